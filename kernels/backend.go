@@ -1,0 +1,121 @@
+package kernels
+
+// Backend runs the operations of the models on one device. Methods enqueue work in order on the
+// backend's own stream and may return before it is done: the host sees results only through Download.
+// The first error (a wrong shape, a lost device, no memory) is kept, later work is dropped, and Wait and
+// Download return it; a backend that has failed stays failed. One backend serves one goroutine at a time.
+//
+// Numbers: storage may be F32, BF16 or F16, arithmetic is fp32. Every reduction has an order fixed by
+// the operand shapes alone, so that a row does not depend on its neighbours, the batch or the thread
+// count (promise "same bytes").
+//
+// Destinations never overlap sources, except that Unary, Binary and Norm may write onto their first
+// source when both are the same view.
+type Backend interface {
+	// Class names what the results' last bits depend on, such as "cpu/go": it is part of every key.
+	Class() string
+	// Device names the memory the tensors live in, such as "cpu" or "cuda:0". Weights are loaded once a
+	// device; backends of one device accept each other's weights.
+	Device() string
+
+	// Weights makes a tensor of little-endian data, used in place where the device can. data must stay
+	// readable and unchanged as long as the tensor is in use. It belongs to no scope.
+	Weights(dt DType, shape []int, data []byte) (Tensor, error)
+	// Alloc returns an uninitialised tensor that lives until the scope open at the call ends.
+	Alloc(dt DType, shape ...int) Tensor
+	// Scope opens a scope inside the present one; end frees everything allocated in it. Scopes nest.
+	Scope() (end func())
+	// Upload copies src, row-major, into dst, converting from fp32. src may be reused at once.
+	Upload(dst Tensor, src []float32)
+	// Download waits for the stream and copies src, row-major, into dst, converting to fp32.
+	Download(dst []float32, src Tensor) error
+	// Wait waits for the stream and returns the first error since the backend was made.
+	Wait() error
+
+	// Copy copies and converts src into dst; both may be strided, the shapes are equal.
+	Copy(dst, src Tensor)
+	// Gather copies row ids[i] of table (V, C) to row i of dst (len(ids), C).
+	Gather(dst, table Tensor, ids []int32)
+	// Linear computes dst (..., N) = x (..., K) times w (N, K) transposed, then the epilogue.
+	Linear(dst, x, w Tensor, ep Epilogue)
+	// Attention computes softmax(scale q k^T + bias) v. q and dst are (..., Lq, H, D), k and v are
+	// (..., Lk, H, D) with the same one or two leading axes; all may be strided.
+	Attention(dst, q, k, v Tensor, spec AttentionSpec)
+	// Norm normalises x into dst of the same shape.
+	Norm(dst, x Tensor, spec NormSpec)
+	// Unary computes dst = op(x).
+	Unary(dst, x Tensor, op UnaryOp)
+	// Binary computes dst = a op b; a and b have dst's shape (Expand them to broadcast).
+	Binary(dst, a, b Tensor, op BinaryOp)
+	// Conv computes a 2D convolution, channels last: x (N, H, W, Cin), dst (N, H', W', Cout),
+	// w (Cout, Cin, KH, KW) as PyTorch stores it.
+	Conv(dst, x, w Tensor, spec ConvSpec)
+}
+
+// Epilogue is what Linear does to its product p before it stores: act(p + Bias), then, where Residual is
+// given, Residual + Gate * that (Gate 1 where none is given).
+type Epilogue struct {
+	Bias     Tensor  // (N), optional
+	Act      UnaryOp // Identity by default
+	Residual Tensor  // dst's shape, optional; may be dst itself
+	Gate     Tensor  // dst's shape (usually expanded), optional, only with Residual
+}
+
+// UnaryOp is an elementwise function.
+type UnaryOp uint8
+
+// The unary operations.
+const (
+	Identity UnaryOp = iota
+	SiLU             // x * sigmoid(x)
+	GELUTanh         // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), "gelu_new" of transformers
+)
+
+// BinaryOp is an elementwise function of two operands.
+type BinaryOp uint8
+
+// The binary operations.
+const (
+	Add BinaryOp = iota
+	Mul
+)
+
+// AttentionSpec describes an Attention call. Masks are lengths, never matrices.
+type AttentionSpec struct {
+	Scale   float32 // factor on q k^T; 1/sqrt(D) as a rule, 1 for T5
+	KeyLens []int   // valid keys of each entry of the first axis; nil: all Lk. Keys beyond are never read
+	Bias    Tensor  // (H, Lq, Lk) added to the scaled scores, optional (T5's relative positions)
+}
+
+// NormKind selects the statistics of Norm.
+type NormKind uint8
+
+// The norms. LayerNorm and RMSNorm run over the last axis; GroupNorm takes (N, H, W, C) and runs over
+// H, W and the C/Groups channels of a group.
+const (
+	LayerNorm NormKind = iota // (x - mean) / sqrt(var + eps), var biased
+	RMSNorm                   // x / sqrt(mean(x^2) + eps)
+	GroupNorm
+)
+
+// NormSpec describes a Norm call: normalise, times Weight plus Bias, then x (1 + Scale) + Shift, then Act.
+type NormSpec struct {
+	Kind   NormKind
+	Eps    float32
+	Groups int     // GroupNorm only
+	Weight Tensor  // (C), optional
+	Bias   Tensor  // (C), optional
+	Scale  Tensor  // x's shape (usually expanded from (B, 1, C)), optional; with Shift
+	Shift  Tensor  // the same
+	Act    UnaryOp // Identity by default
+}
+
+// ConvSpec describes a Conv call. Padding is zeros and given for each side, because the encoder of
+// AutoencoderKL pads only right and bottom.
+type ConvSpec struct {
+	Bias                     Tensor // (Cout), optional
+	Stride                   int    // 0 means 1
+	Top, Left, Bottom, Right int    // zero padding in input pixels (after Upsample)
+	Upsample                 int    // nearest-neighbour factor on the input first; 0 and 1 mean none
+	Residual                 Tensor // dst's shape, added to the result, optional
+}
