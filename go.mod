@@ -3,6 +3,7 @@ module latentbeam
 go 1.26.0
 
 require (
+	github.com/Eyevinn/mp4ff v0.50.0 // indirect
 	github.com/VividCortex/ewma v1.2.0 // indirect
 	github.com/acarl005/stripansi v0.0.0-20180116102854-5a71ef0e047d // indirect
 	github.com/andybalholm/brotli v1.1.1 // indirect

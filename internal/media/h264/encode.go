@@ -1,0 +1,77 @@
+package h264
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// Stream is an encoded clip: parameter sets and one NAL unit for each picture, all without start codes or
+// length prefixes.
+type Stream struct {
+	SPS, PPS []byte
+	Samples  [][]byte
+	Key      []bool // Key[i]: sample i is an IDR picture
+}
+
+// Encode encodes n pictures. It calls read(i, dst) once for each picture, which must fill dst, and then
+// show(i, shown) with the picture a decoder will show. Both are called from several goroutines at once, for
+// different i; the pictures belong to the encoder and may be used only during the call. show may be nil.
+//
+// It returns ctx's error when ctx ends first.
+func Encode(ctx context.Context, c Config, n int, read, show func(i int, p *Picture)) (*Stream, error) {
+	c, err := c.Check()
+	if err != nil {
+		return nil, err
+	}
+	if n < 1 {
+		return nil, fmt.Errorf("h264: %d pictures: nothing to encode", n)
+	}
+	s := &Stream{Samples: make([][]byte, n), Key: make([]bool, n)}
+	gops := (n + c.GOP - 1) / c.GOP
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), gops) {
+		workers.Go(func() {
+			e, p := newEncoder(c), NewPicture(c.Width, c.Height)
+			for g := int(next.Add(1) - 1); g < gops; g = int(next.Add(1) - 1) {
+				for i := g * c.GOP; i < min(n, (g+1)*c.GOP) && ctx.Err() == nil; i++ {
+					read(i, p)
+					e.src.load(p)
+					s.Samples[i] = e.encode(i-g*c.GOP, g)
+					s.Key[i] = i == g*c.GOP
+					if show != nil {
+						e.ref.store(p)
+						show(i, p)
+					}
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("h264: encode %d pictures of %dx%d: %w", n, c.Width, c.Height, err)
+	}
+	s.SPS = sequenceParams(c, c.level(peakBitsPerSecond(c, s.Samples)).idc)
+	s.PPS = pictureParams()
+	return s, nil
+}
+
+// sampleOverhead is what a sample takes in a byte stream beside its NAL unit: a start code.
+const sampleOverhead = 4
+
+// peakBitsPerSecond is the most bits that the pictures of any one second take.
+func peakBitsPerSecond(c Config, samples [][]byte) int {
+	window := max(1, int(c.FPSNum/c.FPSDen))
+	bits, peak := 0, 0
+	for i, s := range samples {
+		bits += 8 * (len(s) + sampleOverhead)
+		if i >= window {
+			bits -= 8 * (len(samples[i-window]) + sampleOverhead)
+		}
+		peak = max(peak, bits)
+	}
+	return peak
+}
