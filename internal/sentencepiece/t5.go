@@ -1,0 +1,85 @@
+package sentencepiece
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Tokenizer is a Model used as T5 uses it: some words in angle brackets are tokens of their own, an end token
+// closes every text.
+type Tokenizer struct {
+	model *Model
+	added map[string]int32
+	// longest is the length of the longest added token.
+	longest int
+}
+
+// NewTokenizer wraps a model whose vocabulary has the pieces </s> and <pad>. The extra ids of T5's span
+// corruption, <extra_id_0> to <extra_id_(extraIDs-1)>, follow the model's pieces in falling order (100 in
+// every published T5).
+func NewTokenizer(m *Model, extraIDs int) (*Tokenizer, error) {
+	if m.eos < 0 || m.pad < 0 {
+		return nil, fmt.Errorf("make T5 tokenizer: the model has no end or no pad piece (ids %d, %d)", m.eos, m.pad)
+	}
+	if extraIDs < 0 || extraIDs > maxPieces {
+		return nil, fmt.Errorf("make T5 tokenizer: %d extra ids, want 0 to %d", extraIDs, maxPieces)
+	}
+	t := &Tokenizer{model: m, added: map[string]int32{}}
+	for _, id := range []int32{m.eos, m.pad, m.unk} {
+		t.add(m.Piece(id), id)
+	}
+	for k := range extraIDs {
+		t.add(fmt.Sprintf("<extra_id_%d>", k), int32(m.VocabSize()+extraIDs-1-k))
+	}
+	return t, nil
+}
+
+func (t *Tokenizer) add(token string, id int32) {
+	t.added[token] = id
+	t.longest = max(t.longest, len(token))
+}
+
+// VocabSize is the number of ids in use, extra ids included. An embedding table may be larger.
+func (t *Tokenizer) VocabSize() int {
+	size := t.model.VocabSize()
+	for _, id := range t.added {
+		size = max(size, int(id)+1)
+	}
+	return size
+}
+
+// Encode returns the ids of text and the end id, at most maxLength in all: a longer text is cut so that the
+// end id still closes it. maxLength 0 means no limit. There is no padding; len(ids) is the attention mask.
+func (t *Tokenizer) Encode(text string, maxLength int) []int32 {
+	var ids []int32
+	for text != "" {
+		before, id, after := t.nextAdded(text)
+		ids = append(ids, t.model.Encode(before)...)
+		if id >= 0 {
+			ids = append(ids, id)
+		}
+		text = after
+	}
+	if maxLength > 0 && len(ids) >= maxLength {
+		ids = ids[:maxLength-1]
+	}
+	return append(ids, t.model.eos)
+}
+
+// nextAdded splits text at its first added token; id is -1 where there is none.
+func (t *Tokenizer) nextAdded(text string) (before string, id int32, after string) {
+	for from := 0; ; {
+		open := strings.IndexByte(text[from:], '<')
+		if open < 0 {
+			return text, -1, ""
+		}
+		open += from
+		window := text[open:min(len(text), open+t.longest)]
+		if end := strings.IndexByte(window, '>'); end >= 0 {
+			if id, ok := t.added[window[:end+1]]; ok {
+				return text[:open], id, text[open+end+1:]
+			}
+		}
+		from = open + 1
+	}
+}
