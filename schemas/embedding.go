@@ -1,0 +1,65 @@
+package schemas
+
+// EmbeddingVersion names the table of text embeddings of this release.
+const EmbeddingVersion = "embeddings/v1"
+
+// EmbeddingRow is one prompt's text embedding. The first columns are FastVideo's text-only schema, by name
+// and type; a tensor is raw little-endian bytes with its shape and dtype beside it ("float32", "float16",
+// "bfloat16", as numpy and torch call them). Only real tokens are stored, without padding: (text_length, D).
+//
+// The parameters are those the prompt row gave, null where it was silent: a job that starts from embeddings
+// applies its own defaults.
+type EmbeddingRow struct {
+	ID                 string  `parquet:"id,zstd" json:"id"`
+	TextEmbeddingBytes []byte  `parquet:"text_embedding_bytes,plain,uncompressed" json:"-"`
+	TextEmbeddingShape []int64 `parquet:"text_embedding_shape,list" json:"text_embedding_shape"`
+	TextEmbeddingDType string  `parquet:"text_embedding_dtype,dict,zstd" json:"text_embedding_dtype"`
+	Caption            string  `parquet:"caption,zstd" json:"caption"` // the prompt as it came in
+
+	Key                 string   `parquet:"key,zstd" json:"key"`
+	TextLength          int64    `parquet:"text_length,zstd" json:"text_length"` // tokens
+	TextEmbeddingSHA256 string   `parquet:"text_embedding_sha256,zstd" json:"text_embedding_sha256"`
+	NegativePrompt      string   `parquet:"negative_prompt,zstd" json:"negative_prompt"`
+	Seed                *int64   `parquet:"seed,optional,zstd" json:"seed"`
+	Height              int64    `parquet:"height,optional,zstd" json:"height"` // pixels
+	Width               int64    `parquet:"width,optional,zstd" json:"width"`   // pixels
+	NumFrames           int64    `parquet:"num_frames,optional,zstd" json:"num_frames"`
+	FPS                 float64  `parquet:"fps,optional,zstd" json:"fps"`
+	NumInferenceSteps   int64    `parquet:"num_inference_steps,optional,zstd" json:"num_inference_steps"`
+	GuidanceScale       *float64 `parquet:"guidance_scale,optional,zstd" json:"guidance_scale"`
+	MaxSequenceLength   int64    `parquet:"max_sequence_length,optional,zstd" json:"max_sequence_length"`
+	NumVideosPerPrompt  int64    `parquet:"num_videos_per_prompt,optional,zstd" json:"num_videos_per_prompt"`
+	SampleIndex         int64    `parquet:"sample_index,zstd" json:"sample_index"`
+	Model               string   `parquet:"model,dict,zstd" json:"model"`
+	WeightsDigest       string   `parquet:"weights_digest,dict,zstd" json:"weights_digest"`
+	Class               string   `parquet:"class,dict,zstd" json:"class"`
+	LatentbeamVersion   string   `parquet:"latentbeam_version,dict,zstd" json:"latentbeam_version"`
+	Extra               string   `parquet:"extra,zstd" json:"extra"`
+}
+
+// Schema names the table and its version.
+func (EmbeddingRow) Schema() string { return EmbeddingVersion }
+
+// ByteSize is about how much the row takes in a file.
+func (r EmbeddingRow) ByteSize() int {
+	return fixedBytes + len(r.TextEmbeddingBytes) + 8*len(r.TextEmbeddingShape) +
+		textBytes(r.ID, r.Caption, r.Key, r.TextEmbeddingSHA256, r.NegativePrompt, r.Extra)
+}
+
+// PromptRow is the prompt row that the embedding was made from, for a job that starts here.
+func (r EmbeddingRow) PromptRow() PromptRow {
+	return PromptRow{ID: r.ID, Prompt: r.Caption, NegativePrompt: r.NegativePrompt, Seed: r.Seed,
+		Height: int(r.Height), Width: int(r.Width), NumFrames: int(r.NumFrames), FPS: r.FPS,
+		NumInferenceSteps: int(r.NumInferenceSteps), GuidanceScale: r.GuidanceScale,
+		MaxSequenceLength: int(r.MaxSequenceLength), NumVideosPerPrompt: int(r.NumVideosPerPrompt),
+		SampleIndex: int(r.SampleIndex), Extra: r.Extra}
+}
+
+// NewEmbeddingRow fills in what an embedding row takes from its prompt row.
+func NewEmbeddingRow(p PromptRow) EmbeddingRow {
+	return EmbeddingRow{ID: p.ID, Caption: p.Prompt, NegativePrompt: p.NegativePrompt, Seed: p.Seed,
+		Height: int64(p.Height), Width: int64(p.Width), NumFrames: int64(p.NumFrames), FPS: p.FPS,
+		NumInferenceSteps: int64(p.NumInferenceSteps), GuidanceScale: p.GuidanceScale,
+		MaxSequenceLength: int64(p.MaxSequenceLength), NumVideosPerPrompt: int64(p.NumVideosPerPrompt),
+		SampleIndex: int64(p.SampleIndex), Extra: p.Extra}
+}

@@ -1,0 +1,32 @@
+package schemas
+
+// FailureVersion names the table of failed rows of this release.
+const FailureVersion = "failures/v1"
+
+// MaxFailurePromptBytes is how much of a prompt a failure row quotes: it may be there because it is huge.
+const MaxFailurePromptBytes = 1 << 10
+
+// FailureRow says which row was not made and why. Its texts are valid UTF-8 (see ValidText) even where the
+// failure is that the input was not.
+type FailureRow struct {
+	ID         string `parquet:"id,zstd" json:"id"`
+	Key        string `parquet:"key,zstd" json:"key"` // "" where the row failed before it had a key
+	Prompt     string `parquet:"prompt,zstd" json:"prompt"`
+	Source     string `parquet:"source,zstd" json:"source"`         // "shapes.csv:17"
+	Class      string `parquet:"class,dict,zstd" json:"class"`      // "row", "panic", "exhausted", ...
+	Stage      string `parquet:"stage,dict,zstd" json:"stage"`      // "read", "denoise", ...
+	Message    string `parquet:"message,zstd" json:"message"`       // what, why and the fix
+	Parameters string `parquet:"parameters,zstd" json:"parameters"` // JSON object
+	Extra      string `parquet:"extra,zstd" json:"extra"`           // JSON object of the carried columns
+	// SampleIndex tells apart the videos of one row.
+	SampleIndex       int64  `parquet:"sample_index,zstd" json:"sample_index"`
+	LatentbeamVersion string `parquet:"latentbeam_version,dict,zstd" json:"latentbeam_version"`
+}
+
+// Schema names the table and its version.
+func (FailureRow) Schema() string { return FailureVersion }
+
+// ByteSize is about how much the row takes in a file.
+func (r FailureRow) ByteSize() int {
+	return fixedBytes + textBytes(r.ID, r.Key, r.Prompt, r.Source, r.Message, r.Parameters, r.Extra)
+}

@@ -1,0 +1,100 @@
+package schemas
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// Limits of what a row or a configuration may ask for. They keep arithmetic away from overflow and reject
+// typing mistakes early; what a model can really do is checked against the model later.
+const (
+	MaxPromptBytes       = 64 << 10 // far above any text encoder's length, far below what hurts
+	MaxIDBytes           = 1 << 10
+	MaxSide              = 16384 // pixels, height and width
+	MaxNumFrames         = 65536
+	MaxFPS               = 1000
+	MaxInferenceSteps    = 1000 // the length of the published noise schedules
+	MaxGuidanceScale     = 1000
+	MaxSequenceLengthCap = 8192 // tokens of a prompt
+	MaxVideosPerPrompt   = 100_000
+)
+
+// Kind says what values a field takes.
+type Kind int
+
+// The kinds of Field.
+const (
+	Text Kind = iota
+	Integer
+	Real
+)
+
+// Field is one column of a prompt table and one key of the defaults, in the field's own terms.
+type Field struct {
+	Name     string   // the name, and the column name in a table
+	Aliases  []string // other column names understood in tables
+	Kind     Kind
+	Min, Max float64 // inclusive bounds of numbers; MaxBytes of texts is Max
+}
+
+// fields is the one list of parameters; the order is that of the documentation.
+var fields = []Field{
+	{Name: "id", Kind: Text, Max: MaxIDBytes},
+	{Name: "prompt", Aliases: []string{"caption", "text"}, Kind: Text, Max: MaxPromptBytes},
+	{Name: "negative_prompt", Kind: Text, Max: MaxPromptBytes},
+	{Name: "seed", Kind: Integer, Min: 0, Max: math.MaxInt64},
+	{Name: "height", Kind: Integer, Min: 1, Max: MaxSide},
+	{Name: "width", Kind: Integer, Min: 1, Max: MaxSide},
+	{Name: "num_frames", Kind: Integer, Min: 1, Max: MaxNumFrames},
+	{Name: "fps", Kind: Real, Min: math.SmallestNonzeroFloat64, Max: MaxFPS},
+	{Name: "num_inference_steps", Aliases: []string{"steps"}, Kind: Integer, Min: 1, Max: MaxInferenceSteps},
+	{Name: "guidance_scale", Kind: Real, Min: 0, Max: MaxGuidanceScale},
+	{Name: "max_sequence_length", Kind: Integer, Min: 1, Max: MaxSequenceLengthCap},
+	{Name: "num_videos_per_prompt", Kind: Integer, Min: 1, Max: MaxVideosPerPrompt},
+}
+
+// Fields lists what a prompt table may say about a row. The caller must not change the list.
+func Fields() []Field { return fields }
+
+// FieldByName finds a field by its name, not by an alias.
+func FieldByName(name string) (Field, bool) {
+	for _, f := range fields {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	return Field{}, false
+}
+
+// CheckInteger says why v is not allowed, or nil.
+func (f Field) CheckInteger(v int64) error {
+	if f.Max < math.MaxInt64 && float64(v) > f.Max || float64(v) < f.Min {
+		return fmt.Errorf("%d is out of range, %s", v, f.Range())
+	}
+	return nil
+}
+
+// CheckReal says why v is not allowed, or nil. NaN and infinities never are.
+func (f Field) CheckReal(v float64) error {
+	if math.IsNaN(v) || math.IsInf(v, 0) || v < f.Min || v > f.Max {
+		return fmt.Errorf("%v is out of range, %s", v, f.Range())
+	}
+	return nil
+}
+
+// Range tells a person which values the field takes.
+func (f Field) Range() string {
+	top := strconv.FormatFloat(f.Max, 'f', -1, 64)
+	switch {
+	case f.Kind == Text:
+		return fmt.Sprintf("a text of at most %s bytes", top)
+	case f.Kind == Integer && f.Max >= math.MaxInt64:
+		return "a whole number from 0 to 9223372036854775807"
+	case f.Kind == Integer:
+		return fmt.Sprintf("a whole number from %d to %s", int64(f.Min), top)
+	case f.Min > 0:
+		return "a number above 0 and at most " + top
+	}
+	return fmt.Sprintf("a number from %v to %s", f.Min, top)
+}
