@@ -6,25 +6,28 @@ type scene struct {
 	fill func(i int, p *Picture)
 }
 
+// pixels gives Y, U, V of one pixel of picture i.
+type pixels func(x, y, i int) (byte, byte, byte)
+
 var scenes = []scene{
-	{"gradient", func(i int, p *Picture) { paint(p, func(x, y int) (byte, byte, byte) { return gradient(x, y, i) }) }},
-	{"static", func(_ int, p *Picture) { paint(p, func(x, y int) (byte, byte, byte) { return gradient(x, y, 0) }) }},
-	{"shapes", func(i int, p *Picture) { paint(p, func(x, y int) (byte, byte, byte) { return shapes(x, y, i) }) }},
+	{"gradient", func(i int, p *Picture) { paint(p, i, gradient) }},
+	{"static", func(_ int, p *Picture) { paint(p, 0, gradient) }},
+	{"shapes", func(i int, p *Picture) { paint(p, i, shapes) }},
 	{"noise", func(i int, p *Picture) {
 		s := uint32(i)*2654435761 + 12345
-		paint(p, func(x, y int) (byte, byte, byte) {
+		paint(p, i, func(_, _, _ int) (byte, byte, byte) {
 			s = s*1664525 + 1013904223
 			return byte(s >> 24), byte(s >> 16), byte(s >> 8)
 		})
 	}},
 	{"checker", func(i int, p *Picture) {
-		paint(p, func(x, y int) (byte, byte, byte) {
+		paint(p, i, func(x, y, i int) (byte, byte, byte) {
 			v := byte(255 * ((x>>4 ^ y>>4 ^ i) & 1))
 			return v, v, 255 - v
 		})
 	}},
 	{"cuts", func(i int, p *Picture) {
-		paint(p, func(x, y int) (byte, byte, byte) {
+		paint(p, i, func(x, y, i int) (byte, byte, byte) {
 			if i%5 == 4 {
 				v := byte(x*7919>>3) ^ byte(y*31)
 				return v, 128, 64
@@ -34,10 +37,10 @@ var scenes = []scene{
 	}},
 }
 
-func paint(p *Picture, at func(x, y int) (Y, U, V byte)) {
+func paint(p *Picture, i int, at pixels) {
 	for y := 0; y < p.Height; y++ {
 		for x := 0; x < p.Width; x++ {
-			Y, U, V := at(x, y)
+			Y, U, V := at(x, y, i)
 			p.Y[y*p.Width+x] = Y
 			if x&y&1 == 1 {
 				p.U[y/2*(p.Width/2)+x/2], p.V[y/2*(p.Width/2)+x/2] = U, V

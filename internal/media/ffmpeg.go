@@ -1,0 +1,130 @@
+package media
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	defaultCRF   = 18
+	maxCRF       = 51
+	probeTimeout = 30 * time.Second
+	// killDelay is how long the pipes of a killed ffmpeg are waited for.
+	killDelay = 2 * time.Second
+	// maxStderr is how much of what ffmpeg says goes into an error.
+	maxStderr = 2000
+	// x264Threads is fixed, because x264's bytes depend on it.
+	x264Threads = 2
+)
+
+// process encodes with libx264 in an ffmpeg process: about half the bytes of the embedded encoder at equal
+// quality.
+type process struct {
+	program  string
+	gop, crf int
+}
+
+// newFFmpeg finds the program and encodes one frame, because a listed encoder need not work.
+func newFFmpeg(o Options) (Encoder, error) {
+	gop, err := checkGOP(o.GOP)
+	if err != nil {
+		return nil, err
+	}
+	crf := o.CRF
+	if crf == 0 {
+		crf = defaultCRF
+	}
+	if crf < 1 || crf > maxCRF {
+		return nil, fmt.Errorf("crf %d: must be 1 to %d", crf, maxCRF)
+	}
+	name := o.FFmpeg
+	if name == "" {
+		name = "ffmpeg"
+	}
+	program, err := exec.LookPath(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: install it (apt install ffmpeg) or choose the built-in encoder h264", err)
+	}
+	p := process{program: program, gop: gop, crf: crf}
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	black := &Clip{Width: 64, Height: 64, FPS: 8, Frames: [][]byte{make([]byte, 64*64*3)}}
+	if _, err := p.Encode(ctx, black); err != nil {
+		return nil, fmt.Errorf("trial encode: %w; choose the built-in encoder h264 if this cannot be mended", err)
+	}
+	return p, nil
+}
+
+func (p process) Name() string { return "ffmpeg" }
+
+// Encode pipes raw frames in. The file goes by way of a temporary directory, since ffmpeg must seek to put
+// the index first. What a player shows is not known here: Recon is nil.
+func (p process) Encode(ctx context.Context, c *Clip) (*Encoded, error) {
+	if c.Width%2 != 0 || c.Height%2 != 0 {
+		return nil, fmt.Errorf("encode video: size %dx%d: 4:2:0 video needs even sides, %dx%d for instance",
+			c.Width, c.Height, c.Width&^1, c.Height&^1)
+	}
+	dir, err := os.MkdirTemp("", "latentbeam-ffmpeg-")
+	if err != nil {
+		return nil, fmt.Errorf("encode video: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "clip.mp4")
+
+	cmd := exec.CommandContext(ctx, p.program, p.args(c, file)...)
+	cmd.WaitDelay = killDelay
+	readers := make([]io.Reader, len(c.Frames))
+	for i, f := range c.Frames {
+		readers[i] = bytes.NewReader(f)
+	}
+	var stderr bytes.Buffer
+	cmd.Stdin, cmd.Stderr = io.MultiReader(readers...), &stderr
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = errors.Join(ctx.Err(), err)
+		}
+		return nil, fmt.Errorf("encode video: ffmpeg on %d frames of %dx%d: %w: %s",
+			len(c.Frames), c.Width, c.Height, err, lastOf(stderr.String()))
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("encode video: read what ffmpeg wrote: %w", err)
+	}
+	return &Encoded{Data: data, Ext: ".mp4", Codec: "h264"}, nil
+}
+
+// args asks for BT.601 explicitly and tags it: without the scale filter the tags alone would change nothing
+// in the data. bitexact leaves out dates and versions.
+func (p process) args(c *Clip, file string) []string {
+	num, den := frameRate(c.FPS)
+	return []string{
+		"-nostdin", "-hide_banner", "-loglevel", "error",
+		"-f", "rawvideo", "-pix_fmt", "rgb24",
+		"-video_size", fmt.Sprintf("%dx%d", c.Width, c.Height),
+		"-framerate", fmt.Sprintf("%d/%d", num, den),
+		"-i", "pipe:0",
+		"-vf", "scale=out_color_matrix=bt601:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int",
+		"-c:v", "libx264", "-preset", "medium", "-crf", strconv.Itoa(p.crf), "-g", strconv.Itoa(p.gop),
+		"-threads", strconv.Itoa(x264Threads), "-pix_fmt", "yuv420p",
+		"-colorspace", "smpte170m", "-color_primaries", "bt709", "-color_trc", "bt709", "-color_range", "tv",
+		"-fflags", "+bitexact", "-flags:v", "+bitexact", "-map_metadata", "-1",
+		"-movflags", "+faststart", "-y", file,
+	}
+}
+
+func lastOf(s string) string {
+	s = strings.TrimSpace(s)
+	if len(s) > maxStderr {
+		s = "..." + s[len(s)-maxStderr:]
+	}
+	return s
+}

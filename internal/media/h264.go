@@ -1,0 +1,50 @@
+package media
+
+import (
+	"context"
+	"fmt"
+
+	"latentbeam/internal/media/h264"
+)
+
+// embedded is the pure-Go H.264 encoder behind an MP4 writer.
+type embedded struct{ qp, gop int }
+
+func newH264(o Options) (Encoder, error) {
+	gop, err := checkGOP(o.GOP)
+	if err != nil {
+		return nil, err
+	}
+	qp := o.QP
+	if qp == 0 {
+		qp = h264.DefaultQP
+	}
+	if qp < h264.MinQP || qp > h264.MaxQP {
+		return nil, fmt.Errorf("quantiser (qp) %d: must be %d to %d", qp, h264.MinQP, h264.MaxQP)
+	}
+	return embedded{qp, gop}, nil
+}
+
+func (e embedded) Name() string { return "h264" }
+
+func (e embedded) Encode(ctx context.Context, c *Clip) (*Encoded, error) {
+	num, den := frameRate(c.FPS)
+	config := h264.Config{
+		Width: c.Width, Height: c.Height, FPSNum: num, FPSDen: den, QP: e.qp, GOP: e.gop,
+	}
+	recon := &Clip{Width: c.Width, Height: c.Height, FPS: c.FPS, Frames: make([][]byte, len(c.Frames))}
+	read := func(i int, p *h264.Picture) { toYUV(p, c.Frames[i]) }
+	show := func(i int, p *h264.Picture) {
+		recon.Frames[i] = make([]byte, c.Width*c.Height*3)
+		toRGB(recon.Frames[i], p)
+	}
+	stream, err := h264.Encode(ctx, config, len(c.Frames), read, show)
+	if err != nil {
+		return nil, fmt.Errorf("encode video: %w", err)
+	}
+	data, err := muxMP4(config, stream)
+	if err != nil {
+		return nil, fmt.Errorf("write mp4 of %dx%d, %d frames: %w", c.Width, c.Height, len(c.Frames), err)
+	}
+	return &Encoded{Data: data, Ext: ".mp4", Codec: "h264", Recon: recon}, nil
+}
