@@ -1,0 +1,79 @@
+package safetensors
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// Tensor is one tensor of a file.
+type Tensor struct {
+	DType string // as in the header: F32, BF16, F16, I64, ...
+	Shape []int  // slowest axis first; empty for a scalar
+	Data  []byte // little-endian, row-major; read-only, valid until the file is closed
+}
+
+// File is an open safetensors file. Its methods may be called from several goroutines at a time, Close
+// only when no data is in use.
+type File struct {
+	content  []byte
+	tensors  map[string]Tensor
+	metadata map[string]string
+	unmap    func() error
+	digest   func() string
+}
+
+// Open maps the file at path into memory and checks it. Where the system has no memory mapping the file
+// is read instead.
+func Open(path string) (*File, error) {
+	content, unmap, err := mapFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("open safetensors: %w", err)
+	}
+	f, err := New(content)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), unmap())
+	}
+	f.unmap = unmap
+	return f, nil
+}
+
+// New checks data, the content of a safetensors file, and returns a File whose tensors are parts of it.
+func New(data []byte) (*File, error) {
+	f := &File{content: data, unmap: func() error { return nil }}
+	if err := f.parse(); err != nil {
+		return nil, fmt.Errorf("safetensors: %w", err)
+	}
+	f.digest = sync.OnceValue(func() string {
+		sum := sha256.Sum256(f.content)
+		return hex.EncodeToString(sum[:])
+	})
+	return f, nil
+}
+
+// Names returns the names of all tensors in ascending order.
+func (f *File) Names() []string { return slices.Sorted(maps.Keys(f.tensors)) }
+
+// Tensor returns the named tensor; ok is false where the file has none.
+func (f *File) Tensor(name string) (t Tensor, ok bool) {
+	t, ok = f.tensors[name]
+	return t, ok
+}
+
+// Metadata returns a copy of the header's free-form string pairs; it may be empty.
+func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
+
+// Digest returns the SHA-256 of the whole file in hexadecimal. It reads the file once, at the first call.
+func (f *File) Digest() string { return f.digest() }
+
+// Close unmaps the file. Every Tensor.Data of an opened file becomes invalid: reading it afterwards ends
+// the process. Call Digest before, not after.
+func (f *File) Close() error {
+	unmap := f.unmap
+	f.tensors, f.content, f.unmap = nil, nil, func() error { return nil }
+	return unmap()
+}

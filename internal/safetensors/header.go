@@ -1,0 +1,143 @@
+package safetensors
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"unicode/utf8"
+)
+
+const (
+	// maxHeader is the format's own limit on the header, 100 MB.
+	maxHeader = 100_000_000
+	// maxAxes bounds the rank of a tensor; PyTorch's own bound is 64.
+	maxAxes = 64
+	// lengthBytes is the size of the header length in front of the header.
+	lengthBytes = 8
+	// metadataKey is the one name that is not a tensor.
+	metadataKey = "__metadata__"
+)
+
+// dtypeSizes are the known element types and their bytes.
+var dtypeSizes = map[string]uint64{
+	"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1,
+	"U16": 2, "I16": 2, "F16": 2, "BF16": 2,
+	"U32": 4, "I32": 4, "F32": 4,
+	"U64": 8, "I64": 8, "F64": 8, "C64": 8,
+}
+
+// entry is a tensor as the header describes it.
+type entry struct {
+	name       string
+	dtype      string
+	shape      []int
+	begin, end uint64
+}
+
+// parse checks f.content and fills tensors and metadata.
+func (f *File) parse() error {
+	header, body, err := split(f.content)
+	if err != nil {
+		return err
+	}
+	if !utf8.Valid(header) {
+		return errors.New("the header is not valid UTF-8")
+	}
+	s := &scanner{in: header}
+	entries, metadata, err := s.header()
+	if err != nil {
+		return fmt.Errorf("header, byte %d: %w", s.at, err)
+	}
+	if err := checkLayout(entries, uint64(len(body))); err != nil {
+		return err
+	}
+	f.metadata = metadata
+	f.tensors = make(map[string]Tensor, len(entries))
+	for _, e := range entries {
+		if _, twice := f.tensors[e.name]; twice {
+			return fmt.Errorf("tensor %q appears twice", e.name)
+		}
+		f.tensors[e.name] = Tensor{DType: e.dtype, Shape: e.shape, Data: body[e.begin:e.end:e.end]}
+	}
+	return nil
+}
+
+// split separates the header from the tensor bytes.
+func split(content []byte) (header, body []byte, err error) {
+	if len(content) < lengthBytes {
+		return nil, nil, fmt.Errorf("%d bytes are too few for a header length: the file is cut short", len(content))
+	}
+	n := binary.LittleEndian.Uint64(content)
+	switch rest := uint64(len(content) - lengthBytes); {
+	case n > maxHeader:
+		return nil, nil, fmt.Errorf("header length %d is over the limit of %d: %s", n, maxHeader, guess(content))
+	case n > rest:
+		return nil, nil, fmt.Errorf("header length %d, but only %d bytes follow: the file is cut short", n, rest)
+	}
+	body = content[lengthBytes:]
+	return body[:n], body[n:], nil
+}
+
+// guess says what content that is not safetensors is instead; it knows what people mistake for it. Their
+// first bytes would all be lengths over the limit.
+func guess(content []byte) string {
+	switch {
+	case bytes.HasPrefix(content, []byte("PK\x03\x04")), content[0] == 0x80:
+		return "this is a PyTorch pickle (.pth, .pt, .bin), which could run code; convert it to safetensors first"
+	case bytes.HasPrefix(content, []byte("version ")):
+		return "this is a Git LFS pointer, not the file itself; fetch it with git lfs pull"
+	}
+	return "this is not a safetensors file"
+}
+
+// checkLayout proves that the tensors fill size bytes exactly, in some order, without holes or overlaps,
+// each with the length its shape and dtype ask for.
+func checkLayout(entries []entry, size uint64) error {
+	order := slices.Clone(entries)
+	slices.SortFunc(order, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end))
+	})
+	at := uint64(0)
+	for _, e := range order {
+		want, err := byteSize(e)
+		if err != nil {
+			return fmt.Errorf("tensor %q: %w", e.name, err)
+		}
+		switch {
+		case e.begin > e.end || e.end > size:
+			return fmt.Errorf("tensor %q: bytes %d to %d of %d: the file is cut short or its header is wrong",
+				e.name, e.begin, e.end, size)
+		case e.end-e.begin != want:
+			return fmt.Errorf("tensor %q: %d bytes for %s %v, want %d", e.name, e.end-e.begin, e.dtype, e.shape, want)
+		case e.begin < at:
+			return fmt.Errorf("tensor %q: begins at byte %d, inside the tensor that ends at %d", e.name, e.begin, at)
+		case e.begin > at:
+			return fmt.Errorf("tensor %q: begins at byte %d, after a hole from %d", e.name, e.begin, at)
+		}
+		at = e.end
+	}
+	if at != size {
+		return fmt.Errorf("%d bytes follow the last tensor, which ends at byte %d", size-at, at)
+	}
+	return nil
+}
+
+// byteSize returns the bytes of a tensor, or an error where its dtype is unknown or the number overflows.
+func byteSize(e entry) (uint64, error) {
+	n, known := dtypeSizes[e.dtype]
+	if !known {
+		return 0, fmt.Errorf("dtype %q is unknown", e.dtype)
+	}
+	for _, d := range e.shape {
+		hi, lo := bits.Mul64(n, uint64(d))
+		if hi != 0 {
+			return 0, fmt.Errorf("shape %v of %s overflows", e.shape, e.dtype)
+		}
+		n = lo
+	}
+	return n, nil
+}

@@ -1,0 +1,35 @@
+//go:build unix
+
+package safetensors
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapFile maps path read-only. The pages are shared with every process that maps the same file, and cost
+// memory only once they are read.
+func mapFile(path string) (content []byte, unmap func() error, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	if info.Size() == 0 { // which cannot be mapped
+		return nil, func() error { return nil }, nil
+	}
+	content, err = unix.Mmap(int(f.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, nil, fmt.Errorf("map %s: %w", path, err)
+	}
+	return content, func() error { return unix.Munmap(content) }, nil
+}

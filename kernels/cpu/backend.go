@@ -1,0 +1,82 @@
+package cpu
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"latentbeam/kernels"
+)
+
+// Backend implements kernels.Backend on the host's processors. Every method runs to its end before it
+// returns. It belongs to one goroutine at a time; several backends may run side by side and share weights.
+type Backend struct {
+	workers []*worker
+	arena   arena
+	err     error // first error; everything after it is dropped
+}
+
+var _ kernels.Backend = (*Backend)(nil)
+
+// New returns a backend that computes on up to threads goroutines; 0 or less means one for each
+// processor the program may use. Results do not depend on threads.
+func New(threads int) *Backend {
+	if threads <= 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	b := &Backend{workers: make([]*worker, threads)}
+	for i := range b.workers {
+		b.workers[i] = &worker{}
+	}
+	return b
+}
+
+// Class returns "cpu/go": plain Go arithmetic, the same bits on every platform.
+func (b *Backend) Class() string { return "cpu/go" }
+
+// Device returns "cpu".
+func (b *Backend) Device() string { return "cpu" }
+
+// Wait returns the first error since the backend was made.
+func (b *Backend) Wait() error { return b.err }
+
+// fail keeps the first error.
+func (b *Backend) fail(format string, args ...any) {
+	if b.err == nil {
+		b.err = fmt.Errorf("cpu: "+format, args...)
+	}
+}
+
+// open checks the operands of op and resolves them; ok is false when there is nothing more to do. The
+// zero Tensor ("none") resolves to nil.
+func (b *Backend) open(op string, ts ...kernels.Tensor) (views []*view, ok bool) {
+	if b.err != nil {
+		return nil, false
+	}
+	views = make([]*view, len(ts))
+	for i, t := range ts {
+		if t.IsZero() {
+			continue
+		}
+		v, err := newView(t)
+		if err != nil {
+			b.fail("%s: operand %d: %w", op, i, err)
+			return nil, false
+		}
+		views[i] = v
+	}
+	return views, true
+}
+
+// need reports whether the required operands, named in order, are present, and fails where one is not.
+func (b *Backend) need(op string, names []string, views []*view) bool {
+	for i, name := range names {
+		if views[i] == nil {
+			b.fail("%s: %s is missing", op, name)
+			return false
+		}
+	}
+	return true
+}
+
+var errFreed = errors.New("the tensor was used after the end of its scope")

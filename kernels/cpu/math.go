@@ -1,0 +1,53 @@
+package cpu
+
+import (
+	"math"
+
+	"latentbeam/kernels"
+)
+
+// exp returns e^x with a relative error below 2e-7, by the scheme of Cephes' expf: x = n ln 2 + r with
+// ln 2 in two parts, a polynomial of degree 5 for e^r, and n into the exponent. Below -87.33 it is 0, above
+// 88.37 infinite. Only single additions and multiplications: the same bits on every platform.
+func exp(x float32) float32 {
+	const (
+		log2e = 1.44269504088896341
+		ln2Hi = 0.693359375
+		ln2Lo = -2.12194440e-4
+		magic = 12582912 // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+	)
+	if x > 88.37 {
+		return float32(math.Inf(1))
+	}
+	if x < -87.33 {
+		return 0
+	}
+	t := float32(x*log2e) + magic
+	n := t - magic
+	r := x - float32(n*ln2Hi)
+	r -= float32(n * ln2Lo)
+	p := float32(float32(1.9875691500e-4*r) + 1.3981999507e-3)
+	p = float32(p*r) + 8.3334519073e-3
+	p = float32(p*r) + 4.1665795894e-2
+	p = float32(p*r) + 1.6666665459e-1
+	p = float32(p*r) + 5.0000001201e-1
+	p = float32(float32(p*r)*r) + r + 1
+	return p * math.Float32frombits((math.Float32bits(t)+127)<<23)
+}
+
+// activate applies op to row in place.
+func activate(row []float32, op kernels.UnaryOp) {
+	switch op {
+	case kernels.SiLU:
+		for i, x := range row {
+			row[i] = x / (1 + exp(-x))
+		}
+	case kernels.GELUTanh:
+		// 0.5 (1 + tanh u) = 1 / (1 + e^(-2u)): the same function without the cancellation of 1 + tanh.
+		const c0 = 2 * 0.7978845608028654 // 2 sqrt(2/pi)
+		for i, x := range row {
+			u := float32(float32(0.044715*x)*x) + 1
+			row[i] = x / (1 + exp(-float32(float32(c0*x)*u)))
+		}
+	}
+}

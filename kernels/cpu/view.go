@@ -1,0 +1,154 @@
+package cpu
+
+import (
+	"fmt"
+
+	"latentbeam/kernels"
+)
+
+// view is a tensor resolved to its memory.
+type view struct {
+	kernels.Tensor
+	buf *buffer
+}
+
+// newView resolves t and proves that every element lies inside its buffer.
+func newView(t kernels.Tensor) (*view, error) {
+	buf, ok := t.Buf.(*buffer)
+	if !ok {
+		return nil, fmt.Errorf("the tensor of shape %v belongs to another device (%T)", t.Shape, t.Buf)
+	}
+	if buf.freed {
+		return nil, fmt.Errorf("shape %v: %w", t.Shape, errFreed)
+	}
+	if len(t.Strides) != len(t.Shape) {
+		return nil, fmt.Errorf("shape %v has %d strides", t.Shape, len(t.Strides))
+	}
+	n, err := elements(t.Shape)
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return &view{t, buf}, nil
+	}
+	first, last := t.Offset, t.Offset
+	for i, d := range t.Shape {
+		if t.Strides[i] < 0 {
+			first += (d - 1) * t.Strides[i]
+		} else {
+			last += (d - 1) * t.Strides[i]
+		}
+	}
+	size := len(buf.f32)
+	if t.DType != kernels.F32 {
+		size = len(buf.u16)
+	}
+	if first < 0 || last >= size {
+		return nil, fmt.Errorf("view %v with strides %v at %d leaves its %v buffer of %d elements",
+			t.Shape, t.Strides, t.Offset, t.DType, size)
+	}
+	return &view{t, buf}, nil
+}
+
+// load copies the elements at off, off+stride, ... to dst as fp32.
+func (v *view) load(dst []float32, off, stride int) {
+	switch {
+	case len(dst) == 0:
+	case v.DType == kernels.F32 && stride == 1:
+		copy(dst, v.buf.f32[off:])
+	case v.DType == kernels.F32:
+		src := v.buf.f32
+		for i := range dst {
+			dst[i] = src[off]
+			off += stride
+		}
+	case v.DType == kernels.BF16:
+		src := v.buf.u16
+		for i := range dst {
+			dst[i] = kernels.FromBF16(src[off])
+			off += stride
+		}
+	default:
+		src := v.buf.u16
+		for i := range dst {
+			dst[i] = kernels.FromF16(src[off])
+			off += stride
+		}
+	}
+}
+
+// store rounds src to the elements at off, off+stride, ...
+func (v *view) store(src []float32, off, stride int) {
+	switch {
+	case len(src) == 0:
+	case v.DType == kernels.F32 && stride == 1:
+		copy(v.buf.f32[off:off+len(src)], src)
+	case v.DType == kernels.F32:
+		dst := v.buf.f32
+		for _, x := range src {
+			dst[off] = x
+			off += stride
+		}
+	case v.DType == kernels.BF16:
+		dst := v.buf.u16
+		for _, x := range src {
+			dst[off] = kernels.ToBF16(x)
+			off += stride
+		}
+	default:
+		dst := v.buf.u16
+		for _, x := range src {
+			dst[off] = kernels.ToF16(x)
+			off += stride
+		}
+	}
+}
+
+// read returns n elements at off: the memory itself where it is dense fp32, else a copy in scratch.
+func (v *view) read(scratch []float32, off, stride, n int) []float32 {
+	if v.DType == kernels.F32 && stride == 1 && n > 0 {
+		return v.buf.f32[off : off+n]
+	}
+	v.load(scratch[:n], off, stride)
+	return scratch[:n]
+}
+
+// rows is a view as rows of its last axis.
+type rows struct {
+	*view
+	count int // rows
+	n     int // elements of a row
+	step  int // stride inside a row
+	shape []int
+	jumps []int
+}
+
+// newRows takes the last axis of v as the row; neighbouring leading axes that step alike are merged.
+func newRows(v *view) rows {
+	last := len(v.Shape) - 1
+	r := rows{view: v, count: 1, n: v.Shape[last], step: v.Strides[last]}
+	for i, d := range v.Shape[:last] {
+		r.count *= d
+		if k := len(r.shape) - 1; k >= 0 && r.jumps[k] == v.Strides[i]*d {
+			r.shape[k] *= d
+			r.jumps[k] = v.Strides[i]
+		} else {
+			r.shape = append(r.shape, d)
+			r.jumps = append(r.jumps, v.Strides[i])
+		}
+	}
+	return r
+}
+
+// offset returns where row i begins.
+func (r *rows) offset(i int) int {
+	off := r.Offset
+	for ax := len(r.shape) - 1; ax > 0; ax-- {
+		off += i % r.shape[ax] * r.jumps[ax]
+		i /= r.shape[ax]
+	}
+	if len(r.shape) > 0 {
+		off += i * r.jumps[0]
+	}
+	return off
+}
