@@ -1,0 +1,130 @@
+package fault
+
+import (
+	"context"
+	"errors"
+)
+
+// Class says what an error is about, and so what is done next (design decision D8).
+type Class int
+
+const (
+	// ClassRow: this element cannot be done. It goes to the failures table and the job goes on.
+	ClassRow Class = iota
+	// ClassRetry: the world failed (503, out of memory, device lost). The element is tried again,
+	// a bounded number of times.
+	ClassRetry
+	// ClassFatal: the job is wrong or cannot go on. It stops cleanly and can be resumed.
+	ClassFatal
+)
+
+// String is the word written to the failures table.
+func (c Class) String() string {
+	switch c {
+	case ClassRow:
+		return "row"
+	case ClassRetry:
+		return "retry"
+	case ClassFatal:
+		return "fatal"
+	}
+	return "unknown"
+}
+
+// Exit codes of the command line.
+const (
+	ExitDone        = 0   // every row is done
+	ExitFailures    = 1   // the job is done, failed rows remain
+	ExitUsage       = 2   // wrong command line or configuration, or an infeasible job
+	ExitFatal       = 3   // the job stopped at run time
+	ExitTryAgain    = 75  // run me again: disk full, no device, output in use (EX_TEMPFAIL)
+	ExitInterrupted = 130 // SIGINT or SIGTERM, after draining
+)
+
+// classified is an error with a class and, where exit is not 0, an exit code of its own.
+type classified struct {
+	error
+	class Class
+	exit  int
+}
+
+func (e *classified) Unwrap() error { return e.error }
+
+func wrap(err error, class Class, exit int) error {
+	if err == nil {
+		return nil
+	}
+	return &classified{err, class, exit}
+}
+
+// Row marks err as the fault of one element; nil stays nil. The message is unchanged.
+func Row(err error) error { return wrap(err, ClassRow, 0) }
+
+// Retry marks err as a failure of the world that may pass; nil stays nil.
+func Retry(err error) error { return wrap(err, ClassRetry, 0) }
+
+// Fatal marks err as the end of the job (exit 3); nil stays nil.
+func Fatal(err error) error { return wrap(err, ClassFatal, ExitFatal) }
+
+// Usage marks err as a wrong command line or configuration, or an infeasible job: fatal, exit 2.
+func Usage(err error) error { return wrap(err, ClassFatal, ExitUsage) }
+
+// TryAgain marks err as something that stops this run and may be gone at the next (a full disk,
+// an output in use): fatal, exit 75. Unlike Retry, trying the element again now would not help.
+func TryAgain(err error) error { return wrap(err, ClassFatal, ExitTryAgain) }
+
+// Failures marks err as the report of a job that is done but for some failed rows: exit 1.
+func Failures(err error) error { return wrap(err, ClassRow, ExitFailures) }
+
+// ClassOf is the class that the outermost wrapper of err gives it; of joined errors the gravest
+// counts. Without any, a cancelled context is fatal (a row is not to blame for Ctrl-C), a passed
+// deadline is worth a retry, and everything else is a row's fault.
+func ClassOf(err error) Class {
+	if c := find(err); c != nil {
+		return c.class
+	}
+	if errors.Is(err, context.Canceled) {
+		return ClassFatal
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return ClassRetry
+	}
+	return ClassRow
+}
+
+// ExitCode is the exit code of a program that ends with err. An interrupt is recognised by
+// context.Canceled unless a wrapper says otherwise; an error without any mark is fatal.
+func ExitCode(err error) int {
+	if err == nil {
+		return ExitDone
+	}
+	c := find(err)
+	switch {
+	case c != nil && c.exit != 0:
+		return c.exit
+	case errors.Is(err, context.Canceled):
+		return ExitInterrupted
+	case ClassOf(err) == ClassRetry:
+		return ExitTryAgain
+	}
+	return ExitFatal
+}
+
+// find returns the wrapper that rules err: the outermost of a chain, the gravest of a join.
+func find(err error) *classified {
+	switch e := err.(type) {
+	case *classified:
+		return e
+	case interface{ Unwrap() error }:
+		return find(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		var worst *classified
+		for _, one := range e.Unwrap() {
+			if c := find(one); c != nil && (worst == nil || c.class > worst.class) {
+				worst = c
+			}
+		}
+		return worst
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package fault
+
+// The fault points of the whole program, in the order a batch meets them. The text is what a hook
+// is given and what a crash test prints to repeat a case.
+const (
+	// StorePutTempWritten: the bytes of one object are in its temporary file, not yet synced.
+	StorePutTempWritten = "store.put.temp_written"
+	// StorePutTempSynced: one temporary file is on disk.
+	StorePutTempSynced = "store.put.temp_synced"
+	// StorePutBeforeRename: one object is about to get its final name.
+	StorePutBeforeRename = "store.put.before_rename"
+	// StorePutRenamed: one object has its final name, its directory is not yet synced.
+	StorePutRenamed = "store.put.renamed"
+	// StorePutBeforeDirSync: every object of the batch has its final name.
+	StorePutBeforeDirSync = "store.put.before_dir_sync"
+	// StorePutDirsSynced: the whole batch would survive a power cut.
+	StorePutDirsSynced = "store.put.dirs_synced"
+
+	// StoreReplaceTempWritten: the new content is in a temporary file, not yet synced.
+	StoreReplaceTempWritten = "store.replace.temp_written"
+	// StoreReplaceTempSynced: the new content is on disk under its temporary name.
+	StoreReplaceTempSynced = "store.replace.temp_synced"
+	// StoreReplaceRenamed: the new content has its final name, the directory is not yet synced.
+	StoreReplaceRenamed = "store.replace.renamed"
+
+	// LedgerCommitBeforePut: the files of a batch are published, its ledger segment is not.
+	LedgerCommitBeforePut = "ledger.commit.before_put"
+	// LedgerCommitAfterPut: the segment is on disk, the index in memory does not know it yet.
+	LedgerCommitAfterPut = "ledger.commit.after_put"
+
+	// LedgerCompactSegmentPut: one rewritten segment is on disk beside the old ones.
+	LedgerCompactSegmentPut = "ledger.compact.segment_put"
+	// LedgerCompactBeforeRemove: everything is rewritten, every old segment is still there.
+	LedgerCompactBeforeRemove = "ledger.compact.before_remove"
+	// LedgerCompactRemoved: one old segment is gone.
+	LedgerCompactRemoved = "ledger.compact.removed"
+)
+
+// Names lists every fault point, so that a crash test can be exhaustive.
+func Names() []string {
+	return []string{
+		StorePutTempWritten,
+		StorePutTempSynced,
+		StorePutBeforeRename,
+		StorePutRenamed,
+		StorePutBeforeDirSync,
+		StorePutDirsSynced,
+		StoreReplaceTempWritten,
+		StoreReplaceTempSynced,
+		StoreReplaceRenamed,
+		LedgerCommitBeforePut,
+		LedgerCommitAfterPut,
+		LedgerCompactSegmentPut,
+		LedgerCompactBeforeRemove,
+		LedgerCompactRemoved,
+	}
+}

@@ -1,0 +1,135 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/store"
+)
+
+// compactBytes is how much Compact gathers for one new segment.
+const compactBytes = 64 << 20
+
+// Compact rewrites all records that count into few new segments and removes the old ones. keep says
+// for each key whether its record stays and whether its blobs do. A kill at any point does no harm:
+// new segments are later than old ones, and what was to go is gone or still whole. Refs from before
+// are no longer valid. No other process may use the ledger meanwhile: the caller holds the lock on
+// the output.
+func (l *Ledger) Compact(ctx context.Context, keep func(Key) (keepRecord, keepBlobs bool)) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.mu.RLock()
+	end := l.names.next
+	l.mu.RUnlock()
+	c := &compaction{ledger: l}
+	err := l.each(ctx, newReader(), func(ref Ref, r *reader, h header, body []byte) error {
+		return c.visit(ctx, keep, ref, r, h, body)
+	})
+	if err == nil {
+		err = c.flush(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("compact ledger: %w", err)
+	}
+	fault.Point(fault.LedgerCompactBeforeRemove)
+	return l.removeBelow(ctx, end)
+}
+
+// compaction gathers records for the next segment.
+type compaction struct {
+	ledger *Ledger
+	recs   []Record
+	old    []Ref
+	bytes  int
+}
+
+// visit takes one record that counts.
+func (c *compaction) visit(ctx context.Context, keep func(Key) (bool, bool), ref Ref, r *reader, h header,
+	body []byte) error {
+	keepRecord, keepBlobs := keep(h.key)
+	if !keepRecord {
+		return c.move(h.key, ref, gone)
+	}
+	rec, entries, err := r.record(ref.offset(), h, body)
+	if err != nil {
+		return err
+	}
+	if !keepBlobs {
+		rec.Blobs, entries = nil, nil
+	}
+	for i, e := range entries {
+		if rec.Blobs[i].Data, err = r.blob(e); err != nil {
+			return err
+		}
+	}
+	c.recs, c.old, c.bytes = append(c.recs, rec), append(c.old, ref), c.bytes+rec.size()
+	if c.bytes < compactBytes {
+		return nil
+	}
+	return c.flush(ctx)
+}
+
+// flush publishes what is gathered and points the index at it.
+func (c *compaction) flush(ctx context.Context) error {
+	if len(c.recs) == 0 {
+		return nil
+	}
+	l := c.ledger
+	p, err := l.newPart(c.bytes)
+	if err != nil {
+		return err
+	}
+	for i := range c.recs {
+		p.add(&c.recs[i])
+	}
+	if err := l.dir.Put(ctx, store.Object{Name: p.name, Data: p.seg.seal()}); err != nil {
+		l.abandon([]*part{p})
+		return err
+	}
+	fault.Point(fault.LedgerCompactSegmentPut)
+	for i, at := range p.places {
+		if err := c.move(at.key, c.old[i], at.ref); err != nil {
+			return err
+		}
+	}
+	c.recs, c.old, c.bytes = c.recs[:0], c.old[:0], 0
+	return nil
+}
+
+func (c *compaction) move(key Key, from, to Ref) error {
+	c.ledger.mu.Lock()
+	defer c.ledger.mu.Unlock()
+	if !c.ledger.index.move(key.fingerprint(), from, to) {
+		return fmt.Errorf("the index has lost %v", key)
+	}
+	return nil
+}
+
+// removeBelow removes the segments with numbers below end.
+func (l *Ledger) removeBelow(ctx context.Context, end uint32) error {
+	for {
+		l.mu.RLock()
+		number := l.oldest
+		l.mu.RUnlock()
+		if number == end {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("compact ledger: %w", err)
+		}
+		name := l.names.name(number)
+		l.files.forget(name)
+		err := l.dir.Remove(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("compact ledger: %w", err)
+		}
+		l.mu.Lock()
+		l.oldest++
+		delete(l.missing, number)
+		l.mu.Unlock()
+		fault.Point(fault.LedgerCompactRemoved)
+	}
+}

@@ -1,0 +1,76 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+)
+
+// Key identifies an element: the SHA-256 of all that its result depends on (design decision D1).
+type Key [32]byte
+
+// String is the key in 64 lower-case hex digits.
+func (k Key) String() string { return hex.EncodeToString(k[:]) }
+
+// ParseKey reads what String writes.
+func ParseKey(text string) (Key, error) {
+	var k Key
+	if len(text) != hex.EncodedLen(len(k)) {
+		return k, fmt.Errorf("parse key %.80q: want 64 hex digits, have %d bytes", text, len(text))
+	}
+	if _, err := hex.Decode(k[:], []byte(text)); err != nil {
+		return k, fmt.Errorf("parse key %q: %w", text, err)
+	}
+	return k, nil
+}
+
+// fingerprint is the part of a key that the index holds.
+func (k Key) fingerprint() uint64 { return binary.BigEndian.Uint64(k[:]) }
+
+// Status says what became of an element.
+type Status uint8
+
+const (
+	Absent Status = 0 // nothing is known of the key
+	Done   Status = 1 // its result is published
+	Failed Status = 2 // it is in the failures table
+)
+
+func (s Status) String() string {
+	switch s {
+	case Absent:
+		return "absent"
+	case Done:
+		return "done"
+	case Failed:
+		return "failed"
+	}
+	return fmt.Sprintf("status %d", uint8(s))
+}
+
+// Ref is the place of a record, valid until the next Compact.
+type Ref struct{ packed uint64 }
+
+// A packed place is, from the top: segment number (30 bits), offset in the segment in units of
+// recordAlign (32 bits), status (2 bits). Zero is an empty slot of the index.
+const (
+	segmentBits = 30
+	offsetBits  = 32
+	segmentsMax = 1 << segmentBits
+)
+
+func pack(segment uint32, offset int64, status Status) Ref {
+	return Ref{uint64(segment)<<(offsetBits+2) | uint64(offset/recordAlign)<<2 | uint64(status)}
+}
+
+func (r Ref) segment() uint32 { return uint32(r.packed >> (offsetBits + 2)) }
+func (r Ref) offset() int64   { return int64(r.packed>>2&(1<<offsetBits-1)) * recordAlign }
+func (r Ref) status() Status  { return Status(r.packed & 3) }
+
+// supersedes reports whether r counts rather than old, a record of the same key.
+func (r Ref) supersedes(old Ref) bool {
+	if r.status() != old.status() {
+		return r.status() == Done
+	}
+	return r.packed > old.packed
+}

@@ -1,0 +1,72 @@
+package ledger
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// folder holds all segments of an output.
+const folder = "ledger/"
+
+// segmentID is what a segment's name says; names in order are IDs in order.
+type segmentID struct {
+	generation uint32
+	process    uint64
+	sequence   uint32
+}
+
+func (id segmentID) name() string {
+	return fmt.Sprintf("%s%08x-%016x-%08x.seg", folder, id.generation, id.process, id.sequence)
+}
+
+// parseSegmentName reads what name writes.
+func parseSegmentName(name string) (id segmentID, err error) {
+	base := strings.TrimPrefix(name, folder)
+	_, err = fmt.Sscanf(base, "%08x-%016x-%08x.seg", &id.generation, &id.process, &id.sequence)
+	if err != nil || id.name() != name {
+		return id, fmt.Errorf("ledger segment %s: the name is not one of latentbeam's; move the file away", name)
+	}
+	return id, nil
+}
+
+// names numbers the segments of a ledger. A process writes its segments in sequence, so runs of
+// them take no memory for each.
+type names struct {
+	runs []run
+	next uint32
+}
+
+type run struct {
+	first  segmentID
+	number uint32 // of first
+	count  uint32
+}
+
+// add gives the next number to a segment.
+func (n *names) add(id segmentID) (uint32, error) {
+	if n.next == segmentsMax {
+		return 0, fmt.Errorf("ledger: more than %d segments; compact it", segmentsMax)
+	}
+	number := n.next
+	n.next++
+	if len(n.runs) > 0 {
+		last := &n.runs[len(n.runs)-1]
+		follow := last.first
+		follow.sequence += last.count
+		if follow == id {
+			last.count++
+			return number, nil
+		}
+	}
+	n.runs = append(n.runs, run{id, number, 1})
+	return number, nil
+}
+
+// name is the file name of a numbered segment.
+func (n *names) name(number uint32) string {
+	i := sort.Search(len(n.runs), func(i int) bool { return n.runs[i].number > number }) - 1
+	id := n.runs[i].first
+	id.sequence += number - n.runs[i].number
+	return id.name()
+}

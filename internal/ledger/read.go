@@ -1,0 +1,125 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"latentbeam/internal/fault"
+)
+
+// readWindow is how much of a record is read at first; most rows fit.
+const readWindow = 4 << 10
+
+// Read returns the record at ref, its blobs with name and size but without data.
+func (l *Ledger) Read(ref Ref) (rec Record, err error) {
+	err = l.open(ref, readWindow, func(r *reader, h header) error {
+		body, err := r.body(ref.offset(), h)
+		if err != nil {
+			return err
+		}
+		rec, _, err = r.record(ref.offset(), h, body)
+		return err
+	})
+	return rec, err
+}
+
+// ReadBlob returns the data of one blob of the record at ref.
+func (l *Ledger) ReadBlob(ref Ref, name string) (data []byte, err error) {
+	err = l.open(ref, readWindow, func(r *reader, h header) error {
+		body, err := r.body(ref.offset(), h)
+		if err != nil {
+			return err
+		}
+		entries, err := r.blobs(ref.offset(), h, body)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(entries, func(e blobEntry) bool { return e.name == name })
+		if i < 0 {
+			return fmt.Errorf("the record of %v has no blob %q", h.key, name)
+		}
+		data, err = r.blob(entries[i])
+		return err
+	})
+	return data, err
+}
+
+// open is at for a caller that does not hold the lock.
+func (l *Ledger) open(ref Ref, window int, fn func(*reader, header) error) error {
+	if ref.status() == Absent {
+		return errors.New("read ledger: no such record")
+	}
+	l.mu.RLock()
+	name := l.names.name(ref.segment())
+	removed := ref.segment() < l.oldest
+	l.mu.RUnlock()
+	if removed {
+		return fmt.Errorf("read ledger: the record was in %s, which Compact has removed; look it up again", name)
+	}
+	if err := l.inFile(name, ref, window, fn); err != nil {
+		return fault.Fatal(fmt.Errorf("read ledger: %w", err))
+	}
+	return nil
+}
+
+// record decodes the body of the record at offset; Row is a copy.
+func (r *reader) record(offset int64, h header, body []byte) (Record, []blobEntry, error) {
+	entries, err := r.blobs(offset, h, body)
+	if err != nil {
+		return Record{}, nil, err
+	}
+	rec := Record{Key: h.key, Status: h.status, Row: slices.Clone(body[:h.rowBytes])}
+	for _, e := range entries {
+		rec.Blobs = append(rec.Blobs, Blob{Name: e.name, Size: e.size})
+	}
+	return rec, entries, nil
+}
+
+// Each calls fn for every record that counts, in the order they were written, blobs without data.
+// It is the fast way to read them all. Records committed meanwhile may be left out; an error of
+// fn ends it and is returned.
+func (l *Ledger) Each(ctx context.Context, fn func(Ref, Record) error) error {
+	l.writing.RLock()
+	defer l.writing.RUnlock()
+	return l.each(ctx, newReader(), func(ref Ref, r *reader, h header, body []byte) error {
+		rec, _, err := r.record(ref.offset(), h, body)
+		if err != nil {
+			return err
+		}
+		return fn(ref, rec)
+	})
+}
+
+// each scans the segments that exist now and leaves out records that do not count.
+func (l *Ledger) each(ctx context.Context, r *reader, fn func(Ref, *reader, header, []byte) error) error {
+	l.mu.RLock()
+	first, end := l.oldest, l.names.next
+	l.mu.RUnlock()
+	for number := first; number < end; number++ {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("read ledger: %w", err)
+		}
+		l.mu.RLock()
+		name, missing := l.names.name(number), l.missing[number]
+		l.mu.RUnlock()
+		if missing {
+			continue
+		}
+		err := l.scan(r, name, func(offset int64, h header, body []byte) error {
+			ref := pack(number, offset, h.status)
+			l.mu.RLock()
+			counts := l.index.holds(h.key.fingerprint(), ref)
+			l.mu.RUnlock()
+			if !counts {
+				return nil
+			}
+			return fn(ref, r, h, body)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

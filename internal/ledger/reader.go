@@ -1,0 +1,228 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// windowBytes is how much of a segment is read at a time.
+const windowBytes = 64 << 10
+
+// DamagedError says that a segment file is not what was once written.
+type DamagedError struct {
+	Segment string // file name within the output
+	Offset  int64  // byte at which reading stopped
+	Why     string
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("ledger segment %s is damaged at byte %d: %s; move the file away and run again, "+
+		"its rows will be computed anew", e.Segment, e.Offset, e.Why)
+}
+
+// header is a decoded record header.
+type header struct {
+	key        Key
+	status     Status
+	rowBytes   uint32
+	tableBytes uint32
+	blobBytes  uint64
+	blobs      uint16
+	bodyCRC    uint32
+}
+
+// blobEntry is one line of a record's blob table.
+type blobEntry struct {
+	name string
+	at   int64 // offset of the data in the segment
+	size int64
+	crc  uint32
+}
+
+// reader reads one segment through a window, so that blob data is skipped rather than read.
+type reader struct {
+	name   string
+	file   io.ReaderAt
+	size   int64
+	window []byte // bytes of the file from start on
+	start  int64
+	buffer []byte
+}
+
+func newReader() *reader { return &reader{buffer: make([]byte, windowBytes)} }
+
+// reset points the reader at another segment.
+func (r *reader) reset(name string, file io.ReaderAt, size int64) {
+	r.name, r.file, r.size, r.window = name, file, size, nil
+}
+
+func (r *reader) damaged(offset int64, format string, args ...any) error {
+	return &DamagedError{r.name, offset, fmt.Sprintf(format, args...)}
+}
+
+// bytes returns n bytes at offset; they are valid until the next call. What is allocated is
+// bounded by the size of the file.
+func (r *reader) bytes(offset int64, n int) ([]byte, error) {
+	if offset < 0 || int64(n) > r.size-offset {
+		return nil, r.damaged(offset, "%d bytes expected, the file has %d", n, max(r.size-offset, 0))
+	}
+	if from := offset - r.start; from >= 0 && from+int64(n) <= int64(len(r.window)) {
+		return r.window[from : from+int64(n)], nil
+	}
+	if n > len(r.buffer) {
+		r.buffer = make([]byte, n)
+	}
+	r.window = r.buffer[:min(int64(len(r.buffer)), r.size-offset)]
+	r.start = offset
+	if got, err := r.file.ReadAt(r.window, offset); got < len(r.window) {
+		r.window = nil
+		if errors.Is(err, io.EOF) {
+			return nil, r.damaged(offset+int64(got), "the file ends here")
+		}
+		return nil, fmt.Errorf("read ledger segment %s at byte %d: %w", r.name, offset, err)
+	}
+	return r.window[:n], nil
+}
+
+// scan calls fn for every record in order: its offset, header and body (row and blob table, valid
+// during the call). All checksums but those of blob data are verified.
+func (r *reader) scan(fn func(offset int64, h header, body []byte) error) error {
+	b, err := r.bytes(0, headerBytes)
+	if err != nil {
+		return err
+	}
+	switch {
+	case [8]byte(b) != magic:
+		return r.damaged(0, "it does not start with %q", magic)
+	case binary.LittleEndian.Uint32(b[28:]) != crc32.Checksum(b[:28], castagnoli):
+		return r.damaged(0, "wrong checksum of the file header")
+	case binary.LittleEndian.Uint32(b[8:]) != version:
+		return fmt.Errorf("ledger segment %s has version %d, this program reads %d; use a newer latentbeam",
+			r.name, binary.LittleEndian.Uint32(b[8:]), version)
+	case r.size > segmentFileBytesMax:
+		return r.damaged(0, "it has %d bytes, the limit is %d", r.size, int64(segmentFileBytesMax))
+	case binary.LittleEndian.Uint64(b[16:]) != uint64(r.size):
+		return r.damaged(0, "it has %d bytes, %d were written", r.size, binary.LittleEndian.Uint64(b[16:]))
+	case binary.LittleEndian.Uint32(b[24:]) != 0:
+		return r.damaged(24, "reserved bytes are not zero")
+	}
+	count, offset := binary.LittleEndian.Uint32(b[12:]), int64(headerBytes)
+	for range count {
+		h, err := r.header(offset)
+		if err != nil {
+			return err
+		}
+		body, err := r.body(offset, h)
+		if err != nil {
+			return err
+		}
+		if err := fn(offset, h, body); err != nil {
+			return err
+		}
+		if offset, err = r.end(offset, h); err != nil {
+			return err
+		}
+	}
+	if offset != r.size {
+		return r.damaged(offset, "%d bytes after the last record", r.size-offset)
+	}
+	return nil
+}
+
+// header reads and checks the record header at offset.
+func (r *reader) header(offset int64) (header, error) {
+	b, err := r.bytes(offset, recordHeaderBytes)
+	if err != nil {
+		return header{}, err
+	}
+	if binary.LittleEndian.Uint32(b[60:]) != crc32.Checksum(b[:60], castagnoli) {
+		return header{}, r.damaged(offset, "wrong checksum of a record header")
+	}
+	h := header{
+		key: Key(b[:32]), status: Status(b[50]),
+		rowBytes: binary.LittleEndian.Uint32(b[32:]), tableBytes: binary.LittleEndian.Uint32(b[36:]),
+		blobBytes: binary.LittleEndian.Uint64(b[40:]), blobs: binary.LittleEndian.Uint16(b[48:]),
+		bodyCRC: binary.LittleEndian.Uint32(b[56:]),
+	}
+	switch {
+	case h.status != Done && h.status != Failed:
+		return header{}, r.damaged(offset, "unknown %v", h.status)
+	case h.rowBytes > rowBytesMax || h.tableBytes > tableBytesMax || h.blobs > blobsMax || h.blobBytes > recordBytesMax:
+		return header{}, r.damaged(offset, "a length is over its limit")
+	case [5]byte(b[51:]) != [5]byte{}:
+		return header{}, r.damaged(offset+51, "reserved bytes are not zero")
+	}
+	return h, nil
+}
+
+// body reads and checks row and blob table of the record at offset.
+func (r *reader) body(offset int64, h header) ([]byte, error) {
+	body, err := r.bytes(offset+recordHeaderBytes, int(h.rowBytes+h.tableBytes))
+	if err != nil {
+		return nil, err
+	}
+	if crc32.Checksum(body, castagnoli) != h.bodyCRC {
+		return nil, r.damaged(offset+recordHeaderBytes, "wrong checksum of a row")
+	}
+	return body, nil
+}
+
+// end is where the next record starts; the bytes before it must be zero padding.
+func (r *reader) end(offset int64, h header) (int64, error) {
+	end := offset + recordHeaderBytes + int64(h.rowBytes) + int64(h.tableBytes) + int64(h.blobBytes)
+	pad, err := r.bytes(end, int(-end&(recordAlign-1)))
+	if err != nil {
+		return 0, err
+	}
+	for _, b := range pad {
+		if b != 0 {
+			return 0, r.damaged(end, "padding is not zero")
+		}
+	}
+	return end + int64(len(pad)), nil
+}
+
+// blobs decodes the blob table of the record at offset from its body.
+func (r *reader) blobs(offset int64, h header, body []byte) ([]blobEntry, error) {
+	if h.blobs == 0 && h.tableBytes == 0 && h.blobBytes == 0 {
+		return nil, nil
+	}
+	table := body[h.rowBytes:]
+	at := offset + recordHeaderBytes + int64(len(body))
+	left := int64(h.blobBytes)
+	entries := make([]blobEntry, h.blobs)
+	for i := range entries {
+		if len(table) < 2 || len(table) < blobEntryBytes+int(binary.LittleEndian.Uint16(table)) {
+			return nil, r.damaged(offset, "a blob table is too short")
+		}
+		n := int(binary.LittleEndian.Uint16(table))
+		size := binary.LittleEndian.Uint64(table[2+n:])
+		if size > uint64(left) {
+			return nil, r.damaged(offset, "a blob is longer than its record")
+		}
+		entries[i] = blobEntry{string(table[2 : 2+n]), at, int64(size), binary.LittleEndian.Uint32(table[10+n:])}
+		table, at, left = table[blobEntryBytes+n:], at+int64(size), left-int64(size)
+	}
+	if len(table) != 0 || left != 0 {
+		return nil, r.damaged(offset, "a blob table does not match its record")
+	}
+	return entries, nil
+}
+
+// blob reads the data of one blob and checks it.
+func (r *reader) blob(e blobEntry) ([]byte, error) {
+	if e.size > r.size-e.at {
+		return nil, r.damaged(e.at, "a blob ends after the file")
+	}
+	data := make([]byte, e.size)
+	if n, err := r.file.ReadAt(data, e.at); n < len(data) {
+		return nil, fmt.Errorf("read blob %q of ledger segment %s: %w", e.name, r.name, err)
+	}
+	if crc32.Checksum(data, castagnoli) != e.crc {
+		return nil, r.damaged(e.at, "wrong checksum of blob %q", e.name)
+	}
+	return data, nil
+}

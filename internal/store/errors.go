@@ -1,0 +1,74 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"syscall"
+
+	"latentbeam/internal/fault"
+)
+
+// ErrConflict is what errors.Is finds in a *ConflictError.
+var ErrConflict = errors.New("a different file is already there")
+
+// ConflictError says that Put found other bytes under a name that is written only once.
+type ConflictError struct {
+	Name               string
+	HaveSize, WantSize int64  // bytes on disk and bytes that were to be published
+	HaveSHA, WantSHA   string // SHA-256 of both, in hex
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("publish %s: %v: on disk %d bytes, sha256 %s; now %d bytes, sha256 %s; "+
+		"remove the file or choose another output",
+		e.Name, ErrConflict, e.HaveSize, e.HaveSHA, e.WantSize, e.WantSHA)
+}
+
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
+
+// full are the errors of a file system without room, passing those that may be gone at the next
+// run for another reason.
+var (
+	full    = []error{syscall.ENOSPC, syscall.EDQUOT}
+	passing = []error{
+		syscall.EIO, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.EMFILE, syscall.ENFILE,
+		syscall.ENOMEM, syscall.ETIMEDOUT, syscall.ESTALE, syscall.EBUSY, syscall.EAGAIN, syscall.ENOLCK,
+	}
+)
+
+func isAny(err error, list []error) bool {
+	return slices.ContainsFunc(list, func(e error) bool { return errors.Is(err, e) })
+}
+
+// failed names the step, the file and the directory of a failed file-system call, and classes it:
+// what may pass stops the run with "try again" (exit 75), everything else is fatal.
+func (d *Dir) failed(verb, name string, err error) error {
+	cause := err
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		cause = pathError.Err
+	}
+	wrapped := fmt.Errorf("%s %s in %s: %w", verb, name, d.path, cause)
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return wrapped
+	case isAny(err, full):
+		return fault.TryAgain(fmt.Errorf("%w; make room and run again, finished work is kept", wrapped))
+	case isAny(err, passing):
+		return fault.TryAgain(fmt.Errorf("%w; repair it and run again, finished work is kept", wrapped))
+	}
+	return fault.Fatal(wrapped)
+}
+
+// syncFailed classes a failed fsync. The kernel may have dropped the pages and marked them clean,
+// so a second fsync of the same file would lie (Rebello et al., ATC 2020): nobody may retry it.
+func (d *Dir) syncFailed(name string, err error) error {
+	if isAny(err, full) {
+		return d.failed("fsync", name, err)
+	}
+	return fault.Fatal(fmt.Errorf("fsync %s in %s: %w; its bytes may not be on disk, check the disk "+
+		"before running again", name, d.path, err))
+}

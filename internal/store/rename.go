@@ -1,0 +1,49 @@
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"syscall"
+)
+
+// errNoReplaceUnsupported says that this system or file system cannot rename without replacing.
+var errNoReplaceUnsupported = errors.New("rename without replace is not supported")
+
+// renameNew gives the file its final name unless the name is taken (fs.ErrExist).
+func (t *temp) renameNew() error {
+	if err := t.dir.about(Call{Op: OpRename, Name: t.name, To: t.final}); err != nil {
+		return err
+	}
+	err := t.dir.renameNoReplace(path.Dir(t.final), path.Base(t.name), path.Base(t.final))
+	if errors.Is(err, errNoReplaceUnsupported) {
+		err = t.dir.linkNew(t.name, t.final)
+	}
+	return err
+}
+
+// linkNew is renameNew with a hard link, which never replaces either. A file system that has no
+// hard links (some FUSE mounts) gets a look before the rename; there only the lock on the output
+// keeps two writers apart.
+func (d *Dir) linkNew(from, to string) error {
+	err := d.root.Link(from, to)
+	switch {
+	case err == nil:
+		d.root.Remove(from) // published; a name that stays behind is CleanTemps' work
+		return nil
+	case errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.EPERM):
+		if _, err := d.root.Lstat(to); err == nil {
+			return &fs.PathError{Op: "rename", Path: to, Err: fs.ErrExist}
+		}
+		return d.root.Rename(from, to)
+	}
+	return err
+}
+
+// replace gives the file its final name, whatever was there.
+func (t *temp) replace() error {
+	if err := t.dir.about(Call{Op: OpReplace, Name: t.name, To: t.final}); err != nil {
+		return err
+	}
+	return t.dir.root.Rename(t.name, t.final)
+}
