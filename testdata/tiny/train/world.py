@@ -6,6 +6,7 @@ grammar and the split into training and held-out combinations and wordings. No i
 everything is drawn from a random generator.
 """
 
+import pathlib
 import random
 
 import torch
@@ -158,15 +159,15 @@ HELD_OUT_WORDINGS = [
 ON_BACKGROUND = ["{} on a {b} background", "{} over a {b} background", "{} in front of a {b} background",
                  "{}, {b} background", "{}; the background is {b}", "{} on {b}", "on a {b} background, {}"]
 
+MEANINGFUL = set("""red orange yellow green blue purple violet crimson pink cyan teal magenta turquoise golden navy lime
+brown gold black grey gray white circle ball disc disk square box block cube sphere rectangle diamond triangle hexagon
+star heart move motion still rest stop stay fall drop rise climb sink fly run go went top bottom up down left right not
+never no north south east west jump jumps bounces diagonal sideways""".split())
+
 # Words without meaning in this world. They are strewn into training captions so that the model
 # learns to look past words it does not know.
-FILLERS = """please now here look see watch today simply just slowly calmly quietly nicely again always very quite
-really bright plain clean simple tiny little big nice lovely pretty single lonely bold shiny flat smooth soft scene
-animation film movie shot picture image frame screen camera world sky room table paper stage view style cartoon
-minimal modern digital render drawing artwork loop short long quick gentle steady constant speed across through with
-without while during under light dark we you they i can will draw make create generate imagine want like hello
-everybody high quality best detailed 4k hd realistic beautiful amazing perfect object thing figure form which who
-only then so also for at by about""".split()
+FILLERS = pathlib.Path(__file__).with_name("words.txt").read_text().split()
+FILLERS = [word for word in FILLERS if word not in MEANINGFUL]
 
 
 def phrase(rng, motion):
@@ -191,7 +192,7 @@ def caption(rng, color, shape, motion, background=None, wordings=TRAIN_WORDINGS,
     if background:
         text = rng.choice(ON_BACKGROUND).format(text, b=rng.choice(BACKGROUND_WORDS[background]))
     if rng.random() < filler:
-        words = text.split(" ")
+        words = text.split(" ")  # words that say nothing about colour, shape or motion may stand anywhere
         for _ in range(rng.choice([1, 1, 2, 3])):
             words.insert(rng.randrange(len(words) + 1), rng.choice(FILLERS))
         text = " ".join(words)

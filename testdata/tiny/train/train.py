@@ -1,0 +1,180 @@
+"""Trains `tiny` on a CPU: tokenizer, VAE, latents cache, then T5 encoder and STDiT together.
+
+    python train.py tokenizer vae cache diffusion --work WORKDIR [--vae-minutes 14 --diffusion-minutes 60]
+
+Every stage reads and writes WORKDIR (checkpoints, cache); export.py makes the published layout from
+it. Learning rates follow the clock, so a slower machine takes fewer steps, not longer.
+"""
+
+import argparse
+import copy
+import itertools
+import math
+import os
+import pathlib
+import string
+import time
+
+import torch
+from torch.nn import functional as F
+
+import model
+import world
+
+
+class Budget:
+    """Learning-rate schedule by wall clock: linear warm-up over steps, then a half cosine to 1 %."""
+
+    def __init__(self, optimizer, peak, minutes, warmup):
+        self.optimizer, self.peak, self.seconds, self.warmup = optimizer, peak, minutes * 60, warmup
+        self.start, self.step, self.saved = time.time(), 0, time.time()
+
+    def spent(self):
+        return min(1.0, (time.time() - self.start) / self.seconds)
+
+    def tick(self):
+        """Sets the rate for the next step; false when the time is used up."""
+        self.step += 1
+        rate = self.peak * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * self.spent())))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * min(1.0, self.step / self.warmup)
+        return self.spent() < 1
+
+    def due(self, every=150):
+        if time.time() - self.saved < every:
+            return False
+        self.saved = time.time()
+        return True
+
+
+class Average:
+    """Exponential moving average of a module's parameters, with a short memory at the start."""
+
+    def __init__(self, module, decay):
+        self.live, self.shadow, self.decay, self.steps = module, copy.deepcopy(module).eval(), decay, 0
+
+    @torch.no_grad()
+    def update(self):
+        self.steps += 1
+        keep = min(self.decay, self.steps / (self.steps + 10))
+        pairs = list(zip(self.shadow.parameters(), self.live.parameters()))
+        torch._foreach_lerp_([s for s, _ in pairs], [p.detach() for _, p in pairs], 1 - keep)
+
+
+def save(path, state):
+    torch.save(state, path + ".part")
+    os.replace(path + ".part", path)
+
+
+# ------------------------------------------------------------------------------------ tokenizer
+
+EXTRA_IDS = 100  # T5 keeps 100 sentinel ids behind the pieces
+
+
+def train_tokenizer(work):
+    """SentencePiece Unigram as T5's: nmt_nfkc, pad 0, end 1, unknown 2, no byte fallback."""
+    import sentencepiece
+    rng = world.seeded("tokenizer")
+    every = pathlib.Path(__file__).with_name("words.txt").read_text().split()
+    with open(f"{work}/text.txt", "w") as out:
+        for _ in range(12000):
+            combination = rng.choice(world.COMBINATIONS)
+            wordings = world.TRAIN_WORDINGS + world.HELD_OUT_WORDINGS
+            background = rng.choice([None, *world.BACKGROUNDS])
+            out.write(world.clean(world.caption(rng, *combination, background, wordings, 0.3)) + "\n")
+        for _ in range(12000):
+            words = [rng.choice(every) + rng.choice(["", "", "", "s", "ed", "ing", "ly", ","]) for _ in range(9)]
+            out.write(" ".join(words) + rng.choice([".", "!", "?", ""]) + "\n")
+        for _ in range(3000):
+            out.write("".join(rng.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(6)) + "\n")
+        for _ in range(40):
+            out.write(" ".join(string.printable.strip()) + "\n" + " ".join(str(rng.randrange(2100)) for _ in range(9)) + "\n")
+    sentencepiece.SentencePieceTrainer.train(
+        input=f"{work}/text.txt", model_prefix=f"{work}/spiece", model_type="unigram", vocab_size=1436 - EXTRA_IDS,
+        normalization_rule_name="nmt_nfkc", character_coverage=1.0, pad_id=0, eos_id=1, unk_id=2, bos_id=-1,
+        byte_fallback=False, num_threads=1, minloglevel=1)
+
+
+class Tokenizer:
+    """Token ids of cleaned text, closed by the end token, at most length of them."""
+
+    def __init__(self, path):
+        import sentencepiece
+        self.pieces = sentencepiece.SentencePieceProcessor(model_file=path)
+        self.vocabulary = self.pieces.get_piece_size() + EXTRA_IDS
+
+    def __call__(self, text, length=model.STDIT_CONFIG["model_max_length"]):
+        return self.pieces.encode(world.clean(text))[: length - 1] + [1]
+
+
+# ------------------------------------------------------------------------------------------ VAE
+
+VAE_CONFIG = dict(
+    in_channels=3, out_channels=3, down_block_types=["DownEncoderBlock2D"] * 4,
+    up_block_types=["UpDecoderBlock2D"] * 4, block_out_channels=[16, 24, 48, 64], layers_per_block=1,
+    latent_channels=4, norm_num_groups=8, act_fn="silu", sample_size=64, scaling_factor=0.18215,
+)
+
+
+def new_vae():
+    from diffusers import AutoencoderKL
+    return AutoencoderKL(**VAE_CONFIG)
+
+
+def train_vae(work, minutes, batch=32):
+    """Single frames; L1 + L2 + a KL term that keeps the latents smooth. Goes on from an earlier checkpoint.
+
+    Pixels of the shape weigh 5 times as much as the background, which would else hide their colour.
+    """
+    torch.manual_seed(1)
+    vae = new_vae().to(memory_format=torch.channels_last).train()
+    resumed = os.path.exists(f"{work}/vae.pt")
+    if resumed:
+        vae.load_state_dict(torch.load(f"{work}/vae.pt"))
+    rng = world.seeded("vae", time.time() if resumed else 0)
+
+    def passes(x):
+        posterior = vae.encode(x).latent_dist
+        return vae.decode(posterior.sample()).sample, posterior.mean, posterior.logvar
+
+    passes = torch.compile(passes)
+    optimizer = torch.optim.AdamW(vae.parameters(), lr=0, betas=(0.9, 0.95), weight_decay=1e-4)
+    budget, average = Budget(optimizer, 2e-3, minutes, 50 if resumed else 100), Average(vae, 0.995)
+    while budget.tick():
+        x = torch.cat([world.still_image(rng) for _ in range(batch)]).contiguous(memory_format=torch.channels_last)
+        with torch.autocast("cpu", torch.bfloat16):
+            y, mean, logvar = passes(x)
+        error, mean, logvar = y.float() - x, mean.float(), logvar.float()
+        kl = 0.5 * (mean.square() + logvar.exp() - 1 - logvar).mean()
+        weight = 1 + 4 * ((x - x[:, :, :1, :1]).abs().amax(1, keepdim=True) > 0.02)
+        l1, l2 = (weight * error.abs()).mean(), (weight * error.square()).mean()
+        (l1 + 2 * l2 + 5e-4 * kl).backward()
+        torch.nn.utils.clip_grad_norm_(vae.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        average.update()
+        if budget.step % 50 == 0:
+            print(f"vae step {budget.step} spent {budget.spent():.3f} l1 {l1:.4f} l2 {l2:.5f} kl {kl:.3f}", flush=True)
+        if budget.due():
+            save(f"{work}/vae.pt", average.shadow.state_dict())
+    save(f"{work}/vae.pt", average.shadow.state_dict())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("stages", nargs="+", choices=["tokenizer", "vae", "cache", "diffusion"])
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--vae-minutes", type=float, default=14)
+    parser.add_argument("--diffusion-minutes", type=float, default=60)
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    os.makedirs(args.work, exist_ok=True)
+    if "tokenizer" in args.stages:
+        train_tokenizer(args.work)
+    if "vae" in args.stages:
+        train_vae(args.work, args.vae_minutes)
+
+
+if __name__ == "__main__":
+    main()
