@@ -1,0 +1,215 @@
+package measure
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"latentbeam/internal/media"
+)
+
+func compressed(t *testing.T, c *media.Clip, qp int) *media.Clip {
+	t.Helper()
+	e, err := media.New("h264", media.Options{QP: qp})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := e.Encode(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Recon
+}
+
+// worlds are all 270 combinations.
+func worlds(visit func(color, shape, motion, back string)) {
+	for _, color := range Colors() {
+		for _, shape := range Shapes() {
+			for _, motion := range Motions() {
+				for _, back := range names(backgrounds) {
+					visit(color, shape, motion, back)
+				}
+			}
+		}
+	}
+}
+
+// TestReadsTheWholeWorld expects every reading right, as drawn and after noise, blur and compression. Each
+// condition takes every third combination, so that any three conditions in a row see all of them.
+func TestReadsTheWholeWorld(t *testing.T) {
+	for i, k := range []struct {
+		noise float64
+		blur  int
+		qp    int // 0: not compressed
+	}{{0, 0, 0}, {0, 0, 20}, {12, 1, 0}, {4, 1, 20}, {6, 0, 24}, {3, 1, 28}, {6, 2, 24}} {
+		t.Run(fmt.Sprintf("noise=%v,blur=%d,qp=%d", k.noise, k.blur, k.qp), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(1, uint64(i)))
+			n, overlap, margin, off := 0, 1.0, 1.0, 0.0
+			worlds(func(color, shape, motion, back string) {
+				if n++; n%3 != i%3 {
+					return
+				}
+				s := randomSpec(rng, color, shape, motion, back)
+				s.noise, s.blur = k.noise, k.blur
+				c := s.render(rng)
+				if k.qp > 0 {
+					c = compressed(t, c, k.qp)
+				}
+				r := Measure(c)
+				if !Score(color, shape, motion, r).Right() || r.Background != back {
+					t.Errorf("%s %s %s on %s: %+v", color, shape, motion, back, r)
+				}
+				own := r.Features.Overlap[shape]
+				overlap, off = min(overlap, own), max(off, r.Features.ColorDistance)
+				for other, v := range r.Features.Overlap {
+					if other != shape {
+						margin = min(margin, own-v)
+					}
+				}
+			})
+			t.Logf("overlap at least %.3f, %.3f before the next shape; colours off by at most %.1f",
+				overlap, margin, off)
+		})
+	}
+}
+
+func TestReadsOtherSizes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 0))
+	for _, size := range []int{48, 96, 128} {
+		for _, shape := range Shapes() {
+			for _, width := range []float64{0.22, 0.3, 0.45} {
+				s := spec{color: "green", shape: shape, motion: "up", background: "grey", size: size, frames: 16}
+				s.width, s.speed, s.noise = width*float64(size), 0.025*float64(size), 4
+				r := Measure(compressed(t, s.render(rng), 22))
+				if !Score("green", shape, "up", r).Right() {
+					t.Errorf("%d pixels, %s of width %.2f: %+v", size, shape, width, r)
+				}
+			}
+		}
+	}
+}
+
+// TestSurvivesArtefacts spoils three frames of sixteen and draws a small second spot.
+func TestSurvivesArtefacts(t *testing.T) {
+	rng, n := rand.New(rand.NewPCG(3, 0)), 0
+	worlds(func(color, shape, motion, back string) {
+		if n++; n%4 != 0 { // 4 shares no factor with the inner lists, so all words occur
+			return
+		}
+		s := randomSpec(rng, color, shape, motion, back)
+		s.blur = 1
+		c := s.render(rng)
+		for _, i := range []int{0, 7, 12} {
+			copy(c.Frames[i], bytes.Repeat(c.Frames[i][:3], len(c.Frames[i])/3))
+		}
+		for _, f := range c.Frames {
+			for y := 4; y < 9; y++ {
+				copy(f[3*(64*y+4):], bytes.Repeat([]byte{9, 200, 200}, 5))
+			}
+		}
+		if r := Measure(c); !Score(color, shape, motion, r).Right() {
+			t.Errorf("%s %s %s on %s: %+v", color, shape, motion, back, r)
+		}
+	})
+}
+
+func TestUnknown(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 0))
+	draw := func(change func(s *spec)) *media.Clip {
+		s := randomSpec(rng, "red", "circle", "left", "black")
+		change(&s)
+		return s.render(rng)
+	}
+	same := func(c *media.Clip, change func(f []byte, i int)) *media.Clip {
+		for i, f := range c.Frames {
+			change(f, i)
+		}
+		return c
+	}
+	all := Reading{Color: Unknown, Shape: Unknown, Motion: Unknown, Background: Unknown}
+	black := all
+	black.Background = "black"
+	for name, k := range map[string]struct {
+		clip *media.Clip
+		want Reading
+	}{
+		"no clip":  {&media.Clip{}, all},
+		"blank":    {draw(func(s *spec) { s.width = 0.1 }), black},
+		"noise":    {same(draw(func(*spec) {}), func(f []byte, _ int) { fillNoise(rng, f) }), all},
+		"strewn":   {same(draw(func(*spec) {}), func(f []byte, _ int) { strew(rng, f) }), black},
+		"too big":  {draw(func(s *spec) { s.width, s.shape, s.motion = 60, "square", "still" }), black},
+		"vanishes": {same(draw(func(*spec) {}), func(f []byte, i int) { clear(f[:len(f)*min(i/8, 1)]) }), black},
+	} {
+		r := Measure(k.clip)
+		r.Features = Features{}
+		if fmt.Sprint(r) != fmt.Sprint(k.want) {
+			t.Errorf("%s: %+v, want %+v", name, r, k.want)
+		}
+	}
+	if r := Measure(draw(func(s *spec) { s.shape = "bar" })); r.Shape != Unknown || r.Motion != "left" {
+		t.Errorf("bar: %+v", r)
+	}
+	if r := Measure(draw(func(s *spec) { s.shape = "ring" })); r.Shape != Unknown {
+		t.Errorf("ring: %+v", r)
+	}
+	diagonal := draw(func(s *spec) { s.dx, s.dy = 0, 0 })
+	for i, f := range diagonal.Frames {
+		diagonal.Frames[i] = shiftDown(f, 64, 2*i-16)
+	}
+	if r := Measure(diagonal); r.Motion != Unknown || r.Shape != "circle" {
+		t.Errorf("diagonal: %+v", r)
+	}
+	cyan := same(draw(func(*spec) {}), func(f []byte, _ int) {
+		for i := 0; i < len(f); i += 3 {
+			f[i+1], f[i+2] = f[i], f[i]
+			f[i] = 10
+		}
+	})
+	if r := Measure(cyan); r.Color != Unknown || r.Shape != "circle" {
+		t.Errorf("cyan: %+v", r)
+	}
+	if r := Measure(&media.Clip{Width: 64, Height: 64, FPS: 8, Frames: diagonal.Frames[8:9]}); r.Motion != Unknown {
+		t.Errorf("one frame: %+v", r)
+	}
+}
+
+func fillNoise(rng *rand.Rand, f []byte) {
+	for i := range f {
+		f[i] = byte(rng.IntN(256))
+	}
+}
+
+// strew puts red spots of 4x4 pixels everywhere but near the border.
+func strew(rng *rand.Rand, f []byte) {
+	clear(f)
+	for range 25 {
+		x, y := 4+rng.IntN(50), 4+rng.IntN(50)
+		for dy := range 4 {
+			for dx := range 4 {
+				f[3*((y+dy)*64+x+dx)] = 225
+			}
+		}
+	}
+}
+
+func shiftDown(f []byte, size, by int) []byte {
+	out := make([]byte, 0, len(f))
+	for y := range size {
+		from := min(max(y-by, 0), size-1)
+		out = append(out, f[3*size*from:][:3*size]...)
+	}
+	return out
+}
+
+func TestScore(t *testing.T) {
+	r := Reading{Color: "red", Shape: "circle", Motion: "up"}
+	if v := Score("red", "circle", "up", r); !v.Right() {
+		t.Errorf("%+v", v)
+	}
+	if v := Score("red", "square", "up", r); v.Right() || !v.Color || v.Shape || !v.Motion {
+		t.Errorf("%+v", v)
+	}
+}

@@ -1,0 +1,127 @@
+package measure
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"latentbeam/internal/media"
+)
+
+// spec is one clip of the built-in model's world.
+type spec struct {
+	color, shape, motion, background string
+
+	size, frames int
+	width        float64 // of the shape's box, pixels
+	speed        float64 // pixels a frame
+	dx, dy       float64 // of the middle of the path from the middle of the frame
+	noise        float64 // standard deviation
+	blur         int     // passes of a 3x3 box
+}
+
+var steps = map[string][2]float64{
+	"left": {-1, 0}, "right": {1, 0}, "up": {0, -1}, "down": {0, 1}, "still": {0, 0},
+}
+
+// randomSpec draws size, speed and place as the training data does, for frames of 64 pixels.
+func randomSpec(rng *rand.Rand, color, shape, motion, back string) spec {
+	s := spec{color: color, shape: shape, motion: motion, background: back, size: 64, frames: 16}
+	between := func(a, b float64) float64 { return a + (b-a)*rng.Float64() }
+	switch shape {
+	case "circle":
+		s.width = between(20, 24)
+	case "square":
+		s.width = between(18, 22)
+	default:
+		s.width = between(24, 27)
+	}
+	s.speed = between(1.6, 2.2)
+	step := steps[motion]
+	jitter := func(moves bool) float64 {
+		room := (64 - 4 - s.width) / 2
+		if moves {
+			return between(-1, 1) * max(0, min(3, room-s.speed*7.5))
+		}
+		return between(-1, 1) * min(8, room)
+	}
+	s.dx, s.dy = jitter(step[0] != 0), jitter(step[1] != 0)
+	return s
+}
+
+// render draws the clip with anti-aliased edges, then blurs and adds noise.
+func (s spec) render(rng *rand.Rand) *media.Clip {
+	c := &media.Clip{Width: s.size, Height: s.size, FPS: 8}
+	fore, back := rgbOf(colors, s.color), rgbOf(backgrounds, s.background)
+	for i := range s.frames {
+		t := float64(i) - float64(s.frames-1)/2
+		cx := float64(s.size)/2 + s.dx + steps[s.motion][0]*s.speed*t
+		cy := float64(s.size)/2 + s.dy + steps[s.motion][1]*s.speed*t
+		f := make([]float64, 0, s.size*s.size*3)
+		for y := range s.size {
+			for x := range s.size {
+				a := coverage(s.shape, s.width, float64(x)+0.5-cx, float64(y)+0.5-cy)
+				for k := range 3 {
+					f = append(f, float64(back[k])+a*(float64(fore[k])-float64(back[k])))
+				}
+			}
+		}
+		for range s.blur {
+			f = boxBlur(f, s.size)
+		}
+		frame := make([]byte, len(f))
+		for k, v := range f {
+			frame[k] = byte(math.Min(255, math.Max(0, v+s.noise*rng.NormFloat64()+0.5)))
+		}
+		c.Frames = append(c.Frames, frame)
+	}
+	return c
+}
+
+func rgbOf(list []named, name string) [3]uint8 {
+	for _, n := range list {
+		if n.name == name {
+			return n.rgb
+		}
+	}
+	panic("no colour " + name)
+}
+
+// coverage is the share of a pixel at (dx, dy) from the middle of the shape's box.
+func coverage(shape string, width, dx, dy float64) float64 {
+	clamp := func(v float64) float64 { return math.Min(1, math.Max(0, v)) }
+	half := width / 2
+	switch shape {
+	case "circle":
+		return clamp(half + 0.5 - math.Hypot(dx, dy))
+	case "square":
+		return clamp(half+0.5-math.Abs(dx)) * clamp(half+0.5-math.Abs(dy))
+	case "triangle":
+		rise := width * 0.88
+		side := (rise*math.Abs(dx) - half*(dy+rise/2)) / math.Hypot(rise, half)
+		return clamp(0.5-side) * clamp(rise/2+0.5-dy)
+	case "ring":
+		return clamp(half+0.5-math.Hypot(dx, dy)) * clamp(math.Hypot(dx, dy)-half*0.75)
+	case "bar":
+		return clamp(half+0.5-math.Abs(dx)) * clamp(half/4+0.5-math.Abs(dy))
+	}
+	panic("no shape " + shape)
+}
+
+func boxBlur(f []float64, size int) []float64 {
+	out := make([]float64, len(f))
+	for y := range size {
+		for x := range size {
+			for k := range 3 {
+				sum := 0.0
+				for dy := -1; dy <= 1; dy++ {
+					for dx := -1; dx <= 1; dx++ {
+						px, py := min(max(x+dx, 0), size-1), min(max(y+dy, 0), size-1)
+						sum += f[3*(py*size+px)+k]
+					}
+				}
+				out[3*(y*size+x)+k] = sum / 9
+			}
+		}
+	}
+	return out
+}
