@@ -1,0 +1,67 @@
+package nn
+
+import "latentbeam/kernels"
+
+// Conv is a 2D convolution over channels-last images.
+type Conv struct {
+	W kernels.Tensor // (Cout, Cin, K, K)
+	B kernels.Tensor // (Cout)
+}
+
+// LoadConv reads "weight" (out, in, size, size) and "bias" (out).
+func LoadConv(w *Weights, in, out, size int) Conv {
+	return Conv{W: w.Tensor("weight", out, in, size, size), B: w.Tensor("bias", out)}
+}
+
+// Into computes dst (N, H, W, Cout) = conv(x (N, H, W, Cin)) with "same" padding; residual (dst's shape)
+// is added where it is given.
+func (c Conv) Into(be kernels.Backend, dst, x, residual kernels.Tensor) {
+	p := c.W.Dim(2) / 2
+	be.Conv(dst, x, c.W, kernels.ConvSpec{
+		Bias: c.B, Top: p, Left: p, Bottom: p, Right: p, Residual: residual,
+	})
+}
+
+// Forward returns conv(x) with "same" padding: x (N, H, W, Cin) -> (N, H, W, Cout).
+func (c Conv) Forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+	y := be.Alloc(kernels.F32, x.Dim(0), x.Dim(1), x.Dim(2), c.W.Dim(0)) // (N, H, W, Cout)
+	c.Into(be, y, x, kernels.Tensor{})
+	return y
+}
+
+// UpsampleInto computes dst (N, 2H, 2W, Cout) = conv of x (N, H, W, Cin) enlarged by nearest neighbour.
+func (c Conv) UpsampleInto(be kernels.Backend, dst, x kernels.Tensor) {
+	be.Conv(dst, x, c.W, kernels.ConvSpec{Bias: c.B, Upsample: 2, Top: 1, Left: 1, Bottom: 1, Right: 1})
+}
+
+// DownsampleInto computes dst (N, H/2, W/2, Cout) = conv of stride 2 of x (N, H, W, Cin) after one zero
+// row below and one zero column to the right. Halves are rounded down.
+func (c Conv) DownsampleInto(be kernels.Backend, dst, x kernels.Tensor) {
+	be.Conv(dst, x, c.W, kernels.ConvSpec{Bias: c.B, Stride: 2, Bottom: 1, Right: 1})
+}
+
+// GroupNorm normalises groups of channels over the whole image.
+type GroupNorm struct {
+	W, B   kernels.Tensor // (C)
+	Groups int
+	Eps    float32
+}
+
+// LoadGroupNorm reads "weight" (C) and "bias" (C).
+func LoadGroupNorm(w *Weights, c, groups int, eps float32) GroupNorm {
+	return GroupNorm{W: w.Tensor("weight", c), B: w.Tensor("bias", c), Groups: groups, Eps: eps}
+}
+
+// Into computes dst = act(GN(x)); both are (N, H, W, C) and may be the same view.
+func (g GroupNorm) Into(be kernels.Backend, dst, x kernels.Tensor, act kernels.UnaryOp) {
+	be.Norm(dst, x, kernels.NormSpec{
+		Kind: kernels.GroupNorm, Eps: g.Eps, Groups: g.Groups, Weight: g.W, Bias: g.B, Act: act,
+	})
+}
+
+// Forward returns act(GN(x)), of x's shape (N, H, W, C).
+func (g GroupNorm) Forward(be kernels.Backend, x kernels.Tensor, act kernels.UnaryOp) kernels.Tensor {
+	y := be.Alloc(kernels.F32, x.Shape...)
+	g.Into(be, y, x, act)
+	return y
+}

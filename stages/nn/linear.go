@@ -1,0 +1,59 @@
+package nn
+
+import (
+	"slices"
+
+	"latentbeam/kernels"
+)
+
+// Linear is y = x W^T + b, stored as PyTorch's nn.Linear.
+type Linear struct {
+	W kernels.Tensor // (out, in)
+	B kernels.Tensor // (out), or none
+}
+
+// LoadLinear reads "weight" (out, in) and "bias" (out).
+func LoadLinear(w *Weights, in, out int) Linear {
+	return Linear{W: w.Tensor("weight", out, in), B: w.Tensor("bias", out)}
+}
+
+// LoadLinearNoBias reads "weight" (out, in) alone, as all of T5's layers have it.
+func LoadLinearNoBias(w *Weights, in, out int) Linear {
+	return Linear{W: w.Tensor("weight", out, in)}
+}
+
+// Forward returns act(x W^T + b): x (..., in) -> (..., out).
+func (l Linear) Forward(be kernels.Backend, x kernels.Tensor, act kernels.UnaryOp) kernels.Tensor {
+	shape := slices.Clone(x.Shape)
+	shape[len(shape)-1] = l.W.Dim(0)
+	y := be.Alloc(kernels.F32, shape...) // (..., out)
+	be.Linear(y, x, l.W, kernels.Epilogue{Bias: l.B, Act: act})
+	return y
+}
+
+// AddTo adds gate * (x W^T + b) to the residual stream in place: x (..., in), stream and gate (..., out).
+// The zero gate means 1.
+func (l Linear) AddTo(be kernels.Backend, stream, x, gate kernels.Tensor) {
+	be.Linear(stream, x, l.W, kernels.Epilogue{Bias: l.B, Residual: stream, Gate: gate})
+}
+
+// MLP is the two-layer perceptron of timm: fc1, GELU in its tanh form, fc2.
+type MLP struct {
+	FC1, FC2 Linear
+}
+
+// LoadMLP reads "fc1" (hidden, in) and "fc2" (out, hidden), with biases.
+func LoadMLP(w *Weights, in, hidden, out int) MLP {
+	return MLP{FC1: LoadLinear(w.Sub("fc1"), in, hidden), FC2: LoadLinear(w.Sub("fc2"), hidden, out)}
+}
+
+// Forward returns fc2(gelu(fc1(x))): x (..., in) -> (..., out).
+func (m MLP) Forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+	return m.FC2.Forward(be, m.FC1.Forward(be, x, kernels.GELUTanh), kernels.Identity)
+}
+
+// AddTo adds gate * MLP(x) to the residual stream in place; all are (..., C).
+func (m MLP) AddTo(be kernels.Backend, stream, x, gate kernels.Tensor) {
+	defer be.Scope()()
+	m.FC2.AddTo(be, stream, m.FC1.Forward(be, x, kernels.GELUTanh), gate)
+}

@@ -1,0 +1,43 @@
+package nntest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"testing"
+
+	"latentbeam/internal/safetensors"
+)
+
+// File returns a safetensors file in memory that holds the hashed Weight of each name and shape.
+func File(t testing.TB, shapes map[string][]int) *safetensors.File {
+	t.Helper()
+	tensors := map[string]safetensors.Tensor{}
+	for name, shape := range shapes {
+		tensors[name] = Tensor(Weight(name, shape...), shape...)
+	}
+	return Encode(t, tensors)
+}
+
+// Encode returns a safetensors file in memory with the given tensors.
+func Encode(t testing.TB, tensors map[string]safetensors.Tensor) *safetensors.File {
+	t.Helper()
+	var buf bytes.Buffer
+	if err := safetensors.Write(&buf, tensors, nil); err != nil {
+		t.Fatalf("write safetensors: %v", err)
+	}
+	f, err := safetensors.New(buf.Bytes())
+	if err != nil {
+		t.Fatalf("read safetensors: %v", err)
+	}
+	return f
+}
+
+// Tensor returns values as an F32 tensor of a file.
+func Tensor(values []float32, shape ...int) safetensors.Tensor {
+	data := make([]byte, 0, 4*len(values))
+	for _, v := range values {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+	}
+	return safetensors.Tensor{DType: "F32", Shape: shape, Data: data}
+}

@@ -1,0 +1,60 @@
+package nntest
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+)
+
+// GoldenEnv names a file in the format of testdata/golden/open-sora.json to test instead of the committed one.
+const GoldenEnv = "LATENTBEAM_GOLDEN"
+
+// OpenSora returns the cases of the file that GoldenEnv names, else of the committed file at path.
+func OpenSora(t testing.TB, path string) map[string]json.RawMessage {
+	t.Helper()
+	if other := os.Getenv(GoldenEnv); other != "" {
+		path = other
+	}
+	return Golden(t, path)
+}
+
+// Golden returns the cases of a golden file by name, without "_about".
+func Golden(t testing.TB, path string) map[string]json.RawMessage {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]json.RawMessage{}
+	if err := json.Unmarshal(data, &cases); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	delete(cases, "_about")
+	return cases
+}
+
+// Decode reads one case into v.
+func Decode(t testing.TB, data json.RawMessage, v any) {
+	t.Helper()
+	if err := json.Unmarshal(data, v); err != nil {
+		t.Fatalf("golden case: %v", err)
+	}
+}
+
+// MaxDiff returns the largest absolute difference of got and want, and the largest absolute value of want.
+// Slices of different length and values that are not numbers are as far apart as can be.
+func MaxDiff(got, want []float32) (diff, largest float64) {
+	const apart = 1e30
+	if len(got) != len(want) {
+		return apart, 1
+	}
+	for i, w := range want {
+		d := float64(got[i]) - float64(w)
+		if d != d {
+			return apart, 1
+		}
+		diff = max(diff, d, -d)
+		largest = max(largest, float64(w), -float64(w))
+	}
+	return diff, largest
+}

@@ -1,0 +1,88 @@
+package nn
+
+import "latentbeam/kernels"
+
+// Patch is the size of a patch in latent frames, rows and columns.
+type Patch [3]int
+
+// Grid returns how many patches cover a latent of t frames of h x w, the last ones padded with zeros.
+func (p Patch) Grid(t, h, w int) (frames, rows, cols int) {
+	return (t + p[0] - 1) / p[0], (h + p[1] - 1) / p[1], (w + p[2] - 1) / p[2]
+}
+
+// Size returns the number of latent positions in a patch.
+func (p Patch) Size() int { return p[0] * p[1] * p[2] }
+
+// PatchEmbed is the convolution whose kernel and stride are the patch, "x_embedder.proj".
+type PatchEmbed struct {
+	Proj     Linear // (C, c_in pt ph pw), stored as (C, c_in, pt, ph, pw)
+	Patch    Patch
+	Channels int // c_in
+}
+
+// LoadPatchEmbed reads "proj.weight" (C, c_in, pt, ph, pw) and "proj.bias" (C).
+func LoadPatchEmbed(w *Weights, patch Patch, channels, c int) PatchEmbed {
+	w = w.Sub("proj")
+	weight := w.Tensor("weight", c, channels, patch[0], patch[1], patch[2])
+	if !weight.IsZero() {
+		weight = weight.Reshape(c, channels*patch.Size())
+	}
+	return PatchEmbed{Proj: Linear{W: weight, B: w.Tensor("bias", c)}, Patch: patch, Channels: channels}
+}
+
+// Forward embeds a latent x (B, c_in, T, H, W) into tokens (B, T', S, C), S row-major over rows and
+// columns. A latent that the patch does not divide is padded with zeros at the end of each axis.
+func (e PatchEmbed) Forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+	b, c := x.Dim(0), e.Proj.W.Dim(0)
+	t, h, w := e.Patch.Grid(x.Dim(2), x.Dim(3), x.Dim(4))
+	tokens := be.Alloc(kernels.F32, b, t, h*w, c) // (B, T', S, C)
+	defer be.Scope()()
+
+	x = padded(be, x, t*e.Patch[0], h*e.Patch[1], w*e.Patch[2])
+	patches := be.Alloc(kernels.F32, b, t, h, w, e.Channels, e.Patch[0], e.Patch[1], e.Patch[2])
+	be.Copy(patches, patchView(x, e.Patch).Permute(0, 2, 4, 6, 1, 3, 5, 7))
+	be.Linear(tokens, patches.Reshape(b, t, h*w, e.Channels*e.Patch.Size()), e.Proj.W,
+		kernels.Epilogue{Bias: e.Proj.B})
+	return tokens
+}
+
+// Unpatchify writes tokens (B, T', S, pt ph pw c_out), channel fastest, to the latent dst
+// (B, c_out, T, H, W), leaving out the padding of PatchEmbed.
+func Unpatchify(be kernels.Backend, dst, tokens kernels.Tensor, patch Patch) {
+	defer be.Scope()()
+	b, c := dst.Dim(0), dst.Dim(1)
+	t, h, w := patch.Grid(dst.Dim(2), dst.Dim(3), dst.Dim(4))
+	patches := tokens.Reshape(b, t, h, w, patch[0], patch[1], patch[2], c).
+		Permute(0, 7, 1, 4, 2, 5, 3, 6) // (B, c_out, T', pt, H', ph, W', pw)
+	if t*patch[0] == dst.Dim(2) && h*patch[1] == dst.Dim(3) && w*patch[2] == dst.Dim(4) {
+		be.Copy(patchView(dst, patch), patches)
+		return
+	}
+	full := be.Alloc(kernels.F32, b, c, t*patch[0], h*patch[1], w*patch[2])
+	be.Copy(patchView(full, patch), patches)
+	be.Copy(dst, corner(full, dst.Shape))
+}
+
+// patchView splits the axes of x (B, C, T, H, W) into patches: (B, C, T', pt, H', ph, W', pw).
+func patchView(x kernels.Tensor, p Patch) kernels.Tensor {
+	return x.Reshape(x.Dim(0), x.Dim(1), x.Dim(2)/p[0], p[0], x.Dim(3)/p[1], p[1], x.Dim(4)/p[2], p[2])
+}
+
+// padded returns x (B, C, T, H, W) with zeros behind it up to t, h and w.
+func padded(be kernels.Backend, x kernels.Tensor, t, h, w int) kernels.Tensor {
+	if x.Dim(2) == t && x.Dim(3) == h && x.Dim(4) == w {
+		return x
+	}
+	full := be.Alloc(kernels.F32, x.Dim(0), x.Dim(1), t, h, w)
+	be.Upload(full, make([]float32, full.Len()))
+	be.Copy(corner(full, x.Shape), x)
+	return full
+}
+
+// corner returns the first entries of every axis of x, as many as shape says.
+func corner(x kernels.Tensor, shape []int) kernels.Tensor {
+	for i, n := range shape {
+		x = x.Narrow(i, 0, n)
+	}
+	return x
+}

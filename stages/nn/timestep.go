@@ -1,0 +1,51 @@
+package nn
+
+import (
+	"math"
+
+	"latentbeam/kernels"
+)
+
+// SinusoidWidth is the width of the timestep sinusoid, 128 cosines and 128 sines.
+const SinusoidWidth = 256
+
+// TimestepEmbedder turns a diffusion timestep into a vector: sinusoid, Linear, SiLU, Linear.
+type TimestepEmbedder struct {
+	L0, L2 Linear // mlp.0 (C, 256), mlp.2 (C, C)
+}
+
+// LoadTimestepEmbedder reads "mlp.0" (C, 256) and "mlp.2" (C, C), with biases.
+func LoadTimestepEmbedder(w *Weights, c int) TimestepEmbedder {
+	return TimestepEmbedder{
+		L0: LoadLinear(w.Sub("mlp.0"), SinusoidWidth, c), L2: LoadLinear(w.Sub("mlp.2"), c, c),
+	}
+}
+
+// Forward embeds the timesteps of a batch: (B) -> (B, C).
+func (e TimestepEmbedder) Forward(be kernels.Backend, timesteps []float32) kernels.Tensor {
+	s := be.Alloc(kernels.F32, len(timesteps), SinusoidWidth) // (B, 256)
+	be.Upload(s, Sinusoid(timesteps))
+	return e.L2.Forward(be, e.L0.Forward(be, s, kernels.SiLU), kernels.Identity)
+}
+
+// Sinusoid returns the embedding of each t in 256 values, first cos(t f_k), then sin(t f_k), with
+// f_k = 10000^(-k/128). Frequencies and angles are rounded to fp32 as in the reference: at t = 999 the
+// rounding of an angle shows in the fifth digit.
+func Sinusoid(timesteps []float32) []float32 {
+	const half = SinusoidWidth / 2
+	out := make([]float32, 0, len(timesteps)*SinusoidWidth)
+	var freq [half]float32
+	for k := range freq {
+		exponent := float32(-math.Log(10000)) * float32(k) / half
+		freq[k] = float32(math.Exp(float64(exponent)))
+	}
+	for _, t := range timesteps {
+		for _, f := range freq {
+			out = append(out, float32(math.Cos(float64(t*f))))
+		}
+		for _, f := range freq {
+			out = append(out, float32(math.Sin(float64(t*f))))
+		}
+	}
+	return out
+}

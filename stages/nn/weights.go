@@ -1,0 +1,118 @@
+package nn
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"latentbeam/internal/safetensors"
+	"latentbeam/kernels"
+)
+
+// Weights hands out the tensors of one or more safetensors files by name and keeps account: at the end
+// Check names every tensor that was missing, misshapen or never asked for. Sub walks the names like a
+// path. A tensor that does not fit comes back as the zero Tensor, so that loading goes on to the end and
+// one error can list everything.
+type Weights struct {
+	prefix string
+	*account
+}
+
+// account is what all Weights of one NewWeights share.
+type account struct {
+	be     kernels.Backend // nil: record the requests, load nothing
+	found  map[string]safetensors.Tensor
+	asked  map[string][]int
+	faults []string
+}
+
+// NewWeights returns the tensors of files, to be loaded for be's device. The files must stay open as long
+// as a loaded model is in use. With a nil backend nothing is loaded and only the requests are recorded,
+// which tells what a configuration needs without having it (see Requested).
+func NewWeights(be kernels.Backend, files ...*safetensors.File) *Weights {
+	a := &account{be: be, found: map[string]safetensors.Tensor{}, asked: map[string][]int{}}
+	for _, f := range files {
+		for _, name := range f.Names() {
+			if _, twice := a.found[name]; twice {
+				a.fault("duplicate", name, "is in more than one file")
+				continue
+			}
+			a.found[name], _ = f.Tensor(name)
+		}
+	}
+	return &Weights{account: a}
+}
+
+// Sub returns the tensors under name, a path of names joined by dots such as "blocks.0".
+func (w *Weights) Sub(name string) *Weights {
+	return &Weights{prefix: w.prefix + name + ".", account: w.account}
+}
+
+// Subf is Sub of a formatted name, for numbered layers.
+func (w *Weights) Subf(format string, args ...any) *Weights {
+	return w.Sub(fmt.Sprintf(format, args...))
+}
+
+// Has reports whether the files hold the tensor, for names with several published spellings.
+func (w *Weights) Has(name string) bool {
+	_, ok := w.found[w.prefix+name]
+	return ok
+}
+
+// Tensor returns the named tensor, which must have exactly this shape.
+func (w *Weights) Tensor(name string, shape ...int) kernels.Tensor {
+	return w.load(name, shape, func(have []int) bool { return slices.Equal(have, shape) })
+}
+
+// Rows returns the named tensor of shape (rows, cols); the file may hold any other positive number of rows.
+func (w *Weights) Rows(name string, rows, cols int) kernels.Tensor {
+	return w.load(name, []int{rows, cols}, func(have []int) bool {
+		return len(have) == 2 && have[0] > 0 && have[1] == cols
+	})
+}
+
+// Pointwise returns the named tensor as (out, in). Some conversions store such a matrix as the weight of
+// a 1x1 convolution, (out, in, 1, 1).
+func (w *Weights) Pointwise(name string, out, in int) kernels.Tensor {
+	t := w.load(name, []int{out, in}, func(have []int) bool {
+		return slices.Equal(have, []int{out, in}) || slices.Equal(have, []int{out, in, 1, 1})
+	})
+	if t.IsZero() {
+		return t
+	}
+	return t.Reshape(out, in)
+}
+
+// Requested returns the name and the wanted shape of every tensor asked for so far.
+func (w *Weights) Requested() map[string][]int { return maps.Clone(w.asked) }
+
+func (w *Weights) load(name string, want []int, fits func(have []int) bool) kernels.Tensor {
+	name = w.prefix + name
+	w.asked[name] = slices.Clone(want)
+	if w.be == nil {
+		return kernels.Tensor{}
+	}
+	t, ok := w.found[name]
+	if !ok {
+		w.fault("missing", name, fmt.Sprintf("%v", want))
+		return kernels.Tensor{}
+	}
+	if !fits(t.Shape) {
+		w.fault("wrong shape", name, fmt.Sprintf("%v, want %v", t.Shape, want))
+		return kernels.Tensor{}
+	}
+	dt, ok := dtypes[t.DType]
+	if !ok {
+		w.fault("wrong type", name, t.DType+", want F32, BF16 or F16")
+		return kernels.Tensor{}
+	}
+	loaded, err := w.be.Weights(dt, t.Shape, t.Data)
+	if err != nil {
+		w.fault("not loaded", name, err.Error())
+		return kernels.Tensor{}
+	}
+	return loaded
+}
+
+// dtypes are the safetensors types that the backends store.
+var dtypes = map[string]kernels.DType{"F32": kernels.F32, "BF16": kernels.BF16, "F16": kernels.F16}

@@ -1,0 +1,66 @@
+package t5
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Config describes a T5 v1.1 encoder; the names are those of transformers' config.json.
+type Config struct {
+	VocabSize   int     `json:"vocab_size"`
+	DModel      int     `json:"d_model"`                        // width of the hidden state
+	DKV         int     `json:"d_kv"`                           // width of one head
+	DFF         int     `json:"d_ff"`                           // width inside the feed-forward layer
+	NumLayers   int     `json:"num_layers"`                     //
+	NumHeads    int     `json:"num_heads"`                      // num_heads * d_kv need not equal d_model
+	NumBuckets  int     `json:"relative_attention_num_buckets"` // 32
+	MaxDistance int     `json:"relative_attention_max_distance"`
+	Epsilon     float64 `json:"layer_norm_epsilon"`
+	FeedForward string  `json:"feed_forward_proj"` // "gated-gelu"
+}
+
+// Limits of a configuration, some twice the largest published encoder.
+const (
+	maxVocab  = 1 << 20
+	maxWidth  = 1 << 16
+	maxLayers = 256
+)
+
+// ParseConfig reads transformers' config.json. Unknown keys are ignored: the file holds many that do not
+// concern the encoder.
+func ParseConfig(data []byte) (Config, error) {
+	c := Config{NumBuckets: numBuckets, MaxDistance: maxDistance, Epsilon: 1e-6, FeedForward: "relu"}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return Config{}, fmt.Errorf("parse t5 config.json: %w", err)
+	}
+	return c, c.validate()
+}
+
+func (c Config) validate() error {
+	for _, f := range []struct {
+		name       string
+		value, max int
+	}{
+		{"vocab_size", c.VocabSize, maxVocab}, {"d_model", c.DModel, maxWidth}, {"d_kv", c.DKV, maxWidth},
+		{"d_ff", c.DFF, maxWidth}, {"num_layers", c.NumLayers, maxLayers}, {"num_heads", c.NumHeads, maxWidth},
+	} {
+		if f.value < 1 || f.value > f.max {
+			return fmt.Errorf("t5 config.json: %s is %d, must be 1 to %d", f.name, f.value, f.max)
+		}
+	}
+	if c.NumHeads*c.DKV > maxWidth {
+		return fmt.Errorf("t5 config.json: num_heads * d_kv is %d, must be at most %d", c.NumHeads*c.DKV, maxWidth)
+	}
+	if c.FeedForward != "gated-gelu" {
+		return fmt.Errorf("t5 config.json: feed_forward_proj is %q: only T5 v1.1's \"gated-gelu\" is supported",
+			c.FeedForward)
+	}
+	if c.NumBuckets != numBuckets || c.MaxDistance != maxDistance {
+		return fmt.Errorf("t5 config.json: relative attention of %d buckets up to distance %d: only %d and %d are supported",
+			c.NumBuckets, c.MaxDistance, numBuckets, maxDistance)
+	}
+	if !(c.Epsilon > 0 && c.Epsilon < 1) {
+		return fmt.Errorf("t5 config.json: layer_norm_epsilon is %g, must be between 0 and 1", c.Epsilon)
+	}
+	return nil
+}

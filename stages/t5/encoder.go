@@ -1,0 +1,172 @@
+package t5
+
+import (
+	"fmt"
+
+	"latentbeam/kernels"
+	"latentbeam/stages/nn"
+)
+
+// Encoder is a T5 v1.1 encoder. It is read-only once loaded and may serve any backend of its device.
+type Encoder struct {
+	Config
+	embedding    kernels.Tensor // shared.weight (V, d_model)
+	relativeBias kernels.Tensor // encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight (32, H)
+	layers       []layer
+	finalNorm    kernels.Tensor // encoder.final_layer_norm.weight (d_model)
+}
+
+// layer is one encoder.block.N.
+type layer struct {
+	norm0      kernels.Tensor // layer.0.layer_norm.weight (d_model)
+	q, k, v, o nn.Linear      // layer.0.SelfAttention.{q,k,v} (H d_kv, d_model), .o (d_model, H d_kv)
+	norm1      kernels.Tensor // layer.1.layer_norm.weight (d_model)
+	wi0, wi1   nn.Linear      // layer.1.DenseReluDense.{wi_0,wi_1} (d_ff, d_model)
+	wo         nn.Linear      // layer.1.DenseReluDense.wo (d_model, d_ff)
+}
+
+// Load reads an encoder by the tensor names of transformers. Its error lists every tensor that does not fit.
+func Load(cfg Config, w *nn.Weights) (*Encoder, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	e := &Encoder{Config: cfg}
+	// The embedding has a second name; transformers writes either or both.
+	embedding := "shared.weight"
+	if !w.Has(embedding) && w.Has("encoder.embed_tokens.weight") {
+		embedding = "encoder.embed_tokens.weight"
+	}
+	e.embedding = w.Tensor(embedding, cfg.VocabSize, cfg.DModel)
+	enc := w.Sub("encoder")
+	e.relativeBias = enc.Tensor("block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+		numBuckets, cfg.NumHeads)
+	for i := range cfg.NumLayers {
+		e.layers = append(e.layers, loadLayer(enc.Subf("block.%d", i), cfg))
+	}
+	e.finalNorm = enc.Tensor("final_layer_norm.weight", cfg.DModel)
+	if err := w.Check("encoder.embed_tokens.weight"); err != nil {
+		return nil, fmt.Errorf("load t5: %w", err)
+	}
+	return e, nil
+}
+
+func loadLayer(w *nn.Weights, cfg Config) layer {
+	inner := cfg.NumHeads * cfg.DKV
+	attention, dense := w.Sub("layer.0.SelfAttention"), w.Sub("layer.1.DenseReluDense")
+	return layer{
+		norm0: w.Tensor("layer.0.layer_norm.weight", cfg.DModel),
+		q:     nn.LoadLinearNoBias(attention.Sub("q"), cfg.DModel, inner),
+		k:     nn.LoadLinearNoBias(attention.Sub("k"), cfg.DModel, inner),
+		v:     nn.LoadLinearNoBias(attention.Sub("v"), cfg.DModel, inner),
+		o:     nn.LoadLinearNoBias(attention.Sub("o"), inner, cfg.DModel),
+		norm1: w.Tensor("layer.1.layer_norm.weight", cfg.DModel),
+		wi0:   nn.LoadLinearNoBias(dense.Sub("wi_0"), cfg.DModel, cfg.DFF),
+		wi1:   nn.LoadLinearNoBias(dense.Sub("wi_1"), cfg.DModel, cfg.DFF),
+		wo:    nn.LoadLinearNoBias(dense.Sub("wo"), cfg.DFF, cfg.DModel),
+	}
+}
+
+// MaxTokens bounds the length of one prompt: the relative bias is a table of length^2 * num_heads.
+const MaxTokens = 1024
+
+// Encode returns the last hidden state of each prompt, (L_i, d_model), in the scope open at the call. ids
+// are the token ids of each prompt without padding. The prompts lie one after the other in every layer
+// and attend only to themselves, so no padding is computed and a prompt's bits do not depend on the batch.
+func (e *Encoder) Encode(be kernels.Backend, ids [][]int32) ([]kernels.Tensor, error) {
+	if err := e.checkIDs(ids); err != nil {
+		return nil, fmt.Errorf("encode text: %w", err)
+	}
+	var flat []int32
+	longest := 0
+	for _, row := range ids {
+		flat = append(flat, row...)
+		longest = max(longest, len(row))
+	}
+	out := be.Alloc(kernels.F32, len(flat), e.DModel) // (sum L, d_model)
+	rows := make([]kernels.Tensor, len(ids))
+	start := 0
+	for i, row := range ids {
+		rows[i] = out.Narrow(0, start, len(row)) // (L_i, d_model)
+		start += len(row)
+	}
+	if len(flat) == 0 {
+		return rows, nil
+	}
+
+	defer be.Scope()()
+	x := be.Alloc(kernels.F32, len(flat), e.DModel) // (sum L, d_model)
+	be.Gather(x, e.embedding, flat)
+	bias := e.positionBias(be, longest) // (H, max L, max L)
+	for i := range e.layers {
+		e.attend(be, &e.layers[i], x, bias, ids)
+		e.feedForward(be, &e.layers[i], x)
+	}
+	e.norm(be, out, x, e.finalNorm)
+	return rows, nil
+}
+
+func (e *Encoder) checkIDs(ids [][]int32) error {
+	for i, row := range ids {
+		if len(row) == 0 || len(row) > MaxTokens {
+			return fmt.Errorf("prompt %d has %d tokens, must be 1 to %d (an empty prompt is one end token)",
+				i, len(row), MaxTokens)
+		}
+		for _, id := range row {
+			if id < 0 || int(id) >= e.VocabSize {
+				return fmt.Errorf("prompt %d holds token id %d, but vocab_size is %d: "+
+					"tokenizer and encoder do not belong together", i, id, e.VocabSize)
+			}
+		}
+	}
+	return nil
+}
+
+// positionBias returns the relative position bias of layer 0, which all layers share: (H, n, n).
+func (e *Encoder) positionBias(be kernels.Backend, n int) kernels.Tensor {
+	bias := be.Alloc(kernels.F32, e.NumHeads, n, n) // (H, n, n)
+	defer be.Scope()()
+	byPair := be.Alloc(kernels.F32, n*n, e.NumHeads) // (n n, H)
+	be.Gather(byPair, e.relativeBias, buckets(n))
+	be.Copy(bias, byPair.Reshape(n, n, e.NumHeads).Permute(2, 0, 1))
+	return bias
+}
+
+// attend computes x += o(attention(rms(x))) in place: x (sum L, d_model). Scores carry the bias and no
+// factor 1/sqrt(d_kv).
+func (e *Encoder) attend(be kernels.Backend, l *layer, x, bias kernels.Tensor, ids [][]int32) {
+	defer be.Scope()()
+	h := be.Alloc(kernels.F32, x.Shape...) // (sum L, d_model)
+	e.norm(be, h, x, l.norm0)
+	q := l.q.Forward(be, h, kernels.Identity) // (sum L, H d_kv)
+	k := l.k.Forward(be, h, kernels.Identity) // (sum L, H d_kv)
+	v := l.v.Forward(be, h, kernels.Identity) // (sum L, H d_kv)
+	out := be.Alloc(kernels.F32, q.Shape...)  // (sum L, H d_kv)
+	start := 0
+	for _, row := range ids {
+		n := len(row)
+		one := func(t kernels.Tensor) kernels.Tensor { // (1, L, H, d_kv)
+			return t.Narrow(0, start, n).Reshape(1, n, e.NumHeads, e.DKV)
+		}
+		be.Attention(one(out), one(q), one(k), one(v), kernels.AttentionSpec{
+			Scale: 1, Bias: bias.Narrow(1, 0, n).Narrow(2, 0, n), // (H, L, L)
+		})
+		start += n
+	}
+	l.o.AddTo(be, x, out, kernels.Tensor{})
+}
+
+// feedForward computes x += wo(gelu(wi_0(rms(x))) * wi_1(rms(x))) in place: x (sum L, d_model).
+func (e *Encoder) feedForward(be kernels.Backend, l *layer, x kernels.Tensor) {
+	defer be.Scope()()
+	h := be.Alloc(kernels.F32, x.Shape...) // (sum L, d_model)
+	e.norm(be, h, x, l.norm1)
+	gate := l.wi0.Forward(be, h, kernels.GELUTanh) // (sum L, d_ff)
+	up := l.wi1.Forward(be, h, kernels.Identity)   // (sum L, d_ff)
+	be.Binary(gate, gate, up, kernels.Mul)
+	l.wo.AddTo(be, x, gate, kernels.Tensor{})
+}
+
+// norm computes dst = weight * x / sqrt(mean(x^2) + eps); both (sum L, d_model).
+func (e *Encoder) norm(be kernels.Backend, dst, x, weight kernels.Tensor) {
+	be.Norm(dst, x, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: float32(e.Epsilon), Weight: weight})
+}

@@ -1,0 +1,182 @@
+package t5
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/nn/nntest"
+)
+
+const golden = "../../testdata/golden/"
+
+type goldenCase struct {
+	Config json.RawMessage `json:"config"`
+	IDs    [][]int32       `json:"ids"`
+	Out    [][]float32     `json:"out"`
+}
+
+func readGolden(t testing.TB) (Config, goldenCase) {
+	t.Helper()
+	var c goldenCase
+	nntest.Decode(t, nntest.Golden(t, golden+"t5.json")["encoder"], &c)
+	cfg, err := ParseConfig(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg, c
+}
+
+// hashed loads an encoder whose weights are the hash of their names.
+func hashed(t testing.TB, cfg Config, be kernels.Backend) *Encoder {
+	t.Helper()
+	names := nn.NewWeights(nil)
+	if _, err := Load(cfg, names); err == nil {
+		t.Fatal("loading from nothing succeeded")
+	}
+	e, err := Load(cfg, nn.NewWeights(be, nntest.File(t, names.Requested())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func encode(t testing.TB, be kernels.Backend, e *Encoder, ids [][]int32) [][]float32 {
+	t.Helper()
+	defer be.Scope()()
+	rows, err := e.Encode(be, ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([][]float32, len(rows))
+	for i, row := range rows {
+		out[i] = make([]float32, row.Len())
+		if err := be.Download(out[i], row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// TestEncodeMatchesTransformers compares with transformers' encoder on prompts of 1, 8, 20 and 130 tokens,
+// which reach every bucket of relative distance.
+func TestEncodeMatchesTransformers(t *testing.T) {
+	cfg, c := readGolden(t)
+	be := cpu.New(2)
+	for i, row := range encode(t, be, hashed(t, cfg, be), c.IDs) {
+		diff, largest := nntest.MaxDiff(row, c.Out[i])
+		t.Logf("%d tokens: largest difference %.2g of %.3g", len(c.IDs[i]), diff, largest)
+		if diff > 1e-4 {
+			t.Errorf("%d tokens: differs by %g, want at most 1e-4", len(c.IDs[i]), diff)
+		}
+	}
+}
+
+// TestEncodeRowsAreIndependent: a prompt gives the same bits alone and in any company, on any threads.
+func TestEncodeRowsAreIndependent(t *testing.T) {
+	cfg, c := readGolden(t)
+	one := cpu.New(1)
+	e := hashed(t, cfg, one)
+	together := encode(t, one, e, c.IDs)
+	for i, ids := range c.IDs {
+		if alone := encode(t, one, e, [][]int32{ids}); !slices.Equal(alone[0], together[i]) {
+			t.Errorf("%d tokens: other bits alone than in the batch", len(ids))
+		}
+	}
+	for _, threads := range []int{2, 8} {
+		for i, row := range encode(t, cpu.New(threads), e, c.IDs) {
+			if !slices.Equal(row, together[i]) {
+				t.Errorf("%d tokens: other bits on %d threads", len(c.IDs[i]), threads)
+			}
+		}
+	}
+}
+
+func TestBucketsMatchOpenSoraGolden(t *testing.T) {
+	data, ok := nntest.OpenSora(t, golden+"open-sora.json")["t5_relative_buckets"]
+	if !ok {
+		t.Skip("the golden file has no case t5_relative_buckets")
+	}
+	var c struct {
+		FirstDistance []int `json:"first_distance"`
+	}
+	nntest.Decode(t, data, &c)
+	for b, first := range c.FirstDistance {
+		for _, check := range []struct {
+			r    int
+			want int
+		}{{-first, b}, {first, b + 16}, {-first + 1, b - 1}, {first - 1, b + 15}} {
+			if first == 0 && check.r != 0 || check.r == 0 && check.want >= 16 {
+				continue // distance 0 counts as before
+			}
+			if got := bucket(check.r); int(got) != check.want {
+				t.Errorf("bucket(%d) = %d, want %d", check.r, got, check.want)
+			}
+		}
+	}
+	if bucket(-100000) != 15 || bucket(100000) != 31 {
+		t.Error("far keys are not in the last bucket")
+	}
+}
+
+func TestEncodeRefusesBadIDs(t *testing.T) {
+	cfg, _ := readGolden(t)
+	be := cpu.New(1)
+	e := hashed(t, cfg, be)
+	for name, ids := range map[string][][]int32{
+		"no token": {{1}, {}}, "negative": {{-1}}, "beyond the vocabulary": {{128}},
+		"too long": {make([]int32, MaxTokens+1)},
+	} {
+		if _, err := e.Encode(be, ids); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if rows, err := e.Encode(be, nil); err != nil || len(rows) != 0 {
+		t.Errorf("an empty batch gave %d rows, %v", len(rows), err)
+	}
+	if err := be.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	good := `"vocab_size":128,"d_model":32,"d_kv":8,"d_ff":64,"num_layers":2,"num_heads":4`
+	for _, c := range []struct{ json, want string }{
+		{`{` + good + `,"feed_forward_proj":"gated-gelu"}`, ""},
+		{`{` + good + `}`, `feed_forward_proj is "relu"`},
+		{`{` + good + `,"feed_forward_proj":"gated-gelu","num_layers":0}`, "num_layers is 0"},
+		{`{` + good + `,"feed_forward_proj":"gated-gelu","d_model":1000000000}`, "d_model is 1000000000"},
+		{`{` + good + `,"feed_forward_proj":"gated-gelu","relative_attention_num_buckets":64}`, "relative attention of 64"},
+		{`{` + good + `,"feed_forward_proj":"gated-gelu","layer_norm_epsilon":0}`, "layer_norm_epsilon"},
+		{`[]`, "parse t5 config.json"},
+	} {
+		_, err := ParseConfig([]byte(c.json))
+		if got := fmt.Sprint(err); c.want == "" && err != nil || c.want != "" && !strings.Contains(got, c.want) {
+			t.Errorf("%s: error %v, want %q", c.json, err, c.want)
+		}
+	}
+}
+
+// TestXXLHasThePublishedTensors counts what the config of DeepFloyd/t5-v1_1-xxl asks for.
+func TestXXLHasThePublishedTensors(t *testing.T) {
+	names := nn.NewWeights(nil)
+	_, _ = Load(Config{VocabSize: 32128, DModel: 4096, DKV: 64, DFF: 10240, NumLayers: 24, NumHeads: 64,
+		NumBuckets: 32, MaxDistance: 128, Epsilon: 1e-6, FeedForward: "gated-gelu"}, names)
+	elements := 0
+	for _, shape := range names.Requested() {
+		n := 1
+		for _, d := range shape {
+			n *= d
+		}
+		elements += n
+	}
+	// 219 and the alias of the embedding are the 220 entries of the index; 4.762e9 elements are 19.05 GB.
+	if got := len(names.Requested()); got != 219 || elements/1e6 != 4762 {
+		t.Errorf("%d tensors of %d elements, want 219 of 4.762e9", got, elements)
+	}
+}
