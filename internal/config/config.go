@@ -1,0 +1,233 @@
+package config
+
+import (
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"latentbeam/schemas"
+)
+
+// Version is the only value of the key "version" that this release reads.
+const Version = 1
+
+// Config is a whole job. Relative paths are relative to the current directory, not to the file.
+type Config struct {
+	Version      int       `yaml:"version" json:"version"`
+	Model        Model     `yaml:"model" json:"model"`
+	Input        Input     `yaml:"input" json:"input"`
+	Defaults     Defaults  `yaml:"defaults" json:"defaults"`
+	Stages       Stages    `yaml:"stages" json:"stages"`
+	Output       Output    `yaml:"output" json:"output"`
+	Runner       Runner    `yaml:"runner" json:"runner"`
+	Resources    Resources `yaml:"resources" json:"resources"`
+	OnError      OnError   `yaml:"on_error" json:"on_error"`
+	DrainTimeout Duration  `yaml:"drain_timeout" json:"drain_timeout"`
+
+	src  *source
+	root *node
+}
+
+// Model says where the weights are: a name or directory that holds all components, or a directory for each.
+type Model struct {
+	Path        string `json:"path,omitempty"`                             // "tiny", or a directory
+	TextEncoder string `yaml:"text_encoder" json:"text_encoder,omitempty"` // directories of single components,
+	Transformer string `yaml:"transformer" json:"transformer,omitempty"`   // when Path is ""
+	VAE         string `yaml:"vae" json:"vae,omitempty"`
+}
+
+// Input names the rows a job starts from. Exactly one of Prompts, Embeddings and Latents is given; each is a
+// list of paths and glob patterns.
+type Input struct {
+	Prompts    StringList        `yaml:"prompts" json:"prompts,omitempty"`
+	Embeddings StringList        `yaml:"embeddings" json:"embeddings,omitempty"`
+	Latents    StringList        `yaml:"latents" json:"latents,omitempty"`
+	Columns    map[string]string `yaml:"columns" json:"columns,omitempty"` // field name -> column of the table
+	Format     string            `yaml:"format" json:"format"`             // auto, csv, jsonl, parquet or txt
+}
+
+// The kinds of rows that a job can start from, as Input.Source returns them.
+const (
+	PromptInput    = "prompts"
+	EmbeddingInput = "embeddings"
+	LatentInput    = "latents"
+)
+
+// Source returns the kind of rows that the job starts from and where they are.
+func (in Input) Source() (kind string, patterns []string) {
+	switch {
+	case len(in.Embeddings) > 0:
+		return EmbeddingInput, in.Embeddings
+	case len(in.Latents) > 0:
+		return LatentInput, in.Latents
+	}
+	return PromptInput, in.Prompts
+}
+
+// Defaults are the parameters of rows that do not say them. Zero and nil mean that the model's own default
+// holds.
+type Defaults struct {
+	Height             int      `yaml:"height" json:"height,omitempty"` // pixels
+	Width              int      `yaml:"width" json:"width,omitempty"`   // pixels
+	NumFrames          int      `yaml:"num_frames" json:"num_frames,omitempty"`
+	FPS                float64  `yaml:"fps" json:"fps,omitempty"`
+	Seed               *int64   `yaml:"seed" json:"seed,omitempty"` // of the job; rows derive theirs from it
+	NumInferenceSteps  int      `yaml:"num_inference_steps" json:"num_inference_steps,omitempty"`
+	GuidanceScale      *float64 `yaml:"guidance_scale" json:"guidance_scale,omitempty"`
+	NegativePrompt     string   `yaml:"negative_prompt" json:"negative_prompt,omitempty"`
+	MaxSequenceLength  int      `yaml:"max_sequence_length" json:"max_sequence_length,omitempty"` // tokens
+	NumVideosPerPrompt int      `yaml:"num_videos_per_prompt" json:"num_videos_per_prompt,omitempty"`
+}
+
+// Row is the defaults as the row that schemas.PromptRow.WithDefaults takes. The seed stays out of it.
+func (d Defaults) Row() schemas.PromptRow {
+	return schemas.PromptRow{NegativePrompt: d.NegativePrompt, Height: d.Height, Width: d.Width,
+		NumFrames: d.NumFrames, FPS: d.FPS, NumInferenceSteps: d.NumInferenceSteps,
+		GuidanceScale: d.GuidanceScale, MaxSequenceLength: d.MaxSequenceLength,
+		NumVideosPerPrompt: d.NumVideosPerPrompt}
+}
+
+// Output says where results go and which.
+type Output struct {
+	Path        string     `yaml:"path" json:"path"`
+	Write       StringList `yaml:"write" json:"write"` // of video, latents, embeddings
+	RowsPerFile int        `yaml:"rows_per_file" json:"rows_per_file,omitempty"`
+}
+
+// Writes tells whether the output has the named part: "video", "latents" or "embeddings".
+func (o Output) Writes(part string) bool { return contains(o.Write, part) }
+
+// Runner is the Beam runner that executes the job.
+type Runner struct {
+	Name string `yaml:"name" json:"name"`
+}
+
+// Resources bound what the job takes of the machine.
+type Resources struct {
+	Workers   int      `yaml:"workers" json:"workers"`
+	Threads   int      `yaml:"threads" json:"threads,omitempty"` // of all workers together; 0 is every core
+	Memory    ByteSize `yaml:"memory" json:"memory"`             // for batches, of each worker
+	BatchSize AutoInt  `yaml:"batch_size" json:"batch_size"`     // upper bound; auto is what the memory allows
+}
+
+// OnError says how much failure a job takes.
+type OnError struct {
+	StopAfter Tolerance `yaml:"stop_after" json:"stop_after"`
+	MinRows   int       `yaml:"min_rows" json:"min_rows"` // rows seen before a part of them can stop the job
+	Retries   int       `yaml:"retries" json:"retries"`
+}
+
+// Stop tells whether failed of seen rows are too many: more than StopAfter, a part only after MinRows.
+func (o OnError) Stop(seen, failed int64) bool {
+	if o.StopAfter.ByCount {
+		return failed > o.StopAfter.Count
+	}
+	return seen >= int64(o.MinRows) && float64(failed) > o.StopAfter.Fraction*float64(seen)
+}
+
+func newConfig() *Config {
+	return &Config{
+		Input:        Input{Format: "auto"},
+		Output:       Output{Write: StringList{"video"}},
+		Runner:       Runner{Name: "local"},
+		Resources:    Resources{Workers: 1, Memory: 2 << 30},
+		OnError:      OnError{StopAfter: Tolerance{Fraction: 0.05}, MinRows: 200, Retries: 3},
+		DrainTimeout: Duration(30 * time.Second),
+	}
+}
+
+// Load reads the file at path and applies sets, each "key=value" as --set takes it. The error is an *Error.
+func Load(path string, sets []string) (*Config, error) {
+	src, problem := readSource(path)
+	if problem != nil {
+		return nil, problem
+	}
+	return load(src, sets)
+}
+
+// Parse is Load for text that is not in a file; name stands for the file in messages.
+func Parse(name, text string, sets []string) (*Config, error) {
+	return load(&source{name: name, text: []byte(text)}, sets)
+}
+
+func load(src *source, sets []string) (*Config, error) {
+	root, problems := parse(src, "")
+	if problems != nil {
+		return nil, problems
+	}
+	if root == nil {
+		return nil, NewError(Position{src: src}, "the file is empty").
+			WithFix("`latentbeam init` writes a file to start from")
+	}
+	if root.kind != mapKind {
+		return nil, NewError(root.pos, "a job must be a map of keys and values, not %s", root.describe()).
+			WithFix("`latentbeam init` writes a file to start from")
+	}
+	c := newConfig()
+	c.src, c.root = src, root
+	problems = &Error{}
+	for _, set := range sets {
+		if err := c.set(set); err != nil {
+			problems.Problems = append(problems.Problems, err.Problems...)
+		}
+	}
+	d := decoder{errors: problems}
+	d.decode(root, reflect.ValueOf(c).Elem(), "")
+	c.validate(problems)
+	if err := problems.orNil(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (m *Model) fromText(text string) { m.Path = text }
+
+func (r *Runner) fromText(text string) { r.Name = text }
+
+// At finds the place of a dotted path such as "defaults.height" or "stages.denoise.sequence_parallel"; a
+// stage is found by name or by number from 0. Where the path is not in the file it is the nearest thing
+// around it.
+func (c *Config) At(path string) Position {
+	n := c.root
+	if n == nil {
+		return Position{src: c.src}
+	}
+	pos := Position{src: c.src}
+	for _, part := range strings.Split(path, ".") {
+		if n.kind == listKind {
+			item, inner := stageEntry(n, part)
+			if i, err := strconv.Atoi(part); item == nil && err == nil && i >= 0 && i < len(n.items) {
+				item, inner = n.items[i], n.items[i]
+				if item.kind == mapKind && len(item.pairs) == 1 {
+					inner = item.pairs[0].value
+				}
+			}
+			if item == nil {
+				return pos
+			}
+			pos, n = item.pos, inner
+			continue
+		}
+		e := n.lookup(part)
+		if e == nil {
+			return pos
+		}
+		pos, n = e.pos, e.value
+		if n.kind != mapKind && n.kind != listKind {
+			pos = n.pos
+		}
+	}
+	return pos
+}
+
+// Errorf reports a problem at a path of the configuration (see At) that only a later step can see, such as an
+// unknown stage. WithFix adds what to do.
+func (c *Config) Errorf(path, format string, args ...any) *Error {
+	return NewError(c.At(path), format, args...)
+}
+
+// CanonicalJSON is the effective configuration, defaults and overrides included, with sorted option keys:
+// equal jobs have equal bytes.
+func (c *Config) CanonicalJSON() ([]byte, error) { return json.Marshal(c) }

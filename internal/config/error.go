@@ -1,0 +1,148 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// ExitCode is what the program ends with when the configuration or the input's form is wrong (design D8).
+const ExitCode = 2
+
+// excerptRunes is how much of a line a message shows.
+const excerptRunes = 100
+
+// source is the text that positions point into.
+type source struct {
+	name string
+	text []byte
+}
+
+func (s *source) line(n int) string {
+	if s == nil || n < 1 {
+		return ""
+	}
+	lines := strings.Split(string(s.text), "\n")
+	if n > len(lines) {
+		return ""
+	}
+	return strings.TrimRight(lines[n-1], "\r")
+}
+
+// Position is a place in a configuration file, or the --set flag that a value came from.
+type Position struct {
+	File   string // used when the place is in a file that is not a configuration
+	Line   int    // from 1; 0 means the whole file
+	Column int    // from 1
+	Flag   string // "--set output.path=x", then there is no line
+	src    *source
+}
+
+// String is "file:line:column", less where less is known.
+func (p Position) String() string {
+	name := p.File
+	if p.src != nil {
+		name = p.src.name
+	}
+	switch {
+	case p.Flag != "":
+		return p.Flag
+	case p.Line == 0:
+		return name
+	case p.Column == 0:
+		return fmt.Sprintf("%s:%d", name, p.Line)
+	}
+	return fmt.Sprintf("%s:%d:%d", name, p.Line, p.Column)
+}
+
+// excerpt shows the line of p, the one above, and a caret below; "" where there is no line to show.
+func (p Position) excerpt() string {
+	if p.src == nil || p.Flag != "" || p.Line < 1 {
+		return ""
+	}
+	var b strings.Builder
+	for n := max(1, p.Line-1); n <= p.Line; n++ {
+		fmt.Fprintf(&b, "  %4d | %s\n", n, clip(strings.ReplaceAll(p.src.line(n), "\t", " "), excerptRunes))
+	}
+	if p.Column > 0 && p.Column <= excerptRunes {
+		fmt.Fprintf(&b, "       | %s^\n", strings.Repeat(" ", p.Column-1))
+	}
+	return b.String()
+}
+
+// Problem is one thing that is wrong, where, and what to do about it.
+type Problem struct {
+	Pos     Position
+	Message string
+	Fix     string // one sentence, may be ""
+}
+
+// Error is everything that is wrong with a configuration, or with the form of an input that it names. A
+// program that ends on it exits with ExitCode.
+type Error struct {
+	Problems []Problem
+}
+
+// NewError is an Error with one problem.
+func NewError(pos Position, format string, args ...any) *Error {
+	return &Error{Problems: []Problem{{Pos: pos, Message: fmt.Sprintf(format, args...)}}}
+}
+
+// WithFix says what to do about the last problem. It returns the error for chaining.
+func (e *Error) WithFix(format string, args ...any) *Error {
+	if n := len(e.Problems); n > 0 {
+		e.Problems[n-1].Fix = fmt.Sprintf(format, args...)
+	}
+	return e
+}
+
+// ExitCode is the exit code of a program that ends on the error.
+func (e *Error) ExitCode() int { return ExitCode }
+
+// Error lists the problems, each with its place, an excerpt and the fix.
+func (e *Error) Error() string {
+	var b strings.Builder
+	for i, p := range e.Problems {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "%s: %s\n%s", p.Pos, p.Message, p.Pos.excerpt())
+		if p.Fix != "" {
+			fmt.Fprintf(&b, "  fix: %s\n", p.Fix)
+		}
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func (e *Error) add(pos Position, message, fix string) {
+	e.Problems = append(e.Problems, Problem{Pos: pos, Message: message, Fix: fix})
+}
+
+// orNil keeps a nil *Error from becoming a non-nil error.
+func (e *Error) orNil() error {
+	if e == nil || len(e.Problems) == 0 {
+		return nil
+	}
+	return e
+}
+
+func readSource(path string) (*source, *Error) {
+	info, err := os.Stat(path)
+	switch {
+	case os.IsNotExist(err):
+		return nil, NewError(Position{File: path}, "no such file").
+			WithFix("check the path; `latentbeam init` writes a file to start from")
+	case err != nil:
+		return nil, NewError(Position{File: path}, "%v", err)
+	case info.IsDir():
+		return nil, NewError(Position{File: path}, "this is a directory").WithFix("name the job's YAML file")
+	case info.Size() > maxFileBytes:
+		return nil, NewError(Position{File: path}, "the file has %d bytes, more than %d", info.Size(),
+			maxFileBytes).WithFix("is this the job's YAML? Prompts belong in a table named under input")
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, NewError(Position{File: path}, "%v", err)
+	}
+	return &source{name: path, text: text}, nil
+}

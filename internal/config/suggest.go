@@ -1,0 +1,71 @@
+package config
+
+import (
+	"sort"
+	"strings"
+)
+
+// otherNames are names that other tools use for ours; they suggest, they are not accepted.
+var otherNames = map[string]string{
+	"guidance": "guidance_scale", "cfg": "guidance_scale", "cfg_scale": "guidance_scale",
+	"steps": "num_inference_steps", "num_steps": "num_inference_steps",
+	"num_sampling_steps": "num_inference_steps", "frames": "num_frames", "frame_rate": "fps",
+	"num_samples": "num_videos_per_prompt", "dir": "path", "directory": "path", "out": "output",
+	"outputs": "output", "inputs": "input", "prompt": "prompts", "params": "defaults",
+	"parameters": "defaults", "pipeline": "stages", "checkpoint": "model", "max_retries": "retries",
+}
+
+// suggest returns "did you mean ...?" or the list of what is known.
+func suggest(name string, known []string) string {
+	lower := strings.ToLower(name)
+	if other, ok := otherNames[lower]; ok && contains(known, other) {
+		return "did you mean " + other + "?"
+	}
+	best, bestDistance := "", 1+max(1, min(3, len(name)/3))
+	for _, k := range known {
+		if d := distance(lower, k); d < bestDistance {
+			best, bestDistance = k, d
+		}
+	}
+	if best != "" {
+		return "did you mean " + best + "?"
+	}
+	if len(known) == 0 {
+		return "remove it"
+	}
+	sorted := append([]string(nil), known...)
+	sort.Strings(sorted)
+	return "known here: " + strings.Join(sorted, ", ")
+}
+
+func contains(list []string, s string) bool {
+	for _, v := range list {
+		if v == s {
+			return true
+		}
+	}
+	return false
+}
+
+// distance is the edit distance between two names, counting a swap of neighbours as one edit.
+func distance(a, b string) int {
+	before, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		cur[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				cur[j] = min(cur[j], before[j-2]+1)
+			}
+		}
+		before, prev, cur = prev, cur, before
+	}
+	return prev[len(b)]
+}

@@ -1,0 +1,147 @@
+package config
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// StringList is a list of texts that may be written as a single text.
+type StringList []string
+
+func (l *StringList) fromNode(n *node) (string, bool) {
+	const wanted = "a text or a list of texts"
+	switch n.kind {
+	case textKind:
+		*l = StringList{n.text}
+		return wanted, n.text != ""
+	case listKind:
+		*l = (*l)[:0:0]
+		for _, item := range n.items {
+			if item.kind != textKind || item.text == "" {
+				return wanted, false
+			}
+			*l = append(*l, item.text)
+		}
+		return wanted, true
+	}
+	return wanted, false
+}
+
+// AutoInt is "auto", which is 0, or a whole number of 1 or more.
+type AutoInt int
+
+func (a *AutoInt) fromNode(n *node) (string, bool) {
+	const wanted = "auto or a whole number of 1 or more"
+	switch {
+	case n.kind == textKind && n.text == "auto":
+		*a = 0
+		return wanted, true
+	case n.kind == intKind && n.i >= 1 && n.i <= math.MaxInt32:
+		*a = AutoInt(n.i)
+		return wanted, true
+	}
+	return wanted, false
+}
+
+// MarshalJSON writes "auto" or the number.
+func (a AutoInt) MarshalJSON() ([]byte, error) {
+	if a == 0 {
+		return []byte(`"auto"`), nil
+	}
+	return strconv.AppendInt(nil, int64(a), 10), nil
+}
+
+// Duration is a time written as "30s", "2m" or "1h30m".
+type Duration time.Duration
+
+func (d *Duration) fromNode(n *node) (string, bool) {
+	const wanted = `a time with its unit, such as 30s, 2m or 1h`
+	if n.kind != textKind {
+		return wanted, false
+	}
+	v, err := time.ParseDuration(n.text)
+	if err != nil || v < 0 {
+		return wanted, false
+	}
+	*d = Duration(v)
+	return wanted, true
+}
+
+// MarshalJSON writes the duration as it is written in a file.
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+
+// ByteSize is an amount of memory or disk written as "512MiB", "2GiB" or "2GB"; a bare number is bytes.
+type ByteSize int64
+
+var byteUnits = []struct {
+	suffix string
+	bytes  float64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1},
+}
+
+func (s *ByteSize) fromNode(n *node) (string, bool) {
+	const wanted = "a size such as 512MiB or 2GiB"
+	if n.kind == intKind && n.i > 0 {
+		*s = ByteSize(n.i)
+		return wanted, true
+	}
+	if n.kind != textKind {
+		return wanted, false
+	}
+	for _, u := range byteUnits {
+		number, ok := strings.CutSuffix(n.text, u.suffix)
+		if !ok {
+			continue
+		}
+		v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if err != nil || !(v > 0) || v*u.bytes > math.MaxInt64/2 {
+			return wanted, false
+		}
+		*s = ByteSize(v * u.bytes)
+		return wanted, true
+	}
+	return wanted, false
+}
+
+// Tolerance is how much may fail: a part of the rows ("5%", 0.05) or a number of rows (20).
+type Tolerance struct {
+	Fraction float64 // of the rows seen, when ByCount is false
+	Count    int64   // rows, when ByCount is true
+	ByCount  bool
+}
+
+func (t *Tolerance) fromNode(n *node) (string, bool) {
+	const wanted = "a part such as 5% or 0.05, or a number of rows such as 20"
+	part := func(v float64) (string, bool) {
+		*t = Tolerance{Fraction: v}
+		return wanted, v >= 0 && v <= 1
+	}
+	switch n.kind {
+	case intKind:
+		*t = Tolerance{Count: n.i, ByCount: true}
+		return wanted, n.i >= 0
+	case floatKind:
+		return part(n.f)
+	case textKind:
+		number, ok := strings.CutSuffix(n.text, "%")
+		v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if !ok || err != nil {
+			return wanted, false
+		}
+		return part(v / 100)
+	}
+	return wanted, false
+}
+
+// MarshalJSON writes the count or the part.
+func (t Tolerance) MarshalJSON() ([]byte, error) {
+	if t.ByCount {
+		return strconv.AppendInt(nil, t.Count, 10), nil
+	}
+	return json.Marshal(strconv.FormatFloat(t.Fraction*100, 'g', -1, 64) + "%")
+}

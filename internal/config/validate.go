@@ -1,0 +1,257 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"latentbeam/schemas"
+)
+
+// Bounds of the machine's part of a file. They catch slips of the keyboard; what fits is the planner's
+// matter.
+const (
+	maxWorkers     = 1024
+	maxThreads     = 4096
+	maxRetries     = 20
+	maxRowsPerFile = 10_000_000
+	maxDrain       = 24 * time.Hour
+	minMemory      = 16 << 20
+)
+
+var (
+	formats = []string{"auto", "csv", "jsonl", "parquet", "txt"}
+	parts   = []string{"video", "latents", "embeddings"}
+	runners = []string{"local", "prism"}
+)
+
+// validate checks what types cannot say. Problems that decoding found at the same place are not repeated.
+func (c *Config) validate(errors *Error) {
+	v := validator{config: c, errors: errors, decoded: len(errors.Problems)}
+	v.version()
+	if c.Model == (Model{}) {
+		v.missing("model", "model: tiny, or the model's directory")
+	}
+	v.input()
+	v.defaults()
+	v.stages()
+	v.output()
+	v.oneOf("runner", c.Runner.Name, runners)
+	v.resources()
+	sort.SliceStable(errors.Problems, func(i, j int) bool {
+		a, b := errors.Problems[i].Pos, errors.Problems[j].Pos
+		return a.Flag == b.Flag && a.Line < b.Line
+	})
+}
+
+type validator struct {
+	config  *Config
+	errors  *Error
+	decoded int // how many problems there were before
+}
+
+func (v *validator) problem(path, fix, format string, args ...any) {
+	v.errors.add(v.config.At(path), fmt.Sprintf(format, args...), fix)
+}
+
+// missing reports a required key that the file does not have.
+func (v *validator) missing(path, example string) {
+	if v.given(path) {
+		return // it is there and wrong, which is reported already
+	}
+	v.errors.add(Position{src: v.config.src}, fmt.Sprintf("the key %s is missing", path),
+		"add "+example)
+}
+
+// given tells whether the file or a flag has a value at a path of plain keys.
+func (v *validator) given(path string) bool {
+	n := v.config.root
+	for _, part := range strings.Split(path, ".") {
+		e := n.lookup(part)
+		if e == nil {
+			return false
+		}
+		n = e.value
+	}
+	return n.kind != nullKind
+}
+
+func (v *validator) version() {
+	switch got := v.config.Version; {
+	case got == Version:
+	case !v.given("version"):
+		v.missing("version", "version: 1")
+	case got != 0 || v.config.root.lookup("version").value.kind == intKind:
+		v.problem("version", "this release reads version: 1", "version %d is not known", got)
+	}
+}
+
+func (v *validator) oneOf(path, value string, known []string) {
+	if !contains(known, value) {
+		v.problem(path, suggest(value, known), "%s %q is not known", path, clip(value, valueRunes))
+	}
+}
+
+func (v *validator) input() {
+	in := v.config.Input
+	var given []string
+	for _, kind := range []string{PromptInput, EmbeddingInput, LatentInput} {
+		if v.given("input." + kind) {
+			given = append(given, kind)
+		}
+	}
+	switch {
+	case !v.given("input"):
+		v.missing("input", "input: {prompts: prompts.csv}")
+	case len(given) == 0 && v.config.root.lookup("input").value.kind == mapKind:
+		v.problem("input", "name one of prompts, embeddings and latents, such as prompts: prompts.csv",
+			"input does not say what to start from")
+	case len(given) > 1:
+		v.problem("input."+given[1], "a job starts from one of them; remove the others",
+			"input has %s", strings.Join(given, " and "))
+	}
+	_, patterns := in.Source()
+	for _, p := range patterns {
+		if _, err := filepath.Match(p, ""); err != nil {
+			v.problem("input."+strings.Join(given, ""), "close its bracket, or put \\ before [",
+				"%q is not a glob pattern", p)
+		}
+	}
+	v.oneOf("input.format", in.Format, formats)
+	v.columns(in.Columns)
+}
+
+func (v *validator) columns(columns map[string]string) {
+	var known []string
+	for _, f := range schemas.Fields() {
+		known = append(known, f.Name)
+	}
+	n := v.config.root.lookup("input")
+	if n == nil || n.value.lookup("columns") == nil {
+		return
+	}
+	takenBy := map[string]string{}
+	for _, p := range n.value.lookup("columns").value.pairs {
+		path, column := "input.columns."+p.key, columns[p.key]
+		if !contains(known, p.key) {
+			v.problem(path, suggest(p.key, known)+
+				" (the key is our field, the value your column: {prompt: my_caption})",
+				"%q in input.columns is not a field of prompt rows", p.key)
+		} else if other, taken := takenBy[column]; taken && column != "" {
+			v.problem(path, "every field needs a column of its own",
+				"column %q is already mapped to %s", column, other)
+		}
+		takenBy[column] = p.key
+	}
+}
+
+// defaults checks each given parameter against the bounds that rows have.
+func (v *validator) defaults() {
+	e := v.config.root.lookup("defaults")
+	if e == nil {
+		return
+	}
+	for _, p := range e.value.pairs {
+		field, known := schemas.FieldByName(p.key)
+		var err error
+		switch {
+		case !known:
+		case field.Kind == schemas.Integer && p.value.kind == intKind:
+			err = field.CheckInteger(p.value.i)
+		case field.Kind == schemas.Real && (p.value.kind == intKind || p.value.kind == floatKind):
+			err = field.CheckReal(p.value.f)
+		case field.Kind == schemas.Text && float64(len(p.value.text)) > field.Max:
+			err = fmt.Errorf("%d bytes are too many, %s", len(p.value.text), field.Range())
+		}
+		if err != nil {
+			v.errors.add(p.value.pos, fmt.Sprintf("defaults.%s: %v", p.key, err), "")
+		}
+	}
+}
+
+func (v *validator) stages() {
+	e := v.config.root.lookup("stages")
+	const example = "[encode_text, denoise, decode_vae, encode_video]"
+	if e == nil || e.value.kind == nullKind {
+		v.missing("stages", "stages: "+example)
+		return
+	}
+	if e.value.kind == listKind && len(e.value.items) == 0 {
+		v.problem("stages", "write stages: "+example, "the list of stages is empty")
+	}
+	first := map[string]Position{}
+	for i, item := range e.value.items {
+		s, ok := stageOf(item)
+		switch {
+		case !ok && item.kind == mapKind && len(item.pairs) > 1:
+			v.errors.add(item.pairs[1].pos, fmt.Sprintf("stages[%d] has more than one key", i),
+				fmt.Sprintf("begin %s with \"- \" of its own, or indent it below %s if it is an option",
+					item.pairs[1].key, item.pairs[0].key))
+		case !ok && item.kind == mapKind && len(item.pairs) == 1:
+			p := item.pairs[0]
+			v.errors.add(p.value.pos, fmt.Sprintf("the options of %s must be a map of keys and values, not %s",
+				p.key, p.value.describe()), fmt.Sprintf("write - %s: {}", p.key))
+		case !ok:
+			v.errors.add(item.pos, fmt.Sprintf("stages[%d] must be %s, not %s", i, stageForm, item.describe()),
+				"write - denoise: {}")
+		case first[s.Name] != (Position{}):
+			v.errors.add(s.Position(), fmt.Sprintf("stage %q is in the list twice", s.Name),
+				"a name stands once, so that --set stages."+s.Name+".key=value can find it")
+		}
+		first[s.Name] = item.pos
+	}
+}
+
+func (v *validator) output() {
+	out := v.config.Output
+	if out.Path == "" {
+		if v.given("output.path") && v.config.root.lookup("output").value.lookup("path").value.kind == textKind {
+			v.problem("output.path", "name the directory for the results", "output.path is empty")
+		} else {
+			v.missing("output.path", "output: {path: out/my-job}")
+		}
+	}
+	if len(out.Write) == 0 {
+		v.problem("output.write", "known: "+strings.Join(parts, ", "), "output.write names nothing to write")
+	}
+	seen := map[string]bool{}
+	for _, part := range out.Write {
+		v.oneOf("output.write", part, parts)
+		if seen[part] {
+			v.problem("output.write", "name it once", "output.write has %s twice", part)
+		}
+		seen[part] = true
+	}
+	if out.RowsPerFile < 0 || out.RowsPerFile > maxRowsPerFile {
+		v.bounds("output.rows_per_file", 1, maxRowsPerFile)
+	}
+}
+
+func (v *validator) resources() {
+	r, e := v.config.Resources, v.config.OnError
+	if r.Workers < 1 || r.Workers > maxWorkers {
+		v.bounds("resources.workers", 1, maxWorkers)
+	}
+	if r.Threads < 0 || r.Threads > maxThreads {
+		v.bounds("resources.threads", 0, maxThreads)
+	}
+	if r.Memory < minMemory {
+		v.problem("resources.memory", "write a size with its unit, such as 2GiB",
+			"resources.memory is %d bytes, less than %d MiB", r.Memory, minMemory>>20)
+	}
+	if e.Retries < 0 || e.Retries > maxRetries {
+		v.bounds("on_error.retries", 0, maxRetries)
+	}
+	if e.MinRows < 0 {
+		v.bounds("on_error.min_rows", 0, maxRowsPerFile)
+	}
+	if time.Duration(v.config.DrainTimeout) > maxDrain {
+		v.problem("drain_timeout", "", "drain_timeout is longer than %s", maxDrain)
+	}
+}
+
+func (v *validator) bounds(path string, low, high int) {
+	v.problem(path, "", "%s must be a whole number from %d to %d", path, low, high)
+}
