@@ -14,7 +14,10 @@ type EmbeddingRow struct {
 	TextEmbeddingBytes []byte  `parquet:"text_embedding_bytes,plain,uncompressed" json:"-"`
 	TextEmbeddingShape []int64 `parquet:"text_embedding_shape,list" json:"text_embedding_shape"`
 	TextEmbeddingDType string  `parquet:"text_embedding_dtype,dict,zstd" json:"text_embedding_dtype"`
-	Caption            string  `parquet:"caption,zstd" json:"caption"` // the prompt as it came in
+	// NegativeEmbedding is that of the negative prompt, empty where the model's null caption stands in.
+	NegativeEmbeddingBytes []byte  `parquet:"negative_embedding_bytes,plain,uncompressed" json:"-"`
+	NegativeEmbeddingShape []int64 `parquet:"negative_embedding_shape,list" json:"negative_embedding_shape"`
+	Caption                string  `parquet:"caption,zstd" json:"caption"` // the prompt as it came in
 
 	Key                 string   `parquet:"key,zstd" json:"key"`
 	TextLength          int64    `parquet:"text_length,zstd" json:"text_length"` // tokens
@@ -42,7 +45,8 @@ func (EmbeddingRow) Schema() string { return EmbeddingVersion }
 
 // ByteSize is about how much the row takes in a file.
 func (r EmbeddingRow) ByteSize() int {
-	return fixedBytes + len(r.TextEmbeddingBytes) + 8*len(r.TextEmbeddingShape) +
+	return fixedBytes + len(r.TextEmbeddingBytes) + len(r.NegativeEmbeddingBytes) +
+		8*(len(r.TextEmbeddingShape)+len(r.NegativeEmbeddingShape)) +
 		textBytes(r.ID, r.Caption, r.Key, r.TextEmbeddingSHA256, r.NegativePrompt, r.Extra)
 }
 

@@ -25,6 +25,7 @@ type VideoRow struct {
 	VideoSHA256       string  `parquet:"video_sha256,zstd" json:"video_sha256"` // hex
 	Poster            string  `parquet:"poster,zstd" json:"poster"`             // relative path, "" where none
 	Codec             string  `parquet:"codec,dict,zstd" json:"codec"`          // "h264", "png", ...
+	Readings          string  `parquet:"readings,zstd" json:"readings"`         // JSON object: what stages read back
 	WeightsDigest     string  `parquet:"weights_digest,dict,zstd" json:"weights_digest"`
 	Class             string  `parquet:"class,dict,zstd" json:"class"` // numeric class: backend, ISA tier, dtype
 	LatentbeamVersion string  `parquet:"latentbeam_version,dict,zstd" json:"latentbeam_version"`
@@ -37,5 +38,5 @@ func (VideoRow) Schema() string { return VideoVersion }
 // ByteSize is about how much the row takes in a file.
 func (r VideoRow) ByteSize() int {
 	return fixedBytes + textBytes(r.ID, r.Key, r.Prompt, r.NegativePrompt, r.VideoPath, r.VideoSHA256, r.Poster,
-		r.Extra)
+		r.Readings, r.Extra)
 }

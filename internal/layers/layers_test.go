@@ -1,0 +1,122 @@
+package layers
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// floor is one level of the house, ground floor first. A package may import packages of lower floors
+// only; packages of one floor are neighbours and never import each other. External lists the modules
+// that a floor, and every floor above it, may use.
+type floor struct {
+	packages string
+	external string
+}
+
+// floors is the house plan. Mend the import, not the plan.
+var floors = []floor{
+	{".", ""}, // the embedded model
+	{"internal/media/h264", ""},
+	{"schemas internal/rng internal/fault internal/safetensors internal/sentencepiece internal/ftfy " +
+		"internal/media internal/layers kernels", "golang.org/x/sys golang.org/x/text golang.org/x/net " +
+		"github.com/Eyevinn/mp4ff"},
+	{"internal/config internal/plan internal/store internal/measure internal/gallery " +
+		"kernels/cpu kernels/kerneltest", "github.com/goccy/go-yaml github.com/gofrs/flock"},
+	{"internal/ledger stages", ""},
+	{"stages/nn stages/sampler runners/pool", ""},
+	{"stages/nn/nntest", ""},
+	{"stages/t5 stages/stdit stages/vae stages/guard stages/video", ""},
+	{"stages/catalog transforms/table", "github.com/parquet-go/parquet-go"},
+	{"transforms internal/report", "github.com/apache/beam"},
+	{"runners", ""},
+	{"pipelines", ""},
+	{"cmd/latentbeam", "github.com/spf13/cobra github.com/vbauerster/mpb"},
+}
+
+// testExternal is what tests of any floor may import beside what their code may.
+const testExternal = "latentbeam/kernels/kerneltest latentbeam/stages/nn/nntest"
+
+type pkg struct {
+	ImportPath                         string
+	Imports, TestImports, XTestImports []string
+}
+
+func TestLayers(t *testing.T) {
+	height := map[string]int{}
+	for i, f := range floors {
+		for _, p := range strings.Fields(f.packages) {
+			height[p] = i
+		}
+	}
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", "latentbeam/...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	edges := 0
+	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
+		var p pkg
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		from := room(p.ImportPath)
+		h, ok := height[from]
+		if !ok {
+			t.Errorf("%s has no floor: give it one in the house plan in this file", from)
+			continue
+		}
+		for _, imp := range p.Imports {
+			edges++
+			if why := forbidden(height, h, imp); why != "" {
+				t.Errorf("%s (floor %d) must not import %s: %s", from, h, imp, why)
+			}
+		}
+		for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
+			if to := room(imp); to == from || slices.Contains(strings.Fields(testExternal), imp) {
+				continue
+			}
+			if why := forbidden(height, h, imp); why != "" {
+				t.Errorf("the tests of %s (floor %d) must not import %s: %s", from, h, imp, why)
+			}
+		}
+	}
+	t.Logf("%d packages, %d edges", len(height), edges)
+}
+
+// room is the path of a package inside the module.
+func room(importPath string) string {
+	if importPath == "latentbeam" {
+		return "."
+	}
+	return strings.TrimPrefix(importPath, "latentbeam/")
+}
+
+// forbidden says why a package on floor h may not import imp, or "".
+func forbidden(height map[string]int, h int, imp string) string {
+	if imp == "latentbeam" || strings.HasPrefix(imp, "latentbeam/") {
+		to, ok := height[room(imp)]
+		switch {
+		case !ok:
+			return "it has no floor"
+		case to == h:
+			return "neighbours do not import each other"
+		case to > h:
+			return fmt.Sprintf("it is above, on floor %d", to)
+		}
+		return ""
+	}
+	if first, _, _ := strings.Cut(imp, "/"); !strings.Contains(first, ".") {
+		return "" // the standard library
+	}
+	for _, f := range floors[:h+1] {
+		for _, m := range strings.Fields(f.external) {
+			if imp == m || strings.HasPrefix(imp, m+"/") {
+				return ""
+			}
+		}
+	}
+	return "that module enters the house on a higher floor, or not at all"
+}

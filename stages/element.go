@@ -1,0 +1,120 @@
+package stages
+
+import (
+	"fmt"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/media"
+	"latentbeam/schemas"
+)
+
+// Array is a dense row-major fp32 array on the host, the form in which tensors cross seams.
+type Array struct {
+	Shape []int
+	Data  []float32
+}
+
+// NewArray returns a zeroed array of the given shape.
+func NewArray(shape ...int) *Array {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return &Array{Shape: shape, Data: make([]float32, n)}
+}
+
+// Text is what a text encoder makes of one prompt.
+type Text struct {
+	Embedding *Array // (L, C): one row a token, the end token included, no padding
+	Negative  *Array // (L', C) of the negative prompt; nil: the model's own null caption
+}
+
+// Element is one row on its way through the stages, with what the stages so far have made of it. A
+// stage sets the field of the kind it gives and may drop the one it took.
+type Element struct {
+	Row   schemas.PromptRow // with the job's defaults filled in
+	Given schemas.PromptRow // as the table gave it
+	Key   schemas.Key
+
+	Text    *Text
+	Latents *Array // (C, T, H, W), scaled as the denoiser leaves them
+	// LatentScale is the factor between the VAE's own latents and Latents (0.18215 for sd-vae).
+	LatentScale float64
+	Frames      *media.Clip    // RGB24, what the video encoder takes
+	Video       *media.Encoded // the file as it will be published
+	Poster      []byte         // JPEG of one frame, for the gallery
+
+	// Readings are what a stage read back from the result, by name. They stand in the videos table, and
+	// where the prompt table has a column of that name the summary counts how often the two agree. They
+	// follow from the result alone.
+	Readings map[string]string
+	// Origin names the content the element was read with where the source is a table of tensors.
+	Origin schemas.Key
+	// Failed is the reason why the element goes no further; every later stage leaves it alone.
+	Failed *Failure
+}
+
+// Has reports whether the element carries something of the kind.
+func (e *Element) Has(k Kind) bool {
+	switch k {
+	case KindText:
+		return e.Text != nil
+	case KindLatents:
+		return e.Latents != nil
+	case KindFrames:
+		return e.Frames != nil
+	case KindVideo:
+		return e.Video != nil
+	}
+	return k == KindPrompt
+}
+
+// Drop lets go of what the element carries of the kind, once no later stage and no table needs it.
+func (e *Element) Drop(k Kind) {
+	switch k {
+	case KindText:
+		e.Text = nil
+	case KindLatents:
+		e.Latents = nil
+	case KindFrames:
+		e.Frames = nil
+	}
+}
+
+// Failure is why a row failed.
+type Failure struct {
+	Stage string
+	Class fault.Class
+	Err   error
+}
+
+// Error makes a Failure an error whose text names the stage.
+func (f *Failure) Error() string { return fmt.Sprintf("%s: %v", f.Stage, f.Err) }
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Fail marks the element as failed in stage; the first failure stays.
+func (e *Element) Fail(stage string, err error) {
+	if e.Failed == nil {
+		e.Failed = &Failure{Stage: stage, Class: fault.ClassOf(err), Err: err}
+	}
+}
+
+// Batch is the elements of one bucket that pass a stage together. Results never depend on which
+// elements share a batch.
+type Batch struct {
+	Bucket   schemas.Bucket
+	Elements []*Element
+}
+
+// Live returns the elements that have not failed.
+func (b *Batch) Live() []*Element {
+	live := make([]*Element, 0, len(b.Elements))
+	for _, e := range b.Elements {
+		if e.Failed == nil {
+			live = append(live, e)
+		}
+	}
+	return live
+}

@@ -1,0 +1,66 @@
+package stages
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Fit checks that the stages named, in this order, take a source of kind in, each one giving what the
+// next one takes, and returns the kind at every seam: seams[0] is in, seams[i+1] what names[i] gives.
+// The error is about stage index.
+func Fit(in Kind, names []string, specs []Spec) (seams []Kind, index int, err error) {
+	seams = []Kind{in}
+	for i, name := range names {
+		spec, ok := Find(specs, name)
+		if !ok {
+			return nil, i, fmt.Errorf("unknown stage %q; there are %s", name, strings.Join(Names(specs), ", "))
+		}
+		have := seams[len(seams)-1]
+		switch {
+		case spec.In == "":
+			seams = append(seams, have)
+		case spec.In != have:
+			return nil, i, fmt.Errorf("stage %q takes %s, but %s gives %s%s",
+				name, spec.In, before(names, i), have, suggest(have, spec.In, specs))
+		default:
+			seams = append(seams, spec.Out)
+		}
+	}
+	return seams, 0, nil
+}
+
+func before(names []string, i int) string {
+	if i == 0 {
+		return "the input"
+	}
+	return fmt.Sprintf("stage %q before it", names[i-1])
+}
+
+// suggest names a stage that would close the gap, if one alone does.
+func suggest(have, want Kind, specs []Spec) string {
+	for _, s := range specs {
+		if s.In == have && s.Out == want {
+			return fmt.Sprintf("; put %q between them", s.Name)
+		}
+	}
+	return ""
+}
+
+// Find returns the spec of that name.
+func Find(specs []Spec, name string) (Spec, bool) {
+	for _, s := range specs {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return Spec{}, false
+}
+
+// Names returns the names of specs in order.
+func Names(specs []Spec) []string {
+	names := make([]string, len(specs))
+	for i, s := range specs {
+		names[i] = s.Name
+	}
+	return names
+}

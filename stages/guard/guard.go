@@ -1,0 +1,142 @@
+package guard
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"latentbeam/internal/fault"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// options is the stage's map in the YAML.
+type options struct {
+	Reject []string `yaml:"reject" json:"reject"` // names of checks; nan and black where none is given
+}
+
+// check looks at one element and says why it is to be rejected, or "".
+type check struct {
+	name, doc string
+	reject    func(e *stages.Element) string
+}
+
+// checks lists what a guard can reject.
+var checks = []check{
+	{"nan", "a latent or embedding that is not a finite number", notFinite},
+	{"black", "frames that are all black", black},
+	{"frozen", "a video whose frames are byte for byte the same", frozen},
+}
+
+// Spec returns the stage `guard`. It takes any kind and passes it on unchanged, so it stays out of the
+// keys; a rejected row goes to the failures table.
+func Spec() stages.Spec {
+	var docs []string
+	for _, c := range checks {
+		docs = append(docs, c.name+" ("+c.doc+")")
+	}
+	return stages.Spec{
+		Name:    "guard",
+		Doc:     "fails rows whose result is not worth keeping; reject: " + strings.Join(docs, ", "),
+		Version: 1,
+		Passive: true,
+		New:     open,
+	}
+}
+
+func open(_ *stages.Model, o stages.Options) (stages.Stage, error) {
+	var opts options
+	if err := o.Into(&opts); err != nil {
+		return nil, err
+	}
+	g := &guard{}
+	for _, name := range opts.Reject {
+		i := slices.IndexFunc(checks, func(c check) bool { return c.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("guard: reject names %q; there are nan, black and frozen", name)
+		}
+		g.checks = append(g.checks, checks[i])
+	}
+	if opts.Reject == nil {
+		g.checks = checks[:2]
+	}
+	return g, nil
+}
+
+type guard struct{ checks []check }
+
+// Digest returns "": a guard has no weights.
+func (g *guard) Digest() string { return "" }
+
+// Check accepts every row.
+func (g *guard) Check(*schemas.PromptRow) error { return nil }
+
+// Need is nothing: the guard works on the host, in place.
+func (g *guard) Need(*schemas.PromptRow, int) int64 { return 0 }
+
+// Run fails the elements that a check rejects.
+func (g *guard) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
+	for _, e := range batch {
+		for _, c := range g.checks {
+			if why := c.reject(e); why != "" {
+				e.Fail("guard", fault.Row(fmt.Errorf("rejected as %s: %s", c.name, why)))
+			}
+		}
+	}
+	return nil
+}
+
+func notFinite(e *stages.Element) string {
+	if e.Text != nil {
+		if i := firstNotFinite(e.Text.Embedding); i >= 0 {
+			return fmt.Sprintf("value %d of the text embedding is %v", i, e.Text.Embedding.Data[i])
+		}
+	}
+	if e.Latents != nil {
+		if i := firstNotFinite(e.Latents); i >= 0 {
+			return fmt.Sprintf("value %d of the latents is %v", i, e.Latents.Data[i])
+		}
+	}
+	return ""
+}
+
+// firstNotFinite returns the index of the first NaN or infinity, or -1.
+func firstNotFinite(a *stages.Array) int {
+	return slices.IndexFunc(a.Data, func(v float32) bool {
+		return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0)
+	})
+}
+
+// blackLevel is the brightest byte that still counts as black.
+const blackLevel = 8
+
+func black(e *stages.Element) string {
+	if e.Frames == nil {
+		return ""
+	}
+	for _, f := range e.Frames.Frames {
+		if slices.ContainsFunc(f, func(b byte) bool { return b > blackLevel }) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("no byte of %d frames is above %d", len(e.Frames.Frames), blackLevel)
+}
+
+// frozen finds a video that repeats one frame exactly. A shape that stands still does not: a denoiser
+// leaves small differences between frames, a broken temporal path does not.
+func frozen(e *stages.Element) string {
+	if e.Frames == nil || len(e.Frames.Frames) < 2 {
+		return ""
+	}
+	first := e.Frames.Frames[0]
+	for _, f := range e.Frames.Frames[1:] {
+		if !bytes.Equal(f, first) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%d frames are byte for byte the same", len(e.Frames.Frames))
+}

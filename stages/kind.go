@@ -1,0 +1,14 @@
+package stages
+
+// Kind is what an element carries at a seam between two stages.
+type Kind string
+
+// The kinds, in the order in which a text-to-video job passes them.
+const (
+	KindPrompt  Kind = "prompt"  // a row of the prompt table
+	KindText    Kind = "text"    // text embeddings: Element.Text
+	KindMedia   Kind = "media"   // a video or image to be encoded
+	KindLatents Kind = "latents" // VAE latents: Element.Latents
+	KindFrames  Kind = "frames"  // RGB24 frames: Element.Frames
+	KindVideo   Kind = "video"   // an encoded file: Element.Video
+)

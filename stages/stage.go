@@ -1,0 +1,81 @@
+package stages
+
+import (
+	"context"
+
+	"latentbeam/internal/plan"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+)
+
+// Stage is one step of a job, ready to run: a model with its weights, or a plain function. One Stage
+// serves all devices of a process and must allow concurrent calls.
+type Stage interface {
+	// Digest names the weights by content; "" for a stage without weights. It enters the keys.
+	Digest() string
+	// Check reports why this stage cannot do row, before anything is computed; the text names the
+	// parameter, its value and what is possible.
+	Check(row *schemas.PromptRow) error
+	// Need estimates the device memory of one batch of n elements like row, in bytes, without weights.
+	Need(row *schemas.PromptRow, n int) int64
+	// Run takes every element of the batch from the kind the stage takes to the kind it gives. An error
+	// concerns the whole batch (its class decides what follows, see internal/fault); what is wrong with
+	// one element goes into that element by Fail. Results are the same for any grouping into batches.
+	Run(ctx context.Context, dev kernels.Backend, batch []*Element) error
+}
+
+// Spec describes a stage that a job can name. The list of all is stages/catalog.
+type Spec struct {
+	Name    string // as written in the YAML, such as "encode_text"
+	Doc     string // one line for `latentbeam stages`
+	In, Out Kind   // "" for In: takes any kind and gives the same
+	Version int    // raised whenever equal inputs may give other bytes; part of the keys
+	// Params are the columns of the prompt table that the result depends on.
+	Params []Param
+	// Passive stages (a guard) do not change results and stay out of the keys.
+	Passive bool
+	// New opens the stage. It reads the model's configuration and maps its weights.
+	New func(m *Model, options Options) (Stage, error)
+}
+
+// Options decodes the stage's map in the YAML into target strictly: an unknown or mistyped key is an
+// error with its line. A nil Options leaves target as it is.
+type Options func(target any) error
+
+// Into decodes the options into target.
+func (o Options) Into(target any) error {
+	if o == nil {
+		return nil
+	}
+	return o(target)
+}
+
+// Param is a column of the prompt table that a result can depend on.
+type Param string
+
+// The parameters, by the field's names.
+const (
+	ParamPrompt            Param = "prompt"
+	ParamNegativePrompt    Param = "negative_prompt"
+	ParamMaxSequenceLength Param = "max_sequence_length"
+	ParamSeed              Param = "seed" // with the sample index
+	ParamHeight            Param = "height"
+	ParamWidth             Param = "width"
+	ParamNumFrames         Param = "num_frames"
+	ParamFPS               Param = "fps"
+	ParamSteps             Param = "num_inference_steps"
+	ParamGuidanceScale     Param = "guidance_scale"
+)
+
+// Pool lends devices to batches. runners/pool implements it.
+type Pool interface {
+	// Lease waits for a free device; release gives it back and says whether the work on it went well. A
+	// device that was left in the middle of something is made anew before it is lent again.
+	Lease(ctx context.Context) (dev kernels.Backend, release func(ok bool), err error)
+	// Size returns how many leases can be out at once.
+	Size() int
+	// Memory returns what a batch may use on one device.
+	Memory() plan.Memory
+	// Class returns the numeric class of the devices' results.
+	Class() string
+}

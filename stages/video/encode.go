@@ -1,0 +1,93 @@
+package video
+
+import (
+	"context"
+	"fmt"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/media"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// encodeOptions is the stage's map in the YAML.
+type encodeOptions struct {
+	Codec   string `yaml:"codec" json:"codec"`     // h264, the default and so far the only one
+	Encoder string `yaml:"encoder" json:"encoder"` // embedded (default) or ffmpeg
+	QP      int    `yaml:"qp" json:"qp"`           // embedded: quantiser 1 to 51; 0 is the default
+	CRF     int    `yaml:"crf" json:"crf"`         // ffmpeg: quality 1 to 51; 0 is the default
+	GOP     int    `yaml:"gop" json:"gop"`         // frames between key frames; 0 is the default
+}
+
+// Encode returns the stage `encode_video`: frames become an mp4 (H.264), one frame a PNG, and a poster
+// is made for the gallery.
+func Encode() stages.Spec {
+	return stages.Spec{
+		Name:    "encode_video",
+		Doc:     "frames to H.264 in mp4, one frame to PNG; encoder: embedded or ffmpeg, qp, crf, gop",
+		In:      stages.KindFrames,
+		Out:     stages.KindVideo,
+		Version: 1,
+		Params:  []stages.Param{stages.ParamFPS},
+		New:     openEncode,
+	}
+}
+
+func openEncode(_ *stages.Model, o stages.Options) (stages.Stage, error) {
+	var opts encodeOptions
+	if err := o.Into(&opts); err != nil {
+		return nil, err
+	}
+	if opts.Codec != "" && opts.Codec != "h264" {
+		return nil, fmt.Errorf("encode_video: codec %q is unknown; there is h264", opts.Codec)
+	}
+	name := map[string]string{"": "h264", "embedded": "h264", "ffmpeg": "ffmpeg"}[opts.Encoder]
+	if name == "" {
+		return nil, fmt.Errorf("encode_video: encoder %q is unknown; there are embedded and ffmpeg", opts.Encoder)
+	}
+	enc, err := media.New(name, media.Options{QP: opts.QP, CRF: opts.CRF, GOP: opts.GOP})
+	if err != nil {
+		return nil, fmt.Errorf("encode_video: %w", err)
+	}
+	return &encode{enc}, nil
+}
+
+type encode struct{ enc media.Encoder }
+
+// Digest returns "": an encoder has no weights.
+func (s *encode) Digest() string { return "" }
+
+// Check refuses odd sizes, which 4:2:0 video cannot hold.
+func (s *encode) Check(row *schemas.PromptRow) error {
+	if row.NumFrames != 1 && (row.Width%2 != 0 || row.Height%2 != 0) {
+		return fmt.Errorf("width %d and height %d must be even for video", row.Width, row.Height)
+	}
+	return nil
+}
+
+// Need is nothing: encoding works on the host.
+func (s *encode) Need(*schemas.PromptRow, int) int64 { return 0 }
+
+// Run encodes the clips one after the other; the encoder is parallel inside.
+func (s *encode) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Element) error {
+	for _, e := range batch {
+		clip := *e.Frames
+		clip.FPS = e.Row.FPS
+		video, err := s.enc.Encode(ctx, &clip)
+		if err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			e.Fail("encode_video", fault.Row(err))
+			continue
+		}
+		poster, err := media.Poster(clip.Middle(), clip.Width, clip.Height)
+		if err != nil {
+			e.Fail("encode_video", fault.Row(err))
+			continue
+		}
+		e.Video, e.Poster = video, poster
+	}
+	return nil
+}

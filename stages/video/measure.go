@@ -1,0 +1,47 @@
+package video
+
+import (
+	"context"
+
+	"latentbeam/internal/measure"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// Measure returns the stage `measure_shapes`: it reads colour, shape and motion from the video as a
+// player shows it. Prompt tables that have the columns color, shape and motion are scored by it in the
+// summary; that is how the built-in model is judged.
+func Measure() stages.Spec {
+	return stages.Spec{
+		Name:    "measure_shapes",
+		Doc:     "reads color, shape and motion back from the built-in model's videos",
+		In:      stages.KindVideo,
+		Out:     stages.KindVideo,
+		Version: 1,
+		New:     func(*stages.Model, stages.Options) (stages.Stage, error) { return shapes{}, nil },
+	}
+}
+
+type shapes struct{}
+
+// Digest returns "": nothing is learned here.
+func (shapes) Digest() string { return "" }
+
+// Check accepts every row.
+func (shapes) Check(*schemas.PromptRow) error { return nil }
+
+// Need is nothing: the measurement works on the host.
+func (shapes) Need(*schemas.PromptRow, int) int64 { return 0 }
+
+// Run measures every video whose encoder tells what a player shows.
+func (shapes) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
+	for _, e := range batch {
+		if e.Video.Recon == nil {
+			continue
+		}
+		got := measure.Measure(e.Video.Recon)
+		e.Readings = map[string]string{"color": got.Color, "shape": got.Shape, "motion": got.Motion}
+	}
+	return nil
+}
