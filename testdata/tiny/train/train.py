@@ -18,6 +18,7 @@ import time
 import torch
 from torch.nn import functional as F
 
+import diffusion
 import model
 import world
 
@@ -160,6 +161,125 @@ def train_vae(work, minutes, batch=32):
     save(f"{work}/vae.pt", average.shadow.state_dict())
 
 
+# ------------------------------------------------------------------------------- cached latents
+
+
+@torch.no_grad()
+def build_cache(work, clips=32, stills=128):
+    """Latents of moving clips for each colour, shape, background: "left" and "up" are encoded, the other two
+    directions are the same clips backwards; "still" repeats one frame. Also the latents' mean and deviation."""
+    vae = new_vae().to(memory_format=torch.channels_last).eval()
+    vae.load_state_dict(torch.load(f"{work}/vae.pt"))
+    rng, cache = world.seeded("cache"), {}
+    for color, shape, background in itertools.product(world.COLORS, world.SHAPES, world.BACKGROUNDS):
+        for motion, count, frames in (("left", clips, world.FRAMES), ("up", clips, world.FRAMES), ("still", stills, 1)):
+            x = torch.cat([world.clip(rng, color, shape, motion, background, frames) for _ in range(count)])
+            parts = []
+            for part in x.split(256):
+                with torch.autocast("cpu", torch.bfloat16):
+                    parts.append(vae.encode(part.contiguous(memory_format=torch.channels_last)).latent_dist.mean.half())
+            cache[color, shape, motion, background] = torch.cat(parts).contiguous().view(count, frames, 4, 8, 8)
+        print("cached", color, shape, background, flush=True)
+    moving = torch.cat([v for k, v in cache.items() if k[2] != "still"]).float().transpose(1, 2)
+    save(f"{work}/cache.pt", dict(
+        clips=cache, mean=moving.mean((0, 2, 3, 4)), std=moving.std((0, 2, 3, 4))))
+
+
+class Latents:
+    """Draws normalised clips of training combinations from the cache."""
+
+    BACKWARDS = {"right": "left", "down": "up"}
+
+    def __init__(self, work):
+        state = torch.load(f"{work}/cache.pt")
+        self.clips, self.mean, self.std = state["clips"], state["mean"], state["std"]
+
+    def draw(self, rng, combination, background):
+        """(4, 16, 8, 8), mean 0 and deviation 1 over the whole cache."""
+        color, shape, motion = combination
+        found = self.clips[color, shape, self.BACKWARDS.get(motion, motion), background]
+        z = found[rng.randrange(len(found))].float()
+        z = z.flip(0) if motion in self.BACKWARDS else z.expand(world.FRAMES, -1, -1, -1)
+        return ((z - self.mean[:, None, None]) / self.std[:, None, None]).transpose(0, 1)
+
+
+# ---------------------------------------------------------------------------- T5 encoder, STDiT
+
+TEXT = 32  # captions are padded to this many tokens in training
+
+
+def captions(rng, tokenizer, keys):
+    """Token ids (B, TEXT) and mask for (combination, background) pairs; the background is named in 4 of 10."""
+    ids = torch.zeros(len(keys), TEXT, dtype=torch.long)
+    for row, (combination, background) in zip(ids, keys):
+        said = background if rng.random() < 0.4 else None
+        tokens = tokenizer(world.caption(rng, *combination, said, filler=0.3), TEXT)
+        row[: len(tokens)] = torch.tensor(tokens)
+    return ids, ids != 0
+
+
+def shorter(rng, x):
+    """Another number of frames, for the few batches that are not 16 frames: (B, 4, T, 8, 8)."""
+    frames = rng.choice([1, 1, 4, 8, 12])
+    start = rng.randrange(world.FRAMES - frames + 1)
+    return x[:, :, start : start + frames]
+
+
+class Balance:
+    """Weights that make every range of timesteps count alike: one over the running loss of its range."""
+
+    def __init__(self, bins=25, floor=2e-3):
+        self.mean, self.width, self.floor = torch.ones(bins), diffusion.STEPS // bins, floor
+
+    def __call__(self, loss, t):
+        rows = t // self.width
+        for row, value in zip(rows.tolist(), loss.tolist()):
+            self.mean[row] += 0.02 * (value - self.mean[row])
+        return (loss / self.mean[rows].clamp(min=self.floor)).mean()
+
+
+def train_diffusion(work, minutes, batch=32):
+    """T5 encoder and STDiT end to end; a tenth of the captions is replaced by the null caption."""
+    torch.manual_seed(2)
+    rng, tokenizer, latents, tables = world.seeded("diffusion"), Tokenizer(f"{work}/spiece.model"), Latents(work), diffusion.Tables()
+    text, net = model.new_text_encoder(tokenizer.vocabulary), model.STDiT(model.STDIT_CONFIG)
+    both = torch.nn.ModuleList([text, net])
+    fast = torch.compile(net)
+    optimizer = torch.optim.AdamW(both.parameters(), lr=0, betas=(0.9, 0.95), weight_decay=0.01, fused=True)
+    budget, average, balance = Budget(optimizer, 1e-3, minutes, 200), Average(both, 0.998), Balance()
+
+    def checkpoint():
+        state = [m.state_dict() for m in average.shadow]
+        save(f"{work}/diffusion.pt", dict(text=state[0], net=state[1], mean=latents.mean, std=latents.std))
+
+    while budget.tick():
+        keys = [(rng.choice(world.TRAIN_COMBINATIONS), rng.choice(list(world.BACKGROUNDS))) for _ in range(batch)]
+        x0 = torch.stack([latents.draw(rng, *key) for key in keys])
+        ids, keep = captions(rng, tokenizer, keys)
+        other = rng.random() < 0.08
+        x0 = shorter(rng, x0) if other else x0
+        t = torch.where(torch.rand(batch) < 0.5, torch.randint(0, 1000, (batch,)), torch.randint(500, 1000, (batch,)))
+        noise = torch.randn_like(x0)
+        noisy = diffusion.pick(tables.signal, t) * x0 + diffusion.pick(tables.noise, t) * noise
+        with torch.autocast("cpu", torch.bfloat16):
+            y = text(input_ids=ids, attention_mask=keep.long()).last_hidden_state.float()
+            dropped = torch.rand(batch, 1, 1) < model.STDIT_CONFIG["class_dropout_prob"]
+            y = torch.where(dropped, net.y_embedder.y_embedding[:TEXT], y)
+            out = (net if other else fast)(noisy, t, y, keep)
+        simple, bound = diffusion.losses(tables, out, x0, noisy, noise, t)
+        (balance(simple, t) + bound.mean()).backward()
+        torch.nn.utils.clip_grad_norm_(both.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        average.update()
+        if budget.step % 50 == 0:
+            shown = " ".join(f"{v:.4f}" for v in balance.mean[2::5].tolist())
+            print(f"step {budget.step} spent {budget.spent():.3f} bound {bound.mean():.4f} eps loss at t=100,300..900: {shown}", flush=True)
+        if budget.due():
+            checkpoint()
+    checkpoint()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("stages", nargs="+", choices=["tokenizer", "vae", "cache", "diffusion"])
@@ -174,6 +294,10 @@ def main():
         train_tokenizer(args.work)
     if "vae" in args.stages:
         train_vae(args.work, args.vae_minutes)
+    if "cache" in args.stages:
+        build_cache(args.work)
+    if "diffusion" in args.stages:
+        train_diffusion(args.work, args.diffusion_minutes)
 
 
 if __name__ == "__main__":
