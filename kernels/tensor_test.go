@@ -24,6 +24,7 @@ func TestViews(t *testing.T) {
 		{"index", x.Index(1), []int{3, 4}, []int{4, 1}, 12},
 		{"permute", x.Permute(1, 0, 2), []int{3, 2, 4}, []int{4, 12, 1}, 0},
 		{"expand", x.Index(1).Reshape(3, 1, 4).Expand(5, 3, 7, 4), []int{5, 3, 7, 4}, []int{0, 4, 0, 1}, 12},
+		{"reshape an empty view", x.Narrow(1, 3, 0).Reshape(0, 5), []int{0, 5}, []int{5, 1}, 12},
 	} {
 		if !slices.Equal(c.got.Shape, c.shape) || c.got.Offset != c.offset {
 			t.Errorf("%s: shape %v offset %d, want %v %d", c.name, c.got.Shape, c.got.Offset, c.shape, c.offset)

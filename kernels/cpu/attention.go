@@ -143,8 +143,12 @@ func (a *attention) biasRow(w *worker, head, query, keys int) []float32 {
 	return a.bias.read(w.floats(2, keys), a.bias.Offset+head*s[0]+query*s[1], s[2], keys)
 }
 
-// softmax replaces scores s by exp(scale s + bias - max) and returns the factor that makes their sum 1.
+// softmax replaces scores s by exp(scale s + bias - max) and returns the factor that makes their sum 1,
+// 0 where there is no score.
 func softmax(row []float32, scale float32, bias []float32) float32 {
+	if len(row) == 0 {
+		return 0
+	}
 	top := float32(math.Inf(-1))
 	for i, s := range row {
 		s = float32(s * scale)

@@ -1,0 +1,13 @@
+package cpu_test
+
+import (
+	"testing"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/kernels/kerneltest"
+)
+
+func TestSuite(t *testing.T) {
+	kerneltest.Run(t, func(threads int) kernels.Backend { return cpu.New(threads) })
+}

@@ -1,0 +1,45 @@
+package kernels
+
+import (
+	"math"
+	"testing"
+)
+
+// TestHalfRoundsToNearest compares with the definition: every fp16 and bf16 value is a fixed point, and
+// the borders between neighbours go to the nearer one, ties to the even one.
+func TestHalfRoundsToNearest(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		to   func(float32) uint16
+		from func(uint16) float32
+		inf  uint16
+	}{{"bf16", ToBF16, FromBF16, 0x7f80}, {"f16", ToF16, FromF16, 0x7c00}} {
+		for h := uint16(0); h < c.inf; h++ {
+			x := c.from(h)
+			if c.to(x) != h || c.to(-x) != h|0x8000 {
+				t.Fatalf("%s: %#x is %v, which becomes %#x", c.name, h, x, c.to(x))
+			}
+			if h+1 == c.inf {
+				break
+			}
+			middle := float32((float64(x) + float64(c.from(h+1))) / 2)
+			even := h + h&1
+			below, above := math.Nextafter32(middle, -1), math.Nextafter32(middle, math.MaxFloat32)
+			if c.to(middle) != even || c.to(below) != h || c.to(above) != h+1 {
+				t.Fatalf("%s: around %v (%#x): %#x %#x %#x", c.name, middle, h, c.to(below), c.to(middle), c.to(above))
+			}
+		}
+		inf, nan := float32(math.Inf(1)), float32(math.NaN())
+		if c.to(inf) != c.inf || c.to(-inf) != c.inf|0x8000 || c.from(c.inf) != inf {
+			t.Errorf("%s: infinities are not kept", c.name)
+		}
+		for _, bits := range []uint32{0x7f800001, 0xffffffff, math.Float32bits(nan)} {
+			if got := c.from(c.to(math.Float32frombits(bits))); got == got {
+				t.Errorf("%s: NaN %#x becomes %v", c.name, bits, got)
+			}
+		}
+	}
+	if ToF16(65519.996) != 0x7bff || ToF16(65520) != 0x7c00 || ToF16(1e9) != 0x7c00 {
+		t.Error("f16: the largest value ends elsewhere than at 65520")
+	}
+}

@@ -1,0 +1,116 @@
+package kerneltest
+
+import (
+	"fmt"
+	"testing"
+
+	"latentbeam/kernels"
+)
+
+// testAttention: self and cross attention, long and empty key lists, lengths, bias, strides.
+func testAttention(t *testing.T, newBackend func(int) kernels.Backend) {
+	for _, c := range []struct {
+		name                string
+		batch, lq, lk, h, d int
+		lens                []int
+		bias                bool
+	}{
+		{"one", 1, 1, 1, 1, 1, nil, false},
+		{"self", 2, 16, 16, 3, 8, nil, false},
+		{"odd", 2, 7, 13, 3, 9, nil, true},
+		{"cross with lengths", 3, 5, 12, 2, 16, []int{12, 1, 7}, false},
+		{"no valid key", 2, 3, 4, 2, 8, []int{0, 4}, true},
+		{"no key at all", 1, 3, 0, 2, 8, nil, false},
+		{"no query", 2, 0, 4, 2, 8, nil, false},
+		{"long", 1, 70, 600, 1, 72, []int{599}, true},
+		{"wide head", 1, 66, 130, 1, 200, nil, false},
+	} {
+		for _, l := range layouts {
+			t.Run(c.name+" "+l.String(), func(t *testing.T) {
+				f := newFixture(t, newBackend(2))
+				for _, dt := range dtypes {
+					f.attention(dt, l, c.batch, c.lq, c.lk, c.h, c.d, c.lens, c.bias)
+				}
+			})
+		}
+	}
+	t.Run("TwoAxes", func(t *testing.T) { testTwoAxes(newFixture(t, newBackend(2))) })
+	t.Run("Large", func(t *testing.T) { testLargeScores(newFixture(t, newBackend(1))) })
+}
+
+// attention computes one case. Keys, values and bias beyond the valid length are NaN.
+func (f *fixture) attention(dt kernels.DType, l layout, batch, lq, lk, h, d int, lens []int, withBias bool) {
+	f.Helper()
+	q, k, v := f.random(dt, batch, lq, h, d), f.random(dt, batch, lk, h, d), f.random(dt, batch, lk, h, d)
+	spec := kernels.AttentionSpec{Scale: 1.7, KeyLens: lens}
+	var bias *array
+	if withBias {
+		a := f.random(kernels.F32, h, lq, lk)
+		bias = &a
+	}
+	want := attention(q, k, v, float64(spec.Scale), lens, bias)
+	for b, valid := range lens {
+		poison(k.data[b*lk*h*d:(b+1)*lk*h*d], valid*h*d)
+		poison(v.data[b*lk*h*d:(b+1)*lk*h*d], valid*h*d)
+	}
+	if withBias {
+		spec.Bias = f.operand(kernels.F32, l, *bias)
+	}
+	dst, read := f.result(dt, l, batch, lq, h, d)
+	f.Attention(dst, f.operand(dt, l, q), f.operand(dt, l, k), f.operand(dt, l, v), spec)
+	f.check(fmt.Sprint(dt), dt, read(), want)
+}
+
+// poison sets data from start on to NaN.
+func poison(data []float64, start int) {
+	for i := start; i < len(data); i++ {
+		data[i] = float64(nan)
+	}
+}
+
+// testTwoAxes is temporal attention: the sequence axis is not where the memory has it, and q, k and v are
+// parts of one tensor (B, T, S, 3, H, D).
+func testTwoAxes(f *fixture) {
+	const batch, frames, space, h, d = 2, 5, 3, 2, 8
+	all := f.random(kernels.F32, batch, frames, space, 3, h, d)
+	lens := []int{5, 2}
+	qkv := f.operand(kernels.F32, dense, all).Permute(3, 0, 2, 1, 4, 5)
+	dst, read := f.result(kernels.F32, dense, batch, frames, space, h, d)
+	f.Attention(dst.Permute(0, 2, 1, 3, 4), qkv.Index(0), qkv.Index(1), qkv.Index(2),
+		kernels.AttentionSpec{Scale: 0.5, KeyLens: lens})
+	got := read()
+
+	want := newArray(batch, frames, space, h, d)
+	var parts [3]array
+	for p := range parts {
+		parts[p] = newArray(batch*space, frames, h, d)
+	}
+	each := func(f func(b, t, s, h, d int)) {
+		for i := range batch * frames * space * h * d {
+			f(i/(frames*space*h*d), i/(space*h*d)%frames, i/(h*d)%space, i/d%h, i%d)
+		}
+	}
+	each(func(b, t, s, h, d int) {
+		for p := range parts {
+			*parts[p].at(b*space+s, t, h, d) = *all.at(b, t, s, p, h, d)
+		}
+	})
+	flat := attention(parts[0], parts[1], parts[2], 0.5, []int{5, 5, 5, 2, 2, 2}, nil)
+	each(func(b, t, s, h, d int) { *want.at(b, t, s, h, d) = *flat.at(b*space+s, t, h, d) })
+	f.check("temporal", kernels.F32, got, want)
+}
+
+// testLargeScores: scores of some hundreds, far apart, must neither overflow nor vanish together.
+func testLargeScores(f *fixture) {
+	q, k, v := f.random(kernels.F32, 1, 4, 1, 8), f.random(kernels.F32, 1, 9, 1, 8), f.random(kernels.F32, 1, 9, 1, 8)
+	want := attention(q, k, v, 400, nil, nil)
+	dst, read := f.result(kernels.F32, dense, 1, 4, 1, 8)
+	f.Attention(dst, f.operand(kernels.F32, dense, q), f.operand(kernels.F32, dense, k), f.operand(kernels.F32, dense, v),
+		kernels.AttentionSpec{Scale: 400})
+	got := read()
+	for i, w := range want.data { // scores near 1000 are themselves exact to 1e-4 only
+		if diff := got.data[i] - w; !(diff < 1e-3 && diff > -1e-3) {
+			f.Fatalf("element %d is %v, want %v", i, got.data[i], w)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package kerneltest
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"latentbeam/kernels"
+)
+
+// workload computes entry n-entries of something from host data and returns the result of each entry.
+// data holds the entries one after the other, weights what they share.
+type workload struct {
+	name    string
+	in, out int // elements of an entry
+	weights int
+	run     func(b kernels.Backend, dst, x, w kernels.Tensor, n int)
+}
+
+// workloads are the operations whose rows must not know each other.
+func workloads() []workload {
+	const k, n = 300, 37
+	return []workload{
+		{"linear", k, n, n * k, func(b kernels.Backend, dst, x, w kernels.Tensor, rows int) {
+			b.Linear(dst, x, w.Reshape(n, k), kernels.Epilogue{Act: kernels.GELUTanh})
+		}},
+		{"bf16 linear", k, n, n * k, func(b kernels.Backend, dst, x, w kernels.Tensor, rows int) {
+			half := b.Alloc(kernels.BF16, n, k)
+			b.Copy(half, w.Reshape(n, k))
+			b.Linear(dst, x, half, kernels.Epilogue{})
+		}},
+		{"layer norm", k, k, k, func(b kernels.Backend, dst, x, w kernels.Tensor, rows int) {
+			b.Norm(dst, x, kernels.NormSpec{Eps: 1e-6, Weight: w})
+		}},
+		{"group norm", 9 * 9 * 8, 9 * 9 * 8, 8, func(b kernels.Backend, dst, x, w kernels.Tensor, rows int) {
+			b.Norm(dst.Reshape(rows, 9, 9, 8), x.Reshape(rows, 9, 9, 8),
+				kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 2, Eps: 1e-6, Weight: w})
+		}},
+		{"conv", 5 * 4 * 7, 5 * 4 * 3, 3 * 7 * 9, func(b kernels.Backend, dst, x, w kernels.Tensor, rows int) {
+			b.Conv(dst.Reshape(rows, 5, 4, 3), x.Reshape(rows, 5, 4, 7), w.Reshape(3, 7, 3, 3),
+				kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1})
+		}},
+		{"attention over shared keys", 8, 8, 2 * 40 * 8, func(b kernels.Backend, dst, x, w kernels.Tensor, rows int) {
+			kv := w.Reshape(2, 1, 40, 2, 4)
+			b.Attention(dst.Reshape(1, rows, 2, 4), x.Reshape(1, rows, 2, 4), kv.Index(0), kv.Index(1),
+				kernels.AttentionSpec{Scale: 0.5})
+		}},
+		{"attention in batches", 13 * 2 * 4, 13 * 2 * 4, 1, func(b kernels.Backend, dst, x, w kernels.Tensor, rows int) {
+			q := x.Reshape(rows, 13, 2, 4)
+			b.Attention(dst.Reshape(rows, 13, 2, 4), q, q, q, kernels.AttentionSpec{Scale: 0.5})
+		}},
+	}
+}
+
+// testSameBits: an entry gives the same bits alone, in a block, at any place, at 1, 2 and 8 threads.
+func testSameBits(t *testing.T, newBackend func(int) kernels.Backend) {
+	const entries = 77
+	for _, load := range workloads() {
+		t.Run(load.name, func(t *testing.T) {
+			f := newFixture(t, newBackend(1))
+			data, weights := f.random(kernels.F32, entries*load.in), f.random(kernels.F32, load.weights)
+			want := f.entries(load, data.data, weights)
+			for _, threads := range []int{1, 2, 8} {
+				g := newFixture(t, newBackend(threads))
+				for _, part := range [][2]int{{0, entries}, {0, 1}, {1, 2}, {76, 77}, {3, 8}, {5, 70}, {13, 77}, {62, 66}} {
+					got := g.entries(load, data.data[part[0]*load.in:part[1]*load.in], weights)
+					sameBits(t, fmt.Sprintf("entries %v at %d threads", part, threads), got,
+						want[part[0]*load.out:part[1]*load.out])
+				}
+			}
+		})
+	}
+	t.Run("KeyLens", func(t *testing.T) { testLengthsApart(t, newBackend) })
+}
+
+// entries runs load over data.
+func (f *fixture) entries(load workload, data []float64, weights array) []float32 {
+	f.Helper()
+	end := f.Scope()
+	defer end()
+	n := len(data) / load.in
+	x := f.operand(kernels.F32, dense, array{[]int{n, load.in}, data})
+	dst := f.Alloc(kernels.F32, n, load.out)
+	load.run(f.Backend, dst, x, f.operand(kernels.F32, dense, weights), n)
+	got := make([]float32, n*load.out)
+	if err := f.Download(got, dst); err != nil {
+		f.Fatal(err)
+	}
+	return got
+}
+
+func sameBits(t *testing.T, name string, got, want []float32) {
+	t.Helper()
+	for i, w := range want {
+		if math.Float32bits(got[i]) != math.Float32bits(w) {
+			t.Fatalf("%s: element %d is %x, want %x", name, i, math.Float32bits(got[i]), math.Float32bits(w))
+		}
+	}
+}
+
+// testLengthsApart: an entry's result depends on its own length only, not on the lengths of others nor on
+// how far the batch is padded.
+func testLengthsApart(t *testing.T, newBackend func(int) kernels.Backend) {
+	f := newFixture(t, newBackend(2))
+	const lq, lk, h, d = 6, 300, 2, 8
+	q, k := f.random(kernels.F32, 3, lq, h, d), f.random(kernels.F32, 3, lk, h, d)
+	qt, kt := f.operand(kernels.F32, dense, q), f.operand(kernels.F32, dense, k)
+	compute := func(entries, keys int, lens ...int) []float32 {
+		dst := f.Alloc(kernels.F32, entries, lq, h, d)
+		kk := kt.Narrow(0, 0, entries).Narrow(1, 0, keys)
+		f.Attention(dst, qt.Narrow(0, 0, entries), kk, kk, kernels.AttentionSpec{Scale: 1, KeyLens: lens})
+		got := make([]float32, dst.Len())
+		if err := f.Download(got, dst); err != nil {
+			t.Fatal(err)
+		}
+		return got[:lq*h*d]
+	}
+	for _, n := range []int{1, 9, 256, 257, 299} {
+		want := compute(1, n)
+		sameBits(t, fmt.Sprint(n, " keys of a padded list"), compute(1, lk, n), want)
+		sameBits(t, fmt.Sprint(n, " keys beside longer and shorter lists"), compute(3, lk, n, 300, 2), want)
+	}
+}

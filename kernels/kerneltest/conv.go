@@ -1,0 +1,59 @@
+package kerneltest
+
+import (
+	"testing"
+
+	"latentbeam/kernels"
+)
+
+// testConv: kernels, strides, one-sided padding, upsampling, bias and residual.
+func testConv(t *testing.T, newBackend func(int) kernels.Backend) {
+	for _, c := range []struct {
+		name string
+		x, w [4]int // (N, H, W, Cin), (Cout, Cin, KH, KW)
+		spec kernels.ConvSpec
+	}{
+		{"1x1", [4]int{2, 5, 7, 9}, [4]int{6, 9, 1, 1}, kernels.ConvSpec{}},
+		{"3x3 same", [4]int{2, 5, 7, 3}, [4]int{4, 3, 3, 3}, kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1}},
+		{"3x3 valid", [4]int{1, 5, 3, 5}, [4]int{2, 5, 3, 3}, kernels.ConvSpec{}},
+		{"3x3 long sum", [4]int{1, 4, 4, 70}, [4]int{3, 70, 3, 3}, kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1}},
+		{"stride 2, right and bottom", [4]int{2, 6, 8, 3}, [4]int{5, 3, 3, 3},
+			kernels.ConvSpec{Stride: 2, Bottom: 1, Right: 1}},
+		{"patches 1x2", [4]int{1, 4, 6, 4}, [4]int{7, 4, 2, 2}, kernels.ConvSpec{Stride: 2}},
+		{"upsample 2", [4]int{2, 3, 4, 3}, [4]int{4, 3, 3, 3},
+			kernels.ConvSpec{Upsample: 2, Top: 1, Left: 1, Bottom: 1, Right: 1}},
+		{"uneven kernel", [4]int{1, 6, 7, 2}, [4]int{3, 2, 2, 5}, kernels.ConvSpec{Top: 2, Right: 3}},
+		{"more padding than image", [4]int{1, 1, 1, 2}, [4]int{3, 2, 3, 3}, kernels.ConvSpec{Top: 4, Left: 3, Bottom: 2, Right: 1}},
+		{"many pixels", [4]int{1, 20, 19, 4}, [4]int{3, 4, 3, 3}, kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1}},
+		{"no image", [4]int{0, 5, 5, 2}, [4]int{3, 2, 3, 3}, kernels.ConvSpec{}},
+		{"no channel", [4]int{1, 5, 5, 0}, [4]int{3, 0, 3, 3}, kernels.ConvSpec{}},
+	} {
+		for _, l := range layouts {
+			t.Run(c.name+" "+l.String(), func(t *testing.T) {
+				f := newFixture(t, newBackend(2))
+				for _, dt := range dtypes {
+					f.conv(dt, l, c.x, c.w, c.spec)
+				}
+			})
+		}
+	}
+}
+
+// conv computes one case without and with bias and residual.
+func (f *fixture) conv(dt kernels.DType, l layout, xs, ws [4]int, spec kernels.ConvSpec) {
+	f.Helper()
+	x, w := f.random(dt, xs[:]...), f.random(dt, ws[:]...)
+	want := conv(x, w, spec)
+	xt, wt := f.operand(dt, l, x), f.operand(dt, l, w)
+	dst, read := f.result(dt, l, want.shape...)
+	f.Conv(dst, xt, wt, spec)
+	f.check("plain", dt, read(), want)
+
+	bias, residual := f.random(dt, ws[0]), f.random(dt, want.shape...)
+	for i := range want.data {
+		want.data[i] += bias.data[i%ws[0]] + residual.data[i]
+	}
+	spec.Bias, spec.Residual = f.operand(dt, l, bias), f.operand(dt, l, residual)
+	f.Conv(dst, xt, wt, spec)
+	f.check("with bias and residual", dt, read(), want)
+}

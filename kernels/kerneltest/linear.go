@@ -1,0 +1,100 @@
+package kerneltest
+
+import (
+	"fmt"
+	"testing"
+
+	"latentbeam/kernels"
+)
+
+// testLinear: all small row counts, odd and long sums, every storage type, layout and epilogue.
+func testLinear(t *testing.T, newBackend func(int) kernels.Backend) {
+	t.Run("Sizes", func(t *testing.T) {
+		f := newFixture(t, newBackend(2))
+		for m := 1; m <= 33; m++ {
+			f.linear(m, 1+m*7%40, 1+m*5%37, kernels.F32, kernels.F32, dense, kernels.Epilogue{})
+		}
+		for _, s := range [][3]int{{65, 129, 3}, {64, 128, 256}, {130, 33, 257}, {3, 5, 1}, {5, 300, 600}, {2, 2, 2000},
+			{0, 3, 4}, {3, 0, 4}, {3, 4, 0}} {
+			f.linear(s[0], s[1], s[2], kernels.F32, kernels.F32, dense, kernels.Epilogue{})
+		}
+	})
+	t.Run("Storage", func(t *testing.T) {
+		f := newFixture(t, newBackend(2))
+		for _, dx := range dtypes {
+			for _, dw := range dtypes {
+				for _, l := range layouts {
+					f.linear(9, 6, 35, dx, dw, l, kernels.Epilogue{})
+				}
+			}
+		}
+	})
+	t.Run("Epilogue", func(t *testing.T) { testEpilogue(newFixture(t, newBackend(2))) })
+	t.Run("LeadingAxes", func(t *testing.T) {
+		f := newFixture(t, newBackend(2))
+		x, w := f.random(kernels.F32, 2*3*4, 17), f.random(kernels.F32, 5, 17)
+		want := linear(x, w)
+		x.shape, want.shape = []int{2, 3, 4, 17}, []int{2, 3, 4, 5}
+		for _, l := range layouts {
+			dst, read := f.result(kernels.F32, l, 2, 3, 4, 5)
+			f.Linear(dst, f.operand(kernels.F32, l, x), f.operand(kernels.F32, dense, w), kernels.Epilogue{})
+			f.check(l.String(), kernels.F32, read(), want)
+		}
+		vector, read := f.result(kernels.F32, dense, 5)
+		f.Linear(vector, f.operand(kernels.F32, dense, x).Index(1).Index(2).Index(3),
+			f.operand(kernels.F32, dense, w), kernels.Epilogue{})
+		f.check("vector", kernels.F32, read(), array{[]int{5}, want.data[len(want.data)-5:]})
+	})
+}
+
+// linear computes one product and compares it; ep may hold an Act.
+func (f *fixture) linear(m, n, k int, dx, dw kernels.DType, l layout, ep kernels.Epilogue) {
+	f.Helper()
+	x, w := f.random(dx, m, k), f.random(dw, n, k)
+	want := linear(x, w)
+	dst, read := f.result(dx, l, m, n)
+	f.Linear(dst, f.operand(dx, l, x), f.operand(dw, l, w), ep)
+	f.check(fmt.Sprintf("(%d, %d, %d) %v %v %v", m, n, k, dx, dw, l), dx, read(), want)
+}
+
+// testEpilogue tries all combinations of bias, activation, residual (apart or in place) and gate.
+func testEpilogue(f *fixture) {
+	const m, n, k = 10, 7, 35
+	x, w := f.random(kernels.F32, m, k), f.random(kernels.F32, n, k)
+	bias, residual, gate := f.random(kernels.F32, n), f.random(kernels.F32, m, n), f.random(kernels.F32, 1, n)
+	product := linear(x, w)
+	for i := range 3 * 2 * 4 * len(layouts) {
+		act, withBias, rest, l := unaryOps[i%3], i/3%2 == 1, i/6%4, layouts[i/24]
+		want := newArray(m, n)
+		for j, p := range product.data {
+			if withBias {
+				p += bias.data[j%n]
+			}
+			p = unary(act, p)
+			if rest == 3 {
+				p *= gate.data[j%n]
+			}
+			if rest > 0 {
+				p += residual.data[j]
+			}
+			want.data[j] = p
+		}
+		dst, read := f.result(kernels.F32, l, m, n)
+		ep := kernels.Epilogue{Act: act}
+		if withBias {
+			ep.Bias = f.operand(kernels.F32, l, bias)
+		}
+		switch rest {
+		case 1:
+			ep.Residual = f.operand(kernels.F32, l, residual)
+		case 2, 3:
+			f.Copy(dst, f.operand(kernels.F32, dense, residual))
+			ep.Residual = dst
+		}
+		if rest == 3 {
+			ep.Gate = f.operand(kernels.F32, l, gate).Expand(m, n)
+		}
+		f.Linear(dst, f.operand(kernels.F32, l, x), f.operand(kernels.F32, l, w), ep)
+		f.check(fmt.Sprintf("act %d, bias %v, rest %d, %v", act, withBias, rest, l), kernels.F32, read(), want)
+	}
+}

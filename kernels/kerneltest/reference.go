@@ -1,0 +1,148 @@
+package kerneltest
+
+import (
+	"math"
+
+	"latentbeam/kernels"
+)
+
+// unary is the definition of an operation in float64.
+func unary(op kernels.UnaryOp, x float64) float64 {
+	switch op {
+	case kernels.SiLU:
+		return x / (1 + math.Exp(-x))
+	case kernels.GELUTanh:
+		return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+	}
+	return x
+}
+
+// linear is x (M, K) times w (N, K) transposed.
+func linear(x, w array) array {
+	m, n, k := x.shape[0], w.shape[0], x.shape[1]
+	out := newArray(m, n)
+	for i := range m {
+		for j := range n {
+			for q := range k {
+				out.data[i*n+j] += x.data[i*k+q] * w.data[j*k+q]
+			}
+		}
+	}
+	return out
+}
+
+// attention is one leading axis: q (B, Lq, H, D), k and v (B, Lk, H, D), lens and bias optional.
+func attention(q, k, v array, scale float64, lens []int, bias *array) array {
+	out := newArray(q.shape...)
+	for b := range q.shape[0] {
+		keys := k.shape[1]
+		if lens != nil {
+			keys = lens[b]
+		}
+		for i := range q.shape[1] {
+			for h := range q.shape[2] {
+				attendOne(out, q, k, v, scale, bias, b, i, h, keys)
+			}
+		}
+	}
+	return out
+}
+
+func attendOne(out, q, k, v array, scale float64, bias *array, b, i, h, keys int) {
+	weights := make([]float64, keys)
+	top, sum := math.Inf(-1), 0.0
+	for j := range weights {
+		for d := range q.shape[3] {
+			weights[j] += *q.at(b, i, h, d) * *k.at(b, j, h, d)
+		}
+		weights[j] *= scale
+		if bias != nil {
+			weights[j] += *bias.at(h, i, j)
+		}
+		top = max(top, weights[j])
+	}
+	for j := range weights {
+		weights[j] = math.Exp(weights[j] - top)
+		sum += weights[j]
+	}
+	for j, w := range weights {
+		for d := range q.shape[3] {
+			*out.at(b, i, h, d) += w / sum * *v.at(b, j, h, d)
+		}
+	}
+}
+
+// normalize centres (unless rms) and scales the elements at the given places.
+func normalize(data []float64, places []int, rms bool, eps float64) {
+	mean, variance := 0.0, 0.0
+	if !rms {
+		for _, i := range places {
+			mean += data[i]
+		}
+		mean /= float64(len(places))
+	}
+	for _, i := range places {
+		variance += (data[i] - mean) * (data[i] - mean)
+	}
+	factor := 1 / math.Sqrt(variance/float64(len(places))+eps)
+	for _, i := range places {
+		data[i] = (data[i] - mean) * factor
+	}
+}
+
+// norm normalises x (N, H, W, C) in place: over the last axis, or over groups of channels of an image.
+func norm(x array, kind kernels.NormKind, groups int, eps float64) {
+	if len(x.data) == 0 {
+		return
+	}
+	c := x.shape[3]
+	per, parts := c, len(x.data)/c
+	if kind == kernels.GroupNorm {
+		per, parts = len(x.data)/x.shape[0], x.shape[0]
+	} else {
+		groups = 1
+	}
+	for p := range parts {
+		for g := range groups {
+			var places []int
+			for i := range per {
+				if i%c/(c/groups) == g {
+					places = append(places, p*per+i)
+				}
+			}
+			normalize(x.data, places, kind == kernels.RMSNorm, eps)
+		}
+	}
+}
+
+// conv is the definition of a convolution: x (N, H, W, Cin), w (Cout, Cin, KH, KW).
+func conv(x, w array, spec kernels.ConvSpec) array {
+	stride, up := max(1, spec.Stride), max(1, spec.Upsample)
+	height, width := x.shape[1]*up, x.shape[2]*up
+	out := newArray(x.shape[0], (height+spec.Top+spec.Bottom-w.shape[2])/stride+1,
+		(width+spec.Left+spec.Right-w.shape[3])/stride+1, w.shape[0])
+	for n := range out.shape[0] {
+		for y := range out.shape[1] {
+			for xx := range out.shape[2] {
+				for o := range out.shape[3] {
+					*out.at(n, y, xx, o) = convOne(x, w, n, y*stride-spec.Top, xx*stride-spec.Left, o, up)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func convOne(x, w array, n, top, left, o, up int) (sum float64) {
+	for c := range w.shape[1] {
+		for ky := range w.shape[2] {
+			for kx := range w.shape[3] {
+				y, xx := top+ky, left+kx
+				if y >= 0 && y < x.shape[1]*up && xx >= 0 && xx < x.shape[2]*up {
+					sum += *x.at(n, y/up, xx/up, c) * *w.at(o, c, ky, kx)
+				}
+			}
+		}
+	}
+	return sum
+}

@@ -1,0 +1,30 @@
+package kerneltest
+
+import (
+	"testing"
+
+	"latentbeam/kernels"
+)
+
+// Run tests the backends that newBackend makes; threads is how many workers the backend shall use, where
+// that means anything to it. Tolerances are those of fp32 arithmetic, and of the storage type.
+func Run(t *testing.T, newBackend func(threads int) kernels.Backend) {
+	for _, group := range []struct {
+		name string
+		run  func(t *testing.T, newBackend func(threads int) kernels.Backend)
+	}{
+		{"Transfer", testTransfer},
+		{"Weights", testWeights},
+		{"Elementwise", testElementwise},
+		{"Gather", testGather},
+		{"Linear", testLinear},
+		{"Attention", testAttention},
+		{"Norm", testNorm},
+		{"Conv", testConv},
+		{"SameBits", testSameBits},
+		{"Scopes", testScopes},
+		{"Errors", testErrors},
+	} {
+		t.Run(group.name, func(t *testing.T) { group.run(t, newBackend) })
+	}
+}
