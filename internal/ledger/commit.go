@@ -70,7 +70,7 @@ func (l *Ledger) encode(recs []Record) (parts []*part, err error) {
 			bytes += recs[n].size()
 			n++
 		}
-		p, err := l.newPart(bytes)
+		p, err := l.newPart(make([]byte, 0, headerBytes+bytes))
 		if err != nil {
 			l.abandon(parts)
 			return nil, err
@@ -83,15 +83,15 @@ func (l *Ledger) encode(recs []Record) (parts []*part, err error) {
 	return parts, nil
 }
 
-// newPart starts the next segment of this process.
-func (l *Ledger) newPart(bytes int) (*part, error) {
+// newPart starts the next segment of this process; it is laid out in buffer.
+func (l *Ledger) newPart(buffer []byte) (*part, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	number, err := l.names.add(l.id)
 	if err != nil {
 		return nil, err
 	}
-	p := &part{name: l.id.name(), number: number, seg: newSegment(bytes)}
+	p := &part{name: l.id.name(), number: number, seg: newSegment(buffer)}
 	l.id.sequence++
 	return p, nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // compactBytes is how much Compact gathers for one new segment.
-const compactBytes = 64 << 20
+const compactBytes = 32 << 20
 
 // Compact rewrites all records that count into few new segments and removes the old ones. keep says
 // for each key whether its record stays and whether its blobs do. A kill at any point does no harm:
@@ -31,6 +31,9 @@ func (l *Ledger) Compact(ctx context.Context, keep func(Key) (keepRecord, keepBl
 	if err == nil {
 		err = c.flush(ctx)
 	}
+	if c.next != nil {
+		l.abandon([]*part{c.next})
+	}
 	if err != nil {
 		return fmt.Errorf("compact ledger: %w", err)
 	}
@@ -41,9 +44,9 @@ func (l *Ledger) Compact(ctx context.Context, keep func(Key) (keepRecord, keepBl
 // compaction gathers records for the next segment.
 type compaction struct {
 	ledger *Ledger
-	recs   []Record
-	old    []Ref
-	bytes  int
+	next   *part // nil between segments
+	old    []Ref // where the records of next are now
+	buffer []byte
 }
 
 // visit takes one record that counts.
@@ -65,8 +68,14 @@ func (c *compaction) visit(ctx context.Context, keep func(Key) (bool, bool), ref
 			return err
 		}
 	}
-	c.recs, c.old, c.bytes = append(c.recs, rec), append(c.old, ref), c.bytes+rec.size()
-	if c.bytes < compactBytes {
+	if c.next == nil {
+		if c.next, err = c.ledger.newPart(c.buffer); err != nil {
+			return err
+		}
+	}
+	c.next.add(&rec)
+	c.old = append(c.old, ref)
+	if len(c.next.seg.data) < compactBytes {
 		return nil
 	}
 	return c.flush(ctx)
@@ -74,19 +83,13 @@ func (c *compaction) visit(ctx context.Context, keep func(Key) (bool, bool), ref
 
 // flush publishes what is gathered and points the index at it.
 func (c *compaction) flush(ctx context.Context) error {
-	if len(c.recs) == 0 {
+	if c.next == nil {
 		return nil
 	}
-	l := c.ledger
-	p, err := l.newPart(c.bytes)
-	if err != nil {
-		return err
-	}
-	for i := range c.recs {
-		p.add(&c.recs[i])
-	}
-	if err := l.dir.Put(ctx, store.Object{Name: p.name, Data: p.seg.seal()}); err != nil {
-		l.abandon([]*part{p})
+	p := c.next
+	c.buffer, c.next = p.seg.seal(), nil
+	if err := c.ledger.dir.Put(ctx, store.Object{Name: p.name, Data: c.buffer}); err != nil {
+		c.ledger.abandon([]*part{p})
 		return err
 	}
 	fault.Point(fault.LedgerCompactSegmentPut)
@@ -95,7 +98,7 @@ func (c *compaction) flush(ctx context.Context) error {
 			return err
 		}
 	}
-	c.recs, c.old, c.bytes = c.recs[:0], c.old[:0], 0
+	c.old = c.old[:0]
 	return nil
 }
 

@@ -124,9 +124,9 @@ type segment struct {
 	count uint32
 }
 
-// newSegment makes room for bytes of records.
-func newSegment(bytes int) *segment {
-	return &segment{data: make([]byte, headerBytes, headerBytes+bytes)}
+// newSegment starts a segment in buffer, whose content is lost.
+func newSegment(buffer []byte) *segment {
+	return &segment{data: append(buffer[:0], make([]byte, headerBytes)...)}
 }
 
 // add appends a checked record and returns its offset.

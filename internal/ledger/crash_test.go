@@ -1,0 +1,184 @@
+//go:build unix
+
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/store"
+)
+
+// The child of a crash test is this test binary, told by its environment what to do.
+const (
+	childDirEnv   = "LATENTBEAM_TEST_CRASH_DIR"
+	childCountEnv = "LATENTBEAM_TEST_CRASH_COUNT"
+	childKillEnv  = "LATENTBEAM_TEST_CRASH_KILL" // "point:hit", empty: somebody else kills
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDirEnv); dir != "" {
+		if err := child(dir); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func child(path string) error {
+	n, err := strconv.Atoi(os.Getenv(childCountEnv))
+	if err != nil {
+		return err
+	}
+	if point, hit, ok := strings.Cut(os.Getenv(childKillEnv), ":"); ok {
+		left, err := strconv.Atoi(hit)
+		if err != nil {
+			return err
+		}
+		fault.SetHook(func(name string) {
+			if name == point {
+				if left--; left == 0 {
+					syscall.Kill(os.Getpid(), syscall.SIGKILL)
+					select {}
+				}
+			}
+		})
+	}
+	d, err := store.OpenDir(path)
+	if err != nil {
+		return err
+	}
+	return work(context.Background(), d, n, true, func(int) {})
+}
+
+// startChild runs the worker in a process of its own.
+func startChild(t *testing.T, dir string, n int, kill string) (*exec.Cmd, *strings.Builder) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childDirEnv+"="+dir, childCountEnv+"="+strconv.Itoa(n), childKillEnv+"="+kill)
+	out := &strings.Builder{}
+	cmd.Stdout, cmd.Stderr = out, out
+	must(t, cmd.Start())
+	return cmd, out
+}
+
+// killed reports whether a finished process died of SIGKILL.
+func killed(err error) bool {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+// hits counts how often an undisturbed run meets each point.
+func hits(t *testing.T, n int) map[string]int {
+	counts := map[string]int{}
+	fault.SetHook(func(name string) { counts[name]++ })
+	defer fault.SetHook(nil)
+	d := openDir(t)
+	must(t, work(t.Context(), d, n, true, func(int) {}))
+	if wrong := verify(t, d, n); wrong != nil {
+		t.Fatalf("undisturbed run: %v", wrong)
+	}
+	return counts
+}
+
+// TestKillAtEveryPoint kills the worker at every hit of every fault point of this package and of
+// store, and lets another life finish the work.
+func TestKillAtEveryPoint(t *testing.T) {
+	const n = 5
+	counts := hits(t, n)
+	var wg sync.WaitGroup
+	slot := make(chan bool, 2)
+	kills := 0
+	for _, point := range fault.Names() {
+		if !strings.HasPrefix(point, "store.") && !strings.HasPrefix(point, "ledger.") {
+			continue
+		}
+		if counts[point] == 0 {
+			t.Errorf("the worker never comes to %s", point)
+		}
+		for hit := range counts[point] {
+			kills++
+			slot <- true
+			wg.Go(func() {
+				killAndFinish(t, n, fmt.Sprintf("%s:%d", point, hit+1))
+				<-slot
+			})
+		}
+	}
+	wg.Wait()
+	t.Logf("%d kills at %d points", kills, len(counts))
+}
+
+func killAndFinish(t *testing.T, n int, kill string) {
+	path, err := os.MkdirTemp(t.TempDir(), "kill")
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	cmd, out := startChild(t, path, n, kill)
+	if err := cmd.Wait(); !killed(err) {
+		t.Errorf("%s=%s: the child ended with %v: %s", childKillEnv, kill, err, out)
+		return
+	}
+	d, err := store.OpenDir(path)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer d.Close()
+	if err := work(t.Context(), d, n, true, func(int) {}); err != nil {
+		t.Errorf("%s=%s: the next life: %v", childKillEnv, kill, err)
+	}
+	if wrong := verify(t, d, n); wrong != nil {
+		t.Errorf("%s=%s: %v", childKillEnv, kill, wrong)
+	}
+}
+
+// TestKillAtRandomTimes kills one worker after another on the same output.
+func TestKillAtRandomTimes(t *testing.T) {
+	const n, kills = 400, 50
+	path := t.TempDir()
+	seed := uint64(time.Now().UnixNano())
+	rng := rand.New(rand.NewPCG(seed, 0))
+	dead, lives := 0, 0
+	for dead < kills && lives < 4*kills {
+		lives++
+		cmd, out := startChild(t, path, n, "")
+		timer := time.AfterFunc(time.Duration(5+rng.IntN(55))*time.Millisecond, func() { cmd.Process.Kill() })
+		err := cmd.Wait()
+		timer.Stop()
+		switch {
+		case killed(err):
+			dead++
+		case err != nil:
+			t.Fatalf("seed %d: life %d ended with %v: %s", seed, lives, err, out)
+		default: // done: what follows kills workers that have nothing left but to look and to compact
+		}
+	}
+	d, err := store.OpenDir(path)
+	must(t, err)
+	defer d.Close()
+	stale := len(temporary(t, d))
+	must(t, work(t.Context(), d, n, true, func(int) {}))
+	if wrong := verify(t, d, n); wrong != nil {
+		t.Errorf("seed %d: %v", seed, wrong)
+	}
+	t.Logf("%d kills in %d lives, %d stale temporary files at the end", dead, lives, stale)
+}
