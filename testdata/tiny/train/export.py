@@ -2,18 +2,20 @@
 
     python export.py --work WORKDIR --out ../ --golden ../../golden/tiny.json [--random]
 
---random writes untrained networks of the same layout.
+--random writes untrained networks of the same layout; --check REFERENCE.json compares model.STDiT with
+golden numbers of the published one instead (case stdit_v1_0_fp32) and writes nothing.
 """
 
 import argparse
 import json
 import os
 import shutil
+import zlib
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 
-import golden
 import model
 import train
 
@@ -81,22 +83,62 @@ def write_model(out, work, vae, text, net):
         scheduler="iddpm", defaults=DEFAULTS))
 
 
+# ------------------------------------------------------------------------------ golden numbers
+
+
+def hashed(name, shape, amplitude):
+    """H(name, shape, amp): fp32, in [-amp, amp), a mix of the name's CRC-32 and the flat index."""
+    i = np.arange(int(np.prod(shape)), dtype=np.uint64)
+    x = (np.uint64(zlib.crc32(name.encode())) ^ (i * np.uint64(0x9E3779B1) & np.uint64(0xFFFFFFFF))).astype(np.uint64)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor) & np.uint64(0xFFFFFFFF)
+    x ^= x >> np.uint64(16)
+    return torch.from_numpy((amplitude * (2 * (x / 2.0 ** 32) - 1)).astype(np.float32).reshape(shape))
+
+
+def hashed_weight(name, shape):
+    """Weights of the reference's golden numbers, by the name's ending."""
+    if name.endswith("scale_shift_table"):
+        return hashed(name, shape, 0.3)
+    if name.endswith("y_embedding"):
+        return hashed(name, shape, 1.0)
+    if name.endswith(".weight"):
+        return hashed(name, shape, (3 / np.prod(shape[1:])) ** 0.5)
+    return hashed(name, shape, 0.1)
+
+
+def check(path):
+    """Compares this STDiT with the numbers of the published one."""
+    case = json.load(open(path))["stdit_v1_0_fp32"]
+    config = {**model.STDIT_CONFIG, **case["config"]}
+    net = model.STDiT(config).eval()
+    state = {k: v if k.startswith("pos_embed") else hashed_weight(k, tuple(v.shape)) for k, v in net.state_dict().items()}
+    net.load_state_dict(state)
+    shape = (2, 4, *config["input_size"])
+    keep = torch.tensor(case["mask"] * 2, dtype=torch.bool)
+    with torch.no_grad():
+        y = hashed("input.y", (2, 1, config["model_max_length"], config["caption_channels"]), 1.0)[:, 0]
+        out = net(hashed("input.x", shape, 1.7), torch.tensor(case["timestep"]), y, keep)
+    want = torch.tensor(case["out"]).view(case["out_shape"])
+    print("largest difference", (out - want).abs().max().item(), "largest value", want.abs().max().item())
+
+
 def numbers(tensor):
     return [float(f"{v:.6g}") for v in tensor.flatten().tolist()]
 
 
 @torch.no_grad()
 def write_golden(path, tokenizer, vae, text, net):
-    """Inputs are hashed (see golden.py), results come from the fp32 networks."""
+    """Inputs are hashed (see hashed), results come from the fp32 networks."""
     prompt, length = "A red circle moves to the left.", model.STDIT_CONFIG["model_max_length"]
     ids = tokenizer(prompt)
     hidden = text(input_ids=torch.tensor([ids])).last_hidden_state[0]
     keep = torch.zeros(1, length, dtype=torch.bool)
     keep[0, :9] = True
-    x = golden.hashed("input.x", (1, 4, 16, 8, 8), 1.7)
-    y = golden.hashed("input.y", (1, 1, length, model.T5_CONFIG["d_model"]), 1.0)
+    x = hashed("input.x", (1, 4, 16, 8, 8), 1.7)
+    y = hashed("input.y", (1, 1, length, model.T5_CONFIG["d_model"]), 1.0)
     denoised = net(x, torch.tensor([505]), y[:, 0], keep)
-    image = vae.decode(golden.hashed("input.z", (1, 4, 8, 8), 1.0) / 0.18215).sample
+    image = vae.decode(hashed("input.z", (1, 4, 8, 8), 1.0) / 0.18215).sample
     case = lambda out, **more: dict(**more, out_shape=list(out.shape), out=numbers(out))
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w") as out:
@@ -115,11 +157,14 @@ def write_golden(path, tokenizer, vae, text, net):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", required=True)
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--golden", required=True)
+    parser.add_argument("--work")
+    parser.add_argument("--out")
+    parser.add_argument("--golden")
     parser.add_argument("--random", action="store_true")
+    parser.add_argument("--check")
     args = parser.parse_args()
+    if args.check:
+        return check(args.check)
     tokenizer, *networks = load(args.work, args.random)
     write_model(args.out, args.work, *networks)
     write_golden(args.golden, tokenizer, *networks)
