@@ -51,8 +51,9 @@ const maxRateDenominator = 1001
 // those; others the nearest fraction with a small denominator, by its continued fraction.
 func frameRate(fps float64) (num, den uint32) {
 	const ntscTolerance = 5e-4
-	if k := math.Round(fps * 1.001); k >= 1 && fps != math.Trunc(fps) && math.Abs(k/1.001-fps) < ntscTolerance {
-		return uint32(k) * 1000, 1001
+	whole := math.Round(fps * 1.001)
+	if whole >= 1 && fps != math.Trunc(fps) && math.Abs(whole/1.001-fps) < ntscTolerance {
+		return uint32(whole) * 1000, 1001
 	}
 	h0, k0, h1, k1 := 0.0, 1.0, 1.0, 0.0
 	x := fps

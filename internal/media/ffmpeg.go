@@ -59,7 +59,7 @@ func newFFmpeg(o Options) (Encoder, error) {
 	defer cancel()
 	black := &Clip{Width: 64, Height: 64, FPS: 8, Frames: [][]byte{make([]byte, 64*64*3)}}
 	if _, err := p.Encode(ctx, black); err != nil {
-		return nil, fmt.Errorf("trial encode: %w; choose the built-in encoder h264 if this cannot be mended", err)
+		return nil, fmt.Errorf("trial encode: %w; the built-in encoder h264 needs no ffmpeg", err)
 	}
 	return p, nil
 }

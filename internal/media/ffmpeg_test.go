@@ -83,7 +83,7 @@ func TestReconIsWhatFFmpegShows(t *testing.T) {
 			frames = append(frames, rgb[:size])
 		}
 		largest, mean := maxDifference(frames, out.Recon.Frames)
-		t.Logf("%dx%d: RGB by ffmpeg differs by at most %d, %.3f in the mean", c.Width, c.Height, largest, mean)
+		t.Logf("%dx%d: ffmpeg's RGB differs by at most %d, by %.3f in the mean", c.Width, c.Height, largest, mean)
 		if largest > 4 || mean > 1.5 { // its fast path truncates
 			t.Errorf("%dx%d: RGB by ffmpeg differs by %d, %.3f in the mean", c.Width, c.Height, largest, mean)
 		}
@@ -135,9 +135,10 @@ func TestFFprobeReadsTheFile(t *testing.T) {
 		}{{8, "8/1"}, {23.976, "24000/1001"}, {29.97, "30000/1001"}, {12.5, "25/2"}} {
 			out := mustEncode(t, name, Options{GOP: 5}, testClip(66, 34, 12, f.fps, false))
 			s := probeFile(t, out.Data).Streams[0]
-			got := fmt.Sprint(s.CodecName, s.Width, s.Height, s.PixFmt, s.ReadFrames, s.FrameRate, s.AverageRate,
-				s.ColorRange, s.ColorSpace, s.ColorTransfer, s.ColorPrimary)
-			want := fmt.Sprint("h264", 66, 34, "yuv420p", "12", f.rate, f.rate, "tv", "smpte170m", "bt709", "bt709")
+			got := fmt.Sprint(s.CodecName, s.Width, s.Height, s.PixFmt, s.ReadFrames,
+				s.FrameRate, s.AverageRate, s.ColorRange, s.ColorSpace, s.ColorTransfer, s.ColorPrimary)
+			want := fmt.Sprint("h264", 66, 34, "yuv420p", "12",
+				f.rate, f.rate, "tv", "smpte170m", "bt709", "bt709")
 			if got != want {
 				t.Errorf("%s at %v fps: %s, want %s", name, f.fps, got, want)
 			}
@@ -159,7 +160,8 @@ func TestFFmpegEncoder(t *testing.T) {
 	if _, mean := maxDifference(shown, c.Frames); mean > 4 {
 		t.Errorf("colours are off by %.2f in the mean", mean)
 	}
-	if moov, mdat := bytes.Index(out.Data, []byte("moov")), bytes.Index(out.Data, []byte("mdat")); moov > mdat {
+	moov, mdat := bytes.Index(out.Data, []byte("moov")), bytes.Index(out.Data, []byte("mdat"))
+	if moov > mdat {
 		t.Errorf("moov at %d comes after mdat at %d", moov, mdat)
 	}
 	e, err := New("ffmpeg", Options{})

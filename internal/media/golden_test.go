@@ -39,7 +39,8 @@ func TestReconIsWhatFFmpegShowed(t *testing.T) {
 		testClip(96, 48, 51, 24, false), testClip(16, 16, 2, 30, false),
 	} {
 		for _, qp := range []int{8, 20, 28, 44} {
-			name := fmt.Sprintf("%dx%dx%d qp %d, starts %x", c.Width, c.Height, len(c.Frames), qp, c.Frames[0][:3])
+			start := c.Frames[0][:3]
+			name := fmt.Sprintf("%dx%dx%d qp %d, starts %x", c.Width, c.Height, len(c.Frames), qp, start)
 			out := mustEncode(t, "h264", Options{QP: qp}, c)
 			if *update {
 				frames := asPlayer(t, decodeFile(t, out.Data, "yuv420p"), c.Width, c.Height)
@@ -47,8 +48,7 @@ func TestReconIsWhatFFmpegShowed(t *testing.T) {
 			}
 			got := shown{digest(out.Data), digest(out.Recon.Frames...)}
 			if want := table[name]; got != want {
-				t.Errorf("%s:\n got %v\nwant %v\nif the encoder was meant to change: go test -update, with ffmpeg",
-					name, got, want)
+				t.Errorf("%s:\n got %v\nwant %v\nmeant to change? go test -update, where ffmpeg is", name, got, want)
 			}
 		}
 	}

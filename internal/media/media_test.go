@@ -129,7 +129,8 @@ func TestBadInput(t *testing.T) {
 		}
 		clip := good()
 		c.spoil(clip)
-		if _, err := e.Encode(context.Background(), clip); err == nil || !strings.Contains(err.Error(), c.want) {
+		_, err = e.Encode(context.Background(), clip)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -158,8 +159,8 @@ func TestCancelledEncode(t *testing.T) {
 func TestFrameRate(t *testing.T) {
 	for fps, want := range map[float64][2]uint32{
 		8: {8, 1}, 24: {24, 1}, 1000: {1000, 1}, 12.5: {25, 2}, 23.98: {1199, 50}, 1.0 / 3: {1, 3},
-		0.001: {1, 1000}, 7.992: {8000, 1001}, 23.976: {24000, 1001}, 24000.0 / 1001: {24000, 1001}, 29.97: {30000, 1001},
-		59.94: {60000, 1001},
+		0.001: {1, 1000}, 7.992: {8000, 1001}, 23.976: {24000, 1001}, 24000.0 / 1001: {24000, 1001},
+		29.97: {30000, 1001}, 59.94: {60000, 1001},
 	} {
 		if num, den := frameRate(fps); [2]uint32{num, den} != want {
 			t.Errorf("%v: %d/%d, want %v", fps, num, den, want)

@@ -29,7 +29,7 @@ func muxMP4(c h264.Config, s *h264.Stream) ([]byte, error) {
 		mdat.AddSampleDataPart(sample)
 	}
 	if mdat.Size() > maxMediaBytes {
-		return nil, fmt.Errorf("%d bytes of video: a file holds at most %d", mdat.Size(), int64(maxMediaBytes))
+		return nil, fmt.Errorf("%d bytes of video: at most %d fit", mdat.Size(), int64(maxMediaBytes))
 	}
 	ftyp := mp4.NewFtyp("isom", 0x200, []string{"isom", "iso2", "avc1", "mp41"})
 	trak, err := videoTrack(c, s)

@@ -18,7 +18,8 @@ func Poster(frame []byte, width, height int) ([]byte, error) {
 		return nil, fmt.Errorf("make poster: %w", err)
 	}
 	var b bytes.Buffer
-	if err := jpeg.Encode(&b, toImage(frame, width, height), &jpeg.Options{Quality: posterQuality}); err != nil {
+	options := &jpeg.Options{Quality: posterQuality}
+	if err := jpeg.Encode(&b, toImage(frame, width, height), options); err != nil {
 		return nil, fmt.Errorf("make poster of %dx%d: %w", width, height, err)
 	}
 	return b.Bytes(), nil

@@ -40,7 +40,8 @@ func (c Config) Check() (Config, error) {
 		return c, fmt.Errorf("h264: size %dx%d: 4:2:0 video needs even sides, %dx%d for instance",
 			c.Width, c.Height, c.Width&^1, c.Height&^1)
 	case c.FPSNum == 0 || c.FPSDen == 0 || c.FPSNum > MaxFPSTerm || c.FPSDen > MaxFPSTerm:
-		return c, fmt.Errorf("h264: frame rate %d/%d: both terms must be 1 to %d", c.FPSNum, c.FPSDen, MaxFPSTerm)
+		return c, fmt.Errorf("h264: frame rate %d/%d: each term must be 1 to %d",
+			c.FPSNum, c.FPSDen, MaxFPSTerm)
 	case c.QP < MinQP || c.QP > MaxQP:
 		return c, fmt.Errorf("h264: quantiser %d: must be %d to %d", c.QP, MinQP, MaxQP)
 	case c.GOP < 1 || c.GOP > MaxGOP:

@@ -20,7 +20,7 @@ type Stream struct {
 // show(i, shown) with the picture a decoder will show. Both are called from several goroutines at once, for
 // different i; the pictures belong to the encoder and may be used only during the call. show may be nil.
 //
-// It returns ctx's error when ctx ends first.
+// It returns ctx's error when ctx ends first, and an error where read or show panics.
 func Encode(ctx context.Context, c Config, n int, read, show func(i int, p *Picture)) (*Stream, error) {
 	c, err := c.Check()
 	if err != nil {
@@ -29,34 +29,58 @@ func Encode(ctx context.Context, c Config, n int, read, show func(i int, p *Pict
 	if n < 1 {
 		return nil, fmt.Errorf("h264: %d pictures: nothing to encode", n)
 	}
-	s := &Stream{Samples: make([][]byte, n), Key: make([]bool, n)}
+	job := job{
+		Config: c, read: read, show: show,
+		stream: &Stream{Samples: make([][]byte, n), Key: make([]bool, n)},
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	gops := (n + c.GOP - 1) / c.GOP
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), gops) {
 		workers.Go(func() {
+			defer func() {
+				if r := recover(); r != nil {
+					cancel(fmt.Errorf("panic: %v", r))
+				}
+			}()
 			e, p := newEncoder(c), NewPicture(c.Width, c.Height)
 			for g := int(next.Add(1) - 1); g < gops; g = int(next.Add(1) - 1) {
-				for i := g * c.GOP; i < min(n, (g+1)*c.GOP) && ctx.Err() == nil; i++ {
-					read(i, p)
-					e.src.load(p)
-					s.Samples[i] = e.encode(i-g*c.GOP, g)
-					s.Key[i] = i == g*c.GOP
-					if show != nil {
-						e.ref.store(p)
-						show(i, p)
-					}
-				}
+				job.encodeGOP(ctx, e, p, g)
 			}
 		})
 	}
 	workers.Wait()
-	if err := ctx.Err(); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("h264: encode %d pictures of %dx%d: %w", n, c.Width, c.Height, err)
 	}
+	s := job.stream
 	s.SPS = sequenceParams(c, c.level(peakBitsPerSecond(c, s.Samples)).idc)
 	s.PPS = pictureParams()
 	return s, nil
+}
+
+// job is what the workers of one Encode share. Each writes other samples.
+type job struct {
+	Config
+	read, show func(i int, p *Picture)
+	stream     *Stream
+}
+
+// encodeGOP encodes the pictures of GOP g until ctx ends; p is scratch.
+func (j *job) encodeGOP(ctx context.Context, e *encoder, p *Picture, g int) {
+	first := g * j.GOP
+	for i := first; i < min(len(j.stream.Samples), first+j.GOP) && ctx.Err() == nil; i++ {
+		j.read(i, p)
+		e.src.load(p)
+		j.stream.Samples[i] = e.encode(i-first, g)
+		j.stream.Key[i] = i == first
+		if j.show != nil {
+			e.ref.store(p)
+			j.show(i, p)
+		}
+	}
 }
 
 // sampleOverhead is what a sample takes in a byte stream beside its NAL unit: a start code.
