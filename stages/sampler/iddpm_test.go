@@ -1,0 +1,187 @@
+package sampler
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func sampler(t *testing.T, steps int) *IDDPM {
+	t.Helper()
+	s, err := NewIDDPM(steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestRespacing checks the published choice of 100 timesteps: gaps of 10 or 11, rounded half to even.
+func TestRespacing(t *testing.T) {
+	at := sampler(t, 100).Timesteps()
+	slices.Reverse(at)
+	if len(at) != 100 || !slices.Equal(at[:8], []int{0, 10, 20, 30, 40, 50, 61, 71}) ||
+		!slices.Equal(at[98:], []int{989, 999}) {
+		t.Errorf("100 steps are %v", at)
+	}
+	for i := 1; i < len(at); i++ {
+		if gap := at[i] - at[i-1]; gap != 10 && gap != 11 {
+			t.Errorf("gap %d before %d", gap, at[i])
+		}
+	}
+	if all := sampler(t, 1000).Timesteps(); len(all) != 1000 || all[0] != 999 || all[999] != 0 {
+		t.Error("1000 steps are not all timesteps")
+	}
+	for _, n := range []int{-1, 0, 1, 1001} {
+		if _, err := NewIDDPM(n); err == nil || !strings.Contains(err.Error(), "num_inference_steps") {
+			t.Errorf("%d steps: error %v", n, err)
+		}
+	}
+}
+
+// TestCoefficients checks the tables against values of the reference: mean0 at the first timestep is 1
+// where tables are fp64 (0.999834 where they are fp32), and alpha_bar goes from 0.9999 to almost 0.
+func TestCoefficients(t *testing.T) {
+	s := sampler(t, 100).steps
+	if s[0].mean0 != 1 || s[0].meanT != 0 {
+		t.Errorf("at timestep 0 the mean takes %g of x_0 and %g of x_t, want 1 and 0", s[0].mean0, s[0].meanT)
+	}
+	bar := func(i int) float64 { return 1 / (float64(s[i].recip) * float64(s[i].recip)) }
+	if math.Abs(bar(0)-0.9999) > 1e-6 || math.Abs(bar(99)-4.0358e-5) > 1e-8 {
+		t.Errorf("alpha_bar runs from %g to %g, want 0.9999 to 4.0358e-5", bar(0), bar(99))
+	}
+	if s[0].logPost != s[1].logPost {
+		t.Error("the log variance of timestep 0 is not that of the next")
+	}
+}
+
+// zeros answers every call with v in all values, and counts.
+type zeros struct {
+	calls     int
+	rows      []int
+	timesteps [][]float32
+}
+
+func (z *zeros) model(_ context.Context, rows, timesteps []float32) ([]float32, error) {
+	z.calls++
+	z.rows = append(z.rows, len(rows))
+	z.timesteps = append(z.timesteps, slices.Clone(timesteps))
+	return make([]float32, 2*len(rows)), nil
+}
+
+func noNoise(_, _ int, dst []float32) { clear(dst) }
+
+func TestBatchLayout(t *testing.T) {
+	s := sampler(t, 4)
+	var z zeros
+	var noised [][2]int
+	noise := func(step, element int, dst []float32) {
+		noised = append(noised, [2]int{step, element})
+		clear(dst)
+	}
+	var progress []int
+	b := Batch{N: 2, Channels: 4, Size: 3, Guidance: []float32{7, 1}, GuidedChannels: 3}
+	err := s.Sample(t.Context(), b, make([]float32, 24), z.model, noise, func(done, _ int) { progress = append(progress, done) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if z.calls != 4 || z.rows[0] != 48 || !slices.Equal(z.timesteps[1], []float32{666, 666, 666, 666}) {
+		t.Errorf("%d calls of %v values at %v", z.calls, z.rows, z.timesteps)
+	}
+	if want := [][2]int{{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 0}, {2, 1}}; !slices.Equal(noised, want) {
+		t.Errorf("noise was drawn for %v, want %v: none after the last step", noised, want)
+	}
+	if !slices.Equal(progress, []int{1, 2, 3, 4}) {
+		t.Errorf("progress %v", progress)
+	}
+	z = zeros{}
+	b.Guidance = nil
+	if err := s.Sample(t.Context(), b, make([]float32, 24), z.model, noNoise, nil); err != nil || z.rows[0] != 24 {
+		t.Errorf("without guidance: %v values, %v", z.rows, err)
+	}
+}
+
+// TestGuidance: the first channels are null + g (cond - null), the others and the variance stay cond's.
+func TestGuidance(t *testing.T) {
+	b := Batch{Channels: 4, Size: 1, GuidedChannels: 3}
+	cond := []float32{1, 2, 3, 4, 5, 6, 7, 8}
+	b.guide(cond, []float32{0, 1, 5, 9, 9, 9, 9, 9}, 7)
+	if want := []float32{7, 8, -9, 4, 5, 6, 7, 8}; !slices.Equal(cond, want) {
+		t.Errorf("guided %v, want %v", cond, want)
+	}
+}
+
+// TestElementsAreIndependent: an element gives the same bits alone and in a batch, with its own guidance.
+func TestElementsAreIndependent(t *testing.T) {
+	s := sampler(t, 5)
+	model := func(_ context.Context, rows, timesteps []float32) ([]float32, error) {
+		out := make([]float32, 2*len(rows))
+		per := len(rows) / len(timesteps)
+		for i, x := range rows {
+			row, at := i/per, i%per
+			v := float32(math.Sin(float64(x) + float64(timesteps[row])))
+			if row >= len(timesteps)/2 {
+				v = -v
+			}
+			out[2*per*row+at], out[2*per*row+per+at] = v, v/2
+		}
+		return out, nil
+	}
+	noise := func(offset int) Noise {
+		return func(step, element int, dst []float32) {
+			for i := range dst {
+				dst[i] = float32(math.Sin(float64(step*100 + (element+offset)*10 + i)))
+			}
+		}
+	}
+	start := func(n int) []float32 { return []float32{.1, .2, .3, .4, .5, .6, .7, .8, .9}[:n] }
+	both := slices.Clone(start(8))
+	b := Batch{N: 2, Channels: 2, Size: 2, Guidance: []float32{7, 3}, GuidedChannels: 1}
+	if err := s.Sample(t.Context(), b, both, model, noise(0), nil); err != nil {
+		t.Fatal(err)
+	}
+	for i, g := range b.Guidance {
+		one := slices.Clone(start(8)[4*i:][:4])
+		alone := Batch{N: 1, Channels: 2, Size: 2, Guidance: []float32{g}, GuidedChannels: 1}
+		if err := s.Sample(t.Context(), alone, one, model, noise(i), nil); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(one, both[4*i:][:4]) {
+			t.Errorf("element %d is %v alone and %v in a batch", i, one, both[4*i:][:4])
+		}
+	}
+}
+
+func TestSampleStops(t *testing.T) {
+	s := sampler(t, 4)
+	b := Batch{N: 1, Channels: 1, Size: 1, Guidance: []float32{7}, GuidedChannels: 1}
+	ctx, cancel := context.WithCancel(t.Context())
+	var z zeros
+	err := s.Sample(ctx, b, make([]float32, 1), z.model, noNoise, func(done, _ int) {
+		if done == 2 {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || z.calls != 2 {
+		t.Errorf("cancelled after step 2: %v after %d calls", err, z.calls)
+	}
+	broken := errors.New("device lost")
+	failing := func(context.Context, []float32, []float32) ([]float32, error) { return nil, broken }
+	if err := s.Sample(t.Context(), b, make([]float32, 1), failing, noNoise, nil); !errors.Is(err, broken) {
+		t.Errorf("a failing model gave %v", err)
+	}
+	short := func(_ context.Context, rows, _ []float32) ([]float32, error) { return rows, nil }
+	if err := s.Sample(t.Context(), b, make([]float32, 1), short, noNoise, nil); err == nil {
+		t.Error("a model without variance was accepted")
+	}
+	for name, b := range map[string]Batch{
+		"no element": {Channels: 1, Size: 1}, "other length": {N: 2, Channels: 1, Size: 1},
+		"guidance": {N: 1, Channels: 1, Size: 1, Guidance: []float32{1, 2}}, "channels": {N: 1, Channels: 1, Size: 1, GuidedChannels: 2},
+	} {
+		if err := s.Sample(t.Context(), b, make([]float32, 1), z.model, noNoise, nil); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

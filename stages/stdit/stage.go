@@ -1,0 +1,263 @@
+package stdit
+
+import (
+	"context"
+	"fmt"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/rng"
+	"latentbeam/internal/safetensors"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/sampler"
+)
+
+const (
+	// vaeStride is how many pixels a latent position spans in height and width.
+	vaeStride = 8
+	// latentScale is the factor between the VAE's latents and the denoiser's, in every Open-Sora 1.x.
+	latentScale = 0.18215
+	// guidedChannels is how many of the 4 latent channels Open-Sora 1.0 guides.
+	guidedChannels = 3
+)
+
+// options is the stage's map in the YAML.
+type options struct {
+	// SequenceParallel is auto or the number of workers on one batch.
+	SequenceParallel string `yaml:"sequence_parallel" json:"sequence_parallel"`
+	// GuidedChannels is how many latent channels guidance touches; default 3, as the reference.
+	GuidedChannels int `yaml:"cfg_channel" json:"cfg_channel"`
+}
+
+// Spec returns the stage `denoise`: Open-Sora 1.0's STDiT under IDDPM turns noise into latents that
+// follow the text.
+func Spec() stages.Spec {
+	return stages.Spec{
+		Name:    "denoise",
+		Doc:     "STDiT (Open-Sora 1.0) under IDDPM: text embeddings to latents; cfg_channel, sequence_parallel: auto",
+		In:      stages.KindText,
+		Out:     stages.KindLatents,
+		Version: 1,
+		Params: []stages.Param{stages.ParamSeed, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames,
+			stages.ParamSteps, stages.ParamGuidanceScale},
+		New: open,
+	}
+}
+
+func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
+	opts := options{SequenceParallel: "auto", GuidedChannels: guidedChannels}
+	if err := o.Into(&opts); err != nil {
+		return nil, err
+	}
+	if opts.SequenceParallel != "auto" && opts.SequenceParallel != "1" {
+		return nil, fmt.Errorf("denoise: sequence_parallel is %q: this version runs a batch on one worker; "+
+			"write auto, and set resources.workers for several batches at once", opts.SequenceParallel)
+	}
+	data, err := m.ReadFile("transformer/config.json")
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := ParseConfig(data)
+	if err != nil {
+		return nil, err
+	}
+	if opts.GuidedChannels < 1 || opts.GuidedChannels > cfg.InChannels {
+		return nil, fmt.Errorf("denoise: cfg_channel is %d: give 1 to %d, the latent channels", opts.GuidedChannels, cfg.InChannels)
+	}
+	weights, err := m.Weights("transformer")
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{cfg: cfg, digest: weights.Digest(), guided: opts.GuidedChannels}
+	s.model.New = func(dev kernels.Backend) (*Model, error) { return load(cfg, dev, weights) }
+	return s, nil
+}
+
+func load(cfg Config, dev kernels.Backend, weights *safetensors.File) (*Model, error) {
+	m, err := Load(cfg, nn.NewWeights(dev, weights))
+	if err != nil {
+		return nil, fault.Usage(fmt.Errorf("load transformer: %w", err))
+	}
+	return m, nil
+}
+
+type stage struct {
+	cfg    Config
+	digest string
+	guided int
+	model  stages.PerDevice[*Model]
+}
+
+// Load brings the weights to dev.
+func (s *stage) Load(dev kernels.Backend) error {
+	_, err := s.model.On(dev)
+	return err
+}
+
+// Digest names the transformer's weights.
+func (s *stage) Digest() string { return s.digest }
+
+// Check refuses sizes that do not fall on whole patches and impossible numbers of steps.
+func (s *stage) Check(row *schemas.PromptRow) error {
+	for _, d := range []struct {
+		name         string
+		value, steps int
+	}{
+		{"height", row.Height, vaeStride * s.cfg.PatchSize[1]},
+		{"width", row.Width, vaeStride * s.cfg.PatchSize[2]},
+		{"num_frames", row.NumFrames, s.cfg.PatchSize[0]},
+	} {
+		if d.value < d.steps || d.value%d.steps != 0 {
+			low := max(d.steps, d.value/d.steps*d.steps)
+			return fmt.Errorf("%s is %d: give a multiple of %d, such as %d", d.name, d.value, d.steps, low)
+		}
+	}
+	if row.NumInferenceSteps < sampler.MinSteps || row.NumInferenceSteps > sampler.MaxSteps {
+		return fmt.Errorf("num_inference_steps is %d: give %d to %d", row.NumInferenceSteps, sampler.MinSteps, sampler.MaxSteps)
+	}
+	return nil
+}
+
+// Need counts the activations of one block, the keys and values of the texts and the latents.
+func (s *stage) Need(row *schemas.PromptRow, n int) int64 {
+	_, t, h, w := s.latents(row)
+	rows := int64(n)
+	if guided(row) {
+		rows *= 2
+	}
+	tokens := int64(t * h * w / (s.cfg.PatchSize[1] * s.cfg.PatchSize[2]))
+	c := int64(s.cfg.HiddenSize)
+	activations := tokens * (6*c + int64(s.cfg.MLPRatio*float64(c)))
+	text := int64(s.cfg.ModelMaxLength) * 2 * c * int64(s.cfg.Depth)
+	return 4 * rows * (activations + text + int64(4*s.cfg.InChannels*t*h*w))
+}
+
+// latents returns the shape (C, T, H, W) of a row's latents.
+func (s *stage) latents(row *schemas.PromptRow) (c, t, h, w int) {
+	return s.cfg.InChannels, row.NumFrames, row.Height / vaeStride, row.Width / vaeStride
+}
+
+// guided reports whether the row is computed with an unconditional half. At scale 1 that half would
+// cancel out.
+func guided(row *schemas.PromptRow) bool { return row.Guidance() != 1 }
+
+// Run samples the whole batch. The noise of an element depends on its seed, its sample index and the
+// step alone, so neither the batch nor a restart shows in the result.
+func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+	model, err := s.model.On(dev)
+	if err != nil {
+		return err
+	}
+	if batch = s.checkTexts(batch); len(batch) == 0 {
+		return nil
+	}
+	row := &batch[0].Row
+	c, t, h, w := s.latents(row)
+	plan, err := sampler.NewIDDPM(row.NumInferenceSteps)
+	if err != nil {
+		return err
+	}
+	run := &run{dev: dev, model: model, shape: []int{c, t, h, w}}
+	defer dev.Scope()()
+	if err := run.prepare(batch, guided(row)); err != nil {
+		return err
+	}
+	size := c * t * h * w
+	z := make([]float32, len(batch)*size)
+	b := sampler.Batch{N: len(batch), Channels: c, Size: t * h * w, GuidedChannels: s.guided}
+	for i, e := range batch {
+		rng.Normals(z[i*size:(i+1)*size], uint64(*e.Row.Seed), uint32(e.Row.SampleIndex), 0, 0)
+		if guided(row) {
+			b.Guidance = append(b.Guidance, float32(e.Row.Guidance()))
+		}
+	}
+	noise := func(step, i int, dst []float32) {
+		rng.Normals(dst, uint64(*batch[i].Row.Seed), uint32(batch[i].Row.SampleIndex), uint32(step+1), 0)
+	}
+	if err := plan.Sample(ctx, b, z, run.evaluate, noise, nil); err != nil {
+		return err
+	}
+	for i, e := range batch {
+		e.Latents = &stages.Array{Shape: []int{c, t, h, w}, Data: z[i*size : (i+1)*size : (i+1)*size]}
+		e.LatentScale = latentScale
+	}
+	return nil
+}
+
+// checkTexts fails the elements whose text does not fit the model and returns the others.
+func (s *stage) checkTexts(batch []*stages.Element) []*stages.Element {
+	var fit []*stages.Element
+	for _, e := range batch {
+		err := s.checkText(e.Text.Embedding)
+		if err == nil && e.Text.Negative != nil {
+			err = s.checkText(e.Text.Negative)
+		}
+		if err != nil {
+			e.Fail("denoise", fault.Row(err))
+			continue
+		}
+		fit = append(fit, e)
+	}
+	return fit
+}
+
+func (s *stage) checkText(a *stages.Array) error {
+	if len(a.Shape) != 2 || a.Shape[0] < 1 || a.Shape[1] != s.cfg.CaptionChannels {
+		return fmt.Errorf("the text embedding has shape %v, the model takes (tokens, %d)", a.Shape, s.cfg.CaptionChannels)
+	}
+	if a.Shape[0] > s.cfg.ModelMaxLength {
+		return fmt.Errorf("the text has %d tokens, the model takes %d: lower max_sequence_length", a.Shape[0], s.cfg.ModelMaxLength)
+	}
+	return nil
+}
+
+// run is one batch on its device.
+type run struct {
+	dev   kernels.Backend
+	model *Model
+	shape []int // (C, T, H, W) of one element
+	texts *Prepared
+	out   []float32
+}
+
+// prepare brings the texts to the device: the prompts, then under guidance the null caption cut to each
+// prompt's length, or the negative prompt.
+func (r *run) prepare(batch []*stages.Element, guided bool) (err error) {
+	var texts []kernels.Tensor
+	upload := func(a *stages.Array) {
+		t := r.dev.Alloc(kernels.F32, a.Shape...)
+		r.dev.Upload(t, a.Data)
+		texts = append(texts, t)
+	}
+	for _, e := range batch {
+		upload(e.Text.Embedding)
+	}
+	if guided {
+		for _, e := range batch {
+			if e.Text.Negative != nil {
+				upload(e.Text.Negative)
+			} else {
+				texts = append(texts, r.model.NullText(r.dev, e.Text.Embedding.Shape[0]))
+			}
+		}
+	}
+	r.texts, err = r.model.Prepare(r.dev, r.shape[1], r.shape[2], r.shape[3], texts)
+	return err
+}
+
+// evaluate is the network as the sampler sees it.
+func (r *run) evaluate(_ context.Context, rows, timesteps []float32) ([]float32, error) {
+	defer r.dev.Scope()()
+	x := r.dev.Alloc(kernels.F32, append([]int{len(timesteps)}, r.shape...)...) // (B, C, T, H, W)
+	r.dev.Upload(x, rows)
+	out, err := r.model.Forward(r.dev, x, timesteps, r.texts) // (B, 2C, T, H, W)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.out) != out.Len() {
+		r.out = make([]float32, out.Len())
+	}
+	return r.out, r.dev.Download(r.out, out)
+}
