@@ -140,6 +140,7 @@ func TestUnknown(t *testing.T) {
 		"blank":    {draw(func(s *spec) { s.width = 0.1 }), black},
 		"noise":    {same(draw(func(*spec) {}), func(f []byte, _ int) { fillNoise(rng, f) }), all},
 		"strewn":   {same(draw(func(*spec) {}), func(f []byte, _ int) { strew(rng, f) }), black},
+		"twins":    {draw(func(s *spec) { s.shape, s.width = "twins", 16 }), black},
 		"too big":  {draw(func(s *spec) { s.width, s.shape, s.motion = 60, "square", "still" }), black},
 		"vanishes": {same(draw(func(*spec) {}), vanishHalfway), black},
 	} {

@@ -99,6 +99,8 @@ func coverage(shape string, width, dx, dy float64) float64 {
 		rise := width * 0.88
 		side := (rise*math.Abs(dx) - half*(dy+rise/2)) / math.Hypot(rise, half)
 		return clamp(0.5-side) * clamp(rise/2+0.5-dy)
+	case "twins":
+		return clamp(half + 0.5 - math.Hypot(math.Abs(dx)-width*0.7, dy))
 	case "ring":
 		return clamp(half+0.5-math.Hypot(dx, dy)) * clamp(math.Hypot(dx, dy)-half*0.75)
 	case "bar":
