@@ -1,0 +1,154 @@
+package kerneltest
+
+import (
+	"fmt"
+	"slices"
+
+	"latentbeam/kernels"
+)
+
+// Deferred wraps inner as the strictest device there could be. Nothing runs before Wait or Download; then
+// everything runs in order. Memory is full of NaN when it is allocated and again when its scope ends, and
+// a tensor used after its scope fails. So code that looks at a tensor's memory, counts on zeroed memory,
+// keeps a tensor too long or expects an error early fails here before it fails on a GPU.
+func Deferred(inner kernels.Backend) kernels.Backend {
+	return &deferred{inner: inner}
+}
+
+type deferred struct {
+	inner  kernels.Backend
+	queue  []func()
+	scopes [][]*late // open scopes, and what was allocated in each
+	err    error
+}
+
+// late is the memory of a tensor that inner allocates when the queue runs. Only Tensor.Buf of views made
+// by this backend points to it.
+type late struct {
+	owner *deferred
+	real  kernels.Tensor // dense, the whole allocation; set when the queue runs
+	ended bool           // its scope has ended, in the order of the calls
+}
+
+func (d *deferred) Class() string  { return d.inner.Class() }
+func (d *deferred) Device() string { return d.inner.Device() }
+
+// Weights come from the inner backend at once: they belong to the device.
+func (d *deferred) Weights(dt kernels.DType, shape []int, data []byte) (kernels.Tensor, error) {
+	return d.inner.Weights(dt, shape, data)
+}
+
+// later queues f, which gets the operands as inner knows them.
+func (d *deferred) later(op string, operands []kernels.Tensor, f func(t []kernels.Tensor)) {
+	for i, t := range operands {
+		if buf := d.own(t); buf != nil && buf.ended {
+			d.fail(fmt.Errorf("deferred: %s: operand %d %v was used after the end of its scope", op, i, t.Shape))
+		}
+	}
+	d.queue = append(d.queue, func() {
+		real := make([]kernels.Tensor, len(operands))
+		for i, t := range operands {
+			real[i] = t
+			if buf := d.own(t); buf != nil {
+				real[i].Buf = buf.real.Buf
+			}
+		}
+		f(real)
+	})
+}
+
+// own returns the memory of t where this backend allocated it, else nil: weights, and the tensors of
+// another backend, which inner will refuse.
+func (d *deferred) own(t kernels.Tensor) *late {
+	if buf, ok := t.Buf.(*late); ok && buf.owner == d {
+		return buf
+	}
+	return nil
+}
+
+// fail queues err, so that it surfaces where a device's would: at Wait or Download, in order.
+func (d *deferred) fail(err error) {
+	d.queue = append(d.queue, func() {
+		if d.err == nil && d.inner.Wait() == nil {
+			d.err = err
+		}
+	})
+}
+
+// flush runs the queue up to the first error and drops the rest.
+func (d *deferred) flush() error {
+	for i := 0; i < len(d.queue) && d.err == nil; i++ {
+		d.queue[i]()
+		d.err = orElse(d.err, d.inner.Wait())
+	}
+	clear(d.queue)
+	d.queue = d.queue[:0]
+	return d.err
+}
+
+func orElse(first, second error) error {
+	if first != nil {
+		return first
+	}
+	return second
+}
+
+// poison fills a dense tensor with NaN.
+func (d *deferred) poison(t kernels.Tensor) {
+	values := make([]float32, t.Len())
+	for i := range values {
+		values[i] = nan
+	}
+	d.inner.Upload(t, values)
+}
+
+func (d *deferred) Alloc(dt kernels.DType, shape ...int) kernels.Tensor {
+	buf := &late{owner: d}
+	shape = slices.Clone(shape)
+	if n := len(d.scopes); n > 0 {
+		d.scopes[n-1] = append(d.scopes[n-1], buf)
+	}
+	d.queue = append(d.queue, func() {
+		buf.real = d.inner.Alloc(dt, shape...)
+		if d.inner.Wait() == nil {
+			d.poison(buf.real)
+		}
+	})
+	return kernels.NewTensor(dt, buf, shape...)
+}
+
+func (d *deferred) Scope() (end func()) {
+	depth, done := len(d.scopes), false
+	d.scopes = append(d.scopes, nil)
+	var innerEnd func()
+	d.queue = append(d.queue, func() { innerEnd = d.inner.Scope() })
+	return func() {
+		if done {
+			return
+		}
+		done = true
+		var freed []*late
+		for _, scope := range d.scopes[min(depth, len(d.scopes)):] {
+			freed = append(freed, scope...)
+		}
+		d.scopes = d.scopes[:min(depth, len(d.scopes))]
+		for _, buf := range freed {
+			buf.ended = true
+		}
+		d.queue = append(d.queue, func() {
+			for _, buf := range freed {
+				d.poison(buf.real)
+			}
+			innerEnd()
+		})
+	}
+}
+
+func (d *deferred) Wait() error { return d.flush() }
+
+func (d *deferred) Download(dst []float32, src kernels.Tensor) error {
+	d.later("download", []kernels.Tensor{src}, func(t []kernels.Tensor) {
+		d.err = orElse(d.err, d.inner.Download(dst, t[0]))
+	})
+	return d.flush()
+}

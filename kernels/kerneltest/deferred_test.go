@@ -1,0 +1,55 @@
+package kerneltest_test
+
+import (
+	"strings"
+	"testing"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/kernels/kerneltest"
+)
+
+// TestDeferredFindsMistakes: the wrapper is only worth its name if it fails code that works by luck on a
+// backend that computes at once.
+func TestDeferredFindsMistakes(t *testing.T) {
+	download := func(b kernels.Backend, x kernels.Tensor) ([]float32, error) {
+		got := make([]float32, x.Len())
+		return got, b.Download(got, x)
+	}
+	t.Run("unwritten memory", func(t *testing.T) {
+		b := kerneltest.Deferred(cpu.New(1))
+		got, err := download(b, b.Alloc(kernels.F32, 3))
+		if err != nil || got[0] == got[0] {
+			t.Errorf("fresh memory holds %v, %v, want NaN", got, err)
+		}
+	})
+	t.Run("use after the scope", func(t *testing.T) {
+		b := kerneltest.Deferred(cpu.New(1))
+		end := b.Scope()
+		x := b.Alloc(kernels.F32, 3)
+		end()
+		y := b.Alloc(kernels.F32, 3)
+		b.Copy(y, x.Narrow(0, 0, 3))
+		if _, err := download(b, y); err == nil || !strings.Contains(err.Error(), "after the end of its scope") {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("another backend's tensor", func(t *testing.T) {
+		a, b := kerneltest.Deferred(cpu.New(1)), kerneltest.Deferred(cpu.New(1))
+		b.Copy(b.Alloc(kernels.F32, 3), a.Alloc(kernels.F32, 3))
+		if b.Wait() == nil {
+			t.Error("a tensor of another backend passed")
+		}
+	})
+	t.Run("nothing happens early", func(t *testing.T) {
+		inner := cpu.New(1)
+		b := kerneltest.Deferred(inner)
+		b.Copy(b.Alloc(kernels.F32, 3), b.Alloc(kernels.F32, 4))
+		if err := inner.Wait(); err != nil {
+			t.Errorf("the mistake surfaced before Wait: %v", err)
+		}
+		if b.Wait() == nil {
+			t.Error("the mistake never surfaced")
+		}
+	})
+}
