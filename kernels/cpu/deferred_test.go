@@ -1,4 +1,4 @@
-package kerneltest_test
+package cpu_test
 
 import (
 	"strings"

@@ -1,0 +1,159 @@
+package cpu
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"latentbeam/kernels"
+)
+
+// TestArenaReachesASteadyState: a loop over the same shapes takes its memory once.
+func TestArenaReachesASteadyState(t *testing.T) {
+	b := New(1)
+	step := func() {
+		defer b.Scope()()
+		for _, n := range []int{1000, 70_000, 1001, 0, 333} {
+			x := b.Alloc(kernels.F32, n)
+			y := b.Alloc(kernels.BF16, n)
+			b.Copy(y, x)
+		}
+	}
+	step()
+	bytes := testing.Benchmark(func(tb *testing.B) {
+		tb.ReportAllocs()
+		for tb.Loop() {
+			step()
+		}
+	}).AllocedBytesPerOp()
+	if bytes > 16<<10 { // views and closures, not the 572 kB of the tensors
+		t.Errorf("a step allocates %d bytes", bytes)
+	}
+	if err := b.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestArenaForgetsOldShapes: what is kept for later stays in proportion to what is used.
+func TestArenaForgetsOldShapes(t *testing.T) {
+	b := New(1)
+	largest := 0
+	for n := 1000; n < 1<<20; n += n / 3 {
+		end := b.Scope()
+		b.Alloc(kernels.F32, n)
+		largest = max(largest, b.arena.lent+b.arena.idle)
+		end()
+	}
+	if limit := 4 << 20; largest > limit {
+		t.Errorf("tensors of at most %d elements hold %d", 1<<20, largest)
+	}
+}
+
+// TestBlocksAreNotShared: two live tensors never overlap, whatever was freed before.
+func TestBlocksAreNotShared(t *testing.T) {
+	b := New(1)
+	defer b.Scope()()
+	for round := range 3 {
+		end := b.Scope()
+		var all []kernels.Tensor
+		for i := range 20 {
+			x := b.Alloc(kernels.F32, 10+i%3)
+			value := make([]float32, x.Len())
+			for j := range value {
+				value[j] = float32(i)
+			}
+			b.Upload(x, value)
+			all = append(all, x)
+		}
+		for i, x := range all {
+			got := make([]float32, x.Len())
+			if err := b.Download(got, x); err != nil {
+				t.Fatal(err)
+			}
+			if got[0] != float32(i) || got[len(got)-1] != float32(i) {
+				t.Fatalf("round %d: tensor %d holds %v", round, i, got)
+			}
+		}
+		end()
+	}
+}
+
+func TestUseAfterScopeFails(t *testing.T) {
+	b := New(1)
+	end := b.Scope()
+	x := b.Alloc(kernels.F32, 3)
+	end()
+	b.Copy(b.Alloc(kernels.F32, 3), x.Narrow(0, 0, 3))
+	if err := b.Wait(); err == nil || !strings.Contains(err.Error(), errFreed.Error()) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestPanicBecomesAnError: a mistake inside a kernel fails the backend, not the process.
+func TestPanicBecomesAnError(t *testing.T) {
+	for _, threads := range []int{1, 4} {
+		b := New(threads)
+		b.each("test", 9, func(_ *worker, i int) {
+			var list []int
+			_ = list[i]
+		})
+		if err := b.Wait(); err == nil || !strings.Contains(err.Error(), "test: internal error") {
+			t.Errorf("%d threads: error %v", threads, err)
+		}
+	}
+}
+
+// TestExp compares with float64 over all magnitudes, and at the ends.
+func TestExp(t *testing.T) {
+	worst := 0.0
+	for x := float32(-87.3); x < 88.36; x += 0.00137 {
+		want := math.Exp(float64(x))
+		worst = max(worst, math.Abs(float64(exp(x))/want-1))
+	}
+	if worst > 2e-7 {
+		t.Errorf("relative error %v", worst)
+	}
+	inf := float32(math.Inf(1))
+	for x, want := range map[float32]float32{0: 1, -1e9: 0, -inf: 0, inf: inf, 1e9: inf, 1e-30: 1} {
+		if got := exp(x); got != want {
+			t.Errorf("exp(%v) = %v, want %v", x, got, want)
+		}
+	}
+	if nan := float32(math.NaN()); exp(nan) == exp(nan) {
+		t.Errorf("exp(NaN) = %v", exp(nan))
+	}
+}
+
+// TestOrderOfAdditions pins the order that "cpu/go" stands for: blockK terms in turn, then the blocks.
+func TestOrderOfAdditions(t *testing.T) {
+	const k = 2*blockK + 77
+	b := New(3)
+	xs, ws := make([]float32, 5*k), make([]float32, 3*k)
+	for i := range xs {
+		xs[i] = float32(i%251)/97 - 1
+	}
+	for i := range ws {
+		ws[i] = float32(i%239)/83 - 1
+	}
+	x, w, y := b.Alloc(kernels.F32, 5, k), b.Alloc(kernels.F32, 3, k), b.Alloc(kernels.F32, 5, 3)
+	b.Upload(x, xs)
+	b.Upload(w, ws)
+	b.Linear(y, x, w, kernels.Epilogue{})
+	got := make([]float32, 15)
+	if err := b.Download(got, y); err != nil {
+		t.Fatal(err)
+	}
+	for i, g := range got {
+		var want float32
+		for k0 := 0; k0 < k; k0 += blockK {
+			var block float32
+			for q := k0; q < min(k, k0+blockK); q++ {
+				block += float32(xs[i/3*k+q] * ws[i%3*k+q])
+			}
+			want += block
+		}
+		if g != want {
+			t.Fatalf("element %d is %v, want %v", i, g, want)
+		}
+	}
+}
