@@ -1,0 +1,11 @@
+// Package table reads the tables a job starts from (prompts in csv, jsonl, parquet or txt; embeddings and
+// latents in parquet) and writes the tables it makes. Everything streams: memory does not grow with a
+// table. A bad row is a record with its error and the table goes on; what makes a whole table unreadable
+// is found when it is opened, where possible, and names the file, the reason and the fix.
+//
+// Files are not trusted: parquet is checked before the library sees it (guard.go), and limits.go bounds
+// the rest.
+//
+// Never here: Beam, models, publishing. To add a format, write its rowReader in read_NAME.go and name it in
+// formats.go.
+package table

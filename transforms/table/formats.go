@@ -1,0 +1,103 @@
+package table
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"latentbeam/internal/config"
+)
+
+// rowReader reads one file. next returns io.EOF after the last row; a row that cannot be read is a rawRow
+// with a fault, and any other error means that the rest of the file cannot be read.
+type rowReader interface {
+	next(raw *rawRow) error
+	close() error
+}
+
+// opener opens a file in one format. It reports what is wrong with the table as a whole.
+type opener func(path string, names names) (rowReader, error)
+
+var openers = map[string]opener{
+	"csv":     openCSV,
+	"jsonl":   openJSONL,
+	"parquet": openParquetPrompts,
+	"txt":     openTXT,
+}
+
+// formatByExtension is what "auto" understands.
+var formatByExtension = map[string]string{
+	".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet", ".txt": "txt",
+}
+
+// Expand finds the files of a list of paths and glob patterns: pattern by pattern, the files of a pattern
+// sorted, each file once.
+func Expand(patterns []string) ([]string, error) {
+	var files []string
+	seen := map[string]bool{}
+	for _, pattern := range patterns {
+		matches := []string{pattern}
+		if _, err := os.Stat(pattern); err != nil { // a name with brackets is a name first
+			found, globErr := filepath.Glob(pattern)
+			if globErr != nil {
+				return nil, config.NewError(config.Position{File: pattern}, "not a glob pattern: %v", globErr)
+			}
+			if len(found) == 0 {
+				return nil, noFile(pattern, err)
+			}
+			matches = found
+		}
+		sort.Strings(matches)
+		for _, file := range matches {
+			if !seen[file] {
+				seen[file] = true
+				files = append(files, file)
+			}
+		}
+		if len(files) > maxFiles {
+			return nil, config.NewError(config.Position{File: pattern}, "more than %d files", maxFiles)
+		}
+	}
+	return files, nil
+}
+
+func noFile(pattern string, err error) error {
+	if strings.ContainsAny(pattern, "*?[") {
+		return config.NewError(config.Position{File: pattern}, "no file matches this pattern").
+			WithFix("paths are relative to the current directory%s", currentDirectory())
+	}
+	if os.IsNotExist(err) {
+		return config.NewError(config.Position{File: pattern}, "no such file").
+			WithFix("paths are relative to the current directory%s", currentDirectory())
+	}
+	return config.NewError(config.Position{File: pattern}, "%v", err)
+}
+
+func currentDirectory() string {
+	if dir, err := os.Getwd(); err == nil {
+		return ", " + dir
+	}
+	return ""
+}
+
+// openFile opens a file of prompts in the given format, or in the one its name tells when that is "auto".
+func openFile(path, format string, n names) (rowReader, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil, config.NewError(config.Position{File: path}, "this is a directory").
+			WithFix("name the files in it: %s", filepath.Join(path, "*.csv"))
+	}
+	if format == "" || format == "auto" {
+		ext := strings.ToLower(filepath.Ext(path))
+		if format = formatByExtension[ext]; format == "" {
+			return nil, config.NewError(config.Position{File: path}, "its name does not tell the format").
+				WithFix("set input.format to csv, jsonl, parquet or txt")
+		}
+	}
+	open, known := openers[format]
+	if !known {
+		return nil, fmt.Errorf("open %s: format %q is not one of csv, jsonl, parquet, txt", path, format)
+	}
+	return open(path, n)
+}

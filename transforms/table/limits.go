@@ -1,0 +1,14 @@
+package table
+
+// Limits of what is read. A table beyond them is refused with the number, never half read.
+const (
+	maxRecordBytes = 16 << 20  // of a line or a csv record; beyond it the row is a bad row
+	maxExtraBytes  = 256 << 10 // of a row's carried columns, as JSON
+	maxColumns     = 4096
+	maxFiles       = 1 << 20 // that the patterns of one input may name
+
+	// jsonlProbeRows is how many rows of a jsonl file may lack a prompt before the whole file is at fault.
+	jsonlProbeRows = 100
+
+	readBufferBytes = 256 << 10
+)
