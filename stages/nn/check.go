@@ -21,11 +21,6 @@ func (w *Weights) Check(ignore ...string) error {
 		}
 		lines = append(lines, line("unexpected", name, fmt.Sprintf("%v", t.Shape)))
 	}
-	if w.be == nil {
-		for name, shape := range w.asked {
-			lines = append(lines, line("missing", name, fmt.Sprintf("%v", shape)))
-		}
-	}
 	if len(lines) == 0 {
 		return nil
 	}

@@ -20,15 +20,14 @@ type Weights struct {
 
 // account is what all Weights of one NewWeights share.
 type account struct {
-	be     kernels.Backend // nil: record the requests, load nothing
+	be     kernels.Backend
 	found  map[string]safetensors.Tensor
 	asked  map[string][]int
 	faults []string
 }
 
 // NewWeights returns the tensors of files, to be loaded for be's device. The files must stay open as long
-// as a loaded model is in use. With a nil backend nothing is loaded and only the requests are recorded,
-// which tells what a configuration needs without having it (see Requested).
+// as a loaded model is in use.
 func NewWeights(be kernels.Backend, files ...*safetensors.File) *Weights {
 	a := &account{be: be, found: map[string]safetensors.Tensor{}, asked: map[string][]int{}}
 	for _, f := range files {
@@ -42,6 +41,11 @@ func NewWeights(be kernels.Backend, files ...*safetensors.File) *Weights {
 	}
 	return &Weights{account: a}
 }
+
+// ShapesOnly returns Weights that grant every request with a tensor that has a shape and no data. A model
+// loaded from it tells which tensors its configuration has (Requested) and what memory it needs
+// (PeakBytes), but can compute nothing.
+func ShapesOnly() *Weights { return &Weights{account: &account{asked: map[string][]int{}}} }
 
 // Sub returns the tensors under name, a path of names joined by dots such as "blocks.0".
 func (w *Weights) Sub(name string) *Weights {
@@ -90,7 +94,7 @@ func (w *Weights) load(name string, want []int, fits func(have []int) bool) kern
 	name = w.prefix + name
 	w.asked[name] = slices.Clone(want)
 	if w.be == nil {
-		return kernels.Tensor{}
+		return kernels.NewTensor(kernels.F32, w.account, want...)
 	}
 	t, ok := w.found[name]
 	if !ok {

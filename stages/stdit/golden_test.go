@@ -166,9 +166,9 @@ func checkForward(t *testing.T, c goldenCase) {
 	if shape == nil {
 		shape = append([]int{c.OutShape[0], cfg.InChannels}, c.OutShape[2:]...)
 	}
-	run := newRun(t, cfg, 2)
+	r := newHarness(t, cfg, 2)
 	texts := captions(cfg, c.InputPrefix, masks(t, c.Mask, shape[0], cfg.ModelMaxLength))
-	got := run.forward(t, nntest.Hash(c.InputPrefix+".x", 1.7, shape...), shape, c.Timestep, texts)
+	got := r.forward(t, nntest.Hash(c.InputPrefix+".x", 1.7, shape...), shape, c.Timestep, texts)
 	diff, largest := nntest.MaxDiff(got, c.Out)
 	t.Logf("largest difference %.2g of %.3g", diff, largest)
 	if diff > forwardTolerance {

@@ -1,0 +1,48 @@
+package nn
+
+import "latentbeam/kernels"
+
+// PeakBytes returns the most memory that f has allocated at any moment on the backend it is given. That
+// backend computes nothing, so a model can be asked what a batch needs by running it on shapes alone: the
+// answer cannot drift away from the code. Weights and a device's own scratch memory are not counted.
+func PeakBytes(f func(be kernels.Backend) error) (int64, error) {
+	m := &meter{}
+	err := f(m)
+	return m.peak, err
+}
+
+// meter is the backend of PeakBytes.
+type meter struct {
+	live, peak int64
+}
+
+func (m *meter) Class() string  { return "none" }
+func (m *meter) Device() string { return "none" }
+func (m *meter) Wait() error    { return nil }
+
+func (m *meter) Weights(dt kernels.DType, shape []int, _ []byte) (kernels.Tensor, error) {
+	return kernels.NewTensor(dt, m, shape...), nil
+}
+
+func (m *meter) Alloc(dt kernels.DType, shape ...int) kernels.Tensor {
+	t := kernels.NewTensor(dt, m, shape...)
+	m.live += int64(t.Len()) * int64(dt.Size())
+	m.peak = max(m.peak, m.live)
+	return t
+}
+
+func (m *meter) Scope() (end func()) {
+	before := m.live
+	return func() { m.live = before }
+}
+
+func (m *meter) Upload(kernels.Tensor, []float32)                             {}
+func (m *meter) Download([]float32, kernels.Tensor) error                     { return nil }
+func (m *meter) Copy(_, _ kernels.Tensor)                                     {}
+func (m *meter) Gather(_, _ kernels.Tensor, _ []int32)                        {}
+func (m *meter) Linear(_, _, _ kernels.Tensor, _ kernels.Epilogue)            {}
+func (m *meter) Attention(_, _, _, _ kernels.Tensor, _ kernels.AttentionSpec) {}
+func (m *meter) Norm(_, _ kernels.Tensor, _ kernels.NormSpec)                 {}
+func (m *meter) Unary(_, _ kernels.Tensor, _ kernels.UnaryOp)                 {}
+func (m *meter) Binary(_, _, _ kernels.Tensor, _ kernels.BinaryOp)            {}
+func (m *meter) Conv(_, _, _ kernels.Tensor, _ kernels.ConvSpec)              {}

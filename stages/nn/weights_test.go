@@ -1,0 +1,127 @@
+package nn_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/safetensors"
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/nn/nntest"
+)
+
+// TestCheckListsEverything: one error names every tensor that does not fit, with both shapes.
+func TestCheckListsEverything(t *testing.T) {
+	f := nntest.Encode(t, map[string]safetensors.Tensor{
+		"a.weight":    nntest.Tensor(make([]float32, 6), 2, 3),
+		"a.bias":      nntest.Tensor(make([]float32, 3), 3),
+		"steps":       {DType: "I64", Shape: []int{1}, Data: make([]byte, 8)},
+		"leftover":    nntest.Tensor(make([]float32, 4), 4),
+		"pos_embed":   nntest.Tensor(make([]float32, 1), 1),
+		"table":       nntest.Tensor(make([]float32, 10), 5, 2),
+		"table_empty": nntest.Tensor(nil, 0, 2),
+	})
+	be := cpu.New(1)
+	w := nn.NewWeights(be, f)
+	if l := nn.LoadLinear(w.Sub("a"), 3, 2); l.W.IsZero() || !l.B.IsZero() {
+		t.Error("the fitting weight was not loaded, or the misshapen bias was")
+	}
+	w.Tensor("steps", 1)
+	w.Subf("blocks.%d", 7).Sub("attn").Tensor("weight", 4, 4)
+	if rows := w.Rows("table", 9, 2); rows.IsZero() || rows.Dim(0) != 5 {
+		t.Error("a table of other length was refused")
+	}
+	w.Rows("table_empty", 9, 2)
+	err := w.Check("pos_embed", "pos_embed_temporal")
+	if err == nil {
+		t.Fatal("no error")
+	}
+	want := []string{
+		`missing     "blocks.7.attn.weight" [4 4]`,
+		`unexpected  "leftover" [4]`,
+		`wrong shape "a.bias" [3], want [2]`,
+		`wrong shape "table_empty" [0 2], want [9 2]`,
+		`wrong type  "steps" I64, want F32, BF16 or F16`,
+	}
+	lines := strings.Split(err.Error(), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	if !slices.Equal(lines[1:], want) {
+		t.Errorf("the error lists\n%s\nwant\n%s", strings.Join(lines[1:], "\n"), strings.Join(want, "\n"))
+	}
+	if !strings.HasPrefix(lines[0], "weights: 5 of the tensors do not fit") {
+		t.Errorf("the error begins with %q", lines[0])
+	}
+}
+
+func TestCheckOfAPart(t *testing.T) {
+	f := nntest.File(t, map[string][]int{"text.norm": {2}, "video.norm": {2}})
+	be := cpu.New(1)
+	text := nn.NewWeights(be, f).Sub("text")
+	text.Tensor("norm", 2)
+	if err := text.Check(); err != nil {
+		t.Errorf("the names of another part count as unexpected: %v", err)
+	}
+}
+
+func TestDuplicateNames(t *testing.T) {
+	f, g := nntest.File(t, map[string][]int{"a": {1}}), nntest.File(t, map[string][]int{"a": {1}, "b": {1}})
+	w := nn.NewWeights(cpu.New(1), f, g)
+	w.Tensor("a", 1)
+	w.Tensor("b", 1)
+	if err := w.Check(); err == nil || !strings.Contains(err.Error(), `duplicate   "a"`) {
+		t.Errorf("a name in two files gave %v", err)
+	}
+}
+
+// TestLongErrorsAreCut: a file with very many strange names must not make an error of its size.
+func TestLongErrorsAreCut(t *testing.T) {
+	shapes := map[string][]int{}
+	for i := range 3000 {
+		shapes["strange."+strings.Repeat("x", 1+i%7)+string(rune('a'+i%26))+strings.Repeat("y", i/182)] = []int{1}
+	}
+	err := nn.NewWeights(cpu.New(1), nntest.File(t, shapes)).Check()
+	if err == nil || strings.Count(err.Error(), "\n") > 1001 || !strings.Contains(err.Error(), "more") {
+		t.Errorf("an error of %d lines for %d names", strings.Count(err.Error(), "\n"), len(shapes))
+	}
+}
+
+// TestHalfWeights: weights stored in half precision are used as they are.
+func TestHalfWeights(t *testing.T) {
+	bf16 := []byte{0x80, 0x3f, 0x00, 0x40, 0x40, 0x40, 0x80, 0xbf} // 1, 2, 3, -1
+	f := nntest.Encode(t, map[string]safetensors.Tensor{"weight": {DType: "BF16", Shape: []int{2, 2}, Data: bf16}})
+	be := cpu.New(1)
+	w := nn.NewWeights(be, f)
+	l := nn.LoadLinearNoBias(w, 2, 2)
+	if err := w.Check(); err != nil {
+		t.Fatal(err)
+	}
+	x := be.Alloc(kernels.F32, 1, 2)
+	be.Upload(x, []float32{10, 1})
+	got := make([]float32, 2)
+	if err := be.Download(got, l.Forward(be, x, kernels.Identity)); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, []float32{12, 29}) {
+		t.Errorf("%v, want [12 29]", got)
+	}
+}
+
+func TestPeakBytes(t *testing.T) {
+	peak, err := nn.PeakBytes(func(be kernels.Backend) error {
+		be.Alloc(kernels.F32, 10) // 40 bytes
+		end := be.Scope()
+		be.Alloc(kernels.BF16, 100) // 200 bytes
+		end()
+		end = be.Scope()
+		be.Alloc(kernels.F32, 20, 2) // 160 bytes
+		end()
+		return nil
+	})
+	if err != nil || peak != 240 {
+		t.Errorf("peak %d, %v, want 240", peak, err)
+	}
+}

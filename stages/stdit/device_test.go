@@ -1,0 +1,48 @@
+package stdit
+
+import (
+	"slices"
+	"testing"
+
+	"latentbeam/kernels/cpu"
+	"latentbeam/kernels/kerneltest"
+)
+
+// TestForwardOnALateDevice: nothing is read before Download, no memory counts as zero, no tensor outlives
+// its scope.
+func TestForwardOnALateDevice(t *testing.T) {
+	shape := []int{2, 4, 3, 5, 6} // 5 rows: the patch pads one
+	direct := newHarness(t, tinyConfig(), 1)
+	x, timesteps, texts := inputs(direct.m.Config, shape)
+	want := direct.forward(t, x, shape, timesteps, texts)
+	late := newHarnessOn(t, tinyConfig(), kerneltest.Deferred(cpu.New(1)))
+	if !slices.Equal(late.forward(t, x, shape, timesteps, texts), want) {
+		t.Error("other bits on a late device")
+	}
+}
+
+// TestSampleBytes: memory grows by the same amount with each row, and covers at least the residual stream,
+// the hidden layer of the MLP and the texts.
+func TestSampleBytes(t *testing.T) {
+	c := DefaultConfig()
+	var need [3]int64
+	for i := range need {
+		var err error
+		if need[i], err = c.SampleBytes(i+1, 16, 32, 32, c.ModelMaxLength); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const tables = 4 * (256 + 16) * 1152 // positions, shared by the rows
+	row := need[1] - need[0]
+	if need[2]-need[1] != row || need[0]-row != tables {
+		t.Errorf("1, 2 and 3 rows need %v bytes, not %d and %d for each", need, tables, row)
+	}
+	tokens := int64(16 * 256 * 1152)
+	text := int64(28 * 120 * 2 * 1152)
+	if row < 4*(5*tokens+text) || row > 4*(10*tokens+2*text) {
+		t.Errorf("a row needs %d bytes, expected between %d and %d", row, 4*(5*tokens+text), 4*(10*tokens+2*text))
+	}
+	if _, err := c.SampleBytes(1, 16, 32, 32, 121); err == nil {
+		t.Error("more tokens than model_max_length gave no error")
+	}
+}

@@ -1,0 +1,29 @@
+package stdit
+
+import (
+	"latentbeam/kernels"
+	"latentbeam/stages/nn"
+)
+
+// SampleBytes returns the device memory that Prepare and Forward need for rows latents (two for each
+// element under guidance) of t frames of h x w and texts of the given number of tokens, with inputs and
+// outputs but without the weights.
+func (c Config) SampleBytes(rows, t, h, w, tokens int) (int64, error) {
+	m, err := Load(c, nn.ShapesOnly())
+	if err != nil {
+		return 0, err
+	}
+	return nn.PeakBytes(func(be kernels.Backend) error {
+		texts := make([]kernels.Tensor, rows)
+		for i := range texts {
+			texts[i] = be.Alloc(kernels.F32, tokens, c.CaptionChannels)
+		}
+		p, err := m.Prepare(be, t, h, w, texts)
+		if err != nil {
+			return err
+		}
+		x := be.Alloc(kernels.F32, rows, c.InChannels, t, h, w)
+		_, err = m.Forward(be, x, make([]float32, rows), p)
+		return err
+	})
+}
