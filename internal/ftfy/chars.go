@@ -1,0 +1,141 @@
+package ftfy
+
+import (
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// IsSpace says whether Python's \s matches r: Unicode white space and the four information separators.
+func IsSpace(r rune) bool {
+	return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f
+}
+
+// IsWord says whether Python's \w matches r: letters and numbers of all kinds and the underscore, no marks.
+func IsWord(r rune) bool {
+	if r < 0x80 {
+		return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r == '_'
+	}
+	return unicode.IsLetter(r) || unicode.IsNumber(r)
+}
+
+// ligatures are the Latin ones that stand for nothing but their letters.
+var ligatures = map[rune]string{
+	'Ĳ': "IJ", 'ĳ': "ij", 'ŉ': "ʼn",
+	'Ǳ': "DZ", 'ǲ': "Dz", 'ǳ': "dz", 'Ǆ': "DŽ", 'ǅ': "Dž", 'ǆ': "dž",
+	'Ǉ': "LJ", 'ǈ': "Lj", 'ǉ': "lj", 'Ǌ': "NJ", 'ǋ': "Nj", 'ǌ': "nj",
+	'ﬀ': "ff", 'ﬁ': "fi", 'ﬂ': "fl", 'ﬃ': "ffi", 'ﬄ': "ffl", 'ﬅ': "ſt", 'ﬆ': "st",
+}
+
+// replaceCharacters applies the repairs that look at one character, or at one line break: C1 controls as
+// Windows-1252 (which browsers do too), ligatures, full and half widths, curly quotes, line breaks.
+func replaceCharacters(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 || r == '\r' }) {
+		return s
+	}
+	var out strings.Builder
+	out.Grow(len(s))
+	for i, r := range s {
+		if r == '\r' && strings.HasPrefix(s[i+1:], "\n") {
+			continue
+		}
+		if r < 0x80 && r != '\r' {
+			out.WriteByte(byte(r))
+		} else {
+			writeReplaced(&out, r)
+		}
+	}
+	return out.String()
+}
+
+// writeReplaced writes one character as the repairs leave it. A ligature's letters may be an apostrophe
+// that is then uncurled, so what a repair writes goes through the ones after it.
+func writeReplaced(out *strings.Builder, r rune) {
+	if r >= 0x80 && r <= 0x9f {
+		r = windows1252.decode(byte(r))
+	}
+	if letters, ok := ligatures[r]; ok {
+		for _, l := range letters {
+			out.WriteRune(straightened(l))
+		}
+		return
+	}
+	if r == 0x3000 {
+		out.WriteByte(' ')
+		return
+	}
+	if r > 0xff00 && r < 0xfff0 {
+		for _, l := range norm.NFKC.String(string(r)) {
+			out.WriteRune(straightened(l))
+		}
+		return
+	}
+	out.WriteRune(straightened(r))
+}
+
+// straightened is r with curly quotes made straight and line separators made line feeds.
+func straightened(r rune) rune {
+	switch r {
+	case 0x201c, 0x201d, 0x201e, 0x201f:
+		return '"'
+	case 0x2bc, 0x2018, 0x2019, 0x201a, 0x201b:
+		return '\''
+	case '\r', 0x2028, 0x2029, 0x85:
+		return '\n'
+	}
+	return r
+}
+
+// removeTerminalEscapes deletes ESC [ parameters letter, the colour and cursor codes of terminals.
+func removeTerminalEscapes(s string) string {
+	const start = "\x1b["
+	if !strings.Contains(s, start) {
+		return s
+	}
+	var out strings.Builder
+	for {
+		i := strings.Index(s, start)
+		if i < 0 {
+			out.WriteString(s)
+			return out.String()
+		}
+		out.WriteString(s[:i])
+		s = s[i:]
+		n := len(s) - len(strings.TrimLeftFunc(s[len(start):], isParameter))
+		if n < len(s) && isASCIILetter(s[n]) {
+			s = s[n+1:]
+		} else {
+			out.WriteString(s[:n])
+			s = s[n:]
+		}
+	}
+}
+
+func isParameter(r rune) bool { return r == ';' || unicode.IsDigit(r) }
+
+func isASCIILetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// removeControls deletes the control characters that nobody means: ASCII controls that are not white space,
+// deprecated formatting characters, annotation marks, the byte order mark.
+func removeControls(s string) string {
+	if !strings.ContainsFunc(s, isUnwanted) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		if isUnwanted(r) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+func isUnwanted(r rune) bool {
+	switch {
+	case r < 0x20:
+		return r != '\t' && r != '\n' && r != '\f' && r != '\r'
+	case r >= 0x206a && r <= 0x206f, r >= 0xfff9 && r <= 0xfffc:
+		return true
+	}
+	return r == 0x7f || r == 0xfeff
+}

@@ -1,0 +1,134 @@
+package ftfy
+
+// class is a set of the kinds of characters that mojibake is made of. A character may have several.
+type class uint32
+
+const (
+	common class = 1 << iota
+	c1
+	bad // hardly ever meant
+	law
+	currency
+	startPunct
+	endPunct
+	numeric
+	kaomoji // letters that faces are made of
+	upperAccented
+	lowerAccented
+	upperCommon
+	lowerCommon
+	box
+)
+
+// members lists the characters of each class, single ones and then ranges (first and last).
+var members = []struct {
+	class  class
+	chars  string
+	ranges string
+}{
+	{common, "\u00a0\u00ad\u00b4\u00b7\u2013\u2014\u2015\u2019\u2026", ""},
+	{c1, "", "\u0080\u009f"},
+	{bad, "\u00a4\u00a6\u00a8\u00aa\u00ac\u00af\u00b8\u00ba\u0192\u02c6\u02c7\u02d8\u02db\u02dc" +
+		"\u2020\u2021\u2030\u2310\u25ca\ufffd", ""},
+	{law, "§¶", ""},
+	{currency, "¢£¥₧€", ""},
+	{startPunct, "\u00a1\u00a9\u00ab\u00bf\u0384\u0385\u2018\u201a\u201c\u201e\u2022\u2039\uf8ff", ""},
+	{endPunct, "®»˝”›™", ""},
+	{numeric, "±²³µ¹¼½¾×÷⁄№∂∆∏∑√∞∩∫≈≠≡≤≥", ""},
+	{kaomoji, "°ÙÚÛÜŌŐŪŲ", "ÒÖòöøü"},
+	{upperAccented, "ØÜÝĀĂĄĆČĎĐĒĖĘĚĞĢĪİĶĹĻĽŁŃŅŇŒŘŚŞŠŢŤŮŰŸŹŻŽҐ", "ÀÑ"},
+	{lowerAccented, "üāăąćčďđēėęěğģīįķĺļľłœŕśşšťźżžґﬁﬂ", "ßñ"},
+	{upperCommon, "ÞΆΈΉΊΌΎΏ", "ΑΫЁЯ"},
+	{lowerCommon, "", "άωаџ"},
+	{box, "│┌┐┘├┤┬┼▀▄█▌▐░▒▓", "═╬"},
+}
+
+// clue is a set of roles that a character can have where UTF-8 was read in a code page.
+type clue uint8
+
+const (
+	clueFirstOf2 clue = 1 << iota
+	clueFirstOf3
+	clueFirstOf4
+	clueContinuation
+	// clueContinuationStrict leaves out what often stands next to mojibake for itself.
+	clueContinuationStrict
+)
+
+type character struct {
+	class class
+	clue  clue
+}
+
+// characters holds every character that has a class or a clue; all others are of no interest. Small ones
+// are in a table because almost all text asks for them.
+var (
+	characters      = buildCharacters()
+	smallCharacters = buildSmall()
+)
+
+func buildCharacters() map[rune]character {
+	m := map[rune]character{}
+	add := func(r rune, k class, c clue) {
+		e := m[r]
+		m[r] = character{e.class | k, e.clue | c}
+	}
+	for _, set := range members {
+		for _, r := range set.chars {
+			add(r, set.class, 0)
+		}
+		ends := []rune(set.ranges)
+		for i := 0; i < len(ends); i += 2 {
+			for r := ends[i]; r <= ends[i+1]; r++ {
+				add(r, set.class, 0)
+			}
+		}
+	}
+	for _, page := range latinLike {
+		for b, r := range page.chars {
+			add(r, 0, clueOfByte(byte(b), r))
+		}
+	}
+	// A space may be a no-break space, A0, that was damaged.
+	add(' ', 0, clueContinuation)
+	return m
+}
+
+func clueOfByte(b byte, r rune) clue {
+	switch {
+	case b == 0xf0 || b == 0xf3:
+		return clueFirstOf4
+	case b >= 0xe0 && b <= 0xef:
+		return clueFirstOf3
+	case b >= 0xc2 && b <= 0xdf:
+		return clueFirstOf2
+	case b < 0x80 || b > 0xbf:
+		return 0
+	}
+	switch r {
+	case '–', '—', '―', '‘', '’', '‚', '“', '”', '„', '•', '…':
+		return clueContinuation
+	}
+	return clueContinuation | clueContinuationStrict
+}
+
+func buildSmall() *[0x500]character {
+	var t [0x500]character
+	for r, c := range characters {
+		if int(r) < len(t) {
+			t[r] = c
+		}
+	}
+	return &t
+}
+
+func lookup(r rune) character {
+	if int(r) < len(smallCharacters) {
+		return smallCharacters[r]
+	}
+	return characters[r]
+}
+
+func classOf(r rune) class { return lookup(r).class }
+
+func clueOf(r rune) clue { return lookup(r).clue }

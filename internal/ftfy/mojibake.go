@@ -1,0 +1,156 @@
+package ftfy
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// fixEncoding undoes mojibake: UTF-8 that was read as a single-byte encoding, once or several times, in the
+// whole text or in parts of it. Text that does not look like mojibake is left alone.
+func fixEncoding(text string) string {
+	for range maxRounds {
+		fixed := fixEncodingOnce(text)
+		if fixed == text {
+			break
+		}
+		text = fixed
+	}
+	return text
+}
+
+func fixEncodingOnce(text string) string {
+	if isASCII(text) {
+		return text
+	}
+	runes := []rune(text)
+	if !isBad(runes) {
+		return text
+	}
+	for _, page := range codepages {
+		if encoded, ok := page.encode(text); ok {
+			if decoded, ok := page.redecode(encoded); ok {
+				return decoded
+			}
+		}
+	}
+	if fixed, ok := fixEmbedded(runes); ok {
+		return fixed
+	}
+	return fixC1(text)
+}
+
+// redecode reads bytes as the UTF-8 that they were meant to be, after mending what reading them as c may
+// have damaged: no-break spaces that became spaces, bytes that were lost.
+func (c *codepage) redecode(b []byte) (string, bool) {
+	if !c.dashIsSpaceLike && hasDamagedSpace(b) {
+		b = restoreSpaces(b)
+	}
+	if c.sloppy {
+		b = replaceLost(b)
+	}
+	return decodeVariants(b)
+}
+
+// fixEmbedded repairs the parts of text that look like mojibake on their own, and says whether that changed
+// anything.
+func fixEmbedded(text []rune) (string, bool) {
+	var out strings.Builder
+	changed := false
+	for i := 0; i < len(text); {
+		n := 0
+		if i == 0 || clueOf(text[i-1])&clueContinuationStrict == 0 {
+			n = clueRun(text[i:])
+		}
+		// A part that is the whole text would be tried for ever.
+		if n > 0 && n < len(text) && isBad(text[i:i+n]) {
+			part := string(text[i : i+n])
+			fixed := fixEncoding(part)
+			changed = changed || fixed != part
+			out.WriteString(fixed)
+		} else {
+			n = max(n, 1)
+			out.WriteString(string(text[i : i+n]))
+		}
+		i += n
+	}
+	return out.String(), changed
+}
+
+// clueRun is the length of the longest start of text made of sequences that look like UTF-8 read in a
+// code page.
+func clueRun(text []rune) int {
+	n := 0
+	for n < len(text) {
+		first := clueOf(text[n])
+		size := 0
+		for _, s := range []struct {
+			clue clue
+			size int
+		}{{clueFirstOf2, 2}, {clueFirstOf3, 3}, {clueFirstOf4, 4}} {
+			if first&s.clue != 0 && allContinue(text[n+1:], s.size-1) {
+				size = s.size
+				break
+			}
+		}
+		if size == 0 {
+			break
+		}
+		n += size
+	}
+	return n
+}
+
+func allContinue(text []rune, n int) bool {
+	if len(text) < n {
+		return false
+	}
+	for _, r := range text[:n] {
+		if clueOf(r)&clueContinuation == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// fixC1 is the last resort: C1 controls are what Windows-1252 has in their place.
+func fixC1(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 0x80 && r <= 0x9f {
+			return windows1252.decode(byte(r))
+		}
+		return r
+	}, text)
+}
+
+// decodeVariants decodes UTF-8, also with the two habits of Java: NUL as C0 80, and characters beyond
+// the basic plane as two surrogates of three bytes each (CESU-8). Anything else that is not UTF-8 fails.
+func decodeVariants(b []byte) (string, bool) {
+	if bytes.IndexByte(b, 0xed) < 0 && bytes.IndexByte(b, 0xc0) < 0 {
+		return string(b), utf8.Valid(b)
+	}
+	var out strings.Builder
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		if r == utf8.RuneError && n == 1 {
+			if r, n = decodeJava(b); n == 0 {
+				return "", false
+			}
+		}
+		out.WriteRune(r)
+		b = b[n:]
+	}
+	return out.String(), true
+}
+
+func decodeJava(b []byte) (rune, int) {
+	in := func(i int, lo, hi byte) bool { return b[i] >= lo && b[i] <= hi }
+	if len(b) >= 2 && b[0] == 0xc0 && b[1] == 0x80 {
+		return 0, 2
+	}
+	if len(b) >= 6 && b[0] == 0xed && in(1, 0xa0, 0xaf) && in(2, 0x80, 0xbf) &&
+		b[3] == 0xed && in(4, 0xb0, 0xbf) && in(5, 0x80, 0xbf) {
+		return rune(b[1]&0xf)<<16 + rune(b[2]&0x3f)<<10 + rune(b[4]&0xf)<<6 + rune(b[5]&0x3f) + 0x10000, 6
+	}
+	return 0, 0
+}
