@@ -1,0 +1,128 @@
+package table
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"sort"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"latentbeam/schemas"
+)
+
+// The keys of a table's file metadata.
+const (
+	MetadataSchema  = "latentbeam.schema"  // "videos/v1"
+	MetadataVersion = "latentbeam.version" // of the program that wrote the file
+)
+
+// rowGroupBytes is the size of a row group. Readers such as FastVideo's read a whole one for each row, and the
+// dataset viewer of Hugging Face refuses those beyond 300 MB.
+const rowGroupBytes = 32 << 20
+
+const pageBytes = 256 << 10
+
+// WriteOptions says what stands in a file besides its rows.
+type WriteOptions struct {
+	Version       string            // of the program; equal versions write equal bytes for equal rows
+	Metadata      map[string]string // more key-value metadata, may be nil
+	RowGroupBytes int               // 0 is the default, 32 MiB
+}
+
+// Writer writes one parquet file, row by row. At most one row group is held in memory. Equal rows in equal order
+// give equal bytes.
+type Writer[T schemas.Row] struct {
+	out   *parquet.GenericWriter[T]
+	limit int
+	size  int // of the open row group
+	rows  int64
+}
+
+// NewWriter begins a file. Tensor columns are stored as they are and kept out of the statistics: with their
+// minima and maxima in every page header a file takes five times the room.
+func NewWriter[T schemas.Row](w io.Writer, opts WriteOptions) *Writer[T] {
+	var row T
+	schema := parquet.SchemaOf(row)
+	options := []parquet.WriterOption{
+		schema,
+		parquet.CreatedBy("latentbeam", opts.Version, "parquet-go"),
+		parquet.Compression(&zstd.Codec{Level: zstd.SpeedDefault}),
+		parquet.PageBufferSize(pageBytes),
+		parquet.KeyValueMetadata(MetadataSchema, row.Schema()),
+		parquet.KeyValueMetadata(MetadataVersion, opts.Version),
+	}
+	for _, name := range blobColumns(schema) {
+		options = append(options, parquet.SkipPageBounds(name), parquet.SkipPageStatistics(name))
+	}
+	for _, key := range sortedKeys(opts.Metadata) {
+		options = append(options, parquet.KeyValueMetadata(key, opts.Metadata[key]))
+	}
+	limit := opts.RowGroupBytes
+	if limit <= 0 {
+		limit = rowGroupBytes
+	}
+	return &Writer[T]{out: parquet.NewGenericWriter[T](w, options...), limit: limit}
+}
+
+// Write adds a row.
+func (w *Writer[T]) Write(row T) error {
+	if _, err := w.out.Write([]T{row}); err != nil {
+		return fmt.Errorf("write %s row %d: %w", row.Schema(), w.rows+1, err)
+	}
+	w.rows++
+	if w.size += row.ByteSize(); w.size >= w.limit {
+		w.size = 0
+		if err := w.out.Flush(); err != nil {
+			return fmt.Errorf("write %s row group: %w", row.Schema(), err)
+		}
+	}
+	return nil
+}
+
+// Rows is how many rows were written.
+func (w *Writer[T]) Rows() int64 { return w.rows }
+
+// Close writes the footer; without it the file is no parquet file. It does not close the underlying writer.
+func (w *Writer[T]) Close() error {
+	if err := w.out.Close(); err != nil {
+		return fmt.Errorf("write parquet footer: %w", err)
+	}
+	return nil
+}
+
+// Write writes all rows as one parquet file and returns how many there were. An error among the rows ends it, and
+// what was written until then is no parquet file.
+func Write[T schemas.Row](w io.Writer, rows iter.Seq2[T, error], opts WriteOptions) (int64, error) {
+	out := NewWriter[T](w, opts)
+	for row, err := range rows {
+		if err != nil {
+			return out.rows, err
+		}
+		if err := out.Write(row); err != nil {
+			return out.rows, err
+		}
+	}
+	return out.rows, out.Close()
+}
+
+// blobColumns lists the top-level columns of raw bytes: those without a logical type, unlike texts.
+func blobColumns(schema *parquet.Schema) []string {
+	var names []string
+	for _, f := range schema.Fields() {
+		if f.Leaf() && f.Type().Kind() == parquet.ByteArray && f.Type().LogicalType() == nil {
+			names = append(names, f.Name())
+		}
+	}
+	return names
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
