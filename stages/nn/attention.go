@@ -42,7 +42,8 @@ func (a SelfAttention) AddTo(be kernels.Backend, stream, x kernels.Tensor, axis 
 	part := func(i int) kernels.Tensor { // q, k or v
 		return sequence(qkv.Narrow(3, i, 1).Reshape(b, t, s, a.Heads, d), axis)
 	}
-	be.Attention(sequence(out, axis), part(0), part(1), part(2), kernels.AttentionSpec{Scale: AttentionScale(d)})
+	spec := kernels.AttentionSpec{Scale: AttentionScale(d)}
+	be.Attention(sequence(out, axis), part(0), part(1), part(2), spec)
 	a.Proj.AddTo(be, stream, out.Reshape(b, t, s, c), gate)
 }
 

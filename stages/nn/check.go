@@ -29,7 +29,7 @@ func (w *Weights) Check(ignore ...string) error {
 	if total > maxListed {
 		lines = append(lines[:maxListed], fmt.Sprintf("and %d more", total-maxListed))
 	}
-	return fmt.Errorf("weights: %d of the tensors do not fit the model's config.json (%d wanted, %d found):\n  %s",
+	return fmt.Errorf("weights: %d of the tensors do not fit config.json (%d wanted, %d found):\n  %s",
 		total, len(w.asked), len(w.found), strings.Join(lines, "\n  "))
 }
 

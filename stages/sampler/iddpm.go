@@ -82,7 +82,7 @@ func (s *IDDPM) Sample(ctx context.Context, b Batch, z []float32, model Model, n
 			return fmt.Errorf("iddpm: step %d of %d: %w", done+1, len(s.steps), err)
 		}
 		if len(out) != 2*len(rows) {
-			return fmt.Errorf("iddpm: the network gave %d values for %d of input, want %d (is pred_sigma off?)",
+			return fmt.Errorf("iddpm: the network gave %d values for %d, want %d (is pred_sigma off?)",
 				len(out), len(rows), 2*len(rows))
 		}
 		for e := range b.N {
@@ -106,7 +106,8 @@ func (s *IDDPM) Sample(ctx context.Context, b Batch, z []float32, model Model, n
 
 func (b Batch) check(length int) error {
 	if b.N < 1 || b.Channels < 1 || b.Size < 1 || length != b.N*b.Channels*b.Size {
-		return fmt.Errorf("iddpm: %d values are not %d elements of %d channels x %d", length, b.N, b.Channels, b.Size)
+		return fmt.Errorf("iddpm: %d values are not %d elements of %d channels x %d",
+			length, b.N, b.Channels, b.Size)
 	}
 	if b.Guidance != nil && len(b.Guidance) != b.N {
 		return fmt.Errorf("iddpm: %d guidance scales for %d elements", len(b.Guidance), b.N)

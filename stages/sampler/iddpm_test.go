@@ -83,7 +83,8 @@ func TestBatchLayout(t *testing.T) {
 	}
 	var progress []int
 	b := Batch{N: 2, Channels: 4, Size: 3, Guidance: []float32{7, 1}, GuidedChannels: 3}
-	err := s.Sample(t.Context(), b, make([]float32, 24), z.model, noise, func(done, _ int) { progress = append(progress, done) })
+	tell := func(done, _ int) { progress = append(progress, done) }
+	err := s.Sample(t.Context(), b, make([]float32, 24), z.model, noise, tell)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,8 @@ func TestBatchLayout(t *testing.T) {
 	}
 	z = zeros{}
 	b.Guidance = nil
-	if err := s.Sample(t.Context(), b, make([]float32, 24), z.model, noNoise, nil); err != nil || z.rows[0] != 24 {
+	err = s.Sample(t.Context(), b, make([]float32, 24), z.model, noNoise, nil)
+	if err != nil || z.rows[0] != 24 {
 		t.Errorf("without guidance: %v values, %v", z.rows, err)
 	}
 }
@@ -178,7 +180,8 @@ func TestSampleStops(t *testing.T) {
 	}
 	for name, b := range map[string]Batch{
 		"no element": {Channels: 1, Size: 1}, "other length": {N: 2, Channels: 1, Size: 1},
-		"guidance": {N: 1, Channels: 1, Size: 1, Guidance: []float32{1, 2}}, "channels": {N: 1, Channels: 1, Size: 1, GuidedChannels: 2},
+		"guidance": {N: 1, Channels: 1, Size: 1, Guidance: []float32{1, 2}},
+		"channels": {N: 1, Channels: 1, Size: 1, GuidedChannels: 2},
 	} {
 		if err := s.Sample(t.Context(), b, make([]float32, 1), z.model, noNoise, nil); err == nil {
 			t.Errorf("%s: no error", name)

@@ -9,7 +9,7 @@ import (
 
 // Config describes an STDiT; the names are those of the published config.json.
 type Config struct {
-	InputSize       [3]int   `json:"input_size"`       // latent (T, H, W) of training; any other size runs too
+	InputSize       [3]int   `json:"input_size"`       // latent (T, H, W) of training; others run too
 	InChannels      int      `json:"in_channels"`      // latent channels
 	PatchSize       nn.Patch `json:"patch_size"`       // (frames, rows, columns)
 	HiddenSize      int      `json:"hidden_size"`      // C
@@ -26,8 +26,9 @@ type Config struct {
 // DefaultConfig returns STDiT-XL/2, whose values hold for keys that a config.json leaves out.
 func DefaultConfig() Config {
 	return Config{
-		InputSize: [3]int{16, 32, 32}, InChannels: 4, PatchSize: nn.Patch{1, 2, 2}, HiddenSize: 1152, Depth: 28,
-		NumHeads: 16, MLPRatio: 4, PredSigma: true, CaptionChannels: 4096, ModelMaxLength: 120,
+		InputSize: [3]int{16, 32, 32}, InChannels: 4, PatchSize: nn.Patch{1, 2, 2},
+		HiddenSize: 1152, Depth: 28, NumHeads: 16, MLPRatio: 4, PredSigma: true,
+		CaptionChannels: 4096, ModelMaxLength: 120,
 		SpaceScale: 1, TimeScale: 1,
 	}
 }

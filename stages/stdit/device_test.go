@@ -39,8 +39,8 @@ func TestSampleBytes(t *testing.T) {
 	}
 	tokens := int64(16 * 256 * 1152)
 	text := int64(28 * 120 * 2 * 1152)
-	if row < 4*(5*tokens+text) || row > 4*(10*tokens+2*text) {
-		t.Errorf("a row needs %d bytes, expected between %d and %d", row, 4*(5*tokens+text), 4*(10*tokens+2*text))
+	if low, high := 4*(5*tokens+text), 4*(10*tokens+2*text); row < low || row > high {
+		t.Errorf("a row needs %d bytes, expected between %d and %d", row, low, high)
 	}
 	if _, err := c.SampleBytes(1, 16, 32, 32, 121); err == nil {
 		t.Error("more tokens than model_max_length gave no error")

@@ -23,8 +23,6 @@ const (
 
 // goldenCase is one case of a golden file: those of the fields that concern STDiT.
 type goldenCase struct {
-	SameAs      string          `json:"same_as"`
-	SameModel   string          `json:"same_model"`
 	DType       string          `json:"dtype"`
 	Config      json.RawMessage `json:"config"`
 	XShape      []int           `json:"x_shape"`
@@ -46,14 +44,13 @@ type goldenCase struct {
 	Note     string    `json:"note"`
 }
 
-// defaultModel is the case whose config and mask a sampler case takes when it names none.
+// defaultModel is the case whose config and mask a case takes when it names none.
 const defaultModel = "stdit_v1_0_fp32"
 
-// TestGolden runs every case that this package understands, of the committed files or of the one that
+// TestGolden runs every case that this package understands, of the committed file or of the one that
 // LATENTBEAM_GOLDEN names.
 func TestGolden(t *testing.T) {
-	cases := nntest.OpenSora(t, goldenDir+"open-sora.json")
-	if ran := runGolden(t, cases); ran == 0 {
+	if ran := runGolden(t, nntest.OpenSora(t, goldenDir+"open-sora.json")); ran == 0 {
 		t.Error("the file holds no Open-Sora 1.0 case in fp32")
 	}
 }
@@ -67,94 +64,27 @@ func TestGoldenOptions(t *testing.T) {
 }
 
 func runGolden(t *testing.T, cases map[string]json.RawMessage) (ran int) {
+	g := goldenFile{cases: cases, base: nntest.Golden(t, goldenDir+"open-sora.json")}
 	var skipped []string
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
-		run := checkOf(name, cases)
-		if run == nil {
+		c, check, err := g.resolve(name)
+		if check == nil && err == nil {
 			skipped = append(skipped, name)
 			continue
 		}
 		ran++
-		t.Run(name, func(t *testing.T) { run(t, resolve(t, cases, name)) })
+		t.Run(name, func(t *testing.T) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, c)
+		})
 	}
 	if len(skipped) > 0 {
-		t.Logf("%d cases of other models or dtypes left out: %s", len(skipped), strings.Join(skipped, ", "))
+		t.Logf("%d cases of other models, versions or dtypes left out: %s",
+			len(skipped), strings.Join(skipped, ", "))
 	}
 	return ran
-}
-
-// checkOf returns the test of a case, or nil for one of another model, version or dtype.
-func checkOf(name string, cases map[string]json.RawMessage) func(*testing.T, goldenCase) {
-	var c goldenCase
-	if err := json.Unmarshal(cases[name], &c); err != nil {
-		return nil // a case of another form
-	}
-	if c.DType != "" && c.DType != "fp32" || strings.Contains(name, "bf16") || len(c.XMask) > 0 {
-		return nil
-	}
-	switch {
-	case strings.HasPrefix(name, "pos_embed_v1_0"):
-		return checkPositions
-	case strings.HasPrefix(name, "iddpm_v1_0"):
-		return checkSampling
-	case strings.HasPrefix(name, "stdit_v1_0"):
-		return checkForward
-	}
-	return nil
-}
-
-// resolve fills a case's missing fields from those it refers to. A null field stays empty.
-func resolve(t *testing.T, cases map[string]json.RawMessage, name string) goldenCase {
-	t.Helper()
-	fields := fieldsOf(t, cases, name, 0)
-	data, err := json.Marshal(fields)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var c goldenCase
-	nntest.Decode(t, data, &c)
-	if c.InputPrefix == "" {
-		c.InputPrefix = "input"
-	}
-	if c.NoisePrefix == "" {
-		c.NoisePrefix = "noise"
-	}
-	return c
-}
-
-// fieldsOf returns the fields of a case over those of its same_as, and config and mask of its same_model.
-func fieldsOf(t *testing.T, cases map[string]json.RawMessage, name string, depth int) map[string]json.RawMessage {
-	t.Helper()
-	data, ok := cases[name]
-	if !ok || depth > len(cases) {
-		t.Fatalf("golden case %q is missing or refers to itself", name)
-	}
-	own := map[string]json.RawMessage{}
-	nntest.Decode(t, data, &own)
-	out := map[string]json.RawMessage{}
-	if other, ok := reference(own, "same_as"); ok {
-		maps.Copy(out, fieldsOf(t, cases, other, depth+1))
-	}
-	model, ok := reference(own, "same_model")
-	if !ok && out["config"] == nil && own["config"] == nil && own["spatial"] == nil {
-		model, ok = defaultModel, true
-	}
-	if ok {
-		from := fieldsOf(t, cases, model, depth+1)
-		for _, field := range []string{"config", "mask"} {
-			if from[field] != nil {
-				out[field] = from[field]
-			}
-		}
-	}
-	maps.Copy(out, own)
-	return out
-}
-
-// reference returns the name of the case that a field refers to.
-func reference(fields map[string]json.RawMessage, key string) (name string, ok bool) {
-	err := json.Unmarshal(fields[key], &name)
-	return name, err == nil && name != ""
 }
 
 func checkForward(t *testing.T, c goldenCase) {
@@ -179,7 +109,8 @@ func checkForward(t *testing.T, c goldenCase) {
 func checkPositions(t *testing.T, c goldenCase) {
 	var hidden, rows, cols int
 	var scale float64
-	if _, err := fmt.Sscanf(c.Note, "hidden %d, grid (%d,%d), scale %g", &hidden, &rows, &cols, &scale); err != nil {
+	const format = "hidden %d, grid (%d,%d), scale %g"
+	if _, err := fmt.Sscanf(c.Note, format, &hidden, &rows, &cols, &scale); err != nil {
 		t.Fatalf("note %q: %v", c.Note, err)
 	}
 	diff, _ := nntest.MaxDiff(nn.SinCos2D(hidden, rows, cols, scale), c.Spatial)

@@ -107,7 +107,8 @@ func (m *Model) checkInput(x kernels.Tensor, timesteps []float32, p *Prepared) e
 			x.Shape, t, h, w, p.frames, p.rows, p.cols)
 	}
 	if len(timesteps) != x.Dim(0) || len(p.lens) != x.Dim(0) {
-		return fmt.Errorf("%d latents, %d timesteps and %d texts must be as many", x.Dim(0), len(timesteps), len(p.lens))
+		return fmt.Errorf("%d latents, %d timesteps and %d texts must be as many",
+			x.Dim(0), len(timesteps), len(p.lens))
 	}
 	return nil
 }

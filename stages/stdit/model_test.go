@@ -2,7 +2,6 @@ package stdit
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"latentbeam/kernels"
@@ -139,11 +138,8 @@ func TestPositionTablesAreIgnored(t *testing.T) {
 	shapes["rope.freqs"] = []int{6}
 	delete(shapes, "blocks.1.attn_temp.qkv.bias")
 	_, err := Load(cfg, nn.NewWeights(be, nntest.File(t, shapes)))
-	for _, want := range []string{`unexpected  "rope.freqs" [6]`, `missing     "blocks.1.attn_temp.qkv.bias" [144]`} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v does not say %s", err, want)
-		}
-	}
+	nntest.WantError(t, "another model's tensor", err, `unexpected  "rope.freqs" [6]`)
+	nntest.WantError(t, "a missing tensor", err, `missing     "blocks.1.attn_temp.qkv.bias" [144]`)
 }
 
 // TestNullText: the null caption is cut to the prompt's length; a table shorter than model_max_length goes
@@ -179,28 +175,36 @@ func TestNullText(t *testing.T) {
 func TestInputIsChecked(t *testing.T) {
 	r := newHarness(t, tinyConfig(), 1)
 	text := func(l, c int) []kernels.Tensor { return []kernels.Tensor{r.be.Alloc(kernels.F32, l, c)} }
-	for name, f := range map[string]func() error{
-		"wrong caption width": func() error { _, err := r.m.Prepare(r.be, 3, 4, 6, text(2, 21)); return err },
-		"too long a text":     func() error { _, err := r.m.Prepare(r.be, 3, 4, 6, text(10, 20)); return err },
-		"an empty text":       func() error { _, err := r.m.Prepare(r.be, 3, 4, 6, text(0, 20)); return err },
-		"no text":             func() error { _, err := r.m.Prepare(r.be, 3, 4, 6, nil); return err },
-		"no frames":           func() error { _, err := r.m.Prepare(r.be, 0, 4, 6, text(2, 20)); return err },
-		"too wide":            func() error { _, err := r.m.Prepare(r.be, 3, 4, MaxLatentSide+1, text(2, 20)); return err },
+	for _, c := range []struct {
+		t, h, w int
+		texts   []kernels.Tensor
+		want    string
+	}{
+		{3, 4, 6, text(2, 21), "text 0 has shape [2 21], want (L, 20)"},
+		{3, 4, 6, text(10, 20), "text 0 has 10 tokens"},
+		{3, 4, 6, text(0, 20), "text 0 has 0 tokens"},
+		{3, 4, 6, nil, "no texts"},
+		{0, 4, 6, text(2, 20), "each side must be 1 to"},
+		{3, 4, MaxLatentSide + 1, text(2, 20), "each side must be 1 to"},
 	} {
-		if f() == nil {
-			t.Errorf("%s: no error", name)
-		}
+		_, err := r.m.Prepare(r.be, c.t, c.h, c.w, c.texts)
+		nntest.WantError(t, "prepare", err, c.want)
 	}
 	p, err := r.m.Prepare(r.be, 3, 4, 6, text(2, 20))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, shape := range map[string][]int{
-		"another size": {1, 4, 3, 4, 8}, "other channels": {1, 3, 3, 4, 6}, "two rows": {2, 4, 3, 4, 6}, "no batch": {4, 3, 4, 6},
+	for _, c := range []struct {
+		shape []int
+		want  string
+	}{
+		{[]int{1, 4, 3, 4, 8}, "prepared was 3x2x3"},
+		{[]int{1, 3, 3, 4, 6}, "want (B, 4, T, H, W)"},
+		{[]int{2, 4, 3, 4, 6}, "2 latents, 1 timesteps and 1 texts"},
+		{[]int{4, 3, 4, 6}, "want (B, 4, T, H, W)"},
 	} {
-		if _, err := r.m.Forward(r.be, r.be.Alloc(kernels.F32, shape...), []float32{1}, p); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		_, err := r.m.Forward(r.be, r.be.Alloc(kernels.F32, c.shape...), []float32{1}, p)
+		nntest.WantError(t, "forward", err, c.want)
 	}
 	if err := r.be.Wait(); err != nil {
 		t.Fatal(err)
@@ -220,8 +224,6 @@ func TestConfigIsChecked(t *testing.T) {
 		{`{"model_type":"STDiT","enable_flashattn":true,"dtype":null}`, ""},
 	} {
 		_, err := ParseConfig([]byte(c.json))
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s: error %v, want %q", c.json, err, c.want)
-		}
+		nntest.WantError(t, c.json, err, c.want)
 	}
 }

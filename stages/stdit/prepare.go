@@ -25,7 +25,8 @@ const MaxLatentSide = 4096
 // second half of the rows takes NullText of the first half's lengths, or negative prompts.
 func (m *Model) Prepare(be kernels.Backend, t, h, w int, texts []kernels.Tensor) (*Prepared, error) {
 	if min(t, h, w) < 1 || max(t, h, w) > MaxLatentSide {
-		return nil, fmt.Errorf("prepare stdit: latents of %dx%dx%d: each side must be 1 to %d", t, h, w, MaxLatentSide)
+		return nil, fmt.Errorf("prepare stdit: latents of %dx%dx%d: each side must be 1 to %d",
+			t, h, w, MaxLatentSide)
 	}
 	p := &Prepared{}
 	p.frames, p.rows, p.cols = m.PatchSize.Grid(t, h, w)

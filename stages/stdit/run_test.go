@@ -48,7 +48,8 @@ func (r harness) upload(texts [][]float32) []kernels.Tensor {
 }
 
 // forward evaluates the model once on x of the given shape (B, c_in, T, H, W).
-func (r harness) forward(t testing.TB, x []float32, shape []int, timesteps []float32, texts [][]float32) []float32 {
+func (r harness) forward(t testing.TB, x []float32, shape []int, timesteps []float32,
+	texts [][]float32) []float32 {
 	t.Helper()
 	defer r.be.Scope()()
 	p, err := r.m.Prepare(r.be, shape[2], shape[3], shape[4], r.upload(texts))
@@ -126,9 +127,9 @@ func checkSampling(t *testing.T, c goldenCase) {
 // guided prepares n prompts and n null texts of the prompts' lengths.
 func (r harness) guided(t *testing.T, c goldenCase, n int) *Prepared {
 	t.Helper()
-	rows := masks(t, c.Mask, n, r.m.ModelMaxLength)
-	texts := r.upload(captions(r.m.Config, c.InputPrefix, rows))
-	for _, mask := range rows {
+	rows := masks(t, c.Mask, 2*n, r.m.ModelMaxLength)
+	texts := r.upload(captions(r.m.Config, c.InputPrefix, rows[:n]))
+	for _, mask := range rows[n:] {
 		if length, err := prefixLength(mask); err == nil {
 			texts = append(texts, r.m.NullText(r.be, length))
 			continue

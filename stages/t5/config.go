@@ -42,22 +42,24 @@ func (c Config) validate() error {
 		value, max int
 	}{
 		{"vocab_size", c.VocabSize, maxVocab}, {"d_model", c.DModel, maxWidth}, {"d_kv", c.DKV, maxWidth},
-		{"d_ff", c.DFF, maxWidth}, {"num_layers", c.NumLayers, maxLayers}, {"num_heads", c.NumHeads, maxWidth},
+		{"d_ff", c.DFF, maxWidth}, {"num_layers", c.NumLayers, maxLayers},
+		{"num_heads", c.NumHeads, maxWidth},
 	} {
 		if f.value < 1 || f.value > f.max {
 			return fmt.Errorf("t5 config.json: %s is %d, must be 1 to %d", f.name, f.value, f.max)
 		}
 	}
 	if c.NumHeads*c.DKV > maxWidth {
-		return fmt.Errorf("t5 config.json: num_heads * d_kv is %d, must be at most %d", c.NumHeads*c.DKV, maxWidth)
+		return fmt.Errorf("t5 config.json: num_heads * d_kv is %d, must be at most %d",
+			c.NumHeads*c.DKV, maxWidth)
 	}
 	if c.FeedForward != "gated-gelu" {
-		return fmt.Errorf("t5 config.json: feed_forward_proj is %q: only T5 v1.1's \"gated-gelu\" is supported",
+		return fmt.Errorf("t5 config.json: feed_forward_proj is %q, only \"gated-gelu\" (T5 v1.1) is supported",
 			c.FeedForward)
 	}
 	if c.NumBuckets != numBuckets || c.MaxDistance != maxDistance {
-		return fmt.Errorf("t5 config.json: relative attention of %d buckets up to distance %d: only %d and %d are supported",
-			c.NumBuckets, c.MaxDistance, numBuckets, maxDistance)
+		return fmt.Errorf("t5 config.json: relative attention has %d buckets up to distance %d, "+
+			"only %d and %d are supported", c.NumBuckets, c.MaxDistance, numBuckets, maxDistance)
 	}
 	if !(c.Epsilon > 0 && c.Epsilon < 1) {
 		return fmt.Errorf("t5 config.json: layer_norm_epsilon is %g, must be between 0 and 1", c.Epsilon)

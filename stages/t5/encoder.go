@@ -11,7 +11,7 @@ import (
 type Encoder struct {
 	Config
 	embedding    kernels.Tensor // shared.weight (V, d_model)
-	relativeBias kernels.Tensor // encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight (32, H)
+	relativeBias kernels.Tensor // relative_attention_bias.weight of layer 0's SelfAttention (32, H)
 	layers       []layer
 	finalNorm    kernels.Tensor // encoder.final_layer_norm.weight (d_model)
 }

@@ -67,8 +67,8 @@ func (c Config) validate() error {
 	}
 	for i, n := range c.BlockOutChannels {
 		if n < 1 || n > maxChannels || n%c.NormNumGroups != 0 {
-			return fmt.Errorf("vae config.json: block_out_channels[%d] is %d, must be at most %d and divisible by "+
-				"norm_num_groups %d", i, n, maxChannels, c.NormNumGroups)
+			return fmt.Errorf("vae config.json: block_out_channels[%d] is %d, must be at most %d and "+
+				"divisible by norm_num_groups %d", i, n, maxChannels, c.NormNumGroups)
 		}
 	}
 	if !(c.ScalingFactor > 0) {
@@ -84,12 +84,14 @@ func (c Config) supported() error {
 	}
 	for _, t := range c.DownBlockTypes {
 		if t != "DownEncoderBlock2D" {
-			return fmt.Errorf("vae config.json: down_block_types holds %q, only \"DownEncoderBlock2D\" is supported", t)
+			return fmt.Errorf("vae config.json: down_block_types holds %q, "+
+				"only \"DownEncoderBlock2D\" is supported", t)
 		}
 	}
 	for _, t := range c.UpBlockTypes {
 		if t != "UpDecoderBlock2D" {
-			return fmt.Errorf("vae config.json: up_block_types holds %q, only \"UpDecoderBlock2D\" is supported", t)
+			return fmt.Errorf("vae config.json: up_block_types holds %q, "+
+				"only \"UpDecoderBlock2D\" is supported", t)
 		}
 	}
 	if c.ShiftFactor != nil && *c.ShiftFactor != 0 {
@@ -99,8 +101,8 @@ func (c Config) supported() error {
 		return fmt.Errorf("vae config.json: latents_mean is set, only null is supported")
 	}
 	if !c.UseQuantConv || !c.UsePostQuantConv || !c.MidAttention {
-		return fmt.Errorf("vae config.json: use_quant_conv, use_post_quant_conv and mid_block_add_attention " +
-			"must be true")
+		return fmt.Errorf("vae config.json: use_quant_conv, use_post_quant_conv and " +
+			"mid_block_add_attention must be true")
 	}
 	return nil
 }

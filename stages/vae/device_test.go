@@ -28,8 +28,9 @@ func TestOnALateDevice(t *testing.T) {
 // 1.5 GB, of which the widest feature maps (256 channels) are 268 MB each.
 func TestMemory(t *testing.T) {
 	c := Config{
-		InChannels: 3, OutChannels: 3, LatentChannels: 4, BlockOutChannels: []int{128, 256, 512, 512}, LayersPerBlock: 2,
-		NormNumGroups: 32, ActFn: "silu", ScalingFactor: 0.18215, UseQuantConv: true, UsePostQuantConv: true, MidAttention: true,
+		InChannels: 3, OutChannels: 3, LatentChannels: 4, BlockOutChannels: []int{128, 256, 512, 512},
+		LayersPerBlock: 2, NormNumGroups: 32, ActFn: "silu", ScalingFactor: 0.18215,
+		UseQuantConv: true, UsePostQuantConv: true, MidAttention: true,
 	}
 	one, err := c.DecodeBytes(1, 64, 64)
 	if err != nil {

@@ -161,7 +161,8 @@ func TestFramesAreIndependent(t *testing.T) {
 	}
 	x := nntest.Hash("pixels", 1, 2, 3, 16, 24)
 	means := encode(t, one, m, x, []int{2, 3, 16, 24})
-	if alone := encode(t, cpu.New(8), m, x[len(x)/2:], []int{1, 3, 16, 24}); !slices.Equal(alone, means[len(means)/2:]) {
+	alone := encode(t, cpu.New(8), m, x[len(x)/2:], []int{1, 3, 16, 24})
+	if !slices.Equal(alone, means[len(means)/2:]) {
 		t.Error("encode: other bits alone than in the batch")
 	}
 }

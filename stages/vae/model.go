@@ -33,14 +33,12 @@ func Load(cfg Config, w *nn.Weights) (*Model, error) {
 // Decode turns latents z (N, c, h, w), already divided by the scaling factor, into pixels (N, H, W, 3) in
 // about [-1, 1], channels last, in the scope open at the call. H is h * Downscale().
 func (m *Model) Decode(be kernels.Backend, z kernels.Tensor) (kernels.Tensor, error) {
-	if len(z.Shape) != 4 || z.Dim(1) != m.LatentChannels {
-		return kernels.Tensor{}, fmt.Errorf("vae: latents have shape %v, want (N, %d, h, w)", z.Shape, m.LatentChannels)
+	f := m.Downscale()
+	if len(z.Shape) != 4 || z.Dim(1) != m.LatentChannels || max(z.Dim(2), z.Dim(3)) > MaxSide/f {
+		return kernels.Tensor{}, fmt.Errorf("vae: latents have shape %v, want (N, %d, h, w), each side at most %d",
+			z.Shape, m.LatentChannels, MaxSide/f)
 	}
 	n, h, w := z.Dim(0), z.Dim(2), z.Dim(3)
-	f := m.Downscale()
-	if max(h, w) > MaxSide/f {
-		return kernels.Tensor{}, fmt.Errorf("vae: latents of %dx%d are above the limit of %d pixels a side", h, w, MaxSide)
-	}
 	pixels := be.Alloc(kernels.F32, n, h*f, w*f, m.OutChannels) // (N, H, W, 3)
 	defer be.Scope()()
 	last := be.Alloc(kernels.F32, n, h, w, m.LatentChannels) // (N, h, w, c)
@@ -53,14 +51,13 @@ func (m *Model) Decode(be kernels.Backend, z kernels.Tensor) (kernels.Tensor, er
 // (N, c, h, w), not yet times the scaling factor, in the scope open at the call. h is H halved, rounding
 // down, once for each block but the last.
 func (m *Model) Encode(be kernels.Backend, x kernels.Tensor) (kernels.Tensor, error) {
-	if len(x.Shape) != 4 || x.Dim(3) != m.InChannels {
-		return kernels.Tensor{}, fmt.Errorf("vae: pixels have shape %v, want (N, H, W, %d)", x.Shape, m.InChannels)
+	f := m.Downscale()
+	if len(x.Shape) != 4 || x.Dim(3) != m.InChannels ||
+		min(x.Dim(1), x.Dim(2)) < f || max(x.Dim(1), x.Dim(2)) > MaxSide {
+		return kernels.Tensor{}, fmt.Errorf("vae: pixels have shape %v, want (N, H, W, %d), each side %d to %d",
+			x.Shape, m.InChannels, f, MaxSide)
 	}
 	n, h, w := x.Dim(0), x.Dim(1), x.Dim(2)
-	f := m.Downscale()
-	if min(h, w) < f || max(h, w) > MaxSide {
-		return kernels.Tensor{}, fmt.Errorf("vae: images of %dx%d: each side must be %d to %d pixels", h, w, f, MaxSide)
-	}
 	mean := be.Alloc(kernels.F32, n, m.LatentChannels, h/f, w/f) // (N, c, h, w)
 	defer be.Scope()()
 	moments := m.encoder.forward(be, x) // (N, h, w, 2c)

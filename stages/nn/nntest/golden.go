@@ -3,10 +3,11 @@ package nntest
 import (
 	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 )
 
-// GoldenEnv names a file in the format of testdata/golden/open-sora.json to test instead of the committed one.
+// GoldenEnv names a file in the format of testdata/golden/open-sora.json, to be tested instead of it.
 const GoldenEnv = "LATENTBEAM_GOLDEN"
 
 // OpenSora returns the cases of the file that GoldenEnv names, else of the committed file at path.
@@ -38,6 +39,17 @@ func Decode(t testing.TB, data json.RawMessage, v any) {
 	t.Helper()
 	if err := json.Unmarshal(data, v); err != nil {
 		t.Fatalf("golden case: %v", err)
+	}
+}
+
+// WantError fails the test unless err contains want; an empty want stands for no error.
+func WantError(t testing.TB, what string, err error, want string) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("%s: error %v", what, err)
+	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+		t.Errorf("%s: error %v does not say %q", what, err, want)
 	}
 }
 
