@@ -41,8 +41,9 @@ func TestMillion(t *testing.T) {
 		took := time.Since(start)
 		peak := procStatus(t, "VmHWM")
 		debug.FreeOSMemory()
-		t.Logf("%-8s %v, %v a row; resident %+.1f bytes a row, peak of the process %d MB", what, took.Round(time.Millisecond),
-			took/time.Duration(n), float64(procStatus(t, "VmRSS")-rss)/float64(n), peak>>20)
+		t.Logf("%-8s %v, %v a row; resident %+.1f bytes a row, peak of the process %d MB",
+			what, took.Round(time.Millisecond), took/time.Duration(n),
+			float64(procStatus(t, "VmRSS")-rss)/float64(n), peak>>20)
 	}
 	step("commit", func() { fill(t, openLedger(t, d), n, 1000) })
 	var l *Ledger
@@ -87,13 +88,14 @@ func BenchmarkLookup(b *testing.B) {
 }
 
 func BenchmarkCommit(b *testing.B) {
+	row := []byte(`{"prompt":"a red circle"}`)
 	for _, batch := range []int{1, 16, 256} {
 		b.Run(fmt.Sprint(batch), func(b *testing.B) {
 			l := openLedger(b, openDir(b))
 			recs := make([]Record, batch)
 			for i := 0; b.Loop(); i++ {
 				for k := range recs {
-					recs[k] = Record{Key: numbered(i*batch + k), Status: Done, Row: []byte(`{"prompt":"a red circle"}`)}
+					recs[k] = Record{Key: numbered(i*batch + k), Status: Done, Row: row}
 				}
 				must(b, l.Commit(b.Context(), recs))
 			}

@@ -10,8 +10,11 @@ import (
 	"latentbeam/internal/store"
 )
 
-// compactBytes is how much Compact gathers for one new segment.
-const compactBytes = 32 << 20
+// compactBytes is how much Compact gathers for one new segment, in bytes.
+const (
+	compactBytes = 32 << 20
+	compactSlack = 1 << 20 // room for the last record, so that the buffer seldom grows
+)
 
 // Compact rewrites all records that count into few new segments and removes the old ones. keep says
 // for each key whether its record stays and whether its blobs do. A kill at any point does no harm:
@@ -24,7 +27,7 @@ func (l *Ledger) Compact(ctx context.Context, keep func(Key) (keepRecord, keepBl
 	l.mu.RLock()
 	end := l.names.next
 	l.mu.RUnlock()
-	c := &compaction{ledger: l}
+	c := &compaction{ledger: l, buffer: make([]byte, 0, compactBytes+compactSlack)}
 	err := l.each(ctx, newReader(), func(ref Ref, r *reader, h header, body []byte) error {
 		return c.visit(ctx, keep, ref, r, h, body)
 	})

@@ -68,7 +68,8 @@ func child(path string) error {
 func startChild(t *testing.T, dir string, n int, kill string) (*exec.Cmd, *strings.Builder) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childDirEnv+"="+dir, childCountEnv+"="+strconv.Itoa(n), childKillEnv+"="+kill)
+	cmd.Env = append(os.Environ(),
+		childDirEnv+"="+dir, childCountEnv+"="+strconv.Itoa(n), childKillEnv+"="+kill)
 	out := &strings.Builder{}
 	cmd.Stdout, cmd.Stderr = out, out
 	must(t, cmd.Start())
@@ -151,15 +152,15 @@ func killAndFinish(t *testing.T, n int, kill string) {
 	}
 }
 
-// TestKillAtRandomTimes kills one worker after another on the same output.
+// TestKillAtRandomTimes kills one worker after another on the same output, and begins a new one
+// whenever a worker was fast enough to finish.
 func TestKillAtRandomTimes(t *testing.T) {
-	const n, kills = 400, 50
+	const n, kills = elementsMax, 50
 	path := t.TempDir()
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
 	dead, lives := 0, 0
-	for dead < kills && lives < 4*kills {
-		lives++
+	for ; dead < kills && lives < 20*kills; lives++ {
 		cmd, out := startChild(t, path, n, "")
 		timer := time.AfterFunc(time.Duration(5+rng.IntN(55))*time.Millisecond, func() { cmd.Process.Kill() })
 		err := cmd.Wait()
@@ -169,16 +170,26 @@ func TestKillAtRandomTimes(t *testing.T) {
 			dead++
 		case err != nil:
 			t.Fatalf("seed %d: life %d ended with %v: %s", seed, lives, err, out)
-		default: // done: what follows kills workers that have nothing left but to look and to compact
+		default:
+			finish(t, path, n)
+			path = t.TempDir()
 		}
 	}
+	finish(t, path, n)
+	if dead < kills {
+		t.Errorf("only %d of %d lives could be killed", dead, lives)
+	}
+	t.Logf("seed %d: %d kills in %d lives", seed, dead, lives)
+}
+
+// finish lets a last life end the work in path and checks everything.
+func finish(t *testing.T, path string, n int) {
+	t.Helper()
 	d, err := store.OpenDir(path)
 	must(t, err)
 	defer d.Close()
-	stale := len(temporary(t, d))
 	must(t, work(t.Context(), d, n, true, func(int) {}))
 	if wrong := verify(t, d, n); wrong != nil {
-		t.Errorf("seed %d: %v", seed, wrong)
+		t.Errorf("%v", wrong)
 	}
-	t.Logf("%d kills in %d lives, %d stale temporary files at the end", dead, lives, stale)
 }

@@ -30,7 +30,8 @@ func FuzzSegment(f *testing.F) {
 			s.add(&recs[i])
 		}
 		if again := s.seal(); !bytes.Equal(again, data) {
-			t.Errorf("%d bytes are %d records that would be written as other %d bytes", len(data), len(recs), len(again))
+			t.Errorf("%d bytes are %d records that would be written as other %d bytes",
+				len(data), len(recs), len(again))
 		}
 	})
 }

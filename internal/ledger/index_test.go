@@ -51,7 +51,8 @@ func TestIndexAgainstMap(t *testing.T) {
 	}
 	for fp := range uint64(20_000) {
 		got, err := x.find(fp, always)
-		if err != nil || got != model[fp] || got != (Ref{}) && !x.holds(fp, got) || x.holds(fp, pack(1<<29, 8, Done)) {
+		if err != nil || got != model[fp] || got != (Ref{}) && !x.holds(fp, got) ||
+			x.holds(fp, pack(1<<29, 8, Done)) {
 			t.Errorf("%d: %v, want %v", fp, got, model[fp])
 		}
 	}
@@ -62,8 +63,10 @@ func TestPack(t *testing.T) {
 		for _, offset := range []int64{0, headerBytes, segmentFileBytesMax} {
 			for _, status := range []Status{Done, Failed} {
 				r := pack(segment, offset, status)
-				if r.segment() != segment || r.offset() != offset || r.status() != status || r == gone || r == (Ref{}) {
-					t.Errorf("segment %d offset %d %v became %d %d %v", segment, offset, status, r.segment(), r.offset(), r.status())
+				if r.segment() != segment || r.offset() != offset || r.status() != status ||
+					r == gone || r == (Ref{}) {
+					t.Errorf("segment %d offset %d %v became %d %d %v",
+						segment, offset, status, r.segment(), r.offset(), r.status())
 				}
 			}
 		}
@@ -90,7 +93,8 @@ func TestSegmentNames(t *testing.T) {
 	if len(n.runs) != 4 {
 		t.Errorf("%d runs", len(n.runs))
 	}
-	for _, bad := range []string{"ledger/.seg", "ledger/1-2-3.seg", ids[0].name() + "x", "x" + ids[0].name()} {
+	good := ids[0].name()
+	for _, bad := range []string{"ledger/.seg", "ledger/1-2-3.seg", good + "x", "x" + good} {
 		if _, err := parseSegmentName(bad); err == nil {
 			t.Errorf("accepted %q", bad)
 		}

@@ -72,7 +72,8 @@ func checkRecord(t *testing.T, l *Ledger, want Record) {
 	}
 	for i, b := range want.Blobs {
 		data, err := l.ReadBlob(ref, b.Name)
-		if err != nil || !bytes.Equal(data, b.Data) || got.Blobs[i].Name != b.Name || got.Blobs[i].Size != int64(len(b.Data)) {
+		if err != nil || !bytes.Equal(data, b.Data) || got.Blobs[i].Name != b.Name ||
+			got.Blobs[i].Size != int64(len(b.Data)) {
 			t.Errorf("blob %q of %v: %d bytes, %v", b.Name, want.Key, len(data), err)
 		}
 	}
@@ -103,7 +104,8 @@ func TestCommitLookupReopen(t *testing.T) {
 	must(t, l.Commit(t.Context(), nil))
 	for _, l := range []*Ledger{l, openLedger(t, d)} {
 		if l.Len() != 40 || l.Count(Done) != 32 || l.Count(Failed) != 8 || l.Segments() != 6 {
-			t.Errorf("len %d, done %d, failed %d, segments %d", l.Len(), l.Count(Done), l.Count(Failed), l.Segments())
+			t.Errorf("len %d, done %d, failed %d, segments %d",
+				l.Len(), l.Count(Done), l.Count(Failed), l.Segments())
 		}
 		for _, r := range all {
 			checkRecord(t, l, r)
@@ -127,9 +129,13 @@ func TestCommitLookupReopen(t *testing.T) {
 func TestWhichRecordCounts(t *testing.T) {
 	d, ctx := openDir(t), t.Context()
 	l := openLedger(t, d)
-	must(t, l.Commit(ctx, []Record{recordOf(0, 0, Failed), recordOf(1, 0, Done), recordOf(2, 0, Failed), recordOf(3, 0, Done)}))
+	must(t, l.Commit(ctx, []Record{
+		recordOf(0, 0, Failed), recordOf(1, 0, Done), recordOf(2, 0, Failed), recordOf(3, 0, Done),
+	}))
 	l = openLedger(t, d) // a later generation
-	must(t, l.Commit(ctx, []Record{recordOf(0, 1, Failed), recordOf(1, 1, Failed), recordOf(2, 1, Done), recordOf(3, 1, Done)}))
+	must(t, l.Commit(ctx, []Record{
+		recordOf(0, 1, Failed), recordOf(1, 1, Failed), recordOf(2, 1, Done), recordOf(3, 1, Done),
+	}))
 	must(t, l.Commit(ctx, []Record{recordOf(0, 2, Failed), recordOf(0, 3, Failed)}))
 	for _, l := range []*Ledger{l, openLedger(t, d)} {
 		checkRecord(t, l, recordOf(0, 3, Failed))
@@ -231,7 +237,8 @@ func TestConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			for i := range 20 {
 				n := w*20 + i
-				if err := l.Commit(t.Context(), []Record{recordOf(n, 0, Done), recordOf(1000+i, w, Failed)}); err != nil {
+				recs := []Record{recordOf(n, 0, Done), recordOf(1000+i, w, Failed)}
+				if err := l.Commit(t.Context(), recs); err != nil {
 					t.Error(err)
 				}
 				if _, status, err := l.Lookup(keyOf(n)); status != Done || err != nil {
@@ -268,7 +275,8 @@ func TestParseKey(t *testing.T) {
 	if got, err := ParseKey(k.String()); err != nil || got != k {
 		t.Errorf("round trip: %v, %v", got, err)
 	}
-	for _, text := range []string{"", "ab", strings.Repeat("g", 64), k.String() + "0", strings.Repeat("x", 1<<20)} {
+	long := strings.Repeat("x", 1<<20)
+	for _, text := range []string{"", "ab", strings.Repeat("g", 64), k.String() + "0", long} {
 		if _, err := ParseKey(text); err == nil || len(err.Error()) > 300 {
 			t.Errorf("ParseKey(%.70q): %v", text, err)
 		}

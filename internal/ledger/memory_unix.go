@@ -12,7 +12,8 @@ import (
 // allocate takes zeroed memory from the kernel, outside the Go heap: the collector neither scans it
 // nor lets the heap grow in proportion to it, and pages not yet touched cost nothing.
 func allocate(slots int) ([]slot, func(), error) {
-	b, err := unix.Mmap(-1, 0, slots*slotBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	const access, kind = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_ANON | unix.MAP_PRIVATE
+	b, err := unix.Mmap(-1, 0, slots*slotBytes, access, kind)
 	if err != nil {
 		return nil, nil, fmt.Errorf("allocate %d bytes for the ledger's index: %w", slots*slotBytes, err)
 	}

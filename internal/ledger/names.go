@@ -25,7 +25,7 @@ func parseSegmentName(name string) (id segmentID, err error) {
 	base := strings.TrimPrefix(name, folder)
 	_, err = fmt.Sscanf(base, "%08x-%016x-%08x.seg", &id.generation, &id.process, &id.sequence)
 	if err != nil || id.name() != name {
-		return id, fmt.Errorf("ledger segment %s: the name is not one of latentbeam's; move the file away", name)
+		return id, fmt.Errorf("ledger segment %s: not a name that latentbeam gives; move the file away", name)
 	}
 	return id, nil
 }

@@ -14,7 +14,7 @@ import (
 const powerElements = 6
 
 // powerSeeds is how many random survivals each cut is tried with.
-const powerSeeds = 100
+const powerSeeds = 50
 
 // broken checks what a power cut after the first calls of h left, and returns the first promise
 // that does not hold.
@@ -52,10 +52,10 @@ func broken(h *history, cut int, files map[string][]byte) string {
 
 // cuts tries every cut of a history and returns how many it took to find a broken promise.
 func cuts(h *history) (n int, wrong string) {
+	d := &disk{newDir()}
 	for cut := range len(h.calls) + 1 {
-		d := &disk{newDir()}
-		for _, c := range h.calls[:cut] {
-			d.do(c)
+		if cut > 0 {
+			d.do(h.calls[cut-1])
 		}
 		survivals := []survival{none, all}
 		for seed := range uint64(powerSeeds) {

@@ -56,7 +56,8 @@ func (l *Ledger) open(ref Ref, window int, fn func(*reader, header) error) error
 	removed := ref.segment() < l.oldest
 	l.mu.RUnlock()
 	if removed {
-		return fmt.Errorf("read ledger: the record was in %s, which Compact has removed; look it up again", name)
+		return fmt.Errorf("read ledger: the record was in %s, which Compact has removed; look it up again",
+			name)
 	}
 	if err := l.inFile(name, ref, window, fn); err != nil {
 		return fault.Fatal(fmt.Errorf("read ledger: %w", err))

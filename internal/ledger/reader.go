@@ -150,7 +150,8 @@ func (r *reader) header(offset int64) (header, error) {
 	switch {
 	case h.status != Done && h.status != Failed:
 		return header{}, r.damaged(offset, "unknown %v", h.status)
-	case h.rowBytes > rowBytesMax || h.tableBytes > tableBytesMax || h.blobs > blobsMax || h.blobBytes > recordBytesMax:
+	case h.rowBytes > rowBytesMax || h.tableBytes > tableBytesMax || h.blobs > blobsMax,
+		h.blobBytes > recordBytesMax:
 		return header{}, r.damaged(offset, "a length is over its limit")
 	case [5]byte(b[51:]) != [5]byte{}:
 		return header{}, r.damaged(offset+51, "reserved bytes are not zero")
@@ -203,7 +204,8 @@ func (r *reader) blobs(offset int64, h header, body []byte) ([]blobEntry, error)
 		if size > uint64(left) {
 			return nil, r.damaged(offset, "a blob is longer than its record")
 		}
-		entries[i] = blobEntry{string(table[2 : 2+n]), at, int64(size), binary.LittleEndian.Uint32(table[10+n:])}
+		crc := binary.LittleEndian.Uint32(table[10+n:])
+		entries[i] = blobEntry{string(table[2 : 2+n]), at, int64(size), crc}
 		table, at, left = table[blobEntryBytes+n:], at+int64(size), left-int64(size)
 	}
 	if len(table) != 0 || left != 0 {

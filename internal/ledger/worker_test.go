@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"latentbeam/internal/store"
@@ -18,15 +19,27 @@ import (
 
 const lockName = ".lock"
 
-// payload is the whole content of element i's file, name what it is published as.
-func payload(i int) []byte {
-	rng := rand.New(rand.NewPCG(uint64(i), 99))
-	b := make([]byte, 3000+i)
-	for k := range b {
-		b[k] = byte(rng.Uint32())
+// elementsMax bounds the elements of a worker in these tests.
+const elementsMax = 400
+
+// elements are made once: the tests compare with them very often.
+var elements = sync.OnceValue(func() (all [elementsMax]struct {
+	payload []byte
+	record  Record
+}) {
+	rng := rand.New(rand.NewChaCha8([32]byte([]byte("the payloads of the crash tests."))))
+	for i := range all {
+		all[i].payload = make([]byte, 3000+i)
+		for k := range all[i].payload {
+			all[i].payload[k] = byte(rng.Uint32())
+		}
+		all[i].record = newElement(i, all[i].payload)
 	}
-	return b
-}
+	return all
+})
+
+// payload is the whole content of element i's file, payloadName what it is published as.
+func payload(i int) []byte { return elements()[i].payload }
 
 func payloadName(i int) string {
 	key := keyOf(i).String()
@@ -34,14 +47,16 @@ func payloadName(i int) string {
 }
 
 // element is what the worker records: every fourth one fails.
-func element(i int) Record {
+func element(i int) Record { return elements()[i].record }
+
+func newElement(i int, payload []byte) Record {
 	if i%4 == 3 {
 		return Record{Key: keyOf(i), Status: Failed, Row: fmt.Appendf(nil, `{"id":%d,"why":"NaN"}`, i)}
 	}
-	sum := sha256.Sum256(payload(i))
+	sum := sha256.Sum256(payload)
 	return Record{
 		Key: keyOf(i), Status: Done, Row: fmt.Appendf(nil, `{"id":%d,"sha256":"%x"}`, i, sum),
-		Blobs: []Blob{{Name: "latents", Data: payload(i)[:500]}},
+		Blobs: []Blob{{Name: "latents", Data: payload[:500]}},
 	}
 }
 

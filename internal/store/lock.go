@@ -40,7 +40,8 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	return fmt.Sprintf("output %s is in use by %v; wait for it or stop it (lock file %s)", e.Path, e.Owner, e.Lock)
+	return fmt.Sprintf("output %s is in use by %v; wait for it or stop it (lock file %s)",
+		e.Path, e.Owner, e.Lock)
 }
 
 // Lock takes the lock called name for this process without waiting, or answers *LockedError. The

@@ -149,7 +149,7 @@ func (b *batch) publish(ctx context.Context) error {
 	return nil
 }
 
-// syncDirs syncs each directory once, deepest last, and remembers them.
+// syncDirs syncs each directory once, parents first, and remembers them.
 func (d *Dir) syncDirs(touched map[string]bool) error {
 	names := make([]string, 0, len(touched))
 	for name := range touched {

@@ -76,6 +76,11 @@ func TestPutOnce(t *testing.T) {
 		!strings.HasPrefix(conflict.HaveSHA, "7692c3ad3540bb80") {
 		t.Errorf("conflict says %+v", conflict)
 	}
+	for _, part := range []string{one.Name, "3 bytes", "4 bytes", conflict.HaveSHA, conflict.WantSHA} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("message lacks %q: %v", part, err)
+		}
+	}
 	if mustRead(t, d, one.Name) != "one" || mustRead(t, d, "third") != "3" {
 		t.Error("a conflict changed the old file or stopped the rest of the batch")
 	}
@@ -161,7 +166,9 @@ func TestReplace(t *testing.T) {
 
 func TestReading(t *testing.T) {
 	d, ctx := openTest(t), t.Context()
-	names := []string{"tables/a.parquet", "tables/b.parquet", "tablet", "videos/ab/x", "videos/ab/y/z", "videos/c"}
+	names := []string{
+		"tables/a.parquet", "tables/b.parquet", "tablet", "videos/ab/x", "videos/ab/y/z", "videos/c",
+	}
 	for _, name := range names {
 		if err := d.Put(ctx, Object{name, []byte(name)}); err != nil {
 			t.Fatal(err)
@@ -174,7 +181,8 @@ func TestReading(t *testing.T) {
 	defer stale.discard()
 	for prefix, want := range map[string][]string{
 		"": names, "table": names[:3], "tables/": names[:2], "tables/b": names[1:2],
-		"videos/ab": names[3:5], "videos/ab/y": names[4:5], "videos/ab/y/": names[4:5], "none/": nil, "x": nil,
+		"videos/ab": names[3:5], "videos/ab/y": names[4:5], "videos/ab/y/": names[4:5],
+		"none/": nil, "x": nil,
 	} {
 		if got, err := d.List(prefix); err != nil || !slices.Equal(got, want) {
 			t.Errorf("List(%q) = %v, %v, want %v", prefix, got, err, want)
@@ -220,7 +228,8 @@ func TestHostileNames(t *testing.T) {
 	hostile := []string{
 		"", ".", "..", "../x", "a/../../x", "/etc/x", "a//b", "a/", "./a", "a\x00b", "a\nb", "a\x7f", "\xff",
 		`a\b`, `C:\x`, "c:x", ".tmp-x", "a/.tmp-x", ".tmp-x/a", strings.Repeat("a", 251),
-		strings.Repeat("a/", 600) + "a", strings.Repeat("../", 40) + "etc/x", "link/x", "link/y/x", "up/x", "leaf/x",
+		strings.Repeat("a/", 600) + "a", strings.Repeat("../", 40) + "etc/x",
+		"link/x", "link/y/x", "up/x", "leaf/x",
 	}
 	ctx := t.Context()
 	for _, name := range hostile {

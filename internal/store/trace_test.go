@@ -47,7 +47,8 @@ func record(d *Dir) *[]string {
 func check(t *testing.T, what string, calls *[]string, want ...string) {
 	t.Helper()
 	if !slices.Equal(*calls, want) {
-		t.Errorf("%s made the calls\n\t%s\nwant\n\t%s", what, strings.Join(*calls, "\n\t"), strings.Join(want, "\n\t"))
+		t.Errorf("%s made the calls\n\t%s\nwant\n\t%s",
+			what, strings.Join(*calls, "\n\t"), strings.Join(want, "\n\t"))
 	}
 	*calls = nil
 }
@@ -123,7 +124,8 @@ func TestEveryCallFails(t *testing.T) {
 	if total < 20 {
 		t.Fatalf("only %d calls", total)
 	}
-	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EIO, syscall.EMFILE, syscall.EACCES, syscall.ENOTDIR} {
+	errnos := []syscall.Errno{syscall.ENOSPC, syscall.EIO, syscall.EMFILE, syscall.EACCES, syscall.ENOTDIR}
+	for _, errno := range errnos {
 		for n := range total {
 			d := openTest(t)
 			var failed Call
