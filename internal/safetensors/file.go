@@ -1,6 +1,7 @@
 package safetensors
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -21,7 +22,8 @@ type Tensor struct {
 // only when no data is in use.
 type File struct {
 	content  []byte
-	tensors  map[string]Tensor
+	body     []byte  // content behind the header
+	entries  []entry // by name
 	metadata map[string]string
 	unmap    func() error
 	digest   func() string
@@ -56,12 +58,23 @@ func New(data []byte) (*File, error) {
 }
 
 // Names returns the names of all tensors in ascending order.
-func (f *File) Names() []string { return slices.Sorted(maps.Keys(f.tensors)) }
+func (f *File) Names() []string {
+	names := make([]string, len(f.entries))
+	for i, e := range f.entries {
+		names[i] = e.name
+	}
+	return names
+}
 
 // Tensor returns the named tensor; ok is false where the file has none.
 func (f *File) Tensor(name string) (t Tensor, ok bool) {
-	t, ok = f.tensors[name]
-	return t, ok
+	byName := func(e entry, name string) int { return cmp.Compare(e.name, name) }
+	i, ok := slices.BinarySearchFunc(f.entries, name, byName)
+	if !ok {
+		return Tensor{}, false
+	}
+	e := f.entries[i]
+	return Tensor{DType: e.dtype, Shape: slices.Clone(e.shape), Data: f.body[e.begin:e.end:e.end]}, true
 }
 
 // Metadata returns a copy of the header's free-form string pairs; it may be empty.
@@ -74,6 +87,6 @@ func (f *File) Digest() string { return f.digest() }
 // the process. Call Digest before, not after.
 func (f *File) Close() error {
 	unmap := f.unmap
-	f.tensors, f.content, f.unmap = nil, nil, func() error { return nil }
+	f.entries, f.body, f.content, f.unmap = nil, nil, nil, func() error { return nil }
 	return unmap()
 }

@@ -51,7 +51,8 @@ func TestRoundTrip(t *testing.T) {
 		}
 		for key, want := range tensors {
 			got, ok := f.Tensor(key)
-			if !ok || got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) || !bytes.Equal(got.Data, want.Data) {
+			if !ok || got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) ||
+				!bytes.Equal(got.Data, want.Data) {
 				t.Errorf("%s: tensor %q is %v, want %v", name, key, got, want)
 			}
 		}

@@ -14,8 +14,10 @@ import (
 const (
 	// maxHeader is the format's own limit on the header, 100 MB.
 	maxHeader = 100_000_000
-	// maxAxes bounds the rank of a tensor; PyTorch's own bound is 64.
-	maxAxes = 64
+	// maxAxes bounds the rank of a tensor.
+	maxAxes = 16
+	// maxMetadata bounds the number of metadata keys; real files have some ten.
+	maxMetadata = 4096
 	// lengthBytes is the size of the header length in front of the header.
 	lengthBytes = 8
 	// metadataKey is the one name that is not a tensor.
@@ -38,30 +40,28 @@ type entry struct {
 	begin, end uint64
 }
 
-// parse checks f.content and fills tensors and metadata.
+// parse checks f.content and fills entries and metadata.
 func (f *File) parse() error {
 	header, body, err := split(f.content)
 	if err != nil {
 		return err
 	}
-	if !utf8.Valid(header) {
+	s := &scanner{in: string(header)}
+	if !utf8.ValidString(s.in) {
 		return errors.New("the header is not valid UTF-8")
 	}
-	s := &scanner{in: header}
-	entries, metadata, err := s.header()
-	if err != nil {
+	if f.entries, f.metadata, err = s.header(); err != nil {
 		return fmt.Errorf("header, byte %d: %w", s.at, err)
 	}
-	if err := checkLayout(entries, uint64(len(body))); err != nil {
+	if err := checkLayout(f.entries, uint64(len(body))); err != nil {
 		return err
 	}
-	f.metadata = metadata
-	f.tensors = make(map[string]Tensor, len(entries))
-	for _, e := range entries {
-		if _, twice := f.tensors[e.name]; twice {
-			return fmt.Errorf("tensor %q appears twice", e.name)
+	f.body = body
+	slices.SortFunc(f.entries, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
+	for i := 1; i < len(f.entries); i++ {
+		if name := f.entries[i].name; name == f.entries[i-1].name {
+			return fmt.Errorf("tensor %q appears twice", shorten(name))
 		}
-		f.tensors[e.name] = Tensor{DType: e.dtype, Shape: e.shape, Data: body[e.begin:e.end:e.end]}
 	}
 	return nil
 }
@@ -95,28 +95,28 @@ func guess(content []byte) string {
 }
 
 // checkLayout proves that the tensors fill size bytes exactly, in some order, without holes or overlaps,
-// each with the length its shape and dtype ask for.
+// each with the length its shape and dtype ask for. It leaves entries in the order of their bytes.
 func checkLayout(entries []entry, size uint64) error {
-	order := slices.Clone(entries)
-	slices.SortFunc(order, func(a, b entry) int {
+	slices.SortFunc(entries, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end))
 	})
 	at := uint64(0)
-	for _, e := range order {
+	for _, e := range entries {
 		want, err := byteSize(e)
-		if err != nil {
-			return fmt.Errorf("tensor %q: %w", e.name, err)
-		}
 		switch {
+		case err != nil:
 		case e.begin > e.end || e.end > size:
-			return fmt.Errorf("tensor %q: bytes %d to %d of %d: the file is cut short or its header is wrong",
-				e.name, e.begin, e.end, size)
+			err = fmt.Errorf("bytes %d to %d of %d: the file is cut short or its header is wrong",
+				e.begin, e.end, size)
 		case e.end-e.begin != want:
-			return fmt.Errorf("tensor %q: %d bytes for %s %v, want %d", e.name, e.end-e.begin, e.dtype, e.shape, want)
+			err = fmt.Errorf("%d bytes for %s %v, want %d", e.end-e.begin, e.dtype, e.shape, want)
 		case e.begin < at:
-			return fmt.Errorf("tensor %q: begins at byte %d, inside the tensor that ends at %d", e.name, e.begin, at)
+			err = fmt.Errorf("begins at byte %d, inside the tensor that ends at %d", e.begin, at)
 		case e.begin > at:
-			return fmt.Errorf("tensor %q: begins at byte %d, after a hole from %d", e.name, e.begin, at)
+			err = fmt.Errorf("begins at byte %d, after a hole from %d", e.begin, at)
+		}
+		if err != nil {
+			return fmt.Errorf("tensor %q: %w", shorten(e.name), err)
 		}
 		at = e.end
 	}
@@ -130,7 +130,7 @@ func checkLayout(entries []entry, size uint64) error {
 func byteSize(e entry) (uint64, error) {
 	n, known := dtypeSizes[e.dtype]
 	if !known {
-		return 0, fmt.Errorf("dtype %q is unknown", e.dtype)
+		return 0, fmt.Errorf("dtype %q is unknown", shorten(e.dtype))
 	}
 	for _, d := range e.shape {
 		hi, lo := bits.Mul64(n, uint64(d))

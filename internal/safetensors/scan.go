@@ -6,35 +6,48 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // scanner reads the one JSON shape a header may have: an object of objects. Anything nested deeper is an
-// error at its first byte, so there is no recursion to bound; and it sees duplicate keys, which
-// encoding/json silently merges.
+// error at its first byte, so there is no recursion to bound; it sees duplicate keys, which encoding/json
+// silently merges; and it allocates nothing but the results.
 type scanner struct {
-	in []byte
+	in string
 	at int
 }
 
-// header reads the whole header; only spaces may follow it, which writers use to align the data.
+// minTensor is the length of the shortest tensor a header can hold.
+const minTensor = len(`"":{"dtype":"U8","shape":[],"data_offsets":[0,0]}`)
+
+// header reads the whole header; only space may follow it, which writers use to align the data.
 func (s *scanner) header() (entries []entry, metadata map[string]string, err error) {
-	if len(s.in) == 0 || s.in[0] != '{' {
+	if !strings.HasPrefix(s.in, "{") {
 		return nil, nil, errors.New("the header does not begin with {")
 	}
-	err = s.object(func(key string) error {
-		if key != metadataKey {
-			e, err := s.tensor(key)
+	entries = make([]entry, 0, min(strings.Count(s.in, `"data_offsets"`), len(s.in)/minTensor))
+	for first := true; ; first = false {
+		key, more, err := s.member(first)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !more {
+			break
+		}
+		switch {
+		case key != metadataKey:
+			var e entry
+			if e, err = s.tensor(key); err != nil {
+				return nil, nil, fmt.Errorf("tensor %q: %w", shorten(key), err)
+			}
 			entries = append(entries, e)
-			return err
+		case metadata != nil:
+			return nil, nil, fmt.Errorf("%s appears twice", metadataKey)
+		default:
+			if metadata, err = s.metadata(); err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", metadataKey, err)
+			}
 		}
-		if metadata != nil {
-			return fmt.Errorf("%s appears twice", metadataKey)
-		}
-		metadata, err = s.metadata()
-		return err
-	})
-	if err != nil {
-		return nil, nil, err
 	}
 	if s.space(); s.at != len(s.in) {
 		return nil, nil, errors.New("something follows the header's closing }")
@@ -45,111 +58,121 @@ func (s *scanner) header() (entries []entry, metadata map[string]string, err err
 // metadata reads an object of strings.
 func (s *scanner) metadata() (map[string]string, error) {
 	m := map[string]string{}
-	err := s.object(func(key string) error {
+	for first := true; ; first = false {
+		key, more, err := s.member(first)
+		if err != nil || !more {
+			return m, err
+		}
 		if _, twice := m[key]; twice {
-			return fmt.Errorf("%s: key %q appears twice", metadataKey, key)
+			return nil, fmt.Errorf("key %q appears twice", shorten(key))
 		}
-		value, err := s.text()
-		if err != nil {
-			return fmt.Errorf("%s: key %q: %w", metadataKey, key, err)
+		if len(m) == maxMetadata {
+			return nil, fmt.Errorf("more than %d keys", maxMetadata)
 		}
-		m[key] = value
-		return nil
-	})
-	return m, err
+		if m[key], err = s.text(); err != nil {
+			return nil, fmt.Errorf("key %q: %w", shorten(key), err)
+		}
+	}
 }
 
 // tensor reads {"dtype": ..., "shape": [...], "data_offsets": [begin, end]}, each key once, in any order.
 func (s *scanner) tensor(name string) (entry, error) {
 	e := entry{name: name}
-	var seen []string
-	err := s.object(func(key string) (err error) {
-		if slices.Contains(seen, key) {
-			return fmt.Errorf("key %q appears twice", key)
+	var seen [3]bool
+	for first := true; ; first = false {
+		key, more, err := s.member(first)
+		if err != nil {
+			return e, err
 		}
-		seen = append(seen, key)
-		switch key {
-		case "dtype":
-			e.dtype, err = s.text()
-		case "shape":
-			e.shape, err = s.numbers(maxAxes)
-		case "data_offsets":
-			var offsets []int
-			if offsets, err = s.numbers(2); err == nil && len(offsets) != 2 {
-				return fmt.Errorf("data_offsets has %d numbers, want 2", len(offsets))
-			}
-			if err == nil {
-				e.begin, e.end = uint64(offsets[0]), uint64(offsets[1])
-			}
-		default:
-			return fmt.Errorf("unknown key %q", key)
+		if !more {
+			break
 		}
-		return err
-	})
-	if err == nil && len(seen) != 3 {
-		err = fmt.Errorf("has only %q, want dtype, shape and data_offsets", seen)
+		field := slices.Index([]string{"dtype", "shape", "data_offsets"}, key)
+		switch {
+		case field < 0:
+			return e, fmt.Errorf("unknown key %q", shorten(key))
+		case seen[field]:
+			return e, fmt.Errorf("key %q appears twice", key)
+		}
+		seen[field] = true
+		if err := s.field(&e, field); err != nil {
+			return e, fmt.Errorf("%s: %w", key, err)
+		}
 	}
-	if err != nil {
-		return e, fmt.Errorf("tensor %q: %w", name, err)
+	if seen != [3]bool{true, true, true} {
+		return e, errors.New("want dtype, shape and data_offsets")
 	}
 	return e, nil
 }
 
-// object reads an object and calls value, which must read one value, after each key.
-func (s *scanner) object(value func(key string) error) error {
-	if err := s.expect('{'); err != nil {
+// field reads the value of dtype (0), shape (1) or data_offsets (2).
+func (s *scanner) field(e *entry, field int) (err error) {
+	var list [maxAxes]int
+	switch field {
+	case 0:
+		e.dtype, err = s.text()
+		return err
+	case 1:
+		n, err := s.numbers(list[:])
+		e.shape = append(make([]int, 0, n), list[:n]...)
 		return err
 	}
-	if s.peek() == '}' {
-		s.at++
-		return nil
+	n, err := s.numbers(list[:2])
+	if err == nil && n != 2 {
+		err = fmt.Errorf("%d numbers, want 2", n)
 	}
-	for {
-		key, err := s.text()
-		if err != nil {
-			return err
-		}
-		if err := s.expect(':'); err != nil {
-			return err
-		}
-		if err := value(key); err != nil {
-			return err
-		}
-		if s.peek() == '}' {
-			s.at++
-			return nil
-		}
-		if err := s.expect(','); err != nil {
-			return err
-		}
-	}
+	e.begin, e.end = uint64(list[0]), uint64(list[1])
+	return err
 }
 
-// numbers reads an array of at most limit integers from 0 to the largest int.
-func (s *scanner) numbers(limit int) ([]int, error) {
-	if err := s.expect('['); err != nil {
-		return nil, err
+// member reads up to the value of an object's next member and returns its key, or reads the closing brace
+// and returns more false. first says that the opening brace is still to be read.
+func (s *scanner) member(first bool) (key string, more bool, err error) {
+	if first {
+		if err := s.expect('{'); err != nil {
+			return "", false, err
+		}
 	}
-	list := []int{}
+	switch {
+	case s.peek() == '}':
+		s.at++
+		return "", false, nil
+	case !first:
+		if err := s.expect(','); err != nil {
+			return "", false, err
+		}
+	}
+	if key, err = s.text(); err != nil {
+		return "", false, err
+	}
+	return key, true, s.expect(':')
+}
+
+// numbers reads an array of integers from 0 to the largest int into list and returns how many there are.
+func (s *scanner) numbers(list []int) (n int, err error) {
+	if err := s.expect('['); err != nil {
+		return 0, err
+	}
 	if s.peek() == ']' {
 		s.at++
-		return list, nil
+		return 0, nil
 	}
 	for {
-		n, err := s.number()
+		x, err := s.number()
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
-		if len(list) == limit {
-			return nil, fmt.Errorf("more than %d numbers", limit)
+		if n == len(list) {
+			return 0, fmt.Errorf("more than %d numbers", len(list))
 		}
-		list = append(list, n)
+		list[n] = x
+		n++
 		if s.peek() == ']' {
 			s.at++
-			return list, nil
+			return n, nil
 		}
 		if err := s.expect(','); err != nil {
-			return nil, err
+			return 0, err
 		}
 	}
 }
@@ -175,7 +198,7 @@ func (s *scanner) number() (int, error) {
 	return n, nil
 }
 
-// text reads a string. Without escapes, the usual case, it needs no decoder.
+// text reads a string. Without escapes, the usual case, it is a part of the header.
 func (s *scanner) text() (string, error) {
 	if err := s.expect('"'); err != nil {
 		return "", err
@@ -184,13 +207,12 @@ func (s *scanner) text() (string, error) {
 	for s.at < len(s.in) {
 		switch c := s.in[s.at]; {
 		case c == '"':
-			raw := s.in[start:s.at]
 			s.at++
 			if !escaped {
-				return string(raw), nil
+				return s.in[start : s.at-1], nil
 			}
 			var out string
-			if err := json.Unmarshal(s.in[start-1:s.at], &out); err != nil {
+			if err := json.Unmarshal([]byte(s.in[start-1:s.at]), &out); err != nil {
 				return "", errors.New("a string has a wrong escape")
 			}
 			return out, nil
@@ -240,4 +262,13 @@ func (s *scanner) found() string {
 		return "the end"
 	}
 	return fmt.Sprintf("%q", s.in[s.at])
+}
+
+// shorten keeps error messages readable whatever a file uses as a name.
+func shorten(name string) string {
+	const most = 120
+	if len(name) <= most {
+		return name
+	}
+	return strings.ToValidUTF8(name[:most], "") + "..."
 }
