@@ -67,21 +67,30 @@ func (b *Backend) checkAttention(a *attention) bool {
 	return true
 }
 
-// head returns one leading entry and head of v as rows of the sequence axis; flip swaps rows and terms.
-func (a *attention) head(v *view, entry, head int, flip bool) rows {
+// head returns one leading entry and head of v as rows of the sequence axis.
+func (a *attention) head(v *view, entry, head int) rows {
 	n := len(a.lead)
-	off := v.Offset + head*v.Strides[n+1]
+	start := v.Offset + head*v.Strides[n+1]
 	for ax := n - 1; ax >= 0; ax-- {
-		off += entry % a.lead[ax] * v.Strides[ax]
+		start += entry % a.lead[ax] * v.Strides[ax]
 		entry /= a.lead[ax]
 	}
-	at := *v
-	at.Offset = off
-	length, seq, step := v.Shape[n], v.Strides[n], v.Strides[n+2]
-	if flip {
-		return rows{view: &at, count: a.d, n: length, step: seq, shape: []int{a.d}, jumps: []int{step}}
+	return rows{
+		view: v, start: start, count: v.Shape[n], n: a.d, step: v.Strides[n+2],
+		jump: v.Strides[n], run: v.Shape[n],
 	}
-	return rows{view: &at, count: length, n: a.d, step: step, shape: []int{length}, jumps: []int{seq}}
+}
+
+// flip swaps rows and terms: row j holds element j of every row before.
+func (r rows) flip() rows {
+	r.count, r.n, r.step, r.jump, r.run = r.n, r.count, r.jump, r.step, r.n
+	return r
+}
+
+// operands are a worker's views of one head, and the probabilities between its two products.
+type operands struct {
+	q, k, v rows
+	p       dense
 }
 
 // dense is a source in scratch memory.
@@ -90,7 +99,7 @@ type dense struct {
 	width int
 }
 
-func (d dense) terms(_ []float32, row, k0, n int) []float32 {
+func (d *dense) terms(_ []float32, row, k0, n int) []float32 {
 	return d.data[row*d.width+k0:][:n]
 }
 
@@ -105,23 +114,24 @@ func (a *attention) block(w *worker, entry, head, q0 int) {
 		keys = a.spec.KeyLens[entry/inner]
 	}
 	m := min(blockM, a.lq-q0)
-	q, k := a.head(a.q, entry, head, false), a.head(a.k, entry, head, false)
-	q.Offset += q0 * q.jumps[0]
-	scores := w.floats(0, m*keys)
-	p := product{a: &q, b: &k, m: m, n: keys, k: a.d}
+	s := &w.attention
+	s.q, s.k, s.v = a.head(a.q, entry, head), a.head(a.k, entry, head), a.head(a.v, entry, head).flip()
+	s.q.start += q0 * s.q.jump
+	s.p = dense{w.floats(0, m*keys), keys}
+	p := product{a: &s.q, b: &s.k, m: m, n: keys, k: a.d}
 	for j0 := 0; j0 < keys; j0 += blockN {
 		_, n := p.tile(w, 0, j0)
 		for i := range m {
-			copy(scores[i*keys+j0:][:n], w.panels.sum[i*blockN:])
+			copy(s.p.data[i*keys+j0:][:n], w.panels.sum[i*blockN:])
 		}
 	}
 	inverse := w.floats(1, m)
 	for i := range m {
-		row := scores[i*keys:][:keys]
+		row := s.p.data[i*keys:][:keys]
 		inverse[i] = softmax(row, a.spec.Scale, a.biasRow(w, head, q0+i, keys))
 	}
-	dst, v := a.head(a.dst, entry, head, false), a.head(a.v, entry, head, true)
-	p = product{a: dense{scores, keys}, b: &v, m: m, n: a.d, k: keys}
+	dst := a.head(a.dst, entry, head)
+	p = product{a: &s.p, b: &s.v, m: m, n: a.d, k: keys}
 	for j0 := 0; j0 < a.d; j0 += blockN {
 		_, n := p.tile(w, 0, j0)
 		for i := range m {

@@ -8,8 +8,9 @@ import (
 
 // worker is the scratch memory of one goroutine, kept from call to call.
 type worker struct {
-	panels panels
-	lists  [8][]float32
+	panels    panels
+	attention operands
+	lists     [3][]float32
 }
 
 // floats returns scratch list i with n elements, uninitialised.

@@ -28,7 +28,9 @@ func (p *product) tiles() (rows, cols int) {
 func (p *product) tile(w *worker, i0, j0 int) (m, n int) {
 	w.panels.init()
 	m, n = min(blockM, p.m-i0), min(blockN, p.n-j0)
-	clear(w.panels.sum)
+	for i := range (m + microM - 1) / microM * microM {
+		clear(w.panels.sum[i*blockN:][:(n+microN-1)/microN*microN])
+	}
 	for k0 := 0; k0 < p.k; k0 += blockK {
 		p.addBlock(&w.panels, i0, j0, m, n, k0)
 	}

@@ -113,28 +113,36 @@ func (v *view) read(scratch []float32, off, stride, n int) []float32 {
 	return scratch[:n]
 }
 
-// rows is a view as rows of its last axis.
+// rows is a view as rows of its last axis. Attention makes its own, of one head.
 type rows struct {
 	*view
+	start int // of row 0 in the buffer
 	count int // rows
 	n     int // elements of a row
 	step  int // stride inside a row
-	shape []int
-	jumps []int
+	jump  int // from row to row, within a run of rows
+	run   int // rows of a run; all of them where outer is empty
+	outer []axis
 }
+
+// axis is a leading axis that its inner neighbour does not continue.
+type axis struct{ length, jump int }
 
 // newRows takes the last axis of v as the row; neighbouring leading axes that step alike are merged.
 func newRows(v *view) rows {
 	last := len(v.Shape) - 1
-	r := rows{view: v, count: 1, n: v.Shape[last], step: v.Strides[last]}
+	r := rows{view: v, start: v.Offset, count: 1, n: v.Shape[last], step: v.Strides[last], run: 1}
 	for i, d := range v.Shape[:last] {
 		r.count *= d
-		if k := len(r.shape) - 1; k >= 0 && r.jumps[k] == v.Strides[i]*d {
-			r.shape[k] *= d
-			r.jumps[k] = v.Strides[i]
-		} else {
-			r.shape = append(r.shape, d)
-			r.jumps = append(r.jumps, v.Strides[i])
+		switch {
+		case d == 1:
+		case r.run == 1:
+			r.run, r.jump = d, v.Strides[i]
+		case r.jump == v.Strides[i]*d:
+			r.run, r.jump = r.run*d, v.Strides[i]
+		default:
+			r.outer = append(r.outer, axis{r.run, r.jump})
+			r.run, r.jump = d, v.Strides[i]
 		}
 	}
 	return r
@@ -142,13 +150,14 @@ func newRows(v *view) rows {
 
 // offset returns where row i begins.
 func (r *rows) offset(i int) int {
-	off := r.Offset
-	for ax := len(r.shape) - 1; ax > 0; ax-- {
-		off += i % r.shape[ax] * r.jumps[ax]
-		i /= r.shape[ax]
+	if len(r.outer) == 0 {
+		return r.start + i*r.jump
 	}
-	if len(r.shape) > 0 {
-		off += i * r.jumps[0]
+	off := r.start + i%r.run*r.jump
+	i /= r.run
+	for ax := len(r.outer) - 1; ax >= 0; ax-- {
+		off += i % r.outer[ax].length * r.outer[ax].jump
+		i /= r.outer[ax].length
 	}
 	return off
 }
