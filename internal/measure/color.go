@@ -25,8 +25,8 @@ var (
 	}
 )
 
-// maxColorDistance is how far a colour may be from its name in CIELAB. The closest two, red and orange,
-// are 48 apart, so half of that and a little keeps every pair separate but for the tie.
+// maxColorDistance is how far a colour may be from its name in CIELAB. The closest two names, blue and
+// purple, are 36 apart; decoders and compression move a colour by 10 to 20.
 const maxColorDistance = 30
 
 // Colors, Shapes and Motions name what a Reading can hold beside Unknown.
