@@ -41,19 +41,28 @@ func TestRespacing(t *testing.T) {
 	}
 }
 
-// TestCoefficients checks the tables against values of the reference: mean0 at the first timestep is 1
-// where tables are fp64 (0.999834 where they are fp32), and alpha_bar goes from 0.9999 to almost 0.
+// TestCoefficients compares the tables of 100 steps with those of the reference. Its tables are fp64,
+// which shows at the first timestep, where all of the mean is x_0 (0.999834 of it where they are fp32).
 func TestCoefficients(t *testing.T) {
 	s := sampler(t, 100).steps
 	if s[0].mean0 != 1 || s[0].meanT != 0 {
 		t.Errorf("at timestep 0 the mean takes %g of x_0 and %g of x_t, want 1 and 0", s[0].mean0, s[0].meanT)
 	}
-	bar := func(i int) float64 { return 1 / (float64(s[i].recip) * float64(s[i].recip)) }
-	if math.Abs(bar(0)-0.9999) > 1e-6 || math.Abs(bar(99)-4.0358e-5) > 1e-8 {
-		t.Errorf("alpha_bar runs from %g to %g, want 0.9999 to 4.0358e-5", bar(0), bar(99))
+	for i, want := range map[int]coefficients{
+		1:  {10, 1.00109851, 0.0468854904, 0.954456985, 0.0455429964, -6.16885281, -9.25690269},
+		50: {505, 3.67758608, 3.53901672, 0.0326741412, 0.937023342, -2.25134015, -2.26077724},
+		99: {999, 157.410461, 157.407288, 0.00127983664, 0.904326141, -1.7027626, -1.70277166},
+	} {
+		got := []float32{s[i].timestep, s[i].recip, s[i].recipM1, s[i].mean0, s[i].meanT, s[i].logBeta, s[i].logPost}
+		for j, w := range []float32{want.timestep, want.recip, want.recipM1, want.mean0, want.meanT, want.logBeta,
+			want.logPost} {
+			if math.Abs(float64(got[j])-float64(w)) > 1e-6*math.Abs(float64(w)) {
+				t.Errorf("step %d: coefficient %d is %g, want %g", i, j, got[j], w)
+			}
+		}
 	}
-	if s[0].logPost != s[1].logPost {
-		t.Error("the log variance of timestep 0 is not that of the next")
+	if two := sampler(t, 2).steps; two[1].timestep != 999 || two[0].logPost != two[1].logPost {
+		t.Errorf("2 steps are %+v", two)
 	}
 }
 

@@ -33,6 +33,17 @@ func Encode(t testing.TB, tensors map[string]safetensors.Tensor) *safetensors.Fi
 	return f
 }
 
+// Open maps the safetensors file at path for the length of the test.
+func Open(t testing.TB, path string) *safetensors.File {
+	t.Helper()
+	f, err := safetensors.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}
+
 // Tensor returns values as an F32 tensor of a file.
 func Tensor(values []float32, shape ...int) safetensors.Tensor {
 	data := make([]byte, 0, 4*len(values))

@@ -19,15 +19,21 @@ func OpenSora(t testing.TB, path string) map[string]json.RawMessage {
 	return Golden(t, path)
 }
 
-// Golden returns the cases of a golden file by name, without "_about".
-func Golden(t testing.TB, path string) map[string]json.RawMessage {
+// Read returns the bytes of the file at path.
+func Read(t testing.TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return data
+}
+
+// Golden returns the cases of a golden file by name, without "_about".
+func Golden(t testing.TB, path string) map[string]json.RawMessage {
+	t.Helper()
 	cases := map[string]json.RawMessage{}
-	if err := json.Unmarshal(data, &cases); err != nil {
+	if err := json.Unmarshal(Read(t, path), &cases); err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
 	delete(cases, "_about")
