@@ -9,12 +9,12 @@ import (
 
 // Config describes an STDiT; the names are those of the published config.json.
 type Config struct {
-	InputSize       [3]int   `json:"input_size"`       // latent (T, H, W) of training; others run too
-	InChannels      int      `json:"in_channels"`      // latent channels
-	PatchSize       nn.Patch `json:"patch_size"`       // (frames, rows, columns)
-	HiddenSize      int      `json:"hidden_size"`      // C
-	Depth           int      `json:"depth"`            // number of blocks
-	NumHeads        int      `json:"num_heads"`        //
+	InputSize       [3]int   `json:"input_size"`  // latent (T, H, W) of training; others run too
+	InChannels      int      `json:"in_channels"` // latent channels
+	PatchSize       nn.Patch `json:"patch_size"`  // (frames, rows, columns)
+	HiddenSize      int      `json:"hidden_size"` // C
+	Depth           int      `json:"depth"`       // number of blocks
+	NumHeads        int      `json:"num_heads"`
 	MLPRatio        float64  `json:"mlp_ratio"`        // hidden width of the MLP over C
 	PredSigma       bool     `json:"pred_sigma"`       // the output also holds the variance
 	CaptionChannels int      `json:"caption_channels"` // width of the text embedding

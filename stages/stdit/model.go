@@ -65,13 +65,13 @@ func (m *Model) Forward(be kernels.Backend, x kernels.Tensor, timesteps []float3
 	out := be.Alloc(kernels.F32, b, m.OutChannels(), x.Dim(2), x.Dim(3), x.Dim(4)) // (B, c_out, T, H, W)
 	defer be.Scope()()
 
-	h := m.patch.Forward(be, x)                                // (B, T', S, C)
-	be.Binary(h, h, p.spatial.Expand(h.Shape...), kernels.Add) // + pos_embed
-	t := m.timestep.Forward(be, timesteps)                     // (B, C)
-	silu := be.Alloc(kernels.F32, t.Shape...)                  // (B, C)
-	be.Unary(silu, t, kernels.SiLU)                            //
-	t6 := m.modulation.Forward(be, silu, kernels.Identity).    // (B, 6C)
-									Reshape(b, 6, m.HiddenSize) // (B, 6, C)
+	h := m.patch.Forward(be, x) // (B, T', S, C)
+	be.Binary(h, h, p.spatial.Expand(h.Shape...), kernels.Add)
+	t := m.timestep.Forward(be, timesteps)    // (B, C)
+	silu := be.Alloc(kernels.F32, t.Shape...) // (B, C)
+	be.Unary(silu, t, kernels.SiLU)
+	t6 := m.modulation.Forward(be, silu, kernels.Identity) // (B, 6C)
+	t6 = t6.Reshape(b, 6, m.HiddenSize)                    // (B, 6, C)
 	for i := range m.blocks {
 		temporal := kernels.Tensor{}
 		if i == 0 {

@@ -8,10 +8,10 @@ import (
 // Config describes a T5 v1.1 encoder; the names are those of transformers' config.json.
 type Config struct {
 	VocabSize   int     `json:"vocab_size"`
-	DModel      int     `json:"d_model"`                        // width of the hidden state
-	DKV         int     `json:"d_kv"`                           // width of one head
-	DFF         int     `json:"d_ff"`                           // width inside the feed-forward layer
-	NumLayers   int     `json:"num_layers"`                     //
+	DModel      int     `json:"d_model"` // width of the hidden state
+	DKV         int     `json:"d_kv"`    // width of one head
+	DFF         int     `json:"d_ff"`    // width inside the feed-forward layer
+	NumLayers   int     `json:"num_layers"`
 	NumHeads    int     `json:"num_heads"`                      // num_heads * d_kv need not equal d_model
 	NumBuckets  int     `json:"relative_attention_num_buckets"` // 32
 	MaxDistance int     `json:"relative_attention_max_distance"`
@@ -19,7 +19,7 @@ type Config struct {
 	FeedForward string  `json:"feed_forward_proj"` // "gated-gelu"
 }
 
-// Limits of a configuration, some twice the largest published encoder.
+// Limits of a configuration, several times the largest published encoder.
 const (
 	maxVocab  = 1 << 20
 	maxWidth  = 1 << 16
