@@ -1,0 +1,77 @@
+// Playing: what is in view plays, up to a limit; what leaves the view pauses, and gives its decoder back when
+// many are held, because browsers refuse new ones above a number (75 in Chromium on a desktop, 40 on a
+// phone).
+const maxLoaded = matchMedia('(pointer: coarse)').matches ? 34 : 66;
+const maxPlaying = maxLoaded - 4;
+
+const grid = document.getElementById('grid');
+const cards = [...grid.children];
+const motion = document.getElementById('motion');
+const stillness = matchMedia('(prefers-reduced-motion: reduce)');
+const visible = new Set(); // cards in view
+const loaded = new Set(); // videos that hold a decoder, least recently played first
+
+const videoOf = (card) => card.querySelector('video');
+const autoplay = () => motion.getAttribute('aria-pressed') === 'true';
+
+function hold(card) {
+  const video = videoOf(card);
+  if (!video.hasAttribute('src')) video.src = card.querySelector('.media').href;
+  loaded.delete(video);
+  loaded.add(video);
+  return video;
+}
+
+function release(video) {
+  loaded.delete(video);
+  video.removeAttribute('src');
+  video.load(); // shows the poster again
+}
+
+// settle makes the videos agree with what is in view; it is called after every change of that.
+function settle() {
+  const busy = document.getElementById('viewer').open || document.hidden;
+  const wanted = cards.filter((card) => visible.has(card) && !card.hidden && videoOf(card))
+    .slice(0, maxPlaying);
+  const playing = new Set(autoplay() && !busy ? wanted.map(hold) : []);
+  for (const video of loaded) {
+    if (!playing.has(video)) video.pause();
+  }
+  for (const video of loaded) {
+    if (loaded.size <= maxLoaded) break;
+    if (!playing.has(video)) release(video);
+  }
+  for (const video of playing) {
+    if (video.paused) video.play().catch(() => {}); // a missing file keeps its poster
+  }
+  if (!autoplay()) showFirstFrames(wanted);
+}
+
+// showFirstFrames loads just enough of a video without a poster that it is not an empty box.
+function showFirstFrames(wanted) {
+  for (const card of wanted) {
+    const video = videoOf(card);
+    if (video.poster || video.preload === 'metadata') continue;
+    video.preload = 'metadata';
+    hold(card);
+  }
+}
+
+const watcher = new IntersectionObserver((entries) => {
+  for (const entry of entries) {
+    const card = entry.target.closest('.card');
+    if (entry.isIntersecting) visible.add(card);
+    else visible.delete(card);
+  }
+  settle();
+}, { threshold: 0.25 });
+for (const card of cards) watcher.observe(card.querySelector('.media'));
+
+function setMotion(on) {
+  motion.setAttribute('aria-pressed', String(on));
+  settle();
+}
+motion.addEventListener('click', () => setMotion(!autoplay()));
+stillness.addEventListener('change', () => setMotion(!stillness.matches));
+document.addEventListener('visibilitychange', settle);
+

@@ -1,0 +1,108 @@
+package gallery
+
+import (
+	"crypto/sha256"
+	_ "embed" // the page's parts
+	"encoding/base64"
+	"fmt"
+	"html/template"
+)
+
+// Parts of a page. The scripts are one module in the page and share its scope.
+var (
+	//go:embed assets/page.html
+	pageHTML string
+	//go:embed assets/page.css
+	pageCSS string
+	//go:embed assets/play.js
+	playJS string
+	//go:embed assets/filter.js
+	filterJS string
+	//go:embed assets/viewer.js
+	viewerJS string
+)
+
+var (
+	page   = template.Must(template.New("page").Parse(pageHTML))
+	script = playJS + filterJS + viewerJS
+)
+
+// head is what the page's frame shows.
+type head struct {
+	Title, Heading string
+	Policy         string // Content-Security-Policy: only the page's own script runs, whatever a prompt says
+	Style          template.CSS
+	Script         template.JS
+	Facts          []shownDetail
+	Number, Pages  int
+	Total          int
+	Range          string // "501–1,000 of 1,200 videos"
+	Prev, Next     string // page names, "" at the ends
+	Steps          []pagerStep
+}
+
+// shownDetail is a Detail with its link as a URL.
+type shownDetail struct {
+	Name, Value, URL string
+}
+
+// pagerStep is a page's number in the pager, or a gap where URL is empty.
+type pagerStep struct {
+	Label, URL string
+	Current    bool
+}
+
+func newHead(p *Page) (*head, error) {
+	facts, err := shownDetails(p.Facts)
+	if err != nil {
+		return nil, fmt.Errorf("facts: %w", err)
+	}
+	h := &head{
+		Title: clean(p.Title), Heading: clean(p.Title), Facts: facts,
+		Policy: policy(script), Style: template.CSS(pageCSS), Script: template.JS(script),
+		Number: p.Number, Pages: p.Pages, Total: p.Total, Range: rangeText(p), Steps: pagerSteps(p.Number, p.Pages),
+	}
+	if p.Pages > 1 {
+		h.Title = fmt.Sprintf("%s, page %s of %s", h.Heading, grouped(p.Number), grouped(p.Pages))
+	}
+	if p.Number > 1 {
+		h.Prev = PageName(p.Number - 1)
+	}
+	if p.Number < p.Pages {
+		h.Next = PageName(p.Number + 1)
+	}
+	return h, nil
+}
+
+// policy allows the one script of the page, by hash, and no request but for what the page's elements show.
+func policy(script string) string {
+	sum := sha256.Sum256([]byte(script))
+	return "script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+		"'; connect-src 'none'; object-src 'none'; frame-src 'none'; base-uri 'none'; form-action 'none'"
+}
+
+func rangeText(p *Page) string {
+	if p.Pages == 1 {
+		return plural(p.Total, "video")
+	}
+	first := (p.Number-1)*PageSize + 1
+	return fmt.Sprintf("%s–%s of %s", grouped(first), grouped(first+p.expected()-1), plural(p.Total, "video"))
+}
+
+// pagerSteps are the first page, the last and those around number, with gaps between.
+func pagerSteps(number, pages int) []pagerStep {
+	const around = 2
+	var steps []pagerStep
+	last := 0
+	for n := 1; n <= pages; n++ {
+		if n != 1 && n != pages && (n < number-around || n > number+around) {
+			continue
+		}
+		if n > last+1 {
+			steps = append(steps, pagerStep{Label: "…"})
+		}
+		steps = append(steps, pagerStep{Label: grouped(n), URL: PageName(n), Current: n == number})
+		last = n
+	}
+	return steps
+}

@@ -1,0 +1,88 @@
+package gallery
+
+import (
+	"fmt"
+	"io/fs"
+	"iter"
+	"net/url"
+)
+
+// PageSize is the most items a page holds: what a browser filters and scrolls without a pause.
+const PageSize = 500
+
+// Detail is a named value, shown in the order given. Link, where not empty, is a relative slash-separated
+// path that the value leads to.
+type Detail struct {
+	Name, Value, Link string
+}
+
+// Item is one video or still image of a run.
+type Item struct {
+	ID     string // the row's id, "" where it has none
+	Prompt string // any text; may be empty
+	Video  string // relative slash-separated path of the mp4 or png
+	Poster string // relative slash-separated path of a jpeg, "" where there is none
+
+	Width, Height int     // pixels
+	NumFrames     int     // 1 for a still image
+	FPS           float64 // frames per second, 0 where unknown
+	Seed          int64
+
+	Details []Detail // what else made it, shown on demand
+}
+
+// Page is one page of a gallery.
+type Page struct {
+	Title  string
+	Number int // from 1
+	Pages  int // pages in all, PageCount(Total)
+	Total  int // items on all pages
+	Facts  []Detail
+	Items  iter.Seq2[Item, error] // at most PageSize; the first error ends the page
+}
+
+// PageCount is the number of pages that total items fill: at least one, so that an empty run has its page
+// too.
+func PageCount(total int) int {
+	return max(1, (total+PageSize-1)/PageSize)
+}
+
+// PageName is the file name of page n, counted from 1: index.html, index-2.html, index-3.html.
+func PageName(n int) string {
+	if n <= 1 {
+		return "index.html"
+	}
+	return fmt.Sprintf("index-%d.html", n)
+}
+
+func (p *Page) validate() error {
+	if p.Total < 0 || p.Pages != PageCount(p.Total) || p.Number < 1 || p.Number > p.Pages {
+		return fmt.Errorf("page %d of %d with %d items in all: want pages 1 to %d",
+			p.Number, p.Pages, p.Total, PageCount(max(0, p.Total)))
+	}
+	if p.Items == nil {
+		return fmt.Errorf("page %d has no items to read", p.Number)
+	}
+	return nil
+}
+
+// expected is the number of items that belong on the page.
+func (p *Page) expected() int {
+	return min(PageSize, p.Total-(p.Number-1)*PageSize)
+}
+
+func (it *Item) validate() error {
+	if it.Width < 1 || it.Height < 1 || it.NumFrames < 1 {
+		return fmt.Errorf("%d frames of %dx%d pixels: want each at least 1", it.NumFrames, it.Width, it.Height)
+	}
+	return nil
+}
+
+// link is the URL of a relative path. Paths are escaped segment by segment, so "#", "?" and "%" in a name
+// stay part of it; a path that leaves the gallery's folder is refused.
+func link(path string) (string, error) {
+	if !fs.ValidPath(path) || path == "." {
+		return "", fmt.Errorf("path %q: want a relative path with slashes inside the gallery's folder", path)
+	}
+	return (&url.URL{Path: path}).String(), nil
+}

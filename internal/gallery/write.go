@@ -1,0 +1,103 @@
+package gallery
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+)
+
+// writeBuffer is large enough that a card is rarely cut, small beside a page.
+const writeBuffer = 64 << 10
+
+// Write writes one page. It reads p.Items once, holding one item at a time, and fails on the first item it
+// cannot show, on more or fewer items than p.Total says belong on the page, and when w fails; what was
+// written by then is not a page, so w should be a file that is renamed when Write succeeds.
+func Write(w io.Writer, p Page) error {
+	if err := write(w, &p); err != nil {
+		return fmt.Errorf("write gallery page %q: %w", PageName(p.Number), err)
+	}
+	return nil
+}
+
+// WriteAll writes every page of a gallery whose items are p.Items, in order, reading them once. p.Number and
+// p.Pages are ignored. For each page it calls create with the page's file name and a function that writes it,
+// which create must call exactly once (a store's Replace has this form).
+func WriteAll(p Page, create func(name string, write func(io.Writer) error) error) error {
+	if p.Items == nil {
+		return errors.New("write gallery: no items to read")
+	}
+	next, stop := iter.Pull2(p.Items)
+	defer stop()
+	p.Pages = PageCount(p.Total)
+	for p.Number = 1; p.Number <= p.Pages; p.Number++ {
+		page := p
+		page.Items = take(next, page.expected())
+		write := func(w io.Writer) error { return Write(w, page) }
+		if err := create(PageName(page.Number), write); err != nil {
+			return err
+		}
+	}
+	if _, _, more := next(); more {
+		return fmt.Errorf("write gallery: more than the %d items announced", p.Total)
+	}
+	return nil
+}
+
+// take gives the next n items of a pulled sequence.
+func take(next func() (Item, error, bool), n int) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		for range n {
+			item, err, ok := next()
+			if !ok || !yield(item, err) {
+				return
+			}
+		}
+	}
+}
+
+func write(w io.Writer, p *Page) error {
+	if err := p.validate(); err != nil {
+		return err
+	}
+	head, err := newHead(p)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(w, writeBuffer)
+	if err := page.ExecuteTemplate(out, "head", head); err != nil {
+		return err
+	}
+	if err := writeCards(out, p); err != nil {
+		return err
+	}
+	if err := page.ExecuteTemplate(out, "foot", head); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+func writeCards(out io.Writer, p *Page) error {
+	n := 0
+	for item, err := range p.Items {
+		if err != nil {
+			return fmt.Errorf("read item %d: %w", n+1, err)
+		}
+		if n++; n > p.expected() {
+			break
+		}
+		c, err := newCard(n, &item)
+		if err != nil {
+			return fmt.Errorf("item %d, id %q: %w", n, item.ID, err)
+		}
+		if err := page.ExecuteTemplate(out, "card", c); err != nil {
+			return err
+		}
+	}
+	if n != p.expected() {
+		return fmt.Errorf("items differ in number from the %d that belong on page %d of %d in all",
+			p.expected(), p.Number, p.Total)
+	}
+	return nil
+}
