@@ -9,6 +9,10 @@ package kernels
 // the operand shapes alone, so that a row does not depend on its neighbours, the batch or the thread
 // count (promise "same bytes").
 //
+// Slices given to a method (values, ids, key lengths) may be changed as soon as it returns. A tensor must
+// not be used after the end of its scope. Where there is nothing to sum the sum is 0: a product over an
+// empty axis, an attention without valid keys.
+//
 // Destinations never overlap sources, except that Unary, Binary and Norm may write onto their first
 // source when both are the same view.
 type Backend interface {

@@ -89,6 +89,28 @@ func TestUseAfterScopeFails(t *testing.T) {
 	}
 }
 
+// TestWeightsInPlace: aligned bytes are used where they lie, others are copied.
+func TestWeightsInPlace(t *testing.T) {
+	data := make([]byte, 64)
+	for dt, size := range map[kernels.DType]int{kernels.F32: 4, kernels.BF16: 2} {
+		for shift := range 5 {
+			w, err := New(1).Weights(dt, []int{3}, data[shift:shift+3*size])
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, read := []float32{9, 9, 9}, New(1)
+			data[shift+size-1] = 0x3f // the highest byte of element 0
+			if err := read.Download(got, w); err != nil {
+				t.Fatal(err)
+			}
+			data[shift+size-1] = 0
+			if inPlace := got[0] != 0; inPlace != (shift%size == 0) {
+				t.Errorf("%v at byte %d: in place %v", dt, shift, inPlace)
+			}
+		}
+	}
+}
+
 // TestPanicBecomesAnError: a mistake inside a kernel fails the backend, not the process.
 func TestPanicBecomesAnError(t *testing.T) {
 	for _, threads := range []int{1, 4} {

@@ -43,7 +43,8 @@ func (b *Backend) Attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionS
 func (b *Backend) checkAttention(a *attention) bool {
 	qs, ks := a.q.Shape, a.k.Shape
 	n := len(qs) - 3
-	if n != 1 && n != 2 || len(ks) != n+3 || !slices.Equal(qs[:n], ks[:n]) || !slices.Equal(qs[n+1:], ks[n+1:]) ||
+	if n != 1 && n != 2 || len(ks) != n+3 ||
+		!slices.Equal(qs[:n], ks[:n]) || !slices.Equal(qs[n+1:], ks[n+1:]) ||
 		!slices.Equal(a.v.Shape, ks) || !slices.Equal(a.dst.Shape, qs) {
 		b.fail("attention: q %v, k %v, v %v and dst %v are not (..., Lq, H, D), (..., Lk, H, D) twice and "+
 			"(..., Lq, H, D) with one or two leading axes", qs, ks, a.v.Shape, a.dst.Shape)

@@ -61,9 +61,11 @@ func BenchmarkConv(b *testing.B) {
 	for _, s := range []struct{ n, size, cin, cout, k int }{
 		{16, 8, 64, 64, 3}, {4, 32, 32, 32, 3}, {4, 64, 32, 3, 3}, {16, 16, 64, 128, 1},
 	} {
-		b.Run(fmt.Sprintf("%dx%dx%dx%d to %d, %dx%d", s.n, s.size, s.size, s.cin, s.cout, s.k, s.k), func(b *testing.B) {
+		name := fmt.Sprintf("%dx%dx%dx%d to %d, %dx%d", s.n, s.size, s.size, s.cin, s.cout, s.k, s.k)
+		b.Run(name, func(b *testing.B) {
 			be := New(1)
-			x, w := filled(be, kernels.F32, s.n, s.size, s.size, s.cin), filled(be, kernels.F32, s.cout, s.cin, s.k, s.k)
+			x := filled(be, kernels.F32, s.n, s.size, s.size, s.cin)
+			w := filled(be, kernels.F32, s.cout, s.cin, s.k, s.k)
 			y := be.Alloc(kernels.F32, s.n, s.size, s.size, s.cout)
 			p := s.k / 2
 			spec := kernels.ConvSpec{Top: p, Left: p, Bottom: p, Right: p}

@@ -43,7 +43,9 @@ func (b *Backend) Weights(dt kernels.DType, shape []int, data []byte) (kernels.T
 
 // inPlace returns the n little-endian elements of data: the very bytes where the host can read them as
 // they are, else a decoded copy.
-func inPlace[E float32 | uint16, U uint16 | uint32](data []byte, n int, get func([]byte) U, to func(U) E) []E {
+func inPlace[E float32 | uint16, U uint16 | uint32](
+	data []byte, n int, get func([]byte) U, to func(U) E,
+) []E {
 	if n == 0 {
 		return []E{}
 	}

@@ -72,7 +72,9 @@ func (b *Backend) Linear(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 }
 
 // newEpilogue checks the operands of an epilogue that writes dst.
-func (b *Backend) newEpilogue(op string, dst, bias, residual, gate *view, act kernels.UnaryOp) (*epilogue, bool) {
+func (b *Backend) newEpilogue(
+	op string, dst, bias, residual, gate *view, act kernels.UnaryOp,
+) (*epilogue, bool) {
 	e := &epilogue{dst: newRows(dst), act: act}
 	switch {
 	case bias != nil && (len(bias.Shape) != 1 || bias.Shape[0] != e.dst.n):

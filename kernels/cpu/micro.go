@@ -45,8 +45,7 @@ func packA(group []quadA, i int, row []float32) {
 			t = [unroll]float32(row)
 			row = row[unroll:]
 		} else {
-			copy(t[:], row)
-			row = nil
+			copy(t[:], row) // the last quad
 		}
 		g[i], g[microM+i], g[2*microM+i], g[3*microM+i] = t[0], t[1], t[2], t[3]
 	}
@@ -61,8 +60,7 @@ func packB(group []quadB, j int, row []float32) {
 			t = [unroll]float32(row)
 			row = row[unroll:]
 		} else {
-			copy(t[:], row)
-			row = nil
+			copy(t[:], row) // the last quad
 		}
 		g[j], g[microN+j], g[2*microN+j], g[3*microN+j] = t[0], t[1], t[2], t[3]
 	}

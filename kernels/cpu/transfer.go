@@ -49,7 +49,8 @@ func (b *Backend) Gather(dst, table kernels.Tensor, ids []int32) {
 	if !ok || !b.need(op, []string{"dst", "table"}, v) {
 		return
 	}
-	if len(table.Shape) != 2 || len(dst.Shape) != 2 || dst.Shape[0] != len(ids) || dst.Shape[1] != table.Shape[1] {
+	if len(table.Shape) != 2 || len(dst.Shape) != 2 ||
+		dst.Shape[0] != len(ids) || dst.Shape[1] != table.Shape[1] {
 		b.fail("gather: table %v and dst %v are not (V, C) and (%d, C)", table.Shape, dst.Shape, len(ids))
 		return
 	}

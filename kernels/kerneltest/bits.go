@@ -8,44 +8,49 @@ import (
 	"latentbeam/kernels"
 )
 
+type (
+	device = kernels.Backend
+	tensor = kernels.Tensor
+)
+
 // workload computes entry n-entries of something from host data and returns the result of each entry.
 // data holds the entries one after the other, weights what they share.
 type workload struct {
 	name    string
 	in, out int // elements of an entry
 	weights int
-	run     func(b kernels.Backend, dst, x, w kernels.Tensor, n int)
+	run     func(b device, dst, x, w tensor, n int)
 }
 
 // workloads are the operations whose rows must not know each other.
 func workloads() []workload {
 	const k, n = 300, 37
 	return []workload{
-		{"linear", k, n, n * k, func(b kernels.Backend, dst, x, w kernels.Tensor, rows int) {
+		{"linear", k, n, n * k, func(b device, dst, x, w tensor, rows int) {
 			b.Linear(dst, x, w.Reshape(n, k), kernels.Epilogue{Act: kernels.GELUTanh})
 		}},
-		{"bf16 linear", k, n, n * k, func(b kernels.Backend, dst, x, w kernels.Tensor, rows int) {
+		{"bf16 linear", k, n, n * k, func(b device, dst, x, w tensor, rows int) {
 			half := b.Alloc(kernels.BF16, n, k)
 			b.Copy(half, w.Reshape(n, k))
 			b.Linear(dst, x, half, kernels.Epilogue{})
 		}},
-		{"layer norm", k, k, k, func(b kernels.Backend, dst, x, w kernels.Tensor, rows int) {
+		{"layer norm", k, k, k, func(b device, dst, x, w tensor, rows int) {
 			b.Norm(dst, x, kernels.NormSpec{Eps: 1e-6, Weight: w})
 		}},
-		{"group norm", 9 * 9 * 8, 9 * 9 * 8, 8, func(b kernels.Backend, dst, x, w kernels.Tensor, rows int) {
+		{"group norm", 9 * 9 * 8, 9 * 9 * 8, 8, func(b device, dst, x, w tensor, rows int) {
 			b.Norm(dst.Reshape(rows, 9, 9, 8), x.Reshape(rows, 9, 9, 8),
 				kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 2, Eps: 1e-6, Weight: w})
 		}},
-		{"conv", 5 * 4 * 7, 5 * 4 * 3, 3 * 7 * 9, func(b kernels.Backend, dst, x, w kernels.Tensor, rows int) {
+		{"conv", 5 * 4 * 7, 5 * 4 * 3, 3 * 7 * 9, func(b device, dst, x, w tensor, rows int) {
 			b.Conv(dst.Reshape(rows, 5, 4, 3), x.Reshape(rows, 5, 4, 7), w.Reshape(3, 7, 3, 3),
 				kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1})
 		}},
-		{"attention over shared keys", 8, 8, 2 * 40 * 8, func(b kernels.Backend, dst, x, w kernels.Tensor, rows int) {
+		{"attention over shared keys", 8, 8, 2 * 40 * 8, func(b device, dst, x, w tensor, rows int) {
 			kv := w.Reshape(2, 1, 40, 2, 4)
 			b.Attention(dst.Reshape(1, rows, 2, 4), x.Reshape(1, rows, 2, 4), kv.Index(0), kv.Index(1),
 				kernels.AttentionSpec{Scale: 0.5})
 		}},
-		{"attention in batches", 13 * 2 * 4, 13 * 2 * 4, 1, func(b kernels.Backend, dst, x, w kernels.Tensor, rows int) {
+		{"attention in batches", 13 * 2 * 4, 13 * 2 * 4, 1, func(b device, dst, x, w tensor, rows int) {
 			q := x.Reshape(rows, 13, 2, 4)
 			b.Attention(dst.Reshape(rows, 13, 2, 4), q, q, q, kernels.AttentionSpec{Scale: 0.5})
 		}},
@@ -62,7 +67,9 @@ func testSameBits(t *testing.T, newBackend func(int) kernels.Backend) {
 			want := f.entries(load, data.data, weights)
 			for _, threads := range []int{1, 2, 8} {
 				g := newFixture(t, newBackend(threads))
-				for _, part := range [][2]int{{0, entries}, {0, 1}, {1, 2}, {76, 77}, {3, 8}, {5, 70}, {13, 77}, {62, 66}} {
+				for _, part := range [][2]int{
+					{0, entries}, {0, 1}, {1, 2}, {76, 77}, {3, 8}, {5, 70}, {13, 77}, {62, 66},
+				} {
 					got := g.entries(load, data.data[part[0]*load.in:part[1]*load.in], weights)
 					sameBits(t, fmt.Sprintf("entries %v at %d threads", part, threads), got,
 						want[part[0]*load.out:part[1]*load.out])

@@ -8,23 +8,26 @@ import (
 
 // testConv: kernels, strides, one-sided padding, upsampling, bias and residual.
 func testConv(t *testing.T, newBackend func(int) kernels.Backend) {
+	same := kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1}
+	double := same
+	double.Upsample = 2
 	for _, c := range []struct {
 		name string
 		x, w [4]int // (N, H, W, Cin), (Cout, Cin, KH, KW)
 		spec kernels.ConvSpec
 	}{
 		{"1x1", [4]int{2, 5, 7, 9}, [4]int{6, 9, 1, 1}, kernels.ConvSpec{}},
-		{"3x3 same", [4]int{2, 5, 7, 3}, [4]int{4, 3, 3, 3}, kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1}},
+		{"3x3 same", [4]int{2, 5, 7, 3}, [4]int{4, 3, 3, 3}, same},
 		{"3x3 valid", [4]int{1, 5, 3, 5}, [4]int{2, 5, 3, 3}, kernels.ConvSpec{}},
-		{"3x3 long sum", [4]int{1, 4, 4, 70}, [4]int{3, 70, 3, 3}, kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1}},
+		{"3x3 long sum", [4]int{1, 4, 4, 70}, [4]int{3, 70, 3, 3}, same},
 		{"stride 2, right and bottom", [4]int{2, 6, 8, 3}, [4]int{5, 3, 3, 3},
 			kernels.ConvSpec{Stride: 2, Bottom: 1, Right: 1}},
 		{"patches 1x2", [4]int{1, 4, 6, 4}, [4]int{7, 4, 2, 2}, kernels.ConvSpec{Stride: 2}},
-		{"upsample 2", [4]int{2, 3, 4, 3}, [4]int{4, 3, 3, 3},
-			kernels.ConvSpec{Upsample: 2, Top: 1, Left: 1, Bottom: 1, Right: 1}},
+		{"upsample 2", [4]int{2, 3, 4, 3}, [4]int{4, 3, 3, 3}, double},
 		{"uneven kernel", [4]int{1, 6, 7, 2}, [4]int{3, 2, 2, 5}, kernels.ConvSpec{Top: 2, Right: 3}},
-		{"more padding than image", [4]int{1, 1, 1, 2}, [4]int{3, 2, 3, 3}, kernels.ConvSpec{Top: 4, Left: 3, Bottom: 2, Right: 1}},
-		{"many pixels", [4]int{1, 20, 19, 4}, [4]int{3, 4, 3, 3}, kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1}},
+		{"more padding than image", [4]int{1, 1, 1, 2}, [4]int{3, 2, 3, 3},
+			kernels.ConvSpec{Top: 4, Left: 3, Bottom: 2, Right: 1}},
+		{"many pixels", [4]int{1, 20, 19, 4}, [4]int{3, 4, 3, 3}, same},
 		{"no image", [4]int{0, 5, 5, 2}, [4]int{3, 2, 3, 3}, kernels.ConvSpec{}},
 		{"no channel", [4]int{1, 5, 5, 0}, [4]int{3, 0, 3, 3}, kernels.ConvSpec{}},
 	} {

@@ -8,8 +8,8 @@ import (
 )
 
 // Deferred wraps inner as the strictest device there could be. Nothing runs before Wait or Download; then
-// everything runs in order. Memory is full of NaN when it is allocated and again when its scope ends, and
-// a tensor used after its scope fails. So code that looks at a tensor's memory, counts on zeroed memory,
+// everything runs in order. Memory is full of NaN when it is allocated, and a tensor used after its scope
+// fails. So code that looks at a tensor's memory, counts on zeroed memory,
 // keeps a tensor too long or expects an error early fails here before it fails on a GPU.
 func Deferred(inner kernels.Backend) kernels.Backend {
 	return &deferred{inner: inner}
@@ -127,20 +127,14 @@ func (d *deferred) Scope() (end func()) {
 			return
 		}
 		done = true
-		var freed []*late
-		for _, scope := range d.scopes[min(depth, len(d.scopes)):] {
-			freed = append(freed, scope...)
-		}
-		d.scopes = d.scopes[:min(depth, len(d.scopes))]
-		for _, buf := range freed {
-			buf.ended = true
-		}
-		d.queue = append(d.queue, func() {
-			for _, buf := range freed {
-				d.poison(buf.real)
+		depth = min(depth, len(d.scopes))
+		for _, scope := range d.scopes[depth:] {
+			for _, buf := range scope {
+				buf.ended = true
 			}
-			innerEnd()
-		})
+		}
+		d.scopes = d.scopes[:depth]
+		d.queue = append(d.queue, func() { innerEnd() })
 	}
 }
 

@@ -48,7 +48,9 @@ func (d *deferred) Unary(dst, x kernels.Tensor, op kernels.UnaryOp) {
 }
 
 func (d *deferred) Binary(dst, a, b kernels.Tensor, op kernels.BinaryOp) {
-	d.later("binary", []kernels.Tensor{dst, a, b}, func(t []kernels.Tensor) { d.inner.Binary(t[0], t[1], t[2], op) })
+	d.later("binary", []kernels.Tensor{dst, a, b}, func(t []kernels.Tensor) {
+		d.inner.Binary(t[0], t[1], t[2], op)
+	})
 }
 
 func (d *deferred) Conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec) {

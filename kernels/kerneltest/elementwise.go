@@ -16,7 +16,7 @@ func testElementwise(t *testing.T, newBackend func(int) kernels.Backend) {
 		for _, l := range layouts {
 			t.Run(fmt.Sprint(dt, " ", l), func(t *testing.T) {
 				f := newFixture(t, newBackend(2))
-				for _, shape := range [][]int{{1}, {3, 5}, {2, 3, 1, 5}, {2, 70, 70}, {5, 0}} {
+				for _, shape := range [][]int{{1}, {3, 5}, {2, 3, 1, 5}, {2, 70, 70}, {5, 0}, {5000, 1}} {
 					f.elementwise(dt, l, shape)
 				}
 			})
@@ -31,7 +31,8 @@ func testElementwise(t *testing.T, newBackend func(int) kernels.Backend) {
 			want.data[i] = x.data[i] * gate.data[i/210*70+i%70]
 		}
 		dst, read := f.result(kernels.F32, dense, 2, 3, 70)
-		f.Binary(dst, f.operand(kernels.F32, padded, x), f.operand(kernels.BF16, padded, gate).Expand(2, 3, 70), kernels.Mul)
+		wide := f.operand(kernels.BF16, padded, gate).Expand(2, 3, 70)
+		f.Binary(dst, f.operand(kernels.F32, padded, x), wide, kernels.Mul)
 		f.check("expanded", kernels.F32, read(), want)
 	})
 }

@@ -36,6 +36,9 @@ func testErrors(t *testing.T, newBackend func(int) kernels.Backend) {
 			if !strings.Contains(err.Error(), m.op) {
 				t.Errorf("error %q does not name %q", err, m.op)
 			}
+			if strings.Contains(err.Error(), "internal error") {
+				t.Errorf("%q: the mistake was not noticed but ran into a wall", err)
+			}
 			got := []float32{7}
 			if again := b.Download(got, kept); again == nil || again.Error() != err.Error() {
 				t.Errorf("Download after the error gives %v, want %v", again, err)
@@ -52,6 +55,7 @@ func productMistakes() []mistake {
 	type B = kernels.Backend
 	type T = func(shape ...int) kernels.Tensor
 	var none kernels.Tensor
+	var plain kernels.Epilogue
 	linear := func(ep func(t T) kernels.Epilogue) func(B, T) {
 		return func(b B, t T) { b.Linear(t(2, 3), t(2, 4), t(3, 4), ep(t)) }
 	}
@@ -63,15 +67,19 @@ func productMistakes() []mistake {
 	}
 	x, w, dst := []int{1, 4, 4, 2}, []int{3, 2, 3, 3}, []int{1, 2, 2, 3}
 	return []mistake{
-		{"linear: inner axes", "linear", func(b B, t T) { b.Linear(t(2, 3), t(2, 4), t(3, 5), kernels.Epilogue{}) }},
-		{"linear: dst", "linear", func(b B, t T) { b.Linear(t(2, 4), t(2, 4), t(3, 4), kernels.Epilogue{}) }},
-		{"linear: leading axes", "linear", func(b B, t T) { b.Linear(t(2, 1, 3), t(2, 4), t(3, 4), kernels.Epilogue{}) }},
-		{"linear: scalar", "linear", func(b B, t T) { b.Linear(t(), t(), t(1, 1), kernels.Epilogue{}) }},
-		{"linear: w of three axes", "linear", func(b B, t T) { b.Linear(t(2, 3), t(2, 4), t(3, 4, 1), kernels.Epilogue{}) }},
-		{"linear: no weight", "linear", func(b B, t T) { b.Linear(t(2, 3), t(2, 4), none, kernels.Epilogue{}) }},
+		{"linear: inner axes", "linear", func(b B, t T) { b.Linear(t(2, 3), t(2, 4), t(3, 5), plain) }},
+		{"linear: dst", "linear", func(b B, t T) { b.Linear(t(2, 4), t(2, 4), t(3, 4), plain) }},
+		{"linear: leading axes", "linear", func(b B, t T) { b.Linear(t(2, 1, 3), t(2, 4), t(3, 4), plain) }},
+		{"linear: scalar", "linear", func(b B, t T) { b.Linear(t(), t(), t(1, 1), plain) }},
+		{"linear: w of three axes", "linear", func(b B, t T) { b.Linear(t(2, 3), t(2, 4), t(3, 4, 1), plain) }},
+		{"linear: no weight", "linear", func(b B, t T) { b.Linear(t(2, 3), t(2, 4), none, plain) }},
 		{"linear: bias", "linear", linear(func(t T) kernels.Epilogue { return kernels.Epilogue{Bias: t(4)} })},
-		{"linear: residual", "linear", linear(func(t T) kernels.Epilogue { return kernels.Epilogue{Residual: t(3)} })},
-		{"linear: gate alone", "linear", linear(func(t T) kernels.Epilogue { return kernels.Epilogue{Gate: t(2, 3)} })},
+		{"linear: residual", "linear", linear(func(t T) kernels.Epilogue {
+			return kernels.Epilogue{Residual: t(3)}
+		})},
+		{"linear: gate alone", "linear", linear(func(t T) kernels.Epilogue {
+			return kernels.Epilogue{Gate: t(2, 3)}
+		})},
 		{"linear: gate", "linear", linear(func(t T) kernels.Epilogue {
 			return kernels.Epilogue{Residual: t(2, 3), Gate: t(1, 3)}
 		})},
@@ -135,7 +143,9 @@ func otherMistakes() []mistake {
 		{"norm: scalar", "norm", func(b B, t T) { b.Norm(t(), t(), kernels.NormSpec{}) }},
 		{"norm: weight", "norm", norm(func(t T) kernels.NormSpec { return kernels.NormSpec{Weight: t(5)} })},
 		{"norm: bias", "norm", norm(func(t T) kernels.NormSpec { return kernels.NormSpec{Bias: t(1, 6)} })},
-		{"norm: scale alone", "norm", norm(func(t T) kernels.NormSpec { return kernels.NormSpec{Scale: t(2, 3, 3, 6)} })},
+		{"norm: scale alone", "norm", norm(func(t T) kernels.NormSpec {
+			return kernels.NormSpec{Scale: t(2, 3, 3, 6)}
+		})},
 		{"norm: shift", "norm", norm(func(t T) kernels.NormSpec {
 			return kernels.NormSpec{Scale: t(2, 3, 3, 6), Shift: t(2, 1, 1, 6)}
 		})},
@@ -144,6 +154,8 @@ func otherMistakes() []mistake {
 		{"norm: groups", "norm", norm(func(T) kernels.NormSpec {
 			return kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 4}
 		})},
-		{"norm: no groups", "norm", norm(func(T) kernels.NormSpec { return kernels.NormSpec{Kind: kernels.GroupNorm} })},
+		{"norm: no groups", "norm", norm(func(T) kernels.NormSpec {
+			return kernels.NormSpec{Kind: kernels.GroupNorm}
+		})},
 	}
 }

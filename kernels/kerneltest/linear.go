@@ -14,8 +14,8 @@ func testLinear(t *testing.T, newBackend func(int) kernels.Backend) {
 		for m := 1; m <= 33; m++ {
 			f.linear(m, 1+m*7%40, 1+m*5%37, kernels.F32, kernels.F32, dense, kernels.Epilogue{})
 		}
-		for _, s := range [][3]int{{65, 129, 3}, {64, 128, 256}, {130, 33, 257}, {3, 5, 1}, {5, 300, 600}, {2, 2, 2000},
-			{0, 3, 4}, {3, 0, 4}, {3, 4, 0}} {
+		for _, s := range [][3]int{{65, 129, 3}, {64, 128, 256}, {130, 33, 257}, {3, 5, 1}, {5, 300, 600},
+			{2, 2, 2000}, {0, 3, 4}, {3, 0, 4}, {3, 4, 0}} {
 			f.linear(s[0], s[1], s[2], kernels.F32, kernels.F32, dense, kernels.Epilogue{})
 		}
 	})
@@ -30,6 +30,22 @@ func testLinear(t *testing.T, newBackend func(int) kernels.Backend) {
 		}
 	})
 	t.Run("Epilogue", func(t *testing.T) { testEpilogue(newFixture(t, newBackend(2))) })
+	t.Run("WideEpilogue", func(t *testing.T) {
+		f := newFixture(t, newBackend(2))
+		const m, n, k = 67, 300, 5
+		x, w, bias := f.random(kernels.F32, m, k), f.random(kernels.F32, n, k), f.random(kernels.F32, n)
+		residual, gate := f.random(kernels.F32, m, n), f.random(kernels.F32, m, n)
+		want := linear(x, w)
+		for i, p := range want.data {
+			want.data[i] = residual.data[i] + gate.data[i]*(p+bias.data[i%n])
+		}
+		dst, read := f.result(kernels.F32, padded, m, n)
+		f.Linear(dst, f.operand(kernels.F32, dense, x), f.operand(kernels.F32, dense, w), kernels.Epilogue{
+			Bias: f.operand(kernels.F32, dense, bias), Residual: f.operand(kernels.F32, reversed, residual),
+			Gate: f.operand(kernels.F32, padded, gate),
+		})
+		f.check("wide", kernels.F32, read(), want)
+	})
 	t.Run("LeadingAxes", func(t *testing.T) {
 		f := newFixture(t, newBackend(2))
 		x, w := f.random(kernels.F32, 2*3*4, 17), f.random(kernels.F32, 5, 17)

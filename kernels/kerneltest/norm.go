@@ -30,7 +30,8 @@ func testNorm(t *testing.T, newBackend func(int) kernels.Backend) {
 
 // norm computes one case; the bits of parts choose weight, bias and modulation. mean lifts x, so that a
 // variance computed as a difference of large fp32 numbers would show.
-func (f *fixture) norm(dt kernels.DType, l layout, kind kernels.NormKind, shape [4]int, parts int, act kernels.UnaryOp,
+func (f *fixture) norm(
+	dt kernels.DType, l layout, kind kernels.NormKind, shape [4]int, parts int, act kernels.UnaryOp,
 	mean float64,
 ) {
 	f.Helper()

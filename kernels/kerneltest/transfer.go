@@ -18,7 +18,8 @@ func testTransfer(t *testing.T, newBackend func(int) kernels.Backend) {
 		for _, l := range layouts {
 			t.Run(fmt.Sprint(dt, " ", l), func(t *testing.T) {
 				f := newFixture(t, newBackend(2))
-				for _, shape := range [][]int{{1}, {7}, {3, 5}, {2, 3, 4, 5}, {5000}, {0}, {3, 0, 2}, {1, 1}, {70, 70}} {
+				for _, shape := range [][]int{{1}, {7}, {3, 5}, {2, 3, 4, 5}, {5000}, {0}, {3, 0, 2}, {1, 1},
+					{70, 70}, {5000, 1}} {
 					f.roundTrip(dt, l, shape)
 				}
 			})
