@@ -1,8 +1,6 @@
 package stages
 
 import (
-	"fmt"
-
 	"latentbeam/internal/fault"
 	"latentbeam/internal/media"
 	"latentbeam/schemas"
@@ -81,23 +79,21 @@ func (e *Element) Drop(k Kind) {
 	}
 }
 
-// Failure is why a row failed.
+// Failure is why a row failed. It holds the text of the cause and not the cause itself, because elements
+// may pass from process to process.
 type Failure struct {
-	Stage string
-	Class fault.Class
-	Err   error
+	Stage   string
+	Class   fault.Class
+	Message string
 }
 
 // Error makes a Failure an error whose text names the stage.
-func (f *Failure) Error() string { return fmt.Sprintf("%s: %v", f.Stage, f.Err) }
-
-// Unwrap returns the cause.
-func (f *Failure) Unwrap() error { return f.Err }
+func (f *Failure) Error() string { return f.Stage + ": " + f.Message }
 
 // Fail marks the element as failed in stage; the first failure stays.
 func (e *Element) Fail(stage string, err error) {
 	if e.Failed == nil {
-		e.Failed = &Failure{Stage: stage, Class: fault.ClassOf(err), Err: err}
+		e.Failed = &Failure{Stage: stage, Class: fault.ClassOf(err), Message: err.Error()}
 	}
 }
 

@@ -21,8 +21,12 @@ type Model struct {
 	Name  string
 	Index Index
 	files fs.FS
-	dir   string // for memory-mapping; "" when the files are embedded
+	// dirs are the directories of the components on disk, for memory-mapping; nil when embedded.
+	dirs map[string]string
 }
+
+// components are the directories of a model in the published layout.
+var components = []string{"text_encoder", "tokenizer", "transformer", "vae"}
 
 // Index is the model_index.json.
 type Index struct {
@@ -48,14 +52,46 @@ func OpenModel(dir string) (*Model, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("open model %q: not a directory; give the directory that holds model_index.json", dir)
 	}
-	return newModel(filepath.Base(dir), os.DirFS(dir), dir)
+	dirs := map[string]string{}
+	for _, c := range components {
+		dirs[c] = filepath.Join(dir, c)
+	}
+	return newModel(filepath.Base(dir), os.DirFS(dir), dirs)
+}
+
+// OpenComponents puts a model together from a directory for each component, such as
+// {"text_encoder": "models/t5-v1_1-xxl"}.
+func OpenComponents(dirs map[string]string) (*Model, error) {
+	files := mounts{}
+	for c, dir := range dirs {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("open model: %s is %q, which is not a directory", c, dir)
+		}
+		files[c] = os.DirFS(dir)
+	}
+	return newModel("components", files, dirs)
+}
+
+// mounts is a file system whose top-level directories lie in different places.
+type mounts map[string]fs.FS
+
+// Open opens a file of the component that the path begins with.
+func (m mounts) Open(name string) (fs.File, error) {
+	component, rest, _ := strings.Cut(name, "/")
+	if sub, ok := m[component]; ok {
+		if rest == "" {
+			rest = "."
+		}
+		return sub.Open(rest)
+	}
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
 // EmbeddedModel returns the model in files, which live in the binary.
-func EmbeddedModel(name string, files fs.FS) (*Model, error) { return newModel(name, files, "") }
+func EmbeddedModel(name string, files fs.FS) (*Model, error) { return newModel(name, files, nil) }
 
-func newModel(name string, files fs.FS, dir string) (*Model, error) {
-	m := &Model{Name: name, files: files, dir: dir}
+func newModel(name string, files fs.FS, dirs map[string]string) (*Model, error) {
+	m := &Model{Name: name, files: files, dirs: dirs}
 	if err := m.ReadJSON("model_index.json", &m.Index); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -92,8 +128,8 @@ func (m *Model) Weights(component string) (*safetensors.File, error) {
 		if _, err := fs.Stat(m.files, file); err != nil {
 			continue
 		}
-		if m.dir != "" {
-			return safetensors.Open(filepath.Join(m.dir, filepath.FromSlash(file)))
+		if dir, ok := m.dirs[component]; ok {
+			return safetensors.Open(filepath.Join(dir, name))
 		}
 		data, err := m.ReadFile(file)
 		if err != nil {

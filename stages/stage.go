@@ -17,7 +17,7 @@ type Stage interface {
 	// parameter, its value and what is possible.
 	Check(row *schemas.PromptRow) error
 	// Need estimates the device memory of one batch of n elements like row, in bytes, without weights.
-	Need(row *schemas.PromptRow, n int) int64
+	Need(row *schemas.PromptRow, n int) (int64, error)
 	// Run takes every element of the batch from the kind the stage takes to the kind it gives. An error
 	// concerns the whole batch (its class decides what follows, see internal/fault); what is wrong with
 	// one element goes into that element by Fail. Results are the same for any grouping into batches.

@@ -116,7 +116,7 @@ func TestPageNamesAndCounts(t *testing.T) {
 func TestPagerNamesNeighboursAndEnds(t *testing.T) {
 	text := func(number, pages int) string {
 		var labels []string
-		for _, s := range pagerSteps(number, pages) {
+		for _, s := range pagerSteps(number, pages, PageName) {
 			if s.Current {
 				s.Label = "[" + s.Label + "]"
 			}

@@ -60,16 +60,16 @@ func newHead(p *Page) (*head, error) {
 	h := &head{
 		Title: clean(p.Title), Heading: clean(p.Title), Facts: facts,
 		Policy: policy(script), Style: template.CSS(pageCSS), Script: template.JS(script),
-		Number: p.Number, Pages: p.Pages, Total: p.Total, Range: rangeText(p), Steps: pagerSteps(p.Number, p.Pages),
+		Number: p.Number, Pages: p.Pages, Total: p.Total, Range: rangeText(p), Steps: pagerSteps(p.Number, p.Pages, p.name),
 	}
 	if p.Pages > 1 {
 		h.Title = fmt.Sprintf("%s, page %s of %s", h.Heading, grouped(p.Number), grouped(p.Pages))
 	}
 	if p.Number > 1 {
-		h.Prev = PageName(p.Number - 1)
+		h.Prev = p.name(p.Number - 1)
 	}
 	if p.Number < p.Pages {
-		h.Next = PageName(p.Number + 1)
+		h.Next = p.name(p.Number + 1)
 	}
 	return h, nil
 }
@@ -90,7 +90,7 @@ func rangeText(p *Page) string {
 }
 
 // pagerSteps are the first page, the last and those around number, with gaps between.
-func pagerSteps(number, pages int) []pagerStep {
+func pagerSteps(number, pages int, name func(n int) string) []pagerStep {
 	const around = 2
 	var steps []pagerStep
 	last := 0
@@ -101,7 +101,7 @@ func pagerSteps(number, pages int) []pagerStep {
 		if n > last+1 {
 			steps = append(steps, pagerStep{Label: "…"})
 		}
-		steps = append(steps, pagerStep{Label: grouped(n), URL: PageName(n), Current: n == number})
+		steps = append(steps, pagerStep{Label: grouped(n), URL: name(n), Current: n == number})
 		last = n
 	}
 	return steps

@@ -34,6 +34,7 @@ type Item struct {
 // Page is one page of a gallery.
 type Page struct {
 	Title  string
+	Prefix string // put before the file name of every page, so that several galleries share a directory
 	Number int // from 1
 	Pages  int // pages in all, PageCount(Total)
 	Total  int // items on all pages
@@ -54,6 +55,9 @@ func PageName(n int) string {
 	}
 	return fmt.Sprintf("index-%d.html", n)
 }
+
+// name is the file name of page n of this gallery.
+func (p *Page) name(n int) string { return p.Prefix + PageName(n) }
 
 func (p *Page) validate() error {
 	if p.Total < 0 || p.Pages != PageCount(p.Total) || p.Number < 1 || p.Number > p.Pages {

@@ -16,7 +16,7 @@ const writeBuffer = 64 << 10
 // written by then is not a page, so w should be a file that is renamed when Write succeeds.
 func Write(w io.Writer, p Page) error {
 	if err := write(w, &p); err != nil {
-		return fmt.Errorf("write gallery page %q: %w", PageName(p.Number), err)
+		return fmt.Errorf("write gallery page %q: %w", p.name(p.Number), err)
 	}
 	return nil
 }
@@ -35,7 +35,7 @@ func WriteAll(p Page, create func(name string, write func(io.Writer) error) erro
 		page := p
 		page.Items = take(next, page.expected())
 		write := func(w io.Writer) error { return Write(w, page) }
-		if err := create(PageName(page.Number), write); err != nil {
+		if err := create(page.name(page.Number), write); err != nil {
 			return err
 		}
 	}

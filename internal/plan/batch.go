@@ -12,9 +12,14 @@ type Memory struct {
 }
 
 // BatchSize returns the largest number of elements, at most limit (0: MaxBatch), whose need stays
-// within the target; one element may go up to the limit. need must not fall with n.
-func BatchSize(m Memory, limit int, need func(n int) int64) (int, error) {
-	if one := need(1); one > m.Limit {
+// within the target; one element may go up to the limit. need must not fall with n; its error ends the
+// search.
+func BatchSize(m Memory, limit int, need func(n int) (int64, error)) (int, error) {
+	one, err := need(1)
+	if err != nil {
+		return 0, err
+	}
+	if one > m.Limit {
 		return 0, fmt.Errorf("one element needs %s, a worker has %s: use fewer workers, a smaller size, "+
 			"or raise resources.memory", Bytes(one), Bytes(m.Limit))
 	}
@@ -24,7 +29,11 @@ func BatchSize(m Memory, limit int, need func(n int) int64) (int, error) {
 	lo, hi := 1, limit // need(lo) is known to be acceptable
 	for lo < hi {
 		mid := (lo + hi + 1) / 2
-		if need(mid) <= min(m.Target, m.Limit) {
+		bytes, err := need(mid)
+		if err != nil {
+			return 0, err
+		}
+		if bytes <= min(m.Target, m.Limit) {
 			lo = mid
 		} else {
 			hi = mid - 1

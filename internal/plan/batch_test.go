@@ -3,7 +3,7 @@ package plan
 import "testing"
 
 func TestBatchSize(t *testing.T) {
-	need := func(n int) int64 { return 100 + int64(n)*10 }
+	need := func(n int) (int64, error) { return 100 + int64(n)*10, nil }
 	for _, c := range []struct {
 		name  string
 		m     Memory

@@ -76,7 +76,7 @@ func (g *guard) Digest() string { return "" }
 func (g *guard) Check(*schemas.PromptRow) error { return nil }
 
 // Need is nothing: the guard works on the host, in place.
-func (g *guard) Need(*schemas.PromptRow, int) int64 { return 0 }
+func (g *guard) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 
 // Run fails the elements that a check rejects.
 func (g *guard) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {

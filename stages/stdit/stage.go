@@ -120,18 +120,13 @@ func (s *stage) Check(row *schemas.PromptRow) error {
 	return nil
 }
 
-// Need counts the activations of one block, the keys and values of the texts and the latents.
-func (s *stage) Need(row *schemas.PromptRow, n int) int64 {
+// Need is that of the network for texts of full length.
+func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	_, t, h, w := s.latents(row)
-	rows := int64(n)
 	if guided(row) {
-		rows *= 2
+		n *= 2
 	}
-	tokens := int64(t * h * w / (s.cfg.PatchSize[1] * s.cfg.PatchSize[2]))
-	c := int64(s.cfg.HiddenSize)
-	activations := tokens * (6*c + int64(s.cfg.MLPRatio*float64(c)))
-	text := int64(s.cfg.ModelMaxLength) * 2 * c * int64(s.cfg.Depth)
-	return 4 * rows * (activations + text + int64(4*s.cfg.InChannels*t*h*w))
+	return s.cfg.SampleBytes(n, t, h, w, s.cfg.ModelMaxLength)
 }
 
 // latents returns the shape (C, T, H, W) of a row's latents.
@@ -159,9 +154,9 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 	if err != nil {
 		return err
 	}
-	run := &run{dev: dev, model: model, shape: []int{c, t, h, w}}
+	net := &evaluation{dev: dev, model: model, shape: []int{c, t, h, w}}
 	defer dev.Scope()()
-	if err := run.prepare(batch, guided(row)); err != nil {
+	if err := net.prepare(batch, guided(row)); err != nil {
 		return err
 	}
 	size := c * t * h * w
@@ -176,7 +171,7 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 	noise := func(step, i int, dst []float32) {
 		rng.Normals(dst, uint64(*batch[i].Row.Seed), uint32(batch[i].Row.SampleIndex), uint32(step+1), 0)
 	}
-	if err := plan.Sample(ctx, b, z, run.evaluate, noise, nil); err != nil {
+	if err := plan.Sample(ctx, b, z, net.evaluate, noise, nil); err != nil {
 		return err
 	}
 	for i, e := range batch {
@@ -213,8 +208,8 @@ func (s *stage) checkText(a *stages.Array) error {
 	return nil
 }
 
-// run is one batch on its device.
-type run struct {
+// evaluation is the network applied to one batch on its device.
+type evaluation struct {
 	dev   kernels.Backend
 	model *Model
 	shape []int // (C, T, H, W) of one element
@@ -224,7 +219,7 @@ type run struct {
 
 // prepare brings the texts to the device: the prompts, then under guidance the null caption cut to each
 // prompt's length, or the negative prompt.
-func (r *run) prepare(batch []*stages.Element, guided bool) (err error) {
+func (r *evaluation) prepare(batch []*stages.Element, guided bool) (err error) {
 	var texts []kernels.Tensor
 	upload := func(a *stages.Array) {
 		t := r.dev.Alloc(kernels.F32, a.Shape...)
@@ -248,7 +243,7 @@ func (r *run) prepare(batch []*stages.Element, guided bool) (err error) {
 }
 
 // evaluate is the network as the sampler sees it.
-func (r *run) evaluate(_ context.Context, rows, timesteps []float32) ([]float32, error) {
+func (r *evaluation) evaluate(_ context.Context, rows, timesteps []float32) ([]float32, error) {
 	defer r.dev.Scope()()
 	x := r.dev.Alloc(kernels.F32, append([]int{len(timesteps)}, r.shape...)...) // (B, C, T, H, W)
 	r.dev.Upload(x, rows)

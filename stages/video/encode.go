@@ -67,7 +67,7 @@ func (s *encode) Check(row *schemas.PromptRow) error {
 }
 
 // Need is nothing: encoding works on the host.
-func (s *encode) Need(*schemas.PromptRow, int) int64 { return 0 }
+func (s *encode) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 
 // Run encodes the clips one after the other; the encoder is parallel inside.
 func (s *encode) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Element) error {

@@ -32,7 +32,7 @@ func (shapes) Digest() string { return "" }
 func (shapes) Check(*schemas.PromptRow) error { return nil }
 
 // Need is nothing: the measurement works on the host.
-func (shapes) Need(*schemas.PromptRow, int) int64 { return 0 }
+func (shapes) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 
 // Run measures every video whose encoder tells what a player shows.
 func (shapes) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {

@@ -1,0 +1,49 @@
+// Command latentbeam runs offline video-diffusion jobs: a prompt table goes in, videos and parquet
+// tables come out. One file holds each verb; the work is done in pipelines.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/fault"
+)
+
+func main() {
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// execute runs the command line and returns the exit code.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	begun := false
+	root := &cobra.Command{
+		Use:               "latentbeam",
+		Short:             "Offline video diffusion: a prompt table in, videos and parquet out",
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		PersistentPreRun:  func(*cobra.Command, []string) { begun = true },
+	}
+	root.AddCommand(runCommand(), retryCommand(), initCommand(), stagesCommand(), versionCommand())
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return fault.ExitDone
+	}
+	fmt.Fprintln(stderr, "latentbeam:", err)
+	var wrong *config.Error
+	if !begun || errors.As(err, &wrong) {
+		return fault.ExitUsage // cobra refused the command line, or the configuration is wrong
+	}
+	return fault.ExitCode(err)
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"latentbeam/pipelines"
+	"latentbeam/transforms"
+)
+
+// lineEvery is how often progress is printed where there is no terminal.
+const lineEvery = 5 * time.Second
+
+// progress shows how far a run is: a bar on a terminal, a line now and then elsewhere.
+type progress struct {
+	w       io.Writer
+	counts  *transforms.Progress
+	bar     func() // one step of showing
+	end     func()
+	quit    chan struct{}
+	stopped sync.WaitGroup
+}
+
+func newProgress(w io.Writer, counts *transforms.Progress) *progress {
+	return &progress{w: w, counts: counts, quit: make(chan struct{})}
+}
+
+// start is called once with the plan.
+func (p *progress) start(plan pipelines.Plan) {
+	fmt.Fprintf(p.w, "%d rows: %d to do, %d done before, %d failed before\n", plan.Rows, plan.New, plan.Done, plan.Failed)
+	if plan.New == 0 {
+		return
+	}
+	every := lineEvery
+	if isTerminal(p.w) {
+		every = 200 * time.Millisecond
+		p.showBar(plan.New)
+	} else {
+		p.showLines(plan.New)
+	}
+	p.stopped.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				p.bar()
+			case <-p.quit:
+				p.bar()
+				p.end()
+				return
+			}
+		}
+	})
+}
+
+func (p *progress) settled() int64 {
+	return p.counts.Done.Load() + p.counts.Failed.Load() + p.counts.Shared.Load()
+}
+
+func (p *progress) showBar(total int64) {
+	container := mpb.New(mpb.WithOutput(p.w), mpb.WithWidth(60))
+	bar := container.AddBar(total,
+		mpb.PrependDecorators(decor.CountersNoUnit("%d/%d rows ")),
+		mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageSpeed(0, "%.2f rows/s"),
+			decor.Name("  ETA "), decor.AverageETA(decor.ET_STYLE_GO)))
+	p.bar = func() { bar.SetCurrent(p.settled()) }
+	p.end = func() {
+		bar.Abort(false)
+		container.Wait()
+	}
+}
+
+func (p *progress) showLines(total int64) {
+	began := time.Now()
+	last := int64(-1)
+	p.bar = func() {
+		n := p.settled()
+		if n == last {
+			return
+		}
+		last = n
+		rate := float64(n) / time.Since(began).Seconds()
+		eta := "?"
+		if rate > 0 {
+			eta = time.Duration(float64(total-n) / rate * float64(time.Second)).Round(time.Second).String()
+		}
+		fmt.Fprintf(p.w, "%d/%d rows, %d failed, %.2f rows/s, ETA %s\n", n, total, p.counts.Failed.Load(), rate, eta)
+	}
+	p.end = func() {}
+}
+
+// stop ends the display.
+func (p *progress) stop() {
+	close(p.quit)
+	p.stopped.Wait()
+}
+
+// isTerminal reports whether w is a character device.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// printResult prints the final table.
+func printResult(out io.Writer, dir string, r pipelines.Result) {
+	if r.NothingToDo {
+		fmt.Fprintf(out, "nothing to do: all %d rows of this job are in %s (%d done, %d failed)\n",
+			r.Totals.Rows, dir, r.Totals.Done, r.Totals.Failed)
+		printAgreement(out, r)
+		return
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "done\tskipped\tfailed\tpending\ttime\t\n%d\t%d\t%d\t%d\t%s\t\n",
+		r.Done, r.Skipped, r.Totals.Failed, r.Totals.Pending, r.Elapsed.Round(100*time.Millisecond))
+	w.Flush()
+	if len(r.Stages) > 0 {
+		var all time.Duration
+		for _, s := range r.Stages {
+			all += s.Busy
+		}
+		fmt.Fprintln(out)
+		w = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintln(w, "stage\tbusy\tshare\tper row\t")
+		for _, s := range r.Stages {
+			fmt.Fprintf(w, "%s\t%s\t%.0f %%\t%s\t\n", s.Stage, s.Busy.Round(time.Millisecond),
+				100*float64(s.Busy)/float64(max(1, all)), (s.Busy / time.Duration(max(1, r.Done))).Round(time.Microsecond))
+		}
+		w.Flush()
+	}
+	printAgreement(out, r)
+	fmt.Fprintf(out, "\noutput: %s\n", dir)
+}
+
+// printAgreement prints how often what was read back from the results is what the table asked for.
+func printAgreement(out io.Writer, r pipelines.Result) {
+	all, ok := r.Totals.Agreement["all"]
+	if !ok {
+		return
+	}
+	var parts []string
+	for name, a := range r.Totals.Agreement {
+		if name != "all" {
+			parts = append(parts, fmt.Sprintf("%s %d/%d", name, a.Equal, a.Of))
+		}
+	}
+	slices.Sort(parts)
+	fmt.Fprintf(out, "\nscore: %d of %d videos are as prompted, %.1f %% (%s)\n",
+		all.Equal, all.Of, 100*float64(all.Equal)/float64(max(1, all.Of)), strings.Join(parts, ", "))
+}

@@ -1,0 +1,59 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"latentbeam/internal/store"
+)
+
+// Summary is summary.json, written last: where it stands with state "complete", every row of the input
+// is settled and every table whole. It is the place of the run facts that tables never hold.
+type Summary struct {
+	State   string `json:"state"` // complete, incomplete (rows are pending)
+	Version string `json:"latentbeam_version"`
+	Class   string `json:"class"`
+	Model   string `json:"model"`
+	Weights string `json:"weights_digest"`
+	// Input is a digest of the rows, their keys and their outcomes: a later run that finds the same has
+	// nothing to do.
+	Input  string          `json:"input_sha256"`
+	Totals Totals          `json:"totals"`
+	Run    any             `json:"run"`    // what this run did and how long it took
+	Config json.RawMessage `json:"config"` // the job as it was resolved
+}
+
+// Complete is the state of a summary whose rows are all settled.
+const Complete = "complete"
+
+// SummaryName names the summary of a shard, or of the whole job.
+func (j *Job) SummaryName() string { return j.Part + "summary.json" }
+
+// WriteSummary publishes the summary.
+func (j *Job) WriteSummary(ctx context.Context, s Summary) error {
+	s.State = Complete
+	if s.Totals.Pending > 0 {
+		s.State = "incomplete"
+	}
+	s.Version, s.Class, s.Model, s.Weights = j.Version, j.Class, j.Model, j.Facts.Weights
+	return j.Store.Replace(ctx, j.SummaryName(), func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(s)
+	})
+}
+
+// ReadSummary reads a summary; a missing one gives fs.ErrNotExist.
+func ReadSummary(dir *store.Dir, name string) (Summary, error) {
+	var s Summary
+	data, err := dir.ReadFile(name)
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return s, fmt.Errorf("read %s: %w", name, err)
+	}
+	return s, nil
+}

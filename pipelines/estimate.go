@@ -1,0 +1,92 @@
+package pipelines
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/transforms"
+)
+
+// probeSteps is how many sampling steps an estimate runs; stages that depend on the number of steps are
+// scaled up from there.
+const probeSteps = 2
+
+// Estimate is what a plan will cost.
+type Estimate struct {
+	Time    time.Duration
+	Disk    int64 // bytes
+	Buckets []BucketEstimate
+}
+
+// BucketEstimate is the cost of the new rows of one shape.
+type BucketEstimate struct {
+	Bucket
+	Batch int           // rows a batch, from the memory plan
+	Each  time.Duration // of one row on one worker
+	Total time.Duration // of all rows on all workers
+	Disk  int64         // bytes, of all rows
+}
+
+// Estimate measures one row of every shape of the plan, with few sampling steps, and scales it up. The
+// results are thrown away.
+func (j *Job) Estimate(ctx context.Context, p Plan) (Estimate, error) {
+	var total Estimate
+	left := slices.Clone(p.Buckets)
+	for e, err := range j.engine.Source.Rows(ctx, true) {
+		if err != nil {
+			return total, err
+		}
+		j.engine.Rules.Apply(e)
+		i := slices.IndexFunc(left, func(b Bucket) bool { return b.Shape == schemas.BucketOf(e.Row) })
+		if e.Failed != nil || i < 0 {
+			continue
+		}
+		b, err := j.estimate(ctx, left[i], e)
+		if err != nil {
+			return total, err
+		}
+		total.Time, total.Disk, total.Buckets = total.Time+b.Total, total.Disk+b.Disk, append(total.Buckets, b)
+		if left = slices.Delete(left, i, i+1); len(left) == 0 {
+			break
+		}
+	}
+	return total, nil
+}
+
+// estimate measures one element of a bucket.
+func (j *Job) estimate(ctx context.Context, b Bucket, e *stages.Element) (BucketEstimate, error) {
+	est := BucketEstimate{Bucket: b}
+	var err error
+	if est.Batch, err = j.engine.BatchSize(&e.Row); err != nil {
+		return est, err
+	}
+	dev, release, err := j.engine.Pool.Lease(ctx)
+	if err != nil {
+		return est, err
+	}
+	defer func() { release(err == nil) }()
+	steps := e.Row.NumInferenceSteps
+	e.Row.NumInferenceSteps = min(steps, probeSteps)
+	for _, s := range j.engine.Steps {
+		began := time.Now()
+		if err = s.Run(ctx, dev, []*stages.Element{e}); err != nil {
+			return est, fmt.Errorf("estimate %s: %w", s.Name, err)
+		}
+		if e.Failed != nil && !s.Spec.Passive { // few steps make poor results, which a guard may reject
+			return est, fmt.Errorf("estimate: %w", e.Failed)
+		}
+		e.Failed = nil
+		took := time.Since(began)
+		if slices.Contains(s.Spec.Params, stages.ParamSteps) {
+			took = took * time.Duration(steps) / time.Duration(e.Row.NumInferenceSteps)
+		}
+		est.Each += took
+	}
+	est.Total = est.Each * time.Duration(b.Rows) / time.Duration(j.engine.Pool.Size())
+	est.Disk = transforms.Size(e) * b.Rows
+	return est, nil
+}

@@ -1,0 +1,216 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/ledger"
+	"latentbeam/internal/report"
+	"latentbeam/internal/store"
+	"latentbeam/runners"
+	"latentbeam/runners/pool"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/transforms"
+)
+
+// Options are what a run takes beside its configuration.
+type Options struct {
+	Specs   []stages.Spec // the catalogue
+	Version string        // of the program, for the provenance columns
+	Limit   int           // only the first rows of the input; 0: all
+	Shard   int           // with Shards: this run's share of the keys
+	Shards  int           // 0 and 1: all
+	Retry   bool          // compute failed rows again
+	Start   Start
+}
+
+// Job is a configuration with its stages, devices and input opened and checked. Nothing is written
+// before Attach.
+type Job struct {
+	Config *config.Config
+	Opts   Options
+
+	engine *transforms.Engine
+	runner runners.Runner
+	report report.Job
+	spec   []byte
+	close  []func()
+}
+
+// Open opens all that a job needs but its output. What is wrong with the configuration, the model or the
+// input is reported here, with its place in the file, and nothing has been written.
+func Open(cfg *config.Config, o Options) (*Job, error) {
+	runner, err := runners.Find(cfg.Runner.Name)
+	if err != nil {
+		return nil, cfg.Errorf("runner", "%v", err)
+	}
+	model, err := openModel(cfg)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := openSteps(cfg, o.Specs, model)
+	if err != nil {
+		return nil, err
+	}
+	defaults := defaultsOf(cfg, model)
+	if err := checkDefaults(cfg, steps, defaults); err != nil {
+		return nil, err
+	}
+	source, err := openSource(cfg, o.Limit)
+	if err != nil {
+		return nil, err
+	}
+	r := cfg.Resources
+	devices, err := pool.NewCPU(r.Workers, r.Threads, int64(r.Memory))
+	if err != nil {
+		return nil, cfg.Errorf("resources.workers", "%v", err)
+	}
+	j := &Job{Config: cfg, Opts: o, runner: runner}
+	j.engine = &transforms.Engine{
+		Source: source, Steps: steps, Pool: devices, MaxBatch: int(r.BatchSize), Retries: cfg.OnError.Retries,
+		Progress: &transforms.Progress{TooMany: cfg.OnError.Stop},
+		Keep:     keep(cfg),
+	}
+	j.engine.Rules = j.rules(defaults, steps, devices.Class())
+	j.spec, err = json.Marshal(map[string]any{"config": cfg, "shard": o.Shard, "shards": o.Shards, "pid": os.Getpid()})
+	if err != nil {
+		return nil, fmt.Errorf("open job: %w", err)
+	}
+	j.report = report.Job{
+		Title: filepath.Base(cfg.Output.Path), Rows: j.rows, Keep: j.engine.Keep, Part: part(o),
+		Facts: report.Facts{
+			Model: model.Name, Weights: j.engine.Rules.Weights(), Class: devices.Class(), Version: o.Version,
+		},
+	}
+	return j, j.load()
+}
+
+// load brings every stage's weights to a device, so that a checkpoint that does not fit is known first.
+func (j *Job) load() error {
+	dev, release, err := j.engine.Pool.Lease(context.Background())
+	if err != nil {
+		return err
+	}
+	defer func() { release(err == nil) }()
+	for i, s := range j.engine.Steps {
+		if l, ok := s.Stage.(stages.Loader); ok {
+			if err = l.Load(dev); err != nil {
+				return j.Config.Errorf(fmt.Sprintf("stages.%d", i), "%v", err)
+			}
+		}
+	}
+	return nil
+}
+
+func (j *Job) rules(defaults schemas.PromptRow, steps []transforms.Step, class string) transforms.Rules {
+	kind, _ := j.Config.Input.Source()
+	r := transforms.Rules{
+		Defaults: defaults, Input: sourceKinds[kind], Steps: steps, Class: class,
+		Shard: j.Opts.Shard, Shards: j.Opts.Shards,
+	}
+	if seed := j.Config.Defaults.Seed; seed != nil {
+		r.JobSeed = *seed
+	}
+	r.Seal()
+	return r
+}
+
+// keep says which kinds the job publishes.
+func keep(cfg *config.Config) map[stages.Kind]bool {
+	k := map[stages.Kind]bool{}
+	for _, w := range writes {
+		k[w.kind] = cfg.Output.Writes(w.part)
+	}
+	return k
+}
+
+// part names the files of one shard: "00001-of-00004-", counting from 0 as parquet writers do.
+func part(o Options) string {
+	if o.Shards <= 1 {
+		return ""
+	}
+	return fmt.Sprintf("%05d-of-%05d-", o.Shard, o.Shards)
+}
+
+// rows yields this shard's rows, filled, checked and keyed, without tensors.
+func (j *Job) rows(ctx context.Context) iter.Seq2[*stages.Element, error] {
+	return func(yield func(*stages.Element, error) bool) {
+		for e, err := range j.engine.Source.Rows(ctx, false) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			j.engine.Rules.Apply(e)
+			if j.engine.Rules.Mine(e) && !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Attach opens the output for writing and takes its lock; a second run on it gets an error that names
+// the first. Close gives it back.
+func (j *Job) Attach(ctx context.Context) error {
+	dir, err := store.OpenDir(j.Config.Output.Path)
+	if err != nil {
+		return err
+	}
+	j.close = append(j.close, func() { dir.Close() })
+	release, err := dir.Lock("."+j.report.Part+"lock", "latentbeam run")
+	if err != nil {
+		return err
+	}
+	j.close = append(j.close, release)
+	return j.use(ctx, dir)
+}
+
+// Peek opens an output that is already there, only to read it; without one there is nothing done yet.
+func (j *Job) Peek(ctx context.Context) error {
+	if _, err := os.Stat(j.Config.Output.Path); err != nil {
+		return nil
+	}
+	dir, err := store.OpenDir(j.Config.Output.Path)
+	if err != nil {
+		return err
+	}
+	j.close = append(j.close, func() { dir.Close() })
+	return j.use(ctx, dir)
+}
+
+// use opens the ledger of dir.
+func (j *Job) use(ctx context.Context, dir *store.Dir) error {
+	l, err := ledger.Open(ctx, dir)
+	if err != nil {
+		return err
+	}
+	j.close = append(j.close, l.Close)
+	if j.Opts.Retry {
+		l.Forget(ledger.Failed)
+	}
+	j.engine.Store, j.engine.Ledger = dir, l
+	j.report.Store, j.report.Ledger = dir, l
+	return nil
+}
+
+// Close gives back what the job holds.
+func (j *Job) Close() {
+	for i := len(j.close) - 1; i >= 0; i-- {
+		j.close[i]()
+	}
+	j.close = nil
+}
+
+// Progress counts what happens to the rows while Run runs.
+func (j *Job) Progress() *transforms.Progress { return j.engine.Progress }
+
+// Stop makes Run finish what is in flight and return.
+func (j *Job) Stop() { j.engine.Stop() }

@@ -1,0 +1,128 @@
+package pipelines
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"latentbeam"
+	"latentbeam/internal/config"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/transforms"
+)
+
+// openModel opens the model that the configuration names.
+func openModel(cfg *config.Config) (*stages.Model, error) {
+	m := cfg.Model
+	var model *stages.Model
+	var err error
+	switch {
+	case m.Path == "tiny":
+		model, err = stages.EmbeddedModel("tiny", latentbeam.Tiny())
+	case m.Path != "":
+		model, err = stages.OpenModel(m.Path)
+	default:
+		dirs := map[string]string{}
+		for name, dir := range map[string]string{
+			"text_encoder": m.TextEncoder, "transformer": m.Transformer, "vae": m.VAE,
+		} {
+			if dir != "" {
+				dirs[name] = dir
+			}
+		}
+		model, err = stages.OpenComponents(dirs)
+	}
+	if err != nil {
+		return nil, cfg.Errorf("model", "%v", err)
+	}
+	return model, nil
+}
+
+// openSteps checks that the stages fit together and opens them.
+func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]transforms.Step, error) {
+	kind, _ := cfg.Input.Source()
+	names := make([]string, len(cfg.Stages))
+	for i, s := range cfg.Stages {
+		names[i] = s.Name
+	}
+	seams, at, err := stages.Fit(sourceKinds[kind], names, specs)
+	if err != nil {
+		return nil, cfg.Errorf(fmt.Sprintf("stages.%d", at), "%v", err)
+	}
+	steps := make([]transforms.Step, len(names))
+	for i, s := range cfg.Stages {
+		spec, _ := stages.Find(specs, s.Name)
+		stage, err := spec.New(model, s.Options.Decode)
+		if err != nil {
+			var located *config.Error
+			if errors.As(err, &located) {
+				return nil, located
+			}
+			return nil, cfg.Errorf(fmt.Sprintf("stages.%d", i), "%v", err)
+		}
+		options, err := json.Marshal(s.Options)
+		if err != nil {
+			return nil, fmt.Errorf("stage %s: %w", s.Name, err)
+		}
+		steps[i] = transforms.Step{Name: s.Name, Spec: spec, Options: options, Gives: seams[i+1], Stage: stage}
+	}
+	return steps, checkWrites(cfg, seams)
+}
+
+// writes maps the parts of output.write to the kind that must pass the job, and how to get it.
+var writes = []struct {
+	part string
+	kind stages.Kind
+	fix  string
+}{
+	{"video", stages.KindVideo, "add `- encode_video: {}` to stages"},
+	{"latents", stages.KindLatents, "add `- denoise: {}` to stages"},
+	{"embeddings", stages.KindText, "add `- encode_text: {}` to stages"},
+}
+
+// checkWrites refuses to promise a table that no stage fills.
+func checkWrites(cfg *config.Config, seams []stages.Kind) error {
+	for _, w := range writes {
+		if cfg.Output.Writes(w.part) && !given(seams[1:], w.kind) {
+			return cfg.Errorf("output.write", "nothing in this job makes %s", w.part).WithFix("%s", w.fix)
+		}
+	}
+	return nil
+}
+
+func given(seams []stages.Kind, k stages.Kind) bool {
+	for _, s := range seams {
+		if s == k {
+			return true
+		}
+	}
+	return false
+}
+
+// defaultsOf is what rows are filled up with: the configuration, then the model's own defaults.
+func defaultsOf(cfg *config.Config, model *stages.Model) schemas.PromptRow {
+	d := model.Index.Defaults
+	return cfg.Defaults.Row().WithDefaults(schemas.PromptRow{
+		Height: d.Height, Width: d.Width, NumFrames: d.NumFrames, FPS: d.FPS,
+		NumInferenceSteps: d.NumInferenceSteps, GuidanceScale: d.GuidanceScale,
+		MaxSequenceLength: d.MaxSequenceLength,
+	})
+}
+
+// checkDefaults lets every stage look at a row that says nothing itself, so that an impossible size in
+// the configuration is reported with its line before any work.
+func checkDefaults(cfg *config.Config, steps []transforms.Step, defaults schemas.PromptRow) error {
+	kind, _ := cfg.Input.Source()
+	if kind != config.PromptInput {
+		return nil // the tables carry the parameters
+	}
+	for _, s := range steps {
+		if err := s.Check(&defaults); err != nil {
+			name, _, _ := strings.Cut(err.Error(), " ")
+			return cfg.Errorf("defaults."+name, "%s: %v", s.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package pipelines
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+
+	"latentbeam/internal/ledger"
+	"latentbeam/internal/report"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// maxBuckets bounds the shapes that a plan keeps apart; the rest counts with the last one.
+const maxBuckets = 64
+
+// Plan is what a run would do.
+type Plan struct {
+	Rows   int64 // input rows of this run, several videos of one prompt counted singly
+	New    int64 // to be computed
+	Done   int64 // computed by an earlier run
+	Failed int64 // failed in an earlier run, or not computable as they are
+	Stale  int64 // results in the output that no row of the input asks for any more
+	// Buckets counts the new rows of each shape, in the order of first appearance.
+	Buckets []Bucket
+	// Input is a digest of the rows, their keys and outcomes.
+	Input string
+}
+
+// Bucket is the new rows of one shape.
+type Bucket struct {
+	Shape schemas.Bucket
+	Rows  int64
+}
+
+// Plan reads the whole input once and compares it with the ledger. Equal rows that are still to be
+// computed count once each here; the run computes them once for all.
+func (j *Job) Plan(ctx context.Context) (Plan, error) {
+	var p Plan
+	h := sha256.New()
+	fmt.Fprintf(h, "%s %v %s\n", j.Opts.Version, j.Config.Output.Write, j.report.Weights)
+	matched := int64(0)
+	for e, err := range j.rows(ctx) {
+		if err != nil {
+			return p, err
+		}
+		p.Rows++
+		status, err := j.status(e)
+		if err != nil {
+			return p, err
+		}
+		switch {
+		case e.Failed != nil:
+			p.Failed++
+		case status == ledger.Done:
+			p.Done++
+			matched++
+		case status == ledger.Failed:
+			p.Failed++
+			matched++
+		default:
+			p.New++
+			p.count(e)
+		}
+		digest(h, e, status)
+	}
+	if j.engine.Ledger != nil {
+		p.Stale = max(0, int64(j.engine.Ledger.Len())-matched)
+	}
+	p.Input = hex.EncodeToString(h.Sum(nil))
+	return p, nil
+}
+
+// status looks the element up in the ledger, if there is one.
+func (j *Job) status(e *stages.Element) (ledger.Status, error) {
+	if j.engine.Ledger == nil || e.Failed != nil {
+		return ledger.Absent, nil
+	}
+	_, status, err := j.engine.Ledger.Lookup(ledger.Key(e.Key))
+	return status, err
+}
+
+// count adds a new row to its bucket.
+func (p *Plan) count(e *stages.Element) {
+	shape := schemas.BucketOf(e.Row)
+	for i := range p.Buckets {
+		if p.Buckets[i].Shape == shape || i == maxBuckets-1 {
+			p.Buckets[i].Rows++
+			return
+		}
+	}
+	p.Buckets = append(p.Buckets, Bucket{Shape: shape, Rows: 1})
+}
+
+// digest adds what the tables say of the row.
+func digest(h hash.Hash, e *stages.Element, status ledger.Status) {
+	fmt.Fprintf(h, "%s %d %d %q %q %q\n", e.Key, status, e.Row.SampleIndex, e.Row.ID, e.Row.Extra, e.Row.Source)
+}
+
+// upToDate reports whether an earlier run left a complete report of exactly these rows.
+func (j *Job) upToDate(p Plan) bool {
+	if p.New > 0 {
+		return false
+	}
+	s, err := report.ReadSummary(j.engine.Store, j.report.SummaryName())
+	return err == nil && s.State == report.Complete && s.Input == p.Input
+}

@@ -1,0 +1,130 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/report"
+	"latentbeam/runners"
+	"latentbeam/transforms"
+)
+
+// maxPasses bounds how often a run goes over its input. One pass is the rule; another follows when rows
+// are left that a runner dropped with a bundle.
+const maxPasses = 3
+
+// Result is what a run did.
+type Result struct {
+	Totals      report.Totals
+	Plan        Plan
+	NothingToDo bool // an earlier run had done everything
+	Interrupted bool // Stop was called before all was done
+	Done        int64
+	Skipped     int64
+	Elapsed     time.Duration
+	Stages      []transforms.StageTime
+}
+
+// runFacts is what summary.json says of the run itself.
+type runFacts struct {
+	Computed int64                  `json:"computed"`
+	Skipped  int64                  `json:"skipped"`
+	Seconds  float64                `json:"seconds"`
+	Workers  int                    `json:"workers"`
+	Runner   string                 `json:"runner"`
+	Stages   []transforms.StageTime `json:"stages"`
+}
+
+// Run computes what is missing and writes the report. started is called once the plan is known. The
+// error is nil when every row is settled, failed rows included.
+func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
+	began := time.Now()
+	if _, err := j.engine.Store.CleanTemps(ctx); err != nil {
+		return Result{}, err
+	}
+	plan, err := j.Plan(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	if started != nil {
+		started(plan)
+	}
+	r := Result{Plan: plan}
+	if j.upToDate(plan) {
+		s, err := report.ReadSummary(j.engine.Store, j.report.SummaryName())
+		r.NothingToDo, r.Totals, r.Skipped = true, s.Totals, plan.Done
+		return r, err
+	}
+	if err := j.begin(ctx); err != nil {
+		return r, err
+	}
+	after, computeErr := j.compute(ctx, plan)
+	if ctx.Err() != nil {
+		return r, errors.Join(computeErr, context.Cause(ctx))
+	}
+	r.Done, r.Skipped, r.Stages = j.engine.Progress.Done.Load(), plan.Done, j.engine.Progress.Stages()
+	r.Interrupted = j.engine.Stopping()
+	// The report is written after a failure too: what was done by then is there to be looked at.
+	totals, err := j.finish(ctx, &r, after, began)
+	r.Totals = totals
+	return r, errors.Join(computeErr, err)
+}
+
+// begin marks the output as unfinished and saves how the job was started, for `retry`.
+func (j *Job) begin(ctx context.Context) error {
+	name := j.report.SummaryName()
+	if j.engine.Store.Exists(name) {
+		if err := j.engine.Store.Remove(name); err != nil {
+			return err
+		}
+	}
+	return j.engine.Store.Replace(ctx, j.report.Part+JobFile, j.saveStart)
+}
+
+// compute runs the Beam pipeline until no row is left, and returns the plan as it is then.
+func (j *Job) compute(ctx context.Context, plan Plan) (Plan, error) {
+	if plan.New == 0 {
+		return plan, nil
+	}
+	runners.Init()
+	defer transforms.Register(j.spec, j.engine)()
+	names := make([]string, len(j.engine.Steps))
+	for i, s := range j.engine.Steps {
+		names[i] = s.Name
+	}
+	for range maxPasses {
+		err := j.runner.Run(ctx, transforms.Pipeline(j.spec, names))
+		if cause := j.engine.Err(); cause != nil {
+			err = cause
+		}
+		left, planErr := j.Plan(ctx)
+		if err != nil || planErr != nil || left.New == 0 || j.engine.Stopping() {
+			return left, errors.Join(err, planErr)
+		}
+	}
+	return plan, fault.Fatal(fmt.Errorf("rows are left after %d passes over the input: the input changes while it is read, "+
+		"or runner %s drops rows", maxPasses, j.runner.Name))
+}
+
+// finish writes the tables, the gallery and, last, the summary.
+func (j *Job) finish(ctx context.Context, r *Result, after Plan, began time.Time) (report.Totals, error) {
+	totals, err := j.report.Write(ctx)
+	if err != nil {
+		return totals, err
+	}
+	config, err := j.Config.CanonicalJSON()
+	if err != nil {
+		return totals, err
+	}
+	r.Elapsed = time.Since(began)
+	return totals, j.report.WriteSummary(ctx, report.Summary{
+		Input: after.Input, Totals: totals, Config: config,
+		Run: runFacts{
+			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(),
+			Workers: j.engine.Pool.Size(), Runner: j.runner.Name, Stages: r.Stages,
+		},
+	})
+}

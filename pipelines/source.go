@@ -1,0 +1,202 @@
+package pipelines
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"iter"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/fault"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/transforms"
+	"latentbeam/transforms/table"
+)
+
+// sourceKinds maps the kinds of input to what the first stage must take.
+var sourceKinds = map[string]stages.Kind{
+	config.PromptInput:    stages.KindPrompt,
+	config.EmbeddingInput: stages.KindText,
+	config.LatentInput:    stages.KindLatents,
+}
+
+// openSource opens the job's input and checks its form. limit stops after so many rows; 0: never.
+func openSource(cfg *config.Config, limit int) (transforms.Source, error) {
+	kind, patterns := cfg.Input.Source()
+	if kind != config.PromptInput {
+		files, err := table.Expand(patterns)
+		if err != nil {
+			return nil, err
+		}
+		if kind == config.EmbeddingInput {
+			return limited{embeddings{files}, limit}, nil
+		}
+		return limited{latents{files}, limit}, nil
+	}
+	opts := table.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns}
+	p, err := table.Open(patterns, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Close(); err != nil {
+		return nil, err
+	}
+	return limited{prompts{patterns, opts, max(1, cfg.Defaults.NumVideosPerPrompt)}, limit}, nil
+}
+
+// prompts reads prompt tables, one element for each video of a row.
+type prompts struct {
+	patterns []string
+	opts     table.Options
+	videos   int // num_videos_per_prompt of rows that do not say it
+}
+
+// Rows yields the elements of every row in turn.
+func (s prompts) Rows(_ context.Context, _ bool) iter.Seq2[*stages.Element, error] {
+	return func(yield func(*stages.Element, error) bool) {
+		p, err := table.Open(s.patterns, s.opts)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer p.Close()
+		for rec, err := range p.All() {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !s.expand(rec, yield) {
+				return
+			}
+		}
+	}
+}
+
+// expand yields the samples of one record; a bad record is one failed element.
+func (s prompts) expand(rec table.Record, yield func(*stages.Element, error) bool) bool {
+	if rec.Bad != nil {
+		e := &stages.Element{Row: rec.Row}
+		e.Fail("read", fault.Row(rec.Bad))
+		return yield(e, nil)
+	}
+	n := rec.Row.NumVideosPerPrompt
+	if n == 0 {
+		n = s.videos
+	}
+	for i := range n {
+		if !yield(&stages.Element{Row: rec.Row.Sample(i)}, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// limited yields at most n elements of a source.
+type limited struct {
+	transforms.Source
+	n int
+}
+
+// Rows yields the first rows of the source.
+func (s limited) Rows(ctx context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
+	rows := s.Source.Rows(ctx, tensors)
+	if s.n <= 0 {
+		return rows
+	}
+	return func(yield func(*stages.Element, error) bool) {
+		left := s.n
+		for e, err := range rows {
+			if !yield(e, err) || err != nil {
+				return
+			}
+			if left--; left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// embeddings reads tables of text embeddings.
+type embeddings struct{ files []string }
+
+// Rows yields a row for each embedding.
+func (s embeddings) Rows(_ context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
+	return readRows(s.files, tensors, func(r schemas.EmbeddingRow) (*stages.Element, error) {
+		e := &stages.Element{Row: r.PromptRow(), Origin: origin(r.Key, r.TextEmbeddingSHA256)}
+		if !tensors {
+			return e, nil
+		}
+		text, err := array(r.TextEmbeddingBytes, r.TextEmbeddingShape, r.TextEmbeddingDType)
+		if err != nil {
+			return e, err
+		}
+		e.Text = &stages.Text{Embedding: text}
+		if len(r.NegativeEmbeddingShape) > 0 {
+			e.Text.Negative, err = array(r.NegativeEmbeddingBytes, r.NegativeEmbeddingShape, r.TextEmbeddingDType)
+		}
+		return e, err
+	})
+}
+
+// latents reads tables of VAE latents.
+type latents struct{ files []string }
+
+// Rows yields a row for each latent.
+func (s latents) Rows(_ context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
+	return readRows(s.files, tensors, func(r schemas.LatentRow) (*stages.Element, error) {
+		e := &stages.Element{
+			Row: r.PromptRow(), Origin: origin(r.Key, r.VAELatentSHA256), LatentScale: r.LatentScale,
+		}
+		if !tensors {
+			return e, nil
+		}
+		var err error
+		e.Latents, err = array(r.VAELatentBytes, r.VAELatentShape, r.VAELatentDType)
+		return e, err
+	})
+}
+
+// origin names the content that a row of tensors was read with: by its digest where the table has one,
+// else by the key it was made under.
+func origin(key, digest string) schemas.Key {
+	return sha256.Sum256([]byte("origin " + key + " " + digest))
+}
+
+// array is a tensor column as an array. Only float32, which our own tables hold, is read.
+func array(data []byte, shape []int64, dtype string) (*stages.Array, error) {
+	if dtype != "float32" {
+		return nil, fmt.Errorf("tensor of dtype %q: this version reads float32", dtype)
+	}
+	a := &stages.Array{Shape: make([]int, len(shape))}
+	for i, d := range shape {
+		a.Shape[i] = int(d)
+	}
+	var err error
+	a.Data, err = schemas.UnpackFloats(data, a.Shape)
+	return a, err
+}
+
+// readRows yields the elements of parquet files of T; a row that cannot be used is a failed element.
+func readRows[T schemas.Row](files []string, tensors bool, element func(T) (*stages.Element, error)) iter.Seq2[*stages.Element, error] {
+	return func(yield func(*stages.Element, error) bool) {
+		for _, file := range files {
+			n := 0
+			for row, err := range table.Read[T](file, tensors) {
+				if err != nil {
+					yield(nil, fmt.Errorf("read %s: %w", file, err))
+					return
+				}
+				n++
+				e, err := element(row)
+				e.Row.Source = fmt.Sprintf("%s:row %d", file, n)
+				if err != nil {
+					e.Fail("read", fault.Row(err))
+				}
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}

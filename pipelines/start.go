@@ -1,0 +1,57 @@
+package pipelines
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"latentbeam/internal/config"
+)
+
+// JobFile is the file of the output that says how its job was started.
+const JobFile = "job.json"
+
+// Start is how a job was started: what `retry` needs to start it again.
+type Start struct {
+	File string   `json:"file"` // name of the YAML, for messages
+	YAML string   `json:"yaml"` // its text
+	Sets []string `json:"set"`  // the --set flags
+	Dir  string   `json:"dir"`  // the directory that relative paths are relative to
+}
+
+// ReadStart reads the YAML at path and notes the current directory.
+func ReadStart(path string, sets []string) (Start, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Start{}, fmt.Errorf("read job: %w; `latentbeam init` writes one to start from", err)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return Start{}, fmt.Errorf("read job: %w", err)
+	}
+	return Start{File: path, YAML: string(text), Sets: sets, Dir: dir}, nil
+}
+
+// LastStart reads from an output how its job was started.
+func LastStart(output string) (Start, error) {
+	var s Start
+	data, err := os.ReadFile(filepath.Join(output, JobFile))
+	if err != nil {
+		return s, fmt.Errorf("%w: %s is not the output of a job", err, output)
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return s, fmt.Errorf("read %s: %w", filepath.Join(output, JobFile), err)
+	}
+	return s, nil
+}
+
+// Config parses the job.
+func (s Start) Config() (*config.Config, error) { return config.Parse(s.File, s.YAML, s.Sets) }
+
+func (j *Job) saveStart(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(j.Opts.Start)
+}

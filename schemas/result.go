@@ -1,0 +1,73 @@
+package schemas
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// The names of the tensors that a ledger record can carry beside its Result. They are little-endian
+// fp32, row-major; the shapes stand in the Result.
+const (
+	BlobText         = "text_embedding"
+	BlobNegativeText = "negative_text_embedding"
+	BlobLatents      = "vae_latent"
+)
+
+// Result is what a ledger record says of one key: everything about an output that does not follow from
+// the prompt row. It holds no run facts (time, device, attempt), so equal keys have equal results.
+type Result struct {
+	Video             *VideoFile        `json:"video,omitempty"`
+	TextShape         []int             `json:"text_shape,omitempty"`          // (L, C)
+	NegativeTextShape []int             `json:"negative_text_shape,omitempty"` // (L, C)
+	LatentsShape      []int             `json:"latents_shape,omitempty"`       // (C, T, H, W)
+	TextSHA256        string            `json:"text_sha256,omitempty"`         // of the blobs' bytes, hex
+	LatentsSHA256     string            `json:"latents_sha256,omitempty"`
+	LatentScale       float64           `json:"latent_scale,omitempty"` // stored = the VAE's latent * this
+	Readings          map[string]string `json:"readings,omitempty"`
+	Failure           *FailureFacts     `json:"failure,omitempty"`
+}
+
+// VideoFile describes a published video or image; paths are relative to the output.
+type VideoFile struct {
+	Path   string `json:"path"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+	Poster string `json:"poster,omitempty"`
+	Codec  string `json:"codec"`
+}
+
+// FailureFacts say why a key failed.
+type FailureFacts struct {
+	Class   string `json:"class"`
+	Stage   string `json:"stage"`
+	Message string `json:"message"`
+}
+
+// PackFloats writes values as little-endian fp32.
+func PackFloats(values []float32) []byte {
+	data := make([]byte, 4*len(values))
+	for i, v := range values {
+		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v))
+	}
+	return data
+}
+
+// UnpackFloats reads what PackFloats wrote for an array of the given shape.
+func UnpackFloats(data []byte, shape []int) ([]float32, error) {
+	n := 1
+	for _, d := range shape {
+		if d < 0 || (d > 0 && n > len(data)/d) {
+			return nil, fmt.Errorf("unpack floats: shape %v does not fit %d bytes", shape, len(data))
+		}
+		n *= d
+	}
+	if len(data) != 4*n {
+		return nil, fmt.Errorf("unpack floats: shape %v needs %d bytes, there are %d", shape, 4*n, len(data))
+	}
+	values := make([]float32, n)
+	for i := range values {
+		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return values, nil
+}

@@ -1,0 +1,22 @@
+package catalog
+
+import (
+	"latentbeam/stages"
+	"latentbeam/stages/guard"
+	"latentbeam/stages/stdit"
+	"latentbeam/stages/t5"
+	"latentbeam/stages/vae"
+	"latentbeam/stages/video"
+)
+
+// All returns every stage, in the order in which a text-to-video job uses them.
+func All() []stages.Spec {
+	return []stages.Spec{
+		t5.Spec(),
+		stdit.Spec(),
+		vae.Spec(),
+		guard.Spec(),
+		video.Encode(),
+		video.Measure(),
+	}
+}

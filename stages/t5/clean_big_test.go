@@ -1,0 +1,3 @@
+package t5
+import "testing"
+func TestBig(t *testing.T){ checkCleaned(t, readCleaned(t, "/tmp/tok/big.json").Pairs) }

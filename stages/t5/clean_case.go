@@ -1,0 +1,131 @@
+package t5
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// lowerCase is Python's str.lower: the full mapping of Unicode, with the dot of İ kept and ς at the end of words.
+func lowerCase(s string) string {
+	if !strings.ContainsAny(s, "İΣ") {
+		return strings.Map(unicode.ToLower, s)
+	}
+	t := []rune(s)
+	var out strings.Builder
+	for i, r := range t {
+		switch {
+		case r == 'İ':
+			out.WriteString("i\u0307")
+		case r == 'Σ' && isFinalSigma(t, i):
+			out.WriteRune('ς')
+		default:
+			out.WriteRune(unicode.ToLower(r))
+		}
+	}
+	return out.String()
+}
+
+// isFinalSigma says whether a cased letter comes before i and none after, not counting marks (Unicode standard,
+// section 3.13, Final_Sigma).
+func isFinalSigma(t []rune, i int) bool {
+	before := i - 1
+	for before >= 0 && isCaseIgnorable(t[before]) {
+		before--
+	}
+	if before < 0 || !isCased(t[before]) {
+		return false
+	}
+	after := i + 1
+	for after < len(t) && isCaseIgnorable(t[after]) {
+		after++
+	}
+	return after == len(t) || !isCased(t[after])
+}
+
+func isCased(r rune) bool {
+	return unicode.In(r, unicode.Lu, unicode.Ll, unicode.Lt, unicode.Other_Lowercase, unicode.Other_Uppercase)
+}
+
+// isCaseIgnorable is the derived property: marks, format characters, modifiers, and the punctuation that may
+// stand inside words.
+func isCaseIgnorable(r rune) bool {
+	return strings.ContainsRune("'.:··՟״‘’․‧︓﹒﹕＇．：", r) ||
+		unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm, unicode.Sk)
+}
+
+// unquotePlus decodes %XX as UTF-8 and plus signs as spaces (Python's urllib.parse.unquote_plus).
+func unquotePlus(s string) string {
+	s = strings.ReplaceAll(s, "+", " ")
+	if !strings.Contains(s, "%") {
+		return s
+	}
+	var out strings.Builder
+	out.Grow(len(s))
+	for s != "" {
+		// Characters beyond ASCII end a sequence of encoded bytes.
+		n := len(s)
+		if i := strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }); i >= 0 {
+			n = i
+		}
+		writeUTF8(&out, percentDecoded(s[:n]))
+		s = s[n:]
+		n = len(s) - len(strings.TrimLeftFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }))
+		out.WriteString(s[:n])
+		s = s[n:]
+	}
+	return out.String()
+}
+
+func percentDecoded(s string) []byte {
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			hi, okHi := hexDigit(s[i+1])
+			lo, okLo := hexDigit(s[i+2])
+			if okHi && okLo {
+				out = append(out, hi<<4|lo)
+				i += 2
+				continue
+			}
+		}
+		out = append(out, s[i])
+	}
+	return out
+}
+
+func hexDigit(c byte) (byte, bool) {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0', true
+	case c|0x20 >= 'a' && c|0x20 <= 'f':
+		return c | 0x20 - 'a' + 10, true
+	}
+	return 0, false
+}
+
+// writeUTF8 writes bytes as text. The longest start of a character that cannot go on becomes one U+FFFD (Unicode
+// standard, section 3.9, "maximal subpart"), where Go would write one per byte.
+func writeUTF8(out *strings.Builder, b []byte) {
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		if r == utf8.RuneError && n == 1 {
+			n = subpart(b)
+		}
+		out.WriteRune(r)
+		b = b[n:]
+	}
+}
+
+// subpart is the number of bytes at the start of b that could begin a character.
+func subpart(b []byte) int {
+	n := 1
+	// FullRune is false while bytes are missing, and true once the next byte is known to be wrong.
+	for n < len(b) && !utf8.FullRune(b[:n]) {
+		n++
+	}
+	if utf8.FullRune(b[:n]) && n > 1 {
+		n--
+	}
+	return n
+}

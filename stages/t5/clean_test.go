@@ -1,0 +1,105 @@
+package t5
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// cleaned is a file of captions and what the reference makes of them (testdata/clean/make_goldens.py).
+type cleaned struct {
+	Pairs    [][2]string
+	Rejected []string // captions on which the reference raises an error
+}
+
+func readCleaned(t *testing.T, path string) cleaned {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c cleaned
+	if err := json.Unmarshal(data, &c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func checkCleaned(t *testing.T, pairs [][2]string) {
+	t.Helper()
+	wrong := 0
+	for _, p := range pairs {
+		if got := CleanCaption(p[0]); got != p[1] {
+			if wrong++; wrong <= 30 {
+				t.Errorf("CleanCaption(%+q)\n got %+q\nwant %+q", p[0], got, p[1])
+			}
+		}
+	}
+	if wrong > 0 {
+		t.Errorf("%d of %d captions differ", wrong, len(pairs))
+	}
+}
+
+func TestCleanCaptionEqualsReference(t *testing.T) {
+	c := readCleaned(t, "testdata/clean/captions.json")
+	if len(c.Pairs) < 1600 {
+		t.Fatalf("only %d captions", len(c.Pairs))
+	}
+	checkCleaned(t, c.Pairs)
+}
+
+// The pairs that the specification of this project was checked with, made with Beautiful Soup 4.11.2.
+func TestCleanCaptionEqualsSpecification(t *testing.T) {
+	checkCleaned(t, readCleaned(t, "testdata/clean/open-sora.json").Pairs)
+}
+
+// What the reference rejects keeps its words.
+func TestCleanCaptionRejected(t *testing.T) {
+	for _, caption := range readCleaned(t, "testdata/clean/captions.json").Rejected {
+		if strings.HasPrefix(caption, "a cat ") {
+			if got := CleanCaption(caption); !strings.HasPrefix(got, "a cat ") || !strings.HasSuffix(got, "on a mat") {
+				t.Errorf("CleanCaption(%q) = %q", caption, got)
+			}
+		}
+	}
+}
+
+// Every unit is what some step could take quadratic time for: 16 times the text, not 256 times the time.
+func TestCleanCaptionIsLinear(t *testing.T) {
+	for _, unit := range []string{
+		"a red bird drifts above the clouds, ", "a", " ", "\n", "a.", ".", "-", "a-", "a.com@", "http:", "<", "<a ", "<a b=\"",
+		"<a b='\">", "<!--", "<!--->", "<![cdata[", "<![if ]", "<b>", "</b>", "<script>", "</script", "&", "&#", "&#1", "&a", "&amp;",
+		"%", "%e2", "%41", "+", "Σ", "Σ.", "1", "1.", "1x", "#", "#1", "@", "@a", "a1", "jpg", "a.jpg", ".jpg", "/", "_", "'",
+		"\"", "worldwide ", "free ", "worldwide free ", "click on ", "page ", ":", " : ", ",", "Ã©", "’é", "x\u0301", "一", "\u0323\u0301", "\xff",
+		"＆amp;",
+	} {
+		took := func(size int) time.Duration {
+			caption := strings.Repeat(unit, size/len(unit))
+			start := time.Now()
+			CleanCaption(caption)
+			return time.Since(start)
+		}
+		took(1 << 12)
+		small, large := took(1<<14), took(1<<18)
+		if large > 100*small+50*time.Millisecond {
+			t.Errorf("%q: 16 KiB take %v, 256 KiB take %v", unit, small, large)
+		}
+	}
+}
+
+func TestCleanCaptionMegabyte(t *testing.T) {
+	start := time.Now()
+	CleanCaption(strings.Repeat("The man said,hello.World is 10,000 big/small “quoted” café. ", 1<<20/62))
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("1 MiB took %v", took)
+	}
+}
+
+func FuzzCleanCaption(f *testing.F) {
+	for _, s := range []string{"a <b", "&#x", "%e2%82", "x.com/@", "<a b=\"", "\xff<", "<![if", "ΑΣ", "“a”"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(_ *testing.T, s string) { CleanCaption(s) })
+}

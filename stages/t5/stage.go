@@ -1,0 +1,172 @@
+package t5
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/safetensors"
+	"latentbeam/internal/sentencepiece"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/nn"
+)
+
+// extraIDs is the number of <extra_id_N> tokens that follow the pieces of a published T5 tokenizer.
+const extraIDs = 100
+
+// options is the stage's map in the YAML.
+type options struct {
+	// Clean says whether captions are cleaned as the reference does before tokenizing; default true.
+	Clean *bool `yaml:"clean" json:"clean"`
+}
+
+// Spec returns the stage `encode_text`: the prompt is cleaned, tokenized and encoded, and so is the
+// negative prompt where the row has one.
+func Spec() stages.Spec {
+	return stages.Spec{
+		Name:    "encode_text",
+		Doc:     "T5 v1.1: prompts to text embeddings; clean: false leaves the caption as it is",
+		In:      stages.KindPrompt,
+		Out:     stages.KindText,
+		Version: 1,
+		Params:  []stages.Param{stages.ParamPrompt, stages.ParamNegativePrompt, stages.ParamMaxSequenceLength},
+		New:     open,
+	}
+}
+
+func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
+	var opts options
+	if err := o.Into(&opts); err != nil {
+		return nil, err
+	}
+	data, err := m.ReadFile("text_encoder/config.json")
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := ParseConfig(data)
+	if err != nil {
+		return nil, err
+	}
+	tok, err := openTokenizer(m, cfg)
+	if err != nil {
+		return nil, err
+	}
+	weights, err := m.Weights("text_encoder")
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{cfg: cfg, tok: tok, digest: weights.Digest(), clean: opts.Clean == nil || *opts.Clean}
+	s.encoder.New = func(dev kernels.Backend) (*Encoder, error) { return load(cfg, dev, weights) }
+	return s, nil
+}
+
+func load(cfg Config, dev kernels.Backend, weights *safetensors.File) (*Encoder, error) {
+	e, err := Load(cfg, nn.NewWeights(dev, weights))
+	if err != nil {
+		return nil, fault.Usage(fmt.Errorf("load text_encoder: %w", err))
+	}
+	return e, nil
+}
+
+// openTokenizer reads spiece.model from beside the encoder, or from tokenizer/ as some hubs lay it out.
+func openTokenizer(m *stages.Model, cfg Config) (*sentencepiece.Tokenizer, error) {
+	data, err := m.ReadFile("text_encoder/spiece.model")
+	if errors.Is(err, fs.ErrNotExist) {
+		data, err = m.ReadFile("tokenizer/spiece.model")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: T5 needs its tokenizer there, or in tokenizer/", err)
+	}
+	pieces, err := sentencepiece.Load(data)
+	if err != nil {
+		return nil, fmt.Errorf("spiece.model: %w", err)
+	}
+	if pieces.VocabSize() > cfg.VocabSize {
+		return nil, fmt.Errorf("spiece.model has %d pieces, config.json a vocab_size of %d: they belong to different models",
+			pieces.VocabSize(), cfg.VocabSize)
+	}
+	return sentencepiece.NewTokenizer(pieces, min(extraIDs, cfg.VocabSize-pieces.VocabSize()))
+}
+
+type stage struct {
+	cfg     Config
+	tok     *sentencepiece.Tokenizer
+	digest  string
+	clean   bool
+	encoder stages.PerDevice[*Encoder]
+}
+
+// Load brings the weights to dev.
+func (s *stage) Load(dev kernels.Backend) error {
+	_, err := s.encoder.On(dev)
+	return err
+}
+
+// Digest names the encoder's weights.
+func (s *stage) Digest() string { return s.digest }
+
+// Check refuses lengths that no T5 here can do.
+func (s *stage) Check(row *schemas.PromptRow) error {
+	if row.MaxSequenceLength < 1 || row.MaxSequenceLength > MaxTokens {
+		return fmt.Errorf("max_sequence_length is %d: give 1 to %d tokens", row.MaxSequenceLength, MaxTokens)
+	}
+	return nil
+}
+
+// Need is that of Encode for prompts of full length.
+func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
+	if row.NegativePrompt != "" {
+		n *= 2
+	}
+	return s.cfg.EncodeBytes(n, row.MaxSequenceLength)
+}
+
+// Run encodes all prompts of the batch in one pass, the negative ones among them.
+func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+	enc, err := s.encoder.On(dev)
+	if err != nil {
+		return err
+	}
+	var ids [][]int32
+	for _, e := range batch {
+		ids = append(ids, s.tokens(e.Row.Prompt, e))
+		if e.Row.NegativePrompt != "" {
+			ids = append(ids, s.tokens(e.Row.NegativePrompt, e))
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	defer dev.Scope()()
+	hidden, err := enc.Encode(dev, ids)
+	if err != nil {
+		return err
+	}
+	texts := make([]*stages.Array, len(hidden))
+	for i, h := range hidden {
+		texts[i] = stages.NewArray(h.Dim(0), h.Dim(1))
+		if err := dev.Download(texts[i].Data, h); err != nil {
+			return err
+		}
+	}
+	next := 0
+	take := func() *stages.Array { next++; return texts[next-1] }
+	for _, e := range batch {
+		e.Text = &stages.Text{Embedding: take()}
+		if e.Row.NegativePrompt != "" {
+			e.Text.Negative = take()
+		}
+	}
+	return nil
+}
+
+func (s *stage) tokens(prompt string, e *stages.Element) []int32 {
+	if s.clean {
+		prompt = CleanCaption(prompt)
+	}
+	return s.tok.Encode(prompt, e.Row.MaxSequenceLength)
+}

@@ -1,0 +1,107 @@
+package transforms
+
+import (
+	"context"
+	"fmt"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/plan"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// maxBuffered bounds the elements that wait for their batches, however many buckets a table has.
+const maxBuffered = 4096
+
+// Bucket groups elements of one shape into batches whose size comes from the stages' memory needs.
+// Grouping happens inside the bundle: nothing is shuffled, and no table is held.
+func Bucket(s beam.Scope, spec []byte, rows beam.PCollection) beam.PCollection {
+	return beam.ParDo(s.Scope("bucket"), &BucketFn{Spec: spec}, rows)
+}
+
+// BucketFn buffers the elements of each bucket until a batch is full or the bundle ends.
+type BucketFn struct {
+	Spec     []byte
+	engine   *Engine
+	open     map[schemas.Bucket]*bucket
+	order    []schemas.Bucket // of the open buckets, oldest first
+	buffered int
+}
+
+type bucket struct {
+	size     int
+	elements []*stages.Element
+}
+
+// Setup finds the engine of this process.
+func (f *BucketFn) Setup(context.Context) (err error) {
+	f.engine, err = engineOf(f.Spec)
+	return err
+}
+
+// StartBundle begins with empty buckets.
+func (f *BucketFn) StartBundle(context.Context, func(*stages.Batch)) {
+	f.open, f.order, f.buffered = map[schemas.Bucket]*bucket{}, nil, 0
+}
+
+// ProcessElement puts e into its bucket and emits the batch when it is full.
+func (f *BucketFn) ProcessElement(_ context.Context, e *stages.Element, emit func(*stages.Batch)) {
+	name := schemas.BucketOf(e.Row)
+	b := f.open[name]
+	if b == nil {
+		size, err := f.engine.BatchSize(&e.Row)
+		if err != nil {
+			e.Fail("plan", fault.Row(err))
+			emit(&stages.Batch{Bucket: name, Elements: []*stages.Element{e}})
+			return
+		}
+		b = &bucket{size: size}
+		f.open[name] = b
+		f.order = append(f.order, name)
+	}
+	b.elements = append(b.elements, e)
+	f.buffered++
+	switch {
+	case len(b.elements) >= b.size:
+		f.flush(name, emit)
+	case f.buffered > maxBuffered:
+		f.flush(f.order[0], emit)
+	}
+}
+
+// FinishBundle emits what is left, unless the engine was asked to stop: those rows were not begun.
+func (f *BucketFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) {
+	for len(f.order) > 0 && !f.engine.Stopping() {
+		f.flush(f.order[0], emit)
+	}
+}
+
+// flush emits what the bucket holds and forgets it.
+func (f *BucketFn) flush(name schemas.Bucket, emit func(*stages.Batch)) {
+	b := f.open[name]
+	delete(f.open, name)
+	for i, n := range f.order {
+		if n == name {
+			f.order = append(f.order[:i], f.order[i+1:]...)
+			break
+		}
+	}
+	f.buffered -= len(b.elements)
+	emit(&stages.Batch{Bucket: name, Elements: b.elements})
+}
+
+// BatchSize asks the memory plan how many elements like row fit the hungriest stage.
+func (e *Engine) BatchSize(row *schemas.PromptRow) (int, error) {
+	return plan.BatchSize(e.Pool.Memory(), e.MaxBatch, func(n int) (int64, error) {
+		var most int64
+		for _, s := range e.Steps {
+			need, err := s.Need(row, n)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %w", s.Name, err)
+			}
+			most = max(most, need)
+		}
+		return most, nil
+	})
+}

@@ -1,0 +1,65 @@
+package transforms
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"latentbeam/internal/fault"
+)
+
+// Progress counts what happens to the rows of a run. It is safe for concurrent use.
+type Progress struct {
+	Done    atomic.Int64 // computed and published in this run
+	Skipped atomic.Int64 // found in the ledger
+	Failed  atomic.Int64 // recorded as failures in this run
+	Shared  atomic.Int64 // equal to a row in flight
+
+	// TooMany says whether so many failures end the job; nil: never.
+	TooMany func(settled, failed int64) bool
+
+	mu    sync.Mutex
+	order []string
+	busy  map[string]time.Duration
+}
+
+// Settle counts rows that reached an end and returns a fatal error once too many have failed.
+func (p *Progress) Settle(done, failed int64) error {
+	d, f := p.Done.Add(done), p.Failed.Add(failed)
+	if p.TooMany == nil || !p.TooMany(d+f, f) {
+		return nil
+	}
+	return fault.Fatal(fmt.Errorf("stop: %d of %d rows failed, more than on_error.stop_after allows: "+
+		"see the failures table, mend the cause, run again", f, d+f))
+}
+
+// Spent adds time that a stage kept a device busy.
+func (p *Progress) Spent(stage string, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.busy == nil {
+		p.busy = map[string]time.Duration{}
+	}
+	if _, ok := p.busy[stage]; !ok {
+		p.order = append(p.order, stage)
+	}
+	p.busy[stage] += d
+}
+
+// StageTime is the time a stage has used so far.
+type StageTime struct {
+	Stage string        `json:"stage"`
+	Busy  time.Duration `json:"busy_ns"`
+}
+
+// Stages returns the time of every stage in the order of first use.
+func (p *Progress) Stages() []StageTime {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	times := make([]StageTime, len(p.order))
+	for i, s := range p.order {
+		times[i] = StageTime{s, p.busy[s]}
+	}
+	return times
+}

@@ -1,0 +1,243 @@
+package transforms
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"latentbeam/internal/ledger"
+	"latentbeam/internal/store"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// Group commit: what finishes is published with one set of fsyncs, at most commitDelay after the first
+// element of the group and as soon as the group holds commitBytes or commitRows.
+const (
+	commitDelay = time.Second
+	commitBytes = 64 << 20
+	commitRows  = 20_000
+)
+
+// Publish writes the results into the output: files first, then the ledger record that makes them
+// count (design decision D9). It is the end of a job; the tables are written from the ledger.
+func Publish(s beam.Scope, spec []byte, batches beam.PCollection) {
+	beam.ParDo0(s.Scope("publish"), &PublishFn{Spec: spec}, batches)
+}
+
+// PublishFn hands elements to a committer that works beside the bundle.
+type PublishFn struct {
+	Spec   []byte
+	engine *Engine
+	commit *committer
+}
+
+// Setup finds the engine of this process.
+func (f *PublishFn) Setup(context.Context) (err error) {
+	f.engine, err = engineOf(f.Spec)
+	return err
+}
+
+// StartBundle starts the committer.
+func (f *PublishFn) StartBundle(ctx context.Context) {
+	f.commit = newCommitter(ctx, f.engine)
+}
+
+// ProcessElement queues the elements of the batch.
+func (f *PublishFn) ProcessElement(_ context.Context, b *stages.Batch) error {
+	return f.commit.add(b.Elements)
+}
+
+// FinishBundle waits until everything queued is published.
+func (f *PublishFn) FinishBundle(context.Context) error { return f.commit.close() }
+
+// committer publishes in groups, from one goroutine.
+type committer struct {
+	ctx    context.Context
+	engine *Engine
+	queue  chan []*stages.Element
+	done   chan struct{}
+	mu     sync.Mutex
+	err    error // the first error; nothing is committed after it
+}
+
+func newCommitter(ctx context.Context, e *Engine) *committer {
+	c := &committer{ctx: ctx, engine: e, queue: make(chan []*stages.Element), done: make(chan struct{})}
+	go c.loop()
+	return c
+}
+
+// add queues elements, or returns the error that stopped the committer.
+func (c *committer) add(elements []*stages.Element) error {
+	select {
+	case c.queue <- elements:
+		return c.failure()
+	case <-c.ctx.Done():
+		return context.Cause(c.ctx)
+	}
+}
+
+func (c *committer) close() error {
+	close(c.queue)
+	<-c.done
+	return c.failure()
+}
+
+func (c *committer) failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// loop collects groups and commits them. After an error it only drains the queue, so that nobody waits.
+func (c *committer) loop() {
+	defer close(c.done)
+	var group []*stages.Element
+	var bytes int
+	var due <-chan time.Time
+	flush := func() {
+		if len(group) > 0 && c.failure() == nil {
+			if err := c.publish(group); err != nil {
+				c.mu.Lock()
+				c.err = c.engine.Fail(err)
+				c.mu.Unlock()
+			}
+		}
+		group, bytes, due = nil, 0, nil
+	}
+	for {
+		select {
+		case elements, ok := <-c.queue:
+			if !ok {
+				flush()
+				return
+			}
+			if group == nil {
+				due = time.After(commitDelay)
+			}
+			group = append(group, elements...)
+			for _, e := range elements {
+				bytes += int(Size(e))
+			}
+			if bytes >= commitBytes || len(group) >= commitRows {
+				flush()
+			}
+		case <-due:
+			flush()
+		}
+	}
+}
+
+// Size is the number of bytes that an element holds for publishing.
+func Size(e *stages.Element) int64 {
+	n := len(e.Poster)
+	if e.Video != nil {
+		n += len(e.Video.Data)
+	}
+	if e.Latents != nil {
+		n += 4 * len(e.Latents.Data)
+	}
+	if e.Text != nil {
+		n += 4 * len(e.Text.Embedding.Data)
+	}
+	return int64(n)
+}
+
+// publish writes one group: all files, then all ledger records.
+func (c *committer) publish(group []*stages.Element) error {
+	began := time.Now()
+	var objects []store.Object
+	records := make([]ledger.Record, 0, len(group))
+	keys := make([]schemas.Key, 0, len(group))
+	var done, failed int64
+	for _, e := range group {
+		files, record, err := c.engine.record(e)
+		if err != nil {
+			return fmt.Errorf("publish %s: %w", e.Key, err)
+		}
+		objects = append(objects, files...)
+		records = append(records, record)
+		keys = append(keys, e.Key)
+		if e.Failed != nil {
+			failed++
+		} else {
+			done++
+		}
+	}
+	if err := c.engine.Store.Put(c.ctx, objects...); err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	if err := c.engine.Ledger.Commit(c.ctx, records); err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	c.engine.pending.release(keys...)
+	c.engine.Progress.Spent("publish", time.Since(began))
+	return c.engine.Progress.Settle(done, failed)
+}
+
+// record turns an element into the files and the ledger record that stand for it.
+func (e *Engine) record(el *stages.Element) ([]store.Object, ledger.Record, error) {
+	r := ledger.Record{Key: ledger.Key(el.Key), Status: ledger.Done}
+	var files []store.Object
+	var result schemas.Result
+	if el.Failed != nil {
+		r.Status = ledger.Failed
+		result.Failure = &schemas.FailureFacts{
+			Class: el.Failed.Class.String(), Stage: el.Failed.Stage, Message: el.Failed.Message,
+		}
+	} else {
+		result.Readings = el.Readings
+		if e.Keep[stages.KindVideo] {
+			files, result.Video = e.files(el)
+		}
+		if e.Keep[stages.KindLatents] {
+			result.LatentsShape = el.Latents.Shape
+			result.LatentsSHA256 = attach(&r, schemas.BlobLatents, el.Latents)
+			result.LatentScale = el.LatentScale
+		}
+		if e.Keep[stages.KindText] {
+			result.TextShape = el.Text.Embedding.Shape
+			result.TextSHA256 = attach(&r, schemas.BlobText, el.Text.Embedding)
+			if n := el.Text.Negative; n != nil {
+				result.NegativeTextShape = n.Shape
+				attach(&r, schemas.BlobNegativeText, n)
+			}
+		}
+	}
+	var err error
+	r.Row, err = json.Marshal(result)
+	return files, r, err
+}
+
+// attach adds a tensor to the record and returns the SHA-256 of its bytes.
+func attach(r *ledger.Record, name string, a *stages.Array) string {
+	data := schemas.PackFloats(a.Data)
+	r.Blobs = append(r.Blobs, ledger.Blob{Name: name, Data: data})
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// files names the video and its poster by key, fanned out over directories.
+func (e *Engine) files(el *stages.Element) ([]store.Object, *schemas.VideoFile) {
+	key := el.Key.String()
+	sum := sha256.Sum256(el.Video.Data)
+	v := &schemas.VideoFile{
+		Path:   path.Join("videos", key[:2], key+el.Video.Ext),
+		Bytes:  int64(len(el.Video.Data)),
+		SHA256: hex.EncodeToString(sum[:]),
+		Codec:  el.Video.Codec,
+	}
+	objects := []store.Object{{Name: v.Path, Data: el.Video.Data}}
+	if el.Poster != nil {
+		v.Poster = path.Join("posters", key[:2], key+".jpg")
+		objects = append(objects, store.Object{Name: v.Poster, Data: el.Poster})
+	}
+	return objects, v
+}

@@ -1,0 +1,45 @@
+package transforms
+
+import (
+	"context"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"latentbeam/stages"
+)
+
+// Read returns the rows of the job's source as a PCollection of *stages.Element, unkeyed. Rows that
+// cannot be used are elements too, marked as failed.
+func Read(s beam.Scope, spec []byte) beam.PCollection {
+	s = s.Scope("read")
+	return beam.ParDo(s, &ReadFn{Spec: spec}, beam.Impulse(s))
+}
+
+// ReadFn streams the source in one bundle, so that no table is ever held.
+type ReadFn struct {
+	Spec   []byte
+	engine *Engine
+}
+
+// Setup finds the engine of this process.
+func (f *ReadFn) Setup(context.Context) (err error) {
+	f.engine, err = engineOf(f.Spec)
+	return err
+}
+
+// ProcessElement emits every row until the table ends or the engine is asked to stop.
+func (f *ReadFn) ProcessElement(ctx context.Context, _ []byte, emit func(*stages.Element)) error {
+	for e, err := range f.engine.Source.Rows(ctx, true) {
+		if err != nil {
+			return f.engine.Fail(err)
+		}
+		if f.engine.Stopping() {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		emit(e)
+	}
+	return nil
+}

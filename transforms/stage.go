@@ -1,0 +1,191 @@
+package transforms
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"latentbeam/internal/fault"
+	"latentbeam/stages"
+)
+
+// Stage runs step number index of the job on every batch.
+func Stage(s beam.Scope, spec []byte, name string, index int, batches beam.PCollection) beam.PCollection {
+	return beam.ParDo(s.Scope(name), &StageFn{Spec: spec, Index: index}, batches)
+}
+
+// StageFn wraps any stage. It never waits for a device in silence: a batch is handed to a goroutine
+// that leases a device, a bounded number is in flight, and finished batches are emitted from
+// ProcessElement and FinishBundle, the only places where emitters are valid. So the stages of a job
+// overlap although a bundle has one goroutine.
+type StageFn struct {
+	Spec  []byte
+	Index int
+
+	engine   *Engine
+	step     *Step
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	results  chan outcome
+	inFlight int
+}
+
+// outcome is a batch that has left the stage, or the error that ends the job.
+type outcome struct {
+	batch *stages.Batch
+	err   error
+}
+
+// Setup finds the engine of this process.
+func (f *StageFn) Setup(context.Context) (err error) {
+	if f.engine, err = engineOf(f.Spec); err == nil {
+		f.step = &f.engine.Steps[f.Index]
+	}
+	return err
+}
+
+// StartBundle prepares the queue of results.
+func (f *StageFn) StartBundle(ctx context.Context, _ func(*stages.Batch)) {
+	f.ctx, f.cancel = context.WithCancelCause(ctx)
+	f.results = make(chan outcome, f.limit())
+	f.inFlight = 0
+}
+
+// limit is how many batches may be in flight: one more than there are devices, so that none waits.
+func (f *StageFn) limit() int { return f.engine.Pool.Size() + 1 }
+
+// ProcessElement starts the batch and emits what has finished, waiting only while too much is in flight.
+func (f *StageFn) ProcessElement(_ context.Context, b *stages.Batch, emit func(*stages.Batch)) error {
+	for f.inFlight >= f.limit() {
+		if err := f.take(emit); err != nil {
+			return err
+		}
+	}
+	f.inFlight++
+	go func() { f.results <- outcome{b, f.run(b)} }()
+	for {
+		select {
+		case o := <-f.results:
+			if err := f.finish(o, emit); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+// FinishBundle waits for what is in flight and emits it.
+func (f *StageFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) error {
+	defer f.cancel(nil)
+	for f.inFlight > 0 {
+		if err := f.take(emit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *StageFn) take(emit func(*stages.Batch)) error {
+	select {
+	case o := <-f.results:
+		return f.finish(o, emit)
+	case <-f.ctx.Done():
+		return context.Cause(f.ctx)
+	}
+}
+
+func (f *StageFn) finish(o outcome, emit func(*stages.Batch)) error {
+	f.inFlight--
+	if o.err != nil {
+		f.cancel(o.err)
+		return f.engine.Fail(o.err)
+	}
+	emit(o.batch)
+	return nil
+}
+
+// run takes the batch through the stage. Only a fatal error comes back; anything else ends in Failed.
+func (f *StageFn) run(b *stages.Batch) error {
+	live := b.Live()
+	if len(live) == 0 {
+		return nil
+	}
+	if err := f.settle(live); err != nil {
+		return err
+	}
+	for _, e := range live {
+		if e.Failed == nil && !e.Has(f.step.Gives) {
+			e.Fail(f.step.Name, fmt.Errorf("the stage gave no %s", f.step.Gives))
+		}
+		if e.Failed != nil || !f.neededLater(f.step.Spec.In) {
+			e.Drop(f.step.Spec.In)
+		}
+	}
+	return nil
+}
+
+// neededLater reports whether k is published or taken by a later step.
+func (f *StageFn) neededLater(k stages.Kind) bool {
+	if k == f.step.Gives || f.engine.Keep[k] {
+		return true
+	}
+	for _, s := range f.engine.Steps[f.Index+1:] {
+		if s.Spec.In == k {
+			return true
+		}
+	}
+	return false
+}
+
+// settle runs the elements until each has its result or its failure: errors of the world are tried
+// again, and an error or panic of a batch is narrowed down by running its elements alone.
+func (f *StageFn) settle(live []*stages.Element) error {
+	var err error
+	for range max(1, f.engine.Retries) {
+		if err = f.attempt(live); fault.ClassOf(err) != fault.ClassRetry {
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case f.ctx.Err() != nil:
+		return context.Cause(f.ctx)
+	case fault.ClassOf(err) == fault.ClassFatal:
+		return fmt.Errorf("%s: %w", f.step.Name, err)
+	case len(live) == 1:
+		live[0].Fail(f.step.Name, err)
+		return nil
+	}
+	for _, e := range live {
+		if e.Failed == nil {
+			if err := f.settle([]*stages.Element{e}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// attempt runs the stage once on a leased device. A panic is an error of the row that caused it.
+func (f *StageFn) attempt(live []*stages.Element) (err error) {
+	dev, release, err := f.engine.Pool.Lease(f.ctx)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	defer func() {
+		if r := recover(); r != nil {
+			slog.Debug("stage panicked", "stage", f.step.Name, "panic", r, "stack", string(debug.Stack()))
+			err = fault.Row(fmt.Errorf("panic: %v", r))
+		}
+		release(err == nil)
+		f.engine.Progress.Spent(f.step.Name, time.Since(began))
+	}()
+	return f.step.Run(f.ctx, dev, live)
+}
