@@ -95,7 +95,8 @@ func TestFixIsLinear(t *testing.T) {
 }
 
 func FuzzFix(f *testing.F) {
-	for _, s := range []string{"donâ€™t", "&amp;amp;", "\xff\xc3", "x\u0301\u0323", "Ã la", "\x1b[1m", "Î•Î»\x1a"} {
+	seeds := []string{"donâ€™t", "&amp;amp;", "\xff\xc3", "x\u0301\u0323", "Ã la", "\x1b[1m", "Î•Î»\x1a"}
+	for _, s := range seeds {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

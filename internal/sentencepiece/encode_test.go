@@ -102,8 +102,8 @@ func texts(m *Model, ids []int32) []string {
 func TestEncodeIsLinear(t *testing.T) {
 	m := loadTest(t, "t5")
 	for name, unit := range map[string]string{
-		"words": "a red bird drifts ", "spaces": " ", "one letter": "a", "unknown": "\u2603", "marks": "e\u0301",
-		"invalid": "\xff", "nul": "\x00",
+		"words": "a red bird drifts ", "spaces": " ", "one letter": "a", "unknown": "\u2603",
+		"marks": "e\u0301", "invalid": "\xff", "nul": "\x00",
 	} {
 		took := func(size int) time.Duration {
 			text := strings.Repeat(unit, size/len(unit))

@@ -41,7 +41,7 @@ type Model struct {
 // limits, or of another kind than Unigram is an error.
 func Load(data []byte) (*Model, error) {
 	if len(data) > maxModelBytes {
-		return nil, fmt.Errorf("load sentencepiece model: %d bytes, the limit is %d", len(data), maxModelBytes)
+		return nil, fmt.Errorf("load sentencepiece model: %d bytes, limit %d", len(data), maxModelBytes)
 	}
 	s, err := parseSpec(data)
 	if err != nil {

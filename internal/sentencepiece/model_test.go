@@ -30,6 +30,9 @@ func (m message) piece(text string, score float32, kind pieceType) message {
 	return m.bytes(1, message{}.bytes(1, []byte(text)).float(2, score).varint(3, uint64(kind)))
 }
 
+// trainer is a trainer specification with one field.
+func trainer(number int, v uint64) message { return message{}.bytes(2, message{}.varint(number, v)) }
+
 func charsmapOf(units []uint32, blob string) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, uint32(4*len(units)))
 	for _, u := range units {
@@ -53,8 +56,8 @@ func TestLoadRefuses(t *testing.T) {
 		"text file":         {[]byte("hello, world\n"), "wire type"},
 		"cut short":         {base[:len(base)-1], "cut short"},
 		"group wire type":   {message{0x0b}, "wire type"},
-		"BPE":               {append(base, message{}.bytes(2, message{}.varint(3, 2))...), "2 (BPE)"},
-		"word":              {append(base, message{}.bytes(2, message{}.varint(3, 3))...), "3 (word)"},
+		"BPE":               {append(base, trainer(3, 2)...), "2 (BPE)"},
+		"word":              {append(base, trainer(3, 3)...), "3 (word)"},
 		"no unknown":        {message{}.piece("a", 0, normal), "no piece is the unknown"},
 		"two unknown":       {base.piece("x", 0, unknown), "both the unknown"},
 		"twice the same":    {base.piece("a", 0, normal).piece("a", 1, normal), `both "a"`},
@@ -62,12 +65,12 @@ func TestLoadRefuses(t *testing.T) {
 		"long piece":        {base.piece(strings.Repeat("a", maxPieceBytes+1), 0, normal), "1025 bytes"},
 		"NaN":               {base.piece("a", float32(math.NaN()), normal), "NaN"},
 		"piece type":        {base.piece("a", 0, 9), "type 9"},
-		"byte fallback":     {append(base, message{}.bytes(2, message{}.varint(35, 1))...), "256 byte pieces"},
+		"byte fallback":     {append(base, trainer(35, 1)...), "256 byte pieces"},
 		"charsmap short":    {withCharsmap([]byte{1}), "charsmap"},
 		"charsmap size":     {withCharsmap([]byte{255, 255, 255, 255, 0}), "charsmap"},
 		"charsmap no end":   {withCharsmap(charsmapOf([]uint32{0}, "abc")), "has no end"},
 		"charsmap long":     {withCharsmap(charsmapOf([]uint32{0}, long+"\x00")), "longer than"},
-		"larger than limit": {make([]byte, maxModelBytes+1), "the limit is"},
+		"larger than limit": {make([]byte, maxModelBytes+1), "limit 33554432"},
 	} {
 		_, err := Load(c.data)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

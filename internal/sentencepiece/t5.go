@@ -19,7 +19,7 @@ type Tokenizer struct {
 // every published T5).
 func NewTokenizer(m *Model, extraIDs int) (*Tokenizer, error) {
 	if m.eos < 0 || m.pad < 0 {
-		return nil, fmt.Errorf("make T5 tokenizer: the model has no end or no pad piece (ids %d, %d)", m.eos, m.pad)
+		return nil, fmt.Errorf("make T5 tokenizer: no end or no pad piece (ids %d, %d)", m.eos, m.pad)
 	}
 	if extraIDs < 0 || extraIDs > maxPieces {
 		return nil, fmt.Errorf("make T5 tokenizer: %d extra ids, want 0 to %d", extraIDs, maxPieces)

@@ -11,8 +11,8 @@ import (
 // handles, Chinese characters, file names, article numbers and the like. Two passes, as there, because the
 // first one may uncover work for the second.
 //
-// Where the reference raises an error on broken markup ("<![x"), the text is cleaned without reading markup.
-// Bytes that are not UTF-8 count as U+FFFD. Time is linear in len(caption).
+// Where the reference raises an error on broken markup ("<![x"), the text is cleaned without reading
+// markup. Bytes that are not UTF-8 count as U+FFFD. Time is linear in len(caption).
 func CleanCaption(caption string) string {
 	return cleanOnce(cleanOnce(strings.ToValidUTF8(caption, "\uFFFD")))
 }

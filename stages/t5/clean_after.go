@@ -180,7 +180,8 @@ func spacedColon(t text, i int) int {
 	return 0
 }
 
-// spaceAfterMarks puts a space between a comma, dot or slash and a word, unless a digit stands before the mark.
+// spaceAfterMarks puts a space between a comma, dot or slash and a word, unless a digit stands before
+// the mark.
 func spaceAfterMarks(t text) text {
 	out := make(text, 0, len(t)+len(t)/8)
 	for i := 0; i < len(t); i++ {

@@ -108,8 +108,8 @@ func longNumber(t text, i int) int {
 
 var fileTypes = []string{"png", "jpg", "jpeg", "bmp", "webp", "eps", "pdf", "apk", "mp4"}
 
-// deleteFileNames deletes what ends in a file type, from the space before it. In a run without spaces the last
-// file type counts, wherever it stands, and something must come before its dot.
+// deleteFileNames deletes what ends in a file type, from the space before it. In a run without spaces
+// the last file type counts, wherever it stands, and something must come before its dot.
 func deleteFileNames(t text) text {
 	var out text
 	kept := 0

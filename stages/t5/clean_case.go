@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// lowerCase is Python's str.lower: the full mapping of Unicode, with the dot of İ kept and ς at the end of words.
+// lowerCase is Python's str.lower: the full mapping of Unicode, with the dot of İ kept and ς at the end
+// of words.
 func lowerCase(s string) string {
 	if !strings.ContainsAny(s, "İΣ") {
 		return strings.Map(unicode.ToLower, s)
@@ -26,8 +27,8 @@ func lowerCase(s string) string {
 	return out.String()
 }
 
-// isFinalSigma says whether a cased letter comes before i and none after, not counting marks (Unicode standard,
-// section 3.13, Final_Sigma).
+// isFinalSigma says whether a cased letter comes before i and none after, not counting marks (Unicode
+// standard, section 3.13, Final_Sigma).
 func isFinalSigma(t []rune, i int) bool {
 	before := i - 1
 	for before >= 0 && isCaseIgnorable(t[before]) {
@@ -47,8 +48,8 @@ func isCased(r rune) bool {
 	return unicode.In(r, unicode.Lu, unicode.Ll, unicode.Lt, unicode.Other_Lowercase, unicode.Other_Uppercase)
 }
 
-// isCaseIgnorable is the derived property: marks, format characters, modifiers, and the punctuation that may
-// stand inside words.
+// isCaseIgnorable is the derived property: marks, format characters, modifiers, and the punctuation that
+// may stand inside words.
 func isCaseIgnorable(r rune) bool {
 	return strings.ContainsRune("'.:··՟״‘’․‧︓﹒﹕＇．：", r) ||
 		unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm, unicode.Sk)
@@ -104,8 +105,8 @@ func hexDigit(c byte) (byte, bool) {
 	return 0, false
 }
 
-// writeUTF8 writes bytes as text. The longest start of a character that cannot go on becomes one U+FFFD (Unicode
-// standard, section 3.9, "maximal subpart"), where Go would write one per byte.
+// writeUTF8 writes bytes as text. The longest start of a character that cannot go on becomes one U+FFFD
+// (Unicode standard, section 3.9, "maximal subpart"), where Go would write one per byte.
 func writeUTF8(out *strings.Builder, b []byte) {
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)

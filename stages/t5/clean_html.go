@@ -67,7 +67,8 @@ func (p *htmlParser) walk(i int, final bool) (int, error) {
 	return i, nil
 }
 
-// nextMarkup is where text ends: at "<" or "&", at the end, in a script at its end tag. -1 if that never comes.
+// nextMarkup is where text ends: at "<" or "&", at the end, in a script at its end tag. -1 if that never
+// comes.
 func (p *htmlParser) nextMarkup(i int) int {
 	if p.script == "" {
 		if n := strings.IndexAny(p.raw[i:], "&<"); n >= 0 {
@@ -153,8 +154,8 @@ func (p *htmlParser) closeAfter(i int) int {
 	return i + strings.IndexByte(p.raw[i:], '>')
 }
 
-// hiddenUntilClose reads a declaration, instruction or bogus comment at i, which ends at the first ">" after
-// from.
+// hiddenUntilClose reads a declaration, instruction or bogus comment at i, which ends at the first ">"
+// after from.
 func (p *htmlParser) hiddenUntilClose(i, from int) int {
 	end := p.closeAfter(from)
 	if end < 0 {
@@ -238,8 +239,8 @@ func isASCIIWord(c byte, digits bool) bool {
 	return isLetter(rune(c)) || digits && c >= '0' && c <= '9'
 }
 
-// sectionEnd finds the closing brackets and ">" from i on, white space allowed between them: where they begin
-// and where they end, -1 if there are none.
+// sectionEnd finds the closing brackets and ">" from i on, white space allowed between them: where they
+// begin and where they end, -1 if there are none.
 func (p *htmlParser) sectionEnd(i, brackets int) (int, int) {
 	for !p.noSection[brackets] {
 		n := strings.IndexByte(p.raw[i:], ']')
@@ -283,7 +284,8 @@ func (p *htmlParser) readReference(i int, final bool) (int, bool) {
 		return i + n + semicolon(rest[n:]), true
 	}
 	if len(rest) > 1 && isLetter(rune(rest[1])) {
-		// A name that the end of the text cuts off. The reference drops the ampersand before a single letter.
+		// A name that the end of the text cuts off. The reference drops the ampersand before a single
+		// letter.
 		if final && len(rest) == 2 {
 			return i + 1, false
 		}
@@ -303,8 +305,8 @@ func semicolon(s string) int {
 	return 0
 }
 
-// numberLength is the length of "&#" and a number at the start of s, if something follows that cannot belong
-// to it; 0 otherwise.
+// numberLength is the length of "&#" and a number at the start of s, if something follows that cannot
+// belong to it; 0 otherwise.
 func numberLength(s string) int {
 	digits, start := "0123456789", 2
 	if len(s) > 2 && (s[2] == 'x' || s[2] == 'X') {
@@ -317,8 +319,8 @@ func numberLength(s string) int {
 	return end
 }
 
-// nameEnd is the end of "&" and a name at the start of s. Something that is no letter or digit must follow; a
-// name may hold hyphens and dots, and at the end of the text gives its last one back.
+// nameEnd is the end of "&" and a name at the start of s. Something that is no letter or digit must
+// follow; a name may hold hyphens and dots, and at the end of the text gives its last one back.
 func nameEnd(s string) int {
 	if len(s) < 2 || !isLetter(rune(s[1])) {
 		return 0

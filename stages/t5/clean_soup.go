@@ -10,14 +10,13 @@ type soup struct {
 	waiting bool           // something was added to pending, though it may be empty
 	open    []string       // names of the open elements
 	count   map[string]int // of each name in open
-	closed  map[string]int // void elements seen, whose end tags are still to be ignored
 	hidden  int            // open elements whose text does not count
 	exact   int            // open elements whose white space is kept
 }
 
 var (
-	voidElements = setOfNames("area base basefont bgsound br col command embed frame hr image img input isindex " +
-		"keygen link menuitem meta nextid param source spacer track wbr")
+	voidElements = setOfNames("area base basefont bgsound br col command embed frame hr image img input " +
+		"isindex keygen link menuitem meta nextid param source spacer track wbr")
 	hiddenElements = setOfNames("rt rp style script template")
 	exactElements  = setOfNames("pre textarea")
 )
@@ -30,7 +29,7 @@ func setOfNames(names string) map[string]bool {
 	return set
 }
 
-func newSoup() *soup { return &soup{count: map[string]int{}, closed: map[string]int{}} }
+func newSoup() *soup { return &soup{count: map[string]int{}} }
 
 func (s *soup) add(data string) {
 	s.pending = append(s.pending, data...)
@@ -68,27 +67,18 @@ func (s *soup) addCharacters(data string) {
 	s.flush(true)
 }
 
-// start opens an element. A void element is closed at once, and a later end tag for it is ignored.
+// start opens an element. A void element is closed at once.
 func (s *soup) start(name string) {
 	s.push(name)
 	if voidElements[name] {
-		s.pop(name)
-		s.closed[name]++
+		s.end(name)
 	}
 }
 
 // startAndEnd is <name/>.
 func (s *soup) startAndEnd(name string) {
 	s.push(name)
-	s.pop(name)
-}
-
-func (s *soup) end(name string) {
-	if s.closed[name] > 0 {
-		s.closed[name]--
-		return
-	}
-	s.pop(name)
+	s.end(name)
 }
 
 func (s *soup) push(name string) {
@@ -107,8 +97,8 @@ func (s *soup) enter(name string, by int) {
 	}
 }
 
-// pop closes the innermost open element of the name and all inside it; without one it only ends the text.
-func (s *soup) pop(name string) {
+// end closes the innermost open element of the name and all inside it; without one it only ends the text.
+func (s *soup) end(name string) {
 	s.flushText()
 	for s.count[name] > 0 {
 		last := s.open[len(s.open)-1]

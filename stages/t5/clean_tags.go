@@ -91,7 +91,8 @@ func (p *htmlParser) skipGaps(i int) int {
 	}
 }
 
-// attributeEnd is the end of the attribute at i and the gap after it, or -1 if no attribute can begin there.
+// attributeEnd is the end of the attribute at i and the gap after it, or -1 if no attribute can begin
+// there.
 func (p *htmlParser) attributeEnd(i int) int {
 	before, _ := utf8.DecodeLastRuneInString(p.raw[:i])
 	if !ftfy.IsSpace(before) && !strings.ContainsRune(`'"/`, before) || i == len(p.raw) {

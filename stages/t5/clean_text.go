@@ -6,8 +6,8 @@ import (
 	"latentbeam/internal/ftfy"
 )
 
-// text is a caption as characters. Words, digits, spaces and boundaries are Unicode's, as in Python's regular
-// expressions; package regexp has only ASCII ones, so every pattern here is a small matcher.
+// text is a caption as characters. Words, digits, spaces and boundaries are Unicode's, as in Python's
+// regular expressions; package regexp has only ASCII ones, so every pattern here is a small matcher.
 type text []rune
 
 // A matcher returns where the pattern that starts at i ends, or 0 if it does not match there.

@@ -4,9 +4,9 @@ import "latentbeam/internal/ftfy"
 
 var topLevelDomains = []string{"com", "co", "ru", "net", "org", "edu", "gov", "it"}
 
-// deleteURLs deletes two things that begin at a word boundary: the scheme with its colon and one to three
-// slashes or one letter, digit or percent sign ("https:" also for "http"; the rest of such a URL stays unless
-// it is a host), and a host name with a path.
+// deleteURLs deletes two things that begin at a word boundary: the scheme with its colon and one to
+// three slashes or one letter, digit or percent sign ("https:" also for "http"; the rest of such a URL
+// stays unless it is a host), and a host name with a path.
 func deleteURLs(t text, scheme string) text {
 	var out text
 	kept := 0
@@ -51,8 +51,8 @@ func schemeEnd(t text, i int, scheme string) int {
 	return 0
 }
 
-// hostRun is a run of the characters of host names and, in it, the last dot that a top-level domain follows so
-// that the whole may end there. It is found once per run, which keeps long runs linear.
+// hostRun is a run of the characters of host names and, in it, the last dot that a top-level domain
+// follows so that the whole may end there. It is found once per run, which keeps long runs linear.
 type hostRun struct {
 	end int // of the run
 	dot int // -1 if there is none

@@ -25,7 +25,7 @@ pieces = [
     "a.com.zzz", "a.com-http://x", "q.it/é@", "x.co@", "x.com-", "x.com/-/-", "9.com", "٣.com",
     # markup
     "<b>bold</b>", "<br>", "<br/>", "</br>", "<p>one</p><p>two</p>", "a<b", "a < b", "<3", "<", "< ", "<>", "</>", "</ p>", "</1>", "<a href='x.y'>link</a>", "<a href=\"q>r\">l</a>", "<a href=\"unclosed>z</a>", "<img src=x.png>", "<person>", "<PERSON>", "<person", "<foo",
-    "<foo bar", "<!-- c -->", "<!-- c", "<!--->", "<!-- a -- >x", "<!doctype html>", "<!x>", "<!", "<!>", "<?php x ?>", "<?", "<![CDATA[cd]]>", "<![CDATA[]]>", "<![CDATA[x", "<![if x]>", "<![x]>", "<![", "<![if", "<![endif]>w", "<![ x]>", "<script>s<b>x</b></script>t", "<script>no end", "<style>a{}</style >u", "<rt>r</rt>v", "<textarea>  </textarea>", "<pre> \n </pre>", " <i> </i> ",
+    "<foo bar", "<!-- c -->", "<!-- c", "<!--->", "<!-- a -- >x", "<!doctype html>", "<!x>", "<!", "<!>", "<?php x ?>", "<?", "<![CDATA[cd]]>", "<![CDATA[]]>", "<![CDATA[x", "<![if x]>", "<![x]>", "<![", "<![if", "<![endif]>w", "<![x", "<![x ", "click<pre>  </pre>for x", "click<b>  </b>for x", "<![ x]>", "<script>s<b>x</b></script>t", "<script>no end", "<style>a{}</style >u", "<rt>r</rt>v", "<textarea>  </textarea>", "<pre> \n </pre>", " <i> </i> ",
     "<template>t</template>", "<x/>", "<x / >", "<x //>", "<x a=>", "<x a= \"b>", "<x a==\"b>", "<x a='b'c=\"d\">", "<x \x00>", "<x\x00y>", "<x a\x00>", "</script>", "<br></br>z", "</x y>", "<X Y=Z>", "<x a = b / c>", "<é>", "<xé>", "<x é=1>", "<x\u00a0y>", "<script/>v", "<rp>", "</rp>", "<svg><rt><b>q</b>", "<hr>a</hr>b</hr>",
     # entities
     "&amp;", "&amp", "&quot;", "&quot", "&lt;b&gt;", "&lt", "&eacute;", "&eacute", "&Eacute;", "&foo;", "&foo", "&f", "&", "& ", "&;", "&#39;", "&#39", "&#x27;", "&#x27", "&#xzz;", "&#", "&#;", "&#12ab;", "&#128;", "&#0;", "&#55296;", "&#1114112;", "&#65534;", "&nbsp;", "&copy;", "&notit;", "&not", "&amp;amp;", "&amp;lt;b&amp;gt;", "&a.b;", "&lt-x", "&lt.", "&hellip;", "&rsquo;", "&ngt;", "&fjlig;", "&#x1f600;", "＆amp;", "&semi;", "&#59;", "&amp;#39;", "&quotamp",
@@ -38,7 +38,7 @@ pieces = [
     # codes and words of shops
     "jc6640", "jc6640vc", "6640vc231", "j2d1a2a", "1a1a1a", "abc123", "abcd123", "ab12", "a1b", "a1b2", "1a2", "12ab34cd", "a1b2_", "é1a2", "a1é", "abc1234567890123456", "ab٣٤٥", "IMG_1234",
     "free shipping", "worldwide shipping", "worldwide free  shipping", "shipping", "shippingx", "freeshipping", "free download", "download free", "free download free", "download", "freedownload", "click for more", "click on it", "click  on it", "clickon it", "click for ", "page 12", "page  3x", "pages 3", "page٣ ", "page ٣",
-    "1920x1080", "1920 x 1080", "1.5x2.5", "1.x2", "1x2.", "1x2.é", "1x2.5é", "10х20", "10×20", "1920x1080p", "a1x2", "1x2x3", "1X2", "1.2.3x4",
+    "1920x1080", "1920 x 1080", "1.5x2.5", "1.x2", "1x2.", "1x2.é", "1x2.5é", "10х20", "10×20", "1920x1080p", "a1x2", "1x2x3", "1X2", "1.2.3x4", "10х2.é", "1×2.5é", "10×2.", "10×20.5", "10×2.5.5", "!x.com/@y!",
     # characters
     "一个猫", "日本語カタカナ", "ㇰ㈀㌀㐀䷀鿿", "한국어", "नमस्ते", "العربية", "עברית", "👩‍👩‍👧", "🏳️‍🌈", "👍🏽", "e\u0301", "q\u0323\u0307", "x\u0301\u0323", "ﬁne", "ĳ", "Ǆ", "Ｆｕｌｌ　ｗｉｄｔｈ", "ｶﾞ", "\u200b", "\u200d", "\u00ad", "\ufeff", "\u202e", "\x00", "\x07", "\x1b[31m", "\x1c", "\x1f", "\x7f", "\x85", "\xa0", "\u2028", "\u3000", "\r\n", "\r", "\n", "\t", "\x0b", "\x0c", "�",
     "ΣΑΣ", "ΑΣ.", "Σ", "ΑΣ'Α", "ẞ", "İ", "ŉ", "K", "Å", "x²", "ⅷ", "Ⅷ", "①", "٣", "a\u0301b", "_", "__",
