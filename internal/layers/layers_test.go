@@ -30,7 +30,7 @@ var floors = []floor{
 	{"stages/nn stages/sampler runners/pool", ""},
 	{"stages/nn/nntest", ""},
 	{"stages/t5 stages/stdit stages/vae stages/guard stages/video", ""},
-	{"stages/catalog transforms/table", "github.com/parquet-go/parquet-go"},
+	{"stages/catalog transforms/table", "github.com/parquet-go/parquet-go github.com/klauspost/compress"},
 	{"transforms internal/report", "github.com/apache/beam"},
 	{"runners", ""},
 	{"pipelines", ""},
