@@ -1,4 +1,4 @@
-"""Encodes adversarial strings with the SentencePiece library. Run: python make_goldens.py MODEL_DIR OUT.json.gz
+"""Encodes adversarial strings with the SentencePiece library. Run: python make_goldens.py MODEL_DIR OUT.jsonl.gz
 MODEL_DIR holds what make_models.py wrote. Each line: text in base64, then the ids of each model."""
 import base64, gzip, json, random, sys, unicodedata
 import sentencepiece as spm
@@ -61,3 +61,13 @@ with gzip.GzipFile(out, "wb", 9, mtime=0) as f:
         row = {"text": base64.b64encode(s).decode()} | {m: processors[m].encode(s) for m in models}
         f.write((json.dumps(row, separators=(",", ":")) + "\n").encode())
 print(len(texts), "texts, sentencepiece", spm.__version__)
+
+# Optional: the built-in model, whose ids go to a file of their own. Arguments: its spiece.model, TINY_OUT.json.gz
+if len(sys.argv) > 4:
+    import hashlib
+
+    with open(sys.argv[3], "rb") as f:
+        proto = f.read()
+    tiny = spm.SentencePieceProcessor(model_proto=proto)
+    with gzip.GzipFile(sys.argv[4], "wb", 9, mtime=0) as f:
+        f.write(json.dumps({"sha256": hashlib.sha256(proto).hexdigest(), "ids": [tiny.encode(s) for s in texts]}, separators=(",", ":")).encode())
