@@ -1,0 +1,42 @@
+# latentbeam: everything a developer runs. `make help` lists the targets.
+export CGO_ENABLED ?= 0
+GO ?= go
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo eval test race lint bench fuzz million
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## the static binary, ./latentbeam
+	$(GO) build -trimpath -o latentbeam ./cmd/latentbeam
+
+demo: ## twelve videos of the built-in model in out/shapes, with their score
+	$(GO) run ./cmd/latentbeam run testdata/prompts/shapes.yaml
+
+eval: ## score the built-in model on its 96 evaluation prompts (out/eval, several minutes)
+	$(GO) run ./cmd/latentbeam run testdata/prompts/eval.yaml
+
+test: ## all tests
+	$(GO) test ./...
+
+race: ## the short tests under the race detector (needs cgo and gcc)
+	CGO_ENABLED=1 $(GO) test -race -short ./...
+
+lint: ## gofmt, go vet, staticcheck (staticcheck.conf) and the house plan
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+	$(GO) test ./internal/layers
+
+bench: ## benchmarks of the kernels, the encoder and the row path
+	$(GO) test -run '^$$' -bench . -benchtime 0.3s ./kernels/cpu ./internal/media/h264 ./internal/ledger ./transforms/table
+
+fuzz: ## the fuzz targets, 30 seconds each
+	@for t in safetensors:FuzzNew sentencepiece:FuzzLoad ledger:FuzzSegment config:FuzzParse ftfy:FuzzFix; do \
+		$(GO) test -run '^$$' -fuzz $${t#*:} -fuzztime 30s -fuzzminimizetime 10x ./internal/$${t%:*} || exit 1; \
+	done
+
+million: ## a million rows through the pipeline: memory a row, time a row
+	LATENTBEAM_MILLION=1000000 $(GO) test -run Million -v -timeout 30m ./pipelines
