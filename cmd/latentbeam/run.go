@@ -138,28 +138,29 @@ func runJob(cmd *cobra.Command, start pipelines.Start, f runFlags, retry bool) e
 	return nil
 }
 
-// shardOf reads i/n, or finds the shard in the environment of a Kubernetes indexed Job (whose count the
-// user gives in JOB_COMPLETIONS) or a Slurm array.
+// shardOf reads i/n, or finds the shard in the environment of a Kubernetes indexed Job or a Slurm array.
+// Kubernetes does not say how many there are: the job's spec has to, in JOB_COMPLETIONS.
 func shardOf(flag string, getenv func(string) string) (shard, shards int, err error) {
-	text := flag
-	if text == "" {
-		for _, names := range [][2]string{
-			{"JOB_COMPLETION_INDEX", "JOB_COMPLETIONS"},
-			{"SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT"},
-		} {
-			if i, n := getenv(names[0]), getenv(names[1]); i != "" && n != "" {
-				text = i + "/" + n
-				break
-			}
+	switch {
+	case flag != "":
+		return parseShard(flag)
+	case getenv("JOB_COMPLETION_INDEX") != "":
+		n := getenv("JOB_COMPLETIONS")
+		if n == "" {
+			return 0, 0, errors.New("JOB_COMPLETION_INDEX is set, but not how many shards there are: " +
+				"set JOB_COMPLETIONS to the Job's spec.completions, or give --shard i/n (0/1 for all rows)")
 		}
+		return parseShard(getenv("JOB_COMPLETION_INDEX") + "/" + n)
+	case getenv("SLURM_ARRAY_TASK_ID") != "":
+		return slurmShard(getenv)
 	}
-	if text == "" {
-		return 0, 1, nil
-	}
+	return 0, 1, nil
+}
+
+func parseShard(text string) (shard, shards int, err error) {
 	i, n, ok := strings.Cut(text, "/")
 	if ok {
-		shard, err = strconv.Atoi(i)
-		if err == nil {
+		if shard, err = strconv.Atoi(i); err == nil {
 			shards, err = strconv.Atoi(n)
 		}
 	}
@@ -167,6 +168,30 @@ func shardOf(flag string, getenv func(string) string) (shard, shards int, err er
 		return 0, 0, fmt.Errorf("shard %q: give i/n with i from 0 to n-1, such as 0/4", text)
 	}
 	return shard, shards, nil
+}
+
+// slurmShard counts the task of an array from its first index on, in its step (--array=5-20:5).
+func slurmShard(getenv func(string) string) (shard, shards int, err error) {
+	read := func(name string, missing int) int {
+		text := getenv("SLURM_ARRAY_TASK_" + name)
+		if text == "" {
+			return missing
+		}
+		v, atoiErr := strconv.Atoi(text)
+		if atoiErr != nil && err == nil {
+			err = fmt.Errorf("SLURM_ARRAY_TASK_%s is %q, not a number", name, text)
+		}
+		return v
+	}
+	id, first, step, count := read("ID", 0), read("MIN", 0), read("STEP", 1), read("COUNT", 0)
+	if err != nil {
+		return 0, 0, err
+	}
+	if count < 1 || step < 1 || (id-first)%step != 0 || id < first || (id-first)/step >= count {
+		return 0, 0, fmt.Errorf("the Slurm array (id %d from %d by %d, %d tasks) has gaps or no count: give --shard i/n",
+			id, first, step, count)
+	}
+	return (id - first) / step, count, nil
 }
 
 // errDeadline is why a drain that takes too long ends.

@@ -15,7 +15,7 @@ import (
 
 // cpuTarget is the batch memory beyond which a CPU worker gains nothing: its kernels block for the
 // caches, so a larger batch only delays the first result and loses more when the process is killed.
-const cpuTarget = 128 << 20
+const cpuTarget = 16 << 20
 
 // assumedMemory stands in where the system does not tell what is free.
 const assumedMemory = 4 << 30
