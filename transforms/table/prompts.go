@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strconv"
 
+	"latentbeam/internal/config"
 	"latentbeam/schemas"
 )
 
@@ -106,6 +107,10 @@ func (p *Prompts) Next() (Record, error) {
 		case err == nil:
 			return p.record(), nil
 		case !errors.Is(err, io.EOF):
+			var known *config.Error // which names the file
+			if errors.As(err, &known) {
+				return Record{}, err
+			}
 			return Record{}, fmt.Errorf("read %s: %w", p.files[p.at], err)
 		}
 		err := p.Close()

@@ -1,7 +1,209 @@
 package table
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go"
+
+	"latentbeam/internal/config"
+	"latentbeam/schemas"
+)
+
+// parquetPrompts reads prompt rows from a parquet file column by column, so that what is not needed is not
+// read. Columns of raw bytes are left out, and so are nested ones that hold some.
+type parquetPrompts struct {
+	file    *parquetFile
+	columns []*parquetColumn
+	group   int   // row groups opened so far
+	left    int64 // rows of the open row group
+	row     int
+}
+
+// parquetColumn is one top-level column of a prompt table.
+type parquetColumn struct {
+	field  int // or carried
+	name   string
+	key    []byte // JSON key
+	leaves []*leafReader
+	nested *parquet.Schema // of a column that is not a single value a row
+	format leafFormat
+}
 
 func openParquetPrompts(path string, names names) (rowReader, error) {
-	return nil, errors.New("reading prompts from parquet is not built yet")
+	file, err := openParquet(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &parquetPrompts{file: file}
+	if err := guarded(func() error { return r.assign(names) }); err != nil {
+		_ = file.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// assign decides what each top-level column is for.
+func (r *parquetPrompts) assign(names names) error {
+	pos := config.Position{File: r.file.path}
+	top := r.file.Root().Columns()
+	var columns []string
+	for _, c := range top {
+		columns = append(columns, c.Name())
+	}
+	fields, err := names.header(r.file.path, columns)
+	if err != nil {
+		return err
+	}
+	for i, c := range top {
+		flat := c.Leaf() && !c.Repeated()
+		switch {
+		case !flat && fields[i] != carried:
+			return config.NewError(pos, "column %q holds lists or structs and cannot be %s", c.Name(),
+				schemas.Fields()[fields[i]].Name).WithFix("map another column to it in input.columns")
+		case fields[i] == carried && holdsBytes(c):
+			continue
+		}
+		col := &parquetColumn{field: fields[i], name: c.Name(), key: appendJSONText(nil, c.Name())}
+		for _, leaf := range leavesOf(c) {
+			col.leaves = append(col.leaves, &leafReader{leaf: leaf})
+		}
+		if flat {
+			col.format = formatOf(c)
+		} else {
+			col.nested = parquet.NewSchema(c.Name(), parquet.Group{c.Name(): c})
+		}
+		r.columns = append(r.columns, col)
+	}
+	return r.checkCodecs()
+}
+
+// checkCodecs finds codecs that are not read before any row is.
+func (r *parquetPrompts) checkCodecs() error {
+	for i, group := range r.file.Metadata().RowGroups {
+		for _, c := range r.columns {
+			for _, leaf := range c.leaves {
+				chunk := &group.Columns[leaf.leaf.Index()]
+				if err := checkCodec(chunk.MetaData.Codec); err != nil {
+					return r.file.chunkError(i, c.name, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// leavesOf lists the columns with values below c, itself where it is one.
+func leavesOf(c *parquet.Column) []*parquet.Column {
+	if c.Leaf() {
+		return []*parquet.Column{c}
+	}
+	var out []*parquet.Column
+	for _, child := range c.Columns() {
+		out = append(out, leavesOf(child)...)
+	}
+	return out
+}
+
+// holdsBytes tells whether a column has raw bytes in it, which are no text to carry along: images, tensors.
+func holdsBytes(c *parquet.Column) bool {
+	for _, leaf := range leavesOf(c) {
+		if formatOf(leaf).kind == rawLeaf {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *parquetPrompts) next(raw *rawRow) error {
+	return guarded(func() error { return r.read(raw) })
+}
+
+func (r *parquetPrompts) read(raw *rawRow) error {
+	for r.left == 0 {
+		if r.group == len(r.file.RowGroups()) {
+			return io.EOF
+		}
+		if err := r.openGroup(); err != nil {
+			return err
+		}
+	}
+	r.left--
+	r.row++
+	raw.line, raw.unit = r.row, "row "
+	for _, c := range r.columns {
+		if c.nested != nil {
+			text, fault, err := c.nestedJSON()
+			if err != nil {
+				return fmt.Errorf("row %d: column %q: %w", r.row, c.name, err)
+			}
+			raw.carryLeaf(c, text, fault)
+			continue
+		}
+		v, err := c.leaves[0].next()
+		if err != nil {
+			return fmt.Errorf("row %d: column %q: %w", r.row, c.name, err)
+		}
+		if c.field == carried {
+			text, fault := c.format.json(v)
+			raw.carryLeaf(c, text, fault)
+			continue
+		}
+		raw.values[c.field] = c.format.value(v)
+	}
+	return nil
+}
+
+// carryLeaf carries a column's value, and makes the row a bad one where the value is not what the table
+// holds.
+func (r *rawRow) carryLeaf(c *parquetColumn, text []byte, fault string) {
+	if fault != "" && r.fault == "" {
+		r.fault, r.fix = c.name+": "+fault, "correct the value, or take the column out of the table"
+	}
+	r.carry(c.key, text)
+}
+
+// openGroup checks the pages of the next row group and begins to read it.
+func (r *parquetPrompts) openGroup() error {
+	i := r.group
+	meta := &r.file.Metadata().RowGroups[i]
+	guard := pageGuard{file: r.file, maxPage: maxPromptPageBytes}
+	defer guard.unpack.close()
+	for _, c := range r.columns {
+		for _, leaf := range c.leaves {
+			chunk := &meta.Columns[leaf.leaf.Index()]
+			if err := guard.chunk(chunk, leaf.leaf); err != nil {
+				return r.file.chunkError(i, c.name, err)
+			}
+			if c.nested == nil && chunk.MetaData.NumValues != meta.NumRows {
+				return r.file.chunkError(i, c.name, fmt.Errorf("it has %d values for %d rows",
+					chunk.MetaData.NumValues, meta.NumRows))
+			}
+			leaf.open(r.file.RowGroups()[i], chunk.MetaData.NumValues, guard.booleans)
+		}
+	}
+	r.group++
+	r.left = meta.NumRows
+	return nil
+}
+
+// chunkError says which column cannot be read and what to do about it.
+func (p *parquetFile) chunkError(group int, column string, err error) error {
+	problem := config.NewError(config.Position{File: p.path}, "column %q of row group %d cannot be read: %v", column,
+		group, err)
+	var coding codingError
+	if errors.As(err, &coding) {
+		return problem.WithFix("%s", rewriteFix)
+	}
+	return problem.WithFix("was it copied completely? Or %s", rewriteFix)
+}
+
+func (r *parquetPrompts) close() error {
+	for _, c := range r.columns {
+		for _, leaf := range c.leaves {
+			leaf.close()
+		}
+	}
+	return r.file.close()
 }

@@ -18,8 +18,8 @@ const (
 	MetadataVersion = "latentbeam.version" // of the program that wrote the file
 )
 
-// rowGroupBytes is the size of a row group. Readers such as FastVideo's read a whole one for each row, and the
-// dataset viewer of Hugging Face refuses those beyond 300 MB.
+// rowGroupBytes is the size of a row group. Readers such as FastVideo's read a whole one for each row, and
+// the dataset viewer of Hugging Face refuses those beyond 300 MB.
 const rowGroupBytes = 32 << 20
 
 const pageBytes = 256 << 10
@@ -31,8 +31,8 @@ type WriteOptions struct {
 	RowGroupBytes int               // 0 is the default, 32 MiB
 }
 
-// Writer writes one parquet file, row by row. At most one row group is held in memory. Equal rows in equal order
-// give equal bytes.
+// Writer writes one parquet file, row by row. At most one row group is held in memory. Equal rows in equal
+// order give equal bytes.
 type Writer[T schemas.Row] struct {
 	out   *parquet.GenericWriter[T]
 	limit int
@@ -92,8 +92,8 @@ func (w *Writer[T]) Close() error {
 	return nil
 }
 
-// Write writes all rows as one parquet file and returns how many there were. An error among the rows ends it, and
-// what was written until then is no parquet file.
+// Write writes all rows as one parquet file and returns how many there were. An error among the rows ends
+// it, and what was written until then is no parquet file.
 func Write[T schemas.Row](w io.Writer, rows iter.Seq2[T, error], opts WriteOptions) (int64, error) {
 	out := NewWriter[T](w, opts)
 	for row, err := range rows {

@@ -1,0 +1,41 @@
+package table
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// maxNestedValues is how many values a list or struct of one row may have.
+const maxNestedValues = 1 << 16
+
+// nestedJSON puts together a row's value of a column of lists, structs or maps.
+func (c *parquetColumn) nestedJSON() (text []byte, fault string, err error) {
+	var row parquet.Row
+	for i, leaf := range c.leaves {
+		for more := true; more; {
+			v, err := leaf.next()
+			if err != nil {
+				return nil, "", err
+			}
+			if len(row) < maxNestedValues {
+				row = append(row, v.Clone().Level(v.RepetitionLevel(), v.DefinitionLevel(), i))
+			}
+			if more, err = leaf.continues(); err != nil {
+				return nil, "", err
+			}
+		}
+	}
+	if len(row) >= maxNestedValues {
+		return []byte("null"), fmt.Sprintf("more than %d values in one row", maxNestedValues), nil
+	}
+	out := map[string]any{}
+	if err := c.nested.Reconstruct(&out, row); err != nil {
+		return nil, "", err
+	}
+	if text, err = json.Marshal(out[c.name]); err != nil {
+		return []byte("null"), err.Error(), nil
+	}
+	return text, "", nil
+}
