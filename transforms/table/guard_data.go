@@ -58,7 +58,8 @@ func (u *unpacker) close() {
 
 // open checks that the packed bytes at an offset hold exactly plain bytes, and returns those. They are
 // valid until the next call.
-func (u *unpacker) open(f io.ReaderAt, codec format.CompressionCodec, at int64, packed, plain int) (pageData, error) {
+func (u *unpacker) open(f io.ReaderAt, codec format.CompressionCodec, at int64, packed, plain int) (
+	pageData, error) {
 	if codec == format.Uncompressed {
 		if packed != plain {
 			return pageData{}, fmt.Errorf("it has %d bytes and claims %d", packed, plain)

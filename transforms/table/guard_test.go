@@ -263,7 +263,7 @@ func TestMutants(t *testing.T) {
 		outcomes[err == nil]++
 	}
 	if outcomes[true] == 0 || outcomes[false] < mutants/10 || slowest > 10*time.Second {
-		t.Errorf("%d read, %d refused, slowest %v: the mutations test nothing", outcomes[true], outcomes[false], slowest)
+		t.Error("the mutations test nothing")
 	}
 	t.Logf("%d read, %d refused, slowest %v", outcomes[true], outcomes[false], slowest)
 }

@@ -190,8 +190,8 @@ func (r *parquetPrompts) openGroup() error {
 
 // chunkError says which column cannot be read and what to do about it.
 func (p *parquetFile) chunkError(group int, column string, err error) error {
-	problem := config.NewError(config.Position{File: p.path}, "column %q of row group %d cannot be read: %v", column,
-		group, err)
+	problem := config.NewError(config.Position{File: p.path}, "column %q of row group %d cannot be read: %v",
+		column, group, err)
 	var coding codingError
 	if errors.As(err, &coding) {
 		return problem.WithFix("%s", rewriteFix)
