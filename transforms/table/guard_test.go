@@ -16,6 +16,8 @@ import (
 
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
 	"latentbeam/internal/config"
@@ -66,6 +68,8 @@ func TestFooters(t *testing.T) {
 		"no footer":           file(""),
 		"list of 2^31 nodes":  file("\x15\x02\x19\xfc\xff\xff\xff\xff\x07\x00"),
 		"text of 2^31 bytes":  file("\x15\x02\x68\xff\xff\xff\xff\x07\x00"),
+		"text of 2^64 bytes":  file("\x15\x02\x68" + strings.Repeat("\xff", 9) + "\x01\x00"),
+		"list of 2^64":        file("\x15\x02\x19\xfc" + strings.Repeat("\xff", 9) + "\x01\x00"),
 		"map of 2^31 entries": file("\x15\x02\x1b\xff\xff\xff\xff\x07\x88\x00"),
 		"endless depth":       file(strings.Repeat("\x1c", 1<<20)),
 		"deep lists":          file("\x19" + strings.Repeat("\x19", 1<<20)),
@@ -79,6 +83,38 @@ func TestFooters(t *testing.T) {
 		if !errors.As(err, &problem) || allocated > 128<<20 {
 			t.Errorf("%s: %v, %d bytes allocated", name, err, allocated)
 		}
+	}
+}
+
+// The library takes the codec of a column's first chunk for all of them, so a later chunk with another one would
+// be unpacked unchecked.
+func TestCodecThatChanges(t *testing.T) {
+	type row struct {
+		Prompt string `parquet:"prompt,snappy"`
+	}
+	path := writeParquet(t, make([]row, 20), parquet.MaxRowsPerRowGroup(10))
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+	if err != nil || len(f.RowGroups()) != 2 {
+		t.Fatal(err)
+	}
+	meta := f.Metadata()
+	meta.RowGroups[1].Columns[0].MetaData.Codec = format.Uncompressed
+	footer, err := thrift.Marshal(new(thrift.CompactProtocol), meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := len(data) - 8 - int(binary.LittleEndian.Uint32(data[len(data)-8:]))
+	data = append(data[:start], footer...)
+	data = append(binary.LittleEndian.AppendUint32(data, uint32(len(footer))), "PAR1"...)
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := drain(path); err == nil || !strings.Contains(err.Error(), "in another way than the first") {
+		t.Errorf("%v", err)
 	}
 }
 

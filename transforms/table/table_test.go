@@ -245,6 +245,8 @@ func TestMapping(t *testing.T) {
 	path = write(t, "m.jsonl", `{"text": "a", "my prompt": "b", "prompt": "c"}`)
 	expect(t, readAll(t, path, Options{Columns: map[string]string{"prompt": "my prompt", "id": "text"}}),
 		`m.jsonl:1 "b" id=a extra={"prompt":"c"}`)
+	expect(t, readAll(t, write(t, "r.csv", "Prompt,prompt,Caption\na,b,c\n"), Options{}),
+		`r.csv:2 "b" extra={"Prompt":"a","Caption":"c"}`)
 	// pandas writes its index under no name.
 	expect(t, readAll(t, write(t, "p.csv", ",prompt\n0,a\n"), Options{}), `p.csv:2 "a" extra={"column_1":"0"}`)
 }
