@@ -129,6 +129,28 @@ func TestParquetFieldOfTheWrongType(t *testing.T) {
 	}
 }
 
+func TestParquetBooleans(t *testing.T) {
+	type row struct {
+		Prompt string `parquet:"prompt"`
+		Always bool   `parquet:"always"`
+		Maybe  *bool  `parquet:"maybe,optional"`
+	}
+	values := []*bool{nil, new(bool), new(bool), nil, nil}
+	*values[2] = true
+	var rows []row
+	var want []string
+	for i := range 1000 {
+		v := values[i%len(values)]
+		rows = append(rows, row{"p", i%3 == 0, v})
+		text := "null"
+		if v != nil {
+			text = fmt.Sprint(*v)
+		}
+		want = append(want, fmt.Sprintf(`t.parquet:row %d "p" extra={"always":%v,"maybe":%s}`, i+1, i%3 == 0, text))
+	}
+	expect(t, readAll(t, writeParquet(t, rows), Options{}), want...)
+}
+
 // A table with tensors can be a table of prompts: they are left out and never read.
 func TestParquetLeavesBytesOut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "latents.parquet")

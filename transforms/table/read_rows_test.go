@@ -1,7 +1,10 @@
 package table
 
 import (
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -69,6 +72,38 @@ func TestReadRows(t *testing.T) {
 	videos := []schemas.VideoRow{{ID: "a", Prompt: "日本", Seed: 1 << 62, FPS: 8}}
 	if got := collect[schemas.VideoRow](t, save(t, videos, WriteOptions{}), true); !reflect.DeepEqual(got, videos) {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// The file was written by pyarrow with FastVideo's schema: every column nullable, zstd, two row groups.
+func TestReadRowsOfFastVideo(t *testing.T) {
+	got := collect[schemas.LatentRow](t, "testdata/fastvideo/t2v.parquet", true)
+	if len(got) != 3 {
+		t.Fatalf("%d rows", len(got))
+	}
+	for i, r := range got {
+		var bytes []byte
+		for j := range 16 {
+			bytes = binary.LittleEndian.AppendUint32(bytes, math.Float32bits(float32(i+j)))
+		}
+		want := schemas.LatentRow{ID: fmt.Sprintf("clip_%d", i), VAELatentBytes: bytes,
+			VAELatentShape: []int64{2, 2, 2, 2}, VAELatentDType: "float32", TextEmbeddingBytes: []byte{},
+			TextEmbeddingShape: []int64{}, FileName: fmt.Sprintf("clip_%d.mp4", i),
+			Caption: fmt.Sprintf("caption %d", i), MediaType: "video", Width: 16, Height: 16, NumFrames: 2,
+			DurationSec: 0.25, FPS: 8}
+		switch i {
+		case 0:
+			want.TextEmbeddingBytes = r.TextEmbeddingBytes
+			want.TextEmbeddingShape, want.TextEmbeddingDType = []int64{3, 2}, "float32"
+			if len(r.TextEmbeddingBytes) != 3*2*4 {
+				t.Errorf("a text embedding of %d bytes", len(r.TextEmbeddingBytes))
+			}
+		case 2:
+			want.Caption = "" // null
+		}
+		if !reflect.DeepEqual(r, want) {
+			t.Errorf("row %d\ngot  %+v\nwant %+v", i, r, want)
+		}
 	}
 }
 
