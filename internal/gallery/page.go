@@ -35,9 +35,9 @@ type Item struct {
 type Page struct {
 	Title  string
 	Prefix string // put before the file name of every page, so that several galleries share a directory
-	Number int // from 1
-	Pages  int // pages in all, PageCount(Total)
-	Total  int // items on all pages
+	Number int    // from 1
+	Pages  int    // pages in all, PageCount(Total)
+	Total  int    // items on all pages
 	Facts  []Detail
 	Items  iter.Seq2[Item, error] // at most PageSize; the first error ends the page
 }
