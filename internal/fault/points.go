@@ -3,6 +3,8 @@ package fault
 // The fault points of the whole program, in the order a batch meets them. The text is what a hook
 // is given and what a crash test prints to repeat a case.
 const (
+	// StorePutTempCreated: one object has an empty temporary file.
+	StorePutTempCreated = "store.put.temp_created"
 	// StorePutTempWritten: the bytes of one object are in its temporary file, not yet synced.
 	StorePutTempWritten = "store.put.temp_written"
 	// StorePutTempSynced: one temporary file is on disk.
@@ -16,6 +18,8 @@ const (
 	// StorePutDirsSynced: the whole batch would survive a power cut.
 	StorePutDirsSynced = "store.put.dirs_synced"
 
+	// StoreReplaceTempCreated: there is an empty temporary file for the new content.
+	StoreReplaceTempCreated = "store.replace.temp_created"
 	// StoreReplaceTempWritten: the new content is in a temporary file, not yet synced.
 	StoreReplaceTempWritten = "store.replace.temp_written"
 	// StoreReplaceTempSynced: the new content is on disk under its temporary name.
@@ -39,12 +43,14 @@ const (
 // Names lists every fault point, so that a crash test can be exhaustive.
 func Names() []string {
 	return []string{
+		StorePutTempCreated,
 		StorePutTempWritten,
 		StorePutTempSynced,
 		StorePutBeforeRename,
 		StorePutRenamed,
 		StorePutBeforeDirSync,
 		StorePutDirsSynced,
+		StoreReplaceTempCreated,
 		StoreReplaceTempWritten,
 		StoreReplaceTempSynced,
 		StoreReplaceRenamed,

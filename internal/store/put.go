@@ -78,6 +78,7 @@ func (b *batch) write(ctx context.Context, chunk []Object) error {
 			return err
 		}
 		b.ready = append(b.ready, staged{t, o.Data})
+		fault.Point(fault.StorePutTempCreated)
 		if _, err := t.Write(o.Data); err != nil {
 			return err
 		}

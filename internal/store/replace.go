@@ -46,6 +46,7 @@ func (d *Dir) Replace(ctx context.Context, name string, write func(io.Writer) er
 
 // fill writes and syncs the new content.
 func (t *temp) fill(ctx context.Context, write func(io.Writer) error) error {
+	fault.Point(fault.StoreReplaceTempCreated)
 	w := bufio.NewWriterSize(t, replaceBuffer)
 	if err := write(w); err != nil {
 		return err
