@@ -132,7 +132,7 @@ func newConfig() *Config {
 		Input:        Input{Format: "auto"},
 		Output:       Output{Write: StringList{"video"}},
 		Runner:       Runner{Name: "local"},
-		Resources:    Resources{Workers: 1, Memory: 2 << 30},
+		Resources:    Resources{Workers: 1},
 		OnError:      OnError{StopAfter: Tolerance{Fraction: 0.05}, MinRows: 200, Retries: 3},
 		DrainTimeout: Duration(30 * time.Second),
 	}

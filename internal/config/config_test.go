@@ -131,7 +131,7 @@ func TestEveryKey(t *testing.T) {
 func TestDefaultsOfTheFile(t *testing.T) {
 	c := mustParse(t, "version: 1\nmodel: tiny\ninput: {prompts: p.csv}\nstages: [denoise]\noutput: {path: o}\n"+
 		"defaults:\n  height:\nresources:\n")
-	if c.Runner.Name != "local" || c.Resources.Workers != 1 || c.Resources.Memory != 2<<30 ||
+	if c.Runner.Name != "local" || c.Resources.Workers != 1 || c.Resources.Memory != 0 ||
 		!c.Output.Writes("video") || c.Output.Writes("latents") || c.Input.Format != "auto" ||
 		c.OnError.Retries != 3 || time.Duration(c.DrainTimeout) != 30*time.Second {
 		t.Errorf("%+v", c)

@@ -237,7 +237,7 @@ func (v *validator) resources() {
 	if r.Threads < 0 || r.Threads > maxThreads {
 		v.bounds("resources.threads", 0, maxThreads)
 	}
-	if r.Memory < minMemory {
+	if r.Memory != 0 && r.Memory < minMemory {
 		v.problem("resources.memory", "write a size with its unit, such as 2GiB",
 			"resources.memory is %d bytes, less than %d MiB", r.Memory, minMemory>>20)
 	}
