@@ -6,7 +6,6 @@ import (
 
 	"latentbeam/internal/fault"
 	"latentbeam/internal/rng"
-	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -55,49 +54,21 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 		return nil, fmt.Errorf("denoise: sequence_parallel is %q: this version runs a batch on one worker; "+
 			"write auto, and set resources.workers for several batches at once", opts.SequenceParallel)
 	}
-	data, err := m.ReadFile("transformer/config.json")
+	model, err := nn.OpenComponent(m, "transformer", ParseConfig, Load)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := ParseConfig(data)
-	if err != nil {
-		return nil, err
-	}
+	cfg := model.Config
 	if opts.GuidedChannels < 1 || opts.GuidedChannels > cfg.InChannels {
 		return nil, fmt.Errorf("denoise: cfg_channel is %d: give 1 to %d, the latent channels", opts.GuidedChannels, cfg.InChannels)
 	}
-	weights, err := m.Weights("transformer")
-	if err != nil {
-		return nil, err
-	}
-	s := &stage{cfg: cfg, digest: weights.Digest(), guided: opts.GuidedChannels}
-	s.model.New = func(dev kernels.Backend) (*Model, error) { return load(cfg, dev, weights) }
-	return s, nil
-}
-
-func load(cfg Config, dev kernels.Backend, weights *safetensors.File) (*Model, error) {
-	m, err := Load(cfg, nn.NewWeights(dev, weights))
-	if err != nil {
-		return nil, fault.Usage(fmt.Errorf("load transformer: %w", err))
-	}
-	return m, nil
+	return &stage{model, opts.GuidedChannels}, nil
 }
 
 type stage struct {
-	cfg    Config
-	digest string
-	guided int
-	model  stages.PerDevice[*Model]
+	*nn.Component[Config, Model]
+	guided int // latent channels that guidance touches
 }
-
-// Load brings the weights to dev.
-func (s *stage) Load(dev kernels.Backend) error {
-	_, err := s.model.On(dev)
-	return err
-}
-
-// Digest names the transformer's weights.
-func (s *stage) Digest() string { return s.digest }
 
 // Check refuses sizes that do not fall on whole patches and impossible numbers of steps.
 func (s *stage) Check(row *schemas.PromptRow) error {
@@ -105,9 +76,9 @@ func (s *stage) Check(row *schemas.PromptRow) error {
 		name         string
 		value, steps int
 	}{
-		{"height", row.Height, vaeStride * s.cfg.PatchSize[1]},
-		{"width", row.Width, vaeStride * s.cfg.PatchSize[2]},
-		{"num_frames", row.NumFrames, s.cfg.PatchSize[0]},
+		{"height", row.Height, vaeStride * s.Config.PatchSize[1]},
+		{"width", row.Width, vaeStride * s.Config.PatchSize[2]},
+		{"num_frames", row.NumFrames, s.Config.PatchSize[0]},
 	} {
 		if d.value < d.steps || d.value%d.steps != 0 {
 			low := max(d.steps, d.value/d.steps*d.steps)
@@ -126,12 +97,12 @@ func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	if guided(row) {
 		n *= 2
 	}
-	return s.cfg.SampleBytes(n, t, h, w, s.cfg.ModelMaxLength)
+	return s.Config.SampleBytes(n, t, h, w, s.Config.ModelMaxLength)
 }
 
 // latents returns the shape (C, T, H, W) of a row's latents.
 func (s *stage) latents(row *schemas.PromptRow) (c, t, h, w int) {
-	return s.cfg.InChannels, row.NumFrames, row.Height / vaeStride, row.Width / vaeStride
+	return s.Config.InChannels, row.NumFrames, row.Height / vaeStride, row.Width / vaeStride
 }
 
 // guided reports whether the row is computed with an unconditional half. At scale 1 that half would
@@ -141,7 +112,7 @@ func guided(row *schemas.PromptRow) bool { return row.Guidance() != 1 }
 // Run samples the whole batch. The noise of an element depends on its seed, its sample index and the
 // step alone, so neither the batch nor a restart shows in the result.
 func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
-	model, err := s.model.On(dev)
+	model, err := s.On(dev)
 	if err != nil {
 		return err
 	}
@@ -199,11 +170,11 @@ func (s *stage) checkTexts(batch []*stages.Element) []*stages.Element {
 }
 
 func (s *stage) checkText(a *stages.Array) error {
-	if len(a.Shape) != 2 || a.Shape[0] < 1 || a.Shape[1] != s.cfg.CaptionChannels {
-		return fmt.Errorf("the text embedding has shape %v, the model takes (tokens, %d)", a.Shape, s.cfg.CaptionChannels)
+	if len(a.Shape) != 2 || a.Shape[0] < 1 || a.Shape[1] != s.Config.CaptionChannels {
+		return fmt.Errorf("the text embedding has shape %v, the model takes (tokens, %d)", a.Shape, s.Config.CaptionChannels)
 	}
-	if a.Shape[0] > s.cfg.ModelMaxLength {
-		return fmt.Errorf("the text has %d tokens, the model takes %d: lower max_sequence_length", a.Shape[0], s.cfg.ModelMaxLength)
+	if a.Shape[0] > s.Config.ModelMaxLength {
+		return fmt.Errorf("the text has %d tokens, the model takes %d: lower max_sequence_length", a.Shape[0], s.Config.ModelMaxLength)
 	}
 	return nil
 }

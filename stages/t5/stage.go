@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	"latentbeam/internal/fault"
-	"latentbeam/internal/safetensors"
 	"latentbeam/internal/sentencepiece"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -43,33 +41,15 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if err := o.Into(&opts); err != nil {
 		return nil, err
 	}
-	data, err := m.ReadFile("text_encoder/config.json")
+	encoder, err := nn.OpenComponent(m, "text_encoder", ParseConfig, Load)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := ParseConfig(data)
+	tok, err := openTokenizer(m, encoder.Config)
 	if err != nil {
 		return nil, err
 	}
-	tok, err := openTokenizer(m, cfg)
-	if err != nil {
-		return nil, err
-	}
-	weights, err := m.Weights("text_encoder")
-	if err != nil {
-		return nil, err
-	}
-	s := &stage{cfg: cfg, tok: tok, digest: weights.Digest(), clean: opts.Clean == nil || *opts.Clean}
-	s.encoder.New = func(dev kernels.Backend) (*Encoder, error) { return load(cfg, dev, weights) }
-	return s, nil
-}
-
-func load(cfg Config, dev kernels.Backend, weights *safetensors.File) (*Encoder, error) {
-	e, err := Load(cfg, nn.NewWeights(dev, weights))
-	if err != nil {
-		return nil, fault.Usage(fmt.Errorf("load text_encoder: %w", err))
-	}
-	return e, nil
+	return &stage{Component: encoder, tok: tok, clean: opts.Clean == nil || *opts.Clean}, nil
 }
 
 // openTokenizer reads spiece.model from beside the encoder, or from tokenizer/ as some hubs lay it out.
@@ -93,21 +73,10 @@ func openTokenizer(m *stages.Model, cfg Config) (*sentencepiece.Tokenizer, error
 }
 
 type stage struct {
-	cfg     Config
-	tok     *sentencepiece.Tokenizer
-	digest  string
-	clean   bool
-	encoder stages.PerDevice[*Encoder]
+	*nn.Component[Config, Encoder]
+	tok   *sentencepiece.Tokenizer
+	clean bool
 }
-
-// Load brings the weights to dev.
-func (s *stage) Load(dev kernels.Backend) error {
-	_, err := s.encoder.On(dev)
-	return err
-}
-
-// Digest names the encoder's weights.
-func (s *stage) Digest() string { return s.digest }
 
 // Check refuses lengths that no T5 here can do.
 func (s *stage) Check(row *schemas.PromptRow) error {
@@ -122,12 +91,12 @@ func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	if row.NegativePrompt != "" {
 		n *= 2
 	}
-	return s.cfg.EncodeBytes(n, row.MaxSequenceLength)
+	return s.Config.EncodeBytes(n, row.MaxSequenceLength)
 }
 
 // Run encodes all prompts of the batch in one pass, the negative ones among them.
 func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
-	enc, err := s.encoder.On(dev)
+	enc, err := s.On(dev)
 	if err != nil {
 		return err
 	}

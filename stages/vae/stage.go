@@ -6,7 +6,6 @@ import (
 
 	"latentbeam/internal/fault"
 	"latentbeam/internal/media"
-	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -43,50 +42,21 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if opts.MicroBatchSize < 1 {
 		return nil, fmt.Errorf("decode_vae: micro_batch_size is %d: give 1 or more frames", opts.MicroBatchSize)
 	}
-	data, err := m.ReadFile("vae/config.json")
+	model, err := nn.OpenComponent(m, "vae", ParseConfig, Load)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := ParseConfig(data)
-	if err != nil {
-		return nil, err
-	}
-	weights, err := m.Weights("vae")
-	if err != nil {
-		return nil, err
-	}
-	s := &stage{cfg: cfg, digest: weights.Digest(), frames: opts.MicroBatchSize}
-	s.model.New = func(dev kernels.Backend) (*Model, error) { return load(cfg, dev, weights) }
-	return s, nil
-}
-
-func load(cfg Config, dev kernels.Backend, weights *safetensors.File) (*Model, error) {
-	m, err := Load(cfg, nn.NewWeights(dev, weights))
-	if err != nil {
-		return nil, fault.Usage(fmt.Errorf("load vae: %w", err))
-	}
-	return m, nil
+	return &stage{model, opts.MicroBatchSize}, nil
 }
 
 type stage struct {
-	cfg    Config
-	digest string
-	frames int
-	model  stages.PerDevice[*Model]
+	*nn.Component[Config, Model]
+	frames int // decoded at a time
 }
-
-// Load brings the weights to dev.
-func (s *stage) Load(dev kernels.Backend) error {
-	_, err := s.model.On(dev)
-	return err
-}
-
-// Digest names the VAE's weights.
-func (s *stage) Digest() string { return s.digest }
 
 // Check refuses sizes that are not whole latent positions.
 func (s *stage) Check(row *schemas.PromptRow) error {
-	d := s.cfg.Downscale()
+	d := s.Config.Downscale()
 	if row.Height%d != 0 || row.Width%d != 0 || row.Height < d || row.Width < d {
 		return fmt.Errorf("height %d and width %d must be multiples of %d", row.Height, row.Width, d)
 	}
@@ -95,14 +65,14 @@ func (s *stage) Check(row *schemas.PromptRow) error {
 
 // Need is that of the frames decoded at a time, and the finished frames of all elements on the host.
 func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
-	d := s.cfg.Downscale()
-	decode, err := s.cfg.DecodeBytes(min(s.frames, row.NumFrames), row.Height/d, row.Width/d)
+	d := s.Config.Downscale()
+	decode, err := s.Config.DecodeBytes(min(s.frames, row.NumFrames), row.Height/d, row.Width/d)
 	return decode + int64(3*row.Height*row.Width)*int64(row.NumFrames)*int64(n), err
 }
 
 // Run decodes the elements one after the other.
 func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
-	model, err := s.model.On(dev)
+	model, err := s.On(dev)
 	if err != nil {
 		return err
 	}
@@ -110,9 +80,9 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		if len(e.Latents.Shape) != 4 || e.Latents.Shape[0] != s.cfg.LatentChannels {
+		if len(e.Latents.Shape) != 4 || e.Latents.Shape[0] != s.Config.LatentChannels {
 			e.Fail("decode_vae", fault.Row(fmt.Errorf("the latents have shape %v, the VAE takes (%d, frames, height, width)",
-				e.Latents.Shape, s.cfg.LatentChannels)))
+				e.Latents.Shape, s.Config.LatentChannels)))
 			continue
 		}
 		if e.Frames, err = s.decode(dev, model, e); err != nil {
@@ -129,7 +99,7 @@ func (s *stage) decode(dev kernels.Backend, model *Model, e *stages.Element) (*m
 	if scale == 0 {
 		scale = defaultScale
 	}
-	d := s.cfg.Downscale()
+	d := s.Config.Downscale()
 	clip := &media.Clip{Width: w * d, Height: h * d, FPS: e.Row.FPS}
 	if clip.FPS == 0 {
 		clip.FPS = 1

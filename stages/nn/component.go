@@ -1,0 +1,69 @@
+package nn
+
+import (
+	"fmt"
+	"sync"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/safetensors"
+	"latentbeam/kernels"
+	"latentbeam/stages"
+)
+
+// Component is one component of a published model, such as "text_encoder": its configuration C, its mapped
+// weights and the model M made of them, once for each device memory of the process. Stages embed it for
+// their Digest and Load.
+type Component[C, M any] struct {
+	Config C
+
+	name    string
+	weights *safetensors.File
+	load    func(C, *Weights) (*M, error)
+
+	mu     sync.Mutex
+	loaded map[string]*M // by device
+}
+
+// OpenComponent reads name/config.json and maps the weights beside it. load makes the model; it runs at the
+// first use of each device.
+func OpenComponent[C, M any](m *stages.Model, name string, parse func([]byte) (C, error),
+	load func(C, *Weights) (*M, error)) (*Component[C, M], error) {
+	data, err := m.ReadFile(name + "/config.json")
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := parse(data)
+	if err != nil {
+		return nil, err
+	}
+	weights, err := m.Weights(name)
+	if err != nil {
+		return nil, err
+	}
+	return &Component[C, M]{Config: cfg, name: name, weights: weights, load: load, loaded: map[string]*M{}}, nil
+}
+
+// Digest names the weights by content: SHA-256 of the file in hexadecimal.
+func (c *Component[C, M]) Digest() string { return c.weights.Digest() }
+
+// Load brings the weights to dev.
+func (c *Component[C, M]) Load(dev kernels.Backend) error {
+	_, err := c.On(dev)
+	return err
+}
+
+// On returns the model on dev's memory, shared by all backends of it. An error is about the checkpoint: the
+// job cannot be done with it.
+func (c *Component[C, M]) On(dev kernels.Backend) (*M, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m, ok := c.loaded[dev.Device()]; ok {
+		return m, nil
+	}
+	m, err := c.load(c.Config, NewWeights(dev, c.weights))
+	if err != nil {
+		return nil, fault.Usage(fmt.Errorf("load %s: %w", c.name, err))
+	}
+	c.loaded[dev.Device()] = m
+	return m, nil
+}
