@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"sync"
 
@@ -17,6 +19,7 @@ type Component[C, M any] struct {
 	Config C
 
 	name    string
+	digest  string
 	weights *safetensors.File
 	load    func(C, *Weights) (*M, error)
 
@@ -40,11 +43,13 @@ func OpenComponent[C, M any](m *stages.Model, name string, parse func([]byte) (C
 	if err != nil {
 		return nil, err
 	}
-	return &Component[C, M]{Config: cfg, name: name, weights: weights, load: load, loaded: map[string]*M{}}, nil
+	digest := sha256.Sum256(append(data, weights.Digest()...))
+	return &Component[C, M]{Config: cfg, name: name, digest: hex.EncodeToString(digest[:]),
+		weights: weights, load: load, loaded: map[string]*M{}}, nil
 }
 
-// Digest names the weights by content: SHA-256 of the file in hexadecimal.
-func (c *Component[C, M]) Digest() string { return c.weights.Digest() }
+// Digest names the component by content: SHA-256 over config.json and the digest of the weights.
+func (c *Component[C, M]) Digest() string { return c.digest }
 
 // Load brings the weights to dev.
 func (c *Component[C, M]) Load(dev kernels.Backend) error {

@@ -2,6 +2,8 @@ package t5
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,15 +47,21 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	tok, err := openTokenizer(m, encoder.Config)
+	pieces, err := readTokenizer(m)
 	if err != nil {
 		return nil, err
 	}
-	return &stage{Component: encoder, tok: tok, clean: opts.Clean == nil || *opts.Clean}, nil
+	tok, err := openTokenizer(pieces, encoder.Config)
+	if err != nil {
+		return nil, err
+	}
+	digest := sha256.Sum256(append([]byte(encoder.Digest()), pieces...))
+	return &stage{Component: encoder, tok: tok, digest: hex.EncodeToString(digest[:]),
+		clean: opts.Clean == nil || *opts.Clean}, nil
 }
 
-// openTokenizer reads spiece.model from beside the encoder, or from tokenizer/ as some hubs lay it out.
-func openTokenizer(m *stages.Model, cfg Config) (*sentencepiece.Tokenizer, error) {
+// readTokenizer reads spiece.model from beside the encoder, or from tokenizer/ as some hubs lay it out.
+func readTokenizer(m *stages.Model) ([]byte, error) {
 	data, err := m.ReadFile("text_encoder/spiece.model")
 	if errors.Is(err, fs.ErrNotExist) {
 		data, err = m.ReadFile("tokenizer/spiece.model")
@@ -61,6 +69,11 @@ func openTokenizer(m *stages.Model, cfg Config) (*sentencepiece.Tokenizer, error
 	if err != nil {
 		return nil, fmt.Errorf("%w: T5 needs its tokenizer there, or in tokenizer/", err)
 	}
+	return data, nil
+}
+
+// openTokenizer makes the tokenizer of a spiece.model and checks that it belongs to the encoder.
+func openTokenizer(data []byte, cfg Config) (*sentencepiece.Tokenizer, error) {
 	pieces, err := sentencepiece.Load(data)
 	if err != nil {
 		return nil, fmt.Errorf("spiece.model: %w", err)
@@ -74,9 +87,13 @@ func openTokenizer(m *stages.Model, cfg Config) (*sentencepiece.Tokenizer, error
 
 type stage struct {
 	*nn.Component[Config, Encoder]
-	tok   *sentencepiece.Tokenizer
-	clean bool
+	tok    *sentencepiece.Tokenizer
+	digest string
+	clean  bool
 }
+
+// Digest names the encoder and its tokenizer by content.
+func (s *stage) Digest() string { return s.digest }
 
 // Check refuses lengths that no T5 here can do.
 func (s *stage) Check(row *schemas.PromptRow) error {
