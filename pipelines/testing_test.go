@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -103,10 +104,13 @@ type output struct {
 	rows  map[string][]string // rows of each table as text, tensors as digests, sorted
 }
 
-// readOutput reads the output of a job.
+// readOutput reads the output of a job; one that is not there yet is empty.
 func readOutput(dir string) (output, error) {
 	out := output{map[string]string{}, map[string][]string{}}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && path == dir {
+			return nil
+		}
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -118,7 +122,7 @@ func readOutput(dir string) (output, error) {
 		switch folder, _, _ := strings.Cut(name, "/"); {
 		case folder == "ledger", isRunFact(name):
 			return nil
-		case folder == "tables":
+		case folder == "tables" && !isTemporary(name):
 			table, _, _ := strings.Cut(strings.TrimPrefix(name, "tables/"), "-")
 			rows, err := tableRows(table, path)
 			out.rows[table] = append(out.rows[table], rows...)
@@ -133,6 +137,9 @@ func readOutput(dir string) (output, error) {
 	}
 	return out, err
 }
+
+// isTemporary tells the files that are not published yet.
+func isTemporary(name string) bool { return strings.Contains(name, ".tmp-") }
 
 // isRunFact tells the files that may differ between equal runs.
 func isRunFact(name string) bool {

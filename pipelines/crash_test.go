@@ -1,0 +1,370 @@
+//go:build unix
+
+package pipelines_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/report"
+	"latentbeam/internal/store"
+)
+
+// childEnv holds, as JSON, the life that this test binary is to lead as a child of a crash test.
+const childEnv = "LATENTBEAM_TEST_LIFE"
+
+// life is a job that a child process runs until it is killed.
+type life struct {
+	Prompts, Out string
+	Sets         []string
+	Pause        time.Duration // of the row that waits
+	Point        string        // kill at this fault point, "": somebody else kills
+	Hit          int           // at its n-th hit
+}
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	if text := os.Getenv(childEnv); text != "" {
+		if err := lead(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// lead runs the job in this process and prints how often it met each fault point.
+func lead(text string) error {
+	var l life
+	if err := json.Unmarshal([]byte(text), &l); err != nil {
+		return err
+	}
+	hits := map[string]int{}
+	var mu sync.Mutex
+	fault.SetHook(func(name string) {
+		mu.Lock() // stays locked when this process is to die, so that no other goroutine goes on
+		hits[name]++
+		if name == l.Point && hits[name] == l.Hit {
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+		mu.Unlock()
+	})
+	if _, err := l.job().run(); err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(hits)
+}
+
+func (l life) job() job {
+	return job{prompts: l.Prompts, out: l.Out, sets: l.Sets, specs: specs(pauseSpec(l.Pause)),
+		stages: "[pause, encode_text, denoise, decode_vae, encode_video]"}
+}
+
+// start leads the life in a process of its own.
+func (l life) start(t *testing.T) (*exec.Cmd, *strings.Builder) {
+	t.Helper()
+	js, err := json.Marshal(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+string(js))
+	out := &strings.Builder{}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, out
+}
+
+// killed reports whether a finished process died of SIGKILL.
+func killed(err error) bool {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+// crashTable has all that a job meets: several shapes, an image, an empty prompt, two equal rows, a row
+// that cannot be read and, last, one that waits, so that the rows before it are published in a group of
+// their own.
+const crashTable = `id,prompt,seed,width,num_frames
+a,a red circle moves left,1,,
+b,a blue square moves up,,,
+c,a green triangle stays still,,32,
+d,a red circle moves left,1,,
+e,,,,
+f,a red circle,NaN,,
+g,a yellow square moves down,,,1
+h,a red circle moves left,2,,
+i,a blue circle moves right,,,
+j,a white square moves right,,,
+k,please wait,,,
+`
+
+// crashSets make batches small and many, so that the first are published before the last are computed.
+var crashSets = []string{"resources.batch_size=1", "defaults.num_videos_per_prompt=2", "defaults.guidance_scale=1"}
+
+// crashPause is longer than a group commit waits.
+const crashPause = 1300 * time.Millisecond
+
+// crashJob is what a crash test breaks again and again.
+type crashJob struct {
+	life        // without a kill
+	old  string // output that every life begins with, "" for none
+	want output // of an undisturbed run
+}
+
+// TestKillAndResume kills the job at every step of the publishing order and of the report, and at random
+// times. What is visible then is whole, and the next run ends in the undisturbed run's output.
+func TestKillAndResume(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills some 50 processes")
+	}
+	fresh := &crashJob{life: life{Prompts: writeTable(t, "prompts.csv", crashTable), Pause: crashPause,
+		Sets: crashSets}}
+	hits := fresh.prepare(t)
+	var kills []life
+	for _, point := range fault.Names() {
+		if strings.HasPrefix(point, "ledger.compact.") {
+			continue // no job compacts by itself; the ledger's own crash test does
+		}
+		if hits[point] == 0 {
+			t.Errorf("the job never comes to %s", point)
+		}
+		most := 3
+		if point == fault.StoreReplaceRenamed { // once for each file of the report
+			most = hits[point]
+		}
+		for _, hit := range spread(hits[point], most) {
+			kills = append(kills, fresh.at(point, hit))
+		}
+	}
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range 10 {
+		kills = append(kills, fresh.at("", 150+random.IntN(1600)))
+	}
+	fresh.breakAll(t, kills)
+	t.Logf("seed %d: %d kills", seed, len(kills))
+}
+
+// TestKillTheRunAfterAnEdit kills runs on an output that a run with another table has finished: its rows
+// must leave the tables and the gallery, and its files must stay.
+func TestKillTheRunAfterAnEdit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills ten processes")
+	}
+	edited := strings.NewReplacer("moves up", "moves down", "k,please wait", "k,wait no more").Replace(crashTable)
+	old := &crashJob{life: life{Prompts: writeTable(t, "prompts.csv", crashTable), Sets: crashSets}}
+	old.prepare(t)
+	second := &crashJob{life: life{Prompts: writeTable(t, "prompts.csv", edited), Sets: crashSets}, old: old.Out}
+	hits := second.prepare(t)
+	if a, b := len(old.want.files), len(second.want.files); b != a+8 {
+		t.Errorf("%d files before the edit and %d after it, want four videos and four posters more", a, b)
+	}
+	var kills []life
+	for _, point := range []string{fault.StoreReplaceRenamed, fault.LedgerCommitBeforePut} {
+		for hit := range hits[point] {
+			kills = append(kills, second.at(point, hit+1))
+		}
+	}
+	second.breakAll(t, kills)
+	t.Logf("%d kills", len(kills))
+}
+
+// prepare runs the job undisturbed, keeps its output to compare with, and counts the fault points.
+func (c *crashJob) prepare(t *testing.T) (hits map[string]int) {
+	t.Helper()
+	c.Out = c.fresh(t)
+	cmd, text := c.start(t)
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("undisturbed run: %v: %s", err, text)
+	}
+	if err := json.Unmarshal([]byte(text.String()), &hits); err != nil {
+		t.Fatalf("undisturbed run: %v: %s", err, text)
+	}
+	c.want = mustRead(t, c.Out)
+	if n := len(c.want.rows["videos"]); n != 20 || len(c.want.rows["failures"]) != 1 {
+		t.Fatalf("undisturbed run: %d videos, failures %v", n, c.want.rows["failures"])
+	}
+	return hits
+}
+
+// fresh is an output directory to begin with. Its last element is the title of the gallery, so it is
+// always the same.
+func (c *crashJob) fresh(t *testing.T) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "out")
+	if c.old != "" {
+		if err := os.CopyFS(out, os.DirFS(c.old)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// at is a life that ends at a fault point, or without one after so many milliseconds.
+func (c *crashJob) at(point string, hit int) life {
+	l := c.life
+	l.Point, l.Hit = point, hit
+	return l
+}
+
+// spread picks at most so many of the hits 1 to n, the first and the last among them.
+func spread(n, most int) (hits []int) {
+	for i := range min(n, most) {
+		hits = append(hits, 1+i*(n-1)/max(1, min(n, most)-1))
+	}
+	return hits
+}
+
+// breakAll ends each life, a few at a time, and resumes it.
+func (c *crashJob) breakAll(t *testing.T, kills []life) {
+	slot := make(chan bool, 8)
+	var wg sync.WaitGroup
+	dead := make(chan bool, len(kills))
+	for i, l := range kills {
+		slot <- true
+		l.Out = c.fresh(t)
+		wg.Go(func() {
+			defer func() { <-slot }()
+			dead <- c.breakOne(t, l, i%4 == 0)
+		})
+	}
+	wg.Wait()
+	close(dead)
+	n := 0
+	for d := range dead {
+		if d {
+			n++
+		}
+	}
+	if n < len(kills)*9/10 {
+		t.Errorf("only %d of %d lives could be killed", n, len(kills))
+	}
+}
+
+// breakOne leads one life to its end and checks what it left, then resumes it, in a process of its own or
+// in this one. It reports whether the life was killed.
+func (c *crashJob) breakOne(t *testing.T, l life, child bool) bool {
+	cmd, text := l.start(t)
+	if l.Point == "" {
+		time.AfterFunc(time.Duration(l.Hit)*time.Millisecond, func() { cmd.Process.Kill() })
+	}
+	err := cmd.Wait()
+	where := fmt.Sprintf("killed at %s:%d", l.Point, l.Hit)
+	complain := func(format string, args ...any) {
+		t.Errorf("%s: %s", where, fmt.Sprintf(format, args...))
+	}
+	if err != nil && !killed(err) {
+		complain("the child ended with %v: %s", err, text)
+		return false
+	}
+	if wrong := c.halfDone(l.Out); len(wrong) > 0 {
+		complain("before the next run:\n%s", strings.Join(wrong, "\n"))
+	}
+	l.Point, l.Pause = "-", 0
+	if child {
+		cmd, text := l.start(t)
+		if err := cmd.Wait(); err != nil {
+			complain("the next run: %v: %s", err, text)
+		}
+	} else if _, err := l.job().run(); err != nil {
+		complain("the next run: %v", err)
+	}
+	if wrong := c.finished(l); len(wrong) > 0 {
+		complain("after the next run:\n%s", strings.Join(wrong, "\n"))
+	}
+	return err != nil
+}
+
+// halfDone checks what a killed run left: whatever has a final name is whole, what the ledger calls done
+// is there, and a summary means that all is there.
+func (c *crashJob) halfDone(dir string) (wrong []string) {
+	got, err := readOutput(dir)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	summary, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	if err == nil && c.old == "" {
+		if wrong = c.want.diff(got); len(wrong) > 0 || !strings.Contains(string(summary), report.Complete) {
+			wrong = append(wrong, "there is a summary, but not all it sums up")
+		}
+	}
+	for name, sum := range got.files {
+		if want, ok := c.want.files[name]; !ok && !isTemporary(name) {
+			wrong = append(wrong, "unknown file "+name)
+		} else if ok && sum != want && c.old == "" {
+			wrong = append(wrong, "half a file "+name)
+		}
+	}
+	for table, rows := range got.rows {
+		if c.old == "" {
+			wrong = append(wrong, diffRows(table, c.want.rows[table], rows)...)
+		}
+	}
+	return append(wrong, unpublished(dir, got)...)
+}
+
+// finished checks the output of the run after the kill: it is the undisturbed run's, and one run more
+// finds nothing to do.
+func (c *crashJob) finished(l life) (wrong []string) {
+	got, err := readOutput(l.Out)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	wrong = c.want.diff(got)
+	wrong = append(wrong, unpublished(l.Out, got)...)
+	dir, err := store.OpenDir(l.Out)
+	if err != nil {
+		return append(wrong, err.Error())
+	}
+	defer dir.Close()
+	if s, err := report.ReadSummary(dir, "summary.json"); err != nil || s.State != report.Complete {
+		wrong = append(wrong, fmt.Sprintf("the summary says %q, %v", s.State, err))
+	}
+	again, err := l.job().run()
+	if err != nil || !again.NothingToDo {
+		wrong = append(wrong, fmt.Sprintf("one run more: %v, nothing to do: %v", err, again.NothingToDo))
+	}
+	return wrong
+}
+
+// unpublished lists the videos that the ledger in dir calls done and that are not there.
+func unpublished(dir string, got output) (wrong []string) {
+	records, err := ledgerResults(dir)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, r := range records {
+		if r.Video == nil {
+			continue
+		}
+		if got.files[r.Video.Path] != r.Video.SHA256 {
+			wrong = append(wrong, "the ledger calls it done: "+r.Video.Path)
+		}
+		if _, ok := got.files[r.Video.Poster]; !ok {
+			wrong = append(wrong, "the ledger names its poster: "+r.Video.Poster)
+		}
+	}
+	slices.Sort(wrong)
+	return wrong
+}

@@ -1,0 +1,79 @@
+package pipelines_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"latentbeam/internal/ledger"
+	"latentbeam/internal/store"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// passing is a stage of a test that does something to the elements of any kind and gives them on.
+type passing struct {
+	run func(ctx context.Context, batch []*stages.Element) error
+}
+
+func (passing) Digest() string                              { return "" }
+func (passing) Check(*schemas.PromptRow) error              { return nil }
+func (passing) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
+
+func (p passing) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Element) error {
+	return p.run(ctx, batch)
+}
+
+// passive is the spec of a stage that passes elements on and changes no key.
+func passive(name string, run func(ctx context.Context, batch []*stages.Element) error) stages.Spec {
+	return stages.Spec{Name: name, Version: 1, Passive: true,
+		New: func(*stages.Model, stages.Options) (stages.Stage, error) { return passing{run}, nil }}
+}
+
+func specs(s ...stages.Spec) []stages.Spec { return s }
+
+// pauseSpec is a stage "pause" that sleeps on prompts with the word wait.
+func pauseSpec(d time.Duration) stages.Spec {
+	return passive("pause", func(ctx context.Context, batch []*stages.Element) error {
+		for _, e := range batch {
+			if strings.Contains(e.Row.Prompt, "wait") && e.Row.SampleIndex == 0 {
+				select {
+				case <-time.After(d):
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// ledgerResults reads what the ledger of an output says of every key that counts.
+func ledgerResults(dir string) ([]schemas.Result, error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	d, err := store.OpenDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	l, err := ledger.Open(context.Background(), d)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	var results []schemas.Result
+	err = l.Each(context.Background(), func(_ ledger.Ref, rec ledger.Record) error {
+		var r schemas.Result
+		err := json.Unmarshal(rec.Row, &r)
+		results = append(results, r)
+		return err
+	})
+	return results, err
+}
