@@ -42,7 +42,7 @@ func openSource(cfg *config.Config, limit int) (transforms.Source, error) {
 	if err := p.Close(); err != nil {
 		return nil, err
 	}
-	return limited{prompts{patterns, opts, max(1, cfg.Defaults.NumVideosPerPrompt)}, limit}, nil
+	return prompts{patterns, opts, max(1, cfg.Defaults.NumVideosPerPrompt), limit}, nil
 }
 
 // prompts reads prompt tables, one element for each video of a row.
@@ -50,6 +50,7 @@ type prompts struct {
 	patterns []string
 	opts     table.Options
 	videos   int // num_videos_per_prompt of rows that do not say it
+	limit    int // on rows, whatever videos they ask for; 0: none
 }
 
 // Rows yields the elements of every row in turn.
@@ -61,12 +62,16 @@ func (s prompts) Rows(_ context.Context, _ bool) iter.Seq2[*stages.Element, erro
 			return
 		}
 		defer p.Close()
+		left := s.limit
 		for rec, err := range p.All() {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
 			if !s.expand(rec, yield) {
+				return
+			}
+			if left--; left == 0 {
 				return
 			}
 		}
