@@ -193,12 +193,9 @@ func (j *Job) use(ctx context.Context, dir *store.Dir) error {
 		return err
 	}
 	j.close = append(j.close, l.Close)
-	if j.Opts.Retry {
-		l.Forget(ledger.Failed)
-	}
 	j.engine.Store, j.engine.Ledger = dir, l
 	j.report.Store, j.report.Ledger = dir, l
-	return nil
+	return j.forget(ctx, l)
 }
 
 // Close gives back what the job holds.
