@@ -49,7 +49,8 @@ def load(work, random=False):
             if parameter.dim() > 1 and not parameter.any():
                 torch.nn.init.xavier_uniform_(parameter)
         return tokenizer, vae, text, net
-    vae.load_state_dict(torch.load(f"{work}/vae.pt"))
+    sharpened = f"{work}/decoder.pt"
+    vae.load_state_dict(torch.load(sharpened if os.path.exists(sharpened) else f"{work}/vae.pt"))
     state = torch.load(f"{work}/diffusion.pt")
     whiten(vae, state["mean"], state["std"])
     text.load_state_dict(state["text"])

@@ -1,6 +1,6 @@
 """Trains `tiny` on a CPU: tokenizer, VAE, latents cache, then T5 encoder and STDiT together.
 
-    python train.py tokenizer vae cache diffusion --work WORKDIR [--vae-minutes 14 --diffusion-minutes 60]
+    python train.py tokenizer vae cache decoder diffusion --work WORKDIR [--vae-minutes 14 --diffusion-minutes 60 ...]
 
 Every stage reads and writes WORKDIR (checkpoints, cache); export.py makes the published layout from
 it. Learning rates follow the clock, so a slower machine takes fewer steps, not longer.
@@ -26,8 +26,10 @@ import world
 class Budget:
     """Learning-rate schedule by wall clock: linear warm-up over steps, then a half cosine to 1 %."""
 
-    def __init__(self, optimizer, peak, minutes, warmup):
-        self.optimizer, self.peak, self.seconds, self.warmup = optimizer, peak, minutes * 60, warmup
+    def __init__(self, optimizers, minutes, warmup):
+        self.groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+        self.peaks = [group["lr"] for group in self.groups]
+        self.seconds, self.warmup = minutes * 60, warmup
         self.start, self.step, self.saved = time.time(), 0, time.time()
 
     def spent(self):
@@ -36,9 +38,9 @@ class Budget:
     def tick(self):
         """Sets the rate for the next step; false when the time is used up."""
         self.step += 1
-        rate = self.peak * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * self.spent())))
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate * min(1.0, self.step / self.warmup)
+        part = (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * self.spent()))) * min(1.0, self.step / self.warmup)
+        for group, peak in zip(self.groups, self.peaks):
+            group["lr"] = peak * part
         return self.spent() < 1
 
     def due(self, every=150):
@@ -122,7 +124,7 @@ def new_vae():
     return AutoencoderKL(**VAE_CONFIG)
 
 
-def train_vae(work, minutes, batch=32):
+def train_vae(work, minutes, peak, batch=32):
     """Single frames; L1 + L2 + a KL term that keeps the latents smooth. Goes on from an earlier checkpoint.
 
     Pixels of the shape weigh 5 times as much as the background, which would else hide their colour.
@@ -139,8 +141,8 @@ def train_vae(work, minutes, batch=32):
         return vae.decode(posterior.sample()).sample, posterior.mean, posterior.logvar
 
     passes = torch.compile(passes)
-    optimizer = torch.optim.AdamW(vae.parameters(), lr=0, betas=(0.9, 0.95), weight_decay=1e-4)
-    budget, average = Budget(optimizer, 2e-3, minutes, 50 if resumed else 100), Average(vae, 0.995)
+    optimizer = torch.optim.AdamW(vae.parameters(), lr=peak, betas=(0.9, 0.95), weight_decay=1e-4)
+    budget, average = Budget([optimizer], minutes, 50 if resumed else 100), Average(vae, 0.995)
     while budget.tick():
         x = torch.cat([world.still_image(rng) for _ in range(batch)]).contiguous(memory_format=torch.channels_last)
         with torch.autocast("cpu", torch.bfloat16):
@@ -159,6 +161,39 @@ def train_vae(work, minutes, batch=32):
         if budget.due():
             save(f"{work}/vae.pt", average.shadow.state_dict())
     save(f"{work}/vae.pt", average.shadow.state_dict())
+
+
+def train_decoder(work, minutes, batch=32):
+    """Sharpens the decoder alone; the encoder and so the latents stay as they are. The latents get some noise
+    on top of the posterior's, because the denoiser's will not be perfect either."""
+    torch.manual_seed(3)
+    vae = new_vae().to(memory_format=torch.channels_last).train()
+    vae.load_state_dict(torch.load(f"{work}/vae.pt"))
+    std = torch.load(f"{work}/cache.pt")["std"]
+    rng, learned = world.seeded("decoder", time.time()), [*vae.post_quant_conv.parameters(), *vae.decoder.parameters()]
+    optimizer = torch.optim.AdamW(learned, lr=1.5e-3, betas=(0.9, 0.95), weight_decay=1e-4)
+    budget, average = Budget([optimizer], minutes, 50), Average(vae, 0.995)
+    while budget.tick():
+        x = torch.cat([world.still_image(rng, odd=0.02) for _ in range(batch)])
+        x = x.contiguous(memory_format=torch.channels_last)
+        with torch.autocast("cpu", torch.bfloat16):
+            with torch.no_grad():
+                z = vae.encode(x).latent_dist.mean.float()
+                z = z + 0.08 * std[:, None, None] * torch.randn_like(z)
+            y = vae.decode(z).sample
+        error = y.float() - x
+        weight = 1 + 4 * ((x - x[:, :, :1, :1]).abs().amax(1, keepdim=True) > 0.02)
+        l1, l2 = (weight * error.abs()).mean(), (weight * error.square()).mean()
+        (l1 + 2 * l2).backward()
+        torch.nn.utils.clip_grad_norm_(learned, 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        average.update()
+        if budget.step % 50 == 0:
+            print(f"decoder step {budget.step} spent {budget.spent():.3f} l1 {l1:.4f} l2 {l2:.5f}", flush=True)
+        if budget.due():
+            save(f"{work}/decoder.pt", average.shadow.state_dict())
+    save(f"{work}/decoder.pt", average.shadow.state_dict())
 
 
 # ------------------------------------------------------------------------------- cached latents
@@ -228,25 +263,45 @@ def shorter(rng, x):
 class Balance:
     """Weights that make every range of timesteps count alike: one over the running loss of its range."""
 
-    def __init__(self, bins=25, floor=2e-3):
-        self.mean, self.width, self.floor = torch.ones(bins), diffusion.STEPS // bins, floor
+    def __init__(self, bins=25, floor=2e-5):
+        self.mean, self.seen = torch.ones(bins), [0] * bins
+        self.width, self.floor = diffusion.STEPS // bins, floor
 
     def __call__(self, loss, t):
         rows = t // self.width
         for row, value in zip(rows.tolist(), loss.tolist()):
-            self.mean[row] += 0.02 * (value - self.mean[row])
+            self.seen[row] += 1
+            self.mean[row] += max(0.02, 1 / self.seen[row]) * (value - self.mean[row])
         return (loss / self.mean[rows].clamp(min=self.floor)).mean()
 
 
-def train_diffusion(work, minutes, batch=32):
-    """T5 encoder and STDiT end to end; a tenth of the captions is replaced by the null caption."""
+def new_optimizers(both, peak):
+    """Muon for the matrices inside the blocks, AdamW for everything else."""
+    kinds = ("SelfAttention.", "DenseReluDense.", "blocks.")
+    inside = lambda name, p: p.dim() == 2 and name.endswith(".weight") and any(k in name for k in kinds)
+    matrices = [p for n, p in both.named_parameters() if inside(n, p)]
+    others = [p for n, p in both.named_parameters() if not inside(n, p)]
+    muon = torch.optim.Muon(matrices, lr=3 * peak, weight_decay=0.01, adjust_lr_fn="match_rms_adamw")
+    return [torch.optim.AdamW(others, lr=peak, betas=(0.9, 0.95), weight_decay=0.01, fused=True), muon]
+
+
+def train_diffusion(work, minutes, peak, batch=32):
+    """T5 encoder and STDiT end to end; a tenth of the captions is replaced by the null caption.
+    Goes on from an earlier checkpoint."""
     torch.manual_seed(2)
-    rng, tokenizer, latents, tables = world.seeded("diffusion"), Tokenizer(f"{work}/spiece.model"), Latents(work), diffusion.Tables()
+    tokenizer, latents, tables = Tokenizer(f"{work}/spiece.model"), Latents(work), diffusion.Tables()
     text, net = model.new_text_encoder(tokenizer.vocabulary), model.STDiT(model.STDIT_CONFIG)
     both = torch.nn.ModuleList([text, net])
+    resumed = os.path.exists(f"{work}/diffusion.pt")
+    if resumed:
+        state = torch.load(f"{work}/diffusion.pt")
+        text.load_state_dict(state["text"])
+        net.load_state_dict(state["net"])
+        torch.manual_seed(time.time_ns() % 2 ** 31)
+    rng = world.seeded("diffusion", time.time() if resumed else 0)
     fast = torch.compile(net)
-    optimizer = torch.optim.AdamW(both.parameters(), lr=0, betas=(0.9, 0.95), weight_decay=0.01, fused=True)
-    budget, average, balance = Budget(optimizer, 1e-3, minutes, 200), Average(both, 0.998), Balance()
+    optimizers = new_optimizers(both, peak)
+    budget, average, balance = Budget(optimizers, minutes, 100 if resumed else 200), Average(both, 0.998), Balance()
 
     def checkpoint():
         state = [m.state_dict() for m in average.shadow]
@@ -258,7 +313,7 @@ def train_diffusion(work, minutes, batch=32):
         ids, keep = captions(rng, tokenizer, keys)
         other = rng.random() < 0.08
         x0 = shorter(rng, x0) if other else x0
-        t = torch.where(torch.rand(batch) < 0.5, torch.randint(0, 1000, (batch,)), torch.randint(500, 1000, (batch,)))
+        t = torch.where(torch.rand(batch) < 0.45, torch.randint(0, 1000, (batch,)), torch.randint(650, 1000, (batch,)))
         noise = torch.randn_like(x0)
         noisy = diffusion.pick(tables.signal, t) * x0 + diffusion.pick(tables.noise, t) * noise
         with torch.autocast("cpu", torch.bfloat16):
@@ -269,11 +324,12 @@ def train_diffusion(work, minutes, batch=32):
         simple, bound = diffusion.losses(tables, out, x0, noisy, noise, t)
         (balance(simple, t) + bound.mean()).backward()
         torch.nn.utils.clip_grad_norm_(both.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         average.update()
         if budget.step % 50 == 0:
-            shown = " ".join(f"{v:.4f}" for v in balance.mean[2::5].tolist())
+            shown = " ".join(f"{v:.5f}" for v in balance.mean[2::5].tolist())
             print(f"step {budget.step} spent {budget.spent():.3f} bound {bound.mean():.4f} eps loss at t=100,300..900: {shown}", flush=True)
         if budget.due():
             checkpoint()
@@ -282,10 +338,13 @@ def train_diffusion(work, minutes, batch=32):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("stages", nargs="+", choices=["tokenizer", "vae", "cache", "diffusion"])
+    parser.add_argument("stages", nargs="+", choices=["tokenizer", "vae", "cache", "decoder", "diffusion"])
     parser.add_argument("--work", required=True)
     parser.add_argument("--vae-minutes", type=float, default=14)
+    parser.add_argument("--vae-rate", type=float, default=2e-3)
+    parser.add_argument("--decoder-minutes", type=float, default=8)
     parser.add_argument("--diffusion-minutes", type=float, default=60)
+    parser.add_argument("--diffusion-rate", type=float, default=1e-3)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -293,11 +352,13 @@ def main():
     if "tokenizer" in args.stages:
         train_tokenizer(args.work)
     if "vae" in args.stages:
-        train_vae(args.work, args.vae_minutes)
+        train_vae(args.work, args.vae_minutes, args.vae_rate)
     if "cache" in args.stages:
         build_cache(args.work)
+    if "decoder" in args.stages:
+        train_decoder(args.work, args.decoder_minutes)
     if "diffusion" in args.stages:
-        train_diffusion(args.work, args.diffusion_minutes)
+        train_diffusion(args.work, args.diffusion_minutes, args.diffusion_rate)
 
 
 if __name__ == "__main__":

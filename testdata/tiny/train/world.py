@@ -95,13 +95,14 @@ def clip(rng, color, shape, motion, background, frames=FRAMES, height_px=SIZE, w
     return paint(alpha, COLORS[color], BACKGROUNDS[background])
 
 
-def still_image(rng):
-    """One frame for the VAE, (1, 3, 64, 64): any place inside the frame, sometimes any colour."""
+def still_image(rng, odd=0.05):
+    """One frame for the VAE, (1, 3, 64, 64): any place inside the frame, and
+    with chance odd any colour."""
     shape = rng.choice(SHAPES)
     color, background = rng.choice(list(COLORS.values())), rng.choice(list(BACKGROUNDS.values()))
-    if rng.random() < 0.1:
+    if rng.random() < odd:
         color = tuple(rng.uniform(0, 255) for _ in range(3))
-    if rng.random() < 0.1:
+    if rng.random() < odd:
         background = tuple(rng.uniform(0, 255) for _ in range(3))
     width = rng.uniform(*WIDTH[shape])
     room = SIZE / 2 - width / 2 - 1
