@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"latentbeam/internal/plan"
@@ -86,8 +87,30 @@ func (p *CPU) Memory() plan.Memory { return p.memory }
 // Class returns the numeric class of the workers' results.
 func (p *CPU) Class() string { return p.class }
 
-// available reads the free memory of the system, in bytes (Linux: MemAvailable of /proc/meminfo).
+// available is the memory that this process may still take, in bytes: what the system has free, or what
+// its control group leaves, as in a container.
 func available() int64 {
+	free := systemFree()
+	if limit, ok := readNumber("/sys/fs/cgroup/memory.max"); ok {
+		if used, ok := readNumber("/sys/fs/cgroup/memory.current"); ok {
+			free = min(free, max(0, limit-used))
+		}
+	}
+	return free
+}
+
+// readNumber reads a file that holds one number; "max" and a missing file are none.
+func readNumber(name string) (int64, bool) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	return n, err == nil
+}
+
+// systemFree reads what Linux calls MemAvailable.
+func systemFree() int64 {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {
 		return assumedMemory

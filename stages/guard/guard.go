@@ -91,25 +91,21 @@ func (g *guard) Run(_ context.Context, _ kernels.Backend, batch []*stages.Elemen
 }
 
 func notFinite(e *stages.Element) string {
+	arrays := map[string]*stages.Array{"latents": e.Latents}
 	if e.Text != nil {
-		if i := firstNotFinite(e.Text.Embedding); i >= 0 {
-			return fmt.Sprintf("value %d of the text embedding is %v", i, e.Text.Embedding.Data[i])
-		}
+		arrays["text embedding"], arrays["negative text embedding"] = e.Text.Embedding, e.Text.Negative
 	}
-	if e.Latents != nil {
-		if i := firstNotFinite(e.Latents); i >= 0 {
-			return fmt.Sprintf("value %d of the latents is %v", i, e.Latents.Data[i])
+	for _, name := range []string{"text embedding", "negative text embedding", "latents"} {
+		if a := arrays[name]; a != nil {
+			if i := slices.IndexFunc(a.Data, isNotFinite); i >= 0 {
+				return fmt.Sprintf("value %d of the %s is %v", i, name, a.Data[i])
+			}
 		}
 	}
 	return ""
 }
 
-// firstNotFinite returns the index of the first NaN or infinity, or -1.
-func firstNotFinite(a *stages.Array) int {
-	return slices.IndexFunc(a.Data, func(v float32) bool {
-		return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0)
-	})
-}
+func isNotFinite(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) }
 
 // blackLevel is the brightest byte that still counts as black.
 const blackLevel = 8

@@ -2,6 +2,7 @@ package stdit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"latentbeam/internal/fault"
@@ -84,6 +85,9 @@ func (s *stage) Check(row *schemas.PromptRow) error {
 			low := max(d.steps, d.value/d.steps*d.steps)
 			return fmt.Errorf("%s is %d: give a multiple of %d, such as %d", d.name, d.value, d.steps, low)
 		}
+	}
+	if row.GuidanceScale == nil {
+		return errors.New("guidance_scale is not given and the model has no default: Open-Sora 1.0 was published with 7")
 	}
 	if row.NumInferenceSteps < sampler.MinSteps || row.NumInferenceSteps > sampler.MaxSteps {
 		return fmt.Errorf("num_inference_steps is %d: give %d to %d", row.NumInferenceSteps, sampler.MinSteps, sampler.MaxSteps)

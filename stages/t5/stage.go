@@ -21,7 +21,7 @@ const extraIDs = 100
 // options is the stage's map in the YAML.
 type options struct {
 	// Clean says whether captions are cleaned as the reference does before tokenizing; default true.
-	Clean *bool `yaml:"clean" json:"clean"`
+	Clean bool `yaml:"clean" json:"clean"`
 }
 
 // Spec returns the stage `encode_text`: the prompt is cleaned, tokenized and encoded, and so is the
@@ -39,7 +39,7 @@ func Spec() stages.Spec {
 }
 
 func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
-	var opts options
+	opts := options{Clean: true}
 	if err := o.Into(&opts); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	}
 	digest := sha256.Sum256(append([]byte(encoder.Digest()), pieces...))
 	return &stage{Component: encoder, tok: tok, digest: hex.EncodeToString(digest[:]),
-		clean: opts.Clean == nil || *opts.Clean}, nil
+		clean: opts.Clean}, nil
 }
 
 // readTokenizer reads spiece.model from beside the encoder, or from tokenizer/ as some hubs lay it out.

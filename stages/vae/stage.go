@@ -3,6 +3,7 @@ package vae
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"latentbeam/internal/fault"
 	"latentbeam/internal/media"
@@ -56,6 +57,9 @@ type stage struct {
 
 // Check refuses sizes that are not whole latent positions.
 func (s *stage) Check(row *schemas.PromptRow) error {
+	if row.NumFrames < 1 {
+		return fmt.Errorf("num_frames is %d: give 1 or more", row.NumFrames)
+	}
 	d := s.Config.Downscale()
 	if row.Height%d != 0 || row.Width%d != 0 || row.Height < d || row.Width < d {
 		return fmt.Errorf("height %d and width %d must be multiples of %d", row.Height, row.Width, d)
@@ -80,9 +84,11 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		if len(e.Latents.Shape) != 4 || e.Latents.Shape[0] != s.Config.LatentChannels {
-			e.Fail("decode_vae", fault.Row(fmt.Errorf("the latents have shape %v, the VAE takes (%d, frames, height, width)",
-				e.Latents.Shape, s.Config.LatentChannels)))
+		d := s.Config.Downscale()
+		want := []int{s.Config.LatentChannels, e.Row.NumFrames, e.Row.Height / d, e.Row.Width / d}
+		if !slices.Equal(e.Latents.Shape, want) {
+			e.Fail("decode_vae", fault.Row(fmt.Errorf("the latents have shape %v, the row's num_frames, height and width "+
+				"make it %v (channels, frames, height, width)", e.Latents.Shape, want)))
 			continue
 		}
 		if e.Frames, err = s.decode(dev, model, e); err != nil {
@@ -101,9 +107,6 @@ func (s *stage) decode(dev kernels.Backend, model *Model, e *stages.Element) (*m
 	}
 	d := s.Config.Downscale()
 	clip := &media.Clip{Width: w * d, Height: h * d, FPS: e.Row.FPS}
-	if clip.FPS == 0 {
-		clip.FPS = 1
-	}
 	for first := 0; first < t; first += s.frames {
 		n := min(s.frames, t-first)
 		pixels, err := decodeFrames(dev, model, frameMajor(e.Latents.Data, c, t, h*w, first, n, scale), []int{n, c, h, w})

@@ -60,6 +60,9 @@ func (s *encode) Digest() string { return "" }
 
 // Check refuses odd sizes, which 4:2:0 video cannot hold.
 func (s *encode) Check(row *schemas.PromptRow) error {
+	if row.FPS < media.MinFPS || row.FPS > media.MaxFPS {
+		return fmt.Errorf("fps is %v: give %v to %d frames a second", row.FPS, media.MinFPS, media.MaxFPS)
+	}
 	if row.NumFrames != 1 && (row.Width%2 != 0 || row.Height%2 != 0) {
 		return fmt.Errorf("width %d and height %d must be even for video", row.Width, row.Height)
 	}
