@@ -37,6 +37,9 @@ type VideoFile struct {
 	Codec  string `json:"codec"`
 }
 
+// MaxMessageBytes is how much of an error's text is kept.
+const MaxMessageBytes = 4 << 10
+
 // FailureFacts say why a key failed.
 type FailureFacts struct {
 	Class   string `json:"class"`

@@ -1,6 +1,10 @@
 package stages
 
 import (
+	"fmt"
+	"math"
+	"slices"
+
 	"latentbeam/internal/fault"
 	"latentbeam/internal/media"
 	"latentbeam/schemas"
@@ -67,6 +71,33 @@ func (e *Element) Has(k Kind) bool {
 	return k == KindPrompt
 }
 
+// NotFinite says where the element's tensors of the kind hold a NaN or an infinity, or "".
+func (e *Element) NotFinite(k Kind) string {
+	switch {
+	case k == KindText && e.Text != nil:
+		if why := e.Text.Embedding.notFinite("the text embedding"); why != "" {
+			return why
+		}
+		return e.Text.Negative.notFinite("the negative text embedding")
+	case k == KindLatents:
+		return e.Latents.notFinite("the latents")
+	}
+	return ""
+}
+
+func (a *Array) notFinite(name string) string {
+	if a == nil {
+		return ""
+	}
+	i := slices.IndexFunc(a.Data, func(v float32) bool {
+		return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0)
+	})
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf("value %d of %s is %v", i, name, a.Data[i])
+}
+
 // Drop lets go of what the element carries of the kind, once no later stage and no table needs it.
 func (e *Element) Drop(k Kind) {
 	switch k {
@@ -93,7 +124,8 @@ func (f *Failure) Error() string { return f.Stage + ": " + f.Message }
 // Fail marks the element as failed in stage; the first failure stays.
 func (e *Element) Fail(stage string, err error) {
 	if e.Failed == nil {
-		e.Failed = &Failure{Stage: stage, Class: fault.ClassOf(err), Message: err.Error()}
+		message := schemas.ValidText(err.Error(), schemas.MaxMessageBytes)
+		e.Failed = &Failure{Stage: stage, Class: fault.ClassOf(err), Message: message}
 	}
 }
 

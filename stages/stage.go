@@ -20,7 +20,9 @@ type Stage interface {
 	Need(row *schemas.PromptRow, n int) (int64, error)
 	// Run takes every element of the batch from the kind the stage takes to the kind it gives. An error
 	// concerns the whole batch (its class decides what follows, see internal/fault); what is wrong with
-	// one element goes into that element by Fail. Results are the same for any grouping into batches.
+	// one element goes into that element by Fail. Results are the same for any grouping into batches. After
+	// an error or a panic the elements are given again, as they were: what fields point at is not changed
+	// in place.
 	Run(ctx context.Context, dev kernels.Backend, batch []*Element) error
 }
 

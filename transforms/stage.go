@@ -2,8 +2,10 @@ package transforms
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
 	"time"
 
@@ -111,6 +113,13 @@ func (f *StageFn) finish(o outcome, emit func(*stages.Batch)) error {
 
 // run takes the batch through the stage. Only a fatal error comes back; anything else ends in Failed.
 func (f *StageFn) run(b *stages.Batch) error {
+	if f.Index == 0 {
+		for _, e := range b.Live() {
+			if why := e.NotFinite(f.step.Spec.In); why != "" {
+				e.Fail("read", errors.New(why))
+			}
+		}
+	}
 	live := b.Live()
 	if len(live) == 0 {
 		return nil
@@ -119,8 +128,11 @@ func (f *StageFn) run(b *stages.Batch) error {
 		return err
 	}
 	for _, e := range live {
-		if e.Failed == nil && !e.Has(f.step.Gives) {
+		if !e.Has(f.step.Gives) {
 			e.Fail(f.step.Name, fmt.Errorf("the stage gave no %s", f.step.Gives))
+		}
+		if why := e.NotFinite(f.step.Gives); why != "" {
+			e.Fail(f.step.Name, errors.New(why))
 		}
 		if e.Failed != nil || !f.neededLater(f.step.Spec.In) {
 			e.Drop(f.step.Spec.In)
@@ -145,9 +157,13 @@ func (f *StageFn) neededLater(k stages.Kind) bool {
 // settle runs the elements until each has its result or its failure: errors of the world are tried
 // again, and an error or panic of a batch is narrowed down by running its elements alone.
 func (f *StageFn) settle(live []*stages.Element) error {
+	before := copies(live)
 	var err error
 	for range max(1, f.engine.Retries) {
-		if err = f.attempt(live); fault.ClassOf(err) != fault.ClassRetry {
+		if err = f.attempt(live); err != nil {
+			restore(live, before)
+		}
+		if fault.ClassOf(err) != fault.ClassRetry {
 			break
 		}
 	}
@@ -163,13 +179,29 @@ func (f *StageFn) settle(live []*stages.Element) error {
 		return nil
 	}
 	for _, e := range live {
-		if e.Failed == nil {
-			if err := f.settle([]*stages.Element{e}); err != nil {
-				return err
-			}
+		if err := f.settle([]*stages.Element{e}); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// copies notes the elements as they are before a stage: it may be in the middle of them when it fails.
+func copies(live []*stages.Element) []stages.Element {
+	out := make([]stages.Element, len(live))
+	for i, e := range live {
+		out[i] = *e
+		out[i].Readings = maps.Clone(e.Readings)
+	}
+	return out
+}
+
+// restore undoes what a failed attempt did to the elements.
+func restore(live []*stages.Element, before []stages.Element) {
+	for i, e := range live {
+		*e = before[i]
+		e.Readings = maps.Clone(before[i].Readings)
+	}
 }
 
 // attempt runs the stage once on a leased device. A panic is an error of the row that caused it.
@@ -182,10 +214,24 @@ func (f *StageFn) attempt(live []*stages.Element) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			slog.Debug("stage panicked", "stage", f.step.Name, "panic", r, "stack", string(debug.Stack()))
-			err = fault.Row(fmt.Errorf("panic: %v", r))
+			err = fault.Row(fmt.Errorf("panic: %s", panicText(r)))
 		}
 		release(err == nil)
 		f.engine.Progress.Spent(f.step.Name, time.Since(began))
 	}()
 	return f.step.Run(f.ctx, dev, live)
+}
+
+// panicText is what a failure says of a panic: nothing that another run would say differently, such as an
+// address.
+func panicText(v any) string {
+	switch v := v.(type) {
+	case error:
+		return v.Error()
+	case string:
+		return v
+	case fmt.Stringer:
+		return v.String()
+	}
+	return fmt.Sprintf("a value of type %T", v)
 }

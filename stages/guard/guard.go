@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -91,21 +90,11 @@ func (g *guard) Run(_ context.Context, _ kernels.Backend, batch []*stages.Elemen
 }
 
 func notFinite(e *stages.Element) string {
-	arrays := map[string]*stages.Array{"latents": e.Latents}
-	if e.Text != nil {
-		arrays["text embedding"], arrays["negative text embedding"] = e.Text.Embedding, e.Text.Negative
+	if why := e.NotFinite(stages.KindText); why != "" {
+		return why
 	}
-	for _, name := range []string{"text embedding", "negative text embedding", "latents"} {
-		if a := arrays[name]; a != nil {
-			if i := slices.IndexFunc(a.Data, isNotFinite); i >= 0 {
-				return fmt.Sprintf("value %d of the %s is %v", i, name, a.Data[i])
-			}
-		}
-	}
-	return ""
+	return e.NotFinite(stages.KindLatents)
 }
-
-func isNotFinite(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) }
 
 // blackLevel is the brightest byte that still counts as black.
 const blackLevel = 8
