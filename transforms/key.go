@@ -31,23 +31,25 @@ func (f *KeyFn) Setup(context.Context) (err error) {
 // failures table is written from the source itself.
 func (f *KeyFn) ProcessElement(_ context.Context, e *stages.Element, emit func(*stages.Element)) error {
 	f.engine.Rules.Apply(e)
-	p := f.engine.Progress
-	switch {
-	case !f.engine.Rules.Mine(e):
+	if !f.engine.Rules.Mine(e) {
 		return nil
-	case e.Failed != nil:
+	}
+	p := f.engine.Progress
+	p.Seen.Add(1)
+	if e.Failed != nil {
 		return f.engine.Fail(p.Settle(0, 1))
 	}
-	_, status, err := f.engine.Ledger.Lookup(ledger.Key(e.Key))
-	switch {
-	case err != nil:
-		return f.engine.Fail(err)
-	case status != ledger.Absent:
-		p.Skipped.Add(1)
-	case !f.engine.pending.claim(e.Key):
+	if !f.engine.pending.claim(e.Key) {
 		p.Shared.Add(1)
-	default:
-		emit(e)
+		return nil
 	}
-	return nil
+	// Only after the claim: an equal row in flight gives its claim back when the ledger has it.
+	_, status, err := f.engine.Ledger.Lookup(ledger.Key(e.Key))
+	if err == nil && status == ledger.Absent {
+		emit(e)
+		return nil
+	}
+	f.engine.pending.release(e.Key)
+	p.Skipped.Add(1)
+	return f.engine.Fail(err)
 }

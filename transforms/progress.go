@@ -11,27 +11,30 @@ import (
 
 // Progress counts what happens to the rows of a run. It is safe for concurrent use.
 type Progress struct {
+	Seen    atomic.Int64 // read from the input
 	Done    atomic.Int64 // computed and published in this run
 	Skipped atomic.Int64 // found in the ledger
 	Failed  atomic.Int64 // recorded as failures in this run
 	Shared  atomic.Int64 // equal to a row in flight
 
 	// TooMany says whether so many failures end the job; nil: never.
-	TooMany func(settled, failed int64) bool
+	TooMany func(seen, failed int64) bool
 
 	mu    sync.Mutex
 	order []string
 	busy  map[string]time.Duration
 }
 
-// Settle counts rows that reached an end and returns a fatal error once too many have failed.
+// Settle counts rows that reached an end and returns a fatal error once too many have failed. They are
+// compared with the rows read so far: bad rows are known at once and good ones late.
 func (p *Progress) Settle(done, failed int64) error {
-	d, f := p.Done.Add(done), p.Failed.Add(failed)
-	if p.TooMany == nil || !p.TooMany(d+f, f) {
+	p.Done.Add(done)
+	f, seen := p.Failed.Add(failed), p.Seen.Load()
+	if failed == 0 || p.TooMany == nil || !p.TooMany(seen, f) {
 		return nil
 	}
-	return fault.Fatal(fmt.Errorf("stop: %d of %d rows failed, more than on_error.stop_after allows: "+
-		"see the failures table, mend the cause, run again", f, d+f))
+	return fault.Fatal(fmt.Errorf("stop: %d of the first %d rows failed, more than on_error.stop_after allows: "+
+		"see the failures table, mend the cause or allow more, and run again", f, seen))
 }
 
 // Spent adds time that a stage kept a device busy.
