@@ -77,6 +77,27 @@ func checkRecord(t *testing.T, l *Ledger, want Record) {
 			t.Errorf("blob %q of %v: %d bytes, %v", b.Name, want.Key, len(data), err)
 		}
 	}
+	c := l.Cursor()
+	defer c.Close()
+	checkCursor(t, c, want)
+}
+
+// checkCursor does the same with a cursor.
+func checkCursor(t *testing.T, c *Cursor, want Record) {
+	t.Helper()
+	got, err := c.Find(want.Key)
+	if err != nil || got.Key != want.Key || got.Status != want.Status || !bytes.Equal(got.Row, want.Row) ||
+		len(got.Blobs) != len(want.Blobs) {
+		t.Errorf("find %v: %+v, %v, want %+v", want.Key, got, err, want)
+		return
+	}
+	for i, b := range want.Blobs {
+		data, err := c.Blob(b.Name)
+		if err != nil || !bytes.Equal(data, b.Data) || got.Blobs[i].Name != b.Name ||
+			got.Blobs[i].Size != int64(len(b.Data)) {
+			t.Errorf("blob %q of %v: %d bytes, %v", b.Name, want.Key, len(data), err)
+		}
+	}
 }
 
 func absent(t *testing.T, l *Ledger, key Key) {

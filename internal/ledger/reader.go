@@ -8,8 +8,12 @@ import (
 	"io"
 )
 
-// windowBytes is how much of a segment is read at a time.
-const windowBytes = 64 << 10
+// windowBytes is how much of a segment is read at a time, and jumpBytes how much after a jump: blobs lie
+// between the records, or they are asked for in no order.
+const (
+	windowBytes = 64 << 10
+	jumpBytes   = 4 << 10
+)
 
 // DamagedError says that a segment file is not what was once written.
 type DamagedError struct {
@@ -56,7 +60,7 @@ func newReader() *reader { return &reader{buffer: make([]byte, windowBytes)} }
 
 // reset points the reader at another segment.
 func (r *reader) reset(name string, file io.ReaderAt, size int64) {
-	r.name, r.file, r.size, r.window = name, file, size, nil
+	r.name, r.file, r.size, r.window, r.start = name, file, size, nil, 0
 }
 
 func (r *reader) damaged(offset int64, format string, args ...any) error {
@@ -75,7 +79,11 @@ func (r *reader) bytes(offset int64, n int) ([]byte, error) {
 	if n > len(r.buffer) {
 		r.buffer = make([]byte, n)
 	}
-	r.window = r.buffer[:min(int64(len(r.buffer)), r.size-offset)]
+	ahead := len(r.buffer)
+	if gap := offset - r.start - int64(len(r.window)); gap < 0 || gap > windowBytes {
+		ahead = min(ahead, max(n, jumpBytes))
+	}
+	r.window = r.buffer[:min(int64(ahead), r.size-offset)]
 	r.start = offset
 	if got, err := r.file.ReadAt(r.window, offset); got < len(r.window) {
 		r.window = nil
@@ -220,7 +228,9 @@ func (r *reader) blob(e blobEntry) ([]byte, error) {
 		return nil, r.damaged(e.at, "a blob ends after the file")
 	}
 	data := make([]byte, e.size)
-	if n, err := r.file.ReadAt(data, e.at); n < len(data) {
+	if from := e.at - r.start; from >= 0 && from+e.size <= int64(len(r.window)) {
+		copy(data, r.window[from:])
+	} else if n, err := r.file.ReadAt(data, e.at); n < len(data) {
 		return nil, fmt.Errorf("read blob %q of ledger segment %s: %w", e.name, r.name, err)
 	}
 	if crc32.Checksum(data, castagnoli) != e.crc {
