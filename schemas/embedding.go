@@ -10,34 +10,34 @@ const EmbeddingVersion = "embeddings/v1"
 // The parameters are those the prompt row gave, null where it was silent: a job that starts from embeddings
 // applies its own defaults.
 type EmbeddingRow struct {
-	ID                 string  `parquet:"id,zstd" json:"id"`
+	ID                 string  `parquet:"id" json:"id"`
 	TextEmbeddingBytes []byte  `parquet:"text_embedding_bytes,plain,uncompressed" json:"-"`
 	TextEmbeddingShape []int64 `parquet:"text_embedding_shape,list" json:"text_embedding_shape"`
-	TextEmbeddingDType string  `parquet:"text_embedding_dtype,dict,zstd" json:"text_embedding_dtype"`
+	TextEmbeddingDType string  `parquet:"text_embedding_dtype,dict" json:"text_embedding_dtype"`
 	// NegativeEmbedding is that of the negative prompt, empty where the model's null caption stands in.
 	NegativeEmbeddingBytes []byte  `parquet:"negative_embedding_bytes,plain,uncompressed" json:"-"`
 	NegativeEmbeddingShape []int64 `parquet:"negative_embedding_shape,list" json:"negative_embedding_shape"`
-	Caption                string  `parquet:"caption,zstd" json:"caption"` // the prompt as it came in
+	Caption                string  `parquet:"caption" json:"caption"` // the prompt as it came in
 
-	Key                 string   `parquet:"key,zstd" json:"key"`
-	TextLength          int64    `parquet:"text_length,zstd" json:"text_length"` // tokens
-	TextEmbeddingSHA256 string   `parquet:"text_embedding_sha256,zstd" json:"text_embedding_sha256"`
-	NegativePrompt      string   `parquet:"negative_prompt,zstd" json:"negative_prompt"`
-	Seed                *int64   `parquet:"seed,optional,zstd" json:"seed"`
-	Height              int64    `parquet:"height,optional,zstd" json:"height"` // pixels
-	Width               int64    `parquet:"width,optional,zstd" json:"width"`   // pixels
-	NumFrames           int64    `parquet:"num_frames,optional,zstd" json:"num_frames"`
-	FPS                 float64  `parquet:"fps,optional,zstd" json:"fps"`
-	NumInferenceSteps   int64    `parquet:"num_inference_steps,optional,zstd" json:"num_inference_steps"`
-	GuidanceScale       *float64 `parquet:"guidance_scale,optional,zstd" json:"guidance_scale"`
-	MaxSequenceLength   int64    `parquet:"max_sequence_length,optional,zstd" json:"max_sequence_length"`
-	NumVideosPerPrompt  int64    `parquet:"num_videos_per_prompt,optional,zstd" json:"num_videos_per_prompt"`
-	SampleIndex         int64    `parquet:"sample_index,zstd" json:"sample_index"`
-	Model               string   `parquet:"model,dict,zstd" json:"model"`
-	WeightsDigest       string   `parquet:"weights_digest,dict,zstd" json:"weights_digest"`
-	Class               string   `parquet:"class,dict,zstd" json:"class"`
-	LatentbeamVersion   string   `parquet:"latentbeam_version,dict,zstd" json:"latentbeam_version"`
-	Extra               string   `parquet:"extra,zstd" json:"extra"`
+	Key                 string   `parquet:"key" json:"key"`
+	TextLength          int64    `parquet:"text_length" json:"text_length"` // tokens
+	TextEmbeddingSHA256 string   `parquet:"text_embedding_sha256" json:"text_embedding_sha256"`
+	NegativePrompt      string   `parquet:"negative_prompt" json:"negative_prompt"`
+	Seed                *int64   `parquet:"seed,optional" json:"seed"`
+	Height              int64    `parquet:"height,optional" json:"height"` // pixels
+	Width               int64    `parquet:"width,optional" json:"width"`   // pixels
+	NumFrames           int64    `parquet:"num_frames,optional" json:"num_frames"`
+	FPS                 float64  `parquet:"fps,optional" json:"fps"`
+	NumInferenceSteps   int64    `parquet:"num_inference_steps,optional" json:"num_inference_steps"`
+	GuidanceScale       *float64 `parquet:"guidance_scale,optional" json:"guidance_scale"`
+	MaxSequenceLength   int64    `parquet:"max_sequence_length,optional" json:"max_sequence_length"`
+	NumVideosPerPrompt  int64    `parquet:"num_videos_per_prompt,optional" json:"num_videos_per_prompt"`
+	SampleIndex         int64    `parquet:"sample_index" json:"sample_index"`
+	Model               string   `parquet:"model,dict" json:"model"`
+	WeightsDigest       string   `parquet:"weights_digest,dict" json:"weights_digest"`
+	Class               string   `parquet:"class,dict" json:"class"`
+	LatentbeamVersion   string   `parquet:"latentbeam_version,dict" json:"latentbeam_version"`
+	Extra               string   `parquet:"extra" json:"extra"`
 }
 
 // Schema names the table and its version.

@@ -8,37 +8,37 @@ const LatentVersion = "latents/v1"
 // the dtype says. Where there is no text embedding its bytes, shape and dtype are empty, as FastVideo writes
 // them. NumFrames counts latent frames, as FastVideo does; VideoFrames counts those of the decoded video.
 type LatentRow struct {
-	ID                 string  `parquet:"id,zstd" json:"id"`
+	ID                 string  `parquet:"id" json:"id"`
 	VAELatentBytes     []byte  `parquet:"vae_latent_bytes,plain,uncompressed" json:"-"`
 	VAELatentShape     []int64 `parquet:"vae_latent_shape,list" json:"vae_latent_shape"` // (C, T, H, W)
-	VAELatentDType     string  `parquet:"vae_latent_dtype,dict,zstd" json:"vae_latent_dtype"`
+	VAELatentDType     string  `parquet:"vae_latent_dtype,dict" json:"vae_latent_dtype"`
 	TextEmbeddingBytes []byte  `parquet:"text_embedding_bytes,plain,uncompressed" json:"-"`
 	TextEmbeddingShape []int64 `parquet:"text_embedding_shape,list" json:"text_embedding_shape"` // (L, D)
-	TextEmbeddingDType string  `parquet:"text_embedding_dtype,dict,zstd" json:"text_embedding_dtype"`
-	FileName           string  `parquet:"file_name,zstd" json:"file_name"`
-	Caption            string  `parquet:"caption,zstd" json:"caption"`
-	MediaType          string  `parquet:"media_type,dict,zstd" json:"media_type"` // "video" or "image"
-	Width              int64   `parquet:"width,zstd" json:"width"`                // pixels
-	Height             int64   `parquet:"height,zstd" json:"height"`              // pixels
-	NumFrames          int64   `parquet:"num_frames,zstd" json:"num_frames"`
-	DurationSec        float64 `parquet:"duration_sec,zstd" json:"duration_sec"`
-	FPS                float64 `parquet:"fps,zstd" json:"fps"`
+	TextEmbeddingDType string  `parquet:"text_embedding_dtype,dict" json:"text_embedding_dtype"`
+	FileName           string  `parquet:"file_name" json:"file_name"`
+	Caption            string  `parquet:"caption" json:"caption"`
+	MediaType          string  `parquet:"media_type,dict" json:"media_type"` // "video" or "image"
+	Width              int64   `parquet:"width" json:"width"`                // pixels
+	Height             int64   `parquet:"height" json:"height"`              // pixels
+	NumFrames          int64   `parquet:"num_frames" json:"num_frames"`
+	DurationSec        float64 `parquet:"duration_sec" json:"duration_sec"`
+	FPS                float64 `parquet:"fps" json:"fps"`
 
-	Key               string  `parquet:"key,zstd" json:"key"`
-	VideoFrames       int64   `parquet:"video_frames,zstd" json:"video_frames"`
-	LatentScale       float64 `parquet:"latent_scale,zstd" json:"latent_scale"` // stored = VAE's latent * this
-	VAELatentSHA256   string  `parquet:"vae_latent_sha256,zstd" json:"vae_latent_sha256"`
-	NegativePrompt    string  `parquet:"negative_prompt,zstd" json:"negative_prompt"`
-	Seed              int64   `parquet:"seed,zstd" json:"seed"`
-	SampleIndex       int64   `parquet:"sample_index,zstd" json:"sample_index"`
-	NumInferenceSteps int64   `parquet:"num_inference_steps,zstd" json:"num_inference_steps"`
-	GuidanceScale     float64 `parquet:"guidance_scale,zstd" json:"guidance_scale"`
-	MaxSequenceLength int64   `parquet:"max_sequence_length,zstd" json:"max_sequence_length"`
-	Model             string  `parquet:"model,dict,zstd" json:"model"`
-	WeightsDigest     string  `parquet:"weights_digest,dict,zstd" json:"weights_digest"`
-	Class             string  `parquet:"class,dict,zstd" json:"class"`
-	LatentbeamVersion string  `parquet:"latentbeam_version,dict,zstd" json:"latentbeam_version"`
-	Extra             string  `parquet:"extra,zstd" json:"extra"`
+	Key               string  `parquet:"key" json:"key"`
+	VideoFrames       int64   `parquet:"video_frames" json:"video_frames"`
+	LatentScale       float64 `parquet:"latent_scale" json:"latent_scale"` // stored = VAE's latent * this
+	VAELatentSHA256   string  `parquet:"vae_latent_sha256" json:"vae_latent_sha256"`
+	NegativePrompt    string  `parquet:"negative_prompt" json:"negative_prompt"`
+	Seed              int64   `parquet:"seed" json:"seed"`
+	SampleIndex       int64   `parquet:"sample_index" json:"sample_index"`
+	NumInferenceSteps int64   `parquet:"num_inference_steps" json:"num_inference_steps"`
+	GuidanceScale     float64 `parquet:"guidance_scale" json:"guidance_scale"`
+	MaxSequenceLength int64   `parquet:"max_sequence_length" json:"max_sequence_length"`
+	Model             string  `parquet:"model,dict" json:"model"`
+	WeightsDigest     string  `parquet:"weights_digest,dict" json:"weights_digest"`
+	Class             string  `parquet:"class,dict" json:"class"`
+	LatentbeamVersion string  `parquet:"latentbeam_version,dict" json:"latentbeam_version"`
+	Extra             string  `parquet:"extra" json:"extra"`
 }
 
 // Schema names the table and its version.

@@ -89,17 +89,12 @@ const contentIDBytes = 16
 // itself gives. It does not depend on the row's place, so reruns and reordered tables match; rows that are
 // equal share it, for nothing tells them apart. Columns carried as Extra do not enter.
 func (r PromptRow) ContentID() string {
-	h := sha256.New()
-	text := func(s string) {
-		var n [8]byte
-		binary.LittleEndian.PutUint64(n[:], uint64(len(s)))
-		h.Write(n[:])
-		h.Write([]byte(s))
+	var space [1024]byte // most prompts fit
+	b := space[:0]
+	for _, s := range []string{"latentbeam/id/v1", r.Prompt, r.NegativePrompt} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(len(s)))
+		b = append(b, s...)
 	}
-	text("latentbeam/id/v1")
-	text(r.Prompt)
-	text(r.NegativePrompt)
-	var b []byte
 	number := func(given bool, v uint64) {
 		if given {
 			b = append(b, 1)
@@ -119,6 +114,6 @@ func (r PromptRow) ContentID() string {
 	}
 	number(r.FPS != 0, math.Float64bits(r.FPS))
 	number(r.GuidanceScale != nil, math.Float64bits(r.Guidance()))
-	h.Write(b)
-	return hex.EncodeToString(h.Sum(nil)[:contentIDBytes])
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:contentIDBytes])
 }

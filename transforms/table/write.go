@@ -5,9 +5,11 @@ import (
 	"io"
 	"iter"
 	"sort"
+	"sync"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
+	parquetzstd "github.com/parquet-go/parquet-go/compress/zstd"
 
 	"latentbeam/schemas"
 )
@@ -19,10 +21,32 @@ const (
 )
 
 // rowGroupBytes is the size of a row group. Readers such as FastVideo's read a whole one for each row, and
-// the dataset viewer of Hugging Face refuses those beyond 300 MB.
-const rowGroupBytes = 32 << 20
+// the dataset viewer of Hugging Face refuses those beyond 300 MB. rowGroupRows bounds those of small rows:
+// the library holds about a kilobyte for each until the group is written.
+const (
+	rowGroupBytes = 32 << 20
+	rowGroupRows  = 8192
+)
 
 const pageBytes = 256 << 10
+
+// pageCodec is zstd with one encoder for all, whose window is no longer than a few pages: those of the library
+// take 16 MiB each and are made anew for every file.
+type pageCodec struct{ parquetzstd.Codec }
+
+var pageEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(4*pageBytes), zstd.WithZeroFrames(true), zstd.WithEncoderCRC(false))
+})
+
+// Encode compresses a page.
+func (*pageCodec) Encode(dst, src []byte) ([]byte, error) {
+	e, err := pageEncoder()
+	if err != nil {
+		return nil, fmt.Errorf("open zstd: %w", err)
+	}
+	return e.EncodeAll(src, dst[:0]), nil
+}
 
 // WriteOptions says what stands in a file besides its rows.
 type WriteOptions struct {
@@ -34,10 +58,11 @@ type WriteOptions struct {
 // Writer writes one parquet file, row by row. At most one row group is held in memory. Equal rows in equal
 // order give equal bytes.
 type Writer[T schemas.Row] struct {
-	out   *parquet.GenericWriter[T]
-	limit int
-	size  int // of the open row group
-	rows  int64
+	out     *parquet.GenericWriter[T]
+	limit   int
+	size    int // of the open row group
+	inGroup int // rows of it
+	rows    int64
 }
 
 // NewWriter begins a file. Tensor columns are stored as they are and kept out of the statistics: with their
@@ -48,7 +73,7 @@ func NewWriter[T schemas.Row](w io.Writer, opts WriteOptions) *Writer[T] {
 	options := []parquet.WriterOption{
 		schema,
 		parquet.CreatedBy("latentbeam", opts.Version, "parquet-go"),
-		parquet.Compression(&zstd.Codec{Level: zstd.SpeedDefault}),
+		parquet.Compression(&pageCodec{}),
 		parquet.PageBufferSize(pageBytes),
 		parquet.KeyValueMetadata(MetadataSchema, row.Schema()),
 		parquet.KeyValueMetadata(MetadataVersion, opts.Version),
@@ -72,8 +97,9 @@ func (w *Writer[T]) Write(row T) error {
 		return fmt.Errorf("write %s row %d: %w", row.Schema(), w.rows+1, err)
 	}
 	w.rows++
-	if w.size += row.ByteSize(); w.size >= w.limit {
-		w.size = 0
+	w.inGroup++
+	if w.size += row.ByteSize(); w.size >= w.limit || w.inGroup >= rowGroupRows {
+		w.size, w.inGroup = 0, 0
 		if err := w.out.Flush(); err != nil {
 			return fmt.Errorf("write %s row group: %w", row.Schema(), err)
 		}
