@@ -77,13 +77,16 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 		Progress: &transforms.Progress{TooMany: cfg.OnError.Stop},
 		Keep:     keep(cfg),
 	}
-	j.engine.Rules = j.rules(defaults, steps, devices.Class())
+	if j.engine.Rules, err = j.rules(defaults, steps, devices.Class()); err != nil {
+		return nil, cfg.Errorf("stages", "%v", err)
+	}
 	j.spec, err = json.Marshal(map[string]any{"config": cfg, "shard": o.Shard, "shards": o.Shards, "pid": os.Getpid()})
 	if err != nil {
 		return nil, fmt.Errorf("open job: %w", err)
 	}
 	j.report = report.Job{
 		Title: filepath.Base(cfg.Output.Path), Rows: j.rows, Keep: j.engine.Keep, Part: part(o),
+		RowsPerFile: cfg.Output.RowsPerFile,
 		Facts: report.Facts{
 			Model: model.Name, Weights: j.engine.Rules.Weights(), Class: devices.Class(), Version: o.Version,
 		},
@@ -108,7 +111,7 @@ func (j *Job) load() error {
 	return nil
 }
 
-func (j *Job) rules(defaults schemas.PromptRow, steps []transforms.Step, class string) transforms.Rules {
+func (j *Job) rules(defaults schemas.PromptRow, steps []transforms.Step, class string) (transforms.Rules, error) {
 	kind, _ := j.Config.Input.Source()
 	r := transforms.Rules{
 		Defaults: defaults, Input: sourceKinds[kind], Steps: steps, Class: class,
@@ -117,8 +120,7 @@ func (j *Job) rules(defaults schemas.PromptRow, steps []transforms.Step, class s
 	if seed := j.Config.Defaults.Seed; seed != nil {
 		r.JobSeed = *seed
 	}
-	r.Seal()
-	return r
+	return r, r.Seal()
 }
 
 // keep says which kinds the job publishes.

@@ -2,10 +2,6 @@ package pipelines
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"hash"
 
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
@@ -39,47 +35,44 @@ type Bucket struct {
 // computed count once each here; the run computes them once for all.
 func (j *Job) Plan(ctx context.Context) (Plan, error) {
 	var p Plan
-	h := sha256.New()
-	fmt.Fprintf(h, "%s %v %s\n", j.Opts.Version, j.Config.Output.Write, j.report.Weights)
+	status := func(*stages.Element) (ledger.Status, error) { return ledger.Absent, nil }
+	if j.engine.Ledger != nil {
+		cursor := j.engine.Ledger.Cursor()
+		defer cursor.Close()
+		status = func(e *stages.Element) (ledger.Status, error) { return cursor.Status(ledger.Key(e.Key)) }
+	}
+	input := j.report.Digest()
 	matched := int64(0)
 	for e, err := range j.rows(ctx) {
 		if err != nil {
 			return p, err
 		}
 		p.Rows++
-		status, err := j.status(e)
-		if err != nil {
-			return p, err
+		found := ledger.Failed
+		if e.Failed == nil {
+			if found, err = status(e); err != nil {
+				return p, err
+			}
 		}
 		switch {
-		case e.Failed != nil:
-			p.Failed++
-		case status == ledger.Done:
-			p.Done++
-			matched++
-		case status == ledger.Failed:
-			p.Failed++
-			matched++
-		default:
+		case found == ledger.Absent:
 			p.New++
 			p.count(e)
+		case found == ledger.Done:
+			p.Done++
+		default:
+			p.Failed++
 		}
-		digest(h, e, status)
+		if found != ledger.Absent && e.Failed == nil {
+			matched++
+		}
+		input.Add(e, found)
 	}
 	if j.engine.Ledger != nil {
 		p.Stale = max(0, int64(j.engine.Ledger.Len())-matched)
 	}
-	p.Input = hex.EncodeToString(h.Sum(nil))
+	p.Input = input.Sum()
 	return p, nil
-}
-
-// status looks the element up in the ledger, if there is one.
-func (j *Job) status(e *stages.Element) (ledger.Status, error) {
-	if j.engine.Ledger == nil || e.Failed != nil {
-		return ledger.Absent, nil
-	}
-	_, status, err := j.engine.Ledger.Lookup(ledger.Key(e.Key))
-	return status, err
 }
 
 // count adds a new row to its bucket.
@@ -92,11 +85,6 @@ func (p *Plan) count(e *stages.Element) {
 		}
 	}
 	p.Buckets = append(p.Buckets, Bucket{Shape: shape, Rows: 1})
-}
-
-// digest adds what the tables say of the row.
-func digest(h hash.Hash, e *stages.Element, status ledger.Status) {
-	fmt.Fprintf(h, "%s %d %d %q %q %q\n", e.Key, status, e.Row.SampleIndex, e.Row.ID, e.Row.Extra, e.Row.Source)
 }
 
 // upToDate reports whether an earlier run left a complete report of exactly these rows.

@@ -61,15 +61,18 @@ func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
 	if err := j.begin(ctx); err != nil {
 		return r, err
 	}
-	after, computeErr := j.compute(ctx, plan)
+	computeErr := j.compute(ctx, plan)
 	if ctx.Err() != nil {
 		return r, errors.Join(computeErr, context.Cause(ctx))
 	}
 	r.Done, r.Skipped, r.Stages = j.engine.Progress.Done.Load(), plan.Done, j.engine.Progress.Stages()
 	r.Interrupted = j.engine.Stopping()
 	// The report is written after a failure too: what was done by then is there to be looked at.
-	totals, err := j.finish(ctx, &r, after, began)
-	r.Totals = totals
+	err = j.finish(ctx, &r, began)
+	if err == nil && computeErr == nil && r.Totals.Pending > 0 && !r.Interrupted {
+		err = fault.Fatal(fmt.Errorf("%d rows are left after the last pass over the input: it changes while it is read, "+
+			"or runner %s drops rows; run the job again", r.Totals.Pending, j.runner.Name))
+	}
 	return r, errors.Join(computeErr, err)
 }
 
@@ -84,10 +87,10 @@ func (j *Job) begin(ctx context.Context) error {
 	return j.engine.Store.Replace(ctx, j.report.Part+JobFile, j.saveStart)
 }
 
-// compute runs the Beam pipeline until no row is left, and returns the plan as it is then.
-func (j *Job) compute(ctx context.Context, plan Plan) (Plan, error) {
+// compute runs the Beam pipeline, again while it has not settled all that it began.
+func (j *Job) compute(ctx context.Context, plan Plan) error {
 	if plan.New == 0 {
-		return plan, nil
+		return nil
 	}
 	runners.Init()
 	defer transforms.Register(j.spec, j.engine)()
@@ -96,32 +99,28 @@ func (j *Job) compute(ctx context.Context, plan Plan) (Plan, error) {
 		names[i] = s.Name
 	}
 	for range maxPasses {
-		err := j.runner.Run(ctx, transforms.Pipeline(j.spec, names))
-		if cause := j.engine.Err(); cause != nil {
-			err = cause
-		}
-		left, planErr := j.Plan(ctx)
-		if err != nil || planErr != nil || left.New == 0 || j.engine.Stopping() {
-			return left, errors.Join(err, planErr)
+		err := j.engine.Pass(ctx, func(ctx context.Context) error {
+			return j.runner.Run(ctx, transforms.Pipeline(j.spec, names))
+		})
+		if err != nil || j.engine.Settled() || j.engine.Stopping() {
+			return err
 		}
 	}
-	return plan, fault.Fatal(fmt.Errorf("rows are left after %d passes over the input: the input changes while it is read, "+
-		"or runner %s drops rows", maxPasses, j.runner.Name))
+	return nil // the report finds what is left
 }
 
 // finish writes the tables, the gallery and, last, the summary.
-func (j *Job) finish(ctx context.Context, r *Result, after Plan, began time.Time) (report.Totals, error) {
-	totals, err := j.report.Write(ctx)
-	if err != nil {
-		return totals, err
+func (j *Job) finish(ctx context.Context, r *Result, began time.Time) (err error) {
+	if r.Totals, err = j.report.Write(ctx); err != nil {
+		return err
 	}
 	config, err := j.Config.CanonicalJSON()
 	if err != nil {
-		return totals, err
+		return err
 	}
 	r.Elapsed = time.Since(began)
-	return totals, j.report.WriteSummary(ctx, report.Summary{
-		Input: after.Input, Totals: totals, Config: config,
+	return j.report.WriteSummary(ctx, report.Summary{
+		Input: r.Totals.Input, Totals: r.Totals, Config: config,
 		Run: runFacts{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(),
 			Workers: j.engine.Pool.Size(), Runner: j.runner.Name, Stages: r.Stages,

@@ -46,6 +46,42 @@ type Engine struct {
 	stopping atomic.Bool
 	pending  pending
 	failure  failure
+
+	pass    atomic.Pointer[context.Context] // of the last pass, nil in a worker
+	running sync.WaitGroup                  // goroutines of its bundles
+}
+
+// Pass lets run execute a pipeline of the job once, and returns why the job ended early, nil if it did not.
+// However it ended, nothing of the pipeline is at work any more when Pass returns: runners leave bundles
+// that failed as they are.
+func (e *Engine) Pass(ctx context.Context, run func(context.Context) error) error {
+	e.pending.reset()
+	ctx, cancel := context.WithCancel(ctx)
+	e.pass.Store(&ctx)
+	err := run(ctx)
+	cancel()
+	e.running.Wait()
+	if cause := e.Err(); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// bundle is the context of what a bundle starts: it ends with the bundle's own and with the pass.
+func (e *Engine) bundle(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if pass := e.pass.Load(); pass != nil {
+		context.AfterFunc(*pass, func() { cancel(context.Canceled) })
+	}
+	return ctx, cancel
+}
+
+// Settled reports whether every row that the last pass let through was published. Where it was not, a
+// runner has lost a bundle, and another pass finds the rows.
+func (e *Engine) Settled() bool {
+	e.pending.Lock()
+	defer e.pending.Unlock()
+	return len(e.pending.keys) == 0
 }
 
 // failure keeps the first error that ended the job: runners pass on its text, but not the error itself.
@@ -98,6 +134,13 @@ func (p *pending) claim(k schemas.Key) bool {
 	}
 	p.keys[k] = true
 	return true
+}
+
+// reset forgets the claims of bundles that never came to an end.
+func (p *pending) reset() {
+	p.Lock()
+	defer p.Unlock()
+	p.keys = nil
 }
 
 func (p *pending) release(keys ...schemas.Key) {

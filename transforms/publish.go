@@ -23,7 +23,7 @@ import (
 const (
 	commitDelay = time.Second
 	commitBytes = 64 << 20
-	commitRows  = 20_000
+	commitRows  = 4096
 )
 
 // Publish writes the results into the output: files first, then the ledger record that makes them
@@ -61,6 +61,7 @@ func (f *PublishFn) FinishBundle(context.Context) error { return f.commit.close(
 // committer publishes in groups, from one goroutine.
 type committer struct {
 	ctx    context.Context
+	cancel context.CancelCauseFunc
 	engine *Engine
 	queue  chan []*stages.Element
 	done   chan struct{}
@@ -69,8 +70,9 @@ type committer struct {
 }
 
 func newCommitter(ctx context.Context, e *Engine) *committer {
-	c := &committer{ctx: ctx, engine: e, queue: make(chan []*stages.Element), done: make(chan struct{})}
-	go c.loop()
+	c := &committer{engine: e, queue: make(chan []*stages.Element), done: make(chan struct{})}
+	c.ctx, c.cancel = e.bundle(ctx)
+	e.running.Go(c.loop)
 	return c
 }
 
@@ -87,6 +89,7 @@ func (c *committer) add(elements []*stages.Element) error {
 func (c *committer) close() error {
 	close(c.queue)
 	<-c.done
+	c.cancel(nil)
 	return c.failure()
 }
 
@@ -96,21 +99,30 @@ func (c *committer) failure() error {
 	return c.err
 }
 
-// loop collects groups and commits them. After an error it only drains the queue, so that nobody waits.
+// fail keeps the error that stops the committer, the first.
+func (c *committer) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// loop collects groups and commits them. After an error it only drains the queue, so that nobody waits; when
+// the bundle is given up it leaves what it holds, which is not begun as far as the ledger knows.
 func (c *committer) loop() {
 	defer close(c.done)
 	var group []*stages.Element
-	var bytes int
+	var bytes int64
 	var due <-chan time.Time
 	flush := func() {
 		if len(group) > 0 && c.failure() == nil {
 			if err := c.publish(group); err != nil {
-				c.mu.Lock()
-				c.err = c.engine.Fail(err)
-				c.mu.Unlock()
+				c.fail(c.engine.Fail(err))
 			}
 		}
-		group, bytes, due = nil, 0, nil
+		clear(group)
+		group, bytes, due = group[:0], 0, nil
 	}
 	for {
 		select {
@@ -119,18 +131,21 @@ func (c *committer) loop() {
 				flush()
 				return
 			}
-			if group == nil {
+			if len(group) == 0 {
 				due = time.After(commitDelay)
 			}
 			group = append(group, elements...)
 			for _, e := range elements {
-				bytes += int(Size(e))
+				bytes += Size(e)
 			}
 			if bytes >= commitBytes || len(group) >= commitRows {
 				flush()
 			}
 		case <-due:
 			flush()
+		case <-c.ctx.Done():
+			c.fail(context.Cause(c.ctx))
+			return
 		}
 	}
 }

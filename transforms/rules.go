@@ -4,8 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"hash"
 	"math"
+	"slices"
+	"strconv"
 
 	"latentbeam/internal/fault"
 	"latentbeam/internal/rng"
@@ -25,36 +26,51 @@ type Rules struct {
 	Steps    []Step
 	Class    string // numeric class of the devices
 
-	prefix []byte // what all keys of the job share, made by Seal
+	// Made by Seal:
+	prefix []byte         // what all keys of the job share
+	params []stages.Param // what some stage depends on, each once
 }
 
-// Seal fixes what all keys of the job have in common.
-func (r *Rules) Seal() {
-	h := sha256.New()
-	field(h, "latentbeam", "key/1")
-	field(h, "input", string(r.Input))
-	field(h, "class", r.Class)
+// Seal fixes what all keys of the job have in common. It fails for a stage that depends on a parameter
+// that no row has.
+func (r *Rules) Seal() error {
+	b := appendText(nil, "latentbeam", "key/1", "input", string(r.Input), "class", r.Class)
+	r.params = nil
 	for _, s := range r.Steps {
 		if s.Spec.Passive {
 			continue
 		}
-		field(h, "stage", s.Name)
-		field(h, "version", fmt.Sprint(s.Spec.Version))
-		field(h, "options", string(s.Options))
-		field(h, "weights", s.Digest())
+		b = appendText(b, "stage", s.Name, "version", strconv.Itoa(s.Spec.Version), "options", string(s.Options),
+			"weights", s.Digest())
+		for _, p := range s.Spec.Params {
+			if !slices.Contains(knownParams, p) {
+				return fmt.Errorf("stage %s depends on %q, which no prompt row has", s.Name, p)
+			}
+			if !slices.Contains(r.params, p) {
+				r.params = append(r.params, p)
+			}
+		}
 	}
-	r.prefix = h.Sum(nil)
+	sum := sha256.Sum256(b)
+	r.prefix = sum[:]
+	return nil
+}
+
+// knownParams are those that appendParam writes.
+var knownParams = []stages.Param{
+	stages.ParamPrompt, stages.ParamNegativePrompt, stages.ParamMaxSequenceLength, stages.ParamSeed, stages.ParamHeight,
+	stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS, stages.ParamSteps, stages.ParamGuidanceScale,
 }
 
 // Weights names the weights of all stages by content, for the provenance columns.
 func (r *Rules) Weights() string {
-	h := sha256.New()
+	var b []byte
 	for _, s := range r.Steps {
 		if d := s.Digest(); d != "" {
-			field(h, s.Name, d)
+			b = appendText(b, s.Name, d)
 		}
 	}
-	return fmt.Sprintf("%x", h.Sum(nil))
+	return fmt.Sprintf("%x", sha256.Sum256(b))
 }
 
 // Apply fills, checks and keys e. A row that no stage can do comes back failed.
@@ -92,71 +108,69 @@ func (r *Rules) fill(row *schemas.PromptRow) {
 // key hashes what the job shares, the content the element was read with, and the parameters that some
 // stage of the job depends on.
 func (r *Rules) key(e *stages.Element) schemas.Key {
-	h := sha256.New()
-	h.Write(r.prefix)
+	var space [1024]byte // most prompts fit
+	b := append(space[:0], r.prefix...)
 	if r.Input != stages.KindPrompt {
-		h.Write(e.Origin[:])
+		b = append(b, e.Origin[:]...)
 	}
-	used := map[stages.Param]bool{}
-	for _, s := range r.Steps {
-		if s.Spec.Passive {
-			continue
-		}
-		for _, p := range s.Spec.Params {
-			if !used[p] {
-				used[p] = true
-				field(h, string(p), paramValue(&e.Row, p))
-			}
-		}
+	for _, p := range r.params {
+		b = appendText(b, string(p))
+		b = appendSized(b, func(b []byte) []byte { return appendParam(b, &e.Row, p) })
 	}
-	return schemas.Key(h.Sum(nil))
+	return sha256.Sum256(b)
 }
 
 // badKey names a row that cannot be computed by where it stands and what it says, so that the failures
 // table can name it and a mended row gets a new key.
 func (r *Rules) badKey(e *stages.Element) schemas.Key {
-	h := sha256.New()
-	h.Write(r.prefix)
-	field(h, "source", e.Row.Source)
-	field(h, "id", fmt.Sprint(e.Row.ID, "/", e.Row.SampleIndex))
-	field(h, "prompt", e.Row.Prompt)
-	field(h, "failure", e.Failed.Error())
-	return schemas.Key(h.Sum(nil))
+	id := fmt.Sprint(e.Row.ID, "/", e.Row.SampleIndex)
+	return sha256.Sum256(appendText(slices.Clone(r.prefix),
+		"source", e.Row.Source, "id", id, "prompt", e.Row.Prompt, "failure", e.Failed.Error()))
 }
 
-// paramValue writes a parameter exactly: floats by their bits.
-func paramValue(row *schemas.PromptRow, p stages.Param) string {
+// appendParam writes a parameter exactly: floats by their bits.
+func appendParam(b []byte, row *schemas.PromptRow, p stages.Param) []byte {
+	number := func(v int) []byte { return strconv.AppendInt(b, int64(v), 10) }
+	bits := func(v float64) []byte { return strconv.AppendUint(b, math.Float64bits(v), 16) }
 	switch p {
 	case stages.ParamPrompt:
-		return row.Prompt
+		return append(b, row.Prompt...)
 	case stages.ParamNegativePrompt:
-		return row.NegativePrompt
+		return append(b, row.NegativePrompt...)
 	case stages.ParamMaxSequenceLength:
-		return fmt.Sprint(row.MaxSequenceLength)
+		return number(row.MaxSequenceLength)
 	case stages.ParamSeed:
-		return fmt.Sprint(*row.Seed, "/", row.SampleIndex)
+		b = strconv.AppendInt(b, *row.Seed, 10)
+		return strconv.AppendInt(append(b, '/'), int64(row.SampleIndex), 10)
 	case stages.ParamHeight:
-		return fmt.Sprint(row.Height)
+		return number(row.Height)
 	case stages.ParamWidth:
-		return fmt.Sprint(row.Width)
+		return number(row.Width)
 	case stages.ParamNumFrames:
-		return fmt.Sprint(row.NumFrames)
+		return number(row.NumFrames)
 	case stages.ParamFPS:
-		return fmt.Sprintf("%x", math.Float64bits(row.FPS))
+		return bits(row.FPS)
 	case stages.ParamSteps:
-		return fmt.Sprint(row.NumInferenceSteps)
+		return number(row.NumInferenceSteps)
 	case stages.ParamGuidanceScale:
-		return fmt.Sprintf("%x", math.Float64bits(row.Guidance()))
+		return bits(row.Guidance())
 	}
-	panic(fmt.Sprintf("transforms: stage depends on %q, which no prompt row has", p))
+	return b // Seal has refused all others
 }
 
-// field writes a name and a value so that no two lists of fields share a spelling.
-func field(h hash.Hash, name, value string) {
-	var n [8]byte
-	for _, s := range []string{name, value} {
-		binary.LittleEndian.PutUint64(n[:], uint64(len(s)))
-		h.Write(n[:])
-		h.Write([]byte(s))
+// appendText writes texts with their lengths, so that no two lists share a spelling.
+func appendText(b []byte, texts ...string) []byte {
+	for _, s := range texts {
+		b = binary.LittleEndian.AppendUint64(b, uint64(len(s)))
+		b = append(b, s...)
 	}
+	return b
+}
+
+// appendSized writes what value appends, with its length before it.
+func appendSized(b []byte, value func([]byte) []byte) []byte {
+	at := len(b)
+	b = value(append(b, make([]byte, 8)...))
+	binary.LittleEndian.PutUint64(b[at:], uint64(len(b)-at-8))
+	return b
 }

@@ -36,6 +36,9 @@ type StageFn struct {
 	inFlight int
 }
 
+// retryPause is the wait before the second attempt of a batch; it doubles with each further one.
+const retryPause = 200 * time.Millisecond
+
 // outcome is a batch that has left the stage, or the error that ends the job.
 type outcome struct {
 	batch *stages.Batch
@@ -52,7 +55,7 @@ func (f *StageFn) Setup(context.Context) (err error) {
 
 // StartBundle prepares the queue of results.
 func (f *StageFn) StartBundle(ctx context.Context, _ func(*stages.Batch)) {
-	f.ctx, f.cancel = context.WithCancelCause(ctx)
+	f.ctx, f.cancel = f.engine.bundle(ctx)
 	f.results = make(chan outcome, f.limit())
 	f.inFlight = 0
 }
@@ -68,7 +71,7 @@ func (f *StageFn) ProcessElement(_ context.Context, b *stages.Batch, emit func(*
 		}
 	}
 	f.inFlight++
-	go func() { f.results <- outcome{b, f.run(b)} }()
+	f.engine.running.Go(func() { f.results <- outcome{b, f.run(b)} })
 	for {
 		select {
 		case o := <-f.results:
@@ -141,13 +144,14 @@ func (f *StageFn) run(b *stages.Batch) error {
 	return nil
 }
 
-// neededLater reports whether k is published or taken by a later step.
+// neededLater reports whether k is published or looked at by a later step; one that takes any kind, such
+// as a guard, looks at everything.
 func (f *StageFn) neededLater(k stages.Kind) bool {
 	if k == f.step.Gives || f.engine.Keep[k] {
 		return true
 	}
 	for _, s := range f.engine.Steps[f.Index+1:] {
-		if s.Spec.In == k {
+		if s.Spec.In == k || s.Spec.In == "" {
 			return true
 		}
 	}
@@ -159,7 +163,10 @@ func (f *StageFn) neededLater(k stages.Kind) bool {
 func (f *StageFn) settle(live []*stages.Element) error {
 	before := copies(live)
 	var err error
-	for range max(1, f.engine.Retries) {
+	for try := range max(1, f.engine.Retries) {
+		if try > 0 && !f.pause(retryPause<<(try-1)) {
+			break
+		}
 		if err = f.attempt(live); err != nil {
 			restore(live, before)
 		}
@@ -184,6 +191,16 @@ func (f *StageFn) settle(live []*stages.Element) error {
 		}
 	}
 	return nil
+}
+
+// pause waits before another attempt; false means that the job ended meanwhile.
+func (f *StageFn) pause(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-f.ctx.Done():
+		return false
+	}
 }
 
 // copies notes the elements as they are before a stage: it may be in the middle of them when it fails.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,12 +13,13 @@ import (
 	"latentbeam/transforms/table"
 )
 
-// failures writes the failures table and counts the rows in the same pass.
-func (j *Job) failures(ctx context.Context) (Totals, error) {
+// failures writes the failures table. In the same pass over the input it counts the rows and lets the
+// tables of tensors see what they will hold.
+func (j *Job) failures(ctx context.Context, tables []tensors) (Totals, error) {
 	var totals Totals
 	err := j.Store.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
-		totals = Totals{}
-		return writeTable(w, j.failureRows(ctx, &totals), table.WriteOptions{Version: j.Version})
+		_, err := table.Write(w, j.failureRows(ctx, &totals, tables), table.WriteOptions{Version: j.Version})
+		return err
 	})
 	if err != nil {
 		return totals, fmt.Errorf("write failures table: %w", err)
@@ -25,32 +27,57 @@ func (j *Job) failures(ctx context.Context) (Totals, error) {
 	return totals, nil
 }
 
-// failureRows yields the rows that failed, counting all.
-func (j *Job) failureRows(ctx context.Context, totals *Totals) iter.Seq2[schemas.FailureRow, error] {
+// failureRows yields the rows that failed, looking at all.
+func (j *Job) failureRows(ctx context.Context, totals *Totals, tables []tensors) iter.Seq2[schemas.FailureRow, error] {
 	return func(yield func(schemas.FailureRow, error) bool) {
+		digest := j.Digest()
 		for o, err := range j.walk(ctx) {
-			if err != nil {
-				yield(schemas.FailureRow{}, err)
+			if err == nil {
+				digest.row = appendRow(digest.row[:0], o.Element)
+				digest.add(o.Element, o.status)
+				err = totals.count(&o, digest.row, tables)
+			}
+			var row schemas.FailureRow
+			if err == nil && o.status == ledger.Failed {
+				row, err = j.failureRow(&o)
+			}
+			if (err != nil || o.status == ledger.Failed) && (!yield(row, err) || err != nil) {
 				return
 			}
-			totals.Rows++
-			switch o.status {
-			case ledger.Done:
-				totals.Done++
-				totals.compare(o)
-			case ledger.Failed:
-				totals.Failed++
-				if !yield(j.failureRow(o)) {
-					return
-				}
-			default:
-				totals.Pending++
-			}
 		}
+		totals.Input = digest.Sum()
 	}
 }
 
-func (j *Job) failureRow(o outcome) (schemas.FailureRow, error) {
+// count counts a row, whose appendRow is row.
+func (t *Totals) count(o *outcome, row []byte, tables []tensors) error {
+	t.Rows++
+	switch o.status {
+	case ledger.Failed:
+		t.Failed++
+	case ledger.Absent:
+		t.Pending++
+	case ledger.Done:
+		t.Done++
+		for _, table := range tables {
+			if err := table.add(o, row); err != nil {
+				return err
+			}
+		}
+		if bytes.Contains(o.record.Row, []byte(`"readings"`)) { // few jobs have any: spare the others parsing
+			if err := o.parse(); err != nil {
+				return err
+			}
+			t.compare(o)
+		}
+	}
+	return nil
+}
+
+func (j *Job) failureRow(o *outcome) (schemas.FailureRow, error) {
+	if err := o.parse(); err != nil {
+		return schemas.FailureRow{}, err
+	}
 	parameters := o.Given
 	parameters.ID, parameters.Prompt, parameters.Extra, parameters.Source = "", "", "", ""
 	js, err := json.Marshal(parameters)
@@ -66,10 +93,7 @@ func (j *Job) failureRow(o outcome) (schemas.FailureRow, error) {
 }
 
 // compare counts the readings that have a column to be compared with.
-func (t *Totals) compare(o outcome) {
-	if len(o.result.Readings) == 0 {
-		return
-	}
+func (t *Totals) compare(o *outcome) {
 	var columns map[string]any
 	if json.Unmarshal([]byte(o.Row.Extra), &columns) != nil {
 		return

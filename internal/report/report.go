@@ -2,7 +2,6 @@ package report
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
@@ -23,6 +22,8 @@ type Job struct {
 	// error is about the whole table.
 	Rows func(ctx context.Context) iter.Seq2[*stages.Element, error]
 	Keep map[stages.Kind]bool // which tables are wanted: video, latents, text
+	// RowsPerFile bounds the files of the tables; 0: their own bounds alone.
+	RowsPerFile int
 	// Part tells the files of one shard from those of others, such as "00001-of-00004-"; "" for all.
 	Part string
 	Facts
@@ -42,6 +43,8 @@ type Totals struct {
 	// Agreement counts, for every reading that has a column of its name in the prompt table, how many
 	// rows have both and how many of those are equal; "all" are the rows that agree in everything.
 	Agreement map[string]Agreement `json:"agreement,omitempty"`
+	// Input is the digest of the rows and their outcomes, see Digest.
+	Input string `json:"-"`
 }
 
 // Agreement is how often a reading equals its column.
@@ -51,17 +54,22 @@ type Agreement struct {
 }
 
 // Write writes all tables and the gallery of the job and removes those of earlier runs that no longer
-// belong to it.
+// belong to it. It goes over the input once to see what there is, and once for each table to be written.
 func (j *Job) Write(ctx context.Context) (Totals, error) {
-	totals, err := j.failures(ctx)
-	if err != nil {
-		return totals, err
-	}
+	var tensors []tensors
 	if j.Keep[stages.KindText] {
-		err = j.embeddings(ctx)
+		tensors = append(tensors, &tensorTable[schemas.EmbeddingRow]{job: j, name: "embeddings", row: j.embeddingRow,
+			size: func(r schemas.Result) int { return 4 * (product(r.TextShape) + product(r.NegativeTextShape)) }})
 	}
-	if err == nil && j.Keep[stages.KindLatents] {
-		err = j.latents(ctx)
+	if j.Keep[stages.KindLatents] {
+		tensors = append(tensors, &tensorTable[schemas.LatentRow]{job: j, name: "latents", row: j.latentRow,
+			size: func(r schemas.Result) int { return 4 * product(r.LatentsShape) }})
+	}
+	totals, err := j.failures(ctx, tensors)
+	for _, t := range tensors {
+		if err == nil {
+			err = t.write(ctx)
+		}
 	}
 	if err == nil && j.Keep[stages.KindVideo] {
 		if err = j.videos(ctx); err == nil {
@@ -71,72 +79,17 @@ func (j *Job) Write(ctx context.Context) (Totals, error) {
 	return totals, err
 }
 
-// outcome is a row with what the ledger says of it.
-type outcome struct {
-	*stages.Element
-	status ledger.Status
-	ref    ledger.Ref
-	result schemas.Result
-}
-
-// walk yields every row with its outcome. A row that failed before it could be computed has the failure
-// of its element.
-func (j *Job) walk(ctx context.Context) iter.Seq2[outcome, error] {
-	return func(yield func(outcome, error) bool) {
-		for e, err := range j.Rows(ctx) {
-			if err != nil {
-				yield(outcome{}, err)
-				return
-			}
-			o := outcome{Element: e}
-			if err := j.look(&o); err != nil {
-				yield(outcome{}, err)
-				return
-			}
-			if !yield(o, nil) {
-				return
-			}
-		}
-	}
-}
-
-// look fills in what is known of the row.
-func (j *Job) look(o *outcome) error {
-	if o.Failed != nil {
-		o.status = ledger.Failed
-		o.result.Failure = &schemas.FailureFacts{
-			Class: o.Failed.Class.String(), Stage: o.Failed.Stage, Message: o.Failed.Message,
-		}
-		return nil
-	}
-	var err error
-	if o.ref, o.status, err = j.Ledger.Lookup(ledger.Key(o.Key)); err != nil || o.status == ledger.Absent {
-		return err
-	}
-	record, err := j.Ledger.Read(o.ref)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(record.Row, &o.result); err != nil {
-		return fmt.Errorf("read ledger record %s: %w", o.Key, err)
-	}
-	return nil
-}
-
-// done yields only the rows that have a result.
-func (j *Job) done(ctx context.Context) iter.Seq2[outcome, error] {
-	return func(yield func(outcome, error) bool) {
-		for o, err := range j.walk(ctx) {
-			if (err != nil || o.status == ledger.Done) && !yield(o, err) {
-				return
-			}
-		}
-	}
-}
-
 // tableName names file number i of a table.
 func (j *Job) tableName(table string, i int) string {
 	return fmt.Sprintf("tables/%s-%s%05d.parquet", table, j.Part, i)
+}
+
+// perFile is the number of rows of a table's files, at most n.
+func (j *Job) perFile(n int) int {
+	if j.RowsPerFile > 0 {
+		n = min(n, j.RowsPerFile)
+	}
+	return max(1, n)
 }
 
 // removeFrom removes the files of a table from number i on: an earlier run had more rows.

@@ -4,11 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"hash"
 	"io"
 	"iter"
+	"reflect"
 
 	"latentbeam/schemas"
 	"latentbeam/transforms/table"
@@ -25,88 +25,76 @@ const (
 // without reading the tensors, that a file is still right.
 const digestKey = "latentbeam.rows_sha256"
 
-// tensorTable is a table with tensors in it.
+// tensors is a table with tensors in it. The rows are added one by one before they are written.
+type tensors interface {
+	add(o *outcome, row []byte) error
+	write(ctx context.Context) error
+}
+
+// tensorTable is a table of T.
 type tensorTable[T schemas.Row] struct {
+	job  *Job
 	name string
-	// row builds a row; without tensors it leaves the blob columns empty.
-	row func(o outcome, tensors bool) (T, error)
-	// bytes is the size of the row's tensors.
-	bytes func(r schemas.Result) int
+	row  func(o outcome) (T, error)
+	size func(r schemas.Result) int // of the row's tensors, in bytes
+
+	perFile int
+	rows    int
+	hash    hash.Hash // of the file at hand
+	digests []string  // of the files before it
 }
 
-// embeddings writes the table of text embeddings.
-func (j *Job) embeddings(ctx context.Context) error {
-	return writeTensors(ctx, j, tensorTable[schemas.EmbeddingRow]{"embeddings", j.embeddingRow,
-		func(r schemas.Result) int { return 4 * (product(r.TextShape) + product(r.NegativeTextShape)) }})
-}
-
-// latents writes the table of VAE latents.
-func (j *Job) latents(ctx context.Context) error {
-	return writeTensors(ctx, j, tensorTable[schemas.LatentRow]{"latents", j.latentRow,
-		func(r schemas.Result) int { return 4 * product(r.LatentsShape) }})
-}
-
-// writeTensors writes the files of t whose rows are not those that are already there.
-func writeTensors[T schemas.Row](ctx context.Context, j *Job, t tensorTable[T]) error {
-	digests, perFile, err := digestFiles(j.done(ctx), t)
-	if err != nil {
-		return fmt.Errorf("write %s table: %w", t.name, err)
-	}
-	files, err := inFiles(j.done(ctx), perFile, func(i int, rows iter.Seq2[outcome, error]) error {
-		name := j.tableName(t.name, i)
-		if i < len(digests) && j.hasDigest(name, digests[i]) {
-			return drain(rows)
+// add hashes a row of the file at hand, tensors aside: those follow from the key.
+func (t *tensorTable[T]) add(o *outcome, row []byte) error {
+	if t.rows == 0 {
+		if err := o.parse(); err != nil {
+			return err
 		}
-		return j.Store.Replace(ctx, name, func(w io.Writer) error {
-			full := convert(rows, func(o outcome) (T, error) { return t.row(o, true) })
-			var metadata map[string]string
-			if i < len(digests) {
-				metadata = map[string]string{digestKey: digests[i]}
+		t.perFile = t.job.perFile(min(tensorFileRows, tensorFileBytes/max(1, t.size(o.result))))
+	}
+	if t.rows%t.perFile == 0 {
+		t.close()
+		t.hash = sha256.New()
+		t.hash.Write(appendValue(nil, reflect.ValueOf(t.job.Facts)))
+	}
+	t.hash.Write(row)
+	t.hash.Write(o.record.Row)
+	t.rows++
+	return nil
+}
+
+// close ends the file at hand.
+func (t *tensorTable[T]) close() {
+	if t.hash != nil {
+		t.digests = append(t.digests, hex.EncodeToString(t.hash.Sum(nil)))
+		t.hash = nil
+	}
+}
+
+// write writes the files whose rows are not those that are already there.
+func (t *tensorTable[T]) write(ctx context.Context) error {
+	t.close()
+	files, err := inFiles(t.job.done(ctx), max(1, t.perFile), func(i int, rows iter.Seq2[outcome, error]) error {
+		name := t.job.tableName(t.name, i)
+		o := table.WriteOptions{Version: t.job.Version}
+		if i < len(t.digests) {
+			if t.job.hasDigest(name, t.digests[i]) {
+				return drain(rows)
 			}
-			return writeTable(w, full, table.WriteOptions{Version: j.Version, Metadata: metadata})
+			o.Metadata = map[string]string{digestKey: t.digests[i]}
+		}
+		return t.job.Store.Replace(ctx, name, func(w io.Writer) error {
+			_, err := table.Write(w, convert(rows, t.row), o)
+			return err
 		})
 	})
 	if err == nil {
-		err = j.removeFrom(t.name, files)
+		err = t.job.removeFrom(t.name, files)
 	}
 	if err != nil {
 		return fmt.Errorf("write %s table: %w", t.name, err)
 	}
 	return nil
-}
-
-// digestFiles hashes the rows of every file that the table will have, tensors aside: those follow from
-// the keys.
-func digestFiles[T schemas.Row](rows iter.Seq2[outcome, error], t tensorTable[T]) (digests []string, perFile int, err error) {
-	perFile = tensorFileRows
-	var h hash.Hash
-	n := 0
-	for o, err := range rows {
-		if err != nil {
-			return nil, 0, err
-		}
-		if n == 0 {
-			perFile = max(1, min(tensorFileRows, tensorFileBytes/max(1, t.bytes(o.result))))
-		}
-		if n%perFile == 0 {
-			if h != nil {
-				digests = append(digests, hex.EncodeToString(h.Sum(nil)))
-			}
-			h = sha256.New()
-		}
-		row, err := t.row(o, false)
-		if err != nil {
-			return nil, 0, err
-		}
-		if err := json.NewEncoder(h).Encode(row); err != nil {
-			return nil, 0, err
-		}
-		n++
-	}
-	if h != nil {
-		digests = append(digests, hex.EncodeToString(h.Sum(nil)))
-	}
-	return digests, perFile, nil
 }
 
 // hasDigest reports whether the file exists and holds the rows of that digest.
@@ -129,7 +117,7 @@ func drain(rows iter.Seq2[outcome, error]) error {
 	return nil
 }
 
-func (j *Job) embeddingRow(o outcome, tensors bool) (schemas.EmbeddingRow, error) {
+func (j *Job) embeddingRow(o outcome) (schemas.EmbeddingRow, error) {
 	r := schemas.NewEmbeddingRow(o.Given)
 	r.SampleIndex = int64(o.Row.SampleIndex)
 	r.Key = o.Key.String()
@@ -140,17 +128,14 @@ func (j *Job) embeddingRow(o outcome, tensors bool) (schemas.EmbeddingRow, error
 	}
 	r.TextEmbeddingSHA256 = o.result.TextSHA256
 	r.Model, r.WeightsDigest, r.Class, r.LatentbeamVersion = j.Model, j.Weights, j.Class, j.Version
-	if !tensors {
-		return r, nil
-	}
 	var err error
-	if r.TextEmbeddingBytes, err = j.blob(o, schemas.BlobText); err == nil && len(o.result.NegativeTextShape) > 0 {
-		r.NegativeEmbeddingBytes, err = j.blob(o, schemas.BlobNegativeText)
+	if r.TextEmbeddingBytes, err = o.blob(schemas.BlobText); err == nil && len(o.result.NegativeTextShape) > 0 {
+		r.NegativeEmbeddingBytes, err = o.blob(schemas.BlobNegativeText)
 	}
 	return r, err
 }
 
-func (j *Job) latentRow(o outcome, tensors bool) (schemas.LatentRow, error) {
+func (j *Job) latentRow(o outcome) (schemas.LatentRow, error) {
 	p := &o.Row
 	r := schemas.LatentRow{
 		ID: p.ID, Key: o.Key.String(), Caption: p.Prompt, NegativePrompt: p.NegativePrompt, MediaType: "video",
@@ -172,9 +157,7 @@ func (j *Job) latentRow(o outcome, tensors bool) (schemas.LatentRow, error) {
 		r.FileName = o.result.Video.Path
 	}
 	var err error
-	if tensors {
-		r.VAELatentBytes, err = j.blob(o, schemas.BlobLatents)
-	}
+	r.VAELatentBytes, err = o.blob(schemas.BlobLatents)
 	return r, err
 }
 

@@ -1,0 +1,93 @@
+package report
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+
+	"latentbeam/internal/ledger"
+	"latentbeam/stages"
+)
+
+// Digest names the rows of an input with their keys and outcomes, and what the report shows of the job. A
+// complete report of the same digest has nothing to be written anew.
+type Digest struct {
+	hash hash.Hash
+	row  []byte
+}
+
+// Digest begins the digest of the job's input.
+func (j *Job) Digest() *Digest {
+	d := &Digest{hash: sha256.New()}
+	d.row = appendValue(d.row, reflect.ValueOf(j.Facts))
+	for _, k := range slices.Sorted(maps.Keys(j.Keep)) {
+		d.row = fmt.Appendf(d.row, "%s %v\n", k, j.Keep[k])
+	}
+	d.row = binary.LittleEndian.AppendUint64(d.row, uint64(j.RowsPerFile))
+	d.hash.Write(d.row)
+	return d
+}
+
+// Add adds the next row.
+func (d *Digest) Add(e *stages.Element, status ledger.Status) {
+	d.row = appendRow(d.row[:0], e)
+	d.add(e, status)
+}
+
+// add adds the row whose appendRow is in d.row.
+func (d *Digest) add(e *stages.Element, status ledger.Status) {
+	d.hash.Write(d.row)
+	tail := appendText(append(d.row, byte(status)), e.Given.Source)
+	if e.Failed != nil {
+		tail = appendText(tail, e.Failed.Message)
+	}
+	d.hash.Write(tail[len(d.row):])
+}
+
+// Sum is the digest of the rows so far, in hex.
+func (d *Digest) Sum() string { return hex.EncodeToString(d.hash.Sum(nil)) }
+
+// appendRow writes all that tables show of a row and that is not in its result. Its place in the input is
+// left out: tensors that are the same need not be written again because a line went before them.
+func appendRow(b []byte, e *stages.Element) []byte {
+	row, given := e.Row, e.Given
+	row.Source, given.Source = "", ""
+	b = append(b, e.Key[:]...)
+	b = appendValue(b, reflect.ValueOf(&row).Elem())
+	return appendValue(b, reflect.ValueOf(&given).Elem())
+}
+
+// appendValue writes a value so that no two values share a spelling: structs field by field, so that a new
+// field enters by itself.
+func appendValue(b []byte, v reflect.Value) []byte {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			b = appendValue(b, v.Field(i))
+		}
+		return b
+	case reflect.Pointer:
+		if v.IsNil() {
+			return append(b, 0)
+		}
+		return appendValue(append(b, 1), v.Elem())
+	case reflect.String:
+		return appendText(b, v.String())
+	case reflect.Int, reflect.Int64:
+		return binary.LittleEndian.AppendUint64(b, uint64(v.Int()))
+	case reflect.Float64:
+		return binary.LittleEndian.AppendUint64(b, math.Float64bits(v.Float()))
+	}
+	panic(fmt.Sprintf("report: a digest cannot take a %s", v.Type()))
+}
+
+func appendText(b []byte, s string) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(s)))
+	return append(b, s...)
+}

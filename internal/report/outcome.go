@@ -1,0 +1,113 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	"latentbeam/internal/ledger"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// outcome is a row with what the ledger says of it.
+type outcome struct {
+	*stages.Element
+	status ledger.Status
+	result schemas.Result
+	record ledger.Record  // Row is valid until the next row is read
+	cursor *ledger.Cursor // stands at the record
+}
+
+// walk yields every row with its outcome; result is still to be parsed. A row that failed before it could
+// be computed has the failure of its element.
+func (j *Job) walk(ctx context.Context) iter.Seq2[outcome, error] {
+	return func(yield func(outcome, error) bool) {
+		cursor := j.Ledger.Cursor()
+		defer cursor.Close()
+		for e, err := range j.Rows(ctx) {
+			o := outcome{Element: e, cursor: cursor, status: ledger.Failed}
+			if err == nil && e.Failed == nil {
+				o.record, err = cursor.Find(ledger.Key(e.Key))
+				o.status = o.record.Status
+			}
+			if !yield(o, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// parse fills in the result.
+func (o *outcome) parse() error {
+	if o.Failed != nil {
+		o.result.Failure = &schemas.FailureFacts{
+			Class: o.Failed.Class.String(), Stage: o.Failed.Stage, Message: o.Failed.Message,
+		}
+		return nil
+	}
+	if err := json.Unmarshal(o.record.Row, &o.result); err != nil {
+		return fmt.Errorf("read ledger record %s: %w", o.Key, err)
+	}
+	return nil
+}
+
+// done yields only the rows that have a result, parsed.
+func (j *Job) done(ctx context.Context) iter.Seq2[outcome, error] {
+	return func(yield func(outcome, error) bool) {
+		for o, err := range j.walk(ctx) {
+			if err == nil && o.status != ledger.Done {
+				continue
+			}
+			if err == nil {
+				err = o.parse()
+			}
+			if !yield(o, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// convert turns outcomes into rows of a table.
+func convert[T any](rows iter.Seq2[outcome, error], row func(outcome) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for o, err := range rows {
+			var t T
+			if err == nil {
+				t, err = row(o)
+			}
+			if !yield(t, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// inFiles cuts rows into files of at most n and returns how many there are; there is always one, so
+// that an empty table can be read too.
+func inFiles(rows iter.Seq2[outcome, error], n int, write func(i int, rows iter.Seq2[outcome, error]) error) (int, error) {
+	next, stop := iter.Pull2(rows)
+	defer stop()
+	o, err, more := next()
+	for i := 0; ; i++ {
+		file := func(yield func(outcome, error) bool) {
+			for k := 0; more && k < n; k++ {
+				if !yield(o, err) {
+					return
+				}
+				o, err, more = next()
+			}
+		}
+		if err := write(i, file); err != nil {
+			return i, err
+		}
+		if !more {
+			return i + 1, nil
+		}
+	}
+}
+
+// blob reads a tensor of the row from the ledger.
+func (o *outcome) blob(name string) ([]byte, error) { return o.cursor.Blob(name) }
