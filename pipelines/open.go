@@ -54,7 +54,11 @@ func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]
 	steps := make([]transforms.Step, len(names))
 	for i, s := range cfg.Stages {
 		spec, _ := stages.Find(specs, s.Name)
-		stage, err := spec.New(model, s.Options.Decode)
+		var decoded any
+		stage, err := spec.New(model, func(target any) error {
+			decoded = target
+			return s.Options.Decode(target)
+		})
 		if err != nil {
 			var located *config.Error
 			if errors.As(err, &located) {
@@ -62,7 +66,13 @@ func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]
 			}
 			return nil, cfg.Errorf(fmt.Sprintf("stages.%d", i), "%v", err)
 		}
-		options, err := json.Marshal(s.Options)
+		if decoded == nil { // a stage without options still refuses some
+			decoded = &struct{}{}
+			if err := s.Options.Decode(decoded); err != nil {
+				return nil, err
+			}
+		}
+		options, err := json.Marshal(decoded) // with its defaults, so that keys depend on what options mean
 		if err != nil {
 			return nil, fmt.Errorf("stage %s: %w", s.Name, err)
 		}

@@ -127,8 +127,9 @@ type embeddings struct{ files []string }
 
 // Rows yields a row for each embedding.
 func (s embeddings) Rows(_ context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
-	return readRows(s.files, tensors, func(r schemas.EmbeddingRow) (*stages.Element, error) {
-		e := &stages.Element{Row: r.PromptRow(), Origin: origin(r.Key, r.TextEmbeddingSHA256)}
+	named := func(r schemas.EmbeddingRow) bool { return r.TextEmbeddingSHA256 != "" }
+	return readRows(s.files, tensors, named, func(r schemas.EmbeddingRow, tensors bool) (*stages.Element, error) {
+		e := &stages.Element{Row: r.PromptRow(), Origin: origin(r.Key, r.TextEmbeddingSHA256, r.TextEmbeddingBytes)}
 		if !tensors {
 			return e, nil
 		}
@@ -136,9 +137,12 @@ func (s embeddings) Rows(_ context.Context, tensors bool) iter.Seq2[*stages.Elem
 		if err != nil {
 			return e, err
 		}
-		e.Text = &stages.Text{Embedding: text}
+		var negative *stages.Array
 		if len(r.NegativeEmbeddingShape) > 0 {
-			e.Text.Negative, err = array(r.NegativeEmbeddingBytes, r.NegativeEmbeddingShape, r.TextEmbeddingDType)
+			negative, err = array(r.NegativeEmbeddingBytes, r.NegativeEmbeddingShape, r.TextEmbeddingDType)
+		}
+		if err == nil {
+			e.Text = &stages.Text{Embedding: text, Negative: negative}
 		}
 		return e, err
 	})
@@ -149,9 +153,11 @@ type latents struct{ files []string }
 
 // Rows yields a row for each latent.
 func (s latents) Rows(_ context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
-	return readRows(s.files, tensors, func(r schemas.LatentRow) (*stages.Element, error) {
+	named := func(r schemas.LatentRow) bool { return r.VAELatentSHA256 != "" }
+	return readRows(s.files, tensors, named, func(r schemas.LatentRow, tensors bool) (*stages.Element, error) {
 		e := &stages.Element{
-			Row: r.PromptRow(), Origin: origin(r.Key, r.VAELatentSHA256), LatentScale: r.LatentScale,
+			Row: r.PromptRow(), LatentScale: r.LatentScale,
+			Origin: origin(fmt.Sprint(r.Key, " ", r.LatentScale), r.VAELatentSHA256, r.VAELatentBytes),
 		}
 		if !tensors {
 			return e, nil
@@ -162,10 +168,13 @@ func (s latents) Rows(_ context.Context, tensors bool) iter.Seq2[*stages.Element
 	})
 }
 
-// origin names the content that a row of tensors was read with: by its digest where the table has one,
-// else by the key it was made under.
-func origin(key, digest string) schemas.Key {
-	return sha256.Sum256([]byte("origin " + key + " " + digest))
+// origin names the content that a row of tensors was read with: what the table says of it, and the digest
+// of the tensor, from the table where it has one.
+func origin(about, digest string, tensor []byte) schemas.Key {
+	if digest == "" {
+		digest = fmt.Sprintf("%x", sha256.Sum256(tensor))
+	}
+	return sha256.Sum256([]byte("origin " + about + " " + digest))
 }
 
 // array is a tensor column as an array. Only float32, which our own tables hold, is read.
@@ -182,21 +191,29 @@ func array(data []byte, shape []int64, dtype string) (*stages.Array, error) {
 	return a, err
 }
 
-// readRows yields the elements of parquet files of T; a row that cannot be used is a failed element.
-func readRows[T schemas.Row](files []string, tensors bool, element func(T) (*stages.Element, error)) iter.Seq2[*stages.Element, error] {
+// readRows yields the elements of parquet files of T. Tensors are read where they are wanted, and for
+// tables of other programs that do not name their content, where named is false: there the tensor is the
+// only name. A tensor that cannot be used leaves its element without, and says why in Unread.
+func readRows[T schemas.Row](files []string, tensors bool, named func(T) bool,
+	element func(r T, tensors bool) (*stages.Element, error)) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
 		for _, file := range files {
+			foreign, err := firstRow(file, func(r T) bool { return !named(r) })
+			if err != nil {
+				yield(nil, fmt.Errorf("read %s: %w", file, err))
+				return
+			}
 			n := 0
-			for row, err := range table.Read[T](file, tensors) {
+			for row, err := range table.Read[T](file, tensors || foreign) {
 				if err != nil {
 					yield(nil, fmt.Errorf("read %s: %w", file, err))
 					return
 				}
 				n++
-				e, err := element(row)
+				e, err := element(row, tensors)
 				e.Row.Source = fmt.Sprintf("%s:row %d", file, n)
 				if err != nil {
-					e.Fail("read", fault.Row(err))
+					e.Unread = err.Error()
 				}
 				if !yield(e, nil) {
 					return
@@ -204,4 +221,12 @@ func readRows[T schemas.Row](files []string, tensors bool, element func(T) (*sta
 			}
 		}
 	}
+}
+
+// firstRow tests the first row of a file; an empty file tests false.
+func firstRow[T schemas.Row](file string, test func(T) bool) (bool, error) {
+	for row, err := range table.Read[T](file, false) {
+		return err == nil && test(row), err
+	}
+	return false, nil
 }

@@ -52,6 +52,8 @@ type Element struct {
 	Readings map[string]string
 	// Origin names the content the element was read with where the source is a table of tensors.
 	Origin schemas.Key
+	// Unread says why the source could not read the element's tensors, "" if it could.
+	Unread string
 	// Failed is the reason why the element goes no further; every later stage leaves it alone.
 	Failed *Failure
 }
