@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -39,7 +40,14 @@ type StageFn struct {
 // retryPause is the wait before the second attempt of a batch; it doubles with each further one.
 const retryPause = 200 * time.Millisecond
 
-// outcome is a batch that has left the stage, or the error that ends the job.
+// nudgeEvery is how often a waiting stage lets those behind it emit.
+const nudgeEvery = 200 * time.Millisecond
+
+// errNotBegun is why a batch is dropped after Stop.
+var errNotBegun = errors.New("the job is stopping")
+
+// outcome is a batch that has left the stage, or the error that ends the job; neither for a batch that
+// was dropped after Stop.
 type outcome struct {
 	batch *stages.Batch
 	err   error
@@ -70,8 +78,11 @@ func (f *StageFn) ProcessElement(_ context.Context, b *stages.Batch, emit func(*
 			return err
 		}
 	}
-	f.inFlight++
-	f.engine.running.Go(func() { f.results <- outcome{b, f.run(b)} })
+	if len(b.Elements) > 0 {
+		f.inFlight++
+		results := f.results
+		f.engine.running.Go(func() { results <- f.run(b) })
+	}
 	for {
 		select {
 		case o := <-f.results:
@@ -79,6 +90,9 @@ func (f *StageFn) ProcessElement(_ context.Context, b *stages.Batch, emit func(*
 				return err
 			}
 		default:
+			if len(b.Elements) == 0 {
+				emit(b)
+			}
 			return nil
 		}
 	}
@@ -95,10 +109,15 @@ func (f *StageFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) erro
 	return nil
 }
 
+// take waits for a batch to finish. While it waits, it sends an empty batch down now and then: the stages
+// behind it can emit only when they are called, and what they have finished should not wait for it.
 func (f *StageFn) take(emit func(*stages.Batch)) error {
 	select {
 	case o := <-f.results:
 		return f.finish(o, emit)
+	case <-time.After(nudgeEvery):
+		emit(&stages.Batch{})
+		return nil
 	case <-f.ctx.Done():
 		return context.Cause(f.ctx)
 	}
@@ -110,25 +129,26 @@ func (f *StageFn) finish(o outcome, emit func(*stages.Batch)) error {
 		f.cancel(o.err)
 		return f.engine.Fail(o.err)
 	}
-	emit(o.batch)
+	if o.batch != nil {
+		emit(o.batch)
+	}
 	return nil
 }
 
 // run takes the batch through the stage. Only a fatal error comes back; anything else ends in Failed.
-func (f *StageFn) run(b *stages.Batch) error {
-	if f.Index == 0 {
-		for _, e := range b.Live() {
-			if why := e.NotFinite(f.step.Spec.In); why != "" {
-				e.Fail("read", errors.New(why))
-			}
-		}
+func (f *StageFn) run(b *stages.Batch) outcome {
+	for _, e := range b.Live() {
+		f.checkInput(e)
 	}
 	live := b.Live()
 	if len(live) == 0 {
-		return nil
+		return outcome{batch: b}
 	}
-	if err := f.settle(live); err != nil {
-		return err
+	switch err := f.settle(live); {
+	case errors.Is(err, errNotBegun):
+		return outcome{}
+	case err != nil:
+		return outcome{err: err}
 	}
 	for _, e := range live {
 		if !e.Has(f.step.Gives) {
@@ -140,8 +160,34 @@ func (f *StageFn) run(b *stages.Batch) error {
 		if e.Failed != nil || !f.neededLater(f.step.Spec.In) {
 			e.Drop(f.step.Spec.In)
 		}
+		if f.Index == len(f.engine.Steps)-1 && e.Video != nil {
+			e.Video.Recon = nil // no stage is left to look at it
+		}
 	}
-	return nil
+	return outcome{batch: b}
+}
+
+// checkInput fails an element that came from the source without what the stage takes, or with numbers that
+// are none.
+func (f *StageFn) checkInput(e *stages.Element) {
+	if k := f.step.Spec.In; k != "" && !e.Has(k) {
+		e.Fail("read", fmt.Errorf("no %s: %s", k, e.Unread))
+	} else if f.Index == 0 {
+		if why := e.NotFinite(k); why != "" {
+			e.Fail("read", errors.New(why))
+		}
+	}
+}
+
+// mayDrop reports whether a batch that has not begun this stage is dropped once the job is stopping. Up to
+// the sampler little has been spent on it; behind it the batch is worth finishing.
+func (f *StageFn) mayDrop() bool {
+	for i, s := range f.engine.Steps {
+		if slices.Contains(s.Spec.Params, stages.ParamSteps) {
+			return f.Index <= i
+		}
+	}
+	return f.Index == 0
 }
 
 // neededLater reports whether k is published or looked at by a later step; one that takes any kind, such
@@ -175,8 +221,8 @@ func (f *StageFn) settle(live []*stages.Element) error {
 		}
 	}
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.Is(err, errNotBegun):
+		return err
 	case f.ctx.Err() != nil:
 		return context.Cause(f.ctx)
 	case fault.ClassOf(err) == fault.ClassFatal:
@@ -226,6 +272,10 @@ func (f *StageFn) attempt(live []*stages.Element) (err error) {
 	dev, release, err := f.engine.Pool.Lease(f.ctx)
 	if err != nil {
 		return err
+	}
+	if f.engine.Stopping() && f.mayDrop() {
+		release(true)
+		return errNotBegun
 	}
 	began := time.Now()
 	defer func() {
