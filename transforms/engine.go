@@ -47,17 +47,22 @@ type Engine struct {
 	pending  pending
 	failure  failure
 
-	pass    atomic.Pointer[context.Context] // of the last pass, nil in a worker
-	running sync.WaitGroup                  // goroutines of its bundles
+	pass    atomic.Pointer[pass] // the last, nil in a worker
+	running sync.WaitGroup       // goroutines of its bundles
 }
+
+// pass is one execution of the pipeline: its own context, and that of the job around it.
+type pass struct{ ctx, job context.Context }
 
 // Pass lets run execute a pipeline of the job once, and returns why the job ended early, nil if it did not.
 // However it ended, nothing of the pipeline is at work any more when Pass returns: runners leave bundles
 // that failed as they are.
 func (e *Engine) Pass(ctx context.Context, run func(context.Context) error) error {
 	e.pending.reset()
+	p := &pass{job: ctx}
 	ctx, cancel := context.WithCancel(ctx)
-	e.pass.Store(&ctx)
+	p.ctx = ctx
+	e.pass.Store(p)
 	err := run(ctx)
 	cancel()
 	e.running.Wait()
@@ -70,10 +75,18 @@ func (e *Engine) Pass(ctx context.Context, run func(context.Context) error) erro
 // bundle is the context of what a bundle starts: it ends with the bundle's own and with the pass.
 func (e *Engine) bundle(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	if pass := e.pass.Load(); pass != nil {
-		context.AfterFunc(*pass, func() { cancel(context.Canceled) })
+	if p := e.pass.Load(); p != nil {
+		context.AfterFunc(p.ctx, func() { cancel(context.Canceled) })
 	}
 	return ctx, cancel
+}
+
+// job is the context of the job that a bundle belongs to: it outlives a bundle that is given up.
+func (e *Engine) job(bundle context.Context) context.Context {
+	if p := e.pass.Load(); p != nil {
+		return p.job
+	}
+	return bundle
 }
 
 // Settled reports whether every row that the last pass let through was published. Where it was not, a

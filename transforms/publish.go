@@ -60,7 +60,8 @@ func (f *PublishFn) FinishBundle(context.Context) error { return f.commit.close(
 
 // committer publishes in groups, from one goroutine.
 type committer struct {
-	ctx    context.Context
+	ctx    context.Context // of the bundle
+	job    context.Context // finished work is published as long as this lives
 	cancel context.CancelCauseFunc
 	engine *Engine
 	queue  chan []*stages.Element
@@ -71,6 +72,7 @@ type committer struct {
 
 func newCommitter(ctx context.Context, e *Engine) *committer {
 	c := &committer{engine: e, queue: make(chan []*stages.Element), done: make(chan struct{})}
+	c.job = e.job(ctx)
 	c.ctx, c.cancel = e.bundle(ctx)
 	e.running.Go(c.loop)
 	return c
@@ -108,8 +110,9 @@ func (c *committer) fail(err error) {
 	}
 }
 
-// loop collects groups and commits them. After an error it only drains the queue, so that nobody waits; when
-// the bundle is given up it leaves what it holds, which is not begun as far as the ledger knows.
+// loop collects groups and commits them. After an error it only drains the queue, so that nobody waits.
+// When the bundle is given up it still publishes what it holds: another row's fatal error is no reason to
+// throw finished work away. When the job itself is to end at once, it leaves it.
 func (c *committer) loop() {
 	defer close(c.done)
 	var group []*stages.Element
@@ -144,6 +147,9 @@ func (c *committer) loop() {
 		case <-due:
 			flush()
 		case <-c.ctx.Done():
+			if c.job.Err() == nil {
+				flush()
+			}
 			c.fail(context.Cause(c.ctx))
 			return
 		}
@@ -186,10 +192,10 @@ func (c *committer) publish(group []*stages.Element) error {
 			done++
 		}
 	}
-	if err := c.engine.Store.Put(c.ctx, objects...); err != nil {
+	if err := c.engine.Store.Put(c.job, objects...); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
-	if err := c.engine.Ledger.Commit(c.ctx, records); err != nil {
+	if err := c.engine.Ledger.Commit(c.job, records); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
 	c.engine.pending.release(keys...)
