@@ -40,6 +40,7 @@ type Job struct {
 	runner runners.Runner
 	report report.Job
 	spec   []byte
+	free   []string // locks of others that nobody holds while this run holds its own
 	close  []func()
 }
 
@@ -167,7 +168,7 @@ func (j *Job) Attach(ctx context.Context) error {
 		return err
 	}
 	j.close = append(j.close, func() { dir.Close() })
-	release, err := dir.Lock("."+j.report.Part+"lock", "latentbeam run")
+	release, err := j.lock(dir)
 	if err != nil {
 		return err
 	}

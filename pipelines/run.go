@@ -42,7 +42,7 @@ type runFacts struct {
 // error is nil when every row is settled, failed rows included.
 func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
 	began := time.Now()
-	if _, err := j.engine.Store.CleanTemps(ctx); err != nil {
+	if _, err := j.engine.Store.CleanTemps(ctx, j.free...); err != nil {
 		return Result{}, err
 	}
 	plan, err := j.Plan(ctx)

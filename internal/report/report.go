@@ -76,6 +76,9 @@ func (j *Job) Write(ctx context.Context) (Totals, error) {
 			err = j.gallery(ctx, totals)
 		}
 	}
+	if err == nil {
+		err = j.removeOthers()
+	}
 	return totals, err
 }
 

@@ -74,6 +74,25 @@ func (d *Dir) Lock(name, owner string) (release func(), err error) {
 	}, nil
 }
 
+// Held answers the *LockedError of whoever holds the lock called name, and nil where nobody does. It takes
+// nothing.
+func (d *Dir) Held(name string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	lock := flock.New(filepath.Join(d.path, filepath.FromSlash(name)), flock.SetFlag(os.O_RDONLY))
+	free, err := lock.TryRLock() // shared: two that look do not see each other
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return d.failed("lock", name, err)
+	case !free:
+		return fault.TryAgain(&LockedError{d.path, name, d.readOwner(name)})
+	}
+	return lock.Unlock()
+}
+
 // setScope changes the scope of temporary names from one value to another, or reports false.
 func (d *Dir) setScope(from, to string) bool {
 	d.mu.Lock()

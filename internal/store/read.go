@@ -103,6 +103,22 @@ func (d *Dir) List(prefix string) ([]string, error) {
 	return names, nil
 }
 
+// Files returns the names of the published files that lie directly in the directory ("." for the output
+// itself), sorted.
+func (d *Dir) Files(directory string) ([]string, error) {
+	entries, err := fs.ReadDir(d.root.FS(), directory)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, d.failed("list", directory, err)
+	}
+	var names []string
+	for _, e := range entries {
+		if name := path.Join(directory, e.Name()); e.Type().IsRegular() && !isTemp(name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
 // Remove removes a published file. It is not synced: after a power cut the file may be back.
 func (d *Dir) Remove(name string) error {
 	if err := checkName(name); err != nil {

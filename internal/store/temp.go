@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -82,23 +83,29 @@ func (t *temp) discard() {
 }
 
 // CleanTemps removes temporary files that a dead run left behind. It needs a held Lock and touches
-// only files written under the same lock name, so runs that share the directory under other
-// locks (shards of one job) are safe. It returns how many it removed.
-func (d *Dir) CleanTemps(ctx context.Context) (int, error) {
+// only files written under the same lock name or under one of those named, which the caller knows to be
+// free, so runs that share the directory under other locks (shards of one job) are safe. It returns how
+// many it removed.
+func (d *Dir) CleanTemps(ctx context.Context, free ...string) (int, error) {
 	d.mu.Lock()
 	scope := d.scope
 	d.mu.Unlock()
 	if scope == noScope {
 		return 0, errors.New("clean temporary files: the output is not locked by this run")
 	}
-	theirs, ours := tempPrefix+scope+"-", tempPrefix+scope+"-"+d.run+"-"
+	ours := tempPrefix + scope + "-" + d.run + "-"
+	dead := []string{tempPrefix + scope + "-"}
+	for _, lock := range free {
+		dead = append(dead, tempPrefix+scopeOf(lock)+"-")
+	}
 	removed := 0
 	err := fs.WalkDir(d.root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		base := path.Base(name)
-		if !entry.Type().IsRegular() || !strings.HasPrefix(base, theirs) || strings.HasPrefix(base, ours) {
+		left := slices.ContainsFunc(dead, func(prefix string) bool { return strings.HasPrefix(base, prefix) })
+		if !entry.Type().IsRegular() || !left || strings.HasPrefix(base, ours) {
 			return ctx.Err()
 		}
 		if err := d.about(Call{Op: OpRemove, Name: name}); err != nil {

@@ -1,0 +1,61 @@
+package report
+
+import (
+	"errors"
+	"io/fs"
+	"regexp"
+	"strings"
+
+	"latentbeam/internal/gallery"
+	"latentbeam/stages"
+)
+
+// An output is written by one run for all rows or by several shards, whose files carry their number and how
+// many there are. Both at once would say every row twice, so each layout removes what the others left.
+
+var (
+	shardOf = regexp.MustCompile(`(?:^|[/.-])[0-9]{5}-of-([0-9]{5})-`)
+	ofJob   = regexp.MustCompile(`^(?:[0-9]{5}-of-[0-9]{5}-)?(?:summary\.json|job\.json|index(?:-[0-9]+)?\.html)$`)
+)
+
+// Layout says how many shards wrote a file of the report or hold a lock: their number as five digits, or ""
+// for a run over all rows.
+func Layout(name string) string {
+	if m := shardOf.FindStringSubmatch(name); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// removeOthers removes what earlier runs wrote and this job does not: tables and galleries of what is no
+// longer kept, and everything of another number of shards. The results stay; they are in the ledger.
+func (j *Job) removeOthers() error {
+	for table, kind := range map[string]stages.Kind{
+		"videos": stages.KindVideo, "latents": stages.KindLatents, "embeddings": stages.KindText,
+	} {
+		if !j.Keep[kind] {
+			if err := j.removeFrom(table, 0); err != nil {
+				return err
+			}
+		}
+	}
+	tables, err := j.Store.Files("tables")
+	if err != nil {
+		return err
+	}
+	files, err := j.Store.Files(".")
+	if err != nil {
+		return err
+	}
+	for _, name := range append(tables, files...) {
+		other := Layout(name) != Layout(j.Part) && (strings.HasSuffix(name, ".parquet") || ofJob.MatchString(name))
+		page := !j.Keep[stages.KindVideo] && name == j.Part+gallery.PageName(1)
+		if !other && !page {
+			continue
+		}
+		if err := j.Store.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // another shard was faster
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,42 @@
+package pipelines
+
+import (
+	"strings"
+
+	"latentbeam/internal/report"
+	"latentbeam/internal/store"
+)
+
+// lock takes the lock of this run, or of this shard, on the output. Shards of one job may share an output;
+// anything else that is at work there (a run over all rows, a job cut into another number of shards) is an
+// error that names it.
+func (j *Job) lock(dir *store.Dir) (release func(), err error) {
+	mine := "." + j.report.Part + "lock"
+	if release, err = dir.Lock(mine, "latentbeam run"); err != nil {
+		return nil, err
+	}
+	// Two that come at the same time both hold their own lock here, so at least one of them sees the other.
+	if j.free, err = j.othersLocks(dir); err == nil {
+		for _, name := range j.free {
+			if err = dir.Held(name); err != nil {
+				break
+			}
+		}
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+// othersLocks lists the lock files of runs that may not work beside this one.
+func (j *Job) othersLocks(dir *store.Dir) (names []string, err error) {
+	files, err := dir.Files(".")
+	for _, name := range files {
+		if strings.HasPrefix(name, ".") && strings.HasSuffix(name, "lock") && report.Layout(name) != report.Layout(j.report.Part) {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
