@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"latentbeam/internal/fault"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/transforms"
 )
 
 // probeSteps is how many sampling steps an estimate runs; stages that depend on the number of steps are
@@ -46,6 +46,9 @@ func (j *Job) Estimate(ctx context.Context, p Plan) (Estimate, error) {
 			continue
 		}
 		b, err := j.estimate(ctx, left[i], e)
+		if fault.ClassOf(err) == fault.ClassRow && err != nil {
+			continue // this row will fail; another of its shape may not
+		}
 		if err != nil {
 			return total, err
 		}
@@ -58,9 +61,8 @@ func (j *Job) Estimate(ctx context.Context, p Plan) (Estimate, error) {
 }
 
 // estimate measures one element of a bucket.
-func (j *Job) estimate(ctx context.Context, b Bucket, e *stages.Element) (BucketEstimate, error) {
-	est := BucketEstimate{Bucket: b}
-	var err error
+func (j *Job) estimate(ctx context.Context, b Bucket, e *stages.Element) (est BucketEstimate, err error) {
+	est.Bucket = b
 	if est.Batch, err = j.engine.BatchSize(&e.Row); err != nil {
 		return est, err
 	}
@@ -68,7 +70,12 @@ func (j *Job) estimate(ctx context.Context, b Bucket, e *stages.Element) (Bucket
 	if err != nil {
 		return est, err
 	}
-	defer func() { release(err == nil) }()
+	defer func() {
+		if r := recover(); r != nil {
+			err = fault.Row(fmt.Errorf("estimate: panic: %v", r))
+		}
+		release(err == nil)
+	}()
 	steps := e.Row.NumInferenceSteps
 	e.Row.NumInferenceSteps = min(steps, probeSteps)
 	for _, s := range j.engine.Steps {
@@ -77,7 +84,7 @@ func (j *Job) estimate(ctx context.Context, b Bucket, e *stages.Element) (Bucket
 			return est, fmt.Errorf("estimate %s: %w", s.Name, err)
 		}
 		if e.Failed != nil && !s.Spec.Passive { // few steps make poor results, which a guard may reject
-			return est, fmt.Errorf("estimate: %w", e.Failed)
+			return est, fault.Row(fmt.Errorf("estimate: %w", e.Failed))
 		}
 		e.Failed = nil
 		took := time.Since(began)
@@ -87,6 +94,6 @@ func (j *Job) estimate(ctx context.Context, b Bucket, e *stages.Element) (Bucket
 		est.Each += took
 	}
 	est.Total = est.Each * time.Duration(b.Rows) / time.Duration(j.engine.Pool.Size())
-	est.Disk = transforms.Size(e) * b.Rows
+	est.Disk = j.engine.Size(e) * b.Rows
 	return est, nil
 }

@@ -93,5 +93,6 @@ func (j *Job) upToDate(p Plan) bool {
 		return false
 	}
 	s, err := report.ReadSummary(j.engine.Store, j.report.SummaryName())
-	return err == nil && s.State == report.Complete && s.Input == p.Input
+	whole := s.State == report.Complete || s.State == report.Limited && s.Limit == j.Opts.Limit
+	return err == nil && whole && s.Input == p.Input
 }

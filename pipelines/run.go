@@ -84,7 +84,7 @@ func (j *Job) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	return j.engine.Store.Replace(ctx, j.report.Part+JobFile, j.saveStart)
+	return j.engine.Store.Replace(ctx, JobFile, j.saveStart)
 }
 
 // compute runs the Beam pipeline, again while it has not settled all that it began.
@@ -114,13 +114,18 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time) (err error
 	if r.Totals, err = j.report.Write(ctx); err != nil {
 		return err
 	}
+	if r.Totals.Pending == 0 && j.report.Part == "" { // shards share the ledger
+		if err := j.report.Compact(ctx); err != nil {
+			return err
+		}
+	}
 	config, err := j.Config.CanonicalJSON()
 	if err != nil {
 		return err
 	}
 	r.Elapsed = time.Since(began)
 	return j.report.WriteSummary(ctx, report.Summary{
-		Input: r.Totals.Input, Totals: r.Totals, Config: config,
+		Input: r.Totals.Input, Totals: r.Totals, Limit: j.Opts.Limit, Config: config,
 		Run: runFacts{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(),
 			Workers: j.engine.Pool.Size(), Runner: j.runner.Name, Stages: r.Stages,

@@ -2,16 +2,15 @@ package schemas
 
 import "strconv"
 
-// Bucket is what rows must share to be computed in one batch. It is comparable and serves as a map key.
+// Bucket is what rows of a job must share to be computed in one batch. It is comparable and serves as a map
+// key. Model, sampler and dtype are the same for all rows of a job.
 type Bucket struct {
 	Width, Height     int // pixels
 	NumFrames         int
 	NumInferenceSteps int
 	MaxSequenceLength int
 	Guided            bool // classifier-free guidance doubles the batch inside the denoiser
-	Sampler           string
-	DType             string
-	Model             string
+	Negative          bool // a negative prompt doubles the texts to encode
 }
 
 // String is the bucket's shape as the field writes it, WxHxF: width x height x frames, e.g. "512x288x16".
@@ -19,10 +18,10 @@ func (b Bucket) String() string {
 	return strconv.Itoa(b.Width) + "x" + strconv.Itoa(b.Height) + "x" + strconv.Itoa(b.NumFrames)
 }
 
-// BucketOf is the bucket of a resolved row (see PromptRow.WithDefaults) before a model adds its own part.
+// BucketOf is the bucket of a resolved row (see PromptRow.WithDefaults).
 // Rows with guidance scale 1 are kept apart, for a model may compute them without the unconditional branch.
 func BucketOf(r PromptRow) Bucket {
 	return Bucket{Width: r.Width, Height: r.Height, NumFrames: r.NumFrames,
 		NumInferenceSteps: r.NumInferenceSteps, MaxSequenceLength: r.MaxSequenceLength,
-		Guided: r.Guidance() != 1}
+		Guided: r.Guidance() != 1, Negative: r.NegativePrompt != ""}
 }

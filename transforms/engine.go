@@ -2,16 +2,13 @@ package transforms
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
-	"fmt"
 	"iter"
 	"sync"
 	"sync/atomic"
 
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
-	"latentbeam/schemas"
 	"latentbeam/stages"
 )
 
@@ -127,92 +124,3 @@ func (e *Engine) Stop() { e.stopping.Store(true) }
 
 // Stopping reports whether Stop was called.
 func (e *Engine) Stopping() bool { return e.stopping.Load() }
-
-// pending holds the keys that are on their way, so that a row equal to one in flight is not computed
-// twice. It is as small as what is in flight.
-type pending struct {
-	sync.Mutex
-	keys map[schemas.Key]bool
-}
-
-// claim reports whether the key was free, and takes it.
-func (p *pending) claim(k schemas.Key) bool {
-	p.Lock()
-	defer p.Unlock()
-	if p.keys[k] {
-		return false
-	}
-	if p.keys == nil {
-		p.keys = map[schemas.Key]bool{}
-	}
-	p.keys[k] = true
-	return true
-}
-
-// reset forgets the claims of bundles that never came to an end.
-func (p *pending) reset() {
-	p.Lock()
-	defer p.Unlock()
-	p.keys = nil
-}
-
-func (p *pending) release(keys ...schemas.Key) {
-	p.Lock()
-	defer p.Unlock()
-	for _, k := range keys {
-		delete(p.keys, k)
-	}
-}
-
-// registry holds the engines of this process by the hash of their specification.
-var registry struct {
-	sync.Mutex
-	open    func(spec []byte) (*Engine, error)
-	engines map[[32]byte]*Engine
-}
-
-// Install says how a process that did not build the pipeline (a worker) makes the engine of a
-// specification. It is called once, before beam.Init.
-func Install(open func(spec []byte) (*Engine, error)) {
-	registry.Lock()
-	defer registry.Unlock()
-	registry.open = open
-}
-
-// Register makes e the engine of spec in this process; forget ends that.
-func Register(spec []byte, e *Engine) (forget func()) {
-	id := sha256.Sum256(spec)
-	registry.Lock()
-	defer registry.Unlock()
-	if registry.engines == nil {
-		registry.engines = map[[32]byte]*Engine{}
-	}
-	registry.engines[id] = e
-	return func() {
-		registry.Lock()
-		defer registry.Unlock()
-		delete(registry.engines, id)
-	}
-}
-
-// engineOf returns the engine of spec, opening it where the process has none yet.
-func engineOf(spec []byte) (*Engine, error) {
-	id := sha256.Sum256(spec)
-	registry.Lock()
-	defer registry.Unlock()
-	if e := registry.engines[id]; e != nil {
-		return e, nil
-	}
-	if registry.open == nil {
-		return nil, fmt.Errorf("open engine: this process has neither built the job nor installed a way to open it")
-	}
-	e, err := registry.open(spec)
-	if err != nil {
-		return nil, fmt.Errorf("open engine: %w", err)
-	}
-	if registry.engines == nil {
-		registry.engines = map[[32]byte]*Engine{}
-	}
-	registry.engines[id] = e
-	return e, nil
-}

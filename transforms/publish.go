@@ -139,7 +139,7 @@ func (c *committer) loop() {
 			}
 			group = append(group, elements...)
 			for _, e := range elements {
-				bytes += Size(e)
+				bytes += c.engine.Size(e)
 			}
 			if bytes >= commitBytes || len(group) >= commitRows {
 				flush()
@@ -156,17 +156,20 @@ func (c *committer) loop() {
 	}
 }
 
-// Size is the number of bytes that an element holds for publishing.
-func Size(e *stages.Element) int64 {
-	n := len(e.Poster)
-	if e.Video != nil {
-		n += len(e.Video.Data)
+// Size is the number of bytes of an element that the job publishes.
+func (e *Engine) Size(el *stages.Element) int64 {
+	n := 0
+	if el.Video != nil && e.Keep[stages.KindVideo] {
+		n += len(el.Video.Data) + len(el.Poster)
 	}
-	if e.Latents != nil {
-		n += 4 * len(e.Latents.Data)
+	if el.Latents != nil && e.Keep[stages.KindLatents] {
+		n += 4 * len(el.Latents.Data)
 	}
-	if e.Text != nil {
-		n += 4 * len(e.Text.Embedding.Data)
+	if el.Text != nil && e.Keep[stages.KindText] {
+		n += 4 * len(el.Text.Embedding.Data)
+		if el.Text.Negative != nil {
+			n += 4 * len(el.Text.Negative.Data)
+		}
 	}
 	return int64(n)
 }

@@ -63,8 +63,10 @@ func (p *progress) start(plan pipelines.Plan) {
 	})
 }
 
-func (p *progress) settled() int64 {
-	return p.counts.Done.Load() + p.counts.Failed.Load() + p.counts.Shared.Load()
+// settled counts the rows of the plan that came to an end. Rows that could not be read fail too, without
+// being part of it.
+func (p *progress) settled(total int64) int64 {
+	return min(total, p.counts.Done.Load()+p.counts.Failed.Load()+p.counts.Shared.Load())
 }
 
 func (p *progress) showBar(total int64) {
@@ -73,7 +75,7 @@ func (p *progress) showBar(total int64) {
 		mpb.PrependDecorators(decor.CountersNoUnit("%d/%d rows ")),
 		mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageSpeed(0, "%.2f rows/s"),
 			decor.Name("  ETA "), decor.AverageETA(decor.ET_STYLE_GO)))
-	p.bar = func() { bar.SetCurrent(p.settled()) }
+	p.bar = func() { bar.SetCurrent(p.settled(total)) }
 	p.end = func() {
 		bar.Abort(false)
 		container.Wait()
@@ -84,7 +86,7 @@ func (p *progress) showLines(total int64) {
 	began := time.Now()
 	last := int64(-1)
 	p.bar = func() {
-		n := p.settled()
+		n := p.settled(total)
 		if n == last {
 			return
 		}

@@ -24,7 +24,6 @@ const (
 var (
 	formats = []string{"auto", "csv", "jsonl", "parquet", "txt"}
 	parts   = []string{"video", "latents", "embeddings"}
-	runners = []string{"local", "prism"}
 )
 
 // validate checks what types cannot say. Problems that decoding found at the same place are not repeated.
@@ -38,7 +37,6 @@ func (c *Config) validate(errors *Error) {
 	v.defaults()
 	v.stages()
 	v.output()
-	v.oneOf("runner", c.Runner.Name, runners)
 	v.resources()
 	sort.SliceStable(errors.Problems, func(i, j int) bool {
 		a, b := errors.Problems[i].Pos, errors.Problems[j].Pos

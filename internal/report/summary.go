@@ -12,7 +12,7 @@ import (
 // Summary is summary.json, written last: where it stands with state "complete", every row of the input
 // is settled and every table whole. It is the place of the run facts that tables never hold.
 type Summary struct {
-	State   string `json:"state"` // complete, incomplete (rows are pending)
+	State   string `json:"state"` // Complete, Limited or Incomplete
 	Version string `json:"latentbeam_version"`
 	Class   string `json:"class"`
 	Model   string `json:"model"`
@@ -21,12 +21,17 @@ type Summary struct {
 	// nothing to do.
 	Input  string          `json:"input_sha256"`
 	Totals Totals          `json:"totals"`
+	Limit  int             `json:"limit,omitempty"` // of rows, as --limit gave it
 	Run    any             `json:"run"`    // what this run did and how long it took
 	Config json.RawMessage `json:"config"` // the job as it was resolved
 }
 
-// Complete is the state of a summary whose rows are all settled.
-const Complete = "complete"
+// The states of a summary.
+const (
+	Complete   = "complete"   // every row of the input is settled
+	Limited    = "limited"    // those that --limit left are
+	Incomplete = "incomplete" // rows are pending
+)
 
 // SummaryName names the summary of a shard, or of the whole job.
 func (j *Job) SummaryName() string { return j.Part + "summary.json" }
@@ -34,8 +39,11 @@ func (j *Job) SummaryName() string { return j.Part + "summary.json" }
 // WriteSummary publishes the summary.
 func (j *Job) WriteSummary(ctx context.Context, s Summary) error {
 	s.State = Complete
+	if s.Limit > 0 {
+		s.State = Limited
+	}
 	if s.Totals.Pending > 0 {
-		s.State = "incomplete"
+		s.State = Incomplete
 	}
 	s.Version, s.Class, s.Model, s.Weights = j.Version, j.Class, j.Model, j.Facts.Weights
 	return j.Store.Replace(ctx, j.SummaryName(), func(w io.Writer) error {
