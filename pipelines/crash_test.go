@@ -120,7 +120,9 @@ k,please wait,,,
 `
 
 // crashSets make batches small and many, so that the first are published before the last are computed.
-var crashSets = []string{"resources.batch_size=1", "defaults.num_videos_per_prompt=2", "defaults.guidance_scale=1"}
+var crashSets = []string{
+	"resources.batch_size=1", "defaults.num_videos_per_prompt=2", "defaults.guidance_scale=1",
+}
 
 // crashPause is longer than a group commit waits.
 const crashPause = 1300 * time.Millisecond
@@ -172,10 +174,11 @@ func TestKillTheRunAfterAnEdit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills ten processes")
 	}
-	edited := strings.NewReplacer("moves up", "moves down", "k,please wait", "k,wait no more").Replace(crashTable)
+	edit := strings.NewReplacer("moves up", "moves down", "k,please wait", "k,wait no more")
 	old := &crashJob{life: life{Prompts: writeTable(t, "prompts.csv", crashTable), Sets: crashSets}}
 	old.prepare(t)
-	second := &crashJob{life: life{Prompts: writeTable(t, "prompts.csv", edited), Sets: crashSets}, old: old.Out}
+	second := &crashJob{life: life{Prompts: writeTable(t, "prompts.csv", edit.Replace(crashTable)), Sets: crashSets},
+		old: old.Out}
 	hits := second.prepare(t)
 	if a, b := len(old.want.files), len(second.want.files); b != a+8 {
 		t.Errorf("%d files before the edit and %d after it, want four videos and four posters more", a, b)
@@ -188,6 +191,18 @@ func TestKillTheRunAfterAnEdit(t *testing.T) {
 	}
 	second.breakAll(t, kills)
 	t.Logf("%d kills", len(kills))
+}
+
+// TestKillOnPrism kills a run on the other runner, in batches of two, and resumes it there; the output is
+// the one of the local runner.
+func TestKillOnPrism(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills two processes")
+	}
+	c := &crashJob{life: life{Prompts: writeTable(t, "prompts.csv", crashTable), Sets: crashSets}}
+	c.prepare(t)
+	c.Sets = append([]string{"resources.batch_size=2", "runner=prism"}, crashSets[1:]...)
+	c.breakAll(t, []life{c.at(fault.LedgerCommitBeforePut, 1), c.at(fault.StoreReplaceRenamed, 4)})
 }
 
 // prepare runs the job undisturbed, keeps its output to compare with, and counts the fault points.

@@ -77,3 +77,25 @@ func ledgerResults(dir string) ([]schemas.Result, error) {
 	})
 	return results, err
 }
+
+// toy is a model that does next to nothing: it makes a small latent of the prompt's length. Prompts with
+// the word poison fail.
+type toy struct{ passing }
+
+func (toy) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
+	for _, e := range batch {
+		if strings.Contains(e.Row.Prompt, "poison") {
+			e.Fail("toy", errors.New("poison"))
+			continue
+		}
+		e.Latents = stages.NewArray(4, 1, 1, 1)
+		e.Latents.Data[0] = float32(len(e.Row.Prompt))
+	}
+	return nil
+}
+
+func toySpec() stages.Spec {
+	return stages.Spec{Name: "toy", Version: 1, In: stages.KindPrompt, Out: stages.KindLatents,
+		Params: []stages.Param{stages.ParamPrompt},
+		New:    func(*stages.Model, stages.Options) (stages.Stage, error) { return toy{}, nil }}
+}

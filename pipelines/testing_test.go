@@ -36,7 +36,8 @@ type job struct {
 const textToVideo = "[encode_text, denoise, decode_vae, guard, encode_video]"
 
 // smallest are the defaults of a job that takes milliseconds a row.
-const smallest = "{height: 16, width: 16, num_frames: 2, fps: 8, seed: 42, num_inference_steps: 2, guidance_scale: 4}"
+const smallest = "{height: 16, width: 16, num_frames: 2, fps: 8, seed: 42, " +
+	"num_inference_steps: 2, guidance_scale: 4}"
 
 // yaml is the job as its file.
 func (j job) yaml() string {
@@ -143,7 +144,8 @@ func isTemporary(name string) bool { return strings.Contains(name, ".tmp-") }
 
 // isRunFact tells the files that may differ between equal runs.
 func isRunFact(name string) bool {
-	return strings.HasSuffix(name, "lock") || strings.HasSuffix(name, "job.json") || strings.HasSuffix(name, "summary.json")
+	return strings.HasSuffix(name, "lock") || strings.HasSuffix(name, "job.json") ||
+		strings.HasSuffix(name, "summary.json")
 }
 
 func digest(data []byte) string {

@@ -1,0 +1,307 @@
+package pipelines_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"latentbeam/internal/fault"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// goodRows surround a bad row in a table of csv.
+var goodRows = [2]string{
+	"id,prompt,seed,width\na,a red circle moves left,,\nb,a blue square moves up,,\n",
+	"c,a green triangle,,\n,,,\n",
+}
+
+// oneBad is a job whose table has a single bad row, and what the failures table must say of it.
+type oneBad struct {
+	name                  string
+	row                   string // between goodRows
+	class, stage, message string // of the failure; message is a regular expression
+}
+
+// tableRow are rows that are refused before anything is computed.
+var tableRow = []oneBad{
+	{"invalid UTF-8", "bad,a red \xff circle,,", "row", "read", `prompts\.csv:4: prompt: not valid UTF-8`},
+	{"a prompt of 1 MiB", "bad," + strings.Repeat("a red circle ", 1<<20/13) + ",,", "row", "read",
+		`prompts\.csv:4: prompt: 10\d{5} bytes are too long, at most 65536 are read`},
+	{"a seed that is not a number", "bad,a red circle,NaN,", "row", "read",
+		`prompts\.csv:4: seed: "NaN" is not a whole number; give a whole number from 0 .* or leave it empty`},
+	{"a missing value", "bad", "row", "read", `prompts\.csv:4: the row has 1 values and the header 4`},
+	{"a quote too many", `bad,"a red circle,,`, "row", "read",
+		`prompts\.csv:4: a quote that opens here is not closed`},
+	{"a size no model has", "bad,a red circle,,-16", "row", "read",
+		`prompts\.csv:4: width: -16 is out of range`},
+	{"a size this model has not", "bad,a red circle,,40", "row", "denoise",
+		`width is 40: give a multiple of 16, such as 32`},
+}
+
+// TestBadRowOfTheTable: a row that cannot be used is a row of the failures table, and all others are made
+// as if it were not there.
+func TestBadRowOfTheTable(t *testing.T) {
+	want := withoutBadRow(t, nil, "")
+	for _, c := range tableRow {
+		t.Run(c.name, func(t *testing.T) {
+			c.check(t, want, newJob(t, goodRows[0]+c.row+"\n"+goodRows[1]))
+		})
+	}
+}
+
+// withoutBadRow is the output of the good rows alone.
+func withoutBadRow(t *testing.T, s []stages.Spec, list string) output {
+	t.Helper()
+	j := newJob(t, goodRows[0]+goodRows[1])
+	j.specs, j.stages = s, list
+	if r := j.mustRun(t); r.Totals.Done != 4 || r.Totals.Failed != 0 {
+		t.Fatalf("the good rows alone: %+v", r.Totals)
+	}
+	return mustRead(t, j.out)
+}
+
+// accidental is what a message must not hold, because the next run would say it differently.
+var accidental = regexp.MustCompile(`0x[0-9a-f]+|goroutine|\.go:\d|\d\d:\d\d:\d\d|20\d\d-\d\d`)
+
+// check runs the job twice and looks at the failure and at the other rows.
+func (c oneBad) check(t *testing.T, want output, j job) {
+	t.Helper()
+	r := j.mustRun(t)
+	if r.Totals.Failed != 1 || r.Totals.Done != 4 || r.Totals.Pending != 0 {
+		t.Errorf("totals %+v", r.Totals)
+	}
+	got := mustRead(t, j.out)
+	if got.files["index.html"] == want.files["index.html"] {
+		t.Error("the gallery does not count the failed row")
+	}
+	delete(got.files, "index.html")
+	expected := output{files: map[string]string{}, rows: map[string][]string{}}
+	for name, sum := range want.files {
+		if name != "index.html" {
+			expected.files[name] = sum
+		}
+	}
+	for table, rows := range want.rows {
+		expected.rows[table] = rows
+	}
+	expected.rows["failures"] = got.rows["failures"]
+	if wrong := expected.diff(got); wrong != nil {
+		t.Errorf("other rows changed:\n%s", strings.Join(wrong, "\n"))
+	}
+	failures := readRows[schemas.FailureRow](t, j.out, "failures")
+	if len(failures) != 1 {
+		t.Fatalf("%d rows in the failures table", len(failures))
+	}
+	f := failures[0]
+	named := f.ID == "bad" || strings.Contains(c.row, `"`) // a row that is no csv has no id
+	if !named || f.Class != c.class || f.Stage != c.stage || f.Source != j.prompts+":4" {
+		t.Errorf("failure of id %q, class %q, stage %q, source %q; want bad, %q, %q, %s:4",
+			f.ID, f.Class, f.Stage, f.Source, c.class, c.stage, j.prompts)
+	}
+	if !regexp.MustCompile(c.message).MatchString(f.Message) || len(f.Prompt) > 2*schemas.MaxFailurePromptBytes {
+		t.Errorf("message %q, want %s; prompt of %d bytes", f.Message, c.message, len(f.Prompt))
+	}
+	if bad := accidental.FindString(f.Message); bad != "" {
+		t.Errorf("message %q has %q in it", f.Message, bad)
+	}
+	again := j.elsewhere(t)
+	again.mustRun(t)
+	second := mustRead(t, again.out)
+	if wrong := diffRows("failures", got.rows["failures"], second.rows["failures"]); wrong != nil {
+		t.Errorf("the same failure is told in two ways: %s", wrong)
+	}
+}
+
+// Where the stage "sick" stands.
+const (
+	atFirst      = "[sick, encode_text, denoise, decode_vae, encode_video]"
+	afterText    = "[encode_text, sick, denoise, decode_vae, encode_video]"
+	afterLatents = "[encode_text, denoise, sick, decode_vae, encode_video]"
+	afterFrames  = "[encode_text, denoise, decode_vae, sick, encode_video]"
+	atLast       = "[encode_text, denoise, decode_vae, encode_video, sick]"
+)
+
+// TestBadRowInAStage: one row of a batch makes a stage fail in all the ways it can.
+func TestBadRowInAStage(t *testing.T) {
+	for _, c := range []struct {
+		oneBad
+		list string // with the stage "sick"
+		run  func(batch []*stages.Element, bad int) error
+	}{
+		{oneBad{"an error", "", "row", "sick", "^it hurts$"}, afterText,
+			func(b []*stages.Element, bad int) error {
+				b[bad].Fail("sick", fault.Row(errors.New("it hurts")))
+				return nil
+			}},
+		{oneBad{"an error of the batch", "", "row", "sick", "^it hurts$"}, afterLatents,
+			func([]*stages.Element, int) error { return errors.New("it hurts") }},
+		{oneBad{"a panic", "", "row", "sick", `^panic: runtime error: index out of range \[7\] with length 2$`},
+			afterFrames,
+			func(b []*stages.Element, bad int) error { _ = b[bad].Text.Embedding.Shape[7]; return nil }},
+		{oneBad{"a nil pointer", "", "row", "sick", "^panic: runtime error: invalid memory address or nil pointer"},
+			atLast,
+			func(b []*stages.Element, bad int) error { b[bad].Frames = nil; _ = b[bad].Frames.Width; return nil }},
+		{oneBad{"a panic with a value", "", "row", "sick", `^panic: a value of type \*pipelines_test.secret$`},
+			atFirst,
+			func([]*stages.Element, int) error { panic(&secret{new(int)}) }},
+		{oneBad{"a panic after others were done", "", "row", "sick", "^panic: too late"},
+			afterText,
+			func(b []*stages.Element, bad int) error {
+				for i, e := range b {
+					if i != bad {
+						e.Text = &stages.Text{Embedding: e.Text.Embedding} // a stage may let go of what it took
+						e.Row.Prompt = "changed"
+						e.Readings = map[string]string{"read": "back"}
+					}
+				}
+				panic("too late")
+			}},
+		{oneBad{"a latent that is not a number", "", "row", "sick", "value 3 of the latents is NaN"},
+			afterLatents,
+			func(b []*stages.Element, bad int) error { b[bad].Latents.Data[3] = float32(math.NaN()); return nil }},
+		{oneBad{"an infinite embedding", "", "row", "sick", "value 0 of the text embedding is .Inf"},
+			afterText,
+			func(b []*stages.Element, bad int) error {
+				b[bad].Text.Embedding.Data[0] = float32(math.Inf(1))
+				return nil
+			}},
+		{oneBad{"a result that is missing", "", "row", "sick", "the stage gave no frames"},
+			afterFrames,
+			func(b []*stages.Element, bad int) error { b[bad].Frames = nil; return nil }},
+		{oneBad{"a world that does not heal", "", "retry", "sick", "^no answer$"},
+			afterFrames,
+			func([]*stages.Element, int) error { return fault.Retry(errors.New("no answer")) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := specs(passive("sick", func(_ context.Context, batch []*stages.Element) error {
+				for i, e := range batch {
+					if e.Row.ID == "bad" {
+						return c.run(batch, i)
+					}
+				}
+				return nil
+			}))
+			j := newJob(t, goodRows[0]+"bad,a bad row,,\n"+goodRows[1])
+			j.specs, j.stages = s, c.list
+			c.check(t, withoutBadRow(t, s, c.list), j)
+		})
+	}
+}
+
+type secret struct{ address *int }
+
+// TestWorldThatHeals: an error of class retry is no failure when a later attempt goes well.
+func TestWorldThatHeals(t *testing.T) {
+	var attempts atomic.Int64
+	s := specs(passive("sick", func(_ context.Context, batch []*stages.Element) error {
+		if attempts.Add(1) < 3 {
+			return fault.Retry(errors.New("no answer"))
+		}
+		return nil
+	}))
+	const list = afterFrames
+	j := newJob(t, goodRows[0]+goodRows[1])
+	j.specs, j.stages = s, list
+	if r := j.mustRun(t); r.Totals.Done != 4 || attempts.Load() != 3 {
+		t.Errorf("%+v after %d attempts", r.Totals, attempts.Load())
+	}
+	if wrong := withoutBadRow(t, s, list).diff(mustRead(t, j.out)); wrong != nil {
+		t.Errorf("differs from a run without trouble:\n%s", strings.Join(wrong, "\n"))
+	}
+}
+
+// TestFatalErrorStopsAndIsResumed: what had come as far as publishing by then counts, the rest is pending,
+// and the next run does it.
+func TestFatalErrorStopsAndIsResumed(t *testing.T) {
+	const n = 60
+	var healthy atomic.Bool
+	j := job{prompts: writeTable(t, "prompts.csv", strings.ReplaceAll(manyRows(n), "poison", "fine")),
+		out: filepath.Join(t.TempDir(), "out"), stages: "[toy, sick]",
+		sets: []string{"output.write=[latents]", "resources.batch_size=1"}}
+	j.specs = specs(toySpec(), passive("sick", func(_ context.Context, batch []*stages.Element) error {
+		if !healthy.Load() && strings.HasSuffix(batch[0].Row.Prompt, " 49") {
+			return fault.Fatal(errors.New("the checkpoint is broken"))
+		}
+		return nil
+	}))
+	r, err := j.run()
+	if fault.ExitCode(err) != fault.ExitFatal || fmt.Sprint(err) != "sick: the checkpoint is broken" {
+		t.Errorf("exit %d, error %q", fault.ExitCode(err), err)
+	}
+	if r.Totals.Done < 30 || r.Totals.Pending < 10 || r.Totals.Failed != 0 {
+		t.Errorf("totals %+v, want most of the 49 rows before the error done", r.Totals)
+	}
+	if rows := readRows[schemas.LatentRow](t, j.out, "latents"); int64(len(rows)) != r.Totals.Done {
+		t.Errorf("%d rows in the table of latents, %d are done", len(rows), r.Totals.Done)
+	}
+	healthy.Store(true)
+	j.computes(t, r.Totals.Pending)
+	j.sameAs(t, j.elsewhere(t))
+}
+
+// manyRows is a table of n rows, every tenth of which holds the word poison.
+func manyRows(n int) string {
+	var b strings.Builder
+	b.WriteString("prompt\n")
+	for i := range n {
+		word := "good"
+		if i%10 == 9 {
+			word = "poison"
+		}
+		fmt.Fprintf(&b, "%s %d\n", word, i)
+	}
+	return b.String()
+}
+
+// TestTooManyFailuresStopTheJob: a tenth of the rows fails, five in a hundred are allowed.
+func TestTooManyFailuresStopTheJob(t *testing.T) {
+	const n = 800
+	slow := passive("slow", func(_ context.Context, batch []*stages.Element) error {
+		time.Sleep(time.Duration(len(batch)) * 4 * time.Millisecond)
+		return nil
+	})
+	j := job{prompts: writeTable(t, "prompts.csv", manyRows(n)), out: filepath.Join(t.TempDir(), "out"),
+		specs: specs(toySpec(), slow), stages: "[toy, slow]",
+		sets: []string{"output.write=[latents]", "resources.batch_size=8"}}
+	r, err := j.run()
+	if fault.ExitCode(err) != fault.ExitFatal || !strings.Contains(fmt.Sprint(err), "on_error.stop_after") ||
+		!strings.Contains(fmt.Sprint(err), " rows failed") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("exit %d, error %q", fault.ExitCode(err), err)
+	}
+	if r.Totals.Pending == 0 || r.Totals.Done+r.Totals.Failed < 200 || r.Totals.Rows != n {
+		t.Errorf("totals %+v: want some pending, and 200 settled at least", r.Totals)
+	}
+	j.sets = append(j.sets, "on_error.stop_after=50%")
+	r = j.mustRun(t)
+	if r.Totals.Done != n*9/10 || r.Totals.Failed != n/10 || r.Totals.Pending != 0 {
+		t.Errorf("resumed with more allowed: %+v", r.Totals)
+	}
+}
+
+// TestFewFailuresDoNotStopTheJob: bad rows are known at once and good ones late, which must not make the
+// bad ones look too many.
+func TestFewFailuresDoNotStopTheJob(t *testing.T) {
+	const n = 20_000
+	var b strings.Builder
+	b.WriteString("prompt,seed\n")
+	for i := range n {
+		seed := ""
+		if i%25 == 24 {
+			seed = "NaN"
+		}
+		fmt.Fprintf(&b, "good %d,%s\n", i, seed)
+	}
+	j := job{prompts: writeTable(t, "prompts.csv", b.String()), out: filepath.Join(t.TempDir(), "out"),
+		specs: specs(toySpec()), stages: "[toy]", sets: []string{"output.write=[latents]"}}
+	if r := j.mustRun(t); r.Totals.Failed != n/25 || r.Totals.Done != n-n/25 {
+		t.Errorf("totals %+v", r.Totals)
+	}
+}

@@ -1,0 +1,130 @@
+package pipelines_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/report"
+	"latentbeam/internal/store"
+	"latentbeam/stages"
+)
+
+// gate is a stage that says when it has seen the n-th element and then waits to be let on.
+type gate struct {
+	n       int
+	reached chan bool
+	open    chan bool
+}
+
+func newGate(n int) *gate { return &gate{n: n, reached: make(chan bool, 1), open: make(chan bool)} }
+
+func (g *gate) spec() stages.Spec {
+	return passive("gate", func(ctx context.Context, batch []*stages.Element) error {
+		if g.n -= len(batch); g.n == 0 { // one worker: no two calls at once
+			g.reached <- true
+			select {
+			case <-g.open:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		return nil
+	})
+}
+
+// drainJob is a job that is in the middle of its 12 rows when its gate is reached.
+func drainJob(t *testing.T, g *gate) job {
+	j := newJob(t, strings.ReplaceAll(manyRows(12), "poison", "fine"))
+	j.specs, j.stages = specs(g.spec()), "[encode_text, denoise, gate, decode_vae, encode_video]"
+	j.sets = []string{"resources.batch_size=1"}
+	return j
+}
+
+// TestStopFinishesWhatIsInFlight: after Stop nothing new is begun, what is past the sampler is published, the
+// tables say what is there, and the next run does the rest.
+func TestStopFinishesWhatIsInFlight(t *testing.T) {
+	for _, runner := range []string{"local", "prism"} {
+		t.Run(runner, func(t *testing.T) {
+			g := newGate(6)
+			j := drainJob(t, g)
+			j.sets = append(j.sets, "runner="+runner)
+			opened, err := j.open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer opened.Close()
+			go func() {
+				<-g.reached
+				opened.Stop()
+				close(g.open)
+			}()
+			r, err := opened.Run(t.Context(), nil)
+			if err != nil || !r.Interrupted {
+				t.Fatalf("interrupted %v, %v", r.Interrupted, err)
+			}
+			if r.Totals.Done < 6 || r.Totals.Done > 9 || r.Totals.Pending != 12-r.Totals.Done {
+				t.Errorf("totals %+v: six rows were past the sampler, three more at most can be", r.Totals)
+			}
+			opened.Close()
+			checkInterrupted(t, j, r.Totals)
+		})
+	}
+}
+
+// TestCancelEndsAtOnce: when the context ends, nothing is waited for. What was published counts.
+func TestCancelEndsAtOnce(t *testing.T) {
+	g := newGate(6)
+	j := drainJob(t, g)
+	opened, err := j.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		<-g.reached
+		cancel(context.Canceled)
+	}()
+	began := time.Now()
+	_, err = opened.Run(ctx, nil)
+	if !errors.Is(err, context.Canceled) || fault.ExitCode(err) != fault.ExitInterrupted {
+		t.Errorf("exit %d, %v", fault.ExitCode(err), err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	opened.Close()
+	if j.mustRun(t).Totals.Pending != 0 {
+		t.Error("rows are left after the next run")
+	}
+	j.sameAs(t, j.elsewhere(t))
+}
+
+// checkInterrupted looks at the output of a run that was stopped, and resumes it.
+func checkInterrupted(t *testing.T, j job, totals report.Totals) {
+	t.Helper()
+	out := mustRead(t, j.out)
+	if n := int64(len(out.rows["videos"])); n != totals.Done {
+		t.Errorf("%d videos in the table, %d are done", n, totals.Done)
+	}
+	for name := range out.files {
+		if isTemporary(name) {
+			t.Errorf("%s is left", name)
+		}
+	}
+	dir, err := store.OpenDir(j.out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	s, err := report.ReadSummary(dir, "summary.json")
+	if err != nil || s.State == report.Complete || s.Totals.Pending != totals.Pending {
+		t.Errorf("summary %q with %d pending, %v", s.State, s.Totals.Pending, err)
+	}
+	j.computes(t, totals.Pending)
+	j.sameAs(t, j.elsewhere(t))
+}

@@ -1,0 +1,97 @@
+package pipelines_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/store"
+	"latentbeam/pipelines"
+)
+
+// TestShardsShareAnOutput: two shards at the same time make together what one run makes, in tables of
+// their own; a run over everything then computes nothing and leaves only its own tables.
+func TestShardsShareAnOutput(t *testing.T) {
+	j := newJob(t, sameTable)
+	done := make(chan pipelines.Result)
+	for i := range 2 {
+		shard := j
+		shard.opts.Shard, shard.opts.Shards = i, 2
+		go func() {
+			r, err := shard.run()
+			if err != nil {
+				t.Error(err)
+			}
+			done <- r
+		}()
+	}
+	a, b := <-done, <-done
+	if a.Done+b.Done != 9 || a.Totals.Rows+b.Totals.Rows != 9 || a.Done == 0 || b.Done == 0 {
+		t.Errorf("%d and %d elements computed of 9; %d and %d rows", a.Done, b.Done, a.Totals.Rows, b.Totals.Rows)
+	}
+	whole := j.elsewhere(t)
+	whole.mustRun(t)
+	want, got := mustRead(t, whole.out), mustRead(t, j.out)
+	for _, table := range []string{"videos", "latents", "embeddings", "failures"} {
+		if wrong := diffRows(table, want.rows[table], got.rows[table]); wrong != nil {
+			t.Error(strings.Join(wrong, "\n"))
+		}
+	}
+	j.computes(t, 0)
+	j.sameAs(t, j.elsewhere(t))
+	if files, err := filepath.Glob(filepath.Join(j.out, "[^.]*-of-*")); err != nil || files != nil {
+		t.Errorf("left of the shards: %q, %v", files, err)
+	}
+}
+
+// TestOnlyShardsOfOneJobShareAnOutput: whoever comes second is told of the first, unless both are shards of
+// the same number.
+func TestOnlyShardsOfOneJobShareAnOutput(t *testing.T) {
+	j := newJob(t, sameTable)
+	cut := func(shard, shards int) job {
+		c := j
+		c.opts.Shard, c.opts.Shards = shard, shards
+		return c
+	}
+	for _, c := range []struct {
+		name          string
+		first, second job
+		together      bool
+	}{
+		{"twice the same", j, j, false},
+		{"twice the same shard", cut(1, 2), cut(1, 2), false},
+		{"two shards", cut(0, 2), cut(1, 2), true},
+		{"all and a shard", j, cut(0, 2), false},
+		{"a shard and all", cut(0, 2), j, false},
+		{"shards of two and of three", cut(0, 2), cut(1, 3), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			first, err := c.first.open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer first.Close()
+			second, err := c.second.open()
+			if err == nil {
+				second.Close()
+			}
+			if (err == nil) != c.together {
+				t.Fatalf("the second: %v", err)
+			}
+			var locked *store.LockedError
+			if err != nil && (!errors.As(err, &locked) || locked.Owner.PID != os.Getpid() ||
+				fault.ExitCode(err) != fault.ExitTryAgain) {
+				t.Errorf("exit %d, %v", fault.ExitCode(err), err)
+			}
+			first.Close()
+			if again, err := c.second.open(); err != nil {
+				t.Errorf("after the first: %v", err)
+			} else {
+				again.Close()
+			}
+		})
+	}
+}
