@@ -195,7 +195,7 @@ func (j *Job) use(ctx context.Context, dir *store.Dir) error {
 	if err != nil {
 		return err
 	}
-	j.close = append(j.close, l.Close)
+	j.close = append(j.close, l.Close, j.report.Release)
 	j.engine.Store, j.engine.Ledger = dir, l
 	j.report.Store, j.report.Ledger = dir, l
 	return j.forget(ctx, l)

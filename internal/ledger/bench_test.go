@@ -62,7 +62,7 @@ func TestMillion(t *testing.T) {
 			}
 		}
 	})
-	step("compact", func() { must(t, l.Compact(t.Context(), func(Key) (bool, bool) { return true, true })) })
+	step("compact", func() { must(t, l.Compact(t.Context(), func(Record) (bool, bool) { return true, true })) })
 	t.Logf("%d segments", l.Segments())
 }
 

@@ -12,16 +12,16 @@ import (
 
 // compactBytes is how much Compact gathers for one new segment, in bytes.
 const (
-	compactBytes = 32 << 20
+	compactBytes = 8 << 20
 	compactSlack = 1 << 20 // room for the last record, so that the buffer seldom grows
 )
 
 // Compact rewrites all records that count into few new segments and removes the old ones. keep says
-// for each key whether its record stays and whether its blobs do. A kill at any point does no harm:
+// for each record, blobs without data, whether it stays and whether its blobs do. A kill at any point does no harm:
 // new segments are later than old ones, and what was to go is gone or still whole. Refs from before
 // are no longer valid. No other process may use the ledger meanwhile: the caller holds the lock on
 // the output.
-func (l *Ledger) Compact(ctx context.Context, keep func(Key) (keepRecord, keepBlobs bool)) error {
+func (l *Ledger) Compact(ctx context.Context, keep func(Record) (keepRecord, keepBlobs bool)) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	l.mu.RLock()
@@ -53,15 +53,15 @@ type compaction struct {
 }
 
 // visit takes one record that counts.
-func (c *compaction) visit(ctx context.Context, keep func(Key) (bool, bool), ref Ref, r *reader, h header,
+func (c *compaction) visit(ctx context.Context, keep func(Record) (bool, bool), ref Ref, r *reader, h header,
 	body []byte) error {
-	keepRecord, keepBlobs := keep(h.key)
-	if !keepRecord {
-		return c.move(h.key, ref, gone)
-	}
 	rec, entries, err := r.record(ref.offset(), h, body)
 	if err != nil {
 		return err
+	}
+	keepRecord, keepBlobs := keep(rec)
+	if !keepRecord {
+		return c.move(h.key, ref, gone)
 	}
 	if !keepBlobs {
 		rec.Blobs, entries = nil, nil

@@ -17,7 +17,7 @@ func TestCompact(t *testing.T) {
 	old, _, err := l.Lookup(keyOf(100))
 	must(t, err)
 	dropped, bare := keyOf(105), keyOf(106)
-	must(t, l.Compact(ctx, func(k Key) (bool, bool) { return k != dropped, k != bare }))
+	must(t, l.Compact(ctx, func(r Record) (bool, bool) { return r.Key != dropped, r.Key != bare }))
 	if _, err := l.Read(old); err == nil || !strings.Contains(err.Error(), "Compact has removed") {
 		t.Errorf("a ref from before: %v", err)
 	}
@@ -39,7 +39,7 @@ func TestCompact(t *testing.T) {
 		without.Blobs = nil
 		checkRecord(t, l, without)
 	}
-	must(t, l.Compact(ctx, func(Key) (bool, bool) { return false, false }))
+	must(t, l.Compact(ctx, func(Record) (bool, bool) { return false, false }))
 	if names, _ := d.List(folder); len(names) != 0 || l.Len() != 0 || l.Segments() != 0 {
 		t.Errorf("after dropping all: files %v, len %d", names, l.Len())
 	}
@@ -54,7 +54,7 @@ func TestCompactIntoSeveral(t *testing.T) {
 		r := Record{Key: keyOf(i), Status: Done, Row: []byte("{}"), Blobs: []Blob{{Name: "big", Data: big}}}
 		must(t, l.Commit(ctx, []Record{r}))
 	}
-	must(t, l.Compact(ctx, func(Key) (bool, bool) { return true, true }))
+	must(t, l.Compact(ctx, func(Record) (bool, bool) { return true, true }))
 	if l.Segments() != 2 || l.Len() != 5 {
 		t.Errorf("%d segments, %d records", l.Segments(), l.Len())
 	}

@@ -64,7 +64,7 @@ func TestSameLedgerGoesOn(t *testing.T) {
 		absent(t, l, keyOf(0))
 		full = false
 		must(t, l.Commit(t.Context(), []Record{recordOf(0, 0, Done), recordOf(1, 0, Done)}))
-		must(t, l.Compact(t.Context(), func(Key) (bool, bool) { return true, true }))
+		must(t, l.Compact(t.Context(), func(Record) (bool, bool) { return true, true }))
 		for _, l := range []*Ledger{l, openLedger(t, d)} {
 			checkRecord(t, l, recordOf(0, 0, Done))
 			if l.Len() != 2 {

@@ -194,7 +194,7 @@ func TestEqualFingerprints(t *testing.T) {
 		}
 		absent(t, l, recs[199].Key)
 	}
-	must(t, l.Compact(ctx, func(k Key) (bool, bool) { return k != recs[17].Key, true }))
+	must(t, l.Compact(ctx, func(r Record) (bool, bool) { return r.Key != recs[17].Key, true }))
 	absent(t, l, recs[17].Key)
 	checkRecord(t, l, recs[18])
 	checkRecord(t, l, recs[198])
@@ -244,7 +244,7 @@ func TestFailedCommit(t *testing.T) {
 	}
 	n := 0
 	must(t, l.Each(ctx, func(Ref, Record) error { n++; return nil }))
-	must(t, l.Compact(ctx, func(Key) (bool, bool) { return true, true }))
+	must(t, l.Compact(ctx, func(Record) (bool, bool) { return true, true }))
 	if n != 2 || l.Len() != 2 || l.Segments() != 1 {
 		t.Errorf("%d records, %d after Compact in %d segments", n, l.Len(), l.Segments())
 	}

@@ -107,7 +107,7 @@ func work(ctx context.Context, d *store.Dir, n int, compact bool, acked func(int
 	if !compact {
 		return nil
 	}
-	if err := l.Compact(ctx, func(Key) (bool, bool) { return true, true }); err != nil {
+	if err := l.Compact(ctx, func(Record) (bool, bool) { return true, true }); err != nil {
 		return err
 	}
 	return d.Replace(ctx, "tables/videos", func(w io.Writer) error {

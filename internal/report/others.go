@@ -1,8 +1,7 @@
 package report
 
 import (
-	"errors"
-	"io/fs"
+	"context"
 	"regexp"
 	"strings"
 
@@ -29,12 +28,12 @@ func Layout(name string) string {
 
 // removeOthers removes what earlier runs wrote and this job does not: tables and galleries of what is no
 // longer kept, and everything of another number of shards. The results stay; they are in the ledger.
-func (j *Job) removeOthers() error {
+func (j *Job) removeOthers(ctx context.Context) error {
 	for table, kind := range map[string]stages.Kind{
 		"videos": stages.KindVideo, "latents": stages.KindLatents, "embeddings": stages.KindText,
 	} {
 		if !j.Keep[kind] {
-			if err := j.removeFrom(table, 0); err != nil {
+			if err := j.removeFrom(ctx, table, 0); err != nil {
 				return err
 			}
 		}
@@ -53,7 +52,7 @@ func (j *Job) removeOthers() error {
 		if !other && !page {
 			continue
 		}
-		if err := j.Store.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // another shard was faster
+		if err := j.remove(ctx, name); err != nil {
 			return err
 		}
 	}

@@ -108,6 +108,3 @@ func inFiles(rows iter.Seq2[outcome, error], n int, write func(i int, rows iter.
 		}
 	}
 }
-
-// blob reads a tensor of the row from the ledger.
-func (o *outcome) blob(name string) ([]byte, error) { return o.cursor.Blob(name) }

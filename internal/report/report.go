@@ -2,7 +2,9 @@ package report
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"slices"
 	"strings"
@@ -27,6 +29,8 @@ type Job struct {
 	// Part tells the files of one shard from those of others, such as "00001-of-00004-"; "" for all.
 	Part string
 	Facts
+
+	held map[string]*held // the tables as they were before this run, by name
 }
 
 // Facts are the provenance columns that all rows of a job share.
@@ -77,7 +81,7 @@ func (j *Job) Write(ctx context.Context) (Totals, error) {
 		}
 	}
 	if err == nil {
-		err = j.removeOthers()
+		err = j.removeOthers(ctx)
 	}
 	return totals, err
 }
@@ -96,7 +100,7 @@ func (j *Job) perFile(n int) int {
 }
 
 // removeFrom removes the files of a table from number i on: an earlier run had more rows.
-func (j *Job) removeFrom(table string, i int) error {
+func (j *Job) removeFrom(ctx context.Context, table string, i int) error {
 	names, err := j.Store.List("tables/" + table + "-" + j.Part)
 	if err != nil {
 		return err
@@ -110,9 +114,21 @@ func (j *Job) removeFrom(table string, i int) error {
 		if len(rest) != len("00000.parquet") || slices.Contains(keep, name) {
 			continue // another shard's, or to be kept
 		}
-		if err := j.Store.Remove(name); err != nil {
+		if err := j.remove(ctx, name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// remove removes a file of the report; what only it has goes back into the ledger first.
+func (j *Job) remove(ctx context.Context, name string) error {
+	if err := j.rescue(ctx, name, func(uint64) bool { return false }); err != nil {
+		return err
+	}
+	err := j.Store.Remove(name)
+	if errors.Is(err, fs.ErrNotExist) { // another shard was faster
+		return nil
+	}
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"reflect"
+	"slices"
 
 	"latentbeam/schemas"
 	"latentbeam/transforms/table"
@@ -84,12 +85,23 @@ func (t *tensorTable[T]) write(ctx context.Context) error {
 			o.Metadata = map[string]string{digestKey: t.digests[i]}
 		}
 		return t.job.Store.Replace(ctx, name, func(w io.Writer) error {
-			_, err := table.Write(w, convert(rows, t.row), o)
-			return err
+			var written []uint64
+			full := convert(rows, func(o outcome) (T, error) {
+				written = append(written, fingerprint(o.Key))
+				return t.row(o)
+			})
+			if _, err := table.Write(w, full, o); err != nil {
+				return err
+			}
+			slices.Sort(written)
+			return t.job.rescue(ctx, name, func(key uint64) bool {
+				_, found := slices.BinarySearch(written, key)
+				return found
+			})
 		})
 	})
 	if err == nil {
-		err = t.job.removeFrom(t.name, files)
+		err = t.job.removeFrom(ctx, t.name, files)
 	}
 	if err != nil {
 		return fmt.Errorf("write %s table: %w", t.name, err)
@@ -129,8 +141,8 @@ func (j *Job) embeddingRow(o outcome) (schemas.EmbeddingRow, error) {
 	r.TextEmbeddingSHA256 = o.result.TextSHA256
 	r.Model, r.WeightsDigest, r.Class, r.LatentbeamVersion = j.Model, j.Weights, j.Class, j.Version
 	var err error
-	if r.TextEmbeddingBytes, err = o.blob(schemas.BlobText); err == nil && len(o.result.NegativeTextShape) > 0 {
-		r.NegativeEmbeddingBytes, err = o.blob(schemas.BlobNegativeText)
+	if r.TextEmbeddingBytes, err = j.blob(o, schemas.BlobText); err == nil && len(o.result.NegativeTextShape) > 0 {
+		r.NegativeEmbeddingBytes, err = j.blob(o, schemas.BlobNegativeText)
 	}
 	return r, err
 }
@@ -140,7 +152,7 @@ func (j *Job) latentRow(o outcome) (schemas.LatentRow, error) {
 	r := schemas.LatentRow{
 		ID: p.ID, Key: o.Key.String(), Caption: p.Prompt, NegativePrompt: p.NegativePrompt, MediaType: "video",
 		Width: int64(p.Width), Height: int64(p.Height), VideoFrames: int64(p.NumFrames), FPS: p.FPS,
-		DurationSec: float64(p.NumFrames) / p.FPS, Seed: *p.Seed, SampleIndex: int64(p.SampleIndex),
+		Seed: *p.Seed, SampleIndex: int64(p.SampleIndex),
 		NumInferenceSteps: int64(p.NumInferenceSteps), GuidanceScale: p.Guidance(),
 		MaxSequenceLength: int64(p.MaxSequenceLength),
 		VAELatentDType:    "float32", VAELatentShape: int64s(o.result.LatentsShape), VAELatentSHA256: o.result.LatentsSHA256,
@@ -150,6 +162,9 @@ func (j *Job) latentRow(o outcome) (schemas.LatentRow, error) {
 	if p.NumFrames == 1 {
 		r.MediaType = "image"
 	}
+	if p.FPS > 0 {
+		r.DurationSec = float64(p.NumFrames) / p.FPS
+	}
 	if len(o.result.LatentsShape) == 4 {
 		r.NumFrames = int64(o.result.LatentsShape[1]) // latent frames, as FastVideo counts them
 	}
@@ -157,7 +172,7 @@ func (j *Job) latentRow(o outcome) (schemas.LatentRow, error) {
 		r.FileName = o.result.Video.Path
 	}
 	var err error
-	r.VAELatentBytes, err = o.blob(schemas.BlobLatents)
+	r.VAELatentBytes, err = j.blob(o, schemas.BlobLatents)
 	return r, err
 }
 

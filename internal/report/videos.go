@@ -23,7 +23,7 @@ func (j *Job) videos(ctx context.Context) error {
 		})
 	})
 	if err == nil {
-		err = j.removeFrom("videos", files)
+		err = j.removeFrom(ctx, "videos", files)
 	}
 	if err != nil {
 		return fmt.Errorf("write videos table: %w", err)

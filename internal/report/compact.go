@@ -1,0 +1,145 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"latentbeam/internal/ledger"
+	"latentbeam/schemas"
+)
+
+// rescueBytes is how much rescue gathers for one commit.
+const rescueBytes = 32 << 20
+
+// Compact drops from the ledger what the tables hold too, where that is half of it or more. The caller has
+// written the tables, and no other process uses the output.
+func (j *Job) Compact(ctx context.Context) error {
+	j.Release() // those are the tables before
+	defer j.Release()
+	var twice, once int64 // bytes
+	err := j.Ledger.Each(ctx, func(_ ledger.Ref, r ledger.Record) error {
+		once += int64(len(r.Row))
+		for _, b := range r.Blobs {
+			ok, err := j.Holds(r.Key, b.Name)
+			if err != nil {
+				return err
+			}
+			if ok {
+				twice += b.Size
+			} else {
+				once += b.Size
+			}
+		}
+		return nil
+	})
+	if err != nil || twice == 0 || twice < once {
+		return err
+	}
+	return j.Ledger.Compact(ctx, func(r ledger.Record) (keepRecord, keepBlobs bool) {
+		for _, b := range r.Blobs {
+			if ok, err := j.Holds(r.Key, b.Name); !ok || err != nil {
+				return true, true
+			}
+		}
+		return true, false
+	})
+}
+
+// rescue puts the tensors of a table's file that is about to go back into the ledger: those of the rows that
+// do not stay, where the ledger knows the row and has not got its tensors. A file that cannot be read has
+// nothing to be rescued.
+func (j *Job) rescue(ctx context.Context, file string, stays func(key uint64) bool) error {
+	table, _, _ := strings.Cut(strings.TrimPrefix(file, "tables/"), "-")
+	if table != "embeddings" && table != "latents" {
+		return nil
+	}
+	t, err := j.openTensors(file)
+	if err != nil {
+		return nil //nolint:nilerr // most files are new
+	}
+	defer t.Close()
+	cursor := j.Ledger.Cursor()
+	defer cursor.Close()
+	var group []ledger.Record
+	var bytes int64
+	row := int64(-1)
+	for text, err := range t.Keys() {
+		key, keyErr := schemas.ParseKey(text)
+		if err != nil || keyErr != nil {
+			break
+		}
+		if row++; stays(fingerprint(key)) {
+			continue
+		}
+		rec, err := cursor.Find(ledger.Key(key))
+		if err != nil {
+			return err
+		}
+		if rec.Status != ledger.Done || !complete(&rec, cursor, table, func(column string) ([]byte, error) {
+			return t.Read(column, row)
+		}) {
+			continue
+		}
+		group = append(group, rec)
+		for _, b := range rec.Blobs {
+			bytes += int64(len(b.Data))
+		}
+		if bytes >= rescueBytes {
+			if err := j.Ledger.Commit(ctx, group); err != nil {
+				return err
+			}
+			group, bytes = nil, 0
+		}
+	}
+	return j.Ledger.Commit(ctx, group)
+}
+
+// complete gives the record all its tensors: those it has, and those of one table, which read gets. It
+// reports false where the record has them already, or the table's are damaged.
+func complete(rec *ledger.Record, cursor *ledger.Cursor, table string, read func(column string) ([]byte, error)) bool {
+	var result schemas.Result
+	if json.Unmarshal(rec.Row, &result) != nil {
+		return false
+	}
+	var added []ledger.Blob
+	for _, name := range names(result) {
+		if homes[name].table != table || has(*rec, name) {
+			continue
+		}
+		data, err := read(homes[name].column)
+		if err != nil || !matches(data, name, result) {
+			return false
+		}
+		added = append(added, ledger.Blob{Name: name, Data: data})
+	}
+	if len(added) == 0 {
+		return false
+	}
+	rec.Row = slices.Clone(rec.Row)
+	for i := range rec.Blobs {
+		data, err := cursor.Blob(rec.Blobs[i].Name)
+		if err != nil {
+			return false
+		}
+		rec.Blobs[i].Data = data
+	}
+	rec.Blobs = append(rec.Blobs, added...)
+	return true
+}
+
+// names lists the tensors that a result has.
+func names(r schemas.Result) []string {
+	var out []string
+	if len(r.TextShape) > 0 {
+		out = append(out, schemas.BlobText)
+	}
+	if len(r.NegativeTextShape) > 0 {
+		out = append(out, schemas.BlobNegativeText)
+	}
+	if len(r.LatentsShape) > 0 {
+		out = append(out, schemas.BlobLatents)
+	}
+	return out
+}

@@ -1,0 +1,167 @@
+package report
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"latentbeam/internal/ledger"
+	"latentbeam/schemas"
+	"latentbeam/transforms/table"
+)
+
+// A tensor is in the ledger until the tables of a complete run are on disk; then Compact drops it from the
+// ledger, for one copy is enough. A later run that writes a file of a table anew takes it from the old files,
+// which it holds open meanwhile, and before a file goes, what only that file has goes back into the ledger
+// (rescue). So at every moment a tensor is in one place at least, wherever a run is killed; and where somebody
+// has removed a table, its rows are found in no place and are computed again (Holds).
+
+// home is where the tables have a tensor that ledger records call by a name.
+type home struct{ table, column string }
+
+var homes = map[string]home{
+	schemas.BlobText:         {"embeddings", "text_embedding_bytes"},
+	schemas.BlobNegativeText: {"embeddings", "negative_embedding_bytes"},
+	schemas.BlobLatents:      {"latents", "vae_latent_bytes"},
+}
+
+// held says where the files of one table have the tensors of which key. It takes 16 bytes a row.
+type held struct {
+	files  []*table.Tensors
+	places []place // sorted by key
+}
+
+// place is where the tensors of a key are. Eight bytes of the key find it; what is found is checked by the
+// digest of its content.
+type place struct {
+	key  uint64
+	file uint32
+	row  uint32
+}
+
+func fingerprint(k [32]byte) uint64 { return binary.BigEndian.Uint64(k[:]) }
+
+// openHeld reads the keys of all files of a table, those of other shards too. A file that cannot be read
+// holds nothing.
+func (j *Job) openHeld(name string) (*held, error) {
+	files, err := j.Store.List("tables/" + name + "-")
+	if err != nil {
+		return nil, err
+	}
+	h := &held{}
+	for _, file := range files {
+		t, err := j.openTensors(file)
+		if err != nil {
+			continue
+		}
+		h.places = slices.Grow(h.places, int(t.Rows()))
+		row := uint32(0)
+		for text, err := range t.Keys() {
+			key, keyErr := schemas.ParseKey(text)
+			if err != nil || keyErr != nil {
+				break
+			}
+			h.places = append(h.places, place{fingerprint(key), uint32(len(h.files)), row})
+			row++
+		}
+		h.files = append(h.files, t)
+	}
+	slices.SortFunc(h.places, func(a, b place) int { return cmp.Compare(a.key, b.key) })
+	return h, nil
+}
+
+func (j *Job) openTensors(file string) (*table.Tensors, error) {
+	return table.OpenTensors(filepath.Join(j.Store.Path(), filepath.FromSlash(file)))
+}
+
+// find returns the place of a key.
+func (h *held) find(key [32]byte) (place, bool) {
+	i, ok := slices.BinarySearchFunc(h.places, fingerprint(key), func(p place, k uint64) int {
+		return cmp.Compare(p.key, k)
+	})
+	if !ok {
+		return place{}, false
+	}
+	return h.places[i], true
+}
+
+func (h *held) close() {
+	for _, f := range h.files {
+		_ = f.Close() // it was only read
+	}
+}
+
+// Holds reports whether the tables of the output have the tensor that a ledger record calls name. The first
+// call opens them, as they are then.
+func (j *Job) Holds(key ledger.Key, name string) (bool, error) {
+	h, err := j.heldBy(homes[name].table)
+	if err != nil {
+		return false, err
+	}
+	_, ok := h.find(key)
+	return ok, nil
+}
+
+func (j *Job) heldBy(table string) (*held, error) {
+	if h := j.held[table]; h != nil {
+		return h, nil
+	}
+	h, err := j.openHeld(table)
+	if err != nil {
+		return nil, err
+	}
+	if j.held == nil {
+		j.held = map[string]*held{}
+	}
+	j.held[table] = h
+	return h, nil
+}
+
+// Release closes the tables that Holds has opened.
+func (j *Job) Release() {
+	for _, h := range j.held {
+		h.close()
+	}
+	j.held = nil
+}
+
+// blob reads a tensor of the row from the ledger, or from the tables of an earlier run.
+func (j *Job) blob(o outcome, name string) ([]byte, error) {
+	if has(o.record, name) {
+		return o.cursor.Blob(name)
+	}
+	h, err := j.heldBy(homes[name].table)
+	if err != nil {
+		return nil, err
+	}
+	p, ok := h.find(o.Key)
+	if !ok {
+		return nil, fmt.Errorf("the %s of %s is neither in the ledger nor in a table: run again, and it is computed anew",
+			name, o.Key)
+	}
+	file := h.files[p.file]
+	data, err := file.Read(homes[name].column, int64(p.row))
+	if err == nil && !matches(data, name, o.result) {
+		err = fmt.Errorf("table %s: the %s of row %d is not what was written there", file.Path(), name, p.row+1)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: remove the file and run again, its rows are computed anew", err)
+	}
+	return data, nil
+}
+
+// has reports whether the record carries the tensor itself.
+func has(r ledger.Record, name string) bool {
+	return slices.ContainsFunc(r.Blobs, func(b ledger.Blob) bool { return b.Name == name })
+}
+
+// matches compares a tensor with its digest, where the result has one.
+func matches(data []byte, name string, r schemas.Result) bool {
+	want := map[string]string{schemas.BlobText: r.TextSHA256, schemas.BlobLatents: r.LatentsSHA256}[name]
+	sum := sha256.Sum256(data)
+	return want == "" || want == hex.EncodeToString(sum[:])
+}

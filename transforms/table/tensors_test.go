@@ -1,0 +1,89 @@
+package table
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"latentbeam/schemas"
+)
+
+// TestTensors reads tensors of every size in order and in none, over pages and row groups.
+func TestTensors(t *testing.T) {
+	const n = 200
+	rng := rand.New(rand.NewPCG(1, 2))
+	var rows []schemas.LatentRow
+	for i := range n {
+		data := make([]byte, []int{0, 64, 5_000, 300_000}[i%4])
+		for k := range data {
+			data[k] = byte(rng.Uint32())
+		}
+		rows = append(rows, schemas.LatentRow{Key: string(rune('a' + i)), VAELatentBytes: data})
+	}
+	path := save(t, rows, WriteOptions{RowGroupBytes: 4_000_000})
+	tensors, err := OpenTensors(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tensors.Close()
+	i := 0
+	for key, err := range tensors.Keys() {
+		if err != nil || key != rows[i].Key {
+			t.Fatalf("key %d is %q, %v", i, key, err)
+		}
+		i++
+	}
+	if i != n || tensors.Rows() != n || len(tensors.groups) < 3 {
+		t.Fatalf("%d keys, %d rows, %d groups", i, tensors.Rows(), len(tensors.groups))
+	}
+	order := rng.Perm(n)
+	for i := range n {
+		order = append(order, i)
+	}
+	for _, i := range order {
+		got, err := tensors.Read("vae_latent_bytes", int64(i))
+		if err != nil || !bytes.Equal(got, rows[i].VAELatentBytes) {
+			t.Fatalf("row %d: %d bytes, %v; want %d", i, len(got), err, len(rows[i].VAELatentBytes))
+		}
+	}
+	for _, row := range []int64{-1, n} {
+		if _, err := tensors.Read("vae_latent_bytes", row); err == nil {
+			t.Errorf("row %d is there", row)
+		}
+	}
+	if _, err := tensors.Read("no_such_column", 0); err == nil {
+		t.Error("a column that is not there")
+	}
+}
+
+// TestTensorsOfDamagedFiles: an error, never a panic.
+func TestTensorsOfDamagedFiles(t *testing.T) {
+	whole, err := os.ReadFile(save(t, latents(9, 1000), WriteOptions{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenTensors(filepath.Join(t.TempDir(), "none.parquet")); !os.IsNotExist(err) {
+		t.Errorf("a missing file: %v", err)
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		data := bytes.Clone(whole)
+		data[rng.IntN(len(data))] ^= byte(1 + rng.IntN(255))
+		path := filepath.Join(t.TempDir(), "t.parquet")
+		if err := os.WriteFile(path, data[:len(data)-rng.IntN(2)*rng.IntN(len(data))], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		tensors, err := OpenTensors(path)
+		if err != nil {
+			continue
+		}
+		for range tensors.Keys() {
+		}
+		for row := range tensors.Rows() {
+			_, _ = tensors.Read("vae_latent_bytes", row) // the digest of a tensor tells whether it is right
+		}
+		tensors.Close()
+	}
+}
