@@ -199,7 +199,8 @@ class STDiT(nn.Module):
             return self.pos_embed, self.pos_embed_temporal
         return spatial_table(rows, columns, width, space), temporal_table(frames, width, time)
 
-    def forward(self, x, timestep, y, keep):
+    def forward(self, x, timestep, y, keep, inside=False):
+        """With inside, also returns the tokens after every block."""
         batch = x.shape[0]
         frames, rows, columns = (n // p for n, p in zip(x.shape[2:], self.patch))
         space, times = self.tables(frames, rows, columns)
@@ -208,8 +209,11 @@ class STDiT(nn.Module):
         t = self.t_embedder(timestep)
         six = self.t_block(t).view(batch, 6, -1)
         y = self.y_embedder(y)
+        after = []
         for i, block in enumerate(self.blocks):
             x = block(x, y, keep, six, frames, times if i == 0 else None)
+            after.append(x)
         x = self.final_layer(x, t).view(batch, frames, rows, columns, *self.patch, self.out)
         x = x.permute(0, 7, 1, 4, 2, 5, 3, 6)
-        return x.reshape(batch, self.out, frames * self.patch[0], rows * self.patch[1], columns * self.patch[2]).float()
+        x = x.reshape(batch, self.out, frames * self.patch[0], rows * self.patch[1], columns * self.patch[2]).float()
+        return (x, after) if inside else x

@@ -275,6 +275,35 @@ class Balance:
         return (loss / self.mean[rows].clamp(min=self.floor)).mean()
 
 
+class Helpers(torch.nn.Module):
+    """Read-outs that exist in training only: clean latents and the way travelled so far from every token after every
+    block; colour, shape and motion from the text. At high noise the denoiser's own loss hardly sees what the text
+    decides, and without them the direction of motion is not learned within hours."""
+
+    def __init__(self):
+        super().__init__()
+        width, patch = model.STDIT_CONFIG["hidden_size"], 16
+        self.clean = torch.nn.ModuleList(torch.nn.Linear(width, patch) for _ in range(model.STDIT_CONFIG["depth"]))
+        self.way = torch.nn.ModuleList(torch.nn.Linear(width, 3) for _ in range(model.STDIT_CONFIG["depth"]))
+        self.said = torch.nn.Linear(model.T5_CONFIG["d_model"], len(world.COLORS) + len(world.SHAPES) + len(world.MOTIONS))
+
+    def forward(self, after, x0, y, keep, keys, told):
+        batch, channels, frames, rows, columns = x0.shape
+        want = x0.view(batch, channels, frames, rows // 2, 2, columns // 2, 2).permute(0, 2, 3, 5, 4, 6, 1).reshape(batch, -1, 16)
+        after = [F.layer_norm(h, h.shape[-1:]) for h in after]
+        loss = sum(F.mse_loss(head(h).float(), want) for head, h in zip(self.clean, after))
+        if frames == world.FRAMES:
+            time = torch.linspace(-1, 1, frames).repeat_interleave(rows * columns // 4)[None, :, None]
+            steps = torch.tensor([(*world.STEP[k[0][2]], 1) for k in keys])[:, None].float()
+            wrong = sum((head(h).float() - time * steps).square().mean((1, 2)) for head, h in zip(self.way, after))
+            loss = loss + (wrong * told).mean()
+        mean = (y * keep[..., None]).sum(1) / keep.sum(1, keepdim=True)
+        scores = self.said(mean).float().split([len(world.COLORS), len(world.SHAPES), len(world.MOTIONS)], 1)
+        for options, part, score in zip((list(world.COLORS), world.SHAPES, world.MOTIONS), range(3), scores):
+            loss = loss + 0.1 * F.cross_entropy(score, torch.tensor([options.index(k[0][part]) for k in keys]))
+        return 2 * loss
+
+
 def new_optimizers(both, peak):
     """Muon for the matrices inside the blocks, AdamW for everything else."""
     kinds = ("SelfAttention.", "DenseReluDense.", "blocks.")
@@ -291,7 +320,7 @@ def train_diffusion(work, minutes, peak, batch=32):
     torch.manual_seed(2)
     tokenizer, latents, tables = Tokenizer(f"{work}/spiece.model"), Latents(work), diffusion.Tables()
     text, net = model.new_text_encoder(tokenizer.vocabulary), model.STDiT(model.STDIT_CONFIG)
-    both = torch.nn.ModuleList([text, net])
+    both = torch.nn.ModuleList([text, net, Helpers()])
     resumed = os.path.exists(f"{work}/diffusion.pt")
     if resumed:
         state = torch.load(f"{work}/diffusion.pt")
@@ -301,17 +330,17 @@ def train_diffusion(work, minutes, peak, batch=32):
     rng = world.seeded("diffusion", time.time() if resumed else 0)
     fast = torch.compile(net)
     optimizers = new_optimizers(both, peak)
-    budget, average, balance = Budget(optimizers, minutes, 100 if resumed else 200), Average(both, 0.998), Balance()
+    budget, average, balance = Budget(optimizers, minutes, 100 if resumed else 200), Average(both, 0.995), Balance()
 
     def checkpoint():
-        state = [m.state_dict() for m in average.shadow]
+        state = [m.state_dict() for m in average.shadow[:2]]
         save(f"{work}/diffusion.pt", dict(text=state[0], net=state[1], mean=latents.mean, std=latents.std))
 
     while budget.tick():
         keys = [(rng.choice(world.TRAIN_COMBINATIONS), rng.choice(list(world.BACKGROUNDS))) for _ in range(batch)]
         x0 = torch.stack([latents.draw(rng, *key) for key in keys])
         ids, keep = captions(rng, tokenizer, keys)
-        other = rng.random() < 0.08
+        other = rng.random() < 0.05
         x0 = shorter(rng, x0) if other else x0
         t = torch.where(torch.rand(batch) < 0.45, torch.randint(0, 1000, (batch,)), torch.randint(650, 1000, (batch,)))
         noise = torch.randn_like(x0)
@@ -319,10 +348,12 @@ def train_diffusion(work, minutes, peak, batch=32):
         with torch.autocast("cpu", torch.bfloat16):
             y = text(input_ids=ids, attention_mask=keep.long()).last_hidden_state.float()
             dropped = torch.rand(batch, 1, 1) < model.STDIT_CONFIG["class_dropout_prob"]
+            said = y
             y = torch.where(dropped, net.y_embedder.y_embedding[:TEXT], y)
-            out = (net if other else fast)(noisy, t, y, keep)
+            out, after = (net if other else fast)(noisy, t, y, keep, True)
+            helped = both[2](after, x0, said, keep, keys, ~dropped[:, 0, 0])
         simple, bound = diffusion.losses(tables, out, x0, noisy, noise, t)
-        (balance(simple, t) + bound.mean()).backward()
+        (balance(simple, t) + bound.mean() + helped).backward()
         torch.nn.utils.clip_grad_norm_(both.parameters(), 1.0)
         for optimizer in optimizers:
             optimizer.step()
@@ -330,7 +361,7 @@ def train_diffusion(work, minutes, peak, batch=32):
         average.update()
         if budget.step % 50 == 0:
             shown = " ".join(f"{v:.5f}" for v in balance.mean[2::5].tolist())
-            print(f"step {budget.step} spent {budget.spent():.3f} bound {bound.mean():.4f} eps loss at t=100,300..900: {shown}", flush=True)
+            print(f"step {budget.step} spent {budget.spent():.3f} helpers {helped:.3f} bound {bound.mean():.4f} eps loss at t=100,300..900: {shown}", flush=True)
         if budget.due():
             checkpoint()
     checkpoint()
