@@ -79,14 +79,17 @@ func ledgerResults(dir string) ([]schemas.Result, error) {
 }
 
 // toy is a model that does next to nothing: it makes a small latent of the prompt's length. Prompts with
-// the word poison fail.
+// the word poison fail, those with the word panic end their batch.
 type toy struct{ passing }
 
 func (toy) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
 	for _, e := range batch {
-		if strings.Contains(e.Row.Prompt, "poison") {
+		switch {
+		case strings.Contains(e.Row.Prompt, "poison"):
 			e.Fail("toy", errors.New("poison"))
 			continue
+		case strings.Contains(e.Row.Prompt, "panic"):
+			panic("poison")
 		}
 		e.Latents = stages.NewArray(4, 1, 1, 1)
 		e.Latents.Data[0] = float32(len(e.Row.Prompt))

@@ -58,8 +58,9 @@ func (r *Rules) Seal() error {
 
 // knownParams are those that appendParam writes.
 var knownParams = []stages.Param{
-	stages.ParamPrompt, stages.ParamNegativePrompt, stages.ParamMaxSequenceLength, stages.ParamSeed, stages.ParamHeight,
-	stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS, stages.ParamSteps, stages.ParamGuidanceScale,
+	stages.ParamPrompt, stages.ParamNegativePrompt, stages.ParamMaxSequenceLength, stages.ParamSeed,
+	stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS, stages.ParamSteps,
+	stages.ParamGuidanceScale,
 }
 
 // Weights names the weights of all stages by content, for the provenance columns.

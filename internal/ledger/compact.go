@@ -17,10 +17,10 @@ const (
 )
 
 // Compact rewrites all records that count into few new segments and removes the old ones. keep says
-// for each record, blobs without data, whether it stays and whether its blobs do. A kill at any point does no harm:
-// new segments are later than old ones, and what was to go is gone or still whole. Refs from before
-// are no longer valid. No other process may use the ledger meanwhile: the caller holds the lock on
-// the output.
+// for each record, blobs without data, whether it stays and whether its blobs do. A kill at any point
+// does no harm: new segments are later than old ones, and what was to go is gone or still whole. Refs
+// from before are no longer valid. No other process may use the ledger meanwhile: the caller holds the
+// lock on the output.
 func (l *Ledger) Compact(ctx context.Context, keep func(Record) (keepRecord, keepBlobs bool)) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()

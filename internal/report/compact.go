@@ -18,23 +18,12 @@ const rescueBytes = 32 << 20
 func (j *Job) Compact(ctx context.Context) error {
 	j.Release() // those are the tables before
 	defer j.Release()
-	var twice, once int64 // bytes
-	err := j.Ledger.Each(ctx, func(_ ledger.Ref, r ledger.Record) error {
-		once += int64(len(r.Row))
-		for _, b := range r.Blobs {
-			ok, err := j.Holds(r.Key, b.Name)
-			if err != nil {
-				return err
-			}
-			if ok {
-				twice += b.Size
-			} else {
-				once += b.Size
-			}
-		}
-		return nil
-	})
-	if err != nil || twice == 0 || twice < once {
+	rows, tensors, err := j.weigh(ctx, func(ledger.Key, string) (bool, error) { return true, nil })
+	if err != nil || tensors == 0 || tensors < rows {
+		return err // before the tables are opened
+	}
+	once, twice, err := j.weigh(ctx, j.Holds)
+	if err != nil || twice < once {
 		return err
 	}
 	return j.Ledger.Compact(ctx, func(r ledger.Record) (keepRecord, keepBlobs bool) {
@@ -45,6 +34,27 @@ func (j *Job) Compact(ctx context.Context) error {
 		}
 		return true, false
 	})
+}
+
+// weigh adds up the bytes of the tensors that pick takes, and those of everything else in the ledger.
+func (j *Job) weigh(ctx context.Context, pick func(ledger.Key, string) (bool, error)) (
+	others, picked int64, err error) {
+	err = j.Ledger.Each(ctx, func(_ ledger.Ref, r ledger.Record) error {
+		others += int64(len(r.Row))
+		for _, b := range r.Blobs {
+			ok, err := pick(r.Key, b.Name)
+			if err != nil {
+				return err
+			}
+			if ok {
+				picked += b.Size
+			} else {
+				others += b.Size
+			}
+		}
+		return nil
+	})
+	return others, picked, err
 }
 
 // rescue puts the tensors of a table's file that is about to go back into the ledger: those of the rows that
@@ -98,7 +108,8 @@ func (j *Job) rescue(ctx context.Context, file string, stays func(key uint64) bo
 
 // complete gives the record all its tensors: those it has, and those of one table, which read gets. It
 // reports false where the record has them already, or the table's are damaged.
-func complete(rec *ledger.Record, cursor *ledger.Cursor, table string, read func(column string) ([]byte, error)) bool {
+func complete(rec *ledger.Record, cursor *ledger.Cursor, table string,
+	read func(column string) ([]byte, error)) bool {
 	var result schemas.Result
 	if json.Unmarshal(rec.Row, &result) != nil {
 		return false

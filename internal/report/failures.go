@@ -28,7 +28,8 @@ func (j *Job) failures(ctx context.Context, tables []tensors) (Totals, error) {
 }
 
 // failureRows yields the rows that failed, looking at all.
-func (j *Job) failureRows(ctx context.Context, totals *Totals, tables []tensors) iter.Seq2[schemas.FailureRow, error] {
+func (j *Job) failureRows(ctx context.Context, totals *Totals,
+	tables []tensors) iter.Seq2[schemas.FailureRow, error] {
 	return func(yield func(schemas.FailureRow, error) bool) {
 		digest := j.Digest()
 		for o, err := range j.walk(ctx) {
@@ -86,8 +87,9 @@ func (j *Job) failureRow(o *outcome) (schemas.FailureRow, error) {
 	}
 	f := o.result.Failure
 	return schemas.FailureRow{
-		ID: o.Given.ID, Key: o.Key.String(), Prompt: schemas.ValidText(o.Given.Prompt, schemas.MaxFailurePromptBytes), Source: o.Given.Source,
-		Class: f.Class, Stage: f.Stage, Message: f.Message, Parameters: string(js), Extra: o.Given.Extra,
+		ID: o.Given.ID, Key: o.Key.String(), Source: o.Given.Source,
+		Prompt: schemas.ValidText(o.Given.Prompt, schemas.MaxFailurePromptBytes),
+		Class:  f.Class, Stage: f.Stage, Message: f.Message, Parameters: string(js), Extra: o.Given.Extra,
 		SampleIndex: int64(o.Row.SampleIndex), LatentbeamVersion: j.Version,
 	}, nil
 }

@@ -15,10 +15,10 @@ import (
 )
 
 // A tensor is in the ledger until the tables of a complete run are on disk; then Compact drops it from the
-// ledger, for one copy is enough. A later run that writes a file of a table anew takes it from the old files,
-// which it holds open meanwhile, and before a file goes, what only that file has goes back into the ledger
-// (rescue). So at every moment a tensor is in one place at least, wherever a run is killed; and where somebody
-// has removed a table, its rows are found in no place and are computed again (Holds).
+// ledger, for one copy is enough. A later run that writes a file of a table anew takes it from the old
+// files, which it holds open meanwhile, and before a file goes, what only that file has goes back into the
+// ledger (rescue). So at every moment a tensor is in one place at least, wherever a run is killed; and where
+// somebody has removed a table, its rows are found in no place and are computed again (Holds).
 
 // home is where the tables have a tensor that ledger records call by a name.
 type home struct{ table, column string }
@@ -43,6 +43,9 @@ type place struct {
 	row  uint32
 }
 
+// maxPlaces bounds what is allocated because files say so.
+const maxPlaces = 1 << 24
+
 func fingerprint(k [32]byte) uint64 { return binary.BigEndian.Uint64(k[:]) }
 
 // openHeld reads the keys of all files of a table, those of other shards too. A file that cannot be read
@@ -53,22 +56,24 @@ func (j *Job) openHeld(name string) (*held, error) {
 		return nil, err
 	}
 	h := &held{}
+	n := int64(0)
 	for _, file := range files {
-		t, err := j.openTensors(file)
-		if err != nil {
-			continue
+		if t, err := j.openTensors(file); err == nil {
+			h.files = append(h.files, t)
+			n += t.Rows()
 		}
-		h.places = slices.Grow(h.places, int(t.Rows()))
+	}
+	h.places = make([]place, 0, min(n, maxPlaces))
+	for i, t := range h.files {
 		row := uint32(0)
 		for text, err := range t.Keys() {
 			key, keyErr := schemas.ParseKey(text)
 			if err != nil || keyErr != nil {
 				break
 			}
-			h.places = append(h.places, place{fingerprint(key), uint32(len(h.files)), row})
+			h.places = append(h.places, place{fingerprint(key), uint32(i), row})
 			row++
 		}
-		h.files = append(h.files, t)
 	}
 	slices.SortFunc(h.places, func(a, b place) int { return cmp.Compare(a.key, b.key) })
 	return h, nil
@@ -140,8 +145,8 @@ func (j *Job) blob(o outcome, name string) ([]byte, error) {
 	}
 	p, ok := h.find(o.Key)
 	if !ok {
-		return nil, fmt.Errorf("the %s of %s is neither in the ledger nor in a table: run again, and it is computed anew",
-			name, o.Key)
+		return nil, fmt.Errorf("the %s of %s is neither in the ledger nor in a table: run again, and it is "+
+			"computed anew", name, o.Key)
 	}
 	file := h.files[p.file]
 	data, err := file.Read(homes[name].column, int64(p.row))

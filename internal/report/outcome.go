@@ -87,7 +87,8 @@ func convert[T any](rows iter.Seq2[outcome, error], row func(outcome) (T, error)
 
 // inFiles cuts rows into files of at most n and returns how many there are; there is always one, so
 // that an empty table can be read too.
-func inFiles(rows iter.Seq2[outcome, error], n int, write func(i int, rows iter.Seq2[outcome, error]) error) (int, error) {
+func inFiles(rows iter.Seq2[outcome, error], n int,
+	write func(i int, rows iter.Seq2[outcome, error]) error) (int, error) {
 	next, stop := iter.Pull2(rows)
 	defer stop()
 	o, err, more := next()

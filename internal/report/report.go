@@ -62,12 +62,14 @@ type Agreement struct {
 func (j *Job) Write(ctx context.Context) (Totals, error) {
 	var tensors []tensors
 	if j.Keep[stages.KindText] {
-		tensors = append(tensors, &tensorTable[schemas.EmbeddingRow]{job: j, name: "embeddings", row: j.embeddingRow,
-			size: func(r schemas.Result) int { return 4 * (product(r.TextShape) + product(r.NegativeTextShape)) }})
+		size := func(r schemas.Result) int { return 4 * (product(r.TextShape) + product(r.NegativeTextShape)) }
+		tensors = append(tensors, &tensorTable[schemas.EmbeddingRow]{job: j, name: "embeddings",
+			row: j.embeddingRow, size: size})
 	}
 	if j.Keep[stages.KindLatents] {
-		tensors = append(tensors, &tensorTable[schemas.LatentRow]{job: j, name: "latents", row: j.latentRow,
-			size: func(r schemas.Result) int { return 4 * product(r.LatentsShape) }})
+		size := func(r schemas.Result) int { return 4 * product(r.LatentsShape) }
+		tensors = append(tensors, &tensorTable[schemas.LatentRow]{job: j, name: "latents",
+			row: j.latentRow, size: size})
 	}
 	totals, err := j.failures(ctx, tensors)
 	for _, t := range tensors {

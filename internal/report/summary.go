@@ -22,8 +22,8 @@ type Summary struct {
 	Input  string          `json:"input_sha256"`
 	Totals Totals          `json:"totals"`
 	Limit  int             `json:"limit,omitempty"` // of rows, as --limit gave it
-	Run    any             `json:"run"`    // what this run did and how long it took
-	Config json.RawMessage `json:"config"` // the job as it was resolved
+	Run    any             `json:"run"`             // what this run did and how long it took
+	Config json.RawMessage `json:"config"`          // the job as it was resolved
 }
 
 // The states of a summary.

@@ -134,14 +134,16 @@ func (j *Job) embeddingRow(o outcome) (schemas.EmbeddingRow, error) {
 	r.SampleIndex = int64(o.Row.SampleIndex)
 	r.Key = o.Key.String()
 	r.TextEmbeddingDType = "float32"
-	r.TextEmbeddingShape, r.NegativeEmbeddingShape = int64s(o.result.TextShape), int64s(o.result.NegativeTextShape)
+	r.TextEmbeddingShape = int64s(o.result.TextShape)
+	r.NegativeEmbeddingShape = int64s(o.result.NegativeTextShape)
 	if len(o.result.TextShape) > 0 {
 		r.TextLength = int64(o.result.TextShape[0])
 	}
 	r.TextEmbeddingSHA256 = o.result.TextSHA256
 	r.Model, r.WeightsDigest, r.Class, r.LatentbeamVersion = j.Model, j.Weights, j.Class, j.Version
 	var err error
-	if r.TextEmbeddingBytes, err = j.blob(o, schemas.BlobText); err == nil && len(o.result.NegativeTextShape) > 0 {
+	r.TextEmbeddingBytes, err = j.blob(o, schemas.BlobText)
+	if err == nil && len(o.result.NegativeTextShape) > 0 {
 		r.NegativeEmbeddingBytes, err = j.blob(o, schemas.BlobNegativeText)
 	}
 	return r, err
@@ -155,8 +157,8 @@ func (j *Job) latentRow(o outcome) (schemas.LatentRow, error) {
 		Seed: *p.Seed, SampleIndex: int64(p.SampleIndex),
 		NumInferenceSteps: int64(p.NumInferenceSteps), GuidanceScale: p.Guidance(),
 		MaxSequenceLength: int64(p.MaxSequenceLength),
-		VAELatentDType:    "float32", VAELatentShape: int64s(o.result.LatentsShape), VAELatentSHA256: o.result.LatentsSHA256,
-		LatentScale: o.result.LatentScale, Extra: p.Extra,
+		VAELatentDType:    "float32", VAELatentShape: int64s(o.result.LatentsShape),
+		VAELatentSHA256: o.result.LatentsSHA256, LatentScale: o.result.LatentScale, Extra: p.Extra,
 		Model: j.Model, WeightsDigest: j.Weights, Class: j.Class, LatentbeamVersion: j.Version,
 	}
 	if p.NumFrames == 1 {
