@@ -36,12 +36,13 @@ type Job struct {
 	Config *config.Config
 	Opts   Options
 
-	engine *transforms.Engine
-	runner runners.Runner
-	report report.Job
-	spec   []byte
-	free   []string // locks of others that nobody holds while this run holds its own
-	close  []func()
+	engine  *transforms.Engine
+	runner  runners.Runner
+	report  report.Job
+	spec    []byte
+	peeking bool     // the output is only read
+	free    []string // locks of others that nobody holds while this run holds its own
+	close   []func()
 }
 
 // Open opens all that a job needs but its output. What is wrong with the configuration, the model or the
@@ -186,6 +187,7 @@ func (j *Job) Peek(ctx context.Context) error {
 		return err
 	}
 	j.close = append(j.close, func() { dir.Close() })
+	j.peeking = true
 	return j.use(ctx, dir)
 }
 

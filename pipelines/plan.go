@@ -2,6 +2,8 @@ package pipelines
 
 import (
 	"context"
+	"encoding/binary"
+	"slices"
 
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
@@ -18,7 +20,9 @@ type Plan struct {
 	New    int64 // to be computed
 	Done   int64 // computed by an earlier run
 	Failed int64 // failed in an earlier run, or not computable as they are
-	Stale  int64 // results in the output that no row of the input asks for any more
+	// Stale counts the results in the output that no row of the input asks for any more. Only Peek has it
+	// counted, for that takes eight bytes a row, and only for the whole input.
+	Stale int64
 	// Buckets counts the new rows of each shape, in the order of first appearance.
 	Buckets []Bucket
 	// Input is a digest of the rows, their keys and outcomes.
@@ -42,7 +46,7 @@ func (j *Job) Plan(ctx context.Context) (Plan, error) {
 		status = func(e *stages.Element) (ledger.Status, error) { return cursor.Status(ledger.Key(e.Key)) }
 	}
 	input := j.report.Digest()
-	matched := int64(0)
+	var asked []uint64
 	for e, err := range j.rows(ctx) {
 		if err != nil {
 			return p, err
@@ -63,16 +67,32 @@ func (j *Job) Plan(ctx context.Context) (Plan, error) {
 		default:
 			p.Failed++
 		}
-		if found != ledger.Absent && e.Failed == nil {
-			matched++
+		if j.peeking && found != ledger.Absent {
+			asked = append(asked, binary.BigEndian.Uint64(e.Key[:]))
 		}
 		input.Add(e, found)
 	}
-	if j.engine.Ledger != nil {
-		p.Stale = max(0, int64(j.engine.Ledger.Len())-matched)
-	}
 	p.Input = input.Sum()
+	if j.peeking && j.Opts.Limit == 0 {
+		var err error
+		if p.Stale, err = j.stale(ctx, asked); err != nil {
+			return p, err
+		}
+	}
 	return p, nil
+}
+
+// stale counts the keys of this shard in the ledger that are not asked for, by their first eight bytes.
+func (j *Job) stale(ctx context.Context, asked []uint64) (n int64, err error) {
+	slices.Sort(asked)
+	err = j.engine.Ledger.Each(ctx, func(_ ledger.Ref, r ledger.Record) error {
+		mine := j.engine.Rules.Mine(&stages.Element{Key: schemas.Key(r.Key)})
+		if _, found := slices.BinarySearch(asked, binary.BigEndian.Uint64(r.Key[:])); mine && !found {
+			n++
+		}
+		return nil
+	})
+	return n, err
 }
 
 // count adds a new row to its bucket.

@@ -63,6 +63,9 @@ func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
 	}
 	computeErr := j.compute(ctx, plan)
 	if ctx.Err() != nil {
+		if errors.Is(computeErr, context.Canceled) {
+			computeErr = nil // says the same
+		}
 		return r, errors.Join(computeErr, context.Cause(ctx))
 	}
 	r.Done, r.Skipped, r.Stages = j.engine.Progress.Done.Load(), plan.Done, j.engine.Progress.Stages()

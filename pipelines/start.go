@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"latentbeam/internal/config"
 )
@@ -19,6 +20,8 @@ type Start struct {
 	YAML string   `json:"yaml"` // its text
 	Sets []string `json:"set"`  // the --set flags
 	Dir  string   `json:"dir"`  // the directory that relative paths are relative to
+	// Limit is that of Options.
+	Limit int `json:"limit,omitempty"`
 }
 
 // ReadStart reads the YAML at path and notes the current directory.
@@ -34,7 +37,7 @@ func ReadStart(path string, sets []string) (Start, error) {
 	return Start{File: path, YAML: string(text), Sets: sets, Dir: dir}, nil
 }
 
-// LastStart reads from an output how its job was started.
+// LastStart reads from an output how its job was started last.
 func LastStart(output string) (Start, error) {
 	var s Start
 	data, err := os.ReadFile(filepath.Join(output, JobFile))
@@ -47,8 +50,10 @@ func LastStart(output string) (Start, error) {
 	return s, nil
 }
 
-// Config parses the job.
-func (s Start) Config() (*config.Config, error) { return config.Parse(s.File, s.YAML, s.Sets) }
+// Config parses the job; sets come on top of its own.
+func (s Start) Config(sets ...string) (*config.Config, error) {
+	return config.Parse(s.File, s.YAML, slices.Concat(s.Sets, sets))
+}
 
 func (j *Job) saveStart(w io.Writer) error {
 	e := json.NewEncoder(w)

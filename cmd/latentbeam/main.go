@@ -36,14 +36,18 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return fault.ExitDone
 	}
 	fmt.Fprintln(stderr, "latentbeam:", err)
 	var wrong *config.Error
-	if !begun || errors.As(err, &wrong) {
-		return fault.ExitUsage // cobra refused the command line, or the configuration is wrong
+	switch {
+	case !begun: // cobra refused the command line
+		fmt.Fprintf(stderr, "  fix: %s --help tells how to write it\n", cmd.CommandPath())
+		return fault.ExitUsage
+	case errors.As(err, &wrong):
+		return fault.ExitUsage
 	}
 	return fault.ExitCode(err)
 }

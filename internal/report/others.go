@@ -14,7 +14,7 @@ import (
 
 var (
 	shardOf = regexp.MustCompile(`(?:^|[/.-])[0-9]{5}-of-([0-9]{5})-`)
-	ofJob   = regexp.MustCompile(`^(?:[0-9]{5}-of-[0-9]{5}-)?(?:summary\.json|job\.json|index(?:-[0-9]+)?\.html)$`)
+	ofJob   = regexp.MustCompile(`^(?:[0-9]{5}-of-[0-9]{5}-)?(?:summary\.json|index(?:-[0-9]+)?\.html)$`)
 )
 
 // Layout says how many shards wrote a file of the report or hold a lock: their number as five digits, or ""

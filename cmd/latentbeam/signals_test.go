@@ -1,0 +1,149 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// endless is a job of one row that takes far longer than any test.
+const endless = `version: 1
+model: tiny
+input: {prompts: prompts.csv}
+defaults: {height: 64, width: 64, num_frames: 16, num_inference_steps: 1000}
+stages: [encode_text, denoise, decode_vae, encode_video]
+output: {path: out}
+`
+
+// running is the program in the middle of a job.
+type running struct {
+	shell
+	process *os.Process
+	ended   chan int // exit code
+	out     *strings.Builder
+}
+
+// begin starts the program and waits until it holds the lock of its output.
+func (s shell) begin(args ...string) *running {
+	s.t.Helper()
+	cmd, stdout, _ := s.command(args...)
+	cmd.Stderr = stdout
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	r := &running{s, cmd.Process, make(chan int, 1), stdout}
+	go func() {
+		_ = cmd.Wait()
+		r.ended <- cmd.ProcessState.ExitCode()
+	}()
+	s.t.Cleanup(func() { _ = cmd.Process.Kill() })
+	r.until(func() bool { return s.exists("out/job.json") })
+	return r
+}
+
+// until waits for something to be so.
+func (r *running) until(so func() bool) {
+	r.t.Helper()
+	for began := time.Now(); !so(); time.Sleep(20 * time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			r.t.Fatal("a minute has passed")
+		}
+	}
+}
+
+func (r *running) signal(s os.Signal) {
+	r.t.Helper()
+	if err := r.process.Signal(s); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// ends waits for the program, which must end with the exit code within the time, and returns its words.
+func (r *running) ends(code int, within time.Duration) string {
+	r.t.Helper()
+	select {
+	case got := <-r.ended:
+		if got != code {
+			r.t.Errorf("exit %d, want %d:\n%s", got, code, r.out)
+		}
+		return r.out.String()
+	case <-time.After(within):
+		r.t.Fatalf("it did not end within %v", within)
+	}
+	return ""
+}
+
+// TestSignalDrains: SIGINT and SIGTERM let what is in flight finish; the output is whole, and the next run
+// does the rest.
+func TestSignalDrains(t *testing.T) {
+	const rows = 24
+	var table strings.Builder
+	table.WriteString("prompt\n")
+	for i := range rows {
+		fmt.Fprintf(&table, "a red circle moves left %d\n", i)
+	}
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		t.Run(s.String(), func(t *testing.T) {
+			slow := strings.Replace(small, "steps: 2", "steps: 40", 1)
+			sh := newShell(t, "job.yaml", slow, "prompts.csv", table.String())
+			r := sh.begin("run", "job.yaml", "--set", "resources.batch_size=1")
+			r.until(func() bool { return sh.videos() > 0 })
+			r.signal(s)
+			text := r.ends(130, 20*time.Second)
+			sh.says(text, s.String()+": finishing what is in flight (at most 30s; again to stop at once)",
+				"interrupted with ", " rows to do; run it again to go on")
+			done := sh.videos()
+			if done == 0 || done == rows {
+				t.Errorf("%d of %d videos when it was interrupted", done, rows)
+			}
+			summary, err := os.ReadFile(filepath.Join(sh.dir, "out/summary.json"))
+			if err != nil || !strings.Contains(string(summary), `"state": "incomplete"`) ||
+				!strings.Contains(string(summary), fmt.Sprintf(`"pending": %d`, rows-done)) {
+				t.Errorf("%d videos, %v:\n%s", done, err, summary)
+			}
+			sh.says(sh.run(0, "run", "job.yaml"),
+				fmt.Sprintf("%d rows: %d to do, %d done before", rows, rows-done, done))
+			if n := sh.videos(); n != rows {
+				t.Errorf("%d videos in the end", n)
+			}
+		})
+	}
+}
+
+// videos counts the published videos.
+func (s shell) videos() int {
+	s.t.Helper()
+	all, err := filepath.Glob(filepath.Join(s.dir, "out/videos/*/*.mp4"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return len(all)
+}
+
+// TestDrainEnds: neither a second signal nor the end of drain_timeout waits for a row that takes minutes,
+// and until then a second run is told who is there.
+func TestDrainEnds(t *testing.T) {
+	s := newShell(t, "job.yaml", endless, "prompts.csv", "prompt\na red circle\n")
+	r := s.begin("run", "job.yaml")
+	s.says(s.run(75, "run", "job.yaml", "--set", "defaults.num_inference_steps=2"), "is in use by pid ",
+		fmt.Sprint(r.process.Pid), "latentbeam run")
+	s.says(s.run(75, "run", "job.yaml", "--shard", "0/2"), "is in use by pid ", fmt.Sprint(r.process.Pid))
+	r.signal(os.Interrupt)
+	time.Sleep(300 * time.Millisecond)
+	r.signal(os.Interrupt)
+	s.says(r.ends(130, 15*time.Second), "finishing what is in flight", "interrupted twice")
+
+	r = s.begin("run", "job.yaml", "--set", "drain_timeout=1s")
+	time.Sleep(300 * time.Millisecond)
+	r.signal(syscall.SIGTERM)
+	s.says(r.ends(130, 15*time.Second), "finishing what is in flight (at most 1s",
+		"did not finish within drain_timeout")
+	s.says(s.run(0, "run", "job.yaml", "--set", "defaults.num_inference_steps=2",
+		"--set", "defaults.num_frames=2"), "1 rows: 1 to do")
+}
