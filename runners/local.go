@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	//lint:ignore SA1019 deprecated in favour of prism, which is no default yet: see runLocal
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
 )
 

@@ -29,7 +29,7 @@ var (
 // purple, are 36 apart; decoders and compression move a colour by 10 to 20.
 const maxColorDistance = 30
 
-// Colors, Shapes and Motions name what a Reading can hold beside Unknown.
+// Colors names the colours that a Reading can hold beside Unknown.
 func Colors() []string { return names(colors) }
 
 func names(list []named) []string {

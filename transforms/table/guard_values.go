@@ -28,6 +28,7 @@ func checkValues(data *pageData, encoding format.Encoding, kind parquet.Kind, va
 	switch encoding {
 	case format.Plain, format.ByteStreamSplit:
 		return nil
+	//lint:ignore SA1019 old writers still use it
 	case format.PlainDictionary, format.RLEDictionary:
 		if data.size == 0 {
 			return nil
