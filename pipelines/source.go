@@ -24,15 +24,16 @@ var sourceKinds = map[string]stages.Kind{
 // openSource opens the job's input and checks its form. limit stops after so many rows; 0: never.
 func openSource(cfg *config.Config, limit int) (transforms.Source, error) {
 	kind, patterns := cfg.Input.Source()
+	videos := cfg.Defaults.NumVideosPerPrompt
 	if kind != config.PromptInput {
 		files, err := table.Expand(patterns)
 		if err != nil {
 			return nil, err
 		}
 		if kind == config.EmbeddingInput {
-			return limited{embeddings{files}, limit}, nil
+			return embeddings{files, videos, limit}, nil
 		}
-		return limited{latents{files}, limit}, nil
+		return latents{files, limit}, nil
 	}
 	opts := table.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns}
 	p, err := table.Open(patterns, opts)
@@ -42,14 +43,14 @@ func openSource(cfg *config.Config, limit int) (transforms.Source, error) {
 	if err := p.Close(); err != nil {
 		return nil, err
 	}
-	return prompts{patterns, opts, max(1, cfg.Defaults.NumVideosPerPrompt), limit}, nil
+	return prompts{patterns, opts, videos, limit}, nil
 }
 
 // prompts reads prompt tables, one element for each video of a row.
 type prompts struct {
 	patterns []string
 	opts     table.Options
-	videos   int // num_videos_per_prompt of rows that do not say it
+	videos   int // num_videos_per_prompt of rows that do not say it; 0: the job does not say it either
 	limit    int // on rows, whatever videos they ask for; 0: none
 }
 
@@ -85,51 +86,53 @@ func (s prompts) expand(rec table.Record, yield func(*stages.Element, error) boo
 		e.Fail("read", fault.Row(rec.Bad))
 		return yield(e, nil)
 	}
-	n := rec.Row.NumVideosPerPrompt
-	if n == 0 {
-		n = s.videos
+	return samples(&stages.Element{Row: rec.Row}, s.videos, yield)
+}
+
+// samples yields an element for each video that e's row asks for, or else the job. Nobody changes tensors,
+// so they share them.
+func samples(e *stages.Element, videos int, yield func(*stages.Element, error) bool) bool {
+	if e.Row.NumVideosPerPrompt == 0 {
+		e.Row.NumVideosPerPrompt = videos
 	}
-	for i := range n {
-		if !yield(&stages.Element{Row: rec.Row.Sample(i)}, nil) {
+	for i := range max(1, e.Row.NumVideosPerPrompt) {
+		one := *e
+		one.Row.SampleIndex = i
+		if !yield(&one, nil) {
 			return false
 		}
 	}
 	return true
 }
 
-// limited yields at most n elements of a source.
-type limited struct {
-	transforms.Source
-	n int
+// embeddings reads tables of text embeddings.
+type embeddings struct {
+	files  []string
+	videos int // as in prompts
+	limit  int
 }
 
-// Rows yields the first rows of the source.
-func (s limited) Rows(ctx context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
-	rows := s.Source.Rows(ctx, tensors)
-	if s.n <= 0 {
-		return rows
-	}
+// Rows yields an element for each embedding, or several for one whose prompt table and job left open how
+// many videos there are to be.
+func (s embeddings) Rows(_ context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
-		left := s.n
-		for e, err := range rows {
-			if !yield(e, err) || err != nil {
-				return
-			}
-			if left--; left == 0 {
+		for e, err := range s.rows(tensors) {
+			if err != nil || e.Row.NumVideosPerPrompt > 0 {
+				if !yield(e, err) || err != nil {
+					return
+				}
+			} else if !samples(e, s.videos, yield) {
 				return
 			}
 		}
 	}
 }
 
-// embeddings reads tables of text embeddings.
-type embeddings struct{ files []string }
-
-// Rows yields a row for each embedding.
-func (s embeddings) Rows(_ context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
+func (s embeddings) rows(tensors bool) iter.Seq2[*stages.Element, error] {
 	named := func(r schemas.EmbeddingRow) bool { return r.TextEmbeddingSHA256 != "" }
-	return readRows(s.files, tensors, named, func(r schemas.EmbeddingRow, tensors bool) (*stages.Element, error) {
-		e := &stages.Element{Row: r.PromptRow(), Origin: origin(r.Key, r.TextEmbeddingSHA256, r.TextEmbeddingBytes)}
+	return readRows(s.files, s.limit, tensors, named, func(r schemas.EmbeddingRow, tensors bool) (*stages.Element, error) {
+		e := &stages.Element{Row: r.PromptRow(), Origin: origin(
+			fmt.Sprint(r.Key, r.TextEmbeddingShape, r.TextEmbeddingDType), r.TextEmbeddingSHA256, r.TextEmbeddingBytes)}
 		if !tensors {
 			return e, nil
 		}
@@ -149,15 +152,22 @@ func (s embeddings) Rows(_ context.Context, tensors bool) iter.Seq2[*stages.Elem
 }
 
 // latents reads tables of VAE latents.
-type latents struct{ files []string }
+type latents struct {
+	files []string
+	limit int
+}
 
 // Rows yields a row for each latent.
 func (s latents) Rows(_ context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
 	named := func(r schemas.LatentRow) bool { return r.VAELatentSHA256 != "" }
-	return readRows(s.files, tensors, named, func(r schemas.LatentRow, tensors bool) (*stages.Element, error) {
+	return readRows(s.files, s.limit, tensors, named, func(r schemas.LatentRow, tensors bool) (*stages.Element, error) {
 		e := &stages.Element{
 			Row: r.PromptRow(), LatentScale: r.LatentScale,
-			Origin: origin(fmt.Sprint(r.Key, " ", r.LatentScale), r.VAELatentSHA256, r.VAELatentBytes),
+			Origin: origin(fmt.Sprint(r.Key, r.LatentScale, r.VAELatentShape, r.VAELatentDType), r.VAELatentSHA256,
+				r.VAELatentBytes),
+		}
+		if e.Row.NumFrames == 0 && len(r.VAELatentShape) == 4 {
+			e.Row.NumFrames = int(r.VAELatentShape[1]) // other programs' tables count latent frames alone
 		}
 		if !tensors {
 			return e, nil
@@ -187,16 +197,19 @@ func array(data []byte, shape []int64, dtype string) (*stages.Array, error) {
 		a.Shape[i] = int(d)
 	}
 	var err error
-	a.Data, err = schemas.UnpackFloats(data, a.Shape)
-	return a, err
+	if a.Data, err = schemas.UnpackFloats(data, a.Shape); err != nil {
+		return nil, err
+	}
+	return a, nil
 }
 
-// readRows yields the elements of parquet files of T. Tensors are read where they are wanted, and for
+// readRows yields the elements of parquet files of T, of at most limit rows if it is not 0. Tensors are read where they are wanted, and for
 // tables of other programs that do not name their content, where named is false: there the tensor is the
 // only name. A tensor that cannot be used leaves its element without, and says why in Unread.
-func readRows[T schemas.Row](files []string, tensors bool, named func(T) bool,
+func readRows[T schemas.Row](files []string, limit int, tensors bool, named func(T) bool,
 	element func(r T, tensors bool) (*stages.Element, error)) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
+		left := limit
 		for _, file := range files {
 			foreign, err := firstRow(file, func(r T) bool { return !named(r) })
 			if err != nil {
@@ -216,6 +229,9 @@ func readRows[T schemas.Row](files []string, tensors bool, named func(T) bool,
 					e.Unread = err.Error()
 				}
 				if !yield(e, nil) {
+					return
+				}
+				if left--; left == 0 {
 					return
 				}
 			}

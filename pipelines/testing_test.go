@@ -26,6 +26,7 @@ import (
 // job is a job of a test: the built-in model on the smallest shape, two sampling steps, all tables.
 type job struct {
 	prompts string // path of the prompt table
+	input   string // the YAML map; "": the prompt table
 	out     string // the output
 	stages  string // the YAML list; "": text to video
 	sets    []string
@@ -45,8 +46,12 @@ func (j job) yaml() string {
 	if list == "" {
 		list = textToVideo
 	}
-	return fmt.Sprintf("version: 1\nmodel: tiny\ninput: {prompts: %q}\ndefaults: %s\nstages: %s\n"+
-		"output: {path: %q, write: [video, latents, embeddings]}\n", j.prompts, smallest, list, j.out)
+	input := j.input
+	if input == "" {
+		input = fmt.Sprintf("{prompts: %q}", j.prompts)
+	}
+	return fmt.Sprintf("version: 1\nmodel: tiny\ninput: %s\ndefaults: %s\nstages: %s\n"+
+		"output: {path: %q, write: [video, latents, embeddings]}\n", input, smallest, list, j.out)
 }
 
 // open opens and attaches the job.

@@ -8,7 +8,8 @@ const EmbeddingVersion = "embeddings/v1"
 // "bfloat16", as numpy and torch call them). Only real tokens are stored, without padding: (text_length, D).
 //
 // The parameters are those the prompt row gave, null where it was silent: a job that starts from embeddings
-// applies its own defaults.
+// applies its own defaults. Those that the text depends on (negative_prompt, max_sequence_length) are what
+// it was made with, and so is num_videos_per_prompt where the row or the job said it: there is a row a video.
 type EmbeddingRow struct {
 	ID                 string  `parquet:"id" json:"id"`
 	TextEmbeddingBytes []byte  `parquet:"text_embedding_bytes,plain,uncompressed" json:"-"`

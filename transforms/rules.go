@@ -97,9 +97,17 @@ func (r *Rules) Mine(e *stages.Element) bool {
 	return r.Shards <= 1 || binary.BigEndian.Uint64(e.Key[:8])%uint64(r.Shards) == uint64(r.Shard)
 }
 
-// fill puts the job's defaults where the row says nothing.
+// fill puts the job's defaults where the row says nothing. What a table of tensors was made with is past
+// deciding: where the table does not say it, nothing is said.
 func (r *Rules) fill(row *schemas.PromptRow) {
-	*row = row.WithDefaults(r.Defaults)
+	d := r.Defaults
+	switch r.Input {
+	case stages.KindText:
+		d.NegativePrompt, d.MaxSequenceLength = "", 0
+	case stages.KindLatents:
+		d = schemas.PromptRow{FPS: d.FPS}
+	}
+	*row = row.WithDefaults(d)
 	if row.Seed == nil {
 		seed := rng.SeedFor(r.JobSeed, row.Prompt)
 		row.Seed = &seed

@@ -132,6 +132,8 @@ func drain(rows iter.Seq2[outcome, error]) error {
 func (j *Job) embeddingRow(o outcome) (schemas.EmbeddingRow, error) {
 	r := schemas.NewEmbeddingRow(o.Given)
 	r.SampleIndex = int64(o.Row.SampleIndex)
+	// The text depends on these, so a later job cannot decide them.
+	r.NegativePrompt, r.MaxSequenceLength = o.Row.NegativePrompt, int64(o.Row.MaxSequenceLength)
 	r.Key = o.Key.String()
 	r.TextEmbeddingDType = "float32"
 	r.TextEmbeddingShape = int64s(o.result.TextShape)
