@@ -10,6 +10,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/fault"
+	"latentbeam/pipelines"
+	"latentbeam/stages/catalog"
 )
 
 // endless is a job of one row that takes far longer than any test.
@@ -124,6 +129,22 @@ func (s shell) videos() int {
 		s.t.Fatal(err)
 	}
 	return len(all)
+}
+
+// TestSignalWhileOpening: before a job has begun there is nothing to wait for.
+func TestSignalWhileOpening(t *testing.T) {
+	s := newShell(t, "prompts.csv", threePrompts)
+	job := strings.Replace(small, "prompts.csv", filepath.Join(s.dir, "prompts.csv"), 1)
+	cfg, err := config.Parse("job.yaml", job, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signals := make(chan os.Signal, 1)
+	signals <- syscall.SIGTERM
+	_, err = openJob(signals, cfg, pipelines.Options{Specs: catalog.All()})
+	if fault.ExitCode(err) != fault.ExitInterrupted {
+		t.Errorf("exit %d: %v", fault.ExitCode(err), err)
+	}
 }
 
 // TestDrainEnds: neither a second signal nor the end of drain_timeout waits for a row that takes minutes,

@@ -46,6 +46,8 @@ func TestWrongJobIsRefusedBeforeWork(t *testing.T) {
 		{"too many workers", "version: 1", "version: 1\nresources: {workers: 2, threads: 1}",
 			[]string{"job.yaml:2:", "workers is 2"}},
 		{"broken YAML", "stages: [", "stages: [[", []string{"job.yaml:"}},
+		{"an output below a file", "path: out", "path: prompts.csv/out",
+			[]string{"a part of the path is a file; name a directory"}},
 		{"an output that is a file", "path: out", "path: prompts.csv",
 			[]string{"prompts.csv: it is a file; name a directory"}},
 	} {

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"latentbeam/internal/fault"
 )
@@ -44,7 +45,10 @@ func OpenDir(path string) (*Dir, error) {
 	if info, err := os.Stat(abs); err == nil && !info.IsDir() {
 		return nil, fault.Usage(fmt.Errorf("open output %s: it is a file; name a directory", abs))
 	}
-	if err := d.mkdirAbove(abs); err != nil {
+	switch err := d.mkdirAbove(abs); {
+	case errors.Is(err, syscall.ENOTDIR):
+		return nil, fault.Usage(fmt.Errorf("open output %s: a part of the path is a file; name a directory", abs))
+	case err != nil:
 		return nil, d.failed("create", "the output directory", err)
 	}
 	if d.root, err = os.OpenRoot(abs); err != nil {
