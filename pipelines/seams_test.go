@@ -255,14 +255,14 @@ func TestForeignTablesThatCannotBeRead(t *testing.T) {
 	if _, err := decode.run(); err == nil || !strings.Contains(err.Error(), `no column "vae_latent_shape"`) {
 		t.Errorf("a table without shapes: %v", err)
 	}
-	row := fastVideo{ID: "a", Bytes: make([]byte, 4*4*2*2), Shape: []int64{4, 1, 2, 2}, DType: "float32", Width: 16,
-		Height: 16, NumFrames: 1, FPS: 8}
+	row := fastVideo{ID: "a", Bytes: make([]byte, 4*4*2*2), Shape: []int64{4, 1, 2, 2}, DType: "float32",
+		Width: 16, Height: 16, NumFrames: 1, FPS: 8}
 	for what, c := range map[string]struct {
 		change func(*fastVideo)
 		want   string
 	}{
-		"half floats":    {func(r *fastVideo) { r.DType = "float16" }, `dtype "float16": this version reads float32`},
-		"a wrong length": {func(r *fastVideo) { r.Bytes = r.Bytes[1:] }, "shape [4 1 2 2] needs 64 bytes, there are 63"},
+		"half floats":    {func(r *fastVideo) { r.DType = "float16" }, `dtype "float16": this version reads`},
+		"a wrong length": {func(r *fastVideo) { r.Bytes = r.Bytes[1:] }, "needs 64 bytes, there are 63"},
 		"no size":        {func(r *fastVideo) { r.Width = 0 }, "width"},
 	} {
 		bad := row

@@ -11,59 +11,81 @@ import (
 	"latentbeam/stages"
 )
 
-// Between fused transforms elements are Go values handed over by reference. These coders serve runners
-// that break the fusion: a JSON head with the row and the shapes, then every tensor as raw bytes.
+// Between fused transforms elements are Go values handed over by reference. These coders serve runners that
+// break the fusion, and those that measure elements: a JSON head with the row and the shapes, then every
+// tensor, frame and file as raw bytes.
 
-// head is the JSON part of a coded element; the lengths are those of the parts behind it, in order.
+// head is the JSON part of a coded element. A field of stages.Element that is not here does not travel.
 type head struct {
-	Row      schemas.PromptRow `json:"row"`
-	Given    schemas.PromptRow `json:"given"`
-	Key      schemas.Key       `json:"key"`
-	Origin   schemas.Key       `json:"origin"`
-	Readings map[string]string `json:"readings,omitempty"`
-	Failed   *stages.Failure   `json:"failed,omitempty"`
-	Shapes   [3][]int          `json:"shapes"` // text, negative text, latents
-	Scale    float64           `json:"scale,omitempty"`
-	Clip     *clipHead         `json:"clip,omitempty"`
-	Video    *videoHead        `json:"video,omitempty"`
-	Lengths  []int             `json:"lengths"`
+	Row      schemas.PromptRow  `json:"row"`
+	Given    schemas.PromptRow  `json:"given"`
+	Key      schemas.Key        `json:"key"`
+	Origin   schemas.Key        `json:"origin"`
+	Unread   string             `json:"unread,omitempty"`
+	Readings map[string]string  `json:"readings,omitempty"`
+	Failed   *stages.Failure    `json:"failed,omitempty"`
+	Scale    float64            `json:"scale,omitempty"`
+	Arrays   [arrays]*arrayHead `json:"arrays"` // nil: absent
+	Frames   *clipHead          `json:"frames,omitempty"`
+	Video    *videoHead         `json:"video,omitempty"`
+	Poster   bool               `json:"poster,omitempty"`
+	Lengths  []int              `json:"lengths"` // of the parts behind the head, in order
+}
+
+// The arrays of an element, in the order in which they are coded.
+const (
+	textArray = iota
+	negativeArray
+	latentsArray
+	arrays
+)
+
+type arrayHead struct {
+	Shape []int `json:"shape"`
 }
 
 type clipHead struct {
 	Width, Height int
 	FPS           float64
+	Frames        int
 }
 
-type videoHead struct{ Ext, Codec string }
+type videoHead struct {
+	Ext, Codec string
+	Recon      *clipHead
+}
 
 var errCoded = errors.New("decode element: the bytes are not what the coder wrote")
 
 func encodeElement(e *stages.Element) ([]byte, error) {
-	h := head{Failed: e.Failed, Row: e.Row, Scale: e.LatentScale, Given: e.Given, Key: e.Key, Origin: e.Origin, Readings: e.Readings}
+	h := head{Row: e.Row, Given: e.Given, Key: e.Key, Origin: e.Origin, Unread: e.Unread, Readings: e.Readings,
+		Failed: e.Failed, Scale: e.LatentScale, Poster: e.Poster != nil}
 	var parts [][]byte
 	add := func(p []byte) {
 		h.Lengths = append(h.Lengths, len(p))
 		parts = append(parts, p)
 	}
-	var text, negative *stages.Array
-	if e.Text != nil {
-		text, negative = e.Text.Embedding, e.Text.Negative
-	}
-	for i, a := range []*stages.Array{text, negative, e.Latents} {
-		if a != nil {
-			h.Shapes[i] = a.Shape
-			add(schemas.PackFloats(a.Data))
+	clip := func(c *media.Clip) *clipHead {
+		if c == nil {
+			return nil
 		}
-	}
-	if c := e.Frames; c != nil {
-		h.Clip = &clipHead{c.Width, c.Height, c.FPS}
 		for _, f := range c.Frames {
 			add(f)
 		}
+		return &clipHead{c.Width, c.Height, c.FPS, len(c.Frames)}
 	}
+	for i, a := range arraysOf(e) {
+		if a != nil {
+			h.Arrays[i] = &arrayHead{a.Shape}
+			add(schemas.PackFloats(a.Data))
+		}
+	}
+	h.Frames = clip(e.Frames)
 	if v := e.Video; v != nil {
-		h.Video = &videoHead{v.Ext, v.Codec}
 		add(v.Data)
+		h.Video = &videoHead{v.Ext, v.Codec, clip(v.Recon)}
+	}
+	if h.Poster {
 		add(e.Poster)
 	}
 	js, err := json.Marshal(h)
@@ -78,74 +100,92 @@ func encodeElement(e *stages.Element) ([]byte, error) {
 	return out, nil
 }
 
+func arraysOf(e *stages.Element) (a [arrays]*stages.Array) {
+	if e.Text != nil {
+		a[textArray], a[negativeArray] = e.Text.Embedding, e.Text.Negative
+	}
+	a[latentsArray] = e.Latents
+	return a
+}
+
 func decodeElement(data []byte) (*stages.Element, error) {
-	n, used := binary.Uvarint(data)
-	if used <= 0 || n > uint64(len(data)-used) {
-		return nil, errCoded
-	}
-	var h head
-	if err := json.Unmarshal(data[used:used+int(n)], &h); err != nil {
-		return nil, fmt.Errorf("decode element: %w", err)
-	}
-	parts, err := split(data[used+int(n):], h.Lengths)
+	js, data, err := chunk(data)
 	if err != nil {
 		return nil, err
 	}
-	e := &stages.Element{Failed: h.Failed, Row: h.Row, LatentScale: h.Scale, Given: h.Given, Key: h.Key, Origin: h.Origin, Readings: h.Readings}
-	var arrays [3]*stages.Array
-	for i, shape := range h.Shapes {
-		if shape == nil {
-			continue
-		}
-		if len(parts) == 0 {
-			return nil, errCoded
-		}
-		values, err := schemas.UnpackFloats(parts[0], shape)
-		if err != nil {
-			return nil, fmt.Errorf("decode element: %w", err)
-		}
-		arrays[i], parts = &stages.Array{Shape: shape, Data: values}, parts[1:]
+	var h head
+	if err := json.Unmarshal(js, &h); err != nil {
+		return nil, fmt.Errorf("decode element: %w", err)
 	}
-	if arrays[0] != nil {
-		e.Text = &stages.Text{Embedding: arrays[0], Negative: arrays[1]}
+	d := decoder{lengths: h.Lengths, data: data}
+	e := &stages.Element{Row: h.Row, Given: h.Given, Key: h.Key, Origin: h.Origin, Unread: h.Unread,
+		Readings: h.Readings, Failed: h.Failed, LatentScale: h.Scale}
+	text, negative := d.array(h.Arrays[textArray]), d.array(h.Arrays[negativeArray])
+	if text != nil {
+		e.Text = &stages.Text{Embedding: text, Negative: negative}
 	}
-	e.Latents = arrays[2]
-	return e, h.media(e, parts)
+	e.Latents = d.array(h.Arrays[latentsArray])
+	e.Frames = d.clip(h.Frames)
+	if v := h.Video; v != nil {
+		e.Video = &media.Encoded{Data: d.part(), Ext: v.Ext, Codec: v.Codec, Recon: d.clip(v.Recon)}
+	}
+	if h.Poster {
+		e.Poster = d.part()
+	}
+	if d.err == nil && (len(d.lengths) > 0 || len(d.data) > 0) {
+		d.err = errCoded
+	}
+	if d.err != nil {
+		return nil, d.err
+	}
+	return e, nil
 }
 
-// media restores what of the element is pixels.
-func (h *head) media(e *stages.Element, parts [][]byte) error {
-	if h.Video != nil {
-		if len(parts) < 2 {
-			return errCoded
-		}
-		last := len(parts) - 2
-		e.Video = &media.Encoded{Data: parts[last], Ext: h.Video.Ext, Codec: h.Video.Codec}
-		if len(parts[last+1]) > 0 {
-			e.Poster = parts[last+1]
-		}
-		parts = parts[:last]
-	}
-	if h.Clip != nil {
-		e.Frames = &media.Clip{Width: h.Clip.Width, Height: h.Clip.Height, FPS: h.Clip.FPS, Frames: parts}
-		return e.Frames.Validate()
-	}
-	return nil
+// decoder cuts the parts behind a head. After an error it gives nothing more.
+type decoder struct {
+	lengths []int
+	data    []byte
+	err     error
 }
 
-// split cuts data into parts of the given lengths, which must use it up.
-func split(data []byte, lengths []int) ([][]byte, error) {
-	var parts [][]byte
-	for _, n := range lengths {
-		if n < 0 || n > len(data) {
-			return nil, errCoded
-		}
-		parts, data = append(parts, data[:n:n]), data[n:]
+func (d *decoder) part() []byte {
+	if d.err == nil && (len(d.lengths) == 0 || d.lengths[0] < 0 || d.lengths[0] > len(d.data)) {
+		d.err = errCoded
 	}
-	if len(data) > 0 {
-		return nil, errCoded
+	if d.err != nil {
+		return nil
 	}
-	return parts, nil
+	n := d.lengths[0]
+	part := d.data[:n:n]
+	d.lengths, d.data = d.lengths[1:], d.data[n:]
+	return part
+}
+
+func (d *decoder) array(h *arrayHead) *stages.Array {
+	if h == nil {
+		return nil
+	}
+	data := d.part()
+	if d.err != nil {
+		return nil
+	}
+	values, err := schemas.UnpackFloats(data, h.Shape)
+	if err != nil {
+		d.err = fmt.Errorf("decode element: %w", err)
+		return nil
+	}
+	return &stages.Array{Shape: h.Shape, Data: values}
+}
+
+func (d *decoder) clip(h *clipHead) *media.Clip {
+	if h == nil {
+		return nil
+	}
+	c := &media.Clip{Width: h.Width, Height: h.Height, FPS: h.FPS}
+	for i := 0; i < h.Frames && d.err == nil; i++ {
+		c.Frames = append(c.Frames, d.part())
+	}
+	return c
 }
 
 func encodeBatch(b *stages.Batch) ([]byte, error) {

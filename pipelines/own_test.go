@@ -1,0 +1,146 @@
+package pipelines_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"latentbeam"
+	"latentbeam/internal/ledger"
+	"latentbeam/internal/store"
+	"latentbeam/runners"
+	"latentbeam/runners/pool"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/catalog"
+	"latentbeam/transforms"
+)
+
+// rowsOf is a source without a table.
+type rowsOf []schemas.PromptRow
+
+func (r rowsOf) Rows(context.Context, bool) iter.Seq2[*stages.Element, error] {
+	return func(yield func(*stages.Element, error) bool) {
+		for _, row := range r {
+			if !yield(&stages.Element{Row: row}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// link is what stands between two transforms.
+type link func(beam.Scope, beam.PCollection) beam.PCollection
+
+// own is an engine and a pipeline as a user of the transforms would put them together.
+func own(t *testing.T, runner runners.Runner, out string, between link) {
+	t.Helper()
+	model, err := stages.EmbeddedModel("tiny", latentbeam.Tiny())
+	must(t, err)
+	var steps []transforms.Step
+	names := []string{"encode_text", "denoise", "decode_vae", "encode_video", "measure_shapes"}
+	for _, name := range names {
+		spec, _ := stages.Find(catalog.All(), name)
+		stage, err := spec.New(model, nil)
+		must(t, err)
+		steps = append(steps, transforms.Step{Name: name, Spec: spec, Gives: spec.Out, Stage: stage})
+	}
+	devices, err := pool.NewCPU(1, 1, 0)
+	must(t, err)
+	dir, err := store.OpenDir(out)
+	must(t, err)
+	defer dir.Close()
+	records, err := ledger.Open(t.Context(), dir)
+	must(t, err)
+	defer records.Close()
+	guidance := 4.0
+	engine := &transforms.Engine{
+		Steps: steps, Pool: devices, Store: dir, Ledger: records, Progress: &transforms.Progress{}, MaxBatch: 2,
+		Rules: transforms.Rules{Input: stages.KindPrompt, Steps: steps, Class: devices.Class()},
+		Keep:  map[stages.Kind]bool{stages.KindVideo: true, stages.KindLatents: true, stages.KindText: true},
+		Source: rowsOf{
+			{ID: "a", Prompt: "a red circle moves left", Extra: `{"color":"red"}`}, {ID: "b", NegativePrompt: "dark"},
+			{ID: "c", Prompt: "a blue square"}, {ID: "d", Prompt: "a blue square", NumFrames: 1},
+		},
+	}
+	engine.Rules.Defaults = schemas.PromptRow{Height: 16, Width: 16, NumFrames: 2, FPS: 8, NumInferenceSteps: 2,
+		GuidanceScale: &guidance, MaxSequenceLength: 16}
+	must(t, engine.Rules.Seal())
+
+	spec := []byte(out) // any bytes that name the job in this process
+	defer transforms.Register(spec, engine)()
+	runners.Init()
+	p, s := beam.NewPipelineWithRoot()
+	elements := between(s, transforms.Key(s, spec, between(s, transforms.Read(s, spec))))
+	batches := between(s, transforms.Bucket(s, spec, elements))
+	for i, name := range names {
+		batches = between(s, transforms.Stage(s, spec, name, i, batches))
+	}
+	transforms.Publish(s, spec, batches)
+	must(t, engine.Pass(t.Context(), func(ctx context.Context) error { return runner.Run(ctx, p) }))
+	if !engine.Settled() || engine.Progress.Done.Load() != 4 {
+		t.Errorf("settled %v, %d done", engine.Settled(), engine.Progress.Done.Load())
+	}
+}
+
+// TestTransformsInAPipelineOfYourOwn puts the transforms together by hand, as they are and with a Reshuffle
+// between any two, which makes every element and its tensors pass through the coders. The results are equal.
+func TestTransformsInAPipelineOfYourOwn(t *testing.T) {
+	fused := func(_ beam.Scope, c beam.PCollection) beam.PCollection { return c }
+	var want []string
+	for _, runner := range runners.All() {
+		for name, between := range map[string]link{"fused": fused, "reshuffled": beam.Reshuffle} {
+			out := filepath.Join(t.TempDir(), "out")
+			own(t, runner, out, between)
+			got := recordTexts(t, out)
+			if want == nil {
+				want = got
+			}
+			if len(got) != 4 || !slices.Equal(got, want) {
+				t.Errorf("%s %s:\n%s\nwant\n%s", runner.Name, name, strings.Join(got, "\n"),
+					strings.Join(want, "\n"))
+			}
+		}
+	}
+	if !strings.Contains(want[0], "readings") {
+		t.Errorf("nothing was read back: %s", want[0])
+	}
+}
+
+// recordTexts writes the records of a ledger as sorted texts, tensors as their digests.
+func recordTexts(t *testing.T, out string) (texts []string) {
+	t.Helper()
+	dir, err := store.OpenDir(out)
+	must(t, err)
+	defer dir.Close()
+	l, err := ledger.Open(t.Context(), dir)
+	must(t, err)
+	defer l.Close()
+	must(t, l.Each(t.Context(), func(ref ledger.Ref, r ledger.Record) error {
+		text := fmt.Sprintf("%v %v %s", r.Key, r.Status, r.Row)
+		for _, b := range r.Blobs {
+			data, err := l.ReadBlob(ref, b.Name)
+			if err != nil {
+				return err
+			}
+			text += " " + b.Name + " " + digest(data)
+		}
+		texts = append(texts, text)
+		return nil
+	}))
+	slices.Sort(texts)
+	return texts
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
