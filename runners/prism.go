@@ -8,9 +8,18 @@ import (
 )
 
 // runPrism uses Beam's portable runner with its job server in this process: the job goes through Beam's
-// pipeline protocol, as it would to Flink or Dataflow. Prism 2.77 fuses the whole job into one bundle, keeps
-// a core busy while stages work, and its server listens on all interfaces without asking who calls: use it
-// on machines you trust.
+// pipeline protocol, as it would to Flink or Dataflow. Prism fuses the whole job into one bundle and uses the
+// coders only to measure elements. What it costs (Beam 2.77):
+//
+//   - The first job of a process starts a server on a free port of all interfaces that asks for no password
+//     and listens until the process ends. Use it on machines and networks that you trust.
+//   - It keeps a core busy while rows are read and batches wait for a device.
+//   - A row takes twice the time of the local runner (40 us instead of 20 with a model that does nothing),
+//     and where a stage boundary breaks the fusion, all that crosses it is in memory at once.
+//   - Every job leaves an empty file beamloopbackworker-* in the directory for temporary files, and every
+//     other job a file descriptor.
+//
+// Jobs of one process may follow each other.
 func runPrism(ctx context.Context, p *beam.Pipeline) error {
 	_, err := prism.Execute(ctx, p)
 	return err

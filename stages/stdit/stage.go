@@ -25,8 +25,8 @@ const (
 
 // options is the stage's map in the YAML.
 type options struct {
-	// SequenceParallel is auto or the number of workers on one batch.
-	SequenceParallel string `yaml:"sequence_parallel" json:"sequence_parallel"`
+	// SequenceParallel is auto or the number of workers on one batch. It changes no value and no key.
+	SequenceParallel string `yaml:"sequence_parallel" json:"-"`
 	// GuidedChannels is how many latent channels guidance touches; default 3, as the reference.
 	GuidedChannels int `yaml:"cfg_channel" json:"cfg_channel"`
 }

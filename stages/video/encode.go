@@ -35,14 +35,14 @@ func Encode() stages.Spec {
 }
 
 func openEncode(_ *stages.Model, o stages.Options) (stages.Stage, error) {
-	var opts encodeOptions
+	opts := encodeOptions{Codec: "h264", Encoder: "embedded"} // said or not, the same job
 	if err := o.Into(&opts); err != nil {
 		return nil, err
 	}
-	if opts.Codec != "" && opts.Codec != "h264" {
+	if opts.Codec != "h264" {
 		return nil, fmt.Errorf("encode_video: codec %q is unknown; there is h264", opts.Codec)
 	}
-	name := map[string]string{"": "h264", "embedded": "h264", "ffmpeg": "ffmpeg"}[opts.Encoder]
+	name := map[string]string{"embedded": "h264", "ffmpeg": "ffmpeg"}[opts.Encoder]
 	if name == "" {
 		return nil, fmt.Errorf("encode_video: encoder %q is unknown; there are embedded and ffmpeg", opts.Encoder)
 	}
