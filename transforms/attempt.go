@@ -78,6 +78,11 @@ func restore(live []*stages.Element, before []stages.Element) {
 
 // attempt runs the stage once on a leased device. A panic is an error of the row that caused it.
 func (f *StageFn) attempt(live []*stages.Element) (err error) {
+	done, err := f.engine.turns.acquire(f.ctx, f.Index, f.engine.Pool.Size())
+	if err != nil {
+		return err
+	}
+	defer done()
 	dev, release, err := f.engine.Pool.Lease(f.ctx)
 	if err != nil {
 		return err

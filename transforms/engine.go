@@ -42,6 +42,7 @@ type Engine struct {
 	Keep     map[stages.Kind]bool // what is published: video, latents, text
 	stopping atomic.Bool
 	pending  pending
+	turns    turns
 	failure  failure
 
 	pass    atomic.Pointer[pass] // the last, nil in a worker
