@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"latentbeam/internal/fault"
 	"latentbeam/internal/rng"
@@ -82,14 +83,37 @@ func (r *Rules) Apply(e *stages.Element) {
 		return
 	}
 	r.fill(&e.Row)
-	for _, s := range r.Steps {
-		if err := s.Check(&e.Row); err != nil {
-			e.Fail(s.Name, fault.Row(err))
-			e.Key = r.badKey(e)
+	r.check(e)
+	if e.Failed != nil {
+		e.Key = r.badKey(e)
+		return
+	}
+	e.Key = r.key(e)
+}
+
+// check lets every stage look at the row.
+func (r *Rules) check(e *stages.Element) {
+	row := &e.Row
+	texts := [...]struct{ name, text string }{{"prompt", row.Prompt}, {"negative_prompt", row.NegativePrompt}}
+	for _, t := range texts {
+		if !utf8.ValidString(t.text) {
+			e.Fail("read", fault.Row(fmt.Errorf("%s: not valid UTF-8", t.name)))
 			return
 		}
 	}
-	e.Key = r.key(e)
+	stage := ""
+	defer func() {
+		if p := recover(); p != nil {
+			e.Fail(stage, fault.Row(fmt.Errorf("panic: %s", panicText(p))))
+		}
+	}()
+	for i := range r.Steps {
+		stage = r.Steps[i].Name
+		if err := r.Steps[i].Check(&e.Row); err != nil {
+			e.Fail(stage, fault.Row(err))
+			return
+		}
+	}
 }
 
 // Mine reports whether the element belongs to this shard. It goes by key, so that equal rows meet.
