@@ -26,9 +26,9 @@ type check struct {
 
 // checks lists what a guard can reject.
 var checks = []check{
-	{"nan", "a latent or embedding that is not a finite number", notFinite},
-	{"black", "frames that are all black", black},
-	{"frozen", "a video whose frames are byte for byte the same", frozen},
+	{"nan", "latents or embeddings that are not finite", notFinite},
+	{"black", "all frames black", black},
+	{"frozen", "all frames the same, byte for byte", frozen},
 }
 
 // Spec returns the stage `guard`. It takes any kind and passes it on unchanged, so it stays out of the

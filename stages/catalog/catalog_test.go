@@ -1,0 +1,148 @@
+package catalog
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"latentbeam"
+	"latentbeam/internal/config"
+	"latentbeam/stages"
+)
+
+var (
+	kinds = []stages.Kind{stages.KindPrompt, stages.KindText, stages.KindMedia, stages.KindLatents,
+		stages.KindFrames, stages.KindVideo}
+	params = []stages.Param{stages.ParamPrompt, stages.ParamNegativePrompt, stages.ParamMaxSequenceLength,
+		stages.ParamSeed, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS,
+		stages.ParamSteps, stages.ParamGuidanceScale}
+	name = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+)
+
+func tiny(t *testing.T) *stages.Model {
+	t.Helper()
+	m, err := stages.EmbeddedModel("tiny", latentbeam.Tiny())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestEverySpecIsComplete: a stage says all that jobs, keys and the command line need of it.
+func TestEverySpecIsComplete(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range All() {
+		switch {
+		case !name.MatchString(s.Name):
+			t.Errorf("%q is no name for a YAML key", s.Name)
+		case seen[s.Name]:
+			t.Errorf("two stages are called %s", s.Name)
+		case len(s.Doc) < 20 || len(s.Doc) > 200 || strings.Contains(s.Doc, "\n"):
+			t.Errorf("%s: the doc must be one line: %q", s.Name, s.Doc)
+		case s.Version < 1 || s.New == nil:
+			t.Errorf("%s: version %d, or no way to open it", s.Name, s.Version)
+		case (s.In == "") != (s.Out == ""):
+			t.Errorf("%s takes %q and gives %q", s.Name, s.In, s.Out)
+		case s.Passive && s.In != s.Out:
+			t.Errorf("%s is passive and changes the kind", s.Name)
+		}
+		seen[s.Name] = true
+		for _, k := range []stages.Kind{s.In, s.Out} {
+			if k != "" && !slices.Contains(kinds, k) {
+				t.Errorf("%s: unknown kind %q", s.Name, k)
+			}
+		}
+		for i, p := range s.Params {
+			if !slices.Contains(params, p) || slices.Contains(s.Params[:i], p) {
+				t.Errorf("%s: parameter %q is unknown or stands twice", s.Name, p)
+			}
+		}
+	}
+}
+
+// TestEveryStageOpens with the built-in model, without options, and says what it is.
+func TestEveryStageOpens(t *testing.T) {
+	m := tiny(t)
+	for _, s := range All() {
+		stage, err := s.New(m, nil)
+		if err != nil {
+			t.Errorf("%s: %v", s.Name, err)
+			continue
+		}
+		if _, weights := stage.(stages.Loader); weights != (stage.Digest() != "") {
+			t.Errorf("%s: it has weights: %v, and the digest %q", s.Name, weights, stage.Digest())
+		}
+		again, err := s.New(m, nil)
+		if err != nil || again.Digest() != stage.Digest() {
+			t.Errorf("%s: the digest changes: %q, %q, %v", s.Name, stage.Digest(), again.Digest(), err)
+		}
+	}
+}
+
+// TestOptionsAreStrict: an unknown key and a wrong type are errors with their line, in every stage.
+func TestOptionsAreStrict(t *testing.T) {
+	m := tiny(t)
+	for _, s := range All() {
+		if s.Name == "measure_shapes" {
+			continue // it has no options; the job refuses any
+		}
+		for text, want := range map[string]string{
+			"\nno_such_option: 1": s.Name + ":2", "clean: [1]\nreject: {a: 1}\ncodec: []\ncfg_channel: x\n" +
+				"micro_batch_size: x\n": s.Name + ":",
+		} {
+			o, err := config.ParseOptions(s.Name, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = s.New(m, o.Decode)
+			var located *config.Error
+			if !errors.As(err, &located) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s with %q: %v, want an error at %s", s.Name, text, err, want)
+			}
+		}
+	}
+}
+
+// TestOptionsOfOneStage are checked when it is opened.
+func TestOptionsOfOneStage(t *testing.T) {
+	m := tiny(t)
+	for _, c := range []struct{ stage, options, want string }{
+		{"encode_text", "clean: false", ""},
+		{"denoise", "sequence_parallel: auto", ""},
+		{"denoise", "cfg_channel: 4", ""},
+		{"denoise", "sequence_parallel: \"2\"", "write auto, and set resources.workers"},
+		{"denoise", "cfg_channel: 5", "cfg_channel is 5: give 1 to 4"},
+		{"decode_vae", "micro_batch_size: 1", ""},
+		{"decode_vae", "micro_batch_size: 0", "micro_batch_size is 0: give 1 or more frames"},
+		{"guard", "reject: [nan, black, frozen]", ""},
+		{"guard", "reject: []", ""},
+		{"guard", "reject: [blur]", `reject names "blur"; there are nan, black and frozen`},
+		{"encode_video", "{codec: h264, encoder: embedded, qp: 30, gop: 8}", ""},
+		{"encode_video", "codec: av1", `codec "av1" is unknown; there is h264`},
+		{"encode_video", "encoder: x264", `encoder "x264" is unknown; there are embedded and ffmpeg`},
+		{"encode_video", "qp: 52", "52"},
+		{"encode_video", "gop: 1000", "1000"},
+	} {
+		spec, ok := stages.Find(All(), c.stage)
+		if !ok {
+			t.Fatalf("no stage %s", c.stage)
+		}
+		o, err := config.ParseOptions(c.stage, c.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = spec.New(m, o.Decode)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s {%s}: %v, want %q", c.stage, c.options, err, c.want)
+		}
+	}
+}
+
+// TestTextToVideoFits: the catalogue in its order is a job, and so is each part between two seams.
+func TestTextToVideoFits(t *testing.T) {
+	if _, at, err := stages.Fit(stages.KindPrompt, stages.Names(All()), All()); err != nil {
+		t.Errorf("stage %d: %v", at, err)
+	}
+}

@@ -1,0 +1,97 @@
+package guard
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/media"
+	"latentbeam/stages"
+)
+
+// guardOf opens a guard that rejects these.
+func guardOf(t *testing.T, reject ...string) stages.Stage {
+	t.Helper()
+	g, err := Spec().New(nil, func(target any) error {
+		target.(*options).Reject = reject
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// clip has frames of 2x2 pixels of these brightnesses.
+func clip(levels ...byte) *stages.Element {
+	c := &media.Clip{Width: 2, Height: 2, FPS: 8}
+	for _, l := range levels {
+		c.Frames = append(c.Frames, bytes.Repeat([]byte{l}, 12))
+	}
+	return &stages.Element{Frames: c}
+}
+
+func TestGuard(t *testing.T) {
+	almostBlack := clip(0, 0)
+	almostBlack.Frames.Frames[1][11] = blackLevel + 1
+	latents := func(v float32) *stages.Element {
+		return &stages.Element{Latents: &stages.Array{Shape: []int{2}, Data: []float32{0, v}}}
+	}
+	negative := &stages.Element{Text: &stages.Text{Embedding: stages.NewArray(1),
+		Negative: &stages.Array{Shape: []int{1}, Data: []float32{float32(math.Inf(1))}}}}
+	for _, c := range []struct {
+		what   string
+		e      *stages.Element
+		reject []string
+		want   string // of the failure, "" for none
+	}{
+		{"a good video", clip(9, 10, 11), []string{"nan", "black", "frozen"}, ""},
+		{"a black video", clip(0, blackLevel), nil, "rejected as black: no byte of 2 frames is above 8"},
+		{"one bright byte", almostBlack, nil, ""},
+		{"a black image", clip(3), nil, "rejected as black"},
+		{"black, not asked about", clip(0, 1), []string{"frozen"}, ""},
+		{"a frozen video", clip(9, 9, 9), []string{"frozen"}, "rejected as frozen: 3 frames are byte for byte"},
+		{"frozen, not asked about", clip(9, 9, 9), nil, ""},
+		{"a still image", clip(9), []string{"frozen"}, ""},
+		{"the last frame differs", clip(9, 9, 10), []string{"frozen"}, ""},
+		{"a NaN", latents(float32(math.NaN())), nil, "rejected as nan: value 1 of the latents is NaN"},
+		{"a large number", latents(math.MaxFloat32), nil, ""},
+		{"an infinity", negative, nil, "rejected as nan: value 0 of the negative text embedding is +Inf"},
+		{"nothing to look at", &stages.Element{}, []string{"nan", "black", "frozen"}, ""},
+		{"no check at all", clip(0), []string{}, ""},
+		{"the first reason counts", clip(0, 0), []string{"black", "frozen"}, "rejected as black"},
+	} {
+		g := guardOf(t, c.reject...)
+		good := clip(50, 60)
+		if err := g.Run(t.Context(), nil, []*stages.Element{c.e, good}); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if c.e.Failed != nil {
+			got = c.e.Failed.Message
+			if c.e.Failed.Stage != "guard" {
+				t.Errorf("%s: failed in %s", c.what, c.e.Failed.Stage)
+			}
+		}
+		if (c.want == "") != (got == "") || !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+		if good.Failed != nil {
+			t.Errorf("%s: its neighbour failed: %v", c.what, good.Failed)
+		}
+	}
+}
+
+// TestGuardIsPassive: it changes nothing, so it may come and go without changing a key.
+func TestGuardIsPassive(t *testing.T) {
+	s := Spec()
+	if !s.Passive || s.In != "" || s.Out != "" || len(s.Params) > 0 {
+		t.Errorf("%+v", s)
+	}
+	g := guardOf(t)
+	need, err := g.Need(nil, 5)
+	if g.Digest() != "" || g.Check(nil) != nil || need != 0 || err != nil {
+		t.Error("a guard has weights, refuses rows or needs memory")
+	}
+}

@@ -1,0 +1,158 @@
+package video
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"image/jpeg"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/media"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+func open(t *testing.T, set func(*encodeOptions)) stages.Stage {
+	t.Helper()
+	s, err := Encode().New(nil, func(target any) error {
+		if set != nil {
+			set(target.(*encodeOptions))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// element is a clip of grey frames, of a row that says another frame rate than the clip.
+func element(width, frames int) *stages.Element {
+	c := &media.Clip{Width: width, Height: 16, FPS: 1}
+	for i := range frames {
+		c.Frames = append(c.Frames, bytes.Repeat([]byte{byte(100 + 10*i)}, 3*16*width))
+	}
+	return &stages.Element{Frames: c,
+		Row: schemas.PromptRow{Width: width, Height: 16, NumFrames: frames, FPS: 8}}
+}
+
+func TestEncode(t *testing.T) {
+	clip, image := element(32, 3), element(16, 1)
+	if err := open(t, nil).Run(t.Context(), nil, []*stages.Element{clip, image}); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []*stages.Element{clip, image} {
+		if e.Failed != nil {
+			t.Fatal(e.Failed)
+		}
+		poster, err := jpeg.Decode(bytes.NewReader(e.Poster))
+		if err != nil || poster.Bounds().Dx() != e.Row.Width {
+			t.Errorf("poster: %v", err)
+		}
+		if e.Video.Recon == nil || len(e.Video.Recon.Frames) != e.Row.NumFrames {
+			t.Error("nothing is known of what a player shows")
+		}
+	}
+	if clip.Video.Ext != ".mp4" || clip.Video.Codec != "h264" || image.Video.Ext != ".png" {
+		t.Errorf("a clip is %s %s, an image %s", clip.Video.Ext, clip.Video.Codec, image.Video.Ext)
+	}
+	if clip.Frames.FPS != 1 {
+		t.Error("the frames that came in were changed")
+	}
+	// The frame rate is the row's.
+	slow := element(32, 3)
+	slow.Row.FPS = 4
+	if err := open(t, nil).Run(t.Context(), nil, []*stages.Element{slow}); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(slow.Video.Data, clip.Video.Data) {
+		t.Error("the frame rate of the row does not show in the file")
+	}
+}
+
+// TestEncodeOptionsMatter, and spelling out the defaults does not.
+func TestEncodeOptionsMatter(t *testing.T) {
+	files := map[string]string{}
+	for what, set := range map[string]func(*encodeOptions){
+		"defaults": nil,
+		"spelled":  func(o *encodeOptions) { o.Codec, o.Encoder = "h264", "embedded" },
+		"qp":       func(o *encodeOptions) { o.QP = 45 },
+		"gop":      func(o *encodeOptions) { o.GOP = 1 },
+	} {
+		e := element(32, 3)
+		if err := open(t, set).Run(t.Context(), nil, []*stages.Element{e}); err != nil || e.Failed != nil {
+			t.Fatal(err, e.Failed)
+		}
+		files[what] = string(e.Video.Data)
+	}
+	if files["defaults"] != files["spelled"] {
+		t.Error("the defaults differ from no options")
+	}
+	if files["qp"] == files["defaults"] || files["gop"] == files["defaults"] {
+		t.Error("an option has no effect")
+	}
+}
+
+// TestEncodeFailsOneElement: a clip that cannot be encoded is its own row's matter.
+func TestEncodeFailsOneElement(t *testing.T) {
+	good, empty, short := element(16, 2), element(16, 2), element(16, 2)
+	empty.Frames.Frames = nil
+	short.Frames.Frames[1] = short.Frames.Frames[1][:5]
+	if err := open(t, nil).Run(t.Context(), nil, []*stages.Element{empty, good, short}); err != nil {
+		t.Fatal(err)
+	}
+	if good.Failed != nil || good.Video == nil {
+		t.Errorf("the good clip: %v", good.Failed)
+	}
+	for want, e := range map[string]*stages.Element{"no frames": empty, "frame 1 has 5 bytes": short} {
+		if e.Failed == nil || e.Failed.Stage != "encode_video" || !strings.Contains(e.Failed.Message, want) {
+			t.Errorf("%+v, want %s", e.Failed, want)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := errors.New("stop")
+	cancel(stop)
+	e := element(16, 2)
+	if err := open(t, nil).Run(ctx, nil, []*stages.Element{e}); !errors.Is(err, stop) || e.Failed != nil {
+		t.Errorf("a cancelled run: %v, %v", err, e.Failed)
+	}
+}
+
+func TestEncodeCheck(t *testing.T) {
+	s := open(t, nil)
+	for _, c := range []struct {
+		row  schemas.PromptRow
+		want string
+	}{
+		{schemas.PromptRow{Width: 16, Height: 16, NumFrames: 16, FPS: 8}, ""},
+		{schemas.PromptRow{Width: 15, Height: 16, NumFrames: 1, FPS: 8}, ""}, // a PNG may be odd
+		{schemas.PromptRow{Width: 15, Height: 16, NumFrames: 2, FPS: 8}, "width 15 and height 16 must be even"},
+		{schemas.PromptRow{Width: 16, Height: 16, NumFrames: 2}, "fps is 0"},
+		{schemas.PromptRow{Width: 16, Height: 16, NumFrames: 2, FPS: 1001}, "fps is 1001"},
+	} {
+		err := s.Check(&c.row)
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.row, err, c.want)
+		}
+	}
+}
+
+// TestMeasure reads a video that its encoder knows, and leaves one alone that it does not.
+func TestMeasure(t *testing.T) {
+	s, err := Measure().New(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, unknown := element(32, 4), element(32, 4)
+	if err := open(t, nil).Run(t.Context(), nil, []*stages.Element{known, unknown}); err != nil {
+		t.Fatal(err)
+	}
+	unknown.Video.Recon = nil
+	if err := s.Run(t.Context(), nil, []*stages.Element{known, unknown}); err != nil {
+		t.Fatal(err)
+	}
+	if len(known.Readings) != 3 || unknown.Readings != nil {
+		t.Errorf("%v and %v", known.Readings, unknown.Readings)
+	}
+}
