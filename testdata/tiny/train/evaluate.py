@@ -54,6 +54,21 @@ def write_table(path, rows):
 # --------------------------------------------------------------------------------- measurement
 
 
+def overlaps(mask, cx, cy):
+    """Intersection over union of a mask with each ideal shape of the same area and centroid."""
+    area = mask.sum().item()
+    ys, xs = torch.meshgrid(torch.arange(mask.shape[0]) - cy, torch.arange(mask.shape[1]) - cx, indexing="ij")
+    base = (2 * area / world.TRIANGLE_HEIGHT) ** 0.5
+    rise = base * world.TRIANGLE_HEIGHT
+    below = ys + rise * 2 / 3  # the centroid lies two thirds under the apex
+    drawn = {
+        "circle": xs * xs + ys * ys <= area / torch.pi,
+        "square": torch.maximum(xs.abs(), ys.abs()) <= area ** 0.5 / 2,
+        "triangle": (below >= 0) & (below <= rise) & (xs.abs() <= base / 2 * below / rise),
+    }
+    return {name: ((mask & d).sum() / (mask | d).sum()).item() for name, d in drawn.items()}
+
+
 def measure(frames):
     """(color, shape, motion) of one video (T, 3, H, W) in 0..255."""
     border = torch.cat([frames[:, :, :2].flatten(2), frames[:, :, -2:].flatten(2)], 2)
@@ -63,23 +78,24 @@ def measure(frames):
     rgb = frames.permute(1, 0, 2, 3)[:, distance > 0.85 * distance.amax()].mean(1)
     hue = 360 * colorsys.rgb_to_hsv(*(rgb / 255).clamp(0, 1).tolist())[0]
     color = min(HUES, key=lambda k: min(abs(hue - HUES[k]), 360 - abs(hue - HUES[k])))
-    fills, centres = [], []
-    for mask in inside:
+    shapes, points = [], []
+    for time, mask in enumerate(inside):
         ys, xs = mask.nonzero().float().unbind(1)
-        if len(xs) < 20:
-            continue
-        fills.append(len(xs) / ((xs.max() - xs.min() + 1) * (ys.max() - ys.min() + 1)).item())
-        centres.append(torch.stack([xs.mean(), ys.mean()]))
-    if len(centres) < 8:
+        if len(xs) >= 20:
+            cx, cy = xs.mean().item(), ys.mean().item()
+            shapes.append(overlaps(mask, cx, cy))
+            points.append((time, cx, cy))
+    if len(points) < 8:
         return color, "none", "none"
-    fill = torch.tensor(fills).median().item()
-    shape = "triangle" if fill < 0.65 else "circle" if fill < 0.89 else "square"
-    dx, dy = (torch.stack(centres[-3:]).mean(0) - torch.stack(centres[:3]).mean(0)).tolist()
-    if max(abs(dx), abs(dy)) < 6:
-        return color, shape, "still"
-    if abs(dx) > abs(dy):
-        return color, shape, "left" if dx < 0 else "right"
-    return color, shape, "up" if dy < 0 else "down"
+    votes = {name: torch.tensor([s[name] for s in shapes]).median().item() for name in world.SHAPES}
+    shape = max(votes, key=votes.get)
+    points = torch.tensor(points) - torch.tensor(points).mean(0)
+    dx, dy = ((points[:, :1] * points[:, 1:]).sum(0) / points[:, 0].square().sum()).tolist()
+    if max(abs(dx), abs(dy)) < world.SPEED[0] / 2:
+        return color, shape if votes[shape] > 0.75 else "none", "still"
+    return color, shape if votes[shape] > 0.75 else "none", (
+        "none" if max(abs(dx), abs(dy)) < 2 * min(abs(dx), abs(dy))
+        else ("left" if dx < 0 else "right") if abs(dx) > abs(dy) else "up" if dy < 0 else "down")
 
 
 # --------------------------------------------------------------------------------------- score

@@ -20,7 +20,7 @@ import model
 import train
 
 DEFAULTS = dict(
-    num_frames=16, height=64, width=64, fps=8, num_inference_steps=20, guidance_scale=3.0,
+    num_frames=16, height=64, width=64, fps=8, num_inference_steps=20, guidance_scale=2.0,
     max_sequence_length=model.STDIT_CONFIG["model_max_length"],
 )
 

@@ -276,15 +276,15 @@ class Balance:
 
 
 class Helpers(torch.nn.Module):
-    """Read-outs that exist in training only: clean latents and the way travelled so far from every token after every
-    block; colour, shape and motion from the text. At high noise the denoiser's own loss hardly sees what the text
-    decides, and without them the direction of motion is not learned within hours."""
+    """Read-outs that exist in training only: clean latents, the way travelled so far, colour and shape from every
+    token after every block; colour, shape and motion from the text. At high noise the denoiser's own loss hardly sees
+    what the text decides, and without the read-outs the direction of motion is not learned within hours."""
 
     def __init__(self):
         super().__init__()
-        width, patch = model.STDIT_CONFIG["hidden_size"], 16
-        self.clean = torch.nn.ModuleList(torch.nn.Linear(width, patch) for _ in range(model.STDIT_CONFIG["depth"]))
-        self.way = torch.nn.ModuleList(torch.nn.Linear(width, 3) for _ in range(model.STDIT_CONFIG["depth"]))
+        each = lambda out: torch.nn.ModuleList(
+            torch.nn.Linear(model.STDIT_CONFIG["hidden_size"], out) for _ in range(model.STDIT_CONFIG["depth"]))
+        self.clean, self.way, self.look = each(16), each(3), each(len(world.COLORS) + len(world.SHAPES))
         self.said = torch.nn.Linear(model.T5_CONFIG["d_model"], len(world.COLORS) + len(world.SHAPES) + len(world.MOTIONS))
 
     def forward(self, after, x0, y, keep, keys, told):
@@ -298,9 +298,14 @@ class Helpers(torch.nn.Module):
             wrong = sum((head(h).float() - time * steps).square().mean((1, 2)) for head, h in zip(self.way, after))
             loss = loss + (wrong * told).mean()
         mean = (y * keep[..., None]).sum(1) / keep.sum(1, keepdim=True)
-        scores = self.said(mean).float().split([len(world.COLORS), len(world.SHAPES), len(world.MOTIONS)], 1)
-        for options, part, score in zip((list(world.COLORS), world.SHAPES, world.MOTIONS), range(3), scores):
-            loss = loss + 0.1 * F.cross_entropy(score, torch.tensor([options.index(k[0][part]) for k in keys]))
+        options = (list(world.COLORS), world.SHAPES, world.MOTIONS)
+        labels = [torch.tensor([names.index(k[0][part]) for k in keys]) for part, names in enumerate(options)]
+        for score, label in zip(self.said(mean).float().split([len(names) for names in options], 1), labels):
+            loss = loss + 0.1 * F.cross_entropy(score, label)
+        for head, h in zip(self.look, after):
+            for score, label in zip(head(h).float().split([len(names) for names in options[:2]], 2), labels):
+                wrong = F.cross_entropy(score.flatten(0, 1), label.repeat_interleave(h.shape[1]), reduction="none")
+                loss = loss + 0.15 * (wrong.view(batch, -1).mean(1) * told).mean()
         return 2 * loss
 
 
@@ -342,7 +347,7 @@ def train_diffusion(work, minutes, peak, batch=32):
         ids, keep = captions(rng, tokenizer, keys)
         other = rng.random() < 0.05
         x0 = shorter(rng, x0) if other else x0
-        t = torch.where(torch.rand(batch) < 0.45, torch.randint(0, 1000, (batch,)), torch.randint(650, 1000, (batch,)))
+        t = torch.where(torch.rand(batch) < 0.6, torch.randint(0, 1000, (batch,)), torch.randint(150, 750, (batch,)))
         noise = torch.randn_like(x0)
         noisy = diffusion.pick(tables.signal, t) * x0 + diffusion.pick(tables.noise, t) * noise
         with torch.autocast("cpu", torch.bfloat16):
