@@ -1,0 +1,77 @@
+package runners
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+)
+
+// countFn counts what it sees, or fails.
+type countFn struct{ Fail bool }
+
+var (
+	seen     int
+	errCount = errors.New("counted enough")
+)
+
+func (f *countFn) ProcessElement(_ context.Context, _ []byte) error {
+	seen++
+	if f.Fail {
+		return errCount
+	}
+	return nil
+}
+
+func counting(fail bool) *beam.Pipeline {
+	p, s := beam.NewPipelineWithRoot()
+	beam.ParDo0(s, &countFn{fail}, beam.Impulse(s))
+	return p
+}
+
+// TestEveryRunner runs pipelines one after the other, in which a failing one changes nothing. The jobs that
+// all runners must do alike are in pipelines.
+func TestEveryRunner(t *testing.T) {
+	register.DoFn2x1[context.Context, []byte, error](&countFn{})
+	Init()
+	for _, r := range All() {
+		found, err := Find(r.Name)
+		if err != nil || found.Name != r.Name || r.Doc == "" {
+			t.Errorf("find %s: %+v, %v", r.Name, found, err)
+		}
+		seen = 0
+		for i := range 3 {
+			if err := r.Run(t.Context(), counting(false)); err != nil || seen != 2*i+1 {
+				t.Errorf("%s: run %d: %v, %d elements", r.Name, i, err, seen)
+			}
+			err := r.Run(t.Context(), counting(true))
+			if err == nil || !strings.HasPrefix(err.Error(), "runner "+r.Name+": ") ||
+				!strings.Contains(err.Error(), errCount.Error()) {
+				t.Errorf("%s: a failing pipeline: %v", r.Name, err)
+			}
+		}
+	}
+	if All()[0].Name != "local" {
+		t.Error("the first runner is the default, which opens no port")
+	}
+}
+
+func TestFindSaysWhatThereIs(t *testing.T) {
+	if _, err := Find("flink"); err == nil || err.Error() != `unknown runner "flink"; there are local, prism` {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestInitKeepsTheLogger: Beam replaces the default logger.
+func TestInitKeepsTheLogger(t *testing.T) {
+	before := slog.Default()
+	Init()
+	Init()
+	if slog.Default() != before {
+		t.Error("the default logger is another one")
+	}
+}
