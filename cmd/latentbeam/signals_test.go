@@ -34,9 +34,10 @@ type running struct {
 	out     *strings.Builder
 }
 
-// begin starts the program and waits until it holds the lock of its output.
+// begin starts the program and waits until it has begun the job.
 func (s shell) begin(args ...string) *running {
 	s.t.Helper()
+	_ = os.Remove(filepath.Join(s.dir, "out/job.json")) // of an earlier run, which says nothing of this one
 	cmd, stdout, _ := s.command(args...)
 	cmd.Stderr = stdout
 	if err := cmd.Start(); err != nil {
