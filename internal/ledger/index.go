@@ -15,8 +15,9 @@ type slot struct {
 var gone = Ref{3}
 
 // The table is filled to 5/6 and then grows to 9/5 of what it holds, by half. So it takes 19 to 29
-// bytes a record, and 48 while it grows.
+// bytes a record, while it grows too.
 const (
+	discardSlots  = 1 << 16 // given back at once while it grows: a mebibyte
 	slotsMin      = 4096
 	slotBytes     = int(unsafe.Sizeof(slot{}))
 	fillNum       = 5
@@ -143,7 +144,9 @@ func (x *index) count(ref Ref, by int) {
 
 func (x *index) live() int { return x.done + x.failed }
 
-// rehash moves the table to at least n slots and leaves dropped records behind.
+// rehash moves the table to at least n slots and leaves dropped records behind. The order of fingerprints
+// in the two tables is the same, so the new one fills from its start while the old one is given back from
+// its start: both together never take much more than the larger.
 func (x *index) rehash(n int) error {
 	slots, release, err := allocate(max(n, slotsMin))
 	if err != nil {
@@ -151,13 +154,18 @@ func (x *index) rehash(n int) error {
 	}
 	old, oldRelease := x.slots, x.release
 	x.slots, x.release, x.used = slots, release, 0
-	for _, s := range old {
-		if s.ref == (Ref{}) || s.ref == gone {
-			continue
+	for len(old) > 0 {
+		part := old[:min(len(old), discardSlots)]
+		for _, s := range part {
+			if s.ref == (Ref{}) || s.ref == gone {
+				continue
+			}
+			empty, _ := x.probe(s.fingerprint, func(*slot) (bool, error) { return false, nil })
+			*empty = s
+			x.used++
 		}
-		empty, _ := x.probe(s.fingerprint, func(*slot) (bool, error) { return false, nil })
-		*empty = s
-		x.used++
+		discard(part)
+		old = old[len(part):]
 	}
 	if oldRelease != nil {
 		oldRelease()

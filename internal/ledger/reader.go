@@ -80,7 +80,7 @@ func (r *reader) bytes(offset int64, n int) ([]byte, error) {
 		r.buffer = make([]byte, n)
 	}
 	ahead := len(r.buffer)
-	if gap := offset - r.start - int64(len(r.window)); gap < 0 || gap > windowBytes {
+	if offset < r.start || offset > r.start+int64(len(r.window))+windowBytes {
 		ahead = min(ahead, max(n, jumpBytes))
 	}
 	r.window = r.buffer[:min(int64(ahead), r.size-offset)]
