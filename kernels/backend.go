@@ -13,7 +13,7 @@ package kernels
 // not be used after the end of its scope. Where there is nothing to sum the sum is 0: a product over an
 // empty axis, an attention without valid keys.
 //
-// Destinations never overlap sources, except that Unary, Binary and Norm may write onto their first
+// Destinations never overlap sources, except that Unary, Binary, Norm and Rope may write onto their first
 // source when both are the same view.
 type Backend interface {
 	// Class names what the results' last bits depend on, such as "cpu/go": it is part of every key.
@@ -47,6 +47,10 @@ type Backend interface {
 	Attention(dst, q, k, v Tensor, spec AttentionSpec)
 	// Norm normalises x into dst of the same shape.
 	Norm(dst, x Tensor, spec NormSpec)
+	// Rope rotates neighbouring channels of x (..., D) by given angles (rotary position embedding, Su et
+	// al., arXiv 2104.09864): dst[2j] = x[2j] cos[j] - x[2j+1] sin[j], dst[2j+1] = x[2j+1] cos[j] +
+	// x[2j] sin[j]. cos and sin are (..., D/2) with x's leading axes, usually expanded from (L, D/2).
+	Rope(dst, x, cos, sin Tensor)
 	// Unary computes dst = op(x).
 	Unary(dst, x Tensor, op UnaryOp)
 	// Binary computes dst = a op b; a and b have dst's shape (Expand them to broadcast).

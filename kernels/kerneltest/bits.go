@@ -41,6 +41,10 @@ func workloads() []workload {
 			b.Norm(dst.Reshape(rows, 9, 9, 8), x.Reshape(rows, 9, 9, 8),
 				kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 2, Eps: 1e-6, Weight: w})
 		}},
+		{"rope", 2 * 22, 2 * 22, 11, func(b device, dst, x, w tensor, rows int) {
+			w = w.Expand(rows, 2, 11)
+			b.Rope(dst.Reshape(rows, 2, 22), x.Reshape(rows, 2, 22), w, w)
+		}},
 		{"conv", 5 * 4 * 7, 5 * 4 * 3, 3 * 7 * 9, func(b device, dst, x, w tensor, rows int) {
 			b.Conv(dst.Reshape(rows, 5, 4, 3), x.Reshape(rows, 5, 4, 7), w.Reshape(3, 7, 3, 3),
 				kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1})

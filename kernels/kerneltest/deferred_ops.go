@@ -43,6 +43,12 @@ func (d *deferred) Norm(dst, x kernels.Tensor, spec kernels.NormSpec) {
 	})
 }
 
+func (d *deferred) Rope(dst, x, cos, sin kernels.Tensor) {
+	d.later("rope", []kernels.Tensor{dst, x, cos, sin}, func(t []kernels.Tensor) {
+		d.inner.Rope(t[0], t[1], t[2], t[3])
+	})
+}
+
 func (d *deferred) Unary(dst, x kernels.Tensor, op kernels.UnaryOp) {
 	d.later("unary", []kernels.Tensor{dst, x}, func(t []kernels.Tensor) { d.inner.Unary(t[0], t[1], op) })
 }

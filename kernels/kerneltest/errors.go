@@ -154,6 +154,11 @@ func otherMistakes() []mistake {
 		{"norm: groups", "norm", norm(func(T) kernels.NormSpec {
 			return kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 4}
 		})},
+		{"rope: shapes", "rope", func(b B, t T) { b.Rope(t(2, 4), t(3, 4), t(2, 2), t(2, 2)) }},
+		{"rope: odd width", "rope", func(b B, t T) { b.Rope(t(2, 5), t(2, 5), t(2, 2), t(2, 2)) }},
+		{"rope: angles", "rope", func(b B, t T) { b.Rope(t(2, 4), t(2, 4), t(2, 4), t(2, 2)) }},
+		{"rope: no sines", "rope", func(b B, t T) { b.Rope(t(2, 4), t(2, 4), t(2, 2), none) }},
+		{"rope: scalar", "rope", func(b B, t T) { b.Rope(t(), t(), t(), t()) }},
 		{"norm: no groups", "norm", norm(func(T) kernels.NormSpec {
 			return kernels.NormSpec{Kind: kernels.GroupNorm}
 		})},

@@ -115,6 +115,21 @@ func norm(x array, kind kernels.NormKind, groups int, eps float64) {
 	}
 }
 
+// rope rotates the pairs of x (B, L, H, D) by angles (L, D/2).
+func rope(x, cos, sin array) array {
+	out := newArray(x.shape...)
+	l, h, d := x.shape[1], x.shape[2], x.shape[3]
+	for i, v := range x.data {
+		at := i/(h*d)%l*(d/2) + i%d/2
+		partner, sign := i+1, -1.0
+		if i%2 == 1 {
+			partner, sign = i-1, 1
+		}
+		out.data[i] = v*cos.data[at] + sign*x.data[partner]*sin.data[at]
+	}
+	return out
+}
+
 // conv is the definition of a convolution: x (N, H, W, Cin), w (Cout, Cin, KH, KW).
 func conv(x, w array, spec kernels.ConvSpec) array {
 	stride, up := max(1, spec.Stride), max(1, spec.Upsample)

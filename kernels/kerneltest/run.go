@@ -20,6 +20,7 @@ func Run(t *testing.T, newBackend func(threads int) kernels.Backend) {
 		{"Linear", testLinear},
 		{"Attention", testAttention},
 		{"Norm", testNorm},
+		{"Rope", testRope},
 		{"Conv", testConv},
 		{"SameBits", testSameBits},
 		{"Scopes", testScopes},

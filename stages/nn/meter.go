@@ -43,6 +43,7 @@ func (m *meter) Gather(_, _ kernels.Tensor, _ []int32)                        {}
 func (m *meter) Linear(_, _, _ kernels.Tensor, _ kernels.Epilogue)            {}
 func (m *meter) Attention(_, _, _, _ kernels.Tensor, _ kernels.AttentionSpec) {}
 func (m *meter) Norm(_, _ kernels.Tensor, _ kernels.NormSpec)                 {}
+func (m *meter) Rope(_, _, _, _ kernels.Tensor)                               {}
 func (m *meter) Unary(_, _ kernels.Tensor, _ kernels.UnaryOp)                 {}
 func (m *meter) Binary(_, _, _ kernels.Tensor, _ kernels.BinaryOp)            {}
 func (m *meter) Conv(_, _, _ kernels.Tensor, _ kernels.ConvSpec)              {}
