@@ -55,8 +55,9 @@ type Backend interface {
 	Unary(dst, x Tensor, op UnaryOp)
 	// Binary computes dst = a op b; a and b have dst's shape (Expand them to broadcast).
 	Binary(dst, a, b Tensor, op BinaryOp)
-	// Conv computes a 2D convolution, channels last: x (N, H, W, Cin), dst (N, H', W', Cout),
-	// w (Cout, Cin, KH, KW) as PyTorch stores it.
+	// Conv computes a convolution, channels last: of images x (N, H, W, Cin) into dst (N, H', W', Cout)
+	// with w (Cout, Cin, KH, KW), or of videos x (N, T, H, W, Cin) into dst (N, T', H', W', Cout) with
+	// w (Cout, Cin, KT, KH, KW), as PyTorch stores them.
 	Conv(dst, x, w Tensor, spec ConvSpec)
 }
 
@@ -119,11 +120,13 @@ type NormSpec struct {
 }
 
 // ConvSpec describes a Conv call. Padding is zeros and given for each side, because the encoder of
-// AutoencoderKL pads only right and bottom.
+// AutoencoderKL pads only right and bottom, and causal convolutions in time only the front.
 type ConvSpec struct {
 	Bias                     Tensor // (Cout), optional
-	Stride                   int    // 0 means 1
+	Stride                   int    // in height and width; 0 means 1
+	StrideT                  int    // in time; 0 means 1
 	Top, Left, Bottom, Right int    // zero padding in input pixels (after Upsample)
-	Upsample                 int    // nearest-neighbour factor on the input first; 0 and 1 mean none
+	Front, Back              int    // zero padding in frames
+	Upsample                 int    // nearest-neighbour factor on height and width first; 0 and 1 mean none
 	Residual                 Tensor // dst's shape, added to the result, optional
 }

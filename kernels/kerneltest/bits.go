@@ -49,6 +49,10 @@ func workloads() []workload {
 			b.Conv(dst.Reshape(rows, 5, 4, 3), x.Reshape(rows, 5, 4, 7), w.Reshape(3, 7, 3, 3),
 				kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1})
 		}},
+		{"conv of videos", 3 * 4 * 5 * 7, 3 * 4 * 5 * 3, 3 * 7 * 27, func(b device, dst, x, w tensor, rows int) {
+			b.Conv(dst.Reshape(rows, 3, 4, 5, 3), x.Reshape(rows, 3, 4, 5, 7), w.Reshape(3, 7, 3, 3, 3),
+				kernels.ConvSpec{Front: 2, Top: 1, Left: 1, Bottom: 1, Right: 1})
+		}},
 		{"attention over shared keys", 8, 8, 2 * 40 * 8, func(b device, dst, x, w tensor, rows int) {
 			kv := w.Reshape(2, 1, 40, 2, 4)
 			b.Attention(dst.Reshape(1, rows, 2, 4), x.Reshape(1, rows, 2, 4), kv.Index(0), kv.Index(1),

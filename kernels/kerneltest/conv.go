@@ -1,12 +1,13 @@
 package kerneltest
 
 import (
+	"slices"
 	"testing"
 
 	"latentbeam/kernels"
 )
 
-// testConv: kernels, strides, one-sided padding, upsampling, bias and residual.
+// testConv: images: kernels, strides, one-sided padding, upsampling, bias and residual.
 func testConv(t *testing.T, newBackend func(int) kernels.Backend) {
 	same := kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1}
 	double := same
@@ -35,18 +36,64 @@ func testConv(t *testing.T, newBackend func(int) kernels.Backend) {
 			t.Run(c.name+" "+l.String(), func(t *testing.T) {
 				f := newFixture(t, newBackend(2))
 				for _, dt := range dtypes {
-					f.conv(dt, l, c.x, c.w, c.spec)
+					f.conv(dt, l, c.x[:], c.w[:], c.spec)
 				}
 			})
 		}
 	}
 }
 
-// conv computes one case without and with bias and residual.
-func (f *fixture) conv(dt kernels.DType, l layout, xs, ws [4]int, spec kernels.ConvSpec) {
+// testConvVideo: the same with a time axis: causal padding, strides in time, kernels that reach in time only.
+func testConvVideo(t *testing.T, newBackend func(int) kernels.Backend) {
+	causal := kernels.ConvSpec{Front: 2, Top: 1, Left: 1, Bottom: 1, Right: 1}
+	half := causal
+	half.StrideT, half.Front = 2, 1
+	halfAll := causal
+	halfAll.StrideT, halfAll.Stride = 2, 2
+	double := causal
+	double.Upsample = 2
+	for _, c := range []struct {
+		name string
+		x, w [5]int // (N, T, H, W, Cin), (Cout, Cin, KT, KH, KW)
+		spec kernels.ConvSpec
+	}{
+		{"1x1x1", [5]int{2, 3, 4, 5, 9}, [5]int{6, 9, 1, 1, 1}, kernels.ConvSpec{}},
+		{"causal", [5]int{2, 4, 3, 5, 3}, [5]int{4, 3, 3, 3, 3}, causal},
+		{"one frame", [5]int{1, 1, 4, 4, 3}, [5]int{2, 3, 3, 3, 3}, causal},
+		{"causal, long sum", [5]int{1, 3, 3, 2, 30}, [5]int{3, 30, 3, 3, 3}, causal},
+		{"half the frames", [5]int{2, 6, 3, 4, 3}, [5]int{5, 3, 3, 3, 3}, half},
+		{"half of everything", [5]int{1, 5, 4, 7, 3}, [5]int{5, 3, 3, 3, 3}, halfAll},
+		{"upsample 2", [5]int{1, 3, 2, 3, 3}, [5]int{4, 3, 3, 3, 3}, double},
+		{"valid", [5]int{1, 5, 4, 3, 5}, [5]int{2, 5, 3, 3, 3}, kernels.ConvSpec{}},
+		{"time only", [5]int{1, 7, 2, 3, 4}, [5]int{3, 4, 4, 1, 1}, kernels.ConvSpec{Front: 1, Back: 2}},
+		{"a frame at a time", [5]int{2, 3, 5, 4, 3}, [5]int{4, 3, 1, 3, 3},
+			kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1}},
+		{"uneven kernel", [5]int{1, 4, 5, 6, 2}, [5]int{3, 2, 4, 2, 3}, kernels.ConvSpec{Back: 2, Right: 3}},
+		{"more padding than frames", [5]int{1, 1, 2, 2, 2}, [5]int{3, 2, 3, 1, 1},
+			kernels.ConvSpec{Front: 4, Back: 3}},
+		{"patches", [5]int{1, 4, 4, 6, 4}, [5]int{7, 4, 2, 2, 2}, kernels.ConvSpec{Stride: 2, StrideT: 2}},
+		{"many pixels", [5]int{1, 6, 9, 8, 4}, [5]int{3, 4, 3, 3, 3}, causal},
+		{"no video", [5]int{0, 3, 5, 5, 2}, [5]int{3, 2, 3, 3, 3}, causal},
+	} {
+		for _, l := range layouts {
+			t.Run(c.name+" "+l.String(), func(t *testing.T) {
+				f := newFixture(t, newBackend(2))
+				for _, dt := range dtypes {
+					f.conv(dt, l, c.x[:], c.w[:], c.spec)
+				}
+			})
+		}
+	}
+}
+
+// conv computes one case, of images or videos, without and with bias and residual.
+func (f *fixture) conv(dt kernels.DType, l layout, xs, ws []int, spec kernels.ConvSpec) {
 	f.Helper()
-	x, w := f.random(dt, xs[:]...), f.random(dt, ws[:]...)
-	want := conv(x, w, spec)
+	x, w := f.random(dt, xs...), f.random(dt, ws...)
+	want := conv(x.video(1), w.video(2), spec)
+	if len(xs) == 4 {
+		want.shape = slices.Delete(want.shape, 1, 2)
+	}
 	xt, wt := f.operand(dt, l, x), f.operand(dt, l, w)
 	dst, read := f.result(dt, l, want.shape...)
 	f.Conv(dst, xt, wt, spec)
@@ -59,4 +106,12 @@ func (f *fixture) conv(dt kernels.DType, l layout, xs, ws [4]int, spec kernels.C
 	spec.Bias, spec.Residual = f.operand(dt, l, bias), f.operand(dt, l, residual)
 	f.Conv(dst, xt, wt, spec)
 	f.check("with bias and residual", dt, read(), want)
+}
+
+// video returns a with the time axis that images and their kernels lack.
+func (a array) video(axis int) array {
+	if len(a.shape) == 4 {
+		a.shape = slices.Insert(slices.Clone(a.shape), axis, 1)
+	}
+	return a
 }

@@ -108,6 +108,15 @@ func productMistakes() []mistake {
 		{"conv: image smaller than kernel", "conv", conv([]int{1, 2, 2, 2}, w, dst, kernels.ConvSpec{})},
 		{"conv: negative padding", "conv", conv(x, w, dst, kernels.ConvSpec{Top: -1, Bottom: 1})},
 		{"conv: negative stride", "conv", conv(x, w, dst, kernels.ConvSpec{Stride: -1})},
+		{"conv: negative stride in time", "conv", conv(x, w, dst, kernels.ConvSpec{StrideT: -1})},
+		{"conv: time padding of images", "conv", conv(x, w, dst, kernels.ConvSpec{Front: 1})},
+		{"conv: image with a video's kernel", "conv", conv(x, []int{3, 2, 1, 3, 3}, dst, kernels.ConvSpec{})},
+		{"conv: fewer frames than the kernel", "conv",
+			conv([]int{1, 2, 4, 4, 2}, []int{3, 2, 3, 3, 3}, []int{1, 1, 2, 2, 3}, kernels.ConvSpec{})},
+		{"conv: negative padding in time", "conv", conv([]int{1, 4, 4, 4, 2}, []int{3, 2, 3, 3, 3},
+			[]int{1, 2, 2, 2, 3}, kernels.ConvSpec{Front: -1, Back: 1})},
+		{"conv: frames of dst", "conv",
+			conv([]int{1, 4, 4, 4, 2}, []int{3, 2, 3, 3, 3}, []int{1, 3, 2, 2, 3}, kernels.ConvSpec{})},
 	}
 }
 

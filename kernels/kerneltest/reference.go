@@ -130,17 +130,21 @@ func rope(x, cos, sin array) array {
 	return out
 }
 
-// conv is the definition of a convolution: x (N, H, W, Cin), w (Cout, Cin, KH, KW).
+// conv is the definition of a convolution: x (N, T, H, W, Cin), w (Cout, Cin, KT, KH, KW).
 func conv(x, w array, spec kernels.ConvSpec) array {
-	stride, up := max(1, spec.Stride), max(1, spec.Upsample)
-	height, width := x.shape[1]*up, x.shape[2]*up
-	out := newArray(x.shape[0], (height+spec.Top+spec.Bottom-w.shape[2])/stride+1,
-		(width+spec.Left+spec.Right-w.shape[3])/stride+1, w.shape[0])
+	stride, strideT, up := max(1, spec.Stride), max(1, spec.StrideT), max(1, spec.Upsample)
+	height, width := x.shape[2]*up, x.shape[3]*up
+	out := newArray(x.shape[0], (x.shape[1]+spec.Front+spec.Back-w.shape[2])/strideT+1,
+		(height+spec.Top+spec.Bottom-w.shape[3])/stride+1, (width+spec.Left+spec.Right-w.shape[4])/stride+1,
+		w.shape[0])
 	for n := range out.shape[0] {
-		for y := range out.shape[1] {
-			for xx := range out.shape[2] {
-				for o := range out.shape[3] {
-					*out.at(n, y, xx, o) = convOne(x, w, n, y*stride-spec.Top, xx*stride-spec.Left, o, up)
+		for t := range out.shape[1] {
+			for y := range out.shape[2] {
+				for xx := range out.shape[3] {
+					for o := range out.shape[4] {
+						*out.at(n, t, y, xx, o) = convOne(x, w, n, t*strideT-spec.Front, y*stride-spec.Top,
+							xx*stride-spec.Left, o, up)
+					}
 				}
 			}
 		}
@@ -148,13 +152,16 @@ func conv(x, w array, spec kernels.ConvSpec) array {
 	return out
 }
 
-func convOne(x, w array, n, top, left, o, up int) (sum float64) {
+// convOne is one output value: channel o of the kernel whose first tap lies at (first, top, left) of item n.
+func convOne(x, w array, n, first, top, left, o, up int) (sum float64) {
 	for c := range w.shape[1] {
-		for ky := range w.shape[2] {
-			for kx := range w.shape[3] {
-				y, xx := top+ky, left+kx
-				if y >= 0 && y < x.shape[1]*up && xx >= 0 && xx < x.shape[2]*up {
-					sum += *x.at(n, y/up, xx/up, c) * *w.at(o, c, ky, kx)
+		for kt := range w.shape[2] {
+			for ky := range w.shape[3] {
+				for kx := range w.shape[4] {
+					t, y, xx := first+kt, top+ky, left+kx
+					if t >= 0 && t < x.shape[1] && y >= 0 && y < x.shape[2]*up && xx >= 0 && xx < x.shape[3]*up {
+						sum += *x.at(n, t, y/up, xx/up, c) * *w.at(o, c, kt, ky, kx)
+					}
 				}
 			}
 		}

@@ -22,6 +22,7 @@ func Run(t *testing.T, newBackend func(threads int) kernels.Backend) {
 		{"Norm", testNorm},
 		{"Rope", testRope},
 		{"Conv", testConv},
+		{"ConvVideo", testConvVideo},
 		{"SameBits", testSameBits},
 		{"Scopes", testScopes},
 		{"Errors", testErrors},
