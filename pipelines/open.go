@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"latentbeam"
@@ -95,20 +96,11 @@ var writes = []struct {
 // checkWrites refuses to promise a table that no stage fills.
 func checkWrites(cfg *config.Config, seams []stages.Kind) error {
 	for _, w := range writes {
-		if cfg.Output.Writes(w.part) && !given(seams[1:], w.kind) {
+		if cfg.Output.Writes(w.part) && !slices.Contains(seams[1:], w.kind) {
 			return cfg.Errorf("output.write", "nothing in this job makes %s", w.part).WithFix("%s", w.fix)
 		}
 	}
 	return nil
-}
-
-func given(seams []stages.Kind, k stages.Kind) bool {
-	for _, s := range seams {
-		if s == k {
-			return true
-		}
-	}
-	return false
 }
 
 // defaultsOf is what rows are filled up with: the configuration, then the model's own defaults.

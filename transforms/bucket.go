@@ -3,6 +3,8 @@ package transforms
 import (
 	"context"
 	"fmt"
+	"slices"
+
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"latentbeam/internal/fault"
@@ -81,12 +83,8 @@ func (f *BucketFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) {
 func (f *BucketFn) flush(name schemas.Bucket, emit func(*stages.Batch)) {
 	b := f.open[name]
 	delete(f.open, name)
-	for i, n := range f.order {
-		if n == name {
-			f.order = append(f.order[:i], f.order[i+1:]...)
-			break
-		}
-	}
+	i := slices.Index(f.order, name)
+	f.order = slices.Delete(f.order, i, i+1)
 	f.buffered -= len(b.elements)
 	emit(&stages.Batch{Bucket: name, Elements: b.elements})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
+	"latentbeam/internal/fault"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
 	"latentbeam/schemas"
@@ -178,25 +179,41 @@ func (e *Engine) Size(el *stages.Element) int64 {
 func (c *committer) publish(group []*stages.Element) error {
 	began := time.Now()
 	var objects []store.Object
-	records := make([]ledger.Record, 0, len(group))
-	keys := make([]schemas.Key, 0, len(group))
-	var done, failed int64
-	for _, e := range group {
+	records := make([]ledger.Record, len(group))
+	owner := map[string]int{} // of each file
+	for i, e := range group {
 		files, record, err := c.engine.record(e)
 		if err != nil {
 			return fmt.Errorf("publish %s: %w", e.Key, err)
 		}
+		records[i] = record
+		for _, f := range files {
+			owner[f.Name] = i
+		}
 		objects = append(objects, files...)
-		records = append(records, record)
+	}
+	if err := c.engine.Store.Put(c.job, objects...); err != nil {
+		conflicts, other := store.Conflicts(err)
+		if other != nil {
+			return fmt.Errorf("publish: %w", other)
+		}
+		for _, conflict := range conflicts { // somebody else's file is one row's trouble, not the job's
+			i := owner[conflict.Name]
+			group[i].Fail("publish", fault.Row(conflict))
+			if _, records[i], err = c.engine.record(group[i]); err != nil {
+				return fmt.Errorf("publish %s: %w", group[i].Key, err)
+			}
+		}
+	}
+	keys := make([]schemas.Key, 0, len(group))
+	var done, failed int64
+	for _, e := range group {
 		keys = append(keys, e.Key)
 		if e.Failed != nil {
 			failed++
 		} else {
 			done++
 		}
-	}
-	if err := c.engine.Store.Put(c.job, objects...); err != nil {
-		return fmt.Errorf("publish: %w", err)
 	}
 	if err := c.engine.Ledger.Commit(c.job, records); err != nil {
 		return fmt.Errorf("publish: %w", err)

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/media"
 	"latentbeam/internal/store"
 	"latentbeam/stages"
 )
@@ -123,6 +125,37 @@ func TestPublishStopsAtAnError(t *testing.T) {
 			t.Errorf("close: %v, job: %v, %d records", err, e.Err(), e.Ledger.Len())
 		}
 	})
+}
+
+// TestForeignFileFailsOneRow: a file that somebody else put under a video's name is kept and is that row's
+// failure; the row published beside it is done.
+func TestForeignFileFailsOneRow(t *testing.T) {
+	e := newEngine(t, 1, step("model", fakeStage{}))
+	e.Keep = map[stages.Kind]bool{stages.KindVideo: true}
+	els := e.results(0, 2, 1)
+	for _, el := range els {
+		el.Video = &media.Encoded{Data: []byte("ours"), Ext: ".mp4"}
+	}
+	key := els[1].Key.String()
+	name := "videos/" + key[:2] + "/" + key + ".mp4"
+	if err := e.Store.Put(t.Context(), store.Object{Name: name, Data: []byte("theirs")}); err != nil {
+		t.Fatal(err)
+	}
+	c := newCommitter(t.Context(), e)
+	if err := c.add(els); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []ledger.Status{ledger.Done, ledger.Failed} {
+		if _, status, err := e.Ledger.Lookup(ledger.Key(els[i].Key)); status != want || err != nil {
+			t.Errorf("row %d: %v, %v, want %v", i, status, err, want)
+		}
+	}
+	if f := els[1].Failed; f == nil || f.Stage != "publish" || !strings.Contains(f.Message, "remove the file") {
+		t.Errorf("failure %+v", els[1].Failed)
+	}
 }
 
 // TestPublishWhenTheJobEnds: what is finished is published although another part of the bundle failed, but

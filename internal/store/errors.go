@@ -29,6 +29,23 @@ func (e *ConflictError) Error() string {
 
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
+// Conflicts takes an error of Put apart: the conflicts, and where Put failed for another reason that error.
+func Conflicts(err error) ([]*ConflictError, error) {
+	parts := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		parts = joined.Unwrap()
+	}
+	var conflicts []*ConflictError
+	for _, part := range parts {
+		var conflict *ConflictError
+		if !errors.As(part, &conflict) {
+			return nil, err
+		}
+		conflicts = append(conflicts, conflict)
+	}
+	return conflicts, nil
+}
+
 // full are the errors of a file system without room, passing those that may be gone at the next
 // run for another reason.
 var (
