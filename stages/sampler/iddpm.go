@@ -7,15 +7,22 @@ import (
 )
 
 // IDDPM is ancestral sampling with learned variance (arXiv:2102.09672) and classifier-free guidance, as
-// Open-Sora 1.0 runs it. It is read-only and may serve any number of batches at once.
+// Open-Sora 1.0 and 1.1 run it.
 type IDDPM struct {
-	steps []coefficients // by ascending timestep
+	steps  []coefficients // by ascending timestep
+	guided int            // first channels of the noise that are guided; 0: all
 }
 
-// NewIDDPM returns the sampler of num_inference_steps steps.
-func NewIDDPM(numInferenceSteps int) (*IDDPM, error) {
-	steps, err := schedule(numInferenceSteps)
-	return &IDDPM{steps: steps}, err
+// NewIDDPM returns the sampler of num_inference_steps steps. The first guidedChannels of the noise are guided,
+// with 0 all of them; the others, and the variance, are those of the conditional row. With tables in fp32, as
+// in Open-Sora 1.1, the coefficients are rounded on every operation; otherwise once at the end.
+func NewIDDPM(numInferenceSteps, guidedChannels int, fp32Tables bool) (*IDDPM, error) {
+	round := exactly
+	if fp32Tables {
+		round = toFP32
+	}
+	steps, err := schedule(numInferenceSteps, round)
+	return &IDDPM{steps: steps, guided: guidedChannels}, err
 }
 
 // Timesteps returns the timesteps in the order in which the network sees them: from 999 down to 0.
@@ -27,75 +34,28 @@ func (s *IDDPM) Timesteps() []int {
 	return out
 }
 
-// Batch says what is sampled together. Latents are n elements of Channels x Size, fp32, row-major.
-type Batch struct {
-	N        int // elements
-	Channels int // latent channels: 4
-	Size     int // T * H * W
-	// Guidance holds the guidance_scale of each element. The network is then called with 2n rows: the n
-	// elements under their prompts, then the same n under the null text. Nil means no guidance and n rows.
-	Guidance []float32
-	// GuidedChannels is how many of the first channels of the noise are guided; Open-Sora 1.0 guides 3 of 4.
-	// The others, and the variance, are those of the conditional row.
-	GuidedChannels int
-}
-
-// Model evaluates the network: rows of Channels x Size at one timestep each (the training process's, 0 to
-// 999) give rows of 2 Channels x Size, the noise and the variance. rows and timesteps are valid during the
-// call; the result until the next call.
-type Model func(ctx context.Context, rows, timesteps []float32) ([]float32, error)
-
-// Noise fills dst (Channels x Size) with the standard normal noise of an element after a step, counted
-// from 0 in sampling order. It must depend on nothing else. The last step draws none.
-type Noise func(step, element int, dst []float32)
-
-// Sample turns the initial noise z (n x Channels x Size) into latents, in place. progress, which may be
-// nil, is told after each step how many are done. A cancelled ctx ends the run between two steps.
+// Sample runs the steps; see Sampler.
 //
 // The reference keeps 2n latents and draws noise for all of them, but feeds the first n to both halves of
 // every call and returns them: the second half's noise changes nothing, so here it does not exist.
 func (s *IDDPM) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
-	if err := b.check(len(z)); err != nil {
-		return err
+	r, err := newRun(b, z, model, noise)
+	if err == nil && s.guided > b.Channels {
+		err = fmt.Errorf("%d guided channels of %d", s.guided, b.Channels)
 	}
-	halves := 1
-	if b.Guidance != nil {
-		halves = 2
+	if err == nil && b.Image != nil {
+		err = fmt.Errorf("no published model conditions it on image latents")
 	}
-	rows := make([]float32, halves*len(z))
-	timesteps := make([]float32, halves*b.N)
-	draw := make([]float32, b.Channels*b.Size)
+	if err != nil {
+		return fmt.Errorf("iddpm: %w", err)
+	}
 	for done := range s.steps {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("iddpm: stopped before step %d of %d: %w", done+1, len(s.steps), err)
 		}
-		i := len(s.steps) - 1 - done
-		for h := range halves {
-			copy(rows[h*len(z):], z)
-		}
-		for j := range timesteps {
-			timesteps[j] = s.steps[i].timestep
-		}
-		out, err := model(ctx, rows, timesteps)
-		if err != nil {
+		if err := s.step(ctx, r, done); err != nil {
 			return fmt.Errorf("iddpm: step %d of %d: %w", done+1, len(s.steps), err)
-		}
-		if len(out) != 2*len(rows) {
-			return fmt.Errorf("iddpm: the network gave %d values for %d, want %d (is pred_sigma off?)",
-				len(out), len(rows), 2*len(rows))
-		}
-		for e := range b.N {
-			width := b.Channels * b.Size
-			x, cond := z[e*width:][:width], out[2*e*width:][:2*width]
-			if b.Guidance != nil {
-				b.guide(cond, out[2*(b.N+e)*width:], b.Guidance[e])
-			}
-			s.steps[i].denoise(x, cond)
-			if i > 0 {
-				noise(done, e, draw)
-				s.steps[i].perturb(x, cond[width:], draw)
-			}
 		}
 		if progress != nil {
 			progress(done+1, len(s.steps))
@@ -104,25 +64,56 @@ func (s *IDDPM) Sample(ctx context.Context, b Batch, z []float32, model Model, n
 	return nil
 }
 
-func (b Batch) check(length int) error {
-	if b.N < 1 || b.Channels < 1 || b.Size < 1 || length != b.N*b.Channels*b.Size {
-		return fmt.Errorf("iddpm: %d values are not %d elements of %d channels x %d",
-			length, b.N, b.Channels, b.Size)
+// step advances z by one step, the done-th from 0.
+func (s *IDDPM) step(ctx context.Context, r *run, done int) error {
+	at := len(s.steps) - 1 - done
+	c := &s.steps[at]
+	var generated, changed []bool
+	if r.Masks != nil {
+		generated, changed = s.frames(r, done, at)
 	}
-	if b.Guidance != nil && len(b.Guidance) != b.N {
-		return fmt.Errorf("iddpm: %d guidance scales for %d elements", len(b.Guidance), b.N)
+	if err := r.evaluate(ctx, c.timestep, generated); err != nil {
+		return err
 	}
-	if b.GuidedChannels < 0 || b.GuidedChannels > b.Channels {
-		return fmt.Errorf("iddpm: %d guided channels of %d", b.GuidedChannels, b.Channels)
+	if len(r.out) != 2*len(r.rows) {
+		return fmt.Errorf("the network gave %d values for %d, want %d (is pred_sigma off?)",
+			len(r.out), len(r.rows), 2*len(r.rows))
+	}
+	guided := s.guided
+	if guided == 0 {
+		guided = r.Channels
+	}
+	for e := range r.N {
+		x, cond := r.element(e), r.row(0, e)
+		if r.Guidance != nil {
+			guide(cond, r.row(1, e), guided*r.size(e), r.Guidance[e])
+		}
+		c.denoise(x, cond)
+		if at > 0 {
+			c.perturb(x, cond[len(x):], r.drawFor(e, Draw{Step: done}))
+		}
+	}
+	if r.Masks != nil {
+		r.restore(changed)
 	}
 	return nil
 }
 
-// guide replaces the guided channels of the conditional noise by null + scale (cond - null).
-func (b Batch) guide(cond, null []float32, scale float32) {
-	for i := range b.GuidedChannels * b.Size {
-		cond[i] = null[i] + float32(scale*(cond[i]-null[i]))
+// frames puts noise on the frames whose turn comes at this step and returns which frames the network takes as
+// being denoised and which the step changes (n x Frames each). As in the reference, a frame with mask 0 has its
+// turn at the last step: it gets that step's noise and is denoised once, modulated as a given frame.
+func (s *IDDPM) frames(r *run, done, at int) (generated, changed []bool) {
+	n := len(r.Masks)
+	now := make([]bool, n)
+	generated, changed = make([]bool, n), make([]bool, n)
+	for i, m := range r.Masks {
+		begins := int(float32(m * float32(len(s.steps))))
+		now[i], generated[i], changed[i] = begins == at, begins > at, begins >= at
 	}
+	copy(r.kept, r.z)
+	c := &s.steps[at]
+	r.perturbFrames(done, now, r.kept, c.sqrtBar, c.sqrtBarM1)
+	return generated, changed
 }
 
 // denoise replaces x_t by the posterior mean of x_(t-1), given the predicted noise in the first len(x)

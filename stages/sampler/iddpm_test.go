@@ -11,7 +11,7 @@ import (
 
 func sampler(t *testing.T, steps int) *IDDPM {
 	t.Helper()
-	s, err := NewIDDPM(steps)
+	s, err := NewIDDPM(steps, 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestRespacing(t *testing.T) {
 		t.Error("1000 steps are not all timesteps")
 	}
 	for _, n := range []int{-1, 0, 1, 1001} {
-		if _, err := NewIDDPM(n); err == nil || !strings.Contains(err.Error(), "num_inference_steps") {
+		if _, err := NewIDDPM(n, 0, false); err == nil || !strings.Contains(err.Error(), "num_inference_steps") {
 			t.Errorf("%d steps: error %v", n, err)
 		}
 	}
@@ -49,9 +49,9 @@ func TestCoefficients(t *testing.T) {
 		t.Errorf("at timestep 0 the mean takes %g of x_0 and %g of x_t, want 1 and 0", s[0].mean0, s[0].meanT)
 	}
 	for i, want := range map[int]coefficients{
-		1:  {10, 1.00109851, 0.0468854904, 0.954456985, 0.0455429964, -6.16885281, -9.25690269},
-		50: {505, 3.67758608, 3.53901672, 0.0326741412, 0.937023342, -2.25134015, -2.26077724},
-		99: {999, 157.410461, 157.407288, 0.00127983664, 0.904326141, -1.7027626, -1.70277166},
+		1:  {10, 1.00109851, 0.0468854904, 0.954456985, 0.0455429964, -6.16885281, -9.25690269, 0, 0},
+		50: {505, 3.67758608, 3.53901672, 0.0326741412, 0.937023342, -2.25134015, -2.26077724, 0, 0},
+		99: {999, 157.410461, 157.407288, 0.00127983664, 0.904326141, -1.7027626, -1.70277166, 0, 0},
 	} {
 		got := []float32{s[i].timestep, s[i].recip, s[i].recipM1, s[i].mean0, s[i].meanT, s[i].logBeta, s[i].logPost}
 		for j, w := range []float32{want.timestep, want.recip, want.recipM1, want.mean0, want.meanT, want.logBeta,
@@ -73,25 +73,25 @@ type zeros struct {
 	timesteps [][]float32
 }
 
-func (z *zeros) model(_ context.Context, rows, timesteps []float32) ([]float32, error) {
+func (z *zeros) model(_ context.Context, rows, timesteps []float32, _ []bool) ([]float32, error) {
 	z.calls++
 	z.rows = append(z.rows, len(rows))
 	z.timesteps = append(z.timesteps, slices.Clone(timesteps))
 	return make([]float32, 2*len(rows)), nil
 }
 
-func noNoise(_, _ int, dst []float32) { clear(dst) }
+func noNoise(_ Draw, _ int, dst []float32) { clear(dst) }
 
 func TestBatchLayout(t *testing.T) {
 	s := sampler(t, 4)
 	var z zeros
 	var noised [][2]int
-	noise := func(step, element int, dst []float32) {
-		noised = append(noised, [2]int{step, element})
+	noise := func(d Draw, element int, dst []float32) {
+		noised = append(noised, [2]int{d.Step, element})
 		clear(dst)
 	}
 	var progress []int
-	b := Batch{N: 2, Channels: 4, Size: 3, Guidance: []float32{7, 1}, GuidedChannels: 3}
+	b := Batch{N: 2, Channels: 4, Size: 3, Guidance: []float32{7, 1}}
 	tell := func(done, _ int) { progress = append(progress, done) }
 	err := s.Sample(t.Context(), b, make([]float32, 24), z.model, noise, tell)
 	if err != nil {
@@ -116,9 +116,8 @@ func TestBatchLayout(t *testing.T) {
 
 // TestGuidance: the first channels are null + g (cond - null), the others and the variance stay cond's.
 func TestGuidance(t *testing.T) {
-	b := Batch{Channels: 4, Size: 1, GuidedChannels: 3}
 	cond := []float32{1, 2, 3, 4, 5, 6, 7, 8}
-	b.guide(cond, []float32{0, 1, 5, 9, 9, 9, 9, 9}, 7)
+	guide(cond, []float32{0, 1, 5, 9, 9, 9, 9, 9}, 3, 7)
 	if want := []float32{7, 8, -9, 4, 5, 6, 7, 8}; !slices.Equal(cond, want) {
 		t.Errorf("guided %v, want %v", cond, want)
 	}
@@ -127,7 +126,8 @@ func TestGuidance(t *testing.T) {
 // TestElementsAreIndependent: an element gives the same bits alone and in a batch, with its own guidance.
 func TestElementsAreIndependent(t *testing.T) {
 	s := sampler(t, 5)
-	model := func(_ context.Context, rows, timesteps []float32) ([]float32, error) {
+	s.guided = 1
+	model := func(_ context.Context, rows, timesteps []float32, _ []bool) ([]float32, error) {
 		out := make([]float32, 2*len(rows))
 		per := len(rows) / len(timesteps)
 		for i, x := range rows {
@@ -141,21 +141,21 @@ func TestElementsAreIndependent(t *testing.T) {
 		return out, nil
 	}
 	noise := func(offset int) Noise {
-		return func(step, element int, dst []float32) {
+		return func(d Draw, element int, dst []float32) {
 			for i := range dst {
-				dst[i] = float32(math.Sin(float64(step*100 + (element+offset)*10 + i)))
+				dst[i] = float32(math.Sin(float64(d.Step*100 + (element+offset)*10 + i)))
 			}
 		}
 	}
 	start := func(n int) []float32 { return []float32{.1, .2, .3, .4, .5, .6, .7, .8, .9}[:n] }
 	both := slices.Clone(start(8))
-	b := Batch{N: 2, Channels: 2, Size: 2, Guidance: []float32{7, 3}, GuidedChannels: 1}
+	b := Batch{N: 2, Channels: 2, Size: 2, Guidance: []float32{7, 3}}
 	if err := s.Sample(t.Context(), b, both, model, noise(0), nil); err != nil {
 		t.Fatal(err)
 	}
 	for i, g := range b.Guidance {
 		one := slices.Clone(start(8)[4*i:][:4])
-		alone := Batch{N: 1, Channels: 2, Size: 2, Guidance: []float32{g}, GuidedChannels: 1}
+		alone := Batch{N: 1, Channels: 2, Size: 2, Guidance: []float32{g}}
 		if err := s.Sample(t.Context(), alone, one, model, noise(i), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func TestElementsAreIndependent(t *testing.T) {
 
 func TestSampleStops(t *testing.T) {
 	s := sampler(t, 4)
-	b := Batch{N: 1, Channels: 1, Size: 1, Guidance: []float32{7}, GuidedChannels: 1}
+	b := Batch{N: 1, Channels: 1, Size: 1, Guidance: []float32{7}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var z zeros
 	err := s.Sample(ctx, b, make([]float32, 1), z.model, noNoise, func(done, _ int) {
@@ -179,18 +179,21 @@ func TestSampleStops(t *testing.T) {
 		t.Errorf("cancelled after step 2: %v after %d calls", err, z.calls)
 	}
 	broken := errors.New("device lost")
-	failing := func(context.Context, []float32, []float32) ([]float32, error) { return nil, broken }
+	failing := func(context.Context, []float32, []float32, []bool) ([]float32, error) { return nil, broken }
 	if err := s.Sample(t.Context(), b, make([]float32, 1), failing, noNoise, nil); !errors.Is(err, broken) {
 		t.Errorf("a failing model gave %v", err)
 	}
-	short := func(_ context.Context, rows, _ []float32) ([]float32, error) { return rows, nil }
+	short := func(_ context.Context, rows, _ []float32, _ []bool) ([]float32, error) { return rows, nil }
 	if err := s.Sample(t.Context(), b, make([]float32, 1), short, noNoise, nil); err == nil {
 		t.Error("a model without variance was accepted")
 	}
 	for name, b := range map[string]Batch{
 		"no element": {Channels: 1, Size: 1}, "other length": {N: 2, Channels: 1, Size: 1},
 		"guidance": {N: 1, Channels: 1, Size: 1, Guidance: []float32{1, 2}},
-		"channels": {N: 1, Channels: 1, Size: 1, GuidedChannels: 2},
+		"sizes":    {N: 1, Channels: 1, Size: 1, Sizes: []int{1, 1}},
+		"frames":   {N: 1, Channels: 1, Size: 1, Masks: []float32{1}},
+		"masks":    {N: 1, Channels: 1, Size: 1, Frames: 1, Masks: []float32{1.5}},
+		"an image": {N: 1, Channels: 1, Size: 1, Frames: 1, Image: &Image{}},
 	} {
 		if err := s.Sample(t.Context(), b, make([]float32, 1), z.model, noNoise, nil); err == nil {
 			t.Errorf("%s: no error", name)

@@ -18,16 +18,24 @@ const (
 	MaxSteps = trainSteps
 )
 
-// coefficients are the constants of one sampling step, computed in fp64 and rounded once.
+// coefficients are the constants of one sampling step.
 type coefficients struct {
-	timestep float32 // index in the training process, 0 to 999: what the network sees
-	recip    float32 // sqrt(1 / alpha_bar)
-	recipM1  float32 // sqrt(1 / alpha_bar - 1)
-	mean0    float32 // factor of x_0 in the posterior mean
-	meanT    float32 // factor of x_t in the posterior mean
-	logBeta  float32 // upper end of the learned log variance
-	logPost  float32 // lower end: the log of the posterior variance
+	timestep  float32 // index in the training process, 0 to 999: what the network sees
+	recip     float32 // sqrt(1 / alpha_bar)
+	recipM1   float32 // sqrt(1 / alpha_bar - 1)
+	mean0     float32 // factor of x_0 in the posterior mean
+	meanT     float32 // factor of x_t in the posterior mean
+	logBeta   float32 // upper end of the learned log variance
+	logPost   float32 // lower end: the log of the posterior variance
+	sqrtBar   float32 // sqrt(alpha_bar), factor of a given frame that is noised up to this step
+	sqrtBarM1 float32 // sqrt(1 - alpha_bar), factor of the noise put on it
 }
+
+// rounding is what happens to the result of every operation on the tables.
+type rounding func(float64) float64
+
+func exactly(v float64) float64 { return v }
+func toFP32(v float64) float64  { return float64(float32(v)) }
 
 // betas returns the training process as numpy's linspace makes it.
 func betas() []float64 {
@@ -54,8 +62,9 @@ func spaceTimesteps(n int) []int {
 }
 
 // schedule returns the coefficients of n steps, by ascending timestep: new betas that keep the products
-// alpha_bar of the chosen timesteps (section 4 of arXiv:2102.09672), and the posterior of each.
-func schedule(n int) ([]coefficients, error) {
+// alpha_bar of the chosen timesteps (section 4 of arXiv:2102.09672), and the posterior of each. The betas of
+// the chosen timesteps are made in fp64; from there on r rounds.
+func schedule(n int, r rounding) ([]coefficients, error) {
 	if n < MinSteps || n > MaxSteps {
 		return nil, fmt.Errorf("iddpm: num_inference_steps is %d, must be %d to %d", n, MinSteps, MaxSteps)
 	}
@@ -67,32 +76,33 @@ func schedule(n int) ([]coefficients, error) {
 	}
 	timesteps := spaceTimesteps(n)
 	beta, bar, post := make([]float64, n), make([]float64, n), make([]float64, n)
-	last := 1.0
+	last, before := 1.0, 1.0
 	product = 1.0
 	for i, t := range timesteps {
-		beta[i] = 1 - trained[t]/last
+		beta[i] = r(1 - trained[t]/last)
 		last = trained[t]
-		before := product
-		product *= 1 - beta[i]
-		bar[i] = product
-		post[i] = beta[i] * (1 - before) / (1 - bar[i])
+		product *= r(1 - beta[i]) // torch adds up a cumulative product of fp32 in fp64
+		bar[i] = r(product)
+		post[i] = r(r(beta[i]*r(1-before)) / r(1-bar[i]))
+		before = bar[i]
 	}
 	out := make([]coefficients, n)
+	before = 1.0
 	for i, t := range timesteps {
-		before := 1.0
-		if i > 0 {
-			before = bar[i-1]
-		}
+		rest := r(1 - bar[i])
+		recip := r(1 / bar[i])
 		out[i] = coefficients{
-			timestep: float32(t),
-			recip:    float32(math.Sqrt(1 / bar[i])),
-			recipM1:  float32(math.Sqrt(1/bar[i] - 1)),
-			mean0:    float32(beta[i] * math.Sqrt(before) / (1 - bar[i])),
-			meanT:    float32((1 - before) * math.Sqrt(1-beta[i]) / (1 - bar[i])),
-			logBeta:  float32(math.Log(beta[i])),
-			// The variance at the first timestep is 0; the reference takes the second's log there.
-			logPost: float32(math.Log(post[max(i, 1)])),
+			timestep:  float32(t),
+			recip:     float32(math.Sqrt(recip)),
+			recipM1:   float32(math.Sqrt(r(recip - 1))),
+			mean0:     float32(r(beta[i]*r(math.Sqrt(before))) / rest),
+			meanT:     float32(r(r(1-before)*r(math.Sqrt(r(1-beta[i])))) / rest),
+			logBeta:   float32(math.Log(beta[i])),
+			logPost:   float32(math.Log(post[max(i, 1)])), // that of the first timestep is 0: the second's stands in
+			sqrtBar:   float32(math.Sqrt(bar[i])),
+			sqrtBarM1: float32(math.Sqrt(rest)),
 		}
+		before = bar[i]
 	}
 	return out, nil
 }

@@ -91,7 +91,11 @@ func checkSampling(t *testing.T, c goldenCase) {
 	if steps == 0 {
 		steps = len(c.TimestepMap)
 	}
-	s, err := sampler.NewIDDPM(steps)
+	channels := c.CFGChannels
+	if channels == 0 {
+		channels = 3
+	}
+	s, err := sampler.NewIDDPM(steps, channels, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,20 +104,16 @@ func checkSampling(t *testing.T, c goldenCase) {
 	if c.TimestepMap != nil && !slices.Equal(ascending, c.TimestepMap) {
 		t.Errorf("timesteps %v, want %v", ascending, c.TimestepMap)
 	}
-	channels := c.CFGChannels
-	if channels == 0 {
-		channels = 3
-	}
-	model := func(_ context.Context, rows, timesteps []float32) ([]float32, error) {
+	model := func(_ context.Context, rows, timesteps []float32, _ []bool) ([]float32, error) {
 		return r.evaluate(rows, append([]int{2 * n, cfg.InChannels}, size...), timesteps, prepared)
 	}
-	noise := func(step, element int, dst []float32) {
-		all := nntest.Hash(fmt.Sprintf("%s.%d", c.NoisePrefix, step), 1.7, 2*n, width)
+	noise := func(d sampler.Draw, element int, dst []float32) {
+		all := nntest.Hash(fmt.Sprintf("%s.%d", c.NoisePrefix, d.Step), 1.7, 2*n, width)
 		copy(dst, all[element*width:])
 	}
 	z := nntest.Hash(c.NoisePrefix+".init", 1.7, n, width)
 	batch := sampler.Batch{N: n, Channels: cfg.InChannels, Size: width / cfg.InChannels,
-		Guidance: slices.Repeat([]float32{c.CFGScale}, n), GuidedChannels: channels}
+		Guidance: slices.Repeat([]float32{c.CFGScale}, n)}
 	if err := s.Sample(t.Context(), batch, z, model, noise, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,6 @@ const (
 	vaeStride = 8
 	// latentScale is the factor between the VAE's latents and the denoiser's, in every Open-Sora 1.x.
 	latentScale = 0.18215
-	// guidedChannels is how many of the 4 latent channels Open-Sora 1.0 guides.
-	guidedChannels = 3
 )
 
 // options is the stage's map in the YAML.
@@ -47,7 +45,11 @@ func Spec() stages.Spec {
 }
 
 func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
-	opts := options{SequenceParallel: "auto", GuidedChannels: guidedChannels}
+	recipe, err := sampler.OpenSora("1.0")
+	if err != nil {
+		return nil, err
+	}
+	opts := options{SequenceParallel: "auto", GuidedChannels: recipe.GuidedChannels}
 	if err := o.Into(&opts); err != nil {
 		return nil, err
 	}
@@ -63,12 +65,13 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if opts.GuidedChannels < 1 || opts.GuidedChannels > cfg.InChannels {
 		return nil, fmt.Errorf("denoise: cfg_channel is %d: give 1 to %d, the latent channels", opts.GuidedChannels, cfg.InChannels)
 	}
-	return &stage{model, opts.GuidedChannels}, nil
+	recipe.GuidedChannels = opts.GuidedChannels
+	return &stage{model, recipe}, nil
 }
 
 type stage struct {
 	*nn.Component[Config, Model]
-	guided int // latent channels that guidance touches
+	recipe sampler.Recipe
 }
 
 // Check refuses sizes that do not fall on whole patches and impossible numbers of steps.
@@ -89,10 +92,12 @@ func (s *stage) Check(row *schemas.PromptRow) error {
 	if row.GuidanceScale == nil {
 		return errors.New("guidance_scale is not given and the model has no default: Open-Sora 1.0 was published with 7")
 	}
-	if row.NumInferenceSteps < sampler.MinSteps || row.NumInferenceSteps > sampler.MaxSteps {
-		return fmt.Errorf("num_inference_steps is %d: give %d to %d", row.NumInferenceSteps, sampler.MinSteps, sampler.MaxSteps)
-	}
-	return nil
+	return s.recipe.Check(row.NumInferenceSteps, clip(row))
+}
+
+// clip is what the schedule may depend on.
+func clip(row *schemas.PromptRow) sampler.Clip {
+	return sampler.Clip{Height: row.Height, Width: row.Width, Frames: row.NumFrames}
 }
 
 // Need is that of the network for texts of full length.
@@ -125,7 +130,7 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 	}
 	row := &batch[0].Row
 	c, t, h, w := s.latents(row)
-	plan, err := sampler.NewIDDPM(row.NumInferenceSteps)
+	plan, err := s.recipe.New(row.NumInferenceSteps, clip(row))
 	if err != nil {
 		return err
 	}
@@ -136,15 +141,15 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 	}
 	size := c * t * h * w
 	z := make([]float32, len(batch)*size)
-	b := sampler.Batch{N: len(batch), Channels: c, Size: t * h * w, GuidedChannels: s.guided}
+	b := sampler.Batch{N: len(batch), Channels: c, Size: t * h * w}
 	for i, e := range batch {
 		rng.Normals(z[i*size:(i+1)*size], uint64(*e.Row.Seed), uint32(e.Row.SampleIndex), 0, 0)
 		if guided(row) {
 			b.Guidance = append(b.Guidance, float32(e.Row.Guidance()))
 		}
 	}
-	noise := func(step, i int, dst []float32) {
-		rng.Normals(dst, uint64(*batch[i].Row.Seed), uint32(batch[i].Row.SampleIndex), uint32(step+1), 0)
+	noise := func(d sampler.Draw, i int, dst []float32) {
+		rng.Normals(dst, uint64(*batch[i].Row.Seed), uint32(batch[i].Row.SampleIndex), uint32(d.Step+1), 0)
 	}
 	if err := plan.Sample(ctx, b, z, net.evaluate, noise, nil); err != nil {
 		return err
@@ -218,7 +223,7 @@ func (r *evaluation) prepare(batch []*stages.Element, guided bool) (err error) {
 }
 
 // evaluate is the network as the sampler sees it.
-func (r *evaluation) evaluate(_ context.Context, rows, timesteps []float32) ([]float32, error) {
+func (r *evaluation) evaluate(_ context.Context, rows, timesteps []float32, _ []bool) ([]float32, error) {
 	defer r.dev.Scope()()
 	x := r.dev.Alloc(kernels.F32, append([]int{len(timesteps)}, r.shape...)...) // (B, C, T, H, W)
 	r.dev.Upload(x, rows)

@@ -1,0 +1,134 @@
+package sampler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// RectifiedFlow follows the straight path from noise to data that the network's velocity draws (arXiv:
+// 2209.03003), as Open-Sora 1.2 and 1.3 run it.
+type RectifiedFlow struct {
+	timesteps []float32 // in sampling order, from 1000 down
+	style     flowStyle
+}
+
+// flowStyle is what Open-Sora 1.3 adds to guidance.
+type flowStyle struct {
+	Oscillate bool // guide every second step only, after the first of them
+	Rescale   bool // bring the guided velocity's spread back towards the conditional one's
+}
+
+// Timesteps returns the timesteps in the order in which the network sees them.
+func (s *RectifiedFlow) Timesteps() []float32 { return s.timesteps }
+
+// Sample runs the steps; see Sampler. Noise is drawn only where frames are given.
+func (s *RectifiedFlow) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
+	progress func(done, total int)) error {
+	r, err := newRun(b, z, model, noise)
+	if err != nil {
+		return fmt.Errorf("rflow: %w", err)
+	}
+	f := newFlowFrames(b)
+	for i := range s.timesteps {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("rflow: stopped before step %d of %d: %w", i+1, len(s.timesteps), err)
+		}
+		if err := s.step(ctx, r, f, i); err != nil {
+			return fmt.Errorf("rflow: step %d of %d: %w", i+1, len(s.timesteps), err)
+		}
+		if progress != nil {
+			progress(i+1, len(s.timesteps))
+		}
+	}
+	return nil
+}
+
+// step advances z by step i.
+func (s *RectifiedFlow) step(ctx context.Context, r *run, f *flowFrames, i int) error {
+	t, next := s.timesteps[i], float32(0)
+	if i+1 < len(s.timesteps) {
+		next = s.timesteps[i+1]
+	}
+	tau := t / flowTimesteps
+	keep := 1 - tau // the reference goes through 1 - tau for the noise too
+	var generated []bool
+	if r.Masks != nil {
+		copy(r.kept, r.z)
+		var first []bool
+		generated, first = f.begin(t)
+		r.perturbFrames(i, first, r.kept, keep, 1-keep)
+	}
+	if r.Image != nil && r.Image.Renoise {
+		r.perturbFrames(i, slices.Repeat(r.Image.Given, r.N), r.Image.Latents, keep, 1-keep)
+	}
+	if err := r.evaluate(ctx, t, generated); err != nil {
+		return err
+	}
+	dt := (t - next) / flowTimesteps
+	for e := range r.N {
+		x := r.element(e)
+		v := r.row(0, e)[:len(x)]
+		switch {
+		case r.Image != nil:
+			guideImage(v, r.row(1, e), r.row(2, e), s.guidanceAt(r.Guidance[e], i), s.imageScales(r, i), r.size(e))
+		case r.Guidance != nil:
+			s.guide(v, r.row(1, e), s.guidanceAt(r.Guidance[e], i))
+		}
+		for j := range x {
+			x[j] += float32(v[j] * dt)
+		}
+	}
+	if r.Masks != nil {
+		r.restore(generated)
+	}
+	return nil
+}
+
+// guide replaces the conditional velocity cond by the guided one.
+func (s *RectifiedFlow) guide(cond, null []float32, scale float32) {
+	if !s.style.Rescale {
+		guide(cond, null, len(cond), scale)
+		return
+	}
+	unguided := momentsOf(cond)
+	guide(cond, null, len(cond), scale)
+	rescale(cond, unguided, momentsOf(cond))
+}
+
+// oscillateFrom is the step from which on guidance holds for even steps only, where it oscillates.
+const oscillateFrom = 10
+
+// guidanceAt is the scale of step i.
+func (s *RectifiedFlow) guidanceAt(scale float32, i int) float32 {
+	if s.style.Oscillate && i >= oscillateFrom && i%2 == 1 {
+		return 1
+	}
+	return scale
+}
+
+// flowFrames follows the given frames of a batch through the steps.
+type flowFrames struct {
+	begins    []float32 // timestep from which on a frame is generated, n x Frames
+	generated []bool    // at the step before
+}
+
+func newFlowFrames(b Batch) *flowFrames {
+	f := &flowFrames{begins: make([]float32, len(b.Masks)), generated: make([]bool, len(b.Masks))}
+	for i, m := range b.Masks {
+		f.begins[i] = m * flowTimesteps
+		f.generated[i] = m == 1 // it is noise from the start
+	}
+	return f
+}
+
+// begin returns which frames are generated at timestep t, and which of them for the first time.
+func (f *flowFrames) begin(t float32) (generated, first []bool) {
+	generated, first = make([]bool, len(f.begins)), make([]bool, len(f.begins))
+	for i, from := range f.begins {
+		generated[i] = from >= t
+		first[i] = generated[i] && !f.generated[i]
+	}
+	f.generated = generated
+	return generated, first
+}

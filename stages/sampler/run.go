@@ -1,0 +1,132 @@
+package sampler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// run is one call of Sample: the buffers that its steps share.
+type run struct {
+	Batch
+	z         []float32
+	starts    []int // where each element begins in z, and the end
+	model     Model
+	noise     Noise
+	rows      []float32
+	timesteps []float32
+	out       []float32 // of the last evaluation
+	draw      []float32 // of one element
+	kept      []float32 // z before the step, where frames are masked
+}
+
+func newRun(b Batch, z []float32, model Model, noise Noise) (*run, error) {
+	if err := b.check(len(z)); err != nil {
+		return nil, err
+	}
+	r := &run{Batch: b, z: z, starts: []int{0}, model: model, noise: noise}
+	largest := 0
+	for e := range b.N {
+		n := b.Channels * b.size(e)
+		largest = max(largest, n)
+		r.starts = append(r.starts, r.starts[e]+n)
+	}
+	r.draw = make([]float32, largest)
+	r.rows = make([]float32, r.branches()*len(z))
+	r.timesteps = make([]float32, r.branches()*b.N)
+	if b.Masks != nil {
+		r.kept = make([]float32, len(z))
+	}
+	return r, nil
+}
+
+// branches is how many rows the network computes for each element.
+func (r *run) branches() int {
+	switch {
+	case r.Image != nil:
+		return imageBranches
+	case r.Guidance != nil:
+		return 2
+	}
+	return 1
+}
+
+// element returns element e of z.
+func (r *run) element(e int) []float32 { return r.z[r.starts[e]:r.starts[e+1]] }
+
+// row returns what the network gave for element e in a branch.
+func (r *run) row(branch, e int) []float32 {
+	k := len(r.out) / len(r.rows)
+	at := branch * len(r.z)
+	return r.out[k*(at+r.starts[e]) : k*(at+r.starts[e+1])]
+}
+
+// drawFor returns the noise of element e.
+func (r *run) drawFor(e int, d Draw) []float32 {
+	noise := r.draw[:r.starts[e+1]-r.starts[e]]
+	r.noise(d, e, noise)
+	return noise
+}
+
+// evaluate calls the network on z at one timestep for all. generated (n x Frames) may be nil.
+func (r *run) evaluate(ctx context.Context, timestep float32, generated []bool) (err error) {
+	for h := range r.branches() {
+		copy(r.rows[h*len(r.z):], r.z)
+	}
+	for i := range r.timesteps {
+		r.timesteps[i] = timestep
+	}
+	var all []bool // where every frame is generated nil means the same and costs less
+	if slices.Contains(generated, false) {
+		all = slices.Repeat(generated, r.branches())
+	}
+	if r.out, err = r.model(ctx, r.rows, r.timesteps, all); err != nil {
+		return err
+	}
+	if n := len(r.rows); len(r.out) != n && len(r.out) != 2*n {
+		return fmt.Errorf("the network gave %d values for %d, want as many or twice as many", len(r.out), n)
+	}
+	return nil
+}
+
+// frames calls f with the place in z of every frame of element e, channel by channel.
+func (r *run) frames(e int, f func(frame, from, to int)) {
+	area := r.size(e) / r.Frames
+	at := r.starts[e]
+	for range r.Channels {
+		for t := range r.Frames {
+			f(t, at, at+area)
+			at += area
+		}
+	}
+}
+
+// restore puts back what z held before the step, on the frames (n x Frames) that it does not change.
+func (r *run) restore(changed []bool) {
+	for e := range r.N {
+		r.frames(e, func(t, from, to int) {
+			if !changed[e*r.Frames+t] {
+				copy(r.z[from:to], r.kept[from:to])
+			}
+		})
+	}
+}
+
+// perturbFrames replaces the frames chosen (n x Frames) by keep * given + add * noise.
+func (r *run) perturbFrames(step int, chosen []bool, given []float32, keep, add float32) {
+	for e := range r.N {
+		if !slices.Contains(chosen[e*r.Frames:][:r.Frames], true) {
+			continue
+		}
+		noise := r.drawFor(e, Draw{Step: step, Given: true})
+		start := r.starts[e]
+		r.frames(e, func(t, from, to int) {
+			if !chosen[e*r.Frames+t] {
+				return
+			}
+			for i := from; i < to; i++ {
+				r.z[i] = float32(keep*given[i]) + float32(add*noise[i-start])
+			}
+		})
+	}
+}
