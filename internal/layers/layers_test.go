@@ -24,9 +24,10 @@ var floors = []floor{
 	{"schemas internal/rng internal/fault internal/safetensors internal/sentencepiece internal/ftfy " +
 		"internal/media internal/layers kernels", "golang.org/x/sys golang.org/x/text golang.org/x/net " +
 		"github.com/Eyevinn/mp4ff"},
-	{"internal/config internal/plan internal/store internal/measure internal/gallery " +
-		"kernels/cpu kernels/kerneltest", "github.com/goccy/go-yaml github.com/gofrs/flock"},
-	{"internal/ledger stages", ""},
+	{"internal/config internal/plan internal/plan/sequence internal/plan/weights internal/store internal/measure " +
+		"internal/gallery kernels/cpu kernels/kerneltest", "github.com/goccy/go-yaml github.com/gofrs/flock"},
+	{"internal/plan/layout", ""},
+	{"internal/ledger internal/transport stages", ""},
 	{"stages/nn stages/sampler runners/pool", ""},
 	{"stages/nn/nntest", ""},
 	{"stages/t5 stages/stdit stages/vae stages/guard stages/video", ""},

@@ -28,6 +28,8 @@ type late struct {
 	owner *deferred
 	real  kernels.Tensor // dense, the whole allocation; set when the queue runs
 	ended bool           // its scope has ended, in the order of the calls
+
+	queued int // operations in the queue that write to it
 }
 
 func (d *deferred) Class() string  { return d.inner.Class() }
@@ -45,7 +47,14 @@ func (d *deferred) later(op string, operands []kernels.Tensor, f func(t []kernel
 			d.fail(fmt.Errorf("deferred: %s: operand %d %v was used after the end of its scope", op, i, t.Shape))
 		}
 	}
+	dst := d.own(operands[0])
+	if dst != nil {
+		dst.queued++
+	}
 	d.queue = append(d.queue, func() {
+		if dst != nil {
+			dst.queued--
+		}
 		real := make([]kernels.Tensor, len(operands))
 		for i, t := range operands {
 			real[i] = t
@@ -64,6 +73,25 @@ func (d *deferred) own(t kernels.Tensor) *late {
 		return buf
 	}
 	return nil
+}
+
+// fromPeer is t as inner knows it where t belongs to another late device whose work is done: the source of a
+// copy between peers. Before that, or after the end of its scope, t is refused.
+func (d *deferred) fromPeer(t kernels.Tensor) kernels.Tensor {
+	buf, ok := t.Buf.(*late)
+	if !ok || buf.owner == d {
+		return t
+	}
+	switch {
+	case buf.ended:
+		d.fail(fmt.Errorf("deferred: copy: the peer's tensor %v was used after the end of its scope", t.Shape))
+	case buf.real.IsZero() || buf.queued > 0:
+		d.fail(fmt.Errorf("deferred: copy: the peer's tensor %v is not computed: its backend was not waited for",
+			t.Shape))
+	default:
+		t.Buf = buf.real.Buf
+	}
+	return t
 }
 
 // fail queues err, so that it surfaces where a device's would: at Wait or Download, in order.

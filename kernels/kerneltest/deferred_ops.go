@@ -12,6 +12,7 @@ func (d *deferred) Upload(dst kernels.Tensor, src []float32) {
 }
 
 func (d *deferred) Copy(dst, src kernels.Tensor) {
+	src = d.fromPeer(src)
 	d.later("copy", []kernels.Tensor{dst, src}, func(t []kernels.Tensor) { d.inner.Copy(t[0], t[1]) })
 }
 

@@ -25,6 +25,7 @@ func Run(t *testing.T, newBackend func(threads int) kernels.Backend) {
 		{"ConvVideo", testConvVideo},
 		{"SameBits", testSameBits},
 		{"Scopes", testScopes},
+		{"Peers", testPeers},
 		{"Errors", testErrors},
 	} {
 		t.Run(group.name, func(t *testing.T) { group.run(t, newBackend) })
