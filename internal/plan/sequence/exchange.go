@@ -1,0 +1,92 @@
+package sequence
+
+// Rect is part of one element: some columns in some frames. As a message it holds its tokens row-major as
+// (column, frame, width).
+type Rect struct {
+	Element         int
+	Columns, Frames Range
+	ColumnAt        int // where the owner of the columns keeps Columns.Lo
+	FrameAt         int // where the owner of the frames keeps Frames.Lo
+}
+
+// Tokens returns the number of tokens.
+func (r Rect) Tokens() int { return r.Columns.Len() * r.Frames.Len() }
+
+// ToFrames returns what `from`, owner of columns, sends to `to`, owner of whole frames, in order. On the way
+// back the same list is sent from `to` to `from`. With from == to it is a copy that crosses no wire.
+func (p *Plan) ToFrames(from, to int) (out []Rect) {
+	for _, c := range p.columns[from] {
+		for _, f := range p.frames[to] {
+			if c.Element == f.Element {
+				out = append(out, Rect{c.Element, c.Range, f.Range, c.At, f.At})
+			}
+		}
+	}
+	return out
+}
+
+// Strip is what one rank's columns give to another's piece: keys and values of its heads at all these
+// positions, and queries at some of them.
+type Strip struct {
+	Piece          int // index in Pieces of the piece's owner
+	Element, Frame int
+	Heads          Range
+	Keys           Range // positions
+	Queries        Range // positions, part of Keys, may be empty
+	ColumnAt       int   // where the owner of the columns keeps Keys.Lo
+	QueryAt        int   // and Queries.Lo
+}
+
+// QueryRows returns the rows of HeadSize numbers in q, and in o on the way back.
+func (s Strip) QueryRows() int { return s.Heads.Len() * s.Queries.Len() }
+
+// KeyRows returns the rows of HeadSize numbers in k, and as many in v.
+func (s Strip) KeyRows() int { return s.Heads.Len() * s.Keys.Len() }
+
+// LeftOver returns what `from`, owner of columns, sends for the pieces of `to`, in order: q (queries, heads,
+// D), k and v (keys, heads, D). The result o (queries, heads, D) comes back along the same list.
+func (p *Plan) LeftOver(from, to int) (out []Strip) {
+	for i, piece := range p.pieces[to] {
+		for _, c := range p.columns[from] {
+			if c.Element != piece.Element {
+				continue
+			}
+			s := Strip{
+				Piece: i, Element: piece.Element, Frame: piece.Frame, Heads: piece.Heads,
+				Keys: c.Range, Queries: c.And(piece.Queries), ColumnAt: c.At,
+			}
+			if s.Queries.Len() == 0 {
+				s.Queries = Range{}
+			} else {
+				s.QueryAt = c.At + s.Queries.Lo - c.Lo
+			}
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// Link pairs the columns of two branches of one element at the same positions.
+type Link struct {
+	From, To     int // rows of the batch
+	Positions    Range
+	FromAt, ToAt int // where the owners keep Positions.Lo
+}
+
+// Siblings returns the columns of `from` that guidance puts together with columns of `to`: the same element
+// and position in another of its branches. Where both ranks keep the latents of their own columns, an
+// exchange of the model's output along these lists lets both take the same sampling step.
+func (p *Plan) Siblings(branches, from, to int) (out []Link) {
+	for _, a := range p.columns[from] {
+		for _, b := range p.columns[to] {
+			if a.Element == b.Element || a.Element/branches != b.Element/branches {
+				continue
+			}
+			common := a.And(b.Range).And(Range{0, p.Shape.Positions})
+			if common.Len() > 0 {
+				out = append(out, Link{a.Element, b.Element, common, a.At + common.Lo - a.Lo, b.At + common.Lo - b.Lo})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,81 @@
+package sequence
+
+// Traffic is how many numbers a rank sends for one pair of blocks, to others than itself.
+type Traffic struct {
+	Switch   int64 // columns to whole frames and back: two tensors
+	LeftOver int64 // q, k, v and o of left-over frames: four tensors
+}
+
+// Total returns both together.
+func (t Traffic) Total() int64 { return t.Switch + t.LeftOver }
+
+// Sent returns what rank sends for one pair of blocks.
+func (p *Plan) Sent(rank int) (t Traffic) {
+	width, d := int64(p.Shape.Width()), int64(p.Shape.HeadSize)
+	for other := range p.Ranks {
+		if other == rank {
+			continue
+		}
+		for _, r := range p.ToFrames(rank, other) {
+			t.Switch += int64(r.Tokens()) * width
+		}
+		for _, r := range p.ToFrames(other, rank) { // the way back
+			t.Switch += int64(r.Tokens()) * width
+		}
+		for _, s := range p.LeftOver(rank, other) {
+			t.LeftOver += int64(s.QueryRows()+2*s.KeyRows()) * d
+		}
+		for _, s := range p.LeftOver(other, rank) {
+			t.LeftOver += int64(s.QueryRows()) * d
+		}
+	}
+	return t
+}
+
+// Costs is what the parts of a pair of blocks cost, in FLOP.
+type Costs struct {
+	Local   float64 // of a token, in what its column's owner does alone
+	Project float64 // of a token, making queries, keys and values for the attention that is shared
+	Score   float64 // of one query against one key in one head
+}
+
+// Work returns the FLOP of rank for one pair of blocks, padding included.
+func (p *Plan) Work(rank int, c Costs) float64 {
+	s := p.Shape
+	columns, frames := float64(p.ColumnSlots(rank)), float64(p.FrameSlots(rank))
+	work := c.Local*columns*float64(s.Frames) + c.Project*frames*float64(p.Keys)
+	work += c.Score * frames * float64(s.Heads) * float64(p.Keys) * float64(s.Positions)
+	for _, span := range p.columns[rank] { // queries, keys and values of left-over frames
+		work += c.Project * float64(span.Len()) * float64(p.leftOf(span.Element))
+	}
+	for _, piece := range p.pieces[rank] {
+		work += c.Score * float64(piece.Heads.Len()) * float64(piece.Queries.Len()) * float64(s.Positions)
+	}
+	return work
+}
+
+// leftOf returns how many left-over frames an element has.
+func (p *Plan) leftOf(element int) (n int) {
+	for _, f := range p.left {
+		if f/p.Shape.Frames == element {
+			n++
+		}
+	}
+	return n
+}
+
+// Total returns the FLOP that one rank alone would spend, without padding.
+func (s Shape) Total(c Costs) float64 {
+	rows := float64(s.Batch) * float64(s.Frames) * float64(s.Positions)
+	return rows * (c.Local + c.Project + c.Score*float64(s.Heads)*float64(s.Positions))
+}
+
+// Imbalance returns by how much the busiest of equally fast ranks has more than its share: 0.01 is one
+// percent. Padding counts as work.
+func (p *Plan) Imbalance(c Costs) float64 {
+	most := 0.0
+	for r := range p.Ranks {
+		most = max(most, p.Work(r, c))
+	}
+	return most*float64(p.Ranks)/p.Shape.Total(c) - 1
+}

@@ -1,0 +1,120 @@
+package sequence
+
+import "testing"
+
+// stdit3 is the cost of a pair of STDiT3-XL/2 blocks, from the shapes of its layers: qkv and proj of two
+// attentions, q and proj of two cross attentions to 300 tokens of text, two MLPs of ratio 4.
+func stdit3(frames int) Costs {
+	const c, d, text = 1152, 72, 300
+	return Costs{
+		Local:   6*c*c + 2*c*c + 2*c*c + 2*4*c*c + 2*16*c*c + 4*float64(frames)*c + 2*4*text*c,
+		Project: 6 * c * c,
+		Score:   4 * d,
+	}
+}
+
+// dsp is what each rank sends in DSP (dynamic sequence parallelism, VideoSys) for one pair of blocks, in
+// numbers: 2 A/N (N-1)/N, after the padding that it needs.
+func dsp(s Shape, n int) float64 {
+	frames, positions := (s.Frames+n-1)/n*n, (s.Positions+n-1)/n*n
+	a := float64(s.Batch*frames*positions) * float64(s.Width())
+	return 2 * a / float64(n) * float64(n-1) / float64(n)
+}
+
+// The bounds of issue 3, at 16 frames of 1024 positions under guidance.
+func TestBalanceAndTrafficOf16Frames(t *testing.T) {
+	for n := 2; n <= 8; n++ {
+		s := Shape{2, 16, 1024, 16, 72, 64}
+		p, err := New(s, Uneven, Equal(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var most, sum float64
+		for r := range n {
+			sent := float64(p.Sent(r).Total())
+			most, sum = max(most, sent), sum+sent
+		}
+		exact := 2 * float64(2*16*1024*1152) / float64(n) * float64(n-1) / float64(n) // DSP, were no padding needed
+		waste := p.Imbalance(stdit3(16))
+		t.Logf("%d ranks: imbalance %.2f%%; sent, of what DSP sends: busiest rank %.2f, mean %.2f; without DSP's "+
+			"padding: busiest %.2f, mean %.2f", n, 100*waste, most/dsp(s, n), sum/float64(n)/dsp(s, n),
+			most/exact, sum/float64(n)/exact)
+		if waste > 0.016 {
+			t.Errorf("%d ranks: imbalance %.2f%%, want 1.6%% at most", n, 100*waste)
+		}
+		if sum/float64(n) > exact {
+			t.Errorf("%d ranks send %.0f numbers each, more than DSP without padding, %.0f", n, sum/float64(n), exact)
+		}
+		if most > dsp(s, n) || most > 2*float64(2*16*1024*1152)/float64(n) {
+			t.Errorf("%d ranks: the busiest sends %.0f numbers, more than a rank of DSP, %.0f", n, most, dsp(s, n))
+		}
+	}
+}
+
+func TestTrafficFormulas(t *testing.T) {
+	for _, c := range []struct{ batch, frames, positions, ranks int }{
+		{1, 16, 1024, 4}, {1, 30, 60, 5}, {2, 16, 64, 8}, {2, 16, 64, 4}, {3, 12, 64, 6}, // frames divide
+		{4, 5, 7, 2}, {6, 1, 31, 3}, {8, 17, 5, 8}, // the batch divides: nothing is sent
+	} {
+		s := Shape{c.batch, c.frames, c.positions, 4, 8, 1}
+		group := max(1, c.ranks/c.batch) // ranks that share an element
+		a := float64(c.batch * c.frames * c.positions * s.Width())
+		want := int64(2 * a / float64(c.ranks) * float64(group-1) / float64(group))
+		for _, kind := range []Partition{Uneven, Pad} {
+			p, err := New(s, kind, Equal(c.ranks))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for r := range c.ranks {
+				if got := p.Sent(r); got.Total() != want || got.LeftOver != 0 {
+					t.Errorf("%+v %v: rank %d sends %+v, want %d", c, kind, r, got, want)
+				}
+			}
+			if p.Moves() != (want > 0) {
+				t.Errorf("%+v %v: Moves is %v", c, kind, p.Moves())
+			}
+		}
+	}
+}
+
+// Full attention over space and time: 24 heads on 5 ranks are 4.8 each. Nothing is padded; the heads that
+// two ranks share cost their keys and values twice.
+func TestHeadsThatDoNotDivide(t *testing.T) {
+	s := Shape{1, 1, 28800, 24, 96, 64}
+	p, err := New(s, Uneven, Equal(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	heads := 0
+	for r := range p.Ranks {
+		for _, c := range p.Pieces(r) {
+			heads += c.Heads.Len()
+		}
+	}
+	if heads != 24+4 {
+		t.Errorf("the ranks read the keys of %d heads, want 24 and one more for each of 4 cuts", heads)
+	}
+	if waste := p.Imbalance(Costs{Score: 4 * 96}); waste > 0.002 {
+		t.Errorf("imbalance %.3f%%, want next to none", 100*waste)
+	}
+	s.QueryTile = 0
+	if p, err = New(s, Uneven, Equal(5)); err != nil {
+		t.Fatal(err)
+	}
+	if waste := p.Imbalance(Costs{Score: 4 * 96}); waste < 0.041 || waste > 0.042 {
+		t.Errorf("whole heads: imbalance %.1f%%, want 4.2%%", 100*waste)
+	}
+}
+
+func TestPaddingIsWork(t *testing.T) {
+	p, err := New(Shape{1, 16, 1024, 16, 72, 64}, Pad, Equal(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if waste := p.Imbalance(Costs{Project: 1}); waste < 0.125 || waste > 0.13 {
+		t.Errorf("16 frames padded to 18 waste %.1f%% in frames, want 12.5%% and the padded positions", 100*waste)
+	}
+	if p.FrameSlots(2) != 6 || p.Keys != 1026 {
+		t.Errorf("the last rank has %d frames of %d keys, want 6 of 1026", p.FrameSlots(2), p.Keys)
+	}
+}

@@ -1,0 +1,189 @@
+package sequence
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func TestRunsAreTheValidTokens(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	for range 300 {
+		var grid, valid [3]int
+		for i := range grid {
+			grid[i] = 1 + rng.IntN(6)
+			valid[i] = rng.IntN(grid[i] + 1)
+		}
+		m, err := NewMask(grid, valid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lo := rng.IntN(m.Tokens() + 1)
+		r := Range{lo, lo + rng.IntN(m.Tokens()-lo+1)}
+		var want, got []int
+		for i := range m.Tokens() {
+			y, x := i/grid[2]%grid[1], i%grid[2]
+			valid := i/grid[2]/grid[1] < valid[0] && y < valid[1] && x < valid[2]
+			if valid != m.Has(i) {
+				t.Fatalf("%+v: token %d is valid: %v", m, i, m.Has(i))
+			}
+			if valid && i >= r.Lo && i < r.Hi {
+				want = append(want, i)
+			}
+		}
+		for run := range m.Runs(r) {
+			if run.Len() == 0 || len(got) > 0 && run.Lo <= got[len(got)-1] {
+				t.Fatalf("%+v %v: run %v after %v", m, r, run, got)
+			}
+			for i := run.Lo; i < run.Hi; i++ {
+				got = append(got, i)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%+v %v: runs hold %v, want %v", m, r, got, want)
+		}
+	}
+	for _, c := range [][2][3]int{{{2, 3, 4}, {2, 4, 4}}, {{2, 3, 4}, {-1, 3, 4}}, {{0, 3, 4}, {0, 3, 4}},
+		{{1 << 20, 1 << 20, 1 << 20}, {1, 1, 1}}} {
+		if _, err := NewMask(c[0], c[1]); err == nil {
+			t.Errorf("grid %v with %v valid is accepted", c[0], c[1])
+		}
+	}
+}
+
+// attend is attention of query q over n keys of width d, in float64, over valid keys in order.
+func attend(out, q []float64, k, v func(i int) []float64, n int, has func(i int) bool) {
+	scores, most := make([]float64, n), math.Inf(-1)
+	for i := range n {
+		if has(i) {
+			for j, x := range q {
+				scores[i] += x * k(i)[j]
+			}
+			most = max(most, scores[i])
+		}
+	}
+	sum := 0.0
+	clear(out)
+	for i := range n {
+		if has(i) {
+			w := math.Exp(scores[i] - most)
+			sum += w
+			for j, x := range v(i) {
+				out[j] += w * x
+			}
+		}
+	}
+	for j := range out {
+		out[j] /= sum
+	}
+}
+
+// osplan is Open-Sora-Plan's attention: full over (T, H, W) under a mask, tokens of some frames on each rank,
+// heads shared out by all-to-all. Every token has q, k and v, (3, H, D).
+type osplan struct {
+	Shape
+	mask   Mask
+	tokens []float64 // (tokens, 3, H, D)
+}
+
+func (o osplan) row(tokens []float64, token, part, head int) []float64 {
+	return tokens[((token*3+part)*o.Heads+head)*o.HeadSize:][:o.HeadSize]
+}
+
+// alone computes everything on one worker.
+func (o osplan) alone() []float64 {
+	out := make([]float64, o.Positions*o.Width())
+	for h := range o.Heads {
+		part := func(p int) func(int) []float64 { return func(i int) []float64 { return o.row(o.tokens, i, p, h) } }
+		for i := range o.Positions {
+			attend(out[i*o.Width()+h*o.HeadSize:][:o.HeadSize], part(0)(i), part(1), part(2), o.Positions, o.mask.Has)
+		}
+	}
+	return out
+}
+
+// shared computes it on the ranks of a plan. A rank reads only its own tokens and what the messages bring;
+// pieces see the same mask by global index whatever rank they are on.
+func (o osplan) shared(p *Plan, has func(global, local int) bool) []float64 {
+	out := make([]float64, o.Positions*o.Width())
+	for to := range p.Ranks {
+		for i, piece := range p.Pieces(to) {
+			q, k, v := map[[2]int][]float64{}, map[[2]int][]float64{}, map[[2]int][]float64{} // (head, token)
+			at := map[int]int{}                                                               // token -> index at its owner
+			for from := range p.Ranks {
+				for _, s := range p.LeftOver(from, to) {
+					if s.Piece != i {
+						continue
+					}
+					for h := s.Heads.Lo; h < s.Heads.Hi; h++ {
+						for x := s.Keys.Lo; x < s.Keys.Hi; x++ {
+							k[[2]int{h, x}], v[[2]int{h, x}] = o.row(o.tokens, x, 1, h), o.row(o.tokens, x, 2, h)
+							at[x] = s.ColumnAt + x - s.Keys.Lo
+						}
+						for x := s.Queries.Lo; x < s.Queries.Hi; x++ {
+							q[[2]int{h, x}] = o.row(o.tokens, x, 0, h)
+						}
+					}
+				}
+			}
+			for h := piece.Heads.Lo; h < piece.Heads.Hi; h++ {
+				part := func(m map[[2]int][]float64) func(int) []float64 {
+					return func(i int) []float64 { return m[[2]int{h, i}] }
+				}
+				for x := piece.Queries.Lo; x < piece.Queries.Hi; x++ {
+					attend(out[x*o.Width()+h*o.HeadSize:][:o.HeadSize], q[[2]int{h, x}], part(k), part(v), o.Positions,
+						func(i int) bool { return has(i, at[i]) })
+				}
+			}
+		}
+	}
+	return out
+}
+
+// The case of Open-Sora-Plan: a mask (1, 24, 60, 80) that it repeats for every worker, frames split over the
+// workers, heads through all-to-all. Here in small, with sizes in the same proportion; the heads do not
+// divide by every number of workers.
+func TestOpenSoraPlanMask(t *testing.T) {
+	m, err := NewMask([3]int{6, 5, 4}, [3]int{5, 3, 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := osplan{Shape: Shape{1, 1, m.Tokens(), 6, 2, 8}, mask: m}
+	rng := rand.New(rand.NewPCG(24, 60))
+	for range m.Tokens() * 3 * o.Width() {
+		o.tokens = append(o.tokens, rng.NormFloat64())
+	}
+	want := o.alone()
+	for n := 2; n <= 9; n++ {
+		for name, speeds := range map[string][]float64{"equal": Equal(n), "one slow": append(Equal(n-1), 0.5)} {
+			p, err := New(o.Shape, Uneven, speeds)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := o.shared(p, func(global, _ int) bool { return m.Has(global) }); !slices.Equal(got, want) {
+				t.Errorf("%d workers, %s: not the numbers of one worker", n, name)
+			}
+			// The mistakes that this test must see: no mask, and a mask by local positions.
+			if got := o.shared(p, func(int, int) bool { return true }); slices.Equal(got, want) {
+				t.Errorf("%d workers, %s: without its mask attention gives the same", n, name)
+			}
+			if got := o.shared(p, func(_, local int) bool { return m.Has(local) }); slices.Equal(got, want) {
+				t.Errorf("%d workers, %s: with a mask by local positions attention gives the same", n, name)
+			}
+		}
+	}
+}
+
+func TestMaskMemory(t *testing.T) {
+	const workers = 8
+	latent, _ := NewMask([3]int{24, 60, 80}, [3]int{24, 60, 80})
+	patched, _ := NewMask([3]int{24, 30, 40}, [3]int{20, 30, 40}) // after patches of (1, 2, 2)
+	pairs, _ := patched.DenseBytes()
+	_, tokens := latent.DenseBytes()
+	if tokens*4*workers != 3_686_400 || pairs != 829_440_000 {
+		t.Errorf("repeated %d times in float32 the mask takes %d bytes, for all pairs %d", workers, tokens*4*workers, pairs)
+	}
+	t.Logf("a mask (1, 24, 60, 80) repeated for %d workers in float32: %d bytes; as a matrix of pairs: %d bytes on each; "+
+		"here: 6 numbers", workers, tokens*4*workers, pairs)
+}

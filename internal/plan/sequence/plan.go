@@ -1,0 +1,174 @@
+package sequence
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"slices"
+)
+
+// Plan says who owns what. It is read-only and may serve any number of goroutines.
+type Plan struct {
+	Shape     Shape
+	Partition Partition
+	Ranks     int
+	// Hash is equal where plans are equal. It stands in every exchange, so that ranks with different plans
+	// get an error instead of each other's numbers.
+	Hash uint64
+	// Keys is how many positions a frame has where frames are whole: Positions, or with Pad that number
+	// padded. Keys from Positions on are padding and must be masked.
+	Keys int
+
+	columns [][]Span
+	frames  [][]Span
+	pieces  [][]Piece
+	left    []int // left-over frames by flattened index, ascending
+}
+
+// Span is a range of one element's positions or frames, and where its owner keeps it.
+type Span struct {
+	Element int // row of the batch
+	Range       // with Pad it may reach beyond the shape: those are padding
+	At      int // local index of Lo
+}
+
+// New plans s for len(speeds) ranks of the given relative speeds. Ranks may get nothing.
+func New(s Shape, p Partition, speeds []float64) (*Plan, error) {
+	if err := s.validate(); err != nil {
+		return nil, fmt.Errorf("plan sequence parallelism: %w", err)
+	}
+	w, err := weigh(speeds)
+	if err != nil {
+		return nil, fmt.Errorf("plan sequence parallelism: %w", err)
+	}
+	plan := &Plan{Shape: s, Partition: p, Ranks: len(speeds), Keys: s.Positions}
+	switch p {
+	case Uneven:
+		plan.uneven(w)
+	case Pad:
+		w, _ = weigh(Equal(plan.Ranks))
+		plan.pad()
+	default:
+		return nil, fmt.Errorf("plan sequence parallelism: there is no %v", p)
+	}
+	plan.Hash = hash(s, p, w)
+	return plan, nil
+}
+
+// Columns returns what rank keeps of the residual stream: each span with all frames, in local order.
+func (p *Plan) Columns(rank int) []Span { return p.columns[rank] }
+
+// ColumnSlots returns how many columns rank stores; with Pad every rank stores as many.
+func (p *Plan) ColumnSlots(rank int) int { return slots(p.columns[rank]) }
+
+// WholeFrames returns the frames whose attention rank computes alone, in local order.
+func (p *Plan) WholeFrames(rank int) []Span { return p.frames[rank] }
+
+// FrameSlots returns how many frames rank stores; with Pad every rank stores as many.
+func (p *Plan) FrameSlots(rank int) int { return slots(p.frames[rank]) }
+
+// Pieces returns rank's part of the left-over frames, at most three pieces a frame.
+func (p *Plan) Pieces(rank int) []Piece { return p.pieces[rank] }
+
+// LeftFrames returns the frames that are cut into pieces, by flattened index, ascending.
+func (p *Plan) LeftFrames() []int { return p.left }
+
+// Moves reports whether any rank sends anything for a pair of blocks. Where the ranks divide the batch none
+// does.
+func (p *Plan) Moves() bool {
+	for r := range p.Ranks {
+		if p.Sent(r).Total() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func slots(spans []Span) int {
+	if len(spans) == 0 {
+		return 0
+	}
+	last := spans[len(spans)-1]
+	return last.At + last.Len()
+}
+
+// uneven cuts at the same parts of both axes, so that a rank's frames are, as far as can be, those of the
+// elements whose columns it has: where the ranks divide the batch nothing is sent at all.
+func (p *Plan) uneven(w weights) {
+	s, frames := p.Shape, p.Shape.Batch*p.Shape.Frames
+	whole := 0 // given away whole so far
+	next := 0  // first frame not yet looked at
+	starts := make([]int, 0, p.Ranks+1)
+	for r := range p.Ranks {
+		p.columns = append(p.columns, spans(Range{w.ceil(s.Batch*s.Positions, w[r]),
+			w.ceil(s.Batch*s.Positions, w[r+1])}, s.Positions))
+		n := w.floor(frames, w[r+1]-w[r])
+		lo := w.floor(frames, w[r]) // floor(a) + floor(b) <= floor(a+b): runs never overlap
+		for ; next < lo; next++ {
+			p.left = append(p.left, next)
+		}
+		p.frames = append(p.frames, spans(Range{lo, lo + n}, s.Frames))
+		starts = append(starts, p.unit(w, r, whole))
+		whole, next = whole+n, lo+n
+	}
+	for ; next < frames; next++ {
+		p.left = append(p.left, next)
+	}
+	starts = append(starts, len(p.left)*s.Heads*s.Positions)
+	for r := range p.Ranks {
+		p.pieces = append(p.pieces, p.piecesOf(starts[r], starts[r+1]))
+	}
+}
+
+// pad shares each element out to the ranks that serve it: all of them, unless the ranks and the batch have a
+// common divisor; then there are as many groups of ranks, each with its own elements.
+func (p *Plan) pad() {
+	s := p.Shape
+	groups := gcd(p.Ranks, s.Batch)
+	n, elements := p.Ranks/groups, s.Batch/groups
+	cols, frames := (s.Positions+n-1)/n, (s.Frames+n-1)/n
+	p.Keys = n * cols
+	for r := range p.Ranks {
+		var c, f []Span
+		i, first := r%n, r/n*elements
+		for e := range elements {
+			c = append(c, Span{first + e, Range{i * cols, (i + 1) * cols}, e * cols})
+			f = append(f, Span{first + e, Range{i * frames, (i + 1) * frames}, e * frames})
+		}
+		p.columns, p.frames, p.pieces = append(p.columns, c), append(p.frames, f), append(p.pieces, nil)
+	}
+}
+
+// spans splits a range of a flattened axis at the elements, each of the given size.
+func spans(r Range, size int) (out []Span) {
+	for lo := r.Lo; lo < r.Hi; {
+		e := lo / size
+		hi := min(r.Hi, (e+1)*size)
+		out = append(out, Span{e, Range{lo - e*size, hi - e*size}, lo - r.Lo})
+		lo = hi
+	}
+	return slices.Clip(out)
+}
+
+func gcd(a, b int) int {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+func hash(s Shape, p Partition, w weights) uint64 {
+	h := fnv.New64a()
+	put := func(v int) {
+		var b [8]byte
+		binary.LittleEndian.PutUint64(b[:], uint64(v))
+		h.Write(b[:])
+	}
+	for _, v := range []int{s.Batch, s.Frames, s.Positions, s.Heads, s.HeadSize, s.QueryTile, int(p), len(w)} {
+		put(v)
+	}
+	for _, v := range w {
+		put(v)
+	}
+	return h.Sum64()
+}

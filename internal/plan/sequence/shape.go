@@ -1,0 +1,87 @@
+package sequence
+
+import "fmt"
+
+// Limits of a shape and a set, several times what the largest published models and hosts need.
+const (
+	maxRanks   = 1024
+	maxBatch   = 1 << 16
+	maxFrames  = 1 << 20
+	maxTokens  = 1 << 36 // Batch * Frames * Positions
+	maxHeads   = 1 << 12
+	maxHeadDim = 1 << 16
+)
+
+// Shape is one forward. Two flattened axes are shared out: columns (element * Positions + position), each
+// with all its frames, and frames (element * Frames + frame), each with all its positions. Under guidance the
+// branches of an element are rows of the batch and stand side by side: row = element * branches + branch.
+//
+// A model whose attention runs over space and time at once has one frame of all its tokens: Frames 1,
+// Positions T*S. What is shared are then (element, head, query) units.
+type Shape struct {
+	Batch     int // rows of the forward, guidance branches included
+	Frames    int // T, after patching
+	Positions int // S, tokens of a frame, after patching
+	Heads     int
+	HeadSize  int // D
+	// QueryTile is what ranges of queries are multiples of, so that a kernel's tiles never change; 1 allows
+	// any range, 0 gives whole heads only.
+	QueryTile int
+}
+
+// Width returns the numbers of one token, Heads * HeadSize.
+func (s Shape) Width() int { return s.Heads * s.HeadSize }
+
+func (s Shape) validate() error {
+	for _, f := range []struct {
+		name       string
+		value, max int
+	}{
+		{"batch", s.Batch, maxBatch}, {"frames", s.Frames, maxFrames}, {"positions", s.Positions, maxTokens},
+		{"heads", s.Heads, maxHeads}, {"head size", s.HeadSize, maxHeadDim},
+	} {
+		if f.value < 1 || f.value > f.max {
+			return fmt.Errorf("%s is %d, must be 1 to %d", f.name, f.value, f.max)
+		}
+	}
+	if s.QueryTile < 0 || s.QueryTile > maxTokens {
+		return fmt.Errorf("query tile is %d, must be 0 to %d", s.QueryTile, maxTokens)
+	}
+	if tokens := s.Batch * s.Frames; s.Positions > maxTokens/tokens {
+		return fmt.Errorf("%d rows of %d frames of %d positions are more than %d tokens",
+			s.Batch, s.Frames, s.Positions, maxTokens)
+	}
+	return nil
+}
+
+// Partition is how frames are shared out for the attention inside them. Both give the result of one rank.
+type Partition uint8
+
+const (
+	// Uneven gives every rank whole frames in proportion to its speed, without padding; the frames that are
+	// left over are cut by (frame, head, query range).
+	Uneven Partition = iota
+	// Pad pads frames and positions to a multiple of the ranks that share an element, so that all messages
+	// have one size. Padded keys are masked, padded rows dropped. Speeds are not looked at.
+	Pad
+)
+
+var partitionNames = []string{Uneven: "uneven", Pad: "pad"}
+
+// String returns the name that ParsePartition reads.
+func (p Partition) String() string {
+	if int(p) < len(partitionNames) {
+		return partitionNames[p]
+	}
+	return fmt.Sprintf("Partition(%d)", uint8(p))
+}
+
+// ParsePartition reads "uneven" or "pad".
+func ParsePartition(name string) (Partition, error) {
+	for i, n := range partitionNames {
+		if n == name {
+			return Partition(i), nil
+		}
+	}
+	return 0, fmt.Errorf("partition is %q: give uneven or pad", name)
+}
