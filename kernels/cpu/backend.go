@@ -11,6 +11,7 @@ import (
 // Backend implements kernels.Backend on the host's processors. Every method runs to its end before it
 // returns. It belongs to one goroutine at a time; several backends may run side by side and share weights.
 type Backend struct {
+	tier    *tier
 	workers []*worker
 	arena   arena
 	err     error // first error; everything after it is dropped
@@ -19,20 +20,28 @@ type Backend struct {
 var _ kernels.Backend = (*Backend)(nil)
 
 // New returns a backend that computes on up to threads goroutines; 0 or less means one for each
-// processor the program may use. Results do not depend on threads.
+// processor the program may use. Results do not depend on threads. The environment variable
+// LATENTBEAM_CPU (avx512bf16, avx512, avx2 or go) asks for other instructions than the best this processor
+// has; where it has not got those the backend starts out failed.
 func New(threads int) *Backend {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	b := &Backend{workers: make([]*worker, threads)}
+	t, err := chooseTier()
+	if err != nil {
+		b.fail("%w", err)
+	}
+	b.tier = t
 	for i := range b.workers {
 		b.workers[i] = &worker{}
 	}
 	return b
 }
 
-// Class returns "cpu/go": plain Go arithmetic, the same bits on every platform.
-func (b *Backend) Class() string { return "cpu/go" }
+// Class returns "cpu/" and the instructions that the sums are made of: "cpu/go" for plain Go, with the same
+// bits on every platform, "cpu/avx2", "cpu/avx512" or "cpu/avx512bf16".
+func (b *Backend) Class() string { return "cpu/" + b.tier.name }
 
 // Device returns "cpu".
 func (b *Backend) Device() string { return "cpu" }

@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"strings"
 	"testing"
 
 	"latentbeam/kernels"
@@ -8,11 +9,41 @@ import (
 	"latentbeam/kernels/kerneltest"
 )
 
+// onEveryTier runs f once for each set of instructions that this processor has.
+func onEveryTier(t *testing.T, f func(t *testing.T)) {
+	for _, tier := range []string{"avx512bf16", "avx512", "avx2", "go"} {
+		t.Run(tier, func(t *testing.T) {
+			t.Setenv("LATENTBEAM_CPU", tier)
+			b := cpu.New(1)
+			if err := b.Wait(); err != nil {
+				if tier == "go" || !strings.Contains(err.Error(), "this processor has") {
+					t.Fatal(err)
+				}
+				t.Skip(err)
+			}
+			if b.Class() != "cpu/"+tier {
+				t.Fatalf("class %q", b.Class())
+			}
+			f(t)
+		})
+	}
+}
+
 func TestSuite(t *testing.T) {
-	kerneltest.Run(t, func(threads int) kernels.Backend { return cpu.New(threads) })
+	onEveryTier(t, func(t *testing.T) {
+		kerneltest.Run(t, func(threads int) kernels.Backend { return cpu.New(threads) })
+	})
 }
 
 // TestSuiteDeferred tests the deferred wrapper by the same suite.
 func TestSuiteDeferred(t *testing.T) {
 	kerneltest.Run(t, func(threads int) kernels.Backend { return kerneltest.Deferred(cpu.New(threads)) })
+}
+
+// TestUnknownTierFails: a wish that cannot be granted is an error, not another class.
+func TestUnknownTierFails(t *testing.T) {
+	t.Setenv("LATENTBEAM_CPU", "abacus")
+	if err := cpu.New(1).Wait(); err == nil || !strings.Contains(err.Error(), "LATENTBEAM_CPU=abacus") {
+		t.Errorf("error %v", err)
+	}
 }

@@ -1,0 +1,131 @@
+package main
+
+import "fmt"
+
+// Offsets of the fields of reduce (../reduce.go), which a test compares.
+const (
+	argC = 8 * iota
+	argLdc
+	argBlocks
+	argOffs
+	argA
+	argB
+	argK
+	argLda
+	argAdd
+)
+
+// tile is the shape of one micro-kernel: rows x vectors accumulators stay in registers while a loop over
+// k loads the vectors of B and broadcasts one term of each row of A.
+type tile struct {
+	rows, vectors int
+	width         int                        // bytes of a vector
+	reg           func(int) string           // register names
+	acc0          int                        // first accumulator; B's vectors start at 0
+	spread        int                        // registers for broadcast terms of A
+	clear         string                     // instruction that zeroes a register
+	multiply      func(b, a, acc int) string // acc += a * b
+}
+
+// rowBase names where row i of A is: three rows for each of up to four pointers.
+func rowBase(i int) string {
+	return "(" + rowPointers[i/3] + ")" + [...]string{"", "(R8*1)", "(R8*2)"}[i%3]
+}
+
+var rowPointers = [...]string{"AX", "R9", "R12", "R13"}
+
+// gemm writes the micro-kernel name(r *reduce) for t, its loop over k unrolled.
+func (f *file) gemm(name string, t tile, unroll int) {
+	f.fn(name, "r *reduce", 8, fmt.Sprintf("computes %d x %d sums.", t.rows, t.vectors*t.width/4))
+	f.p("MOVQ r+0(FP), DX")
+	f.p("MOVQ %d(DX), DI\nMOVQ %d(DX), SI\nMOVQ %d(DX), R10", argC, argLdc, argBlocks)
+	f.p("MOVQ %d(DX), R11\nMOVQ %d(DX), BX\nMOVQ %d(DX), R8", argOffs, argB, argLda)
+	for i := range t.rows * t.vectors {
+		r := t.reg(t.acc0 + i)
+		f.p("%s %s, %s, %s", t.clear, r, r, r)
+	}
+	f.at("block")
+	f.p("MOVQ %d(DX), AX\nADDQ (R11), AX\nADDQ $8, R11", argA)
+	for i := 1; i <= (t.rows-1)/3; i++ {
+		f.p("LEAQ (%s)(R8*2), %s\nADDQ R8, %s", rowPointers[i-1], rowPointers[i], rowPointers[i])
+	}
+	f.p("MOVQ %d(DX), CX", argK)
+	f.p("SUBQ $%d, CX\nJL rest", unroll)
+	f.at("loop")
+	for u := range unroll {
+		f.term(t, u)
+	}
+	f.advance(t, unroll)
+	f.p("SUBQ $%d, CX\nJGE loop", unroll)
+	f.at("rest")
+	f.p("ADDQ $%d, CX\nJLE next", unroll)
+	f.at("single")
+	f.term(t, 0)
+	f.advance(t, 1)
+	f.p("DECQ CX\nJNZ single")
+	f.at("next")
+	f.p("DECQ R10\nJNZ block")
+	f.storeSums(t)
+}
+
+// term adds the products of term u.
+func (f *file) term(t tile, u int) {
+	for j := range t.vectors {
+		f.p("VMOVUPS %d(BX), %s", (u*t.vectors+j)*t.width, t.reg(j))
+	}
+	for i := range t.rows {
+		a := t.vectors + i%t.spread
+		f.p("VBROADCASTSS %d%s, %s", u*4, rowBase(i), t.reg(a))
+		for j := range t.vectors {
+			f.p("%s", t.multiply(j, a, t.acc0+i*t.vectors+j))
+		}
+	}
+}
+
+// advance moves the pointers by n terms.
+func (f *file) advance(t tile, n int) {
+	f.p("ADDQ $%d, BX", n*t.vectors*t.width)
+	for i := range (t.rows-1)/3 + 1 {
+		f.p("ADDQ $%d, %s", 4*n, rowPointers[i])
+	}
+}
+
+// storeSums writes the accumulators to C, or adds them to it.
+func (f *file) storeSums(t tile) {
+	f.p("MOVQ %d(DX), CX\nTESTQ CX, CX\nJZ store\nMOVQ DI, AX", argAdd)
+	for i := range t.rows {
+		for j := range t.vectors {
+			r := t.reg(t.acc0 + i*t.vectors + j)
+			f.p("VADDPS %d(AX), %s, %s", j*t.width, r, r)
+		}
+		f.p("ADDQ SI, AX")
+	}
+	f.at("store")
+	for i := range t.rows {
+		for j := range t.vectors {
+			f.p("VMOVUPS %s, %d(DI)", t.reg(t.acc0+i*t.vectors+j), j*t.width)
+		}
+		f.p("ADDQ SI, DI")
+	}
+	f.ret()
+}
+
+// table writes the Go table of the kernels prefix_RxV: [vectors][rows].
+func (f *file) table(name, doc string, prefix string, rows map[int][]int, vectors int) {
+	f.goCode("\n// %s %s", name, doc)
+	f.goCode("var %s = [...]microKernels{", name)
+	for v := 1; v <= vectors; v++ {
+		if len(rows[v]) == 0 {
+			continue
+		}
+		line := fmt.Sprintf("\t%d: {", v)
+		for i, r := range rows[v] {
+			if i > 0 {
+				line += ", "
+			}
+			line += fmt.Sprintf("%d: %s%dx%d", r, prefix, r, v)
+		}
+		f.goCode("%s},", line+"")
+	}
+	f.goCode("}")
+}

@@ -1,0 +1,20 @@
+package main
+
+import "fmt"
+
+// rows256 are the row counts for AVX2: 6 rows of 2 vectors fill the 16 registers.
+var rows256 = map[int][]int{2: {1, 2, 4, 6}}
+
+// gemm256 is the fp32 micro-kernel for AVX2 with FMA.
+func gemm256() *file {
+	f := newFile("gemm_avx2")
+	for _, r := range rows256[2] {
+		acc0 := 16 - 2*r
+		f.gemm(fmt.Sprintf("gemm256r%dx2", r), tile{rows: r, vectors: 2, width: 32, reg: y, acc0: acc0,
+			spread: 2, clear: "VXORPS", multiply: fma256}, 4)
+	}
+	f.table("kernels256", "holds the micro-kernels for AVX2 by vectors and rows.", "gemm256r", rows256, 2)
+	return f
+}
+
+func fma256(b, a, acc int) string { return fmt.Sprintf("VFMADD231PS Y%d, Y%d, Y%d", b, a, acc) }

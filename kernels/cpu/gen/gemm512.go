@@ -1,0 +1,44 @@
+package main
+
+import "fmt"
+
+// rows512 are the row counts made for each number of vectors: the largest fills the 32 registers, the
+// others serve what is left over. 5 vectors are for heads of 72, which would waste half of two times 4.
+var rows512 = map[int][]int{
+	1: {1, 2, 4, 8, 12},
+	2: {1, 2, 4, 8, 12},
+	3: {1, 2, 4, 8},
+	4: {1, 2, 4, 6},
+	5: {1, 2, 4, 5},
+}
+
+// gemm512 is the micro-kernel for AVX-512: fp32, and bf16 pairs added by VDPBF16PS.
+func gemm512() *file {
+	f := newFile("gemm_avx512")
+	for v := 1; v <= 5; v++ {
+		for _, r := range rows512[v] {
+			f.gemm(fmt.Sprintf("gemm512f32r%dx%d", r, v), tile512(r, v, fma512), unroll512(r))
+			f.gemm(fmt.Sprintf("gemm512bf16r%dx%d", r, v), tile512(r, v, vdpbf16ps), unroll512(r))
+		}
+	}
+	f.table("kernels512F32", "holds the fp32 micro-kernels for AVX-512 by vectors and rows.",
+		"gemm512f32r", rows512, 5)
+	f.table("kernels512BF16", "holds the micro-kernels for pairs of bf16 (AVX512_BF16).",
+		"gemm512bf16r", rows512, 5)
+	return f
+}
+
+func unroll512(rows int) int {
+	if rows > 6 {
+		return 2
+	}
+	return 4
+}
+
+func tile512(rows, vectors int, multiply func(b, a, acc int) string) tile {
+	acc0 := 32 - rows*vectors
+	return tile{rows: rows, vectors: vectors, width: 64, reg: z, acc0: acc0,
+		spread: min(4, acc0-vectors), clear: "VPXORD", multiply: multiply}
+}
+
+func fma512(b, a, acc int) string { return fmt.Sprintf("VFMADD231PS Z%d, Z%d, Z%d", b, a, acc) }

@@ -1,0 +1,3 @@
+module latentbeam/kernels/cpu/gen
+
+go 1.26

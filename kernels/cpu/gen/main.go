@@ -1,0 +1,22 @@
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+// files are the families in the order they are written.
+var files = []func() *file{gemm512, gemm256, pack512, pack256}
+
+func main() {
+	dir := ".."
+	if len(os.Args) > 1 {
+		dir = os.Args[1]
+	}
+	for _, family := range files {
+		if err := family().write(dir); err != nil {
+			fmt.Fprintln(os.Stderr, "gen:", err)
+			os.Exit(1)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package cpu
+
+import "unsafe"
+
+// maxRows is the largest number of rows of any micro-kernel.
+const maxRows = 12
+
+// reduce is one batch of products for the micro-kernels, the one family below Linear, Conv and Attention:
+//
+//	C (m, n) = [C +] sum over blocks i of A_i (m, k) B_i (k, n)
+//
+// C is fp32. A is read where it lies: row r of block i begins at a + offs[i] + r*lda and holds k terms side
+// by side. B is packed (see packNK) and its blocks follow one another in each panel. A term is a dword:
+// one fp32, or a pair of bf16. Each sum runs over the blocks and their terms in order, in one chain,
+// whatever m and n are; with add its total is then added to C. So a row's bits depend on k and blocks alone.
+//
+// The generated assembly knows the order of the fields.
+type reduce struct {
+	c      unsafe.Pointer // fp32; columns up to the panel's width are written
+	ldc    int            // bytes between rows of C
+	blocks int
+	offs   unsafe.Pointer // *int64, one for each block, in bytes
+	a      unsafe.Pointer
+	b      unsafe.Pointer
+	k      int // terms of a block
+	lda    int // bytes between rows of A; a multiple of 4096 is slow (see strideTrap)
+	add    int // 1 adds to C, 0 overwrites it
+}
+
+// microKernels are the kernels of one panel width by rows; nil where there is none.
+type microKernels [maxRows + 1]func(*reduce)
+
+// kernelSet is a tier's micro-kernels for one kind of term.
+type kernelSet struct {
+	byVectors []microKernels
+	best      [][maxRows + 1]int8 // [vectors][rows left]: how many to take at once
+}
+
+func newKernelSet(byVectors []microKernels) *kernelSet {
+	s := &kernelSet{byVectors: byVectors, best: make([][maxRows + 1]int8, len(byVectors))}
+	for v, kernels := range byVectors {
+		for rows := 1; rows <= maxRows; rows++ {
+			s.best[v][rows] = s.best[v][rows-1]
+			if kernels[rows] != nil {
+				s.best[v][rows] = int8(rows)
+			}
+		}
+	}
+	return s
+}
+
+// multiply computes r for m rows and n columns by the tier's kernels for terms of kind d. r is changed
+// during the call and holds what it did before at the end.
+func (t *tier) multiply(r *reduce, d dot, m, n int) {
+	set := t.kernels[d]
+	a, b, c := r.a, r.b, r.c
+	for j := 0; j < n; {
+		width := t.panel(n - j)
+		kernels, best := &set.byVectors[width/t.lanes], &set.best[width/t.lanes]
+		r.b = unsafe.Add(b, j*r.blocks*r.k*4)
+		for i := 0; i < m; { // no pointer may ever leave its memory: the garbage collector looks at them
+			rows := int(best[min(m-i, maxRows)])
+			r.a, r.c = unsafe.Add(a, i*r.lda), unsafe.Add(c, i*r.ldc+j*4)
+			kernels[rows](r)
+			i += rows
+		}
+		j += width
+	}
+	r.a, r.b, r.c = a, b, c
+}
+
+// reduceGo4 is the portable micro-kernel: 4 rows, 2 columns. Products are rounded by an explicit
+// conversion, so that a compiler that may fuse multiply and add gives the same bits.
+func reduceGo4(r *reduce) {
+	var c00, c01, c10, c11, c20, c21, c30, c31 float32
+	for i := range r.blocks {
+		a0, a1 := r.row(i, 0), r.row(i, 1)
+		a2, a3 := r.row(i, 2), r.row(i, 3)
+		b := unsafe.Slice((*[2]float32)(unsafe.Add(r.b, i*r.k*8)), r.k)
+		a0, a1, a2, a3 = a0[:len(b)], a1[:len(b)], a2[:len(b)], a3[:len(b)]
+		for k := range b {
+			x, y := b[k][0], b[k][1]
+			c00 += float32(a0[k] * x)
+			c01 += float32(a0[k] * y)
+			c10 += float32(a1[k] * x)
+			c11 += float32(a1[k] * y)
+			c20 += float32(a2[k] * x)
+			c21 += float32(a2[k] * y)
+			c30 += float32(a3[k] * x)
+			c31 += float32(a3[k] * y)
+		}
+	}
+	r.put(0, c00, c01)
+	r.put(1, c10, c11)
+	r.put(2, c20, c21)
+	r.put(3, c30, c31)
+}
+
+// reduceGo1 is the same for one row.
+func reduceGo1(r *reduce) {
+	var c0, c1 float32
+	for i := range r.blocks {
+		a := r.row(i, 0)
+		b := unsafe.Slice((*[2]float32)(unsafe.Add(r.b, i*r.k*8)), r.k)
+		a = a[:len(b)]
+		for k := range b {
+			c0 += float32(a[k] * b[k][0])
+			c1 += float32(a[k] * b[k][1])
+		}
+	}
+	r.put(0, c0, c1)
+}
+
+// row returns the terms of a row of block i.
+func (r *reduce) row(i, row int) []float32 {
+	off := int(*(*int64)(unsafe.Add(r.offs, i*8)))
+	return unsafe.Slice((*float32)(unsafe.Add(r.a, off+row*r.lda)), r.k)
+}
+
+// put stores or adds a row of sums.
+func (r *reduce) put(row int, x, y float32) {
+	c := (*[2]float32)(unsafe.Add(r.c, row*r.ldc))
+	if r.add != 0 {
+		x, y = c[0]+x, c[1]+y
+	}
+	c[0], c[1] = x, y
+}

@@ -1,0 +1,30 @@
+package cpu
+
+import (
+	"sync"
+
+	"golang.org/x/sys/cpu"
+)
+
+// nativeTiers returns the tiers of assembly that this processor runs, best first.
+var nativeTiers = sync.OnceValue(func() []*tier {
+	x := &cpu.X86
+	var tiers []*tier
+	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
+		f32 := newKernelSet(kernels512F32[:])
+		avx512 := tier{name: "avx512", lanes: 16, align: 16, usual: 64, widest: 80, pack: packers512,
+			kernels: [dots]*kernelSet{f32}}
+		if x.HasAVX512BF16 {
+			pairs := avx512
+			pairs.name, pairs.kernels[dotBF16] = "avx512bf16", newKernelSet(kernels512BF16[:])
+			tiers = append(tiers, &pairs)
+		}
+		tiers = append(tiers, &avx512)
+	}
+	// F16C came before AVX2 on every processor (x86-64-v3), and the package has no flag for it.
+	if x.HasAVX2 && x.HasFMA {
+		tiers = append(tiers, &tier{name: "avx2", lanes: 8, align: 16, usual: 16, widest: 16,
+			pack: packers256, kernels: [dots]*kernelSet{newKernelSet(kernels256[:])}})
+	}
+	return tiers
+})

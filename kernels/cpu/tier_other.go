@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package cpu
+
+// nativeTiers returns nil: there is assembly for amd64 only.
+func nativeTiers() []*tier { return nil }
