@@ -128,5 +128,5 @@ type ConvSpec struct {
 	Top, Left, Bottom, Right int    // zero padding in input pixels (after Upsample)
 	Front, Back              int    // zero padding in frames
 	Upsample                 int    // nearest-neighbour factor on height and width first; 0 and 1 mean none
-	Residual                 Tensor // dst's shape, added to the result, optional
+	Residual                 Tensor // dst's shape, added to the result, optional; may be dst itself
 }

@@ -106,6 +106,12 @@ func (f *fixture) conv(dt kernels.DType, l layout, xs, ws []int, spec kernels.Co
 	spec.Bias, spec.Residual = f.operand(dt, l, bias), f.operand(dt, l, residual)
 	f.Conv(dst, xt, wt, spec)
 	f.check("with bias and residual", dt, read(), want)
+
+	dst, read = f.result(dt, l, want.shape...)
+	f.Copy(dst, spec.Residual)
+	spec.Residual = dst
+	f.Conv(dst, xt, wt, spec)
+	f.check("onto its residual", dt, read(), want)
 }
 
 // video returns a with the time axis that images and their kernels lack.
