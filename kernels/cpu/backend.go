@@ -11,10 +11,10 @@ import (
 // Backend implements kernels.Backend on the host's processors. Every method runs to its end before it
 // returns. It belongs to one goroutine at a time; several backends may run side by side and share weights.
 type Backend struct {
-	tier    *tier
-	workers []*worker
-	arena   arena
-	err     error // first error; everything after it is dropped
+	tier  *tier
+	crew  *crew
+	arena arena
+	err   error // first error; everything after it is dropped
 }
 
 var _ kernels.Backend = (*Backend)(nil)
@@ -27,15 +27,17 @@ func New(threads int) *Backend {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	b := &Backend{workers: make([]*worker, threads)}
+	workers := make([]*worker, threads)
+	for i := range workers {
+		workers[i] = &worker{}
+	}
+	b := &Backend{crew: newCrew(workers)}
+	runtime.AddCleanup(b, (*crew).dismiss, b.crew)
 	t, err := chooseTier()
 	if err != nil {
 		b.fail("%w", err)
 	}
 	b.tier = t
-	for i := range b.workers {
-		b.workers[i] = &worker{}
-	}
 	return b
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // files are the families in the order they are written.
-var files = []func() *file{gemm512, gemm256, pack512, pack256}
+var files = []func() *file{gemm512, gemm256, pack512, pack256, spin}
 
 func main() {
 	dir := ".."

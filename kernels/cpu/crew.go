@@ -1,0 +1,165 @@
+package cpu
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// crew is the goroutines that help a backend, one for each worker but the first, which is the caller's.
+// They watch for work for a while and then park: a product is often shorter than waking a thread takes.
+// A crew knows its backend only while it works for it, so that an unused backend is collected and its crew
+// sent home.
+type crew struct {
+	workers []*worker
+	start   sync.Once
+	watch   int // rounds of watching before a helper parks
+	parked  []atomic.Bool
+	wake    []chan struct{}
+	quit    atomic.Bool
+
+	gate atomic.Uint64 // generation << 32 | open | helpers inside
+	_    [56]byte      // what follows changes with every item
+	next atomic.Int64
+	_    [56]byte
+
+	// The call in progress, written while nobody is inside.
+	op     string
+	n      int
+	f      func(w *worker, i int)
+	caught atomic.Pointer[error]
+}
+
+const (
+	gateOpen  = 1 << 31
+	gateCount = gateOpen - 1
+
+	// watchRounds of pauseRounds PAUSE are some 50 us: longer than the Go code between two products, too
+	// short to take much from other goroutines.
+	watchRounds = 400
+	pauseRounds = 8
+)
+
+func newCrew(workers []*worker) *crew {
+	c := &crew{workers: workers, parked: make([]atomic.Bool, len(workers)), wake: make([]chan struct{}, len(workers))}
+	for i := range c.wake {
+		c.wake[i] = make(chan struct{}, 1)
+	}
+	return c
+}
+
+// run calls f(worker, i) once for every i in [0, n) and returns when all are done. A panic in f is a
+// mistake in this package and becomes an error.
+func (c *crew) run(op string, n int, f func(w *worker, i int)) error {
+	c.op, c.n, c.f = op, n, f
+	c.next.Store(0)
+	if helpers := min(n, len(c.workers)) - 1; helpers > 0 {
+		c.start.Do(c.hire)
+		c.gate.Store((c.gate.Load()>>32+1)<<32 | gateOpen)
+		for i := 1; i <= helpers; i++ {
+			c.rouse(i)
+		}
+		c.work(c.workers[0])
+		c.close()
+	} else {
+		c.work(c.workers[0])
+	}
+	c.f = nil
+	if err := c.caught.Swap(nil); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// close lets nobody in any more and waits until the last helper has left. Helpers that were slow to wake
+// find the gate closed: nobody waits for them.
+func (c *crew) close() {
+	for round := 0; ; round++ {
+		g := c.gate.Load()
+		switch {
+		case g&gateOpen != 0:
+			c.gate.CompareAndSwap(g, g&^gateOpen)
+		case g&gateCount == 0:
+			return
+		case round < watchRounds:
+			pause(pauseRounds)
+		default:
+			runtime.Gosched()
+		}
+	}
+}
+
+// work takes items until there are none.
+func (c *crew) work(w *worker) {
+	defer func() {
+		if r := recover(); r != nil {
+			err := fmt.Errorf("%s: internal error: %v", c.op, r)
+			c.caught.CompareAndSwap(nil, &err)
+		}
+	}()
+	for i := int(c.next.Add(1)) - 1; i < c.n; i = int(c.next.Add(1)) - 1 {
+		c.f(w, i)
+	}
+}
+
+func (c *crew) hire() {
+	if len(c.workers) <= runtime.GOMAXPROCS(0) {
+		c.watch = watchRounds
+	}
+	for i := 1; i < len(c.workers); i++ {
+		go c.help(i)
+	}
+}
+
+// help is the life of helper i.
+func (c *crew) help(i int) {
+	for last := uint64(0); ; {
+		g := c.await(i, last)
+		if c.quit.Load() {
+			return
+		}
+		last = g >> 32
+		for g>>32 == last && g&gateOpen != 0 {
+			if c.gate.CompareAndSwap(g, g+1) {
+				c.work(c.workers[i])
+				c.gate.Add(^uint64(0))
+				break
+			}
+			g = c.gate.Load()
+		}
+	}
+}
+
+// await returns the gate when it is open for a generation after last, or when helper i was woken.
+func (c *crew) await(i int, last uint64) uint64 {
+	for range c.watch {
+		if g := c.gate.Load(); g>>32 != last && g&gateOpen != 0 {
+			return g
+		}
+		pause(pauseRounds)
+	}
+	c.parked[i].Store(true)
+	if g := c.gate.Load(); g>>32 != last && g&gateOpen != 0 || c.quit.Load() {
+		if c.parked[i].CompareAndSwap(true, false) {
+			return g
+		} // else the token is on its way
+	}
+	<-c.wake[i]
+	return c.gate.Load()
+}
+
+// rouse wakes helper i where it is parked.
+func (c *crew) rouse(i int) {
+	if c.parked[i].Load() && c.parked[i].CompareAndSwap(true, false) {
+		c.wake[i] <- struct{}{}
+	}
+}
+
+// dismiss sends the helpers home.
+func (c *crew) dismiss() {
+	c.quit.Store(true)
+	for i := range c.workers {
+		c.rouse(i)
+	}
+}

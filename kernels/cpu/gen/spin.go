@@ -1,0 +1,11 @@
+package main
+
+// spin is the pause of a loop that waits for another processor.
+func spin() *file {
+	f := newFile("spin")
+	f.fn("pause", "n uint32", 4, "executes PAUSE n times.")
+	f.p("MOVL n+0(FP), CX")
+	f.at("loop")
+	f.p("PAUSE\nDECL CX\nJNZ loop\nRET")
+	return f
+}
