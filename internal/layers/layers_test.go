@@ -20,7 +20,7 @@ type floor struct {
 // floors is the house plan. Mend the import, not the plan.
 var floors = []floor{
 	{".", ""}, // the embedded model
-	{"internal/media/h264", ""},
+	{"internal/media/h264 internal/aspect", ""},
 	{"schemas internal/rng internal/fault internal/safetensors internal/sentencepiece internal/ftfy " +
 		"internal/media internal/layers kernels", "golang.org/x/sys golang.org/x/text golang.org/x/net " +
 		"github.com/Eyevinn/mp4ff"},
