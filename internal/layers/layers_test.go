@@ -20,12 +20,12 @@ type floor struct {
 // floors is the house plan. Mend the import, not the plan.
 var floors = []floor{
 	{".", ""}, // the embedded model
-	{"internal/media/h264 internal/aspect", ""},
-	{"schemas internal/rng internal/fault internal/safetensors internal/sentencepiece internal/ftfy " +
-		"internal/media internal/layers kernels", "golang.org/x/sys golang.org/x/text golang.org/x/net " +
+	{"internal/media/h264 internal/aspect internal/mapfile", "golang.org/x/sys"},
+	{"schemas internal/rng internal/fault internal/safetensors internal/torchpickle internal/sentencepiece " +
+		"internal/ftfy internal/media internal/layers kernels", "golang.org/x/text golang.org/x/net " +
 		"github.com/Eyevinn/mp4ff"},
 	{"internal/config internal/plan internal/plan/sequence internal/plan/weights internal/store internal/measure " +
-		"internal/gallery kernels/cpu kernels/kerneltest", "github.com/goccy/go-yaml github.com/gofrs/flock"},
+		"internal/checkpoint internal/gallery kernels/cpu kernels/kerneltest", "github.com/goccy/go-yaml github.com/gofrs/flock"},
 	{"internal/plan/layout", ""},
 	{"internal/ledger internal/transport stages", ""},
 	{"stages/nn stages/sampler runners/pool", ""},

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"latentbeam/internal/mapfile"
 )
 
 // Tensor is one tensor of a file.
@@ -18,12 +20,11 @@ type Tensor struct {
 	Data  []byte // little-endian, row-major; read-only, valid until the file is closed
 }
 
-// File is an open safetensors file. Its methods may be called from several goroutines at a time, Close
+// File is an open safetensors file, or the shards of one (OpenIndex). Its methods may be called from several goroutines at a time, Close
 // only when no data is in use.
 type File struct {
-	content  []byte
-	body     []byte  // content behind the header
-	entries  []entry // by name
+	bodies   [][]byte // what follows the header, of each shard
+	entries  []entry  // by name
 	metadata map[string]string
 	unmap    func() error
 	digest   func() string
@@ -32,7 +33,7 @@ type File struct {
 // Open maps the file at path into memory and checks it. Where the system has no memory mapping the file
 // is read instead.
 func Open(path string) (*File, error) {
-	content, unmap, err := mapFile(path)
+	content, unmap, err := mapfile.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open safetensors: %w", err)
 	}
@@ -46,12 +47,12 @@ func Open(path string) (*File, error) {
 
 // New checks data, the content of a safetensors file, and returns a File whose tensors are parts of it.
 func New(data []byte) (*File, error) {
-	f := &File{content: data, unmap: func() error { return nil }}
-	if err := f.parse(); err != nil {
+	f := &File{unmap: func() error { return nil }}
+	if err := f.parse(data); err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}
 	f.digest = sync.OnceValue(func() string {
-		sum := sha256.Sum256(f.content)
+		sum := sha256.Sum256(data)
 		return hex.EncodeToString(sum[:])
 	})
 	return f, nil
@@ -74,19 +75,20 @@ func (f *File) Tensor(name string) (t Tensor, ok bool) {
 		return Tensor{}, false
 	}
 	e := f.entries[i]
-	return Tensor{DType: e.dtype, Shape: slices.Clone(e.shape), Data: f.body[e.begin:e.end:e.end]}, true
+	return Tensor{DType: e.dtype, Shape: slices.Clone(e.shape), Data: f.bodies[e.shard][e.begin:e.end:e.end]}, true
 }
 
 // Metadata returns a copy of the header's free-form string pairs; it may be empty.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 
-// Digest returns the SHA-256 of the whole file in hexadecimal. It reads the file once, at the first call.
+// Digest returns the SHA-256 of the whole file in hexadecimal; of shards, that of the index and of the
+// digests of all shards. It reads everything once, at the first call.
 func (f *File) Digest() string { return f.digest() }
 
 // Close unmaps the file. Every Tensor.Data of an opened file becomes invalid: reading it afterwards ends
 // the process. Call Digest before, not after.
 func (f *File) Close() error {
 	unmap := f.unmap
-	f.entries, f.body, f.content, f.unmap = nil, nil, nil, func() error { return nil }
+	f.entries, f.bodies, f.unmap = nil, nil, func() error { return nil }
 	return unmap()
 }

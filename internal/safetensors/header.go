@@ -38,11 +38,12 @@ type entry struct {
 	dtype      string
 	shape      []int
 	begin, end uint64
+	shard      int // index in File.bodies
 }
 
-// parse checks f.content and fills entries and metadata.
-func (f *File) parse() error {
-	header, body, err := split(f.content)
+// parse checks content and fills entries and metadata.
+func (f *File) parse(content []byte) error {
+	header, body, err := split(content)
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (f *File) parse() error {
 	if err := checkLayout(f.entries, uint64(len(body))); err != nil {
 		return err
 	}
-	f.body = body
+	f.bodies = [][]byte{body}
 	slices.SortFunc(f.entries, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 	for i := 1; i < len(f.entries); i++ {
 		if name := f.entries[i].name; name == f.entries[i-1].name {
@@ -87,7 +88,8 @@ func split(content []byte) (header, body []byte, err error) {
 func guess(content []byte) string {
 	switch {
 	case bytes.HasPrefix(content, []byte("PK\x03\x04")), content[0] == 0x80:
-		return "this is a PyTorch pickle (.pth, .pt, .bin), which could run code; convert it to safetensors first"
+		return "this is a PyTorch pickle (.pth, .pt, .bin), which could run code; make a safetensors file of it " +
+			"with `latentbeam convert`"
 	case bytes.HasPrefix(content, []byte("version ")):
 		return "this is a Git LFS pointer, not the file itself; fetch it with git lfs pull"
 	}

@@ -6,21 +6,54 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 )
 
 // alignment of the tensor bytes in a written file, so that a mapped file can be used in place.
 const alignment = 64
 
+// Info is what a file says of a tensor beside its bytes.
+type Info struct {
+	Name  string
+	DType string // F32, BF16, ...
+	Shape []int
+}
+
+// Bytes returns the length of the tensor's data, or an error where dtype or shape cannot be written.
+func (i Info) Bytes() (int64, error) {
+	for _, d := range i.Shape {
+		if d < 0 {
+			return 0, fmt.Errorf("shape %v has a negative axis", i.Shape)
+		}
+	}
+	n, err := byteSize(entry{dtype: i.DType, shape: i.Shape})
+	if err == nil && n>>62 != 0 {
+		err = fmt.Errorf("shape %v of %s is too large", i.Shape, i.DType)
+	}
+	return int64(n), err
+}
+
 // Write writes tensors and metadata (may be nil) as a safetensors file. The same input gives the same
 // bytes. Tensors with larger elements come first, then by name, so that each begins at a multiple of its
 // element size and can be used in place.
 func Write(w io.Writer, tensors map[string]Tensor, metadata map[string]string) error {
-	names := slices.SortedFunc(maps.Keys(tensors), func(a, b string) int {
-		return cmp.Or(cmp.Compare(dtypeSizes[tensors[b].DType], dtypeSizes[tensors[a].DType]), cmp.Compare(a, b))
+	infos := make([]Info, 0, len(tensors))
+	for name, t := range tensors {
+		infos = append(infos, Info{name, t.DType, t.Shape})
+	}
+	return Stream(w, infos, metadata, func(w io.Writer, t Info) error {
+		_, err := w.Write(tensors[t.Name].Data)
+		return err
 	})
-	header, err := encodeHeader(names, tensors, metadata)
+}
+
+// Stream is Write of tensors whose bytes need not be in memory: data is called for one after the other, in
+// the order of the file, and writes exactly the tensor's bytes.
+func Stream(w io.Writer, tensors []Info, metadata map[string]string, data func(io.Writer, Info) error) error {
+	tensors = slices.SortedFunc(slices.Values(tensors), func(a, b Info) int {
+		return cmp.Or(cmp.Compare(dtypeSizes[b.DType], dtypeSizes[a.DType]), cmp.Compare(a.Name, b.Name))
+	})
+	header, err := encodeHeader(tensors, metadata)
 	if err != nil {
 		return fmt.Errorf("write safetensors: %w", err)
 	}
@@ -30,40 +63,57 @@ func Write(w io.Writer, tensors map[string]Tensor, metadata map[string]string) e
 	if _, err := w.Write(header); err != nil {
 		return fmt.Errorf("write safetensors: header: %w", err)
 	}
-	for _, name := range names {
-		if _, err := w.Write(tensors[name].Data); err != nil {
-			return fmt.Errorf("write safetensors: tensor %q: %w", name, err)
+	for _, t := range tensors {
+		size, _ := t.Bytes() // encodeHeader has found it good
+		out := &exact{w: w, left: size}
+		err := data(out, t)
+		if err == nil && out.left != 0 {
+			err = fmt.Errorf("%d bytes too few for %s %v", out.left, t.DType, t.Shape)
+		}
+		if err != nil {
+			return fmt.Errorf("write safetensors: tensor %q: %w", t.Name, err)
 		}
 	}
 	return nil
 }
 
-// encodeHeader returns the header, padded with spaces to the alignment.
-func encodeHeader(names []string, tensors map[string]Tensor, metadata map[string]string) ([]byte, error) {
-	type info struct {
-		DType   string    `json:"dtype"`
-		Shape   []int     `json:"shape"`
-		Offsets [2]uint64 `json:"data_offsets"`
+// exact refuses to write more than left bytes.
+type exact struct {
+	w    io.Writer
+	left int64
+}
+
+func (e *exact) Write(p []byte) (int, error) {
+	if int64(len(p)) > e.left {
+		return 0, fmt.Errorf("%d bytes too many", int64(len(p))-e.left)
 	}
-	all := make(map[string]any, len(names)+1)
-	at := uint64(0)
-	for _, name := range names {
-		t := tensors[name]
-		for _, d := range t.Shape {
-			if d < 0 {
-				return nil, fmt.Errorf("tensor %q: shape %v has a negative axis", name, t.Shape)
-			}
-		}
-		size, err := byteSize(entry{dtype: t.DType, shape: t.Shape})
+	n, err := e.w.Write(p)
+	e.left -= int64(n)
+	return n, err
+}
+
+// encodeHeader returns the header, padded with spaces to the alignment.
+func encodeHeader(tensors []Info, metadata map[string]string) ([]byte, error) {
+	type info struct {
+		DType   string   `json:"dtype"`
+		Shape   []int    `json:"shape"`
+		Offsets [2]int64 `json:"data_offsets"`
+	}
+	all := make(map[string]any, len(tensors)+1)
+	at := int64(0)
+	for _, t := range tensors {
+		size, err := t.Bytes()
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("tensor %q: %w", name, err)
-		case size != uint64(len(t.Data)):
-			return nil, fmt.Errorf("tensor %q: %d bytes for %s %v, want %d", name, len(t.Data), t.DType, t.Shape, size)
-		case name == metadataKey:
-			return nil, fmt.Errorf("tensor %q: the name is reserved", name)
+			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
+		case t.Name == metadataKey:
+			return nil, fmt.Errorf("tensor %q: the name is reserved", t.Name)
+		case all[t.Name] != nil:
+			return nil, fmt.Errorf("tensor %q is there twice", t.Name)
+		case at+size < at:
+			return nil, fmt.Errorf("tensor %q: the file is too large", t.Name)
 		}
-		all[name] = info{t.DType, append([]int{}, t.Shape...), [2]uint64{at, at + size}}
+		all[t.Name] = info{t.DType, append([]int{}, t.Shape...), [2]int64{at, at + size}}
 		at += size
 	}
 	if len(metadata) > 0 {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package safetensors
+package mapfile
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapFile maps path read-only. The pages are shared with every process that maps the same file, and cost
-// memory only once they are read.
-func mapFile(path string) (content []byte, unmap func() error, err error) {
+// Open maps the file at path read-only, until unmap. The pages are shared with every process that maps the
+// same file, and cost memory only once they are read.
+func Open(path string) (content []byte, unmap func() error, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err

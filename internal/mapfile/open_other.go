@@ -1,0 +1,11 @@
+//go:build !unix
+
+package mapfile
+
+import "os"
+
+// Open reads the whole file at path: this system has no memory mapping we use.
+func Open(path string) (content []byte, unmap func() error, err error) {
+	content, err = os.ReadFile(path)
+	return content, func() error { return nil }, err
+}

@@ -1,0 +1,111 @@
+package safetensors
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// OpenIndex opens the shards that the index at path lists as one File. Index and shards must agree: each
+// tensor is in the shard that the index names, and in no other.
+func OpenIndex(path string) (*File, error) {
+	data, err := readIndex(path)
+	if err != nil {
+		return nil, fmt.Errorf("open safetensors index: %w", err)
+	}
+	files, err := ParseIndex(data)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	shards := slices.Sorted(maps.Keys(invert(files)))
+	f := &File{metadata: map[string]string{}, unmap: func() error { return nil }}
+	digests := make([]func() string, len(shards))
+	for i, name := range shards {
+		shard, err := Open(filepath.Join(filepath.Dir(path), name))
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("shard %s is missing beside its index %s (%d shards)", name, path, len(shards))
+		}
+		if err == nil {
+			digests[i] = shard.digest
+			err = f.adopt(shard, i, name, files)
+		}
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
+	if err := f.complete(files, path); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	f.digest = sync.OnceValue(func() string {
+		sum := sha256.New()
+		sum.Write(data)
+		for _, digest := range digests {
+			sum.Write([]byte(digest()))
+		}
+		return hex.EncodeToString(sum.Sum(nil))
+	})
+	return f, nil
+}
+
+// readIndex reads the file unless it is too long for an index.
+func readIndex(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxIndex {
+		return nil, fmt.Errorf("%s is not an index: it has %d bytes, at most %d are read", path, info.Size(), maxIndex)
+	}
+	return os.ReadFile(path)
+}
+
+// invert returns the tensors of each file.
+func invert(files map[string]string) map[string][]string {
+	out := map[string][]string{}
+	for name, file := range files {
+		out[file] = append(out[file], name)
+	}
+	return out
+}
+
+// adopt takes over the tensors of shard i, which is called name; closing f closes it too.
+func (f *File) adopt(shard *File, i int, name string, files map[string]string) error {
+	rest := f.unmap
+	f.unmap = func() error { return errors.Join(rest(), shard.Close()) }
+	f.bodies = append(f.bodies, shard.bodies[0])
+	maps.Copy(f.metadata, shard.metadata)
+	for _, e := range shard.entries {
+		switch file, listed := files[e.name]; {
+		case !listed:
+			return fmt.Errorf("shard %s holds tensor %q, which the index does not list", name, shorten(e.name))
+		case file != name:
+			return fmt.Errorf("tensor %q is in two shards, %s and %s", shorten(e.name), file, name)
+		}
+		e.shard = i
+		f.entries = append(f.entries, e)
+	}
+	return nil
+}
+
+// complete sorts the tensors of all shards and checks that none is missing.
+func (f *File) complete(files map[string]string, path string) error {
+	slices.SortFunc(f.entries, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
+	if len(f.entries) == len(files) {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if _, ok := f.Tensor(name); !ok {
+			return fmt.Errorf("index %s says that tensor %q is in shard %s, which does not hold it", path, shorten(name),
+				files[name])
+		}
+	}
+	return nil
+}

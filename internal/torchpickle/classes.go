@@ -1,0 +1,146 @@
+package torchpickle
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// class is one of the names that a pickle may ask for. call puts a value together from args and can do
+// nothing else; it is nil for names that are only mentioned.
+type class struct {
+	name  string
+	call  func(args tuple) (any, error)
+	dtype string // of storages and types: as in safetensors; "" for bytes without a type
+}
+
+// builders are the functions that state dicts call.
+var builders = map[string]func(args tuple) (any, error){
+	"collections.OrderedDict":                    orderedDict,
+	"torch._utils._rebuild_tensor":               rebuildTensor,
+	"torch._utils._rebuild_tensor_v2":            rebuildTensor,
+	"torch._utils._rebuild_tensor_v3":            rebuildTyped,
+	"torch._utils._rebuild_parameter":            firstArg,
+	"torch._utils._rebuild_parameter_with_state": firstArg,
+	"torch.Size":   sizeOf,
+	"torch.device": firstArg,
+}
+
+// storages are the classes of storages by what follows "torch." or "torch.cuda.".
+var storages = map[string]string{
+	"DoubleStorage": "F64", "FloatStorage": "F32", "HalfStorage": "F16", "BFloat16Storage": "BF16",
+	"LongStorage": "I64", "IntStorage": "I32", "ShortStorage": "I16", "CharStorage": "I8",
+	"ByteStorage": "U8", "BoolStorage": "BOOL", "ComplexFloatStorage": "C64", "storage.UntypedStorage": "",
+}
+
+// types are the element types by what follows "torch.".
+var types = map[string]string{
+	"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16",
+	"float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e8m0fnu": "F8_E8M0",
+	"int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "bool": "BOOL", "complex64": "C64",
+	"uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8",
+}
+
+// itemSizes are the bytes of an element; a storage without a type counts in bytes.
+var itemSizes = map[string]uint64{
+	"": 1, "U8": 1, "I8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1,
+	"F16": 2, "BF16": 2, "I16": 2, "U16": 2, "F32": 4, "I32": 4, "U32": 4,
+	"F64": 8, "I64": 8, "U64": 8, "C64": 8,
+}
+
+// find returns the class that a pickle asks for. The list is all there is: nothing is looked up elsewhere.
+func find(module, name string) (class, error) {
+	full := module + "." + name
+	if call, ok := builders[full]; ok {
+		return class{name: full, call: call}, nil
+	}
+	if short, ok := strings.CutPrefix(full, "torch."); ok {
+		if dtype, ok := storages[strings.TrimPrefix(short, "cuda.")]; ok {
+			return class{name: full, dtype: dtype}, nil
+		}
+		if dtype, ok := types[short]; ok {
+			return class{name: full, dtype: dtype}, nil
+		}
+	}
+	return class{}, fmt.Errorf("the pickle asks for %q, which is not part of a state dict; nothing of it was "+
+		"run. Save the state dict alone: torch.save(model.state_dict(), file)", shorten(full))
+}
+
+func opGlobal(m *machine) error {
+	var parts [2]string
+	for i := range parts {
+		n := bytes.IndexByte(m.in[m.at:], '\n')
+		if n < 0 {
+			return errors.New("the name of a class does not end")
+		}
+		line, _ := m.take(uint64(n) + 1)
+		parts[i] = string(line[:n])
+	}
+	return pushClass(m, parts[0], parts[1])
+}
+
+func opStackGlobal(m *machine) error {
+	names, err := m.last(2)
+	if err != nil {
+		return err
+	}
+	module, ok1 := names[0].(string)
+	name, ok2 := names[1].(string)
+	if !ok1 || !ok2 {
+		return errors.New("the name of a class is not a text")
+	}
+	return pushClass(m, module, name)
+}
+
+func pushClass(m *machine, module, name string) error {
+	c, err := find(module, name)
+	if err != nil {
+		return err
+	}
+	return m.push(c)
+}
+
+// opReduce calls a class of the list.
+func opReduce(m *machine) error {
+	args, err := popTo[tuple](m, "the arguments of a call")
+	if err != nil {
+		return err
+	}
+	c, err := popTo[class](m, "a class to call")
+	if err != nil {
+		return err
+	}
+	if c.call == nil {
+		return fmt.Errorf("%s cannot be called", c.name)
+	}
+	v, err := c.call(args)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	return m.push(v)
+}
+
+// orderedDict makes an empty one, as Python 3 asks for; its members follow. Python 2 gave them as an
+// argument, which a hostile file could have copied without bound.
+func orderedDict(args tuple) (any, error) {
+	if len(args) != 0 {
+		return nil, errors.New("an OrderedDict with arguments, as Python 2 writes it; save it again with Python 3")
+	}
+	return &dict{}, nil
+}
+
+func firstArg(args tuple) (any, error) {
+	if len(args) == 0 {
+		return nil, errors.New("no arguments")
+	}
+	return args[0], nil
+}
+
+func sizeOf(args tuple) (any, error) {
+	v, err := firstArg(args)
+	if err != nil {
+		return nil, err
+	}
+	return as[tuple](v, "a tuple of lengths")
+}
