@@ -1,0 +1,81 @@
+package layout
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Queue is what is known at a lease.
+type Queue struct {
+	Free  []float64 // when each device is free, in seconds: 0 or less for now, predicted for those at work
+	Rates []float64 // relative speeds of the devices
+	Left  int       // elements still to be begun, this one included
+	Rest  float64   // seconds that a device of rate 1 takes for those but this one
+	Same  int       // how many of the next ones, this one included, have its shape and can share its batch
+	Least int       // devices that an element needs for its memory
+	Most  int       // elements that fit a set of all devices
+	// Seconds predicts a batch of k elements like the next one on a set of devices.
+	Seconds func(k int, set []int) float64
+}
+
+const (
+	// lookahead is how many elements a device must still have before it, on average, for the end of the job
+	// not to matter yet.
+	lookahead = 2
+	// promise is by how much a batch that ends the job for certain may be later than what is best case for
+	// the other choices.
+	promise = 0.02
+)
+
+// Assign decides which devices take the next element, and how many elements like it. As long as there is
+// enough to do, the first free device takes one alone. Towards the end an element gets as many devices as
+// bring the end of the job nearest; and when all that is left has one shape, all devices together take it as
+// one batch, whose flattened axis gives each its even share: with m elements left on n devices n/m each. The
+// devices of a set may be free at different times; it begins when the last of them is.
+func Assign(q Queue) (set []int, elements int) {
+	n := len(q.Free)
+	order := make([]int, n) // first free first, then fastest
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(q.Free[a], q.Free[b]), -cmp.Compare(q.Rates[a], q.Rates[b]))
+	})
+	best := min(max(1, q.Least), n)
+	if q.Left >= lookahead*n {
+		return order[:best], 1
+	}
+	end := q.end(order, best, 1)
+	for width := best + 1; width <= n; width++ {
+		if e := q.end(order, width, 1); e < end && !near(e, end) {
+			best, end = width, e
+		}
+	}
+	if q.Same == q.Left && q.Left <= q.Most {
+		if e := q.end(order, n, q.Left); e <= end*(1+promise) {
+			return order, q.Left
+		}
+	}
+	return order[:best], 1
+}
+
+// end is when the job ends at best if k elements now go to the first width devices: not before the last
+// device is done with what it has, and not before all together, without any waste, have done the rest.
+func (q Queue) end(order []int, width, k int) float64 {
+	set := order[:width]
+	done := q.Seconds(k, set) + q.Free[order[width-1]]
+	last, work, speed := done, 0.0, 0.0
+	for i, d := range order {
+		free := q.Free[d]
+		if i < width {
+			free = done
+		}
+		last = max(last, free)
+		work += free * q.Rates[d]
+		speed += q.Rates[d]
+	}
+	if k < q.Left {
+		work += q.Rest
+	}
+	return max(last, work/speed)
+}

@@ -1,0 +1,85 @@
+package layout
+
+import (
+	"fmt"
+
+	"latentbeam/internal/plan/sequence"
+)
+
+// Forward is one evaluation of the denoiser by a set of devices, as predicted.
+type Forward struct {
+	Plan    *sequence.Plan
+	Compute float64 // seconds of the busiest device
+	Wire    float64 // seconds of the exchanges
+	Sent    int64   // bytes that the busiest device sends
+	AllSent int64   // bytes that all send
+	Waste   float64 // work beyond the fair share of the busiest, padding included: 0.01 is one percent
+}
+
+// Seconds returns the time of the step. Exchanges are not hidden behind the work.
+func (f Forward) Seconds() float64 { return f.Compute + f.Wire }
+
+// Partitions returns what a `partition` option allows: "auto", "pad" or "uneven".
+func Partitions(option string) ([]sequence.Partition, error) {
+	if option == "auto" || option == "" {
+		return []sequence.Partition{sequence.Uneven, sequence.Pad}, nil
+	}
+	p, err := sequence.ParsePartition(option)
+	if err != nil {
+		return nil, fmt.Errorf("%w, or auto", err)
+	}
+	return []sequence.Partition{p}, nil
+}
+
+// Cheapest returns the partition of k elements over a set of devices with the shortest predicted step. Uneven
+// is tried with ranges of queries and with whole heads, which repeat no keys.
+func Cheapest(s Split, k int, devices []Device, allowed []sequence.Partition) (Forward, error) {
+	var best Forward
+	for _, kind := range allowed {
+		shapes := []sequence.Shape{s.batch(k)}
+		if kind == sequence.Uneven && s.Shape.QueryTile != 0 {
+			whole := s.batch(k)
+			whole.QueryTile = 0
+			shapes = append(shapes, whole)
+		}
+		for _, shape := range shapes {
+			p, err := sequence.New(shape, kind, rates(devices))
+			if err != nil {
+				return Forward{}, err
+			}
+			if f := s.predict(p, devices); best.Plan == nil || f.Seconds() < best.Seconds() {
+				best = f
+			}
+		}
+	}
+	if best.Plan == nil {
+		return best, fmt.Errorf("choose a partition: none is allowed")
+	}
+	return best, nil
+}
+
+// predict is the time of a step under plan p.
+func (s Split) predict(p *sequence.Plan, devices []Device) Forward {
+	f := Forward{Plan: p}
+	bandwidth, latency := wire(devices)
+	var rate float64
+	rounds := 0
+	for r, d := range devices {
+		f.Compute = max(f.Compute, float64(s.Pairs)*p.Work(r, s.Costs)/d.Rate)
+		rate += d.Rate
+		t := p.Sent(r)
+		sent := t.Total() * int64(s.Pairs*s.Bytes)
+		f.Sent, f.AllSent = max(f.Sent, sent), f.AllSent+sent
+		if t.Switch > 0 {
+			rounds = max(rounds, 2)
+		}
+	}
+	if len(p.LeftFrames()) > 0 && f.AllSent > 0 {
+		rounds += 2
+	}
+	if f.AllSent > 0 {
+		f.Wire = float64(f.Sent)/bandwidth + float64(s.Pairs*rounds)*latency
+	}
+	f.Waste = f.Compute/(float64(s.Pairs)*p.Shape.Total(s.Costs)/rate) - 1
+	return f
+}

@@ -1,0 +1,7 @@
+// Package layout chooses how the devices of a job share its work: how wide the worker sets are, how many
+// elements a set takes, how frames are partitioned, and what lies in which memory. It predicts the time of
+// every candidate with the very plan that would run, so `latentbeam plan` and `latentbeam run` agree.
+//
+// Everything is a pure function of numbers that come in: no device, file, clock or model may enter. A GPU is
+// one line of the table in device.go.
+package layout

@@ -1,0 +1,78 @@
+package layout
+
+import (
+	"fmt"
+	"strings"
+
+	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/sequence"
+)
+
+// Infeasible is the error of a search in which nothing fits: which device, what is missing, what would fit.
+type Infeasible struct {
+	Reason   string // where it is not memory
+	Width    int    // devices in the set that came closest
+	Elements int
+	Device   Device
+	Index    int // of the device
+	Need     Memory
+	Fix      string
+}
+
+// Error says which device lacks how much.
+func (e *Infeasible) Error() string {
+	if e.Reason != "" {
+		return e.Reason
+	}
+	return fmt.Sprintf("one element on a set of %d does not fit device %d (%s): it needs %s of weights, %s of "+
+		"activations and %s of exchange buffers, together %s, and has %s", e.Width, e.Index, e.Device.Name,
+		plan.Bytes(e.Need.Weights), plan.Bytes(e.Need.Activations), plan.Bytes(e.Need.Exchange),
+		plan.Bytes(e.Need.Total()), plan.Bytes(e.Device.room()))
+}
+
+func (e *Infeasible) short() string {
+	if e.Reason != "" {
+		return e.Reason
+	}
+	return fmt.Sprintf("device %d (%s) needs %s and has %s", e.Index, e.Device.Name, plan.Bytes(e.Need.Total()),
+		plan.Bytes(e.Device.room()))
+}
+
+// maxSuggested bounds the sets that are tried for an advice.
+const maxSuggested = 64
+
+// fix says what would fit: more devices of the same kind, or larger ones.
+func (q *Query) fix(e *Infeasible) *Infeasible {
+	if e == nil || e.Reason != "" {
+		return e
+	}
+	var advice []string
+	if n := q.enough(e.Device); n > 0 {
+		advice = append(advice, fmt.Sprintf("%d devices like %s in one set", n, e.Device.Name))
+	}
+	advice = append(advice, fmt.Sprintf("devices with %s each", plan.Bytes(int64(float64(e.Need.Total())/(1-reserve)/usable))))
+	if e.Need.Weights < e.Device.room() {
+		advice = append(advice, "fewer frames or a smaller size")
+	} else {
+		advice = append(advice, "weights of a narrower type")
+	}
+	e.Fix = "what would fit: " + strings.Join(advice, "; ")
+	return e
+}
+
+// enough returns the smallest set of devices like d that fits one element, or 0.
+func (q *Query) enough(d Device) int {
+	if q.split() == nil {
+		return 0
+	}
+	for n := 1; n <= maxSuggested; n++ {
+		more := Query{Stages: q.Stages, Partitions: q.Partitions}
+		for range n {
+			more.Devices = append(more.Devices, d)
+		}
+		if _, _, why, err := more.set(sequence.Range{Hi: n}, 1); err == nil && why == nil {
+			return n
+		}
+	}
+	return 0
+}

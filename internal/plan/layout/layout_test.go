@@ -1,0 +1,233 @@
+package layout
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/plan/sequence"
+)
+
+// stdit3 is STDiT3-XL/2 with its text encoder and decoder, at a latent of t frames of s positions after
+// patching: sizes from the published checkpoints, FLOP from the shapes of the layers, activations of 2.5
+// residual streams.
+func stdit3(t, s float64, branches int) []Stage {
+	const c, text, pairs = 1152, 300, 28
+	costs := sequence.Costs{
+		Local:   (2*28-6)*c*c + 4*t*c + 2*4*text*c,
+		Project: 6 * c * c,
+		Score:   4 * 72,
+	}
+	shape := sequence.Shape{Batch: branches, Frames: int(t), Positions: int(s), Heads: 16, HeadSize: 72, QueryTile: 64}
+	stream := float64(branches) * t * s * c * 2
+	return []Stage{
+		{Name: "encode_text", Weights: 9_524_621_312, Largest: 649_000_000, Work: 2 * 4.7e9 * text},
+		{
+			Name: "denoise", Weights: 2_418_000_000, Work: 30 * pairs * shape.Total(costs),
+			Need:  func(n int) (int64, error) { return int64(float64(n) * 2.5 * stream), nil },
+			Split: &Split{Shape: shape, Pairs: pairs, Steps: 30, Bytes: 2, Costs: costs},
+		},
+		{
+			Name: "decode_vae", Weights: 768_000_000, Work: 40e12,
+			Need: func(n int) (int64, error) { return int64(n) * 1_500_000_000, nil },
+		},
+	}
+}
+
+func devices(t *testing.T, spec string) []Device {
+	t.Helper()
+	d, err := ParseDevices(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+var both = []sequence.Partition{sequence.Uneven, sequence.Pad}
+
+// The worked example of the design: STDiT3-XL/2 at 720p 4s, one element under guidance, 30 steps.
+func TestWorkedExample(t *testing.T) {
+	split := *stdit3(30, 3600, 2)[1].Split
+	for _, c := range []struct {
+		spec    string
+		seconds float64
+	}{
+		{"1xH100", 122}, {"2xH100", 61}, {"3xH100", 41}, {"4xH100", 31}, {"8xH100", 16},
+		{"1xA100PCIe", 243}, {"2xA100PCIe", 122}, {"3xA100PCIe", 92}, {"4xA100PCIe", 67}, {"8xA100PCIe", 35},
+		{"1xT4", 851}, {"2xT4", 426}, {"3xT4", 321}, {"4xT4", 234}, {"8xT4", 122},
+	} {
+		f, err := Cheapest(split, 1, devices(t, c.spec), both)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 30 * f.Seconds()
+		if math.Abs(got-c.seconds) > 0.06*c.seconds {
+			t.Errorf("%s: %.1f s, the worked example has %.0f", c.spec, got, c.seconds)
+		}
+	}
+}
+
+func TestSearch(t *testing.T) {
+	small, video, long := stdit3(16, 1024, 2), stdit3(30, 3600, 2), stdit3(120, 3600, 2)
+	for _, c := range []struct {
+		name      string
+		stages    []Stage
+		spec      string
+		elements  int
+		width     int
+		tail      int
+		residency Residency
+	}{
+		{"many elements: every device its own", video, "8xH100-80GB", 1000, 1, 0, Resident},
+		{"one element: all devices", video, "8xH100-80GB", 1, 8, 0, Resident},
+		{"10 elements on 4: two rounds, then two on two each", video, "4xH100-80GB", 10, 1, 2, Resident},
+		{"a T4 holds one stage at a time", video, "4xT4-16GB", 1000, 1, 0, Staged},
+		{"8 GB: blocks are streamed", small, "4xT4-8GB", 100, 1, 0, Streamed},
+		{"three devices, one element", video, "3xA100-40GB", 1, 3, 0, Resident},
+		{"16 s of 720p beside all weights", long, "8xH100-80GB", 1, 8, 0, Resident},
+	} {
+		r, err := Search(Query{Stages: c.stages, Devices: devices(t, c.spec), Elements: c.elements, Partitions: both})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		b := r.Best
+		t.Logf("%s: width %d, %d at once, tail %d, %v, %.0f s; %d lost", c.name, b.Width, b.Elements, b.Tail, b.Residency,
+			b.Seconds, len(r.Lost))
+		if b.Width != c.width || b.Tail != c.tail || b.Residency != c.residency {
+			t.Errorf("%s: width %d, tail %d, %v; want %d, %d, %v", c.name, b.Width, b.Tail, b.Residency, c.width, c.tail,
+				c.residency)
+		}
+	}
+}
+
+func TestWidthThatIsAskedFor(t *testing.T) {
+	r, err := Search(Query{Stages: stdit3(16, 1024, 2), Devices: devices(t, "8xH100"), Elements: 100, Width: 3, Partitions: both})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Best.Sets) != 2 || len(r.Best.Sets[1].Devices) != 3 || r.Best.Tail != 0 {
+		t.Errorf("sets %+v, want two of three devices", r.Best.Sets)
+	}
+	if _, err := Search(Query{Stages: stdit3(16, 1024, 2), Devices: devices(t, "2xH100"), Width: 3, Partitions: both}); err == nil {
+		t.Error("a set of 3 on 2 devices is accepted")
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	_, err := Search(Query{Stages: stdit3(120, 3600, 2), Devices: devices(t, "2xT4-4GB"), Elements: 1, Partitions: both})
+	infeasible, ok := err.(*Infeasible)
+	if !ok {
+		t.Fatalf("error %v, want an *Infeasible", err)
+	}
+	t.Log(infeasible, infeasible.Fix)
+	for _, want := range []string{"T4-4GB", "device 0", "set of 2"} {
+		if !strings.Contains(infeasible.Error(), want) {
+			t.Errorf("the error does not say %q: %v", want, infeasible)
+		}
+	}
+	if !strings.Contains(infeasible.Fix, "devices like T4-4GB in one set") {
+		t.Errorf("the advice is %q", infeasible.Fix)
+	}
+}
+
+func TestMixedDevicesShareBySpeed(t *testing.T) {
+	f, err := Cheapest(*stdit3(30, 3600, 2)[1].Split, 1, devices(t, "2xH100-80GB+1xT4-16GB"), both)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow, fast := f.Plan.ColumnSlots(2), f.Plan.ColumnSlots(0)
+	if ratio := float64(slow) / float64(fast); math.Abs(ratio-20.0/140) > 0.01 {
+		t.Errorf("the T4 has %d columns and an H100 %d", slow, fast)
+	}
+	if f.Waste > 0.02 {
+		t.Errorf("waste %.1f%%", 100*f.Waste)
+	}
+}
+
+func TestMakespan(t *testing.T) {
+	for _, c := range []struct {
+		times []float64
+		n     int
+		want  float64
+	}{
+		{[]float64{1, 1, 1, 1}, 10, 3}, {[]float64{1, 2}, 3, 2}, {[]float64{1, 2}, 4, 3}, {[]float64{5}, 0, 0},
+	} {
+		if got := makespan(c.times, c.n); math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("%d batches on %v: %g, want %g", c.n, c.times, got, c.want)
+		}
+	}
+}
+
+func TestParseDevices(t *testing.T) {
+	d := devices(t, "2xH100-80GB+1xT4-16GB")
+	if len(d) != 3 || d[0].Name != "H100-80GB" || d[2].Name != "T4-16GB" || d[0].Island == d[2].Island {
+		t.Errorf("parsed %+v", d)
+	}
+	if b, _ := wire(d); b != d[2].Link {
+		t.Errorf("the set talks at %g, want the T4's %g", b, d[2].Link)
+	}
+	if d := devices(t, "h200"); len(d) != 1 || d[0].Memory != int64(141*gb*usable) {
+		t.Errorf("parsed %+v", d)
+	}
+	for _, spec := range []string{"", "4x", "0xT4", "99999xT4", "T5-16GB", "T4-16", "T4-xGB", "T4--1GB", "T4+", "600xT4+600xT4",
+		"T4-1e9GB"} {
+		if d, err := ParseDevices(spec); err == nil {
+			t.Errorf("%q is accepted: %+v", spec, d)
+		}
+	}
+}
+
+func TestAssign(t *testing.T) {
+	perfect := func(rates []float64) func(k int, set []int) float64 {
+		return func(k int, set []int) float64 {
+			speed := 0.0
+			for _, d := range set {
+				speed += rates[d]
+			}
+			return float64(k) / speed
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		free     []float64
+		left     int
+		same     int
+		least    int
+		set      []int
+		elements int
+	}{
+		{"plenty to do", []float64{0, 0, 0, 0}, 100, 100, 0, []int{0}, 1},
+		{"the first that is free", []float64{3, 2, 1, 2}, 100, 100, 0, []int{2}, 1},
+		{"two left on four", []float64{0, 0, 0, 0}, 2, 2, 0, []int{0, 1, 2, 3}, 2},
+		{"one left on four", []float64{0, 0, 0, 0}, 1, 1, 0, []int{0, 1, 2, 3}, 1},
+		{"one left, one device busy for long", []float64{0, 0, 0, 9}, 1, 1, 0, []int{0}, 1},
+		{"two of different shapes on four", []float64{0, 0, 0, 0}, 2, 1, 0, []int{0, 1}, 1},
+		{"an element that needs two", []float64{0, 0, 0, 0}, 100, 100, 2, []int{0, 1}, 1},
+	} {
+		rates := []float64{1, 1, 1, 1}
+		set, k := Assign(Queue{Free: c.free, Rates: rates, Left: c.left, Rest: float64(c.left - 1), Same: c.same,
+			Least: c.least, Most: 8, Seconds: perfect(rates)})
+		if !slices.Equal(set, c.set) || k != c.elements {
+			t.Errorf("%s: %d elements on %v, want %d on %v", c.name, k, set, c.elements, c.set)
+		}
+	}
+}
+
+func FuzzParseDevices(f *testing.F) {
+	for _, s := range []string{"4xT4-16GB", "2xH100-80GB+1xT4-16GB", "xx-", "1x1x1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, spec string) {
+		d, err := ParseDevices(spec)
+		if err != nil {
+			return
+		}
+		for _, d := range d {
+			if d.Memory <= 0 || !(d.Rate > 0) || !(d.Link > 0) {
+				t.Errorf("%q gives %+v", spec, d)
+			}
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package layout
+
+import (
+	"fmt"
+
+	"latentbeam/internal/plan/sequence"
+)
+
+// Residency is which weights a device holds at once.
+type Residency uint8
+
+// From what is fastest to what needs least memory.
+const (
+	Resident Residency = iota // all stages' weights, from the first batch to the last
+	Staged                    // those of one stage; the stages run one after another, as jobs of their own
+	Streamed                  // those of one stage, block by block through two buffers
+)
+
+// String says it in words.
+func (r Residency) String() string {
+	switch r {
+	case Resident:
+		return "resident"
+	case Staged:
+		return "one stage at a time"
+	}
+	return "streamed by blocks"
+}
+
+// reserve is the part of a device's memory that is left free, for what no model of memory knows.
+const reserve = 0.1
+
+// Memory is what one device holds at its fullest, in bytes.
+type Memory struct {
+	Weights     int64
+	Activations int64 // of the stage at work, inputs and outputs included
+	Exchange    int64 // the frames that are at a rank beside its columns
+}
+
+// Total returns everything together.
+func (m Memory) Total() int64 { return m.Weights + m.Activations + m.Exchange }
+
+// room returns what a job may fill of a device.
+func (d Device) room() int64 { return int64(float64(d.Memory) * (1 - reserve)) }
+
+// weights returns the bytes that a stage keeps of its own weights.
+func (s Stage) weights(how Residency) int64 {
+	if how == Streamed && s.Largest > 0 {
+		return min(s.Weights, 2*s.Largest)
+	}
+	return s.Weights
+}
+
+// memory returns what rank r of plan p holds at its fullest when its set works on k elements. Stages that
+// cannot be split take their elements one by one.
+func memory(stages []Stage, how Residency, p *sequence.Plan, k, r int) (fullest Memory, err error) {
+	var all int64
+	for _, s := range stages {
+		all += s.Weights
+	}
+	for _, s := range stages {
+		m := Memory{Weights: s.weights(how)}
+		if how == Resident {
+			m.Weights = all
+		}
+		n := 1
+		if s.Split != nil {
+			n = k
+			m.Exchange = exchange(p, r) * int64(s.Split.Bytes)
+		}
+		if s.Need != nil {
+			if m.Activations, err = s.Need(n); err != nil {
+				return m, fmt.Errorf("memory of %s: %w", s.Name, err)
+			}
+		}
+		if s.Split != nil {
+			columns := p.Shape.Batch * p.Shape.Positions
+			m.Activations = int64(float64(m.Activations) * float64(p.ColumnSlots(r)) / float64(columns))
+		}
+		if m.Total() > fullest.Total() {
+			fullest = m
+		}
+	}
+	return fullest, nil
+}
+
+// exchange returns the numbers that rank r holds for attention inside frames beside its columns: the tokens
+// of its frames and the results for them, and q, k, v and o of its pieces. Alone it needs none.
+func exchange(p *sequence.Plan, r int) (n int64) {
+	if !p.Moves() {
+		return 0
+	}
+	s := p.Shape
+	n = 2 * int64(p.FrameSlots(r)) * int64(p.Keys) * int64(s.Width())
+	for _, c := range p.Pieces(r) {
+		n += 2 * int64(c.Heads.Len()) * int64(c.Queries.Len()+s.Positions) * int64(s.HeadSize)
+	}
+	return n
+}

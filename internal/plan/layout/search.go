@@ -1,0 +1,318 @@
+package layout
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"latentbeam/internal/plan/sequence"
+)
+
+// maxElements bounds how many elements a set is tried with.
+const maxElements = 16
+
+// Query is what a layout is searched for.
+type Query struct {
+	Stages     []Stage
+	Devices    []Device
+	Elements   int                  // still to be computed, all of one shape
+	Width      int                  // devices in a set; 0: any
+	MaxBatch   int                  // elements of a set; 0: any
+	Partitions []sequence.Partition // allowed
+
+	sets map[string]evaluated // those seen so far
+}
+
+// Candidate is one layout, with what it is predicted to cost.
+type Candidate struct {
+	Width     int // devices in a set; where it does not divide, some sets have more
+	Elements  int // that a set takes at once
+	Residency Residency
+	Sets      []Set
+	// Tail is how many elements at the end all devices take together, as one batch. The flattened axis gives
+	// every element its equal share of devices, uneven ones included.
+	Tail    int
+	Seconds float64 // until all elements are done
+}
+
+// Set is one worker set of a candidate.
+type Set struct {
+	Devices []int   // indices
+	Forward Forward // one step with Elements elements
+	Batch   float64 // seconds of a batch, all stages
+	Memory  []Memory
+}
+
+// Lost is a layout that was not chosen, and why.
+type Lost struct {
+	Width    int
+	Elements int
+	Why      string
+}
+
+// Result is the outcome of a search.
+type Result struct {
+	Best  Candidate
+	Lost  []Lost // the best of every other width, shortest time first, then those that do not fit
+	Least int    // the narrowest set that fits one element
+}
+
+// Search finds the layout that is done first. Among equals the narrower set and the smaller batch win. The
+// error is an *Infeasible when no layout fits.
+func Search(q Query) (Result, error) {
+	if err := q.check(); err != nil {
+		return Result{}, err
+	}
+	var r Result
+	var fit []Candidate
+	var closest *Infeasible
+	for _, width := range q.widths() {
+		best, why, err := q.best(width)
+		switch {
+		case err != nil:
+			return r, err
+		case why != nil:
+			r.Lost = append(r.Lost, Lost{Width: width, Elements: 1, Why: why.short()})
+			closest = why // wider sets come closer to fitting
+		default:
+			fit = append(fit, best)
+		}
+	}
+	if len(fit) == 0 {
+		return r, q.fix(closest)
+	}
+	r.Least = fit[0].Width
+	slices.SortStableFunc(fit, func(a, b Candidate) int {
+		if near(a.Seconds, b.Seconds) {
+			return cmp.Or(cmp.Compare(a.Width, b.Width), cmp.Compare(a.Elements, b.Elements))
+		}
+		return cmp.Compare(a.Seconds, b.Seconds)
+	})
+	r.Best = fit[0]
+	lost := make([]Lost, 0, len(fit)+len(r.Lost))
+	for _, c := range fit[1:] {
+		lost = append(lost, Lost{c.Width, c.Elements, fmt.Sprintf("%.1f%% slower", 100*(c.Seconds/r.Best.Seconds-1))})
+	}
+	r.Lost = append(lost, r.Lost...)
+	return r, nil
+}
+
+// widths returns the widths to try. Some numbers of sets come from several widths, then the widest says it.
+func (q *Query) widths() (out []int) {
+	if q.Width > 0 {
+		return []int{q.Width}
+	}
+	n := len(q.Devices)
+	for width := 1; width <= n; width++ {
+		if width < n && n/width == n/(width+1) || q.split() == nil && width > 1 {
+			continue
+		}
+		out = append(out, width)
+	}
+	return out
+}
+
+// near reports whether two predictions are the same as far as they can be trusted.
+func near(a, b float64) bool { return math.Abs(a-b) <= 0.001*min(a, b) }
+
+func (q *Query) check() error {
+	if len(q.Devices) == 0 {
+		return fmt.Errorf("choose a layout: there is no device")
+	}
+	if q.Width > len(q.Devices) {
+		return fmt.Errorf("a set of %d workers is asked for and there are %d", q.Width, len(q.Devices))
+	}
+	if q.split() == nil && q.Width > 1 {
+		return fmt.Errorf("a set of %d workers is asked for and no stage of the job can be shared", q.Width)
+	}
+	q.Elements = max(1, q.Elements)
+	return nil
+}
+
+// split returns the stage that can be shared, or nil.
+func (q *Query) split() *Split {
+	for _, s := range q.Stages {
+		if s.Split != nil {
+			return s.Split
+		}
+	}
+	return nil
+}
+
+// best returns the best candidate of a width, or why one element does not fit a set.
+func (q *Query) best(width int) (best Candidate, why *Infeasible, err error) {
+	limit := maxElements
+	if q.MaxBatch > 0 {
+		limit = min(limit, q.MaxBatch)
+	}
+	if q.split() == nil {
+		limit = 1
+	}
+	for k := 1; k <= min(limit, q.Elements); k++ {
+		c, reason, err := q.candidate(width, k)
+		if err != nil {
+			return best, nil, err
+		}
+		if reason != nil {
+			if k == 1 {
+				return best, reason, nil
+			}
+			break // more elements need more memory
+		}
+		if best.Width == 0 || c.Seconds < best.Seconds && !near(c.Seconds, best.Seconds) {
+			best = c
+		}
+	}
+	return best, nil, nil
+}
+
+// candidate evaluates sets of the width with k elements each.
+func (q *Query) candidate(width, k int) (Candidate, *Infeasible, error) {
+	c := Candidate{Width: width, Elements: k}
+	n := len(q.Devices) / width
+	busy := len(q.Devices)
+	if q.Width > 0 { // a width that is asked for is kept, and what is left over stays idle
+		busy = n * width
+	}
+	shares, err := sequence.Cut(busy, sequence.Equal(n))
+	if err != nil {
+		return c, nil, err
+	}
+	times := make([]float64, n)
+	for i, share := range shares {
+		set, how, reason, err := q.set(share, k)
+		if err != nil || reason != nil {
+			return c, reason, err
+		}
+		c.Residency = max(c.Residency, how)
+		c.Sets = append(c.Sets, set)
+		times[i] = set.Batch
+	}
+	batches := (q.Elements + k - 1) / k
+	c.Seconds = makespan(times, batches)
+	return c, nil, q.tail(&c, times, batches)
+}
+
+// tail looks whether the last batches are done sooner by all devices together.
+func (q *Query) tail(c *Candidate, times []float64, batches int) error {
+	if len(times) == 1 || q.Width > 0 || q.split() == nil {
+		return nil
+	}
+	for last := 1; last <= min(batches-1, len(times)); last++ {
+		elements := min(q.Elements, last*c.Elements)
+		if elements > maxElements {
+			break
+		}
+		all, _, reason, err := q.set(sequence.Range{Hi: len(q.Devices)}, elements)
+		if err != nil || reason != nil {
+			return err
+		}
+		if s := makespan(times, batches-last) + all.Batch; s < c.Seconds && !near(s, c.Seconds) {
+			c.Seconds, c.Tail = s, elements
+		}
+	}
+	return nil
+}
+
+// evaluated is what set returns for the first set of its kind.
+type evaluated struct {
+	set Set
+	how Residency
+	why *Infeasible
+}
+
+// set evaluates one set of neighbouring devices with k elements, with the fastest residency that fits. Sets
+// of like devices are alike.
+func (q *Query) set(share sequence.Range, k int) (Set, Residency, *Infeasible, error) {
+	devices := q.Devices[share.Lo:share.Hi]
+	kind := fmt.Sprint(k)
+	for _, d := range devices {
+		d.Island -= devices[0].Island
+		kind += fmt.Sprintf(" %v", d)
+	}
+	e, seen := q.sets[kind]
+	if !seen {
+		var err error
+		if e, err = q.evaluate(devices, k); err != nil {
+			return Set{}, 0, nil, err
+		}
+		if q.sets == nil {
+			q.sets = map[string]evaluated{}
+		}
+		q.sets[kind] = e
+	}
+	e.set.Devices = make([]int, len(devices))
+	for i := range devices {
+		e.set.Devices[i] = share.Lo + i
+	}
+	if e.why != nil {
+		why := *e.why
+		why.Index += share.Lo
+		e.why = &why
+	}
+	return e.set, e.how, e.why, nil
+}
+
+func (q *Query) evaluate(devices []Device, k int) (e evaluated, err error) {
+	var rate, rest float64
+	for _, d := range devices {
+		rate += d.Rate
+	}
+	for _, s := range q.Stages {
+		if s.Split == nil {
+			rest += s.Work
+		}
+	}
+	e.set.Batch = float64(k) * rest / rate
+	if split := q.split(); split != nil {
+		if e.set.Forward, err = Cheapest(*split, k, devices, q.Partitions); err != nil {
+			return e, err
+		}
+		e.set.Batch += float64(split.Steps) * e.set.Forward.Seconds()
+	}
+	for e.how = Resident; ; e.how++ {
+		e.set.Memory, e.why = nil, nil
+		for r, d := range devices {
+			m, err := memory(q.Stages, e.how, e.set.Forward.Plan, k, r)
+			if err != nil {
+				return e, err
+			}
+			e.set.Memory = append(e.set.Memory, m)
+			if m.Total() > d.room() && e.why == nil {
+				e.why = &Infeasible{Width: len(devices), Elements: k, Device: d, Index: r, Need: m}
+			}
+		}
+		if e.why == nil || e.how == Streamed {
+			return e, nil
+		}
+	}
+}
+
+// makespan is when n equal batches are done by sets that take the given times for one, each set taking the
+// next batch when it is free.
+func makespan(times []float64, n int) float64 {
+	if n <= 0 {
+		return 0
+	}
+	var speed, slowest float64
+	for _, t := range times {
+		speed += 1 / t
+		slowest = max(slowest, t)
+	}
+	done := func(at float64) (batches float64) {
+		for _, t := range times {
+			batches += math.Floor(at/t + 1e-9)
+		}
+		return batches
+	}
+	lo, hi := 0.0, float64(n)/speed+slowest
+	for range 60 {
+		if mid := (lo + hi) / 2; done(mid) >= float64(n) {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return hi
+}

@@ -1,0 +1,35 @@
+package layout
+
+import "latentbeam/internal/plan/sequence"
+
+// Stage is what one stage of a job costs for elements of one shape.
+type Stage struct {
+	Name string
+	// Weights are the bytes that every device needs which runs the stage.
+	Weights int64
+	// Largest is the largest part of the weights that must be there at once, such as a block with what
+	// belongs to none: what remains resident while the blocks are streamed. 0: all of them.
+	Largest int64
+	// Work is the FLOP of one element.
+	Work float64
+	// Need returns the device memory of a batch of n elements on one device, in bytes, without weights.
+	Need func(n int) (int64, error)
+	// Split says how a set can share an element; nil: one device takes it alone.
+	Split *Split
+}
+
+// Split is how a denoiser's work can be shared by sequence parallelism.
+type Split struct {
+	Shape sequence.Shape // of one element: Batch is its guidance branches
+	Pairs int            // spatial and temporal blocks that go together, with one switch to frames and back
+	Steps int            // sampling steps
+	Bytes int            // of one number in an exchange
+	Costs sequence.Costs // of one pair
+}
+
+// batch returns the shape of a forward of k elements.
+func (s Split) batch(k int) sequence.Shape {
+	shape := s.Shape
+	shape.Batch *= k
+	return shape
+}
