@@ -25,7 +25,8 @@ var floors = []floor{
 		"internal/ftfy internal/media internal/layers kernels", "golang.org/x/text golang.org/x/net " +
 		"github.com/Eyevinn/mp4ff"},
 	{"internal/config internal/plan internal/plan/sequence internal/plan/weights internal/store internal/measure " +
-		"internal/checkpoint internal/gallery kernels/cpu kernels/kerneltest", "github.com/goccy/go-yaml github.com/gofrs/flock"},
+		"internal/checkpoint internal/gallery kernels/cpu kernels/kerneltest",
+		"github.com/goccy/go-yaml github.com/gofrs/flock"},
 	{"internal/plan/layout", ""},
 	{"internal/ledger internal/transport stages", ""},
 	{"stages/nn stages/sampler runners/pool", ""},

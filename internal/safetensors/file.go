@@ -20,8 +20,8 @@ type Tensor struct {
 	Data  []byte // little-endian, row-major; read-only, valid until the file is closed
 }
 
-// File is an open safetensors file, or the shards of one (OpenIndex). Its methods may be called from several goroutines at a time, Close
-// only when no data is in use.
+// File is an open safetensors file, or the shards of one (OpenIndex). Its methods may be called from several
+// goroutines at a time, Close only when no data is in use.
 type File struct {
 	bodies   [][]byte // what follows the header, of each shard
 	entries  []entry  // by name
@@ -75,7 +75,8 @@ func (f *File) Tensor(name string) (t Tensor, ok bool) {
 		return Tensor{}, false
 	}
 	e := f.entries[i]
-	return Tensor{DType: e.dtype, Shape: slices.Clone(e.shape), Data: f.bodies[e.shard][e.begin:e.end:e.end]}, true
+	data := f.bodies[e.shard][e.begin:e.end:e.end]
+	return Tensor{DType: e.dtype, Shape: slices.Clone(e.shape), Data: data}, true
 }
 
 // Metadata returns a copy of the header's free-form string pairs; it may be empty.

@@ -94,7 +94,8 @@ func readMap(dec *json.Decoder) (map[string]string, error) {
 		case !ok:
 			return nil, fmt.Errorf("tensor %q: want the name of a file", shorten(name))
 		case twice:
-			return nil, fmt.Errorf("tensor %q is in two shards, %s and %s", shorten(name), shorten(first), shorten(file))
+			return nil, fmt.Errorf("tensor %q is in two shards, %s and %s",
+				shorten(name), shorten(first), shorten(file))
 		case !plain(file):
 			return nil, fmt.Errorf("tensor %q: file %q is not a plain name: shards lie beside their index",
 				shorten(name), shorten(file))

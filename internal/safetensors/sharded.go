@@ -62,7 +62,8 @@ func readIndex(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxIndex {
-		return nil, fmt.Errorf("%s is not an index: it has %d bytes, at most %d are read", path, info.Size(), maxIndex)
+		return nil, fmt.Errorf("%s is not an index: it has %d bytes, at most %d are read",
+			path, info.Size(), maxIndex)
 	}
 	return os.ReadFile(path)
 }
@@ -103,8 +104,8 @@ func (f *File) complete(files map[string]string, path string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if _, ok := f.Tensor(name); !ok {
-			return fmt.Errorf("index %s says that tensor %q is in shard %s, which does not hold it", path, shorten(name),
-				files[name])
+			return fmt.Errorf("index %s says that tensor %q is in shard %s, which does not hold it",
+				path, shorten(name), files[name])
 		}
 	}
 	return nil

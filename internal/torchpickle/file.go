@@ -8,8 +8,17 @@ import (
 	"strings"
 )
 
-// Is reports whether content begins like a PyTorch checkpoint, in any of its formats.
-func Is(content []byte) bool { return isZip(content) || isLegacy(content) || isTar(content) }
+// Is reports whether content begins like a PyTorch checkpoint, in any of its formats, or another pickle.
+func Is(content []byte) bool {
+	return isZip(content) || isLegacy(content) || isTar(content) || isPickle(content)
+}
+
+// isPickle recognises a pickle of protocol 2 or later. A safetensors file can begin with the same byte, that
+// of its header's length, of which the upper half is 0.
+func isPickle(content []byte) bool {
+	return len(content) > 8 && content[0] == 0x80 && content[1] <= maxProtocol &&
+		!bytes.Equal(content[4:8], make([]byte, 4))
+}
 
 func isZip(content []byte) bool { return bytes.HasPrefix(content, []byte(localMark)) }
 
@@ -31,7 +40,7 @@ func New(content []byte, key string) (*StateDict, error) {
 		root, err = readLegacy(content)
 	case isTar(content):
 		err = errors.New("a tar archive of torch before 0.1.10 is not read; load it and save it with a newer torch")
-	case bytes.HasPrefix(content, []byte{0x80}):
+	case isPickle(content):
 		err = errors.New("a pickle that torch.save did not write; only checkpoints of torch.save are read")
 	default:
 		err = errors.New("this is not a PyTorch checkpoint")

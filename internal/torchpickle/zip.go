@@ -99,7 +99,8 @@ func nextEntry(in []byte) (e entry, rest []byte, err error) {
 	}
 	short := func(at int) uint64 { return uint64(binary.LittleEndian.Uint16(in[at:])) }
 	long := func(at int) uint64 { return uint64(binary.LittleEndian.Uint32(in[at:])) }
-	e = entry{flags: uint16(short(8)), method: uint16(short(10)), packed: long(20), size: long(24), local: long(42)}
+	e = entry{flags: uint16(short(8)), method: uint16(short(10)),
+		packed: long(20), size: long(24), local: long(42)}
 	name, extra := short(28), short(30)
 	total := centralLen + name + extra + short(32)
 	if total > uint64(len(in)) {

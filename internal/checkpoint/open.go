@@ -1,0 +1,210 @@
+package checkpoint
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"latentbeam/internal/mapfile"
+	"latentbeam/internal/safetensors"
+	"latentbeam/internal/torchpickle"
+)
+
+// Checkpoint is the tensors of one model on disk. Close it when no tensor is in use.
+type Checkpoint struct {
+	File    string   // the file that was opened, or the index of its shards
+	Format  string   // for people, such as "safetensors in 2 shards"
+	Size    int64    // bytes of all its files
+	Tensors []Tensor // by name
+	Key     string   // of a pickle: the entry that the tensors are from, such as "ema"; "" for the whole
+	Skipped []string // what else a pickle holds, for people
+	close   []func() error
+}
+
+// Tensor is one of them.
+type Tensor struct {
+	safetensors.Info
+	Bytes int64
+	// write writes the bytes, little-endian and row-major, in pieces of whole elements.
+	write func(io.Writer) error
+}
+
+// Pickle reports whether the checkpoint is a pickle, which a job refuses.
+func (c *Checkpoint) Pickle() bool { return !strings.HasPrefix(c.Format, formatSafetensors) }
+
+const (
+	formatSafetensors = "safetensors"
+	formatPickle      = "PyTorch pickle"
+)
+
+// Open reads the list of tensors of a checkpoint at path: a safetensors file, a pickle, the index of shards
+// of either, or a directory with one of them. key chooses the state dict of a pickle that has several.
+func Open(path, key string) (*Checkpoint, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("open checkpoint: %w", err)
+	}
+	if info.IsDir() {
+		name, err := findAny(os.DirFS(path))
+		if err != nil {
+			return nil, fmt.Errorf("open checkpoint %s: %w", path, err)
+		}
+		path = filepath.Join(path, name)
+	}
+	c := &Checkpoint{File: path}
+	if strings.HasSuffix(path, safetensors.IndexSuffix) {
+		err = c.openIndex(path, key)
+	} else {
+		err = c.openFile(path, key)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	slices.SortFunc(c.Tensors, func(a, b Tensor) int { return cmp.Compare(a.Name, b.Name) })
+	return c, nil
+}
+
+// Close ends the use of the files.
+func (c *Checkpoint) Close() error {
+	var errs []error
+	for _, f := range c.close {
+		errs = append(errs, f())
+	}
+	c.close = nil
+	return errors.Join(errs...)
+}
+
+func (c *Checkpoint) openFile(path, key string) error {
+	content, unmap, err := mapfile.Open(path)
+	if err != nil {
+		return fmt.Errorf("open checkpoint: %w", err)
+	}
+	if !torchpickle.Is(content) {
+		if err := unmap(); err != nil {
+			return err
+		}
+		f, err := safetensors.Open(path)
+		if err != nil {
+			return err
+		}
+		c.Format = formatSafetensors
+		return c.addSafetensors(f, path)
+	}
+	c.close = append(c.close, unmap)
+	c.Format = formatPickle
+	if err := c.addPickle(content, key); err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	c.Size = int64(len(content))
+	return nil
+}
+
+func (c *Checkpoint) addSafetensors(f *safetensors.File, files ...string) error {
+	c.close = append(c.close, f.Close)
+	for _, name := range f.Names() {
+		t, _ := f.Tensor(name)
+		info := safetensors.Info{Name: name, DType: t.DType, Shape: t.Shape}
+		c.Tensors = append(c.Tensors, Tensor{info, int64(len(t.Data)),
+			func(w io.Writer) error { return writeChunks(w, t.Data) }})
+	}
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			return err
+		}
+		c.Size += info.Size()
+	}
+	return nil
+}
+
+// writeChunks writes data in pieces of whole elements of any type.
+func writeChunks(w io.Writer, data []byte) error {
+	const size = 256 << 10
+	for chunk := range slices.Chunk(data, size) {
+		if _, err := w.Write(chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Checkpoint) addPickle(content []byte, key string) error {
+	d, err := torchpickle.New(content, key)
+	if err != nil {
+		return err
+	}
+	c.Key = d.Key
+	c.Skipped = append(c.Skipped, d.Skipped...)
+	for name, t := range d.Tensors {
+		info := safetensors.Info{Name: name, DType: t.DType, Shape: t.Shape}
+		c.Tensors = append(c.Tensors, Tensor{info, int64(t.Bytes()), func(w io.Writer) error {
+			_, err := t.WriteTo(w)
+			return err
+		}})
+	}
+	return nil
+}
+
+// openIndex opens all shards of an index, of safetensors or of pickles.
+func (c *Checkpoint) openIndex(path, key string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("open checkpoint: %w", err)
+	}
+	files, err := safetensors.ParseIndex(data)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	unique := map[string]bool{}
+	for _, file := range files {
+		unique[file] = true
+	}
+	var shards []string
+	for _, name := range slices.Sorted(maps.Keys(unique)) {
+		shards = append(shards, filepath.Join(filepath.Dir(path), name))
+	}
+	if !IsPickleName(shards[0]) {
+		f, err := safetensors.OpenIndex(path)
+		if err != nil {
+			return err
+		}
+		c.Format = fmt.Sprintf("%s in %d shards", formatSafetensors, len(shards))
+		return c.addSafetensors(f, shards...)
+	}
+	c.Format = fmt.Sprintf("%s in %d shards", formatPickle, len(shards))
+	return c.addPickles(shards, files, key)
+}
+
+// addPickles opens the shards of an index of pickles, which must agree with the index.
+func (c *Checkpoint) addPickles(shards []string, files map[string]string, key string) error {
+	for _, shard := range shards {
+		part := &Checkpoint{}
+		err := part.openFile(shard, key)
+		c.close = append(c.close, part.close...)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("shard %s is missing beside its index: %w", filepath.Base(shard), err)
+		}
+		if err != nil {
+			return err
+		}
+		for _, t := range part.Tensors {
+			if files[t.Name] != filepath.Base(shard) {
+				return fmt.Errorf("shard %s holds tensor %q, which the index does not say", shard, t.Name)
+			}
+		}
+		c.Tensors = append(c.Tensors, part.Tensors...)
+		c.Skipped = append(c.Skipped, part.Skipped...)
+		c.Size += part.Size
+	}
+	if len(c.Tensors) != len(files) {
+		return fmt.Errorf("the index lists %d tensors, its shards hold %d", len(files), len(c.Tensors))
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package checkpoint
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// staging is files under temporary names beside their final ones.
+type staging struct{ files []staged }
+
+type staged struct{ temporary, final string }
+
+// add writes a file and brings it to the disk.
+func (s *staging) add(final string, content func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(final), ".convert-*.tmp")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	s.files = append(s.files, staged{f.Name(), final})
+	w := bufio.NewWriterSize(f, 1<<20)
+	if err := content(w); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// publish gives all files their names, in the order of adding, and replaces none.
+func (s *staging) publish() (paths []string, err error) {
+	dirs := map[string]bool{}
+	for len(s.files) > 0 {
+		f := s.files[0]
+		if err := os.Link(f.temporary, f.final); errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("%s is there already; remove it or name another output", f.final)
+		} else if err != nil { // a file system without links
+			if err := os.Rename(f.temporary, f.final); err != nil {
+				return nil, err
+			}
+		} else if err := os.Remove(f.temporary); err != nil {
+			return nil, err
+		}
+		s.files = s.files[1:]
+		paths = append(paths, f.final)
+		dirs[filepath.Dir(f.final)] = true
+	}
+	for dir := range dirs {
+		if err := syncDir(dir); err != nil {
+			return nil, err
+		}
+	}
+	return paths, nil
+}
+
+// discard removes what is not published.
+func (s *staging) discard() error {
+	var errs []error
+	for _, f := range s.files {
+		errs = append(errs, os.Remove(f.temporary))
+	}
+	s.files = nil
+	return errors.Join(errs...)
+}
+
+// syncDir brings the names in a directory to the disk, where the system can.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	return nil
+}
+
+// maxBeside bounds a file that is copied along with weights: configurations and tokenizers.
+const maxBeside = 64 << 20
+
+// besideSuffixes end the names of what a component needs beside its weights.
+var besideSuffixes = []string{".json", ".model", ".txt", ".md"}
+
+// copyBeside copies the small files of a component, indexes of weights apart, and replaces none.
+func copyBeside(from, to string) (paths []string, err error) {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return nil, err
+	}
+	s := &staging{}
+	defer func() { err = errors.Join(err, s.discard()) }()
+	for _, e := range entries {
+		source, final := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
+		if !slices.Contains(besideSuffixes, path.Ext(e.Name())) || strings.HasSuffix(e.Name(), ".index.json") {
+			continue
+		}
+		info, err := os.Stat(source)
+		if err != nil || !info.Mode().IsRegular() || info.Size() > maxBeside {
+			continue
+		}
+		if _, err := os.Lstat(final); err == nil {
+			continue // also where input and output are the same directory
+		}
+		data, err := os.ReadFile(source)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.add(final, func(w io.Writer) error {
+			_, err := w.Write(data)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return s.publish()
+}
