@@ -121,16 +121,26 @@ func (b *Backend) unary(name string, dst, x kernels.Tensor, op kernels.UnaryOp) 
 	}
 	n := newNest(v...)
 	b.eachRun(name, n, func(w *worker, offs [maxOperands]int, length int) {
-		if op == kernels.Identity {
-			src := v[1].read(w.floats(0, length), offs[1], n.steps[1], length)
-			v[0].store(src, offs[0], n.steps[0])
+		if op == kernels.Identity && copyHalf(v[0], v[1], offs, n.steps, length) {
 			return
 		}
-		row := w.floats(0, length)
-		v[1].load(row, offs[1], n.steps[1])
-		activate(row, op)
-		v[0].store(row, offs[0], n.steps[0])
+		src := v[1].read(w.floats(0, length), offs[1], n.steps[1], length)
+		if op != kernels.Identity {
+			dst := v[0].target(w.floats(0, length), offs[0], n.steps[0], length)
+			b.tier.row.apply(dst, src, op)
+			src = dst
+		}
+		v[0].store(src, offs[0], n.steps[0])
 	})
+}
+
+// copyHalf copies 16-bit elements as they are, where both sides are dense and of one type.
+func copyHalf(dst, src *view, offs, steps [maxOperands]int, n int) bool {
+	if dst.DType != src.DType || dst.DType == kernels.F32 || steps[0] != 1 || steps[1] != 1 {
+		return false
+	}
+	copy(dst.buf.u16[offs[0]:offs[0]+n], src.buf.u16[offs[1]:])
+	return true
 }
 
 // Binary computes dst = a op b.
@@ -145,18 +155,14 @@ func (b *Backend) Binary(dst, x, y kernels.Tensor, op kernels.BinaryOp) {
 	}
 	n := newNest(v...)
 	b.eachRun("binary", n, func(w *worker, offs [maxOperands]int, length int) {
-		row := w.floats(0, length)
-		v[1].load(row, offs[1], n.steps[1])
-		other := v[2].read(w.floats(1, length), offs[2], n.steps[2], length)
+		x := v[1].read(w.floats(0, length), offs[1], n.steps[1], length)
+		y := v[2].read(w.floats(1, length), offs[2], n.steps[2], length)
+		dst := v[0].target(w.floats(0, length), offs[0], n.steps[0], length)
 		if op == kernels.Add {
-			for i, x := range other {
-				row[i] += x
-			}
+			b.tier.row.add(dst, x, y)
 		} else {
-			for i, x := range other {
-				row[i] = float32(row[i] * x)
-			}
+			b.tier.row.mul(dst, x, y)
 		}
-		v[0].store(row, offs[0], n.steps[0])
+		v[0].store(dst, offs[0], n.steps[0])
 	})
 }

@@ -35,19 +35,21 @@ func exp(x float32) float32 {
 	return p * math.Float32frombits((math.Float32bits(t)+127)<<23)
 }
 
-// activate applies op to row in place.
-func activate(row []float32, op kernels.UnaryOp) {
-	switch op {
-	case kernels.SiLU:
-		for i, x := range row {
-			row[i] = x / (1 + exp(-x))
-		}
-	case kernels.GELUTanh:
-		// 0.5 (1 + tanh u) = 1 / (1 + e^(-2u)): the same function without the cancellation of 1 + tanh.
-		const c0 = 2 * 0.7978845608028654 // 2 sqrt(2/pi)
-		for i, x := range row {
-			u := float32(float32(0.044715*x)*x) + 1
-			row[i] = x / (1 + exp(-float32(float32(c0*x)*u)))
-		}
+// siluGo is x / (1 + e^-x).
+func siluGo(dst, src []float32) {
+	for i, x := range src {
+		dst[i] = x / (1 + exp(-x))
 	}
 }
+
+// geluGo: 0.5 (1 + tanh u) = 1 / (1 + e^(-2u)), the same function without the cancellation of 1 + tanh.
+func geluGo(dst, src []float32) {
+	const c0 = 2 * 0.7978845608028654 // 2 sqrt(2/pi)
+	for i, x := range src {
+		u := float32(float32(0.044715*x)*x) + 1
+		dst[i] = x / (1 + exp(-float32(float32(c0*x)*u)))
+	}
+}
+
+// activate applies op to row in place.
+func activate(row []float32, op kernels.UnaryOp) { rowsGo.activate(row, op) }

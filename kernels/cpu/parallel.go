@@ -5,6 +5,7 @@ type worker struct {
 	panels    panels
 	attention operands
 	lists     [3][]float32
+	rows      rowScratch
 }
 
 // floats returns scratch list i with n elements, uninitialised.

@@ -21,12 +21,12 @@ func (b *Backend) Rope(dst, x, cos, sin kernels.Tensor) {
 	}
 	d, s, c, n := newRows(v[0]), newRows(v[1]), newRows(v[2]), newRows(v[3])
 	b.eachSpan(op, s.count, s.n, func(w *worker, from, to int) {
-		row := w.floats(0, s.n)
 		for i := from; i < to; i++ {
-			s.load(row, s.offset(i), s.step)
-			rotate(row, c.read(w.floats(1, c.n), c.offset(i), c.step, c.n),
+			row := s.read(w.floats(0, s.n), s.offset(i), s.step, s.n)
+			out := d.target(w.floats(0, s.n), d.offset(i), d.step, s.n)
+			b.tier.row.rotate(out, row, c.read(w.floats(1, c.n), c.offset(i), c.step, c.n),
 				n.read(w.floats(2, n.n), n.offset(i), n.step, n.n))
-			d.store(row, d.offset(i), d.step)
+			d.store(out, d.offset(i), d.step)
 		}
 	})
 }
@@ -35,13 +35,4 @@ func (b *Backend) Rope(dst, x, cos, sin kernels.Tensor) {
 func halved(half, full []int) bool {
 	last := len(full) - 1
 	return len(half) == last+1 && slices.Equal(half[:last], full[:last]) && half[last] == full[last]/2
-}
-
-// rotate turns the pairs (row[2j], row[2j+1]).
-func rotate(row, cos, sin []float32) {
-	for j, c := range cos {
-		x, y, s := row[2*j], row[2*j+1], sin[j]
-		row[2*j] = float32(x*c) - float32(y*s)
-		row[2*j+1] = float32(y*c) + float32(x*s)
-	}
 }

@@ -26,6 +26,7 @@ type tier struct {
 	widest  int // columns of the last panel at most
 	kernels [dots]*kernelSet
 	pack    packers
+	row     rowMath
 }
 
 // panel returns the width of the next panel where n columns are left.
@@ -43,6 +44,7 @@ func (t *tier) padded(n int) int { return (n + t.align - 1) / t.align * t.align 
 var portable = &tier{
 	name: "go", lanes: 2, align: 2, usual: 2, widest: 2,
 	pack:    packersGo,
+	row:     rowsGo,
 	kernels: [dots]*kernelSet{newKernelSet([]microKernels{1: {1: reduceGo1, 4: reduceGo4}})},
 }
 

@@ -62,43 +62,43 @@ func (v *view) load(dst []float32, off, stride int) {
 			dst[i] = src[off]
 			off += stride
 		}
-	case v.DType == kernels.BF16:
-		src := v.buf.u16
-		for i := range dst {
-			dst[i] = kernels.FromBF16(src[off])
-			off += stride
-		}
+	case stride == 1:
+		conversions.widen[v.DType](dst, v.buf.u16[off:off+len(dst)])
 	default:
-		src := v.buf.u16
+		src, widen := v.buf.u16, kernels.FromBF16
+		if v.DType == kernels.F16 {
+			widen = kernels.FromF16
+		}
 		for i := range dst {
-			dst[i] = kernels.FromF16(src[off])
+			dst[i] = widen(src[off])
 			off += stride
 		}
 	}
 }
 
-// store rounds src to the elements at off, off+stride, ...
+// store rounds src to the elements at off, off+stride, ... What target gave is there already.
 func (v *view) store(src []float32, off, stride int) {
 	switch {
 	case len(src) == 0:
 	case v.DType == kernels.F32 && stride == 1:
-		copy(v.buf.f32[off:off+len(src)], src)
+		if dst := v.buf.f32[off : off+len(src)]; &dst[0] != &src[0] {
+			copy(dst, src)
+		}
 	case v.DType == kernels.F32:
 		dst := v.buf.f32
 		for _, x := range src {
 			dst[off] = x
 			off += stride
 		}
-	case v.DType == kernels.BF16:
-		dst := v.buf.u16
-		for _, x := range src {
-			dst[off] = kernels.ToBF16(x)
-			off += stride
-		}
+	case stride == 1:
+		conversions.narrow[v.DType](v.buf.u16[off:off+len(src)], src)
 	default:
-		dst := v.buf.u16
+		dst, narrow := v.buf.u16, kernels.ToBF16
+		if v.DType == kernels.F16 {
+			narrow = kernels.ToF16
+		}
 		for _, x := range src {
-			dst[off] = kernels.ToF16(x)
+			dst[off] = narrow(x)
 			off += stride
 		}
 	}
@@ -110,6 +110,15 @@ func (v *view) read(scratch []float32, off, stride, n int) []float32 {
 		return v.buf.f32[off : off+n]
 	}
 	v.load(scratch[:n], off, stride)
+	return scratch[:n]
+}
+
+// target returns where n elements for off may be computed before they are stored there: their own memory
+// where it is dense fp32, else scratch.
+func (v *view) target(scratch []float32, off, stride, n int) []float32 {
+	if v.DType == kernels.F32 && stride == 1 && n > 0 {
+		return v.buf.f32[off : off+n]
+	}
 	return scratch[:n]
 }
 

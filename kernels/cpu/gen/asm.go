@@ -30,8 +30,17 @@ func (f *file) p(format string, args ...any) {
 
 // fn begins the function name(params) with a frame of argBytes and this doc comment.
 func (f *file) fn(name, params string, argBytes int, doc string) {
-	fmt.Fprintf(&f.decls, "\n// %s %s\n//\n//go:noescape\nfunc %s(%s)\n", name, doc, name, params)
-	fmt.Fprintf(&f.text, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, params, name, argBytes)
+	f.fnResult(name, params, "", argBytes, doc)
+}
+
+// fnResult begins a function with a result, which the frame includes as ret.
+func (f *file) fnResult(name, params, result string, argBytes int, doc string) {
+	head := fmt.Sprintf("func %s(%s)", name, params)
+	if result != "" {
+		head += " " + result
+	}
+	fmt.Fprintf(&f.decls, "\n// %s %s\n//\n//go:noescape\n%s\n", name, doc, head)
+	fmt.Fprintf(&f.text, "\n// %s\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", head, name, argBytes)
 }
 
 // ret ends a function that used vector registers.

@@ -6,7 +6,9 @@ import (
 )
 
 // files are the families in the order they are written.
-var files = []func() *file{gemm512, gemm256, pack512, pack256, spin}
+var files = []func() *file{
+	gemm512, gemm256, pack512, pack256, spin, rows(isa512), rows(isa256),
+}
 
 func main() {
 	dir := ".."

@@ -1,0 +1,116 @@
+package main
+
+import "fmt"
+
+// Conversions between fp32 and the 16-bit types give the bits of kernels.ToBF16 and its neighbours. The
+// AVX2 ones take whole vectors only, since AVX2 masks no 16-bit lanes: Go does the tail.
+
+// rounding holds the constants of bf16 rounding, from register 12 on.
+func (f *file) loadRounding(v isa) {
+	f.bits(v, 1, 12)
+	f.bits(v, 0x7fff, 13)
+	f.bits(v, 0x400000, 14) // makes a NaN quiet
+}
+
+// roundBF16 leaves the bf16 of register x in the lower half of each lane of register t; x and s are lost.
+// It rounds to nearest, ties to even, by integer arithmetic: the instruction that AVX512_BF16 has for it
+// turns subnormal numbers into zero.
+func (f *file) roundBF16(v isa, x, t, s int) {
+	xr, tr, sr := v.reg(x), v.reg(t), v.reg(s)
+	f.p("VPSRLD $16, %s, %s", xr, tr)
+	if v.wide() {
+		f.p("VPANDD Z12, %s, %s", tr, tr)
+	} else {
+		f.p("VPAND Y12, %s, %s", tr, tr)
+	}
+	f.p("VPADDD %s, %s, %s\nVPADDD %s, %s, %s", v.reg(13), tr, tr, xr, tr, tr)
+	if v.wide() {
+		f.p("VCMPPS $3, %s, %s, K3\nVPORD Z14, %s, K3, %s", xr, xr, xr, tr)
+	} else {
+		f.p("VCMPPS $3, %s, %s, %s\nVORPS Y14, %s, %s\nVBLENDVPS %s, %s, %s, %s", xr, xr, sr, xr, xr, sr, xr, tr, tr)
+	}
+	f.p("VPSRLD $16, %s, %s", tr, tr)
+}
+
+func (f *file) conversions(v isa) {
+	if v.wide() {
+		f.conversion512("widenBF16", "widens bf16.", 2, 4, false, func(i int, mask string) {
+			f.p("VPMOVZXWD%s, Z%d\nVPSLLD $16, Z%d, Z%d", mask, i, i, i)
+		})
+		f.conversion512("widenF16", "widens fp16.", 2, 4, false, func(i int, mask string) {
+			f.p("VCVTPH2PS%s, Z%d", mask, i)
+		})
+		f.conversion512("narrowBF16", "rounds to bf16.", 4, 2, true, func(i int, mask string) {
+			f.roundBF16(v, i, 4+i, 8+i)
+			f.p("VPMOVDW Z%d, %s", 4+i, mask)
+		})
+		f.conversion512("narrowF16", "rounds to fp16.", 4, 2, true, func(i int, mask string) {
+			f.p("VCVTPS2PH $0, Z%d, %s", i, mask)
+		})
+		return
+	}
+	f.conversion256("widenBF16", "widens bf16.", 2, 4, func() {
+		f.p("VPMOVZXWD (SI), Y0\nVPSLLD $16, Y0, Y0\nVMOVUPS Y0, (DI)")
+	})
+	f.conversion256("widenF16", "widens fp16.", 2, 4, func() {
+		f.p("VCVTPH2PS (SI), Y0\nVMOVUPS Y0, (DI)")
+	})
+	f.conversion256("narrowBF16", "rounds to bf16.", 4, 2, func() {
+		f.p("VMOVUPS (SI), Y0")
+		f.roundBF16(v, 0, 1, 2)
+		f.p("VEXTRACTI128 $1, Y1, X2\nVPACKUSDW X2, X1, X1\nVMOVUPS X1, (DI)")
+	})
+	f.conversion256("narrowF16", "rounds to fp16.", 4, 2, func() {
+		f.p("VMOVUPS (SI), Y0\nVCVTPS2PH $0, Y0, (DI)")
+	})
+}
+
+// conversionParams are the arguments of a conversion between elements of from and to bytes.
+func (f *file) conversionParams(name, doc string, from, to int) {
+	types := map[int]string{2: "[]uint16", 4: "[]float32"}
+	f.fn(name, "dst "+types[to]+", src "+types[from], 48, doc)
+	f.p("MOVQ dst_base+0(FP), DI\nMOVQ dst_len+8(FP), CX\nMOVQ src_base+24(FP), SI")
+}
+
+// conversion512 converts elements of from bytes to elements of to bytes. convert reads the memory operand
+// it is given into register i, or writes register i to it.
+func (f *file) conversion512(name, doc string, from, to int, narrow bool, convert func(i int, memory string)) {
+	v := isa512
+	f.conversionParams(name+v.name, doc, from, to)
+	if name == "narrowBF16" {
+		f.loadRounding(v)
+	}
+	f.overRow(v, 4, []stream{{"DI", to}, {"SI", from}}, func(n int, masked bool) {
+		for i := range n {
+			switch {
+			case narrow && masked:
+				f.load(v, i*64, "SI", i, true)
+				convert(i, fmt.Sprintf("K1, %d(DI)", i*32))
+			case narrow:
+				f.load(v, i*64, "SI", i, false)
+				convert(i, fmt.Sprintf("%d(DI)", i*32))
+			case masked:
+				convert(i, fmt.Sprintf(".Z %d(SI), K1", i*32))
+				f.save(v, i, i*64, "DI", true)
+			default:
+				convert(i, fmt.Sprintf(" %d(SI)", i*32))
+				f.save(v, i, i*64, "DI", false)
+			}
+		}
+	})
+	f.ret()
+}
+
+// conversion256 converts n rounded down to whole vectors.
+func (f *file) conversion256(name, doc string, from, to int, convert func()) {
+	f.conversionParams(name+"256", doc+" The length is rounded down to a multiple of 8.", from, to)
+	if name == "narrowBF16" {
+		f.loadRounding(isa256)
+	}
+	f.p("SHRQ $3, CX\nJZ done")
+	f.at("loop")
+	convert()
+	f.p("ADDQ $%d, SI\nADDQ $%d, DI\nDECQ CX\nJNZ loop", 8*from, 8*to)
+	f.at("done")
+	f.ret()
+}

@@ -1,0 +1,47 @@
+package cpu
+
+import "latentbeam/kernels"
+
+// rows512 is the row arithmetic for AVX-512.
+var rows512 = rowMath{
+	add: addRow512, mul: mulRow512, silu: siluRow512, gelu: geluRow512, rotate: rotateRow512,
+	sum: sumRow512, squares: squaresRow512, columnMoments: columnMoments512, center: centerRow512,
+	standard: standardRow512, weigh: weighRow512, affine: affineRow512, modulate: modulateRow512,
+	widen: [...]func(dst []float32, src []uint16){
+		kernels.BF16: widenBF16512, kernels.F16: widenF16512,
+	},
+	narrow: [...]func(dst []uint16, src []float32){
+		kernels.BF16: narrowBF16512, kernels.F16: narrowF16512,
+	},
+}
+
+// rows256 is the row arithmetic for AVX2 with FMA and F16C.
+var rows256 = rowMath{
+	add: addRow256, mul: mulRow256, silu: siluRow256, gelu: geluRow256, rotate: rotateRow256,
+	sum: sumRow256, squares: squaresRow256, columnMoments: columnMoments256, center: centerRow256,
+	standard: standardRow256, weigh: weighRow256, affine: affineRow256, modulate: modulateRow256,
+	widen: [...]func(dst []float32, src []uint16){
+		kernels.BF16: func(dst []float32, src []uint16) {
+			widenBF16256(dst, src)
+			n := len(dst) &^ 7
+			rowsGo.widen[kernels.BF16](dst[n:], src[n:])
+		},
+		kernels.F16: func(dst []float32, src []uint16) {
+			widenF16256(dst, src)
+			n := len(dst) &^ 7
+			rowsGo.widen[kernels.F16](dst[n:], src[n:])
+		},
+	},
+	narrow: [...]func(dst []uint16, src []float32){
+		kernels.BF16: func(dst []uint16, src []float32) {
+			narrowBF16256(dst, src)
+			n := len(dst) &^ 7
+			rowsGo.narrow[kernels.BF16](dst[n:], src[n:])
+		},
+		kernels.F16: func(dst []uint16, src []float32) {
+			narrowF16256(dst, src)
+			n := len(dst) &^ 7
+			rowsGo.narrow[kernels.F16](dst[n:], src[n:])
+		},
+	},
+}

@@ -1,0 +1,23 @@
+package cpu
+
+// rowScratch is what norms need beside their tensors.
+type rowScratch struct {
+	doubles []float64
+	// Those of a call as a whole belong to the first worker, the goroutine that makes the call.
+	vectors [5][]float32
+	moments []moments
+}
+
+// call returns the scratch of the call in progress.
+func (b *Backend) call() *rowScratch { return &b.crew.workers[0].rows }
+
+// grow returns list with n elements, uninitialised, made longer where it must be.
+func grow[E any](list *[]E, n int) []E {
+	if cap(*list) < n {
+		*list = make([]E, n+n/8)
+	}
+	return (*list)[:n]
+}
+
+// vector returns vector i of the call with n elements.
+func (s *rowScratch) vector(i, n int) []float32 { return grow(&s.vectors[i], n) }
