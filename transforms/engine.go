@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -26,6 +27,15 @@ type Step struct {
 	Options json.RawMessage // the stage's options in canonical form, part of the keys
 	Gives   stages.Kind
 	stages.Stage
+}
+
+// params returns the columns that the result of the step depends on.
+func (s Step) params() []stages.Param {
+	params := s.Spec.Params
+	if d, ok := s.Stage.(stages.Depends); ok {
+		params = append(slices.Clone(params), d.Params()...)
+	}
+	return params
 }
 
 // Engine is what a job needs in a process: opened stages, devices, the output and the counters.

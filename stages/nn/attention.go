@@ -6,53 +6,138 @@ import (
 	"latentbeam/kernels"
 )
 
-// Axis names the axis of a video's tokens (B, T, S, C) along which self attention mixes.
-type Axis int
+// QKNormEps is the epsilon of the RMS norm of queries and keys.
+const QKNormEps = 1e-6
 
-// The axes of self attention: the patches of one frame, or the frames of one patch.
-const (
-	Space Axis = iota
-	Time
-)
-
-// SelfAttention is multi-head attention of a video's tokens to each other along one axis, stored as
-// timm's Attention: one Linear for queries, keys and values, one for the output.
+// SelfAttention is multi-head attention of a video's tokens to each other, stored as timm's Attention: one
+// Linear for queries, keys and values, one for the output.
 type SelfAttention struct {
-	QKV   Linear // (3C, C); rows ordered q, k, v, each by head
-	Proj  Linear // (C, C)
+	QKV   Linear // qkv (3C, C); rows ordered q, k, v, each by head
+	Proj  Linear // proj (C, C)
 	Heads int
+
+	QNorm, KNorm kernels.Tensor // q_norm.weight, k_norm.weight (D) of an RMS norm over each head; none without
+	RopeFirst    bool           // rotate before that norm, as STDiT2 does; the others after it
 }
 
-// LoadSelfAttention reads "qkv" (3C, C) and "proj" (C, C), with biases.
-func LoadSelfAttention(w *Weights, c, heads int) SelfAttention {
-	return SelfAttention{
+// LoadSelfAttention reads "qkv" (3C, C) and "proj" (C, C), with biases, and with qkNorm "q_norm.weight" and
+// "k_norm.weight" (D).
+func LoadSelfAttention(w *Weights, c, heads int, qkNorm bool) SelfAttention {
+	a := SelfAttention{
 		QKV: LoadLinear(w.Sub("qkv"), c, 3*c), Proj: LoadLinear(w.Sub("proj"), c, c), Heads: heads,
 	}
+	if qkNorm {
+		a.QNorm, a.KNorm = w.Tensor("q_norm.weight", c/heads), w.Tensor("k_norm.weight", c/heads)
+	}
+	return a
 }
 
-// AddTo adds gate * proj(attention(x)) to the residual stream in place: stream, x and gate (B, T, S, C).
-// x may be stream itself.
-func (a SelfAttention) AddTo(be kernels.Backend, stream, x kernels.Tensor, axis Axis, gate kernels.Tensor) {
+// AddSpatial adds gate * proj(attention(x)) to the residual stream in place, where the patches of each frame
+// attend to each other: stream, x and gate (B, T, S, C). x may be stream itself. rope, which may be none,
+// holds the angles of the patches (1, 1, S, D/2).
+func (a SelfAttention) AddSpatial(be kernels.Backend, stream, x, gate kernels.Tensor, rope Rope) {
 	defer be.Scope()()
-	b, t, s, c := x.Dim(0), x.Dim(1), x.Dim(2), x.Dim(3)
-	d := c / a.Heads
-	qkv := a.QKV.Forward(be, x, kernels.Identity).Reshape(b, t, s, 3, a.Heads, d) // (B, T, S, 3, H, D)
-	out := be.Alloc(kernels.F32, b, t, s, a.Heads, d)                             // (B, T, S, H, D)
-
-	part := func(i int) kernels.Tensor { // q, k or v
-		return sequence(qkv.Narrow(3, i, 1).Reshape(b, t, s, a.Heads, d), axis)
-	}
-	spec := kernels.AttentionSpec{Scale: AttentionScale(d)}
-	be.Attention(sequence(out, axis), part(0), part(1), part(2), spec)
-	a.Proj.AddTo(be, stream, out.Reshape(b, t, s, c), gate)
+	qkv := a.project(be, x) // (B, T, S, 3, H, D)
+	a.rotate(be, qkv, rope)
+	out := be.Alloc(x.DType, x.Dim(0), x.Dim(1), x.Dim(2), a.Heads, qkv.Dim(5)) // (B, T, S, H, D)
+	a.attend(be, out, qkv)
+	a.Proj.AddTo(be, stream, out.Reshape(x.Shape...), gate)
 }
 
-// sequence views x (B, T, S, H, D) as sequences along axis: (B, T, S, H, D) or (B, S, T, H, D).
-func sequence(x kernels.Tensor, axis Axis) kernels.Tensor {
-	if axis == Time {
-		return x.Permute(0, 2, 1, 3, 4)
+// AddTemporal adds gate * proj(attention(x)) to the residual stream in place, where the frames of each patch
+// attend to each other, or with windows all tokens of a window: stream, x and gate (B, T, S, C). rope, which
+// may be none, holds the angles of the frames (1, T, 1, D/2), with windows those of a window's tokens
+// (rows, columns, T, D/2).
+func (a SelfAttention) AddTemporal(be kernels.Backend, stream, x, gate kernels.Tensor, rope Rope, win Windows) {
+	defer be.Scope()()
+	qkv := a.project(be, x)                                                     // (B, T, S, 3, H, D)
+	out := be.Alloc(x.DType, x.Dim(0), x.Dim(1), x.Dim(2), a.Heads, qkv.Dim(5)) // (B, T, S, H, D)
+	if win == (Windows{}) {
+		a.rotate(be, qkv, rope)
+		a.attend(be, out.Permute(0, 2, 1, 3, 4), qkv.Permute(0, 2, 1, 3, 4, 5)) // (B, S, T, ...)
+	} else {
+		a.attendWindows(be, out, qkv, rope, win)
 	}
-	return x
+	a.Proj.AddTo(be, stream, out.Reshape(x.Shape...), gate)
+}
+
+// project returns the queries, keys and values of x (B, T, S, C): (B, T, S, 3, H, D).
+func (a SelfAttention) project(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+	b, t, s, c := x.Dim(0), x.Dim(1), x.Dim(2), x.Dim(3)
+	return a.QKV.Forward(be, x, kernels.Identity).Reshape(b, t, s, 3, a.Heads, c/a.Heads)
+}
+
+// rotate normalises and rotates the queries and keys in qkv (..., 3, H, D) in place.
+func (a SelfAttention) rotate(be kernels.Backend, qkv kernels.Tensor, rope Rope) {
+	if a.RopeFirst {
+		rope.apply(be, qkv)
+	}
+	for i, weight := range []kernels.Tensor{a.QNorm, a.KNorm} {
+		if !weight.IsZero() {
+			part := qkv.Narrow(-3, i, 1) // (..., 1, H, D)
+			spec := kernels.NormSpec{Kind: kernels.RMSNorm, Eps: QKNormEps, Weight: weight}
+			be.Norm(part, part, spec)
+		}
+	}
+	if !a.RopeFirst {
+		rope.apply(be, qkv)
+	}
+}
+
+// attend computes the attention of qkv (..., L, 3, H, D), with one or two leading axes, to out (..., L, H, D).
+func (a SelfAttention) attend(be kernels.Backend, out, qkv kernels.Tensor) {
+	part := func(i int) kernels.Tensor { // q, k or v: (..., L, H, D)
+		return qkv.Narrow(-3, i, 1).Reshape(out.Shape...)
+	}
+	be.Attention(out, part(0), part(1), part(2), kernels.AttentionSpec{Scale: AttentionScale(out.Dim(-1))})
+}
+
+// Windows cuts the patch grid of every frame into windows of Rows x Cols patches, the last ones smaller where
+// they do not divide it. The zero value means none.
+//
+// The reference pads the grid to whole windows and masks the padded keys, which is the same: nothing of a
+// padded token reaches another.
+type Windows struct {
+	Rows, Cols int
+	Grid       [2]int // rows and columns of the patch grid, S of them
+}
+
+// attendWindows computes the attention inside each window over all its frames: qkv (B, T, S, 3, H, D), out
+// (B, T, S, H, D). A band of windows at a time is copied, so that its tokens lie together.
+func (a SelfAttention) attendWindows(be kernels.Backend, out, qkv kernels.Tensor, rope Rope, win Windows) {
+	b, t, heads, d := out.Dim(0), out.Dim(1), out.Dim(3), out.Dim(4)
+	rows, cols := win.Grid[0], win.Grid[1]
+	qkv = qkv.Reshape(b, t, rows, cols, 3*heads, d)
+	out = out.Reshape(b, t, rows, cols, heads, d)
+	for row := 0; row < rows; row += win.Rows {
+		h := min(win.Rows, rows-row)
+		for col := 0; col < cols; {
+			n, w := (cols-col)/win.Cols, win.Cols // whole windows, then the smaller one at the edge
+			if n == 0 {
+				n, w = 1, cols-col
+			}
+			band := func(x kernels.Tensor) kernels.Tensor { // (B, n, h, w, T, ., D)
+				x = x.Narrow(2, row, h).Narrow(3, col, n*w)
+				return x.Reshape(b, t, h, n, w, x.Dim(4), d).Permute(0, 3, 2, 4, 1, 5, 6)
+			}
+			a.attendBand(be, band(out), band(qkv), rope.Narrow(0, Span{Len: h}).Narrow(1, Span{Len: w}))
+			col += n * w
+		}
+	}
+}
+
+// attendBand is attendWindows for n windows side by side: qkv (B, n, h, w, T, 3H, D), out (B, n, h, w, T, H, D),
+// both strided, rope (h, w, T, D/2).
+func (a SelfAttention) attendBand(be kernels.Backend, out, qkv kernels.Tensor, rope Rope) {
+	defer be.Scope()()
+	near := be.Alloc(qkv.DType, qkv.Shape...)
+	be.Copy(near, qkv)
+	b, n, h, w, t, d := out.Dim(0), out.Dim(1), out.Dim(2), out.Dim(3), out.Dim(4), out.Dim(6)
+	near = near.Reshape(b*n, h, w, t, 3, a.Heads, d)
+	a.rotate(be, near, rope)
+	result := be.Alloc(out.DType, b*n, h*w*t, a.Heads, d)
+	a.attend(be, result, near.Reshape(b*n, h*w*t, 3, a.Heads, d))
+	be.Copy(out, result.Reshape(out.Shape...))
 }
 
 // CrossAttention is multi-head attention of tokens to a text, as PixArt stores it.
@@ -85,16 +170,17 @@ func (a CrossAttention) Keys(be kernels.Backend, kv, text kernels.Tensor, lens [
 	}
 }
 
-// AddTo adds proj(attention(stream, text)) to the residual stream (B, N, C) in place; kv and lens are
+// AddTo adds proj(attention(stream, text)) to the residual stream (B, T, S, C) in place; kv and lens are
 // those of Keys.
 func (a CrossAttention) AddTo(be kernels.Backend, stream, kv kernels.Tensor, lens []int) {
 	defer be.Scope()()
-	b, n, c := stream.Dim(0), stream.Dim(1), stream.Dim(2)
+	b, n, c := stream.Dim(0), stream.Dim(1)*stream.Dim(2), stream.Dim(3)
+	stream = stream.Reshape(b, n, c)
 	d, text := c/a.Heads, kv.Dim(1)
 	q := a.Q.Forward(be, stream, kernels.Identity).Reshape(b, n, a.Heads, d) // (B, N, H, D)
 	k := kv.Narrow(2, 0, 1).Reshape(b, text, a.Heads, d)                     // (B, max L, H, D)
 	v := kv.Narrow(2, 1, 1).Reshape(b, text, a.Heads, d)                     // (B, max L, H, D)
-	out := be.Alloc(kernels.F32, b, n, a.Heads, d)                           // (B, N, H, D)
+	out := be.Alloc(stream.DType, b, n, a.Heads, d)                          // (B, N, H, D)
 	be.Attention(out, q, k, v, kernels.AttentionSpec{Scale: AttentionScale(d), KeyLens: lens})
 	a.Proj.AddTo(be, stream, out.Reshape(b, n, c), kernels.Tensor{})
 }

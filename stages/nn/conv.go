@@ -24,7 +24,7 @@ func (c Conv) Into(be kernels.Backend, dst, x, residual kernels.Tensor) {
 
 // Forward returns conv(x) with "same" padding: x (N, H, W, Cin) -> (N, H, W, Cout).
 func (c Conv) Forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
-	y := be.Alloc(kernels.F32, x.Dim(0), x.Dim(1), x.Dim(2), c.W.Dim(0)) // (N, H, W, Cout)
+	y := be.Alloc(x.DType, x.Dim(0), x.Dim(1), x.Dim(2), c.W.Dim(0)) // (N, H, W, Cout)
 	c.Into(be, y, x, kernels.Tensor{})
 	return y
 }
@@ -61,7 +61,7 @@ func (g GroupNorm) Into(be kernels.Backend, dst, x kernels.Tensor, act kernels.U
 
 // Forward returns act(GN(x)), of x's shape (N, H, W, C).
 func (g GroupNorm) Forward(be kernels.Backend, x kernels.Tensor, act kernels.UnaryOp) kernels.Tensor {
-	y := be.Alloc(kernels.F32, x.Shape...)
+	y := be.Alloc(x.DType, x.Shape...)
 	g.Into(be, y, x, act)
 	return y
 }

@@ -28,7 +28,7 @@ func TestSinusoid(t *testing.T) {
 // TestPositions: the column comes first, then the row; sines before cosines.
 func TestPositions(t *testing.T) {
 	const c, rows, cols = 8, 2, 3
-	table := nn.SinCos2D(c, rows, cols, 0.5)
+	table := nn.SinCos2D(c, cols, nn.Span{Len: rows * cols}, 0.5)
 	at := table[(1*cols+2)*c:][:c] // row 1, column 2, at scale 0.5: positions 2 and 4
 	want := []float64{math.Sin(4), math.Sin(.04), math.Cos(4), math.Cos(.04),
 		math.Sin(2), math.Sin(.02), math.Cos(2), math.Cos(.02)}
@@ -37,7 +37,7 @@ func TestPositions(t *testing.T) {
 			t.Errorf("channel %d is %g, want %g", i, at[i], want[i])
 		}
 	}
-	if line := nn.SinCos1D(4, 3, 2.0/3); math.Abs(float64(line[2*4])-math.Sin(3)) > 1e-6 {
+	if line := nn.SinCos1D(4, nn.Span{Len: 3}, 2.0/3); math.Abs(float64(line[2*4])-math.Sin(3)) > 1e-6 {
 		t.Errorf("frame 2 at scale 2/3 starts with %g, want sin(3)", line[8])
 	}
 }
@@ -65,7 +65,7 @@ func TestPatches(t *testing.T) {
 		x, back := be.Alloc(kernels.F32, shape...), be.Alloc(kernels.F32, shape...)
 		be.Upload(x, values)
 		embed := nn.PatchEmbed{Proj: nn.Linear{W: weight}, Patch: patch, Channels: channels}
-		nn.Unpatchify(be, back, embed.Forward(be, x), patch)
+		nn.Unpatchify(be, back, embed.Forward(be, kernels.F32, x), patch)
 		got := make([]float32, len(values))
 		if err := be.Download(got, back); err != nil {
 			t.Fatal(err)

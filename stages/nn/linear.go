@@ -22,11 +22,11 @@ func LoadLinearNoBias(w *Weights, in, out int) Linear {
 	return Linear{W: w.Tensor("weight", out, in)}
 }
 
-// Forward returns act(x W^T + b): x (..., in) -> (..., out).
+// Forward returns act(x W^T + b), of x's type: x (..., in) -> (..., out).
 func (l Linear) Forward(be kernels.Backend, x kernels.Tensor, act kernels.UnaryOp) kernels.Tensor {
 	shape := slices.Clone(x.Shape)
 	shape[len(shape)-1] = l.W.Dim(0)
-	y := be.Alloc(kernels.F32, shape...) // (..., out)
+	y := be.Alloc(x.DType, shape...) // (..., out)
 	be.Linear(y, x, l.W, kernels.Epilogue{Bias: l.B, Act: act})
 	return y
 }

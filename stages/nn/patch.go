@@ -30,16 +30,16 @@ func LoadPatchEmbed(w *Weights, patch Patch, channels, c int) PatchEmbed {
 	return PatchEmbed{Proj: Linear{W: weight, B: w.Tensor("bias", c)}, Patch: patch, Channels: channels}
 }
 
-// Forward embeds a latent x (B, c_in, T, H, W) into tokens (B, T', S, C), S row-major over rows and
-// columns. A latent that the patch does not divide is padded with zeros at the end of each axis.
-func (e PatchEmbed) Forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+// Forward embeds a latent x (B, c_in, T, H, W) into tokens (B, T', S, C) of type dt, S row-major over rows
+// and columns. A latent that the patch does not divide is padded with zeros at the end of each axis.
+func (e PatchEmbed) Forward(be kernels.Backend, dt kernels.DType, x kernels.Tensor) kernels.Tensor {
 	b, c := x.Dim(0), e.Proj.W.Dim(0)
 	t, h, w := e.Patch.Grid(x.Dim(2), x.Dim(3), x.Dim(4))
-	tokens := be.Alloc(kernels.F32, b, t, h*w, c) // (B, T', S, C)
+	tokens := be.Alloc(dt, b, t, h*w, c) // (B, T', S, C)
 	defer be.Scope()()
 
 	x = padded(be, x, t*e.Patch[0], h*e.Patch[1], w*e.Patch[2])
-	patches := be.Alloc(kernels.F32, b, t, h, w, e.Channels, e.Patch[0], e.Patch[1], e.Patch[2])
+	patches := be.Alloc(dt, b, t, h, w, e.Channels, e.Patch[0], e.Patch[1], e.Patch[2])
 	be.Copy(patches, patchView(x, e.Patch).Permute(0, 2, 4, 6, 1, 3, 5, 7))
 	be.Linear(tokens, patches.Reshape(b, t, h*w, e.Channels*e.Patch.Size()), e.Proj.W,
 		kernels.Epilogue{Bias: e.Proj.B})
@@ -58,7 +58,7 @@ func Unpatchify(be kernels.Backend, dst, tokens kernels.Tensor, patch Patch) {
 		be.Copy(patchView(dst, patch), patches)
 		return
 	}
-	full := be.Alloc(kernels.F32, b, c, t*patch[0], h*patch[1], w*patch[2])
+	full := be.Alloc(dst.DType, b, c, t*patch[0], h*patch[1], w*patch[2])
 	be.Copy(patchView(full, patch), patches)
 	be.Copy(dst, corner(full, dst.Shape))
 }
@@ -73,7 +73,7 @@ func padded(be kernels.Backend, x kernels.Tensor, t, h, w int) kernels.Tensor {
 	if x.Dim(2) == t && x.Dim(3) == h && x.Dim(4) == w {
 		return x
 	}
-	full := be.Alloc(kernels.F32, x.Dim(0), x.Dim(1), t, h, w)
+	full := be.Alloc(x.DType, x.Dim(0), x.Dim(1), t, h, w)
 	be.Upload(full, make([]float32, full.Len()))
 	be.Copy(corner(full, x.Shape), x)
 	return full

@@ -21,11 +21,33 @@ func LoadTimestepEmbedder(w *Weights, c int) TimestepEmbedder {
 	}
 }
 
-// Forward embeds the timesteps of a batch: (B) -> (B, C).
-func (e TimestepEmbedder) Forward(be kernels.Backend, timesteps []float32) kernels.Tensor {
-	s := be.Alloc(kernels.F32, len(timesteps), SinusoidWidth) // (B, 256)
+// Forward embeds the timesteps of a batch in type dt: (B) -> (B, C). The sinusoid is computed in fp32.
+func (e TimestepEmbedder) Forward(be kernels.Backend, dt kernels.DType, timesteps []float32) kernels.Tensor {
+	s := be.Alloc(dt, len(timesteps), SinusoidWidth) // (B, 256)
 	be.Upload(s, Sinusoid(timesteps))
 	return e.L2.Forward(be, e.L0.Forward(be, s, kernels.SiLU), kernels.Identity)
+}
+
+// SizeEmbedder embeds scalars that describe a video, such as its height and width, like timesteps.
+type SizeEmbedder struct {
+	TimestepEmbedder
+}
+
+// LoadSizeEmbedder reads "mlp.0" (width, 256) and "mlp.2" (width, width), with biases.
+func LoadSizeEmbedder(w *Weights, width int) SizeEmbedder {
+	return SizeEmbedder{LoadTimestepEmbedder(w, width)}
+}
+
+// Forward embeds n scalars of each row, rounded to dt, one after the other: values (B, n) -> (B, n width).
+func (e SizeEmbedder) Forward(be kernels.Backend, dt kernels.DType, values [][]float64) kernels.Tensor {
+	var flat []float32
+	for _, row := range values {
+		for _, v := range row {
+			flat = append(flat, Round(dt, float32(v)))
+		}
+	}
+	y := e.TimestepEmbedder.Forward(be, dt, flat) // (B n, width)
+	return y.Reshape(len(values), len(flat)/len(values)*y.Dim(1))
 }
 
 // Sinusoid returns the embedding of each t in 256 values, first cos(t f_k), then sin(t f_k), with

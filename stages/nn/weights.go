@@ -15,6 +15,7 @@ import (
 // one error can list everything.
 type Weights struct {
 	prefix string
+	as     *kernels.DType // convert to this type on loading; nil: as stored
 	*account
 }
 
@@ -49,7 +50,13 @@ func ShapesOnly() *Weights { return &Weights{account: &account{asked: map[string
 
 // Sub returns the tensors under name, a path of names joined by dots such as "blocks.0".
 func (w *Weights) Sub(name string) *Weights {
-	return &Weights{prefix: w.prefix + name + ".", account: w.account}
+	return &Weights{prefix: w.prefix + name + ".", as: w.as, account: w.account}
+}
+
+// As returns the same tensors, rounded to dt on loading, as PyTorch's Module.to(dtype) does. Loading in fp32
+// changes nothing: narrower values are used as they are stored, since arithmetic is fp32 anyway.
+func (w *Weights) As(dt kernels.DType) *Weights {
+	return &Weights{prefix: w.prefix, as: &dt, account: w.account}
 }
 
 // Subf is Sub of a formatted name, for numbered layers.
@@ -87,6 +94,23 @@ func (w *Weights) Pointwise(name string, out, in int) kernels.Tensor {
 	return t.Reshape(out, in)
 }
 
+// Values returns the named vector of n numbers to the host, for tables that a model makes of it. A file may
+// leave it out: then nil comes back.
+func (w *Weights) Values(name string, n int) []float32 {
+	name = w.prefix + name
+	w.asked[name] = []int{n}
+	t, ok := w.found[name]
+	if !ok {
+		return nil
+	}
+	dt, known := dtypes[t.DType]
+	if !known || !slices.Equal(t.Shape, []int{n}) {
+		w.fault("wrong shape", name, fmt.Sprintf("%s %v, want [%d]", t.DType, t.Shape, n))
+		return nil
+	}
+	return decode(t.Data, dt)
+}
+
 // Requested returns the name and the wanted shape of every tensor asked for so far.
 func (w *Weights) Requested() map[string][]int { return maps.Clone(w.asked) }
 
@@ -110,7 +134,11 @@ func (w *Weights) load(name string, want []int, fits func(have []int) bool) kern
 		w.fault("wrong type", name, t.DType+", want F32, BF16 or F16")
 		return kernels.Tensor{}
 	}
-	loaded, err := w.be.Weights(dt, t.Shape, t.Data)
+	data := t.Data
+	if w.as != nil && *w.as != kernels.F32 && *w.as != dt {
+		data, dt = round(data, dt, *w.as), *w.as
+	}
+	loaded, err := w.be.Weights(dt, t.Shape, data)
 	if err != nil {
 		w.fault("not loaded", name, err.Error())
 		return kernels.Tensor{}

@@ -11,24 +11,26 @@ import (
 // TestForwardOnALateDevice: nothing is read before Download, no memory counts as zero, no tensor outlives
 // its scope.
 func TestForwardOnALateDevice(t *testing.T) {
-	shape := []int{2, 4, 3, 5, 6} // 5 rows: the patch pads one
-	direct := newHarness(t, tinyConfig(), 1)
-	x, timesteps, texts := inputs(direct.m.Config, shape)
-	want := direct.forward(t, x, shape, timesteps, texts)
-	late := newHarnessOn(t, tinyConfig(), kerneltest.Deferred(cpu.New(1)))
-	if !slices.Equal(late.forward(t, x, shape, timesteps, texts), want) {
-		t.Error("other bits on a late device")
+	for _, cfg := range tinyConfigs() {
+		t.Run(cfg.name(), func(t *testing.T) {
+			in := inputs(cfg, []int{2, 4, 3, 5, 6}) // 5 rows: the patch pads one
+			want := newHarness(t, cfg, 1).forward(t, in)
+			late := newHarnessOn(t, cfg, kerneltest.Deferred(cpu.New(1)))
+			if !slices.Equal(late.forward(t, in), want) {
+				t.Error("other bits on a late device")
+			}
+		})
 	}
 }
 
 // TestSampleBytes: memory grows by the same amount with each row, and covers at least the residual stream,
 // the hidden layer of the MLP and the texts.
 func TestSampleBytes(t *testing.T) {
-	c := DefaultConfig()
+	c := DefaultConfig(OpenSora10)
 	var need [3]int64
 	for i := range need {
 		var err error
-		if need[i], err = c.SampleBytes(i+1, 16, 32, 32, c.ModelMaxLength); err != nil {
+		if need[i], err = c.SampleBytes(i+1, Size{16, 32, 32}, c.ModelMaxLength); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,7 +44,7 @@ func TestSampleBytes(t *testing.T) {
 	if low, high := 4*(5*tokens+text), 4*(10*tokens+2*text); row < low || row > high {
 		t.Errorf("a row needs %d bytes, expected between %d and %d", row, low, high)
 	}
-	if _, err := c.SampleBytes(1, 16, 32, 32, 121); err == nil {
+	if _, err := c.SampleBytes(1, Size{16, 32, 32}, 121); err == nil {
 		t.Error("more tokens than model_max_length gave no error")
 	}
 }

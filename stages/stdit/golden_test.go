@@ -4,44 +4,94 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 
+	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 )
 
 const goldenDir = "../../testdata/golden/"
 
-// Tolerances against the reference in fp32: absolute for one evaluation and the tables, and a share of
-// the largest value for a whole sampling run, whose values reach several hundred.
+// Tolerances against the reference in fp32, as shares of the largest value. In bf16 see bf16_test.go.
 const (
-	forwardTolerance = 1e-4
+	forwardTolerance = 1e-5
 	sampleTolerance  = 1e-4
 )
 
-// goldenCase is one case of a golden file: those of the fields that concern STDiT.
+// goldenCase is one case of a golden file: those of the fields that concern the denoisers.
 type goldenCase struct {
 	DType       string          `json:"dtype"`
 	Config      json.RawMessage `json:"config"`
 	XShape      []int           `json:"x_shape"`
 	Timestep    []float32       `json:"timestep"`
 	Mask        [][]int         `json:"mask"`
-	XMask       json.RawMessage `json:"x_mask"`
+	XMask       [][]int         `json:"x_mask"` // (B)(T), 0: a given frame
 	InputPrefix string          `json:"input_prefix"`
 	NoisePrefix string          `json:"noise_prefix"`
+
+	NumFrames   float64 `json:"num_frames"`
+	Height      float64 `json:"height"`
+	Width       float64 `json:"width"`
+	AspectRatio float64 `json:"ar"`
+	FPS         fps     `json:"fps"`
+	MaskIndex   []int   `json:"mask_index"` // frames given to 1.3, of the latents H("<input>.cond", 1.7)
 
 	TimestepMap      []int   `json:"timestep_map"`
 	NumSamplingSteps int     `json:"num_sampling_steps"`
 	CFGScale         float32 `json:"cfg_scale"`
 	CFGChannels      int     `json:"cfg_channels"`
 
-	OutShape []int     `json:"out_shape"`
-	Out      []float32 `json:"out"`
-	Spatial  []float32 `json:"spatial"`
-	Temporal []float32 `json:"temporal"`
-	Note     string    `json:"note"`
+	OutShape  []int     `json:"out_shape"`
+	Out       []float32 `json:"out"`
+	Tolerance float64   `json:"tolerance"` // share of the largest value, where the case states its own
+	Spatial   []float32 `json:"spatial"`
+	Temporal  []float32 `json:"temporal"`
+	Note      string    `json:"note"`
+
+	version Version
+}
+
+// fps is one frame rate for all rows, or a list with one for each.
+type fps []float64
+
+// UnmarshalJSON takes a number or a list.
+func (f *fps) UnmarshalJSON(data []byte) error {
+	var one float64
+	if json.Unmarshal(data, &one) == nil {
+		*f = fps{one}
+		return nil
+	}
+	return json.Unmarshal(data, (*[]float64)(f))
+}
+
+func (c goldenCase) conditions() Conditions {
+	return Conditions{Height: c.Height, Width: c.Width, NumFrames: c.NumFrames, AspectRatio: c.AspectRatio,
+		FPS: c.FPS}
+}
+
+// config returns the model of the case: what its config leaves out is as the reference's class has it, which
+// for some keys is not what was published.
+func (c goldenCase) config(t *testing.T) Config {
+	t.Helper()
+	cfg := DefaultConfig(c.version)
+	switch c.version {
+	case OpenSora11:
+		cfg.InputSqSize, cfg.QKNorm, cfg.ModelMaxLength = 32, false, 120
+	case OpenSora13:
+		cfg.KernelSize, cfg.UseSpatialRope = nil, false
+	}
+	nntest.Decode(t, c.Config, &cfg)
+	if c.DType == "bf16" {
+		cfg.DType = kernels.BF16
+	}
+	if err := cfg.validate(); err != nil {
+		t.Fatal(err)
+	}
+	return cfg
 }
 
 // defaultModel is the case whose config and mask a case takes when it names none.
@@ -88,21 +138,30 @@ func runGolden(t *testing.T, cases map[string]json.RawMessage) (ran int) {
 }
 
 func checkForward(t *testing.T, c goldenCase) {
-	cfg, err := ParseConfig(c.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := c.config(t)
 	shape := c.XShape
 	if shape == nil {
 		shape = append([]int{c.OutShape[0], cfg.InChannels}, c.OutShape[2:]...)
 	}
-	r := newHarness(t, cfg, 2)
-	texts := captions(cfg, c.InputPrefix, masks(t, c.Mask, shape[0], cfg.ModelMaxLength))
-	got := r.forward(t, nntest.Hash(c.InputPrefix+".x", 1.7, shape...), shape, c.Timestep, texts)
+	in := input{shape: shape, x: nntest.Hash(c.InputPrefix+".x", 1.7, shape...), timesteps: c.Timestep,
+		texts: captions(cfg, c.InputPrefix, masks(t, c.Mask, shape[0], cfg.ModelMaxLength)), cond: c.conditions()}
+	for _, row := range c.XMask {
+		for _, m := range row {
+			in.generated = append(in.generated, m != 0)
+		}
+	}
+	if c.MaskIndex != nil {
+		in.frames, in.given = c.MaskIndex, nntest.Hash(c.InputPrefix+".cond", 1.7, shape...)
+		in.givenMask = nntest.Hash(c.InputPrefix+".cond_mask", 1, shape...)
+	}
+	got := newHarness(t, cfg, 2).forward(t, in)
 	diff, largest := nntest.MaxDiff(got, c.Out)
-	t.Logf("largest difference %.2g of %.3g", diff, largest)
-	if diff > forwardTolerance {
-		t.Errorf("differs by %g from the reference, want at most %g", diff, forwardTolerance)
+	rms := nntest.RelativeRMS(got, c.Out)
+	t.Logf("largest difference %.2g of %.3g, relative RMS %.2g", diff, largest, rms)
+	if cfg.DType == kernels.BF16 {
+		checkBF16(t, c, rms)
+	} else if diff > forwardTolerance*largest {
+		t.Errorf("differs by %g from the reference, want at most %g", diff, forwardTolerance*largest)
 	}
 }
 
@@ -113,10 +172,23 @@ func checkPositions(t *testing.T, c goldenCase) {
 	if _, err := fmt.Sscanf(c.Note, format, &hidden, &rows, &cols, &scale); err != nil {
 		t.Fatalf("note %q: %v", c.Note, err)
 	}
-	diff, _ := nntest.MaxDiff(nn.SinCos2D(hidden, rows, cols, scale), c.Spatial)
-	temporal, _ := nntest.MaxDiff(nn.SinCos1D(hidden, len(c.Temporal)/hidden, 1), c.Temporal)
+	diff, _ := nntest.MaxDiff(nn.SinCos2D(hidden, cols, nn.Span{Len: rows * cols}, scale), c.Spatial)
+	temporal, _ := nntest.MaxDiff(nn.SinCos1D(hidden, nn.Span{Len: len(c.Temporal) / hidden}, 1), c.Temporal)
 	if diff > 1e-6 || temporal > 1e-6 {
 		t.Errorf("positions differ by %g in space and %g in time", diff, temporal)
+	}
+}
+
+func checkGridPositions(t *testing.T, c goldenCase) {
+	var hidden, side, base int
+	var height, width, square float64
+	const format = "hidden %d, H=W=%d, scale sqrt(%g*%g)/%g, base_size %d"
+	if _, err := fmt.Sscanf(c.Note, format, &hidden, &side, &height, &width, &square, &base); err != nil {
+		t.Fatalf("note %q: %v", c.Note, err)
+	}
+	table := nn.SinCosGrid(kernels.F32, hidden, side, side, nn.Span{Len: side * side}, math.Sqrt(height*width)/square)
+	if diff, _ := nntest.MaxDiff(table, c.Spatial); diff > 1e-6 || base != side {
+		t.Errorf("positions differ by %g at base size %d", diff, base)
 	}
 }
 

@@ -29,7 +29,7 @@ func (g goldenFile) resolve(name string) (c goldenCase, check func(*testing.T, g
 		return c, nil, err
 	}
 	if err := json.Unmarshal(data, &c); err != nil {
-		if strings.Contains(root, "_v1_0") {
+		if denoiser.MatchString(root) {
 			return c, nil, fmt.Errorf("case %q: %w", name, err)
 		}
 		return c, nil, nil // a case of another model may have any form
@@ -39,23 +39,25 @@ func (g goldenFile) resolve(name string) (c goldenCase, check func(*testing.T, g
 			*prefix = fallback
 		}
 	}
-	return c, checkOf(root, c), nil
+	check = checkOf(root, &c)
+	return c, check, nil
 }
 
-// otherVersion finds the version tags of later models in a case's name.
-var otherVersion = regexp.MustCompile(`_v(1_[1-9]|[2-9])`)
+// denoiser tells the cases of denoisers, of their samplers and of their positions by name, with the version.
+var denoiser = regexp.MustCompile(`^(stdit[23]?|iddpm|rflow|pos_embed)_v1_([0-3])(_|$)`)
 
 // checkOf returns the test for a resolved case, by the name of the case it goes back to and its fields.
-func checkOf(root string, c goldenCase) func(*testing.T, goldenCase) {
-	fp32 := c.DType == "" || c.DType == "fp32" || c.DType == "float32"
-	if !fp32 || strings.Contains(root, "bf16") || otherVersion.MatchString(root) || len(c.XMask) > 0 {
+func checkOf(root string, c *goldenCase) func(*testing.T, goldenCase) {
+	name := denoiser.FindStringSubmatch(root)
+	if name == nil {
 		return nil
 	}
+	c.version = Version(name[2][0] - '0')
 	switch {
-	case strings.HasPrefix(root, "pos_embed_v1_0"):
+	case name[1] == "pos_embed" && c.version == OpenSora10:
 		return checkPositions
-	case len(c.Config) == 0 || len(c.Out) == 0 || len(c.OutShape) != 5:
-		return nil
+	case name[1] == "pos_embed":
+		return checkGridPositions
 	case c.CFGScale != 0:
 		return checkSampling
 	default:
@@ -99,7 +101,7 @@ func (g goldenFile) fields(name string, depth int) (out fields, root string, err
 			return nil, root, err
 		}
 		root = modelRoot
-		for _, field := range []string{"config", "mask"} {
+		for _, field := range []string{"config", "mask", "dtype"} {
 			if from[field] != nil {
 				out[field] = from[field]
 			}

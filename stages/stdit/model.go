@@ -7,16 +7,27 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// Model is an STDiT. It is read-only once loaded and may serve any backend of its device.
+// Model is a denoiser of the STDiT family: what its versions have in common around the network of one. It is
+// read-only once loaded and may serve any backend of its device.
 type Model struct {
 	Config
-	patch      nn.PatchEmbed       // x_embedder
-	timestep   nn.TimestepEmbedder // t_embedder
-	modulation nn.Linear           // t_block.1 (6C, C), behind a SiLU
-	nullText   kernels.Tensor      // y_embedder.y_embedding (rows, caption), the learned null caption
-	caption    nn.MLP              // y_embedder.y_proj (caption -> C -> C)
-	blocks     []block             // blocks.N
-	final      finalLayer          // final_layer
+	patch    nn.PatchEmbed       // x_embedder
+	timestep nn.TimestepEmbedder // t_embedder
+	nullText kernels.Tensor      // y_embedder.y_embedding (rows, caption), the learned null caption
+	caption  nn.MLP              // y_embedder.y_proj (caption -> C -> C)
+	net      network
+	final    finalLayer // final_layer
+}
+
+// network is what differs between the versions: conditions and blocks.
+type network interface {
+	// crosses returns the cross attentions in the order in which forward runs them.
+	crosses() []nn.CrossAttention
+	// prepare puts the positions and embedded conditions of a batch into p.
+	prepare(be kernels.Backend, p *Prepared, cond Conditions)
+	// forward runs the blocks on tokens x (B, T', S, C) in place. t is the embedding of the timesteps (B, C),
+	// followed by that of timestep 0 (2B, C) where f has given frames. It returns what the final layer takes.
+	forward(be kernels.Backend, x, t kernels.Tensor, f frames, p *Prepared) kernels.Tensor
 }
 
 // finalLayer modulates by the timestep embedding itself, not by t_block's output, and projects to pixels.
@@ -31,21 +42,26 @@ func Load(cfg Config, w *nn.Weights) (*Model, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	w = w.As(cfg.DType)
 	c := cfg.HiddenSize
 	m := &Model{
-		Config:     cfg,
-		patch:      nn.LoadPatchEmbed(w.Sub("x_embedder"), cfg.PatchSize, cfg.InChannels, c),
-		timestep:   nn.LoadTimestepEmbedder(w.Sub("t_embedder"), c),
-		modulation: nn.LoadLinear(w.Sub("t_block.1"), c, 6*c),
-		nullText:   w.Rows("y_embedder.y_embedding", cfg.ModelMaxLength, cfg.CaptionChannels),
-		caption:    nn.LoadMLP(w.Sub("y_embedder.y_proj"), cfg.CaptionChannels, c, c),
+		Config:   cfg,
+		patch:    nn.LoadPatchEmbed(w.Sub("x_embedder"), cfg.PatchSize, cfg.InChannels, c),
+		timestep: nn.LoadTimestepEmbedder(w.Sub("t_embedder"), c),
+		nullText: w.Rows("y_embedder.y_embedding", cfg.ModelMaxLength, cfg.CaptionChannels),
+		caption:  nn.LoadMLP(w.Sub("y_embedder.y_proj"), cfg.CaptionChannels, c, c),
 		final: finalLayer{
 			table:  w.Tensor("final_layer.scale_shift_table", 2, c),
 			linear: nn.LoadLinear(w.Sub("final_layer.linear"), c, cfg.PatchSize.Size()*cfg.OutChannels()),
 		},
 	}
-	for i := range cfg.Depth {
-		m.blocks = append(m.blocks, loadBlock(w.Subf("blocks.%d", i), cfg))
+	switch cfg.Version {
+	case OpenSora10:
+		m.net = loadSTDiT1(cfg, w)
+	case OpenSora11:
+		m.net = loadSTDiT2(cfg, w)
+	default:
+		m.net = loadSTDiT3(cfg, w)
 	}
 	if err := w.Check("pos_embed", "pos_embed_temporal"); err != nil {
 		return nil, fmt.Errorf("load stdit: %w", err)
@@ -53,47 +69,95 @@ func Load(cfg Config, w *nn.Weights) (*Model, error) {
 	return m, nil
 }
 
+// loadFreqs returns the frequencies of rotary positions: those of the file, or the usual ones without.
+func loadFreqs(w *nn.Weights, cfg Config) []float32 {
+	n := cfg.HiddenSize / cfg.NumHeads / 2
+	if cfg.KernelSize != nil {
+		n /= 3 // frame, row and column have a third of the channels each
+	}
+	if freqs := w.Values("rope.freqs", n); freqs != nil {
+		return freqs
+	}
+	return nn.RopeFreqs(n)
+}
+
 // Forward evaluates the network once, in the scope open at the call: latents x (B, c_in, T, H, W) at the
-// given timesteps (B; 0 to 999, not the index of the sampling step) under the texts of p give
-// (B, c_out, T, H, W): the noise and, with pred_sigma, the variance's interpolation.
-func (m *Model) Forward(be kernels.Backend, x kernels.Tensor, timesteps []float32, p *Prepared) (
-	kernels.Tensor, error) {
+// given timesteps (B; 0 to 1000 of the training process, not the index of the sampling step) under the texts
+// and conditions of p give (B, c_out, T, H, W) in fp32: noise or velocity and, with pred_sigma, as much
+// again. generated (B x T', row-major) tells the frames that are being denoised from given ones; nil: all are.
+func (m *Model) Forward(be kernels.Backend, x kernels.Tensor, timesteps []float32, generated []bool,
+	p *Prepared) (kernels.Tensor, error) {
 	if err := m.checkInput(x, timesteps, p); err != nil {
 		return kernels.Tensor{}, fmt.Errorf("stdit: %w", err)
 	}
 	b := x.Dim(0)
+	f, err := newFrames(generated, b, p.times.Len)
+	if err != nil {
+		return kernels.Tensor{}, fmt.Errorf("stdit: %w", err)
+	}
+	if f.generated != nil && m.Version == OpenSora10 {
+		return kernels.Tensor{}, fmt.Errorf("stdit: Open-Sora 1.0 cannot go on from given frames, 1.1 and later can")
+	}
 	out := be.Alloc(kernels.F32, b, m.OutChannels(), x.Dim(2), x.Dim(3), x.Dim(4)) // (B, c_out, T, H, W)
 	defer be.Scope()()
 
-	h := m.patch.Forward(be, x) // (B, T', S, C)
+	h := m.patch.Forward(be, m.DType, x) // (B, T', S, C)
+	p.addGiven(be, h)
 	be.Binary(h, h, p.spatial.Expand(h.Shape...), kernels.Add)
-	t := m.timestep.Forward(be, timesteps)    // (B, C)
-	silu := be.Alloc(kernels.F32, t.Shape...) // (B, C)
-	be.Unary(silu, t, kernels.SiLU)
-	t6 := m.modulation.Forward(be, silu, kernels.Identity) // (B, 6C)
-	t6 = t6.Reshape(b, 6, m.HiddenSize)                    // (B, 6, C)
-	for i := range m.blocks {
-		temporal := kernels.Tensor{}
-		if i == 0 {
-			temporal = p.temporal // (1, T', 1, C)
-		}
-		m.blocks[i].forward(be, h, t6, p.kv[i], p.lens, temporal)
-	}
-	m.final.forward(be, out, h, t, m.PatchSize)
+	t := m.timestep.Forward(be, m.DType, f.timesteps(m.rounded(timesteps))) // (B or 2B, C)
+	t = m.net.forward(be, h, t, f, p)                                       // (B or 2B, C)
+	m.final.forward(be, out, h, t, f, m.PatchSize)
 	return out, nil
 }
 
+// rounded returns the timesteps as the network sees them: up to 1.2 they are cast to the model's type, which
+// in bf16 makes 968 of 966.67.
+func (m *Model) rounded(timesteps []float32) []float32 {
+	if m.Version == OpenSora13 {
+		return timesteps
+	}
+	out := make([]float32, len(timesteps))
+	for i, t := range timesteps {
+		out[i] = nn.Round(m.DType, t)
+	}
+	return out
+}
+
+// blockVector returns linear(silu(t)), the modulation of all blocks: t (B, C) -> (B, R C).
+func blockVector(be kernels.Backend, linear nn.Linear, t kernels.Tensor) kernels.Tensor {
+	silu := be.Alloc(t.DType, t.Shape...) // (B, C)
+	be.Unary(silu, t, kernels.SiLU)
+	return linear.Forward(be, silu, kernels.Identity)
+}
+
+// plus returns t (k B, C) with v (B, C) added to each of its k halves.
+func plus(be kernels.Backend, t, v kernels.Tensor) kernels.Tensor {
+	b, c := v.Dim(0), v.Dim(1)
+	halves := t.Reshape(t.Dim(0)/b, b, c)
+	sum := be.Alloc(t.DType, halves.Shape...)
+	be.Binary(sum, halves, v.Expand(halves.Shape...), kernels.Add)
+	return sum.Reshape(t.Shape...)
+}
+
 // forward computes the output latents dst (B, c_out, T, H, W) of tokens x (B, T', S, C) and the timestep
-// embedding t (B, C).
-func (f finalLayer) forward(be kernels.Backend, dst, x, t kernels.Tensor, patch nn.Patch) {
+// embedding t (B, C), followed under given frames by that of timestep 0. The reference modulates a given frame
+// twice, on top of what all frames get; this shows where such a frame is used, in the step of IDDPM at which
+// its denoising begins.
+func (l finalLayer) forward(be kernels.Backend, dst, x, t kernels.Tensor, f frames, patch nn.Patch) {
 	defer be.Scope()()
-	b, c := t.Dim(0), t.Dim(1)
-	mod := be.Alloc(kernels.F32, b, 2, c) // (B, 2, C)
-	be.Binary(mod, f.table.Expand(b, 2, c), t.Reshape(b, 1, c).Expand(b, 2, c), kernels.Add)
-	shift := nn.ModulationRow(mod, 0, x.Dim(1), x.Dim(2)) // (B, T', S, C)
-	scale := nn.ModulationRow(mod, 1, x.Dim(1), x.Dim(2)) // (B, T', S, C)
-	h := nn.Modulate(be, x, shift, scale)                 // (B, T', S, C)
-	tokens := f.linear.Forward(be, h, kernels.Identity)   // (B, T', S, pt ph pw c_out)
+	k, c := t.Dim(0), t.Dim(1)
+	mod := be.Alloc(t.DType, k, 1, 2, c) // (B or 2B, 1, 2, C)
+	be.Binary(mod, l.table.Expand(mod.Shape...), t.Reshape(k, 1, 1, c).Expand(mod.Shape...), kernels.Add)
+	row := func(first, n, i, frames int) kernels.Tensor { // (n, frames, S, C)
+		return nn.ModulationRow(mod.Narrow(0, first, n), i, frames, x.Dim(2))
+	}
+	h := nn.Modulate(be, x, row(0, f.b, 0, f.t), row(0, f.b, 1, f.t)) // (B, T', S, C)
+	f.eachGiven(func(b, t int) {
+		frame := h.Narrow(0, b, 1).Narrow(1, t, 1) // (1, 1, S, C)
+		again := nn.Modulate(be, frame, row(f.b+b, 1, 0, 1), row(f.b+b, 1, 1, 1))
+		be.Copy(frame, again)
+	})
+	tokens := l.linear.Forward(be, h, kernels.Identity) // (B, T', S, pt ph pw c_out)
 	nn.Unpatchify(be, dst, tokens, patch)
 }
 
@@ -101,10 +165,9 @@ func (m *Model) checkInput(x kernels.Tensor, timesteps []float32, p *Prepared) e
 	if len(x.Shape) != 5 || x.Dim(1) != m.InChannels {
 		return fmt.Errorf("latents have shape %v, want (B, %d, T, H, W)", x.Shape, m.InChannels)
 	}
-	t, h, w := m.PatchSize.Grid(x.Dim(2), x.Dim(3), x.Dim(4))
-	if t != p.frames || h != p.rows || w != p.cols {
+	if g, have := m.patchGrid(x), p.grid(); g != have {
 		return fmt.Errorf("latents of shape %v make a patch grid of %dx%dx%d, prepared was %dx%dx%d",
-			x.Shape, t, h, w, p.frames, p.rows, p.cols)
+			x.Shape, g[0], g[1], g[2], have[0], have[1], have[2])
 	}
 	if len(timesteps) != x.Dim(0) || len(p.lens) != x.Dim(0) {
 		return fmt.Errorf("%d latents, %d timesteps and %d texts must be as many",

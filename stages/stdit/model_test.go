@@ -14,41 +14,72 @@ func tinyConfig() Config {
 	return Config{
 		InputSize: [3]int{3, 4, 6}, InChannels: 4, PatchSize: nn.Patch{1, 2, 2}, HiddenSize: 48, Depth: 2,
 		NumHeads: 4, MLPRatio: 4, PredSigma: true, CaptionChannels: 20, ModelMaxLength: 9,
-		SpaceScale: 0.5, TimeScale: 1,
+		SpaceScale: 0.5, TimeScale: 1, InputSqSize: 32,
 	}
 }
 
-// inputs returns n latents of shape[1:], their timesteps and texts of 1 to 9 tokens.
-func inputs(cfg Config, shape []int) (x, timesteps []float32, texts [][]float32) {
-	x = nntest.Hash("x", 1.7, shape...)
+// tinyConfigs returns a small model of each version, in fp32 and, from 1.1 on, in bf16.
+func tinyConfigs() []Config {
+	var out []Config
+	for v := OpenSora10; v <= OpenSora13; v++ {
+		c := tinyConfig()
+		c.Version, c.QKNorm = v, v != OpenSora10
+		if v == OpenSora13 {
+			c.KernelSize, c.UseSpatialRope = &[3]int{2, 2, -1}, true
+		}
+		half := c
+		half.DType = kernels.BF16
+		out = append(out, c, half)
+	}
+	return out
+}
+
+func (c Config) name() string { return "v" + c.Version.String() + " " + c.DType.String() }
+
+// inputs returns n latents of shape[1:] under texts of 1 to 9 tokens, from 1.1 on with given frames.
+func inputs(cfg Config, shape []int) input {
+	in := input{shape: shape, x: nntest.Hash("x", 1.7, shape...),
+		cond: Conditions{Height: 40, Width: 56, NumFrames: 9}}
 	for i := range shape[0] {
-		timesteps = append(timesteps, float32(999-123*i))
+		in.timesteps = append(in.timesteps, float32(999-123*i))
 		text := nntest.Hash("y", 1, shape[0], cfg.ModelMaxLength, cfg.CaptionChannels)
 		length := 1 + i*4%cfg.ModelMaxLength
-		texts = append(texts, text[i*cfg.ModelMaxLength*cfg.CaptionChannels:][:length*cfg.CaptionChannels])
+		in.texts = append(in.texts, text[i*cfg.ModelMaxLength*cfg.CaptionChannels:][:length*cfg.CaptionChannels])
+		in.cond.FPS = append(in.cond.FPS, float64(24-i))
 	}
-	return x, timesteps, texts
+	if cfg.Version != OpenSora10 {
+		for i := range shape[0] * shape[2] {
+			in.generated = append(in.generated, i%3 != 1)
+		}
+	}
+	if cfg.Version == OpenSora13 {
+		in.given, in.givenMask = nntest.Hash("given", 1.7, shape...), nntest.Hash("mask", 1, shape...)
+		in.frames = []int{shape[2] - 1}
+	}
+	return in
 }
 
-// TestRowsAreIndependent: a row gives the same bits alone and in any batch, whatever the texts of its
-// neighbours are, on any threads.
+// TestRowsAreIndependent: a row gives the same bits alone and in any batch, whatever the texts, frame rates
+// and given frames of its neighbours are, on any threads.
 func TestRowsAreIndependent(t *testing.T) {
-	shape := []int{3, 4, 3, 4, 6}
-	one := newHarness(t, tinyConfig(), 1)
-	x, timesteps, texts := inputs(one.m.Config, shape)
-	together := one.forward(t, x, shape, timesteps, texts)
-	in, out := len(x)/3, len(together)/3
-	for i := range 3 {
-		alone := one.forward(t, x[i*in:][:in], []int{1, 4, 3, 4, 6}, timesteps[i:i+1], texts[i:i+1])
-		if !slices.Equal(alone, together[i*out:][:out]) {
-			t.Errorf("row %d: other bits alone than in the batch", i)
-		}
-	}
-	for _, threads := range []int{2, 8} {
-		other := harness{cpu.New(threads), one.m}
-		if !slices.Equal(other.forward(t, x, shape, timesteps, texts), together) {
-			t.Errorf("other bits on %d threads", threads)
-		}
+	for _, cfg := range tinyConfigs() {
+		t.Run(cfg.name(), func(t *testing.T) {
+			one := newHarness(t, cfg, 1)
+			in := inputs(cfg, []int{3, 4, 3, 5, 6}) // 5 rows: the patch pads one, windows do not divide the grid
+			together := one.forward(t, in)
+			out := len(together) / 3
+			for i := range 3 {
+				if !slices.Equal(one.forward(t, in.row(i)), together[i*out:][:out]) {
+					t.Errorf("row %d: other bits alone than in the batch", i)
+				}
+			}
+			for _, threads := range []int{2, 8} {
+				other := harness{cpu.New(threads), one.m}
+				if !slices.Equal(other.forward(t, in), together) {
+					t.Errorf("other bits on %d threads", threads)
+				}
+			}
+		})
 	}
 }
 
@@ -59,15 +90,17 @@ func TestOtherSizes(t *testing.T) {
 	cfg.PatchSize = nn.Patch{2, 2, 3}
 	r := newHarness(t, cfg, 2)
 	odd, even := []int{1, 4, 3, 5, 7}, []int{1, 4, 4, 6, 9}
-	x, timesteps, texts := inputs(cfg, odd)
-	got := r.forward(t, x, odd, timesteps, texts)
-	want := crop(r.forward(t, pad(x, odd, even), even, timesteps, texts), 8, odd, even)
+	in := inputs(cfg, odd)
+	got := r.forward(t, in)
+	padded := in
+	padded.x, padded.shape = pad(in.x, odd, even), even
+	want := crop(r.forward(t, padded), 8, odd, even)
 	if !slices.Equal(got, want) {
 		t.Error("a latent that the patch does not divide differs from the one padded by hand")
 	}
 	for _, shape := range [][]int{{1, 4, 1, 2, 3}, {2, 4, 7, 2, 12}} {
-		x, timesteps, texts := inputs(cfg, shape)
-		if got := r.forward(t, x, shape, timesteps, texts); len(got) != 2*len(x) {
+		in := inputs(cfg, shape)
+		if got := r.forward(t, in); len(got) != 2*len(in.x) {
 			t.Errorf("%v gave %d values", shape, len(got))
 		}
 	}
@@ -101,35 +134,10 @@ func visit(channels int, small, big []int, f func(small, big int)) {
 	}
 }
 
-// TestPublishedTensors counts what STDiT-XL/2 asks for: 550 tensors of 760,425,632 elements are in the
-// published 16x256 file, two of which are the recomputed position tables.
-func TestPublishedTensors(t *testing.T) {
-	cfg := DefaultConfig()
-	names := nn.ShapesOnly()
-	if _, err := Load(cfg, names); err != nil {
-		t.Fatal(err)
-	}
-	elements := 16*16*1152 + 16*1152 // pos_embed, pos_embed_temporal
-	for _, shape := range names.Requested() {
-		n := 1
-		for _, d := range shape {
-			n *= d
-		}
-		elements += n
-	}
-	if got := len(names.Requested()) + 2; got != 550 || elements != 760425632 {
-		t.Errorf("%d tensors of %d elements, want 550 of 760425632", got, elements)
-	}
-}
-
 // TestPositionTablesAreIgnored: published files hold them, and their size is that of training.
 func TestPositionTablesAreIgnored(t *testing.T) {
 	cfg := tinyConfig()
-	names := nn.ShapesOnly()
-	if _, err := Load(cfg, names); err != nil {
-		t.Fatal(err)
-	}
-	shapes := names.Requested()
+	shapes := shapes(t, cfg)
 	shapes["pos_embed"], shapes["pos_embed_temporal"] = []int{1, 77, 48}, []int{1, 16, 48}
 	be := cpu.New(1)
 	if _, err := Load(cfg, nn.NewWeights(be, nntest.File(t, shapes))); err != nil {
@@ -146,11 +154,7 @@ func TestPositionTablesAreIgnored(t *testing.T) {
 // on with its last row.
 func TestNullText(t *testing.T) {
 	cfg := tinyConfig()
-	names := nn.ShapesOnly()
-	if _, err := Load(cfg, names); err != nil {
-		t.Fatal(err)
-	}
-	shapes := names.Requested()
+	shapes := shapes(t, cfg)
 	shapes["y_embedder.y_embedding"] = []int{3, cfg.CaptionChannels}
 	be := cpu.New(1)
 	m, err := Load(cfg, nn.NewWeights(be, nntest.File(t, shapes)))
@@ -187,10 +191,10 @@ func TestInputIsChecked(t *testing.T) {
 		{0, 4, 6, text(2, 20), "each side must be 1 to"},
 		{3, 4, MaxLatentSide + 1, text(2, 20), "each side must be 1 to"},
 	} {
-		_, err := r.m.Prepare(r.be, c.t, c.h, c.w, c.texts)
+		_, err := r.m.Prepare(r.be, Size{c.t, c.h, c.w}, Conditions{}, c.texts)
 		nntest.WantError(t, "prepare", err, c.want)
 	}
-	p, err := r.m.Prepare(r.be, 3, 4, 6, text(2, 20))
+	p, err := r.m.Prepare(r.be, Size{3, 4, 6}, Conditions{}, text(2, 20))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +207,7 @@ func TestInputIsChecked(t *testing.T) {
 		{[]int{2, 4, 3, 4, 6}, "2 latents, 1 timesteps and 1 texts"},
 		{[]int{4, 3, 4, 6}, "want (B, 4, T, H, W)"},
 	} {
-		_, err := r.m.Forward(r.be, r.be.Alloc(kernels.F32, c.shape...), []float32{1}, p)
+		_, err := r.m.Forward(r.be, r.be.Alloc(kernels.F32, c.shape...), []float32{1}, nil, p)
 		nntest.WantError(t, "forward", err, c.want)
 	}
 	if err := r.be.Wait(); err != nil {

@@ -6,9 +6,9 @@ import (
 )
 
 // SampleBytes returns the device memory that Prepare and Forward need for rows latents (two for each
-// element under guidance) of t frames of h x w and texts of the given number of tokens, with inputs and
+// element under guidance) of the given size and texts of the given number of tokens, with inputs and
 // outputs but without the weights.
-func (c Config) SampleBytes(rows, t, h, w, tokens int) (int64, error) {
+func (c Config) SampleBytes(rows int, size Size, tokens int) (int64, error) {
 	m, err := Load(c, nn.ShapesOnly())
 	if err != nil {
 		return 0, err
@@ -18,12 +18,15 @@ func (c Config) SampleBytes(rows, t, h, w, tokens int) (int64, error) {
 		for i := range texts {
 			texts[i] = be.Alloc(kernels.F32, tokens, c.CaptionChannels)
 		}
-		p, err := m.Prepare(be, t, h, w, texts)
+		p, err := m.Prepare(be, size, anyConditions, texts)
 		if err != nil {
 			return err
 		}
-		x := be.Alloc(kernels.F32, rows, c.InChannels, t, h, w)
-		_, err = m.Forward(be, x, make([]float32, rows), p)
+		x := be.Alloc(kernels.F32, rows, c.InChannels, size.T, size.H, size.W)
+		_, err = m.Forward(be, x, make([]float32, rows), nil, p)
 		return err
 	})
 }
+
+// anyConditions stand for those of a row: memory does not depend on their values.
+var anyConditions = Conditions{Height: 1, Width: 1, NumFrames: 1, FPS: []float64{1}}

@@ -7,72 +7,102 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// Prepared holds what stays the same over all sampling steps of a batch: the position tables of its size,
-// and the keys and values of its texts for each block.
+// Prepared holds what stays the same over all sampling steps of a batch: the positions of its size, what it
+// is conditioned on, and the keys and values of its texts for each block.
 type Prepared struct {
-	frames, rows, cols int              // patch grid
-	spatial            kernels.Tensor   // (1, 1, S, C), pos_embed
-	temporal           kernels.Tensor   // (1, T', 1, C), pos_embed_temporal
-	kv                 []kernels.Tensor // for each block (B, max L, 2, H, D)
-	lens               []int            // (B)
+	rows, cols     int     // patch grid of a frame
+	times, patches nn.Span // the frames and patches computed here, of the whole video
+
+	spatial   kernels.Tensor // (1, 1, S, C), added to all tokens
+	temporal  kernels.Tensor // (1, T', 1, C), pos_embed_temporal of 1.0
+	timeRope  nn.Rope        // of temporal attention, from 1.1 on
+	spaceRope nn.Rope        // of spatial attention, in 1.3
+	windows   nn.Windows     // of temporal attention, in 1.3
+
+	size      kernels.Tensor // (B, C), embedding of size and aspect ratio in 1.1
+	frameRate kernels.Tensor // (B, C), embedding of the frame rate, in 1.1 with the number of frames
+
+	texts
+	given *given // frames that 1.3 is conditioned on
+}
+
+// texts are the keys and values of one text for each row.
+type texts struct {
+	kv   []kernels.Tensor // for each block (B, max L, 2, H, D)
+	lens []int            // (B)
 }
 
 // MaxLatentSide bounds T, H and W of the latents.
 const MaxLatentSide = 4096
 
-// Prepare computes what the steps of a batch share, in the scope open at the call: latents of t frames of
-// h x w under one text for each of the B rows, text i being (L_i, caption_channels). Under guidance the
-// second half of the rows takes NullText of the first half's lengths, or negative prompts.
-func (m *Model) Prepare(be kernels.Backend, t, h, w int, texts []kernels.Tensor) (*Prepared, error) {
-	if min(t, h, w) < 1 || max(t, h, w) > MaxLatentSide {
+// Size is the size of latents.
+type Size struct{ T, H, W int }
+
+// Prepare computes what the steps of a batch share, in the scope open at the call: latents of one size under
+// one text for each of the B rows, text i being (L_i, caption_channels). Under guidance the second half of
+// the rows takes NullText of the first half's lengths, or negative prompts.
+func (m *Model) Prepare(be kernels.Backend, size Size, cond Conditions, texts []kernels.Tensor) (
+	*Prepared, error) {
+	if min(size.T, size.H, size.W) < 1 || max(size.T, size.H, size.W) > MaxLatentSide {
 		return nil, fmt.Errorf("prepare stdit: latents of %dx%dx%d: each side must be 1 to %d",
-			t, h, w, MaxLatentSide)
+			size.T, size.H, size.W, MaxLatentSide)
 	}
 	p := &Prepared{}
-	p.frames, p.rows, p.cols = m.PatchSize.Grid(t, h, w)
-	total, longest := 0, 0
-	for i, text := range texts {
-		if len(text.Shape) != 2 || text.Dim(1) != m.CaptionChannels {
-			return nil, fmt.Errorf("prepare stdit: text %d has shape %v, want (L, %d): "+
-				"text encoder and denoiser do not belong together", i, text.Shape, m.CaptionChannels)
-		}
-		n := text.Dim(0)
-		if n < 1 || n > m.ModelMaxLength {
-			return nil, fmt.Errorf("prepare stdit: text %d has %d tokens, must be 1 to model_max_length %d",
-				i, n, m.ModelMaxLength)
-		}
-		p.lens = append(p.lens, n)
-		total, longest = total+n, max(longest, n)
+	p.times.Len, p.rows, p.cols = m.PatchSize.Grid(size.T, size.H, size.W)
+	p.patches.Len = p.rows * p.cols
+	if err := m.checkTexts(texts); err != nil {
+		return nil, fmt.Errorf("prepare stdit: %w", err)
 	}
-	if total == 0 {
-		return nil, fmt.Errorf("prepare stdit: no texts")
+	if err := cond.check(m.Version, len(texts)); err != nil {
+		return nil, fmt.Errorf("prepare stdit: %w", err)
 	}
-	p.positions(be, m.Config)
-
-	d := m.HiddenSize / m.NumHeads
-	for range m.blocks {
-		p.kv = append(p.kv, be.Alloc(kernels.F32, len(texts), longest, 2, m.NumHeads, d))
-	}
-	defer be.Scope()()
-	packed := be.Alloc(kernels.F32, total, m.CaptionChannels) // (sum L, caption)
-	start := 0
-	for i, text := range texts {
-		be.Copy(packed.Narrow(0, start, p.lens[i]), text)
-		start += p.lens[i]
-	}
-	y := m.caption.Forward(be, packed) // (sum L, C)
-	for i := range m.blocks {
-		m.blocks[i].cross.Keys(be, p.kv[i], y, p.lens)
-	}
+	p.texts = m.keys(be, texts)
+	m.net.prepare(be, p, cond)
 	return p, nil
 }
 
-func (p *Prepared) positions(be kernels.Backend, cfg Config) {
-	c, s := cfg.HiddenSize, p.rows*p.cols
-	p.spatial = be.Alloc(kernels.F32, 1, 1, s, c)
-	be.Upload(p.spatial, nn.SinCos2D(c, p.rows, p.cols, cfg.SpaceScale))
-	p.temporal = be.Alloc(kernels.F32, 1, p.frames, 1, c)
-	be.Upload(p.temporal, nn.SinCos1D(c, p.frames, cfg.TimeScale))
+func (m *Model) checkTexts(texts []kernels.Tensor) error {
+	for i, text := range texts {
+		if len(text.Shape) != 2 || text.Dim(1) != m.CaptionChannels {
+			return fmt.Errorf("text %d has shape %v, want (L, %d): "+
+				"text encoder and denoiser do not belong together", i, text.Shape, m.CaptionChannels)
+		}
+		if n := text.Dim(0); n < 1 || n > m.ModelMaxLength {
+			return fmt.Errorf("text %d has %d tokens, must be 1 to model_max_length %d", i, n, m.ModelMaxLength)
+		}
+	}
+	if len(texts) == 0 {
+		return fmt.Errorf("no texts")
+	}
+	return nil
+}
+
+// keys embeds one caption for each row and returns its keys and values for every cross attention.
+func (m *Model) keys(be kernels.Backend, captions []kernels.Tensor) texts {
+	var t texts
+	total, longest := 0, 0
+	for _, text := range captions {
+		n := text.Dim(0)
+		t.lens = append(t.lens, n)
+		total, longest = total+n, max(longest, n)
+	}
+	crosses := m.net.crosses()
+	for range crosses {
+		t.kv = append(t.kv,
+			be.Alloc(m.DType, len(captions), longest, 2, m.NumHeads, m.HiddenSize/m.NumHeads))
+	}
+	defer be.Scope()()
+	packed := be.Alloc(m.DType, total, m.CaptionChannels) // (sum L, caption)
+	start := 0
+	for i, text := range captions {
+		be.Copy(packed.Narrow(0, start, t.lens[i]), text)
+		start += t.lens[i]
+	}
+	y := m.caption.Forward(be, packed) // (sum L, C)
+	for i, cross := range crosses {
+		cross.Keys(be, t.kv[i], y, t.lens)
+	}
+	return t
 }
 
 // NullText returns the first n rows of the learned null caption (n, caption_channels), in the scope open

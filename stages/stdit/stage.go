@@ -14,27 +14,29 @@ import (
 	"latentbeam/stages/sampler"
 )
 
-const (
-	// vaeStride is how many pixels a latent position spans in height and width.
-	vaeStride = 8
-	// latentScale is the factor between the VAE's latents and the denoiser's, in every Open-Sora 1.x.
-	latentScale = 0.18215
-)
+// latentScale is the factor between the VAE's latents and the denoiser's, in every Open-Sora 1.x.
+const latentScale = 0.18215
 
 // options is the stage's map in the YAML.
 type options struct {
 	// SequenceParallel is auto or the number of workers on one batch. It changes no value and no key.
 	SequenceParallel string `yaml:"sequence_parallel" json:"-"`
-	// GuidedChannels is how many latent channels guidance touches; default 3, as the reference.
+	// GuidedChannels is how many latent channels guidance touches; default 3 in 1.0 and 1.1, as the reference.
 	GuidedChannels int `yaml:"cfg_channel" json:"cfg_channel"`
+	// DType is that of weights and activations, fp32 or bf16; default that of the published configurations.
+	DType string `yaml:"dtype" json:"dtype,omitempty"`
+	// FrameInterval tells the versions from 1.1 on that every n-th frame of the video is made: they are
+	// conditioned on fps * frame_interval. Default 1.
+	FrameInterval int `yaml:"frame_interval" json:"frame_interval,omitempty"`
 }
 
-// Spec returns the stage `denoise`: Open-Sora 1.0's STDiT under IDDPM turns noise into latents that
-// follow the text.
+// Spec returns the stage `denoise`: a denoiser of the STDiT family under its sampler turns noise into latents
+// that follow the text.
 func Spec() stages.Spec {
 	return stages.Spec{
-		Name:    "denoise",
-		Doc:     "STDiT (Open-Sora 1.0) under IDDPM: text embeddings to latents; cfg_channel, sequence_parallel: auto",
+		Name: "denoise",
+		Doc: "STDiT, STDiT2 or STDiT3 (Open-Sora 1.0 to 1.3) under its sampler: text embeddings to latents; " +
+			"dtype: fp32 or bf16, cfg_channel, frame_interval, sequence_parallel: auto",
 		In:      stages.KindText,
 		Out:     stages.KindLatents,
 		Version: 1,
@@ -45,7 +47,12 @@ func Spec() stages.Spec {
 }
 
 func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
-	recipe, err := sampler.OpenSora("1.0")
+	model, err := nn.OpenComponent(m, "transformer", ParseConfig, Load)
+	if err != nil {
+		return nil, err
+	}
+	cfg := &model.Config
+	recipe, err := sampler.OpenSora(cfg.Version.String())
 	if err != nil {
 		return nil, err
 	}
@@ -53,65 +60,88 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if err := o.Into(&opts); err != nil {
 		return nil, err
 	}
-	if opts.SequenceParallel != "auto" && opts.SequenceParallel != "1" {
-		return nil, fmt.Errorf("denoise: sequence_parallel is %q: this version runs a batch on one worker; "+
-			"write auto, and set resources.workers for several batches at once", opts.SequenceParallel)
-	}
-	model, err := nn.OpenComponent(m, "transformer", ParseConfig, Load)
-	if err != nil {
-		return nil, err
-	}
-	cfg := model.Config
-	if opts.GuidedChannels < 1 || opts.GuidedChannels > cfg.InChannels {
-		return nil, fmt.Errorf("denoise: cfg_channel is %d: give 1 to %d, the latent channels", opts.GuidedChannels, cfg.InChannels)
+	if err := opts.check(cfg, recipe); err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
 	}
 	recipe.GuidedChannels = opts.GuidedChannels
-	return &stage{model, recipe}, nil
+	return &stage{model, recipe, float64(max(1, opts.FrameInterval))}, nil
+}
+
+// check refuses what the model cannot do and sets its dtype. An option that says what holds anyway is taken
+// out, so that it does not show in the keys.
+func (o *options) check(cfg *Config, recipe sampler.Recipe) error {
+	published := map[bool]string{true: "fp32", false: "bf16"}[cfg.Version == OpenSora10]
+	if o.DType == published {
+		o.DType = ""
+	}
+	switch {
+	case o.DType == "bf16" || o.DType == "" && published == "bf16":
+		cfg.DType = kernels.BF16
+	case o.DType != "" && o.DType != "fp32":
+		return fmt.Errorf("dtype is %q: give fp32 or bf16", o.DType)
+	}
+	if o.SequenceParallel != "auto" && o.SequenceParallel != "1" {
+		return fmt.Errorf("sequence_parallel is %q: this version runs a batch on one worker; "+
+			"write auto, and set resources.workers for several batches at once", o.SequenceParallel)
+	}
+	if recipe.GuidedChannels == 0 && o.GuidedChannels != 0 {
+		return fmt.Errorf("cfg_channel is %d: Open-Sora %s guides all channels, leave it out",
+			o.GuidedChannels, cfg.Version)
+	}
+	if recipe.GuidedChannels != 0 && (o.GuidedChannels < 1 || o.GuidedChannels > cfg.InChannels) {
+		return fmt.Errorf("cfg_channel is %d: give 1 to %d, the latent channels", o.GuidedChannels, cfg.InChannels)
+	}
+	if o.FrameInterval == 1 {
+		o.FrameInterval = 0
+	}
+	if o.FrameInterval < 0 || o.FrameInterval > 0 && cfg.Version == OpenSora10 {
+		return fmt.Errorf("frame_interval is %d: give a positive number, and only from Open-Sora 1.1 on, "+
+			"which is told the frame rate", o.FrameInterval)
+	}
+	return nil
 }
 
 type stage struct {
 	*nn.Component[Config, Model]
-	recipe sampler.Recipe
+	recipe        sampler.Recipe
+	frameInterval float64
 }
 
-// Check refuses sizes that do not fall on whole patches and impossible numbers of steps.
+// Params are those that Spec cannot know of: from 1.1 on the network is told the frame rate.
+func (s *stage) Params() []stages.Param {
+	if s.Config.Version == OpenSora10 {
+		return nil
+	}
+	return []stages.Param{stages.ParamFPS}
+}
+
+// Check refuses sizes and frame rates that the model cannot do and impossible numbers of steps.
 func (s *stage) Check(row *schemas.PromptRow) error {
-	for _, d := range []struct {
-		name         string
-		value, steps int
-	}{
-		{"height", row.Height, vaeStride * s.Config.PatchSize[1]},
-		{"width", row.Width, vaeStride * s.Config.PatchSize[2]},
-		{"num_frames", row.NumFrames, s.Config.PatchSize[0]},
-	} {
-		if d.value < d.steps || d.value%d.steps != 0 {
-			low := max(d.steps, d.value/d.steps*d.steps)
-			return fmt.Errorf("%s is %d: give a multiple of %d, such as %d", d.name, d.value, d.steps, low)
-		}
+	if err := s.Config.checkSize(row); err != nil {
+		return err
+	}
+	if s.Config.Version != OpenSora10 && !(row.FPS > 0) {
+		return fmt.Errorf("fps is %g: Open-Sora %s is told the frame rate, 24 as a rule", row.FPS, s.Config.Version)
 	}
 	if row.GuidanceScale == nil {
-		return errors.New("guidance_scale is not given and the model has no default: Open-Sora 1.0 was published with 7")
+		return fmt.Errorf("guidance_scale is not given and the model has no default: "+
+			"Open-Sora %s was published with %g", s.Config.Version, s.recipe.GuidanceScale)
 	}
-	return s.recipe.Check(row.NumInferenceSteps, clip(row))
+	return s.recipe.Check(row.NumInferenceSteps, s.clip(row))
 }
 
 // clip is what the schedule may depend on.
-func clip(row *schemas.PromptRow) sampler.Clip {
-	return sampler.Clip{Height: row.Height, Width: row.Width, Frames: row.NumFrames}
+func (s *stage) clip(row *schemas.PromptRow) sampler.Clip {
+	return sampler.Clip{Height: row.Height, Width: row.Width, Frames: row.NumFrames,
+		BF16: s.Config.DType == kernels.BF16}
 }
 
 // Need is that of the network for texts of full length.
 func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
-	_, t, h, w := s.latents(row)
 	if guided(row) {
 		n *= 2
 	}
-	return s.Config.SampleBytes(n, t, h, w, s.Config.ModelMaxLength)
-}
-
-// latents returns the shape (C, T, H, W) of a row's latents.
-func (s *stage) latents(row *schemas.PromptRow) (c, t, h, w int) {
-	return s.Config.InChannels, row.NumFrames, row.Height / vaeStride, row.Width / vaeStride
+	return s.Config.SampleBytes(n, s.Config.latentSize(row), s.Config.ModelMaxLength)
 }
 
 // guided reports whether the row is computed with an unconditional half. At scale 1 that half would
@@ -129,21 +159,20 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 		return nil
 	}
 	row := &batch[0].Row
-	c, t, h, w := s.latents(row)
-	plan, err := s.recipe.New(row.NumInferenceSteps, clip(row))
+	plan, err := s.recipe.New(row.NumInferenceSteps, s.clip(row))
 	if err != nil {
 		return err
 	}
-	net := &evaluation{dev: dev, model: model, shape: []int{c, t, h, w}}
+	net := &evaluation{dev: dev, model: model, size: s.Config.latentSize(row)}
 	defer dev.Scope()()
-	if err := net.prepare(batch, guided(row)); err != nil {
+	if err := net.prepare(batch, guided(row), s.frameInterval); err != nil {
 		return err
 	}
-	size := c * t * h * w
-	z := make([]float32, len(batch)*size)
-	b := sampler.Batch{N: len(batch), Channels: c, Size: t * h * w}
+	c, size := s.Config.InChannels, net.size.T*net.size.H*net.size.W
+	z := make([]float32, len(batch)*c*size)
+	b := sampler.Batch{N: len(batch), Channels: c, Size: size, Frames: net.size.T}
 	for i, e := range batch {
-		rng.Normals(z[i*size:(i+1)*size], uint64(*e.Row.Seed), uint32(e.Row.SampleIndex), 0, 0)
+		rng.Normals(z[i*c*size:][:c*size], uint64(*e.Row.Seed), uint32(e.Row.SampleIndex), 0, 0)
 		if guided(row) {
 			b.Guidance = append(b.Guidance, float32(e.Row.Guidance()))
 		}
@@ -155,7 +184,8 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 		return err
 	}
 	for i, e := range batch {
-		e.Latents = &stages.Array{Shape: []int{c, t, h, w}, Data: z[i*size : (i+1)*size : (i+1)*size]}
+		shape := []int{c, net.size.T, net.size.H, net.size.W}
+		e.Latents = &stages.Array{Shape: shape, Data: z[i*c*size : (i+1)*c*size : (i+1)*c*size]}
 		e.LatentScale = latentScale
 	}
 	return nil
@@ -179,6 +209,9 @@ func (s *stage) checkTexts(batch []*stages.Element) []*stages.Element {
 }
 
 func (s *stage) checkText(a *stages.Array) error {
+	if a == nil {
+		return errors.New("the row has no text embedding")
+	}
 	if len(a.Shape) != 2 || a.Shape[0] < 1 || a.Shape[1] != s.Config.CaptionChannels {
 		return fmt.Errorf("the text embedding has shape %v, the model takes (tokens, %d)", a.Shape, s.Config.CaptionChannels)
 	}
@@ -186,53 +219,4 @@ func (s *stage) checkText(a *stages.Array) error {
 		return fmt.Errorf("the text has %d tokens, the model takes %d: lower max_sequence_length", a.Shape[0], s.Config.ModelMaxLength)
 	}
 	return nil
-}
-
-// evaluation is the network applied to one batch on its device.
-type evaluation struct {
-	dev   kernels.Backend
-	model *Model
-	shape []int // (C, T, H, W) of one element
-	texts *Prepared
-	out   []float32
-}
-
-// prepare brings the texts to the device: the prompts, then under guidance the null caption cut to each
-// prompt's length, or the negative prompt.
-func (r *evaluation) prepare(batch []*stages.Element, guided bool) (err error) {
-	var texts []kernels.Tensor
-	upload := func(a *stages.Array) {
-		t := r.dev.Alloc(kernels.F32, a.Shape...)
-		r.dev.Upload(t, a.Data)
-		texts = append(texts, t)
-	}
-	for _, e := range batch {
-		upload(e.Text.Embedding)
-	}
-	if guided {
-		for _, e := range batch {
-			if e.Text.Negative != nil {
-				upload(e.Text.Negative)
-			} else {
-				texts = append(texts, r.model.NullText(r.dev, e.Text.Embedding.Shape[0]))
-			}
-		}
-	}
-	r.texts, err = r.model.Prepare(r.dev, r.shape[1], r.shape[2], r.shape[3], texts)
-	return err
-}
-
-// evaluate is the network as the sampler sees it.
-func (r *evaluation) evaluate(_ context.Context, rows, timesteps []float32, _ []bool) ([]float32, error) {
-	defer r.dev.Scope()()
-	x := r.dev.Alloc(kernels.F32, append([]int{len(timesteps)}, r.shape...)...) // (B, C, T, H, W)
-	r.dev.Upload(x, rows)
-	out, err := r.model.Forward(r.dev, x, timesteps, r.texts) // (B, 2C, T, H, W)
-	if err != nil {
-		return nil, err
-	}
-	if len(r.out) != out.Len() {
-		r.out = make([]float32, out.Len())
-	}
-	return r.out, r.dev.Download(r.out, out)
 }

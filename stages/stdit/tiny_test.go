@@ -24,7 +24,8 @@ func TestTiny(t *testing.T) {
 	}
 	shape := append([]int{1, cfg.InChannels}, cfg.InputSize[:]...)
 	texts := captions(cfg, "input", masks(t, c.Mask, 1, cfg.ModelMaxLength))
-	got := harness{be, m}.forward(t, nntest.Hash("input.x", 1.7, shape...), shape, c.Timestep, texts)
+	in := input{shape: shape, x: nntest.Hash("input.x", 1.7, shape...), timesteps: c.Timestep, texts: texts}
+	got := harness{be, m}.forward(t, in)
 	diff, largest := nntest.MaxDiff(got, c.Out)
 	t.Logf("largest difference %.2g of %.3g", diff, largest)
 	if diff > 1e-4*max(1, largest) {

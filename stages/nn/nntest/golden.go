@@ -2,6 +2,7 @@ package nntest
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -75,4 +76,14 @@ func MaxDiff(got, want []float32) (diff, largest float64) {
 		largest = max(largest, float64(w), -float64(w))
 	}
 	return diff, largest
+}
+
+// RelativeRMS returns the root mean square of the differences of got and want over that of want.
+func RelativeRMS(got, want []float32) float64 {
+	var diff, all float64
+	for i, w := range want {
+		d := float64(got[i]) - float64(w)
+		diff, all = diff+d*d, all+float64(w)*float64(w)
+	}
+	return math.Sqrt(diff / all)
 }

@@ -1,0 +1,95 @@
+package stdit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"latentbeam/kernels"
+	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/sampler"
+)
+
+// checkSampling runs the sampler of the version over the model with hashed noise.
+func checkSampling(t *testing.T, c goldenCase) {
+	cfg := c.config(t)
+	r := newHarness(t, cfg, 2)
+	defer r.be.Scope()()
+	n, size := c.OutShape[0], c.OutShape[2:]
+	width := cfg.InChannels * size[0] * size[1] * size[2]
+	prepared := r.guided(t, c, n)
+
+	s := c.sampler(t, cfg)
+	model := func(_ context.Context, rows, timesteps []float32, generated []bool) ([]float32, error) {
+		return r.evaluate(rows, append([]int{2 * n, cfg.InChannels}, size...), timesteps, generated, prepared)
+	}
+	noise := func(d sampler.Draw, element int, dst []float32) {
+		all := nntest.Hash(fmt.Sprintf("%s.%d", c.NoisePrefix, d.Step), 1.7, 2*n, width)
+		copy(dst, all[element*width:])
+	}
+	z := nntest.Hash(c.NoisePrefix+".init", 1.7, n, width)
+	batch := sampler.Batch{N: n, Channels: cfg.InChannels, Size: width / cfg.InChannels, Frames: size[0],
+		Guidance: slices.Repeat([]float32{c.CFGScale}, n)}
+	if err := s.Sample(t.Context(), batch, z, model, noise, nil); err != nil {
+		t.Fatal(err)
+	}
+	diff, largest := nntest.MaxDiff(z, c.Out)
+	t.Logf("largest difference %.2g of %.3g: %.2g of it", diff, largest, diff/largest)
+	if diff > sampleTolerance*largest {
+		t.Errorf("differs by %g from the reference, want at most %g", diff, sampleTolerance*largest)
+	}
+}
+
+// sampler returns the sampler of the case's version, with the case's own settings.
+func (c goldenCase) sampler(t *testing.T, cfg Config) sampler.Sampler {
+	t.Helper()
+	recipe, err := sampler.OpenSora(cfg.Version.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.CFGChannels != 0 {
+		recipe.GuidedChannels = c.CFGChannels
+	}
+	steps := c.NumSamplingSteps
+	if steps == 0 {
+		steps = len(c.TimestepMap)
+	}
+	if steps == 0 {
+		steps = 4 // those of the cases that are named after it
+	}
+	s, err := recipe.New(steps, sampler.Clip{Height: int(c.Height), Width: int(c.Width), Frames: int(c.NumFrames),
+		BF16: cfg.DType == kernels.BF16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if iddpm, ok := s.(*sampler.IDDPM); ok && c.TimestepMap != nil {
+		ascending := iddpm.Timesteps()
+		slices.Reverse(ascending)
+		if !slices.Equal(ascending, c.TimestepMap) {
+			t.Errorf("timesteps %v, want %v", ascending, c.TimestepMap)
+		}
+	}
+	return s
+}
+
+// guided prepares n prompts and n null texts of the prompts' lengths.
+func (r harness) guided(t *testing.T, c goldenCase, n int) *Prepared {
+	t.Helper()
+	rows := masks(t, c.Mask, 2*n, r.m.ModelMaxLength)
+	texts := r.upload(captions(r.m.Config, c.InputPrefix, rows[:n]))
+	for _, mask := range rows[n:] {
+		if length, err := prefixLength(mask); err == nil {
+			texts = append(texts, r.m.NullText(r.be, length))
+			continue
+		}
+		null := nntest.Weight("y_embedder.y_embedding", r.m.ModelMaxLength, r.m.CaptionChannels)
+		texts = append(texts, r.upload([][]float32{pick(null, r.m.CaptionChannels, mask)})...)
+	}
+	size := Size{c.OutShape[2], c.OutShape[3], c.OutShape[4]}
+	p, err := r.m.Prepare(r.be, size, c.conditions(), texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
