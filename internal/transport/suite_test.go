@@ -18,13 +18,15 @@ import (
 func carriers() map[string]func(t testing.TB, n int) []kernels.Transport {
 	return map[string]func(t testing.TB, n int) []kernels.Transport{
 		"shared": func(_ testing.TB, n int) []kernels.Transport { return Shared(n) },
+		"tcp":    func(t testing.TB, n int) []kernels.Transport { return loopback(t, n, 1) },
+		"mixed":  func(t testing.TB, n int) []kernels.Transport { return loopback(t, n, 2) },
 	}
 }
 
 // grace is how long a group that failed may take to end; patience is how long a rank waits for another.
 const (
 	grace    = 10 * time.Second
-	patience = 10 * time.Second
+	patience = 20 * time.Second
 )
 
 // everywhere runs f over every transport and backend, and checks that no goroutine stays behind.

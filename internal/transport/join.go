@@ -1,0 +1,134 @@
+package transport
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+
+	"latentbeam/kernels"
+)
+
+// Table says where the ranks of a group are. Of two ranks in different processes the lower one calls the
+// higher one, so a process that does not listen must have the lowest ranks.
+type Table struct {
+	Group string   // a name that no other group has, see NewTable
+	Hosts []string // by rank: where its process listens, "" for one that does not
+}
+
+// NewTable returns the table of a new group.
+func NewTable(hosts []string) Table { return Table{Group: rand.Text(), Hosts: hosts} }
+
+// Join connects the ranks mine of this process with all the others and returns their ends, in the order of
+// mine. Every process of the group joins at about the same time; ctx ends the waiting for those that do not.
+// Ends have a method Close.
+func (n *Node) Join(ctx context.Context, t Table, mine []int) ([]kernels.Transport, error) {
+	if len(t.Hosts) > maxRanks {
+		return nil, fmt.Errorf("join group: %d ranks, the most is %d", len(t.Hosts), maxRanks)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	j := &joining{node: n, table: t, mine: mine, conns: map[seat]net.Conn{}}
+	var all sync.WaitGroup
+	for _, r := range mine {
+		for other := range t.Hosts {
+			if other != r && (r < other || !slices.Contains(mine, other)) {
+				all.Go(func() {
+					if err := j.pair(ctx, r, other); err != nil {
+						j.fail(fmt.Errorf("rank %d with rank %d: %w", r, other, err))
+						cancel()
+					}
+				})
+			}
+		}
+	}
+	all.Wait()
+	if j.err != nil {
+		for _, c := range j.conns {
+			c.Close()
+		}
+		return nil, fmt.Errorf("join group: %w", j.err)
+	}
+	ends := make([]kernels.Transport, len(mine))
+	for i, r := range mine {
+		conns := make([]net.Conn, len(t.Hosts))
+		for other := range conns {
+			conns[other] = j.conns[seat{t.Group, r, other}]
+		}
+		ends[i] = newMesh(r, conns)
+	}
+	return ends, nil
+}
+
+// joining is a Join under way.
+type joining struct {
+	node  *Node
+	table Table
+	mine  []int
+
+	mu    sync.Mutex
+	conns map[seat]net.Conn // From is a rank of this process
+	err   error
+}
+
+func (j *joining) fail(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err == nil {
+		j.err = err
+	}
+}
+
+func (j *joining) sit(from, to int, c net.Conn) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.conns[seat{j.table.Group, from, to}] = c
+}
+
+// pair connects rank r of this process with another.
+func (j *joining) pair(ctx context.Context, r, other int) error {
+	if slices.Contains(j.mine, other) {
+		a, b := net.Pipe()
+		j.sit(r, other, a)
+		j.sit(other, r, b)
+		return nil
+	}
+	c, err := j.reach(ctx, r, other)
+	if err != nil {
+		return err
+	}
+	j.sit(r, other, c)
+	return nil
+}
+
+// reach calls a higher rank and waits for a lower one.
+func (j *joining) reach(ctx context.Context, r, other int) (net.Conn, error) {
+	if r < other {
+		if j.table.Hosts[other] == "" {
+			return nil, errors.New("its process does not listen: it must have the lowest ranks")
+		}
+		s := seat{j.table.Group, r, other}
+		c, err := j.node.connect(ctx, j.table.Hosts[other], hello{Seat: &s})
+		if err != nil {
+			return nil, err
+		}
+		return c.Conn, nil
+	}
+	s := seat{j.table.Group, other, r}
+	place, err := j.node.seat(s)
+	if err != nil {
+		return nil, err
+	}
+	defer j.node.leave(s)
+	select {
+	case c := <-place:
+		return c, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("it has not called: %w", context.Cause(ctx))
+	case <-j.node.closed:
+		return nil, net.ErrClosed
+	}
+}

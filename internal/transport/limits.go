@@ -1,0 +1,18 @@
+package transport
+
+import "time"
+
+// Bounds on what another process may cost this one.
+const (
+	minToken      = 16               // bytes of a token file, without white space at its ends
+	maxToken      = 4096             // bytes
+	maxRanks      = 4096             // of one group
+	maxHead       = 1 << 20          // bytes of a message's head
+	maxBody       = 1 << 31          // bytes of a message's body: the texts of the largest batch take 1.3e9
+	maxCause      = 1 << 10          // bytes of the cause in an abort frame
+	maxHandshakes = 64               // connections that have not proved yet that they know the token
+	maxWaiting    = 1 << 12          // connections of ranks whose group has not been joined here yet
+	handshakeTime = 10 * time.Second // for a connection to prove itself
+	waitingTime   = time.Minute      // for a connection to be asked for
+	abortTime     = time.Second      // to tell a peer why the group ends
+)

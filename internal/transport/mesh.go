@@ -1,0 +1,277 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"latentbeam/kernels"
+)
+
+// mesh is the end of one rank that has a connection to every other.
+type mesh struct {
+	rank, size int
+	peers      []*peer // by rank; nil at this rank
+
+	mu    sync.Mutex
+	cause error // why the group has ended
+}
+
+// peer is the connection to one other rank, and the host memory that passes through it.
+type peer struct {
+	net.Conn
+	writing  sync.Mutex
+	torn     bool // a frame was not written to its end
+	out, in  []byte
+	sent     []kernels.Tensor // of the exchange under way
+	expected []kernels.Tensor
+}
+
+// newMesh returns the end of rank; conns holds a connection to every other rank.
+func newMesh(rank int, conns []net.Conn) *mesh {
+	m := &mesh{rank: rank, size: len(conns), peers: make([]*peer, len(conns))}
+	for i, c := range conns {
+		if i != rank {
+			m.peers[i] = &peer{Conn: c}
+		}
+	}
+	return m
+}
+
+func (m *mesh) Rank() int { return m.rank }
+func (m *mesh) Size() int { return m.size }
+
+// Close hangs up. After a run that went well nothing is under way any more.
+func (m *mesh) Close() error {
+	m.Abort(net.ErrClosed)
+	return nil
+}
+
+func (m *mesh) Abort(cause error) {
+	m.mu.Lock()
+	first := m.cause == nil
+	if first {
+		m.cause = cause
+	}
+	m.mu.Unlock()
+	if !first {
+		return
+	}
+	var all sync.WaitGroup
+	for _, p := range m.peers {
+		if p != nil {
+			all.Go(func() { p.hangUp(m.rank, cause) })
+		}
+	}
+	all.Wait()
+}
+
+// hangUp tells the peer why, after what is being sent to it, and closes the connection.
+func (p *peer) hangUp(rank int, cause error) {
+	if cause != net.ErrClosed {
+		p.SetWriteDeadline(time.Now().Add(abortTime)) // what cannot be told will be found out
+		p.writing.Lock()
+		if !p.torn {
+			text := cause.Error()
+			text = text[:min(len(text), maxCause)]
+			f := frame{kind: abortFrame, from: uint32(rank), length: uint64(len(text))}
+			p.Write(append(f.encode(), text...))
+		}
+		p.writing.Unlock()
+	}
+	p.Close()
+}
+
+// end ends the group with its first cause, which it returns.
+func (m *mesh) end(cause error) error {
+	m.Abort(cause)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.cause
+}
+
+func (m *mesh) ended() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.cause
+}
+
+// outcome is what became of one direction of one connection.
+type outcome struct {
+	peer     int
+	received bool
+	err      error
+}
+
+func (m *mesh) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag,
+	send, recv []kernels.Part) error {
+	if err := m.ended(); err != nil {
+		return err
+	}
+	if err := m.load(be, send, recv); err != nil {
+		return m.end(fmt.Errorf("rank %d, %v: %w", m.rank, tag, err))
+	}
+	stop := context.AfterFunc(ctx, m.expire)
+	defer stop()
+	results := make(chan outcome, 2*m.size)
+	for i, p := range m.peers {
+		if p != nil {
+			go func() { results <- outcome{i, false, p.write(m.rank, tag)} }()
+			go func() { results <- outcome{i, true, p.read(i, m.rank, tag)} }()
+		}
+	}
+	silent := map[int]bool{}
+	var unsent error
+	for range 2 * (m.size - 1) {
+		r := <-results
+		switch {
+		case r.err == nil && r.received:
+			m.peers[r.peer].unload(be)
+		case r.err != nil && isTimeout(r.err):
+			silent[r.peer] = true
+		case r.err != nil && !r.received:
+			unsent = r.err // what the peer sends, or its end, says why
+		case r.err != nil:
+			m.Abort(fmt.Errorf("rank %d, %v: %w", m.rank, tag, r.err)) // wakes the other directions
+		}
+	}
+	if err := m.ended(); err != nil {
+		return err
+	}
+	if len(silent) > 0 {
+		return m.end(fmt.Errorf("rank %d, %v: ranks %v have not come: %w", m.rank, tag,
+			slices.Sorted(maps.Keys(silent)), context.Cause(ctx)))
+	}
+	if err := errors.Join(unsent, be.Wait()); err != nil {
+		return m.end(fmt.Errorf("rank %d, %v: %w", m.rank, tag, err))
+	}
+	return nil
+}
+
+// expire makes every read and write that is under way fail.
+func (m *mesh) expire() {
+	for _, p := range m.peers {
+		if p != nil {
+			p.SetDeadline(time.Unix(1, 0))
+		}
+	}
+}
+
+// load sorts the parts by peer and brings what is sent to the host.
+func (m *mesh) load(be kernels.Backend, send, recv []kernels.Part) error {
+	for _, p := range m.peers {
+		if p != nil {
+			p.sent, p.expected = p.sent[:0], p.expected[:0]
+		}
+	}
+	for i, list := range [][]kernels.Part{send, recv} {
+		for _, part := range list {
+			if part.Peer < 0 || part.Peer >= m.size || part.Peer == m.rank {
+				return fmt.Errorf("there is no peer %d", part.Peer)
+			}
+			p := m.peers[part.Peer]
+			if i == 0 {
+				p.sent = append(p.sent, part.View)
+			} else {
+				p.expected = append(p.expected, part.View)
+			}
+		}
+	}
+	for _, p := range m.peers {
+		if p == nil {
+			continue
+		}
+		_, size := layoutOf(p.sent)
+		p.out = room(p.out, size)
+		at := 0
+		for _, t := range p.sent {
+			values := make([]float32, t.Len())
+			if err := be.Download(values, t); err != nil {
+				return err
+			}
+			encode(p.out[at:], t.DType, values)
+			at += len(values) * t.DType.Size()
+		}
+	}
+	return be.Wait()
+}
+
+// room returns b with n bytes.
+func room(b []byte, n int) []byte {
+	if cap(b) < n {
+		return make([]byte, n)
+	}
+	return b[:n]
+}
+
+// write sends the parts of one exchange.
+func (p *peer) write(rank int, tag kernels.Tag) error {
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	layout, size := layoutOf(p.sent)
+	f := frame{kind: partsFrame, tag: tag, from: uint32(rank), layout: layout, length: uint64(size)}
+	_, err := p.Write(f.encode())
+	if err == nil && size > 0 {
+		_, err = p.Write(p.out)
+	}
+	p.torn = err != nil
+	return err
+}
+
+// read receives the parts of one exchange from rank from, and refuses everything else.
+func (p *peer) read(from, rank int, tag kernels.Tag) error {
+	f, err := readFrame(p)
+	if err != nil {
+		return gone(from, err)
+	}
+	if f.kind == abortFrame {
+		text := make([]byte, f.length)
+		if _, err := io.ReadFull(p, text); err != nil {
+			return gone(from, err)
+		}
+		return fmt.Errorf("rank %d gave up: %s", from, text)
+	}
+	if f.tag != tag {
+		return mismatch(rank, tag, int(f.from), f.tag)
+	}
+	layout, size := layoutOf(p.expected)
+	if f.from != uint32(from) || f.layout != layout || f.length != uint64(size) {
+		return fmt.Errorf("rank %d sends %d bytes of other parts than the expected %d bytes",
+			f.from, f.length, size)
+	}
+	p.in = room(p.in, size)
+	if _, err := io.ReadFull(p, p.in); err != nil {
+		return gone(from, err)
+	}
+	return nil
+}
+
+// gone is the error of a connection that ended.
+func gone(rank int, err error) error {
+	if isTimeout(err) {
+		return err
+	}
+	return fmt.Errorf("rank %d is gone: %w", rank, err)
+}
+
+func isTimeout(err error) bool {
+	var t net.Error
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// unload brings what was received to the device.
+func (p *peer) unload(be kernels.Backend) {
+	at := 0
+	for _, t := range p.expected {
+		values := make([]float32, t.Len())
+		decode(values, t.DType, p.in[at:])
+		be.Upload(t, values)
+		at += len(values) * t.DType.Size()
+	}
+}

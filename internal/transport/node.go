@@ -1,0 +1,237 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// Node is one process among those that know a token. Processes call each other, and their ranks meet in
+// groups. A node that does not listen calls only, so it can have no rank above one of another process.
+type Node struct {
+	token    Token
+	listener net.Listener // nil: this node only calls
+	calls    chan *Conn
+	closed   chan struct{}
+	working  sync.WaitGroup
+
+	mu      sync.Mutex
+	waiting map[seat]chan net.Conn // a seat is asked for, or taken, first come first
+	open    map[net.Conn]bool      // connections that nobody has taken yet
+}
+
+// seat is the place of a connection: between two ranks of a group.
+type seat struct {
+	Group    string
+	From, To int
+}
+
+// hello is the first message on a connection: what it is for.
+type hello struct {
+	Call bool  `json:"call,omitempty"`
+	Seat *seat `json:"seat,omitempty"`
+}
+
+// NewNode returns a node that does not listen.
+func NewNode(token Token) *Node {
+	return &Node{token: token, closed: make(chan struct{}), calls: make(chan *Conn),
+		waiting: map[seat]chan net.Conn{}, open: map[net.Conn]bool{}}
+}
+
+// Listen returns a node that listens at addr, host:port. What connects there must know the token.
+func Listen(addr string, token Token) (*Node, error) {
+	n := NewNode(token)
+	cert, err := newCertificate()
+	if err != nil {
+		return nil, fmt.Errorf("listen at %s: %w", addr, err)
+	}
+	if n.listener, err = net.Listen("tcp", addr); err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	n.working.Go(func() { n.serve(cert) })
+	return n, nil
+}
+
+// Addr returns where the node listens.
+func (n *Node) Addr() string { return n.listener.Addr().String() }
+
+// Close stops listening and hangs up on those that nobody has taken yet.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	select {
+	case <-n.closed:
+		n.mu.Unlock()
+		return nil
+	default:
+	}
+	close(n.closed)
+	for c := range n.open {
+		c.Close()
+	}
+	n.mu.Unlock()
+	if n.listener != nil {
+		n.listener.Close()
+	}
+	n.working.Wait()
+	return nil
+}
+
+// serve takes connections until the node is closed.
+func (n *Node) serve(cert tls.Certificate) {
+	slots := make(chan struct{}, maxHandshakes)
+	for {
+		raw, err := n.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // such as too many open files: the next one may succeed
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		slots <- struct{}{}
+		n.working.Go(func() {
+			n.receive(raw, cert, func() { <-slots })
+		})
+	}
+}
+
+// receive takes one connection to where it is wanted; proved is called when it has shown that it knows the
+// token, or failed to.
+func (n *Node) receive(raw net.Conn, cert tls.Certificate, proved func()) {
+	if !n.hold(raw) {
+		proved()
+		return
+	}
+	if t, ok := raw.(*net.TCPConn); ok {
+		t.SetKeepAliveConfig(keepAlive)
+	}
+	c, h, err := n.greet(raw, cert)
+	proved()
+	if err == nil {
+		err = n.place(c, h)
+	}
+	n.release(raw)
+	if err != nil {
+		raw.Close()
+	}
+}
+
+// hold notes a connection that Close has to end.
+func (n *Node) hold(c net.Conn) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	select {
+	case <-n.closed:
+		c.Close()
+		return false
+	default:
+	}
+	n.open[c] = true
+	return true
+}
+
+func (n *Node) release(c net.Conn) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.open, c)
+}
+
+// greet lets a connection prove itself and say what it is for.
+func (n *Node) greet(raw net.Conn, cert tls.Certificate) (net.Conn, hello, error) {
+	var h hello
+	c, err := accept(raw, n.token, cert)
+	if err != nil {
+		return nil, h, err
+	}
+	err = shake(raw, func() error {
+		_, err := (&Conn{c}).Receive(&h)
+		return err
+	})
+	return c, h, err
+}
+
+// place hands a connection to whom it is for.
+func (n *Node) place(c net.Conn, h hello) error {
+	if h.Call {
+		select {
+		case n.calls <- &Conn{c}:
+			return nil
+		case <-time.After(waitingTime):
+			return errors.New("nobody takes the call")
+		case <-n.closed:
+			return net.ErrClosed
+		}
+	}
+	if h.Seat == nil {
+		return errors.New("a connection for nothing")
+	}
+	place, err := n.seat(*h.Seat)
+	if err != nil {
+		return err
+	}
+	select {
+	case place <- c:
+		return nil
+	case <-time.After(waitingTime):
+		n.leave(*h.Seat)
+		return errors.New("the group was not joined here")
+	case <-n.closed:
+		return net.ErrClosed
+	}
+}
+
+// seat returns where the two sides of a seat meet.
+func (n *Node) seat(s seat) (chan net.Conn, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if c, ok := n.waiting[s]; ok {
+		return c, nil
+	}
+	if len(n.waiting) >= maxWaiting {
+		return nil, errors.New("too many connections wait for their group")
+	}
+	c := make(chan net.Conn)
+	n.waiting[s] = c
+	return c, nil
+}
+
+func (n *Node) leave(s seat) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.waiting, s)
+}
+
+// Accept waits for a call of another process.
+func (n *Node) Accept(ctx context.Context) (*Conn, error) {
+	select {
+	case c := <-n.calls:
+		return c, nil
+	case <-n.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Call calls the process that listens at addr.
+func (n *Node) Call(ctx context.Context, addr string) (*Conn, error) {
+	return n.connect(ctx, addr, hello{Call: true})
+}
+
+// connect connects and says what for.
+func (n *Node) connect(ctx context.Context, addr string, h hello) (*Conn, error) {
+	c, err := dial(ctx, addr, n.token)
+	if err != nil {
+		return nil, err
+	}
+	conn := &Conn{c}
+	if err := conn.Send(h, nil); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("connect to worker %s: %w", addr, err)
+	}
+	return conn, nil
+}
