@@ -5,7 +5,8 @@ package kernels
 // The first error (a wrong shape, a lost device, no memory) is kept, later work is dropped, and Wait and
 // Download return it; a backend that has failed stays failed. One backend serves one goroutine at a time.
 //
-// Numbers: storage may be F32, BF16 or F16, arithmetic is fp32. Every reduction has an order fixed by
+// Numbers: storage may be F32, BF16 or F16, arithmetic is fp32, rounded where a result is stored (and where
+// Epilogue says so). Every reduction has an order fixed by
 // the operand shapes alone, so that a row does not depend on its neighbours, the batch or the thread
 // count (promise "same bytes").
 //
@@ -16,7 +17,7 @@ package kernels
 // Destinations never overlap sources, except that Unary, Binary, Norm and Rope may write onto their first
 // source when both are the same view.
 type Backend interface {
-	// Class names what the results' last bits depend on, such as "cpu/go": it is part of every key.
+	// Class names what the results' last bits depend on, such as "cpu/avx2": it is part of every key.
 	Class() string
 	// Device names the memory the tensors live in, such as "cpu" or "cuda:0". Weights are loaded once a
 	// device; backends of one device accept each other's weights.
@@ -61,13 +62,18 @@ type Backend interface {
 	Conv(dst, x, w Tensor, spec ConvSpec)
 }
 
-// Epilogue is what Linear does to its product p before it stores: act(p + Bias), then, where Residual is
-// given, Residual + Gate * that (Gate 1 where none is given).
+// Epilogue is what Linear does to its product p before it stores: Residual + Gate * act(p + Bias), each part
+// only where it is given. Gate alone makes gated units such as GEGLU: gelu(x w0) first, then its product
+// with x w1 as the gate of the second Linear.
+//
+// Where dst is BF16 or F16, each of p + Bias, act(...), Gate * ... and the sum is rounded to that type, as
+// it is between the modules of PyTorch: reduced precision then follows the reference step by step. The same
+// holds for the bias and the residual of Conv.
 type Epilogue struct {
 	Bias     Tensor  // (N), optional
 	Act      UnaryOp // Identity by default
+	Gate     Tensor  // dst's shape (usually expanded), optional
 	Residual Tensor  // dst's shape, optional; may be dst itself
-	Gate     Tensor  // dst's shape (usually expanded), optional, only with Residual
 }
 
 // UnaryOp is an elementwise function.

@@ -1,65 +1,134 @@
 package cpu
 
 import (
-	"math/bits"
+	"fmt"
+	"runtime"
 	"unsafe"
 
 	"latentbeam/kernels"
 )
 
-// arena lends blocks of memory to tensors. A block returns to its size class when its scope ends, so a
-// loop that allocates the same shapes each time allocates nothing from Go after the first turn.
+// arena lends memory to tensors. Scopes nest, so memory is a stack: a tensor lies where the last one ended,
+// and the end of a scope moves the top back. The stack consists of chunks outside the Go heap, where they
+// are neither scanned nor cleared and may consist of huge pages; after the first turn of a loop there is one
+// chunk as large as the loop needs, and a turn takes no memory from the system.
 type arena struct {
-	scopes []int               // start of each open scope in live
-	live   []lease             // blocks lent inside a scope, oldest first
-	free   map[int][][]float32 // by length
-	lent   int                 // float32s in live
-	idle   int                 // float32s in free
+	chunks []*chunk
+	top    int       // the chunk in use; those above it are empty
+	scopes []mark    // where each open scope began
+	live   []*buffer // tensors lent inside a scope, oldest first
+	used   int       // bytes lent
+	peak   int       // largest used since the outermost scope began
+	want   int       // size of the first chunk when there is none
 }
 
-type lease struct {
-	buf   *buffer
-	block []float32
+// chunk is one piece of memory. It is unmapped when nothing refers to it any more, or by drop.
+type chunk struct {
+	mem     []byte
+	used    int
+	cleanup runtime.Cleanup
 }
 
-// classSize rounds n up to one of eight sizes for each power of two: at most an eighth is wasted, and
-// shapes that differ a little share blocks.
-func classSize(n int) int {
-	step := 1 << max(bits.Len(uint(n))-4, 4)
-	return (n + step - 1) / step * step
-}
+// mark is a state of the stack.
+type mark struct{ top, chunkUsed, live, used int }
 
-// take returns a block of at least n float32s. What is kept idle never exceeds what is in use: when the
-// shapes change for good, the old blocks go back to the Go heap.
-func (a *arena) take(n int) []float32 {
-	size := classSize(n)
-	if list := a.free[size]; len(list) > 0 {
-		block := list[len(list)-1]
-		a.free[size] = list[:len(list)-1]
-		a.idle -= size
-		return block
+const (
+	chunkLeast = 1 << 20
+	// lineSize separates tensors, so that two workers never write to one cache line, and vectors are aligned.
+	lineSize = 64
+)
+
+// take returns n bytes above the top of the stack.
+func (a *arena) take(n int) (unsafe.Pointer, *chunk, error) {
+	n = max(1, (n+lineSize-1)/lineSize) * lineSize
+	for ; a.top < len(a.chunks); a.top++ {
+		if c := a.chunks[a.top]; len(c.mem)-c.used >= n {
+			break
+		}
 	}
-	if a.idle > a.lent+size || a.free == nil {
-		a.free, a.idle = map[int][][]float32{}, 0
+	if a.top == len(a.chunks) {
+		c, err := newChunk(max(chunkLeast, n, a.want, a.capacity()))
+		if err != nil {
+			return nil, nil, err
+		}
+		a.chunks, a.want = append(a.chunks, c), 0
 	}
-	return make([]float32, size)
+	c := a.chunks[a.top]
+	p := unsafe.Pointer(&c.mem[c.used])
+	c.used += n
+	a.used += n
+	a.peak = max(a.peak, a.used)
+	return p, c, nil
 }
 
-// release ends the scopes from depth on and takes their blocks back.
+// capacity returns the bytes of all chunks.
+func (a *arena) capacity() (n int) {
+	for _, c := range a.chunks {
+		n += len(c.mem)
+	}
+	return n
+}
+
+// mark returns the present state of the stack.
+func (a *arena) mark() mark {
+	m := mark{top: a.top, live: len(a.live), used: a.used}
+	if a.top < len(a.chunks) {
+		m.chunkUsed = a.chunks[a.top].used
+	}
+	return m
+}
+
+// reset returns to the state m: what was lent since is free.
+func (a *arena) reset(m mark) {
+	for i := m.top; i <= a.top && i < len(a.chunks); i++ {
+		a.chunks[i].used = 0
+	}
+	if m.top < len(a.chunks) {
+		a.chunks[m.top].used = m.chunkUsed
+	}
+	for i, buf := range a.live[m.live:] {
+		*buf = buffer{freed: true}
+		a.live[m.live+i] = nil
+	}
+	a.live, a.top, a.used = a.live[:m.live], m.top, m.used
+}
+
+// release ends the scopes from depth on. At the end of the outermost one the stack is empty: several
+// chunks, or one that is more than twice as large as needed, give way to one of the right size.
 func (a *arena) release(depth int) {
 	if depth >= len(a.scopes) {
 		return
 	}
-	start := a.scopes[depth]
-	for i, l := range a.live[start:] {
-		*l.buf = buffer{freed: true}
-		size := len(l.block)
-		a.free[size] = append(a.free[size], l.block)
-		a.lent -= size
-		a.idle += size
-		a.live[start+i] = lease{}
+	a.reset(a.scopes[depth])
+	a.scopes = a.scopes[:depth]
+	if depth > 0 {
+		return
 	}
-	a.live, a.scopes = a.live[:start], a.scopes[:depth]
+	if len(a.chunks) > 1 || a.capacity() > max(2*a.peak, chunkLeast) {
+		for _, c := range a.chunks {
+			c.drop()
+		}
+		a.want, a.chunks, a.top = a.peak+a.peak/8, nil, 0
+	}
+	a.peak = 0
+}
+
+// newChunk maps n bytes; the memory goes back when the chunk is not referred to any more.
+func newChunk(n int) (*chunk, error) {
+	mem, err := mapMemory(n)
+	if err != nil {
+		return nil, fmt.Errorf("%d bytes for tensors: %w", n, err)
+	}
+	c := &chunk{mem: mem}
+	c.cleanup = runtime.AddCleanup(c, unmapMemory, mem)
+	return c, nil
+}
+
+// drop gives the memory back at once.
+func (c *chunk) drop() {
+	c.cleanup.Stop()
+	unmapMemory(c.mem)
+	c.mem = nil
 }
 
 // Alloc returns an uninitialised tensor that lives until the present scope ends; outside every scope, as
@@ -74,25 +143,39 @@ func (b *Backend) Alloc(dt kernels.DType, shape ...int) kernels.Tensor {
 	case dt > kernels.F16:
 		b.fail("alloc: element type %v is not supported", dt)
 	}
-	if b.err != nil {
-		buf.freed = true
-		return t
+	if b.err == nil && n > 0 {
+		err = b.lend(buf, dt, n)
+		if err != nil {
+			b.fail("alloc: %w", err)
+		}
 	}
-	words := n
-	if dt != kernels.F32 {
-		words = (n + 1) / 2
-	}
-	block := b.arena.take(words)
-	if len(b.arena.scopes) > 0 {
-		b.arena.live = append(b.arena.live, lease{buf, block})
-		b.arena.lent += len(block)
-	}
-	if dt == kernels.F32 {
-		buf.f32 = block[:n:n]
-	} else if n > 0 {
-		buf.u16 = unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(block))), n)
-	}
+	buf.freed = b.err != nil
 	return t
+}
+
+// lend gives buf memory for n elements.
+func (b *Backend) lend(buf *buffer, dt kernels.DType, n int) error {
+	var p unsafe.Pointer
+	if len(b.arena.scopes) > 0 {
+		var err error
+		if p, buf.chunk, err = b.arena.take(n * dt.Size()); err != nil {
+			return err
+		}
+		b.arena.live = append(b.arena.live, buf)
+	} else {
+		p = unsafe.Pointer(unsafe.SliceData(make([]float32, (n*dt.Size()+3)/4)))
+	}
+	buf.set(dt, p, n)
+	return nil
+}
+
+// set makes p the buffer's n elements.
+func (buf *buffer) set(dt kernels.DType, p unsafe.Pointer, n int) {
+	if dt == kernels.F32 {
+		buf.f32 = unsafe.Slice((*float32)(p), n)
+	} else {
+		buf.u16 = unsafe.Slice((*uint16)(p), n)
+	}
 }
 
 // Scope opens a scope; end frees what was allocated in it, and in scopes inside it that are still open.
@@ -100,7 +183,7 @@ func (b *Backend) Alloc(dt kernels.DType, shape ...int) kernels.Tensor {
 func (b *Backend) Scope() (end func()) {
 	a := &b.arena
 	depth := len(a.scopes)
-	a.scopes = append(a.scopes, len(a.live))
+	a.scopes = append(a.scopes, a.mark())
 	done := false
 	return func() {
 		if !done {

@@ -14,7 +14,9 @@ type Backend struct {
 	tier  *tier
 	crew  *crew
 	arena arena
-	err   error // first error; everything after it is dropped
+	gemm  gemm      // the product in progress
+	bias  []float32 // its bias
+	err   error     // first error; everything after it is dropped
 }
 
 var _ kernels.Backend = (*Backend)(nil)

@@ -17,6 +17,8 @@ type buffer struct {
 	f32   []float32 // F32
 	u16   []uint16  // BF16 and F16, as bits
 	freed bool
+	chunk *chunk      // what the elements lie in, if it is an arena's
+	pack  *packedList // of a weight: what was made of it
 }
 
 // Weights returns a tensor over data, in place where data is aligned to its elements.
@@ -32,7 +34,7 @@ func (b *Backend) Weights(dt kernels.DType, shape []int, data []byte) (kernels.T
 		return kernels.Tensor{}, fmt.Errorf("cpu: weights: %d bytes for %v of %v, want %d",
 			len(data), shape, dt, n*dt.Size())
 	}
-	buf := &buffer{}
+	buf := &buffer{pack: &packedList{}}
 	if dt == kernels.F32 {
 		buf.f32 = inPlace(data, n, binary.LittleEndian.Uint32, float32FromBits)
 	} else {

@@ -2,120 +2,220 @@ package cpu
 
 import (
 	"slices"
+	"unsafe"
 
 	"latentbeam/kernels"
 )
 
-// Conv computes a convolution as one product: a row for each output pixel holding the input pixels under
-// the kernel, gathered block by block and never stored whole, times the weights in the order
-// (Cout, KT, KH, KW, Cin). An image is a video of one frame.
+// Conv computes a convolution as one product, without ever storing the matrix it stands for: a task copies
+// the band of input that its rows of output see, padded and enlarged, and the taps of the kernel are blocks
+// at fixed distances in it. An image is a video of one frame.
 func (b *Backend) Conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec) {
 	const op = "conv"
 	v, ok := b.open(op, dst, x, w, spec.Bias, spec.Residual)
 	if !ok || !b.need(op, []string{"dst", "x", "w"}, v) {
 		return
 	}
-	p, ok := b.newPatches(v[0], v[1], v[2], spec)
+	c, ok := b.newConv(v[0], v[1], v[2], spec)
 	if !ok {
 		return
 	}
 	e, ok := b.newEpilogue(op, v[0], v[3], v[4], nil, kernels.Identity)
-	if !ok {
+	if !ok || e.dst.count == 0 || e.dst.n == 0 {
 		return
 	}
-	defer b.Scope()()
-	w = asVideo(w, 2)
-	cout, kt, kh, kw, cin := w.Shape[0], w.Shape[2], w.Shape[3], w.Shape[4], w.Shape[1]
-	taps := b.Alloc(kernels.F32, cout, kt, kh, kw, cin)
-	b.Copy(taps, w.Permute(0, 2, 3, 4, 1))
-	tv, ok := b.open(op, taps.Reshape(cout, kt*kh*kw*cin))
-	if !ok {
+	m := b.arena.mark()
+	defer b.arena.reset(m)
+	if c.pointwise() {
+		b.linear(op, c.x, c.matrix(), e)
 		return
 	}
-	wr := newRows(tv[0])
-	b.multiply(op, &product{a: p, b: &wr, m: e.dst.count, n: cout, k: wr.n}, e)
+	g := &b.gemm
+	g.reset(b.tier, b.tier.dotFor(x.DType, w.DType), e.dst.n)
+	g.e = e
+	c.plan(g)
+	if b.convWeight(op, g, c) {
+		b.convBands(op, g, c)
+	}
+}
+
+// conv is one convolution, always with a time axis.
+type conv struct {
+	x, w                 *view // (N, T, H, W, Cin), (Cout, Cin, KT, KH, KW)
+	depth, height, width int   // of the input after upsampling
+	outT, outH, outW     int
+	kt, kh, kw, cin      int
+	strideT, stride, up  int
+	front, top, left     int
+	padding              int // on all sides together
+	dot                  dot
+	pixel, line, frame   int // bytes from pixel to pixel, row to row, frame to frame of a band
+	lines                int // output rows of a band
 }
 
 // asVideo gives a tensor of an image convolution its time axis of length 1.
-func asVideo(t kernels.Tensor, axis int) kernels.Tensor {
-	if len(t.Shape) == 5 {
-		return t
+func asVideo(v *view, axis int) *view {
+	if len(v.Shape) == 5 {
+		return v
 	}
-	return t.Reshape(slices.Insert(slices.Clone(t.Shape), axis, 1)...)
+	t := v.Reshape(slices.Insert(slices.Clone(v.Shape), axis, 1)...)
+	return &view{t, v.buf}
 }
 
-// patches is the source whose row i holds the input under the kernel at output pixel i, in the order
-// (KT, KH, KW, Cin), with zeros where the kernel leaves the video.
-type patches struct {
-	x                     *view
-	depth, height, width  int // of the input after upsampling
-	outT, outH, outW      int
-	kh, kw, cin           int
-	strideT, stride, up   int
-	front, top, left      int
-	sn, st, sh, sw, schan int // strides of x
-}
-
-// newPatches checks the shapes of a convolution.
-func (b *Backend) newPatches(dst, x, w *view, spec kernels.ConvSpec) (*patches, bool) {
+// newConv checks the shapes of a convolution.
+func (b *Backend) newConv(dst, x, w *view, spec kernels.ConvSpec) (*conv, bool) {
 	rank := len(x.Shape)
 	if rank != 4 && rank != 5 || len(w.Shape) != rank || len(dst.Shape) != rank {
 		b.fail("conv: x %v, w %v and dst %v are not (N, [T,] H, W, Cin), (Cout, Cin, [KT,] KH, KW) and "+
 			"(N, [T',] H', W', Cout)", x.Shape, w.Shape, dst.Shape)
 		return nil, false
 	}
-	xt, kernel := asVideo(x.Tensor, 1), asVideo(w.Tensor, 2).Shape
-	p := &patches{
-		x: x, strideT: max(spec.StrideT, 1), stride: max(spec.Stride, 1), up: max(spec.Upsample, 1),
+	xs := asVideo(x, 1)
+	ws := asVideo(w, 2)
+	c := &conv{
+		x: xs, w: ws, strideT: max(spec.StrideT, 1), stride: max(spec.Stride, 1), up: max(spec.Upsample, 1),
 		front: spec.Front, top: spec.Top, left: spec.Left,
-		cin: xt.Shape[4], kh: kernel[3], kw: kernel[4],
-		sn: xt.Strides[0], st: xt.Strides[1], sh: xt.Strides[2], sw: xt.Strides[3], schan: xt.Strides[4],
+		padding: spec.Front + spec.Back + spec.Top + spec.Bottom + spec.Left + spec.Right,
+		cin:     xs.Shape[4], kt: ws.Shape[2], kh: ws.Shape[3], kw: ws.Shape[4],
+		dot: b.tier.dotFor(x.DType, w.DType),
 	}
-	p.depth, p.height, p.width = xt.Shape[1], xt.Shape[2]*p.up, xt.Shape[3]*p.up
-	roomT := p.depth + spec.Front + spec.Back - kernel[2]
-	roomH := p.height + spec.Top + spec.Bottom - kernel[3]
-	roomW := p.width + spec.Left + spec.Right - kernel[4]
+	c.depth, c.height, c.width = xs.Shape[1], xs.Shape[2]*c.up, xs.Shape[3]*c.up
+	roomT := c.depth + spec.Front + spec.Back - c.kt
+	roomH := c.height + spec.Top + spec.Bottom - c.kh
+	roomW := c.width + spec.Left + spec.Right - c.kw
 	if min(spec.Front, spec.Back, spec.Top, spec.Left, spec.Bottom, spec.Right) < 0 ||
-		min(spec.StrideT, spec.Stride, spec.Upsample, roomT, roomH, roomW) < 0 ||
-		min(kernel[2], kernel[3], kernel[4]) < 1 {
+		min(spec.StrideT, spec.Stride, spec.Upsample, roomT, roomH, roomW) < 0 || min(c.kt, c.kh, c.kw) < 1 {
 		b.fail("conv: kernel %v does not fit x %v with strides %d and %d, upsample %d, padding %d %d %d %d, "+
-			"in time %d %d", w.Shape, x.Shape, p.strideT, p.stride, p.up, spec.Top, spec.Left, spec.Bottom, spec.Right,
+			"in time %d %d", w.Shape, x.Shape, c.strideT, c.stride, c.up, spec.Top, spec.Left, spec.Bottom, spec.Right,
 			spec.Front, spec.Back)
 		return nil, false
 	}
-	p.outT, p.outH, p.outW = roomT/p.strideT+1, roomH/p.stride+1, roomW/p.stride+1
-	want := []int{x.Shape[0], p.outT, p.outH, p.outW, w.Shape[0]}
+	c.outT, c.outH, c.outW = roomT/c.strideT+1, roomH/c.stride+1, roomW/c.stride+1
+	want := []int{x.Shape[0], c.outT, c.outH, c.outW, w.Shape[0]}
 	if rank == 4 {
 		want = slices.Delete(want, 1, 2)
 	}
-	if !slices.Equal(dst.Shape, want) || w.Shape[1] != p.cin || rank == 4 && p.outT != 1 {
+	if !slices.Equal(dst.Shape, want) || ws.Shape[1] != c.cin || rank == 4 && c.outT != 1 {
 		b.fail("conv: x %v and w %v give %v, dst is %v", x.Shape, w.Shape, want, dst.Shape)
 		return nil, false
 	}
-	return p, true
+	return c, true
 }
 
-func (p *patches) terms(scratch []float32, row, k0, n int) []float32 {
-	xo, yo := row%p.outW, row/p.outW%p.outH
-	frame := row / (p.outW * p.outH)
-	to, img := frame%p.outT, frame/p.outT
-	scratch = scratch[:n]
-	for done := 0; done < n; {
-		tap, c := (k0+done)/p.cin, (k0+done)%p.cin
-		run := min(p.cin-c, n-done)
-		t := to*p.strideT - p.front + tap/(p.kh*p.kw)
-		y := yo*p.stride - p.top + tap/p.kw%p.kh
-		x := xo*p.stride - p.left + tap%p.kw
-		if t < 0 || t >= p.depth || y < 0 || y >= p.height || x < 0 || x >= p.width {
-			clear(scratch[done : done+run])
-		} else {
-			off := p.x.Offset + img*p.sn + t*p.st + y/p.up*p.sh + x/p.up*p.sw + c*p.schan
-			if run == n {
-				return p.x.read(scratch, off, p.schan, n)
-			}
-			p.x.load(scratch[done:done+run], off, p.schan)
-		}
-		done += run
+// pointwise reports whether every output pixel is a product of the same input pixel.
+func (c *conv) pointwise() bool {
+	return max(c.kt, c.kh, c.kw, c.strideT, c.stride, c.up) == 1 && c.padding == 0
+}
+
+// matrix returns the weight of a pointwise convolution as (Cout, Cin).
+func (c *conv) matrix() *view {
+	w := *c.w
+	w.Shape, w.Strides = w.Shape[:2], w.Strides[:2]
+	return &w
+}
+
+// plan lays out a band and makes the taps blocks of g, in the order (KT, KH, KW, Cin). Where pixels follow
+// one another without a gap a row of the kernel is one block.
+func (c *conv) plan(g *gemm) {
+	c.pixel = g.dot.terms(c.cin) * 4
+	dense := c.cin%g.dot.perTerm() == 0
+	if c.pixel*c.stride%strideTrap == 0 {
+		c.pixel, dense = c.pixel+lineSize, false
 	}
-	return scratch
+	c.line = ((c.outW-1)*c.stride + c.kw) * c.pixel
+	c.lines = c.bandLines()
+	c.frame = ((c.lines-1)*c.stride + c.kh) * c.line
+	for t := range c.kt {
+		for y := range c.kh {
+			row, at := (t*c.kh+y)*c.kw*c.cin, t*c.frame+y*c.line
+			if dense {
+				g.span(row, c.kw*c.cin, at)
+				continue
+			}
+			for x := range c.kw {
+				g.span(row+x*c.cin, c.cin, at+x*c.pixel)
+			}
+		}
+	}
+}
+
+// bandLines returns how many rows of output a task computes: some 400 pixels, so that panels are used often
+// and sums stay in the second cache.
+func (c *conv) bandLines() int {
+	const pixels = 400
+	lines := min(c.outH, max(1, pixels/c.outW))
+	bands := (c.outH + lines - 1) / lines
+	return (c.outH + bands - 1) / bands
+}
+
+// convBands computes g band by band.
+func (b *Backend) convBands(op string, g *gemm, c *conv) {
+	bands := (c.outH + c.lines - 1) / c.lines
+	frames := c.x.Shape[0] * c.outT
+	b.each(op, frames*bands, func(w *worker, i int) {
+		frame, y0 := i/bands, i%bands*c.lines
+		lines := min(c.lines, c.outH-y0)
+		s := strip{a: c.band(w, frame/c.outT, frame%c.outT, y0, lines), run: c.outW,
+			lda: c.stride * c.pixel, jump: c.stride * c.line}
+		for j := range g.groups() {
+			g.tile(w, s, lines*c.outW, (frame*c.outH+y0)*c.outW, j)
+		}
+	})
+}
+
+// convWeight packs the weight: once where it belongs to a model, else into the arena.
+func (b *Backend) convWeight(op string, g *gemm, c *conv) bool {
+	if g.depth == 0 {
+		return true
+	}
+	size, w := g.packedSize(), c.w
+	fill := func(p unsafe.Pointer) {
+		taps := c.kt * c.kh * c.kw
+		dense, _, err := b.arena.take(w.Len() * w.DType.Size())
+		if err != nil {
+			b.fail("%s: %w", op, err)
+			return
+		}
+		buf := &buffer{}
+		buf.set(w.DType, dense, w.Len())
+		b.eachSpan(op, w.Shape[0], taps*c.cin, func(_ *worker, from, to int) {
+			for o := from; o < to; o++ {
+				c.gatherTaps(buf, o)
+			}
+		})
+		g.w = packing{src: dense, stride: taps * c.cin * w.DType.Size(), dtype: w.DType}
+		b.packAll(op, g, p)
+	}
+	if w.buf.pack != nil && w.Contiguous() {
+		key := packedKey{g.tier, g.dot, w.Offset, w.Strides[0], w.Shape[0], c.cin, c.kt*1e6 + c.kh*1e3 + c.kw}
+		if g.packed = w.buf.pack.get(key, size, fill); g.packed != nil {
+			return b.err == nil
+		}
+	}
+	p, _, err := b.arena.take(size)
+	if err != nil {
+		b.fail("%s: %w", op, err)
+		return false
+	}
+	fill(p)
+	return b.err == nil
+}
+
+// gatherTaps writes the weights of output channel o to dst in the order (KT, KH, KW, Cin).
+func (c *conv) gatherTaps(dst *buffer, o int) {
+	w, s := c.w, c.w.Strides
+	at := o * c.kt * c.kh * c.kw * c.cin
+	for tap := range c.kt * c.kh * c.kw {
+		off := w.Offset + o*s[0] + tap/(c.kh*c.kw)*s[2] + tap/c.kw%c.kh*s[3] + tap%c.kw*s[4]
+		if w.DType == kernels.F32 {
+			for i := range c.cin {
+				dst.f32[at+i] = w.buf.f32[off+i*s[1]]
+			}
+		} else {
+			for i := range c.cin {
+				dst.u16[at+i] = w.buf.u16[off+i*s[1]]
+			}
+		}
+		at += c.cin
+	}
 }

@@ -49,12 +49,12 @@ func newCrew(workers []*worker) *crew {
 	return c
 }
 
-// run calls f(worker, i) once for every i in [0, n) and returns when all are done. A panic in f is a
-// mistake in this package and becomes an error.
-func (c *crew) run(op string, n int, f func(w *worker, i int)) error {
+// run calls f(worker, i) once for every i in [0, n), on up to as many workers, and returns when all are
+// done. A panic in f is a mistake in this package and becomes an error.
+func (c *crew) run(workers int, op string, n int, f func(w *worker, i int)) error {
 	c.op, c.n, c.f = op, n, f
 	c.next.Store(0)
-	if helpers := min(n, len(c.workers)) - 1; helpers > 0 {
+	if helpers := min(n, workers, len(c.workers)) - 1; helpers > 0 {
 		c.start.Do(c.hire)
 		c.gate.Store((c.gate.Load()>>32+1)<<32 | gateOpen)
 		for i := 1; i <= helpers; i++ {

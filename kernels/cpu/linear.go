@@ -2,53 +2,19 @@ package cpu
 
 import (
 	"slices"
+	"unsafe"
 
 	"latentbeam/kernels"
 )
 
-// epilogue is what happens to a row of a product before it is stored; Linear and Conv share it.
-type epilogue struct {
-	dst      rows
-	bias     []float32
-	act      kernels.UnaryOp
-	residual *rows
-	gate     *rows
-}
-
-// store finishes sum, the columns from j0 of row i, and writes it.
-func (e *epilogue) store(w *worker, sum []float32, i, j0 int) {
-	if e.bias != nil {
-		for j, x := range e.bias[j0 : j0+len(sum)] {
-			sum[j] += x
-		}
-	}
-	activate(sum, e.act)
-	if e.residual != nil {
-		if e.gate != nil {
-			g := e.gate.read(w.panels.row, e.gate.offset(i)+j0*e.gate.step, e.gate.step, len(sum))
-			for j, x := range g {
-				sum[j] = float32(sum[j] * x)
-			}
-		}
-		r := e.residual.read(w.panels.row, e.residual.offset(i)+j0*e.residual.step, e.residual.step, len(sum))
-		for j, x := range r {
-			sum[j] += x
-		}
-	}
-	e.dst.store(sum, e.dst.offset(i)+j0*e.dst.step, e.dst.step)
-}
-
-// multiply computes p and stores it through e.
-func (b *Backend) multiply(op string, p *product, e *epilogue) {
-	down, across := p.tiles()
-	b.each(op, down*across, func(w *worker, t int) {
-		i0, j0 := t/across*blockM, t%across*blockN
-		m, n := p.tile(w, i0, j0)
-		for i := range m {
-			e.store(w, w.panels.sum[i*blockN:][:n], i0+i, j0)
-		}
-	})
-}
+const (
+	// streamRows is how many rows at most use a panel that was packed on the fly.
+	streamRows = 960
+	// packAhead is the size up to which the other operand is packed as a whole before the product.
+	packAhead = 1 << 20
+	// soloWork is the number of multiplications below which waking a helper takes longer than it saves.
+	soloWork = 1 << 17
+)
 
 // Linear computes dst = ep(x w^T).
 func (b *Backend) Linear(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
@@ -63,44 +29,117 @@ func (b *Backend) Linear(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 		b.fail("linear: x %v, w %v and dst %v are not (..., K), (N, K) and (..., N)", x.Shape, w.Shape, dst.Shape)
 		return
 	}
-	e, ok := b.newEpilogue(op, v[0], v[3], v[4], v[5], ep.Act)
-	if !ok {
-		return
+	if e, ok := b.newEpilogue(op, v[0], v[3], v[4], v[5], ep.Act); ok {
+		b.linear(op, v[1], v[2], e)
 	}
-	a, wr := newRows(v[1]), newRows(v[2])
-	b.multiply(op, &product{a: &a, b: &wr, m: a.count, n: wr.count, k: a.n}, e)
 }
 
-// newEpilogue checks the operands of an epilogue that writes dst.
-func (b *Backend) newEpilogue(
-	op string, dst, bias, residual, gate *view, act kernels.UnaryOp,
-) (*epilogue, bool) {
-	e := &epilogue{dst: newRows(dst), act: act}
-	switch {
-	case bias != nil && (len(bias.Shape) != 1 || bias.Shape[0] != e.dst.n):
-		b.fail("%s: bias %v for dst %v", op, bias.Shape, dst.Shape)
-	case residual != nil && !slices.Equal(residual.Shape, dst.Shape):
-		b.fail("%s: residual %v for dst %v", op, residual.Shape, dst.Shape)
-	case gate != nil && residual == nil:
-		b.fail("%s: a gate without a residual", op)
-	case gate != nil && !slices.Equal(gate.Shape, dst.Shape):
-		b.fail("%s: gate %v for dst %v", op, gate.Shape, dst.Shape)
-	case act > kernels.GELUTanh:
-		b.fail("%s: unary operation %d is not supported", op, act)
+// linear computes the product of the rows of x and of w (N, K).
+func (b *Backend) linear(op string, x, w *view, e epilogue) {
+	m := b.arena.mark()
+	defer b.arena.reset(m)
+	a := newRows(x)
+	if a.count == 0 || e.dst.n == 0 {
+		return
 	}
-	if b.err != nil {
-		return nil, false
+	g := &b.gemm
+	g.reset(b.tier, b.tier.dotFor(x.DType, w.DType), e.dst.n)
+	g.e = e
+	g.span(0, a.n, 0)
+	s, ok := b.left(op, &a, g.dot)
+	if ok && b.right(op, g, w) {
+		b.compute(op, g, s, a.count)
 	}
-	if bias != nil {
-		e.bias = bias.read(make([]float32, e.dst.n), bias.Offset, bias.Strides[0], e.dst.n)
+}
+
+// right sets B of g to the rows of w: packed, or to be packed on the fly.
+func (b *Backend) right(op string, g *gemm, w *view) bool {
+	if g.depth == 0 {
+		return true
 	}
-	if residual != nil {
-		r := newRows(residual)
-		e.residual = &r
+	if w.Strides[1] != 1 && w.Shape[1] > 1 {
+		dense, err := b.denseWeight(op, w)
+		if err != nil {
+			b.fail("%s: %w", op, err)
+			return false
+		}
+		w = dense
 	}
-	if gate != nil {
-		g := newRows(gate)
-		e.gate = &g
+	g.w = packing{src: w.pointer(w.Offset), stride: w.Strides[0] * w.DType.Size(), dtype: w.DType}
+	size := g.packedSize()
+	if p := b.packedWeight(op, g, w, size); p != nil {
+		g.packed = p
+		return true
 	}
-	return e, true
+	if size > packAhead {
+		return true
+	}
+	p, _, err := b.arena.take(size)
+	if err != nil {
+		b.fail("%s: %w", op, err)
+		return false
+	}
+	b.packAll(op, g, p)
+	return b.err == nil
+}
+
+// denseWeight copies w (N, K) so that its rows are dense.
+func (b *Backend) denseWeight(op string, w *view) (*view, error) {
+	p, _, err := b.arena.take(w.Len() * w.DType.Size())
+	if err != nil {
+		return nil, err
+	}
+	n, k := w.Shape[0], w.Shape[1]
+	buf := &buffer{}
+	buf.set(w.DType, p, n*k)
+	dense := &view{kernels.NewTensor(w.DType, buf, n, k), buf}
+	b.eachSpan(op, n, k, func(_ *worker, from, to int) {
+		for i := from; i < to; i++ {
+			off := w.Offset + i*w.Strides[0]
+			for q := range k {
+				if w.DType == kernels.F32 {
+					buf.f32[i*k+q] = w.buf.f32[off]
+				} else {
+					buf.u16[i*k+q] = w.buf.u16[off]
+				}
+				off += w.Strides[1]
+			}
+		}
+	})
+	return dense, nil
+}
+
+// packedSize returns the bytes of B, packed.
+func (g *gemm) packedSize() int {
+	first, cols := g.group(g.groups() - 1)
+	return (first + g.tier.padded(cols)) * g.depth * 4
+}
+
+// packAll packs B to p.
+func (b *Backend) packAll(op string, g *gemm, p unsafe.Pointer) {
+	g.packed = p
+	b.each(op, g.groups(), func(_ *worker, i int) { g.packGroup(i) })
+}
+
+// compute runs g over m rows of s. Where B is packed, blocks of rows are small enough to keep all workers
+// busy; a panel packed on the fly is used for as many rows as possible.
+func (b *Backend) compute(op string, g *gemm, s strip, m int) {
+	const block = 12 // the row counts of the micro-kernels divide it
+	across, workers := g.groups(), len(b.crew.workers)
+	tasks := 4 * workers
+	if g.packed == nil {
+		tasks = workers
+	}
+	down := min(max(1, (tasks+across-1)/across), (m+block-1)/block)
+	down = max(down, (m+streamRows-1)/streamRows)
+	step := ((m+down-1)/down + block - 1) / block * block
+	down = (m + step - 1) / step
+	if m*g.n*g.depth < soloWork {
+		workers = 1
+	}
+	b.eachOf(workers, op, down*across, func(w *worker, i int) {
+		part := s
+		part.skip = i / across * step
+		g.tile(w, part, min(step, m-part.skip), part.skip, i%across)
+	})
 }

@@ -23,6 +23,9 @@ type packing struct {
 // packedSize returns the bytes of n packed columns of depth terms.
 func (t *tier) packedSize(n, depth int) int { return t.padded(n) * depth * 4 }
 
+// perTerm returns how many elements make a term.
+func (d dot) perTerm() int { return 1 + int(d) }
+
 // terms returns how many dwords k elements make: with dotBF16 an odd one is a pair with a zero.
 func (d dot) terms(k int) int {
 	if d == dotBF16 {

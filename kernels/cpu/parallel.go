@@ -1,17 +1,24 @@
 package cpu
 
+import "runtime"
+
 // worker is the scratch memory of one goroutine, kept from call to call.
 type worker struct {
 	panels    panels
 	attention operands
 	lists     [3][]float32
 	rows      rowScratch
+
+	// Of products: the call in progress, a panel packed on the fly, sums before the epilogue, their rounded
+	// form, the rows of input that a convolution reads.
+	reduce                  reduce
+	panel, sums, half, band scratch
 }
 
 // floats returns scratch list i with n elements, uninitialised.
 func (w *worker) floats(i, n int) []float32 {
 	if cap(w.lists[i]) < n {
-		w.lists[i] = make([]float32, classSize(n))
+		w.lists[i] = make([]float32, n+n/8)
 	}
 	return w.lists[i][:n]
 }
@@ -19,9 +26,15 @@ func (w *worker) floats(i, n int) []float32 {
 // each calls f(worker, i) once for every i in [0, n), on up to as many goroutines as the backend has
 // workers. Tasks are handed out in any order, so no result may depend on which worker ran what.
 func (b *Backend) each(op string, n int, f func(w *worker, i int)) {
-	if err := b.crew.run(op, n, f); err != nil {
+	b.eachOf(len(b.crew.workers), op, n, f)
+}
+
+// eachOf is each on at most the given number of workers.
+func (b *Backend) eachOf(workers int, op string, n int, f func(w *worker, i int)) {
+	if err := b.crew.run(workers, op, n, f); err != nil {
 		b.fail("%w", err)
 	}
+	runtime.KeepAlive(b) // and so the memory of its arena
 }
 
 // eachSpan splits n items that cost about the given number of elements each into tasks worth a

@@ -78,7 +78,7 @@ func productMistakes() []mistake {
 			return kernels.Epilogue{Residual: t(3)}
 		})},
 		{"linear: gate alone", "linear", linear(func(t T) kernels.Epilogue {
-			return kernels.Epilogue{Gate: t(2, 3)}
+			return kernels.Epilogue{Gate: t(2, 4)}
 		})},
 		{"linear: gate", "linear", linear(func(t T) kernels.Epilogue {
 			return kernels.Epilogue{Residual: t(2, 3), Gate: t(1, 3)}

@@ -69,6 +69,16 @@ func round(dt kernels.DType, x float32) float32 {
 	return x
 }
 
+// rounded returns a as dt stores it, and its largest magnitude.
+func (a array) rounded(dt kernels.DType) (array, float64) {
+	out, largest := newArray(a.shape...), 0.0
+	for i, x := range a.data {
+		out.data[i] = float64(round(dt, float32(x)))
+		largest = max(largest, math.Abs(x))
+	}
+	return out, largest
+}
+
 // random returns an array of values in [-1, 1) that dt stores exactly.
 func (f *fixture) random(dt kernels.DType, shape ...int) array {
 	a := newArray(shape...)
@@ -178,6 +188,12 @@ func tolerance(dt kernels.DType) float64 {
 // check compares got with want.
 func (f *fixture) check(name string, dt kernels.DType, got, want array) {
 	f.Helper()
+	f.checkScaled(name, dt, 1, got, want)
+}
+
+// checkScaled compares results of intermediate numbers up to scale, whose errors remain when they cancel.
+func (f *fixture) checkScaled(name string, dt kernels.DType, scale float64, got, want array) {
+	f.Helper()
 	if !slices.Equal(got.shape, want.shape) {
 		f.Fatalf("%s: shape %v, want %v", name, got.shape, want.shape)
 	}
@@ -186,7 +202,7 @@ func (f *fixture) check(name string, dt kernels.DType, got, want array) {
 		if g == w || g != g && w != w {
 			continue
 		}
-		if !(math.Abs(g-w) <= tolerance(dt)*max(1, math.Abs(w))) {
+		if !(math.Abs(g-w) <= tolerance(dt)*max(1, scale, math.Abs(w))) {
 			f.Fatalf("%s: element %d of %v is %v, want %v", name, i, want.shape, g, w)
 		}
 	}

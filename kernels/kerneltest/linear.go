@@ -2,6 +2,7 @@ package kerneltest
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"latentbeam/kernels"
@@ -11,8 +12,9 @@ import (
 func testLinear(t *testing.T, newBackend func(int) kernels.Backend) {
 	t.Run("Sizes", func(t *testing.T) {
 		f := newFixture(t, newBackend(2))
-		for m := 1; m <= 33; m++ {
-			f.linear(m, 1+m*7%40, 1+m*5%37, kernels.F32, kernels.F32, dense, kernels.Epilogue{})
+		for m := 1; m <= 101; m++ { // odd and even, around the sizes of blocks and vectors
+			f.linear(m, 1+m*7%100, 1+m*5%67, kernels.F32, kernels.F32, dense, kernels.Epilogue{})
+			f.linear(m, 1+m*13%150, 1+m*7%131, kernels.BF16, kernels.BF16, dense, kernels.Epilogue{})
 		}
 		for _, s := range [][3]int{{65, 129, 3}, {64, 128, 256}, {130, 33, 257}, {3, 5, 1}, {5, 300, 600},
 			{2, 2, 2000}, {0, 3, 4}, {3, 0, 4}, {3, 4, 0}} {
@@ -30,6 +32,7 @@ func testLinear(t *testing.T, newBackend func(int) kernels.Backend) {
 		}
 	})
 	t.Run("Epilogue", func(t *testing.T) { testEpilogue(newFixture(t, newBackend(2))) })
+	t.Run("Rounding", func(t *testing.T) { testRounding(newFixture(t, newBackend(2))) })
 	t.Run("WideEpilogue", func(t *testing.T) {
 		f := newFixture(t, newBackend(2))
 		const m, n, k = 67, 300, 5
@@ -70,7 +73,36 @@ func (f *fixture) linear(m, n, k int, dx, dw kernels.DType, l layout, ep kernels
 	want := linear(x, w)
 	dst, read := f.result(dx, l, m, n)
 	f.Linear(dst, f.operand(dx, l, x), f.operand(dw, l, w), ep)
-	f.check(fmt.Sprintf("(%d, %d, %d) %v %v %v", m, n, k, dx, dw, l), dx, read(), want)
+	partial := math.Sqrt(float64(k)) / 3 // typical size of a sum of k products of such numbers
+	f.checkScaled(fmt.Sprintf("(%d, %d, %d) %v %v %v", m, n, k, dx, dw, l), dx, partial, read(), want)
+}
+
+// testRounding: every intermediate of an epilogue has dst's type. 256 is where bf16 counts in twos, 2048
+// where fp16 does.
+func testRounding(f *fixture) {
+	for _, c := range []struct {
+		dt   kernels.DType
+		even float64
+	}{{kernels.BF16, 256}, {kernels.F16, 2048}, {kernels.F32, 1 << 24}} {
+		vector := func(x ...float64) kernels.Tensor { return f.operand(c.dt, dense, array{[]int{1, len(x)}, x}) }
+		compute := func(ep kernels.Epilogue) float64 {
+			dst, read := f.result(c.dt, dense, 1, 1)
+			f.Linear(dst, vector(c.even, 1), vector(1, 1), ep) // even + 1, a tie, which goes to even
+			return read().data[0]
+		}
+		if got := compute(kernels.Epilogue{Residual: vector(-c.even)}); got != 0 {
+			f.Errorf("%v: the product was not rounded before the residual: %v", c.dt, got)
+		}
+		bias := f.operand(c.dt, dense, array{[]int{1}, []float64{2}})
+		want := map[kernels.DType]float64{kernels.BF16: 4, kernels.F16: 4, kernels.F32: 2}[c.dt]
+		if got := compute(kernels.Epilogue{Bias: bias, Residual: vector(-c.even)}); got != want {
+			f.Errorf("%v: even + 1 + bias 2 rounds once, to %v more than even; got %v", c.dt, want, got)
+		}
+		ep := kernels.Epilogue{Gate: vector(0.75), Residual: vector(-c.even * 0.75)}
+		if got := compute(ep); got != 0 {
+			f.Errorf("%v: the product was not rounded before the gate: %v", c.dt, got)
+		}
+	}
 }
 
 // testEpilogue tries all combinations of bias, activation, residual (apart or in place) and gate.
@@ -79,18 +111,18 @@ func testEpilogue(f *fixture) {
 	x, w := f.random(kernels.F32, m, k), f.random(kernels.F32, n, k)
 	bias, residual, gate := f.random(kernels.F32, n), f.random(kernels.F32, m, n), f.random(kernels.F32, 1, n)
 	product := linear(x, w)
-	for i := range 3 * 2 * 4 * len(layouts) {
-		act, withBias, rest, l := unaryOps[i%3], i/3%2 == 1, i/6%4, layouts[i/24]
+	for i := range 3 * 2 * 5 * len(layouts) {
+		act, withBias, rest, l := unaryOps[i%3], i/3%2 == 1, i/6%5, layouts[i/30]
 		want := newArray(m, n)
 		for j, p := range product.data {
 			if withBias {
 				p += bias.data[j%n]
 			}
 			p = unary(act, p)
-			if rest == 3 {
+			if rest >= 3 {
 				p *= gate.data[j%n]
 			}
-			if rest > 0 {
+			if rest == 1 || rest == 2 || rest == 3 {
 				p += residual.data[j]
 			}
 			want.data[j] = p
@@ -107,7 +139,7 @@ func testEpilogue(f *fixture) {
 			f.Copy(dst, f.operand(kernels.F32, dense, residual))
 			ep.Residual = dst
 		}
-		if rest == 3 {
+		if rest >= 3 {
 			ep.Gate = f.operand(kernels.F32, l, gate).Expand(m, n)
 		}
 		f.Linear(dst, f.operand(kernels.F32, l, x), f.operand(kernels.F32, l, w), ep)

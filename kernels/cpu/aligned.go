@@ -1,0 +1,18 @@
+package cpu
+
+import "unsafe"
+
+// scratch is aligned memory that one worker keeps from call to call.
+type scratch struct{ lines [][lineSize]byte }
+
+// take returns n bytes at the beginning of a cache line, uninitialised. What was taken before is lost.
+func (s *scratch) take(n int) unsafe.Pointer {
+	want := (n + lineSize - 1) / lineSize
+	if len(s.lines) < want {
+		lines := make([][lineSize]byte, want+want/8+1) // one more: the heap aligns to less than a line
+		first := unsafe.Pointer(unsafe.SliceData(lines))
+		skip := -uintptr(first) % lineSize
+		s.lines = unsafe.Slice((*[lineSize]byte)(unsafe.Add(first, skip)), len(lines)-1)
+	}
+	return unsafe.Pointer(unsafe.SliceData(s.lines))
+}

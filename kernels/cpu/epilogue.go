@@ -1,0 +1,101 @@
+package cpu
+
+import (
+	"slices"
+	"unsafe"
+
+	"latentbeam/kernels"
+)
+
+// epilogue is what happens to a product before it is stored; Linear and Conv share it.
+type epilogue struct {
+	math     *rowMath
+	dst      rows
+	bias     []float32
+	act      kernels.UnaryOp
+	gate     *rows
+	residual *rows
+}
+
+// newEpilogue checks the operands of an epilogue that writes dst.
+func (b *Backend) newEpilogue(
+	op string, dst, bias, residual, gate *view, act kernels.UnaryOp,
+) (epilogue, bool) {
+	e := epilogue{math: &b.tier.row, dst: newRows(dst), act: act}
+	switch {
+	case bias != nil && (len(bias.Shape) != 1 || bias.Shape[0] != e.dst.n):
+		b.fail("%s: bias %v for dst %v", op, bias.Shape, dst.Shape)
+	case residual != nil && !slices.Equal(residual.Shape, dst.Shape):
+		b.fail("%s: residual %v for dst %v", op, residual.Shape, dst.Shape)
+	case gate != nil && !slices.Equal(gate.Shape, dst.Shape):
+		b.fail("%s: gate %v for dst %v", op, gate.Shape, dst.Shape)
+	case act > kernels.GELUTanh:
+		b.fail("%s: unary operation %d is not supported", op, act)
+	}
+	if b.err != nil {
+		return e, false
+	}
+	if bias != nil {
+		if len(b.bias) < e.dst.n {
+			b.bias = make([]float32, e.dst.n)
+		}
+		e.bias = bias.read(b.bias, bias.Offset, bias.Strides[0], e.dst.n)
+	}
+	if residual != nil {
+		r := newRows(residual)
+		e.residual = &r
+	}
+	if gate != nil {
+		g := newRows(gate)
+		e.gate = &g
+	}
+	return e, true
+}
+
+// finish completes m rows and cols columns of sums, width floats apart, and stores them as the rows from
+// row0 and the columns from j of dst. A destination of 16 bits gets every intermediate rounded to its type.
+func (e *epilogue) finish(w *worker, c unsafe.Pointer, width, row0, j, m, cols int) {
+	sums := unsafe.Slice((*float32)(c), m*width)
+	if e.bias != nil {
+		for i := range m {
+			part := sums[i*width:][:cols]
+			e.math.add(part, part, e.bias[j:j+cols])
+		}
+	}
+	if e.act != kernels.Identity {
+		e.round(w, sums)
+		e.math.activate(sums, e.act) // what fills up a panel has no meaning, so it may become anything
+	}
+	if e.gate != nil {
+		e.round(w, sums)
+		e.combine(w, e.math.mul, e.gate, sums, width, row0, j, m, cols)
+	}
+	if e.residual != nil {
+		e.round(w, sums)
+		e.combine(w, e.math.add, e.residual, sums, width, row0, j, m, cols)
+	}
+	for i := range m {
+		e.dst.store(sums[i*width:][:cols], e.dst.offset(row0+i)+j*e.dst.step, e.dst.step)
+	}
+}
+
+// combine applies f to the sums and the same part of other.
+func (e *epilogue) combine(
+	w *worker, f func(dst, a, b []float32), other *rows, sums []float32, width, row0, j, m, cols int,
+) {
+	scratch := w.floats(0, cols)
+	for i := range m {
+		part := sums[i*width:][:cols]
+		f(part, part, other.read(scratch, other.offset(row0+i)+j*other.step, other.step, cols))
+	}
+}
+
+// round rounds sums to the destination's type.
+func (e *epilogue) round(w *worker, sums []float32) {
+	if e.dst.DType == kernels.F32 {
+		return
+	}
+	half := unsafe.Slice((*uint16)(w.half.take(len(sums)*2)), len(sums))
+	e.math.narrow[e.dst.DType](half, sums)
+	e.math.widen[e.dst.DType](sums, half)
+}

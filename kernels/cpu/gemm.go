@@ -1,0 +1,150 @@
+package cpu
+
+import "unsafe"
+
+const (
+	// stageTerms is how many terms are added in one chain before their sum is added to the stages before. It
+	// is part of the order of additions and so of every class. A panel of 64 columns of it fills an eighth of
+	// a second cache of 1 MiB.
+	stageTerms = 512
+
+	groupColumns = 64 // columns that are computed together; the last group may have up to groupWidest
+	groupWidest  = 80 // five vectors of AVX-512: for 72 columns
+	epilogueRows = 48 // rows that are finished while they are still in the first cache
+
+	// strideTrap: rows this far apart, or a multiple, share sets of the first cache, which has 64 sets of 8
+	// lines: six rows and the panel then evict each other (measured: 15 % slower, 50 % with AVX2).
+	strideTrap = 2048
+)
+
+// stage is the part of a product that is added in one chain: blocks of k terms, which are count elements of
+// a column of B. at is where its blocks begin in the lists of the gemm.
+type stage struct{ first, blocks, k, count, at int }
+
+// strip is rows of A: runs of rows lda bytes apart, the runs jump bytes apart. It begins at row skip.
+type strip struct {
+	a                    unsafe.Pointer
+	run, lda, jump, skip int
+}
+
+// gemm is one product with its epilogue: Linear, or the taps of Conv. It is filled anew for each call and
+// keeps its lists.
+type gemm struct {
+	tier   *tier
+	dot    dot
+	n      int // columns
+	depth  int // terms of all stages
+	stages []stage
+	offs   []int64        // bytes from a row of A to each block
+	from   []int          // element of a column of B where each block begins
+	packed unsafe.Pointer // B, all stages of all groups; nil: packed stage by stage from w
+	w      packing        // where the elements of column 0 of B are stored
+	e      epilogue
+}
+
+// reset makes g a product without terms.
+func (g *gemm) reset(t *tier, d dot, n int) {
+	*g = gemm{tier: t, dot: d, n: n, stages: g.stages[:0], offs: g.offs[:0], from: g.from[:0]}
+}
+
+// block adds count elements of each column of B, from the given one on, times what lies offset bytes from
+// the row of A: to the last stage, where its blocks are as long and there is room, else as a new one.
+func (g *gemm) block(from, count, offset int) {
+	k := g.dot.terms(count)
+	last := len(g.stages) - 1
+	if last >= 0 && g.stages[last].count == count && (g.stages[last].blocks+1)*k <= stageTerms {
+		g.stages[last].blocks++
+	} else {
+		g.stages = append(g.stages, stage{first: g.depth, blocks: 1, k: k, count: count, at: len(g.offs)})
+	}
+	g.depth += k
+	g.offs, g.from = append(g.offs, int64(offset)), append(g.from, from)
+}
+
+// span adds count elements that lie side by side on both sides, in stages of their own.
+func (g *gemm) span(from, count, offset int) {
+	step := stageTerms * g.dot.perTerm()
+	for done := 0; done < count; done += step {
+		g.block(from+done, min(step, count-done), offset+done*4/g.dot.perTerm())
+	}
+}
+
+// groups returns how many groups of columns there are.
+func (g *gemm) groups() int { return max(1, (g.n-groupWidest+groupColumns-1)/groupColumns+1) }
+
+// group returns the first column and the size of group i.
+func (g *gemm) group(i int) (first, cols int) {
+	first, cols = i*groupColumns, g.n-i*groupColumns
+	if cols > groupWidest {
+		cols = groupColumns
+	}
+	return first, cols
+}
+
+// panels returns B of stage s for cols columns from j, packing it into the worker's scratch where that has
+// not been done before.
+func (g *gemm) panels(w *worker, s *stage, j, cols int) unsafe.Pointer {
+	if g.packed != nil {
+		return unsafe.Add(g.packed, (j*g.depth+s.first*g.tier.padded(cols))*4)
+	}
+	b := w.panel.take(groupWidest * stageTerms * 4)
+	g.packStage(b, s, j, cols)
+	return b
+}
+
+// packStage packs stage s for cols columns from j.
+func (g *gemm) packStage(dst unsafe.Pointer, s *stage, j, cols int) {
+	for i, from := range g.from[s.at : s.at+s.blocks] {
+		p := g.w
+		p.dst, p.depth, p.first, p.dot = dst, s.blocks*s.k, i*s.k, g.dot
+		p.src = unsafe.Add(p.src, j*p.stride+from*p.dtype.Size())
+		g.tier.packNK(p, cols, s.count)
+	}
+}
+
+// packGroup packs all stages of group i to where panels finds them.
+func (g *gemm) packGroup(i int) {
+	j, cols := g.group(i)
+	for i := range g.stages {
+		s := &g.stages[i]
+		g.packStage(unsafe.Add(g.packed, (j*g.depth+s.first*g.tier.padded(cols))*4), s, j, cols)
+	}
+}
+
+// tile computes m rows of A and the columns of group i, and finishes them as the rows of dst from row0 on.
+func (g *gemm) tile(w *worker, a strip, m, row0, i int) {
+	j, cols := g.group(i)
+	width := g.tier.padded(cols)
+	c := w.sums.take(m * width * 4)
+	if len(g.stages) == 0 {
+		clear(unsafe.Slice((*float32)(c), m*width))
+		g.e.finish(w, c, width, row0, j, m, cols)
+	}
+	r := &w.reduce
+	for i := range g.stages {
+		s := &g.stages[i]
+		*r = reduce{ldc: width * 4, blocks: s.blocks, offs: unsafe.Pointer(&g.offs[s.at]),
+			b: g.panels(w, s, j, cols), k: s.k, lda: a.lda, add: min(i, 1)}
+		for done := 0; done < m; {
+			part := min(epilogueRows, m-done)
+			g.rows(r, a, c, done, part, cols)
+			if i == len(g.stages)-1 {
+				g.e.finish(w, unsafe.Add(c, done*width*4), width, row0+done, j, part, cols)
+			}
+			done += part
+		}
+	}
+	*r = reduce{}
+}
+
+// rows computes m rows of the strip.
+func (g *gemm) rows(r *reduce, a strip, c unsafe.Pointer, from, m, cols int) {
+	for end := from + m; from < end; {
+		at := a.skip + from
+		part := min(end-from, a.run-at%a.run)
+		r.a = unsafe.Add(a.a, at/a.run*a.jump+at%a.run*a.lda)
+		r.c = unsafe.Add(c, from*r.ldc)
+		g.tier.multiply(r, g.dot, part, cols)
+		from += part
+	}
+}

@@ -1,0 +1,19 @@
+package cpu
+
+import "golang.org/x/sys/unix"
+
+// mapMemory returns n bytes outside the Go heap, in huge pages where the system has them to give.
+func mapMemory(n int) ([]byte, error) {
+	const hugePage = 2 << 20
+	if n > hugePage/2 {
+		n = (n + hugePage - 1) / hugePage * hugePage
+	}
+	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, err
+	}
+	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // advice: without it the memory is only slower
+	return mem, nil
+}
+
+func unmapMemory(mem []byte) { _ = unix.Munmap(mem) }

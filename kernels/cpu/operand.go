@@ -1,0 +1,92 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"latentbeam/kernels"
+)
+
+// dotFor returns how a product of these types is summed: pairs of bf16 where both sides are bf16 and the
+// tier can, else fp32.
+func (t *tier) dotFor(x, w kernels.DType) dot {
+	if x == kernels.BF16 && w == kernels.BF16 && t.kernels[dotBF16] != nil {
+		return dotBF16
+	}
+	return dotF32
+}
+
+// pointer returns the address of the element at off.
+func (v *view) pointer(off int) unsafe.Pointer {
+	if v.DType == kernels.F32 {
+		return unsafe.Add(unsafe.Pointer(unsafe.SliceData(v.buf.f32)), off*4)
+	}
+	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(v.buf.u16)), off*2)
+}
+
+// direct returns a as the micro-kernels read it where it lies; ok is false where it has to be copied: of
+// another type, with a step inside its rows, with an odd half pair at their ends, in short runs, or at a
+// distance that the cache does not like.
+func direct(a *rows, d dot) (s strip, ok bool) {
+	size := a.DType.Size()
+	s = strip{run: max(1, a.count), lda: a.jump * size}
+	switch {
+	case d == dotF32 && a.DType != kernels.F32, d == dotBF16 && a.n%2 != 0, a.step != 1 && a.n > 1,
+		len(a.outer) > 1, len(a.outer) == 1 && a.run < maxRows,
+		s.lda%strideTrap == 0 && min(a.run, a.count) > 2:
+		return strip{}, false
+	case len(a.outer) == 1:
+		s.run, s.jump = a.run, a.outer[0].jump*size
+	}
+	if a.count > 0 && a.n > 0 {
+		s.a = a.pointer(a.start)
+	}
+	return s, true
+}
+
+// left returns a as rows of terms, in place or copied into the arena; the caller has marked that.
+func (b *Backend) left(op string, a *rows, d dot) (strip, bool) {
+	if s, ok := direct(a, d); ok {
+		return s, true
+	}
+	lda := padRow(d.terms(a.n) * 4)
+	p, _, err := b.arena.take(a.count * lda)
+	if err != nil {
+		b.fail("%s: %w", op, err)
+		return strip{}, false
+	}
+	b.eachSpan(op, a.count, a.n, func(_ *worker, from, to int) {
+		for i := from; i < to; i++ {
+			a.copyTerms(unsafe.Add(p, i*lda), a.offset(i), a.n, d)
+		}
+	})
+	return strip{a: p, run: max(1, a.count), lda: lda}, b.err == nil
+}
+
+// padRow rounds a row up to whole cache lines and away from distances the cache does not like.
+func padRow(bytes int) int {
+	bytes = (bytes + lineSize - 1) / lineSize * lineSize
+	if bytes%strideTrap == 0 {
+		bytes += lineSize
+	}
+	return bytes
+}
+
+// copyTerms writes n elements at off as terms; the missing half of the last pair is zero.
+func (r *rows) copyTerms(dst unsafe.Pointer, off, n int, d dot) {
+	if d == dotF32 {
+		r.load(unsafe.Slice((*float32)(dst), n), off, r.step)
+		return
+	}
+	if n == 0 {
+		return
+	}
+	pairs := unsafe.Slice((*uint16)(dst), 2*d.terms(n))
+	pairs[len(pairs)-1] = 0
+	if r.step == 1 {
+		copy(pairs, r.buf.u16[off:off+n])
+		return
+	}
+	for i := range n {
+		pairs[i] = r.buf.u16[off+i*r.step]
+	}
+}

@@ -1,0 +1,78 @@
+package cpu
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+// Weights are packed on the fly as a rule: the mapped file stays the only copy, and packing a panel takes
+// about 1 % of multiplying a thousand rows by it. It takes far more where rows are few. So what small
+// weights become is kept with them, packed at their first use, as long as all of it stays below
+// packedLimit; the weights of a large model soon pass that, and its many rows need it least.
+const (
+	packedMost  = 4 << 20   // bytes of a matrix that is kept packed, at most
+	packedLimit = 256 << 20 // bytes of all of them in the process
+)
+
+var packedTotal atomic.Int64
+
+// packedList is what was made of one weight.
+type packedList struct {
+	mu   sync.Mutex
+	list []*packedMatrix
+}
+
+// packedMatrix is one part of a weight as one tier's panels.
+type packedMatrix struct {
+	packedKey
+	mem []byte
+}
+
+// packedKey says which part of a weight, and how it is summed.
+type packedKey struct {
+	tier           *tier
+	dot            dot
+	offset, stride int // elements
+	n, k           int
+	taps           int // 1 for Linear
+}
+
+// get returns the entry of key, which make fills the first time; nil where there is no room for it.
+func (l *packedList) get(key packedKey, size int, fill func(p unsafe.Pointer)) unsafe.Pointer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.list {
+		if p.packedKey == key {
+			return unsafe.Pointer(unsafe.SliceData(p.mem))
+		}
+	}
+	if packedTotal.Add(int64(size)) > packedLimit {
+		packedTotal.Add(int64(-size))
+		return nil
+	}
+	mem, err := mapMemory(size)
+	if err != nil {
+		packedTotal.Add(int64(-size))
+		return nil // the weight is used as it lies
+	}
+	p := &packedMatrix{key, mem}
+	runtime.AddCleanup(p, func(mem []byte) {
+		packedTotal.Add(int64(-size))
+		unmapMemory(mem)
+	}, mem)
+	l.list = append(slices.Clip(l.list), p)
+	fill(unsafe.Pointer(unsafe.SliceData(mem)))
+	return unsafe.Pointer(unsafe.SliceData(mem))
+}
+
+// packedWeight returns w (N, K) packed for g where that is kept, else nil.
+func (b *Backend) packedWeight(op string, g *gemm, w *view, size int) unsafe.Pointer {
+	if w.buf.pack == nil || size > packedMost {
+		return nil
+	}
+	key := packedKey{g.tier, g.dot, w.Offset, w.Strides[0], w.Shape[0], w.Shape[1], 1}
+	return w.buf.pack.get(key, size, func(p unsafe.Pointer) { b.packAll(op, g, p) })
+}
