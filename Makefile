@@ -34,7 +34,8 @@ bench: ## benchmarks of the kernels, the encoder and the row path
 	$(GO) test -run '^$$' -bench . -benchtime 0.3s ./kernels/cpu ./internal/media/h264 ./internal/ledger ./transforms/table
 
 fuzz: ## the fuzz targets, 30 seconds each
-	@for t in safetensors:FuzzNew sentencepiece:FuzzLoad ledger:FuzzSegment config:FuzzParse ftfy:FuzzFix; do \
+	@for t in safetensors:FuzzNew safetensors:FuzzParseIndex torchpickle:FuzzNew torchpickle:FuzzPickle \
+		sentencepiece:FuzzLoad ledger:FuzzSegment config:FuzzParse ftfy:FuzzFix; do \
 		$(GO) test -run '^$$' -fuzz $${t#*:} -fuzztime 30s -fuzzminimizetime 10x ./internal/$${t%:*} || exit 1; \
 	done
 
