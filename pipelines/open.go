@@ -120,6 +120,9 @@ func checkDefaults(cfg *config.Config, steps []transforms.Step, defaults schemas
 	if kind != config.PromptInput {
 		return nil // the tables carry the parameters
 	}
+	if sized, err := defaults.Sized(); err == nil { // rows may still complete half a size
+		defaults = sized
+	}
 	for _, s := range steps {
 		if err := s.Check(&defaults); err != nil {
 			name, _, _ := strings.Cut(err.Error(), " ")

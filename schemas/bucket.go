@@ -11,6 +11,9 @@ type Bucket struct {
 	MaxSequenceLength int
 	Guided            bool // classifier-free guidance doubles the batch inside the denoiser
 	Negative          bool // a negative prompt doubles the texts to encode
+	// Conditioned rows have reference images or go on over several clips, Loop of them.
+	Conditioned bool
+	Loop        int
 }
 
 // String is the bucket's shape as the field writes it, WxHxF: width x height x frames, e.g. "512x288x16".
@@ -23,5 +26,6 @@ func (b Bucket) String() string {
 func BucketOf(r PromptRow) Bucket {
 	return Bucket{Width: r.Width, Height: r.Height, NumFrames: r.NumFrames,
 		NumInferenceSteps: r.NumInferenceSteps, MaxSequenceLength: r.MaxSequenceLength,
-		Guided: r.Guidance() != 1, Negative: r.NegativePrompt != ""}
+		Guided: r.Guidance() != 1, Negative: r.NegativePrompt != "",
+		Conditioned: r.Reference != "" && r.Reference != None || r.Loop > 1, Loop: max(r.Loop, 1)}
 }

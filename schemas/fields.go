@@ -18,6 +18,9 @@ const (
 	MaxGuidanceScale     = 1000
 	MaxSequenceLengthCap = 8192 // tokens of a prompt
 	MaxVideosPerPrompt   = 100_000
+	MaxNameBytes         = 256      // of a resolution, a score and the like
+	MaxReferenceBytes    = 16 << 10 // several paths
+	MaxLoop              = 1024
 )
 
 // Kind says what values a field takes.
@@ -36,6 +39,8 @@ type Field struct {
 	Aliases  []string // other column names understood in tables
 	Kind     Kind
 	Min, Max float64 // inclusive bounds of numbers; MaxBytes of texts is Max
+	// Carried columns also go to the output as they are, as those do that are no field.
+	Carried bool
 }
 
 // fields is the one list of parameters; the order is that of the documentation.
@@ -52,6 +57,16 @@ var fields = []Field{
 	{Name: "guidance_scale", Kind: Real, Min: 0, Max: MaxGuidanceScale},
 	{Name: "max_sequence_length", Kind: Integer, Min: 1, Max: MaxSequenceLengthCap},
 	{Name: "num_videos_per_prompt", Kind: Integer, Min: 1, Max: MaxVideosPerPrompt},
+	{Name: "resolution", Kind: Text, Max: MaxNameBytes, Carried: true},
+	{Name: "aspect_ratio", Kind: Text, Max: MaxNameBytes, Carried: true},
+	{Name: "aes", Kind: Text, Max: MaxNameBytes, Carried: true},
+	{Name: "flow", Kind: Text, Max: MaxNameBytes, Carried: true},
+	{Name: "camera_motion", Kind: Text, Max: MaxNameBytes, Carried: true},
+	{Name: "reference", Aliases: []string{"reference_path"}, Kind: Text, Max: MaxReferenceBytes, Carried: true},
+	{Name: "mask_strategy", Kind: Text, Max: MaxReferenceBytes, Carried: true},
+	{Name: "loop", Kind: Integer, Min: 1, Max: MaxLoop, Carried: true},
+	{Name: "condition_frame_length", Kind: Integer, Min: 1, Max: MaxNumFrames, Carried: true},
+	{Name: "condition_frame_edit", Kind: Real, Min: 0, Max: 1, Carried: true},
 }
 
 // Fields lists what a prompt table may say about a row. The caller must not change the list.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math"
+	"strconv"
 )
 
 // PromptVersion names the prompt row of this release.
@@ -26,6 +27,22 @@ type PromptRow struct {
 	GuidanceScale      *float64 `json:"guidance_scale,omitempty"`      // a pointer, because 0 means "unguided"
 	MaxSequenceLength  int      `json:"max_sequence_length,omitempty"` // tokens
 	NumVideosPerPrompt int      `json:"num_videos_per_prompt,omitempty"`
+	// Resolution ("720p") and AspectRatio ("9:16", height:width) stand for Height and Width, see Sized.
+	Resolution  string `json:"resolution,omitempty"`
+	AspectRatio string `json:"aspect_ratio,omitempty"`
+	// Scores that models from Open-Sora 1.2 on read behind the prompt: a number or a word; None: nothing is said.
+	Aes          string `json:"aes,omitempty"`
+	Flow         string `json:"flow,omitempty"`
+	CameraMotion string `json:"camera_motion,omitempty"`
+	// Reference names images or videos to condition on, ";" between them, and MaskStrategy which of their
+	// latent frames go where (see stages/condition).
+	Reference    string `json:"reference,omitempty"`
+	MaskStrategy string `json:"mask_strategy,omitempty"`
+	// Loop is how many clips make the video, each going on from the last ConditionFrameLength latent frames of
+	// the one before, which are noised again by the part ConditionFrameEdit.
+	Loop                 int      `json:"loop,omitempty"`
+	ConditionFrameLength int      `json:"condition_frame_length,omitempty"`
+	ConditionFrameEdit   *float64 `json:"condition_frame_edit,omitempty"`
 	// SampleIndex numbers the videos of one row from 0 once the row is expanded.
 	SampleIndex int `json:"sample_index,omitempty"`
 	// Extra is a JSON object of the table's other columns in their order, "" where there are none.
@@ -39,7 +56,8 @@ func (PromptRow) Schema() string { return PromptVersion }
 
 // ByteSize is about how much the row takes in a file.
 func (r PromptRow) ByteSize() int {
-	return fixedBytes + textBytes(r.ID, r.Prompt, r.NegativePrompt, r.Extra, r.Source)
+	return fixedBytes + textBytes(r.ID, r.Prompt, r.NegativePrompt, r.Extra, r.Source, r.Resolution, r.AspectRatio,
+		r.Aes, r.Flow, r.CameraMotion, r.Reference, r.MaskStrategy)
 }
 
 // WithDefaults returns the row with everything it does not say taken from d. Prompt, ID, Extra, Source and
@@ -54,18 +72,30 @@ func (r PromptRow) WithDefaults(d PromptRow) PromptRow {
 	if r.FPS == 0 {
 		r.FPS = d.FPS
 	}
-	fill := func(v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
+	if r.ConditionFrameEdit == nil {
+		r.ConditionFrameEdit = d.ConditionFrameEdit
 	}
-	fill(&r.Height, d.Height)
-	fill(&r.Width, d.Width)
+	r = r.sizeFrom(d)
 	fill(&r.NumFrames, d.NumFrames)
 	fill(&r.NumInferenceSteps, d.NumInferenceSteps)
 	fill(&r.MaxSequenceLength, d.MaxSequenceLength)
 	fill(&r.NumVideosPerPrompt, d.NumVideosPerPrompt)
+	fill(&r.Aes, d.Aes)
+	fill(&r.Flow, d.Flow)
+	fill(&r.CameraMotion, d.CameraMotion)
+	fill(&r.Reference, d.Reference)
+	fill(&r.MaskStrategy, d.MaskStrategy)
+	fill(&r.Loop, d.Loop)
+	fill(&r.ConditionFrameLength, d.ConditionFrameLength)
 	return r
+}
+
+// fill sets *v to d where it says nothing.
+func fill[T comparable](v *T, d T) {
+	var silent T
+	if *v == silent {
+		*v = d
+	}
 }
 
 // Guidance is the guidance scale, 0 where the row is silent.
@@ -92,8 +122,7 @@ func (r PromptRow) ContentID() string {
 	var space [1024]byte // most prompts fit
 	b := space[:0]
 	for _, s := range []string{"latentbeam/id/v1", r.Prompt, r.NegativePrompt} {
-		b = binary.LittleEndian.AppendUint64(b, uint64(len(s)))
-		b = append(b, s...)
+		b = appendText(b, s)
 	}
 	number := func(given bool, v uint64) {
 		if given {
@@ -114,6 +143,38 @@ func (r PromptRow) ContentID() string {
 	}
 	number(r.FPS != 0, math.Float64bits(r.FPS))
 	number(r.GuidanceScale != nil, math.Float64bits(r.Guidance()))
+	b = r.appendLater(b)
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:contentIDBytes])
+}
+
+// appendLater adds the parameters that prompt rows have had since later versions, those that the row gives
+// under their names, so that rows without them keep their ids.
+func (r PromptRow) appendLater(b []byte) []byte {
+	edit := ""
+	if r.ConditionFrameEdit != nil {
+		edit = strconv.FormatFloat(*r.ConditionFrameEdit, 'g', -1, 64)
+	}
+	for _, p := range [][2]string{{"resolution", r.Resolution}, {"aspect_ratio", r.AspectRatio}, {"aes", r.Aes},
+		{"flow", r.Flow}, {"camera_motion", r.CameraMotion}, {"reference", r.Reference},
+		{"mask_strategy", r.MaskStrategy}, {"loop", given(r.Loop)},
+		{"condition_frame_length", given(r.ConditionFrameLength)}, {"condition_frame_edit", edit}} {
+		if p[1] != "" {
+			b = appendText(appendText(b, p[0]), p[1])
+		}
+	}
+	return b
+}
+
+// given writes a number, "" for one that the row does not give.
+func given(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func appendText(b []byte, s string) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(s)))
+	return append(b, s...)
 }

@@ -31,6 +31,8 @@ var components = []string{"text_encoder", "tokenizer", "transformer", "vae"}
 // Index is the model_index.json.
 type Index struct {
 	ClassName string `json:"_class_name"`
+	// Version is that of the model's family, such as "1.2" of Open-Sora.
+	Version string `json:"version"`
 	// Defaults are what a job takes where neither its YAML nor the row says otherwise.
 	Defaults struct {
 		NumFrames         int      `json:"num_frames"`

@@ -69,6 +69,18 @@ const (
 	ParamGuidanceScale     Param = "guidance_scale"
 )
 
+// Parameters that came later. They enter a key only where a row has them, so that the keys of other rows stay.
+const (
+	ParamAes                  Param = "aes"
+	ParamFlow                 Param = "flow"
+	ParamCameraMotion         Param = "camera_motion"
+	ParamReference            Param = "reference" // by content
+	ParamMaskStrategy         Param = "mask_strategy"
+	ParamLoop                 Param = "loop"
+	ParamConditionFrameLength Param = "condition_frame_length"
+	ParamConditionFrameEdit   Param = "condition_frame_edit"
+)
+
 // Pool lends devices to batches. runners/pool implements it.
 type Pool interface {
 	// Lease waits for a free device; release gives it back and says whether the work on it went well. A

@@ -30,6 +30,8 @@ type Rules struct {
 	// Made by Seal:
 	prefix []byte         // what all keys of the job share
 	params []stages.Param // what some stage depends on, each once
+
+	references *references
 }
 
 // Seal fixes what all keys of the job have in common. It fails for a stage that depends on a parameter
@@ -43,7 +45,7 @@ func (r *Rules) Seal() error {
 		}
 		b = appendText(b, "stage", s.Name, "version", strconv.Itoa(s.Spec.Version), "options", string(s.Options),
 			"weights", s.Digest())
-		for _, p := range s.Spec.Params {
+		for _, p := range s.params() {
 			if !slices.Contains(knownParams, p) {
 				return fmt.Errorf("stage %s depends on %q, which no prompt row has", s.Name, p)
 			}
@@ -54,6 +56,7 @@ func (r *Rules) Seal() error {
 	}
 	sum := sha256.Sum256(b)
 	r.prefix = sum[:]
+	r.references = &references{}
 	return nil
 }
 
@@ -61,7 +64,8 @@ func (r *Rules) Seal() error {
 var knownParams = []stages.Param{
 	stages.ParamPrompt, stages.ParamNegativePrompt, stages.ParamMaxSequenceLength, stages.ParamSeed,
 	stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS, stages.ParamSteps,
-	stages.ParamGuidanceScale,
+	stages.ParamGuidanceScale, stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion, stages.ParamReference,
+	stages.ParamMaskStrategy, stages.ParamLoop, stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit,
 }
 
 // Weights names the weights of all stages by content, for the provenance columns.
@@ -82,13 +86,22 @@ func (r *Rules) Apply(e *stages.Element) {
 		e.Key = r.badKey(e)
 		return
 	}
-	r.fill(&e.Row)
-	r.check(e)
+	if err := r.fill(&e.Row); err != nil {
+		e.Fail("read", fault.Row(err))
+	}
+	if e.Failed == nil {
+		r.check(e)
+	}
 	if e.Failed != nil {
 		e.Key = r.badKey(e)
 		return
 	}
-	e.Key = r.key(e)
+	key, err := r.key(e)
+	if err != nil {
+		e.Fail("read", fault.Row(err))
+		key = r.badKey(e)
+	}
+	e.Key = key
 }
 
 // check lets every stage look at the row.
@@ -123,7 +136,7 @@ func (r *Rules) Mine(e *stages.Element) bool {
 
 // fill puts the job's defaults where the row says nothing. What a table of tensors was made with is past
 // deciding: where the table does not say it, nothing is said.
-func (r *Rules) fill(row *schemas.PromptRow) {
+func (r *Rules) fill(row *schemas.PromptRow) (err error) {
 	d := r.Defaults
 	switch r.Input {
 	case stages.KindText:
@@ -131,26 +144,50 @@ func (r *Rules) fill(row *schemas.PromptRow) {
 	case stages.KindLatents:
 		d = schemas.PromptRow{FPS: d.FPS}
 	}
-	*row = row.WithDefaults(d)
+	*row, err = row.WithDefaults(d).Sized()
+	for _, text := range []*string{&row.Aes, &row.Flow, &row.CameraMotion, &row.Reference, &row.MaskStrategy} {
+		if *text == schemas.None {
+			*text = ""
+		}
+	}
 	if row.Seed == nil {
 		seed := rng.SeedFor(r.JobSeed, row.Prompt)
 		row.Seed = &seed
 	}
+	return err
 }
 
 // key hashes what the job shares, the content the element was read with, and the parameters that some
 // stage of the job depends on.
-func (r *Rules) key(e *stages.Element) schemas.Key {
+func (r *Rules) key(e *stages.Element) (schemas.Key, error) {
 	var space [1024]byte // most prompts fit
 	b := append(space[:0], r.prefix...)
 	if r.Input != stages.KindPrompt {
 		b = append(b, e.Origin[:]...)
 	}
 	for _, p := range r.params {
+		if laterParam(p) {
+			v, err := r.laterValue(&e.Row, p)
+			if err != nil {
+				return schemas.Key{}, err
+			}
+			if v != "" {
+				b = appendText(b, string(p), v)
+			}
+			continue
+		}
 		b = appendText(b, string(p))
 		b = appendSized(b, func(b []byte) []byte { return appendParam(b, &e.Row, p) })
 	}
-	return sha256.Sum256(b)
+	return sha256.Sum256(b), nil
+}
+
+// laterValue is what a row says of a later parameter, "" for nothing.
+func (r *Rules) laterValue(row *schemas.PromptRow, p stages.Param) (string, error) {
+	if p == stages.ParamReference {
+		return r.references.digest(row.Reference)
+	}
+	return laterValue(row, p), nil
 }
 
 // badKey names a row that cannot be computed by where it stands and what it says, so that the failures

@@ -16,6 +16,7 @@ const Version = 1
 // Config is a whole job. Relative paths are relative to the current directory, not to the file.
 type Config struct {
 	Version      int       `yaml:"version" json:"version"`
+	Preset       string    `yaml:"preset" json:"preset,omitempty"` // of Presets; the rest of the file stands above it
 	Model        Model     `yaml:"model" json:"model"`
 	Input        Input     `yaml:"input" json:"input"`
 	Defaults     Defaults  `yaml:"defaults" json:"defaults"`
@@ -69,9 +70,11 @@ func (in Input) Source() (kind string, patterns []string) {
 // Defaults are the parameters of rows that do not say them. Zero and nil mean that the model's own default
 // holds.
 type Defaults struct {
-	Height             int      `yaml:"height" json:"height,omitempty"` // pixels
-	Width              int      `yaml:"width" json:"width,omitempty"`   // pixels
-	NumFrames          int      `yaml:"num_frames" json:"num_frames,omitempty"`
+	Height             int      `yaml:"height" json:"height,omitempty"`             // pixels
+	Width              int      `yaml:"width" json:"width,omitempty"`               // pixels
+	Resolution         Name     `yaml:"resolution" json:"resolution,omitempty"`     // "720p", in place of the sides
+	AspectRatio        Name     `yaml:"aspect_ratio" json:"aspect_ratio,omitempty"` // "9:16", height:width
+	NumFrames          Length   `yaml:"num_frames" json:"num_frames,omitempty"`     // 51, or "2s"
 	FPS                float64  `yaml:"fps" json:"fps,omitempty"`
 	Seed               *int64   `yaml:"seed" json:"seed,omitempty"` // of the job; rows derive theirs from it
 	NumInferenceSteps  int      `yaml:"num_inference_steps" json:"num_inference_steps,omitempty"`
@@ -79,14 +82,26 @@ type Defaults struct {
 	NegativePrompt     string   `yaml:"negative_prompt" json:"negative_prompt,omitempty"`
 	MaxSequenceLength  int      `yaml:"max_sequence_length" json:"max_sequence_length,omitempty"` // tokens
 	NumVideosPerPrompt int      `yaml:"num_videos_per_prompt" json:"num_videos_per_prompt,omitempty"`
+
+	Aes                  Name     `yaml:"aes" json:"aes,omitempty"` // scores that stand behind every prompt
+	Flow                 Name     `yaml:"flow" json:"flow,omitempty"`
+	CameraMotion         Name     `yaml:"camera_motion" json:"camera_motion,omitempty"`
+	Reference            string   `yaml:"reference" json:"reference,omitempty"` // paths, ";" between them
+	MaskStrategy         Name     `yaml:"mask_strategy" json:"mask_strategy,omitempty"`
+	Loop                 int      `yaml:"loop" json:"loop,omitempty"` // clips of a video
+	ConditionFrameLength int      `yaml:"condition_frame_length" json:"condition_frame_length,omitempty"`
+	ConditionFrameEdit   *float64 `yaml:"condition_frame_edit" json:"condition_frame_edit,omitempty"`
 }
 
 // Row is the defaults as the row that schemas.PromptRow.WithDefaults takes. The seed stays out of it.
 func (d Defaults) Row() schemas.PromptRow {
 	return schemas.PromptRow{NegativePrompt: d.NegativePrompt, Height: d.Height, Width: d.Width,
-		NumFrames: d.NumFrames, FPS: d.FPS, NumInferenceSteps: d.NumInferenceSteps,
+		NumFrames: int(d.NumFrames), FPS: d.FPS, NumInferenceSteps: d.NumInferenceSteps,
 		GuidanceScale: d.GuidanceScale, MaxSequenceLength: d.MaxSequenceLength,
-		NumVideosPerPrompt: d.NumVideosPerPrompt}
+		NumVideosPerPrompt: d.NumVideosPerPrompt, Resolution: string(d.Resolution),
+		AspectRatio: string(d.AspectRatio), Aes: string(d.Aes), Flow: string(d.Flow),
+		CameraMotion: string(d.CameraMotion), Reference: d.Reference, MaskStrategy: string(d.MaskStrategy),
+		Loop: d.Loop, ConditionFrameLength: d.ConditionFrameLength, ConditionFrameEdit: d.ConditionFrameEdit}
 }
 
 // Output says where results go and which.
@@ -168,9 +183,21 @@ func load(src *source, sets []string) (*Config, error) {
 	c := newConfig()
 	c.src, c.root = src, root
 	problems = &Error{}
-	for _, set := range sets {
+	apply := func(set string) {
 		if err := c.set(set); err != nil {
 			problems.Problems = append(problems.Problems, err.Problems...)
+		}
+	}
+	later := func(set string) bool { return strings.HasPrefix(set, "stages.") } // a preset may bring the stages
+	for _, set := range sets {
+		if !later(set) {
+			apply(set)
+		}
+	}
+	c.usePreset(problems)
+	for _, set := range sets {
+		if later(set) {
+			apply(set)
 		}
 	}
 	d := decoder{errors: problems}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"latentbeam/internal/aspect"
 )
 
 // StringList is a list of texts that may be written as a single text.
@@ -26,6 +28,35 @@ func (l *StringList) fromNode(n *node) (string, bool) {
 			*l = append(*l, item.text)
 		}
 		return wanted, true
+	}
+	return wanted, false
+}
+
+// Name is a text that may look like a number, such as the resolution 512 or the score 6.5.
+type Name string
+
+func (m *Name) fromNode(n *node) (string, bool) {
+	switch n.kind {
+	case textKind, intKind, floatKind:
+		*m = Name(n.text)
+		return "", true
+	}
+	return "a text or a number", false
+}
+
+// Length is a number of frames, which may be written as a time: "4s" is 102.
+type Length int
+
+func (l *Length) fromNode(n *node) (string, bool) {
+	const wanted = `a whole number or a length such as "4s"`
+	switch {
+	case n.kind == intKind && n.i >= math.MinInt32 && n.i <= math.MaxInt32:
+		*l = Length(n.i)
+		return wanted, true
+	case n.kind == textKind:
+		frames, err := aspect.Frames(n.text)
+		*l = Length(frames)
+		return wanted, err == nil
 	}
 	return wanted, false
 }

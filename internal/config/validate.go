@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"latentbeam/internal/aspect"
 	"latentbeam/schemas"
 )
 
@@ -165,6 +166,23 @@ func (v *validator) defaults() {
 		}
 		if err != nil {
 			v.errors.add(p.value.pos, fmt.Sprintf("defaults.%s: %v", p.key, err), "")
+		}
+	}
+	v.size()
+}
+
+// size checks that a size is given in one way only, and that it has a name that is known.
+func (v *validator) size() {
+	d := v.config.Defaults
+	named := d.Resolution != "" || d.AspectRatio != ""
+	switch {
+	case named && (d.Height != 0 || d.Width != 0):
+		v.problem("defaults", "give height and width, or resolution and aspect_ratio",
+			"defaults gives a size twice, by its sides and by a name")
+	case d.Resolution != "" && d.AspectRatio != "":
+		if _, _, err := aspect.Size(string(d.Resolution), string(d.AspectRatio)); err != nil {
+			at, _, _ := strings.Cut(err.Error(), " ")
+			v.problem("defaults."+at, "", "defaults: %v", err)
 		}
 	}
 }

@@ -134,6 +134,9 @@ func (j *Job) embeddingRow(o outcome) (schemas.EmbeddingRow, error) {
 	r.SampleIndex = int64(o.Row.SampleIndex)
 	// The text depends on these, so a later job cannot decide them.
 	r.NegativePrompt, r.MaxSequenceLength = o.Row.NegativePrompt, int64(o.Row.MaxSequenceLength)
+	if o.Given.Resolution != "" || o.Given.AspectRatio != "" { // the table has no names of sizes
+		r.Height, r.Width = int64(o.Row.Height), int64(o.Row.Width)
+	}
 	r.Key = o.Key.String()
 	r.TextEmbeddingDType = "float32"
 	r.TextEmbeddingShape = int64s(o.result.TextShape)

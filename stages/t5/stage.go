@@ -22,6 +22,9 @@ const extraIDs = 100
 type options struct {
 	// Clean says whether captions are cleaned as the reference does before tokenizing; default true.
 	Clean bool `yaml:"clean" json:"clean"`
+	// Scores is how aes, flow and camera_motion are written behind a prompt: none, 1.2 or 1.3. Default: as the
+	// model's version reads them; models that read none leave the columns alone.
+	Scores string `yaml:"scores" json:"scores,omitempty"`
 }
 
 // Spec returns the stage `encode_text`: the prompt is cleaned, tokenized and encoded, and so is the
@@ -29,18 +32,23 @@ type options struct {
 func Spec() stages.Spec {
 	return stages.Spec{
 		Name:    "encode_text",
-		Doc:     "T5 v1.1: prompts to text embeddings; clean: false leaves the caption as it is",
+		Doc:     "T5 v1.1: prompts to text embeddings; clean: false leaves the caption as it is; scores: none, 1.2, 1.3",
 		In:      stages.KindPrompt,
 		Out:     stages.KindText,
 		Version: 1,
-		Params:  []stages.Param{stages.ParamPrompt, stages.ParamNegativePrompt, stages.ParamMaxSequenceLength},
-		New:     open,
+		Params: []stages.Param{stages.ParamPrompt, stages.ParamNegativePrompt, stages.ParamMaxSequenceLength,
+			stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion},
+		New: open,
 	}
 }
 
 func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	opts := options{Clean: true}
 	if err := o.Into(&opts); err != nil {
+		return nil, err
+	}
+	style, err := scoreStyle(opts.Scores, m.Index.Version)
+	if err != nil {
 		return nil, err
 	}
 	encoder, err := nn.OpenComponent(m, "text_encoder", ParseConfig, Load)
@@ -55,9 +63,13 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	digest := sha256.Sum256(append([]byte(encoder.Digest()), pieces...))
+	named := append([]byte(encoder.Digest()), pieces...)
+	if style != scoresNone {
+		named = append(named, style...)
+	}
+	digest := sha256.Sum256(named)
 	return &stage{Component: encoder, tok: tok, digest: hex.EncodeToString(digest[:]),
-		clean: opts.Clean}, nil
+		clean: opts.Clean, scores: style}, nil
 }
 
 // readTokenizer reads spiece.model from beside the encoder, or from tokenizer/ as some hubs lay it out.
@@ -90,9 +102,10 @@ type stage struct {
 	tok    *sentencepiece.Tokenizer
 	digest string
 	clean  bool
+	scores string // none, 1.2 or 1.3
 }
 
-// Digest names the encoder and its tokenizer by content.
+// Digest names the encoder and its tokenizer by content, and the way in which the model reads scores.
 func (s *stage) Digest() string { return s.digest }
 
 // Check refuses lengths that no T5 here can do.
@@ -100,7 +113,7 @@ func (s *stage) Check(row *schemas.PromptRow) error {
 	if row.MaxSequenceLength < 1 || row.MaxSequenceLength > MaxTokens {
 		return fmt.Errorf("max_sequence_length is %d: give 1 to %d tokens", row.MaxSequenceLength, MaxTokens)
 	}
-	return nil
+	return checkScores(s.scores, row)
 }
 
 // Need is that of Encode for prompts of full length.
@@ -119,7 +132,7 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 	}
 	var ids [][]int32
 	for _, e := range batch {
-		ids = append(ids, s.tokens(e.Row.Prompt, e))
+		ids = append(ids, s.tokens(withScores(s.scores, e.Row.Prompt, &e.Row), e))
 		if e.Row.NegativePrompt != "" {
 			ids = append(ids, s.tokens(e.Row.NegativePrompt, e))
 		}

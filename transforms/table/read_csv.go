@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"latentbeam/internal/config"
+	"latentbeam/schemas"
 )
 
 // csvReader reads comma separated values with a header (RFC 4180). A quote that is never closed would
@@ -139,7 +140,9 @@ func (r *csvReader) next(raw *rawRow) error {
 	for i, text := range record[:min(len(record), len(r.columns))] {
 		if field := r.fields[i]; field != carried {
 			raw.values[field] = value{kind: textValue, text: text}
-			continue
+			if !schemas.Fields()[field].Carried {
+				continue
+			}
 		}
 		if !utf8.ValidString(text) && raw.fault == "" {
 			raw.fault, raw.fix = r.columns[i]+": not valid UTF-8", "save the file as UTF-8"

@@ -172,6 +172,9 @@ func (r *jsonlReader) take(raw *rawRow) {
 			raw.fix = "write both halves, or the character"
 		}
 		raw.values[m.field] = v
+		if schemas.Fields()[m.field].Carried {
+			raw.carry(m.key, m.val)
+		}
 	}
 }
 

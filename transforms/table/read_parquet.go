@@ -58,6 +58,9 @@ func (r *parquetPrompts) assign(names names) error {
 	}
 	for i, c := range top {
 		flat := c.Leaf() && !c.Repeated()
+		if fields[i] != carried && schemas.Fields()[fields[i]].Carried && (!flat || holdsBytes(c)) {
+			fields[i] = carried // a column of another meaning
+		}
 		switch {
 		case !flat && fields[i] != carried:
 			return config.NewError(pos, "column %q holds lists or structs and cannot be %s", c.Name(),
@@ -151,6 +154,10 @@ func (r *parquetPrompts) read(raw *rawRow) error {
 			continue
 		}
 		raw.values[c.field] = c.format.value(v)
+		if schemas.Fields()[c.field].Carried {
+			text, fault := c.format.json(v)
+			raw.carryLeaf(c, text, fault)
+		}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"latentbeam/internal/aspect"
 	"latentbeam/schemas"
 )
 
@@ -108,6 +109,16 @@ const (
 	fieldGuidance
 	fieldMaxLength
 	fieldNumVideos
+	fieldResolution
+	fieldAspectRatio
+	fieldAes
+	fieldFlow
+	fieldCameraMotion
+	fieldReference
+	fieldMaskStrategy
+	fieldLoop
+	fieldConditionLength
+	fieldConditionEdit
 	numFields
 )
 
@@ -142,7 +153,8 @@ func (r *rawRow) fill(row *schemas.PromptRow) *RowError {
 	text := func(field int, into *string) {
 		v := r.values[field]
 		switch {
-		case v.kind == textValue, v.kind == integerValue && field == fieldID:
+		case v.kind == textValue, v.kind == integerValue && field == fieldID,
+			field > fieldNumVideos && (v.kind == integerValue || v.kind == realValue): // a score is often a number
 			*into = v.text
 			fail(field, checkText(v.text, schemas.Fields()[field]))
 		case v.kind != absent:
@@ -182,6 +194,21 @@ func (r *rawRow) fill(row *schemas.PromptRow) *RowError {
 	}
 	whole(fieldMaxLength, &row.MaxSequenceLength)
 	whole(fieldNumVideos, &row.NumVideosPerPrompt)
+	text(fieldResolution, &row.Resolution)
+	text(fieldAspectRatio, &row.AspectRatio)
+	text(fieldAes, &row.Aes)
+	text(fieldFlow, &row.Flow)
+	text(fieldCameraMotion, &row.CameraMotion)
+	text(fieldReference, &row.Reference)
+	text(fieldMaskStrategy, &row.MaskStrategy)
+	row.Resolution = strings.TrimSuffix(row.Resolution, ".0") // 512.0 in a column with gaps
+	whole(fieldLoop, &row.Loop)
+	whole(fieldConditionLength, &row.ConditionFrameLength)
+	var edit float64
+	if real(fieldConditionEdit, &edit) {
+		row.ConditionFrameEdit = &edit
+	}
+	takeSuffix(row)
 	return first
 }
 
@@ -194,6 +221,9 @@ func (r *rawRow) empty(field int) bool {
 func (r *rawRow) integer(field int) (n int64, given bool, err error) {
 	if r.empty(field) {
 		return 0, false, nil
+	}
+	if frames, lengthErr := aspect.Frames(r.values[field].text); lengthErr == nil && field == fieldNumFrames {
+		return int64(frames), true, nil // "4s"
 	}
 	if n, err = r.values[field].integer(); err == nil {
 		err = schemas.Fields()[field].CheckInteger(n)

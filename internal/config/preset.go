@@ -1,0 +1,165 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Preset is a published inference configuration: the part of a job's YAML that it stands for.
+type Preset struct {
+	Name string
+	Text string // YAML
+}
+
+// Presets lists the published configurations of Open-Sora 1.0 to 1.3 (configs/opensora*/inference of the
+// reference and the sizes and lengths that its documentation measures). An aspect ratio other than 9:16 is
+// defaults.aspect_ratio.
+func Presets() []Preset {
+	var all []Preset
+	add := func(name, text string) { all = append(all, Preset{"opensora-" + name, text + presetStages}) }
+	for _, c := range []struct{ frames, side, fps int }{{16, 256, 8}, {16, 512, 8}, {64, 512, 12}} {
+		add(fmt.Sprintf("v1.0-%dx%dx%d", c.frames, c.side, c.side), fmt.Sprintf(preset10, c.frames, c.side, c.side, c.fps))
+	}
+	resolutions := []string{"144p", "240p", "360p", "480p", "720p", "1080p"}
+	combine := func(version, text string, resolutions []string, lengths ...string) {
+		for _, r := range resolutions {
+			for _, l := range lengths {
+				add(version+"-"+r+"-"+l, fmt.Sprintf(text, r, presetFrames(l)))
+			}
+		}
+	}
+	combine("v1.1", preset11, resolutions, "image", "16f", "32f", "64f")
+	combine("v1.2", preset12, resolutions, "image", "2s", "4s", "8s", "16s")
+	combine("v1.3", preset13, resolutions, "image", "49f", "65f", "81f", "97f", "113f")
+	return all
+}
+
+// presetFrames is num_frames of a length as it stands in a preset's name.
+func presetFrames(length string) string {
+	if length == "image" {
+		return "1"
+	}
+	return strings.TrimSuffix(length, "f")
+}
+
+const (
+	preset10 = `defaults: {num_frames: %d, height: %d, width: %d, fps: %d, num_inference_steps: 100, guidance_scale: 7,
+  max_sequence_length: 120}
+stages:
+- encode_text
+- denoise
+`
+	// The model is told 24 frames a second and makes every third of them.
+	preset11 = `defaults: {resolution: %s, aspect_ratio: "9:16", num_frames: %s, fps: 8, num_inference_steps: 100,
+  guidance_scale: 7, max_sequence_length: 200, condition_frame_length: 4}
+stages:
+- encode_text
+- denoise: {frame_interval: 3}
+`
+	preset12 = `defaults: {resolution: %s, aspect_ratio: "9:16", num_frames: %s, fps: 24, num_inference_steps: 30,
+  guidance_scale: 7, max_sequence_length: 300, aes: 6.5, condition_frame_length: 5}
+stages:
+- encode_text: {scores: "1.2"}
+- denoise: {align: 5}
+`
+	preset13 = `defaults: {resolution: %s, aspect_ratio: "9:16", num_frames: %s, fps: 24, num_inference_steps: 30,
+  guidance_scale: 7.5, max_sequence_length: 300, condition_frame_length: 5}
+stages:
+- encode_text: {scores: "1.3"}
+- denoise
+`
+	presetStages = `- decode_vae
+- encode_video
+`
+)
+
+// nearestPresets is how many names a message about an unknown one lists.
+const nearestPresets = 5
+
+// usePreset puts what the named preset says where the file says nothing.
+func (c *Config) usePreset(problems *Error) {
+	e := c.root.lookup("preset")
+	if e == nil || e.value.kind != textKind || e.value.text == "" {
+		return // nothing, or of a type that decoding reports
+	}
+	name := e.value.text
+	presets := Presets()
+	i := slices.IndexFunc(presets, func(p Preset) bool { return p.Name == name })
+	if i < 0 {
+		near := nearest(name, presets)
+		problems.add(e.value.pos, fmt.Sprintf("preset %q is not known", clip(name, valueRunes)),
+			"the nearest are "+strings.Join(near, ", "))
+		// The rest of the file is checked as if it had the first of them.
+		i = slices.IndexFunc(presets, func(p Preset) bool { return p.Name == near[0] })
+	}
+	root, err := parse(&source{name: "preset " + presets[i].Name, text: []byte(presets[i].Text)}, "")
+	if err != nil {
+		problems.Problems = append(problems.Problems, err.Problems...)
+		return
+	}
+	underlay(c.root, root)
+}
+
+// nearest lists the presets whose names are most alike.
+func nearest(name string, presets []Preset) []string {
+	var names []string
+	for _, p := range presets {
+		names = append(names, p.Name)
+	}
+	if len(name) > 2*len(names[0]) { // nothing is near, and the distance costs the product of the lengths
+		return names[:nearestPresets]
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return distance(name, a) - distance(name, b) })
+	return names[:nearestPresets]
+}
+
+// underlay adds to n what it does not say and under says. A list of stages that is given stays as it is, and its
+// stages take the options they do not have.
+func underlay(n, under *node) {
+	for _, p := range under.pairs {
+		e := n.lookup(p.key)
+		switch {
+		case sizedOtherwise(n, p.key):
+		case e == nil:
+			n.pairs = append(n.pairs, p)
+		case e.value.kind == nullKind:
+			e.value = p.value
+		case e.value.kind == mapKind && p.value.kind == mapKind:
+			underlay(e.value, p.value)
+		case e.value.kind == listKind && p.value.kind == listKind:
+			underlayStages(e.value, p.value)
+		}
+	}
+}
+
+// sizedOtherwise tells whether a map gives a size in the other of the two ways: by sides or by name. A name that
+// is given in part takes its other half from the preset.
+func sizedOtherwise(n *node, key string) bool {
+	switch key {
+	case "height", "width":
+		return n.lookup("resolution") != nil
+	case "resolution", "aspect_ratio":
+		return n.lookup("height") != nil || n.lookup("width") != nil
+	}
+	return false
+}
+
+func underlayStages(list, under *node) {
+	for _, item := range under.items {
+		s, ok := stageOf(item)
+		if !ok || s.Options.node == nil {
+			continue
+		}
+		entry, options := stageEntry(list, s.Name)
+		switch {
+		case entry == nil:
+		case entry == options: // a bare name
+			*entry = *item
+		case options.kind == nullKind:
+			*options = *s.Options.node
+		case options.kind == mapKind:
+			underlay(options, s.Options.node)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package config
+
+import (
+	"fmt"
+	"testing"
+)
+
+const presetJob = "version: 1\nmodel: dir\ninput: {prompts: p.csv}\noutput: {path: out}\n"
+
+// TestPresets loads every preset as a whole job.
+func TestPresets(t *testing.T) {
+	names := map[string]bool{}
+	for _, p := range Presets() {
+		c := mustParse(t, presetJob+"preset: "+p.Name+"\n")
+		row, err := c.Defaults.Row().Sized()
+		if err != nil || row.Height < 100 || row.Width < 100 || row.NumFrames < 1 || row.FPS < 8 ||
+			row.NumInferenceSteps < 30 || row.Guidance() < 7 || row.MaxSequenceLength < 120 {
+			t.Errorf("%s: %+v, %v", p.Name, row, err)
+		}
+		if len(c.Stages) != 4 || c.Stages[1].Name != "denoise" || names[p.Name] {
+			t.Errorf("%s: %d stages", p.Name, len(c.Stages))
+		}
+		names[p.Name] = true
+	}
+	for _, name := range []string{"opensora-v1.0-16x256x256", "opensora-v1.0-64x512x512", "opensora-v1.1-240p-16f",
+		"opensora-v1.2-720p-4s", "opensora-v1.2-144p-16s", "opensora-v1.2-1080p-image", "opensora-v1.3-720p-113f"} {
+		if !names[name] {
+			t.Errorf("no preset %s", name)
+		}
+	}
+}
+
+func TestPresetValues(t *testing.T) {
+	c := mustParse(t, presetJob+"preset: opensora-v1.2-720p-4s\n")
+	row, err := c.Defaults.Row().Sized()
+	if err != nil || row.Height != 720 || row.Width != 1280 || row.NumFrames != 102 || row.NumInferenceSteps != 30 ||
+		row.Guidance() != 7 || row.MaxSequenceLength != 300 || row.Aes != "6.5" || row.FPS != 24 {
+		t.Errorf("%+v, %v", row, err)
+	}
+	var options struct {
+		Scores string `yaml:"scores"`
+	}
+	if err := c.Stages[0].Options.Decode(&options); err != nil || options.Scores != "1.2" {
+		t.Errorf("encode_text %+v, %v", options, err)
+	}
+}
+
+// TestPresetGivesWay: what the file or a flag says stands above the preset, key by key.
+func TestPresetGivesWay(t *testing.T) {
+	const job = presetJob + "preset: opensora-v1.2-720p-4s\n"
+	for _, c := range []struct{ text, set, want string }{
+		{"defaults: {num_inference_steps: 50}", "", "720x1280x102 50 6.5 5"},
+		{"defaults: {height: 64, width: 128}", "", "64x128x102 30 6.5 5"},
+		{"defaults: {aspect_ratio: 16:9, num_frames: 2s}", "", "1280x720x51 30 6.5 5"},
+		{"defaults: {resolution: 512, aspect_ratio: 1:1}", "", "512x512x102 30 6.5 5"},
+		{"defaults: {aes: none}", "defaults.resolution=240p_16d", "240x416x102 30 none 5"},
+		{"stages: [encode_text, denoise]", "", "720x1280x102 30 6.5 5"},
+		{"stages: [encode_text, denoise: {dtype: fp32}]", "", "720x1280x102 30 6.5 5"},
+		{"stages: [encode_text, denoise: {align: 1}]", "", "720x1280x102 30 6.5 1"},
+		{"", "stages.denoise.align=2", "720x1280x102 30 6.5 2"},
+	} {
+		var sets []string
+		if c.set != "" {
+			sets = append(sets, c.set)
+		}
+		got, err := Parse("job.yaml", job+c.text+"\n", sets)
+		if err != nil {
+			t.Errorf("%s %s: %v", c.text, c.set, err)
+			continue
+		}
+		row, _ := got.Defaults.Row().Sized()
+		var options struct {
+			Align int    `yaml:"align"`
+			DType string `yaml:"dtype"`
+		}
+		if err := got.Stages[1].Options.Decode(&options); err != nil {
+			t.Error(err)
+		}
+		if s := fmt.Sprintf("%dx%dx%d %d %s %d", row.Height, row.Width, row.NumFrames, row.NumInferenceSteps, row.Aes,
+			options.Align); s != c.want {
+			t.Errorf("%s %s: %s, want %s", c.text, c.set, s, c.want)
+		}
+	}
+}

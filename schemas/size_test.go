@@ -1,0 +1,61 @@
+package schemas
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestSized(t *testing.T) {
+	type row = PromptRow
+	job := row{Resolution: "240p", AspectRatio: "9:16"}
+	for _, c := range []struct {
+		row, defaults row
+		want          string
+	}{
+		{row{}, job, "240x426"},
+		{row{AspectRatio: "1:1"}, job, "320x320"},
+		{row{Resolution: "720p"}, job, "720x1280"},
+		{row{Height: 64, Width: 48}, job, "64x48"},
+		{row{Height: 64, Width: 48, Resolution: "720p"}, job, "64x48"}, // sides stand above names
+		{row{Height: 64}, row{Height: 32, Width: 40}, "64x40"},
+		{row{}, row{Height: 32, Width: 40}, "32x40"},
+		{row{AspectRatio: "1:1", Resolution: "144p"}, row{Height: 32, Width: 40}, "192x192"},
+		{row{AspectRatio: "1:1"}, row{Height: 32, Width: 40}, "resolution is missing"},
+		{row{Resolution: "144p"}, row{}, "aspect_ratio is missing"},
+		{row{Resolution: "145p"}, job, `resolution "145p" is not known`},
+		{row{AspectRatio: "7:5"}, job, `aspect_ratio "7:5" (height:width)`},
+		{row{}, row{}, "0x0"},
+	} {
+		got, err := c.row.WithDefaults(c.defaults).Sized()
+		text := fmt.Sprintf("%dx%d", got.Height, got.Width)
+		if err != nil {
+			text = err.Error()
+		}
+		if len(text) < len(c.want) || text[:len(c.want)] != c.want {
+			t.Errorf("%+v over %+v is %s, want %s", c.row, c.defaults, text, c.want)
+		}
+		if err == nil && got.Resolution+got.AspectRatio != "" {
+			t.Errorf("%+v keeps the names of its size", got)
+		}
+	}
+	// The job's names are above the model's sides.
+	if d := job.WithDefaults(row{Height: 64, Width: 64}); d.Height != 0 || d.Resolution != "240p" {
+		t.Errorf("defaults %+v", d)
+	}
+}
+
+// TestLaterParametersInIDs: parameters that came later tell rows apart, and rows without them keep their ids.
+func TestLaterParametersInIDs(t *testing.T) {
+	edit := 0.5
+	plain := PromptRow{Prompt: "a"}
+	seen := map[string]bool{plain.ContentID(): true}
+	for i, r := range []PromptRow{{Resolution: "240p"}, {AspectRatio: "240p"}, {Aes: "1"}, {Flow: "1"}, {CameraMotion: "1"},
+		{Reference: "1"}, {MaskStrategy: "1"}, {Loop: 1}, {ConditionFrameLength: 1}, {ConditionFrameEdit: &edit}} {
+		r.Prompt = "a"
+		if id := r.ContentID(); seen[id] {
+			t.Errorf("row %d has the id of another", i)
+		} else {
+			seen[id] = true
+		}
+	}
+}
