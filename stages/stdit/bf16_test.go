@@ -7,7 +7,7 @@ const bf16Tolerance = 1.2e-2
 
 func checkBF16(t *testing.T, c goldenCase, rms float64) {
 	want := bf16Tolerance
-	if c.Tolerance != 0 {
+	if c.Tolerance > want {
 		want = c.Tolerance
 	}
 	if rms > want {

@@ -63,13 +63,20 @@ func DefaultConfig(v Version) Config {
 // ParseConfig reads a published config.json over the DefaultConfig of its version. Unknown keys are ignored:
 // the file also holds training and library settings.
 func ParseConfig(data []byte) (Config, error) {
-	v, err := versionOf(data)
+	var id identity
+	if err := json.Unmarshal(data, &id); err != nil {
+		return Config{}, fmt.Errorf("parse stdit config.json: %w", err)
+	}
+	v, err := id.version()
 	if err != nil {
 		return Config{}, fmt.Errorf("parse stdit config.json: %w", err)
 	}
 	c := DefaultConfig(v)
 	if err := json.Unmarshal(data, &c); err != nil {
 		return Config{}, fmt.Errorf("parse stdit config.json: %w", err)
+	}
+	if id.UseSpatialRope == nil {
+		c.UseSpatialRope = c.KernelSize != nil
 	}
 	return c, c.validate()
 }

@@ -105,11 +105,14 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestGoldenOptions runs the cases with per-row masks, no mask, other prefixes and other step counts.
+// TestGoldenOptions runs the cases with per-row masks, no mask, other prefixes and other step counts, and those
+// of all versions on odd sizes.
 func TestGoldenOptions(t *testing.T) {
-	cases := nntest.Golden(t, goldenDir+"open-sora-more.json")
-	if ran := runGolden(t, cases); ran != len(cases) {
-		t.Errorf("%d of %d cases ran", ran, len(cases))
+	for _, name := range []string{"open-sora-more.json", "open-sora-denoisers.json"} {
+		cases := nntest.Golden(t, goldenDir+name)
+		if ran := runGolden(t, cases); ran != len(cases) {
+			t.Errorf("%s: %d of %d cases ran", name, ran, len(cases))
+		}
 	}
 }
 

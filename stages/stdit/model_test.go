@@ -225,6 +225,15 @@ func TestConfigIsChecked(t *testing.T) {
 		{`{"space_scale":0}`, "space_scale 0"},
 		{`{"mlp_ratio":1e9}`, "mlp_ratio"},
 		{`{"hidden_size":"wide"}`, "parse stdit config.json"},
+		{`{"model_type":"STDiT2","hidden_size":1024}`, "divisible by 3"},
+		{`{"model_type":"STDiT3","hidden_size":1172,"num_heads":4}`, "heads of width 293"},
+		{`{"model_type":"STDiT3","input_sq_size":0}`, "input_sq_size is 0"},
+		{`{"model_type":"STDiT3","skip_y_embedder":true}`, "skip_y_embedder"},
+		{`{"model_type":"STDiT3","in_channels":16,"kernel_size":[8,0,-1]}`, "kernel_size is [8 0 -1]"},
+		{`{"model_type":"STDiT3","in_channels":16,"kernel_size":[8,8,4]}`, "-1 for all frames"},
+		{`{"model_type":"STDiT3","kernel_size":null,"use_spatial_rope":true}`, "use_spatial_rope needs kernel_size"},
+		{`{"model_type":"STDiT3","kernel_size":[8,8,-1],"num_heads":18}`, "divisible by 6"},
+		{`{"model_type":"STDiT3","in_channels":16,"skip_temporal":true}`, "skip_temporal"},
 		{`{"model_type":"STDiT","enable_flashattn":true,"dtype":null}`, ""},
 	} {
 		_, err := ParseConfig([]byte(c.json))

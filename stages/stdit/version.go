@@ -31,13 +31,9 @@ type identity struct {
 	UseSpatialRope *bool           `json:"use_spatial_rope"`
 }
 
-// versionOf finds the version that a config.json describes; one that names no architecture is of 1.0, whose
+// version finds the version that a config.json describes; one that names no architecture is of 1.0, whose
 // files came without.
-func versionOf(data []byte) (Version, error) {
-	var id identity
-	if err := json.Unmarshal(data, &id); err != nil {
-		return 0, err
-	}
+func (id identity) version() (Version, error) {
 	name := id.ModelType
 	if id.ClassName != "" {
 		name = id.ClassName

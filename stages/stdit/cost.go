@@ -1,0 +1,53 @@
+package stdit
+
+import (
+	"latentbeam/internal/plan/layout"
+	"latentbeam/internal/plan/sequence"
+	"latentbeam/schemas"
+	"latentbeam/stages/nn"
+)
+
+// queryTile is what ranges of queries are multiples of when a frame is shared out.
+const queryTile = 64
+
+// Cost is that of the network over all steps, for texts of full length. An element can be shared by its
+// columns and frames; spatial attention is what they meet in.
+func (s *stage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
+	c, branches := s.Config, 1
+	if guided(row) {
+		branches = 2
+	}
+	size := c.latentSize(row)
+	prepare, err := c.work(branches, size, false)
+	if err != nil {
+		return layout.Stage{}, err
+	}
+	both, err := c.work(branches, size, true)
+	if err != nil {
+		return layout.Stage{}, err
+	}
+	t, h, w := c.PatchSize.Grid(size.T, size.H, size.W)
+	shape := sequence.Shape{Batch: branches, Frames: t, Positions: h * w, Heads: c.NumHeads,
+		HeadSize: c.HiddenSize / c.NumHeads, QueryTile: queryTile}
+	split := &layout.Split{Shape: shape, Pairs: c.Depth, Steps: row.NumInferenceSteps, Bytes: c.DType.Size()}
+	step := both - prepare
+	split.Costs = sequence.Costs{
+		Project: 6 * float64(c.HiddenSize) * float64(c.HiddenSize),
+		Score:   4 * float64(shape.HeadSize),
+	}
+	tokens := float64(branches) * float64(t) * float64(shape.Positions)
+	split.Costs.Local = (step - float64(c.Depth)*shape.Total(split.Costs)) / (float64(c.Depth) * tokens)
+	all, largest := s.Bytes(c.DType)
+	return layout.Stage{
+		Weights: all, Largest: largest, Work: prepare + float64(row.NumInferenceSteps)*step, Split: split,
+	}, nil
+}
+
+// work returns the FLOP of Prepare, and with forward of one Forward.
+func (c Config) work(rows int, size Size, forward bool) (float64, error) {
+	evaluate, err := c.evaluation(rows, size, c.ModelMaxLength, forward)
+	if err != nil {
+		return 0, err
+	}
+	return nn.Work(evaluate)
+}
