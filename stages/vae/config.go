@@ -3,106 +3,105 @@ package vae
 import (
 	"encoding/json"
 	"fmt"
+
+	"latentbeam/kernels"
+	"latentbeam/stages"
+	"latentbeam/stages/nn"
 )
 
-// Config describes an AutoencoderKL; the names are those of diffusers' config.json.
+// Config is the configuration of one of the autoencoders, as its config.json tells it.
 type Config struct {
-	InChannels       int      `json:"in_channels"`
-	OutChannels      int      `json:"out_channels"`
-	LatentChannels   int      `json:"latent_channels"`
-	BlockOutChannels []int    `json:"block_out_channels"`
-	LayersPerBlock   int      `json:"layers_per_block"`
-	NormNumGroups    int      `json:"norm_num_groups"`
-	ActFn            string   `json:"act_fn"`
-	DownBlockTypes   []string `json:"down_block_types"`
-	UpBlockTypes     []string `json:"up_block_types"`
-	// ScalingFactor times a latent is what the denoiser sees. Open-Sora 1.0 uses 0.18215 with every VAE.
-	ScalingFactor    float64         `json:"scaling_factor"`
-	ShiftFactor      *float64        `json:"shift_factor"`
-	LatentsMean      json.RawMessage `json:"latents_mean"`
-	UseQuantConv     bool            `json:"use_quant_conv"`
-	UsePostQuantConv bool            `json:"use_post_quant_conv"`
-	MidAttention     bool            `json:"mid_block_add_attention"`
+	// Name is the architecture: AutoencoderKL, VideoAutoencoderPipeline or OpenSoraVAE_V1_3_Pipline.
+	Name string
+	// DType is the type of the activations; weights are rounded to it on loading. F32 unless changed.
+	DType kernels.DType
+
+	arch architecture
 }
 
-// Limits of a configuration, several times the largest published autoencoder.
-const (
-	maxChannels = 1 << 14
-	maxBlocks   = 8
-	maxLayers   = 64
-)
+// architecture is what all autoencoders have in common before they are loaded.
+type architecture interface {
+	// validate checks what config.json said.
+	validate() error
+	// load makes the network; tensors that do not fit are noted in w.
+	load(w *nn.Weights, dt kernels.DType) network
+	// latents returns the shape (C, T', h, w) that a clip of that many frames and pixels is encoded to; the
+	// error names the parameter that does not fit.
+	latents(frames, height, width int) ([]int, error)
+	// downscale returns how many pixels a latent position becomes, in height and in width: 8 in published models.
+	downscale() int
+	// scale is the factor between the autoencoder's own latents and what the denoiser sees.
+	scale() float64
+}
 
-// ParseConfig reads diffusers' config.json. What this package does not compute is refused by name; keys
-// that do not concern inference are ignored.
+// network is a loaded autoencoder. Only the memory of one group of frames is in use at any moment.
+type network interface {
+	// decode calls emit with the pixels (H, W, 3), in about [-1, 1], of every frame in order. micro is how
+	// many frames are decoded at a time where the architecture leaves that open.
+	decode(be kernels.Backend, z *stages.Array, frames, micro int, emit func(pixels []float32)) error
+	// encode returns the latents (C, T', h, w) of the clip.
+	encode(be kernels.Backend, clip clip, micro int, draw Noise) (*stages.Array, error)
+	// decodeGroup and encodeGroup do the device's work on the largest group, to learn what memory it takes.
+	decodeGroup(be kernels.Backend, frames, height, width, micro int)
+	encodeGroup(be kernels.Backend, frames, height, width, micro int)
+}
+
+// clip is a video to be encoded. pixels fills dst (n, H, W, 3) with frames first to first+n in [-1, 1].
+type clip struct {
+	frames, height, width int
+	pixels                func(dst []float32, first, n int)
+}
+
+// ParseConfig reads the config.json of a published autoencoder, of diffusers or of Open-Sora.
 func ParseConfig(data []byte) (Config, error) {
-	c := Config{
-		InChannels: 3, OutChannels: 3, LatentChannels: 4, BlockOutChannels: []int{64}, LayersPerBlock: 1,
-		NormNumGroups: 32, ActFn: "silu", ScalingFactor: 0.18215,
-		UseQuantConv: true, UsePostQuantConv: true, MidAttention: true,
+	var about struct {
+		ClassName string `json:"_class_name"` // of diffusers
+		ModelType string `json:"model_type"`  // of transformers
 	}
-	if err := json.Unmarshal(data, &c); err != nil {
+	if err := json.Unmarshal(data, &about); err != nil {
 		return Config{}, fmt.Errorf("parse vae config.json: %w", err)
 	}
-	return c, c.validate()
+	c := Config{Name: about.ClassName}
+	if c.Name == "" {
+		c.Name = about.ModelType
+	}
+	switch c.Name {
+	case "", "AutoencoderKL":
+		cfg := newKLConfig()
+		c.Name, c.arch = "AutoencoderKL", &cfg
+	case "VideoAutoencoderPipeline":
+		c.arch = newPipelineConfig()
+	case "OpenSoraVAE_V1_3_Pipline":
+		c.arch = newCausalConfig()
+	default:
+		return Config{}, fmt.Errorf("vae config.json: %q is not an autoencoder this version computes; there are "+
+			"AutoencoderKL, VideoAutoencoderPipeline (Open-Sora 1.2) and OpenSoraVAE_V1_3_Pipline", c.Name)
+	}
+	if err := json.Unmarshal(data, c.arch); err != nil {
+		return Config{}, fmt.Errorf("parse vae config.json: %w", err)
+	}
+	return c, c.arch.validate()
 }
 
-// Downscale returns how many pixels a latent position spans in each direction: 8 in published models.
-func (c Config) Downscale() int { return 1 << (len(c.BlockOutChannels) - 1) }
-
-func (c Config) validate() error {
-	if n := len(c.BlockOutChannels); n < 1 || n > maxBlocks {
-		return fmt.Errorf("vae config.json: block_out_channels has %d entries, must be 1 to %d", n, maxBlocks)
+// LatentShape returns the shape (C, T', h, w) of the latents of a clip of that many frames and pixels.
+func (c Config) LatentShape(frames, height, width int) ([]int, error) {
+	d := c.arch.downscale()
+	switch {
+	case frames < 1:
+		return nil, fmt.Errorf("num_frames is %d: give 1 or more", frames)
+	case height < d || height > MaxSide:
+		return nil, fmt.Errorf("height is %d: give %d to %d pixels", height, d, MaxSide)
+	case width < d || width > MaxSide:
+		return nil, fmt.Errorf("width is %d: give %d to %d pixels", width, d, MaxSide)
 	}
-	for _, f := range []struct {
-		name       string
-		value, max int
-	}{
-		{"in_channels", c.InChannels, maxChannels}, {"out_channels", c.OutChannels, maxChannels},
-		{"latent_channels", c.LatentChannels, maxChannels}, {"layers_per_block", c.LayersPerBlock, maxLayers},
-		{"norm_num_groups", c.NormNumGroups, maxChannels},
-	} {
-		if f.value < 1 || f.value > f.max {
-			return fmt.Errorf("vae config.json: %s is %d, must be 1 to %d", f.name, f.value, f.max)
-		}
-	}
-	for i, n := range c.BlockOutChannels {
-		if n < 1 || n > maxChannels || n%c.NormNumGroups != 0 {
-			return fmt.Errorf("vae config.json: block_out_channels[%d] is %d, must be at most %d and "+
-				"divisible by norm_num_groups %d", i, n, maxChannels, c.NormNumGroups)
-		}
-	}
-	if !(c.ScalingFactor > 0) {
-		return fmt.Errorf("vae config.json: scaling_factor is %g, must be positive", c.ScalingFactor)
-	}
-	return c.supported()
+	return c.arch.latents(frames, height, width)
 }
 
-// supported refuses the variants of AutoencoderKL that this package does not compute.
-func (c Config) supported() error {
-	if c.ActFn != "silu" {
-		return fmt.Errorf("vae config.json: act_fn is %q, only \"silu\" is supported", c.ActFn)
-	}
-	for _, t := range c.DownBlockTypes {
-		if t != "DownEncoderBlock2D" {
-			return fmt.Errorf("vae config.json: down_block_types holds %q, "+
-				"only \"DownEncoderBlock2D\" is supported", t)
-		}
-	}
-	for _, t := range c.UpBlockTypes {
-		if t != "UpDecoderBlock2D" {
-			return fmt.Errorf("vae config.json: up_block_types holds %q, "+
-				"only \"UpDecoderBlock2D\" is supported", t)
-		}
-	}
-	if c.ShiftFactor != nil && *c.ShiftFactor != 0 {
-		return fmt.Errorf("vae config.json: shift_factor is %g, only null or 0 is supported", *c.ShiftFactor)
-	}
-	if len(c.LatentsMean) > 0 && string(c.LatentsMean) != "null" {
-		return fmt.Errorf("vae config.json: latents_mean is set, only null is supported")
-	}
-	if !c.UseQuantConv || !c.UsePostQuantConv || !c.MidAttention {
-		return fmt.Errorf("vae config.json: use_quant_conv, use_post_quant_conv and " +
-			"mid_block_add_attention must be true")
-	}
-	return nil
-}
+// Downscale returns how many pixels a latent position becomes, in height and in width.
+func (c Config) Downscale() int { return c.arch.downscale() }
+
+// Scale is the factor between the autoencoder's own latents and those of a denoiser and of the tables.
+func (c Config) Scale() float64 { return c.arch.scale() }
+
+// MaxSide bounds the height and width of images, in pixels.
+const MaxSide = 1 << 14

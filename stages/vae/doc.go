@@ -1,7 +1,10 @@
-// Package vae is the 2D autoencoder of Stable Diffusion (AutoencoderKL, arXiv:2112.10752) that Open-Sora
-// 1.0 runs on every frame, by the tensor names of diffusers.
+// Package vae holds the autoencoders of Open-Sora 1.x, by their published tensor names: the 2D one of Stable
+// Diffusion (AutoencoderKL, kl*.go), the pipeline of Open-Sora 1.2 that puts one over time behind it
+// (pipeline.go, temporal*.go) and the causal 3D one of Open-Sora 1.3 (causal*.go). Which one a model has, its
+// config.json says.
 //
-// Latents become pixels and pixels the mean of latents, one frame at a time; frames of a video are the
-// batch. Inside, images are channels last (N, H, W, C). Video files, the scaling of latents over time and
-// temporal autoencoders never enter: the latter would be a package of their own.
+// A clip becomes latents (the mean or a sample of their distribution) and latents become pixels, group by
+// group of frames, so that memory does not grow with the clip; groups do not see each other. Inside, images
+// and videos are channels last, (N, T, H, W, C). Video files and the scaling of latents for a denoiser never
+// enter. One more autoencoder is an architecture of its own files and its line in ParseConfig.
 package vae

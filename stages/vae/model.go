@@ -2,65 +2,82 @@ package vae
 
 import (
 	"fmt"
+	"slices"
 
 	"latentbeam/kernels"
+	"latentbeam/stages"
 	"latentbeam/stages/nn"
 )
 
-// Model is an AutoencoderKL. It is read-only once loaded and may serve any backend of its device.
+// Model is a loaded autoencoder. It is read-only and may serve any backend of its device.
 type Model struct {
 	Config
-	encoder encoder
-	decoder decoder
+	network network
 }
 
-// MaxSide bounds the height and width of images, in pixels.
-const MaxSide = 1 << 14
-
-// Load reads an autoencoder by the tensor names of diffusers; its attention may have either published
-// spelling. The error lists every tensor that does not fit.
+// Load reads an autoencoder by its published tensor names. The error lists every tensor that does not fit.
 func Load(cfg Config, w *nn.Weights) (*Model, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
-	m := &Model{Config: cfg, encoder: loadEncoder(w, cfg), decoder: loadDecoder(w, cfg)}
+	m := &Model{Config: cfg, network: cfg.arch.load(w.As(cfg.DType), cfg.DType)}
 	if err := w.Check(); err != nil {
 		return nil, fmt.Errorf("load vae: %w", err)
 	}
 	return m, nil
 }
 
-// Decode turns latents z (N, c, h, w), already divided by the scaling factor, into pixels (N, H, W, 3) in
-// about [-1, 1], channels last, in the scope open at the call. H is h * Downscale().
-func (m *Model) Decode(be kernels.Backend, z kernels.Tensor) (kernels.Tensor, error) {
-	f := m.Downscale()
-	if len(z.Shape) != 4 || z.Dim(1) != m.LatentChannels || max(z.Dim(2), z.Dim(3)) > MaxSide/f {
-		return kernels.Tensor{}, fmt.Errorf("vae: latents have shape %v, want (N, %d, h, w), each side at most %d",
-			z.Shape, m.LatentChannels, MaxSide/f)
+// Decode turns latents z (C, T', h, w), as the autoencoder itself has them (divided by Scale), into the
+// given number of frames and calls emit with the pixels (H, W, 3) of each in order, in about [-1, 1],
+// channels last. pixels is valid until emit returns. micro is how many frames the 2D part takes at a time:
+// it bounds memory and changes no value.
+func (m *Model) Decode(be kernels.Backend, z *stages.Array, frames, micro int, emit func(pixels []float32)) error {
+	if len(z.Shape) != 4 {
+		return fmt.Errorf("vae: latents have shape %v, want (C, T, h, w)", z.Shape)
 	}
-	n, h, w := z.Dim(0), z.Dim(2), z.Dim(3)
-	pixels := be.Alloc(kernels.F32, n, h*f, w*f, m.OutChannels) // (N, H, W, 3)
-	defer be.Scope()()
-	last := be.Alloc(kernels.F32, n, h, w, m.LatentChannels) // (N, h, w, c)
-	be.Copy(last, z.Permute(0, 2, 3, 1))
-	m.decoder.forward(be, pixels, last)
-	return pixels, nil
+	d := m.arch.downscale()
+	want, err := m.LatentShape(frames, z.Shape[2]*d, z.Shape[3]*d)
+	if err != nil {
+		return fmt.Errorf("vae: %w", err)
+	}
+	if !slices.Equal(z.Shape, want) {
+		return fmt.Errorf("vae: latents have shape %v, those of %d frames have %v", z.Shape, frames, want)
+	}
+	return m.network.decode(be, z, frames, max(1, micro), emit)
 }
 
-// Encode turns pixels x (N, H, W, 3) in [-1, 1], channels last, into the mean of their latents
-// (N, c, h, w), not yet times the scaling factor, in the scope open at the call. h is H halved, rounding
-// down, once for each block but the last.
-func (m *Model) Encode(be kernels.Backend, x kernels.Tensor) (kernels.Tensor, error) {
-	f := m.Downscale()
-	if len(x.Shape) != 4 || x.Dim(3) != m.InChannels ||
-		min(x.Dim(1), x.Dim(2)) < f || max(x.Dim(1), x.Dim(2)) > MaxSide {
-		return kernels.Tensor{}, fmt.Errorf("vae: pixels have shape %v, want (N, H, W, %d), each side %d to %d",
-			x.Shape, m.InChannels, f, MaxSide)
+// Encode returns the latents (C, T', h, w) of a video of frames of height x width pixels, not yet times
+// Scale. pixels fills dst (n, H, W, 3) with the frames first to first+n, in [-1, 1]. Where draw is nil the
+// latents are the means of their posteriors, else samples. micro is that of Decode.
+func (m *Model) Encode(be kernels.Backend, frames, height, width, micro int, draw Noise,
+	pixels func(dst []float32, first, n int)) (*stages.Array, error) {
+	if _, err := m.LatentShape(frames, height, width); err != nil {
+		return nil, fmt.Errorf("vae: %w", err)
 	}
-	n, h, w := x.Dim(0), x.Dim(1), x.Dim(2)
-	mean := be.Alloc(kernels.F32, n, m.LatentChannels, h/f, w/f) // (N, c, h, w)
-	defer be.Scope()()
-	moments := m.encoder.forward(be, x) // (N, h, w, 2c)
-	be.Copy(mean, moments.Narrow(3, 0, m.LatentChannels).Permute(0, 3, 1, 2))
-	return mean, nil
+	return m.network.encode(be, clip{frames, height, width, pixels}, max(1, micro), draw)
+}
+
+// DecodeBytes returns the device memory that Decode needs for such a clip, without the weights.
+func (c Config) DecodeBytes(frames, height, width, micro int) (int64, error) {
+	return c.peak(frames, height, width, func(n network, be kernels.Backend) {
+		n.decodeGroup(be, frames, height, width, max(1, micro))
+	})
+}
+
+// EncodeBytes returns the same for Encode.
+func (c Config) EncodeBytes(frames, height, width, micro int) (int64, error) {
+	return c.peak(frames, height, width, func(n network, be kernels.Backend) {
+		n.encodeGroup(be, frames, height, width, max(1, micro))
+	})
+}
+
+func (c Config) peak(frames, height, width int, f func(network, kernels.Backend)) (int64, error) {
+	if _, err := c.LatentShape(frames, height, width); err != nil {
+		return 0, fmt.Errorf("vae: %w", err)
+	}
+	m, err := Load(c, nn.ShapesOnly())
+	if err != nil {
+		return 0, err
+	}
+	return nn.PeakBytes(func(be kernels.Backend) error {
+		f(m.network, be)
+		return nil
+	})
 }

@@ -32,7 +32,7 @@ func loadResnet(w *nn.Weights, in, out, groups int) resnet {
 
 // forward returns the block's output (N, H, W, Cout) for x (N, H, W, Cin).
 func (r resnet) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
-	y := be.Alloc(kernels.F32, x.Dim(0), x.Dim(1), x.Dim(2), r.conv2.W.Dim(0)) // (N, H, W, Cout)
+	y := be.Alloc(x.DType, x.Dim(0), x.Dim(1), x.Dim(2), r.conv2.W.Dim(0)) // (N, H, W, Cout)
 	r.into(be, y, x)
 	return y
 }
@@ -82,7 +82,7 @@ func (a attention) addTo(be kernels.Backend, x kernels.Tensor) {
 		return l.Forward(be, h, kernels.Identity).Reshape(n, length, 1, c)
 	}
 	q, k, v := tokens(a.q), tokens(a.k), tokens(a.v)
-	mixed := be.Alloc(kernels.F32, n, length, 1, c) // (N, H W, 1, C)
+	mixed := be.Alloc(x.DType, n, length, 1, c) // (N, H W, 1, C)
 	be.Attention(mixed, q, k, v, kernels.AttentionSpec{Scale: nn.AttentionScale(c)})
 	a.out.AddTo(be, x, mixed.Reshape(x.Shape...), kernels.Tensor{})
 }

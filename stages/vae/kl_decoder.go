@@ -5,8 +5,8 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// decoder is "decoder" with "post_quant_conv" in front.
-type decoder struct {
+// klDecoder is "decoder" with "post_quant_conv" in front.
+type klDecoder struct {
 	postQuant nn.Conv      // post_quant_conv (c, c, 1, 1)
 	convIn    nn.Conv      // conv_in (C_last, c, 3, 3)
 	mid       mid          // mid_block
@@ -21,12 +21,12 @@ type upBlock struct {
 	upsample *nn.Conv // upsamplers.0.conv
 }
 
-func loadDecoder(w *nn.Weights, cfg Config) decoder {
+func loadKLDecoder(w *nn.Weights, cfg *KLConfig) klDecoder {
 	postQuant := nn.LoadConv(w.Sub("post_quant_conv"), cfg.LatentChannels, cfg.LatentChannels, 1)
 	w = w.Sub("decoder")
 	channels, groups := cfg.BlockOutChannels, cfg.NormNumGroups
 	last := len(channels) - 1
-	d := decoder{
+	d := klDecoder{
 		postQuant: postQuant,
 		convIn:    nn.LoadConv(w.Sub("conv_in"), cfg.LatentChannels, channels[last], 3),
 		mid:       loadMid(w.Sub("mid_block"), channels[last], groups),
@@ -51,8 +51,10 @@ func loadDecoder(w *nn.Weights, cfg Config) decoder {
 	return d
 }
 
-// forward writes the pixels of latents z (N, h, w, c) to dst (N, H, W, 3).
-func (d decoder) forward(be kernels.Backend, dst, z kernels.Tensor) {
+// forward returns the pixels (N, H, W, 3) of latents z (N, h, w, c).
+func (d klDecoder) forward(be kernels.Backend, z kernels.Tensor) kernels.Tensor {
+	f := 1 << (len(d.up) - 1)
+	pixels := be.Alloc(z.DType, z.Dim(0), f*z.Dim(1), f*z.Dim(2), d.convOut.W.Dim(0)) // (N, H, W, 3)
 	defer be.Scope()()
 	x := d.convIn.Forward(be, d.postQuant.Forward(be, z)) // (N, h, w, C_last)
 	x = d.mid.forward(be, x)                              // (N, h, w, C_last)
@@ -60,7 +62,8 @@ func (d decoder) forward(be kernels.Backend, dst, z kernels.Tensor) {
 		x = u.forward(be, x) // (N, 2h, 2w, C) and so on
 	}
 	d.normOut.Into(be, x, x, kernels.SiLU)
-	d.convOut.Into(be, dst, x, kernels.Tensor{})
+	d.convOut.Into(be, pixels, x, kernels.Tensor{})
+	return pixels
 }
 
 // forward returns the block's output for x (N, H, W, Cin): (N, 2H, 2W, Cout), or (N, H, W, Cout) in the
@@ -71,7 +74,7 @@ func (u upBlock) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	if u.upsample != nil {
 		factor = 2
 	}
-	y := be.Alloc(kernels.F32, x.Dim(0), factor*x.Dim(1), factor*x.Dim(2), c) // (N, H', W', Cout)
+	y := be.Alloc(x.DType, x.Dim(0), factor*x.Dim(1), factor*x.Dim(2), c) // (N, H', W', Cout)
 	defer be.Scope()()
 	last := len(u.resnets) - 1
 	for _, r := range u.resnets[:last] {

@@ -5,8 +5,8 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// encoder is "encoder" with "quant_conv" behind it.
-type encoder struct {
+// klEncoder is "encoder" with "quant_conv" behind it.
+type klEncoder struct {
 	convIn  nn.Conv      // conv_in (C_0, 3, 3, 3)
 	down    []downBlock  // down_blocks.N
 	mid     mid          // mid_block
@@ -21,13 +21,13 @@ type downBlock struct {
 	downsample *nn.Conv // downsamplers.0.conv
 }
 
-func loadEncoder(w *nn.Weights, cfg Config) encoder {
+func loadKLEncoder(w *nn.Weights, cfg *KLConfig) klEncoder {
 	moments := 2 * cfg.LatentChannels
 	quant := nn.LoadConv(w.Sub("quant_conv"), moments, moments, 1)
 	w = w.Sub("encoder")
 	channels, groups := cfg.BlockOutChannels, cfg.NormNumGroups
 	last := len(channels) - 1
-	e := encoder{
+	e := klEncoder{
 		convIn:  nn.LoadConv(w.Sub("conv_in"), cfg.InChannels, channels[0], 3),
 		mid:     loadMid(w.Sub("mid_block"), channels[last], groups),
 		normOut: nn.LoadGroupNorm(w.Sub("conv_norm_out"), channels[last], groups, groupNormEps),
@@ -52,7 +52,7 @@ func loadEncoder(w *nn.Weights, cfg Config) encoder {
 }
 
 // forward returns the moments (N, h, w, 2c) of pixels x (N, H, W, 3): mean, then log variance.
-func (e encoder) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+func (e klEncoder) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	x = e.convIn.Forward(be, x) // (N, H, W, C_0)
 	for _, d := range e.down {
 		x = d.forward(be, x) // (N, H/2, W/2, C) and so on
@@ -70,7 +70,7 @@ func (d downBlock) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor 
 	if d.downsample != nil {
 		factor = 2
 	}
-	y := be.Alloc(kernels.F32, x.Dim(0), x.Dim(1)/factor, x.Dim(2)/factor, c) // (N, H', W', Cout)
+	y := be.Alloc(x.DType, x.Dim(0), x.Dim(1)/factor, x.Dim(2)/factor, c) // (N, H', W', Cout)
 	defer be.Scope()()
 	last := len(d.resnets) - 1
 	for _, r := range d.resnets[:last] {

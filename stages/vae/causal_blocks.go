@@ -1,0 +1,132 @@
+package vae
+
+import (
+	"latentbeam/kernels"
+	"latentbeam/stages/nn"
+)
+
+// The epsilons of GroupNorm in Open-Sora 1.3's autoencoder; the blocks that enlarge have PyTorch's default.
+const (
+	causalNormEps  = 1e-6
+	enlargeNormEps = 1e-5
+)
+
+// causalBlock is Resnet3DBlock: x + conv2(silu(norm2(conv1(silu(norm1(x)))))), with a 1x1x1 convolution on x
+// where the channels change.
+type causalBlock struct {
+	norm1, norm2 nn.GroupNorm
+	conv1, conv2 nn.CausalConv  // (C, C, 3, 3, 3)
+	shortcut     *nn.CausalConv // nin_shortcut (Cout, Cin, 1, 1, 1), nil where the channels stay
+}
+
+func loadCausalBlock(w *nn.Weights, in, out int) causalBlock {
+	b := causalBlock{
+		norm1: nn.LoadGroupNorm(w.Sub("norm1"), in, causalGroups, causalNormEps),
+		conv1: nn.LoadCausalConv(w.Sub("conv1.conv"), in, out, 3),
+		norm2: nn.LoadGroupNorm(w.Sub("norm2"), out, causalGroups, causalNormEps),
+		conv2: nn.LoadCausalConv(w.Sub("conv2.conv"), out, out, 3),
+	}
+	if in != out {
+		conv := nn.LoadCausalConv(w.Sub("nin_shortcut.conv"), in, out, 1)
+		b.shortcut = &conv
+	}
+	return b
+}
+
+// forward returns the block's output (1, T, H, W, Cout) for x (1, T, H, W, Cin): x itself, changed in place,
+// where the channels stay.
+func (b causalBlock) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+	y := x
+	if b.shortcut != nil {
+		y = b.shortcut.Forward(be, x) // (1, T, H, W, Cout)
+	}
+	defer be.Scope()()
+	h := b.conv1.Forward(be, b.norm1.VideoForward(be, x, kernels.SiLU)) // (1, T, H, W, Cout)
+	b.norm2.VideoInto(be, h, h, kernels.SiLU)
+	b.conv2.Into(be, y, h, y)
+	return y
+}
+
+// causalAttention is AttnBlock: a single head over all positions of a group of frames, where each sees
+// itself and what comes before it in the order (t, h, w).
+type causalAttention struct {
+	norm         nn.GroupNorm
+	q, k, v, out nn.CausalConv // (C, C, 1, 1, 1)
+}
+
+func loadCausalAttention(w *nn.Weights, c int) causalAttention {
+	conv := func(name string) nn.CausalConv { return nn.LoadCausalConv(w.Sub(name+".conv"), c, c, 1) }
+	return causalAttention{norm: nn.LoadGroupNorm(w.Sub("norm"), c, causalGroups, causalNormEps),
+		q: conv("q"), k: conv("k"), v: conv("v"), out: conv("proj_out")}
+}
+
+// addTo adds the attention of x (1, T, H, W, C) to it, in place. Every position is an entry of its own with
+// one query, for masks are lengths: position i has i+1 keys.
+func (a causalAttention) addTo(be kernels.Backend, x kernels.Tensor) {
+	defer be.Scope()()
+	c := x.Dim(4)
+	n := x.Len() / c
+	h := a.norm.VideoForward(be, x, kernels.Identity) // (1, T, H, W, C)
+	q := a.q.Forward(be, h).Reshape(n, 1, 1, c)       // (T H W, 1, 1, C)
+	keys := func(conv nn.CausalConv) kernels.Tensor { // (T H W, T H W, 1, C), the same for all entries
+		return conv.Forward(be, h).Reshape(1, n, 1, c).Expand(n, n, 1, c)
+	}
+	lens := make([]int, n)
+	for i := range lens {
+		lens[i] = i + 1
+	}
+	mixed := be.Alloc(x.DType, n, 1, 1, c) // (T H W, 1, 1, C)
+	be.Attention(mixed, q, keys(a.k), keys(a.v), kernels.AttentionSpec{Scale: nn.AttentionScale(c), KeyLens: lens})
+	a.out.Into(be, x, mixed.Reshape(x.Shape...), x)
+}
+
+// causalMid is "mid" of encoder and decoder: block, attention, block.
+type causalMid struct {
+	first, second causalBlock
+	attention     causalAttention
+}
+
+func loadCausalMid(w *nn.Weights, c int) causalMid {
+	return causalMid{first: loadCausalBlock(w.Sub("block_1"), c, c), attention: loadCausalAttention(w.Sub("attn_1"), c),
+		second: loadCausalBlock(w.Sub("block_2"), c, c)}
+}
+
+// forward returns the output for x, both (1, T, H, W, C).
+func (m causalMid) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+	x = m.first.forward(be, x)
+	m.attention.addTo(be, x)
+	return m.second.forward(be, x)
+}
+
+// enlarge is Upsample3D: u, which is x enlarged twice in time, height and width by nearest neighbour, plus
+// silu(norm2(conv2(silu(norm1(conv1(u))))) + u).
+type enlarge struct {
+	conv1, conv2 nn.CausalConv // conv3d.conv1, conv3d.conv2 (C, C, 3, 3, 3)
+	norm1, norm2 nn.GroupNorm  // conv3d.norm1, conv3d.norm2
+}
+
+func loadEnlarge(w *nn.Weights, c int) *enlarge {
+	w = w.Sub("conv3d")
+	return &enlarge{
+		conv1: nn.LoadCausalConv(w.Sub("conv1.conv"), c, c, 3), conv2: nn.LoadCausalConv(w.Sub("conv2.conv"), c, c, 3),
+		norm1: nn.LoadGroupNorm(w.Sub("norm1"), c, causalGroups, enlargeNormEps),
+		norm2: nn.LoadGroupNorm(w.Sub("norm2"), c, causalGroups, enlargeNormEps),
+	}
+}
+
+// forward returns (1, 2T, 2H, 2W, C) for x (1, T, H, W, C).
+func (e enlarge) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+	n, t, h, w, c := x.Dim(0), x.Dim(1), x.Dim(2), x.Dim(3), x.Dim(4)
+	u := be.Alloc(x.DType, n, t, 2, h, 2, w, 2, c)
+	be.Copy(u, x.Reshape(n, t, 1, h, 1, w, 1, c).Expand(u.Shape...))
+	u = u.Reshape(n, 2*t, 2*h, 2*w, c) // (1, 2T, 2H, 2W, C)
+	defer be.Scope()()
+	y := e.conv1.Forward(be, u) // (1, 2T, 2H, 2W, C)
+	e.norm1.VideoInto(be, y, y, kernels.SiLU)
+	y = e.conv2.Forward(be, y) // (1, 2T, 2H, 2W, C)
+	e.norm2.VideoInto(be, y, y, kernels.Identity)
+	be.Binary(y, y, u, kernels.Add)
+	be.Unary(y, y, kernels.SiLU)
+	be.Binary(u, u, y, kernels.Add)
+	return u
+}

@@ -1,0 +1,173 @@
+package vae
+
+import (
+	"fmt"
+	"slices"
+)
+
+// CausalConfig describes the autoencoder of Open-Sora 1.3; the names are those of its config.json. How long
+// videos are cut and which normalisation is used stands in the reference's inference configurations; the
+// values here are those of all published ones, and config.json may say otherwise.
+type CausalConfig struct {
+	Encoder CausalEncoderConfig `json:"encoder"`
+	Decoder CausalDecoderConfig `json:"decoder"`
+	// MicroFrameSize is how many frames are taken together: 17. With TemporalOverlap a group begins with the
+	// last frame of the one before, and decoding averages the two.
+	MicroFrameSize  int  `json:"micro_frame_size"`
+	TemporalOverlap bool `json:"temporal_overlap"`
+	// Normalization is "video" (a mean and a deviation for each channel) or empty.
+	Normalization string `json:"normalization"`
+}
+
+// CausalEncoderConfig describes VideoEncoder.
+type CausalEncoderConfig struct {
+	Ch           int   `json:"ch"`
+	ChMult       []int `json:"ch_mult"`
+	NumResBlocks int   `json:"num_res_blocks"`
+	InChannels   int   `json:"in_channels"`
+	ZChannels    int   `json:"z_channels"`
+	DoubleZ      bool  `json:"double_z"`
+	// DownSamplingLayer are the levels that end with half the frames.
+	DownSamplingLayer []int `json:"down_sampling_layer"`
+}
+
+// CausalDecoderConfig describes VideoDecoder, whose levels have a block more than NumResBlocks.
+type CausalDecoderConfig struct {
+	Ch           int   `json:"ch"`
+	ChMult       []int `json:"ch_mult"`
+	NumResBlocks int   `json:"num_res_blocks"`
+	OutCh        int   `json:"out_ch"`
+	ZChannels    int   `json:"z_channels"`
+	// TemporalUpLayers are the levels that end with twice the frames.
+	TemporalUpLayers []int `json:"temporal_up_layers"`
+}
+
+// newCausalConfig returns what OpenSoraVAE_V1_3 builds.
+func newCausalConfig() *CausalConfig {
+	return &CausalConfig{
+		Encoder: CausalEncoderConfig{Ch: 128, ChMult: []int{1, 2, 4, 4}, NumResBlocks: 2, InChannels: 3, ZChannels: 16,
+			DoubleZ: true, DownSamplingLayer: []int{1, 2}},
+		Decoder: CausalDecoderConfig{Ch: 128, ChMult: []int{1, 2, 4, 4}, NumResBlocks: 2, OutCh: 3, ZChannels: 16,
+			TemporalUpLayers: []int{2, 3}},
+		MicroFrameSize: 17, TemporalOverlap: true, Normalization: "video",
+	}
+}
+
+// causalGroups is the number of groups of every GroupNorm.
+const causalGroups = 32
+
+func (c *CausalConfig) validate() error {
+	e, d := &c.Encoder, &c.Decoder
+	if err := checkLevels("encoder", e.Ch, e.ChMult, e.NumResBlocks, e.InChannels, e.ZChannels,
+		e.DownSamplingLayer); err != nil {
+		return err
+	}
+	if err := checkLevels("decoder", d.Ch, d.ChMult, d.NumResBlocks, d.OutCh, d.ZChannels, d.TemporalUpLayers); err != nil {
+		return err
+	}
+	switch {
+	case !e.DoubleZ:
+		return fmt.Errorf("vae config.json: encoder.double_z must be true")
+	case e.ZChannels != d.ZChannels || e.InChannels != d.OutCh || len(e.ChMult) != len(d.ChMult) ||
+		len(e.DownSamplingLayer) != len(d.TemporalUpLayers):
+		return fmt.Errorf("vae config.json: encoder and decoder do not fit: z_channels %d and %d, in_channels %d and out_ch "+
+			"%d, levels %d and %d, in time %d and %d", e.ZChannels, d.ZChannels, e.InChannels, d.OutCh, len(e.ChMult),
+			len(d.ChMult), len(e.DownSamplingLayer), len(d.TemporalUpLayers))
+	case c.MicroFrameSize < 1 || c.MicroFrameSize > maxGroup || c.MicroFrameSize%c.factor() != 1%c.factor():
+		return fmt.Errorf("vae config.json: micro_frame_size is %d, must be one more than a multiple of %d, at most %d",
+			c.MicroFrameSize, c.factor(), maxGroup)
+	case c.TemporalOverlap && c.MicroFrameSize < 2:
+		return fmt.Errorf("vae config.json: temporal_overlap needs a micro_frame_size of 2 or more, it is %d",
+			c.MicroFrameSize)
+	case c.Normalization != "" && c.Normalization != "video":
+		return fmt.Errorf("vae config.json: normalization is %q, only \"video\" and \"\" are supported", c.Normalization)
+	case c.Normalization == "video" && e.ZChannels != len(videoMean):
+		return fmt.Errorf("vae config.json: z_channels is %d, normalization \"video\" is for %d", e.ZChannels, len(videoMean))
+	}
+	return nil
+}
+
+func checkLevels(part string, ch int, mult []int, blocks, pixels, z int, halved []int) error {
+	for _, f := range []struct {
+		name       string
+		value, max int
+	}{{"ch", ch, maxChannels}, {"num_res_blocks", blocks, maxLayers}, {"channels of pixels", pixels, maxChannels},
+		{"z_channels", z, maxChannels}, {"length of ch_mult", len(mult), maxBlocks}} {
+		if f.value < 1 || f.value > f.max {
+			return fmt.Errorf("vae config.json: %s: %s is %d, must be 1 to %d", part, f.name, f.value, f.max)
+		}
+	}
+	for i, m := range mult {
+		if m < 1 || m > maxChannels || m*ch > maxChannels || m*ch%causalGroups != 0 {
+			return fmt.Errorf("vae config.json: %s.ch_mult[%d] is %d, times ch %d it must be at most %d and divisible by %d",
+				part, i, m, ch, maxChannels, causalGroups)
+		}
+	}
+	for i, level := range halved {
+		if level < 0 || level >= len(mult) || i > 0 && level <= halved[i-1] {
+			return fmt.Errorf("vae config.json: %s: levels in time are %v, must rise within 0 to %d", part, halved,
+				len(mult)-1)
+		}
+	}
+	return nil
+}
+
+// factor returns how many frames become one latent frame, but for the first: 4.
+func (c *CausalConfig) factor() int { return 1 << len(c.Encoder.DownSamplingLayer) }
+
+// stride returns how many frames lie between the first frames of neighbouring groups.
+func (c *CausalConfig) stride() int {
+	if c.TemporalOverlap {
+		return c.MicroFrameSize - 1
+	}
+	return c.MicroFrameSize
+}
+
+// groupLatents returns the latent frames of a group of n frames.
+func (c *CausalConfig) groupLatents(n int) int { return (n-1)/c.factor() + 1 }
+
+func (c *CausalConfig) downscale() int { return 1 << (len(c.Decoder.ChMult) - 1) }
+func (c *CausalConfig) scale() float64 { return 1 }
+
+// latents: a single image becomes one latent frame; of videos only whole groups are defined.
+func (c *CausalConfig) latents(frames, height, width int) ([]int, error) {
+	overlap := c.MicroFrameSize - c.stride()
+	groups := (frames - overlap) / c.stride()
+	if frames != 1 && (groups < 1 || groups*c.stride()+overlap != frames) {
+		return nil, fmt.Errorf("num_frames is %d: this autoencoder takes 1 frame, or %d and any multiple of %d more",
+			frames, c.MicroFrameSize, c.stride())
+	}
+	t := groups * c.groupLatents(c.MicroFrameSize)
+	if frames == 1 {
+		t = 1
+	}
+	return []int{c.Encoder.ZChannels, t, c.side(height), c.side(width)}, nil
+}
+
+// side returns the latent positions along n pixels: levels that halve the frames round up, others down.
+func (c *CausalConfig) side(n int) int {
+	for level := range len(c.Encoder.ChMult) - 1 {
+		if c.halves(level) {
+			n++
+		}
+		n /= 2
+	}
+	return n
+}
+
+func (c *CausalConfig) halves(level int) bool {
+	return slices.Contains(c.Encoder.DownSamplingLayer, level)
+}
+
+// The means and deviations of the latent channels over videos, of the reference's "video" normalisation.
+var (
+	videoMean = [...]float32{-0.19016949832439423, -0.04480062797665596, 0.020789705216884613,
+		0.01865335740149021, -0.011585569009184837, 0.0010865575168281794, 0.08378933370113373,
+		0.08902134001255035, 0.00940945465117693, 0.08086848258972168, -0.07251627743244171,
+		0.05052144080400467, -0.0209724809974432, -0.1223079189658165, -0.003862356534227729,
+		-0.023072388023138046}
+	videoDeviation = [...]float32{0.9490776062011719, 0.9594117999076843, 0.9444302916526794,
+		0.9103284478187561, 0.959351658821106, 0.8430351614952087, 0.8888124823570251, 0.9291136860847473,
+		0.972594141960144, 0.8917953968048096, 0.8630853891372681, 0.8279891610145569, 0.9114300012588501,
+		0.7922844886779785, 0.8991407155990601, 0.9473513960838318}
+)

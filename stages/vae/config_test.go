@@ -1,0 +1,125 @@
+package vae
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"latentbeam/stages/nn/nntest"
+)
+
+// TestPublishedTensors compares the names and shapes of all tensors with the state dicts of the reference's
+// modules at full size: the digest is over the sorted lines "name d0 d1 ...", each with a line feed.
+func TestPublishedTensors(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		tensors, elements int
+		digest            string
+	}{
+		{"sd-vae-ft-ema", 248, 83653863, "b7eefd651ee44685f731df2aff3a2c0971b4fd2a227930c8cd80236465095825"},
+		{"OpenSora-VAE-v1.2", 517, 393341015, "139ed1c6e182eb1e91230793ed2d067d75a9c9aabb4c1676bb931fec2fa6c1e5"},
+		{"OpenSora-VAE-v1.3", 256, 259163811, "e0ce0960b3d32983045d1968d8ebc76b442368a509a2dd5c833a0c745dfeba1f"},
+	} {
+		shapes := requested(t, published(t, c.name))
+		elements := 0
+		var lines []string
+		for name, shape := range shapes {
+			n, line := 1, name
+			for _, d := range shape {
+				n *= d
+				line += fmt.Sprint(" ", d)
+			}
+			elements += n
+			lines = append(lines, line+"\n")
+		}
+		slices.Sort(lines)
+		digest := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(lines, ""))))
+		if len(shapes) != c.tensors || elements != c.elements || digest != c.digest {
+			t.Errorf("%s: %d tensors of %d elements, digest %s; want %d of %d, %s:\n%s", c.name, len(shapes), elements,
+				digest, c.tensors, c.elements, c.digest, strings.Join(lines, ""))
+		}
+	}
+}
+
+// TestLatentShape: latent frames of videos as the reference counts them, and sizes that it halves with or
+// without rounding up.
+func TestLatentShape(t *testing.T) {
+	for _, c := range []struct {
+		name                  string
+		frames, height, width int
+		want                  []int // nil: refused
+	}{
+		{"sd-vae-ft-ema", 16, 240, 426, []int{4, 16, 30, 53}},
+		{"OpenSora-VAE-v1.2", 1, 256, 256, []int{4, 1, 32, 32}},
+		{"OpenSora-VAE-v1.2", 17, 256, 256, []int{4, 5, 32, 32}},
+		{"OpenSora-VAE-v1.2", 18, 256, 256, []int{4, 6, 32, 32}},
+		{"OpenSora-VAE-v1.2", 51, 240, 426, []int{4, 15, 30, 53}},
+		{"OpenSora-VAE-v1.2", 408, 256, 256, []int{4, 120, 32, 32}},
+		{"OpenSora-VAE-v1.3", 1, 256, 256, []int{16, 1, 32, 32}},
+		{"OpenSora-VAE-v1.3", 49, 360, 640, []int{16, 15, 45, 80}},
+		{"OpenSora-VAE-v1.3", 113, 720, 1280, []int{16, 35, 90, 160}},
+		{"OpenSora-VAE-v1.3", 17, 12, 22, []int{16, 5, 2, 3}},
+		{"OpenSora-VAE-v1.3", 51, 256, 256, nil},
+		{"OpenSora-VAE-v1.3", 16, 256, 256, nil},
+		{"OpenSora-VAE-v1.2", 0, 256, 256, nil},
+		{"sd-vae-ft-ema", 1, 7, 256, nil},
+		{"sd-vae-ft-ema", 1, 8, MaxSide + 1, nil},
+	} {
+		got, err := published(t, c.name).LatentShape(c.frames, c.height, c.width)
+		if !slices.Equal(got, c.want) || (err == nil) != (c.want != nil) {
+			t.Errorf("%s: %d frames of %dx%d: %v, %v; want %v", c.name, c.frames, c.width, c.height, got, err, c.want)
+		}
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	const v12, v13 = `{"model_type":"VideoAutoencoderPipeline",`, `{"model_type":"OpenSoraVAE_V1_3_Pipline",`
+	for _, c := range []struct{ json, want string }{
+		{`{}`, ""},
+		{`3`, "parse vae config.json"},
+		{`{"_class_name":"AutoencoderDC"}`, `"AutoencoderDC" is not an autoencoder`},
+		{`{"_class_name":3}`, "parse vae config.json"},
+		{`{"act_fn":"relu"}`, "act_fn"},
+		{`{"block_out_channels":[]}`, "block_out_channels has 0 entries"},
+		{`{"block_out_channels":[48]}`, "divisible by norm_num_groups 32"},
+		{`{"layers_per_block":0}`, "layers_per_block is 0"},
+		{`{"norm_num_groups":0}`, "norm_num_groups is 0"},
+		{`{"latent_channels":-1}`, "latent_channels is -1"},
+		{`{"down_block_types":["AttnDownEncoderBlock2D"]}`, "AttnDownEncoderBlock2D"},
+		{`{"up_block_types":["AttnUpDecoderBlock2D"]}`, "AttnUpDecoderBlock2D"},
+		{`{"shift_factor":0.1}`, "shift_factor"},
+		{`{"latents_mean":[1,2,3,4]}`, "latents_mean"},
+		{`{"latents_mean":null,"shift_factor":null}`, ""},
+		{`{"use_quant_conv":false}`, "use_quant_conv"},
+		{`{"scaling_factor":0}`, "scaling_factor"},
+		{v12 + `"vae_2d":{"layers_per_block":0}}`, "layers_per_block is 0"},
+		{v12 + `"vae_2d":{"latent_channels":8}}`, "has 8 latent channels, the temporal one takes 4"},
+		{v12 + `"vae_temporal":{"type":"other"}}`, `vae_temporal.type is "other"`},
+		{v12 + `"vae_temporal":{"filters":-1}}`, "vae_temporal.filters is -1"},
+		{v12 + `"vae_temporal":{"filters":48}}`, "channel_multipliers[0] is 1"},
+		{v12 + `"vae_temporal":{"channel_multipliers":[]}}`, "0 channel_multipliers"},
+		{v12 + `"vae_temporal":{"temporal_downsample":[true]}}`, "1 temporal_downsample"},
+		{v12 + `"micro_frame_size":0}`, "micro_frame_size is 0"},
+		{v12 + `"shift":[1,2]}`, "shift has 2 numbers"},
+		{v12 + `"scale":[]}`, "scale 0"},
+		{v12 + `"scale":2}`, ""},
+		{v12 + `"scale":"2"}`, "parse vae config.json"},
+		{v13 + `"normalization":"video_5frames"}`, "video_5frames"},
+		{v13 + `"normalization":null,"encoder":{"z_channels":4},"decoder":{"z_channels":4}}`, "for 16"},
+		{v13 + `"normalization":"","encoder":{"z_channels":4},"decoder":{"z_channels":4}}`, ""},
+		{v13 + `"encoder":{"double_z":false}}`, "double_z"},
+		{v13 + `"encoder":{"ch_mult":[1,2,4]}}`, "do not fit"},
+		{v13 + `"encoder":{"ch":40}}`, "divisible by 32"},
+		{v13 + `"decoder":{"ch_mult":[0,1]}}`, "decoder.ch_mult[0] is 0"},
+		{v13 + `"decoder":{"num_res_blocks":1000}}`, "num_res_blocks is 1000"},
+		{v13 + `"encoder":{"down_sampling_layer":[2,1]}}`, "must rise"},
+		{v13 + `"encoder":{"down_sampling_layer":[1,9]}}`, "must rise"},
+		{v13 + `"micro_frame_size":16}`, "micro_frame_size is 16"},
+		{v13 + `"micro_frame_size":1}`, "temporal_overlap needs"},
+	} {
+		_, err := ParseConfig([]byte(c.json))
+		nntest.WantError(t, c.json, err, c.want)
+	}
+}

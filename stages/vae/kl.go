@@ -1,0 +1,109 @@
+package vae
+
+import (
+	"latentbeam/kernels"
+	"latentbeam/stages"
+	"latentbeam/stages/nn"
+)
+
+// openSoraScale times a latent of the 2D autoencoder is what Open-Sora's denoisers and temporal
+// autoencoders see, whatever its config.json says.
+const openSoraScale = 0.18215
+
+// kl is AutoencoderKL, which takes a video frame by frame.
+type kl struct {
+	*KLConfig
+	dt      kernels.DType
+	encoder klEncoder
+	decoder klDecoder
+}
+
+func (c *KLConfig) load(w *nn.Weights, dt kernels.DType) network { return loadKL(w, c, dt) }
+
+func loadKL(w *nn.Weights, c *KLConfig, dt kernels.DType) *kl {
+	return &kl{KLConfig: c, dt: dt, encoder: loadKLEncoder(w, c), decoder: loadKLDecoder(w, c)}
+}
+
+func (c *KLConfig) latents(frames, height, width int) ([]int, error) {
+	d := c.downscale()
+	return []int{c.LatentChannels, frames, height / d, width / d}, nil
+}
+
+func (c *KLConfig) scale() float64 { return openSoraScale }
+
+// decode takes latents as the network has them, divided by the scaling factor.
+func (m *kl) decode(be kernels.Backend, z *stages.Array, frames, micro int, emit func([]float32)) error {
+	return m.decodeFrames(be, framesLast(z), micro, emit)
+}
+
+// decodeFrames decodes latents z (T, h, w, c), micro frames at a time.
+func (m *kl) decodeFrames(be kernels.Backend, z *stages.Array, micro int, emit func([]float32)) error {
+	frames, h, w, c := z.Shape[0], z.Shape[1], z.Shape[2], z.Shape[3]
+	size := h * m.downscale() * w * m.downscale() * m.OutChannels
+	pixels := make([]float32, min(micro, frames)*size)
+	for first := 0; first < frames; first += micro {
+		n := min(micro, frames-first)
+		if err := m.decodeSome(be, pixels[:n*size], z.Data[first*h*w*c:][:n*h*w*c], n, h, w); err != nil {
+			return err
+		}
+		for i := range n {
+			emit(pixels[i*size : (i+1)*size])
+		}
+	}
+	return nil
+}
+
+// decodeSome computes pixels (n, H, W, 3) of latents (n, h, w, c).
+func (m *kl) decodeSome(be kernels.Backend, pixels, latents []float32, n, h, w int) error {
+	defer be.Scope()()
+	z := be.Alloc(m.dt, n, h, w, m.LatentChannels) // (n, h, w, c)
+	be.Upload(z, latents)
+	return be.Download(pixels, m.decoder.forward(be, z))
+}
+
+// encode draws the latents of every frame.
+func (m *kl) encode(be kernels.Backend, c clip, micro int, draw Noise) (*stages.Array, error) {
+	z, err := m.encodeFrames(be, c, micro, draw)
+	if err != nil {
+		return nil, err
+	}
+	return channelsFirst(z), nil
+}
+
+// encodeFrames returns the latents (T, h, w, c) of a clip, not yet scaled.
+func (m *kl) encodeFrames(be kernels.Backend, c clip, micro int, draw Noise) (*stages.Array, error) {
+	d := m.downscale()
+	p := posterior{dt: m.dt, frames: c.frames, height: c.height / d, width: c.width / d,
+		channels: m.LatentChannels, draw: draw, step: frameNoise}
+	out := stages.NewArray(c.frames, p.height, p.width, p.channels) // (T, h, w, c)
+	pixels := make([]float32, min(micro, c.frames)*c.height*c.width*m.InChannels)
+	moments := make([]float32, min(micro, c.frames)*p.height*p.width*2*p.channels)
+	for first := 0; first < c.frames; first += micro {
+		n := min(micro, c.frames-first)
+		x := pixels[:n*c.height*c.width*m.InChannels]
+		c.pixels(x, first, n)
+		mo := moments[:n*p.height*p.width*2*p.channels]
+		if err := m.encodeSome(be, mo, x, n, c.height, c.width); err != nil {
+			return nil, err
+		}
+		p.sample(out.Data[first*p.height*p.width*p.channels:], mo, first, n)
+	}
+	return out, nil
+}
+
+// encodeSome computes moments (n, h, w, 2c) of pixels (n, H, W, 3).
+func (m *kl) encodeSome(be kernels.Backend, moments, pixels []float32, n, height, width int) error {
+	defer be.Scope()()
+	x := be.Alloc(m.dt, n, height, width, m.InChannels) // (n, H, W, 3)
+	be.Upload(x, pixels)
+	return be.Download(moments, m.encoder.forward(be, x))
+}
+
+func (m *kl) decodeGroup(be kernels.Backend, frames, height, width, micro int) {
+	d := m.downscale()
+	m.decoder.forward(be, be.Alloc(m.dt, min(frames, micro), height/d, width/d, m.LatentChannels))
+}
+
+func (m *kl) encodeGroup(be kernels.Backend, frames, height, width, micro int) {
+	m.encoder.forward(be, be.Alloc(m.dt, min(frames, micro), height, width, m.InChannels))
+}

@@ -1,0 +1,168 @@
+package vae
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/safetensors"
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/stages"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/nn/nntest"
+)
+
+// klCase is a case of vae.json: AutoencoderKL of diffusers alone, its latents as they are.
+type klCase struct {
+	Config      json.RawMessage `json:"config"`
+	ZShape      []int           `json:"z_shape"` // (N, c, h, w)
+	PixelsShape []int           `json:"pixels_shape"`
+	Stride      int             `json:"stride"`
+	Pixels      []float32       `json:"pixels"`
+	XShape      []int           `json:"x_shape"` // (N, 3, H, W)
+	MeanShape   []int           `json:"mean_shape"`
+	Mean        []float32       `json:"mean"`
+}
+
+// TestMatchesDiffusers takes the images of a case as the frames of a video.
+func TestMatchesDiffusers(t *testing.T) {
+	for name, data := range nntest.Golden(t, "../../testdata/golden/vae.json") {
+		var c klCase
+		nntest.Decode(t, data, &c)
+		cfg, err := ParseConfig(c.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		be := cpu.New(2)
+		m := hashed(t, cfg, be)
+		z := images("input.z", 1.7, c.ZShape)
+		pixels := decodeArray(t, be, m, z, c.ZShape[0], 2)
+		got := swapped(channelsFirst(pixels))
+		golden := goldenCase{}
+		golden.check(t, name+": pixels", got, c.Stride, c.Pixels, 0)
+		x := framesLast(images("input.x", 1, c.XShape))
+		mean, err := m.Encode(be, c.XShape[0], c.XShape[2], c.XShape[3], 2, nil, source(x))
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden.check(t, name+": mean", swapped(mean), 1, c.Mean, 0)
+	}
+}
+
+// images returns the hash of (N, c, h, w) as a video (c, N, h, w).
+func images(name string, amp float64, shape []int) *stages.Array {
+	a := &stages.Array{Shape: shape, Data: nntest.Hash(name, amp, shape...)}
+	return &stages.Array{Shape: []int{shape[1], shape[0], shape[2], shape[3]}, Data: swapped(a)}
+}
+
+// swapped returns the data of a (A, B, h, w) in the order (B, A, h, w).
+func swapped(a *stages.Array) []float32 {
+	n, c, area := a.Shape[0], a.Shape[1], a.Shape[2]*a.Shape[3]
+	out := make([]float32, 0, len(a.Data))
+	for j := range c {
+		for i := range n {
+			out = append(out, a.Data[(i*c+j)*area:][:area]...)
+		}
+	}
+	return out
+}
+
+// TestTiny runs the decoder of the built-in model against diffusers, from its files.
+func TestTiny(t *testing.T) {
+	const dir = "../../testdata/tiny/vae/"
+	cfg, err := ParseConfig(nntest.Read(t, dir+"config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c struct {
+		ScalingFactor float32   `json:"scaling_factor"`
+		OutShape      []int     `json:"out_shape"`
+		Out           []float32 `json:"out"`
+	}
+	nntest.Decode(t, nntest.Golden(t, "../../testdata/golden/tiny.json")["vae_decode"], &c)
+	be := cpu.New(2)
+	m, err := Load(cfg, nn.NewWeights(be, nntest.Open(t, dir+"diffusion_pytorch_model.safetensors")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := cfg.Downscale()
+	z := images("input.z", 1, []int{c.OutShape[0], 4, c.OutShape[2] / f, c.OutShape[3] / f})
+	for i := range z.Data {
+		z.Data[i] /= c.ScalingFactor
+	}
+	golden := goldenCase{}
+	golden.check(t, "pixels", swapped(channelsFirst(decodeArray(t, be, m, z, c.OutShape[0], 4))), 1, c.Out, 0)
+}
+
+// oldName returns the name that files written before diffusers 0.15 give a tensor.
+func oldName(name string) string {
+	for today, old := range spellings {
+		name = strings.Replace(name, ".attentions.0."+today+".", ".attentions.0."+old+".", 1)
+	}
+	return name
+}
+
+// TestOldAttentionNames loads the same weights under the names and shapes of older files, of both
+// architectures that have the 2D autoencoder.
+func TestOldAttentionNames(t *testing.T) {
+	cases := goldenCases(t)
+	for _, name := range []string{"vae_kl_fp32", "vae_v1_2_1frames_fp32"} {
+		c, ok := cases[name]
+		if !ok {
+			t.Fatalf("no case %s", name)
+		}
+		cfg := c.config(t)
+		be := cpu.New(1)
+		frames := c.PixelsShape[1]
+		want := decode(t, be, hashed(t, cfg, be), c.LatentsShape, frames, 1)
+		for _, as4D := range []bool{false, true} {
+			tensors := hashedTensors(t, cfg)
+			renamed := map[string]safetensors.Tensor{}
+			for name, tensor := range tensors {
+				if old := oldName(name); old != name && len(tensor.Shape) == 2 && as4D {
+					tensor.Shape = append(slices.Clone(tensor.Shape), 1, 1)
+				}
+				renamed[oldName(name)] = tensor
+			}
+			m, err := Load(cfg, nn.NewWeights(be, nntest.Encode(t, renamed)))
+			if err != nil {
+				t.Fatalf("%s, 4D %v: %v", name, as4D, err)
+			}
+			if !slices.Equal(decode(t, be, m, c.LatentsShape, frames, 1), want) {
+				t.Errorf("%s, 4D %v: other pixels under the old names", name, as4D)
+			}
+		}
+	}
+}
+
+func TestRGB24(t *testing.T) {
+	nan := float32(math.NaN())
+	src := []float32{-2, -1, -0.998, 0, 0.9999, 1, 7, nan, float32(math.Inf(1)), float32(math.Inf(-1))}
+	want := []byte{0, 0, 0, 128, 255, 255, 255, 0, 255, 0}
+	got := make([]byte, len(src))
+	RGB24(got, src)
+	for i := range src {
+		if got[i] != want[i] {
+			t.Errorf("RGB24(%g) = %d, want %d", src[i], got[i], want[i])
+		}
+	}
+}
+
+// decodeArray returns the pixels (T, H, W, 3) of z (C, T', h, w).
+func decodeArray(t testing.TB, be kernels.Backend, m *Model, z *stages.Array, frames, micro int) *stages.Array {
+	t.Helper()
+	out := &stages.Array{Shape: []int{frames, z.Shape[2] * m.Downscale(), z.Shape[3] * m.Downscale(), 3}}
+	if err := m.Decode(be, z, frames, micro, func(p []float32) { out.Data = append(out.Data, p...) }); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// source hands out the frames of x (T, H, W, 3).
+func source(x *stages.Array) func(dst []float32, first, n int) {
+	size := x.Shape[1] * x.Shape[2] * x.Shape[3]
+	return func(dst []float32, first, n int) { copy(dst, x.Data[first*size:(first+n)*size]) }
+}

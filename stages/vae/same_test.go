@@ -1,0 +1,170 @@
+package vae
+
+import (
+	"slices"
+	"testing"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/kernels/kerneltest"
+	"latentbeam/stages/nn/nntest"
+)
+
+// oneOfEach are golden cases of every architecture, of several groups of frames.
+var oneOfEach = []string{"vae_kl_fp32", "vae_v1_2_23frames_fp32", "vae_v1_3_33frames_overlap_fp32"}
+
+// TestSameBits: any micro batch and any number of threads gives the same bits, in both directions.
+func TestSameBits(t *testing.T) {
+	cases := goldenCases(t)
+	for _, name := range oneOfEach {
+		c, ok := cases[name]
+		if !ok {
+			t.Fatalf("no case %s", name)
+		}
+		one := cpu.New(1)
+		m := hashed(t, c.config(t), one)
+		frames := c.PixelsShape[1]
+		pixels := decode(t, one, m, c.LatentsShape, frames, 1)
+		latents := encode(t, one, m, c.XShape, 1, c.hashedNoise())
+		for _, by := range []struct{ threads, micro int }{{1, 2}, {2, 4}, {8, 1}, {3, 1000}} {
+			be := cpu.New(by.threads)
+			if !slices.Equal(decode(t, be, m, c.LatentsShape, frames, by.micro), pixels) {
+				t.Errorf("%s: decode: other bits in micro batches of %d on %d threads", name, by.micro, by.threads)
+			}
+			if !slices.Equal(encode(t, be, m, c.XShape, by.micro, c.hashedNoise()), latents) {
+				t.Errorf("%s: encode: other bits in micro batches of %d on %d threads", name, by.micro, by.threads)
+			}
+		}
+	}
+}
+
+// TestGroupsAreIndependent: a group of frames gives the same bits alone and in a longer video, so that groups
+// may be computed anywhere.
+func TestGroupsAreIndependent(t *testing.T) {
+	cases := goldenCases(t)
+	c := cases["vae_v1_2_23frames_fp32"]
+	be := cpu.New(2)
+	m := hashed(t, c.config(t), be)
+	const h, w = 3, 2
+	both := images("input.z", 1.7, []int{7, 4, h, w}) // 5 latent frames of 17, 2 of 6
+	whole := decodeArray(t, be, m, both, 23, 4)
+	size := len(whole.Data) / 23
+	for _, part := range []struct{ from, to, first, frames int }{{0, 5, 0, 17}, {5, 7, 17, 6}} {
+		z := framesLast(both)
+		z.Data = z.Data[part.from*h*w*4 : part.to*h*w*4]
+		z.Shape[0] = part.to - part.from
+		alone := decodeArray(t, be, m, channelsFirst(z), part.frames, 4)
+		if !slices.Equal(alone.Data, whole.Data[part.first*size:(part.first+part.frames)*size]) {
+			t.Errorf("latent frames %d to %d: other bits alone", part.from, part.to)
+		}
+	}
+}
+
+// TestOnALateDevice: nothing is read before Download, no memory counts as zero, no tensor outlives its scope.
+func TestOnALateDevice(t *testing.T) {
+	cases := goldenCases(t)
+	for _, name := range oneOfEach {
+		c := cases[name]
+		direct, late := cpu.New(2), kerneltest.Deferred(cpu.New(2))
+		m, n := hashed(t, c.config(t), direct), hashed(t, c.config(t), late)
+		frames := c.PixelsShape[1]
+		if !slices.Equal(decode(t, late, n, c.LatentsShape, frames, 2), decode(t, direct, m, c.LatentsShape, frames, 2)) {
+			t.Errorf("%s: decode: other bits on a late device", name)
+		}
+		if !slices.Equal(encode(t, late, n, c.XShape, 2, nil), encode(t, direct, m, c.XShape, 2, nil)) {
+			t.Errorf("%s: encode: other bits on a late device", name)
+		}
+	}
+}
+
+// publishedConfigs are the config.json of the published autoencoders, as far as they concern inference.
+var publishedConfigs = map[string]string{
+	"sd-vae-ft-ema": `{"_class_name": "AutoencoderKL", "block_out_channels": [128, 256, 512, 512],
+		"down_block_types": ["DownEncoderBlock2D"], "up_block_types": ["UpDecoderBlock2D"],
+		"layers_per_block": 2, "sample_size": 256}`,
+	"OpenSora-VAE-v1.2": `{"architectures": ["VideoAutoencoderPipeline"], "cal_loss": false,
+		"from_pretrained": null, "freeze_vae_2d": false, "micro_frame_size": 17,
+		"model_type": "VideoAutoencoderPipeline", "scale": [3.85, 2.32, 2.33, 3.06],
+		"shift": [-0.1, 0.34, 0.27, 0.98], "torch_dtype": "float32",
+		"vae_2d": {"from_pretrained": "PixArt-alpha/pixart_sigma_sdxlvae_T5_diffusers",
+		"local_files_only": false, "micro_batch_size": 4, "subfolder": "vae", "type": "VideoAutoencoderKL"},
+		"vae_temporal": {"from_pretrained": null, "type": "VAE_Temporal_SD"}}`,
+	"OpenSora-VAE-v1.3": `{"architectures": ["OpenSoraVAE_V1_3_Pipline"],
+		"model_type": "OpenSoraVAE_V1_3_Pipline", "torch_dtype": "bfloat16",
+		"decoder": {"ch": 128, "ch_mult": [1, 2, 4, 4], "in_channels": 3, "micro_batch_size_2d": null,
+		"num_res_blocks": 2, "out_ch": 3, "temporal_up_layers": [2, 3], "type": "VideoDecoder", "z_channels": 16},
+		"encoder": {"ch": 128, "ch_mult": [1, 2, 4, 4], "double_z": true, "down_sampling_layer": [1, 2],
+		"in_channels": 3, "num_res_blocks": 2, "out_ch": 3, "type": "VideoEncoder", "z_channels": 16}}`,
+}
+
+func published(t testing.TB, name string) Config {
+	t.Helper()
+	cfg, err := ParseConfig([]byte(publishedConfigs[name]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// TestMemory: what a group needs does not grow with the video, and a 512x512 frame of the 2D model needs
+// less than 1.5 GB, of which the widest feature maps (256 channels) are 268 MB each.
+func TestMemory(t *testing.T) {
+	c := published(t, "sd-vae-ft-ema")
+	one, err := c.DecodeBytes(1, 512, 512, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if two, _ := c.DecodeBytes(2, 512, 512, 4); two != 2*one || one < 2*268e6 || one > 1.5e9 {
+		t.Errorf("one frame needs %d bytes, two %d", one, two)
+	}
+	if many, _ := c.DecodeBytes(100, 512, 512, 1); many != one {
+		t.Errorf("a hundred frames in micro batches of one need %d bytes, one frame %d", many, one)
+	}
+	if encode, err := c.EncodeBytes(1, 512, 512, 1); err != nil || encode < 2*134e6 || encode > 1.5e9 {
+		t.Errorf("encode needs %d bytes, %v", encode, err)
+	}
+	for name, frames := range map[string][2]int{"OpenSora-VAE-v1.2": {17, 51}, "OpenSora-VAE-v1.3": {17, 49}} {
+		c := published(t, name)
+		for what, need := range map[string]func(f, h, w, m int) (int64, error){
+			"decode": c.DecodeBytes, "encode": c.EncodeBytes,
+		} {
+			group, err := need(frames[0], 240, 424, 1)
+			whole, err2 := need(frames[1], 240, 424, 1)
+			if err != nil || err2 != nil || group != whole || group < 100e6 || group > 8e9 {
+				t.Errorf("%s: %s: a group needs %d bytes, the whole video %d, %v %v", name, what, group, whole, err, err2)
+			}
+			t.Logf("%s: %s: %d MB", name, what, group>>20)
+			c.DType = kernels.BF16
+			half, _ := c.DecodeBytes(frames[0], 240, 424, 1)
+			full, _ := published(t, name).DecodeBytes(frames[0], 240, 424, 1)
+			if 2*half != full {
+				t.Errorf("%s: bf16 needs %d bytes, fp32 %d", name, half, full)
+			}
+		}
+	}
+}
+
+func TestShapesAreChecked(t *testing.T) {
+	c := goldenCases(t)["vae_v1_3_17frames_fp32"]
+	be := cpu.New(1)
+	m := hashed(t, c.config(t), be)
+	emit := func([]float32) {}
+	for _, s := range []struct {
+		shape  []int
+		frames int
+		want   string
+	}{
+		{[]int{16, 5, 2, 2}, 16, "num_frames is 16"}, {[]int{16, 4, 2, 2}, 17, "have shape [16 4 2 2]"},
+		{[]int{4, 5, 2, 2}, 17, "have shape"}, {[]int{16, 5, 2}, 17, "(C, T, h, w)"},
+		{[]int{16, 1, 1, MaxSide}, 1, "width is"}, {[]int{16, 0, 2, 2}, 0, "num_frames is 0"},
+	} {
+		z := images("input.z", 1, []int{1, 1, 1, 1})
+		z.Shape = s.shape
+		nntest.WantError(t, "decode", m.Decode(be, z, s.frames, 1, emit), s.want)
+	}
+	for _, s := range [][3]int{{17, 7, 8}, {17, 8, MaxSide + 8}, {5, 8, 8}, {0, 8, 8}, {-1, 8, 8}} {
+		if _, err := m.Encode(be, s[0], s[1], s[2], 1, nil, nil); err == nil {
+			t.Errorf("encode %v: no error", s)
+		}
+	}
+}
