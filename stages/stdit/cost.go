@@ -13,7 +13,14 @@ const queryTile = 64
 // Cost is that of the network over all steps, for texts of full length. An element can be shared by its
 // columns and frames; spatial attention is what they meet in.
 func (s *stage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
-	c, branches := s.Config, 1
+	cost, err := s.Config.cost(row)
+	cost.Weights, cost.Largest = s.Bytes(s.Config.DType)
+	return cost, err
+}
+
+// cost is Cost without the weights.
+func (c Config) cost(row *schemas.PromptRow) (layout.Stage, error) {
+	branches := 1
 	if guided(row) {
 		branches = 2
 	}
@@ -37,10 +44,7 @@ func (s *stage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
 	}
 	tokens := float64(branches) * float64(t) * float64(shape.Positions)
 	split.Costs.Local = (step - float64(c.Depth)*shape.Total(split.Costs)) / (float64(c.Depth) * tokens)
-	all, largest := s.Bytes(c.DType)
-	return layout.Stage{
-		Weights: all, Largest: largest, Work: prepare + float64(row.NumInferenceSteps)*step, Split: split,
-	}, nil
+	return layout.Stage{Work: prepare + float64(row.NumInferenceSteps)*step, Split: split}, nil
 }
 
 // work returns the FLOP of Prepare, and with forward of one Forward.

@@ -1,0 +1,23 @@
+package t5
+
+import (
+	"latentbeam/internal/plan/layout"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages/nn"
+)
+
+// Cost is that of prompts of full length. An element is encoded by one device.
+func (s *stage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
+	texts := 1
+	if row.NegativePrompt != "" {
+		texts = 2
+	}
+	encode, err := s.Config.encoding(texts, row.MaxSequenceLength)
+	if err != nil {
+		return layout.Stage{}, err
+	}
+	work, err := nn.Work(encode)
+	all, largest := s.Bytes(kernels.F32)
+	return layout.Stage{Weights: all, Largest: largest, Work: work}, err
+}
