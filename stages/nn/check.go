@@ -9,20 +9,34 @@ import (
 // maxListed bounds the lines of one error; the published models have at most 977 tensors.
 const maxListed = 1000
 
+// Misfit is a tensor that does not fit the model.
+type Misfit struct {
+	Kind   string // missing, unexpected, wrong shape, wrong type, not finite, duplicate, not loaded
+	Name   string
+	Detail string // for people: the shape that it has, or should have
+}
+
+func (m Misfit) String() string { return fmt.Sprintf("%-11s %q %s", m.Kind, m.Name, m.Detail) }
+
 // Check returns nil when every tensor that was asked for came in the right shape and the files hold no
-// other under w's prefix, the ignored names (relative to w) apart. Otherwise its one error lists all that
-// does not fit, with the found and the wanted shape. Call it once, after the last request.
+// other under w's prefix, the ignored names (relative to w; "decoder.*" is all below) apart. Otherwise its
+// one error lists all that does not fit, with the found and the wanted shape. Call it once, after the last
+// request.
 func (w *Weights) Check(ignore ...string) error {
-	lines := slices.Clone(w.faults)
+	w.misfits = slices.Clone(w.faults)
 	for name, t := range w.found {
 		short, under := strings.CutPrefix(name, w.prefix)
-		if _, asked := w.asked[name]; asked || !under || slices.Contains(ignore, short) {
+		if _, asked := w.asked[name]; asked || !under || ignored(short, ignore) {
 			continue
 		}
-		lines = append(lines, line("unexpected", name, fmt.Sprintf("%v", t.Shape)))
+		w.misfits = append(w.misfits, Misfit{"unexpected", name, fmt.Sprintf("%v", t.Shape)})
 	}
-	if len(lines) == 0 {
+	if len(w.misfits) == 0 {
 		return nil
+	}
+	var lines []string
+	for _, m := range w.misfits {
+		lines = append(lines, m.String())
 	}
 	slices.Sort(lines)
 	total := len(lines)
@@ -33,8 +47,17 @@ func (w *Weights) Check(ignore ...string) error {
 		total, len(w.asked), len(w.found), strings.Join(lines, "\n  "))
 }
 
-func (a *account) fault(kind, name, detail string) {
-	a.faults = append(a.faults, line(kind, name, detail))
+// Misfits returns what the last Check found, in no order.
+func (w *Weights) Misfits() []Misfit { return slices.Clone(w.misfits) }
+
+// ignored reports whether one of the patterns is name, or ends in .* and is a path above it.
+func ignored(name string, patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		above, all := strings.CutSuffix(p, "*")
+		return p == name || all && strings.HasPrefix(name, above)
+	})
 }
 
-func line(kind, name, detail string) string { return fmt.Sprintf("%-11s %q %s", kind, name, detail) }
+func (a *account) fault(kind, name, detail string) {
+	a.faults = append(a.faults, Misfit{kind, name, detail})
+}

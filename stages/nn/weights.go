@@ -24,7 +24,9 @@ type account struct {
 	be     kernels.Backend
 	found  map[string]safetensors.Tensor
 	asked  map[string][]int
-	faults []string
+	faults []Misfit
+	// misfits is what Check found.
+	misfits []Misfit
 }
 
 // NewWeights returns the tensors of files, to be loaded for be's device. The files must stay open as long
@@ -47,6 +49,16 @@ func NewWeights(be kernels.Backend, files ...*safetensors.File) *Weights {
 // loaded from it tells which tensors its configuration has (Requested) and what memory it needs
 // (PeakBytes), but can compute nothing.
 func ShapesOnly() *Weights { return &Weights{account: &account{asked: map[string][]int{}}} }
+
+// Outline returns Weights of a checkpoint of which only names, types and shapes are known. A model loaded from
+// it can compute nothing; Misfits then tells what does not fit.
+func Outline(tensors []safetensors.Info) *Weights {
+	a := &account{found: map[string]safetensors.Tensor{}, asked: map[string][]int{}}
+	for _, t := range tensors {
+		a.found[t.Name] = safetensors.Tensor{DType: t.DType, Shape: t.Shape}
+	}
+	return &Weights{account: a}
+}
 
 // Sub returns the tensors under name, a path of names joined by dots such as "blocks.0".
 func (w *Weights) Sub(name string) *Weights {
@@ -108,6 +120,9 @@ func (w *Weights) Values(name string, n int) []float32 {
 		w.fault("wrong shape", name, fmt.Sprintf("%s %v, want [%d]", t.DType, t.Shape, n))
 		return nil
 	}
+	if w.be == nil { // Outline
+		return make([]float32, n)
+	}
 	return decode(t.Data, dt)
 }
 
@@ -117,7 +132,7 @@ func (w *Weights) Requested() map[string][]int { return maps.Clone(w.asked) }
 func (w *Weights) load(name string, want []int, fits func(have []int) bool) kernels.Tensor {
 	name = w.prefix + name
 	w.asked[name] = slices.Clone(want)
-	if w.be == nil {
+	if w.found == nil { // ShapesOnly
 		return kernels.NewTensor(kernels.F32, w.account, want...)
 	}
 	t, ok := w.found[name]
@@ -132,6 +147,13 @@ func (w *Weights) load(name string, want []int, fits func(have []int) bool) kern
 	dt, ok := dtypes[t.DType]
 	if !ok {
 		w.fault("wrong type", name, t.DType+", want F32, BF16 or F16")
+		return kernels.Tensor{}
+	}
+	if w.be == nil { // Outline
+		return kernels.NewTensor(dt, w.account, t.Shape...)
+	}
+	if i := notFinite(t.Data, dt); i >= 0 {
+		w.fault("not finite", name, fmt.Sprintf("element %d is %g: the checkpoint is damaged", i, element(t.Data, dt, i)))
 		return kernels.Tensor{}
 	}
 	data := t.Data
