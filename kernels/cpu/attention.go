@@ -1,14 +1,24 @@
 package cpu
 
 import (
-	"math"
 	"slices"
+	"unsafe"
 
 	"latentbeam/kernels"
 )
 
+const (
+	// keyBlock is how many keys are taken together: their weights are one chain of additions, and blocks
+	// follow in index order. It is part of the order of additions.
+	keyBlock = 512
+	// queryBlock is how many queries share a pass over the keys: whole groups of 5, 6 and 12 rows.
+	queryBlock = 60
+)
+
 // attention is one call, its leading axes resolved.
 type attention struct {
+	tier         *tier
+	dot          dot
 	dst, q, k, v *view
 	bias         *view
 	spec         kernels.AttentionSpec
@@ -16,27 +26,42 @@ type attention struct {
 	lq, lk, h, d int
 }
 
-// Attention computes softmax(scale q k^T + bias) v for each leading entry, head and block of queries: all
-// scores of a block, their exact softmax, then the weighted values. Where there is no valid key the
-// result is zero.
+// Attention computes softmax(scale q k^T + bias) v for each leading entry and head. The bits of a query
+// depend on itself, the keys and values and their number; not on other queries nor on who computes it.
+// Where there is no valid key the result is zero.
 func (b *Backend) Attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionSpec) {
 	const op = "attention"
 	views, ok := b.open(op, dst, q, k, v, spec.Bias)
 	if !ok || !b.need(op, []string{"dst", "q", "k", "v"}, views) {
 		return
 	}
-	a := &attention{dst: views[0], q: views[1], k: views[2], v: views[3], bias: views[4], spec: spec}
-	if !b.checkAttention(a) {
+	a := &attention{tier: b.tier, dst: views[0], q: views[1], k: views[2], v: views[3], bias: views[4], spec: spec}
+	if !b.checkAttention(a) || dst.Len() == 0 {
 		return
 	}
-	blocks := (a.lq + blockM - 1) / blockM
-	tasks := blocks * a.h
-	for _, n := range a.lead {
-		tasks *= n
+	if k.DType == v.DType {
+		a.dot = b.tier.dotFor(q.DType, k.DType)
 	}
-	b.each(op, tasks, func(w *worker, t int) {
-		a.block(w, t/blocks/a.h, t/blocks%a.h, t%blocks*blockM)
+	heads := dst.Len() / (a.lq * a.d)
+	chunk := a.chunk(heads, len(b.crew.workers))
+	chunks := (a.lq + chunk - 1) / chunk
+	b.eachSpan(op, heads*chunks, min(chunk, a.lq)*(a.lk+1)*a.d/16, func(w *worker, from, to int) {
+		for t := from; t < to; t++ {
+			first := t % chunks * chunk
+			a.run(w, t/chunks/a.h, t/chunks%a.h, first, min(a.lq, first+chunk))
+		}
 	})
+}
+
+// chunk returns how many queries of a head one task computes: all of them where there are heads enough for
+// the workers, since every task packs the head's keys and values anew.
+func (a *attention) chunk(heads, workers int) int {
+	parts := (4*workers + heads - 1) / heads
+	if workers == 1 {
+		parts = 1
+	}
+	per := (a.lq + parts - 1) / parts
+	return (per + queryBlock - 1) / queryBlock * queryBlock
 }
 
 // checkAttention checks shapes and lengths and fills the sizes of a.
@@ -82,98 +107,129 @@ func (a *attention) head(v *view, entry, head int) rows {
 	}
 }
 
-// flip swaps rows and terms: row j holds element j of every row before.
-func (r rows) flip() rows {
-	r.count, r.n, r.step, r.jump, r.run = r.n, r.count, r.jump, r.step, r.n
-	return r
-}
-
-// operands are a worker's views of one head, and the probabilities between its two products.
-type operands struct {
-	q, k, v rows
-	p       dense
-}
-
-// dense is a source in scratch memory.
-type dense struct {
-	data  []float32
-	width int
-}
-
-func (d *dense) terms(_ []float32, row, k0, n int) []float32 {
-	return d.data[row*d.width+k0:][:n]
-}
-
-// block computes up to blockM queries from q0 of one entry and head.
-func (a *attention) block(w *worker, entry, head, q0 int) {
-	keys := a.lk
-	if a.spec.KeyLens != nil {
-		inner := 1
-		for _, n := range a.lead[1:] {
-			inner *= n
-		}
-		keys = a.spec.KeyLens[entry/inner]
+// keys returns how many keys an entry has.
+func (a *attention) keys(entry int) int {
+	if a.spec.KeyLens == nil {
+		return a.lk
 	}
-	m := min(blockM, a.lq-q0)
+	inner := 1
+	for _, n := range a.lead[1:] {
+		inner *= n
+	}
+	return a.spec.KeyLens[entry/inner]
+}
+
+// run computes queries q0 to q1 of one entry and head.
+func (a *attention) run(w *worker, entry, head, q0, q1 int) {
 	s := &w.attention
-	s.q, s.k, s.v = a.head(a.q, entry, head), a.head(a.k, entry, head), a.head(a.v, entry, head).flip()
-	s.q.start += q0 * s.q.jump
-	s.p = dense{w.floats(0, m*keys), keys}
-	p := product{a: &s.q, b: &s.k, m: m, n: keys, k: a.d}
-	for j0 := 0; j0 < keys; j0 += blockN {
-		_, n := p.tile(w, 0, j0)
-		for i := range m {
-			copy(s.p.data[i*keys+j0:][:n], w.panels.sum[i*blockN:])
+	s.dst, s.q = a.head(a.dst, entry, head), a.head(a.q, entry, head)
+	keys := a.keys(entry)
+	if keys == 0 {
+		zero := grow(&s.row, a.d)
+		clear(zero)
+		for i := q0; i < q1; i++ {
+			s.dst.store(zero, s.dst.offset(i), s.dst.step)
 		}
+		return
 	}
-	inverse := w.floats(1, m)
-	for i := range m {
-		row := s.p.data[i*keys:][:keys]
-		inverse[i] = softmax(row, a.spec.Scale, a.biasRow(w, head, q0+i, keys))
+	a.packHead(s, a.head(a.k, entry, head), a.head(a.v, entry, head), keys)
+	for i := q0; i < q1; i += queryBlock {
+		a.block(s, head, i, min(queryBlock, q1-i), keys)
 	}
-	dst := a.head(a.dst, entry, head)
-	p = product{a: &s.p, b: &s.v, m: m, n: a.d, k: keys}
-	for j0 := 0; j0 < a.d; j0 += blockN {
-		_, n := p.tile(w, 0, j0)
-		for i := range m {
-			row := w.panels.sum[i*blockN:][:n]
-			for j, x := range row {
-				row[j] = float32(x * inverse[i])
+}
+
+// packHead packs keys and values block by block.
+func (a *attention) packHead(s *attentionScratch, k, v rows, keys int) {
+	depth := a.dot.terms(a.d)
+	s.keys.take(a.tier.packedSize(keys, depth))
+	s.values.take(a.tier.packedSize(a.d, a.dot.terms(keys)))
+	kp, kStride := k.dense(&s.stagedK, keys)
+	vp, vStride := v.dense(&s.stagedV, keys)
+	for k0 := 0; k0 < keys; k0 += keyBlock {
+		n := min(keyBlock, keys-k0)
+		a.tier.packNK(packing{dst: s.keys.at(k0 * depth * 4), depth: depth, dot: a.dot,
+			src: unsafe.Add(kp, k0*kStride), stride: kStride, dtype: a.k.DType}, n, a.d)
+		a.tier.packKN(packing{dst: s.values.at(a.valuesAt(k0)), depth: a.dot.terms(n), dot: a.dot,
+			src: unsafe.Add(vp, k0*vStride), stride: vStride, dtype: a.v.DType}, a.d, n)
+	}
+}
+
+// valuesAt returns where the packed values of the block from key k0 on begin.
+func (a *attention) valuesAt(k0 int) int { return a.tier.padded(a.d) * a.dot.terms(k0) * 4 }
+
+// block computes m queries from q0 on: the scores of one block of keys after the other, their weights,
+// and the sums of the values, which shrink when a later block has a larger score.
+func (a *attention) block(s *attentionScratch, head, q0, m, keys int) {
+	qp, qStride := a.queries(s, q0, m)
+	depth := a.dot.terms(a.d)
+	s.begin(a, m, keys)
+	for k0 := 0; k0 < keys; k0 += keyBlock {
+		n := min(keyBlock, keys-k0)
+		s.reduce = reduce{c: s.scores.at(0), ldc: s.soft.stride, blocks: 1, offs: unsafe.Pointer(&s.zero),
+			a: qp, lda: qStride, b: s.keys.at(k0 * depth * 4), k: depth}
+		a.tier.multiply(&s.reduce, a.dot, m, n)
+		a.addBias(s, head, q0, m, k0, n)
+		s.soft.keys = n
+		a.tier.softmax[a.dot](&s.soft)
+		if k0 > 0 {
+			for i := range m {
+				a.tier.row.standard(s.sumRow(i, a.d), s.sumRow(i, a.d), 0, s.rescale[i])
 			}
-			dst.store(row, dst.offset(q0+i)+j0*dst.step, dst.step)
 		}
+		s.reduce = reduce{c: s.sums.at(0), ldc: s.sumStride, blocks: 1, offs: unsafe.Pointer(&s.zero),
+			a: s.soft.weights, lda: s.soft.weightStride, b: s.values.at(a.valuesAt(k0)),
+			k: a.dot.terms(n), add: min(k0, 1)}
+		a.tier.multiply(&s.reduce, a.dot, m, a.d)
+	}
+	for i := range m {
+		off := s.dst.offset(q0 + i)
+		out := s.dst.target(s.sumRow(i, a.d), off, s.dst.step, a.d)
+		a.tier.row.standard(out, s.sumRow(i, a.d), 0, 1/s.sum[i])
+		s.dst.store(out, off, s.dst.step)
 	}
 }
 
-// biasRow returns the bias of one query, or nil.
-func (a *attention) biasRow(w *worker, head, query, keys int) []float32 {
+// addBias scales the scores and adds the bias to them.
+func (a *attention) addBias(s *attentionScratch, head, q0, m, k0, n int) {
 	if a.bias == nil {
-		return nil
+		return
 	}
-	s := a.bias.Strides
-	return a.bias.read(w.floats(2, keys), a.bias.Offset+head*s[0]+query*s[1], s[2], keys)
+	strides := a.bias.Strides
+	for i := range m {
+		off := a.bias.Offset + head*strides[0] + (q0+i)*strides[1] + k0*strides[2]
+		bias := a.bias.read(grow(&s.row, n), off, strides[2], n)
+		row := unsafe.Slice((*float32)(s.scores.at(i*s.soft.stride)), n)
+		a.tier.row.standard(row, row, 0, a.spec.Scale)
+		a.tier.row.add(row, row, bias)
+	}
 }
 
-// softmax replaces scores s by exp(scale s + bias - max) and returns the factor that makes their sum 1,
-// 0 where there is no score.
-func softmax(row []float32, scale float32, bias []float32) float32 {
-	if len(row) == 0 {
-		return 0
+// queries returns m queries from q0 on as the micro-kernel reads them, and the bytes between them: where
+// they lie if it can, else a copy.
+func (a *attention) queries(s *attentionScratch, q0, m int) (unsafe.Pointer, int) {
+	q := &s.q
+	want := kernels.F32
+	if a.dot == dotBF16 {
+		want = kernels.BF16
 	}
-	top := float32(math.Inf(-1))
-	for i, s := range row {
-		s = float32(s * scale)
-		if bias != nil {
-			s += bias[i]
+	stride := q.jump * want.Size()
+	whole := a.d%a.dot.perTerm() == 0
+	if q.DType == want && q.step == 1 && whole && stride%strideTrap != 0 {
+		return q.pointer(q.offset(q0)), stride
+	}
+	stride = a.dot.terms(a.d)*4 + lineSize
+	if stride%strideTrap == 0 {
+		stride += lineSize
+	}
+	s.queries.take(m * stride)
+	for i := range m {
+		row := unsafe.Slice((*float32)(s.queries.at(i*stride)), a.dot.terms(a.d))
+		if a.dot == dotF32 {
+			q.load(row, q.offset(q0+i), q.step)
+			continue
 		}
-		row[i] = s
-		top = max(top, s)
+		row[len(row)-1] = 0
+		q.copyHalf(unsafe.Slice((*uint16)(s.queries.at(i*stride)), a.d), q.offset(q0+i))
 	}
-	sum := 0.0
-	for i, s := range row {
-		e := exp(s - top)
-		row[i] = e
-		sum += float64(e)
-	}
-	return float32(1 / sum)
+	return s.queries.at(0), stride
 }

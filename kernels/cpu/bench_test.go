@@ -29,15 +29,6 @@ func filled(be *Backend, dt kernels.DType, shape ...int) kernels.Tensor {
 	return t
 }
 
-func BenchmarkMicro(b *testing.B) {
-	x, w := make([]quadA, blockK/unroll), make([]quadB, blockK/unroll)
-	var sink float32
-	rate(b, New(1), 2*microM*microN*blockK, func() {
-		c, _, _, _, _, _, _, _ := micro(x, w)
-		sink += c
-	})
-}
-
 func BenchmarkLinear(b *testing.B) {
 	for _, s := range []struct {
 		m, n, k int

@@ -4,8 +4,7 @@ import "runtime"
 
 // worker is the scratch memory of one goroutine, kept from call to call.
 type worker struct {
-	panels    panels
-	attention operands
+	attention attentionScratch
 	lists     [3][]float32
 	rows      rowScratch
 

@@ -27,6 +27,9 @@ type tier struct {
 	kernels [dots]*kernelSet
 	pack    packers
 	row     rowMath
+	softmax [dots]func(*softmax)
+	// softmaxUnit is what the softmax wants its scale multiplied by: log2 e where it works by powers of 2.
+	softmaxUnit float32
 }
 
 // panel returns the width of the next panel where n columns are left.
@@ -45,6 +48,7 @@ var portable = &tier{
 	name: "go", lanes: 2, align: 2, usual: 2, widest: 2,
 	pack:    packersGo,
 	row:     rowsGo,
+	softmax: [dots]func(*softmax){softmaxGo}, softmaxUnit: 1,
 	kernels: [dots]*kernelSet{newKernelSet([]microKernels{1: {1: reduceGo1, 4: reduceGo4}})},
 }
 

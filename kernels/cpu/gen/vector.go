@@ -42,18 +42,28 @@ func (f *file) tables(v isa) {
 	for i := range 16 {
 		f.data("tail256<>", 4*i, uint32(int32(i-8)>>31))
 	}
-	f.text.WriteString("GLOBL tail256<>(SB), RODATA|NOPTR, $64\n")
-	for i, c := range expConstants {
+	f.global("tail256<>", 64)
+	f.repeated("exp256<>", expConstants)
+}
+
+// repeated writes a table of constants, 8 times each.
+func (f *file) repeated(table string, constants []float64) {
+	for i, c := range constants {
 		for lane := range 8 {
-			f.data("exp256<>", 32*i+4*lane, math.Float32bits(float32(c)))
+			f.data(table, 32*i+4*lane, math.Float32bits(float32(c)))
 		}
 	}
-	fmt.Fprintf(&f.text, "GLOBL exp256<>(SB), RODATA|NOPTR, $%d\n", 32*len(expConstants))
+	f.global(table, 32*len(constants))
 }
 
 // data puts a dword into a table.
 func (f *file) data(table string, off int, value uint32) {
 	fmt.Fprintf(&f.text, "DATA %s+%d(SB)/4, $0x%08x\n", table, off, value)
+}
+
+// global declares a table of size bytes.
+func (f *file) global(table string, size int) {
+	fmt.Fprintf(&f.text, "GLOBL %s(SB), RODATA|NOPTR, $%d\n", table, size)
 }
 
 // constant broadcasts an fp32 into register i.

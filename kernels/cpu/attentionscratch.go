@@ -1,0 +1,82 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"latentbeam/kernels"
+)
+
+// attentionScratch is a worker's memory for one head at a time.
+type attentionScratch struct {
+	dst, q            rows
+	keys, values      scratch // packed, block by block
+	queries           scratch // a block of queries, where they cannot be used as they lie
+	scores, weights   scratch // (queryBlock, keyBlock) of one block of keys
+	sums              scratch // (queryBlock, D padded), fp32
+	sumStride         int     // bytes
+	stagedK, stagedV  scratch // keys and values whose elements do not lie side by side
+	row               []float32
+	top, sum, rescale [queryBlock]float32
+	reduce            reduce
+	soft              softmax
+	zero              int64
+}
+
+// begin prepares the sums of m queries over the given number of keys.
+func (s *attentionScratch) begin(a *attention, m, keys int) {
+	width := (min(keys, keyBlock) + keyTurn - 1) / keyTurn * keyTurn
+	s.sumStride = a.tier.padded(a.d)*4 + lineSize
+	s.sums.take(m * s.sumStride)
+	s.soft = softmax{stride: width*4 + lineSize, rows: m, top: unsafe.Pointer(&s.top), sum: unsafe.Pointer(&s.sum),
+		rescale: unsafe.Pointer(&s.rescale), scale: a.spec.Scale * a.tier.softmaxUnit}
+	if a.bias != nil {
+		s.soft.scale = a.tier.softmaxUnit // the scores are scaled when the bias is added
+	}
+	s.scores.take(m * s.soft.stride)
+	s.soft.scores, s.soft.weights, s.soft.weightStride = s.scores.at(0), s.scores.at(0), s.soft.stride
+	if a.dot == dotBF16 {
+		s.soft.weightStride = width*2 + lineSize
+		s.weights.take(m * s.soft.weightStride)
+		s.soft.weights = s.weights.at(0)
+	}
+	for i := range m {
+		s.top[i], s.sum[i] = lowestScore, 0
+	}
+}
+
+// sumRow returns the sums of query i.
+func (s *attentionScratch) sumRow(i, d int) []float32 {
+	return unsafe.Slice((*float32)(s.sums.at(i*s.sumStride)), d)
+}
+
+// at returns the byte at off of what was taken last.
+func (s *scratch) at(off int) unsafe.Pointer {
+	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(s.lines)), off)
+}
+
+// dense returns the first n rows with their elements side by side, and the bytes from row to row: where
+// they lie if that is so, else a copy.
+func (r *rows) dense(staged *scratch, n int) (unsafe.Pointer, int) {
+	size := r.DType.Size()
+	if r.step == 1 {
+		return r.pointer(r.start), r.jump * size
+	}
+	staged.take(n * r.n * size)
+	for i := range n {
+		row := staged.at(i * r.n * size)
+		if r.DType == kernels.F32 {
+			r.load(unsafe.Slice((*float32)(row), r.n), r.offset(i), r.step)
+		} else {
+			r.copyHalf(unsafe.Slice((*uint16)(row), r.n), r.offset(i))
+		}
+	}
+	return staged.at(0), r.n * size
+}
+
+// copyHalf copies the 16-bit elements of the row at off as they are.
+func (r *rows) copyHalf(dst []uint16, off int) {
+	for i := range dst {
+		dst[i] = r.buf.u16[off]
+		off += r.step
+	}
+}

@@ -1,0 +1,52 @@
+package cpu
+
+import (
+	"math"
+	"unsafe"
+)
+
+// softmax is one block of keys of an online softmax (Milakov and Gimelshein, arXiv 1805.02867): scores of
+// some rows become weights e^(score - top), where top is the largest scaled score of the row so far. Row by
+// row it keeps top and the sum of all weights, and says by what the sums before have shrunk.
+//
+// The generated assembly knows the order of the fields.
+type softmax struct {
+	scores       unsafe.Pointer // fp32; keys of each row, and room for whole turns of keyTurn
+	stride       int            // bytes between rows
+	weights      unsafe.Pointer // fp32, may be scores, or bf16; a whole turn of keys is written
+	weightStride int
+	rows         int
+	keys         int            // at least 1
+	top          unsafe.Pointer // *float32, one for each row
+	sum          unsafe.Pointer
+	rescale      unsafe.Pointer
+	scale        float32 // factor on the scores; in assembly in units of log2 e, see softmaxUnit
+}
+
+// keyTurn is how many weights a turn of any softmax writes; those beyond the keys are zero.
+const keyTurn = 64
+
+// lowestScore is the top of a row before its first block.
+const lowestScore = -math.MaxFloat32
+
+// softmaxGo is the portable routine.
+func softmaxGo(s *softmax) {
+	for i := range s.rows {
+		row := unsafe.Slice((*float32)(unsafe.Add(s.scores, i*s.stride)), s.keys)
+		out := unsafe.Slice((*float32)(unsafe.Add(s.weights, i*s.weightStride)), s.keys)
+		top, sum := (*float32)(unsafe.Add(s.top, i*4)), (*float32)(unsafe.Add(s.sum, i*4))
+		before := *top
+		for _, x := range row {
+			*top = max(*top, float32(x*s.scale))
+		}
+		rescale := exp(before - *top)
+		total := 0.0
+		for j, x := range row {
+			e := exp(float32(x*s.scale) - *top)
+			out[j] = e
+			total += float64(e)
+		}
+		*sum = float32(*sum*rescale) + float32(total)
+		*(*float32)(unsafe.Add(s.rescale, i*4)) = rescale
+	}
+}
