@@ -14,7 +14,8 @@ import (
 	"latentbeam/stages/sampler"
 )
 
-// latentScale is the factor between the VAE's latents and the denoiser's, in every Open-Sora 1.x.
+// latentScale is the factor between the latents of the 2D autoencoder and the denoiser's, in Open-Sora 1.0 and
+// 1.1. The autoencoders of later versions scale their latents themselves.
 const latentScale = 0.18215
 
 // options is the stage's map in the YAML.
@@ -186,7 +187,10 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 	for i, e := range batch {
 		shape := []int{c, net.size.T, net.size.H, net.size.W}
 		e.Latents = &stages.Array{Shape: shape, Data: z[i*c*size : (i+1)*c*size : (i+1)*c*size]}
-		e.LatentScale = latentScale
+		e.LatentScale = 1
+		if s.Config.Version == OpenSora10 || s.Config.Version == OpenSora11 {
+			e.LatentScale = latentScale
+		}
 	}
 	return nil
 }

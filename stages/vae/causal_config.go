@@ -141,10 +141,19 @@ func (c *CausalConfig) latents(frames, height, width int) ([]int, error) {
 	if frames == 1 {
 		t = 1
 	}
-	return []int{c.Encoder.ZChannels, t, c.side(height), c.side(width)}, nil
+	d := c.downscale()
+	h, w := (height+d-1)/d, (width+d-1)/d
+	if n := height; c.side(n) != h { // 1 pixel more than a multiple of 8: the reference is at odds with itself
+		return nil, fmt.Errorf("height is %d: give a multiple of %d, such as %d", n, d, n/d*d)
+	}
+	if n := width; c.side(n) != w {
+		return nil, fmt.Errorf("width is %d: give a multiple of %d, such as %d", n, d, n/d*d)
+	}
+	return []int{c.Encoder.ZChannels, t, h, w}, nil
 }
 
-// side returns the latent positions along n pixels: levels that halve the frames round up, others down.
+// side returns the latent positions that n pixels are encoded to: levels that halve the frames round up,
+// others down.
 func (c *CausalConfig) side(n int) int {
 	for level := range len(c.Encoder.ChMult) - 1 {
 		if c.halves(level) {

@@ -61,6 +61,7 @@ func TestLatentShape(t *testing.T) {
 		{"OpenSora-VAE-v1.3", 49, 360, 640, []int{16, 15, 45, 80}},
 		{"OpenSora-VAE-v1.3", 113, 720, 1280, []int{16, 35, 90, 160}},
 		{"OpenSora-VAE-v1.3", 17, 12, 22, []int{16, 5, 2, 3}},
+		{"OpenSora-VAE-v1.3", 17, 17, 16, nil},
 		{"OpenSora-VAE-v1.3", 51, 256, 256, nil},
 		{"OpenSora-VAE-v1.3", 16, 256, 256, nil},
 		{"OpenSora-VAE-v1.2", 0, 256, 256, nil},

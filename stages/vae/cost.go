@@ -1,0 +1,31 @@
+package vae
+
+import (
+	"latentbeam/internal/plan/layout"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/nn"
+)
+
+// Cost is that of all frames, which one device decodes.
+func (s *decodeStage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
+	work, err := s.Config.decodeWork(row.NumFrames, row.Height, row.Width, s.micro)
+	all, largest := s.Bytes(s.Config.DType)
+	return layout.Stage{Weights: all, Largest: largest, Work: work}, err
+}
+
+// decodeWork returns the FLOP of Decode.
+func (c Config) decodeWork(frames, height, width, micro int) (float64, error) {
+	shape, err := c.LatentShape(frames, height, width)
+	if err != nil {
+		return 0, err
+	}
+	m, err := Load(c, nn.ShapesOnly())
+	if err != nil {
+		return 0, err
+	}
+	return nn.Work(func(be kernels.Backend) error {
+		return m.Decode(be, stages.NewArray(shape...), frames, micro, func([]float32) {})
+	})
+}
