@@ -9,20 +9,26 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 
+	"latentbeam/internal/checkpoint"
 	"latentbeam/internal/safetensors"
 )
 
 // Model is a model in the published layout: a model_index.json and a directory for each component
-// (text_encoder, transformer, vae). It is either embedded in the binary or a directory on disk.
+// (text_encoder, transformer, vae). It is either embedded in the binary or on disk, where each component may
+// lie elsewhere.
 type Model struct {
 	Name  string
 	Index Index
+	// Guess makes the config.json of a component that was published without one from its tensors. Nil: nobody can.
+	Guess func(component string, weights *safetensors.File) ([]byte, error)
 	files fs.FS
 	// dirs are the directories of the components on disk, for memory-mapping; nil when embedded.
 	dirs map[string]string
+	// named are the weights of components that are given as a file, by the file's name.
+	named map[string]string
 }
 
 // components are the directories of a model in the published layout.
@@ -58,20 +64,41 @@ func OpenModel(dir string) (*Model, error) {
 	for _, c := range components {
 		dirs[c] = filepath.Join(dir, c)
 	}
+	if !slices.ContainsFunc(append([]string{"model_index.json"}, components...), func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	}) {
+		return nil, fmt.Errorf("open model %q: it holds neither model_index.json nor %s; if it is a single component, "+
+			"name it as one: model: {transformer: %s}", dir, strings.Join(components, ", "), dir)
+	}
 	return newModel(filepath.Base(dir), os.DirFS(dir), dirs)
 }
 
-// OpenComponents puts a model together from a directory for each component, such as
-// {"text_encoder": "models/t5-v1_1-xxl"}.
-func OpenComponents(dirs map[string]string) (*Model, error) {
-	files := mounts{}
-	for c, dir := range dirs {
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return nil, fmt.Errorf("open model: %s is %q, which is not a directory", c, dir)
+// OpenComponents puts a model together from a path for each component, such as {"text_encoder":
+// "models/t5-v1_1-xxl"}: a directory as the hubs have them, or a safetensors file or index, whose config.json
+// may lie beside it.
+func OpenComponents(paths map[string]string) (*Model, error) {
+	files, dirs, named := mounts{}, map[string]string{}, map[string]string{}
+	for c, p := range paths {
+		info, err := os.Stat(p)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("open model: %s is %q: %w", c, p, err)
+		case info.IsDir():
+			dirs[c] = p
+		case checkpoint.IsPickleName(p):
+			return nil, fmt.Errorf("open model: %s is %q: %w: latentbeam convert %s", c, p, checkpoint.ErrPickle, p)
+		default:
+			dirs[c], named[c] = filepath.Dir(p), filepath.Base(p)
 		}
-		files[c] = os.DirFS(dir)
+		files[c] = os.DirFS(dirs[c])
 	}
-	return newModel("components", files, dirs)
+	m, err := newModel("components", files, dirs)
+	if err != nil {
+		return nil, err
+	}
+	m.named = named
+	return m, nil
 }
 
 // mounts is a file system whose top-level directories lie in different places.
@@ -122,43 +149,46 @@ func (m *Model) ReadJSON(name string, target any) error {
 	return nil
 }
 
-// Weights opens the safetensors file of a component, memory-mapped where it lies on disk. The usual
-// names are tried: model.safetensors, diffusion_pytorch_model.safetensors. Pickles are refused.
-func (m *Model) Weights(component string) (*safetensors.File, error) {
-	for _, name := range []string{"model.safetensors", "diffusion_pytorch_model.safetensors"} {
-		file := path.Join(component, name)
-		if _, err := fs.Stat(m.files, file); err != nil {
-			continue
-		}
-		if dir, ok := m.dirs[component]; ok {
-			return safetensors.Open(filepath.Join(dir, name))
-		}
-		data, err := m.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		return safetensors.New(data)
+// Config returns the config.json of a component, or what Guess makes of its tensors where it has none.
+func (m *Model) Config(component string) ([]byte, error) {
+	data, missing := m.ReadFile(component + "/config.json")
+	if missing == nil || m.Guess == nil || !errors.Is(missing, fs.ErrNotExist) {
+		return data, missing
 	}
-	return nil, fmt.Errorf("open weights of %s/%s: no model.safetensors or diffusion_pytorch_model.safetensors there%s",
-		m.Name, component, m.found(component))
+	weights, err := m.Weights(component)
+	if err != nil {
+		return nil, err
+	}
+	data, err = m.Guess(component, weights)
+	if err != nil {
+		err = fmt.Errorf("%w, and its tensors do not tell: %w", missing, err)
+	}
+	return data, errors.Join(err, weights.Close())
 }
 
-// found says which files a component holds, for the error above.
-func (m *Model) found(component string) string {
-	entries, err := fs.ReadDir(m.files, component)
-	if err != nil {
-		return " (the directory is missing)"
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	sort.Strings(names)
-	hint := ""
-	for _, n := range names {
-		if strings.HasSuffix(n, ".bin") || strings.HasSuffix(n, ".pth") || strings.HasSuffix(n, ".pt") {
-			hint = "; PyTorch pickles can run code when read and are refused: save them as safetensors"
+// Weights opens the safetensors file of a component or its shards, memory-mapped where they lie on disk. The
+// names that hubs use are tried. Pickles are refused.
+func (m *Model) Weights(component string) (*safetensors.File, error) {
+	name := m.named[component]
+	if name == "" {
+		var err error
+		if name, err = checkpoint.Find(m.files, component); err != nil {
+			return nil, fmt.Errorf("open weights of %s/%s: %w", m.Name, component, err)
 		}
 	}
-	return fmt.Sprintf(" (it holds %s)%s", strings.Join(names, ", "), hint)
+	sharded := strings.HasSuffix(name, safetensors.IndexSuffix)
+	dir, onDisk := m.dirs[component]
+	switch {
+	case onDisk && sharded:
+		return safetensors.OpenIndex(filepath.Join(dir, name))
+	case onDisk:
+		return safetensors.Open(filepath.Join(dir, name))
+	case sharded:
+		return nil, fmt.Errorf("open weights of %s/%s: an embedded model is one file, not shards", m.Name, component)
+	}
+	data, err := m.ReadFile(path.Join(component, name))
+	if err != nil {
+		return nil, err
+	}
+	return safetensors.New(data)
 }

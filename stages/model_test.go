@@ -1,10 +1,15 @@
 package stages
 
 import (
+	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"latentbeam/internal/safetensors"
 )
 
 // layOut writes files into a new directory.
@@ -24,8 +29,10 @@ func layOut(t *testing.T, files map[string]string) string {
 }
 
 func TestOpenModelSaysWhatIsWrong(t *testing.T) {
-	dir := layOut(t, map[string]string{"file": "", "broken/model_index.json": "{"})
+	dir := layOut(t, map[string]string{"file": "", "broken/model_index.json": "{",
+		"old.pth": "", "part/config.json": "{}"})
 	for path, want := range map[string]string{
+		"part":    "neither model_index.json nor text_encoder, tokenizer, transformer, vae; if it is a single",
 		"missing": "no such file or directory; give a directory with model_index.json, or tiny",
 		"file":    "not a directory; give the directory that holds model_index.json",
 		"broken":  "model_index.json: unexpected EOF",
@@ -34,9 +41,13 @@ func TestOpenModelSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
 	}
-	_, err := OpenComponents(map[string]string{"vae": filepath.Join(dir, "file")})
-	if err == nil || !strings.Contains(err.Error(), "open model: vae is") {
-		t.Errorf("a component that is a file: %v", err)
+	for path, want := range map[string]string{
+		"missing": "no such file or directory", "old.pth": "with `latentbeam convert`: latentbeam convert",
+	} {
+		_, err := OpenComponents(map[string]string{"vae": filepath.Join(dir, path)})
+		if err == nil || !strings.Contains(err.Error(), "open model: vae is") || !strings.Contains(err.Error(), want) {
+			t.Errorf("component %s: %v, want %s", path, err, want)
+		}
 	}
 }
 
@@ -68,12 +79,95 @@ func TestModelFiles(t *testing.T) {
 		}
 	}
 	for component, want := range map[string]string{
-		"transformer":  "(it holds config.json, model.bin); PyTorch pickles can run code when read and are refused",
+		"transformer":  "(it holds config.json, model.bin): PyTorch pickles can run code when read and are refused",
 		"text_encoder": "(it holds a.json)",
-		"vae":          "(the directory is missing)",
+		"vae":          "the directory is missing",
 	} {
 		if _, err := m.Weights(component); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("weights of %s: %v, want %s", component, err, want)
 		}
+	}
+}
+
+// weights is a safetensors file of one tensor.
+func weights(t *testing.T, name string) string {
+	t.Helper()
+	var out bytes.Buffer
+	one := safetensors.Tensor{DType: "U8", Shape: []int{1}, Data: []byte{1}}
+	if err := safetensors.Write(&out, map[string]safetensors.Tensor{name: one}, nil); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestLayouts: weights are found under the names that hubs use, whole and in shards, in directories and as
+// files.
+func TestLayouts(t *testing.T) {
+	a, b := weights(t, "a"), weights(t, "b")
+	dir := layOut(t, map[string]string{
+		"model/vae/diffusion_pytorch_model.safetensors": a, "model/vae/diffusion_pytorch_model.bin": "pickle",
+		"model/text_encoder/model.safetensors.index.json": `{"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}}`,
+		"model/text_encoder/1.safetensors":                a, "model/text_encoder/2.safetensors": b,
+		"model/transformer/OpenSora-v1-HQ-16x256x256.safetensors": b,
+		"bare/only.safetensors":                                   a,
+	})
+	whole, err := OpenModel(filepath.Join(dir, "model"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, err := OpenComponents(map[string]string{
+		"vae":          filepath.Join(dir, "model/vae"),
+		"text_encoder": filepath.Join(dir, "model/text_encoder/model.safetensors.index.json"),
+		"transformer":  filepath.Join(dir, "model/transformer/OpenSora-v1-HQ-16x256x256.safetensors"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for component, want := range map[string]string{"vae": "a", "text_encoder": "a b", "transformer": "b"} {
+		var digests []string
+		for _, m := range []*Model{whole, parts} {
+			f, err := m.Weights(component)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(f.Names(), " "); got != want {
+				t.Errorf("%s of %s holds %q, want %q", component, m.Name, got, want)
+			}
+			digests = append(digests, f.Digest())
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if digests[0] != digests[1] {
+			t.Errorf("%s has two digests", component)
+		}
+	}
+}
+
+// TestConfigOfTensors: a component without config.json is asked for one by its tensors.
+func TestConfigOfTensors(t *testing.T) {
+	dir := layOut(t, map[string]string{"vae/model.safetensors": weights(t, "a"), "transformer/config.json": `{"b": 1}`})
+	m, err := OpenModel(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Config("vae"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("nobody to ask: %v", err)
+	}
+	m.Guess = func(component string, f *safetensors.File) ([]byte, error) {
+		if f.Names()[0] != "a" {
+			return nil, errors.New("not mine")
+		}
+		return []byte(component), nil
+	}
+	if data, err := m.Config("vae"); err != nil || string(data) != "vae" {
+		t.Errorf("%q, %v", data, err)
+	}
+	if data, err := m.Config("transformer"); err != nil || string(data) != `{"b": 1}` {
+		t.Errorf("%q, %v", data, err)
+	}
+	m.Guess = func(string, *safetensors.File) ([]byte, error) { return nil, errors.New("not mine") }
+	if _, err := m.Config("vae"); err == nil || !strings.Contains(err.Error(), "its tensors do not tell: not mine") {
+		t.Errorf("nobody knows: %v", err)
 	}
 }

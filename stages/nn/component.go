@@ -27,11 +27,11 @@ type Component[C, M any] struct {
 	loaded map[string]*M // by device
 }
 
-// OpenComponent reads name/config.json and maps the weights beside it. load makes the model; it runs at the
+// OpenComponent reads the component's config.json (or what stands in for it, see stages.Model) and maps the weights beside it. load makes the model; it runs at the
 // first use of each device.
 func OpenComponent[C, M any](m *stages.Model, name string, parse func([]byte) (C, error),
 	load func(C, *Weights) (*M, error)) (*Component[C, M], error) {
-	data, err := m.ReadFile(name + "/config.json")
+	data, err := m.Config(name)
 	if err != nil {
 		return nil, err
 	}
