@@ -45,6 +45,9 @@ type goldenCase struct {
 	CFGScale         float32 `json:"cfg_scale"`
 	CFGChannels      int     `json:"cfg_channels"`
 
+	FrameMasks [][]float32 `json:"frame_masks"` // edit ratio of each frame of each element
+	Image      *imageCase  `json:"image"`
+
 	OutShape  []int     `json:"out_shape"`
 	Out       []float32 `json:"out"`
 	Tolerance float64   `json:"tolerance"` // share of the largest value, where the case states its own
@@ -108,7 +111,7 @@ func TestGolden(t *testing.T) {
 // TestGoldenOptions runs the cases with per-row masks, no mask, other prefixes and other step counts, and those
 // of all versions on odd sizes.
 func TestGoldenOptions(t *testing.T) {
-	for _, name := range []string{"open-sora-more.json", "open-sora-denoisers.json"} {
+	for _, name := range []string{"open-sora-more.json", "open-sora-denoisers.json", "open-sora-runs.json"} {
 		cases := nntest.Golden(t, goldenDir+name)
 		if ran := runGolden(t, cases); ran != len(cases) {
 			t.Errorf("%s: %d of %d cases ran", name, ran, len(cases))

@@ -22,15 +22,23 @@ func checkSampling(t *testing.T, c goldenCase) {
 
 	s := c.sampler(t, cfg)
 	model := func(_ context.Context, rows, timesteps []float32, generated []bool) ([]float32, error) {
-		return r.evaluate(rows, append([]int{2 * n, cfg.InChannels}, size...), timesteps, generated, prepared)
+		shape := append([]int{len(timesteps), cfg.InChannels}, size...)
+		return r.evaluate(rows, shape, timesteps, generated, prepared)
 	}
 	noise := func(d sampler.Draw, element int, dst []float32) {
-		all := nntest.Hash(fmt.Sprintf("%s.%d", c.NoisePrefix, d.Step), 1.7, 2*n, width)
+		name := c.NoisePrefix
+		if d.Given {
+			name += ".given"
+		}
+		all := nntest.Hash(fmt.Sprintf("%s.%d", name, d.Step), 1.7, 2*n, width)
 		copy(dst, all[element*width:])
 	}
 	z := nntest.Hash(c.NoisePrefix+".init", 1.7, n, width)
 	batch := sampler.Batch{N: n, Channels: cfg.InChannels, Size: width / cfg.InChannels, Frames: size[0],
-		Guidance: slices.Repeat([]float32{c.CFGScale}, n)}
+		Guidance: slices.Repeat([]float32{c.CFGScale}, n), Masks: slices.Concat(c.FrameMasks...)}
+	if c.Image != nil {
+		batch.Image = r.condition(t, c, prepared)
+	}
 	if err := s.Sample(t.Context(), batch, z, model, noise, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +84,11 @@ func (c goldenCase) sampler(t *testing.T, cfg Config) sampler.Sampler {
 // guided prepares n prompts and n null texts of the prompts' lengths.
 func (r harness) guided(t *testing.T, c goldenCase, n int) *Prepared {
 	t.Helper()
-	rows := masks(t, c.Mask, 2*n, r.m.ModelMaxLength)
+	branches := 2
+	if c.Image != nil {
+		branches = 3
+	}
+	rows := masks(t, c.Mask, branches*n, r.m.ModelMaxLength)
 	texts := r.upload(captions(r.m.Config, c.InputPrefix, rows[:n]))
 	for _, mask := range rows[n:] {
 		if length, err := prefixLength(mask); err == nil {
@@ -92,4 +104,40 @@ func (r harness) guided(t *testing.T, c goldenCase, n int) *Prepared {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// imageCase conditions a run of Open-Sora 1.3 on given frames.
+type imageCase struct {
+	MaskIndex   []int   `json:"mask_index"`
+	Scale       float32 `json:"image_cfg_scale"`
+	SDEdit      bool    `json:"use_sdedit"`
+	Oscillation bool    `json:"image_oscillation"`
+}
+
+// condition gives the prompt's and the null text's rows the hashed frames of the case, and the third branch
+// none.
+func (r harness) condition(t *testing.T, c goldenCase, p *Prepared) *sampler.Image {
+	t.Helper()
+	shape := append([]int{c.OutShape[0], r.m.InChannels}, c.OutShape[2:]...)
+	m := &sampler.Image{Latents: nntest.Hash(c.NoisePrefix+".cond", 1, shape...), Given: make([]bool, shape[2]),
+		Scale: c.Image.Scale, Oscillate: c.Image.Oscillation, Renoise: c.Image.SDEdit, Ramp: true}
+	for _, f := range c.Image.MaskIndex {
+		m.Given[f] = true
+	}
+	where := make([]float32, len(m.Latents))
+	for i := range where {
+		if m.Given[i/(shape[3]*shape[4])%shape[2]] {
+			where[i] = 1
+		} else {
+			m.Latents[i] = 0
+		}
+	}
+	shape[0] *= 3
+	cond, mask := r.be.Alloc(kernels.F32, shape...), r.be.Alloc(kernels.F32, shape...)
+	r.be.Upload(cond, slices.Concat(m.Latents, m.Latents, make([]float32, len(where))))
+	r.be.Upload(mask, slices.Concat(where, where, where))
+	if err := r.m.Condition(r.be, p, cond, mask, c.Image.MaskIndex); err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
