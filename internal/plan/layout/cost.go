@@ -19,10 +19,13 @@ type Forward struct {
 // Seconds returns the time of the step. Exchanges are not hidden behind the work.
 func (f Forward) Seconds() float64 { return f.Compute + f.Wire }
 
+// all are the partitions that there are.
+var all = []sequence.Partition{sequence.Uneven, sequence.Pad}
+
 // Partitions returns what a `partition` option allows: "auto", "pad" or "uneven".
 func Partitions(option string) ([]sequence.Partition, error) {
 	if option == "auto" || option == "" {
-		return []sequence.Partition{sequence.Uneven, sequence.Pad}, nil
+		return all, nil
 	}
 	p, err := sequence.ParsePartition(option)
 	if err != nil {
@@ -31,10 +34,14 @@ func Partitions(option string) ([]sequence.Partition, error) {
 	return []sequence.Partition{p}, nil
 }
 
-// Cheapest returns the partition of k elements over a set of devices with the shortest predicted step. Uneven
+// Cheapest returns the allowed partition of k elements over a set of devices with the shortest predicted step. Uneven
 // is tried with ranges of queries and with whole heads, which repeat no keys.
-func Cheapest(s Split, k int, devices []Device, allowed []sequence.Partition) (Forward, error) {
+func Cheapest(s Split, k int, devices []Device) (Forward, error) {
 	var best Forward
+	allowed := s.Partitions
+	if len(allowed) == 0 {
+		allowed = all
+	}
 	for _, kind := range allowed {
 		shapes := []sequence.Shape{s.batch(k)}
 		if kind == sequence.Uneven && s.Shape.QueryTile != 0 {
@@ -51,9 +58,6 @@ func Cheapest(s Split, k int, devices []Device, allowed []sequence.Partition) (F
 				best = f
 			}
 		}
-	}
-	if best.Plan == nil {
-		return best, fmt.Errorf("choose a partition: none is allowed")
 	}
 	return best, nil
 }

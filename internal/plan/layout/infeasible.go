@@ -66,7 +66,7 @@ func (q *Query) enough(d Device) int {
 		return 0
 	}
 	for n := 1; n <= maxSuggested; n++ {
-		more := Query{Stages: q.Stages, Partitions: q.Partitions}
+		more := Query{Stages: q.Stages}
 		for range n {
 			more.Devices = append(more.Devices, d)
 		}

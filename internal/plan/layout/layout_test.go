@@ -44,8 +44,6 @@ func devices(t *testing.T, spec string) []Device {
 	return d
 }
 
-var both = []sequence.Partition{sequence.Uneven, sequence.Pad}
-
 // The worked example of the design: STDiT3-XL/2 at 720p 4s, one element under guidance, 30 steps.
 func TestWorkedExample(t *testing.T) {
 	split := *stdit3(30, 3600, 2)[1].Split
@@ -57,7 +55,7 @@ func TestWorkedExample(t *testing.T) {
 		{"1xA100PCIe", 243}, {"2xA100PCIe", 122}, {"3xA100PCIe", 92}, {"4xA100PCIe", 67}, {"8xA100PCIe", 35},
 		{"1xT4", 851}, {"2xT4", 426}, {"3xT4", 321}, {"4xT4", 234}, {"8xT4", 122},
 	} {
-		f, err := Cheapest(split, 1, devices(t, c.spec), both)
+		f, err := Cheapest(split, 1, devices(t, c.spec))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +85,7 @@ func TestSearch(t *testing.T) {
 		{"three devices, one element", video, "3xA100-40GB", 1, 3, 0, Resident},
 		{"16 s of 720p beside all weights", long, "8xH100-80GB", 1, 8, 0, Resident},
 	} {
-		r, err := Search(Query{Stages: c.stages, Devices: devices(t, c.spec), Elements: c.elements, Partitions: both})
+		r, err := Search(Query{Stages: c.stages, Devices: devices(t, c.spec), Elements: c.elements})
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -102,21 +100,35 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-func TestWidthThatIsAskedFor(t *testing.T) {
-	r, err := Search(Query{Stages: stdit3(16, 1024, 2), Devices: devices(t, "8xH100"), Elements: 100, Width: 3, Partitions: both})
+func TestOptions(t *testing.T) {
+	stages := stdit3(16, 1024, 2)
+	stages[1].Split.Width = 3
+	r, err := Search(Query{Stages: stages, Devices: devices(t, "8xH100"), Elements: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Best.Sets) != 2 || len(r.Best.Sets[1].Devices) != 3 || r.Best.Tail != 0 {
 		t.Errorf("sets %+v, want two of three devices", r.Best.Sets)
 	}
-	if _, err := Search(Query{Stages: stdit3(16, 1024, 2), Devices: devices(t, "2xH100"), Width: 3, Partitions: both}); err == nil {
+	if _, err := Search(Query{Stages: stages, Devices: devices(t, "2xH100")}); err == nil {
 		t.Error("a set of 3 on 2 devices is accepted")
+	}
+	for option, want := range map[string]sequence.Partition{"pad": sequence.Pad, "uneven": sequence.Uneven} {
+		if stages[1].Split.Partitions, err = Partitions(option); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Cheapest(*stages[1].Split, 1, devices(t, "3xH100"))
+		if err != nil || f.Plan.Partition != want {
+			t.Errorf("partition %s: %v, %v", option, f.Plan.Partition, err)
+		}
+	}
+	if _, err := Partitions("even"); err == nil {
+		t.Error("partition even is accepted")
 	}
 }
 
 func TestTooLarge(t *testing.T) {
-	_, err := Search(Query{Stages: stdit3(120, 3600, 2), Devices: devices(t, "2xT4-4GB"), Elements: 1, Partitions: both})
+	_, err := Search(Query{Stages: stdit3(120, 3600, 2), Devices: devices(t, "2xT4-4GB"), Elements: 1})
 	infeasible, ok := err.(*Infeasible)
 	if !ok {
 		t.Fatalf("error %v, want an *Infeasible", err)
@@ -133,7 +145,7 @@ func TestTooLarge(t *testing.T) {
 }
 
 func TestMixedDevicesShareBySpeed(t *testing.T) {
-	f, err := Cheapest(*stdit3(30, 3600, 2)[1].Split, 1, devices(t, "2xH100-80GB+1xT4-16GB"), both)
+	f, err := Cheapest(*stdit3(30, 3600, 2)[1].Split, 1, devices(t, "2xH100-80GB+1xT4-16GB"))
 	if err != nil {
 		t.Fatal(err)
 	}

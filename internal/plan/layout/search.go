@@ -14,12 +14,10 @@ const maxElements = 16
 
 // Query is what a layout is searched for.
 type Query struct {
-	Stages     []Stage
-	Devices    []Device
-	Elements   int                  // still to be computed, all of one shape
-	Width      int                  // devices in a set; 0: any
-	MaxBatch   int                  // elements of a set; 0: any
-	Partitions []sequence.Partition // allowed
+	Stages   []Stage
+	Devices  []Device
+	Elements int // still to be computed, all of one shape
+	MaxBatch int // elements of a set; 0: any
 
 	sets map[string]evaluated // those seen so far
 }
@@ -100,8 +98,8 @@ func Search(q Query) (Result, error) {
 
 // widths returns the widths to try. Some numbers of sets come from several widths, then the widest says it.
 func (q *Query) widths() (out []int) {
-	if q.Width > 0 {
-		return []int{q.Width}
+	if w := q.width(); w > 0 {
+		return []int{w}
 	}
 	n := len(q.Devices)
 	for width := 1; width <= n; width++ {
@@ -120,11 +118,9 @@ func (q *Query) check() error {
 	if len(q.Devices) == 0 {
 		return fmt.Errorf("choose a layout: there is no device")
 	}
-	if q.Width > len(q.Devices) {
-		return fmt.Errorf("a set of %d workers is asked for and there are %d", q.Width, len(q.Devices))
-	}
-	if q.split() == nil && q.Width > 1 {
-		return fmt.Errorf("a set of %d workers is asked for and no stage of the job can be shared", q.Width)
+	if w := q.width(); w > len(q.Devices) {
+		return &Infeasible{Reason: fmt.Sprintf("a set of %d devices is asked for and there are %d", w, len(q.Devices)),
+			Width: w, Fix: fmt.Sprintf("what would fit: sequence_parallel: auto, or at most %d", len(q.Devices))}
 	}
 	q.Elements = max(1, q.Elements)
 	return nil
@@ -138,6 +134,14 @@ func (q *Query) split() *Split {
 		}
 	}
 	return nil
+}
+
+// width returns how many devices a set must have, 0 for any.
+func (q *Query) width() int {
+	if s := q.split(); s != nil {
+		return s.Width
+	}
+	return 0
 }
 
 // best returns the best candidate of a width, or why one element does not fit a set.
@@ -172,7 +176,7 @@ func (q *Query) candidate(width, k int) (Candidate, *Infeasible, error) {
 	c := Candidate{Width: width, Elements: k}
 	n := len(q.Devices) / width
 	busy := len(q.Devices)
-	if q.Width > 0 { // a width that is asked for is kept, and what is left over stays idle
+	if q.width() > 0 { // a width that is asked for is kept, and what is left over stays idle
 		busy = n * width
 	}
 	shares, err := sequence.Cut(busy, sequence.Equal(n))
@@ -196,7 +200,7 @@ func (q *Query) candidate(width, k int) (Candidate, *Infeasible, error) {
 
 // tail looks whether the last batches are done sooner by all devices together.
 func (q *Query) tail(c *Candidate, times []float64, batches int) error {
-	if len(times) == 1 || q.Width > 0 || q.split() == nil {
+	if len(times) == 1 || q.width() > 0 || q.split() == nil {
 		return nil
 	}
 	for last := 1; last <= min(batches-1, len(times)); last++ {
@@ -266,7 +270,7 @@ func (q *Query) evaluate(devices []Device, k int) (e evaluated, err error) {
 	}
 	e.set.Batch = float64(k) * rest / rate
 	if split := q.split(); split != nil {
-		if e.set.Forward, err = Cheapest(*split, k, devices, q.Partitions); err != nil {
+		if e.set.Forward, err = Cheapest(*split, k, devices); err != nil {
 			return e, err
 		}
 		e.set.Batch += float64(split.Steps) * e.set.Forward.Seconds()

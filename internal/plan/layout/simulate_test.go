@@ -47,7 +47,7 @@ func (w *world) seconds(t *testing.T, shape, k int, set []int, equal bool) float
 	}
 	p := published[shape]
 	split := *stdit3(float64(p.frames), float64(p.positions), 2)[1].Split
-	alone, err := Cheapest(split, 1, w.devices[:1], both)
+	alone, err := Cheapest(split, 1, w.devices[:1])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,19 +62,19 @@ func (w *world) seconds(t *testing.T, shape, k int, set []int, equal bool) float
 			t.Fatal(err)
 		}
 		f = split.predict(plan, group)
-	} else if f, err = Cheapest(split, k, group, both); err != nil {
+	} else if f, err = Cheapest(split, k, group); err != nil {
 		t.Fatal(err)
 	}
 	w.cache[key] = p.seconds * f.Seconds() / alone.Seconds()
 	return w.cache[key]
 }
 
-var all = []int{0, 1, 2, 3, 4, 5, 6, 7}
+var everyone = []int{0, 1, 2, 3, 4, 5, 6, 7}
 
 // oneByOne runs every job on all devices.
 func (w *world) oneByOne(t *testing.T, jobs []int, equal bool) (total float64) {
 	for _, j := range jobs {
-		total += w.seconds(t, j, 1, all, equal)
+		total += w.seconds(t, j, 1, everyone, equal)
 	}
 	return total
 }

@@ -25,6 +25,10 @@ type Split struct {
 	Steps int            // sampling steps
 	Bytes int            // of one number in an exchange
 	Costs sequence.Costs // of one pair
+	// Width is how many devices a set must have, 0 for any; Partitions are those allowed, none for all. Both
+	// are the stage's options.
+	Width      int
+	Partitions []sequence.Partition
 }
 
 // batch returns the shape of a forward of k elements.
