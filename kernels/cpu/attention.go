@@ -132,7 +132,12 @@ func (a *attention) run(w *worker, entry, head, q0, q1 int) {
 		}
 		return
 	}
-	a.packHead(s, a.head(a.k, entry, head), a.head(a.v, entry, head), keys)
+	k, v := a.head(a.k, entry, head), a.head(a.v, entry, head)
+	if a.tier.short != nil && keys <= shortKeys && a.bias == nil {
+		a.runShort(s, k, v, q0, q1, keys)
+		return
+	}
+	a.packHead(s, k, v, keys)
 	for i := q0; i < q1; i += queryBlock {
 		a.block(s, head, i, min(queryBlock, q1-i), keys)
 	}
@@ -160,7 +165,7 @@ func (a *attention) valuesAt(k0 int) int { return a.tier.padded(a.d) * a.dot.ter
 // block computes m queries from q0 on: the scores of one block of keys after the other, their weights,
 // and the sums of the values, which shrink when a later block has a larger score.
 func (a *attention) block(s *attentionScratch, head, q0, m, keys int) {
-	qp, qStride := a.queries(s, q0, m)
+	qp, qStride := a.terms(&s.queries, &s.q, q0, m)
 	depth := a.dot.terms(a.d)
 	s.begin(a, m, keys)
 	for k0 := 0; k0 < keys; k0 += keyBlock {
@@ -204,32 +209,31 @@ func (a *attention) addBias(s *attentionScratch, head, q0, m, k0, n int) {
 	}
 }
 
-// queries returns m queries from q0 on as the micro-kernel reads them, and the bytes between them: where
-// they lie if it can, else a copy.
-func (a *attention) queries(s *attentionScratch, q0, m int) (unsafe.Pointer, int) {
-	q := &s.q
+// terms returns m rows of r from the given one on as the micro-kernels read them, and the bytes between
+// them: where they lie if it can, else a copy.
+func (a *attention) terms(copied *scratch, r *rows, from, m int) (unsafe.Pointer, int) {
 	want := kernels.F32
 	if a.dot == dotBF16 {
 		want = kernels.BF16
 	}
-	stride := q.jump * want.Size()
+	stride := r.jump * want.Size()
 	whole := a.d%a.dot.perTerm() == 0
-	if q.DType == want && q.step == 1 && whole && stride%strideTrap != 0 {
-		return q.pointer(q.offset(q0)), stride
+	if r.DType == want && r.step == 1 && whole && stride%strideTrap != 0 {
+		return r.pointer(r.offset(from)), stride
 	}
 	stride = a.dot.terms(a.d)*4 + lineSize
 	if stride%strideTrap == 0 {
 		stride += lineSize
 	}
-	s.queries.take(m * stride)
+	copied.take(m * stride)
 	for i := range m {
-		row := unsafe.Slice((*float32)(s.queries.at(i*stride)), a.dot.terms(a.d))
+		row := unsafe.Slice((*float32)(copied.at(i*stride)), a.dot.terms(a.d))
 		if a.dot == dotF32 {
-			q.load(row, q.offset(q0+i), q.step)
+			r.load(row, r.offset(from+i), r.step)
 			continue
 		}
 		row[len(row)-1] = 0
-		q.copyHalf(unsafe.Slice((*uint16)(s.queries.at(i*stride)), a.d), q.offset(q0+i))
+		r.copyHalf(unsafe.Slice((*uint16)(copied.at(i*stride)), a.d), r.offset(from+i))
 	}
-	return s.queries.at(0), stride
+	return copied.at(0), stride
 }

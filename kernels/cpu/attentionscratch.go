@@ -8,18 +8,19 @@ import (
 
 // attentionScratch is a worker's memory for one head at a time.
 type attentionScratch struct {
-	dst, q            rows
-	keys, values      scratch // packed, block by block
-	queries           scratch // a block of queries, where they cannot be used as they lie
-	scores, weights   scratch // (queryBlock, keyBlock) of one block of keys
-	sums              scratch // (queryBlock, D padded), fp32
-	sumStride         int     // bytes
-	stagedK, stagedV  scratch // keys and values whose elements do not lie side by side
-	row               []float32
-	top, sum, rescale [queryBlock]float32
-	reduce            reduce
-	soft              softmax
-	zero              int64
+	dst, q                    rows
+	keys, values              scratch // packed, block by block
+	queries                   scratch // a block of queries, where they cannot be used as they lie
+	scores, weights           scratch // (queryBlock, keyBlock) of one block of keys
+	sums                      scratch // (queryBlock, D padded), fp32
+	sumStride                 int     // bytes
+	stagedQ, stagedK, stagedV scratch // keys and values whose elements do not lie side by side
+	row                       []float32
+	top, sum, rescale         [queryBlock]float32
+	reduce                    reduce
+	few                       shortValues
+	soft                      softmax
+	zero                      int64
 }
 
 // begin prepares the sums of m queries over the given number of keys.

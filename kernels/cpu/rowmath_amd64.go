@@ -1,6 +1,10 @@
 package cpu
 
-import "latentbeam/kernels"
+import (
+	"unsafe"
+
+	"latentbeam/kernels"
+)
 
 // rows512 is the row arithmetic for AVX-512.
 var rows512 = rowMath{
@@ -44,4 +48,13 @@ var rows256 = rowMath{
 			rowsGo.narrow[kernels.F16](dst[n:], src[n:])
 		},
 	},
+}
+
+// short512 is attention over few keys for AVX-512.
+var short512 = shortMath{
+	weights: [...]func(weights, scores unsafe.Pointer, keys int, scale float32){
+		shortWeightsF32512, shortWeightsBF16512,
+	},
+	values: [...][]func(*shortValues){shortF32512[:], shortBF16toF32512[:]},
+	halves: shortBF16512[:],
 }

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"math"
 	"testing"
 	"unsafe"
 )
@@ -20,4 +19,16 @@ func TestSoftmaxFields(t *testing.T) {
 	}
 }
 
-var _ = math.Pi
+// TestShortFields: the same for attention over few keys.
+func TestShortFields(t *testing.T) {
+	var s shortValues
+	for i, off := range []uintptr{
+		unsafe.Offsetof(s.dst), unsafe.Offsetof(s.dstStride), unsafe.Offsetof(s.weights),
+		unsafe.Offsetof(s.values), unsafe.Offsetof(s.valueStride), unsafe.Offsetof(s.terms),
+		unsafe.Offsetof(s.queries), unsafe.Offsetof(s.columns),
+	} {
+		if off != uintptr(8*i) {
+			t.Errorf("field %d is at %d", i, off)
+		}
+	}
+}

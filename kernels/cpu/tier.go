@@ -30,6 +30,7 @@ type tier struct {
 	softmax [dots]func(*softmax)
 	// softmaxUnit is what the softmax wants its scale multiplied by: log2 e where it works by powers of 2.
 	softmaxUnit float32
+	short       *shortMath // attention over few keys; nil: the long way
 }
 
 // panel returns the width of the next panel where n columns are left.

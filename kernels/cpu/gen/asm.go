@@ -93,3 +93,8 @@ func vdpbf16ps(a, b, dst int) string {
 func vcvtneps2bf16(src, dst int) string {
 	return fmt.Sprintf("%s // VCVTNEPS2BF16 Z%d, Y%d", evex(2, 2, 0x72, dst, 0, src), src, dst)
 }
+
+// vcvtne2ps2bf16 rounds the fp32 of Z[low] and Z[high] to the lower and upper 16 bf16 of Z[dst].
+func vcvtne2ps2bf16(high, low, dst int) string {
+	return fmt.Sprintf("%s // VCVTNE2PS2BF16 Z%d, Z%d, Z%d", evex(2, 3, 0x72, dst, high, low), low, high, dst)
+}

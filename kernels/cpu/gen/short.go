@@ -1,0 +1,167 @@
+package main
+
+import "fmt"
+
+// Attention over few keys works on scores transposed: one row of 16 queries for each key. So the softmax of
+// 16 queries runs down the rows, and keys and queries need no common packing.
+
+// shortWeights512 writes the softmax down the rows; rows that fill up a group of four count for nothing.
+func shortWeights512(f *file, name, doc string, poly []float64, bf16 bool) {
+	const coefficients, top, one, interleave, scale = 20, 27, 28, 29, 31
+	f.fn(name, "weights, scores unsafe.Pointer, keys int, scale float32", 28, doc)
+	f.p("MOVQ weights+0(FP), DI\nMOVQ scores+8(FP), SI\nMOVQ keys+16(FP), CX\nVBROADCASTSS scale+24(FP), Z%d", scale)
+	for i, c := range poly {
+		f.constant(isa512, c, coefficients+i)
+	}
+	f.constant(isa512, 1, one)
+	f.bits(isa512, 0xff7fffff, top)
+	f.p("MOVQ CX, AX\nSHLQ $6, AX\nADDQ SI, AX") // the row after the last
+	f.at("fill")
+	f.p("TESTQ $3, CX\nJZ filled\nVMOVUPS Z%d, (AX)\nADDQ $64, AX\nINCQ CX\nJMP fill", top)
+	f.at("filled")
+	f.p("SHRQ $2, CX\nMOVQ CX, R10\nMOVQ SI, AX")
+	for i := range 4 {
+		f.p("VMOVAPS Z%d, Z%d", top, i)
+	}
+	f.at("max")
+	for i := range 4 {
+		f.p("VMULPS %d(AX), Z%d, Z%d\nVMAXPS Z%d, Z%d, Z%d", i*64, scale, 4+i, 4+i, i, i)
+	}
+	f.p("ADDQ $256, AX\nDECQ CX\nJNZ max")
+	f.p("VMAXPS Z0, Z1, Z0\nVMAXPS Z2, Z3, Z2\nVMAXPS Z0, Z2, Z%d", top)
+	f.zero(isa512, 16, 17, 18, 19)
+	f.p("MOVQ SI, AX\nMOVQ R10, CX")
+	f.at("weigh")
+	for i := range 4 {
+		f.p("VMOVUPS %d(AX), Z%d\nVFMSUB213PS Z%d, Z%d, Z%d", i*64, i, top, scale, i)
+	}
+	f.exp2of(poly, coefficients)
+	for i := range 4 {
+		f.p("VADDPS Z%d, Z%d, Z%d\nVMOVUPS Z%d, %d(AX)", 8+i, 16+i, 16+i, 8+i, i*64)
+	}
+	f.p("ADDQ $256, AX\nDECQ CX\nJNZ weigh")
+	f.p("VADDPS Z17, Z16, Z16\nVADDPS Z19, Z18, Z18\nVADDPS Z18, Z16, Z16\nVDIVPS Z16, Z%d, Z16", one)
+	if bf16 {
+		f.p("VMOVDQU32 interleave512<>(SB), Z%d", interleave)
+	}
+	f.p("MOVQ R10, CX")
+	f.at("normalize")
+	for i := range 4 {
+		f.p("VMULPS %d(SI), Z16, Z%d", i*64, i)
+	}
+	if bf16 {
+		for i := range 2 {
+			f.p("%s\nVPERMW Z%d, Z%d, Z%d\nVMOVUPS Z%d, %d(DI)", vcvtne2ps2bf16(2*i+1, 2*i, 4+i),
+				4+i, interleave, 4+i, 4+i, i*64)
+		}
+		f.p("ADDQ $128, DI")
+	} else {
+		for i := range 4 {
+			f.p("VMOVUPS Z%d, %d(DI)", i, i*64)
+		}
+		f.p("ADDQ $256, DI")
+	}
+	f.p("ADDQ $256, SI\nDECQ CX\nJNZ normalize")
+	f.ret()
+}
+
+// exp2of writes 2^x of the registers 0 to 3 into 8 to 11.
+func (f *file) exp2of(poly []float64, coefficients int) {
+	last := len(poly) - 1
+	for i := range 4 {
+		f.p("VREDUCEPS $1, Z%d, Z%d\nVMOVAPS Z%d, Z%d", i, 4+i, coefficients+last, 8+i)
+	}
+	for k := last - 1; k >= 0; k-- {
+		for i := range 4 {
+			f.p("VFMADD213PS Z%d, Z%d, Z%d", coefficients+k, 4+i, 8+i)
+		}
+	}
+	for i := range 4 {
+		f.p("VSCALEFPS Z%d, Z%d, Z%d", i, 8+i, 8+i)
+	}
+}
+
+// Offsets of the fields of shortValues (../short.go), which a test compares.
+const (
+	shortDst = 8 * iota
+	shortDstStride
+	shortWeights
+	shortValues
+	shortValueStride
+	shortTerms
+	shortQueries
+	shortColumns
+)
+
+// shortValues512 adds the weighted values of up to 16 queries, four at a time, each in up to n vectors of
+// columns, and stores them where they belong.
+func shortValues512(f *file, name, doc string, n int, multiply func(b, a, acc int) string, bf16 bool) {
+	f.fn(name, "s *shortValues", 8, doc)
+	f.p("MOVQ s+0(FP), DX\nMOVQ %d(DX), DI\nMOVQ %d(DX), R8", shortDst, shortDstStride)
+	f.p("MOVQ %d(DX), SI\nMOVQ %d(DX), R9\nMOVQ %d(DX), R10", shortWeights, shortValueStride, shortQueries)
+	f.p("MOVQ %d(DX), CX\nSUBQ $%d, CX", shortColumns, 16*(n-1))
+	f.p("MOVL $1, AX\nSHLL CX, AX\nDECL AX\nKMOVW AX, K1") // columns of the last vector
+	f.at("group")
+	f.p("MOVQ %d(DX), BX\nMOVQ %d(DX), CX\nMOVQ SI, R11", shortValues, shortTerms)
+	acc := func(q, j int) int { return 12 + q*n + j }
+	for q := range 4 {
+		for j := range n {
+			f.zero(isa512, acc(q, j))
+		}
+	}
+	f.at("term")
+	for j := range n {
+		f.load(isa512, j*64, "BX", j, j == n-1)
+	}
+	for q := range 4 {
+		f.p("VBROADCASTSS %d(R11), Z%d", 4*q, 5+q)
+		for j := range n {
+			f.p("%s", multiply(j, 5+q, acc(q, j)))
+		}
+	}
+	f.p("ADDQ R9, BX\nADDQ $64, R11\nDECQ CX\nJNZ term")
+	for q := range 4 {
+		for j := range n {
+			r := acc(q, j)
+			switch {
+			case bf16 && j == n-1:
+				f.p("%s\nVMOVDQU16 Y%d, K1, %d(DI)", vcvtneps2bf16(r, r), r, j*32)
+			case bf16:
+				f.p("%s\nVMOVDQU Y%d, %d(DI)", vcvtneps2bf16(r, 9), 9, j*32)
+			default:
+				f.save(isa512, r, j*64, "DI", j == n-1)
+			}
+		}
+		f.p("ADDQ R8, DI\nDECQ R10\nJZ done")
+	}
+	f.p("ADDQ $16, SI\nJMP group")
+	f.at("done")
+	f.ret()
+}
+
+// short512 is the family of attention over few keys.
+func short512() *file {
+	f := newFile("short_avx512")
+	for i := range 16 { // words of a low and a high vector in turn
+		f.data("interleave512<>", 4*i, uint32(i|(i+16)<<16))
+	}
+	f.global("interleave512<>", 64)
+	shortWeights512(f, "shortWeightsF32512", "makes fp32 weights of the scores of 16 queries, which are lost.",
+		exp2Degree5, false)
+	shortWeights512(f, "shortWeightsBF16512", "makes pairs of bf16 weights of the scores of 16 queries.",
+		exp2Degree4, true)
+	for _, k := range []struct {
+		name     string
+		multiply func(b, a, acc int) string
+		half     bool
+	}{{"shortF32", fma512, false}, {"shortBF16toF32", vdpbf16ps, false}, {"shortBF16", vdpbf16ps, true}} {
+		f.goCode("\n// %s512 are the routines by vectors of columns.\nvar %s512 = [...]func(*shortValues){", k.name, k.name)
+		for n := 1; n <= 5; n++ {
+			name := fmt.Sprintf("%s512x%d", k.name, n)
+			shortValues512(f, name, fmt.Sprintf("adds weighted values, %d vectors of columns.", n), n, k.multiply, k.half)
+			f.goCode("\t%d: %s,", n, name)
+		}
+		f.goCode("}")
+	}
+	return f
+}

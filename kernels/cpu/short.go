@@ -1,0 +1,114 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"latentbeam/kernels"
+)
+
+// shortKeys is up to how many keys attention goes the short way, as the frames of a video do: everything
+// about 16 queries stays in the first cache, and keys, queries and values are read where they lie.
+const shortKeys = 32
+
+// shortQueries is how many queries the short way takes at once: the lanes of a vector.
+const shortQueries = 16
+
+// shortMath is a tier's routines for the short way.
+type shortMath struct {
+	// weights turns scores, a row of 16 queries for each key, into weights that add up to 1: fp32 rows, or
+	// rows of pairs of keys. The scores are lost; there is room for up to three more rows of them.
+	weights [dots]func(weights, scores unsafe.Pointer, keys int, scale float32)
+	// values by vectors of columns: to fp32, and with dotBF16 to bf16.
+	values [dots][]func(*shortValues)
+	halves []func(*shortValues)
+}
+
+// shortValues adds the values of up to 16 queries, weighted, and stores them.
+//
+// The generated assembly knows the order of the fields.
+type shortValues struct {
+	dst         unsafe.Pointer // fp32 or bf16
+	dstStride   int            // bytes from query to query
+	weights     unsafe.Pointer // rows of 16 dwords, one for each term
+	values      unsafe.Pointer
+	valueStride int // bytes from term to term
+	terms       int
+	queries     int
+	columns     int
+}
+
+// runShort computes queries q0 to q1 of a head that has few keys.
+func (a *attention) runShort(s *attentionScratch, k, v rows, q0, q1, keys int) {
+	depth := a.dot.terms(a.d)
+	kp, kStride := a.terms(&s.keys, &k, 0, keys)
+	vp, vStride := a.shortValueRows(s, v, keys)
+	qp, qStride := s.q.dense(&s.stagedQ, q1)
+	s.queries.take(depth * shortQueries * 4)
+	s.scores.take((shortKeys + 3) * shortQueries * 4)
+	s.weights.take((shortKeys + 3) * shortQueries * 4)
+	for i := q0; i < q1; i += shortQueries {
+		m := min(shortQueries, q1-i)
+		a.tier.packNK(packing{dst: s.queries.at(0), depth: depth, dot: a.dot,
+			src: unsafe.Add(qp, i*qStride), stride: qStride, dtype: a.q.DType}, m, a.d)
+		s.reduce = reduce{c: s.scores.at(0), ldc: shortQueries * 4, blocks: 1, offs: unsafe.Pointer(&s.zero),
+			a: kp, lda: kStride, b: s.queries.at(0), k: depth}
+		a.tier.multiply(&s.reduce, a.dot, keys, shortQueries)
+		a.tier.short.weights[a.dot](s.weights.at(0), s.scores.at(0), keys, a.spec.Scale*a.tier.softmaxUnit)
+		s.few = shortValues{weights: s.weights.at(0), values: vp, valueStride: vStride,
+			terms: a.dot.terms(keys), queries: m}
+		a.storeShort(s, i, m)
+	}
+}
+
+// shortValueRows returns the values as rows of terms and the bytes between them: where they lie if they are
+// fp32, else packed, panel by panel of columns.
+func (a *attention) shortValueRows(s *attentionScratch, v rows, keys int) (unsafe.Pointer, int) {
+	if a.dot == dotF32 && v.DType == kernels.F32 && v.step == 1 {
+		return v.pointer(v.start), v.jump * 4
+	}
+	terms := a.dot.terms(keys)
+	dst := s.values.take(a.tier.packedSize(a.d, terms))
+	src, stride := v.dense(&s.stagedV, keys)
+	a.tier.packKN(packing{dst: dst, depth: terms, dot: a.dot, src: src, stride: stride, dtype: v.DType}, a.d, keys)
+	return dst, 0
+}
+
+// storeShort adds the values of m queries panel by panel and stores them as the rows from q0 on: directly
+// where the routines can, else through scratch.
+func (a *attention) storeShort(s *attentionScratch, q0, m int) {
+	p := &s.few
+	routines, size := a.tier.short.values[a.dot], 4
+	if a.dot == dotBF16 && s.dst.DType == kernels.BF16 {
+		routines, size = a.tier.short.halves, 2
+	}
+	direct := s.dst.step == 1 && s.dst.DType.Size() == size
+	to, stride := unsafe.Pointer(nil), a.d*size
+	if direct {
+		to, stride = s.dst.pointer(s.dst.offset(q0)), s.dst.jump*size
+	} else {
+		to = s.sums.take(m * stride)
+	}
+	from, packed := p.values, p.valueStride == 0
+	for j := 0; j < a.d; {
+		width := a.tier.panel(a.d - j)
+		p.dst, p.dstStride, p.columns = unsafe.Add(to, j*size), stride, min(width, a.d-j)
+		if packed {
+			p.values, p.valueStride = unsafe.Add(from, j*p.terms*4), width*4
+		} else {
+			p.values = unsafe.Add(from, j*4)
+		}
+		routines[width/a.tier.lanes](p)
+		j += width
+	}
+	for i := 0; !direct && i < m; i++ {
+		row, off := unsafe.Add(to, i*stride), s.dst.offset(q0+i)
+		if size == 4 {
+			s.dst.store(unsafe.Slice((*float32)(row), a.d), off, s.dst.step)
+			continue
+		}
+		for _, x := range unsafe.Slice((*uint16)(row), a.d) {
+			s.dst.buf.u16[off] = x
+			off += s.dst.step
+		}
+	}
+}
