@@ -25,9 +25,9 @@ type network interface {
 	crosses() []nn.CrossAttention
 	// prepare puts the positions and embedded conditions of a batch into p.
 	prepare(be kernels.Backend, p *Prepared, cond Conditions)
-	// forward runs the blocks on tokens x (B, T', S, C) in place. t is the embedding of the timesteps (B, C),
+	// forward runs the blocks on the stream in place. t is the embedding of the timesteps of its rows (B, C),
 	// followed by that of timestep 0 (2B, C) where f has given frames. It returns what the final layer takes.
-	forward(be kernels.Backend, x, t kernels.Tensor, f frames, p *Prepared) kernels.Tensor
+	forward(be kernels.Backend, s *stream, t kernels.Tensor, f frames) (kernels.Tensor, error)
 }
 
 // finalLayer modulates by the timestep embedding itself, not by t_block's output, and projects to pixels.
@@ -105,8 +105,12 @@ func (m *Model) Forward(be kernels.Backend, x kernels.Tensor, timesteps []float3
 	p.addGiven(be, h)
 	be.Binary(h, h, p.spatial.Expand(h.Shape...), kernels.Add)
 	t := m.timestep.Forward(be, m.DType, f.timesteps(m.rounded(timesteps))) // (B or 2B, C)
-	t = m.net.forward(be, h, t, f, p)                                       // (B or 2B, C)
-	m.final.forward(be, out, h, t, f, m.PatchSize)
+	s := alone(h, p)
+	if t, err = m.net.forward(be, s, t, f); err != nil { // (B or 2B, C)
+		return kernels.Tensor{}, fmt.Errorf("stdit: %w", err)
+	}
+	tokens := m.final.forward(be, &s.parts[0], t, f) // (B, T', S, pt ph pw c_out)
+	nn.Unpatchify(be, out, tokens, m.PatchSize)
 	return out, nil
 }
 
@@ -139,26 +143,28 @@ func plus(be kernels.Backend, t, v kernels.Tensor) kernels.Tensor {
 	return sum.Reshape(t.Shape...)
 }
 
-// forward computes the output latents dst (B, c_out, T, H, W) of tokens x (B, T', S, C) and the timestep
-// embedding t (B, C), followed under given frames by that of timestep 0. The reference modulates a given frame
-// twice, on top of what all frames get; this shows where such a frame is used, in the step of IDDPM at which
-// its denoising begins.
-func (l finalLayer) forward(be kernels.Backend, dst, x, t kernels.Tensor, f frames, patch nn.Patch) {
-	defer be.Scope()()
+// forward computes the output (n, T', W, pt ph pw c_out) of a part from the timestep embedding t (B, C) of its
+// rank's rows, followed under given frames by that of timestep 0. The reference modulates a given frame twice,
+// on top of what all frames get; this shows where such a frame is used, in the step of IDDPM at which its
+// denoising begins.
+func (l finalLayer) forward(be kernels.Backend, p *part, t kernels.Tensor, f frames) kernels.Tensor {
 	k, c := t.Dim(0), t.Dim(1)
 	mod := be.Alloc(t.DType, k, 1, 2, c) // (B or 2B, 1, 2, C)
 	be.Binary(mod, l.table.Expand(mod.Shape...), t.Reshape(k, 1, 1, c).Expand(mod.Shape...), kernels.Add)
-	row := func(first, n, i, frames int) kernels.Tensor { // (n, frames, S, C)
-		return nn.ModulationRow(mod.Narrow(0, first, n), i, frames, x.Dim(2))
+	row := func(first, n, i, frames int) kernels.Tensor { // (n, frames, W, C)
+		return nn.ModulationRow(mod.Narrow(0, first, n), i, frames, p.x.Dim(2))
 	}
-	h := nn.Modulate(be, x, row(0, f.b, 0, f.t), row(0, f.b, 1, f.t)) // (B, T', S, C)
+	first, n := p.rows.Start, p.rows.Len
+	h := nn.Modulate(be, p.x, row(first, n, 0, f.t), row(first, n, 1, f.t)) // (n, T', W, C)
 	f.eachGiven(func(b, t int) {
-		frame := h.Narrow(0, b, 1).Narrow(1, t, 1) // (1, 1, S, C)
+		if b < first || b >= first+n {
+			return
+		}
+		frame := h.Narrow(0, b-first, 1).Narrow(1, t, 1) // (1, 1, W, C)
 		again := nn.Modulate(be, frame, row(f.b+b, 1, 0, 1), row(f.b+b, 1, 1, 1))
 		be.Copy(frame, again)
 	})
-	tokens := l.linear.Forward(be, h, kernels.Identity) // (B, T', S, pt ph pw c_out)
-	nn.Unpatchify(be, dst, tokens, patch)
+	return l.linear.Forward(be, h, kernels.Identity)
 }
 
 func (m *Model) checkInput(x kernels.Tensor, timesteps []float32, p *Prepared) error {

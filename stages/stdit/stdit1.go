@@ -54,45 +54,51 @@ func (m *stdit1) prepare(be kernels.Backend, p *Prepared, _ Conditions) {
 	be.Upload(p.temporal, nn.SinCos1D(c, p.times, m.TimeScale))
 }
 
-// forward runs the blocks on tokens x (B, T', S, C) in place; t (B, C) is the timestep's embedding, which the
-// final layer takes as it is.
-func (m *stdit1) forward(be kernels.Backend, x, t kernels.Tensor, f frames, p *Prepared) kernels.Tensor {
+// forward runs the blocks on the stream in place; t (B, C) is the timestep's embedding, which the final layer
+// takes as it is.
+func (m *stdit1) forward(be kernels.Backend, s *stream, t kernels.Tensor, f frames) (kernels.Tensor, error) {
 	t6 := f.rows(be, blockVector(be, m.modulation, t), 6) // (B, 1, 6, C)
 	for i := range m.blocks {
-		temporal := kernels.Tensor{}
-		if i == 0 {
-			temporal = p.temporal
+		s.block(i)
+		if err := m.blocks[i].forward(be, s, t6, i); err != nil {
+			return t, err
 		}
-		m.blocks[i].forward(be, x, t6, temporal, p, i)
 	}
-	return t
+	return t, nil
 }
 
-// forward advances the residual stream x (B, T', S, C) in place. temporal (1, T', 1, C) holds the frame
-// positions: block 0 adds them to the input of temporal attention alone; the other blocks get none.
-func (b *block1) forward(be kernels.Backend, x, t6, temporal kernels.Tensor, p *Prepared, i int) {
+// forward advances the stream by block i.
+func (b *block1) forward(be kernels.Backend, s *stream, t6 kernels.Tensor, i int) error {
 	defer be.Scope()()
-	mod := nn.ModulationRows(be, b.table, t6)                                                 // (B, 1, 6, C)
-	row := func(i int) kernels.Tensor { return nn.ModulationRow(mod, i, x.Dim(1), x.Dim(2)) } // (B, T', S, C)
-	shiftAttn, scaleAttn, gateAttn := row(0), row(1), row(2)
-	shiftMLP, scaleMLP, gateMLP := row(3), row(4), row(5)
+	mods := s.modulations(be, b.table, t6) // (n, 1, 6, C)
 
 	// x += gate_attn * attn(modulate(LN(x)))
-	h := nn.Modulate(be, x, shiftAttn, scaleAttn) // (B, T', S, C)
-	b.attn.AddSpatial(be, x, h, gateAttn, nn.Rope{})
-
-	// x += gate_attn * attn_temp(x + positions)
-	h = x
-	if !temporal.IsZero() {
-		h = be.Alloc(x.DType, x.Shape...) // (B, T', S, C)
-		be.Binary(h, x, temporal.Expand(x.Shape...), kernels.Add)
+	if err := s.addSpatial(be, b.attn, mods); err != nil {
+		return err
 	}
-	b.attnTemp.AddTemporal(be, x, h, gateAttn, nn.Rope{}, nn.Windows{})
+	for k := range s.parts {
+		p := &s.parts[k]
 
-	// x += cross_attn(x, text)
-	p.addText(be, x, b.cross, i)
+		// x += gate_attn * attn_temp(x + positions)
+		b.addTemporal(be, p, mods[k].row(2), i == 0)
 
-	// x += gate_mlp * mlp(modulate(LN(x)))
-	h = nn.Modulate(be, x, shiftMLP, scaleMLP) // (B, T', S, C)
-	b.mlp.AddTo(be, x, h, gateMLP)
+		// x += cross_attn(x, text)
+		p.p.addText(be, p.x, b.cross, i)
+
+		// x += gate_mlp * mlp(modulate(LN(x)))
+		p.addMLP(be, b.mlp, mods[k])
+	}
+	return nil
+}
+
+// addTemporal adds gate * attn_temp(x) to the part; positioned adds the frame positions to its input, which
+// block 0 alone does.
+func (b *block1) addTemporal(be kernels.Backend, p *part, gate kernels.Tensor, positioned bool) {
+	defer be.Scope()()
+	h := p.x
+	if positioned {
+		h = be.Alloc(p.x.DType, p.x.Shape...) // (n, T', W, C)
+		be.Binary(h, p.x, p.p.temporal.Expand(p.x.Shape...), kernels.Add)
+	}
+	b.attnTemp.AddTemporal(be, p.x, h, gate, nn.Rope{}, nn.Windows{})
 }

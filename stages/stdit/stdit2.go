@@ -81,45 +81,47 @@ func (m *stdit2) prepare(be kernels.Backend, p *Prepared, cond Conditions) {
 	be.Binary(p.frameRate, length, rate, kernels.Add)
 }
 
-// forward runs the blocks on tokens x (B, T', S, C) in place. t (B, C) is the embedding of the timesteps,
-// followed under given frames by that of timestep 0. The final layer takes t alone for the denoised frames,
-// but with the size added for the given ones.
-func (m *stdit2) forward(be kernels.Backend, x, t kernels.Tensor, f frames, p *Prepared) kernels.Tensor {
-	tSpatial := plus(be, t, p.size)                                // (B or 2B, C)
-	tTemporal := plus(be, t, p.frameRate)                          // (B or 2B, C)
+// forward runs the blocks on the stream in place. t (B, C) is the embedding of the timesteps, followed under
+// given frames by that of timestep 0. The final layer takes t alone for the denoised frames, but with the size
+// added for the given ones.
+func (m *stdit2) forward(be kernels.Backend, s *stream, t kernels.Tensor, f frames) (kernels.Tensor, error) {
+	tSpatial := plus(be, t, s.p.size)                              // (B or 2B, C)
+	tTemporal := plus(be, t, s.p.frameRate)                        // (B or 2B, C)
 	t6 := f.rows(be, blockVector(be, m.modulation, tSpatial), 6)   // (B, T' or 1, 6, C)
 	t3 := f.rows(be, blockVector(be, m.modTemporal, tTemporal), 3) // (B, T' or 1, 3, C)
 	for i := range m.blocks {
-		m.blocks[i].forward(be, x, t6, t3, p, i)
+		s.block(i)
+		if err := m.blocks[i].forward(be, s, t6, t3, i); err != nil {
+			return t, err
+		}
 	}
-	if b := x.Dim(0); t.Dim(0) > b {
+	if b := f.b; t.Dim(0) > b {
 		be.Copy(t.Narrow(0, b, b), tSpatial.Narrow(0, b, b))
 	}
-	return t
+	return t, nil
 }
 
-// forward advances the residual stream x (B, T', S, C) in place.
-func (b *block2) forward(be kernels.Backend, x, t6, t3 kernels.Tensor, p *Prepared, i int) {
+// forward advances the stream by block i.
+func (b *block2) forward(be kernels.Backend, s *stream, t6, t3 kernels.Tensor, i int) error {
 	defer be.Scope()()
-	row := func(m kernels.Tensor, i int) kernels.Tensor { return nn.ModulationRow(m, i, x.Dim(1), x.Dim(2)) }
-	mod := nn.ModulationRows(be, b.table, t6)          // (B, T' or 1, 6, C)
-	temp := nn.ModulationRows(be, b.tableTemporal, t3) // (B, T' or 1, 3, C)
-	shiftAttn, scaleAttn, gateAttn := row(mod, 0), row(mod, 1), row(mod, 2)
-	shiftTemp, scaleTemp, gateTemp := row(temp, 0), row(temp, 1), row(temp, 2)
-	shiftMLP, scaleMLP, gateMLP := row(mod, 3), row(mod, 4), row(mod, 5)
+	mods := s.modulations(be, b.table, t6)             // (n, T' or 1, 6, C)
+	temporal := s.modulations(be, b.tableTemporal, t3) // (n, T' or 1, 3, C)
 
 	// x += gate_attn * attn(modulate(LN(x)))
-	h := nn.Modulate(be, x, shiftAttn, scaleAttn) // (B, T', S, C)
-	b.attn.AddSpatial(be, x, h, gateAttn, nn.Rope{})
+	if err := s.addSpatial(be, b.attn, mods); err != nil {
+		return err
+	}
+	for k := range s.parts {
+		p := &s.parts[k]
 
-	// x += gate_temp * attn_temp(modulate(LN(x)))
-	h = nn.Modulate(be, x, shiftTemp, scaleTemp) // (B, T', S, C)
-	b.attnTemp.AddTemporal(be, x, h, gateTemp, p.timeRope, nn.Windows{})
+		// x += gate_temp * attn_temp(modulate(LN(x)))
+		p.addTemporal(be, b.attnTemp, temporal[k])
 
-	// x += cross_attn(x, text)
-	p.addText(be, x, b.cross, i)
+		// x += cross_attn(x, text)
+		p.p.addText(be, p.x, b.cross, i)
 
-	// x += gate_mlp * mlp(modulate(LN(x)))
-	h = nn.Modulate(be, x, shiftMLP, scaleMLP) // (B, T', S, C)
-	b.mlp.AddTo(be, x, h, gateMLP)
+		// x += gate_mlp * mlp(modulate(LN(x)))
+		p.addMLP(be, b.mlp, mods[k])
+	}
+	return nil
 }

@@ -86,37 +86,42 @@ func (m *stdit3) prepare(be kernels.Backend, p *Prepared, cond Conditions) {
 	}
 }
 
-// forward runs the blocks on tokens x (B, T', S, C) in place. t (B, C) is the embedding of the timesteps,
-// followed under given frames by that of timestep 0; the final layer takes it with the frame rate added.
-func (m *stdit3) forward(be kernels.Backend, x, t kernels.Tensor, f frames, p *Prepared) kernels.Tensor {
-	t = plus(be, t, p.frameRate)                          // (B or 2B, C)
+// forward runs the blocks on the stream in place. t (B, C) is the embedding of the timesteps, followed under
+// given frames by that of timestep 0; the final layer takes it with the frame rate added.
+func (m *stdit3) forward(be kernels.Backend, s *stream, t kernels.Tensor, f frames) (kernels.Tensor, error) {
+	t = plus(be, t, s.p.frameRate)                        // (B or 2B, C)
 	t6 := f.rows(be, blockVector(be, m.modulation, t), 6) // (B, T' or 1, 6, C)
 	for i := range m.blocks {
-		m.blocks[i].forward(be, x, t6, p, i)
+		s.block(i)
+		if err := m.blocks[i].forward(be, s, t6, i); err != nil {
+			return t, err
+		}
 	}
-	return t
+	return t, nil
 }
 
-// forward advances the residual stream x (B, T', S, C) in place.
-func (b *block3) forward(be kernels.Backend, x, t6 kernels.Tensor, p *Prepared, i int) {
+// forward advances the stream by block i.
+func (b *block3) forward(be kernels.Backend, s *stream, t6 kernels.Tensor, i int) error {
 	defer be.Scope()()
-	mod := nn.ModulationRows(be, b.table, t6)                                                 // (B, T' or 1, 6, C)
-	row := func(i int) kernels.Tensor { return nn.ModulationRow(mod, i, x.Dim(1), x.Dim(2)) } // (B, T', S, C)
-	shiftAttn, scaleAttn, gateAttn := row(0), row(1), row(2)
-	shiftMLP, scaleMLP, gateMLP := row(3), row(4), row(5)
+	mods := s.modulations(be, b.table, t6) // (n, T' or 1, 6, C)
 
 	// x += gate_attn * attn(modulate(LN(x)))
-	h := nn.Modulate(be, x, shiftAttn, scaleAttn) // (B, T', S, C)
-	if b.temporal {
-		b.attn.AddTemporal(be, x, h, gateAttn, p.timeRope, p.windows)
-	} else {
-		b.attn.AddSpatial(be, x, h, gateAttn, p.spaceRope)
+	if !b.temporal {
+		if err := s.addSpatial(be, b.attn, mods); err != nil {
+			return err
+		}
 	}
+	for k := range s.parts {
+		p := &s.parts[k]
+		if b.temporal {
+			p.addTemporal(be, b.attn, mods[k])
+		}
 
-	// x += cross_attn(x, text)
-	p.addText(be, x, b.cross, i)
+		// x += cross_attn(x, text)
+		p.p.addText(be, p.x, b.cross, i)
 
-	// x += gate_mlp * mlp(modulate(LN(x)))
-	h = nn.Modulate(be, x, shiftMLP, scaleMLP) // (B, T', S, C)
-	b.mlp.AddTo(be, x, h, gateMLP)
+		// x += gate_mlp * mlp(modulate(LN(x)))
+		p.addMLP(be, b.mlp, mods[k])
+	}
+	return nil
 }

@@ -1,0 +1,119 @@
+package stdit
+
+import (
+	"latentbeam/kernels"
+	"latentbeam/stages/nn"
+)
+
+// stream is the residual stream of one rank: the tokens of its columns (row of the batch, patch), each with
+// all frames, in parts that are videos of their own. A rank alone has one part with everything.
+type stream struct {
+	parts []part
+	p     *Prepared // of all rows of this rank and all patches
+	dt    kernels.DType
+	split *nn.Split // nil: alone
+}
+
+// part is some patches of some rows.
+type part struct {
+	x    kernels.Tensor // (n, T', W, C)
+	rows nn.Span        // of the rows of this rank
+	p    *Prepared      // of these rows and patches
+}
+
+// alone is the stream of a rank that has all tokens x (B, T', S, C).
+func alone(x kernels.Tensor, p *Prepared) *stream {
+	return &stream{parts: []part{{x, nn.Span{Len: x.Dim(0)}, p}}, p: p, dt: x.DType}
+}
+
+// block notes which block comes next, for those that the ranks exchange something with.
+func (s *stream) block(i int) {
+	if s.split != nil {
+		s.split.Group.Block(i)
+	}
+}
+
+// modulation is the rows by which one block modulates one part: (n, T' or 1, R, C).
+type modulation struct {
+	rows    kernels.Tensor
+	t, area int
+}
+
+// row returns row i, expanded over all tokens of the part: (n, T', W, C).
+func (m modulation) row(i int) kernels.Tensor { return nn.ModulationRow(m.rows, i, m.t, m.area) }
+
+// modulations returns table (R, C) + vector (B, T' or 1, R, C) for every part.
+func (s *stream) modulations(be kernels.Backend, table, vector kernels.Tensor) []modulation {
+	rows := nn.ModulationRows(be, table, vector) // (B, T' or 1, R, C)
+	out := make([]modulation, len(s.parts))
+	for i, p := range s.parts {
+		out[i] = modulation{rows.Narrow(0, p.rows.Start, p.rows.Len), p.x.Dim(1), p.x.Dim(2)}
+	}
+	return out
+}
+
+// addSpatial adds gate * attn(modulate(LN(x))) to the stream, along the patches of a frame. Rows 0, 1 and 2 of
+// the modulations are shift, scale and gate.
+func (s *stream) addSpatial(be kernels.Backend, attn nn.SelfAttention, mods []modulation) error {
+	defer be.Scope()()
+	xs, hs, gates := make([]kernels.Tensor, len(mods)), make([]kernels.Tensor, len(mods)),
+		make([]kernels.Tensor, len(mods))
+	for i, m := range mods {
+		xs[i], gates[i] = s.parts[i].x, m.row(2)
+		hs[i] = nn.Modulate(be, xs[i], m.row(0), m.row(1)) // (n, T', W, C)
+	}
+	if s.split == nil {
+		attn.AddSpatial(be, xs[0], hs[0], gates[0], s.p.spaceRope)
+		return nil
+	}
+	return attn.AddShared(be, s.split, s.dt, xs, hs, gates, s.p.spaceRope)
+}
+
+// addTemporal adds gate * attn(modulate(LN(x))) to the part, along the frames of a patch; rows 0, 1 and 2 are
+// shift, scale and gate.
+func (p *part) addTemporal(be kernels.Backend, attn nn.SelfAttention, m modulation) {
+	defer be.Scope()()
+	h := nn.Modulate(be, p.x, m.row(0), m.row(1)) // (n, T', W, C)
+	attn.AddTemporal(be, p.x, h, m.row(2), p.p.timeRope, p.p.windows)
+}
+
+// addMLP adds gate * mlp(modulate(LN(x))) to the part; rows 3, 4 and 5 are shift, scale and gate.
+func (p *part) addMLP(be kernels.Backend, mlp nn.MLP, m modulation) {
+	defer be.Scope()()
+	h := nn.Modulate(be, p.x, m.row(3), m.row(4)) // (n, T', W, C)
+	mlp.AddTo(be, p.x, h, m.row(5))
+}
+
+// of returns what p holds for some rows and patches. Patches may reach beyond the frame, into padding, for
+// which there is nothing.
+func (p *Prepared) of(rows, patches nn.Span) *Prepared {
+	q := *p
+	q.patches = patches
+	n := max(0, min(patches.Len, p.rows*p.cols-patches.Start)) // without padding
+	narrow := func(x kernels.Tensor, axis int, at nn.Span) kernels.Tensor {
+		if x.IsZero() {
+			return x
+		}
+		return x.Narrow(axis, at.Start, at.Len)
+	}
+	q.spatial = narrow(p.spatial, 2, nn.Span{Start: patches.Start, Len: n})
+	q.texts = p.texts.of(rows)
+	if p.given != nil {
+		g := *p.given
+		g.texts = p.given.texts.of(rows)
+		for _, x := range []*kernels.Tensor{&g.tokens, &g.mask} {
+			*x = narrow(narrow(*x, 0, rows), 2, nn.Span{Start: patches.Start, Len: n})
+		}
+		q.given = &g
+	}
+	return &q
+}
+
+// of returns the texts of some rows.
+func (t texts) of(rows nn.Span) texts {
+	out := texts{lens: t.lens[rows.Start:][:rows.Len]}
+	for _, kv := range t.kv {
+		out.kv = append(out.kv, kv.Narrow(0, rows.Start, rows.Len))
+	}
+	return out
+}
