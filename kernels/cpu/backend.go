@@ -11,12 +11,14 @@ import (
 // Backend implements kernels.Backend on the host's processors. Every method runs to its end before it
 // returns. It belongs to one goroutine at a time; several backends may run side by side and share weights.
 type Backend struct {
-	tier  *tier
-	crew  *crew
-	arena arena
-	gemm  gemm      // the product in progress
-	bias  []float32 // its bias
-	err   error     // first error; everything after it is dropped
+	tier    *tier
+	crew    *crew
+	arena   arena
+	keep    int       // bytes of a weight that is kept packed, at most
+	keepAll int64     // of all of them in the process
+	gemm    gemm      // the product in progress
+	bias    []float32 // its bias
+	err     error     // first error; everything after it is dropped
 }
 
 var _ kernels.Backend = (*Backend)(nil)
@@ -33,7 +35,7 @@ func New(threads int) *Backend {
 	for i := range workers {
 		workers[i] = &worker{}
 	}
-	b := &Backend{crew: newCrew(workers)}
+	b := &Backend{crew: newCrew(workers), keep: packedMost, keepAll: packedLimit}
 	runtime.AddCleanup(b, (*crew).dismiss, b.crew)
 	t, err := chooseTier()
 	if err != nil {

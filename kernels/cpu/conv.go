@@ -188,7 +188,7 @@ func (b *Backend) convWeight(op string, g *gemm, c *conv) bool {
 	}
 	if w.buf.pack != nil && w.Contiguous() {
 		key := packedKey{g.tier, g.dot, w.Offset, w.Strides[0], w.Shape[0], c.cin, c.kt*1e6 + c.kh*1e3 + c.kw}
-		if g.packed = w.buf.pack.get(key, size, fill); g.packed != nil {
+		if g.packed = w.buf.pack.get(key, size, b.keepAll, fill); g.packed != nil {
 			return b.err == nil
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // packedLimit; the weights of a large model soon pass that, and its many rows need it least.
 const (
 	packedMost  = 4 << 20   // bytes of a matrix that is kept packed, at most
-	packedLimit = 256 << 20 // bytes of all of them in the process
+	packedLimit = 256 << 20 // bytes of all of them in the process; the taps of convolutions count too
 )
 
 var packedTotal atomic.Int64
@@ -40,8 +40,9 @@ type packedKey struct {
 	taps           int // 1 for Linear
 }
 
-// get returns the entry of key, which make fills the first time; nil where there is no room for it.
-func (l *packedList) get(key packedKey, size int, fill func(p unsafe.Pointer)) unsafe.Pointer {
+// get returns the entry of key, which fill makes the first time; nil where that would be more than limit of
+// all entries in the process.
+func (l *packedList) get(key packedKey, size int, limit int64, fill func(p unsafe.Pointer)) unsafe.Pointer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.list {
@@ -49,7 +50,7 @@ func (l *packedList) get(key packedKey, size int, fill func(p unsafe.Pointer)) u
 			return unsafe.Pointer(unsafe.SliceData(p.mem))
 		}
 	}
-	if packedTotal.Add(int64(size)) > packedLimit {
+	if packedTotal.Add(int64(size)) > limit {
 		packedTotal.Add(int64(-size))
 		return nil
 	}
@@ -70,9 +71,9 @@ func (l *packedList) get(key packedKey, size int, fill func(p unsafe.Pointer)) u
 
 // packedWeight returns w (N, K) packed for g where that is kept, else nil.
 func (b *Backend) packedWeight(op string, g *gemm, w *view, size int) unsafe.Pointer {
-	if w.buf.pack == nil || size > packedMost {
+	if w.buf.pack == nil || size > b.keep {
 		return nil
 	}
 	key := packedKey{g.tier, g.dot, w.Offset, w.Strides[0], w.Shape[0], w.Shape[1], 1}
-	return w.buf.pack.get(key, size, func(p unsafe.Pointer) { b.packAll(op, g, p) })
+	return w.buf.pack.get(key, size, b.keepAll, func(p unsafe.Pointer) { b.packAll(op, g, p) })
 }

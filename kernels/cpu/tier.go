@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unsafe"
 )
 
 // dot is the kind of terms a product adds.
@@ -30,7 +31,8 @@ type tier struct {
 	softmax [dots]func(*softmax)
 	// softmaxUnit is what the softmax wants its scale multiplied by: log2 e where it works by powers of 2.
 	softmaxUnit float32
-	short       *shortMath // attention over few keys; nil: the long way
+	short       *shortMath                                                           // attention over few keys; nil: the long way
+	copyRows    func(dst, src unsafe.Pointer, dstStride, srcStride, rows, bytes int) // see copyRowsGo
 }
 
 // panel returns the width of the next panel where n columns are left.
@@ -49,8 +51,8 @@ var portable = &tier{
 	name: "go", lanes: 2, align: 2, usual: 2, widest: 2,
 	pack:    packersGo,
 	row:     rowsGo,
-	softmax: [dots]func(*softmax){softmaxGo}, softmaxUnit: 1,
-	kernels: [dots]*kernelSet{newKernelSet([]microKernels{1: {1: reduceGo1, 4: reduceGo4}})},
+	softmax: [dots]func(*softmax){softmaxGo}, softmaxUnit: 1, copyRows: copyRowsGo,
+	kernels: [dots]*kernelSet{newKernelSet([]microKernels{1: {1: reduceGo1, 3: reduceGo3}})},
 }
 
 // tierVariable is the environment variable that forces a tier, for tests and comparisons.

@@ -1,0 +1,27 @@
+package cpu
+
+import (
+	"unsafe"
+)
+
+// peakOf is a loop that does nothing but flop operations a turn.
+type peakOf struct {
+	kind string
+	flop float64
+	run  func(n int)
+}
+
+// nativePeaks returns the loops that bound a tier's products.
+func nativePeaks(t *tier) []peakOf {
+	switch t.name {
+	case "avx512bf16":
+		return []peakOf{{"f32", 24 * 32, peakFMA512}, {"bf16", 24 * 64, peakBF16}}
+	case "avx512":
+		return []peakOf{{"f32", 24 * 32, peakFMA512}}
+	case "avx2":
+		return []peakOf{{"f32", 12 * 16, peakFMA256}}
+	}
+	return nil
+}
+
+func readMemory(p unsafe.Pointer, n int) { peakRead(p, n) }
