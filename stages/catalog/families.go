@@ -1,0 +1,80 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+
+	"latentbeam/internal/safetensors"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/stdit"
+	"latentbeam/stages/t5"
+	"latentbeam/stages/vae"
+)
+
+// Families returns every family of models whose checkpoints are known. To add one, write its Family and its
+// line here.
+func Families() []nn.Family {
+	return []nn.Family{
+		t5.Family(),
+		stdit.Family(),
+		vae.Family(),
+	}
+}
+
+// Guess makes a config.json of the tensors of a component that was published without one.
+func Guess(component string, weights *safetensors.File) ([]byte, error) {
+	var tensors []safetensors.Info
+	for _, name := range weights.Names() {
+		t, _ := weights.Tensor(name)
+		tensors = append(tensors, safetensors.Info{Name: name, DType: t.DType, Shape: t.Shape})
+	}
+	shapes := nn.ShapesOf(tensors)
+	for _, f := range Families() {
+		switch config, err := f.Guess(shapes); {
+		case err != nil:
+			return nil, err
+		case config != nil && f.Component != component:
+			return nil, fmt.Errorf("they are those of a %s, not of a %s", f.Component, component)
+		case config != nil:
+			return config, nil
+		}
+	}
+	return nil, errors.New("they are of no model known here")
+}
+
+// Finding is what Recognize tells of a checkpoint.
+type Finding struct {
+	Component string // "" where the tensors are of no model known here
+	Name      string // for people
+	Guessed   bool   // the configuration is made of the tensors, not read
+	Wanted    int    // tensors that the model has
+	Misfits   []nn.Misfit
+}
+
+// Recognize tells which model tensors belong to, by their names and shapes, and what of it does not fit. config
+// is its config.json, nil where there is none. The error says why the configuration cannot be used.
+func Recognize(tensors []safetensors.Info, config []byte) (Finding, error) {
+	shapes := nn.ShapesOf(tensors)
+	for _, f := range Families() {
+		guessed, err := f.Guess(shapes)
+		if guessed == nil && err == nil {
+			continue
+		}
+		found := Finding{Component: f.Component, Guessed: config == nil}
+		if config == nil {
+			config = guessed
+		} else {
+			err = nil // what the tensors do not tell is in config
+		}
+		if err != nil {
+			return found, err
+		}
+		w := nn.Outline(tensors)
+		if found.Name, err = f.Load(config, w); err != nil {
+			return found, err
+		}
+		found.Wanted, found.Misfits = len(w.Requested()), w.Misfits()
+		return found, nil
+	}
+	return Finding{}, nil
+}

@@ -1,0 +1,53 @@
+package nn
+
+import (
+	"fmt"
+
+	"latentbeam/internal/safetensors"
+)
+
+// Family is a kind of model as its checkpoints show it. The list of all is in stages/catalog.
+type Family struct {
+	Component string // the directory that it has in a model, such as "transformer"
+	// Guess returns a config.json for the model that has these tensors, nil where they are not of this family.
+	// An error says what they do not tell of a model that is.
+	Guess func(t Shapes) ([]byte, error)
+	// Load loads the model that config describes, and returns its name for people. Its error is about config;
+	// what does not fit of the tensors is in w's Misfits.
+	Load func(config []byte, w *Weights) (name string, err error)
+}
+
+// Shapes is what a checkpoint tells of itself: the shape of each tensor by name.
+type Shapes map[string][]int
+
+// ShapesOf returns the shapes of tensors.
+func ShapesOf(tensors []safetensors.Info) Shapes {
+	out := make(Shapes, len(tensors))
+	for _, t := range tensors {
+		out[t.Name] = t.Shape
+	}
+	return out
+}
+
+// Has reports whether there is a tensor of that name.
+func (s Shapes) Has(name string) bool {
+	_, ok := s[name]
+	return ok
+}
+
+// Dim returns the length of an axis of the tensor, 0 where there is none.
+func (s Shapes) Dim(name string, axis int) int {
+	if shape := s[name]; axis < len(shape) {
+		return shape[axis]
+	}
+	return 0
+}
+
+// Count returns how many tensors there are whose names are format with 0, 1, 2 and so on, without a gap.
+func (s Shapes) Count(format string) int {
+	n := 0
+	for s.Has(fmt.Sprintf(format, n)) {
+		n++
+	}
+	return n
+}

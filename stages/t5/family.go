@@ -1,0 +1,53 @@
+package t5
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"latentbeam/stages/nn"
+)
+
+// Family recognises T5 encoders by their tensors. Published ones come with a config.json.
+func Family() nn.Family {
+	return nn.Family{
+		Component: "text_encoder",
+		Guess:     guess,
+		Load: func(config []byte, w *nn.Weights) (string, error) {
+			c, err := ParseConfig(config)
+			if err != nil {
+				return "", err
+			}
+			_, err = Load(c, w)
+			if len(w.Misfits()) > 0 {
+				err = nil // it is about tensors, and w keeps it
+			}
+			return fmt.Sprintf("T5 v1.1 encoder: %d layers, width %d, %d heads, vocabulary %d",
+				c.NumLayers, c.DModel, c.NumHeads, c.VocabSize), err
+		},
+	}
+}
+
+// guess reads everything but the constants of T5 v1.1 from the shapes.
+func guess(s nn.Shapes) ([]byte, error) {
+	const first = "encoder.block.0."
+	q := first + "layer.0.SelfAttention.q.weight" // (H d_kv, d_model)
+	if !s.Has(q) {
+		return nil, nil
+	}
+	c := map[string]any{
+		"model_type": "t5", "feed_forward_proj": "gated-gelu", "d_model": s.Dim(q, 1),
+		"d_ff":       s.Dim(first+"layer.1.DenseReluDense.wi_0.weight", 0),
+		"num_layers": s.Count("encoder.block.%d.layer.0.SelfAttention.q.weight"),
+		"vocab_size": max(s.Dim("shared.weight", 0), s.Dim("encoder.embed_tokens.weight", 0)),
+	}
+	if s.Has(first + "layer.1.DenseReluDense.wi.weight") {
+		c["feed_forward_proj"] = "relu" // T5 v1.0
+		c["d_ff"] = s.Dim(first+"layer.1.DenseReluDense.wi.weight", 0)
+	}
+	heads := s.Dim(first+"layer.0.SelfAttention.relative_attention_bias.weight", 1) // (buckets, H)
+	if heads < 1 || s.Dim(q, 0)%heads != 0 {
+		return nil, fmt.Errorf("this is a T5 encoder whose heads cannot be told: block 0 has no relative_attention_bias")
+	}
+	c["num_heads"], c["d_kv"] = heads, s.Dim(q, 0)/heads
+	return json.Marshal(c)
+}

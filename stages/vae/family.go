@@ -1,0 +1,71 @@
+package vae
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"latentbeam/stages/nn"
+)
+
+// Family recognises the autoencoders by their tensors. Published ones come with a config.json.
+func Family() nn.Family {
+	return nn.Family{
+		Component: "vae",
+		Guess:     guess,
+		Load: func(config []byte, w *nn.Weights) (string, error) {
+			c, err := ParseConfig(config)
+			if err != nil {
+				return "", err
+			}
+			_, err = Load(c, w)
+			if len(w.Misfits()) > 0 {
+				err = nil // it is about tensors, and w keeps it
+			}
+			return describe(config), err
+		},
+	}
+}
+
+// describe names the autoencoder of a config.json.
+func describe(config []byte) string {
+	var about struct {
+		ClassName string `json:"_class_name"`
+		ModelType string `json:"model_type"`
+	}
+	_ = json.Unmarshal(config, &about) // ParseConfig has read it
+	switch about.ModelType {
+	case "VideoAutoencoderPipeline":
+		return "autoencoder of Open-Sora 1.2 (2D and temporal)"
+	case "OpenSoraVAE_V1_3_Pipline":
+		return "autoencoder of Open-Sora 1.3 (causal 3D)"
+	}
+	return "AutoencoderKL (2D)"
+}
+
+// guess tells the architecture by the names of its first layers. Those of Open-Sora have one published size;
+// of a 2D autoencoder the channels are in the shapes.
+func guess(s nn.Shapes) ([]byte, error) {
+	switch {
+	case s.Has("spatial_vae.module.encoder.conv_in.weight"):
+		c := map[string]any{"model_type": "VideoAutoencoderPipeline"}
+		if n := s.Dim("shift", 1); n > 0 { // the values are in the file
+			c["shift"], c["scale"] = slices.Repeat([]int{0}, min(n, maxChannels)), slices.Repeat([]int{1}, min(n, maxChannels))
+		}
+		return json.Marshal(c)
+	case s.Has("encoder.conv_in.conv.weight") && s.Has("encoder.down.0.block.0.norm1.weight"):
+		return json.Marshal(map[string]any{"model_type": "OpenSoraVAE_V1_3_Pipline"})
+	case !s.Has("encoder.conv_in.weight") || !s.Has("encoder.down_blocks.0.resnets.0.conv1.weight"):
+		return nil, nil
+	}
+	var channels []int
+	for i := range s.Count("encoder.down_blocks.%d.resnets.0.conv1.weight") {
+		channels = append(channels, s.Dim(fmt.Sprintf("encoder.down_blocks.%d.resnets.0.conv1.weight", i), 0))
+	}
+	return json.Marshal(map[string]any{
+		"_class_name": "AutoencoderKL", "block_out_channels": channels,
+		"layers_per_block": s.Count("encoder.down_blocks.0.resnets.%d.conv1.weight"),
+		"in_channels":      s.Dim("encoder.conv_in.weight", 1), "out_channels": s.Dim("decoder.conv_out.weight", 0),
+		"latent_channels": s.Dim("decoder.conv_in.weight", 1), // also of a file with quant_conv
+	})
+}
