@@ -145,6 +145,20 @@ func runGolden(t *testing.T, cases map[string]json.RawMessage) (ran int) {
 
 func checkForward(t *testing.T, c goldenCase) {
 	cfg := c.config(t)
+	got := newHarness(t, cfg, 2).forward(t, c.input(t, cfg))
+	diff, largest := nntest.MaxDiff(got, c.Out)
+	rms := nntest.RelativeRMS(got, c.Out)
+	t.Logf("largest difference %.2g of %.3g, relative RMS %.2g", diff, largest, rms)
+	if cfg.DType == kernels.BF16 {
+		checkBF16(t, c, rms)
+	} else if diff > forwardTolerance*largest {
+		t.Errorf("differs by %g from the reference, want at most %g", diff, forwardTolerance*largest)
+	}
+}
+
+// input returns what the case evaluates its model on.
+func (c goldenCase) input(t *testing.T, cfg Config) input {
+	t.Helper()
 	shape := c.XShape
 	if shape == nil {
 		shape = append([]int{c.OutShape[0], cfg.InChannels}, c.OutShape[2:]...)
@@ -160,15 +174,7 @@ func checkForward(t *testing.T, c goldenCase) {
 		in.frames, in.given = c.MaskIndex, nntest.Hash(c.InputPrefix+".cond", 1.7, shape...)
 		in.givenMask = nntest.Hash(c.InputPrefix+".cond_mask", 1, shape...)
 	}
-	got := newHarness(t, cfg, 2).forward(t, in)
-	diff, largest := nntest.MaxDiff(got, c.Out)
-	rms := nntest.RelativeRMS(got, c.Out)
-	t.Logf("largest difference %.2g of %.3g, relative RMS %.2g", diff, largest, rms)
-	if cfg.DType == kernels.BF16 {
-		checkBF16(t, c, rms)
-	} else if diff > forwardTolerance*largest {
-		t.Errorf("differs by %g from the reference, want at most %g", diff, forwardTolerance*largest)
-	}
+	return in
 }
 
 func checkPositions(t *testing.T, c goldenCase) {

@@ -52,3 +52,16 @@ func Tensor(values []float32, shape ...int) safetensors.Tensor {
 	}
 	return safetensors.Tensor{DType: "F32", Shape: shape, Data: data}
 }
+
+// Floats returns the values of an F32 tensor of a file.
+func Floats(t testing.TB, tensor safetensors.Tensor) []float32 {
+	t.Helper()
+	if tensor.DType != "F32" {
+		t.Fatalf("the tensor is %s, want F32", tensor.DType)
+	}
+	out := make([]float32, len(tensor.Data)/4)
+	for i := range out {
+		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(tensor.Data[4*i:]))
+	}
+	return out
+}

@@ -1,0 +1,52 @@
+package stdit
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"latentbeam/kernels/cpu"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/nn/nntest"
+)
+
+// fullSizeEnv names a directory with a denoiser as PyTorch wrote it and one evaluation of it: config.json,
+// model.safetensors, case.json in the form of the golden files, and out.safetensors with the tensor "out".
+const fullSizeEnv = "LATENTBEAM_FULL_SIZE"
+
+// TestFullSize loads a model of published size and evaluates it once. It needs some gigabytes and minutes.
+func TestFullSize(t *testing.T) {
+	dir := os.Getenv(fullSizeEnv)
+	if dir == "" {
+		t.Skipf("%s names no model of published size", fullSizeEnv)
+	}
+	cfg, err := ParseConfig(nntest.Read(t, filepath.Join(dir, "config.json")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c goldenCase
+	nntest.Decode(t, json.RawMessage(nntest.Read(t, filepath.Join(dir, "case.json"))), &c)
+	c.InputPrefix = "full"
+	want := nntest.Open(t, filepath.Join(dir, "out.safetensors"))
+	out, ok := want.Tensor("out")
+	if !ok {
+		t.Fatal("out.safetensors has no tensor out")
+	}
+	start := time.Now()
+	be := cpu.New(0)
+	m, err := Load(cfg, nn.NewWeights(be, nntest.Open(t, filepath.Join(dir, "model.safetensors"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded := time.Now()
+	got := harness{be, m}.forward(t, c.input(t, cfg))
+	t.Logf("loaded in %v, evaluated in %v", loaded.Sub(start), time.Since(loaded))
+	diff, largest := nntest.MaxDiff(got, nntest.Floats(t, out))
+	t.Logf("largest difference %.2g of %.3g", diff, largest)
+	if !(diff <= forwardTolerance*math.Max(1, largest)) {
+		t.Errorf("differs by %g from PyTorch", diff)
+	}
+}
