@@ -134,7 +134,7 @@ func (a *attention) run(w *worker, entry, head, q0, q1 int) {
 	}
 	k, v := a.head(a.k, entry, head), a.head(a.v, entry, head)
 	if a.tier.short != nil && keys <= shortKeys && a.bias == nil {
-		a.runShort(s, k, v, q0, q1, keys)
+		a.runShort(s, k, v, head, q0, q1, keys)
 		return
 	}
 	a.packHead(s, k, v, keys)
@@ -221,19 +221,32 @@ func (a *attention) terms(copied *scratch, r *rows, from, m int) (unsafe.Pointer
 	if r.DType == want && r.step == 1 && whole && stride%strideTrap != 0 {
 		return r.pointer(r.offset(from)), stride
 	}
-	stride = a.dot.terms(a.d)*4 + lineSize
+	stride = (a.dot.terms(a.d)*4 + lineSize - 1) / lineSize * lineSize
 	if stride%strideTrap == 0 {
 		stride += lineSize
 	}
 	copied.take(m * stride)
+	if r.DType == want && r.step == 1 {
+		a.tier.copyRows(copied.at(0), r.pointer(r.offset(from)), stride, r.jump*want.Size(), m, a.d*want.Size())
+		return copied.at(0), stride
+	}
 	for i := range m {
 		row := unsafe.Slice((*float32)(copied.at(i*stride)), a.dot.terms(a.d))
 		if a.dot == dotF32 {
 			r.load(row, r.offset(from+i), r.step)
 			continue
 		}
-		row[len(row)-1] = 0
+		row[len(row)-1] = 0 // an odd element is a pair with a zero
 		r.copyHalf(unsafe.Slice((*uint16)(copied.at(i*stride)), a.d), r.offset(from+i))
 	}
 	return copied.at(0), stride
+}
+
+// copyRowsGo copies rows of bytes and fills up the last 64 bytes of each with zeros.
+func copyRowsGo(dst, src unsafe.Pointer, dstStride, srcStride, rows, bytes int) {
+	whole := (bytes + lineSize - 1) / lineSize * lineSize
+	for i := range rows {
+		to := unsafe.Slice((*byte)(unsafe.Add(dst, i*dstStride)), whole)
+		clear(to[copy(to, unsafe.Slice((*byte)(unsafe.Add(src, i*srcStride)), bytes)):])
+	}
 }

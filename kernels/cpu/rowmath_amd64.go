@@ -55,6 +55,7 @@ var short512 = shortMath{
 	weights: [...]func(weights, scores unsafe.Pointer, keys int, scale float32){
 		shortWeightsF32512, shortWeightsBF16512,
 	},
-	values: [...][]func(*shortValues){shortF32512[:], shortBF16toF32512[:]},
-	halves: shortBF16512[:],
+	values:   [...][]func(*shortValues){shortF32512[:], shortBF16toF32512[:]},
+	halves:   shortBF16512[:],
+	prefetch: prefetchRows,
 }

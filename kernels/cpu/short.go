@@ -21,6 +21,8 @@ type shortMath struct {
 	// values by vectors of columns: to fp32, and with dotBF16 to bf16.
 	values [dots][]func(*shortValues)
 	halves []func(*shortValues)
+	// prefetch asks for rows that will be needed soon.
+	prefetch func(src unsafe.Pointer, stride, rows, bytes int)
 }
 
 // shortValues adds the values of up to 16 queries, weighted, and stores them.
@@ -38,7 +40,12 @@ type shortValues struct {
 }
 
 // runShort computes queries q0 to q1 of a head that has few keys.
-func (a *attention) runShort(s *attentionScratch, k, v rows, q0, q1, keys int) {
+func (a *attention) runShort(s *attentionScratch, k, v rows, head, q0, q1, keys int) {
+	if head+1 < a.h { // which lie beside these, in rows too many for the processor to foresee
+		a.prefetch(&s.q, q0, q1)
+		a.prefetch(&k, 0, keys)
+		a.prefetch(&v, 0, keys)
+	}
 	depth := a.dot.terms(a.d)
 	kp, kStride := a.terms(&s.keys, &k, 0, keys)
 	vp, vStride := a.shortValueRows(s, v, keys)
@@ -60,17 +67,25 @@ func (a *attention) runShort(s *attentionScratch, k, v rows, q0, q1, keys int) {
 	}
 }
 
-// shortValueRows returns the values as rows of terms and the bytes between them: where they lie if they are
+// shortValueRows returns the values as rows of terms and the bytes between them: as they are if they are
 // fp32, else packed, panel by panel of columns.
 func (a *attention) shortValueRows(s *attentionScratch, v rows, keys int) (unsafe.Pointer, int) {
-	if a.dot == dotF32 && v.DType == kernels.F32 && v.step == 1 {
-		return v.pointer(v.start), v.jump * 4
+	if a.dot == dotF32 && v.DType == kernels.F32 {
+		return a.terms(&s.values, &v, 0, keys)
 	}
 	terms := a.dot.terms(keys)
 	dst := s.values.take(a.tier.packedSize(a.d, terms))
 	src, stride := v.dense(&s.stagedV, keys)
 	a.tier.packKN(packing{dst: dst, depth: terms, dot: a.dot, src: src, stride: stride, dtype: v.DType}, a.d, keys)
 	return dst, 0
+}
+
+// prefetch asks for rows of the next head.
+func (a *attention) prefetch(r *rows, from, to int) {
+	if size := r.DType.Size(); r.step == 1 {
+		step := r.Strides[len(r.Strides)-2] * size
+		a.tier.short.prefetch(unsafe.Add(r.pointer(r.offset(from)), step), r.jump*size, to-from, a.d*size)
+	}
 }
 
 // storeShort adds the values of m queries panel by panel and stores them as the rows from q0 on: directly

@@ -14,6 +14,16 @@ func shortWeightsF32512(weights, scores unsafe.Pointer, keys int, scale float32)
 //go:noescape
 func shortWeightsBF16512(weights, scores unsafe.Pointer, keys int, scale float32)
 
+// copyRows512 copies rows; the last 64 bytes of each are filled up with zeros.
+//
+//go:noescape
+func copyRows512(dst, src unsafe.Pointer, dstStride, srcStride, rows, bytes int)
+
+// prefetchRows loads rows into the second cache.
+//
+//go:noescape
+func prefetchRows(src unsafe.Pointer, stride, rows, bytes int)
+
 // shortF32512x1 adds weighted values, 1 vectors of columns.
 //
 //go:noescape

@@ -284,6 +284,66 @@ normalize:
 	VZEROUPPER
 	RET
 
+// func copyRows512(dst, src unsafe.Pointer, dstStride, srcStride, rows, bytes int)
+TEXT ·copyRows512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ dstStride+16(FP), R8
+	MOVQ srcStride+24(FP), R9
+	MOVQ rows+32(FP), R10
+	MOVQ bytes+40(FP), R11
+	MOVQ R11, CX
+	ANDQ $63, CX
+	MOVQ $1, AX
+	SHLQ CX, AX
+	DECQ AX
+	KMOVQ AX, K1
+	SHRQ $6, R11
+row:
+	MOVQ SI, AX
+	MOVQ DI, BX
+	MOVQ R11, CX
+	TESTQ CX, CX
+	JZ last
+vector:
+	VMOVDQU64 (AX), Z0
+	VMOVDQU64 Z0, (BX)
+	ADDQ $64, AX
+	ADDQ $64, BX
+	DECQ CX
+	JNZ vector
+last:
+	KTESTQ K1, K1
+	JZ next
+	VMOVDQU8.Z (AX), K1, Z0
+	VMOVDQU64 Z0, (BX)
+next:
+	ADDQ R9, SI
+	ADDQ R8, DI
+	DECQ R10
+	JNZ row
+	VZEROUPPER
+	RET
+
+// func prefetchRows(src unsafe.Pointer, stride, rows, bytes int)
+TEXT ·prefetchRows(SB), NOSPLIT, $0-32
+	MOVQ src+0(FP), SI
+	MOVQ stride+8(FP), R9
+	MOVQ rows+16(FP), R10
+	MOVQ bytes+24(FP), R11
+row:
+	MOVQ SI, AX
+	LEAQ (SI)(R11*1), CX
+line:
+	PREFETCHT1 (AX)
+	ADDQ $64, AX
+	CMPQ AX, CX
+	JLS line
+	ADDQ R9, SI
+	DECQ R10
+	JNZ row
+	RET
+
 // func shortF32512x1(s *shortValues)
 TEXT ·shortF32512x1(SB), NOSPLIT, $0-8
 	MOVQ s+0(FP), DX

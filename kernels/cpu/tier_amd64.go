@@ -15,7 +15,7 @@ var nativeTiers = sync.OnceValue(func() []*tier {
 		f32 := newKernelSet(kernels512F32[:])
 		avx512 := tier{name: "avx512", lanes: 16, align: 16, usual: 64, widest: 80, pack: packers512,
 			row: rows512, kernels: [dots]*kernelSet{f32},
-			softmax: [dots]func(*softmax){softmax512F32, softmax512BF16}, softmaxUnit: math.Log2E, short: &short512}
+			softmax: [dots]func(*softmax){softmax512F32, softmax512BF16}, softmaxUnit: math.Log2E, short: &short512, copyRows: copyRows512}
 		if x.HasAVX512BF16 {
 			pairs := avx512
 			pairs.name, pairs.kernels[dotBF16] = "avx512bf16", newKernelSet(kernels512BF16[:])
@@ -27,7 +27,7 @@ var nativeTiers = sync.OnceValue(func() []*tier {
 	if x.HasAVX2 && x.HasFMA {
 		tiers = append(tiers, &tier{name: "avx2", lanes: 8, align: 16, usual: 16, widest: 16,
 			pack: packers256, row: rows256, kernels: [dots]*kernelSet{newKernelSet(kernels256[:])},
-			softmax: [dots]func(*softmax){softmax256}, softmaxUnit: math.Log2E})
+			softmax: [dots]func(*softmax){softmax256}, softmaxUnit: math.Log2E, copyRows: copyRowsGo})
 	}
 	return tiers
 })

@@ -150,6 +150,8 @@ func short512() *file {
 		exp2Degree5, false)
 	shortWeights512(f, "shortWeightsBF16512", "makes pairs of bf16 weights of the scores of 16 queries.",
 		exp2Degree4, true)
+	copyRows512(f)
+	prefetchRows(f)
 	for _, k := range []struct {
 		name     string
 		multiply func(b, a, acc int) string
@@ -164,4 +166,32 @@ func short512() *file {
 		f.goCode("}")
 	}
 	return f
+}
+
+// copyRows512 copies rows of any number of bytes; what fills up the last vector of a row is zero.
+func copyRows512(f *file) {
+	f.fn("copyRows512", "dst, src unsafe.Pointer, dstStride, srcStride, rows, bytes int", 48,
+		"copies rows; the last 64 bytes of each are filled up with zeros.")
+	f.p("MOVQ dst+0(FP), DI\nMOVQ src+8(FP), SI\nMOVQ dstStride+16(FP), R8\nMOVQ srcStride+24(FP), R9")
+	f.p("MOVQ rows+32(FP), R10\nMOVQ bytes+40(FP), R11\nMOVQ R11, CX\nANDQ $63, CX")
+	f.p("MOVQ $1, AX\nSHLQ CX, AX\nDECQ AX\nKMOVQ AX, K1\nSHRQ $6, R11")
+	f.at("row")
+	f.p("MOVQ SI, AX\nMOVQ DI, BX\nMOVQ R11, CX\nTESTQ CX, CX\nJZ last")
+	f.at("vector")
+	f.p("VMOVDQU64 (AX), Z0\nVMOVDQU64 Z0, (BX)\nADDQ $64, AX\nADDQ $64, BX\nDECQ CX\nJNZ vector")
+	f.at("last")
+	f.p("KTESTQ K1, K1\nJZ next\nVMOVDQU8.Z (AX), K1, Z0\nVMOVDQU64 Z0, (BX)")
+	f.at("next")
+	f.p("ADDQ R9, SI\nADDQ R8, DI\nDECQ R10\nJNZ row")
+	f.ret()
+}
+
+// prefetchRows asks for rows that will be needed soon.
+func prefetchRows(f *file) {
+	f.fn("prefetchRows", "src unsafe.Pointer, stride, rows, bytes int", 32, "loads rows into the second cache.")
+	f.p("MOVQ src+0(FP), SI\nMOVQ stride+8(FP), R9\nMOVQ rows+16(FP), R10\nMOVQ bytes+24(FP), R11")
+	f.at("row")
+	f.p("MOVQ SI, AX\nLEAQ (SI)(R11*1), CX")
+	f.at("line")
+	f.p("PREFETCHT1 (AX)\nADDQ $64, AX\nCMPQ AX, CX\nJLS line\nADDQ R9, SI\nDECQ R10\nJNZ row\nRET")
 }
