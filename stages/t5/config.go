@@ -3,6 +3,8 @@ package t5
 import (
 	"encoding/json"
 	"fmt"
+
+	"latentbeam/kernels"
 )
 
 // Config describes a T5 v1.1 encoder; the names are those of transformers' config.json.
@@ -17,6 +19,9 @@ type Config struct {
 	MaxDistance int     `json:"relative_attention_max_distance"`
 	Epsilon     float64 `json:"layer_norm_epsilon"`
 	FeedForward string  `json:"feed_forward_proj"` // "gated-gelu"
+
+	// DType is that of weights and activations, which the file does not decide; see Encode.
+	DType kernels.DType `json:"-"`
 }
 
 // Limits of a configuration, several times the largest published encoder.

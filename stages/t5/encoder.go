@@ -31,6 +31,7 @@ func Load(cfg Config, w *nn.Weights) (*Encoder, error) {
 		return nil, err
 	}
 	e := &Encoder{Config: cfg}
+	w = w.As(cfg.DType)
 	// The embedding has a second name; transformers writes either or both.
 	embedding := "shared.weight"
 	if !w.Has(embedding) && w.Has("encoder.embed_tokens.weight") {
@@ -44,7 +45,8 @@ func Load(cfg Config, w *nn.Weights) (*Encoder, error) {
 		e.layers = append(e.layers, loadLayer(enc.Subf("block.%d", i), cfg))
 	}
 	e.finalNorm = enc.Tensor("final_layer_norm.weight", cfg.DModel)
-	if err := w.Check("encoder.embed_tokens.weight"); err != nil {
+	// A full T5 holds its decoder too.
+	if err := w.Check("encoder.embed_tokens.weight", "decoder.*", "lm_head.weight"); err != nil {
 		return nil, fmt.Errorf("load t5: %w", err)
 	}
 	return e, nil
@@ -62,8 +64,17 @@ func loadLayer(w *nn.Weights, cfg Config) layer {
 		norm1: w.Tensor("layer.1.layer_norm.weight", cfg.DModel),
 		wi0:   nn.LoadLinearNoBias(dense.Sub("wi_0"), cfg.DModel, cfg.DFF),
 		wi1:   nn.LoadLinearNoBias(dense.Sub("wi_1"), cfg.DModel, cfg.DFF),
-		wo:    nn.LoadLinearNoBias(dense.Sub("wo"), cfg.DFF, cfg.DModel),
+		wo:    nn.LoadLinearNoBias(dense.Sub("wo").As(cfg.streamType()), cfg.DFF, cfg.DModel),
 	}
+}
+
+// streamType is the type of wo, and so of the residual stream behind the first feed-forward layer. With fp16
+// it is fp32: the sums of a large T5 leave fp16's range (transformers' _keep_in_fp32_modules).
+func (c Config) streamType() kernels.DType {
+	if c.DType == kernels.F16 {
+		return kernels.F32
+	}
+	return c.DType
 }
 
 // MaxTokens bounds the length of one prompt: the relative bias is a table of length^2 * num_heads.
@@ -72,6 +83,9 @@ const MaxTokens = 1024
 // Encode returns the last hidden state of each prompt, (L_i, d_model), in the scope open at the call. ids
 // are the token ids of each prompt without padding. The prompts lie one after the other in every layer
 // and attend only to themselves, so no padding is computed and a prompt's bits do not depend on the batch.
+//
+// In bf16 and fp16 every module's result is rounded, as between the modules of transformers; the scores of
+// attention stay in fp32, as in its fused kernels.
 func (e *Encoder) Encode(be kernels.Backend, ids [][]int32) ([]kernels.Tensor, error) {
 	if err := e.checkIDs(ids); err != nil {
 		return nil, fmt.Errorf("encode text: %w", err)
@@ -82,7 +96,7 @@ func (e *Encoder) Encode(be kernels.Backend, ids [][]int32) ([]kernels.Tensor, e
 		flat = append(flat, row...)
 		longest = max(longest, len(row))
 	}
-	out := be.Alloc(kernels.F32, len(flat), e.DModel) // (sum L, d_model)
+	out := be.Alloc(e.DType, len(flat), e.DModel) // (sum L, d_model)
 	rows := make([]kernels.Tensor, len(ids))
 	start := 0
 	for i, row := range ids {
@@ -94,11 +108,17 @@ func (e *Encoder) Encode(be kernels.Backend, ids [][]int32) ([]kernels.Tensor, e
 	}
 
 	defer be.Scope()()
-	x := be.Alloc(kernels.F32, len(flat), e.DModel) // (sum L, d_model)
+	x := be.Alloc(e.DType, len(flat), e.DModel) // (sum L, d_model)
 	be.Gather(x, e.embedding, flat)
 	bias := e.positionBias(be, longest) // (H, max L, max L)
 	for i := range e.layers {
 		e.attend(be, &e.layers[i], x, bias, ids)
+		if x.DType != e.streamType() { // fp16, once
+			var err error
+			if x, err = e.widen(be, x, ids); err != nil {
+				return nil, fmt.Errorf("encode text: %w", err)
+			}
+		}
 		e.feedForward(be, &e.layers[i], x)
 	}
 	e.norm(be, out, x, e.finalNorm)
@@ -135,12 +155,12 @@ func (e *Encoder) positionBias(be kernels.Backend, n int) kernels.Tensor {
 // factor 1/sqrt(d_kv).
 func (e *Encoder) attend(be kernels.Backend, l *layer, x, bias kernels.Tensor, ids [][]int32) {
 	defer be.Scope()()
-	h := be.Alloc(kernels.F32, x.Shape...) // (sum L, d_model)
+	h := be.Alloc(e.DType, x.Shape...) // (sum L, d_model)
 	e.norm(be, h, x, l.norm0)
 	q := l.q.Forward(be, h, kernels.Identity) // (sum L, H d_kv)
 	k := l.k.Forward(be, h, kernels.Identity) // (sum L, H d_kv)
 	v := l.v.Forward(be, h, kernels.Identity) // (sum L, H d_kv)
-	out := be.Alloc(kernels.F32, q.Shape...)  // (sum L, H d_kv)
+	out := be.Alloc(e.DType, q.Shape...)      // (sum L, H d_kv)
 	start := 0
 	for _, row := range ids {
 		n := len(row)
@@ -152,13 +172,17 @@ func (e *Encoder) attend(be kernels.Backend, l *layer, x, bias kernels.Tensor, i
 		})
 		start += n
 	}
-	l.o.AddTo(be, x, out, kernels.Tensor{})
+	if x.DType == e.DType {
+		l.o.AddTo(be, x, out, kernels.Tensor{})
+		return
+	}
+	be.Binary(x, x, l.o.Forward(be, out, kernels.Identity), kernels.Add)
 }
 
 // feedForward computes x += wo(gelu(wi_0(rms(x))) * wi_1(rms(x))) in place: x (sum L, d_model).
 func (e *Encoder) feedForward(be kernels.Backend, l *layer, x kernels.Tensor) {
 	defer be.Scope()()
-	h := be.Alloc(kernels.F32, x.Shape...) // (sum L, d_model)
+	h := be.Alloc(e.DType, x.Shape...) // (sum L, d_model)
 	e.norm(be, h, x, l.norm1)
 	gate := l.wi0.Forward(be, h, kernels.GELUTanh) // (sum L, d_ff)
 	up := l.wi1.Forward(be, h, kernels.Identity)   // (sum L, d_ff)
@@ -166,7 +190,15 @@ func (e *Encoder) feedForward(be kernels.Backend, l *layer, x kernels.Tensor) {
 	l.wo.AddTo(be, x, gate, kernels.Tensor{})
 }
 
-// norm computes dst = weight * x / sqrt(mean(x^2) + eps); both (sum L, d_model).
+// norm computes dst = weight * x / sqrt(mean(x^2) + eps); both (sum L, d_model). In bf16 and fp16 the normalised
+// value is rounded before the product, as in transformers.
 func (e *Encoder) norm(be kernels.Backend, dst, x, weight kernels.Tensor) {
-	be.Norm(dst, x, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: float32(e.Epsilon), Weight: weight})
+	spec := kernels.NormSpec{Kind: kernels.RMSNorm, Eps: float32(e.Epsilon)}
+	if dst.DType == kernels.F32 {
+		spec.Weight = weight
+		be.Norm(dst, x, spec)
+		return
+	}
+	be.Norm(dst, x, spec)
+	be.Binary(dst, dst, weight.Reshape(1, e.DModel).Expand(dst.Shape...), kernels.Mul)
 }

@@ -25,14 +25,18 @@ type options struct {
 	// Scores is how aes, flow and camera_motion are written behind a prompt: none, 1.2 or 1.3. Default: as the
 	// model's version reads them; models that read none leave the columns alone.
 	Scores string `yaml:"scores" json:"scores,omitempty"`
+	// DType is that of weights and activations: fp32, which is the default and what the reference runs, bf16
+	// or fp16.
+	DType string `yaml:"dtype" json:"dtype,omitempty"`
 }
 
 // Spec returns the stage `encode_text`: the prompt is cleaned, tokenized and encoded, and so is the
 // negative prompt where the row has one.
 func Spec() stages.Spec {
 	return stages.Spec{
-		Name:    "encode_text",
-		Doc:     "T5 v1.1: prompts to text embeddings; clean: false leaves the caption as it is; scores: none, 1.2, 1.3",
+		Name: "encode_text",
+		Doc: "T5 v1.1: prompts to text embeddings; clean: false leaves the caption as it is; " +
+			"scores: none, 1.2 or 1.3; dtype: fp32, bf16 or fp16",
 		In:      stages.KindPrompt,
 		Out:     stages.KindText,
 		Version: 1,
@@ -42,10 +46,17 @@ func Spec() stages.Spec {
 	}
 }
 
+// dtypes are the values of the option dtype.
+var dtypes = map[string]kernels.DType{"": kernels.F32, "fp32": kernels.F32, "bf16": kernels.BF16, "fp16": kernels.F16}
+
 func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	opts := options{Clean: true}
 	if err := o.Into(&opts); err != nil {
 		return nil, err
+	}
+	dtype, ok := dtypes[opts.DType]
+	if !ok {
+		return nil, fmt.Errorf("encode_text: dtype is %q: give fp32, bf16 or fp16", opts.DType)
 	}
 	style, err := scoreStyle(opts.Scores, m.Index.Version)
 	if err != nil {
@@ -54,6 +65,10 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	encoder, err := nn.OpenComponent(m, "text_encoder", ParseConfig, Load)
 	if err != nil {
 		return nil, err
+	}
+	encoder.Config.DType = dtype
+	if dtype == kernels.F32 {
+		opts.DType = "" // which is no other job
 	}
 	pieces, err := readTokenizer(m)
 	if err != nil {
