@@ -1,0 +1,70 @@
+package nn_test
+
+import (
+	"slices"
+	"testing"
+
+	"latentbeam/internal/safetensors"
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/nn/nntest"
+)
+
+// TestAs: weights are rounded on loading, below a name too, but never widened.
+func TestAs(t *testing.T) {
+	long := nntest.Hash("long", 3, 1<<20+5) // more than one block of the conversion
+	f := nntest.Encode(t, map[string]safetensors.Tensor{
+		"a.wide":   nntest.Tensor(long, len(long)),
+		"a.narrow": {DType: "BF16", Shape: []int{2}, Data: []byte{0x80, 0x3f, 0x00, 0x40}},
+	})
+	be := cpu.New(1)
+	w := nn.NewWeights(be, f)
+	for _, dt := range []kernels.DType{kernels.BF16, kernels.F16} {
+		got := w.As(dt).Sub("a").Tensor("wide", len(long))
+		want := make([]float32, len(long))
+		for i, v := range long {
+			want[i] = nn.Round(dt, v)
+		}
+		if got.DType != dt || !slices.Equal(hostValues(t, be, got), want) || slices.Equal(want, long) {
+			t.Errorf("as %v: type %v, or other values than rounded", dt, got.DType)
+		}
+	}
+	if got := w.Sub("a").Tensor("wide", len(long)); got.DType != kernels.F32 {
+		t.Errorf("as it is stored: %v", got.DType)
+	}
+	if got := w.As(kernels.F32).Sub("a").Tensor("narrow", 2); got.DType != kernels.BF16 {
+		t.Errorf("a narrow tensor was widened to %v", got.DType)
+	}
+	if got := w.As(kernels.F16).Sub("a").Tensor("narrow", 2); !slices.Equal(hostValues(t, be, got), []float32{1, 2}) {
+		t.Error("bf16 as fp16 has other values")
+	}
+}
+
+// TestValues: a vector for the host, which a file may lack but not hold in another shape.
+func TestValues(t *testing.T) {
+	f := nntest.Encode(t, map[string]safetensors.Tensor{
+		"freqs": nntest.Tensor([]float32{1, 0.5}, 2),
+		"half":  {DType: "BF16", Shape: []int{2}, Data: []byte{0x80, 0x3f, 0x00, 0x40}},
+		"steps": {DType: "I64", Shape: []int{1}, Data: make([]byte, 8)},
+	})
+	w := nn.NewWeights(cpu.New(1), f)
+	if got := w.Values("freqs", 2); !slices.Equal(got, []float32{1, 0.5}) {
+		t.Errorf("freqs are %v", got)
+	}
+	if got := w.Values("half", 2); !slices.Equal(got, []float32{1, 2}) {
+		t.Errorf("half are %v", got)
+	}
+	if got := w.Values("absent", 7); got != nil {
+		t.Errorf("absent is %v", got)
+	}
+	w.Values("steps", 1)
+	if err := w.Check(); err == nil || w.Requested()["absent"][0] != 7 {
+		t.Error("a vector of integers was taken, or a missing one not counted as asked for")
+	}
+	w = nn.NewWeights(cpu.New(1), f)
+	w.Values("freqs", 3)
+	w.Values("half", 2)
+	w.Values("steps", 1)
+	nntest.WantError(t, "shape", w.Check(), `wrong shape "freqs" F32 [2], want [3]`)
+}

@@ -1,0 +1,115 @@
+package stdit
+
+import (
+	"encoding/json"
+	"testing"
+
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/sampler"
+)
+
+// TestDType: the default is that of the published configurations, and saying it changes no key.
+func TestDType(t *testing.T) {
+	for _, c := range []struct {
+		version Version
+		dtype   string
+		want    kernels.DType
+		key     string
+	}{
+		{OpenSora10, "", kernels.F32, ""},
+		{OpenSora10, "fp32", kernels.F32, ""},
+		{OpenSora10, "bf16", kernels.BF16, "bf16"},
+		{OpenSora11, "", kernels.BF16, ""},
+		{OpenSora12, "bf16", kernels.BF16, ""},
+		{OpenSora13, "fp32", kernels.F32, "fp32"},
+	} {
+		cfg := DefaultConfig(c.version)
+		recipe, err := sampler.OpenSora(c.version.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := options{SequenceParallel: "auto", GuidedChannels: recipe.GuidedChannels, DType: c.dtype}
+		if err := o.check(&cfg, recipe); err != nil || cfg.DType != c.want || o.DType != c.key {
+			t.Errorf("%s with dtype %q: %v, %v, key %q", c.version, c.dtype, cfg.DType, err, o.DType)
+		}
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		version Version
+		json    string
+		want    string
+	}{
+		{OpenSora10, `{"dtype":"fp16"}`, `dtype is "fp16": give fp32 or bf16`},
+		{OpenSora10, `{"cfg_channel":5}`, "cfg_channel is 5: give 1 to 4"},
+		{OpenSora10, `{"frame_interval":3}`, "only from Open-Sora 1.1 on"},
+		{OpenSora11, `{"frame_interval":-1}`, "frame_interval is -1"},
+		{OpenSora11, `{"frame_interval":3,"cfg_channel":4}`, ""},
+		{OpenSora12, `{"cfg_channel":3}`, "guides all channels"},
+	} {
+		cfg := DefaultConfig(c.version)
+		recipe, err := sampler.OpenSora(c.version.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := options{SequenceParallel: "auto", GuidedChannels: recipe.GuidedChannels}
+		if err := json.Unmarshal([]byte(c.json), &o); err != nil {
+			t.Fatal(err)
+		}
+		nntest.WantError(t, c.version.String()+" "+c.json, o.check(&cfg, recipe), c.want)
+	}
+}
+
+// TestLatentSize: published sizes, and what has no latents.
+func TestLatentSize(t *testing.T) {
+	for _, c := range []struct {
+		version               Version
+		frames, height, width int
+		want                  Size
+		err                   string
+	}{
+		{OpenSora10, 16, 256, 256, Size{16, 32, 32}, ""},
+		{OpenSora10, 16, 250, 256, Size{}, "height is 250: give a multiple of 16, such as 240"},
+		{OpenSora11, 16, 240, 426, Size{16, 30, 53}, ""},
+		{OpenSora11, 1, 7, 8, Size{}, "height is 7 and width 8"},
+		{OpenSora12, 51, 240, 426, Size{15, 30, 53}, ""},
+		{OpenSora12, 1, 720, 1280, Size{1, 90, 160}, ""},
+		{OpenSora12, 408, 720, 1280, Size{120, 90, 160}, ""},
+		{OpenSora12, 20, 240, 426, Size{6, 30, 53}, ""},
+		{OpenSora13, 1, 360, 640, Size{1, 45, 80}, ""},
+		{OpenSora13, 49, 240, 426, Size{15, 30, 54}, ""},
+		{OpenSora13, 113, 720, 1280, Size{35, 90, 160}, ""},
+		{OpenSora13, 16, 720, 1280, Size{}, "num_frames is 16"},
+		{OpenSora11, 5000, 240, 426, Size{}, "too large"},
+	} {
+		row := &schemas.PromptRow{NumFrames: c.frames, Height: c.height, Width: c.width}
+		cfg := DefaultConfig(c.version)
+		err := cfg.checkSize(row)
+		nntest.WantError(t, c.version.String(), err, c.err)
+		if got := cfg.latentSize(row); c.err == "" && got != c.want {
+			t.Errorf("%s: %d frames of %dx%d have latents %v, want %v", c.version, c.frames, c.width, c.height, got, c.want)
+		}
+	}
+}
+
+// TestParams: the frame rate enters the keys of the versions that are told it.
+func TestParams(t *testing.T) {
+	for v := OpenSora10; v <= OpenSora13; v++ {
+		s := &stage{Component: &nn.Component[Config, Model]{Config: DefaultConfig(v)}}
+		if got := len(s.Params()) > 0; got != (v != OpenSora10) {
+			t.Errorf("%s depends on the frame rate: %v", v, got)
+		}
+		row := &schemas.PromptRow{NumFrames: 1, FPS: 8}
+		if got := frameRate(row, 3); got != ImageFPS {
+			t.Errorf("an image has frame rate %g", got)
+		}
+		row.NumFrames = 2
+		if got := frameRate(row, 3); got != 24 {
+			t.Errorf("every third frame at 8 a second is %g", got)
+		}
+	}
+}
