@@ -10,6 +10,7 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
 	"latentbeam/runners"
@@ -28,6 +29,8 @@ type Options struct {
 	Shards  int           // 0 and 1: all
 	Retry   bool          // compute failed rows again
 	Start   Start
+	// Devices are those of another machine, that the job is to be planned for; it cannot be run then.
+	Devices []layout.Device
 }
 
 // Job is a configuration with its stages, devices and input opened and checked. Nothing is written
@@ -69,6 +72,9 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 		return nil, err
 	}
 	r := cfg.Resources
+	if o.Devices != nil {
+		r.Workers = 1
+	}
 	devices, err := pool.NewCPU(r.Workers, r.Threads, int64(r.Memory))
 	if err != nil {
 		return nil, cfg.Errorf("resources.workers", "%v", err)
@@ -92,6 +98,9 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 		Facts: report.Facts{
 			Model: model.Name, Weights: j.engine.Rules.Weights(), Class: devices.Class(), Version: o.Version,
 		},
+	}
+	if o.Devices != nil {
+		return j, nil
 	}
 	return j, j.load()
 }

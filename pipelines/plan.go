@@ -33,6 +33,7 @@ type Plan struct {
 type Bucket struct {
 	Shape schemas.Bucket
 	Rows  int64
+	first schemas.PromptRow // the first of them
 }
 
 // Plan reads the whole input once and compares it with the ledger. Equal rows that are still to be
@@ -104,7 +105,7 @@ func (p *Plan) count(e *stages.Element) {
 			return
 		}
 	}
-	p.Buckets = append(p.Buckets, Bucket{Shape: shape, Rows: 1})
+	p.Buckets = append(p.Buckets, Bucket{Shape: shape, Rows: 1, first: e.Row})
 }
 
 // upToDate reports whether an earlier run left a complete report of exactly these rows.

@@ -32,7 +32,8 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		PersistentPreRun:  func(*cobra.Command, []string) { begun = true },
 	}
-	root.AddCommand(runCommand(), retryCommand(), initCommand(), stagesCommand(), versionCommand())
+	root.AddCommand(runCommand(), planCommand(), retryCommand(), initCommand(), stagesCommand(), versionCommand())
+	root.AddCommand(convertCommand(), inspectCommand())
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

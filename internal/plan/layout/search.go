@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/sequence"
 )
 
@@ -43,16 +44,12 @@ type Set struct {
 }
 
 // Lost is a layout that was not chosen, and why.
-type Lost struct {
-	Width    int
-	Elements int
-	Why      string
-}
+type Lost struct{ What, Why string }
 
 // Result is the outcome of a search.
 type Result struct {
 	Best  Candidate
-	Lost  []Lost // the best of every other width, shortest time first, then those that do not fit
+	Lost  []Lost // the best of every other width, shortest time first, those that do not fit, other partitions
 	Least int    // the narrowest set that fits one element
 }
 
@@ -71,7 +68,7 @@ func Search(q Query) (Result, error) {
 		case err != nil:
 			return r, err
 		case why != nil:
-			r.Lost = append(r.Lost, Lost{Width: width, Elements: 1, Why: why.short()})
+			r.Lost = append(r.Lost, Lost{Sets(width, 1), why.short()})
 			closest = why // wider sets come closer to fitting
 		default:
 			fit = append(fit, best)
@@ -90,10 +87,58 @@ func Search(q Query) (Result, error) {
 	r.Best = fit[0]
 	lost := make([]Lost, 0, len(fit)+len(r.Lost))
 	for _, c := range fit[1:] {
-		lost = append(lost, Lost{c.Width, c.Elements, fmt.Sprintf("%.1f%% slower", 100*(c.Seconds/r.Best.Seconds-1))})
+		lost = append(lost, Lost{Sets(c.Width, c.Elements), slower(c.Seconds, r.Best.Seconds, "wider and no faster")})
 	}
 	r.Lost = append(lost, r.Lost...)
-	return r, nil
+	return r, q.others(&r)
+}
+
+// Sets says in words how wide sets are and how many elements they take.
+func Sets(width, elements int) string {
+	plural := "s"
+	if elements == 1 {
+		plural = ""
+	}
+	return fmt.Sprintf("sets of %d, %d element%s at once", width, elements, plural)
+}
+
+// slower says by how much a is longer than b, or that it is not.
+func slower(a, b float64, equal string) string {
+	if near(a, b) {
+		return equal
+	}
+	return fmt.Sprintf("%.1f%% slower", 100*(a/b-1))
+}
+
+// others adds the partitions that the best layout does not use, where its sets exchange anything.
+func (q *Query) others(r *Result) error {
+	split := q.split()
+	if split == nil || !r.Best.Sets[0].Forward.Plan.Moves() {
+		return nil
+	}
+	set := r.Best.Sets[0]
+	var devices []Device
+	for _, i := range set.Devices {
+		devices = append(devices, q.Devices[i])
+	}
+	for _, kind := range all {
+		if kind == set.Forward.Plan.Partition {
+			continue
+		}
+		other := *split
+		other.Partitions = []sequence.Partition{kind}
+		f, err := Cheapest(other, r.Best.Elements, devices)
+		if err != nil {
+			return err
+		}
+		why := fmt.Sprintf("%s a step, %.1f%% waste, %s sent", slower(f.Seconds(), set.Forward.Seconds(), "no faster"),
+			100*max(0, f.Waste), plan.Bytes(f.Sent))
+		if len(split.Partitions) == 1 {
+			why = "not asked for; " + why
+		}
+		r.Lost = append(r.Lost, Lost{"partition " + kind.String(), why})
+	}
+	return nil
 }
 
 // widths returns the widths to try. Some numbers of sets come from several widths, then the widest says it.
@@ -217,106 +262,4 @@ func (q *Query) tail(c *Candidate, times []float64, batches int) error {
 		}
 	}
 	return nil
-}
-
-// evaluated is what set returns for the first set of its kind.
-type evaluated struct {
-	set Set
-	how Residency
-	why *Infeasible
-}
-
-// set evaluates one set of neighbouring devices with k elements, with the fastest residency that fits. Sets
-// of like devices are alike.
-func (q *Query) set(share sequence.Range, k int) (Set, Residency, *Infeasible, error) {
-	devices := q.Devices[share.Lo:share.Hi]
-	kind := fmt.Sprint(k)
-	for _, d := range devices {
-		d.Island -= devices[0].Island
-		kind += fmt.Sprintf(" %v", d)
-	}
-	e, seen := q.sets[kind]
-	if !seen {
-		var err error
-		if e, err = q.evaluate(devices, k); err != nil {
-			return Set{}, 0, nil, err
-		}
-		if q.sets == nil {
-			q.sets = map[string]evaluated{}
-		}
-		q.sets[kind] = e
-	}
-	e.set.Devices = make([]int, len(devices))
-	for i := range devices {
-		e.set.Devices[i] = share.Lo + i
-	}
-	if e.why != nil {
-		why := *e.why
-		why.Index += share.Lo
-		e.why = &why
-	}
-	return e.set, e.how, e.why, nil
-}
-
-func (q *Query) evaluate(devices []Device, k int) (e evaluated, err error) {
-	var rate, rest float64
-	for _, d := range devices {
-		rate += d.Rate
-	}
-	for _, s := range q.Stages {
-		if s.Split == nil {
-			rest += s.Work
-		}
-	}
-	e.set.Batch = float64(k) * rest / rate
-	if split := q.split(); split != nil {
-		if e.set.Forward, err = Cheapest(*split, k, devices); err != nil {
-			return e, err
-		}
-		e.set.Batch += float64(split.Steps) * e.set.Forward.Seconds()
-	}
-	for e.how = Resident; ; e.how++ {
-		e.set.Memory, e.why = nil, nil
-		for r, d := range devices {
-			m, err := memory(q.Stages, e.how, e.set.Forward.Plan, k, r)
-			if err != nil {
-				return e, err
-			}
-			e.set.Memory = append(e.set.Memory, m)
-			if m.Total() > d.room() && e.why == nil {
-				e.why = &Infeasible{Width: len(devices), Elements: k, Device: d, Index: r, Need: m}
-			}
-		}
-		if e.why == nil || e.how == Streamed {
-			return e, nil
-		}
-	}
-}
-
-// makespan is when n equal batches are done by sets that take the given times for one, each set taking the
-// next batch when it is free.
-func makespan(times []float64, n int) float64 {
-	if n <= 0 {
-		return 0
-	}
-	var speed, slowest float64
-	for _, t := range times {
-		speed += 1 / t
-		slowest = max(slowest, t)
-	}
-	done := func(at float64) (batches float64) {
-		for _, t := range times {
-			batches += math.Floor(at/t + 1e-9)
-		}
-		return batches
-	}
-	lo, hi := 0.0, float64(n)/speed+slowest
-	for range 60 {
-		if mid := (lo + hi) / 2; done(mid) >= float64(n) {
-			hi = mid
-		} else {
-			lo = mid
-		}
-	}
-	return hi
 }

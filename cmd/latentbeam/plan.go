@@ -1,0 +1,214 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/layout"
+	"latentbeam/pipelines"
+	"latentbeam/stages/catalog"
+)
+
+// planFlags are the flags of `latentbeam plan`.
+type planFlags struct {
+	sets    []string
+	workers int
+	devices string
+	limit   int
+}
+
+func planCommand() *cobra.Command {
+	var f planFlags
+	cmd := &cobra.Command{
+		Use:   "plan FILE.yaml",
+		Short: "Show how a job would use its devices, or those of a machine that you describe",
+		Long: "Show how a job would use its devices, or those of a machine that you describe: the layout, memory, bytes\n" +
+			"exchanged, predicted time, and what was not chosen. Nothing is computed and nothing written.\n\n" +
+			"Devices: " + strings.Join(layout.Known(), ", ") + ".",
+		Example: "  latentbeam plan job.yaml --workers 3\n  latentbeam plan job.yaml --devices 2xH100-80GB+1xT4-16GB",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.devices != "" && f.workers != 0 {
+				return fault.Usage(errors.New("--workers is for this machine, --devices for another: give one of them"))
+			}
+			if f.workers != 0 {
+				f.sets = append(f.sets, "resources.workers="+strconv.Itoa(f.workers))
+			}
+			start, err := pipelines.ReadStart(args[0], f.sets)
+			if err != nil {
+				return fault.Usage(err)
+			}
+			return planJob(cmd, start, f)
+		},
+	}
+	cmd.Flags().StringArrayVar(&f.sets, "set", nil, "override a key of the YAML, such as defaults.seed=7 (repeatable)")
+	cmd.Flags().IntVar(&f.workers, "workers", 0, "workers of this machine, instead of resources.workers")
+	cmd.Flags().StringVar(&f.devices, "devices", "", "a machine to plan for, such as 4xT4-16GB")
+	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the first N rows of the input")
+	return cmd
+}
+
+func planJob(cmd *cobra.Command, start pipelines.Start, f planFlags) error {
+	options := pipelines.Options{Specs: catalog.All(), Version: release, Start: start, Limit: f.limit}
+	if f.devices != "" {
+		var err error
+		if options.Devices, err = layout.ParseDevices(f.devices); err != nil {
+			return fault.Usage(fmt.Errorf("--devices: %w", err))
+		}
+	}
+	cfg, err := start.Config()
+	if err != nil {
+		return err
+	}
+	signals, ignore := catchSignals()
+	defer ignore()
+	job, err := openJob(signals, cfg, options)
+	if err != nil {
+		return err
+	}
+	defer job.Close()
+	if err := job.Peek(cmd.Context()); err != nil {
+		return err
+	}
+	p, err := job.Plan(cmd.Context())
+	if err != nil {
+		return err
+	}
+	devices, err := job.Devices()
+	if err != nil {
+		return err
+	}
+	layouts, err := job.Layouts(p, devices)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	printDevices(out, devices, f.devices != "")
+	if len(layouts) == 0 {
+		fmt.Fprintln(out, "\nnothing to compute")
+	}
+	var total float64
+	for _, l := range layouts {
+		printLayout(out, l, devices)
+		total += l.Best.Seconds
+	}
+	if len(layouts) > 1 {
+		fmt.Fprintf(out, "\ntogether %s\n", duration(total))
+	}
+	return nil
+}
+
+// printDevices lists the devices, like ones together.
+func printDevices(out io.Writer, devices []layout.Device, described bool) {
+	source := "measured"
+	if described {
+		source = "assumed"
+	}
+	for i := 0; i < len(devices); {
+		d, n := devices[i], 1
+		for i+n < len(devices) && devices[i+n] == d {
+			n++
+		}
+		fmt.Fprintf(out, "%d x %s: %s, %s FLOP/s, %s/s between them (%s)\n", n, d.Name, plan.Bytes(d.Memory), si(d.Rate),
+			plan.Bytes(int64(d.Link)), source)
+		i += n
+	}
+}
+
+// printLayout prints the choice for one shape.
+func printLayout(out io.Writer, l pipelines.Layout, devices []layout.Device) {
+	b, set := l.Best, l.Best.Sets[0]
+	fmt.Fprintf(out, "\n%s, %d steps, %d rows to compute\n", l.Shape, l.Shape.NumInferenceSteps, l.Rows)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "  layout\t%s\n", describe(b))
+	if p := set.Forward.Plan; p != nil {
+		fmt.Fprintf(w, "  partition\t%v, %d frames of %d positions in %d rows\n", p.Partition, p.Shape.Frames,
+			p.Shape.Positions, p.Shape.Batch)
+		fmt.Fprintf(w, "  a step\t%s: work %s, exchange %s\n", duration(set.Forward.Seconds()), duration(set.Forward.Compute),
+			duration(set.Forward.Wire))
+		fmt.Fprintf(w, "  sent a step\t%s by the busiest device, %s by all of a set\n", plan.Bytes(set.Forward.Sent),
+			plan.Bytes(set.Forward.AllSent))
+		fmt.Fprintf(w, "  waste\t%.2f%% of the busiest device's work, padding included\n", 100*max(0, set.Forward.Waste))
+	}
+	fmt.Fprintf(w, "  weights\t%v\n", b.Residency)
+	fmt.Fprintf(w, "  time\t%s for all rows\n", duration(b.Seconds))
+	w.Flush()
+	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "  device\tcolumns\tframes\tunits\tweights\tactivations\texchange\ttogether\tof\t")
+	for _, s := range b.Sets {
+		printSet(w, s, devices)
+	}
+	w.Flush()
+	for _, lost := range l.Lost {
+		fmt.Fprintf(out, "  not chosen: %s: %s\n", lost.What, lost.Why)
+	}
+}
+
+// printSet prints a line for each device of a set.
+func printSet(w io.Writer, s layout.Set, devices []layout.Device) {
+	for r, i := range s.Devices {
+		columns, frames, units := "-", "-", "-"
+		if p := s.Forward.Plan; p != nil {
+			n := 0
+			for _, piece := range p.Pieces(r) {
+				n += piece.Heads.Len() * piece.Queries.Len()
+			}
+			columns, frames, units = strconv.Itoa(p.ColumnSlots(r)), strconv.Itoa(p.FrameSlots(r)), strconv.Itoa(n)
+		}
+		m := s.Memory[r]
+		fmt.Fprintf(w, "  %d %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", i, devices[i].Name, columns, frames, units,
+			plan.Bytes(m.Weights), plan.Bytes(m.Activations), plan.Bytes(m.Exchange), plan.Bytes(m.Total()),
+			plan.Bytes(devices[i].Memory))
+	}
+}
+
+// describe says in words what a layout does.
+func describe(c layout.Candidate) string {
+	text := layout.Sets(c.Width, c.Elements)
+	switch {
+	case len(c.Sets) > 1:
+		text = strconv.Itoa(len(c.Sets)) + " " + text
+	default:
+		text = "1 " + strings.Replace(text, "sets", "set", 1)
+	}
+	if c.Tail > 0 {
+		text += fmt.Sprintf("; the last %d on all devices together", c.Tail)
+	}
+	return text
+}
+
+// duration writes seconds with the digits that matter.
+func duration(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.Round(100 * time.Nanosecond).String()
+}
+
+// si writes a rate with its prefix: 37.6 G.
+func si(v float64) string {
+	for _, p := range []struct {
+		factor float64
+		prefix string
+	}{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}} {
+		if v >= p.factor {
+			return strconv.FormatFloat(v/p.factor, 'f', 1, 64) + " " + p.prefix
+		}
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64) + " "
+}

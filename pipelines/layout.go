@@ -1,0 +1,109 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"latentbeam/internal/plan/layout"
+	"latentbeam/runners/pool"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// Layout is how the new rows of one shape are shared out to devices.
+type Layout struct {
+	Bucket
+	Stages []layout.Stage
+	layout.Result
+}
+
+// Devices returns the devices that the job is planned for: those of the options, or the workers of this
+// machine, measured now.
+func (j *Job) Devices() ([]layout.Device, error) {
+	if j.Opts.Devices != nil {
+		return j.Opts.Devices, nil
+	}
+	dev, release, err := j.engine.Pool.Lease(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	d := layout.Device{Name: dev.Device(), Memory: j.engine.Pool.Memory().Limit, Latency: memoryLatency}
+	d.Rate, err = pool.Rate(dev)
+	if err == nil {
+		d.Link, err = pool.Bandwidth(dev)
+	}
+	release(err == nil)
+	d.Host = d.Link
+	devices := make([]layout.Device, j.engine.Pool.Size())
+	for i := range devices {
+		devices[i] = d
+	}
+	return devices, err
+}
+
+// memoryLatency is what an exchange through shared memory costs before its first byte, in seconds: all ranks
+// meet twice.
+const memoryLatency = 20e-6
+
+// Layouts chooses a layout for every shape of the plan. What cannot be done on the devices is an error with
+// its line in the configuration.
+func (j *Job) Layouts(p Plan, devices []layout.Device) ([]Layout, error) {
+	var out []Layout
+	for _, b := range p.Buckets {
+		l := Layout{Bucket: b}
+		var err error
+		if l.Stages, err = j.costs(b.first); err != nil {
+			return nil, err
+		}
+		query := layout.Query{Stages: l.Stages, Devices: devices, Elements: int(b.Rows), MaxBatch: j.engine.MaxBatch}
+		if l.Result, err = layout.Search(query); err != nil {
+			return nil, j.infeasible(b, err)
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+// costs asks every stage what rows like row cost.
+func (j *Job) costs(row schemas.PromptRow) ([]layout.Stage, error) {
+	var out []layout.Stage
+	for _, step := range j.engine.Steps {
+		var cost layout.Stage
+		if c, ok := step.Stage.(stages.Costed); ok {
+			var err error
+			if cost, err = c.Cost(&row); err != nil {
+				return nil, fmt.Errorf("plan %s: %w", step.Name, err)
+			}
+		}
+		known := map[int]int64{}
+		cost.Name = step.Name
+		cost.Need = func(n int) (bytes int64, err error) {
+			if bytes, ok := known[n]; ok {
+				return bytes, nil
+			}
+			known[n], err = step.Need(&row, n)
+			return known[n], err
+		}
+		out = append(out, cost)
+	}
+	return out, nil
+}
+
+// infeasible gives an error of a search its place in the configuration.
+func (j *Job) infeasible(b Bucket, err error) error {
+	var none *layout.Infeasible
+	if !errors.As(err, &none) {
+		return err
+	}
+	path := "input" // where the rows with this size come from
+	switch d := j.Config.Defaults; {
+	case none.Reason != "":
+		path = "stages.denoise.sequence_parallel"
+	case d.NumFrames != 0:
+		path = "defaults.num_frames"
+	case d.Height == b.Shape.Height:
+		path = "defaults.height"
+	}
+	return j.Config.Errorf(path, "%s, %d rows: %v", b.Shape, b.Rows, none).WithFix("%s", none.Fix)
+}
