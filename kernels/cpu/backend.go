@@ -11,15 +11,24 @@ import (
 // Backend implements kernels.Backend on the host's processors. Every method runs to its end before it
 // returns. It belongs to one goroutine at a time; several backends may run side by side and share weights.
 type Backend struct {
-	tier    *tier
-	crew    *crew
-	arena   arena
+	tier     *tier
+	crew     *crew
+	arena    arena
+	views    [maxViews]view // operands of the operation in progress
+	operands [maxViews]*view
+
 	keep    int       // bytes of a weight that is kept packed, at most
 	keepAll int64     // of all of them in the process
 	gemm    gemm      // the product in progress
+	conv    conv      // the convolution that it is, if it is one
 	bias    []float32 // its bias
-	err     error     // first error; everything after it is dropped
+	// Tasks of products as values, made once.
+	tile, band, copyLeft func(w *worker, i int)
+	err                  error // first error; everything after it is dropped
 }
+
+// maxViews is the largest number of operands of an operation.
+const maxViews = 8
 
 var _ kernels.Backend = (*Backend)(nil)
 
@@ -37,6 +46,7 @@ func New(threads int) *Backend {
 	}
 	b := &Backend{crew: newCrew(workers), keep: packedMost, keepAll: packedLimit}
 	runtime.AddCleanup(b, (*crew).dismiss, b.crew)
+	b.tile, b.band, b.copyLeft = b.runTile, b.runBand, b.runCopyLeft
 	t, err := chooseTier()
 	if err != nil {
 		b.fail("%w", err)
@@ -63,13 +73,14 @@ func (b *Backend) fail(format string, args ...any) {
 }
 
 // open checks the operands of op and resolves them; ok is false when there is nothing more to do. The
-// zero Tensor ("none") resolves to nil.
+// zero Tensor ("none") resolves to nil. The views live until the next call: operations do not nest.
 func (b *Backend) open(op string, ts ...kernels.Tensor) (views []*view, ok bool) {
 	if b.err != nil {
 		return nil, false
 	}
-	views = make([]*view, len(ts))
+	views = b.operands[:len(ts)]
 	for i, t := range ts {
+		views[i] = nil
 		if t.IsZero() {
 			continue
 		}
@@ -78,7 +89,8 @@ func (b *Backend) open(op string, ts ...kernels.Tensor) (views []*view, ok bool)
 			b.fail("%s: operand %d: %w", op, i, err)
 			return nil, false
 		}
-		views[i] = v
+		b.views[i] = v
+		views[i] = &b.views[i]
 	}
 	return views, true
 }

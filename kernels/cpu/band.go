@@ -2,9 +2,9 @@ package cpu
 
 import "unsafe"
 
-// band copies what the rows of output from y0 on see of the input into the worker's scratch: kt frames of
+// copyBand copies what the rows of output from y0 on see of the input into the worker's scratch: kt frames of
 // rows of pixels, as terms, zeros where the kernel leaves the video.
-func (c *conv) band(w *worker, image, frame, y0, lines int) unsafe.Pointer {
+func (c *conv) copyBand(w *worker, image, frame, y0, lines int) unsafe.Pointer {
 	rows := (lines-1)*c.stride + c.kh
 	p := w.band.take(c.kt * c.frame)
 	for t := range c.kt {
@@ -30,7 +30,7 @@ func (c *conv) pixels(dst unsafe.Pointer, off int) {
 	clear(unsafe.Slice((*byte)(dst), left*c.pixel))
 	clear(unsafe.Slice((*byte)(unsafe.Add(dst, (left+inside)*c.pixel)), (count-left-inside)*c.pixel))
 	dst = unsafe.Add(dst, left*c.pixel)
-	row := rows{view: c.x, step: c.x.Strides[4]}
+	row := rows{view: &c.x, step: c.x.Strides[4]}
 	step := c.x.Strides[3]
 	if c.up == 1 && step == c.cin && (row.step == 1 || c.cin == 1) && c.pixel == c.cin*4/c.dot.perTerm() {
 		row.step = 1

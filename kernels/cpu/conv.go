@@ -16,8 +16,7 @@ func (b *Backend) Conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec) {
 	if !ok || !b.need(op, []string{"dst", "x", "w"}, v) {
 		return
 	}
-	c, ok := b.newConv(v[0], v[1], v[2], spec)
-	if !ok {
+	if !b.newConv(v[0], v[1], v[2], spec) {
 		return
 	}
 	e, ok := b.newEpilogue(op, v[0], v[3], v[4], nil, kernels.Identity)
@@ -26,23 +25,23 @@ func (b *Backend) Conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec) {
 	}
 	m := b.arena.mark()
 	defer b.arena.reset(m)
+	c, g := &b.conv, &b.gemm
 	if c.pointwise() {
-		b.linear(op, c.x, c.matrix(), e)
+		b.linear(op, &c.x, c.matrix(), e)
 		return
 	}
-	g := &b.gemm
 	g.reset(b.tier, b.tier.dotFor(x.DType, w.DType), e.dst.n)
 	g.e = e
 	c.plan(g)
 	if b.convWeight(op, g, c) {
-		b.convBands(op, g, c)
+		b.each(op, c.x.Shape[0]*c.outT*c.bands(), b.band)
 	}
 }
 
 // conv is one convolution, always with a time axis.
 type conv struct {
-	x, w                 *view // (N, T, H, W, Cin), (Cout, Cin, KT, KH, KW)
-	depth, height, width int   // of the input after upsampling
+	x, w                 view // (N, T, H, W, Cin), (Cout, Cin, KT, KH, KW)
+	depth, height, width int  // of the input after upsampling
 	outT, outH, outW     int
 	kt, kh, kw, cin      int
 	strideT, stride, up  int
@@ -51,35 +50,42 @@ type conv struct {
 	dot                  dot
 	pixel, line, frame   int // bytes from pixel to pixel, row to row, frame to frame of a band
 	lines                int // output rows of a band
+	shapes               [4][5]int
 }
 
-// asVideo gives a tensor of an image convolution its time axis of length 1.
-func asVideo(v *view, axis int) *view {
+// set makes t the video of v, which may be an image: axis is where time goes.
+func (c *conv) set(t *view, v *view, shape, strides *[5]int, axis int) {
+	*t = *v
 	if len(v.Shape) == 5 {
-		return v
+		return
 	}
-	t := v.Reshape(slices.Insert(slices.Clone(v.Shape), axis, 1)...)
-	return &view{t, v.buf}
+	copy(shape[:axis], v.Shape)
+	copy(strides[:axis], v.Strides)
+	shape[axis], strides[axis] = 1, 0
+	copy(shape[axis+1:], v.Shape[axis:])
+	copy(strides[axis+1:], v.Strides[axis:])
+	t.Shape, t.Strides = shape[:], strides[:]
 }
 
-// newConv checks the shapes of a convolution.
-func (b *Backend) newConv(dst, x, w *view, spec kernels.ConvSpec) (*conv, bool) {
+// newConv checks the shapes of a convolution and fills b.conv.
+func (b *Backend) newConv(dst, x, w *view, spec kernels.ConvSpec) bool {
 	rank := len(x.Shape)
 	if rank != 4 && rank != 5 || len(w.Shape) != rank || len(dst.Shape) != rank {
 		b.fail("conv: x %v, w %v and dst %v are not (N, [T,] H, W, Cin), (Cout, Cin, [KT,] KH, KW) and "+
 			"(N, [T',] H', W', Cout)", x.Shape, w.Shape, dst.Shape)
-		return nil, false
+		return false
 	}
-	xs := asVideo(x, 1)
-	ws := asVideo(w, 2)
-	c := &conv{
-		x: xs, w: ws, strideT: max(spec.StrideT, 1), stride: max(spec.Stride, 1), up: max(spec.Upsample, 1),
+	c := &b.conv
+	*c = conv{
+		strideT: max(spec.StrideT, 1), stride: max(spec.Stride, 1), up: max(spec.Upsample, 1),
 		front: spec.Front, top: spec.Top, left: spec.Left,
 		padding: spec.Front + spec.Back + spec.Top + spec.Bottom + spec.Left + spec.Right,
-		cin:     xs.Shape[4], kt: ws.Shape[2], kh: ws.Shape[3], kw: ws.Shape[4],
-		dot: b.tier.dotFor(x.DType, w.DType),
+		dot:     b.tier.dotFor(x.DType, w.DType),
 	}
-	c.depth, c.height, c.width = xs.Shape[1], xs.Shape[2]*c.up, xs.Shape[3]*c.up
+	c.set(&c.x, x, &c.shapes[0], &c.shapes[1], 1)
+	c.set(&c.w, w, &c.shapes[2], &c.shapes[3], 2)
+	c.cin, c.kt, c.kh, c.kw = c.x.Shape[4], c.w.Shape[2], c.w.Shape[3], c.w.Shape[4]
+	c.depth, c.height, c.width = c.x.Shape[1], c.x.Shape[2]*c.up, c.x.Shape[3]*c.up
 	roomT := c.depth + spec.Front + spec.Back - c.kt
 	roomH := c.height + spec.Top + spec.Bottom - c.kh
 	roomW := c.width + spec.Left + spec.Right - c.kw
@@ -88,18 +94,17 @@ func (b *Backend) newConv(dst, x, w *view, spec kernels.ConvSpec) (*conv, bool) 
 		b.fail("conv: kernel %v does not fit x %v with strides %d and %d, upsample %d, padding %d %d %d %d, "+
 			"in time %d %d", w.Shape, x.Shape, c.strideT, c.stride, c.up, spec.Top, spec.Left, spec.Bottom, spec.Right,
 			spec.Front, spec.Back)
-		return nil, false
+		return false
 	}
 	c.outT, c.outH, c.outW = roomT/c.strideT+1, roomH/c.stride+1, roomW/c.stride+1
-	want := []int{x.Shape[0], c.outT, c.outH, c.outW, w.Shape[0]}
-	if rank == 4 {
-		want = slices.Delete(want, 1, 2)
+	want := [5]int{x.Shape[0], c.outT, c.outH, c.outW, w.Shape[0]}
+	last := want[5-rank+1:] // of an image: without time, which is 1
+	if dst.Shape[0] != want[0] || !slices.Equal(dst.Shape[1:], last) || c.w.Shape[1] != c.cin ||
+		rank == 4 && c.outT != 1 {
+		b.fail("conv: x %v and w %v give %d times %v, dst is %v", x.Shape, w.Shape, want[0], slices.Clone(last), dst.Shape)
+		return false
 	}
-	if !slices.Equal(dst.Shape, want) || ws.Shape[1] != c.cin || rank == 4 && c.outT != 1 {
-		b.fail("conv: x %v and w %v give %v, dst is %v", x.Shape, w.Shape, want, dst.Shape)
-		return nil, false
-	}
-	return c, true
+	return true
 }
 
 // pointwise reports whether every output pixel is a product of the same input pixel.
@@ -109,9 +114,8 @@ func (c *conv) pointwise() bool {
 
 // matrix returns the weight of a pointwise convolution as (Cout, Cin).
 func (c *conv) matrix() *view {
-	w := *c.w
-	w.Shape, w.Strides = w.Shape[:2], w.Strides[:2]
-	return &w
+	c.w.Shape, c.w.Strides = c.w.Shape[:2], c.w.Strides[:2]
+	return &c.w
 }
 
 // plan lays out a band and makes the taps blocks of g, in the order (KT, KH, KW, Cin). Where pixels follow
@@ -148,19 +152,19 @@ func (c *conv) bandLines() int {
 	return (c.outH + bands - 1) / bands
 }
 
-// convBands computes g band by band.
-func (b *Backend) convBands(op string, g *gemm, c *conv) {
-	bands := (c.outH + c.lines - 1) / c.lines
-	frames := c.x.Shape[0] * c.outT
-	b.each(op, frames*bands, func(w *worker, i int) {
-		frame, y0 := i/bands, i%bands*c.lines
-		lines := min(c.lines, c.outH-y0)
-		s := strip{a: c.band(w, frame/c.outT, frame%c.outT, y0, lines), run: c.outW,
-			lda: c.stride * c.pixel, jump: c.stride * c.line}
-		for j := range g.groups() {
-			g.tile(w, s, lines*c.outW, (frame*c.outH+y0)*c.outW, j)
-		}
-	})
+// bands returns how many bands a frame of output is cut into.
+func (c *conv) bands() int { return (c.outH + c.lines - 1) / c.lines }
+
+// runBand computes band i % bands of frame i / bands, all columns.
+func (b *Backend) runBand(w *worker, i int) {
+	c, g := &b.conv, &b.gemm
+	frame, y0 := i/c.bands(), i%c.bands()*c.lines
+	lines := min(c.lines, c.outH-y0)
+	s := strip{a: c.copyBand(w, frame/c.outT, frame%c.outT, y0, lines), run: c.outW,
+		lda: c.stride * c.pixel, jump: c.stride * c.line}
+	for j := range g.groups() {
+		g.tile(w, s, lines*c.outW, (frame*c.outH+y0)*c.outW, j)
+	}
 }
 
 // convWeight packs the weight: once where it belongs to a model, else into the arena.
@@ -168,27 +172,14 @@ func (b *Backend) convWeight(op string, g *gemm, c *conv) bool {
 	if g.depth == 0 {
 		return true
 	}
-	size, w := g.packedSize(), c.w
-	fill := func(p unsafe.Pointer) {
-		taps := c.kt * c.kh * c.kw
-		dense, _, err := b.arena.take(w.Len() * w.DType.Size())
-		if err != nil {
-			b.fail("%s: %w", op, err)
-			return
-		}
-		buf := &buffer{}
-		buf.set(w.DType, dense, w.Len())
-		b.eachSpan(op, w.Shape[0], taps*c.cin, func(_ *worker, from, to int) {
-			for o := from; o < to; o++ {
-				c.gatherTaps(buf, o)
-			}
-		})
-		g.w = packing{src: dense, stride: taps * c.cin * w.DType.Size(), dtype: w.DType}
-		b.packAll(op, g, p)
-	}
+	size, w := g.packedSize(), &c.w
 	if w.buf.pack != nil && w.Contiguous() {
-		key := packedKey{g.tier, g.dot, w.Offset, w.Strides[0], w.Shape[0], c.cin, c.kt*1e6 + c.kh*1e3 + c.kw}
-		if g.packed = w.buf.pack.get(key, size, b.keepAll, fill); g.packed != nil {
+		key := packedKey{g.tier, g.dot, w.Offset, w.Strides[0], w.Shape[0], c.cin, [3]int{c.kt, c.kh, c.kw}}
+		if g.packed = w.buf.pack.lookup(key); g.packed != nil {
+			return true
+		}
+		g.packed = w.buf.pack.get(key, size, b.keepAll, func(p unsafe.Pointer) { b.packTaps(op, p) })
+		if g.packed != nil {
 			return b.err == nil
 		}
 	}
@@ -197,13 +188,33 @@ func (b *Backend) convWeight(op string, g *gemm, c *conv) bool {
 		b.fail("%s: %w", op, err)
 		return false
 	}
-	fill(p)
+	b.packTaps(op, p)
 	return b.err == nil
+}
+
+// packTaps packs the weight to p, by way of a copy in the order (Cout, KT, KH, KW, Cin).
+func (b *Backend) packTaps(op string, p unsafe.Pointer) {
+	c, g, w := &b.conv, &b.gemm, &b.conv.w
+	row := c.kt * c.kh * c.kw * c.cin
+	mem, _, err := b.arena.take(w.Len() * w.DType.Size())
+	if err != nil {
+		b.fail("%s: %w", op, err)
+		return
+	}
+	taps := &buffer{}
+	taps.set(w.DType, mem, w.Len())
+	b.eachSpan(op, w.Shape[0], row, func(_ *worker, from, to int) {
+		for o := from; o < to; o++ {
+			c.gatherTaps(taps, o)
+		}
+	})
+	g.w = packing{src: mem, stride: row * w.DType.Size(), dtype: w.DType}
+	b.packAll(op, g, p)
 }
 
 // gatherTaps writes the weights of output channel o to dst in the order (KT, KH, KW, Cin).
 func (c *conv) gatherTaps(dst *buffer, o int) {
-	w, s := c.w, c.w.Strides
+	w, s := &c.w, c.w.Strides
 	at := o * c.kt * c.kh * c.kw * c.cin
 	for tap := range c.kt * c.kh * c.kw {
 		off := w.Offset + o*s[0] + tap/(c.kh*c.kw)*s[2] + tap/c.kw%c.kh*s[3] + tap%c.kw*s[4]

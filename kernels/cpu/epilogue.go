@@ -13,8 +13,8 @@ type epilogue struct {
 	dst      rows
 	bias     []float32
 	act      kernels.UnaryOp
-	gate     *rows
-	residual *rows
+	gate     rows // without a view: none
+	residual rows
 }
 
 // newEpilogue checks the operands of an epilogue that writes dst.
@@ -42,12 +42,10 @@ func (b *Backend) newEpilogue(
 		e.bias = bias.read(b.bias, bias.Offset, bias.Strides[0], e.dst.n)
 	}
 	if residual != nil {
-		r := newRows(residual)
-		e.residual = &r
+		e.residual = newRows(residual)
 	}
 	if gate != nil {
-		g := newRows(gate)
-		e.gate = &g
+		e.gate = newRows(gate)
 	}
 	return e, true
 }
@@ -66,13 +64,13 @@ func (e *epilogue) finish(w *worker, c unsafe.Pointer, width, row0, j, m, cols i
 		e.round(w, sums)
 		e.math.activate(sums, e.act) // what fills up a panel has no meaning, so it may become anything
 	}
-	if e.gate != nil {
+	if e.gate.view != nil {
 		e.round(w, sums)
-		e.combine(w, e.math.mul, e.gate, sums, width, row0, j, m, cols)
+		e.combine(w, e.math.mul, &e.gate, sums, width, row0, j, m, cols)
 	}
-	if e.residual != nil {
+	if e.residual.view != nil {
 		e.round(w, sums)
-		e.combine(w, e.math.add, e.residual, sums, width, row0, j, m, cols)
+		e.combine(w, e.math.add, &e.residual, sums, width, row0, j, m, cols)
 	}
 	for i := range m {
 		e.dst.store(sums[i*width:][:cols], e.dst.offset(row0+i)+j*e.dst.step, e.dst.step)

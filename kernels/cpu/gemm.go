@@ -40,6 +40,10 @@ type gemm struct {
 	packed unsafe.Pointer // B, all stages of all groups; nil: packed stage by stage from w
 	w      packing        // where the elements of column 0 of B are stored
 	e      epilogue
+
+	a     rows  // Linear: the other operand,
+	strip strip // where it is read,
+	step  int   // and how many rows a task has
 }
 
 // reset makes g a product without terms.

@@ -38,17 +38,15 @@ func (b *Backend) Linear(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 func (b *Backend) linear(op string, x, w *view, e epilogue) {
 	m := b.arena.mark()
 	defer b.arena.reset(m)
-	a := newRows(x)
-	if a.count == 0 || e.dst.n == 0 {
-		return
-	}
 	g := &b.gemm
 	g.reset(b.tier, b.tier.dotFor(x.DType, w.DType), e.dst.n)
-	g.e = e
-	g.span(0, a.n, 0)
-	s, ok := b.left(op, &a, g.dot)
-	if ok && b.right(op, g, w) {
-		b.compute(op, g, s, a.count)
+	g.e, g.a = e, newRows(x)
+	if g.a.count == 0 || g.n == 0 {
+		return
+	}
+	g.span(0, g.a.n, 0)
+	if b.left(op) && b.right(op, g, w) {
+		b.compute(op)
 	}
 }
 
@@ -121,10 +119,11 @@ func (b *Backend) packAll(op string, g *gemm, p unsafe.Pointer) {
 	b.each(op, g.groups(), func(_ *worker, i int) { g.packGroup(i) })
 }
 
-// compute runs g over m rows of s. Where B is packed, blocks of rows are small enough to keep all workers
-// busy; a panel packed on the fly is used for as many rows as possible.
-func (b *Backend) compute(op string, g *gemm, s strip, m int) {
+// compute runs the product. Where B is packed, blocks of rows are small enough to keep all
+// workers busy; a panel packed on the fly is used for as many rows as possible.
+func (b *Backend) compute(op string) {
 	const block = 12 // the row counts of the micro-kernels divide it
+	g, m := &b.gemm, b.gemm.a.count
 	across, workers := g.groups(), len(b.crew.workers)
 	tasks := 4 * workers
 	if g.packed == nil {
@@ -132,14 +131,18 @@ func (b *Backend) compute(op string, g *gemm, s strip, m int) {
 	}
 	down := min(max(1, (tasks+across-1)/across), (m+block-1)/block)
 	down = max(down, (m+streamRows-1)/streamRows)
-	step := ((m+down-1)/down + block - 1) / block * block
-	down = (m + step - 1) / step
+	g.step = ((m+down-1)/down + block - 1) / block * block
+	down = (m + g.step - 1) / g.step
 	if m*g.n*g.depth < soloWork {
 		workers = 1
 	}
-	b.eachOf(workers, op, down*across, func(w *worker, i int) {
-		part := s
-		part.skip = i / across * step
-		g.tile(w, part, min(step, m-part.skip), part.skip, i%across)
-	})
+	b.eachOf(workers, op, down*across, b.tile)
+}
+
+// runTile computes block of rows i / groups and group of columns i % groups.
+func (b *Backend) runTile(w *worker, i int) {
+	g := &b.gemm
+	part, across := g.strip, g.groups()
+	part.skip = i / across * g.step
+	g.tile(w, part, min(g.step, g.a.count-part.skip), part.skip, i%across)
 }

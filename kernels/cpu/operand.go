@@ -43,23 +43,33 @@ func direct(a *rows, d dot) (s strip, ok bool) {
 	return s, true
 }
 
-// left returns a as rows of terms, in place or copied into the arena; the caller has marked that.
-func (b *Backend) left(op string, a *rows, d dot) (strip, bool) {
-	if s, ok := direct(a, d); ok {
-		return s, true
+// left makes the rows g.a the strip of g, in place or copied into the arena, which the caller has marked.
+func (b *Backend) left(op string) bool {
+	g := &b.gemm
+	var ok bool
+	if g.strip, ok = direct(&g.a, g.dot); ok {
+		return true
 	}
-	lda := padRow(d.terms(a.n) * 4)
-	p, _, err := b.arena.take(a.count * lda)
+	lda := padRow(g.dot.terms(g.a.n) * 4)
+	p, _, err := b.arena.take(g.a.count * lda)
 	if err != nil {
 		b.fail("%s: %w", op, err)
-		return strip{}, false
+		return false
 	}
-	b.eachSpan(op, a.count, a.n, func(_ *worker, from, to int) {
-		for i := from; i < to; i++ {
-			a.copyTerms(unsafe.Add(p, i*lda), a.offset(i), a.n, d)
-		}
-	})
-	return strip{a: p, run: max(1, a.count), lda: lda}, b.err == nil
+	g.strip = strip{a: p, run: max(1, g.a.count), lda: lda}
+	b.eachOf(len(b.crew.workers), op, (g.a.count+copyRowsOfTask-1)/copyRowsOfTask, b.copyLeft)
+	return b.err == nil
+}
+
+// copyRowsOfTask is how many rows one task of left copies.
+const copyRowsOfTask = 16
+
+// runCopyLeft copies rows of A as terms.
+func (b *Backend) runCopyLeft(_ *worker, task int) {
+	g := &b.gemm
+	for i := task * copyRowsOfTask; i < min(g.a.count, (task+1)*copyRowsOfTask); i++ {
+		g.a.copyTerms(unsafe.Add(g.strip.a, i*g.strip.lda), g.a.offset(i), g.a.n, g.dot)
+	}
 }
 
 // padRow rounds a row up to whole cache lines and away from distances the cache does not like.

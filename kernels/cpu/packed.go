@@ -37,7 +37,23 @@ type packedKey struct {
 	dot            dot
 	offset, stride int // elements
 	n, k           int
-	taps           int // 1 for Linear
+	taps           [3]int // of a convolution
+}
+
+// lookup returns the entry of key, or nil.
+func (l *packedList) lookup(key packedKey) unsafe.Pointer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.find(key)
+}
+
+func (l *packedList) find(key packedKey) unsafe.Pointer {
+	for _, p := range l.list {
+		if p.packedKey == key {
+			return unsafe.Pointer(unsafe.SliceData(p.mem))
+		}
+	}
+	return nil
 }
 
 // get returns the entry of key, which fill makes the first time; nil where that would be more than limit of
@@ -45,10 +61,8 @@ type packedKey struct {
 func (l *packedList) get(key packedKey, size int, limit int64, fill func(p unsafe.Pointer)) unsafe.Pointer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, p := range l.list {
-		if p.packedKey == key {
-			return unsafe.Pointer(unsafe.SliceData(p.mem))
-		}
+	if p := l.find(key); p != nil { // another backend was faster
+		return p
 	}
 	if packedTotal.Add(int64(size)) > limit {
 		packedTotal.Add(int64(-size))
@@ -74,6 +88,9 @@ func (b *Backend) packedWeight(op string, g *gemm, w *view, size int) unsafe.Poi
 	if w.buf.pack == nil || size > b.keep {
 		return nil
 	}
-	key := packedKey{g.tier, g.dot, w.Offset, w.Strides[0], w.Shape[0], w.Shape[1], 1}
+	key := packedKey{g.tier, g.dot, w.Offset, w.Strides[0], w.Shape[0], w.Shape[1], [3]int{}}
+	if p := w.buf.pack.lookup(key); p != nil {
+		return p
+	}
 	return w.buf.pack.get(key, size, b.keepAll, func(p unsafe.Pointer) { b.packAll(op, g, p) })
 }

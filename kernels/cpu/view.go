@@ -13,23 +13,23 @@ type view struct {
 }
 
 // newView resolves t and proves that every element lies inside its buffer.
-func newView(t kernels.Tensor) (*view, error) {
+func newView(t kernels.Tensor) (view, error) {
 	buf, ok := t.Buf.(*buffer)
 	if !ok {
-		return nil, fmt.Errorf("the tensor of shape %v belongs to another device (%T)", t.Shape, t.Buf)
+		return view{}, fmt.Errorf("the tensor of shape %v belongs to another device (%T)", t.Shape, t.Buf)
 	}
 	if buf.freed {
-		return nil, fmt.Errorf("shape %v: %w", t.Shape, errFreed)
+		return view{}, fmt.Errorf("shape %v: %w", t.Shape, errFreed)
 	}
 	if len(t.Strides) != len(t.Shape) {
-		return nil, fmt.Errorf("shape %v has %d strides", t.Shape, len(t.Strides))
+		return view{}, fmt.Errorf("shape %v has %d strides", t.Shape, len(t.Strides))
 	}
 	n, err := elements(t.Shape)
 	if err != nil {
-		return nil, err
+		return view{}, err
 	}
 	if n == 0 {
-		return &view{t, buf}, nil
+		return view{t, buf}, nil
 	}
 	first, last := t.Offset, t.Offset
 	for i, d := range t.Shape {
@@ -44,10 +44,10 @@ func newView(t kernels.Tensor) (*view, error) {
 		size = len(buf.u16)
 	}
 	if first < 0 || last >= size {
-		return nil, fmt.Errorf("view %v with strides %v at %d leaves its %v buffer of %d elements",
+		return view{}, fmt.Errorf("view %v with strides %v at %d leaves its %v buffer of %d elements",
 			t.Shape, t.Strides, t.Offset, t.DType, size)
 	}
-	return &view{t, buf}, nil
+	return view{t, buf}, nil
 }
 
 // load copies the elements at off, off+stride, ... to dst as fp32.
