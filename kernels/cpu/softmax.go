@@ -23,7 +23,7 @@ type softmax struct {
 	scale        float32 // factor on the scores; in assembly in units of log2 e, see softmaxUnit
 }
 
-// keyTurn is how many weights a turn of any softmax writes; those beyond the keys are zero.
+// keyTurn is up to how many weights a softmax writes at once; those beyond the keys are zero.
 const keyTurn = 64
 
 // lowestScore is the top of a row before its first block.

@@ -1,8 +1,12 @@
 package cpu
 
 import (
+	"math"
+	"math/rand/v2"
 	"testing"
 	"unsafe"
+
+	"latentbeam/kernels"
 )
 
 // TestSoftmaxFields: the assembly knows where the fields are.
@@ -29,6 +33,71 @@ func TestShortFields(t *testing.T) {
 	} {
 		if off != uintptr(8*i) {
 			t.Errorf("field %d is at %d", i, off)
+		}
+	}
+}
+
+// TestSoftmax compares weights, sums and what earlier sums shrink by with float64, over two blocks of
+// keys of any number, with scores far apart. Weights may be wrong by 2e-7 of the largest, or by the
+// rounding of bf16; the other half of an odd key's pair is zero.
+func TestSoftmax(t *testing.T) {
+	const rows = 3
+	r := rand.New(rand.NewPCG(9, 9))
+	onTiers(t, func(t *testing.T, tier *tier) {
+		for d, run := range tier.softmax {
+			for keys := 1; run != nil && keys < 200; keys += 1 + keys/20 {
+				for _, spread := range []float32{1, 30, -300} {
+					checkSoftmax(t, tier, dot(d), rows, keys, spread, r)
+				}
+			}
+		}
+	})
+}
+
+func checkSoftmax(t *testing.T, tier *tier, d dot, rows, keys int, spread float32, r *rand.Rand) {
+	t.Helper()
+	stride := (keys+keyTurn-1)/keyTurn*keyTurn + 16
+	var top, sum, rescale [8]float32
+	var tops, sums [8]float64
+	for i := range rows {
+		top[i], tops[i] = lowestScore, math.Inf(-1)
+	}
+	for block := range 2 {
+		scores, weights := make([]float32, rows*stride), make([]float32, rows*stride)
+		for i := range scores {
+			scores[i], weights[i] = (r.Float32()-0.5)*float32(1+block), 5
+		}
+		s := softmax{scores: unsafe.Pointer(&scores[0]), stride: stride * 4, weights: unsafe.Pointer(&weights[0]),
+			weightStride: stride * 4, rows: rows, keys: keys, top: unsafe.Pointer(&top), sum: unsafe.Pointer(&sum),
+			rescale: unsafe.Pointer(&rescale), scale: spread * tier.softmaxUnit}
+		tier.softmax[d](&s)
+		tolerance := 4e-7 * max(1, math.Abs(float64(spread))) // of the scores' own rounding
+		for i := range rows {
+			before := tops[i]
+			for _, x := range scores[i*stride:][:keys] {
+				tops[i] = max(tops[i], float64(x)*float64(spread))
+			}
+			sums[i] *= math.Exp(before - tops[i])
+			for j := range d.terms(keys) * d.perTerm() {
+				want, got, allowed := 0.0, float64(weights[i*stride+j]), tolerance
+				if d == dotBF16 {
+					half := unsafe.Slice((*uint16)(unsafe.Pointer(&weights[i*stride])), stride)
+					got = float64(kernels.FromBF16(half[j]))
+				}
+				if j < keys {
+					want = math.Exp(float64(scores[i*stride+j])*float64(spread) - tops[i])
+					sums[i] += want
+				}
+				if d == dotBF16 {
+					allowed += want / 256
+				}
+				if !(math.Abs(got-want) <= allowed) {
+					t.Fatalf("%d keys, spread %v, block %d: weight %d is %v, want %v", keys, spread, block, j, got, want)
+				}
+			}
+			if !(math.Abs(float64(sum[i])-sums[i]) <= (tolerance+3e-6*float64(d))*sums[i]*4) {
+				t.Fatalf("%d keys, spread %v: sum %v, want %v", keys, spread, sum[i], sums[i])
+			}
 		}
 	}
 }

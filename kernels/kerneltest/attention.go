@@ -25,6 +25,12 @@ func testAttention(t *testing.T, newBackend func(int) kernels.Backend) {
 		{"no query", 2, 0, 4, 2, 8, nil, false},
 		{"long", 1, 66, 520, 1, 40, []int{519}, true},
 		{"wide head", 1, 3, 130, 1, 300, nil, false},
+		{"frames", 3, 16, 16, 2, 72, nil, false},
+		{"more frames", 2, 30, 30, 2, 64, []int{30, 17}, false},
+		{"few keys of wide heads", 1, 5, 13, 2, 136, nil, false},
+		{"space", 1, 61, 150, 2, 72, nil, false},
+		{"several blocks", 1, 7, 1100, 1, 80, nil, false},
+		{"text", 2, 9, 70, 3, 64, []int{65, 70}, true},
 	} {
 		for _, l := range layouts {
 			t.Run(c.name+" "+l.String(), func(t *testing.T) {

@@ -37,6 +37,12 @@ func workloads() []workload {
 		{"layer norm", k, k, k, func(b device, dst, x, w tensor, rows int) {
 			b.Norm(dst, x, kernels.NormSpec{Eps: 1e-6, Weight: w})
 		}},
+		{"rms norm of bf16", 72, 72, 72, func(b device, dst, x, w tensor, rows int) {
+			half := b.Alloc(kernels.BF16, rows, 72)
+			b.Copy(half, x)
+			b.Norm(half, half, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: 1e-6, Weight: w, Act: kernels.SiLU})
+			b.Copy(dst, half)
+		}},
 		{"group norm", 9 * 9 * 8, 9 * 9 * 8, 8, func(b device, dst, x, w tensor, rows int) {
 			b.Norm(dst.Reshape(rows, 9, 9, 8), x.Reshape(rows, 9, 9, 8),
 				kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 2, Eps: 1e-6, Weight: w})
@@ -86,6 +92,7 @@ func testSameBits(t *testing.T, newBackend func(int) kernels.Backend) {
 		})
 	}
 	t.Run("KeyLens", func(t *testing.T) { testLengthsApart(t, newBackend) })
+	t.Run("AttentionRanges", func(t *testing.T) { testAttentionRanges(t, newBackend) })
 }
 
 // entries runs load over data.
@@ -130,7 +137,7 @@ func testLengthsApart(t *testing.T, newBackend func(int) kernels.Backend) {
 		}
 		return got[:lq*h*d]
 	}
-	for _, n := range []int{1, 9, 256, 257, 299} {
+	for _, n := range []int{1, 9, 16, 31, 32, 33, 256, 257, 299} {
 		want := compute(1, n)
 		sameBits(t, fmt.Sprint(n, " keys of a padded list"), compute(1, lk, n), want)
 		sameBits(t, fmt.Sprint(n, " keys beside longer and shorter lists"), compute(3, lk, n, 300, 2), want)
