@@ -18,18 +18,13 @@ type Queue struct {
 	Seconds func(k int, set []int) float64
 }
 
-const (
-	// lookahead is how many elements a device must still have before it, on average, for the end of the job
-	// not to matter yet.
-	lookahead = 2
-	// promise is by how much a batch that ends the job for certain may be later than what is best case for
-	// the other choices.
-	promise = 0.02
-)
+// promise is by how much a batch that ends the job for certain may be later than what is best case for the
+// other choices.
+const promise = 0.02
 
 // Assign decides which devices take the next element, and how many elements like it. As long as there is
-// enough to do, the first free device takes one alone. Towards the end an element gets as many devices as
-// bring the end of the job nearest; and when all that is left has one shape, all devices together take it as
+// enough to do, the first free device takes one alone. An element that would last longer than all the rest
+// gets as many devices as bring the end of the job nearest; and when all that is left has one shape, all devices together take it as
 // one batch, whose flattened axis gives each its even share: with m elements left on n devices n/m each. The
 // devices of a set may be free at different times; it begins when the last of them is.
 func Assign(q Queue) (set []int, elements int) {
@@ -42,9 +37,6 @@ func Assign(q Queue) (set []int, elements int) {
 		return cmp.Or(cmp.Compare(q.Free[a], q.Free[b]), -cmp.Compare(q.Rates[a], q.Rates[b]))
 	})
 	best := min(max(1, q.Least), n)
-	if q.Left >= lookahead*n {
-		return order[:best], 1
-	}
 	end := q.end(order, best, 1)
 	for width := best + 1; width <= n; width++ {
 		if e := q.end(order, width, 1); e < end && !near(e, end) {

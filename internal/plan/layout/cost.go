@@ -66,10 +66,11 @@ func Cheapest(s Split, k int, devices []Device) (Forward, error) {
 func (s Split) predict(p *sequence.Plan, devices []Device) Forward {
 	f := Forward{Plan: p}
 	bandwidth, latency := wire(devices)
-	var rate float64
+	var rate, local, shared float64
 	rounds := 0
 	for r, d := range devices {
-		f.Compute = max(f.Compute, float64(s.Pairs)*p.Work(r, s.Costs)/d.Rate)
+		l := p.Load(r, s.Costs)
+		local, shared = max(local, l.Local/d.Rate), max(shared, l.Shared/d.Rate)
 		rate += d.Rate
 		t := p.Sent(r)
 		sent := t.Total() * int64(s.Pairs*s.Bytes)
@@ -78,6 +79,7 @@ func (s Split) predict(p *sequence.Plan, devices []Device) Forward {
 			rounds = max(rounds, 2)
 		}
 	}
+	f.Compute = float64(s.Pairs) * (local + shared)
 	if len(p.LeftFrames()) > 0 && f.AllSent > 0 {
 		rounds += 2
 	}

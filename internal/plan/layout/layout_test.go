@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -242,4 +243,38 @@ func FuzzParseDevices(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The table of the documentation: what a rank of N has to do and to send.
+func TestRanksTable(t *testing.T) {
+	var table strings.Builder
+	fmt.Fprintf(&table, "| ranks | columns each | whole frames each | left over | imbalance | padding would cost | "+
+		"sent by the busiest, of DSP | sent on average, of DSP |\n|---|---|---|---|---|---|---|---|\n")
+	split := *stdit3(16, 1024, 2)[1].Split
+	for n := 2; n <= 8; n++ {
+		var cost [2]float64
+		var plan *sequence.Plan
+		for _, kind := range []sequence.Partition{sequence.Pad, sequence.Uneven} {
+			var err error
+			if plan, err = sequence.New(split.Shape, kind, sequence.Equal(n)); err != nil {
+				t.Fatal(err)
+			}
+			cost[kind] = plan.Imbalance(split.Costs)
+		}
+		least, most, sum, busiest := plan.ColumnSlots(0), 0, 0.0, 0.0
+		for r := range n {
+			least, most = min(least, plan.ColumnSlots(r)), max(most, plan.ColumnSlots(r))
+			sent := float64(plan.Sent(r).Total())
+			sum, busiest = sum+sent, max(busiest, sent)
+		}
+		columns := fmt.Sprint(least)
+		if most > least {
+			columns = fmt.Sprintf("%d or %d", least, most)
+		}
+		padded := func(x int) float64 { return float64((x + n - 1) / n * n) }
+		dsp := 2 * 2 * padded(16) * padded(1024) * 1152 / float64(n) * float64(n-1) / float64(n)
+		fmt.Fprintf(&table, "| %d | %s | %d | %d | %.2f %% | %.2f %% | %.2f | %.2f |\n", n, columns, plan.FrameSlots(0),
+			len(plan.LeftFrames()), 100*cost[sequence.Uneven], 100*cost[sequence.Pad], busiest/dsp, sum/float64(n)/dsp)
+	}
+	documented(t, "ranks", table.String())
 }

@@ -1,9 +1,11 @@
 package layout
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -133,6 +135,8 @@ func (w *world) bound(t *testing.T, jobs []int) (total float64) {
 	return total / 7.5
 }
 
+// The design holds the engine to 5 % above the bound for the mixed job, and to be better than each of the
+// other ways for both.
 func TestSimulation(t *testing.T) {
 	w := newWorld(t)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -167,13 +171,62 @@ func TestSimulation(t *testing.T) {
 			best[i] = min(best[i], s)
 		}
 	}
-	t.Logf("\n%s", table.String())
+	documented(t, "simulation", table.String())
 	if ours[0] > 1.05*bound[0] {
 		t.Errorf("1,000 mixed videos take %.0f s, more than 5%% above the bound of %.0f s", ours[0], bound[0])
 	}
 	for i, name := range []string{"1,000 mixed videos", "9 equal videos"} {
-		if ours[i] > best[i] {
+		if ours[i] >= best[i] {
 			t.Errorf("%s take %.0f s, another way %.0f s", name, ours[i], best[i])
 		}
+	}
+}
+
+// Other jobs than the one in the table: mixed ones of any length, and equal ones.
+func TestSimulationOfOtherJobs(t *testing.T) {
+	w := newWorld(t)
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		jobs := make([]int, 30+rng.IntN(500))
+		for i := range jobs {
+			jobs[i] = rng.IntN(len(published))
+		}
+		ours, others := w.ours(t, jobs), min(w.oneByOne(t, jobs, true), w.static(t, jobs), w.dynamic(t, jobs))
+		if ours > 1.05*w.bound(t, jobs) || ours > others {
+			t.Errorf("%d mixed videos: %.0f s, bound %.0f s, another way %.0f s", len(jobs), ours, w.bound(t, jobs), others)
+		}
+	}
+	for n := 1; n <= 40; n++ {
+		jobs := slices.Repeat([]int{12}, n)
+		ours, others := w.ours(t, jobs), min(w.oneByOne(t, jobs, true), w.static(t, jobs), w.dynamic(t, jobs))
+		if ours > 1.1*w.bound(t, jobs) || ours > 1.0001*others {
+			t.Errorf("%d equal videos: %.0f s, bound %.0f s, another way %.0f s", n, ours, w.bound(t, jobs), others)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the table into the documentation")
+
+// documented compares a table with the one between two marks in the README of the plan.
+func documented(t *testing.T, mark, table string) {
+	t.Helper()
+	const name = "../README.md"
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(data), "<!-- "+mark+" -->\n")
+	text, after, closed := strings.Cut(rest, "<!-- /"+mark+" -->")
+	if !found || !closed {
+		t.Fatalf("%s has no place for the %s", name, mark)
+	}
+	t.Logf("\n%s", table)
+	if *update {
+		text := before + "<!-- " + mark + " -->\n" + table + "<!-- /" + mark + " -->" + after
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if text != table {
+		t.Errorf("%s has another table; go test -update writes this one", name)
 	}
 }

@@ -39,19 +39,26 @@ type Costs struct {
 	Score   float64 // of one query against one key in one head
 }
 
-// Work returns the FLOP of rank for one pair of blocks, padding included.
-func (p *Plan) Work(rank int, c Costs) float64 {
+// Load is the FLOP of one rank for one pair of blocks, padding included. Ranks meet between the two parts, so
+// the busiest rank of each counts.
+type Load struct {
+	Local  float64 // on its columns
+	Shared float64 // in its frames and pieces
+}
+
+// Load returns the work of rank.
+func (p *Plan) Load(rank int, c Costs) (l Load) {
 	s := p.Shape
 	columns, frames := float64(p.ColumnSlots(rank)), float64(p.FrameSlots(rank))
-	work := c.Local*columns*float64(s.Frames) + c.Project*frames*float64(p.Keys)
-	work += c.Score * frames * float64(s.Heads) * float64(p.Keys) * float64(s.Positions)
+	l.Local = c.Local * columns * float64(s.Frames)
 	for _, span := range p.columns[rank] { // queries, keys and values of left-over frames
-		work += c.Project * float64(span.Len()) * float64(p.leftOf(span.Element))
+		l.Local += c.Project * float64(span.Len()) * float64(p.leftOf(span.Element))
 	}
+	l.Shared = frames * float64(p.Keys) * (c.Project + c.Score*float64(s.Heads)*float64(s.Positions))
 	for _, piece := range p.pieces[rank] {
-		work += c.Score * float64(piece.Heads.Len()) * float64(piece.Queries.Len()) * float64(s.Positions)
+		l.Shared += c.Score * float64(piece.Heads.Len()) * float64(piece.Queries.Len()) * float64(s.Positions)
 	}
-	return work
+	return l
 }
 
 // leftOf returns how many left-over frames an element has.
@@ -70,12 +77,13 @@ func (s Shape) Total(c Costs) float64 {
 	return rows * (c.Local + c.Project + c.Score*float64(s.Heads)*float64(s.Positions))
 }
 
-// Imbalance returns by how much the busiest of equally fast ranks has more than its share: 0.01 is one
-// percent. Padding counts as work.
+// Imbalance returns by how much a pair of blocks takes longer on equally fast ranks than if all had the same
+// to do: 0.01 is one percent. Padding counts as work.
 func (p *Plan) Imbalance(c Costs) float64 {
-	most := 0.0
+	var most Load
 	for r := range p.Ranks {
-		most = max(most, p.Work(r, c))
+		l := p.Load(r, c)
+		most.Local, most.Shared = max(most.Local, l.Local), max(most.Shared, l.Shared)
 	}
-	return most*float64(p.Ranks)/p.Shape.Total(c) - 1
+	return (most.Local+most.Shared)*float64(p.Ranks)/p.Shape.Total(c) - 1
 }
