@@ -30,7 +30,8 @@ lint: ## gofmt, go vet, staticcheck (staticcheck.conf) and the house plan
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) test ./internal/layers
 
-bench: ## benchmarks of the kernels, the encoder and the row path
+bench: ## every kernel against this machine's peak (bench.json), the encoder and the row path
+	LATENTBEAM_BENCH=$(CURDIR)/bench.json $(GO) test -count 1 -run TestMeasure -v -timeout 30m ./kernels/cpu
 	$(GO) test -run '^$$' -bench . -benchtime 0.3s ./kernels/cpu ./internal/media/h264 ./internal/ledger ./transforms/table
 
 fuzz: ## the fuzz targets, 30 seconds each

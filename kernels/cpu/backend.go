@@ -16,15 +16,16 @@ type Backend struct {
 	arena    arena
 	views    [maxViews]view // operands of the operation in progress
 	operands [maxViews]*view
+	err      error // first error; everything after it is dropped
 
 	keep    int       // bytes of a weight that is kept packed, at most
 	keepAll int64     // of all of them in the process
 	gemm    gemm      // the product in progress
 	conv    conv      // the convolution that it is, if it is one
 	bias    []float32 // its bias
-	// Tasks of products as values, made once.
-	tile, band, copyLeft func(w *worker, i int)
-	err                  error // first error; everything after it is dropped
+
+	tile, band, copyLeft func(w *worker, i int) // tasks of products as values, made once
+	lastLoaded, lastUsed *buffer                // weights, see prefetch.go
 }
 
 // maxViews is the largest number of operands of an operation.

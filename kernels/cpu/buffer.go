@@ -14,11 +14,11 @@ const maxElements = 1 << 36
 
 // buffer is what Tensor.Buf points to: the elements of one allocation or one weight.
 type buffer struct {
-	f32   []float32 // F32
-	u16   []uint16  // BF16 and F16, as bits
-	freed bool
-	chunk *chunk      // what the elements lie in, if it is an arena's
-	pack  *packedList // of a weight: what was made of it
+	f32    []float32 // F32
+	u16    []uint16  // BF16 and F16, as bits
+	freed  bool
+	chunk  *chunk       // what the elements lie in, if it is an arena's
+	weight *weightState // of a weight
 }
 
 // Weights returns a tensor over data, in place where data is aligned to its elements.
@@ -34,12 +34,14 @@ func (b *Backend) Weights(dt kernels.DType, shape []int, data []byte) (kernels.T
 		return kernels.Tensor{}, fmt.Errorf("cpu: weights: %d bytes for %v of %v, want %d",
 			len(data), shape, dt, n*dt.Size())
 	}
-	buf := &buffer{pack: &packedList{}}
+	buf := &buffer{weight: &weightState{}}
 	if dt == kernels.F32 {
 		buf.f32 = inPlace(data, n, binary.LittleEndian.Uint32, float32FromBits)
 	} else {
 		buf.u16 = inPlace(data, n, binary.LittleEndian.Uint16, func(u uint16) uint16 { return u })
 	}
+	b.after(b.lastLoaded, buf, false)
+	b.lastLoaded = buf
 	return kernels.NewTensor(dt, buf, shape...), nil
 }
 

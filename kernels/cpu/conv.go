@@ -173,12 +173,12 @@ func (b *Backend) convWeight(op string, g *gemm, c *conv) bool {
 		return true
 	}
 	size, w := g.packedSize(), &c.w
-	if w.buf.pack != nil && w.Contiguous() {
+	if w.buf.weight != nil && w.Contiguous() {
 		key := packedKey{g.tier, g.dot, w.Offset, w.Strides[0], w.Shape[0], c.cin, [3]int{c.kt, c.kh, c.kw}}
-		if g.packed = w.buf.pack.lookup(key); g.packed != nil {
+		if g.packed = w.buf.weight.lookup(key); g.packed != nil {
 			return true
 		}
-		g.packed = w.buf.pack.get(key, size, b.keepAll, func(p unsafe.Pointer) { b.packTaps(op, p) })
+		g.packed = w.buf.weight.get(key, size, b.keepAll, func(p unsafe.Pointer) { b.packTaps(op, p) })
 		if g.packed != nil {
 			return b.err == nil
 		}

@@ -70,6 +70,9 @@ func (b *Backend) right(op string, g *gemm, w *view) bool {
 		return true
 	}
 	if size > packAhead {
+		if w.buf.weight != nil {
+			b.used(w.buf)
+		}
 		return true
 	}
 	p, _, err := b.arena.take(size)

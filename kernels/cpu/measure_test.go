@@ -156,7 +156,7 @@ func addConv(be *Backend, add adder) {
 				continue
 			}
 			x, w := filled(be, dt, 1, s.size, s.size, s.cin), filled(be, dt, s.cout, s.cin, s.k, s.k)
-			w.Buf.(*buffer).pack = &packedList{}
+			w.Buf.(*buffer).weight = &weightState{}
 			y := be.Alloc(dt, 1, s.size, s.size, s.cout)
 			p := s.k / 2
 			spec := kernels.ConvSpec{Top: p, Left: p, Bottom: p, Right: p}

@@ -1,6 +1,11 @@
 package cpu
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
 
 // mapMemory returns n bytes outside the Go heap, in huge pages where the system has them to give.
 func mapMemory(n int) ([]byte, error) {
@@ -17,3 +22,14 @@ func mapMemory(n int) ([]byte, error) {
 }
 
 func unmapMemory(mem []byte) { _ = unix.Munmap(mem) }
+
+// willNeed asks the system to read the pages of a mapped file.
+func willNeed(mem []byte) {
+	if len(mem) == 0 {
+		return
+	}
+	p := unsafe.Pointer(unsafe.SliceData(mem))
+	before := int(uintptr(p) % uintptr(os.Getpagesize()))
+	page := unsafe.Slice((*byte)(unsafe.Add(p, -before)), len(mem)+before)
+	_ = unix.Madvise(page, unix.MADV_WILLNEED) // advice
+}

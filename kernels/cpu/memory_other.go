@@ -12,3 +12,5 @@ func mapMemory(n int) ([]byte, error) {
 }
 
 func unmapMemory([]byte) {}
+
+func willNeed([]byte) {}

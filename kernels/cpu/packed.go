@@ -85,12 +85,12 @@ func (l *packedList) get(key packedKey, size int, limit int64, fill func(p unsaf
 
 // packedWeight returns w (N, K) packed for g where that is kept, else nil.
 func (b *Backend) packedWeight(op string, g *gemm, w *view, size int) unsafe.Pointer {
-	if w.buf.pack == nil || size > b.keep {
+	if w.buf.weight == nil || size > b.keep {
 		return nil
 	}
 	key := packedKey{g.tier, g.dot, w.Offset, w.Strides[0], w.Shape[0], w.Shape[1], [3]int{}}
-	if p := w.buf.pack.lookup(key); p != nil {
+	if p := w.buf.weight.lookup(key); p != nil {
 		return p
 	}
-	return w.buf.pack.get(key, size, b.keepAll, func(p unsafe.Pointer) { b.packAll(op, g, p) })
+	return w.buf.weight.get(key, size, b.keepAll, func(p unsafe.Pointer) { b.packAll(op, g, p) })
 }

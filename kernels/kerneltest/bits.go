@@ -34,6 +34,12 @@ func workloads() []workload {
 			b.Copy(half, w.Reshape(n, k))
 			b.Linear(dst, x, half, kernels.Epilogue{})
 		}},
+		{"long bf16 linear", 1111, 83, 83 * 1111, func(b device, dst, x, w tensor, rows int) {
+			xh, wh := b.Alloc(kernels.BF16, rows, 1111), b.Alloc(kernels.BF16, 83, 1111)
+			b.Copy(xh, x)
+			b.Copy(wh, w.Reshape(83, 1111))
+			b.Linear(dst, xh, wh, kernels.Epilogue{Act: kernels.SiLU})
+		}},
 		{"layer norm", k, k, k, func(b device, dst, x, w tensor, rows int) {
 			b.Norm(dst, x, kernels.NormSpec{Eps: 1e-6, Weight: w})
 		}},
@@ -57,6 +63,13 @@ func workloads() []workload {
 		}},
 		{"conv of videos", 3 * 4 * 5 * 7, 3 * 4 * 5 * 3, 3 * 7 * 27, func(b device, dst, x, w tensor, rows int) {
 			b.Conv(dst.Reshape(rows, 3, 4, 5, 3), x.Reshape(rows, 3, 4, 5, 7), w.Reshape(3, 7, 3, 3, 3),
+				kernels.ConvSpec{Front: 2, Top: 1, Left: 1, Bottom: 1, Right: 1})
+		}},
+		{"bf16 conv over time", 3 * 5 * 4 * 6, 3 * 5 * 4 * 10, 10 * 6 * 27, func(b device, dst, x, w tensor, rows int) {
+			xh, wh := b.Alloc(kernels.BF16, rows, 3, 5, 4, 6), b.Alloc(kernels.BF16, 10, 6, 3, 3, 3)
+			b.Copy(xh, x.Reshape(rows, 3, 5, 4, 6))
+			b.Copy(wh, w.Reshape(10, 6, 3, 3, 3))
+			b.Conv(dst.Reshape(rows, 3, 5, 4, 10), xh, wh,
 				kernels.ConvSpec{Front: 2, Top: 1, Left: 1, Bottom: 1, Right: 1})
 		}},
 		{"attention over shared keys", 8, 8, 2 * 40 * 8, func(b device, dst, x, w tensor, rows int) {
