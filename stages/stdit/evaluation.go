@@ -10,39 +10,53 @@ import (
 
 // evaluation is the network applied to one batch on its device.
 type evaluation struct {
-	dev      kernels.Backend
-	model    *Model
-	size     Size // of the latents
-	prepared *Prepared
-	out      []float32
+	dev           kernels.Backend
+	model         *Model
+	size          Size // of the latents
+	frameInterval float64
+	prepared      *Prepared
+	out           []float32
 }
 
-// prepare brings texts and conditions to the device: the prompts, then under guidance the null caption cut to
-// each prompt's length, or the negative prompt.
-func (r *evaluation) prepare(batch []*stages.Element, guided bool, frameInterval float64) (err error) {
-	var texts []kernels.Tensor
-	upload := func(a *stages.Array) {
-		t := r.dev.Alloc(kernels.F32, a.Shape...)
-		r.dev.Upload(t, a.Data)
-		texts = append(texts, t)
-	}
-	cond := conditions(&batch[0].Row)
+// row is a row of the forward: an element under its prompt or, for guidance, under its null text.
+type row struct {
+	*stages.Element
+	null bool
+}
+
+// halves are the rows as the sampler orders them: the prompts, then under guidance the null texts.
+func halves(batch []*stages.Element, guided bool) (rows []row) {
 	for _, e := range batch {
-		upload(e.Text.Embedding)
-		cond.FPS = append(cond.FPS, frameRate(&e.Row, frameInterval))
+		rows = append(rows, row{e, false})
 	}
 	if guided {
 		for _, e := range batch {
-			if e.Text.Negative != nil {
-				upload(e.Text.Negative)
-			} else {
-				texts = append(texts, r.model.NullText(r.dev, e.Text.Embedding.Shape[0]))
-			}
+			rows = append(rows, row{e, true})
 		}
-		cond.FPS = append(cond.FPS, cond.FPS...)
 	}
-	r.prepared, err = r.model.Prepare(r.dev, r.size, cond, texts)
-	return err
+	return rows
+}
+
+// prepare brings the texts and conditions of rows to the device. A null text is the negative prompt, or
+// the null caption cut to the prompt's length.
+func (r *evaluation) prepare(rows []row) (*Prepared, error) {
+	var texts []kernels.Tensor
+	cond := conditions(&rows[0].Row)
+	for _, e := range rows {
+		text := e.Text.Embedding
+		if e.null {
+			text = e.Text.Negative
+		}
+		if text == nil {
+			texts = append(texts, r.model.NullText(r.dev, e.Text.Embedding.Shape[0]))
+		} else {
+			t := r.dev.Alloc(kernels.F32, text.Shape...)
+			r.dev.Upload(t, text.Data)
+			texts = append(texts, t)
+		}
+		cond.FPS = append(cond.FPS, frameRate(&e.Row, r.frameInterval))
+	}
+	return r.model.Prepare(r.dev, r.size, cond, texts)
 }
 
 // conditions are those that a whole batch shares; its rows have one size.

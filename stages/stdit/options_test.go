@@ -31,7 +31,7 @@ func TestDType(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := options{SequenceParallel: "auto", GuidedChannels: recipe.GuidedChannels, DType: c.dtype}
+		o := options{GuidedChannels: recipe.GuidedChannels, DType: c.dtype}
 		if err := o.check(&cfg, recipe); err != nil || cfg.DType != c.want || o.DType != c.key {
 			t.Errorf("%s with dtype %q: %v, %v, key %q", c.version, c.dtype, cfg.DType, err, o.DType)
 		}
@@ -56,7 +56,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := options{SequenceParallel: "auto", GuidedChannels: recipe.GuidedChannels}
+		o := options{GuidedChannels: recipe.GuidedChannels}
 		if err := json.Unmarshal([]byte(c.json), &o); err != nil {
 			t.Fatal(err)
 		}

@@ -1,12 +1,12 @@
 package stdit
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
+	"latentbeam/internal/config"
 	"latentbeam/internal/fault"
-	"latentbeam/internal/rng"
+	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -20,8 +20,10 @@ const latentScale = 0.18215
 
 // options is the stage's map in the YAML.
 type options struct {
-	// SequenceParallel is auto or the number of workers on one batch. It changes no value and no key.
-	SequenceParallel string `yaml:"sequence_parallel" json:"-"`
+	// SequenceParallel is auto or the number of workers on one batch, Partition how they share it: auto, uneven or
+	// pad. Neither changes a value or a key.
+	SequenceParallel config.AutoInt `yaml:"sequence_parallel" json:"-"`
+	Partition        string         `yaml:"partition" json:"-"`
 	// GuidedChannels is how many latent channels guidance touches; default 3 in 1.0 and 1.1, as the reference.
 	GuidedChannels int `yaml:"cfg_channel" json:"cfg_channel"`
 	// DType is that of weights and activations, fp32 or bf16; default that of the published configurations.
@@ -36,8 +38,8 @@ type options struct {
 func Spec() stages.Spec {
 	return stages.Spec{
 		Name: "denoise",
-		Doc: "STDiT, STDiT2 or STDiT3 (Open-Sora 1.0 to 1.3) under its sampler: text embeddings to latents; " +
-			"dtype: fp32 or bf16, cfg_channel, frame_interval, sequence_parallel: auto",
+		Doc: "STDiT, STDiT2 or STDiT3 (Open-Sora 1.0 to 1.3) under its sampler: text embeddings to latents; dtype, " +
+			"cfg_channel, frame_interval, sequence_parallel: auto or N, partition",
 		In:      stages.KindText,
 		Out:     stages.KindLatents,
 		Version: 1,
@@ -57,7 +59,7 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := options{SequenceParallel: "auto", GuidedChannels: recipe.GuidedChannels}
+	opts := options{GuidedChannels: recipe.GuidedChannels}
 	if err := o.Into(&opts); err != nil {
 		return nil, err
 	}
@@ -65,7 +67,8 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
 	recipe.GuidedChannels = opts.GuidedChannels
-	return &stage{model, recipe, float64(max(1, opts.FrameInterval))}, nil
+	return &stage{Component: model, recipe: recipe, frameInterval: float64(max(1, opts.FrameInterval)),
+		width: int(opts.SequenceParallel), partition: opts.Partition}, nil
 }
 
 // check refuses what the model cannot do and sets its dtype. An option that says what holds anyway is taken
@@ -81,9 +84,12 @@ func (o *options) check(cfg *Config, recipe sampler.Recipe) error {
 	case o.DType != "" && o.DType != "fp32":
 		return fmt.Errorf("dtype is %q: give fp32 or bf16", o.DType)
 	}
-	if o.SequenceParallel != "auto" && o.SequenceParallel != "1" {
-		return fmt.Errorf("sequence_parallel is %q: this version runs a batch on one worker; "+
-			"write auto, and set resources.workers for several batches at once", o.SequenceParallel)
+	if o.SequenceParallel > 1 && cfg.Version == OpenSora13 {
+		return fmt.Errorf("sequence_parallel is %d: the attention windows of Open-Sora 1.3 do not go on several "+
+			"workers yet; write auto, and set resources.workers for several batches at once", o.SequenceParallel)
+	}
+	if _, err := sequence.ParsePartition(o.Partition); err != nil && o.Partition != "" && o.Partition != "auto" {
+		return fmt.Errorf("partition is %q: give auto, uneven or pad", o.Partition)
 	}
 	if recipe.GuidedChannels == 0 && o.GuidedChannels != 0 {
 		return fmt.Errorf("cfg_channel is %d: Open-Sora %s guides all channels, leave it out",
@@ -106,6 +112,8 @@ type stage struct {
 	*nn.Component[Config, Model]
 	recipe        sampler.Recipe
 	frameInterval float64
+	width         int    // devices for one batch; 0: as many as are of use
+	partition     string // how they share it; "" and auto: the cheaper way
 }
 
 // Params are those that Spec cannot know of: from 1.1 on the network is told the frame rate.
@@ -149,52 +157,6 @@ func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 // cancel out.
 func guided(row *schemas.PromptRow) bool { return row.Guidance() != 1 }
 
-// Run samples the whole batch. The noise of an element depends on its seed, its sample index and the
-// step alone, so neither the batch nor a restart shows in the result.
-func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
-	model, err := s.On(dev)
-	if err != nil {
-		return err
-	}
-	if batch = s.checkTexts(batch); len(batch) == 0 {
-		return nil
-	}
-	row := &batch[0].Row
-	plan, err := s.recipe.New(row.NumInferenceSteps, s.clip(row))
-	if err != nil {
-		return err
-	}
-	net := &evaluation{dev: dev, model: model, size: s.Config.latentSize(row)}
-	defer dev.Scope()()
-	if err := net.prepare(batch, guided(row), s.frameInterval); err != nil {
-		return err
-	}
-	c, size := s.Config.InChannels, net.size.T*net.size.H*net.size.W
-	z := make([]float32, len(batch)*c*size)
-	b := sampler.Batch{N: len(batch), Channels: c, Size: size, Frames: net.size.T}
-	for i, e := range batch {
-		rng.Normals(z[i*c*size:][:c*size], uint64(*e.Row.Seed), uint32(e.Row.SampleIndex), 0, 0)
-		if guided(row) {
-			b.Guidance = append(b.Guidance, float32(e.Row.Guidance()))
-		}
-	}
-	noise := func(d sampler.Draw, i int, dst []float32) {
-		rng.Normals(dst, uint64(*batch[i].Row.Seed), uint32(batch[i].Row.SampleIndex), uint32(d.Step+1), 0)
-	}
-	if err := plan.Sample(ctx, b, z, net.evaluate, noise, nil); err != nil {
-		return err
-	}
-	for i, e := range batch {
-		shape := []int{c, net.size.T, net.size.H, net.size.W}
-		e.Latents = &stages.Array{Shape: shape, Data: z[i*c*size : (i+1)*c*size : (i+1)*c*size]}
-		e.LatentScale = 1
-		if s.Config.Version == OpenSora10 || s.Config.Version == OpenSora11 {
-			e.LatentScale = latentScale
-		}
-	}
-	return nil
-}
-
 // checkTexts fails the elements whose text does not fit the model and returns the others.
 func (s *stage) checkTexts(batch []*stages.Element) []*stages.Element {
 	var fit []*stages.Element
@@ -217,10 +179,12 @@ func (s *stage) checkText(a *stages.Array) error {
 		return errors.New("the row has no text embedding")
 	}
 	if len(a.Shape) != 2 || a.Shape[0] < 1 || a.Shape[1] != s.Config.CaptionChannels {
-		return fmt.Errorf("the text embedding has shape %v, the model takes (tokens, %d)", a.Shape, s.Config.CaptionChannels)
+		return fmt.Errorf("the text embedding has shape %v, the model takes (tokens, %d)",
+			a.Shape, s.Config.CaptionChannels)
 	}
 	if a.Shape[0] > s.Config.ModelMaxLength {
-		return fmt.Errorf("the text has %d tokens, the model takes %d: lower max_sequence_length", a.Shape[0], s.Config.ModelMaxLength)
+		return fmt.Errorf("the text has %d tokens, the model takes %d: lower max_sequence_length",
+			a.Shape[0], s.Config.ModelMaxLength)
 	}
 	return nil
 }

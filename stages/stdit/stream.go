@@ -52,8 +52,8 @@ func (s *stream) modulations(be kernels.Backend, table, vector kernels.Tensor) [
 	return out
 }
 
-// addSpatial adds gate * attn(modulate(LN(x))) to the stream, along the patches of a frame. Rows 0, 1 and 2 of
-// the modulations are shift, scale and gate.
+// addSpatial adds gate * attn(modulate(LN(x))) to the stream, along the patches of a frame. Rows 0, 1 and
+// 2 of the modulations are shift, scale and gate.
 func (s *stream) addSpatial(be kernels.Backend, attn nn.SelfAttention, mods []modulation) error {
 	defer be.Scope()()
 	xs, hs, gates := make([]kernels.Tensor, len(mods)), make([]kernels.Tensor, len(mods)),
@@ -89,7 +89,8 @@ func (p *part) addMLP(be kernels.Backend, mlp nn.MLP, m modulation) {
 func (p *Prepared) of(rows, patches nn.Span) *Prepared {
 	q := *p
 	q.patches = patches
-	n := max(0, min(patches.Len, p.rows*p.cols-patches.Start)) // without padding
+	patches.Start = min(patches.Start, p.rows*p.cols)
+	n := min(patches.Len, p.rows*p.cols-patches.Start) // without padding
 	narrow := func(x kernels.Tensor, axis int, at nn.Span) kernels.Tensor {
 		if x.IsZero() {
 			return x

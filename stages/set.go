@@ -1,0 +1,59 @@
+package stages
+
+import (
+	"context"
+	"time"
+
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+)
+
+// Set is the devices that work on one batch together; each is a rank. A stage sees those of its own process;
+// others may be elsewhere.
+type Set struct {
+	// Devices are those of this process, in the order of their ranks.
+	Devices []kernels.Backend
+	// Ends are their connections to all ranks; nil for a device alone.
+	Ends []kernels.Transport
+	// Speeds are the relative speeds of all ranks.
+	Speeds []float64
+}
+
+// Alone is the set of one device.
+func Alone(dev kernels.Backend) *Set {
+	return &Set{Devices: []kernels.Backend{dev}, Speeds: []float64{1}}
+}
+
+// Ranks returns how many devices the set has, elsewhere included.
+func (s *Set) Ranks() int { return len(s.Speeds) }
+
+const (
+	// patience is how long ranks wait for each other before one counts as missing, unless they have worked
+	// long themselves (see kernels.NewGroup).
+	patience = 2 * time.Minute
+	// grace is how long a rank may take to stop when another has failed.
+	grace = 30 * time.Second
+)
+
+// Run runs f for every device of this process, each on a goroutine of its own with its membership in the
+// group. The first error ends them all; see kernels.Together.
+func (s *Set) Run(ctx context.Context,
+	f func(ctx context.Context, dev kernels.Backend, g *kernels.Group) error) error {
+	if s.Ranks() == 1 {
+		return f(ctx, s.Devices[0], nil)
+	}
+	run := func(ctx context.Context, i int, end kernels.Transport) error {
+		return f(ctx, s.Devices[i], kernels.NewGroup(ctx, end, s.Devices[i], patience))
+	}
+	return kernels.Together(ctx, s.Ends, grace, run)
+}
+
+// Spreader is a Stage whose batches can be shared by the devices of a set. The result is that of Run, byte for
+// byte, whatever the set.
+type Spreader interface {
+	Stage
+	// Width returns how many devices a batch of rows like this one is to have; 0: as many as are of use.
+	Width(row *schemas.PromptRow) int
+	// RunSet is Run on a set. Rank 0 gets the results.
+	RunSet(ctx context.Context, set *Set, batch []*Element) error
+}

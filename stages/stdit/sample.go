@@ -1,0 +1,92 @@
+package stdit
+
+import (
+	"context"
+
+	"latentbeam/internal/rng"
+	"latentbeam/kernels"
+	"latentbeam/stages"
+	"latentbeam/stages/sampler"
+)
+
+// job is one batch under its sampler.
+type job struct {
+	*stage
+	batch   []*stages.Element
+	sampler sampler.Sampler
+	size    Size
+	guided  bool
+}
+
+// newJob fails the elements whose text does not fit; a nil job means that none is left.
+func (s *stage) newJob(batch []*stages.Element) (*job, error) {
+	if batch = s.checkTexts(batch); len(batch) == 0 {
+		return nil, nil
+	}
+	row := &batch[0].Row
+	plan, err := s.recipe.New(row.NumInferenceSteps, s.clip(row))
+	return &job{s, batch, plan, s.Config.latentSize(row), guided(row)}, err
+}
+
+// channels times frames: how many planes of H x W an element's latents have.
+func (j *job) planes() int { return j.Config.InChannels * j.size.T }
+
+// values is the length of one element's latents.
+func (j *job) values() int { return j.planes() * j.size.H * j.size.W }
+
+// start writes the initial latents (C, T, H, W) of an element.
+func (j *job) start(dst []float32, e *stages.Element) {
+	rng.Normals(dst, uint64(*e.Row.Seed), uint32(e.Row.SampleIndex), 0, 0)
+}
+
+// noise writes the noise (C, T, H, W) of an element for a draw.
+func (j *job) noise(dst []float32, e *stages.Element, d sampler.Draw) {
+	rng.Normals(dst, uint64(*e.Row.Seed), uint32(e.Row.SampleIndex), uint32(d.Step+1), 0)
+}
+
+// finish gives an element its latents.
+func (j *job) finish(e *stages.Element, z []float32) {
+	shape := []int{j.Config.InChannels, j.size.T, j.size.H, j.size.W}
+	e.Latents = &stages.Array{Shape: shape, Data: z}
+	e.LatentScale = latentScale
+}
+
+func (j *job) evaluation(dev kernels.Backend) (*evaluation, error) {
+	model, err := j.On(dev)
+	return &evaluation{dev: dev, model: model, size: j.size, frameInterval: j.frameInterval}, err
+}
+
+// Run samples the whole batch. The noise of an element depends on its seed, its sample index and the
+// step alone, so neither the batch nor a restart shows in the result.
+func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+	j, err := s.newJob(batch)
+	if err != nil || j == nil {
+		return err
+	}
+	net, err := j.evaluation(dev)
+	if err != nil {
+		return err
+	}
+	defer dev.Scope()()
+	if net.prepared, err = net.prepare(halves(j.batch, j.guided)); err != nil {
+		return err
+	}
+	n := j.values()
+	z := make([]float32, len(j.batch)*n)
+	c := j.Config.InChannels
+	b := sampler.Batch{N: len(j.batch), Channels: c, Size: n / c, Frames: j.size.T}
+	for i, e := range j.batch {
+		j.start(z[i*n:][:n], e)
+		if j.guided {
+			b.Guidance = append(b.Guidance, float32(e.Row.Guidance()))
+		}
+	}
+	noise := func(d sampler.Draw, i int, dst []float32) { j.noise(dst, j.batch[i], d) }
+	if err := j.sampler.Sample(ctx, b, z, net.evaluate, noise, nil); err != nil {
+		return err
+	}
+	for i, e := range j.batch {
+		j.finish(e, z[i*n:(i+1)*n:(i+1)*n])
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package stdit
+
+import (
+	"context"
+	"fmt"
+
+	"latentbeam/internal/plan/sequence"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/sampler"
+)
+
+// Width is what sequence_parallel says.
+func (s *stage) Width(*schemas.PromptRow) int {
+	if s.Config.Version == OpenSora13 {
+		return 1
+	}
+	return s.width
+}
+
+// RunSet samples the batch on a set of devices, each a rank with its share of the columns. Rank 0 gives the
+// elements their latents.
+func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
+	if set.Ranks() == 1 {
+		return s.Run(ctx, set.Devices[0], batch)
+	}
+	j, err := s.newJob(batch)
+	if err != nil || j == nil {
+		return err
+	}
+	plan, err := j.plan(set.Speeds)
+	if err != nil {
+		return err
+	}
+	return set.Run(ctx, func(ctx context.Context, dev kernels.Backend, g *kernels.Group) error {
+		return j.run(ctx, dev, g, plan)
+	})
+}
+
+// branches is how many rows of the forward an element has.
+func (j *job) branches() int {
+	if j.guided {
+		return 2
+	}
+	return 1
+}
+
+// plan says which rank does what. Of the two ways to share, auto takes the one whose busiest rank has less
+// to do and, where that is equal, that sends less.
+func (j *job) plan(speeds []float64) (*sequence.Plan, error) {
+	t, h, w := j.Config.PatchSize.Grid(j.size.T, j.size.H, j.size.W)
+	shape := sequence.Shape{Batch: len(j.batch) * j.branches(), Frames: t, Positions: h * w,
+		Heads: j.Config.NumHeads, HeadSize: j.Config.HiddenSize / j.Config.NumHeads, QueryTile: queryTile}
+	partition, err := sequence.ParsePartition(j.partition)
+	if err != nil { // auto; without padding there is never more to do
+		partition = sequence.Uneven
+	}
+	return sequence.New(shape, partition, speeds)
+}
+
+// run is one rank's part of the batch.
+func (j *job) run(ctx context.Context, dev kernels.Backend, g *kernels.Group, plan *sequence.Plan) error {
+	net, err := j.evaluation(dev)
+	if err != nil {
+		return err
+	}
+	defer dev.Scope()()
+	r, err := newRank(dev, g, plan, net, j.batch, j.branches())
+	if err != nil {
+		return err
+	}
+	z, b := j.shares(r)
+	full := make([]float32, j.values())
+	noise := func(d sampler.Draw, i int, dst []float32) {
+		if len(r.shares) > 0 {
+			j.noise(full, j.batch[r.shares[i].element], d)
+			r.shares[i].pick(dst, full, j.planes())
+		}
+	}
+	if err := j.sampler.Sample(ctx, b, z, r.evaluate, noise, nil); err != nil {
+		return err
+	}
+	return j.collect(r, z)
+}
+
+// shares returns the initial latents of a rank's shares as a batch of the sampler. A rank without shares
+// samples one pixel that nobody looks at, so that it takes part in every step.
+func (j *job) shares(r *rank) (z []float32, b sampler.Batch) {
+	b = sampler.Batch{N: len(r.shares), Channels: j.Config.InChannels, Frames: j.size.T}
+	full := make([]float32, j.values())
+	for _, s := range r.shares {
+		n := len(s.pixels)
+		z = append(z, make([]float32, j.planes()*n)...)
+		j.start(full, j.batch[s.element])
+		s.pick(z[len(z)-j.planes()*n:], full, j.planes())
+		b.Sizes = append(b.Sizes, j.size.T*n)
+		b.Guidance = append(b.Guidance, float32(j.batch[s.element].Row.Guidance()))
+	}
+	if b.N == 0 {
+		b.N, b.Sizes, b.Guidance = 1, []int{j.size.T}, []float32{1}
+		z = make([]float32, j.planes())
+	}
+	if !j.guided {
+		b.Guidance = nil
+	}
+	return z, b
+}
+
+// collect brings the latents of all shares to rank 0, which gives them to the elements.
+func (j *job) collect(r *rank, z []float32) error {
+	var send, recv []kernels.Part
+	at := 0
+	mine := sharesOf(r.plan, r.branches, r.group.Rank(), true)
+	for _, s := range r.shares {
+		n := j.planes() * len(s.pixels)
+		if len(mine) > 0 && mine[0].element == s.element && mine[0].patches == s.patches {
+			x := r.dev.Alloc(kernels.F32, n)
+			r.dev.Upload(x, z[at:at+n])
+			send = append(send, kernels.Part{Peer: 0, View: x})
+			mine = mine[1:]
+		}
+		at += n
+	}
+	if len(mine) > 0 {
+		return fmt.Errorf("denoise: rank %d has no latents for %d of its shares", r.group.Rank(), len(mine))
+	}
+	var shares []share
+	if r.group.Rank() == 0 {
+		for peer := range r.plan.Ranks {
+			for _, s := range sharesOf(r.plan, r.branches, peer, true) {
+				s.locate(j.size, j.Config.PatchSize)
+				x := r.dev.Alloc(kernels.F32, j.planes()*len(s.pixels))
+				recv = append(recv, kernels.Part{Peer: peer, View: x})
+				shares = append(shares, s)
+			}
+		}
+	}
+	if err := r.group.Exchange("latents", send, recv); err != nil || r.group.Rank() != 0 {
+		return err
+	}
+	return j.put(r.dev, shares, recv)
+}
+
+// put gives the elements the latents that have come in.
+func (j *job) put(dev kernels.Backend, shares []share, from []kernels.Part) error {
+	n := j.values()
+	full := make([]float32, len(j.batch)*n)
+	for i, s := range shares {
+		z := make([]float32, from[i].View.Len())
+		if err := dev.Download(z, from[i].View); err != nil {
+			return err
+		}
+		s.put(full[s.element*n:][:n], z, j.planes())
+	}
+	for i, e := range j.batch {
+		j.finish(e, full[i*n:(i+1)*n:(i+1)*n])
+	}
+	return nil
+}
