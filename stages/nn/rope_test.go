@@ -61,10 +61,14 @@ func TestRopeInBF16(t *testing.T) {
 	if positions[0] != 256 {
 		t.Errorf("position 257 is %g", positions[0])
 	}
-	rope := nn.NewRope(be, kernels.BF16, []float32{0.0751}, positions)
-	angle := nn.Round(kernels.BF16, 256*nn.Round(kernels.BF16, 0.0751))
+	const freq = 0.0754
+	rope := nn.NewRope(be, kernels.BF16, []float32{freq}, []float32{77})
+	angle := nn.Round(kernels.BF16, 77*nn.Round(kernels.BF16, freq))
+	if angle == nn.Round(kernels.BF16, 77*freq) || angle == 77*nn.Round(kernels.BF16, freq) {
+		t.Fatal("the test cannot see the rounding")
+	}
 	want := nn.Round(kernels.BF16, float32(math.Cos(float64(angle))))
-	if got := hostValues(t, be, rope.Cos)[0]; got != want || float64(angle) == 256*0.0751 {
+	if got := hostValues(t, be, rope.Cos)[0]; got != want {
 		t.Errorf("cosine %g, want %g", got, want)
 	}
 }
@@ -87,5 +91,16 @@ func TestGridPositions(t *testing.T) {
 		if v != all[11*c+i] {
 			t.Fatal("a part of the grid has other positions than the whole")
 		}
+	}
+}
+
+// TestGridPositionsInBF16: the frequencies are bf16, positions and angles fp32.
+func TestGridPositionsInBF16(t *testing.T) {
+	const c, side, scale = 8, 40, 0.3
+	table := nn.SinCosGrid(kernels.BF16, c, side, side, nn.Span{Start: 37, Len: 1}, scale)
+	freq := nn.Round(kernels.BF16, 0.01)
+	want := math.Sin(float64(float32(37) / float32(scale) * freq))
+	if math.Abs(float64(table[1])-want) > 1e-6 || math.Abs(want-math.Sin(37/scale*0.01)) < 1e-4 {
+		t.Errorf("column 37 has %g, want %g", table[1], want)
 	}
 }
