@@ -69,11 +69,17 @@ type Backend interface {
 // Where dst is BF16 or F16, each of p + Bias, act(...), Gate * ... and the sum is rounded to that type, as
 // it is between the modules of PyTorch: reduced precision then follows the reference step by step. The same
 // holds for the bias and the residual of Conv.
+//
+// Parts and Onto let workers share a sum over K (tensor parallelism) and get the bits of one worker: each part
+// is summed on its own, and the sums are added in order to Onto, in fp32. A worker that has the first parts
+// hands its result, an F32 dst without bias and the rest, to the one that has the next as Onto.
 type Epilogue struct {
 	Bias     Tensor  // (N), optional
 	Act      UnaryOp // Identity by default
 	Gate     Tensor  // dst's shape (usually expanded), optional
 	Residual Tensor  // dst's shape, optional; may be dst itself
+	Parts    []int   // where parts of K begin, but for the first: ascending, even; none: one part
+	Onto     Tensor  // F32 of dst's shape, optional; may be dst itself
 }
 
 // UnaryOp is an elementwise function.

@@ -27,7 +27,7 @@ func (b *Backend) Conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec) {
 	defer b.arena.reset(m)
 	c, g := &b.conv, &b.gemm
 	if c.pointwise() {
-		b.linear(op, &c.x, c.matrix(), e)
+		b.linear(op, &c.x, c.matrix(), nil, e)
 		return
 	}
 	g.reset(b.tier, b.tier.dotFor(x.DType, w.DType), e.dst.n)
@@ -174,7 +174,7 @@ func (b *Backend) convWeight(op string, g *gemm, c *conv) bool {
 	}
 	size, w := g.packedSize(), &c.w
 	if w.buf.weight != nil && w.Contiguous() {
-		key := packedKey{g.tier, g.dot, w.Offset, w.Strides[0], w.Shape[0], c.cin, [3]int{c.kt, c.kh, c.kw}}
+		key := packedKey{g.tier, g.dot, w.Offset, w.Strides[0], w.Shape[0], c.cin, [3]int{c.kt, c.kh, c.kw}, 0}
 		if g.packed = w.buf.weight.lookup(key); g.packed != nil {
 			return true
 		}

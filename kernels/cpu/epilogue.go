@@ -15,6 +15,7 @@ type epilogue struct {
 	act      kernels.UnaryOp
 	gate     rows // without a view: none
 	residual rows
+	onto     rows // what the sums are added to
 }
 
 // newEpilogue checks the operands of an epilogue that writes dst.
@@ -48,6 +49,15 @@ func (b *Backend) newEpilogue(
 		e.gate = newRows(gate)
 	}
 	return e, true
+}
+
+// begin sets m rows and cols columns of sums, width floats apart, to those of onto from row0 and column j.
+func (e *epilogue) begin(w *worker, c unsafe.Pointer, width, row0, j, m, cols int) {
+	sums, scratch := unsafe.Slice((*float32)(c), m*width), w.floats(0, cols)
+	for i := range m {
+		copy(sums[i*width:][:cols], e.onto.read(scratch, e.onto.offset(row0+i)+j*e.onto.step, e.onto.step, cols))
+		clear(sums[i*width+cols : (i+1)*width])
+	}
 }
 
 // finish completes m rows and cols columns of sums, width floats apart, and stores them as the rows from

@@ -30,16 +30,18 @@ type strip struct {
 // gemm is one product with its epilogue: Linear, or the taps of Conv. It is filled anew for each call and
 // keeps its lists.
 type gemm struct {
-	tier   *tier
-	dot    dot
-	n      int // columns
-	depth  int // terms of all stages
-	stages []stage
-	offs   []int64        // bytes from a row of A to each block
-	from   []int          // element of a column of B where each block begins
-	packed unsafe.Pointer // B, all stages of all groups; nil: packed stage by stage from w
-	w      packing        // where the elements of column 0 of B are stored
-	e      epilogue
+	tier    *tier
+	dot     dot
+	n       int // columns
+	depth   int // terms of all stages
+	stages  []stage
+	closed  int            // stages that take no more blocks
+	borders uint64         // FNV-1a of where the parts begin
+	offs    []int64        // bytes from a row of A to each block
+	from    []int          // element of a column of B where each block begins
+	packed  unsafe.Pointer // B, all stages of all groups; nil: packed stage by stage from w
+	w       packing        // where the elements of column 0 of B are stored
+	e       epilogue
 
 	a     rows  // Linear: the other operand,
 	strip strip // where it is read,
@@ -56,7 +58,7 @@ func (g *gemm) reset(t *tier, d dot, n int) {
 func (g *gemm) block(from, count, offset int) {
 	k := g.dot.terms(count)
 	last := len(g.stages) - 1
-	if last >= 0 && g.stages[last].count == count && (g.stages[last].blocks+1)*k <= stageTerms {
+	if last >= g.closed && g.stages[last].count == count && (g.stages[last].blocks+1)*k <= stageTerms {
 		g.stages[last].blocks++
 	} else {
 		g.stages = append(g.stages, stage{first: g.depth, blocks: 1, k: k, count: count, at: len(g.offs)})
@@ -70,6 +72,24 @@ func (g *gemm) span(from, count, offset int) {
 	step := stageTerms * g.dot.perTerm()
 	for done := 0; done < count; done += step {
 		g.block(from+done, min(step, count-done), offset+done*4/g.dot.perTerm())
+	}
+}
+
+// parts adds a sum of count elements whose parts begin at 0 and at the given borders, each in stages of its
+// own.
+func (g *gemm) parts(count int, borders []int) {
+	const offset, prime = 14695981039346656037, 1099511628211
+	g.borders = offset
+	from := 0
+	for i := range len(borders) + 1 {
+		end := count
+		if i < len(borders) {
+			end = borders[i]
+			g.borders = (g.borders ^ uint64(end)) * prime
+		}
+		g.closed = len(g.stages)
+		g.span(from, end-from, from*4/g.dot.perTerm())
+		from = end
 	}
 }
 
@@ -120,15 +140,22 @@ func (g *gemm) tile(w *worker, a strip, m, row0, i int) {
 	j, cols := g.group(i)
 	width := g.tier.padded(cols)
 	c := w.sums.take(m * width * 4)
-	if len(g.stages) == 0 {
+	onto := 0
+	switch {
+	case g.e.onto.view != nil:
+		onto = 1
+		g.e.begin(w, c, width, row0, j, m, cols)
+	case len(g.stages) == 0:
 		clear(unsafe.Slice((*float32)(c), m*width))
+	}
+	if len(g.stages) == 0 {
 		g.e.finish(w, c, width, row0, j, m, cols)
 	}
 	r := &w.reduce
 	for i := range g.stages {
 		s := &g.stages[i]
 		*r = reduce{ldc: width * 4, blocks: s.blocks, offs: unsafe.Pointer(&g.offs[s.at]),
-			b: g.panels(w, s, j, cols), k: s.k, lda: a.lda, add: min(i, 1)}
+			b: g.panels(w, s, j, cols), k: s.k, lda: a.lda, add: min(i+onto, 1)}
 		for done := 0; done < m; {
 			part := min(epilogueRows, m-done)
 			g.rows(r, a, c, done, part, cols)

@@ -19,7 +19,7 @@ const (
 // Linear computes dst = ep(x w^T).
 func (b *Backend) Linear(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 	const op = "linear"
-	v, ok := b.open(op, dst, x, w, ep.Bias, ep.Residual, ep.Gate)
+	v, ok := b.open(op, dst, x, w, ep.Bias, ep.Residual, ep.Gate, ep.Onto)
 	if !ok || !b.need(op, []string{"dst", "x", "w"}, v) {
 		return
 	}
@@ -29,13 +29,37 @@ func (b *Backend) Linear(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 		b.fail("linear: x %v, w %v and dst %v are not (..., K), (N, K) and (..., N)", x.Shape, w.Shape, dst.Shape)
 		return
 	}
+	if !b.checkParts(op, ep.Parts, x.Shape[last], v[0], v[6]) {
+		return
+	}
 	if e, ok := b.newEpilogue(op, v[0], v[3], v[4], v[5], ep.Act); ok {
-		b.linear(op, v[1], v[2], e)
+		if v[6] != nil {
+			e.onto = newRows(v[6])
+		}
+		b.linear(op, v[1], v[2], ep.Parts, e)
 	}
 }
 
-// linear computes the product of the rows of x and of w (N, K).
-func (b *Backend) linear(op string, x, w *view, e epilogue) {
+// checkParts checks the borders of the parts of a sum over k terms, and what they are added to.
+func (b *Backend) checkParts(op string, parts []int, k int, dst, onto *view) bool {
+	before := 0
+	for _, at := range parts {
+		if at <= before || at >= k || at%2 != 0 {
+			b.fail("%s: parts that begin at %v of %d: give even numbers, ascending, inside", op, parts, k)
+			return false
+		}
+		before = at
+	}
+	if onto != nil && (onto.DType != kernels.F32 || !slices.Equal(onto.Shape, dst.Shape)) {
+		b.fail("%s: onto %v %v for dst %v", op, onto.DType, onto.Shape, dst.Shape)
+		return false
+	}
+	return true
+}
+
+// linear computes the product of the rows of x and of w (N, K), whose sums have parts that begin at the
+// given borders.
+func (b *Backend) linear(op string, x, w *view, parts []int, e epilogue) {
 	m := b.arena.mark()
 	defer b.arena.reset(m)
 	g := &b.gemm
@@ -44,7 +68,7 @@ func (b *Backend) linear(op string, x, w *view, e epilogue) {
 	if g.a.count == 0 || g.n == 0 {
 		return
 	}
-	g.span(0, g.a.n, 0)
+	g.parts(g.a.n, parts)
 	if b.left(op) && b.right(op, g, w) {
 		b.compute(op)
 	}

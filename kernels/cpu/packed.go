@@ -38,6 +38,7 @@ type packedKey struct {
 	offset, stride int // elements
 	n, k           int
 	taps           [3]int // of a convolution
+	parts          uint64 // what tells apart where the parts of the sum begin
 }
 
 // lookup returns the entry of key, or nil.
@@ -88,7 +89,7 @@ func (b *Backend) packedWeight(op string, g *gemm, w *view, size int) unsafe.Poi
 	if w.buf.weight == nil || size > b.keep {
 		return nil
 	}
-	key := packedKey{g.tier, g.dot, w.Offset, w.Strides[0], w.Shape[0], w.Shape[1], [3]int{}}
+	key := packedKey{g.tier, g.dot, w.Offset, w.Strides[0], w.Shape[0], w.Shape[1], [3]int{}, g.borders}
 	if p := w.buf.weight.lookup(key); p != nil {
 		return p
 	}

@@ -22,8 +22,10 @@ func (d *deferred) Gather(dst, table kernels.Tensor, ids []int32) {
 }
 
 func (d *deferred) Linear(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
-	d.later("linear", []kernels.Tensor{dst, x, w, ep.Bias, ep.Residual, ep.Gate}, func(t []kernels.Tensor) {
-		ep.Bias, ep.Residual, ep.Gate = t[3], t[4], t[5]
+	ep.Parts = slices.Clone(ep.Parts)
+	operands := []kernels.Tensor{dst, x, w, ep.Bias, ep.Residual, ep.Gate, ep.Onto}
+	d.later("linear", operands, func(t []kernels.Tensor) {
+		ep.Bias, ep.Residual, ep.Gate, ep.Onto = t[3], t[4], t[5], t[6]
 		d.inner.Linear(t[0], t[1], t[2], ep)
 	})
 }

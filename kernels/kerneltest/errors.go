@@ -83,6 +83,14 @@ func productMistakes() []mistake {
 		{"linear: gate", "linear", linear(func(t T) kernels.Epilogue {
 			return kernels.Epilogue{Residual: t(2, 3), Gate: t(1, 3)}
 		})},
+		{"linear: an odd part", "linear", linear(func(T) kernels.Epilogue { return kernels.Epilogue{Parts: []int{1}} })},
+		{"linear: parts that fall", "linear", linear(func(T) kernels.Epilogue {
+			return kernels.Epilogue{Parts: []int{2, 2}}
+		})},
+		{"linear: a part beyond the sum", "linear", linear(func(T) kernels.Epilogue {
+			return kernels.Epilogue{Parts: []int{4}}
+		})},
+		{"linear: onto", "linear", linear(func(t T) kernels.Epilogue { return kernels.Epilogue{Onto: t(3)} })},
 		{"linear: act", "linear", linear(func(T) kernels.Epilogue { return kernels.Epilogue{Act: 99} })},
 		{"attention: too few lengths", "attention", attention(func(T) kernels.AttentionSpec {
 			return kernels.AttentionSpec{KeyLens: []int{1}}

@@ -18,6 +18,7 @@ func Run(t *testing.T, newBackend func(threads int) kernels.Backend) {
 		{"Elementwise", testElementwise},
 		{"Gather", testGather},
 		{"Linear", testLinear},
+		{"Parts", testParts},
 		{"Attention", testAttention},
 		{"Norm", testNorm},
 		{"Rope", testRope},

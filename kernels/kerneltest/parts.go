@@ -1,0 +1,79 @@
+package kerneltest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"latentbeam/kernels"
+)
+
+// testParts: a sum that is cut into parts gives the same bits on one worker and on several, wherever between
+// parts the workers are cut.
+func testParts(t *testing.T, newBackend func(int) kernels.Backend) {
+	f := newFixture(t, newBackend(2))
+	for _, c := range []struct {
+		m, n, k int
+		borders []int
+		dt      kernels.DType
+	}{
+		{7, 5, 40, []int{8, 16, 30}, kernels.F32},
+		{65, 130, 1152, []int{72, 144, 576, 1080}, kernels.F32},
+		{13, 33, 1100, []int{2, 1026}, kernels.F32}, // parts longer than a chain
+		{9, 17, 96, []int{16, 32, 48, 64, 80}, kernels.BF16},
+		{1, 1, 4, []int{2}, kernels.F16},
+	} {
+		name := fmt.Sprintf("(%d, %d, %d) in parts from %v, %v", c.m, c.n, c.k, c.borders, c.dt)
+		x, w := f.random(c.dt, c.m, c.k), f.random(c.dt, c.n, c.k)
+		bias, residual := f.random(kernels.F32, c.n), f.random(kernels.F32, c.m, c.n)
+		want := linear(x, w)
+		for i := range want.data {
+			want.data[i] += bias.data[i%c.n] + residual.data[i]
+		}
+		tx, tw := f.operand(c.dt, dense, x), f.operand(c.dt, dense, w)
+		rest := kernels.Epilogue{Bias: f.operand(kernels.F32, dense, bias), Residual: f.operand(kernels.F32, dense, residual)}
+		whole, read := f.result(kernels.F32, dense, c.m, c.n)
+		ep := rest
+		ep.Parts = c.borders
+		f.Linear(whole, tx, tw, ep)
+		one := read()
+		f.checkScaled(name, c.dt, math.Sqrt(float64(c.k))/3, one, want)
+		for cut := 0; cut < 1<<len(c.borders); cut++ { // every choice of borders that are between workers
+			got := f.inTurn(tx, tw, rest, c.borders, cut, c.m, c.n)
+			if !slices.Equal(got.data, one.data) {
+				t.Errorf("%s: workers cut by %b get other bits than one worker", name, cut)
+			}
+		}
+	}
+}
+
+// inTurn computes a product as workers do that are cut at the chosen borders: each adds its parts to the sums
+// of the one before; the last has the epilogue.
+func (f *fixture) inTurn(x, w kernels.Tensor, rest kernels.Epilogue, borders []int, cut, m, n int) array {
+	k := x.Dim(1)
+	sum, _ := f.result(kernels.F32, dense, m, n)
+	dst, read := f.result(kernels.F32, padded, m, n)
+	for from, i := 0, 0; from < k; {
+		ep := kernels.Epilogue{}
+		end := k
+		for ; i < len(borders); i++ {
+			if cut>>i&1 == 1 {
+				end = borders[i]
+				i++
+				break
+			}
+			ep.Parts = append(ep.Parts, borders[i]-from)
+		}
+		if from > 0 {
+			ep.Onto = sum
+		}
+		out := sum
+		if end == k {
+			ep.Bias, ep.Residual, out = rest.Bias, rest.Residual, dst
+		}
+		f.Linear(out, x.Narrow(1, from, end-from), w.Narrow(1, from, end-from), ep)
+		from = end
+	}
+	return read()
+}
