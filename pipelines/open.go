@@ -11,6 +11,7 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/catalog"
 	"latentbeam/transforms"
 )
 
@@ -38,6 +39,7 @@ func openModel(cfg *config.Config) (*stages.Model, error) {
 	if err != nil {
 		return nil, cfg.Errorf("model", "%v", err)
 	}
+	model.Guess = catalog.Guess
 	return model, nil
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -121,23 +122,41 @@ func (s *ByteSize) fromNode(n *node) (string, bool) {
 		*s = ByteSize(n.i)
 		return wanted, true
 	}
-	if n.kind != textKind {
-		return wanted, false
-	}
+	return wanted, n.kind == textKind && s.Set(n.text) == nil
+}
+
+// Set reads an amount with its unit. With String and Type it makes an amount the value of a flag.
+func (s *ByteSize) Set(text string) error {
 	for _, u := range byteUnits {
-		number, ok := strings.CutSuffix(n.text, u.suffix)
+		number, ok := strings.CutSuffix(text, u.suffix)
 		if !ok {
 			continue
 		}
 		v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 		if err != nil || !(v > 0) || v*u.bytes > math.MaxInt64/2 {
-			return wanted, false
+			break
 		}
 		*s = ByteSize(v * u.bytes)
-		return wanted, true
+		return nil
 	}
-	return wanted, false
+	return errors.New("write a size with its unit, such as 512MiB or 2GiB")
 }
+
+// String returns the amount in the largest decimal unit that keeps it readable, such as "4.84 GB".
+func (s ByteSize) String() string {
+	for _, u := range []struct {
+		suffix string
+		bytes  float64
+	}{{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}} {
+		if float64(s) >= u.bytes {
+			return strconv.FormatFloat(float64(s)/u.bytes, 'g', 3, 64) + " " + u.suffix
+		}
+	}
+	return strconv.FormatInt(int64(s), 10) + " bytes"
+}
+
+// Type is what the help of a flag calls it.
+func (s *ByteSize) Type() string { return "size" }
 
 // Tolerance is how much may fail: a part of the rows ("5%", 0.05) or a number of rows (20).
 type Tolerance struct {

@@ -51,10 +51,7 @@ func New(data []byte) (*File, error) {
 	if err := f.parse(data); err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}
-	f.digest = sync.OnceValue(func() string {
-		sum := sha256.Sum256(data)
-		return hex.EncodeToString(sum[:])
-	})
+	f.digest = sync.OnceValue(f.sum)
 	return f, nil
 }
 
@@ -82,9 +79,23 @@ func (f *File) Tensor(name string) (t Tensor, ok bool) {
 // Metadata returns a copy of the header's free-form string pairs; it may be empty.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 
-// Digest returns the SHA-256 of the whole file in hexadecimal; of shards, that of the index and of the
-// digests of all shards. It reads everything once, at the first call.
+// Digest returns the SHA-256 of all tensors in hexadecimal: names, types, shapes and bytes. It does not
+// depend on how they lie in files, so that a checkpoint that is converted again or divided over shards keeps
+// its digest. It reads everything once, at the first call.
 func (f *File) Digest() string { return f.digest() }
+
+// sum is the digest: for each tensor in the order of names, the length of a line and the line itself, then
+// the data, whose length follows from the line.
+func (f *File) sum() string {
+	sum := sha256.New()
+	for _, e := range f.entries {
+		line := fmt.Sprintf("%q %s %v\n", e.name, e.dtype, e.shape)
+		fmt.Fprintf(sum, "%d ", len(line))
+		sum.Write([]byte(line))
+		sum.Write(f.bodies[e.shard][e.begin:e.end])
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
 
 // Close unmaps the file. Every Tensor.Data of an opened file becomes invalid: reading it afterwards ends
 // the process. Call Digest before, not after.

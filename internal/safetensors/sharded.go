@@ -2,8 +2,6 @@ package safetensors
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,14 +25,12 @@ func OpenIndex(path string) (*File, error) {
 	}
 	shards := slices.Sorted(maps.Keys(invert(files)))
 	f := &File{metadata: map[string]string{}, unmap: func() error { return nil }}
-	digests := make([]func() string, len(shards))
 	for i, name := range shards {
 		shard, err := Open(filepath.Join(filepath.Dir(path), name))
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("shard %s is missing beside its index %s (%d shards)", name, path, len(shards))
 		}
 		if err == nil {
-			digests[i] = shard.digest
 			err = f.adopt(shard, i, name, files)
 		}
 		if err != nil {
@@ -44,14 +40,7 @@ func OpenIndex(path string) (*File, error) {
 	if err := f.complete(files, path); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	f.digest = sync.OnceValue(func() string {
-		sum := sha256.New()
-		sum.Write(data)
-		for _, digest := range digests {
-			sum.Write([]byte(digest()))
-		}
-		return hex.EncodeToString(sum.Sum(nil))
-	})
+	f.digest = sync.OnceValue(f.sum)
 	return f, nil
 }
 
