@@ -2,17 +2,8 @@ package cpu
 
 import (
 	"slices"
-	"unsafe"
 
 	"latentbeam/kernels"
-)
-
-const (
-	// keyBlock is how many keys are taken together: their weights are one chain of additions, and blocks
-	// follow in index order. It is part of the order of additions.
-	keyBlock = 512
-	// queryBlock is how many queries share a pass over the keys: whole groups of 5, 6 and 12 rows.
-	queryBlock = 60
 )
 
 // attention is one call, its leading axes resolved.
@@ -35,7 +26,8 @@ func (b *Backend) Attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionS
 	if !ok || !b.need(op, []string{"dst", "q", "k", "v"}, views) {
 		return
 	}
-	a := &attention{tier: b.tier, dst: views[0], q: views[1], k: views[2], v: views[3], bias: views[4], spec: spec}
+	a := &attention{tier: b.tier, spec: spec,
+		dst: views[0], q: views[1], k: views[2], v: views[3], bias: views[4]}
 	if !b.checkAttention(a) || dst.Len() == 0 {
 		return
 	}
@@ -133,120 +125,12 @@ func (a *attention) run(w *worker, entry, head, q0, q1 int) {
 		return
 	}
 	k, v := a.head(a.k, entry, head), a.head(a.v, entry, head)
-	if a.tier.short != nil && keys <= shortKeys && a.bias == nil {
+	if a.tier.attend.short != nil && keys <= shortKeys && a.bias == nil {
 		a.runShort(s, k, v, head, q0, q1, keys)
 		return
 	}
 	a.packHead(s, k, v, keys)
 	for i := q0; i < q1; i += queryBlock {
 		a.block(s, head, i, min(queryBlock, q1-i), keys)
-	}
-}
-
-// packHead packs keys and values block by block.
-func (a *attention) packHead(s *attentionScratch, k, v rows, keys int) {
-	depth := a.dot.terms(a.d)
-	s.keys.take(a.tier.packedSize(keys, depth))
-	s.values.take(a.tier.packedSize(a.d, a.dot.terms(keys)))
-	kp, kStride := k.dense(&s.stagedK, keys)
-	vp, vStride := v.dense(&s.stagedV, keys)
-	for k0 := 0; k0 < keys; k0 += keyBlock {
-		n := min(keyBlock, keys-k0)
-		a.tier.packNK(packing{dst: s.keys.at(k0 * depth * 4), depth: depth, dot: a.dot,
-			src: unsafe.Add(kp, k0*kStride), stride: kStride, dtype: a.k.DType}, n, a.d)
-		a.tier.packKN(packing{dst: s.values.at(a.valuesAt(k0)), depth: a.dot.terms(n), dot: a.dot,
-			src: unsafe.Add(vp, k0*vStride), stride: vStride, dtype: a.v.DType}, a.d, n)
-	}
-}
-
-// valuesAt returns where the packed values of the block from key k0 on begin.
-func (a *attention) valuesAt(k0 int) int { return a.tier.padded(a.d) * a.dot.terms(k0) * 4 }
-
-// block computes m queries from q0 on: the scores of one block of keys after the other, their weights,
-// and the sums of the values, which shrink when a later block has a larger score.
-func (a *attention) block(s *attentionScratch, head, q0, m, keys int) {
-	qp, qStride := a.terms(&s.queries, &s.q, q0, m)
-	depth := a.dot.terms(a.d)
-	s.begin(a, m, keys)
-	for k0 := 0; k0 < keys; k0 += keyBlock {
-		n := min(keyBlock, keys-k0)
-		s.reduce = reduce{c: s.scores.at(0), ldc: s.soft.stride, blocks: 1, offs: unsafe.Pointer(&s.zero),
-			a: qp, lda: qStride, b: s.keys.at(k0 * depth * 4), k: depth}
-		a.tier.multiply(&s.reduce, a.dot, m, n)
-		a.addBias(s, head, q0, m, k0, n)
-		s.soft.keys = n
-		a.tier.softmax[a.dot](&s.soft)
-		if k0 > 0 {
-			for i := range m {
-				a.tier.row.standard(s.sumRow(i, a.d), s.sumRow(i, a.d), 0, s.rescale[i])
-			}
-		}
-		s.reduce = reduce{c: s.sums.at(0), ldc: s.sumStride, blocks: 1, offs: unsafe.Pointer(&s.zero),
-			a: s.soft.weights, lda: s.soft.weightStride, b: s.values.at(a.valuesAt(k0)),
-			k: a.dot.terms(n), add: min(k0, 1)}
-		a.tier.multiply(&s.reduce, a.dot, m, a.d)
-	}
-	for i := range m {
-		off := s.dst.offset(q0 + i)
-		out := s.dst.target(s.sumRow(i, a.d), off, s.dst.step, a.d)
-		a.tier.row.standard(out, s.sumRow(i, a.d), 0, 1/s.sum[i])
-		s.dst.store(out, off, s.dst.step)
-	}
-}
-
-// addBias scales the scores and adds the bias to them.
-func (a *attention) addBias(s *attentionScratch, head, q0, m, k0, n int) {
-	if a.bias == nil {
-		return
-	}
-	strides := a.bias.Strides
-	for i := range m {
-		off := a.bias.Offset + head*strides[0] + (q0+i)*strides[1] + k0*strides[2]
-		bias := a.bias.read(grow(&s.row, n), off, strides[2], n)
-		row := unsafe.Slice((*float32)(s.scores.at(i*s.soft.stride)), n)
-		a.tier.row.standard(row, row, 0, a.spec.Scale)
-		a.tier.row.add(row, row, bias)
-	}
-}
-
-// terms returns m rows of r from the given one on as the micro-kernels read them, and the bytes between
-// them: where they lie if it can, else a copy.
-func (a *attention) terms(copied *scratch, r *rows, from, m int) (unsafe.Pointer, int) {
-	want := kernels.F32
-	if a.dot == dotBF16 {
-		want = kernels.BF16
-	}
-	stride := r.jump * want.Size()
-	whole := a.d%a.dot.perTerm() == 0
-	if r.DType == want && r.step == 1 && whole && stride%strideTrap != 0 {
-		return r.pointer(r.offset(from)), stride
-	}
-	stride = (a.dot.terms(a.d)*4 + lineSize - 1) / lineSize * lineSize
-	if stride%strideTrap == 0 {
-		stride += lineSize
-	}
-	copied.take(m * stride)
-	if r.DType == want && r.step == 1 {
-		a.tier.copyRows(copied.at(0), r.pointer(r.offset(from)), stride, r.jump*want.Size(), m, a.d*want.Size())
-		return copied.at(0), stride
-	}
-	for i := range m {
-		row := unsafe.Slice((*float32)(copied.at(i*stride)), a.dot.terms(a.d))
-		if a.dot == dotF32 {
-			r.load(row, r.offset(from+i), r.step)
-			continue
-		}
-		row[len(row)-1] = 0 // an odd element is a pair with a zero
-		r.copyHalf(unsafe.Slice((*uint16)(copied.at(i*stride)), a.d), r.offset(from+i))
-	}
-	return copied.at(0), stride
-}
-
-// copyRowsGo copies rows of bytes and fills up the last 64 bytes of each with zeros.
-func copyRowsGo(dst, src unsafe.Pointer, dstStride, srcStride, rows, bytes int) {
-	whole := (bytes + lineSize - 1) / lineSize * lineSize
-	for i := range rows {
-		to := unsafe.Slice((*byte)(unsafe.Add(dst, i*dstStride)), whole)
-		clear(to[copy(to, unsafe.Slice((*byte)(unsafe.Add(src, i*srcStride)), bytes)):])
 	}
 }

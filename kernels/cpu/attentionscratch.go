@@ -14,6 +14,7 @@ type attentionScratch struct {
 	scores, weights           scratch // (queryBlock, keyBlock) of one block of keys
 	sums                      scratch // (queryBlock, D padded), fp32
 	sumStride                 int     // bytes
+	finished                  scratch // rows that cannot be stored directly
 	stagedQ, stagedK, stagedV scratch // keys and values whose elements do not lie side by side
 	row                       []float32
 	top, sum, rescale         [queryBlock]float32
@@ -28,10 +29,10 @@ func (s *attentionScratch) begin(a *attention, m, keys int) {
 	width := (min(keys, keyBlock) + keyTurn - 1) / keyTurn * keyTurn
 	s.sumStride = a.tier.padded(a.d)*4 + lineSize
 	s.sums.take(m * s.sumStride)
-	s.soft = softmax{stride: width*4 + lineSize, rows: m, top: unsafe.Pointer(&s.top), sum: unsafe.Pointer(&s.sum),
-		rescale: unsafe.Pointer(&s.rescale), scale: a.spec.Scale * a.tier.softmaxUnit}
+	s.soft = softmax{stride: width*4 + lineSize, rows: m, top: unsafe.Pointer(&s.top),
+		sum: unsafe.Pointer(&s.sum), rescale: unsafe.Pointer(&s.rescale), scale: a.spec.Scale * a.tier.attend.softmaxUnit}
 	if a.bias != nil {
-		s.soft.scale = a.tier.softmaxUnit // the scores are scaled when the bias is added
+		s.soft.scale = a.tier.attend.softmaxUnit // the scores are scaled when the bias is added
 	}
 	s.scores.take(m * s.soft.stride)
 	s.soft.scores, s.soft.weights, s.soft.weightStride = s.scores.at(0), s.scores.at(0), s.soft.stride
@@ -45,9 +46,19 @@ func (s *attentionScratch) begin(a *attention, m, keys int) {
 	}
 }
 
-// sumRow returns the sums of query i.
-func (s *attentionScratch) sumRow(i, d int) []float32 {
-	return unsafe.Slice((*float32)(s.sums.at(i*s.sumStride)), d)
+// scatter stores m finished rows of n elements, of bf16 as they are or of fp32, as those from q0 on.
+func (s *attentionScratch) scatter(from unsafe.Pointer, stride, q0, m, n int, half bool) {
+	for i := range m {
+		row, off := unsafe.Add(from, i*stride), s.dst.offset(q0+i)
+		if !half {
+			s.dst.store(unsafe.Slice((*float32)(row), n), off, s.dst.step)
+			continue
+		}
+		for _, x := range unsafe.Slice((*uint16)(row), n) {
+			s.dst.buf.u16[off] = x
+			off += s.dst.step
+		}
+	}
 }
 
 // at returns the byte at off of what was taken last.

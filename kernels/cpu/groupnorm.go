@@ -33,16 +33,20 @@ func (b *Backend) groupNorm(n *norm) {
 			means[i*c:(i+1)*c], factors[i*c:(i+1)*c])
 	}
 	b.eachSpan("norm", images*pixels, c, func(w *worker, from, to int) {
+		x, dst, m := n.x.cursor(from), n.dst.cursor(from), n.modulation(w, from)
 		for i := from; i < to; i++ {
 			at := i / pixels * c
-			row := n.x.read(w.floats(0, c), n.x.offset(i), n.x.step, c)
-			out := n.dst.target(w.floats(0, c), n.dst.offset(i), n.dst.step, c)
-			n.math.center(out, row, means[at:at+c], factors[at:at+c], bias)
+			out := dst.target(w.floats(0, c))
+			n.math.center(out, x.read(w.floats(0, c)), means[at:at+c], factors[at:at+c], bias)
 			if n.scale != nil {
-				n.modulate(w, out, out, i, 0, 1)
+				scale, shift := m.rows()
+				n.math.modulate(out, out, scale, shift, 0, 1)
 			}
 			n.math.activate(out, n.spec.Act)
-			n.dst.store(out, n.dst.offset(i), n.dst.step)
+			dst.store(out)
+			x.next()
+			dst.next()
+			m.next()
 		}
 	})
 }

@@ -32,8 +32,12 @@ func (b *Backend) Norm(dst, x kernels.Tensor, spec kernels.NormSpec) {
 		return
 	}
 	b.eachSpan(op, n.x.count, n.x.n, func(w *worker, from, to int) {
-		for i := from; i < to; i++ {
-			n.row(w, i)
+		x, dst, m := n.x.cursor(from), n.dst.cursor(from), n.modulation(w, from)
+		for range to - from {
+			n.row(w, &x, &dst, &m)
+			x.next()
+			dst.next()
+			m.next()
 		}
 	})
 }
@@ -78,24 +82,23 @@ func (b *Backend) newNorm(spec kernels.NormSpec, v []*view) (*norm, bool) {
 	return n, b.err == nil
 }
 
-// row normalises row i over its channels: the mean and the squares around it for LayerNorm, the mean
-// square for RMSNorm.
-func (n *norm) row(w *worker, i int) {
-	count := float64(n.x.n)
-	row := n.x.read(w.floats(0, n.x.n), n.x.offset(i), n.x.step, n.x.n)
+// row normalises a row over its channels: around the mean for LayerNorm, around zero for RMSNorm.
+func (n *norm) row(w *worker, x, dst *cursor, m *modulation) {
+	count, scratch := float64(n.x.n), w.floats(0, n.x.n)
+	row := x.read(scratch)
 	mean := 0.0
 	if n.spec.Kind == kernels.LayerNorm {
 		mean = n.math.sum(row) / count
 	}
 	factor := inverseRoot(n.math.squares(row, mean)/count, n.spec.Eps)
-	out := n.dst.target(w.floats(0, len(row)), n.dst.offset(i), n.dst.step, len(row))
-	n.scaleRow(w, out, row, i, float32(mean), factor)
+	out := dst.target(scratch)
+	n.scaleRow(m, out, row, float32(mean), factor)
 	n.math.activate(out, n.spec.Act)
-	n.dst.store(out, n.dst.offset(i), n.dst.step)
+	dst.store(out)
 }
 
-// scaleRow standardises row i and applies weight, bias and modulation.
-func (n *norm) scaleRow(w *worker, out, row []float32, i int, mean, factor float32) {
+// scaleRow standardises a row and applies weight, bias and modulation.
+func (n *norm) scaleRow(m *modulation, out, row []float32, mean, factor float32) {
 	switch {
 	case n.weight != nil && n.bias != nil:
 		n.math.affine(out, row, n.weight, n.bias, mean, factor)
@@ -107,19 +110,50 @@ func (n *norm) scaleRow(w *worker, out, row []float32, i int, mean, factor float
 	case n.scale == nil:
 		n.math.standard(out, row, mean, factor)
 	default:
-		n.modulate(w, out, row, i, mean, factor)
+		scale, shift := m.rows()
+		n.math.modulate(out, row, scale, shift, mean, factor)
 		return
 	}
 	if n.scale != nil {
-		n.modulate(w, out, out, i, 0, 1)
+		scale, shift := m.rows()
+		n.math.modulate(out, out, scale, shift, 0, 1)
 	}
 }
 
-// modulate is the last step of row i where there are scale and shift.
-func (n *norm) modulate(w *worker, out, row []float32, i int, mean, factor float32) {
-	scale := n.scale.read(w.floats(1, len(row)), n.scale.offset(i), n.scale.step, len(row))
-	shift := n.shift.read(w.floats(2, len(row)), n.shift.offset(i), n.shift.step, len(row))
-	n.math.modulate(out, row, scale, shift, mean, factor)
+// modulation holds the scale and shift of the present row as fp32. Rows as a rule share them, so they are
+// read again only when they change.
+type modulation struct {
+	worker       *worker
+	on           bool
+	scale, shift cursor
+	scaleAt      int // where scaleRow and shiftRow were read
+	shiftAt      int
+	scaleRow     []float32
+	shiftRow     []float32
+}
+
+// modulation returns that of row i.
+func (n *norm) modulation(w *worker, i int) modulation {
+	if n.scale == nil {
+		return modulation{}
+	}
+	return modulation{worker: w, on: true, scale: n.scale.cursor(i), shift: n.shift.cursor(i)}
+}
+
+func (m *modulation) next() {
+	if m.on {
+		m.scale.next()
+		m.shift.next()
+	}
+}
+
+func (m *modulation) rows() (scale, shift []float32) {
+	if m.scaleRow == nil || m.scaleAt != m.scale.off || m.shiftAt != m.shift.off {
+		m.scaleAt, m.shiftAt = m.scale.off, m.shift.off
+		m.scaleRow = m.scale.read(m.worker.floats(1, m.scale.rows.n))
+		m.shiftRow = m.shift.read(m.worker.floats(2, m.shift.rows.n))
+	}
+	return m.scaleRow, m.shiftRow
 }
 
 func inverseRoot(variance float64, eps float32) float32 {

@@ -19,14 +19,18 @@ func (b *Backend) Rope(dst, x, cos, sin kernels.Tensor) {
 			x.Shape, cos.Shape, sin.Shape)
 		return
 	}
-	d, s, c, n := newRows(v[0]), newRows(v[1]), newRows(v[2]), newRows(v[3])
-	b.eachSpan(op, s.count, s.n, func(w *worker, from, to int) {
-		for i := from; i < to; i++ {
-			row := s.read(w.floats(0, s.n), s.offset(i), s.step, s.n)
-			out := d.target(w.floats(0, s.n), d.offset(i), d.step, s.n)
-			b.tier.row.rotate(out, row, c.read(w.floats(1, c.n), c.offset(i), c.step, c.n),
-				n.read(w.floats(2, n.n), n.offset(i), n.step, n.n))
-			d.store(out, d.offset(i), d.step)
+	to, from, cosines, sines := newRows(v[0]), newRows(v[1]), newRows(v[2]), newRows(v[3])
+	b.eachSpan(op, from.count, from.n, func(w *worker, i, end int) {
+		row, half := w.floats(0, from.n), [2][]float32{w.floats(1, cosines.n), w.floats(2, sines.n)}
+		d, x, c, s := to.cursor(i), from.cursor(i), cosines.cursor(i), sines.cursor(i)
+		for ; i < end; i++ {
+			out := d.target(row)
+			b.tier.row.rotate(out, x.read(row), c.read(half[0]), s.read(half[1]))
+			d.store(out)
+			d.next()
+			x.next()
+			c.next()
+			s.next()
 		}
 	})
 }

@@ -1,10 +1,6 @@
 package cpu
 
-import (
-	"unsafe"
-
-	"latentbeam/kernels"
-)
+import "latentbeam/kernels"
 
 // rows512 is the row arithmetic for AVX-512.
 var rows512 = rowMath{
@@ -48,14 +44,4 @@ var rows256 = rowMath{
 			rowsGo.narrow[kernels.F16](dst[n:], src[n:])
 		},
 	},
-}
-
-// short512 is attention over few keys for AVX-512.
-var short512 = shortMath{
-	weights: [...]func(weights, scores unsafe.Pointer, keys int, scale float32){
-		shortWeightsF32512, shortWeightsBF16512,
-	},
-	values:   [...][]func(*shortValues){shortF32512[:], shortBF16toF32512[:]},
-	halves:   shortBF16512[:],
-	prefetch: prefetchRows,
 }

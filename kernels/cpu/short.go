@@ -60,7 +60,7 @@ func (a *attention) runShort(s *attentionScratch, k, v rows, head, q0, q1, keys 
 		s.reduce = reduce{c: s.scores.at(0), ldc: shortQueries * 4, blocks: 1, offs: unsafe.Pointer(&s.zero),
 			a: kp, lda: kStride, b: s.queries.at(0), k: depth}
 		a.tier.multiply(&s.reduce, a.dot, keys, shortQueries)
-		a.tier.short.weights[a.dot](s.weights.at(0), s.scores.at(0), keys, a.spec.Scale*a.tier.softmaxUnit)
+		a.tier.attend.short.weights[a.dot](s.weights.at(0), s.scores.at(0), keys, a.spec.Scale*a.tier.attend.softmaxUnit)
 		s.few = shortValues{weights: s.weights.at(0), values: vp, valueStride: vStride,
 			terms: a.dot.terms(keys), queries: m}
 		a.storeShort(s, i, m)
@@ -84,7 +84,7 @@ func (a *attention) shortValueRows(s *attentionScratch, v rows, keys int) (unsaf
 func (a *attention) prefetch(r *rows, from, to int) {
 	if size := r.DType.Size(); r.step == 1 {
 		step := r.Strides[len(r.Strides)-2] * size
-		a.tier.short.prefetch(unsafe.Add(r.pointer(r.offset(from)), step), r.jump*size, to-from, a.d*size)
+		a.tier.attend.short.prefetch(unsafe.Add(r.pointer(r.offset(from)), step), r.jump*size, to-from, a.d*size)
 	}
 }
 
@@ -92,16 +92,16 @@ func (a *attention) prefetch(r *rows, from, to int) {
 // where the routines can, else through scratch.
 func (a *attention) storeShort(s *attentionScratch, q0, m int) {
 	p := &s.few
-	routines, size := a.tier.short.values[a.dot], 4
+	routines, size := a.tier.attend.short.values[a.dot], 4
 	if a.dot == dotBF16 && s.dst.DType == kernels.BF16 {
-		routines, size = a.tier.short.halves, 2
+		routines, size = a.tier.attend.short.halves, 2
 	}
 	direct := s.dst.step == 1 && s.dst.DType.Size() == size
 	to, stride := unsafe.Pointer(nil), a.d*size
 	if direct {
 		to, stride = s.dst.pointer(s.dst.offset(q0)), s.dst.jump*size
 	} else {
-		to = s.sums.take(m * stride)
+		to = s.finished.take(m * stride)
 	}
 	from, packed := p.values, p.valueStride == 0
 	for j := 0; j < a.d; {
@@ -115,15 +115,7 @@ func (a *attention) storeShort(s *attentionScratch, q0, m int) {
 		routines[width/a.tier.lanes](p)
 		j += width
 	}
-	for i := 0; !direct && i < m; i++ {
-		row, off := unsafe.Add(to, i*stride), s.dst.offset(q0+i)
-		if size == 4 {
-			s.dst.store(unsafe.Slice((*float32)(row), a.d), off, s.dst.step)
-			continue
-		}
-		for _, x := range unsafe.Slice((*uint16)(row), a.d) {
-			s.dst.buf.u16[off] = x
-			off += s.dst.step
-		}
+	if !direct {
+		s.scatter(to, stride, q0, m, a.d, size == 2)
 	}
 }

@@ -2,6 +2,13 @@
 
 package cpu
 
+import "unsafe"
+
+// scaleRows256 multiplies rows by their factors.
+//
+//go:noescape
+func scaleRows256(dst, src unsafe.Pointer, dstStride, srcStride int, factors unsafe.Pointer, rows, columns int)
+
 // softmax256 turns scores into fp32 weights.
 //
 //go:noescape

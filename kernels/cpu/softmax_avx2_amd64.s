@@ -83,6 +83,182 @@ DATA softmask<>+116(SB)/4, $0x00000000
 DATA softmask<>+120(SB)/4, $0x00000000
 DATA softmask<>+124(SB)/4, $0x00000000
 GLOBL softmask<>(SB), RODATA|NOPTR, $128
+DATA tail256<>+0(SB)/4, $0xffffffff
+DATA tail256<>+4(SB)/4, $0xffffffff
+DATA tail256<>+8(SB)/4, $0xffffffff
+DATA tail256<>+12(SB)/4, $0xffffffff
+DATA tail256<>+16(SB)/4, $0xffffffff
+DATA tail256<>+20(SB)/4, $0xffffffff
+DATA tail256<>+24(SB)/4, $0xffffffff
+DATA tail256<>+28(SB)/4, $0xffffffff
+DATA tail256<>+32(SB)/4, $0x00000000
+DATA tail256<>+36(SB)/4, $0x00000000
+DATA tail256<>+40(SB)/4, $0x00000000
+DATA tail256<>+44(SB)/4, $0x00000000
+DATA tail256<>+48(SB)/4, $0x00000000
+DATA tail256<>+52(SB)/4, $0x00000000
+DATA tail256<>+56(SB)/4, $0x00000000
+DATA tail256<>+60(SB)/4, $0x00000000
+GLOBL tail256<>(SB), RODATA|NOPTR, $64
+DATA exp256<>+0(SB)/4, $0xc2d00000
+DATA exp256<>+4(SB)/4, $0xc2d00000
+DATA exp256<>+8(SB)/4, $0xc2d00000
+DATA exp256<>+12(SB)/4, $0xc2d00000
+DATA exp256<>+16(SB)/4, $0xc2d00000
+DATA exp256<>+20(SB)/4, $0xc2d00000
+DATA exp256<>+24(SB)/4, $0xc2d00000
+DATA exp256<>+28(SB)/4, $0xc2d00000
+DATA exp256<>+32(SB)/4, $0x42b20000
+DATA exp256<>+36(SB)/4, $0x42b20000
+DATA exp256<>+40(SB)/4, $0x42b20000
+DATA exp256<>+44(SB)/4, $0x42b20000
+DATA exp256<>+48(SB)/4, $0x42b20000
+DATA exp256<>+52(SB)/4, $0x42b20000
+DATA exp256<>+56(SB)/4, $0x42b20000
+DATA exp256<>+60(SB)/4, $0x42b20000
+DATA exp256<>+64(SB)/4, $0x3fb8aa3b
+DATA exp256<>+68(SB)/4, $0x3fb8aa3b
+DATA exp256<>+72(SB)/4, $0x3fb8aa3b
+DATA exp256<>+76(SB)/4, $0x3fb8aa3b
+DATA exp256<>+80(SB)/4, $0x3fb8aa3b
+DATA exp256<>+84(SB)/4, $0x3fb8aa3b
+DATA exp256<>+88(SB)/4, $0x3fb8aa3b
+DATA exp256<>+92(SB)/4, $0x3fb8aa3b
+DATA exp256<>+96(SB)/4, $0x3f318000
+DATA exp256<>+100(SB)/4, $0x3f318000
+DATA exp256<>+104(SB)/4, $0x3f318000
+DATA exp256<>+108(SB)/4, $0x3f318000
+DATA exp256<>+112(SB)/4, $0x3f318000
+DATA exp256<>+116(SB)/4, $0x3f318000
+DATA exp256<>+120(SB)/4, $0x3f318000
+DATA exp256<>+124(SB)/4, $0x3f318000
+DATA exp256<>+128(SB)/4, $0xb95e8083
+DATA exp256<>+132(SB)/4, $0xb95e8083
+DATA exp256<>+136(SB)/4, $0xb95e8083
+DATA exp256<>+140(SB)/4, $0xb95e8083
+DATA exp256<>+144(SB)/4, $0xb95e8083
+DATA exp256<>+148(SB)/4, $0xb95e8083
+DATA exp256<>+152(SB)/4, $0xb95e8083
+DATA exp256<>+156(SB)/4, $0xb95e8083
+DATA exp256<>+160(SB)/4, $0x39506967
+DATA exp256<>+164(SB)/4, $0x39506967
+DATA exp256<>+168(SB)/4, $0x39506967
+DATA exp256<>+172(SB)/4, $0x39506967
+DATA exp256<>+176(SB)/4, $0x39506967
+DATA exp256<>+180(SB)/4, $0x39506967
+DATA exp256<>+184(SB)/4, $0x39506967
+DATA exp256<>+188(SB)/4, $0x39506967
+DATA exp256<>+192(SB)/4, $0x3ab743ce
+DATA exp256<>+196(SB)/4, $0x3ab743ce
+DATA exp256<>+200(SB)/4, $0x3ab743ce
+DATA exp256<>+204(SB)/4, $0x3ab743ce
+DATA exp256<>+208(SB)/4, $0x3ab743ce
+DATA exp256<>+212(SB)/4, $0x3ab743ce
+DATA exp256<>+216(SB)/4, $0x3ab743ce
+DATA exp256<>+220(SB)/4, $0x3ab743ce
+DATA exp256<>+224(SB)/4, $0x3c088908
+DATA exp256<>+228(SB)/4, $0x3c088908
+DATA exp256<>+232(SB)/4, $0x3c088908
+DATA exp256<>+236(SB)/4, $0x3c088908
+DATA exp256<>+240(SB)/4, $0x3c088908
+DATA exp256<>+244(SB)/4, $0x3c088908
+DATA exp256<>+248(SB)/4, $0x3c088908
+DATA exp256<>+252(SB)/4, $0x3c088908
+DATA exp256<>+256(SB)/4, $0x3d2aa9c1
+DATA exp256<>+260(SB)/4, $0x3d2aa9c1
+DATA exp256<>+264(SB)/4, $0x3d2aa9c1
+DATA exp256<>+268(SB)/4, $0x3d2aa9c1
+DATA exp256<>+272(SB)/4, $0x3d2aa9c1
+DATA exp256<>+276(SB)/4, $0x3d2aa9c1
+DATA exp256<>+280(SB)/4, $0x3d2aa9c1
+DATA exp256<>+284(SB)/4, $0x3d2aa9c1
+DATA exp256<>+288(SB)/4, $0x3e2aaaaa
+DATA exp256<>+292(SB)/4, $0x3e2aaaaa
+DATA exp256<>+296(SB)/4, $0x3e2aaaaa
+DATA exp256<>+300(SB)/4, $0x3e2aaaaa
+DATA exp256<>+304(SB)/4, $0x3e2aaaaa
+DATA exp256<>+308(SB)/4, $0x3e2aaaaa
+DATA exp256<>+312(SB)/4, $0x3e2aaaaa
+DATA exp256<>+316(SB)/4, $0x3e2aaaaa
+DATA exp256<>+320(SB)/4, $0x3f000000
+DATA exp256<>+324(SB)/4, $0x3f000000
+DATA exp256<>+328(SB)/4, $0x3f000000
+DATA exp256<>+332(SB)/4, $0x3f000000
+DATA exp256<>+336(SB)/4, $0x3f000000
+DATA exp256<>+340(SB)/4, $0x3f000000
+DATA exp256<>+344(SB)/4, $0x3f000000
+DATA exp256<>+348(SB)/4, $0x3f000000
+DATA exp256<>+352(SB)/4, $0x3f800000
+DATA exp256<>+356(SB)/4, $0x3f800000
+DATA exp256<>+360(SB)/4, $0x3f800000
+DATA exp256<>+364(SB)/4, $0x3f800000
+DATA exp256<>+368(SB)/4, $0x3f800000
+DATA exp256<>+372(SB)/4, $0x3f800000
+DATA exp256<>+376(SB)/4, $0x3f800000
+DATA exp256<>+380(SB)/4, $0x3f800000
+GLOBL exp256<>(SB), RODATA|NOPTR, $384
+
+// func scaleRows256(dst, src unsafe.Pointer, dstStride, srcStride int, factors unsafe.Pointer, rows, columns int)
+TEXT ·scaleRows256(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ dstStride+16(FP), R8
+	MOVQ srcStride+24(FP), R9
+	MOVQ factors+32(FP), DX
+	MOVQ rows+40(FP), R10
+row:
+	VBROADCASTSS (DX), Y12
+	MOVQ DI, R12
+	MOVQ SI, R13
+	MOVQ columns+48(FP), CX
+	SUBQ $32, CX
+	JL few
+loop:
+	VMOVUPS 0(R13), Y0
+	VMULPS Y12, Y0, Y0
+	VMOVUPS 32(R13), Y1
+	VMULPS Y12, Y1, Y1
+	VMOVUPS 64(R13), Y2
+	VMULPS Y12, Y2, Y2
+	VMOVUPS 96(R13), Y3
+	VMULPS Y12, Y3, Y3
+	VMOVUPS Y0, 0(R12)
+	VMOVUPS Y1, 32(R12)
+	VMOVUPS Y2, 64(R12)
+	VMOVUPS Y3, 96(R12)
+	ADDQ $128, R12
+	ADDQ $128, R13
+	SUBQ $32, CX
+	JGE loop
+few:
+	ADDQ $24, CX
+	JL rest
+one:
+	VMOVUPS 0(R13), Y0
+	VMULPS Y12, Y0, Y0
+	VMOVUPS Y0, 0(R12)
+	ADDQ $32, R12
+	ADDQ $32, R13
+	SUBQ $8, CX
+	JGE one
+rest:
+	ADDQ $8, CX
+	JLE done
+	LEAQ tail256<>+32(SB), AX
+	SHLQ $2, CX
+	SUBQ CX, AX
+	VMOVUPS (AX), Y15
+	VMASKMOVPS 0(R13), Y15, Y0
+	VMULPS Y12, Y0, Y0
+	VMASKMOVPS Y0, Y15, 0(R12)
+done:
+	ADDQ $4, DX
+	ADDQ R8, DI
+	ADDQ R9, SI
+	DECQ R10
+	JNZ row
+	VZEROUPPER
+	RET
 
 // func softmax256(s *softmax)
 TEXT ·softmax256(SB), NOSPLIT, $0-8

@@ -2,6 +2,8 @@
 
 package cpu
 
+import "unsafe"
+
 // softmax512F32 turns scores into fp32 weights.
 //
 //go:noescape
@@ -11,3 +13,13 @@ func softmax512F32(s *softmax)
 //
 //go:noescape
 func softmax512BF16(s *softmax)
+
+// scaleRows512F32 multiplies rows by their factors.
+//
+//go:noescape
+func scaleRows512F32(dst, src unsafe.Pointer, dstStride, srcStride int, factors unsafe.Pointer, rows, columns int)
+
+// scaleRows512BF16 multiplies rows by their factors and rounds them to bf16.
+//
+//go:noescape
+func scaleRows512BF16(dst, src unsafe.Pointer, dstStride, srcStride int, factors unsafe.Pointer, rows, columns int)

@@ -476,3 +476,133 @@ total:
 	JNZ row
 	VZEROUPPER
 	RET
+
+// func scaleRows512F32(dst, src unsafe.Pointer, dstStride, srcStride int, factors unsafe.Pointer, rows, columns int)
+TEXT ·scaleRows512F32(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ dstStride+16(FP), R8
+	MOVQ srcStride+24(FP), R9
+	MOVQ factors+32(FP), DX
+	MOVQ rows+40(FP), R10
+row:
+	VBROADCASTSS (DX), Z12
+	MOVQ DI, R12
+	MOVQ SI, R13
+	MOVQ columns+48(FP), CX
+	SUBQ $64, CX
+	JL few
+loop:
+	VMOVUPS 0(R13), Z0
+	VMULPS Z12, Z0, Z0
+	VMOVUPS 64(R13), Z1
+	VMULPS Z12, Z1, Z1
+	VMOVUPS 128(R13), Z2
+	VMULPS Z12, Z2, Z2
+	VMOVUPS 192(R13), Z3
+	VMULPS Z12, Z3, Z3
+	VMOVUPS Z0, 0(R12)
+	VMOVUPS Z1, 64(R12)
+	VMOVUPS Z2, 128(R12)
+	VMOVUPS Z3, 192(R12)
+	ADDQ $256, R12
+	ADDQ $256, R13
+	SUBQ $64, CX
+	JGE loop
+few:
+	ADDQ $48, CX
+	JL rest
+one:
+	VMOVUPS 0(R13), Z0
+	VMULPS Z12, Z0, Z0
+	VMOVUPS Z0, 0(R12)
+	ADDQ $64, R12
+	ADDQ $64, R13
+	SUBQ $16, CX
+	JGE one
+rest:
+	ADDQ $16, CX
+	JLE done
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVW AX, K1
+	VMOVUPS.Z 0(R13), K1, Z0
+	VMULPS Z12, Z0, Z0
+	VMOVUPS Z0, K1, 0(R12)
+done:
+	ADDQ $4, DX
+	ADDQ R8, DI
+	ADDQ R9, SI
+	DECQ R10
+	JNZ row
+	VZEROUPPER
+	RET
+
+// func scaleRows512BF16(dst, src unsafe.Pointer, dstStride, srcStride int, factors unsafe.Pointer, rows, columns int)
+TEXT ·scaleRows512BF16(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ dstStride+16(FP), R8
+	MOVQ srcStride+24(FP), R9
+	MOVQ factors+32(FP), DX
+	MOVQ rows+40(FP), R10
+row:
+	VBROADCASTSS (DX), Z12
+	MOVQ DI, R12
+	MOVQ SI, R13
+	MOVQ columns+48(FP), CX
+	SUBQ $64, CX
+	JL few
+loop:
+	VMOVUPS 0(R13), Z0
+	VMULPS Z12, Z0, Z0
+	VMOVUPS 64(R13), Z1
+	VMULPS Z12, Z1, Z1
+	VMOVUPS 128(R13), Z2
+	VMULPS Z12, Z2, Z2
+	VMOVUPS 192(R13), Z3
+	VMULPS Z12, Z3, Z3
+	LONG $0x487ef262; WORD $0xc072 // VCVTNEPS2BF16 Z0, Y0
+	VMOVDQU Y0, 0(R12)
+	LONG $0x487ef262; WORD $0xc972 // VCVTNEPS2BF16 Z1, Y1
+	VMOVDQU Y1, 32(R12)
+	LONG $0x487ef262; WORD $0xd272 // VCVTNEPS2BF16 Z2, Y2
+	VMOVDQU Y2, 64(R12)
+	LONG $0x487ef262; WORD $0xdb72 // VCVTNEPS2BF16 Z3, Y3
+	VMOVDQU Y3, 96(R12)
+	ADDQ $128, R12
+	ADDQ $256, R13
+	SUBQ $64, CX
+	JGE loop
+few:
+	ADDQ $48, CX
+	JL rest
+one:
+	VMOVUPS 0(R13), Z0
+	VMULPS Z12, Z0, Z0
+	LONG $0x487ef262; WORD $0xc072 // VCVTNEPS2BF16 Z0, Y0
+	VMOVDQU Y0, 0(R12)
+	ADDQ $32, R12
+	ADDQ $64, R13
+	SUBQ $16, CX
+	JGE one
+rest:
+	ADDQ $16, CX
+	JLE done
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVW AX, K1
+	VMOVUPS.Z 0(R13), K1, Z0
+	VMULPS Z12, Z0, Z0
+	LONG $0x487ef262; WORD $0xc072 // VCVTNEPS2BF16 Z0, Y0
+	VMOVDQU16 Y0, K1, (R12)
+done:
+	ADDQ $4, DX
+	ADDQ R8, DI
+	ADDQ R9, SI
+	DECQ R10
+	JNZ row
+	VZEROUPPER
+	RET

@@ -44,7 +44,7 @@ func TestSoftmax(t *testing.T) {
 	const rows = 3
 	r := rand.New(rand.NewPCG(9, 9))
 	onTiers(t, func(t *testing.T, tier *tier) {
-		for d, run := range tier.softmax {
+		for d, run := range tier.attend.softmax {
 			for keys := 1; run != nil && keys < 200; keys += 1 + keys/20 {
 				for _, spread := range []float32{1, 30, -300} {
 					checkSoftmax(t, tier, dot(d), rows, keys, spread, r)
@@ -69,8 +69,8 @@ func checkSoftmax(t *testing.T, tier *tier, d dot, rows, keys int, spread float3
 		}
 		s := softmax{scores: unsafe.Pointer(&scores[0]), stride: stride * 4, weights: unsafe.Pointer(&weights[0]),
 			weightStride: stride * 4, rows: rows, keys: keys, top: unsafe.Pointer(&top), sum: unsafe.Pointer(&sum),
-			rescale: unsafe.Pointer(&rescale), scale: spread * tier.softmaxUnit}
-		tier.softmax[d](&s)
+			rescale: unsafe.Pointer(&rescale), scale: spread * tier.attend.softmaxUnit}
+		tier.attend.softmax[d](&s)
 		tolerance := 4e-7 * max(1, math.Abs(float64(spread))) // of the scores' own rounding
 		for i := range rows {
 			before := tops[i]

@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unsafe"
 )
 
 // dot is the kind of terms a product adds.
@@ -28,11 +27,7 @@ type tier struct {
 	kernels [dots]*kernelSet
 	pack    packers
 	row     rowMath
-	softmax [dots]func(*softmax)
-	// softmaxUnit is what the softmax wants its scale multiplied by: log2 e where it works by powers of 2.
-	softmaxUnit float32
-	short       *shortMath                                                           // attention over few keys; nil: the long way
-	copyRows    func(dst, src unsafe.Pointer, dstStride, srcStride, rows, bytes int) // see copyRowsGo
+	attend  attentionMath
 }
 
 // panel returns the width of the next panel where n columns are left.
@@ -51,7 +46,7 @@ var portable = &tier{
 	name: "go", lanes: 2, align: 2, usual: 2, widest: 2,
 	pack:    packersGo,
 	row:     rowsGo,
-	softmax: [dots]func(*softmax){softmaxGo}, softmaxUnit: 1, copyRows: copyRowsGo,
+	attend:  attentionGo,
 	kernels: [dots]*kernelSet{newKernelSet([]microKernels{1: {1: reduceGo1, 3: reduceGo3}})},
 }
 

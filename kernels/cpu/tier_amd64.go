@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"math"
 	"sync"
 
 	"golang.org/x/sys/cpu"
@@ -14,8 +13,7 @@ var nativeTiers = sync.OnceValue(func() []*tier {
 	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
 		f32 := newKernelSet(kernels512F32[:])
 		avx512 := tier{name: "avx512", lanes: 16, align: 16, usual: 64, widest: 80, pack: packers512,
-			row: rows512, kernels: [dots]*kernelSet{f32},
-			softmax: [dots]func(*softmax){softmax512F32, softmax512BF16}, softmaxUnit: math.Log2E, short: &short512, copyRows: copyRows512}
+			row: rows512, kernels: [dots]*kernelSet{f32}, attend: attention512}
 		if x.HasAVX512BF16 {
 			pairs := avx512
 			pairs.name, pairs.kernels[dotBF16] = "avx512bf16", newKernelSet(kernels512BF16[:])
@@ -26,8 +24,8 @@ var nativeTiers = sync.OnceValue(func() []*tier {
 	// F16C came before AVX2 on every processor (x86-64-v3), and the package has no flag for it.
 	if x.HasAVX2 && x.HasFMA {
 		tiers = append(tiers, &tier{name: "avx2", lanes: 8, align: 16, usual: 16, widest: 16,
-			pack: packers256, row: rows256, kernels: [dots]*kernelSet{newKernelSet(kernels256[:])},
-			softmax: [dots]func(*softmax){softmax256}, softmaxUnit: math.Log2E, copyRows: copyRowsGo})
+			pack: packers256, row: rows256, attend: attention256,
+			kernels: [dots]*kernelSet{newKernelSet(kernels256[:])}})
 	}
 	return tiers
 })

@@ -143,6 +143,8 @@ func softmaxes512() *file {
 	f := newFile("softmax_avx512")
 	f.softmax512("softmax512F32", "turns scores into fp32 weights.", exp2Degree5, false)
 	f.softmax512("softmax512BF16", "turns scores into weights rounded to bf16.", exp2Degree4, true)
+	scaleRows(f, isa512, "scaleRows512F32", "multiplies rows by their factors.", false)
+	scaleRows(f, isa512, "scaleRows512BF16", "multiplies rows by their factors and rounds them to bf16.", true)
 	return f
 }
 
@@ -151,6 +153,8 @@ func softmaxes256() *file {
 	const lowest, top, scale, bound = 10, 11, 12, 13
 	f := newFile("softmax_avx2")
 	f.softmaxTables256()
+	f.tables(isa256)
+	scaleRows(f, isa256, "scaleRows256", "multiplies rows by their factors.", false)
 	poly := func(k int) string { return fmt.Sprintf("exp2poly<>+%d(SB)", 32*k) }
 	f.fn("softmax256", "s *softmax", 8, "turns scores into fp32 weights.")
 	f.p("MOVQ s+0(FP), DX\nMOVQ %d(DX), SI\nMOVQ %d(DX), R8", softScores, softStride)

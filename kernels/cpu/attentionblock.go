@@ -1,0 +1,133 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"latentbeam/kernels"
+)
+
+const (
+	// keyBlock is how many keys are taken together: their weights are one chain of additions, and blocks
+	// follow in index order. It is part of the order of additions.
+	keyBlock = 512
+	// queryBlock is how many queries share a pass over the keys: whole groups of 5, 6 and 12 rows.
+	queryBlock = 60
+)
+
+// packHead packs keys and values block by block.
+func (a *attention) packHead(s *attentionScratch, k, v rows, keys int) {
+	depth := a.dot.terms(a.d)
+	s.keys.take(a.tier.packedSize(keys, depth))
+	s.values.take(a.tier.packedSize(a.d, a.dot.terms(keys)))
+	kp, kStride := k.dense(&s.stagedK, keys)
+	vp, vStride := v.dense(&s.stagedV, keys)
+	for k0 := 0; k0 < keys; k0 += keyBlock {
+		n := min(keyBlock, keys-k0)
+		a.tier.packNK(packing{dst: s.keys.at(k0 * depth * 4), depth: depth, dot: a.dot,
+			src: unsafe.Add(kp, k0*kStride), stride: kStride, dtype: a.k.DType}, n, a.d)
+		a.tier.packKN(packing{dst: s.values.at(a.valuesAt(k0)), depth: a.dot.terms(n), dot: a.dot,
+			src: unsafe.Add(vp, k0*vStride), stride: vStride, dtype: a.v.DType}, a.d, n)
+	}
+}
+
+// valuesAt returns where the packed values of the block from key k0 on begin.
+func (a *attention) valuesAt(k0 int) int { return a.tier.padded(a.d) * a.dot.terms(k0) * 4 }
+
+// block computes m queries from q0 on: the scores of one block of keys after the other, their weights,
+// and the sums of the values, which shrink when a later block has a larger score.
+func (a *attention) block(s *attentionScratch, head, q0, m, keys int) {
+	qp, qStride := a.terms(&s.queries, &s.q, q0, m)
+	depth := a.dot.terms(a.d)
+	s.begin(a, m, keys)
+	for k0 := 0; k0 < keys; k0 += keyBlock {
+		n := min(keyBlock, keys-k0)
+		s.reduce = reduce{c: s.scores.at(0), ldc: s.soft.stride, blocks: 1, offs: unsafe.Pointer(&s.zero),
+			a: qp, lda: qStride, b: s.keys.at(k0 * depth * 4), k: depth}
+		a.tier.multiply(&s.reduce, a.dot, m, n)
+		a.addBias(s, head, q0, m, k0, n)
+		s.soft.keys = n
+		a.tier.attend.softmax[a.dot](&s.soft)
+		if k0 > 0 {
+			sums, stride := s.sums.at(0), s.sumStride
+			a.tier.attend.scaleRows[dotF32](sums, sums, stride, stride, s.soft.rescale, m, a.d)
+		}
+		s.reduce = reduce{c: s.sums.at(0), ldc: s.sumStride, blocks: 1, offs: unsafe.Pointer(&s.zero),
+			a: s.soft.weights, lda: s.soft.weightStride, b: s.values.at(a.valuesAt(k0)),
+			k: a.dot.terms(n), add: min(k0, 1)}
+		a.tier.multiply(&s.reduce, a.dot, m, a.d)
+	}
+	for i := range m {
+		s.rescale[i] = 1 / s.sum[i]
+	}
+	a.finish(s, q0, m)
+}
+
+// finish divides the sums of m queries by those of their weights and stores them as the rows from q0 on:
+// directly where the tier's routines can, else through scratch.
+func (a *attention) finish(s *attentionScratch, q0, m int) {
+	half := a.dot == dotBF16 && s.dst.DType == kernels.BF16
+	kind, size := dotF32, 4
+	if half {
+		kind, size = dotBF16, 2
+	}
+	direct := s.dst.step == 1 && s.dst.DType.Size() == size
+	to, stride := unsafe.Pointer(nil), a.d*size
+	if direct {
+		to, stride = s.dst.pointer(s.dst.offset(q0)), s.dst.jump*size
+	} else {
+		to = s.finished.take(m * stride)
+	}
+	a.tier.attend.scaleRows[kind](to, s.sums.at(0), stride, s.sumStride, s.soft.rescale, m, a.d)
+	if !direct {
+		s.scatter(to, stride, q0, m, a.d, half)
+	}
+}
+
+// addBias scales the scores and adds the bias to them.
+func (a *attention) addBias(s *attentionScratch, head, q0, m, k0, n int) {
+	if a.bias == nil {
+		return
+	}
+	strides := a.bias.Strides
+	for i := range m {
+		off := a.bias.Offset + head*strides[0] + (q0+i)*strides[1] + k0*strides[2]
+		bias := a.bias.read(grow(&s.row, n), off, strides[2], n)
+		row := unsafe.Slice((*float32)(s.scores.at(i*s.soft.stride)), n)
+		a.tier.row.standard(row, row, 0, a.spec.Scale)
+		a.tier.row.add(row, row, bias)
+	}
+}
+
+// terms returns m rows of r from the given one on as the micro-kernels read them, and the bytes between
+// them: where they lie if it can, else a copy.
+func (a *attention) terms(copied *scratch, r *rows, from, m int) (unsafe.Pointer, int) {
+	want := kernels.F32
+	if a.dot == dotBF16 {
+		want = kernels.BF16
+	}
+	stride := r.jump * want.Size()
+	whole := a.d%a.dot.perTerm() == 0
+	if r.DType == want && r.step == 1 && whole && stride%strideTrap != 0 {
+		return r.pointer(r.offset(from)), stride
+	}
+	stride = (a.dot.terms(a.d)*4 + lineSize - 1) / lineSize * lineSize
+	if stride%strideTrap == 0 {
+		stride += lineSize
+	}
+	copied.take(m * stride)
+	if r.DType == want && r.step == 1 {
+		size := want.Size()
+		a.tier.attend.copyRows(copied.at(0), r.pointer(r.offset(from)), stride, r.jump*size, m, a.d*size)
+		return copied.at(0), stride
+	}
+	for i := range m {
+		row := unsafe.Slice((*float32)(copied.at(i*stride)), a.dot.terms(a.d))
+		if a.dot == dotF32 {
+			r.load(row, r.offset(from+i), r.step)
+			continue
+		}
+		row[len(row)-1] = 0 // an odd element is a pair with a zero
+		r.copyHalf(unsafe.Slice((*uint16)(copied.at(i*stride)), a.d), r.offset(from+i))
+	}
+	return copied.at(0), stride
+}

@@ -1,0 +1,48 @@
+package cpu
+
+import "unsafe"
+
+// attentionMath is what a tier has for attention beside its micro-kernels.
+type attentionMath struct {
+	softmax [dots]func(*softmax)
+	// softmaxUnit is what the softmax wants its scale multiplied by: log2 e where it works by powers of 2.
+	softmaxUnit float32
+	scaleRows   [dots]scaleFunc // to fp32, and with dotBF16 to bf16
+	copyRows    copyFunc
+	short       *shortMath // attention over few keys; nil: the long way
+}
+
+// attentionGo is the portable tier's.
+var attentionGo = attentionMath{
+	softmax: [dots]func(*softmax){softmaxGo}, softmaxUnit: 1,
+	scaleRows: [dots]scaleFunc{scaleRowsGo}, copyRows: copyRowsGo,
+}
+
+// scaleFunc multiplies rows of fp32 by a factor each.
+type scaleFunc func(
+	dst, src unsafe.Pointer, dstStride, srcStride int, factors unsafe.Pointer, rows, columns int,
+)
+
+// scaleRowsGo is the portable one.
+func scaleRowsGo(
+	dst, src unsafe.Pointer, dstStride, srcStride int, factors unsafe.Pointer, rows, columns int,
+) {
+	for i, x := range unsafe.Slice((*float32)(factors), rows) {
+		to := unsafe.Slice((*float32)(unsafe.Add(dst, i*dstStride)), columns)
+		for j, y := range unsafe.Slice((*float32)(unsafe.Add(src, i*srcStride)), columns) {
+			to[j] = float32(y * x)
+		}
+	}
+}
+
+// copyFunc copies rows of bytes and fills up the last 64 bytes of each with zeros.
+type copyFunc func(dst, src unsafe.Pointer, dstStride, srcStride, rows, bytes int)
+
+// copyRowsGo is the portable one.
+func copyRowsGo(dst, src unsafe.Pointer, dstStride, srcStride, rows, bytes int) {
+	whole := (bytes + lineSize - 1) / lineSize * lineSize
+	for i := range rows {
+		to := unsafe.Slice((*byte)(unsafe.Add(dst, i*dstStride)), whole)
+		clear(to[copy(to, unsafe.Slice((*byte)(unsafe.Add(src, i*srcStride)), bytes)):])
+	}
+}
