@@ -26,6 +26,7 @@ func LoadSelfAttention(w *Weights, c, heads int, qkNorm bool) SelfAttention {
 	a := SelfAttention{
 		QKV: LoadLinear(w.Sub("qkv"), c, 3*c), Proj: LoadLinear(w.Sub("proj"), c, c), Heads: heads,
 	}
+	a.Proj.Parts = HeadParts(heads, c/heads)
 	if qkNorm {
 		a.QNorm, a.KNorm = w.Tensor("q_norm.weight", c/heads), w.Tensor("k_norm.weight", c/heads)
 	}
@@ -150,10 +151,12 @@ type CrossAttention struct {
 
 // LoadCrossAttention reads "q_linear", "kv_linear" and "proj", with biases.
 func LoadCrossAttention(w *Weights, c, heads int) CrossAttention {
-	return CrossAttention{
+	a := CrossAttention{
 		Q: LoadLinear(w.Sub("q_linear"), c, c), KV: LoadLinear(w.Sub("kv_linear"), c, 2*c),
 		Proj: LoadLinear(w.Sub("proj"), c, c), Heads: heads,
 	}
+	a.Proj.Parts = HeadParts(heads, c/heads)
+	return a
 }
 
 // Keys computes the keys and values of text, which stay the same over all sampling steps. text (sum L, C)

@@ -10,6 +10,9 @@ import (
 type Linear struct {
 	W kernels.Tensor // (out, in)
 	B kernels.Tensor // (out), or none
+	// Parts are where the parts of the sums over in begin (see kernels.Epilogue), for layers whose sums tensor
+	// parallelism may cut: one worker adds the same parts in the same order.
+	Parts []int
 }
 
 // LoadLinear reads "weight" (out, in) and "bias" (out).
@@ -27,14 +30,14 @@ func (l Linear) Forward(be kernels.Backend, x kernels.Tensor, act kernels.UnaryO
 	shape := slices.Clone(x.Shape)
 	shape[len(shape)-1] = l.W.Dim(0)
 	y := be.Alloc(x.DType, shape...) // (..., out)
-	be.Linear(y, x, l.W, kernels.Epilogue{Bias: l.B, Act: act})
+	be.Linear(y, x, l.W, kernels.Epilogue{Bias: l.B, Act: act, Parts: l.Parts})
 	return y
 }
 
 // AddTo adds gate * (x W^T + b) to the residual stream in place: x (..., in), stream and gate (..., out).
 // The zero gate means 1.
 func (l Linear) AddTo(be kernels.Backend, stream, x, gate kernels.Tensor) {
-	be.Linear(stream, x, l.W, kernels.Epilogue{Bias: l.B, Residual: stream, Gate: gate})
+	be.Linear(stream, x, l.W, kernels.Epilogue{Bias: l.B, Residual: stream, Gate: gate, Parts: l.Parts})
 }
 
 // MLP is the two-layer perceptron of timm: fc1, GELU in its tanh form, fc2.
@@ -44,7 +47,9 @@ type MLP struct {
 
 // LoadMLP reads "fc1" (hidden, in) and "fc2" (out, hidden), with biases.
 func LoadMLP(w *Weights, in, hidden, out int) MLP {
-	return MLP{FC1: LoadLinear(w.Sub("fc1"), in, hidden), FC2: LoadLinear(w.Sub("fc2"), hidden, out)}
+	m := MLP{FC1: LoadLinear(w.Sub("fc1"), in, hidden), FC2: LoadLinear(w.Sub("fc2"), hidden, out)}
+	m.FC2.Parts = ColumnParts(hidden)
+	return m
 }
 
 // Forward returns fc2(gelu(fc1(x))): x (..., in) -> (..., out).

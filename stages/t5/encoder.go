@@ -55,7 +55,7 @@ func Load(cfg Config, w *nn.Weights) (*Encoder, error) {
 func loadLayer(w *nn.Weights, cfg Config) layer {
 	inner := cfg.NumHeads * cfg.DKV
 	attention, dense := w.Sub("layer.0.SelfAttention"), w.Sub("layer.1.DenseReluDense")
-	return layer{
+	l := layer{
 		norm0: w.Tensor("layer.0.layer_norm.weight", cfg.DModel),
 		q:     nn.LoadLinearNoBias(attention.Sub("q"), cfg.DModel, inner),
 		k:     nn.LoadLinearNoBias(attention.Sub("k"), cfg.DModel, inner),
@@ -66,6 +66,8 @@ func loadLayer(w *nn.Weights, cfg Config) layer {
 		wi1:   nn.LoadLinearNoBias(dense.Sub("wi_1"), cfg.DModel, cfg.DFF),
 		wo:    nn.LoadLinearNoBias(dense.Sub("wo").As(cfg.streamType()), cfg.DFF, cfg.DModel),
 	}
+	l.o.Parts, l.wo.Parts = nn.HeadParts(cfg.NumHeads, cfg.DKV), nn.ColumnParts(cfg.DFF)
+	return l
 }
 
 // streamType is the type of wo, and so of the residual stream behind the first feed-forward layer. With fp16
