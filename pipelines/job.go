@@ -63,7 +63,7 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	defaults := defaultsOf(cfg, model)
+	defaults := withPublished(defaultsOf(cfg, model), steps)
 	if err := checkDefaults(cfg, steps, defaults); err != nil {
 		return nil, err
 	}

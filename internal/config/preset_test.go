@@ -47,17 +47,17 @@ func TestPresetValues(t *testing.T) {
 
 // TestPresetGivesWay: what the file or a flag says stands above the preset, key by key.
 func TestPresetGivesWay(t *testing.T) {
-	const job = presetJob + "preset: opensora-v1.2-720p-4s\n"
+	const job = presetJob + "preset: opensora-v1.1-720p-16f\n"
 	for _, c := range []struct{ text, set, want string }{
-		{"defaults: {num_inference_steps: 50}", "", "720x1280x102 50 6.5 5"},
-		{"defaults: {height: 64, width: 128}", "", "64x128x102 30 6.5 5"},
-		{"defaults: {aspect_ratio: 16:9, num_frames: 2s}", "", "1280x720x51 30 6.5 5"},
-		{"defaults: {resolution: 512, aspect_ratio: 1:1}", "", "512x512x102 30 6.5 5"},
-		{"defaults: {aes: none}", "defaults.resolution=240p_16d", "240x416x102 30 none 5"},
-		{"stages: [encode_text, denoise]", "", "720x1280x102 30 6.5 5"},
-		{"stages: [encode_text, denoise: {dtype: fp32}]", "", "720x1280x102 30 6.5 5"},
-		{"stages: [encode_text, denoise: {align: 1}]", "", "720x1280x102 30 6.5 1"},
-		{"", "stages.denoise.align=2", "720x1280x102 30 6.5 2"},
+		{"defaults: {num_inference_steps: 50}", "", "720x1280x16 50 4 3"},
+		{"defaults: {height: 64, width: 128}", "", "64x128x16 100 4 3"},
+		{"defaults: {aspect_ratio: 16:9, num_frames: 2s}", "", "1280x720x51 100 4 3"},
+		{"defaults: {resolution: 512, aspect_ratio: 1:1}", "", "512x512x16 100 4 3"},
+		{"defaults: {condition_frame_length: 2}", "defaults.resolution=240p_16d", "240x416x16 100 2 3"},
+		{"stages: [encode_text, denoise]", "", "720x1280x16 100 4 3"},
+		{"stages: [encode_text, denoise: {dtype: fp32}]", "", "720x1280x16 100 4 3"},
+		{"stages: [encode_text, denoise: {frame_interval: 1}]", "", "720x1280x16 100 4 1"},
+		{"", "stages.denoise.frame_interval=2", "720x1280x16 100 4 2"},
 	} {
 		var sets []string
 		if c.set != "" {
@@ -70,14 +70,14 @@ func TestPresetGivesWay(t *testing.T) {
 		}
 		row, _ := got.Defaults.Row().Sized()
 		var options struct {
-			Align int    `yaml:"align"`
-			DType string `yaml:"dtype"`
+			Interval int    `yaml:"frame_interval"`
+			DType    string `yaml:"dtype"`
 		}
 		if err := got.Stages[1].Options.Decode(&options); err != nil {
 			t.Error(err)
 		}
-		if s := fmt.Sprintf("%dx%dx%d %d %s %d", row.Height, row.Width, row.NumFrames, row.NumInferenceSteps, row.Aes,
-			options.Align); s != c.want {
+		if s := fmt.Sprintf("%dx%dx%d %d %d %d", row.Height, row.Width, row.NumFrames, row.NumInferenceSteps,
+			row.ConditionFrameLength, options.Interval); s != c.want {
 			t.Errorf("%s %s: %s, want %s", c.text, c.set, s, c.want)
 		}
 	}

@@ -1,8 +1,6 @@
 package t5
 
 import (
-	"encoding/binary"
-	"encoding/json"
 	"math"
 	"testing"
 
@@ -95,31 +93,17 @@ func TestClamp(t *testing.T) {
 // scaled is a file of hashed weights, some of them times a factor.
 func scaled(t *testing.T, shapes map[string][]int, factors map[string]float32) *safetensors.File {
 	t.Helper()
-	header := map[string]any{}
-	var data []byte
+	tensors := map[string]safetensors.Tensor{}
 	for name, shape := range shapes {
-		factor, ok := factors[name]
-		if !ok {
-			factor = 1
+		values := nntest.Weight(name, shape...)
+		if factor, ok := factors[name]; ok {
+			for i := range values {
+				values[i] *= factor
+			}
 		}
-		begin := len(data)
-		for _, v := range nntest.Weight(name, shape...) {
-			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v*factor))
-		}
-		header[name] = map[string]any{"dtype": "F32", "shape": shape, "data_offsets": []int{begin, len(data)}}
+		tensors[name] = nntest.Tensor(values, shape...)
 	}
-	text, err := json.Marshal(header)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for len(text)%8 != 0 {
-		text = append(text, ' ')
-	}
-	f, err := safetensors.New(append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), data...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return nntest.Encode(t, tensors)
 }
 
 // relativeRMS is the root of the squared differences over the squares of want.
