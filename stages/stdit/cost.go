@@ -14,7 +14,12 @@ const queryTile = 64
 // columns and frames; spatial attention is what they meet in.
 func (s *stage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
 	cost, err := s.Config.cost(row)
+	if err != nil {
+		return cost, err
+	}
 	cost.Weights, cost.Largest = s.Bytes(s.Config.DType)
+	cost.Split.Width = s.Width(row)
+	cost.Split.Partitions, err = layout.Partitions(s.partition)
 	return cost, err
 }
 
