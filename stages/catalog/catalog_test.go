@@ -17,7 +17,9 @@ var (
 		stages.KindFrames, stages.KindVideo}
 	params = []stages.Param{stages.ParamPrompt, stages.ParamNegativePrompt, stages.ParamMaxSequenceLength,
 		stages.ParamSeed, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS,
-		stages.ParamSteps, stages.ParamGuidanceScale}
+		stages.ParamSteps, stages.ParamGuidanceScale, stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion,
+		stages.ParamReference, stages.ParamMaskStrategy, stages.ParamLoop, stages.ParamConditionFrameLength,
+		stages.ParamConditionFrameEdit}
 	name = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 )
 
