@@ -1,6 +1,6 @@
 """Trains `tiny` on a CPU: tokenizer, VAE, latents cache, then T5 encoder and STDiT together.
 
-    python train.py tokenizer vae cache decoder diffusion --work WORKDIR [--vae-minutes 14 --diffusion-minutes 60 ...]
+    python train.py tokenizer vae cache decoder diffusion text --work WORKDIR [--vae-minutes 14 --diffusion-minutes 60 ...]
 
 Every stage reads and writes WORKDIR (checkpoints, cache); export.py makes the published layout from
 it. Learning rates follow the clock, so a slower machine takes fewer steps, not longer.
@@ -244,13 +244,16 @@ TEXT = 32  # captions are padded to this many tokens in training
 
 
 def captions(rng, tokenizer, keys):
-    """Token ids (B, TEXT) and mask for (combination, background) pairs; the background is named in 4 of 10."""
-    ids = torch.zeros(len(keys), TEXT, dtype=torch.long)
-    for row, (combination, background) in zip(ids, keys):
+    """Token ids (B, TEXT), their mask, and which of the captions of (combination, background) pairs name colour and
+    shape: 8 of 10 do. The background is named in 4 of 10. A third names both sides of the way."""
+    ids, named = torch.zeros(len(keys), TEXT, dtype=torch.long), torch.rand(len(keys)) < 0.8
+    for row, name, (combination, background) in zip(ids, named, keys):
         said = background if rng.random() < 0.4 else None
-        tokens = tokenizer(world.caption(rng, *combination, said, filler=0.3), TEXT)
+        wordings = world.TRAIN_WORDINGS if name else world.UNNAMED_WORDINGS
+        text = world.caption(rng, *combination, said, wordings, filler=0.3, ordered=rng.random() < 0.35)
+        tokens = tokenizer(text, TEXT)
         row[: len(tokens)] = torch.tensor(tokens)
-    return ids, ids != 0
+    return ids, ids != 0, named
 
 
 def shorter(rng, x):
@@ -287,7 +290,7 @@ class Helpers(torch.nn.Module):
         self.clean, self.way, self.look = each(16), each(3), each(len(world.COLORS) + len(world.SHAPES))
         self.said = torch.nn.Linear(model.T5_CONFIG["d_model"], len(world.COLORS) + len(world.SHAPES) + len(world.MOTIONS))
 
-    def forward(self, after, x0, y, keep, keys, told):
+    def forward(self, after, x0, y, keep, keys, named, told):
         batch, channels, frames, rows, columns = x0.shape
         want = x0.view(batch, channels, frames, rows // 2, 2, columns // 2, 2).permute(0, 2, 3, 5, 4, 6, 1).reshape(batch, -1, 16)
         after = [F.layer_norm(h, h.shape[-1:]) for h in after]
@@ -300,12 +303,13 @@ class Helpers(torch.nn.Module):
         mean = (y * keep[..., None]).sum(1) / keep.sum(1, keepdim=True)
         options = (list(world.COLORS), world.SHAPES, world.MOTIONS)
         labels = [torch.tensor([names.index(k[0][part]) for k in keys]) for part, names in enumerate(options)]
-        for score, label in zip(self.said(mean).float().split([len(names) for names in options], 1), labels):
-            loss = loss + 0.1 * F.cross_entropy(score, label)
+        scores = self.said(mean).float().split([len(names) for names in options], 1)
+        for score, label, sure, weight in zip(scores, labels, (named, named, named | True), (0.1, 0.1, 0.5)):
+            loss = loss + weight * F.cross_entropy(score[sure], label[sure])
         for head, h in zip(self.look, after):
             for score, label in zip(head(h).float().split([len(names) for names in options[:2]], 2), labels):
                 wrong = F.cross_entropy(score.flatten(0, 1), label.repeat_interleave(h.shape[1]), reduction="none")
-                loss = loss + 0.15 * (wrong.view(batch, -1).mean(1) * told).mean()
+                loss = loss + 0.15 * (wrong.view(batch, -1).mean(1) * (told & named)).mean()
         return 2 * loss
 
 
@@ -317,6 +321,59 @@ def new_optimizers(both, peak):
     others = [p for n, p in both.named_parameters() if not inside(n, p)]
     muon = torch.optim.Muon(matrices, lr=3 * peak, weight_decay=0.01, adjust_lr_fn="match_rms_adamw")
     return [torch.optim.AdamW(others, lr=peak, betas=(0.9, 0.95), weight_decay=0.01, fused=True), muon]
+
+
+def ordered_ids(rng, tokenizer, batch, hard):
+    """Token ids of phrases that name both sides of the way, with the direction's number; hard (0 to 1) is the chance of
+    words around them. Colour and shape stay unsaid."""
+    ids, directions = torch.zeros(batch, TEXT, dtype=torch.long), torch.randint(4, (batch,))
+    for row, direction in zip(ids, directions.tolist()):
+        motion = world.MOTIONS[direction]
+        text = rng.choice(world.UNNAMED_WORDINGS).format(**dict(zip(("moves", "moving"), world.phrase(rng, motion, True))))
+        if rng.random() < hard:
+            text = rng.choice(world.FILLERS) + " " + text
+        if rng.random() < hard:
+            text = rng.choice(world.ON_BACKGROUND).format(text, b=rng.choice(list(world.BACKGROUNDS)))
+        tokens = tokenizer(text, TEXT)
+        row[: len(tokens)] = torch.tensor(tokens)
+    return ids, directions
+
+
+def train_text(work, minutes, peak):
+    """Teaches a trained text encoder what the order of words means ("from left to right"), which it does not find out
+    under the denoiser's loss; what it says of all other captions stays as it was. The first head is made to look at the
+    word before, the second at the one before that."""
+    torch.manual_seed(5)
+    tokenizer, state = Tokenizer(f"{work}/spiece.model"), torch.load(f"{work}/diffusion.pt")
+    text = model.new_text_encoder(tokenizer.vocabulary)
+    text.load_state_dict(state["text"])
+    before = copy.deepcopy(text).eval()
+    bias = text.encoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight.data  # (distance, head)
+    bias[1, 0] += 4
+    bias[2, 1] += 4
+    head, rng = torch.nn.Linear(model.T5_CONFIG["d_model"], 4), world.seeded("text")
+    both = torch.nn.ModuleList([text, head])
+    optimizers = new_optimizers(both, peak)
+    budget = Budget(optimizers, minutes, 50)
+    while budget.tick():
+        ids, directions = ordered_ids(rng, tokenizer, 48, budget.spent() / 2)
+        keep = ids != 0
+        said = text(input_ids=ids, attention_mask=keep.long()).last_hidden_state
+        told = F.cross_entropy(head((said * keep[..., None]).sum(1) / keep.sum(1, keepdim=True)), directions)
+        keys = [(rng.choice(world.TRAIN_COMBINATIONS), rng.choice(list(world.BACKGROUNDS))) for _ in range(32)]
+        ids, keep, _ = captions(rng, tokenizer, keys)
+        with torch.no_grad():
+            want = before(input_ids=ids, attention_mask=keep.long()).last_hidden_state
+        drift = text(input_ids=ids, attention_mask=keep.long()).last_hidden_state - want
+        drift = ((drift.square() * keep[..., None]).sum() / keep.sum()) / want.shape[-1] / want.var()
+        (told + 4 * drift).backward()
+        torch.nn.utils.clip_grad_norm_(both.parameters(), 1.0)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        if budget.step % 50 == 0:
+            print(f"text step {budget.step} spent {budget.spent():.3f} direction {told:.4f} drift {drift:.4f}", flush=True)
+    save(f"{work}/diffusion.pt", {**state, "text": text.state_dict()})
 
 
 def train_diffusion(work, minutes, peak, batch=32):
@@ -344,7 +401,7 @@ def train_diffusion(work, minutes, peak, batch=32):
     while budget.tick():
         keys = [(rng.choice(world.TRAIN_COMBINATIONS), rng.choice(list(world.BACKGROUNDS))) for _ in range(batch)]
         x0 = torch.stack([latents.draw(rng, *key) for key in keys])
-        ids, keep = captions(rng, tokenizer, keys)
+        ids, keep, named = captions(rng, tokenizer, keys)
         other = rng.random() < 0.05
         x0 = shorter(rng, x0) if other else x0
         t = torch.where(torch.rand(batch) < 0.6, torch.randint(0, 1000, (batch,)), torch.randint(150, 750, (batch,)))
@@ -356,7 +413,7 @@ def train_diffusion(work, minutes, peak, batch=32):
             said = y
             y = torch.where(dropped, net.y_embedder.y_embedding[:TEXT], y)
             out, after = (net if other else fast)(noisy, t, y, keep, True)
-            helped = both[2](after, x0, said, keep, keys, ~dropped[:, 0, 0])
+            helped = both[2](after, x0, said, keep, keys, named, ~dropped[:, 0, 0])
         simple, bound = diffusion.losses(tables, out, x0, noisy, noise, t)
         (balance(simple, t) + bound.mean() + helped).backward()
         torch.nn.utils.clip_grad_norm_(both.parameters(), 1.0)
@@ -374,13 +431,15 @@ def train_diffusion(work, minutes, peak, batch=32):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("stages", nargs="+", choices=["tokenizer", "vae", "cache", "decoder", "diffusion"])
+    parser.add_argument("stages", nargs="+", choices=["tokenizer", "vae", "cache", "decoder", "diffusion", "text"])
     parser.add_argument("--work", required=True)
     parser.add_argument("--vae-minutes", type=float, default=14)
     parser.add_argument("--vae-rate", type=float, default=2e-3)
     parser.add_argument("--decoder-minutes", type=float, default=8)
     parser.add_argument("--diffusion-minutes", type=float, default=60)
     parser.add_argument("--diffusion-rate", type=float, default=1e-3)
+    parser.add_argument("--text-minutes", type=float, default=4)
+    parser.add_argument("--text-rate", type=float, default=1.5e-3)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -395,6 +454,8 @@ def main():
         train_decoder(args.work, args.decoder_minutes)
     if "diffusion" in args.stages:
         train_diffusion(args.work, args.diffusion_minutes, args.diffusion_rate)
+    if "text" in args.stages:
+        train_text(args.work, args.text_minutes, args.text_rate)
 
 
 if __name__ == "__main__":

@@ -157,13 +157,18 @@ HELD_OUT_WORDINGS = [
     "we see {a} {c} {s} and it {moves}", "{a} {s}, {c}, {moving}", "short film: the {c} {s} {moves}",
     "here {a} {s} {moves} and it is {c}", "please draw {a} {c} {s} {moving}",
 ]
+# Colour and shape unsaid: as every colour and shape lacks one motion in training, they would else tell the direction.
+UNNAMED_WORDINGS = [
+    "{moving}", "it {moves}", "it is {moving}", "a shape {moves}", "a shape {moving}", "something {moves}",
+    "the thing is {moving}", "a video of an object that {moves}", "an object {moving}",
+]
 ON_BACKGROUND = ["{} on a {b} background", "{} over a {b} background", "{} in front of a {b} background",
                  "{}, {b} background", "{}; the background is {b}", "{} on {b}", "on a {b} background, {}"]
 
 MEANINGFUL = set("""red orange yellow green blue purple violet crimson pink cyan teal magenta turquoise golden navy lime
 brown gold black grey gray white circle ball disc disk square box block cube sphere rectangle diamond triangle hexagon
 star heart move motion still rest stop stay fall drop rise climb sink fly run go went top bottom up down left right not
-never no north south east west jump jumps bounces diagonal sideways""".split())
+never no north south east west jump jumps bounces diagonal sideways from to""".split())
 
 # Words without meaning in this world. They are strewn into training captions so that the model
 # learns to look past words it does not know.
@@ -171,19 +176,21 @@ FILLERS = pathlib.Path(__file__).with_name("words.txt").read_text().split()
 FILLERS = [word for word in FILLERS if word not in MEANINGFUL]
 
 
-def phrase(rng, motion):
-    """A pair of phrases for a motion: finite ("moves left") and participle ("moving left")."""
+def phrase(rng, motion, ordered=False):
+    """A pair of phrases for a motion: finite ("moves left") and participle ("moving left"). An ordered one names
+    both sides ("from left to right"), so that only the order of the words tells the direction."""
     own = OWN_VERBS.get(motion, [])
-    if motion == "still" or (own and rng.random() < 0.3):
+    if motion == "still" or (own and not ordered and rng.random() < 0.3):
         return rng.choice(own)
-    verb, direction = rng.choice(VERBS), rng.choice(DIRECTIONS[motion])
+    directions = [d for d in DIRECTIONS[motion] if not ordered or d.startswith("from ")]
+    verb, direction = rng.choice(VERBS), rng.choice(directions)
     return verb[0] + " " + direction, verb[1] + " " + direction
 
 
-def caption(rng, color, shape, motion, background=None, wordings=TRAIN_WORDINGS, filler=0.0):
+def caption(rng, color, shape, motion, background=None, wordings=TRAIN_WORDINGS, filler=0.0, ordered=False):
     """One caption. background None leaves it unsaid; filler is the chance of strewn-in words."""
     c, s = rng.choice(COLOR_WORDS[color]), rng.choice(SHAPE_WORDS[shape])
-    moves, moving = phrase(rng, motion)
+    moves, moving = phrase(rng, motion, ordered)
     wording = rng.choice(wordings)
     first = c if "{a} {c}" in wording else s
     article = rng.choice(["a", "a", "a", "the"])
