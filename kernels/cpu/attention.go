@@ -15,6 +15,8 @@ type attention struct {
 	spec         kernels.AttentionSpec
 	lead         []int // one or two leading axes
 	lq, lk, h, d int
+	chunk        int // queries of a task
+	chunks       int // of a head
 }
 
 // Attention computes softmax(scale q k^T + bias) v for each leading entry and head. The bits of a query
@@ -26,8 +28,9 @@ func (b *Backend) Attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionS
 	if !ok || !b.need(op, []string{"dst", "q", "k", "v"}, views) {
 		return
 	}
-	a := &attention{tier: b.tier, spec: spec,
+	b.attention = attention{tier: b.tier, spec: spec,
 		dst: views[0], q: views[1], k: views[2], v: views[3], bias: views[4]}
+	a := &b.attention
 	if !b.checkAttention(a) || dst.Len() == 0 {
 		return
 	}
@@ -35,19 +38,23 @@ func (b *Backend) Attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionS
 		a.dot = b.tier.dotFor(q.DType, k.DType)
 	}
 	heads := dst.Len() / (a.lq * a.d)
-	chunk := a.chunk(heads, len(b.crew.workers))
-	chunks := (a.lq + chunk - 1) / chunk
-	b.eachSpan(op, heads*chunks, min(chunk, a.lq)*(a.lk+1)*a.d/16, func(w *worker, from, to int) {
-		for t := from; t < to; t++ {
-			first := t % chunks * chunk
-			a.run(w, t/chunks/a.h, t/chunks%a.h, first, min(a.lq, first+chunk))
-		}
-	})
+	a.chunk = a.chunkFor(heads, len(b.crew.workers))
+	a.chunks = (a.lq + a.chunk - 1) / a.chunk
+	b.eachSpan(op, heads*a.chunks, min(a.chunk, a.lq)*(a.lk+1)*a.d/16, b.tasks.attention)
 }
 
-// chunk returns how many queries of a head one task computes: all of them where there are heads enough for
+// runAttention is the task of Attention.
+func (b *Backend) runAttention(w *worker, from, to int) {
+	a := &b.attention
+	for t := from; t < to; t++ {
+		first := t % a.chunks * a.chunk
+		a.run(w, t/a.chunks/a.h, t/a.chunks%a.h, first, min(a.lq, first+a.chunk))
+	}
+}
+
+// chunkFor returns how many queries of a head one task computes: all of them where there are heads enough for
 // the workers, since every task packs the head's keys and values anew.
-func (a *attention) chunk(heads, workers int) int {
+func (a *attention) chunkFor(heads, workers int) int {
 	parts := (4*workers + heads - 1) / heads
 	if workers == 1 {
 		parts = 1

@@ -24,6 +24,8 @@ type Backend struct {
 	conv    conv      // the convolution that it is, if it is one
 	bias    []float32 // its bias
 
+	calls // operations on rows
+
 	tile, band, copyLeft func(w *worker, i int) // tasks of products as values, made once
 	lastLoaded, lastUsed *buffer                // weights, see prefetch.go
 }
@@ -48,6 +50,7 @@ func New(threads int) *Backend {
 	b := &Backend{crew: newCrew(workers), keep: packedMost, keepAll: packedLimit}
 	runtime.AddCleanup(b, (*crew).dismiss, b.crew)
 	b.tile, b.band, b.copyLeft = b.runTile, b.runBand, b.runCopyLeft
+	b.tasks = newTasks(b)
 	t, err := chooseTier()
 	if err != nil {
 		b.fail("%w", err)

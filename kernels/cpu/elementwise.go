@@ -10,57 +10,58 @@ const maxOperands = 3
 
 // nest walks operands of one shape together, in runs of their last axis.
 type nest struct {
-	views []*view
-	outer []int // merged axes but the last
-	jumps [maxOperands][]int
-	run   int // length of the last merged axis
-	steps [maxOperands]int
-	count int // runs
+	views [maxOperands]*view
+	shape [maxAxes]int              // merged axes
+	jumps [maxOperands][maxAxes]int // strides of each operand
+	axes  int                       // of shape, at least one
+	run   int                       // length of the last one
+	steps [maxOperands]int          // strides of the last one
+	count int                       // runs
 }
 
-// newNest merges neighbouring axes that every operand steps through alike.
-func newNest(views ...*view) *nest {
-	shape := []int{1}
-	var strides [maxOperands][]int
-	for o := range views {
-		strides[o] = []int{0}
-	}
+// reset makes n the nest of the given operands: neighbouring axes that all step through alike are merged.
+func (n *nest) reset(views ...*view) {
+	*n = nest{axes: 1, count: 1}
+	copy(n.views[:], views)
+	n.shape[0] = 1
 	for ax, d := range views[0].Shape {
 		if d == 1 {
 			continue
 		}
-		last, merge := len(shape)-1, true
+		last, merge := n.axes-1, true
 		for o, v := range views {
-			merge = merge && (shape[last] == 1 || strides[o][last] == v.Strides[ax]*d)
+			merge = merge && (n.shape[last] == 1 || n.jumps[o][last] == v.Strides[ax]*d)
 		}
 		if !merge {
-			shape = append(shape, 1)
-			last++
+			last = n.axes
+			n.shape[last] = 1
+			n.axes++
 		}
-		shape[last] *= d
+		n.shape[last] *= d
 		for o, v := range views {
-			strides[o] = append(strides[o][:last], v.Strides[ax])
+			n.jumps[o][last] = v.Strides[ax]
 		}
 	}
-	last := len(shape) - 1
-	n := &nest{views: views, outer: shape[:last], run: shape[last], count: 1}
-	for _, d := range n.outer {
+	last := n.axes - 1
+	for _, d := range n.shape[:last] {
 		n.count *= d
 	}
+	n.run = n.shape[last]
 	for o := range views {
-		n.jumps[o], n.steps[o] = strides[o][:last], strides[o][last]
+		n.steps[o] = n.jumps[o][last]
 	}
-	return n
 }
 
 // offsets returns where run i begins in each operand.
 func (n *nest) offsets(i int) (offs [maxOperands]int) {
 	for o, v := range n.views {
-		offs[o] = v.Offset
+		if v != nil {
+			offs[o] = v.Offset
+		}
 	}
-	for ax := len(n.outer) - 1; ax >= 0; ax-- {
-		at := i % n.outer[ax]
-		i /= n.outer[ax]
+	for ax := n.axes - 2; ax >= 0; ax-- {
+		at := i % n.shape[ax]
+		i /= n.shape[ax]
 		for o := range n.views {
 			offs[o] += at * n.jumps[o][ax]
 		}
@@ -71,22 +72,45 @@ func (n *nest) offsets(i int) (offs [maxOperands]int) {
 // maxRun is the longest piece handed to an elementwise function, small enough for the first cache.
 const maxRun = 2048
 
-// eachRun calls f for pieces of up to maxRun elements, in any order, each element once.
-func (b *Backend) eachRun(op string, n *nest, f func(w *worker, offs [maxOperands]int, length int)) {
-	if n.count == 0 || n.run == 0 {
+// piece computes length elements at the given places of the operands.
+type piece func(w *worker, offs [maxOperands]int, length int)
+
+// pieces is the elementwise operation in progress.
+type pieces struct {
+	nest
+	f      piece
+	unary  kernels.UnaryOp
+	binary func(dst, a, b []float32)
+
+	// The caller's numbers, second operand of Upload and Download.
+	host        []float32
+	hostView    view
+	hostStrides [maxAxes]int
+}
+
+// eachRun calls f for pieces of up to maxRun elements of the nest b.pieces, in any order, each element once.
+func (b *Backend) eachRun(op string, f piece) {
+	p := &b.pieces
+	if p.count == 0 || p.run == 0 {
 		return
 	}
-	pieces := (n.run + maxRun - 1) / maxRun
-	b.eachSpan(op, n.count*pieces, min(n.run, maxRun), func(w *worker, from, to int) {
-		for i := from; i < to; i++ {
-			offs := n.offsets(i / pieces)
-			start := i % pieces * maxRun
-			for o := range n.views {
-				offs[o] += start * n.steps[o]
-			}
-			f(w, offs, min(maxRun, n.run-start))
+	p.f = f
+	perRun := (p.run + maxRun - 1) / maxRun
+	b.eachSpan(op, p.count*perRun, min(p.run, maxRun), b.tasks.pieces)
+}
+
+// runPieces is the task of eachRun.
+func (b *Backend) runPieces(w *worker, from, to int) {
+	p := &b.pieces
+	perRun := (p.run + maxRun - 1) / maxRun
+	for i := from; i < to; i++ {
+		offs := p.offsets(i / perRun)
+		start := i % perRun * maxRun
+		for o := range offs {
+			offs[o] += start * p.steps[o]
 		}
-	})
+		p.f(w, offs, min(maxRun, p.run-start))
+	}
 }
 
 // sameShapes fails unless all operands have dst's shape.
@@ -119,19 +143,25 @@ func (b *Backend) unary(name string, dst, x kernels.Tensor, op kernels.UnaryOp) 
 		b.fail("unary: operation %d is not supported", op)
 		return
 	}
-	n := newNest(v...)
-	b.eachRun(name, n, func(w *worker, offs [maxOperands]int, length int) {
-		if op == kernels.Identity && copyHalf(v[0], v[1], offs, n.steps, length) {
-			return
-		}
-		src := v[1].read(w.floats(0, length), offs[1], n.steps[1], length)
-		if op != kernels.Identity {
-			dst := v[0].target(w.floats(0, length), offs[0], n.steps[0], length)
-			b.tier.row.apply(dst, src, op)
-			src = dst
-		}
-		v[0].store(src, offs[0], n.steps[0])
-	})
+	b.pieces.reset(v...)
+	b.pieces.unary = op
+	b.eachRun(name, b.tasks.unary)
+}
+
+// runUnary is the task of Unary and Copy.
+func (b *Backend) runUnary(w *worker, offs [maxOperands]int, length int) {
+	p := &b.pieces
+	dst, x := p.views[0], p.views[1]
+	if p.unary == kernels.Identity && copyHalf(dst, x, offs, p.steps, length) {
+		return
+	}
+	src := x.read(w.floats(0, length), offs[1], p.steps[1], length)
+	if p.unary != kernels.Identity {
+		out := dst.target(w.floats(0, length), offs[0], p.steps[0], length)
+		b.tier.row.apply(out, src, p.unary)
+		src = out
+	}
+	dst.store(src, offs[0], p.steps[0])
 }
 
 // copyHalf copies 16-bit elements as they are, where both sides are dense and of one type.
@@ -153,16 +183,20 @@ func (b *Backend) Binary(dst, x, y kernels.Tensor, op kernels.BinaryOp) {
 		b.fail("binary: operation %d is not supported", op)
 		return
 	}
-	n := newNest(v...)
-	b.eachRun("binary", n, func(w *worker, offs [maxOperands]int, length int) {
-		x := v[1].read(w.floats(0, length), offs[1], n.steps[1], length)
-		y := v[2].read(w.floats(1, length), offs[2], n.steps[2], length)
-		dst := v[0].target(w.floats(0, length), offs[0], n.steps[0], length)
-		if op == kernels.Add {
-			b.tier.row.add(dst, x, y)
-		} else {
-			b.tier.row.mul(dst, x, y)
-		}
-		v[0].store(dst, offs[0], n.steps[0])
-	})
+	b.pieces.reset(v...)
+	b.pieces.binary = b.tier.row.add
+	if op == kernels.Mul {
+		b.pieces.binary = b.tier.row.mul
+	}
+	b.eachRun("binary", b.tasks.binary)
+}
+
+// runBinary is the task of Binary.
+func (b *Backend) runBinary(w *worker, offs [maxOperands]int, length int) {
+	p := &b.pieces
+	x := p.views[1].read(w.floats(0, length), offs[1], p.steps[1], length)
+	y := p.views[2].read(w.floats(1, length), offs[2], p.steps[2], length)
+	dst := p.views[0].target(w.floats(0, length), offs[0], p.steps[0], length)
+	p.binary(dst, x, y)
+	p.views[0].store(dst, offs[0], p.steps[0])
 }

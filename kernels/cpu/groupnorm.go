@@ -14,41 +14,49 @@ type moments struct{ sum, squares float64 }
 // variance a million times before fp32 results notice.
 func (b *Backend) groupNorm(n *norm) {
 	images, groups, c := n.x.Shape[0], n.spec.Groups, n.x.n
-	pixels := n.x.Shape[1] * n.x.Shape[2]
-	blocks := (pixels + groupBlock - 1) / groupBlock
+	n.pixels = n.x.Shape[1] * n.x.Shape[2]
+	n.blocks = (n.pixels + groupBlock - 1) / groupBlock
 	call := b.call()
-	partial := grow(&call.moments, images*blocks*groups)
-	b.each("norm", images*blocks, func(w *worker, t int) {
-		first := t % blocks * groupBlock
-		n.blockMoments(w, partial[t*groups:(t+1)*groups], t/blocks*pixels+first, min(groupBlock, pixels-first))
-	})
-	means, factors := call.vector(2, images*c), call.vector(3, images*c)
-	bias := n.bias
-	if bias == nil {
-		bias = call.vector(4, c)
-		clear(bias)
+	n.partial = grow(&call.moments, images*n.blocks*groups)
+	b.each("norm", images*n.blocks, b.tasks.moments)
+	n.means, n.factors = call.vector(2, images*c), call.vector(3, images*c)
+	if n.bias == nil {
+		n.bias = call.vector(1, c)
+		clear(n.bias)
 	}
 	for i := range images {
-		n.combine(partial[i*blocks*groups:(i+1)*blocks*groups], float64(pixels*c/groups),
-			means[i*c:(i+1)*c], factors[i*c:(i+1)*c])
+		n.combine(n.partial[i*n.blocks*groups:(i+1)*n.blocks*groups], float64(n.pixels*c/groups),
+			n.means[i*c:(i+1)*c], n.factors[i*c:(i+1)*c])
 	}
-	b.eachSpan("norm", images*pixels, c, func(w *worker, from, to int) {
-		x, dst, m := n.x.cursor(from), n.dst.cursor(from), n.modulation(w, from)
-		for i := from; i < to; i++ {
-			at := i / pixels * c
-			out := dst.target(w.floats(0, c))
-			n.math.center(out, x.read(w.floats(0, c)), means[at:at+c], factors[at:at+c], bias)
-			if n.scale != nil {
-				scale, shift := m.rows()
-				n.math.modulate(out, out, scale, shift, 0, 1)
-			}
-			n.math.activate(out, n.spec.Act)
-			dst.store(out)
-			x.next()
-			dst.next()
-			m.next()
+	b.eachSpan("norm", images*n.pixels, c, b.tasks.groupNorm)
+}
+
+// runMoments is the task of the first pass: block t of the pixels.
+func (b *Backend) runMoments(w *worker, t int) {
+	n := &b.norm
+	groups, first := n.spec.Groups, t%n.blocks*groupBlock
+	n.blockMoments(w, n.partial[t*groups:(t+1)*groups], t/n.blocks*n.pixels+first, min(groupBlock, n.pixels-first))
+}
+
+// runGroupNorm is the task of the second pass.
+func (b *Backend) runGroupNorm(w *worker, from, to int) {
+	n := &b.norm
+	c := n.x.n
+	x, dst, m := n.x.cursor(from), n.dst.cursor(from), n.modulation(w, from)
+	for i := from; i < to; i++ {
+		at := i / n.pixels * c
+		out := dst.target(w.floats(0, c))
+		n.math.center(out, x.read(w.floats(0, c)), n.means[at:at+c], n.factors[at:at+c], n.bias)
+		if n.scale.view != nil {
+			scale, shift := m.rows()
+			n.math.modulate(out, out, scale, shift, 0, 1)
 		}
-	})
+		n.math.activate(out, n.spec.Act)
+		dst.store(out)
+		x.next()
+		dst.next()
+		m.next()
+	}
 }
 
 // blockMoments sums the groups of count pixels from row first on.

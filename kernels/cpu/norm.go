@@ -12,8 +12,13 @@ type norm struct {
 	spec         kernels.NormSpec
 	math         *rowMath
 	dst, x       rows
-	scale, shift *rows
+	scale, shift rows      // of no view where there is none
 	weight, bias []float32 // nil where there is none
+
+	// Of GroupNorm.
+	pixels, blocks int // of an image
+	partial        []moments
+	means, factors []float32 // of the channels of each image
 }
 
 // Norm normalises x into dst.
@@ -23,38 +28,42 @@ func (b *Backend) Norm(dst, x kernels.Tensor, spec kernels.NormSpec) {
 	if !ok || !b.need(op, []string{"dst", "x"}, v) || !b.sameShapes(op, v[0], v[1]) {
 		return
 	}
-	n, ok := b.newNorm(spec, v)
-	if !ok || n.x.count == 0 || n.x.n == 0 {
+	if !b.newNorm(spec, v) || b.norm.x.count == 0 || b.norm.x.n == 0 {
 		return
 	}
 	if spec.Kind == kernels.GroupNorm {
-		b.groupNorm(n)
+		b.groupNorm(&b.norm)
 		return
 	}
-	b.eachSpan(op, n.x.count, n.x.n, func(w *worker, from, to int) {
-		x, dst, m := n.x.cursor(from), n.dst.cursor(from), n.modulation(w, from)
-		for range to - from {
-			n.row(w, &x, &dst, &m)
-			x.next()
-			dst.next()
-			m.next()
-		}
-	})
+	b.eachSpan(op, b.norm.x.count, b.norm.x.n, b.tasks.norm)
 }
 
-// newNorm checks the operands dst, x, weight, bias, scale, shift.
-func (b *Backend) newNorm(spec kernels.NormSpec, v []*view) (*norm, bool) {
+// runNorm is the task of LayerNorm and RMSNorm.
+func (b *Backend) runNorm(w *worker, from, to int) {
+	n := &b.norm
+	x, dst, m := n.x.cursor(from), n.dst.cursor(from), n.modulation(w, from)
+	for range to - from {
+		n.row(w, &x, &dst, &m)
+		x.next()
+		dst.next()
+		m.next()
+	}
+}
+
+// newNorm checks the operands dst, x, weight, bias, scale, shift and makes them b.norm.
+func (b *Backend) newNorm(spec kernels.NormSpec, v []*view) bool {
 	shape := v[1].Shape
 	if len(shape) == 0 {
 		b.fail("norm: x has no axis")
-		return nil, false
+		return false
 	}
-	n := &norm{spec: spec, math: &b.tier.row, dst: newRows(v[0]), x: newRows(v[1])}
+	b.norm = norm{spec: spec, math: &b.tier.row, dst: newRows(v[0]), x: newRows(v[1])}
+	n := &b.norm
 	c := n.x.n
 	for i, p := range v[2:4] {
-		if p != nil && !slices.Equal(p.Shape, []int{c}) {
+		if p != nil && (len(p.Shape) != 1 || p.Shape[0] != c) {
 			b.fail("norm: %s %v for x %v", []string{"weight", "bias"}[i], p.Shape, shape)
-			return nil, false
+			return false
 		}
 	}
 	switch scale, shift := v[4], v[5]; {
@@ -69,8 +78,7 @@ func (b *Backend) newNorm(spec kernels.NormSpec, v []*view) (*norm, bool) {
 	case scale != nil && (!slices.Equal(scale.Shape, shape) || !slices.Equal(shift.Shape, shape)):
 		b.fail("norm: scale %v and shift %v for x %v", scale.Shape, shift.Shape, shape)
 	case scale != nil:
-		r, s := newRows(scale), newRows(shift)
-		n.scale, n.shift = &r, &s
+		n.scale, n.shift = newRows(scale), newRows(shift)
 	}
 	call := b.call()
 	if v[2] != nil {
@@ -79,7 +87,7 @@ func (b *Backend) newNorm(spec kernels.NormSpec, v []*view) (*norm, bool) {
 	if v[3] != nil {
 		n.bias = v[3].read(call.vector(1, c), v[3].Offset, v[3].Strides[0], c)
 	}
-	return n, b.err == nil
+	return b.err == nil
 }
 
 // row normalises a row over its channels: around the mean for LayerNorm, around zero for RMSNorm.
@@ -107,14 +115,14 @@ func (n *norm) scaleRow(m *modulation, out, row []float32, mean, factor float32)
 	case n.bias != nil:
 		n.math.standard(out, row, mean, factor)
 		n.math.add(out, out, n.bias)
-	case n.scale == nil:
+	case n.scale.view == nil:
 		n.math.standard(out, row, mean, factor)
 	default:
 		scale, shift := m.rows()
 		n.math.modulate(out, row, scale, shift, mean, factor)
 		return
 	}
-	if n.scale != nil {
+	if n.scale.view != nil {
 		scale, shift := m.rows()
 		n.math.modulate(out, out, scale, shift, 0, 1)
 	}
@@ -134,7 +142,7 @@ type modulation struct {
 
 // modulation returns that of row i.
 func (n *norm) modulation(w *worker, i int) modulation {
-	if n.scale == nil {
+	if n.scale.view == nil {
 		return modulation{}
 	}
 	return modulation{worker: w, on: true, scale: n.scale.cursor(i), shift: n.shift.cursor(i)}

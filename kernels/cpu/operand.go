@@ -31,11 +31,11 @@ func direct(a *rows, d dot) (s strip, ok bool) {
 	s = strip{run: max(1, a.count), lda: a.jump * size}
 	switch {
 	case d == dotF32 && a.DType != kernels.F32, d == dotBF16 && a.n%2 != 0, a.step != 1 && a.n > 1,
-		len(a.outer) > 1, len(a.outer) == 1 && a.run < maxRows,
+		a.depth > 1, a.depth == 1 && a.run < maxRows,
 		s.lda%strideTrap == 0 && min(a.run, a.count) > 2:
 		return strip{}, false
-	case len(a.outer) == 1:
-		s.run, s.jump = a.run, a.outer[0].jump*size
+	case a.depth == 1:
+		s.run, s.jump = a.run, a.axes[0].jump*size
 	}
 	if a.count > 0 && a.n > 0 {
 		s.a = a.pointer(a.start)

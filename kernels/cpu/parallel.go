@@ -41,5 +41,13 @@ func (b *Backend) eachOf(workers int, op string, n int, f func(w *worker, i int)
 func (b *Backend) eachSpan(op string, n, cost int, f func(w *worker, from, to int)) {
 	const worthwhile = 1 << 14 // elements of a task, some 10 us
 	per := max(1, worthwhile/max(1, cost))
-	b.each(op, (n+per-1)/per, func(w *worker, i int) { f(w, i*per, min(n, (i+1)*per)) })
+	b.span = span{n: n, per: per, f: f}
+	b.each(op, (n+per-1)/per, b.tasks.span)
+	b.span.f = nil
+}
+
+// runSpan is the task of eachSpan.
+func (b *Backend) runSpan(w *worker, i int) {
+	s := &b.span
+	s.f(w, i*s.per, min(s.n, (i+1)*s.per))
 }

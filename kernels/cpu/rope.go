@@ -19,20 +19,27 @@ func (b *Backend) Rope(dst, x, cos, sin kernels.Tensor) {
 			x.Shape, cos.Shape, sin.Shape)
 		return
 	}
-	to, from, cosines, sines := newRows(v[0]), newRows(v[1]), newRows(v[2]), newRows(v[3])
-	b.eachSpan(op, from.count, from.n, func(w *worker, i, end int) {
-		row, half := w.floats(0, from.n), [2][]float32{w.floats(1, cosines.n), w.floats(2, sines.n)}
-		d, x, c, s := to.cursor(i), from.cursor(i), cosines.cursor(i), sines.cursor(i)
-		for ; i < end; i++ {
-			out := d.target(row)
-			b.tier.row.rotate(out, x.read(row), c.read(half[0]), s.read(half[1]))
-			d.store(out)
-			d.next()
-			x.next()
-			c.next()
-			s.next()
-		}
-	})
+	b.rope = rotation{dst: newRows(v[0]), x: newRows(v[1]), cos: newRows(v[2]), sin: newRows(v[3])}
+	b.eachSpan(op, b.rope.x.count, b.rope.x.n, b.tasks.rope)
+}
+
+// rotation is one Rope call.
+type rotation struct{ dst, x, cos, sin rows }
+
+// runRope is the task of Rope.
+func (b *Backend) runRope(w *worker, i, end int) {
+	r := &b.rope
+	row, half := w.floats(0, r.x.n), [2][]float32{w.floats(1, r.cos.n), w.floats(2, r.sin.n)}
+	dst, x, cos, sin := r.dst.cursor(i), r.x.cursor(i), r.cos.cursor(i), r.sin.cursor(i)
+	for ; i < end; i++ {
+		out := dst.target(row)
+		b.tier.row.rotate(out, x.read(row), cos.read(half[0]), sin.read(half[1]))
+		dst.store(out)
+		dst.next()
+		x.next()
+		cos.next()
+		sin.next()
+	}
 }
 
 // halved reports whether half is full with its last axis halved.

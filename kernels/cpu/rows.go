@@ -3,13 +3,14 @@ package cpu
 // rows is a view as rows of its last axis. Attention makes its own, of one head.
 type rows struct {
 	*view
-	start int // of row 0 in the buffer
-	count int // rows
-	n     int // elements of a row
-	step  int // stride inside a row
-	jump  int // from row to row, within a run of rows
-	run   int // rows of a run; all of them where outer is empty
-	outer []axis
+	start int           // of row 0 in the buffer
+	count int           // rows
+	n     int           // elements of a row
+	step  int           // stride inside a row
+	jump  int           // from row to row, within a run of rows
+	run   int           // rows of a run; all of them where depth is 0
+	axes  [maxAxes]axis // leading axes, depth of them
+	depth int
 }
 
 // axis is a leading axis that its inner neighbour does not continue.
@@ -28,7 +29,8 @@ func newRows(v *view) rows {
 		case r.jump == v.Strides[i]*d:
 			r.run, r.jump = r.run*d, v.Strides[i]
 		default:
-			r.outer = append(r.outer, axis{r.run, r.jump})
+			r.axes[r.depth] = axis{r.run, r.jump}
+			r.depth++
 			r.run, r.jump = d, v.Strides[i]
 		}
 	}
@@ -37,14 +39,14 @@ func newRows(v *view) rows {
 
 // offset returns where row i begins.
 func (r *rows) offset(i int) int {
-	if len(r.outer) == 0 {
+	if r.depth == 0 {
 		return r.start + i*r.jump
 	}
 	off := r.start + i%r.run*r.jump
 	i /= r.run
-	for ax := len(r.outer) - 1; ax >= 0; ax-- {
-		off += i % r.outer[ax].length * r.outer[ax].jump
-		i /= r.outer[ax].length
+	for ax := r.depth - 1; ax >= 0; ax-- {
+		off += i % r.axes[ax].length * r.axes[ax].jump
+		i /= r.axes[ax].length
 	}
 	return off
 }

@@ -4,7 +4,7 @@ package cpu
 type rowScratch struct {
 	doubles []float64
 	// Those of a call as a whole belong to the first worker, the goroutine that makes the call.
-	vectors [5][]float32
+	vectors [4][]float32
 	moments []moments
 }
 

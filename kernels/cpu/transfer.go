@@ -12,10 +12,14 @@ func (b *Backend) Upload(dst kernels.Tensor, src []float32) {
 		b.fail("upload: %d values for dst %v", len(src), dst.Shape)
 		return
 	}
-	n := newNest(v[0], hostView(src, dst.Shape))
-	b.eachRun("upload", n, func(_ *worker, offs [maxOperands]int, length int) {
-		v[0].store(src[offs[1]:offs[1]+length], offs[0], n.steps[0])
-	})
+	b.pieces.reset(v[0], b.pieces.view(src, dst.Shape))
+	b.eachRun("upload", b.tasks.upload)
+	b.pieces.host = nil
+}
+
+// runUpload is the task of Upload. The host's steps are 1, except that a run of one element may have step 0.
+func (b *Backend) runUpload(_ *worker, offs [maxOperands]int, length int) {
+	b.pieces.views[0].store(b.pieces.host[offs[1]:offs[1]+length], offs[0], b.pieces.steps[0])
 }
 
 // Download copies src, row-major, into dst and returns the first error since the backend was made.
@@ -28,18 +32,27 @@ func (b *Backend) Download(dst []float32, src kernels.Tensor) error {
 		b.fail("download: source %v into %d values", src.Shape, len(dst))
 		return b.err
 	}
-	n := newNest(v[0], hostView(dst, src.Shape))
-	b.eachRun("download", n, func(_ *worker, offs [maxOperands]int, length int) {
-		v[0].load(dst[offs[1]:offs[1]+length], offs[0], n.steps[0])
-	})
+	b.pieces.reset(v[0], b.pieces.view(dst, src.Shape))
+	b.eachRun("download", b.tasks.download)
+	b.pieces.host = nil
 	return b.err
 }
 
-// hostView is the caller's row-major slice as a view. Its steps are 1, except that a run of one element
-// may have step 0.
-func hostView(data []float32, shape []int) *view {
-	buf := &buffer{f32: data}
-	return &view{kernels.NewTensor(kernels.F32, buf, shape...), buf}
+// runDownload is the task of Download.
+func (b *Backend) runDownload(_ *worker, offs [maxOperands]int, length int) {
+	b.pieces.views[0].load(b.pieces.host[offs[1]:offs[1]+length], offs[0], b.pieces.steps[0])
+}
+
+// view makes the caller's row-major slice an operand.
+func (p *pieces) view(data []float32, shape []int) *view {
+	n := 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		p.hostStrides[i] = n
+		n *= shape[i]
+	}
+	p.host = data
+	p.hostView = view{Tensor: kernels.Tensor{Shape: shape, Strides: p.hostStrides[:len(shape)]}}
+	return &p.hostView
 }
 
 // Gather copies row ids[i] of table to row i of dst.

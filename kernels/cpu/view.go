@@ -6,6 +6,9 @@ import (
 	"latentbeam/kernels"
 )
 
+// maxAxes is the largest number of axes of an operand.
+const maxAxes = 10
+
 // view is a tensor resolved to its memory.
 type view struct {
 	kernels.Tensor
@@ -20,6 +23,9 @@ func newView(t kernels.Tensor) (view, error) {
 	}
 	if buf.freed {
 		return view{}, fmt.Errorf("shape %v: %w", t.Shape, errFreed)
+	}
+	if len(t.Shape) > maxAxes {
+		return view{}, fmt.Errorf("shape %v has more than %d axes", t.Shape, maxAxes)
 	}
 	if len(t.Strides) != len(t.Shape) {
 		return view{}, fmt.Errorf("shape %v has %d strides", t.Shape, len(t.Strides))
