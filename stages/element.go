@@ -40,6 +40,8 @@ type Element struct {
 
 	Text    *Text
 	Latents *Array // (C, T, H, W), scaled as the denoiser leaves them
+	// References are the latents (C, T, H, W) of the images and videos that the row is conditioned on.
+	References []*Array
 	// LatentScale is the factor between the VAE's own latents and Latents (0.18215 for sd-vae).
 	LatentScale float64
 	Frames      *media.Clip    // RGB24, what the video encoder takes

@@ -29,6 +29,7 @@ type head struct {
 	Frames   *clipHead          `json:"frames,omitempty"`
 	Video    *videoHead         `json:"video,omitempty"`
 	Poster   bool               `json:"poster,omitempty"`
+	Refs     []*arrayHead       `json:"references,omitempty"`
 	Lengths  []int              `json:"lengths"` // of the parts behind the head, in order
 }
 
@@ -80,6 +81,10 @@ func encodeElement(e *stages.Element) ([]byte, error) {
 			add(schemas.PackFloats(a.Data))
 		}
 	}
+	for _, a := range e.References {
+		h.Refs = append(h.Refs, &arrayHead{a.Shape})
+		add(schemas.PackFloats(a.Data))
+	}
 	h.Frames = clip(e.Frames)
 	if v := e.Video; v != nil {
 		add(v.Data)
@@ -125,6 +130,9 @@ func decodeElement(data []byte) (*stages.Element, error) {
 		e.Text = &stages.Text{Embedding: text, Negative: negative}
 	}
 	e.Latents = d.array(h.Arrays[latentsArray])
+	for _, a := range h.Refs {
+		e.References = append(e.References, d.array(a))
+	}
 	e.Frames = d.clip(h.Frames)
 	if v := h.Video; v != nil {
 		e.Video = &media.Encoded{Data: d.part(), Ext: v.Ext, Codec: v.Codec, Recon: d.clip(v.Recon)}

@@ -58,6 +58,9 @@ func randomElement(r *rand.Rand) *stages.Element {
 	if a := array(); a != nil {
 		e.Text = &stages.Text{Embedding: a, Negative: array()}
 	}
+	for range r.IntN(3) {
+		e.References = append(e.References, &stages.Array{Shape: []int{1, 2}, Data: []float32{r.Float32(), 1}})
+	}
 	if maybe() {
 		e.Video = &media.Encoded{Data: part(), Ext: text(), Codec: text(), Recon: clip()}
 		e.Poster = part()

@@ -16,6 +16,7 @@ type job struct {
 	sampler sampler.Sampler
 	size    Size
 	guided  bool
+	masks   []float32 // edit ratio of every frame of every element, n x T; nil: no frame is given
 }
 
 // newJob fails the elements whose text does not fit; a nil job means that none is left.
@@ -24,8 +25,13 @@ func (s *stage) newJob(batch []*stages.Element) (*job, error) {
 		return nil, nil
 	}
 	row := &batch[0].Row
+	size := s.Config.latentSize(row)
+	batch, masks := s.condition(batch, size)
+	if len(batch) == 0 {
+		return nil, nil
+	}
 	plan, err := s.recipe.New(row.NumInferenceSteps, s.clip(row))
-	return &job{s, batch, plan, s.Config.latentSize(row), guided(row)}, err
+	return &job{s, batch, plan, size, guided(row), masks}, err
 }
 
 // channels times frames: how many planes of H x W an element's latents have.
@@ -34,14 +40,22 @@ func (j *job) planes() int { return j.Config.InChannels * j.size.T }
 // values is the length of one element's latents.
 func (j *job) values() int { return j.planes() * j.size.H * j.size.W }
 
-// start writes the initial latents (C, T, H, W) of an element.
+// start writes the initial latents (C, T, H, W) of an element: noise, and the frames that are given.
 func (j *job) start(dst []float32, e *stages.Element) {
 	rng.Normals(dst, uint64(*e.Row.Seed), uint32(e.Row.SampleIndex), 0, 0)
+	if e.Row.Reference != "" {
+		z := &stages.Array{Shape: []int{j.Config.InChannels, j.size.T, j.size.H, j.size.W}, Data: dst}
+		_, _ = j.give(z, e) // newJob has seen that it can be done
+	}
 }
 
 // noise writes the noise (C, T, H, W) of an element for a draw.
 func (j *job) noise(dst []float32, e *stages.Element, d sampler.Draw) {
-	rng.Normals(dst, uint64(*e.Row.Seed), uint32(e.Row.SampleIndex), uint32(d.Step+1), 0)
+	step := uint32(d.Step + 1)
+	if d.Given {
+		step |= rng.Given
+	}
+	rng.Normals(dst, uint64(*e.Row.Seed), uint32(e.Row.SampleIndex), step, 0)
 }
 
 // finish gives an element its latents.
@@ -74,7 +88,7 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 	n := j.values()
 	z := make([]float32, len(j.batch)*n)
 	c := j.Config.InChannels
-	b := sampler.Batch{N: len(j.batch), Channels: c, Size: n / c, Frames: j.size.T}
+	b := sampler.Batch{N: len(j.batch), Channels: c, Size: n / c, Frames: j.size.T, Masks: j.masks}
 	for i, e := range j.batch {
 		j.start(z[i*n:][:n], e)
 		if j.guided {

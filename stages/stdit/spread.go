@@ -96,6 +96,9 @@ func (j *job) shares(r *rank) (z []float32, b sampler.Batch) {
 		s.pick(z[len(z)-j.planes()*n:], full, j.planes())
 		b.Sizes = append(b.Sizes, j.size.T*n)
 		b.Guidance = append(b.Guidance, float32(j.batch[s.element].Row.Guidance()))
+		if j.masks != nil {
+			b.Masks = append(b.Masks, j.masks[s.element*j.size.T:][:j.size.T]...)
+		}
 	}
 	if b.N == 0 {
 		b.N, b.Sizes, b.Guidance = 1, []int{j.size.T}, []float32{1}

@@ -116,12 +116,13 @@ type stage struct {
 	partition     string // how they share it; "" and auto: the cheaper way
 }
 
-// Params are those that Spec cannot know of: from 1.1 on the network is told the frame rate.
+// Params are those that Spec cannot know of: from 1.1 on the network is told the frame rate, and takes
+// given frames.
 func (s *stage) Params() []stages.Param {
 	if s.Config.Version == OpenSora10 {
 		return nil
 	}
-	return []stages.Param{stages.ParamFPS}
+	return []stages.Param{stages.ParamFPS, stages.ParamReference, stages.ParamMaskStrategy}
 }
 
 // Check refuses sizes and frame rates that the model cannot do and impossible numbers of steps.
@@ -135,6 +136,9 @@ func (s *stage) Check(row *schemas.PromptRow) error {
 	if row.GuidanceScale == nil {
 		return fmt.Errorf("guidance_scale is not given and the model has no default: "+
 			"Open-Sora %s was published with %g", s.Config.Version, s.recipe.GuidanceScale)
+	}
+	if err := s.checkCondition(row); err != nil {
+		return err
 	}
 	return s.recipe.Check(row.NumInferenceSteps, s.clip(row))
 }

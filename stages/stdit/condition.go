@@ -1,0 +1,77 @@
+package stdit
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"latentbeam/internal/fault"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/condition"
+)
+
+// align is the latent frames of one group of the autoencoder, to which the published configuration of Open-Sora
+// 1.2 moves the starts of given frames.
+func (c Config) align() int {
+	if c.Version == OpenSora12 {
+		return 5
+	}
+	return 0
+}
+
+// checkCondition refuses conditions that the model does not take or that cannot be read.
+func (s *stage) checkCondition(row *schemas.PromptRow) error {
+	_, err := condition.Parse(row.MaskStrategy)
+	switch {
+	case err != nil:
+		return err
+	case row.Loop > 1:
+		return fmt.Errorf("loop is %d: this version makes videos of one clip; give 1", row.Loop)
+	case row.Reference != "" && s.Config.Version == OpenSora10:
+		return errors.New("reference is given, but Open-Sora 1.0 takes none, only 1.1 and later do")
+	case row.Reference != "" && row.MaskStrategy == "":
+		return errors.New("mask_strategy is missing: a reference needs one, such as 0, which begins with its first frame")
+	}
+	return nil
+}
+
+// condition fails the elements whose given frames do not fit and returns the others, with the edit ratios of their
+// frames (n x T), nil where no frame of the batch is given.
+func (s *stage) condition(batch []*stages.Element, size Size) (fit []*stages.Element, masks []float32) {
+	var scratch *stages.Array
+	for _, e := range batch {
+		if e.Row.Reference == "" {
+			fit = append(fit, e)
+			masks = append(masks, slices.Repeat([]float32{1}, size.T)...)
+			continue
+		}
+		if scratch == nil {
+			scratch = stages.NewArray(s.Config.InChannels, size.T, size.H, size.W)
+		}
+		own, err := s.give(scratch, e)
+		if err != nil {
+			e.Fail("denoise", fault.Row(err))
+			continue
+		}
+		fit = append(fit, e)
+		masks = append(masks, own...)
+	}
+	if scratch == nil {
+		return fit, nil
+	}
+	return fit, masks
+}
+
+// give puts the given frames of an element into latents z and returns the edit ratio of every frame.
+func (s *stage) give(z *stages.Array, e *stages.Element) ([]float32, error) {
+	if len(e.References) == 0 {
+		return nil, errors.New("reference is given, but nothing has encoded it: " +
+			"put `- encode_reference: {}` before denoise")
+	}
+	pieces, err := condition.Parse(e.Row.MaskStrategy)
+	if err != nil {
+		return nil, err
+	}
+	return condition.Apply(z, e.References, pieces, 0, s.Config.align())
+}
