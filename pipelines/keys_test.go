@@ -16,7 +16,7 @@ func TestWhatKeysIgnore(t *testing.T) {
 				"decode_vae: {}, encode_video: {codec: h264, encoder: embedded, gop: 8, qp: 25}]"
 		},
 		"options that change no value": func(j *job) {
-			j.stages = "[encode_text, denoise: {sequence_parallel: \"1\"}, decode_vae: {micro_batch_size: 1}, " +
+			j.stages = "[encode_text, denoise: {sequence_parallel: 1}, decode_vae: {micro_batch_size: 1}, " +
 				"encode_video: {qp: 25, gop: 8}]"
 		},
 		"a guard": func(j *job) {
