@@ -5,8 +5,8 @@ import "math"
 // perBlock is the number of normals in one block of the generator.
 const perBlock = 4
 
-// Given marks the steps of noise that is put on given frames.
-const Given uint32 = 1 << 31
+// Given marks the steps of noise that is put on given frames. Steps from 1 << 31 on are those of autoencoders.
+const Given uint32 = 1 << 30
 
 // Normals fills dst with the standard normals of elements offset, offset+1, ... of the given seed, sample
 // and step (see the package comment for steps). An element's value does not depend on where a call
