@@ -14,7 +14,8 @@ const QKNormEps = 1e-6
 type SelfAttention struct {
 	QKV   Linear // qkv (3C, C); rows ordered q, k, v, each by head
 	Proj  Linear // proj (C, C)
-	Heads int
+	Heads int    // that this rank has, of C/D
+	D     int    // width of a head
 
 	QNorm, KNorm kernels.Tensor // q_norm.weight, k_norm.weight (D) of an RMS norm over each head; none without
 	RopeFirst    bool           // rotate before that norm, as STDiT2 does; the others after it
@@ -23,10 +24,13 @@ type SelfAttention struct {
 // LoadSelfAttention reads "qkv" (3C, C) and "proj" (C, C), with biases, and with qkNorm "q_norm.weight" and
 // "k_norm.weight" (D).
 func LoadSelfAttention(w *Weights, c, heads int, qkNorm bool) SelfAttention {
+	d := c / heads
+	mine, columns := w.Heads(heads, d)
 	a := SelfAttention{
-		QKV: LoadLinear(w.Sub("qkv"), c, 3*c), Proj: LoadLinear(w.Sub("proj"), c, c), Heads: heads,
+		QKV:   LoadRows(w.Sub("qkv"), c, 3, c, columns, true),
+		Proj:  LoadSum(w.Sub("proj"), c, c, columns, HeadParts(heads, d), true),
+		Heads: mine.Len(), D: d,
 	}
-	a.Proj.Parts = HeadParts(heads, c/heads)
 	if qkNorm {
 		a.QNorm, a.KNorm = w.Tensor("q_norm.weight", c/heads), w.Tensor("k_norm.weight", c/heads)
 	}
@@ -42,7 +46,12 @@ func (a SelfAttention) AddSpatial(be kernels.Backend, stream, x, gate kernels.Te
 	a.rotate(be, qkv, rope)
 	out := be.Alloc(x.DType, x.Dim(0), x.Dim(1), x.Dim(2), a.Heads, qkv.Dim(5)) // (B, T, S, H, D)
 	a.attend(be, out, qkv)
-	a.Proj.AddTo(be, stream, out.Reshape(x.Shape...), gate)
+	a.addOutput(be, stream, out, gate)
+}
+
+// addOutput adds gate * proj(out) to the residual stream (B, T, S, C): out (B, T, S, H, D).
+func (a SelfAttention) addOutput(be kernels.Backend, stream, out, gate kernels.Tensor) {
+	a.Proj.AddTo(be, stream, out.Reshape(out.Dim(0), out.Dim(1), out.Dim(2), a.Heads*a.D), gate)
 }
 
 // AddTemporal adds gate * proj(attention(x)) to the residual stream in place, where the frames of each patch
@@ -59,13 +68,12 @@ func (a SelfAttention) AddTemporal(be kernels.Backend, stream, x, gate kernels.T
 	} else {
 		a.attendWindows(be, out, qkv, rope, win)
 	}
-	a.Proj.AddTo(be, stream, out.Reshape(x.Shape...), gate)
+	a.addOutput(be, stream, out, gate)
 }
 
 // project returns the queries, keys and values of x (B, T, S, C): (B, T, S, 3, H, D).
 func (a SelfAttention) project(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
-	b, t, s, c := x.Dim(0), x.Dim(1), x.Dim(2), x.Dim(3)
-	return a.QKV.Forward(be, x, kernels.Identity).Reshape(b, t, s, 3, a.Heads, c/a.Heads)
+	return a.QKV.Forward(be, x, kernels.Identity).Reshape(x.Dim(0), x.Dim(1), x.Dim(2), 3, a.Heads, a.D)
 }
 
 // rotate normalises and rotates the queries and keys in qkv (..., 3, H, D) in place.
@@ -146,17 +154,20 @@ type CrossAttention struct {
 	Q     Linear // q_linear (C, C)
 	KV    Linear // kv_linear (2C, C); rows ordered k, v, each by head
 	Proj  Linear // proj (C, C)
-	Heads int
+	Heads int    // that this rank has, of C/D
+	D     int    // width of a head
 }
 
 // LoadCrossAttention reads "q_linear", "kv_linear" and "proj", with biases.
 func LoadCrossAttention(w *Weights, c, heads int) CrossAttention {
-	a := CrossAttention{
-		Q: LoadLinear(w.Sub("q_linear"), c, c), KV: LoadLinear(w.Sub("kv_linear"), c, 2*c),
-		Proj: LoadLinear(w.Sub("proj"), c, c), Heads: heads,
+	d := c / heads
+	mine, columns := w.Heads(heads, d)
+	return CrossAttention{
+		Q:     LoadRows(w.Sub("q_linear"), c, 1, c, columns, true),
+		KV:    LoadRows(w.Sub("kv_linear"), c, 2, c, columns, true),
+		Proj:  LoadSum(w.Sub("proj"), c, c, columns, HeadParts(heads, d), true),
+		Heads: mine.Len(), D: d,
 	}
-	a.Proj.Parts = HeadParts(heads, c/heads)
-	return a
 }
 
 // Keys computes the keys and values of text, which stay the same over all sampling steps. text (sum L, C)
@@ -179,13 +190,13 @@ func (a CrossAttention) AddTo(be kernels.Backend, stream, kv kernels.Tensor, len
 	defer be.Scope()()
 	b, n, c := stream.Dim(0), stream.Dim(1)*stream.Dim(2), stream.Dim(3)
 	stream = stream.Reshape(b, n, c)
-	d, text := c/a.Heads, kv.Dim(1)
+	d, text := a.D, kv.Dim(1)
 	q := a.Q.Forward(be, stream, kernels.Identity).Reshape(b, n, a.Heads, d) // (B, N, H, D)
 	k := kv.Narrow(2, 0, 1).Reshape(b, text, a.Heads, d)                     // (B, max L, H, D)
 	v := kv.Narrow(2, 1, 1).Reshape(b, text, a.Heads, d)                     // (B, max L, H, D)
 	out := be.Alloc(stream.DType, b, n, a.Heads, d)                          // (B, N, H, D)
 	be.Attention(out, q, k, v, kernels.AttentionSpec{Scale: AttentionScale(d), KeyLens: lens})
-	a.Proj.AddTo(be, stream, out.Reshape(b, n, c), kernels.Tensor{})
+	a.Proj.AddTo(be, stream, out.Reshape(b, n, a.Heads*d), kernels.Tensor{})
 }
 
 // AttentionScale is the factor 1/sqrt(d) on the scores of heads of width d.

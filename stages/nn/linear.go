@@ -13,6 +13,7 @@ type Linear struct {
 	// Parts are where the parts of the sums over in begin (see kernels.Epilogue), for layers whose sums tensor
 	// parallelism may cut: one worker adds the same parts in the same order.
 	Parts []int
+	cut   bool // other ranks of tensor parallelism have the rest of in
 }
 
 // LoadLinear reads "weight" (out, in) and "bias" (out).
@@ -30,14 +31,14 @@ func (l Linear) Forward(be kernels.Backend, x kernels.Tensor, act kernels.UnaryO
 	shape := slices.Clone(x.Shape)
 	shape[len(shape)-1] = l.W.Dim(0)
 	y := be.Alloc(x.DType, shape...) // (..., out)
-	be.Linear(y, x, l.W, kernels.Epilogue{Bias: l.B, Act: act, Parts: l.Parts})
+	l.linear(be, y, x, kernels.Epilogue{Act: act})
 	return y
 }
 
 // AddTo adds gate * (x W^T + b) to the residual stream in place: x (..., in), stream and gate (..., out).
 // The zero gate means 1.
 func (l Linear) AddTo(be kernels.Backend, stream, x, gate kernels.Tensor) {
-	be.Linear(stream, x, l.W, kernels.Epilogue{Bias: l.B, Residual: stream, Gate: gate, Parts: l.Parts})
+	l.linear(be, stream, x, kernels.Epilogue{Residual: stream, Gate: gate})
 }
 
 // MLP is the two-layer perceptron of timm: fc1, GELU in its tanh form, fc2.
@@ -47,9 +48,11 @@ type MLP struct {
 
 // LoadMLP reads "fc1" (hidden, in) and "fc2" (out, hidden), with biases.
 func LoadMLP(w *Weights, in, hidden, out int) MLP {
-	m := MLP{FC1: LoadLinear(w.Sub("fc1"), in, hidden), FC2: LoadLinear(w.Sub("fc2"), hidden, out)}
-	m.FC2.Parts = ColumnParts(hidden)
-	return m
+	columns := w.Hidden(hidden)
+	return MLP{
+		FC1: LoadRows(w.Sub("fc1"), in, 1, hidden, columns, true),
+		FC2: LoadSum(w.Sub("fc2"), hidden, out, columns, ColumnParts(hidden), true),
+	}
 }
 
 // Forward returns fc2(gelu(fc1(x))): x (..., in) -> (..., out).

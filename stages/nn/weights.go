@@ -16,6 +16,7 @@ import (
 type Weights struct {
 	prefix string
 	as     *kernels.DType // convert to this type on loading; nil: as stored
+	cut    Cut            // which part of the layers to load
 	*account
 }
 
@@ -62,13 +63,13 @@ func Outline(tensors []safetensors.Info) *Weights {
 
 // Sub returns the tensors under name, a path of names joined by dots such as "blocks.0".
 func (w *Weights) Sub(name string) *Weights {
-	return &Weights{prefix: w.prefix + name + ".", as: w.as, account: w.account}
+	return &Weights{prefix: w.prefix + name + ".", as: w.as, cut: w.cut, account: w.account}
 }
 
 // As returns the same tensors, rounded to dt on loading, as PyTorch's Module.to(dtype) does. Loading in fp32
 // changes nothing: narrower values are used as they are stored, since arithmetic is fp32 anyway.
 func (w *Weights) As(dt kernels.DType) *Weights {
-	return &Weights{prefix: w.prefix, as: &dt, account: w.account}
+	return &Weights{prefix: w.prefix, as: &dt, cut: w.cut, account: w.account}
 }
 
 // Subf is Sub of a formatted name, for numbered layers.
@@ -84,14 +85,14 @@ func (w *Weights) Has(name string) bool {
 
 // Tensor returns the named tensor, which must have exactly this shape.
 func (w *Weights) Tensor(name string, shape ...int) kernels.Tensor {
-	return w.load(name, shape, func(have []int) bool { return slices.Equal(have, shape) })
+	return w.load(name, shape, func(have []int) bool { return slices.Equal(have, shape) }, subset{})
 }
 
 // Rows returns the named tensor of shape (rows, cols); the file may hold any other positive number of rows.
 func (w *Weights) Rows(name string, rows, cols int) kernels.Tensor {
 	return w.load(name, []int{rows, cols}, func(have []int) bool {
 		return len(have) == 2 && have[0] > 0 && have[1] == cols
-	})
+	}, subset{})
 }
 
 // Pointwise returns the named tensor as (out, in). Some conversions store such a matrix as the weight of
@@ -99,7 +100,7 @@ func (w *Weights) Rows(name string, rows, cols int) kernels.Tensor {
 func (w *Weights) Pointwise(name string, out, in int) kernels.Tensor {
 	t := w.load(name, []int{out, in}, func(have []int) bool {
 		return slices.Equal(have, []int{out, in}) || slices.Equal(have, []int{out, in, 1, 1})
-	})
+	}, subset{})
 	if t.IsZero() {
 		return t
 	}
@@ -129,11 +130,11 @@ func (w *Weights) Values(name string, n int) []float32 {
 // Requested returns the name and the wanted shape of every tensor asked for so far.
 func (w *Weights) Requested() map[string][]int { return maps.Clone(w.asked) }
 
-func (w *Weights) load(name string, want []int, fits func(have []int) bool) kernels.Tensor {
+func (w *Weights) load(name string, want []int, fits func(have []int) bool, part subset) kernels.Tensor {
 	name = w.prefix + name
 	w.asked[name] = slices.Clone(want)
 	if w.found == nil { // ShapesOnly
-		return kernels.NewTensor(kernels.F32, w.account, want...)
+		return kernels.NewTensor(kernels.F32, w.account, part.shape(want)...)
 	}
 	t, ok := w.found[name]
 	if !ok {
@@ -150,17 +151,17 @@ func (w *Weights) load(name string, want []int, fits func(have []int) bool) kern
 		return kernels.Tensor{}
 	}
 	if w.be == nil { // Outline
-		return kernels.NewTensor(dt, w.account, t.Shape...)
+		return kernels.NewTensor(dt, w.account, part.shape(t.Shape)...)
 	}
 	if i := notFinite(t.Data, dt); i >= 0 {
 		w.fault("not finite", name, fmt.Sprintf("element %d is %g: the checkpoint is damaged", i, element(t.Data, dt, i)))
 		return kernels.Tensor{}
 	}
-	data := t.Data
+	data, shape := part.of(t.Data, t.Shape, dt.Size()), part.shape(t.Shape)
 	if w.as != nil && *w.as != kernels.F32 && *w.as != dt {
 		data, dt = round(data, dt, *w.as), *w.as
 	}
-	loaded, err := w.be.Weights(dt, t.Shape, data)
+	loaded, err := w.be.Weights(dt, shape, data)
 	if err != nil {
 		w.fault("not loaded", name, err.Error())
 		return kernels.Tensor{}

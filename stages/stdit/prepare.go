@@ -87,9 +87,8 @@ func (m *Model) keys(be kernels.Backend, captions []kernels.Tensor) texts {
 		total, longest = total+n, max(longest, n)
 	}
 	crosses := m.net.crosses()
-	for range crosses {
-		t.kv = append(t.kv,
-			be.Alloc(m.DType, len(captions), longest, 2, m.NumHeads, m.HiddenSize/m.NumHeads))
+	for _, cross := range crosses {
+		t.kv = append(t.kv, be.Alloc(m.DType, len(captions), longest, 2, cross.Heads, cross.D))
 	}
 	defer be.Scope()()
 	packed := be.Alloc(m.DType, total, m.CaptionChannels) // (sum L, caption)

@@ -3,6 +3,7 @@ package t5
 import (
 	"fmt"
 
+	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 )
@@ -11,7 +12,8 @@ import (
 type Encoder struct {
 	Config
 	embedding    kernels.Tensor // shared.weight (V, d_model)
-	relativeBias kernels.Tensor // relative_attention_bias.weight of layer 0's SelfAttention (32, H)
+	relativeBias kernels.Tensor // relative_attention_bias.weight of layer 0's SelfAttention (32, all heads)
+	heads        weights.Range  // that this rank of tensor parallelism has
 	layers       []layer
 	finalNorm    kernels.Tensor // encoder.final_layer_norm.weight (d_model)
 }
@@ -39,6 +41,7 @@ func Load(cfg Config, w *nn.Weights) (*Encoder, error) {
 	}
 	e.embedding = w.Tensor(embedding, cfg.VocabSize, cfg.DModel)
 	enc := w.Sub("encoder")
+	e.heads, _ = w.Heads(cfg.NumHeads, cfg.DKV)
 	e.relativeBias = enc.Tensor("block.0.layer.0.SelfAttention.relative_attention_bias.weight",
 		numBuckets, cfg.NumHeads)
 	for i := range cfg.NumLayers {
@@ -54,20 +57,28 @@ func Load(cfg Config, w *nn.Weights) (*Encoder, error) {
 
 func loadLayer(w *nn.Weights, cfg Config) layer {
 	inner := cfg.NumHeads * cfg.DKV
+	_, head := w.Heads(cfg.NumHeads, cfg.DKV)
+	hidden := w.Hidden(cfg.DFF)
 	attention, dense := w.Sub("layer.0.SelfAttention"), w.Sub("layer.1.DenseReluDense")
-	l := layer{
-		norm0: w.Tensor("layer.0.layer_norm.weight", cfg.DModel),
-		q:     nn.LoadLinearNoBias(attention.Sub("q"), cfg.DModel, inner),
-		k:     nn.LoadLinearNoBias(attention.Sub("k"), cfg.DModel, inner),
-		v:     nn.LoadLinearNoBias(attention.Sub("v"), cfg.DModel, inner),
-		o:     nn.LoadLinearNoBias(attention.Sub("o"), inner, cfg.DModel),
-		norm1: w.Tensor("layer.1.layer_norm.weight", cfg.DModel),
-		wi0:   nn.LoadLinearNoBias(dense.Sub("wi_0"), cfg.DModel, cfg.DFF),
-		wi1:   nn.LoadLinearNoBias(dense.Sub("wi_1"), cfg.DModel, cfg.DFF),
-		wo:    nn.LoadLinearNoBias(dense.Sub("wo").As(cfg.streamType()), cfg.DFF, cfg.DModel),
+	query := func(name string) nn.Linear {
+		return nn.LoadRows(attention.Sub(name), cfg.DModel, 1, inner, head, false)
 	}
-	l.o.Parts, l.wo.Parts = nn.HeadParts(cfg.NumHeads, cfg.DKV), nn.ColumnParts(cfg.DFF)
-	return l
+	wi := func(name string) nn.Linear {
+		return nn.LoadRows(dense.Sub(name), cfg.DModel, 1, cfg.DFF, hidden, false)
+	}
+	return layer{
+		norm0: w.Tensor("layer.0.layer_norm.weight", cfg.DModel),
+		q:     query("q"),
+		k:     query("k"),
+		v:     query("v"),
+		o: nn.LoadSum(attention.Sub("o"), inner, cfg.DModel, head,
+			nn.HeadParts(cfg.NumHeads, cfg.DKV), false),
+		norm1: w.Tensor("layer.1.layer_norm.weight", cfg.DModel),
+		wi0:   wi("wi_0"),
+		wi1:   wi("wi_1"),
+		wo: nn.LoadSum(dense.Sub("wo").As(cfg.streamType()), cfg.DFF, cfg.DModel, hidden,
+			nn.ColumnParts(cfg.DFF), false),
+	}
 }
 
 // streamType is the type of wo, and so of the residual stream behind the first feed-forward layer. With fp16
@@ -143,13 +154,15 @@ func (e *Encoder) checkIDs(ids [][]int32) error {
 	return nil
 }
 
-// positionBias returns the relative position bias of layer 0, which all layers share: (H, n, n).
+// positionBias returns the relative position bias of layer 0, which all layers share, for this rank's heads:
+// (H, n, n).
 func (e *Encoder) positionBias(be kernels.Backend, n int) kernels.Tensor {
-	bias := be.Alloc(kernels.F32, e.NumHeads, n, n) // (H, n, n)
+	bias := be.Alloc(kernels.F32, e.heads.Len(), n, n) // (H, n, n)
 	defer be.Scope()()
-	byPair := be.Alloc(kernels.F32, n*n, e.NumHeads) // (n n, H)
+	byPair := be.Alloc(kernels.F32, n*n, e.NumHeads) // (n n, all heads)
 	be.Gather(byPair, e.relativeBias, buckets(n))
-	be.Copy(bias, byPair.Reshape(n, n, e.NumHeads).Permute(2, 0, 1))
+	mine := byPair.Narrow(1, e.heads.Lo, e.heads.Len()) // (n n, H)
+	be.Copy(bias, mine.Reshape(n, n, e.heads.Len()).Permute(2, 0, 1))
 	return bias
 }
 
@@ -167,7 +180,7 @@ func (e *Encoder) attend(be kernels.Backend, l *layer, x, bias kernels.Tensor, i
 	for _, row := range ids {
 		n := len(row)
 		one := func(t kernels.Tensor) kernels.Tensor { // (1, L, H, d_kv)
-			return t.Narrow(0, start, n).Reshape(1, n, e.NumHeads, e.DKV)
+			return t.Narrow(0, start, n).Reshape(1, n, e.heads.Len(), e.DKV)
 		}
 		be.Attention(one(out), one(q), one(k), one(v), kernels.AttentionSpec{
 			Scale: 1, Bias: bias.Narrow(1, 0, n).Narrow(2, 0, n), // (H, L, L)

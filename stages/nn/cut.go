@@ -1,0 +1,121 @@
+package nn
+
+import (
+	"fmt"
+	"slices"
+
+	"latentbeam/internal/plan/weights"
+	"latentbeam/kernels"
+)
+
+// Cut is one rank of tensor parallelism: it loads some heads of every attention and some columns of every
+// hidden layer, cut where the sums over them have parts (weights.TensorCut). The zero value is a rank alone.
+type Cut struct{ Rank, Ways int }
+
+// Cut returns the same weights for one rank of tensor parallelism. Layers that are not cut are loaded whole.
+func (w *Weights) Cut(c Cut) *Weights {
+	return &Weights{prefix: w.prefix, as: w.as, cut: c, account: w.account}
+}
+
+// units returns this rank's part of n heads or groups of columns. Too many ranks are a fault of the account.
+func (w *Weights) units(n int) weights.Range {
+	if w.cut.Ways <= 1 {
+		return weights.Range{Hi: n}
+	}
+	ranges, err := weights.TensorCut(n, w.cut.Ways)
+	if parts := len(weights.SumParts(n)); err != nil || w.cut.Ways > parts {
+		w.fault("not cut", w.prefix+"*", fmt.Sprintf("%d ranks of tensor parallelism for sums of %d parts", w.cut.Ways, parts))
+		return weights.Range{Hi: n}
+	}
+	return ranges[w.cut.Rank]
+}
+
+// Heads returns this rank's heads of n, each of width d, as a range of heads and of columns.
+func (w *Weights) Heads(n, d int) (heads, columns weights.Range) {
+	heads = w.units(n)
+	return heads, weights.Range{Lo: heads.Lo * d, Hi: heads.Hi * d}
+}
+
+// Hidden returns this rank's columns of a hidden layer.
+func (w *Weights) Hidden(hidden int) weights.Range {
+	return weights.Columns(w.units(weights.ColumnUnits(hidden)), hidden)
+}
+
+// LoadRows reads a layer of which this rank has some outputs: "weight" (groups out, in) and, with bias, "bias"
+// (groups out), of each group the given rows.
+func LoadRows(w *Weights, in, groups, out int, rows weights.Range, bias bool) Linear {
+	part := subset{groups: groups, rows: rows}
+	l := Linear{W: w.some("weight", part, groups*out, in)}
+	if bias {
+		l.B = w.some("bias", part, groups*out)
+	}
+	return l
+}
+
+// LoadSum reads a layer whose inputs are cut between the ranks, "weight" (out, in) and, with bias, "bias" (out):
+// this rank has the given columns, and all ranks together have the sums, whose parts begin at the given
+// places of in.
+func LoadSum(w *Weights, in, out int, columns weights.Range, parts []int, bias bool) Linear {
+	l := Linear{cut: w.cut.Ways > 1}
+	l.W = w.some("weight", subset{columns: columns}, out, in)
+	if bias {
+		l.B = w.Tensor("bias", out)
+	}
+	for _, at := range parts {
+		if at > columns.Lo && at < columns.Hi {
+			l.Parts = append(l.Parts, at-columns.Lo)
+		}
+	}
+	return l
+}
+
+// some returns a part of the named tensor, which must have exactly this shape.
+func (w *Weights) some(name string, part subset, shape ...int) kernels.Tensor {
+	return w.load(name, shape, func(have []int) bool { return slices.Equal(have, shape) }, part)
+}
+
+// subset is a part of a tensor: of its first axis, which falls into groups, some rows of each, or of its second
+// axis some columns. The zero value is all of it.
+type subset struct {
+	groups  int
+	rows    weights.Range // of each group; empty: all
+	columns weights.Range // empty: all
+}
+
+// shape returns the shape of the part of a tensor of the given shape.
+func (s subset) shape(whole []int) []int {
+	shape := slices.Clone(whole)
+	if s.rows.Len() > 0 {
+		shape[0] = s.groups * s.rows.Len()
+	}
+	if s.columns.Len() > 0 {
+		shape[1] = s.columns.Len()
+	}
+	return shape
+}
+
+// of returns the part's data: what lies together is used in place, the rest is put together.
+func (s subset) of(data []byte, whole []int, size int) []byte {
+	line := size // bytes of a row
+	for _, d := range whole[1:] {
+		line *= d
+	}
+	switch {
+	case s.rows.Len() > 0 && s.groups == 1:
+		return data[s.rows.Lo*line : s.rows.Hi*line]
+	case s.rows.Len() > 0:
+		var out []byte
+		for g := range s.groups {
+			first := g * whole[0] / s.groups * line
+			out = append(out, data[first+s.rows.Lo*line:first+s.rows.Hi*line]...)
+		}
+		return out
+	case s.columns.Len() > 0 && s.columns.Len() < whole[1]:
+		out := make([]byte, 0, whole[0]*s.columns.Len()*size)
+		for r := range whole[0] {
+			out = append(out, data[r*line+s.columns.Lo*size:r*line+s.columns.Hi*size]...)
+		}
+		return out
+	}
+	return data
+}

@@ -1,0 +1,113 @@
+package nn
+
+import (
+	"slices"
+
+	"latentbeam/kernels"
+)
+
+// chunksOfRank is how many chunks of rows there are for each rank when a sum goes from rank to rank: while one
+// adds its parts to a chunk, the next is at the chunk before.
+const chunksOfRank = 4
+
+// TensorParallel is the backend of one rank of tensor parallelism: be, and in layers whose sums are cut the
+// other ranks of g. Every rank runs the same model, loaded with its Cut, on the same input and gets the same
+// result, that of one rank, bit for bit. An error of an exchange is kept as one of the backend.
+func TensorParallel(be kernels.Backend, g *kernels.Group) kernels.Backend {
+	if g.Size() == 1 {
+		return be
+	}
+	return &tensorParallel{Backend: be, group: g}
+}
+
+type tensorParallel struct {
+	kernels.Backend
+	group *kernels.Group
+	err   error
+}
+
+// Wait returns the first error of this rank or of an exchange.
+func (t *tensorParallel) Wait() error {
+	if t.err != nil {
+		return t.err
+	}
+	return t.Backend.Wait()
+}
+
+// Download is that of the backend, after the same check.
+func (t *tensorParallel) Download(dst []float32, src kernels.Tensor) error {
+	if t.err != nil {
+		return t.err
+	}
+	return t.Backend.Download(dst, src)
+}
+
+// sum computes dst = ep(x w^T) where each rank has some columns of x (..., K) and w (N, K): the sums go from
+// rank to rank, each adding its parts, so that they are added in the order of one rank. Then all ranks get
+// them and finish them alike.
+func (t *tensorParallel) sum(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
+	if t.err != nil {
+		return
+	}
+	defer t.Scope()()
+	k, n := x.Dim(-1), w.Dim(0)
+	if !x.Contiguous() {
+		dense := t.Alloc(x.DType, x.Shape...)
+		t.Copy(dense, x)
+		x = dense
+	}
+	rows := x.Reshape(x.Len()/max(1, k), k)      // (M, K)
+	sums := t.Alloc(kernels.F32, rows.Dim(0), n) // (M, N)
+	if t.err = t.relay(sums, rows, w, ep.Parts); t.err != nil {
+		return
+	}
+	if t.err = t.group.Broadcast("tensor sums", t.group.Size()-1, sums); t.err != nil {
+		return
+	}
+	ep.Parts, ep.Onto = nil, sums.Reshape(dst.Shape...)
+	t.Backend.Linear(dst, x.Narrow(-1, 0, 0), w.Narrow(1, 0, 0), ep)
+}
+
+// relay lets every chunk of sums (M, N) pass all ranks in order, each adding x (M, K) w^T. At the end the last
+// rank has them all.
+func (t *tensorParallel) relay(sums, x, w kernels.Tensor, parts []int) error {
+	rank, ranks, m := t.group.Rank(), t.group.Size(), x.Dim(0)
+	chunks := min(m, chunksOfRank*ranks)
+	chunk := func(i int) (view kernels.Tensor, ok bool) {
+		if i < 0 || i >= chunks {
+			return view, false
+		}
+		return sums.Narrow(0, i*m/chunks, (i+1)*m/chunks-i*m/chunks), true
+	}
+	for round := range chunks + ranks - 1 {
+		var send, recv []kernels.Part
+		if c, ok := chunk(round - rank); ok {
+			i := round - rank
+			ep := kernels.Epilogue{Parts: parts}
+			if rank > 0 {
+				ep.Onto = c
+			}
+			t.Backend.Linear(c, x.Narrow(0, i*m/chunks, c.Dim(0)), w, ep)
+			if rank < ranks-1 {
+				send = []kernels.Part{{Peer: rank + 1, View: c}}
+			}
+		}
+		if c, ok := chunk(round - rank + 1); ok && rank > 0 {
+			recv = []kernels.Part{{Peer: rank - 1, View: c}}
+		}
+		if err := t.group.Exchange("tensor relay", send, recv); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// linear computes dst = ep(x W^T), together with the other ranks where the sums are cut.
+func (l Linear) linear(be kernels.Backend, dst, x kernels.Tensor, ep kernels.Epilogue) {
+	ep.Bias, ep.Parts = l.B, slices.Clone(l.Parts)
+	if t, ok := be.(*tensorParallel); ok && l.cut {
+		t.sum(dst, x, l.W, ep)
+		return
+	}
+	be.Linear(dst, x, l.W, ep)
+}

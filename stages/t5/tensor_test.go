@@ -1,0 +1,103 @@
+package t5
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"latentbeam/internal/transport"
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/kernels/kerneltest"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/nn/nntest"
+)
+
+// TestTensorParallelGivesTheBytesOfOne: encoders whose heads and columns are cut over ranks, whether they divide
+// or not, give on every rank what one rank gives, in every type and on any threads.
+func TestTensorParallelGivesTheBytesOfOne(t *testing.T) {
+	ids := [][]int32{{5, 6, 7, 1}, {1}, {9, 8, 7, 6, 5, 4, 3, 2, 1}}
+	for _, heads := range []int{4, 7, 24} {
+		for _, dt := range []kernels.DType{kernels.F32, kernels.BF16, kernels.F16} {
+			cfg := Config{VocabSize: 40, DModel: 24, DKV: 6, DFF: 88, NumLayers: 2, NumHeads: heads, Epsilon: 1e-6,
+				FeedForward: "gated-gelu", NumBuckets: numBuckets,
+				MaxDistance: maxDistance, DType: dt}
+			names := nn.ShapesOnly()
+			if _, err := Load(cfg, names); err != nil {
+				t.Fatal(err)
+			}
+			file := nntest.File(t, names.Requested())
+			one := cpu.New(1)
+			whole, err := Load(cfg, nn.NewWeights(one, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := encode(t, one, whole, ids)
+			for ways := 1; ways <= min(4, heads); ways++ {
+				name := fmt.Sprintf("%d heads, %v, %d ranks", heads, dt, ways)
+				err := kernels.Together(context.Background(), transport.Shared(ways), time.Second,
+					func(ctx context.Context, i int, tr kernels.Transport) error {
+						dev := kernels.Backend(cpu.New(1 + i%2))
+						if ways == 3 {
+							dev = kerneltest.Deferred(dev)
+						}
+						e, err := Load(cfg, nn.NewWeights(dev, file).Cut(nn.Cut{Rank: i, Ways: ways}))
+						if err != nil {
+							return err
+						}
+						be := nn.TensorParallel(dev, kernels.NewGroup(ctx, tr, dev, time.Minute))
+						rows, err := e.Encode(be, ids)
+						if err != nil {
+							return err
+						}
+						for r, row := range rows {
+							got := make([]float32, row.Len())
+							if err := be.Download(got, row); err != nil {
+								return err
+							}
+							if !slices.Equal(got, want[r]) {
+								return fmt.Errorf("rank %d gives other numbers for prompt %d", i, r)
+							}
+						}
+						return be.Wait()
+					})
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
+	}
+}
+
+// A cut encoder holds its part of the weights and no more.
+func TestTensorParallelSharesTheWeights(t *testing.T) {
+	cfg := Config{VocabSize: 40, DModel: 24, DKV: 6, DFF: 96, NumLayers: 1, NumHeads: 6, Epsilon: 1e-6, FeedForward: "gated-gelu", NumBuckets: numBuckets,
+		MaxDistance: maxDistance}
+	sizes := func(c nn.Cut) (attention, dense int) {
+		e, err := Load(cfg, nn.ShapesOnly().Cut(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := e.layers[0]
+		return l.q.W.Len() + l.k.W.Len() + l.v.W.Len() + l.o.W.Len(), l.wi0.W.Len() + l.wi1.W.Len() + l.wo.W.Len()
+	}
+	attention, dense := sizes(nn.Cut{})
+	for rank := range 3 {
+		a, d := sizes(nn.Cut{Rank: rank, Ways: 3})
+		if a != attention/3 || d != dense/3 {
+			t.Errorf("rank %d has %d and %d of %d and %d numbers", rank, a, d, attention, dense)
+		}
+	}
+	names := nn.ShapesOnly()
+	if _, err := Load(cfg, names); err != nil {
+		t.Fatal(err)
+	}
+	w := nn.NewWeights(cpu.New(1), nntest.File(t, names.Requested()))
+	if _, err := Load(cfg, w.Cut(nn.Cut{Rank: 6, Ways: 7})); err == nil {
+		t.Error("7 ranks for 6 heads are accepted")
+	} else {
+		t.Log(err)
+	}
+}
