@@ -58,7 +58,7 @@ func Convert(in, out string, o Options) (*Result, error) {
 	target := outputPath(c.File, out)
 	plan := plan(c.Tensors, target, o.MaxShard)
 	r := &Result{From: c}
-	if r.Files, err = write(plan, target); err != nil {
+	if r.Files, err = c.write(plan, target); err != nil {
 		return nil, fmt.Errorf("convert %s: %w", c.File, err)
 	}
 	for _, t := range c.Tensors {
@@ -136,7 +136,7 @@ func plan(tensors []Tensor, target string, most int64) []shard {
 }
 
 // write writes all shards, and their index where there are several, and returns their paths.
-func write(shards []shard, target string) (paths []string, err error) {
+func (c *Checkpoint) write(shards []shard, target string) (paths []string, err error) {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func write(shards []shard, target string) (paths []string, err error) {
 			index.Map[t.Name] = filepath.Base(shard.path)
 		}
 		err := s.add(shard.path, func(w io.Writer) error {
-			return safetensors.Stream(w, infos, map[string]string{"format": "pt"},
+			return safetensors.Stream(c.dropping(w), infos, map[string]string{"format": "pt"},
 				func(w io.Writer, t safetensors.Info) error { return byName[t.Name].write(w) })
 		})
 		if err != nil {

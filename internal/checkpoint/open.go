@@ -25,6 +25,7 @@ type Checkpoint struct {
 	Tensors []Tensor // by name
 	Key     string   // of a pickle: the entry that the tensors are from, such as "ema"; "" for the whole
 	Skipped []string // what else a pickle holds, for people
+	mapped  [][]byte // whole files
 	close   []func() error
 }
 
@@ -71,6 +72,29 @@ func Open(path, key string) (*Checkpoint, error) {
 	return c, nil
 }
 
+// dropping is a writer that gives the pages of c's files back now and then, so that a conversion does not look
+// as if it had the checkpoint in memory.
+func (c *Checkpoint) dropping(w io.Writer) io.Writer { return &dropper{w: w, of: c} }
+
+type dropper struct {
+	w    io.Writer
+	of   *Checkpoint
+	read int // bytes since the last time
+}
+
+func (d *dropper) Write(p []byte) (int, error) {
+	const often = 64 << 20
+	if d.read += len(p); d.read > often {
+		d.read = 0
+		for _, content := range d.of.mapped {
+			if err := mapfile.Drop(content); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return d.w.Write(p)
+}
+
 // Close ends the use of the files.
 func (c *Checkpoint) Close() error {
 	var errs []error
@@ -86,42 +110,30 @@ func (c *Checkpoint) openFile(path, key string) error {
 	if err != nil {
 		return fmt.Errorf("open checkpoint: %w", err)
 	}
-	if !torchpickle.Is(content) {
-		if err := unmap(); err != nil {
-			return err
-		}
-		f, err := safetensors.Open(path)
-		if err != nil {
-			return err
-		}
+	c.close, c.mapped, c.Size = append(c.close, unmap), append(c.mapped, content), int64(len(content))
+	if torchpickle.Is(content) {
+		c.Format = formatPickle
+		err = c.addPickle(content, key)
+	} else {
 		c.Format = formatSafetensors
-		return c.addSafetensors(f, path)
+		var f *safetensors.File
+		if f, err = safetensors.New(content); err == nil {
+			c.addSafetensors(f)
+		}
 	}
-	c.close = append(c.close, unmap)
-	c.Format = formatPickle
-	if err := c.addPickle(content, key); err != nil {
+	if err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
-	c.Size = int64(len(content))
 	return nil
 }
 
-func (c *Checkpoint) addSafetensors(f *safetensors.File, files ...string) error {
-	c.close = append(c.close, f.Close)
+func (c *Checkpoint) addSafetensors(f *safetensors.File) {
 	for _, name := range f.Names() {
 		t, _ := f.Tensor(name)
 		info := safetensors.Info{Name: name, DType: t.DType, Shape: t.Shape}
 		c.Tensors = append(c.Tensors, Tensor{info, int64(len(t.Data)),
 			func(w io.Writer) error { return writeChunks(w, t.Data) }})
 	}
-	for _, file := range files {
-		info, err := os.Stat(file)
-		if err != nil {
-			return err
-		}
-		c.Size += info.Size()
-	}
-	return nil
 }
 
 // writeChunks writes data in pieces of whole elements of any type.
@@ -176,7 +188,16 @@ func (c *Checkpoint) openIndex(path, key string) error {
 			return err
 		}
 		c.Format = fmt.Sprintf("%s in %d shards", formatSafetensors, len(shards))
-		return c.addSafetensors(f, shards...)
+		c.close = append(c.close, f.Close)
+		c.addSafetensors(f)
+		for _, shard := range shards {
+			info, err := os.Stat(shard)
+			if err != nil {
+				return err
+			}
+			c.Size += info.Size()
+		}
+		return nil
 	}
 	c.Format = fmt.Sprintf("%s in %d shards", formatPickle, len(shards))
 	return c.addPickles(shards, files, key)
@@ -187,7 +208,7 @@ func (c *Checkpoint) addPickles(shards []string, files map[string]string, key st
 	for _, shard := range shards {
 		part := &Checkpoint{}
 		err := part.openFile(shard, key)
-		c.close = append(c.close, part.close...)
+		c.close, c.mapped = append(c.close, part.close...), append(c.mapped, part.mapped...)
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("shard %s is missing beside its index: %w", filepath.Base(shard), err)
 		}
