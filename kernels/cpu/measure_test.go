@@ -97,6 +97,8 @@ func measurements(t *testing.T, tier *tier, threads int) []*measurement {
 		addLinear(t, be, s, add)
 	}
 	addConv(be, add)
+	addAttention(be, add)
+	addRows(be, add)
 	return all
 }
 
