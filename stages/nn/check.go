@@ -26,7 +26,7 @@ func (w *Weights) Check(ignore ...string) error {
 	w.misfits = slices.Clone(w.faults)
 	for name, t := range w.found {
 		short, under := strings.CutPrefix(name, w.prefix)
-		if _, asked := w.asked[name]; asked || !under || ignored(short, ignore) {
+		if _, asked := w.asked[name]; asked || !under || ignored(short, ignore) || ignored(name, w.skipped) {
 			continue
 		}
 		w.misfits = append(w.misfits, Misfit{"unexpected", name, fmt.Sprintf("%v", t.Shape)})

@@ -14,7 +14,7 @@ type Cut struct{ Rank, Ways int }
 
 // Cut returns the same weights for one rank of tensor parallelism. Layers that are not cut are loaded whole.
 func (w *Weights) Cut(c Cut) *Weights {
-	return &Weights{prefix: w.prefix, as: w.as, cut: c, account: w.account}
+	return &Weights{prefix: w.prefix, as: w.as, cut: c, stage: w.stage, account: w.account}
 }
 
 // units returns this rank's part of n heads or groups of columns. Too many ranks are a fault of the account.

@@ -71,35 +71,20 @@ func (t *tensorParallel) sum(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 // relay lets every chunk of sums (M, N) pass all ranks in order, each adding x (M, K) w^T. At the end the last
 // rank has them all.
 func (t *tensorParallel) relay(sums, x, w kernels.Tensor, parts []int) error {
-	rank, ranks, m := t.group.Rank(), t.group.Size(), x.Dim(0)
-	chunks := min(m, chunksOfRank*ranks)
-	chunk := func(i int) (view kernels.Tensor, ok bool) {
-		if i < 0 || i >= chunks {
-			return view, false
-		}
-		return sums.Narrow(0, i*m/chunks, (i+1)*m/chunks-i*m/chunks), true
+	m := x.Dim(0)
+	chunks := min(m, chunksOfRank*t.group.Size())
+	rows := func(of kernels.Tensor, i int) kernels.Tensor {
+		return of.Narrow(0, i*m/chunks, (i+1)*m/chunks-i*m/chunks)
 	}
-	for round := range chunks + ranks - 1 {
-		var send, recv []kernels.Part
-		if c, ok := chunk(round - rank); ok {
-			i := round - rank
-			ep := kernels.Epilogue{Parts: parts}
-			if rank > 0 {
-				ep.Onto = c
-			}
-			t.Backend.Linear(c, x.Narrow(0, i*m/chunks, c.Dim(0)), w, ep)
-			if rank < ranks-1 {
-				send = []kernels.Part{{Peer: rank + 1, View: c}}
-			}
+	sum := func(i int) kernels.Tensor { return rows(sums, i) }
+	return Relay(t.group, "tensor relay", chunks, sum, func(i int) error {
+		ep := kernels.Epilogue{Parts: parts}
+		if t.group.Rank() > 0 {
+			ep.Onto = sum(i)
 		}
-		if c, ok := chunk(round - rank + 1); ok && rank > 0 {
-			recv = []kernels.Part{{Peer: rank - 1, View: c}}
-		}
-		if err := t.group.Exchange("tensor relay", send, recv); err != nil {
-			return err
-		}
-	}
-	return nil
+		t.Backend.Linear(sum(i), rows(x, i), w, ep)
+		return nil
+	})
 }
 
 // linear computes dst = ep(x W^T), together with the other ranks where the sums are cut.

@@ -17,6 +17,7 @@ type Weights struct {
 	prefix string
 	as     *kernels.DType // convert to this type on loading; nil: as stored
 	cut    Cut            // which part of the layers to load
+	stage  Stage          // which blocks
 	*account
 }
 
@@ -26,6 +27,8 @@ type account struct {
 	found  map[string]safetensors.Tensor
 	asked  map[string][]int
 	faults []Misfit
+	// skipped are prefixes of tensors that other ranks have.
+	skipped []string
 	// misfits is what Check found.
 	misfits []Misfit
 }
@@ -63,13 +66,13 @@ func Outline(tensors []safetensors.Info) *Weights {
 
 // Sub returns the tensors under name, a path of names joined by dots such as "blocks.0".
 func (w *Weights) Sub(name string) *Weights {
-	return &Weights{prefix: w.prefix + name + ".", as: w.as, cut: w.cut, account: w.account}
+	return &Weights{prefix: w.prefix + name + ".", as: w.as, cut: w.cut, stage: w.stage, account: w.account}
 }
 
 // As returns the same tensors, rounded to dt on loading, as PyTorch's Module.to(dtype) does. Loading in fp32
 // changes nothing: narrower values are used as they are stored, since arithmetic is fp32 anyway.
 func (w *Weights) As(dt kernels.DType) *Weights {
-	return &Weights{prefix: w.prefix, as: &dt, cut: w.cut, account: w.account}
+	return &Weights{prefix: w.prefix, as: &dt, cut: w.cut, stage: w.stage, account: w.account}
 }
 
 // Subf is Sub of a formatted name, for numbered layers.

@@ -87,8 +87,11 @@ func (m *Model) keys(be kernels.Backend, captions []kernels.Tensor) texts {
 		total, longest = total+n, max(longest, n)
 	}
 	crosses := m.net.crosses()
-	for _, cross := range crosses {
-		t.kv = append(t.kv, be.Alloc(m.DType, len(captions), longest, 2, cross.Heads, cross.D))
+	t.kv = make([]kernels.Tensor, len(crosses))
+	for i, cross := range crosses {
+		if cross.Heads > 0 { // other ranks have the other blocks
+			t.kv[i] = be.Alloc(m.DType, len(captions), longest, 2, cross.Heads, cross.D)
+		}
 	}
 	defer be.Scope()()
 	packed := be.Alloc(m.DType, total, m.CaptionChannels) // (sum L, caption)
@@ -99,7 +102,9 @@ func (m *Model) keys(be kernels.Backend, captions []kernels.Tensor) texts {
 	}
 	y := m.caption.Forward(be, packed) // (sum L, C)
 	for i, cross := range crosses {
-		cross.Keys(be, t.kv[i], y, t.lens)
+		if cross.Heads > 0 {
+			cross.Keys(be, t.kv[i], y, t.lens)
+		}
 	}
 	return t
 }

@@ -95,6 +95,17 @@ func (r harness) latents(x []float32, shape []int) kernels.Tensor {
 func (r harness) forward(t testing.TB, in input) []float32 {
 	t.Helper()
 	defer r.be.Scope()()
+	e := r.evaluation(t, in)
+	out, err := r.evaluate(in.x, in.shape, in.timesteps, in.generated, e.Prepared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// evaluation brings in to the device, in the scope open at the call.
+func (r harness) evaluation(t testing.TB, in input) Evaluation {
+	t.Helper()
 	p, err := r.m.Prepare(r.be, in.size(), in.cond, r.upload(in.texts))
 	if err != nil {
 		t.Fatal(err)
@@ -105,11 +116,7 @@ func (r harness) forward(t testing.TB, in input) []float32 {
 			t.Fatal(err)
 		}
 	}
-	out, err := r.evaluate(in.x, in.shape, in.timesteps, in.generated, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return Evaluation{r.latents(in.x, in.shape), in.timesteps, in.generated, p}
 }
 
 func (r harness) evaluate(x []float32, shape []int, timesteps []float32, generated []bool, p *Prepared) (

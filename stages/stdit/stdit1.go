@@ -1,6 +1,7 @@
 package stdit
 
 import (
+	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 )
@@ -9,8 +10,9 @@ import (
 // training size, scaled; it knows no sizes, frame rates or given frames.
 type stdit1 struct {
 	Config
-	modulation nn.Linear // t_block.1 (6C, C), behind a SiLU
-	blocks     []block1  // blocks.N
+	modulation nn.Linear     // t_block.1 (6C, C), behind a SiLU
+	blocks     []block1      // blocks.N
+	own        weights.Range // of blocks
 }
 
 // block1 is one STDiT block. Spatial attention and MLP are modulated by the timestep; temporal attention is
@@ -26,15 +28,16 @@ type block1 struct {
 func loadSTDiT1(cfg Config, w *nn.Weights) *stdit1 {
 	c := cfg.HiddenSize
 	m := &stdit1{Config: cfg, modulation: nn.LoadLinear(w.Sub("t_block.1"), c, 6*c)}
-	for i := range cfg.Depth {
+	m.blocks, m.own = make([]block1, cfg.Depth), w.Blocks(cfg.Depth, "blocks.%d")
+	for i := m.own.Lo; i < m.own.Hi; i++ {
 		w := w.Subf("blocks.%d", i)
-		m.blocks = append(m.blocks, block1{
+		m.blocks[i] = block1{
 			table:    w.Tensor("scale_shift_table", 6, c),
 			attn:     nn.LoadSelfAttention(w.Sub("attn"), c, cfg.NumHeads, false),
 			attnTemp: nn.LoadSelfAttention(w.Sub("attn_temp"), c, cfg.NumHeads, false),
 			cross:    nn.LoadCrossAttention(w.Sub("cross_attn"), c, cfg.NumHeads),
 			mlp:      nn.LoadMLP(w.Sub("mlp"), c, cfg.mlpWidth(), c),
-		})
+		}
 	}
 	return m
 }
@@ -58,7 +61,7 @@ func (m *stdit1) prepare(be kernels.Backend, p *Prepared, _ Conditions) {
 // takes as it is.
 func (m *stdit1) forward(be kernels.Backend, s *stream, t kernels.Tensor, f frames) (kernels.Tensor, error) {
 	t6 := f.rows(be, blockVector(be, m.modulation, t), 6) // (B, 1, 6, C)
-	for i := range m.blocks {
+	for i := m.own.Lo; i < m.own.Hi; i++ {
 		s.block(i)
 		if err := m.blocks[i].forward(be, s, t6, i); err != nil {
 			return t, err

@@ -1,6 +1,7 @@
 package stdit
 
 import (
+	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 )
@@ -17,6 +18,7 @@ type stdit2 struct {
 	modTemporal nn.Linear       // t_block_temp.1 (3C, C), behind a SiLU
 	freqs       []float32       // rope.freqs
 	blocks      []block2        // blocks.N
+	own         weights.Range   // of blocks
 }
 
 // block2 is one block of STDiT2.
@@ -41,7 +43,8 @@ func loadSTDiT2(cfg Config, w *nn.Weights) *stdit2 {
 		modTemporal: nn.LoadLinear(w.Sub("t_block_temp.1"), c, 3*c),
 		freqs:       loadFreqs(w, cfg),
 	}
-	for i := range cfg.Depth {
+	m.blocks, m.own = make([]block2, cfg.Depth), w.Blocks(cfg.Depth, "blocks.%d")
+	for i := m.own.Lo; i < m.own.Hi; i++ {
 		w := w.Subf("blocks.%d", i)
 		b := block2{
 			table:         w.Tensor("scale_shift_table", 6, c),
@@ -52,7 +55,7 @@ func loadSTDiT2(cfg Config, w *nn.Weights) *stdit2 {
 			mlp:           nn.LoadMLP(w.Sub("mlp"), c, cfg.mlpWidth(), c),
 		}
 		b.attnTemp.RopeFirst = true
-		m.blocks = append(m.blocks, b)
+		m.blocks[i] = b
 	}
 	return m
 }
@@ -89,7 +92,7 @@ func (m *stdit2) forward(be kernels.Backend, s *stream, t kernels.Tensor, f fram
 	tTemporal := plus(be, t, s.p.frameRate)                        // (B or 2B, C)
 	t6 := f.rows(be, blockVector(be, m.modulation, tSpatial), 6)   // (B, T' or 1, 6, C)
 	t3 := f.rows(be, blockVector(be, m.modTemporal, tTemporal), 3) // (B, T' or 1, 3, C)
-	for i := range m.blocks {
+	for i := m.own.Lo; i < m.own.Hi; i++ {
 		s.block(i)
 		if err := m.blocks[i].forward(be, s, t6, t3, i); err != nil {
 			return t, err

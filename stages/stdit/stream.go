@@ -114,7 +114,10 @@ func (p *Prepared) of(rows, patches nn.Span) *Prepared {
 func (t texts) of(rows nn.Span) texts {
 	out := texts{lens: t.lens[rows.Start:][:rows.Len]}
 	for _, kv := range t.kv {
-		out.kv = append(out.kv, kv.Narrow(0, rows.Start, rows.Len))
+		if !kv.IsZero() {
+			kv = kv.Narrow(0, rows.Start, rows.Len)
+		}
+		out.kv = append(out.kv, kv)
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package t5
 
 import (
 	"fmt"
+	"slices"
 
 	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
@@ -44,7 +45,8 @@ func Load(cfg Config, w *nn.Weights) (*Encoder, error) {
 	e.heads, _ = w.Heads(cfg.NumHeads, cfg.DKV)
 	e.relativeBias = enc.Tensor("block.0.layer.0.SelfAttention.relative_attention_bias.weight",
 		numBuckets, cfg.NumHeads)
-	for i := range cfg.NumLayers {
+	own := enc.Blocks(cfg.NumLayers, "block.%d")
+	for i := own.Lo; i < own.Hi; i++ {
 		e.layers = append(e.layers, loadLayer(enc.Subf("block.%d", i), cfg))
 	}
 	e.finalNorm = enc.Tensor("final_layer_norm.weight", cfg.DModel)
@@ -103,39 +105,61 @@ func (e *Encoder) Encode(be kernels.Backend, ids [][]int32) ([]kernels.Tensor, e
 	if err := e.checkIDs(ids); err != nil {
 		return nil, fmt.Errorf("encode text: %w", err)
 	}
-	var flat []int32
-	longest := 0
-	for _, row := range ids {
-		flat = append(flat, row...)
-		longest = max(longest, len(row))
-	}
-	out := be.Alloc(e.DType, len(flat), e.DModel) // (sum L, d_model)
-	rows := make([]kernels.Tensor, len(ids))
-	start := 0
-	for i, row := range ids {
-		rows[i] = out.Narrow(0, start, len(row)) // (L_i, d_model)
-		start += len(row)
-	}
-	if len(flat) == 0 {
+	out, rows := e.output(be, ids)
+	if out.Len() == 0 {
 		return rows, nil
 	}
-
 	defer be.Scope()()
-	x := be.Alloc(e.DType, len(flat), e.DModel) // (sum L, d_model)
+	x, err := e.advance(be, e.embed(be, ids), ids)
+	if err != nil {
+		return nil, fmt.Errorf("encode text: %w", err)
+	}
+	e.norm(be, out, x, e.finalNorm)
+	return rows, nil
+}
+
+// output returns the memory of the result (sum L, d_model) and its rows (L_i, d_model).
+func (e *Encoder) output(be kernels.Backend, ids [][]int32) (out kernels.Tensor, rows []kernels.Tensor) {
+	total := 0
+	for _, row := range ids {
+		total += len(row)
+	}
+	out = be.Alloc(e.DType, total, e.DModel)
+	start := 0
+	for _, row := range ids {
+		rows = append(rows, out.Narrow(0, start, len(row)))
+		start += len(row)
+	}
+	return out, rows
+}
+
+// embed returns the embedded tokens (sum L, d_model).
+func (e *Encoder) embed(be kernels.Backend, ids [][]int32) kernels.Tensor {
+	flat := slices.Concat(ids...)
+	x := be.Alloc(e.DType, len(flat), e.DModel)
 	be.Gather(x, e.embedding, flat)
+	return x
+}
+
+// advance runs this rank's layers on x (sum L, d_model) and returns the result, which is x unless fp16 became
+// fp32 on the way.
+func (e *Encoder) advance(be kernels.Backend, x kernels.Tensor, ids [][]int32) (kernels.Tensor, error) {
+	longest := 0
+	for _, row := range ids {
+		longest = max(longest, len(row))
+	}
 	bias := e.positionBias(be, longest) // (H, max L, max L)
 	for i := range e.layers {
 		e.attend(be, &e.layers[i], x, bias, ids)
 		if x.DType != e.streamType() { // fp16, once
 			var err error
 			if x, err = e.widen(be, x, ids); err != nil {
-				return nil, fmt.Errorf("encode text: %w", err)
+				return x, err
 			}
 		}
 		e.feedForward(be, &e.layers[i], x)
 	}
-	e.norm(be, out, x, e.finalNorm)
-	return rows, nil
+	return x, nil
 }
 
 func (e *Encoder) checkIDs(ids [][]int32) error {

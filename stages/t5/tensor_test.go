@@ -71,6 +71,60 @@ func TestTensorParallelGivesTheBytesOfOne(t *testing.T) {
 	}
 }
 
+// TestPipelineGivesTheBytesOfOne: layers cut over ranks, evenly or not, more and fewer groups of prompts than
+// ranks.
+func TestPipelineGivesTheBytesOfOne(t *testing.T) {
+	groups := [][][]int32{{{5, 6, 7, 1}, {1}}, {{9, 8, 7, 6, 5, 4, 3, 2, 1}}, {{2, 1}}}
+	for _, dt := range []kernels.DType{kernels.F32, kernels.BF16, kernels.F16} {
+		cfg := Config{VocabSize: 40, DModel: 24, DKV: 6, DFF: 88, NumLayers: 4, NumHeads: 4, Epsilon: 1e-6,
+			FeedForward: "gated-gelu", NumBuckets: numBuckets, MaxDistance: maxDistance, DType: dt}
+		names := nn.ShapesOnly()
+		if _, err := Load(cfg, names); err != nil {
+			t.Fatal(err)
+		}
+		file := nntest.File(t, names.Requested())
+		one := cpu.New(1)
+		whole, err := Load(cfg, nn.NewWeights(one, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want [][][]float32
+		for _, ids := range groups {
+			want = append(want, encode(t, one, whole, ids))
+		}
+		for ways := 1; ways <= 4; ways++ {
+			n := 1 + ways%3
+			err := kernels.Together(t.Context(), transport.Shared(ways), time.Second,
+				func(ctx context.Context, i int, tr kernels.Transport) error {
+					be := cpu.New(1)
+					e, err := Load(cfg, nn.NewWeights(be, file).Stage(nn.Stage{Rank: i, Ways: ways}))
+					if err != nil {
+						return err
+					}
+					all, err := e.EncodePipeline(be, kernels.NewGroup(ctx, tr, be, time.Minute), groups[:n])
+					if err != nil {
+						return err
+					}
+					for j, rows := range all {
+						for r, row := range rows {
+							got := make([]float32, row.Len())
+							if err := be.Download(got, row); err != nil {
+								return err
+							}
+							if !slices.Equal(got, want[j][r]) {
+								return fmt.Errorf("rank %d gives other numbers for prompt %d of group %d", i, r, j)
+							}
+						}
+					}
+					return nil
+				})
+			if err != nil {
+				t.Errorf("%v, %d ranks: %v", dt, ways, err)
+			}
+		}
+	}
+}
+
 // A cut encoder holds its part of the weights and no more.
 func TestTensorParallelSharesTheWeights(t *testing.T) {
 	cfg := Config{VocabSize: 40, DModel: 24, DKV: 6, DFF: 96, NumLayers: 1, NumHeads: 6, Epsilon: 1e-6, FeedForward: "gated-gelu", NumBuckets: numBuckets,
