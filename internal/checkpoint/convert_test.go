@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/safetensors"
+	tt "latentbeam/internal/torchpickle/torchtest"
 )
 
 // variants are checkpoints that torch wrote, beside what is in them as safetensors (make.py there).
@@ -247,5 +248,32 @@ func TestSameBytesTwiceAndNothingReplaced(t *testing.T) {
 		if _, err := Convert(c.in, "", c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
+	}
+}
+
+// TestGrowthIsBounded: very many tensors over one storage would fill the disk; a few, as of tied weights, are
+// written once each.
+func TestGrowthIsBounded(t *testing.T) {
+	data := make([]byte, 1<<16)
+	tied := func(n int) string {
+		var items []string
+		for i := range n {
+			view := tt.View(tt.Storage("FloatStorage", "0", len(data)/4), 0, []int{len(data) / 4}, []int{1})
+			items = append(items, tt.Text(fmt.Sprint(i)), view)
+		}
+		path := filepath.Join(t.TempDir(), "tied.pth")
+		write1(t, path, tt.Zip(t, tt.Pickle(tt.Dict(items...)), data))
+		return path
+	}
+	if got := open(t, convert(t, tied(4), "out", defaults)).Names(); len(got) != 4 {
+		t.Errorf("tensors %q", got)
+	}
+	out := t.TempDir()
+	_, err := Convert(tied(40), out, defaults)
+	if err == nil || !strings.Contains(err.Error(), "share storages so much") {
+		t.Errorf("40 tensors over one storage: %v", err)
+	}
+	if files, _ := os.ReadDir(out); len(files) != 0 {
+		t.Errorf("the refused conversion leaves %v", files)
 	}
 }

@@ -130,6 +130,7 @@ var bombs = []hostile{
 		"a name of 1048576 bytes"},
 	{"unbalanced", "t", "no mark"},
 	{"below a mark", "N(\x85", "too few"},
+	{"call below a mark", ordered + ")(R", "too few"},
 	{"pop of nothing", "0", "too few"},
 	{"dup of nothing", "2", "too few"},
 	{"key without value", "}(Nu", "has no value"},

@@ -2,6 +2,7 @@ package nn_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -125,5 +126,45 @@ func TestPeakBytes(t *testing.T) {
 	})
 	if err != nil || peak != 240 {
 		t.Errorf("peak %d, %v, want 240", peak, err)
+	}
+}
+
+// TestNaNsAreRefused: a damaged checkpoint is an error that names the tensor, not a job of NaNs.
+func TestNaNsAreRefused(t *testing.T) {
+	f := nntest.Encode(t, map[string]safetensors.Tensor{
+		"good": nntest.Tensor([]float32{1, 2}, 2), "bad": nntest.Tensor([]float32{1, 2, float32(math.NaN())}, 3),
+		"huge": nntest.Tensor([]float32{float32(math.Inf(-1))}, 1),
+	})
+	w := nn.NewWeights(cpu.New(1), f)
+	w.Tensor("good", 2)
+	if bad, huge := w.Tensor("bad", 3), w.Tensor("huge", 1); !bad.IsZero() || !huge.IsZero() {
+		t.Error("a NaN or an infinity was loaded")
+	}
+	err := w.Check()
+	nntest.WantError(t, "NaN", err, `not finite  "bad" element 2 is NaN: the checkpoint is damaged`)
+	nntest.WantError(t, "infinity", err, `not finite  "huge" element 0 is -Inf`)
+}
+
+// TestOutline: a model loaded from names and shapes alone tells what does not fit.
+func TestOutline(t *testing.T) {
+	w := nn.Outline([]safetensors.Info{{Name: "a.weight", DType: "F32", Shape: []int{2, 3}},
+		{Name: "a.bias", DType: "F32", Shape: []int{3}}, {Name: "ids", DType: "I64", Shape: []int{1}},
+		{Name: "rest.1", DType: "F32"}, {Name: "rest.2", DType: "F32"}, {Name: "freqs", DType: "F32", Shape: []int{4}}})
+	nn.LoadLinear(w.Sub("a"), 3, 2)
+	w.Tensor("ids", 1)
+	w.Tensor("absent", 1)
+	if got := w.Values("freqs", 4); len(got) != 4 {
+		t.Errorf("values %v", got)
+	}
+	if err := w.Check("rest.*"); err == nil {
+		t.Error("no error")
+	}
+	var got []string
+	for _, m := range w.Misfits() {
+		got = append(got, m.Kind+" "+m.Name)
+	}
+	slices.Sort(got)
+	if want := []string{"missing absent", "wrong shape a.bias", "wrong type ids"}; !slices.Equal(got, want) {
+		t.Errorf("misfits %q, want %q", got, want)
 	}
 }
