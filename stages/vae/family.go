@@ -22,25 +22,16 @@ func Family() nn.Family {
 			if len(w.Misfits()) > 0 {
 				err = nil // it is about tensors, and w keeps it
 			}
-			return describe(config), err
+			return titles[c.Name], err
 		},
 	}
 }
 
-// describe names the autoencoder of a config.json.
-func describe(config []byte) string {
-	var about struct {
-		ClassName string `json:"_class_name"`
-		ModelType string `json:"model_type"`
-	}
-	_ = json.Unmarshal(config, &about) // ParseConfig has read it
-	switch about.ModelType {
-	case "VideoAutoencoderPipeline":
-		return "autoencoder of Open-Sora 1.2 (2D and temporal)"
-	case "OpenSoraVAE_V1_3_Pipline":
-		return "autoencoder of Open-Sora 1.3 (causal 3D)"
-	}
-	return "AutoencoderKL (2D)"
+// titles are the names of the architectures for people.
+var titles = map[string]string{
+	"AutoencoderKL":            "AutoencoderKL (2D)",
+	"VideoAutoencoderPipeline": "autoencoder of Open-Sora 1.2 (2D and temporal)",
+	"OpenSoraVAE_V1_3_Pipline": "autoencoder of Open-Sora 1.3 (causal 3D)",
 }
 
 // guess tells the architecture by the names of its first layers. Those of Open-Sora have one published size;
