@@ -132,7 +132,7 @@ func (a *attention) run(w *worker, entry, head, q0, q1 int) {
 		return
 	}
 	k, v := a.head(a.k, entry, head), a.head(a.v, entry, head)
-	if a.tier.attend.short != nil && keys <= shortKeys && a.bias == nil {
+	if a.tier.attend.short != nil && keys <= shortKeys && !a.prescaled() {
 		a.runShort(s, k, v, head, q0, q1, keys)
 		return
 	}

@@ -83,18 +83,23 @@ func (a *attention) finish(s *attentionScratch, q0, m int) {
 	}
 }
 
-// addBias scales the scores and adds the bias to them.
+// prescaled reports whether the scores are scaled before the softmax: where a bias comes between, or where
+// the scale would not leave the largest score the largest.
+func (a *attention) prescaled() bool { return a.bias != nil || !(a.spec.Scale > 0) }
+
+// addBias scales the scores and adds the bias to them, where that is due.
 func (a *attention) addBias(s *attentionScratch, head, q0, m, k0, n int) {
-	if a.bias == nil {
+	if !a.prescaled() {
 		return
 	}
-	strides := a.bias.Strides
 	for i := range m {
-		off := a.bias.Offset + head*strides[0] + (q0+i)*strides[1] + k0*strides[2]
-		bias := a.bias.read(grow(&s.row, n), off, strides[2], n)
 		row := unsafe.Slice((*float32)(s.scores.at(i*s.soft.stride)), n)
 		a.tier.row.standard(row, row, 0, a.spec.Scale)
-		a.tier.row.add(row, row, bias)
+		if a.bias != nil {
+			strides := a.bias.Strides
+			off := a.bias.Offset + head*strides[0] + (q0+i)*strides[1] + k0*strides[2]
+			a.tier.row.add(row, row, a.bias.read(grow(&s.row, n), off, strides[2], n))
+		}
 	}
 }
 

@@ -31,8 +31,8 @@ func (s *attentionScratch) begin(a *attention, m, keys int) {
 	s.sums.take(m * s.sumStride)
 	s.soft = softmax{stride: width*4 + lineSize, rows: m, top: unsafe.Pointer(&s.top),
 		sum: unsafe.Pointer(&s.sum), rescale: unsafe.Pointer(&s.rescale), scale: a.spec.Scale * a.tier.attend.softmaxUnit}
-	if a.bias != nil {
-		s.soft.scale = a.tier.attend.softmaxUnit // the scores are scaled when the bias is added
+	if a.prescaled() {
+		s.soft.scale = a.tier.attend.softmaxUnit
 	}
 	s.scores.take(m * s.soft.stride)
 	s.soft.scores, s.soft.weights, s.soft.weightStride = s.scores.at(0), s.scores.at(0), s.soft.stride

@@ -16,7 +16,7 @@ const shortQueries = 16
 // shortMath is a tier's routines for the short way.
 type shortMath struct {
 	// weights turns scores, a row of 16 queries for each key, into weights that add up to 1: fp32 rows, or
-	// rows of pairs of keys. The scores are lost; there is room for up to three more rows of them.
+	// rows of pairs of keys. scale is positive. The scores are lost; there is room for up to three more rows.
 	weights [dots]func(weights, scores unsafe.Pointer, keys int, scale float32)
 	// values by vectors of columns: to fp32, and with dotBF16 to bf16.
 	values [dots][]func(*shortValues)

@@ -20,7 +20,7 @@ type softmax struct {
 	top          unsafe.Pointer // *float32, one for each row
 	sum          unsafe.Pointer
 	rescale      unsafe.Pointer
-	scale        float32 // factor on the scores; in assembly in units of log2 e, see softmaxUnit
+	scale        float32 // factor on the scores, positive; in units of attentionMath.softmaxUnit
 }
 
 // keyTurn is up to how many weights a softmax writes at once; those beyond the keys are zero.

@@ -46,7 +46,7 @@ func TestSoftmax(t *testing.T) {
 	onTiers(t, func(t *testing.T, tier *tier) {
 		for d, run := range tier.attend.softmax {
 			for keys := 1; run != nil && keys < 200; keys += 1 + keys/20 {
-				for _, spread := range []float32{1, 30, -300} {
+				for _, spread := range []float32{0.1, 1, 30, 300} {
 					checkSoftmax(t, tier, dot(d), rows, keys, spread, r)
 				}
 			}

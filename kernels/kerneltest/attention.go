@@ -108,18 +108,23 @@ func testTwoAxes(f *fixture) {
 	f.check("temporal", kernels.F32, got, want)
 }
 
-// testLargeScores: scores of some hundreds, far apart, must neither overflow nor vanish together.
+// testLargeScores: scores of some hundreds, far apart, must neither overflow nor vanish together; a factor
+// of any sign.
 func testLargeScores(f *fixture) {
-	q := f.random(kernels.F32, 1, 4, 1, 8)
-	k, v := f.random(kernels.F32, 1, 9, 1, 8), f.random(kernels.F32, 1, 9, 1, 8)
-	want := attention(q, k, v, 400, nil, nil)
-	dst, read := f.result(kernels.F32, dense, 1, 4, 1, 8)
-	f.Attention(dst, f.operand(kernels.F32, dense, q), f.operand(kernels.F32, dense, k),
-		f.operand(kernels.F32, dense, v), kernels.AttentionSpec{Scale: 400})
-	got := read()
-	for i, w := range want.data { // scores near 1000 are themselves exact to 1e-4 only
-		if diff := got.data[i] - w; !(diff < 1e-3 && diff > -1e-3) {
-			f.Fatalf("element %d is %v, want %v", i, got.data[i], w)
+	for _, keys := range []int{9, 70} {
+		q := f.random(kernels.F32, 1, 4, 1, 8)
+		k, v := f.random(kernels.F32, 1, keys, 1, 8), f.random(kernels.F32, 1, keys, 1, 8)
+		for _, scale := range []float32{400, -400, 0} {
+			want := attention(q, k, v, float64(scale), nil, nil)
+			dst, read := f.result(kernels.F32, dense, 1, 4, 1, 8)
+			f.Attention(dst, f.operand(kernels.F32, dense, q), f.operand(kernels.F32, dense, k),
+				f.operand(kernels.F32, dense, v), kernels.AttentionSpec{Scale: scale})
+			got := read()
+			for i, w := range want.data { // scores near 1000 are themselves exact to 1e-4 only
+				if diff := got.data[i] - w; !(diff < 1e-3 && diff > -1e-3) {
+					f.Fatalf("%d keys, scale %v: element %d is %v, want %v", keys, scale, i, got.data[i], w)
+				}
+			}
 		}
 	}
 }

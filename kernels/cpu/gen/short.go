@@ -25,10 +25,10 @@ func shortWeights512(f *file, name, doc string, poly []float64, bf16 bool) {
 	}
 	f.at("max")
 	for i := range 4 {
-		f.p("VMULPS %d(AX), Z%d, Z%d\nVMAXPS Z%d, Z%d, Z%d", i*64, scale, 4+i, 4+i, i, i)
+		f.p("VMAXPS %d(AX), Z%d, Z%d", i*64, i, i)
 	}
 	f.p("ADDQ $256, AX\nDECQ CX\nJNZ max")
-	f.p("VMAXPS Z0, Z1, Z0\nVMAXPS Z2, Z3, Z2\nVMAXPS Z0, Z2, Z%d", top)
+	f.p("VMAXPS Z0, Z1, Z0\nVMAXPS Z2, Z3, Z2\nVMAXPS Z0, Z2, Z0\nVMULPS Z0, Z%d, Z%d", scale, top)
 	f.zero(isa512, 16, 17, 18, 19)
 	f.p("MOVQ SI, AX\nMOVQ R10, CX")
 	f.at("weigh")

@@ -65,7 +65,7 @@ func (f *file) softmax512(name, doc string, poly []float64, bf16 bool) {
 	f.ret()
 }
 
-// blockTop512 leaves the largest scaled score of a row in X0.
+// blockTop512 leaves the largest score of a row, scaled, in X0. The scale is positive.
 func (f *file) blockTop512(lowest, scale int) {
 	for i := range 4 {
 		f.p("VMOVAPS Z%d, Z%d", lowest, i)
@@ -73,17 +73,18 @@ func (f *file) blockTop512(lowest, scale int) {
 	f.p("MOVQ SI, AX\nMOVQ R11, CX\nTESTQ CX, CX\nJZ lasttop")
 	f.at("top")
 	for i := range 4 {
-		f.p("VMULPS %d(AX), Z%d, Z%d\nVMAXPS Z%d, Z%d, Z%d", i*64, scale, 4+i, 4+i, i, i)
+		f.p("VMAXPS %d(AX), Z%d, Z%d", i*64, i, i)
 	}
 	f.p("ADDQ $256, AX\nDECQ CX\nJNZ top")
 	f.at("lasttop")
 	f.p("TESTQ R15, R15\nJZ topfound")
 	for i := range 4 {
-		f.p("VMULPS.Z %d(AX), Z%d, K%d, Z%d\nVMAXPS Z%d, Z%d, K%d, Z%d", i*64, scale, 1+i, 4+i, 4+i, i, 1+i, i)
+		f.p("VMAXPS %d(AX), Z%d, K%d, Z%d", i*64, i, 1+i, i)
 	}
 	f.at("topfound")
 	f.p("VMAXPS Z0, Z1, Z0\nVMAXPS Z2, Z3, Z2\nVMAXPS Z0, Z2, Z0")
 	f.halves512("VMAXPS", 0, 1)
+	f.p("VMULSS X%d, X0, X0", scale)
 }
 
 // halves512 folds register i by op down to its lowest lane.
