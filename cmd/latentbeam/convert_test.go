@@ -1,8 +1,12 @@
 package main
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io/fs"
+	"maps"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +16,8 @@ import (
 	"latentbeam"
 	"latentbeam/internal/safetensors"
 	tt "latentbeam/internal/torchpickle/torchtest"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/stdit"
 )
 
 // tinyTensors returns a component of the built-in model as PyTorch tensors, by name.
@@ -168,5 +174,56 @@ func TestInspectTellsWhatDoesNotFit(t *testing.T) {
 	}
 	if s.exists("canary") || s.exists("evil.safetensors") {
 		t.Error("something of it was run, or written")
+	}
+}
+
+// TestFileWithoutConfig: a denoiser of Open-Sora 1.0 came as a .pth alone. Its configuration is made of its
+// tensors, and the run is that of the same file with the configuration written beside it.
+func TestFileWithoutConfig(t *testing.T) {
+	config := `{"model_type": "STDiT", "hidden_size": 72, "depth": 1, "num_heads": 1, "caption_channels": 128,
+		"model_max_length": 64, "space_scale": 0.5, "input_size": [16, 32, 32]}`
+	w := nn.ShapesOnly()
+	if _, err := stdit.Family().Load([]byte(config), w); err != nil {
+		t.Fatal(err)
+	}
+	shapes := w.Requested()
+	shapes["pos_embed"], shapes["pos_embed_temporal"] = []int{1, 256, 72}, []int{1, 16, 72}
+	var tensors []tt.Tensor
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, name := range slices.Sorted(maps.Keys(shapes)) {
+		n := 1
+		for _, d := range shapes[name] {
+			n *= d
+		}
+		var data []byte
+		for range n {
+			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(r.Float32()/10-0.05))
+		}
+		tensors = append(tensors, tt.Tensor{Name: name, Storage: "FloatStorage", Shape: shapes[name], Data: data})
+	}
+	job := strings.Replace(small, "defaults:", "defaults:\n  max_sequence_length: 64\n  fps: 8\n  guidance_scale: 2", 1)
+	s := newShell(t, "job.yaml", job, "prompts.csv", threePrompts)
+	s.layOut()
+	s.write("OpenSora-v1.pth", string(tt.Save(t, tensors...)))
+	s.says(s.run(0, "convert", "OpenSora-v1.pth"), "wrote  OpenSora-v1.safetensors", "STDiT of Open-Sora 1.0")
+	s.says(s.run(0, "inspect", "OpenSora-v1.safetensors"), "by its tensors, there is no config.json", "complete")
+	run := func(out string) {
+		s.run(0, "run", "job.yaml", "--set", "output.path="+out, "--set",
+			"model={text_encoder: st/text_encoder, transformer: OpenSora-v1.safetensors, vae: st/vae}")
+	}
+	run("guessed")
+	s.write("config.json", config)
+	run("written")
+	videos := func(dir string) (all []string) {
+		for path, data := range s.tree(dir) {
+			if strings.HasSuffix(path, ".mp4") {
+				all = append(all, data)
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	if a, b := videos("guessed"), videos("written"); len(a) != 3 || !slices.Equal(a, b) {
+		t.Errorf("%d videos and %d, or other bytes", len(a), len(b))
 	}
 }
