@@ -93,6 +93,9 @@ func OpenComponents(paths map[string]string) (*Model, error) {
 		}
 		files[c] = os.DirFS(dirs[c])
 	}
+	if dir, ok := dirs["text_encoder"]; ok { // some hubs keep the tokenizer in a directory of its own
+		files["tokenizer"] = os.DirFS(filepath.Join(filepath.Dir(filepath.Clean(dir)), "tokenizer"))
+	}
 	m, err := newModel("components", files, dirs)
 	if err != nil {
 		return nil, err

@@ -110,6 +110,7 @@ func TestLayouts(t *testing.T) {
 		"model/text_encoder/1.safetensors":                a, "model/text_encoder/2.safetensors": b,
 		"model/transformer/OpenSora-v1-HQ-16x256x256.safetensors": b,
 		"bare/only.safetensors":                                   a,
+		"model/tokenizer/spiece.model":                            "pieces",
 	})
 	whole, err := OpenModel(filepath.Join(dir, "model"))
 	if err != nil {
@@ -122,6 +123,18 @@ func TestLayouts(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, m := range []*Model{whole, parts} {
+		if data, err := m.ReadFile("tokenizer/spiece.model"); err != nil || string(data) != "pieces" {
+			t.Errorf("the tokenizer beside the encoder of %s: %q, %v", m.Name, data, err)
+		}
+	}
+	bare, err := OpenComponents(map[string]string{"vae": filepath.Join(dir, "bare")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, err := bare.Weights("vae"); err != nil || f.Names()[0] != "a" {
+		t.Errorf("the only file of a directory: %v", err)
 	}
 	for component, want := range map[string]string{"vae": "a", "text_encoder": "a b", "transformer": "b"} {
 		var digests []string
