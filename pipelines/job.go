@@ -79,6 +79,11 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	if err != nil {
 		return nil, cfg.Errorf("resources.workers", "%v", err)
 	}
+	if o.Devices == nil {
+		if err := checkWidths(cfg, steps, &defaults, devices.Size()); err != nil {
+			return nil, err
+		}
+	}
 	j := &Job{Config: cfg, Opts: o, runner: runner}
 	j.engine = &transforms.Engine{
 		Source: source, Steps: steps, Pool: devices, MaxBatch: int(r.BatchSize), Retries: cfg.OnError.Retries,

@@ -2,21 +2,23 @@ package stages
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 )
 
-// Set is the devices that work on one batch together; each is a rank. A stage sees those of its own process;
-// others may be elsewhere.
+// Set is the devices that work on one batch together; each is a rank. Those of this process have the lowest
+// ranks.
 type Set struct {
-	// Devices are those of this process, in the order of their ranks.
+	// Devices are those of this process.
 	Devices []kernels.Backend
-	// Ends are their connections to all ranks; nil for a device alone.
-	Ends []kernels.Transport
-	// Speeds are the relative speeds of all ranks.
+	// Speeds are the relative speeds of all ranks, elsewhere included.
 	Speeds []float64
+	// Connect returns the ends of Devices for one run, connected with all ranks; nil for a device alone. Ends
+	// that are more than memory have a method Close.
+	Connect func(ctx context.Context) ([]kernels.Transport, error)
 }
 
 // Alone is the set of one device.
@@ -36,16 +38,27 @@ const (
 )
 
 // Run runs f for every device of this process, each on a goroutine of its own with its membership in the
-// group. The first error ends them all; see kernels.Together.
+// group, nil for a device alone. The first error ends them all; see kernels.Together.
 func (s *Set) Run(ctx context.Context,
 	f func(ctx context.Context, dev kernels.Backend, g *kernels.Group) error) error {
 	if s.Ranks() == 1 {
 		return f(ctx, s.Devices[0], nil)
 	}
+	ends, err := s.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, end := range ends {
+			if c, ok := end.(io.Closer); ok {
+				c.Close()
+			}
+		}
+	}()
 	run := func(ctx context.Context, i int, end kernels.Transport) error {
 		return f(ctx, s.Devices[i], kernels.NewGroup(ctx, end, s.Devices[i], patience))
 	}
-	return kernels.Together(ctx, s.Ends, grace, run)
+	return kernels.Together(ctx, ends, grace, run)
 }
 
 // Spreader is a Stage whose batches can be shared by the devices of a set. The result is that of Run, byte for

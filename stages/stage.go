@@ -86,6 +86,8 @@ type Pool interface {
 	// Lease waits for a free device; release gives it back and says whether the work on it went well. A
 	// device that was left in the middle of something is made anew before it is lent again.
 	Lease(ctx context.Context) (dev kernels.Backend, release func(ok bool), err error)
+	// LeaseSet waits for n free devices, or for all where there are fewer, as Lease does for one.
+	LeaseSet(ctx context.Context, n int) (set *Set, release func(ok bool), err error)
 	// Size returns how many leases can be out at once.
 	Size() int
 	// Memory returns what a batch may use on one device.

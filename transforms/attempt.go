@@ -14,19 +14,25 @@ import (
 )
 
 // settle runs the elements until each has its result or its failure: errors of the world are tried
-// again, and an error or panic of a batch is narrowed down by running its elements alone.
-func (f *StageFn) settle(live []*stages.Element) error {
+// again, a set of devices that failed is tried smaller, and an error or panic of a batch is narrowed down by
+// running its elements alone. cap bounds the devices; 0: not.
+func (f *StageFn) settle(live []*stages.Element, cap int) error {
 	before := copies(live)
 	var err error
-	for try := range max(1, f.engine.Retries) {
+	last := max(1, f.engine.Retries) - 1
+	for try := 0; try <= last; try++ {
 		if try > 0 && !f.pause(retryPause<<(try-1)) {
 			break
 		}
-		if err = f.attempt(live); err != nil {
+		var width int
+		if width, err = f.attempt(live, cap); err != nil {
 			restore(live, before)
 		}
 		if fault.ClassOf(err) != fault.ClassRetry {
 			break
+		}
+		if cap = max(1, width-1); try == last-1 {
+			cap = 1
 		}
 	}
 	switch {
@@ -41,7 +47,7 @@ func (f *StageFn) settle(live []*stages.Element) error {
 		return nil
 	}
 	for _, e := range live {
-		if err := f.settle([]*stages.Element{e}); err != nil {
+		if err := f.settle([]*stages.Element{e}, 1); err != nil {
 			return err
 		}
 	}
@@ -76,20 +82,22 @@ func restore(live []*stages.Element, before []stages.Element) {
 	}
 }
 
-// attempt runs the stage once on a leased device. A panic is an error of the row that caused it.
-func (f *StageFn) attempt(live []*stages.Element) (err error) {
-	done, err := f.engine.turns.acquire(f.ctx, f.Index, f.engine.Pool.Size())
+// attempt runs the stage once on leased devices, as many as it returns. A panic is an error of the row that
+// caused it; an error of a set may be one of its devices', so the batch is tried on another.
+func (f *StageFn) attempt(live []*stages.Element, cap int) (width int, err error) {
+	least, most := f.width(&live[0].Row, cap)
+	width, done, err := f.engine.turns.acquire(f.ctx, f.Index, f.engine.Pool.Size(), least, most)
 	if err != nil {
-		return err
+		return width, err
 	}
 	defer done()
-	dev, release, err := f.engine.Pool.Lease(f.ctx)
+	set, release, err := f.engine.Pool.LeaseSet(f.ctx, width)
 	if err != nil {
-		return err
+		return width, err
 	}
 	if f.engine.Stopping() && f.mayDrop() {
 		release(true)
-		return errNotBegun
+		return width, errNotBegun
 	}
 	began := time.Now()
 	defer func() {
@@ -100,7 +108,15 @@ func (f *StageFn) attempt(live []*stages.Element) (err error) {
 		release(err == nil)
 		f.engine.Progress.Spent(f.step.Name, time.Since(began))
 	}()
-	return f.step.Run(f.ctx, dev, live)
+	if set.Ranks() == 1 {
+		return width, f.step.Run(f.ctx, set.Devices[0], live)
+	}
+	err = f.step.Stage.(stages.Spreader).RunSet(f.ctx, set, live)
+	if err != nil && fault.ClassOf(err) == fault.ClassRow {
+		slog.Debug("set failed", "stage", f.step.Name, "devices", set.Ranks(), "error", err)
+		err = fault.Retry(err)
+	}
+	return width, err
 }
 
 // panicText is what a failure says of a panic: nothing that another run would say differently, such as an

@@ -55,6 +55,7 @@ func (f *BucketFn) ProcessElement(_ context.Context, e *stages.Element, emit fun
 		size, err := f.engine.BatchSize(&e.Row)
 		if err != nil {
 			e.Fail("plan", fault.Row(err))
+			f.engine.tail.pass(len(f.order), false)
 			emit(&stages.Batch{Bucket: name, Elements: []*stages.Element{e}})
 			return
 		}
@@ -66,26 +67,27 @@ func (f *BucketFn) ProcessElement(_ context.Context, e *stages.Element, emit fun
 	f.buffered++
 	switch {
 	case len(b.elements) >= b.size:
-		f.flush(name, emit)
+		f.flush(name, false, emit)
 	case f.buffered > maxBuffered:
-		f.flush(f.order[0], emit)
+		f.flush(f.order[0], false, emit)
 	}
 }
 
 // FinishBundle emits what is left, unless the engine was asked to stop: those rows were not begun.
 func (f *BucketFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) {
 	for len(f.order) > 0 && !f.engine.Stopping() {
-		f.flush(f.order[0], emit)
+		f.flush(f.order[0], true, emit)
 	}
 }
 
-// flush emits what the bucket holds and forgets it.
-func (f *BucketFn) flush(name schemas.Bucket, emit func(*stages.Batch)) {
+// flush emits what the bucket holds and forgets it; ended says that no element comes any more.
+func (f *BucketFn) flush(name schemas.Bucket, ended bool, emit func(*stages.Batch)) {
 	b := f.open[name]
 	delete(f.open, name)
 	i := slices.Index(f.order, name)
 	f.order = slices.Delete(f.order, i, i+1)
 	f.buffered -= len(b.elements)
+	f.engine.tail.pass(len(f.order), ended)
 	emit(&stages.Batch{Bucket: name, Elements: b.elements})
 }
 
@@ -98,7 +100,8 @@ func (e *Engine) BatchSize(row *schemas.PromptRow) (int, error) {
 			if err != nil {
 				return 0, fmt.Errorf("%s: %w", s.Name, err)
 			}
-			most = max(most, need)
+			devices, _ := e.least(&s, row)
+			most = max(most, shared(need, devices))
 		}
 		return most, nil
 	})

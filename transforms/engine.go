@@ -53,6 +53,7 @@ type Engine struct {
 	stopping atomic.Bool
 	pending  pending
 	turns    turns
+	tail     tail
 	failure  failure
 
 	pass    atomic.Pointer[pass] // the last, nil in a worker
@@ -67,6 +68,7 @@ type pass struct{ ctx, job context.Context }
 // that failed as they are.
 func (e *Engine) Pass(ctx context.Context, run func(context.Context) error) error {
 	e.pending.reset()
+	e.tail.reset()
 	p := &pass{job: ctx}
 	ctx, cancel := context.WithCancel(ctx)
 	p.ctx = ctx

@@ -33,6 +33,23 @@ func (p *fakePool) Lease(ctx context.Context) (kernels.Backend, func(bool), erro
 	}
 }
 
+func (p *fakePool) LeaseSet(ctx context.Context, n int) (*stages.Set, func(bool), error) {
+	for i := range n {
+		if _, _, err := p.Lease(ctx); err != nil {
+			for range i {
+				<-p.slots
+			}
+			return nil, nil, err
+		}
+	}
+	set := &stages.Set{Devices: make([]kernels.Backend, n), Speeds: make([]float64, n)}
+	return set, func(bool) {
+		for range n {
+			<-p.slots
+		}
+	}, nil
+}
+
 func (p *fakePool) Size() int           { return cap(p.slots) }
 func (p *fakePool) Memory() plan.Memory { return p.memory }
 func (p *fakePool) Class() string       { return "fake" }

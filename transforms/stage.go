@@ -133,6 +133,7 @@ func (f *StageFn) finish(o outcome, emit func(*stages.Batch)) error {
 
 // run takes the batch through the stage. Only a fatal error comes back; anything else ends in Failed.
 func (f *StageFn) run(b *stages.Batch) outcome {
+	f.engine.tail.begin(f.Index)
 	for _, e := range b.Live() {
 		f.checkInput(e)
 	}
@@ -140,7 +141,7 @@ func (f *StageFn) run(b *stages.Batch) outcome {
 	if len(live) == 0 {
 		return outcome{batch: b}
 	}
-	switch err := f.settle(live); {
+	switch err := f.settle(live, 0); {
 	case errors.Is(err, errNotBegun):
 		return outcome{}
 	case err != nil:

@@ -10,22 +10,28 @@ import (
 	"strings"
 
 	"latentbeam/internal/plan"
+	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
+	"latentbeam/stages"
 )
 
 // cpuTarget is the batch memory beyond which a CPU worker gains nothing: its kernels block for the
 // caches, so a larger batch only delays the first result and loses more when the process is killed.
 const cpuTarget = 16 << 20
 
+// maxWorkers bounds the workers of a process, as the configuration does.
+const maxWorkers = 1024
+
 // assumedMemory stands in where the system does not tell what is free.
 const assumedMemory = 4 << 30
 
 // CPU is the pool of CPU workers of this process: each has an equal share of the threads.
 type CPU struct {
-	free   chan worker
-	memory plan.Memory
-	class  string
+	free    chan worker
+	leasing chan struct{} // held while a lease collects its workers, so that two never wait for each other
+	memory  plan.Memory
+	class   string
 }
 
 // worker is a device with what is needed to make it anew.
@@ -34,20 +40,21 @@ type worker struct {
 	threads int
 }
 
-// NewCPU makes a pool of workers sharing threads (0: all of GOMAXPROCS) and at most memory bytes of
-// batches each (0: four fifths of what is free, divided by the workers).
+// NewCPU makes a pool of workers sharing threads (0: all of GOMAXPROCS), one at least each, and at most
+// memory bytes of batches each (0: four fifths of what is free, divided by the workers). More workers than
+// threads gain nothing but the test of a larger set: they take turns on the processors.
 func NewCPU(workers, threads int, memory int64) (*CPU, error) {
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	if workers < 1 || workers > threads {
-		return nil, fmt.Errorf("resources.workers is %d: give 1 to %d, one thread at least for each worker", workers, threads)
+	if workers < 1 || workers > maxWorkers {
+		return nil, fmt.Errorf("resources.workers is %d: give 1 to %d", workers, maxWorkers)
 	}
 	if memory == 0 {
 		memory = available() / 5 * 4 / int64(workers)
 	}
 	p := &CPU{
-		free:   make(chan worker, workers),
+		free: make(chan worker, workers), leasing: make(chan struct{}, 1),
 		memory: plan.Memory{Target: min(cpuTarget, memory), Limit: memory},
 	}
 	for i := range workers {
@@ -55,9 +62,9 @@ func NewCPU(workers, threads int, memory int64) (*CPU, error) {
 		if i < threads%workers {
 			share++
 		}
-		b := cpu.New(share)
+		b := cpu.New(max(1, share))
 		p.class = b.Class()
-		p.free <- worker{b, share}
+		p.free <- worker{b, max(1, share)}
 	}
 	return p, nil
 }
@@ -65,16 +72,50 @@ func NewCPU(workers, threads int, memory int64) (*CPU, error) {
 // Lease waits for a free worker. A worker whose batch did not end well gets a new backend when it comes
 // back: backends keep their first error, and a panic leaves scopes open.
 func (p *CPU) Lease(ctx context.Context) (kernels.Backend, func(ok bool), error) {
+	set, release, err := p.LeaseSet(ctx, 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	return set.Devices[0], release, nil
+}
+
+// LeaseSet waits for n free workers, or for all where there are fewer.
+func (p *CPU) LeaseSet(ctx context.Context, n int) (*stages.Set, func(ok bool), error) {
 	select {
-	case w := <-p.free:
-		return w.dev, func(ok bool) {
-			if !ok || w.dev.Wait() != nil {
-				w.dev = cpu.New(w.threads)
-			}
-			p.free <- w
-		}, nil
+	case p.leasing <- struct{}{}:
+		defer func() { <-p.leasing }()
 	case <-ctx.Done():
 		return nil, nil, context.Cause(ctx)
+	}
+	var workers []worker
+	for range min(n, p.Size()) {
+		select {
+		case w := <-p.free:
+			workers = append(workers, w)
+		case <-ctx.Done():
+			p.giveBack(workers, true)
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+	set := &stages.Set{}
+	for _, w := range workers {
+		set.Devices = append(set.Devices, w.dev)
+		set.Speeds = append(set.Speeds, float64(w.threads))
+	}
+	if len(workers) > 1 {
+		set.Connect = func(context.Context) ([]kernels.Transport, error) { return transport.Shared(len(workers)), nil }
+	}
+	return set, func(ok bool) { p.giveBack(workers, ok) }, nil
+}
+
+// giveBack returns workers to the pool; ok says whether the work on them went well. A rank that did not
+// answer may still be at work on its old backend, which nobody uses again.
+func (p *CPU) giveBack(workers []worker, ok bool) {
+	for _, w := range workers {
+		if !ok || w.dev.Wait() != nil {
+			w.dev = cpu.New(w.threads)
+		}
+		p.free <- w
 	}
 }
 

@@ -2,6 +2,7 @@ package stdit
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
@@ -90,7 +91,9 @@ func digest(t testing.TB, batch []*stages.Element) string {
 
 // setOf is a set of ranks in this process.
 func setOf(speeds []float64, newBackend func() kernels.Backend) *stages.Set {
-	s := &stages.Set{Speeds: speeds, Ends: transport.Shared(len(speeds))}
+	s := &stages.Set{Speeds: speeds, Connect: func(context.Context) ([]kernels.Transport, error) {
+		return transport.Shared(len(speeds)), nil
+	}}
 	for range speeds {
 		s.Devices = append(s.Devices, newBackend())
 	}
