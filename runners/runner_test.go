@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 )
 
 // countFn counts what it sees, or fails.
@@ -36,7 +35,7 @@ func counting(fail bool) *beam.Pipeline {
 // TestEveryRunner runs pipelines one after the other, in which a failing one changes nothing. The jobs that
 // all runners must do alike are in pipelines.
 func TestEveryRunner(t *testing.T) {
-	register.DoFn2x1[context.Context, []byte, error](&countFn{})
+	beam.RegisterDoFn(&countFn{})
 	Init()
 	for _, r := range All() {
 		found, err := Find(r.Name)
