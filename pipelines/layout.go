@@ -57,6 +57,11 @@ func (j *Job) Layouts(p Plan, devices []layout.Device) ([]Layout, error) {
 			return nil, err
 		}
 		query := layout.Query{Stages: l.Stages, Devices: devices, Elements: int(b.Rows), MaxBatch: j.engine.MaxBatch}
+		if j.Opts.Devices == nil { // a run forms its batches by the memory of this machine
+			if n, err := j.engine.BatchSize(&b.first); err == nil { // else the search says what does not fit
+				query.AtOnce = n
+			}
+		}
 		if l.Result, err = layout.Search(query); err != nil {
 			return nil, j.infeasible(b, err)
 		}

@@ -12,7 +12,7 @@ func TestPlan(t *testing.T) {
 		args string
 		says []string
 	}{
-		{"plan job.yaml", []string{"1 x cpu", "(measured)", "16x16x", "3 rows to compute", "1 set of 1, 1 element at once"}},
+		{"plan job.yaml", []string{"1 x cpu", "(measured)", "16x16x", "3 rows to compute", "1 set of 1, 3 elements at once"}},
 		{"plan job.yaml --devices 3xT4-16GB", []string{"3 x T4-16GB: 14.5 GiB, 20.0 T FLOP/s", "(assumed)",
 			"3 sets of 1, 1 element at once", "0 T4-16GB", "2 T4-16GB", "not chosen: sets of 3"}},
 		{"plan job.yaml --devices 8xH100-80GB --limit 1", []string{"1 rows to compute", "0 H100-80GB"}},

@@ -19,6 +19,7 @@ type Query struct {
 	Devices  []Device
 	Elements int // still to be computed, all of one shape
 	MaxBatch int // elements of a set; 0: any
+	AtOnce   int // elements that every set takes, where that is decided already; 0: any up to MaxBatch
 
 	sets map[string]evaluated // those seen so far
 }
@@ -198,13 +199,17 @@ func (q *Query) best(width int) (best Candidate, why *Infeasible, err error) {
 	if q.split() == nil {
 		limit = 1
 	}
-	for k := 1; k <= min(limit, q.Elements); k++ {
+	first := 1
+	if q.AtOnce > 0 {
+		first, limit = min(q.AtOnce, q.Elements), q.AtOnce
+	}
+	for k := first; k <= min(limit, q.Elements); k++ {
 		c, reason, err := q.candidate(width, k)
 		if err != nil {
 			return best, nil, err
 		}
 		if reason != nil {
-			if k == 1 {
+			if k == first {
 				return best, reason, nil
 			}
 			break // more elements need more memory
