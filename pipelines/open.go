@@ -91,7 +91,7 @@ var writes = []struct {
 	fix  string
 }{
 	{"video", stages.KindVideo, "add `- encode_video: {}` to stages"},
-	{"latents", stages.KindLatents, "add `- denoise: {}` to stages"},
+	{"latents", stages.KindLatents, "add `- denoise: {}` to stages, or `- encode_vae: {}` where the input is media"},
 	{"embeddings", stages.KindText, "add `- encode_text: {}` to stages"},
 }
 
@@ -119,7 +119,7 @@ func defaultsOf(cfg *config.Config, model *stages.Model) schemas.PromptRow {
 // the configuration is reported with its line before any work.
 func checkDefaults(cfg *config.Config, steps []transforms.Step, defaults schemas.PromptRow) error {
 	kind, _ := cfg.Input.Source()
-	if kind != config.PromptInput {
+	if kind != config.PromptInput && kind != config.MediaInput {
 		return nil // the tables carry the parameters
 	}
 	if sized, err := defaults.Sized(); err == nil { // rows may still complete half a size

@@ -17,6 +17,7 @@ import (
 // sourceKinds maps the kinds of input to what the first stage must take.
 var sourceKinds = map[string]stages.Kind{
 	config.PromptInput:    stages.KindPrompt,
+	config.MediaInput:     stages.KindMedia,
 	config.EmbeddingInput: stages.KindText,
 	config.LatentInput:    stages.KindLatents,
 }
@@ -30,7 +31,10 @@ func openSource(cfg *config.Config, limit int) (transforms.Source, error) {
 		if err != nil {
 			return nil, err
 		}
-		if kind == config.EmbeddingInput {
+		switch kind {
+		case config.MediaInput:
+			return openMedia(cfg, files, limit)
+		case config.EmbeddingInput:
 			return embeddings{files, videos, limit}, nil
 		}
 		return latents{files, limit}, nil

@@ -67,7 +67,12 @@ var fields = []Field{
 	{Name: "loop", Kind: Integer, Min: 1, Max: MaxLoop, Carried: true},
 	{Name: "condition_frame_length", Kind: Integer, Min: 1, Max: MaxNumFrames, Carried: true},
 	{Name: "condition_frame_edit", Kind: Real, Min: 0, Max: 1, Carried: true},
+	{Name: FieldMedia, Aliases: []string{"path", "video", "image", "video_path", "image_path", "file_name"}, Kind: Text,
+		Max: MaxReferenceBytes, Carried: true},
 }
+
+// FieldMedia is the field that only tables of media have; elsewhere its columns are carried.
+const FieldMedia = "media"
 
 // Fields lists what a prompt table may say about a row. The caller must not change the list.
 func Fields() []Field { return fields }

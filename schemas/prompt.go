@@ -34,6 +34,8 @@ type PromptRow struct {
 	Aes          string `json:"aes,omitempty"`
 	Flow         string `json:"flow,omitempty"`
 	CameraMotion string `json:"camera_motion,omitempty"`
+	// Media is the path of the video, image or folder of images that is to be encoded.
+	Media string `json:"media,omitempty"`
 	// Reference names images or videos to condition on, ";" between them, and MaskStrategy which of their
 	// latent frames go where (see stages/condition).
 	Reference    string `json:"reference,omitempty"`
@@ -57,7 +59,7 @@ func (PromptRow) Schema() string { return PromptVersion }
 // ByteSize is about how much the row takes in a file.
 func (r PromptRow) ByteSize() int {
 	return fixedBytes + textBytes(r.ID, r.Prompt, r.NegativePrompt, r.Extra, r.Source, r.Resolution, r.AspectRatio,
-		r.Aes, r.Flow, r.CameraMotion, r.Reference, r.MaskStrategy)
+		r.Aes, r.Flow, r.CameraMotion, r.Reference, r.MaskStrategy, r.Media)
 }
 
 // WithDefaults returns the row with everything it does not say taken from d. Prompt, ID, Extra, Source and
@@ -157,7 +159,7 @@ func (r PromptRow) appendLater(b []byte) []byte {
 	}
 	for _, p := range [][2]string{{"resolution", r.Resolution}, {"aspect_ratio", r.AspectRatio}, {"aes", r.Aes},
 		{"flow", r.Flow}, {"camera_motion", r.CameraMotion}, {"reference", r.Reference},
-		{"mask_strategy", r.MaskStrategy}, {"loop", given(r.Loop)},
+		{"mask_strategy", r.MaskStrategy}, {FieldMedia, r.Media}, {"loop", given(r.Loop)},
 		{"condition_frame_length", given(r.ConditionFrameLength)}, {"condition_frame_edit", edit}} {
 		if p[1] != "" {
 			b = appendText(appendText(b, p[0]), p[1])

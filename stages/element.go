@@ -71,6 +71,8 @@ func (e *Element) Has(k Kind) bool {
 		return e.Frames != nil
 	case KindVideo:
 		return e.Video != nil
+	case KindMedia:
+		return e.Row.Media != ""
 	}
 	return k == KindPrompt
 }

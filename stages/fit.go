@@ -2,14 +2,19 @@ package stages
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// Fit checks that the stages named, in this order, take a source of kind in, each one giving what the
-// next one takes, and returns the kind at every seam: seams[0] is in, seams[i+1] what names[i] gives.
-// The error is about stage index.
+// Fit checks that the stages named, in this order, take a source of kind in, each one giving what a
+// later one takes, and returns the kind at every seam: seams[0] is in, seams[i+1] what names[i] gives.
+// Elements of media carry their caption beside it, so a job may encode both. The error is about stage index.
 func Fit(in Kind, names []string, specs []Spec) (seams []Kind, index int, err error) {
 	seams = []Kind{in}
+	carried := []Kind{in} // what elements have that no stage has taken
+	if in == KindMedia {
+		carried = append(carried, KindPrompt)
+	}
 	for i, name := range names {
 		spec, ok := Find(specs, name)
 		if !ok {
@@ -19,10 +24,11 @@ func Fit(in Kind, names []string, specs []Spec) (seams []Kind, index int, err er
 		switch {
 		case spec.In == "":
 			seams = append(seams, have)
-		case spec.In != have:
+		case !slices.Contains(carried, spec.In):
 			return nil, i, fmt.Errorf("stage %q takes %s, but %s gives %s%s",
 				name, spec.In, before(names, i), have, suggest(have, spec.In, specs))
 		default:
+			carried[slices.Index(carried, spec.In)] = spec.Out
 			seams = append(seams, spec.Out)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 // house is a catalogue of stages that are never opened.
 var house = []Spec{
 	{Name: "encode_text", In: KindPrompt, Out: KindText},
+	{Name: "encode_vae", In: KindMedia, Out: KindLatents},
 	{Name: "denoise", In: KindText, Out: KindLatents},
 	{Name: "decode_vae", In: KindLatents, Out: KindFrames},
 	{Name: "guard"},
@@ -28,8 +29,20 @@ func TestFit(t *testing.T) {
 		{KindLatents, "decode_vae watermark watermark encode_video", "latents frames frames frames video"},
 		{KindPrompt, "guard encode_text guard guard denoise guard", "prompt prompt text text text latents latents"},
 		{KindPrompt, "", "prompt"},
+		{KindMedia, "encode_vae", "media latents"},
+		{KindMedia, "encode_vae encode_text", "media latents text"},
+		{KindMedia, "encode_text encode_vae guard", "media text latents latents"},
+		{KindMedia, "encode_vae decode_vae encode_text", "media latents frames text"},
 
-		{KindPrompt, "encode_text denoisee", `1: unknown stage "denoisee"; there are encode_text, denoise, dec`},
+		{KindMedia, "encode_vae encode_vae",
+			`1: stage "encode_vae" takes media, but stage "encode_vae" before it gives latents`},
+		{KindMedia, "encode_text encode_text",
+			`1: stage "encode_text" takes prompt, but stage "encode_text" before it gives text`},
+		{KindPrompt, "encode_vae", `0: stage "encode_vae" takes media, but the input gives prompt`},
+		{KindMedia, "decode_vae",
+			`0: stage "decode_vae" takes latents, but the input gives media; put "encode_vae" between them`},
+
+		{KindPrompt, "encode_text denoisee", `1: unknown stage "denoisee"; there are encode_text, encode_vae, de`},
 		{KindPrompt, "denoise",
 			`0: stage "denoise" takes text, but the input gives prompt; put "encode_text" between them`},
 		{KindPrompt, "encode_text decode_vae", `1: stage "decode_vae" takes latents, but stage "encode_text" ` +

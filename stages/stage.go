@@ -60,7 +60,8 @@ const (
 	ParamPrompt            Param = "prompt"
 	ParamNegativePrompt    Param = "negative_prompt"
 	ParamMaxSequenceLength Param = "max_sequence_length"
-	ParamSeed              Param = "seed" // with the sample index
+	ParamSeed              Param = "seed"  // with the sample index
+	ParamMedia             Param = "media" // the content of the file
 	ParamHeight            Param = "height"
 	ParamWidth             Param = "width"
 	ParamNumFrames         Param = "num_frames"

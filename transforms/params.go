@@ -13,6 +13,7 @@ import (
 var laterParams = []stages.Param{
 	stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion, stages.ParamReference, stages.ParamMaskStrategy,
 	stages.ParamLoop, stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit,
+	stages.ParamMedia,
 }
 
 func laterParam(p stages.Param) bool { return slices.Contains(laterParams, p) }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"sync"
+
+	"latentbeam/internal/media"
 )
 
 // maxReferenceFile bounds an image or video that rows are conditioned on.
@@ -34,6 +36,26 @@ func (r *references) digest(reference string) (string, error) {
 		all = append(all, d)
 	}
 	return strings.Join(all, ";"), nil
+}
+
+// media names the content of a file or folder that is to be encoded.
+func (r *references) media(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	const space = "media " // apart from the references
+	if d, ok := r.known.Load(space + path); ok {
+		return d.(string), nil
+	}
+	if strings.Contains(path, "://") {
+		return "", fmt.Errorf("media: %q is an address; download it and give the file", path)
+	}
+	d, err := media.Digest(path)
+	if err != nil {
+		return "", fmt.Errorf("media: %w", err)
+	}
+	r.known.Store(space+path, d)
+	return d, nil
 }
 
 func (r *references) file(path string) (string, error) {

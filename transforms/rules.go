@@ -66,6 +66,7 @@ var knownParams = []stages.Param{
 	stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS, stages.ParamSteps,
 	stages.ParamGuidanceScale, stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion, stages.ParamReference,
 	stages.ParamMaskStrategy, stages.ParamLoop, stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit,
+	stages.ParamMedia,
 }
 
 // Weights names the weights of all stages by content, for the provenance columns.
@@ -143,6 +144,8 @@ func (r *Rules) fill(row *schemas.PromptRow) (err error) {
 		d.NegativePrompt, d.MaxSequenceLength = "", 0
 	case stages.KindLatents:
 		d = schemas.PromptRow{FPS: d.FPS}
+	case stages.KindMedia: // nothing is sampled
+		d.NumInferenceSteps, d.GuidanceScale = 0, nil
 	}
 	*row, err = row.WithDefaults(d).Sized()
 	for _, text := range []*string{&row.Aes, &row.Flow, &row.CameraMotion, &row.Reference, &row.MaskStrategy} {
@@ -162,7 +165,7 @@ func (r *Rules) fill(row *schemas.PromptRow) (err error) {
 func (r *Rules) key(e *stages.Element) (schemas.Key, error) {
 	var space [1024]byte // most prompts fit
 	b := append(space[:0], r.prefix...)
-	if r.Input != stages.KindPrompt {
+	if r.Input == stages.KindText || r.Input == stages.KindLatents {
 		b = append(b, e.Origin[:]...)
 	}
 	for _, p := range r.params {
@@ -184,8 +187,11 @@ func (r *Rules) key(e *stages.Element) (schemas.Key, error) {
 
 // laterValue is what a row says of a later parameter, "" for nothing.
 func (r *Rules) laterValue(row *schemas.PromptRow, p stages.Param) (string, error) {
-	if p == stages.ParamReference {
+	switch p {
+	case stages.ParamReference:
 		return r.references.digest(row.Reference)
+	case stages.ParamMedia:
+		return r.references.media(row.Media)
 	}
 	return laterValue(row, p), nil
 }

@@ -39,10 +39,12 @@ type Model struct {
 	VAE         string `yaml:"vae" json:"vae,omitempty"`
 }
 
-// Input names the rows a job starts from. Exactly one of Prompts, Embeddings and Latents is given; each is a
-// list of paths and glob patterns.
+// Input names the rows a job starts from. Exactly one of Prompts, Media, Embeddings and Latents is given; each
+// is a list of paths and glob patterns.
 type Input struct {
-	Prompts    StringList        `yaml:"prompts" json:"prompts,omitempty"`
+	Prompts StringList `yaml:"prompts" json:"prompts,omitempty"`
+	// Media are videos, images and folders of images, or tables that name them.
+	Media      StringList        `yaml:"media" json:"media,omitempty"`
 	Embeddings StringList        `yaml:"embeddings" json:"embeddings,omitempty"`
 	Latents    StringList        `yaml:"latents" json:"latents,omitempty"`
 	Columns    map[string]string `yaml:"columns" json:"columns,omitempty"` // field name -> column of the table
@@ -52,6 +54,7 @@ type Input struct {
 // The kinds of rows that a job can start from, as Input.Source returns them.
 const (
 	PromptInput    = "prompts"
+	MediaInput     = "media"
 	EmbeddingInput = "embeddings"
 	LatentInput    = "latents"
 )
@@ -59,6 +62,8 @@ const (
 // Source returns the kind of rows that the job starts from and where they are.
 func (in Input) Source() (kind string, patterns []string) {
 	switch {
+	case len(in.Media) > 0:
+		return MediaInput, in.Media
 	case len(in.Embeddings) > 0:
 		return EmbeddingInput, in.Embeddings
 	case len(in.Latents) > 0:

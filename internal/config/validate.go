@@ -96,7 +96,7 @@ func (v *validator) oneOf(path, value string, known []string) {
 func (v *validator) input() {
 	in := v.config.Input
 	var given []string
-	for _, kind := range []string{PromptInput, EmbeddingInput, LatentInput} {
+	for _, kind := range []string{PromptInput, MediaInput, EmbeddingInput, LatentInput} {
 		if v.given("input." + kind) {
 			given = append(given, kind)
 		}
@@ -105,7 +105,7 @@ func (v *validator) input() {
 	case !v.given("input"):
 		v.missing("input", "input: {prompts: prompts.csv}")
 	case len(given) == 0 && v.config.root.lookup("input").value.kind == mapKind:
-		v.problem("input", "name one of prompts, embeddings and latents, such as prompts: prompts.csv",
+		v.problem("input", "name one of prompts, media, embeddings and latents, such as prompts: prompts.csv",
 			"input does not say what to start from")
 	case len(given) > 1:
 		v.problem("input."+given[1], "a job starts from one of them; remove the others",

@@ -175,10 +175,17 @@ func (j *Job) latentRow(o outcome) (schemas.LatentRow, error) {
 	if len(o.result.LatentsShape) == 4 {
 		r.NumFrames = int64(o.result.LatentsShape[1]) // latent frames, as FastVideo counts them
 	}
+	r.FileName = p.Media
 	if o.result.Video != nil {
 		r.FileName = o.result.Video.Path
 	}
 	var err error
+	if p.Media != "" && len(o.result.TextShape) > 0 { // trainers read both from one table
+		r.TextEmbeddingDType, r.TextEmbeddingShape = "float32", int64s(o.result.TextShape)
+		if r.TextEmbeddingBytes, err = j.blob(o, schemas.BlobText); err != nil {
+			return r, err
+		}
+	}
 	r.VAELatentBytes, err = j.blob(o, schemas.BlobLatents)
 	return r, err
 }

@@ -2,7 +2,7 @@
 // element), so that noise depends on no batch, no worker and no order of computation.
 //
 // Steps: the initial noise of a latent is step 0, the noise of sampler step k is step k+1, and what it puts on
-// given frames is step k+1 with the bit Given. Elements are counted in the row-major order of one element's own
-// unpadded latent. There is no state here, no clock and no global generator, and none may come; another
-// distribution is another function of philox.
+// given frames is step k+1 with the bit Given; the samples that autoencoders draw are steps from 2^31 on.
+// Elements are counted in the row-major order of one element's own unpadded latent. There is no state here, no
+// clock and no global generator, and none may come; another distribution is another function of philox.
 package rng

@@ -15,6 +15,7 @@ func All() []stages.Spec {
 		t5.Spec(),
 		stdit.Spec(),
 		vae.Spec(),
+		vae.Encode(),
 		guard.Spec(),
 		video.Encode(),
 		video.Measure(),

@@ -16,7 +16,7 @@ var (
 	kinds = []stages.Kind{stages.KindPrompt, stages.KindText, stages.KindMedia, stages.KindLatents,
 		stages.KindFrames, stages.KindVideo}
 	params = []stages.Param{stages.ParamPrompt, stages.ParamNegativePrompt, stages.ParamMaxSequenceLength,
-		stages.ParamSeed, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS,
+		stages.ParamSeed, stages.ParamMedia, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS,
 		stages.ParamSteps, stages.ParamGuidanceScale, stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion,
 		stages.ParamReference, stages.ParamMaskStrategy, stages.ParamLoop, stages.ParamConditionFrameLength,
 		stages.ParamConditionFrameEdit}
@@ -145,9 +145,16 @@ func TestOptionsOfOneStage(t *testing.T) {
 	}
 }
 
-// TestTextToVideoFits: the catalogue in its order is a job, and so is each part between two seams.
+// TestTextToVideoFits: the catalogue in its order is a job, but for what encodes media.
 func TestTextToVideoFits(t *testing.T) {
-	if _, at, err := stages.Fit(stages.KindPrompt, stages.Names(All()), All()); err != nil {
+	names := slices.DeleteFunc(stages.Names(All()), func(name string) bool { return name == "encode_vae" })
+	if _, at, err := stages.Fit(stages.KindPrompt, names, All()); err != nil {
 		t.Errorf("stage %d: %v", at, err)
+	}
+	for _, names := range [][]string{{"encode_vae"}, {"encode_vae", "encode_text"}, {"encode_text", "encode_vae"},
+		{"encode_vae", "decode_vae", "encode_video"}} {
+		if _, at, err := stages.Fit(stages.KindMedia, names, All()); err != nil {
+			t.Errorf("%v: stage %d: %v", names, at, err)
+		}
 	}
 }

@@ -95,7 +95,9 @@ func (m *causal) encode(be kernels.Backend, c clip, _ int, draw Noise) (*stages.
 	pixels := make([]float32, n*c.height*c.width*m.Encoder.InChannels)
 	moments := make([]float32, per*h*w*2*ch)
 	for group := range t / per {
-		c.pixels(pixels, group*m.stride(), n)
+		if err := c.pixels(pixels, group*m.stride(), n); err != nil {
+			return nil, err
+		}
 		if err := m.encodeOne(be, moments, pixels, n, c.height, c.width); err != nil {
 			return nil, err
 		}

@@ -49,7 +49,7 @@ type network interface {
 // clip is a video to be encoded. pixels fills dst (n, H, W, 3) with frames first to first+n in [-1, 1].
 type clip struct {
 	frames, height, width int
-	pixels                func(dst []float32, first, n int)
+	pixels                func(dst []float32, first, n int) error
 }
 
 // ParseConfig reads the config.json of a published autoencoder, of diffusers or of Open-Sora.

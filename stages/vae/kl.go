@@ -81,7 +81,9 @@ func (m *kl) encodeFrames(be kernels.Backend, c clip, micro int, draw Noise) (*s
 	for first := 0; first < c.frames; first += micro {
 		n := min(micro, c.frames-first)
 		x := pixels[:n*c.height*c.width*m.InChannels]
-		c.pixels(x, first, n)
+		if err := c.pixels(x, first, n); err != nil {
+			return nil, err
+		}
 		mo := moments[:n*p.height*p.width*2*p.channels]
 		if err := m.encodeSome(be, mo, x, n, c.height, c.width); err != nil {
 			return nil, err

@@ -162,7 +162,10 @@ func decodeArray(t testing.TB, be kernels.Backend, m *Model, z *stages.Array, fr
 }
 
 // source hands out the frames of x (T, H, W, 3).
-func source(x *stages.Array) func(dst []float32, first, n int) {
+func source(x *stages.Array) func(dst []float32, first, n int) error {
 	size := x.Shape[1] * x.Shape[2] * x.Shape[3]
-	return func(dst []float32, first, n int) { copy(dst, x.Data[first*size:(first+n)*size]) }
+	return func(dst []float32, first, n int) error {
+		copy(dst, x.Data[first*size:(first+n)*size])
+		return nil
+	}
 }

@@ -45,9 +45,10 @@ func (m *Model) Decode(be kernels.Backend, z *stages.Array, frames, micro int, e
 
 // Encode returns the latents (C, T', h, w) of a video of frames of height x width pixels, not yet times
 // Scale. pixels fills dst (n, H, W, 3) with the frames first to first+n, in [-1, 1]. Where draw is nil the
-// latents are the means of their posteriors, else samples. micro is that of Decode.
+// latents are the means of their posteriors, else samples. Frames are asked for in order, and where groups
+// overlap the last one of a group again. micro is that of Decode.
 func (m *Model) Encode(be kernels.Backend, frames, height, width, micro int, draw Noise,
-	pixels func(dst []float32, first, n int)) (*stages.Array, error) {
+	pixels func(dst []float32, first, n int) error) (*stages.Array, error) {
 	if _, err := m.LatentShape(frames, height, width); err != nil {
 		return nil, fmt.Errorf("vae: %w", err)
 	}

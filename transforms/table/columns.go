@@ -17,11 +17,20 @@ type names struct {
 	rank    map[string]int    // among the names of one field, the lowest wins
 	mapping map[string]string // field -> column, from the configuration
 	taken   map[string]int    // column -> field, the mapping turned round
+	needed  int               // the field that every table must have
 }
 
-func newNames(mapping map[string]string) names {
-	n := names{byName: map[string]int{}, rank: map[string]int{}, mapping: mapping, taken: map[string]int{}}
+func newNames(o Options) names {
+	mapping := o.Columns
+	n := names{byName: map[string]int{}, rank: map[string]int{}, mapping: mapping, taken: map[string]int{},
+		needed: fieldPrompt}
+	if o.Media {
+		n.needed = fieldMedia
+	}
 	for i, f := range schemas.Fields() {
+		if f.Name == schemas.FieldMedia && !o.Media {
+			continue
+		}
 		if column, mapped := mapping[f.Name]; mapped {
 			n.taken[column] = i
 			continue
@@ -88,20 +97,28 @@ func (n names) header(file string, columns []string) ([]int, error) {
 				schemas.Fields()[field].Name).WithFix("the columns are: %s", listed(columns))
 		}
 	}
-	if best[fieldPrompt] < 0 {
-		return nil, n.noPrompt(pos, columns)
+	if best[n.needed] < 0 {
+		return nil, n.noColumn(pos, columns)
 	}
 	return fields, nil
 }
 
-func (n names) noPrompt(pos config.Position, columns []string) error {
-	err := config.NewError(pos, "no column holds the prompts; the columns are: %s", listed(columns))
+func (n names) noColumn(pos config.Position, columns []string) error {
+	what := "prompts"
+	if n.needed == fieldMedia {
+		what = "media"
+	}
+	err := config.NewError(pos, "no column holds the %s; the columns are: %s", what, listed(columns))
 	if len(columns) == 1 && strings.ContainsAny(columns[0], ";\t") {
 		return err.WithFix("separate the columns by commas")
 	}
 	example := "my_column"
 	if len(columns) > 0 {
 		example = columns[0]
+	}
+	if n.needed == fieldMedia {
+		return err.WithFix("name the column path, video or image, or map it: input: {columns: {media: %s}}",
+			schemas.ValidText(example, 40))
 	}
 	return err.WithFix("name the column prompt, caption or text, or map it: input: {columns: {prompt: %s}}; "+
 		"a file of prompts without a header is read with format: txt", schemas.ValidText(example, 40))

@@ -101,3 +101,8 @@ func openFile(path, format string, n names) (rowReader, error) {
 	}
 	return open(path, n)
 }
+
+// IsTable tells whether a file is read as a table: by its extension, unless the options say the format.
+func IsTable(path string, o Options) bool {
+	return o.Format != "" && o.Format != "auto" || formatByExtension[strings.ToLower(filepath.Ext(path))] != ""
+}

@@ -15,6 +15,7 @@ import (
 type Options struct {
 	Format  string            // auto (or ""), csv, jsonl, parquet or txt
 	Columns map[string]string // field name -> column name, where they differ
+	Media   bool              // rows name media to be encoded and need no prompt
 }
 
 // RowError is why one row cannot be made into a video. It concerns no other row.
@@ -72,7 +73,7 @@ func Open(patterns []string, opts Options) (*Prompts, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Prompts{files: files, format: opts.Format, names: newNames(opts.Columns)}
+	p := &Prompts{files: files, format: opts.Format, names: newNames(opts)}
 	for _, file := range files {
 		r, err := openFile(file, p.format, p.names)
 		if err != nil {
@@ -147,6 +148,7 @@ func (p *Prompts) record() Record {
 	var rec Record
 	row := &rec.Row
 	row.Source = p.source()
+	p.raw.needed = p.names.needed
 	rec.Bad = p.raw.fill(row)
 	if row.ID == "" {
 		row.ID = row.ContentID()

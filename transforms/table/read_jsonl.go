@@ -63,7 +63,7 @@ func (r *jsonlReader) probe(path string) error {
 		if err != nil {
 			return config.NewError(config.Position{File: path}, "%v", err)
 		}
-		if raw.values[fieldPrompt].kind != absent {
+		if raw.values[r.names.needed].kind != absent {
 			return nil
 		}
 		if raw.fault == "" || len(r.known) > 0 {
@@ -84,12 +84,12 @@ func (r *jsonlReader) probe(path string) error {
 	}
 	sort.Strings(sorted)
 	for mapped, field := range r.names.taken {
-		if field == fieldPrompt {
-			return config.NewError(config.Position{File: path}, "no key %q, to which input.columns maps prompt",
-				mapped).WithFix("the keys are: %s", listed(sorted))
+		if field == r.names.needed {
+			return config.NewError(config.Position{File: path}, "no key %q, to which input.columns maps %s", mapped,
+				schemas.Fields()[field].Name).WithFix("the keys are: %s", listed(sorted))
 		}
 	}
-	return r.names.noPrompt(config.Position{File: path}, sorted)
+	return r.names.noColumn(config.Position{File: path}, sorted)
 }
 
 func (r *jsonlReader) next(raw *rawRow) error {

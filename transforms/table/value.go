@@ -119,6 +119,7 @@ const (
 	fieldLoop
 	fieldConditionLength
 	fieldConditionEdit
+	fieldMedia
 	numFields
 )
 
@@ -127,6 +128,7 @@ type rawRow struct {
 	line   int    // of the file, or the row's number; from 1
 	unit   string // "row " where rows are counted and not lines
 	values [numFields]value
+	needed int    // the field without which a row is nothing
 	extra  []byte // JSON members of the carried columns without the braces
 	// fault is why the row as a whole cannot be read: not JSON, ragged, ...; fix is what to do about it.
 	fault, fix string
@@ -145,7 +147,7 @@ func (r *rawRow) fill(row *schemas.PromptRow) *RowError {
 		if err != nil && first == nil {
 			f := schemas.Fields()[field]
 			first = &RowError{Column: f.Name, Problem: err.Error(), Fix: "give " + f.Range()}
-			if field != fieldPrompt && field != fieldID {
+			if field != r.needed && field != fieldID {
 				first.Fix += ", or leave it empty for the default"
 			}
 		}
@@ -175,8 +177,9 @@ func (r *rawRow) fill(row *schemas.PromptRow) *RowError {
 	}
 	text(fieldID, &row.ID)
 	text(fieldPrompt, &row.Prompt)
-	if r.values[fieldPrompt].kind == absent {
-		fail(fieldPrompt, errors.New("the value is missing"))
+	text(fieldMedia, &row.Media)
+	if r.values[r.needed].kind == absent || r.needed == fieldMedia && row.Media == "" {
+		fail(r.needed, errors.New("the value is missing"))
 	}
 	text(fieldNegativePrompt, &row.NegativePrompt)
 	if seed, given, err := r.integer(fieldSeed); given {

@@ -1,0 +1,143 @@
+package media
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+)
+
+// piped is a video that an ffmpeg process decodes into a pipe, as y4m.
+type piped struct {
+	*y4m
+	cmd    *exec.Cmd
+	stderr *bytes.Buffer
+	cancel context.CancelFunc
+	left   int // frames that were asked for and have not come; -1: all there are
+	ended  bool
+}
+
+// openFFmpeg starts the process. Where a rate is asked for, frames are resampled there, by the rule of Frames.
+func openFFmpeg(ctx context.Context, path string, o SourceOptions) (Source, error) {
+	name := o.FFmpeg
+	if name == "" {
+		name = "ffmpeg"
+	}
+	program, err := exec.LookPath(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s files need ffmpeg, which is not there (%w): install it (apt install ffmpeg), or "+
+			"convert the file to y4m or a folder of png images", orNone(filepath.Ext(path)), err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	p := &piped{cmd: exec.CommandContext(ctx, program, readArgs(path, o)...), stderr: &bytes.Buffer{}, cancel: cancel,
+		left: o.Frames}
+	if o.Frames == 0 {
+		p.left = -1
+	}
+	p.cmd.Stderr = &limited{p.stderr, 4 * maxStderr}
+	p.cmd.WaitDelay = killDelay
+	out, err := p.cmd.StdoutPipe()
+	if err == nil {
+		err = p.cmd.Start()
+	}
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("ffmpeg: %w", err)
+	}
+	if p.y4m, err = newY4M(out); err != nil {
+		return nil, p.fail(err)
+	}
+	return p, nil
+}
+
+func orNone(ext string) string {
+	if ext == "" {
+		return "such"
+	}
+	return ext
+}
+
+// clockSlack is how late a frame may be, in microseconds, and still count as on time: containers round their
+// times to milliseconds.
+const clockSlack = 2000
+
+// readArgs asks for BT.601 at limited range, which is how y4m is read here, and lets ffmpeg open nothing but
+// the file.
+func readArgs(path string, o SourceOptions) []string {
+	filter := "scale=out_color_matrix=bt601:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int"
+	if o.FPS > 0 {
+		num, den := frameRate(o.FPS)
+		filter = fmt.Sprintf("settb=AVTB,setpts=PTS-STARTPTS-%d,fps=%d/%d:round=up,%s", clockSlack, num, den, filter)
+	}
+	args := []string{"-nostdin", "-hide_banner", "-loglevel", "error", "-protocol_whitelist", "file,pipe",
+		"-i", "file:" + path, "-map", "0:v:0", "-vf", filter, "-pix_fmt", "yuv444p"}
+	if o.Frames > 0 {
+		args = append(args, "-frames:v", strconv.Itoa(o.Frames))
+	}
+	return append(args, "-f", "yuv4mpegpipe", "pipe:1")
+}
+
+// Next gives the next frame. That ffmpeg failed shows where its frames end too early.
+func (p *piped) Next(rgb []byte) error {
+	if p.left == 0 {
+		return io.EOF
+	}
+	err := p.y4m.Next(rgb)
+	switch {
+	case err == nil && p.left > 0:
+		p.left--
+	case err != nil:
+		return p.fail(err)
+	}
+	return err
+}
+
+// fail waits for the process and returns what it said, or err.
+func (p *piped) fail(err error) error {
+	wait := p.wait()
+	if said := lastOf(address.ReplaceAllString(p.stderr.String(), "")); said != "" {
+		return fmt.Errorf("ffmpeg: %s", said)
+	}
+	if wait != nil && errors.Is(err, io.EOF) {
+		return fmt.Errorf("ffmpeg: %w", wait)
+	}
+	return err
+}
+
+// address is what differs between two runs in what ffmpeg says.
+var address = regexp.MustCompile(` @ 0x[0-9a-fA-F]+`)
+
+// wait ends the process once.
+func (p *piped) wait() error {
+	if p.ended {
+		return nil
+	}
+	p.ended = true
+	defer p.cancel()
+	return p.cmd.Wait()
+}
+
+// Close stops the process where it has not ended.
+func (p *piped) Close() error {
+	p.cancel()
+	_ = p.wait() // it was killed
+	return nil
+}
+
+// limited drops what goes beyond a number of bytes.
+type limited struct {
+	into *bytes.Buffer
+	left int
+}
+
+func (l *limited) Write(b []byte) (int, error) {
+	n := min(len(b), l.left)
+	l.into.Write(b[:n])
+	l.left -= n
+	return len(b), nil
+}

@@ -1,0 +1,155 @@
+package media
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Source is a video or an image that is read frame by frame.
+type Source interface {
+	// Info describes the frames; it does not change.
+	Info() Info
+	// Next fills rgb, Height*Width*3 bytes, with the next frame. After the last it returns io.EOF.
+	Next(rgb []byte) error
+	// Close ends the reading.
+	Close() error
+}
+
+// Info describes the frames of a Source.
+type Info struct {
+	Width, Height int
+	// RateNum / RateDen are the frames a second; 0 / 0 where nobody says it: of images, and of folders of them.
+	RateNum, RateDen int64
+	// Still is set for a single image.
+	Still bool
+}
+
+// SourceOptions says what of a source is wanted. Only ffmpeg makes use of it: what it need not decode is
+// saved, and it alone knows when each frame of a file is shown.
+type SourceOptions struct {
+	Frames int     // that are read at most; 0: all
+	FPS    float64 // at which they are wanted; 0: as they are
+	FFmpeg string  // name or path of the program; "" is "ffmpeg" on PATH
+}
+
+// Limits of a Source.
+const (
+	maxPixels       = 1 << 26 // of a frame
+	maxFolderFrames = 1 << 16
+)
+
+// OpenSource opens a video or an image: y4m, png and jpeg are read here, a folder of png and jpeg images is a
+// video of them in the order of their names, and everything else goes through ffmpeg.
+func OpenSource(ctx context.Context, path string, o SourceOptions) (Source, error) {
+	s, err := openSource(ctx, path, o)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, unplaced(err))
+	}
+	return s, nil
+}
+
+func openSource(ctx context.Context, path string, o SourceOptions) (Source, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	ext := strings.ToLower(filepath.Ext(path))
+	switch {
+	case info.IsDir():
+		return openFolder(path)
+	case !info.Mode().IsRegular():
+		return nil, errors.New("not a regular file")
+	case ext == ".y4m":
+		return openY4M(path)
+	case isImage(ext):
+		return openFolderOf([]string{path}, true)
+	}
+	return openFFmpeg(ctx, path, o)
+}
+
+// unplaced takes the operation and the path out of an error of the operating system; both are said already.
+func unplaced(err error) error {
+	var place *os.PathError
+	if errors.As(err, &place) {
+		return place.Err
+	}
+	return err
+}
+
+// check refuses frames of impossible size.
+func (i Info) check() error {
+	if i.Width < 1 || i.Height < 1 || i.Width > MaxSide || i.Height > MaxSide || i.Width*i.Height > maxPixels {
+		return fmt.Errorf("frames of %dx%d: each side must be 1 to %d, and both together at most %d pixels",
+			i.Width, i.Height, MaxSide, maxPixels)
+	}
+	return nil
+}
+
+// Digest is the SHA-256, in hex, of a file's content, or of the names and contents of the images in a folder.
+func Digest(path string) (string, error) {
+	info, err := os.Stat(path)
+	files := []string{path}
+	if err == nil && info.IsDir() {
+		files, err = folderImages(path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", path, unplaced(err))
+	}
+	sum := sha256.New()
+	for _, file := range files {
+		one, err := fileDigest(file)
+		if err != nil {
+			return "", fmt.Errorf("read %s: %w", file, unplaced(err))
+		}
+		if len(files) == 1 && !info.IsDir() {
+			return one, nil
+		}
+		fmt.Fprintf(sum, "%s %q\n", one, filepath.Base(file))
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+func fileDigest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// folderImages lists the png and jpeg files of a folder by name.
+func folderImages(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		if !e.IsDir() && isImage(strings.ToLower(filepath.Ext(e.Name()))) {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	slices.Sort(files)
+	switch {
+	case len(files) == 0:
+		return nil, errors.New("the folder holds no png or jpeg images; a folder is one video of such frames")
+	case len(files) > maxFolderFrames:
+		return nil, fmt.Errorf("the folder holds %d images, more than %d", len(files), maxFolderFrames)
+	}
+	return files, nil
+}
+
+func isImage(ext string) bool { return ext == ".png" || ext == ".jpg" || ext == ".jpeg" }

@@ -1,0 +1,187 @@
+package media
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Limits of a y4m stream.
+const (
+	maxY4MHeader = 1 << 12 // bytes of the header line
+	maxY4MFrame  = 1 << 10 // bytes of the line before each frame
+)
+
+// y4m reads YUV4MPEG2 (the man page yuv4mpeg(5) of mjpegtools), 8 bits, progressive. Colours are taken as
+// BT.601, as this package writes them; the format itself cannot say.
+type y4m struct {
+	info                   Info
+	in                     *bufio.Reader
+	closer                 io.Closer
+	full                   bool // range
+	chromaW, chromaH       int  // 0 without colour
+	stepX, stepY           int  // pixels of a chroma sample
+	luma, chromaU, chromaV []byte
+}
+
+func openY4M(path string) (Source, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newY4M(f)
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// newY4M reads the header of a stream.
+func newY4M(r io.ReadCloser) (*y4m, error) {
+	s := &y4m{in: bufio.NewReaderSize(r, 1<<16), closer: r}
+	line, err := s.line(maxY4MHeader)
+	if err != nil {
+		return nil, fmt.Errorf("not a y4m file: %w", err)
+	}
+	words := strings.Split(line, " ")
+	if words[0] != "YUV4MPEG2" {
+		return nil, errors.New("not a y4m file: it does not begin with YUV4MPEG2")
+	}
+	chroma := "420"
+	for _, w := range words[1:] {
+		if w == "" {
+			continue
+		}
+		value := w[1:]
+		switch w[0] {
+		case 'W':
+			s.info.Width, err = strconv.Atoi(value)
+		case 'H':
+			s.info.Height, err = strconv.Atoi(value)
+		case 'F':
+			err = s.rate(value)
+		case 'I':
+			if value != "p" && value != "?" {
+				err = fmt.Errorf("the video is interlaced (I%s); only progressive video is read", value)
+			}
+		case 'C':
+			chroma = value
+		case 'X':
+			s.full = s.full || value == "COLORRANGE=FULL"
+		}
+		if err != nil {
+			return nil, fmt.Errorf("y4m header %q: %w", w, err)
+		}
+	}
+	if err := s.info.check(); err != nil {
+		return nil, err
+	}
+	return s, s.planes(chroma)
+}
+
+func (s *y4m) rate(value string) error {
+	num, den, _ := strings.Cut(value, ":")
+	var err, err2 error
+	s.info.RateNum, err = strconv.ParseInt(num, 10, 32)
+	s.info.RateDen, err2 = strconv.ParseInt(den, 10, 32)
+	if err != nil || err2 != nil || s.info.RateNum < 0 || s.info.RateDen < 0 {
+		return errors.New("not a frame rate such as F30:1")
+	}
+	if s.info.RateNum == 0 || s.info.RateDen == 0 {
+		s.info.RateNum, s.info.RateDen = 0, 0 // unknown
+	}
+	return nil
+}
+
+// planes lays out the frame for a chroma format.
+func (s *y4m) planes(chroma string) error {
+	switch chroma {
+	case "420", "420jpeg", "420mpeg2", "420paldv":
+		s.stepX, s.stepY = 2, 2
+	case "422":
+		s.stepX, s.stepY = 2, 1
+	case "444":
+		s.stepX, s.stepY = 1, 1
+	case "mono":
+	default:
+		return fmt.Errorf("y4m colour format C%s: 420, 422, 444 and mono of 8 bits are read", chroma)
+	}
+	if s.stepX > 0 {
+		s.chromaW, s.chromaH = (s.info.Width+s.stepX-1)/s.stepX, (s.info.Height+s.stepY-1)/s.stepY
+	}
+	s.luma = make([]byte, s.info.Width*s.info.Height)
+	s.chromaU, s.chromaV = make([]byte, s.chromaW*s.chromaH), make([]byte, s.chromaW*s.chromaH)
+	return nil
+}
+
+// line reads up to a line feed, which it drops.
+func (s *y4m) line(most int) (string, error) {
+	var b []byte
+	for len(b) <= most {
+		c, err := s.in.ReadByte()
+		if err != nil {
+			return string(b), err
+		}
+		if c == '\n' {
+			return string(b), nil
+		}
+		b = append(b, c)
+	}
+	return "", fmt.Errorf("a line of more than %d bytes", most)
+}
+
+func (s *y4m) Info() Info   { return s.info }
+func (s *y4m) Close() error { return s.closer.Close() }
+
+// Next reads one frame and converts it, with one chroma sample for all of its pixels.
+func (s *y4m) Next(rgb []byte) error {
+	head, err := s.line(maxY4MFrame)
+	if errors.Is(err, io.EOF) && head == "" {
+		return io.EOF
+	}
+	if err != nil || head != "FRAME" && !strings.HasPrefix(head, "FRAME ") {
+		return errors.New("y4m: a frame does not begin with FRAME: the file is damaged")
+	}
+	for _, plane := range [][]byte{s.luma, s.chromaU, s.chromaV} {
+		if _, err := io.ReadFull(s.in, plane); err != nil {
+			return errors.New("y4m: the last frame is cut off")
+		}
+	}
+	w := s.info.Width
+	for y := range s.info.Height {
+		luma, out := s.luma[y*w:][:w], rgb[y*w*3:][:w*3]
+		for x, c := range luma {
+			du, dv := int32(0), int32(0)
+			if s.stepX > 0 {
+				at := y/s.stepY*s.chromaW + x/s.stepX
+				du, dv = int32(s.chromaU[at])-128, int32(s.chromaV[at])-128
+			}
+			s.convert(out[3*x:][:3], int32(c), du, dv)
+		}
+	}
+	return nil
+}
+
+// convert makes a pixel of BT.601 values.
+func (s *y4m) convert(rgb []byte, luma, du, dv int32) {
+	scale, black, ry, gu, gv, bu := int32(fromY), int32(16), int32(rFromV), int32(gFromU), int32(gFromV), int32(bFromU)
+	if s.full { // the same without stretching 219 and 224 steps to 255
+		scale, black, ry, gu, gv, bu = 1<<fracBits, 0, fullRFromV, fullGFromU, fullGFromV, fullBFromU
+	}
+	l := scale*(luma-black) + 1<<(fracBits-1)
+	rgb[0] = clip8((l + ry*dv) >> fracBits)
+	rgb[1] = clip8((l + gu*du + gv*dv) >> fracBits)
+	rgb[2] = clip8((l + bu*du) >> fracBits)
+}
+
+// BT.601 at full range (JFIF), in 16 fractional bits.
+const (
+	fullRFromV             = 91881 // 1.402
+	fullGFromU, fullGFromV = -22554, -46802
+	fullBFromU             = 116130 // 1.772
+)

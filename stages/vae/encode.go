@@ -1,0 +1,150 @@
+package vae
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/media"
+	"latentbeam/internal/rng"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/nn"
+)
+
+// encodeOptions is the map of encode_vae in the YAML.
+type encodeOptions struct {
+	// MicroBatchSize is how many frames are encoded at a time; it bounds memory and changes no value.
+	MicroBatchSize int `yaml:"micro_batch_size" json:"-"`
+	// Posterior is sample, as the reference prepares its training data, or mean.
+	Posterior string `yaml:"posterior" json:"posterior"`
+	DType     string `yaml:"dtype" json:"dtype,omitempty"`
+}
+
+// Encode returns the stage `encode_vae`: the frames of a video or an image become latents. They are resampled
+// to the row's fps (the frame on screen at each moment, from the first on) and resized and cropped to its
+// size as opensora/datasets does by "resize_crop" (see media.Fitter).
+func Encode() stages.Spec {
+	return stages.Spec{
+		Name: "encode_vae",
+		Doc: "autoencoder: videos (y4m, folders of images, others through ffmpeg) and images to latents; " +
+			"posterior: sample or mean, dtype: fp32 or bf16",
+		In:      stages.KindMedia,
+		Out:     stages.KindLatents,
+		Version: 1,
+		Params: []stages.Param{stages.ParamMedia, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames,
+			stages.ParamFPS},
+		New: openEncoder,
+	}
+}
+
+func openEncoder(m *stages.Model, o stages.Options) (stages.Stage, error) {
+	opts := encodeOptions{MicroBatchSize: defaultMicroBatch, Posterior: "sample"}
+	if err := o.Into(&opts); err != nil {
+		return nil, err
+	}
+	if opts.Posterior != "sample" && opts.Posterior != "mean" {
+		return nil, fmt.Errorf("encode_vae: posterior is %q: give sample or mean", opts.Posterior)
+	}
+	c, err := openComponent(m, "encode_vae", opts.MicroBatchSize, opts.DType)
+	if err != nil {
+		return nil, err
+	}
+	return &encodeStage{c, opts.MicroBatchSize, opts.Posterior == "sample"}, nil
+}
+
+type encodeStage struct {
+	*nn.Component[Config, Model]
+	micro  int // frames encoded at a time
+	sample bool
+}
+
+// Params are those that Spec cannot know of: samples depend on the seed.
+func (s *encodeStage) Params() []stages.Param {
+	if !s.sample {
+		return nil
+	}
+	return []stages.Param{stages.ParamSeed}
+}
+
+// Check refuses clips that the autoencoder has no latents for.
+func (s *encodeStage) Check(row *schemas.PromptRow) error {
+	_, err := s.Config.LatentShape(row.NumFrames, row.Height, row.Width)
+	return err
+}
+
+// Need is that of the frames encoded at a time, and the latents of all elements on the host.
+func (s *encodeStage) Need(row *schemas.PromptRow, n int) (int64, error) {
+	encode, err := s.Config.EncodeBytes(row.NumFrames, row.Height, row.Width, s.micro)
+	if err != nil {
+		return 0, err
+	}
+	shape, err := s.Config.LatentShape(row.NumFrames, row.Height, row.Width)
+	if err != nil {
+		return 0, err
+	}
+	return encode + 4*int64(shape[0]*shape[1])*int64(shape[2]*shape[3])*int64(n), nil
+}
+
+// Run encodes the elements one after the other. A file that cannot be read fails its element.
+func (s *encodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+	model, err := s.On(dev)
+	if err != nil {
+		return err
+	}
+	for _, e := range batch {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		var bad *mediaError
+		switch err := s.encode(ctx, dev, model, e); {
+		case errors.As(err, &bad) && ctx.Err() == nil:
+			e.Fail("encode_vae", fault.Row(bad.err))
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// mediaError is that a file cannot be read; no other element is concerned.
+type mediaError struct{ err error }
+
+func (e *mediaError) Error() string { return e.err.Error() }
+
+// encode gives one element its latents.
+func (s *encodeStage) encode(ctx context.Context, dev kernels.Backend, model *Model, e *stages.Element) error {
+	row := &e.Row
+	frames, err := media.OpenFrames(ctx, row.Media, row.NumFrames, row.FPS, row.Height, row.Width)
+	if err != nil {
+		return &mediaError{err}
+	}
+	defer frames.Close()
+	size := row.Height * row.Width * 3
+	pixels := func(dst []float32, first, n int) error {
+		for i := range n {
+			if err := frames.At(dst[i*size:(i+1)*size], first+i); err != nil {
+				return &mediaError{fmt.Errorf("read %s: %w", row.Media, err)}
+			}
+		}
+		return nil
+	}
+	var draw Noise
+	if s.sample {
+		draw = func(dst []float32, step uint32, offset uint64) {
+			rng.Normals(dst, uint64(*row.Seed), uint32(row.SampleIndex), step, offset)
+		}
+	}
+	z, err := model.Encode(dev, row.NumFrames, row.Height, row.Width, s.micro, draw, pixels)
+	if err != nil {
+		return err
+	}
+	scale := s.Config.Scale()
+	for i, v := range z.Data {
+		z.Data[i] = nn.Round(s.Config.DType, float32(float64(v)*scale))
+	}
+	e.Latents, e.LatentScale = z, scale
+	return nil
+}
