@@ -1,12 +1,19 @@
-// Package cpu is the backend that is always there: plain Go, no cgo, no model, no file format. It is the
-// reference that faster engines are tested against, so the clearest code wins unless a benchmark says
-// otherwise.
+// Package cpu is the backend that is always there, without cgo: generated assembly for AVX-512, with and
+// without BF16, and for AVX2, and plain Go for any other processor. The tier is chosen when a backend is made
+// (tier.go) and is its numeric class. No model and no file format enters.
 //
-// Order of additions, which fixes the bits of class "cpu/go" (D3): a product sums blockK terms one after
-// the other and adds the blocks in index order; norms sum in float64 in four fixed lanes; GroupNorm adds
-// blocks of groupBlock pixels in index order. Every product is rounded by an explicit conversion, so a
-// compiler that may fuse multiply and add (arm64, GOAMD64=v3) gives the same bits.
+// One file for each operation checks its operands and cuts the work into tasks. Below lie two families:
+// products of packed panels (reduce.go, pack.go), of which Linear, Conv and Attention consist, and arithmetic
+// on rows of fp32 (rowmath.go), of which everything else consists; softmax.go and short.go belong to
+// Attention alone. Each has a portable routine in Go, which is its definition, and generated ones (gen).
 //
-// To speed up an operation, replace the function below it that works on packed panels (micro.go) or on
-// rows (math.go); validation, views and the split over threads stay as they are.
+// Order of additions, which fixes the bits (D3), whatever the threads, the batch or the neighbours: a product
+// adds stageTerms terms in one chain, then the stages in index order. A query adds keyBlock keys in one
+// chain, then the blocks in index order. Norms add in float64, in lanes that the length decides; GroupNorm
+// adds blocks of groupBlock pixels in index order. Tiers differ in lanes and in the polynomial of e^x. In
+// plain Go every product is rounded by an explicit conversion, so a compiler that may fuse multiply and add
+// (arm64, GOAMD64=v3) gives the same bits.
+//
+// To add an operation: its file, its tasks in calls.go, and for a new loop a portable routine first, then a
+// family in gen. To add an instruction set: a tier with its tables.
 package cpu
