@@ -8,9 +8,10 @@ const (
 	// a second cache of 1 MiB.
 	stageTerms = 512
 
-	groupColumns = 64 // columns that are computed together; the last group may have up to groupWidest
-	groupWidest  = 80 // five vectors of AVX-512: for 72 columns
-	epilogueRows = 48 // rows that are finished while they are still in the first cache
+	groupColumns = 64  // columns that are computed together; the last group may have up to groupWidest
+	groupWidest  = 80  // five vectors of AVX-512: for 72 columns
+	epilogueRows = 48  // rows that are finished while they are still in the first cache
+	askRows      = 144 // rows before the end of a stage when the next panel is asked for: late, to find it near
 
 	// strideTrap: rows this far apart, or a multiple, share sets of the first cache, which has 64 sets of 8
 	// lines: six rows and the panel then evict each other (measured: 15 % slower, 50 % with AVX2).
@@ -135,8 +136,26 @@ func (g *gemm) packGroup(i int) {
 	}
 }
 
+// ask sets r to ask for what is packed on the fly after stage s of the columns from j: the next stage, or the
+// first one of group next, if that is one.
+func (g *gemm) ask(r *reduce, s, j, next int) {
+	if g.packed != nil {
+		return
+	}
+	if s++; s == len(g.stages) {
+		s, j = 0, next*groupColumns
+	}
+	if j >= g.n {
+		return
+	}
+	size := g.w.dtype.Size()
+	at := uintptr(g.w.src) + uintptr(j*g.w.stride+g.from[g.stages[s].at]*size)
+	r.ahead, r.aheadStride, r.aheadEnd = at, g.w.stride, at+uintptr(g.stages[s].count*size)
+}
+
 // tile computes m rows of A and the columns of group i, and finishes them as the rows of dst from row0 on.
-func (g *gemm) tile(w *worker, a strip, m, row0, i int) {
+// Group next probably comes after it.
+func (g *gemm) tile(w *worker, a strip, m, row0, i, next int) {
 	j, cols := g.group(i)
 	width := g.tier.padded(cols)
 	c := w.sums.take(m * width * 4)
@@ -152,12 +171,16 @@ func (g *gemm) tile(w *worker, a strip, m, row0, i int) {
 		g.e.finish(w, c, width, row0, j, m, cols)
 	}
 	r := &w.reduce
+	askAt := max(0, (m-askRows+epilogueRows-1)/epilogueRows*epilogueRows)
 	for i := range g.stages {
 		s := &g.stages[i]
 		*r = reduce{ldc: width * 4, blocks: s.blocks, offs: unsafe.Pointer(&g.offs[s.at]),
 			b: g.panels(w, s, j, cols), k: s.k, lda: a.lda, add: min(i+onto, 1)}
 		for done := 0; done < m; {
 			part := min(epilogueRows, m-done)
+			if done == askAt {
+				g.ask(r, i, j, next)
+			}
 			g.rows(r, a, c, done, part, cols)
 			if i == len(g.stages)-1 {
 				g.e.finish(w, unsafe.Add(c, done*width*4), width, row0+done, j, part, cols)

@@ -222,6 +222,16 @@ func gemm512f32r5x5(r *reduce)
 //go:noescape
 func gemm512bf16r5x5(r *reduce)
 
+// gemm512f32ahead computes 6 x 64 sums.
+//
+//go:noescape
+func gemm512f32ahead(r *reduce)
+
+// gemm512bf16ahead computes 6 x 64 sums.
+//
+//go:noescape
+func gemm512bf16ahead(r *reduce)
+
 // kernels512F32 holds the fp32 micro-kernels for AVX-512 by vectors and rows.
 var kernels512F32 = [...]microKernels{
 	1: {1: gemm512f32r1x1, 2: gemm512f32r2x1, 4: gemm512f32r4x1, 8: gemm512f32r8x1, 12: gemm512f32r12x1},

@@ -9,7 +9,7 @@ import (
 
 const (
 	// streamRows is how many rows at most use a panel that was packed on the fly.
-	streamRows = 960
+	streamRows = 1056
 	// packAhead is the size up to which the other operand is packed as a whole before the product.
 	packAhead = 1 << 20
 	// soloWork is the number of multiplications below which waking a helper takes longer than it saves.
@@ -171,5 +171,5 @@ func (b *Backend) runTile(w *worker, i int) {
 	g := &b.gemm
 	part, across := g.strip, g.groups()
 	part.skip = i / across * g.step
-	g.tile(w, part, min(g.step, g.a.count-part.skip), part.skip, i%across)
+	g.tile(w, part, min(g.step, g.a.count-part.skip), part.skip, i%across, i%across+len(b.crew.workers))
 }

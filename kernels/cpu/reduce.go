@@ -25,7 +25,16 @@ type reduce struct {
 	k      int // terms of a block
 	lda    int // bytes between rows of A; a multiple of 4096 is slow (see strideTrap)
 	add    int // 1 adds to C, 0 overwrites it
+
+	// Memory that will be packed next, asked for while this is computed: lines of 64 rows, aheadStride bytes
+	// apart, from ahead up to aheadEnd in the first row. Nothing is read there, and 0 asks for nothing.
+	ahead       uintptr
+	aheadStride int
+	aheadEnd    uintptr
 }
+
+// What one call of a kernel that asks ahead computes, and how much of each row it asks for.
+const aheadRows, aheadColumns, aheadBytes = 6, 64, 2 * lineSize
 
 // microKernels are the kernels of one panel width by rows; nil where there is none.
 type microKernels [maxRows + 1]func(*reduce)
@@ -34,6 +43,7 @@ type microKernels [maxRows + 1]func(*reduce)
 type kernelSet struct {
 	byVectors []microKernels
 	best      [][maxRows + 1]int8 // [vectors][rows left]: how many to take at once
+	ahead     func(*reduce)       // 6 rows of 4 vectors that ask for memory ahead; nil where there is none
 }
 
 func newKernelSet(byVectors []microKernels) *kernelSet {
@@ -61,7 +71,14 @@ func (t *tier) multiply(r *reduce, d dot, m, n int) {
 		for i := 0; i < m; { // no pointer may ever leave its memory: the garbage collector looks at them
 			rows := int(best[min(m-i, maxRows)])
 			r.a, r.c = unsafe.Add(a, i*r.lda), unsafe.Add(c, i*r.ldc+j*4)
-			kernels[rows](r)
+			if r.ahead != 0 && rows == aheadRows && width == aheadColumns && set.ahead != nil {
+				set.ahead(r)
+				if r.ahead += aheadBytes; r.ahead >= r.aheadEnd {
+					r.ahead = 0
+				}
+			} else {
+				kernels[rows](r)
+			}
 			i += rows
 		}
 		j += width

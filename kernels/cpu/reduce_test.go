@@ -18,7 +18,7 @@ func TestReduceLayout(t *testing.T) {
 	var r reduce
 	got := [...]uintptr{unsafe.Offsetof(r.c), unsafe.Offsetof(r.ldc), unsafe.Offsetof(r.blocks),
 		unsafe.Offsetof(r.offs), unsafe.Offsetof(r.a), unsafe.Offsetof(r.b), unsafe.Offsetof(r.k),
-		unsafe.Offsetof(r.lda), unsafe.Offsetof(r.add)}
+		unsafe.Offsetof(r.lda), unsafe.Offsetof(r.add), unsafe.Offsetof(r.ahead), unsafe.Offsetof(r.aheadStride)}
 	for i, at := range got {
 		if at != uintptr(8*i) {
 			t.Errorf("field %d of reduce is at byte %d, the assembly expects %d", i, at, 8*i)
@@ -72,8 +72,11 @@ func multiplyCase(t *testing.T, tier *tier, d dot, dt kernels.DType, byRows bool
 	call := &reduce{c: unsafe.Pointer(&c[0]), ldc: ldc * 4, blocks: blocks, offs: unsafe.Pointer(&offs[0]),
 		a: unsafe.Pointer(&at[0]), b: unsafe.Pointer(&dst[0]), k: terms, lda: terms * 4}
 	tier.multiply(call, d, m, n)
-	call.add = 1
+	call.add = 1 // and asking for memory meanwhile changes nothing
+	call.ahead, call.aheadStride = uintptr(unsafe.Pointer(&dst[0])), 4096
+	call.aheadEnd = call.ahead + 4*aheadBytes
 	tier.multiply(call, d, m, n)
+	call.ahead = 0
 	for i := range m {
 		for j := range n {
 			want := 0.0

@@ -13,6 +13,8 @@ const (
 	argK
 	argLda
 	argAdd
+	argAhead
+	argAheadStride
 )
 
 // tile is the shape of one micro-kernel: rows x vectors accumulators stay in registers while a loop over
@@ -25,6 +27,7 @@ type tile struct {
 	spread        int                        // registers for broadcast terms of A
 	clear         string                     // instruction that zeroes a register
 	multiply      func(b, a, acc int) string // acc += a * b
+	ahead         bool                       // ask for two cache lines of each of 64 rows every 512 terms
 }
 
 // rowBase names where row i of A is: three rows for each of up to four pointers.
@@ -44,6 +47,9 @@ func (f *file) gemm(name string, t tile, unroll int) {
 		r := t.reg(t.acc0 + i)
 		f.p("%s %s, %s, %s", t.clear, r, r, r)
 	}
+	if t.ahead {
+		f.p("MOVQ %d(DX), R12\nMOVQ %d(DX), R13", argAhead, argAheadStride)
+	}
 	f.at("block")
 	f.p("MOVQ %d(DX), AX\nADDQ (R11), AX\nADDQ $8, R11", argA)
 	for i := 1; i <= (t.rows-1)/3; i++ {
@@ -54,6 +60,12 @@ func (f *file) gemm(name string, t tile, unroll int) {
 	f.at("loop")
 	for u := range unroll {
 		f.term(t, u)
+		if t.ahead && u%4 == 0 {
+			f.p("PREFETCHT1 %d(R12)", u/4*64)
+		}
+	}
+	if t.ahead {
+		f.p("ADDQ R13, R12")
 	}
 	f.advance(t, unroll)
 	f.p("SUBQ $%d, CX\nJGE loop", unroll)

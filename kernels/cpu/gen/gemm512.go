@@ -21,6 +21,10 @@ func gemm512() *file {
 			f.gemm(fmt.Sprintf("gemm512bf16r%dx%d", r, v), tile512(r, v, vdpbf16ps), unroll512(r))
 		}
 	}
+	f32, bf16 := tile512(6, 4, fma512), tile512(6, 4, vdpbf16ps)
+	f32.ahead, bf16.ahead = true, true
+	f.gemm("gemm512f32ahead", f32, 8)
+	f.gemm("gemm512bf16ahead", bf16, 8)
 	f.table("kernels512F32", "holds the fp32 micro-kernels for AVX-512 by vectors and rows.",
 		"gemm512f32r", rows512, 5)
 	f.table("kernels512BF16", "holds the micro-kernels for pairs of bf16 (AVX512_BF16).",
