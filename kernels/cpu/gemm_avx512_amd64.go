@@ -222,6 +222,46 @@ func gemm512f32r5x5(r *reduce)
 //go:noescape
 func gemm512bf16r5x5(r *reduce)
 
+// gemm512f32half1x5 computes 1 x 80 sums.
+//
+//go:noescape
+func gemm512f32half1x5(r *reduce)
+
+// gemm512bf16half1x5 computes 1 x 80 sums.
+//
+//go:noescape
+func gemm512bf16half1x5(r *reduce)
+
+// gemm512f32half2x5 computes 2 x 80 sums.
+//
+//go:noescape
+func gemm512f32half2x5(r *reduce)
+
+// gemm512bf16half2x5 computes 2 x 80 sums.
+//
+//go:noescape
+func gemm512bf16half2x5(r *reduce)
+
+// gemm512f32half4x5 computes 4 x 80 sums.
+//
+//go:noescape
+func gemm512f32half4x5(r *reduce)
+
+// gemm512bf16half4x5 computes 4 x 80 sums.
+//
+//go:noescape
+func gemm512bf16half4x5(r *reduce)
+
+// gemm512f32half5x5 computes 5 x 80 sums.
+//
+//go:noescape
+func gemm512f32half5x5(r *reduce)
+
+// gemm512bf16half5x5 computes 5 x 80 sums.
+//
+//go:noescape
+func gemm512bf16half5x5(r *reduce)
+
 // gemm512f32ahead computes 6 x 64 sums.
 //
 //go:noescape
@@ -231,6 +271,16 @@ func gemm512f32ahead(r *reduce)
 //
 //go:noescape
 func gemm512bf16ahead(r *reduce)
+
+// halves512F32 holds those whose last vector is half as wide.
+var halves512F32 = [...]microKernels{
+	5: {1: gemm512f32half1x5, 2: gemm512f32half2x5, 4: gemm512f32half4x5, 5: gemm512f32half5x5},
+}
+
+// halves512BF16 holds the same for pairs of bf16.
+var halves512BF16 = [...]microKernels{
+	5: {1: gemm512bf16half1x5, 2: gemm512bf16half2x5, 4: gemm512bf16half4x5, 5: gemm512bf16half5x5},
+}
 
 // kernels512F32 holds the fp32 micro-kernels for AVX-512 by vectors and rows.
 var kernels512F32 = [...]microKernels{

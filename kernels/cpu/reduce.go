@@ -42,6 +42,7 @@ type microKernels [maxRows + 1]func(*reduce)
 // kernelSet is a tier's micro-kernels for one kind of term.
 type kernelSet struct {
 	byVectors []microKernels
+	halves    []microKernels      // those whose last vector is half as wide, where there are some
 	best      [][maxRows + 1]int8 // [vectors][rows left]: how many to take at once
 	ahead     func(*reduce)       // 6 rows of 4 vectors that ask for memory ahead; nil where there is none
 }
@@ -67,6 +68,9 @@ func (t *tier) multiply(r *reduce, d dot, m, n int) {
 	for j := 0; j < n; {
 		width := t.panel(n - j)
 		kernels, best := &set.byVectors[width/t.lanes], &set.best[width/t.lanes]
+		if v := width / t.lanes; v < len(set.halves) && set.halves[v][1] != nil && n-j <= width-t.lanes/2 {
+			kernels = &set.halves[v]
+		}
 		r.b = unsafe.Add(b, j*r.blocks*r.k*4)
 		for i := 0; i < m; { // no pointer may ever leave its memory: the garbage collector looks at them
 			rows := int(best[min(m-i, maxRows)])

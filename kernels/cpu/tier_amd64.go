@@ -12,13 +12,14 @@ var nativeTiers = sync.OnceValue(func() []*tier {
 	var tiers []*tier
 	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
 		f32 := newKernelSet(kernels512F32[:])
-		f32.ahead = gemm512f32ahead
+		f32.ahead, f32.halves = gemm512f32ahead, halves512F32[:]
 		avx512 := tier{name: "avx512", lanes: 16, align: 16, usual: 64, widest: 80, pack: packers512,
 			row: rows512, kernels: [dots]*kernelSet{f32}, attend: attention512}
 		if x.HasAVX512BF16 {
 			pairs := avx512
 			pairs.name, pairs.kernels[dotBF16] = "avx512bf16", newKernelSet(kernels512BF16[:])
 			pairs.kernels[dotBF16].ahead = gemm512bf16ahead
+			pairs.kernels[dotBF16].halves = halves512BF16[:]
 			tiers = append(tiers, &pairs)
 		}
 		tiers = append(tiers, &avx512)

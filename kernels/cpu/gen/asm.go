@@ -76,10 +76,15 @@ func y(i int) string { return fmt.Sprintf("Y%d", i) }
 // evex returns the bytes of a 512-bit instruction on three registers (Intel SDM volume 2, 2.7.1 "EVEX
 // prefix"): mmm is the opcode map, pp the mandatory prefix; src1 is the one encoded in vvvv.
 func evex(mmm, pp, opcode, dst, src1, src2 int) string {
+	return evexOf(2, mmm, pp, opcode, dst, src1, src2)
+}
+
+// evexOf is evex for vectors of 128 << length bits.
+func evexOf(length, mmm, pp, opcode, dst, src1, src2 int) string {
 	inverted := func(x, bit int) int { return 1 - x>>bit&1 }
 	p0 := inverted(dst, 3)<<7 | inverted(src2, 4)<<6 | inverted(src2, 3)<<5 | inverted(dst, 4)<<4 | mmm
 	p1 := (^src1&15)<<3 | 1<<2 | pp
-	p2 := 2<<5 | inverted(src1, 4)<<3
+	p2 := length<<5 | inverted(src1, 4)<<3
 	modrm := 0xC0 | dst&7<<3 | src2&7
 	return fmt.Sprintf("LONG $0x%02x%02x%02x62; WORD $0x%02x%02x", p2, p1, p0, modrm, opcode)
 }
@@ -87,6 +92,11 @@ func evex(mmm, pp, opcode, dst, src1, src2 int) string {
 // vdpbf16ps adds to each fp32 of Z[dst] the two products of the bf16 pairs of Z[a] and Z[b].
 func vdpbf16ps(a, b, dst int) string {
 	return fmt.Sprintf("%s // VDPBF16PS Z%d, Z%d, Z%d", evex(2, 2, 0x52, dst, b, a), a, b, dst)
+}
+
+// vdpbf16psHalf is vdpbf16ps on the lower halves of the registers.
+func vdpbf16psHalf(a, b, dst int) string {
+	return fmt.Sprintf("%s // VDPBF16PS Y%d, Y%d, Y%d", evexOf(1, 2, 2, 0x52, dst, b, a), a, b, dst)
 }
 
 // vcvtneps2bf16 rounds the 16 fp32 of Z[src] to the bf16 of Y[dst].

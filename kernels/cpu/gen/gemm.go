@@ -27,7 +27,17 @@ type tile struct {
 	spread        int                        // registers for broadcast terms of A
 	clear         string                     // instruction that zeroes a register
 	multiply      func(b, a, acc int) string // acc += a * b
+	multiplyHalf  func(b, a, acc int) string // the same of 256 bits
+	half          bool                       // the last vector is 256 bits wide and has half as many columns
 	ahead         bool                       // ask for two cache lines of each of 64 rows every 512 terms
+}
+
+// vector names register i, which holds part of column vector j.
+func (t tile) vector(i, j int) string {
+	if t.half && j == t.vectors-1 {
+		return y(i)
+	}
+	return t.reg(i)
 }
 
 // rowBase names where row i of A is: three rows for each of up to four pointers.
@@ -83,13 +93,17 @@ func (f *file) gemm(name string, t tile, unroll int) {
 // term adds the products of term u.
 func (f *file) term(t tile, u int) {
 	for j := range t.vectors {
-		f.p("VMOVUPS %d(BX), %s", (u*t.vectors+j)*t.width, t.reg(j))
+		f.p("VMOVUPS %d(BX), %s", (u*t.vectors+j)*t.width, t.vector(j, j))
 	}
 	for i := range t.rows {
 		a := t.vectors + i%t.spread
 		f.p("VBROADCASTSS %d%s, %s", u*4, rowBase(i), t.reg(a))
 		for j := range t.vectors {
-			f.p("%s", t.multiply(j, a, t.acc0+i*t.vectors+j))
+			multiply := t.multiply
+			if t.half && j == t.vectors-1 {
+				multiply = t.multiplyHalf
+			}
+			f.p("%s", multiply(j, a, t.acc0+i*t.vectors+j))
 		}
 	}
 }
@@ -107,7 +121,7 @@ func (f *file) storeSums(t tile) {
 	f.p("MOVQ %d(DX), CX\nTESTQ CX, CX\nJZ store\nMOVQ DI, AX", argAdd)
 	for i := range t.rows {
 		for j := range t.vectors {
-			r := t.reg(t.acc0 + i*t.vectors + j)
+			r := t.vector(t.acc0+i*t.vectors+j, j)
 			f.p("VADDPS %d(AX), %s, %s", j*t.width, r, r)
 		}
 		f.p("ADDQ SI, AX")
@@ -115,7 +129,7 @@ func (f *file) storeSums(t tile) {
 	f.at("store")
 	for i := range t.rows {
 		for j := range t.vectors {
-			f.p("VMOVUPS %s, %d(DI)", t.reg(t.acc0+i*t.vectors+j), j*t.width)
+			f.p("VMOVUPS %s, %d(DI)", t.vector(t.acc0+i*t.vectors+j, j), j*t.width)
 		}
 		f.p("ADDQ SI, DI")
 	}

@@ -21,6 +21,15 @@ func gemm512() *file {
 			f.gemm(fmt.Sprintf("gemm512bf16r%dx%d", r, v), tile512(r, v, vdpbf16ps), unroll512(r))
 		}
 	}
+	for _, r := range rows512[5] { // heads of 72 have four and a half vectors
+		f32, bf16 := tile512(r, 5, fma512), tile512(r, 5, vdpbf16ps)
+		f32.half, f32.multiplyHalf, bf16.half, bf16.multiplyHalf = true, fmaHalf, true, vdpbf16psHalf
+		f.gemm(fmt.Sprintf("gemm512f32half%dx5", r), f32, unroll512(r))
+		f.gemm(fmt.Sprintf("gemm512bf16half%dx5", r), bf16, unroll512(r))
+	}
+	half := map[int][]int{5: rows512[5]}
+	f.table("halves512F32", "holds those whose last vector is half as wide.", "gemm512f32half", half, 5)
+	f.table("halves512BF16", "holds the same for pairs of bf16.", "gemm512bf16half", half, 5)
 	f32, bf16 := tile512(6, 4, fma512), tile512(6, 4, vdpbf16ps)
 	f32.ahead, bf16.ahead = true, true
 	f.gemm("gemm512f32ahead", f32, 8)
@@ -44,5 +53,8 @@ func tile512(rows, vectors int, multiply func(b, a, acc int) string) tile {
 	return tile{rows: rows, vectors: vectors, width: 64, reg: z, acc0: acc0,
 		spread: min(4, acc0-vectors), clear: "VPXORD", multiply: multiply}
 }
+
+// fmaHalf is on the lower halves of AVX-512 registers, of which there are 32, as AVX512VL has it.
+func fmaHalf(b, a, acc int) string { return fmt.Sprintf("VFMADD231PS Y%d, Y%d, Y%d", b, a, acc) }
 
 func fma512(b, a, acc int) string { return fmt.Sprintf("VFMADD231PS Z%d, Z%d, Z%d", b, a, acc) }
