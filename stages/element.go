@@ -29,6 +29,25 @@ func NewArray(shape ...int) *Array {
 type Text struct {
 	Embedding *Array // (L, C): one row a token, the end token included, no padding
 	Negative  *Array // (L', C) of the negative prompt; nil: the model's own null caption
+	// Later are the embeddings that hold from later clips of a video on, in order.
+	Later []LaterText
+}
+
+// LaterText is the text embedding that holds from clip number Clip on.
+type LaterText struct {
+	Clip      int
+	Embedding *Array // (L, C)
+}
+
+// At returns the embedding that holds for a clip.
+func (t *Text) At(clip int) *Array {
+	at := t.Embedding
+	for _, l := range t.Later {
+		if l.Clip <= clip {
+			at = l.Embedding
+		}
+	}
+	return at
 }
 
 // Element is one row on its way through the stages, with what the stages so far have made of it. A
@@ -83,6 +102,11 @@ func (e *Element) NotFinite(k Kind) string {
 	case k == KindText && e.Text != nil:
 		if why := e.Text.Embedding.notFinite("the text embedding"); why != "" {
 			return why
+		}
+		for _, l := range e.Text.Later {
+			if why := l.Embedding.notFinite("a later text embedding"); why != "" {
+				return why
+			}
 		}
 		return e.Text.Negative.notFinite("the negative text embedding")
 	case k == KindLatents:

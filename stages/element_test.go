@@ -58,7 +58,7 @@ func TestNotFinite(t *testing.T) {
 		"value 1 of the latents is NaN":         {&Element{Latents: array(0, nan, inf)}, KindLatents},
 		"value 0 of the text embedding is -Inf": {&Element{Text: &Text{Embedding: array(inf)}}, KindText},
 		"value 2 of the negative text embedding is NaN": {
-			&Element{Text: &Text{array(1), array(1, 2, nan)}}, KindText},
+			&Element{Text: &Text{Embedding: array(1), Negative: array(1, 2, nan)}}, KindText},
 	} {
 		if got := c.e.NotFinite(c.k); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -30,7 +30,8 @@ type head struct {
 	Video    *videoHead         `json:"video,omitempty"`
 	Poster   bool               `json:"poster,omitempty"`
 	Refs     []*arrayHead       `json:"references,omitempty"`
-	Lengths  []int              `json:"lengths"` // of the parts behind the head, in order
+	Later    []laterHead        `json:"later,omitempty"` // texts of later clips
+	Lengths  []int              `json:"lengths"`         // of the parts behind the head, in order
 }
 
 // The arrays of an element, in the order in which they are coded.
@@ -43,6 +44,11 @@ const (
 
 type arrayHead struct {
 	Shape []int `json:"shape"`
+}
+
+type laterHead struct {
+	Clip int
+	arrayHead
 }
 
 type clipHead struct {
@@ -79,6 +85,12 @@ func encodeElement(e *stages.Element) ([]byte, error) {
 		if a != nil {
 			h.Arrays[i] = &arrayHead{a.Shape}
 			add(schemas.PackFloats(a.Data))
+		}
+	}
+	if e.Text != nil {
+		for _, l := range e.Text.Later {
+			h.Later = append(h.Later, laterHead{l.Clip, arrayHead{l.Embedding.Shape}})
+			add(schemas.PackFloats(l.Embedding.Data))
 		}
 	}
 	for _, a := range e.References {
@@ -130,6 +142,12 @@ func decodeElement(data []byte) (*stages.Element, error) {
 		e.Text = &stages.Text{Embedding: text, Negative: negative}
 	}
 	e.Latents = d.array(h.Arrays[latentsArray])
+	for _, l := range h.Later {
+		if e.Text == nil {
+			return nil, errCoded
+		}
+		e.Text.Later = append(e.Text.Later, stages.LaterText{Clip: l.Clip, Embedding: d.array(&l.arrayHead)})
+	}
 	for _, a := range h.Refs {
 		e.References = append(e.References, d.array(a))
 	}

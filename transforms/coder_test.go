@@ -57,6 +57,10 @@ func randomElement(r *rand.Rand) *stages.Element {
 	}
 	if a := array(); a != nil {
 		e.Text = &stages.Text{Embedding: a, Negative: array()}
+		for i := range r.IntN(3) {
+			one := &stages.Array{Shape: []int{1}, Data: []float32{r.Float32()}}
+			e.Text.Later = append(e.Text.Later, stages.LaterText{Clip: i + 1, Embedding: one})
+		}
 	}
 	for range r.IntN(3) {
 		e.References = append(e.References, &stages.Array{Shape: []int{1, 2}, Data: []float32{r.Float32(), 1}})

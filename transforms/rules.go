@@ -193,7 +193,15 @@ func (r *Rules) laterValue(row *schemas.PromptRow, p stages.Param) (string, erro
 	case stages.ParamMedia:
 		return r.references.media(row.Media)
 	}
-	return laterValue(row, p), nil
+	v := laterValue(row, p)
+	if p == stages.ParamLoop && v != "" {
+		for _, s := range r.Steps {
+			if l, ok := s.Stage.(stages.Looper); ok {
+				v += "/" + l.LoopDigest()
+			}
+		}
+	}
+	return v, nil
 }
 
 // badKey names a row that cannot be computed by where it stands and what it says, so that the failures

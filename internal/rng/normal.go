@@ -8,6 +8,10 @@ const perBlock = 4
 // Given marks the steps of noise that is put on given frames. Steps from 1 << 31 on are those of autoencoders.
 const Given uint32 = 1 << 30
 
+// Clip is the step at which the noise of clip number n of a longer video begins, from 0; a sampler counts fewer
+// than 4096 from there.
+func Clip(n int) uint32 { return uint32(n) << 12 }
+
 // Normals fills dst with the standard normals of elements offset, offset+1, ... of the given seed, sample
 // and step (see the package comment for steps). An element's value does not depend on where a call
 // begins or ends.

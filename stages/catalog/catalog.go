@@ -13,7 +13,7 @@ import (
 func All() []stages.Spec {
 	return []stages.Spec{
 		t5.Spec(),
-		stdit.Spec(),
+		stdit.Spec(vae.OpenReencoder),
 		vae.Spec(),
 		vae.Encode(),
 		guard.Spec(),

@@ -2,7 +2,6 @@ package stdit
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"latentbeam/internal/fault"
@@ -26,22 +25,22 @@ func (s *stage) checkCondition(row *schemas.PromptRow) error {
 	switch {
 	case err != nil:
 		return err
-	case row.Loop > 1:
-		return fmt.Errorf("loop is %d: this version makes videos of one clip; give 1", row.Loop)
 	case row.Reference != "" && s.Config.Version == OpenSora10:
 		return errors.New("reference is given, but Open-Sora 1.0 takes none, only 1.1 and later do")
 	case row.Reference != "" && row.MaskStrategy == "":
 		return errors.New("mask_strategy is missing: a reference needs one, such as 0, which begins with its first frame")
+	case row.Loop > 1:
+		return s.checkLoop(row)
 	}
 	return nil
 }
 
 // condition fails the elements whose given frames do not fit and returns the others, with the edit ratios of their
 // frames (n x T), nil where no frame of the batch is given.
-func (s *stage) condition(batch []*stages.Element, size Size) (fit []*stages.Element, masks []float32) {
+func (s *stage) condition(batch []*stages.Element, size Size, clip int) (fit []*stages.Element, masks []float32) {
 	var scratch *stages.Array
 	for _, e := range batch {
-		if e.Row.Reference == "" {
+		if !isGiven(e) {
 			fit = append(fit, e)
 			masks = append(masks, slices.Repeat([]float32{1}, size.T)...)
 			continue
@@ -49,7 +48,7 @@ func (s *stage) condition(batch []*stages.Element, size Size) (fit []*stages.Ele
 		if scratch == nil {
 			scratch = stages.NewArray(s.Config.InChannels, size.T, size.H, size.W)
 		}
-		own, err := s.give(scratch, e)
+		own, err := s.give(scratch, e, clip)
 		if err != nil {
 			e.Fail("denoise", fault.Row(err))
 			continue
@@ -63,8 +62,11 @@ func (s *stage) condition(batch []*stages.Element, size Size) (fit []*stages.Ele
 	return fit, masks
 }
 
-// give puts the given frames of an element into latents z and returns the edit ratio of every frame.
-func (s *stage) give(z *stages.Array, e *stages.Element) ([]float32, error) {
+// isGiven reports whether an element has given frames.
+func isGiven(e *stages.Element) bool { return e.Row.Reference != "" || len(e.References) > 0 }
+
+// give puts the given frames of an element into the latents z of a clip and returns the edit ratio of every frame.
+func (s *stage) give(z *stages.Array, e *stages.Element, clip int) ([]float32, error) {
 	if len(e.References) == 0 {
 		return nil, errors.New("reference is given, but nothing has encoded it: " +
 			"put `- encode_reference: {}` before denoise")
@@ -73,5 +75,5 @@ func (s *stage) give(z *stages.Array, e *stages.Element) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return condition.Apply(z, e.References, pieces, 0, s.Config.align())
+	return condition.Apply(z, e.References, pieces, clip, s.Config.align())
 }

@@ -103,7 +103,6 @@ func TestConditionFaults(t *testing.T) {
 		for want, row := range map[string]schemas.PromptRow{
 			"mask_strategy: group": {Reference: "a", MaskStrategy: "x"},
 			"mask_strategy is mis": {Reference: "a"},
-			"loop is 2":            {Loop: 2},
 			"Open-Sora 1.0 takes":  {Reference: "a", MaskStrategy: "0"},
 		} {
 			if cfg.Version == OpenSora10 && want == "mask_strategy is mis" {

@@ -10,5 +10,8 @@ func (s *stage) Published() schemas.PromptRow {
 		fps = 8
 	}
 	return schemas.PromptRow{NumInferenceSteps: s.recipe.NumInferenceSteps, GuidanceScale: &guidance, FPS: fps,
-		MaxSequenceLength: s.Config.ModelMaxLength}
+		MaxSequenceLength: s.Config.ModelMaxLength, ConditionFrameLength: conditionFrames[s.Config.Version]}
 }
+
+// conditionFrames is how many latent frames of a clip the next one begins with.
+var conditionFrames = map[Version]int{OpenSora11: 4, OpenSora12: 5}

@@ -16,22 +16,23 @@ type job struct {
 	sampler sampler.Sampler
 	size    Size
 	guided  bool
+	clip    int       // its number in a longer video
 	masks   []float32 // edit ratio of every frame of every element, n x T; nil: no frame is given
 }
 
 // newJob fails the elements whose text does not fit; a nil job means that none is left.
-func (s *stage) newJob(batch []*stages.Element) (*job, error) {
+func (s *stage) newJob(batch []*stages.Element, clip int) (*job, error) {
 	if batch = s.checkTexts(batch); len(batch) == 0 {
 		return nil, nil
 	}
 	row := &batch[0].Row
 	size := s.Config.latentSize(row)
-	batch, masks := s.condition(batch, size)
+	batch, masks := s.condition(batch, size, clip)
 	if len(batch) == 0 {
 		return nil, nil
 	}
 	plan, err := s.recipe.New(row.NumInferenceSteps, s.clip(row))
-	return &job{s, batch, plan, size, guided(row), masks}, err
+	return &job{s, batch, plan, size, guided(row), clip, masks}, err
 }
 
 // channels times frames: how many planes of H x W an element's latents have.
@@ -42,16 +43,16 @@ func (j *job) values() int { return j.planes() * j.size.H * j.size.W }
 
 // start writes the initial latents (C, T, H, W) of an element: noise, and the frames that are given.
 func (j *job) start(dst []float32, e *stages.Element) {
-	rng.Normals(dst, uint64(*e.Row.Seed), uint32(e.Row.SampleIndex), 0, 0)
-	if e.Row.Reference != "" {
+	rng.Normals(dst, uint64(*e.Row.Seed), uint32(e.Row.SampleIndex), rng.Clip(j.clip), 0)
+	if isGiven(e) {
 		z := &stages.Array{Shape: []int{j.Config.InChannels, j.size.T, j.size.H, j.size.W}, Data: dst}
-		_, _ = j.give(z, e) // newJob has seen that it can be done
+		_, _ = j.give(z, e, j.clip) // newJob has seen that it can be done
 	}
 }
 
 // noise writes the noise (C, T, H, W) of an element for a draw.
 func (j *job) noise(dst []float32, e *stages.Element, d sampler.Draw) {
-	step := uint32(d.Step + 1)
+	step := rng.Clip(j.clip) + uint32(d.Step+1)
 	if d.Given {
 		step |= rng.Given
 	}
@@ -62,7 +63,10 @@ func (j *job) noise(dst []float32, e *stages.Element, d sampler.Draw) {
 func (j *job) finish(e *stages.Element, z []float32) {
 	shape := []int{j.Config.InChannels, j.size.T, j.size.H, j.size.W}
 	e.Latents = &stages.Array{Shape: shape, Data: z}
-	e.LatentScale = latentScale
+	e.LatentScale = 1
+	if j.Config.Version == OpenSora10 || j.Config.Version == OpenSora11 {
+		e.LatentScale = latentScale
+	}
 }
 
 func (j *job) evaluation(dev kernels.Backend) (*evaluation, error) {
@@ -73,7 +77,15 @@ func (j *job) evaluation(dev kernels.Backend) (*evaluation, error) {
 // Run samples the whole batch. The noise of an element depends on its seed, its sample index and the
 // step alone, so neither the batch nor a restart shows in the result.
 func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
-	j, err := s.newJob(batch)
+	if clips := batch[0].Row.Loop; clips > 1 {
+		return s.runClips(ctx, dev, batch, clips)
+	}
+	return s.runClip(ctx, dev, batch, 0)
+}
+
+// runClip samples one clip of the batch.
+func (s *stage) runClip(ctx context.Context, dev kernels.Backend, batch []*stages.Element, clip int) error {
+	j, err := s.newJob(batch, clip)
 	if err != nil || j == nil {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // Width is what sequence_parallel says.
-func (s *stage) Width(*schemas.PromptRow) int {
-	if s.Config.Version == OpenSora13 {
+func (s *stage) Width(row *schemas.PromptRow) int {
+	if s.Config.Version == OpenSora13 || row.Loop > 1 {
 		return 1
 	}
 	return s.width
@@ -25,7 +25,7 @@ func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 	if set.Ranks() == 1 {
 		return s.Run(ctx, set.Devices[0], batch)
 	}
-	j, err := s.newJob(batch)
+	j, err := s.newJob(batch, 0)
 	if err != nil || j == nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package stdit
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/fault"
@@ -35,7 +36,9 @@ type options struct {
 
 // Spec returns the stage `denoise`: a denoiser of the STDiT family under its sampler turns noise into latents
 // that follow the text.
-func Spec() stages.Spec {
+//
+// again opens what takes the clips of longer videos through the model's autoencoder.
+func Spec(again stages.OpenReencoder) stages.Spec {
 	return stages.Spec{
 		Name: "denoise",
 		Doc: "STDiT, STDiT2 or STDiT3 (Open-Sora 1.0 to 1.3) under its sampler: text embeddings to latents; dtype, " +
@@ -45,11 +48,11 @@ func Spec() stages.Spec {
 		Version: 1,
 		Params: []stages.Param{stages.ParamSeed, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames,
 			stages.ParamSteps, stages.ParamGuidanceScale},
-		New: open,
+		New: func(m *stages.Model, o stages.Options) (stages.Stage, error) { return open(m, o, again) },
 	}
 }
 
-func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
+func open(m *stages.Model, o stages.Options, again stages.OpenReencoder) (stages.Stage, error) {
 	model, err := nn.OpenComponent(m, "transformer", ParseConfig, Load)
 	if err != nil {
 		return nil, err
@@ -67,8 +70,10 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
 	recipe.GuidedChannels = opts.GuidedChannels
-	return &stage{Component: model, recipe: recipe, frameInterval: float64(max(1, opts.FrameInterval)),
-		width: int(opts.SequenceParallel), partition: opts.Partition}, nil
+	open := func() (stages.Reencoder, error) { return again(m) }
+	return &stage{Component: model, again: sync.OnceValues(open), recipe: recipe,
+		frameInterval: float64(max(1, opts.FrameInterval)), width: int(opts.SequenceParallel),
+		partition: opts.Partition}, nil
 }
 
 // check refuses what the model cannot do and sets its dtype. An option that says what holds anyway is taken
@@ -110,6 +115,7 @@ func (o *options) check(cfg *Config, recipe sampler.Recipe) error {
 
 type stage struct {
 	*nn.Component[Config, Model]
+	again         func() (stages.Reencoder, error) // opens it for the first longer video
 	recipe        sampler.Recipe
 	frameInterval float64
 	width         int    // devices for one batch; 0: as many as are of use
@@ -122,7 +128,8 @@ func (s *stage) Params() []stages.Param {
 	if s.Config.Version == OpenSora10 {
 		return nil
 	}
-	return []stages.Param{stages.ParamFPS, stages.ParamReference, stages.ParamMaskStrategy}
+	return []stages.Param{stages.ParamFPS, stages.ParamReference, stages.ParamMaskStrategy, stages.ParamLoop,
+		stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit}
 }
 
 // Check refuses sizes and frame rates that the model cannot do and impossible numbers of steps.
@@ -154,7 +161,16 @@ func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	if guided(row) {
 		n *= 2
 	}
-	return s.Config.SampleBytes(n, s.Config.latentSize(row), s.Config.ModelMaxLength)
+	need, err := s.Config.SampleBytes(n, s.Config.latentSize(row), s.Config.ModelMaxLength)
+	if err != nil || row.Loop <= 1 {
+		return need, err
+	}
+	again, err := s.again()
+	if err != nil {
+		return need, err
+	}
+	other, err := again.Need(row)
+	return max(need, other), err
 }
 
 // guided reports whether the row is computed with an unconditional half. At scale 1 that half would

@@ -12,6 +12,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/condition"
 	"latentbeam/stages/nn"
 )
 
@@ -41,7 +42,7 @@ func Spec() stages.Spec {
 		Out:     stages.KindText,
 		Version: 1,
 		Params: []stages.Param{stages.ParamPrompt, stages.ParamNegativePrompt, stages.ParamMaxSequenceLength,
-			stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion},
+			stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion, stages.ParamLoop},
 		New: open,
 	}
 }
@@ -128,7 +129,18 @@ func (s *stage) Check(row *schemas.PromptRow) error {
 	if row.MaxSequenceLength < 1 || row.MaxSequenceLength > MaxTokens {
 		return fmt.Errorf("max_sequence_length is %d: give 1 to %d tokens", row.MaxSequenceLength, MaxTokens)
 	}
+	if _, err := segments(row); err != nil {
+		return err
+	}
 	return checkScores(s.scores, row)
+}
+
+// segments are the texts of a prompt: one, or those of a video of several clips.
+func segments(row *schemas.PromptRow) ([]condition.Segment, error) {
+	if row.Loop <= 1 {
+		return []condition.Segment{{Text: row.Prompt}}, nil
+	}
+	return condition.Segments(row.Prompt)
 }
 
 // Need is that of Encode for prompts of full length.
@@ -146,8 +158,14 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 		return err
 	}
 	var ids [][]int32
-	for _, e := range batch {
-		ids = append(ids, s.tokens(withScores(s.scores, e.Row.Prompt, &e.Row), e))
+	clips := make([][]condition.Segment, len(batch)) // what holds from which clip on
+	for i, e := range batch {
+		if clips[i], err = segments(&e.Row); err != nil {
+			return err // Check has refused such a row
+		}
+		for _, c := range clips[i] {
+			ids = append(ids, s.tokens(withScores(s.scores, c.Text, &e.Row), e))
+		}
 		if e.Row.NegativePrompt != "" {
 			ids = append(ids, s.tokens(e.Row.NegativePrompt, e))
 		}
@@ -169,8 +187,11 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 	}
 	next := 0
 	take := func() *stages.Array { next++; return texts[next-1] }
-	for _, e := range batch {
+	for i, e := range batch {
 		e.Text = &stages.Text{Embedding: take()}
+		for _, c := range clips[i][1:] {
+			e.Text.Later = append(e.Text.Later, stages.LaterText{Clip: c.Loop, Embedding: take()})
+		}
 		if e.Row.NegativePrompt != "" {
 			e.Text.Negative = take()
 		}

@@ -69,9 +69,13 @@ type decodeStage struct {
 	micro int // frames decoded at a time
 }
 
-// Check refuses clips that the autoencoder has no latents for.
+// Check refuses clips that the autoencoder has no latents for, and videos of several clips that do not follow
+// each other by whole groups of frames.
 func (s *decodeStage) Check(row *schemas.PromptRow) error {
 	_, err := s.Config.LatentShape(row.NumFrames, row.Height, row.Width)
+	if err == nil && row.Loop > 1 {
+		_, err = s.Config.framesOf(row.ConditionFrameLength, row.NumFrames)
+	}
 	return err
 }
 
@@ -92,6 +96,9 @@ func (s *decodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*sta
 			return context.Cause(ctx)
 		}
 		want, err := s.Config.LatentShape(e.Row.NumFrames, e.Row.Height, e.Row.Width)
+		if err == nil {
+			want[1] *= max(1, e.Row.Loop)
+		}
 		if err == nil && !slices.Equal(e.Latents.Shape, want) {
 			err = fmt.Errorf("the latents have shape %v, the row's num_frames, height and width make it %v "+
 				"(channels, frames, height, width)", e.Latents.Shape, want)
@@ -107,22 +114,50 @@ func (s *decodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*sta
 	return nil
 }
 
-// decode turns the latents of one element into frames.
+// decode turns the latents of one element into frames. Those of a video of several clips lie behind each other;
+// the frames with which a clip goes on from the one before are in the video once.
 func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Element) (*media.Clip, error) {
 	scale := e.LatentScale
 	if scale == 0 {
 		scale = s.Config.Scale()
 	}
-	z := stages.NewArray(e.Latents.Shape...)
-	for i, v := range e.Latents.Data {
-		z.Data[i] = float32(float64(v) / scale)
-	}
 	d := s.Config.Downscale()
-	clip := &media.Clip{Width: z.Shape[3] * d, Height: z.Shape[2] * d, FPS: e.Row.FPS}
-	err := model.Decode(dev, z, e.Row.NumFrames, s.micro, func(pixels []float32) {
-		frame := make([]byte, len(pixels))
-		RGB24(frame, pixels)
-		clip.Frames = append(clip.Frames, frame)
-	})
-	return clip, err
+	video := &media.Clip{Width: e.Latents.Shape[3] * d, Height: e.Latents.Shape[2] * d, FPS: e.Row.FPS}
+	for clip := range max(1, e.Row.Loop) {
+		again := 0 // frames that are there already
+		if clip > 0 {
+			var err error
+			if again, err = s.Config.framesOf(e.Row.ConditionFrameLength, e.Row.NumFrames); err != nil {
+				return nil, err
+			}
+		}
+		z := clipOf(e.Latents, clip, max(1, e.Row.Loop))
+		for i, v := range z.Data {
+			z.Data[i] = float32(float64(v) / scale)
+		}
+		err := model.Decode(dev, z, e.Row.NumFrames, s.micro, func(pixels []float32) {
+			if again--; again >= 0 {
+				return
+			}
+			frame := make([]byte, len(pixels))
+			RGB24(frame, pixels)
+			video.Frames = append(video.Frames, frame)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return video, nil
+}
+
+// clipOf copies clip number n of so many from latents (C, T, h, w).
+func clipOf(z *stages.Array, n, clips int) *stages.Array {
+	shape := slices.Clone(z.Shape)
+	shape[1] /= clips
+	out := stages.NewArray(shape...)
+	size := len(out.Data) / shape[0] // of a channel
+	for c := range shape[0] {
+		copy(out.Data[c*size:][:size], z.Data[(c*clips+n)*size:])
+	}
+	return out
 }

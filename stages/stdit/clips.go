@@ -1,0 +1,144 @@
+package stdit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"latentbeam/internal/fault"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/condition"
+)
+
+// A video of several clips: each is sampled by itself and begins with the last latent frames of the one before,
+// taken through the autoencoder as the reference does.
+
+// checkLoop refuses videos of several clips that cannot be made.
+func (s *stage) checkLoop(row *schemas.PromptRow) error {
+	n, frames := row.ConditionFrameLength, s.Config.latentSize(row).T
+	switch {
+	case s.Config.Version != OpenSora11 && s.Config.Version != OpenSora12:
+		return fmt.Errorf("loop is %d: Open-Sora %s makes videos of one clip, only 1.1 and 1.2 go on from it",
+			row.Loop, s.Config.Version)
+	case n < 1 || n >= frames:
+		return fmt.Errorf("condition_frame_length is %d: give 1 to %d, fewer than the latent frames of a clip", n, frames-1)
+	}
+	again, err := s.again()
+	if err != nil {
+		return fmt.Errorf("loop is %d: clips go on through the autoencoder: %w", row.Loop, err)
+	}
+	return again.Check(row, n)
+}
+
+// LoopDigest names the autoencoder that clips go on through.
+func (s *stage) LoopDigest() string {
+	again, err := s.again()
+	if err != nil {
+		return "" // Check has refused such rows
+	}
+	return again.Digest()
+}
+
+// runClips samples the clips of a batch of videos one after the other. Latents get those of all clips behind
+// each other in time.
+func (s *stage) runClips(ctx context.Context, dev kernels.Backend, batch []*stages.Element, clips int) error {
+	videos := make([]*video, 0, len(batch))
+	for _, e := range batch {
+		if strings.HasPrefix(e.Row.Prompt, "|0|") && len(e.Text.Later) == 0 && strings.Count(e.Row.Prompt, "|") > 2 {
+			e.Fail("denoise", fault.Row(errors.New("prompt has texts of later clips, which a table of embeddings "+
+				"does not hold: put encode_text into this job")))
+			continue
+		}
+		videos = append(videos, &video{Element: e, strategy: e.Row.MaskStrategy})
+	}
+	for clip := range clips {
+		var live []*stages.Element
+		for _, v := range videos {
+			if v.Failed == nil {
+				live = append(live, v.clip(clip))
+			}
+		}
+		if len(live) == 0 {
+			return nil
+		}
+		if err := s.runClip(ctx, dev, live, clip); err != nil {
+			return err
+		}
+		if err := s.goOn(ctx, dev, videos, clip, clip == clips-1); err != nil {
+			return err
+		}
+	}
+	for _, v := range videos {
+		if v.Failed == nil {
+			v.Latents, v.LatentScale = joinFrames(v.done), v.now.LatentScale
+		}
+	}
+	return nil
+}
+
+// video is an element on its way through its clips.
+type video struct {
+	*stages.Element
+	strategy string
+	now      *stages.Element // the clip being made
+	before   *stages.Array   // last latent frames of the clip before, encoded anew
+	done     []*stages.Array
+}
+
+// clip returns the element of one clip: its text, and the end of the clip before as one more reference.
+func (v *video) clip(n int) *stages.Element {
+	one := *v.Element
+	one.Text = &stages.Text{Embedding: v.Text.At(n), Negative: v.Text.Negative}
+	if v.before != nil {
+		edit := 0.0
+		if v.Row.ConditionFrameEdit != nil {
+			edit = *v.Row.ConditionFrameEdit
+		}
+		one.References = append(slices.Clone(v.References), v.before)
+		one.Row.MaskStrategy = condition.Continue(v.strategy, n, len(v.References), v.Row.ConditionFrameLength, edit)
+	}
+	v.now = &one
+	return v.now
+}
+
+// goOn keeps the latents of a clip and, but for the last, encodes its end anew.
+func (s *stage) goOn(ctx context.Context, dev kernels.Backend, videos []*video, clip int, last bool) error {
+	again, err := s.again()
+	if err != nil {
+		return err
+	}
+	for _, v := range videos {
+		if v.Failed != nil {
+			continue
+		}
+		if v.Failed = v.now.Failed; v.Failed != nil {
+			continue
+		}
+		v.done = append(v.done, v.now.Latents)
+		if !last {
+			v.before, err = again.Reencode(ctx, dev, &v.Row, v.now.Latents, clip, v.Row.ConditionFrameLength)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// joinFrames puts latents (C, T, H, W) behind each other in time.
+func joinFrames(clips []*stages.Array) *stages.Array {
+	shape := slices.Clone(clips[0].Shape)
+	shape[1] *= len(clips)
+	out := stages.NewArray(shape...)
+	n := len(clips[0].Data) / shape[0] // of a channel
+	for c := range shape[0] {
+		for i, clip := range clips {
+			copy(out.Data[(c*len(clips)+i)*n:][:n], clip.Data[c*n:][:n])
+		}
+	}
+	return out
+}

@@ -1,0 +1,173 @@
+package stdit
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/nn/nntest"
+)
+
+// halving stands in for the autoencoder: the last frames come back half as large, and it remembers for which clip.
+type halving struct{ clips []int }
+
+func (*halving) Digest() string                         { return "halving" }
+func (*halving) Need(*schemas.PromptRow) (int64, error) { return 1 << 40, nil }
+func (*halving) Check(_ *schemas.PromptRow, n int) error {
+	if n == 3 {
+		return errors.New("condition_frame_length is 3: not here")
+	}
+	return nil
+}
+
+func (h *halving) Reencode(_ context.Context, _ kernels.Backend, _ *schemas.PromptRow, z *stages.Array,
+	clip, length int) (*stages.Array, error) {
+	h.clips = append(h.clips, clip)
+	out := stages.NewArray(z.Shape[0], length, z.Shape[2], z.Shape[3])
+	n := z.Shape[2] * z.Shape[3]
+	for c := range z.Shape[0] {
+		for i, v := range z.Data[(c*z.Shape[1]+z.Shape[1]-length)*n:][:length*n] {
+			out.Data[c*length*n+i] = v / 2
+		}
+	}
+	return out, nil
+}
+
+// clipOf returns clip number n of so many in the latents of an element.
+func clipOf(a *stages.Array, n, clips int) *stages.Array {
+	t := a.Shape[1] / clips
+	out := stages.NewArray(a.Shape[0], t, a.Shape[2], a.Shape[3])
+	size := t * a.Shape[2] * a.Shape[3]
+	for c := range a.Shape[0] {
+		copy(out.Data[c*size:][:size], a.Data[(c*clips+n)*size:])
+	}
+	return out
+}
+
+// TestClips: the first clip is the video of one clip, each later one begins with the end of the one before, and
+// later texts and conditions reach their clips.
+func TestClips(t *testing.T) {
+	for _, cfg := range tinyConfigs() {
+		frames := map[Version]int{OpenSora11: 10, OpenSora12: 34}[cfg.Version] // 10 of the latents
+		if frames == 0 {
+			continue
+		}
+		s := testStage(t, cfg)
+		vae := &halving{}
+		s.again = func() (stages.Reencoder, error) { return vae, nil }
+		run := func(clips int, change func(*stages.Element)) *stages.Element {
+			t.Helper()
+			e := batchOf(cfg, 1, frames, 32, 48, 2, 4)[0]
+			e.Row.Loop, e.Row.ConditionFrameLength = clips, 5
+			if change != nil {
+				change(e)
+			}
+			if err := s.checkLoop(&e.Row); err != nil && clips > 1 {
+				t.Fatal(err)
+			}
+			if err := s.Run(t.Context(), cpu.New(1), []*stages.Element{e}); err != nil || e.Failed != nil {
+				t.Fatal(err, e.Failed)
+			}
+			return e
+		}
+		one, three := run(1, nil), run(3, nil)
+		if three.Latents.Shape[1] != 30 || !slices.Equal(clipOf(three.Latents, 0, 3).Data, one.Latents.Data) {
+			t.Errorf("%s: latents %v, and the first clip is not the video of one", cfg.name(), three.Latents.Shape)
+		}
+		if !slices.Equal(vae.clips, []int{0, 1}) || len(three.References) > 0 || three.Row.MaskStrategy != "" {
+			t.Errorf("%s: encoded anew were clips %v; the element is left with %d references", cfg.name(), vae.clips,
+				len(three.References))
+		}
+		first, second, third := clipOf(three.Latents, 0, 3), clipOf(three.Latents, 1, 3), clipOf(three.Latents, 2, 3)
+		for at := range 5 {
+			half := frame(first, 5+at)
+			for i := range half {
+				half[i] /= 2
+			}
+			if slices.Equal(half, frame(second, at)) != (cfg.Version == OpenSora12) { // IDDPM's last step changes them
+				t.Errorf("%s: frame %d of the second clip", cfg.name(), at)
+			}
+		}
+		if slices.Equal(frame(second, 9), frame(third, 9)) {
+			t.Errorf("%s: two clips have the same noise", cfg.name())
+		}
+		text := run(3, func(e *stages.Element) {
+			other := &stages.Array{Shape: []int{1, cfg.CaptionChannels}, Data: nntest.Hash("later", 1, cfg.CaptionChannels)}
+			e.Text.Later = []stages.LaterText{{Clip: 2, Embedding: other}}
+			e.Row.ConditionFrameEdit = new(float64)
+		})
+		if !slices.Equal(clipOf(text.Latents, 1, 3).Data, second.Data) || slices.Equal(clipOf(text.Latents, 2, 3).Data, third.Data) {
+			t.Errorf("%s: a text from the third clip on does not hold there, or elsewhere too", cfg.name())
+		}
+	}
+}
+
+// TestClipFaults: what keeps a video of several clips from being made.
+func TestClipFaults(t *testing.T) {
+	for _, cfg := range tinyConfigs() {
+		s := testStage(t, cfg)
+		s.again = func() (stages.Reencoder, error) { return &halving{}, nil }
+		row := batchOf(cfg, 1, 34, 32, 48, 2, 4)[0].Row
+		row.Loop, row.ConditionFrameLength = 2, 5
+		if cfg.Version == OpenSora10 || cfg.Version == OpenSora13 {
+			nntest.WantError(t, cfg.name(), s.Check(&row), "makes videos of one clip, only 1.1 and 1.2")
+			continue
+		}
+		nntest.WantError(t, cfg.name(), s.Check(&row), "")
+		if need, err := s.Need(&row, 1); err != nil || need != 1<<40 {
+			t.Errorf("%s: a video of several clips needs %d bytes, %v", cfg.name(), need, err)
+		}
+		if s.Width(&row) != 1 {
+			t.Errorf("%s: clips on a set of devices", cfg.name())
+		}
+		for want, n := range map[string]int{"give 1 to": 0, "fewer than the latent frames": 1000, "not here": 3} {
+			row.ConditionFrameLength = n
+			nntest.WantError(t, cfg.name(), s.Check(&row), want)
+		}
+		row.ConditionFrameLength = 5
+		s.again = func() (stages.Reencoder, error) { return nil, errors.New("no vae/config.json") }
+		nntest.WantError(t, cfg.name(), s.Check(&row), "go on through the autoencoder: no vae/config.json")
+		if s.LoopDigest() != "" {
+			t.Error("a digest of nothing")
+		}
+		s.again = func() (stages.Reencoder, error) { return &halving{}, nil }
+		batch := batchOf(cfg, 2, 34, 32, 48, 2, 4)
+		for _, e := range batch {
+			e.Row.Loop, e.Row.ConditionFrameLength = 2, 5
+		}
+		batch[0].Row.Prompt = "|0|a|1|b"
+		if err := s.Run(t.Context(), cpu.New(1), batch); err != nil {
+			t.Fatal(err)
+		}
+		if err := failure(batch[0]); err == nil || !strings.Contains(err.Error(), "put encode_text into this job") {
+			t.Errorf("%s: texts that are not there: %v", cfg.name(), err)
+		}
+		digest(t, batch[1:])
+	}
+}
+
+// TestLatentScale: only latents of the 2D autoencoder are scaled.
+func TestLatentScale(t *testing.T) {
+	for _, cfg := range tinyConfigs() {
+		batch := batchOf(cfg, 1, map[Version]int{OpenSora12: 17, OpenSora13: 17}[cfg.Version], 32, 32, 2, 4)
+		if batch[0].Row.NumFrames == 0 {
+			batch[0].Row.NumFrames = 2
+		}
+		if err := testStage(t, cfg).Run(t.Context(), cpu.New(1), batch); err != nil {
+			t.Fatal(err)
+		}
+		want := 1.0
+		if cfg.Version == OpenSora10 || cfg.Version == OpenSora11 {
+			want = 0.18215
+		}
+		if batch[0].LatentScale != want {
+			t.Errorf("%s: latents are scaled by %g, want %g", cfg.name(), batch[0].LatentScale, want)
+		}
+	}
+}
