@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -275,5 +276,29 @@ func TestGrowthIsBounded(t *testing.T) {
 	}
 	if files, _ := os.ReadDir(out); len(files) != 0 {
 		t.Errorf("the refused conversion leaves %v", files)
+	}
+}
+
+// TestMemoryOfAConversion does not grow with the tensors, whether they are copied, gathered or rounded.
+func TestMemoryOfAConversion(t *testing.T) {
+	const side = 3000
+	data := make([]byte, 4*side*side) // 36 MB
+	storage := tt.Storage("FloatStorage", "0", side*side)
+	path := filepath.Join(t.TempDir(), "large.pth")
+	write1(t, path, tt.Zip(t, tt.Pickle(tt.Dict(
+		tt.Text("a"), tt.View(storage, 0, []int{side, side}, []int{side, 1}),
+		tt.Text("b"), tt.View(storage, 0, []int{side, side}, []int{1, side}))), data))
+	for _, o := range []Options{{MaxShard: DefaultShard}, {MaxShard: DefaultShard, Type: "bf16"}} {
+		out := t.TempDir()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Convert(path, out, o)
+		runtime.ReadMemStats(&after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := after.TotalAlloc - before.TotalAlloc; got > 8<<20 {
+			t.Errorf("%+v: %d bytes allocated for %d bytes of tensors", o, got, 2*len(data))
+		}
 	}
 }

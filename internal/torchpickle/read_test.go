@@ -24,12 +24,12 @@ func TestViews(t *testing.T) {
 		}
 		stride := []int{1, 2 * 7, 2 * 7 * 301} // backwards, every second element
 		value := one(tt.View(tt.Storage(class, "0", 2*n), 8, shape, stride))
-		d, err := New(tt.Zip(t, tt.Pickle(value), data), "")
-		if err == nil {
+		if _, err := New(tt.Zip(t, tt.Pickle(value), data), ""); err == nil {
 			t.Errorf("%s: a view beyond its storage by one element passed", class)
 		}
 		value = one(tt.View(tt.Storage(class, "0", 2*n), 7, shape, stride))
-		if d, err = New(tt.Zip(t, tt.Pickle(value), data), ""); err != nil {
+		d, err := New(tt.Zip(t, tt.Pickle(value), data), "")
+		if err != nil {
 			t.Fatal(err)
 		}
 		var want, got bytes.Buffer
