@@ -34,7 +34,7 @@ func (j *Job) Devices() ([]layout.Device, error) {
 		d.Link, err = pool.Bandwidth(dev)
 	}
 	release(err == nil)
-	d.Host = d.Link
+	d.Host, d.Mapped = d.Link, d.Name == "cpu"
 	devices := make([]layout.Device, j.engine.Pool.Size())
 	for i := range devices {
 		devices[i] = d

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -46,17 +47,15 @@ func (j *job) branches() int {
 	return 1
 }
 
-// plan says which rank does what. Of the two ways to share, auto takes the one whose busiest rank has less
-// to do and, where that is equal, that sends less.
+// plan says which rank does what: the allowed way to share with the shortest predicted step, as `plan` shows it.
+// It depends on the speeds alone, so every process of a set comes to the same.
 func (j *job) plan(speeds []float64) (*sequence.Plan, error) {
-	t, h, w := j.Config.PatchSize.Grid(j.size.T, j.size.H, j.size.W)
-	shape := sequence.Shape{Batch: len(j.batch) * j.branches(), Frames: t, Positions: h * w,
-		Heads: j.Config.NumHeads, HeadSize: j.Config.HiddenSize / j.Config.NumHeads, QueryTile: queryTile}
-	partition, err := sequence.ParsePartition(j.partition)
-	if err != nil { // auto; without padding there is never more to do
-		partition = sequence.Uneven
+	cost, err := j.Cost(&j.batch[0].Row)
+	if err != nil {
+		return nil, err
 	}
-	return sequence.New(shape, partition, speeds)
+	f, err := layout.Cheapest(*cost.Split, len(j.batch), layout.Ranks(speeds))
+	return f.Plan, err
 }
 
 // run is one rank's part of the batch.

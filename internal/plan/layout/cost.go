@@ -38,6 +38,7 @@ func Partitions(option string) ([]sequence.Partition, error) {
 // is tried with ranges of queries and with whole heads, which repeat no keys.
 func Cheapest(s Split, k int, devices []Device) (Forward, error) {
 	var best Forward
+	least, deciders := 0.0, deciding(devices)
 	allowed := s.Partitions
 	if len(allowed) == 0 {
 		allowed = all
@@ -50,12 +51,12 @@ func Cheapest(s Split, k int, devices []Device) (Forward, error) {
 			shapes = append(shapes, whole)
 		}
 		for _, shape := range shapes {
-			p, err := sequence.New(shape, kind, rates(devices))
+			p, err := sequence.New(shape, kind, rates(deciders))
 			if err != nil {
 				return Forward{}, err
 			}
-			if f := s.predict(p, devices); best.Plan == nil || f.Seconds() < best.Seconds() {
-				best = f
+			if t := s.predict(p, deciders).Seconds(); best.Plan == nil || t < least {
+				best, least = s.predict(p, devices), t
 			}
 		}
 	}

@@ -16,6 +16,9 @@ type Device struct {
 	Host    float64 // bytes/s to and from host memory, and over it to devices of other islands
 	Latency float64 // seconds of one exchange
 	Island  int     // devices with the same number reach each other by their links
+	// Mapped says that weights are mapped from their files, one copy for all devices, and take nothing of Memory;
+	// Memory is then what batches may fill, with nothing left free.
+	Mapped bool
 }
 
 const (
@@ -53,8 +56,11 @@ var known = []struct {
 	{"H100PCIe", 80, 100, 40, 48},
 	{"H200", 141, 140, 250, 48},
 	{"B200", 180, 280, 500, 48},
-	{"cpu", 16, 0.1, 5, 5},
+	{cpuName, 16, 0.1, 5, 5},
 }
+
+// cpuName is the name of a processor's workers.
+const cpuName = "cpu"
 
 // latency is what an exchange costs before its first byte, in seconds.
 const latency = 30e-6
@@ -133,6 +139,36 @@ func parseMemory(text string) (float64, error) {
 		}
 	}
 	return 0, fmt.Errorf("%q is not a memory size such as 16GB", text)
+}
+
+// Ranks returns devices of which only the relative speeds are known, as the ranks of a set: processors' workers
+// with the numbers of the table. Every process that knows the speeds gets the same.
+func Ranks(speeds []float64) []Device {
+	_, d, _ := parsePart(cpuName)
+	d.Name = cpuName
+	most := 0.0
+	for _, s := range speeds {
+		most = max(most, s)
+	}
+	out := make([]Device, len(speeds))
+	for i, s := range speeds {
+		out[i] = d
+		out[i].Rate *= s / most
+	}
+	return out
+}
+
+// deciding returns the devices by which a partition is chosen. Workers of a processor are taken as Ranks takes
+// them, not as they were measured: all processes of a set must choose alike.
+func deciding(devices []Device) []Device {
+	var speeds []float64
+	for _, d := range devices {
+		if d.Name != cpuName {
+			return devices
+		}
+		speeds = append(speeds, d.Rate)
+	}
+	return Ranks(speeds)
 }
 
 // rates returns the devices' relative speeds.

@@ -27,14 +27,14 @@ func (e *Infeasible) Error() string {
 	return fmt.Sprintf("one element on a set of %d does not fit device %d (%s): it needs %s of weights, %s of "+
 		"activations and %s of exchange buffers, together %s, and has %s", e.Width, e.Index, e.Device.Name,
 		plan.Bytes(e.Need.Weights), plan.Bytes(e.Need.Activations), plan.Bytes(e.Need.Exchange),
-		plan.Bytes(e.Need.Total()), plan.Bytes(e.Device.room()))
+		plan.Bytes(e.Device.takes(e.Need)), plan.Bytes(e.Device.room()))
 }
 
 func (e *Infeasible) short() string {
 	if e.Reason != "" {
 		return e.Reason
 	}
-	return fmt.Sprintf("device %d (%s) needs %s and has %s", e.Index, e.Device.Name, plan.Bytes(e.Need.Total()),
+	return fmt.Sprintf("device %d (%s) needs %s and has %s", e.Index, e.Device.Name, plan.Bytes(e.Device.takes(e.Need)),
 		plan.Bytes(e.Device.room()))
 }
 
@@ -50,14 +50,22 @@ func (q *Query) fix(e *Infeasible) *Infeasible {
 	if n := q.enough(e.Device); n > 0 {
 		advice = append(advice, fmt.Sprintf("%d devices like %s in one set", n, e.Device.Name))
 	}
-	advice = append(advice, fmt.Sprintf("devices with %s each", plan.Bytes(int64(float64(e.Need.Total())/(1-reserve)/usable))))
-	if e.Need.Weights < e.Device.room() {
+	advice = append(advice, fmt.Sprintf("devices with %s each", plan.Bytes(e.Device.enough(e.Need))))
+	if e.Device.Mapped || e.Need.Weights < e.Device.room() {
 		advice = append(advice, "fewer frames or a smaller size")
 	} else {
 		advice = append(advice, "weights of a narrower type")
 	}
 	e.Fix = "what would fit: " + strings.Join(advice, "; ")
 	return e
+}
+
+// enough returns the memory of a device like d that has room for m.
+func (d Device) enough(m Memory) int64 {
+	if d.Mapped {
+		return d.takes(m)
+	}
+	return int64(float64(m.Total()) / (1 - reserve) / usable)
 }
 
 // enough returns the smallest set of devices like d that fits one element, or 0.

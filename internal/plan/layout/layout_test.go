@@ -192,6 +192,42 @@ func TestParseDevices(t *testing.T) {
 	}
 }
 
+// What a run knows of the workers of a processor are speeds; it must choose as `plan` does, which measures them.
+func TestRunChoosesAsPlanDoes(t *testing.T) {
+	for n := 1; n <= 8; n++ {
+		for _, size := range [][2]float64{{1, 37}, {5, 31}, {16, 16}, {16, 1024}, {30, 44}} {
+			split := *stdit3(size[0], size[1], 2)[1].Split
+			speeds := sequence.Equal(n)
+			speeds[n-1] = 0.5
+			measured := Ranks(speeds)
+			for i := range measured {
+				measured[i].Rate, measured[i].Link, measured[i].Latency = speeds[i]*37e9, 40e9, 20e-6
+			}
+			run, err := Cheapest(split, 2, Ranks(speeds))
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := Cheapest(split, 2, measured)
+			if err != nil || plan.Plan.Hash != run.Plan.Hash {
+				t.Errorf("%d ranks, %v: run takes %v, plan %v, %v", n, size, run.Plan.Partition, plan.Plan.Partition, err)
+			}
+		}
+	}
+}
+
+func TestLeast(t *testing.T) {
+	denoise := stdit3(30, 3600, 2)[1] // 2.5 streams of 498 MB
+	for memory, want := range map[float64]int{2e9: 1, 0.7e9: 2, 0.01e9: 64} {
+		if n, err := Least(denoise, 1, Device{Memory: int64(memory)}, 64); err != nil || n != want {
+			t.Errorf("%g bytes: a set of %d, %v, want %d", memory, n, err, want)
+		}
+	}
+	four, err := Least(denoise, 1, Device{Memory: 0.6e9}, 64)
+	if err != nil || four < 3 || four > 6 { // beside their columns ranks hold the frames they share
+		t.Errorf("0.6e9 bytes: a set of %d, %v", four, err)
+	}
+}
+
 func TestAssign(t *testing.T) {
 	perfect := func(rates []float64) func(k int, set []int) float64 {
 		return func(k int, set []int) float64 {

@@ -41,7 +41,48 @@ type Memory struct {
 func (m Memory) Total() int64 { return m.Weights + m.Activations + m.Exchange }
 
 // room returns what a job may fill of a device.
-func (d Device) room() int64 { return int64(float64(d.Memory) * (1 - reserve)) }
+func (d Device) room() int64 {
+	if d.Mapped {
+		return d.Memory
+	}
+	return int64(float64(d.Memory) * (1 - reserve))
+}
+
+// takes returns what of m a device must have room for.
+func (d Device) takes(m Memory) int64 {
+	if d.Mapped {
+		return m.Activations + m.Exchange
+	}
+	return m.Total()
+}
+
+// Least returns the narrowest set of devices like d, of at most limit, that has room for k elements of a stage,
+// beside the weights; limit where none has.
+func Least(s Stage, k int, d Device, limit int) (int, error) {
+	if s.Split == nil {
+		return 1, nil
+	}
+	d.Mapped = true
+	for n := 1; n < limit; n++ {
+		speeds := sequence.Equal(n)
+		f, err := Cheapest(*s.Split, k, Ranks(speeds))
+		if err != nil {
+			return 0, err
+		}
+		fits := true
+		for r := range n {
+			m, err := memory([]Stage{s}, Staged, f.Plan, k, r)
+			if err != nil {
+				return 0, err
+			}
+			fits = fits && d.takes(m) <= d.room()
+		}
+		if fits {
+			return n, nil
+		}
+	}
+	return limit, nil
+}
 
 // weights returns the bytes that a stage keeps of its own weights.
 func (s Stage) weights(how Residency) int64 {

@@ -71,7 +71,7 @@ func (q *Query) evaluate(devices []Device, k int) (e evaluated, err error) {
 				return e, err
 			}
 			e.set.Memory = append(e.set.Memory, m)
-			if m.Total() > d.room() && e.why == nil {
+			if d.takes(m) > d.room() && e.why == nil {
 				e.why = &Infeasible{Width: len(devices), Elements: k, Device: d, Index: r, Need: m}
 			}
 		}
