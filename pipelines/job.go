@@ -79,14 +79,18 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	if err != nil {
 		return nil, cfg.Errorf("resources.workers", "%v", err)
 	}
+	workers := stages.Pool(devices)
 	if o.Devices == nil {
-		if err := checkWidths(cfg, steps, &defaults, devices.Size()); err != nil {
+		if workers, err = fleet(cfg, o.Start, steps, devices); err != nil {
+			return nil, err
+		}
+		if err := checkWidths(cfg, steps, &defaults, workers.Size()); err != nil {
 			return nil, err
 		}
 	}
 	j := &Job{Config: cfg, Opts: o, runner: runner}
 	j.engine = &transforms.Engine{
-		Source: source, Steps: steps, Pool: devices, MaxBatch: int(r.BatchSize), Retries: cfg.OnError.Retries,
+		Source: source, Steps: steps, Pool: workers, MaxBatch: int(r.BatchSize), Retries: cfg.OnError.Retries,
 		Progress: &transforms.Progress{TooMany: cfg.OnError.Stop},
 		Keep:     keep(cfg),
 	}

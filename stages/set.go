@@ -19,6 +19,16 @@ type Set struct {
 	// Connect returns the ends of Devices for one run, connected with all ranks; nil for a device alone. Ends
 	// that are more than memory have a method Close.
 	Connect func(ctx context.Context) ([]kernels.Transport, error)
+	// Away are the ranks of other processes.
+	Away []Away
+}
+
+// Away is what another process has of a set.
+type Away struct {
+	Ranks []int
+	// Do runs a stage of the job on these ranks, for a coded batch. The process of rank 0 answers with the coded
+	// batch and its results, the others with nothing.
+	Do func(ctx context.Context, stage string, batch []byte) ([]byte, error)
 }
 
 // Alone is the set of one device.
@@ -41,7 +51,7 @@ const (
 // group, nil for a device alone. The first error ends them all; see kernels.Together.
 func (s *Set) Run(ctx context.Context,
 	f func(ctx context.Context, dev kernels.Backend, g *kernels.Group) error) error {
-	if s.Ranks() == 1 {
+	if s.Connect == nil {
 		return f(ctx, s.Devices[0], nil)
 	}
 	ends, err := s.Connect(ctx)

@@ -108,11 +108,12 @@ func (f *StageFn) attempt(live []*stages.Element, cap int) (width int, err error
 		release(err == nil)
 		f.engine.Progress.Spent(f.step.Name, time.Since(began))
 	}()
-	if set.Ranks() == 1 {
-		return width, f.step.Run(f.ctx, set.Devices[0], live)
+	if len(set.Away) > 0 {
+		err = f.runAway(f.ctx, set, live)
+	} else {
+		err = RunOn(f.ctx, f.step.Stage, set, live)
 	}
-	err = f.step.Stage.(stages.Spreader).RunSet(f.ctx, set, live)
-	if err != nil && fault.ClassOf(err) == fault.ClassRow {
+	if err != nil && set.Ranks() > 1 && fault.ClassOf(err) == fault.ClassRow {
 		slog.Debug("set failed", "stage", f.step.Name, "devices", set.Ranks(), "error", err)
 		err = fault.Retry(err)
 	}

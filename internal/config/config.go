@@ -130,6 +130,10 @@ type Resources struct {
 	Threads   int      `yaml:"threads" json:"threads,omitempty"` // of all workers together; 0 is every core
 	Memory    ByteSize `yaml:"memory" json:"memory"`             // for batches, of each worker
 	BatchSize AutoInt  `yaml:"batch_size" json:"batch_size"`     // upper bound; auto is what the memory allows
+
+	// Hosts are the addresses (host:port) of `latentbeam worker` processes, which know the token in TokenFile.
+	Hosts     StringList `yaml:"hosts" json:"hosts,omitempty"`
+	TokenFile string     `yaml:"token_file" json:"token_file,omitempty"`
 }
 
 // OnError says how much failure a job takes.

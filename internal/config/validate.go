@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -256,6 +257,16 @@ func (v *validator) resources() {
 	if r.Memory != 0 && r.Memory < minMemory {
 		v.problem("resources.memory", "write a size with its unit, such as 2GiB",
 			"resources.memory is %d bytes, less than %d MiB", r.Memory, minMemory>>20)
+	}
+	for i, addr := range r.Hosts {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			v.problem("resources.hosts", "write host:port, such as 10.0.0.2:7447",
+				"resources.hosts[%d] is %q", i, clip(addr, valueRunes))
+		}
+	}
+	if len(r.Hosts) > 0 && r.TokenFile == "" {
+		v.problem("resources.hosts", "add token_file, the file that the workers were started with",
+			"resources.hosts needs resources.token_file")
 	}
 	if e.Retries < 0 || e.Retries > maxRetries {
 		v.bounds("on_error.retries", 0, maxRetries)

@@ -30,6 +30,7 @@ const assumedMemory = 4 << 30
 type CPU struct {
 	free    chan worker
 	leasing chan struct{} // held while a lease collects its workers, so that two never wait for each other
+	speeds  []float64
 	memory  plan.Memory
 	class   string
 }
@@ -64,6 +65,7 @@ func NewCPU(workers, threads int, memory int64) (*CPU, error) {
 		}
 		b := cpu.New(max(1, share))
 		p.class = b.Class()
+		p.speeds = append(p.speeds, float64(max(1, share)))
 		p.free <- worker{b, max(1, share)}
 	}
 	return p, nil
@@ -103,7 +105,9 @@ func (p *CPU) LeaseSet(ctx context.Context, n int) (*stages.Set, func(ok bool), 
 		set.Speeds = append(set.Speeds, float64(w.threads))
 	}
 	if len(workers) > 1 {
-		set.Connect = func(context.Context) ([]kernels.Transport, error) { return transport.Shared(len(workers)), nil }
+		set.Connect = func(context.Context) ([]kernels.Transport, error) {
+			return transport.Shared(len(workers)), nil
+		}
 	}
 	return set, func(ok bool) { p.giveBack(workers, ok) }, nil
 }
@@ -121,6 +125,9 @@ func (p *CPU) giveBack(workers []worker, ok bool) {
 
 // Size returns the number of workers.
 func (p *CPU) Size() int { return cap(p.free) }
+
+// Speeds returns the relative speed of each worker.
+func (p *CPU) Speeds() []float64 { return p.speeds }
 
 // Memory returns what a batch may use on one worker.
 func (p *CPU) Memory() plan.Memory { return p.memory }

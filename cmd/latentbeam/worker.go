@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/transport"
+	"latentbeam/pipelines"
+	"latentbeam/runners/pool"
+	"latentbeam/stages/catalog"
+)
+
+// workerFlags are the flags of `latentbeam worker`.
+type workerFlags struct {
+	listen, token    string
+	workers, threads int
+}
+
+func workerCommand() *cobra.Command {
+	var f workerFlags
+	cmd := &cobra.Command{
+		Use:   "worker --token-file FILE",
+		Short: "Lend this host's devices to jobs that name it in resources.hosts",
+		Long: "Lend this host's devices to jobs that name it in resources.hosts.\n\n" +
+			"Who knows the token may run jobs here, with this process's rights; the token itself never travels, and\n" +
+			"what does is encrypted. The model must lie at the same path as on the host of the job. Runs until\n" +
+			"SIGINT or SIGTERM.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runWorker(cmd, f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:7447",
+		"address to listen on; the default serves this machine only")
+	flags.StringVar(&f.token, "token-file", "", "file with the secret that job and workers share (required)")
+	flags.IntVar(&f.workers, "workers", 1, "devices to lend")
+	flags.IntVar(&f.threads, "threads", 0, "threads of all devices together (default all)")
+	return cmd
+}
+
+func runWorker(cmd *cobra.Command, f workerFlags) error {
+	if f.token == "" {
+		return fault.Usage(fmt.Errorf("--token-file is missing: job and workers need a file with the same secret"))
+	}
+	token, err := transport.ReadToken(f.token)
+	if err != nil {
+		return fault.Usage(err)
+	}
+	devices, err := pool.NewCPU(f.workers, f.threads, 0)
+	if err != nil {
+		return fault.Usage(err)
+	}
+	node, err := transport.Listen(f.listen, token)
+	if err != nil {
+		return fault.TryAgain(err)
+	}
+	defer node.Close()
+	signals, ignore := catchSignals()
+	defer ignore()
+	ctx, stop := context.WithCancel(cmd.Context())
+	defer stop()
+	go func() {
+		select {
+		case <-signals:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	fmt.Fprintf(cmd.OutOrStdout(), "listening at %s\n", node.Addr())
+	w := pipelines.Worker{Node: node, Devices: devices, Specs: catalog.All()}
+	return w.Serve(ctx)
+}

@@ -1,0 +1,175 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/transport"
+	"latentbeam/kernels"
+	"latentbeam/runners/pool"
+	"latentbeam/stages"
+	"latentbeam/transforms"
+)
+
+// maxJobs bounds the jobs whose models a worker keeps open; the one that was opened first goes first.
+const maxJobs = 4
+
+// Worker lends the devices of this process to the jobs of others.
+type Worker struct {
+	Node    *transport.Node
+	Devices *pool.CPU
+	Specs   []stages.Spec
+
+	mu    sync.Mutex
+	jobs  map[string]*workerJob // by how they were started
+	order []string
+}
+
+// workerJob is the stages of a job, opened from this host's disk.
+type workerJob struct {
+	once  sync.Once
+	steps []transforms.Step
+	err   error
+}
+
+// Serve answers requests until ctx ends, and then waits for those that are under way to stop.
+func (w *Worker) Serve(ctx context.Context) error {
+	var working sync.WaitGroup
+	defer working.Wait()
+	for {
+		conn, err := w.Node.Accept(ctx)
+		switch {
+		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
+			return nil
+		case err != nil:
+			return err
+		}
+		working.Go(func() { w.serve(ctx, conn) })
+	}
+}
+
+// serve answers the one request of a connection. A job that hangs up meanwhile wants no answer.
+func (w *Worker) serve(ctx context.Context, conn *transport.Conn) {
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	var r pool.Request
+	batch, err := conn.Receive(&r)
+	if err != nil {
+		return
+	}
+	go func() {
+		conn.Read(make([]byte, 1)) // returns when the job hangs up, or with the connection
+		cancel()
+	}()
+	reply, body := w.answer(ctx, r, batch)
+	if ctx.Err() == nil {
+		stop()
+		_ = conn.Send(reply, body) // a job that is gone by now has nothing to gain from it
+	}
+}
+
+func (w *Worker) answer(ctx context.Context, r pool.Request, batch []byte) (reply pool.Reply, body []byte) {
+	defer func() {
+		if v := recover(); v != nil {
+			reply, body = pool.Failed(fault.Row(fmt.Errorf("panic: %v", v))), nil
+		}
+	}()
+	steps, err := w.open(r.Job)
+	if err != nil {
+		return pool.Failed(fault.Usage(err)), nil
+	}
+	if r.Stage == "" {
+		return w.offer(steps), nil
+	}
+	for _, s := range steps {
+		if s.Name == r.Stage {
+			if body, err = w.run(ctx, s, r, batch); err != nil {
+				return pool.Failed(err), nil
+			}
+			return reply, body
+		}
+	}
+	return pool.Failed(fault.Usage(fmt.Errorf("the job has no stage %s", r.Stage))), nil
+}
+
+// offer says what this process has.
+func (w *Worker) offer(steps []transforms.Step) pool.Reply {
+	reply := pool.Reply{Speeds: w.Devices.Speeds(), Memory: w.Devices.Memory(), Class: w.Devices.Class(),
+		Weights: map[string]string{}}
+	for _, s := range steps {
+		reply.Weights[s.Name] = s.Digest()
+	}
+	return reply
+}
+
+// open opens the stages of a job, once.
+func (w *Worker) open(job json.RawMessage) ([]transforms.Step, error) {
+	w.mu.Lock()
+	if w.jobs == nil {
+		w.jobs = map[string]*workerJob{}
+	}
+	j := w.jobs[string(job)]
+	if j == nil {
+		j = &workerJob{}
+		w.jobs[string(job)] = j
+		if w.order = append(w.order, string(job)); len(w.order) > maxJobs {
+			delete(w.jobs, w.order[0])
+			w.order = w.order[1:]
+		}
+	}
+	w.mu.Unlock()
+	j.once.Do(func() { j.steps, j.err = w.openJob(job) })
+	return j.steps, j.err
+}
+
+func (w *Worker) openJob(job json.RawMessage) ([]transforms.Step, error) {
+	var start Start
+	if err := json.Unmarshal(job, &start); err != nil {
+		return nil, err
+	}
+	cfg, err := start.Config()
+	if err != nil {
+		return nil, err
+	}
+	model, err := openModel(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return openSteps(cfg, w.Specs, model)
+}
+
+// run runs a stage on this worker's ranks of a set. The batch goes back from rank 0.
+func (w *Worker) run(ctx context.Context, s transforms.Step, r pool.Request, batch []byte) ([]byte, error) {
+	elements, err := transforms.DecodeBatch(batch)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Ranks) < 1 || len(r.Ranks) > w.Devices.Size() {
+		return nil, fault.Retry(fmt.Errorf("%d ranks are asked for, the worker has %d devices",
+			len(r.Ranks), w.Devices.Size()))
+	}
+	set, release, err := w.Devices.LeaseSet(ctx, len(r.Ranks))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { release(err == nil) }()
+	if set.Speeds = r.Speeds; len(r.Speeds) > 1 {
+		set.Connect = func(ctx context.Context) ([]kernels.Transport, error) {
+			ctx, cancel := context.WithTimeout(ctx, pool.JoinTime)
+			defer cancel()
+			return w.Node.Join(ctx, r.Table, r.Ranks)
+		}
+	}
+	if err = transforms.RunOn(ctx, s.Stage, set, elements); err != nil || r.Ranks[0] != 0 {
+		return nil, err
+	}
+	return transforms.EncodeBatch(elements)
+}

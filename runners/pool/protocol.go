@@ -1,0 +1,52 @@
+package pool
+
+import (
+	"encoding/json"
+	"errors"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/plan"
+	"latentbeam/internal/transport"
+)
+
+// Request is what a job asks of a worker process, one a connection. Its body is a coded batch.
+type Request struct {
+	// Job is how the job was started: its YAML and flags. The worker opens model and stages by it, from its own
+	// disk, the first time.
+	Job json.RawMessage `json:"job"`
+	// Stage is the stage to run; "" asks only for what the worker has.
+	Stage string `json:"stage,omitempty"`
+	// Table, Ranks and Speeds are the set: who is where, which ranks are this worker's, and how fast each is.
+	Table  transport.Table `json:"table"`
+	Ranks  []int           `json:"ranks,omitempty"`
+	Speeds []float64       `json:"speeds,omitempty"`
+}
+
+// Reply is the answer. Its body is the coded batch with its results, where the worker has rank 0.
+type Reply struct {
+	Error string      `json:"error,omitempty"`
+	Kind  fault.Class `json:"kind,omitempty"` // of the error
+
+	Speeds  []float64         `json:"speeds,omitempty"`  // of the worker's devices
+	Memory  plan.Memory       `json:"memory"`            // of each
+	Class   string            `json:"class,omitempty"`   // numeric class of their results
+	Weights map[string]string `json:"weights,omitempty"` // digest of each stage's weights
+}
+
+// Failed returns the reply that reports err.
+func Failed(err error) Reply { return Reply{Error: err.Error(), Kind: fault.ClassOf(err)} }
+
+// err is the error of the reply, nil if it has none.
+func (r Reply) err() error {
+	if r.Error == "" {
+		return nil
+	}
+	err := errors.New(r.Error)
+	switch r.Kind {
+	case fault.ClassRetry:
+		return fault.Retry(err)
+	case fault.ClassFatal:
+		return fault.Fatal(err)
+	}
+	return fault.Row(err)
+}
