@@ -165,6 +165,10 @@ func TestInspectTellsWhatDoesNotFit(t *testing.T) {
 	s.says(s.run(2, "inspect", "pt/text_encoder/broken.pt"), `"stranger"`, "missing", "unexpected",
 		"2 tensors do not fit")
 	s.says(s.run(0, "inspect", "st/vae", "--tensors"), "decoder.conv_in.weight", "F32 [64 4 3 3]")
+	if err := os.Remove(filepath.Join(s.dir, "st/transformer/config.json")); err != nil {
+		t.Fatal(err)
+	}
+	s.says(s.run(2, "inspect", "st/transformer"), "94 F32", "heads cannot be told", "write a config.json")
 	s.write("bad.safetensors", "hello, this is a text file")
 	s.says(s.run(2, "inspect", "bad.safetensors"), "not a safetensors file")
 	s.says(s.run(2, "inspect", "absent"), "no such file")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -75,7 +76,7 @@ func inspect(w io.Writer, path, key string, list bool) (misfits int, err error) 
 	describeTensors(out, c)
 	found, err := recognize(c, filepath.Dir(c.File))
 	if err != nil {
-		return 0, fmt.Errorf("inspect %s: %w", c.File, err)
+		return 0, errors.Join(out.Flush(), fmt.Errorf("inspect %s: %w", c.File, err))
 	}
 	describeModel(out, c, found)
 	if list {
