@@ -28,7 +28,8 @@ const captionExt = ".txt"
 
 // openMedia checks the form of every table among files.
 func openMedia(cfg *config.Config, files []string, limit int) (media, error) {
-	s := media{opts: table.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns, Media: true}, limit: limit}
+	opts := table.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns, Media: true}
+	s := media{opts: opts, limit: limit}
 	for _, file := range files {
 		if strings.EqualFold(filepath.Ext(file), captionExt) {
 			continue // belongs to the file beside it

@@ -36,8 +36,9 @@ func mediaTable(t *testing.T, more string) string {
 // encodes is a job that encodes media at their own size.
 func encodes(t *testing.T, input, list string, sets ...string) job {
 	t.Helper()
+	size := []string{"defaults.height=64", "defaults.width=64", "output.write=[latents, embeddings]"}
 	return job{input: fmt.Sprintf("{media: %s}", input), out: filepath.Join(t.TempDir(), "out"), stages: list,
-		sets: append([]string{"defaults.height=64", "defaults.width=64", "output.write=[latents, embeddings]"}, sets...)}
+		sets: append(size, sets...)}
 }
 
 // TestPrecompute runs the committed example: captions and media of the same rows.
@@ -69,7 +70,7 @@ func TestPrecompute(t *testing.T) {
 		frames := []int64{16, 16, 1}[i]
 		if !slices.Equal(row.VAELatentShape, []int64{4, frames, 8, 8}) || row.LatentScale != 0.18215 ||
 			row.MediaType != []string{"video", "video", "image"}[i] || row.FPS != 8 || row.VideoFrames != frames ||
-			row.FileName != []string{"disc", "square.y4m", "triangle.png"}[i] && !strings.HasPrefix(row.FileName, "testdata/") {
+			row.FileName != "testdata/media/"+[]string{"disc", "square.y4m", "triangle.png"}[i] {
 			t.Errorf("latents of row %d: %+v", i, row)
 		}
 		if digest(row.TextEmbeddingBytes) != texts[i].TextEmbeddingSHA256 || row.Caption != texts[i].Caption ||
@@ -174,7 +175,8 @@ func TestMediaKeys(t *testing.T) {
 		return path
 	}
 	run := func(j job, path, caption string) int64 {
-		j.input = fmt.Sprintf("{media: %q}", writeTable(t, "clips.csv", "path,caption,num_frames\n"+path+","+caption+",2\n"))
+		table := writeTable(t, "clips.csv", "path,caption,num_frames\n"+path+","+caption+",2\n")
+		j.input = fmt.Sprintf("{media: %q}", table)
 		return j.mustRun(t).Done
 	}
 	j := encodes(t, "", "[encode_vae]", "output.write=[latents]")
@@ -191,9 +193,17 @@ func TestMediaKeys(t *testing.T) {
 	if n := run(j, write("a.y4m", data), "a square"); n != 1 {
 		t.Errorf("another content was not encoded")
 	}
+	j.sets = append(j.sets, "defaults.seed=7")
+	if n := run(j, first, "a square"); n != 0 {
+		t.Errorf("a mean was encoded again for another seed")
+	}
 	both := encodes(t, "", forward)
 	if n := run(both, first, "a square") + run(both, first, "a box"); n != 2 {
 		t.Errorf("%d of two captions of one file were encoded", n)
+	}
+	both.sets = append(both.sets, "defaults.seed=7")
+	if n := run(both, first, "a square"); n != 1 {
+		t.Errorf("a sample of another seed was not encoded")
 	}
 }
 
@@ -246,7 +256,8 @@ func TestMediaFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string][]byte{"b.png": data, "a.png": data, "a.txt": []byte(" a green triangle\n")} {
+	caption := []byte(" a green triangle\n")
+	for name, data := range map[string][]byte{"b.png": data, "a.png": data, "a.txt": caption} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			t.Fatal(err)
 		}

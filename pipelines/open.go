@@ -91,7 +91,7 @@ var writes = []struct {
 	fix  string
 }{
 	{"video", stages.KindVideo, "add `- encode_video: {}` to stages"},
-	{"latents", stages.KindLatents, "add `- denoise: {}` to stages, or `- encode_vae: {}` where the input is media"},
+	{"latents", stages.KindLatents, "add `- denoise: {}` to stages (`- encode_vae: {}` where the input is media)"},
 	{"embeddings", stages.KindText, "add `- encode_text: {}` to stages"},
 }
 

@@ -22,7 +22,8 @@ type piped struct {
 	ended  bool
 }
 
-// openFFmpeg starts the process. Where a rate is asked for, frames are resampled there, by the rule of Frames.
+// openFFmpeg starts the process. Where a rate is asked for, frames are resampled there, by the rule of
+// Frames.
 func openFFmpeg(ctx context.Context, path string, o SourceOptions) (Source, error) {
 	name := o.FFmpeg
 	if name == "" {
@@ -30,12 +31,12 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions) (Source, erro
 	}
 	program, err := exec.LookPath(name)
 	if err != nil {
-		return nil, fmt.Errorf("%s files need ffmpeg, which is not there (%w): install it (apt install ffmpeg), or "+
-			"convert the file to y4m or a folder of png images", orNone(filepath.Ext(path)), err)
+		return nil, fmt.Errorf("%s files need ffmpeg, which is not there (%w): install it (apt install ffmpeg), "+
+			"or convert the file to y4m or a folder of png images", orNone(filepath.Ext(path)), err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	p := &piped{cmd: exec.CommandContext(ctx, program, readArgs(path, o)...), stderr: &bytes.Buffer{}, cancel: cancel,
-		left: o.Frames}
+	p := &piped{cmd: exec.CommandContext(ctx, program, readArgs(path, o)...), stderr: &bytes.Buffer{},
+		cancel: cancel, left: o.Frames}
 	if o.Frames == 0 {
 		p.left = -1
 	}
@@ -72,7 +73,8 @@ func readArgs(path string, o SourceOptions) []string {
 	filter := "scale=out_color_matrix=bt601:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int"
 	if o.FPS > 0 {
 		num, den := frameRate(o.FPS)
-		filter = fmt.Sprintf("settb=AVTB,setpts=PTS-STARTPTS-%d,fps=%d/%d:round=up,%s", clockSlack, num, den, filter)
+		filter = fmt.Sprintf("settb=AVTB,setpts=PTS-STARTPTS-%d,fps=%d/%d:round=up,%s", clockSlack, num, den,
+			filter)
 	}
 	args := []string{"-nostdin", "-hide_banner", "-loglevel", "error", "-protocol_whitelist", "file,pipe",
 		"-i", "file:" + path, "-map", "0:v:0", "-vf", filter, "-pix_fmt", "yuv444p"}

@@ -7,9 +7,9 @@ import (
 	"io"
 )
 
-// Frames are n frames of a video or an image at a frame rate, fitted into a size. Frame i is the one on screen
-// at the moment i / rate. An image, and a folder of images, has no rate: the one is repeated, the other taken
-// as it is.
+// Frames are n frames of a video or an image at a frame rate, fitted into a size. Frame i is the one on
+// screen at the moment i / rate. An image, and a folder of images, has no rate: the one is repeated, the
+// other taken as it is.
 type Frames struct {
 	src    Source
 	fit    *Fitter
@@ -56,8 +56,8 @@ func (f *Frames) source(i int) int {
 	return int(int64(i) * info.RateNum * f.rate[1] / (info.RateDen * f.rate[0]))
 }
 
-// At fills dst (height, width, 3) with frame i, its values in [-1, 1]. Frames are asked for in order; the last
-// one may be asked for again.
+// At fills dst (height, width, 3) with frame i, its values in [-1, 1]. Frames are asked for in order; the
+// last one may be asked for again.
 func (f *Frames) At(dst []float32, i int) error {
 	want := f.source(i)
 	if want < f.lastAt {

@@ -150,7 +150,8 @@ func TestFFmpegReads(t *testing.T) {
 	needTools(t)
 	y4m := write(t, "gray.y4m", gray(12, 16, 16, " F24:1 Ip C420jpeg"))
 	path := filepath.Join(t.TempDir(), "gray clip.mkv")
-	if out, err := exec.Command("ffmpeg", "-v", "error", "-i", y4m, "-c:v", "ffv1", path).CombinedOutput(); err != nil {
+	out, err := exec.Command("ffmpeg", "-v", "error", "-i", y4m, "-c:v", "ffv1", path).CombinedOutput()
+	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, fps := range []float64{24, 8, 10, 0} {

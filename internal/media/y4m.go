@@ -169,9 +169,11 @@ func (s *y4m) Next(rgb []byte) error {
 
 // convert makes a pixel of BT.601 values.
 func (s *y4m) convert(rgb []byte, luma, du, dv int32) {
-	scale, black, ry, gu, gv, bu := int32(fromY), int32(16), int32(rFromV), int32(gFromU), int32(gFromV), int32(bFromU)
+	scale, black := int32(fromY), int32(16)
+	ry, gu, gv, bu := int32(rFromV), int32(gFromU), int32(gFromV), int32(bFromU)
 	if s.full { // the same without stretching 219 and 224 steps to 255
-		scale, black, ry, gu, gv, bu = 1<<fracBits, 0, fullRFromV, fullGFromU, fullGFromV, fullBFromU
+		scale, black = 1<<fracBits, 0
+		ry, gu, gv, bu = fullRFromV, fullGFromU, fullGFromV, fullBFromU
 	}
 	l := scale*(luma-black) + 1<<(fracBits-1)
 	rgb[0] = clip8((l + ry*dv) >> fracBits)

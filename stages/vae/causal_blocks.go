@@ -76,7 +76,8 @@ func (a causalAttention) addTo(be kernels.Backend, x kernels.Tensor) {
 		lens[i] = i + 1
 	}
 	mixed := be.Alloc(x.DType, n, 1, 1, c) // (T H W, 1, 1, C)
-	be.Attention(mixed, q, keys(a.k), keys(a.v), kernels.AttentionSpec{Scale: nn.AttentionScale(c), KeyLens: lens})
+	spec := kernels.AttentionSpec{Scale: nn.AttentionScale(c), KeyLens: lens}
+	be.Attention(mixed, q, keys(a.k), keys(a.v), spec)
 	a.out.Into(be, x, mixed.Reshape(x.Shape...), x)
 }
 
@@ -87,8 +88,11 @@ type causalMid struct {
 }
 
 func loadCausalMid(w *nn.Weights, c int) causalMid {
-	return causalMid{first: loadCausalBlock(w.Sub("block_1"), c, c), attention: loadCausalAttention(w.Sub("attn_1"), c),
-		second: loadCausalBlock(w.Sub("block_2"), c, c)}
+	return causalMid{
+		first:     loadCausalBlock(w.Sub("block_1"), c, c),
+		attention: loadCausalAttention(w.Sub("attn_1"), c),
+		second:    loadCausalBlock(w.Sub("block_2"), c, c),
+	}
 }
 
 // forward returns the output for x, both (1, T, H, W, C).
@@ -108,7 +112,8 @@ type enlarge struct {
 func loadEnlarge(w *nn.Weights, c int) *enlarge {
 	w = w.Sub("conv3d")
 	return &enlarge{
-		conv1: nn.LoadCausalConv(w.Sub("conv1.conv"), c, c, 3), conv2: nn.LoadCausalConv(w.Sub("conv2.conv"), c, c, 3),
+		conv1: nn.LoadCausalConv(w.Sub("conv1.conv"), c, c, 3),
+		conv2: nn.LoadCausalConv(w.Sub("conv2.conv"), c, c, 3),
 		norm1: nn.LoadGroupNorm(w.Sub("norm1"), c, causalGroups, enlargeNormEps),
 		norm2: nn.LoadGroupNorm(w.Sub("norm2"), c, causalGroups, enlargeNormEps),
 	}

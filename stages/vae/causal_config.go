@@ -45,10 +45,10 @@ type CausalDecoderConfig struct {
 // newCausalConfig returns what OpenSoraVAE_V1_3 builds.
 func newCausalConfig() *CausalConfig {
 	return &CausalConfig{
-		Encoder: CausalEncoderConfig{Ch: 128, ChMult: []int{1, 2, 4, 4}, NumResBlocks: 2, InChannels: 3, ZChannels: 16,
-			DoubleZ: true, DownSamplingLayer: []int{1, 2}},
-		Decoder: CausalDecoderConfig{Ch: 128, ChMult: []int{1, 2, 4, 4}, NumResBlocks: 2, OutCh: 3, ZChannels: 16,
-			TemporalUpLayers: []int{2, 3}},
+		Encoder: CausalEncoderConfig{Ch: 128, ChMult: []int{1, 2, 4, 4}, NumResBlocks: 2, InChannels: 3,
+			ZChannels: 16, DoubleZ: true, DownSamplingLayer: []int{1, 2}},
+		Decoder: CausalDecoderConfig{Ch: 128, ChMult: []int{1, 2, 4, 4}, NumResBlocks: 2, OutCh: 3,
+			ZChannels: 16, TemporalUpLayers: []int{2, 3}},
 		MicroFrameSize: 17, TemporalOverlap: true, Normalization: "video",
 	}
 }
@@ -62,7 +62,8 @@ func (c *CausalConfig) validate() error {
 		e.DownSamplingLayer); err != nil {
 		return err
 	}
-	if err := checkLevels("decoder", d.Ch, d.ChMult, d.NumResBlocks, d.OutCh, d.ZChannels, d.TemporalUpLayers); err != nil {
+	if err := checkLevels("decoder", d.Ch, d.ChMult, d.NumResBlocks, d.OutCh, d.ZChannels,
+		d.TemporalUpLayers); err != nil {
 		return err
 	}
 	switch {
@@ -70,19 +71,22 @@ func (c *CausalConfig) validate() error {
 		return fmt.Errorf("vae config.json: encoder.double_z must be true")
 	case e.ZChannels != d.ZChannels || e.InChannels != d.OutCh || len(e.ChMult) != len(d.ChMult) ||
 		len(e.DownSamplingLayer) != len(d.TemporalUpLayers):
-		return fmt.Errorf("vae config.json: encoder and decoder do not fit: z_channels %d and %d, in_channels %d and out_ch "+
-			"%d, levels %d and %d, in time %d and %d", e.ZChannels, d.ZChannels, e.InChannels, d.OutCh, len(e.ChMult),
+		return fmt.Errorf("vae config.json: encoder and decoder do not fit: z_channels %d and %d, in_channels %d "+
+			"and out_ch %d, levels %d and %d, in time %d and %d", e.ZChannels, d.ZChannels, e.InChannels, d.OutCh,
+			len(e.ChMult),
 			len(d.ChMult), len(e.DownSamplingLayer), len(d.TemporalUpLayers))
 	case c.MicroFrameSize < 1 || c.MicroFrameSize > maxGroup || c.MicroFrameSize%c.factor() != 1%c.factor():
-		return fmt.Errorf("vae config.json: micro_frame_size is %d, must be one more than a multiple of %d, at most %d",
-			c.MicroFrameSize, c.factor(), maxGroup)
+		return fmt.Errorf("vae config.json: micro_frame_size is %d, must be one more than a multiple of %d, "+
+			"at most %d", c.MicroFrameSize, c.factor(), maxGroup)
 	case c.TemporalOverlap && c.MicroFrameSize < 2:
 		return fmt.Errorf("vae config.json: temporal_overlap needs a micro_frame_size of 2 or more, it is %d",
 			c.MicroFrameSize)
 	case c.Normalization != "" && c.Normalization != "video":
-		return fmt.Errorf("vae config.json: normalization is %q, only \"video\" and \"\" are supported", c.Normalization)
+		return fmt.Errorf("vae config.json: normalization is %q, only \"video\" and \"\" are supported",
+			c.Normalization)
 	case c.Normalization == "video" && e.ZChannels != len(videoMean):
-		return fmt.Errorf("vae config.json: z_channels is %d, normalization \"video\" is for %d", e.ZChannels, len(videoMean))
+		return fmt.Errorf("vae config.json: z_channels is %d, normalization \"video\" is for %d", e.ZChannels,
+			len(videoMean))
 	}
 	return nil
 }
@@ -91,16 +95,19 @@ func checkLevels(part string, ch int, mult []int, blocks, pixels, z int, halved 
 	for _, f := range []struct {
 		name       string
 		value, max int
-	}{{"ch", ch, maxChannels}, {"num_res_blocks", blocks, maxLayers}, {"channels of pixels", pixels, maxChannels},
-		{"z_channels", z, maxChannels}, {"length of ch_mult", len(mult), maxBlocks}} {
+	}{
+		{"ch", ch, maxChannels}, {"num_res_blocks", blocks, maxLayers},
+		{"channels of pixels", pixels, maxChannels}, {"z_channels", z, maxChannels},
+		{"length of ch_mult", len(mult), maxBlocks},
+	} {
 		if f.value < 1 || f.value > f.max {
 			return fmt.Errorf("vae config.json: %s: %s is %d, must be 1 to %d", part, f.name, f.value, f.max)
 		}
 	}
 	for i, m := range mult {
 		if m < 1 || m > maxChannels || m*ch > maxChannels || m*ch%causalGroups != 0 {
-			return fmt.Errorf("vae config.json: %s.ch_mult[%d] is %d, times ch %d it must be at most %d and divisible by %d",
-				part, i, m, ch, maxChannels, causalGroups)
+			return fmt.Errorf("vae config.json: %s.ch_mult[%d] is %d, times ch %d it must be at most %d and "+
+				"divisible by %d", part, i, m, ch, maxChannels, causalGroups)
 		}
 	}
 	for i, level := range halved {
@@ -134,8 +141,8 @@ func (c *CausalConfig) latents(frames, height, width int) ([]int, error) {
 	overlap := c.MicroFrameSize - c.stride()
 	groups := (frames - overlap) / c.stride()
 	if frames != 1 && (groups < 1 || groups*c.stride()+overlap != frames) {
-		return nil, fmt.Errorf("num_frames is %d: this autoencoder takes 1 frame, or %d and any multiple of %d more",
-			frames, c.MicroFrameSize, c.stride())
+		return nil, fmt.Errorf("num_frames is %d: this autoencoder takes 1 frame, or %d and any multiple of %d "+
+			"more", frames, c.MicroFrameSize, c.stride())
 	}
 	t := groups * c.groupLatents(c.MicroFrameSize)
 	if frames == 1 {

@@ -75,7 +75,8 @@ func (e causalEncoder) forward(be kernels.Backend, x kernels.Tensor) kernels.Ten
 	return e.convOut.Forward(be, x)
 }
 
-// eachFrame gives the frames of x (N, T, H, W, C) to a 2D convolution that returns pictures of height x width.
+// eachFrame gives the frames of x (N, T, H, W, C) to a 2D convolution that returns pictures of height x
+// width.
 func eachFrame(be kernels.Backend, x kernels.Tensor, height, width int,
 	into func(be kernels.Backend, dst, x kernels.Tensor)) kernels.Tensor {
 	n, t, c := x.Dim(0), x.Dim(1), x.Dim(4)

@@ -28,7 +28,8 @@ type architecture interface {
 	// latents returns the shape (C, T', h, w) that a clip of that many frames and pixels is encoded to; the
 	// error names the parameter that does not fit.
 	latents(frames, height, width int) ([]int, error)
-	// downscale returns how many pixels a latent position becomes, in height and in width: 8 in published models.
+	// downscale returns how many pixels a latent position becomes, in height and in width: 8 in published
+	// models.
 	downscale() int
 	// scale is the factor between the autoencoder's own latents and what the denoiser sees.
 	scale() float64

@@ -115,7 +115,9 @@ type mediaError struct{ err error }
 func (e *mediaError) Error() string { return e.err.Error() }
 
 // encode gives one element its latents.
-func (s *encodeStage) encode(ctx context.Context, dev kernels.Backend, model *Model, e *stages.Element) error {
+func (s *encodeStage) encode(
+	ctx context.Context, dev kernels.Backend, model *Model, e *stages.Element,
+) error {
 	row := &e.Row
 	frames, err := media.OpenFrames(ctx, row.Media, row.NumFrames, row.FPS, row.Height, row.Width)
 	if err != nil {

@@ -151,16 +151,20 @@ func TestMatchesReference(t *testing.T) {
 			if err != nil || !slices.Equal(shape, c.LatentsShape) {
 				t.Fatalf("latents have shape %v, want %v, %v", shape, c.LatentsShape, err)
 			}
-			c.check(t, "mean", encode(t, be, m, c.XShape, 3, nil), c.MeanStride, c.Mean, c.MeanSpread)
-			c.check(t, "sample", encode(t, be, m, c.XShape, 3, c.hashedNoise()), c.SampleStride, c.Sample, c.SampleSpread)
-			c.check(t, "pixels", decode(t, be, m, c.LatentsShape, c.PixelsShape[1], 3), c.PixelsStride, c.Pixels, c.PixelsSpread)
+			mean, sample := encode(t, be, m, c.XShape, 3, nil), encode(t, be, m, c.XShape, 3, c.hashedNoise())
+			pixels := decode(t, be, m, c.LatentsShape, c.PixelsShape[1], 3)
+			c.check(t, "mean", mean, c.MeanStride, c.Mean, c.MeanSpread)
+			c.check(t, "sample", sample, c.SampleStride, c.Sample, c.SampleSpread)
+			c.check(t, "pixels", pixels, c.PixelsStride, c.Pixels, c.PixelsSpread)
 		})
 	}
 }
 
 // check compares every stride-th value with the golden ones: in fp32 the largest difference, in bf16 the
 // relative root mean square.
-func (c goldenCase) check(t *testing.T, what string, got []float32, stride int, want []float32, spread float64) {
+func (c goldenCase) check(
+	t *testing.T, what string, got []float32, stride int, want []float32, spread float64,
+) {
 	t.Helper()
 	var thin []float32
 	for i := 0; i < len(got); i += stride {
@@ -168,13 +172,14 @@ func (c goldenCase) check(t *testing.T, what string, got []float32, stride int, 
 	}
 	diff, largest := nntest.MaxDiff(thin, want)
 	rms := relativeRMS(thin, want)
-	t.Logf("%s: largest difference %.2g of %.3g, relative rms %.2g, the reference's own %.2g", what, diff, largest,
-		rms, spread)
+	t.Logf("%s: largest difference %.2g of %.3g, relative rms %.2g, the reference's own %.2g", what, diff,
+		largest, rms, spread)
 	if c.DType != "bf16" && diff > tolerance*max(1, largest) {
 		t.Errorf("%s differs by %g from the reference, want at most %g", what, diff, tolerance)
 	}
 	if c.DType == "bf16" && !(rms <= slack*spread) {
-		t.Errorf("%s: relative rms %g, want at most %g times the reference's own spread %g", what, rms, slack, spread)
+		t.Errorf("%s: relative rms %g, want at most %g times the reference's own spread %g", what, rms, slack,
+			spread)
 	}
 }
 

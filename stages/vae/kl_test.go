@@ -152,10 +152,13 @@ func TestRGB24(t *testing.T) {
 }
 
 // decodeArray returns the pixels (T, H, W, 3) of z (C, T', h, w).
-func decodeArray(t testing.TB, be kernels.Backend, m *Model, z *stages.Array, frames, micro int) *stages.Array {
+func decodeArray(
+	t testing.TB, be kernels.Backend, m *Model, z *stages.Array, frames, micro int,
+) *stages.Array {
 	t.Helper()
 	out := &stages.Array{Shape: []int{frames, z.Shape[2] * m.Downscale(), z.Shape[3] * m.Downscale(), 3}}
-	if err := m.Decode(be, z, frames, micro, func(p []float32) { out.Data = append(out.Data, p...) }); err != nil {
+	err := m.Decode(be, z, frames, micro, func(p []float32) { out.Data = append(out.Data, p...) })
+	if err != nil {
 		t.Fatal(err)
 	}
 	return out

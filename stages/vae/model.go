@@ -28,7 +28,9 @@ func Load(cfg Config, w *nn.Weights) (*Model, error) {
 // given number of frames and calls emit with the pixels (H, W, 3) of each in order, in about [-1, 1],
 // channels last. pixels is valid until emit returns. micro is how many frames the 2D part takes at a time:
 // it bounds memory and changes no value.
-func (m *Model) Decode(be kernels.Backend, z *stages.Array, frames, micro int, emit func(pixels []float32)) error {
+func (m *Model) Decode(
+	be kernels.Backend, z *stages.Array, frames, micro int, emit func(pixels []float32),
+) error {
 	if len(z.Shape) != 4 {
 		return fmt.Errorf("vae: latents have shape %v, want (C, T, h, w)", z.Shape)
 	}

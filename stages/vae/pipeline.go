@@ -9,8 +9,8 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// PipelineConfig describes the VideoAutoencoderPipeline of Open-Sora 1.2: a 2D autoencoder for every frame and
-// a temporal one over groups of frames.
+// PipelineConfig describes the VideoAutoencoderPipeline of Open-Sora 1.2: a 2D autoencoder for every frame
+// and a temporal one over groups of frames.
 type PipelineConfig struct {
 	VAE2D       KLConfig       `json:"vae_2d"`
 	VAETemporal TemporalConfig `json:"vae_temporal"`
@@ -121,7 +121,9 @@ func (p *pipeline) normalisation(be kernels.Backend) (shift, times channels, err
 
 // decode: z scale + shift, then for each group of latent frames the temporal decoder and, frame by frame,
 // the 2D one.
-func (p *pipeline) decode(be kernels.Backend, z *stages.Array, frames, micro int, emit func([]float32)) error {
+func (p *pipeline) decode(
+	be kernels.Backend, z *stages.Array, frames, micro int, emit func([]float32),
+) error {
 	shift, times, err := p.normalisation(be)
 	if err != nil {
 		return err

@@ -68,7 +68,8 @@ func TestOnALateDevice(t *testing.T) {
 		direct, late := cpu.New(2), kerneltest.Deferred(cpu.New(2))
 		m, n := hashed(t, c.config(t), direct), hashed(t, c.config(t), late)
 		frames := c.PixelsShape[1]
-		if !slices.Equal(decode(t, late, n, c.LatentsShape, frames, 2), decode(t, direct, m, c.LatentsShape, frames, 2)) {
+		want := decode(t, direct, m, c.LatentsShape, frames, 2)
+		if !slices.Equal(decode(t, late, n, c.LatentsShape, frames, 2), want) {
 			t.Errorf("%s: decode: other bits on a late device", name)
 		}
 		if !slices.Equal(encode(t, late, n, c.XShape, 2, nil), encode(t, direct, m, c.XShape, 2, nil)) {

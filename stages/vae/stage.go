@@ -48,7 +48,9 @@ func openDecoder(m *stages.Model, o stages.Options) (stages.Stage, error) {
 const defaultMicroBatch = 4 // frames, as in the reference's configurations
 
 // openComponent opens the model's autoencoder for a stage.
-func openComponent(m *stages.Model, stage string, micro int, dtype string) (*nn.Component[Config, Model], error) {
+func openComponent(
+	m *stages.Model, stage string, micro int, dtype string,
+) (*nn.Component[Config, Model], error) {
 	if micro < 1 {
 		return nil, fmt.Errorf("%s: micro_batch_size is %d: give 1 or more frames", stage, micro)
 	}

@@ -21,9 +21,10 @@ type TemporalConfig struct {
 
 // newTemporalConfig returns VAE_Temporal_SD, which all published weights are of.
 func newTemporalConfig() TemporalConfig {
-	return TemporalConfig{Type: "VAE_Temporal_SD", InOutChannels: 4, LatentEmbedDim: 4, EmbedDim: 4, Filters: 128,
-		NumResBlocks: 4, ChannelMultipliers: []int{1, 2, 2, 4}, TemporalDownsample: []bool{false, true, true},
-		NumGroups: 32}
+	return TemporalConfig{Type: "VAE_Temporal_SD", InOutChannels: 4, LatentEmbedDim: 4, EmbedDim: 4,
+		Filters: 128, NumResBlocks: 4, ChannelMultipliers: []int{1, 2, 2, 4},
+		TemporalDownsample: []bool{false, true, true},
+		NumGroups:          32}
 }
 
 // factor returns how many frames become one latent frame: 4 in published models.
@@ -47,8 +48,8 @@ func (c *TemporalConfig) validate() error {
 	}
 	levels := len(c.ChannelMultipliers)
 	if levels < 1 || levels > maxBlocks || len(c.TemporalDownsample) < levels-1 {
-		return fmt.Errorf("vae config.json: vae_temporal has %d channel_multipliers and %d temporal_downsample, must be "+
-			"1 to %d and one less", levels, len(c.TemporalDownsample), maxBlocks)
+		return fmt.Errorf("vae config.json: vae_temporal has %d channel_multipliers and %d temporal_downsample, "+
+			"must be 1 to %d and one less", levels, len(c.TemporalDownsample), maxBlocks)
 	}
 	for _, f := range []struct {
 		name       string
@@ -64,8 +65,8 @@ func (c *TemporalConfig) validate() error {
 	}
 	for i, n := range c.ChannelMultipliers {
 		if n < 1 || n > maxChannels || n*c.Filters > maxChannels || n*c.Filters%c.NumGroups != 0 {
-			return fmt.Errorf("vae config.json: vae_temporal.channel_multipliers[%d] is %d, times filters it must be at "+
-				"most %d and divisible by num_groups %d", i, n, maxChannels, c.NumGroups)
+			return fmt.Errorf("vae config.json: vae_temporal.channel_multipliers[%d] is %d, times filters it must "+
+				"be at most %d and divisible by num_groups %d", i, n, maxChannels, c.NumGroups)
 		}
 	}
 	c.TemporalDownsample = c.TemporalDownsample[:levels-1]

@@ -101,7 +101,8 @@ func hashInput(t *testing.T, text string) *stages.Array {
 	var n [5]int
 	var amp float64
 	clean := strings.NewReplacer("H(", "", "(", " ", ")", " ", ",", " ").Replace(text)
-	if _, err := fmt.Sscanf(clean, "%q %d %d %d %d %d %g", &name, &n[0], &n[1], &n[2], &n[3], &n[4], &amp); err != nil {
+	_, err := fmt.Sscanf(clean, "%q %d %d %d %d %d %g", &name, &n[0], &n[1], &n[2], &n[3], &n[4], &amp)
+	if err != nil {
 		t.Fatalf("input %q: %v", text, err)
 	}
 	return &stages.Array{Shape: n[1:], Data: nntest.Hash(name, amp, n[1:]...)}
