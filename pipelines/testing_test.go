@@ -31,6 +31,7 @@ type job struct {
 	stages  string // the YAML list; "": text to video
 	sets    []string
 	specs   []stages.Spec // added to the catalogue
+	replace *stages.Spec  // of the catalogue, instead of the one of its name
 	opts    pipelines.Options
 }
 
@@ -62,6 +63,11 @@ func (j job) open() (*pipelines.Job, error) {
 	}
 	o := j.opts
 	o.Specs, o.Version = append(catalog.All(), j.specs...), "test"
+	for i, s := range o.Specs {
+		if j.replace != nil && s.Name == j.replace.Name {
+			o.Specs[i] = *j.replace
+		}
+	}
 	o.Start = pipelines.Start{File: "job.yaml", YAML: j.yaml(), Sets: j.sets}
 	opened, err := pipelines.Open(cfg, o)
 	if err != nil {

@@ -1,0 +1,227 @@
+package pipelines_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"latentbeam/internal/transport"
+	"latentbeam/kernels"
+	"latentbeam/pipelines"
+	"latentbeam/runners/pool"
+	"latentbeam/stages"
+	"latentbeam/stages/catalog"
+)
+
+// setTable has 5 frames of 6 patches and 2 of 1, rows with and without guidance, and a row alone.
+const setTable = `id,prompt,width,height,num_frames,guidance_scale
+a,a red circle moves left,48,32,5,
+b,a blue square moves up,48,32,5,
+c,a green triangle,48,32,5,1
+d,a yellow circle,,,,
+`
+
+// TestSameBytesOnAnySet: the number of workers on one batch does not show in the output, nor how they
+// share it.
+func TestSameBytesOnAnySet(t *testing.T) {
+	base := newJob(t, setTable)
+	base.mustRun(t)
+	want := mustRead(t, base.out)
+	for _, c := range []string{
+		"resources.workers=2 stages.denoise.sequence_parallel=2",
+		"resources.workers=3 stages.denoise.sequence_parallel=3",
+		"resources.workers=4 stages.denoise.sequence_parallel=3 stages.denoise.partition=pad",
+		"resources.workers=5 stages.denoise.sequence_parallel=5 resources.threads=1",
+		"resources.workers=7 stages.denoise.sequence_parallel=7 resources.batch_size=1",
+		"resources.workers=8 stages.denoise.sequence_parallel=8",
+		"resources.workers=6 stages.denoise.sequence_parallel=auto resources.batch_size=1",
+	} {
+		j := base.elsewhere(t)
+		j.stages = "[encode_text, denoise: {}, decode_vae, guard, encode_video]"
+		j.sets = strings.Fields(c)
+		j.mustRun(t)
+		if wrong := want.diff(mustRead(t, j.out)); wrong != nil {
+			t.Errorf("%s:\n%s", c, strings.Join(wrong, "\n"))
+		}
+	}
+}
+
+// worker starts a worker of this process and returns its address. It ends with the test, or with stop.
+func worker(t *testing.T, token string, devices int, specs []stages.Spec) (addr string, stop func()) {
+	t.Helper()
+	known, err := transport.ReadToken(token)
+	must(t, err)
+	node, err := transport.Listen("127.0.0.1:0", known)
+	must(t, err)
+	local, err := pool.NewCPU(devices, 1, 0)
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	w := pipelines.Worker{Node: node, Devices: local, Specs: append(catalog.All(), specs...)}
+	go func() { done <- w.Serve(ctx) }()
+	ended := false
+	stop = func() {
+		if ended {
+			return
+		}
+		ended = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the worker ended with %v", err)
+		}
+		node.Close()
+	}
+	t.Cleanup(stop)
+	return node.Addr(), stop
+}
+
+// tokenFile writes a token.
+func tokenFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "token")
+	must(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
+
+const workerToken = "a secret of the tests"
+
+// onHosts makes the job use workers of other processes.
+func (j job) onHosts(token string, sets string, addrs ...string) job {
+	j.sets = append(strings.Fields(sets), "resources.threads=1", fmt.Sprintf(`resources.hosts=["%s"]`, strings.Join(addrs, `","`)),
+		fmt.Sprintf("resources.token_file=%q", token))
+	j.stages = "[encode_text, denoise: {}, decode_vae, guard, encode_video]"
+	return j
+}
+
+// TestSameBytesOverTCP: ranks in other processes show no more than others; nor does a batch that is wholly
+// elsewhere. Nothing of a set stays behind.
+func TestSameBytesOverTCP(t *testing.T) {
+	base := newJob(t, setTable)
+	base.mustRun(t)
+	want := mustRead(t, base.out)
+	token := tokenFile(t, workerToken)
+	a, stopA := worker(t, token, 1, nil)
+	b, stopB := worker(t, token, 2, nil)
+	before := runtime.NumGoroutine()
+	for _, c := range []string{
+		"stages.denoise.sequence_parallel=4",
+		"stages.denoise.sequence_parallel=3 stages.denoise.partition=pad resources.batch_size=1",
+		"stages.denoise.sequence_parallel=2 resources.batch_size=1", // b alone has two
+		"stages.denoise.sequence_parallel=1 resources.batch_size=1",
+	} {
+		j := base.elsewhere(t).onHosts(token, c, a, b)
+		j.mustRun(t)
+		if wrong := want.diff(mustRead(t, j.out)); wrong != nil {
+			t.Errorf("%s:\n%s", c, strings.Join(wrong, "\n"))
+		}
+	}
+	for began := time.Now(); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("%d goroutines, there were %d", runtime.NumGoroutine(), before)
+		}
+	}
+	stopA()
+	stopB()
+}
+
+// TestWorkerIsRefused: a worker that does not know the token, has other weights or is not there is an
+// error in the configuration, before any work.
+func TestWorkerIsRefused(t *testing.T) {
+	base := newJob(t, setTable)
+	token := tokenFile(t, workerToken)
+	addr, _ := worker(t, token, 1, nil)
+	for want, j := range map[string]job{
+		"the tokens differ":  base.onHosts(tokenFile(t, "another secret of the tests"), "", addr),
+		"connection refused": base.onHosts(token, "", "127.0.0.1:1"),
+		"16 to":              base.onHosts(tokenFile(t, "short"), "", addr),
+		"write host:port":    base.onHosts(token, "", "localhost"),
+		"wants 3 workers for a batch, the job has 2": base.onHosts(token, "stages.denoise.sequence_parallel=3", addr),
+	} {
+		if _, err := j.open(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// breaking is the denoiser with ranks that fail on their first batches.
+type breaking struct {
+	stages.Spreader
+	fail func(ctx context.Context, rank int) error
+}
+
+// RunSet lets the ranks meet once more than the denoiser does, and some of them never come.
+func (b breaking) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
+	if set.Ranks() == 1 {
+		return b.Run(ctx, set.Devices[0], batch)
+	}
+	err := set.Run(ctx, func(ctx context.Context, dev kernels.Backend, g *kernels.Group) error {
+		if err := b.fail(ctx, g.Rank()); err != nil {
+			return err
+		}
+		return g.Barrier("test")
+	})
+	if err != nil {
+		return err
+	}
+	return b.Spreader.RunSet(ctx, set, batch)
+}
+
+// TestASetThatFails: a rank that panics, fails or hangs until it is told to stop costs an attempt; the job
+// ends complete, with the right bytes.
+func TestASetThatFails(t *testing.T) {
+	base := newJob(t, setTable)
+	base.mustRun(t)
+	want := mustRead(t, base.out)
+	for name, fail := range map[string]func(ctx context.Context, rank int) error{
+		"panic": func(context.Context, int) error { panic("a rank panics") },
+		"error": func(context.Context, int) error { return fmt.Errorf("a rank fails") },
+		"hang": func(ctx context.Context, rank int) error {
+			if rank != 1 {
+				return fmt.Errorf("a rank hangs, another gives up")
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var failures atomic.Int64
+			spec, _ := stages.Find(catalog.All(), "denoise")
+			open := spec.New
+			spec.New = func(m *stages.Model, o stages.Options) (stages.Stage, error) {
+				s, err := open(m, o)
+				if err != nil {
+					return nil, err
+				}
+				return breaking{s.(stages.Spreader), func(ctx context.Context, rank int) error {
+					if failures.Add(1) > 5 {
+						return nil
+					}
+					return fail(ctx, rank)
+				}}, nil
+			}
+			j := base.elsewhere(t)
+			j.replace = &spec
+			j.stages = "[encode_text, denoise: {sequence_parallel: 3}, decode_vae, guard, encode_video]"
+			j.sets = []string{"resources.workers=3", "resources.batch_size=2"}
+			before := runtime.NumGoroutine()
+			j.mustRun(t)
+			if failures.Load() < 3 {
+				t.Error("nothing failed")
+			}
+			if wrong := want.diff(mustRead(t, j.out)); wrong != nil {
+				t.Error(strings.Join(wrong, "\n"))
+			}
+			for began := time.Now(); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
+				if time.Since(began) > 10*time.Second {
+					t.Fatalf("%d goroutines, there were %d", runtime.NumGoroutine(), before)
+				}
+			}
+		})
+	}
+}
