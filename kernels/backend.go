@@ -50,7 +50,8 @@ type Backend interface {
 	Norm(dst, x Tensor, spec NormSpec)
 	// Rope rotates neighbouring channels of x (..., D) by given angles (rotary position embedding, Su et
 	// al., arXiv 2104.09864): dst[2j] = x[2j] cos[j] - x[2j+1] sin[j], dst[2j+1] = x[2j+1] cos[j] +
-	// x[2j] sin[j]. cos and sin are (..., D/2) with x's leading axes, usually expanded from (L, D/2).
+	// x[2j] sin[j]. cos and sin are (..., D/2) with x's leading axes, usually expanded from (L, D/2). Where
+	// dst is BF16 or F16, the products are rounded to that type before they are added.
 	Rope(dst, x, cos, sin Tensor)
 	// Unary computes dst = op(x).
 	Unary(dst, x Tensor, op UnaryOp)
@@ -120,6 +121,10 @@ const (
 )
 
 // NormSpec describes a Norm call: normalise, times Weight plus Bias, then x (1 + Scale) + Shift, then Act.
+//
+// Where dst is BF16 or F16, intermediates are rounded to that type as between the modules of PyTorch: the
+// norm with its Weight and Bias is one (but RMSNorm is rounded before its Weight too, as T5 and Llama have it),
+// then come 1 + Scale, the product, the sum, and Act.
 type NormSpec struct {
 	Kind   NormKind
 	Eps    float32

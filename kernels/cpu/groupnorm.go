@@ -47,7 +47,9 @@ func (b *Backend) runGroupNorm(w *worker, from, to int) {
 		at := i / n.pixels * c
 		out := dst.target(w.floats(0, c))
 		n.math.center(out, x.read(w.floats(0, c)), n.means[at:at+c], n.factors[at:at+c], n.bias)
-		if n.scale.view != nil {
+		if n.dst.DType != kernels.F32 {
+			n.roundedEnd(w, &m, out)
+		} else if n.scale.view != nil {
 			scale, shift := m.rows()
 			n.math.modulate(out, out, scale, shift, 0, 1)
 		}

@@ -99,8 +99,15 @@ func (n *norm) row(w *worker, x, dst *cursor, m *modulation) {
 		mean = n.math.sum(row) / count
 	}
 	factor := inverseRoot(n.math.squares(row, mean)/count, n.spec.Eps)
+	if n.fusedRow(w, m, dst, row, float32(mean), factor) {
+		return
+	}
 	out := dst.target(scratch)
-	n.scaleRow(m, out, row, float32(mean), factor)
+	if n.dst.DType == kernels.F32 {
+		n.scaleRow(m, out, row, float32(mean), factor)
+	} else {
+		n.roundedRow(w, m, out, row, float32(mean), factor)
+	}
 	n.math.activate(out, n.spec.Act)
 	dst.store(out)
 }
@@ -138,6 +145,8 @@ type modulation struct {
 	shiftAt      int
 	scaleRow     []float32
 	shiftRow     []float32
+	factorAt     int // where factorRow was made of scaleRow
+	factorRow    []float32
 }
 
 // modulation returns that of row i.

@@ -5,7 +5,7 @@ import "runtime"
 // worker is the scratch memory of one goroutine, kept from call to call.
 type worker struct {
 	attention attentionScratch
-	lists     [3][]float32
+	lists     [5][]float32
 	rows      rowScratch
 
 	// Of products: the call in progress, a panel packed on the fly, sums before the epilogue, their rounded

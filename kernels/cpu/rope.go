@@ -29,17 +29,49 @@ type rotation struct{ dst, x, cos, sin rows }
 // runRope is the task of Rope.
 func (b *Backend) runRope(w *worker, i, end int) {
 	r := &b.rope
-	row, half := w.floats(0, r.x.n), [2][]float32{w.floats(1, r.cos.n), w.floats(2, r.sin.n)}
 	dst, x, cos, sin := r.dst.cursor(i), r.x.cursor(i), r.cos.cursor(i), r.sin.cursor(i)
 	for ; i < end; i++ {
-		out := dst.target(row)
-		b.tier.row.rotate(out, x.read(row), cos.read(half[0]), sin.read(half[1]))
-		dst.store(out)
+		scratch := w.floats(0, r.x.n)
+		r.turn(w, &b.tier.row, &dst, x.read(scratch), cos.read(w.floats(1, r.cos.n)), sin.read(w.floats(2, r.sin.n)))
 		dst.next()
 		x.next()
 		cos.next()
 		sin.next()
 	}
+}
+
+// turn stores x turned. Products are rounded to dst's type where that has 16 bits.
+func (r *rotation) turn(w *worker, math *rowMath, dst *cursor, x, cos, sin []float32) {
+	if r.dst.DType == kernels.BF16 && math.rotateBF16 != nil {
+		half := dst.halfTarget(w)
+		math.rotateBF16(half, x, cos, sin)
+		dst.storeHalf(half)
+		return
+	}
+	out := dst.target(w.floats(0, len(x)))
+	if r.dst.DType == kernels.F32 {
+		math.rotate(out, x, cos, sin)
+	} else {
+		r.rounded(w, math, out, x, cos, sin)
+	}
+	dst.store(out)
+}
+
+// rounded turns the pairs of src as rowMath.rotate does, but rounds each product to dst's type of 16 bits.
+func (r *rotation) rounded(w *worker, math *rowMath, dst, src, cos, sin []float32) {
+	swapped, factors := w.floats(3, len(src)), w.floats(4, len(src))
+	for j, s := range sin {
+		swapped[2*j], swapped[2*j+1] = -src[2*j+1], src[2*j]
+		factors[2*j], factors[2*j+1] = s, s
+	}
+	math.mul(swapped, swapped, factors)
+	w.round(math, r.dst.DType, swapped)
+	for j, c := range cos {
+		factors[2*j], factors[2*j+1] = c, c
+	}
+	math.mul(dst, src, factors)
+	w.round(math, r.dst.DType, dst)
+	math.add(dst, dst, swapped)
 }
 
 // halved reports whether half is full with its last axis halved.

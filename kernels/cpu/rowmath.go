@@ -21,8 +21,15 @@ type rowMath struct {
 	weigh    func(dst, src, a []float32, mean, factor float32)    // s a
 	affine   func(dst, src, a, b []float32, mean, factor float32) // s a + b
 	modulate func(dst, src, a, b []float32, mean, factor float32) // s (1 + a) + b
-	widen    [kernels.F16 + 1]func(dst []float32, src []uint16)   // BF16 and F16, exact
-	narrow   [kernels.F16 + 1]func(dst []uint16, src []float32)   // rounded to nearest, ties to even
+	// round rounds to BF16 or F16 in place. The others are of steps of which each is rounded to bf16: r(s) a,
+	// r(r(s) a) + b, and rotate with rounded products; nil where the tier has no routines of its own.
+	round        [kernels.F16 + 1]func(row []float32)
+	weighBF16    func(dst []uint16, src, a []float32, mean, factor float32)
+	modulateBF16 func(dst []uint16, src, a, b []float32, mean, factor float32)
+	rotateBF16   func(dst []uint16, src, cos, sin []float32)
+
+	widen  [kernels.F16 + 1]func(dst []float32, src []uint16) // BF16 and F16, exact
+	narrow [kernels.F16 + 1]func(dst []uint16, src []float32) // rounded to nearest, ties to even
 }
 
 // apply computes dst = op(src), op not Identity.

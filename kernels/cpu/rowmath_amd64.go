@@ -15,6 +15,14 @@ var rows512 = rowMath{
 	},
 }
 
+// rows512BF16 is the row arithmetic for AVX-512 with BF16.
+var rows512BF16 = func() rowMath {
+	m := rows512
+	m.round[kernels.BF16] = roundRowBF16
+	m.weighBF16, m.modulateBF16, m.rotateBF16 = weighRowBF16, modulateRowBF16, rotateRowBF16
+	return m
+}()
+
 // rows256 is the row arithmetic for AVX2 with FMA and F16C.
 var rows256 = rowMath{
 	add: addRow256, mul: mulRow256, silu: siluRow256, gelu: geluRow256, rotate: rotateRow256,

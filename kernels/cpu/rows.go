@@ -1,5 +1,7 @@
 package cpu
 
+import "unsafe"
+
 // rows is a view as rows of its last axis. Attention makes its own, of one head.
 type rows struct {
 	*view
@@ -82,6 +84,24 @@ func (c *cursor) read(scratch []float32) []float32 {
 // target returns where the row may be computed before it is stored.
 func (c *cursor) target(scratch []float32) []float32 {
 	return c.rows.view.target(scratch, c.off, c.rows.step, c.rows.n)
+}
+
+// halfTarget is target for a row of 16-bit elements as they are.
+func (c *cursor) halfTarget(w *worker) []uint16 {
+	if n := c.rows.n; c.rows.step != 1 {
+		return unsafe.Slice((*uint16)(w.half.take(n*2)), n)
+	}
+	return c.rows.buf.u16[c.off : c.off+c.rows.n]
+}
+
+// storeHalf writes what halfTarget gave.
+func (c *cursor) storeHalf(row []uint16) {
+	if off := c.off; c.rows.step != 1 {
+		for _, x := range row {
+			c.rows.buf.u16[off] = x
+			off += c.rows.step
+		}
+	}
 }
 
 // store writes the row.

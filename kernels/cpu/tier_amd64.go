@@ -18,6 +18,7 @@ var nativeTiers = sync.OnceValue(func() []*tier {
 		if x.HasAVX512BF16 {
 			pairs := avx512
 			pairs.name, pairs.kernels[dotBF16] = "avx512bf16", newKernelSet(kernels512BF16[:])
+			pairs.row = rows512BF16
 			pairs.kernels[dotBF16].ahead = gemm512bf16ahead
 			pairs.kernels[dotBF16].halves = halves512BF16[:]
 			tiers = append(tiers, &pairs)

@@ -49,6 +49,19 @@ func workloads() []workload {
 			b.Norm(half, half, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: 1e-6, Weight: w, Act: kernels.SiLU})
 			b.Copy(dst, half)
 		}},
+		{"modulated layer norm of bf16", 88, 88, 2 * 88, func(b device, dst, x, w tensor, rows int) {
+			half := b.Alloc(kernels.BF16, rows, 88)
+			b.Copy(half, x)
+			mod := w.Reshape(2, 1, 88).Expand(2, rows, 88)
+			b.Norm(half, half, kernels.NormSpec{Eps: 1e-6, Scale: mod.Index(0), Shift: mod.Index(1)})
+			b.Copy(dst, half)
+		}},
+		{"rope of bf16", 2 * 22, 2 * 22, 11, func(b device, dst, x, w tensor, rows int) {
+			half := b.Alloc(kernels.BF16, rows, 2, 22)
+			b.Copy(half, x.Reshape(rows, 2, 22))
+			b.Rope(half, half, w.Expand(rows, 2, 11), w.Expand(rows, 2, 11))
+			b.Copy(dst.Reshape(rows, 2, 22), half)
+		}},
 		{"group norm", 9 * 9 * 8, 9 * 9 * 8, 8, func(b device, dst, x, w tensor, rows int) {
 			b.Norm(dst.Reshape(rows, 9, 9, 8), x.Reshape(rows, 9, 9, 8),
 				kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 2, Eps: 1e-6, Weight: w})

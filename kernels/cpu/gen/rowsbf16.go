@@ -1,0 +1,95 @@
+package main
+
+// Routines for rows that are stored as bf16 and hold what separate modules of PyTorch give: every step is
+// rounded to bf16. Between steps the instructions of AVX512_BF16 round, which take subnormal numbers for zero;
+// what is stored is rounded as everywhere.
+
+// stepBF16 rounds register i to bf16, as fp32.
+func (f *file) stepBF16(i int) {
+	f.p("%s\nVPMOVZXWD Y%d, Z%d\nVPSLLD $16, Z%d, Z%d", vcvtneps2bf16(i, i), i, i, i, i)
+}
+
+// saveBF16 stores register i at off(DI) as bf16; registers t and s are lost.
+func (f *file) saveBF16(i, t, s, off int, masked bool) {
+	f.roundBF16(isa512, i, t, s)
+	if masked {
+		f.p("VPMOVDW Z%d, K1, %d(DI)", t, off)
+	} else {
+		f.p("VPMOVDW Z%d, %d(DI)", t, off)
+	}
+}
+
+// rowsBF16 is the family for AVX-512 with BF16.
+func rowsBF16() *file {
+	f := newFile("rows_avx512bf16")
+	v := isa512
+	f.fn("roundRowBF16", "row []float32", 24, "rounds row to bf16.")
+	f.p("MOVQ row_base+0(FP), DI\nMOVQ row_len+8(FP), CX")
+	f.overRow(v, 4, []stream{{"DI", 4}}, func(n int, masked bool) {
+		for i := range n {
+			f.load(v, i*64, "DI", i, masked)
+			f.stepBF16(i)
+			f.save(v, i, i*64, "DI", masked)
+		}
+	})
+	f.ret()
+	f.standardizeBF16("weighRowBF16", "is r(s) a, s = (src - mean) factor; r rounds to bf16.", false)
+	f.standardizeBF16("modulateRowBF16", "is r(r(s) a) + b, s = (src - mean) factor; r rounds to bf16.", true)
+	f.rotateBF16()
+	return f
+}
+
+func (f *file) standardizeBF16(name, doc string, shift bool) {
+	v := isa512
+	operands, n := "a", 72
+	if shift {
+		operands, n = "a, b", 96
+	}
+	f.fn(name, "dst []uint16, src, "+operands+" []float32, mean, factor float32", n+8, doc)
+	f.p("MOVQ dst_base+0(FP), DI\nMOVQ dst_len+8(FP), CX\nMOVQ src_base+24(FP), SI\nMOVQ a_base+48(FP), DX")
+	streams := []stream{{"DI", 2}, {"SI", 4}, {"DX", 4}}
+	if shift {
+		f.p("MOVQ b_base+72(FP), BX")
+		streams = append(streams, stream{"BX", 4})
+	}
+	f.p("VBROADCASTSS mean+%d(FP), Z15\nVBROADCASTSS factor+%d(FP), Z16", n, n+4)
+	f.loadRounding(v)
+	f.overRow(v, 4, streams, func(n int, masked bool) {
+		for i := range n {
+			f.load(v, i*64, "SI", i, masked)
+			f.p("VSUBPS Z15, Z%d, Z%d\nVMULPS Z16, Z%d, Z%d", i, i, i, i)
+			f.stepBF16(i)
+			f.load(v, i*64, "DX", 4+i, masked)
+			f.p("VMULPS Z%d, Z%d, Z%d", 4+i, i, i)
+			if shift {
+				f.stepBF16(i)
+				f.load(v, i*64, "BX", 4+i, masked)
+				f.p("VADDPS Z%d, Z%d, Z%d", 4+i, i, i)
+			}
+		}
+		for i := range n {
+			f.saveBF16(i, 4+i, 8+i, i*32, masked)
+		}
+	})
+	f.ret()
+}
+
+// rotateBF16 is rotate with each product rounded.
+func (f *file) rotateBF16() {
+	f.fn("rotateRowBF16", "dst []uint16, src, cos, sin []float32", 96,
+		"turns the pairs of src, whose length is even; each product is rounded to bf16.")
+	f.p("MOVQ dst_base+0(FP), DI\nMOVQ dst_len+8(FP), CX\nMOVQ src_base+24(FP), SI")
+	f.p("MOVQ cos_base+48(FP), DX\nMOVQ sin_base+72(FP), BX")
+	f.loadRounding(isa512)
+	f.constant(isa512, 1, 15)
+	streams := []stream{{"DI", 2}, {"SI", 4}, {"DX", 2}, {"BX", 2}}
+	f.overRow(isa512, 1, streams, func(_ int, masked bool) {
+		f.rotation(isa512, masked)
+		f.p("VMULPS Z1, Z0, Z0")
+		f.stepBF16(0)
+		f.stepBF16(3)
+		f.p("VFMADDSUB213PS Z3, Z15, Z0") // even lanes minus, odd plus
+		f.saveBF16(0, 1, 2, 0, masked)
+	})
+	f.ret()
+}

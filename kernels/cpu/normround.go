@@ -1,0 +1,92 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"latentbeam/kernels"
+)
+
+// roundedRow is scaleRow for destinations of 16 bits, which hold what PyTorch's separate modules do: RMSNorm
+// rounds before its weight too, the norms around a mean once, at their end.
+func (n *norm) roundedRow(w *worker, m *modulation, out, row []float32, mean, factor float32) {
+	switch {
+	case n.weight != nil && n.spec.Kind == kernels.RMSNorm:
+		n.math.standard(out, row, mean, factor)
+		w.round(n.math, n.dst.DType, out)
+		n.math.mul(out, out, n.weight)
+	case n.weight != nil && n.bias != nil:
+		n.math.affine(out, row, n.weight, n.bias, mean, factor)
+		n.roundedEnd(w, m, out)
+		return
+	case n.weight != nil:
+		n.math.weigh(out, row, n.weight, mean, factor)
+	default:
+		n.math.standard(out, row, mean, factor)
+	}
+	if n.bias != nil {
+		n.math.add(out, out, n.bias)
+	}
+	n.roundedEnd(w, m, out)
+}
+
+// fusedRow is roundedRow and the store in one pass, with the same bits, for what STDiT is made of: a norm
+// with modulation, and RMSNorm with a weight. It reports whether the tier has a routine for it.
+func (n *norm) fusedRow(w *worker, m *modulation, dst *cursor, row []float32, mean, factor float32) bool {
+	plain := n.dst.DType == kernels.BF16 && n.bias == nil && n.spec.Act == kernels.Identity
+	if !plain || n.math.modulateBF16 == nil {
+		return false
+	}
+	switch {
+	case n.weight == nil && n.scale.view != nil:
+		a, b := m.factors(n.math, kernels.BF16)
+		half := dst.halfTarget(w)
+		n.math.modulateBF16(half, row, a, b, mean, factor)
+		dst.storeHalf(half)
+	case n.weight != nil && n.scale.view == nil && n.spec.Kind == kernels.RMSNorm:
+		half := dst.halfTarget(w)
+		n.math.weighBF16(half, row, n.weight, mean, factor)
+		dst.storeHalf(half)
+	default:
+		return false
+	}
+	return true
+}
+
+// roundedEnd rounds what the norm itself gives, and each step of the modulation, where something follows.
+func (n *norm) roundedEnd(w *worker, m *modulation, out []float32) {
+	dt := n.dst.DType
+	if n.scale.view != nil {
+		w.round(n.math, dt, out)
+		factor, shift := m.factors(n.math, dt)
+		n.math.mul(out, out, factor)
+		w.round(n.math, dt, out)
+		n.math.add(out, out, shift)
+	}
+	if n.spec.Act != kernels.Identity {
+		w.round(n.math, dt, out)
+	}
+}
+
+// factors returns the factor 1 + scale of the present row, rounded to dt, and the shift.
+func (m *modulation) factors(math *rowMath, dt kernels.DType) (factor, shift []float32) {
+	scale, shift := m.rows()
+	if m.factorRow == nil || m.factorAt != m.scaleAt {
+		m.factorAt, m.factorRow = m.scaleAt, m.worker.floats(3, len(scale))
+		for i, s := range scale {
+			m.factorRow[i] = 1 + s
+		}
+		m.worker.round(math, dt, m.factorRow)
+	}
+	return m.factorRow, shift
+}
+
+// round rounds row to dt, of 16 bits.
+func (w *worker) round(math *rowMath, dt kernels.DType, row []float32) {
+	if round := math.round[dt]; round != nil {
+		round(row)
+		return
+	}
+	half := unsafe.Slice((*uint16)(w.half.take(len(row)*2)), len(row))
+	math.narrow[dt](half, row)
+	math.widen[dt](row, half)
+}

@@ -1,0 +1,57 @@
+package cpu
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"latentbeam/kernels"
+)
+
+// TestFusedSteps: routines that do several rounded steps at once give the bits of the steps one by one, at
+// every length, and write nothing beside the row.
+func TestFusedSteps(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	onTiers(t, func(t *testing.T, tier *tier) {
+		m := &tier.row
+		if m.modulateBF16 == nil {
+			t.Skip("the tier has none")
+		}
+		for n := 2; n < 140; n += 2 {
+			var x, a, b, out []float32
+			for range n {
+				x, a, b = append(x, r.Float32()*6-3), append(a, r.Float32()*2), append(b, r.Float32()-0.5)
+			}
+			out = make([]float32, n)
+			check := func(name string, fused func(dst []uint16), steps func()) {
+				t.Helper()
+				got, want := make([]uint16, n+1), make([]uint16, n+1)
+				got[n], want[n] = 77, 77
+				fused(got[:n])
+				steps()
+				m.narrow[kernels.BF16](want[:n], out)
+				if !slices.Equal(got, want) {
+					t.Fatalf("%s of %d: %x, want %x", name, n, got, want)
+				}
+			}
+			round := m.round[kernels.BF16]
+			check("weigh", func(dst []uint16) { m.weighBF16(dst, x, a, 0.2, 1.3) }, func() {
+				m.standard(out, x, 0.2, 1.3)
+				round(out)
+				m.mul(out, out, a)
+			})
+			check("modulate", func(dst []uint16) { m.modulateBF16(dst, x, a, b, 0.2, 1.3) }, func() {
+				m.standard(out, x, 0.2, 1.3)
+				round(out)
+				m.mul(out, out, a)
+				round(out)
+				m.add(out, out, b)
+			})
+			rotation := &rotation{dst: rows{view: &view{}}}
+			rotation.dst.DType = kernels.BF16
+			check("rotate", func(dst []uint16) { m.rotateBF16(dst, x, a[:n/2], b[:n/2]) }, func() {
+				rotation.rounded(&worker{}, m, out, x, a[:n/2], b[:n/2])
+			})
+		}
+	})
+}
