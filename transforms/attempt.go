@@ -85,7 +85,8 @@ func restore(live []*stages.Element, before []stages.Element) {
 // attempt runs the stage once on leased devices, as many as it returns. A panic is an error of the row that
 // caused it; an error of a set may be one of its devices', so the batch is tried on another.
 func (f *StageFn) attempt(live []*stages.Element, cap int) (width int, err error) {
-	least, most := f.width(&live[0].Row, cap)
+	row := &live[0].Row
+	least, most := f.width(row, len(live), cap)
 	width, done, err := f.engine.turns.acquire(f.ctx, f.Index, f.engine.Pool.Size(), least, most)
 	if err != nil {
 		return width, err
@@ -100,11 +101,14 @@ func (f *StageFn) attempt(live []*stages.Element, cap int) (width int, err error
 		return width, errNotBegun
 	}
 	began := time.Now()
+	cost := f.engine.forecast.cost(f.Index, f.step, row)
+	ended := f.engine.forecast.begin(f.Index, width, f.engine.forecast.seconds(f.Index, cost, len(live), width))
 	defer func() {
 		if r := recover(); r != nil {
 			slog.Debug("stage panicked", "stage", f.step.Name, "panic", r, "stack", string(debug.Stack()))
 			err = fault.Row(fmt.Errorf("panic: %s", panicText(r)))
 		}
+		ended(err == nil)
 		release(err == nil)
 		f.engine.Progress.Spent(f.step.Name, time.Since(began))
 	}()

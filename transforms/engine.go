@@ -54,6 +54,7 @@ type Engine struct {
 	pending  pending
 	turns    turns
 	tail     tail
+	forecast forecast
 	failure  failure
 
 	pass    atomic.Pointer[pass] // the last, nil in a worker

@@ -3,22 +3,30 @@ package transforms
 import (
 	"sync"
 
+	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
 
 // Most batches get one device each: several batches on a device each need no exchange (data parallel). A
 // batch gets more when its elements do not fit one device, when the job says so, and in the tail of a job,
-// when devices would be idle: with m batches left on n devices each gets n/m.
+// when devices would be idle: as many as bring the end of the job nearest by the cost model (layout.Assign),
+// or, for stages that cannot say what they cost, n/m with m batches left on n devices.
 
 // width returns how many devices a batch is to have, at least and at most. cap bounds it after a failure;
 // 0: not.
-func (f *StageFn) width(row *schemas.PromptRow, cap int) (least, most int) {
+func (f *StageFn) width(row *schemas.PromptRow, elements, cap int) (least, most int) {
 	size := f.engine.Pool.Size()
 	least, fixed := f.engine.least(f.step, row)
 	most = least
-	if s, ok := f.step.Stage.(stages.Spreader); ok && !fixed && s.Width(row) == 0 {
-		most = max(least, size/(1+f.engine.tail.others(f.Index)))
+	others := f.engine.tail.others(f.Index)
+	if s, ok := f.step.Stage.(stages.Spreader); ok && !fixed && s.Width(row) == 0 && others < many {
+		if cost := f.engine.forecast.cost(f.Index, f.step, row); cost != nil {
+			least = f.engine.forecast.assign(f.Index, cost, elements, others, least, size)
+			most = least
+		} else {
+			most = max(least, size/(1+others))
+		}
 	}
 	if cap > 0 {
 		least, most = min(least, cap), min(most, cap)
@@ -36,6 +44,12 @@ func (e *Engine) least(s *Step, row *schemas.PromptRow) (n int, fixed bool) {
 	if n := spreader.Width(row); n > 0 {
 		return n, true
 	}
+	if cost := e.forecast.cost(e.index(s), s, row); cost != nil {
+		n, err := layout.Least(*cost, 1, layout.Device{Memory: e.Pool.Memory().Limit}, e.Pool.Size())
+		if err == nil {
+			return n, false
+		}
+	}
 	need, err := s.Need(row, 1)
 	if err != nil {
 		return 1, false
@@ -44,6 +58,16 @@ func (e *Engine) least(s *Step, row *schemas.PromptRow) (n int, fixed bool) {
 	for limit := e.Pool.Memory().Limit; n < e.Pool.Size() && shared(need, n) > limit; n++ {
 	}
 	return n, false
+}
+
+// index returns which step s is.
+func (e *Engine) index(s *Step) int {
+	for i := range e.Steps {
+		if e.Steps[i].Name == s.Name {
+			return i
+		}
+	}
+	return 0
 }
 
 // shared is what each of n devices needs of the memory of a batch: its part, and an eighth of it more for
