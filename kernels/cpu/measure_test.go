@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"testing"
 	"time"
 	"unsafe"
@@ -14,8 +16,12 @@ import (
 	"latentbeam/kernels"
 )
 
-// benchVariable names the file that TestMeasure writes; without it the test is skipped (make bench).
-const benchVariable = "LATENTBEAM_BENCH"
+// benchVariable names the file that TestMeasure writes; without it the test is skipped (make bench). The
+// threads are GOMAXPROCS. tierVariable chooses one tier, onlyVariable what is measured beside the peaks.
+const (
+	benchVariable = "LATENTBEAM_BENCH"
+	onlyVariable  = "LATENTBEAM_BENCH_ONLY" // a regular expression for "kernel shape type"
+)
 
 // measurement is one line of bench.json.
 type measurement struct {
@@ -33,34 +39,18 @@ type measurement struct {
 	run      func()
 }
 
-// TestMeasure measures every kernel and the machine's own peak, one after the other in several rounds, and
-// reports the best of each.
+// TestMeasure measures every kernel and the machine's own peak, tier by tier, one after the other in several
+// rounds, and reports the best of each.
 func TestMeasure(t *testing.T) {
 	path := os.Getenv(benchVariable)
 	if path == "" {
 		t.Skip("set " + benchVariable + " to the file to write, or run make bench")
 	}
-	const rounds = 5
 	var all []*measurement
 	for _, tier := range allTiers() {
-		all = append(all, measurements(t, tier, 2)...)
-	}
-	for range rounds {
-		for _, m := range all {
-			m.measure()
+		if want := os.Getenv(tierVariable); want == "" || want == tier.name {
+			all = append(all, measureTier(t, tier)...)
 		}
-	}
-	peaks := map[string]float64{}
-	for _, m := range all {
-		m.Rate = m.amount / m.best.Seconds() / 1e9
-		if m.Kernel == "peak" {
-			peaks[m.Tier+m.Type] = m.Rate
-		}
-		if p := peaks[m.Tier+m.peak]; p > 0 {
-			m.Fraction = m.Rate / p
-		}
-		t.Logf("%-10s %d threads  %-16s %-22s %-9s %8.1f %-7s %5.1f %%", m.Tier, m.Threads, m.Kernel, m.Shape,
-			m.Type, m.Rate, m.Unit, 100*m.Fraction)
 	}
 	out, err := json.MarshalIndent(all, "", " ")
 	if err == nil {
@@ -69,6 +59,31 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// measureTier measures a tier. Its operands are garbage afterwards: some gigabytes.
+func measureTier(t *testing.T, tier *tier) []*measurement {
+	const rounds = 5
+	all, peaks := measurements(t, tier, runtime.GOMAXPROCS(0)), map[string]float64{}
+	for range rounds {
+		for _, m := range all {
+			m.measure()
+		}
+	}
+	for _, m := range all {
+		m.Rate = m.amount / m.best.Seconds() / 1e9
+		if m.Kernel == "peak" {
+			peaks[m.Type] = m.Rate
+		}
+		if p := peaks[m.peak]; p > 0 {
+			m.Fraction = m.Rate / p
+		}
+		t.Logf("%-10s %d threads  %-16s %-22s %-9s %8.1f %-7s %5.1f %%", m.Tier, m.Threads, m.Kernel, m.Shape,
+			m.Type, m.Rate, m.Unit, 100*m.Fraction)
+		m.run = nil
+	}
+	runtime.GC()
+	return all
 }
 
 // measure runs m for some 20 ms, and keeps the best time of a call.
@@ -87,7 +102,11 @@ func measurements(t *testing.T, tier *tier, threads int) []*measurement {
 	be := New(threads)
 	be.tier = tier
 	var all []*measurement
+	only := regexp.MustCompile(os.Getenv(onlyVariable))
 	add := func(kernel, shape, kind, unit, peak string, amount float64, run func()) {
+		if kernel != "peak" && !only.MatchString(kernel+" "+shape+" "+kind) {
+			return
+		}
 		all = append(all, &measurement{Tier: tier.name, Threads: threads, Kernel: kernel, Shape: shape, Type: kind,
 			Unit: unit, amount: amount, peak: peak, run: run})
 	}
