@@ -35,6 +35,11 @@ type VideoFile struct {
 	SHA256 string `json:"sha256"`
 	Poster string `json:"poster,omitempty"`
 	Codec  string `json:"codec"`
+	// Width, Height and NumFrames are the video's where it has not all that the row asks for: autoencoders make
+	// sides that are multiples of 8, and a row of several clips has more frames than one.
+	Width     int `json:"width,omitempty"`
+	Height    int `json:"height,omitempty"`
+	NumFrames int `json:"num_frames,omitempty"`
 }
 
 // MaxMessageBytes is how much of an error's text is kept.

@@ -58,8 +58,9 @@ type clipHead struct {
 }
 
 type videoHead struct {
-	Ext, Codec string
-	Recon      *clipHead
+	Ext, Codec            string
+	Recon                 *clipHead
+	Width, Height, Frames int
 }
 
 var errCoded = errors.New("decode element: the bytes are not what the coder wrote")
@@ -100,7 +101,7 @@ func encodeElement(e *stages.Element) ([]byte, error) {
 	h.Frames = clip(e.Frames)
 	if v := e.Video; v != nil {
 		add(v.Data)
-		h.Video = &videoHead{v.Ext, v.Codec, clip(v.Recon)}
+		h.Video = &videoHead{v.Ext, v.Codec, clip(v.Recon), v.Width, v.Height, v.Frames}
 	}
 	if h.Poster {
 		add(e.Poster)
@@ -153,7 +154,8 @@ func decodeElement(data []byte) (*stages.Element, error) {
 	}
 	e.Frames = d.clip(h.Frames)
 	if v := h.Video; v != nil {
-		e.Video = &media.Encoded{Data: d.part(), Ext: v.Ext, Codec: v.Codec, Recon: d.clip(v.Recon)}
+		e.Video = &media.Encoded{Data: d.part(), Ext: v.Ext, Codec: v.Codec, Recon: d.clip(v.Recon),
+			Width: v.Width, Height: v.Height, Frames: v.Frames}
 	}
 	if h.Poster {
 		e.Poster = d.part()

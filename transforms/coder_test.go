@@ -66,7 +66,8 @@ func randomElement(r *rand.Rand) *stages.Element {
 		e.References = append(e.References, &stages.Array{Shape: []int{1, 2}, Data: []float32{r.Float32(), 1}})
 	}
 	if maybe() {
-		e.Video = &media.Encoded{Data: part(), Ext: text(), Codec: text(), Recon: clip()}
+		e.Video = &media.Encoded{Data: part(), Ext: text(), Codec: text(), Recon: clip(), Width: r.IntN(9),
+			Height: r.IntN(9), Frames: r.IntN(9)}
 		e.Poster = part()
 	}
 	if maybe() {

@@ -275,6 +275,9 @@ func (e *Engine) files(el *stages.Element) ([]store.Object, *schemas.VideoFile) 
 		SHA256: hex.EncodeToString(sum[:]),
 		Codec:  el.Video.Codec,
 	}
+	if e, r := el.Video, &el.Row; e.Width != r.Width || e.Height != r.Height || e.Frames != r.NumFrames {
+		v.Width, v.Height, v.NumFrames = e.Width, e.Height, e.Frames
+	}
 	objects := []store.Object{{Name: v.Path, Data: el.Video.Data}}
 	if el.Poster != nil {
 		v.Poster = path.Join("posters", key[:2], key+".jpg")

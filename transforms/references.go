@@ -1,11 +1,7 @@
 package transforms
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"sync"
@@ -13,11 +9,11 @@ import (
 	"latentbeam/internal/media"
 )
 
-// maxReferenceFile bounds an image or video that rows are conditioned on.
-const maxReferenceFile = 4 << 30
+// maxReferenceFile bounds an image or video that rows are conditioned on or made of.
+const maxReferenceFile = 1 << 40
 
-// references knows the content of the files that rows are conditioned on. A file is read once for a run, so
-// that plan, run and tables agree on every key.
+// references knows the content of the files that rows are conditioned on or made of. A file is read once for a
+// run, so that plan, run and tables agree on every key.
 type references struct {
 	known sync.Map // path -> digest string
 }
@@ -29,7 +25,7 @@ func (r *references) digest(reference string) (string, error) {
 	}
 	var all []string
 	for path := range strings.SplitSeq(reference, ";") {
-		d, err := r.file(path)
+		d, err := r.content(path)
 		if err != nil {
 			return "", fmt.Errorf("reference: %w", err)
 		}
@@ -43,22 +39,14 @@ func (r *references) media(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	const space = "media " // apart from the references
-	if d, ok := r.known.Load(space + path); ok {
-		return d.(string), nil
-	}
-	if strings.Contains(path, "://") {
-		return "", fmt.Errorf("media: %q is an address; download it and give the file", path)
-	}
-	d, err := media.Digest(path)
+	d, err := r.content(path)
 	if err != nil {
 		return "", fmt.Errorf("media: %w", err)
 	}
-	r.known.Store(space+path, d)
 	return d, nil
 }
 
-func (r *references) file(path string) (string, error) {
+func (r *references) content(path string) (string, error) {
 	if d, ok := r.known.Load(path); ok {
 		return d.(string), nil
 	}
@@ -66,22 +54,13 @@ func (r *references) file(path string) (string, error) {
 		return "", fmt.Errorf("%q is an address; download it and give the file", path)
 	}
 	info, err := os.Stat(path) // before it is opened: a pipe would wait for its writer
+	if err == nil && !info.IsDir() && (!info.Mode().IsRegular() || info.Size() > maxReferenceFile) {
+		return "", fmt.Errorf("%q is not a file of at most %d GiB or a folder of images", path, maxReferenceFile>>30)
+	}
+	d, err := media.Digest(path)
 	if err != nil {
 		return "", err
 	}
-	if !info.Mode().IsRegular() || info.Size() > maxReferenceFile {
-		return "", fmt.Errorf("%q is not a file of at most %d GiB", path, maxReferenceFile>>30)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if n, err := io.Copy(sum, f); err != nil || n != info.Size() {
-		return "", errors.Join(fmt.Errorf("read %q: %d of %d bytes", path, n, info.Size()), err)
-	}
-	d := hex.EncodeToString(sum.Sum(nil))
 	r.known.Store(path, d)
 	return d, nil
 }

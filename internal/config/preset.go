@@ -55,18 +55,21 @@ stages:
   guidance_scale: 7, max_sequence_length: 200, condition_frame_length: 4}
 stages:
 - encode_text
+- encode_reference
 - denoise: {frame_interval: 3}
 `
 	preset12 = `defaults: {resolution: %s, aspect_ratio: "9:16", num_frames: %s, fps: 24, num_inference_steps: 30,
   guidance_scale: 7, max_sequence_length: 300, aes: 6.5, condition_frame_length: 5}
 stages:
 - encode_text: {scores: "1.2"}
+- encode_reference
 - denoise
 `
 	preset13 = `defaults: {resolution: %s, aspect_ratio: "9:16", num_frames: %s, fps: 24, num_inference_steps: 30,
   guidance_scale: 7.5, max_sequence_length: 300, condition_frame_length: 5}
 stages:
 - encode_text: {scores: "1.3"}
+- encode_reference
 - denoise
 `
 	presetStages = `- decode_vae

@@ -15,6 +15,8 @@ type Encoded struct {
 	Codec string // "h264", "png"
 	// Recon is what a player shows, compression included. It is nil where the encoder cannot tell.
 	Recon *Clip
+	// Width, Height and Frames are the clip's, in pixels and frames.
+	Width, Height, Frames int
 }
 
 // Encoder makes a file of a clip. It is safe for concurrent use.

@@ -44,10 +44,14 @@ func (j *Job) videoRow(o outcome) (schemas.VideoRow, error) {
 		}
 		readings = string(js)
 	}
+	width, height, frames := r.Width, r.Height, r.NumFrames
+	if v.NumFrames > 0 {
+		width, height, frames = v.Width, v.Height, v.NumFrames
+	}
 	return schemas.VideoRow{
 		ID: r.ID, Key: o.Key.String(), Prompt: r.Prompt, NegativePrompt: r.NegativePrompt,
 		Seed: *r.Seed, SampleIndex: int64(r.SampleIndex), Model: j.Model,
-		Height: int64(r.Height), Width: int64(r.Width), NumFrames: int64(r.NumFrames), FPS: r.FPS,
+		Height: int64(height), Width: int64(width), NumFrames: int64(frames), FPS: r.FPS,
 		NumInferenceSteps: int64(r.NumInferenceSteps), GuidanceScale: r.Guidance(),
 		MaxSequenceLength: int64(r.MaxSequenceLength),
 		VideoPath:         v.Path, VideoBytes: v.Bytes, VideoSHA256: v.SHA256, Poster: v.Poster, Codec: v.Codec,

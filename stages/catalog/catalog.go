@@ -16,6 +16,7 @@ func All() []stages.Spec {
 		stdit.Spec(vae.OpenReencoder),
 		vae.Spec(),
 		vae.Encode(),
+		vae.Reference(),
 		guard.Spec(),
 		video.Encode(),
 		video.Measure(),

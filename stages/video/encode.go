@@ -58,13 +58,11 @@ type encode struct{ enc media.Encoder }
 // Digest returns "": an encoder has no weights.
 func (s *encode) Digest() string { return "" }
 
-// Check refuses odd sizes, which 4:2:0 video cannot hold.
+// Check refuses frame rates that players do not know. Sizes are the autoencoder's matter: what it makes of an
+// odd one is even.
 func (s *encode) Check(row *schemas.PromptRow) error {
 	if row.FPS < media.MinFPS || row.FPS > media.MaxFPS {
 		return fmt.Errorf("fps is %v: give %v to %d frames a second", row.FPS, media.MinFPS, media.MaxFPS)
-	}
-	if row.NumFrames != 1 && (row.Width%2 != 0 || row.Height%2 != 0) {
-		return fmt.Errorf("width %d and height %d must be even for video", row.Width, row.Height)
 	}
 	return nil
 }
@@ -90,6 +88,7 @@ func (s *encode) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Ele
 			e.Fail("encode_video", fault.Row(err))
 			continue
 		}
+		video.Width, video.Height, video.Frames = clip.Width, clip.Height, len(clip.Frames)
 		e.Video, e.Poster = video, poster
 	}
 	return nil

@@ -126,8 +126,8 @@ func TestEncodeCheck(t *testing.T) {
 		want string
 	}{
 		{schemas.PromptRow{Width: 16, Height: 16, NumFrames: 16, FPS: 8}, ""},
-		{schemas.PromptRow{Width: 15, Height: 16, NumFrames: 1, FPS: 8}, ""}, // a PNG may be odd
-		{schemas.PromptRow{Width: 15, Height: 16, NumFrames: 2, FPS: 8}, "width 15 and height 16 must be even"},
+		{schemas.PromptRow{Width: 15, Height: 16, NumFrames: 1, FPS: 8}, ""},   // a PNG may be odd
+		{schemas.PromptRow{Width: 117, Height: 312, NumFrames: 2, FPS: 8}, ""}, // decoded as 112x312
 		{schemas.PromptRow{Width: 16, Height: 16, NumFrames: 2}, "fps is 0"},
 		{schemas.PromptRow{Width: 16, Height: 16, NumFrames: 2, FPS: 1001}, "fps is 1001"},
 	} {

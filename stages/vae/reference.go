@@ -1,0 +1,179 @@
+package vae
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/media"
+	"latentbeam/internal/rng"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/nn"
+)
+
+// maxReferenceFrames bounds a video that a row is conditioned on.
+const maxReferenceFrames = 1 << 14
+
+// Reference returns the stage `encode_reference`: the images and videos that a row names under reference become
+// latents beside whatever the element carries. They are resized to fill the row's size and cropped, and a video
+// keeps its frames as they are.
+func Reference() stages.Spec {
+	return stages.Spec{
+		Name: "encode_reference",
+		Doc: "autoencoder: a row's reference images and videos to latents that denoise is conditioned on; " +
+			"posterior: sample or mean, dtype: fp32 or bf16",
+		Version: 1,
+		Params:  []stages.Param{stages.ParamReference, stages.ParamHeight, stages.ParamWidth},
+		New:     openReference,
+	}
+}
+
+func openReference(m *stages.Model, o stages.Options) (stages.Stage, error) {
+	opts := encodeOptions{MicroBatchSize: defaultMicroBatch, Posterior: "sample"}
+	if err := o.Into(&opts); err != nil {
+		return nil, err
+	}
+	if opts.Posterior != "sample" && opts.Posterior != "mean" {
+		return nil, fmt.Errorf("encode_reference: posterior is %q: give sample or mean", opts.Posterior)
+	}
+	c, err := openComponent(m, "encode_reference", opts.MicroBatchSize, opts.DType)
+	if err != nil {
+		return nil, err
+	}
+	return &referenceStage{encodeStage{c, opts.MicroBatchSize, opts.Posterior == "sample"}}, nil
+}
+
+type referenceStage struct{ encodeStage }
+
+// Check refuses sizes that the autoencoder has no latents for.
+func (s *referenceStage) Check(row *schemas.PromptRow) error {
+	if row.Reference == "" {
+		return nil
+	}
+	_, err := s.Config.LatentShape(1, row.Height, row.Width)
+	return err
+}
+
+// Need is that of a reference as long as the row's video.
+func (s *referenceStage) Need(row *schemas.PromptRow, n int) (int64, error) {
+	if row.Reference == "" {
+		return 0, nil
+	}
+	return s.encodeStage.Need(row, n)
+}
+
+// Run encodes the references of the elements one after the other. A file that cannot be read fails its element.
+func (s *referenceStage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+	for _, e := range batch {
+		if e.Row.Reference == "" {
+			continue
+		}
+		model, err := s.On(dev)
+		if err != nil {
+			return err
+		}
+		var references []*stages.Array
+		for i, path := range strings.Split(e.Row.Reference, ";") {
+			if err := ctx.Err(); err != nil {
+				return context.Cause(ctx)
+			}
+			z, err := s.reference(ctx, dev, model, &e.Row, path, i)
+			var bad *mediaError
+			if errors.As(err, &bad) && ctx.Err() == nil {
+				e.Fail("encode_reference", fault.Row(bad.err))
+				break
+			}
+			if err != nil {
+				return err
+			}
+			references = append(references, z)
+		}
+		if e.Failed == nil {
+			e.References = references
+		}
+	}
+	return nil
+}
+
+// reference returns the latents of the file at path, the row's reference number i.
+func (s *referenceStage) reference(ctx context.Context, dev kernels.Backend, model *Model, row *schemas.PromptRow,
+	path string, i int) (*stages.Array, error) {
+	n, err := countFrames(ctx, path)
+	if err == nil {
+		n, err = s.Config.whole(n, row.Height, row.Width)
+	}
+	if err != nil {
+		return nil, &mediaError{fmt.Errorf("reference: %w", err)}
+	}
+	frames, err := media.OpenFrames(ctx, path, n, 0, row.Height, row.Width)
+	if err != nil {
+		return nil, &mediaError{fmt.Errorf("reference: %w", err)}
+	}
+	defer frames.Close()
+	size := row.Height * row.Width * 3
+	pixels := func(dst []float32, first, count int) error {
+		for j := range count {
+			if err := frames.At(dst[j*size:(j+1)*size], first+j); err != nil {
+				return &mediaError{fmt.Errorf("reference: read %s: %w", path, err)}
+			}
+		}
+		return nil
+	}
+	var draw Noise
+	if s.sample {
+		draw = func(dst []float32, step uint32, offset uint64) { // autoencoders use two steps
+			rng.Normals(dst, uint64(*row.Seed), uint32(row.SampleIndex), step+2*uint32(i), offset)
+		}
+	}
+	z, err := model.Encode(dev, n, row.Height, row.Width, s.micro, draw, pixels)
+	if err != nil {
+		return nil, err
+	}
+	scale := s.Config.Scale()
+	for j, v := range z.Data {
+		z.Data[j] = nn.Round(s.Config.DType, float32(float64(v)*scale))
+	}
+	return z, nil
+}
+
+// whole returns the largest number of frames up to n that has latents: the autoencoder of Open-Sora 1.3 takes 1
+// and 16 more at a time.
+func (c Config) whole(n, height, width int) (int, error) {
+	_, err := c.LatentShape(n, height, width)
+	for n > 1 && err != nil {
+		n--
+		_, err = c.LatentShape(n, height, width)
+	}
+	return n, err
+}
+
+// countFrames returns how many frames a file has.
+func countFrames(ctx context.Context, path string) (n int, err error) {
+	src, err := media.OpenSource(ctx, path, media.SourceOptions{})
+	if err != nil {
+		return 0, err
+	}
+	defer src.Close()
+	info := src.Info()
+	if info.Still {
+		return 1, nil
+	}
+	rgb := make([]byte, info.Height*info.Width*3)
+	for ; ; n++ {
+		switch err := src.Next(rgb); {
+		case errors.Is(err, io.EOF) && n > 0:
+			return n, nil
+		case errors.Is(err, io.EOF):
+			return 0, fmt.Errorf("%s holds no frames", path)
+		case err != nil:
+			return 0, fmt.Errorf("read %s: %w", path, err)
+		case n == maxReferenceFrames:
+			return 0, fmt.Errorf("%s has more than %d frames", path, maxReferenceFrames)
+		}
+	}
+}
