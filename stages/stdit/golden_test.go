@@ -148,7 +148,7 @@ func checkForward(t *testing.T, c goldenCase) {
 	got := newHarness(t, cfg, 2).forward(t, c.input(t, cfg))
 	diff, largest := nntest.MaxDiff(got, c.Out)
 	rms := nntest.RelativeRMS(got, c.Out)
-	t.Logf("largest difference %.2g of %.3g, relative RMS %.2g", diff, largest, rms)
+	t.Logf("largest difference %.2g of %.3g, relative RMS %.4g", diff, largest, rms)
 	if cfg.DType == kernels.BF16 {
 		checkBF16(t, c, rms)
 	} else if diff > forwardTolerance*largest {
