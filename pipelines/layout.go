@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 
 	"latentbeam/internal/plan/layout"
 	"latentbeam/runners/pool"
@@ -36,6 +37,9 @@ func (j *Job) Devices() ([]layout.Device, error) {
 	release(err == nil)
 	d.Host, d.Mapped = d.Link, d.Name == "cpu"
 	devices := make([]layout.Device, j.engine.Pool.Size())
+	if turns := len(devices) - runtime.GOMAXPROCS(0); d.Mapped && turns > 0 { // workers take turns on the processors
+		d.Rate *= float64(runtime.GOMAXPROCS(0)) / float64(len(devices))
+	}
 	for i := range devices {
 		devices[i] = d
 	}

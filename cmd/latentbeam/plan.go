@@ -143,7 +143,7 @@ func printLayout(out io.Writer, l pipelines.Layout, devices []layout.Device) {
 	fmt.Fprintf(w, "  time\t%s for all rows\n", duration(b.Seconds))
 	w.Flush()
 	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "  device\tcolumns\tframes\tunits\tweights\tactivations\texchange\ttogether\tof\t")
+	fmt.Fprintln(w, "  device\tcolumns\tframes\tunits\tfullest in\tweights\tactivations\texchange\ttogether\tof\t")
 	for _, s := range b.Sets {
 		printSet(w, s, devices)
 	}
@@ -165,8 +165,8 @@ func printSet(w io.Writer, s layout.Set, devices []layout.Device) {
 			columns, frames, units = strconv.Itoa(p.ColumnSlots(r)), strconv.Itoa(p.FrameSlots(r)), strconv.Itoa(n)
 		}
 		m := s.Memory[r]
-		fmt.Fprintf(w, "  %d %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", i, devices[i].Name, columns, frames, units,
-			plan.Bytes(m.Weights), plan.Bytes(m.Activations), plan.Bytes(m.Exchange), plan.Bytes(m.Total()),
+		fmt.Fprintf(w, "  %d %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", i, devices[i].Name, columns, frames, units,
+			m.Stage, plan.Bytes(m.Weights), plan.Bytes(m.Activations), plan.Bytes(m.Exchange), plan.Bytes(m.Total()),
 			plan.Bytes(devices[i].Memory))
 	}
 }

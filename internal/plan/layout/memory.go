@@ -32,6 +32,7 @@ const reserve = 0.1
 
 // Memory is what one device holds at its fullest, in bytes.
 type Memory struct {
+	Stage       string // that is at work then
 	Weights     int64
 	Activations int64 // of the stage at work, inputs and outputs included
 	Exchange    int64 // the frames that are at a rank beside its columns
@@ -100,7 +101,7 @@ func memory(stages []Stage, how Residency, p *sequence.Plan, k, r int) (fullest 
 		all += s.Weights
 	}
 	for _, s := range stages {
-		m := Memory{Weights: s.weights(how)}
+		m := Memory{Stage: s.Name, Weights: s.weights(how)}
 		if how == Resident {
 			m.Weights = all
 		}
