@@ -1,0 +1,197 @@
+package vae
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/fstest"
+
+	"latentbeam/internal/rng"
+	"latentbeam/internal/safetensors"
+	"latentbeam/kernels/cpu"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/nn/nntest"
+)
+
+// modelOf is a model whose autoencoder is that of a golden case.
+func modelOf(t *testing.T, name string) (*stages.Model, Config) {
+	t.Helper()
+	c, ok := goldenCases(t)[name]
+	if !ok {
+		t.Fatalf("no case %s", name)
+	}
+	cfg := c.config(t)
+	var file bytes.Buffer
+	if err := safetensors.Write(&file, hashedTensors(t, cfg), nil); err != nil {
+		t.Fatal(err)
+	}
+	m, err := stages.EmbeddedModel("test", fstest.MapFS{
+		"vae/config.json":       &fstest.MapFile{Data: c.Config},
+		"vae/model.safetensors": &fstest.MapFile{Data: file.Bytes()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, cfg
+}
+
+// seeded is a row of a small clip.
+func seeded(frames int) *schemas.PromptRow {
+	seed := int64(5)
+	return &schemas.PromptRow{Seed: &seed, NumFrames: frames, Height: 16, Width: 24}
+}
+
+// TestReencode: the end of a clip comes back as the latents of its last frames alone, with noise of its own.
+func TestReencode(t *testing.T) {
+	for _, c := range []struct {
+		name                   string
+		frames, length, pixels int
+	}{{"vae_kl_fp32", 5, 2, 2}, {"vae_v1_2_23frames_fp32", 34, 5, 17}} {
+		m, cfg := modelOf(t, c.name)
+		a, err := OpenReencoder(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, be := seeded(c.frames), cpu.New(2)
+		shape, err := cfg.LatentShape(row.NumFrames, row.Height, row.Width)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z := &stages.Array{Shape: shape, Data: nntest.Hash("z", 1, shape...)}
+		got, err := a.Reencode(t.Context(), be, row, z, 0, c.length)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := stages.NewArray(shape...)
+		for i, v := range z.Data {
+			own.Data[i] = float32(float64(v) / cfg.Scale())
+		}
+		model := hashed(t, cfg, be)
+		video := decodeArray(t, be, model, own, c.frames, 4)
+		size := len(video.Data) / c.frames
+		last := &stages.Array{Shape: []int{c.pixels, row.Height, row.Width, 3},
+			Data: video.Data[(c.frames-c.pixels)*size:]}
+		draw := func(dst []float32, step uint32, offset uint64) {
+			rng.Normals(dst, uint64(*row.Seed), 0, step|againNoise, offset)
+		}
+		want, err := model.Encode(be, c.pixels, row.Height, row.Width, 4, draw, source(last))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range want.Data {
+			want.Data[i] = float32(float64(v) * cfg.Scale())
+		}
+		if got.Shape[1] != c.length || !slices.Equal(got.Data, want.Data) {
+			t.Errorf("%s: %v is not what the last %d frames are encoded to", c.name, got.Shape, c.pixels)
+		}
+		other, err := a.Reencode(t.Context(), be, row, z, 1, c.length)
+		if err != nil || slices.Equal(other.Data, got.Data) {
+			t.Errorf("%s: two clips are encoded with the same noise, %v", c.name, err)
+		}
+		if need, err := a.Need(row); err != nil || need < 1 {
+			t.Errorf("%s: it needs %d bytes, %v", c.name, need, err)
+		}
+	}
+}
+
+// TestGroups: what cannot go on by whole groups of frames is refused.
+func TestGroups(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		length, frames int
+		want           string
+	}{
+		{"vae_kl_fp32", 3, 16, ""}, {"vae_v1_2_23frames_fp32", 10, 51, ""},
+		{"vae_v1_2_23frames_fp32", 4, 51, "condition_frame_length is 4: give a multiple of 5"},
+		{"vae_v1_2_23frames_fp32", 5, 52, "num_frames is 52: clips that go on have a multiple of 17"},
+		{"vae_v1_3_33frames_overlap_fp32", 5, 33, "frames are not encoded in groups"},
+	} {
+		m, _ := modelOf(t, c.name)
+		a, err := OpenReencoder(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := seeded(c.frames)
+		nntest.WantError(t, c.name, a.Check(row, c.length), c.want)
+		d, err := Spec().New(m, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row.Loop, row.ConditionFrameLength = 2, c.length
+		nntest.WantError(t, c.name+" decoded", d.Check(row), c.want)
+	}
+	empty, err := stages.EmbeddedModel("empty", fstest.MapFS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenReencoder(empty); err == nil {
+		t.Error("a model without an autoencoder has one")
+	}
+}
+
+// TestReference: images and videos become latents at the row's size, each file once for each time it is named, and
+// what cannot be read fails its row alone.
+func TestReference(t *testing.T) {
+	dir := t.TempDir()
+	picture := filepath.Join(dir, "a.png")
+	img := image.NewRGBA(image.Rect(0, 0, 9, 7))
+	for i := range img.Pix {
+		img.Pix[i] = byte(37 * i)
+	}
+	var file bytes.Buffer
+	if err := png.Encode(&file, img); err != nil {
+		t.Fatal(err)
+	}
+	video := bytes.NewBufferString("YUV4MPEG2 W8 H8 F24:1\n")
+	for i := range 40 {
+		fmt.Fprintf(video, "FRAME\n%s", bytes.Repeat([]byte{byte(3 * i)}, 96))
+	}
+	for name, data := range map[string][]byte{"a.png": file.Bytes(), "v.y4m": video.Bytes(), "bad.png": []byte("x")} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, frames := range map[string][2]int{ // latent frames of the picture and of 40 frames
+		"vae_kl_fp32": {1, 40}, "vae_v1_2_23frames_fp32": {1, 12}, "vae_v1_3_33frames_overlap_fp32": {1, 10},
+	} {
+		m, _ := modelOf(t, name)
+		s, err := Reference().New(m, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		element := func(reference string) *stages.Element {
+			row := seeded(17)
+			row.Reference = reference
+			if err := s.Check(row); err != nil {
+				t.Fatal(err)
+			}
+			return &stages.Element{Row: *row}
+		}
+		v := filepath.Join(dir, "v.y4m")
+		batch := []*stages.Element{element(""), element(picture + ";" + v + ";" + picture),
+			element(filepath.Join(dir, "bad.png")), element(picture)}
+		if err := s.Run(context.Background(), cpu.New(2), batch); err != nil {
+			t.Fatal(err)
+		}
+		refs := batch[1].References
+		if len(refs) != 3 || refs[0].Shape[1] != frames[0] || refs[1].Shape[1] != frames[1] {
+			t.Fatalf("%s: %d references", name, len(refs))
+		}
+		if slices.Equal(refs[0].Data, refs[2].Data) || !slices.Equal(refs[0].Data, batch[3].References[0].Data) {
+			t.Errorf("%s: the noise of a reference depends on something else than its place", name)
+		}
+		if batch[0].References != nil || batch[0].Failed != nil {
+			t.Errorf("%s: a row without reference: %v", name, batch[0].Failed)
+		}
+		if f := batch[2].Failed; f == nil || f.Stage != "encode_reference" {
+			t.Errorf("%s: a damaged image: %v", name, f)
+		}
+	}
+}
