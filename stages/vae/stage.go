@@ -97,15 +97,7 @@ func (s *decodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*sta
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		want, err := s.Config.LatentShape(e.Row.NumFrames, e.Row.Height, e.Row.Width)
-		if err == nil {
-			want[1] *= max(1, e.Row.Loop)
-		}
-		if err == nil && !slices.Equal(e.Latents.Shape, want) {
-			err = fmt.Errorf("the latents have shape %v, the row's num_frames, height and width make it %v "+
-				"(channels, frames, height, width)", e.Latents.Shape, want)
-		}
-		if err != nil {
+		if err := s.checkLatents(e); err != nil {
 			e.Fail("decode_vae", fault.Row(err))
 			continue
 		}
@@ -116,15 +108,24 @@ func (s *decodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*sta
 	return nil
 }
 
+// checkLatents compares the latents of an element with what its row says.
+func (s *decodeStage) checkLatents(e *stages.Element) error {
+	want, err := s.Config.LatentShape(e.Row.NumFrames, e.Row.Height, e.Row.Width)
+	if err != nil {
+		return err
+	}
+	want[1] *= max(1, e.Row.Loop)
+	if !slices.Equal(e.Latents.Shape, want) {
+		return fmt.Errorf("the latents have shape %v, the row's num_frames, height and width make it %v "+
+			"(channels, frames, height, width)", e.Latents.Shape, want)
+	}
+	return nil
+}
+
 // decode turns the latents of one element into frames. Those of a video of several clips lie behind each other;
 // the frames with which a clip goes on from the one before are in the video once.
 func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Element) (*media.Clip, error) {
-	scale := e.LatentScale
-	if scale == 0 {
-		scale = s.Config.Scale()
-	}
-	d := s.Config.Downscale()
-	video := &media.Clip{Width: e.Latents.Shape[3] * d, Height: e.Latents.Shape[2] * d, FPS: e.Row.FPS}
+	video := s.clip(e)
 	for clip := range max(1, e.Row.Loop) {
 		again := 0 // frames that are there already
 		if clip > 0 {
@@ -134,9 +135,7 @@ func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Elemen
 			}
 		}
 		z := clipOf(e.Latents, clip, max(1, e.Row.Loop))
-		for i, v := range z.Data {
-			z.Data[i] = float32(float64(v) / scale)
-		}
+		s.unscale(z, e)
 		err := model.Decode(dev, z, e.Row.NumFrames, s.micro, func(pixels []float32) {
 			if again--; again >= 0 {
 				return
@@ -150,6 +149,23 @@ func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Elemen
 		}
 	}
 	return video, nil
+}
+
+// clip is the element's video, still without frames.
+func (s *decodeStage) clip(e *stages.Element) *media.Clip {
+	d := s.Config.Downscale()
+	return &media.Clip{Width: e.Latents.Shape[3] * d, Height: e.Latents.Shape[2] * d, FPS: e.Row.FPS}
+}
+
+// unscale makes of the element's latents z those of the autoencoder itself.
+func (s *decodeStage) unscale(z *stages.Array, e *stages.Element) {
+	scale := e.LatentScale
+	if scale == 0 {
+		scale = s.Config.Scale()
+	}
+	for i, v := range z.Data {
+		z.Data[i] = float32(float64(v) / scale)
+	}
 }
 
 // clipOf copies clip number n of so many from latents (C, T, h, w).

@@ -1,0 +1,95 @@
+package vae
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/fstest"
+
+	"latentbeam/internal/plan/sequence"
+	"latentbeam/internal/safetensors"
+	"latentbeam/internal/transport"
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/nn/nntest"
+)
+
+// stageOf is the stage decode_vae with hashed weights.
+func stageOf(t *testing.T, cfg Config) *decodeStage {
+	t.Helper()
+	names := nn.ShapesOnly()
+	if _, err := Load(cfg, names); err != nil {
+		t.Fatal(err)
+	}
+	tensors := map[string]safetensors.Tensor{}
+	for name, shape := range names.Requested() {
+		tensors[name] = nntest.Tensor(nntest.Weight(name, shape...), shape...)
+	}
+	var file bytes.Buffer
+	if err := safetensors.Write(&file, tensors, nil); err != nil {
+		t.Fatal(err)
+	}
+	m, err := stages.EmbeddedModel("test", fstest.MapFS{
+		"vae/config.json":                         &fstest.MapFile{Data: []byte("{}")},
+		"vae/diffusion_pytorch_model.safetensors": &fstest.MapFile{Data: file.Bytes()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := nn.OpenComponent(m, "vae", func([]byte) (Config, error) { return cfg, nil }, Load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &decodeStage{c, 3}
+}
+
+// TestSameFramesOnAnySet: frames are the same however many devices decode them.
+func TestSameFramesOnAnySet(t *testing.T) {
+	cases := goldenCases(t)
+	for name, frames := range map[string]int{"vae_kl_fp32": 7, "vae_v1_2_23frames_fp32": 40} {
+		c := cases[name]
+		cfg := c.config(t)
+		s := stageOf(t, cfg)
+		height, width := 2*cfg.Downscale(), 3*cfg.Downscale()
+		shape, err := cfg.LatentShape(frames, height, width)
+		if err != nil {
+			t.Fatal(err)
+		}
+		elements := func() []*stages.Element {
+			var out []*stages.Element
+			for i := range 2 {
+				z := &stages.Array{Shape: shape, Data: nntest.Hash(fmt.Sprint("z", i), 1.7, shape...)}
+				out = append(out, &stages.Element{Latents: z,
+					Row: schemas.PromptRow{NumFrames: frames, Height: height, Width: width, FPS: 8}})
+			}
+			return out
+		}
+		want := elements()
+		if err := s.Run(t.Context(), cpu.New(1), want); err != nil {
+			t.Fatal(err)
+		}
+		for _, speeds := range [][]float64{sequence.Equal(2), sequence.Equal(3), {1, 0.2, 3}, sequence.Equal(9)} {
+			set := &stages.Set{Speeds: speeds, Connect: func(context.Context) ([]kernels.Transport, error) {
+				return transport.Shared(len(speeds)), nil
+			}}
+			for range speeds {
+				set.Devices = append(set.Devices, cpu.New(1))
+			}
+			got := elements()
+			if err := s.RunSet(t.Context(), set, got); err != nil {
+				t.Fatalf("%s over %v: %v", name, speeds, err)
+			}
+			for i, e := range got {
+				if e.Frames == nil || !slices.EqualFunc(e.Frames.Frames, want[i].Frames.Frames, slices.Equal) ||
+					e.Frames.Width != width || e.Frames.Height != height {
+					t.Errorf("%s over %v: element %d has other frames", name, speeds, i)
+				}
+			}
+		}
+	}
+}
