@@ -32,10 +32,22 @@ func (c Config) evaluation(rows int, size Size, tokens int, forward bool) (func(
 			return err
 		}
 		x := be.Alloc(kernels.F32, rows, c.InChannels, size.T, size.H, size.W)
-		_, err = m.Forward(be, x, make([]float32, rows), nil, p)
+		_, err = m.Forward(be, x, make([]float32, rows), c.anyGiven(rows*p.times.Len), p)
 		return err
 	}, nil
 }
 
 // anyConditions stand for those of a row: memory does not depend on their values.
 var anyConditions = Conditions{Height: 1, Width: 1, NumFrames: 1, FPS: []float64{1}}
+
+// anyGiven marks one of n frames as given, where the version knows given frames: then all are modulated apart.
+func (c Config) anyGiven(n int) []bool {
+	if c.Version == OpenSora10 {
+		return nil
+	}
+	generated := make([]bool, n)
+	for i := range generated[1:] {
+		generated[i+1] = true
+	}
+	return generated
+}
