@@ -53,5 +53,6 @@ func (id identity) version() (Version, error) {
 		}
 		return OpenSora12, nil
 	}
-	return 0, fmt.Errorf("the architecture is %q; the denoiser runs STDiT, STDiT2 and STDiT3 (Open-Sora 1.0 to 1.3)", name)
+	return 0, fmt.Errorf("the architecture is %q; the denoiser runs STDiT, STDiT2 and STDiT3 "+
+		"(Open-Sora 1.0 to 1.3)", name)
 }

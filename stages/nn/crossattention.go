@@ -1,0 +1,53 @@
+package nn
+
+import "latentbeam/kernels"
+
+// CrossAttention is multi-head attention of tokens to a text, as PixArt stores it.
+type CrossAttention struct {
+	Q     Linear // q_linear (C, C)
+	KV    Linear // kv_linear (2C, C); rows ordered k, v, each by head
+	Proj  Linear // proj (C, C)
+	Heads int    // that this rank has, of C/D
+	D     int    // width of a head
+}
+
+// LoadCrossAttention reads "q_linear", "kv_linear" and "proj", with biases.
+func LoadCrossAttention(w *Weights, c, heads int) CrossAttention {
+	d := c / heads
+	mine, columns := w.Heads(heads, d)
+	return CrossAttention{
+		Q:     LoadRows(w.Sub("q_linear"), c, 1, c, columns, true),
+		KV:    LoadRows(w.Sub("kv_linear"), c, 2, c, columns, true),
+		Proj:  LoadSum(w.Sub("proj"), c, c, columns, HeadParts(heads, d), true),
+		Heads: mine.Len(), D: d,
+	}
+}
+
+// Keys computes the keys and values of text, which stay the same over all sampling steps. text (sum L, C)
+// holds the rows of the batch one after the other, lens their lengths. kv (B, max L, 2, H, D) receives
+// them, row by row; what lies behind a row's length is left as it is and never read.
+func (a CrossAttention) Keys(be kernels.Backend, kv, text kernels.Tensor, lens []int) {
+	defer be.Scope()()
+	packed := a.KV.Forward(be, text, kernels.Identity) // (sum L, 2C)
+	start := 0
+	for i, n := range lens {
+		row := kv.Index(i).Narrow(0, 0, n) // (L, 2, H, D)
+		be.Copy(row, packed.Narrow(0, start, n).Reshape(row.Shape...))
+		start += n
+	}
+}
+
+// AddTo adds proj(attention(stream, text)) to the residual stream (B, T, S, C) in place; kv and lens are
+// those of Keys.
+func (a CrossAttention) AddTo(be kernels.Backend, stream, kv kernels.Tensor, lens []int) {
+	defer be.Scope()()
+	b, n, c := stream.Dim(0), stream.Dim(1)*stream.Dim(2), stream.Dim(3)
+	stream = stream.Reshape(b, n, c)
+	d, text := a.D, kv.Dim(1)
+	q := a.Q.Forward(be, stream, kernels.Identity).Reshape(b, n, a.Heads, d) // (B, N, H, D)
+	k := kv.Narrow(2, 0, 1).Reshape(b, text, a.Heads, d)                     // (B, max L, H, D)
+	v := kv.Narrow(2, 1, 1).Reshape(b, text, a.Heads, d)                     // (B, max L, H, D)
+	out := be.Alloc(stream.DType, b, n, a.Heads, d)                          // (B, N, H, D)
+	be.Attention(out, q, k, v, kernels.AttentionSpec{Scale: AttentionScale(d), KeyLens: lens})
+	a.Proj.AddTo(be, stream, out.Reshape(b, n, a.Heads*d), kernels.Tensor{})
+}
