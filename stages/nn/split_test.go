@@ -219,7 +219,7 @@ func TestAddShared(t *testing.T) {
 // that computes nothing before it must.
 func TestAddSharedRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(16, 3))
-	for range 150 {
+	for range 2000 {
 		c := sharedCase{
 			shape: sequence.Shape{Batch: 1 + rng.IntN(4), Frames: 1 + rng.IntN(9), Positions: 1 + rng.IntN(40),
 				Heads: 1 + rng.IntN(9), HeadSize: 2 * (1 + rng.IntN(4)), QueryTile: rng.IntN(5)},

@@ -1,0 +1,81 @@
+package stdit
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"latentbeam/internal/plan/sequence"
+	"latentbeam/internal/transport"
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/stages"
+)
+
+// TestMutants puts known mistakes of sequence parallelism in and sees that the digest finds each: a test of the
+// tests in spread_test.go. nn has those of the attention itself.
+func TestMutants(t *testing.T) {
+	cfg := tinyConfig()
+	c := layoutCase{cfg, 2, 5, 32, 48, 4}
+	s := testStage(t, cfg)
+	one := c.batch()
+	if err := s.Run(t.Context(), cpu.New(1), one); err != nil {
+		t.Fatal(err)
+	}
+	want := digest(t, one)
+	for name, mistake := range map[string]func(j *job, rank int){
+		"none":           func(*job, int) {},
+		"per-rank noise": func(j *job, rank int) { j.batch = withSeeds(j.batch, int64(rank)) },
+		"other positions on every rank": func(j *job, rank int) {
+			j.Component = testStage(t, scaled(cfg, rank)).Component // positions in space depend on the rank
+		},
+	} {
+		batch := c.batch()
+		j, err := s.newJob(batch, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := j.plan(sequence.Equal(3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run := func(ctx context.Context, rank int, tr kernels.Transport) error {
+			be, mine, own := cpu.New(1), *j, *s
+			mine.stage, mine.batch = &own, slices.Clone(j.batch)
+			mistake(&mine, rank)
+			return mine.run(ctx, be, kernels.NewGroup(ctx, tr, be, time.Minute), plan)
+		}
+		if err := kernels.Together(t.Context(), transport.Shared(3), time.Second, run); err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range j.batch {
+			if e.Latents == nil { // rank 0 had elements of its own
+				t.Fatalf("%s: element %d has no latents", name, i)
+			}
+		}
+		if got := digest(t, batch); (got == want) != (name == "none") {
+			t.Errorf("%s: the digest is right: %v", name, got == want)
+		}
+	}
+}
+
+// withSeeds gives elements other seeds; rank 0 keeps them.
+func withSeeds(batch []*stages.Element, add int64) []*stages.Element {
+	if add == 0 {
+		return batch
+	}
+	var out []*stages.Element
+	for _, e := range batch {
+		seed, other := *e.Row.Seed+add, *e
+		other.Row.Seed = &seed
+		out = append(out, &other)
+	}
+	return out
+}
+
+// scaled gives the patches other positions on every rank but 0.
+func scaled(cfg Config, rank int) Config {
+	cfg.SpaceScale += float64(rank)
+	return cfg
+}
