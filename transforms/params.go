@@ -35,7 +35,7 @@ func laterValue(row *schemas.PromptRow, p stages.Param) string {
 			return strconv.Itoa(row.Loop)
 		}
 	case stages.ParamConditionFrameLength:
-		if row.Loop > 1 && row.ConditionFrameLength > 0 {
+		if (row.Loop > 1 || row.Reference != "") && row.ConditionFrameLength > 0 {
 			return strconv.Itoa(row.ConditionFrameLength)
 		}
 	case stages.ParamConditionFrameEdit:

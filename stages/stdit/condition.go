@@ -27,7 +27,7 @@ func (s *stage) checkCondition(row *schemas.PromptRow) error {
 		return err
 	case row.Reference != "" && s.Config.Version == OpenSora10:
 		return errors.New("reference is given, but Open-Sora 1.0 takes none, only 1.1 and later do")
-	case row.Reference != "" && row.MaskStrategy == "":
+	case row.Reference != "" && row.MaskStrategy == "" && s.images.CondType == "":
 		return errors.New("mask_strategy is missing: a reference needs one, such as 0, which begins with its first frame")
 	case row.Loop > 1:
 		return s.checkLoop(row)
@@ -62,14 +62,16 @@ func (s *stage) condition(batch []*stages.Element, size Size, clip int) (fit []*
 	return fit, masks
 }
 
+var errNotEncoded = errors.New("reference is given, but nothing has encoded it: " +
+	"put `- encode_reference: {}` before denoise")
+
 // isGiven reports whether an element has given frames.
 func isGiven(e *stages.Element) bool { return e.Row.Reference != "" || len(e.References) > 0 }
 
 // give puts the given frames of an element into the latents z of a clip and returns the edit ratio of every frame.
 func (s *stage) give(z *stages.Array, e *stages.Element, clip int) ([]float32, error) {
 	if len(e.References) == 0 {
-		return nil, errors.New("reference is given, but nothing has encoded it: " +
-			"put `- encode_reference: {}` before denoise")
+		return nil, errNotEncoded
 	}
 	pieces, err := condition.Parse(e.Row.MaskStrategy)
 	if err != nil {

@@ -14,4 +14,4 @@ func (s *stage) Published() schemas.PromptRow {
 }
 
 // conditionFrames is how many latent frames of a clip the next one begins with.
-var conditionFrames = map[Version]int{OpenSora11: 4, OpenSora12: 5}
+var conditionFrames = map[Version]int{OpenSora11: 4, OpenSora12: 5, OpenSora13: 5}

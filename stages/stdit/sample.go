@@ -80,6 +80,9 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 	if clips := batch[0].Row.Loop; clips > 1 {
 		return s.runClips(ctx, dev, batch, clips)
 	}
+	if s.byImages(&batch[0].Row) { // so are all of a bucket
+		return s.runImages(ctx, dev, batch)
+	}
 	return s.runClip(ctx, dev, batch, 0)
 }
 

@@ -32,6 +32,10 @@ type options struct {
 	// FrameInterval tells the versions from 1.1 on that every n-th frame of the video is made: they are
 	// conditioned on fps * frame_interval. Default 1.
 	FrameInterval int `yaml:"frame_interval" json:"frame_interval,omitempty"`
+	// CondType, ImageScale and SDEdit are those of conditioning on images in 1.3; see imageOptions.
+	CondType   string  `yaml:"cond_type" json:"cond_type,omitempty"`
+	ImageScale float64 `yaml:"image_cfg_scale" json:"image_cfg_scale,omitempty"`
+	SDEdit     *bool   `yaml:"use_sdedit" json:"use_sdedit,omitempty"`
 }
 
 // Spec returns the stage `denoise`: a denoiser of the STDiT family under its sampler turns noise into latents
@@ -42,7 +46,7 @@ func Spec(again stages.OpenReencoder) stages.Spec {
 	return stages.Spec{
 		Name: "denoise",
 		Doc: "STDiT, STDiT2 or STDiT3 (Open-Sora 1.0 to 1.3) under its sampler: text embeddings to latents; dtype, " +
-			"cfg_channel, frame_interval, sequence_parallel: auto or N, partition",
+			"cfg_channel, frame_interval, cond_type, image_cfg_scale, use_sdedit, sequence_parallel: auto or N, partition",
 		In:      stages.KindText,
 		Out:     stages.KindLatents,
 		Version: 1,
@@ -69,11 +73,16 @@ func open(m *stages.Model, o stages.Options, again stages.OpenReencoder) (stages
 	if err := opts.check(cfg, recipe); err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
+	images := imageOptions{opts.CondType, opts.ImageScale, opts.SDEdit}
+	if err := images.fill(cfg.Version); err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
+	}
+	opts.ImageScale, opts.SDEdit = images.Scale, images.SDEdit
 	recipe.GuidedChannels = opts.GuidedChannels
 	open := func() (stages.Reencoder, error) { return again(m) }
 	return &stage{Component: model, again: sync.OnceValues(open), recipe: recipe,
 		frameInterval: float64(max(1, opts.FrameInterval)), width: int(opts.SequenceParallel),
-		partition: opts.Partition}, nil
+		partition: opts.Partition, images: images}, nil
 }
 
 // check refuses what the model cannot do and sets its dtype. An option that says what holds anyway is taken
@@ -120,6 +129,7 @@ type stage struct {
 	frameInterval float64
 	width         int    // devices for one batch; 0: as many as are of use
 	partition     string // how they share it; "" and auto: the cheaper way
+	images        imageOptions
 }
 
 // Params are those that Spec cannot know of: from 1.1 on the network is told the frame rate, and takes
@@ -158,7 +168,10 @@ func (s *stage) clip(row *schemas.PromptRow) sampler.Clip {
 
 // Need is that of the network for texts of full length.
 func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
-	if guided(row) {
+	switch {
+	case s.byImages(row):
+		n = 3 // the branches of one element at a time
+	case guided(row):
 		n *= 2
 	}
 	need, err := s.Config.SampleBytes(n, s.Config.latentSize(row), s.Config.ModelMaxLength)
