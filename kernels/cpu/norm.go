@@ -41,6 +41,9 @@ func (b *Backend) Norm(dst, x kernels.Tensor, spec kernels.NormSpec) {
 // runNorm is the task of LayerNorm and RMSNorm.
 func (b *Backend) runNorm(w *worker, from, to int) {
 	n := &b.norm
+	if n.runHeads(from, to) {
+		return
+	}
 	x, dst, m := n.x.cursor(from), n.dst.cursor(from), n.modulation(w, from)
 	for range to - from {
 		n.row(w, &x, &dst, &m)

@@ -29,6 +29,9 @@ type rotation struct{ dst, x, cos, sin rows }
 // runRope is the task of Rope.
 func (b *Backend) runRope(w *worker, i, end int) {
 	r := &b.rope
+	if r.runHeads(w, &b.tier.row, i, end) {
+		return
+	}
 	dst, x, cos, sin := r.dst.cursor(i), r.x.cursor(i), r.cos.cursor(i), r.sin.cursor(i)
 	for ; i < end; i++ {
 		scratch := w.floats(0, r.x.n)

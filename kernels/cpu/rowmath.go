@@ -1,6 +1,10 @@
 package cpu
 
-import "latentbeam/kernels"
+import (
+	"unsafe"
+
+	"latentbeam/kernels"
+)
 
 // rowMath is a tier's arithmetic on rows of fp32 that lie side by side in memory. All slices of a call are
 // as long as dst (cos and sin half as long); dst may be src. Sums are taken in float64 in an order that the
@@ -21,6 +25,11 @@ type rowMath struct {
 	weigh    func(dst, src, a []float32, mean, factor float32)    // s a
 	affine   func(dst, src, a, b []float32, mean, factor float32) // s a + b
 	modulate func(dst, src, a, b []float32, mean, factor float32) // s (1 + a) + b
+	// rmsHeads and rotateHeads do RMSNorm with a weight and Rope for many short rows of one type, F32 or BF16,
+	// whose distances are in bytes, with the bits of single rows; nil where the tier has none.
+	rmsHeads    [kernels.BF16 + 1]rmsFunc
+	rotateHeads [kernels.BF16 + 1]rotateFunc
+
 	// round rounds to BF16 or F16 in place. The others are of steps of which each is rounded to bf16: r(s) a,
 	// r(r(s) a) + b, and rotate with rounded products; nil where the tier has no routines of its own.
 	round        [kernels.F16 + 1]func(row []float32)
@@ -31,6 +40,11 @@ type rowMath struct {
 	widen  [kernels.F16 + 1]func(dst []float32, src []uint16) // BF16 and F16, exact
 	narrow [kernels.F16 + 1]func(dst []uint16, src []float32) // rounded to nearest, ties to even
 }
+
+type (
+	rmsFunc    func(dst, src unsafe.Pointer, dstStride, srcStride, rows int, weight []float32, eps float64)
+	rotateFunc func(dst, src unsafe.Pointer, dstStride, srcStride, rows int, cos, sin []float32)
+)
 
 // apply computes dst = op(src), op not Identity.
 func (m *rowMath) apply(dst, src []float32, op kernels.UnaryOp) {

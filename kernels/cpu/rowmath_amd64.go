@@ -6,7 +6,9 @@ import "latentbeam/kernels"
 var rows512 = rowMath{
 	add: addRow512, mul: mulRow512, silu: siluRow512, gelu: geluRow512, rotate: rotateRow512,
 	sum: sumRow512, squares: squaresRow512, columnMoments: columnMoments512, center: centerRow512,
-	standard: standardRow512, weigh: weighRow512, affine: affineRow512, modulate: modulateRow512,
+	rmsHeads:    [kernels.BF16 + 1]rmsFunc{kernels.F32: rmsHeads512F32},
+	rotateHeads: [kernels.BF16 + 1]rotateFunc{kernels.F32: rotateHeads512F32},
+	standard:    standardRow512, weigh: weighRow512, affine: affineRow512, modulate: modulateRow512,
 	widen: [...]func(dst []float32, src []uint16){
 		kernels.BF16: widenBF16512, kernels.F16: widenF16512,
 	},
@@ -19,6 +21,7 @@ var rows512 = rowMath{
 var rows512BF16 = func() rowMath {
 	m := rows512
 	m.round[kernels.BF16] = roundRowBF16
+	m.rmsHeads[kernels.BF16], m.rotateHeads[kernels.BF16] = rmsHeads512BF16, rotateHeads512BF16
 	m.weighBF16, m.modulateBF16, m.rotateBF16 = weighRowBF16, modulateRowBF16, rotateRowBF16
 	return m
 }()

@@ -76,6 +76,14 @@ func (c *cursor) next() {
 	}
 }
 
+// skip moves on by n rows, no further than the end of the run.
+func (c *cursor) skip(n int) {
+	c.i += n - 1
+	c.left -= n - 1
+	c.off += (n - 1) * c.rows.jump
+	c.next()
+}
+
 // read returns the row as fp32: its own memory where it is dense fp32, else a copy in scratch.
 func (c *cursor) read(scratch []float32) []float32 {
 	return c.rows.view.read(scratch, c.off, c.rows.step, c.rows.n)

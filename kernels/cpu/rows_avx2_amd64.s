@@ -123,8 +123,8 @@ TEXT ·addRow256(SB), NOSPLIT, $0-72
 	MOVQ a_base+24(FP), SI
 	MOVQ b_base+48(FP), DX
 	SUBQ $32, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Y0
 	VMOVUPS 0(DX), Y4
 	VMOVUPS 32(SI), Y1
@@ -145,11 +145,11 @@ loop:
 	ADDQ $128, SI
 	ADDQ $128, DX
 	SUBQ $32, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $24, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Y0
 	VMOVUPS 0(DX), Y4
 	VADDPS Y4, Y0, Y0
@@ -158,10 +158,10 @@ one:
 	ADDQ $32, SI
 	ADDQ $32, DX
 	SUBQ $8, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $8, CX
-	JLE done
+	JLE done1
 	LEAQ tail256<>+32(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
@@ -170,7 +170,7 @@ rest:
 	VMASKMOVPS 0(DX), Y15, Y4
 	VADDPS Y4, Y0, Y0
 	VMASKMOVPS Y0, Y15, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -181,8 +181,8 @@ TEXT ·mulRow256(SB), NOSPLIT, $0-72
 	MOVQ a_base+24(FP), SI
 	MOVQ b_base+48(FP), DX
 	SUBQ $32, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Y0
 	VMOVUPS 0(DX), Y4
 	VMOVUPS 32(SI), Y1
@@ -203,11 +203,11 @@ loop:
 	ADDQ $128, SI
 	ADDQ $128, DX
 	SUBQ $32, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $24, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Y0
 	VMOVUPS 0(DX), Y4
 	VMULPS Y4, Y0, Y0
@@ -216,10 +216,10 @@ one:
 	ADDQ $32, SI
 	ADDQ $32, DX
 	SUBQ $8, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $8, CX
-	JLE done
+	JLE done1
 	LEAQ tail256<>+32(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
@@ -228,7 +228,7 @@ rest:
 	VMASKMOVPS 0(DX), Y15, Y4
 	VMULPS Y4, Y0, Y0
 	VMASKMOVPS Y0, Y15, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -247,8 +247,8 @@ TEXT ·siluRow256(SB), NOSPLIT, $0-48
 	VMOVD AX, X9
 	VPBROADCASTD X9, Y9
 	SUBQ $16, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Y0
 	VMULPS Y0, Y8, Y2
 	VMOVUPS 32(SI), Y1
@@ -308,11 +308,11 @@ loop:
 	ADDQ $64, DI
 	ADDQ $64, SI
 	SUBQ $16, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $8, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Y0
 	VMULPS Y0, Y8, Y2
 	VMAXPS Y2, Y14, Y2
@@ -344,10 +344,10 @@ one:
 	ADDQ $32, DI
 	ADDQ $32, SI
 	SUBQ $8, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $8, CX
-	JLE done
+	JLE done1
 	LEAQ tail256<>+32(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
@@ -380,7 +380,7 @@ rest:
 	VADDPS exp256<>+352(SB), Y4, Y4
 	VDIVPS Y4, Y0, Y0
 	VMASKMOVPS Y0, Y15, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -399,8 +399,8 @@ TEXT ·geluRow256(SB), NOSPLIT, $0-48
 	VMOVD AX, X9
 	VPBROADCASTD X9, Y9
 	SUBQ $16, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Y0
 	VMULPS Y0, Y0, Y2
 	VFMADD213PS Y9, Y8, Y2
@@ -464,11 +464,11 @@ loop:
 	ADDQ $64, DI
 	ADDQ $64, SI
 	SUBQ $16, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $8, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Y0
 	VMULPS Y0, Y0, Y2
 	VFMADD213PS Y9, Y8, Y2
@@ -502,10 +502,10 @@ one:
 	ADDQ $32, DI
 	ADDQ $32, SI
 	SUBQ $8, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $8, CX
-	JLE done
+	JLE done1
 	LEAQ tail256<>+32(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
@@ -540,7 +540,7 @@ rest:
 	VADDPS exp256<>+352(SB), Y4, Y4
 	VDIVPS Y4, Y0, Y0
 	VMASKMOVPS Y0, Y15, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -552,8 +552,8 @@ TEXT ·rotateRow256(SB), NOSPLIT, $0-96
 	MOVQ cos_base+48(FP), DX
 	MOVQ sin_base+72(FP), BX
 	SUBQ $8, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Y0
 	VPMOVZXDQ (DX), Y1
 	VMOVSLDUP Y1, Y1
@@ -568,10 +568,10 @@ loop:
 	ADDQ $16, DX
 	ADDQ $16, BX
 	SUBQ $8, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $8, CX
-	JLE done
+	JLE done1
 	LEAQ tail256<>+32(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
@@ -591,7 +591,7 @@ few:
 	VMULPS Y2, Y3, Y3
 	VFMADDSUB213PS Y3, Y1, Y0
 	VMASKMOVPS Y0, Y15, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -604,8 +604,8 @@ TEXT ·sumRow256(SB), NOSPLIT, $0-32
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	SUBQ $16, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VCVTPS2PD 0(SI), Y4
 	VADDPD Y4, Y0, Y0
 	VCVTPS2PD 16(SI), Y5
@@ -616,19 +616,19 @@ loop:
 	VADDPD Y7, Y3, Y3
 	ADDQ $64, SI
 	SUBQ $16, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $12, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VCVTPS2PD 0(SI), Y4
 	VADDPD Y4, Y0, Y0
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $4, CX
-	JLE done
+	JLE done1
 	LEAQ tail256<>+32(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
@@ -636,7 +636,7 @@ rest:
 	VMASKMOVPS 0(SI), X15, X4
 	VCVTPS2PD X4, Y4
 	VADDPD Y4, Y0, Y0
-done:
+done1:
 	VADDPD Y1, Y0, Y0
 	VADDPD Y3, Y2, Y2
 	VADDPD Y2, Y0, Y0
@@ -658,8 +658,8 @@ TEXT ·squaresRow256(SB), NOSPLIT, $0-40
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	SUBQ $16, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VCVTPS2PD 0(SI), Y4
 	VSUBPD Y8, Y4, Y4
 	VFMADD231PD Y4, Y4, Y0
@@ -674,20 +674,20 @@ loop:
 	VFMADD231PD Y7, Y7, Y3
 	ADDQ $64, SI
 	SUBQ $16, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $12, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VCVTPS2PD 0(SI), Y4
 	VSUBPD Y8, Y4, Y4
 	VFMADD231PD Y4, Y4, Y0
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $4, CX
-	JLE done
+	JLE done1
 	LEAQ tail256<>+32(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
@@ -698,7 +698,7 @@ rest:
 	VPMOVSXDQ X15, Y14
 	VANDPD Y14, Y4, Y4
 	VFMADD231PD Y4, Y4, Y0
-done:
+done1:
 	VADDPD Y1, Y0, Y0
 	VADDPD Y3, Y2, Y2
 	VADDPD Y2, Y0, Y0
@@ -720,8 +720,8 @@ TEXT ·columnMoments256(SB), NOSPLIT, $0-88
 	MOVQ stride+80(FP), R8
 	SHLQ $2, R8
 	SUBQ $16, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
@@ -760,11 +760,11 @@ row1:
 	ADDQ $128, DI
 	ADDQ $128, DX
 	SUBQ $16, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $12, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	MOVQ SI, R9
@@ -782,10 +782,10 @@ row2:
 	ADDQ $32, DI
 	ADDQ $32, DX
 	SUBQ $4, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $4, CX
-	JLE done
+	JLE done1
 	LEAQ tail256<>+32(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
@@ -805,7 +805,7 @@ row3:
 	VPMOVSXDQ X15, Y14
 	VMASKMOVPD Y0, Y14, 0(DI)
 	VMASKMOVPD Y1, Y14, 0(DX)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -818,8 +818,8 @@ TEXT ·centerRow256(SB), NOSPLIT, $0-120
 	MOVQ a_base+72(FP), BX
 	MOVQ b_base+96(FP), R8
 	SUBQ $16, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Y0
 	VMOVUPS 0(DX), Y1
 	VMOVUPS 0(BX), Y2
@@ -840,11 +840,11 @@ loop:
 	ADDQ $64, BX
 	ADDQ $64, R8
 	SUBQ $16, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $8, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Y0
 	VMOVUPS 0(DX), Y1
 	VMOVUPS 0(BX), Y2
@@ -858,10 +858,10 @@ one:
 	ADDQ $32, BX
 	ADDQ $32, R8
 	SUBQ $8, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $8, CX
-	JLE done
+	JLE done1
 	LEAQ tail256<>+32(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
@@ -873,7 +873,7 @@ rest:
 	VSUBPS Y1, Y0, Y0
 	VFMADD213PS Y3, Y2, Y0
 	VMASKMOVPS Y0, Y15, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -885,8 +885,8 @@ TEXT ·standardRow256(SB), NOSPLIT, $0-56
 	VBROADCASTSS mean+48(FP), Y12
 	VBROADCASTSS factor+52(FP), Y13
 	SUBQ $32, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Y0
 	VSUBPS Y12, Y0, Y0
 	VMULPS Y13, Y0, Y0
@@ -906,11 +906,11 @@ loop:
 	ADDQ $128, DI
 	ADDQ $128, SI
 	SUBQ $32, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $24, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Y0
 	VSUBPS Y12, Y0, Y0
 	VMULPS Y13, Y0, Y0
@@ -918,10 +918,10 @@ one:
 	ADDQ $32, DI
 	ADDQ $32, SI
 	SUBQ $8, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $8, CX
-	JLE done
+	JLE done1
 	LEAQ tail256<>+32(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
@@ -930,7 +930,7 @@ rest:
 	VSUBPS Y12, Y0, Y0
 	VMULPS Y13, Y0, Y0
 	VMASKMOVPS Y0, Y15, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -943,8 +943,8 @@ TEXT ·weighRow256(SB), NOSPLIT, $0-80
 	VBROADCASTSS factor+76(FP), Y13
 	MOVQ a_base+48(FP), DX
 	SUBQ $32, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Y0
 	VSUBPS Y12, Y0, Y0
 	VMULPS Y13, Y0, Y0
@@ -973,11 +973,11 @@ loop:
 	ADDQ $128, SI
 	ADDQ $128, DX
 	SUBQ $32, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $24, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Y0
 	VSUBPS Y12, Y0, Y0
 	VMULPS Y13, Y0, Y0
@@ -988,10 +988,10 @@ one:
 	ADDQ $32, SI
 	ADDQ $32, DX
 	SUBQ $8, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $8, CX
-	JLE done
+	JLE done1
 	LEAQ tail256<>+32(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
@@ -1002,7 +1002,7 @@ rest:
 	VMASKMOVPS 0(DX), Y15, Y4
 	VMULPS Y4, Y0, Y0
 	VMASKMOVPS Y0, Y15, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -1016,8 +1016,8 @@ TEXT ·affineRow256(SB), NOSPLIT, $0-104
 	MOVQ a_base+48(FP), DX
 	MOVQ b_base+72(FP), BX
 	SUBQ $32, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Y0
 	VSUBPS Y12, Y0, Y0
 	VMULPS Y13, Y0, Y0
@@ -1051,11 +1051,11 @@ loop:
 	ADDQ $128, DX
 	ADDQ $128, BX
 	SUBQ $32, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $24, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Y0
 	VSUBPS Y12, Y0, Y0
 	VMULPS Y13, Y0, Y0
@@ -1068,10 +1068,10 @@ one:
 	ADDQ $32, DX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $8, CX
-	JLE done
+	JLE done1
 	LEAQ tail256<>+32(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
@@ -1083,7 +1083,7 @@ rest:
 	VMASKMOVPS 0(BX), Y15, Y8
 	VFMADD213PS Y8, Y4, Y0
 	VMASKMOVPS Y0, Y15, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -1100,8 +1100,8 @@ TEXT ·modulateRow256(SB), NOSPLIT, $0-104
 	VMOVD AX, X14
 	VPBROADCASTD X14, Y14
 	SUBQ $32, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Y0
 	VSUBPS Y12, Y0, Y0
 	VMULPS Y13, Y0, Y0
@@ -1139,11 +1139,11 @@ loop:
 	ADDQ $128, DX
 	ADDQ $128, BX
 	SUBQ $32, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $24, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Y0
 	VSUBPS Y12, Y0, Y0
 	VMULPS Y13, Y0, Y0
@@ -1157,10 +1157,10 @@ one:
 	ADDQ $32, DX
 	ADDQ $32, BX
 	SUBQ $8, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $8, CX
-	JLE done
+	JLE done1
 	LEAQ tail256<>+32(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
@@ -1173,7 +1173,7 @@ rest:
 	VADDPS Y14, Y4, Y4
 	VFMADD213PS Y8, Y4, Y0
 	VMASKMOVPS Y0, Y15, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 

@@ -9,8 +9,8 @@ TEXT ·addRow512(SB), NOSPLIT, $0-72
 	MOVQ a_base+24(FP), SI
 	MOVQ b_base+48(FP), DX
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Z0
 	VMOVUPS 0(DX), Z4
 	VMOVUPS 64(SI), Z1
@@ -31,11 +31,11 @@ loop:
 	ADDQ $256, SI
 	ADDQ $256, DX
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Z0
 	VMOVUPS 0(DX), Z4
 	VADDPS Z4, Z0, Z0
@@ -44,10 +44,10 @@ one:
 	ADDQ $64, SI
 	ADDQ $64, DX
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -56,7 +56,7 @@ rest:
 	VMOVUPS.Z 0(DX), K1, Z4
 	VADDPS Z4, Z0, Z0
 	VMOVUPS Z0, K1, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -67,8 +67,8 @@ TEXT ·mulRow512(SB), NOSPLIT, $0-72
 	MOVQ a_base+24(FP), SI
 	MOVQ b_base+48(FP), DX
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Z0
 	VMOVUPS 0(DX), Z4
 	VMOVUPS 64(SI), Z1
@@ -89,11 +89,11 @@ loop:
 	ADDQ $256, SI
 	ADDQ $256, DX
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Z0
 	VMOVUPS 0(DX), Z4
 	VMULPS Z4, Z0, Z0
@@ -102,10 +102,10 @@ one:
 	ADDQ $64, SI
 	ADDQ $64, DX
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -114,7 +114,7 @@ rest:
 	VMOVUPS.Z 0(DX), K1, Z4
 	VMULPS Z4, Z0, Z0
 	VMOVUPS Z0, K1, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -152,8 +152,8 @@ TEXT ·siluRow512(SB), NOSPLIT, $0-48
 	MOVL $0x00000000, AX
 	VPBROADCASTD AX, Z17
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Z0
 	VMULPS Z0, Z16, Z4
 	VMOVUPS 64(SI), Z1
@@ -237,11 +237,11 @@ loop:
 	ADDQ $256, DI
 	ADDQ $256, SI
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Z0
 	VMULPS Z0, Z16, Z4
 	VMAXPS Z4, Z20, Z4
@@ -265,10 +265,10 @@ one:
 	ADDQ $64, DI
 	ADDQ $64, SI
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -293,7 +293,7 @@ rest:
 	VADDPS Z31, Z8, Z8
 	VDIVPS Z8, Z0, Z0
 	VMOVUPS Z0, K1, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -331,8 +331,8 @@ TEXT ·geluRow512(SB), NOSPLIT, $0-48
 	MOVL $0xbfcc422a, AX
 	VPBROADCASTD AX, Z17
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Z0
 	VMULPS Z0, Z0, Z4
 	VFMADD213PS Z17, Z16, Z4
@@ -424,11 +424,11 @@ loop:
 	ADDQ $256, DI
 	ADDQ $256, SI
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Z0
 	VMULPS Z0, Z0, Z4
 	VFMADD213PS Z17, Z16, Z4
@@ -454,10 +454,10 @@ one:
 	ADDQ $64, DI
 	ADDQ $64, SI
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -484,7 +484,7 @@ rest:
 	VADDPS Z31, Z8, Z8
 	VDIVPS Z8, Z0, Z0
 	VMOVUPS Z0, K1, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -496,8 +496,8 @@ TEXT ·rotateRow512(SB), NOSPLIT, $0-96
 	MOVQ cos_base+48(FP), DX
 	MOVQ sin_base+72(FP), BX
 	SUBQ $16, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Z0
 	VPMOVZXDQ (DX), Z1
 	VMOVSLDUP Z1, Z1
@@ -512,10 +512,10 @@ loop:
 	ADDQ $32, DX
 	ADDQ $32, BX
 	SUBQ $16, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -534,7 +534,7 @@ few:
 	VMULPS Z2, Z3, Z3
 	VFMADDSUB213PS Z3, Z1, Z0
 	VMOVUPS Z0, K1, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -547,8 +547,8 @@ TEXT ·sumRow512(SB), NOSPLIT, $0-32
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	SUBQ $32, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VCVTPS2PD 0(SI), Z4
 	VADDPD Z4, Z0, Z0
 	VCVTPS2PD 32(SI), Z5
@@ -559,26 +559,26 @@ loop:
 	VADDPD Z7, Z3, Z3
 	ADDQ $128, SI
 	SUBQ $32, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $24, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VCVTPS2PD 0(SI), Z4
 	VADDPD Z4, Z0, Z0
 	ADDQ $32, SI
 	SUBQ $8, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $8, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
 	KMOVW AX, K1
 	VCVTPS2PD.Z 0(SI), K1, Z4
 	VADDPD Z4, Z0, Z0
-done:
+done1:
 	VADDPD Z1, Z0, Z0
 	VADDPD Z3, Z2, Z2
 	VADDPD Z2, Z0, Z0
@@ -602,8 +602,8 @@ TEXT ·squaresRow512(SB), NOSPLIT, $0-40
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	SUBQ $32, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VCVTPS2PD 0(SI), Z4
 	VSUBPD Z8, Z4, Z4
 	VFMADD231PD Z4, Z4, Z0
@@ -618,20 +618,20 @@ loop:
 	VFMADD231PD Z7, Z7, Z3
 	ADDQ $128, SI
 	SUBQ $32, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $24, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VCVTPS2PD 0(SI), Z4
 	VSUBPD Z8, Z4, Z4
 	VFMADD231PD Z4, Z4, Z0
 	ADDQ $32, SI
 	SUBQ $8, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $8, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -639,7 +639,7 @@ rest:
 	VCVTPS2PD.Z 0(SI), K1, Z4
 	VSUBPD.Z Z8, Z4, K1, Z4
 	VFMADD231PD Z4, Z4, Z0
-done:
+done1:
 	VADDPD Z1, Z0, Z0
 	VADDPD Z3, Z2, Z2
 	VADDPD Z2, Z0, Z0
@@ -663,8 +663,8 @@ TEXT ·columnMoments512(SB), NOSPLIT, $0-88
 	MOVQ stride+80(FP), R8
 	SHLQ $2, R8
 	SUBQ $32, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
@@ -703,11 +703,11 @@ row1:
 	ADDQ $256, DI
 	ADDQ $256, DX
 	SUBQ $32, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $24, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
 	MOVQ SI, R9
@@ -725,10 +725,10 @@ row2:
 	ADDQ $64, DI
 	ADDQ $64, DX
 	SUBQ $8, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $8, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -746,7 +746,7 @@ row3:
 	JNZ row3
 	VMOVUPD Z0, K1, 0(DI)
 	VMOVUPD Z1, K1, 0(DX)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -759,8 +759,8 @@ TEXT ·centerRow512(SB), NOSPLIT, $0-120
 	MOVQ a_base+72(FP), BX
 	MOVQ b_base+96(FP), R8
 	SUBQ $32, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Z0
 	VMOVUPS 0(DX), Z1
 	VMOVUPS 0(BX), Z2
@@ -781,11 +781,11 @@ loop:
 	ADDQ $128, BX
 	ADDQ $128, R8
 	SUBQ $32, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $16, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Z0
 	VMOVUPS 0(DX), Z1
 	VMOVUPS 0(BX), Z2
@@ -799,10 +799,10 @@ one:
 	ADDQ $64, BX
 	ADDQ $64, R8
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -814,7 +814,7 @@ rest:
 	VSUBPS Z1, Z0, Z0
 	VFMADD213PS Z3, Z2, Z0
 	VMOVUPS Z0, K1, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -826,8 +826,8 @@ TEXT ·standardRow512(SB), NOSPLIT, $0-56
 	VBROADCASTSS mean+48(FP), Z12
 	VBROADCASTSS factor+52(FP), Z13
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Z0
 	VSUBPS Z12, Z0, Z0
 	VMULPS Z13, Z0, Z0
@@ -847,11 +847,11 @@ loop:
 	ADDQ $256, DI
 	ADDQ $256, SI
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Z0
 	VSUBPS Z12, Z0, Z0
 	VMULPS Z13, Z0, Z0
@@ -859,10 +859,10 @@ one:
 	ADDQ $64, DI
 	ADDQ $64, SI
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -871,7 +871,7 @@ rest:
 	VSUBPS Z12, Z0, Z0
 	VMULPS Z13, Z0, Z0
 	VMOVUPS Z0, K1, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -884,8 +884,8 @@ TEXT ·weighRow512(SB), NOSPLIT, $0-80
 	VBROADCASTSS factor+76(FP), Z13
 	MOVQ a_base+48(FP), DX
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Z0
 	VSUBPS Z12, Z0, Z0
 	VMULPS Z13, Z0, Z0
@@ -914,11 +914,11 @@ loop:
 	ADDQ $256, SI
 	ADDQ $256, DX
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Z0
 	VSUBPS Z12, Z0, Z0
 	VMULPS Z13, Z0, Z0
@@ -929,10 +929,10 @@ one:
 	ADDQ $64, SI
 	ADDQ $64, DX
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -943,7 +943,7 @@ rest:
 	VMOVUPS.Z 0(DX), K1, Z4
 	VMULPS Z4, Z0, Z0
 	VMOVUPS Z0, K1, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -957,8 +957,8 @@ TEXT ·affineRow512(SB), NOSPLIT, $0-104
 	MOVQ a_base+48(FP), DX
 	MOVQ b_base+72(FP), BX
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Z0
 	VSUBPS Z12, Z0, Z0
 	VMULPS Z13, Z0, Z0
@@ -992,11 +992,11 @@ loop:
 	ADDQ $256, DX
 	ADDQ $256, BX
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Z0
 	VSUBPS Z12, Z0, Z0
 	VMULPS Z13, Z0, Z0
@@ -1009,10 +1009,10 @@ one:
 	ADDQ $64, DX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -1024,7 +1024,7 @@ rest:
 	VMOVUPS.Z 0(BX), K1, Z8
 	VFMADD213PS Z8, Z4, Z0
 	VMOVUPS Z0, K1, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -1040,8 +1040,8 @@ TEXT ·modulateRow512(SB), NOSPLIT, $0-104
 	MOVL $0x3f800000, AX
 	VPBROADCASTD AX, Z14
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Z0
 	VSUBPS Z12, Z0, Z0
 	VMULPS Z13, Z0, Z0
@@ -1079,11 +1079,11 @@ loop:
 	ADDQ $256, DX
 	ADDQ $256, BX
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Z0
 	VSUBPS Z12, Z0, Z0
 	VMULPS Z13, Z0, Z0
@@ -1097,10 +1097,10 @@ one:
 	ADDQ $64, DX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -1113,7 +1113,7 @@ rest:
 	VADDPS Z14, Z4, Z4
 	VFMADD213PS Z8, Z4, Z0
 	VMOVUPS Z0, K1, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -1123,8 +1123,8 @@ TEXT ·widenBF16512(SB), NOSPLIT, $0-48
 	MOVQ dst_len+8(FP), CX
 	MOVQ src_base+24(FP), SI
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VPMOVZXWD 0(SI), Z0
 	VPSLLD $16, Z0, Z0
 	VMOVUPS Z0, 0(DI)
@@ -1140,21 +1140,21 @@ loop:
 	ADDQ $256, DI
 	ADDQ $128, SI
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VPMOVZXWD 0(SI), Z0
 	VPSLLD $16, Z0, Z0
 	VMOVUPS Z0, 0(DI)
 	ADDQ $64, DI
 	ADDQ $32, SI
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -1162,7 +1162,7 @@ rest:
 	VPMOVZXWD.Z 0(SI), K1, Z0
 	VPSLLD $16, Z0, Z0
 	VMOVUPS Z0, K1, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -1172,8 +1172,8 @@ TEXT ·widenF16512(SB), NOSPLIT, $0-48
 	MOVQ dst_len+8(FP), CX
 	MOVQ src_base+24(FP), SI
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VCVTPH2PS 0(SI), Z0
 	VMOVUPS Z0, 0(DI)
 	VCVTPH2PS 32(SI), Z1
@@ -1185,27 +1185,27 @@ loop:
 	ADDQ $256, DI
 	ADDQ $128, SI
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VCVTPH2PS 0(SI), Z0
 	VMOVUPS Z0, 0(DI)
 	ADDQ $64, DI
 	ADDQ $32, SI
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
 	KMOVW AX, K1
 	VCVTPH2PS.Z 0(SI), K1, Z0
 	VMOVUPS Z0, K1, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -1221,8 +1221,8 @@ TEXT ·narrowBF16512(SB), NOSPLIT, $0-48
 	MOVL $0x00400000, AX
 	VPBROADCASTD AX, Z14
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Z0
 	VPSRLD $16, Z0, Z4
 	VPANDD Z12, Z4, Z4
@@ -1262,11 +1262,11 @@ loop:
 	ADDQ $128, DI
 	ADDQ $256, SI
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Z0
 	VPSRLD $16, Z0, Z4
 	VPANDD Z12, Z4, Z4
@@ -1279,10 +1279,10 @@ one:
 	ADDQ $32, DI
 	ADDQ $64, SI
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -1296,7 +1296,7 @@ rest:
 	VPORD Z14, Z0, K3, Z4
 	VPSRLD $16, Z4, Z4
 	VPMOVDW Z4, K1, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -1306,8 +1306,8 @@ TEXT ·narrowF16512(SB), NOSPLIT, $0-48
 	MOVQ dst_len+8(FP), CX
 	MOVQ src_base+24(FP), SI
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Z0
 	VCVTPS2PH $0, Z0, 0(DI)
 	VMOVUPS 64(SI), Z1
@@ -1319,26 +1319,26 @@ loop:
 	ADDQ $128, DI
 	ADDQ $256, SI
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Z0
 	VCVTPS2PH $0, Z0, 0(DI)
 	ADDQ $32, DI
 	ADDQ $64, SI
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
 	KMOVW AX, K1
 	VMOVUPS.Z 0(SI), K1, Z0
 	VCVTPS2PH $0, Z0, K1, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET

@@ -7,8 +7,8 @@ TEXT ·roundRowBF16(SB), NOSPLIT, $0-24
 	MOVQ row_base+0(FP), DI
 	MOVQ row_len+8(FP), CX
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(DI), Z0
 	LONG $0x487ef262; WORD $0xc072 // VCVTNEPS2BF16 Z0, Y0
 	VPMOVZXWD Y0, Z0
@@ -31,11 +31,11 @@ loop:
 	VMOVUPS Z3, 192(DI)
 	ADDQ $256, DI
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(DI), Z0
 	LONG $0x487ef262; WORD $0xc072 // VCVTNEPS2BF16 Z0, Y0
 	VPMOVZXWD Y0, Z0
@@ -43,10 +43,10 @@ one:
 	VMOVUPS Z0, 0(DI)
 	ADDQ $64, DI
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -56,7 +56,7 @@ rest:
 	VPMOVZXWD Y0, Z0
 	VPSLLD $16, Z0, Z0
 	VMOVUPS Z0, K1, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -75,8 +75,8 @@ TEXT ·weighRowBF16(SB), NOSPLIT, $0-80
 	MOVL $0x00400000, AX
 	VPBROADCASTD AX, Z14
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Z0
 	VSUBPS Z15, Z0, Z0
 	VMULPS Z16, Z0, Z0
@@ -145,11 +145,11 @@ loop:
 	ADDQ $256, SI
 	ADDQ $256, DX
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Z0
 	VSUBPS Z15, Z0, Z0
 	VMULPS Z16, Z0, Z0
@@ -170,10 +170,10 @@ one:
 	ADDQ $64, SI
 	ADDQ $64, DX
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -194,7 +194,7 @@ rest:
 	VPORD Z14, Z0, K3, Z4
 	VPSRLD $16, Z4, Z4
 	VPMOVDW Z4, K1, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -214,8 +214,8 @@ TEXT ·modulateRowBF16(SB), NOSPLIT, $0-104
 	MOVL $0x00400000, AX
 	VPBROADCASTD AX, Z14
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Z0
 	VSUBPS Z15, Z0, Z0
 	VMULPS Z16, Z0, Z0
@@ -305,11 +305,11 @@ loop:
 	ADDQ $256, DX
 	ADDQ $256, BX
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(SI), Z0
 	VSUBPS Z15, Z0, Z0
 	VMULPS Z16, Z0, Z0
@@ -336,10 +336,10 @@ one:
 	ADDQ $64, DX
 	ADDQ $64, BX
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -365,7 +365,7 @@ rest:
 	VPORD Z14, Z0, K3, Z4
 	VPSRLD $16, Z4, Z4
 	VPMOVDW Z4, K1, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET
 
@@ -385,8 +385,8 @@ TEXT ·rotateRowBF16(SB), NOSPLIT, $0-96
 	MOVL $0x3f800000, AX
 	VPBROADCASTD AX, Z15
 	SUBQ $16, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(SI), Z0
 	VPMOVZXDQ (DX), Z1
 	VMOVSLDUP Z1, Z1
@@ -415,10 +415,10 @@ loop:
 	ADDQ $32, DX
 	ADDQ $32, BX
 	SUBQ $16, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -451,6 +451,6 @@ few:
 	VPORD Z14, Z0, K3, Z1
 	VPSRLD $16, Z1, Z1
 	VPMOVDW Z1, K1, 0(DI)
-done:
+done1:
 	VZEROUPPER
 	RET

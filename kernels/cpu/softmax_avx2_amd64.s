@@ -212,8 +212,8 @@ row:
 	MOVQ SI, R13
 	MOVQ columns+48(FP), CX
 	SUBQ $32, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(R13), Y0
 	VMULPS Y12, Y0, Y0
 	VMOVUPS 32(R13), Y1
@@ -229,21 +229,21 @@ loop:
 	ADDQ $128, R12
 	ADDQ $128, R13
 	SUBQ $32, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $24, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(R13), Y0
 	VMULPS Y12, Y0, Y0
 	VMOVUPS Y0, 0(R12)
 	ADDQ $32, R12
 	ADDQ $32, R13
 	SUBQ $8, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $8, CX
-	JLE done
+	JLE done1
 	LEAQ tail256<>+32(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
@@ -251,7 +251,7 @@ rest:
 	VMASKMOVPS 0(R13), Y15, Y0
 	VMULPS Y12, Y0, Y0
 	VMASKMOVPS Y0, Y15, 0(R12)
-done:
+done1:
 	ADDQ $4, DX
 	ADDQ R8, DI
 	ADDQ R9, SI

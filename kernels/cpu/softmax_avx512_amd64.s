@@ -477,8 +477,8 @@ row:
 	MOVQ SI, R13
 	MOVQ columns+48(FP), CX
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(R13), Z0
 	VMULPS Z12, Z0, Z0
 	VMOVUPS 64(R13), Z1
@@ -494,21 +494,21 @@ loop:
 	ADDQ $256, R12
 	ADDQ $256, R13
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(R13), Z0
 	VMULPS Z12, Z0, Z0
 	VMOVUPS Z0, 0(R12)
 	ADDQ $64, R12
 	ADDQ $64, R13
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -516,7 +516,7 @@ rest:
 	VMOVUPS.Z 0(R13), K1, Z0
 	VMULPS Z12, Z0, Z0
 	VMOVUPS Z0, K1, 0(R12)
-done:
+done1:
 	ADDQ $4, DX
 	ADDQ R8, DI
 	ADDQ R9, SI
@@ -539,8 +539,8 @@ row:
 	MOVQ SI, R13
 	MOVQ columns+48(FP), CX
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(R13), Z0
 	VMULPS Z12, Z0, Z0
 	VMOVUPS 64(R13), Z1
@@ -560,11 +560,11 @@ loop:
 	ADDQ $128, R12
 	ADDQ $256, R13
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(R13), Z0
 	VMULPS Z12, Z0, Z0
 	LONG $0x487ef262; WORD $0xc072 // VCVTNEPS2BF16 Z0, Y0
@@ -572,10 +572,10 @@ one:
 	ADDQ $32, R12
 	ADDQ $64, R13
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -584,7 +584,7 @@ rest:
 	VMULPS Z12, Z0, Z0
 	LONG $0x487ef262; WORD $0xc072 // VCVTNEPS2BF16 Z0, Y0
 	VMOVDQU16 Y0, K1, (R12)
-done:
+done1:
 	ADDQ $4, DX
 	ADDQ R8, DI
 	ADDQ R9, SI

@@ -118,6 +118,7 @@ func testSameBits(t *testing.T, newBackend func(int) kernels.Backend) {
 		})
 	}
 	t.Run("KeyLens", func(t *testing.T) { testLengthsApart(t, newBackend) })
+	t.Run("Layouts", func(t *testing.T) { testLayouts(t, newBackend) })
 	t.Run("AttentionRanges", func(t *testing.T) { testAttentionRanges(t, newBackend) })
 }
 

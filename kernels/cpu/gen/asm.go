@@ -17,6 +17,7 @@ type file struct {
 	decls strings.Builder
 	tail  strings.Builder // Go code after the declarations, such as tables of functions
 	label int
+	loops int // loops over rows written so far in this function
 }
 
 func newFile(name string) *file { return &file{name: name} }
@@ -35,6 +36,7 @@ func (f *file) fn(name, params string, argBytes int, doc string) {
 
 // fnResult begins a function with a result, which the frame includes as ret.
 func (f *file) fnResult(name, params, result string, argBytes int, doc string) {
+	f.loops = 0
 	head := fmt.Sprintf("func %s(%s)", name, params)
 	if result != "" {
 		head += " " + result

@@ -9,13 +9,13 @@ func (f *file) stepBF16(i int) {
 	f.p("%s\nVPMOVZXWD Y%d, Z%d\nVPSLLD $16, Z%d, Z%d", vcvtneps2bf16(i, i), i, i, i, i)
 }
 
-// saveBF16 stores register i at off(DI) as bf16; registers t and s are lost.
-func (f *file) saveBF16(i, t, s, off int, masked bool) {
+// saveBF16 stores register i at off(ptr) as bf16; registers t and s are lost.
+func (f *file) saveBF16(ptr string, i, t, s, off int, masked bool) {
 	f.roundBF16(isa512, i, t, s)
 	if masked {
-		f.p("VPMOVDW Z%d, K1, %d(DI)", t, off)
+		f.p("VPMOVDW Z%d, K1, %d(%s)", t, off, ptr)
 	} else {
-		f.p("VPMOVDW Z%d, %d(DI)", t, off)
+		f.p("VPMOVDW Z%d, %d(%s)", t, off, ptr)
 	}
 }
 
@@ -68,7 +68,7 @@ func (f *file) standardizeBF16(name, doc string, shift bool) {
 			}
 		}
 		for i := range n {
-			f.saveBF16(i, 4+i, 8+i, i*32, masked)
+			f.saveBF16("DI", i, 4+i, 8+i, i*32, masked)
 		}
 	})
 	f.ret()
@@ -84,12 +84,17 @@ func (f *file) rotateBF16() {
 	f.constant(isa512, 1, 15)
 	streams := []stream{{"DI", 2}, {"SI", 4}, {"DX", 2}, {"BX", 2}}
 	f.overRow(isa512, 1, streams, func(_ int, masked bool) {
-		f.rotation(isa512, masked)
-		f.p("VMULPS Z1, Z0, Z0")
-		f.stepBF16(0)
-		f.stepBF16(3)
-		f.p("VFMADDSUB213PS Z3, Z15, Z0") // even lanes minus, odd plus
-		f.saveBF16(0, 1, 2, 0, masked)
+		f.rotation(isa512, false, masked)
+		f.turnBF16()
+		f.saveBF16("DI", 0, 1, 2, 0, masked)
 	})
 	f.ret()
+}
+
+// turnBF16 rounds the products of rotation and adds them; register 15 holds 1.
+func (f *file) turnBF16() {
+	f.p("VMULPS Z1, Z0, Z0")
+	f.stepBF16(0)
+	f.stepBF16(3)
+	f.p("VFMADDSUB213PS Z3, Z15, Z0") // even lanes minus, odd plus
 }

@@ -25,6 +25,13 @@ func (v isa) doubles() int { return v.width / 8 }
 
 // addLanes adds the registers 0 to 3 of float64 and then their lanes, and returns the sum at ret.
 func (f *file) addLanes(v isa, ret int) {
+	f.foldLanes(v)
+	f.p("VMOVSD X0, ret+%d(FP)", ret)
+	f.ret()
+}
+
+// foldLanes leaves the sum of all lanes of the registers 0 to 3 in X0.
+func (f *file) foldLanes(v isa) {
 	f.p("VADDPD %s, %s, %s", v.reg(1), v.reg(0), v.reg(0))
 	f.p("VADDPD %s, %s, %s", v.reg(3), v.reg(2), v.reg(2))
 	f.p("VADDPD %s, %s, %s", v.reg(2), v.reg(0), v.reg(0))
@@ -32,8 +39,6 @@ func (f *file) addLanes(v isa, ret int) {
 		f.p("VEXTRACTF64X4 $1, Z0, Y1\nVADDPD Y1, Y0, Y0")
 	}
 	f.p("VEXTRACTF128 $1, Y0, X1\nVADDPD X1, X0, X0\nVUNPCKHPD X0, X0, X1\nVADDSD X1, X0, X0")
-	f.p("VMOVSD X0, ret+%d(FP)", ret)
-	f.ret()
 }
 
 func (f *file) zero(v isa, registers ...int) {

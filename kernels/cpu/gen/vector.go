@@ -124,24 +124,27 @@ func (f *file) overLanes(v isa, lanes, unroll int, streams []stream, body func(n
 			f.p("ADDQ $%d, %s", n*lanes*s.size, s.ptr)
 		}
 	}
-	f.p("SUBQ $%d, CX\nJL few", unroll*lanes)
-	f.at("loop")
+	f.loops++
+	label := func(name string) string { return fmt.Sprint(name, f.loops) }
+	few, rest, done := label("few"), label("rest"), label("done")
+	f.p("SUBQ $%d, CX\nJL %s", unroll*lanes, few)
+	f.at(label("loop"))
 	body(unroll, false)
 	step(unroll)
-	f.p("SUBQ $%d, CX\nJGE loop", unroll*lanes)
-	f.at("few")
+	f.p("SUBQ $%d, CX\nJGE %s", unroll*lanes, label("loop"))
+	f.at(few)
 	if unroll > 1 {
-		f.p("ADDQ $%d, CX\nJL rest", (unroll-1)*lanes)
-		f.at("one")
+		f.p("ADDQ $%d, CX\nJL %s", (unroll-1)*lanes, rest)
+		f.at(label("one"))
 		body(1, false)
 		step(1)
-		f.p("SUBQ $%d, CX\nJGE one", lanes)
-		f.at("rest")
+		f.p("SUBQ $%d, CX\nJGE %s", lanes, label("one"))
+		f.at(rest)
 	}
-	f.p("ADDQ $%d, CX\nJLE done", lanes)
+	f.p("ADDQ $%d, CX\nJLE %s", lanes, done)
 	f.mask(v)
 	body(1, true)
-	f.at("done")
+	f.at(done)
 }
 
 // mask makes the tail mask for CX lanes, less than a vector; AX is lost.

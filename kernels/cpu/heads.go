@@ -1,0 +1,63 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"latentbeam/kernels"
+)
+
+// headMost is the longest row that is worth computing with others in one call.
+const headMost = 256
+
+// together reports whether the rows of two operands can be computed many at once: dense, short, of one type
+// that a routine may exist for.
+func together(dst, x *rows) bool {
+	return dst.DType == x.DType && dst.DType <= kernels.BF16 && dst.step == 1 && x.step == 1 && x.n <= headMost
+}
+
+// pointer returns where the row begins, and the bytes to the next one of its run.
+func (c *cursor) pointer() (unsafe.Pointer, int) {
+	return c.rows.view.pointer(c.off), c.rows.jump * c.rows.DType.Size()
+}
+
+// runHeads computes rows from to to of RMSNorm with a weight, as many at once as lie evenly. It reports
+// whether the tier has a routine for that.
+func (n *norm) runHeads(from, to int) bool {
+	plain := n.spec.Kind == kernels.RMSNorm && n.weight != nil && n.bias == nil && n.scale.view == nil &&
+		n.spec.Act == kernels.Identity
+	if !plain || !together(&n.dst, &n.x) || n.math.rmsHeads[n.x.DType] == nil {
+		return false
+	}
+	x, dst := n.x.cursor(from), n.dst.cursor(from)
+	for rows := to - from; rows > 0; {
+		k := min(rows, x.left, dst.left)
+		src, srcStride := x.pointer()
+		out, dstStride := dst.pointer()
+		n.math.rmsHeads[n.x.DType](out, src, dstStride, srcStride, k, n.weight, float64(n.spec.Eps))
+		x.skip(k)
+		dst.skip(k)
+		rows -= k
+	}
+	return true
+}
+
+// runHeads turns rows from to to, those that share their angles at once.
+func (r *rotation) runHeads(w *worker, math *rowMath, from, to int) bool {
+	if !together(&r.dst, &r.x) || math.rotateHeads[r.x.DType] == nil || r.cos.jump != 0 || r.sin.jump != 0 {
+		return false
+	}
+	x, dst, cos, sin := r.x.cursor(from), r.dst.cursor(from), r.cos.cursor(from), r.sin.cursor(from)
+	for rows := to - from; rows > 0; {
+		k := min(rows, x.left, dst.left, cos.left, sin.left)
+		src, srcStride := x.pointer()
+		out, dstStride := dst.pointer()
+		math.rotateHeads[r.x.DType](out, src, dstStride, srcStride, k,
+			cos.read(w.floats(1, r.cos.n)), sin.read(w.floats(2, r.sin.n)))
+		x.skip(k)
+		dst.skip(k)
+		cos.skip(k)
+		sin.skip(k)
+		rows -= k
+	}
+	return true
+}

@@ -1,0 +1,47 @@
+package kerneltest
+
+import (
+	"fmt"
+	"testing"
+
+	"latentbeam/kernels"
+)
+
+// testLayouts: how operands lie in memory changes no bit. Short rows are many, as those of heads, and may be
+// computed together where they lie evenly.
+func testLayouts(t *testing.T, newBackend func(int) kernels.Backend) {
+	for _, dt := range dtypes {
+		for _, d := range []int{2, 22, 64, 72, 300} {
+			f := newFixture(t, newBackend(2))
+			x, w := f.random(dt, 2, 5, 3, d), f.random(dt, d)
+			cos, sin := f.random(dt, 5, 1, d/2), f.random(dt, 5, 1, d/2)
+			for name, run := range map[string]func(l layout, dst, x tensor){
+				"rms norm": func(_ layout, dst, x tensor) {
+					f.Norm(dst, x, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: 1e-6, Weight: f.operand(dt, dense, w)})
+				},
+				"layer norm": func(l layout, dst, x tensor) {
+					mod := f.operand(dt, l, w).Expand(2, 5, 3, d)
+					f.Norm(dst, x, kernels.NormSpec{Eps: 1e-6, Scale: mod, Shift: mod})
+				},
+				"rope": func(l layout, dst, x tensor) {
+					shape := []int{2, 5, 3, d / 2}
+					f.Rope(dst, x, f.operand(dt, l, cos).Expand(shape...), f.operand(dt, l, sin).Expand(shape...))
+				},
+			} {
+				var want []float32
+				for _, l := range layouts {
+					dst, _ := f.place(dt, l, x.shape)
+					run(l, dst, f.operand(dt, l, x))
+					got := make([]float32, dst.Len())
+					if err := f.Download(got, dst); err != nil {
+						t.Fatal(err)
+					}
+					if want == nil {
+						want = got
+					}
+					sameBits(t, fmt.Sprint(name, " of ", dt, ", rows of ", d, ", ", l), got, want)
+				}
+			}
+		}
+	}
+}
