@@ -10,6 +10,7 @@ import (
 // epilogue is what happens to a product before it is stored; Linear and Conv share it.
 type epilogue struct {
 	math     *rowMath
+	stores   *storeMath
 	dst      rows
 	bias     []float32
 	act      kernels.UnaryOp
@@ -22,7 +23,7 @@ type epilogue struct {
 func (b *Backend) newEpilogue(
 	op string, dst, bias, residual, gate *view, act kernels.UnaryOp,
 ) (epilogue, bool) {
-	e := epilogue{math: &b.tier.row, dst: newRows(dst), act: act}
+	e := epilogue{math: &b.tier.row, stores: &b.tier.store, dst: newRows(dst), act: act}
 	switch {
 	case bias != nil && (len(bias.Shape) != 1 || bias.Shape[0] != e.dst.n):
 		b.fail("%s: bias %v for dst %v", op, bias.Shape, dst.Shape)
@@ -60,11 +61,21 @@ func (e *epilogue) begin(w *worker, c unsafe.Pointer, width, row0, j, m, cols in
 	}
 }
 
+// storeMath is what a tier has to store finished sums in dense rows, by the destination's type; where it has
+// nothing they are stored row by row.
+type storeMath struct {
+	plain, biased [kernels.F16 + 1]func(dst, src, bias unsafe.Pointer, dstStride, srcStride, rows, columns int)
+}
+
 // finish completes m rows and cols columns of sums, width floats apart, and stores them as the rows from
 // row0 and the columns from j of dst. A destination of 16 bits gets every intermediate rounded to its type.
 func (e *epilogue) finish(w *worker, c unsafe.Pointer, width, row0, j, m, cols int) {
 	sums := unsafe.Slice((*float32)(c), m*width)
 	if e.bias != nil {
+		if e.act == kernels.Identity && e.gate.view == nil && e.residual.view == nil &&
+			e.store(e.stores.biased[e.dst.DType], c, width, row0, j, m, cols) {
+			return
+		}
 		for i := range m {
 			part := sums[i*width:][:cols]
 			e.math.add(part, part, e.bias[j:j+cols])
@@ -82,9 +93,28 @@ func (e *epilogue) finish(w *worker, c unsafe.Pointer, width, row0, j, m, cols i
 		e.round(w, sums)
 		e.combine(w, e.math.add, &e.residual, sums, width, row0, j, m, cols)
 	}
+	if e.store(e.stores.plain[e.dst.DType], c, width, row0, j, m, cols) {
+		return
+	}
 	for i := range m {
 		e.dst.store(sums[i*width:][:cols], e.dst.offset(row0+i)+j*e.dst.step, e.dst.step)
 	}
+}
+
+// store stores all rows by f and reports whether it could: f may be nil, dst may not have dense rows.
+func (e *epilogue) store(
+	f func(dst, src, bias unsafe.Pointer, dstStride, srcStride, rows, columns int), c unsafe.Pointer,
+	width, row0, j, m, cols int,
+) bool {
+	if f == nil || e.dst.step != 1 || e.dst.depth > 0 {
+		return false
+	}
+	var bias unsafe.Pointer
+	if e.bias != nil {
+		bias = unsafe.Pointer(&e.bias[j])
+	}
+	f(e.dst.pointer(e.dst.offset(row0)+j), c, bias, e.dst.jump*e.dst.DType.Size(), width*4, m, cols)
+	return true
 }
 
 // combine applies f to the sums and the same part of other.

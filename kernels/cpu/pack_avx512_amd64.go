@@ -51,3 +51,23 @@ func packKN512BF16(dst, src unsafe.Pointer, stride, columns, k, step int)
 //
 //go:noescape
 func packKN512F16(dst, src unsafe.Pointer, stride, columns, k, step int)
+
+// store512F32 stores rows of fp32 as fp32; strides in bytes.
+//
+//go:noescape
+func store512F32(dst, src, bias unsafe.Pointer, dstStride, srcStride, rows, columns int)
+
+// store512BF16 stores rows of fp32 as bf16; strides in bytes.
+//
+//go:noescape
+func store512BF16(dst, src, bias unsafe.Pointer, dstStride, srcStride, rows, columns int)
+
+// biasStore512F32 adds the row bias to each row and stores rows of fp32 as fp32; strides in bytes.
+//
+//go:noescape
+func biasStore512F32(dst, src, bias unsafe.Pointer, dstStride, srcStride, rows, columns int)
+
+// biasStore512BF16 adds the row bias to each row and stores rows of fp32 as bf16; strides in bytes.
+//
+//go:noescape
+func biasStore512BF16(dst, src, bias unsafe.Pointer, dstStride, srcStride, rows, columns int)

@@ -28,6 +28,7 @@ type tier struct {
 	pack    packers
 	row     rowMath
 	attend  attentionMath
+	store   storeMath
 }
 
 // panel returns the width of the next panel where n columns are left.

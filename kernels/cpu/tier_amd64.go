@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/cpu"
+
+	"latentbeam/kernels"
 )
 
 // nativeTiers returns the tiers of assembly that this processor runs, best first.
@@ -15,10 +17,12 @@ var nativeTiers = sync.OnceValue(func() []*tier {
 		f32.ahead, f32.halves = gemm512f32ahead, halves512F32[:]
 		avx512 := tier{name: "avx512", lanes: 16, align: 16, usual: 64, widest: 80, pack: packers512,
 			row: rows512, kernels: [dots]*kernelSet{f32}, attend: attention512}
+		avx512.store.plain[kernels.F32], avx512.store.biased[kernels.F32] = store512F32, biasStore512F32
 		if x.HasAVX512BF16 {
 			pairs := avx512
 			pairs.name, pairs.kernels[dotBF16] = "avx512bf16", newKernelSet(kernels512BF16[:])
 			pairs.row = rows512BF16
+			pairs.store.plain[kernels.BF16], pairs.store.biased[kernels.BF16] = store512BF16, biasStore512BF16
 			pairs.kernels[dotBF16].ahead = gemm512bf16ahead
 			pairs.kernels[dotBF16].halves = halves512BF16[:]
 			tiers = append(tiers, &pairs)

@@ -20,7 +20,7 @@ var loads512 = []load512{
 	{name: "F16", doc: "fp16 widened to fp32", op: "VCVTPH2PS", bytes: 32, lanes: 16, kmov: "KMOVW"},
 }
 
-// pack512 lays operands out as panels for the micro-kernels, for AVX-512.
+// pack512 lays operands out as panels for the micro-kernels, for AVX-512, and stores what they computed.
 func pack512() *file {
 	f := newFile("pack_avx512")
 	for _, l := range loads512 {
@@ -28,6 +28,10 @@ func pack512() *file {
 	}
 	for _, l := range loads512 {
 		f.packKN512(l)
+	}
+	for _, bias := range []bool{false, true} {
+		f.storeRows(bias, false)
+		f.storeRows(bias, true)
 	}
 	return f
 }
