@@ -1,17 +1,66 @@
 package main
 
+import "fmt"
+
 // Rows of a head are short: a call for each would cost more than its arithmetic. These routines take the rows
 // of all heads of a token, one after the other, and give the bits of the routines on single rows.
 
+// part is how much of a vector is there: all of it, its lower half, or the lanes of the tail mask.
+type part int
+
+const (
+	whole part = iota
+	half
+	tail
+)
+
+// overHead is overRow for the rows of heads in place. A store under a mask seems to cover the next row, which
+// then waits for it; so half a vector, as heads of 72 have, is stored as such.
+func (f *file) overHead(unroll int, streams []stream, body func(n int, p part)) {
+	f.overRow(isa512, unroll, streams, func(n int, masked bool) {
+		if !masked {
+			body(n, whole)
+			return
+		}
+		f.label++
+		f.p("CMPQ CX, $8\nJNE odd%d", f.label)
+		end := f.label
+		body(1, half)
+		f.p("JMP end%d", end)
+		f.at(fmt.Sprint("odd", end))
+		body(1, tail)
+		f.at(fmt.Sprint("end", end))
+	})
+}
+
 // loadAs reads 16 fp32 or bf16 at off(ptr) as fp32.
-func (f *file) loadAs(bf16 bool, off int, ptr string, i int, masked bool) {
+func (f *file) loadAs(bf16 bool, off int, ptr string, i int, p part) {
 	switch {
+	case !bf16 && p == half:
+		f.p("VMOVUPS %d(%s), Y%d", off*4, ptr, i)
 	case !bf16:
-		f.load(isa512, off*4, ptr, i, masked)
-	case masked:
+		f.load(isa512, off*4, ptr, i, p == tail)
+	case p == half:
+		f.p("VPMOVZXWD %d(%s), Y%d\nVPSLLD $16, Y%d, Y%d", off*2, ptr, i, i, i)
+	case p == tail:
 		f.p("VPMOVZXWD.Z %d(%s), K1, Z%d\nVPSLLD $16, Z%d, Z%d", off*2, ptr, i, i, i)
 	default:
 		f.p("VPMOVZXWD %d(%s), Z%d\nVPSLLD $16, Z%d, Z%d", off*2, ptr, i, i, i)
+	}
+}
+
+// saveAs writes register i as fp32 or bf16; with bf16 the registers 4+i and 8+i are lost.
+func (f *file) saveAs(bf16 bool, i, off int, ptr string, p part) {
+	switch {
+	case !bf16 && p == half:
+		f.p("VMOVUPS Y%d, %d(%s)", i, off*4, ptr)
+	case !bf16:
+		f.save(isa512, i, off*4, ptr, p == tail)
+	case p == half:
+		f.roundBF16(isa512, i, 4+i, 8+i)
+		f.p("VPMOVDW Y%d, %d(%s)", 4+i, off*2, ptr)
+	default:
+		f.saveBF16(ptr, i, 4+i, 8+i, off*2, p == tail)
 	}
 }
 
@@ -48,7 +97,7 @@ func (f *file) rmsHeads(name, doc string, bf16 bool) {
 	f.fn(name, "dst, src unsafe.Pointer, dstStride, srcStride, rows int, weight []float32, eps float64", 72, doc)
 	f.p("MOVQ dst+0(FP), DI\nMOVQ src+8(FP), SI\nMOVQ dstStride+16(FP), R8\nMOVQ srcStride+24(FP), R9")
 	f.p("MOVQ rows+32(FP), R10\nMOVQ weight_base+40(FP), R11\nMOVQ weight_len+48(FP), R12")
-	f.p("VCVTSI2SDQ R12, X24, X24\nVMOVSD eps+64(FP), X25\nVXORPD X27, X27, X27\nMOVQ $0x3ff0000000000000, AX\nVMOVQ AX, X26")
+	f.p("VCVTSI2SDQ R12, X24, X24\nVMOVSD eps+64(FP), X25\nMOVQ $0x3ff0000000000000, AX\nVMOVQ AX, X26") // 1
 	if bf16 {
 		f.loadRounding(isa512)
 	}
@@ -64,20 +113,16 @@ func (f *file) rmsHeads(name, doc string, bf16 bool) {
 	f.foldLanes(isa512)
 	f.p("VDIVSD X24, X0, X0\nVADDSD X25, X0, X0\nVSQRTSD X0, X0, X0\nVDIVSD X0, X26, X0\nVCVTSD2SS X0, X0, X0")
 	f.p("VBROADCASTSS X0, Z16\nMOVQ SI, DX\nMOVQ DI, R13\nMOVQ R11, BX\nMOVQ R12, CX")
-	f.overRow(isa512, 4, []stream{{"DX", size}, {"R13", size}, {"BX", 4}}, func(n int, masked bool) {
+	f.overHead(4, []stream{{"DX", size}, {"R13", size}, {"BX", 4}}, func(n int, p part) {
 		for i := range n {
-			f.loadAs(bf16, i*16, "DX", i, masked)
+			f.loadAs(bf16, i*16, "DX", i, p)
 			f.p("VMULPS Z16, Z%d, Z%d", i, i)
 			if bf16 {
 				f.stepBF16(i)
 			}
-			f.load(isa512, i*64, "BX", 4+i, masked)
+			f.loadAs(false, i*16, "BX", 4+i, p)
 			f.p("VMULPS Z%d, Z%d, Z%d", 4+i, i, i)
-			if bf16 {
-				f.saveBF16("R13", i, 4+i, 8+i, i*32, masked)
-			} else {
-				f.save(isa512, i, i*64, "R13", masked)
-			}
+			f.saveAs(bf16, i, i*16, "R13", p)
 		}
 	})
 	f.p("ADDQ R8, DI\nADDQ R9, SI\nDECQ R10\nJNZ row")
@@ -98,17 +143,18 @@ func (f *file) rotateHeads(name, doc string, bf16 bool) {
 		f.constant(isa512, 1, 15)
 	}
 	f.at("row")
-	f.p("MOVQ R12, DI\nMOVQ R13, SI\nMOVQ cos_base+40(FP), DX\nMOVQ cos_len+48(FP), CX\nADDQ CX, CX\nMOVQ sin_base+64(FP), BX")
+	f.p("MOVQ R12, DI\nMOVQ R13, SI\nMOVQ cos_base+40(FP), DX\nMOVQ sin_base+64(FP), BX")
+	f.p("MOVQ cos_len+48(FP), CX\nADDQ CX, CX")
 	streams := []stream{{"DI", size}, {"SI", size}, {"DX", 2}, {"BX", 2}}
-	f.overRow(isa512, 1, streams, func(_ int, masked bool) {
-		f.rotation(isa512, bf16, masked)
-		if !bf16 {
-			f.p("VFMADDSUB213PS Z3, Z1, Z0")
-			f.save(isa512, 0, 0, "DI", masked)
-			return
+	f.overHead(1, streams, func(_ int, p part) {
+		f.loadAs(bf16, 0, "SI", 0, p)
+		f.rotation(isa512, p)
+		if bf16 {
+			f.turnBF16()
+		} else {
+			f.p("VFMADDSUB213PS Z3, Z1, Z0") // even lanes minus, odd plus
 		}
-		f.turnBF16()
-		f.saveBF16("DI", 0, 1, 2, 0, masked)
+		f.saveAs(bf16, 0, 0, "DI", p)
 	})
 	f.p("ADDQ R8, R12\nADDQ R9, R13\nDECQ R10\nJNZ row")
 	f.ret()

@@ -64,39 +64,45 @@ func (f *file) rotate(v isa) {
 	f.p("MOVQ dst_base+0(FP), DI\nMOVQ dst_len+8(FP), CX\nMOVQ src_base+24(FP), SI")
 	f.p("MOVQ cos_base+48(FP), DX\nMOVQ sin_base+72(FP), BX")
 	f.overRow(v, 1, []stream{{"DI", 4}, {"SI", 4}, {"DX", 2}, {"BX", 2}}, func(_ int, masked bool) {
-		f.rotation(v, false, masked)
+		f.load(v, 0, "SI", 0, masked)
+		f.rotation(v, partOf(masked))
 		f.p("VFMADDSUB213PS %s, %s, %s", v.reg(3), v.reg(1), v.reg(0)) // even lanes minus, odd plus
 		f.save(v, 0, 0, "DI", masked)
 	})
 	f.ret()
 }
 
-// rotation loads a vector of SI, of bf16 with AVX-512 only, into register 0, its cosines at DX into 1, and leaves in 3 the partner of
-// each lane times its sine at BX. Each cosine and sine serves two lanes: doubled by widening to 64 bits and
-// copying the even lanes up.
-func (f *file) rotation(v isa, bf16, masked bool) {
-	if masked && v.wide() { // a mask for half as many lanes
+// rotation takes a vector in register 0, loads its cosines at DX into 1, and leaves in 3 the partner of each
+// lane times its sine at BX. Each cosine and sine serves two lanes: doubled by widening to 64 bits and copying
+// the even lanes up. Half a vector is for AVX-512 only.
+func (f *file) rotation(v isa, p part) {
+	if p == tail && v.wide() { // a mask for half as many lanes
 		f.p("SHRQ $1, CX\nMOVL $1, AX\nSHLL CX, AX\nDECL AX\nKMOVW AX, K2")
-	} else if masked { // CX holds the bytes of the tail
+	} else if p == tail { // CX holds the bytes of the tail
 		f.p("LEAQ tail256<>+32(SB), AX\nSHRQ $1, CX\nSUBQ CX, AX\nVMOVUPS (AX), X14")
-	}
-	if bf16 {
-		f.loadAs(true, 0, "SI", 0, masked)
-	} else {
-		f.load(v, 0, "SI", 0, masked)
 	}
 	for i, from := range []string{1: "DX", 2: "BX"} {
 		switch {
 		case from == "":
 			continue
-		case v.wide() && masked:
+		case v.wide() && p == tail:
 			f.p("VPMOVZXDQ.Z (%s), K2, Z%d", from, i)
-		case masked:
+		case p == tail:
 			f.p("VMASKMOVPS (%s), X14, X%d\nVPMOVZXDQ X%d, Y%d", from, i, i, i)
+		case p == half:
+			f.p("VPMOVZXDQ (%s), Y%d", from, i)
 		default:
 			f.p("VPMOVZXDQ (%s), %s", from, v.reg(i))
 		}
 		f.p("VMOVSLDUP %s, %s", v.reg(i), v.reg(i))
 	}
 	f.p("VPERMILPS $0xb1, %s, %s\nVMULPS %s, %s, %s", v.reg(0), v.reg(3), v.reg(2), v.reg(3), v.reg(3))
+}
+
+// partOf is the part of a vector under a mask or not.
+func partOf(masked bool) part {
+	if masked {
+		return tail
+	}
+	return whole
 }

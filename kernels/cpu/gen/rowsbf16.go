@@ -84,7 +84,8 @@ func (f *file) rotateBF16() {
 	f.constant(isa512, 1, 15)
 	streams := []stream{{"DI", 2}, {"SI", 4}, {"DX", 2}, {"BX", 2}}
 	f.overRow(isa512, 1, streams, func(_ int, masked bool) {
-		f.rotation(isa512, false, masked)
+		f.load(isa512, 0, "SI", 0, masked)
+		f.rotation(isa512, partOf(masked))
 		f.turnBF16()
 		f.saveBF16("DI", 0, 1, 2, 0, masked)
 	})
