@@ -1649,8 +1649,8 @@ row:
 	MOVQ SI, R13
 	MOVQ columns+48(FP), CX
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(R13), Z0
 	VMOVUPS 64(R13), Z1
 	VMOVUPS 128(R13), Z2
@@ -1662,27 +1662,27 @@ loop:
 	ADDQ $256, R12
 	ADDQ $256, R13
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(R13), Z0
 	VMOVUPS Z0, 0(R12)
 	ADDQ $64, R12
 	ADDQ $64, R13
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
 	KMOVW AX, K1
 	VMOVUPS.Z 0(R13), K1, Z0
 	VMOVUPS Z0, K1, 0(R12)
-done:
+done1:
 	ADDQ R8, DI
 	ADDQ R9, SI
 	DECQ R10
@@ -1702,8 +1702,8 @@ row:
 	MOVQ SI, R13
 	MOVQ columns+48(FP), CX
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(R13), Z0
 	VMOVUPS 64(R13), Z1
 	VMOVUPS 128(R13), Z2
@@ -1719,21 +1719,21 @@ loop:
 	ADDQ $128, R12
 	ADDQ $256, R13
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(R13), Z0
 	LONG $0x487ef262; WORD $0xc072 // VCVTNEPS2BF16 Z0, Y0
 	VMOVDQU Y0, 0(R12)
 	ADDQ $32, R12
 	ADDQ $64, R13
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -1741,7 +1741,7 @@ rest:
 	VMOVUPS.Z 0(R13), K1, Z0
 	LONG $0x487ef262; WORD $0xc072 // VCVTNEPS2BF16 Z0, Y0
 	VMOVDQU16 Y0, K1, (R12)
-done:
+done1:
 	ADDQ R8, DI
 	ADDQ R9, SI
 	DECQ R10
@@ -1762,8 +1762,8 @@ row:
 	MOVQ columns+48(FP), CX
 	MOVQ bias+16(FP), R11
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(R13), Z0
 	VMOVUPS 64(R13), Z1
 	VMOVUPS 128(R13), Z2
@@ -1784,11 +1784,11 @@ loop:
 	ADDQ $256, R13
 	ADDQ $256, R11
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(R13), Z0
 	VMOVUPS 0(R11), Z4
 	VADDPS Z4, Z0, Z0
@@ -1797,10 +1797,10 @@ one:
 	ADDQ $64, R13
 	ADDQ $64, R11
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -1809,7 +1809,7 @@ rest:
 	VMOVUPS.Z 0(R11), K1, Z4
 	VADDPS Z4, Z0, Z0
 	VMOVUPS Z0, K1, 0(R12)
-done:
+done1:
 	ADDQ R8, DI
 	ADDQ R9, SI
 	DECQ R10
@@ -1830,8 +1830,8 @@ row:
 	MOVQ columns+48(FP), CX
 	MOVQ bias+16(FP), R11
 	SUBQ $64, CX
-	JL few
-loop:
+	JL few1
+loop1:
 	VMOVUPS 0(R13), Z0
 	VMOVUPS 64(R13), Z1
 	VMOVUPS 128(R13), Z2
@@ -1856,11 +1856,11 @@ loop:
 	ADDQ $256, R13
 	ADDQ $256, R11
 	SUBQ $64, CX
-	JGE loop
-few:
+	JGE loop1
+few1:
 	ADDQ $48, CX
-	JL rest
-one:
+	JL rest1
+one1:
 	VMOVUPS 0(R13), Z0
 	VMOVUPS 0(R11), Z4
 	VADDPS Z4, Z0, Z0
@@ -1870,10 +1870,10 @@ one:
 	ADDQ $64, R13
 	ADDQ $64, R11
 	SUBQ $16, CX
-	JGE one
-rest:
+	JGE one1
+rest1:
 	ADDQ $16, CX
-	JLE done
+	JLE done1
 	MOVL $1, AX
 	SHLL CX, AX
 	DECL AX
@@ -1883,7 +1883,7 @@ rest:
 	VADDPS Z4, Z0, Z0
 	LONG $0x487ef262; WORD $0xc072 // VCVTNEPS2BF16 Z0, Y0
 	VMOVDQU16 Y0, K1, (R12)
-done:
+done1:
 	ADDQ R8, DI
 	ADDQ R9, SI
 	DECQ R10

@@ -7,7 +7,8 @@ import (
 
 // files are the families in the order they are written.
 var files = []func() *file{
-	gemm512, gemm256, pack512, pack256, spin, peak, rows(isa512), rows(isa256), rowsBF16, softmaxes512, softmaxes256, short512,
+	gemm512, gemm256, pack512, pack256, spin, peak,
+	rows(isa512), rows(isa256), rowsBF16, heads512, softmaxes512, softmaxes256, short512,
 }
 
 func main() {
