@@ -65,18 +65,14 @@ func (s *RectifiedFlow) step(ctx context.Context, r *run, f *flowFrames, i int) 
 	if err := r.evaluate(ctx, t, generated); err != nil {
 		return err
 	}
+	if err := s.guideAll(r, i); err != nil {
+		return err
+	}
 	dt := (t - next) / flowTimesteps
 	for e := range r.N {
 		x := r.element(e)
-		v := r.row(0, e)[:len(x)]
-		switch {
-		case r.Image != nil:
-			guideImage(v, r.row(1, e), r.row(2, e), s.guidanceAt(r.Guidance[e], i), s.imageScales(r, i), r.size(e))
-		case r.Guidance != nil:
-			s.guide(v, r.row(1, e), s.guidanceAt(r.Guidance[e], i))
-		}
-		for j := range x {
-			x[j] += float32(v[j] * dt)
+		for j, v := range r.row(0, e)[:len(x)] {
+			x[j] += float32(v * dt)
 		}
 	}
 	if r.Masks != nil {
@@ -85,15 +81,43 @@ func (s *RectifiedFlow) step(ctx context.Context, r *run, f *flowFrames, i int) 
 	return nil
 }
 
-// guide replaces the conditional velocity cond by the guided one.
-func (s *RectifiedFlow) guide(cond, null []float32, scale float32) {
-	if !s.style.Rescale {
-		guide(cond, null, len(cond), scale)
-		return
+// guideAll replaces the conditional velocities by the guided ones.
+func (s *RectifiedFlow) guideAll(r *run, i int) error {
+	if r.Image == nil && r.Guidance != nil && s.style.Rescale {
+		return s.guideRescaled(r, i)
 	}
-	unguided := momentsOf(cond)
-	guide(cond, null, len(cond), scale)
-	rescale(cond, unguided, momentsOf(cond))
+	for e := range r.N {
+		v := r.row(0, e)[:len(r.element(e))]
+		switch {
+		case r.Image != nil:
+			guideImage(v, r.row(1, e), r.row(2, e), s.guidanceAt(r.Guidance[e], i), s.imageScales(r, i), r.size(e))
+		case r.Guidance != nil:
+			guide(v, r.row(1, e), len(v), s.guidanceAt(r.Guidance[e], i))
+		}
+	}
+	return nil
+}
+
+// guideRescaled is guideAll where the spread of a guided velocity is brought back towards that of the
+// conditional one.
+func (s *RectifiedFlow) guideRescaled(r *run, i int) error {
+	planes := r.Channels * max(1, r.Frames)
+	parts := make([][]Moments, 2*r.N) // before and after, of each element
+	for e := range r.N {
+		v := r.row(0, e)[:len(r.element(e))]
+		parts[2*e] = momentsOf(v, planes)
+		guide(v, r.row(1, e), len(v), s.guidanceAt(r.Guidance[e], i))
+		parts[2*e+1] = momentsOf(v, planes)
+	}
+	if r.Gather != nil {
+		if err := r.Gather(parts); err != nil {
+			return err
+		}
+	}
+	for e := range r.N {
+		rescale(r.row(0, e)[:len(r.element(e))], deviation(parts[2*e], planes), deviation(parts[2*e+1], planes))
+	}
+	return nil
 }
 
 // oscillateFrom is the step from which on guidance holds for even steps only, where it oscillates.

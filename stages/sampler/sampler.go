@@ -30,6 +30,9 @@ type Batch struct {
 	// given frames: 1 is noise to be denoised, 0 a frame that stays, and what is between is noised again
 	// from its part of the way on. Nil: all is noise.
 	Masks []float32
+	// Gather replaces the moments of the shares that one of several workers has by those of the whole elements,
+	// in order of position. It is called by every worker in the same steps. Nil: elements are whole.
+	Gather func(parts [][]Moments) error
 	// Image conditions the network on given frames as Open-Sora 1.3 does; nil: it is not.
 	Image *Image
 }

@@ -25,6 +25,7 @@ type rank struct {
 	prepared *Prepared
 	parts    []*Prepared // of split.Parts()
 	shares   []share
+	everyone [][]share // of all ranks, once they are asked for
 	meets    bool
 	steps    int // done
 	out      []float32

@@ -14,7 +14,7 @@ import (
 
 // Width is what sequence_parallel says.
 func (s *stage) Width(row *schemas.PromptRow) int {
-	if s.Config.Version == OpenSora13 || row.Loop > 1 {
+	if row.Loop > 1 || s.byImages(row) {
 		return 1
 	}
 	return s.width
@@ -70,6 +70,7 @@ func (j *job) run(ctx context.Context, dev kernels.Backend, g *kernels.Group, pl
 		return err
 	}
 	z, b := j.shares(r)
+	b.Gather = r.gather
 	full := make([]float32, j.values())
 	noise := func(d sampler.Draw, i int, dst []float32) {
 		if len(r.shares) > 0 {

@@ -98,10 +98,6 @@ func (o *options) check(cfg *Config, recipe sampler.Recipe) error {
 	case o.DType != "" && o.DType != "fp32":
 		return fmt.Errorf("dtype is %q: give fp32 or bf16", o.DType)
 	}
-	if o.SequenceParallel > 1 && cfg.Version == OpenSora13 {
-		return fmt.Errorf("sequence_parallel is %d: the attention windows of Open-Sora 1.3 do not go on several "+
-			"workers yet; write auto, and set resources.workers for several batches at once", o.SequenceParallel)
-	}
 	if _, err := sequence.ParsePartition(o.Partition); err != nil && o.Partition != "" && o.Partition != "auto" {
 		return fmt.Errorf("partition is %q: give auto, uneven or pad", o.Partition)
 	}

@@ -73,8 +73,12 @@ func (s *stream) addSpatial(be kernels.Backend, attn nn.SelfAttention, mods []mo
 // shift, scale and gate.
 func (p *part) addTemporal(be kernels.Backend, attn nn.SelfAttention, m modulation) {
 	defer be.Scope()()
-	h := nn.Modulate(be, p.x, m.row(0), m.row(1)) // (n, T', W, C)
-	attn.AddTemporal(be, p.x, h, m.row(2), p.p.timeRope, p.p.windows)
+	h, x, gate := nn.Modulate(be, p.x, m.row(0), m.row(1)), p.x, m.row(2) // (n, T', W, C)
+	if win := p.p.windows; win != (nn.Windows{}) {                        // padding is in no window
+		n := win.Grid[0] * win.Grid[1]
+		h, x, gate = h.Narrow(2, 0, n), x.Narrow(2, 0, n), gate.Narrow(2, 0, n)
+	}
+	attn.AddTemporal(be, x, h, gate, p.p.timeRope, p.p.windows)
 }
 
 // addMLP adds gate * mlp(modulate(LN(x))) to the part; rows 3, 4 and 5 are shift, scale and gate.
@@ -96,6 +100,9 @@ func (p *Prepared) of(rows, patches nn.Span) *Prepared {
 			return x
 		}
 		return x.Narrow(axis, at.Start, at.Len)
+	}
+	if q.windows != (nn.Windows{}) {
+		q.windows.Grid[0] = n / p.cols // patches are whole bands of windows
 	}
 	q.spatial = narrow(p.spatial, 2, nn.Span{Start: patches.Start, Len: n})
 	q.texts = p.texts.of(rows)

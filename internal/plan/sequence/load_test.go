@@ -24,7 +24,7 @@ func dsp(s Shape, n int) float64 {
 // The bounds of issue 3, at 16 frames of 1024 positions under guidance.
 func TestBalanceAndTrafficOf16Frames(t *testing.T) {
 	for n := 2; n <= 8; n++ {
-		s := Shape{2, 16, 1024, 16, 72, 64}
+		s := Shape{2, 16, 1024, 16, 72, 64, 0}
 		p, err := New(s, Uneven, Equal(n))
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +56,7 @@ func TestTrafficFormulas(t *testing.T) {
 		{1, 16, 1024, 4}, {1, 30, 60, 5}, {2, 16, 64, 8}, {2, 16, 64, 4}, {3, 12, 64, 6}, // frames divide
 		{4, 5, 7, 2}, {6, 1, 31, 3}, {8, 17, 5, 8}, // the batch divides: nothing is sent
 	} {
-		s := Shape{c.batch, c.frames, c.positions, 4, 8, 1}
+		s := Shape{c.batch, c.frames, c.positions, 4, 8, 1, 0}
 		group := max(1, c.ranks/c.batch) // ranks that share an element
 		a := float64(c.batch * c.frames * c.positions * s.Width())
 		want := int64(2 * a / float64(c.ranks) * float64(group-1) / float64(group))
@@ -80,7 +80,7 @@ func TestTrafficFormulas(t *testing.T) {
 // Full attention over space and time: 24 heads on 5 ranks are 4.8 each. Nothing is padded; the heads that
 // two ranks share cost their keys and values twice.
 func TestHeadsThatDoNotDivide(t *testing.T) {
-	s := Shape{1, 1, 28800, 24, 96, 64}
+	s := Shape{1, 1, 28800, 24, 96, 64, 0}
 	p, err := New(s, Uneven, Equal(5))
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestHeadsThatDoNotDivide(t *testing.T) {
 }
 
 func TestPaddingIsWork(t *testing.T) {
-	p, err := New(Shape{1, 16, 1024, 16, 72, 64}, Pad, Equal(3))
+	p, err := New(Shape{1, 16, 1024, 16, 72, 64, 0}, Pad, Equal(3))
 	if err != nil {
 		t.Fatal(err)
 	}

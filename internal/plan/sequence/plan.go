@@ -99,9 +99,10 @@ func (p *Plan) uneven(w weights) {
 	whole := 0 // given away whole so far
 	next := 0  // first frame not yet looked at
 	starts := make([]int, 0, p.Ranks+1)
+	units, _ := s.units()
 	for r := range p.Ranks {
-		p.columns = append(p.columns, spans(Range{w.ceil(s.Batch*s.Positions, w[r]),
-			w.ceil(s.Batch*s.Positions, w[r+1])}, s.Positions))
+		p.columns = append(p.columns, spans(Range{s.column(w.ceil(s.Batch*units, w[r])),
+			s.column(w.ceil(s.Batch*units, w[r+1]))}, s.Positions))
 		n := w.floor(frames, w[r+1]-w[r])
 		lo := w.floor(frames, w[r]) // floor(a) + floor(b) <= floor(a+b): runs never overlap
 		for ; next < lo; next++ {
@@ -126,7 +127,11 @@ func (p *Plan) pad() {
 	s := p.Shape
 	groups := gcd(p.Ranks, s.Batch)
 	n, elements := p.Ranks/groups, s.Batch/groups
-	cols, frames := (s.Positions+n-1)/n, (s.Frames+n-1)/n
+	units, size := s.units()
+	cols, frames := (units+n-1)/n*size, (s.Frames+n-1)/n
+	if n == 1 {
+		cols = s.Positions
+	}
 	p.Keys = n * cols
 	for r := range p.Ranks {
 		var c, f []Span
@@ -164,7 +169,8 @@ func hash(s Shape, p Partition, w weights) uint64 {
 		binary.LittleEndian.PutUint64(b[:], uint64(v))
 		h.Write(b[:])
 	}
-	for _, v := range []int{s.Batch, s.Frames, s.Positions, s.Heads, s.HeadSize, s.QueryTile, int(p), len(w)} {
+	for _, v := range []int{s.Batch, s.Frames, s.Positions, s.Heads, s.HeadSize, s.QueryTile, s.ColumnUnit,
+		int(p), len(w)} {
 		put(v)
 	}
 	for _, v := range w {
