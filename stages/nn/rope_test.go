@@ -41,7 +41,8 @@ func TestRopeAngles(t *testing.T) {
 // TestRope3D: the thirds of the channels turn by frame, row and column.
 func TestRope3D(t *testing.T) {
 	be := cpu.New(1)
-	rope := nn.NewRope3D(be, kernels.F32, []float32{1, 0.5}, []float32{0, 1}, []float32{0, 10, 20}, []float32{0, 3})
+	rows, cols, frames := []float32{0, 1}, []float32{0, 10, 20}, []float32{0, 3}
+	rope := nn.NewRope3D(be, kernels.F32, []float32{1, 0.5}, rows, cols, frames)
 	if got := rope.Cos.Shape; len(got) != 4 || got[0] != 2 || got[1] != 3 || got[2] != 2 || got[3] != 6 {
 		t.Fatalf("shape %v", got)
 	}

@@ -36,7 +36,8 @@ func TestAs(t *testing.T) {
 	if got := w.As(kernels.F32).Sub("a").Tensor("narrow", 2); got.DType != kernels.BF16 {
 		t.Errorf("a narrow tensor was widened to %v", got.DType)
 	}
-	if got := w.As(kernels.F16).Sub("a").Tensor("narrow", 2); !slices.Equal(hostValues(t, be, got), []float32{1, 2}) {
+	narrow := w.As(kernels.F16).Sub("a").Tensor("narrow", 2)
+	if !slices.Equal(hostValues(t, be, narrow), []float32{1, 2}) {
 		t.Error("bf16 as fp16 has other values")
 	}
 }

@@ -29,16 +29,16 @@ type goldenCase struct {
 	XShape      []int           `json:"x_shape"`
 	Timestep    []float32       `json:"timestep"`
 	Mask        [][]int         `json:"mask"`
-	XMask       [][]int         `json:"x_mask"` // (B)(T), 0: a given frame
+	XMask       [][]mark        `json:"x_mask"` // (B)(T), 0: a given frame
 	InputPrefix string          `json:"input_prefix"`
 	NoisePrefix string          `json:"noise_prefix"`
 
-	NumFrames   float64 `json:"num_frames"`
-	Height      float64 `json:"height"`
-	Width       float64 `json:"width"`
-	AspectRatio float64 `json:"ar"`
-	FPS         fps     `json:"fps"`
-	MaskIndex   []int   `json:"mask_index"` // frames given to 1.3, of the latents H("<input>.cond", 1.7)
+	NumFrames   number `json:"num_frames"`
+	Height      number `json:"height"`
+	Width       number `json:"width"`
+	AspectRatio number `json:"ar"`
+	FPS         fps    `json:"fps"`
+	MaskIndex   []int  `json:"mask_index"` // frames given to 1.3, of the latents H("<input>.cond", 1.7)
 
 	TimestepMap      []int   `json:"timestep_map"`
 	NumSamplingSteps int     `json:"num_sampling_steps"`
@@ -71,9 +71,31 @@ func (f *fps) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]float64)(f))
 }
 
+// number is one value for the whole batch, written as such or as a list with the same for each row.
+type number float64
+
+// UnmarshalJSON takes a number or a list.
+func (n *number) UnmarshalJSON(data []byte) error {
+	var list fps
+	if err := list.UnmarshalJSON(data); err != nil || len(list) == 0 {
+		return fmt.Errorf("%s is no number: %w", data, err)
+	}
+	*n = number(list[0])
+	return nil
+}
+
+// mark is 0 or false, 1 or true.
+type mark bool
+
+// UnmarshalJSON takes a number or a truth value.
+func (m *mark) UnmarshalJSON(data []byte) error {
+	*m = mark(!slices.Contains([]string{"0", "0.0", "false"}, string(data)))
+	return nil
+}
+
 func (c goldenCase) conditions() Conditions {
-	return Conditions{Height: c.Height, Width: c.Width, NumFrames: c.NumFrames, AspectRatio: c.AspectRatio,
-		FPS: c.FPS}
+	return Conditions{Height: float64(c.Height), Width: float64(c.Width), NumFrames: float64(c.NumFrames),
+		AspectRatio: float64(c.AspectRatio), FPS: c.FPS}
 }
 
 // config returns the model of the case: what its config leaves out is as the reference's class has it, which
@@ -167,7 +189,7 @@ func (c goldenCase) input(t *testing.T, cfg Config) input {
 		texts: captions(cfg, c.InputPrefix, masks(t, c.Mask, shape[0], cfg.ModelMaxLength)), cond: c.conditions()}
 	for _, row := range c.XMask {
 		for _, m := range row {
-			in.generated = append(in.generated, m != 0)
+			in.generated = append(in.generated, bool(m))
 		}
 	}
 	if c.MaskIndex != nil {

@@ -91,7 +91,8 @@ func TestLatentSize(t *testing.T) {
 		err := cfg.checkSize(row)
 		nntest.WantError(t, c.version.String(), err, c.err)
 		if got := cfg.latentSize(row); c.err == "" && got != c.want {
-			t.Errorf("%s: %d frames of %dx%d have latents %v, want %v", c.version, c.frames, c.width, c.height, got, c.want)
+			t.Errorf("%s: %d frames of %dx%d have latents %v, want %v",
+				c.version, c.frames, c.width, c.height, got, c.want)
 		}
 	}
 }

@@ -68,7 +68,8 @@ func TestPublishedTensors(t *testing.T) {
 				t.Fatal(err)
 			}
 			published, asked := d.expand(cfg.Depth), names.Requested()
-			if got := [2]int{len(published), elements(published)}; got != want[name] || got != [2]int{d.Tensors, d.Elements} {
+			got := [2]int{len(published), elements(published)}
+			if got != want[name] || got != [2]int{d.Tensors, d.Elements} {
 				t.Errorf("the list has %d tensors of %d elements, want %v", got[0], got[1], want[name])
 			}
 			delete(published, "pos_embed")

@@ -67,7 +67,8 @@ func (c Config) validateLater() error {
 	case c.SkipTemporal:
 		return fmt.Errorf("stdit config.json: skip_temporal makes images only and is not supported")
 	case c.SkipYEmbedder:
-		return fmt.Errorf("stdit config.json: skip_y_embedder is for training on stored text features; set it to false")
+		return fmt.Errorf("stdit config.json: skip_y_embedder is for training on stored text features; " +
+			"set it to false")
 	case c.UseSpatialRope && c.KernelSize == nil:
 		return fmt.Errorf("stdit config.json: use_spatial_rope needs kernel_size")
 	}
