@@ -52,7 +52,7 @@ func (c *goldenRun) check(t *testing.T, name string) {
 	if c.Image != nil {
 		b.Image = &Image{Latents: nntest.Hash("cond", 1, c.Shape...), Given: make([]bool, frames),
 			Scale: c.Image.Scale, Oscillate: c.Image.Oscillation, Renoise: c.Image.SDEdit,
-			Ramp: name == "v1_3_image_sdedit"}
+			Ramp: name != "v1_3_image_plain"}
 		for i := range b.Image.Latents {
 			if at := i / (c.Shape[3] * c.Shape[4]) % frames; !slices.Contains(c.Image.MaskIndex, at) {
 				b.Image.Latents[i] = 0

@@ -66,6 +66,34 @@ func TestCoefficients(t *testing.T) {
 	}
 }
 
+// TestCoefficientsInFP32 compares the tables of Open-Sora 1.1, whose every operation is rounded. PyTorch's roots and
+// logarithms may differ in the last bit.
+func TestCoefficientsInFP32(t *testing.T) {
+	s, err := NewIDDPM(100, 0, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range map[int]coefficients{
+		0: {0, 1.00004995, 0.0100008296, 0.999834061, 0, -9.2103405, -9.25672054, 0.999949992, 0.0100008296},
+		1: {10, 1.00109851, 0.0468851738, 0.954472721, 0.0455513075, -6.16885281, -9.25672054, 0.998902738,
+			0.0468336567},
+		50: {505, 3.67758656, 3.5390172, 0.0326741375, 0.937023282, -2.25134015, -2.26077724, 0.271917462,
+			0.962320626},
+		99: {999, 157.410461, 157.407288, 0.00127983652, 0.904326141, -1.7027626, -1.70277166, 0.00635281764,
+			0.999979854},
+	} {
+		for j, got := range s.steps[i].all() {
+			if w := want.all()[j]; math.Abs(float64(got)-float64(w)) > 1.3e-7*math.Abs(float64(w)) {
+				t.Errorf("step %d: coefficient %d is %.9g, want %.9g", i, j, got, w)
+			}
+		}
+	}
+}
+
+func (c coefficients) all() []float32 {
+	return []float32{c.timestep, c.recip, c.recipM1, c.mean0, c.meanT, c.logBeta, c.logPost, c.sqrtBar, c.sqrtBarM1}
+}
+
 // zeros answers every call with v in all values, and counts.
 type zeros struct {
 	calls     int

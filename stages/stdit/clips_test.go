@@ -3,6 +3,7 @@ package stdit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/sampler"
 )
 
 // halving stands in for the autoencoder: the last frames come back half as large, and it remembers for which clip.
@@ -168,6 +170,36 @@ func TestLatentScale(t *testing.T) {
 		}
 		if batch[0].LatentScale != want {
 			t.Errorf("%s: latents are scaled by %g, want %g", cfg.name(), batch[0].LatentScale, want)
+		}
+	}
+}
+
+// TestNoiseOfItsOwn: every clip, every step and the noise on given frames have their own.
+func TestNoiseOfItsOwn(t *testing.T) {
+	cfg := tinyConfigs()[0]
+	s := testStage(t, cfg)
+	batch := batchOf(cfg, 1, 2, 32, 32, 2, 4)
+	seen := map[float32]string{}
+	for clip := range 3 {
+		j, err := s.newJob(batch, clip)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z := make([]float32, j.values())
+		note := func(what string) {
+			t.Helper()
+			if was, ok := seen[z[0]]; ok {
+				t.Errorf("clip %d: %s has the noise of %s", clip, what, was)
+			}
+			seen[z[0]] = fmt.Sprint("clip ", clip, ": ", what)
+		}
+		j.start(z, batch[0])
+		note("the start")
+		for step := range 2 {
+			for _, given := range []bool{false, true} {
+				j.noise(z, batch[0], sampler.Draw{Step: step, Given: given})
+				note(fmt.Sprint("step ", step, given))
+			}
 		}
 	}
 }
