@@ -41,9 +41,6 @@ func (c Config) cost(row *schemas.PromptRow) (layout.Stage, error) {
 	t, h, w := c.PatchSize.Grid(size.T, size.H, size.W)
 	shape := sequence.Shape{Batch: branches, Frames: t, Positions: h * w, Heads: c.NumHeads,
 		HeadSize: c.HiddenSize / c.NumHeads, QueryTile: queryTile}
-	if c.KernelSize != nil { // a window of temporal attention stays on one device
-		shape.ColumnUnit = c.KernelSize[0] * w
-	}
 	split := &layout.Split{Shape: shape, Pairs: c.Depth, Steps: row.NumInferenceSteps, Bytes: c.DType.Size()}
 	step := both - prepare
 	split.Costs = sequence.Costs{

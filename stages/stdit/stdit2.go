@@ -114,11 +114,12 @@ func (b *block2) forward(be kernels.Backend, s *stream, t6, t3 kernels.Tensor, i
 	if err := s.addSpatial(be, b.attn, mods); err != nil {
 		return err
 	}
+	// x += gate_temp * attn_temp(modulate(LN(x)))
+	if err := s.addTemporal(be, b.attnTemp, temporal); err != nil {
+		return err
+	}
 	for k := range s.parts {
 		p := &s.parts[k]
-
-		// x += gate_temp * attn_temp(modulate(LN(x)))
-		p.addTemporal(be, b.attnTemp, temporal[k])
 
 		// x += cross_attn(x, text)
 		p.p.addText(be, p.x, b.cross, i)

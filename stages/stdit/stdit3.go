@@ -111,16 +111,15 @@ func (b *block3) forward(be kernels.Backend, s *stream, t6 kernels.Tensor, i int
 	mods := s.modulations(be, b.table, t6) // (n, T' or 1, 6, C)
 
 	// x += gate_attn * attn(modulate(LN(x)))
-	if !b.temporal {
-		if err := s.addSpatial(be, b.attn, mods); err != nil {
-			return err
-		}
+	attend := s.addSpatial
+	if b.temporal {
+		attend = s.addTemporal
+	}
+	if err := attend(be, b.attn, mods); err != nil {
+		return err
 	}
 	for k := range s.parts {
 		p := &s.parts[k]
-		if b.temporal {
-			p.addTemporal(be, b.attn, mods[k])
-		}
 
 		// x += cross_attn(x, text)
 		p.p.addText(be, p.x, b.cross, i)

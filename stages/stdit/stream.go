@@ -52,16 +52,21 @@ func (s *stream) modulations(be kernels.Backend, table, vector kernels.Tensor) [
 	return out
 }
 
-// addSpatial adds gate * attn(modulate(LN(x))) to the stream, along the patches of a frame. Rows 0, 1 and
-// 2 of the modulations are shift, scale and gate.
+// modulated returns the tokens of all parts, modulate(LN(x)) of them, and their gates, (n, T', W, C) each.
+// Rows 0, 1 and 2 of the modulations are shift, scale and gate.
+func (s *stream) modulated(be kernels.Backend, mods []modulation) (xs, hs, gates []kernels.Tensor) {
+	for i, m := range mods {
+		x := s.parts[i].x
+		xs, gates = append(xs, x), append(gates, m.row(2))
+		hs = append(hs, nn.Modulate(be, x, m.row(0), m.row(1)))
+	}
+	return xs, hs, gates
+}
+
+// addSpatial adds gate * attn(modulate(LN(x))) to the stream, along the patches of a frame.
 func (s *stream) addSpatial(be kernels.Backend, attn nn.SelfAttention, mods []modulation) error {
 	defer be.Scope()()
-	xs, hs, gates := make([]kernels.Tensor, len(mods)), make([]kernels.Tensor, len(mods)),
-		make([]kernels.Tensor, len(mods))
-	for i, m := range mods {
-		xs[i], gates[i] = s.parts[i].x, m.row(2)
-		hs[i] = nn.Modulate(be, xs[i], m.row(0), m.row(1)) // (n, T', W, C)
-	}
+	xs, hs, gates := s.modulated(be, mods)
 	if s.split == nil {
 		attn.AddSpatial(be, xs[0], hs[0], gates[0], s.p.spaceRope)
 		return nil
@@ -69,16 +74,18 @@ func (s *stream) addSpatial(be kernels.Backend, attn nn.SelfAttention, mods []mo
 	return attn.AddShared(be, s.split, s.dt, xs, hs, gates, s.p.spaceRope)
 }
 
-// addTemporal adds gate * attn(modulate(LN(x))) to the part, along the frames of a patch; rows 0, 1 and 2 are
-// shift, scale and gate.
-func (p *part) addTemporal(be kernels.Backend, attn nn.SelfAttention, m modulation) {
+// addTemporal adds gate * attn(modulate(LN(x))) to the stream, along the frames of a patch or inside
+// windows, which ranks may share.
+func (s *stream) addTemporal(be kernels.Backend, attn nn.SelfAttention, mods []modulation) error {
 	defer be.Scope()()
-	h, x, gate := nn.Modulate(be, p.x, m.row(0), m.row(1)), p.x, m.row(2) // (n, T', W, C)
-	if win := p.p.windows; win != (nn.Windows{}) {                        // padding is in no window
-		n := win.Grid[0] * win.Grid[1]
-		h, x, gate = h.Narrow(2, 0, n), x.Narrow(2, 0, n), gate.Narrow(2, 0, n)
+	xs, hs, gates := s.modulated(be, mods)
+	if s.split != nil && s.p.windows != (nn.Windows{}) {
+		return attn.AddWindowsShared(be, s.split, s.dt, xs, hs, gates, s.p.timeRope, s.p.windows)
 	}
-	attn.AddTemporal(be, x, h, gate, p.p.timeRope, p.p.windows)
+	for i, x := range xs {
+		attn.AddTemporal(be, x, hs[i], gates[i], s.p.timeRope, s.p.windows)
+	}
+	return nil
 }
 
 // addMLP adds gate * mlp(modulate(LN(x))) to the part; rows 3, 4 and 5 are shift, scale and gate.
@@ -100,9 +107,6 @@ func (p *Prepared) of(rows, patches nn.Span) *Prepared {
 			return x
 		}
 		return x.Narrow(axis, at.Start, at.Len)
-	}
-	if q.windows != (nn.Windows{}) {
-		q.windows.Grid[0] = n / p.cols // patches are whole bands of windows
 	}
 	q.spatial = narrow(p.spatial, 2, nn.Span{Start: patches.Start, Len: n})
 	q.texts = p.texts.of(rows)
