@@ -91,6 +91,7 @@ const (
 	Identity UnaryOp = iota
 	SiLU             // x * sigmoid(x)
 	GELUTanh         // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), "gelu_new" of transformers
+	Sigmoid          // 1 / (1 + e^-x)
 )
 
 // BinaryOp is an elementwise function of two operands.

@@ -42,6 +42,13 @@ func siluGo(dst, src []float32) {
 	}
 }
 
+// sigmoidGo is 1 / (1 + e^-x).
+func sigmoidGo(dst, src []float32) {
+	for i, x := range src {
+		dst[i] = 1 / (1 + exp(-x))
+	}
+}
+
 // geluGo: 0.5 (1 + tanh u) = 1 / (1 + e^(-2u)), the same function without the cancellation of 1 + tanh.
 func geluGo(dst, src []float32) {
 	const c0 = 2 * 0.7978845608028654 // 2 sqrt(2/pi)

@@ -72,7 +72,7 @@ func (b *Backend) newNorm(spec kernels.NormSpec, v []*view) bool {
 	switch scale, shift := v[4], v[5]; {
 	case spec.Kind > kernels.GroupNorm:
 		b.fail("norm: kind %d is not supported", spec.Kind)
-	case spec.Act > kernels.GELUTanh:
+	case spec.Act > kernels.Sigmoid:
 		b.fail("norm: unary operation %d is not supported", spec.Act)
 	case spec.Kind == kernels.GroupNorm && (len(shape) != 4 || spec.Groups < 1 || c%spec.Groups != 0):
 		b.fail("norm: group norm of %d groups needs x (N, H, W, C) with C a multiple, x is %v", spec.Groups, shape)

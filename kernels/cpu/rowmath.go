@@ -48,9 +48,12 @@ type (
 
 // apply computes dst = op(src), op not Identity.
 func (m *rowMath) apply(dst, src []float32, op kernels.UnaryOp) {
-	if op == kernels.SiLU {
+	switch op {
+	case kernels.SiLU:
 		m.silu(dst, src)
-	} else {
+	case kernels.Sigmoid: // rare enough to be plain Go in every tier
+		sigmoidGo(dst, src)
+	default:
 		m.gelu(dst, src)
 	}
 }

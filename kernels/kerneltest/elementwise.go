@@ -8,7 +8,7 @@ import (
 	"latentbeam/kernels"
 )
 
-var unaryOps = []kernels.UnaryOp{kernels.Identity, kernels.SiLU, kernels.GELUTanh}
+var unaryOps = []kernels.UnaryOp{kernels.Identity, kernels.SiLU, kernels.GELUTanh, kernels.Sigmoid}
 
 // testElementwise: Unary and Binary on every type and layout, expanded, in place, and far from zero.
 func testElementwise(t *testing.T, newBackend func(int) kernels.Backend) {

@@ -11,6 +11,8 @@ func unary(op kernels.UnaryOp, x float64) float64 {
 	switch op {
 	case kernels.SiLU:
 		return x / (1 + math.Exp(-x))
+	case kernels.Sigmoid:
+		return 1 / (1 + math.Exp(-x))
 	case kernels.GELUTanh:
 		return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 	}

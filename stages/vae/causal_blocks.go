@@ -11,6 +11,26 @@ const (
 	enlargeNormEps = 1e-5
 )
 
+// normSwish returns x sigmoid(x) of the norm of x (1, T, H, W, C), into dst, which may be x. The reference takes
+// the two factors one after the other, which shows where activations are rounded to a type of two bytes.
+func normSwish(be kernels.Backend, dst, x kernels.Tensor, norm nn.GroupNorm) {
+	if dst.DType == kernels.F32 {
+		norm.VideoInto(be, dst, x, kernels.SiLU)
+		return
+	}
+	norm.VideoInto(be, dst, x, kernels.Identity)
+	defer be.Scope()()
+	var factor kernels.Tensor // (1, 1, H, W, C)
+	for t := range dst.Dim(1) {
+		frame := dst.Narrow(1, t, 1) // (1, 1, H, W, C)
+		if t == 0 {
+			factor = be.Alloc(dst.DType, frame.Shape...)
+		}
+		be.Unary(factor, frame, kernels.Sigmoid)
+		be.Binary(frame, frame, factor, kernels.Mul)
+	}
+}
+
 // causalBlock is Resnet3DBlock: x + conv2(silu(norm2(conv1(silu(norm1(x)))))), with a 1x1x1 convolution on x
 // where the channels change.
 type causalBlock struct {
@@ -41,8 +61,10 @@ func (b causalBlock) forward(be kernels.Backend, x kernels.Tensor) kernels.Tenso
 		y = b.shortcut.Forward(be, x) // (1, T, H, W, Cout)
 	}
 	defer be.Scope()()
-	h := b.conv1.Forward(be, b.norm1.VideoForward(be, x, kernels.SiLU)) // (1, T, H, W, Cout)
-	b.norm2.VideoInto(be, h, h, kernels.SiLU)
+	h := be.Alloc(x.DType, x.Shape...) // (1, T, H, W, Cin)
+	normSwish(be, h, x, b.norm1)
+	h = b.conv1.Forward(be, h) // (1, T, H, W, Cout)
+	normSwish(be, h, h, b.norm2)
 	b.conv2.Into(be, y, h, y)
 	return y
 }

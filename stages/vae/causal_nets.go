@@ -71,7 +71,7 @@ func (e causalEncoder) forward(be kernels.Backend, x kernels.Tensor) kernels.Ten
 		}
 	}
 	x = e.mid.forward(be, x) // (1, T', h, w, C_last)
-	e.normOut.VideoInto(be, x, x, kernels.SiLU)
+	normSwish(be, x, x, e.normOut)
 	return e.convOut.Forward(be, x)
 }
 
@@ -141,7 +141,7 @@ func (d causalDecoder) forward(be kernels.Backend, z kernels.Tensor) kernels.Ten
 			x = eachFrame(be, x, 2*x.Dim(2), 2*x.Dim(3), u.space.UpsampleInto) // (1, T, 2H, 2W, C)
 		}
 	}
-	d.normOut.VideoInto(be, x, x, kernels.SiLU)
+	normSwish(be, x, x, d.normOut)
 	x = d.convOut.Forward(be, x) // (1, 4T, H, W, 3)
 	return x.Narrow(1, d.drop, x.Dim(1)-d.drop)
 }

@@ -20,7 +20,7 @@ import (
 const tolerance = 1e-4
 
 // slack is how many spreads of the reference a bf16 result may be away from it.
-const slack = 2.5
+const slack = 1.5
 
 // goldenCase is a case of open-sora-vae.json; its "_about" says what the fields are.
 type goldenCase struct {

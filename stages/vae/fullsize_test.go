@@ -1,0 +1,37 @@
+package vae
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"latentbeam/kernels/cpu"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/nn/nntest"
+)
+
+// fullSizeEnv names a directory with config.json and model.safetensors of an autoencoder of published size, as
+// the reference's modules have them, and case.json, what the reference computes with them: a case in the
+// form of open-sora-vae.json without samples.
+const fullSizeEnv = "LATENTBEAM_VAE"
+
+// TestFullSize runs an autoencoder of published size against the reference.
+func TestFullSize(t *testing.T) {
+	dir := os.Getenv(fullSizeEnv)
+	if dir == "" {
+		t.Skip("set " + fullSizeEnv + " to a directory of weights to run it")
+	}
+	cfg, err := ParseConfig(nntest.Read(t, filepath.Join(dir, "config.json")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c goldenCase
+	nntest.Decode(t, nntest.Read(t, filepath.Join(dir, "case.json")), &c)
+	be := cpu.New(2)
+	m, err := Load(cfg, nn.NewWeights(be, nntest.Open(t, filepath.Join(dir, "model.safetensors"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.check(t, "mean", encode(t, be, m, c.XShape, 4, nil), c.MeanStride, c.Mean, 0)
+	c.check(t, "pixels", decode(t, be, m, c.LatentsShape, c.PixelsShape[1], 4), c.PixelsStride, c.Pixels, 0)
+}
