@@ -181,6 +181,9 @@ func TestParseDevices(t *testing.T) {
 	if b, _ := wire(d); b != d[2].Link {
 		t.Errorf("the set talks at %g, want the T4's %g", b, d[2].Link)
 	}
+	if b, _ := wire(devices(t, "1xH100+1xH100")); b != 48*gb {
+		t.Errorf("two H100 of different islands talk at %g, want what goes over the host", b)
+	}
 	if d := devices(t, "h200"); len(d) != 1 || d[0].Memory != int64(141*gb*usable) {
 		t.Errorf("parsed %+v", d)
 	}

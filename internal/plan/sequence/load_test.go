@@ -77,6 +77,22 @@ func TestTrafficFormulas(t *testing.T) {
 	}
 }
 
+// A frame that every rank has a head of: four tensors, of which a rank keeps its own part.
+func TestTrafficOfALeftOverFrame(t *testing.T) {
+	const n, d = 4, 6
+	s := Shape{1, 5, 8, n, d, 1, 0}
+	p, err := New(s, Uneven, Equal(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame := s.Positions * s.Width()
+	for r := range n {
+		if got, want := p.Sent(r), (Traffic{2 * 4 * int64(frame) / n * (n - 1) / n, 4 * int64(frame) / n * (n - 1) / n}); got != want {
+			t.Errorf("rank %d sends %+v, want %+v", r, got, want)
+		}
+	}
+}
+
 // Full attention over space and time: 24 heads on 5 ranks are 4.8 each. Nothing is padded; the heads that
 // two ranks share cost their keys and values twice.
 func TestHeadsThatDoNotDivide(t *testing.T) {
