@@ -37,7 +37,8 @@ type Backend interface {
 	// Wait waits for the stream and returns the first error since the backend was made.
 	Wait() error
 
-	// Copy copies and converts src into dst; both may be strided, the shapes are equal.
+	// Copy copies and converts src into dst; both may be strided, the shapes are equal. src may be a peer's,
+	// another backend of the same kind that was waited for and leaves it alone until this one was too.
 	Copy(dst, src Tensor)
 	// Gather copies row ids[i] of table (V, C) to row i of dst (len(ids), C).
 	Gather(dst, table Tensor, ids []int32)

@@ -68,6 +68,9 @@ func runWorker(cmd *cobra.Command, f workerFlags) error {
 		case <-ctx.Done():
 		}
 	}()
+	if !transport.IsLoopback(node.Addr()) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "other hosts can reach this worker: who knows the token can run jobs here")
+	}
 	fmt.Fprintf(cmd.OutOrStdout(), "listening at %s\n", node.Addr())
 	w := pipelines.Worker{Node: node, Devices: devices, Specs: catalog.All()}
 	return w.Serve(ctx)

@@ -86,8 +86,8 @@ func (t Token) check(c *tls.Conn, side string) error {
 	return nil
 }
 
-// isLoopback reports whether an address to listen on is of this machine only.
-func isLoopback(addr string) bool {
+// IsLoopback reports whether an address to listen on is of this machine only.
+func IsLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return false
