@@ -45,7 +45,7 @@ type options struct {
 func Spec(again stages.OpenReencoder) stages.Spec {
 	return stages.Spec{
 		Name: "denoise",
-		Doc: "STDiT, STDiT2 or STDiT3 (Open-Sora 1.0 to 1.3) under its sampler: text embeddings to latents; dtype, " +
+		Doc: "STDiT, STDiT2, STDiT3 (Open-Sora 1.0 to 1.3): text embeddings to latents; dtype, " +
 			"cfg_channel, frame_interval, cond_type, image_cfg_scale, use_sdedit, sequence_parallel: auto or N, partition",
 		In:      stages.KindText,
 		Out:     stages.KindLatents,
