@@ -55,7 +55,8 @@ func writeDenoiser(t *testing.T, config string) string {
 // presetJob opens a job of a preset on components, without writing anything.
 func presetJob(t *testing.T, denoiser, prompts, preset, defaults string) (*pipelines.Job, *config.Config, error) {
 	t.Helper()
-	text := fmt.Sprintf("version: 1\npreset: %s\nmodel: {text_encoder: ../testdata/tiny/text_encoder, transformer: %q}\n"+
+	text := fmt.Sprintf("version: 1\npreset: %s\n"+
+		"model: {text_encoder: ../testdata/tiny/text_encoder, transformer: %q}\n"+
 		"input: {prompts: %q}\ndefaults: %s\nstages: [encode_text, denoise]\noutput: {path: %q, write: [latents]}\n",
 		preset, denoiser, prompts, defaults, filepath.Join(t.TempDir(), "out"))
 	cfg, err := config.Parse("job.yaml", text, nil)

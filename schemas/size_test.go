@@ -49,8 +49,8 @@ func TestLaterParametersInIDs(t *testing.T) {
 	edit := 0.5
 	plain := PromptRow{Prompt: "a"}
 	seen := map[string]bool{plain.ContentID(): true}
-	for i, r := range []PromptRow{{Resolution: "240p"}, {AspectRatio: "240p"}, {Aes: "1"}, {Flow: "1"}, {CameraMotion: "1"},
-		{Reference: "1"}, {MaskStrategy: "1"}, {Loop: 1}, {ConditionFrameLength: 1}, {ConditionFrameEdit: &edit}} {
+	for i, r := range []PromptRow{{Resolution: "240p"}, {AspectRatio: "240p"}, {Aes: "1"}, {Flow: "1"},
+		{CameraMotion: "1"}, {Reference: "1"}, {MaskStrategy: "1"}, {Loop: 1}, {ConditionFrameLength: 1}, {ConditionFrameEdit: &edit}} {
 		r.Prompt = "a"
 		if id := r.ContentID(); seen[id] {
 			t.Errorf("row %d has the id of another", i)

@@ -18,8 +18,8 @@ var laterParams = []stages.Param{
 
 func laterParam(p stages.Param) bool { return slices.Contains(laterParams, p) }
 
-// laterValue is what a row says of a later parameter but the reference, "" for nothing. One clip is nothing: it is what rows
-// without a loop are.
+// laterValue is what a row says of a later parameter but the reference, "" for nothing. One clip is nothing: it is
+// what rows without a loop are.
 func laterValue(row *schemas.PromptRow, p stages.Param) string {
 	switch p {
 	case stages.ParamAes:

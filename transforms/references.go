@@ -55,7 +55,8 @@ func (r *references) content(path string) (string, error) {
 	}
 	info, err := os.Stat(path) // before it is opened: a pipe would wait for its writer
 	if err == nil && !info.IsDir() && (!info.Mode().IsRegular() || info.Size() > maxReferenceFile) {
-		return "", fmt.Errorf("%q is not a file of at most %d GiB or a folder of images", path, maxReferenceFile>>30)
+		return "", fmt.Errorf("%q is not a file of at most %d GiB or a folder of images",
+			path, maxReferenceFile>>30)
 	}
 	d, err := media.Digest(path)
 	if err != nil {

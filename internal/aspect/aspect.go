@@ -87,7 +87,8 @@ func Size(name, ratio string) (height, width int, err error) {
 	base, isFloored := strings.CutSuffix(name, floored)
 	i := slices.IndexFunc(resolutions(), func(r resolution) bool { return r.name == base })
 	if i < 0 {
-		return 0, 0, fmt.Errorf("resolution %q is not known; there are %s", name, strings.Join(Resolutions(), ", "))
+		return 0, 0, fmt.Errorf("resolution %q is not known; there are %s", name,
+			strings.Join(Resolutions(), ", "))
 	}
 	key := ratio
 	for _, r := range ratios {

@@ -28,7 +28,8 @@ func TestSize(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "there are 144p, 256, 240p, 360p") {
 		t.Errorf("%v", err)
 	}
-	if _, _, err = Size("720p", "9x16"); err == nil || !strings.Contains(err.Error(), "there are 3:8, 9:21, 12:25, 1:2") {
+	_, _, err = Size("720p", "9x16")
+	if err == nil || !strings.Contains(err.Error(), "there are 3:8, 9:21, 12:25, 1:2") {
 		t.Errorf("%v", err)
 	}
 }

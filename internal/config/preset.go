@@ -19,7 +19,8 @@ func Presets() []Preset {
 	var all []Preset
 	add := func(name, text string) { all = append(all, Preset{"opensora-" + name, text + presetStages}) }
 	for _, c := range []struct{ frames, side, fps int }{{16, 256, 8}, {16, 512, 8}, {64, 512, 12}} {
-		add(fmt.Sprintf("v1.0-%dx%dx%d", c.frames, c.side, c.side), fmt.Sprintf(preset10, c.frames, c.side, c.side, c.fps))
+		name := fmt.Sprintf("v1.0-%dx%dx%d", c.frames, c.side, c.side)
+		add(name, fmt.Sprintf(preset10, c.frames, c.side, c.side, c.fps))
 	}
 	resolutions := []string{"144p", "240p", "360p", "480p", "720p", "1080p"}
 	combine := func(version, text string, resolutions []string, lengths ...string) {
@@ -44,8 +45,8 @@ func presetFrames(length string) string {
 }
 
 const (
-	preset10 = `defaults: {num_frames: %d, height: %d, width: %d, fps: %d, num_inference_steps: 100, guidance_scale: 7,
-  max_sequence_length: 120}
+	preset10 = `defaults: {num_frames: %d, height: %d, width: %d, fps: %d, num_inference_steps: 100,
+  guidance_scale: 7, max_sequence_length: 120}
 stages:
 - encode_text
 - denoise

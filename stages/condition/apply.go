@@ -44,7 +44,9 @@ func Apply(z *stages.Array, references []*stages.Array, pieces []Piece, loop, al
 }
 
 func fits(z, ref *stages.Array, n int) error {
-	if len(ref.Shape) != 4 || ref.Shape[0] != z.Shape[0] || ref.Shape[2] != z.Shape[2] || ref.Shape[3] != z.Shape[3] {
+	same := len(ref.Shape) == 4 && ref.Shape[0] == z.Shape[0] && ref.Shape[2] == z.Shape[2] &&
+		ref.Shape[3] == z.Shape[3]
+	if !same {
 		return fmt.Errorf("reference %d has latents of shape %v, the clip of %v", n, ref.Shape, z.Shape)
 	}
 	return nil
@@ -57,7 +59,8 @@ func start(name string, at, length, align int) (int, error) {
 		at += length
 	}
 	if at < 0 || at >= length {
-		return 0, fmt.Errorf("mask_strategy begins at latent frame %d of the %s, which has %d", given, name, length)
+		return 0, fmt.Errorf("mask_strategy begins at latent frame %d of the %s, which has %d",
+			given, name, length)
 	}
 	if align > 0 {
 		at = nearest(at, align, length)

@@ -25,8 +25,8 @@ func Segments(prompt string) ([]Segment, error) {
 		loop, err := strconv.Atoi(strings.TrimSpace(parts[i]))
 		last := segments[len(segments)-1].Loop
 		if err != nil || loop <= last || i+1 == len(parts) {
-			return nil, fmt.Errorf("prompt: %q after %q does not begin another clip: write |0|one text|3|another, "+
-				"with growing numbers", parts[i], segments[len(segments)-1].Text)
+			return nil, fmt.Errorf("prompt: %q after %q does not begin another clip: "+
+				"write |0|one text|3|another, with growing numbers", parts[i], segments[len(segments)-1].Text)
 		}
 		segments = append(segments, Segment{loop, strings.TrimSpace(parts[i+1])})
 	}

@@ -37,8 +37,8 @@ func Parse(strategy string) ([]Piece, error) {
 	for _, group := range groups {
 		p, err := parseGroup(group)
 		if err != nil {
-			return nil, fmt.Errorf("mask_strategy: group %q %w; write loop,reference,from,to,length,edit, such as 0,0,0,0,1,0",
-				group, err)
+			return nil, fmt.Errorf("mask_strategy: group %q %w; write loop,reference,from,to,length,edit, "+
+				"such as 0,0,0,0,1,0", group, err)
 		}
 		pieces = append(pieces, p)
 	}
@@ -80,5 +80,6 @@ func Continue(strategy string, loop, n, length int, edit float64) string {
 	if strategy != "" {
 		strategy += ";"
 	}
-	return strategy + fmt.Sprintf("%d,%d,-%d,0,%d,%s", loop, n, length, length, strconv.FormatFloat(edit, 'g', -1, 64))
+	part := strconv.FormatFloat(edit, 'g', -1, 64)
+	return strategy + fmt.Sprintf("%d,%d,-%d,0,%d,%s", loop, n, length, length, part)
 }

@@ -98,7 +98,7 @@ func schedule(n int, r rounding) ([]coefficients, error) {
 			mean0:     float32(r(beta[i]*r(math.Sqrt(before))) / rest),
 			meanT:     float32(r(r(1-before)*r(math.Sqrt(r(1-beta[i])))) / rest),
 			logBeta:   float32(math.Log(beta[i])),
-			logPost:   float32(math.Log(post[max(i, 1)])), // that of the first timestep is 0: the second's stands in
+			logPost:   float32(math.Log(post[max(i, 1)])), // the first variance is 0: the second stands in
 			sqrtBar:   float32(math.Sqrt(bar[i])),
 			sqrtBarM1: float32(math.Sqrt(rest)),
 		}

@@ -25,7 +25,8 @@ func (s *stage) checkLoop(row *schemas.PromptRow) error {
 		return fmt.Errorf("loop is %d: Open-Sora %s makes videos of one clip, only 1.1 and 1.2 go on from it",
 			row.Loop, s.Config.Version)
 	case n < 1 || n >= frames:
-		return fmt.Errorf("condition_frame_length is %d: give 1 to %d, fewer than the latent frames of a clip", n, frames-1)
+		return fmt.Errorf("condition_frame_length is %d: give 1 to %d, fewer than the latent frames of a clip",
+			n, frames-1)
 	}
 	again, err := s.again()
 	if err != nil {
@@ -48,9 +49,10 @@ func (s *stage) LoopDigest() string {
 func (s *stage) runClips(ctx context.Context, dev kernels.Backend, batch []*stages.Element, clips int) error {
 	videos := make([]*video, 0, len(batch))
 	for _, e := range batch {
-		if strings.HasPrefix(e.Row.Prompt, "|0|") && len(e.Text.Later) == 0 && strings.Count(e.Row.Prompt, "|") > 2 {
-			e.Fail("denoise", fault.Row(errors.New("prompt has texts of later clips, which a table of embeddings "+
-				"does not hold: put encode_text into this job")))
+		several := strings.HasPrefix(e.Row.Prompt, "|0|") && strings.Count(e.Row.Prompt, "|") > 2
+		if several && len(e.Text.Later) == 0 {
+			e.Fail("denoise", fault.Row(errors.New("prompt has texts of later clips, which a table of "+
+				"embeddings does not hold: put encode_text into this job")))
 			continue
 		}
 		videos = append(videos, &video{Element: e, strategy: e.Row.MaskStrategy})
@@ -99,7 +101,8 @@ func (v *video) clip(n int) *stages.Element {
 			edit = *v.Row.ConditionFrameEdit
 		}
 		one.References = append(slices.Clone(v.References), v.before)
-		one.Row.MaskStrategy = condition.Continue(v.strategy, n, len(v.References), v.Row.ConditionFrameLength, edit)
+		one.Row.MaskStrategy = condition.Continue(v.strategy, n, len(v.References),
+			v.Row.ConditionFrameLength, edit)
 	}
 	v.now = &one
 	return v.now

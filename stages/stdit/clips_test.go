@@ -100,11 +100,13 @@ func TestClips(t *testing.T) {
 			t.Errorf("%s: two clips have the same noise", cfg.name())
 		}
 		text := run(3, func(e *stages.Element) {
-			other := &stages.Array{Shape: []int{1, cfg.CaptionChannels}, Data: nntest.Hash("later", 1, cfg.CaptionChannels)}
+			other := &stages.Array{Shape: []int{1, cfg.CaptionChannels},
+				Data: nntest.Hash("later", 1, cfg.CaptionChannels)}
 			e.Text.Later = []stages.LaterText{{Clip: 2, Embedding: other}}
 			e.Row.ConditionFrameEdit = new(float64)
 		})
-		if !slices.Equal(clipOf(text.Latents, 1, 3).Data, second.Data) || slices.Equal(clipOf(text.Latents, 2, 3).Data, third.Data) {
+		if !slices.Equal(clipOf(text.Latents, 1, 3).Data, second.Data) ||
+			slices.Equal(clipOf(text.Latents, 2, 3).Data, third.Data) {
 			t.Errorf("%s: a text from the third clip on does not hold there, or elsewhere too", cfg.name())
 		}
 	}

@@ -28,7 +28,8 @@ func (s *stage) checkCondition(row *schemas.PromptRow) error {
 	case row.Reference != "" && s.Config.Version == OpenSora10:
 		return errors.New("reference is given, but Open-Sora 1.0 takes none, only 1.1 and later do")
 	case row.Reference != "" && row.MaskStrategy == "" && s.images.CondType == "":
-		return errors.New("mask_strategy is missing: a reference needs one, such as 0, which begins with its first frame")
+		return errors.New("mask_strategy is missing: a reference needs one, such as 0, " +
+			"which begins with its first frame")
 	case row.Loop > 1:
 		return s.checkLoop(row)
 	}

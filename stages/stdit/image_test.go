@@ -98,7 +98,8 @@ func TestImages(t *testing.T) {
 		if !slices.Equal(alone[0].Latents.Data, red[2].Latents.Data) {
 			t.Errorf("%s: an element depends on its neighbours", cfg.name())
 		}
-		if slices.Equal(red[0].Latents.Data, blue[0].Latents.Data) || slices.Equal(red[0].Latents.Data, free[0].Latents.Data) {
+		if slices.Equal(red[0].Latents.Data, blue[0].Latents.Data) ||
+			slices.Equal(red[0].Latents.Data, free[0].Latents.Data) {
 			t.Errorf("%s: the image does not count", cfg.name())
 		}
 		same := batch()

@@ -26,7 +26,8 @@ func scoreStyle(option, modelVersion string) (string, error) {
 		}
 		return scoresNone, nil
 	}
-	return "", fmt.Errorf("encode_text: scores is %q: give none, 1.2 or 1.3, the Open-Sora that reads them", option)
+	return "", fmt.Errorf("encode_text: scores is %q: give none, 1.2 or 1.3, the Open-Sora that reads them",
+		option)
 }
 
 // checkScores says which score of a row cannot be written in the style.
@@ -49,8 +50,9 @@ func withScores(style, prompt string, row *schemas.PromptRow) string {
 		prompt = appendScore(prompt, "aesthetic score:", row.Aes, "aesthetic score: %s.", oneDecimal)
 		prompt = appendScore(prompt, "motion score:", row.Flow, "motion score: %s.", oneDecimal)
 	case scores13:
-		prompt = appendScore(prompt, "aesthetic score is", row.Aes, "The aesthetic score is %s.", aestheticWords.of)
-		prompt = appendScore(prompt, "motion strength is", row.Flow, "The motion strength is %s.", motionWords.of)
+		aes, flow := aestheticWords.of, motionWords.of
+		prompt = appendScore(prompt, "aesthetic score is", row.Aes, "The aesthetic score is %s.", aes)
+		prompt = appendScore(prompt, "motion strength is", row.Flow, "The motion strength is %s.", flow)
 	default:
 		return prompt
 	}

@@ -48,7 +48,8 @@ func Spec() stages.Spec {
 }
 
 // dtypes are the values of the option dtype.
-var dtypes = map[string]kernels.DType{"": kernels.F32, "fp32": kernels.F32, "bf16": kernels.BF16, "fp16": kernels.F16}
+var dtypes = map[string]kernels.DType{"": kernels.F32, "fp32": kernels.F32, "bf16": kernels.BF16,
+	"fp16": kernels.F16}
 
 func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	opts := options{Clean: true}
@@ -107,8 +108,8 @@ func openTokenizer(data []byte, cfg Config) (*sentencepiece.Tokenizer, error) {
 		return nil, fmt.Errorf("spiece.model: %w", err)
 	}
 	if pieces.VocabSize() > cfg.VocabSize {
-		return nil, fmt.Errorf("spiece.model has %d pieces, config.json a vocab_size of %d: they belong to different models",
-			pieces.VocabSize(), cfg.VocabSize)
+		return nil, fmt.Errorf("spiece.model has %d pieces, config.json a vocab_size of %d: "+
+			"they belong to different models", pieces.VocabSize(), cfg.VocabSize)
 	}
 	return sentencepiece.NewTokenizer(pieces, min(extraIDs, cfg.VocabSize-pieces.VocabSize()))
 }

@@ -45,7 +45,8 @@ func TestFullSize(t *testing.T) {
 		}
 		at += len(row)
 		diff, largest := nntest.MaxDiff(row, expected)
-		t.Logf("%d tokens of width %d: largest difference %.2g of %.3g", len(prompts.IDs[i]), cfg.DModel, diff, largest)
+		t.Logf("%d tokens of width %d: largest difference %.2g of %.3g",
+			len(prompts.IDs[i]), cfg.DModel, diff, largest)
 		if diff > 1e-4*max(1, largest) {
 			t.Errorf("%d tokens: differs by %g from transformers", len(prompts.IDs[i]), diff)
 		}

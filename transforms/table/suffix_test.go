@@ -39,7 +39,8 @@ func TestLaterColumns(t *testing.T) {
 		}
 		return path
 	}
-	csv := write("a.csv", "prompt,num_frames,resolution,aspect_ratio,aes,reference_path,mask_strategy,loop,condition_frame_edit\n"+
+	csv := write("a.csv", "prompt,num_frames,resolution,aspect_ratio,aes,reference_path,mask_strategy,loop,"+
+		"condition_frame_edit\n"+
 		"a,4s,512.0,1:1,6.5,a.png;b.mp4,\"0;0,1\",2,0.25\n")
 	jsonl := write("a.jsonl", `{"prompt":"a","num_frames":"4s","resolution":512,"aspect_ratio":"1:1","aes":6.5,`+
 		`"reference_path":"a.png;b.mp4","mask_strategy":"0;0,1","loop":2,"condition_frame_edit":0.25}`+"\n")

@@ -197,6 +197,14 @@ func (r *rawRow) fill(row *schemas.PromptRow) *RowError {
 	}
 	whole(fieldMaxLength, &row.MaxSequenceLength)
 	whole(fieldNumVideos, &row.NumVideosPerPrompt)
+	fillLater(row, text, whole, real)
+	takeSuffix(row)
+	return first
+}
+
+// fillLater puts in the fields that prompt rows have had since later versions, by the functions of fill.
+func fillLater(row *schemas.PromptRow, text func(int, *string), whole func(int, *int),
+	real func(int, *float64) bool) {
 	text(fieldResolution, &row.Resolution)
 	text(fieldAspectRatio, &row.AspectRatio)
 	text(fieldAes, &row.Aes)
@@ -211,8 +219,6 @@ func (r *rawRow) fill(row *schemas.PromptRow) *RowError {
 	if real(fieldConditionEdit, &edit) {
 		row.ConditionFrameEdit = &edit
 	}
-	takeSuffix(row)
-	return first
 }
 
 // empty tells whether the row is silent about a number.
