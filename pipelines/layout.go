@@ -37,8 +37,8 @@ func (j *Job) Devices() ([]layout.Device, error) {
 	release(err == nil)
 	d.Host, d.Mapped = d.Link, d.Name == "cpu"
 	devices := make([]layout.Device, j.engine.Pool.Size())
-	if turns := len(devices) - runtime.GOMAXPROCS(0); d.Mapped && turns > 0 { // workers take turns on the processors
-		d.Rate *= float64(runtime.GOMAXPROCS(0)) / float64(len(devices))
+	if n := runtime.GOMAXPROCS(0); d.Mapped && len(devices) > n { // workers take turns on the processors
+		d.Rate *= float64(n) / float64(len(devices))
 	}
 	for i := range devices {
 		devices[i] = d
@@ -60,7 +60,9 @@ func (j *Job) Layouts(p Plan, devices []layout.Device) ([]Layout, error) {
 		if l.Stages, err = j.costs(b.first); err != nil {
 			return nil, err
 		}
-		query := layout.Query{Stages: l.Stages, Devices: devices, Elements: int(b.Rows), MaxBatch: j.engine.MaxBatch}
+		query := layout.Query{
+			Stages: l.Stages, Devices: devices, Elements: int(b.Rows), MaxBatch: j.engine.MaxBatch,
+		}
 		if j.Opts.Devices == nil { // a run forms its batches by the memory of this machine
 			if n, err := j.engine.BatchSize(&b.first); err == nil { // else the search says what does not fit
 				query.AtOnce = n

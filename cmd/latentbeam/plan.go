@@ -31,11 +31,13 @@ func planCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan FILE.yaml",
 		Short: "Show how a job would use its devices, or those of a machine that you describe",
-		Long: "Show how a job would use its devices, or those of a machine that you describe: the layout, memory, bytes\n" +
-			"exchanged, predicted time, and what was not chosen. Nothing is computed and nothing written.\n\n" +
+		Long: "Show how a job would use its devices, or those of a machine that you describe: the layout,\n" +
+			"memory, bytes exchanged, predicted time, and what was not chosen. Nothing is computed and\n" +
+			"nothing written.\n\n" +
 			"Devices: " + strings.Join(layout.Known(), ", ") + ".",
-		Example: "  latentbeam plan job.yaml --workers 3\n  latentbeam plan job.yaml --devices 2xH100-80GB+1xT4-16GB",
-		Args:    cobra.ExactArgs(1),
+		Example: "  latentbeam plan job.yaml --workers 3\n" +
+			"  latentbeam plan job.yaml --devices 2xH100-80GB+1xT4-16GB",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.devices != "" && f.workers != 0 {
 				return fault.Usage(errors.New("--workers is for this machine, --devices for another: give one of them"))
@@ -50,7 +52,8 @@ func planCommand() *cobra.Command {
 			return planJob(cmd, start, f)
 		},
 	}
-	cmd.Flags().StringArrayVar(&f.sets, "set", nil, "override a key of the YAML, such as defaults.seed=7 (repeatable)")
+	cmd.Flags().StringArrayVar(&f.sets, "set", nil,
+		"override a key of the YAML, such as defaults.seed=7 (repeatable)")
 	cmd.Flags().IntVar(&f.workers, "workers", 0, "workers of this machine, instead of resources.workers")
 	cmd.Flags().StringVar(&f.devices, "devices", "", "a machine to plan for, such as 4xT4-16GB")
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the first N rows of the input")
@@ -118,8 +121,8 @@ func printDevices(out io.Writer, devices []layout.Device, described bool) {
 		for i+n < len(devices) && devices[i+n] == d {
 			n++
 		}
-		fmt.Fprintf(out, "%d x %s: %s, %s FLOP/s, %s/s between them (%s)\n", n, d.Name, plan.Bytes(d.Memory), si(d.Rate),
-			plan.Bytes(int64(d.Link)), source)
+		fmt.Fprintf(out, "%d x %s: %s, %s FLOP/s, %s/s between them (%s)\n", n, d.Name,
+			plan.Bytes(d.Memory), si(d.Rate), plan.Bytes(int64(d.Link)), source)
 		i += n
 	}
 }
@@ -130,20 +133,21 @@ func printLayout(out io.Writer, l pipelines.Layout, devices []layout.Device) {
 	fmt.Fprintf(out, "\n%s, %d steps, %d rows to compute\n", l.Shape, l.Shape.NumInferenceSteps, l.Rows)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "  layout\t%s\n", describe(b))
-	if p := set.Forward.Plan; p != nil {
+	if p, f := set.Forward.Plan, set.Forward; p != nil {
 		fmt.Fprintf(w, "  partition\t%v, %d frames of %d positions in %d rows\n", p.Partition, p.Shape.Frames,
 			p.Shape.Positions, p.Shape.Batch)
-		fmt.Fprintf(w, "  a step\t%s: work %s, exchange %s\n", duration(set.Forward.Seconds()), duration(set.Forward.Compute),
-			duration(set.Forward.Wire))
-		fmt.Fprintf(w, "  sent a step\t%s by the busiest device, %s by all of a set\n", plan.Bytes(set.Forward.Sent),
-			plan.Bytes(set.Forward.AllSent))
-		fmt.Fprintf(w, "  waste\t%.2f%% of the busiest device's work, padding included\n", 100*max(0, set.Forward.Waste))
+		fmt.Fprintf(w, "  a step\t%s: work %s, exchange %s\n", duration(f.Seconds()), duration(f.Compute),
+			duration(f.Wire))
+		fmt.Fprintf(w, "  sent a step\t%s by the busiest device, %s by all of a set\n", plan.Bytes(f.Sent),
+			plan.Bytes(f.AllSent))
+		fmt.Fprintf(w, "  waste\t%.2f%% of the busiest device's work, padding included\n", 100*max(0, f.Waste))
 	}
 	fmt.Fprintf(w, "  weights\t%v\n", b.Residency)
 	fmt.Fprintf(w, "  time\t%s for all rows\n", duration(b.Seconds))
 	w.Flush()
 	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "  device\tcolumns\tframes\tunits\tfullest in\tweights\tactivations\texchange\ttogether\tof\t")
+	fmt.Fprintln(w, "  device\tcolumns\tframes\tunits\tfullest in\tweights\tactivations\texchange\t"+
+		"together\tof\t")
 	for _, s := range b.Sets {
 		printSet(w, s, devices)
 	}
@@ -165,8 +169,8 @@ func printSet(w io.Writer, s layout.Set, devices []layout.Device) {
 			columns, frames, units = strconv.Itoa(p.ColumnSlots(r)), strconv.Itoa(p.FrameSlots(r)), strconv.Itoa(n)
 		}
 		m := s.Memory[r]
-		fmt.Fprintf(w, "  %d %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", i, devices[i].Name, columns, frames, units,
-			m.Stage, plan.Bytes(m.Weights), plan.Bytes(m.Activations), plan.Bytes(m.Exchange), plan.Bytes(m.Total()),
+		fmt.Fprintf(w, "  %d %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", i, devices[i].Name,
+			columns, frames, units, m.Stage, plan.Bytes(m.Weights), plan.Bytes(m.Activations), plan.Bytes(m.Exchange), plan.Bytes(m.Total()),
 			plan.Bytes(devices[i].Memory))
 	}
 }

@@ -32,7 +32,9 @@ func testParts(t *testing.T, newBackend func(int) kernels.Backend) {
 			want.data[i] += bias.data[i%c.n] + residual.data[i]
 		}
 		tx, tw := f.operand(c.dt, dense, x), f.operand(c.dt, dense, w)
-		rest := kernels.Epilogue{Bias: f.operand(kernels.F32, dense, bias), Residual: f.operand(kernels.F32, dense, residual)}
+		rest := kernels.Epilogue{
+			Bias: f.operand(kernels.F32, dense, bias), Residual: f.operand(kernels.F32, dense, residual),
+		}
 		whole, read := f.result(kernels.F32, dense, c.m, c.n)
 		ep := rest
 		ep.Parts = c.borders

@@ -24,7 +24,8 @@ func (w *Weights) units(n int) weights.Range {
 	}
 	ranges, err := weights.TensorCut(n, w.cut.Ways)
 	if parts := len(weights.SumParts(n)); err != nil || w.cut.Ways > parts {
-		w.fault("not cut", w.prefix+"*", fmt.Sprintf("%d ranks of tensor parallelism for sums of %d parts", w.cut.Ways, parts))
+		w.fault("not cut", w.prefix+"*",
+			fmt.Sprintf("%d ranks of tensor parallelism for sums of %d parts", w.cut.Ways, parts))
 		return weights.Range{Hi: n}
 	}
 	return ranges[w.cut.Rank]
@@ -41,8 +42,8 @@ func (w *Weights) Hidden(hidden int) weights.Range {
 	return weights.Columns(w.units(weights.ColumnUnits(hidden)), hidden)
 }
 
-// LoadRows reads a layer of which this rank has some outputs: "weight" (groups out, in) and, with bias, "bias"
-// (groups out), of each group the given rows.
+// LoadRows reads a layer of which this rank has some outputs: "weight" (groups out, in) and, with bias,
+// "bias" (groups out), of each group the given rows.
 func LoadRows(w *Weights, in, groups, out int, rows weights.Range, bias bool) Linear {
 	part := subset{groups: groups, rows: rows}
 	l := Linear{W: w.some("weight", part, groups*out, in)}
@@ -52,9 +53,9 @@ func LoadRows(w *Weights, in, groups, out int, rows weights.Range, bias bool) Li
 	return l
 }
 
-// LoadSum reads a layer whose inputs are cut between the ranks, "weight" (out, in) and, with bias, "bias" (out):
-// this rank has the given columns, and all ranks together have the sums, whose parts begin at the given
-// places of in.
+// LoadSum reads a layer whose inputs are cut between the ranks, "weight" (out, in) and, with bias, "bias"
+// (out): this rank has the given columns, and all ranks together have the sums, whose parts begin at the
+// given places of in.
 func LoadSum(w *Weights, in, out int, columns weights.Range, parts []int, bias bool) Linear {
 	l := Linear{cut: w.cut.Ways > 1}
 	l.W = w.some("weight", subset{columns: columns}, out, in)
@@ -74,8 +75,8 @@ func (w *Weights) some(name string, part subset, shape ...int) kernels.Tensor {
 	return w.load(name, shape, func(have []int) bool { return slices.Equal(have, shape) }, part)
 }
 
-// subset is a part of a tensor: of its first axis, which falls into groups, some rows of each, or of its second
-// axis some columns. The zero value is all of it.
+// subset is a part of a tensor: of its first axis, which falls into groups, some rows of each, or of its
+// second axis some columns. The zero value is all of it.
 type subset struct {
 	groups  int
 	rows    weights.Range // of each group; empty: all

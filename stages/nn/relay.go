@@ -6,7 +6,8 @@ import "latentbeam/kernels"
 // before it, and hands it on. While one rank is at an item the next is at the one before, so with n items or
 // more than ranks all are busy. take works on item i in place; view is where a rank keeps it. At the end the
 // last rank has what came out.
-func Relay(g *kernels.Group, op string, n int, view func(i int) kernels.Tensor, take func(i int) error) error {
+func Relay(g *kernels.Group, op string, n int, view func(i int) kernels.Tensor,
+	take func(i int) error) error {
 	rank, last := g.Rank(), g.Size()-1
 	for round := range n + last {
 		var send, recv []kernels.Part

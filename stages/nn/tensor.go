@@ -6,8 +6,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// chunksOfRank is how many chunks of rows there are for each rank when a sum goes from rank to rank: while one
-// adds its parts to a chunk, the next is at the chunk before.
+// chunksOfRank is how many chunks of rows there are for each rank when a sum goes from rank to rank: while
+// one adds its parts to a chunk, the next is at the chunk before.
 const chunksOfRank = 4
 
 // TensorParallel is the backend of one rank of tensor parallelism: be, and in layers whose sums are cut the
@@ -68,8 +68,8 @@ func (t *tensorParallel) sum(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 	t.Backend.Linear(dst, x.Narrow(-1, 0, 0), w.Narrow(1, 0, 0), ep)
 }
 
-// relay lets every chunk of sums (M, N) pass all ranks in order, each adding x (M, K) w^T. At the end the last
-// rank has them all.
+// relay lets every chunk of sums (M, N) pass all ranks in order, each adding x (M, K) w^T. At the end the
+// last rank has them all.
 func (t *tensorParallel) relay(sums, x, w kernels.Tensor, parts []int) error {
 	m := x.Dim(0)
 	chunks := min(m, chunksOfRank*t.group.Size())

@@ -7,8 +7,8 @@ import (
 	"latentbeam/schemas"
 )
 
-// The FLOP of a step of STDiT3-XL/2 under guidance with 300 tokens of text, from the shapes of its layers, for
-// the sizes of Open-Sora 1.2.
+// The FLOP of a step of STDiT3-XL/2 under guidance with 300 tokens of text, from the shapes of its layers,
+// for the sizes of Open-Sora 1.2.
 func TestCostOfSTDiT3(t *testing.T) {
 	cfg, err := ParseConfig([]byte(`{"model_type": "STDiT3", "depth": 28, "hidden_size": 1152, "num_heads": 16,
 		"caption_channels": 4096, "model_max_length": 300, "qk_norm": true}`))

@@ -7,8 +7,8 @@ import (
 	"latentbeam/stages/sampler"
 )
 
-// momentValues is how many fp32 values a position's moments travel as: 4 of 16 bits for each of two numbers of
-// 64, before and after guidance.
+// momentValues is how many fp32 values a position's moments travel as: 4 of 16 bits for each of two numbers
+// of 64, before and after guidance.
 const momentValues = 2 * 2 * 4
 
 // gather gives every share of this rank the moments of its whole element: ranks exchange those of their
@@ -45,7 +45,9 @@ func (r *rank) gather(parts [][]sampler.Moments) error {
 		for _, s := range shares[q] {
 			both, ok := whole[s.element]
 			if !ok {
-				both = [2][]sampler.Moments{make([]sampler.Moments, r.size.H*r.size.W), make([]sampler.Moments, r.size.H*r.size.W)}
+				for k := range both {
+					both[k] = make([]sampler.Moments, r.size.H*r.size.W)
+				}
 				whole[s.element] = both
 			}
 			for _, p := range s.pixels {

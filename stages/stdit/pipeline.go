@@ -7,10 +7,10 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// ForwardPipeline is Forward for ranks of pipeline parallelism, whose models were loaded with a Stage: each has a
-// run of the blocks, through which the evaluations pass one after another. With as many evaluations as ranks
-// all are at work. Every rank gives the same evaluations and gets all results, in the scope open at the call,
-// with the bytes of Forward.
+// ForwardPipeline is Forward for ranks of pipeline parallelism, whose models were loaded with a Stage: each
+// has a run of the blocks, through which the evaluations pass one after another. With as many evaluations
+// as ranks all are at work. Every rank gives the same evaluations and gets all results, in the scope open
+// at the call, with the bytes of Forward.
 func (m *Model) ForwardPipeline(be kernels.Backend, g *kernels.Group, evaluations []Evaluation) (
 	[]kernels.Tensor, error) {
 	outs, all := make([]kernels.Tensor, len(evaluations)), make([]frames, len(evaluations))

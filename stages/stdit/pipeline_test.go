@@ -15,8 +15,8 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// TestPipelineGivesTheBytesOfOne: every version, its blocks cut over ranks evenly or not, gives on each of them
-// what one rank gives, for more and for fewer evaluations than ranks.
+// TestPipelineGivesTheBytesOfOne: every version, its blocks cut over ranks evenly or not, gives on each of
+// them what one rank gives, for more and for fewer evaluations than ranks.
 func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 	for k, cfg := range tinyConfigs() {
 		cfg.Depth = 3

@@ -7,10 +7,12 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// EncodePipeline is Encode for ranks of pipeline parallelism, whose encoders were loaded with a Stage: each has a
-// run of the layers, through which groups of prompts pass one after another. With as many groups as ranks
-// all are at work. Every rank gives the same groups and gets the rows of all, with the bytes of Encode.
-func (e *Encoder) EncodePipeline(be kernels.Backend, g *kernels.Group, groups [][][]int32) ([][]kernels.Tensor, error) {
+// EncodePipeline is Encode for ranks of pipeline parallelism, whose encoders were loaded with a Stage: each
+// has a run of the layers, through which groups of prompts pass one after another. With as many groups as
+// ranks all are at work. Every rank gives the same groups and gets the rows of all, with the bytes of
+// Encode.
+func (e *Encoder) EncodePipeline(be kernels.Backend, g *kernels.Group, groups [][][]int32) (
+	[][]kernels.Tensor, error) {
 	outs, rows := make([]kernels.Tensor, len(groups)), make([][]kernels.Tensor, len(groups))
 	for i, ids := range groups {
 		if err := e.checkIDs(ids); err != nil {

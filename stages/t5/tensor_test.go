@@ -15,8 +15,8 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// TestTensorParallelGivesTheBytesOfOne: encoders whose heads and columns are cut over ranks, whether they divide
-// or not, give on every rank what one rank gives, in every type and on any threads.
+// TestTensorParallelGivesTheBytesOfOne: encoders whose heads and columns are cut over ranks, whether they
+// divide or not, give on every rank what one rank gives, in every type and on any threads.
 func TestTensorParallelGivesTheBytesOfOne(t *testing.T) {
 	ids := [][]int32{{5, 6, 7, 1}, {1}, {9, 8, 7, 6, 5, 4, 3, 2, 1}}
 	for _, heads := range []int{4, 7, 24} {
@@ -127,8 +127,8 @@ func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 
 // A cut encoder holds its part of the weights and no more.
 func TestTensorParallelSharesTheWeights(t *testing.T) {
-	cfg := Config{VocabSize: 40, DModel: 24, DKV: 6, DFF: 96, NumLayers: 1, NumHeads: 6, Epsilon: 1e-6, FeedForward: "gated-gelu", NumBuckets: numBuckets,
-		MaxDistance: maxDistance}
+	cfg := Config{VocabSize: 40, DModel: 24, DKV: 6, DFF: 96, NumLayers: 1, NumHeads: 6, Epsilon: 1e-6,
+		FeedForward: "gated-gelu", NumBuckets: numBuckets, MaxDistance: maxDistance}
 	sizes := func(c nn.Cut) (attention, dense int) {
 		e, err := Load(cfg, nn.ShapesOnly().Cut(c))
 		if err != nil {

@@ -24,9 +24,10 @@ const promise = 0.02
 
 // Assign decides which devices take the next element, and how many elements like it. As long as there is
 // enough to do, the first free device takes one alone. An element that would last longer than all the rest
-// gets as many devices as bring the end of the job nearest; and when all that is left has one shape, all devices together take it as
-// one batch, whose flattened axis gives each its even share: with m elements left on n devices n/m each. The
-// devices of a set may be free at different times; it begins when the last of them is.
+// gets as many devices as bring the end of the job nearest; and when all that is left has one shape, all
+// devices together take it as one batch, whose flattened axis gives each its even share: with m elements
+// left on n devices n/m each. The devices of a set may be free at different times; it begins when the last
+// of them is.
 func Assign(q Queue) (set []int, elements int) {
 	n := len(q.Free)
 	order := make([]int, n) // first free first, then fastest

@@ -34,8 +34,8 @@ func Partitions(option string) ([]sequence.Partition, error) {
 	return []sequence.Partition{p}, nil
 }
 
-// Cheapest returns the allowed partition of k elements over a set of devices with the shortest predicted step. Uneven
-// is tried with ranges of queries and with whole heads, which repeat no keys.
+// Cheapest returns the allowed partition of k elements over a set of devices with the shortest predicted
+// step. Uneven is tried with ranges of queries and with whole heads, which repeat no keys.
 func Cheapest(s Split, k int, devices []Device) (Forward, error) {
 	var best Forward
 	least, deciders := 0.0, deciding(devices)

@@ -16,8 +16,8 @@ type Device struct {
 	Host    float64 // bytes/s to and from host memory, and over it to devices of other islands
 	Latency float64 // seconds of one exchange
 	Island  int     // devices with the same number reach each other by their links
-	// Mapped says that weights are mapped from their files, one copy for all devices, and take nothing of Memory;
-	// Memory is then what batches may fill, with nothing left free.
+	// Mapped says that weights are mapped from their files, one copy for all devices, and take nothing of
+	// Memory; Memory is then what batches may fill, with nothing left free.
 	Mapped bool
 }
 
@@ -141,8 +141,8 @@ func parseMemory(text string) (float64, error) {
 	return 0, fmt.Errorf("%q is not a memory size such as 16GB", text)
 }
 
-// Ranks returns devices of which only the relative speeds are known, as the ranks of a set: processors' workers
-// with the numbers of the table. Every process that knows the speeds gets the same.
+// Ranks returns devices of which only the relative speeds are known, as the ranks of a set: processors'
+// workers with the numbers of the table. Every process that knows the speeds gets the same.
 func Ranks(speeds []float64) []Device {
 	_, d, _ := parsePart(cpuName)
 	d.Name = cpuName
@@ -158,8 +158,8 @@ func Ranks(speeds []float64) []Device {
 	return out
 }
 
-// deciding returns the devices by which a partition is chosen. Workers of a processor are taken as Ranks takes
-// them, not as they were measured: all processes of a set must choose alike.
+// deciding returns the devices by which a partition is chosen. Workers of a processor are taken as Ranks
+// takes them, not as they were measured: all processes of a set must choose alike.
 func deciding(devices []Device) []Device {
 	var speeds []float64
 	for _, d := range devices {

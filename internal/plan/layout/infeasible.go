@@ -34,8 +34,8 @@ func (e *Infeasible) short() string {
 	if e.Reason != "" {
 		return e.Reason
 	}
-	return fmt.Sprintf("device %d (%s) needs %s and has %s", e.Index, e.Device.Name, plan.Bytes(e.Device.takes(e.Need)),
-		plan.Bytes(e.Device.room()))
+	return fmt.Sprintf("device %d (%s) needs %s and has %s", e.Index, e.Device.Name,
+		plan.Bytes(e.Device.takes(e.Need)), plan.Bytes(e.Device.room()))
 }
 
 // maxSuggested bounds the sets that are tried for an advice.

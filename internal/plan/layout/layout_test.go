@@ -195,7 +195,8 @@ func TestParseDevices(t *testing.T) {
 	}
 }
 
-// What a run knows of the workers of a processor are speeds; it must choose as `plan` does, which measures them.
+// What a run knows of the workers of a processor are speeds; it must choose as `plan` does, which measures
+// them.
 func TestRunChoosesAsPlanDoes(t *testing.T) {
 	for n := 1; n <= 8; n++ {
 		for _, size := range [][2]float64{{1, 37}, {5, 31}, {16, 16}, {16, 1024}, {30, 44}} {

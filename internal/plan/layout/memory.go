@@ -57,8 +57,8 @@ func (d Device) takes(m Memory) int64 {
 	return m.Total()
 }
 
-// Least returns the narrowest set of devices like d, of at most limit, that has room for k elements of a stage,
-// beside the weights; limit where none has.
+// Least returns the narrowest set of devices like d, of at most limit, that has room for k elements of a
+// stage, beside the weights; limit where none has.
 func Least(s Stage, k int, d Device, limit int) (int, error) {
 	if s.Split == nil {
 		return 1, nil

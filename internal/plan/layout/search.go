@@ -88,7 +88,8 @@ func Search(q Query) (Result, error) {
 	r.Best = fit[0]
 	lost := make([]Lost, 0, len(fit)+len(r.Lost))
 	for _, c := range fit[1:] {
-		lost = append(lost, Lost{Sets(c.Width, c.Elements), slower(c.Seconds, r.Best.Seconds, "wider and no faster")})
+		why := slower(c.Seconds, r.Best.Seconds, "wider and no faster")
+		lost = append(lost, Lost{Sets(c.Width, c.Elements), why})
 	}
 	r.Lost = append(lost, r.Lost...)
 	return r, q.others(&r)
@@ -132,8 +133,8 @@ func (q *Query) others(r *Result) error {
 		if err != nil {
 			return err
 		}
-		why := fmt.Sprintf("%s a step, %.1f%% waste, %s sent", slower(f.Seconds(), set.Forward.Seconds(), "no faster"),
-			100*max(0, f.Waste), plan.Bytes(f.Sent))
+		why := fmt.Sprintf("%s a step, %.1f%% waste, %s sent",
+			slower(f.Seconds(), set.Forward.Seconds(), "no faster"), 100*max(0, f.Waste), plan.Bytes(f.Sent))
 		if len(split.Partitions) == 1 {
 			why = "not asked for; " + why
 		}
@@ -165,8 +166,9 @@ func (q *Query) check() error {
 		return fmt.Errorf("choose a layout: there is no device")
 	}
 	if w := q.width(); w > len(q.Devices) {
-		return &Infeasible{Reason: fmt.Sprintf("a set of %d devices is asked for and there are %d", w, len(q.Devices)),
-			Width: w, Fix: fmt.Sprintf("what would fit: sequence_parallel: auto, or at most %d", len(q.Devices))}
+		return &Infeasible{
+			Reason: fmt.Sprintf("a set of %d devices is asked for and there are %d", w, len(q.Devices)), Width: w,
+			Fix: fmt.Sprintf("what would fit: sequence_parallel: auto, or at most %d", len(q.Devices))}
 	}
 	q.Elements = max(1, q.Elements)
 	return nil

@@ -87,7 +87,8 @@ func TestTrafficOfALeftOverFrame(t *testing.T) {
 	}
 	frame := s.Positions * s.Width()
 	for r := range n {
-		if got, want := p.Sent(r), (Traffic{2 * 4 * int64(frame) / n * (n - 1) / n, 4 * int64(frame) / n * (n - 1) / n}); got != want {
+		each := int64(frame) / n * (n - 1) / n // of a tensor of one frame
+		if got, want := p.Sent(r), (Traffic{2 * 4 * each, 4 * each}); got != want {
 			t.Errorf("rank %d sends %+v, want %+v", r, got, want)
 		}
 	}

@@ -27,8 +27,8 @@ type Shape struct {
 	// QueryTile is what ranges of queries are multiples of, so that a kernel's tiles never change; 1 allows
 	// any range, 0 gives whole heads only.
 	QueryTile int
-	// ColumnUnit is what cuts between columns are multiples of, inside an element, so that neighbours that belong
-	// together stay together: the patches of a band of attention windows. 0 and 1 allow any.
+	// ColumnUnit is what cuts between columns are multiples of, inside an element, so that neighbours that
+	// belong together stay together: the patches of a band of attention windows. 0 and 1 allow any.
 	ColumnUnit int
 }
 

@@ -26,8 +26,8 @@ const maxBlocks = 4096
 func Partition(bytes []int64, work []float64, targets []Target) ([]Range, error) {
 	n := len(bytes)
 	if n > maxBlocks || len(work) != n || len(targets) == 0 {
-		return nil, fmt.Errorf("partition %d blocks with %d works over %d targets: give as many works and 1 target at least",
-			n, len(work), len(targets))
+		return nil, fmt.Errorf("partition %d blocks with %d works over %d targets: "+
+			"give as many works and 1 target at least", n, len(work), len(targets))
 	}
 	bytesTo, workTo := make([]int64, n+1), make([]float64, n+1)
 	for i := range n {
@@ -95,7 +95,8 @@ func Stream(blocks []int64, fixed, room int64) (Streaming, error) {
 		stay += blocks[i]
 	}
 	if found.Resident < 0 {
-		return found, fmt.Errorf("two buffers of %d bytes and %d bytes beside them do not fit %d bytes", largest[0], fixed, room)
+		return found, fmt.Errorf("two buffers of %d bytes and %d bytes beside them do not fit %d bytes",
+			largest[0], fixed, room)
 	}
 	return found, nil
 }
