@@ -25,7 +25,7 @@ type decodeOptions struct {
 func Spec() stages.Spec {
 	return stages.Spec{
 		Name:    "decode_vae",
-		Doc:     "autoencoder: latents to frames; micro_batch_size frames at a time",
+		Doc:     "autoencoder: latents to frames; micro_batch_size frames at a time, dtype: fp32 or bf16",
 		In:      stages.KindLatents,
 		Out:     stages.KindFrames,
 		Version: 1,

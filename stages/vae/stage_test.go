@@ -1,0 +1,101 @@
+package vae
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"latentbeam/internal/safetensors"
+	"latentbeam/kernels/cpu"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// goldenModel is a model whose only component is the autoencoder of a golden case, with hashed weights.
+func goldenModel(t *testing.T, name string) *stages.Model {
+	t.Helper()
+	c, ok := goldenCases(t)[name]
+	if !ok {
+		t.Fatalf("no case %s", name)
+	}
+	var weights bytes.Buffer
+	if err := safetensors.Write(&weights, hashedTensors(t, c.config(t)), nil); err != nil {
+		t.Fatal(err)
+	}
+	m, err := stages.EmbeddedModel(name, fstest.MapFS{"vae/config.json": {Data: c.Config},
+		"vae/model.safetensors": {Data: weights.Bytes()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func opened(t *testing.T, spec stages.Spec, m *stages.Model) stages.Stage {
+	t.Helper()
+	s, err := spec.New(m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestStages encodes a clip and decodes it with every architecture: the stages take which one it is from
+// config.json, and agree on shapes and scale.
+func TestStages(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		row    schemas.PromptRow
+		shape  []int // of the latents
+		scale  float64
+		frames [3]int // number, height and width of what comes back
+	}{
+		{"vae_kl_fp32", schemas.PromptRow{NumFrames: 3, Height: 16, Width: 27}, []int{4, 3, 2, 3}, 0.18215,
+			[3]int{3, 16, 24}},
+		{"vae_v1_2_17frames_fp32", schemas.PromptRow{NumFrames: 6, Height: 19, Width: 24}, []int{4, 2, 2, 3}, 1,
+			[3]int{6, 16, 24}},
+		{"vae_v1_3_1frame_fp32", schemas.PromptRow{NumFrames: 1, Height: 16, Width: 16}, []int{16, 1, 2, 2}, 1,
+			[3]int{1, 16, 16}},
+	} {
+		m, be, seed := goldenModel(t, c.name), cpu.New(2), int64(5)
+		encode, decode := opened(t, Encode(), m), opened(t, Spec(), m)
+		c.row.Media, c.row.FPS, c.row.Seed = "../../testdata/media/square.y4m", 8, &seed
+		for _, s := range []stages.Stage{encode, decode} {
+			if need, err := s.Need(&c.row, 1); err != nil || need <= 0 || s.Check(&c.row) != nil {
+				t.Errorf("%s: needs %d, %v, %v", c.name, need, err, s.Check(&c.row))
+			}
+		}
+		e, alone := &stages.Element{Row: c.row}, &stages.Element{Row: c.row}
+		bad := &stages.Element{Row: c.row}
+		bad.Row.Media = "../../testdata/media/nothing.y4m"
+		if err := encode.Run(context.Background(), be, []*stages.Element{bad, e}); err != nil {
+			t.Fatal(err)
+		}
+		if bad.Failed == nil || !strings.Contains(bad.Failed.Message, "nothing.y4m: no such file") ||
+			bad.Latents != nil {
+			t.Errorf("%s: a missing file: %v", c.name, bad.Failed)
+		}
+		if e.Failed != nil || !slices.Equal(e.Latents.Shape, c.shape) || e.LatentScale != c.scale {
+			t.Fatalf("%s: %v, latents %v, scale %v", c.name, e.Failed, e.Latents.Shape, e.LatentScale)
+		}
+		if err := encode.Run(context.Background(), be, []*stages.Element{alone}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(alone.Latents.Data, e.Latents.Data) {
+			t.Errorf("%s: other latents alone", c.name)
+		}
+		wrong := &stages.Element{Row: c.row, Latents: stages.NewArray(4, 1, 1, 1)}
+		if err := decode.Run(context.Background(), be, []*stages.Element{wrong, e}); err != nil {
+			t.Fatal(err)
+		}
+		if wrong.Failed == nil || !strings.Contains(wrong.Failed.Message, "the latents have shape [4 1 1 1]") {
+			t.Errorf("%s: wrong latents: %v", c.name, wrong.Failed)
+		}
+		if f := e.Frames; len(f.Frames) != c.frames[0] || f.Height != c.frames[1] || f.Width != c.frames[2] ||
+			f.Validate() != nil {
+			t.Errorf("%s: %d frames of %dx%d", c.name, len(f.Frames), f.Width, f.Height)
+		}
+	}
+}
