@@ -85,7 +85,13 @@ func TestCleanCaptionIsLinear(t *testing.T) {
 		}
 		took(1 << 12)
 		small, large := took(1<<14), took(1<<18)
-		if large > 100*small+50*time.Millisecond {
+		slow := func() bool { return large > 100*small+50*time.Millisecond }
+		for range 8 { // another program may have had the machine
+			if slow() {
+				large = min(large, took(1<<18))
+			}
+		}
+		if slow() {
 			t.Errorf("%q: 16 KiB take %v, 256 KiB take %v", unit, small, large)
 		}
 	}
