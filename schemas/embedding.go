@@ -53,11 +53,12 @@ func (r EmbeddingRow) ByteSize() int {
 
 // PromptRow is the prompt row that the embedding was made from, for a job that starts here.
 func (r EmbeddingRow) PromptRow() PromptRow {
-	return PromptRow{ID: r.ID, Prompt: r.Caption, NegativePrompt: r.NegativePrompt, Seed: r.Seed,
+	p := PromptRow{ID: r.ID, Prompt: r.Caption, NegativePrompt: r.NegativePrompt, Seed: r.Seed,
 		Height: int(r.Height), Width: int(r.Width), NumFrames: int(r.NumFrames), FPS: r.FPS,
 		NumInferenceSteps: int(r.NumInferenceSteps), GuidanceScale: r.GuidanceScale,
 		MaxSequenceLength: int(r.MaxSequenceLength), NumVideosPerPrompt: int(r.NumVideosPerPrompt),
 		SampleIndex: int(r.SampleIndex), Extra: r.Extra}
+	return p.withCarried()
 }
 
 // NewEmbeddingRow fills in what an embedding row takes from its prompt row.

@@ -59,3 +59,23 @@ func TestLaterParametersInIDs(t *testing.T) {
 		}
 	}
 }
+
+// TestCarriedConditions: a table of embeddings says by its carried columns what its rows are conditioned on.
+func TestCarriedConditions(t *testing.T) {
+	for extra, want := range map[string]string{
+		`{"reference": "a.png", "mask_strategy": 0, "other": 1}`:         "a.png 0 0 0 -1",
+		`{"reference_path":"a","loop":"3","condition_frame_length":5}`:   "a  3 5 -1",
+		`{"loop": 2, "condition_frame_edit": "0.5"}`:                     "  2 0 0.5",
+		`{"loop": 100000, "reference": null, "condition_frame_edit": 7}`: "  0 0 -1",
+		`{"loop": "x"`: "  0 0 -1", ``: "  0 0 -1", `{"loop": {}, "reference": [1]}`: "[1]  0 0 -1",
+	} {
+		r := EmbeddingRow{Extra: extra}.PromptRow()
+		edit := -1.0
+		if r.ConditionFrameEdit != nil {
+			edit = *r.ConditionFrameEdit
+		}
+		if got := fmt.Sprint(r.Reference, " ", r.MaskStrategy, " ", r.Loop, " ", r.ConditionFrameLength, " ", edit); got != want {
+			t.Errorf("%s is %q, want %q", extra, got, want)
+		}
+	}
+}

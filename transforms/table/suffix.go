@@ -18,8 +18,9 @@ type promptSuffix struct {
 //
 //	A wave.{"reference_path": "wave.png", "mask_strategy": "0"}
 //
-// into its fields, over those of the columns. A prompt whose braces hold anything else is left as it is.
-func takeSuffix(row *schemas.PromptRow) {
+// into its fields, over those of the columns, and among the columns that are carried along. A prompt whose braces
+// hold anything else is left as it is.
+func (r *rawRow) takeSuffix(row *schemas.PromptRow) {
 	at := strings.IndexByte(row.Prompt, '{')
 	if at < 0 || !strings.HasSuffix(strings.TrimSpace(row.Prompt), "}") {
 		return
@@ -31,10 +32,15 @@ func takeSuffix(row *schemas.PromptRow) {
 		return
 	}
 	row.Prompt = row.Prompt[:at]
-	if s.Reference != nil {
-		row.Reference = *s.Reference
+	take := func(name string, from, into *string) {
+		if from == nil {
+			return
+		}
+		if *into == "" {
+			r.carry([]byte(`"`+name+`"`), appendJSONText(nil, *from))
+		}
+		*into = *from
 	}
-	if s.MaskStrategy != nil {
-		row.MaskStrategy = *s.MaskStrategy
-	}
+	take("reference_path", s.Reference, &row.Reference)
+	take("mask_strategy", s.MaskStrategy, &row.MaskStrategy)
 }

@@ -15,7 +15,7 @@ func TestSuffix(t *testing.T) {
 	nntest.Decode(t, nntest.Golden(t, "../../testdata/golden/condition.json")["json"], &rows)
 	for _, r := range rows {
 		row := schemas.PromptRow{Prompt: r[0]}
-		takeSuffix(&row)
+		(&rawRow{}).takeSuffix(&row)
 		if got := [4]string{r[0], row.Prompt, row.Reference, row.MaskStrategy}; got != r {
 			t.Errorf("got %q\nwant %q", got, r)
 		}
@@ -23,7 +23,7 @@ func TestSuffix(t *testing.T) {
 	for _, prompt := range []string{"a {b} c", `{"prompt": "x"}`, "{", `x{"mask_strategy": 1}`, `x{"mask_strategy": "0"`,
 		`x{}`, `x{"mask_strategy": "0"}{"mask_strategy": "0"}`, `x{"mask_strategy": "0", "aes": 1}`} {
 		row := schemas.PromptRow{Prompt: prompt}
-		if takeSuffix(&row); row.Prompt != prompt {
+		if (&rawRow{}).takeSuffix(&row); row.Prompt != prompt {
 			t.Errorf("%q became %+v", prompt, row)
 		}
 	}
@@ -66,5 +66,26 @@ func TestLaterColumns(t *testing.T) {
 		if r.Extra != extra {
 			t.Errorf("%s carries %s\nwant %s", path, r.Extra, extra)
 		}
+	}
+}
+
+// TestSuffixIsCarried: what a prompt ends in goes along with the row, for a job that starts from its embedding.
+func TestSuffixIsCarried(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.txt")
+	text := `a{"reference_path": "x.png", "mask_strategy": "0,1"}` + "\n"
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Open([]string{path}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := p.Next()
+	if err != nil || rec.Bad != nil {
+		t.Fatal(err, rec.Bad)
+	}
+	row := schemas.NewEmbeddingRow(rec.Row).PromptRow()
+	if row.Prompt != "a" || row.Reference != "x.png" || row.MaskStrategy != "0,1" {
+		t.Errorf("%+v", row)
 	}
 }

@@ -198,7 +198,7 @@ func (r *rawRow) fill(row *schemas.PromptRow) *RowError {
 	whole(fieldMaxLength, &row.MaxSequenceLength)
 	whole(fieldNumVideos, &row.NumVideosPerPrompt)
 	fillLater(row, text, whole, real)
-	takeSuffix(row)
+	r.takeSuffix(row)
 	return first
 }
 
