@@ -152,6 +152,9 @@ func printLayout(out io.Writer, l pipelines.Layout, devices []layout.Device) {
 		printSet(w, s, devices)
 	}
 	w.Flush()
+	for _, p := range l.Placements {
+		fmt.Fprintf(out, "  weights of %s do not fit one device: %s\n", p.Stage, place(p))
+	}
 	for _, lost := range l.Lost {
 		fmt.Fprintf(out, "  not chosen: %s: %s\n", lost.What, lost.Why)
 	}
@@ -173,6 +176,27 @@ func printSet(w io.Writer, s layout.Set, devices []layout.Device) {
 			columns, frames, units, m.Stage, plan.Bytes(m.Weights), plan.Bytes(m.Activations), plan.Bytes(m.Exchange), plan.Bytes(m.Total()),
 			plan.Bytes(devices[i].Memory))
 	}
+}
+
+// place says in words where weights lie that do not fit one device.
+func place(p layout.Placement) string {
+	var ways []string
+	if p.Streamed {
+		ways = append(ways, fmt.Sprintf("streamed, %d of %d blocks stay and two buffers of %s take turns", p.Stream.Resident,
+			p.Parts-1, plan.Bytes(p.Stream.Buffer)))
+	}
+	if len(p.Runs) > 1 {
+		var counts []string
+		for _, r := range p.Runs {
+			counts = append(counts, strconv.Itoa(r.Len()))
+		}
+		ways = append(ways, fmt.Sprintf("cut over the devices by %s of %d parts, %s on the fullest",
+			strings.Join(counts, ", "), p.Parts, plan.Bytes(p.Fullest)))
+	}
+	if len(ways) == 0 {
+		return "all devices together are too small"
+	}
+	return strings.Join(ways, "; or ")
 }
 
 // describe says in words what a layout does.

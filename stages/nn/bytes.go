@@ -1,15 +1,20 @@
 package nn
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"latentbeam/kernels"
 )
 
-// Bytes returns what the weights take on a device when they are loaded as dt, and the largest part that must
-// be there at once when they are streamed: a block, or what belongs to none. Values are never widened.
-func (c *Component[C, M]) Bytes(dt kernels.DType) (all, largest int64) {
-	parts := map[string]int64{}
+// Bytes returns what the weights take on a device when they are loaded as dt: all, the largest part, which must
+// be there at once when they are streamed, and the parts in order: what belongs to no block, then the blocks.
+// Values are never widened.
+func (c *Component[C, M]) Bytes(dt kernels.DType) (all, largest int64, inOrder []int64) {
+	parts := map[string]int64{"": 0}
 	for _, name := range c.weights.Names() {
 		t, _ := c.weights.Tensor(name)
 		n := int64(len(t.Data))
@@ -21,7 +26,22 @@ func (c *Component[C, M]) Bytes(dt kernels.DType) (all, largest int64) {
 		parts[part] += n
 		largest = max(largest, parts[part])
 	}
-	return all, largest
+	for _, name := range slices.SortedFunc(maps.Keys(parts), byNumber) {
+		inOrder = append(inOrder, parts[name])
+	}
+	return all, largest, inOrder
+}
+
+// byNumber compares names of blocks: by their number, those of one number by name.
+func byNumber(a, b string) int {
+	number := func(name string) int {
+		n, err := strconv.Atoi(name[strings.LastIndexByte(name, '.')+1:])
+		if err != nil {
+			return -1
+		}
+		return n
+	}
+	return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a, b))
 }
 
 // block returns the part of a tensor's name up to its first number, such as encoder.block.3, or "" where it

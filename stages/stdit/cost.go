@@ -17,7 +17,7 @@ func (s *stage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
 	if err != nil {
 		return cost, err
 	}
-	cost.Weights, cost.Largest = s.Bytes(s.Config.DType)
+	cost.Weights, cost.Largest, cost.Parts = s.Bytes(s.Config.DType)
 	cost.Split.Width = s.Width(row)
 	cost.Split.Partitions, err = layout.Partitions(s.partition)
 	return cost, err

@@ -2,7 +2,6 @@ package t5
 
 import (
 	"latentbeam/internal/plan/layout"
-	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages/nn"
 )
@@ -18,6 +17,6 @@ func (s *stage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
 		return layout.Stage{}, err
 	}
 	work, err := nn.Work(encode)
-	all, largest := s.Bytes(kernels.F32)
-	return layout.Stage{Weights: all, Largest: largest, Work: work}, err
+	all, largest, parts := s.Bytes(s.Config.DType)
+	return layout.Stage{Weights: all, Largest: largest, Parts: parts, Work: work}, err
 }

@@ -11,8 +11,8 @@ import (
 // Cost is that of all frames, which one device decodes.
 func (s *decodeStage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
 	work, err := s.Config.decodeWork(row.NumFrames, row.Height, row.Width, s.micro)
-	all, largest := s.Bytes(s.Config.DType)
-	return layout.Stage{Weights: all, Largest: largest, Work: work}, err
+	all, _, _ := s.Bytes(s.Config.DType)
+	return layout.Stage{Weights: all, Work: work}, err
 }
 
 // decodeWork returns the FLOP of Decode.

@@ -52,6 +52,8 @@ type Result struct {
 	Best  Candidate
 	Lost  []Lost // the best of every other width, shortest time first, those that do not fit, other partitions
 	Least int    // the narrowest set that fits one element
+	// Placements are those of weights that are too large for one device.
+	Placements []Placement
 }
 
 // Search finds the layout that is done first. Among equals the narrower set and the smaller batch win. The
@@ -85,7 +87,7 @@ func Search(q Query) (Result, error) {
 		}
 		return cmp.Compare(a.Seconds, b.Seconds)
 	})
-	r.Best = fit[0]
+	r.Best, r.Placements = fit[0], q.placements()
 	lost := make([]Lost, 0, len(fit)+len(r.Lost))
 	for _, c := range fit[1:] {
 		why := slower(c.Seconds, r.Best.Seconds, "wider and no faster")

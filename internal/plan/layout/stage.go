@@ -10,6 +10,8 @@ type Stage struct {
 	// Largest is the largest part of the weights that must be there at once, such as a block with what
 	// belongs to none: what remains resident while the blocks are streamed. 0: all of them.
 	Largest int64
+	// Parts are the bytes of the weights by block, in order, what belongs to none first.
+	Parts []int64
 	// Work is the FLOP of one element.
 	Work float64
 	// Need returns the device memory of a batch of n elements on one device, in bytes, without weights.

@@ -75,19 +75,6 @@ func (m *Module) in(path string) bool {
 	return path == m.Path || strings.HasPrefix(path, m.Path+".")
 }
 
-// find returns the module of a path, or nil.
-func (m *Module) find(path string) *Module {
-	if m.Path == path {
-		return m
-	}
-	for _, c := range m.Children {
-		if c.in(path) {
-			return c.find(path)
-		}
-	}
-	return nil
-}
-
 // inner reports whether m holds modules.
 func (m *Module) inner() bool {
 	return slices.ContainsFunc(m.Children, func(c *Module) bool { return !c.tensor })

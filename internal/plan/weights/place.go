@@ -107,7 +107,7 @@ type Placed struct {
 // GPU and the CPU keep room for the largest module that is not placed yet, so that what lies in slower stores
 // can be brought in. At the end modules whose parts all share a store are named as one.
 func Place(m *Module, stores []Store, rules Rules) ([]Placed, error) {
-	p := placer{rules: rules, root: m, queue: slices.Clone(m.Children), stores: slices.Clone(stores)}
+	p := placer{rules: rules, queue: slices.Clone(m.Children), stores: slices.Clone(stores)}
 	if len(stores) == 0 || stores[len(stores)-1].Name != Disk.Name {
 		p.stores = append(p.stores, Disk)
 	}
@@ -123,7 +123,6 @@ func Place(m *Module, stores []Store, rules Rules) ([]Placed, error) {
 // placer is the state of one Place.
 type placer struct {
 	rules   Rules
-	root    *Module
 	stores  []Store
 	at      int   // present store
 	used    int64 // of it
