@@ -1,10 +1,6 @@
 package cpu
 
-import (
-	"math"
-
-	"latentbeam/kernels"
-)
+import "math"
 
 // exp returns e^x with a relative error below 2e-7, by the scheme of Cephes' expf: x = n ln 2 + r with
 // ln 2 in two parts, a polynomial of degree 5 for e^r, and n into the exponent. Below -87.33 it is 0, above
@@ -57,6 +53,3 @@ func geluGo(dst, src []float32) {
 		dst[i] = x / (1 + exp(-float32(float32(c0*x)*u)))
 	}
 }
-
-// activate applies op to row in place.
-func activate(row []float32, op kernels.UnaryOp) { rowsGo.activate(row, op) }
