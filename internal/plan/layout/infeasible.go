@@ -24,8 +24,8 @@ func (e *Infeasible) Error() string {
 	if e.Reason != "" {
 		return e.Reason
 	}
-	return fmt.Sprintf("one element on a set of %d does not fit device %d (%s): it needs %s of weights, %s of "+
-		"activations and %s of exchange buffers, together %s, and has %s", e.Width, e.Index, e.Device.Name,
+	return fmt.Sprintf("one element on a set of %d does not fit device %d (%s) in %s: it needs %s of weights, %s of "+
+		"activations and %s of exchange buffers, together %s, and has %s", e.Width, e.Index, e.Device.Name, e.Need.Stage,
 		plan.Bytes(e.Need.Weights), plan.Bytes(e.Need.Activations), plan.Bytes(e.Need.Exchange),
 		plan.Bytes(e.Device.takes(e.Need)), plan.Bytes(e.Device.room()))
 }
