@@ -13,6 +13,7 @@ import (
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
+	"latentbeam/kernels"
 	"latentbeam/runners"
 	"latentbeam/runners/pool"
 	"latentbeam/schemas"
@@ -120,11 +121,17 @@ func (j *Job) load() error {
 	if err != nil {
 		return err
 	}
-	defer func() { release(err == nil) }()
-	for i, s := range j.engine.Steps {
+	err = loadSteps(j.Config, j.engine.Steps, dev)
+	release(err == nil)
+	return err
+}
+
+// loadSteps brings the weights of stages to a device.
+func loadSteps(cfg *config.Config, steps []transforms.Step, dev kernels.Backend) error {
+	for i, s := range steps {
 		if l, ok := s.Stage.(stages.Loader); ok {
-			if err = l.Load(dev); err != nil {
-				return j.Config.Errorf(fmt.Sprintf("stages.%d", i), "%v", err)
+			if err := l.Load(dev); err != nil {
+				return cfg.Errorf(fmt.Sprintf("stages.%d", i), "%v", err)
 			}
 		}
 	}

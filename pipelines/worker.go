@@ -32,9 +32,10 @@ type Worker struct {
 
 // workerJob is the stages of a job, opened from this host's disk.
 type workerJob struct {
-	once  sync.Once
-	steps []transforms.Step
-	err   error
+	mu     sync.Mutex
+	opened bool
+	steps  []transforms.Step
+	err    error
 }
 
 // Serve answers requests until ctx ends, and then waits for those that are under way to stop.
@@ -82,7 +83,7 @@ func (w *Worker) answer(ctx context.Context, r pool.Request, batch []byte) (repl
 			reply, body = pool.Failed(fault.Row(fmt.Errorf("panic: %v", v))), nil
 		}
 	}()
-	steps, err := w.open(r.Job)
+	steps, err := w.open(ctx, r.Job)
 	if err != nil {
 		return pool.Failed(fault.Usage(err)), nil
 	}
@@ -111,7 +112,7 @@ func (w *Worker) offer(steps []transforms.Step) pool.Reply {
 }
 
 // open opens the stages of a job, once.
-func (w *Worker) open(job json.RawMessage) ([]transforms.Step, error) {
+func (w *Worker) open(ctx context.Context, job json.RawMessage) ([]transforms.Step, error) {
 	w.mu.Lock()
 	if w.jobs == nil {
 		w.jobs = map[string]*workerJob{}
@@ -126,11 +127,17 @@ func (w *Worker) open(job json.RawMessage) ([]transforms.Step, error) {
 		}
 	}
 	w.mu.Unlock()
-	j.once.Do(func() { j.steps, j.err = w.openJob(job) })
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.opened {
+		j.steps, j.err = w.openJob(ctx, job)
+		j.opened = ctx.Err() == nil // a job that hung up says nothing about the next try
+	}
 	return j.steps, j.err
 }
 
-func (w *Worker) openJob(job json.RawMessage) ([]transforms.Step, error) {
+// openJob opens the stages and brings their weights to a device, so that no set waits for them later.
+func (w *Worker) openJob(ctx context.Context, job json.RawMessage) ([]transforms.Step, error) {
 	var start Start
 	if err := json.Unmarshal(job, &start); err != nil {
 		return nil, err
@@ -143,7 +150,17 @@ func (w *Worker) openJob(job json.RawMessage) ([]transforms.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openSteps(cfg, w.Specs, model)
+	steps, err := openSteps(cfg, w.Specs, model)
+	if err != nil {
+		return nil, err
+	}
+	dev, release, err := w.Devices.Lease(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = loadSteps(cfg, steps, dev)
+	release(err == nil)
+	return steps, err
 }
 
 // run runs a stage on this worker's ranks of a set. The batch goes back from rank 0.
