@@ -1,0 +1,64 @@
+package stdit
+
+import (
+	"fmt"
+	"testing"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/stages/nn/nntest"
+)
+
+// TestMeasureBlock times one block, or from 1.2 on one pair of blocks, of published width under guidance. A case
+// is version, latents, tokens of text and type: "1.0 16x32x32 120 bf16".
+func TestMeasureBlock(t *testing.T) {
+	be := cpu.New(0)
+	nntest.Rounds(t, func(name string) func() {
+		run, err := measured(t, be, name)
+		if err != nil {
+			t.Fatalf("case %q: %v", name, err)
+		}
+		return run
+	})
+}
+
+// measured returns the run of a case: the modulation, the keys and values of the text, and the block.
+func measured(t *testing.T, be kernels.Backend, name string) (func(), error) {
+	var version, dtype string
+	var size Size
+	var tokens int
+	_, err := fmt.Sscanf(name, "%s %dx%dx%d %d %s", &version, &size.T, &size.H, &size.W, &tokens, &dtype)
+	if err != nil {
+		return nil, err
+	}
+	cfg := DefaultConfig(map[string]Version{"1.0": OpenSora10, "1.2": OpenSora12}[version])
+	cfg.Depth = 1
+	cfg.DType = map[string]kernels.DType{"f32": kernels.F32, "bf16": kernels.BF16}[dtype]
+	m := newHarnessOn(t, cfg, be).m
+	text := func(n, width int) kernels.Tensor {
+		x := be.Alloc(cfg.DType, n, width)
+		be.Upload(x, nntest.Hash("text", 1, n, width))
+		return x
+	}
+	cond := Conditions{Height: float64(8 * size.H), Width: float64(8 * size.W), FPS: []float64{24}}
+	caption := text(tokens, cfg.CaptionChannels)
+	p, err := m.Prepare(be, size, cond, []kernels.Tensor{caption, caption})
+	if err != nil {
+		return nil, err
+	}
+	c := cfg.HiddenSize
+	x := be.Alloc(cfg.DType, 2, p.times.Len, p.patches.Len, c) // (B, T', S, C)
+	start := be.Alloc(cfg.DType, x.Shape...)
+	be.Upload(start, nntest.Hash("x", 1, x.Shape...))
+	y, step := text(2*tokens, c), text(2, c) // (sum L, C), (B, C)
+	return func() {
+		defer be.Scope()()
+		be.Copy(x, start)
+		for i, cross := range m.net.crosses() {
+			cross.Keys(be, p.kv[i], y, p.lens)
+		}
+		if _, err := m.net.forward(be, alone(x, p), step, frames{b: 2, t: p.times.Len}); err != nil {
+			t.Fatal(err)
+		}
+	}, nil
+}

@@ -1,0 +1,40 @@
+package t5
+
+import (
+	"fmt"
+	"testing"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/stages/nn/nntest"
+)
+
+// TestMeasureBlock times one layer of T5-xxl on one prompt. A case is tokens and type: "120 bf16".
+func TestMeasureBlock(t *testing.T) {
+	be := cpu.New(0)
+	cfg := Config{VocabSize: 128, DModel: 4096, DKV: 64, DFF: 10240, NumLayers: 1, NumHeads: 64,
+		NumBuckets: numBuckets, MaxDistance: maxDistance, Epsilon: 1e-6, FeedForward: "gated-gelu"}
+	var e *Encoder
+	nntest.Rounds(t, func(name string) func() {
+		var tokens int
+		var dtype string
+		if _, err := fmt.Sscanf(name, "%d %s", &tokens, &dtype); err != nil {
+			t.Fatalf("case %q: %v", name, err)
+		}
+		want := map[string]kernels.DType{"f32": kernels.F32, "bf16": kernels.BF16}[dtype]
+		if e == nil || e.DType != want {
+			e, cfg.DType = nil, want
+			e = hashed(t, cfg, be)
+		}
+		ids := [][]int32{make([]int32, tokens)}
+		bias := e.positionBias(be, tokens)
+		x := be.Alloc(e.DType, tokens, e.DModel) // (L, d_model)
+		start := be.Alloc(e.DType, x.Shape...)
+		be.Upload(start, nntest.Hash("x", 1, x.Shape...))
+		return func() {
+			be.Copy(x, start)
+			e.attend(be, &e.layers[0], x, bias, ids)
+			e.feedForward(be, &e.layers[0], x)
+		}
+	})
+}

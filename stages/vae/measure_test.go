@@ -1,0 +1,42 @@
+package vae
+
+import (
+	"fmt"
+	"testing"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/stages"
+	"latentbeam/stages/nn/nntest"
+)
+
+// sdVAE is the configuration of the autoencoders of Stable Diffusion, which Open-Sora 1.0 and 1.1 decode with.
+const sdVAE = `{"_class_name": "AutoencoderKL", "block_out_channels": [128, 256, 512, 512], "layers_per_block": 2}`
+
+// TestMeasureDecode times decoding. A case is latents, frames at a time, and type: "16x64x64 4 bf16".
+func TestMeasureDecode(t *testing.T) {
+	be := cpu.New(0)
+	var m *Model
+	nntest.Rounds(t, func(name string) func() {
+		var frames, height, width, micro int
+		var dtype string
+		if _, err := fmt.Sscanf(name, "%dx%dx%d %d %s", &frames, &height, &width, &micro, &dtype); err != nil {
+			t.Fatalf("case %q: %v", name, err)
+		}
+		cfg, err := ParseConfig([]byte(sdVAE))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.DType = map[string]kernels.DType{"f32": kernels.F32, "bf16": kernels.BF16}[dtype]
+		if m == nil || m.DType != cfg.DType {
+			m = hashed(t, cfg, be)
+		}
+		shape := []int{4, frames, height, width}
+		z := &stages.Array{Shape: shape, Data: nntest.Hash("z", 1, shape...)}
+		return func() {
+			if err := m.Decode(be, z, frames, micro, func([]float32) {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
