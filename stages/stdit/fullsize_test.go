@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
@@ -29,7 +30,10 @@ func TestFullSize(t *testing.T) {
 	}
 	var c goldenCase
 	nntest.Decode(t, json.RawMessage(nntest.Read(t, filepath.Join(dir, "case.json"))), &c)
-	c.InputPrefix = "full"
+	c.InputPrefix, c.version = "full", cfg.Version
+	if c.DType == "bf16" {
+		cfg.DType = kernels.BF16
+	}
 	want := nntest.Open(t, filepath.Join(dir, "out.safetensors"))
 	out, ok := want.Tensor("out")
 	if !ok {
@@ -45,8 +49,11 @@ func TestFullSize(t *testing.T) {
 	got := harness{be, m}.forward(t, c.input(t, cfg))
 	t.Logf("loaded in %v, evaluated in %v", loaded.Sub(start), time.Since(loaded))
 	diff, largest := nntest.MaxDiff(got, nntest.Floats(t, out))
-	t.Logf("largest difference %.2g of %.3g", diff, largest)
-	if !(diff <= forwardTolerance*math.Max(1, largest)) {
+	rms := nntest.RelativeRMS(got, nntest.Floats(t, out))
+	t.Logf("largest difference %.2g of %.3g, relative RMS %.4g", diff, largest, rms)
+	if cfg.DType == kernels.BF16 {
+		checkBF16(t, c, rms)
+	} else if !(diff <= forwardTolerance*math.Max(1, largest)) {
 		t.Errorf("differs by %g from PyTorch", diff)
 	}
 }
