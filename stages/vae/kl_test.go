@@ -143,7 +143,12 @@ func TestRGB24(t *testing.T) {
 	src := []float32{-2, -1, -0.998, 0, 0.9999, 1, 7, nan, float32(math.Inf(1)), float32(math.Inf(-1))}
 	want := []byte{0, 0, 0, 128, 255, 255, 255, 0, 255, 0}
 	got := make([]byte, len(src))
-	RGB24(got, src)
+	if err := RGB24(got, src); err == nil || !strings.Contains(err.Error(), "value 7 ") {
+		t.Errorf("a NaN: %v", err)
+	}
+	if err := RGB24(got[:7], src[:7]); err != nil {
+		t.Error(err)
+	}
 	for i := range src {
 		if got[i] != want[i] {
 			t.Errorf("RGB24(%g) = %d, want %d", src[i], got[i], want[i])

@@ -1,8 +1,10 @@
 package vae
 
 import (
+	"cmp"
 	"context"
 
+	"latentbeam/internal/fault"
 	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -80,12 +82,13 @@ func (s *decodeStage) share(dev kernels.Backend, g *kernels.Group, speeds []floa
 		z := framesOf(e.Latents, from, n)
 		s.unscale(z, e)
 		_, count := span(mine, frames, e.Row.NumFrames)
+		var unreal error // of a frame
 		err = model.Decode(dev, z, count, s.micro, func(pixels []float32) {
 			frame := make([]byte, len(pixels))
-			RGB24(frame, pixels)
+			unreal = cmp.Or(unreal, RGB24(frame, pixels))
 			video.Frames = append(video.Frames, frame)
 		})
-		if err != nil {
+		if err = cmp.Or(err, fault.Row(unreal)); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package vae
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -136,15 +137,16 @@ func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Elemen
 		}
 		z := clipOf(e.Latents, clip, max(1, e.Row.Loop))
 		s.unscale(z, e)
+		var unreal error // of a frame
 		err := model.Decode(dev, z, e.Row.NumFrames, s.micro, func(pixels []float32) {
 			if again--; again >= 0 {
 				return
 			}
 			frame := make([]byte, len(pixels))
-			RGB24(frame, pixels)
+			unreal = cmp.Or(unreal, RGB24(frame, pixels))
 			video.Frames = append(video.Frames, frame)
 		})
-		if err != nil {
+		if err = cmp.Or(err, fault.Row(unreal)); err != nil {
 			return nil, err
 		}
 	}
