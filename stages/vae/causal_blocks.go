@@ -1,6 +1,8 @@
 package vae
 
 import (
+	"math"
+
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 )
@@ -82,25 +84,53 @@ func loadCausalAttention(w *nn.Weights, c int) causalAttention {
 		q: conv("q"), k: conv("k"), v: conv("v"), out: conv("proj_out")}
 }
 
-// addTo adds the attention of x (1, T, H, W, C) to it, in place. Every position is an entry of its own with
-// one query, for masks are lengths: position i has i+1 keys.
+// addTo adds the attention of x (1, T, H, W, C) to it, in place.
 func (a causalAttention) addTo(be kernels.Backend, x kernels.Tensor) {
 	defer be.Scope()()
 	c := x.Dim(4)
 	n := x.Len() / c
-	h := a.norm.VideoForward(be, x, kernels.Identity) // (1, T, H, W, C)
-	q := a.q.Forward(be, h).Reshape(n, 1, 1, c)       // (T H W, 1, 1, C)
-	keys := func(conv nn.CausalConv) kernels.Tensor { // (T H W, T H W, 1, C), the same for all entries
-		return conv.Forward(be, h).Reshape(1, n, 1, c).Expand(n, n, 1, c)
+	h := a.norm.VideoForward(be, x, kernels.Identity)   // (1, T, H, W, C)
+	tokens := func(conv nn.CausalConv) kernels.Tensor { // (1, T H W, 1, C)
+		return conv.Forward(be, h).Reshape(1, n, 1, c)
 	}
-	lens := make([]int, n)
-	for i := range lens {
-		lens[i] = i + 1
-	}
-	mixed := be.Alloc(x.DType, n, 1, 1, c) // (T H W, 1, 1, C)
-	spec := kernels.AttentionSpec{Scale: nn.AttentionScale(c), KeyLens: lens}
-	be.Attention(mixed, q, keys(a.k), keys(a.v), spec)
+	mixed := be.Alloc(x.DType, 1, n, 1, c) // (1, T H W, 1, C)
+	attendBefore(be, mixed, tokens(a.q), tokens(a.k), tokens(a.v))
 	a.out.Into(be, x, mixed.Reshape(x.Shape...), x)
+}
+
+// maskedQueries is how many positions attend together.
+const maskedQueries = 64
+
+// attendBefore computes dst, the attention of each position of q to itself and those before it in k and v; all
+// are (1, N, 1, C). A block of positions attends to those up to its own end; what lies beyond a position itself
+// gets the bias minus infinity, and so no weight.
+func attendBefore(be kernels.Backend, dst, q, k, v kernels.Tensor) {
+	defer be.Scope()()
+	n := q.Dim(1)
+	mask := causalMask(be, n) // (1, m, N)
+	for first := 0; first < n; first += maskedQueries {
+		m := min(maskedQueries, n-first)
+		spec := kernels.AttentionSpec{Scale: nn.AttentionScale(q.Dim(3)), // before the triangle there are zeros
+			Bias: mask.Narrow(1, 0, m).Narrow(2, mask.Dim(2)-maskedQueries-first, first+m)}
+		be.Attention(dst.Narrow(1, first, m), q.Narrow(1, first, m), k.Narrow(1, 0, first+m),
+			v.Narrow(1, 0, first+m), spec)
+	}
+}
+
+// causalMask returns the bias (1, m, N) of a block of m queries on the N >= n keys up to its end: zeros, and at
+// the end the triangle of keys that come after the query.
+func causalMask(be kernels.Backend, n int) kernels.Tensor {
+	const m = maskedQueries
+	keys := (n + m - 1) / m * m
+	values := make([]float32, m*keys)
+	for i := range m {
+		for j := i + 1; j < m; j++ {
+			values[i*keys+keys-m+j] = float32(math.Inf(-1))
+		}
+	}
+	mask := be.Alloc(kernels.F32, 1, m, keys) // (1, m, N)
+	be.Upload(mask, values)
+	return mask
 }
 
 // causalMid is "mid" of encoder and decoder: block, attention, block.

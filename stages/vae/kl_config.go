@@ -41,16 +41,6 @@ func newKLConfig() KLConfig {
 	}
 }
 
-// parseKL reads diffusers' config.json. What this package does not compute is refused by name; keys that do
-// not concern inference are ignored.
-func parseKL(data []byte) (*KLConfig, error) {
-	c := newKLConfig()
-	if err := json.Unmarshal(data, &c); err != nil {
-		return nil, fmt.Errorf("parse vae config.json: %w", err)
-	}
-	return &c, c.validate()
-}
-
 // downscale returns how many pixels a latent position spans in each direction: 8 in published models.
 func (c *KLConfig) downscale() int { return 1 << (len(c.BlockOutChannels) - 1) }
 
