@@ -29,9 +29,9 @@ CASES = [
     ("STDiT block, 16x256x256, bf16", "stdit", "1.0 16x32x32 120 bf16", 6, 1.25, True),
     ("STDiT block, 16x256x256, f32", "stdit", "1.0 16x32x32 120 f32", 4, 1.1, True),
     ("STDiT3 pair, 240p 51 frames, bf16", "stdit", "1.2 15x30x53 300 bf16", 5, 1.25, True),
-    ("STDiT3 pair, 240p 51 frames, f32", "stdit", "1.2 15x30x53 300 f32", 3, 1.1, True),
-    ("VAE decode, 1 frame 512x512, bf16", "vae", "1x64x64 4 bf16", 4, 1.1, True),
-    ("STDiT block, 16x512x512, bf16", "stdit", "1.0 16x64x64 120 bf16", 4, 1.25, True),
+    ("STDiT3 pair, 240p 51 frames, f32", "stdit", "1.2 15x30x53 300 f32", 2, 1.1, True),
+    ("VAE decode, 1 frame 512x512, bf16", "vae", "1x64x64 4 bf16", 4, 1.1, False),
+    ("STDiT block, 16x512x512, bf16", "stdit", "1.0 16x64x64 120 bf16", 3, 1.25, True),
     ("STDiT block, 16x512x512, f32", "stdit", "1.0 16x64x64 120 f32", 2, 1.1, False),
     ("VAE decode, 16 frames 512x512, bf16", "vae", "16x64x64 4 bf16", 1, 1.1, False),
 ]
