@@ -88,7 +88,13 @@ func TestFixIsLinear(t *testing.T) {
 		}
 		took(1 << 12)
 		small, large := took(1<<16), took(1<<20)
-		if large > 100*small+100*time.Millisecond {
+		slow := func() bool { return large > 100*small+100*time.Millisecond }
+		for range 8 { // another program may have had the machine
+			if slow() {
+				large = min(large, took(1<<20))
+			}
+		}
+		if slow() {
 			t.Errorf("%s: 64 KiB take %v, 1 MiB takes %v", name, small, large)
 		}
 	}
