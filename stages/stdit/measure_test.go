@@ -9,8 +9,8 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// TestMeasureBlock times one block, or from 1.2 on one pair of blocks, of published width under guidance. A case
-// is version, latents, tokens of text and type: "1.0 16x32x32 120 bf16".
+// TestMeasureBlock times one block, or from 1.2 on one pair of blocks, of published width under guidance. A
+// case is version, latents, tokens of text and type: "1.0 16x32x32 120 bf16".
 func TestMeasureBlock(t *testing.T) {
 	be := cpu.New(0)
 	nntest.Rounds(t, func(name string) func() {

@@ -10,8 +10,9 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// sdVAE is the configuration of the autoencoders of Stable Diffusion, which Open-Sora 1.0 and 1.1 decode with.
-const sdVAE = `{"_class_name": "AutoencoderKL", "block_out_channels": [128, 256, 512, 512], "layers_per_block": 2}`
+// sdVAE is the configuration of Stable Diffusion's autoencoders, with which Open-Sora 1.0 and 1.1 decode.
+const sdVAE = `{"_class_name": "AutoencoderKL", "block_out_channels": [128, 256, 512, 512],
+	"layers_per_block": 2}`
 
 // TestMeasureDecode times decoding. A case is latents, frames at a time, and type: "16x64x64 4 bf16".
 func TestMeasureDecode(t *testing.T) {

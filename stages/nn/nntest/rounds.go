@@ -11,9 +11,9 @@ import (
 // RoundsEnv, set to anything, lets Rounds run.
 const RoundsEnv = "LATENTBEAM_BENCH_BLOCKS"
 
-// Rounds lets a script measure parts of a model in turns with something else. Every line of standard input names a
-// case: open makes it when the name changes, and its run is timed. The answer is a line of seconds. Without
-// RoundsEnv the test is skipped.
+// Rounds lets a script measure parts of a model in turns with something else. Every line of standard input
+// names a case: open makes it when the name changes, and its run is timed. The answer is a line of seconds.
+// Without RoundsEnv the test is skipped.
 func Rounds(t *testing.T, open func(name string) (run func())) {
 	t.Helper()
 	if os.Getenv(RoundsEnv) == "" {
