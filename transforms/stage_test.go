@@ -157,8 +157,8 @@ func TestStageFailsOneElement(t *testing.T) {
 			case "panic":
 				panic("boom")
 			case "nil map":
-				var m map[string]int
-				m["x"]++
+				m := map[string]map[string]int{}
+				m["absent"]["x"]++
 			case "error":
 				return errors.New("no")
 			case "nan":

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// RoundsEnv, set to anything, lets Rounds run.
+// RoundsEnv lets Rounds run where it is set to anything.
 const RoundsEnv = "LATENTBEAM_BENCH_BLOCKS"
 
 // Rounds lets a script measure parts of a model in turns with something else. Every line of standard input
