@@ -17,6 +17,22 @@ type Family struct {
 	Load func(config []byte, w *Weights) (name string, err error)
 }
 
+// Loader makes a Family's Load of a model's own functions; name describes a configuration for people.
+func Loader[C, M any](parse func([]byte) (C, error), load func(C, *Weights) (*M, error), name func(C) string) func(
+	[]byte, *Weights) (string, error) {
+	return func(config []byte, w *Weights) (string, error) {
+		c, err := parse(config)
+		if err != nil {
+			return "", err
+		}
+		_, err = load(c, w)
+		if len(w.Misfits()) > 0 {
+			err = nil // it is about tensors, and w keeps it
+		}
+		return name(c), err
+	}
+}
+
 // Shapes is what a checkpoint tells of itself: the shape of each tensor by name.
 type Shapes map[string][]int
 

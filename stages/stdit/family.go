@@ -14,22 +14,14 @@ func Family() nn.Family {
 	return nn.Family{
 		Component: "transformer",
 		Guess:     guess,
-		Load: func(config []byte, w *nn.Weights) (string, error) {
-			c, err := ParseConfig(config)
-			if err != nil {
-				return "", err
-			}
-			_, err = Load(c, w)
-			if len(w.Misfits()) > 0 {
-				err = nil // it is about tensors, and w keeps it
-			}
+		Load: nn.Loader(ParseConfig, Load, func(c Config) string {
 			name := map[Version]string{OpenSora10: "STDiT", OpenSora11: "STDiT2"}[c.Version]
 			if name == "" {
 				name = "STDiT3"
 			}
 			return fmt.Sprintf("%s of Open-Sora %s: depth %d, width %d, %d heads, %d latent channels",
-				name, c.Version, c.Depth, c.HiddenSize, c.NumHeads, c.InChannels), err
-		},
+				name, c.Version, c.Depth, c.HiddenSize, c.NumHeads, c.InChannels)
+		}),
 	}
 }
 

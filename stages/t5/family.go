@@ -12,18 +12,10 @@ func Family() nn.Family {
 	return nn.Family{
 		Component: "text_encoder",
 		Guess:     guess,
-		Load: func(config []byte, w *nn.Weights) (string, error) {
-			c, err := ParseConfig(config)
-			if err != nil {
-				return "", err
-			}
-			_, err = Load(c, w)
-			if len(w.Misfits()) > 0 {
-				err = nil // it is about tensors, and w keeps it
-			}
+		Load: nn.Loader(ParseConfig, Load, func(c Config) string {
 			return fmt.Sprintf("T5 v1.1 encoder: %d layers, width %d, %d heads, vocabulary %d",
-				c.NumLayers, c.DModel, c.NumHeads, c.VocabSize), err
-		},
+				c.NumLayers, c.DModel, c.NumHeads, c.VocabSize)
+		}),
 	}
 }
 

@@ -41,14 +41,23 @@ func Encode() stages.Spec {
 }
 
 func openEncoder(m *stages.Model, o stages.Options) (stages.Stage, error) {
+	s, err := openEncodeStage("encode_vae", m, o)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// openEncodeStage opens what encode_vae and encode_reference have in common; name is that of the stage.
+func openEncodeStage(name string, m *stages.Model, o stages.Options) (*encodeStage, error) {
 	opts := encodeOptions{MicroBatchSize: defaultMicroBatch, Posterior: "sample"}
 	if err := o.Into(&opts); err != nil {
 		return nil, err
 	}
 	if opts.Posterior != "sample" && opts.Posterior != "mean" {
-		return nil, fmt.Errorf("encode_vae: posterior is %q: give sample or mean", opts.Posterior)
+		return nil, fmt.Errorf("%s: posterior is %q: give sample or mean", name, opts.Posterior)
 	}
-	c, err := openComponent(m, "encode_vae", opts.MicroBatchSize, opts.DType)
+	c, err := openComponent(m, name, opts.MicroBatchSize, opts.DType)
 	if err != nil {
 		return nil, err
 	}

@@ -13,17 +13,9 @@ func Family() nn.Family {
 	return nn.Family{
 		Component: "vae",
 		Guess:     guess,
-		Load: func(config []byte, w *nn.Weights) (string, error) {
-			c, err := ParseConfig(config)
-			if err != nil {
-				return "", err
-			}
-			_, err = Load(c, w)
-			if len(w.Misfits()) > 0 {
-				err = nil // it is about tensors, and w keeps it
-			}
-			return titles[c.Name], err
-		},
+		Load: nn.Loader(ParseConfig, Load, func(c Config) string {
+			return titles[c.Name]
+		}),
 	}
 }
 

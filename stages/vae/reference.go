@@ -34,18 +34,11 @@ func Reference() stages.Spec {
 }
 
 func openReference(m *stages.Model, o stages.Options) (stages.Stage, error) {
-	opts := encodeOptions{MicroBatchSize: defaultMicroBatch, Posterior: "sample"}
-	if err := o.Into(&opts); err != nil {
-		return nil, err
-	}
-	if opts.Posterior != "sample" && opts.Posterior != "mean" {
-		return nil, fmt.Errorf("encode_reference: posterior is %q: give sample or mean", opts.Posterior)
-	}
-	c, err := openComponent(m, "encode_reference", opts.MicroBatchSize, opts.DType)
+	s, err := openEncodeStage("encode_reference", m, o)
 	if err != nil {
 		return nil, err
 	}
-	return &referenceStage{encodeStage{c, opts.MicroBatchSize, opts.Posterior == "sample"}}, nil
+	return &referenceStage{*s}, nil
 }
 
 type referenceStage struct{ encodeStage }
