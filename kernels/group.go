@@ -44,6 +44,9 @@ type Transport interface {
 	Exchange(ctx context.Context, be Backend, tag Tag, send, recv []Part) error
 	// Abort ends the group: exchanges under way and to come fail with cause on every rank.
 	Abort(cause error)
+	// Sub returns this rank's end of the group of some of the ranks, in the order given; this one is among
+	// them. It ends together with the whole group.
+	Sub(ranks []int) (Transport, error)
 }
 
 // Group is one rank's membership in a set of ranks that compute one batch together. It belongs to one run
@@ -73,6 +76,19 @@ const slower = 10
 // its own work.
 func NewGroup(ctx context.Context, tr Transport, be Backend, patience time.Duration) *Group {
 	return &Group{ctx: ctx, tr: tr, be: be, patient: patience, last: time.Now()}
+}
+
+// Sub returns the membership in the group of some of the ranks, in the order given, of which this is one; nil
+// for this rank alone. It waits as long as patience, or as g does where that is 0.
+func (g *Group) Sub(ranks []int, patience time.Duration) (*Group, error) {
+	if len(ranks) == 1 && ranks[0] == g.Rank() {
+		return nil, nil
+	}
+	tr, err := g.tr.Sub(ranks)
+	if err != nil {
+		return nil, err
+	}
+	return NewGroup(g.ctx, tr, g.be, max(patience, g.patient)), nil
 }
 
 // Rank returns which rank this is, from 0.

@@ -18,7 +18,13 @@ import (
 type mesh struct {
 	rank, size int
 	peers      []*peer // by rank; nil at this rank
+	*ending            // the same for a group and the groups inside it
+}
 
+// ending is how the group of a rank ends.
+type ending struct {
+	rank  int     // in the outermost group
+	all   []*peer // of the outermost group
 	mu    sync.Mutex
 	cause error // why the group has ended
 }
@@ -41,7 +47,21 @@ func newMesh(rank int, conns []net.Conn) *mesh {
 			m.peers[i] = &peer{Conn: c}
 		}
 	}
+	m.ending = &ending{rank: rank, all: m.peers}
 	return m
+}
+
+// Sub returns the end of a group that uses the same connections.
+func (m *mesh) Sub(ranks []int) (kernels.Transport, error) {
+	mine, err := subRank(m.rank, m.size, ranks)
+	if err != nil {
+		return nil, err
+	}
+	sub := &mesh{rank: mine, size: len(ranks), peers: make([]*peer, len(ranks)), ending: m.ending}
+	for i, r := range ranks {
+		sub.peers[i] = m.peers[r]
+	}
+	return sub, nil
 }
 
 func (m *mesh) Rank() int { return m.rank }
@@ -53,20 +73,21 @@ func (m *mesh) Close() error {
 	return nil
 }
 
-func (m *mesh) Abort(cause error) {
-	m.mu.Lock()
-	first := m.cause == nil
+// Abort ends the group, and those that it is part of and that are part of it.
+func (e *ending) Abort(cause error) {
+	e.mu.Lock()
+	first := e.cause == nil
 	if first {
-		m.cause = cause
+		e.cause = cause
 	}
-	m.mu.Unlock()
+	e.mu.Unlock()
 	if !first {
 		return
 	}
 	var all sync.WaitGroup
-	for _, p := range m.peers {
+	for _, p := range e.all {
 		if p != nil {
-			all.Go(func() { p.hangUp(m.rank, cause) })
+			all.Go(func() { p.hangUp(e.rank, cause) })
 		}
 	}
 	all.Wait()

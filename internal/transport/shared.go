@@ -12,20 +12,35 @@ import (
 // Shared returns the ends of a group of n ranks in this process. A receiver copies straight from the
 // sender's tensor with its own backend's Copy.
 func Shared(n int) []kernels.Transport {
-	h := &hub{round: newRound(n), broken: make(chan struct{})}
+	h := &hub{fate: &fate{broken: make(chan struct{}), subs: map[string]*hub{}}, round: newRound(n)}
 	ends := make([]kernels.Transport, n)
 	for i := range ends {
-		ends[i] = &shared{hub: h, rank: i, size: n}
+		ends[i] = &shared{hub: h, rank: i, size: n, world: numbers(n)}
 	}
 	return ends
 }
 
-// hub is where the ranks of a process meet.
+// numbers returns 0 to n-1.
+func numbers(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// hub is where the ranks of a group meet.
 type hub struct {
+	*fate
+	round *round
+}
+
+// fate is what a group and the groups inside it have in common: their end.
+type fate struct {
 	mu     sync.Mutex
-	round  *round
-	cause  error         // why the group has ended
-	broken chan struct{} // closed when it has
+	cause  error           // why the group has ended
+	broken chan struct{}   // closed when it has
+	subs   map[string]*hub // by their ranks
 }
 
 // round is one exchange.
@@ -49,6 +64,7 @@ func newRound(n int) *round {
 type shared struct {
 	hub        *hub
 	rank, size int
+	world      []int // the ranks as the outermost group numbers them
 }
 
 func (s *shared) Rank() int { return s.rank }
@@ -56,8 +72,43 @@ func (s *shared) Size() int { return s.size }
 
 func (s *shared) Abort(cause error) { s.hub.abort(cause) }
 
+// Sub lets the ranks meet in a hub of their own.
+func (s *shared) Sub(ranks []int) (kernels.Transport, error) {
+	mine, err := subRank(s.rank, s.size, ranks)
+	if err != nil {
+		return nil, err
+	}
+	world := make([]int, len(ranks))
+	for i, r := range ranks {
+		world[i] = s.world[r]
+	}
+	f := s.hub.fate
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	name := fmt.Sprint(world)
+	if f.subs[name] == nil {
+		f.subs[name] = &hub{fate: f, round: newRound(len(ranks))}
+	}
+	return &shared{hub: f.subs[name], rank: mine, size: len(ranks), world: world}, nil
+}
+
+// subRank returns which of the ranks, of size that there are, rank is.
+func subRank(rank, size int, ranks []int) (int, error) {
+	seen := map[int]bool{}
+	for _, r := range ranks {
+		if r < 0 || r >= size || seen[r] {
+			return 0, fmt.Errorf("group of ranks %v of %d: each must be there once", ranks, size)
+		}
+		seen[r] = true
+	}
+	if !seen[rank] {
+		return 0, fmt.Errorf("group of ranks %v: rank %d is not among them", ranks, rank)
+	}
+	return slices.Index(ranks, rank), nil
+}
+
 // abort ends the group with its first cause, which it returns.
-func (h *hub) abort(cause error) error {
+func (h *fate) abort(cause error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.cause == nil {
