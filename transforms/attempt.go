@@ -100,7 +100,7 @@ func (f *StageFn) attempt(live []*stages.Element, cap int) (width int, err error
 		release(true)
 		return width, errNotBegun
 	}
-	began := time.Now()
+	began, usage := time.Now(), metered(set)
 	cost := f.engine.forecast.cost(f.Index, f.step, row)
 	ended := f.engine.forecast.begin(f.Index, width, f.engine.forecast.seconds(f.Index, cost, len(live), width))
 	defer func() {
@@ -111,6 +111,7 @@ func (f *StageFn) attempt(live []*stages.Element, cap int) (width int, err error
 		ended(err == nil)
 		release(err == nil)
 		f.engine.Progress.Spent(f.step.Name, time.Since(began))
+		f.engine.Progress.Computed(f.step.Name, usage())
 	}()
 	if len(set.Away) > 0 {
 		err = f.runAway(f.ctx, set, live)

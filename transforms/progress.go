@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"latentbeam/internal/fault"
+	"latentbeam/kernels"
 )
 
 // Progress counts what happens to the rows of a run. It is safe for concurrent use.
@@ -23,6 +24,7 @@ type Progress struct {
 	mu    sync.Mutex
 	order []string
 	busy  map[string]time.Duration
+	usage map[string]*kernels.Usage
 }
 
 // Settle counts rows that reached an end and returns a fatal error once too many have failed. They are
@@ -50,10 +52,24 @@ func (p *Progress) Spent(stage string, d time.Duration) {
 	p.busy[stage] += d
 }
 
-// StageTime is the time a stage has used so far.
+// Computed adds what devices did for a stage.
+func (p *Progress) Computed(stage string, u kernels.Usage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.usage == nil {
+		p.usage = map[string]*kernels.Usage{}
+	}
+	if p.usage[stage] == nil {
+		p.usage[stage] = &kernels.Usage{}
+	}
+	p.usage[stage].Add(u)
+}
+
+// StageTime is the time a stage has used so far, and what its time on devices went to.
 type StageTime struct {
-	Stage string        `json:"stage"`
-	Busy  time.Duration `json:"busy_ns"`
+	Stage   string        `json:"stage"`
+	Busy    time.Duration `json:"busy_ns"`
+	Kernels []KernelTime  `json:"kernels,omitempty"`
 }
 
 // Stages returns the time of every stage in the order of first use.
@@ -62,7 +78,10 @@ func (p *Progress) Stages() []StageTime {
 	defer p.mu.Unlock()
 	times := make([]StageTime, len(p.order))
 	for i, s := range p.order {
-		times[i] = StageTime{s, p.busy[s]}
+		times[i] = StageTime{Stage: s, Busy: p.busy[s]}
+		if u := p.usage[s]; u != nil {
+			times[i].Kernels = kernelTimes(*u)
+		}
 	}
 	return times
 }

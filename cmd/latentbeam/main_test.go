@@ -132,7 +132,7 @@ func TestInitThenRun(t *testing.T) {
 	s.says(s.run(0, "run", "job.yaml", "--dry-run"), "new", "estimated") // as it was written
 	few := []string{"run", "job.yaml", "--set", "defaults.num_inference_steps=2",
 		"--set", "stages.guard.reject=[nan]"}
-	s.says(s.run(0, few...), "done", "stage", "denoise", "output: out/my-job")
+	s.says(s.run(0, few...), "done", "stage", "denoise", "kernel", "GFLOP/s", "linear", "output: out/my-job")
 	for _, name := range []string{"summary.json", "index.html", "tables/videos-00000.parquet",
 		"tables/failures-00000.parquet"} {
 		if !s.exists("out/my-job/" + name) {

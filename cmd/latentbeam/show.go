@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -142,9 +143,45 @@ func printResult(out io.Writer, dir string, r pipelines.Result) {
 				100*float64(s.Busy)/float64(max(1, all)), (s.Busy / time.Duration(max(1, r.Done))).Round(time.Microsecond))
 		}
 		w.Flush()
+		printKernels(out, r)
 	}
 	printAgreement(out, r)
 	fmt.Fprintf(out, "\noutput: %s\n", dir)
+}
+
+// kernelLines is how many kernels the final table shows; summary.json has all.
+const kernelLines = 8
+
+// printKernels prints what the devices spent most of their time on.
+func printKernels(out io.Writer, r pipelines.Result) {
+	type line struct {
+		stage string
+		transforms.KernelTime
+	}
+	var lines []line
+	var all time.Duration
+	for _, s := range r.Stages {
+		for _, k := range s.Kernels {
+			lines = append(lines, line{s.Stage, k})
+			all += k.Busy
+		}
+	}
+	if len(lines) == 0 {
+		return
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(b.Busy, a.Busy) })
+	fmt.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "kernel\tstage\tcalls\tbusy\tshare\tGFLOP/s\tGB/s\t")
+	for _, l := range lines[:min(len(lines), kernelLines)] {
+		flops := "-"
+		if l.FLOP > 0 {
+			flops = fmt.Sprintf("%.1f", l.Rate)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.0f %%\t%s\t%.1f\t\n", l.Kernel, l.stage, l.Calls,
+			l.Busy.Round(time.Millisecond), 100*float64(l.Busy)/float64(max(1, all)), flops, l.Moved)
+	}
+	w.Flush()
 }
 
 // printAgreement prints how often what was read back from the results is what the table asked for.

@@ -40,6 +40,11 @@ func TestSuiteDeferred(t *testing.T) {
 	kerneltest.Run(t, func(threads int) kernels.Backend { return kerneltest.Deferred(cpu.New(threads)) })
 }
 
+// TestSuiteMetered: counting changes nothing.
+func TestSuiteMetered(t *testing.T) {
+	kerneltest.Run(t, func(threads int) kernels.Backend { return kernels.NewMetered(cpu.New(threads)) })
+}
+
 // TestUnknownTierFails: a wish that cannot be granted is an error, not another class.
 func TestUnknownTierFails(t *testing.T) {
 	t.Setenv("LATENTBEAM_CPU", "abacus")

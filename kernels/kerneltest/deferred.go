@@ -3,6 +3,7 @@ package kerneltest
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"latentbeam/kernels"
 )
@@ -167,6 +168,13 @@ func (d *deferred) Scope() (end func()) {
 }
 
 func (d *deferred) Wait() error { return d.flush() }
+
+// Time is the time between two places of the queue when it runs; see kernels.Timer.
+func (d *deferred) Time(report func(time.Duration)) (end func()) {
+	var began time.Time
+	d.queue = append(d.queue, func() { began = time.Now() })
+	return func() { d.queue = append(d.queue, func() { report(time.Since(began)) }) }
+}
 
 func (d *deferred) Download(dst []float32, src kernels.Tensor) error {
 	d.later("download", []kernels.Tensor{src}, func(t []kernels.Tensor) {

@@ -14,16 +14,14 @@ func PeakBytes(f func(be kernels.Backend) error) (int64, error) {
 // Work returns the FLOP of the products, attentions and convolutions in f, a multiplication and an addition
 // counting two, found in the same way. The rest of a model is small beside them.
 func Work(f func(be kernels.Backend) error) (float64, error) {
-	m := &meter{}
+	m := kernels.NewMetered(&meter{})
 	err := f(m)
-	return m.work, err
+	usage := m.Usage()
+	return usage.FLOP(), err
 }
 
-// meter is the backend of PeakBytes and Work.
-type meter struct {
-	live, peak int64
-	work       float64
-}
+// meter is a backend that computes nothing and knows how much memory it would hold.
+type meter struct{ live, peak int64 }
 
 func (m *meter) Class() string  { return "none" }
 func (m *meter) Device() string { return "none" }
@@ -45,33 +43,14 @@ func (m *meter) Scope() (end func()) {
 	return func() { m.live = before }
 }
 
-// Linear counts x (..., K) times w (N, K).
-func (m *meter) Linear(dst, x, _ kernels.Tensor, _ kernels.Epilogue) {
-	m.work += 2 * float64(dst.Len()) * float64(x.Dim(-1))
-}
-
-// Attention counts q k^T and its product with v, over the keys that are valid.
-func (m *meter) Attention(_, q, k, _ kernels.Tensor, spec kernels.AttentionSpec) {
-	queries, keys := float64(q.Len()), float64(k.Dim(-3))
-	if len(spec.KeyLens) > 0 {
-		keys = 0
-		for _, n := range spec.KeyLens {
-			keys += float64(n) / float64(len(spec.KeyLens))
-		}
-	}
-	m.work += 4 * queries * keys
-}
-
-// Conv counts dst (..., Cout) times the taps and channels of w (Cout, Cin, taps...).
-func (m *meter) Conv(dst, _, w kernels.Tensor, _ kernels.ConvSpec) {
-	m.work += 2 * float64(dst.Len()) * float64(w.Len()/max(1, w.Dim(0)))
-}
-
-func (m *meter) Upload(kernels.Tensor, []float32)                  {}
-func (m *meter) Download([]float32, kernels.Tensor) error          { return nil }
-func (m *meter) Copy(_, _ kernels.Tensor)                          {}
-func (m *meter) Gather(_, _ kernels.Tensor, _ []int32)             {}
-func (m *meter) Norm(_, _ kernels.Tensor, _ kernels.NormSpec)      {}
-func (m *meter) Rope(_, _, _, _ kernels.Tensor)                    {}
-func (m *meter) Unary(_, _ kernels.Tensor, _ kernels.UnaryOp)      {}
-func (m *meter) Binary(_, _, _ kernels.Tensor, _ kernels.BinaryOp) {}
+func (m *meter) Upload(kernels.Tensor, []float32)                             {}
+func (m *meter) Download([]float32, kernels.Tensor) error                     { return nil }
+func (m *meter) Copy(_, _ kernels.Tensor)                                     {}
+func (m *meter) Gather(_, _ kernels.Tensor, _ []int32)                        {}
+func (m *meter) Linear(_, _, _ kernels.Tensor, _ kernels.Epilogue)            {}
+func (m *meter) Attention(_, _, _, _ kernels.Tensor, _ kernels.AttentionSpec) {}
+func (m *meter) Norm(_, _ kernels.Tensor, _ kernels.NormSpec)                 {}
+func (m *meter) Rope(_, _, _, _ kernels.Tensor)                               {}
+func (m *meter) Unary(_, _ kernels.Tensor, _ kernels.UnaryOp)                 {}
+func (m *meter) Binary(_, _, _ kernels.Tensor, _ kernels.BinaryOp)            {}
+func (m *meter) Conv(_, _, _ kernels.Tensor, _ kernels.ConvSpec)              {}

@@ -1,0 +1,111 @@
+package cpu_test
+
+import (
+	"testing"
+	"time"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/kernels/kerneltest"
+)
+
+// everyFamily runs one operation or two of each family on be and says what there is to count.
+func everyFamily(t *testing.T, be kernels.Backend) kernels.Usage {
+	t.Helper()
+	alloc := func(shape ...int) kernels.Tensor { return be.Alloc(kernels.F32, shape...) }
+	x, y, w, bias := alloc(2, 5, 4), alloc(2, 5, 6), alloc(6, 4), alloc(4)
+	be.Upload(x, make([]float32, 40))
+	be.Upload(w, make([]float32, 24))
+	be.Upload(bias, make([]float32, 4))
+	be.Linear(y, x, w, kernels.Epilogue{Gate: bias.Narrow(0, 0, 1).Expand(2, 5, 6)}) // 4 bytes of the gate
+	be.Binary(x, x, bias.Expand(2, 5, 4), kernels.Add)
+	be.Unary(x, x, kernels.SiLU)
+	be.Norm(x, x, kernels.NormSpec{Eps: 1})
+	be.Rope(x, x, x.Narrow(2, 0, 2), x.Narrow(2, 2, 2))
+	q := x.Reshape(2, 5, 1, 4)
+	be.Attention(alloc(2, 5, 1, 4), q, q, q, kernels.AttentionSpec{KeyLens: []int{1, 3}})
+	image := x.Reshape(1, 2, 5, 4)
+	be.Conv(alloc(1, 2, 5, 3), image, w.Narrow(0, 0, 3).Reshape(3, 4, 1, 1), kernels.ConvSpec{})
+	be.Copy(alloc(2, 5, 4), x)
+	be.Gather(alloc(3, 4), w, []int32{1, 2, 3})
+	if err := be.Download(make([]float32, 40), x); err != nil {
+		t.Fatal(err)
+	}
+	var want kernels.Usage
+	want[kernels.OpTransfer] = kernels.Count{Calls: 4, Bytes: 4 * (40 + 24 + 4 + 40)}
+	want[kernels.OpLinear] = kernels.Count{Calls: 1, FLOP: 2 * 60 * 4, Bytes: 4 * (60 + 40 + 24 + 1)}
+	want[kernels.OpElementwise] = kernels.Count{Calls: 2, Bytes: 4 * (40 + 40 + 4 + 40 + 40)}
+	want[kernels.OpNorm] = kernels.Count{Calls: 1, Bytes: 4 * 80}
+	want[kernels.OpRope] = kernels.Count{Calls: 1, Bytes: 4 * (80 + 40)}
+	want[kernels.OpAttention] = kernels.Count{Calls: 1, FLOP: 4 * 40 * 2, Bytes: 4 * 160}
+	want[kernels.OpConv] = kernels.Count{Calls: 1, FLOP: 2 * 30 * 4, Bytes: 4 * (30 + 40 + 12)}
+	want[kernels.OpCopy] = kernels.Count{Calls: 2, Bytes: 4 * (80 + 24)}
+	return want
+}
+
+func TestMeteredCounts(t *testing.T) {
+	be := kernels.NewMetered(cpu.New(1))
+	want := everyFamily(t, be)
+	got := be.Usage()
+	for op := range got {
+		if got[op].Time <= 0 {
+			t.Errorf("%v took %v", kernels.Op(op), got[op].Time)
+		}
+		got[op].Time = 0
+		if got[op] != want[op] {
+			t.Errorf("%v: %+v, want %+v", kernels.Op(op), got[op], want[op])
+		}
+	}
+}
+
+// TestMeteredBehindItsCaller: on a device that computes later, the times are the device's, and there after Wait.
+func TestMeteredBehindItsCaller(t *testing.T) {
+	be := kernels.NewMetered(kerneltest.Deferred(cpu.New(1)))
+	x := be.Alloc(kernels.F32, 300, 300)
+	be.Upload(x, make([]float32, 300*300))
+	y := be.Alloc(kernels.F32, 300, 300)
+	began := time.Now()
+	for range 20 {
+		be.Linear(y, x, x, kernels.Epilogue{})
+	}
+	called := time.Since(began)
+	if u := be.Usage()[kernels.OpLinear]; u.Calls != 20 || u.Time != 0 {
+		t.Errorf("before Wait: %+v", u)
+	}
+	began = time.Now()
+	if err := be.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	waited := time.Since(began)
+	if took := be.Usage()[kernels.OpLinear].Time; took <= called || took > waited {
+		t.Errorf("20 products took %v; called in %v, waited for %v", took, called, waited)
+	}
+}
+
+func TestMeteredAllocatesNothing(t *testing.T) {
+	bare := cpu.New(1)
+	be := kernels.NewMetered(bare)
+	x, y := be.Alloc(kernels.F32, 8, 16), be.Alloc(kernels.F32, 8, 16)
+	be.Upload(x, make([]float32, 8*16))
+	op := func(be kernels.Backend) float64 {
+		return testing.AllocsPerRun(100, func() { be.Unary(y, x, kernels.SiLU) })
+	}
+	if alone, metered := op(bare), op(be); metered > alone {
+		t.Errorf("%g allocations a call, %g without counting", metered, alone)
+	}
+}
+
+// BenchmarkMetered is what counting costs a call: the difference to the same call without.
+func BenchmarkMetered(b *testing.B) {
+	bare := cpu.New(1)
+	x, y, w := bare.Alloc(kernels.F32, 4, 4), bare.Alloc(kernels.F32, 4, 4), bare.Alloc(kernels.F32, 4, 4)
+	bare.Upload(x, make([]float32, 16))
+	bare.Upload(w, make([]float32, 16))
+	for name, be := range map[string]kernels.Backend{"bare": bare, "metered": kernels.NewMetered(bare)} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				be.Linear(y, x, w, kernels.Epilogue{})
+			}
+		})
+	}
+}

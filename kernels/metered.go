@@ -1,0 +1,161 @@
+package kernels
+
+import (
+	"sync"
+	"time"
+)
+
+// Timer is what a Backend also is that computes behind its caller, such as a GPU: the time of an operation is
+// not that of its call.
+type Timer interface {
+	// Time marks where the stream is now, and end where it is then. What the stream took between the two goes
+	// to report in the next Wait or Download that finds both passed, on its goroutine. Spans do not nest.
+	Time(report func(time.Duration)) (end func())
+}
+
+// Metered is a Backend that counts what its operations do and how long they take. Everything is passed on to
+// the backend inside. Its counts may be read at any time and from anywhere.
+type Metered struct {
+	Backend
+	timer  Timer                    // the backend inside, where it has its own
+	report [ops]func(time.Duration) // for the timer
+	end    func()                   // of the span under way
+
+	mu    sync.Mutex
+	usage Usage
+}
+
+// NewMetered returns be with counters at zero.
+func NewMetered(be Backend) *Metered {
+	m := &Metered{Backend: be}
+	if m.timer, _ = be.(Timer); m.timer != nil {
+		for op := range m.report {
+			m.report[op] = func(d time.Duration) { m.spent(Op(op), d) }
+		}
+	}
+	return m
+}
+
+// Usage returns the counts so far. The times of a Timer are there after Wait.
+func (m *Metered) Usage() Usage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.usage
+}
+
+// begin counts a call and starts its time.
+func (m *Metered) begin(op Op, flop float64, bytes int64) time.Time {
+	m.mu.Lock()
+	c := &m.usage[op]
+	c.Calls++
+	c.FLOP += flop
+	c.Bytes += bytes
+	m.mu.Unlock()
+	if m.timer != nil {
+		m.end = m.timer.Time(m.report[op])
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+// finish ends the time of the call that began then.
+func (m *Metered) finish(op Op, began time.Time) {
+	if m.timer != nil {
+		m.end()
+		return
+	}
+	m.spent(op, time.Since(began))
+}
+
+func (m *Metered) spent(op Op, d time.Duration) {
+	m.mu.Lock()
+	m.usage[op].Time += d
+	m.mu.Unlock()
+}
+
+// Upload is counted as a transfer.
+func (m *Metered) Upload(dst Tensor, src []float32) {
+	t := m.begin(OpTransfer, 0, moved(dst))
+	m.Backend.Upload(dst, src)
+	m.finish(OpTransfer, t)
+}
+
+// Download is counted as a transfer.
+func (m *Metered) Download(dst []float32, src Tensor) error {
+	t := m.begin(OpTransfer, 0, moved(src))
+	err := m.Backend.Download(dst, src)
+	m.finish(OpTransfer, t)
+	return err
+}
+
+// Copy is counted as a copy.
+func (m *Metered) Copy(dst, src Tensor) {
+	t := m.begin(OpCopy, 0, moved(dst, src))
+	m.Backend.Copy(dst, src)
+	m.finish(OpCopy, t)
+}
+
+// Gather is counted as a copy.
+func (m *Metered) Gather(dst, table Tensor, ids []int32) {
+	t := m.begin(OpCopy, 0, 2*moved(dst))
+	m.Backend.Gather(dst, table, ids)
+	m.finish(OpCopy, t)
+}
+
+// Linear counts x (..., K) times w (N, K).
+func (m *Metered) Linear(dst, x, w Tensor, ep Epilogue) {
+	flop := 2 * float64(dst.Len()) * float64(fromEnd(x, 1))
+	t := m.begin(OpLinear, flop, moved(dst, x, w, ep.Gate, ep.Residual, ep.Onto))
+	m.Backend.Linear(dst, x, w, ep)
+	m.finish(OpLinear, t)
+}
+
+// Attention counts q k^T and its product with v, over the keys that are valid.
+func (m *Metered) Attention(dst, q, k, v Tensor, spec AttentionSpec) {
+	keys := float64(fromEnd(k, 3))
+	if len(spec.KeyLens) > 0 {
+		keys = 0
+		for _, n := range spec.KeyLens {
+			keys += float64(n) / float64(len(spec.KeyLens))
+		}
+	}
+	t := m.begin(OpAttention, 4*float64(q.Len())*keys, moved(dst, q, k, v, spec.Bias))
+	m.Backend.Attention(dst, q, k, v, spec)
+	m.finish(OpAttention, t)
+}
+
+// Norm counts bytes.
+func (m *Metered) Norm(dst, x Tensor, spec NormSpec) {
+	t := m.begin(OpNorm, 0, moved(dst, x, spec.Scale, spec.Shift))
+	m.Backend.Norm(dst, x, spec)
+	m.finish(OpNorm, t)
+}
+
+// Rope counts bytes.
+func (m *Metered) Rope(dst, x, cos, sin Tensor) {
+	t := m.begin(OpRope, 0, moved(dst, x, cos, sin))
+	m.Backend.Rope(dst, x, cos, sin)
+	m.finish(OpRope, t)
+}
+
+// Unary is counted as elementwise.
+func (m *Metered) Unary(dst, x Tensor, op UnaryOp) {
+	t := m.begin(OpElementwise, 0, moved(dst, x))
+	m.Backend.Unary(dst, x, op)
+	m.finish(OpElementwise, t)
+}
+
+// Binary is counted as elementwise.
+func (m *Metered) Binary(dst, a, b Tensor, op BinaryOp) {
+	t := m.begin(OpElementwise, 0, moved(dst, a, b))
+	m.Backend.Binary(dst, a, b, op)
+	m.finish(OpElementwise, t)
+}
+
+// Conv counts dst (..., Cout) times the taps and channels of w (Cout, Cin, taps...).
+func (m *Metered) Conv(dst, x, w Tensor, spec ConvSpec) {
+	flop := 2 * float64(dst.Len()) * float64(w.Len()/max(1, fromEnd(w, len(w.Shape))))
+	t := m.begin(OpConv, flop, moved(dst, x, w, spec.Residual))
+	m.Backend.Conv(dst, x, w, spec)
+	m.finish(OpConv, t)
+}

@@ -1,0 +1,82 @@
+package kernels
+
+import "time"
+
+// Op is a family of operations, as Metered counts them.
+type Op uint8
+
+// The families.
+const (
+	OpLinear Op = iota
+	OpAttention
+	OpConv
+	OpNorm
+	OpRope
+	OpElementwise // Unary and Binary
+	OpCopy        // Copy and Gather
+	OpTransfer    // Upload and Download
+	ops
+)
+
+var opNames = [ops]string{"linear", "attention", "conv", "norm", "rope", "elementwise", "copy", "transfer"}
+
+// String is the name that reports use.
+func (o Op) String() string { return opNames[o] }
+
+// Count is what operations of one family did.
+type Count struct {
+	Calls int64
+	Time  time.Duration // on the device
+	FLOP  float64       // of products only: a multiplication and an addition are two
+	Bytes int64         // of the operands, each read or written once
+}
+
+// Usage is what operations did, by family.
+type Usage [ops]Count
+
+// Add adds what v counts.
+func (u *Usage) Add(v Usage) {
+	for i := range u {
+		u[i].Calls += v[i].Calls
+		u[i].Time += v[i].Time
+		u[i].FLOP += v[i].FLOP
+		u[i].Bytes += v[i].Bytes
+	}
+}
+
+// FLOP returns those of all families.
+func (u *Usage) FLOP() float64 {
+	sum := 0.0
+	for i := range u {
+		sum += u[i].FLOP
+	}
+	return sum
+}
+
+// moved returns the bytes of the elements that views reach, repeated ones once.
+func moved(views ...Tensor) int64 {
+	var sum int64
+	for i := range views {
+		t := &views[i]
+		if t.IsZero() {
+			continue
+		}
+		n := int64(t.DType.Size())
+		for axis, d := range t.Shape {
+			if t.Strides[axis] != 0 || d == 0 {
+				n *= int64(d)
+			}
+		}
+		sum += n
+	}
+	return sum
+}
+
+// fromEnd returns the length of the i-th axis from the end, 0 where there is none: operands are counted before
+// the backend has checked them.
+func fromEnd(t Tensor, i int) int {
+	if i < 1 || i > len(t.Shape) {
+		return 0
+	}
+	return t.Shape[len(t.Shape)-i]
+}

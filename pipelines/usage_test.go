@@ -1,0 +1,65 @@
+package pipelines_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"latentbeam/transforms"
+)
+
+// kernelsOf reads what summary.json says of the kernels, by stage and name.
+func (j job) kernelsOf(t *testing.T) (busy map[string]transforms.StageTime, kernels map[string]transforms.KernelTime) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(j.out, "summary.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var summary struct {
+		Run struct{ Stages []transforms.StageTime }
+	}
+	if err := json.Unmarshal(data, &summary); err != nil {
+		t.Fatal(err)
+	}
+	busy, kernels = map[string]transforms.StageTime{}, map[string]transforms.KernelTime{}
+	for _, s := range summary.Run.Stages {
+		busy[s.Stage] = s
+		for _, k := range s.Kernels {
+			kernels[s.Stage+" "+k.Kernel] = k
+		}
+	}
+	return busy, kernels
+}
+
+// TestSummarySaysWhereTimeWent: every stage's kernels are in the summary, their times fit into the stage's, and
+// what they computed does not depend on how rows were shared out.
+func TestSummarySaysWhereTimeWent(t *testing.T) {
+	one, two := newJob(t, rerunTable), newJob(t, rerunTable)
+	two.sets = []string{"resources.workers=2", "resources.batch_size=1"}
+	one.mustRun(t)
+	two.mustRun(t)
+	busy, first := one.kernelsOf(t)
+	_, second := two.kernelsOf(t)
+	for _, name := range []string{"encode_text linear", "encode_text attention", "denoise linear", "denoise attention",
+		"denoise norm", "denoise transfer", "decode_vae conv", "decode_vae norm", "decode_vae transfer"} {
+		k := first[name]
+		if k.Calls == 0 || k.Busy <= 0 || k.Bytes == 0 || k.Moved <= 0 || (k.FLOP > 0) != (k.Rate > 0) {
+			t.Errorf("%s: %+v", name, k)
+		}
+		if k.FLOP != second[name].FLOP {
+			t.Errorf("%s: %g FLOP on one worker, %g on two", name, k.FLOP, second[name].FLOP)
+		}
+	}
+	for stage, s := range busy {
+		for _, k := range s.Kernels {
+			s.Busy -= k.Busy
+		}
+		if s.Busy < 0 {
+			t.Errorf("%s: the kernels took %v longer than the stage", stage, -s.Busy)
+		}
+	}
+	if len(busy["guard"].Kernels)+len(busy["encode_video"].Kernels) > 0 {
+		t.Error("stages without a device have kernels")
+	}
+}
