@@ -4,10 +4,10 @@ GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo eval test race lint bench fuzz million
+.PHONY: help build demo eval test race lint bench fuzz million cuda-headers
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## the static binary, ./latentbeam
 	$(GO) build -trimpath -o latentbeam ./cmd/latentbeam
@@ -43,3 +43,10 @@ fuzz: ## the fuzz targets, 30 seconds each
 
 million: ## a million rows through the pipeline: memory a row, time a row
 	LATENTBEAM_MILLION=1000000 $(GO) test -run Million -v -timeout 30m ./pipelines
+
+# What `go` needs to build with -tags cuda: our own cuda.h, and an answer to the -lcuda of gorgonia.org/cu.
+CUDA = CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CURDIR)/kernels/cuda/include" \
+	CGO_LDFLAGS="-L$(CURDIR)/kernels/cuda/driver/stub"
+
+cuda-headers: ## compare our cuda.h with NVIDIA's: make cuda-headers TOOLKIT="DIR..." (not in CI)
+	kernels/cuda/include/check $(or $(TOOLKIT),/usr/local/cuda/include)

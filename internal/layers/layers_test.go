@@ -22,10 +22,10 @@ var floors = []floor{
 	{".", ""}, // the embedded model
 	{"internal/media/h264 internal/aspect internal/mapfile internal/torchpickle/torchtest", "golang.org/x/sys"},
 	{"schemas internal/rng internal/fault internal/safetensors internal/torchpickle internal/sentencepiece " +
-		"internal/ftfy internal/media internal/layers kernels", "golang.org/x/text golang.org/x/net " +
-		"github.com/Eyevinn/mp4ff"},
+		"internal/ftfy internal/media internal/layers kernels kernels/cuda/driver kernels/cuda/kern",
+		"golang.org/x/text golang.org/x/net github.com/Eyevinn/mp4ff gorgonia.org/cu"},
 	{"internal/config internal/plan internal/plan/sequence internal/plan/weights internal/store internal/measure " +
-		"internal/checkpoint internal/gallery kernels/cpu kernels/kerneltest",
+		"internal/checkpoint internal/gallery kernels/cpu kernels/cuda kernels/kerneltest",
 		"github.com/goccy/go-yaml github.com/gofrs/flock"},
 	{"internal/plan/layout", ""},
 	{"internal/ledger internal/transport stages", ""},

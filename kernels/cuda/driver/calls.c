@@ -1,0 +1,42 @@
+//go:build cuda && linux
+
+#include "calls.h"
+#include "loader.h"
+
+enum {
+	NOT_FOUND = 500,                  /* CUDA_ERROR_NOT_FOUND: the driver is older than the call */
+	MAX_DYNAMIC_SHARED = 8,           /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+	HOST_PORTABLE = 1,                /* CU_MEMHOSTALLOC_PORTABLE */
+};
+
+int cuLaunchKernel(void *, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
+	unsigned int, void *, void **, void **); /* in tramp.S */
+
+int lb_launch(void *function, const lb_shape *s, void *stream, void *args) {
+	void *params[1] = {args};
+	return cuLaunchKernel(function, s->grid[0], s->grid[1], s->grid[2], s->block[0], s->block[1], s->block[2],
+		s->shared, stream, params, NULL);
+}
+
+int lb_allow_shared(void *function, int bytes) {
+	int (*set)(void *, int, int) = (int (*)(void *, int, int))lb_driver_symbol("cuFuncSetAttribute");
+	return set ? set(function, MAX_DYNAMIC_SHARED, bytes) : NOT_FOUND;
+}
+
+int lb_host_alloc(void **p, size_t bytes) {
+	int (*alloc)(void **, size_t, unsigned int) =
+		(int (*)(void **, size_t, unsigned int))lb_driver_symbol("cuMemHostAlloc");
+	return alloc ? alloc(p, bytes, HOST_PORTABLE) : NOT_FOUND;
+}
+
+void lb_error_texts(int code, const char **name, const char **text) {
+	int (*get_name)(int, const char **) = (int (*)(int, const char **))lb_driver_symbol("cuGetErrorName");
+	int (*get_text)(int, const char **) = (int (*)(int, const char **))lb_driver_symbol("cuGetErrorString");
+	*name = *text = NULL;
+	if (get_name) {
+		get_name(code, name);
+	}
+	if (get_text) {
+		get_text(code, text);
+	}
+}

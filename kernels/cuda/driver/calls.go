@@ -1,0 +1,58 @@
+//go:build cuda && linux
+
+package driver
+
+// #include "calls.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"gorgonia.org/cu"
+)
+
+// The handles of package cu are structures of one pointer; these lines do not compile where they are not.
+var (
+	_ [unsafe.Sizeof(cu.Function{}) - unsafe.Sizeof(uintptr(0))]struct{}
+	_ [unsafe.Sizeof(uintptr(0)) - unsafe.Sizeof(cu.Function{})]struct{}
+)
+
+func handle(f cu.Function) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&f)) }
+
+// Shape is how many threads a kernel runs on.
+type Shape struct {
+	Grid   [3]uint32 // blocks
+	Block  [3]uint32 // threads of a block
+	Shared uint32    // bytes of dynamic shared memory of a block
+}
+
+// Launch enqueues a kernel that takes one structure by value. args points to it and holds no Go pointer; it
+// may be changed when Launch returns. (cu.Function.Launch passes parameters of 8 bytes only.)
+func Launch(f cu.Function, shape Shape, stream cu.Stream, args unsafe.Pointer) error {
+	var s C.lb_shape
+	for i := range 3 {
+		s.grid[i], s.block[i] = C.uint(shape.Grid[i]), C.uint(shape.Block[i])
+	}
+	s.shared = C.uint(shape.Shared)
+	return check("cuLaunchKernel", C.lb_launch(handle(f), &s, unsafe.Pointer(stream.C()), args))
+}
+
+// AllowShared lets a kernel have up to bytes of dynamic shared memory; without it 48 KiB is the most.
+func AllowShared(f cu.Function, bytes int) error {
+	return check("cuFuncSetAttribute", C.lb_allow_shared(handle(f), C.int(bytes)))
+}
+
+// HostAlloc returns n bytes of page-locked host memory, which devices copy from and to by themselves. Give it
+// back with HostFree.
+func HostAlloc(n int) ([]byte, error) {
+	var p unsafe.Pointer
+	if err := check("cuMemHostAlloc", C.lb_host_alloc(&p, C.size_t(n))); err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*byte)(p), n), nil
+}
+
+// HostFree gives back what HostAlloc returned.
+func HostFree(mem []byte) error {
+	return Check("cuMemFreeHost", cu.MemFreeHost(unsafe.Pointer(unsafe.SliceData(mem))))
+}

@@ -1,0 +1,23 @@
+/* Driver calls that gorgonia.org/cu v0.9.6 does not have. Each returns a CUresult. */
+#ifndef LATENTBEAM_CALLS_H
+#define LATENTBEAM_CALLS_H
+
+#include <stddef.h>
+
+typedef struct {
+	unsigned int grid[3], block[3], shared;
+} lb_shape;
+
+/* lb_launch runs a kernel that takes one structure, at args, which is copied before the call returns. */
+int lb_launch(void *function, const lb_shape *shape, void *stream, void *args);
+
+/* lb_allow_shared lets a kernel have more than 48 KiB of shared memory. */
+int lb_allow_shared(void *function, int bytes);
+
+/* lb_host_alloc gives page-locked memory that every device may read and write (CU_MEMHOSTALLOC_PORTABLE). */
+int lb_host_alloc(void **p, size_t bytes);
+
+/* lb_error_texts sets the name and the description of a CUresult; null where the driver has none. */
+void lb_error_texts(int code, const char **name, const char **text);
+
+#endif

@@ -1,0 +1,82 @@
+//go:build cuda && linux
+
+package driver
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"gorgonia.org/cu"
+)
+
+// TestBeforeOpen: the program runs without a driver, and calls answer that there is none yet.
+func TestBeforeOpen(t *testing.T) {
+	if _, err := cu.NumDevices(); !errors.Is(err, cu.NotInitialized) {
+		t.Errorf("counting devices before Open: %v, want NotInitialized", err)
+	}
+	if err := AllowShared(cu.Function{}, 1<<16); err == nil {
+		t.Error("AllowShared without a driver: no error")
+	}
+	if _, err := HostAlloc(1 << 16); err == nil {
+		t.Error("HostAlloc without a driver: no error")
+	}
+}
+
+// TestOpenWithoutDriver: a missing library and one that is no driver are told apart, and neither ends the
+// program.
+func TestOpenWithoutDriver(t *testing.T) {
+	for _, c := range []struct {
+		path, text string
+		missing    bool
+	}{
+		{"/nowhere/libcuda.so.1", "/nowhere/libcuda.so.1 not found: cannot open shared object file", true},
+		{"libc.so.6", "libc.so.6 has no cuInit", false},
+	} {
+		_, err := open(c.path)
+		if err == nil || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: error %v, want %q in it", c.path, err, c.text)
+		}
+		if errors.Is(err, errNoLibrary) != c.missing {
+			t.Errorf("%s: counts as missing: %v", c.path, !c.missing)
+		}
+	}
+}
+
+// TestTelling: of several libraries that were tried, the one that is there is reported.
+func TestTelling(t *testing.T) {
+	first, other, wrong := errors.Join(errNoLibrary), errors.Join(errNoLibrary), errors.New("too old")
+	if telling([]error{first, other}) != first {
+		t.Error("of two missing libraries the second is reported")
+	}
+	if telling([]error{first, wrong}) != wrong {
+		t.Error("the library that was found is not reported")
+	}
+}
+
+// TestErrors: errors of package cu keep call and code, other errors their text.
+func TestErrors(t *testing.T) {
+	if Check("cuMemAlloc", nil) != nil {
+		t.Error("success is an error")
+	}
+	err := Check("cuMemAlloc", cu.OutOfMemory)
+	var e *Error
+	if !errors.As(err, &e) || e.Call != "cuMemAlloc" || e.Code != 2 {
+		t.Fatalf("error %#v, want cuMemAlloc with code 2", err)
+	}
+	if text := err.Error(); !strings.Contains(text, "cuMemAlloc: CUDA") || !strings.Contains(text, "2") {
+		t.Errorf("text %q", text)
+	}
+	other := errors.New("something else")
+	if err := Check("cuInit", other); !errors.Is(err, other) {
+		t.Errorf("error %v lost its cause", err)
+	}
+}
+
+func TestVersionText(t *testing.T) {
+	for v, want := range map[int]string{12060: "12.6", 13000: "13.0", 9020: "9.2"} {
+		if got := VersionText(v); got != want {
+			t.Errorf("version %d is %q, want %q", v, got, want)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+//go:build cuda && linux
+
+package driver
+
+// #include "calls.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+
+	"gorgonia.org/cu"
+)
+
+// Error is a driver call that did not succeed.
+type Error struct {
+	Call string // such as cuMemAlloc
+	Code int    // a CUresult
+}
+
+// Error is the call, the driver's name of the code and what it says about it.
+func (e *Error) Error() string {
+	var name, text *C.char
+	C.lb_error_texts(C.int(e.Code), &name, &text)
+	switch {
+	case name == nil:
+		return fmt.Sprintf("%s: CUDA error %d", e.Call, e.Code)
+	case text == nil:
+		return fmt.Sprintf("%s: %s (%d)", e.Call, C.GoString(name), e.Code)
+	}
+	return fmt.Sprintf("%s: %s (%d): %s", e.Call, C.GoString(name), e.Code, C.GoString(text))
+}
+
+func check(call string, code C.int) error {
+	if code == 0 {
+		return nil
+	}
+	return &Error{call, int(code)}
+}
+
+// Check makes an error of package cu, whose type is not exported, an *Error.
+func Check(call string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if code, ok := codeOf(cu.Success, err); ok {
+		return &Error{call, code}
+	}
+	return fmt.Errorf("%s: %w", call, err)
+}
+
+// codeOf finds an error of sample's type in err.
+func codeOf[T interface {
+	~int
+	error
+}](_ T, err error) (int, bool) {
+	var found T
+	ok := errors.As(err, &found)
+	return int(found), ok
+}

@@ -1,0 +1,100 @@
+//go:build cuda && linux
+
+package driver
+
+/*
+#cgo CFLAGS: -O2
+#cgo LDFLAGS: -L${SRCDIR}/stub -ldl
+#include <stdlib.h>
+#include "loader.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"unsafe"
+
+	_ "gorgonia.org/cu" // its package init must find the slots of this package
+)
+
+// ErrNoDriver is why there is no CUDA: no library, one that is too old, or one that finds no device.
+var ErrNoDriver = errors.New("no usable CUDA driver")
+
+// leastVersion is the oldest CUDA that the driver must be able to do: the kernels are PTX of CUDA 12.
+const leastVersion = 12000
+
+// EnvLibrary is the environment variable that names another driver library, as tests do.
+const EnvLibrary = "LATENTBEAM_LIBCUDA"
+
+// Places where the driver library is beside what the system's loader searches: WSL and the containers of
+// Kubernetes engines.
+var places = []string{"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1"}
+
+// Opened is what Open found.
+type Opened struct {
+	Path    string // as it was opened
+	Version int    // newest CUDA the driver can do, as 1000 major + 10 minor
+	Bound   int    // entry points found of those that gorgonia.org/cu names
+	Total   int
+}
+
+// Open finds the driver, once a process. Its error wraps ErrNoDriver and says what to do.
+var Open = sync.OnceValues(func() (Opened, error) {
+	list := places
+	if path := os.Getenv(EnvLibrary); path != "" {
+		list = []string{path}
+	}
+	var errs []error
+	for _, path := range list {
+		o, err := open(path)
+		if err == nil {
+			return o, nil
+		}
+		errs = append(errs, err)
+		if !errors.Is(err, errNoLibrary) {
+			break // there is a driver here, and this is what is wrong with it
+		}
+	}
+	return Opened{}, fmt.Errorf("%w: %w", ErrNoDriver, telling(errs))
+})
+
+var errNoLibrary = errors.New("not found")
+
+// telling is the error of the list that explains most: the last one where a library was found, else the first.
+func telling(errs []error) error {
+	if last := errs[len(errs)-1]; !errors.Is(last, errNoLibrary) {
+		return last
+	}
+	return errs[0]
+}
+
+// open opens the library at path.
+func open(path string) (Opened, error) {
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	var r C.lb_opened
+	C.lb_driver_open(name, leastVersion, &r)
+	o := Opened{Path: path, Version: int(r.version), Bound: int(r.bound), Total: int(r.total)}
+	message := C.GoString(&r.message[0])
+	switch r.outcome {
+	case C.LB_OPEN_DONE:
+		return o, nil
+	case C.LB_OPEN_NO_LIBRARY:
+		// The loader repeats the name.
+		why := strings.TrimPrefix(message, path+": ")
+		return o, fmt.Errorf("%s %w: %s", path, errNoLibrary, why)
+	case C.LB_OPEN_NO_SYMBOL:
+		return o, fmt.Errorf("%s has no %s: it is not a CUDA driver of version 12 or newer", path, message)
+	case C.LB_OPEN_TOO_OLD:
+		return o, fmt.Errorf("%s is the driver of CUDA %s, %s or newer is needed: update the NVIDIA driver",
+			path, VersionText(int(r.code)), VersionText(leastVersion))
+	}
+	return o, fmt.Errorf("%s does not start: %w", path, &Error{Call: "cuInit", Code: int(r.code)})
+}
+
+// VersionText is a version of CUDA as people write it, such as 12.6 for 12060.
+func VersionText(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
