@@ -289,7 +289,7 @@ func FuzzParseDevices(f *testing.F) {
 func TestRanksTable(t *testing.T) {
 	var table strings.Builder
 	fmt.Fprintf(&table, "| ranks | columns each | whole frames each | left over | imbalance | padding would cost | "+
-		"sent by the busiest, of DSP | sent on average, of DSP |\n|---|---|---|---|---|---|---|---|\n")
+		"sent by the busiest, of 2 A/N | of DSP | on average, of DSP |\n|---|---|---|---|---|---|---|---|---|\n")
 	split := *stdit3(16, 1024, 2)[1].Split
 	for n := 2; n <= 8; n++ {
 		var cost [2]float64
@@ -313,8 +313,10 @@ func TestRanksTable(t *testing.T) {
 		}
 		padded := func(x int) float64 { return float64((x + n - 1) / n * n) }
 		dsp := 2 * 2 * padded(16) * padded(1024) * 1152 / float64(n) * float64(n-1) / float64(n)
-		fmt.Fprintf(&table, "| %d | %s | %d | %d | %.2f %% | %.2f %% | %.2f | %.2f |\n", n, columns, plan.FrameSlots(0),
-			len(plan.LeftFrames()), 100*cost[sequence.Uneven], 100*cost[sequence.Pad], busiest/dsp, sum/float64(n)/dsp)
+		all := 2 * 2 * 16 * 1024 * 1152 / float64(n)
+		fmt.Fprintf(&table, "| %d | %s | %d | %d | %.2f %% | %.2f %% | %.2f | %.2f | %.2f |\n", n, columns,
+			plan.FrameSlots(0), len(plan.LeftFrames()), 100*cost[sequence.Uneven], 100*cost[sequence.Pad],
+			busiest/all, busiest/dsp, sum/float64(n)/dsp)
 	}
 	documented(t, "ranks", table.String())
 }

@@ -11,7 +11,7 @@ func (t Traffic) Total() int64 { return t.Switch + t.LeftOver }
 
 // Sent returns what rank sends for one pair of blocks.
 func (p *Plan) Sent(rank int) (t Traffic) {
-	width, d := int64(p.Shape.Width()), int64(p.Shape.HeadSize)
+	width := int64(p.Shape.Width())
 	for other := range p.Ranks {
 		if other == rank {
 			continue
@@ -22,14 +22,25 @@ func (p *Plan) Sent(rank int) (t Traffic) {
 		for _, r := range p.ToFrames(other, rank) { // the way back
 			t.Switch += int64(r.Tokens()) * width
 		}
+	}
+	t.LeftOver = p.sentOver(rank)
+	return t
+}
+
+// sentOver is what rank sends for left-over frames.
+func (p *Plan) sentOver(rank int) (n int64) {
+	for other := range p.Ranks {
+		if other == rank {
+			continue
+		}
 		for _, s := range p.LeftOver(rank, other) {
-			t.LeftOver += int64(s.QueryRows()+2*s.KeyRows()) * d
+			n += int64(s.QueryRows() + 2*s.KeyRows())
 		}
 		for _, s := range p.LeftOver(other, rank) {
-			t.LeftOver += int64(s.QueryRows()) * d
+			n += int64(s.QueryRows())
 		}
 	}
-	return t
+	return n * int64(p.Shape.HeadSize)
 }
 
 // Costs is what the parts of a pair of blocks cost, in FLOP.

@@ -24,7 +24,7 @@ func dsp(s Shape, n int) float64 {
 // The bounds of issue 3, at 16 frames of 1024 positions under guidance.
 func TestBalanceAndTrafficOf16Frames(t *testing.T) {
 	for n := 2; n <= 8; n++ {
-		s := Shape{2, 16, 1024, 16, 72, 64, 0}
+		s := Shape{2, 16, 1024, 16, 72, 64}
 		p, err := New(s, Uneven, Equal(n))
 		if err != nil {
 			t.Fatal(err)
@@ -42,13 +42,31 @@ func TestBalanceAndTrafficOf16Frames(t *testing.T) {
 		if waste > 0.016 {
 			t.Errorf("%d ranks: imbalance %.2f%%, want 1.6%% at most", n, 100*waste)
 		}
-		if sum/float64(n) > exact {
-			t.Errorf("%d ranks send %.0f numbers each, more than DSP without padding, %.0f", n, sum/float64(n), exact)
-		}
-		if most > dsp(s, n) || most > 2*float64(2*16*1024*1152)/float64(n) {
-			t.Errorf("%d ranks: the busiest sends %.0f numbers, more than a rank of DSP, %.0f", n, most, dsp(s, n))
+		if most > 1.06*exact || most > dsp(s, n) {
+			t.Errorf("%d ranks: the busiest sends %.0f numbers, a rank of DSP %.0f, without padding %.0f",
+				n, most, dsp(s, n), exact)
 		}
 	}
+}
+
+// The bound of issue 3 on what the busiest rank sends: 2 A/N, at guided videos of 16 and 30 latent frames.
+func TestTheBusiestSendsAtMost2AByN(t *testing.T) {
+	worst := 0.0
+	for n := 2; n <= 8; n++ {
+		for _, s := range []Shape{{2, 16, 1024, 16, 72, 64}, {2, 30, 920, 16, 72, 64}, {4, 16, 256, 16, 72, 64},
+			{6, 30, 3600, 16, 72, 64}, {14, 16, 60, 4, 8, 64}} {
+			p, err := New(s, Uneven, Equal(n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := 2 * float64(s.Batch*s.Frames*s.Positions*s.Width()) / float64(n)
+			most := float64(p.score().most)
+			if worst = max(worst, most/all); most > all || s.Batch%n == 0 && most > 0 {
+				t.Errorf("%+v on %d ranks: the busiest sends %.3f of 2 A/N", s, n, most/all)
+			}
+		}
+	}
+	t.Logf("at most %.2f of 2 A/N", worst)
 }
 
 func TestTrafficFormulas(t *testing.T) {
@@ -56,7 +74,7 @@ func TestTrafficFormulas(t *testing.T) {
 		{1, 16, 1024, 4}, {1, 30, 60, 5}, {2, 16, 64, 8}, {2, 16, 64, 4}, {3, 12, 64, 6}, // frames divide
 		{4, 5, 7, 2}, {6, 1, 31, 3}, {8, 17, 5, 8}, // the batch divides: nothing is sent
 	} {
-		s := Shape{c.batch, c.frames, c.positions, 4, 8, 1, 0}
+		s := Shape{c.batch, c.frames, c.positions, 4, 8, 1}
 		group := max(1, c.ranks/c.batch) // ranks that share an element
 		a := float64(c.batch * c.frames * c.positions * s.Width())
 		want := int64(2 * a / float64(c.ranks) * float64(group-1) / float64(group))
@@ -80,7 +98,7 @@ func TestTrafficFormulas(t *testing.T) {
 // A frame that every rank has a head of: four tensors, of which a rank keeps its own part.
 func TestTrafficOfALeftOverFrame(t *testing.T) {
 	const n, d = 4, 6
-	s := Shape{1, 5, 8, n, d, 1, 0}
+	s := Shape{1, 5, 8, n, d, 1}
 	p, err := New(s, Uneven, Equal(n))
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +115,7 @@ func TestTrafficOfALeftOverFrame(t *testing.T) {
 // Full attention over space and time: 24 heads on 5 ranks are 4.8 each. Nothing is padded; the heads that
 // two ranks share cost their keys and values twice.
 func TestHeadsThatDoNotDivide(t *testing.T) {
-	s := Shape{1, 1, 28800, 24, 96, 64, 0}
+	s := Shape{1, 1, 28800, 24, 96, 64}
 	p, err := New(s, Uneven, Equal(5))
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +142,7 @@ func TestHeadsThatDoNotDivide(t *testing.T) {
 }
 
 func TestPaddingIsWork(t *testing.T) {
-	p, err := New(Shape{1, 16, 1024, 16, 72, 64, 0}, Pad, Equal(3))
+	p, err := New(Shape{1, 16, 1024, 16, 72, 64}, Pad, Equal(3))
 	if err != nil {
 		t.Fatal(err)
 	}

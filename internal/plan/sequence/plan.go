@@ -46,12 +46,11 @@ func New(s Shape, p Partition, speeds []float64) (*Plan, error) {
 	case Uneven:
 		plan.uneven(w)
 	case Pad:
-		w, _ = weigh(Equal(plan.Ranks))
 		plan.pad()
 	default:
 		return nil, fmt.Errorf("plan sequence parallelism: there is no %v", p)
 	}
-	plan.Hash = hash(s, p, w)
+	plan.Hash = plan.hash()
 	return plan, nil
 }
 
@@ -92,46 +91,13 @@ func slots(spans []Span) int {
 	return last.At + last.Len()
 }
 
-// uneven cuts at the same parts of both axes, so that a rank's frames are, as far as can be, those of the
-// elements whose columns it has: where the ranks divide the batch nothing is sent at all.
-func (p *Plan) uneven(w weights) {
-	s, frames := p.Shape, p.Shape.Batch*p.Shape.Frames
-	whole := 0 // given away whole so far
-	next := 0  // first frame not yet looked at
-	starts := make([]int, 0, p.Ranks+1)
-	units, _ := s.units()
-	for r := range p.Ranks {
-		p.columns = append(p.columns, spans(Range{s.column(w.ceil(s.Batch*units, w[r])),
-			s.column(w.ceil(s.Batch*units, w[r+1]))}, s.Positions))
-		n := w.floor(frames, w[r+1]-w[r])
-		lo := w.floor(frames, w[r]) // floor(a) + floor(b) <= floor(a+b): runs never overlap
-		for ; next < lo; next++ {
-			p.left = append(p.left, next)
-		}
-		p.frames = append(p.frames, spans(Range{lo, lo + n}, s.Frames))
-		starts = append(starts, p.unit(w, r, whole))
-		whole, next = whole+n, lo+n
-	}
-	for ; next < frames; next++ {
-		p.left = append(p.left, next)
-	}
-	starts = append(starts, len(p.left)*s.Heads*s.Positions)
-	for r := range p.Ranks {
-		p.pieces = append(p.pieces, p.piecesOf(starts[r], starts[r+1]))
-	}
-}
-
 // pad shares each element out to the ranks that serve it: all of them, unless the ranks and the batch have a
 // common divisor; then there are as many groups of ranks, each with its own elements.
 func (p *Plan) pad() {
 	s := p.Shape
 	groups := gcd(p.Ranks, s.Batch)
 	n, elements := p.Ranks/groups, s.Batch/groups
-	units, size := s.units()
-	cols, frames := (units+n-1)/n*size, (s.Frames+n-1)/n
-	if n == 1 {
-		cols = s.Positions
-	}
+	cols, frames := (s.Positions+n-1)/n, (s.Frames+n-1)/n
 	p.Keys = n * cols
 	for r := range p.Ranks {
 		var c, f []Span
@@ -162,19 +128,29 @@ func gcd(a, b int) int {
 	return a
 }
 
-func hash(s Shape, p Partition, w weights) uint64 {
+// hash is over who owns what, so that processes of which one plans in another way do not follow each other.
+func (p *Plan) hash() uint64 {
 	h := fnv.New64a()
-	put := func(v int) {
-		var b [8]byte
-		binary.LittleEndian.PutUint64(b[:], uint64(v))
-		h.Write(b[:])
+	put := func(values ...int) {
+		for _, v := range values {
+			var b [8]byte
+			binary.LittleEndian.PutUint64(b[:], uint64(v))
+			h.Write(b[:])
+		}
 	}
-	for _, v := range []int{s.Batch, s.Frames, s.Positions, s.Heads, s.HeadSize, s.QueryTile, s.ColumnUnit,
-		int(p), len(w)} {
-		put(v)
-	}
-	for _, v := range w {
-		put(v)
+	s := p.Shape
+	put(s.Batch, s.Frames, s.Positions, s.Heads, s.HeadSize, int(p.Partition), p.Ranks)
+	for r := range p.Ranks {
+		for _, spans := range [][]Span{p.columns[r], p.frames[r]} {
+			put(len(spans))
+			for _, x := range spans {
+				put(x.Element, x.Lo, x.Hi)
+			}
+		}
+		put(len(p.pieces[r]))
+		for _, x := range p.pieces[r] {
+			put(x.Element, x.Frame, x.Heads.Lo, x.Heads.Hi, x.Queries.Lo, x.Queries.Hi)
+		}
 	}
 	return h.Sum64()
 }

@@ -20,9 +20,6 @@ func ownership(t *testing.T, p *Plan) {
 				t.Fatalf("rank %d keeps columns at %d, want %d", r, c.At, at)
 			}
 			at += c.Len()
-			if u := max(1, s.ColumnUnit); c.Lo%u != 0 || c.Hi%u != 0 && c.Hi < s.Positions {
-				t.Fatalf("rank %d has the columns %v, which are not multiples of %d", r, c.Range, u)
-			}
 			for i := c.Lo; i < min(c.Hi, s.Positions); i++ {
 				columns[c.Element*s.Positions+i]++
 			}
@@ -150,7 +147,7 @@ func random(rng *rand.Rand) (Shape, Partition, []float64) {
 	s := Shape{
 		Batch: 1 + rng.IntN(6), Frames: one([]int{1, 2, 3, 5, 8, 16, 17, 30}),
 		Positions: 1 + rng.IntN(48), Heads: one([]int{1, 3, 4, 14, 16}), HeadSize: one([]int{1, 4}),
-		QueryTile: one([]int{0, 1, 4, 16, 64}), ColumnUnit: one([]int{0, 0, 1, 3, 8}),
+		QueryTile: one([]int{0, 1, 4, 16, 64}),
 	}
 	ranks := 1 + rng.IntN(9)
 	if rng.IntN(4) == 0 {
@@ -175,6 +172,16 @@ func TestEverythingIsOwnedOnceAndSentOnce(t *testing.T) {
 		}
 		ownership(t, p)
 		exchanges(t, p)
+		if kind == Uneven {
+			var all score
+			for r := range p.Ranks {
+				sent := p.Sent(r).Total()
+				all.most, all.all = max(all.most, sent), all.all+sent
+			}
+			if all != p.score() {
+				t.Errorf("%+v is sent, the score is %+v", all, p.score())
+			}
+		}
 		if t.Failed() {
 			t.Fatalf("case %d: %+v %v on %v", i, s, kind, speeds)
 		}
@@ -186,7 +193,7 @@ func FuzzPlan(f *testing.F) {
 	f.Add(1, 1, 37, 14, 0, 7, uint64(2), false)
 	f.Add(2, 5, 31, 4, 1, 64, uint64(3), true)
 	f.Fuzz(func(t *testing.T, b, frames, positions, heads, tile, ranks int, seed uint64, pad bool) {
-		s := Shape{b, frames, positions, heads, 2, tile, tile % 5}
+		s := Shape{b, frames, positions, heads, 2, tile}
 		if ranks < 0 || ranks > 64 {
 			ranks %= 64
 		}
@@ -207,7 +214,7 @@ func FuzzPlan(f *testing.F) {
 }
 
 func TestSixteenFramesOnThreeRanks(t *testing.T) {
-	p, err := New(Shape{2, 16, 1024, 16, 72, 1, 0}, Uneven, Equal(3))
+	p, err := New(Shape{2, 16, 1024, 16, 72, 1}, Uneven, Equal(3))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +235,7 @@ func TestSixteenFramesOnThreeRanks(t *testing.T) {
 }
 
 func TestSpeeds(t *testing.T) {
-	p, err := New(Shape{1, 16, 1000, 16, 8, 1, 0}, Uneven, []float64{1, 0.5, 0.5})
+	p, err := New(Shape{1, 16, 1000, 16, 8, 1}, Uneven, []float64{1, 0.5, 0.5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +248,7 @@ func TestSpeeds(t *testing.T) {
 
 func TestQueryTilesAndWholeHeads(t *testing.T) {
 	for _, tile := range []int{0, 64, 128} {
-		p, err := New(Shape{1, 16, 1024, 16, 72, tile, 0}, Uneven, Equal(5))
+		p, err := New(Shape{1, 16, 1024, 16, 72, tile}, Uneven, Equal(5))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,12 +278,12 @@ func TestHashTellsPlansApart(t *testing.T) {
 			t.Errorf("%s has two hashes", name)
 		}
 	}
-	s := Shape{2, 16, 60, 16, 72, 64, 0}
+	s := Shape{2, 16, 60, 16, 72, 64}
 	add("plain", s, Uneven, Equal(3))
 	add("padded", s, Pad, Equal(3))
 	add("four ranks", s, Uneven, Equal(4))
 	add("a slow rank", s, Uneven, []float64{1, 1, 0.5})
-	for i, f := range []*int{&s.Batch, &s.Frames, &s.Positions, &s.Heads, &s.HeadSize, &s.QueryTile, &s.ColumnUnit} {
+	for i, f := range []*int{&s.Batch, &s.Frames, &s.Positions, &s.Heads, &s.HeadSize} {
 		*f++
 		add(string(rune('a'+i)), s, Uneven, Equal(3))
 	}
@@ -317,7 +324,7 @@ func TestSiblings(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	good := Shape{2, 16, 60, 16, 72, 64, 0}
+	good := Shape{2, 16, 60, 16, 72, 64}
 	for name, c := range map[string]struct {
 		change func(*Shape)
 		kind   Partition
@@ -327,7 +334,6 @@ func TestRefused(t *testing.T) {
 		"no frames":      {func(s *Shape) { s.Frames = -1 }, Uneven, Equal(2)},
 		"huge":           {func(s *Shape) { s.Frames, s.Positions = 1<<20, 1<<35 }, Uneven, Equal(2)},
 		"negative tile":  {func(s *Shape) { s.QueryTile = -1 }, Uneven, Equal(2)},
-		"negative unit":  {func(s *Shape) { s.ColumnUnit = -1 }, Uneven, Equal(2)},
 		"no ranks":       {func(*Shape) {}, Uneven, nil},
 		"too many ranks": {func(*Shape) {}, Uneven, Equal(maxRanks + 1)},
 		"a still rank":   {func(*Shape) {}, Uneven, []float64{1, 0}},
@@ -339,7 +345,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s is accepted", name)
 		}
 	}
-	if _, err := New(Shape{1 << 16, 1, 1 << 20, 16, 72, 64, 0}, Uneven, Equal(maxRanks)); err != nil {
+	if _, err := New(Shape{1 << 16, 1, 1 << 20, 16, 72, 64}, Uneven, Equal(maxRanks)); err != nil {
 		t.Errorf("a shape within the limits: %v", err)
 	}
 }

@@ -27,21 +27,6 @@ type Shape struct {
 	// QueryTile is what ranges of queries are multiples of, so that a kernel's tiles never change; 1 allows
 	// any range, 0 gives whole heads only.
 	QueryTile int
-	// ColumnUnit is what cuts between columns are multiples of, inside an element, so that neighbours that
-	// belong together stay together: the patches of a band of attention windows. 0 and 1 allow any.
-	ColumnUnit int
-}
-
-// units returns how many units of columns an element has, and their size.
-func (s Shape) units() (n, size int) {
-	size = max(1, s.ColumnUnit)
-	return (s.Positions + size - 1) / size, size
-}
-
-// column returns the first flattened column of a unit.
-func (s Shape) column(unit int) int {
-	n, size := s.units()
-	return unit/n*s.Positions + min(unit%n*size, s.Positions)
 }
 
 // Width returns the numbers of one token, Heads * HeadSize.
@@ -58,9 +43,6 @@ func (s Shape) validate() error {
 		if f.value < 1 || f.value > f.max {
 			return fmt.Errorf("%s is %d, must be 1 to %d", f.name, f.value, f.max)
 		}
-	}
-	if s.ColumnUnit < 0 || s.ColumnUnit > maxTokens {
-		return fmt.Errorf("column unit is %d, must be 0 to %d", s.ColumnUnit, maxTokens)
 	}
 	if s.QueryTile < 0 || s.QueryTile > maxTokens {
 		return fmt.Errorf("query tile is %d, must be 0 to %d", s.QueryTile, maxTokens)

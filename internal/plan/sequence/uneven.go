@@ -1,0 +1,248 @@
+package sequence
+
+import "slices"
+
+// Every rank has its share of the columns and of the frames, to the column and to the part of a frame. Which
+// ones is free, and decides how much is sent: a rank keeps to itself what it has both the column and the
+// frame of. Ranks in order along the flattened axis keep most on average, but one whose columns lie in two
+// elements keeps little, and all wait for the busiest. So some other ways are tried, and the one whose busiest
+// rank sends least is taken.
+
+// maxTries bounds the ways that are tried, by ranks times ways: all must come to the same plan soon.
+const maxTries = 512
+
+// uneven finds the plan whose busiest rank sends least: for each way to make runs of ranks it moves left-over
+// frames from element to element as long as that helps.
+func (p *Plan) uneven(w weights) {
+	fair := mostOf(w.cut(p.Shape.Batch * p.Shape.Positions))
+	tries := max(1, maxTries/p.Ranks)
+	natural := p.natural(w)
+	var best *Plan
+	var least score
+	for _, runs := range p.homes(w) {
+		if best != nil && (least.most == 0 || tries <= 0) {
+			break
+		}
+		here := p.with(w, runs, natural)
+		if best != nil && mostColumns(here) > fair {
+			continue
+		}
+		left, now := natural, here.score()
+		for improved := true; improved && now.most > 0; {
+			improved = false
+			for _, next := range neighbours(left, p.Shape.Frames) {
+				if tries--; tries < 0 {
+					break
+				}
+				other := p.with(w, runs, next)
+				if s := other.score(); s.less(now) {
+					here, now, left, improved = other, s, next, true
+					break
+				}
+			}
+		}
+		if best == nil || now.less(least) {
+			best, least = here, now
+		}
+	}
+	*p = *best
+}
+
+// with returns p shared out by these runs and left-over frames.
+func (p *Plan) with(w weights, runs []Range, left []int) *Plan {
+	q := *p
+	q.share(w, runs, left)
+	return &q
+}
+
+// score is what a plan sends for a pair of blocks.
+type score struct{ most, all int64 }
+
+func (a score) less(b score) bool { return a.most < b.most || a.most == b.most && a.all < b.all }
+
+// score adds up what Sent would find message by message.
+func (p *Plan) score() (s score) {
+	whole := make([]int, p.Shape.Batch) // frames of each element that are not cut
+	for e := range whole {
+		whole[e] = p.Shape.Frames
+	}
+	for _, f := range p.left {
+		whole[f/p.Shape.Frames]--
+	}
+	columns, frames := make([]int, p.Shape.Batch), make([]int, p.Shape.Batch)
+	for r := range p.Ranks {
+		tokens := 0
+		for _, c := range p.columns[r] {
+			columns[c.Element] = c.Len()
+		}
+		for _, f := range p.frames[r] {
+			frames[f.Element] = f.Len()
+			tokens += f.Len() * (p.Shape.Positions - columns[f.Element])
+		}
+		for _, c := range p.columns[r] {
+			tokens += c.Len() * (whole[c.Element] - frames[c.Element])
+			columns[c.Element] = 0
+		}
+		for _, f := range p.frames[r] {
+			frames[f.Element] = 0
+		}
+		t := int64(tokens)*int64(p.Shape.Width()) + p.sentOver(r)
+		s.most, s.all = max(s.most, t), s.all+t
+	}
+	return s
+}
+
+func mostOf(ranges []Range) (n int) {
+	for _, r := range ranges {
+		n = max(n, r.Len())
+	}
+	return n
+}
+
+func mostColumns(p *Plan) (n int) {
+	for r := range p.Ranks {
+		n = max(n, p.ColumnSlots(r))
+	}
+	return n
+}
+
+// A run is some ranks in order, [Lo, Hi), that share each element of their part of the columns: all of them
+// have columns of all these elements.
+
+// singles are runs of one rank each.
+func singles(ranks int) []Range {
+	out := make([]Range, ranks)
+	for r := range out {
+		out[r] = Range{r, r + 1}
+	}
+	return out
+}
+
+// homes returns ways to make runs: of the ranks that begin in the same element, of those that end in the same,
+// and of those that have most of their columns in it.
+func (p *Plan) homes(w weights) (ways [][]Range) {
+	columns := w.cut(p.Shape.Batch * p.Shape.Positions)
+	ways = append(ways, singles(p.Ranks))
+	if p.Shape.Batch == 1 || p.Ranks <= 2 {
+		return ways
+	}
+	for _, at := range []func(Range) int{
+		func(r Range) int { return r.Lo },
+		func(r Range) int { return max(r.Lo, r.Hi-1) },
+		func(r Range) int { return (r.Lo + r.Hi) / 2 },
+	} {
+		var runs []Range
+		for r, c := range columns {
+			last := len(runs) - 1
+			if last >= 0 && at(columns[runs[last].Lo])/p.Shape.Positions == at(c)/p.Shape.Positions {
+				runs[last].Hi = r + 1
+			} else {
+				runs = append(runs, Range{r, r + 1})
+			}
+		}
+		if !slices.ContainsFunc(ways, func(o []Range) bool { return slices.Equal(o, runs) }) {
+			ways = append(ways, runs)
+		}
+	}
+	return ways
+}
+
+// natural returns how many frames of each element are left over when every rank takes its whole frames where
+// its columns are.
+func (p *Plan) natural(w weights) []int {
+	s := p.Shape
+	left := make([]int, s.Batch)
+	next := 0
+	for r := range p.Ranks {
+		lo := w.floor(s.Batch*s.Frames, w[r]) // floor(a) + floor(b) <= floor(a+b): runs never overlap
+		for ; next < lo; next++ {
+			left[next/s.Frames]++
+		}
+		next += w.floor(s.Batch*s.Frames, w[r+1]-w[r])
+	}
+	for ; next < s.Batch*s.Frames; next++ {
+		left[next/s.Frames]++
+	}
+	return left
+}
+
+// neighbours returns what left becomes when one element has one left-over frame less and the one before or
+// behind it one more.
+func neighbours(left []int, frames int) (out [][]int) {
+	for i := range left {
+		for _, j := range []int{i - 1, i + 1} {
+			if j >= 0 && j < len(left) && left[i] > 0 && left[j] < frames {
+				next := slices.Clone(left)
+				next[i]--
+				next[j]++
+				out = append(out, next)
+			}
+		}
+	}
+	return out
+}
+
+// share gives everything away: columns by runs, and as many whole frames as each rank is due, in order along
+// the flattened axis without the last left[e] frames of each element e, which are cut into pieces.
+func (p *Plan) share(w weights, runs []Range, left []int) {
+	p.shareColumns(w, runs)
+	s := p.Shape
+	p.frames, p.pieces, p.left = nil, nil, nil
+	for e, n := range left {
+		for f := s.Frames - n; f < s.Frames; f++ {
+			p.left = append(p.left, e*s.Frames+f)
+		}
+	}
+	starts := make([]int, 0, p.Ranks+1)
+	whole, element, frame := 0, 0, 0
+	for r := range p.Ranks {
+		n := w.floor(s.Batch*s.Frames, w[r+1]-w[r])
+		starts = append(starts, p.unit(w, r, whole))
+		whole += n
+		var mine []Span
+		for at := 0; at < n; {
+			k := min(n-at, s.Frames-left[element]-frame)
+			if k == 0 {
+				element, frame = element+1, 0
+				continue
+			}
+			mine = append(mine, Span{element, Range{frame, frame + k}, at})
+			at, frame = at+k, frame+k
+		}
+		p.frames = append(p.frames, mine)
+	}
+	starts = append(starts, len(p.left)*s.Heads*s.Positions)
+	for r := range p.Ranks {
+		p.pieces = append(p.pieces, p.piecesOf(starts[r], starts[r+1]))
+	}
+}
+
+// shareColumns gives every run its part of the flattened columns, and of each element in it every rank of the
+// run its share. What a rank has had of the elements before counts, so that it ends with its fair number.
+func (p *Plan) shareColumns(w weights, runs []Range) {
+	s := p.Shape
+	p.columns = make([][]Span, p.Ranks)
+	for _, run := range runs {
+		own := make(weights, 0, run.Len()+1)
+		for r := run.Lo; r <= run.Hi; r++ {
+			own = append(own, w[r]-w[run.Lo])
+		}
+		all := Range{w.ceil(s.Batch*s.Positions, w[run.Lo]), w.ceil(s.Batch*s.Positions, w[run.Hi])}
+		before, had := 0, make([]Range, run.Len())
+		for _, part := range spans(all, s.Positions) {
+			before += part.Len()
+			now, lo := own.cut(before), part.Lo
+			for i := range now {
+				hi := min(part.Hi, lo+max(0, now[i].Len()-had[i].Len()))
+				if i == len(now)-1 {
+					hi = part.Hi
+				}
+				if r := run.Lo + i; hi > lo {
+					p.columns[r] = append(p.columns[r], Span{part.Element, Range{lo, hi}, slots(p.columns[r])})
+				}
+				lo = hi
+			}
+			had = now
+		}
+	}
+}
