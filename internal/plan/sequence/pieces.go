@@ -1,11 +1,49 @@
 package sequence
 
-import "math/bits"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // Piece is a part of a left-over frame: these queries of these heads, each against all keys of the frame.
 type Piece struct {
 	Element, Frame int
 	Heads, Queries Range
+}
+
+// sharePieces gives every rank its part of the left-over frames.
+func (p *Plan) sharePieces(w weights) {
+	s := p.Shape
+	p.pieces = nil
+	starts, whole := make([]int, 0, p.Ranks+1), 0
+	for r := range p.Ranks {
+		starts = append(starts, p.unit(w, r, whole))
+		whole += w.floor(s.Batch*s.Frames, w[r+1]-w[r])
+	}
+	starts = append(starts, len(p.left)*s.Heads*s.Positions)
+	for r := range p.Ranks {
+		p.pieces = append(p.pieces, p.piecesOf(starts[r], starts[r+1]))
+	}
+}
+
+// WithHeads returns the plan for ranks that have only some of the heads, the others being on ranks of other
+// sets (tensor parallelism): columns and whole frames lie as in p, left-over frames are cut by these heads.
+// speeds are those that p was made for.
+func (p *Plan) WithHeads(heads int, speeds []float64) (*Plan, error) {
+	q := *p
+	q.Shape.Heads = heads
+	if err := q.Shape.validate(); err != nil || len(speeds) != p.Ranks {
+		return nil, fmt.Errorf("plan of %d ranks for %d heads and %d speeds: %v", p.Ranks, heads, len(speeds), err)
+	}
+	w, err := weigh(speeds)
+	if err != nil {
+		return nil, fmt.Errorf("plan for %d heads: %w", heads, err)
+	}
+	if p.Partition == Uneven {
+		q.sharePieces(w)
+	}
+	q.Hash = q.hash()
+	return &q, nil
 }
 
 // unit returns where rank r begins in the left-over units, (left-over frame, head, query) flattened; whole is

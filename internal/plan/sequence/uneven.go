@@ -193,12 +193,9 @@ func (p *Plan) share(w weights, runs []Range, left []int) {
 			p.left = append(p.left, e*s.Frames+f)
 		}
 	}
-	starts := make([]int, 0, p.Ranks+1)
-	whole, element, frame := 0, 0, 0
+	element, frame := 0, 0
 	for r := range p.Ranks {
 		n := w.floor(s.Batch*s.Frames, w[r+1]-w[r])
-		starts = append(starts, p.unit(w, r, whole))
-		whole += n
 		var mine []Span
 		for at := 0; at < n; {
 			k := min(n-at, s.Frames-left[element]-frame)
@@ -211,10 +208,7 @@ func (p *Plan) share(w weights, runs []Range, left []int) {
 		}
 		p.frames = append(p.frames, mine)
 	}
-	starts = append(starts, len(p.left)*s.Heads*s.Positions)
-	for r := range p.Ranks {
-		p.pieces = append(p.pieces, p.piecesOf(starts[r], starts[r+1]))
-	}
+	p.sharePieces(w)
 }
 
 // shareColumns gives every run its part of the flattened columns, and of each element in it every rank of the

@@ -1,0 +1,58 @@
+package sequence
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"testing"
+)
+
+// TestWithHeads: columns and frames stay, every unit of the fewer heads has one owner, and the plan for as many
+// heads as before is the same plan.
+func TestWithHeads(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 5))
+	for range 200 {
+		s := Shape{Batch: 1 + rng.IntN(3), Frames: 1 + rng.IntN(17), Positions: 1 + rng.IntN(40), Heads: 1 + rng.IntN(16),
+			HeadSize: 8, QueryTile: []int{0, 1, 4}[rng.IntN(3)]}
+		speeds := make([]float64, 1+rng.IntN(8))
+		for i := range speeds {
+			speeds[i] = 0.5 + rng.Float64()
+		}
+		p, err := New(s, []Partition{Uneven, Pad}[rng.IntN(2)], speeds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same, err := p.WithHeads(s.Heads, speeds); err != nil || !reflect.DeepEqual(same, p) {
+			t.Fatalf("%+v over %v: another plan for the same heads, %v", s, speeds, err)
+		}
+		heads := 1 + rng.IntN(s.Heads)
+		q, err := p.WithHeads(heads, speeds)
+		if err != nil || !reflect.DeepEqual(q.columns, p.columns) || !reflect.DeepEqual(q.frames, p.frames) ||
+			!reflect.DeepEqual(q.left, p.left) {
+			t.Fatalf("%+v over %v, %d heads: %v", s, speeds, heads, err)
+		}
+		units := 0
+		for r := range q.Ranks {
+			for _, piece := range q.Pieces(r) {
+				units += piece.Heads.Len() * piece.Queries.Len()
+				if piece.Heads.Hi > heads {
+					t.Fatalf("%+v over %v, %d heads: piece %+v", s, speeds, heads, piece)
+				}
+			}
+		}
+		if want := len(p.left) * heads * s.Positions; units != want {
+			t.Fatalf("%+v over %v, %d heads: %d units, want %d", s, speeds, heads, units, want)
+		}
+	}
+	p, err := New(Shape{Batch: 1, Frames: 2, Positions: 3, Heads: 4, HeadSize: 8}, Uneven, Equal(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ranks := range []int{0, 2, 4} {
+		if _, err := p.WithHeads(2, Equal(ranks)); err == nil {
+			t.Errorf("%d speeds for 3 ranks are accepted", ranks)
+		}
+	}
+	if _, err := p.WithHeads(0, Equal(3)); err == nil {
+		t.Error("no heads are accepted")
+	}
+}
