@@ -1,0 +1,85 @@
+// Package kern holds the CUDA kernels: their sources (.cu, in the dialect of lb.h), the PTX made of them, and
+// what the host needs to know to load it. README.md says how to add one. It calls no driver; kernels/cuda does.
+package kern
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+)
+
+//go:embed ptx kernels.def
+var files embed.FS
+
+// Targets are the architectures that PTX is made for, newest first. A device takes the first one it can run:
+// "sm_90a" and "sm_100a" run on that compute capability only, "sm_75" and "sm_80" on it and on all later ones.
+var Targets = []string{"sm_100a", "sm_90a", "sm_80", "sm_75"}
+
+// Target returns which PTX a device of compute capability major.minor takes, or an error where it is too old.
+func Target(major, minor int) (string, error) {
+	switch arch := 10*major + minor; {
+	case arch == 100:
+		return "sm_100a", nil
+	case arch == 90:
+		return "sm_90a", nil
+	case arch >= 80:
+		return "sm_80", nil
+	case arch >= 75:
+		return "sm_75", nil
+	}
+	return "", fmt.Errorf("choose kernels: compute capability %d.%d is below 7.5 (Turing)", major, minor)
+}
+
+// Kernel is one kernel: the unit (PTX module) it is in, its name there, the C struct of its arguments and the
+// least compute capability (75 or 80) it exists for.
+type Kernel struct {
+	Unit, Name, Args string
+	Arch             int
+}
+
+// Kernels returns all kernels in the order of kernels.def.
+func Kernels() ([]Kernel, error) {
+	text, err := files.ReadFile("kernels.def")
+	if err != nil {
+		return nil, fmt.Errorf("list kernels: %w", err)
+	}
+	var out []Kernel
+	for i, line := range strings.Split(string(text), "\n") {
+		inner, ok := strings.CutPrefix(line, "K(")
+		if !ok {
+			continue
+		}
+		k, err := parseKernel(inner)
+		if err != nil {
+			return nil, fmt.Errorf("list kernels: kernels.def line %d: %w", i+1, err)
+		}
+		out = append(out, k)
+	}
+	return out, nil
+}
+
+// parseKernel reads "unit, name, args, launch(...), arch)".
+func parseKernel(s string) (Kernel, error) {
+	fields := strings.SplitN(s, ",", 4)
+	if len(fields) != 4 {
+		return Kernel{}, fmt.Errorf("%q has not five fields", s)
+	}
+	for i := range fields {
+		fields[i] = strings.TrimSpace(fields[i])
+	}
+	k := Kernel{Unit: fields[0], Name: fields[1], Args: fields[2]}
+	last := strings.TrimSuffix(fields[3][strings.LastIndexByte(fields[3], ',')+1:], ")")
+	if _, err := fmt.Sscan(last, &k.Arch); err != nil {
+		return Kernel{}, fmt.Errorf("least architecture %q of %s: %w", last, k.Name, err)
+	}
+	return k, nil
+}
+
+// PTX returns the text of a unit for a target, with the zero byte at its end that the driver wants.
+func PTX(target, unit string) ([]byte, error) {
+	text, err := files.ReadFile("ptx/" + unit + "." + target + ".ptx")
+	if err != nil {
+		return nil, fmt.Errorf("load kernels: no PTX of unit %q for %s", unit, target)
+	}
+	return append(text, 0), nil
+}

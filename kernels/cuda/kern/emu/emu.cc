@@ -1,0 +1,298 @@
+// The engine of the emulation: fibers, their order, barriers and delayed copies.
+#include "../lb.h"
+#include "collective.h"
+#include "fiber.h"
+#include "launch.h"
+#include <algorithm>
+#include <memory>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <vector>
+
+namespace emu {
+namespace {
+
+constexpr u32 max_threads = 1024, max_warps = max_threads / 32;
+constexpr size_t page = 4096, stack_size = 96 << 10, shared_most = 256 << 10;
+
+enum State : u8 { READY, AT_WARP, AT_BARRIER, ENDED };
+
+struct Copy { void *to; const void *from; u32 bytes; };
+
+// A Fiber is one thread of the block.
+struct Fiber {
+	void *context = nullptr;
+	State state = ENDED;
+	std::vector<Copy> copies; // under way, oldest first
+	std::vector<u32> groups;  // how many of them each committed group has; the last one is open
+};
+
+struct Warp {
+	u32 ready = 0, live = 0, arrived = 0;
+	Op op = WARP_BAR;
+	int turn = 0; // lanes may come to the next collective before all have left the last
+	Lane lanes[2][32];
+};
+
+// A Block is the block under way on this OS thread, with memory that is kept between blocks.
+struct Block {
+	Place at = {};
+	Fiber fibers[max_threads];
+	Warp warps[max_warps];
+	u32 current = 0, live = 0, arrived = 0, threads = 0;
+	int order = 0;
+	u8 *stacks = nullptr, *room = nullptr, *shared = nullptr;
+	void *scheduler = nullptr;
+	const lb_kernel *kernel = nullptr;
+	const void *args = nullptr;
+	u64 conflicts = 0;
+
+	~Block();
+	void prepare(u32 shared_bytes);
+	void begin();
+	void next();
+	[[noreturn]] void stuck(const char *why);
+};
+
+thread_local std::unique_ptr<Block> block;
+
+// guarded maps size bytes between two pages that nobody may touch.
+u8 *guarded(size_t size)
+{
+	u8 *p = (u8 *)mmap(nullptr, size + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED || mprotect(p + page, size, PROT_READ | PROT_WRITE)) {
+		perror("emulation: no memory");
+		abort();
+	}
+	return p + page;
+}
+
+Block::~Block()
+{
+	if (stacks)
+		munmap(stacks - page, max_threads * stack_size + 2 * page);
+	if (room)
+		munmap(room - page, shared_most + 2 * page);
+}
+
+void Block::prepare(u32 shared_bytes)
+{
+	if (!room) {
+		room = guarded(shared_most);
+		stacks = guarded(max_threads * stack_size);
+		for (u32 i = 0; i < max_threads; i++) // the lowest page of each stack
+			mprotect(stacks + i * stack_size, page, PROT_NONE);
+	}
+	if (shared_bytes > shared_most)
+		stuck("more shared memory than any device has");
+	shared = room + shared_most - (shared_bytes + 127) / 128 * 128; // what lies behind is not mapped
+	const char *s = getenv("LB_EMU_ORDER");
+	order = s ? atoi(s) : 0;
+}
+
+void entry()
+{
+	Block *b = block.get();
+	b->kernel->run(b->args);
+	Fiber &f = b->fibers[b->current];
+	Warp &w = b->warps[b->current / 32];
+	f.state = ENDED;
+	w.ready &= ~(1u << b->current % 32);
+	w.live &= ~(1u << b->current % 32);
+	b->live--;
+	b->next();
+}
+
+// begin sets up all threads of the block.
+void Block::begin()
+{
+	memset(shared, 0xff, room + shared_most - shared);
+	live = threads;
+	arrived = 0;
+	for (u32 i = 0; i < threads; i++) {
+		fibers[i].context = fiber_new(stacks + i * stack_size + page, stack_size - page, entry);
+		fibers[i].state = READY;
+		fibers[i].copies.clear();
+		fibers[i].groups.assign(1, 0);
+	}
+	for (u32 w = 0; w < threads / 32; w++) {
+		warps[w].ready = warps[w].live = ~0u;
+		warps[w].arrived = 0;
+		warps[w].turn = 0;
+	}
+}
+
+// pick returns the thread to run next, or -1. Order 0 is lock step: all threads by turns. Order 1 runs each warp
+// as far as it comes, the first one first; order 2 the last one first, and lanes downwards.
+int pick(Block *b)
+{
+	u32 warps = b->threads / 32;
+	if (b->order == 0) {
+		u32 from = (b->current + 1) % b->threads, w = from / 32;
+		u32 mask = b->warps[w].ready & ~0u << from % 32;
+		for (u32 i = 0; i <= warps; i++) {
+			if (mask)
+				return w * 32 + __builtin_ctz(mask);
+			w = (w + 1) % warps;
+			mask = b->warps[w].ready;
+		}
+		return -1;
+	}
+	for (u32 i = 0; i < warps; i++) {
+		u32 w = b->order == 1 ? i : warps - 1 - i, mask = b->warps[w].ready;
+		if (mask)
+			return w * 32 + (b->order == 1 ? __builtin_ctz(mask) : 31 - __builtin_clz(mask));
+	}
+	return -1;
+}
+
+// next gives way to another thread; it returns when the calling one is ready and its turn has come.
+void Block::next()
+{
+	void **from = &fibers[current].context;
+	int to = pick(this);
+	if (to < 0) {
+		if (live)
+			stuck("its threads wait for each other for ever");
+		fiber_switch(from, scheduler);
+		return;
+	}
+	if ((u32)to == current)
+		return;
+	current = to;
+	fiber_switch(from, fibers[to].context);
+}
+
+void Block::stuck(const char *why)
+{
+	fprintf(stderr, "emulation: kernel %s, block (%u, %u, %u): %s\n", kernel->name, at.block[0], at.block[1],
+		at.block[2], why);
+	for (u32 w = 0; w < threads / 32; w++) {
+		u32 count[4] = {};
+		for (u32 i = 0; i < 32; i++)
+			count[fibers[w * 32 + i].state]++;
+		fprintf(stderr, "  warp %u: %u ready, %u at collective %d, %u at the barrier, %u have ended\n", w, count[READY],
+			count[AT_WARP], warps[w].op, count[AT_BARRIER], count[ENDED]);
+	}
+	abort();
+}
+
+} // namespace
+
+const Place &place()
+{
+	block->at.tid = block->current;
+	return block->at;
+}
+
+u8 *shared() { return block->shared; }
+
+Lane &meet(Op op, const u32 *in, int n, const void *address)
+{
+	Block *b = block.get();
+	u32 i = b->current % 32;
+	Warp &w = b->warps[b->current / 32];
+	if (w.arrived && w.op != op)
+		b->stuck("lanes of a warp are at different collectives");
+	w.op = op;
+	Lane *lanes = w.lanes[w.turn & 1];
+	memcpy(lanes[i].in, in, n * 4);
+	lanes[i].address = address;
+	if (++w.arrived == 32) {
+		compute(op, lanes, &b->conflicts);
+		w.arrived = 0;
+		w.turn++;
+		w.ready = ~0u;
+		for (u32 l = 0; l < 32; l++)
+			b->fibers[b->current / 32 * 32 + l].state = READY;
+		return lanes[i];
+	}
+	b->fibers[b->current].state = AT_WARP;
+	w.ready &= ~(1u << i);
+	b->next();
+	return lanes[i];
+}
+
+void barrier()
+{
+	Block *b = block.get();
+	if (++b->arrived == b->threads) {
+		b->arrived = 0;
+		for (u32 i = 0; i < b->threads; i++)
+			b->fibers[i].state = READY;
+		for (u32 w = 0; w < b->threads / 32; w++)
+			b->warps[w].ready = ~0u;
+		return;
+	}
+	b->fibers[b->current].state = AT_BARRIER;
+	b->warps[b->current / 32].ready &= ~(1u << b->current % 32);
+	b->next();
+}
+
+// copy_begin leaves NaN where the copy goes: who reads too early, or has not read yet what is overwritten, sees it.
+void copy_begin(void *to, const void *from, u32 bytes)
+{
+	Block *b = block.get();
+	u8 *end = b->room + shared_most;
+	if ((u64)to & 15 || (u64)from & 15 || bytes > 16 || (u8 *)to < b->shared || (u8 *)to + 16 > end)
+		b->stuck("cp.async: a wrong address");
+	memset(to, 0xff, 16);
+	Fiber &f = b->fibers[b->current];
+	f.copies.push_back({to, from, bytes});
+	f.groups.back()++;
+}
+
+void copy_commit() { block->fibers[block->current].groups.push_back(0); }
+
+void copy_wait(int groups)
+{
+	Fiber &f = block->fibers[block->current];
+	int done = (int)f.groups.size() - 1 - groups;
+	u32 copies = 0;
+	for (int g = 0; g < done; g++)
+		copies += f.groups[g];
+	if (done <= 0)
+		return;
+	for (u32 i = 0; i < copies; i++) {
+		memcpy(f.copies[i].to, f.copies[i].from, f.copies[i].bytes);
+		memset((u8 *)f.copies[i].to + f.copies[i].bytes, 0, 16 - f.copies[i].bytes);
+	}
+	f.copies.erase(f.copies.begin(), f.copies.begin() + copies);
+	f.groups.erase(f.groups.begin(), f.groups.begin() + done);
+}
+
+} // namespace emu
+
+extern "C" lb_launch lb_emu_plan(const lb_kernel *k, const void *args) { return k->plan(args); }
+
+extern "C" int lb_emu_launch(const lb_kernel *k, const void *args, const lb_launch *g)
+{
+	using namespace emu;
+	lb_launch want = k->plan(args);
+	if (memcmp(&want, g, sizeof want) || !g->threads || g->threads % 32 || g->threads > max_threads ||
+	    !g->grid[0] || !g->grid[1] || !g->grid[2] || g->grid[1] > 65535 || g->grid[2] > 65535)
+		return 1;
+	if (!block)
+		block = std::make_unique<Block>();
+	Block *b = block.get();
+	b->kernel = k;
+	b->args = args;
+	b->threads = b->at.threads = g->threads;
+	std::copy(g->grid, g->grid + 3, b->at.grid);
+	b->prepare(g->shared);
+	for (u32 z = 0; z < g->grid[2]; z++)
+		for (u32 y = 0; y < g->grid[1]; y++)
+			for (u32 x = 0; x < g->grid[0]; x++) {
+				b->at.block[0] = x;
+				b->at.block[1] = y;
+				b->at.block[2] = z;
+				b->begin();
+				b->current = b->threads - 1; // so that the first to be picked in lock step is thread 0
+				b->current = pick(b);
+				fiber_switch(&b->scheduler, b->fibers[b->current].context);
+			}
+	return 0;
+}
+
+extern "C" unsigned long long lb_emu_conflicts(void) { return emu::block ? emu::block->conflicts : 0; }

@@ -1,0 +1,35 @@
+/* Launching kernels in the emulation: for C++ tests and for the stand-in driver (C linkage). */
+#ifndef LB_EMU_LAUNCH_H
+#define LB_EMU_LAUNCH_H
+#include "../args.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* lb_kernel is a line of kernels.def. */
+typedef struct {
+	const char *unit, *name;
+	unsigned args_size;
+	int min_arch; /* 75: runs everywhere; 80: not on sm_75 */
+	lb_launch (*plan)(const void *args);
+	void (*run)(const void *args); /* one thread of the launch under way */
+} lb_kernel;
+
+/* lb_emu_find returns the kernel of that name, or NULL. */
+const lb_kernel *lb_emu_find(const char *name);
+/* lb_emu_kernels returns the whole table and its length. */
+const lb_kernel *lb_emu_kernels(int *n);
+/* lb_emu_plan is the launch that args ask for. */
+lb_launch lb_emu_plan(const lb_kernel *k, const void *args);
+/* lb_emu_launch runs a kernel to its end on the calling OS thread. It returns 0, or 1 where the geometry is not
+ * that of the plan. A kernel whose threads wait for each other for ever ends the process, with a text. */
+int lb_emu_launch(const lb_kernel *k, const void *args, const lb_launch *geometry);
+
+/* lb_emu_conflicts counts, over all launches of this OS thread, turns of ldmatrix that the banks of shared
+ * memory would have served one after the other. */
+unsigned long long lb_emu_conflicts(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,197 @@
+// The emulation itself: what each collective computes, by definitions written down here, and what it must notice.
+#include "../lb.h"
+#include "../num.h"
+#include "launch.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int failures;
+static u16 source[64], matrix[16 * 16];
+static f32 found[256];
+
+#define CHECK(condition) do { \
+		if (!(condition)) { \
+			printf("FAIL line %d: %s\n", __LINE__, #condition); \
+			failures++; \
+		} \
+	} while (0)
+
+static int run(void (*f)(), u32 threads, u32 shared)
+{
+	static void (*kernel)();
+	static lb_launch plan;
+	kernel = f;
+	plan = lb_launch_of(2, 1, 1, (i32)threads, shared);
+	lb_kernel k = {"test", "test", 0, 75, [](const void *) { return plan; }, [](const void *) { kernel(); }};
+	return lb_emu_launch(&k, nullptr, &plan);
+}
+
+// dies reports whether a launch ends the process.
+static bool dies(void (*f)(), u32 threads)
+{
+	fflush(stdout);
+	if (pid_t child = fork()) {
+		int status;
+		waitpid(child, &status, 0);
+		return WIFSIGNALED(status);
+	}
+	fclose(stderr);
+	run(f, threads, 1024);
+	_exit(0);
+}
+
+static void shuffles()
+{
+	f32 x = (f32)lane();
+	found[tid()] = shfl_xor(x, 5) + 100 * shfl(x, 31 - lane());
+}
+
+static void reduce() // through shared memory: a sum over the block
+{
+	f32 *s = (f32 *)smem();
+	s[tid()] = (f32)tid();
+	bar();
+	f32 sum = 0;
+	for (u32 i = 0; i < nthreads(); i++)
+		sum += s[i];
+	bar();
+	found[tid()] = sum;
+}
+
+static void unwaited() // a copy is not there before it was waited for
+{
+	u16 *s = (u16 *)smem();
+	cp16(s + 8 * tid(), source, 10);
+	cp_commit();
+	found[tid()] = widen_bf16(s[8 * tid()]);
+}
+
+static void waited()
+{
+	u16 *s = (u16 *)smem();
+	cp16(s + 8 * tid(), source, 10);
+	cp_commit();
+	cp16(s + 512 + 8 * tid(), source, 16);
+	cp_commit();
+	cp_wait<1>();
+	found[tid()] = s[8 * tid() + 4] * 1000.0f + s[8 * tid() + 5];
+	cp_wait<0>();
+}
+
+static void product() // of a matrix and its transpose, by ldmatrix in both ways
+{
+	u16 *s = (u16 *)smem();
+	for (u32 i = lane(); i < 256; i += 32)
+		s[i] = matrix[i];
+	warp_bar();
+	u32 a[4], b[4];
+	ldm4(a, s + (lane() & 15) * 16 + lane() / 16 * 8);
+	ldm4(b, s + (lane() / 16 * 8 + (lane() & 7)) * 16 + (lane() / 8 & 1) * 8);
+	f32 d[2][4] = {};
+	mma16<bf16>(d[0], a, b);
+	mma16<bf16>(d[1], a, b + 2);
+	for (int n = 0; n < 2; n++)
+		for (int i = 0; i < 4; i++)
+			found[(lane() / 4 + i / 2 * 8) * 16 + n * 8 + lane() % 4 * 2 + i % 2] = d[n][i];
+}
+
+static void square() // of a matrix: its columns come transposed
+{
+	u16 *s = (u16 *)smem();
+	for (u32 i = lane(); i < 256; i += 32)
+		s[i] = matrix[i];
+	warp_bar();
+	u32 a[4], b[4];
+	ldm4(a, s + (lane() & 15) * 16 + lane() / 16 * 8);
+	ldm4t(b, s + (lane() & 15) * 16 + lane() / 16 * 8);
+	f32 d[2][4] = {};
+	mma16<bf16>(d[0], a, b);
+	mma8<bf16>(d[1], a, b + 2);
+	mma8<bf16>(d[1], a + 2, b + 3);
+	for (int n = 0; n < 2; n++)
+		for (int i = 0; i < 4; i++)
+			found[(lane() / 4 + i / 2 * 8) * 16 + n * 8 + lane() % 4 * 2 + i % 2] = d[n][i];
+}
+
+static void divergent()
+{
+	if (lane() < 16)
+		warp_bar();
+	else
+		shfl(1u, 0);
+}
+
+static void left_alone() // half of the warps do not come
+{
+	if (warp_id() == 0)
+		bar();
+}
+
+static void misaligned() { found[0] = (f32)ld16((u8 *)source + 2).v[0]; }
+
+static void beyond() { smem()[1024 + tid()] = 1; }
+
+static void products()
+{
+	for (int i = 0; i < 256; i++)
+		matrix[i] = narrow_bf16((f32)(i * 7 % 23 - 11));
+	auto at = [](int row, int col) { return widen_bf16(matrix[row * 16 + col]); };
+	run(product, 32, 1024);
+	for (int i = 0; i < 256; i++) {
+		f32 want = 0;
+		for (int k = 0; k < 16; k++)
+			want += at(i / 16, k) * at(i % 16, k);
+		CHECK(found[i] == want);
+	}
+	run(square, 32, 1024);
+	for (int i = 0; i < 256; i++) {
+		f32 want = 0;
+		for (int k = 0; k < 16; k++)
+			want += at(i / 16, k) * at(k, i % 16);
+		CHECK(found[i] == want);
+	}
+}
+
+static void conversions()
+{
+	for (u32 h = 0; h < 65536; h++) {
+		f32 a = widen_f16((u16)h), b = widen_bf16((u16)h);
+		CHECK(a != a || narrow_f16(a) == h);
+		CHECK(b != b || narrow_bf16(b) == h);
+	}
+	CHECK(narrow_bf16(256.0f + 1) == narrow_bf16(256) && narrow_f16(2048.0f + 3) == narrow_f16(2052));
+	CHECK(exp_(0) == 1 && exp_(200) == __builtin_inff() && exp_(-200) == 0);
+	for (f32 x = -80; x < 80; x += 0.37f) {
+		f32 right = (f32)__builtin_exp((double)x), error = exp_(x) / right - 1;
+		CHECK(error < 4e-7f && error > -4e-7f);
+	}
+}
+
+int main()
+{
+	for (int i = 0; i < 64; i++)
+		source[i] = (u16)(i + 1);
+	run(shuffles, 64, 0);
+	for (int i = 0; i < 64; i++)
+		CHECK(found[i] == (i % 32 ^ 5) + 100 * (31 - i % 32));
+	run(reduce, 96, 512);
+	CHECK(found[0] == 95 * 48 && found[95] == 95 * 48);
+	run(unwaited, 32, 2048);
+	CHECK(found[3] != found[3]);
+	run(waited, 32, 2048);
+	CHECK(found[31] == 5000); // the sixth element and what follows are cleared
+	products();
+	conversions();
+	CHECK(dies(divergent, 32));
+	CHECK(dies(left_alone, 64));
+	CHECK(dies(misaligned, 32));
+	CHECK(dies(beyond, 32));
+	CHECK(!dies(shuffles, 32));
+	lb_launch other = lb_launch_of(1, 1, 1, 33, 0);
+	lb_kernel k = {"", "", 0, 75, [](const void *) { return lb_launch_of(1, 1, 1, 32, 0); }, [](const void *) {}};
+	CHECK(lb_emu_launch(&k, nullptr, &other) == 1);
+	printf("emulation: %d failures\n", failures);
+	return failures > 0;
+}

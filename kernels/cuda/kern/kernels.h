@@ -1,0 +1,7 @@
+/* The arguments of all kernels. */
+#ifndef LB_KERNELS_H
+#define LB_KERNELS_H
+#include "args.h"
+#include "args_attn.h"
+#include "args_gemm.h"
+#endif
