@@ -131,5 +131,8 @@ func checkDefaults(cfg *config.Config, steps []transforms.Step, defaults schemas
 			return cfg.Errorf("defaults."+name, "%s: %v", s.Name, err)
 		}
 	}
+	if err := transforms.SameLatents(steps, &defaults); err != nil {
+		return cfg.Errorf("model", "%v", err)
+	}
 	return nil
 }

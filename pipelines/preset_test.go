@@ -106,6 +106,33 @@ func TestPresetFaults(t *testing.T) {
 	}
 }
 
+// TestForeignModels: a preset of another version, and an autoencoder that was not made for the denoiser, are
+// refused before any row.
+func TestForeignModels(t *testing.T) {
+	dir := writeDenoiser(t, smallFlow)
+	prompts := writeTable(t, "p.csv", "prompt\na\n")
+	_, _, err := presetJob(t, dir, prompts, "opensora-v1.3-144p-49f", "{}")
+	nntest.WantError(t, "a preset", err, `denoise: version is "1.3", but the model is of Open-Sora 1.2`)
+	text := fmt.Sprintf("version: 1\npreset: opensora-v1.2-144p-2s\n"+
+		"model: {text_encoder: ../testdata/tiny/text_encoder, transformer: %q, vae: ../testdata/tiny/vae}\n"+
+		"input: {prompts: %q}\noutput: {path: %q}\n", dir, prompts, filepath.Join(t.TempDir(), "out"))
+	for frames, want := range map[string]string{
+		"51": "job.yaml:3:1: num_frames is 51, height 144 and width 256: denoise has latents of shape [4 15 18 32] for " +
+			"that (channels, frames, height, width), decode_vae of [4 51 18 32]: the autoencoder is not",
+		"1": "", // an image has the same latents in both
+	} {
+		cfg, err := config.Parse("job.yaml", text, []string{"defaults.num_frames=" + frames})
+		if err != nil {
+			t.Fatal(err)
+		}
+		job, err := pipelines.Open(cfg, pipelines.Options{Specs: catalog.All(), Version: "test"})
+		nntest.WantError(t, frames+" frames", err, want)
+		if err == nil {
+			job.Close()
+		}
+	}
+}
+
 // TestPresetRun runs one: the shape of Open-Sora 1.2's latents, and scores and guidance that enter the result.
 func TestPresetRun(t *testing.T) {
 	dir := writeDenoiser(t, smallFlow)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -53,12 +54,15 @@ type Index struct {
 
 // OpenModel opens the model in directory dir.
 func OpenModel(dir string) (*Model, error) {
+	dir = checkpoint.Snapshot(dir)
 	info, err := os.Stat(dir)
 	if err != nil {
-		return nil, fmt.Errorf("open model %q: %w; give a directory with model_index.json, or tiny", dir, err)
+		return nil, fmt.Errorf("open model %q: %w; give a directory with model_index.json, or tiny%s", dir, err,
+			notFetched(dir))
 	}
 	if !info.IsDir() {
-		return nil, fmt.Errorf("open model %q: not a directory; give the directory that holds model_index.json", dir)
+		return nil, fmt.Errorf("open model %q: not a directory; give the directory that holds model_index.json, or name "+
+			"a single component as one: model: {transformer: %s}", dir, dir)
 	}
 	dirs := map[string]string{}
 	for _, c := range components {
@@ -68,10 +72,38 @@ func OpenModel(dir string) (*Model, error) {
 		_, err := os.Stat(filepath.Join(dir, name))
 		return err == nil
 	}) {
-		return nil, fmt.Errorf("open model %q: it holds neither model_index.json nor %s; if it is a single component, "+
-			"name it as one: model: {transformer: %s}", dir, strings.Join(components, ", "), dir)
+		return nil, fmt.Errorf("open model %q: it holds neither model_index.json nor %s; %s", dir,
+			strings.Join(components, ", "), insteadOf(dir))
 	}
 	return newModel(filepath.Base(dir), os.DirFS(dir), dirs)
+}
+
+// insteadOf says how to name what is in a directory that is not a whole model.
+func insteadOf(dir string) string {
+	entries, _ := os.ReadDir(dir) // OpenModel has seen it
+	var dirs []string
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			dirs = append(dirs, e.Name())
+		}
+	}
+	if len(dirs) > 1 { // repositories of a hub side by side
+		const most = 20
+		return fmt.Sprintf("name its parts: model: {text_encoder: %s, transformer: ..., vae: ...}; it holds %s",
+			filepath.Join(dir, "..."), strings.Join(dirs[:min(len(dirs), most)], ", "))
+	}
+	return fmt.Sprintf("if it is a single component, name it as one: model: {transformer: %s}", dir)
+}
+
+// hubName is how hubs name a repository.
+var hubName = regexp.MustCompile(`^[\w.-]+/[\w.-]+$`)
+
+// notFetched explains to who gives the name of a repository that nothing is downloaded.
+func notFetched(path string) string {
+	if !hubName.MatchString(path) {
+		return ""
+	}
+	return fmt.Sprintf("; weights are not downloaded: fetch the repository (hf download %s) and give its directory", path)
 }
 
 // OpenComponents puts a model together from a path for each component, such as {"text_encoder":
@@ -80,10 +112,11 @@ func OpenModel(dir string) (*Model, error) {
 func OpenComponents(paths map[string]string) (*Model, error) {
 	files, dirs, named := mounts{}, map[string]string{}, map[string]string{}
 	for c, p := range paths {
+		p = checkpoint.Snapshot(p)
 		info, err := os.Stat(p)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("open model: %s is %q: %w", c, p, err)
+			return nil, fmt.Errorf("open model: %s is %q: %w%s", c, p, err, notFetched(p))
 		case info.IsDir():
 			dirs[c] = p
 		case checkpoint.IsPickleName(p):
@@ -173,6 +206,10 @@ func (m *Model) Config(component string) ([]byte, error) {
 // names that hubs use are tried. Pickles are refused.
 func (m *Model) Weights(component string) (*safetensors.File, error) {
 	name := m.named[component]
+	if _, given := m.dirs[component]; !given && m.dirs != nil {
+		return nil, fmt.Errorf("the model has no %s: name it as model: {%s: DIR}: %w", component, component,
+			fs.ErrNotExist)
+	}
 	if name == "" {
 		var err error
 		if name, err = checkpoint.Find(m.files, component); err != nil {

@@ -30,11 +30,12 @@ func layOut(t *testing.T, files map[string]string) string {
 
 func TestOpenModelSaysWhatIsWrong(t *testing.T) {
 	dir := layOut(t, map[string]string{"file": "", "broken/model_index.json": "{",
-		"old.pth": "", "part/config.json": "{}"})
+		"old.pth": "", "part/config.json": "{}", "hub/t5/config.json": "{}", "hub/dit/config.json": "{}"})
 	for path, want := range map[string]string{
 		"part":    "neither model_index.json nor text_encoder, tokenizer, transformer, vae; if it is a single",
 		"missing": "no such file or directory; give a directory with model_index.json, or tiny",
-		"file":    "not a directory; give the directory that holds model_index.json",
+		"file":    "not a directory; give the directory that holds model_index.json, or name a single component as one",
+		"hub":     "vae: ...}; it holds dit, t5",
 		"broken":  "model_index.json: unexpected EOF",
 	} {
 		if _, err := OpenModel(filepath.Join(dir, path)); err == nil || !strings.Contains(err.Error(), want) {
@@ -47,6 +48,14 @@ func TestOpenModelSaysWhatIsWrong(t *testing.T) {
 		_, err := OpenComponents(map[string]string{"vae": filepath.Join(dir, path)})
 		if err == nil || !strings.Contains(err.Error(), "open model: vae is") || !strings.Contains(err.Error(), want) {
 			t.Errorf("component %s: %v, want %s", path, err, want)
+		}
+	}
+	const hub = "hpcai-tech/OpenSora-STDiT-v3"
+	_, whole := OpenModel(hub)
+	_, part := OpenComponents(map[string]string{"vae": hub})
+	for _, err := range []error{whole, part} {
+		if err == nil || !strings.Contains(err.Error(), "weights are not downloaded: fetch the repository (hf download "+hub) {
+			t.Errorf("the name of a repository: %v", err)
 		}
 	}
 }
@@ -81,10 +90,17 @@ func TestModelFiles(t *testing.T) {
 	for component, want := range map[string]string{
 		"transformer":  "(it holds config.json, model.bin): PyTorch pickles can run code when read and are refused",
 		"text_encoder": "(it holds a.json)",
-		"vae":          "the directory is missing",
+		"vae":          "",
 	} {
 		if _, err := m.Weights(component); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("weights of %s: %v, want %s", component, err, want)
+		}
+	}
+	for m, want := range map[*Model]string{m: "the directory is missing", parts: "the model has no vae: name it as"} {
+		_, err := m.Weights("vae")
+		_, config := m.Config("vae")
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, fs.ErrNotExist) || config == nil {
+			t.Errorf("a component that is not there: %v, want %s; %v", err, want, config)
 		}
 	}
 }

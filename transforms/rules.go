@@ -128,6 +128,29 @@ func (r *Rules) check(e *stages.Element) {
 			return
 		}
 	}
+	if err := SameLatents(r.Steps, &e.Row); err != nil {
+		e.Fail(stage, fault.Row(err))
+	}
+}
+
+// SameLatents refuses a denoiser and an autoencoder that were not made for each other: they have latents of
+// different shapes for a row that each can do.
+func SameLatents(steps []Step, row *schemas.PromptRow) error {
+	last := -1
+	for i := range steps {
+		shaped, ok := steps[i].Stage.(stages.Shaped)
+		if !ok {
+			continue
+		}
+		if last >= 0 {
+			before := steps[last].Stage.(stages.Shaped)
+			if err := stages.SameLatents(row, steps[last].Name, before, steps[i].Name, shaped); err != nil {
+				return err
+			}
+		}
+		last = i
+	}
+	return nil
 }
 
 // Mine reports whether the element belongs to this shard. It goes by key, so that equal rows meet.

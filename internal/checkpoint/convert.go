@@ -44,6 +44,7 @@ func Convert(in, out string, o Options) (*Result, error) {
 	if o.MaxShard < 1 {
 		return nil, fmt.Errorf("convert: a shard of %d bytes", o.MaxShard)
 	}
+	in = Snapshot(in)
 	c, err := Open(in, o.Key)
 	if err != nil {
 		return nil, err

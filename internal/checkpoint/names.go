@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -50,11 +52,50 @@ func Find(files fs.FS, dir string) (string, error) {
 			cause = ErrPickle
 		}
 	}
-	if len(single) == 1 { // some hubs name it after the model
+	if len(single) == 1 && !isShard(single[0]) { // some hubs name it after the model
 		return single[0], nil
 	}
-	return "", fmt.Errorf("no %s there (it holds %s): %w", strings.Join(safetensorsNames, " or "),
-		strings.Join(names[:min(len(names), maxNamed)], ", "), cause)
+	why := "no " + strings.Join(safetensorsNames, " or ") + " there"
+	switch {
+	case allShards(single):
+		why = indexMissing(single)
+	case len(single) > 1:
+		why, cause = "several checkpoints, name one", errSeveral
+	}
+	return "", fmt.Errorf("%s (it holds %s): %w", why, strings.Join(names[:min(len(names), maxNamed)], ", "), cause)
+}
+
+var errSeveral = errors.New("which one is meant is open")
+
+// shardName is what the names of shards end with: "-00001-of-00003" and a suffix.
+var shardName = regexp.MustCompile(`-\d+-of-\d+(\.\w+)$`)
+
+func isShard(name string) bool { return shardName.MatchString(name) }
+
+// allShards reports whether files are shards and nothing else.
+func allShards(files []string) bool {
+	return len(files) > 0 && !slices.ContainsFunc(files, func(name string) bool { return !isShard(name) })
+}
+
+// indexMissing says what shards lack.
+func indexMissing(shards []string) string {
+	return fmt.Sprintf("these are shards, and %s, which says what is in which, is missing beside them",
+		shardName.ReplaceAllString(shards[0], "$1")+safetensors.IndexSuffix)
+}
+
+// Snapshot returns the directory of the files where dir is a repository in the cache of huggingface_hub
+// (models--OWNER--NAME), which keeps them under the commit that refs/main names. Any other path comes back as it is.
+func Snapshot(dir string) string {
+	commit, err := os.ReadFile(filepath.Join(dir, "refs", "main"))
+	name := strings.TrimSpace(string(commit))
+	if err != nil || name == "" || name != filepath.Base(name) {
+		return dir
+	}
+	snapshot := filepath.Join(dir, "snapshots", name)
+	if info, err := os.Stat(snapshot); err != nil || !info.IsDir() {
+		return dir
+	}
+	return snapshot
 }
 
 // maxNamed bounds the files that an error lists.
@@ -89,7 +130,10 @@ func findAny(files fs.FS) (string, error) {
 		}
 		single = append(single, found...)
 	}
-	if len(single) != 1 {
+	switch {
+	case allShards(single):
+		return "", errors.New(indexMissing(single))
+	case len(single) != 1:
 		return "", fmt.Errorf("it holds several checkpoints, name one: %s", strings.Join(single, ", "))
 	}
 	return single[0], nil

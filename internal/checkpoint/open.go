@@ -48,6 +48,7 @@ const (
 // Open reads the list of tensors of a checkpoint at path: a safetensors file, a pickle, the index of shards
 // of either, or a directory with one of them. key chooses the state dict of a pickle that has several.
 func Open(path, key string) (*Checkpoint, error) {
+	path = Snapshot(path)
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoint: %w", err)

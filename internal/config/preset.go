@@ -49,7 +49,7 @@ const (
   guidance_scale: 7, max_sequence_length: 120}
 stages:
 - encode_text
-- denoise
+- denoise: {version: "1.0"}
 `
 	// The model is told 24 frames a second and makes every third of them.
 	preset11 = `defaults: {resolution: %s, aspect_ratio: "9:16", num_frames: %s, fps: 8, num_inference_steps: 100,
@@ -57,21 +57,21 @@ stages:
 stages:
 - encode_text
 - encode_reference
-- denoise: {frame_interval: 3}
+- denoise: {version: "1.1", frame_interval: 3}
 `
 	preset12 = `defaults: {resolution: %s, aspect_ratio: "9:16", num_frames: %s, fps: 24, num_inference_steps: 30,
   guidance_scale: 7, max_sequence_length: 300, aes: 6.5, condition_frame_length: 5}
 stages:
 - encode_text: {scores: "1.2"}
 - encode_reference
-- denoise
+- denoise: {version: "1.2"}
 `
 	preset13 = `defaults: {resolution: %s, aspect_ratio: "9:16", num_frames: %s, fps: 24, num_inference_steps: 30,
   guidance_scale: 7.5, max_sequence_length: 300, condition_frame_length: 5}
 stages:
 - encode_text: {scores: "1.3"}
 - encode_reference
-- denoise
+- denoise: {version: "1.3"}
 `
 	presetStages = `- decode_vae
 - encode_video

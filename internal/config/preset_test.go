@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -21,6 +22,14 @@ func TestPresets(t *testing.T) {
 			t.Errorf("%s: %d stages", p.Name, len(c.Stages))
 		}
 		names[p.Name] = true
+		var options struct {
+			Version  string `yaml:"version"`
+			Interval int    `yaml:"frame_interval"`
+		}
+		err = c.Stages[len(c.Stages)-3].Options.Decode(&options)
+		if err != nil || !strings.HasPrefix(p.Name, "opensora-v"+options.Version+"-") {
+			t.Errorf("%s is for version %q, %v", p.Name, options.Version, err)
+		}
 	}
 	for _, name := range []string{"opensora-v1.0-16x256x256", "opensora-v1.0-64x512x512", "opensora-v1.1-240p-16f",
 		"opensora-v1.2-720p-4s", "opensora-v1.2-144p-16s", "opensora-v1.2-1080p-image", "opensora-v1.3-720p-113f"} {
@@ -70,6 +79,7 @@ func TestPresetGivesWay(t *testing.T) {
 		}
 		row, _ := got.Defaults.Row().Sized()
 		var options struct {
+			Version  string `yaml:"version"`
 			Interval int    `yaml:"frame_interval"`
 			DType    string `yaml:"dtype"`
 		}

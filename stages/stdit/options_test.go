@@ -64,6 +64,20 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
+// TestVersionIsThatOfTheJob: a job that was written for another version is refused.
+func TestVersionIsThatOfTheJob(t *testing.T) {
+	for version, want := range map[string]string{"": "", "1.2": "",
+		"1.3": `version is "1.3", but the model is of Open-Sora 1.2: give the job that model, or the preset of this one ` +
+			`(opensora-v1.2-...)`} {
+		cfg := DefaultConfig(OpenSora12)
+		recipe, err := sampler.OpenSora("1.2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		nntest.WantError(t, version, (&options{Version: version}).check(&cfg, recipe), want)
+	}
+}
+
 // TestLatentSize: published sizes, and what has no latents.
 func TestLatentSize(t *testing.T) {
 	for _, c := range []struct {

@@ -25,6 +25,9 @@ type options struct {
 	// pad. Neither changes a value or a key.
 	SequenceParallel config.AutoInt `yaml:"sequence_parallel" json:"-"`
 	Partition        string         `yaml:"partition" json:"-"`
+	// Version is that of Open-Sora that the job was written for, such as 1.2, as presets say it; a model of another
+	// one is refused. "" takes any.
+	Version string `yaml:"version" json:"-"`
 	// GuidedChannels is how many latent channels guidance touches; default 3 in 1.0 and 1.1, as the reference.
 	GuidedChannels int `yaml:"cfg_channel" json:"cfg_channel"`
 	// DType is that of weights and activations, fp32 or bf16; default that of the published configurations.
@@ -46,7 +49,7 @@ func Spec(again stages.OpenReencoder) stages.Spec {
 	return stages.Spec{
 		Name: "denoise",
 		Doc: "STDiT, STDiT2, STDiT3 (Open-Sora 1.0 to 1.3): text embeddings to latents; dtype, " +
-			"cfg_channel, frame_interval, cond_type, image_cfg_scale, use_sdedit, sequence_parallel: auto or N, partition",
+			"cfg_channel, frame_interval, version, cond_type, image_cfg_scale, use_sdedit, sequence_parallel: auto or N, partition",
 		In:      stages.KindText,
 		Out:     stages.KindLatents,
 		Version: 1,
@@ -88,6 +91,10 @@ func open(m *stages.Model, o stages.Options, again stages.OpenReencoder) (stages
 // check refuses what the model cannot do and sets its dtype. An option that says what holds anyway is taken
 // out, so that it does not show in the keys.
 func (o *options) check(cfg *Config, recipe sampler.Recipe) error {
+	if o.Version != "" && o.Version != cfg.Version.String() {
+		return fmt.Errorf("version is %q, but the model is of Open-Sora %s: give the job that model, or the preset of "+
+			"this one (opensora-v%s-...)", o.Version, cfg.Version, cfg.Version)
+	}
 	published := map[bool]string{true: "fp32", false: "bf16"}[cfg.Version == OpenSora10]
 	if o.DType == published {
 		o.DType = ""

@@ -1,6 +1,7 @@
 package t5
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -34,6 +35,16 @@ const (
 // ParseConfig reads transformers' config.json. Unknown keys are ignored: the file holds many that do not
 // concern the encoder.
 func ParseConfig(data []byte) (Config, error) {
+	var id struct {
+		ModelType string `json:"model_type"`
+		ClassName string `json:"_class_name"` // of diffusers
+	}
+	if err := json.Unmarshal(data, &id); err != nil {
+		return Config{}, fmt.Errorf("parse t5 config.json: %w", err)
+	}
+	if name := cmp.Or(id.ModelType, id.ClassName, "t5"); name != "t5" {
+		return Config{}, fmt.Errorf("t5 config.json: this is %q, not a T5 encoder", name)
+	}
 	c := Config{NumBuckets: numBuckets, MaxDistance: maxDistance, Epsilon: 1e-6, FeedForward: "relu"}
 	if err := json.Unmarshal(data, &c); err != nil {
 		return Config{}, fmt.Errorf("parse t5 config.json: %w", err)

@@ -151,6 +151,9 @@ func TestConfigIsChecked(t *testing.T) {
 		{`{` + good + `,"feed_forward_proj":"gated-gelu","d_model":1000000000}`, "d_model is 1000000000"},
 		{`{` + good + `,"feed_forward_proj":"gated-gelu","relative_attention_num_buckets":64}`, "has 64 buckets"},
 		{`{` + good + `,"feed_forward_proj":"gated-gelu","layer_norm_epsilon":0}`, "layer_norm_epsilon"},
+		{`{` + good + `,"feed_forward_proj":"gated-gelu","model_type":"t5"}`, ""},
+		{`{"model_type":"STDiT3","hidden_size":1152}`, `this is "STDiT3", not a T5 encoder`},
+		{`{"_class_name":"AutoencoderKL"}`, `this is "AutoencoderKL"`},
 		{`[]`, "parse t5 config.json"},
 	} {
 		_, err := ParseConfig([]byte(c.json))

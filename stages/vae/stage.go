@@ -82,6 +82,11 @@ func (s *decodeStage) Check(row *schemas.PromptRow) error {
 	return err
 }
 
+// LatentShape returns the shape of the latents that a clip of the row is decoded from.
+func (s *decodeStage) LatentShape(row *schemas.PromptRow) ([]int, error) {
+	return s.Config.LatentShape(row.NumFrames, row.Height, row.Width)
+}
+
 // Need is that of the frames decoded at a time, and the finished frames of all elements on the host.
 func (s *decodeStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	decode, err := s.Config.DecodeBytes(row.NumFrames, row.Height, row.Width, s.micro)
