@@ -25,9 +25,9 @@ var floors = []floor{
 		"internal/ftfy internal/media internal/layers kernels kernels/cuda/driver kernels/cuda/kern",
 		"golang.org/x/text golang.org/x/net github.com/Eyevinn/mp4ff gorgonia.org/cu"},
 	{"internal/config internal/plan internal/plan/sequence internal/plan/weights internal/store internal/measure " +
-		"internal/checkpoint internal/gallery kernels/cpu kernels/cuda kernels/kerneltest",
-		"github.com/goccy/go-yaml github.com/gofrs/flock"},
-	{"internal/plan/layout", ""},
+		"internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
+		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml"},
+	{"internal/plan/layout internal/gpu/gputest", ""},
 	{"internal/ledger internal/transport stages", ""},
 	{"stages/nn stages/sampler stages/condition runners/pool", ""},
 	{"stages/nn/nntest", ""},
@@ -40,7 +40,8 @@ var floors = []floor{
 }
 
 // testExternal is what tests of any floor may import beside what their code may.
-const testExternal = "latentbeam/kernels/kerneltest latentbeam/stages/nn/nntest latentbeam/internal/torchpickle/torchtest"
+const testExternal = "latentbeam/kernels/kerneltest latentbeam/stages/nn/nntest " +
+	"latentbeam/internal/torchpickle/torchtest latentbeam/internal/gpu/gputest"
 
 type pkg struct {
 	ImportPath                         string

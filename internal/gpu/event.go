@@ -1,0 +1,44 @@
+package gpu
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Kind is what an event is about.
+type Kind string
+
+// The kinds.
+const (
+	XID         Kind = "xid"  // the driver has reported error number Code
+	Uncorrected Kind = "ecc"  // memory errors that could not be corrected
+	Lost        Kind = "lost" // the device does not answer any more
+)
+
+// Event is something that happened to a device.
+type Event struct {
+	UUID string `json:"uuid"`
+	Kind Kind   `json:"kind"`
+	Code uint64 `json:"code,omitempty"` // XID
+}
+
+// Action returns what follows from the event.
+func (e Event) Action() Action {
+	if e.Kind == XID {
+		return lookup(e.Code).action
+	}
+	return Drain
+}
+
+// String says what happened: "XID 79 (GPU has fallen off the bus)".
+func (e Event) String() string {
+	switch e.Kind {
+	case XID:
+		return fmt.Sprintf("XID %d (%s)", e.Code, lookup(e.Code).text)
+	case Uncorrected:
+		return "uncorrectable ECC errors"
+	}
+	return "the GPU does not answer any more"
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

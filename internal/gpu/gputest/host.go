@@ -1,0 +1,134 @@
+package gputest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"latentbeam/internal/gpu"
+)
+
+// Host is a machine of a test. Its methods may be called from anywhere.
+type Host struct {
+	mu       sync.Mutex
+	survey   gpu.Survey
+	status   map[string]gpu.Status
+	lost     map[string]bool
+	watchers map[chan gpu.Event]bool
+	closed   bool
+}
+
+// newHost is a machine with these devices, all idle and well, and links by a function of two of them.
+func newHost(devices []gpu.Device, link func(i, k int) gpu.Link) *Host {
+	h := &Host{status: map[string]gpu.Status{}, lost: map[string]bool{}, watchers: map[chan gpu.Event]bool{}}
+	h.survey = gpu.Survey{Devices: devices,
+		Driver: gpu.Driver{Version: "550.54.15", CUDA: "12.4", NVML: "12.550.54.15"}}
+	h.survey.Links = make([][]gpu.Link, len(devices))
+	for i, d := range devices {
+		h.survey.Links[i] = make([]gpu.Link, len(devices))
+		for k := range devices {
+			if i != k {
+				h.survey.Links[i][k] = link(i, k)
+			}
+		}
+		reserved := d.Memory / 128
+		h.status[d.UUID] = gpu.Status{Reserved: reserved, Free: d.Memory - reserved, Temperature: 34, Power: 52,
+			PowerLimit: 400, Throttle: gpu.Idle, ECC: gpu.ECC{Unanswered: !d.ECC}}
+	}
+	return h
+}
+
+// UUID returns that of device i of a machine, such as "GPU-00000003-…".
+func UUID(i int) string { return fmt.Sprintf("GPU-%08x-1111-2222-3333-444444444444", i) }
+
+// Survey implements gpu.Host.
+func (h *Host) Survey() (gpu.Survey, error) { return h.survey, nil }
+
+// Status implements gpu.Host.
+func (h *Host) Status(uuid string) (gpu.Status, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s, ok := h.status[uuid]
+	switch {
+	case !ok:
+		return s, fmt.Errorf("no GPU %s", uuid)
+	case h.lost[uuid]:
+		return gpu.Status{}, gpu.ErrLost
+	}
+	return s, nil
+}
+
+// Watch implements gpu.Host.
+func (h *Host) Watch(ctx context.Context, report func(gpu.Event)) error {
+	events := make(chan gpu.Event, 16)
+	h.mu.Lock()
+	h.watchers[events] = true
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.watchers, events)
+	}()
+	for {
+		select {
+		case e := <-events:
+			report(e)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Close implements gpu.Host.
+func (h *Host) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+}
+
+// Closed reports whether Close was called.
+func (h *Host) Closed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closed
+}
+
+// Watched reports whether somebody watches the machine.
+func (h *Host) Watched() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.watchers) > 0
+}
+
+// Happen makes an event happen to device i.
+func (h *Host) Happen(i int, kind gpu.Kind, code uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.watchers {
+		w <- gpu.Event{UUID: h.survey.Devices[i].UUID, Kind: kind, Code: code}
+	}
+}
+
+// Lose makes device i fall off the bus: XID 79, and no answer from then on.
+func (h *Host) Lose(i int) {
+	h.mu.Lock()
+	h.lost[h.survey.Devices[i].UUID] = true
+	h.mu.Unlock()
+	h.Happen(i, gpu.XID, 79)
+}
+
+// LoseQuietly makes device i give no answer from now on, and reports nothing.
+func (h *Host) LoseQuietly(i int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lost[h.survey.Devices[i].UUID] = true
+}
+
+// Set changes how device i is.
+func (h *Host) Set(i int, change func(s *gpu.Status)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.status[h.survey.Devices[i].UUID]
+	change(&s)
+	h.status[h.survey.Devices[i].UUID] = s
+}
