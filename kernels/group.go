@@ -78,12 +78,9 @@ func NewGroup(ctx context.Context, tr Transport, be Backend, patience time.Durat
 	return &Group{ctx: ctx, tr: tr, be: be, patient: patience, last: time.Now()}
 }
 
-// Sub returns the membership in the group of some of the ranks, in the order given, of which this is one; nil
-// for this rank alone. It waits as long as patience, or as g does where that is 0.
+// Sub returns the membership in the group of some of the ranks, in the order given, of which this is one. It
+// waits as long as patience, or as g does where that is longer.
 func (g *Group) Sub(ranks []int, patience time.Duration) (*Group, error) {
-	if len(ranks) == 1 && ranks[0] == g.Rank() {
-		return nil, nil
-	}
 	tr, err := g.tr.Sub(ranks)
 	if err != nil {
 		return nil, err

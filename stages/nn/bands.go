@@ -17,7 +17,7 @@ func (a SelfAttention) AddWindowsShared(be kernels.Backend, s *Split, dt kernels
 	b := &bands{Split: s, a: a, be: be, dt: dt, rope: rope, win: win, size: win.Rows * win.Grid[1]}
 	for _, x := range xs {
 		b.qkv = append(b.qkv, a.project(be, x)) // (n, T, W, 3, H, D)
-		b.out = append(b.out, be.Alloc(dt, x.Dim(0), x.Dim(1), x.Dim(2), a.Heads, x.Dim(3)/a.Heads))
+		b.out = append(b.out, be.Alloc(dt, x.Dim(0), x.Dim(1), x.Dim(2), a.Heads, a.D))
 	}
 	b.attendWhole()
 	if b.cut() {
@@ -25,8 +25,8 @@ func (a SelfAttention) AddWindowsShared(be kernels.Backend, s *Split, dt kernels
 			return err
 		}
 	}
-	for i, x := range xs {
-		a.Proj.AddTo(be, streams[i], b.out[i].Reshape(x.Shape...), gates[i])
+	for i := range xs {
+		a.addOutput(be, streams[i], b.out[i], gates[i])
 	}
 	return nil
 }

@@ -24,7 +24,20 @@ type Component[C, M any] struct {
 	load    func(C, *Weights) (*M, error)
 
 	mu     sync.Mutex
-	loaded map[string]*M // by device
+	loaded map[modelPlace]func() (*M, error)
+}
+
+// modelPlace is a device and what of a model it has.
+type modelPlace struct {
+	device string
+	shard  Shard
+}
+
+// Shard is what a rank has of a model: its part of the heads and columns, and of the blocks. The zero value is
+// all of it.
+type Shard struct {
+	Cut   Cut
+	Stage Stage
 }
 
 // OpenComponent reads the component's config.json (or what stands in for it, see stages.Model) and maps the weights beside it. load makes the model; it runs at the
@@ -45,7 +58,7 @@ func OpenComponent[C, M any](m *stages.Model, name string, parse func([]byte) (C
 	}
 	digest := sha256.Sum256(append(data, weights.Digest()...))
 	return &Component[C, M]{Config: cfg, name: name, digest: hex.EncodeToString(digest[:]),
-		weights: weights, load: load, loaded: map[string]*M{}}, nil
+		weights: weights, load: load, loaded: map[modelPlace]func() (*M, error){}}, nil
 }
 
 // Digest names the component by content: SHA-256 over config.json and the digest of the weights.
@@ -57,18 +70,33 @@ func (c *Component[C, M]) Load(dev kernels.Backend) error {
 	return err
 }
 
-// On returns the model on dev's memory, shared by all backends of it. An error is about the checkpoint: the
-// job cannot be done with it.
-func (c *Component[C, M]) On(dev kernels.Backend) (*M, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if m, ok := c.loaded[dev.Device()]; ok {
-		return m, nil
+// On returns the model on dev's memory, shared by all backends of it: all of it, or on a rank of TensorParallel
+// that rank's cut. An error is about the checkpoint: the job cannot be done with it.
+func (c *Component[C, M]) On(dev kernels.Backend) (*M, error) { return c.Part(dev, Stage{}) }
+
+// Part is On for a rank that has only some of the blocks.
+func (c *Component[C, M]) Part(dev kernels.Backend, stage Stage) (*M, error) {
+	if stage.Ways <= 1 {
+		stage = Stage{}
 	}
-	m, err := c.load(c.Config, NewWeights(dev, c.weights))
+	at := modelPlace{dev.Device(), Shard{cutOf(dev), stage}}
+	c.mu.Lock()
+	load, ok := c.loaded[at]
+	if !ok {
+		load = sync.OnceValues(func() (*M, error) { return c.read(dev, at.shard) })
+		c.loaded[at] = load
+	}
+	c.mu.Unlock()
+	return load()
+}
+
+func (c *Component[C, M]) read(dev kernels.Backend, shard Shard) (*M, error) {
+	m, err := c.load(c.Config, NewWeights(dev, c.weights).Cut(shard.Cut).Stage(shard.Stage))
 	if err != nil {
+		c.mu.Lock()
+		delete(c.loaded, modelPlace{dev.Device(), shard}) // the next one may find room
+		c.mu.Unlock()
 		return nil, fault.Usage(fmt.Errorf("load %s: %w", c.name, err))
 	}
-	c.loaded[dev.Device()] = m
 	return m, nil
 }

@@ -19,7 +19,7 @@ type sharing struct {
 
 	left      map[[2]int]kernels.Tensor // qkv (W, 3, H, D) of this rank's columns in left-over (row, frame)
 	whole     kernels.Tensor            // (F, keys, C), the frames that this rank attends in
-	wholeOut  kernels.Tensor            // (F, keys, C), the result
+	wholeOut  kernels.Tensor            // (F, keys, H D), the result
 	pieces    []sequence.Piece
 	queries   []kernels.Tensor // of each piece (queries, heads, D)
 	keyValues []kernels.Tensor // of each piece (S, 2, heads, D)
@@ -29,9 +29,9 @@ type sharing struct {
 // alloc takes the memory for what comes from other ranks.
 func (s *sharing) alloc() {
 	p := s.Plan
-	frames, c := p.FrameSlots(s.me), p.Shape.Width()
-	s.whole = s.be.Alloc(s.dt, frames, p.Keys, c)
-	s.wholeOut = s.be.Alloc(s.dt, frames, p.Keys, c)
+	frames := p.FrameSlots(s.me)
+	s.whole = s.be.Alloc(s.dt, frames, p.Keys, s.a.QKV.W.Dim(1))
+	s.wholeOut = s.be.Alloc(s.dt, frames, p.Keys, p.Shape.Width()) // of this rank's heads
 	for _, span := range p.WholeFrames(s.me) {
 		if n := span.Hi - max(span.Lo, p.Shape.Frames); n > 0 {
 			s.Fill(s.be, s.whole.Narrow(0, span.At+span.Len()-n, n))
@@ -89,7 +89,7 @@ func (s *sharing) rects(from, to int) []sequence.Rect {
 	return slices.DeleteFunc(list, func(r sequence.Rect) bool { return r.Frames.Len() == 0 })
 }
 
-// frames returns the view (frames, columns, C) of a rectangle of x (F, keys, C).
+// frames returns the view (frames, columns, ...) of a rectangle of x (F, keys, ...).
 func frames(x kernels.Tensor, r sequence.Rect) kernels.Tensor {
 	return x.Narrow(0, r.FrameAt, r.Frames.Len()).Narrow(1, r.Columns.Lo, r.Columns.Len())
 }

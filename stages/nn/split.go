@@ -79,7 +79,8 @@ func (s *Split) columns(xs []kernels.Tensor, row int, frames, patches sequence.R
 //
 // Whole frames go to a rank each and come back (a tensor each way); what is left over goes by head and query.
 // Every row is computed by the same sums as on one rank, so the result has the same bits. Where the ranks
-// divide the batch each has whole rows, and nothing is exchanged.
+// divide the batch each has whole rows, and nothing is exchanged. Under tensor parallelism the plan is that of
+// this rank's heads.
 func (a SelfAttention) AddShared(be kernels.Backend, s *Split, dt kernels.DType,
 	streams, xs, gates []kernels.Tensor, rope Rope) error {
 	if !s.moves && s.Valid == nil {
@@ -91,13 +92,13 @@ func (a SelfAttention) AddShared(be kernels.Backend, s *Split, dt kernels.DType,
 	defer be.Scope()()
 	out := make([]kernels.Tensor, len(xs)) // (n, T, W, H, D)
 	for i, x := range xs {
-		out[i] = be.Alloc(dt, x.Dim(0), x.Dim(1), x.Dim(2), a.Heads, x.Dim(3)/a.Heads)
+		out[i] = be.Alloc(dt, x.Dim(0), x.Dim(1), x.Dim(2), a.Heads, a.D)
 	}
 	if err := a.attendShared(be, s, dt, out, xs, rope); err != nil {
 		return err
 	}
-	for i, x := range xs {
-		a.Proj.AddTo(be, streams[i], out[i].Reshape(x.Shape...), gates[i])
+	for i := range xs {
+		a.addOutput(be, streams[i], out[i], gates[i])
 	}
 	return nil
 }

@@ -26,6 +26,14 @@ type tensorParallel struct {
 	err   error
 }
 
+// cutOf returns what a rank of TensorParallel has of the layers; that of any other backend is all.
+func cutOf(be kernels.Backend) Cut {
+	if t, ok := be.(*tensorParallel); ok {
+		return Cut{Rank: t.group.Rank(), Ways: t.group.Size()}
+	}
+	return Cut{}
+}
+
 // Wait returns the first error of this rank or of an exchange.
 func (t *tensorParallel) Wait() error {
 	if t.err != nil {

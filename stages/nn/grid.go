@@ -1,0 +1,65 @@
+package nn
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"latentbeam/internal/plan"
+	"latentbeam/kernels"
+	"latentbeam/stages"
+)
+
+// Seat is one rank of a set that is cut in up to three ways.
+type Seat struct {
+	plan.Grid
+	// Dev computes; layers whose weights are cut go together with the other ranks of the tensor group.
+	Dev kernels.Backend
+	// Share, Tensor and Stage are the rank's place in the grid.
+	Share, Tensor int
+	Stage         Stage
+	// Sequence are the ranks with the other shares of the tokens, Pipeline those with the other blocks.
+	Sequence, Pipeline *kernels.Group
+}
+
+// First reports whether this is the rank that gives the results of its share.
+func (s *Seat) First() bool { return s.Tensor == 0 && s.Stage.Rank == 0 }
+
+// stagePatience is how long a stage of a pipeline waits for the one before it: it may have to do all its blocks
+// for a batch first, and there is no exchange on the way by which it could be seen to live. A rank that fails
+// or is gone ends the wait at once.
+const stagePatience = time.Hour
+
+// OnGrid runs f for every device of this process, as ranks of a grid that has as many as the set.
+func OnGrid(ctx context.Context, set *stages.Set, grid plan.Grid, f func(ctx context.Context, s *Seat) error) error {
+	if set.Ranks() != grid.Ranks() {
+		return fmt.Errorf("a set of %d devices for a grid of %v", set.Ranks(), grid)
+	}
+	return set.Run(ctx, func(ctx context.Context, dev kernels.Backend, g *kernels.Group) error {
+		seat, err := sit(dev, g, grid)
+		if err != nil {
+			return err
+		}
+		return f(ctx, seat)
+	})
+}
+
+// sit finds the place of g's rank and its neighbours.
+func sit(dev kernels.Backend, g *kernels.Group, grid plan.Grid) (*Seat, error) {
+	share, tensor, stage := grid.Place(g.Rank())
+	s := &Seat{Grid: grid, Share: share, Tensor: tensor, Stage: Stage{Rank: stage, Ways: grid.Pipeline}}
+	sequence, cut, pipeline := grid.Lines(g.Rank())
+	var err error
+	if s.Sequence, err = g.Sub(sequence, 0); err != nil {
+		return nil, err
+	}
+	if s.Pipeline, err = g.Sub(pipeline, stagePatience); err != nil {
+		return nil, err
+	}
+	together, err := g.Sub(cut, 0)
+	if err != nil {
+		return nil, err
+	}
+	s.Dev = TensorParallel(dev, together)
+	return s, nil
+}
