@@ -4,4 +4,4 @@ package kern
 
 // HeadersHash is a hash of the headers that cgo reads: Go does not see when headers of another folder
 // change, but rebuilds a package when a constant it imports does.
-const HeadersHash = "048831ebecd010ea"
+const HeadersHash = "1ba67f62e8dc4014"

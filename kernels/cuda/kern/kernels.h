@@ -4,4 +4,5 @@
 #include "args.h"
 #include "args_attn.h"
 #include "args_gemm.h"
+#include "args_map.h"
 #endif

@@ -22,7 +22,7 @@ template <bool TWO> DEV place place_of(const lb_map_args &p, u32 row, u32 col)
 	return at;
 }
 
-DEV u32 rows_of(const lb_shape &s)
+DEV u32 runs_of(const lb_shape &s)
 {
 	u32 n = 1;
 	for (int ax = 0; ax < s.axes - 1; ax++)
@@ -62,7 +62,7 @@ DEV void move8(const lb_map_args &p, place at)
 template <bool TWO> DEV void vectors(const lb_map_args &p)
 {
 	int last = p.shape.axes - 1;
-	u32 run = (u32)p.shape.dim[last], per = (run + 7) / 8, count = rows_of(p.shape) * per;
+	u32 run = (u32)p.shape.dim[last], per = (run + 7) / 8, count = runs_of(p.shape) * per;
 	bool same = !TWO && p.op == LB_IDENTITY && p.a.dtype == p.dst.dtype && p.a.stride[last] == 1;
 	NO_UNROLL
 	for (u32 k = 0; k < LB_MAP_VECTORS; k++) {
@@ -93,7 +93,7 @@ template <bool TWO> DEV void vectors(const lb_map_args &p)
 
 template <bool TWO> DEV void elements(const lb_map_args &p)
 {
-	u32 run = (u32)p.shape.dim[p.shape.axes - 1], count = rows_of(p.shape) * run;
+	u32 run = (u32)p.shape.dim[p.shape.axes - 1], count = runs_of(p.shape) * run;
 	NO_UNROLL
 	for (u32 k = 0; k < LB_MAP_VECTORS * 8; k++) {
 		u32 i = (bx() * LB_MAP_VECTORS * 8 + k) * LB_MAP_THREADS + tid();
