@@ -136,21 +136,26 @@ func (g *gemm) packGroup(i int) {
 	}
 }
 
-// ask sets r to ask for what is packed on the fly after stage s of the columns from j: the next stage, or the
-// first one of group next, if that is one.
+// ask sets r to ask for what is read after stage s of the columns from j: the next stage, or the first one of
+// group next, if that is one. Where B is packed its panels are asked for, else what they are packed from.
 func (g *gemm) ask(r *reduce, s, j, next int) {
-	if g.packed != nil {
-		return
-	}
 	if s++; s == len(g.stages) {
 		s, j = 0, next*groupColumns
 	}
 	if j >= g.n {
 		return
 	}
+	if g.packed != nil {
+		_, cols := g.group(j / groupColumns)
+		r.ahead = uintptr(g.packed) + uintptr((j*g.depth+g.stages[s].first*g.tier.padded(cols))*4)
+		r.aheadStride, r.aheadStep = aheadBytes, r.blocks*(r.k/aheadTerms)*aheadBytes
+		r.aheadEnd = r.ahead + uintptr(g.tier.packedSize(cols, g.stages[s].blocks*g.stages[s].k))
+		return
+	}
 	size := g.w.dtype.Size()
-	at := uintptr(g.w.src) + uintptr(j*g.w.stride+g.from[g.stages[s].at]*size)
-	r.ahead, r.aheadStride, r.aheadEnd = at, g.w.stride, at+uintptr(g.stages[s].count*size)
+	r.ahead = uintptr(g.w.src) + uintptr(j*g.w.stride+g.from[g.stages[s].at]*size)
+	r.aheadStride, r.aheadStep = g.w.stride, aheadBytes
+	r.aheadEnd = r.ahead + uintptr(g.stages[s].count*size)
 }
 
 // tile computes m rows of A and the columns of group i, and finishes them as the rows of dst from row0 on.

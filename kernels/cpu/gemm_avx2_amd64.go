@@ -22,6 +22,11 @@ func gemm256r4x2(r *reduce)
 //go:noescape
 func gemm256r6x2(r *reduce)
 
+// gemm256ahead computes 6 x 16 sums.
+//
+//go:noescape
+func gemm256ahead(r *reduce)
+
 // kernels256 holds the micro-kernels for AVX2 by vectors and rows.
 var kernels256 = [...]microKernels{
 	2: {1: gemm256r1x2, 2: gemm256r2x2, 4: gemm256r4x2, 6: gemm256r6x2},

@@ -26,15 +26,17 @@ type reduce struct {
 	lda    int // bytes between rows of A; a multiple of 4096 is slow (see strideTrap)
 	add    int // 1 adds to C, 0 overwrites it
 
-	// Memory that will be packed next, asked for while this is computed: lines of 64 rows, aheadStride bytes
-	// apart, from ahead up to aheadEnd in the first row. Nothing is read there, and 0 asks for nothing.
+	// Memory that will be read next, asked for while this is computed: every 8 terms two lines, aheadStride bytes
+	// apart, from ahead on, which moves by aheadStep with each call up to aheadEnd. Nothing is read there, and 0
+	// asks for nothing.
 	ahead       uintptr
 	aheadStride int
+	aheadStep   int
 	aheadEnd    uintptr
 }
 
-// What one call of a kernel that asks ahead computes, and how much of each row it asks for.
-const aheadRows, aheadColumns, aheadBytes = 6, 64, 2 * lineSize
+// What one call of a kernel that asks ahead computes, and what it asks for: bytes every so many terms.
+const aheadRows, aheadBytes, aheadTerms = 6, 2 * lineSize, 8
 
 // microKernels are the kernels of one panel width by rows; nil where there is none.
 type microKernels [maxRows + 1]func(*reduce)
@@ -44,7 +46,7 @@ type kernelSet struct {
 	byVectors []microKernels
 	halves    []microKernels      // those whose last vector is half as wide, where there are some
 	best      [][maxRows + 1]int8 // [vectors][rows left]: how many to take at once
-	ahead     func(*reduce)       // 6 rows of 4 vectors that ask for memory ahead; nil where there is none
+	ahead     func(*reduce)       // 6 rows of a usual panel that ask for memory ahead; nil where there is none
 }
 
 func newKernelSet(byVectors []microKernels) *kernelSet {
@@ -75,9 +77,9 @@ func (t *tier) multiply(r *reduce, d dot, m, n int) {
 		for i := 0; i < m; { // no pointer may ever leave its memory: the garbage collector looks at them
 			rows := int(best[min(m-i, maxRows)])
 			r.a, r.c = unsafe.Add(a, i*r.lda), unsafe.Add(c, i*r.ldc+j*4)
-			if r.ahead != 0 && rows == aheadRows && width == aheadColumns && set.ahead != nil {
+			if r.ahead != 0 && rows == aheadRows && width == t.usual && set.ahead != nil {
 				set.ahead(r)
-				if r.ahead += aheadBytes; r.ahead >= r.aheadEnd {
+				if r.ahead += uintptr(r.aheadStep); r.ahead >= r.aheadEnd {
 					r.ahead = 0
 				}
 			} else {

@@ -74,7 +74,7 @@ func multiplyCase(t *testing.T, tier *tier, d dot, dt kernels.DType, byRows bool
 	tier.multiply(call, d, m, n)
 	call.add = 1 // and asking for memory meanwhile changes nothing
 	call.ahead, call.aheadStride = uintptr(unsafe.Pointer(&dst[0])), 4096
-	call.aheadEnd = call.ahead + 4*aheadBytes
+	call.aheadStep, call.aheadEnd = aheadBytes, call.ahead+4*aheadBytes
 	tier.multiply(call, d, m, n)
 	call.ahead = 0
 	for i := range m {

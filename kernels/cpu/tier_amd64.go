@@ -31,9 +31,11 @@ var nativeTiers = sync.OnceValue(func() []*tier {
 	}
 	// F16C came before AVX2 on every processor (x86-64-v3), and the package has no flag for it.
 	if x.HasAVX2 && x.HasFMA {
+		f32 := newKernelSet(kernels256[:])
+		f32.ahead = gemm256ahead
 		tiers = append(tiers, &tier{name: "avx2", lanes: 8, align: 16, usual: 16, widest: 16,
 			pack: packers256, row: rows256, attend: attention256,
-			kernels: [dots]*kernelSet{newKernelSet(kernels256[:])}})
+			kernels: [dots]*kernelSet{f32}})
 	}
 	return tiers
 })

@@ -29,7 +29,7 @@ type tile struct {
 	multiply      func(b, a, acc int) string // acc += a * b
 	multiplyHalf  func(b, a, acc int) string // the same of 256 bits
 	half          bool                       // the last vector is 256 bits wide and has half as many columns
-	ahead         bool                       // ask for two cache lines of each of 64 rows every 512 terms
+	ahead         bool                       // ask for two cache lines every 8 terms
 }
 
 // vector names register i, which holds part of column vector j.

@@ -10,8 +10,14 @@ func gemm256() *file {
 	f := newFile("gemm_avx2")
 	for _, r := range rows256[2] {
 		acc0 := 16 - 2*r
-		f.gemm(fmt.Sprintf("gemm256r%dx2", r), tile{rows: r, vectors: 2, width: 32, reg: y, acc0: acc0,
-			spread: 2, clear: "VXORPS", multiply: fma256}, 4)
+		t := tile{rows: r, vectors: 2, width: 32, reg: y, acc0: acc0, spread: 2, clear: "VXORPS", multiply: fma256}
+		if r < 6 {
+			f.gemm(fmt.Sprintf("gemm256r%dx2", r), t, 4)
+			continue
+		}
+		f.gemm("gemm256r6x2", t, 8)
+		t.ahead = true
+		f.gemm("gemm256ahead", t, 8)
 	}
 	f.table("kernels256", "holds the micro-kernels for AVX2 by vectors and rows.", "gemm256r", rows256, 2)
 	return f
