@@ -21,6 +21,8 @@ type Set struct {
 	Connect func(ctx context.Context) ([]kernels.Transport, error)
 	// Away are the ranks of other processes.
 	Away []Away
+	// Well ends, with the cause, when a device of this process is no longer to be trusted; nil: never.
+	Well context.Context
 }
 
 // Away is what another process has of a set.

@@ -1,0 +1,22 @@
+package stages
+
+import "context"
+
+// Under returns a context that ends with ctx and when a device of the set falls ill, with the cause.
+func (s *Set) Under(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if s.Well == nil {
+		return ctx, func() { cancel(nil) }
+	}
+	stop := context.AfterFunc(s.Well, func() { cancel(context.Cause(s.Well)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// Ill returns why a device of the set is no longer to be trusted, nil while all are well. What the set has
+// computed by then is to be computed again.
+func (s *Set) Ill() error {
+	if s.Well == nil {
+		return nil
+	}
+	return context.Cause(s.Well)
+}
