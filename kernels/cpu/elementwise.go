@@ -81,6 +81,7 @@ type pieces struct {
 	f      piece
 	unary  kernels.UnaryOp
 	binary func(dst, a, b []float32)
+	halves func(dst, a, b []uint16) // the same on bf16, where all operands are dense bf16 and the tier has it
 
 	// The caller's numbers, second operand of Upload and Download.
 	host        []float32
@@ -188,12 +189,22 @@ func (b *Backend) Binary(dst, x, y kernels.Tensor, op kernels.BinaryOp) {
 	if op == kernels.Mul {
 		b.pieces.binary = b.tier.row.mul
 	}
+	b.pieces.halves = nil
+	if dense := b.pieces.steps == [maxOperands]int{1, 1, 1}; dense && dst.DType == kernels.BF16 &&
+		x.DType == kernels.BF16 && y.DType == kernels.BF16 {
+		b.pieces.halves = b.tier.row.binaryBF16[op]
+	}
 	b.eachRun("binary", b.tasks.binary)
 }
 
 // runBinary is the task of Binary.
 func (b *Backend) runBinary(w *worker, offs [maxOperands]int, length int) {
 	p := &b.pieces
+	if p.halves != nil {
+		half := func(i int) []uint16 { return p.views[i].buf.u16[offs[i] : offs[i]+length] }
+		p.halves(half(0), half(1), half(2))
+		return
+	}
 	x := p.views[1].read(w.floats(0, length), offs[1], p.steps[1], length)
 	y := p.views[2].read(w.floats(1, length), offs[2], p.steps[2], length)
 	dst := p.views[0].target(w.floats(0, length), offs[0], p.steps[0], length)

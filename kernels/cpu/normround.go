@@ -29,15 +29,19 @@ func (n *norm) roundedRow(w *worker, m *modulation, out, row []float32, mean, fa
 	n.roundedEnd(w, m, out)
 }
 
-// fusedRow is roundedRow and the store in one pass, with the same bits, for what STDiT is made of: a norm
-// with modulation, and RMSNorm with a weight. It reports whether the tier has a routine for it.
+// fusedRow is roundedRow and the store in one pass, with the same bits, for a norm as it is and what STDiT is made
+// of: a norm with modulation, and RMSNorm with a weight. It reports whether the tier has a routine for it.
 func (n *norm) fusedRow(w *worker, m *modulation, dst *cursor, row []float32, mean, factor float32) bool {
 	plain := n.dst.DType == kernels.BF16 && n.bias == nil && n.spec.Act == kernels.Identity
 	if !plain || n.math.modulateBF16 == nil {
 		return false
 	}
 	switch {
-	case n.weight == nil && n.scale.view != nil:
+	case n.weight == nil && n.scale.view == nil:
+		half := dst.halfTarget(w)
+		n.math.standardBF16(half, row, mean, factor)
+		dst.storeHalf(half)
+	case n.weight == nil:
 		a, b := m.factors(n.math, kernels.BF16)
 		half := dst.halfTarget(w)
 		n.math.modulateBF16(half, row, a, b, mean, factor)

@@ -35,6 +35,9 @@ func TestFusedSteps(t *testing.T) {
 				}
 			}
 			round := m.round[kernels.BF16]
+			check("standard", func(dst []uint16) { m.standardBF16(dst, x, 0.2, 1.3) }, func() {
+				m.standard(out, x, 0.2, 1.3)
+			})
 			check("weigh", func(dst []uint16) { m.weighBF16(dst, x, a, 0.2, 1.3) }, func() {
 				m.standard(out, x, 0.2, 1.3)
 				round(out)
@@ -52,6 +55,32 @@ func TestFusedSteps(t *testing.T) {
 			check("rotate", func(dst []uint16) { m.rotateBF16(dst, x, a[:n/2], b[:n/2]) }, func() {
 				rotation.rounded(&worker{}, m, out, x, a[:n/2], b[:n/2])
 			})
+		}
+	})
+}
+
+// TestBinaryBF16 compares sums and products of bf16 with the same in fp32, rounded: of numbers of every size, of
+// infinities and of NaN.
+func TestBinaryBF16(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	onTiers(t, func(t *testing.T, tier *tier) {
+		for op, fused := range tier.row.binaryBF16 {
+			if fused == nil {
+				t.Skip("the tier has none")
+			}
+			for n := range 140 {
+				a, b, got, want := make([]uint16, n), make([]uint16, n), make([]uint16, n+1), make([]uint16, n+1)
+				for i := range n {
+					a[i], b[i] = uint16(r.Uint32()), uint16(r.Uint32())
+					x, y := kernels.FromBF16(a[i]), kernels.FromBF16(b[i])
+					want[i] = kernels.ToBF16([]float32{x + y, x * y}[op])
+				}
+				got[n], want[n] = 77, 77
+				fused(got[:n], a, b)
+				if !slices.Equal(got, want) {
+					t.Fatalf("operation %d on %x and %x: %x, want %x", op, a, b, got, want)
+				}
+			}
 		}
 	})
 }

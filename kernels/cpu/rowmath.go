@@ -30,12 +30,15 @@ type rowMath struct {
 	rmsHeads    [kernels.BF16 + 1]rmsFunc
 	rotateHeads [kernels.BF16 + 1]rotateFunc
 
-	// round rounds to BF16 or F16 in place. The others are of steps of which each is rounded to bf16: r(s) a,
-	// r(r(s) a) + b, and rotate with rounded products; nil where the tier has no routines of its own.
+	// round rounds to BF16 or F16 in place. The others are of steps of which each is rounded to bf16: s, r(s) a,
+	// r(r(s) a) + b, rotate with rounded products, and operations on bf16; nil where the tier has no routines of
+	// its own.
 	round        [kernels.F16 + 1]func(row []float32)
+	standardBF16 func(dst []uint16, src []float32, mean, factor float32)
 	weighBF16    func(dst []uint16, src, a []float32, mean, factor float32)
 	modulateBF16 func(dst []uint16, src, a, b []float32, mean, factor float32)
 	rotateBF16   func(dst []uint16, src, cos, sin []float32)
+	binaryBF16   [kernels.Mul + 1]func(dst, a, b []uint16)
 
 	widen  [kernels.F16 + 1]func(dst []float32, src []uint16) // BF16 and F16, exact
 	narrow [kernels.F16 + 1]func(dst []uint16, src []float32) // rounded to nearest, ties to even

@@ -22,7 +22,9 @@ var rows512BF16 = func() rowMath {
 	m := rows512
 	m.round[kernels.BF16] = roundRowBF16
 	m.rmsHeads[kernels.BF16], m.rotateHeads[kernels.BF16] = rmsHeads512BF16, rotateHeads512BF16
-	m.weighBF16, m.modulateBF16, m.rotateBF16 = weighRowBF16, modulateRowBF16, rotateRowBF16
+	m.standardBF16, m.weighBF16, m.modulateBF16 = standardRowBF16, weighRowBF16, modulateRowBF16
+	m.rotateBF16 = rotateRowBF16
+	m.binaryBF16[kernels.Add], m.binaryBF16[kernels.Mul] = addRowBF16, mulRowBF16
 	return m
 }()
 

@@ -7,6 +7,11 @@ package cpu
 //go:noescape
 func roundRowBF16(row []float32)
 
+// standardRowBF16 is s = (src - mean) factor.
+//
+//go:noescape
+func standardRowBF16(dst []uint16, src []float32, mean, factor float32)
+
 // weighRowBF16 is r(s) a, s = (src - mean) factor; r rounds to bf16.
 //
 //go:noescape
@@ -21,3 +26,13 @@ func modulateRowBF16(dst []uint16, src, a, b []float32, mean, factor float32)
 //
 //go:noescape
 func rotateRowBF16(dst []uint16, src, cos, sin []float32)
+
+// addRowBF16 adds a and b.
+//
+//go:noescape
+func addRowBF16(dst, a, b []uint16)
+
+// mulRowBF16 multiplies a by b.
+//
+//go:noescape
+func mulRowBF16(dst, a, b []uint16)

@@ -1,5 +1,7 @@
 package main
 
+import "strings"
+
 // Routines for rows that are stored as bf16 and hold what separate modules of PyTorch give: every step is
 // rounded to bf16. Between steps the instructions of AVX512_BF16 round, which take subnormal numbers for zero;
 // what is stored is rounded as everywhere.
@@ -33,24 +35,55 @@ func rowsBF16() *file {
 		}
 	})
 	f.ret()
-	f.standardizeBF16("weighRowBF16", "is r(s) a, s = (src - mean) factor; r rounds to bf16.", false)
-	f.standardizeBF16("modulateRowBF16", "is r(r(s) a) + b, s = (src - mean) factor; r rounds to bf16.", true)
+	f.standardizeBF16("standardRowBF16", "is s = (src - mean) factor.")
+	f.standardizeBF16("weighRowBF16", "is r(s) a, s = (src - mean) factor; r rounds to bf16.", "a")
+	f.standardizeBF16("modulateRowBF16", "is r(r(s) a) + b, s = (src - mean) factor; r rounds to bf16.", "a", "b")
 	f.rotateBF16()
+	f.binaryBF16("addRowBF16", "VADDPS", "adds a and b.")
+	f.binaryBF16("mulRowBF16", "VMULPS", "multiplies a by b.")
 	return f
 }
 
-func (f *file) standardizeBF16(name, doc string, shift bool) {
-	v := isa512
-	operands, n := "a", 72
-	if shift {
-		operands, n = "a, b", 96
+// binaryBF16 is binary where all three are bf16.
+func (f *file) binaryBF16(name, op, doc string) {
+	f.fn(name, "dst, a, b []uint16", 72, doc)
+	f.p("MOVQ dst_base+0(FP), DI\nMOVQ dst_len+8(FP), CX\nMOVQ a_base+24(FP), SI\nMOVQ b_base+48(FP), DX")
+	f.loadRounding(isa512)
+	f.overRow(isa512, 4, []stream{{"DI", 2}, {"SI", 2}, {"DX", 2}}, func(n int, masked bool) {
+		for i := range n {
+			f.loadBF16("SI", i, i*32, masked)
+			f.loadBF16("DX", 4+i, i*32, masked)
+			f.p("%s Z%d, Z%d, Z%d", op, 4+i, i, i)
+		}
+		for i := range n {
+			f.saveBF16("DI", i, 4+i, 8+i, i*32, masked)
+		}
+	})
+	f.ret()
+}
+
+// loadBF16 widens what is at off(ptr) into register i.
+func (f *file) loadBF16(ptr string, i, off int, masked bool) {
+	if masked {
+		f.p("VPMOVZXWD.Z %d(%s), K1, Z%d", off, ptr, i)
+	} else {
+		f.p("VPMOVZXWD %d(%s), Z%d", off, ptr, i)
 	}
-	f.fn(name, "dst []uint16, src, "+operands+" []float32, mean, factor float32", n+8, doc)
-	f.p("MOVQ dst_base+0(FP), DI\nMOVQ dst_len+8(FP), CX\nMOVQ src_base+24(FP), SI\nMOVQ a_base+48(FP), DX")
-	streams := []stream{{"DI", 2}, {"SI", 4}, {"DX", 4}}
-	if shift {
-		f.p("MOVQ b_base+72(FP), BX")
-		streams = append(streams, stream{"BX", 4})
+	f.p("VPSLLD $16, Z%d, Z%d", i, i)
+}
+
+func (f *file) standardizeBF16(name, doc string, operands ...string) {
+	v := isa512
+	weigh, shift := len(operands) > 0, len(operands) > 1
+	n := 48 + 24*len(operands)
+	params := strings.Join(append([]string{"dst []uint16, src"}, operands...), ", ")
+	f.fn(name, params+" []float32, mean, factor float32", n+8, doc)
+	f.p("MOVQ dst_base+0(FP), DI\nMOVQ dst_len+8(FP), CX\nMOVQ src_base+24(FP), SI")
+	streams := []stream{{"DI", 2}, {"SI", 4}}
+	for i, operand := range operands {
+		ptr := []string{"DX", "BX"}[i]
+		f.p("MOVQ %s_base+%d(FP), %s", operand, 48+24*i, ptr)
+		streams = append(streams, stream{ptr, 4})
 	}
 	f.p("VBROADCASTSS mean+%d(FP), Z15\nVBROADCASTSS factor+%d(FP), Z16", n, n+4)
 	f.loadRounding(v)
@@ -58,9 +91,11 @@ func (f *file) standardizeBF16(name, doc string, shift bool) {
 		for i := range n {
 			f.load(v, i*64, "SI", i, masked)
 			f.p("VSUBPS Z15, Z%d, Z%d\nVMULPS Z16, Z%d, Z%d", i, i, i, i)
-			f.stepBF16(i)
-			f.load(v, i*64, "DX", 4+i, masked)
-			f.p("VMULPS Z%d, Z%d, Z%d", 4+i, i, i)
+			if weigh {
+				f.stepBF16(i)
+				f.load(v, i*64, "DX", 4+i, masked)
+				f.p("VMULPS Z%d, Z%d, Z%d", 4+i, i, i)
+			}
 			if shift {
 				f.stepBF16(i)
 				f.load(v, i*64, "BX", 4+i, masked)
