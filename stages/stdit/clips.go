@@ -12,21 +12,32 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/condition"
+	"latentbeam/stages/nn"
 )
 
-// A video of several clips: each is sampled by itself and begins with the last latent frames of the one before,
-// taken through the autoencoder as the reference does.
+// A video of several clips: each is sampled by itself and begins with the last latent frames of the one before. In
+// 1.1 and 1.2 these are taken through the autoencoder, in 1.3 they are taken as they are, as the reference does. Its
+// script of 1.3 then gives them to the clip before (scripts/inference.py counts the loop one too low), so that
+// nothing goes on; here they are given to the next one, as its docs/config.md says.
+
+// groupOf13 is how many latent frames the autoencoder of 1.3 decodes together. Clips are joined as latents, so that
+// the seam must lie between groups.
+const groupOf13 = 5
 
 // checkLoop refuses videos of several clips that cannot be made.
 func (s *stage) checkLoop(row *schemas.PromptRow) error {
 	n, frames := row.ConditionFrameLength, s.Config.latentSize(row).T
 	switch {
-	case s.Config.Version != OpenSora11 && s.Config.Version != OpenSora12:
-		return fmt.Errorf("loop is %d: Open-Sora %s makes videos of one clip, only 1.1 and 1.2 go on from it",
-			row.Loop, s.Config.Version)
+	case s.Config.Version == OpenSora10:
+		return fmt.Errorf("loop is %d: Open-Sora 1.0 makes videos of one clip, later versions go on from it", row.Loop)
 	case n < 1 || n >= frames:
 		return fmt.Errorf("condition_frame_length is %d: give 1 to %d, fewer than the latent frames of a clip",
 			n, frames-1)
+	case s.Config.Version == OpenSora13 && n%groupOf13 != 0:
+		return fmt.Errorf("condition_frame_length is %d: give a multiple of %d, the latent frames that the autoencoder "+
+			"of Open-Sora 1.3 decodes together", n, groupOf13)
+	case s.Config.Version == OpenSora13:
+		return nil
 	}
 	again, err := s.again()
 	if err != nil {
@@ -37,6 +48,9 @@ func (s *stage) checkLoop(row *schemas.PromptRow) error {
 
 // LoopDigest names the autoencoder that clips go on through.
 func (s *stage) LoopDigest() string {
+	if s.Config.Version == OpenSora13 {
+		return ""
+	}
 	again, err := s.again()
 	if err != nil {
 		return "" // Check has refused such rows
@@ -67,7 +81,9 @@ func (s *stage) runClips(ctx context.Context, dev kernels.Backend, batch []*stag
 		if len(live) == 0 {
 			return nil
 		}
-		if err := s.runClip(ctx, dev, live, clip); err != nil {
+		if live, err := s.runImages(ctx, dev, live, place{clip, clips}); err != nil {
+			return err
+		} else if err := s.runClip(ctx, dev, live, clip); err != nil {
 			return err
 		}
 		if err := s.goOn(ctx, dev, videos, clip, clip == clips-1); err != nil {
@@ -87,7 +103,7 @@ type video struct {
 	*stages.Element
 	strategy string
 	now      *stages.Element // the clip being made
-	before   *stages.Array   // last latent frames of the clip before, encoded anew
+	before   *stages.Array   // last latent frames of the clip before, as the next one begins with them
 	done     []*stages.Array
 }
 
@@ -108,12 +124,8 @@ func (v *video) clip(n int) *stages.Element {
 	return v.now
 }
 
-// goOn keeps the latents of a clip and, but for the last, encodes its end anew.
+// goOn keeps the latents of a clip and, but for the last, has its end ready for the next.
 func (s *stage) goOn(ctx context.Context, dev kernels.Backend, videos []*video, clip int, last bool) error {
-	again, err := s.again()
-	if err != nil {
-		return err
-	}
 	for _, v := range videos {
 		if v.Failed != nil {
 			continue
@@ -122,14 +134,36 @@ func (s *stage) goOn(ctx context.Context, dev kernels.Backend, videos []*video, 
 			continue
 		}
 		v.done = append(v.done, v.now.Latents)
-		if !last {
-			v.before, err = again.Reencode(ctx, dev, &v.Row, v.now.Latents, clip, v.Row.ConditionFrameLength)
-			if err != nil {
-				return err
-			}
+		if last {
+			continue
+		}
+		if s.Config.Version == OpenSora13 {
+			v.before = s.ending(v.now.Latents, v.Row.ConditionFrameLength)
+			continue
+		}
+		again, err := s.again()
+		if err != nil {
+			return err
+		}
+		v.before, err = again.Reencode(ctx, dev, &v.Row, v.now.Latents, clip, v.Row.ConditionFrameLength)
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// ending returns the last n frames of latents (C, T, H, W), in the type of the network's input.
+func (s *stage) ending(z *stages.Array, n int) *stages.Array {
+	out := stages.NewArray(z.Shape[0], n, z.Shape[2], z.Shape[3])
+	t, size := z.Shape[1], n*z.Shape[2]*z.Shape[3]
+	for c := range z.Shape[0] {
+		from := z.Data[(c+1)*t*size/n-size:]
+		for i := range size {
+			out.Data[c*size+i] = nn.Round(s.Config.DType, from[i])
+		}
+	}
+	return out
 }
 
 // joinFrames puts latents (C, T, H, W) behind each other in time.

@@ -12,6 +12,7 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sampler"
 )
@@ -56,7 +57,7 @@ func clipOf(a *stages.Array, n, clips int) *stages.Array {
 // later texts and conditions reach their clips.
 func TestClips(t *testing.T) {
 	for _, cfg := range tinyConfigs() {
-		frames := map[Version]int{OpenSora11: 10, OpenSora12: 34}[cfg.Version] // 10 of the latents
+		frames := map[Version]int{OpenSora11: 10, OpenSora12: 34, OpenSora13: 33}[cfg.Version] // 10 of the latents
 		if frames == 0 {
 			continue
 		}
@@ -82,17 +83,25 @@ func TestClips(t *testing.T) {
 		if three.Latents.Shape[1] != 30 || !slices.Equal(clipOf(three.Latents, 0, 3).Data, one.Latents.Data) {
 			t.Errorf("%s: latents %v, and the first clip is not the video of one", cfg.name(), three.Latents.Shape)
 		}
-		if !slices.Equal(vae.clips, []int{0, 1}) || len(three.References) > 0 || three.Row.MaskStrategy != "" {
+		through := []int{0, 1} // the autoencoder
+		if cfg.Version == OpenSora13 {
+			through = nil
+		}
+		if !slices.Equal(vae.clips, through) || len(three.References) > 0 || three.Row.MaskStrategy != "" {
 			t.Errorf("%s: encoded anew were clips %v; the element is left with %d references", cfg.name(), vae.clips,
 				len(three.References))
 		}
 		first, second, third := clipOf(three.Latents, 0, 3), clipOf(three.Latents, 1, 3), clipOf(three.Latents, 2, 3)
 		for at := range 5 {
-			half := frame(first, 5+at)
-			for i := range half {
-				half[i] /= 2
+			before := frame(first, 5+at)
+			for i := range before {
+				if cfg.Version == OpenSora13 { // latents go on as they are
+					before[i] = nn.Round(cfg.DType, before[i])
+				} else {
+					before[i] /= 2
+				}
 			}
-			if slices.Equal(half, frame(second, at)) != (cfg.Version == OpenSora12) { // IDDPM's last step changes them
+			if slices.Equal(before, frame(second, at)) == (cfg.Version == OpenSora11) { // IDDPM's last step changes them
 				t.Errorf("%s: frame %d of the second clip", cfg.name(), at)
 			}
 		}
@@ -119,11 +128,16 @@ func TestClipFaults(t *testing.T) {
 		s.again = func() (stages.Reencoder, error) { return &halving{}, nil }
 		row := batchOf(cfg, 1, 34, 32, 48, 2, 4)[0].Row
 		row.Loop, row.ConditionFrameLength = 2, 5
-		if cfg.Version == OpenSora10 || cfg.Version == OpenSora13 {
-			nntest.WantError(t, cfg.name(), s.Check(&row), "makes videos of one clip, only 1.1 and 1.2")
+		if cfg.Version == OpenSora10 {
+			row.NumFrames = 32
+			nntest.WantError(t, cfg.name(), s.Check(&row), "1.0 makes videos of one clip")
 			continue
 		}
 		nntest.WantError(t, cfg.name(), s.Check(&row), "")
+		if cfg.Version == OpenSora13 {
+			checkClipFaults13(t, s, row)
+			continue
+		}
 		if need, err := s.Need(&row, 1); err != nil || need != 1<<40 {
 			t.Errorf("%s: a video of several clips needs %d bytes, %v", cfg.name(), need, err)
 		}
@@ -153,6 +167,24 @@ func TestClipFaults(t *testing.T) {
 			t.Errorf("%s: texts that are not there: %v", cfg.name(), err)
 		}
 		digest(t, batch[1:])
+	}
+}
+
+// checkClipFaults13: clips of 1.3 need no autoencoder to go on, but join between its groups.
+func checkClipFaults13(t *testing.T, s *stage, row schemas.PromptRow) {
+	t.Helper()
+	for n, want := range map[int]string{0: "give 1 to 9", 4: "give a multiple of 5", 10: "fewer than the latent frames"} {
+		row.ConditionFrameLength = n
+		nntest.WantError(t, s.Config.name(), s.Check(&row), want)
+	}
+	row.ConditionFrameLength = 5
+	one, err := s.Need(&row, 1)
+	if err != nil || one >= 1<<40 || s.LoopDigest() != "" {
+		t.Errorf("%s: %d bytes and %v, digest %q", s.Config.name(), one, err, s.LoopDigest())
+	}
+	s.images.CondType = imageLoop
+	if three, err := s.Need(&row, 1); err != nil || three <= one {
+		t.Errorf("%s: %d bytes and %v with three branches, %d with two", s.Config.name(), three, err, one)
 	}
 }
 

@@ -41,7 +41,8 @@ func (c Config) cost(row *schemas.PromptRow) (layout.Stage, error) {
 	t, h, w := c.PatchSize.Grid(size.T, size.H, size.W)
 	shape := sequence.Shape{Batch: branches, Frames: t, Positions: h * w, Heads: c.NumHeads,
 		HeadSize: c.HiddenSize / c.NumHeads, QueryTile: queryTile}
-	split := &layout.Split{Shape: shape, Pairs: c.Depth, Steps: row.NumInferenceSteps, Bytes: c.DType.Size()}
+	steps := row.NumInferenceSteps * max(1, row.Loop) // of all clips
+	split := &layout.Split{Shape: shape, Pairs: c.Depth, Steps: steps, Bytes: c.DType.Size()}
 	step := both - prepare
 	split.Costs = sequence.Costs{
 		Project: 6 * float64(c.HiddenSize) * float64(c.HiddenSize),
@@ -49,7 +50,7 @@ func (c Config) cost(row *schemas.PromptRow) (layout.Stage, error) {
 	}
 	tokens := float64(branches) * float64(t) * float64(shape.Positions)
 	split.Costs.Local = (step - float64(c.Depth)*shape.Total(split.Costs)) / (float64(c.Depth) * tokens)
-	return layout.Stage{Work: prepare + float64(row.NumInferenceSteps)*step, Split: split}, nil
+	return layout.Stage{Work: prepare + float64(steps)*step, Split: split}, nil
 }
 
 // work returns the FLOP of Prepare, and with forward of one Forward.

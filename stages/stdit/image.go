@@ -58,34 +58,46 @@ func (o *imageOptions) fill(v Version) error {
 	return nil
 }
 
-// places returns which latent frames of a clip of t are given, and by which frame of which reference.
-func (o imageOptions) places(references []*stages.Array, t, length int) (at []int, from [][2]int) {
-	first, last := references[0], references[0].Shape[1]-1
+// place is where a clip is in its video: its number, from 0, and how many there are.
+type place struct{ clip, clips int }
+
+// places returns which latent frames of a clip of t are given, and by which frame of which reference. A clip that
+// goes on begins with the last reference, which is the end of the one before; what ends a video ends its last clip.
+// (The reference's script lets i2v_loop end every clip but the first so, and i2v_tail none of several.)
+func (o imageOptions) places(references []*stages.Array, t, length int, p place) (at []int, from [][2]int) {
 	put := func(frame, reference, of int) {
 		at, from = append(at, frame), append(from, [2]int{reference, of})
 	}
-	switch o.CondType {
-	case imageHead:
-		put(0, 0, 0)
-	case imageTail:
-		put(t-1, 0, last)
-	case imageLoop:
-		put(0, 0, 0)
-		if len(references) > 1 {
-			put(t-1, 1, 0)
-		} else {
-			put(t-1, 0, last)
+	begin := func(reference, n int) {
+		for i := range min(n, references[reference].Shape[1], t) {
+			put(i, reference, i)
 		}
-	case videoHead:
-		for i := range min(length, first.Shape[1], t) {
-			put(i, 0, i)
-		}
+	}
+	own := len(references) // without the end of the clip before
+	switch {
+	case p.clip > 0:
+		own--
+		begin(own, length)
+	case o.CondType == imageHead || o.CondType == imageLoop:
+		begin(0, 1)
+	case o.CondType == videoHead:
+		begin(0, length)
+	}
+	if p.clip < p.clips-1 || own == 0 {
+		return at, from
+	}
+	switch {
+	case o.CondType == imageLoop && own > 1:
+		put(t-1, 1, 0)
+	case o.CondType == imageTail || o.CondType == imageLoop:
+		put(t-1, 0, references[0].Shape[1]-1)
 	}
 	return at, from
 }
 
-// image returns the given frames of an element as the sampler takes them, and where they are.
-func (s *stage) image(e *stages.Element, size Size) (*sampler.Image, []int, error) {
+// image returns the given frames of an element as the sampler takes them, and where they are: nowhere in the early
+// clips of a video of which only the end is given.
+func (s *stage) image(e *stages.Element, size Size, p place) (*sampler.Image, []int, error) {
 	if len(e.References) == 0 {
 		return nil, nil, errNotEncoded
 	}
@@ -96,8 +108,8 @@ func (s *stage) image(e *stages.Element, size Size) (*sampler.Image, []int, erro
 				i, r.Shape, c, size.T, size.H, size.W)
 		}
 	}
-	at, from := s.images.places(e.References, size.T, e.Row.ConditionFrameLength)
-	if len(at) == 0 {
+	at, from := s.images.places(e.References, size.T, e.Row.ConditionFrameLength, p)
+	if len(at) == 0 && p.clips == 1 {
 		return nil, nil, errors.New("condition_frame_length is 0: give the latent frames that begin the video")
 	}
 	m := &sampler.Image{Latents: make([]float32, c*size.T*size.H*size.W), Given: make([]bool, size.T),
@@ -118,29 +130,39 @@ func (s *stage) byImages(row *schemas.PromptRow) bool {
 	return s.images.CondType != "" && row.Reference != ""
 }
 
-// runImages samples elements that are conditioned on images, one after the other: their frames may be different
-// ones.
-func (s *stage) runImages(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+// runImages samples the elements whose clip is conditioned on images, one after the other: their frames may be
+// different ones. It returns the others.
+func (s *stage) runImages(ctx context.Context, dev kernels.Backend, batch []*stages.Element, p place) (
+	rest []*stages.Element, err error) {
 	for _, e := range batch {
-		size := s.Config.latentSize(&e.Row)
-		image, at, err := s.image(e, size)
+		if s.images.CondType == "" || e.Row.Reference == "" && p.clip == 0 {
+			rest = append(rest, e)
+			continue
+		}
+		image, at, err := s.image(e, s.Config.latentSize(&e.Row), p)
 		if err != nil {
 			e.Fail("denoise", fault.Row(err))
 			continue
 		}
-		one := *e // to the rest of the job an element without given frames, and under the null text
-		one.References, one.Row.Reference, one.Text = nil, "", &stages.Text{Embedding: e.Text.Embedding}
-		if err := s.runImage(ctx, dev, &one, image, at); err != nil {
-			return err
+		one := *e // to the rest of the job an element without given frames
+		one.References, one.Row.Reference = nil, ""
+		if len(at) == 0 {
+			err = s.runClip(ctx, dev, []*stages.Element{&one}, p.clip)
+		} else {
+			one.Text = &stages.Text{Embedding: e.Text.Embedding} // under the null text
+			err = s.runImage(ctx, dev, &one, image, at, p.clip)
+		}
+		if err != nil {
+			return nil, err
 		}
 		e.Latents, e.LatentScale, e.Failed = one.Latents, one.LatentScale, one.Failed
 	}
-	return nil
+	return rest, nil
 }
 
 func (s *stage) runImage(ctx context.Context, dev kernels.Backend, e *stages.Element, image *sampler.Image,
-	at []int) error {
-	j, err := s.newJob([]*stages.Element{e}, 0)
+	at []int, clip int) error {
+	j, err := s.newJob([]*stages.Element{e}, clip)
 	if err != nil || j == nil {
 		return err
 	}

@@ -23,15 +23,27 @@ func TestImagePlaces(t *testing.T) {
 		condType string
 		refs     []*stages.Array
 		want     string
+		place    place
 	}{
-		{imageHead, refs(5), "[0] [[0 0]]"}, {imageTail, refs(5), "[9] [[0 4]]"},
-		{imageLoop, refs(5), "[0 9] [[0 0] [0 4]]"}, {imageLoop, refs(5, 3), "[0 9] [[0 0] [1 0]]"},
-		{videoHead, refs(5), "[0 1 2] [[0 0] [0 1] [0 2]]"}, {videoHead, refs(2), "[0 1] [[0 0] [0 1]]"},
-		{imageTail, refs(1), "[9] [[0 0]]"},
+		{imageHead, refs(5), "[0] [[0 0]]", place{0, 1}}, {imageTail, refs(5), "[9] [[0 4]]", place{0, 1}},
+		{imageLoop, refs(5), "[0 9] [[0 0] [0 4]]", place{0, 1}}, {imageLoop, refs(5, 3), "[0 9] [[0 0] [1 0]]", place{0, 1}},
+		{videoHead, refs(5), "[0 1 2] [[0 0] [0 1] [0 2]]", place{0, 1}}, {videoHead, refs(2), "[0 1] [[0 0] [0 1]]", place{0, 1}},
+		{imageTail, refs(1), "[9] [[0 0]]", place{0, 1}},
+		// Clips that go on have the end of the one before as the last reference, here of 3 frames.
+		{imageHead, refs(1), "[0] [[0 0]]", place{0, 2}},
+		{imageHead, refs(1, 3), "[0 1 2] [[1 0] [1 1] [1 2]]", place{1, 2}},
+		{imageLoop, refs(1), "[0] [[0 0]]", place{0, 3}},
+		{imageLoop, refs(1, 3), "[0 1 2] [[1 0] [1 1] [1 2]]", place{1, 3}},
+		{imageLoop, refs(4, 3), "[0 1 2 9] [[1 0] [1 1] [1 2] [0 3]]", place{2, 3}},
+		{imageLoop, refs(4, 2, 3), "[0 1 2 9] [[2 0] [2 1] [2 2] [1 0]]", place{2, 3}},
+		{imageTail, refs(4), "[] []", place{0, 2}},
+		{imageTail, refs(4, 3), "[0 1 2 9] [[1 0] [1 1] [1 2] [0 3]]", place{1, 2}},
+		{videoHead, refs(5), "[0 1 2] [[0 0] [0 1] [0 2]]", place{0, 2}},
+		{imageTail, refs(3), "[0 1 2] [[0 0] [0 1] [0 2]]", place{1, 2}}, // without a reference of its own
 	} {
-		at, from := imageOptions{CondType: c.condType}.places(c.refs, 10, 3)
+		at, from := imageOptions{CondType: c.condType}.places(c.refs, 10, 3, c.place)
 		if got := fmt.Sprint(at, from); got != c.want {
-			t.Errorf("%s: %s, want %s", c.condType, got, c.want)
+			t.Errorf("%s, clip %v: %s, want %s", c.condType, c.place, got, c.want)
 		}
 	}
 }
@@ -120,5 +132,56 @@ func TestImages(t *testing.T) {
 			t.Fatal(err)
 		}
 		nntest.WantError(t, "not encoded", failure(bad[0]), "put `- encode_reference: {}` before denoise")
+	}
+}
+
+// TestImageClips: the second clip of a video is what images alone would make of the end of the first and of the
+// image that ends it, with noise of its own; the first of a video whose end is given is made of the text.
+func TestImageClips(t *testing.T) {
+	for _, cfg := range tinyConfigs() {
+		if cfg.Version != OpenSora13 {
+			continue
+		}
+		s := testStage(t, cfg)
+		s.images = imageOptions{CondType: imageTail}
+		if err := s.images.fill(cfg.Version); err != nil {
+			t.Fatal(err)
+		}
+		shape := []int{cfg.InChannels, 1, 4, 6}
+		tail := &stages.Array{Shape: shape, Data: nntest.Hash("tail", 1, shape...)}
+		batch := batchOf(cfg, 2, 33, 32, 48, 2, 4)
+		for i, e := range batch {
+			e.Row.Loop, e.Row.ConditionFrameLength = 2, 5
+			if i == 0 {
+				e.Row.Reference, e.References = "tail.png", []*stages.Array{tail}
+			}
+		}
+		free := batchOf(cfg, 2, 33, 32, 48, 2, 4)
+		for _, b := range [][]*stages.Element{batch, free} {
+			if err := s.Run(t.Context(), cpu.New(1), b); err != nil {
+				t.Fatal(err)
+			}
+			digest(t, b)
+		}
+		for i, e := range batch {
+			first, second := clipOf(e.Latents, 0, 2), clipOf(e.Latents, 1, 2)
+			if !slices.Equal(first.Data, free[i].Latents.Data) {
+				t.Errorf("%s: the first clip of element %d is not that of its text", cfg.name(), i)
+			}
+			one := *batchOf(cfg, 2, 33, 32, 48, 2, 4)[i]
+			one.Row.ConditionFrameLength = 5
+			one.References = append(slices.Clone(e.References), s.ending(first, 5))
+			image, at, err := s.image(&one, cfg.latentSize(&one.Row), place{1, 2})
+			if err != nil || len(at) != 6-i {
+				t.Fatal(at, err)
+			}
+			one.References, one.Text.Negative = nil, nil
+			if err := s.runImage(t.Context(), cpu.New(1), &one, image, at, 1); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(one.Latents.Data, second.Data) {
+				t.Errorf("%s: the second clip of element %d is not that of its images", cfg.name(), i)
+			}
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
+	"latentbeam/stages/nn"
 )
 
 // TestMutants puts known mistakes of sequence parallelism in and sees that the digest finds each: a test of the
@@ -44,7 +45,8 @@ func TestMutants(t *testing.T) {
 			be, mine, own := cpu.New(1), *j, *s
 			mine.stage, mine.batch = &own, slices.Clone(j.batch)
 			mistake(&mine, rank)
-			return mine.run(ctx, be, kernels.NewGroup(ctx, tr, be, time.Minute), plan)
+			seat := &nn.Seat{Dev: be, Sequence: kernels.NewGroup(ctx, tr, be, time.Minute)}
+			return mine.run(ctx, seat, plan)
 		}
 		if err := kernels.Together(t.Context(), transport.Shared(3), time.Second, run); err != nil {
 			t.Fatal(err)

@@ -69,32 +69,66 @@ func (r *rank) local(rows nn.Span) nn.Span {
 // evaluate is the network as the sampler of this rank's shares sees it: rows are its branches times its
 // shares.
 func (r *rank) evaluate(_ context.Context, rows, timesteps []float32, generated []bool) ([]float32, error) {
+	r.next()
+	defer r.dev.Scope()()
+	s := r.embed(rows[:len(rows)/r.branches])
+	c := r.conditions(timesteps, generated)
+	tokens, err := r.advance(s, c, true)
+	if err != nil {
+		return nil, err
+	}
+	return r.predictions(tokens, len(rows))
+}
+
+// next begins the next evaluation.
+func (r *rank) next() {
 	r.group.Step(r.steps)
 	r.steps++
-	defer r.dev.Scope()()
+}
+
+// instant is what an evaluation depends on beside the latents: the timestep, that of all rows, and the frames
+// of each row that are being denoised, nil for all.
+type instant struct {
+	timestep  float32
+	generated []bool
+}
+
+// conditions takes those of the sampler's rows.
+func (r *rank) conditions(timesteps []float32, generated []bool) instant {
 	n := len(timesteps) / r.branches // shares, or one that stands in
-	f, err := newFrames(r.marks(generated, n), r.rows.Len, r.prepared.times.Len)
+	return instant{timesteps[0], r.marks(generated, n)}
+}
+
+// advance runs this rank's blocks on the stream in place, and where they are the last the final layer: it
+// returns the output tokens (n, T', W, K) of every part.
+func (r *rank) advance(s *stream, c instant, last bool) ([]kernels.Tensor, error) {
+	f, err := newFrames(c.generated, r.rows.Len, r.prepared.times.Len)
 	if err != nil {
 		return nil, err
 	}
 	times := make([]float32, r.rows.Len)
 	for i := range times {
-		times[i] = timesteps[0] // that of the step; all are equal
+		times[i] = c.timestep
 	}
-	s := r.embed(rows[:len(rows)/r.branches])
 	t := r.model.timestep.Forward(r.dev, r.model.DType, f.timesteps(r.model.rounded(times))) // (B or 2B, C)
-	if t, err = r.model.net.forward(r.dev, s, t, f); err != nil {
+	if t, err = r.model.net.forward(r.dev, s, t, f); err != nil || !last {
 		return nil, err
 	}
 	tokens := make([]kernels.Tensor, len(s.parts)) // (n, T', W, K)
 	for i := range s.parts {
 		tokens[i] = r.model.final.forward(r.dev, &s.parts[i], t, f)
 	}
-	predictions, err := r.guidance(tokens)
+	return tokens, nil
+}
+
+// predictions returns what the sampler gets for the output tokens; z is the length of the latents of all
+// branches.
+func (r *rank) predictions(tokens []kernels.Tensor, z int) ([]float32, error) {
+	all, err := r.guidance(tokens)
 	if err != nil {
 		return nil, err
 	}
-	return r.download(predictions, len(rows))
+	return r.download(all, z)
 }
 
 // marks turns the marks of generated frames of shares into those of rows; all branches of an element have the

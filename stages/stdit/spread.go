@@ -4,16 +4,21 @@ import (
 	"context"
 	"fmt"
 
+	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/nn"
 	"latentbeam/stages/sampler"
 )
 
-// Width is what sequence_parallel says.
+// Width is what sequence_parallel says, times the ranks that the weights are cut over.
 func (s *stage) Width(row *schemas.PromptRow) int {
+	if s.Shards(row) > 1 {
+		return s.grid(row).Ranks()
+	}
 	if row.Loop > 1 || s.byImages(row) {
 		return 1
 	}
@@ -26,16 +31,26 @@ func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 	if set.Ranks() == 1 {
 		return s.Run(ctx, set.Devices[0], batch)
 	}
+	grid := s.grid(&batch[0].Row)
+	if set.Ranks() != grid.Ranks() {
+		grid = plan.Grid{Sequence: set.Ranks(), Tensor: 1, Pipeline: 1}
+	}
+	if grid.Sequence == 1 && grid.Pipeline == 1 {
+		return s.runAlike(ctx, set, grid, batch)
+	}
 	j, err := s.newJob(batch, 0)
 	if err != nil || j == nil {
 		return err
 	}
-	plan, err := j.plan(set.Speeds)
+	if grid.Pipeline > 1 {
+		return j.runPipeline(ctx, set, grid)
+	}
+	plan, err := j.plan(grid.Speeds(set.Speeds))
 	if err != nil {
 		return err
 	}
-	return set.Run(ctx, func(ctx context.Context, dev kernels.Backend, g *kernels.Group) error {
-		return j.run(ctx, dev, g, plan)
+	return nn.OnGrid(ctx, set, grid, func(ctx context.Context, seat *nn.Seat) error {
+		return j.run(ctx, seat, plan)
 	})
 }
 
@@ -59,35 +74,52 @@ func (j *job) plan(speeds []float64) (*sequence.Plan, error) {
 }
 
 // run is one rank's part of the batch.
-func (j *job) run(ctx context.Context, dev kernels.Backend, g *kernels.Group, plan *sequence.Plan) error {
-	net, err := j.evaluation(dev)
-	if err != nil {
-		return err
-	}
-	defer dev.Scope()()
-	r, err := newRank(dev, g, plan, net, j.batch, j.branches())
+func (j *job) run(ctx context.Context, seat *nn.Seat, plan *sequence.Plan) error {
+	defer seat.Dev.Scope()()
+	r, err := j.rank(seat, plan)
 	if err != nil {
 		return err
 	}
 	z, b := j.shares(r)
-	b.Gather = r.gather
-	full := make([]float32, j.values())
-	noise := func(d sampler.Draw, i int, dst []float32) {
-		if len(r.shares) > 0 {
-			j.noise(full, j.batch[r.shares[i].element], d)
-			r.shares[i].pick(dst, full, j.planes())
-		}
-	}
-	if err := j.sampler.Sample(ctx, b, z, r.evaluate, noise, nil); err != nil {
+	if err := j.sampler.Sample(ctx, b, z, r.evaluate, j.noiseOf(r), nil); err != nil || !seat.First() {
 		return err
 	}
 	return j.collect(r, z)
 }
 
+// rank is what one rank has of the batch: its share of the columns, and of the model its heads and blocks.
+func (j *job) rank(seat *nn.Seat, plan *sequence.Plan) (*rank, error) {
+	net, err := j.stageOf(seat.Dev, seat.Stage)
+	if err != nil {
+		return nil, err
+	}
+	heads, err := seat.Cut.Heads(j.Config.NumHeads)
+	if err != nil {
+		return nil, err
+	}
+	if heads.Len() < j.Config.NumHeads {
+		if plan, err = plan.WithHeads(heads.Len()); err != nil {
+			return nil, err
+		}
+	}
+	return newRank(seat.Dev, seat.Sequence, plan, net, j.batch, j.branches())
+}
+
+// noiseOf is the noise of a rank's shares.
+func (j *job) noiseOf(r *rank) sampler.Noise {
+	full := make([]float32, j.values())
+	return func(d sampler.Draw, i int, dst []float32) {
+		if len(r.shares) > 0 {
+			j.noise(full, j.batch[r.shares[i].element], d)
+			r.shares[i].pick(dst, full, j.planes())
+		}
+	}
+}
+
 // shares returns the initial latents of a rank's shares as a batch of the sampler. A rank without shares
 // samples one pixel that nobody looks at, so that it takes part in every step.
 func (j *job) shares(r *rank) (z []float32, b sampler.Batch) {
-	b = sampler.Batch{N: len(r.shares), Channels: j.Config.InChannels, Frames: j.size.T}
+	b = sampler.Batch{N: len(r.shares), Channels: j.Config.InChannels, Frames: j.size.T, Gather: r.gather}
 	full := make([]float32, j.values())
 	for _, s := range r.shares {
 		n := len(s.pixels)

@@ -25,6 +25,10 @@ type options struct {
 	// pad. Neither changes a value or a key.
 	SequenceParallel config.AutoInt `yaml:"sequence_parallel" json:"-"`
 	Partition        string         `yaml:"partition" json:"-"`
+	// TPSize and PPSize are over how many workers the heads and columns, and the blocks, of the weights are cut.
+	// They change no value and no key either; auto cuts weights that do not fit one device.
+	TPSize config.AutoInt `yaml:"tp_size" json:"-"`
+	PPSize config.AutoInt `yaml:"pp_size" json:"-"`
 	// Version is that of Open-Sora that the job was written for, such as 1.2, as presets say it; a model of another
 	// one is refused. "" takes any.
 	Version string `yaml:"version" json:"-"`
@@ -85,7 +89,7 @@ func open(m *stages.Model, o stages.Options, again stages.OpenReencoder) (stages
 	open := func() (stages.Reencoder, error) { return again(m) }
 	return &stage{Component: model, again: sync.OnceValues(open), recipe: recipe,
 		frameInterval: float64(max(1, opts.FrameInterval)), width: int(opts.SequenceParallel),
-		partition: opts.Partition, images: images}, nil
+		tensor: int(opts.TPSize), pipeline: int(opts.PPSize), partition: opts.Partition, images: images}, nil
 }
 
 // check refuses what the model cannot do and sets its dtype. An option that says what holds anyway is taken
@@ -131,6 +135,8 @@ type stage struct {
 	recipe        sampler.Recipe
 	frameInterval float64
 	width         int    // devices for one batch; 0: as many as are of use
+	tensor        int    // devices that heads and columns are cut over
+	pipeline      int    // devices that blocks are cut over
 	partition     string // how they share it; "" and auto: the cheaper way
 	images        imageOptions
 }
@@ -172,13 +178,13 @@ func (s *stage) clip(row *schemas.PromptRow) sampler.Clip {
 // Need is that of the network for texts of full length.
 func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	switch {
-	case s.byImages(row):
+	case s.byImages(row) || s.images.CondType != "" && row.Loop > 1:
 		n = 3 // the branches of one element at a time
 	case guided(row):
 		n *= 2
 	}
 	need, err := s.Config.SampleBytes(n, s.Config.latentSize(row), s.Config.ModelMaxLength)
-	if err != nil || row.Loop <= 1 {
+	if err != nil || row.Loop <= 1 || s.Config.Version == OpenSora13 {
 		return need, err
 	}
 	again, err := s.again()

@@ -111,7 +111,8 @@ func TestGroups(t *testing.T) {
 		{"vae_kl_fp32", 3, 16, ""}, {"vae_v1_2_23frames_fp32", 10, 51, ""},
 		{"vae_v1_2_23frames_fp32", 4, 51, "condition_frame_length is 4: give a multiple of 5"},
 		{"vae_v1_2_23frames_fp32", 5, 52, "num_frames is 52: clips that go on have a multiple of 17"},
-		{"vae_v1_3_33frames_overlap_fp32", 5, 33, "frames are not encoded in groups"},
+		{"vae_v1_3_33frames_overlap_fp32", 5, 33, ""},
+		{"vae_v1_3_33frames_overlap_fp32", 4, 33, "condition_frame_length is 4: give a multiple of 5"},
 	} {
 		m, _ := modelOf(t, c.name)
 		a, err := OpenReencoder(m)
@@ -133,6 +134,49 @@ func TestGroups(t *testing.T) {
 	}
 	if _, err := OpenReencoder(empty); err == nil {
 		t.Error("a model without an autoencoder has one")
+	}
+}
+
+// TestClipsOf13 decodes a video of three clips: their latents are joined behind the ones that they go on from and
+// decoded as one video.
+func TestClipsOf13(t *testing.T) {
+	m, cfg := modelOf(t, "vae_v1_3_33frames_overlap_fp32")
+	row, be := seeded(33), cpu.New(2)
+	row.Loop, row.ConditionFrameLength, row.FPS = 3, 5, 24
+	shape, err := cfg.LatentShape(33, row.Height, row.Width)
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups := make([]*stages.Array, 4) // of 5 latent frames; a clip has two, the second is the first of the next
+	for i := range groups {
+		s := []int{shape[0], 5, shape[2], shape[3]}
+		groups[i] = &stages.Array{Shape: s, Data: nntest.Hash(fmt.Sprint("group", i), 1, s...)}
+	}
+	behind := func(parts ...int) *stages.Array {
+		out := stages.NewArray(shape[0], 5*len(parts), shape[2], shape[3])
+		n := 5 * shape[2] * shape[3]
+		for c := range shape[0] {
+			for i, g := range parts {
+				copy(out.Data[(c*len(parts)+i)*n:][:n], groups[g].Data[c*n:][:n])
+			}
+		}
+		return out
+	}
+	s, err := Spec().New(m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &stages.Element{Row: *row, Latents: behind(0, 1, 1, 2, 2, 3), LatentScale: 1}
+	if err := s.Run(t.Context(), be, []*stages.Element{e}); err != nil || e.Failed != nil {
+		t.Fatal(err, e.Failed)
+	}
+	row.Loop, row.NumFrames = 1, 65
+	one := &stages.Element{Row: *row, Latents: behind(0, 1, 2, 3), LatentScale: 1}
+	if err := s.Run(t.Context(), be, []*stages.Element{one}); err != nil || one.Failed != nil {
+		t.Fatal(err, one.Failed)
+	}
+	if len(e.Frames.Frames) != 65 || !slices.EqualFunc(e.Frames.Frames, one.Frames.Frames, bytes.Equal) {
+		t.Errorf("%d frames, or not those of one video", len(e.Frames.Frames))
 	}
 }
 

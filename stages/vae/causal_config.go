@@ -133,6 +133,16 @@ func (c *CausalConfig) stride() int {
 // groupLatents returns the latent frames of a group of n frames.
 func (c *CausalConfig) groupLatents(n int) int { return (n-1)/c.factor() + 1 }
 
+// framesOf returns how many frames latents of whole groups are: groups may share a frame.
+func (c *CausalConfig) framesOf(latents int) (int, error) {
+	per := c.groupLatents(c.MicroFrameSize)
+	if latents < 1 || latents%per != 0 {
+		return 0, fmt.Errorf("condition_frame_length is %d: give a multiple of %d, the latent frames of a group",
+			latents, per)
+	}
+	return latents/per*c.stride() + c.MicroFrameSize - c.stride(), nil
+}
+
 func (c *CausalConfig) downscale() int { return 1 << (len(c.Decoder.ChMult) - 1) }
 func (c *CausalConfig) scale() float64 { return 1 }
 

@@ -90,7 +90,8 @@ func (s *decodeStage) LatentShape(row *schemas.PromptRow) ([]int, error) {
 // Need is that of the frames decoded at a time, and the finished frames of all elements on the host.
 func (s *decodeStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	decode, err := s.Config.DecodeBytes(row.NumFrames, row.Height, row.Width, s.micro)
-	return decode + int64(3*row.Height*row.Width)*int64(row.NumFrames)*int64(n), err
+	frames := int64(row.NumFrames) * int64(max(1, row.Loop))
+	return decode + int64(3*row.Height*row.Width)*frames*int64(n), err
 }
 
 // Run decodes the elements one after the other.
@@ -129,21 +130,13 @@ func (s *decodeStage) checkLatents(e *stages.Element) error {
 }
 
 // decode turns the latents of one element into frames. Those of a video of several clips lie behind each other;
-// the frames with which a clip goes on from the one before are in the video once.
+// what a clip goes on from of the one before is in the video once.
 func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Element) (*media.Clip, error) {
 	video := s.clip(e)
-	for clip := range max(1, e.Row.Loop) {
-		again := 0 // frames that are there already
-		if clip > 0 {
-			var err error
-			if again, err = s.Config.framesOf(e.Row.ConditionFrameLength, e.Row.NumFrames); err != nil {
-				return nil, err
-			}
-		}
-		z := clipOf(e.Latents, clip, max(1, e.Row.Loop))
+	add := func(z *stages.Array, frames, again int) error { // again: frames that are there already
 		s.unscale(z, e)
 		var unreal error // of a frame
-		err := model.Decode(dev, z, e.Row.NumFrames, s.micro, func(pixels []float32) {
+		err := model.Decode(dev, z, frames, s.micro, func(pixels []float32) {
 			if again--; again >= 0 {
 				return
 			}
@@ -151,11 +144,51 @@ func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Elemen
 			unreal = cmp.Or(unreal, RGB24(frame, pixels))
 			video.Frames = append(video.Frames, frame)
 		})
-		if err = cmp.Or(err, fault.Row(unreal)); err != nil {
+		return cmp.Or(err, fault.Row(unreal))
+	}
+	clips := max(1, e.Row.Loop)
+	if a, ok := s.Config.arch.(*CausalConfig); ok && clips > 1 {
+		z := joined(e.Latents, clips, e.Row.ConditionFrameLength)
+		frames, err := a.framesOf(z.Shape[1])
+		if err != nil {
+			return nil, err
+		}
+		return video, add(z, frames, 0)
+	}
+	for clip := range clips {
+		again := 0
+		if clip > 0 {
+			var err error
+			if again, err = s.Config.framesOf(e.Row.ConditionFrameLength, e.Row.NumFrames); err != nil {
+				return nil, err
+			}
+		}
+		if err := add(clipOf(e.Latents, clip, clips), e.Row.NumFrames, again); err != nil {
 			return nil, err
 		}
 	}
 	return video, nil
+}
+
+// joined returns the latents of one long video, as Open-Sora 1.3 decodes its clips: those of the first, and of each
+// later one what comes behind its first length frames, which are the end of the one before.
+func joined(z *stages.Array, clips, length int) *stages.Array {
+	t := z.Shape[1] / clips
+	shape := slices.Clone(z.Shape)
+	shape[1] = t + (clips-1)*(t-length)
+	out := stages.NewArray(shape...)
+	area := z.Shape[2] * z.Shape[3]
+	dst := out.Data
+	for c := range z.Shape[0] {
+		for clip := range clips {
+			from := c*z.Shape[1] + clip*t
+			if clip > 0 {
+				from += length
+			}
+			dst = dst[copy(dst, z.Data[from*area:(c*z.Shape[1]+(clip+1)*t)*area]):]
+		}
+	}
+	return out
 }
 
 // clip is the element's video, still without frames.
