@@ -159,3 +159,11 @@ func (m *Metered) Conv(dst, x, w Tensor, spec ConvSpec) {
 	m.Backend.Conv(dst, x, w, spec)
 	m.finish(OpConv, t)
 }
+
+// Peak is that of a backend inside that is a Meter, else 0.
+func (m *Metered) Peak() int64 {
+	if inner, ok := m.Backend.(Meter); ok {
+		return inner.Peak()
+	}
+	return 0
+}
