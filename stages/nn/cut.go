@@ -12,6 +12,18 @@ import (
 // hidden layer, cut where the sums over them have parts (weights.TensorCut). The zero value is a rank alone.
 type Cut struct{ Rank, Ways int }
 
+// Heads returns which of n heads the rank has.
+func (c Cut) Heads(n int) (weights.Range, error) {
+	if c.Ways <= 1 {
+		return weights.Range{Hi: n}, nil
+	}
+	ranges, err := weights.TensorCut(n, c.Ways)
+	if err != nil {
+		return weights.Range{}, err
+	}
+	return ranges[c.Rank], nil
+}
+
 // Cut returns the same weights for one rank of tensor parallelism. Layers that are not cut are loaded whole.
 func (w *Weights) Cut(c Cut) *Weights {
 	return &Weights{prefix: w.prefix, as: w.as, cut: c, stage: w.stage, account: w.account}

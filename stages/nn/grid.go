@@ -15,15 +15,16 @@ type Seat struct {
 	plan.Grid
 	// Dev computes; layers whose weights are cut go together with the other ranks of the tensor group.
 	Dev kernels.Backend
-	// Share, Tensor and Stage are the rank's place in the grid.
-	Share, Tensor int
-	Stage         Stage
+	// Share, Cut and Stage are the rank's place in the grid.
+	Share int
+	Cut   Cut
+	Stage Stage
 	// Sequence are the ranks with the other shares of the tokens, Pipeline those with the other blocks.
 	Sequence, Pipeline *kernels.Group
 }
 
 // First reports whether this is the rank that gives the results of its share.
-func (s *Seat) First() bool { return s.Tensor == 0 && s.Stage.Rank == 0 }
+func (s *Seat) First() bool { return s.Cut.Rank == 0 && s.Stage.Rank == 0 }
 
 // stagePatience is how long a stage of a pipeline waits for the one before it: it may have to do all its blocks
 // for a batch first, and there is no exchange on the way by which it could be seen to live. A rank that fails
@@ -47,7 +48,7 @@ func OnGrid(ctx context.Context, set *stages.Set, grid plan.Grid, f func(ctx con
 // sit finds the place of g's rank and its neighbours.
 func sit(dev kernels.Backend, g *kernels.Group, grid plan.Grid) (*Seat, error) {
 	share, tensor, stage := grid.Place(g.Rank())
-	s := &Seat{Grid: grid, Share: share, Tensor: tensor, Stage: Stage{Rank: stage, Ways: grid.Pipeline}}
+	s := &Seat{Grid: grid, Share: share, Cut: Cut{tensor, grid.Tensor}, Stage: Stage{stage, grid.Pipeline}}
 	sequence, cut, pipeline := grid.Lines(g.Rank())
 	var err error
 	if s.Sequence, err = g.Sub(sequence, 0); err != nil {

@@ -3,6 +3,7 @@ package nn
 import (
 	"slices"
 
+	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 )
 
@@ -46,8 +47,12 @@ type MLP struct {
 	FC1, FC2 Linear
 }
 
-// LoadMLP reads "fc1" (hidden, in) and "fc2" (out, hidden), with biases.
+// LoadMLP reads "fc1" (hidden, in) and "fc2" (out, hidden), with biases. One that is too narrow for the ranks of
+// tensor parallelism is on all of them whole.
 func LoadMLP(w *Weights, in, hidden, out int) MLP {
+	if w.cut.Ways > len(weights.SumParts(weights.ColumnUnits(hidden))) {
+		w = w.Cut(Cut{})
+	}
 	columns := w.Hidden(hidden)
 	return MLP{
 		FC1: LoadRows(w.Sub("fc1"), in, 1, hidden, columns, true),

@@ -69,30 +69,45 @@ func (t *tensorParallel) sum(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 	if t.err = t.relay(sums, rows, w, ep.Parts); t.err != nil {
 		return
 	}
-	if t.err = t.group.Broadcast("tensor sums", t.group.Size()-1, sums); t.err != nil {
-		return
-	}
 	ep.Parts, ep.Onto = nil, sums.Reshape(dst.Shape...)
 	t.Backend.Linear(dst, x.Narrow(-1, 0, 0), w.Narrow(1, 0, 0), ep)
 }
 
-// relay lets every chunk of sums (M, N) pass all ranks in order, each adding x (M, K) w^T. At the end the
-// last rank has them all.
+// relay computes sums (M, N): chunks of them pass all ranks in order, each adding x (M, K) w^T; then all ranks
+// get them from the last. A chunk that others read is a tensor of its own, which nothing is written to meanwhile.
 func (t *tensorParallel) relay(sums, x, w kernels.Tensor, parts []int) error {
-	m := x.Dim(0)
-	chunks := min(m, chunksOfRank*t.group.Size())
+	m, last := x.Dim(0), t.group.Size()-1
+	chunks := make([]kernels.Tensor, min(m, chunksOfRank*t.group.Size()))
 	rows := func(of kernels.Tensor, i int) kernels.Tensor {
-		return of.Narrow(0, i*m/chunks, (i+1)*m/chunks-i*m/chunks)
+		return of.Narrow(0, i*m/len(chunks), (i+1)*m/len(chunks)-i*m/len(chunks))
 	}
-	sum := func(i int) kernels.Tensor { return rows(sums, i) }
-	return Relay(t.group, "tensor relay", chunks, sum, func(i int) error {
+	for i := range chunks {
+		chunks[i] = t.Alloc(kernels.F32, rows(sums, i).Shape...)
+	}
+	chunk := func(i int) kernels.Tensor { return chunks[i] }
+	err := Relay(t.group, "tensor relay", len(chunks), chunk, func(i int) error {
 		ep := kernels.Epilogue{Parts: parts}
 		if t.group.Rank() > 0 {
-			ep.Onto = sum(i)
+			ep.Onto = chunks[i]
 		}
-		t.Backend.Linear(sum(i), rows(x, i), w, ep)
+		t.Backend.Linear(chunks[i], rows(x, i), w, ep)
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	var send, recv []kernels.Part
+	for i, c := range chunks {
+		if t.group.Rank() < last {
+			recv = append(recv, kernels.Part{Peer: last, View: rows(sums, i)})
+			continue
+		}
+		for peer := range last {
+			send = append(send, kernels.Part{Peer: peer, View: c})
+		}
+		t.Copy(rows(sums, i), c)
+	}
+	return t.group.Exchange("tensor sums", send, recv)
 }
 
 // linear computes dst = ep(x W^T), together with the other ranks where the sums are cut.

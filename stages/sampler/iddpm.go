@@ -25,6 +25,9 @@ func NewIDDPM(numInferenceSteps, guidedChannels int, fp32Tables bool) (*IDDPM, e
 	return &IDDPM{steps: steps, guided: guidedChannels}, err
 }
 
+// Steps returns how many steps there are.
+func (s *IDDPM) Steps() int { return len(s.steps) }
+
 // Timesteps returns the timesteps in the order in which the network sees them: from 999 down to 0.
 func (s *IDDPM) Timesteps() []int {
 	out := make([]int, 0, len(s.steps))

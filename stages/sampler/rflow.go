@@ -19,6 +19,9 @@ type flowStyle struct {
 	Rescale   bool // bring the guided velocity's spread back towards the conditional one's
 }
 
+// Steps returns how many steps there are.
+func (s *RectifiedFlow) Steps() int { return len(s.timesteps) }
+
 // Timesteps returns the timesteps in the order in which the network sees them.
 func (s *RectifiedFlow) Timesteps() []float32 { return s.timesteps }
 

@@ -8,6 +8,8 @@ import (
 // Sampler turns noise into latents by calling a network step by step. It is read-only and may serve any
 // number of batches at once. IDDPM and RectifiedFlow are the two there are.
 type Sampler interface {
+	// Steps returns how many steps Sample takes, each with one call of the network.
+	Steps() int
 	// Sample turns the initial noise z (n x Channels x Size) into latents, in place. progress, which may be
 	// nil, is told after each step how many are done. A cancelled ctx ends the run between two steps.
 	Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,

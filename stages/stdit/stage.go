@@ -178,13 +178,13 @@ func (s *stage) clip(row *schemas.PromptRow) sampler.Clip {
 // Need is that of the network for texts of full length.
 func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	switch {
-	case s.byImages(row) || s.images.CondType != "" && row.Loop > 1:
+	case s.byImages(row):
 		n = 3 // the branches of one element at a time
 	case guided(row):
 		n *= 2
 	}
 	need, err := s.Config.SampleBytes(n, s.Config.latentSize(row), s.Config.ModelMaxLength)
-	if err != nil || row.Loop <= 1 || s.Config.Version == OpenSora13 {
+	if err != nil || row.Loop <= 1 {
 		return need, err
 	}
 	again, err := s.again()

@@ -28,19 +28,14 @@ func (p *Plan) sharePieces(w weights) {
 
 // WithHeads returns the plan for ranks that have only some of the heads, the others being on ranks of other
 // sets (tensor parallelism): columns and whole frames lie as in p, left-over frames are cut by these heads.
-// speeds are those that p was made for.
-func (p *Plan) WithHeads(heads int, speeds []float64) (*Plan, error) {
+func (p *Plan) WithHeads(heads int) (*Plan, error) {
 	q := *p
 	q.Shape.Heads = heads
-	if err := q.Shape.validate(); err != nil || len(speeds) != p.Ranks {
-		return nil, fmt.Errorf("plan of %d ranks for %d heads and %d speeds: %v", p.Ranks, heads, len(speeds), err)
-	}
-	w, err := weigh(speeds)
-	if err != nil {
-		return nil, fmt.Errorf("plan for %d heads: %w", heads, err)
+	if err := q.Shape.validate(); err != nil {
+		return nil, fmt.Errorf("plan for some heads: %w", err)
 	}
 	if p.Partition == Uneven {
-		q.sharePieces(w)
+		q.sharePieces(p.weights)
 	}
 	q.Hash = q.hash()
 	return &q, nil

@@ -23,6 +23,7 @@ type Plan struct {
 	frames  [][]Span
 	pieces  [][]Piece
 	left    []int // left-over frames by flattened index, ascending
+	weights weights
 }
 
 // Span is a range of one element's positions or frames, and where its owner keeps it.
@@ -41,7 +42,7 @@ func New(s Shape, p Partition, speeds []float64) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("plan sequence parallelism: %w", err)
 	}
-	plan := &Plan{Shape: s, Partition: p, Ranks: len(speeds), Keys: s.Positions}
+	plan := &Plan{Shape: s, Partition: p, Ranks: len(speeds), Keys: s.Positions, weights: w}
 	switch p {
 	case Uneven:
 		plan.uneven(w)

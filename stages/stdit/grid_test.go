@@ -1,0 +1,107 @@
+package stdit
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/sequence"
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/kernels/kerneltest"
+)
+
+// onGrid sets the stage's options to those of a grid.
+func (s *stage) onGrid(g plan.Grid) { s.width, s.tensor, s.pipeline = g.Sequence, g.Tensor, g.Pipeline }
+
+// gridOf is the grid of sp x tp x pp ranks.
+func gridOf(sp, tp, pp int) plan.Grid { return plan.Grid{Sequence: sp, Tensor: tp, Pipeline: pp} }
+
+// checkGrids runs the case alone and on sets that are cut as given, and compares digests.
+func (c layoutCase) checkGrids(t *testing.T, grids []plan.Grid, partitions ...string) {
+	t.Helper()
+	s := testStage(t, c.cfg)
+	one := c.batch()
+	if err := s.Run(t.Context(), cpu.New(1), one); err != nil {
+		t.Fatalf("%v: %v", c, err)
+	}
+	want := digest(t, one)
+	for i, g := range grids {
+		for _, p := range partitions {
+			s.partition = p
+			s.onGrid(g)
+			batch := c.batch()
+			if n := s.Width(&batch[0].Row); g.Shards() > 1 && n != g.Ranks() {
+				t.Fatalf("%v: %d devices for a grid of %v", c, n, g)
+			}
+			newBackend := func() kernels.Backend { return cpu.New(1 + i%2) }
+			if i%3 == 2 {
+				newBackend = func() kernels.Backend { return kerneltest.Deferred(cpu.New(1)) }
+			}
+			speeds := sequence.Equal(g.Ranks())
+			if i%2 == 1 {
+				speeds[0] = 0.4
+			}
+			if err := s.RunSet(t.Context(), setOf(speeds, newBackend), batch); err != nil {
+				t.Errorf("%v: %s over %v: %v", c, p, g, err)
+			} else if digest(t, batch) != want {
+				t.Errorf("%v: %s over %v gives other bytes than one rank", c, p, g)
+			}
+		}
+	}
+}
+
+// TestSameBytesOnAnyGrid: latents have the same SHA-256 however heads, blocks and tokens are cut, for every
+// version.
+func TestSameBytesOnAnyGrid(t *testing.T) {
+	grids := []plan.Grid{gridOf(1, 2, 1), gridOf(1, 3, 1), gridOf(1, 4, 1), gridOf(1, 1, 2), gridOf(1, 1, 3), gridOf(1, 2, 2),
+		gridOf(2, 2, 1), gridOf(3, 3, 1), gridOf(2, 1, 2), gridOf(2, 2, 3)}
+	for k, cfg := range tinyConfigs() {
+		cfg.NumHeads, cfg.HiddenSize, cfg.Depth = 4, 48, 3
+		few := grids
+		if k%3 != 0 {
+			few = []plan.Grid{grids[k%len(grids)], grids[(k+3)%len(grids)], grids[(k+7)%len(grids)]}
+		}
+		layoutCase{cfg, 1, 5, 32, 48, 4}.checkGrids(t, few, "uneven", "pad")
+		layoutCase{cfg, 3, 1, 48, 112, 7}.checkGrids(t, few, "uneven")
+	}
+}
+
+// TestSameBytesOnRandomGrids is the same for random cases.
+func TestSameBytesOnRandomGrids(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 21))
+	for range 40 {
+		cfg := tinyConfigs()[rng.IntN(8)]
+		cfg.NumHeads = []int{2, 3, 4, 5, 7, 14}[rng.IntN(6)]
+		cfg.HiddenSize, cfg.Depth = 12*cfg.NumHeads, 1+rng.IntN(3)
+		g := gridOf(1+rng.IntN(3), 1+rng.IntN(min(4, cfg.NumHeads)), 1+rng.IntN(cfg.Depth))
+		if g.Ranks() == 1 {
+			g.Tensor = 2
+		}
+		side := func() int { return 16 * (1 + rng.IntN(5)) }
+		layoutCase{cfg, 1 + rng.IntN(4), []int{1, 2, 5, 16}[rng.IntN(4)], side(), side(), []float64{1, 5}[rng.IntN(2)]}.
+			checkGrids(t, []plan.Grid{g}, []string{"uneven", "pad"}[rng.IntN(2)])
+	}
+}
+
+// TestWidthOfGrids: options that cut no weights leave the width alone; others multiply it, and videos of several
+// clips are not shared by their columns.
+func TestWidthOfGrids(t *testing.T) {
+	s := testStage(t, tinyConfig())
+	row := layoutCase{s.Config, 1, 2, 32, 32, 4}.batch()[0].Row
+	for width, tensor := range map[int]int{0: 0, 3: 1} {
+		s.onGrid(gridOf(width, tensor, tensor))
+		if n := s.Width(&row); n != width || s.Shards(&row) != 1 {
+			t.Errorf("sequence_parallel %d, tp_size %d: width %d", width, tensor, n)
+		}
+	}
+	s.onGrid(gridOf(2, 3, 2))
+	if got := []int{s.Width(&row), s.Shards(&row)}; !slices.Equal(got, []int{12, 6}) {
+		t.Errorf("a set of %d devices, %d for the weights", got[0], got[1])
+	}
+	row.Loop = 2
+	if n := s.Width(&row); n != 6 {
+		t.Errorf("a video of two clips gets %d devices, want 6", n)
+	}
+}
