@@ -86,11 +86,20 @@ type ECC struct {
 
 // Sick says why the memory is not to be trusted, "" where it is.
 func (e ECC) Sick() string {
-	switch {
-	case e.RemapFailed:
+	if e.RemapFailed {
 		return "no spare rows of memory are left (row remapping failed)"
+	}
+	return ""
+}
+
+// Ails says what is wrong with memory that can be used for now, "" for nothing: pages with errors are out of use
+// until a reset replaces their rows.
+func (e ECC) Ails() string {
+	switch {
 	case e.RemapPending:
-		return "rows of memory wait to be replaced: the GPU needs a reset"
+		return "rows of memory wait to be replaced: reset the GPU when it is idle"
+	case e.Uncorrected > 0:
+		return "it had memory errors that could not be corrected, and is in use again"
 	}
 	return ""
 }

@@ -32,6 +32,9 @@ const hurting = PowerCap | HardwareSlow | HeatSoftware | HeatHardware | PowerBra
 // Hurts reports whether the device works slower than it could.
 func (t Throttle) Hurts() bool { return t&hurting != 0 }
 
+// Hurting returns the reasons for which it does.
+func (t Throttle) Hurting() Throttle { return t & hurting }
+
 // Reasons returns the reasons in words; bits that are not known are left out.
 func (t Throttle) Reasons() []string {
 	var out []string

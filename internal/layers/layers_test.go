@@ -29,7 +29,7 @@ var floors = []floor{
 		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml"},
 	{"internal/plan/layout internal/gpu/gputest", ""},
 	{"internal/ledger internal/transport stages", ""},
-	{"stages/nn stages/sampler stages/condition runners/pool", ""},
+	{"stages/nn stages/sampler stages/condition runners/pool runners/pool/gpus", ""},
 	{"stages/nn/nntest", ""},
 	{"stages/t5 stages/stdit stages/vae stages/guard stages/video", ""},
 	{"stages/catalog transforms/table", "github.com/parquet-go/parquet-go github.com/klauspost/compress"},

@@ -1,0 +1,89 @@
+package gpus
+
+import (
+	"slices"
+	"time"
+
+	"latentbeam/internal/gpu"
+)
+
+// maxEvents bounds what is kept of a device's events; the first tell most.
+const maxEvents = 32
+
+// record is what was seen of a device while the job had it.
+type record struct {
+	Leases           int
+	samples          int
+	utilization      float64 // sum
+	peak             int64
+	hottest          int
+	power, mostPower float64 // sum, and most
+	throttled        map[string]time.Duration
+	events           []string
+}
+
+func (r *record) event(text string) {
+	if len(r.events) < maxEvents {
+		r.events = append(r.events, text)
+	}
+}
+
+// add takes down a look that stands for a time.
+func (r *record) add(s gpu.Status, every time.Duration) {
+	r.samples++
+	r.utilization += float64(max(0, s.Utilization))
+	r.peak = max(r.peak, s.Used)
+	r.hottest = max(r.hottest, s.Temperature)
+	r.power += max(0, s.Power)
+	r.mostPower = max(r.mostPower, s.Power)
+	if r.throttled == nil {
+		r.throttled = map[string]time.Duration{}
+	}
+	for _, reason := range s.Throttle.Hurting().Reasons() {
+		r.throttled[reason] += every
+	}
+}
+
+// Facts is what a run says of its devices. Means and peaks are of what was seen every few seconds.
+type Facts struct {
+	Driver  gpu.Driver `json:"driver"`
+	Devices []Device   `json:"devices"`
+	Left    []Left     `json:"not_used,omitempty"`
+}
+
+// Device is what was seen of one device.
+type Device struct {
+	UUID        string             `json:"uuid"`
+	Name        string             `json:"name"`
+	PCI         string             `json:"pci,omitempty"`
+	Leases      int                `json:"batches"`
+	Utilization float64            `json:"mean_utilization_percent"`
+	PeakMemory  int64              `json:"peak_memory_bytes"` // with weights and everything else on the device
+	Hottest     int                `json:"max_temperature_c"`
+	Power       float64            `json:"mean_power_w"`
+	MostPower   float64            `json:"max_power_w"`
+	Throttled   map[string]float64 `json:"throttled_seconds,omitempty"`
+	Events      []string           `json:"events,omitempty"`
+	Drained     string             `json:"drained,omitempty"` // why it was taken out
+}
+
+// Facts returns what was seen of the devices so far.
+func (p *Pool) Facts() any {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := Facts{Driver: p.survey.Driver, Left: p.left}
+	for _, d := range p.devices {
+		n := float64(max(1, d.log.samples))
+		one := Device{UUID: d.UUID, Name: d.Name, PCI: d.PCI, Leases: d.log.Leases, Drained: d.drained,
+			Utilization: d.log.utilization / n, PeakMemory: d.log.peak, Hottest: d.log.hottest,
+			Power: d.log.power / n, MostPower: d.log.mostPower, Events: slices.Clone(d.log.events)}
+		for reason, t := range d.log.throttled {
+			if one.Throttled == nil {
+				one.Throttled = map[string]float64{}
+			}
+			one.Throttled[reason] = t.Seconds()
+		}
+		f.Devices = append(f.Devices, one)
+	}
+	return f
+}

@@ -1,0 +1,108 @@
+package gpus
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"latentbeam/internal/gpu"
+	"latentbeam/internal/gpu/gputest"
+	"latentbeam/internal/transport"
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+)
+
+// fakeMaker computes on the CPU under the devices' names. Its order is not the driver's.
+type fakeMaker struct {
+	mu      sync.Mutex
+	hidden  map[string]bool
+	refuses map[string]bool
+	opened  map[string]int
+	visible []Visible
+}
+
+// fakeDevice is a backend of a device.
+type fakeDevice struct {
+	kernels.Backend
+	uuid, class string
+}
+
+func (d *fakeDevice) Device() string { return d.uuid }
+func (d *fakeDevice) Class() string  { return d.class }
+
+func newMaker(t *testing.T, host *gputest.Host) *fakeMaker {
+	t.Helper()
+	s, err := host.Survey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &fakeMaker{hidden: map[string]bool{}, refuses: map[string]bool{}, opened: map[string]int{}}
+	for i := len(s.Devices) - 1; i >= 0; i-- {
+		if d := s.Devices[i]; !d.Divided {
+			m.visible = append(m.visible, Visible{d.UUID, d.Name, d.Memory, class(d)})
+		}
+	}
+	return m
+}
+
+// class is the fakes' numeric class: that of the compute capability.
+func class(d gpu.Device) string {
+	return map[int]string{7: "cuda/sm_75", 8: "cuda/sm_80"}[d.Capability[0]]
+}
+
+func (m *fakeMaker) Visible() (out []Visible, err error) {
+	for _, v := range m.visible {
+		if !m.hidden[v.UUID] {
+			out = append(out, v)
+		}
+	}
+	if len(out) == 0 {
+		return nil, errors.New("no CUDA device")
+	}
+	return out, nil
+}
+
+func (m *fakeMaker) Open(uuid string) (kernels.Backend, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refuses[uuid] {
+		return nil, errors.New("CUDA_ERROR_DEVICE_UNAVAILABLE")
+	}
+	m.opened[uuid]++
+	for _, v := range m.visible {
+		if v.UUID == uuid {
+			return &fakeDevice{cpu.New(1), uuid, v.Class}, nil
+		}
+	}
+	return nil, errors.New("CUDA_ERROR_INVALID_DEVICE")
+}
+
+func (m *fakeMaker) Connect(devices []kernels.Backend) ([]kernels.Transport, error) {
+	return transport.Shared(len(devices)), nil
+}
+
+// openPool opens a pool on a machine, with its own claims.
+func openPool(t *testing.T, host *gputest.Host, m *fakeMaker, o Options) *Pool {
+	t.Helper()
+	if o.Claims == "" {
+		o.Claims = t.TempDir()
+	}
+	if o.Every == 0 {
+		o.Every = time.Hour
+	}
+	p, err := Open(host, m, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// uuids are the devices of a set.
+func uuids(devices []kernels.Backend) (out []string) {
+	for _, d := range devices {
+		out = append(out, d.Device())
+	}
+	return out
+}

@@ -1,0 +1,210 @@
+package gpus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/gpu"
+	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/layout"
+	"latentbeam/kernels"
+)
+
+// ErrNone is the error of Open where no GPU can be used; a job may compute on the CPU then.
+var ErrNone = errors.New("no GPU can be used")
+
+// reserve is the part of a device's free memory that is left free, for what no model of memory knows.
+const reserve = 0.1
+
+// Options say what a job takes.
+type Options struct {
+	Workers int    // devices; 0: all that can be had
+	Memory  int64  // for batches, on each; 0: what is free beside the weights
+	Claims  string // directory of lock files; "": that of the host
+	What    string // this process, to others that find a device taken: "run job.yaml"
+	// Every is how often devices are looked at; 0: every two seconds.
+	Every time.Duration
+}
+
+// Pool is some GPUs of this host. It is a stages.Picker: a device is known by its number, which stays.
+type Pool struct {
+	maker  Maker
+	host   gpu.Host // nil without NVML
+	survey gpu.Survey
+	o      Options
+	class  string
+	left   []Left
+	stop   func()
+
+	mu      sync.Mutex
+	devices []*device
+	weights int64
+	changed chan struct{} // closed and made anew when a device comes free or is drained
+}
+
+// device is one of the pool's.
+type device struct {
+	gpu.Device
+	index   int // in the survey
+	plan    layout.Device
+	be      kernels.Backend
+	release func() // the claim
+	drained string // why it is not lent any more
+	lease   *lease // that it is in, nil when free
+	log     record
+}
+
+// lease is devices at work on one batch.
+type lease struct {
+	devices []int
+	end     context.CancelCauseFunc // of stages.Set.Well
+}
+
+// Open takes GPUs of this host: those that this process sees, that are well, that no other process has and that
+// compute in one numeric class. host may be nil, where there is no NVML: then nothing is known of links and
+// health. ErrNone where none is left; its text says why not of each.
+func Open(host gpu.Host, maker Maker, o Options) (*Pool, error) {
+	if o.Claims == "" {
+		o.Claims = gpu.ClaimsDir()
+	}
+	if o.Every == 0 {
+		o.Every = 2 * time.Second
+	}
+	visible, err := maker.Visible()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNone, err)
+	}
+	p := &Pool{maker: maker, host: host, o: o, changed: make(chan struct{})}
+	if p.survey, err = survey(host, visible); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNone, err)
+	}
+	fit, left := candidates(host, p.survey, visible)
+	kept, others := oneClass(p.survey, fit)
+	taken, busy, err := claim(p.survey, kept, o.Workers, o.Claims, o.What)
+	p.left = slices.Concat(left, others, busy)
+	if err != nil {
+		return nil, fmt.Errorf("%w%s", err, describe(p.left))
+	}
+	for _, c := range taken {
+		p.add(c)
+	}
+	if len(p.devices) == 0 {
+		return nil, fault.TryAgain(fmt.Errorf("%w%s", ErrNone, describe(p.left)))
+	}
+	p.watch()
+	return p, nil
+}
+
+// add opens a device that was claimed.
+func (p *Pool) add(c claimed) {
+	d := p.survey.Devices[c.index]
+	be, err := p.maker.Open(d.UUID)
+	if err != nil {
+		c.release()
+		p.left = append(p.left, Left{d.UUID, d.Name, err.Error()})
+		return
+	}
+	p.class = be.Class()
+	one := &device{Device: d, index: c.index, plan: planned(d, c.free), be: be, release: c.release}
+	one.plan.Island = p.survey.Islands()[c.index]
+	p.devices = append(p.devices, one)
+}
+
+// Close gives the devices back. Nothing may be leased any more.
+func (p *Pool) Close() {
+	p.stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, d := range p.devices {
+		d.release()
+	}
+}
+
+// Weights says how many bytes of weights will be on every device beside the batches.
+func (p *Pool) Weights(bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.weights = bytes
+}
+
+// Size returns how many devices there are that were not drained.
+func (p *Pool) Size() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.size()
+}
+
+func (p *Pool) size() (n int) {
+	for _, d := range p.devices {
+		if d.drained == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// Speeds returns the devices' relative speeds, 0 for one that was drained.
+func (p *Pool) Speeds() []float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make([]float64, len(p.devices))
+	for i, d := range p.devices {
+		if d.drained == "" {
+			out[i] = p.speed(d)
+		}
+	}
+	return out
+}
+
+// speed is a device's relative to the slowest of the pool.
+func (p *Pool) speed(d *device) float64 {
+	slowest := d.plan.Rate
+	for _, other := range p.devices {
+		slowest = min(slowest, other.plan.Rate)
+	}
+	return d.plan.Rate / slowest
+}
+
+// Changed returns a channel that is closed when a device comes free or is drained.
+func (p *Pool) Changed() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changed
+}
+
+// Memory returns what a batch may use on any one device. A batch fills half of it at most: more gains little,
+// and what is not as it was predicted has room.
+func (p *Pool) Memory() plan.Memory {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	limit := p.o.Memory
+	if limit == 0 {
+		for i, d := range p.devices {
+			if room := int64(float64(d.plan.Memory)*(1-reserve)) - p.weights; i == 0 || room < limit {
+				limit = max(0, room)
+			}
+		}
+	}
+	return plan.Memory{Target: limit / 2, Limit: limit}
+}
+
+// Class returns the numeric class of the results.
+func (p *Pool) Class() string { return p.class }
+
+// Layout returns the devices as the cost model takes them.
+func (p *Pool) Layout() []layout.Device {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []layout.Device
+	for _, d := range p.devices {
+		if d.drained == "" {
+			out = append(out, d.plan)
+		}
+	}
+	return out
+}
