@@ -28,8 +28,37 @@ typedef struct {
 	lb_epilogue ep;
 } lb_gemm_args;
 
-/* The tiles a block computes: rows, columns, threads, stages of k in shared memory. */
-enum lb_gemm_tile { LB_GEMM_128, LB_GEMM_64, LB_GEMM_16, LB_GEMM_F32_128, LB_GEMM_F32_32, LB_GEMM_TILES };
+/* The kernels: element type, rows of a tile (128 and 64 of as many columns, 16 of 64), and whether the sum has
+ * parts or is added to onto. */
+enum lb_gemm_kernel {
+	LB_GEMM_BF16_128, LB_GEMM_BF16_64, LB_GEMM_BF16_16,
+	LB_GEMM_BF16_128_PARTS, LB_GEMM_BF16_64_PARTS, LB_GEMM_BF16_16_PARTS,
+	LB_GEMM_F16_128, LB_GEMM_F16_64, LB_GEMM_F16_16,
+	LB_GEMM_F16_128_PARTS, LB_GEMM_F16_64_PARTS, LB_GEMM_F16_16_PARTS,
+	LB_GEMM_F32_128, LB_GEMM_F32_32,
+	LB_GEMM_KERNELS
+};
+
+static inline const char *lb_gemm_name(enum lb_gemm_kernel k)
+{
+	switch (k) {
+	case LB_GEMM_BF16_128: return "gemm_bf16_128";
+	case LB_GEMM_BF16_64: return "gemm_bf16_64";
+	case LB_GEMM_BF16_16: return "gemm_bf16_16";
+	case LB_GEMM_BF16_128_PARTS: return "gemm_bf16_128_parts";
+	case LB_GEMM_BF16_64_PARTS: return "gemm_bf16_64_parts";
+	case LB_GEMM_BF16_16_PARTS: return "gemm_bf16_16_parts";
+	case LB_GEMM_F16_128: return "gemm_f16_128";
+	case LB_GEMM_F16_64: return "gemm_f16_64";
+	case LB_GEMM_F16_16: return "gemm_f16_16";
+	case LB_GEMM_F16_128_PARTS: return "gemm_f16_128_parts";
+	case LB_GEMM_F16_64_PARTS: return "gemm_f16_64_parts";
+	case LB_GEMM_F16_16_PARTS: return "gemm_f16_16_parts";
+	case LB_GEMM_F32_128: return "gemm_f32_128";
+	case LB_GEMM_F32_32: return "gemm_f32_32";
+	default: return 0;
+	}
+}
 
 static inline lb_i64 lb_rows_of(const lb_shape *s)
 {
@@ -37,6 +66,50 @@ static inline lb_i64 lb_rows_of(const lb_shape *s)
 	for (lb_i32 i = 0; i < s->axes; i++)
 		m *= s->dim[i];
 	return m;
+}
+
+/* lb_gemm_pick chooses the kernel for a device of compute capability arch (75, 80, ...): matrices of one type of
+ * 16 bits go to the tensor cores. The tile changes no bit of the result. Small tiles are for products that
+ * would not fill LB_GEMM_FILL multiprocessors. */
+enum { LB_GEMM_FILL = 108 };
+static inline enum lb_gemm_kernel lb_gemm_pick(const lb_gemm_args *a, lb_i32 arch)
+{
+	lb_i64 m = lb_rows_of(&a->rows);
+	lb_i32 large = lb_ceil(m, 128) * lb_ceil(a->n, 128) >= LB_GEMM_FILL;
+	lb_i32 k;
+	if (a->x.dtype != a->w_dtype || a->w_dtype == LB_F32 || (a->w_dtype == LB_BF16 && arch < 80))
+		return large ? LB_GEMM_F32_128 : LB_GEMM_F32_32;
+	k = a->w_dtype == LB_BF16 ? LB_GEMM_BF16_128 : LB_GEMM_F16_128;
+	k += large ? 0 : m > 16 ? 1 : 2;
+	if (a->parts || a->onto.ptr)
+		k += LB_GEMM_BF16_128_PARTS - LB_GEMM_BF16_128;
+	return (enum lb_gemm_kernel)k;
+}
+
+/* A tile of the tensor cores keeps LB_STAGES slices of 32 terms in shared memory, one of fp32 two of 16; where
+ * that is less, there must be room for up to 64 rows of finished sums, which are 8 longer than the tile. */
+enum { LB_STAGES = 4, LB_STAGES_SMALL = 8, LB_STAGES_TURING = 2 };
+
+static inline lb_i64 lb_tile_shared(lb_i64 rows, lb_i64 columns, lb_i64 stages, lb_i64 stage_bytes)
+{
+	lb_i64 sums = (rows < 64 ? rows : 64) * (columns + 8) * 4;
+	lb_i64 slices = stages * (rows + columns) * stage_bytes;
+	return sums > slices ? sums : slices;
+}
+
+static inline lb_launch lb_gemm_launch(const lb_gemm_args *a, enum lb_gemm_kernel k)
+{
+	lb_i64 m = lb_rows_of(&a->rows), n = a->n;
+	lb_i32 tile = k < LB_GEMM_F32_128 ? (lb_i32)k % 3 : -1;
+	if (k == LB_GEMM_F32_128)
+		return lb_launch_of(lb_ceil(m, 128) * lb_ceil(n, 128), 1, 1, 256, lb_tile_shared(128, 128, 2, 16 * 4 + 2));
+	if (k == LB_GEMM_F32_32)
+		return lb_launch_of(lb_ceil(m, 32) * lb_ceil(n, 32), 1, 1, 64, lb_tile_shared(32, 32, 2, 16 * 4 + 8));
+	if (tile == 0)
+		return lb_launch_of(lb_ceil(m, 128) * lb_ceil(n, 128), 1, 1, 256, lb_tile_shared(128, 128, LB_STAGES, 64));
+	if (tile == 1)
+		return lb_launch_of(lb_ceil(m, 64) * lb_ceil(n, 64), 1, 1, 128, lb_tile_shared(64, 64, LB_STAGES, 64));
+	return lb_launch_of(lb_ceil(m, 16) * lb_ceil(n, 64), 1, 1, 128, lb_tile_shared(16, 64, LB_STAGES_SMALL, 64));
 }
 
 #endif

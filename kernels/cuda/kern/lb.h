@@ -22,7 +22,8 @@ struct alignas(16) u4 { u32 v[4]; };
 
 #define LB_ARCH __CUDA_ARCH__
 #define LB_DEVICE __attribute__((device))
-#define DEV LB_DEVICE static inline __attribute__((always_inline))
+#define DEV static LB_ALWAYS
+#define LB_ALWAYS LB_DEVICE inline __attribute__((always_inline))
 #define GRID_CONST __attribute__((grid_constant))
 // KERNEL(most threads) or KERNEL2(most threads, least blocks on a multiprocessor), then name and parameter.
 #define KERNEL(threads) extern "C" __attribute__((global, launch_bounds(threads))) void
@@ -100,14 +101,12 @@ template <int N> DEV void cp_wait() { asm volatile("cp.async.wait_group %0;" :: 
 #else
 DEV void cp16(void *s, const void *g, u32 bytes)
 {
-	u4 v = {0, 0, 0, 0};
 	if (bytes == 16) {
-		v = ld16(g);
-	} else {
-		for (u32 i = 0; i < bytes / 2; i++)
-			v.v[i / 2] |= (u32)((const u16 *)g)[i] << (i % 2 * 16);
+		st16(s, ld16(g));
+		return;
 	}
-	st16(s, v);
+	for (u32 i = 0; i < 8; i++)
+		((u16 *)s)[i] = i < bytes / 2 ? ((const u16 *)g)[i] : 0;
 }
 DEV void cp_commit() {}
 template <int N> DEV void cp_wait() {}
@@ -136,25 +135,25 @@ LB_LDM2(ldm2t, ".trans")
 		: "r"(a[0]), "r"(a[1]), "r"(b[0]))
 template <class T> LB_DEVICE void mma8(f32 *d, const u32 *a, const u32 *b);
 template <class T> LB_DEVICE void mma16(f32 *d, const u32 *a, const u32 *b);
-template <> LB_DEVICE inline __attribute__((always_inline)) void mma8<f16>(f32 *d, const u32 *a, const u32 *b)
+template <> LB_ALWAYS void mma8<f16>(f32 *d, const u32 *a, const u32 *b)
 {
 	LB_MMA8("f16");
 }
 #if LB_ARCH >= 800
-template <> LB_DEVICE inline __attribute__((always_inline)) void mma8<bf16>(f32 *d, const u32 *a, const u32 *b)
+template <> LB_ALWAYS void mma8<bf16>(f32 *d, const u32 *a, const u32 *b)
 {
 	LB_MMA8("bf16");
 }
-template <> LB_DEVICE inline __attribute__((always_inline)) void mma16<bf16>(f32 *d, const u32 *a, const u32 *b)
+template <> LB_ALWAYS void mma16<bf16>(f32 *d, const u32 *a, const u32 *b)
 {
 	LB_MMA16("bf16");
 }
-template <> LB_DEVICE inline __attribute__((always_inline)) void mma16<f16>(f32 *d, const u32 *a, const u32 *b)
+template <> LB_ALWAYS void mma16<f16>(f32 *d, const u32 *a, const u32 *b)
 {
 	LB_MMA16("f16");
 }
 #else
-template <> LB_DEVICE inline __attribute__((always_inline)) void mma16<f16>(f32 *d, const u32 *a, const u32 *b)
+template <> LB_ALWAYS void mma16<f16>(f32 *d, const u32 *a, const u32 *b)
 {
 	mma8<f16>(d, a, b);
 	mma8<f16>(d, a + 2, b + 1);

@@ -41,8 +41,8 @@ template <> struct type_of<f16> {
 
 // pack2 rounds two numbers to T, the first in the low half.
 template <class T> LB_DEVICE u32 pack2(f32 lo, f32 hi);
-template <> LB_DEVICE inline u32 pack2<bf16>(f32 lo, f32 hi) { return narrow2_bf16(lo, hi); }
-template <> LB_DEVICE inline u32 pack2<f16>(f32 lo, f32 hi) { return narrow_f16(lo) | (u32)narrow_f16(hi) << 16; }
+template <> LB_ALWAYS u32 pack2<bf16>(f32 lo, f32 hi) { return narrow2_bf16(lo, hi); }
+template <> LB_ALWAYS u32 pack2<f16>(f32 lo, f32 hi) { return narrow_f16(lo) | (u32)narrow_f16(hi) << 16; }
 
 DEV u32 size_of(i32 dtype) { return dtype == LB_F32 ? 4 : 2; }
 
@@ -131,6 +131,15 @@ DEV f32 act(i32 op, f32 x)
 		return x / (1 + exp_(-1.5957691216057308f * x * u));
 	}
 	return x;
+}
+
+// rows_of is how many rows a shape has.
+DEV i64 rows_of(const lb_shape &s)
+{
+	i64 m = 1;
+	for (int ax = 0; ax < s.axes; ax++)
+		m *= s.dim[ax];
+	return m;
 }
 
 // offset_of is where row i of a view begins, i counted in row-major order over the axes of the shape.

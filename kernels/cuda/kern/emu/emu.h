@@ -8,6 +8,7 @@
 #define LB_ARCH 800
 #endif
 #define LB_DEVICE
+#define LB_ALWAYS inline
 #define DEV static inline
 #define GRID_CONST
 #define KERNEL(threads) extern "C" void

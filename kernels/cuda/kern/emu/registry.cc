@@ -1,9 +1,14 @@
-// The table of kernels.def, for finding kernels by name. Each unit is compiled on its own.
+// The table of kernels.def, for finding kernels by name. Each unit is compiled on its own; what does not exist for
+// the architecture that is emulated (LB_ARCH, 800 unless it is given) is not found.
 #include "../kernels.h"
 #include "launch.h"
 #include <string.h>
 
-#define K(unit, name, type, plan, arch) extern "C" void name(const type);
+#ifndef LB_ARCH
+#define LB_ARCH 800
+#endif
+
+#define K(unit, name, type, plan, arch) extern "C" __attribute__((weak)) void name(const type);
 #include "../kernels.def"
 #undef K
 
@@ -31,6 +36,6 @@ extern "C" const lb_kernel *lb_emu_find(const char *name)
 	int n;
 	for (const lb_kernel *k = lb_emu_kernels(&n); n--; k++)
 		if (!strcmp(k->name, name))
-			return k;
+			return k->min_arch * 10 <= LB_ARCH ? k : nullptr;
 	return nullptr;
 }
