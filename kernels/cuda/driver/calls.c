@@ -4,9 +4,9 @@
 #include "loader.h"
 
 enum {
-	NOT_FOUND = 500,                  /* CUDA_ERROR_NOT_FOUND: the driver is older than the call */
-	MAX_DYNAMIC_SHARED = 8,           /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
-	HOST_PORTABLE = 1,                /* CU_MEMHOSTALLOC_PORTABLE */
+	NOT_FOUND = 500,        /* CUDA_ERROR_NOT_FOUND: the driver is older than the call */
+	MAX_DYNAMIC_SHARED = 8, /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+	HOST_PORTABLE = 1,      /* CU_MEMHOSTALLOC_PORTABLE */
 };
 
 int cuLaunchKernel(void *, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
@@ -27,6 +27,11 @@ int lb_host_alloc(void **p, size_t bytes) {
 	int (*alloc)(void **, size_t, unsigned int) =
 		(int (*)(void **, size_t, unsigned int))lb_driver_symbol("cuMemHostAlloc");
 	return alloc ? alloc(p, bytes, HOST_PORTABLE) : NOT_FOUND;
+}
+
+int lb_device_uuid(unsigned char uuid[16], int device) {
+	int (*get)(unsigned char *, int) = (int (*)(unsigned char *, int))lb_driver_symbol("cuDeviceGetUuid_v2");
+	return get ? get(uuid, device) : NOT_FOUND;
 }
 
 void lb_error_texts(int code, const char **name, const char **text) {

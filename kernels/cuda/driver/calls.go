@@ -56,3 +56,9 @@ func HostAlloc(n int) ([]byte, error) {
 func HostFree(mem []byte) error {
 	return Check("cuMemFreeHost", cu.MemFreeHost(unsafe.Pointer(unsafe.SliceData(mem))))
 }
+
+// UUID returns the identity of a device, its own where it is a part (MIG) of a GPU.
+func UUID(device int) (id [16]byte, err error) {
+	err = check("cuDeviceGetUuid", C.lb_device_uuid((*C.uchar)(&id[0]), C.int(device)))
+	return id, err
+}

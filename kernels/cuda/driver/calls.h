@@ -17,6 +17,9 @@ int lb_allow_shared(void *function, int bytes);
 /* lb_host_alloc gives page-locked memory that every device may read and write (CU_MEMHOSTALLOC_PORTABLE). */
 int lb_host_alloc(void **p, size_t bytes);
 
+/* lb_device_uuid sets the identity of a device, of its own where it is a part (MIG) of a GPU. */
+int lb_device_uuid(unsigned char uuid[16], int device);
+
 /* lb_error_texts sets the name and the description of a CUresult; null where the driver has none. */
 void lb_error_texts(int code, const char **name, const char **text);
 

@@ -1,0 +1,199 @@
+//go:build cuda && linux
+
+package cuda
+
+import (
+	"fmt"
+
+	"gorgonia.org/cu"
+
+	"latentbeam/internal/fault"
+	"latentbeam/kernels"
+)
+
+// arena lends device memory to tensors. Scopes nest, so memory is a stack: a tensor lies where the last one
+// ended, and the end of a scope moves the top back. That is safe at once, because one stream does everything
+// in order. The stack consists of chunks; after the first turn of a loop there is one chunk as large as the
+// loop needs, and a turn takes no memory from the device.
+type arena struct {
+	eng    *engine
+	limit  int // bytes of all chunks, 0: any
+	chunks []*chunk
+	top    int       // the chunk in use; those above it are empty
+	scopes []mark    // where each open scope began
+	live   []*buffer // tensors lent inside a scope, oldest first
+	used   int       // bytes lent
+	peak   int       // largest used since the outermost scope began
+	most   int       // largest used since Peak was asked
+	want   int       // size of the first chunk when there is none
+}
+
+// chunk is one piece of device memory.
+type chunk struct {
+	buf  *buffer
+	used int
+}
+
+// mark is a state of the stack.
+type mark struct{ top, chunkUsed, live, used int }
+
+const (
+	chunkLeast = 32 << 20
+	// unit separates tensors: every one begins where the widest access of a warp may.
+	unit = 256
+)
+
+// take returns n bytes above the top of the stack, and the buffer they are part of.
+func (a *arena) take(n int) (cu.DevicePtr, error) {
+	n = max(1, (n+unit-1)/unit) * unit
+	for ; a.top < len(a.chunks); a.top++ {
+		if c := a.chunks[a.top]; c.buf.size-c.used >= n {
+			break
+		}
+	}
+	if a.top == len(a.chunks) {
+		if err := a.grow(n); err != nil {
+			return 0, err
+		}
+	}
+	c := a.chunks[a.top]
+	p := c.buf.ptr + cu.DevicePtr(c.used)
+	c.used += n
+	a.used += n
+	a.peak, a.most = max(a.peak, a.used), max(a.most, a.used)
+	return p, nil
+}
+
+// grow adds a chunk for n bytes: a large one, so that few are needed, or one just large enough where the
+// device or the limit has no more.
+func (a *arena) grow(n int) error {
+	have := a.capacity()
+	size := max(chunkLeast, n, a.want, have)
+	if a.limit > 0 {
+		size = max(n, min(size, a.limit-have))
+		if have+n > a.limit {
+			return fault.OutOfMemory(fmt.Errorf("%d bytes for tensors on %s: %d of the %d that are planned are taken",
+				n, a.eng.name(), have, a.limit))
+		}
+	}
+	buf, err := a.eng.newBuffer(size)
+	if err != nil && size > n && fault.IsOutOfMemory(err) {
+		buf, err = a.eng.newBuffer(n)
+	}
+	if err != nil {
+		return err
+	}
+	a.chunks, a.want = append(a.chunks, &chunk{buf: buf}), 0
+	return nil
+}
+
+// capacity returns the bytes of all chunks.
+func (a *arena) capacity() (n int) {
+	for _, c := range a.chunks {
+		n += c.buf.size
+	}
+	return n
+}
+
+// mark returns the present state of the stack.
+func (a *arena) mark() mark {
+	m := mark{top: a.top, live: len(a.live), used: a.used}
+	if a.top < len(a.chunks) {
+		m.chunkUsed = a.chunks[a.top].used
+	}
+	return m
+}
+
+// reset returns to the state m: what was lent since is free.
+func (a *arena) reset(m mark) {
+	for i := m.top; i <= a.top && i < len(a.chunks); i++ {
+		a.chunks[i].used = 0
+	}
+	if m.top < len(a.chunks) {
+		a.chunks[m.top].used = m.chunkUsed
+	}
+	for i, buf := range a.live[m.live:] {
+		*buf = buffer{eng: a.eng, freed: true}
+		a.live[m.live+i] = nil
+	}
+	a.live, a.top, a.used = a.live[:m.live], m.top, m.used
+}
+
+// release ends the scopes from depth on and returns the chunks that are needed no more. At the end of the
+// outermost one the stack is empty: several chunks, or one that is more than twice as large as needed, give
+// way to one of the right size.
+func (a *arena) release(depth int) (gone []*buffer) {
+	if depth >= len(a.scopes) {
+		return nil
+	}
+	a.reset(a.scopes[depth])
+	a.scopes = a.scopes[:depth]
+	if depth > 0 {
+		return nil
+	}
+	if len(a.chunks) > 1 || a.capacity() > max(2*a.peak, chunkLeast) {
+		for _, c := range a.chunks {
+			gone = append(gone, c.buf)
+		}
+		a.want, a.chunks, a.top = a.peak+a.peak/8, nil, 0
+	}
+	a.peak = 0
+	return gone
+}
+
+// Alloc returns an uninitialised tensor that lives until the present scope ends; outside every scope, as
+// long as it is used.
+func (b *Backend) Alloc(dt kernels.DType, shape ...int) kernels.Tensor {
+	buf := &buffer{eng: b.eng}
+	n, err := elements(shape)
+	switch {
+	case err != nil:
+		b.fail("alloc: %w", err)
+	case dt > kernels.F16:
+		b.fail("alloc: element type %v is not supported", dt)
+	}
+	if b.err == nil && n > 0 {
+		if buf, err = b.lend(n * dt.Size()); err != nil {
+			b.fail("alloc: %w", err)
+			buf = &buffer{eng: b.eng}
+		}
+	}
+	buf.freed = b.err != nil
+	return kernels.NewTensor(dt, buf, shape...)
+}
+
+// lend returns memory of the present scope, or of its own outside every scope.
+func (b *Backend) lend(size int) (*buffer, error) {
+	if len(b.arena.scopes) == 0 {
+		return b.eng.newBuffer(size)
+	}
+	p, err := b.arena.take(size)
+	if err != nil {
+		return nil, err
+	}
+	buf := &buffer{eng: b.eng, ptr: p, size: size}
+	b.arena.live = append(b.arena.live, buf)
+	return buf, nil
+}
+
+// Scope opens a scope; end frees what was allocated in it, and in scopes inside it that are still open.
+// A second call of end does nothing.
+func (b *Backend) Scope() (end func()) {
+	a := &b.arena
+	depth := len(a.scopes)
+	a.scopes = append(a.scopes, a.mark())
+	done := false
+	return func() {
+		if !done {
+			done = true
+			b.keep = append(b.keep, a.release(depth)...) // calls that are in the queue still use the memory
+		}
+	}
+}
+
+// Peak returns the most bytes that tensors held at once since the last call.
+func (b *Backend) Peak() int64 {
+	most := b.arena.most
+	b.arena.most = b.arena.used
+	return int64(most)
+}

@@ -1,0 +1,122 @@
+//go:build cuda && linux
+
+package cuda
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+
+	"gorgonia.org/cu"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cuda/driver"
+)
+
+// Backend implements kernels.Backend on one stream of a GPU. It belongs to one goroutine at a time; several may
+// be at work on one device.
+type Backend struct {
+	queue
+	arena   arena
+	staging *staging
+	err     error       // first error; everything after it is dropped
+	spans   []span      // whose time was not reported yet
+	events  []*cu.Event // free ones
+}
+
+var (
+	_ kernels.Backend = (*Backend)(nil)
+	_ kernels.Meter   = (*Backend)(nil)
+	_ kernels.Timer   = (*Backend)(nil)
+)
+
+// New returns a backend on device index. Where the device's context has ended by an error, it begins anew, with
+// empty memory and another name. The error wraps ErrUnavailable where there is no CUDA.
+func New(index int, o Options) (kernels.Backend, error) {
+	e, err := engineOf(index)
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{queue: queue{eng: e}, arena: arena{eng: e, limit: int(o.Memory)}, staging: &staging{eng: e}}
+	err = e.do(func() (err error) {
+		b.stream, err = cu.MakeStream(cu.NonBlocking)
+		return driver.Check("cuStreamCreate", err)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", e.name(), err)
+	}
+	stream, blocks := b.stream, b.staging
+	runtime.AddCleanup(b, func(e *engine) {
+		go e.later(func() error {
+			if err := blocks.release(); err != nil {
+				return err
+			}
+			return driver.Check("cuStreamDestroy", stream.Destroy())
+		})
+	}, e)
+	return b, nil
+}
+
+// Class returns "cuda/" and the compute capability, such as "cuda/sm_90": on it depend the instructions that
+// the kernels consist of, and how tensor cores add.
+func (b *Backend) Class() string { return b.eng.Class() }
+
+// Device returns "cuda:" and the number of the device.
+func (b *Backend) Device() string { return b.eng.name() }
+
+// Wait waits for the stream and returns the first error since the backend was made.
+func (b *Backend) Wait() error {
+	if b.err == nil {
+		b.err = b.sync("wait")
+		b.settle()
+	}
+	return b.err
+}
+
+// fail keeps the first error, after those of calls that are under way.
+func (b *Backend) fail(format string, args ...any) {
+	if b.err != nil {
+		return
+	}
+	if b.err = b.sync("wait"); b.err == nil {
+		b.err = fmt.Errorf("cuda: "+format, args...)
+	}
+}
+
+// open checks the operands of op and resolves them; ok is false when there is nothing more to do. The
+// zero Tensor ("none") resolves to nil.
+func (b *Backend) open(op string, ts ...kernels.Tensor) (operands []*operand, ok bool) {
+	if b.err != nil {
+		return nil, false
+	}
+	operands = make([]*operand, len(ts))
+	for i, t := range ts {
+		if t.IsZero() {
+			continue
+		}
+		o, err := newOperand(t)
+		if err == nil && o.buf.eng != b.eng {
+			err = fmt.Errorf("the tensor of shape %v belongs to %s, not to %s", t.Shape, o.buf.eng.name(), b.Device())
+		}
+		if err != nil {
+			b.fail("%s: operand %d: %w", op, i, err)
+			return nil, false
+		}
+		operands[i] = o
+		if o.buf.own && !slices.Contains(b.keep, o.buf) {
+			b.keep = append(b.keep, o.buf)
+		}
+	}
+	return operands, true
+}
+
+// need reports whether the required operands, named in order, are present, and fails where one is not.
+func (b *Backend) need(op string, names []string, operands []*operand) bool {
+	for i, name := range names {
+		if operands[i] == nil {
+			b.fail("%s: %s is missing", op, name)
+			return false
+		}
+	}
+	return true
+}

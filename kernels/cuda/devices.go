@@ -1,0 +1,111 @@
+//go:build cuda && linux
+
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/google/uuid"
+	"gorgonia.org/cu"
+
+	"latentbeam/kernels/cuda/driver"
+)
+
+// open finds the driver.
+func open() (driver.Opened, error) {
+	o, err := driver.Open()
+	if err != nil {
+		return o, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return o, nil
+}
+
+// DriverVersion returns the newest CUDA that the driver can do, such as "12.6".
+func DriverVersion() (string, error) {
+	o, err := open()
+	if err != nil {
+		return "", err
+	}
+	return driver.VersionText(o.Version), nil
+}
+
+// Devices returns the GPUs of this process, in the driver's order. An error wraps ErrUnavailable; a driver
+// without devices is one.
+func Devices() ([]Device, error) {
+	if _, err := open(); err != nil {
+		return nil, err
+	}
+	n, err := cu.NumDevices()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, driver.Check("cuDeviceGetCount", err))
+	}
+	if n == 0 {
+		return nil, fmt.Errorf("%w: the driver shows this process no device (is CUDA_VISIBLE_DEVICES empty?)",
+			ErrUnavailable)
+	}
+	list := make([]Device, n)
+	for i := range list {
+		if list[i], err = describe(i); err != nil {
+			return nil, fmt.Errorf("%w: device %d: %w", ErrUnavailable, i, err)
+		}
+	}
+	return list, nil
+}
+
+// describe asks the driver about device index.
+func describe(index int) (Device, error) {
+	d := Device{Index: index}
+	dev, err := cu.GetDevice(index)
+	if err != nil {
+		return d, driver.Check("cuDeviceGet", err)
+	}
+	if d.Name, err = dev.Name(); err != nil {
+		return d, driver.Check("cuDeviceGetName", err)
+	}
+	if d.Memory, err = dev.TotalMem(); err != nil {
+		return d, driver.Check("cuDeviceTotalMem", err)
+	}
+	if d.UUID, err = deviceUUID(dev); err != nil {
+		return d, err
+	}
+	var domain, bus, slot int
+	for _, a := range []struct {
+		attribute cu.DeviceAttribute
+		to        *int
+	}{
+		{cu.ComputeCapabilityMajor, &d.Major}, {cu.ComputeCapabilityMinor, &d.Minor},
+		{cu.MultiprocessorCount, &d.Multiprocessors},
+		{cu.PciDomainID, &domain}, {cu.PciBusID, &bus}, {cu.PciDeviceID, &slot},
+	} {
+		if *a.to, err = dev.Attribute(a.attribute); err != nil {
+			return d, driver.Check("cuDeviceGetAttribute", err)
+		}
+	}
+	d.PCI = fmt.Sprintf("%04x:%02x:%02x.0", domain, bus, slot)
+	return d, nil
+}
+
+// deviceUUID is the identity that NVML shows as well. A part of a GPU (MIG) has one beside that of the whole.
+func deviceUUID(dev cu.Device) (string, error) {
+	whole, err := dev.UUID()
+	if err != nil {
+		return "", driver.Check("cuDeviceGetUuid", err)
+	}
+	if own, err := driver.UUID(int(dev)); err == nil && uuid.UUID(own) != whole {
+		return "MIG-" + uuid.UUID(own).String(), nil
+	}
+	return "GPU-" + whole.String(), nil
+}
+
+// MemInfo returns the free and all bytes of a device.
+func MemInfo(index int) (free, total int64, err error) {
+	e, err := engineOf(index)
+	if err != nil {
+		return 0, 0, err
+	}
+	err = e.do(func() (err error) {
+		free, total, err = cu.MemInfo()
+		return driver.Check("cuMemGetInfo", err)
+	})
+	return free, total, err
+}

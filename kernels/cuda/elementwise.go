@@ -1,0 +1,128 @@
+//go:build cuda && linux
+
+package cuda
+
+// #include "plan.h"
+import "C"
+
+import (
+	"math"
+	"unsafe"
+
+	"latentbeam/kernels"
+)
+
+// Copy copies and converts src, which may be a peer's, into dst.
+func (b *Backend) Copy(dst, src kernels.Tensor) {
+	const op = "copy"
+	o, ok := b.open(op, dst)
+	if !ok || !b.need(op, []string{"dst"}, o) {
+		return
+	}
+	m := b.arena.mark()
+	defer b.arena.reset(m)
+	from := b.source(op, src)
+	switch {
+	case from == nil:
+	case !sameShape(dst, src):
+		b.fail("copy: source %v into dst %v", src.Shape, dst.Shape)
+	default:
+		b.copyOf(op, o[0], from)
+	}
+}
+
+// copyOf copies between operands of one shape.
+func (b *Backend) copyOf(op string, dst, src *operand) { b.unary(op, dst, src, kernels.Identity) }
+
+// Unary computes dst = f(x).
+func (b *Backend) Unary(dst, x kernels.Tensor, f kernels.UnaryOp) {
+	const op = "unary"
+	o, ok := b.open(op, dst, x)
+	switch {
+	case !ok || !b.need(op, []string{"dst", "x"}, o):
+	case !sameShape(dst, x):
+		b.fail("unary: x %v for dst %v", x.Shape, dst.Shape)
+	case f > kernels.Sigmoid:
+		b.fail("unary: operation %d is not supported", f)
+	default:
+		b.unary(op, o[0], o[1], f)
+	}
+}
+
+// unary computes dst = f(x), which have one shape.
+func (b *Backend) unary(op string, dst, x *operand, f kernels.UnaryOp) {
+	for _, part := range parts(dst, x) {
+		dst, x := part[0], part[1]
+		s, err := newShape(len(dst.Shape), dst, x)
+		if err != nil {
+			b.fail("%s: %w", op, err)
+			return
+		}
+		a := &C.lb_map_args{shape: s.axes(), dst: s.view(0, dst, 0), a: s.view(1, x, 0), op: C.lb_i32(f)}
+		var across C.int
+		l, name := C.lb_plan_unary(a, &across), "map_unary"
+		if across != 0 {
+			name = "transpose"
+		}
+		b.launch(op, name, l, unsafe.Pointer(a))
+	}
+}
+
+// Binary computes dst = a f c.
+func (b *Backend) Binary(dst, a, c kernels.Tensor, f kernels.BinaryOp) {
+	const op = "binary"
+	o, ok := b.open(op, dst, a, c)
+	switch {
+	case !ok || !b.need(op, []string{"dst", "a", "b"}, o):
+		return
+	case !sameShape(dst, a) || !sameShape(dst, c):
+		b.fail("binary: a %v and b %v for dst %v", a.Shape, c.Shape, dst.Shape)
+		return
+	case f > kernels.Mul:
+		b.fail("binary: operation %d is not supported", f)
+		return
+	}
+	for _, part := range parts(o...) {
+		s, err := newShape(len(dst.Shape), part...)
+		if err != nil {
+			b.fail("%s: %w", op, err)
+			return
+		}
+		args := &C.lb_map_args{shape: s.axes(), dst: s.view(0, part[0], 0), a: s.view(1, part[1], 0),
+			b: s.view(2, part[2], 0), op: C.lb_i32(f)}
+		b.launch(op, "map_binary", C.lb_plan_binary(args), unsafe.Pointer(args))
+	}
+}
+
+// mostElements is how many elements a kernel counts to.
+const mostElements = math.MaxInt32
+
+// parts cuts operands of one shape into such that a kernel can count their elements; nothing where there are
+// none.
+func parts(operands ...*operand) [][]*operand {
+	shape := operands[0].Shape
+	switch n := operands[0].Len(); {
+	case n == 0:
+		return nil
+	case n <= mostElements:
+		return [][]*operand{operands}
+	}
+	axis := 0
+	for i, d := range shape {
+		if d > shape[axis] {
+			axis = i
+		}
+	}
+	half := shape[axis] / 2
+	return append(parts(narrowed(operands, axis, 0, half)...),
+		parts(narrowed(operands, axis, half, shape[axis]-half)...)...)
+}
+
+// narrowed returns the n entries of axis of all operands that begin at start.
+func narrowed(operands []*operand, axis, start, n int) []*operand {
+	out := make([]*operand, len(operands))
+	for i, o := range operands {
+		out[i] = o.narrow(axis, start, n)
+	}
+	return out
+}

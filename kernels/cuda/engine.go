@@ -1,0 +1,206 @@
+//go:build cuda && linux
+
+package cuda
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"gorgonia.org/cu"
+
+	"latentbeam/kernels/cuda/driver"
+	"latentbeam/kernels/cuda/kern"
+)
+
+// engine is a device at work: its primary context, which libraries such as cublasLt share, and the one thread
+// that makes driver calls in it. An engine lives as long as the process, or until an error ends its context.
+type engine struct {
+	Device
+	generation int // how many engines of this device came before
+	target     string
+	ctx        cu.CUContext
+	jobs       chan func()
+	ended      chan struct{} // closed when the thread takes no more jobs
+	broken     atomic.Pointer[error]
+
+	copies  cu.Stream    // uploads of weights
+	staging *staging     // for them
+	pinned  sync.RWMutex // held by who reads or writes page-locked memory, and by the end of the context
+	peers   map[*engine]bool
+	loaded  map[string]*kernel // the thread's own
+	modules map[string]cu.Module
+}
+
+// queued is how many jobs may wait for an engine before those who give more wait as well.
+const queued = 64
+
+var engines struct {
+	sync.Mutex
+	of map[int]*engine
+}
+
+// engineOf returns the engine of a device, a new one where there is none or its context has ended.
+func engineOf(index int) (*engine, error) {
+	if _, err := open(); err != nil {
+		return nil, err
+	}
+	engines.Lock()
+	defer engines.Unlock()
+	old := engines.of[index]
+	if old != nil && old.failure() == nil {
+		return old, nil
+	}
+	e := &engine{jobs: make(chan func(), queued), ended: make(chan struct{}),
+		loaded: map[string]*kernel{}, modules: map[string]cu.Module{}, peers: map[*engine]bool{}}
+	e.staging = &staging{eng: e}
+	if old != nil {
+		old.stop()
+		e.generation = old.generation + 1
+	}
+	ready := make(chan error)
+	go e.run(index, ready)
+	if err := <-ready; err != nil {
+		return nil, fmt.Errorf("open cuda:%d: %w", index, classify(err))
+	}
+	if engines.of == nil {
+		engines.of = map[int]*engine{}
+	}
+	engines.of[index] = e
+	return e, nil
+}
+
+// run is the engine's thread, which is never given back: it ends with the goroutine.
+func (e *engine) run(index int, ready chan<- error) {
+	runtime.LockOSThread()
+	err := e.begin(index)
+	ready <- err
+	if err != nil {
+		return
+	}
+	for job := range e.jobs {
+		job()
+		select {
+		case <-e.ended:
+			return
+		default:
+		}
+	}
+}
+
+// begin opens the device on the engine's thread.
+func (e *engine) begin(index int) (err error) {
+	if e.Device, err = describe(index); err != nil {
+		return err
+	}
+	if e.target, err = kern.Target(e.Major, e.Minor); err != nil {
+		return err
+	}
+	if e.ctx, err = cu.Device(index).RetainPrimaryCtx(); err != nil {
+		return driver.Check("cuDevicePrimaryCtxRetain", err)
+	}
+	if err = cu.SetCurrentContext(e.ctx); err != nil {
+		return driver.Check("cuCtxSetCurrent", err)
+	}
+	e.copies, err = cu.MakeStream(cu.NonBlocking)
+	return driver.Check("cuStreamCreate", err)
+}
+
+// name is the device as kernels.Backend.Device has it. A device that begins anew is another one: what lay in
+// its memory is gone.
+func (e *engine) name() string {
+	if e.generation == 0 {
+		return fmt.Sprintf("cuda:%d", e.Index)
+	}
+	return fmt.Sprintf("cuda:%d.%d", e.Index, e.generation)
+}
+
+// failure is why the engine can do no more, nil while it can.
+func (e *engine) failure() error {
+	if p := e.broken.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// judge classifies an error of a call in e's context and notes where it is the context's end.
+func (e *engine) judge(err error) error {
+	if err == nil {
+		return nil
+	}
+	err = classify(err)
+	if ends(err) {
+		first := fmt.Errorf("%s has ended: %w", e.name(), err)
+		e.broken.CompareAndSwap(nil, &first)
+	}
+	return err
+}
+
+// do runs f on the engine's thread and waits for it.
+func (e *engine) do(f func() error) error {
+	done := make(chan error, 1)
+	if err := e.post(func() { done <- e.guarded(f) }); err != nil {
+		return err
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-e.ended:
+		select {
+		case err := <-done: // both may be ready
+			return err
+		default:
+			return e.failure()
+		}
+	}
+}
+
+// post gives the engine's thread a job.
+func (e *engine) post(job func()) error {
+	if err := e.failure(); err != nil {
+		return err
+	}
+	select {
+	case e.jobs <- job:
+		return nil
+	case <-e.ended:
+		return e.failure()
+	}
+}
+
+// later runs f on the engine's thread some time. What it answers matters to nobody, unless it is the end of the
+// context.
+func (e *engine) later(f func() error) {
+	_ = e.post(func() { _ = e.guarded(f) })
+}
+
+// guarded runs f, whose panic is an error: the thread serves others too.
+func (e *engine) guarded(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("internal error: %v\n%s", v, debug.Stack())
+		}
+		err = e.judge(err)
+	}()
+	if err := e.failure(); err != nil {
+		return err
+	}
+	return f()
+}
+
+// stop ends the thread of an engine whose context has ended, and the context with all that was in it.
+func (e *engine) stop() {
+	e.pinned.Lock()
+	defer e.pinned.Unlock()
+	reset := func() {
+		cu.Device(e.Index).ResetPrimaryCtx() // what it answers is the error that is known already
+		close(e.ended)
+	}
+	select {
+	case e.jobs <- reset:
+		<-e.ended
+	case <-e.ended:
+	}
+}

@@ -1,0 +1,96 @@
+// What the files of the stand-in driver share.
+#pragma once
+#include "../kern/emu/launch.h"
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#define API extern "C" __attribute__((visibility("default"))) int
+
+namespace fake {
+
+// Answers (CUresult).
+enum {
+	SUCCESS = 0,
+	INVALID_VALUE = 1,
+	OUT_OF_MEMORY = 2,
+	NO_DEVICE = 100,
+	INVALID_DEVICE = 101,
+	INVALID_IMAGE = 200,
+	INVALID_CONTEXT = 201,
+	NO_BINARY = 209,
+	INVALID_HANDLE = 400,
+	NOT_FOUND = 500,
+	NOT_READY = 600,
+	PEER_ENABLED = 704,
+};
+
+struct Event;
+
+// A Stream is a queue of work that is done when somebody waits.
+struct Stream {
+	struct Device *device;
+	std::deque<std::function<int()>> work;
+};
+
+// An Event is reached when the marker of its last record is.
+struct Event {
+	struct Device *device;
+	Stream *stream = nullptr; // where it was recorded
+	long marker = 0;          // how often it was recorded
+	long reached = 0;
+	double at = 0; // seconds
+};
+
+struct Module {
+	struct Device *device;
+	std::string text;
+};
+
+struct Function {
+	struct Device *device;
+	const lb_kernel *kernel;
+	unsigned shared = 48 << 10;
+};
+
+// A Device with its primary context. Streams run under its lock, so devices run side by side.
+struct Device {
+	int index;
+	std::recursive_mutex lock;
+	bool retained = false;
+	int broken = 0; // the answer to everything after an error that ended the context
+	size_t used = 0;
+	std::map<uint64_t, size_t> memory; // device memory by address
+	std::set<Device *> peers;
+	std::set<Stream *> streams;
+	std::set<Event *> events;
+	std::set<Module *> modules;
+	std::set<Function *> functions;
+};
+
+Device *device(int index);      // null where there is none
+Device *current();              // of the calling thread, or null
+long long setting(const char *name, long long otherwise); // of the environment
+int ready(Device *d);           // whether a call in d's context may go on
+int fails(const char *call);    // what FAKE_FAIL makes of this call
+int enter(const char *call);    // both, for the current device
+
+void *take(size_t bytes);       // memory whose end touches a guard page
+void give(void *p, size_t bytes);
+bool inside(Device *d, uint64_t p, size_t bytes); // d's own memory has all of it
+bool pinned(const void *p, size_t bytes);
+void reset_memory(Device *d);
+
+int run(Stream *s);             // everything a stream has to do
+int run_until(Stream *s, Event *e);
+int run_all(Device *d);
+void reset_streams(Device *d);
+void reset_modules(Device *d);
+
+} // namespace fake

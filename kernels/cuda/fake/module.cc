@@ -1,0 +1,88 @@
+// Modules and launches: the text of a module says which kernels it has, the emulation runs them.
+#include "fake.h"
+#include "../kern/emu/launch.h"
+#include <cstring>
+
+namespace fake {
+
+void reset_modules(Device *d)
+{
+	for (Module *m : d->modules)
+		delete m;
+	for (Function *f : d->functions)
+		delete f;
+	d->modules.clear();
+	d->functions.clear();
+}
+
+} // namespace fake
+
+using namespace fake;
+
+API cuModuleLoadData(Module **m, const void *image)
+{
+	if (int rc = enter("cuModuleLoadData"))
+		return rc;
+	if (!strstr((const char *)image, ".version"))
+		return INVALID_IMAGE;
+	std::lock_guard<std::recursive_mutex> guard(current()->lock);
+	*m = new Module{current(), (const char *)image};
+	current()->modules.insert(*m);
+	return SUCCESS;
+}
+
+API cuModuleGetFunction(Function **f, Module *m, const char *name)
+{
+	if (int rc = enter("cuModuleGetFunction"))
+		return rc;
+	std::lock_guard<std::recursive_mutex> guard(current()->lock);
+	if (!current()->modules.count(m))
+		return INVALID_HANDLE;
+	const lb_kernel *k = lb_emu_find(name);
+	if (!k || m->text.find(std::string(".entry ") + name + "(") == std::string::npos)
+		return NOT_FOUND;
+	*f = new Function{current(), k};
+	current()->functions.insert(*f);
+	return SUCCESS;
+}
+
+API cuFuncSetAttribute(Function *f, int attribute, int value)
+{
+	if (int rc = enter("cuFuncSetAttribute"))
+		return rc;
+	std::lock_guard<std::recursive_mutex> guard(current()->lock);
+	if (!current()->functions.count(f))
+		return INVALID_HANDLE;
+	if (attribute != 8 || value < 0 || value > 163 << 10)
+		return INVALID_VALUE;
+	f->shared = (unsigned)value;
+	return SUCCESS;
+}
+
+static bool same(const lb_launch &a, const lb_launch &b)
+{
+	return a.grid[0] == b.grid[0] && a.grid[1] == b.grid[1] && a.grid[2] == b.grid[2] && a.threads == b.threads &&
+		a.shared == b.shared;
+}
+
+API cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+	unsigned shared, Stream *s, void **params, void **)
+{
+	if (int rc = enter("cuLaunchKernel"))
+		return rc;
+	Device *d = current();
+	std::lock_guard<std::recursive_mutex> guard(d->lock);
+	if (!d->functions.count(f) || !d->streams.count(s))
+		return INVALID_HANDLE;
+	if (setting("FAKE_ARCH", 80) < f->kernel->min_arch)
+		return NO_BINARY;
+	lb_launch geometry = {{gx, gy, gz}, bx, shared};
+	if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || !bx || bx > 1024 || by != 1 || bz != 1 || shared > f->shared)
+		return INVALID_VALUE;
+	std::string args((const char *)params[0], f->kernel->args_size);
+	if (!same(lb_emu_plan(f->kernel, args.data()), geometry))
+		return INVALID_VALUE;
+	const lb_kernel *k = f->kernel;
+	s->work.push_back([=] { return lb_emu_launch(k, args.data(), &geometry) ? (int)INVALID_VALUE : (int)SUCCESS; });
+	return SUCCESS;
+}

@@ -1,0 +1,189 @@
+// Streams and events: work is done when somebody waits for it, in order.
+#include "fake.h"
+#include <chrono>
+
+namespace fake {
+
+static double now()
+{
+	return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+static int step(Stream *s)
+{
+	auto work = std::move(s->work.front());
+	s->work.pop_front();
+	int rc = work();
+	if (rc) { // errors of work that was begun end the context
+		s->device->broken = rc;
+		s->work.clear();
+	}
+	return rc;
+}
+
+int run(Stream *s)
+{
+	std::lock_guard<std::recursive_mutex> guard(s->device->lock);
+	while (!s->work.empty())
+		if (int rc = step(s))
+			return rc;
+	return s->device->broken;
+}
+
+int run_until(Stream *s, Event *e)
+{
+	std::lock_guard<std::recursive_mutex> guard(s->device->lock);
+	long marker = e->marker;
+	while (e->reached < marker && !s->work.empty())
+		if (int rc = step(s))
+			return rc;
+	return s->device->broken;
+}
+
+int run_all(Device *d)
+{
+	std::lock_guard<std::recursive_mutex> guard(d->lock);
+	for (Stream *s : d->streams)
+		if (int rc = run(s))
+			return rc;
+	return SUCCESS;
+}
+
+void reset_streams(Device *d)
+{
+	for (Stream *s : d->streams)
+		delete s;
+	for (Event *e : d->events)
+		delete e;
+	d->streams.clear();
+	d->events.clear();
+}
+
+static bool is_stream(Stream *s)
+{
+	std::lock_guard<std::recursive_mutex> guard(current()->lock);
+	return current()->streams.count(s);
+}
+
+static bool is_event(Event *e)
+{
+	std::lock_guard<std::recursive_mutex> guard(current()->lock);
+	return current()->events.count(e);
+}
+
+} // namespace fake
+
+using namespace fake;
+
+API cuCtxSynchronize()
+{
+	if (int rc = enter("cuCtxSynchronize"))
+		return rc;
+	return run_all(current());
+}
+
+API cuStreamCreate(Stream **s, unsigned)
+{
+	if (int rc = enter("cuStreamCreate"))
+		return rc;
+	std::lock_guard<std::recursive_mutex> guard(current()->lock);
+	*s = new Stream{current(), {}};
+	current()->streams.insert(*s);
+	return SUCCESS;
+}
+
+API cuStreamDestroy_v2(Stream *s)
+{
+	if (int rc = enter("cuStreamDestroy_v2"))
+		return rc;
+	if (!is_stream(s))
+		return INVALID_HANDLE;
+	int rc = run(s);
+	std::lock_guard<std::recursive_mutex> guard(current()->lock);
+	current()->streams.erase(s);
+	delete s;
+	return rc;
+}
+
+API cuStreamSynchronize(Stream *s)
+{
+	if (int rc = enter("cuStreamSynchronize"))
+		return rc;
+	return is_stream(s) ? run(s) : (int)INVALID_HANDLE;
+}
+
+API cuStreamWaitEvent(Stream *s, Event *e, unsigned)
+{
+	if (int rc = enter("cuStreamWaitEvent"))
+		return rc;
+	if (!is_stream(s) || !is_event(e))
+		return INVALID_HANDLE;
+	if (!e->stream || e->stream == s)
+		return SUCCESS;
+	std::lock_guard<std::recursive_mutex> guard(current()->lock);
+	Stream *other = e->stream;
+	s->work.push_back([=] { return run_until(other, e); });
+	return SUCCESS;
+}
+
+API cuEventCreate(Event **e, unsigned)
+{
+	if (int rc = enter("cuEventCreate"))
+		return rc;
+	std::lock_guard<std::recursive_mutex> guard(current()->lock);
+	*e = new Event{current()};
+	current()->events.insert(*e);
+	return SUCCESS;
+}
+
+API cuEventDestroy_v2(Event *e)
+{
+	if (int rc = enter("cuEventDestroy_v2"))
+		return rc;
+	if (!is_event(e))
+		return INVALID_HANDLE;
+	if (e->stream)
+		run_until(e->stream, e);
+	std::lock_guard<std::recursive_mutex> guard(current()->lock);
+	current()->events.erase(e);
+	delete e;
+	return SUCCESS;
+}
+
+API cuEventRecord(Event *e, Stream *s)
+{
+	if (int rc = enter("cuEventRecord"))
+		return rc;
+	if (!is_stream(s) || !is_event(e))
+		return INVALID_HANDLE;
+	std::lock_guard<std::recursive_mutex> guard(current()->lock);
+	long marker = ++e->marker;
+	e->stream = s;
+	s->work.push_back([=] {
+		e->reached = marker;
+		e->at = now();
+		return SUCCESS;
+	});
+	return SUCCESS;
+}
+
+API cuEventSynchronize(Event *e)
+{
+	if (int rc = enter("cuEventSynchronize"))
+		return rc;
+	if (!is_event(e))
+		return INVALID_HANDLE;
+	return e->stream ? run_until(e->stream, e) : (int)SUCCESS;
+}
+
+API cuEventElapsedTime(float *ms, Event *from, Event *to)
+{
+	if (int rc = enter("cuEventElapsedTime"))
+		return rc;
+	if (!is_event(from) || !is_event(to))
+		return INVALID_HANDLE;
+	if (from->reached < from->marker || to->reached < to->marker || !from->marker || !to->marker)
+		return NOT_READY;
+	*ms = (float)(1e3 * (to->at - from->at));
+	return SUCCESS;
+}

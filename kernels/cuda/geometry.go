@@ -1,0 +1,104 @@
+//go:build cuda && linux
+
+package cuda
+
+// #include "kern/kernels.h"
+import "C"
+
+import (
+	"fmt"
+
+	"latentbeam/kernels"
+)
+
+// shape is the axes that the operands of a call share, in a kernel's terms: those of length 1 are left out, and
+// neighbours that lie evenly in all operands are one.
+type shape struct {
+	dims    []int
+	strides [][]int // of each operand, elements between neighbours on each axis
+}
+
+// newShape merges axes [0, axes) of operands, which have equal lengths there. Operands may be nil.
+func newShape(axes int, operands ...*operand) (shape, error) {
+	s := shape{strides: make([][]int, len(operands))}
+	var dims []int
+	for _, o := range operands {
+		if o != nil {
+			dims = o.Shape[:axes]
+			break
+		}
+	}
+	for axis, d := range dims {
+		if d == 1 {
+			continue
+		}
+		last := len(s.dims) - 1
+		joins := last >= 0
+		for i, o := range operands {
+			joins = joins && (o == nil || s.strides[i][last] == o.Strides[axis]*d)
+		}
+		if joins {
+			s.dims[last] *= d
+		} else {
+			s.dims = append(s.dims, d)
+			last++
+		}
+		for i, o := range operands {
+			switch {
+			case o == nil:
+			case joins:
+				s.strides[i][last] = o.Strides[axis]
+			default:
+				s.strides[i] = append(s.strides[i], o.Strides[axis])
+			}
+		}
+	}
+	if len(s.dims) == 0 {
+		s.dims = []int{1}
+		for i := range s.strides {
+			s.strides[i] = []int{1}
+		}
+	}
+	if len(s.dims) > C.LB_AXES {
+		return s, fmt.Errorf("%d axes of shape %v lie unevenly: copy the operands first, %d are the most",
+			len(s.dims), dims, int(C.LB_AXES))
+	}
+	return s, nil
+}
+
+// axes is the shape as kernels read it.
+func (s shape) axes() (c C.lb_shape) {
+	c.axes = C.lb_i32(len(s.dims))
+	for i, d := range s.dims {
+		c.dim[i] = C.lb_i32(d)
+	}
+	return c
+}
+
+// view is operand i of the shape as kernels read it; col is its step along the last axis of a matrix, where
+// that is not part of the shape.
+func (s shape) view(i int, o *operand, col int) (v C.lb_view) {
+	if o == nil {
+		return v
+	}
+	v.ptr = C.lb_u64(o.ptr)
+	v.dtype = C.lb_i32(o.DType)
+	v.col = C.lb_i64(col)
+	for axis, stride := range s.strides[i] {
+		v.stride[axis] = C.lb_i64(stride)
+	}
+	return v
+}
+
+// sameShape reports whether two shapes are equal.
+func sameShape(a, b kernels.Tensor) bool {
+	if len(a.Shape) != len(b.Shape) {
+		return false
+	}
+	for i, d := range a.Shape {
+		if d != b.Shape[i] {
+			return false
+		}
+	}
+	return true
+}

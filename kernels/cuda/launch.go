@@ -1,0 +1,85 @@
+//go:build cuda && linux
+
+package cuda
+
+// #include "kern/kernels.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"latentbeam/kernels/cuda/driver"
+)
+
+// launch puts a kernel in the queue. args points to its structure, which is not changed any more.
+func (b *Backend) launch(op, name string, l C.lb_launch, args unsafe.Pointer) {
+	threads := threadsOf(l)
+	b.push(op, func() error { return b.eng.launch(name, threads, b.stream, args) })
+}
+
+// threadsOf is a launch as the driver wants it.
+func threadsOf(l C.lb_launch) driver.Shape {
+	return driver.Shape{
+		Grid:   [3]uint32{uint32(l.grid[0]), uint32(l.grid[1]), uint32(l.grid[2])},
+		Block:  [3]uint32{uint32(l.threads), 1, 1},
+		Shared: uint32(l.shared),
+	}
+}
+
+// launch starts a kernel, on the engine's thread.
+func (e *engine) launch(name string, s driver.Shape, stream cu.Stream, args unsafe.Pointer) error {
+	k, err := e.kernel(name)
+	if err != nil {
+		return err
+	}
+	if err := k.allow(s.Shared); err != nil {
+		return err
+	}
+	return driver.Launch(k.fn, s, stream, args)
+}
+
+// smallHost is up to which size host memory goes to a device without a page-locked block in between: the
+// driver has its own for such, and has read the memory when the call returns.
+const smallHost = 64 << 10
+
+// send puts a copy of host data to p in the queue. data must not be changed any more.
+func (b *Backend) send(op string, p cu.DevicePtr, data []byte) {
+	b.push(op, func() error {
+		err := cu.MemcpyHtoDAsync(p, unsafe.Pointer(&data[0]), int64(len(data)), b.stream)
+		return driver.Check("cuMemcpyHtoDAsync", err)
+	})
+}
+
+// numbers32 uploads numbers to scratch memory, which the caller has marked.
+func (b *Backend) numbers32(op string, numbers []int32) (cu.DevicePtr, bool) {
+	data := bytesOf(numbers)
+	p, err := b.arena.take(len(data))
+	if err != nil {
+		b.fail("%s: %w", op, err)
+		return 0, false
+	}
+	b.store(op, p, data)
+	return p, b.err == nil
+}
+
+// store copies data to p; data may be changed at once.
+func (b *Backend) store(op string, p cu.DevicePtr, data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	if len(data) <= smallHost {
+		b.send(op, p, append([]byte(nil), data...))
+		return
+	}
+	b.flush()
+	if err := b.staging.up(p, data, b.stream); err != nil {
+		b.fail("%s: %w", op, err)
+	}
+}
+
+// bytesOf returns the memory of numbers. Every machine with CUDA is little-endian.
+func bytesOf[E int32 | float32](numbers []E) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(numbers))), len(numbers)*4)
+}

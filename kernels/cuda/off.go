@@ -1,0 +1,27 @@
+//go:build !cuda || !linux
+
+package cuda
+
+import (
+	"fmt"
+
+	"latentbeam/kernels"
+)
+
+var errNotBuilt = fmt.Errorf("%w: this program was built without it (go build -tags cuda, with cgo, on Linux)",
+	ErrUnavailable)
+
+// Devices returns the GPUs of this process: here none, and why.
+func Devices() ([]Device, error) { return nil, errNotBuilt }
+
+// DriverVersion returns the newest CUDA that the driver can do: here none, and why.
+func DriverVersion() (string, error) { return "", errNotBuilt }
+
+// Libraries returns what is looked for at run time: here nothing.
+func Libraries() []Library { return nil }
+
+// MemInfo returns the free and all bytes of a device: here none, and why.
+func MemInfo(int) (free, total int64, err error) { return 0, 0, errNotBuilt }
+
+// New returns a backend on a device: here none, and why.
+func New(int, Options) (kernels.Backend, error) { return nil, errNotBuilt }

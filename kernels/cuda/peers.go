@@ -1,0 +1,134 @@
+//go:build cuda && linux
+
+package cuda
+
+// #include "plan.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cuda/driver"
+)
+
+// source resolves the source of a copy, which may lie on another device; nil where it cannot be read. The
+// caller has marked the arena.
+func (b *Backend) source(op string, t kernels.Tensor) *operand {
+	if t.IsZero() {
+		b.fail("%s: source is missing", op)
+		return nil
+	}
+	o, err := newOperand(t)
+	if err != nil {
+		b.fail("%s: operand 1: %w", op, err)
+		return nil
+	}
+	if o.buf.own {
+		b.keep = append(b.keep, o.buf)
+	}
+	if o.buf.eng == b.eng || t.Len() == 0 {
+		return o
+	}
+	if err := o.buf.eng.failure(); err != nil {
+		b.fail("%s: the peer's tensor %v: %w", op, t.Shape, err)
+		return nil
+	}
+	sees, err := b.eng.sees(o.buf.eng)
+	if err == nil && !sees {
+		o, err = b.fetch(o)
+	}
+	if err != nil {
+		b.fail("%s: from %s: %w", op, t.Buf.(*buffer).eng.name(), err)
+		return nil
+	}
+	return o
+}
+
+// peerEnabled is what enabling the access of one device to another answers the second time.
+const peerEnabled = 704
+
+// sees reports whether e's kernels can read the other device's memory, over NVLink or PCIe.
+func (e *engine) sees(other *engine) (can bool, err error) {
+	err = e.do(func() error {
+		var known bool
+		if can, known = e.peers[other]; known {
+			return nil
+		}
+		able, err := cu.Device(e.Index).CanAccessPeer(cu.Device(other.Index))
+		if err != nil {
+			return driver.Check("cuDeviceCanAccessPeer", err)
+		}
+		if can = able != 0; can {
+			var answer *driver.Error
+			err := driver.Check("cuCtxEnablePeerAccess", other.ctx.EnablePeerAccess(0))
+			if err != nil && !(errors.As(err, &answer) && answer.Code == peerEnabled) {
+				return err
+			}
+		}
+		e.peers[other] = can
+		return nil
+	})
+	return can, err
+}
+
+// fetch copies what o has on another device, whose memory this one cannot read, to the arena: it is packed
+// there, and the driver takes it through host memory.
+func (b *Backend) fetch(o *operand) (*operand, error) {
+	from := o.buf.eng
+	bytes := o.Len() * o.DType.Size()
+	packed, err := from.newBuffer(bytes)
+	if err != nil {
+		return nil, err
+	}
+	dense := &operand{Tensor: kernels.NewTensor(o.DType, packed, o.Shape...), buf: packed, ptr: packed.ptr}
+	p, err := b.arena.take(bytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.sync("copy"); err != nil { // the place may still be in use
+		return nil, err
+	}
+	launches, err := packing(dense, o)
+	if err != nil {
+		return nil, err
+	}
+	err = from.do(func() error {
+		for _, l := range launches {
+			if err := l(from); err != nil {
+				return err
+			}
+		}
+		err := cu.MemcpyPeerAsync(p, b.eng.ctx, packed.ptr, from.ctx, int64(bytes), from.copies)
+		if err != nil {
+			return driver.Check("cuMemcpyPeerAsync", err)
+		}
+		return driver.Check("cuStreamSynchronize", from.copies.Synchronize())
+	})
+	if err != nil {
+		return nil, err
+	}
+	dense.ptr, dense.buf = p, nil
+	return dense, nil
+}
+
+// packing returns the launches that copy src to dst, for the thread of their engine.
+func packing(dst, src *operand) (launches []func(e *engine) error, err error) {
+	for _, part := range parts(dst, src) {
+		s, err := newShape(len(dst.Shape), part...)
+		if err != nil {
+			return nil, fmt.Errorf("pack: %w", err)
+		}
+		a := &C.lb_map_args{shape: s.axes(), dst: s.view(0, part[0], 0), a: s.view(1, part[1], 0)}
+		var across C.int
+		l := C.lb_plan_unary(a, &across)
+		name := [...]string{"map_unary", "transpose"}[across]
+		threads := threadsOf(l)
+		launches = append(launches, func(e *engine) error { return e.launch(name, threads, e.copies, unsafe.Pointer(a)) })
+	}
+	return launches, nil
+}

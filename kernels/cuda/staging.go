@@ -1,0 +1,144 @@
+//go:build cuda && linux
+
+package cuda
+
+import (
+	"sync"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"latentbeam/kernels/cuda/driver"
+)
+
+// staging is page-locked host memory on the way to a device and back: blocks that are filled in turn, so that
+// one is copied while the other is filled. It is made at the first use.
+type staging struct {
+	eng  *engine
+	mu   sync.Mutex // of who fills blocks
+	ring [2]*block
+	next int
+}
+
+// block is one piece. free is reached by the stream when the device has read it; busy says that it was given one.
+type block struct {
+	mem  []byte
+	free cu.Event
+	busy bool
+}
+
+const blockSize = 4 << 20
+
+// take returns the next block when the device has done with it. Calls in the queue must have been flushed.
+func (s *staging) take() (*block, error) {
+	i := s.next
+	s.next = (s.next + 1) % len(s.ring)
+	err := s.eng.do(func() (err error) {
+		if s.ring[i] == nil {
+			s.ring[i], err = newBlock()
+			return err
+		}
+		if b := s.ring[i]; b.busy {
+			b.busy = false
+			return driver.Check("cuEventSynchronize", b.free.Synchronize())
+		}
+		return nil
+	})
+	return s.ring[i], err
+}
+
+func newBlock() (*block, error) {
+	event, err := cu.MakeEvent(cu.DisableTiming)
+	if err != nil {
+		return nil, driver.Check("cuEventCreate", err)
+	}
+	mem, err := driver.HostAlloc(blockSize)
+	if err != nil {
+		return nil, err
+	}
+	return &block{mem: mem, free: event}, nil
+}
+
+// touch runs f, which reads or writes a block: not while the engine ends, which takes the memory away.
+func (s *staging) touch(f func()) error {
+	s.eng.pinned.RLock()
+	defer s.eng.pinned.RUnlock()
+	if err := s.eng.failure(); err != nil {
+		return err
+	}
+	f()
+	return nil
+}
+
+// up copies data to device memory at p on stream, in pieces. It returns when data may be changed.
+func (s *staging) up(p cu.DevicePtr, data []byte, stream cu.Stream) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(data) > 0 {
+		b, err := s.take()
+		if err != nil {
+			return err
+		}
+		var n int
+		if err := s.touch(func() { n = copy(b.mem, data) }); err != nil {
+			return err
+		}
+		to := p
+		err = s.eng.do(func() error {
+			err := cu.MemcpyHtoDAsync(to, unsafe.Pointer(&b.mem[0]), int64(n), stream)
+			if err != nil {
+				return driver.Check("cuMemcpyHtoDAsync", err)
+			}
+			b.busy = true
+			return driver.Check("cuEventRecord", b.free.Record(stream))
+		})
+		if err != nil {
+			return err
+		}
+		p, data = p+cu.DevicePtr(n), data[n:]
+	}
+	return nil
+}
+
+// down copies device memory at p to data, in pieces, after what the stream has to do.
+func (s *staging) down(data []byte, p cu.DevicePtr, stream cu.Stream) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(data) > 0 {
+		b, err := s.take()
+		if err != nil {
+			return err
+		}
+		n, from := min(len(data), len(b.mem)), p
+		err = s.eng.do(func() error {
+			if err := cu.MemcpyDtoHAsync(unsafe.Pointer(&b.mem[0]), from, int64(n), stream); err != nil {
+				return driver.Check("cuMemcpyDtoHAsync", err)
+			}
+			return driver.Check("cuStreamSynchronize", stream.Synchronize())
+		})
+		if err != nil {
+			return err
+		}
+		if err := s.touch(func() { copy(data, b.mem[:n]) }); err != nil {
+			return err
+		}
+		p, data = p+cu.DevicePtr(n), data[n:]
+	}
+	return nil
+}
+
+// release gives everything back, on the engine's thread.
+func (s *staging) release() error {
+	for _, b := range s.ring {
+		if b == nil {
+			continue
+		}
+		if err := driver.Check("cuEventDestroy", cu.DestroyEvent(&b.free)); err != nil {
+			return err
+		}
+		if err := driver.HostFree(b.mem); err != nil {
+			return err
+		}
+	}
+	return nil
+}
