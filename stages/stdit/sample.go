@@ -84,14 +84,18 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 	if clips := batch[0].Row.Loop; clips > 1 {
 		return s.runClips(ctx, dev, batch, clips)
 	}
-	if s.byImages(&batch[0].Row) { // so are all of a bucket
-		return s.runImages(ctx, dev, batch)
+	rest, err := s.runImages(ctx, dev, batch, place{0, 1})
+	if err != nil {
+		return err
 	}
-	return s.runClip(ctx, dev, batch, 0)
+	return s.runClip(ctx, dev, rest, 0)
 }
 
 // runClip samples one clip of the batch.
 func (s *stage) runClip(ctx context.Context, dev kernels.Backend, batch []*stages.Element, clip int) error {
+	if len(batch) == 0 {
+		return nil
+	}
 	j, err := s.newJob(batch, clip)
 	if err != nil || j == nil {
 		return err

@@ -53,7 +53,7 @@ func Spec(again stages.OpenReencoder) stages.Spec {
 	return stages.Spec{
 		Name: "denoise",
 		Doc: "STDiT, STDiT2, STDiT3 (Open-Sora 1.0 to 1.3): text embeddings to latents; dtype, " +
-			"cfg_channel, frame_interval, version, cond_type, image_cfg_scale, use_sdedit, sequence_parallel: auto or N, partition",
+			"cfg_channel, frame_interval, version, cond_type, image_cfg_scale, use_sdedit, sequence_parallel, tp_size, pp_size: auto or N, partition",
 		In:      stages.KindText,
 		Out:     stages.KindLatents,
 		Version: 1,
@@ -85,6 +85,9 @@ func open(m *stages.Model, o stages.Options, again stages.OpenReencoder) (stages
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
 	opts.ImageScale, opts.SDEdit = images.Scale, images.SDEdit
+	if err := nn.CheckGrid(int(opts.TPSize), int(opts.PPSize), cfg.NumHeads, cfg.Depth); err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
+	}
 	recipe.GuidedChannels = opts.GuidedChannels
 	open := func() (stages.Reencoder, error) { return again(m) }
 	return &stage{Component: model, again: sync.OnceValues(open), recipe: recipe,
@@ -166,6 +169,9 @@ func (s *stage) Check(row *schemas.PromptRow) error {
 	if err := s.checkCondition(row); err != nil {
 		return err
 	}
+	if err := s.checkGrid(row); err != nil {
+		return err
+	}
 	return s.recipe.Check(row.NumInferenceSteps, s.clip(row))
 }
 
@@ -178,13 +184,13 @@ func (s *stage) clip(row *schemas.PromptRow) sampler.Clip {
 // Need is that of the network for texts of full length.
 func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	switch {
-	case s.byImages(row):
+	case s.byImages(row) || s.images.CondType != "" && row.Loop > 1:
 		n = 3 // the branches of one element at a time
 	case guided(row):
 		n *= 2
 	}
 	need, err := s.Config.SampleBytes(n, s.Config.latentSize(row), s.Config.ModelMaxLength)
-	if err != nil || row.Loop <= 1 {
+	if err != nil || row.Loop <= 1 || s.Config.Version == OpenSora13 {
 		return need, err
 	}
 	again, err := s.again()
