@@ -77,6 +77,30 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// TestChooseByLinks: NVLinks count before peers over PCIe, those before copies through the host, and among
+// equals the shorter path.
+func TestChooseByLinks(t *testing.T) {
+	links := []gpu.Link{ // ever better
+		{Path: gpu.AcrossNodes}, {Path: gpu.OneSwitch}, {Peer: true, Path: gpu.AcrossNodes},
+		{Peer: true, Path: gpu.OneSwitch}, {NVLinks: 1, Peer: true, Path: gpu.AcrossNodes},
+		{NVLinks: 2, Peer: true, Path: gpu.AcrossNodes},
+	}
+	for i, worse := range links[:len(links)-1] {
+		s := survey(t, gputest.T4s(3)) // 0 and 1 have the better link, 2 has the worse to both
+		s.Links = [][]gpu.Link{{{}, links[i+1], worse}, {links[i+1], {}, worse}, {worse, worse, {}}}
+		for k := range s.Devices {
+			s.Devices[k].NVLinks = s.Links[k][0].NVLinks + s.Links[k][1].NVLinks
+		}
+		if got := s.Choose([]int{0, 1, 2}, 2); !slices.Equal(got, []int{0, 1}) {
+			t.Errorf("%v over %v: %v", links[i+1], worse, got)
+		}
+		s.Links = [][]gpu.Link{{{}, worse, worse}, {worse, {}, links[i+1]}, {worse, links[i+1], {}}}
+		if got := s.Choose([]int{0, 1, 2}, 2); !slices.Equal(got, []int{1, 2}) {
+			t.Errorf("%v over %v behind it: %v", links[i+1], worse, got)
+		}
+	}
+}
+
 func TestBandwidth(t *testing.T) {
 	for _, c := range []struct {
 		pcie gpu.PCIe

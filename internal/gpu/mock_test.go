@@ -267,6 +267,9 @@ func (m *machine) fillLinks(dev *mock.Device, i int) {
 	}
 	dev.GetP2PStatusFunc = func(other nvml.Device, what nvml.GpuP2PCapsIndex) (nvml.GpuP2PStatus, nvml.Return) {
 		l := m.survey.Links[i][to(other)]
+		if d.Divided || m.survey.Devices[to(other)].Divided {
+			return nvml.P2P_STATUS_OK, nvml.SUCCESS // whatever it says, instances have no peers
+		}
 		if what == nvml.P2P_CAPS_INDEX_NVLINK && l.NVLinks > 0 || what != nvml.P2P_CAPS_INDEX_NVLINK && l.Peer {
 			return nvml.P2P_STATUS_OK, nvml.SUCCESS
 		}

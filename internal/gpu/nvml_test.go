@@ -174,6 +174,11 @@ func TestNVMLEvents(t *testing.T) {
 	m.host.LoseQuietly(4)
 	m.broken.Store(int32(nvml.ERROR_GPU_IS_LOST))
 	next(gpu.Event{UUID: uuid(4), Kind: gpu.Lost})
+	select {
+	case e := <-got:
+		t.Errorf("it is lost once more: %+v", e)
+	case <-time.After(700 * time.Millisecond): // longer than a wait for events
+	}
 	m.broken.Store(0)
 	cancel()
 	if err := <-ended; err != nil {

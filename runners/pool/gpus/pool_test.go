@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"latentbeam/internal/fault"
+	"latentbeam/internal/gpu"
 	"latentbeam/internal/gpu/gputest"
 	"latentbeam/kernels"
 	"latentbeam/stages"
@@ -53,7 +54,15 @@ func TestOpen(t *testing.T) {
 			for _, uuid := range c.refuses {
 				m.refuses[uuid] = true
 			}
-			p := openPool(t, c.host, m, Options{Workers: c.workers})
+			claims := t.TempDir()
+			p := openPool(t, c.host, m, Options{Workers: c.workers, Claims: claims})
+			for _, l := range p.left { // others may have them
+				release, err := gpu.Claim(claims, l.UUID, "another")
+				if err != nil {
+					t.Fatal(err)
+				}
+				release()
+			}
 			var got []string
 			for _, d := range p.devices {
 				got = append(got, d.UUID)
@@ -92,6 +101,9 @@ func TestTwoProcessesShare(t *testing.T) {
 		t.Errorf("the third asks for two: %v", err)
 	}
 	first.Close()
+	if _, err := Open(host, newMaker(t, host), Options{Claims: claims, Workers: 5}); err == nil {
+		t.Error("five of four are lent")
+	} // and it has given back the four
 	third := openPool(t, host, newMaker(t, host), Options{Claims: claims, Workers: 2})
 	if third.Size() != 2 {
 		t.Errorf("after the first is closed: %d", third.Size())
