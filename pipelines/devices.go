@@ -17,19 +17,20 @@ import (
 // dialTime is how long the workers of other hosts may take to open a job.
 const dialTime = 10 * time.Minute
 
-// fleet adds the workers of resources.hosts to those of this process.
-func fleet(cfg *config.Config, start Start, steps []transforms.Step, local *pool.CPU) (stages.Pool, error) {
+// fleet adds the workers of resources.hosts to those of this process. end is called when the job is closed.
+func fleet(cfg *config.Config, start Start, steps []transforms.Step, local *pool.CPU) (
+	all stages.Pool, end func(), err error) {
 	r := cfg.Resources
 	if len(r.Hosts) == 0 {
-		return local, nil
+		return local, func() {}, nil
 	}
 	token, err := transport.ReadToken(r.TokenFile)
 	if err != nil {
-		return nil, cfg.Errorf("resources.token_file", "%v", err)
+		return nil, nil, cfg.Errorf("resources.token_file", "%v", err)
 	}
 	job, err := json.Marshal(start)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	weights := map[string]string{}
 	for _, s := range steps {
@@ -39,9 +40,9 @@ func fleet(cfg *config.Config, start Start, steps []transforms.Step, local *pool
 	defer cancel()
 	f, err := pool.Dial(ctx, local, token, r.Hosts, job, weights)
 	if err != nil {
-		return nil, cfg.Errorf("resources.hosts", "%v", err)
+		return nil, nil, cfg.Errorf("resources.hosts", "%v", err)
 	}
-	return f, nil
+	return f, f.Close, nil
 }
 
 // checkWidths refuses a stage that wants more devices for a batch than there are.
@@ -52,10 +53,23 @@ func checkWidths(cfg *config.Config, steps []transforms.Step, defaults *schemas.
 			continue
 		}
 		if n := spreader.Width(defaults); n > devices {
-			return cfg.Errorf(fmt.Sprintf("stages.%d.sequence_parallel", i),
-				"%s wants %d workers for a batch, the job has %d", s.Name, n, devices).
-				WithFix("set resources.workers to %d or more, or sequence_parallel to auto", n)
+			return tooWide(cfg, i, s, n, devices)
 		}
 	}
 	return nil
+}
+
+// tooWide is the error of step i, which wants n devices for a batch.
+func tooWide(cfg *config.Config, i int, s transforms.Step, n, devices int) error {
+	key, how := "sequence_parallel", ""
+	if sharded, ok := s.Stage.(stages.Sharded); ok && sharded.Shards() > 1 {
+		key = "pp_size"
+		if path := fmt.Sprintf("stages.%d.", i); cfg.At(path+"tp_size") != cfg.At(path+key) {
+			key = "tp_size"
+		}
+		how = fmt.Sprintf(", %d to hold its weights", sharded.Shards())
+	}
+	return cfg.Errorf(fmt.Sprintf("stages.%d.%s", i, key),
+		"%s wants %d workers for a batch%s, the job has %d", s.Name, n, how, devices).
+		WithFix("set resources.workers to %d or more, or %s to auto", n, key)
 }

@@ -41,6 +41,7 @@ type Job struct {
 	Opts   Options
 
 	engine  *transforms.Engine
+	local   *pool.CPU // devices of this process, none where all are on other hosts
 	runner  runners.Runner
 	report  report.Job
 	spec    []byte
@@ -80,16 +81,17 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	if err != nil {
 		return nil, cfg.Errorf("resources.workers", "%v", err)
 	}
-	workers := stages.Pool(devices)
+	workers, end := stages.Pool(devices), func() {}
 	if o.Devices == nil {
-		if workers, err = fleet(cfg, o.Start, steps, devices); err != nil {
+		if workers, end, err = fleet(cfg, o.Start, steps, devices); err != nil {
 			return nil, err
 		}
 		if err := checkWidths(cfg, steps, &defaults, workers.Size()); err != nil {
+			end()
 			return nil, err
 		}
 	}
-	j := &Job{Config: cfg, Opts: o, runner: runner}
+	j := &Job{Config: cfg, Opts: o, runner: runner, local: devices, close: []func(){end}}
 	j.engine = &transforms.Engine{
 		Source: source, Steps: steps, Pool: workers, MaxBatch: int(r.BatchSize), Retries: cfg.OnError.Retries,
 		Progress: &transforms.Progress{TooMany: cfg.OnError.Stop},
@@ -115,8 +117,12 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	return j, j.load()
 }
 
-// load brings every stage's weights to a device, so that a checkpoint that does not fit is known first.
+// load brings every stage's weights to a device, so that a checkpoint that does not fit is known first. Workers
+// of other hosts have done so.
 func (j *Job) load() error {
+	if j.local.Size() == 0 {
+		return nil
+	}
 	dev, release, err := j.engine.Pool.Lease(context.Background())
 	if err != nil {
 		return err
@@ -129,11 +135,25 @@ func (j *Job) load() error {
 // loadSteps brings the weights of stages to a device.
 func loadSteps(cfg *config.Config, steps []transforms.Step, dev kernels.Backend) error {
 	for i, s := range steps {
-		if l, ok := s.Stage.(stages.Loader); ok {
-			if err := l.Load(dev); err != nil {
-				return cfg.Errorf(fmt.Sprintf("stages.%d", i), "%v", err)
+		if err := loadStep(s, dev); err != nil {
+			return cfg.Errorf(fmt.Sprintf("stages.%d", i), "%v", err)
+		}
+	}
+	return nil
+}
+
+// loadStep brings the weights of a stage to a device: where they are cut, all the parts that ranks on it can have.
+func loadStep(s transforms.Step, dev kernels.Backend) error {
+	if sharded, ok := s.Stage.(stages.Sharded); ok && sharded.Shards() > 1 {
+		for shard := range sharded.Shards() {
+			if err := sharded.LoadShard(dev, shard); err != nil {
+				return err
 			}
 		}
+		return nil
+	}
+	if l, ok := s.Stage.(stages.Loader); ok {
+		return l.Load(dev)
 	}
 	return nil
 }

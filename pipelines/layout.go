@@ -25,7 +25,14 @@ func (j *Job) Devices() ([]layout.Device, error) {
 	if j.Opts.Devices != nil {
 		return j.Opts.Devices, nil
 	}
-	dev, release, err := j.engine.Pool.Lease(context.Background())
+	local := j.local
+	if local.Size() == 0 { // the workers of other hosts are taken to be like this one
+		var err error
+		if local, err = pool.NewCPU(1, j.Config.Resources.Threads, 0); err != nil {
+			return nil, err
+		}
+	}
+	dev, release, err := local.Lease(context.Background())
 	if err != nil {
 		return nil, err
 	}

@@ -114,6 +114,7 @@ func TestSameBytesOverTCP(t *testing.T) {
 		"stages.denoise.sequence_parallel=3 stages.denoise.partition=pad resources.batch_size=1",
 		"stages.denoise.sequence_parallel=2 resources.batch_size=1", // b alone has two
 		"stages.denoise.sequence_parallel=1 resources.batch_size=1",
+		"stages.denoise.sequence_parallel=3 resources.workers=0", // all of it on other hosts
 	} {
 		j := base.elsewhere(t).onHosts(token, c, a, b)
 		j.mustRun(t)
@@ -136,11 +137,14 @@ func TestWorkerIsRefused(t *testing.T) {
 	base := newJob(t, setTable)
 	token := tokenFile(t, workerToken)
 	addr, _ := worker(t, token, 1, nil)
+	idle := base.elsewhere(t)
+	idle.sets = []string{"resources.workers=0"}
 	for want, j := range map[string]job{
 		"the tokens differ":  base.onHosts(tokenFile(t, "another secret of the tests"), "", addr),
 		"connection refused": base.onHosts(token, "", "127.0.0.1:1"),
 		"16 to":              base.onHosts(tokenFile(t, "short"), "", addr),
 		"write host:port":    base.onHosts(token, "", "localhost"),
+		"there are no hosts": idle,
 		"wants 3 workers for a batch, the job has 2": base.onHosts(token, "stages.denoise.sequence_parallel=3", addr),
 	} {
 		if _, err := j.open(); err == nil || !strings.Contains(err.Error(), want) {

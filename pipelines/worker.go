@@ -169,15 +169,15 @@ func (w *Worker) run(ctx context.Context, s transforms.Step, r pool.Request, bat
 	if err != nil {
 		return nil, err
 	}
-	if len(r.Ranks) < 1 || len(r.Ranks) > w.Devices.Size() {
-		return nil, fault.Retry(fmt.Errorf("%d ranks are asked for, the worker has %d devices",
-			len(r.Ranks), w.Devices.Size()))
+	if len(r.Ranks) < 1 || len(r.Ranks) != len(r.Devices) {
+		return nil, fault.Retry(fmt.Errorf("%d ranks are asked for on %d devices", len(r.Ranks), len(r.Devices)))
 	}
-	set, release, err := w.Devices.LeaseSet(ctx, len(r.Ranks))
+	set, release, err := w.Devices.LeaseThese(ctx, r.Devices)
 	if err != nil {
-		return nil, err
+		return nil, fault.Retry(err)
 	}
 	defer func() { release(err == nil) }()
+	set.Patience = r.Patience
 	if set.Speeds = r.Speeds; len(r.Speeds) > 1 {
 		set.Connect = func(ctx context.Context) ([]kernels.Transport, error) {
 			ctx, cancel := context.WithTimeout(ctx, pool.JoinTime)

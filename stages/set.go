@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"time"
@@ -23,6 +24,9 @@ type Set struct {
 	Away []Away
 	// Well ends, with the cause, when a device of this process is no longer to be trusted; nil: never.
 	Well context.Context
+	// Patience is how long ranks wait for each other before one counts as missing, unless they have worked long
+	// themselves (see kernels.NewGroup); 0: patience.
+	Patience time.Duration
 }
 
 // Away is what another process has of a set.
@@ -42,8 +46,7 @@ func Alone(dev kernels.Backend) *Set {
 func (s *Set) Ranks() int { return len(s.Speeds) }
 
 const (
-	// patience is how long ranks wait for each other before one counts as missing, unless they have worked
-	// long themselves (see kernels.NewGroup).
+	// patience is how long ranks wait for each other where nothing is known of the work between.
 	patience = 2 * time.Minute
 	// grace is how long a rank may take to stop when another has failed.
 	grace = 30 * time.Second
@@ -67,8 +70,9 @@ func (s *Set) Run(ctx context.Context,
 			}
 		}
 	}()
+	wait := cmp.Or(s.Patience, patience)
 	run := func(ctx context.Context, i int, end kernels.Transport) error {
-		return f(ctx, s.Devices[i], kernels.NewGroup(ctx, end, s.Devices[i], patience))
+		return f(ctx, s.Devices[i], kernels.NewGroup(ctx, end, s.Devices[i], wait))
 	}
 	return kernels.Together(ctx, ends, grace, run)
 }

@@ -96,3 +96,14 @@ type Pool interface {
 	// Class returns the numeric class of the devices' results.
 	Class() string
 }
+
+// Picker is a Pool whose devices can be asked for by number, from 0, because they differ or come and go.
+type Picker interface {
+	Pool
+	// Speeds returns the relative speed of every device, 0 for one that is not there now.
+	Speeds() []float64
+	// Changed returns a channel that is closed when devices have come or are gone; nil where they never do.
+	Changed() <-chan struct{}
+	// LeaseThese is LeaseSet for these devices. Its error is to be tried again when one of them is gone.
+	LeaseThese(ctx context.Context, devices []int) (set *Set, release func(ok bool), err error)
+}

@@ -48,6 +48,9 @@ func runWorker(cmd *cobra.Command, f workerFlags) error {
 	if err != nil {
 		return fault.Usage(err)
 	}
+	if f.workers < 1 {
+		return fault.Usage(fmt.Errorf("--workers is %d: give 1 to 1024", f.workers))
+	}
 	devices, err := pool.NewCPU(f.workers, f.threads, 0)
 	if err != nil {
 		return fault.Usage(err)

@@ -248,8 +248,12 @@ func (v *validator) output() {
 
 func (v *validator) resources() {
 	r, e := v.config.Resources, v.config.OnError
-	if r.Workers < 1 || r.Workers > maxWorkers {
+	if r.Workers < 0 || r.Workers > maxWorkers {
 		v.bounds("resources.workers", 1, maxWorkers)
+	}
+	if r.Workers == 0 && len(r.Hosts) == 0 {
+		v.problem("resources.workers", "give 1 or more, or the workers of other hosts in resources.hosts",
+			"resources.workers is 0 and there are no hosts")
 	}
 	if r.Threads < 0 || r.Threads > maxThreads {
 		v.bounds("resources.threads", 0, maxThreads)

@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"latentbeam/internal/plan"
 	"latentbeam/internal/transport"
@@ -28,35 +31,39 @@ const assumedMemory = 4 << 30
 
 // CPU is the pool of CPU workers of this process: each has an equal share of the threads.
 type CPU struct {
-	free    chan worker
-	leasing chan struct{} // held while a lease collects its workers, so that two never wait for each other
-	speeds  []float64
-	memory  plan.Memory
-	class   string
+	speeds []float64
+	memory plan.Memory
+	class  string
+
+	mu      sync.Mutex
+	free    map[int]worker // by number
+	changed chan struct{}  // closed and made anew when workers come free
 }
 
 // worker is a device with what is needed to make it anew.
 type worker struct {
+	number  int
 	dev     *cpu.Backend
 	threads int
 }
 
 // NewCPU makes a pool of workers sharing threads (0: all of GOMAXPROCS), one at least each, and at most
 // memory bytes of batches each (0: four fifths of what is free, divided by the workers). More workers than
-// threads gain nothing but the test of a larger set: they take turns on the processors.
+// threads gain nothing but the test of a larger set: they take turns on the processors. A pool without workers
+// is for a process whose work is all done on other hosts.
 func NewCPU(workers, threads int, memory int64) (*CPU, error) {
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	if workers < 1 || workers > maxWorkers {
-		return nil, fmt.Errorf("resources.workers is %d: give 1 to %d", workers, maxWorkers)
+	if workers < 0 || workers > maxWorkers {
+		return nil, fmt.Errorf("resources.workers is %d: give 1 to %d, or 0 with hosts", workers, maxWorkers)
 	}
 	if memory == 0 {
-		memory = available() / 5 * 4 / int64(workers)
+		memory = available() / 5 * 4 / int64(max(1, workers))
 	}
 	p := &CPU{
-		free: make(chan worker, workers), leasing: make(chan struct{}, 1),
-		memory: plan.Memory{Target: min(cpuTarget, memory), Limit: memory},
+		free: map[int]worker{}, changed: make(chan struct{}),
+		memory: plan.Memory{Target: min(cpuTarget, memory), Limit: memory}, class: cpu.New(1).Class(),
 	}
 	for i := range workers {
 		share := threads / workers
@@ -64,9 +71,8 @@ func NewCPU(workers, threads int, memory int64) (*CPU, error) {
 			share++
 		}
 		b := cpu.New(max(1, share))
-		p.class = b.Class()
 		p.speeds = append(p.speeds, float64(max(1, share)))
-		p.free <- worker{b, max(1, share)}
+		p.free[i] = worker{i, b, max(1, share)}
 	}
 	return p, nil
 }
@@ -83,22 +89,57 @@ func (p *CPU) Lease(ctx context.Context) (kernels.Backend, func(ok bool), error)
 
 // LeaseSet waits for n free workers, or for all where there are fewer.
 func (p *CPU) LeaseSet(ctx context.Context, n int) (*stages.Set, func(ok bool), error) {
-	select {
-	case p.leasing <- struct{}{}:
-		defer func() { <-p.leasing }()
-	case <-ctx.Done():
-		return nil, nil, context.Cause(ctx)
+	n = min(n, p.Size())
+	return p.lease(ctx, func() []int {
+		if len(p.free) < n {
+			return nil
+		}
+		return slices.Sorted(maps.Keys(p.free))[:n]
+	})
+}
+
+// LeaseThese waits until the workers with these numbers are free.
+func (p *CPU) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(ok bool), error) {
+	for i, d := range devices {
+		if d < 0 || d >= p.Size() || slices.Contains(devices[:i], d) {
+			return nil, nil, fmt.Errorf("lease devices %v of %d", devices, p.Size())
+		}
 	}
-	var workers []worker
-	for range min(n, p.Size()) {
+	return p.lease(ctx, func() []int {
+		for _, d := range devices {
+			if _, free := p.free[d]; !free {
+				return nil
+			}
+		}
+		return devices
+	})
+}
+
+// lease waits until choose finds workers, all at once, so that two leases never wait for each other.
+func (p *CPU) lease(ctx context.Context, choose func() []int) (*stages.Set, func(ok bool), error) {
+	for {
+		p.mu.Lock()
+		chosen := choose()
+		workers := make([]worker, len(chosen))
+		for i, n := range chosen {
+			workers[i] = p.free[n]
+			delete(p.free, n)
+		}
+		changed := p.changed
+		p.mu.Unlock()
+		if len(workers) > 0 {
+			return setOf(workers), func(ok bool) { p.giveBack(workers, ok) }, nil
+		}
 		select {
-		case w := <-p.free:
-			workers = append(workers, w)
+		case <-changed:
 		case <-ctx.Done():
-			p.giveBack(workers, true)
 			return nil, nil, context.Cause(ctx)
 		}
 	}
+}
+
+// setOf returns the set of some workers of this process.
+func setOf(workers []worker) *stages.Set {
 	set := &stages.Set{}
 	for _, w := range workers {
 		set.Devices = append(set.Devices, w.dev)
@@ -109,25 +150,34 @@ func (p *CPU) LeaseSet(ctx context.Context, n int) (*stages.Set, func(ok bool), 
 			return transport.Shared(len(workers)), nil
 		}
 	}
-	return set, func(ok bool) { p.giveBack(workers, ok) }, nil
+	return set
 }
 
 // giveBack returns workers to the pool; ok says whether the work on them went well. A rank that did not
 // answer may still be at work on its old backend, which nobody uses again.
 func (p *CPU) giveBack(workers []worker, ok bool) {
-	for _, w := range workers {
+	for i, w := range workers {
 		if !ok || w.dev.Wait() != nil {
-			w.dev = cpu.New(w.threads)
+			workers[i].dev = cpu.New(w.threads)
 		}
-		p.free <- w
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range workers {
+		p.free[w.number] = w
+	}
+	close(p.changed)
+	p.changed = make(chan struct{})
 }
 
 // Size returns the number of workers.
-func (p *CPU) Size() int { return cap(p.free) }
+func (p *CPU) Size() int { return len(p.speeds) }
 
 // Speeds returns the relative speed of each worker.
 func (p *CPU) Speeds() []float64 { return p.speeds }
+
+// Changed returns nil: workers neither come nor go.
+func (p *CPU) Changed() <-chan struct{} { return nil }
 
 // Memory returns what a batch may use on one worker.
 func (p *CPU) Memory() plan.Memory { return p.memory }

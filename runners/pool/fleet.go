@@ -19,138 +19,284 @@ import (
 // JoinTime is how long the ranks of a set may take to find each other.
 const JoinTime = time.Minute
 
-// Fleet is the devices of this process and of worker processes on other hosts. A lease prefers devices of one
-// process. A worker that fails to answer is not asked again in this run.
+// Fleet is the devices of this process and of worker processes on other hosts, numbered in this order. A lease
+// prefers devices of one process. A worker that fails to answer is lost, and asked again a few times.
 type Fleet struct {
-	local *CPU
-	node  *transport.Node
-	job   json.RawMessage
-	hosts []*host
+	local   *CPU
+	node    *transport.Node
+	job     json.RawMessage
+	weights map[string]string
+	hosts   []*host
+	speeds  []float64 // of all devices
+	memory  plan.Memory
+	end     context.Context // of the asking
+	close   context.CancelFunc
+	asking  sync.WaitGroup
 
 	mu      sync.Mutex
-	free    map[*host]int // devices; nil stands for this process
-	changed chan struct{} // closed and made anew when devices come free
+	busy    []bool        // by number
+	changed chan struct{} // closed and made anew when devices come free, come back or are gone
 }
 
 // host is a worker process.
 type host struct {
 	addr   string
+	first  int // number of its first device
 	speeds []float64
 	lost   bool
+	hoped  bool // lost, and still to be asked
+	asked  int  // times, in this run
 }
 
-// Dial asks the workers at addrs what they have and returns the fleet with the devices of local. They must
-// open the same job with the same weights, and compute in the same numeric class, or the bytes would differ.
+// Dial asks the workers at addrs what they have and returns the fleet with the devices of local, which may have
+// none. They must open the same job with the same weights, and compute in the same numeric class, or the bytes
+// would differ. Close ends the fleet.
 func Dial(ctx context.Context, local *CPU, token transport.Token, addrs []string, job json.RawMessage,
 	weights map[string]string) (*Fleet, error) {
-	f := &Fleet{local: local, node: transport.NewNode(token), job: job,
-		free: map[*host]int{nil: local.Size()}, changed: make(chan struct{})}
+	f := &Fleet{local: local, node: transport.NewNode(token), job: job, weights: weights,
+		speeds: slices.Clone(local.Speeds()), memory: local.Memory(), changed: make(chan struct{})}
+	f.end, f.close = context.WithCancel(context.Background())
 	for _, addr := range addrs {
-		h := &host{addr: addr}
-		reply, _, err := f.ask(ctx, h, Request{Job: job}, nil)
+		h := &host{addr: addr, first: len(f.speeds)}
+		reply, err := f.meet(ctx, h)
 		if err != nil {
-			return nil, fmt.Errorf("worker %s: %w", addr, err)
-		}
-		if reply.Class != local.Class() {
-			return nil, fmt.Errorf("worker %s computes in class %s, this process in %s: the bytes would differ; "+
-				"run them on processors of one kind", addr, reply.Class, local.Class())
-		}
-		for stage, digest := range weights {
-			if reply.Weights[stage] != digest {
-				return nil, fmt.Errorf("worker %s has other weights for %s: give it the same model directory", addr, stage)
-			}
+			return nil, err
 		}
 		h.speeds = reply.Speeds
 		f.hosts = append(f.hosts, h)
-		f.free[h] = len(h.speeds)
-		f.local.memory = smaller(f.local.memory, reply.Memory)
+		f.speeds = append(f.speeds, h.speeds...)
+		if f.memory = smaller(f.memory, reply.Memory); local.Size() == 0 && len(f.hosts) == 1 {
+			f.memory = reply.Memory
+		}
 	}
+	f.busy = make([]bool, len(f.speeds))
 	return f, nil
+}
+
+// meet asks a worker what it has, and whether its bytes would be those of this process.
+func (f *Fleet) meet(ctx context.Context, h *host) (Reply, error) {
+	reply, _, err := f.call(ctx, h, Request{Job: f.job}, nil)
+	switch {
+	case err != nil:
+		return reply, fmt.Errorf("worker %s: %w", h.addr, err)
+	case reply.Class != f.local.Class():
+		return reply, fmt.Errorf("worker %s computes in class %s, this process in %s: the bytes would differ; "+
+			"run them on processors of one kind", h.addr, reply.Class, f.local.Class())
+	case len(reply.Speeds) == 0:
+		return reply, fmt.Errorf("worker %s has no devices", h.addr)
+	}
+	for stage, digest := range f.weights {
+		if reply.Weights[stage] != digest {
+			return reply, fmt.Errorf("worker %s has other weights for %s: give it the same model directory",
+				h.addr, stage)
+		}
+	}
+	return reply, nil
+}
+
+// Close stops asking for lost workers.
+func (f *Fleet) Close() {
+	f.close()
+	f.asking.Wait()
 }
 
 func smaller(a, b plan.Memory) plan.Memory {
 	return plan.Memory{Target: min(a.Target, b.Target), Limit: min(a.Limit, b.Limit)}
 }
 
-// Size returns how many devices there are that were not lost.
-func (f *Fleet) Size() int {
+// Size returns how many devices there are, lost ones included.
+func (f *Fleet) Size() int { return len(f.speeds) }
+
+// Speeds returns the relative speed of every device, 0 for those of lost workers.
+func (f *Fleet) Speeds() []float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.size()
-}
-
-func (f *Fleet) size() int {
-	n := f.local.Size()
+	out := slices.Clone(f.speeds)
 	for _, h := range f.hosts {
-		if !h.lost {
-			n += len(h.speeds)
+		if h.lost {
+			clear(out[h.first:][:len(h.speeds)])
 		}
 	}
-	return n
+	return out
+}
+
+// Changed returns a channel that is closed when devices have come free or back, or are gone.
+func (f *Fleet) Changed() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.changed
 }
 
 // Memory returns what a batch may use on any one device.
-func (f *Fleet) Memory() plan.Memory { return f.local.Memory() }
+func (f *Fleet) Memory() plan.Memory { return f.memory }
 
 // Class returns the numeric class of the results.
 func (f *Fleet) Class() string { return f.local.Class() }
 
 // Lease waits for a free device of this process.
 func (f *Fleet) Lease(ctx context.Context) (kernels.Backend, func(ok bool), error) {
-	taken, err := f.take(ctx, 1, true)
+	if f.local.Size() == 0 {
+		return nil, nil, errors.New("this process has no devices, resources.workers is 0")
+	}
+	set, release, err := f.lease(ctx, func() ([]int, error) { return f.free(0, f.local.Size(), 1), nil })
 	if err != nil {
 		return nil, nil, err
 	}
-	dev, release, err := f.local.Lease(ctx)
-	if err != nil {
-		f.giveBack(taken)
-		return nil, nil, err
-	}
-	return dev, func(ok bool) { release(ok); f.giveBack(taken) }, nil
+	return set.Devices[0], release, nil
 }
 
 // LeaseSet waits for n free devices, or for all where there are fewer.
 func (f *Fleet) LeaseSet(ctx context.Context, n int) (*stages.Set, func(ok bool), error) {
-	taken, err := f.take(ctx, n, false)
-	if err != nil {
-		return nil, nil, err
+	return f.lease(ctx, func() ([]int, error) { return f.choose(n) })
+}
+
+// LeaseThese waits until the devices with these numbers are free.
+func (f *Fleet) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(ok bool), error) {
+	devices = slices.Compact(slices.Sorted(slices.Values(devices)))
+	if len(devices) == 0 || devices[0] < 0 || devices[len(devices)-1] >= f.Size() {
+		return nil, nil, fmt.Errorf("lease devices %v of %d", devices, f.Size())
 	}
-	set, release := &stages.Set{}, func(bool) {}
-	if k := taken[nil]; k > 0 {
-		if set, release, err = f.local.LeaseSet(ctx, k); err != nil {
-			f.giveBack(taken)
+	return f.lease(ctx, func() ([]int, error) {
+		for _, h := range f.hosts {
+			for _, d := range devices {
+				if h.lost && d >= h.first && d < h.first+len(h.speeds) {
+					return nil, fault.Retry(fmt.Errorf("worker %s is lost", h.addr))
+				}
+			}
+		}
+		if slices.ContainsFunc(devices, func(d int) bool { return f.busy[d] }) {
+			return nil, nil
+		}
+		return devices, nil
+	})
+}
+
+// lease waits until choose, which sees the fleet locked, finds devices, and makes a set of them.
+func (f *Fleet) lease(ctx context.Context, choose func() ([]int, error)) (*stages.Set, func(ok bool), error) {
+	for {
+		f.mu.Lock()
+		devices, err := choose()
+		for _, d := range devices {
+			f.busy[d] = true
+		}
+		changed := f.changed
+		f.mu.Unlock()
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(devices) > 0 {
+			set, release, err := f.set(ctx, devices)
+			if err != nil {
+				f.giveBack(devices)
+				return nil, nil, err
+			}
+			return set, func(ok bool) { release(ok); f.giveBack(devices) }, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+}
+
+// choose picks n free devices: of this process if it has as many, else of a worker that has, else of all. It
+// returns none where there are not so many.
+func (f *Fleet) choose(n int) ([]int, error) {
+	there, hoped := f.local.Size(), false
+	var hosts []*host
+	for _, h := range f.hosts {
+		if hoped = hoped || h.hoped; !h.lost {
+			hosts = append(hosts, h)
+			there += len(h.speeds)
+		}
+	}
+	if there == 0 && !hoped {
+		return nil, fault.TryAgain(errors.New("no worker is left: start them again and run the job again"))
+	}
+	if n = min(n, there); n == 0 {
+		return nil, nil
+	}
+	taken := f.free(0, f.local.Size(), n)
+	if len(taken) == n {
+		return taken, nil
+	}
+	var free [][]int
+	for _, h := range hosts {
+		own := f.free(h.first, len(h.speeds), n)
+		if len(own) == n {
+			return own, nil
+		}
+		free = append(free, own)
+	}
+	slices.SortStableFunc(free, func(a, b []int) int { return len(b) - len(a) })
+	for _, own := range free {
+		taken = append(taken, own[:min(len(own), n-len(taken))]...)
+	}
+	if len(taken) < n {
+		return nil, nil
+	}
+	return slices.Sorted(slices.Values(taken)), nil
+}
+
+// free returns up to n free devices of those from first on.
+func (f *Fleet) free(first, count, n int) (out []int) {
+	for d := first; d < first+count && len(out) < n; d++ {
+		if !f.busy[d] {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func (f *Fleet) giveBack(devices []int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, d := range devices {
+		f.busy[d] = false
+	}
+	f.wake()
+}
+
+// wake lets those that wait look again.
+func (f *Fleet) wake() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// set makes a set of devices, whose numbers are in order: ranks are in the same.
+func (f *Fleet) set(ctx context.Context, devices []int) (set *stages.Set, release func(ok bool), err error) {
+	mine, _ := slices.BinarySearch(devices, f.local.Size())
+	set, release = &stages.Set{}, func(bool) {}
+	if mine > 0 {
+		if set, release, err = f.local.LeaseThese(ctx, devices[:mine]); err != nil {
 			return nil, nil, err
 		}
 	}
-	f.add(set, taken)
-	return set, func(ok bool) { release(ok); f.giveBack(taken) }, nil
-}
-
-// add adds the devices of other processes to a set.
-func (f *Fleet) add(set *stages.Set, taken map[*host]int) {
-	mine := len(set.Devices)
-	addrs := make([]string, mine)
-	for _, h := range f.hosts {
-		for i := range taken[h] {
-			addrs = append(addrs, h.addr)
-			set.Speeds = append(set.Speeds, h.speeds[i])
-		}
+	if mine == len(devices) {
+		return set, release, nil
 	}
-	if len(addrs) == mine {
-		return
+	addrs := make([]string, mine)
+	ranks, theirs := map[*host][]int{}, map[*host][]int{}
+	for _, h := range f.hosts {
+		for rank := mine; rank < len(devices); rank++ {
+			if i := devices[rank] - h.first; i >= 0 && i < len(h.speeds) {
+				addrs = append(addrs, h.addr)
+				set.Speeds = append(set.Speeds, h.speeds[i])
+				ranks[h], theirs[h] = append(ranks[h], rank), append(theirs[h], i)
+			}
+		}
 	}
 	table := transport.NewTable(addrs)
-	next := mine
 	for _, h := range f.hosts {
-		if taken[h] == 0 {
+		if len(ranks[h]) == 0 {
 			continue
 		}
-		ranks := numbers(next, taken[h])
-		next += taken[h]
-		set.Away = append(set.Away, stages.Away{Ranks: ranks,
+		set.Away = append(set.Away, stages.Away{Ranks: ranks[h],
 			Do: func(ctx context.Context, stage string, batch []byte) ([]byte, error) {
-				r := Request{Job: f.job, Stage: stage, Table: table, Ranks: ranks, Speeds: set.Speeds}
-				_, body, err := f.ask(ctx, h, r, batch)
+				r := Request{Job: f.job, Stage: stage, Table: table, Ranks: ranks[h], Devices: theirs[h],
+					Speeds: set.Speeds, Patience: set.Patience}
+				_, body, err := f.call(ctx, h, r, batch)
 				return body, err
 			}})
 	}
@@ -159,6 +305,7 @@ func (f *Fleet) add(set *stages.Set, taken map[*host]int) {
 		defer cancel()
 		return f.node.Join(ctx, table, numbers(0, mine))
 	}
+	return set, release, nil
 }
 
 // numbers returns n numbers from first on.
@@ -170,8 +317,8 @@ func numbers(first, n int) []int {
 	return out
 }
 
-// ask sends a request to a worker and waits for its answer. A worker that does not give one is lost.
-func (f *Fleet) ask(ctx context.Context, h *host, r Request, batch []byte) (Reply, []byte, error) {
+// call sends a request to a worker and waits for its answer. A worker that does not give one is lost.
+func (f *Fleet) call(ctx context.Context, h *host, r Request, batch []byte) (Reply, []byte, error) {
 	var reply Reply
 	conn, err := f.node.Call(ctx, h.addr)
 	if err != nil {
@@ -188,78 +335,4 @@ func (f *Fleet) ask(ctx context.Context, h *host, r Request, batch []byte) (Repl
 		return reply, nil, f.lose(ctx, h, err)
 	}
 	return reply, body, reply.err()
-}
-
-// lose marks a worker as lost, unless the job ended, and returns the error to be tried again elsewhere.
-func (f *Fleet) lose(ctx context.Context, h *host, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	h.lost = true
-	delete(f.free, h)
-	return fault.Retry(fmt.Errorf("worker %s does not answer: %w", h.addr, err))
-}
-
-// take waits for n free devices, or all of them: how many of which process.
-func (f *Fleet) take(ctx context.Context, n int, here bool) (map[*host]int, error) {
-	for {
-		f.mu.Lock()
-		if f.size() == 0 {
-			f.mu.Unlock()
-			return nil, fault.TryAgain(errors.New("no worker is left: start them again and run the job again"))
-		}
-		taken := f.choose(min(n, f.size()), here)
-		for h, k := range taken {
-			f.free[h] -= k
-		}
-		changed := f.changed
-		f.mu.Unlock()
-		if taken != nil {
-			return taken, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// choose picks n free devices: of this process if it has as many, else of a worker that has, else of all. It
-// returns nil where there are not so many.
-func (f *Fleet) choose(n int, here bool) map[*host]int {
-	order := append([]*host{nil}, f.hosts...)
-	for _, h := range order {
-		if f.free[h] >= n {
-			return map[*host]int{h: n}
-		}
-		if here {
-			return nil
-		}
-	}
-	slices.SortStableFunc(order[1:], func(a, b *host) int { return f.free[b] - f.free[a] })
-	taken := map[*host]int{}
-	for _, h := range order {
-		if k := min(n, f.free[h]); k > 0 {
-			taken[h], n = k, n-k
-		}
-	}
-	if n > 0 {
-		return nil
-	}
-	return taken
-}
-
-func (f *Fleet) giveBack(taken map[*host]int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for h, k := range taken {
-		if h == nil || !h.lost {
-			f.free[h] += k
-		}
-	}
-	close(f.changed)
-	f.changed = make(chan struct{})
 }

@@ -3,6 +3,7 @@ package pool
 import (
 	"encoding/json"
 	"errors"
+	"time"
 
 	"latentbeam/internal/fault"
 	"latentbeam/internal/plan"
@@ -20,6 +21,10 @@ type Request struct {
 	Table  transport.Table `json:"table"`
 	Ranks  []int           `json:"ranks,omitempty"`
 	Speeds []float64       `json:"speeds,omitempty"`
+	// Devices are the numbers of this worker's devices, one for each of its ranks.
+	Devices []int `json:"devices,omitempty"`
+	// Patience is how long its ranks wait for others that do not come.
+	Patience time.Duration `json:"patience,omitempty"`
 }
 
 // Reply is the answer. Its body is the coded batch with its results, where the worker has rank 0.

@@ -1,0 +1,115 @@
+package pool
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"latentbeam/internal/fault"
+	"latentbeam/internal/transport"
+)
+
+// answering is a worker that says what it has, until stop.
+func answering(t *testing.T, addr string, token transport.Token, reply Reply) (at string, stop func()) {
+	t.Helper()
+	node, err := transport.Listen(addr, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := node.Accept(ctx)
+			if err != nil {
+				return
+			}
+			var r Request
+			if _, err := conn.Receive(&r); err == nil {
+				_ = conn.Send(reply, nil)
+			}
+			conn.Close()
+		}
+	}()
+	return node.Addr(), func() {
+		cancel()
+		node.Close()
+		<-ended
+	}
+}
+
+// A worker that is lost is asked again, and lent again when it is back. A fleet without devices of its own
+// waits for it.
+func TestALostWorkerComesBack(t *testing.T) {
+	token := transport.Token("a secret of the tests")
+	local, err := NewCPU(0, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply := Reply{Speeds: []float64{2, 1}, Class: local.Class()}
+	reply.Memory.Limit = 1 << 20
+	addr, stop := answering(t, "127.0.0.1:0", token, reply)
+	f, err := Dial(t.Context(), local, token, []string{addr}, json.RawMessage("{}"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f.Size() != 2 || f.Memory().Limit != 1<<20 {
+		t.Errorf("%d devices with %d bytes", f.Size(), f.Memory().Limit)
+	}
+	set, release, err := f.LeaseThese(t.Context(), []int{1})
+	if err != nil || len(set.Away) != 1 || set.Speeds[0] != 1 {
+		t.Fatalf("set %+v, %v", set, err)
+	}
+	stop()
+	if _, err := set.Away[0].Do(t.Context(), "denoise", nil); fault.ClassOf(err) != fault.ClassRetry {
+		t.Errorf("a worker that is gone is the error %v", err)
+	}
+	release(false)
+	if s := f.Speeds(); s[0] != 0 || s[1] != 0 {
+		t.Errorf("devices of a lost worker have the speeds %v", s)
+	}
+	if _, _, err := f.LeaseThese(t.Context(), []int{0}); fault.ClassOf(err) != fault.ClassRetry {
+		t.Errorf("a device that is gone is the error %v", err)
+	}
+	came := f.Changed()
+	_, stop = answering(t, addr, token, reply)
+	defer stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	set, release, err = f.LeaseSet(ctx, 2)
+	if err != nil || set.Ranks() != 2 {
+		t.Fatalf("set %+v, %v", set, err)
+	}
+	<-came
+	release(true)
+}
+
+// A worker that stays away is given up; without any other the job has to end.
+func TestALostWorkerIsGivenUp(t *testing.T) {
+	token := transport.Token("a secret of the tests")
+	local, _ := NewCPU(0, 1, 0)
+	addr, stop := answering(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1}, Class: local.Class()})
+	f, err := Dial(t.Context(), local, token, []string{addr}, json.RawMessage("{}"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	stop()
+	f.hosts[0].asked = maxAsks
+	set, release, err := f.LeaseSet(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = set.Away[0].Do(t.Context(), "denoise", nil)
+	release(false)
+	if _, _, err := f.LeaseSet(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "no worker is left") {
+		t.Errorf("error %v", err)
+	}
+	if _, _, err := f.Lease(t.Context()); err == nil {
+		t.Error("a device of this process is lent, which has none")
+	}
+}
