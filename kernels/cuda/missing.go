@@ -8,9 +8,6 @@ func (b *Backend) missing(op string) {
 	b.fail("%s: its kernels are not part of this program yet", op)
 }
 
-// Linear computes dst = ep(x w^T).
-func (b *Backend) Linear(_, _, _ kernels.Tensor, _ kernels.Epilogue) { b.missing("linear") }
-
 // Attention computes softmax(scale q k^T + bias) v.
 func (b *Backend) Attention(_, _, _, _ kernels.Tensor, _ kernels.AttentionSpec) {
 	b.missing("attention")
