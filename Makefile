@@ -4,7 +4,7 @@ GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo eval test race lint bench fuzz million cuda-headers
+.PHONY: help build demo eval test race lint bench memory fuzz million cuda-headers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ lint: ## gofmt, go vet, staticcheck (staticcheck.conf) and the house plan
 bench: ## every kernel against this machine's peak (bench.json), the encoder and the row path
 	LATENTBEAM_BENCH=$(CURDIR)/bench.json $(GO) test -count 1 -run TestMeasure -v -timeout 30m ./kernels/cpu
 	$(GO) test -run '^$$' -bench . -benchtime 0.3s ./kernels/cpu ./internal/media/h264 ./internal/ledger ./transforms/table
+
+memory: ## peak memory of models of published size (11 GB of disk in DIR, 12 GB of memory): make memory DIR=/tmp
+	LATENTBEAM_MEMORY=$(or $(DIR),/tmp) $(GO) test -count 1 -run "TestMemoryOf|TestMapped" -v -timeout 30m -p 1 ./stages/stdit ./stages/t5
 
 fuzz: ## the fuzz targets, 30 seconds each
 	@for t in safetensors:FuzzNew safetensors:FuzzParseIndex torchpickle:FuzzNew torchpickle:FuzzPickle \
