@@ -59,17 +59,17 @@ func checkWidths(cfg *config.Config, steps []transforms.Step, defaults *schemas.
 	return nil
 }
 
-// tooWide is the error of step i, which wants n devices for a batch.
+// tooWide is the error of step i, which wants n devices for a batch, at the option that says so.
 func tooWide(cfg *config.Config, i int, s transforms.Step, n, devices int) error {
-	key, how := "sequence_parallel", ""
+	path, key, how := fmt.Sprintf("stages.%d", i), "sequence_parallel", ""
 	if sharded, ok := s.Stage.(stages.Sharded); ok && sharded.Shards() > 1 {
-		key = "pp_size"
-		if path := fmt.Sprintf("stages.%d.", i); cfg.At(path+"tp_size") != cfg.At(path+key) {
-			key = "tp_size"
-		}
 		how = fmt.Sprintf(", %d to hold its weights", sharded.Shards())
+		for _, size := range []string{"pp_size", "tp_size"} {
+			if cfg.At(path+"."+size) != cfg.At(path) { // it is given
+				key = size
+			}
+		}
 	}
-	return cfg.Errorf(fmt.Sprintf("stages.%d.%s", i, key),
-		"%s wants %d workers for a batch%s, the job has %d", s.Name, n, how, devices).
+	return cfg.Errorf(path+"."+key, "%s wants %d workers for a batch%s, the job has %d", s.Name, n, how, devices).
 		WithFix("set resources.workers to %d or more, or %s to auto", n, key)
 }

@@ -67,7 +67,12 @@ func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]
 			if errors.As(err, &located) {
 				return nil, located
 			}
-			return nil, cfg.Errorf(fmt.Sprintf("stages.%d", i), "%v", err)
+			path := fmt.Sprintf("stages.%d", i)
+			var option *stages.OptionError
+			if errors.As(err, &option) {
+				path += "." + option.Key
+			}
+			return nil, cfg.Errorf(path, "%v", err)
 		}
 		if decoded == nil { // a stage without options still refuses some
 			decoded = &struct{}{}

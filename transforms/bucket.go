@@ -101,7 +101,7 @@ func (e *Engine) BatchSize(row *schemas.PromptRow) (int, error) {
 				return 0, fmt.Errorf("%s: %w", s.Name, err)
 			}
 			devices, _ := e.least(&s, row)
-			most = max(most, shared(need, devices))
+			most = max(most, shared(need, devices/shards(&s))) // each shard works on all of the batch
 		}
 		return most, nil
 	})

@@ -29,7 +29,7 @@ func (f *StageFn) width(row *schemas.PromptRow, elements, cap int) (least, most 
 		}
 	}
 	if cap > 0 {
-		least, most = min(least, cap), min(most, cap)
+		least, most = capped(f.step, least, cap), capped(f.step, most, cap)
 	}
 	return min(least, size), min(most, size)
 }

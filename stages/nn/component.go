@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"latentbeam/internal/fault"
+	"latentbeam/internal/plan"
 	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
 	"latentbeam/stages"
@@ -76,10 +77,25 @@ func (c *Component[C, M]) On(dev kernels.Backend) (*M, error) { return c.Part(de
 
 // Part is On for a rank that has only some of the blocks.
 func (c *Component[C, M]) Part(dev kernels.Backend, stage Stage) (*M, error) {
-	if stage.Ways <= 1 {
-		stage = Stage{}
+	return c.shard(dev, Shard{cutOf(dev), stage})
+}
+
+// LoadPart brings one of the parts to dev that the weights are cut into.
+func (c *Component[C, M]) LoadPart(dev kernels.Backend, g plan.Grid, shard int) error {
+	g.Sequence = 1
+	_, tensor, pipeline := g.Place(shard)
+	_, err := c.shard(dev, Shard{Cut{tensor, g.Tensor}, Stage{pipeline, g.Pipeline}})
+	return err
+}
+
+func (c *Component[C, M]) shard(dev kernels.Backend, shard Shard) (*M, error) {
+	if shard.Cut.Ways <= 1 {
+		shard.Cut = Cut{}
 	}
-	at := modelPlace{dev.Device(), Shard{cutOf(dev), stage}}
+	if shard.Stage.Ways <= 1 {
+		shard.Stage = Stage{}
+	}
+	at := modelPlace{dev.Device(), shard}
 	c.mu.Lock()
 	load, ok := c.loaded[at]
 	if !ok {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"latentbeam/internal/plan/weights"
+	"latentbeam/kernels"
 )
 
 // Stage is one rank of pipeline parallelism: it has a run of a model's blocks, and of what belongs to no
@@ -13,6 +14,31 @@ type Stage struct{ Rank, Ways int }
 // Stage returns the same weights for one rank of pipeline parallelism.
 func (w *Weights) Stage(s Stage) *Weights {
 	return &Weights{prefix: w.prefix, as: w.as, cut: w.cut, stage: s, account: w.account}
+}
+
+// First and Last report whether this rank has the beginning and the end of the blocks.
+func (s Stage) First() bool { return s.Rank == 0 }
+
+// Last is described at First.
+func (s Stage) Last() bool { return s.Rank >= s.Ways-1 }
+
+// AtFirst and AtLast load the named tensor where this rank has the beginning, or the end, of the blocks;
+// elsewhere they give none.
+func (w *Weights) AtFirst(name string, shape ...int) kernels.Tensor {
+	return w.at(w.stage.First(), name, shape)
+}
+
+// AtLast is described at AtFirst.
+func (w *Weights) AtLast(name string, shape ...int) kernels.Tensor {
+	return w.at(w.stage.Last(), name, shape)
+}
+
+func (w *Weights) at(here bool, name string, shape []int) kernels.Tensor {
+	if here {
+		return w.Tensor(name, shape...)
+	}
+	w.skipped = append(w.skipped, w.prefix+name)
+	return kernels.Tensor{}
 }
 
 // Blocks returns this rank's run of n like blocks, named by the format: runs differ by one at most. The

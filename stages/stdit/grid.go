@@ -2,8 +2,10 @@ package stdit
 
 import (
 	"context"
+	"fmt"
 
 	"latentbeam/internal/plan"
+	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
@@ -20,7 +22,28 @@ func (s *stage) grid(row *schemas.PromptRow) plan.Grid {
 }
 
 // Shards is how many devices together hold the weights.
-func (s *stage) Shards(row *schemas.PromptRow) int { return s.grid(row).Shards() }
+func (s *stage) Shards() int { return max(1, s.tensor) * max(1, s.pipeline) }
+
+// LoadShard brings some heads, columns and blocks to a device.
+func (s *stage) LoadShard(dev kernels.Backend, shard int) error {
+	return s.LoadPart(dev, plan.Grid{Tensor: max(1, s.tensor), Pipeline: max(1, s.pipeline)}, shard)
+}
+
+var _ stages.Sharded = (*stage)(nil)
+
+// checkGrid refuses rows that a pipeline does not do.
+func (s *stage) checkGrid(row *schemas.PromptRow) error {
+	switch {
+	case s.pipeline <= 1:
+	case row.Loop > 1:
+		return fmt.Errorf("loop is %d and pp_size %d: clips that follow each other do not pass a pipeline; "+
+			"leave pp_size out or give tp_size", row.Loop, s.pipeline)
+	case s.byImages(row):
+		return fmt.Errorf("cond_type is %s and pp_size %d: the three branches of image conditioning do not pass a "+
+			"pipeline; leave pp_size out or give tp_size", s.images.CondType, s.pipeline)
+	}
+	return nil
+}
 
 // runAlike lets all ranks of a tensor cut run the whole batch. What they compute is the same; the elements get
 // the first rank's.

@@ -92,12 +92,12 @@ func TestWidthOfGrids(t *testing.T) {
 	row := layoutCase{s.Config, 1, 2, 32, 32, 4}.batch()[0].Row
 	for width, tensor := range map[int]int{0: 0, 3: 1} {
 		s.onGrid(gridOf(width, tensor, tensor))
-		if n := s.Width(&row); n != width || s.Shards(&row) != 1 {
+		if n := s.Width(&row); n != width || s.Shards() != 1 {
 			t.Errorf("sequence_parallel %d, tp_size %d: width %d", width, tensor, n)
 		}
 	}
 	s.onGrid(gridOf(2, 3, 2))
-	if got := []int{s.Width(&row), s.Shards(&row)}; !slices.Equal(got, []int{12, 6}) {
+	if got := []int{s.Width(&row), s.Shards()}; !slices.Equal(got, []int{12, 6}) {
 		t.Errorf("a set of %d devices, %d for the weights", got[0], got[1])
 	}
 	row.Loop = 2

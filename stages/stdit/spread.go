@@ -16,7 +16,7 @@ import (
 
 // Width is what sequence_parallel says, times the ranks that the weights are cut over.
 func (s *stage) Width(row *schemas.PromptRow) int {
-	if s.Shards(row) > 1 {
+	if s.Shards() > 1 {
 		return s.grid(row).Ranks()
 	}
 	if row.Loop > 1 || s.byImages(row) {

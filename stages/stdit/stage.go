@@ -85,6 +85,9 @@ func open(m *stages.Model, o stages.Options, again stages.OpenReencoder) (stages
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
 	opts.ImageScale, opts.SDEdit = images.Scale, images.SDEdit
+	if err := nn.CheckGrid(int(opts.TPSize), int(opts.PPSize), cfg.NumHeads, cfg.Depth); err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
+	}
 	recipe.GuidedChannels = opts.GuidedChannels
 	open := func() (stages.Reencoder, error) { return again(m) }
 	return &stage{Component: model, again: sync.OnceValues(open), recipe: recipe,
@@ -164,6 +167,9 @@ func (s *stage) Check(row *schemas.PromptRow) error {
 			"Open-Sora %s was published with %g", s.Config.Version, s.recipe.GuidanceScale)
 	}
 	if err := s.checkCondition(row); err != nil {
+		return err
+	}
+	if err := s.checkGrid(row); err != nil {
 		return err
 	}
 	return s.recipe.Check(row.NumInferenceSteps, s.clip(row))

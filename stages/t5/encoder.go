@@ -12,11 +12,11 @@ import (
 // Encoder is a T5 v1.1 encoder. It is read-only once loaded and may serve any backend of its device.
 type Encoder struct {
 	Config
-	embedding    kernels.Tensor // shared.weight (V, d_model)
+	embedding    kernels.Tensor // shared.weight (V, d_model); none behind the first stage of a pipeline
 	relativeBias kernels.Tensor // relative_attention_bias.weight of layer 0's SelfAttention (32, all heads)
 	heads        weights.Range  // that this rank of tensor parallelism has
 	layers       []layer
-	finalNorm    kernels.Tensor // encoder.final_layer_norm.weight (d_model)
+	finalNorm    kernels.Tensor // encoder.final_layer_norm.weight (d_model); none before the last stage
 }
 
 // layer is one encoder.block.N.
@@ -40,7 +40,7 @@ func Load(cfg Config, w *nn.Weights) (*Encoder, error) {
 	if !w.Has(embedding) && w.Has("encoder.embed_tokens.weight") {
 		embedding = "encoder.embed_tokens.weight"
 	}
-	e.embedding = w.Tensor(embedding, cfg.VocabSize, cfg.DModel)
+	e.embedding = w.AtFirst(embedding, cfg.VocabSize, cfg.DModel)
 	enc := w.Sub("encoder")
 	e.heads, _ = w.Heads(cfg.NumHeads, cfg.DKV)
 	e.relativeBias = enc.Tensor("block.0.layer.0.SelfAttention.relative_attention_bias.weight",
@@ -49,7 +49,7 @@ func Load(cfg Config, w *nn.Weights) (*Encoder, error) {
 	for i := own.Lo; i < own.Hi; i++ {
 		e.layers = append(e.layers, loadLayer(enc.Subf("block.%d", i), cfg))
 	}
-	e.finalNorm = enc.Tensor("final_layer_norm.weight", cfg.DModel)
+	e.finalNorm = enc.AtLast("final_layer_norm.weight", cfg.DModel)
 	// A full T5 holds its decoder too.
 	if err := w.Check("encoder.embed_tokens.weight", "decoder.*", "lm_head.weight"); err != nil {
 		return nil, fmt.Errorf("load t5: %w", err)

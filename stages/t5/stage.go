@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"latentbeam/internal/config"
 	"latentbeam/internal/sentencepiece"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -29,6 +30,10 @@ type options struct {
 	// DType is that of weights and activations: fp32, which is the default and what the reference runs, bf16
 	// or fp16.
 	DType string `yaml:"dtype" json:"dtype,omitempty"`
+	// TPSize and PPSize are over how many workers the heads and columns, and the layers, of the weights are cut.
+	// They change no value and no key; auto cuts weights that do not fit one device.
+	TPSize config.AutoInt `yaml:"tp_size" json:"-"`
+	PPSize config.AutoInt `yaml:"pp_size" json:"-"`
 }
 
 // Spec returns the stage `encode_text`: the prompt is cleaned, tokenized and encoded, and so is the
@@ -37,7 +42,7 @@ func Spec() stages.Spec {
 	return stages.Spec{
 		Name: "encode_text",
 		Doc: "T5 v1.1: prompts to text embeddings; clean: false leaves the caption as it is; " +
-			"scores: none, 1.2 or 1.3; dtype: fp32, bf16 or fp16",
+			"scores: none, 1.2 or 1.3; dtype: fp32, bf16 or fp16; tp_size, pp_size: auto or N",
 		In:      stages.KindPrompt,
 		Out:     stages.KindText,
 		Version: 1,
@@ -69,6 +74,10 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 		return nil, err
 	}
 	encoder.Config.DType = dtype
+	tensor, pipeline := int(opts.TPSize), int(opts.PPSize)
+	if err := nn.CheckGrid(tensor, pipeline, encoder.Config.NumHeads, encoder.Config.NumLayers); err != nil {
+		return nil, fmt.Errorf("encode_text: %w", err)
+	}
 	if dtype == kernels.F32 {
 		opts.DType = "" // which is no other job
 	}
@@ -86,7 +95,7 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	}
 	digest := sha256.Sum256(named)
 	return &stage{Component: encoder, tok: tok, digest: hex.EncodeToString(digest[:]),
-		clean: opts.Clean, scores: style}, nil
+		clean: opts.Clean, scores: style, tensor: tensor, pipeline: pipeline}, nil
 }
 
 // readTokenizer reads spiece.model from beside the encoder, or from tokenizer/ as some hubs lay it out.
@@ -120,6 +129,8 @@ type stage struct {
 	digest string
 	clean  bool
 	scores string // none, 1.2 or 1.3
+
+	tensor, pipeline int // devices that heads and columns, and layers, are cut over
 }
 
 // Digest names the encoder and its tokenizer by content, and the way in which the model reads scores.
@@ -154,31 +165,50 @@ func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 
 // Run encodes all prompts of the batch in one pass, the negative ones among them.
 func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
-	enc, err := s.On(dev)
+	b, err := s.tokenize(batch)
 	if err != nil {
 		return err
-	}
-	var ids [][]int32
-	clips := make([][]condition.Segment, len(batch)) // what holds from which clip on
-	for i, e := range batch {
-		if clips[i], err = segments(&e.Row); err != nil {
-			return err // Check has refused such a row
-		}
-		for _, c := range clips[i] {
-			ids = append(ids, s.tokens(withScores(s.scores, c.Text, &e.Row), e))
-		}
-		if e.Row.NegativePrompt != "" {
-			ids = append(ids, s.tokens(e.Row.NegativePrompt, e))
-		}
 	}
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	defer dev.Scope()()
-	hidden, err := enc.Encode(dev, ids)
+	enc, err := s.On(dev)
 	if err != nil {
 		return err
 	}
+	defer dev.Scope()()
+	hidden, err := enc.Encode(dev, b.ids)
+	if err != nil {
+		return err
+	}
+	return b.give(dev, hidden)
+}
+
+// prompts are those of a batch.
+type prompts struct {
+	batch []*stages.Element
+	clips [][]condition.Segment // of each element: what holds from which clip on
+	ids   [][]int32             // of each element its segments and its negative prompt
+}
+
+func (s *stage) tokenize(batch []*stages.Element) (b prompts, err error) {
+	b = prompts{batch: batch, clips: make([][]condition.Segment, len(batch))}
+	for i, e := range batch {
+		if b.clips[i], err = segments(&e.Row); err != nil {
+			return b, err // Check has refused such a row
+		}
+		for _, c := range b.clips[i] {
+			b.ids = append(b.ids, s.tokens(withScores(s.scores, c.Text, &e.Row), e))
+		}
+		if e.Row.NegativePrompt != "" {
+			b.ids = append(b.ids, s.tokens(e.Row.NegativePrompt, e))
+		}
+	}
+	return b, nil
+}
+
+// give gives the elements their texts, in the order of the ids.
+func (b prompts) give(dev kernels.Backend, hidden []kernels.Tensor) error {
 	texts := make([]*stages.Array, len(hidden))
 	for i, h := range hidden {
 		texts[i] = stages.NewArray(h.Dim(0), h.Dim(1))
@@ -188,9 +218,9 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 	}
 	next := 0
 	take := func() *stages.Array { next++; return texts[next-1] }
-	for i, e := range batch {
+	for i, e := range b.batch {
 		e.Text = &stages.Text{Embedding: take()}
-		for _, c := range clips[i][1:] {
+		for _, c := range b.clips[i][1:] {
 			e.Text.Later = append(e.Text.Later, stages.LaterText{Clip: c.Loop, Embedding: take()})
 		}
 		if e.Row.NegativePrompt != "" {

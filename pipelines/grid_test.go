@@ -1,0 +1,142 @@
+package pipelines_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"latentbeam/stages"
+	"latentbeam/stages/catalog"
+)
+
+// gridStages are those of a text-to-video job whose options can be set.
+const gridStages = "[encode_text: {}, denoise: {}, decode_vae, guard, encode_video]"
+
+// TestSameBytesOnAnyGrid: how the weights of the text encoder and of the denoiser are cut over workers does not
+// show in the output.
+func TestSameBytesOnAnyGrid(t *testing.T) {
+	base := newJob(t, setTable)
+	base.mustRun(t)
+	want := mustRead(t, base.out)
+	for _, c := range []string{
+		"resources.workers=2 denoise.tp_size=2",
+		"resources.workers=3 denoise.tp_size=3 resources.batch_size=1",
+		"resources.workers=4 denoise.tp_size=4 encode_text.tp_size=4",
+		"resources.workers=3 encode_text.tp_size=3 resources.threads=1",
+		"resources.workers=2 denoise.pp_size=2 encode_text.pp_size=2",
+		"resources.workers=3 denoise.pp_size=3 resources.batch_size=3",
+		"resources.workers=4 denoise.pp_size=2 resources.batch_size=1", // two sets
+		"resources.workers=4 denoise.tp_size=2 denoise.pp_size=2 encode_text.tp_size=2 encode_text.pp_size=2",
+		"resources.workers=7 denoise.tp_size=2 denoise.sequence_parallel=3",
+		"resources.workers=8 denoise.tp_size=2 denoise.pp_size=2 denoise.sequence_parallel=2 denoise.partition=pad",
+		"resources.workers=2 denoise.tp_size=auto denoise.pp_size=auto encode_text.tp_size=1",
+	} {
+		j := base.elsewhere(t)
+		j.stages = gridStages
+		for _, set := range strings.Fields(c) {
+			if !strings.HasPrefix(set, "resources.") {
+				set = "stages." + set
+			}
+			j.sets = append(j.sets, set)
+		}
+		j.mustRun(t)
+		if wrong := want.diff(mustRead(t, j.out)); wrong != nil {
+			t.Errorf("%s:\n%s", c, strings.Join(wrong, "\n"))
+		}
+	}
+}
+
+// TestSameBytesOnGridsOverTCP: the same where some of the ranks are in other processes.
+func TestSameBytesOnGridsOverTCP(t *testing.T) {
+	base := newJob(t, setTable)
+	base.mustRun(t)
+	want := mustRead(t, base.out)
+	token := tokenFile(t, workerToken)
+	a, _ := worker(t, token, 1, nil)
+	b, _ := worker(t, token, 2, nil)
+	for _, c := range []string{
+		"stages.denoise.tp_size=2 stages.denoise.pp_size=2 stages.encode_text.pp_size=2",
+		"stages.denoise.pp_size=3 stages.encode_text.tp_size=4 resources.batch_size=2",
+		"stages.denoise.sequence_parallel=2 stages.denoise.tp_size=2",
+	} {
+		j := base.elsewhere(t).onHosts(token, c, a, b)
+		j.stages = gridStages
+		j.mustRun(t)
+		if wrong := want.diff(mustRead(t, j.out)); wrong != nil {
+			t.Errorf("%s:\n%s", c, strings.Join(wrong, "\n"))
+		}
+	}
+}
+
+// TestGridsThatCannotBe are refused with the line of their option.
+func TestGridsThatCannotBe(t *testing.T) {
+	base := newJob(t, setTable)
+	for options, want := range map[string]string{
+		"{tp_size: 5}":                       "tp_size is 5: the 4 heads of this model are cut over 1 to 4 devices",
+		"{pp_size: 5}":                       "pp_size is 5: the 4 blocks of this model are cut over 1 to 4 devices",
+		"{pp_size: 0}":                       "auto or a whole number of 1 or more",
+		"{tp_size: two}":                     "auto or a whole number of 1 or more",
+		"{tensor_size: 2}":                   "tensor_size",
+		"{tp_size: 3, pp_size: 2}":           "denoise wants 6 workers for a batch, 6 to hold its weights, the job has 2",
+		"{pp_size: 2, sequence_parallel: 2}": "denoise wants 4 workers for a batch, 2 to hold its weights, the job has 2",
+	} {
+		j := base
+		j.stages = "[encode_text, denoise: " + options + ", decode_vae, guard, encode_video]"
+		j.sets = []string{"resources.workers=2"}
+		_, err := j.open()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("denoise %s: %v, want %q", options, err, want)
+			continue
+		}
+		if !strings.HasPrefix(err.Error(), "job.yaml:5:") {
+			t.Errorf("denoise %s: the error does not say where: %v", options, err)
+		}
+	}
+	base.stages = "[encode_text: {pp_size: 3}, denoise, decode_vae, guard, encode_video]"
+	if _, err := base.open(); err == nil || !strings.Contains(err.Error(), "the 2 blocks of this model") {
+		t.Errorf("a text encoder of 2 layers over 3 devices: %v", err)
+	}
+}
+
+// watched counts the sets that a stage runs on, and their failures.
+type watched struct {
+	stages.Sharded
+	sets, failures *atomic.Int64
+	ranks          int
+}
+
+func (w watched) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
+	err := w.Sharded.RunSet(ctx, set, batch)
+	if err != nil || set.Ranks() != w.ranks {
+		w.failures.Add(1)
+	}
+	w.sets.Add(1)
+	return err
+}
+
+// TestGridsAreUsed: batches run on the sets that are asked for, not on a device alone after those have failed.
+func TestGridsAreUsed(t *testing.T) {
+	base := newJob(t, setTable)
+	base.stages, base.sets = gridStages, []string{"resources.workers=4", "resources.batch_size=1"}
+	for _, name := range []string{"encode_text", "denoise"} {
+		var sets, failures atomic.Int64
+		spec, _ := stages.Find(catalog.All(), name)
+		open := spec.New
+		spec.New = func(m *stages.Model, o stages.Options) (stages.Stage, error) {
+			s, err := open(m, o)
+			if err != nil {
+				return nil, err
+			}
+			return watched{s.(stages.Sharded), &sets, &failures, 4}, nil
+		}
+		j := base.elsewhere(t)
+		j.replace = &spec
+		j.sets = append(slices.Clone(base.sets), "stages."+name+".tp_size=2", "stages."+name+".pp_size=2")
+		j.mustRun(t)
+		if sets.Load() != 4 || failures.Load() > 0 {
+			t.Errorf("%s: %d sets of 4 devices for 4 rows, %d of them failed", name, sets.Load(), failures.Load())
+		}
+	}
+}

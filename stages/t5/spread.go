@@ -1,0 +1,66 @@
+package t5
+
+import (
+	"context"
+	"slices"
+
+	"latentbeam/internal/plan"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/nn"
+)
+
+// groupsOfStage is how many groups of prompts there are for each stage of a pipeline: while one encodes a group,
+// the next is at the one before.
+const groupsOfStage = 2
+
+// grid is how a set shares a batch.
+func (s *stage) grid() plan.Grid {
+	return plan.Grid{Sequence: 1, Tensor: max(1, s.tensor), Pipeline: max(1, s.pipeline)}
+}
+
+// Width is how many devices the weights are cut over.
+func (s *stage) Width(*schemas.PromptRow) int { return s.grid().Ranks() }
+
+// Shards is the same.
+func (s *stage) Shards() int { return s.grid().Ranks() }
+
+// LoadShard brings a part of the weights to a device.
+func (s *stage) LoadShard(dev kernels.Backend, shard int) error {
+	return s.LoadPart(dev, s.grid(), shard)
+}
+
+// RunSet encodes the batch on devices that have a part of the weights each: the prompts pass them in groups. Rank 0
+// gives the elements their texts.
+func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
+	if set.Ranks() == 1 {
+		return s.Run(ctx, set.Devices[0], batch)
+	}
+	b, err := s.tokenize(batch)
+	if err != nil {
+		return err
+	}
+	return nn.OnGrid(ctx, set, s.grid(), func(_ context.Context, seat *nn.Seat) error {
+		enc, err := s.Part(seat.Dev, seat.Stage)
+		if err != nil {
+			return err
+		}
+		defer seat.Dev.Scope()()
+		var groups [][][]int32
+		n := 1
+		if seat.Stage.Ways > 1 {
+			n = min(len(b.ids), groupsOfStage*seat.Stage.Ways)
+		}
+		for i := range n {
+			groups = append(groups, b.ids[i*len(b.ids)/n:(i+1)*len(b.ids)/n])
+		}
+		hidden, err := enc.EncodePipeline(seat.Dev, seat.Pipeline, groups)
+		if err != nil || !seat.First() {
+			return err
+		}
+		return b.give(seat.Dev, slices.Concat(hidden...))
+	})
+}
+
+var _ stages.Sharded = (*stage)(nil)
