@@ -5,4 +5,5 @@
 #include "args_attn.h"
 #include "args_gemm.h"
 #include "args_map.h"
+#include "args_norm.h"
 #endif

@@ -38,29 +38,48 @@ DEV void put8(const f32 *in, const lb_view &v, bool wide, i64 at, i64 step, i32 
 			st(v.ptr, v.dtype, at + j * step, in[j]);
 }
 
+// widen8, narrow8 and round8 are for eight elements of 16 bits in one vector.
+template <class T> DEV void widen8(f32 *out, u4 in)
+{
+	UNROLL
+	for (int j = 0; j < 4; j++) {
+		out[2 * j] = type_of<T>::widen((u16)in.v[j]);
+		out[2 * j + 1] = type_of<T>::widen((u16)(in.v[j] >> 16));
+	}
+}
+template <class T> DEV u4 narrow8(const f32 *in)
+{
+	u4 out;
+	UNROLL
+	for (int j = 0; j < 4; j++)
+		out.v[j] = pack2<T>(in[2 * j], in[2 * j + 1]);
+	return out;
+}
+template <class T> DEV void round8(f32 *v) { widen8<T>(v, narrow8<T>(v)); }
+
 // rnd8 rounds eight numbers to the type.
 DEV void rnd8(i32 dtype, f32 *v)
 {
-	if (dtype == LB_BF16) {
-		UNROLL
-		for (int j = 0; j < 4; j++) {
-			u32 two = pack2<bf16>(v[2 * j], v[2 * j + 1]);
-			v[2 * j] = float_of(two << 16);
-			v[2 * j + 1] = float_of(two & 0xffff0000u);
-		}
-	} else if (dtype == LB_F16) {
-		UNROLL
-		for (int j = 0; j < 8; j++)
-			v[j] = widen_f16(narrow_f16(v[j]));
-	}
+	if (dtype == LB_BF16)
+		round8<bf16>(v);
+	else if (dtype == LB_F16)
+		round8<f16>(v);
+}
+
+template <i32 OP> DEV void act8_of(f32 *v)
+{
+	UNROLL
+	for (int j = 0; j < 8; j++)
+		v[j] = act(OP, v[j]);
 }
 
 // act8 applies a kernels.UnaryOp.
 DEV void act8(i32 op, f32 *v)
 {
-	if (op == LB_IDENTITY)
-		return;
-	UNROLL
-	for (int j = 0; j < 8; j++)
-		v[j] = act(op, v[j]);
+	if (op == LB_SILU)
+		act8_of<LB_SILU>(v);
+	else if (op == LB_GELU_TANH)
+		act8_of<LB_GELU_TANH>(v);
+	else if (op == LB_SIGMOID)
+		act8_of<LB_SIGMOID>(v);
 }

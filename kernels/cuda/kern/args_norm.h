@@ -1,0 +1,130 @@
+/* Norms: dst = act(modulate(normalise(x) weight + bias)), see Backend.Norm. */
+#ifndef LB_ARGS_NORM_H
+#define LB_ARGS_NORM_H
+#include "args.h"
+
+enum { LB_LAYER_NORM = 0, LB_RMS_NORM = 1, LB_GROUP_NORM = 2 }; /* as kernels.NormKind */
+
+enum { LB_NORM_THREADS = 256 };
+
+/* lb_norm_args is LayerNorm or RMSNorm over rows of columns: views have the axes of rows, and col. */
+typedef struct {
+	lb_shape rows;
+	lb_i32 columns, kind;
+	lb_view dst, x;
+	lb_view scale, shift; /* both or none */
+	lb_view weight, bias; /* (columns): ptr, col and dtype; each may be none */
+	lb_f32 eps;
+	lb_i32 act;
+} lb_norm_args;
+
+/* The kernels. A row is spread over lanes, vectors of 8 columns in each: what is added to what depends on columns
+ * alone, whichever kernel computes it. The first ones take rows of that length, in registers, where all operands
+ * have one type of 16 bits and lie in whole vectors: what the models do. */
+enum lb_norm_kernel { LB_NORM_64, LB_NORM_128, LB_NORM_512, LB_NORM_1280, LB_NORM_ANY };
+
+/* lb_vectors_of reports whether an operand of the given axes is of a type and has its columns in whole vectors,
+ * aligned to 16 bytes. None is as good. */
+static inline lb_i32 lb_vectors_of(lb_i32 dtype, const lb_view *v, lb_i32 axes)
+{
+	lb_u64 all = v->ptr;
+	for (lb_i32 ax = 0; ax < axes; ax++)
+		all |= (lb_u64)v->stride[ax] * 2;
+	return !v->ptr || (v->dtype == dtype && v->col == 1 && all % 16 == 0);
+}
+
+static inline enum lb_norm_kernel lb_norm_pick(const lb_norm_args *a)
+{
+	lb_i32 t = a->x.dtype, axes = a->rows.axes;
+	if (a->columns > 1280 || t == LB_F32 || a->act != LB_IDENTITY || a->columns % 8 || !lb_vectors_of(t, &a->x, axes) ||
+		!lb_vectors_of(t, &a->dst, axes) || !lb_vectors_of(t, &a->scale, axes) ||
+		!lb_vectors_of(t, &a->shift, axes) || !lb_vectors_of(t, &a->weight, 0) || !lb_vectors_of(t, &a->bias, 0))
+		return LB_NORM_ANY;
+	return a->columns <= 64 ? LB_NORM_64 : a->columns <= 128 ? LB_NORM_128 : a->columns <= 512 ? LB_NORM_512 :
+		LB_NORM_1280;
+}
+
+static inline const char *lb_norm_name(enum lb_norm_kernel k)
+{
+	static const char *const names[] = {"norm_64", "norm_128", "norm_512", "norm_1280", "norm_any"};
+	return names[k];
+}
+
+/* lb_norm_lanes is how many lanes share a row. */
+static inline lb_i32 lb_norm_lanes(lb_i32 columns)
+{
+	return columns <= 64 ? 8 : columns <= 128 ? 16 : columns <= 1280 ? 32 : LB_NORM_THREADS;
+}
+
+static inline lb_launch lb_norm_launch(const lb_norm_args *a)
+{
+	lb_i32 lanes = lb_norm_lanes(a->columns);
+	lb_i64 rows = 1;
+	for (lb_i32 i = 0; i < a->rows.axes; i++)
+		rows *= a->rows.dim[i];
+	return lb_launch_of(lb_ceil(rows, LB_NORM_THREADS / lanes), 1, 1, LB_NORM_THREADS, 2 * LB_NORM_THREADS / 32 * 4);
+}
+
+/* GroupNorm of images, channels last, in three launches: the moments of the groups in chunks of pixels; their
+ * combination, chunks in index order; the application. */
+enum { LB_GROUP_VECTORS = 8, LB_GROUP_COLUMNS = 2048 };
+
+typedef struct {
+	lb_shape pixels; /* (N, H, W): 3 axes; (N, 1, H W) where pixels lie evenly is the same and faster */
+	lb_i32 columns;  /* C, at most LB_GROUP_COLUMNS */
+	lb_i32 groups;
+	lb_view dst, x, scale, shift; /* (N, H, W) and col */
+	lb_view weight, bias;         /* (C) */
+	lb_u64 moments;               /* scratch, lb_group_moments_bytes */
+	lb_u64 factors;               /* scratch, lb_group_factors_bytes */
+	lb_f32 eps;
+	lb_i32 act;
+} lb_group_norm_args;
+
+/* lb_group_lanes is how many pixels the threads of a block hold side by side, 8 channels in each thread. */
+static inline lb_i32 lb_group_lanes(lb_i32 columns) { return LB_NORM_THREADS / ((columns + 7) / 8); }
+
+/* lb_group_chunk is how many pixels a block takes. */
+static inline lb_i32 lb_group_chunk(lb_i32 columns) { return lb_group_lanes(columns) * LB_GROUP_VECTORS; }
+
+static inline lb_i64 lb_group_chunks(const lb_group_norm_args *a)
+{
+	return lb_ceil((lb_i64)a->pixels.dim[1] * a->pixels.dim[2], lb_group_chunk(a->columns));
+}
+
+static inline lb_i64 lb_group_moments_bytes(const lb_group_norm_args *a)
+{
+	return a->pixels.dim[0] * lb_group_chunks(a) * a->groups * 8;
+}
+
+static inline lb_i64 lb_group_factors_bytes(const lb_group_norm_args *a)
+{
+	return (lb_i64)a->pixels.dim[0] * a->columns * 8;
+}
+
+/* lb_group_plain reports whether group_moments and group_apply can do it; else group_moments_any and
+ * group_apply_any must. The bits are the same. */
+static inline lb_i32 lb_group_plain(const lb_group_norm_args *a)
+{
+	lb_i32 t = a->x.dtype;
+	return t != LB_F32 && a->columns % 8 == 0 && !a->scale.ptr && (a->act == LB_IDENTITY || a->act == LB_SILU) &&
+		lb_vectors_of(t, &a->x, 3) && lb_vectors_of(t, &a->dst, 3);
+}
+
+static inline lb_launch lb_group_moments_launch(const lb_group_norm_args *a)
+{
+	lb_i64 shared = LB_NORM_THREADS * 8 * 4 * 2 + (lb_i64)a->groups * 4;
+	return lb_launch_of(lb_group_chunks(a), a->pixels.dim[0], 1, LB_NORM_THREADS, shared);
+}
+
+static inline lb_launch lb_group_combine_launch(const lb_group_norm_args *a)
+{
+	return lb_launch_of(a->groups, a->pixels.dim[0], 1, LB_NORM_THREADS, 2 * LB_NORM_THREADS / 32 * 4);
+}
+
+static inline lb_launch lb_group_apply_launch(const lb_group_norm_args *a)
+{
+	return lb_launch_of(lb_group_chunks(a), a->pixels.dim[0], 1, LB_NORM_THREADS, 0);
+}
+
+#endif
