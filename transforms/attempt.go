@@ -15,8 +15,12 @@ import (
 
 // settle runs the elements until each has its result or its failure: errors of the world are tried
 // again, a set of devices that failed is tried smaller, and an error or panic of a batch is narrowed down by
-// running its elements alone. cap bounds the devices; 0: not.
+// running its elements alone. Where a device runs out of memory, the batch goes on in halves, then on more
+// devices (see learned). cap bounds the devices; 0: not.
 func (f *StageFn) settle(live []*stages.Element, cap int) error {
+	if n := f.engine.learned.fits(f.step, &live[0].Row, len(live)); n < len(live) {
+		return f.settleParts(live, n, cap)
+	}
 	before := copies(live)
 	var err error
 	last := max(1, f.engine.Retries) - 1
@@ -28,7 +32,10 @@ func (f *StageFn) settle(live []*stages.Element, cap int) error {
 		if width, err = f.attempt(live, cap); err != nil {
 			restore(live, before)
 		}
-		if fault.ClassOf(err) != fault.ClassRetry {
+		if fault.IsOutOfMemory(err) && f.relieve(live, width) {
+			return f.settle(live, 0)
+		}
+		if fault.ClassOf(err) != fault.ClassRetry || fault.IsOutOfMemory(err) {
 			break
 		}
 		if cap = max(1, width-1); try == last-1 {
@@ -100,6 +107,9 @@ func (f *StageFn) attempt(live []*stages.Element, cap int) (width int, err error
 		release(true)
 		return width, errNotBegun
 	}
+	ctx, stop := set.Under(f.ctx)
+	defer stop()
+	peak := peaks(set.Devices)
 	began, usage := time.Now(), metered(set)
 	cost := f.engine.forecast.cost(f.Index, f.step, row)
 	ended := f.engine.forecast.begin(f.Index, width, f.engine.forecast.seconds(f.Index, cost, len(live), width))
@@ -108,15 +118,20 @@ func (f *StageFn) attempt(live []*stages.Element, cap int) (width int, err error
 			slog.Debug("stage panicked", "stage", f.step.Name, "panic", r, "stack", string(debug.Stack()))
 			err = fault.Row(fmt.Errorf("panic: %s", panicText(r)))
 		}
+		if why := set.Ill(); why != nil { // whatever came of it
+			err = why
+		} else if err == nil {
+			f.measured(live, width, peak())
+		}
 		ended(err == nil)
 		release(err == nil)
 		f.engine.Progress.Spent(f.step.Name, time.Since(began))
 		f.engine.Progress.Computed(f.step.Name, usage())
 	}()
 	if len(set.Away) > 0 {
-		err = f.runAway(f.ctx, set, live)
+		err = f.runAway(ctx, set, live)
 	} else {
-		err = RunOn(f.ctx, f.step.Stage, set, live)
+		err = RunOn(ctx, f.step.Stage, set, live)
 	}
 	if err != nil && set.Ranks() > 1 && fault.ClassOf(err) == fault.ClassRow {
 		slog.Debug("set failed", "stage", f.step.Name, "devices", set.Ranks(), "error", err)

@@ -100,6 +100,9 @@ func (e *Engine) BatchSize(row *schemas.PromptRow) (int, error) {
 			if err != nil {
 				return 0, fmt.Errorf("%s: %w", s.Name, err)
 			}
+			if need = e.learned.correct(&s, row, need); e.learned.fits(&s, row, n) < n {
+				return e.Pool.Memory().Limit + 1, nil
+			}
 			devices, _ := e.least(&s, row)
 			most = max(most, shared(need, devices/shards(&s))) // each shard works on all of the batch
 		}

@@ -55,6 +55,7 @@ type Engine struct {
 	turns    turns
 	tail     tail
 	forecast forecast
+	learned  learned
 	failure  failure
 
 	pass    atomic.Pointer[pass] // the last, nil in a worker

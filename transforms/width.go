@@ -18,6 +18,7 @@ import (
 func (f *StageFn) width(row *schemas.PromptRow, elements, cap int) (least, most int) {
 	size := f.engine.Pool.Size()
 	least, fixed := f.engine.least(f.step, row)
+	least = max(least, f.engine.learned.devices(f.step, row))
 	most = least
 	others := f.engine.tail.others(f.Index)
 	if s, ok := f.step.Stage.(stages.Spreader); ok && !fixed && s.Width(row) == 0 && others < many {

@@ -1,0 +1,197 @@
+package transforms
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// learned is what batches have taught of the memory that they need. A device that runs out of it makes batches
+// smaller, then sets wider; what was measured corrects the estimate by which batches are formed. Results do not
+// depend on how elements are grouped, so nothing of this shows in them.
+type learned struct {
+	mu      sync.Mutex
+	lessons map[lessonKey]*lesson
+}
+
+type lessonKey struct {
+	step  string
+	shape schemas.Bucket
+}
+
+// lesson is what is known of one shape in one stage.
+type lesson struct {
+	estimated, measured int64 // of one device, for the batch that needed most in relation to its estimate
+	most                int   // elements that fit; 0: as many as estimated
+	least               int   // devices that one element needs; 0: as many as estimated
+	fails               int   // how often memory ran out
+}
+
+// safety is added to a measured need that is below its estimate: the next batch is not quite the same.
+const safety = 1.1
+
+// of returns the lesson of a shape, nil where there is none.
+func (l *learned) of(step *Step, row *schemas.PromptRow) *lesson {
+	return l.lessons[lessonKey{step.Name, schemas.BucketOf(*row)}]
+}
+
+// open returns the lesson of a shape to write to.
+func (l *learned) open(step *Step, row *schemas.PromptRow) *lesson {
+	if l.lessons == nil {
+		l.lessons = map[lessonKey]*lesson{}
+	}
+	key := lessonKey{step.Name, schemas.BucketOf(*row)}
+	if l.lessons[key] == nil {
+		l.lessons[key] = &lesson{}
+	}
+	return l.lessons[key]
+}
+
+// outOfMemory notes that n elements did not fit some devices, of at most widest that a batch could have. It
+// reports whether there is anything left to try: fewer elements, else more devices.
+func (l *learned) outOfMemory(step *Step, row *schemas.PromptRow, n, devices, widest int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.open(step, row)
+	s.fails++
+	switch {
+	case n > 1:
+		s.most = n / 2
+	case devices < widest:
+		s.least = max(s.least, min(2*devices, widest))
+	default:
+		return false
+	}
+	return true
+}
+
+// measure notes what a batch of n elements held at its fullest on one device, against its estimate.
+func (l *learned) measure(step *Step, row *schemas.PromptRow, estimated, measured int64) {
+	if estimated <= 0 || measured <= 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.open(step, row)
+	if s.estimated == 0 || float64(measured)/float64(estimated) > float64(s.measured)/float64(s.estimated) {
+		s.estimated, s.measured = estimated, measured
+	}
+}
+
+// correct returns an estimate as it is after what was measured.
+func (l *learned) correct(step *Step, row *schemas.PromptRow, estimate int64) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.of(step, row)
+	if s == nil || s.estimated == 0 {
+		return estimate
+	}
+	ratio := float64(s.measured) / float64(s.estimated)
+	if ratio < 1 {
+		ratio = min(1, safety*ratio)
+	}
+	return int64(ratio * float64(estimate))
+}
+
+// fits returns how many of n elements go into a batch at most.
+func (l *learned) fits(step *Step, row *schemas.PromptRow, n int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.of(step, row); s != nil && s.most > 0 {
+		return min(n, s.most)
+	}
+	return n
+}
+
+// devices returns how many devices an element needs, 0 where nothing was learned of that.
+func (l *learned) devices(step *Step, row *schemas.PromptRow) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.of(step, row); s != nil {
+		return s.least
+	}
+	return 0
+}
+
+// widest returns how many devices a batch of rows like this one can have.
+func (f *StageFn) widest(row *schemas.PromptRow) int {
+	if s, ok := f.step.Stage.(stages.Spreader); ok && s.Width(row) == 0 {
+		return f.engine.Pool.Size()
+	}
+	return 1
+}
+
+// relieve notes that memory ran out and reports whether the batch is worth another try, in parts or on more
+// devices.
+func (f *StageFn) relieve(live []*stages.Element, devices int) bool {
+	row := &live[0].Row
+	return f.engine.learned.outOfMemory(f.step, row, len(live), devices, f.widest(row))
+}
+
+// settleParts settles a batch that is known not to fit, in parts of n elements.
+func (f *StageFn) settleParts(live []*stages.Element, n, cap int) error {
+	for part := range slices.Chunk(live, n) {
+		if err := f.settle(part, cap); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// peaks starts measuring the memory of devices, where they can; read returns the most that one held.
+func peaks(devices []kernels.Backend) (read func() int64) {
+	var meters []kernels.Meter
+	for _, dev := range devices {
+		if m, ok := dev.(kernels.Meter); ok {
+			m.Peak() // of what was before
+			meters = append(meters, m)
+		}
+	}
+	return func() (most int64) {
+		for _, m := range meters {
+			most = max(most, m.Peak())
+		}
+		return most
+	}
+}
+
+// measured compares what a batch held with what it was to hold.
+func (f *StageFn) measured(live []*stages.Element, devices int, peak int64) {
+	row := &live[0].Row
+	if need, err := f.step.Need(row, len(live)); err == nil {
+		f.engine.learned.measure(f.step, row, shared(need, devices), peak)
+	}
+}
+
+// MemoryFact is what a run learned of the memory that batches of one shape need in one stage.
+type MemoryFact struct {
+	Stage     string `json:"stage"`
+	Shape     string `json:"shape"`
+	Estimated int64  `json:"estimated_bytes,omitempty"` // of one device, for the batch with the largest
+	Measured  int64  `json:"measured_bytes,omitempty"`  // excess of this over that
+	Fails     int    `json:"out_of_memory,omitempty"`   // batches that did not fit
+	Most      int    `json:"most_elements,omitempty"`   // that a batch has since then
+	Least     int    `json:"least_devices,omitempty"`   // that an element has since then
+}
+
+// MemoryFacts returns what was learned, in the order of stages and shapes.
+func (e *Engine) MemoryFacts() (facts []MemoryFact) {
+	l := &e.learned
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	keys := slices.SortedFunc(maps.Keys(l.lessons), func(a, b lessonKey) int {
+		return cmp.Or(cmp.Compare(a.step, b.step), cmp.Compare(fmt.Sprint(a.shape), fmt.Sprint(b.shape)))
+	})
+	for _, key := range keys {
+		s := l.lessons[key]
+		facts = append(facts, MemoryFact{Stage: key.step, Shape: key.shape.String(), Estimated: s.estimated,
+			Measured: s.measured, Fails: s.fails, Most: s.most, Least: s.least})
+	}
+	return facts
+}
