@@ -6,9 +6,11 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"latentbeam/internal/config"
@@ -125,5 +127,100 @@ func TestReferencesAndClips(t *testing.T) {
 	}
 	if again := run(); again.Done != 0 {
 		t.Errorf("a rerun computes %d rows", again.Done)
+	}
+}
+
+// TestClipsThroughTables: a video of several clips and texts comes out the same in one job and in three that go on
+// from each other's tables; a table without the later texts is refused by its rows.
+func TestClipsThroughTables(t *testing.T) {
+	prompts := writeTable(t, "p.csv", "id,prompt,negative_prompt\n"+
+		"two,|0|a red circle|1|a blue square,\nlong,a red circle,a green star\nthree,|0|a red circle|1|a star|2|a bird,x\n")
+	denoiser := writeDenoiser(t, smallSTDiT2)
+	step := func(input, list, write string) (out string, r pipelines.Result) {
+		t.Helper()
+		out = filepath.Join(t.TempDir(), "out")
+		text := fmt.Sprintf("version: 1\nmodel: {text_encoder: ../testdata/tiny/text_encoder, transformer: %q, "+
+			"vae: ../testdata/tiny/vae}\ninput: %s\ndefaults: {height: 16, width: 16, num_frames: 5, seed: 7, loop: 3, "+
+			"num_inference_steps: 2, max_sequence_length: 64, condition_frame_length: 2, fps: 8}\nstages: %s\n"+
+			"output: {path: %q, write: %s}\non_error: {stop_after: 100}\n", denoiser, input, list, out, write)
+		cfg, err := config.Parse("job.yaml", text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		job, err := pipelines.Open(cfg, pipelines.Options{Specs: catalog.All(), Version: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer job.Close()
+		if err := job.Attach(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if r, err = job.Run(context.Background(), nil); err != nil {
+			t.Fatal(err)
+		}
+		return out, r
+	}
+	from := func(out, table string) string { return fmt.Sprintf("{%s: %q}", table, inTables(out, table)) }
+	videos := func(out string) map[string]string {
+		found := map[string]string{}
+		for row, err := range table.Read[schemas.VideoRow](inTables(out, "videos"), false) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[row.Prompt] = fmt.Sprint(row.VideoSHA256, row.NumFrames)
+		}
+		return found
+	}
+	whole, _ := step(fmt.Sprintf("{prompts: %q}", prompts), "[encode_text, denoise, decode_vae, encode_video]", "[video]")
+	texts, _ := step(fmt.Sprintf("{prompts: %q}", prompts), "[encode_text]", "[embeddings]")
+	latents, r := step(from(texts, "embeddings"), "[denoise]", "[latents]")
+	if r.Totals.Failed != 0 {
+		t.Fatalf("%d rows failed", r.Totals.Failed)
+	}
+	frames, _ := step(from(latents, "latents"), "[decode_vae, encode_video]", "[video]")
+	want, got := videos(whole), videos(frames)
+	if len(want) != 3 || !maps.Equal(want, got) {
+		t.Errorf("videos %v, in three jobs %v", want, got)
+	}
+	var rows []schemas.EmbeddingRow
+	for row, err := range table.Read[schemas.EmbeddingRow](inTables(texts, "embeddings"), true) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, row)
+	}
+	if s := fmt.Sprint(rows[2].LaterEmbeddingClips, len(rows[2].LaterEmbeddingLengths), rows[1].LaterEmbeddingClips); s !=
+		"[1 2] 2 []" {
+		t.Errorf("texts of later clips: %s", s)
+	}
+	rows[0].LaterEmbeddingClips = nil // as older tables are
+	rows[2].LaterEmbeddingLengths[0]++
+	path := filepath.Join(t.TempDir(), "embeddings.parquet")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := table.Write(f, func(yield func(schemas.EmbeddingRow, error) bool) {
+		for _, row := range rows {
+			if !yield(row, nil) {
+				return
+			}
+		}
+	}, table.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	old, r := step(fmt.Sprintf("{embeddings: %q}", path), "[denoise]", "[latents]")
+	var messages []string
+	for row, err := range table.Read[schemas.FailureRow](inTables(old, "failures"), false) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages = append(messages, row.Message)
+	}
+	slices.Sort(messages)
+	if r.Totals.Failed != 2 || len(messages) != 2 || !strings.Contains(messages[0], "texts of later clips: number 2") ||
+		!strings.Contains(messages[1], "make it anew with that loop") {
+		t.Errorf("%d failed: %q", r.Totals.Failed, messages)
 	}
 }

@@ -43,6 +43,9 @@ func (j *Job) whole(rec ledger.Record) (bool, error) {
 		if len(r.NegativeTextShape) > 0 {
 			tensors = append(tensors, schemas.BlobNegativeText)
 		}
+		if len(r.LaterTexts) > 0 {
+			tensors = append(tensors, schemas.BlobLaterText)
+		}
 	}
 	if keep[stages.KindLatents] {
 		tensors = append(tensors, schemas.BlobLatents)

@@ -148,11 +148,42 @@ func (s embeddings) rows(tensors bool) iter.Seq2[*stages.Element, error] {
 		if len(r.NegativeEmbeddingShape) > 0 {
 			negative, err = array(r.NegativeEmbeddingBytes, r.NegativeEmbeddingShape, r.TextEmbeddingDType)
 		}
+		var later []stages.LaterText
 		if err == nil {
-			e.Text = &stages.Text{Embedding: text, Negative: negative}
+			later, err = laterTexts(r, text)
+		}
+		if err == nil {
+			e.Text = &stages.Text{Embedding: text, Negative: negative, Later: later}
 		}
 		return e, err
 	})
+}
+
+// laterTexts are the texts of later clips, of the width of the first.
+func laterTexts(r schemas.EmbeddingRow, first *stages.Array) (out []stages.LaterText, err error) {
+	if len(r.LaterEmbeddingClips) == 0 {
+		return nil, nil
+	}
+	if len(r.LaterEmbeddingClips) != len(r.LaterEmbeddingLengths) || len(first.Shape) != 2 {
+		return nil, fmt.Errorf("texts of later clips: %d clips and %d lengths beside a text of shape %v",
+			len(r.LaterEmbeddingClips), len(r.LaterEmbeddingLengths), first.Shape)
+	}
+	rest, width := r.LaterEmbeddingBytes, int64(first.Shape[1])
+	for i, n := range r.LaterEmbeddingLengths {
+		if n < 1 || n > schemas.MaxSequenceLengthCap || 4*n*width > int64(len(rest)) {
+			return nil, fmt.Errorf("texts of later clips: number %d has %d tokens, %d bytes are left", i+1, n, len(rest))
+		}
+		a, err := array(rest[:4*n*width], []int64{n, width}, r.TextEmbeddingDType)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, stages.LaterText{Clip: int(r.LaterEmbeddingClips[i]), Embedding: a})
+		rest = rest[4*n*width:]
+	}
+	if len(rest) > 0 {
+		return nil, fmt.Errorf("texts of later clips: %d bytes too many", len(rest))
+	}
+	return out, nil
 }
 
 // latents reads tables of VAE latents.

@@ -39,6 +39,12 @@ type EmbeddingRow struct {
 	Class               string   `parquet:"class,dict" json:"class"`
 	LatentbeamVersion   string   `parquet:"latentbeam_version,dict" json:"latentbeam_version"`
 	Extra               string   `parquet:"extra" json:"extra"`
+
+	// The texts of later clips of a video: from which clip on each holds, its tokens, and all of them behind each
+	// other, (sum of lengths, D).
+	LaterEmbeddingBytes   []byte  `parquet:"later_embedding_bytes,plain,uncompressed" json:"-"`
+	LaterEmbeddingClips   []int64 `parquet:"later_embedding_clips,list" json:"later_embedding_clips"`
+	LaterEmbeddingLengths []int64 `parquet:"later_embedding_lengths,list" json:"later_embedding_lengths"`
 }
 
 // Schema names the table and its version.
@@ -46,8 +52,8 @@ func (EmbeddingRow) Schema() string { return EmbeddingVersion }
 
 // ByteSize is about how much the row takes in a file.
 func (r EmbeddingRow) ByteSize() int {
-	return fixedBytes + len(r.TextEmbeddingBytes) + len(r.NegativeEmbeddingBytes) +
-		8*(len(r.TextEmbeddingShape)+len(r.NegativeEmbeddingShape)) +
+	return fixedBytes + len(r.TextEmbeddingBytes) + len(r.NegativeEmbeddingBytes) + len(r.LaterEmbeddingBytes) +
+		8*(len(r.TextEmbeddingShape)+len(r.NegativeEmbeddingShape)+2*len(r.LaterEmbeddingClips)) +
 		textBytes(r.ID, r.Caption, r.Key, r.TextEmbeddingSHA256, r.NegativePrompt, r.Extra)
 }
 

@@ -39,6 +39,11 @@ type LatentRow struct {
 	Class             string  `parquet:"class,dict" json:"class"`
 	LatentbeamVersion string  `parquet:"latentbeam_version,dict" json:"latentbeam_version"`
 	Extra             string  `parquet:"extra" json:"extra"`
+
+	// Loop is how many clips lie behind each other in the latent, VideoFrames frames each; from the second on each
+	// begins with the last ConditionFrameLength latent frames of the one before.
+	Loop                 int64 `parquet:"loop" json:"loop"`
+	ConditionFrameLength int64 `parquet:"condition_frame_length" json:"condition_frame_length"`
 }
 
 // Schema names the table and its version.
@@ -54,8 +59,13 @@ func (r LatentRow) ByteSize() int {
 // PromptRow is the prompt row that the latent was made from, for a job that starts here.
 func (r LatentRow) PromptRow() PromptRow {
 	seed, guidance := r.Seed, r.GuidanceScale
+	clips, length := r.Loop, r.ConditionFrameLength
+	if clips < 2 || clips > MaxLoop || length < 1 || length > MaxNumFrames {
+		clips, length = 0, 0 // one clip, as tables of other programs have it
+	}
 	return PromptRow{ID: r.ID, Prompt: r.Caption, NegativePrompt: r.NegativePrompt, Seed: &seed,
 		Height: int(r.Height), Width: int(r.Width), NumFrames: int(r.VideoFrames), FPS: r.FPS,
 		NumInferenceSteps: int(r.NumInferenceSteps), GuidanceScale: &guidance,
-		MaxSequenceLength: int(r.MaxSequenceLength), SampleIndex: int(r.SampleIndex), Extra: r.Extra}
+		MaxSequenceLength: int(r.MaxSequenceLength), SampleIndex: int(r.SampleIndex), Extra: r.Extra,
+		Loop: int(clips), ConditionFrameLength: int(length)}
 }

@@ -11,6 +11,7 @@ import (
 const (
 	BlobText         = "text_embedding"
 	BlobNegativeText = "negative_text_embedding"
+	BlobLaterText    = "later_text_embedding"
 	BlobLatents      = "vae_latent"
 )
 
@@ -20,12 +21,32 @@ type Result struct {
 	Video             *VideoFile        `json:"video,omitempty"`
 	TextShape         []int             `json:"text_shape,omitempty"`          // (L, C)
 	NegativeTextShape []int             `json:"negative_text_shape,omitempty"` // (L, C)
-	LatentsShape      []int             `json:"latents_shape,omitempty"`       // (C, T, H, W)
-	TextSHA256        string            `json:"text_sha256,omitempty"`         // of the blobs' bytes, hex
+	LaterTexts        []LaterText       `json:"later_texts,omitempty"`
+	LatentsShape      []int             `json:"latents_shape,omitempty"` // (C, T, H, W)
+	TextSHA256        string            `json:"text_sha256,omitempty"`   // of the blobs' bytes, hex
 	LatentsSHA256     string            `json:"latents_sha256,omitempty"`
 	LatentScale       float64           `json:"latent_scale,omitempty"` // stored = the VAE's latent * this
 	Readings          map[string]string `json:"readings,omitempty"`
 	Failure           *FailureFacts     `json:"failure,omitempty"`
+}
+
+// LaterText says of a text embedding that holds from a later clip of a video on where it begins. All of a row are
+// one tensor, behind each other.
+type LaterText struct {
+	Clip   int `json:"clip"`
+	Tokens int `json:"tokens"`
+}
+
+// LaterShape returns the shape (L, C) of the tensor of all later texts.
+func (r Result) LaterShape() []int {
+	tokens := 0
+	for _, t := range r.LaterTexts {
+		tokens += t.Tokens
+	}
+	if tokens == 0 || len(r.TextShape) != 2 {
+		return []int{0}
+	}
+	return []int{tokens, r.TextShape[1]}
 }
 
 // VideoFile describes a published video or image; paths are relative to the output.

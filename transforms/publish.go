@@ -171,6 +171,9 @@ func (e *Engine) Size(el *stages.Element) int64 {
 		if el.Text.Negative != nil {
 			n += 4 * len(el.Text.Negative.Data)
 		}
+		for _, l := range el.Text.Later {
+			n += 4 * len(l.Embedding.Data)
+		}
 	}
 	return int64(n)
 }
@@ -249,6 +252,14 @@ func (e *Engine) record(el *stages.Element) ([]store.Object, ledger.Record, erro
 			if n := el.Text.Negative; n != nil {
 				result.NegativeTextShape = n.Shape
 				attach(&r, schemas.BlobNegativeText, n)
+			}
+			if len(el.Text.Later) > 0 {
+				later := &stages.Array{}
+				for _, l := range el.Text.Later {
+					result.LaterTexts = append(result.LaterTexts, schemas.LaterText{Clip: l.Clip, Tokens: l.Embedding.Shape[0]})
+					later.Data = append(later.Data, l.Embedding.Data...)
+				}
+				attach(&r, schemas.BlobLaterText, later)
 			}
 		}
 	}

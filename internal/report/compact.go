@@ -149,6 +149,9 @@ func names(r schemas.Result) []string {
 	if len(r.NegativeTextShape) > 0 {
 		out = append(out, schemas.BlobNegativeText)
 	}
+	if len(r.LaterTexts) > 0 {
+		out = append(out, schemas.BlobLaterText)
+	}
 	if len(r.LatentsShape) > 0 {
 		out = append(out, schemas.BlobLatents)
 	}

@@ -26,6 +26,7 @@ type home struct{ table, column string }
 var homes = map[string]home{
 	schemas.BlobText:         {"embeddings", "text_embedding_bytes"},
 	schemas.BlobNegativeText: {"embeddings", "negative_embedding_bytes"},
+	schemas.BlobLaterText:    {"embeddings", "later_embedding_bytes"},
 	schemas.BlobLatents:      {"latents", "vae_latent_bytes"},
 }
 

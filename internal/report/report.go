@@ -62,7 +62,9 @@ type Agreement struct {
 func (j *Job) Write(ctx context.Context) (Totals, error) {
 	var tensors []tensors
 	if j.Keep[stages.KindText] {
-		size := func(r schemas.Result) int { return 4 * (product(r.TextShape) + product(r.NegativeTextShape)) }
+		size := func(r schemas.Result) int {
+			return 4 * (product(r.TextShape) + product(r.NegativeTextShape) + product(r.LaterShape()))
+		}
 		tensors = append(tensors, &tensorTable[schemas.EmbeddingRow]{job: j, name: "embeddings",
 			row: j.embeddingRow, size: size})
 	}

@@ -151,6 +151,13 @@ func (j *Job) embeddingRow(o outcome) (schemas.EmbeddingRow, error) {
 	if err == nil && len(o.result.NegativeTextShape) > 0 {
 		r.NegativeEmbeddingBytes, err = j.blob(o, schemas.BlobNegativeText)
 	}
+	if err == nil && len(o.result.LaterTexts) > 0 {
+		for _, t := range o.result.LaterTexts {
+			r.LaterEmbeddingClips = append(r.LaterEmbeddingClips, int64(t.Clip))
+			r.LaterEmbeddingLengths = append(r.LaterEmbeddingLengths, int64(t.Tokens))
+		}
+		r.LaterEmbeddingBytes, err = j.blob(o, schemas.BlobLaterText)
+	}
 	return r, err
 }
 
@@ -164,6 +171,7 @@ func (j *Job) latentRow(o outcome) (schemas.LatentRow, error) {
 		MaxSequenceLength: int64(p.MaxSequenceLength),
 		VAELatentDType:    "float32", VAELatentShape: int64s(o.result.LatentsShape),
 		VAELatentSHA256: o.result.LatentsSHA256, LatentScale: o.result.LatentScale, Extra: p.Extra,
+		Loop:  int64(max(1, p.Loop)),
 		Model: j.Model, WeightsDigest: j.Weights, Class: j.Class, LatentbeamVersion: j.Version,
 	}
 	if p.NumFrames == 1 {
@@ -171,6 +179,12 @@ func (j *Job) latentRow(o outcome) (schemas.LatentRow, error) {
 	}
 	if p.FPS > 0 {
 		r.DurationSec = float64(p.NumFrames) / p.FPS
+	}
+	if p.Loop > 1 {
+		r.ConditionFrameLength = int64(p.ConditionFrameLength)
+		if v := o.result.Video; v != nil && v.NumFrames > 0 && p.FPS > 0 {
+			r.DurationSec = float64(v.NumFrames) / p.FPS
+		}
 	}
 	if len(o.result.LatentsShape) == 4 {
 		r.NumFrames = int64(o.result.LatentsShape[1]) // latent frames, as FastVideo counts them

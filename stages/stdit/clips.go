@@ -65,8 +65,8 @@ func (s *stage) runClips(ctx context.Context, dev kernels.Backend, batch []*stag
 	for _, e := range batch {
 		several := strings.HasPrefix(e.Row.Prompt, "|0|") && strings.Count(e.Row.Prompt, "|") > 2
 		if several && len(e.Text.Later) == 0 {
-			e.Fail("denoise", fault.Row(errors.New("prompt has texts of later clips, which a table of "+
-				"embeddings does not hold: put encode_text into this job")))
+			e.Fail("denoise", fault.Row(errors.New("prompt has texts of later clips, which this table "+
+				"of embeddings does not hold: make it anew with that loop, or put encode_text into this job")))
 			continue
 		}
 		videos = append(videos, &video{Element: e, strategy: e.Row.MaskStrategy})

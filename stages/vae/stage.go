@@ -30,6 +30,7 @@ func Spec() stages.Spec {
 		In:      stages.KindLatents,
 		Out:     stages.KindFrames,
 		Version: 1,
+		Params:  []stages.Param{stages.ParamLoop, stages.ParamConditionFrameLength},
 		New:     openDecoder,
 	}
 }

@@ -61,9 +61,11 @@ func TestReadRows(t *testing.T) {
 	embeddings := []schemas.EmbeddingRow{
 		{ID: "a", Caption: "x", TextEmbeddingBytes: []byte{1, 2, 3, 4}, TextEmbeddingShape: []int64{1, 1},
 			TextEmbeddingDType: "float32", NegativeEmbeddingBytes: []byte{}, NegativeEmbeddingShape: []int64{},
+			LaterEmbeddingBytes: []byte{5, 6}, LaterEmbeddingClips: []int64{2}, LaterEmbeddingLengths: []int64{1},
 			Seed: &seed, GuidanceScale: &guidance, Height: 64, FPS: 23.976},
 		{ID: "b", TextEmbeddingBytes: []byte{}, TextEmbeddingShape: []int64{}, NegativeEmbeddingBytes: []byte{},
-			NegativeEmbeddingShape: []int64{}},
+			NegativeEmbeddingShape: []int64{}, LaterEmbeddingBytes: []byte{}, LaterEmbeddingClips: []int64{},
+			LaterEmbeddingLengths: []int64{}},
 	}
 	if got := collect[schemas.EmbeddingRow](t, save(t, embeddings, WriteOptions{}), true); !reflect.DeepEqual(got,
 		embeddings) {
