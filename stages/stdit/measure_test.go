@@ -13,23 +13,30 @@ import (
 // case is version, latents, tokens of text and type: "1.0 16x32x32 120 bf16".
 func TestMeasureBlock(t *testing.T) {
 	be := cpu.New(0)
-	nntest.Rounds(t, func(name string) func() {
-		run, err := measured(t, be, name)
+	nntest.Rounds(t, func(name string) (func(), func() []float32) {
+		run, x, err := measured(t, be, name)
 		if err != nil {
 			t.Fatalf("case %q: %v", name, err)
 		}
-		return run
+		return run, func() []float32 {
+			out := make([]float32, x.Len())
+			if err := be.Download(out, x); err != nil {
+				t.Fatal(err)
+			}
+			return out
+		}
 	})
 }
 
-// measured returns the run of a case: the modulation, the keys and values of the text, and the block.
-func measured(t *testing.T, be kernels.Backend, name string) (func(), error) {
+// measured returns the run of a case: the modulation, the keys and values of the text, and the block; and the
+// stream (B, T', S, C) that it leaves.
+func measured(t *testing.T, be kernels.Backend, name string) (run func(), x kernels.Tensor, err error) {
 	var version, dtype string
 	var size Size
 	var tokens int
-	_, err := fmt.Sscanf(name, "%s %dx%dx%d %d %s", &version, &size.T, &size.H, &size.W, &tokens, &dtype)
+	_, err = fmt.Sscanf(name, "%s %dx%dx%d %d %s", &version, &size.T, &size.H, &size.W, &tokens, &dtype)
 	if err != nil {
-		return nil, err
+		return nil, x, err
 	}
 	cfg := DefaultConfig(map[string]Version{"1.0": OpenSora10, "1.2": OpenSora12}[version])
 	cfg.Depth = 1
@@ -44,10 +51,10 @@ func measured(t *testing.T, be kernels.Backend, name string) (func(), error) {
 	caption := text(tokens, cfg.CaptionChannels)
 	p, err := m.Prepare(be, size, cond, []kernels.Tensor{caption, caption})
 	if err != nil {
-		return nil, err
+		return nil, x, err
 	}
 	c := cfg.HiddenSize
-	x := be.Alloc(cfg.DType, 2, p.times.Len, p.patches.Len, c) // (B, T', S, C)
+	x = be.Alloc(cfg.DType, 2, p.times.Len, p.patches.Len, c)
 	start := be.Alloc(cfg.DType, x.Shape...)
 	be.Upload(start, nntest.Hash("x", 1, x.Shape...))
 	y, step := text(2*tokens, c), text(2, c) // (sum L, C), (B, C)
@@ -60,5 +67,5 @@ func measured(t *testing.T, be kernels.Backend, name string) (func(), error) {
 		if _, err := m.net.forward(be, alone(x, p), step, frames{b: 2, t: p.times.Len}); err != nil {
 			t.Fatal(err)
 		}
-	}, nil
+	}, x, nil
 }

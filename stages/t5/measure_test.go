@@ -15,7 +15,7 @@ func TestMeasureBlock(t *testing.T) {
 	cfg := Config{VocabSize: 128, DModel: 4096, DKV: 64, DFF: 10240, NumLayers: 1, NumHeads: 64,
 		NumBuckets: numBuckets, MaxDistance: maxDistance, Epsilon: 1e-6, FeedForward: "gated-gelu"}
 	var e *Encoder
-	nntest.Rounds(t, func(name string) func() {
+	nntest.Rounds(t, func(name string) (func(), func() []float32) {
 		var tokens int
 		var dtype string
 		if _, err := fmt.Sscanf(name, "%d %s", &tokens, &dtype); err != nil {
@@ -31,10 +31,17 @@ func TestMeasureBlock(t *testing.T) {
 		x := be.Alloc(e.DType, tokens, e.DModel) // (L, d_model)
 		start := be.Alloc(e.DType, x.Shape...)
 		be.Upload(start, nntest.Hash("x", 1, x.Shape...))
-		return func() {
+		run := func() {
 			be.Copy(x, start)
 			e.attend(be, &e.layers[0], x, bias, ids)
 			e.feedForward(be, &e.layers[0], x)
+		}
+		return run, func() []float32 {
+			out := make([]float32, x.Len())
+			if err := be.Download(out, x); err != nil {
+				t.Fatal(err)
+			}
+			return out
 		}
 	})
 }

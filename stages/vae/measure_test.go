@@ -18,7 +18,7 @@ const sdVAE = `{"_class_name": "AutoencoderKL", "block_out_channels": [128, 256,
 func TestMeasureDecode(t *testing.T) {
 	be := cpu.New(0)
 	var m *Model
-	nntest.Rounds(t, func(name string) func() {
+	nntest.Rounds(t, func(name string) (func(), func() []float32) {
 		var frames, height, width, micro int
 		var dtype string
 		if _, err := fmt.Sscanf(name, "%dx%dx%d %d %s", &frames, &height, &width, &micro, &dtype); err != nil {
@@ -34,10 +34,13 @@ func TestMeasureDecode(t *testing.T) {
 		}
 		shape := []int{4, frames, height, width}
 		z := &stages.Array{Shape: shape, Data: nntest.Hash("z", 1, shape...)}
-		return func() {
-			if err := m.Decode(be, z, frames, micro, func([]float32) {}); err != nil {
+		pixels := make([]float32, 0, frames*height*width*m.Downscale()*m.Downscale()*3) // (T, H, W, 3)
+		run := func() {
+			pixels = pixels[:0]
+			if err := m.Decode(be, z, frames, micro, func(p []float32) { pixels = append(pixels, p...) }); err != nil {
 				t.Fatal(err)
 			}
 		}
+		return run, func() []float32 { return pixels }
 	})
 }

@@ -3,7 +3,9 @@
 Needs go, torch, transformers and diffusers; no test needs this file. Two threads on both sides, the best time of
 all rounds. STDiT's blocks are written here with scaled_dot_product_attention as the reference computes them; T5's
 is that of transformers, the decoder that of diffusers with channels last. Every module runs as it is and behind
-torch.compile, where that takes less than COMPILE seconds. What it printed is in benchmarks.md beside the package.
+torch.compile, where that takes less than COMPILE seconds. Weights and inputs are hashes of their names on both
+sides, and what the two sides compute is compared before they are timed. What it printed is in benchmarks.md beside
+the package.
 """
 
 import os
@@ -13,7 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
+from collections import OrderedDict
 
+import numpy
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -21,6 +26,10 @@ import torch.nn.functional as F
 STAGES = pathlib.Path(__file__).parent.parent.parent.parent / "stages"
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 C, HEADS, THREADS, COMPILE = 1152, 16, 2, 60
+
+# Of the root mean square of the differences over that of PyTorch's result. The decoder is 40 layers deep: in bf16
+# both sides are 0.019 away from PyTorch's fp32.
+TOLERANCE = {"f32": 1e-5, "bf16": 1e-2, "vae f32": 1e-4, "vae bf16": 3e-2}
 
 # name, stage, case as the stage's test reads it, rounds, what is asked for, whether to compile
 CASES = [
@@ -33,8 +42,35 @@ CASES = [
     ("VAE decode, 1 frame 512x512, bf16", "vae", "1x64x64 4 bf16", 4, 1.1, False),
     ("STDiT block, 16x512x512, bf16", "stdit", "1.0 16x64x64 120 bf16", 3, 1.25, True),
     ("STDiT block, 16x512x512, f32", "stdit", "1.0 16x64x64 120 f32", 2, 1.1, False),
+    ("VAE decode, 4 frames 512x512, bf16", "vae", "4x64x64 4 bf16", 2, 1.1, False),
     ("VAE decode, 16 frames 512x512, bf16", "vae", "16x64x64 4 bf16", 1, 1.1, False),
 ]
+
+
+def hashed(name, amplitude, *shape):
+    """Values by the rule of nntest.Hash."""
+    x = numpy.arange(numpy.prod(shape, dtype=int), dtype=numpy.uint32) * numpy.uint32(0x9E3779B1)
+    x ^= numpy.uint32(zlib.crc32(name.encode()))
+    for shift, factor in (16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1):
+        x ^= x >> numpy.uint32(shift)
+        x *= numpy.uint32(factor)
+    values = amplitude * (2 * (x / 2.0**32) - 1)
+    return torch.from_numpy(values.astype(numpy.float32)).reshape(shape)
+
+
+def fill(model, rename):
+    """Gives every parameter its value by the rule of nntest.Weight, under the name it has in checkpoints."""
+    for name, parameter in model.named_parameters():
+        name, shape = rename(name), parameter.shape
+        amplitude = 0.1
+        if name.endswith("scale_shift_table"):
+            amplitude = 0.3
+        elif name.endswith(".weight") and len(shape) >= 2:
+            amplitude = (3 / numpy.prod(shape[1:])) ** 0.5
+        values = hashed(name, amplitude, *shape)
+        if name.endswith(".weight") and len(shape) == 1:
+            values += 1
+        parameter.data.copy_(values)
 
 
 def rotate(x, cos, sin):
@@ -48,12 +84,14 @@ class Attention(nn.Module):
     def __init__(self, qk_norm):
         super().__init__()
         self.qkv, self.proj = nn.Linear(C, 3 * C), nn.Linear(C, C)
-        self.norms = nn.ModuleList(nn.RMSNorm(C // HEADS, 1e-6) for _ in range(2)) if qk_norm else None
+        self.qk_norm = qk_norm
+        if qk_norm:
+            self.q_norm, self.k_norm = nn.RMSNorm(C // HEADS, 1e-6), nn.RMSNorm(C // HEADS, 1e-6)
 
     def forward(self, x, rope=None):
         q, k, v = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
-        if self.norms:
-            q, k = (norm(t) for norm, t in zip(self.norms, (q, k)))
+        if self.qk_norm:
+            q, k = self.q_norm(q), self.k_norm(k)
         if rope:
             q, k = rotate(q, *rope), rotate(k, *rope)
         return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
@@ -62,11 +100,11 @@ class Attention(nn.Module):
 class Cross(nn.Module):
     def __init__(self):
         super().__init__()
-        self.q, self.kv, self.proj = nn.Linear(C, C), nn.Linear(C, 2 * C), nn.Linear(C, C)
+        self.q_linear, self.kv_linear, self.proj = nn.Linear(C, C), nn.Linear(C, 2 * C), nn.Linear(C, C)
 
     def forward(self, x, y):
-        q = self.q(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
-        k, v = self.kv(y).unflatten(-1, (2, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        q = self.q_linear(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        k, v = self.kv_linear(y).unflatten(-1, (2, HEADS, -1)).permute(2, 0, 3, 1, 4)
         return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
 
 
@@ -76,10 +114,11 @@ class Block(nn.Module):
     def __init__(self, kind):
         super().__init__()
         self.kind = kind
-        self.table = nn.Parameter(torch.randn(6, C) / C**0.5)
-        self.attn, self.cross = Attention(kind != "both"), Cross()
+        self.scale_shift_table = nn.Parameter(torch.zeros(6, C))
+        self.attn, self.cross_attn = Attention(kind != "both"), Cross()
         self.attn_temp = Attention(False) if kind == "both" else None
-        self.mlp = nn.Sequential(nn.Linear(C, 4 * C), nn.GELU(approximate="tanh"), nn.Linear(4 * C, C))
+        self.mlp = nn.Sequential(OrderedDict(fc1=nn.Linear(C, 4 * C), act=nn.GELU(approximate="tanh"),
+                                             fc2=nn.Linear(4 * C, C)))
 
     def over(self, attn, x, axis, *rope):
         if axis == 1:
@@ -88,13 +127,13 @@ class Block(nn.Module):
         return h.transpose(1, 2) if axis == 1 else h
 
     def forward(self, x, y, t6, positions):
-        shift, scale, gate, shift2, scale2, gate2 = (self.table + t6)[:, :, None, None].unbind(1)
+        shift, scale, gate, shift2, scale2, gate2 = (self.scale_shift_table + t6)[:, :, None, None].unbind(1)
         h = F.layer_norm(x, (C,), eps=1e-6) * (1 + scale) + shift
         h = self.over(self.attn, h, 1, positions) if self.kind == "time" else self.over(self.attn, h, 2)
         x = x + gate * h
         if self.kind == "both":
             x = x + gate * self.over(self.attn_temp, x + positions, 1)
-        x = x + self.cross(x.flatten(1, 2), y).view(x.shape)
+        x = x + self.cross_attn(x.flatten(1, 2), y).view(x.shape)
         h = F.layer_norm(x, (C,), eps=1e-6) * (1 + scale2) + shift2
         return x + gate2 * self.mlp(h)
 
@@ -118,12 +157,34 @@ def stdit(case):
     version, size, tokens, dtype = case.split()
     frames, height, width = map(int, size.split("x"))
     patches, dtype = (height + 1) // 2 * ((width + 1) // 2), TYPES[dtype]
-    model = Denoiser(version).to(dtype)
-    positions = torch.randn(frames, 1, C).to(dtype)
-    if version != "1.0":
-        positions = tuple(torch.randn(2, frames, C // HEADS).to(dtype))
-    shapes = (2, frames, patches, C), (2, int(tokens), C), (2, C)
-    return model, (*(torch.randn(s).to(dtype) for s in shapes), positions)
+    model = Denoiser(version)
+    kinds = {"blocks.0.": "blocks.0."} if version == "1.0" else \
+        {"blocks.0.": "spatial_blocks.0.", "blocks.1.": "temporal_blocks.0."}
+
+    def rename(name):
+        for ours, theirs in kinds.items() | {("t_block.", "t_block.1.")}:
+            name = theirs + name.removeprefix(ours) if name.startswith(ours) else name
+        return name
+
+    fill(model, rename)
+    t, y = hashed("text", 1, 2, C).to(dtype), hashed("text", 1, 2, int(tokens), C).to(dtype)
+    line = torch.arange(frames, dtype=torch.float64)
+    if version == "1.0":  # added once, before the only block
+        angles = line[:, None] / 10000 ** (torch.arange(C // 2, dtype=torch.float64) / (C // 2))
+        positions = torch.cat((angles.sin(), angles.cos()), -1)[:, None].to(dtype)
+    else:
+        angles = line.to(dtype)[:, None] * torch.tensor(10000.0) ** -(torch.arange(36) / 36).to(dtype)
+        positions = tuple(f(angles.to(dtype).double()).to(dtype).repeat_interleave(2, -1) for f in (torch.cos, torch.sin))
+        t = t + frame_rate(24, dtype)
+    return model.to(dtype), (hashed("x", 1, 2, frames, patches, C).to(dtype), y, t, positions)
+
+
+def frame_rate(fps, dtype):
+    """What STDiT3 adds to the embedding of the timestep."""
+    embed = nn.Sequential(OrderedDict({"0": nn.Linear(256, C), "1": nn.SiLU(), "2": nn.Linear(C, C)}))
+    fill(embed, lambda name: "fps_embedder.mlp." + name)
+    angles = fps * torch.exp(-torch.log(torch.tensor(10000.0)) * torch.arange(128) / 128)
+    return embed.to(dtype)(torch.cat((angles.cos(), angles.sin())).to(dtype)[None])
 
 
 class Layer(nn.Module):
@@ -145,10 +206,10 @@ def t5(case):
     with torch.device("meta"):
         model = T5EncoderModel(config)
     model = model.to(dtype).to_empty(device="cpu").eval()
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.02)
-    return Layer(model.encoder.block[0]), (torch.randn(1, tokens, 4096).to(dtype),
-                                           torch.randn(1, 64, tokens, tokens).to(dtype))
+    block = model.encoder.block[0]
+    fill(block, lambda name: "encoder.block.0." + name)
+    bias = block.layer[0].SelfAttention.compute_bias(tokens, tokens).to(dtype)
+    return Layer(block), (hashed("x", 1, 1, tokens, 4096).to(dtype), bias)
 
 
 class Decoder(nn.Module):
@@ -157,7 +218,7 @@ class Decoder(nn.Module):
         self.vae, self.micro = vae, micro
 
     def forward(self, z):
-        return [self.vae.decode(part).sample for part in z.split(self.micro)]
+        return torch.cat([self.vae.decode(part).sample for part in z.split(self.micro)])
 
 
 def vae(case):
@@ -167,7 +228,9 @@ def vae(case):
     frames, height, width = map(int, size.split("x"))
     kinds = {"down_block_types": ["DownEncoderBlock2D"] * 4, "up_block_types": ["UpDecoderBlock2D"] * 4}
     model = AutoencoderKL(block_out_channels=[128, 256, 512, 512], layers_per_block=2, **kinds).eval()
-    z = torch.randn(frames, 4, height, width).to(TYPES[dtype], memory_format=torch.channels_last)
+    fill(model, lambda name: name)
+    z = hashed("z", 1, 4, frames, height, width).transpose(0, 1)
+    z = z.to(TYPES[dtype], memory_format=torch.channels_last)
     return Decoder(model.to(TYPES[dtype], memory_format=torch.channels_last), int(micro)), (z,)
 
 
@@ -189,6 +252,14 @@ class Ours:
         if answer[:1] != ["seconds"]:
             raise RuntimeError(f"case {case!r}: {answer} {self.process.communicate()[0]}")
         return float(answer[1])
+
+    def result(self, directory):
+        """What the last case gave."""
+        path = os.path.join(directory, "result")
+        self.process.stdin.write(f"result {path}\n")
+        if self.process.stdout.readline() != "written\n":
+            raise RuntimeError(f"no result: {self.process.communicate()[0]}")
+        return torch.from_numpy(numpy.fromfile(path, "<f4"))
 
     def close(self):
         self.process.stdin.close()
@@ -219,36 +290,53 @@ def compiled(model, args):
         signal.alarm(0)
 
 
-def measure(ours, stage, case, rounds, compile):
-    """Returns the best seconds of ours, of torch as it is, and compiled (None without)."""
+def difference(ours, theirs, stage):
+    """Root mean square of the differences over that of theirs."""
+    theirs = (theirs.permute(0, 2, 3, 1) if stage == "vae" else theirs).flatten().float()
+    return ((ours - theirs).square().mean() / theirs.square().mean()).sqrt().item()
+
+
+def measure(ours, stage, case, rounds, compile, directory):
+    """Returns the best seconds of ours, of torch as it is, and compiled (None without); and how far the results of
+    the first two are apart."""
     model, args = {"stdit": stdit, "t5": t5, "vae": vae}[stage](case)
+    ours.seconds(case)
+    apart = difference(ours.result(directory), model(*args), stage)
+    dtype = case.split()[-1]
+    if not apart <= TOLERANCE.get(f"{stage} {dtype}", TOLERANCE[dtype]):
+        raise RuntimeError(f"case {case!r}: the results differ by {apart:.2g}")
+    if rounds == 0:  # compare only
+        return [float("nan")] * 3, apart
     sides = [lambda: ours.seconds(case), lambda: seconds(model, args)]
     fast = compiled(model, args) if compile else None
     if fast is not None:
         sides.append(lambda: seconds(fast, args))
     best = [None, None, None]
-    for number in range(rounds + (rounds > 1)):  # the first round warms up
+    for number in range(rounds):
         for i, side in enumerate(sides):
             took = side()
             best[i] = took if best[i] is None else min(best[i], took)
-    return best
+    return best, apart
 
 
 def main():
     torch.set_num_threads(THREADS)
     torch.set_grad_enabled(False)
     print(f"torch {torch.__version__}, {THREADS} threads, seconds, best of the rounds in brackets")
-    print(f"{'':38} {'ours':>8} {'torch':>8} {'compiled':>8} {'ratio':>6} {'to best':>8} {'asked':>6}", flush=True)
-    with tempfile.TemporaryDirectory() as directory:
+    print(f"{'':38} {'ours':>8} {'torch':>8} {'compiled':>8} {'ratio':>6} {'to best':>8} {'asked':>6} {'apart':>8}",
+          flush=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = os.environ.get("BINARIES", temporary)  # of the tests, so that a run may find them built
         for name, stage, case, rounds, asked, compile in CASES:
             if sys.argv[1:] and not any(word in name for word in sys.argv[1:]):
                 continue
             ours = Ours(stage, directory)
-            mine, torch_s, fast = measure(ours, stage, case, rounds, compile)
+            rounds = int(os.environ.get("ROUNDS", rounds))  # 0: compare results only
+            (mine, torch_s, fast), apart = measure(ours, stage, case, rounds, compile, directory)
             ours.close()
             torch._dynamo.reset()
             print(f"{name + f' ({rounds})':38} {mine:8.3f} {torch_s:8.3f} {fast or float('nan'):8.3f}"
-                  f" {torch_s / mine:6.2f} {min(torch_s, fast or torch_s) / mine:8.2f} {asked:6.2f}", flush=True)
+                  f" {torch_s / mine:6.2f} {min(torch_s, fast or torch_s) / mine:8.2f} {asked:6.2f} {apart:8.1e}", flush=True)
 
 
 if __name__ == "__main__":
