@@ -101,6 +101,7 @@ func (m *measurement) measure() {
 func measurements(t *testing.T, tier *tier, threads int) []*measurement {
 	be := New(threads)
 	be.tier = tier
+	be.Scope() // for good: operands lie in the arena, in huge pages where there are some, as those of a model do
 	var all []*measurement
 	only := regexp.MustCompile(os.Getenv(onlyVariable))
 	add := func(kernel, shape, kind, unit, peak string, amount float64, run func()) {
