@@ -63,7 +63,7 @@ func TestMeasure(t *testing.T) {
 
 // measureTier measures a tier. Its operands are garbage afterwards: some gigabytes.
 func measureTier(t *testing.T, tier *tier) []*measurement {
-	const rounds = 5
+	const rounds = 8
 	all, peaks := measurements(t, tier, runtime.GOMAXPROCS(0)), map[string]float64{}
 	for range rounds {
 		for _, m := range all {
