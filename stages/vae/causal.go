@@ -22,29 +22,13 @@ func (c *CausalConfig) load(w *nn.Weights, dt kernels.DType) network {
 		decoder: loadCausalDecoder(w.Sub("decoder"), &c.Decoder)}
 }
 
-// normalize returns (v - mean) / deviation of channel ch.
-func (m *causal) normalize(v float32, ch int) float32 {
-	if m.Normalization == "" {
-		return v
-	}
-	return nn.Round(m.dt, (v-videoMean[ch])/videoDeviation[ch])
-}
-
-// restore returns v deviation + mean of channel ch.
-func (m *causal) restore(v float32, ch int) float32 {
-	if m.Normalization == "" {
-		return v
-	}
-	return nn.Round(m.dt, float32(nn.Round(m.dt, v)*videoDeviation[ch])+videoMean[ch])
-}
-
 // decode decodes group by group. With overlap the last frame of a group waits for the first of the next, and
 // their mean is the frame.
 func (m *causal) decode(be kernels.Backend, z *stages.Array, frames, _ int, emit func([]float32)) error {
 	z = framesLast(z) // (T', h, w, z)
 	t, h, w, c := z.Shape[0], z.Shape[1], z.Shape[2], z.Shape[3]
 	for i, v := range z.Data {
-		z.Data[i] = m.restore(v, i%c)
+		z.Data[i] = m.restore(v, i%c, i/(h*w*c))
 	}
 	per := min(t, m.groupLatents(m.MicroFrameSize))
 	n := min(frames, m.MicroFrameSize)
@@ -104,7 +88,7 @@ func (m *causal) encode(be kernels.Backend, c clip, _ int, draw Noise) (*stages.
 		p.sample(out.Data[group*per*h*w*ch:], moments, group*per, per)
 	}
 	for i, v := range out.Data {
-		out.Data[i] = m.normalize(v, i%ch)
+		out.Data[i] = m.normalize(v, i%ch, i/(h*w*ch))
 	}
 	return channelsFirst(out), nil
 }

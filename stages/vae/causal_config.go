@@ -15,7 +15,8 @@ type CausalConfig struct {
 	// last frame of the one before, and decoding averages the two.
 	MicroFrameSize  int  `json:"micro_frame_size"`
 	TemporalOverlap bool `json:"temporal_overlap"`
-	// Normalization is "video" (a mean and a deviation for each channel) or empty.
+	// Normalization is "video" (a mean and a deviation for each channel), "video_5frames" (for each latent frame of a
+	// group too) or empty.
 	Normalization string `json:"normalization"`
 }
 
@@ -81,12 +82,15 @@ func (c *CausalConfig) validate() error {
 	case c.TemporalOverlap && c.MicroFrameSize < 2:
 		return fmt.Errorf("vae config.json: temporal_overlap needs a micro_frame_size of 2 or more, it is %d",
 			c.MicroFrameSize)
-	case c.Normalization != "" && c.Normalization != "video":
-		return fmt.Errorf("vae config.json: normalization is %q, only \"video\" and \"\" are supported",
-			c.Normalization)
-	case c.Normalization == "video" && e.ZChannels != len(videoMean):
-		return fmt.Errorf("vae config.json: z_channels is %d, normalization \"video\" is for %d", e.ZChannels,
+	case c.Normalization != "" && c.Normalization != normVideo && c.Normalization != norm5Frames:
+		return fmt.Errorf("vae config.json: normalization is %q: there are %q, %q and \"\"", c.Normalization, normVideo,
+			norm5Frames)
+	case c.Normalization != "" && e.ZChannels != len(videoMean):
+		return fmt.Errorf("vae config.json: z_channels is %d, normalization %q is for %d", e.ZChannels, c.Normalization,
 			len(videoMean))
+	case c.Normalization == norm5Frames && c.groupLatents(c.MicroFrameSize) != len(groupMean[0]):
+		return fmt.Errorf("vae config.json: micro_frame_size is %d, normalization %q is for groups of %d latent frames",
+			c.MicroFrameSize, norm5Frames, len(groupMean[0]))
 	}
 	return nil
 }
@@ -184,16 +188,3 @@ func (c *CausalConfig) side(n int) int {
 func (c *CausalConfig) halves(level int) bool {
 	return slices.Contains(c.Encoder.DownSamplingLayer, level)
 }
-
-// The means and deviations of the latent channels over videos, of the reference's "video" normalisation.
-var (
-	videoMean = [...]float32{-0.19016949832439423, -0.04480062797665596, 0.020789705216884613,
-		0.01865335740149021, -0.011585569009184837, 0.0010865575168281794, 0.08378933370113373,
-		0.08902134001255035, 0.00940945465117693, 0.08086848258972168, -0.07251627743244171,
-		0.05052144080400467, -0.0209724809974432, -0.1223079189658165, -0.003862356534227729,
-		-0.023072388023138046}
-	videoDeviation = [...]float32{0.9490776062011719, 0.9594117999076843, 0.9444302916526794,
-		0.9103284478187561, 0.959351658821106, 0.8430351614952087, 0.8888124823570251, 0.9291136860847473,
-		0.972594141960144, 0.8917953968048096, 0.8630853891372681, 0.8279891610145569, 0.9114300012588501,
-		0.7922844886779785, 0.8991407155990601, 0.9473513960838318}
-)
