@@ -66,6 +66,7 @@ func addRows(be *Backend, add adder) {
 			run   func()
 		}{
 			{"layer norm, modulated", x, 2, func() { be.Norm(dst, x, kernels.NormSpec{Scale: mod, Shift: mod}) }},
+			{"layer norm", x, 2, func() { be.Norm(dst, x, kernels.NormSpec{}) }},
 			{"rms norm of heads", qk, 2, func() { be.Norm(qk, qk, kernels.NormSpec{Kind: kernels.RMSNorm, Weight: w}) }},
 			{"rope", qk, 2, func() { be.Rope(qk, qk, angles, angles) }},
 			{"group norm, silu", image, 3, func() {
