@@ -26,5 +26,19 @@ var attention256 = attentionMath{
 	softmax:     [dots]func(*softmax){softmax256},
 	softmaxUnit: math.Log2E,
 	scaleRows:   [dots]scaleFunc{scaleRows256},
-	copyRows:    copyRowsGo,
+	copyRows:    copyRowsAVX2,
+	short: &shortMath{
+		weights:  [...]func(weights, scores unsafe.Pointer, keys int, scale float32){shortWeights256, nil},
+		values:   [...][]func(*shortValues){shortF32256[:], nil},
+		prefetch: prefetchRows,
+	},
+}
+
+// copyRowsAVX2 copies rows of whole vectors by assembly.
+func copyRowsAVX2(dst, src unsafe.Pointer, dstStride, srcStride, rows, bytes int) {
+	if vectors := bytes / 32; bytes%32 == 0 && rows > 0 && vectors > 0 {
+		copyRows256(dst, src, dstStride, srcStride, rows, vectors)
+		return
+	}
+	copyRowsGo(dst, src, dstStride, srcStride, rows, bytes)
 }
