@@ -18,7 +18,7 @@ import (
 const dialTime = 10 * time.Minute
 
 // fleet adds the workers of resources.hosts to those of this process. end is called when the job is closed.
-func fleet(cfg *config.Config, start Start, steps []transforms.Step, local *pool.CPU) (
+func fleet(cfg *config.Config, start Start, steps []transforms.Step, local stages.Picker) (
 	all stages.Pool, end func(), err error) {
 	r := cfg.Resources
 	if len(r.Hosts) == 0 {

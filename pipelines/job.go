@@ -15,7 +15,6 @@ import (
 	"latentbeam/internal/store"
 	"latentbeam/kernels"
 	"latentbeam/runners"
-	"latentbeam/runners/pool"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/transforms"
@@ -41,7 +40,7 @@ type Job struct {
 	Opts   Options
 
 	engine  *transforms.Engine
-	local   *pool.CPU // devices of this process, none where all are on other hosts
+	local   stages.Picker // devices of this process, none where all are on other hosts
 	runner  runners.Runner
 	report  report.Job
 	spec    []byte
@@ -73,48 +72,45 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := cfg.Resources
-	if o.Devices != nil {
-		r.Workers = 1
+	j := &Job{Config: cfg, Opts: o, runner: runner}
+	if err := j.open(source, steps, model.Name, defaults); err != nil {
+		j.Close()
+		return nil, err
 	}
-	devices, err := pool.NewCPU(r.Workers, r.Threads, int64(r.Memory))
+	return j, nil
+}
+
+// open opens the devices and puts the job together.
+func (j *Job) open(source transforms.Source, steps []transforms.Step, model string, defaults schemas.PromptRow) error {
+	cfg, o := j.Config, j.Opts
+	workers, err := j.openDevices(steps, &defaults)
 	if err != nil {
-		return nil, cfg.Errorf("resources.workers", "%v", err)
+		return err
 	}
-	workers, end := stages.Pool(devices), func() {}
-	if o.Devices == nil {
-		if workers, end, err = fleet(cfg, o.Start, steps, devices); err != nil {
-			return nil, err
-		}
-		if err := checkWidths(cfg, steps, &defaults, workers.Size()); err != nil {
-			end()
-			return nil, err
-		}
-	}
-	j := &Job{Config: cfg, Opts: o, runner: runner, local: devices, close: []func(){end}}
 	j.engine = &transforms.Engine{
-		Source: source, Steps: steps, Pool: workers, MaxBatch: int(r.BatchSize), Retries: cfg.OnError.Retries,
+		Source: source, Steps: steps, Pool: workers, MaxBatch: int(cfg.Resources.BatchSize),
+		Retries:  cfg.OnError.Retries,
 		Progress: &transforms.Progress{TooMany: cfg.OnError.Stop},
 		Keep:     keep(cfg),
 	}
-	if j.engine.Rules, err = j.rules(defaults, steps, devices.Class()); err != nil {
-		return nil, cfg.Errorf("stages", "%v", err)
+	if j.engine.Rules, err = j.rules(defaults, steps, j.local.Class()); err != nil {
+		return cfg.Errorf("stages", "%v", err)
 	}
 	j.spec, err = json.Marshal(map[string]any{"config": cfg, "shard": o.Shard, "shards": o.Shards, "pid": os.Getpid()})
 	if err != nil {
-		return nil, fmt.Errorf("open job: %w", err)
+		return fmt.Errorf("open job: %w", err)
 	}
 	j.report = report.Job{
 		Title: filepath.Base(cfg.Output.Path), Rows: j.rows, Keep: j.engine.Keep, Part: part(o),
 		RowsPerFile: cfg.Output.RowsPerFile,
 		Facts: report.Facts{
-			Model: model.Name, Weights: j.engine.Rules.Weights(), Class: devices.Class(), Version: o.Version,
+			Model: model, Weights: j.engine.Rules.Weights(), Class: j.local.Class(), Version: o.Version,
 		},
 	}
 	if o.Devices != nil {
-		return j, nil
+		return nil
 	}
-	return j, j.load()
+	return j.load()
 }
 
 // load brings every stage's weights to a device, so that a checkpoint that does not fit is known first. Workers

@@ -36,6 +36,9 @@ type runFacts struct {
 	Workers  int                    `json:"workers"`
 	Runner   string                 `json:"runner"`
 	Stages   []transforms.StageTime `json:"stages"`
+
+	Memory  []transforms.MemoryFact `json:"memory,omitempty"`  // what was learned of it
+	Devices any                     `json:"devices,omitempty"` // what was seen of GPUs
 }
 
 // Run computes what is missing and writes the report. started is called once the plan is known. The
@@ -132,6 +135,7 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time) (err error
 		Run: runFacts{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(),
 			Workers: j.engine.Pool.Size(), Runner: j.runner.Name, Stages: r.Stages,
+			Memory: j.engine.MemoryFacts(), Devices: j.deviceFacts(),
 		},
 	})
 }

@@ -22,7 +22,7 @@ const maxJobs = 4
 // Worker lends the devices of this process to the jobs of others.
 type Worker struct {
 	Node    *transport.Node
-	Devices *pool.CPU
+	Devices stages.Picker
 	Specs   []stages.Spec
 
 	mu    sync.Mutex

@@ -126,6 +126,10 @@ type Runner struct {
 
 // Resources bound what the job takes of the machine.
 type Resources struct {
+	// Device is what the job computes on: "cpu", "gpu", or "auto" (also ""), the GPUs of this host where there
+	// are any.
+	Device string `yaml:"device" json:"device,omitempty"`
+	// Workers of this process; on GPUs, how many of them, all where it is not given.
 	Workers   int      `yaml:"workers" json:"workers"`
 	Threads   int      `yaml:"threads" json:"threads,omitempty"` // of all workers together; 0 is every core
 	Memory    ByteSize `yaml:"memory" json:"memory"`             // for batches, of each worker

@@ -65,9 +65,14 @@ func (v *validator) missing(path, example string) {
 		"add "+example)
 }
 
-// given tells whether the file or a flag has a value at a path of plain keys.
-func (v *validator) given(path string) bool {
-	n := v.config.root
+func (v *validator) given(path string) bool { return v.config.Given(path) }
+
+// Given tells whether the file or a flag has a value at a path of plain keys.
+func (c *Config) Given(path string) bool {
+	n := c.root
+	if n == nil {
+		return false
+	}
 	for _, part := range strings.Split(path, ".") {
 		e := n.lookup(part)
 		if e == nil {
@@ -248,6 +253,9 @@ func (v *validator) output() {
 
 func (v *validator) resources() {
 	r, e := v.config.Resources, v.config.OnError
+	if r.Device != "" {
+		v.oneOf("resources.device", r.Device, []string{"auto", "cpu", "gpu"})
+	}
 	if r.Workers < 0 || r.Workers > maxWorkers {
 		v.bounds("resources.workers", 1, maxWorkers)
 	}

@@ -22,7 +22,8 @@ const JoinTime = time.Minute
 // Fleet is the devices of this process and of worker processes on other hosts, numbered in this order. A lease
 // prefers devices of one process. A worker that fails to answer is lost, and asked again a few times.
 type Fleet struct {
-	local   *CPU
+	local   stages.Picker
+	here    int // devices of this process
 	node    *transport.Node
 	job     json.RawMessage
 	weights map[string]string
@@ -51,9 +52,9 @@ type host struct {
 // Dial asks the workers at addrs what they have and returns the fleet with the devices of local, which may have
 // none. They must open the same job with the same weights, and compute in the same numeric class, or the bytes
 // would differ. Close ends the fleet.
-func Dial(ctx context.Context, local *CPU, token transport.Token, addrs []string, job json.RawMessage,
+func Dial(ctx context.Context, local stages.Picker, token transport.Token, addrs []string, job json.RawMessage,
 	weights map[string]string) (*Fleet, error) {
-	f := &Fleet{local: local, node: transport.NewNode(token), job: job, weights: weights,
+	f := &Fleet{local: local, here: len(local.Speeds()), node: transport.NewNode(token), job: job, weights: weights,
 		speeds: slices.Clone(local.Speeds()), memory: local.Memory(), changed: make(chan struct{})}
 	f.end, f.close = context.WithCancel(context.Background())
 	for _, addr := range addrs {
@@ -65,7 +66,7 @@ func Dial(ctx context.Context, local *CPU, token transport.Token, addrs []string
 		h.speeds = reply.Speeds
 		f.hosts = append(f.hosts, h)
 		f.speeds = append(f.speeds, h.speeds...)
-		if f.memory = smaller(f.memory, reply.Memory); local.Size() == 0 && len(f.hosts) == 1 {
+		if f.memory = smaller(f.memory, reply.Memory); f.here == 0 && len(f.hosts) == 1 {
 			f.memory = reply.Memory
 		}
 	}
@@ -112,6 +113,7 @@ func (f *Fleet) Speeds() []float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := slices.Clone(f.speeds)
+	copy(out, f.local.Speeds()) // some may be gone
 	for _, h := range f.hosts {
 		if h.lost {
 			clear(out[h.first:][:len(h.speeds)])
@@ -135,10 +137,10 @@ func (f *Fleet) Class() string { return f.local.Class() }
 
 // Lease waits for a free device of this process.
 func (f *Fleet) Lease(ctx context.Context) (kernels.Backend, func(ok bool), error) {
-	if f.local.Size() == 0 {
+	if f.here == 0 {
 		return nil, nil, errors.New("this process has no devices, resources.workers is 0")
 	}
-	set, release, err := f.lease(ctx, func() ([]int, error) { return f.free(0, f.local.Size(), 1), nil })
+	set, release, err := f.lease(ctx, func() ([]int, error) { return f.free(0, f.here, 1), nil })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -203,7 +205,12 @@ func (f *Fleet) lease(ctx context.Context, choose func() ([]int, error)) (*stage
 // choose picks n free devices: of this process if it has as many, else of a worker that has, else of all. It
 // returns none where there are not so many.
 func (f *Fleet) choose(n int) ([]int, error) {
-	there, hoped := f.local.Size(), false
+	there, hoped := 0, false
+	for _, speed := range f.local.Speeds() {
+		if speed > 0 {
+			there++
+		}
+	}
 	var hosts []*host
 	for _, h := range f.hosts {
 		if hoped = hoped || h.hoped; !h.lost {
@@ -217,7 +224,7 @@ func (f *Fleet) choose(n int) ([]int, error) {
 	if n = min(n, there); n == 0 {
 		return nil, nil
 	}
-	taken := f.free(0, f.local.Size(), n)
+	taken := f.free(0, f.here, n)
 	if len(taken) == n {
 		return taken, nil
 	}
@@ -241,8 +248,13 @@ func (f *Fleet) choose(n int) ([]int, error) {
 
 // free returns up to n free devices of those from first on.
 func (f *Fleet) free(first, count, n int) (out []int) {
+	gone := func(int) bool { return false }
+	if first < f.here {
+		speeds := f.local.Speeds()
+		gone = func(d int) bool { return speeds[d] == 0 }
+	}
 	for d := first; d < first+count && len(out) < n; d++ {
-		if !f.busy[d] {
+		if !f.busy[d] && !gone(d) {
 			out = append(out, d)
 		}
 	}
@@ -266,7 +278,7 @@ func (f *Fleet) wake() {
 
 // set makes a set of devices, whose numbers are in order: ranks are in the same.
 func (f *Fleet) set(ctx context.Context, devices []int) (set *stages.Set, release func(ok bool), err error) {
-	mine, _ := slices.BinarySearch(devices, f.local.Size())
+	mine, _ := slices.BinarySearch(devices, f.here)
 	set, release = &stages.Set{}, func(bool) {}
 	if mine > 0 {
 		if set, release, err = f.local.LeaseThese(ctx, devices[:mine]); err != nil {

@@ -15,8 +15,8 @@ import (
 	"latentbeam/kernels"
 )
 
-// ErrNone is the error of Open where no GPU can be used; a job may compute on the CPU then.
-var ErrNone = errors.New("no GPU can be used")
+// ErrNone is the error of Open where this process sees no GPU at all; a job may compute on the CPU then.
+var ErrNone = errors.New("no GPU")
 
 // reserve is the part of a device's free memory that is left free, for what no model of memory knows.
 const reserve = 0.1
@@ -67,7 +67,8 @@ type lease struct {
 
 // Open takes GPUs of this host: those that this process sees, that are well, that no other process has and that
 // compute in one numeric class. host may be nil, where there is no NVML: then nothing is known of links and
-// health. ErrNone where none is left; its text says why not of each.
+// health. ErrNone where there is none; where there are some and none can be used, the error says why of each, and
+// another time may be better.
 func Open(host gpu.Host, maker Maker, o Options) (*Pool, error) {
 	if o.Claims == "" {
 		o.Claims = gpu.ClaimsDir()
@@ -79,9 +80,12 @@ func Open(host gpu.Host, maker Maker, o Options) (*Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNone, err)
 	}
+	if len(visible) == 0 {
+		return nil, ErrNone
+	}
 	p := &Pool{maker: maker, host: host, o: o, changed: make(chan struct{})}
 	if p.survey, err = survey(host, visible); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNone, err)
+		return nil, err
 	}
 	fit, left := candidates(host, p.survey, visible)
 	kept, others := oneClass(p.survey, fit)
@@ -94,7 +98,7 @@ func Open(host gpu.Host, maker Maker, o Options) (*Pool, error) {
 		p.add(c)
 	}
 	if len(p.devices) == 0 {
-		return nil, fault.TryAgain(fmt.Errorf("%w%s", ErrNone, describe(p.left)))
+		return nil, fault.TryAgain(fmt.Errorf("no GPU of this host can be used:%s", describe(p.left)))
 	}
 	p.watch()
 	return p, nil

@@ -92,7 +92,7 @@ func TestTwoProcessesShare(t *testing.T) {
 		t.Errorf("the second has %d from %s", second.Size(), second.devices[0].UUID)
 	}
 	_, err := Open(host, newMaker(t, host), Options{Claims: claims})
-	if !errors.Is(err, ErrNone) || fault.ExitCode(err) != fault.ExitTryAgain ||
+	if err == nil || errors.Is(err, ErrNone) || fault.ExitCode(err) != fault.ExitTryAgain ||
 		!strings.Contains(err.Error(), "(run a.yaml) since") {
 		t.Errorf("the third: %v", err)
 	}

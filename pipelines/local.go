@@ -1,0 +1,133 @@
+package pipelines
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/fault"
+	"latentbeam/internal/gpu"
+	"latentbeam/runners/pool"
+	"latentbeam/runners/pool/gpus"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/transforms"
+)
+
+// Local says which devices of this host a process takes.
+type Local struct {
+	Device  string // as resources.device: "auto" or "", "cpu", "gpu"
+	Workers int    // of the CPU
+	GPUs    int    // 0: all that can be had
+	Threads int    // of the CPU's workers together; 0: all
+	Memory  int64  // for batches, of each; 0: what is free
+	What    string // this process, to others that find a GPU taken
+}
+
+// Open opens the devices: GPUs where there are any and Device does not say otherwise, else workers of the CPU.
+// end gives them back.
+func (l Local) Open() (devices stages.Picker, end func(), err error) {
+	if l.Device != "cpu" && l.Workers > 0 {
+		p, end, err := l.openGPUs()
+		switch {
+		case err == nil:
+			return p, end, nil
+		case l.Device == "gpu":
+			return nil, nil, err
+		case !errors.Is(err, gpus.ErrNone): // there are some, and others have them: the CPU would be another class
+			return nil, nil, fmt.Errorf("%w; resources.device: cpu computes without them", err)
+		}
+		slog.Debug("no GPU is used", "why", err)
+	}
+	p, err := pool.NewCPU(l.Workers, l.Threads, l.Memory)
+	return p, func() {}, err
+}
+
+// openGPUs opens the GPUs of this host.
+func (l Local) openGPUs() (*gpus.Pool, func(), error) {
+	host, err := gpu.Open()
+	if err != nil {
+		slog.Debug("GPUs are used without NVML: nothing is known of their links and health", "why", err)
+		host = nil
+	}
+	closeHost := func() {
+		if host != nil {
+			host.Close()
+		}
+	}
+	p, err := gpus.Open(host, gpus.CUDA(l.Memory), gpus.Options{Workers: l.GPUs, Memory: l.Memory, What: l.What})
+	if err != nil {
+		closeHost()
+		return nil, nil, err
+	}
+	return p, func() { p.Close(); closeHost() }, nil
+}
+
+// local opens the devices of this process for a job.
+func local(cfg *config.Config, o Options) (stages.Picker, func(), error) {
+	r := cfg.Resources
+	l := Local{Device: r.Device, Workers: r.Workers, Threads: r.Threads, Memory: int64(r.Memory),
+		What: "job " + o.Start.File}
+	if cfg.Given("resources.workers") {
+		l.GPUs = r.Workers
+	}
+	if o.Devices != nil { // only planned
+		l.Device, l.Workers = "cpu", 1
+	}
+	p, end, err := l.Open()
+	if err != nil && fault.ClassOf(err) != fault.ClassFatal {
+		key := "resources.workers"
+		if r.Device == "gpu" {
+			key = "resources.device"
+		}
+		return nil, nil, cfg.Errorf(key, "%v", err)
+	}
+	return p, end, err
+}
+
+// weighed tells devices with a memory of their own what the weights of the steps take of it, as far as stages can
+// say what they cost.
+func weighed(devices stages.Pool, steps []transforms.Step, defaults *schemas.PromptRow) {
+	p, ok := devices.(interface{ Weights(bytes int64) })
+	if !ok {
+		return
+	}
+	var sum int64
+	for _, s := range steps {
+		if c, ok := s.Stage.(stages.Costed); ok {
+			if cost, err := c.Cost(defaults); err == nil {
+				sum += cost.Weights
+			}
+		}
+	}
+	p.Weights(sum)
+}
+
+// deviceFacts returns what the devices of this process have to say of the run, nil for those of a CPU.
+func (j *Job) deviceFacts() any {
+	if p, ok := j.local.(interface{ Facts() any }); ok {
+		return p.Facts()
+	}
+	return nil
+}
+
+// openDevices opens the devices of this process and finds those of the workers on other hosts.
+func (j *Job) openDevices(steps []transforms.Step, defaults *schemas.PromptRow) (stages.Pool, error) {
+	devices, end, err := local(j.Config, j.Opts)
+	if err != nil {
+		return nil, err
+	}
+	j.local = devices
+	j.close = append(j.close, end)
+	if j.Opts.Devices != nil {
+		return devices, nil
+	}
+	weighed(devices, steps, defaults)
+	workers, end, err := fleet(j.Config, j.Opts.Start, steps, devices)
+	if err != nil {
+		return nil, err
+	}
+	j.close = append(j.close, end)
+	return workers, checkWidths(j.Config, steps, defaults, workers.Size())
+}
