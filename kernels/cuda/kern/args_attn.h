@@ -3,7 +3,7 @@
 #define LB_ARGS_ATTN_H
 #include "args.h"
 
-/* lb_heads is an operand (lead0, lead1, L, H, D); a call with one leading axis has lead1 = 1. */
+/* lb_heads is an operand (lead0, lead1, L, H, D); a call with one leading axis has lead[1] = 1. */
 typedef struct {
 	lb_u64 ptr;
 	lb_i64 lead[2], seq, head, chan; /* elements between neighbours on each axis */
@@ -13,12 +13,75 @@ typedef struct {
 
 typedef struct {
 	lb_heads q, k, v, dst;
-	lb_u64 lens;              /* int32 (lead0): valid keys, on the device; 0: all lk */
+	lb_u64 lens;              /* int32 (lead0), on the device: valid keys; 0: all lk */
 	lb_u64 bias;              /* (heads, lq, lk), or 0 */
 	lb_i64 bias_head, bias_q, bias_k;
 	lb_i32 bias_dtype;
 	lb_f32 scale;
 	lb_i32 lead[2], lq, lk, heads, d;
 } lb_attn_args;
+
+enum lb_attn_kernel {
+	LB_ATTN_BF16_64, LB_ATTN_BF16_72, LB_ATTN_F16_64, LB_ATTN_F16_72,
+	LB_ATTN_SHORT_BF16_64, LB_ATTN_SHORT_BF16_72, LB_ATTN_SHORT_F16_64, LB_ATTN_SHORT_F16_72,
+	LB_ATTN_ANY,
+	LB_ATTN_KERNELS
+};
+
+static inline const char *lb_attn_name(enum lb_attn_kernel k)
+{
+	switch (k) {
+	case LB_ATTN_BF16_64: return "attn_bf16_64";
+	case LB_ATTN_BF16_72: return "attn_bf16_72";
+	case LB_ATTN_F16_64: return "attn_f16_64";
+	case LB_ATTN_F16_72: return "attn_f16_72";
+	case LB_ATTN_SHORT_BF16_64: return "attn_short_bf16_64";
+	case LB_ATTN_SHORT_BF16_72: return "attn_short_bf16_72";
+	case LB_ATTN_SHORT_F16_64: return "attn_short_f16_64";
+	case LB_ATTN_SHORT_F16_72: return "attn_short_f16_72";
+	case LB_ATTN_ANY: return "attn_any";
+	default: return 0;
+	}
+}
+
+/* Queries of a block, keys of a pass; queries and keys of the short kernels at most, and their warps. */
+enum { LB_ATTN_QUERIES = 128, LB_ATTN_KEYS = 64, LB_ATTN_SHORT = 64, LB_ATTN_WARPS = 4 };
+/* Queries and channels that a block of attn_any computes. */
+enum { LB_ATTN_ANY_QUERIES = 64, LB_ATTN_ANY_CHANNELS = 128 };
+
+/* A warp's room for the bias: 16 queries by half a pass of keys, padded. */
+enum { LB_ATTN_BIAS_ROOM = 16 * (LB_ATTN_KEYS / 2 + 8) * 4 };
+
+static inline lb_i64 lb_attn_bias_room(const lb_attn_args *a) { return a->bias ? (lb_i64)LB_ATTN_WARPS * LB_ATTN_BIAS_ROOM : 0; }
+
+static inline lb_i64 lb_attn_short_shared(const lb_attn_args *a)
+{
+	return LB_ATTN_WARPS * (2 * lb_ceil(a->lk, 16) + lb_ceil(a->lq, 16)) * 16 * a->d * 2 + lb_attn_bias_room(a);
+}
+
+/* lb_attn_pick chooses the kernel for a device of compute capability arch. Which operands go to the tensor cores
+ * depends on types and d alone; short ones and others give the same bits there. */
+static inline enum lb_attn_kernel lb_attn_pick(const lb_attn_args *a, lb_i32 arch)
+{
+	lb_i32 t = a->q.dtype, k;
+	if (t != a->k.dtype || t != a->v.dtype || t == LB_F32 || (t == LB_BF16 && arch < 80) || (a->d != 64 && a->d != 72))
+		return LB_ATTN_ANY;
+	k = (t == LB_F16 ? 2 : 0) + (a->d == 72 ? 1 : 0);
+	if (a->lq <= LB_ATTN_SHORT && a->lk <= LB_ATTN_SHORT && lb_attn_short_shared(a) <= (arch < 80 ? 64 << 10 : 112 << 10))
+		k += LB_ATTN_SHORT_BF16_64;
+	return (enum lb_attn_kernel)k;
+}
+
+static inline lb_launch lb_attn_launch(const lb_attn_args *a, enum lb_attn_kernel k)
+{
+	lb_i64 heads = (lb_i64)a->lead[0] * a->lead[1] * a->heads;
+	if (k == LB_ATTN_ANY)
+		return lb_launch_of(lb_ceil(a->lq, LB_ATTN_ANY_QUERIES) * lb_ceil(a->d, LB_ATTN_ANY_CHANNELS) * heads, 1, 1,
+			256, 2 * 64 * 68 * 4);
+	if (k >= LB_ATTN_SHORT_BF16_64)
+		return lb_launch_of(lb_ceil(heads, LB_ATTN_WARPS), 1, 1, LB_ATTN_WARPS * 32, lb_attn_short_shared(a));
+	return lb_launch_of(lb_ceil(a->lq, LB_ATTN_QUERIES) * heads, 1, 1, 128,
+		(LB_ATTN_QUERIES + 4 * LB_ATTN_KEYS) * a->d * 2 + lb_attn_bias_room(a));
+}
 
 #endif
