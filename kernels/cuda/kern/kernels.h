@@ -3,6 +3,7 @@
 #define LB_KERNELS_H
 #include "args.h"
 #include "args_attn.h"
+#include "args_conv.h"
 #include "args_gemm.h"
 #include "args_map.h"
 #include "args_norm.h"

@@ -1,0 +1,69 @@
+/* Convolutions, channels last: see Backend.Conv. An image is a video of one frame. */
+#ifndef LB_ARGS_CONV_H
+#define LB_ARGS_CONV_H
+#include "args_gemm.h"
+
+/* lb_conv_args: x (N, T, H, W) and col, w by output channel, tap and input channel. Taps count through (KT, KH, KW).
+ * Fast is w with its input channels side by side and rows, taps and pixels at multiples of 8 channels: (Cout, taps,
+ * Cin), which the host makes once by a copy of (Cout, Cin, taps). */
+typedef struct {
+	lb_shape out; /* (N, T', H', W'): 4 axes */
+	lb_i32 cout, cin;
+	lb_i32 depth, height, width; /* of x */
+	lb_i32 kt, kh, kw;
+	lb_i32 stride_t, stride, up; /* up: nearest-neighbour factor on height and width before the kernel, 1 for none */
+	lb_i32 front, top, left;     /* zeros before; those behind follow from the shape of out */
+	lb_view x;
+	lb_u64 w;
+	lb_i64 w_row, w_tap, w_col;
+	lb_i32 w_dtype;
+	lb_i32 zero_;
+	lb_epilogue ep; /* views have the axes of out; bias and residual only */
+} lb_conv_args;
+
+/* The kernels: element type and tile, rows times columns: 128 x 128, 128 x 32 for few output channels, 64 x 64 for
+ * few pixels. */
+enum lb_conv_kernel {
+	LB_CONV_BF16_128, LB_CONV_BF16_32, LB_CONV_BF16_64, LB_CONV_F16_128, LB_CONV_F16_32, LB_CONV_F16_64,
+	LB_CONV_F32_128, LB_CONV_F32_32
+};
+
+static inline const char *lb_conv_name(enum lb_conv_kernel k)
+{
+	static const char *const names[] = {"conv_bf16_128", "conv_bf16_32", "conv_bf16_64", "conv_f16_128", "conv_f16_32",
+		"conv_f16_64", "conv_f32_128", "conv_f32_32"};
+	return names[k];
+}
+
+/* lb_conv_pick chooses the kernel for a device of compute capability arch. Operands of one type of 16 bits go to the
+ * tensor cores, all others to fp32. The tile changes no bit of the result. */
+static inline enum lb_conv_kernel lb_conv_pick(const lb_conv_args *a, lb_i32 arch)
+{
+	lb_i64 m = lb_rows_of(&a->out);
+	lb_i32 large = lb_ceil(m, 128) * lb_ceil(a->cout, 128) >= LB_GEMM_FILL, k;
+	if (a->x.dtype != a->w_dtype || a->w_dtype == LB_F32 || (a->w_dtype == LB_BF16 && arch < 80))
+		return large ? LB_CONV_F32_128 : LB_CONV_F32_32;
+	k = a->w_dtype == LB_BF16 ? LB_CONV_BF16_128 : LB_CONV_F16_128;
+	return (enum lb_conv_kernel)(k + (a->cout <= 32 ? 1 : large ? 0 : 2));
+}
+
+static inline lb_launch lb_conv_launch(const lb_conv_args *a, enum lb_conv_kernel k)
+{
+	lb_i64 m = lb_rows_of(&a->out), n = a->cout;
+	switch (k) {
+	case LB_CONV_F32_128:
+		return lb_launch_of(lb_ceil(m, 128) * lb_ceil(n, 128), 1, 1, 256, lb_tile_shared(128, 128, 2, 16 * 4 + 2));
+	case LB_CONV_F32_32:
+		return lb_launch_of(lb_ceil(m, 32) * lb_ceil(n, 32), 1, 1, 64, lb_tile_shared(32, 32, 2, 16 * 4 + 8));
+	case LB_CONV_BF16_128:
+	case LB_CONV_F16_128:
+		return lb_launch_of(lb_ceil(m, 128) * lb_ceil(n, 128), 1, 1, 256, lb_tile_shared(128, 128, LB_STAGES, 64));
+	case LB_CONV_BF16_32:
+	case LB_CONV_F16_32:
+		return lb_launch_of(lb_ceil(m, 128) * lb_ceil(n, 32), 1, 1, 128, lb_tile_shared(128, 32, LB_STAGES, 64));
+	default:
+		return lb_launch_of(lb_ceil(m, 64) * lb_ceil(n, 64), 1, 1, 128, lb_tile_shared(64, 64, LB_STAGES, 64));
+	}
+}
+
+#endif
