@@ -33,7 +33,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		PersistentPreRun:  func(*cobra.Command, []string) { begun = true },
 	}
 	root.AddCommand(runCommand(), planCommand(), retryCommand(), initCommand(), stagesCommand(), versionCommand())
-	root.AddCommand(convertCommand(), inspectCommand(), workerCommand())
+	root.AddCommand(convertCommand(), inspectCommand(), workerCommand(), doctorCommand())
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

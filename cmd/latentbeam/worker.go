@@ -3,20 +3,20 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"latentbeam/internal/fault"
 	"latentbeam/internal/transport"
 	"latentbeam/pipelines"
-	"latentbeam/runners/pool"
 	"latentbeam/stages/catalog"
 )
 
 // workerFlags are the flags of `latentbeam worker`.
 type workerFlags struct {
-	listen, token    string
-	workers, threads int
+	listen, token, device string
+	workers, threads      int
 }
 
 func workerCommand() *cobra.Command {
@@ -29,18 +29,25 @@ func workerCommand() *cobra.Command {
 			"what does is encrypted. The model must lie at the same path as on the host of the job. Runs until\n" +
 			"SIGINT or SIGTERM.",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runWorker(cmd, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			gpus := 0 // all
+			if cmd.Flags().Changed("workers") {
+				gpus = f.workers
+			}
+			return runWorker(cmd, f, gpus)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:7447",
 		"address to listen on; the default serves this machine only")
 	flags.StringVar(&f.token, "token-file", "", "file with the secret that job and workers share (required)")
-	flags.IntVar(&f.workers, "workers", 1, "devices to lend")
+	flags.StringVar(&f.device, "device", "auto", "cpu, gpu, or auto: GPUs where there are any")
+	flags.IntVar(&f.workers, "workers", 1, "devices to lend (default all GPUs, or one worker of the CPU)")
 	flags.IntVar(&f.threads, "threads", 0, "threads of all devices together (default all)")
 	return cmd
 }
 
-func runWorker(cmd *cobra.Command, f workerFlags) error {
+func runWorker(cmd *cobra.Command, f workerFlags, gpus int) error {
 	if f.token == "" {
 		return fault.Usage(fmt.Errorf("--token-file is missing: job and workers need a file with the same secret"))
 	}
@@ -51,10 +58,18 @@ func runWorker(cmd *cobra.Command, f workerFlags) error {
 	if f.workers < 1 {
 		return fault.Usage(fmt.Errorf("--workers is %d: give 1 to 1024", f.workers))
 	}
-	devices, err := pool.NewCPU(f.workers, f.threads, 0)
-	if err != nil {
-		return fault.Usage(err)
+	if !slices.Contains([]string{"auto", "cpu", "gpu"}, f.device) {
+		return fault.Usage(fmt.Errorf("--device is %q: give auto, cpu or gpu", f.device))
 	}
+	devices, end, err := pipelines.Local{Device: f.device, Workers: f.workers, GPUs: gpus, Threads: f.threads,
+		What: "worker"}.Open()
+	if fault.ClassOf(err) != fault.ClassFatal {
+		err = fault.Usage(err)
+	}
+	if err != nil {
+		return err
+	}
+	defer end()
 	node, err := transport.Listen(f.listen, token)
 	if err != nil {
 		return fault.TryAgain(err)

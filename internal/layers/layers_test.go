@@ -28,7 +28,7 @@ var floors = []floor{
 		"internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
 		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml"},
 	{"internal/plan/layout internal/gpu/gputest", ""},
-	{"internal/ledger internal/transport stages", ""},
+	{"internal/ledger internal/transport internal/doctor stages", ""},
 	{"stages/nn stages/sampler stages/condition runners/pool runners/pool/gpus", ""},
 	{"stages/nn/nntest", ""},
 	{"stages/t5 stages/stdit stages/vae stages/guard stages/video", ""},

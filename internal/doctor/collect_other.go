@@ -1,0 +1,11 @@
+//go:build !linux
+
+package doctor
+
+// Other systems do not show these things in files.
+
+func hostMemory() Memory { return Memory{} }
+
+func free(string) int64 { return 0 }
+
+func hardware() GPU { return GPU{} }

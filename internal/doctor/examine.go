@@ -1,0 +1,97 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+
+	"latentbeam/internal/plan"
+)
+
+// Examine says what the facts mean.
+func Examine(f Facts) Report {
+	r := Report{Facts: f, OK: true}
+	add := func(checks ...Check) { r.Checks = append(r.Checks, checks...) }
+	add(processor(f.CPU), memory(f.Memory))
+	if f.Memory.HugePages != "" {
+		add(hugePages(f.Memory))
+	}
+	add(output(f.Output))
+	add(cudaChecks(f)...)
+	add(libraries(f)...)
+	r.OK = len(r.Broken()) == 0
+	return r
+}
+
+func processor(c CPU) Check {
+	out := Check{Name: "processor", State: OK, Found: fmt.Sprintf("%s, %d of %d threads, class %s", c.Name, c.Threads,
+		c.Cores, c.Class)}
+	tier := strings.TrimPrefix(c.Class, "cpu/")
+	switch {
+	case tier == "go":
+		out.State = Note
+		out.Cost = "neither AVX2 nor AVX-512 is used: the kernels are plain Go, many times slower"
+	case c.Threads < c.Cores:
+		out.State = Note
+		out.Cost = fmt.Sprintf("this process may use %d of %d threads (container or GOMAXPROCS)", c.Threads, c.Cores)
+	}
+	return out
+}
+
+// little is memory with which the published models do not work on the CPU: T5-xxl's weights in 16 bit.
+const little = 10 << 30
+
+func memory(m Memory) Check {
+	out := Check{Name: "memory", State: OK, Found: fmt.Sprintf("%s, %s free", plan.Bytes(m.Total), plan.Bytes(m.Free))}
+	if m.Free < little {
+		out.State = Note
+		out.Cost = "T5-xxl's weights (9 GiB in 16 bit) do not stay in memory and are read from disk again and again; " +
+			"the built-in model needs little"
+	}
+	return out
+}
+
+func hugePages(m Memory) Check {
+	out := Check{Name: "huge pages", State: OK, Found: m.HugePages}
+	if m.HugePages == "never" {
+		out.State = Note
+		out.Cost = "large tensors on the CPU lose time to small pages"
+		out.Fix = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, as root"
+	}
+	return out
+}
+
+// cramped is room for fewer than some thousand videos.
+const cramped = 5 << 30
+
+func output(o Output) Check {
+	out := Check{Name: "output", State: OK, Found: fmt.Sprintf("%s, %s free", o.Path, plan.Bytes(o.Free))}
+	switch {
+	case o.Problem != "":
+		out.State, out.Found = Broken, o.Path+": "+o.Problem
+		out.Cost = "a job with this output stops at once"
+		out.Fix = "name another directory in output.path, or give this user the right to write"
+	case o.Free < cramped:
+		out.State = Note
+		out.Cost = "little room: a full disk stops the job (exit 75), and it goes on where it was when there is room"
+	}
+	return out
+}
+
+// libraries reports what is used where it is found. Those of CUDA count only where CUDA does.
+func libraries(f Facts) (out []Check) {
+	for _, l := range f.Libraries {
+		ofCUDA := l.Name != ffmpegName
+		if ofCUDA && (!f.Program.CUDA || len(f.GPU.Devices) == 0) {
+			continue
+		}
+		if l.Name == nvmlName && f.GPU.Survey == nil {
+			continue // said already
+		}
+		c := Check{Name: l.Name, State: OK, Found: l.Path}
+		if l.Path == "" {
+			c.State, c.Found, c.Cost = Missing, "not found: "+strings.Join(l.Files, ", "), l.Cost
+		}
+		out = append(out, c)
+	}
+	return out
+}

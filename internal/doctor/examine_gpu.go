@@ -1,0 +1,206 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"latentbeam/internal/gpu"
+	"latentbeam/internal/plan"
+)
+
+// cudaChecks says what there is of GPUs: whether CUDA works at all, each device, and how they are linked.
+func cudaChecks(f Facts) []Check {
+	g := f.GPU
+	out := []Check{cudaCheck(f)}
+	if g.Survey == nil {
+		for _, d := range g.Devices {
+			out = append(out, bare(d))
+		}
+		if len(g.Devices) > 0 {
+			out = append(out, Check{Name: nvmlName, State: Missing, Found: g.NVMLProblem, Cost: "links, health and " +
+				"temperature of the GPUs are unknown: sets are formed without regard to links, and a sick device is " +
+				"noticed when its batch fails"})
+		}
+		return out
+	}
+	for i := range g.Survey.Devices {
+		out = append(out, device(g, i))
+	}
+	if len(g.Survey.Devices) > 1 {
+		out = append(out, links(g.Survey))
+	}
+	return out
+}
+
+// cudaCheck is about CUDA as a whole.
+func cudaCheck(f Facts) Check {
+	g := f.GPU
+	c := Check{Name: "CUDA"}
+	switch {
+	case !f.Program.CUDA && g.OnBus > 0:
+		c.State, c.Found = Missing, fmt.Sprintf("not built into this program; the machine has %s", gpus(g.OnBus))
+		c.Cost, c.Fix = "they are not used: jobs compute on the CPU", "take the CUDA release, or go build -tags cuda"
+	case !f.Program.CUDA:
+		c.State, c.Found, c.Cost = Missing, "not built into this program; the machine shows no NVIDIA GPU", "none here"
+	case len(g.Devices) > 0:
+		c.State, c.Found = OK, fmt.Sprintf("%s, up to CUDA %s", gpus(len(g.Devices)), g.CUDA)
+		if g.Survey != nil {
+			c.Found += ", driver " + g.Survey.Driver.Version
+		}
+	case g.Module != "":
+		c.State, c.Found = Broken, fmt.Sprintf("the driver's kernel module %s is loaded, and CUDA does not start: %s",
+			g.Module, g.Problem)
+		c.Cost = "the GPUs are not used: jobs compute on the CPU"
+		c.Fix = "install the libraries of the same driver version (in a container: the NVIDIA container toolkit)"
+		if g.Hidden {
+			c.State = Note
+			c.Fix = "CUDA_VISIBLE_DEVICES is set: unset it to see all devices"
+		}
+	case g.OnBus > 0:
+		c.State, c.Found = Missing, fmt.Sprintf("%s on the bus and no driver", gpus(g.OnBus))
+		c.Cost, c.Fix = "they are not used: jobs compute on the CPU", "install NVIDIA's driver"
+	default:
+		c.State, c.Found = Missing, "no NVIDIA GPU: "+g.Problem
+		c.Cost = "jobs compute on the CPU"
+	}
+	return c
+}
+
+func gpus(n int) string {
+	if n == 1 {
+		return "1 GPU"
+	}
+	return strconv.Itoa(n) + " GPUs"
+}
+
+// bare is a device of which only CUDA knows.
+func bare(d Device) Check {
+	c := Check{Name: "GPU " + strconv.Itoa(d.Index), State: OK,
+		Found: fmt.Sprintf("%s, %s, %s", d.Name, gpu.Device{UUID: d.UUID}.Short(), plan.Bytes(d.Memory))}
+	if d.Problem != "" {
+		c.State, c.Cost = Broken, "it does not compute: "+d.Problem
+	}
+	return c
+}
+
+// device is one that NVML knows.
+func device(g GPU, i int) Check {
+	d := g.Survey.Devices[i]
+	c := Check{Name: "GPU " + strconv.Itoa(i), State: OK, Found: fmt.Sprintf("%s, %s", d.Name, d.Short())}
+	shown := slices.IndexFunc(g.Devices, func(v Device) bool { return v.UUID == d.UUID })
+	switch {
+	case d.Divided:
+		c.Found += ", " + d.Problem
+		return c
+	case d.Problem != "":
+		c.State, c.Cost, c.Fix = Broken, d.Problem, lostFix
+		return c
+	case g.Unanswered[i] != "":
+		c.State, c.Cost, c.Fix = Broken, g.Unanswered[i], lostFix
+		return c
+	}
+	s := g.Status[i]
+	c.Found += ", " + reading(d, s)
+	switch {
+	case shown >= 0 && g.Devices[shown].Problem != "":
+		c.State, c.Cost = Broken, "it does not compute: "+g.Devices[shown].Problem
+	case s.ECC.Sick() != "":
+		c.State, c.Cost, c.Fix = Broken, s.ECC.Sick()+": jobs leave it out", "have the GPU replaced"
+	case shown < 0 && g.Hidden:
+		c.State, c.Cost = Note, "CUDA_VISIBLE_DEVICES hides it from this process"
+	case shown < 0 && len(g.Devices) > 0:
+		c.State, c.Cost = Broken, "the driver knows it and CUDA does not show it: jobs leave it out"
+	case s.Free < d.Memory/2:
+		c.State, c.Cost = Note, "most of its memory is taken"+pids(s)+": jobs leave it out"
+	case s.Throttle.Hurts():
+		c.State, c.Cost = Note, "it works slower than it could: "+s.Throttle.Hurting().String()
+	case s.ECC.Ails() != "":
+		c.State, c.Cost = Note, s.ECC.Ails()
+	}
+	return c
+}
+
+const lostFix = "reset the GPU (nvidia-smi --gpu-reset) or restart the machine; if it comes back, have it replaced"
+
+func pids(s gpu.Status) string {
+	var all []string
+	for _, p := range s.Processes {
+		all = append(all, strconv.Itoa(p.PID))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return " (pid " + strings.Join(all, ", ") + ")"
+}
+
+// reading is how a device is: what the driver does not say is left out.
+func reading(d gpu.Device, s gpu.Status) string {
+	parts := []string{fmt.Sprintf("%s of %s free", plan.Bytes(s.Free), plan.Bytes(d.Memory))}
+	if s.Utilization >= 0 {
+		parts = append(parts, fmt.Sprintf("%d %% busy", s.Utilization))
+	}
+	if s.Temperature >= 0 {
+		parts = append(parts, fmt.Sprintf("%d °C", s.Temperature))
+	}
+	if s.Power >= 0 && s.PowerLimit > 0 {
+		parts = append(parts, fmt.Sprintf("%.0f of %.0f W", s.Power, s.PowerLimit))
+	}
+	if d.PCIe.MaxGeneration > 0 {
+		parts = append(parts, fmt.Sprintf("PCIe %d x%d", d.PCIe.MaxGeneration, d.PCIe.MaxWidth))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// links says which devices reach each other fast.
+func links(s *gpu.Survey) Check {
+	c := Check{Name: "links", State: OK}
+	var parts []string
+	islands := map[int][]int{}
+	count := 0
+	for i, n := range s.Islands() {
+		if s.Devices[i].Divided || s.Devices[i].Problem != "" {
+			continue
+		}
+		if len(islands[n]) == 0 {
+			count++
+		}
+		islands[n] = append(islands[n], i)
+	}
+	for n := range len(s.Devices) {
+		if set := islands[n]; len(set) > 1 {
+			parts = append(parts, fmt.Sprintf("%s by %v", numbers(set), s.Links[set[0]][set[1]]))
+		}
+	}
+	switch {
+	case count > 1 && len(parts) == 0:
+		c.State, c.Found = Note, "no GPU reaches another's memory"
+		c.Cost = "a batch on several GPUs exchanges through the host, which costs more than it gains: one GPU each is " +
+			"the rule (data parallel)"
+	case count > 1:
+		c.State, c.Found = Note, strings.Join(parts, "; ")
+		c.Cost = "sets are formed inside these islands while they can; one that spans two exchanges through PCIe"
+	default:
+		c.Found = strings.Join(parts, "; ")
+	}
+	return c
+}
+
+// numbers writes 0, 1, 2 and 5 as "0-2, 5".
+func numbers(set []int) string {
+	var parts []string
+	for i := 0; i < len(set); {
+		k := i
+		for k+1 < len(set) && set[k+1] == set[k]+1 {
+			k++
+		}
+		if part := strconv.Itoa(set[i]); k > i {
+			parts = append(parts, part+"-"+strconv.Itoa(set[k]))
+		} else {
+			parts = append(parts, part)
+		}
+		i = k + 1
+	}
+	return strings.Join(parts, ", ")
+}

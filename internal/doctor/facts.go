@@ -1,0 +1,77 @@
+package doctor
+
+import (
+	"latentbeam/internal/gpu"
+	"latentbeam/kernels/cuda"
+)
+
+// Facts is what there is.
+type Facts struct {
+	Program Program `json:"program"`
+	CPU     CPU     `json:"cpu"`
+	Memory  Memory  `json:"memory"`
+	Output  Output  `json:"output"`
+	GPU     GPU     `json:"gpu"`
+	// Libraries are shared libraries and programs that are used where they are found.
+	Libraries []Library `json:"libraries"`
+}
+
+// Program is this one.
+type Program struct {
+	Version  string `json:"version"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"` // such as linux/amd64
+	CUDA     bool   `json:"cuda"`     // built in
+}
+
+// CPU is the processors.
+type CPU struct {
+	Name    string `json:"name"`
+	Class   string `json:"class"`   // numeric class of results, such as "cpu/avx512"
+	Cores   int    `json:"cores"`   // that the system shows
+	Threads int    `json:"threads"` // that this process may use at once
+}
+
+// Memory is the host's.
+type Memory struct {
+	Total     int64  `json:"total_bytes"`
+	Free      int64  `json:"free_bytes"` // for this process, inside its control group
+	HugePages string `json:"huge_pages"` // the mode: always, madvise, never, or "" where there is none
+}
+
+// Output is the directory that results go to.
+type Output struct {
+	Path    string `json:"path"`
+	Free    int64  `json:"free_bytes"`
+	Problem string `json:"problem,omitempty"` // why it cannot be written
+}
+
+// GPU is what is known of GPUs, from the bus to CUDA.
+type GPU struct {
+	OnBus   int    `json:"on_bus"` // NVIDIA's that the system sees
+	Module  string `json:"module"` // version of the kernel module; "" when it is not loaded
+	Hidden  bool   `json:"hidden"` // CUDA_VISIBLE_DEVICES is set
+	CUDA    string `json:"cuda"`   // newest CUDA that the driver can do
+	Problem string `json:"problem,omitempty"`
+	// Devices are those that CUDA shows, and what came of a small computation on each.
+	Devices []Device `json:"devices"`
+
+	Survey      *gpu.Survey  `json:"nvml"` // nil without NVML
+	Status      []gpu.Status `json:"status,omitempty"`
+	Unanswered  []string     `json:"unanswered,omitempty"` // by device: why it has no status
+	NVMLProblem string       `json:"nvml_problem,omitempty"`
+}
+
+// Device is one that CUDA shows.
+type Device struct {
+	cuda.Device
+	Problem string `json:"problem,omitempty"` // why it does not compute
+}
+
+// Library is a shared library or a program.
+type Library struct {
+	Name  string   `json:"name"`  // as people know it
+	Files []string `json:"files"` // that would do, the best first
+	Path  string   `json:"path"`  // where it was found; ""
+	Cost  string   `json:"without_it"`
+}

@@ -1,0 +1,73 @@
+package doctor
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	ffmpegName = "ffmpeg"
+	nvmlName   = "NVML"
+)
+
+// wanted are the libraries that are used where they are found. What each costs is what this release does
+// without it.
+func wanted() []Library {
+	return []Library{
+		{Name: "libcuda", Files: []string{"libcuda.so.1"}, Cost: "nothing computes on GPUs"},
+		{Name: nvmlName, Files: []string{"libnvidia-ml.so.1"}, Cost: "links, health and temperature of GPUs are unknown"},
+		{Name: "cublasLt", Files: []string{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"},
+			Cost: "matrix products take this program's own kernels; how much slower they are was not measured"},
+		{Name: "cuDNN", Files: []string{"libcudnn.so.9"}, Cost: "none yet: convolutions take this program's own kernels"},
+		{Name: "NCCL", Files: []string{"libnccl.so.2"}, Cost: "none yet: GPUs of several hosts exchange over TCP"},
+		{Name: ffmpegName, Files: []string{"ffmpeg"}, Cost: "of videos only y4m, images and folders of images can be " +
+			"read, and files are about twice as large as x264's"},
+	}
+}
+
+// searched are the directories that the system's loader and CUDA's installers use.
+func searched() []string {
+	dirs := []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64",
+		"/lib64", "/usr/lib", "/usr/local/lib", "/usr/local/cuda/lib64", "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64"}
+	for _, pattern := range []string{ // what pip installs
+		"/usr/lib/python3*/site-packages/nvidia/*/lib", "/usr/local/lib/python3*/*-packages/nvidia/*/lib",
+		"/opt/*/lib/python3*/site-packages/nvidia/*/lib"} {
+		found, _ := filepath.Glob(pattern)
+		dirs = append(dirs, found...)
+	}
+	return dirs
+}
+
+// find looks for the libraries in LD_LIBRARY_PATH and dirs, and for ffmpeg in PATH. LATENTBEAM_LIBCUDA names
+// another libcuda.
+func find(env func(string) string, dirs []string) []Library {
+	dirs = slices.Concat(filepath.SplitList(env("LD_LIBRARY_PATH")), dirs)
+	out := wanted()
+	for i, l := range out {
+		switch {
+		case l.Name == ffmpegName:
+			out[i].Path, _ = exec.LookPath(l.Files[0])
+		case l.Name == "libcuda" && env("LATENTBEAM_LIBCUDA") != "":
+			out[i].Path = env("LATENTBEAM_LIBCUDA")
+		default:
+			out[i].Path = first(l.Files, dirs)
+		}
+	}
+	return out
+}
+
+// first returns the first of the files that is in one of the directories.
+func first(files, dirs []string) string {
+	for _, file := range files {
+		for _, dir := range dirs {
+			name := filepath.Join(dir, file)
+			if info, err := os.Stat(name); err == nil && !info.IsDir() && !strings.HasPrefix(dir, ".") {
+				return name
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,75 @@
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// State is how one thing is.
+type State string
+
+// The states, from good to bad.
+const (
+	OK      State = "ok"
+	Note    State = "note"    // usable, and worth knowing
+	Missing State = "missing" // not there; the program works without it
+	Broken  State = "broken"  // the machine promises it, and it does not work
+)
+
+// Check is what was found out about one thing.
+type Check struct {
+	Name  string `json:"name"`
+	State State  `json:"state"`
+	Found string `json:"found"`
+	Cost  string `json:"cost,omitempty"` // what it means for a job
+	Fix   string `json:"fix,omitempty"`
+}
+
+// Report is the result.
+type Report struct {
+	OK     bool    `json:"ok"` // nothing is broken
+	Checks []Check `json:"checks"`
+	Facts  Facts   `json:"facts"`
+}
+
+// Broken returns the names of what is.
+func (r Report) Broken() (names []string) {
+	for _, c := range r.Checks {
+		if c.State == Broken {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// Print writes the report for people.
+func (r Report) Print(w io.Writer) error {
+	name := 0
+	for _, c := range r.Checks {
+		name = max(name, len([]rune(c.Name)))
+	}
+	p := r.Facts.Program
+	kind := "with CUDA"
+	if !p.CUDA {
+		kind = "CPU only, CUDA is not built in"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "latentbeam %s, %s, %s (%s)\n\n", p.Version, p.Platform, p.Go, kind)
+	for _, c := range r.Checks {
+		fmt.Fprintf(&b, "%-8s %-*s  %s\n", c.State, name, c.Name, c.Found)
+		for _, more := range []struct{ what, text string }{{"cost", c.Cost}, {"fix", c.Fix}} {
+			if more.text != "" {
+				fmt.Fprintf(&b, "%-8s %-*s  %s: %s\n", "", name, "", more.what, more.text)
+			}
+		}
+	}
+	b.WriteString("\n")
+	if names := r.Broken(); len(names) > 0 {
+		fmt.Fprintf(&b, "broken: %s\n", strings.Join(names, ", "))
+	} else {
+		b.WriteString("nothing is broken\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
