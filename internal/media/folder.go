@@ -3,7 +3,6 @@ package media
 import (
 	"fmt"
 	"image"
-	"image/color"
 	_ "image/jpeg" // formats of images
 	_ "image/png"
 	"io"
@@ -85,6 +84,10 @@ func (s *folder) decode(rgb []byte, file string) error {
 // fromImage copies the colours of an image; how transparent they are is left out, as PIL's convert("RGB")
 // does.
 func fromImage(rgb []byte, m image.Image) {
+	if jpeg, ok := m.(*image.YCbCr); ok {
+		fromYCbCr(rgb, jpeg)
+		return
+	}
 	b := m.Bounds()
 	w := b.Dx()
 	for y := range b.Dy() {
@@ -102,9 +105,6 @@ func opaque(out []byte, m image.Image, x, y int) {
 	case *image.NRGBA64:
 		p := m.Pix[m.PixOffset(x, y):]
 		out[0], out[1], out[2] = p[0], p[2], p[4]
-	case *image.YCbCr:
-		c := m.YCbCrAt(x, y)
-		out[0], out[1], out[2] = color.YCbCrToRGB(c.Y, c.Cb, c.Cr)
 	default:
 		r, g, b, a := m.At(x, y).RGBA()
 		if a > 0 && a < 0xffff {

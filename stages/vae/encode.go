@@ -33,7 +33,7 @@ func Encode() stages.Spec {
 			"posterior: sample or mean, dtype: fp32 or bf16",
 		In:      stages.KindMedia,
 		Out:     stages.KindLatents,
-		Version: 1,
+		Version: 2,
 		Params: []stages.Param{stages.ParamMedia, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames,
 			stages.ParamFPS},
 		New: openEncoder,

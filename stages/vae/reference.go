@@ -27,7 +27,7 @@ func Reference() stages.Spec {
 		Name: "encode_reference",
 		Doc: "autoencoder: a row's reference images and videos to latents that denoise is conditioned on; " +
 			"posterior: sample or mean, dtype: fp32 or bf16",
-		Version: 1,
+		Version: 2,
 		Params:  []stages.Param{stages.ParamReference, stages.ParamHeight, stages.ParamWidth},
 		New:     openReference,
 	}
