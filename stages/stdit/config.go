@@ -11,7 +11,7 @@ import (
 // Config describes a denoiser; the names are those of the published config.json.
 type Config struct {
 	Version Version       `json:"-"`
-	DType   kernels.DType `json:"-"` // of weights and activations: F32 or BF16
+	DType   kernels.DType `json:"-"` // of weights and activations: F32, BF16, and in 1.0 F16
 
 	InputSize       [3]int   `json:"input_size"`  // latent (T, H, W) of training in 1.0; others run too
 	InChannels      int      `json:"in_channels"` // latent channels

@@ -110,8 +110,11 @@ func (c goldenCase) config(t *testing.T) Config {
 		cfg.KernelSize, cfg.UseSpatialRope = nil, false
 	}
 	nntest.Decode(t, c.Config, &cfg)
-	if c.DType == "bf16" {
+	switch c.DType {
+	case "bf16":
 		cfg.DType = kernels.BF16
+	case "fp16":
+		cfg.DType = kernels.F16
 	}
 	if err := cfg.validate(); err != nil {
 		t.Fatal(err)
@@ -171,7 +174,7 @@ func checkForward(t *testing.T, c goldenCase) {
 	diff, largest := nntest.MaxDiff(got, c.Out)
 	rms := nntest.RelativeRMS(got, c.Out)
 	t.Logf("largest difference %.2g of %.3g, relative RMS %.4g", diff, largest, rms)
-	if cfg.DType == kernels.BF16 {
+	if cfg.DType != kernels.F32 {
 		checkBF16(t, c, rms)
 	} else if diff > forwardTolerance*largest {
 		t.Errorf("differs by %g from the reference, want at most %g", diff, forwardTolerance*largest)

@@ -30,6 +30,10 @@ func tinyConfigs() []Config {
 		half := c
 		half.DType = kernels.BF16
 		out = append(out, c, half)
+		if v == OpenSora10 {
+			half.DType = kernels.F16
+			out = append(out, half)
+		}
 	}
 	return out
 }

@@ -22,6 +22,7 @@ func TestDType(t *testing.T) {
 		{OpenSora10, "", kernels.F32, ""},
 		{OpenSora10, "fp32", kernels.F32, ""},
 		{OpenSora10, "bf16", kernels.BF16, "bf16"},
+		{OpenSora10, "fp16", kernels.F16, "fp16"},
 		{OpenSora11, "", kernels.BF16, ""},
 		{OpenSora12, "bf16", kernels.BF16, ""},
 		{OpenSora13, "fp32", kernels.F32, "fp32"},
@@ -44,7 +45,8 @@ func TestOptionsAreChecked(t *testing.T) {
 		json    string
 		want    string
 	}{
-		{OpenSora10, `{"dtype":"fp16"}`, `dtype is "fp16": give fp32 or bf16`},
+		{OpenSora10, `{"dtype":"int8"}`, `dtype is "int8": give fp32, bf16, or with Open-Sora 1.0 fp16`},
+		{OpenSora12, `{"dtype":"fp16"}`, "dtype is fp16: Open-Sora 1.2 was published for bf16"},
 		{OpenSora10, `{"cfg_channel":5}`, "cfg_channel is 5: give 1 to 4"},
 		{OpenSora10, `{"frame_interval":3}`, "only from Open-Sora 1.1 on"},
 		{OpenSora11, `{"frame_interval":-1}`, "frame_interval is -1"},

@@ -45,8 +45,12 @@ func (c Config) validate() error {
 		return fmt.Errorf("stdit config.json: mlp_ratio is %g, must be above 0 and at most %d",
 			c.MLPRatio, maxMLPRatio)
 	}
-	if c.DType != kernels.F32 && c.DType != kernels.BF16 {
-		return fmt.Errorf("stdit: dtype %v is not supported, give fp32 or bf16", c.DType)
+	if c.DType == kernels.F16 && c.Version != OpenSora10 {
+		return fmt.Errorf("stdit: dtype fp16 is that of Open-Sora 1.0, %s was published for bf16: give bf16 or fp32",
+			c.Version)
+	}
+	if c.DType > kernels.F16 {
+		return fmt.Errorf("stdit: dtype %v is not supported, give fp32, bf16 or fp16", c.DType)
 	}
 	if c.Version == OpenSora10 {
 		return nil
