@@ -36,6 +36,9 @@ func NewMetered(be Backend) *Metered {
 	return m
 }
 
+// Unwrap returns the backend inside.
+func (m *Metered) Unwrap() Backend { return m.Backend }
+
 // Usage returns the counts so far. The times of a Timer are there after Wait.
 func (m *Metered) Usage() Usage {
 	m.mu.Lock()

@@ -12,3 +12,9 @@ func Open(path string) (content []byte, unmap func() error, err error) {
 
 // Drop does nothing where files are not mapped.
 func Drop([]byte) error { return nil }
+
+// Forget does nothing where files are not mapped.
+func Forget([]byte) {}
+
+// Ahead does nothing where files are not mapped.
+func Ahead([]byte) {}

@@ -5,6 +5,7 @@ package mapfile
 import (
 	"fmt"
 	"os"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -41,4 +42,27 @@ func Drop(content []byte) error {
 		return nil
 	}
 	return unix.Madvise(content, unix.MADV_DONTNEED)
+}
+
+// Forget gives the memory of the pages that lie wholly in part, a part of what Open returned, back to the system.
+// It stays readable.
+func Forget(part []byte) {
+	if page := uintptr(os.Getpagesize()); len(part) > 0 {
+		from := uintptr(unsafe.Pointer(unsafe.SliceData(part)))
+		skip := int((page - from%page) % page)
+		if n := (len(part) - skip) / int(page) * int(page); n > 0 {
+			_ = unix.Madvise(part[skip:skip+n], unix.MADV_DONTNEED) // advice
+		}
+	}
+}
+
+// Ahead asks the system to read part, a part of what Open returned, from the disk. It may wait for it.
+func Ahead(part []byte) {
+	if len(part) == 0 {
+		return
+	}
+	first := unsafe.SliceData(part)
+	before := int(uintptr(unsafe.Pointer(first)) % uintptr(os.Getpagesize()))
+	whole := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(first), -before)), len(part)+before)
+	_ = unix.Madvise(whole, unix.MADV_WILLNEED) // advice
 }

@@ -27,6 +27,7 @@ type File struct {
 	entries  []entry  // by name
 	metadata map[string]string
 	unmap    func() error
+	mapped   bool
 	digest   func() string
 }
 
@@ -41,7 +42,7 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), unmap())
 	}
-	f.unmap = unmap
+	f.unmap, f.mapped = unmap, true
 	return f, nil
 }
 
@@ -76,6 +77,9 @@ func (f *File) Tensor(name string) (t Tensor, ok bool) {
 	return Tensor{DType: e.dtype, Shape: slices.Clone(e.shape), Data: data}, true
 }
 
+// Mapped reports whether the tensors' data are parts of mapped files (internal/mapfile).
+func (f *File) Mapped() bool { return f.mapped }
+
 // Metadata returns a copy of the header's free-form string pairs; it may be empty.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 
@@ -83,6 +87,9 @@ func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 // depend on how they lie in files, so that a checkpoint that is converted again or divided over shards keeps
 // its digest. It reads everything once, at the first call.
 func (f *File) Digest() string { return f.digest() }
+
+// digestChunk is how much of a mapped file is in memory at a time while its digest is taken.
+const digestChunk = 64 << 20
 
 // sum is the digest: for each tensor in the order of names, the length of a line and the line itself, then
 // the data, whose length follows from the line.
@@ -92,7 +99,12 @@ func (f *File) sum() string {
 		line := fmt.Sprintf("%q %s %v\n", e.name, e.dtype, e.shape)
 		fmt.Fprintf(sum, "%d ", len(line))
 		sum.Write([]byte(line))
-		sum.Write(f.bodies[e.shard][e.begin:e.end])
+		for chunk := range slices.Chunk(f.bodies[e.shard][e.begin:e.end], digestChunk) {
+			sum.Write(chunk)
+			if f.mapped {
+				mapfile.Forget(chunk)
+			}
+		}
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }

@@ -24,7 +24,7 @@ func OpenIndex(path string) (*File, error) {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	shards := slices.Sorted(maps.Keys(invert(files)))
-	f := &File{metadata: map[string]string{}, unmap: func() error { return nil }}
+	f := &File{metadata: map[string]string{}, unmap: func() error { return nil }, mapped: true}
 	for i, name := range shards {
 		shard, err := Open(filepath.Join(filepath.Dir(path), name))
 		if errors.Is(err, fs.ErrNotExist) {

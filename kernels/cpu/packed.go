@@ -86,7 +86,7 @@ func (l *packedList) get(key packedKey, size int, limit int64, fill func(p unsaf
 
 // packedWeight returns w (N, K) packed for g where that is kept, else nil.
 func (b *Backend) packedWeight(op string, g *gemm, w *view, size int) unsafe.Pointer {
-	if w.buf.weight == nil || size > b.keep {
+	if w.buf.weight == nil || size > b.keep || w.buf.weight.passing.Load() {
 		return nil
 	}
 	key := packedKey{g.tier, g.dot, w.Offset, w.Strides[0], w.Shape[0], w.Shape[1], [3]int{}, g.borders}

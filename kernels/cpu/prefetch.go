@@ -2,9 +2,12 @@ package cpu
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 	"weak"
+
+	"latentbeam/kernels"
 )
 
 // A page of a mapped weight that is not in memory stops the thread that touches it, invisibly to the Go
@@ -18,9 +21,18 @@ const (
 // weightState is what a weight's buffer has beside its elements.
 type weightState struct {
 	packedList
+	passing atomic.Bool // see Passing
 	order sync.Mutex
 	next  weak.Pointer[buffer] // used after it; weak, so that a model that is gone stays gone
 	asked time.Time            // when its own elements were last asked for
+}
+
+// Passing says that t, a weight, is one of many of which few are in memory at a time: nothing is kept of it but
+// its own elements, wherever they lie.
+func (b *Backend) Passing(t kernels.Tensor) {
+	if buf, ok := t.Buf.(*buffer); ok && buf.weight != nil {
+		buf.weight.passing.Store(true)
+	}
 }
 
 // after notes that buf was used, or loaded, after the weight before.

@@ -13,7 +13,11 @@ import (
 // fails. So code that looks at a tensor's memory, counts on zeroed memory,
 // keeps a tensor too long or expects an error early fails here before it fails on a GPU.
 func Deferred(inner kernels.Backend) kernels.Backend {
-	return &deferred{inner: inner}
+	d := &deferred{inner: inner}
+	if card, ok := inner.(kernels.Refiller); ok {
+		return lateCard{d, card}
+	}
+	return d
 }
 
 type deferred struct {

@@ -24,6 +24,9 @@ type Component[C, M any] struct {
 	weights *safetensors.File
 	load    func(C, *Weights) (*M, error)
 
+	streamed bool // blocks from stay on pass through memory
+	stay     int
+
 	mu     sync.Mutex
 	loaded map[modelPlace]func() (*M, error)
 }
@@ -71,6 +74,10 @@ func (c *Component[C, M]) Load(dev kernels.Backend) error {
 	return err
 }
 
+// Stream lets the blocks from number stay on pass through memory instead of being there all the time (see Flow). It
+// is to be called before the first use.
+func (c *Component[C, M]) Stream(stay int) { c.streamed, c.stay = true, stay }
+
 // On returns the model on dev's memory, shared by all backends of it: all of it, or on a rank of TensorParallel
 // that rank's cut. An error is about the checkpoint: the job cannot be done with it.
 func (c *Component[C, M]) On(dev kernels.Backend) (*M, error) { return c.Part(dev, Stage{}) }
@@ -107,7 +114,14 @@ func (c *Component[C, M]) shard(dev kernels.Backend, shard Shard) (*M, error) {
 }
 
 func (c *Component[C, M]) read(dev kernels.Backend, shard Shard) (*M, error) {
-	m, err := c.load(c.Config, NewWeights(dev, c.weights).Cut(shard.Cut).Stage(shard.Stage))
+	w := NewWeights(dev, c.weights).Cut(shard.Cut).Stage(shard.Stage)
+	if c.streamed {
+		w.flow = newFlow(dev, c.stay)
+	}
+	m, err := c.load(c.Config, w)
+	if err == nil && w.flow != nil && w.flow.copied {
+		err = ErrCopied
+	}
 	if err != nil {
 		c.mu.Lock()
 		delete(c.loaded, modelPlace{dev.Device(), shard}) // the next one may find room

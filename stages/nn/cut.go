@@ -26,7 +26,9 @@ func (c Cut) Heads(n int) (weights.Range, error) {
 
 // Cut returns the same weights for one rank of tensor parallelism. Layers that are not cut are loaded whole.
 func (w *Weights) Cut(c Cut) *Weights {
-	return &Weights{prefix: w.prefix, as: w.as, cut: c, stage: w.stage, account: w.account}
+	cut := *w
+	cut.cut = c
+	return &cut
 }
 
 // units returns this rank's part of n heads or groups of columns. Too many ranks are a fault of the account.
@@ -114,6 +116,8 @@ func (s subset) of(data []byte, whole []int, size int) []byte {
 		line *= d
 	}
 	switch {
+	case s.rows.Len() > 0 && s.rows.Len()*s.groups == whole[0]: // all of them
+		return data
 	case s.rows.Len() > 0 && s.groups == 1:
 		return data[s.rows.Lo*line : s.rows.Hi*line]
 	case s.rows.Len() > 0:

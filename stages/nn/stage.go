@@ -13,7 +13,9 @@ type Stage struct{ Rank, Ways int }
 
 // Stage returns the same weights for one rank of pipeline parallelism.
 func (w *Weights) Stage(s Stage) *Weights {
-	return &Weights{prefix: w.prefix, as: w.as, cut: w.cut, stage: s, account: w.account}
+	stage := *w
+	stage.stage = s
+	return &stage
 }
 
 // First and Last report whether this rank has the beginning and the end of the blocks.
@@ -39,6 +41,14 @@ func (w *Weights) at(here bool, name string, shape []int) kernels.Tensor {
 	}
 	w.skipped = append(w.skipped, w.prefix+name)
 	return kernels.Tensor{}
+}
+
+// Block returns the tensors of one of the blocks that follow each other, named by the format and its number:
+// where not all blocks stay in memory these come and go together (see Flow).
+func (w *Weights) Block(i int, format string) *Weights {
+	b := w.Subf(format, i)
+	b.block, b.kind, b.inside = i+1, format, len(b.prefix)
+	return b
 }
 
 // Blocks returns this rank's run of n like blocks, named by the format: runs differ by one at most. The

@@ -18,6 +18,9 @@ type Weights struct {
 	as     *kernels.DType // convert to this type on loading; nil: as stored
 	cut    Cut            // which part of the layers to load
 	stage  Stage          // which blocks
+	block  int            // that the tensors belong to, counted from 1; 0: to none
+	kind   string         // what its name is made of
+	inside int            // where the names inside the block begin
 	*account
 }
 
@@ -25,7 +28,10 @@ type Weights struct {
 type account struct {
 	be     kernels.Backend
 	found  map[string]safetensors.Tensor
+	mapped map[string]bool // tensors that lie in mapped files
 	asked  map[string][]int
+	blocks map[string]int // of the tensors that were asked for, counted from 1
+	flow   *Flow          // what keeps only some blocks in memory; nil: all stay
 	faults []Misfit
 	// skipped are prefixes of tensors that other ranks have.
 	skipped []string
@@ -36,9 +42,11 @@ type account struct {
 // NewWeights returns the tensors of files, to be loaded for be's device. The files must stay open as long
 // as a loaded model is in use.
 func NewWeights(be kernels.Backend, files ...*safetensors.File) *Weights {
-	a := &account{be: be, found: map[string]safetensors.Tensor{}, asked: map[string][]int{}}
+	a := newAccount()
+	a.be, a.found, a.mapped = be, map[string]safetensors.Tensor{}, map[string]bool{}
 	for _, f := range files {
 		for _, name := range f.Names() {
+			a.mapped[name] = f.Mapped()
 			if _, twice := a.found[name]; twice {
 				a.fault("duplicate", name, "is in more than one file")
 				continue
@@ -52,12 +60,15 @@ func NewWeights(be kernels.Backend, files ...*safetensors.File) *Weights {
 // ShapesOnly returns Weights that grant every request with a tensor that has a shape and no data. A model
 // loaded from it tells which tensors its configuration has (Requested) and what memory it needs
 // (PeakBytes), but can compute nothing.
-func ShapesOnly() *Weights { return &Weights{account: &account{asked: map[string][]int{}}} }
+func ShapesOnly() *Weights { return &Weights{account: newAccount()} }
+
+func newAccount() *account { return &account{asked: map[string][]int{}, blocks: map[string]int{}} }
 
 // Outline returns Weights of a checkpoint of which only names, types and shapes are known. A model loaded from
 // it can compute nothing; Misfits then tells what does not fit.
 func Outline(tensors []safetensors.Info) *Weights {
-	a := &account{found: map[string]safetensors.Tensor{}, asked: map[string][]int{}}
+	a := newAccount()
+	a.found = map[string]safetensors.Tensor{}
 	for _, t := range tensors {
 		a.found[t.Name] = safetensors.Tensor{DType: t.DType, Shape: t.Shape}
 	}
@@ -66,13 +77,17 @@ func Outline(tensors []safetensors.Info) *Weights {
 
 // Sub returns the tensors under name, a path of names joined by dots such as "blocks.0".
 func (w *Weights) Sub(name string) *Weights {
-	return &Weights{prefix: w.prefix + name + ".", as: w.as, cut: w.cut, stage: w.stage, account: w.account}
+	sub := *w
+	sub.prefix += name + "."
+	return &sub
 }
 
 // As returns the same tensors, rounded to dt on loading, as PyTorch's Module.to(dtype) does. Loading in fp32
 // changes nothing: narrower values are used as they are stored, since arithmetic is fp32 anyway.
 func (w *Weights) As(dt kernels.DType) *Weights {
-	return &Weights{prefix: w.prefix, as: &dt, cut: w.cut, stage: w.stage, account: w.account}
+	as := *w
+	as.as = &dt
+	return &as
 }
 
 // Subf is Sub of a formatted name, for numbered layers.
@@ -130,12 +145,16 @@ func (w *Weights) Values(name string, n int) []float32 {
 	return decode(t.Data, dt)
 }
 
+// Flow returns what keeps the blocks of the model coming where they are not all in memory, else nil.
+func (w *Weights) Flow() *Flow { return w.flow }
+
 // Requested returns the name and the wanted shape of every tensor asked for so far.
 func (w *Weights) Requested() map[string][]int { return maps.Clone(w.asked) }
 
 func (w *Weights) load(name string, want []int, fits func(have []int) bool, part subset) kernels.Tensor {
 	name = w.prefix + name
 	w.asked[name] = slices.Clone(want)
+	w.blocks[name] = w.block
 	if w.found == nil { // ShapesOnly
 		return kernels.NewTensor(kernels.F32, w.account, part.shape(want)...)
 	}
@@ -161,10 +180,10 @@ func (w *Weights) load(name string, want []int, fits func(have []int) bool, part
 		return kernels.Tensor{}
 	}
 	data, shape := part.of(t.Data, t.Shape, dt.Size()), part.shape(t.Shape)
-	if w.as != nil && *w.as != kernels.F32 && *w.as != dt {
+	if w.as != nil && converted(t, *w.as) {
 		data, dt = round(data, dt, *w.as), *w.as
 	}
-	loaded, err := w.be.Weights(dt, shape, data)
+	loaded, err := w.flow.load(w, name, dt, shape, data)
 	if err != nil {
 		w.fault("not loaded", name, err.Error())
 		return kernels.Tensor{}

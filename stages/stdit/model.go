@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 )
@@ -24,6 +25,8 @@ type Model struct {
 type network interface {
 	// crosses returns the cross attentions in the order in which forward runs them.
 	crosses() []nn.CrossAttention
+	// passing returns which blocks, or pairs of blocks, this rank has, and what keeps them coming.
+	passing() (own weights.Range, flow *nn.Flow)
 	// prepare puts the positions and embedded conditions of a batch into p.
 	prepare(be kernels.Backend, p *Prepared, cond Conditions)
 	// forward runs the blocks on the stream in place. t is the embedding of the timesteps of its rows (B, C),

@@ -101,9 +101,11 @@ func (m *Model) keys(be kernels.Backend, captions []kernels.Tensor) texts {
 		start += t.lens[i]
 	}
 	y := m.caption.Forward(be, packed) // (sum L, C)
-	for i, cross := range crosses {
-		if cross.Heads > 0 {
-			cross.Keys(be, t.kv[i], y, t.lens)
+	own, flow := m.net.passing()
+	each := len(crosses) / m.Depth // of a block, or of a pair of them
+	for block := range flow.Each(own) {
+		for i := block * each; i < (block+1)*each; i++ {
+			crosses[i].Keys(be, t.kv[i], y, t.lens)
 		}
 	}
 	return t

@@ -22,8 +22,8 @@ import (
 	"latentbeam/stages/sampler"
 )
 
-// testStage is the stage with hashed weights.
-func testStage(t testing.TB, cfg Config) *stage {
+// testFile is a file of hashed weights.
+func testFile(t testing.TB, cfg Config) []byte {
 	t.Helper()
 	names := nn.ShapesOnly()
 	if _, err := Load(cfg, names); err != nil {
@@ -37,13 +37,25 @@ func testStage(t testing.TB, cfg Config) *stage {
 	if err := safetensors.Write(&file, tensors, nil); err != nil {
 		t.Fatal(err)
 	}
+	return file.Bytes()
+}
+
+// testStage is the stage with hashed weights.
+func testStage(t testing.TB, cfg Config) *stage {
+	t.Helper()
 	m, err := stages.EmbeddedModel("test", fstest.MapFS{
 		"transformer/config.json":                         &fstest.MapFile{Data: []byte("{}")},
-		"transformer/diffusion_pytorch_model.safetensors": &fstest.MapFile{Data: file.Bytes()},
+		"transformer/diffusion_pytorch_model.safetensors": &fstest.MapFile{Data: testFile(t, cfg)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return stageOf(t, cfg, m)
+}
+
+// stageOf is the stage of a model.
+func stageOf(t testing.TB, cfg Config, m *stages.Model) *stage {
+	t.Helper()
 	parse := func([]byte) (Config, error) { return cfg, cfg.validate() }
 	c, err := nn.OpenComponent(m, "transformer", parse, Load)
 	if err != nil {

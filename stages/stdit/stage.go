@@ -1,7 +1,6 @@
 package stdit
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -35,7 +34,7 @@ type options struct {
 	Version string `yaml:"version" json:"-"`
 	// GuidedChannels is how many latent channels guidance touches; default 3 in 1.0 and 1.1, as the reference.
 	GuidedChannels int `yaml:"cfg_channel" json:"cfg_channel"`
-	// DType is that of weights and activations: fp32, bf16, or with 1.0 fp16. Default bf16, with 1.0 fp32.
+	// DType is that of weights and activations, fp32 or bf16; default that of the published configurations.
 	DType string `yaml:"dtype" json:"dtype,omitempty"`
 	// FrameInterval tells the versions from 1.1 on that every n-th frame of the video is made: they are
 	// conditioned on fps * frame_interval. Default 1.
@@ -103,8 +102,15 @@ func (o *options) check(cfg *Config, recipe sampler.Recipe) error {
 		return fmt.Errorf("version is %q, but the model is of Open-Sora %s: give the job that model, or the preset of "+
 			"this one (opensora-v%s-...)", o.Version, cfg.Version, cfg.Version)
 	}
-	if err := o.setDType(cfg); err != nil {
-		return err
+	published := map[bool]string{true: "fp32", false: "bf16"}[cfg.Version == OpenSora10]
+	if o.DType == published {
+		o.DType = ""
+	}
+	switch {
+	case o.DType == "bf16" || o.DType == "" && published == "bf16":
+		cfg.DType = kernels.BF16
+	case o.DType != "" && o.DType != "fp32":
+		return fmt.Errorf("dtype is %q: give fp32 or bf16", o.DType)
 	}
 	if _, err := sequence.ParsePartition(o.Partition); err != nil && o.Partition != "" && o.Partition != "auto" {
 		return fmt.Errorf("partition is %q: give auto, uneven or pad", o.Partition)
@@ -123,26 +129,6 @@ func (o *options) check(cfg *Config, recipe sampler.Recipe) error {
 		return fmt.Errorf("frame_interval is %d: give a positive number, and only from Open-Sora 1.1 on, "+
 			"which is told the frame rate", o.FrameInterval)
 	}
-	return nil
-}
-
-// setDType takes the type that is asked for. Without one it is bf16, for which the versions from 1.1 on were
-// published. 1.0 was published for fp16, which processors do not compute in: it then is fp32, of which fp16 is a
-// rounding.
-func (o *options) setDType(cfg *Config) error {
-	fallback := map[bool]string{true: "fp32", false: "bf16"}[cfg.Version == OpenSora10]
-	if o.DType == fallback {
-		o.DType = ""
-	}
-	name := cmp.Or(o.DType, fallback)
-	dt, ok := map[string]kernels.DType{"fp32": kernels.F32, "bf16": kernels.BF16, "fp16": kernels.F16}[name]
-	switch {
-	case !ok:
-		return fmt.Errorf("dtype is %q: give fp32, bf16, or with Open-Sora 1.0 fp16", o.DType)
-	case dt == kernels.F16 && cfg.Version != OpenSora10:
-		return fmt.Errorf("dtype is fp16: Open-Sora %s was published for bf16, give that or fp32", cfg.Version)
-	}
-	cfg.DType = dt
 	return nil
 }
 

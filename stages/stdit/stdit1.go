@@ -13,6 +13,7 @@ type stdit1 struct {
 	modulation nn.Linear     // t_block.1 (6C, C), behind a SiLU
 	blocks     []block1      // blocks.N
 	own        weights.Range // of blocks
+	flow       *nn.Flow
 }
 
 // block1 is one STDiT block. Spatial attention and MLP are modulated by the timestep; temporal attention is
@@ -29,8 +30,9 @@ func loadSTDiT1(cfg Config, w *nn.Weights) *stdit1 {
 	c := cfg.HiddenSize
 	m := &stdit1{Config: cfg, modulation: nn.LoadLinear(w.Sub("t_block.1"), c, 6*c)}
 	m.blocks, m.own = make([]block1, cfg.Depth), w.Blocks(cfg.Depth, "blocks.%d")
+	m.flow = w.Flow()
 	for i := m.own.Lo; i < m.own.Hi; i++ {
-		w := w.Subf("blocks.%d", i)
+		w := w.Block(i, "blocks.%d")
 		m.blocks[i] = block1{
 			table:    w.Tensor("scale_shift_table", 6, c),
 			attn:     nn.LoadSelfAttention(w.Sub("attn"), c, cfg.NumHeads, false),
@@ -41,6 +43,8 @@ func loadSTDiT1(cfg Config, w *nn.Weights) *stdit1 {
 	}
 	return m
 }
+
+func (m *stdit1) passing() (weights.Range, *nn.Flow) { return m.own, m.flow }
 
 func (m *stdit1) crosses() (out []nn.CrossAttention) {
 	for i := range m.blocks {
@@ -61,7 +65,7 @@ func (m *stdit1) prepare(be kernels.Backend, p *Prepared, _ Conditions) {
 // takes as it is.
 func (m *stdit1) forward(be kernels.Backend, s *stream, t kernels.Tensor, f frames) (kernels.Tensor, error) {
 	t6 := f.rows(be, blockVector(be, m.modulation, t), 6) // (B, 1, 6, C)
-	for i := m.own.Lo; i < m.own.Hi; i++ {
+	for i := range m.flow.Each(m.own) {
 		s.block(i)
 		if err := m.blocks[i].forward(be, s, t6, i); err != nil {
 			return t, err

@@ -19,6 +19,7 @@ type stdit2 struct {
 	freqs       []float32       // rope.freqs
 	blocks      []block2        // blocks.N
 	own         weights.Range   // of blocks
+	flow        *nn.Flow
 }
 
 // block2 is one block of STDiT2.
@@ -44,8 +45,9 @@ func loadSTDiT2(cfg Config, w *nn.Weights) *stdit2 {
 		freqs:       loadFreqs(w, cfg),
 	}
 	m.blocks, m.own = make([]block2, cfg.Depth), w.Blocks(cfg.Depth, "blocks.%d")
+	m.flow = w.Flow()
 	for i := m.own.Lo; i < m.own.Hi; i++ {
-		w := w.Subf("blocks.%d", i)
+		w := w.Block(i, "blocks.%d")
 		b := block2{
 			table:         w.Tensor("scale_shift_table", 6, c),
 			tableTemporal: w.Tensor("scale_shift_table_temporal", 3, c),
@@ -59,6 +61,8 @@ func loadSTDiT2(cfg Config, w *nn.Weights) *stdit2 {
 	}
 	return m
 }
+
+func (m *stdit2) passing() (weights.Range, *nn.Flow) { return m.own, m.flow }
 
 func (m *stdit2) crosses() (out []nn.CrossAttention) {
 	for i := range m.blocks {
@@ -92,7 +96,7 @@ func (m *stdit2) forward(be kernels.Backend, s *stream, t kernels.Tensor, f fram
 	tTemporal := plus(be, t, s.p.frameRate)                        // (B or 2B, C)
 	t6 := f.rows(be, blockVector(be, m.modulation, tSpatial), 6)   // (B, T' or 1, 6, C)
 	t3 := f.rows(be, blockVector(be, m.modTemporal, tTemporal), 3) // (B, T' or 1, 3, C)
-	for i := m.own.Lo; i < m.own.Hi; i++ {
+	for i := range m.flow.Each(m.own) {
 		s.block(i)
 		if err := m.blocks[i].forward(be, s, t6, t3, i); err != nil {
 			return t, err

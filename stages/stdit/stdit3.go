@@ -18,8 +18,9 @@ type stdit3 struct {
 	modulation       nn.Linear       // t_block.1 (6C, C), behind a SiLU
 	freqs            []float32       // rope.freqs
 	blocks           []block3        // spatial_blocks.0, temporal_blocks.0, spatial_blocks.1, ...
-	own              weights.Range   // of blocks
-	given, givenMask nn.PatchEmbed   // x_embedder_cond, x_embedder_cond_mask, in 1.3
+	own              weights.Range   // of pairs of blocks
+	flow             *nn.Flow
+	given, givenMask nn.PatchEmbed // x_embedder_cond, x_embedder_cond_mask, in 1.3
 }
 
 // block3 is one block of STDiT3, spatial or temporal.
@@ -39,12 +40,11 @@ func loadSTDiT3(cfg Config, w *nn.Weights) *stdit3 {
 		modulation: nn.LoadLinear(w.Sub("t_block.1"), c, 6*c),
 		freqs:      loadFreqs(w, cfg),
 	}
-	pairs := w.Blocks(cfg.Depth, "spatial_blocks.%d")
+	m.blocks, m.own, m.flow = make([]block3, 2*cfg.Depth), w.Blocks(cfg.Depth, "spatial_blocks.%d"), w.Flow()
 	w.Blocks(cfg.Depth, "temporal_blocks.%d")
-	m.blocks, m.own = make([]block3, 2*cfg.Depth), weights.Range{Lo: 2 * pairs.Lo, Hi: 2 * pairs.Hi}
-	for i := pairs.Lo; i < pairs.Hi; i++ {
-		m.blocks[2*i] = loadBlock3(w.Subf("spatial_blocks.%d", i), cfg, false)
-		m.blocks[2*i+1] = loadBlock3(w.Subf("temporal_blocks.%d", i), cfg, true)
+	for i := m.own.Lo; i < m.own.Hi; i++ {
+		m.blocks[2*i] = loadBlock3(w.Block(i, "spatial_blocks.%d"), cfg, false)
+		m.blocks[2*i+1] = loadBlock3(w.Block(i, "temporal_blocks.%d"), cfg, true)
 	}
 	if cfg.Version == OpenSora13 {
 		m.given = nn.LoadPatchEmbed(w.Sub("x_embedder_cond"), cfg.PatchSize, cfg.InChannels, c)
@@ -63,6 +63,8 @@ func loadBlock3(w *nn.Weights, cfg Config, temporal bool) block3 {
 		mlp:      nn.LoadMLP(w.Sub("mlp"), c, cfg.mlpWidth(), c),
 	}
 }
+
+func (m *stdit3) passing() (weights.Range, *nn.Flow) { return m.own, m.flow }
 
 func (m *stdit3) crosses() (out []nn.CrossAttention) {
 	for i := range m.blocks {
@@ -96,10 +98,12 @@ func (m *stdit3) prepare(be kernels.Backend, p *Prepared, cond Conditions) {
 func (m *stdit3) forward(be kernels.Backend, s *stream, t kernels.Tensor, f frames) (kernels.Tensor, error) {
 	t = plus(be, t, s.p.frameRate)                        // (B or 2B, C)
 	t6 := f.rows(be, blockVector(be, m.modulation, t), 6) // (B, T' or 1, 6, C)
-	for i := m.own.Lo; i < m.own.Hi; i++ {
-		s.block(i)
-		if err := m.blocks[i].forward(be, s, t6, i); err != nil {
-			return t, err
+	for pair := range m.flow.Each(m.own) {
+		for i := 2 * pair; i < 2*pair+2; i++ {
+			s.block(i)
+			if err := m.blocks[i].forward(be, s, t6, i); err != nil {
+				return t, err
+			}
 		}
 	}
 	return t, nil

@@ -16,6 +16,8 @@ type Encoder struct {
 	relativeBias kernels.Tensor // relative_attention_bias.weight of layer 0's SelfAttention (32, all heads)
 	heads        weights.Range  // that this rank of tensor parallelism has
 	layers       []layer
+	own          weights.Range // which of all layers these are
+	flow         *nn.Flow
 	finalNorm    kernels.Tensor // encoder.final_layer_norm.weight (d_model); none before the last stage
 }
 
@@ -45,9 +47,9 @@ func Load(cfg Config, w *nn.Weights) (*Encoder, error) {
 	e.heads, _ = w.Heads(cfg.NumHeads, cfg.DKV)
 	e.relativeBias = enc.Tensor("block.0.layer.0.SelfAttention.relative_attention_bias.weight",
 		numBuckets, cfg.NumHeads)
-	own := enc.Blocks(cfg.NumLayers, "block.%d")
-	for i := own.Lo; i < own.Hi; i++ {
-		e.layers = append(e.layers, loadLayer(enc.Subf("block.%d", i), cfg))
+	e.own, e.flow = enc.Blocks(cfg.NumLayers, "block.%d"), enc.Flow()
+	for i := e.own.Lo; i < e.own.Hi; i++ {
+		e.layers = append(e.layers, loadLayer(enc.Block(i, "block.%d"), cfg))
 	}
 	e.finalNorm = enc.AtLast("final_layer_norm.weight", cfg.DModel)
 	// A full T5 holds its decoder too.
@@ -149,15 +151,16 @@ func (e *Encoder) advance(be kernels.Backend, x kernels.Tensor, ids [][]int32) (
 		longest = max(longest, len(row))
 	}
 	bias := e.positionBias(be, longest) // (H, max L, max L)
-	for i := range e.layers {
-		e.attend(be, &e.layers[i], x, bias, ids)
+	for i := range e.flow.Each(e.own) {
+		l := &e.layers[i-e.own.Lo]
+		e.attend(be, l, x, bias, ids)
 		if x.DType != e.streamType() { // fp16, once
 			var err error
 			if x, err = e.widen(be, x, ids); err != nil {
 				return x, err
 			}
 		}
-		e.feedForward(be, &e.layers[i], x)
+		e.feedForward(be, l, x)
 	}
 	return x, nil
 }

@@ -1,0 +1,71 @@
+package kerneltest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"latentbeam/kernels"
+)
+
+// Card wraps inner as a device with a memory of its own for weights, so many bytes of it, whose weights can be
+// exchanged (kernels.Refiller). What is being exchanged is NaN until it is ready.
+func Card(inner kernels.Backend, memory int64) *CardBackend {
+	return &CardBackend{Backend: inner, memory: memory}
+}
+
+// CardBackend is what Card returns.
+type CardBackend struct {
+	kernels.Backend
+	memory  int64
+	copies  map[any][]byte // of the weights, by what inner made of them
+	Held    int64          // bytes of weights
+	Refills int
+}
+
+// Device names a memory of its own.
+func (c *CardBackend) Device() string { return fmt.Sprintf("card %p", c) }
+
+// Weights copies data to the card.
+func (c *CardBackend) Weights(dt kernels.DType, shape []int, data []byte) (kernels.Tensor, error) {
+	if c.Held += int64(len(data)); c.Held > c.memory {
+		return kernels.Tensor{}, fmt.Errorf("card: %d bytes of weights, there is room for %d", c.Held, c.memory)
+	}
+	own := slices.Clone(data)
+	t, err := c.Backend.Weights(dt, shape, own)
+	if p, ok := c.Backend.(interface{ Passing(kernels.Tensor) }); ok && err == nil {
+		p.Passing(t) // inner keeps nothing else of it
+	}
+	if c.copies == nil {
+		c.copies = map[any][]byte{}
+	}
+	c.copies[t.Buf] = own
+	return t, err
+}
+
+// Refill exchanges a weight.
+func (c *CardBackend) Refill(t kernels.Tensor, data []byte) (ready func()) {
+	c.Refills++
+	own := c.copies[t.Buf]
+	if len(own) != len(data) || t.Offset != 0 {
+		panic(fmt.Sprintf("card: %d bytes for a weight of %d", len(data), len(own)))
+	}
+	nan := math.Float32bits(float32(math.NaN())) | 0x7fc0 // NaN as one fp32 and as two bf16 or fp16
+	for i := range own {
+		own[i] = byte(nan >> (8 * (i % 4)))
+	}
+	return func() { copy(own, data) }
+}
+
+// lateCard is a late device with a memory of its own.
+type lateCard struct {
+	*deferred
+	card kernels.Refiller
+}
+
+// Refill exchanges a weight in its turn.
+func (l lateCard) Refill(t kernels.Tensor, data []byte) (ready func()) {
+	var done func()
+	l.queue = append(l.queue, func() { done = l.card.Refill(t, data) })
+	return func() { l.queue = append(l.queue, func() { done() }) }
+}

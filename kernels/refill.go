@@ -1,0 +1,10 @@
+package kernels
+
+// Refiller is a Backend with a memory of its own in which weights can be exchanged for others of their type and
+// shape. So a model passes through two buffers that is larger than the memory.
+type Refiller interface {
+	// Refill begins to bring data, little-endian, to t, a weight, when the work enqueued so far has ended. It does
+	// not hold up work that is enqueued from now on; t must not be used until ready was called, which lets what
+	// is enqueued then wait for the data. data is left alone until then. An error is one of the backend.
+	Refill(t Tensor, data []byte) (ready func())
+}
