@@ -84,4 +84,21 @@ static inline lb_launch lb_attn_launch(const lb_attn_args *a, enum lb_attn_kerne
 		(LB_ATTN_QUERIES + 4 * LB_ATTN_KEYS) * a->d * 2 + lb_attn_bias_room(a));
 }
 
+/* softmax: dst = softmax(scale scores + bias) of each row, for attention as two products: the scores of some
+ * queries (rows, keys) = q k^T in fp32, then dst, of the type of the values, times the values. It is what to use for
+ * heads of more than LB_ATTN_WIDE channels, which attn_any computes slowly. scores and dst are dense rows. */
+enum { LB_ATTN_WIDE = 128 };
+
+typedef struct {
+	lb_u64 scores, dst, bias;
+	lb_i64 pitch, dst_pitch; /* elements from row to row */
+	lb_i64 bias_row, bias_key;
+	lb_i32 dst_dtype, bias_dtype;
+	lb_i32 rows, keys; /* at least one of each */
+	lb_f32 scale;
+	lb_i32 zero_;
+} lb_softmax_args;
+
+static inline lb_launch lb_softmax_launch(const lb_softmax_args *a) { return lb_launch_of(a->rows, 1, 1, 256, 128); }
+
 #endif

@@ -78,6 +78,9 @@ DEV f32 fma_(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 DEV f32 ex2(f32 v) { f32 r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v)); return r; }
 DEV f32 sqrt_rn(f32 v) { f32 r; asm("sqrt.rn.f32 %0, %1;" : "=f"(r) : "f"(v)); return r; }
 
+// div_full is a / b to 2 ulp, over the full range.
+DEV f32 div_full(f32 a, f32 b) { f32 r; asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+
 DEV u4 ld16(const void *p) { return *(const u4 *)p; }
 DEV void st16(void *p, u4 v) { *(u4 *)p = v; }
 

@@ -83,10 +83,14 @@ DEV void ld8(f32 *out, u64 p, i32 dtype, i64 i)
 		return;
 	}
 	u4 a = ld16((const u16 *)p + i);
-	UNROLL
-	for (int j = 0; j < 8; j++) {
-		u16 v = (u16)(a.v[j / 2] >> (j % 2 * 16));
-		out[j] = dtype == LB_BF16 ? widen_bf16(v) : widen_f16(v);
+	if (dtype == LB_BF16) {
+		UNROLL
+		for (int j = 0; j < 8; j++)
+			out[j] = widen_bf16((u16)(a.v[j / 2] >> (j % 2 * 16)));
+	} else {
+		UNROLL
+		for (int j = 0; j < 8; j++)
+			out[j] = widen_f16((u16)(a.v[j / 2] >> (j % 2 * 16)));
 	}
 }
 DEV void st8(u64 p, i32 dtype, i64 i, const f32 *v)
@@ -103,9 +107,15 @@ DEV void st8(u64 p, i32 dtype, i64 i, const f32 *v)
 		return;
 	}
 	u4 a;
-	UNROLL
-	for (int j = 0; j < 4; j++)
-		a.v[j] = dtype == LB_BF16 ? pack2<bf16>(v[2 * j], v[2 * j + 1]) : pack2<f16>(v[2 * j], v[2 * j + 1]);
+	if (dtype == LB_BF16) {
+		UNROLL
+		for (int j = 0; j < 4; j++)
+			a.v[j] = pack2<bf16>(v[2 * j], v[2 * j + 1]);
+	} else {
+		UNROLL
+		for (int j = 0; j < 4; j++)
+			a.v[j] = pack2<f16>(v[2 * j], v[2 * j + 1]);
+	}
 	st16((u16 *)p + i, a);
 }
 
@@ -123,12 +133,12 @@ DEV f32 exp_(f32 x)
 DEV f32 act(i32 op, f32 x)
 {
 	if (op == LB_SILU)
-		return x / (1 + exp_(-x));
+		return div_full(x, 1 + exp_(-x));
 	if (op == LB_SIGMOID)
-		return 1 / (1 + exp_(-x));
+		return div_full(1, 1 + exp_(-x));
 	if (op == LB_GELU_TANH) {
 		f32 u = fma_(0.044715f * x, x, 1.0f);
-		return x / (1 + exp_(-1.5957691216057308f * x * u));
+		return div_full(x, 1 + exp_(-1.5957691216057308f * x * u));
 	}
 	return x;
 }

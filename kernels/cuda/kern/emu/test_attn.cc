@@ -250,6 +250,58 @@ static void check(const Case &c, Random &r)
 	parts(c, a, *first);
 }
 
+// wide checks attention as two products with a softmax between them, as for heads of many channels.
+static void wide(int dtype, int queries, int keys, int d, bool with_bias, Random &r)
+{
+	Case c = {{1, 1, queries, 1, d}, keys, dtype, dtype, DENSE, {}, with_bias ? LB_F32 : -1, 0.1f};
+	Heads q(dtype, c.q, DENSE), k(dtype, {1, 1, keys, 1, d}, DENSE), v(dtype, {1, 1, keys, 1, d}, REVERSED);
+	Heads want(dtype, c.q, DENSE), dst(dtype, c.q, DENSE);
+	for (Heads *h : {&q, &k, &v})
+		h->random(r);
+	Bias bias = {};
+	if (with_bias)
+		bias = make_bias(c, r);
+	attend(c, q, k, v, bias, want);
+	Buffer scores(LB_F32, (size_t)queries * keys), weights(dtype, (size_t)queries * keys);
+	auto product = [&](lb_u64 x, int x_dtype, const lb_heads &w, int n, bool transposed, lb_u64 to, int dst_dtype) {
+		lb_gemm_args a = {};
+		a.rows.axes = 1;
+		a.rows.dim[0] = queries;
+		a.n = n;
+		a.k = queries ? (transposed ? keys : d) : 0;
+		a.x.ptr = x;
+		a.x.stride[0] = a.k;
+		a.x.col = a.ep.dst.col = 1;
+		a.x.dtype = x_dtype;
+		a.w = w.ptr;
+		a.w_row = transposed ? w.chan : w.seq;
+		a.w_col = transposed ? w.seq : w.chan;
+		a.w_dtype = dtype;
+		a.ep.dst.ptr = to;
+		a.ep.dst.stride[0] = n;
+		a.ep.dst.dtype = dst_dtype;
+		launch(lb_gemm_name(lb_gemm_pick(&a, LB_ARCH / 10)), &a);
+	};
+	product(q.h.ptr, dtype, k.h, keys, false, scores.at(0), LB_F32);
+	lb_softmax_args a = {};
+	a.scores = scores.at(0);
+	a.dst = weights.at(0);
+	a.dst_dtype = dtype;
+	a.pitch = a.dst_pitch = a.keys = keys;
+	a.rows = queries;
+	a.scale = c.scale;
+	if (with_bias) {
+		a.bias = bias.data->at(0);
+		a.bias_row = bias.query;
+		a.bias_key = bias.key;
+	}
+	launch("softmax", &a);
+	product(weights.at(0), dtype, v.h, d, true, dst.h.ptr, dtype);
+	want.each([&](int, int, int i, int, int ch) {
+		verify(name_of(c, "softmax"), dtype, 0, dst.data->get(dst.index(0, 0, i, 0, ch)), want.at(0, 0, i, 0, ch));
+	});
+}
+
 int main()
 {
 	Random r(3);
@@ -268,6 +320,11 @@ int main()
 	for (int t = LB_F32; t <= LB_F16; t++)
 		for (int d : {1, 9, 40, 136, 300})
 			check({{2, 1, 5, 2, d}, 70, t, t, (Layout)(d % LAYOUTS), {70, 33}, d == 40 ? LB_F32 : -1, 0.5f}, r);
+	for (int t = LB_F32; t <= LB_F16; t++) {
+		wide(t, 7, 300, 136, true, r);
+		wide(t, 3, 1, 130, false, r);
+		wide(t, 2, 1000, 16, false, r);
+	}
 	check({{1, 1, 66, 1, 40}, 200, LB_F32, LB_F32, DENSE, {}, LB_BF16, 1.7f}, r);
 	check({{1, 1, 4, 1, 8}, 0, LB_F32, LB_F32, DENSE, {}, -1, 1}, r);
 	check({{1, 1, 4, 1, 64}, 0, LB_BF16, LB_BF16, DENSE, {}, -1, 1}, r);
