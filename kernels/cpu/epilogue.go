@@ -61,44 +61,80 @@ func (e *epilogue) begin(w *worker, c unsafe.Pointer, width, row0, j, m, cols in
 	}
 }
 
-// storeMath is what a tier has to store finished sums in dense rows, by the destination's type; where it has
-// nothing they are stored row by row.
+// storeMath is what a tier has to finish sums in dense rows, by the destination's type; where it has nothing
+// they are finished row by row.
 type storeMath struct {
 	plain, biased [kernels.F16 + 1]func(dst, src, bias unsafe.Pointer, dstStride, srcStride, rows, columns int)
+
+	// For bf16: sums + a row of fp32, rounded; sums times rows of bf16, rounded; sums + rows of bf16.
+	biasRound, mulRound, add blockFunc
 }
+
+// blockFunc combines rows of sums with others. Distances are in bytes.
+type blockFunc func(sums, other unsafe.Pointer, stride, otherStride, rows, columns int)
+
+// block is a part of the sums: rows and columns from (row0, col0) of dst on, in memory width floats apart.
+type block struct {
+	sums              []float32
+	width, rows, cols int
+	row0, col0        int
+}
+
+// at returns where row i of the block begins.
+func (k *block) at(i int) unsafe.Pointer { return unsafe.Pointer(&k.sums[i*k.width]) }
+
+// row returns row i of the block.
+func (k *block) row(i int) []float32 { return k.sums[i*k.width:][:k.cols] }
 
 // finish completes m rows and cols columns of sums, width floats apart, and stores them as the rows from
 // row0 and the columns from j of dst. A destination of 16 bits gets every intermediate rounded to its type.
 func (e *epilogue) finish(w *worker, c unsafe.Pointer, width, row0, j, m, cols int) {
-	sums := unsafe.Slice((*float32)(c), m*width)
-	if e.bias != nil {
-		if e.act == kernels.Identity && e.gate.view == nil && e.residual.view == nil &&
-			e.store(e.stores.biased[e.dst.DType], c, width, row0, j, m, cols) {
-			return
+	k := &block{unsafe.Slice((*float32)(c), m*width), width, m, cols, row0, j}
+	if e.bias != nil && e.act == kernels.Identity && e.gate.view == nil && e.residual.view == nil &&
+		e.store(e.stores.biased[e.dst.DType], c, width, row0, j, m, cols) {
+		return
+	}
+	rounded := e.addBias(k)
+	round := func() {
+		if !rounded {
+			e.round(w, k.sums)
 		}
-		for i := range m {
-			part := sums[i*width:][:cols]
-			e.math.add(part, part, e.bias[j:j+cols])
-		}
+		rounded = false
 	}
 	if e.act != kernels.Identity {
-		e.round(w, sums)
-		e.math.activate(sums, e.act) // what fills up a panel has no meaning, so it may become anything
+		round()
+		e.math.activate(k.sums, e.act) // what fills up a panel has no meaning, so it may become anything
 	}
 	if e.gate.view != nil {
-		e.round(w, sums)
-		e.combine(w, e.math.mul, &e.gate, sums, width, row0, j, m, cols)
+		round()
+		rounded = e.combine(w, k, &e.gate, e.stores.mulRound, e.math.mul)
 	}
 	if e.residual.view != nil {
-		e.round(w, sums)
-		e.combine(w, e.math.add, &e.residual, sums, width, row0, j, m, cols)
+		round()
+		e.combine(w, k, &e.residual, e.stores.add, e.math.add)
 	}
 	if e.store(e.stores.plain[e.dst.DType], c, width, row0, j, m, cols) {
 		return
 	}
 	for i := range m {
-		e.dst.store(sums[i*width:][:cols], e.dst.offset(row0+i)+j*e.dst.step, e.dst.step)
+		e.dst.store(k.row(i), e.dst.offset(row0+i)+j*e.dst.step, e.dst.step)
 	}
+}
+
+// addBias adds the bias, if there is one, and reports whether the sums are rounded now.
+func (e *epilogue) addBias(k *block) bool {
+	if e.bias == nil {
+		return false
+	}
+	bias := e.bias[k.col0 : k.col0+k.cols]
+	if e.dst.DType == kernels.BF16 && e.stores.biasRound != nil {
+		e.stores.biasRound(k.at(0), unsafe.Pointer(&bias[0]), k.width*4, 0, k.rows, k.cols)
+		return true
+	}
+	for i := range k.rows {
+		e.math.add(k.row(i), k.row(i), bias)
+	}
+	return false
 }
 
 // store stores all rows by f and reports whether it could: f may be nil, dst may not have dense rows.
@@ -117,23 +153,30 @@ func (e *epilogue) store(
 	return true
 }
 
-// combine applies f to the sums and the same part of other.
+// combine applies an operation to the sums and the same part of other: by dense, where that can, which it
+// reports, else row by row.
 func (e *epilogue) combine(
-	w *worker, f func(dst, a, b []float32), other *rows, sums []float32, width, row0, j, m, cols int,
-) {
-	scratch := w.floats(0, cols)
-	for i := range m {
-		part := sums[i*width:][:cols]
-		f(part, part, other.read(scratch, other.offset(row0+i)+j*other.step, other.step, cols))
+	w *worker, k *block, other *rows, dense blockFunc, byRow func(dst, a, b []float32),
+) bool {
+	if dense != nil && e.dst.DType == kernels.BF16 && other.DType == kernels.BF16 && other.step == 1 {
+		for i := 0; i < k.rows; {
+			n := min(k.rows-i, other.run-(k.row0+i)%other.run)
+			dense(k.at(i), other.pointer(other.offset(k.row0+i)+k.col0), k.width*4, other.jump*2, n, k.cols)
+			i += n
+		}
+		return true
 	}
+	scratch := w.floats(0, k.cols)
+	for i := range k.rows {
+		off := other.offset(k.row0+i) + k.col0*other.step
+		byRow(k.row(i), k.row(i), other.read(scratch, off, other.step, k.cols))
+	}
+	return false
 }
 
 // round rounds sums to the destination's type.
 func (e *epilogue) round(w *worker, sums []float32) {
-	if e.dst.DType == kernels.F32 {
-		return
+	if e.dst.DType != kernels.F32 {
+		w.round(e.math, e.dst.DType, sums)
 	}
-	half := unsafe.Slice((*uint16)(w.half.take(len(sums)*2)), len(sums))
-	e.math.narrow[e.dst.DType](half, sums)
-	e.math.widen[e.dst.DType](sums, half)
 }

@@ -7,11 +7,14 @@ const (
 	// is part of the order of additions and so of every class. A panel of 64 columns of it fills an eighth of
 	// a second cache of 1 MiB.
 	stageTerms = 512
+	// batchTerms is how many terms of neighbouring stages are packed together, so that the sums of a few rows go
+	// through all of them while they are in the first cache. It changes no bit.
+	batchTerms = 640
 
 	groupColumns = 64  // columns that are computed together; the last group may have up to groupWidest
 	groupWidest  = 80  // five vectors of AVX-512: for 72 columns
 	epilogueRows = 48  // rows that are finished while they are still in the first cache
-	askRows      = 144 // rows before the end of a stage when the next panel is asked for: late, to find it near
+	askBefore    = 144 // rows before the end of a stage when the next panel is asked for: late, to find it near
 
 	// strideTrap: rows this far apart, or a multiple, share sets of the first cache, which has 64 sets of 8
 	// lines: six rows and the panel then evict each other (measured: 15 % slower, 50 % with AVX2).
@@ -106,14 +109,28 @@ func (g *gemm) group(i int) (first, cols int) {
 	return first, cols
 }
 
-// panels returns B of stage s for cols columns from j, packing it into the worker's scratch where that has
-// not been done before.
-func (g *gemm) panels(w *worker, s *stage, j, cols int) unsafe.Pointer {
-	if g.packed != nil {
-		return unsafe.Add(g.packed, (j*g.depth+s.first*g.tier.padded(cols))*4)
+// batch returns the end of the stages from i on that are computed together.
+func (g *gemm) batch(i int) int {
+	terms := 0
+	for j := i; j < len(g.stages); j++ {
+		if terms += g.stages[j].blocks * g.stages[j].k; terms > batchTerms && j > i {
+			return j
+		}
 	}
-	b := w.panel.take(groupWidest * stageTerms * 4)
-	g.packStage(b, s, j, cols)
+	return len(g.stages)
+}
+
+// panels returns B of stages i to end for cols columns from j, one after the other, packing them into the
+// worker's scratch where that has not been done before.
+func (g *gemm) panels(w *worker, i, end, j, cols int) unsafe.Pointer {
+	if g.packed != nil {
+		return unsafe.Add(g.packed, (j*g.depth+g.stages[i].first*g.tier.padded(cols))*4)
+	}
+	b := w.panel.take(groupWidest * batchTerms * 4)
+	for k := i; k < end; k++ {
+		s := &g.stages[k]
+		g.packStage(unsafe.Add(b, (s.first-g.stages[i].first)*g.tier.padded(cols)*4), s, j, cols)
+	}
 	return b
 }
 
@@ -136,73 +153,95 @@ func (g *gemm) packGroup(i int) {
 	}
 }
 
-// ask sets r to ask for what is read after stage s of the columns from j: the next stage, or the first one of
-// group next, if that is one. Where B is packed its panels are asked for, else what they are packed from.
-func (g *gemm) ask(r *reduce, s, j, next int) {
-	if s++; s == len(g.stages) {
-		s, j = 0, next*groupColumns
+// ask sets r to ask for what is read after the batch of stages up to end of the columns from j: the next batch,
+// or the first one of group next, if that is one. Where B is packed its panels are asked for, else what they
+// are packed from.
+func (g *gemm) ask(r *reduce, end, j, next int) {
+	if end == len(g.stages) {
+		end, j = 0, next*groupColumns
 	}
 	if j >= g.n {
 		return
 	}
+	from, to := &g.stages[end], &g.stages[g.batch(end)-1]
+	_, cols := g.group(j / groupColumns)
 	if g.packed != nil {
-		_, cols := g.group(j / groupColumns)
-		r.ahead = uintptr(g.packed) + uintptr((j*g.depth+g.stages[s].first*g.tier.padded(cols))*4)
-		r.aheadStride, r.aheadStep = aheadBytes, r.blocks*(r.k/aheadTerms)*aheadBytes
-		r.aheadEnd = r.ahead + uintptr(g.tier.packedSize(cols, g.stages[s].blocks*g.stages[s].k))
+		width := g.tier.padded(cols)
+		terms := to.first + to.blocks*to.k - from.first
+		r.askFor(uintptr(g.packed)+uintptr((j*g.depth+from.first*width)*4), aheadBytes, terms*width*4/aheadBytes, 1)
 		return
 	}
 	size := g.w.dtype.Size()
-	r.ahead = uintptr(g.w.src) + uintptr(j*g.w.stride+g.from[g.stages[s].at]*size)
-	r.aheadStride, r.aheadStep = g.w.stride, aheadBytes
-	r.aheadEnd = r.ahead + uintptr(g.stages[s].count*size)
+	elements := g.from[to.at+to.blocks-1] + to.count - g.from[from.at]
+	r.askFor(uintptr(g.w.src)+uintptr(j*g.w.stride+g.from[from.at]*size), g.w.stride, cols, elements*size)
 }
 
 // tile computes m rows of A and the columns of group i, and finishes them as the rows of dst from row0 on.
 // Group next probably comes after it.
 func (g *gemm) tile(w *worker, a strip, m, row0, i, next int) {
-	j, cols := g.group(i)
-	width := g.tier.padded(cols)
-	c := w.sums.take(m * width * 4)
-	onto := 0
-	switch {
-	case g.e.onto.view != nil:
-		onto = 1
-		g.e.begin(w, c, width, row0, j, m, cols)
-	case len(g.stages) == 0:
-		clear(unsafe.Slice((*float32)(c), m*width))
-	}
 	if len(g.stages) == 0 {
-		g.e.finish(w, c, width, row0, j, m, cols)
+		g.nothing(w, m, row0, i)
+		return
 	}
+	j, cols := g.group(i)
+	width, kept, onto := g.tier.padded(cols), m, 0
+	if g.batch(0) == len(g.stages) {
+		kept = min(m, epilogueRows) // finished at once, so that all parts may use the same memory
+	}
+	c := w.sums.take(kept * width * 4)
 	r := &w.reduce
-	askAt := max(0, (m-askRows+epilogueRows-1)/epilogueRows*epilogueRows)
-	for i := range g.stages {
-		s := &g.stages[i]
-		*r = reduce{ldc: width * 4, blocks: s.blocks, offs: unsafe.Pointer(&g.offs[s.at]),
-			b: g.panels(w, s, j, cols), k: s.k, lda: a.lda, add: min(i+onto, 1)}
+	*r = reduce{ldc: width * 4, lda: a.lda}
+	askAt := max(0, (m-askBefore+epilogueRows-1)/epilogueRows*epilogueRows)
+	for first := 0; first < len(g.stages); {
+		end := g.batch(first)
+		b := g.panels(w, first, end, j, cols)
 		for done := 0; done < m; {
-			part := min(epilogueRows, m-done)
-			if done == askAt {
-				g.ask(r, i, j, next)
+			part, sums := min(epilogueRows, m-done), c
+			if kept == m {
+				sums = unsafe.Add(c, done*width*4)
 			}
-			g.rows(r, a, c, done, part, cols)
-			if i == len(g.stages)-1 {
-				g.e.finish(w, unsafe.Add(c, done*width*4), width, row0+done, j, part, cols)
+			if first == 0 && g.e.onto.view != nil {
+				onto = 1
+				g.e.begin(w, sums, width, row0+done, j, part, cols)
+			}
+			if done == askAt {
+				g.ask(r, end, j, next)
+			}
+			for i := first; i < end; i++ {
+				s := &g.stages[i]
+				r.blocks, r.k, r.offs, r.add = s.blocks, s.k, unsafe.Pointer(&g.offs[s.at]), min(i+onto, 1)
+				r.b = unsafe.Add(b, (s.first-g.stages[first].first)*width*4)
+				g.rows(r, a, sums, done, part, cols)
+			}
+			if end == len(g.stages) {
+				g.e.finish(w, sums, width, row0+done, j, part, cols)
 			}
 			done += part
 		}
+		first, r.ahead = end, 0
 	}
 	*r = reduce{}
 }
 
-// rows computes m rows of the strip.
+// nothing finishes a tile of sums without terms.
+func (g *gemm) nothing(w *worker, m, row0, i int) {
+	j, cols := g.group(i)
+	width := g.tier.padded(cols)
+	c := w.sums.take(m * width * 4)
+	clear(unsafe.Slice((*float32)(c), m*width))
+	if g.e.onto.view != nil {
+		g.e.begin(w, c, width, row0, j, m, cols)
+	}
+	g.e.finish(w, c, width, row0, j, m, cols)
+}
+
+// rows computes m rows of the strip from the given one on; their sums begin at c.
 func (g *gemm) rows(r *reduce, a strip, c unsafe.Pointer, from, m, cols int) {
-	for end := from + m; from < end; {
+	for first, end := from, from+m; from < end; {
 		at := a.skip + from
 		part := min(end-from, a.run-at%a.run)
 		r.a = unsafe.Add(a.a, at/a.run*a.jump+at%a.run*a.lda)
-		r.c = unsafe.Add(c, from*r.ldc)
+		r.c = unsafe.Add(c, (from-first)*r.ldc)
 		g.tier.multiply(r, g.dot, part, cols)
 		from += part
 	}

@@ -26,17 +26,36 @@ type reduce struct {
 	lda    int // bytes between rows of A; a multiple of 4096 is slow (see strideTrap)
 	add    int // 1 adds to C, 0 overwrites it
 
-	// Memory that will be read next, asked for while this is computed: every 8 terms two lines, aheadStride bytes
-	// apart, from ahead on, which moves by aheadStep with each call up to aheadEnd. Nothing is read there, and 0
-	// asks for nothing.
+	// Memory that will be read next, asked for while this is computed: with every aheadTerms terms two lines,
+	// aheadStride bytes apart, from ahead on. Nothing is read there, and 0 asks for nothing. See askFor.
 	ahead       uintptr
 	aheadStride int
-	aheadStep   int
-	aheadEnd    uintptr
+	asked       int     // rows of the present lines so far
+	askRows     int     // in all
+	askBase     uintptr // where the present lines of the first row are
+	askEnd      uintptr // of the first row
 }
 
-// What one call of a kernel that asks ahead computes, and what it asks for: bytes every so many terms.
+// What a kernel that asks ahead computes, and what it asks for: bytes every so many terms.
 const aheadRows, aheadBytes, aheadTerms = 6, 2 * lineSize, 8
+
+// askFor lets kernels ask for rows of size bytes, stride bytes apart: two lines of each, then the next two.
+func (r *reduce) askFor(at uintptr, stride, rows, size int) {
+	r.ahead, r.askBase, r.askEnd = at, at, at+uintptr(size)
+	r.aheadStride, r.asked, r.askRows = stride, 0, rows
+}
+
+// askOn moves on by what one call has asked for.
+func (r *reduce) askOn() {
+	if r.asked += r.blocks * (r.k / aheadTerms); r.asked >= r.askRows {
+		r.asked = 0
+		if r.askBase += aheadBytes; r.askBase >= r.askEnd {
+			r.ahead = 0
+			return
+		}
+	}
+	r.ahead = r.askBase + uintptr(r.asked*r.aheadStride)
+}
 
 // microKernels are the kernels of one panel width by rows; nil where there is none.
 type microKernels [maxRows + 1]func(*reduce)
@@ -79,9 +98,7 @@ func (t *tier) multiply(r *reduce, d dot, m, n int) {
 			r.a, r.c = unsafe.Add(a, i*r.lda), unsafe.Add(c, i*r.ldc+j*4)
 			if r.ahead != 0 && rows == aheadRows && width == t.usual && set.ahead != nil {
 				set.ahead(r)
-				if r.ahead += uintptr(r.aheadStep); r.ahead >= r.aheadEnd {
-					r.ahead = 0
-				}
+				r.askOn()
 			} else {
 				kernels[rows](r)
 			}

@@ -2,6 +2,8 @@
 
 package cpu
 
+import "unsafe"
+
 // roundRowBF16 rounds row to bf16.
 //
 //go:noescape
@@ -26,6 +28,21 @@ func modulateRowBF16(dst []uint16, src, a, b []float32, mean, factor float32)
 //
 //go:noescape
 func rotateRowBF16(dst []uint16, src, cos, sin []float32)
+
+// biasRoundRowsBF16 adds rows of fp32 to sums and rounds them to bf16.
+//
+//go:noescape
+func biasRoundRowsBF16(sums, other unsafe.Pointer, stride, otherStride, rows, columns int)
+
+// mulRoundRowsBF16 multiplies sums by rows of bf16 and rounds them to bf16.
+//
+//go:noescape
+func mulRoundRowsBF16(sums, other unsafe.Pointer, stride, otherStride, rows, columns int)
+
+// addRowsBF16 adds rows of bf16 to sums.
+//
+//go:noescape
+func addRowsBF16(sums, other unsafe.Pointer, stride, otherStride, rows, columns int)
 
 // addRowBF16 adds a and b.
 //

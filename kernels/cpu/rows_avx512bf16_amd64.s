@@ -560,6 +560,157 @@ done1:
 	VZEROUPPER
 	RET
 
+// func biasRoundRowsBF16(sums, other unsafe.Pointer, stride, otherStride, rows, columns int)
+TEXT ·biasRoundRowsBF16(SB), NOSPLIT, $0-48
+	MOVQ sums+0(FP), DI
+	MOVQ other+8(FP), SI
+	MOVQ stride+16(FP), R8
+	MOVQ otherStride+24(FP), R9
+	MOVQ rows+32(FP), R10
+	MOVQ columns+40(FP), R11
+	MOVQ R11, CX
+	ANDQ $15, CX
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVW AX, K1
+	SHRQ $4, R11
+row:
+	MOVQ DI, AX
+	MOVQ SI, BX
+	MOVQ R11, CX
+	TESTQ CX, CX
+	JZ last
+vector:
+	VMOVUPS 0(AX), Z0
+	VMOVUPS 0(BX), Z1
+	VADDPS Z1, Z0, Z0
+	LONG $0x487ef262; WORD $0xc072 // VCVTNEPS2BF16 Z0, Y0
+	VPMOVZXWD Y0, Z0
+	VPSLLD $16, Z0, Z0
+	VMOVUPS Z0, 0(AX)
+	ADDQ $64, AX
+	ADDQ $64, BX
+	DECQ CX
+	JNZ vector
+last:
+	KTESTW K1, K1
+	JZ next
+	VMOVUPS.Z 0(AX), K1, Z0
+	VMOVUPS.Z 0(BX), K1, Z1
+	VADDPS Z1, Z0, Z0
+	LONG $0x487ef262; WORD $0xc072 // VCVTNEPS2BF16 Z0, Y0
+	VPMOVZXWD Y0, Z0
+	VPSLLD $16, Z0, Z0
+	VMOVUPS Z0, K1, 0(AX)
+next:
+	ADDQ R8, DI
+	ADDQ R9, SI
+	DECQ R10
+	JNZ row
+	VZEROUPPER
+	RET
+
+// func mulRoundRowsBF16(sums, other unsafe.Pointer, stride, otherStride, rows, columns int)
+TEXT ·mulRoundRowsBF16(SB), NOSPLIT, $0-48
+	MOVQ sums+0(FP), DI
+	MOVQ other+8(FP), SI
+	MOVQ stride+16(FP), R8
+	MOVQ otherStride+24(FP), R9
+	MOVQ rows+32(FP), R10
+	MOVQ columns+40(FP), R11
+	MOVQ R11, CX
+	ANDQ $15, CX
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVW AX, K1
+	SHRQ $4, R11
+row:
+	MOVQ DI, AX
+	MOVQ SI, BX
+	MOVQ R11, CX
+	TESTQ CX, CX
+	JZ last
+vector:
+	VMOVUPS 0(AX), Z0
+	VPMOVZXWD 0(BX), Z1
+	VPSLLD $16, Z1, Z1
+	VMULPS Z1, Z0, Z0
+	LONG $0x487ef262; WORD $0xc072 // VCVTNEPS2BF16 Z0, Y0
+	VPMOVZXWD Y0, Z0
+	VPSLLD $16, Z0, Z0
+	VMOVUPS Z0, 0(AX)
+	ADDQ $64, AX
+	ADDQ $32, BX
+	DECQ CX
+	JNZ vector
+last:
+	KTESTW K1, K1
+	JZ next
+	VMOVUPS.Z 0(AX), K1, Z0
+	VPMOVZXWD.Z 0(BX), K1, Z1
+	VPSLLD $16, Z1, Z1
+	VMULPS Z1, Z0, Z0
+	LONG $0x487ef262; WORD $0xc072 // VCVTNEPS2BF16 Z0, Y0
+	VPMOVZXWD Y0, Z0
+	VPSLLD $16, Z0, Z0
+	VMOVUPS Z0, K1, 0(AX)
+next:
+	ADDQ R8, DI
+	ADDQ R9, SI
+	DECQ R10
+	JNZ row
+	VZEROUPPER
+	RET
+
+// func addRowsBF16(sums, other unsafe.Pointer, stride, otherStride, rows, columns int)
+TEXT ·addRowsBF16(SB), NOSPLIT, $0-48
+	MOVQ sums+0(FP), DI
+	MOVQ other+8(FP), SI
+	MOVQ stride+16(FP), R8
+	MOVQ otherStride+24(FP), R9
+	MOVQ rows+32(FP), R10
+	MOVQ columns+40(FP), R11
+	MOVQ R11, CX
+	ANDQ $15, CX
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVW AX, K1
+	SHRQ $4, R11
+row:
+	MOVQ DI, AX
+	MOVQ SI, BX
+	MOVQ R11, CX
+	TESTQ CX, CX
+	JZ last
+vector:
+	VMOVUPS 0(AX), Z0
+	VPMOVZXWD 0(BX), Z1
+	VPSLLD $16, Z1, Z1
+	VADDPS Z1, Z0, Z0
+	VMOVUPS Z0, 0(AX)
+	ADDQ $64, AX
+	ADDQ $32, BX
+	DECQ CX
+	JNZ vector
+last:
+	KTESTW K1, K1
+	JZ next
+	VMOVUPS.Z 0(AX), K1, Z0
+	VPMOVZXWD.Z 0(BX), K1, Z1
+	VPSLLD $16, Z1, Z1
+	VADDPS Z1, Z0, Z0
+	VMOVUPS Z0, K1, 0(AX)
+next:
+	ADDQ R8, DI
+	ADDQ R9, SI
+	DECQ R10
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func addRowBF16(dst, a, b []uint16)
 TEXT ·addRowBF16(SB), NOSPLIT, $0-72
 	MOVQ dst_base+0(FP), DI

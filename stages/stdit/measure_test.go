@@ -13,6 +13,7 @@ import (
 // case is version, latents, tokens of text and type: "1.0 16x32x32 120 bf16".
 func TestMeasureBlock(t *testing.T) {
 	be := cpu.New(0)
+	be.Scope() // for good: tensors lie in the arena, as in a run
 	nntest.Rounds(t, func(name string) (func(), func() []float32) {
 		run, x, err := measured(t, be, name)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 // TestMeasureBlock times one layer of T5-xxl on one prompt. A case is tokens and type: "120 bf16".
 func TestMeasureBlock(t *testing.T) {
 	be := cpu.New(0)
+	be.Scope() // for good: tensors lie in the arena, as in a run
 	cfg := Config{VocabSize: 128, DModel: 4096, DKV: 64, DFF: 10240, NumLayers: 1, NumHeads: 64,
 		NumBuckets: numBuckets, MaxDistance: maxDistance, Epsilon: 1e-6, FeedForward: "gated-gelu"}
 	var e *Encoder

@@ -39,6 +39,9 @@ func rowsBF16() *file {
 	f.standardizeBF16("weighRowBF16", "is r(s) a, s = (src - mean) factor; r rounds to bf16.", "a")
 	f.standardizeBF16("modulateRowBF16", "is r(r(s) a) + b, s = (src - mean) factor; r rounds to bf16.", "a", "b")
 	f.rotateBF16()
+	f.blockBF16("biasRoundRowsBF16", "adds rows of fp32 to sums and rounds them to bf16.", "VADDPS", false, true)
+	f.blockBF16("mulRoundRowsBF16", "multiplies sums by rows of bf16 and rounds them to bf16.", "VMULPS", true, true)
+	f.blockBF16("addRowsBF16", "adds rows of bf16 to sums.", "VADDPS", true, false)
 	f.binaryBF16("addRowBF16", "VADDPS", "adds a and b.")
 	f.binaryBF16("mulRowBF16", "VMULPS", "multiplies a by b.")
 	return f
@@ -59,6 +62,38 @@ func (f *file) binaryBF16(name, op, doc string) {
 			f.saveBF16("DI", i, 4+i, 8+i, i*32, masked)
 		}
 	})
+	f.ret()
+}
+
+// blockBF16 combines rows of sums, columns of each, with rows of bf16 or of fp32.
+func (f *file) blockBF16(name, doc, op string, half, round bool) {
+	f.fn(name, "sums, other unsafe.Pointer, stride, otherStride, rows, columns int", 48, doc)
+	f.p("MOVQ sums+0(FP), DI\nMOVQ other+8(FP), SI\nMOVQ stride+16(FP), R8\nMOVQ otherStride+24(FP), R9")
+	f.p("MOVQ rows+32(FP), R10\nMOVQ columns+40(FP), R11\nMOVQ R11, CX\nANDQ $15, CX")
+	f.p("MOVL $1, AX\nSHLL CX, AX\nDECL AX\nKMOVW AX, K1\nSHRQ $4, R11")
+	combine := func(masked bool) {
+		f.load(isa512, 0, "AX", 0, masked)
+		if half {
+			f.loadBF16("BX", 1, 0, masked)
+		} else {
+			f.load(isa512, 0, "BX", 1, masked)
+		}
+		f.p("%s Z1, Z0, Z0", op)
+		if round {
+			f.stepBF16(0)
+		}
+		f.save(isa512, 0, 0, "AX", masked)
+	}
+	f.at("row")
+	f.p("MOVQ DI, AX\nMOVQ SI, BX\nMOVQ R11, CX\nTESTQ CX, CX\nJZ last")
+	f.at("vector")
+	combine(false)
+	f.p("ADDQ $64, AX\nADDQ $%d, BX\nDECQ CX\nJNZ vector", map[bool]int{true: 32, false: 64}[half])
+	f.at("last")
+	f.p("KTESTW K1, K1\nJZ next")
+	combine(true)
+	f.at("next")
+	f.p("ADDQ R8, DI\nADDQ R9, SI\nDECQ R10\nJNZ row")
 	f.ret()
 }
 
