@@ -104,6 +104,9 @@ func (j *Job) compute(ctx context.Context, plan Plan) error {
 	for i, s := range j.engine.Steps {
 		names[i] = s.Name
 	}
+	for _, b := range plan.Buckets {
+		j.engine.Expected = append(j.engine.Expected, transforms.Expected{Row: b.first, Rows: int(b.Rows)})
+	}
 	for range maxPasses {
 		err := j.engine.Pass(ctx, func(ctx context.Context) error {
 			return j.runner.Run(ctx, transforms.Pipeline(j.spec, names))

@@ -10,7 +10,15 @@ import (
 	"time"
 
 	"latentbeam/internal/fault"
+	"latentbeam/schemas"
 	"latentbeam/stages"
+)
+
+var (
+	// errNoDevice is why a turn is not granted: all devices are gone.
+	errNoDevice = errors.New("there is no device")
+	// errPassed is why those that joined a batch are tried again: it gave up before it began.
+	errPassed = fault.Retry(errors.New("the batch that took these rows along was given up"))
 )
 
 // settle runs the elements until each has its result or its failure: errors of the world are tried
@@ -89,30 +97,77 @@ func restore(live []*stages.Element, before []stages.Element) {
 	}
 }
 
-// attempt runs the stage once on leased devices, as many as it returns. A panic is an error of the row that
-// caused it; an error of a set may be one of its devices', so the batch is tried on another.
+// attempt runs the stage once on leased devices, as many as it returns; the batch may do so together with
+// others that wait.
 func (f *StageFn) attempt(live []*stages.Element, cap int) (width int, err error) {
-	row := &live[0].Row
-	least, most := f.width(row, len(live), cap)
-	width, done, err := f.engine.turns.acquire(f.ctx, f.Index, f.engine.Pool.Size(), least, most)
-	if err != nil {
-		return width, err
+	pool := f.engine.Pool
+	mine := &turn{stage: f.Index, live: live}
+	if cap == 0 {
+		mine.kind = kind{f, schemas.BucketOf(live[0].Row)}
 	}
-	defer done()
-	set, release, err := f.engine.Pool.LeaseSet(f.ctx, width)
+	mine.choose = func(v view) ([]int, int) { return f.choose(mine, cap, v) }
+	for {
+		g, err := f.engine.turns.acquire(f.ctx, pool, mine)
+		switch {
+		case errors.Is(err, errNoDevice):
+			if err := f.await(); err != nil {
+				return 0, err
+			}
+			continue
+		case err != nil:
+			return 0, err
+		case g.leader != nil:
+			r := <-g.leader
+			return r.width, r.err
+		}
+		all := live
+		for _, o := range g.joined {
+			all = append(all[:len(all):len(all)], o.live...)
+		}
+		r := result{len(g.devices), f.work(g.devices, all)}
+		if len(g.joined) > 0 && fault.IsOutOfMemory(r.err) { // says nothing of each alone
+			f.engine.forecast.tooMany(f.key(&live[0].Row), len(all))
+			r.err = fault.Retry(fmt.Errorf("%d elements together: %v", len(all), r.err))
+		}
+		f.engine.turns.release(pool, g.devices)
+		g.tell(r)
+		return r.width, r.err
+	}
+}
+
+// await waits until there is a device again, or the pool says that none will be.
+func (f *StageFn) await() error {
+	_, release, err := f.engine.Pool.LeaseSet(f.ctx, 1)
+	if err == nil {
+		release(true)
+	}
+	return err
+}
+
+// leaseOf leases the devices that a turn was given.
+func (f *StageFn) leaseOf(devices []int) (*stages.Set, func(ok bool), error) {
+	if p, ok := f.engine.Pool.(stages.Picker); ok {
+		return p.LeaseThese(f.ctx, devices)
+	}
+	return f.engine.Pool.LeaseSet(f.ctx, len(devices))
+}
+
+// work runs the stage on these devices. A panic is an error of the row that caused it; an error of a set may
+// be one of its devices', so the batch is tried on another.
+func (f *StageFn) work(devices []int, live []*stages.Element) (err error) {
+	set, release, err := f.leaseOf(devices)
 	if err != nil {
-		return width, err
+		return err
 	}
 	if f.engine.Stopping() && f.mayDrop() {
 		release(true)
-		return width, errNotBegun
+		return errNotBegun
 	}
 	ctx, stop := set.Under(f.ctx)
 	defer stop()
 	peak := peaks(set.Devices)
 	began, usage := time.Now(), metered(set)
-	cost := f.engine.forecast.cost(f.Index, f.step, row)
-	ended := f.engine.forecast.begin(f.Index, width, f.engine.forecast.seconds(f.Index, cost, len(live), width))
+	learn := f.predict(set, devices, live)
 	defer func() {
 		if r := recover(); r != nil {
 			slog.Debug("stage panicked", "stage", f.step.Name, "panic", r, "stack", string(debug.Stack()))
@@ -121,10 +176,12 @@ func (f *StageFn) attempt(live []*stages.Element, cap int) (width int, err error
 		if why := set.Ill(); why != nil { // whatever came of it
 			err = why
 		} else if err == nil {
-			f.measured(live, width, peak())
+			f.measured(live, len(devices), peak())
 		}
-		ended(err == nil)
 		release(err == nil)
+		if err == nil {
+			learn(time.Since(began))
+		}
 		f.engine.Progress.Spent(f.step.Name, time.Since(began))
 		f.engine.Progress.Computed(f.step.Name, usage())
 	}()
@@ -137,7 +194,37 @@ func (f *StageFn) attempt(live []*stages.Element, cap int) (width int, err error
 		slog.Debug("set failed", "stage", f.step.Name, "devices", set.Ranks(), "error", err)
 		err = fault.Retry(err)
 	}
-	return width, err
+	return err
+}
+
+const (
+	// generous is how many times longer than predicted the ranks of a set may wait for each other.
+	generous = 10
+	// leastPatience is how long they wait in any case: a process that is stopped for a moment is not gone.
+	leastPatience = 30 * time.Second
+)
+
+// predict says how long the batch will take, and lets the ranks of its set wait for each other accordingly, once
+// the stage has been timed. Between two exchanges there is less work than in a sampling step. learn takes how long
+// it was.
+func (f *StageFn) predict(set *stages.Set, devices []int, live []*stages.Element) (learn func(time.Duration)) {
+	row := &live[0].Row
+	key := f.key(row)
+	cost := f.engine.forecast.cost(key, f.step, row)
+	all := ratesOf(f.engine.Pool)
+	var rates []float64
+	for _, d := range devices {
+		rates = append(rates, all[d])
+	}
+	seconds := func() float64 { return f.engine.forecast.seconds(key, cost, len(live), rates) }
+	f.engine.turns.begin(devices, func() (float64, bool) { return seconds(), f.engine.forecast.measured(f.Index) })
+	if stretch := seconds(); f.engine.forecast.measured(f.Index) && stretch > 0 {
+		if cost.Split != nil {
+			stretch /= float64(cost.Split.Steps)
+		}
+		set.Patience = max(leastPatience, time.Duration(generous*stretch*float64(time.Second)))
+	}
+	return func(took time.Duration) { f.engine.forecast.learn(key, cost, len(live), rates, took) }
 }
 
 // panicText is what a failure says of a panic: nothing that another run would say differently, such as an

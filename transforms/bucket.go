@@ -55,7 +55,8 @@ func (f *BucketFn) ProcessElement(_ context.Context, e *stages.Element, emit fun
 		size, err := f.engine.BatchSize(&e.Row)
 		if err != nil {
 			e.Fail("plan", fault.Row(err))
-			f.engine.tail.pass(len(f.order), false)
+			f.engine.tail.add(name, &e.Row)
+			f.engine.tail.pass(name, &e.Row, 1)
 			emit(&stages.Batch{Bucket: name, Elements: []*stages.Element{e}})
 			return
 		}
@@ -64,30 +65,32 @@ func (f *BucketFn) ProcessElement(_ context.Context, e *stages.Element, emit fun
 		f.order = append(f.order, name)
 	}
 	b.elements = append(b.elements, e)
+	f.engine.tail.add(name, &e.Row)
 	f.buffered++
 	switch {
 	case len(b.elements) >= b.size:
-		f.flush(name, false, emit)
+		f.flush(name, emit)
 	case f.buffered > maxBuffered:
-		f.flush(f.order[0], false, emit)
+		f.flush(f.order[0], emit)
 	}
 }
 
 // FinishBundle emits what is left, unless the engine was asked to stop: those rows were not begun.
 func (f *BucketFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) {
+	f.engine.end()
 	for len(f.order) > 0 && !f.engine.Stopping() {
-		f.flush(f.order[0], true, emit)
+		f.flush(f.order[0], emit)
 	}
 }
 
-// flush emits what the bucket holds and forgets it; ended says that no element comes any more.
-func (f *BucketFn) flush(name schemas.Bucket, ended bool, emit func(*stages.Batch)) {
+// flush emits what the bucket holds and forgets it.
+func (f *BucketFn) flush(name schemas.Bucket, emit func(*stages.Batch)) {
 	b := f.open[name]
 	delete(f.open, name)
 	i := slices.Index(f.order, name)
 	f.order = slices.Delete(f.order, i, i+1)
 	f.buffered -= len(b.elements)
-	f.engine.tail.pass(len(f.order), ended)
+	f.engine.tail.pass(name, &b.elements[0].Row, len(b.elements))
 	emit(&stages.Batch{Bucket: name, Elements: b.elements})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
+	"latentbeam/schemas"
 	"latentbeam/stages"
 )
 
@@ -50,6 +51,7 @@ type Engine struct {
 	MaxBatch int                  // upper bound on a batch; 0: the memory plan alone decides
 	Retries  int                  // attempts at an element when the world fails
 	Keep     map[stages.Kind]bool // what is published: video, latents, text
+	Expected []Expected           // what the first pass will compute, as far as it is known
 	stopping atomic.Bool
 	pending  pending
 	turns    turns
@@ -70,7 +72,8 @@ type pass struct{ ctx, job context.Context }
 // that failed as they are.
 func (e *Engine) Pass(ctx context.Context, run func(context.Context) error) error {
 	e.pending.reset()
-	e.tail.reset()
+	e.tail.reset(e.Expected)
+	e.Expected = nil // what a pass leaves is not known
 	p := &pass{job: ctx}
 	ctx, cancel := context.WithCancel(ctx)
 	p.ctx = ctx
@@ -135,7 +138,26 @@ func (e *Engine) Err() error {
 }
 
 // Stop makes the engine read no more rows and start no more batches; what is in flight is finished.
-func (e *Engine) Stop() { e.stopping.Store(true) }
+func (e *Engine) Stop() {
+	e.stopping.Store(true)
+	e.turns.grant(e.Pool) // nobody waits for rows that do not come
+}
+
+// end notes that no row comes any more.
+func (e *Engine) end() {
+	e.tail.end()
+	e.turns.grant(e.Pool) // a batch may have waited for rows that were expected
+}
+
+// arrive notes that a batch has come to a stage. One of failed rows takes no turn, but others may have waited
+// for it.
+func (e *Engine) arrive(stage int, b *stages.Batch) {
+	row := &b.Elements[0].Row
+	e.tail.arrive(stage, schemas.BucketOf(*row), row, len(b.Elements))
+	if len(b.Live()) == 0 {
+		e.turns.grant(e.Pool)
+	}
+}
 
 // Stopping reports whether Stop was called.
 func (e *Engine) Stopping() bool { return e.stopping.Load() }

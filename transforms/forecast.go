@@ -1,22 +1,26 @@
 package transforms
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
 	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
 
 // forecast predicts how long batches take, from what the stages say they cost and how long others took. It
-// decides nothing but who gets how many devices, so a wrong guess costs time and never bytes.
+// decides nothing but who gets which devices, and how long ranks wait for each other, so a wrong guess costs
+// time and never bytes.
 type forecast struct {
 	mu    sync.Mutex
 	costs map[costKey]*layout.Stage // nil: the stage cannot say
-	pace  map[int]float64           // by stage: seconds of this machine for one of the model's
-	busy  map[*lease]bool
+	model map[string]float64        // seconds by the model, by what they depend on
+	fit   map[string]int            // elements that fit a set
+	few   map[costKey]int           // fewer than that, where they did not
+	pace  map[costKey]float64       // seconds of this machine for one of the model's
+	last  map[int]float64           // by stage: the pace of its last batch
 }
 
 type costKey struct {
@@ -24,17 +28,10 @@ type costKey struct {
 	shape schemas.Bucket
 }
 
-// lease is a batch at work on some devices.
-type lease struct {
-	devices int
-	until   time.Time // predicted
-}
-
 // cost returns what the stage says of rows like row, or nil where it cannot say.
-func (f *forecast) cost(index int, s *Step, row *schemas.PromptRow) *layout.Stage {
+func (f *forecast) cost(key costKey, s *Step, row *schemas.PromptRow) *layout.Stage {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key := costKey{index, schemas.BucketOf(*row)}
 	if c, ok := f.costs[key]; ok {
 		return c
 	}
@@ -50,81 +47,93 @@ func (f *forecast) cost(index int, s *Step, row *schemas.PromptRow) *layout.Stag
 	return found
 }
 
-// seconds predicts k elements on n devices; 0 where nothing is known.
-func (f *forecast) seconds(index int, cost *layout.Stage, k, n int) float64 {
+// seconds predicts k elements on devices of these rates, by the pace of the batches so far; 0 where nothing is
+// known.
+func (f *forecast) seconds(key costKey, cost *layout.Stage, k int, rates []float64) float64 {
 	if cost == nil {
 		return 0
 	}
 	f.mu.Lock()
-	pace := f.paceOf(index)
-	f.mu.Unlock()
-	devices := layout.Ranks(sequence.Equal(n))
-	if cost.Split == nil {
-		return pace * float64(k) * cost.Work / devices[0].Rate
-	}
-	step, err := layout.Cheapest(*cost.Split, k, devices)
-	if err != nil {
-		return 0
-	}
-	return pace * float64(cost.Split.Steps) * step.Seconds()
+	defer f.mu.Unlock()
+	return f.modelled(key, cost, k, rates) * f.paceOf(key)
 }
 
-// begin notes that a batch is at work; done says that it has ended, and whether well.
-func (f *forecast) begin(index, devices int, seconds float64) (done func(ok bool)) {
-	began := time.Now()
-	l := &lease{devices, began.Add(time.Duration(seconds * float64(time.Second)))}
+// modelled is what the cost model says, for a device that nobody has timed.
+func (f *forecast) modelled(key costKey, cost *layout.Stage, k int, rates []float64) float64 {
+	f.open()
+	name := fmt.Sprint(key, k, rates)
+	s, known := f.model[name]
+	if !known {
+		if len(f.model) >= maxPredictions {
+			clear(f.model)
+		}
+		s, _ = layout.Seconds(*cost, k, layout.Workers(rates)) // 0 where it cannot be said
+		f.model[name] = s
+	}
+	return s
+}
+
+// maxPredictions bounds those that are kept.
+const maxPredictions = 4096
+
+// learn notes how long a batch took.
+func (f *forecast) learn(key costKey, cost *layout.Stage, k int, rates []float64, took time.Duration) {
+	if cost == nil {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.open()
-	f.busy[l] = true
-	return func(ok bool) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.busy, l)
-		if ok && seconds > 0 {
-			f.pace[index] = f.paceOf(index) * time.Since(began).Seconds() / seconds
-		}
+	if model := f.modelled(key, cost, k, rates); model > 0 {
+		f.pace[key] = took.Seconds() / model
+		f.last[key.stage] = f.pace[key]
 	}
+}
+
+// measured reports whether batches of a stage have been timed.
+func (f *forecast) measured(stage int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last[stage] > 0
 }
 
 func (f *forecast) open() {
 	if f.costs == nil {
-		f.costs, f.pace, f.busy = map[costKey]*layout.Stage{}, map[int]float64{}, map[*lease]bool{}
+		f.costs, f.model, f.fit = map[costKey]*layout.Stage{}, map[string]float64{}, map[string]int{}
+		f.pace, f.last, f.few = map[costKey]float64{}, map[int]float64{}, map[costKey]int{}
 	}
 }
 
-func (f *forecast) paceOf(index int) float64 {
-	if p, ok := f.pace[index]; ok {
+func (f *forecast) paceOf(key costKey) float64 {
+	if p, ok := f.pace[key]; ok {
+		return p
+	}
+	if p, ok := f.last[key.stage]; ok {
 		return p
 	}
 	return 1
 }
 
-// free returns in how many seconds each of n devices is free.
-func (f *forecast) free(n int) []float64 {
+// most returns how many elements, up to limit, fit a set of n devices of the given memory.
+func (f *forecast) most(key costKey, cost *layout.Stage, memory int64, n, limit int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out := make([]float64, n)
-	i := 0
-	for l := range f.busy {
-		for range l.devices {
-			if i < n {
-				out[i] = max(0, time.Until(l.until).Seconds())
-				i++
-			}
-		}
+	f.open()
+	name := fmt.Sprint(key, memory, n, limit)
+	k, known := f.fit[name]
+	if !known {
+		k = layout.Most(*cost, layout.Device{Memory: memory}, n, limit)
+		f.fit[name] = k
 	}
-	return out
+	if few := f.few[key]; few > 0 {
+		k = min(k, few-1)
+	}
+	return k
 }
 
-// assign returns how many devices a batch of k elements takes when others like it are still to come to the
-// stage: see layout.Assign.
-func (f *forecast) assign(index int, cost *layout.Stage, k, others, least, size int) int {
-	alone := f.seconds(index, cost, k, max(1, least))
-	set, _ := layout.Assign(layout.Queue{
-		Free: f.free(size), Rates: sequence.Equal(size), Left: 1 + others, Least: least,
-		Rest:    float64(others) * alone * float64(max(1, least)),
-		Seconds: func(_ int, set []int) float64 { return f.seconds(index, cost, k, len(set)) },
-	})
-	return len(set)
+// tooMany notes that so many elements did not fit a set.
+func (f *forecast) tooMany(key costKey, elements int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.open()
+	f.few[key] = elements
 }

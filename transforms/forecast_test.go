@@ -1,12 +1,12 @@
 package transforms
 
 import (
-	"math"
 	"testing"
 	"time"
 
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/plan/sequence"
+	"latentbeam/schemas"
 )
 
 // denoiser is a stage whose batches can be shared.
@@ -14,52 +14,44 @@ func denoiser() *layout.Stage {
 	return &layout.Stage{Split: &layout.Split{
 		Shape: sequence.Shape{Batch: 2, Frames: 16, Positions: 256, Heads: 16, HeadSize: 72, QueryTile: 64},
 		Pairs: 28, Steps: 30, Bytes: 4, Costs: sequence.Costs{Local: 66e6, Project: 8e6, Score: 288},
-	}}
+	}, Need: func(int) (int64, error) { return 1, nil }}
 }
 
-func TestForecastAssign(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		busy   []time.Duration // devices at work for so long
-		others int
-		least  int
-		want   int
-	}{
-		{"plenty to do", nil, 100, 1, 1},
-		{"the last one", nil, 0, 1, 4},
-		{"the last two", nil, 1, 1, 2},
-		{"another batch will last longer anyway", []time.Duration{100 * time.Hour}, 0, 1, 1},
-		{"one device is free at once", []time.Duration{time.Millisecond}, 0, 1, 4},
-		{"an element that needs two", nil, 100, 2, 2},
-	} {
-		f := &forecast{}
-		for _, d := range c.busy {
-			defer f.begin(0, 1, d.Seconds())(false)
-		}
-		if got := f.assign(1, denoiser(), 1, c.others, c.least, 4); got != c.want {
-			t.Errorf("%s: %d devices, want %d", c.name, got, c.want)
-		}
-	}
-}
-
-// A stage that takes twice as long as predicted is predicted to take twice as long.
+// A stage that takes twice as long as predicted is predicted to take twice as long, rows of other shapes too as
+// long as these have not been timed.
 func TestForecastLearnsThePace(t *testing.T) {
-	f := &forecast{}
-	first := f.seconds(1, denoiser(), 1, 1)
-	done := f.begin(1, 1, 0.01)
-	time.Sleep(20 * time.Millisecond)
-	done(true)
-	if pace := f.seconds(1, denoiser(), 1, 1) / first; pace < 1.9 || math.IsInf(pace, 0) {
-		t.Errorf("a batch took twice its time or more; the next is predicted %g times as long", pace)
+	f, one := &forecast{}, []float64{1}
+	a, b := costKey{1, schemas.Bucket{Width: 8}}, costKey{1, schemas.Bucket{Width: 16}}
+	first := f.seconds(a, denoiser(), 1, one)
+	if f.measured(1) {
+		t.Error("a stage is known that was never timed")
 	}
-	f.begin(1, 1, 1e-9)(false) // one that failed says nothing
-	if pace := f.seconds(1, denoiser(), 1, 1) / first; pace > 100 {
-		t.Errorf("a batch that failed has changed the pace to %g", pace)
+	times := func(n float64) time.Duration { return time.Duration(n * first * float64(time.Second)) }
+	f.learn(a, denoiser(), 1, one, times(2))
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if got < want*0.99 || got > want*1.01 {
+			t.Errorf("%s: %g, want %g", what, got, want)
+		}
 	}
-	if f.seconds(1, nil, 1, 1) != 0 {
+	near("twice its time", f.seconds(a, denoiser(), 1, one), 2*first)
+	near("another shape", f.seconds(b, denoiser(), 1, one), 2*first)
+	f.learn(b, denoiser(), 1, one, times(3))
+	near("the other shape has its own pace", f.seconds(a, denoiser(), 1, one), 2*first)
+	f.learn(a, nil, 1, one, time.Hour)
+	if f.seconds(a, nil, 1, one) != 0 || !f.measured(1) {
 		t.Error("a stage that cannot say what it costs is predicted")
 	}
-	if free := f.free(2); free[0] != 0 || free[1] != 0 {
-		t.Errorf("devices are free in %v seconds, want now", free)
+	near("half as fast a device", f.seconds(a, denoiser(), 1, []float64{0.5}), 4*first)
+}
+
+// Groups of frames are shared by devices, a group each.
+func TestForecastOfPieces(t *testing.T) {
+	f, decode := &forecast{}, &layout.Stage{Work: 1e11, Pieces: 3}
+	alone := f.seconds(costKey{}, decode, 1, []float64{1})
+	for n, want := range map[int]float64{2: 2. / 3, 3: 1. / 3, 5: 1. / 3} {
+		if got := f.seconds(costKey{}, decode, 1, sequence.Equal(n)) / alone; got < want-1e-9 || got > want+1e-9 {
+			t.Errorf("3 groups on %d devices take %.3f of one device's time, want %.3f", n, got, want)
+		}
 	}
 }

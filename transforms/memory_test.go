@@ -98,7 +98,6 @@ func TestOutOfMemory(t *testing.T) {
 				e := newEngine(t, c.workers, step("denoise", fakeStage{}))
 				e.Steps[0].Stage = c.h
 				f, out := stageFn(t, e, 0), &collector{}
-				e.tail.pass(9, false)
 				for i, n := range c.sizes {
 					var batch []string
 					for _, p := range prompts(n) {

@@ -64,8 +64,14 @@ func (f *StageFn) StartBundle(ctx context.Context, _ func(*stages.Batch)) {
 	f.inFlight = 0
 }
 
-// limit is how many batches may be in flight: one more than there are devices, so that none waits.
-func (f *StageFn) limit() int { return f.engine.Pool.Size() + 1 }
+// limit is how many batches may be in flight: one more than there are devices, so that none waits, and where
+// batches can be taken together twice as many.
+func (f *StageFn) limit() int {
+	if _, ok := f.step.Stage.(stages.Spreader); ok {
+		return 2*f.engine.Pool.Size() + 1
+	}
+	return f.engine.Pool.Size() + 1
+}
 
 // ProcessElement starts the batch and emits what has finished, waiting only while too much is in flight.
 func (f *StageFn) ProcessElement(_ context.Context, b *stages.Batch, emit func(*stages.Batch)) error {
@@ -133,10 +139,10 @@ func (f *StageFn) finish(o outcome, emit func(*stages.Batch)) error {
 
 // run takes the batch through the stage. Only a fatal error comes back; anything else ends in Failed.
 func (f *StageFn) run(b *stages.Batch) outcome {
-	f.engine.tail.begin(f.Index)
 	for _, e := range b.Live() {
 		f.checkInput(e)
 	}
+	f.engine.arrive(f.Index, b)
 	live := b.Live()
 	if len(live) == 0 {
 		return outcome{batch: b}

@@ -4,81 +4,239 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
+
+	"latentbeam/stages"
 )
 
-// turns gives out the devices of the pool so that a batch in a late stage goes before one in an early
-// stage: what is begun is finished first. So the first results come early, little is in memory, and little
-// is lost with the process. A batch that needs several devices waits for them, and nothing of an earlier
-// stage passes it.
+// turns gives out the devices of the pool. A batch in a late stage goes before one in an early stage: what is
+// begun is finished first. So the first results come early, little is in memory, and little is lost with the
+// process. Which devices a batch gets, and whether batches behind it join it, is decided when devices come
+// free, by what is known then (see StageFn.choose). A batch that waits for more devices than are free is not
+// passed by those of earlier stages.
 type turns struct {
 	mu      sync.Mutex
-	started bool
-	free    int
-	waiting []*turn // in order of arrival
+	busy    map[int]*lease // by device
+	waiting []*turn        // in order of arrival
 }
 
 // turn is a batch that waits for devices.
 type turn struct {
-	stage       int
-	least, most int
-	granted     chan int
+	stage int
+	live  []*stages.Element
+	// kind is what batches of a stage must share to become one batch; nil: this one stays alone.
+	kind any
+	// choose says which devices the batch is to have and how many elements, its own and of turns behind it of
+	// its kind. no devices: it waits for elements that are still to come, and others may pass it.
+	choose  func(v view) (devices []int, elements int)
+	granted chan grant
 }
 
-// acquire waits until the batch of that stage may lease least to most of size devices, as many as are free
-// then; done gives the turn back.
-func (t *turns) acquire(ctx context.Context, stage, size, least, most int) (n int, done func(), err error) {
-	mine := &turn{stage, min(least, size), min(most, size), make(chan int, 1)}
+// view is what a turn can know when it chooses.
+type view struct {
+	rates []float64 // of the devices, of the fastest; 0 for one that is gone
+	free  []float64 // in how many seconds each is free
+	queue []*turn   // of the stage, in order, from this turn on
+}
+
+// grant is what a turn gets: devices and the turns that join it, or another turn that takes it along.
+type grant struct {
+	devices []int
+	joined  []*turn
+	leader  chan result
+	told    []chan result // of joined
+}
+
+// result is how the batch of a leader went.
+type result struct {
+	width int
+	err   error
+}
+
+// tell lets those that joined know how it went.
+func (g grant) tell(r result) {
+	for _, c := range g.told {
+		c <- r
+	}
+}
+
+// lease is a batch at work on some devices.
+type lease struct {
+	began time.Time
+	// seconds predicts how long it takes, by what is known now, 0 where that is nothing; timed says whether
+	// these are seconds of this machine already.
+	seconds func() (s float64, timed bool)
+}
+
+// left is in how many seconds the devices are probably free. One that is late will be late as long again.
+func (l *lease) left() float64 {
+	gone := time.Since(l.began).Seconds()
+	if l.seconds == nil {
+		return gone
+	}
+	switch s, timed := l.seconds(); {
+	case s == 0:
+		return gone
+	case !timed:
+		return s
+	default:
+		return max(s-gone, gone-s)
+	}
+}
+
+// acquire waits until the batch may lease devices, or until another batch takes it along. release gives
+// devices back.
+func (t *turns) acquire(ctx context.Context, pool stages.Pool, mine *turn) (g grant, err error) {
+	mine.granted = make(chan grant, 1)
 	t.mu.Lock()
-	if !t.started {
-		t.started, t.free = true, size
-	}
 	t.waiting = append(t.waiting, mine)
-	t.grant()
 	t.mu.Unlock()
-	select {
-	case n := <-mine.granted:
-		return n, func() { t.release(n) }, nil
-	case <-ctx.Done():
+	for {
+		if !t.grant(pool) {
+			t.leave(pool, mine)
+			return g, errNoDevice
+		}
+		select {
+		case g := <-mine.granted:
+			return g, nil
+		case <-changed(pool):
+		case <-ctx.Done():
+			t.leave(pool, mine)
+			return g, context.Cause(ctx)
+		}
 	}
+}
+
+// leave ends the waiting of a turn. What it was granted at the same moment goes back.
+func (t *turns) leave(pool stages.Pool, mine *turn) {
 	t.mu.Lock()
 	if i := slices.Index(t.waiting, mine); i >= 0 {
 		t.waiting = slices.Delete(t.waiting, i, i+1)
-		t.grant() // it may have stood in the way of others
 	}
 	t.mu.Unlock()
 	select {
-	case n := <-mine.granted: // at the same moment
-		t.release(n)
+	case g := <-mine.granted:
+		if g.leader != nil {
+			<-g.leader // it works on the elements
+			break
+		}
+		g.tell(result{0, errPassed})
+		t.release(pool, g.devices)
 	default:
+		t.grant(pool) // it may have stood in the way of others
 	}
-	return 0, nil, context.Cause(ctx)
 }
 
-// release gives n devices back.
-func (t *turns) release(n int) {
+// begin notes what devices are at work on, as a prediction of its time.
+func (t *turns) begin(devices []int, seconds func() (float64, bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.free += n
-	t.grant()
+	l := &lease{time.Now(), seconds}
+	for _, d := range devices {
+		t.busy[d] = l
+	}
+}
+
+// release gives devices back.
+func (t *turns) release(pool stages.Pool, devices []int) {
+	t.mu.Lock()
+	for _, d := range devices {
+		delete(t.busy, d)
+	}
+	t.mu.Unlock()
+	t.grant(pool)
 }
 
 // grant gives what is free to the waiting batches: of the latest stage first, of those the longest waiting
-// one.
-func (t *turns) grant() {
-	for len(t.waiting) > 0 {
-		next := 0
-		for i, w := range t.waiting {
-			if w.stage > t.waiting[next].stage {
-				next = i
+// one. It returns false when there is no device at all.
+func (t *turns) grant(pool stages.Pool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.busy == nil {
+		t.busy = map[int]*lease{}
+	}
+	rates := ratesOf(pool)
+	if !slices.ContainsFunc(rates, func(r float64) bool { return r > 0 }) {
+		return false
+	}
+	order := slices.Clone(t.waiting)
+	slices.SortStableFunc(order, func(a, b *turn) int { return b.stage - a.stage })
+	for i := 0; i < len(order); {
+		w := order[i]
+		v := view{rates: rates, free: t.free(len(rates))}
+		for _, o := range order[i:] {
+			if o.stage == w.stage {
+				v.queue = append(v.queue, o)
 			}
 		}
-		w := t.waiting[next]
-		if t.free < w.least {
-			return
+		devices, elements := w.choose(v)
+		if len(devices) == 0 { // neither are those that it would take along
+			i += len(v.queue)
+			continue
 		}
-		n := min(t.free, w.most)
-		t.free -= n
-		w.granted <- n
-		t.waiting = slices.Delete(t.waiting, next, next+1)
+		if slices.ContainsFunc(devices, func(d int) bool { return t.busy[d] != nil }) {
+			return true
+		}
+		given := t.give(w, v.queue, devices, elements)
+		order = slices.DeleteFunc(order, func(o *turn) bool { return slices.Contains(given, o) })
+		i = 0
 	}
+	return true
+}
+
+// give grants devices to a turn and to those behind it that make up the elements.
+func (t *turns) give(w *turn, queue []*turn, devices []int, elements int) (given []*turn) {
+	g := grant{devices: devices}
+	elements -= len(w.live)
+	for _, o := range queue {
+		if o != w && w.kind != nil && o.kind == w.kind && len(o.live) <= elements {
+			leader := make(chan result, 1)
+			g.joined, g.told = append(g.joined, o), append(g.told, leader)
+			elements -= len(o.live)
+			o.granted <- grant{leader: leader}
+		}
+	}
+	l := &lease{began: time.Now()}
+	for _, d := range devices {
+		t.busy[d] = l
+	}
+	w.granted <- g
+	given = append(g.joined, w)
+	t.waiting = slices.DeleteFunc(t.waiting, func(o *turn) bool { return slices.Contains(given, o) })
+	return given
+}
+
+// free returns in how many seconds each of n devices is free.
+func (t *turns) free(n int) []float64 {
+	out := make([]float64, n)
+	for d, l := range t.busy {
+		if d < n {
+			out[d] = max(l.left(), 1e-6) // not now in any case
+		}
+	}
+	return out
+}
+
+// ratesOf returns the speeds of a pool's devices, of the fastest one; 0 for those that are gone.
+func ratesOf(pool stages.Pool) []float64 {
+	p, ok := pool.(stages.Picker)
+	if !ok {
+		return slices.Repeat([]float64{1}, pool.Size())
+	}
+	rates := slices.Clone(p.Speeds())
+	most := slices.Max(rates)
+	for i := range rates {
+		if most > 0 {
+			rates[i] /= most
+		}
+	}
+	return rates
+}
+
+// changed is closed when devices of the pool have come or are gone.
+func changed(pool stages.Pool) <-chan struct{} {
+	if p, ok := pool.(stages.Picker); ok {
+		return p.Changed()
+	}
+	return nil
 }

@@ -6,30 +6,40 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+
+	"latentbeam/stages"
 )
+
+// asks is a turn of so many elements that takes least to most devices, whatever is free.
+func asks(stage, elements, least, most int) *turn {
+	mine := &turn{stage: stage, live: make([]*stages.Element, elements)}
+	mine.choose = func(v view) ([]int, int) { return v.pick(min(max(least, v.idle()), most)), elements }
+	return mine
+}
 
 // TestLateStagesGoFirst lets batches of several stages wait for one device.
 func TestLateStagesGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var turns turns
-		_, first, err := turns.acquire(t.Context(), 0, 1, 1, 1)
+		pool := newFakePool(1)
+		first, err := turns.acquire(t.Context(), pool, asks(0, 1, 1, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
 		order := make(chan int, 4)
 		for _, stage := range []int{1, 0, 2, 1} {
 			go func() {
-				_, done, err := turns.acquire(t.Context(), stage, 1, 1, 1)
+				g, err := turns.acquire(t.Context(), pool, asks(stage, 1, 1, 1))
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				order <- stage
-				done()
+				turns.release(pool, g.devices)
 			}()
 			synctest.Wait()
 		}
-		first()
+		turns.release(pool, first.devices)
 		synctest.Wait()
 		close(order)
 		var got []int
@@ -46,21 +56,22 @@ func TestLateStagesGoFirst(t *testing.T) {
 func TestAWaitThatEndsLosesNoDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var turns turns
-		_, first, err := turns.acquire(t.Context(), 0, 1, 1, 1)
+		pool := newFakePool(1)
+		first, err := turns.acquire(t.Context(), pool, asks(0, 1, 1, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			if _, _, err := turns.acquire(ctx, 1, 1, 1, 1); err == nil {
+			if _, err := turns.acquire(ctx, pool, asks(1, 1, 1, 1)); err == nil {
 				t.Error("a cancelled wait was granted")
 			}
 		}()
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
-		first()
-		if _, _, err := turns.acquire(t.Context(), 0, 1, 1, 1); err != nil {
+		turns.release(pool, first.devices)
+		if _, err := turns.acquire(t.Context(), pool, asks(0, 1, 1, 1)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -71,18 +82,19 @@ func TestAWaitThatEndsLosesNoDevice(t *testing.T) {
 func TestSetsWaitTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var turns turns
+		pool := newFakePool(4)
 		got := make(chan string, 4)
 		ask := func(name string, stage, least, most int) func() {
 			end := make(chan struct{})
 			go func() {
-				n, done, err := turns.acquire(t.Context(), stage, 4, least, most)
+				g, err := turns.acquire(t.Context(), pool, asks(stage, 1, least, most))
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				got <- fmt.Sprint(name, n)
+				got <- fmt.Sprint(name, len(g.devices))
 				<-end
-				done()
+				turns.release(pool, g.devices)
 			}()
 			synctest.Wait()
 			return func() { close(end); synctest.Wait() }
@@ -104,4 +116,65 @@ func TestSetsWaitTogether(t *testing.T) {
 			t.Errorf("granted %v", order)
 		}
 	})
+}
+
+// TestBatchesAreTakenTogether: a turn takes those of its kind behind it along, as far as its elements go, and
+// they hear how it went. One of another kind has its own turn.
+func TestBatchesAreTakenTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var turns turns
+		pool := newFakePool(2)
+		first, err := turns.acquire(t.Context(), pool, asks(2, 1, 2, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan string, 5)
+		ask := func(name string, kind any, elements, takes int) {
+			mine := asks(1, elements, 2, 2)
+			mine.kind = kind
+			if takes > 0 {
+				mine.choose = func(v view) ([]int, int) { return v.pick(2), takes }
+			}
+			go func() {
+				g, err := turns.acquire(t.Context(), pool, mine)
+				if err != nil {
+					t.Error(err)
+				} else if g.leader != nil {
+					r := <-g.leader
+					got <- fmt.Sprint(name, " joined ", r.width)
+				} else {
+					got <- fmt.Sprint(name, " leads ", len(g.joined))
+					turns.release(pool, g.devices)
+					g.tell(result{width: len(g.devices)})
+				}
+			}()
+			synctest.Wait()
+		}
+		ask("a", "shape", 2, 6)
+		ask("b", "other", 2, 0)
+		ask("c", "shape", 3, 0)
+		ask("d", "shape", 2, 0) // too many
+		ask("e", "shape", 1, 0)
+		turns.release(pool, first.devices)
+		synctest.Wait()
+		close(got)
+		var order []string
+		for s := range got {
+			order = append(order, s)
+		}
+		slices.Sort(order)
+		if want := []string{"a leads 2", "b leads 0", "c joined 2", "d leads 0", "e joined 2"}; !slices.Equal(order, want) {
+			t.Errorf("%q, want %q", order, want)
+		}
+	})
+}
+
+// Devices next to each other, as those of a host are, the fastest of them.
+func TestPick(t *testing.T) {
+	v := view{rates: []float64{1, 0, 0.5, 1, 1, 0.2, 1}, free: []float64{0, 0, 0, 0, 0, 0, 3}}
+	for n, want := range map[int][]int{1: {0}, 2: {3, 4}, 3: {2, 3, 4}, 5: {0, 2, 3, 4, 5}, 6: {0, 2, 3, 4, 5, 6}} {
+		if got := v.pick(n); !slices.Equal(got, want) {
+			t.Errorf("%d devices: %v, want %v", n, got, want)
+		}
+	}
 }

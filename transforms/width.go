@@ -1,8 +1,6 @@
 package transforms
 
 import (
-	"sync"
-
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -10,29 +8,150 @@ import (
 
 // Most batches get one device each: several batches on a device each need no exchange (data parallel). A
 // batch gets more when its elements do not fit one device, when the job says so, and in the tail of a job,
-// when devices would be idle: as many as bring the end of the job nearest by the cost model (layout.Assign),
-// or, for stages that cannot say what they cost, n/m with m batches left on n devices.
+// when devices would be idle: as many as bring the end of the job nearest by the cost model, alone or with
+// the batches behind it (layout.Assign), or, for stages that cannot say what they cost, n/m with m batches
+// left on n devices.
 
-// width returns how many devices a batch is to have, at least and at most. cap bounds it after a failure;
-// 0: not.
-func (f *StageFn) width(row *schemas.PromptRow, elements, cap int) (least, most int) {
-	size := f.engine.Pool.Size()
-	least, fixed := f.engine.least(f.step, row)
-	least = max(least, f.engine.learned.devices(f.step, row))
-	most = least
-	others := f.engine.tail.others(f.Index)
-	if s, ok := f.step.Stage.(stages.Spreader); ok && !fixed && s.Width(row) == 0 && others < many {
-		if cost := f.engine.forecast.cost(f.Index, f.step, row); cost != nil {
-			least = f.engine.forecast.assign(f.Index, cost, elements, others, least, size)
-			most = least
-		} else {
-			most = max(least, size/(1+others))
+// choose says which devices a batch is to have and how many elements, its own and of those behind it. cap
+// bounds the devices after a failure, when it stays alone; 0: not.
+func (f *StageFn) choose(mine *turn, cap int, v view) (devices []int, elements int) {
+	row, own := &mine.live[0].Row, len(mine.live)
+	there := 0
+	for _, rate := range v.rates {
+		if rate > 0 {
+			there++
 		}
 	}
+	least, fixed := f.engine.least(f.step, row)
+	least = max(least, f.engine.learned.devices(f.step, row))
 	if cap > 0 {
-		least, most = capped(f.step, least, cap), capped(f.step, most, cap)
+		return v.pick(min(capped(f.step, least, cap), there)), own
 	}
-	return min(least, size), min(most, size)
+	s, ok := f.step.Stage.(stages.Spreader)
+	if least = min(least, there); !ok || fixed || s.Width(row) != 0 {
+		return v.pick(least), own
+	}
+	ahead, known := f.engine.tail.ahead(f.Index)
+	if !known {
+		return v.pick(least), own
+	}
+	cost := f.engine.forecast.cost(f.key(row), f.step, row)
+	if cost == nil {
+		batches := len(v.queue)
+		for _, a := range ahead {
+			batches += a.batches
+		}
+		return v.pick(min(max(least, there/batches), max(least, v.idle()))), own
+	}
+	return f.assign(mine, least, cost, ahead, v)
+}
+
+// assign asks the cost model. Where the best is to take along what has not come yet, the batch waits for it.
+func (f *StageFn) assign(mine *turn, least int, cost *layout.Stage, ahead []ahead, v view) (
+	devices []int, elements int) {
+	row, own := &mine.live[0].Row, len(mine.live)
+	fastest := []float64{1}
+	rest := func(row *schemas.PromptRow, rows int) float64 {
+		key := f.key(row)
+		return float64(rows) * f.engine.forecast.seconds(key, f.engine.forecast.cost(key, f.step, row), 1, fastest)
+	}
+	q := layout.Queue{Free: v.free, Rates: v.rates, Next: own, Left: own, Same: own, Least: least,
+		Most: f.most(row, cost, v),
+		Seconds: func(k int, set []int) float64 {
+			rates := make([]float64, len(set))
+			for i, d := range set {
+				rates[i] = v.rates[d]
+			}
+			return f.engine.forecast.seconds(f.key(row), cost, k, rates)
+		}}
+	batches := len(v.queue)
+	for _, w := range v.queue[1:] {
+		q.Left += len(w.live)
+		q.Rest += rest(&w.live[0].Row, len(w.live))
+		if w.kind != nil && w.kind == mine.kind {
+			q.Same += len(w.live)
+		}
+	}
+	here := q.Same
+	for _, a := range ahead {
+		q.Left += a.rows
+		q.Rest += rest(a.row, a.rows)
+		if batches += a.batches; mine.kind == any(kind{f, a.bucket}) {
+			q.Same += a.rows
+		}
+	}
+	if f.engine.Stopping() || batches > f.limit() { // some of them may never come, or not before others are done
+		q.Same = here
+	}
+	if devices, elements = layout.Assign(q); elements > here {
+		return nil, 0
+	}
+	return devices, elements
+}
+
+// kind is what batches must share to become one.
+type kind struct {
+	stage  *StageFn
+	bucket schemas.Bucket
+}
+
+// key is what predictions for rows like this one are kept under.
+func (f *StageFn) key(row *schemas.PromptRow) costKey {
+	return costKey{f.Index, schemas.BucketOf(*row)}
+}
+
+// maxTogether bounds the elements of a batch that a set takes.
+const maxTogether = 64
+
+// most returns how many elements like row a set of all devices takes at once.
+func (f *StageFn) most(row *schemas.PromptRow, cost *layout.Stage, v view) int {
+	limit := maxTogether
+	if n := f.engine.MaxBatch; n > 0 {
+		limit = min(limit, n*len(v.rates))
+	}
+	if n := f.engine.learned.fits(f.step, row, limit); n < limit {
+		limit = min(limit, n*len(v.rates))
+	}
+	return f.engine.forecast.most(f.key(row), cost, f.engine.Pool.Memory().Limit, len(v.rates), limit)
+}
+
+// idle returns how many devices are free.
+func (v view) idle() (n int) {
+	for d, rate := range v.rates {
+		if rate > 0 && v.free[d] == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// pick returns n devices that are free, next to each other if it can be, as those of one host are; where there
+// are not so many, some that are not free.
+func (v view) pick(n int) []int {
+	var idle, busy []int
+	for d, rate := range v.rates {
+		switch {
+		case rate > 0 && v.free[d] == 0:
+			idle = append(idle, d)
+		case rate > 0:
+			busy = append(busy, d)
+		}
+	}
+	if len(idle) < n {
+		return append(idle, busy[:n-len(idle)]...)
+	}
+	best, most, near := idle[:n], 0.0, false
+	for i := 0; i+n <= len(idle); i++ {
+		window, sum := idle[i:i+n], 0.0
+		for _, d := range window {
+			sum += v.rates[d]
+		}
+		together := window[n-1]-window[0] == n-1
+		if together && !near || together == near && sum > most {
+			best, most, near = window, sum, together
+		}
+	}
+	return best
 }
 
 // least returns how many devices a batch of rows like this one needs: what the stage was told, which is
@@ -45,7 +164,7 @@ func (e *Engine) least(s *Step, row *schemas.PromptRow) (n int, fixed bool) {
 	if n := spreader.Width(row); n > 0 {
 		return n, true
 	}
-	if cost := e.forecast.cost(e.index(s), s, row); cost != nil {
+	if cost := e.forecast.cost(costKey{e.index(s), schemas.BucketOf(*row)}, s, row); cost != nil {
 		n, err := layout.Least(*cost, 1, layout.Device{Memory: e.Pool.Memory().Limit}, e.Pool.Size())
 		if err == nil {
 			return n, false
@@ -79,50 +198,4 @@ func shared(need int64, n int) int64 {
 	}
 	part := need / int64(n)
 	return part + part/8
-}
-
-// tail knows how many batches are still to come, as far as that can be known.
-type tail struct {
-	mu     sync.Mutex
-	passed int         // batches that the bucket has let go
-	coming int         // that it is about to let go
-	ended  bool        // and no more
-	begun  map[int]int // by stage
-}
-
-func (t *tail) reset() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.passed, t.coming, t.ended, t.begun = 0, 0, false, nil
-}
-
-// pass notes a batch; coming and ended what follows it.
-func (t *tail) pass(coming int, ended bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.passed++
-	t.coming, t.ended = coming, ended
-}
-
-// begin notes that a batch has come to a stage.
-func (t *tail) begin(stage int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.begun == nil {
-		t.begun = map[int]int{}
-	}
-	t.begun[stage]++
-}
-
-// many is more batches than there are devices.
-const many = 1 << 20
-
-// others returns how many batches have yet to come to a stage.
-func (t *tail) others(stage int) int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.ended {
-		return many
-	}
-	return max(0, t.passed+t.coming-t.begun[stage])
 }

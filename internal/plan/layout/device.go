@@ -144,16 +144,25 @@ func parseMemory(text string) (float64, error) {
 // Ranks returns devices of which only the relative speeds are known, as the ranks of a set: processors'
 // workers with the numbers of the table. Every process that knows the speeds gets the same.
 func Ranks(speeds []float64) []Device {
-	_, d, _ := parsePart(cpuName)
-	d.Name = cpuName
 	most := 0.0
 	for _, s := range speeds {
 		most = max(most, s)
 	}
-	out := make([]Device, len(speeds))
+	rates := make([]float64, len(speeds))
 	for i, s := range speeds {
+		rates[i] = s / most
+	}
+	return Workers(rates)
+}
+
+// Workers returns processors' workers that are so many times as fast as that of the table.
+func Workers(rates []float64) []Device {
+	_, d, _ := parsePart(cpuName)
+	d.Name = cpuName
+	out := make([]Device, len(rates))
+	for i, r := range rates {
 		out[i] = d
-		out[i].Rate *= s / most
+		out[i].Rate *= r
 	}
 	return out
 }

@@ -63,26 +63,43 @@ func Least(s Stage, k int, d Device, limit int) (int, error) {
 	if s.Split == nil {
 		return 1, nil
 	}
-	d.Mapped = true
 	for n := 1; n < limit; n++ {
-		speeds := sequence.Equal(n)
-		f, err := Cheapest(*s.Split, k, Ranks(speeds))
-		if err != nil {
-			return 0, err
-		}
-		fits := true
-		for r := range n {
-			m, err := memory([]Stage{s}, Staged, f.Plan, k, r)
-			if err != nil {
-				return 0, err
-			}
-			fits = fits && d.takes(m) <= d.room()
-		}
-		if fits {
-			return n, nil
+		if fits, err := s.fits(k, d, n); err != nil || fits {
+			return n, err
 		}
 	}
 	return limit, nil
+}
+
+// Most returns how many elements of a stage, at most limit, n devices like d have room for together, beside the
+// weights; 1 at least.
+func Most(s Stage, d Device, n, limit int) int {
+	for k := 2; k <= limit; k++ {
+		if fits, err := s.fits(k, d, n); err != nil || !fits {
+			return k - 1
+		}
+	}
+	return limit
+}
+
+// fits reports whether n devices like d have room for k elements, beside the weights.
+func (s Stage) fits(k int, d Device, n int) (bool, error) {
+	d.Mapped = true
+	if s.Split == nil {
+		need, err := s.Need((k + n - 1) / n)
+		return need <= d.room(), err
+	}
+	f, err := Cheapest(*s.Split, k, Ranks(sequence.Equal(n)))
+	if err != nil {
+		return false, err
+	}
+	for r := range n {
+		m, err := memory([]Stage{s}, Staged, f.Plan, k, r)
+		if err != nil || d.takes(m) > d.room() {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // weights returns the bytes that a stage keeps of its own weights.

@@ -16,8 +16,26 @@ type Stage struct {
 	Work float64
 	// Need returns the device memory of a batch of n elements on one device, in bytes, without weights.
 	Need func(n int) (int64, error)
-	// Split says how a set can share an element; nil: one device takes it alone.
+	// Split says how a set can share an element; nil: see Pieces.
 	Split *Split
+	// Pieces are the equal parts of an element that devices can take each for itself, such as groups of frames; 0
+	// and 1: one device takes it whole.
+	Pieces int
+}
+
+// Seconds predicts a batch of k elements on a set of devices.
+func Seconds(s Stage, k int, devices []Device) (float64, error) {
+	if s.Split != nil {
+		step, err := Cheapest(*s.Split, k, devices)
+		return float64(s.Split.Steps) * step.Seconds(), err
+	}
+	pieces := max(1, s.Pieces)
+	shares, err := sequence.Cut(pieces, rates(devices))
+	longest := 0.0
+	for i, share := range shares {
+		longest = max(longest, float64(share.Len())/devices[i].Rate)
+	}
+	return float64(k) * s.Work * longest / float64(pieces), err
 }
 
 // Split is how a denoiser's work can be shared by sequence parallelism.
