@@ -147,12 +147,12 @@ template <class Source> DEV void moments(const lb_group_norm_args &p)
 		second[tid() * 8 + j] = squares[j];
 	}
 	BAR(22);
-	f32 *out = (f32 *)p.moments + ((u64)by() * grid_x() + bx()) * (u32)p.groups * 2;
+	f32 *out = (f32 *)p.moments + ((u64)by() * (u32)p.groups * grid_x() + bx()) * 2;
 	group_sums(p, first, [&](u32 g, f32 rest) {
-		out[2 * g] = means[g] + rest / count;
+		out[(u64)g * grid_x() * 2] = means[g] + rest / count;
 		means[g] = rest * rest / count;
 	});
-	group_sums(p, second, [&](u32 g, f32 all) { out[2 * g + 1] = max(all - means[g], 0.0f); });
+	group_sums(p, second, [&](u32 g, f32 all) { out[(u64)g * grid_x() * 2 + 1] = max(all - means[g], 0.0f); });
 }
 
 KERNEL2(256, 2) group_moments(const lb_group_norm_args p GRID_CONST)
@@ -165,6 +165,9 @@ KERNEL2(256, 2) group_moments(const lb_group_norm_args p GRID_CONST)
 
 KERNEL2(256, 2) group_moments_any(const lb_group_norm_args p GRID_CONST) { moments<Any>(p); }
 
+// moment is what group_moments leaves of a group of a chunk: (images, groups, chunks) of them.
+struct alignas(8) moment { f32 mean, squares; };
+
 // group_combine adds the chunks of a group of an image and spreads mean and weight / sqrt(variance + eps) over
 // its channels.
 KERNEL(256) group_combine(const lb_group_norm_args p GRID_CONST)
@@ -173,15 +176,17 @@ KERNEL(256) group_combine(const lb_group_norm_args p GRID_CONST)
 	u32 chunk = LB_NORM_THREADS / (((u32)p.columns + 7) / 8) * LB_GROUP_VECTORS;
 	u32 all = (u32)p.pixels.dim[1] * (u32)p.pixels.dim[2], chunks = (all + chunk - 1) / chunk;
 	u32 size = (u32)(p.columns / p.groups);
-	const f32 *in = (const f32 *)p.moments + ((u64)by() * chunks * (u32)p.groups + bx()) * 2;
-	f32 near = in[0], mean = 0, squares = 0, unused = 0, count = (f32)all * (f32)size;
+	const moment *in = (const moment *)p.moments + ((u64)by() * (u32)p.groups + bx()) * chunks;
+	f32 near = in[0].mean, mean = 0, squares = 0, unused = 0, count = (f32)all * (f32)size;
+	UNROLL_OF(4)
 	for (u32 i = tid(); i < chunks; i += LB_NORM_THREADS)
-		mean += (f32)pixels_of(p, i) * (f32)size * (in[(u64)i * (u32)p.groups * 2] - near);
+		mean += (f32)pixels_of(p, i) * (f32)size * (in[i].mean - near);
 	sum2(mean, unused, LB_NORM_THREADS, spare);
 	mean = near + mean / count;
+	UNROLL_OF(4)
 	for (u32 i = tid(); i < chunks; i += LB_NORM_THREADS) {
-		f32 d = in[(u64)i * (u32)p.groups * 2] - mean;
-		squares += in[(u64)i * (u32)p.groups * 2 + 1] + (f32)pixels_of(p, i) * (f32)size * (d * d);
+		f32 d = in[i].mean - mean;
+		squares += in[i].squares + (f32)pixels_of(p, i) * (f32)size * (d * d);
 	}
 	sum2(squares, unused, LB_NORM_THREADS, spare);
 	f32 factor = inverse_root(squares / count + p.eps);
