@@ -22,8 +22,9 @@ const (
 )
 
 // stage is the part of a product that is added in one chain: blocks of k terms, which are count elements of
-// a column of B. at is where its blocks begin in the lists of the gemm.
-type stage struct{ first, blocks, k, count, at int }
+// a column of B; where apart is 1 each block is a chain of its own. at is where its blocks begin in the lists of
+// the gemm.
+type stage struct{ first, blocks, k, count, at, apart int }
 
 // strip is rows of A: runs of rows lda bytes apart, the runs jump bytes apart. It begins at row skip.
 type strip struct {
@@ -58,13 +59,20 @@ func (g *gemm) reset(t *tier, d dot, n int) {
 }
 
 // block adds count elements of each column of B, from the given one on, times what lies offset bytes from
-// the row of A: to the last stage, where its blocks are as long and there is room, else as a new one.
+// the row of A: to the last stage, where its blocks are as long and there is room, else as a new one. A chain that
+// would have to end may go on as blocks apart.
 func (g *gemm) block(from, count, offset int) {
 	k := g.dot.terms(count)
-	last := len(g.stages) - 1
-	if last >= g.closed && g.stages[last].count == count && (g.stages[last].blocks+1)*k <= stageTerms {
-		g.stages[last].blocks++
-	} else {
+	var last *stage
+	if n := len(g.stages); n > 0 && g.stages[n-1].count == count {
+		last = &g.stages[n-1]
+	}
+	switch {
+	case last != nil && len(g.stages) > g.closed && last.apart == 0 && (last.blocks+1)*k <= stageTerms:
+		last.blocks++
+	case last != nil && g.tier.apart && (last.apart == 1 || last.blocks == 1) && (last.blocks+1)*k <= batchTerms:
+		last.blocks, last.apart = last.blocks+1, 1
+	default:
 		g.stages = append(g.stages, stage{first: g.depth, blocks: 1, k: k, count: count, at: len(g.offs)})
 	}
 	g.depth += k
@@ -209,7 +217,8 @@ func (g *gemm) tile(w *worker, a strip, m, row0, i, next int) {
 			}
 			for i := first; i < end; i++ {
 				s := &g.stages[i]
-				r.blocks, r.k, r.offs, r.add = s.blocks, s.k, unsafe.Pointer(&g.offs[s.at]), min(i+onto, 1)
+				r.blocks, r.k, r.offs = s.blocks, s.k, unsafe.Pointer(&g.offs[s.at])
+				r.add, r.apart = min(i+onto, 1), s.apart
 				r.b = unsafe.Add(b, (s.first-g.stages[first].first)*width*4)
 				g.rows(r, a, sums, done, part, cols)
 			}

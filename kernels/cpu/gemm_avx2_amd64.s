@@ -5,12 +5,12 @@
 // func gemm256r1x2(r *reduce)
 TEXT ·gemm256r1x2(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VXORPS Y14, Y14, Y14
 	VXORPS Y15, Y15, Y15
 block:
@@ -60,7 +60,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -72,18 +77,23 @@ store:
 	VMOVUPS Y14, 0(DI)
 	VMOVUPS Y15, 32(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm256r2x2(r *reduce)
 TEXT ·gemm256r2x2(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VXORPS Y12, Y12, Y12
 	VXORPS Y13, Y13, Y13
 	VXORPS Y14, Y14, Y14
@@ -150,7 +160,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -168,18 +183,23 @@ store:
 	VMOVUPS Y14, 0(DI)
 	VMOVUPS Y15, 32(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm256r4x2(r *reduce)
 TEXT ·gemm256r4x2(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
@@ -284,7 +304,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -314,18 +339,23 @@ store:
 	VMOVUPS Y14, 0(DI)
 	VMOVUPS Y15, 32(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm256r6x2(r *reduce)
 TEXT ·gemm256r6x2(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
@@ -544,7 +574,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -586,18 +621,25 @@ store:
 	VMOVUPS Y14, 0(DI)
 	VMOVUPS Y15, 32(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm256ahead(r *reduce)
 TEXT ·gemm256ahead(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+	MOVQ 80(DX), R12
+	MOVQ 88(DX), R13
+clear:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
@@ -610,8 +652,6 @@ TEXT ·gemm256ahead(SB), NOSPLIT, $0-8
 	VXORPS Y13, Y13, Y13
 	VXORPS Y14, Y14, Y14
 	VXORPS Y15, Y15, Y15
-	MOVQ 72(DX), R12
-	MOVQ 80(DX), R13
 block:
 	MOVQ 32(DX), AX
 	ADDQ (R11), AX
@@ -821,7 +861,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -863,5 +908,10 @@ store:
 	VMOVUPS Y14, 0(DI)
 	VMOVUPS Y15, 32(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET

@@ -5,12 +5,12 @@
 // func gemm512f32r1x1(r *reduce)
 TEXT ·gemm512f32r1x1(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z31, Z31, Z31
 block:
 	MOVQ 32(DX), AX
@@ -49,7 +49,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -59,18 +64,23 @@ next:
 store:
 	VMOVUPS Z31, 0(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r1x1(r *reduce)
 TEXT ·gemm512bf16r1x1(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z31, Z31, Z31
 block:
 	MOVQ 32(DX), AX
@@ -109,7 +119,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -119,18 +134,23 @@ next:
 store:
 	VMOVUPS Z31, 0(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r2x1(r *reduce)
 TEXT ·gemm512f32r2x1(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 block:
@@ -180,7 +200,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -194,18 +219,23 @@ store:
 	ADDQ SI, DI
 	VMOVUPS Z31, 0(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r2x1(r *reduce)
 TEXT ·gemm512bf16r2x1(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 block:
@@ -255,7 +285,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -269,18 +304,23 @@ store:
 	ADDQ SI, DI
 	VMOVUPS Z31, 0(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r4x1(r *reduce)
 TEXT ·gemm512f32r4x1(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
@@ -356,7 +396,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -378,18 +423,23 @@ store:
 	ADDQ SI, DI
 	VMOVUPS Z31, 0(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r4x1(r *reduce)
 TEXT ·gemm512bf16r4x1(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
@@ -465,7 +515,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -487,18 +542,23 @@ store:
 	ADDQ SI, DI
 	VMOVUPS Z31, 0(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r8x1(r *reduce)
 TEXT ·gemm512f32r8x1(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
@@ -588,7 +648,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -626,18 +691,23 @@ store:
 	ADDQ SI, DI
 	VMOVUPS Z31, 0(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r8x1(r *reduce)
 TEXT ·gemm512bf16r8x1(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
@@ -727,7 +797,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -765,18 +840,23 @@ store:
 	ADDQ SI, DI
 	VMOVUPS Z31, 0(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r12x1(r *reduce)
 TEXT ·gemm512f32r12x1(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
@@ -898,7 +978,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -952,18 +1037,23 @@ store:
 	ADDQ SI, DI
 	VMOVUPS Z31, 0(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r12x1(r *reduce)
 TEXT ·gemm512bf16r12x1(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
@@ -1085,7 +1175,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -1139,18 +1234,23 @@ store:
 	ADDQ SI, DI
 	VMOVUPS Z31, 0(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r1x2(r *reduce)
 TEXT ·gemm512f32r1x2(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 block:
@@ -1200,7 +1300,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -1212,18 +1317,23 @@ store:
 	VMOVUPS Z30, 0(DI)
 	VMOVUPS Z31, 64(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r1x2(r *reduce)
 TEXT ·gemm512bf16r1x2(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
 block:
@@ -1273,7 +1383,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -1285,18 +1400,23 @@ store:
 	VMOVUPS Z30, 0(DI)
 	VMOVUPS Z31, 64(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r2x2(r *reduce)
 TEXT ·gemm512f32r2x2(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
@@ -1363,7 +1483,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -1381,18 +1506,23 @@ store:
 	VMOVUPS Z30, 0(DI)
 	VMOVUPS Z31, 64(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r2x2(r *reduce)
 TEXT ·gemm512bf16r2x2(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
@@ -1459,7 +1589,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -1477,18 +1612,23 @@ store:
 	VMOVUPS Z30, 0(DI)
 	VMOVUPS Z31, 64(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r4x2(r *reduce)
 TEXT ·gemm512f32r4x2(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
@@ -1593,7 +1733,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -1623,18 +1768,23 @@ store:
 	VMOVUPS Z30, 0(DI)
 	VMOVUPS Z31, 64(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r4x2(r *reduce)
 TEXT ·gemm512bf16r4x2(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
@@ -1739,7 +1889,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -1769,18 +1924,23 @@ store:
 	VMOVUPS Z30, 0(DI)
 	VMOVUPS Z31, 64(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r8x2(r *reduce)
 TEXT ·gemm512f32r8x2(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -1905,7 +2065,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -1959,18 +2124,23 @@ store:
 	VMOVUPS Z30, 0(DI)
 	VMOVUPS Z31, 64(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r8x2(r *reduce)
 TEXT ·gemm512bf16r8x2(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -2095,7 +2265,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -2149,18 +2324,23 @@ store:
 	VMOVUPS Z30, 0(DI)
 	VMOVUPS Z31, 64(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r12x2(r *reduce)
 TEXT ·gemm512f32r12x2(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
@@ -2333,7 +2513,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -2411,18 +2596,23 @@ store:
 	VMOVUPS Z30, 0(DI)
 	VMOVUPS Z31, 64(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r12x2(r *reduce)
 TEXT ·gemm512bf16r12x2(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
@@ -2595,7 +2785,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -2673,18 +2868,23 @@ store:
 	VMOVUPS Z30, 0(DI)
 	VMOVUPS Z31, 64(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r1x3(r *reduce)
 TEXT ·gemm512f32r1x3(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
@@ -2745,7 +2945,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -2759,18 +2964,23 @@ store:
 	VMOVUPS Z30, 64(DI)
 	VMOVUPS Z31, 128(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r1x3(r *reduce)
 TEXT ·gemm512bf16r1x3(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
@@ -2831,7 +3041,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -2845,18 +3060,23 @@ store:
 	VMOVUPS Z30, 64(DI)
 	VMOVUPS Z31, 128(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r2x3(r *reduce)
 TEXT ·gemm512f32r2x3(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
@@ -2940,7 +3160,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -2962,18 +3187,23 @@ store:
 	VMOVUPS Z30, 64(DI)
 	VMOVUPS Z31, 128(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r2x3(r *reduce)
 TEXT ·gemm512bf16r2x3(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z26, Z26, Z26
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
@@ -3057,7 +3287,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -3079,18 +3314,23 @@ store:
 	VMOVUPS Z30, 64(DI)
 	VMOVUPS Z31, 128(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r4x3(r *reduce)
 TEXT ·gemm512f32r4x3(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
@@ -3224,7 +3464,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -3262,18 +3507,23 @@ store:
 	VMOVUPS Z30, 64(DI)
 	VMOVUPS Z31, 128(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r4x3(r *reduce)
 TEXT ·gemm512bf16r4x3(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
@@ -3407,7 +3657,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -3445,18 +3700,23 @@ store:
 	VMOVUPS Z30, 64(DI)
 	VMOVUPS Z31, 128(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r8x3(r *reduce)
 TEXT ·gemm512f32r8x3(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
@@ -3616,7 +3876,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -3686,18 +3951,23 @@ store:
 	VMOVUPS Z30, 64(DI)
 	VMOVUPS Z31, 128(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r8x3(r *reduce)
 TEXT ·gemm512bf16r8x3(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
@@ -3857,7 +4127,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -3927,18 +4202,23 @@ store:
 	VMOVUPS Z30, 64(DI)
 	VMOVUPS Z31, 128(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r1x4(r *reduce)
 TEXT ·gemm512f32r1x4(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
@@ -4010,7 +4290,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -4026,18 +4311,23 @@ store:
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r1x4(r *reduce)
 TEXT ·gemm512bf16r1x4(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
@@ -4109,7 +4399,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -4125,18 +4420,23 @@ store:
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r2x4(r *reduce)
 TEXT ·gemm512f32r2x4(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
@@ -4237,7 +4537,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -4263,18 +4568,23 @@ store:
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r2x4(r *reduce)
 TEXT ·gemm512bf16r2x4(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z24, Z24, Z24
 	VPXORD Z25, Z25, Z25
 	VPXORD Z26, Z26, Z26
@@ -4375,7 +4685,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -4401,18 +4716,23 @@ store:
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r4x4(r *reduce)
 TEXT ·gemm512f32r4x4(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -4575,7 +4895,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -4621,18 +4946,23 @@ store:
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r4x4(r *reduce)
 TEXT ·gemm512bf16r4x4(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
@@ -4795,7 +5125,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -4841,18 +5176,23 @@ store:
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r6x4(r *reduce)
 TEXT ·gemm512f32r6x4(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
@@ -5073,7 +5413,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -5139,18 +5484,23 @@ store:
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r6x4(r *reduce)
 TEXT ·gemm512bf16r6x4(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
@@ -5371,7 +5721,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -5437,18 +5792,23 @@ store:
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r1x5(r *reduce)
 TEXT ·gemm512f32r1x5(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
@@ -5531,7 +5891,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -5549,18 +5914,23 @@ store:
 	VMOVUPS Z30, 192(DI)
 	VMOVUPS Z31, 256(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r1x5(r *reduce)
 TEXT ·gemm512bf16r1x5(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
@@ -5643,7 +6013,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -5661,18 +6036,23 @@ store:
 	VMOVUPS Z30, 192(DI)
 	VMOVUPS Z31, 256(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r2x5(r *reduce)
 TEXT ·gemm512f32r2x5(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
@@ -5790,7 +6170,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -5820,18 +6205,23 @@ store:
 	VMOVUPS Z30, 192(DI)
 	VMOVUPS Z31, 256(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r2x5(r *reduce)
 TEXT ·gemm512bf16r2x5(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
@@ -5949,7 +6339,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -5979,18 +6374,23 @@ store:
 	VMOVUPS Z30, 192(DI)
 	VMOVUPS Z31, 256(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r4x5(r *reduce)
 TEXT ·gemm512f32r4x5(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
@@ -6182,7 +6582,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -6236,18 +6641,23 @@ store:
 	VMOVUPS Z30, 192(DI)
 	VMOVUPS Z31, 256(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r4x5(r *reduce)
 TEXT ·gemm512bf16r4x5(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
@@ -6439,7 +6849,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -6493,18 +6908,23 @@ store:
 	VMOVUPS Z30, 192(DI)
 	VMOVUPS Z31, 256(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32r5x5(r *reduce)
 TEXT ·gemm512f32r5x5(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
@@ -6731,7 +7151,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -6797,18 +7222,23 @@ store:
 	VMOVUPS Z30, 192(DI)
 	VMOVUPS Z31, 256(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16r5x5(r *reduce)
 TEXT ·gemm512bf16r5x5(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
@@ -7035,7 +7465,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -7101,18 +7536,23 @@ store:
 	VMOVUPS Z30, 192(DI)
 	VMOVUPS Z31, 256(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32half1x5(r *reduce)
 TEXT ·gemm512f32half1x5(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
@@ -7195,7 +7635,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -7213,18 +7658,23 @@ store:
 	VMOVUPS Z30, 192(DI)
 	VMOVUPS Y31, 256(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16half1x5(r *reduce)
 TEXT ·gemm512bf16half1x5(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z27, Z27, Z27
 	VPXORD Z28, Z28, Z28
 	VPXORD Z29, Z29, Z29
@@ -7307,7 +7757,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -7325,18 +7780,23 @@ store:
 	VMOVUPS Z30, 192(DI)
 	VMOVUPS Y31, 256(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32half2x5(r *reduce)
 TEXT ·gemm512f32half2x5(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
@@ -7454,7 +7914,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -7484,18 +7949,23 @@ store:
 	VMOVUPS Z30, 192(DI)
 	VMOVUPS Y31, 256(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16half2x5(r *reduce)
 TEXT ·gemm512bf16half2x5(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	VPXORD Z24, Z24, Z24
@@ -7613,7 +8083,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -7643,18 +8118,23 @@ store:
 	VMOVUPS Z30, 192(DI)
 	VMOVUPS Y31, 256(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32half4x5(r *reduce)
 TEXT ·gemm512f32half4x5(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
@@ -7846,7 +8326,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -7900,18 +8385,23 @@ store:
 	VMOVUPS Z30, 192(DI)
 	VMOVUPS Y31, 256(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16half4x5(r *reduce)
 TEXT ·gemm512bf16half4x5(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
@@ -8103,7 +8593,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -8157,18 +8652,23 @@ store:
 	VMOVUPS Z30, 192(DI)
 	VMOVUPS Y31, 256(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32half5x5(r *reduce)
 TEXT ·gemm512f32half5x5(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
@@ -8395,7 +8895,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -8461,18 +8966,23 @@ store:
 	VMOVUPS Z30, 192(DI)
 	VMOVUPS Y31, 256(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16half5x5(r *reduce)
 TEXT ·gemm512bf16half5x5(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+clear:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
@@ -8699,7 +9209,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -8765,18 +9280,25 @@ store:
 	VMOVUPS Z30, 192(DI)
 	VMOVUPS Y31, 256(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512f32ahead(r *reduce)
 TEXT ·gemm512f32ahead(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+	MOVQ 80(DX), R12
+	MOVQ 88(DX), R13
+clear:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
@@ -8801,8 +9323,6 @@ TEXT ·gemm512f32ahead(SB), NOSPLIT, $0-8
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
-	MOVQ 72(DX), R12
-	MOVQ 80(DX), R13
 block:
 	MOVQ 32(DX), AX
 	ADDQ (R11), AX
@@ -9138,7 +9658,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -9204,18 +9729,25 @@ store:
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET
 
 // func gemm512bf16ahead(r *reduce)
 TEXT ·gemm512bf16ahead(SB), NOSPLIT, $0-8
 	MOVQ r+0(FP), DX
-	MOVQ 0(DX), DI
 	MOVQ 8(DX), SI
 	MOVQ 16(DX), R10
 	MOVQ 24(DX), R11
 	MOVQ 40(DX), BX
 	MOVQ 56(DX), R8
+	MOVQ 80(DX), R12
+	MOVQ 88(DX), R13
+clear:
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
@@ -9240,8 +9772,6 @@ TEXT ·gemm512bf16ahead(SB), NOSPLIT, $0-8
 	VPXORD Z29, Z29, Z29
 	VPXORD Z30, Z30, Z30
 	VPXORD Z31, Z31, Z31
-	MOVQ 72(DX), R12
-	MOVQ 80(DX), R13
 block:
 	MOVQ 32(DX), AX
 	ADDQ (R11), AX
@@ -9577,7 +10107,12 @@ single:
 	JNZ single
 next:
 	DECQ R10
-	JNZ block
+	JZ sums
+	MOVQ 72(DX), CX
+	TESTQ CX, CX
+	JZ block
+sums:
+	MOVQ 0(DX), DI
 	MOVQ 64(DX), CX
 	TESTQ CX, CX
 	JZ store
@@ -9643,5 +10178,10 @@ store:
 	VMOVUPS Z30, 128(DI)
 	VMOVUPS Z31, 192(DI)
 	ADDQ SI, DI
+	TESTQ R10, R10
+	JZ done
+	MOVQ $1, 64(DX)
+	JMP clear
+done:
 	VZEROUPPER
 	RET

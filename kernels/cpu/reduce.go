@@ -12,7 +12,7 @@ const maxRows = 12
 // C is fp32. A is read where it lies: row r of block i begins at a + offs[i] + r*lda and holds k terms side
 // by side. B is packed (see packNK) and its blocks follow one another in each panel. A term is a dword:
 // one fp32, or a pair of bf16. Each sum runs over the blocks and their terms in order, in one chain,
-// whatever m and n are; with add its total is then added to C. So a row's bits depend on k and blocks alone.
+// whatever m and n are; with add its total is then added to C, and with apart that of each block. So a row's bits depend on k and blocks alone.
 //
 // The generated assembly knows the order of the fields.
 type reduce struct {
@@ -24,7 +24,8 @@ type reduce struct {
 	b      unsafe.Pointer
 	k      int // terms of a block
 	lda    int // bytes between rows of A; a multiple of 4096 is slow (see strideTrap)
-	add    int // 1 adds to C, 0 overwrites it
+	add    int // 1 adds to C, 0 overwrites it; lost where apart is 1
+	apart  int // 1 adds the blocks to C one by one, each summed on its own; tier.apart says who can
 
 	// Memory that will be read next, asked for while this is computed: with every aheadTerms terms two lines,
 	// aheadStride bytes apart, from ahead on. Nothing is read there, and 0 asks for nothing. See askFor.
@@ -85,7 +86,7 @@ func newKernelSet(byVectors []microKernels) *kernelSet {
 // during the call and holds what it did before at the end.
 func (t *tier) multiply(r *reduce, d dot, m, n int) {
 	set := t.kernels[d]
-	a, b, c := r.a, r.b, r.c
+	a, b, c, add := r.a, r.b, r.c, r.add
 	for j := 0; j < n; {
 		width := t.panel(n - j)
 		kernels, best := &set.byVectors[width/t.lanes], &set.best[width/t.lanes]
@@ -95,7 +96,7 @@ func (t *tier) multiply(r *reduce, d dot, m, n int) {
 		r.b = unsafe.Add(b, j*r.blocks*r.k*4)
 		for i := 0; i < m; { // no pointer may ever leave its memory: the garbage collector looks at them
 			rows := int(best[min(m-i, maxRows)])
-			r.a, r.c = unsafe.Add(a, i*r.lda), unsafe.Add(c, i*r.ldc+j*4)
+			r.a, r.c, r.add = unsafe.Add(a, i*r.lda), unsafe.Add(c, i*r.ldc+j*4), add
 			if r.ahead != 0 && rows == aheadRows && width == t.usual && set.ahead != nil {
 				set.ahead(r)
 				r.askOn()
@@ -106,7 +107,7 @@ func (t *tier) multiply(r *reduce, d dot, m, n int) {
 		}
 		j += width
 	}
-	r.a, r.b, r.c = a, b, c
+	r.a, r.b, r.c, r.add = a, b, c, add
 }
 
 // reduceGo3 is the portable micro-kernel: 3 rows, 2 columns. Products are rounded by an explicit

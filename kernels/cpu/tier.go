@@ -20,10 +20,11 @@ const (
 // Tiers give different last bits, so the tier's name is the backend's numeric class.
 type tier struct {
 	name    string
-	lanes   int // fp32 of a vector
-	align   int // panels have a multiple of this many columns
-	usual   int // columns of a panel where many are left
-	widest  int // columns of the last panel at most
+	lanes   int  // fp32 of a vector
+	align   int  // panels have a multiple of this many columns
+	usual   int  // columns of a panel where many are left
+	widest  int  // columns of the last panel at most
+	apart   bool // whether the kernels know reduce.apart
 	kernels [dots]*kernelSet
 	pack    packers
 	row     rowMath

@@ -15,7 +15,7 @@ var nativeTiers = sync.OnceValue(func() []*tier {
 	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
 		f32 := newKernelSet(kernels512F32[:])
 		f32.ahead, f32.halves = gemm512f32ahead, halves512F32[:]
-		avx512 := tier{name: "avx512", lanes: 16, align: 16, usual: 64, widest: 80, pack: packers512,
+		avx512 := tier{name: "avx512", apart: true, lanes: 16, align: 16, usual: 64, widest: 80, pack: packers512,
 			row: rows512, kernels: [dots]*kernelSet{f32}, attend: attention512}
 		avx512.store.plain[kernels.F32], avx512.store.biased[kernels.F32] = store512F32, biasStore512F32
 		if x.HasAVX512BF16 {
@@ -35,7 +35,7 @@ var nativeTiers = sync.OnceValue(func() []*tier {
 	if x.HasAVX2 && x.HasFMA {
 		f32 := newKernelSet(kernels256[:])
 		f32.ahead = gemm256ahead
-		tiers = append(tiers, &tier{name: "avx2", lanes: 8, align: 16, usual: 16, widest: 16,
+		tiers = append(tiers, &tier{name: "avx2", apart: true, lanes: 8, align: 16, usual: 16, widest: 16,
 			pack: packers256, row: rows256, attend: attention256,
 			kernels: [dots]*kernelSet{f32}})
 	}

@@ -13,6 +13,7 @@ const (
 	argK
 	argLda
 	argAdd
+	argApart
 	argAhead
 	argAheadStride
 )
@@ -51,14 +52,15 @@ var rowPointers = [...]string{"AX", "R9", "R12", "R13"}
 func (f *file) gemm(name string, t tile, unroll int) {
 	f.fn(name, "r *reduce", 8, fmt.Sprintf("computes %d x %d sums.", t.rows, t.vectors*t.width/4))
 	f.p("MOVQ r+0(FP), DX")
-	f.p("MOVQ %d(DX), DI\nMOVQ %d(DX), SI\nMOVQ %d(DX), R10", argC, argLdc, argBlocks)
+	f.p("MOVQ %d(DX), SI\nMOVQ %d(DX), R10", argLdc, argBlocks)
 	f.p("MOVQ %d(DX), R11\nMOVQ %d(DX), BX\nMOVQ %d(DX), R8", argOffs, argB, argLda)
+	if t.ahead {
+		f.p("MOVQ %d(DX), R12\nMOVQ %d(DX), R13", argAhead, argAheadStride)
+	}
+	f.at("clear")
 	for i := range t.rows * t.vectors {
 		r := t.reg(t.acc0 + i)
 		f.p("%s %s, %s, %s", t.clear, r, r, r)
-	}
-	if t.ahead {
-		f.p("MOVQ %d(DX), R12\nMOVQ %d(DX), R13", argAhead, argAheadStride)
 	}
 	f.at("block")
 	f.p("MOVQ %d(DX), AX\nADDQ (R11), AX\nADDQ $8, R11", argA)
@@ -86,7 +88,8 @@ func (f *file) gemm(name string, t tile, unroll int) {
 	f.advance(t, 1)
 	f.p("DECQ CX\nJNZ single")
 	f.at("next")
-	f.p("DECQ R10\nJNZ block")
+	f.p("DECQ R10\nJZ sums\nMOVQ %d(DX), CX\nTESTQ CX, CX\nJZ block", argApart)
+	f.at("sums")
 	f.storeSums(t)
 }
 
@@ -116,9 +119,10 @@ func (f *file) advance(t tile, n int) {
 	}
 }
 
-// storeSums writes the accumulators to C, or adds them to it.
+// storeSums writes the accumulators to C, or adds them to it, and goes on with the next block if there is one: then
+// blocks are apart, and what comes is added.
 func (f *file) storeSums(t tile) {
-	f.p("MOVQ %d(DX), CX\nTESTQ CX, CX\nJZ store\nMOVQ DI, AX", argAdd)
+	f.p("MOVQ %d(DX), DI\nMOVQ %d(DX), CX\nTESTQ CX, CX\nJZ store\nMOVQ DI, AX", argC, argAdd)
 	for i := range t.rows {
 		for j := range t.vectors {
 			r := t.vector(t.acc0+i*t.vectors+j, j)
@@ -133,6 +137,8 @@ func (f *file) storeSums(t tile) {
 		}
 		f.p("ADDQ SI, DI")
 	}
+	f.p("TESTQ R10, R10\nJZ done\nMOVQ $1, %d(DX)\nJMP clear", argAdd)
+	f.at("done")
 	f.ret()
 }
 
