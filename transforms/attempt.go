@@ -105,7 +105,10 @@ func (f *StageFn) attempt(live []*stages.Element, cap int) (width int, err error
 	if cap == 0 {
 		mine.kind = kind{f, schemas.BucketOf(live[0].Row)}
 	}
-	mine.choose = func(v view) ([]int, int) { return f.choose(mine, cap, v) }
+	mine.choose = func(v view) ([]int, int) {
+		devices, n := f.choose(mine, cap, v)
+		return f.near(devices, v), n
+	}
 	for {
 		g, err := f.engine.turns.acquire(f.ctx, pool, mine)
 		switch {

@@ -148,7 +148,7 @@ func (f *StageFn) settleParts(live []*stages.Element, n, cap int) error {
 func peaks(devices []kernels.Backend) (read func() int64) {
 	var meters []kernels.Meter
 	for _, dev := range devices {
-		if m, ok := dev.(kernels.Meter); ok {
+		if m, ok := kernels.As[kernels.Meter](dev); ok {
 			m.Peak() // of what was before
 			meters = append(meters, m)
 		}

@@ -31,6 +31,8 @@ type Request struct {
 type Reply struct {
 	Error string      `json:"error,omitempty"`
 	Kind  fault.Class `json:"kind,omitempty"` // of the error
+	// Device says what is wrong with a device, where that is the error: "memory" or "lost".
+	Device string `json:"device,omitempty"`
 
 	Speeds  []float64         `json:"speeds,omitempty"`  // of the worker's devices
 	Memory  plan.Memory       `json:"memory"`            // of each
@@ -38,8 +40,23 @@ type Reply struct {
 	Weights map[string]string `json:"weights,omitempty"` // digest of each stage's weights
 }
 
+// What can be wrong with a device, in a Reply.
+const (
+	outOfMemory = "memory"
+	deviceLost  = "lost"
+)
+
 // Failed returns the reply that reports err.
-func Failed(err error) Reply { return Reply{Error: err.Error(), Kind: fault.ClassOf(err)} }
+func Failed(err error) Reply {
+	r := Reply{Error: err.Error(), Kind: fault.ClassOf(err)}
+	switch {
+	case fault.IsOutOfMemory(err):
+		r.Device = outOfMemory
+	case fault.IsDeviceLost(err):
+		r.Device = deviceLost
+	}
+	return r
+}
 
 // err is the error of the reply, nil if it has none.
 func (r Reply) err() error {
@@ -47,6 +64,12 @@ func (r Reply) err() error {
 		return nil
 	}
 	err := errors.New(r.Error)
+	switch r.Device {
+	case outOfMemory:
+		err = fault.OutOfMemory(err)
+	case deviceLost:
+		err = fault.DeviceLost(err)
+	}
 	switch r.Kind {
 	case fault.ClassRetry:
 		return fault.Retry(err)

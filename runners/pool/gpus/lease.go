@@ -66,6 +66,13 @@ func (p *Pool) free() (out []int) {
 	return out
 }
 
+// Closest returns n of the free devices, those that exchange fastest.
+func (p *Pool) Closest(free []int, n int) []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closest(free, n)
+}
+
 // closest chooses n of the devices by how they are linked.
 func (p *Pool) closest(free []int, n int) (out []int) {
 	var indexes []int

@@ -16,7 +16,7 @@ import (
 	"latentbeam/stages"
 )
 
-var _ stages.Pool = (*Pool)(nil)
+var _ stages.Nearby = (*Pool)(nil)
 
 // TestOpen: which devices of a machine a job gets.
 func TestOpen(t *testing.T) {
