@@ -113,7 +113,7 @@ func (a *arena) reset(m mark) {
 		a.chunks[m.top].used = m.chunkUsed
 	}
 	for i, buf := range a.live[m.live:] {
-		*buf = buffer{eng: a.eng, freed: true}
+		buf.freed = true
 		a.live[m.live+i] = nil
 	}
 	a.live, a.top, a.used = a.live[:m.live], m.top, m.used

@@ -19,6 +19,7 @@ type Backend struct {
 	queue
 	arena   arena
 	staging *staging
+	refills *refills    // made at the first use
 	err     error       // first error; everything after it is dropped
 	spans   []span      // whose time was not reported yet
 	events  []*cu.Event // free ones
@@ -45,16 +46,20 @@ func New(index int, o Options) (kernels.Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", e.name(), err)
 	}
-	stream, blocks := b.stream, b.staging
+	b.afterwards(b.stream, b.staging)
+	return b, nil
+}
+
+// afterwards gives a stream and its staging back when the backend is not referred to any more.
+func (b *Backend) afterwards(stream cu.Stream, blocks *staging) {
 	runtime.AddCleanup(b, func(e *engine) {
 		go e.later(func() error {
-			if err := blocks.release(); err != nil {
+			if err := driver.Check("cuStreamDestroy", stream.Destroy()); err != nil {
 				return err
 			}
-			return driver.Check("cuStreamDestroy", stream.Destroy())
+			return blocks.release()
 		})
-	}, e)
-	return b, nil
+	}, b.eng)
 }
 
 // Class returns "cuda/" and the compute capability, such as "cuda/sm_90": on it depend the instructions that

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/bits"
 	"runtime"
+	"sync"
 
 	"gorgonia.org/cu"
 
@@ -22,6 +23,10 @@ type buffer struct {
 	size  int // bytes
 	freed bool
 	own   bool // not part of an arena: the memory lives as long as the buffer is used
+
+	weight bool // it does not change any more
+	mu     sync.Mutex
+	packed map[packedKey]*operand // of a weight: its kernels, see Conv
 }
 
 // alloc takes device memory, on any goroutine.

@@ -6,6 +6,7 @@ package cuda
 import "C"
 
 import (
+	"sync"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -17,6 +18,18 @@ import (
 func (b *Backend) launch(op, name string, l C.lb_launch, args unsafe.Pointer) {
 	threads := threadsOf(l)
 	b.push(op, func() error { return b.eng.launch(name, threads, b.stream, args) })
+}
+
+var kernelNames sync.Map // string by its constant in C
+
+// kernelName is a kernel's name as Go has it; p is a constant of the headers.
+func kernelName(p *C.char) string {
+	if name, ok := kernelNames.Load(p); ok {
+		return name.(string)
+	}
+	name := C.GoString(p)
+	kernelNames.Store(p, name)
+	return name
 }
 
 // threadsOf is a launch as the driver wants it.

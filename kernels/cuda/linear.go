@@ -7,7 +7,6 @@ import "C"
 
 import (
 	"slices"
-	"sync"
 	"unsafe"
 
 	"latentbeam/kernels"
@@ -44,7 +43,7 @@ func (b *Backend) Linear(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 		a.part[i] = C.lb_i32(border)
 	}
 	kernel := C.lb_gemm_pick(a, C.lb_i32(b.eng.arch()))
-	b.launch(op, gemmNames()[kernel], C.lb_gemm_launch(a, kernel), unsafe.Pointer(a))
+	b.launch(op, kernelName(C.lb_gemm_name(kernel)), C.lb_gemm_launch(a, kernel), unsafe.Pointer(a))
 }
 
 // checkParts checks the borders of the parts of a sum over k terms, and what they are added to.
@@ -107,11 +106,3 @@ func step(o *operand) int {
 
 // arch is the device's compute capability as kernels count it.
 func (e *engine) arch() int { return 10*e.Major + e.Minor }
-
-// gemmNames are the names of the kernels that Linear chooses among.
-var gemmNames = sync.OnceValue(func() (names [C.LB_GEMM_KERNELS]string) {
-	for i := range names {
-		names[i] = C.GoString(C.lb_gemm_name(C.enum_lb_gemm_kernel(i)))
-	}
-	return names
-})

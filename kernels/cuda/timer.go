@@ -43,14 +43,17 @@ func (b *Backend) mark(e *cu.Event) {
 	if b.err != nil {
 		return
 	}
-	b.push("time", func() (err error) {
-		if *e == (cu.Event{}) {
-			if *e, err = cu.MakeEvent(cu.DefaultEvent); err != nil {
-				return driver.Check("cuEventCreate", err)
-			}
+	b.push("time", func() error { return record(e, b.stream) })
+}
+
+// record records e, which it makes the first time, on the engine's thread.
+func record(e *cu.Event, stream cu.Stream) (err error) {
+	if *e == (cu.Event{}) {
+		if *e, err = cu.MakeEvent(cu.DefaultEvent); err != nil {
+			return driver.Check("cuEventCreate", err)
 		}
-		return driver.Check("cuEventRecord", e.Record(b.stream))
-	})
+	}
+	return driver.Check("cuEventRecord", e.Record(stream))
 }
 
 // settle reports the spans that have ended: all of them, when the stream was waited for. After an error there

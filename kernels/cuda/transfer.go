@@ -32,6 +32,7 @@ func (b *Backend) Weights(dt kernels.DType, shape []int, data []byte) (kernels.T
 	if err != nil {
 		return kernels.Tensor{}, fmt.Errorf("cuda: weights: %w", err)
 	}
+	buf.weight = true
 	return kernels.NewTensor(dt, buf, shape...), nil
 }
 

@@ -88,7 +88,7 @@ bool pinned(const void *p, size_t bytes);
 void reset_memory(Device *d);
 
 int run(Stream *s);             // everything a stream has to do
-int run_until(Stream *s, Event *e);
+int run_until(Stream *s, Event *e, long marker);
 int run_all(Device *d);
 void reset_streams(Device *d);
 void reset_modules(Device *d);

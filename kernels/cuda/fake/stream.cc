@@ -30,10 +30,9 @@ int run(Stream *s)
 	return s->device->broken;
 }
 
-int run_until(Stream *s, Event *e)
+int run_until(Stream *s, Event *e, long marker)
 {
 	std::lock_guard<std::recursive_mutex> guard(s->device->lock);
-	long marker = e->marker;
 	while (e->reached < marker && !s->work.empty())
 		if (int rc = step(s))
 			return rc;
@@ -101,6 +100,9 @@ API cuStreamDestroy_v2(Stream *s)
 	int rc = run(s);
 	std::lock_guard<std::recursive_mutex> guard(current()->lock);
 	current()->streams.erase(s);
+	for (Event *e : current()->events)
+		if (e->stream == s)
+			e->stream = nullptr;
 	delete s;
 	return rc;
 }
@@ -122,7 +124,8 @@ API cuStreamWaitEvent(Stream *s, Event *e, unsigned)
 		return SUCCESS;
 	std::lock_guard<std::recursive_mutex> guard(current()->lock);
 	Stream *other = e->stream;
-	s->work.push_back([=] { return run_until(other, e); });
+	long marker = e->marker;
+	s->work.push_back([=] { return run_until(other, e, marker); });
 	return SUCCESS;
 }
 
@@ -143,7 +146,7 @@ API cuEventDestroy_v2(Event *e)
 	if (!is_event(e))
 		return INVALID_HANDLE;
 	if (e->stream)
-		run_until(e->stream, e);
+		run_until(e->stream, e, e->marker);
 	std::lock_guard<std::recursive_mutex> guard(current()->lock);
 	current()->events.erase(e);
 	delete e;
@@ -173,7 +176,7 @@ API cuEventSynchronize(Event *e)
 		return rc;
 	if (!is_event(e))
 		return INVALID_HANDLE;
-	return e->stream ? run_until(e->stream, e) : (int)SUCCESS;
+	return e->stream ? run_until(e->stream, e, e->marker) : (int)SUCCESS;
 }
 
 API cuEventElapsedTime(float *ms, Event *from, Event *to)

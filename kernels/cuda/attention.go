@@ -1,0 +1,91 @@
+//go:build cuda && linux
+
+package cuda
+
+// #include "kern/kernels.h"
+import "C"
+
+import (
+	"slices"
+	"unsafe"
+
+	"latentbeam/kernels"
+)
+
+// Attention computes softmax(scale q k^T + bias) v.
+func (b *Backend) Attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionSpec) {
+	const op = "attention"
+	o, ok := b.open(op, dst, q, k, v, spec.Bias)
+	if !ok || !b.need(op, []string{"dst", "q", "k", "v"}, o) || !b.checkAttention(dst, q, k, v, spec) ||
+		dst.Len() == 0 {
+		return
+	}
+	n := len(q.Shape) - 3
+	a := &C.lb_attn_args{
+		dst: heads(o[0]), q: heads(o[1]), k: heads(o[2]), v: heads(o[3]), scale: C.lb_f32(spec.Scale),
+		lead: [2]C.lb_i32{C.lb_i32(q.Shape[0]), 1}, lq: C.lb_i32(q.Shape[n]), lk: C.lb_i32(k.Shape[n]),
+		heads: C.lb_i32(q.Shape[n+1]), d: C.lb_i32(q.Shape[n+2]),
+	}
+	if n == 2 {
+		a.lead[1] = C.lb_i32(q.Shape[1])
+	}
+	if bias := o[4]; bias != nil {
+		a.bias, a.bias_dtype = C.lb_u64(bias.ptr), C.lb_i32(bias.DType)
+		a.bias_head, a.bias_q = C.lb_i64(bias.Strides[0]), C.lb_i64(bias.Strides[1])
+		a.bias_k = C.lb_i64(bias.Strides[2])
+	}
+	m := b.arena.mark()
+	defer b.arena.reset(m)
+	if spec.KeyLens != nil {
+		lens := make([]int32, len(spec.KeyLens))
+		for i, l := range spec.KeyLens {
+			lens[i] = int32(l)
+		}
+		p, ok := b.numbers32(op, lens)
+		if !ok {
+			return
+		}
+		a.lens = C.lb_u64(p)
+	}
+	kernel := C.lb_attn_pick(a, C.lb_i32(b.eng.arch()))
+	b.launch(op, kernelName(C.lb_attn_name(kernel)), C.lb_attn_launch(a, kernel), unsafe.Pointer(a))
+}
+
+// heads is an operand (..., L, H, D) as kernels read it.
+func heads(o *operand) (h C.lb_heads) {
+	n := len(o.Shape) - 3
+	h.ptr, h.dtype = C.lb_u64(o.ptr), C.lb_i32(o.DType)
+	for i, stride := range o.Strides[:n] {
+		h.lead[i] = C.lb_i64(stride)
+	}
+	h.seq, h.head, h._chan = C.lb_i64(o.Strides[n]), C.lb_i64(o.Strides[n+1]), C.lb_i64(o.Strides[n+2])
+	return h
+}
+
+// checkAttention checks the operands of Attention.
+func (b *Backend) checkAttention(dst, q, k, v kernels.Tensor, spec kernels.AttentionSpec) bool {
+	n := len(q.Shape) - 3
+	if n != 1 && n != 2 || len(k.Shape) != n+3 ||
+		!slices.Equal(q.Shape[:n], k.Shape[:n]) || !slices.Equal(q.Shape[n+1:], k.Shape[n+1:]) ||
+		!sameShape(v, k) || !sameShape(dst, q) {
+		b.fail("attention: q %v, k %v, v %v and dst %v are not (..., Lq, H, D), (..., Lk, H, D) twice and "+
+			"(..., Lq, H, D) with one or two leading axes", q.Shape, k.Shape, v.Shape, dst.Shape)
+		return false
+	}
+	lq, lk, h := q.Shape[n], k.Shape[n], q.Shape[n+1]
+	if lens := spec.KeyLens; lens != nil && len(lens) != q.Shape[0] {
+		b.fail("attention: %d key lengths for q %v", len(lens), q.Shape)
+		return false
+	}
+	for i, l := range spec.KeyLens {
+		if l < 0 || l > lk {
+			b.fail("attention: key length %d at %d for k %v", l, i, k.Shape)
+			return false
+		}
+	}
+	if !spec.Bias.IsZero() && !slices.Equal(spec.Bias.Shape, []int{h, lq, lk}) {
+		b.fail("attention: bias %v for q %v and k %v is not (H, Lq, Lk)", spec.Bias.Shape, q.Shape, k.Shape)
+		return false
+	}
+	return true
+}

@@ -1,0 +1,293 @@
+//go:build cuda && linux
+
+package cuda_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cuda"
+)
+
+// TestDevices: what the driver tells about devices.
+func TestDevices(t *testing.T) {
+	b := device(t, 0)
+	list, err := cuda.Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for i, d := range list {
+		if d.Index != i || d.Name == "" || len(d.UUID) != len("GPU-")+36 || seen[d.UUID] || d.Memory <= 0 || d.Major < 7 ||
+			d.Multiprocessors < 1 || len(d.PCI) != len("0000:00:00.0") {
+			t.Errorf("device %d is %+v", i, d)
+		}
+		seen[d.UUID] = true
+	}
+	if b.Class() != list[0].Class() {
+		t.Errorf("class %s of device %s", b.Class(), list[0].Class())
+	}
+	if v, err := cuda.DriverVersion(); err != nil || v == "" {
+		t.Errorf("driver version %q, %v", v, err)
+	}
+	if libs := cuda.Libraries(); len(libs) == 0 || libs[0].Path == "" {
+		t.Errorf("libraries %+v", libs)
+	}
+	if _, err := cuda.New(len(list), cuda.Options{}); err == nil {
+		t.Error("a device that does not exist was opened")
+	}
+}
+
+// TestLargeTransfers: what is larger than a page-locked block goes in pieces, each of which may be changed as
+// soon as Upload returns.
+func TestLargeTransfers(t *testing.T) {
+	b := device(t, 0)
+	defer b.Scope()()
+	const n = 3<<20 + 17
+	want := make([]float32, n)
+	for i := range want {
+		want[i] = rand.Float32()
+	}
+	for _, dt := range []kernels.DType{kernels.F32, kernels.BF16} {
+		x, src, got := b.Alloc(dt, n), slices.Clone(want), make([]float32, n)
+		b.Upload(x, src)
+		clear(src)
+		if err := b.Download(got, x); err != nil {
+			t.Fatal(err)
+		}
+		for i, w := range want {
+			if dt == kernels.BF16 {
+				w = kernels.FromBF16(kernels.ToBF16(w))
+			}
+			if got[i] != w {
+				t.Fatalf("%v: element %d is %v, want %v", dt, i, got[i], w)
+			}
+		}
+	}
+}
+
+// TestPeers: a backend reads a strided tensor of another device, whether or not the devices see each other.
+func TestPeers(t *testing.T) {
+	device(t, 0)
+	if list, _ := cuda.Devices(); len(list) < 2 {
+		t.Skip("one device")
+	}
+	for _, peers := range []string{"1", "0"} {
+		t.Setenv("FAKE_PEERS", peers)
+		from, to := device(t, 0), device(t, 1)
+		defer from.Scope()()
+		defer to.Scope()()
+		src := from.Alloc(kernels.BF16, 60, 70)
+		values := make([]float32, src.Len())
+		for i := range values {
+			values[i] = float32(i % 251)
+		}
+		from.Upload(src, values)
+		if err := from.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		dst := to.Alloc(kernels.F32, 30, 20)
+		to.Copy(dst, src.Permute(1, 0).Narrow(0, 7, 30).Narrow(1, 11, 20))
+		got := make([]float32, dst.Len())
+		if err := to.Download(got, dst); err != nil {
+			t.Fatal(err)
+		}
+		for i, x := range got {
+			if want := values[(11+i%20)*70+7+i/20]; x != want {
+				t.Fatalf("peers %s: element %d is %v, want %v", peers, i, x, want)
+			}
+		}
+	}
+}
+
+// TestForeignTensors: only a copy may read another device's tensor.
+func TestForeignTensors(t *testing.T) {
+	a, b := device(t, 0), device(t, 1)
+	if a.Device() == b.Device() {
+		t.Skip("one device")
+	}
+	x := a.Alloc(kernels.F32, 3)
+	b.Unary(b.Alloc(kernels.F32, 3), x, kernels.SiLU)
+	if err := b.Wait(); err == nil {
+		t.Error("the tensor of another device was accepted")
+	}
+}
+
+// TestManyBackends: backends at work on two devices at the same time give what one alone gives.
+func TestManyBackends(t *testing.T) {
+	compute := func(b kernels.Backend, w kernels.Tensor) ([]float32, error) {
+		defer b.Scope()()
+		x, y := b.Alloc(kernels.F32, 20, 16), b.Alloc(kernels.F32, 20, 16)
+		values := make([]float32, 320)
+		for i := range values {
+			values[i] = float32(i%17) / 16
+		}
+		b.Upload(x, values)
+		for range 10 {
+			b.Linear(y, x, w, kernels.Epilogue{Act: kernels.SiLU, Residual: x})
+			b.Copy(x, y)
+		}
+		err := b.Download(values, x)
+		return values, err
+	}
+	weights := func(b kernels.Backend) kernels.Tensor {
+		data := make([]byte, 16*16*4)
+		for i := range data {
+			data[i] = byte(i%7) | 0x30
+		}
+		w, err := b.Weights(kernels.F32, []int{16, 16}, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	first := device(t, 0)
+	want, err := compute(first, weights(first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for index := range 2 {
+		w := weights(device(t, index)) // one for the backends of a device
+		for range 3 {
+			b := device(t, index)
+			all.Go(func() {
+				for range 5 {
+					if got, err := compute(b, w); err != nil || !slices.Equal(got, want) {
+						t.Errorf("device %s gives %v..., %v", b.Device(), got[:4], err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// TestSteadyMemory: after the first turn of a loop a turn takes no memory from the device, and what is not
+// referred to any more goes back.
+func TestSteadyMemory(t *testing.T) {
+	onFake(t)
+	free := func() int64 {
+		n, _, err := cuda.MemInfo(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	runtime.GC()
+	before := free()
+	func() {
+		b := fresh(t, 1, cuda.Options{})
+		turn := func() {
+			defer b.Scope()()
+			for range 5 {
+				x := b.Alloc(kernels.F32, 3<<20)
+				b.Copy(x, x)
+				func() {
+					defer b.Scope()()
+					b.Alloc(kernels.F32, 8<<20)
+				}()
+			}
+			if err := b.Wait(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		turn()
+		turn()
+		t.Setenv("FAKE_FAIL", "cuMemAlloc_v2:1:2")
+		turn()
+		turn()
+		t.Setenv("FAKE_FAIL", "")
+		if peak := b.(kernels.Meter).Peak(); peak != (5*3+8)<<22 {
+			t.Errorf("peak %d bytes, want %d", peak, (5*3+8)<<22)
+		}
+		b.Alloc(kernels.F32, 1<<20) // of no scope
+		if free() >= before {
+			t.Error("no memory is taken")
+		}
+	}()
+	for range 100 {
+		if runtime.GC(); free() >= before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d bytes did not come back", before-free())
+}
+
+// TestTime: spans are reported when the stream was waited for, and not before.
+func TestTime(t *testing.T) {
+	b := device(t, 0)
+	defer b.Scope()()
+	x := b.Alloc(kernels.F32, 300, 300)
+	var times []time.Duration
+	for range 3 {
+		end := b.(kernels.Timer).Time(func(d time.Duration) { times = append(times, d) })
+		b.Unary(x, x, kernels.SiLU)
+		end()
+	}
+	if len(times) > 0 {
+		t.Error("a time before Wait")
+	}
+	if err := b.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if len(times) != 3 || slices.Min(times) <= 0 || slices.Max(times) > time.Minute {
+		t.Errorf("times %v", times)
+	}
+	m := kernels.NewMetered(b)
+	m.Unary(x, x, kernels.SiLU)
+	if err := m.Wait(); err != nil || m.Usage()[kernels.OpElementwise].Time <= 0 {
+		t.Errorf("usage %v, %v", fmt.Sprint(m.Usage()), err)
+	}
+}
+
+// TestRefill: a weight is exchanged when what was enqueued before has read it, and before what comes after ready.
+func TestRefill(t *testing.T) {
+	b := device(t, 0)
+	defer b.Scope()()
+	const n = 3 << 20 // more than a page-locked block
+	weight := func(x byte) []byte {
+		data := make([]byte, 2*n)
+		for i := range data {
+			data[i] = x
+		}
+		return data
+	}
+	w, err := b.Weights(kernels.BF16, []int{n}, weight(0x3f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, beside, after := b.Alloc(kernels.BF16, n), b.Alloc(kernels.BF16, n), b.Alloc(kernels.BF16, n)
+	b.Copy(before, w)
+	ready := b.(refiller).Refill(w, weight(0x40))
+	b.Copy(beside, before)
+	ready()
+	b.Copy(after, w)
+	got := make([]float32, n)
+	for name, c := range map[string]struct {
+		x    kernels.Tensor
+		bits uint16
+	}{"before": {before, 0x3f3f}, "beside": {beside, 0x3f3f}, "after": {after, 0x4040}} {
+		if err := b.Download(got, c.x); err != nil {
+			t.Fatal(err)
+		}
+		if want := kernels.FromBF16(c.bits); slices.Min(got) != want || slices.Max(got) != want {
+			t.Errorf("%s: %v to %v, want %v", name, slices.Min(got), slices.Max(got), want)
+		}
+	}
+	b.(refiller).Refill(w, weight(1)[:n])()
+	if err := b.Wait(); err == nil {
+		t.Error("half a weight was accepted")
+	}
+}
+
+type refiller interface {
+	Refill(t kernels.Tensor, data []byte) (ready func())
+}

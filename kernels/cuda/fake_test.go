@@ -1,0 +1,215 @@
+//go:build cuda && linux
+
+package cuda_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/fault"
+	"latentbeam/kernels"
+	"latentbeam/kernels/cuda"
+)
+
+// onFake skips a test where the driver is not the stand-in, which alone makes errors when asked to.
+func onFake(t *testing.T) {
+	t.Helper()
+	device(t, 0)
+	if list, _ := cuda.Devices(); !strings.HasPrefix(list[0].Name, "emulated") {
+		t.Skip("needs the stand-in driver")
+	}
+}
+
+// fresh returns a backend on a device whose context has not ended, whatever tests before did to it.
+func fresh(t *testing.T, index int, o cuda.Options) kernels.Backend {
+	t.Helper()
+	b, err := cuda.New(index, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// work computes something on b and returns what it waits to.
+func work(b kernels.Backend) error {
+	defer b.Scope()()
+	x, y := b.Alloc(kernels.F32, 40, 30), b.Alloc(kernels.BF16, 30, 40)
+	b.Upload(x, make([]float32, 1200))
+	for range 50 {
+		b.Unary(x, x, kernels.SiLU)
+		b.Copy(y, x.Permute(1, 0))
+	}
+	return b.Wait()
+}
+
+// TestInjectedErrors: what a driver may answer, and what it means.
+func TestInjectedErrors(t *testing.T) {
+	onFake(t)
+	for _, c := range []struct {
+		name, fail  string
+		class       fault.Class
+		memory      bool // out of memory
+		lost        bool // the device
+		ended       bool // the context, so that the next backend begins anew
+		text        string
+		whileOpened bool // it comes when the backend is made
+	}{
+		{name: "a bad handle", fail: "cuLaunchKernel:7:400", class: fault.ClassFatal,
+			text: "cuLaunchKernel: CUDA_ERROR_INVALID_HANDLE (400): invalid resource handle"},
+		{name: "wrong arguments", fail: "cuLaunchKernel:1:1", class: fault.ClassFatal, text: "CUDA_ERROR_INVALID_VALUE"},
+		{name: "no page-locked memory", fail: "cuMemHostAlloc:1:2", class: fault.ClassRetry, memory: true,
+			text: "cuMemHostAlloc"},
+		{name: "memory errors", fail: "cuLaunchKernel:9:214!", class: fault.ClassRetry, lost: true, ended: true,
+			text: "CUDA_ERROR_ECC_UNCORRECTABLE"},
+		{name: "an illegal address", fail: "cuStreamSynchronize:1:700!", class: fault.ClassRetry, ended: true,
+			text: "CUDA_ERROR_ILLEGAL_ADDRESS"},
+		{name: "a stream that cannot be made", fail: "cuStreamCreate:1:2", class: fault.ClassRetry, memory: true,
+			text: "open cuda:0", whileOpened: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := fresh(t, 0, cuda.Options{})
+			b := fresh(t, 0, cuda.Options{})
+			t.Setenv("FAKE_FAIL", c.fail)
+			var err error
+			if c.whileOpened {
+				_, err = cuda.New(0, cuda.Options{})
+			} else {
+				err = uploadAndWork(b)
+			}
+			if err == nil || fault.ClassOf(err) != c.class || fault.IsOutOfMemory(err) != c.memory ||
+				fault.IsDeviceLost(err) != c.lost || !strings.Contains(err.Error(), c.text) {
+				t.Fatalf("error %v of class %v, memory %v, lost %v", err, fault.ClassOf(err), fault.IsOutOfMemory(err),
+					fault.IsDeviceLost(err))
+			}
+			if !c.whileOpened {
+				if again := b.Wait(); again == nil || again.Error() != err.Error() {
+					t.Errorf("the error became %v", again)
+				}
+			}
+			if err := work(before); (err != nil) != c.ended {
+				t.Errorf("another backend of the device answers %v", err)
+			}
+			next := fresh(t, 0, cuda.Options{})
+			if err := work(next); err != nil {
+				t.Errorf("the next backend answers %v", err)
+			}
+			if (next.Device() != before.Device()) != c.ended {
+				t.Errorf("the device is called %s before and %s after", before.Device(), next.Device())
+			}
+		})
+	}
+}
+
+// uploadAndWork is work with data too large for a launch's own staging.
+func uploadAndWork(b kernels.Backend) error {
+	func() {
+		defer b.Scope()()
+		x := b.Alloc(kernels.F32, 1<<16)
+		b.Upload(x, make([]float32, 1<<16))
+	}()
+	return work(b)
+}
+
+// TestMemoryOfADeviceThatEnded: what lay on it is refused, not read.
+func TestMemoryOfADeviceThatEnded(t *testing.T) {
+	onFake(t)
+	b := fresh(t, 0, cuda.Options{})
+	w, err := b.Weights(kernels.F32, []int{2}, make([]byte, 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("FAKE_FAIL", "cuLaunchKernel:1:719!")
+	if err := work(b); err == nil {
+		t.Fatal("no error")
+	}
+	for _, index := range []int{0, 1} {
+		next := fresh(t, index, cuda.Options{})
+		next.Copy(next.Alloc(kernels.F32, 2), w)
+		if err := next.Wait(); err == nil || !strings.Contains(err.Error(), "copy") {
+			t.Errorf("device %d: copying from the device that ended: %v", index, err)
+		}
+	}
+	if _, err := b.Weights(kernels.F32, []int{2}, make([]byte, 8)); err == nil {
+		t.Error("weights on a device that ended: no error")
+	}
+}
+
+// TestOutOfMemory: more than the device has, and more than is planned, are errors to be tried again smaller.
+func TestOutOfMemory(t *testing.T) {
+	onFake(t)
+	t.Setenv("FAKE_MEMORY", "100000000")
+	for name, b := range map[string]kernels.Backend{
+		"device": fresh(t, 1, cuda.Options{}), "plan": fresh(t, 1, cuda.Options{Memory: 40 << 20}),
+	} {
+		end := b.Scope()
+		b.Alloc(kernels.F32, 5<<20)
+		if err := b.Wait(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		b.Alloc(kernels.F32, 30<<20)
+		if err := b.Wait(); !fault.IsOutOfMemory(err) || fault.ClassOf(err) != fault.ClassRetry {
+			t.Errorf("%s: error %v", name, err)
+		}
+		end()
+	}
+}
+
+// TestLessMemory: where there is no room for a large chunk, one just large enough will do.
+func TestLessMemory(t *testing.T) {
+	onFake(t)
+	b := fresh(t, 1, cuda.Options{})
+	t.Setenv("FAKE_FAIL", "cuMemAlloc_v2:1:2")
+	if err := work(b); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWithoutCUDA: why there is none, in a process of its own, for the driver is opened once.
+func TestWithoutCUDA(t *testing.T) {
+	if os.Getenv("WITHOUT_CUDA") != "" {
+		_, err := cuda.Devices()
+		if _, second := cuda.New(0, cuda.Options{}); second == nil {
+			t.Error("a backend was made")
+		}
+		os.Stdout.WriteString("why: " + err.Error() + "\n")
+		return
+	}
+	onFake(t)
+	for _, c := range []struct{ variable, text string }{
+		{"FAKE_VERSION=11040", "is the driver of CUDA 11.4, 12.0 or newer is needed: update the NVIDIA driver"},
+		{"FAKE_DEVICES=0", "does not start: cuInit: CUDA error 100"},
+		{"FAKE_FAIL=cuInit:1:802", "does not start: cuInit: CUDA error 802"},
+		{"LATENTBEAM_LIBCUDA=/nowhere/libcuda.so.1", "/nowhere/libcuda.so.1 not found"},
+	} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestWithoutCUDA$")
+		cmd.Env = append(os.Environ(), "WITHOUT_CUDA=1", c.variable)
+		out, err := cmd.Output()
+		if err != nil || !strings.Contains(string(out), "why: CUDA is not available: ") ||
+			!strings.Contains(string(out), c.text) {
+			t.Errorf("%s: %v, %s", c.variable, err, out)
+		}
+	}
+}
+
+// TestOldDevice: a GPU without kernels is refused with its name.
+func TestOldDevice(t *testing.T) {
+	onFake(t)
+	t.Setenv("FAKE_FAIL", "cuLaunchKernel:1:719!")
+	if work(fresh(t, 0, cuda.Options{})) == nil { // so that the device begins anew
+		t.Fatal("no error")
+	}
+	t.Setenv("FAKE_ARCH", "70")
+	if _, err := cuda.New(0, cuda.Options{}); err == nil || !strings.Contains(err.Error(), "7.0") {
+		t.Errorf("compute capability 7.0: %v", err)
+	}
+	t.Setenv("FAKE_ARCH", "75")
+	if b := fresh(t, 0, cuda.Options{}); b.Class() != "cuda/sm_75" || work(b) != nil {
+		t.Errorf("class %s: %v", b.Class(), b.Wait())
+	}
+	t.Setenv("FAKE_FAIL", "cuLaunchKernel:2:719!") // and again with what the other tests expect
+	if work(fresh(t, 0, cuda.Options{})) == nil {
+		t.Fatal("no error")
+	}
+}

@@ -1,0 +1,76 @@
+//go:build cuda && linux
+
+package cuda
+
+import (
+	"gorgonia.org/cu"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cuda/driver"
+)
+
+// refills is how weights are exchanged beside the work of a backend: a stream of its own, with its own staging.
+type refills struct {
+	stream  cu.Stream
+	staging *staging
+}
+
+// Refill begins to bring data to the weight t when the work enqueued so far has ended. Work that is enqueued from
+// now on is not held up; ready lets what is enqueued after it wait for the data.
+func (b *Backend) Refill(t kernels.Tensor, data []byte) (ready func()) {
+	const op = "refill"
+	o, ok := b.open(op, t)
+	if !ok || !b.need(op, []string{"weight"}, o) {
+		return func() {}
+	}
+	w := o[0]
+	if !w.buf.weight || len(data) != w.buf.size || t.Offset != 0 || !t.Contiguous() {
+		b.fail("refill: %d bytes for the tensor %v, which is no weight of %d", len(data), t.Shape, len(data))
+		return func() {}
+	}
+	if err := b.openRefills(); err != nil {
+		b.fail("refill: %w", err)
+		return func() {}
+	}
+	w.buf.mu.Lock()
+	w.buf.packed = nil
+	w.buf.mu.Unlock()
+	before, after, r := b.event(), b.event(), b.refills
+	b.mark(before)
+	b.push(op, func() error { return driver.Check("cuStreamWaitEvent", r.stream.Wait(*before, 0)) })
+	b.flush()
+	brought := make(chan error, 1)
+	go func() {
+		err := r.staging.up(w.buf.ptr, data, r.stream)
+		if err == nil {
+			err = b.eng.do(func() error { return record(after, r.stream) })
+		}
+		brought <- err
+	}()
+	return func() {
+		if err := <-brought; err != nil {
+			b.fail("refill: %w", err)
+			return
+		}
+		b.push(op, func() error { return driver.Check("cuStreamWaitEvent", b.stream.Wait(*after, 0)) })
+		b.events = append(b.events, before, after)
+	}
+}
+
+// openRefills makes what refills need, the first time.
+func (b *Backend) openRefills() error {
+	if b.refills != nil {
+		return nil
+	}
+	r := &refills{staging: &staging{eng: b.eng}}
+	err := b.eng.do(func() (err error) {
+		r.stream, err = cu.MakeStream(cu.NonBlocking)
+		return driver.Check("cuStreamCreate", err)
+	})
+	if err != nil {
+		return err
+	}
+	b.refills = r
+	b.afterwards(r.stream, r.staging)
+	return nil
+}
