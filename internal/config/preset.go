@@ -18,9 +18,12 @@ type Preset struct {
 func Presets() []Preset {
 	var all []Preset
 	add := func(name, text string) { all = append(all, Preset{"opensora-" + name, text + presetStages}) }
-	for _, c := range []struct{ frames, side, fps int }{{16, 256, 8}, {16, 512, 8}, {64, 512, 12}} {
+	for _, c := range []struct {
+		frames, side, fps int
+		space, time       float64
+	}{{16, 256, 8, 0.5, 1}, {16, 512, 8, 1, 1}, {64, 512, 12, 1, 2.0 / 3}} {
 		name := fmt.Sprintf("v1.0-%dx%dx%d", c.frames, c.side, c.side)
-		add(name, fmt.Sprintf(preset10, c.frames, c.side, c.side, c.fps))
+		add(name, fmt.Sprintf(preset10, c.frames, c.side, c.side, c.fps, c.space, c.time))
 	}
 	resolutions := []string{"144p", "240p", "360p", "480p", "720p", "1080p"}
 	combine := func(version, text string, resolutions []string, lengths ...string) {
@@ -49,7 +52,7 @@ const (
   guidance_scale: 7, max_sequence_length: 120}
 stages:
 - encode_text
-- denoise: {version: "1.0"}
+- denoise: {version: "1.0", space_scale: %v, time_scale: %v}
 `
 	// The model is told 24 frames a second and makes every third of them.
 	preset11 = `defaults: {resolution: %s, aspect_ratio: "9:16", num_frames: %s, fps: 8, num_inference_steps: 100,

@@ -23,12 +23,19 @@ func TestPresets(t *testing.T) {
 		}
 		names[p.Name] = true
 		var options struct {
-			Version  string `yaml:"version"`
-			Interval int    `yaml:"frame_interval"`
+			Version  string  `yaml:"version"`
+			Interval int     `yaml:"frame_interval"`
+			Space    float64 `yaml:"space_scale"`
+			Time     float64 `yaml:"time_scale"`
 		}
 		err = c.Stages[len(c.Stages)-3].Options.Decode(&options)
 		if err != nil || !strings.HasPrefix(p.Name, "opensora-v"+options.Version+"-") {
 			t.Errorf("%s is for version %q, %v", p.Name, options.Version, err)
+		}
+		want := map[string][2]float64{"opensora-v1.0-16x256x256": {0.5, 1}, "opensora-v1.0-16x512x512": {1, 1},
+			"opensora-v1.0-64x512x512": {1, 2.0 / 3}}[p.Name]
+		if got := [2]float64{options.Space, options.Time}; got != want {
+			t.Errorf("%s scales positions by %v, want %v", p.Name, got, want)
 		}
 	}
 	for _, name := range []string{"opensora-v1.0-16x256x256", "opensora-v1.0-64x512x512", "opensora-v1.1-240p-16f",

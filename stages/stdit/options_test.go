@@ -47,6 +47,9 @@ func TestOptionsAreChecked(t *testing.T) {
 	}{
 		{OpenSora10, `{"dtype":"int8"}`, `dtype is "int8": give fp32, bf16, or with Open-Sora 1.0 fp16`},
 		{OpenSora12, `{"dtype":"fp16"}`, "dtype is fp16: Open-Sora 1.2 was published for bf16"},
+		{OpenSora10, `{"space_scale":0.5,"time_scale":2}`, ""},
+		{OpenSora10, `{"space_scale":-1}`, "space_scale is -1: give a number above 0"},
+		{OpenSora11, `{"time_scale":1}`, "time_scale is 1: only Open-Sora 1.0 has it"},
 		{OpenSora10, `{"cfg_channel":5}`, "cfg_channel is 5: give 1 to 4"},
 		{OpenSora10, `{"frame_interval":3}`, "only from Open-Sora 1.1 on"},
 		{OpenSora11, `{"frame_interval":-1}`, "frame_interval is -1"},
@@ -63,6 +66,26 @@ func TestOptionsAreChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 		nntest.WantError(t, c.version.String()+" "+c.json, o.check(&cfg, recipe), c.want)
+	}
+}
+
+// TestScales: those of a preset stand above those of the model, and are no part of the keys where they are the same.
+func TestScales(t *testing.T) {
+	recipe, err := sampler.OpenSora("1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ space, time, wantSpace, wantTime, keySpace, keyTime float64 }{
+		{0, 0, 0.5, 1, 0, 0}, {0.5, 1, 0.5, 1, 0, 0}, {1, 2.0 / 3, 1, 2.0 / 3, 1, 2.0 / 3},
+	} {
+		cfg := DefaultConfig(OpenSora10)
+		cfg.SpaceScale = 0.5
+		o := options{GuidedChannels: recipe.GuidedChannels, SpaceScale: c.space, TimeScale: c.time}
+		if err := o.check(&cfg, recipe); err != nil || cfg.SpaceScale != c.wantSpace || cfg.TimeScale != c.wantTime ||
+			o.SpaceScale != c.keySpace || o.TimeScale != c.keyTime {
+			t.Errorf("%+v: scales %g and %g, in the key %g and %g, %v", c, cfg.SpaceScale, cfg.TimeScale, o.SpaceScale,
+				o.TimeScale, err)
+		}
 	}
 }
 

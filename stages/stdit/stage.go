@@ -1,6 +1,7 @@
 package stdit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -34,11 +35,15 @@ type options struct {
 	Version string `yaml:"version" json:"-"`
 	// GuidedChannels is how many latent channels guidance touches; default 3 in 1.0 and 1.1, as the reference.
 	GuidedChannels int `yaml:"cfg_channel" json:"cfg_channel"`
-	// DType is that of weights and activations, fp32 or bf16; default that of the published configurations.
+	// DType is that of weights and activations: fp32, bf16, or with 1.0 fp16. Default bf16, with 1.0 fp32.
 	DType string `yaml:"dtype" json:"dtype,omitempty"`
 	// FrameInterval tells the versions from 1.1 on that every n-th frame of the video is made: they are
 	// conditioned on fps * frame_interval. Default 1.
 	FrameInterval int `yaml:"frame_interval" json:"frame_interval,omitempty"`
+	// SpaceScale and TimeScale divide the positions of 1.0; default those of the model's config.json. Its published
+	// configurations set them by the size of the video, whatever the weights were trained on.
+	SpaceScale float64 `yaml:"space_scale" json:"space_scale,omitempty"`
+	TimeScale  float64 `yaml:"time_scale" json:"time_scale,omitempty"`
 	// CondType, ImageScale and SDEdit are those of conditioning on images in 1.3; see imageOptions.
 	CondType   string  `yaml:"cond_type" json:"cond_type,omitempty"`
 	ImageScale float64 `yaml:"image_cfg_scale" json:"image_cfg_scale,omitempty"`
@@ -102,15 +107,11 @@ func (o *options) check(cfg *Config, recipe sampler.Recipe) error {
 		return fmt.Errorf("version is %q, but the model is of Open-Sora %s: give the job that model, or the preset of "+
 			"this one (opensora-v%s-...)", o.Version, cfg.Version, cfg.Version)
 	}
-	published := map[bool]string{true: "fp32", false: "bf16"}[cfg.Version == OpenSora10]
-	if o.DType == published {
-		o.DType = ""
+	if err := o.setDType(cfg); err != nil {
+		return err
 	}
-	switch {
-	case o.DType == "bf16" || o.DType == "" && published == "bf16":
-		cfg.DType = kernels.BF16
-	case o.DType != "" && o.DType != "fp32":
-		return fmt.Errorf("dtype is %q: give fp32 or bf16", o.DType)
+	if err := o.setScales(cfg); err != nil {
+		return err
 	}
 	if _, err := sequence.ParsePartition(o.Partition); err != nil && o.Partition != "" && o.Partition != "auto" {
 		return fmt.Errorf("partition is %q: give auto, uneven or pad", o.Partition)
@@ -131,6 +132,50 @@ func (o *options) check(cfg *Config, recipe sampler.Recipe) error {
 	}
 	return nil
 }
+
+// setDType takes the type that is asked for. Without one it is bf16, for which the versions from 1.1 on were
+// published. 1.0 was published for fp16, which processors do not compute in: it then is fp32, of which fp16 is a
+// rounding.
+func (o *options) setDType(cfg *Config) error {
+	fallback := map[bool]string{true: "fp32", false: "bf16"}[cfg.Version == OpenSora10]
+	if o.DType == fallback {
+		o.DType = ""
+	}
+	name := cmp.Or(o.DType, fallback)
+	dt, ok := map[string]kernels.DType{"fp32": kernels.F32, "bf16": kernels.BF16, "fp16": kernels.F16}[name]
+	switch {
+	case !ok:
+		return fmt.Errorf("dtype is %q: give fp32, bf16, or with Open-Sora 1.0 fp16", o.DType)
+	case dt == kernels.F16 && cfg.Version != OpenSora10:
+		return fmt.Errorf("dtype is fp16: Open-Sora %s was published for bf16, give that or fp32", cfg.Version)
+	}
+	cfg.DType = dt
+	return nil
+}
+
+// setScales puts the scales that are given into the configuration.
+func (o *options) setScales(cfg *Config) error {
+	for _, s := range []struct {
+		name      string
+		given, of *float64
+	}{{"space_scale", &o.SpaceScale, &cfg.SpaceScale}, {"time_scale", &o.TimeScale, &cfg.TimeScale}} {
+		switch given := *s.given; {
+		case given == 0:
+		case cfg.Version != OpenSora10:
+			return fmt.Errorf("%s is %g: only Open-Sora 1.0 has it, leave it out", s.name, given)
+		case !(given > 0 && given <= maxScale):
+			return fmt.Errorf("%s is %g: give a number above 0, at most %d", s.name, given, maxScale)
+		case given == *s.of: // it shows in no key
+			*s.given = 0
+		default:
+			*s.of = given
+		}
+	}
+	return nil
+}
+
+// maxScale bounds the scales of positions, far beyond the published 1/2, 2/3 and 1.
+const maxScale = 1 << 10
 
 type stage struct {
 	*nn.Component[Config, Model]
