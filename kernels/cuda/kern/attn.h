@@ -290,6 +290,6 @@ LB_ALWAYS void store(const lb_attn_args &p, const place &at, state<L> &st, u16 *
 	for (int i = l; i < L::TILES * 16 * L::CHUNKS; i += 32) {
 		int r = i / L::CHUNKS, c = i % L::CHUNKS;
 		if (row0 + r < p.lq)
-			st16((u16 *)p.dst.ptr + first + (row0 + r) * p.dst.seq + c * 8, ld16(room + L::slot(r, c)));
+			st16((u16 *)global(p.dst.ptr) + first + (row0 + r) * p.dst.seq + c * 8, ld16(room + L::slot(r, c)));
 	}
 }

@@ -84,7 +84,7 @@ template <class L> struct conv_source {
 		for (int i = 0; i < NB; i++) {
 			int row = col0 + r + i * STEP;
 			b_in[i] = row < p.cout;
-			b[i] = (const u16 *)p.w + (b_in[i] ? row * p.w_row : 0);
+			b[i] = (const u16 *)global(p.w) + (b_in[i] ? row * p.w_row : 0);
 		}
 		a_fast = p.x.col == 1 && ((p.x.ptr | (u64)(p.x.stride[0] | p.x.stride[1] | p.x.stride[2] | p.x.stride[3]) * 2) & 15) == 0;
 		b_fast = p.w_col == 1 && ((p.w | (u64)(p.w_row | p.w_tap) * 2) & 15) == 0;
@@ -95,7 +95,7 @@ template <class L> struct conv_source {
 	{
 		UNROLL
 		for (int i = 0; i < NA; i++)
-			from[i] = (const u16 *)p.x.ptr + a[i].at(p, loading.kt, loading.ky, loading.kx, &inside[i]);
+			from[i] = (const u16 *)global(p.x.ptr) + a[i].at(p, loading.kt, loading.ky, loading.kx, &inside[i]);
 	}
 	LB_ALWAYS bool more() const { return loading.more(p); }
 	LB_ALWAYS bool left() const { return summing.more(p); }

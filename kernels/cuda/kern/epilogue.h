@@ -99,7 +99,13 @@ DEV void store_rows(const epilogue &e, const f32 *sums, int pitch, int count, in
 			continue;
 		}
 		f32 v[8];
-		ld8(v, (u64)sums, LB_F32, r * pitch + c);
+		UNROLL
+		for (int j = 0; j < 8; j += 4) {
+			u4 q = ld16(sums + r * pitch + c + j);
+			UNROLL
+			for (int k = 0; k < 4; k++)
+				v[j + k] = float_of(q.v[k]);
+		}
 		finish8(e, (u32)(row0 + r), col0 + c, v);
 	}
 }

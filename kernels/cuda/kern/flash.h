@@ -10,7 +10,7 @@ template <class L> LB_ALWAYS void flash(const lb_attn_args &p)
 	place at(p, bx() / blocks);
 	int q0 = (int)(bx() % blocks) * QUERIES, keys = at.keys(p), row0 = q0 + (int)warp_id() * ROWS;
 	u16 *qs = (u16 *)smem(), *mine = qs + (int)warp_id() * ROWS * L::D, *ring = qs + QUERIES * L::D;
-	const u16 *k = (const u16 *)p.k.ptr + at.first(p.k), *v = (const u16 *)p.v.ptr + at.first(p.v);
+	const u16 *k = (const u16 *)global(p.k.ptr) + at.first(p.k), *v = (const u16 *)global(p.v.ptr) + at.first(p.v);
 	bool kfast = aligned(p.k), vfast = aligned(p.v);
 	auto load = [&](int key0, int stage) {
 		u16 *to = ring + stage * 2 * KEYS * L::D;
@@ -19,7 +19,7 @@ template <class L> LB_ALWAYS void flash(const lb_attn_args &p)
 		load_rows<L>(to + KEYS * L::D, v + key0 * p.v.seq, p.v, vfast, KEYS, valid, (int)tid(), 128);
 		cp_commit();
 	};
-	load_rows<L>(qs, (const u16 *)p.q.ptr + at.first(p.q) + q0 * p.q.seq, p.q, aligned(p.q), QUERIES,
+	load_rows<L>(qs, (const u16 *)global(p.q.ptr) + at.first(p.q) + q0 * p.q.seq, p.q, aligned(p.q), QUERIES,
 		min(p.lq - q0, QUERIES), (int)tid(), 128);
 	if (keys > 0)
 		load(0, 0);
@@ -58,9 +58,9 @@ template <class L> LB_ALWAYS void short_one(const lb_attn_args &p)
 	int l = (int)lane(), keys = at.keys(p), krows = (p.lk + 15) / 16 * 16, qrows = (p.lq + 15) / 16 * 16;
 	u16 *qs = (u16 *)smem() + (int)warp_id() * (2 * krows + qrows) * L::D, *ks = qs + qrows * L::D, *vs = ks + krows * L::D;
 	int used = min((keys + 15) / 16 * 16, krows);
-	load_rows<L>(qs, (const u16 *)p.q.ptr + at.first(p.q), p.q, aligned(p.q), qrows, p.lq, l, 32);
-	load_rows<L>(ks, (const u16 *)p.k.ptr + at.first(p.k), p.k, aligned(p.k), used, keys, l, 32);
-	load_rows<L>(vs, (const u16 *)p.v.ptr + at.first(p.v), p.v, aligned(p.v), used, keys, l, 32);
+	load_rows<L>(qs, (const u16 *)global(p.q.ptr) + at.first(p.q), p.q, aligned(p.q), qrows, p.lq, l, 32);
+	load_rows<L>(ks, (const u16 *)global(p.k.ptr) + at.first(p.k), p.k, aligned(p.k), used, keys, l, 32);
+	load_rows<L>(vs, (const u16 *)global(p.v.ptr) + at.first(p.v), p.v, aligned(p.v), used, keys, l, 32);
 	cp_commit();
 	cp_wait<0>();
 	warp_bar();

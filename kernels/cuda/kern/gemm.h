@@ -55,13 +55,13 @@ template <class L> struct gemm_source {
 		for (int i = 0; i < NA; i++) {
 			i64 row = row0 + r + i * STEP;
 			a.in[i] = row < m;
-			a.row[i] = (const u16 *)p.x.ptr + (a.in[i] ? offset_of(p.rows, p.x, (u32)row) : 0);
+			a.row[i] = (const u16 *)global(p.x.ptr) + (a.in[i] ? offset_of(p.rows, p.x, (u32)row) : 0);
 		}
 		UNROLL
 		for (int i = 0; i < L::RB; i++) {
 			int row = col0 + r + i * STEP;
 			b.in[i] = row < p.n;
-			b.row[i] = (const u16 *)p.w + (b.in[i] ? row * p.w_row : 0);
+			b.row[i] = (const u16 *)global(p.w) + (b.in[i] ? row * p.w_row : 0);
 		}
 		a.col = p.x.col;
 		b.col = p.w_col;
@@ -101,7 +101,7 @@ template <class L> LB_ALWAYS void begin_sums(sums_of<L> &s, const lb_gemm_args &
 				int c = col0 + (wn * L::TN + j) * 8 + l % 4 * 2;
 				for (int h = 0; h < 2; h++)
 					if (c + h < p.n)
-						s.v[i][j][e + h] = ((const f32 *)p.onto.ptr)[at + (c + h) * p.onto.col];
+						s.v[i][j][e + h] = ((const f32 *)global(p.onto.ptr))[at + (c + h) * p.onto.col];
 			}
 		}
 }

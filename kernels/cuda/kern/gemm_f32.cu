@@ -15,7 +15,7 @@ template <class L> LB_ALWAYS void begin(f32 (&s)[L::QUADS * 4][L::QUADS * 4], co
 		UNROLL
 		for (int j = 0; j < L::QUADS * 4; j++) {
 			int c = col0 + j / 4 * L::STEP + x + j % 4;
-			s[i][j] = in && c < p.n ? ((const f32 *)p.onto.ptr)[at + c * p.onto.col] : 0;
+			s[i][j] = in && c < p.n ? ((const f32 *)global(p.onto.ptr))[at + c * p.onto.col] : 0;
 		}
 	}
 }

@@ -20,7 +20,7 @@ struct place {
 	// first is the element where the rows of an operand begin.
 	LB_ALWAYS i64 first(const lb_heads &h) const { return lead0 * h.lead[0] + lead1 * h.lead[1] + head * h.head; }
 	// keys is how many keys are valid.
-	LB_ALWAYS i32 keys(const lb_attn_args &p) const { return p.lens ? ((const i32 *)p.lens)[lead0] : p.lk; }
+	LB_ALWAYS i32 keys(const lb_attn_args &p) const { return p.lens ? ((const i32 *)global(p.lens))[lead0] : p.lk; }
 };
 
 // aligned reports whether every row of an operand of 16 bits begins at a multiple of 16 bytes and is dense.

@@ -78,8 +78,16 @@ DEV f32 fma_(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 DEV f32 ex2(f32 v) { f32 r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v)); return r; }
 DEV f32 sqrt_rn(f32 v) { f32 r; asm("sqrt.rn.f32 %0, %1;" : "=f"(r) : "f"(v)); return r; }
 
+// global is an address of device memory as a pointer. Said once, it makes all loads and stores by way of it
+// cheaper than those that might as well be of shared memory.
+DEV void *global(u64 p) { return (void *)(__attribute__((address_space(1))) void *)p; }
+
 // div_full is a / b to 2 ulp, over the full range.
 DEV f32 div_full(f32 a, f32 b) { f32 r; asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+
+// rcp and rsqrt are 1 / v and 1 / sqrt(v) to 1 ulp or 2; subnormal numbers count as 0.
+DEV f32 rcp(f32 v) { f32 r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v)); return r; }
+DEV f32 rsqrt(f32 v) { f32 r; asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v)); return r; }
 
 DEV u4 ld16(const void *p) { return *(const u4 *)p; }
 DEV void st16(void *p, u4 v) { *(u4 *)p = v; }
@@ -173,6 +181,22 @@ DEV u32 narrow2_bf16(f32 lo, f32 hi)
 	return r;
 }
 #define LB_NARROW2_BF16
+#endif
+
+// Sums and products of two pairs, each rounded once: what fp32 and a rounding afterwards give too.
+#define LB_PAIRS(name, instruction) DEV u32 name(u32 a, u32 b) \
+	{ u32 r; asm(instruction : "=r"(r) : "r"(a), "r"(b)); return r; }
+LB_PAIRS(add2_f16, "add.rn.f16x2 %0, %1, %2;")
+LB_PAIRS(mul2_f16, "mul.rn.f16x2 %0, %1, %2;")
+#define LB_PAIRS_F16
+#if LB_ARCH >= 900
+LB_PAIRS(add2_bf16, "add.rn.bf16x2 %0, %1, %2;")
+LB_PAIRS(mul2_bf16, "mul.rn.bf16x2 %0, %1, %2;")
+#define LB_PAIRS_BF16
+#elif LB_ARCH >= 800 // by multiplication with 1, and addition of -0
+LB_PAIRS(add2_bf16, "{.reg .b32 c; mov.b32 c, 0x3f803f80; fma.rn.bf16x2 %0, %1, c, %2;}")
+LB_PAIRS(mul2_bf16, "{.reg .b32 c; mov.b32 c, 0x80008000; fma.rn.bf16x2 %0, %1, %2, c;}")
+#define LB_PAIRS_BF16
 #endif
 #endif // LB_EMU
 

@@ -44,22 +44,42 @@ template <class T> LB_DEVICE u32 pack2(f32 lo, f32 hi);
 template <> LB_ALWAYS u32 pack2<bf16>(f32 lo, f32 hi) { return narrow2_bf16(lo, hi); }
 template <> LB_ALWAYS u32 pack2<f16>(f32 lo, f32 hi) { return narrow_f16(lo) | (u32)narrow_f16(hi) << 16; }
 
+// add2 and mul2 are sums and products of two pairs, rounded to T.
+template <class T> LB_ALWAYS u32 add2(u32 a, u32 b)
+{
+	typedef type_of<T> t;
+	return pack2<T>(t::widen((u16)a) + t::widen((u16)b), t::widen((u16)(a >> 16)) + t::widen((u16)(b >> 16)));
+}
+template <class T> LB_ALWAYS u32 mul2(u32 a, u32 b)
+{
+	typedef type_of<T> t;
+	return pack2<T>(t::widen((u16)a) * t::widen((u16)b), t::widen((u16)(a >> 16)) * t::widen((u16)(b >> 16)));
+}
+#if defined(LB_PAIRS_F16)
+template <> LB_ALWAYS u32 add2<f16>(u32 a, u32 b) { return add2_f16(a, b); }
+template <> LB_ALWAYS u32 mul2<f16>(u32 a, u32 b) { return mul2_f16(a, b); }
+#endif
+#if defined(LB_PAIRS_BF16)
+template <> LB_ALWAYS u32 add2<bf16>(u32 a, u32 b) { return add2_bf16(a, b); }
+template <> LB_ALWAYS u32 mul2<bf16>(u32 a, u32 b) { return mul2_bf16(a, b); }
+#endif
+
 DEV u32 size_of(i32 dtype) { return dtype == LB_F32 ? 4 : 2; }
 
 // ld and st move element i of an array of the given type.
 DEV f32 ld(u64 p, i32 dtype, i64 i)
 {
 	if (dtype == LB_F32)
-		return ((const f32 *)p)[i];
-	u16 v = ((const u16 *)p)[i];
+		return ((const f32 *)global(p))[i];
+	u16 v = ((const u16 *)global(p))[i];
 	return dtype == LB_BF16 ? widen_bf16(v) : widen_f16(v);
 }
 DEV void st(u64 p, i32 dtype, i64 i, f32 v)
 {
 	if (dtype == LB_F32)
-		((f32 *)p)[i] = v;
+		((f32 *)global(p))[i] = v;
 	else
-		((u16 *)p)[i] = dtype == LB_BF16 ? narrow_bf16(v) : narrow_f16(v);
+		((u16 *)global(p))[i] = dtype == LB_BF16 ? narrow_bf16(v) : narrow_f16(v);
 }
 
 // rnd rounds to the type: what storing and loading again would give.
@@ -74,7 +94,7 @@ DEV f32 rnd(i32 dtype, f32 v)
 DEV void ld8(f32 *out, u64 p, i32 dtype, i64 i)
 {
 	if (dtype == LB_F32) {
-		u4 a = ld16((const f32 *)p + i), b = ld16((const f32 *)p + i + 4);
+		u4 a = ld16((const f32 *)global(p) + i), b = ld16((const f32 *)global(p) + i + 4);
 		UNROLL
 		for (int j = 0; j < 4; j++) {
 			out[j] = float_of(a.v[j]);
@@ -82,7 +102,7 @@ DEV void ld8(f32 *out, u64 p, i32 dtype, i64 i)
 		}
 		return;
 	}
-	u4 a = ld16((const u16 *)p + i);
+	u4 a = ld16((const u16 *)global(p) + i);
 	if (dtype == LB_BF16) {
 		UNROLL
 		for (int j = 0; j < 8; j++)
@@ -102,8 +122,8 @@ DEV void st8(u64 p, i32 dtype, i64 i, const f32 *v)
 			a.v[j] = bits_of(v[j]);
 			b.v[j] = bits_of(v[4 + j]);
 		}
-		st16((f32 *)p + i, a);
-		st16((f32 *)p + i + 4, b);
+		st16((f32 *)global(p) + i, a);
+		st16((f32 *)global(p) + i + 4, b);
 		return;
 	}
 	u4 a;
@@ -116,7 +136,7 @@ DEV void st8(u64 p, i32 dtype, i64 i, const f32 *v)
 		for (int j = 0; j < 4; j++)
 			a.v[j] = pack2<f16>(v[2 * j], v[2 * j + 1]);
 	}
-	st16((u16 *)p + i, a);
+	st16((u16 *)global(p) + i, a);
 }
 
 // exp_ is e^x to about 2 ulp: x log2 e in two parts, so that a large x loses no bits.
@@ -129,17 +149,19 @@ DEV f32 exp_(f32 x)
 	return p == p * 2 ? p : fma_(p, rest * 0.69314718055994530942f, p); // 0 and infinity stay
 }
 
+// sigmoid is 1 / (1 + e^(-x)). Where x is so far below zero that x log2 e is not exact to the last bits, the result
+// is near zero.
+DEV f32 sigmoid(f32 x) { return rcp(1 + ex2(-1.44269504088896340736f * x)); }
+
 // act is a kernels.UnaryOp. GELU: 0.5 (1 + tanh u) = 1 / (1 + e^(-2u)), without the cancellation of 1 + tanh.
 DEV f32 act(i32 op, f32 x)
 {
 	if (op == LB_SILU)
-		return div_full(x, 1 + exp_(-x));
+		return x * sigmoid(x);
 	if (op == LB_SIGMOID)
-		return div_full(1, 1 + exp_(-x));
-	if (op == LB_GELU_TANH) {
-		f32 u = fma_(0.044715f * x, x, 1.0f);
-		return div_full(x, 1 + exp_(-1.5957691216057308f * x * u));
-	}
+		return sigmoid(x);
+	if (op == LB_GELU_TANH)
+		return x * sigmoid(1.5957691216057308f * x * fma_(0.044715f * x, x, 1.0f));
 	return x;
 }
 

@@ -27,7 +27,7 @@ template <class F> LB_ALWAYS f32 combine(f32 v, F op)
 KERNEL2(THREADS, 4) softmax(const lb_softmax_args p GRID_CONST)
 {
 	i64 row = bx();
-	const f32 *scores = (const f32 *)p.scores + row * p.pitch;
+	const f32 *scores = (const f32 *)global(p.scores) + row * p.pitch;
 	f32 scale = p.scale * 1.44269504088896341f;
 	auto score = [&](int k) {
 		f32 bias = p.bias ? ld(p.bias, p.bias_dtype, row * p.bias_row + k * p.bias_key) * 1.44269504088896341f : 0;
