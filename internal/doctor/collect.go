@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 
+	"latentbeam/internal/fault"
 	"latentbeam/internal/gpu"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/cuda"
@@ -72,7 +73,7 @@ func (g *GPU) ask() {
 	for _, d := range devices {
 		one := Device{Device: d}
 		if err := try(d.Index); err != nil {
-			one.Problem = err.Error()
+			one.Problem, one.Full = err.Error(), fault.IsOutOfMemory(err)
 		}
 		g.Devices = append(g.Devices, one)
 	}

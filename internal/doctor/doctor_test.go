@@ -89,6 +89,10 @@ func TestMachines(t *testing.T) {
 			with(gputest.A100s(1))(f)
 			f.GPU.Devices[0].Problem = "number 3 of a product is 7, the CPU has 2"
 		}), "GPU 0"},
+		{"full", machine(func(f *Facts) {
+			with(gputest.A100s(1))(f)
+			f.GPU.Devices[0].Problem, f.GPU.Devices[0].Full = "CUDA_ERROR_OUT_OF_MEMORY", true
+		}), ""},
 		{"without_nvml", machine(func(f *Facts) {
 			with(gputest.T4s(2))(f)
 			f.GPU.Survey, f.GPU.NVMLProblem = nil, "no NVIDIA driver: libnvidia-ml.so.1 is not there"

@@ -79,10 +79,18 @@ func gpus(n int) string {
 func bare(d Device) Check {
 	c := Check{Name: "GPU " + strconv.Itoa(d.Index), State: OK,
 		Found: fmt.Sprintf("%s, %s, %s", d.Name, gpu.Device{UUID: d.UUID}.Short(), plan.Bytes(d.Memory))}
-	if d.Problem != "" {
+	d.judge(&c)
+	return c
+}
+
+// judge says what came of the small computation, where it did not go well.
+func (d Device) judge(c *Check) {
+	switch {
+	case d.Full:
+		c.State, c.Cost = Note, "no memory is left on it, not even for a small product: others have it"
+	case d.Problem != "":
 		c.State, c.Cost = Broken, "it does not compute: "+d.Problem
 	}
-	return c
 }
 
 // device is one that NVML knows.
@@ -105,7 +113,7 @@ func device(g GPU, i int) Check {
 	c.Found += ", " + reading(d, s)
 	switch {
 	case shown >= 0 && g.Devices[shown].Problem != "":
-		c.State, c.Cost = Broken, "it does not compute: "+g.Devices[shown].Problem
+		g.Devices[shown].judge(&c)
 	case s.ECC.Sick() != "":
 		c.State, c.Cost, c.Fix = Broken, s.ECC.Sick()+": jobs leave it out", "have the GPU replaced"
 	case shown < 0 && g.Hidden:

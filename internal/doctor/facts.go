@@ -66,6 +66,7 @@ type GPU struct {
 type Device struct {
 	cuda.Device
 	Problem string `json:"problem,omitempty"` // why it does not compute
+	Full    bool   `json:"full,omitempty"`    // that is because others have its memory
 }
 
 // Library is a shared library or a program.
