@@ -41,7 +41,7 @@ func (b *Backend) Conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec) {
 		stride_t: C.lb_i32(max(spec.StrideT, 1)), stride: C.lb_i32(max(spec.Stride, 1)),
 		up: C.lb_i32(max(spec.Upsample, 1)), front: C.lb_i32(spec.Front), top: C.lb_i32(spec.Top),
 		left: C.lb_i32(spec.Left), x: s.view(1, xv, step(xv)),
-		w: C.lb_u64(wv.ptr), w_row: C.lb_i64(wv.Strides[0]), w_tap: C.lb_i64(wv.Strides[4]),
+		w: C.lb_u64(wv.ptr), w_row: C.lb_i64(wv.Strides[0]), w_tap: C.lb_i64(tapStep(wv)),
 		w_col: C.lb_i64(wv.Strides[1]), w_dtype: C.lb_i32(wv.DType),
 		ep: epilogue(s, [...]int{0, 0, 2}, dv, nil, rv, o[3], kernels.Identity),
 	}
@@ -66,9 +66,7 @@ func (b *Backend) kernelMatrix(op string, w *operand) (*operand, error) {
 	if w.buf.weight && w.Shape[1] > 1 && taps > 1 {
 		return b.packedWeight(op, w)
 	}
-	even := (w.Shape[3] == 1 || w.Strides[3] == w.Strides[4]*w.Shape[4]) &&
-		(w.Shape[2] == 1 || w.Strides[2] == w.Strides[4]*w.Shape[4]*w.Shape[3])
-	if even && (w.Shape[4] > 1 || taps == 1) {
+	if evenTaps(w) {
 		return w, nil
 	}
 	packed, ok := b.scratch(op, w.DType, []int{w.Shape[0], taps, w.Shape[1]})
@@ -76,6 +74,28 @@ func (b *Backend) kernelMatrix(op string, w *operand) (*operand, error) {
 		return nil, b.err
 	}
 	return b.pack(op, packed, w), nil
+}
+
+// tapStep is the distance between neighbouring taps of w (Cout, Cin, KT, KH, KW), of the axes that have several.
+func tapStep(w *operand) int {
+	for axis := 4; axis >= 2; axis-- {
+		if w.Shape[axis] > 1 {
+			return w.Strides[axis]
+		}
+	}
+	return 0
+}
+
+// evenTaps reports whether all neighbouring taps of w have that distance.
+func evenTaps(w *operand) bool {
+	next := tapStep(w)
+	for axis := 4; axis >= 2; axis-- {
+		if w.Shape[axis] > 1 && w.Strides[axis] != next {
+			return false
+		}
+		next *= w.Shape[axis]
+	}
+	return true
 }
 
 // pack copies w (Cout, Cin, KT, KH, KW) to dst as (Cout, KT, KH, KW, Cin) and returns that under w's shape.
