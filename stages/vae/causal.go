@@ -43,9 +43,7 @@ func (m *causal) decode(be kernels.Backend, z *stages.Array, frames, _ int, emit
 			frame := pixels[i*size : (i+1)*size]
 			switch {
 			case i == 0 && waiting != nil:
-				for j, v := range frame {
-					waiting[j] = nn.Round(m.dt, waiting[j]+v) / 2
-				}
+				meet(m.dt, waiting, frame)
 				emit(waiting)
 			case i == n-1 && m.TemporalOverlap && first+per < t:
 				waiting = slices.Clone(frame)
@@ -55,6 +53,13 @@ func (m *causal) decode(be kernels.Backend, z *stages.Array, frames, _ int, emit
 		}
 	}
 	return nil
+}
+
+// meet makes of the last frame of a group and the first of the next the one frame that they are.
+func meet(dt kernels.DType, last, first []float32) {
+	for i, v := range first {
+		last[i] = nn.Round(dt, last[i]+v) / 2
+	}
 }
 
 // decodeOne computes the pixels (n, H, W, 3) of the latents (t, h, w, z) of one group.

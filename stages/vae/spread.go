@@ -1,32 +1,18 @@
 package vae
 
 import (
-	"cmp"
 	"context"
+	"slices"
 
 	"latentbeam/internal/fault"
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
 
-// group returns how many frames and latent frames are decoded without a look at others: 1 by AutoencoderKL, a
-// group of 17 by the autoencoder of Open-Sora 1.2. Those of 1.3 overlap: 0.
-func (c Config) group() (frames, latents int) {
-	switch a := c.arch.(type) {
-	case *KLConfig:
-		return 1, 1
-	case *PipelineConfig:
-		return a.MicroFrameSize, a.latentFrames(a.MicroFrameSize)
-	}
-	return 0, 0
-}
-
-// Width lets as many devices decode a video as are of use, where its frames come in independent groups;
-// the clips of a video of several come one after the other.
+// Width lets as many devices decode a video as are of use: one where there is but one group of frames.
 func (s *decodeStage) Width(row *schemas.PromptRow) int {
-	if frames, _ := s.Config.group(); frames == 0 || row.Loop > 1 {
+	if s.Config.groupsOf(row) == 1 {
 		return 1
 	}
 	return 0
@@ -62,61 +48,121 @@ func (s *decodeStage) RunSet(ctx context.Context, set *stages.Set, batch []*stag
 // share decodes one rank's part of an element.
 func (s *decodeStage) share(dev kernels.Backend, g *kernels.Group, speeds []float64, e *stages.Element) error {
 	defer dev.Scope()()
-	frames, latents := s.Config.group()
-	parts, err := sequence.Cut((e.Row.NumFrames+frames-1)/frames, speeds)
+	segments, err := s.segments(e)
 	if err != nil {
 		return err
 	}
-	span := func(p sequence.Range, of, limit int) (from, n int) { // of a rank's groups
-		from = min(p.Lo*of, limit)
-		return from, min(p.Hi*of, limit) - from
+	all, err := s.Config.group().stretches(segments, speeds)
+	if err != nil {
+		return err
 	}
-	mine := parts[g.Rank()]
-	video := s.clip(e)
-	if mine.Len() > 0 {
+	parts := make([]part, len(all[g.Rank()]))
+	if len(parts) > 0 {
 		model, err := s.On(dev)
 		if err != nil {
 			return err
 		}
-		from, n := span(mine, latents, e.Latents.Shape[1])
-		z := framesOf(e.Latents, from, n)
-		s.unscale(z, e)
-		_, count := span(mine, frames, e.Row.NumFrames)
-		var unreal error // of a frame
-		err = model.Decode(dev, z, count, s.micro, func(pixels []float32) {
-			frame := make([]byte, len(pixels))
-			unreal = cmp.Or(unreal, RGB24(frame, pixels))
-			video.Frames = append(video.Frames, frame)
-		})
-		if err = cmp.Or(err, fault.Row(unreal)); err != nil {
-			return err
+		for i, st := range all[g.Rank()] {
+			if parts[i], err = s.decodeStretch(dev, model, st); err != nil {
+				return err
+			}
 		}
 	}
-	// Bytes are whole numbers below 256, which bfloat16 holds exactly.
+	video := s.clip(e)
 	size := 3 * video.Width * video.Height
 	var send, recv []kernels.Part
-	if g.Rank() != 0 && len(video.Frames) > 0 {
-		x := dev.Alloc(kernels.BF16, len(video.Frames), size)
-		dev.Upload(x, numbers(video.Frames, size))
-		send = append(send, kernels.Part{Peer: 0, View: x})
-	}
-	for peer := 1; g.Rank() == 0 && peer < g.Size(); peer++ {
-		if _, n := span(parts[peer], frames, e.Row.NumFrames); n > 0 {
-			recv = append(recv, kernels.Part{Peer: peer, View: dev.Alloc(kernels.BF16, n, size)})
+	if g.Rank() != 0 {
+		send = partsOut(dev, parts, size)
+	} else {
+		for peer := 1; peer < g.Size(); peer++ {
+			recv = append(recv, partsIn(dev, peer, all[peer], size)...)
 		}
 	}
 	if err := g.Exchange("frames", send, recv); err != nil || g.Rank() != 0 {
 		return err
 	}
-	for _, p := range recv {
-		values := make([]float32, p.View.Len())
-		if err := dev.Download(values, p.View); err != nil {
-			return err
+	for peer := 1; peer < g.Size(); peer++ {
+		for _, st := range all[peer] {
+			p, n, err := received(dev, st, recv, size)
+			if err != nil {
+				return err
+			}
+			parts, recv = append(parts, p), recv[n:]
 		}
-		video.Frames = append(video.Frames, pictures(values, size)...)
 	}
+	video.Frames, err = s.assemble(slices.Concat(all...), parts)
 	e.Frames = video
-	return nil
+	return err
+}
+
+// partsOut are what a rank sends of its parts: frames as bytes, which bfloat16 holds exactly, and halves of
+// frames as they are.
+func partsOut(dev kernels.Backend, parts []part, size int) (out []kernels.Part) {
+	for _, p := range parts {
+		if len(p.frames) > 0 {
+			x := dev.Alloc(kernels.BF16, len(p.frames), size)
+			dev.Upload(x, numbers(p.frames, size))
+			out = append(out, kernels.Part{Peer: 0, View: x})
+		}
+		for _, half := range p.halves {
+			x := dev.Alloc(kernels.F32, size)
+			dev.Upload(x, half)
+			out = append(out, kernels.Part{Peer: 0, View: x})
+		}
+	}
+	return out
+}
+
+// partsIn is where that comes to.
+func partsIn(dev kernels.Backend, peer int, stretches []stretch, size int) (in []kernels.Part) {
+	for _, st := range stretches {
+		if n := st.kept(); n > 0 {
+			in = append(in, kernels.Part{Peer: peer, View: dev.Alloc(kernels.BF16, n, size)})
+		}
+		for range st.halves() {
+			in = append(in, kernels.Part{Peer: peer, View: dev.Alloc(kernels.F32, size)})
+		}
+	}
+	return in
+}
+
+// received reads one part, and says how many of the list it is.
+func received(dev kernels.Backend, st stretch, list []kernels.Part, size int) (p part, n int, err error) {
+	take := func() []float32 {
+		values := make([]float32, list[n].View.Len())
+		if err == nil {
+			err = dev.Download(values, list[n].View)
+		}
+		n++
+		return values
+	}
+	if st.kept() > 0 {
+		p.frames = pictures(take(), size)
+	}
+	for range st.halves() {
+		p.halves = append(p.halves, take())
+	}
+	return p, n, err
+}
+
+// assemble puts the parts of a video behind each other. Where two halves of a frame meet, it is their mean.
+func (s *decodeStage) assemble(stretches []stretch, parts []part) (frames [][]byte, err error) {
+	var waiting []float32
+	for i, p := range parts {
+		if stretches[i].before {
+			meet(s.Config.DType, waiting, p.halves[0])
+			frame := make([]byte, len(waiting))
+			if err := RGB24(frame, waiting); err != nil {
+				return nil, fault.Row(err)
+			}
+			frames = append(frames, frame)
+		}
+		frames = append(frames, p.frames...)
+		if stretches[i].after {
+			waiting = p.halves[len(p.halves)-1]
+		}
+	}
+	return frames, nil
 }
 
 // framesOf copies n frames from one on out of latents (C, T, h, w).

@@ -51,7 +51,12 @@ func stageOf(t *testing.T, cfg Config) *decodeStage {
 // TestSameFramesOnAnySet: frames are the same however many devices decode them.
 func TestSameFramesOnAnySet(t *testing.T) {
 	cases := goldenCases(t)
-	for name, frames := range map[string]int{"vae_kl_fp32": 7, "vae_v1_2_23frames_fp32": 40} {
+	for _, k := range []struct {
+		name         string
+		frames, loop int
+	}{{"vae_kl_fp32", 7, 0}, {"vae_v1_2_23frames_fp32", 40, 0}, {"vae_v1_2_23frames_fp32", 34, 3},
+		{"vae_v1_3_33frames_overlap_fp32", 1, 0}, {"vae_v1_3_33frames_overlap_fp32", 49, 0}, {"vae_v1_3_33frames_overlap_fp32", 33, 2}} {
+		name, frames := k.name, k.frames
 		c := cases[name]
 		cfg := c.config(t)
 		s := stageOf(t, cfg)
@@ -60,12 +65,13 @@ func TestSameFramesOnAnySet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		shape[1] *= max(1, k.loop)
 		elements := func() []*stages.Element {
 			var out []*stages.Element
 			for i := range 2 {
 				z := &stages.Array{Shape: shape, Data: nntest.Hash(fmt.Sprint("z", i), 1.7, shape...)}
-				out = append(out, &stages.Element{Latents: z,
-					Row: schemas.PromptRow{NumFrames: frames, Height: height, Width: width, FPS: 8}})
+				out = append(out, &stages.Element{Latents: z, Row: schemas.PromptRow{NumFrames: frames, Height: height,
+					Width: width, FPS: 8, Loop: k.loop, ConditionFrameLength: 5}})
 			}
 			return out
 		}
@@ -82,12 +88,12 @@ func TestSameFramesOnAnySet(t *testing.T) {
 			}
 			got := elements()
 			if err := s.RunSet(t.Context(), set, got); err != nil {
-				t.Fatalf("%s over %v: %v", name, speeds, err)
+				t.Fatalf("%s, %d frames, over %v: %v", name, frames, speeds, err)
 			}
 			for i, e := range got {
 				if e.Frames == nil || !slices.EqualFunc(e.Frames.Frames, want[i].Frames.Frames, slices.Equal) ||
 					e.Frames.Width != width || e.Frames.Height != height {
-					t.Errorf("%s over %v: element %d has other frames", name, speeds, i)
+					t.Errorf("%s, %d frames, over %v: element %d has other frames", name, frames, speeds, i)
 				}
 			}
 		}

@@ -130,32 +130,24 @@ func (s *decodeStage) checkLatents(e *stages.Element) error {
 	return nil
 }
 
-// decode turns the latents of one element into frames. Those of a video of several clips lie behind each other;
+// segment is a stretch of latents that is decoded by itself.
+type segment struct {
+	z      *stages.Array
+	frames int
+	again  int // of them that are in the video already
+}
+
+// segments returns what the video of an element is decoded from. Clips of a video of several lie behind each other;
 // what a clip goes on from of the one before is in the video once.
-func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Element) (*media.Clip, error) {
-	video := s.clip(e)
-	add := func(z *stages.Array, frames, again int) error { // again: frames that are there already
-		s.unscale(z, e)
-		var unreal error // of a frame
-		err := model.Decode(dev, z, frames, s.micro, func(pixels []float32) {
-			if again--; again >= 0 {
-				return
-			}
-			frame := make([]byte, len(pixels))
-			unreal = cmp.Or(unreal, RGB24(frame, pixels))
-			video.Frames = append(video.Frames, frame)
-		})
-		return cmp.Or(err, fault.Row(unreal))
-	}
+func (s *decodeStage) segments(e *stages.Element) ([]segment, error) {
 	clips := max(1, e.Row.Loop)
 	if a, ok := s.Config.arch.(*CausalConfig); ok && clips > 1 {
 		z := joined(e.Latents, clips, e.Row.ConditionFrameLength)
+		s.unscale(z, e)
 		frames, err := a.framesOf(z.Shape[1])
-		if err != nil {
-			return nil, err
-		}
-		return video, add(z, frames, 0)
+		return []segment{{z, frames, 0}}, err
 	}
+	var out []segment
 	for clip := range clips {
 		again := 0
 		if clip > 0 {
@@ -164,7 +156,31 @@ func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Elemen
 				return nil, err
 			}
 		}
-		if err := add(clipOf(e.Latents, clip, clips), e.Row.NumFrames, again); err != nil {
+		z := clipOf(e.Latents, clip, clips)
+		s.unscale(z, e)
+		out = append(out, segment{z, e.Row.NumFrames, again})
+	}
+	return out, nil
+}
+
+// decode turns the latents of one element into frames.
+func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Element) (*media.Clip, error) {
+	video := s.clip(e)
+	segments, err := s.segments(e)
+	if err != nil {
+		return nil, err
+	}
+	for _, seg := range segments {
+		var unreal error // of a frame
+		err := model.Decode(dev, seg.z, seg.frames, s.micro, func(pixels []float32) {
+			if seg.again--; seg.again >= 0 {
+				return
+			}
+			frame := make([]byte, len(pixels))
+			unreal = cmp.Or(unreal, RGB24(frame, pixels))
+			video.Frames = append(video.Frames, frame)
+		})
+		if err = cmp.Or(err, fault.Row(unreal)); err != nil {
 			return nil, err
 		}
 	}
