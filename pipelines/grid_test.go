@@ -2,11 +2,15 @@ package pipelines_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"latentbeam"
+	"latentbeam/internal/plan/layout"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
 )
@@ -137,6 +141,57 @@ func TestGridsAreUsed(t *testing.T) {
 		j.mustRun(t)
 		if sets.Load() != 4 || failures.Load() > 0 {
 			t.Errorf("%s: %d sets of 4 devices for 4 rows, %d of them failed", name, sets.Load(), failures.Load())
+		}
+	}
+}
+
+// TestSameBytesStreamed: a job whose memory does not hold all weights lets blocks pass, says so in its layout, and
+// writes the same; one that cannot be done even so is refused with the line.
+func TestSameBytesStreamed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tiny")
+	must(t, os.CopyFS(dir, latentbeam.Tiny()))
+	base := newJob(t, "id,prompt\na,a red circle moves left\n")
+	base.mustRun(t)
+	want := mustRead(t, base.out)
+	size := []string{"model=" + dir, "defaults.height=64", "defaults.width=64", "defaults.num_frames=16"}
+	large := base.elsewhere(t)
+	large.sets = size
+	large.mustRun(t)
+	wide := mustRead(t, large.out)
+	small := base.elsewhere(t)
+	small.sets = append(slices.Clone(size), "resources.memory=16MiB")
+	if _, err := small.open(); err == nil || !strings.Contains(err.Error(), "--set resources.memory=16MiB: the weights and") ||
+		!strings.Contains(err.Error(), "fix: set resources.memory to") {
+		t.Errorf("a job that cannot keep to its memory: %v", err)
+	}
+	for _, c := range []struct {
+		sets     []string
+		want     output
+		streamed bool
+	}{
+		{[]string{"model=" + dir, "resources.memory=32MiB"}, want, false},
+		{append(slices.Clone(size), "resources.memory=18MiB"), wide, true},
+		{append(slices.Clone(size), "resources.memory=64MiB"), wide, false},
+	} {
+		j := base.elsewhere(t)
+		j.sets = c.sets
+		opened, err := j.open()
+		must(t, err)
+		p, err := opened.Plan(t.Context())
+		must(t, err)
+		devices, err := opened.Devices()
+		must(t, err)
+		layouts, err := opened.Layouts(p, devices)
+		must(t, err)
+		streamed := slices.ContainsFunc(layouts[0].Held, func(h layout.Held) bool { return h.Streamed })
+		if streamed != c.streamed {
+			t.Errorf("%v: streamed %v: %+v", c.sets, streamed, layouts[0].Held)
+		}
+		_, err = opened.Run(t.Context(), nil)
+		must(t, err)
+		opened.Close()
+		if wrong := c.want.diff(mustRead(t, j.out)); wrong != nil {
+			t.Errorf("%v:\n%s", c.sets, strings.Join(wrong, "\n"))
 		}
 	}
 }

@@ -40,6 +40,7 @@ type Job struct {
 	Opts   Options
 
 	engine  *transforms.Engine
+	held    []layout.Held // how the weights of the steps lie; nil where the job is only planned for other devices
 	local   stages.Picker // devices of this process, none where all are on other hosts
 	runner  runners.Runner
 	report  report.Job

@@ -10,6 +10,7 @@ import (
 	"latentbeam/runners/pool"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/transforms"
 )
 
 // Layout is how the new rows of one shape are shared out to devices.
@@ -17,6 +18,16 @@ type Layout struct {
 	Bucket
 	Stages []layout.Stage
 	layout.Result
+}
+
+// Split is how a set shares the work of the denoiser; nil where the job has none.
+func (l Layout) Split() *layout.Split {
+	for _, s := range l.Stages {
+		if s.Split != nil {
+			return s.Split
+		}
+	}
+	return nil
 }
 
 // Devices returns the devices that the job is planned for: those of the options, or the workers of this
@@ -71,7 +82,7 @@ func (j *Job) Layouts(p Plan, devices []layout.Device) ([]Layout, error) {
 			return nil, err
 		}
 		query := layout.Query{
-			Stages: l.Stages, Devices: devices, Elements: int(b.Rows), MaxBatch: j.engine.MaxBatch,
+			Stages: l.Stages, Devices: devices, Elements: int(b.Rows), MaxBatch: j.engine.MaxBatch, Held: j.held,
 		}
 		if j.Opts.Devices == nil { // a run forms its batches by the memory of this machine
 			if n, err := j.engine.BatchSize(&b.first); err == nil { // else the search says what does not fit
@@ -88,8 +99,12 @@ func (j *Job) Layouts(p Plan, devices []layout.Device) ([]Layout, error) {
 
 // costs asks every stage what rows like row cost.
 func (j *Job) costs(row schemas.PromptRow) ([]layout.Stage, error) {
+	return costsOf(j.engine.Steps, row)
+}
+
+func costsOf(steps []transforms.Step, row schemas.PromptRow) ([]layout.Stage, error) {
 	var out []layout.Stage
-	for _, step := range j.engine.Steps {
+	for _, step := range steps {
 		var cost layout.Stage
 		if c, ok := step.Stage.(stages.Costed); ok {
 			var err error

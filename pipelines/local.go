@@ -8,6 +8,7 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/fault"
 	"latentbeam/internal/gpu"
+	"latentbeam/internal/plan/layout"
 	"latentbeam/runners/pool"
 	"latentbeam/runners/pool/gpus"
 	"latentbeam/schemas"
@@ -86,22 +87,15 @@ func local(cfg *config.Config, o Options) (stages.Picker, func(), error) {
 	return p, end, err
 }
 
-// weighed tells devices with a memory of their own what the weights of the steps take of it, as far as stages can
-// say what they cost.
-func weighed(devices stages.Pool, steps []transforms.Step, defaults *schemas.PromptRow) {
-	p, ok := devices.(interface{ Weights(bytes int64) })
-	if !ok {
-		return
-	}
-	var sum int64
-	for _, s := range steps {
-		if c, ok := s.Stage.(stages.Costed); ok {
-			if cost, err := c.Cost(defaults); err == nil {
-				sum += cost.Weights
-			}
+// weighed tells devices with a memory of their own what the weights of the steps take of it.
+func weighed(devices stages.Pool, held []layout.Held) {
+	if p, ok := devices.(interface{ Weights(bytes int64) }); ok {
+		var sum int64
+		for _, h := range held {
+			sum += h.Bytes
 		}
+		p.Weights(sum)
 	}
-	p.Weights(sum)
 }
 
 // deviceFacts returns what the devices of this process have to say of the run, nil for those of a CPU.
@@ -123,7 +117,10 @@ func (j *Job) openDevices(steps []transforms.Step, defaults *schemas.PromptRow) 
 	if j.Opts.Devices != nil {
 		return devices, nil
 	}
-	weighed(devices, steps, defaults)
+	if err := j.arrange(steps, defaults); err != nil {
+		return nil, err
+	}
+	weighed(devices, j.held)
 	workers, end, err := fleet(j.Config, j.Opts.Start, steps, devices)
 	if err != nil {
 		return nil, err

@@ -154,6 +154,10 @@ func (w *Worker) openJob(ctx context.Context, job json.RawMessage) ([]transforms
 	if err != nil {
 		return nil, err
 	}
+	defaults := withPublished(defaultsOf(cfg, model), steps)
+	if _, _, err := arrange(cfg, steps, defaults, known(w.Devices)); err != nil {
+		return nil, err
+	}
 	dev, release, err := w.Devices.Lease(ctx)
 	if err != nil {
 		return nil, err
@@ -185,13 +189,7 @@ func (w *Worker) run(ctx context.Context, s transforms.Step, r pool.Request, bat
 			return w.Node.Join(ctx, r.Table, r.Ranks)
 		}
 	}
-	ctx, stop := set.Under(ctx)
-	defer stop()
-	err = transforms.RunOn(ctx, s.Stage, set, elements)
-	if why := set.Ill(); why != nil { // whatever came of it
-		err = why
-	}
-	if err != nil || r.Ranks[0] != 0 {
+	if err = transforms.RunOn(ctx, s.Stage, set, elements); err != nil || r.Ranks[0] != 0 {
 		return nil, err
 	}
 	return transforms.EncodeBatch(elements)

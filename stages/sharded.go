@@ -3,6 +3,7 @@ package stages
 import (
 	"fmt"
 
+	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 )
 
@@ -14,6 +15,12 @@ type Sharded interface {
 	Shards() int
 	// LoadShard brings one of that many parts of the weights to a device, as Loader does with all.
 	LoadShard(dev kernels.Backend, shard int) error
+}
+
+// Holder is a Stage that can be told how its weights are to lie in memory: cut over devices, or passing through. It
+// is told before it loads any.
+type Holder interface {
+	Hold(h layout.Held) error
 }
 
 // OptionError is an error about one option of a stage, so that it can be reported with its line.

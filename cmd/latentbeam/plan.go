@@ -133,6 +133,10 @@ func printLayout(out io.Writer, l pipelines.Layout, devices []layout.Device) {
 	fmt.Fprintf(out, "\n%s, %d steps, %d rows to compute\n", l.Shape, l.Shape.NumInferenceSteps, l.Rows)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "  layout\t%s\n", describe(b))
+	if s := l.Split(); s != nil && s.Grid.Shards() > 1 {
+		fmt.Fprintf(w, "  a set\t%d shares of the tokens x tp_size %d x pp_size %d\n", s.Grid.Sequence, s.Grid.Tensor,
+			s.Grid.Pipeline)
+	}
 	if p, f := set.Forward.Plan, set.Forward; p != nil {
 		fmt.Fprintf(w, "  partition\t%v, %d frames of %d positions in %d rows\n", p.Partition, p.Shape.Frames,
 			p.Shape.Positions, p.Shape.Batch)
@@ -149,11 +153,16 @@ func printLayout(out io.Writer, l pipelines.Layout, devices []layout.Device) {
 	fmt.Fprintln(w, "  device\tcolumns\tframes\tunits\tfullest in\tweights\tactivations\texchange\t"+
 		"together\tof\t")
 	for _, s := range b.Sets {
-		printSet(w, s, devices)
+		printSet(w, s, devices, l.Split())
 	}
 	w.Flush()
-	for _, p := range l.Placements {
-		fmt.Fprintf(out, "  weights of %s do not fit one device: %s\n", p.Stage, place(p))
+	for i, h := range l.Held {
+		if text := h.String(); text != "" {
+			fmt.Fprintf(out, "  weights of %s: %s\n", l.Stages[i].Name, text)
+		}
+		for _, lost := range h.Lost {
+			fmt.Fprintf(out, "    not chosen: %s: %s\n", lost.What, lost.Why)
+		}
 	}
 	for _, lost := range l.Lost {
 		fmt.Fprintf(out, "  not chosen: %s: %s\n", lost.What, lost.Why)
@@ -161,11 +170,11 @@ func printLayout(out io.Writer, l pipelines.Layout, devices []layout.Device) {
 }
 
 // printSet prints a line for each device of a set.
-func printSet(w io.Writer, s layout.Set, devices []layout.Device) {
+func printSet(w io.Writer, s layout.Set, devices []layout.Device, split *layout.Split) {
 	for r, i := range s.Devices {
 		columns, frames, units := "-", "-", "-"
 		if p := s.Forward.Plan; p != nil {
-			n := 0
+			n, r := 0, split.Share(r, p)
 			for _, piece := range p.Pieces(r) {
 				n += piece.Heads.Len() * piece.Queries.Len()
 			}
@@ -176,27 +185,6 @@ func printSet(w io.Writer, s layout.Set, devices []layout.Device) {
 			columns, frames, units, m.Stage, plan.Bytes(m.Weights), plan.Bytes(m.Activations), plan.Bytes(m.Exchange), plan.Bytes(m.Total()),
 			plan.Bytes(devices[i].Memory))
 	}
-}
-
-// place says in words where weights lie that do not fit one device.
-func place(p layout.Placement) string {
-	var ways []string
-	if p.Streamed {
-		ways = append(ways, fmt.Sprintf("streamed, %d of %d blocks stay and two buffers of %s take turns", p.Stream.Resident,
-			p.Parts-1, plan.Bytes(p.Stream.Buffer)))
-	}
-	if len(p.Runs) > 1 {
-		var counts []string
-		for _, r := range p.Runs {
-			counts = append(counts, strconv.Itoa(r.Len()))
-		}
-		ways = append(ways, fmt.Sprintf("cut over the devices by %s of %d parts, %s on the fullest",
-			strings.Join(counts, ", "), p.Parts, plan.Bytes(p.Fullest)))
-	}
-	if len(ways) == 0 {
-		return "all devices together are too small"
-	}
-	return strings.Join(ways, "; or ")
 }
 
 // describe says in words what a layout does.

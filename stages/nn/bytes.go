@@ -3,6 +3,7 @@ package nn
 import (
 	"slices"
 
+	"latentbeam/internal/plan"
 	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
 )
@@ -11,27 +12,52 @@ import (
 // be there at once when they are streamed, and the parts in order: what belongs to no block, then the blocks.
 // Values are never widened, and tensors of the file that the model has no use for do not count.
 func (c *Component[C, M]) Bytes(dt kernels.DType) (all, largest int64, parts []int64) {
+	parts = c.bytesOf(dt, Shard{})
+	for _, n := range parts {
+		all += n
+	}
+	return all, slices.Max(parts), parts
+}
+
+// ShardBytes returns what each of the parts takes that the weights are cut into; none where they are not.
+func (c *Component[C, M]) ShardBytes(dt kernels.DType, g plan.Grid) (shards []int64) {
+	if g.Shards() <= 1 {
+		return nil
+	}
+	g.Sequence = 1
+	for i := range g.Shards() {
+		_, tensor, pipeline := g.Place(i)
+		var sum int64
+		for _, n := range c.bytesOf(dt, Shard{Cut{tensor, g.Tensor}, Stage{Rank: pipeline, Ways: g.Pipeline}}) {
+			sum += n
+		}
+		shards = append(shards, sum)
+	}
+	return shards
+}
+
+// bytesOf returns the bytes of a shard: what belongs to no block, then the blocks.
+func (c *Component[C, M]) bytesOf(dt kernels.DType, shard Shard) []int64 {
 	var tensors []safetensors.Info
 	for _, name := range c.weights.Names() {
 		t, _ := c.weights.Tensor(name)
 		tensors = append(tensors, safetensors.Info{Name: name, DType: t.DType, Shape: t.Shape})
 	}
-	w := Outline(tensors)
+	w := Outline(tensors).Cut(shard.Cut).Stage(shard.Stage)
 	_, _ = c.load(c.Config, w) // what does not fit is said by Load
-	parts = []int64{0}
+	parts := []int64{0}
 	for name, block := range w.blocks {
 		t, _ := c.weights.Tensor(name)
-		n := int64(len(t.Data))
-		if stored, known := dtypes[t.DType]; known && dt.Size() < stored.Size() {
-			n = n / int64(stored.Size()) * int64(dt.Size())
+		n := int64(w.sizes[name])
+		if stored, known := dtypes[t.DType]; known {
+			n *= int64(min(dt.Size(), stored.Size()))
 		}
 		for len(parts) <= block {
 			parts = append(parts, 0)
 		}
 		parts[block] += n
-		all += n
 	}
-	return all, slices.Max(parts), parts
+	return parts
 }
 
 // InPlace reports whether all weights of blocks are used as they lie in their file when they are loaded as dt, so

@@ -8,6 +8,8 @@ import (
 
 	"latentbeam/internal/fault"
 	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/layout"
+	"latentbeam/internal/plan/weights"
 	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
 	"latentbeam/stages"
@@ -26,6 +28,7 @@ type Component[C, M any] struct {
 
 	streamed bool // blocks from stay on pass through memory
 	stay     int
+	runs     []weights.Range // blocks of each stage of a pipeline; none: equal numbers
 
 	mu     sync.Mutex
 	loaded map[modelPlace]func() (*M, error)
@@ -78,6 +81,13 @@ func (c *Component[C, M]) Load(dev kernels.Backend) error {
 // is to be called before the first use.
 func (c *Component[C, M]) Stream(stay int) { c.streamed, c.stay = true, stay }
 
+// Hold takes over how the weights are to lie in memory. It is to be called before the first use.
+func (c *Component[C, M]) Hold(h layout.Held) {
+	if c.runs = h.Runs; h.Streamed {
+		c.Stream(h.Stay)
+	}
+}
+
 // On returns the model on dev's memory, shared by all backends of it: all of it, or on a rank of TensorParallel
 // that rank's cut. An error is about the checkpoint: the job cannot be done with it.
 func (c *Component[C, M]) On(dev kernels.Backend) (*M, error) { return c.Part(dev, Stage{}) }
@@ -91,7 +101,7 @@ func (c *Component[C, M]) Part(dev kernels.Backend, stage Stage) (*M, error) {
 func (c *Component[C, M]) LoadPart(dev kernels.Backend, g plan.Grid, shard int) error {
 	g.Sequence = 1
 	_, tensor, pipeline := g.Place(shard)
-	_, err := c.shard(dev, Shard{Cut{tensor, g.Tensor}, Stage{pipeline, g.Pipeline}})
+	_, err := c.shard(dev, Shard{Cut{tensor, g.Tensor}, Stage{Rank: pipeline, Ways: g.Pipeline}})
 	return err
 }
 
@@ -99,8 +109,11 @@ func (c *Component[C, M]) shard(dev kernels.Backend, shard Shard) (*M, error) {
 	if shard.Cut.Ways <= 1 {
 		shard.Cut = Cut{}
 	}
-	if shard.Stage.Ways <= 1 {
+	switch n := shard.Stage.Ways; {
+	case n <= 1:
 		shard.Stage = Stage{}
+	case n == len(c.runs):
+		shard.Stage.Run = c.runs[shard.Stage.Rank]
 	}
 	at := modelPlace{dev.Device(), shard}
 	c.mu.Lock()

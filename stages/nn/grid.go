@@ -49,7 +49,8 @@ func OnGrid(ctx context.Context, set *stages.Set, grid plan.Grid, f func(ctx con
 // sit finds the place of g's rank and its neighbours.
 func sit(dev kernels.Backend, g *kernels.Group, grid plan.Grid) (*Seat, error) {
 	share, tensor, stage := grid.Place(g.Rank())
-	s := &Seat{Grid: grid, Share: share, Cut: Cut{tensor, grid.Tensor}, Stage: Stage{stage, grid.Pipeline}}
+	s := &Seat{Grid: grid, Share: share, Cut: Cut{tensor, grid.Tensor},
+		Stage: Stage{Rank: stage, Ways: grid.Pipeline}}
 	sequence, cut, pipeline := grid.Lines(g.Rank())
 	var err error
 	if s.Sequence, err = g.Sub(sequence, 0); err != nil {

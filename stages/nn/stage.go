@@ -9,7 +9,10 @@ import (
 
 // Stage is one rank of pipeline parallelism: it has a run of a model's blocks, and of what belongs to no
 // block everything. The zero value is a rank alone.
-type Stage struct{ Rank, Ways int }
+type Stage struct {
+	Rank, Ways int
+	Run        weights.Range // of blocks; empty: runs differ by one block at most
+}
 
 // Stage returns the same weights for one rank of pipeline parallelism.
 func (w *Weights) Stage(s Stage) *Weights {
@@ -51,8 +54,7 @@ func (w *Weights) Block(i int, format string) *Weights {
 	return b
 }
 
-// Blocks returns this rank's run of n like blocks, named by the format: runs differ by one at most. The
-// others need not be loaded.
+// Blocks returns this rank's run of n like blocks, named by the format. The others need not be loaded.
 func (w *Weights) Blocks(n int, format string) weights.Range {
 	if w.stage.Ways <= 1 {
 		return weights.Range{Hi: n}
@@ -63,6 +65,9 @@ func (w *Weights) Blocks(n int, format string) weights.Range {
 		return weights.Range{Hi: n}
 	}
 	mine := weights.Range{Lo: w.stage.Rank * n / w.stage.Ways, Hi: (w.stage.Rank + 1) * n / w.stage.Ways}
+	if w.stage.Run.Len() > 0 {
+		mine = w.stage.Run
+	}
 	for i := range n {
 		if i < mine.Lo || i >= mine.Hi {
 			w.skipped = append(w.skipped, w.prefix+fmt.Sprintf(format, i)+".*")

@@ -31,6 +31,7 @@ type account struct {
 	mapped map[string]bool // tensors that lie in mapped files
 	asked  map[string][]int
 	blocks map[string]int // of the tensors that were asked for, counted from 1
+	sizes  map[string]int // of what was loaded of them, in numbers
 	flow   *Flow          // what keeps only some blocks in memory; nil: all stay
 	faults []Misfit
 	// skipped are prefixes of tensors that other ranks have.
@@ -62,7 +63,9 @@ func NewWeights(be kernels.Backend, files ...*safetensors.File) *Weights {
 // (PeakBytes), but can compute nothing.
 func ShapesOnly() *Weights { return &Weights{account: newAccount()} }
 
-func newAccount() *account { return &account{asked: map[string][]int{}, blocks: map[string]int{}} }
+func newAccount() *account {
+	return &account{asked: map[string][]int{}, blocks: map[string]int{}, sizes: map[string]int{}}
+}
 
 // Outline returns Weights of a checkpoint of which only names, types and shapes are known. A model loaded from
 // it can compute nothing; Misfits then tells what does not fit.
@@ -173,7 +176,9 @@ func (w *Weights) load(name string, want []int, fits func(have []int) bool, part
 		return kernels.Tensor{}
 	}
 	if w.be == nil { // Outline
-		return kernels.NewTensor(dt, w.account, part.shape(t.Shape)...)
+		outline := kernels.NewTensor(dt, w.account, part.shape(t.Shape)...)
+		w.sizes[name] = outline.Len()
+		return outline
 	}
 	if i := notFinite(t.Data, dt); i >= 0 {
 		w.fault("not finite", name, fmt.Sprintf("element %d is %g: the checkpoint is damaged", i, element(t.Data, dt, i)))

@@ -1,6 +1,7 @@
 package stdit
 
 import (
+	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/plan/sequence"
 	"latentbeam/schemas"
@@ -18,9 +19,24 @@ func (s *stage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
 		return cost, err
 	}
 	cost.Weights, cost.Largest, cost.Parts = s.Bytes(s.Config.DType)
+	cost.Grid = plan.Grid{Sequence: 1, Tensor: s.tensor, Pipeline: s.pipeline}
+	cost.Shards, cost.InPlace = s.ShardBytes(s.Config.DType, s.grid(row)), s.InPlace(s.Config.DType)
+	cost.Rounds = row.NumInferenceSteps
 	cost.Split.Width = s.Width(row)
+	if cost.Split.Grid, cost.Split.Sums = s.grid(row), sumsOfPair(s.Config.Version); s.Shards() <= 1 {
+		cost.Split.Grid = plan.Grid{}
+	}
 	cost.Split.Partitions, err = layout.Partitions(s.partition)
 	return cost, err
+}
+
+// sumsOfPair is how many layers of a pair of blocks tensor parallelism cuts the sums of: those behind the
+// attentions and the MLPs.
+func sumsOfPair(v Version) int {
+	if v == OpenSora10 || v == OpenSora11 { // one block does both
+		return 4
+	}
+	return 6
 }
 
 // cost is Cost without the weights.

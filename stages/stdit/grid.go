@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -23,6 +24,13 @@ func (s *stage) grid(row *schemas.PromptRow) plan.Grid {
 
 // Shards is how many devices together hold the weights.
 func (s *stage) Shards() int { return max(1, s.tensor) * max(1, s.pipeline) }
+
+// Hold takes over how the weights lie in memory.
+func (s *stage) Hold(h layout.Held) error {
+	s.tensor, s.pipeline = h.Grid.Tensor, h.Grid.Pipeline
+	s.Component.Hold(h)
+	return nil
+}
 
 // LoadShard brings some heads, columns and blocks to a device.
 func (s *stage) LoadShard(dev kernels.Backend, shard int) error {

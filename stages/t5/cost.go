@@ -1,6 +1,7 @@
 package t5
 
 import (
+	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages/nn"
@@ -18,5 +19,7 @@ func (s *stage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
 	}
 	work, err := nn.Work(encode)
 	all, largest, parts := s.Bytes(s.Config.DType)
-	return layout.Stage{Weights: all, Largest: largest, Parts: parts, Work: work}, err
+	asked := plan.Grid{Sequence: 1, Tensor: s.tensor, Pipeline: s.pipeline}
+	return layout.Stage{Weights: all, Largest: largest, Parts: parts, Work: work, Grid: asked, Rounds: 1,
+		Shards: s.ShardBytes(s.Config.DType, s.grid()), InPlace: s.InPlace(s.Config.DType)}, err
 }

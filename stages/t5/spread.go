@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -25,6 +26,13 @@ func (s *stage) Width(*schemas.PromptRow) int { return s.grid().Ranks() }
 
 // Shards is the same.
 func (s *stage) Shards() int { return s.grid().Ranks() }
+
+// Hold takes over how the weights lie in memory.
+func (s *stage) Hold(h layout.Held) error {
+	s.tensor, s.pipeline = h.Grid.Tensor, h.Grid.Pipeline
+	s.Component.Hold(h)
+	return nil
+}
 
 // LoadShard brings a part of the weights to a device.
 func (s *stage) LoadShard(dev kernels.Backend, shard int) error {

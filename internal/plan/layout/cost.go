@@ -37,6 +37,9 @@ func Partitions(option string) ([]sequence.Partition, error) {
 // Cheapest returns the allowed partition of k elements over a set of devices with the shortest predicted
 // step. Uneven is tried with ranges of queries and with whole heads, which repeat no keys.
 func Cheapest(s Split, k int, devices []Device) (Forward, error) {
+	if g := s.Grid; g.Shards() > 1 && len(devices) == g.Ranks() {
+		return s.onGrid(k, devices)
+	}
 	var best Forward
 	least, deciders := 0.0, deciding(devices)
 	allowed := s.Partitions

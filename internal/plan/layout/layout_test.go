@@ -320,26 +320,3 @@ func TestRanksTable(t *testing.T) {
 	}
 	documented(t, "ranks", table.String())
 }
-
-// T5-xxl in 16 bit on four devices of 8 GB: six blocks each with the embedding beside the first, or streamed.
-func TestPlacementOfT5(t *testing.T) {
-	stages := stdit3(16, 1024, 2)
-	stages[0].Parts = []int64{263_200_768}
-	for range 24 {
-		stages[0].Parts = append(stages[0].Parts, 385_892_352)
-	}
-	r, err := Search(Query{Stages: stages, Devices: devices(t, "4xT4-8GB"), Elements: 10})
-	if err != nil || len(r.Placements) != 1 {
-		t.Fatalf("%+v, %v", r.Placements, err)
-	}
-	p := r.Placements[0]
-	if p.Stage != "encode_text" || len(p.Runs) != 4 || p.Runs[0].Len() != 7 || p.Fullest != 263_200_768+6*385_892_352 {
-		t.Errorf("placement %+v", p)
-	}
-	if room := devices(t, "T4-8GB")[0].room(); !p.Streamed || p.Stream.Bytes > room || p.Stream.Resident < 14 {
-		t.Errorf("streaming %+v in %d", p.Stream, room)
-	}
-	if r, _ := Search(Query{Stages: stages, Devices: devices(t, "4xT4-16GB"), Elements: 10}); len(r.Placements) != 0 {
-		t.Errorf("T5 fits a T4 and is placed: %+v", r.Placements)
-	}
-}

@@ -116,6 +116,9 @@ func memory(stages []Stage, how Residency, p *sequence.Plan, k, r int) (fullest 
 	var all int64
 	for _, s := range stages {
 		all += s.Weights
+		if s.Split != nil {
+			r = s.Split.Share(r, p)
+		}
 	}
 	for _, s := range stages {
 		m := Memory{Stage: s.Name, Weights: s.weights(how)}

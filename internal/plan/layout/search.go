@@ -17,9 +17,10 @@ const maxElements = 16
 type Query struct {
 	Stages   []Stage
 	Devices  []Device
-	Elements int // still to be computed, all of one shape
-	MaxBatch int // elements of a set; 0: any
-	AtOnce   int // elements that every set takes, where that is decided already; 0: any up to MaxBatch
+	Elements int    // still to be computed, all of one shape
+	MaxBatch int    // elements of a set; 0: any
+	AtOnce   int    // elements that every set takes, where that is decided already; 0: any up to MaxBatch
+	Held     []Held // how the weights lie, where that is decided already; nil: see Arrange
 
 	sets map[string]evaluated // those seen so far
 }
@@ -52,8 +53,8 @@ type Result struct {
 	Best  Candidate
 	Lost  []Lost // the best of every other width, shortest time first, those that do not fit, other partitions
 	Least int    // the narrowest set that fits one element
-	// Placements are those of weights that are too large for one device.
-	Placements []Placement
+	// Held is how the weights of every stage lie.
+	Held []Held
 }
 
 // Search finds the layout that is done first. Among equals the narrower set and the smaller batch win. The
@@ -62,6 +63,10 @@ func Search(q Query) (Result, error) {
 	if err := q.check(); err != nil {
 		return Result{}, err
 	}
+	if q.Held == nil {
+		q.Held, _ = Arrange(q.Stages, q.Devices, q.Elements)
+	}
+	q.Stages = hold(q.Stages, q.Held)
 	var r Result
 	var fit []Candidate
 	var closest *Infeasible
@@ -87,7 +92,7 @@ func Search(q Query) (Result, error) {
 		}
 		return cmp.Compare(a.Seconds, b.Seconds)
 	})
-	r.Best, r.Placements = fit[0], q.placements()
+	r.Best, r.Held = fit[0], q.Held
 	lost := make([]Lost, 0, len(fit)+len(r.Lost))
 	for _, c := range fit[1:] {
 		why := slower(c.Seconds, r.Best.Seconds, "wider and no faster")

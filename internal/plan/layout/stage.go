@@ -1,6 +1,9 @@
 package layout
 
-import "latentbeam/internal/plan/sequence"
+import (
+	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/sequence"
+)
 
 // Stage is what one stage of a job costs for elements of one shape.
 type Stage struct {
@@ -14,6 +17,14 @@ type Stage struct {
 	Parts []int64
 	// Work is the FLOP of one element.
 	Work float64
+	// Grid is over how many devices the stage's options cut the weights, Tensor by Pipeline, 0 where they leave it
+	// open; Shards are the bytes of each part then, as the ranks have them.
+	Grid   plan.Grid
+	Shards []int64
+	// InPlace says that blocks can pass through a processor's memory as they lie in their file, Rounds how often a
+	// batch needs them all.
+	InPlace bool
+	Rounds  int
 	// Need returns the device memory of a batch of n elements on one device, in bytes, without weights.
 	Need func(n int) (int64, error)
 	// Split says how a set can share an element; nil: see Pieces.
@@ -45,6 +56,10 @@ type Split struct {
 	Steps int            // sampling steps
 	Bytes int            // of one number in an exchange
 	Costs sequence.Costs // of one pair
+	// Grid is how many devices share the tokens, by those that share each of them with its weights; only where the
+	// latter are several. Sums are those of a pair of blocks that pass from one device to the next then.
+	Grid plan.Grid
+	Sums int
 	// Width is how many devices a set must have, 0 for any; Partitions are those allowed, none for all. Both
 	// are the stage's options.
 	Width      int

@@ -1,0 +1,171 @@
+package layout
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/plan"
+)
+
+// xxl is T5-xxl in 16 bit: what belongs to no layer, then 24 layers.
+func xxl(stages []Stage) []Stage {
+	stages[0].Parts = []int64{263_200_768}
+	for range 24 {
+		stages[0].Parts = append(stages[0].Parts, 385_892_352)
+	}
+	stages[0].Weights, stages[0].InPlace, stages[0].Rounds = sum(stages[0].Parts), true, 1
+	return stages
+}
+
+// T5-xxl on devices that do not hold it is cut over them so that the fullest is as empty as can be, or its layers
+// pass through each, whichever is done sooner.
+func TestArrangeT5(t *testing.T) {
+	stages := xxl(stdit3(16, 1024, 2))
+	for _, c := range []struct {
+		spec     string
+		elements int
+		runs     []int // of a pipeline
+		fullest  int64
+		stay     int // of streaming
+	}{
+		{"4xT4-16GB", 10, nil, stages[0].Weights, 0}, // fits
+		{"4xT4-8GB", 4, []int{6, 6, 6, 6}, 263_200_768 + 6*385_892_352, 0},
+		{"2xT4-8GB", 1, []int{12, 12}, 263_200_768 + 12*385_892_352, 0},
+		{"1xT4-8GB", 10, nil, 0, 14},
+		{"2xT4-4GB", 10, nil, 0, 4}, // together too small for all
+		{"4xT4-8GB+4xT4-16GB", 4, []int{3, 3, 3, 3, 3, 3, 3, 3}, 263_200_768 + 3*385_892_352, 0},
+	} {
+		held, over := Arrange(stages, devices(t, c.spec), c.elements)
+		h := held[0]
+		var runs []int
+		for _, r := range h.Runs {
+			runs = append(runs, r.Len())
+		}
+		if !slices.Equal(runs, c.runs) || h.Streamed != (c.stay > 0) || h.Stay < c.stay || over != 0 ||
+			c.fullest > 0 && h.Bytes != c.fullest || h.Streamed && h.Bytes > devices(t, c.spec)[0].room() {
+			t.Errorf("%s: %+v, want runs of %v or %d layers that stay", c.spec, h, c.runs, c.stay)
+		}
+		if len(c.runs) > 0 != (h.Grid.Pipeline > 1) || len(c.runs) > 0 && !strings.Contains(h.String(), "blocks cut over") {
+			t.Errorf("%s: grid %v, %s", c.spec, h.Grid, h)
+		}
+	}
+}
+
+// On workers of a processor the weights are there once: what does not fit passes, the largest stage's first, and no
+// more than has to.
+func TestArrangeMapped(t *testing.T) {
+	stages := xxl(stdit3(16, 1024, 2))
+	stages[1].Parts, stages[1].InPlace = []int64{100e6}, true
+	for range 28 {
+		stages[1].Parts = append(stages[1].Parts, 82_785_714)
+	}
+	all := stages[0].Weights + stages[1].Weights + stages[2].Weights
+	act := int64(0)
+	for _, s := range stages {
+		act = max(act, s.activations())
+	}
+	for _, c := range []struct {
+		workers   int
+		memory    int64 // of all, beside activations
+		streamed  []bool
+		over      bool
+		stay, fit int // blocks of T5
+	}{
+		{1, all, []bool{false, false, false}, false, 24, 24},
+		{1, all - 1, []bool{true, false, false}, false, 20, 24},
+		{4, all - 1, []bool{true, false, false}, false, 14, 18}, // each worker is in other blocks
+		{1, 5e9, []bool{true, false, false}, false, 1, 5},
+		{1, 3.9e9, []bool{true, true, false}, false, 0, 3},
+		{1, 1e9, []bool{true, true, false}, true, 0, 0},
+	} {
+		workers := Ranks(slices.Repeat([]float64{1}, c.workers))
+		for i := range workers {
+			workers[i].Mapped, workers[i].Memory = true, act+c.memory/int64(c.workers)+1
+		}
+		if c.memory == all-1 {
+			workers[0].Memory -= 3
+		}
+		held, over := Arrange(stages, workers, 0)
+		var total int64
+		var streamed []bool
+		for _, h := range held {
+			total, streamed = total+h.Bytes, append(streamed, h.Streamed)
+		}
+		if !slices.Equal(streamed, c.streamed) || (over > 0) != c.over {
+			t.Errorf("%d workers of %d: streamed %v, %d over", c.workers, c.memory, streamed, over)
+		}
+		if stay := held[0].Stay; held[0].Streamed && (stay < c.stay || stay > c.fit) {
+			t.Errorf("%d workers of %d: %d layers stay, want %d to %d", c.workers, c.memory, stay, c.stay, c.fit)
+		}
+		if limit := c.memory + int64(c.workers); !c.over && total > limit {
+			t.Errorf("%d workers: %d bytes in %d", c.workers, total, limit)
+		}
+	}
+	stages[0].InPlace = false // rounded on the way
+	if held, over := Arrange(stages, []Device{{Mapped: true, Memory: act + 5e9}}, 0); held[0].Streamed || over == 0 {
+		t.Errorf("what is not in place passes: %+v, %d", held[0], over)
+	}
+}
+
+// What the options ask for is kept, and counted by its fullest part.
+func TestArrangeAsked(t *testing.T) {
+	stages := xxl(stdit3(16, 1024, 2))
+	stages[0].Grid = plan.Grid{Sequence: 1, Tensor: 2, Pipeline: 2}
+	stages[0].Shards = []int64{3e9, 2.9e9, 2.5e9, 2.4e9}
+	r, err := Search(Query{Stages: stages, Devices: devices(t, "4xT4-8GB"), Elements: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := r.Held[0]; h.Bytes != 3e9 || h.Grid.Shards() != 4 || !strings.Contains(h.String(), "tp_size 2 by pp_size 2") {
+		t.Errorf("%+v: %s", h, h)
+	}
+	for _, m := range r.Best.Sets[0].Memory {
+		if m.Weights > 6.3e9 {
+			t.Errorf("%d bytes of weights on a device", m.Weights)
+		}
+	}
+}
+
+// A grid's step takes what its shares take together; stages of a pipeline wait for elements, and the sums of a
+// tensor cut cost an exchange each.
+func TestStepOnGrids(t *testing.T) {
+	split := *stdit3(30, 3600, 2)[1].Split
+	split.Sums = 6
+	step := func(spec string, g plan.Grid, k int) Forward {
+		s := split
+		s.Grid = g
+		f, err := Cheapest(s, k, devices(t, spec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	one := step("1xH100", plan.Grid{}, 2)
+	for _, c := range []struct {
+		g        plan.Grid
+		k        int
+		faster   float64 // than one device
+		exchange bool
+	}{
+		{plan.Grid{Sequence: 1, Tensor: 1, Pipeline: 2}, 2, 2, true},
+		{plan.Grid{Sequence: 1, Tensor: 2, Pipeline: 1}, 2, 2, true},
+		{plan.Grid{Sequence: 2, Tensor: 2, Pipeline: 1}, 2, 4, true},
+		{plan.Grid{Sequence: 2, Tensor: 1, Pipeline: 2}, 2, 4, true},
+	} {
+		f := step([]string{"2xH100", "4xH100"}[c.g.Ranks()/4], c.g, c.k)
+		if got := one.Compute / f.Compute; got < c.faster*0.99 || got > c.faster*1.01 || (f.Wire > 0) != c.exchange ||
+			f.Plan.Ranks != c.g.Sequence {
+			t.Errorf("%v: %.2f times as fast, %.3f s of exchange, a plan of %d ranks", c.g, got, f.Wire, f.Plan.Ranks)
+		}
+	}
+	idle, busy := step("2xH100", plan.Grid{Sequence: 1, Tensor: 1, Pipeline: 2}, 1), step("1xH100", plan.Grid{}, 1)
+	if idle.Compute < 0.99*busy.Compute {
+		t.Errorf("a pipeline of two stages takes one element in %.2f s, a device alone in %.2f", idle.Compute, busy.Compute)
+	}
+	tokens := int64(2 * 2 * 30 * 3600 * 1152) // of two elements under guidance
+	f := step("3xH100", plan.Grid{Sequence: 1, Tensor: 3, Pipeline: 1}, 2)
+	if want := 28 * 6 * 2 * 4 * tokens; f.Sent != want {
+		t.Errorf("the last of 3 ranks sends %d bytes, want %d", f.Sent, want)
+	}
+}

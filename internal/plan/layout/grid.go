@@ -1,0 +1,51 @@
+package layout
+
+import "latentbeam/internal/plan/sequence"
+
+// onGrid is Cheapest where several devices together are one rank of sequence parallelism: they are as fast as their
+// slowest times their number, but for stages of a pipeline that stand idle while it holds fewer elements than
+// stages. What is added for tensor parallelism is the sums of a layer, in fp32: they pass all ranks and come
+// back to all.
+func (s Split) onGrid(k int, devices []Device) (Forward, error) {
+	g := s.Grid
+	s.Grid.Tensor, s.Grid.Pipeline = 1, 1
+	together := make([]Device, g.Sequence)
+	for r, d := range devices {
+		at, _, _ := g.Place(r)
+		d.Rate *= float64(g.Tensor * min(g.Pipeline, k))
+		if t := &together[at]; t.Rate == 0 || d.Rate < t.Rate {
+			*t = d
+		}
+	}
+	f, err := Cheapest(s, k, together)
+	if err != nil {
+		return f, err
+	}
+	bandwidth, latency := wire(devices)
+	most := 0
+	for r := range together {
+		most = max(most, f.Plan.ColumnSlots(r))
+	}
+	tokens := int64(most) * int64(s.Shape.Frames)
+	width := int64(s.Shape.Width())
+	sums := int64(s.Pairs*s.Sums) * int64(g.Tensor-1) * 4 * tokens * width // of the last rank, to all others
+	onward := int64(min(1, g.Pipeline-1)) * int64(s.Bytes) * tokens * width
+	f.Sent += sums + onward
+	f.AllSent += 2*sums*int64(g.Sequence) + int64(g.Pipeline-1)*int64(g.Sequence*g.Tensor)*onward
+	if g.Tensor > 1 {
+		f.Wire += 2*float64(sums)/bandwidth + float64(s.Pairs*s.Sums*relays*g.Tensor)*latency
+	}
+	f.Wire += float64(onward)/bandwidth + float64(g.Pipeline-1)*latency
+	return f, nil
+}
+
+// relays is how many exchanges a sum takes for each rank that it passes (nn.TensorParallel).
+const relays = 5
+
+// Share returns which share of the tokens a rank has under plan p of the shares.
+func (s Split) Share(rank int, p *sequence.Plan) int {
+	if s.Grid.Shards() > 1 && rank < s.Grid.Ranks() && p != nil && p.Ranks == s.Grid.Sequence {
+		rank, _, _ = s.Grid.Place(rank)
+	}
+	return rank
+}
