@@ -1,0 +1,90 @@
+//go:build cuda && linux
+
+package gpus
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"testing"
+
+	"latentbeam/kernels"
+)
+
+// TestCUDA leases what kernels/cuda shows: on the stand-in driver of kernels/cuda/fake, or on GPUs.
+func TestCUDA(t *testing.T) {
+	p, err := Open(nil, CUDA(0), Options{Claims: t.TempDir()})
+	if errors.Is(err, ErrNone) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	set, release, err := p.LeaseSet(t.Context(), p.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := product(t, set.Devices[0])
+	for _, dev := range set.Devices[1:] {
+		if got := product(t, dev); !slices.Equal(got, want) {
+			t.Errorf("%s has other bytes than %s", dev.Device(), set.Devices[0].Device())
+		}
+	}
+	if set.Connect != nil {
+		if ends, err := set.Connect(t.Context()); err != nil || len(ends) != set.Ranks() {
+			t.Errorf("%d ends, %v", len(ends), err)
+		}
+	}
+	release(true)
+	if os.Getenv("LATENTBEAM_LIBCUDA") == "" {
+		return // real devices are not broken on purpose
+	}
+	dev, release, err := p.Lease(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("FAKE_FAIL", "cuStreamSynchronize:1:700!") // a kernel broke the context
+	func() {
+		defer dev.Scope()()
+		dev.Upload(dev.Alloc(kernels.F32, 4), make([]float32, 4))
+	}()
+	if dev.Wait() == nil {
+		t.Fatal("the stand-in did not fail")
+	}
+	os.Unsetenv("FAKE_FAIL")
+	release(false)
+	for range p.Size() { // the one that failed among them
+		dev, release, err := p.Lease(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release(true)
+		if got := product(t, dev); !slices.Equal(got, want) {
+			t.Errorf("%s after a failure: other bytes", dev.Device())
+		}
+	}
+	if f := p.Facts().(Facts); f.Devices[0].Drained != "" {
+		t.Errorf("drained: %s", f.Devices[0].Drained)
+	}
+}
+
+// product is that of two small matrices on a device.
+func product(t *testing.T, be kernels.Backend) []float32 {
+	t.Helper()
+	const n = 32
+	defer be.Scope()()
+	x, w, y := be.Alloc(kernels.F32, n, n), be.Alloc(kernels.F32, n, n), be.Alloc(kernels.F32, n, n)
+	a := make([]float32, n*n)
+	for i := range a {
+		a[i] = float32(i%11) / 11
+	}
+	be.Upload(x, a)
+	be.Upload(w, a)
+	be.Linear(y, x, w, kernels.Epilogue{})
+	out := make([]float32, n*n)
+	if err := be.Download(out, y); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
