@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"latentbeam/stages/nn/nntest"
 )
 
 // cleaned is a file of captions and what the reference makes of them (testdata/clean/make_goldens.py).
@@ -53,6 +55,11 @@ func TestCleanCaptionEqualsReference(t *testing.T) {
 // The pairs that the specification of this project was checked with, made with Beautiful Soup 4.11.2.
 func TestCleanCaptionEqualsSpecification(t *testing.T) {
 	checkCleaned(t, readCleaned(t, "testdata/clean/open-sora.json").Pairs)
+	if data, ok := nntest.OpenSora(t, golden+"open-sora.json")["text_preprocessing"]; ok {
+		var c cleaned
+		nntest.Decode(t, data, &c)
+		checkCleaned(t, c.Pairs)
+	}
 }
 
 // What the reference rejects keeps its words.
