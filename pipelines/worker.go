@@ -189,7 +189,13 @@ func (w *Worker) run(ctx context.Context, s transforms.Step, r pool.Request, bat
 			return w.Node.Join(ctx, r.Table, r.Ranks)
 		}
 	}
-	if err = transforms.RunOn(ctx, s.Stage, set, elements); err != nil || r.Ranks[0] != 0 {
+	ctx, stop := set.Under(ctx)
+	defer stop()
+	err = transforms.RunOn(ctx, s.Stage, set, elements)
+	if why := set.Ill(); why != nil { // whatever came of it
+		err = why
+	}
+	if err != nil || r.Ranks[0] != 0 {
 		return nil, err
 	}
 	return transforms.EncodeBatch(elements)
