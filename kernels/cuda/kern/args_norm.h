@@ -56,18 +56,23 @@ static inline lb_i32 lb_norm_lanes(lb_i32 columns)
 	return columns <= 64 ? 8 : columns <= 128 ? 16 : columns <= 1280 ? 32 : LB_NORM_THREADS;
 }
 
-static inline lb_launch lb_norm_launch(const lb_norm_args *a)
+/* Lanes that share short rows take LB_NORM_ROWS of them, for where a row lies costs as much as what is done to it. */
+enum { LB_NORM_ROWS = 4 };
+
+static inline lb_launch lb_norm_launch_of(const lb_norm_args *a, enum lb_norm_kernel k)
 {
-	lb_i32 lanes = lb_norm_lanes(a->columns);
-	lb_i64 rows = 1;
+	lb_i64 lanes = lb_norm_lanes(a->columns), rows = 1, turns = k == LB_NORM_64 || k == LB_NORM_128 ? LB_NORM_ROWS : 1;
 	for (lb_i32 i = 0; i < a->rows.axes; i++)
 		rows *= a->rows.dim[i];
-	return lb_launch_of(lb_ceil(rows, LB_NORM_THREADS / lanes), 1, 1, LB_NORM_THREADS, 2 * LB_NORM_THREADS / 32 * 4);
+	return lb_launch_of(lb_ceil(rows, LB_NORM_THREADS / lanes * turns), 1, 1, LB_NORM_THREADS,
+		2 * LB_NORM_THREADS / 32 * 4);
 }
+
+static inline lb_launch lb_norm_launch(const lb_norm_args *a) { return lb_norm_launch_of(a, lb_norm_pick(a)); }
 
 /* GroupNorm of images, channels last, in three launches: the moments of the groups in chunks of pixels; their
  * combination, chunks in index order; the application. */
-enum { LB_GROUP_VECTORS = 8, LB_GROUP_COLUMNS = 2048 };
+enum { LB_GROUP_VECTORS = 12, LB_GROUP_COLUMNS = 2048 };
 
 typedef struct {
 	lb_shape pixels; /* (N, H, W): 3 axes; (N, 1, H W) where pixels lie evenly is the same and faster */
@@ -103,11 +108,11 @@ static inline lb_i64 lb_group_factors_bytes(const lb_group_norm_args *a)
 }
 
 /* lb_group_plain reports whether group_moments and group_apply can do it; else group_moments_any and
- * group_apply_any must. The bits are the same. */
+ * group_apply_any must. The bits are the same. Plain are the pixels of an image that lie evenly. */
 static inline lb_i32 lb_group_plain(const lb_group_norm_args *a)
 {
 	lb_i32 t = a->x.dtype;
-	return t != LB_F32 && a->columns % 8 == 0 && !a->scale.ptr && (a->act == LB_IDENTITY || a->act == LB_SILU) &&
+	return t != LB_F32 && a->columns % 8 == 0 && a->pixels.dim[1] == 1 && !a->scale.ptr && (a->act == LB_IDENTITY || a->act == LB_SILU) &&
 		lb_vectors_of(t, &a->x, 3) && lb_vectors_of(t, &a->dst, 3);
 }
 

@@ -12,7 +12,7 @@ KERNEL(256) gather(const lb_gather_args p GRID_CONST)
 {
 	u32 per = ((u32)p.columns + 7) / 8, count = (u32)p.rows * per;
 	bool from = rows_aligned(p.table), to = rows_aligned(p.dst);
-	const i32 *ids = (const i32 *)p.ids;
+	const i32 *ids = (const i32 *)global(p.ids);
 	NO_UNROLL
 	for (u32 k = 0; k < LB_MAP_VECTORS; k++) {
 		u32 i = (bx() * LB_MAP_VECTORS + k) * LB_MAP_THREADS + tid();

@@ -65,20 +65,23 @@ DEV u32 pixels_of(const lb_group_norm_args &p, u32 chunk)
 	return left < size ? left : size;
 }
 
-// Plain holds the vectors of a thread in registers: operands of type T in whole vectors.
-template <class T> struct Plain {
-	static constexpr int UNROLLED = LB_GROUP_VECTORS;
-	u4 v[LB_GROUP_VECTORS];
+// Plain holds N vectors of a thread in registers, from the k0-th on: operands of type T in whole vectors, pixels that
+// lie evenly.
+template <class T, int N> struct Plain {
+	static constexpr int UNROLLED = N;
+	u4 v[N];
 
-	LB_ALWAYS Plain(const lb_group_norm_args &p, const held &t)
+	LB_ALWAYS Plain(const lb_group_norm_args &p, const held &t, u32 k0 = 0)
 	{
+		const u16 *x = (const u16 *)global(p.x.ptr) + by() * p.x.stride[0] + t.channel;
 		UNROLL
-		for (u32 k = 0; k < LB_GROUP_VECTORS; k++) {
-			u32 pixel = t.pixel + k * t.step;
-			v[k] = pixel < t.end ? ld16((const u16 *)p.x.ptr + pixel_at(p, p.x, pixel) + t.channel) : u4{0, 0, 0, 0};
+		for (u32 k = 0; k < N; k++) {
+			u32 pixel = t.pixel + (k0 + k) * t.step;
+			v[k] = pixel < t.end ? ld16(x + pixel * p.x.stride[2]) : u4{0, 0, 0, 0};
 		}
 	}
 	LB_ALWAYS void get(const lb_group_norm_args &, const held &, u32 k, f32 *out) const { widen8<T>(out, v[k]); }
+	LB_ALWAYS bool exact(const lb_group_norm_args &) const { return false; }
 };
 
 // Any reads operands of any kind anew each time.
@@ -93,12 +96,14 @@ struct Any {
 		bool there = pixel < t.end;
 		get8(out, p.x, wide, there ? pixel_at(p, p.x, pixel) + t.channel * p.x.col : 0, p.x.col, there ? t.channels : 0);
 	}
+	LB_ALWAYS bool exact(const lb_group_norm_args &p) const { return p.x.dtype == LB_F32; }
 };
 
 #define UNROLL_OF(n) _Pragma(LB_TEXT(unroll n))
 #define LB_TEXT(x) #x
 
-// moments writes mean and sum of squares around it of each group of a chunk.
+// moments writes mean and sum of squares around it of each group of a chunk. The mean of fp32 is corrected by what
+// is left of it; in 16 bits that is below what x resolves.
 template <class Source> DEV void moments(const lb_group_norm_args &p)
 {
 	f32 *first = (f32 *)smem(), *second = first + LB_NORM_THREADS * 8, *means = second + LB_NORM_THREADS * 8;
@@ -137,30 +142,37 @@ template <class Source> DEV void moments(const lb_group_norm_args &p)
 		UNROLL
 		for (int j = 0; j < 8; j++) {
 			f32 d = v[j] - mean[j];
-			sum[j] += d;
-			squares[j] += d * d;
+			squares[j] = fma_(d, d, squares[j]);
+			if (x.exact(p))
+				sum[j] += d;
 		}
 	}
 	UNROLL
 	for (int j = 0; j < 8; j++) {
-		first[tid() * 8 + j] = sum[j];
 		second[tid() * 8 + j] = squares[j];
+		if (x.exact(p))
+			first[tid() * 8 + j] = sum[j];
 	}
 	BAR(22);
-	f32 *out = (f32 *)p.moments + ((u64)by() * (u32)p.groups * grid_x() + bx()) * 2;
-	group_sums(p, first, [&](u32 g, f32 rest) {
-		out[(u64)g * grid_x() * 2] = means[g] + rest / count;
-		means[g] = rest * rest / count;
+	f32 *out = (f32 *)global(p.moments) + ((u64)by() * (u32)p.groups * grid_x() + bx()) * 2;
+	bool exact = x.exact(p);
+	group_sums(p, second, [&](u32 g, f32 all) {
+		out[(u64)g * grid_x() * 2] = means[g];
+		out[(u64)g * grid_x() * 2 + 1] = all;
 	});
-	group_sums(p, second, [&](u32 g, f32 all) { out[(u64)g * grid_x() * 2 + 1] = max(all - means[g], 0.0f); });
+	if (exact)
+		group_sums(p, first, [&](u32 g, f32 rest) { // the same thread as above
+			out[(u64)g * grid_x() * 2] += rest / count;
+			out[(u64)g * grid_x() * 2 + 1] -= rest * rest / count;
+		});
 }
 
 KERNEL2(256, 2) group_moments(const lb_group_norm_args p GRID_CONST)
 {
 	if (p.x.dtype == LB_BF16)
-		moments<Plain<bf16>>(p);
+		moments<Plain<bf16, LB_GROUP_VECTORS>>(p);
 	else
-		moments<Plain<f16>>(p);
+		moments<Plain<f16, LB_GROUP_VECTORS>>(p);
 }
 
 KERNEL2(256, 2) group_moments_any(const lb_group_norm_args p GRID_CONST) { moments<Any>(p); }
@@ -176,7 +188,7 @@ KERNEL(256) group_combine(const lb_group_norm_args p GRID_CONST)
 	u32 chunk = LB_NORM_THREADS / (((u32)p.columns + 7) / 8) * LB_GROUP_VECTORS;
 	u32 all = (u32)p.pixels.dim[1] * (u32)p.pixels.dim[2], chunks = (all + chunk - 1) / chunk;
 	u32 size = (u32)(p.columns / p.groups);
-	const moment *in = (const moment *)p.moments + ((u64)by() * (u32)p.groups + bx()) * chunks;
+	const moment *in = (const moment *)global(p.moments) + ((u64)by() * (u32)p.groups + bx()) * chunks;
 	f32 near = in[0].mean, mean = 0, squares = 0, unused = 0, count = (f32)all * (f32)size;
 	UNROLL_OF(4)
 	for (u32 i = tid(); i < chunks; i += LB_NORM_THREADS)
@@ -189,8 +201,8 @@ KERNEL(256) group_combine(const lb_group_norm_args p GRID_CONST)
 		squares += in[i].squares + (f32)pixels_of(p, i) * (f32)size * (d * d);
 	}
 	sum2(squares, unused, LB_NORM_THREADS, spare);
-	f32 factor = inverse_root(squares / count + p.eps);
-	f32 *means = (f32 *)p.factors + (u64)by() * (u32)p.columns * 2 + bx() * size;
+	f32 factor = inverse_root(max(squares / count, 0.0f) + p.eps);
+	f32 *means = (f32 *)global(p.factors) + (u64)by() * (u32)p.columns * 2 + bx() * size;
 	for (u32 c = tid(); c < size; c += LB_NORM_THREADS) {
 		f32 w = p.weight.ptr ? ld(p.weight.ptr, p.weight.dtype, (bx() * size + c) * p.weight.col) : 1.0f;
 		means[c] = mean;
@@ -204,7 +216,7 @@ struct scaled {
 
 	LB_ALWAYS scaled(const lb_group_norm_args &p, const held &t)
 	{
-		const f32 *means = (const f32 *)p.factors + (u64)by() * (u32)p.columns * 2 + t.channel;
+		const f32 *means = (const f32 *)global(p.factors) + (u64)by() * (u32)p.columns * 2 + t.channel;
 		UNROLL
 		for (int j = 0; j < 8; j++) {
 			mean[j] = j < t.channels ? means[j] : 0.0f;
@@ -225,22 +237,27 @@ struct scaled {
 // apply_plain is what the models do: one type, whole vectors, no modulation, an activation at most.
 template <class T> DEV void apply_plain(const lb_group_norm_args &p)
 {
+	constexpr int BATCH = LB_GROUP_VECTORS / 2;
 	held t(p);
-	Plain<T> x(p, t);
 	scaled s(p, t);
-	UNROLL
-	for (u32 k = 0; k < LB_GROUP_VECTORS; k++) {
-		u32 pixel = t.pixel + k * t.step;
-		if (pixel >= t.end)
-			continue;
-		f32 y[8];
-		x.get(p, t, k, y);
-		s.apply(y);
-		if (p.act == LB_SILU) {
-			round8<T>(y);
-			act8_of<LB_SILU>(y);
+	u16 *dst = (u16 *)global(p.dst.ptr) + by() * p.dst.stride[0] + t.channel;
+	NO_UNROLL
+	for (u32 k0 = 0; k0 < LB_GROUP_VECTORS; k0 += BATCH) {
+		Plain<T, BATCH> x(p, t, k0);
+		UNROLL
+		for (u32 k = 0; k < BATCH; k++) {
+			u32 pixel = t.pixel + (k0 + k) * t.step;
+			if (pixel >= t.end)
+				continue;
+			f32 y[8];
+			x.get(p, t, k, y);
+			s.apply(y);
+			if (p.act == LB_SILU) {
+				round8<T>(y);
+				act8_of<LB_SILU>(y);
+			}
+			st16(dst + pixel * p.dst.stride[2], narrow8<T>(y));
 		}
-		st16((u16 *)p.dst.ptr + pixel_at(p, p.dst, pixel) + t.channel, narrow8<T>(y));
 	}
 }
 

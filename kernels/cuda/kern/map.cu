@@ -52,10 +52,10 @@ DEV void fetch(f32 *out, const lb_view &v, i64 step, i64 at, i32 n)
 DEV void move8(const lb_map_args &p, place at)
 {
 	if (p.dst.dtype == LB_F32) {
-		st16((f32 *)p.dst.ptr + at.dst, ld16((const f32 *)p.a.ptr + at.a));
-		st16((f32 *)p.dst.ptr + at.dst + 4, ld16((const f32 *)p.a.ptr + at.a + 4));
+		st16((f32 *)global(p.dst.ptr) + at.dst, ld16((const f32 *)global(p.a.ptr) + at.a));
+		st16((f32 *)global(p.dst.ptr) + at.dst + 4, ld16((const f32 *)global(p.a.ptr) + at.a + 4));
 	} else {
-		st16((u16 *)p.dst.ptr + at.dst, ld16((const u16 *)p.a.ptr + at.a));
+		st16((u16 *)global(p.dst.ptr) + at.dst, ld16((const u16 *)global(p.a.ptr) + at.a));
 	}
 }
 

@@ -36,8 +36,12 @@ DEV void sum2(f32 &a, f32 &b, u32 lanes, f32 *spare)
 	BAR(11); // spare may be written again
 }
 
-// inverse_root is 1 / sqrt(v) to about 1 ulp.
-DEV f32 inverse_root(f32 v) { return 1 / sqrt_rn(v); }
+// inverse_root is 1 / sqrt(v), by a step of Newton's.
+DEV f32 inverse_root(f32 v)
+{
+	f32 r = rsqrt(v);
+	return r * fma_(-0.5f * v * r, r, 1.5f);
+}
 
 // follow is what comes after the normalisation of eight columns: bias, modulation, function and store, rounded
 // to the type of dst where PyTorch stores between modules. at_* are the first of the eight.

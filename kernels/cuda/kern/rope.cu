@@ -9,13 +9,13 @@ struct alignas(8) u2 { u32 v[2]; };
 DEV void angles(f32 *out, const lb_view &v, i64 at)
 {
 	if (v.dtype == LB_F32) {
-		u4 x = ld16((const f32 *)v.ptr + at);
+		u4 x = ld16((const f32 *)global(v.ptr) + at);
 		UNROLL
 		for (int j = 0; j < 4; j++)
 			out[j] = float_of(x.v[j]);
 		return;
 	}
-	u2 x = *(const u2 *)((const u16 *)v.ptr + at);
+	u2 x = *(const u2 *)((const u16 *)global(v.ptr) + at);
 	UNROLL
 	for (int j = 0; j < 4; j++) {
 		u16 h = (u16)(x.v[j / 2] >> (j % 2 * 16));
