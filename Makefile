@@ -4,7 +4,7 @@ GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo eval test race lint bench memory fuzz million cuda-headers kern ptx ptxas
+.PHONY: help build demo eval test race lint bench memory fuzz million cuda cuda-headers kern ptx ptxas
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,22 +47,8 @@ fuzz: ## the fuzz targets, 30 seconds each
 million: ## a million rows through the pipeline: memory a row, time a row
 	LATENTBEAM_MILLION=1000000 $(GO) test -run Million -v -timeout 30m ./pipelines
 
-# What `go` needs to build with -tags cuda: our own cuda.h, and an answer to the -lcuda of gorgonia.org/cu.
-CUDA = CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CURDIR)/kernels/cuda/include" \
-	CGO_LDFLAGS="-L$(CURDIR)/kernels/cuda/driver/stub"
-
-kern: ## the CUDA kernels in their emulation on the CPU: every kernel, three orders of threads
-	$(MAKE) -C kernels/cuda/kern emu
-
-ptx: ## the PTX of the CUDA kernels anew (clang 22), to be committed with a change of theirs
-	$(MAKE) -C kernels/cuda/kern ptx
-
-PTXAS_WHEEL = nvidia-cuda-nvcc==13.0.88
-ptxas: ## what NVIDIA's assembler says of the kernels: registers, spills (ptxas from PyPI, or PTXAS=...; not in CI)
-	@test -n "$(PTXAS)" || test -x build/nvidia/cu13/bin/ptxas || { mkdir -p build && \
-		python3 -m pip download -q --no-deps -d build $(PTXAS_WHEEL) && \
-		python3 -m zipfile -e build/nvidia_cuda_nvcc-*.whl build && chmod +x build/nvidia/cu13/bin/ptxas; }
-	$(MAKE) -C kernels/cuda/kern ptxas PTXAS=$(or $(PTXAS),$(CURDIR)/build/nvidia/cu13/bin/ptxas)
+cuda: ## what can be shown of the CUDA backend without a GPU and without NVIDIA's toolkit (needs g++)
+	kernels/cuda/prove
 
 cuda-headers: ## compare our cuda.h with NVIDIA's: make cuda-headers TOOLKIT="DIR..." (not in CI)
 	kernels/cuda/include/check $(or $(TOOLKIT),/usr/local/cuda/include)

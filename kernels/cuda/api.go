@@ -20,8 +20,10 @@ type Device struct {
 	Multiprocessors int
 }
 
-// Class returns the numeric class of the device's results; see Backend.Class.
-func (d Device) Class() string { return fmt.Sprintf("cuda/sm_%d%d", d.Major, d.Minor) }
+// Class returns the numeric class of the device's results: "cuda/" and the compute capability, such as
+// "cuda/sm_90", for on it depend the instructions that the kernels consist of and how tensor cores add; and
+// cublasLt with its version where it is used.
+func (d Device) Class() string { return fmt.Sprintf("cuda/sm_%d%d%s", d.Major, d.Minor, blasClass()) }
 
 // Library is a shared library that the backend looks for at run time.
 type Library struct {

@@ -62,8 +62,7 @@ func (b *Backend) afterwards(stream cu.Stream, blocks *staging) {
 	}, b.eng)
 }
 
-// Class returns "cuda/" and the compute capability, such as "cuda/sm_90": on it depend the instructions that
-// the kernels consist of, and how tensor cores add.
+// Class returns the numeric class of the device; see Device.Class.
 func (b *Backend) Class() string { return b.eng.Class() }
 
 // Device returns "cuda:" and the number of the device.

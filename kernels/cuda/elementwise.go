@@ -82,7 +82,12 @@ func (b *Backend) Binary(dst, a, c kernels.Tensor, f kernels.BinaryOp) {
 		b.fail("binary: operation %d is not supported", f)
 		return
 	}
-	for _, part := range parts(o...) {
+	b.binary(op, o[0], o[1], o[2], f)
+}
+
+// binary computes dst = a f c, which have one shape.
+func (b *Backend) binary(op string, dst, a, c *operand, f kernels.BinaryOp) {
+	for _, part := range parts(dst, a, c) {
 		s, err := newShape(len(dst.Shape), part...)
 		if err != nil {
 			b.fail("%s: %w", op, err)

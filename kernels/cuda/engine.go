@@ -30,6 +30,7 @@ type engine struct {
 	staging *staging     // for them
 	pinned  sync.RWMutex // held by who reads or writes page-locked memory, and by the end of the context
 	peers   map[*engine]bool
+	blas    *blas              // nil: not used
 	loaded  map[string]*kernel // the thread's own
 	modules map[string]cu.Module
 }
@@ -104,8 +105,10 @@ func (e *engine) begin(index int) (err error) {
 	if err = cu.SetCurrentContext(e.ctx); err != nil {
 		return driver.Check("cuCtxSetCurrent", err)
 	}
-	e.copies, err = cu.MakeStream(cu.NonBlocking)
-	return driver.Check("cuStreamCreate", err)
+	if e.copies, err = cu.MakeStream(cu.NonBlocking); err != nil {
+		return driver.Check("cuStreamCreate", err)
+	}
+	return e.openBlas()
 }
 
 // name is the device as kernels.Backend.Device has it. A device that begins anew is another one: what lay in

@@ -28,6 +28,10 @@ func (b *Backend) Linear(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 	if !b.checkParts(op, ep.Parts, x.Shape[last], dst, ep.Onto) || !b.checkEpilogue(op, dst, ep) || dst.Len() == 0 {
 		return
 	}
+	if b.blasTakes(dst, x, w, ep) {
+		b.blasLinear(op, o, ep)
+		return
+	}
 	s, err := newShape(last, o[0], o[1], o[4], o[5], o[6])
 	if err != nil {
 		b.fail("%s: %w", op, err)

@@ -1,0 +1,188 @@
+//go:build cuda && linux
+
+package cuda
+
+import (
+	"fmt"
+	"os"
+	"unsafe"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cuda/cublaslt"
+)
+
+// EnvCublasLt is the environment variable that lets Linear use cublasLt for products of 16-bit matrices: 1, or
+// nothing. It is part of the numeric class. Without it all products are those of our kernels: that a row does not
+// depend on its neighbours is shown for those, and for cublasLt only where somebody runs the suite on it.
+const EnvCublasLt = "LATENTBEAM_CUBLASLT"
+
+const (
+	// ltRows is the number of rows for which an algorithm is chosen; it is used for any number.
+	ltRows = 8192
+	// ltLeast is the size of the smallest weight, in elements, whose products cublasLt computes.
+	ltLeast = 1 << 16
+	// ltWorkspace is how much memory an algorithm may need, in bytes.
+	ltWorkspace = 32 << 20
+)
+
+// blas is cublasLt in the context of an engine, on its thread.
+type blas struct {
+	handle cublaslt.Handle
+	pinned map[ltKey]*cublaslt.Algorithm
+}
+
+// ltKey is all that the choice of an algorithm depends on.
+type ltKey struct {
+	bf16, bias bool
+	n, k       int
+}
+
+// wantsBlas reports whether cublasLt is asked for.
+func wantsBlas() bool { return os.Getenv(EnvCublasLt) == "1" }
+
+// blasClass is what cublasLt adds to the numeric class.
+func blasClass() string {
+	if !wantsBlas() {
+		return ""
+	}
+	l, err := cublaslt.Open()
+	if err != nil {
+		return "" // New says so
+	}
+	return "+cublaslt-" + l.Version
+}
+
+// openBlas opens cublasLt for an engine where it is asked for, on the engine's thread.
+func (e *engine) openBlas() error {
+	if !wantsBlas() {
+		return nil
+	}
+	if _, err := cublaslt.Open(); err != nil {
+		return fmt.Errorf("%s=1: %w", EnvCublasLt, err)
+	}
+	h, err := cublaslt.NewHandle()
+	if err != nil {
+		return err
+	}
+	e.blas = &blas{handle: h, pinned: map[ltKey]*cublaslt.Algorithm{}}
+	return nil
+}
+
+// algorithm returns the algorithm of a weight's shape, chosen the first time, on the engine's thread.
+func (l *blas) algorithm(p cublaslt.Product) (*cublaslt.Algorithm, error) {
+	key := ltKey{p.BF16, p.Bias != 0, p.N, p.K}
+	if a := l.pinned[key]; a != nil {
+		return a, nil
+	}
+	p.M, p.LDX, p.LDW, p.LDD = ltRows, p.K, p.K, p.N
+	a, err := l.handle.Choose(p, ltWorkspace)
+	if err != nil {
+		return nil, fmt.Errorf("cublasLt has nothing for a weight (%d, %d): %w", p.N, p.K, err)
+	}
+	l.pinned[key] = a
+	return a, nil
+}
+
+// blasTakes reports whether cublasLt computes a product: that depends on types and the weight's shape alone, never
+// on the rows nor on how operands lie.
+func (b *Backend) blasTakes(dst, x, w kernels.Tensor, ep kernels.Epilogue) bool {
+	return b.eng.blas != nil && x.DType != kernels.F32 && x.DType == w.DType && x.DType == dst.DType &&
+		w.Shape[0]%8 == 0 && w.Shape[1]%8 == 0 && w.Shape[0]*w.Shape[1] >= ltLeast && len(ep.Parts) == 0 &&
+		ep.Onto.IsZero() && (ep.Bias.IsZero() || ep.Bias.DType == dst.DType)
+}
+
+// blasLinear is Linear by cublasLt. Operands that do not lie as it wants are copied; what follows the bias is
+// done step by step, each rounded to dst's type, which is what Epilogue asks for.
+func (b *Backend) blasLinear(op string, o []*operand, ep kernels.Epilogue) {
+	m := b.arena.mark()
+	defer b.arena.reset(m)
+	dst, x, w, bias, residual, gate := o[0], b.rows(op, o[1]), b.rows(op, o[2]), o[3], o[4], o[5]
+	if bias != nil && (bias.Strides[0] != 1 || bias.ptr%16 != 0) {
+		bias = b.dense(op, bias)
+	}
+	out := dst
+	if residual != nil || gate != nil || !aligned(dst) {
+		out, _ = b.scratch(op, dst.DType, dst.Shape)
+	}
+	if b.err != nil {
+		return
+	}
+	p := cublaslt.Product{BF16: x.DType == kernels.BF16, N: w.Shape[0], K: w.Shape[1],
+		M: x.Len() / w.Shape[1], X: uintptr(x.ptr), W: uintptr(w.ptr), D: uintptr(out.ptr),
+		LDX: rowStep(x), LDW: rowStep(w), LDD: rowStep(out)}
+	if bias != nil {
+		p.Bias = uintptr(bias.ptr)
+	}
+	b.product(op, p)
+	if ep.Act != kernels.Identity {
+		b.unary(op, out, out, ep.Act)
+	}
+	if gate != nil {
+		b.binary(op, out, out, gate, kernels.Mul)
+	}
+	switch {
+	case residual != nil:
+		b.binary(op, dst, residual, out, kernels.Add)
+	case out != dst:
+		b.copyOf(op, dst, out)
+	}
+}
+
+// product puts p in the queue, with memory for its algorithm.
+func (b *Backend) product(op string, p cublaslt.Product) {
+	var a *cublaslt.Algorithm
+	err := b.eng.do(func() (err error) {
+		a, err = b.eng.blas.algorithm(p)
+		return err
+	})
+	if err != nil {
+		b.fail("%s: %w", op, err)
+		return
+	}
+	workspace, err := b.arena.take(a.Workspace())
+	if err != nil {
+		b.fail("%s: %w", op, err)
+		return
+	}
+	b.push(op, func() error {
+		return b.eng.blas.handle.Run(p, a, uintptr(workspace), unsafe.Pointer(b.stream.C()))
+	})
+}
+
+// rows returns o, or a copy of it, as a matrix whose rows lie evenly and aligned, columns side by side.
+func (b *Backend) rows(op string, o *operand) *operand {
+	if aligned(o) {
+		return o
+	}
+	return b.dense(op, o)
+}
+
+// dense returns a dense copy of o in the arena.
+func (b *Backend) dense(op string, o *operand) *operand {
+	d, ok := b.scratch(op, o.DType, o.Shape)
+	if !ok {
+		return o
+	}
+	b.copyOf(op, d, o)
+	return d
+}
+
+// aligned reports whether o is such a matrix already.
+func aligned(o *operand) bool {
+	last := len(o.Shape) - 1
+	if o.Strides[last] != 1 || o.ptr%16 != 0 {
+		return false
+	}
+	s, err := newShape(last, o)
+	return err == nil && len(s.dims) == 1 && (s.dims[0] == 1 || s.strides[0][0]%8 == 0 &&
+		s.strides[0][0] >= o.Shape[last])
+}
+
+// rowStep is the distance of neighbouring rows of a matrix that is aligned.
+func rowStep(o *operand) int {
+	last := len(o.Shape) - 1
+	if s, err := newShape(last, o); err == nil && s.dims[0] > 1 {
+		return s.strides[0][0]
+	}
+	return o.Shape[last]
+}

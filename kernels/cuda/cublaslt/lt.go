@@ -1,0 +1,131 @@
+//go:build cuda && linux
+
+package cublaslt
+
+/*
+#cgo CFLAGS: -O2
+#cgo LDFLAGS: -ldl
+#include <stdlib.h>
+#include "lt.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"unsafe"
+)
+
+// EnvLibrary is the environment variable that names the library's file.
+const EnvLibrary = "LATENTBEAM_LIBCUBLASLT"
+
+// places are where the library is looked for: what the system's loader knows, a toolkit, and the folders in which
+// PyTorch's packages bring it.
+var places = []string{
+	"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11",
+	"/usr/local/cuda/lib64/libcublasLt.so.1[123]",
+	"/usr/lib/python3*/*-packages/nvidia/*/lib/libcublasLt.so.1[123]",
+	"/usr/local/lib/python3*/*-packages/nvidia/*/lib/libcublasLt.so.1[123]",
+	"/opt/*/lib/python3*/site-packages/nvidia/*/lib/libcublasLt.so.1[123]",
+}
+
+// Library is the opened library.
+type Library struct {
+	Path    string
+	Version string // such as 13.1.0
+}
+
+// Open finds the library, once a process.
+var Open = sync.OnceValues(func() (Library, error) {
+	list := places
+	if path := os.Getenv(EnvLibrary); path != "" {
+		list = []string{path}
+	}
+	var first error
+	for _, place := range list {
+		files, _ := filepath.Glob(place)
+		if len(files) == 0 {
+			files = []string{place}
+		}
+		for _, file := range files {
+			l, err := open(file)
+			if err == nil {
+				return l, nil
+			}
+			if first == nil {
+				first = err
+			}
+		}
+	}
+	return Library{}, fmt.Errorf("cublasLt is not found: %w", first)
+})
+
+func open(path string) (Library, error) {
+	name, message := C.CString(path), (*C.char)(C.calloc(1, 512))
+	defer C.free(unsafe.Pointer(name))
+	defer C.free(unsafe.Pointer(message))
+	if C.lb_lt_open(name, message, 512) != 0 {
+		return Library{}, errors.New(path + ": " + C.GoString(message))
+	}
+	v := int(C.lb_lt_version())
+	return Library{path, fmt.Sprintf("%d.%d.%d", v/10000, v%10000/100, v%100)}, nil
+}
+
+// Handle is the library in one context.
+type Handle struct{ p unsafe.Pointer }
+
+// NewHandle makes a handle in the current context, of the calling thread.
+func NewHandle() (Handle, error) {
+	var h Handle
+	return h, check("cublasLtCreate", C.lb_lt_create(&h.p))
+}
+
+// Product is D (M, N) = X (M, K) times W (N, K) transposed, plus Bias (N) where it is not 0, of one 16-bit type.
+// LDX, LDW and LDD are the elements between rows; addresses and rows lie at multiples of 16 bytes.
+type Product struct {
+	BF16          bool // else fp16
+	M, N, K       int
+	LDX, LDW, LDD int
+	X, W, Bias, D uintptr // on the device
+}
+
+func (p *Product) c() C.lb_lt_product {
+	c := C.lb_lt_product{m: C.int64_t(p.M), n: C.int64_t(p.N), k: C.int64_t(p.K), ldx: C.int64_t(p.LDX),
+		ldw: C.int64_t(p.LDW), ldd: C.int64_t(p.LDD), x: C.uint64_t(p.X), w: C.uint64_t(p.W),
+		bias: C.uint64_t(p.Bias), d: C.uint64_t(p.D)}
+	if p.BF16 {
+		c.bf16 = 1
+	}
+	return c
+}
+
+// Algorithm is how a product is computed.
+type Algorithm struct{ c C.lb_lt_algo }
+
+// Workspace is the bytes of device memory that it needs while it runs.
+func (a *Algorithm) Workspace() int { return int(a.c.workspace) }
+
+// Choose returns the best algorithm for p that does not split sums and needs at most workspace bytes.
+func (h Handle) Choose(p Product, workspace int) (*Algorithm, error) {
+	c, a := p.c(), &Algorithm{}
+	return a, check("cublasLtMatmulAlgoGetHeuristic", C.lb_lt_choose(h.p, &c, C.size_t(workspace), &a.c))
+}
+
+// Run enqueues p on stream, with memory for a.
+func (h Handle) Run(p Product, a *Algorithm, workspace uintptr, stream unsafe.Pointer) error {
+	c := p.c()
+	return check("cublasLtMatmul", C.lb_lt_run(h.p, &c, &a.c, C.uint64_t(workspace), stream))
+}
+
+// check makes a status an error.
+func check(call string, status C.int) error {
+	if status == 0 {
+		return nil
+	}
+	text := map[C.int]string{1: "not initialised", 3: "no memory", 7: "invalid value", 8: "not on this architecture",
+		13: "the launch failed", 14: "internal error", 15: "not supported"}[status]
+	return fmt.Errorf("%s: status %d (%s)", call, int(status), text)
+}
