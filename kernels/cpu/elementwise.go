@@ -52,21 +52,44 @@ func (n *nest) reset(views ...*view) {
 	}
 }
 
-// offsets returns where run i begins in each operand.
-func (n *nest) offsets(i int) (offs [maxOperands]int) {
+// place is a run of a nest: its index on each axis, and where it begins in each operand.
+type place struct {
+	at   [maxAxes]int
+	offs [maxOperands]int
+}
+
+// place returns run i.
+func (n *nest) place(i int) (p place) {
 	for o, v := range n.views {
 		if v != nil {
-			offs[o] = v.Offset
+			p.offs[o] = v.Offset
 		}
 	}
 	for ax := n.axes - 2; ax >= 0; ax-- {
-		at := i % n.shape[ax]
+		p.at[ax] = i % n.shape[ax]
 		i /= n.shape[ax]
 		for o := range n.views {
-			offs[o] += at * n.jumps[o][ax]
+			p.offs[o] += p.at[ax] * n.jumps[o][ax]
 		}
 	}
-	return offs
+	return p
+}
+
+// next moves p on to the next run, without a division.
+func (n *nest) next(p *place) {
+	for ax := n.axes - 2; ax >= 0; ax-- {
+		p.at[ax]++
+		for o := range p.offs {
+			p.offs[o] += n.jumps[o][ax]
+		}
+		if p.at[ax] < n.shape[ax] {
+			return
+		}
+		p.at[ax] = 0
+		for o := range p.offs {
+			p.offs[o] -= n.shape[ax] * n.jumps[o][ax]
+		}
+	}
 }
 
 // maxRun is the longest piece handed to an elementwise function, small enough for the first cache.
@@ -104,13 +127,17 @@ func (b *Backend) eachRun(op string, f piece) {
 func (b *Backend) runPieces(w *worker, from, to int) {
 	p := &b.pieces
 	perRun := (p.run + maxRun - 1) / maxRun
-	for i := from; i < to; i++ {
-		offs := p.offsets(i / perRun)
-		start := i % perRun * maxRun
+	run, piece := p.place(from/perRun), from%perRun
+	for range to - from {
+		offs, start := run.offs, piece*maxRun
 		for o := range offs {
 			offs[o] += start * p.steps[o]
 		}
 		p.f(w, offs, min(maxRun, p.run-start))
+		if piece++; piece == perRun {
+			piece = 0
+			p.next(&run)
+		}
 	}
 }
 
