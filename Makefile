@@ -50,5 +50,18 @@ million: ## a million rows through the pipeline: memory a row, time a row
 cuda: ## what can be shown of the CUDA backend without a GPU and without NVIDIA's toolkit (needs g++)
 	kernels/cuda/prove
 
+kern: ## the CUDA kernels in their emulation on the CPU: every kernel, three orders of threads
+	$(MAKE) -C kernels/cuda/kern emu
+
+ptx: ## the PTX of the CUDA kernels anew (clang 22), to be committed with a change of theirs
+	$(MAKE) -C kernels/cuda/kern ptx
+
+PTXAS_WHEEL = nvidia-cuda-nvcc==13.0.88
+ptxas: ## what NVIDIA's assembler says of the kernels: registers, spills (ptxas from PyPI, or PTXAS=...; not in CI)
+	@test -n "$(PTXAS)" || test -x build/nvidia/cu13/bin/ptxas || { mkdir -p build && \
+		python3 -m pip download -q --no-deps -d build $(PTXAS_WHEEL) && \
+		python3 -m zipfile -e build/nvidia_cuda_nvcc-*.whl build && chmod +x build/nvidia/cu13/bin/ptxas; }
+	$(MAKE) -C kernels/cuda/kern ptxas PTXAS=$(or $(PTXAS),$(CURDIR)/build/nvidia/cu13/bin/ptxas)
+
 cuda-headers: ## compare our cuda.h with NVIDIA's: make cuda-headers TOOLKIT="DIR..." (not in CI)
 	kernels/cuda/include/check $(or $(TOOLKIT),/usr/local/cuda/include)
