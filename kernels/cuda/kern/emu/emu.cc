@@ -197,7 +197,8 @@ Lane &meet(Op op, const u32 *in, int n, const void *address)
 		b->stuck("lanes of a warp are at different collectives");
 	w.op = op;
 	Lane *lanes = w.lanes[w.turn & 1];
-	memcpy(lanes[i].in, in, n * 4);
+	if (n > 0)
+		memcpy(lanes[i].in, in, n * 4);
 	lanes[i].address = address;
 	if (++w.arrived == 32) {
 		compute(op, lanes, &b->conflicts);
