@@ -12,13 +12,15 @@ import (
 )
 
 // arrange decides how the weights of the steps lie on the devices of a process, for rows like the defaults, and
-// tells the steps, so that they load no more. over is what they take beyond the memory of its workers.
-func arrange(cfg *config.Config, steps []transforms.Step, defaults schemas.PromptRow, devices []layout.Device) (
-	held []layout.Held, over int64, err error) {
+// tells the steps, so that they load no more; facts are what earlier runs learned of memory. over is what they take
+// beyond the memory of its workers.
+func arrange(cfg *config.Config, steps []transforms.Step, defaults schemas.PromptRow, devices []layout.Device,
+	facts []transforms.MemoryFact) (held []layout.Held, over int64, err error) {
 	costs, err := costsOf(steps, defaults)
 	if err != nil {
 		return nil, 0, nil // nothing is known of such rows: weights lie as the options say
 	}
+	remembered(costs, defaults, facts)
 	held, over = layout.Arrange(costs, devices, 0)
 	for i, s := range steps {
 		if h, ok := s.Stage.(stages.Holder); ok {
@@ -36,7 +38,7 @@ func (j *Job) arrange(steps []transforms.Step, defaults *schemas.PromptRow) erro
 	if len(of) == 0 {
 		return nil // all are on other hosts
 	}
-	held, over, err := arrange(j.Config, steps, *defaults, of)
+	held, over, err := arrange(j.Config, steps, *defaults, of, j.facts)
 	if over > 0 && j.Config.Given("resources.memory") {
 		n := int64(len(of))
 		return j.Config.Errorf("resources.memory", "the weights and rows of the default size need %s more than %d workers "+

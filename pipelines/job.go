@@ -40,8 +40,9 @@ type Job struct {
 	Opts   Options
 
 	engine  *transforms.Engine
-	held    []layout.Held // how the weights of the steps lie; nil where the job is only planned for other devices
-	local   stages.Picker // devices of this process, none where all are on other hosts
+	held    []layout.Held           // how the weights of the steps lie; nil where the job is only planned for other devices
+	facts   []transforms.MemoryFact // what an earlier run learned
+	local   stages.Picker           // devices of this process, none where all are on other hosts
 	runner  runners.Runner
 	report  report.Job
 	spec    []byte
@@ -94,6 +95,7 @@ func (j *Job) open(source transforms.Source, steps []transforms.Step, model stri
 		Progress: &transforms.Progress{TooMany: cfg.OnError.Stop},
 		Keep:     keep(cfg),
 	}
+	j.engine.Recall(j.facts)
 	if j.engine.Rules, err = j.rules(defaults, steps, j.local.Class()); err != nil {
 		return cfg.Errorf("stages", "%v", err)
 	}

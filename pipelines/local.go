@@ -117,6 +117,7 @@ func (j *Job) openDevices(steps []transforms.Step, defaults *schemas.PromptRow) 
 	if j.Opts.Devices != nil {
 		return devices, nil
 	}
+	j.facts = recall(j.Config.Output.Path, part(j.Opts), devices.Class())
 	if err := j.arrange(steps, defaults); err != nil {
 		return nil, err
 	}

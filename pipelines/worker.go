@@ -155,7 +155,7 @@ func (w *Worker) openJob(ctx context.Context, job json.RawMessage) ([]transforms
 		return nil, err
 	}
 	defaults := withPublished(defaultsOf(cfg, model), steps)
-	if _, _, err := arrange(cfg, steps, defaults, known(w.Devices)); err != nil {
+	if _, _, err := arrange(cfg, steps, defaults, known(w.Devices), nil); err != nil {
 		return nil, err
 	}
 	dev, release, err := w.Devices.Lease(ctx)

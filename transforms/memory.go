@@ -18,6 +18,7 @@ import (
 type learned struct {
 	mu      sync.Mutex
 	lessons map[lessonKey]*lesson
+	before  map[[2]string]lesson // of earlier runs, by stage and shape in words
 }
 
 type lessonKey struct {
@@ -31,6 +32,7 @@ type lesson struct {
 	most                int   // elements that fit; 0: as many as estimated
 	least               int   // devices that one element needs; 0: as many as estimated
 	fails               int   // how often memory ran out
+	alone               bool  // even for one element on as many devices as it can have
 }
 
 // safety is added to a measured need that is below its estimate: the next batch is not quite the same.
@@ -38,7 +40,14 @@ const safety = 1.1
 
 // of returns the lesson of a shape, nil where there is none.
 func (l *learned) of(step *Step, row *schemas.PromptRow) *lesson {
-	return l.lessons[lessonKey{step.Name, schemas.BucketOf(*row)}]
+	key := lessonKey{step.Name, schemas.BucketOf(*row)}
+	if s := l.lessons[key]; s != nil {
+		return s
+	}
+	if s, ok := l.before[[2]string{key.step, key.shape.String()}]; ok {
+		return &s
+	}
+	return nil
 }
 
 // open returns the lesson of a shape to write to.
@@ -48,7 +57,9 @@ func (l *learned) open(step *Step, row *schemas.PromptRow) *lesson {
 	}
 	key := lessonKey{step.Name, schemas.BucketOf(*row)}
 	if l.lessons[key] == nil {
-		l.lessons[key] = &lesson{}
+		s := l.before[[2]string{key.step, key.shape.String()}]
+		s.fails = 0
+		l.lessons[key] = &s
 	}
 	return l.lessons[key]
 }
@@ -66,6 +77,7 @@ func (l *learned) outOfMemory(step *Step, row *schemas.PromptRow, n, devices, wi
 	case devices < widest:
 		s.least = max(s.least, min(2*devices, widest))
 	default:
+		s.alone = true
 		return false
 	}
 	return true
@@ -89,7 +101,15 @@ func (l *learned) correct(step *Step, row *schemas.PromptRow, estimate int64) in
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.of(step, row)
-	if s == nil || s.estimated == 0 {
+	if s == nil {
+		return estimate
+	}
+	return s.correct(estimate)
+}
+
+// correct returns an estimate as what was measured makes it.
+func (s *lesson) correct(estimate int64) int64 {
+	if s.estimated <= 0 {
 		return estimate
 	}
 	ratio := float64(s.measured) / float64(s.estimated)
@@ -178,10 +198,13 @@ type MemoryFact struct {
 	Fails     int    `json:"out_of_memory,omitempty"`   // batches that did not fit
 	Most      int    `json:"most_elements,omitempty"`   // that a batch has since then
 	Least     int    `json:"least_devices,omitempty"`   // that an element has since then
+	Limit     int64  `json:"limit_bytes,omitempty"`     // that a batch could use on a device
+	Alone     bool   `json:"one_did_not_fit,omitempty"` // even with all the devices that it could have
 }
 
 // MemoryFacts returns what was learned, in the order of stages and shapes.
 func (e *Engine) MemoryFacts() (facts []MemoryFact) {
+	limit := e.Pool.Memory().Limit
 	l := &e.learned
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,7 +214,40 @@ func (e *Engine) MemoryFacts() (facts []MemoryFact) {
 	for _, key := range keys {
 		s := l.lessons[key]
 		facts = append(facts, MemoryFact{Stage: key.step, Shape: key.shape.String(), Estimated: s.estimated,
-			Measured: s.measured, Fails: s.fails, Most: s.most, Least: s.least})
+			Measured: s.measured, Fails: s.fails, Most: s.most, Least: s.least,
+			Limit: limit, Alone: s.alone})
 	}
 	return facts
+}
+
+// tight is how much more than what it had an element is taken to need that did not fit.
+const tight = 1.25
+
+// Correct returns an estimate of n elements as the run that left the fact would have made it at its end.
+func (f MemoryFact) Correct(n int, estimate int64) int64 {
+	l := lesson{estimated: f.Estimated, measured: f.Measured}
+	if estimate = l.correct(estimate); f.Alone {
+		estimate = max(estimate, int64(tight*float64(f.Limit)*float64(n)))
+	}
+	return estimate
+}
+
+// similar is how much more memory devices may have and still count as those of before: what is free varies.
+const similar = 1.1
+
+// Recall takes over what an earlier run of the same numeric class learned. What did not fit counts only for
+// devices that have no more memory now.
+func (e *Engine) Recall(facts []MemoryFact) {
+	limit := e.Pool.Memory().Limit
+	l := &e.learned
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.before = map[[2]string]lesson{}
+	for _, f := range facts {
+		s := lesson{estimated: max(0, f.Estimated), measured: max(0, f.Measured)}
+		if float64(limit) <= similar*float64(f.Limit) {
+			s.most, s.least = max(0, f.Most), max(0, f.Least)
+		}
+		l.before[[2]string{f.Stage, f.Shape}] = s
+	}
 }

@@ -215,8 +215,71 @@ func TestBatchSizeAfterOutOfMemory(t *testing.T) {
 	if n, err := e.BatchSize(row); n != 2 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	want := MemoryFact{Stage: "denoise", Shape: schemas.BucketOf(*row).String(), Fails: 2, Most: 2}
+	want := MemoryFact{Stage: "denoise", Shape: schemas.BucketOf(*row).String(), Fails: 2, Most: 2,
+		Limit: 1000}
 	if facts := e.MemoryFacts(); !slices.Equal(facts, []MemoryFact{want}) {
+		t.Errorf("%+v", facts)
+	}
+}
+
+// TestRecall: a run begins with what the one before it learned, as far as its devices are like those.
+func TestRecall(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fact  MemoryFact
+		batch int // of elements that are estimated at 10 bytes, 100 a batch
+		least int
+	}{
+		{"nothing", MemoryFact{Stage: "another"}, 10, 0},
+		{"twice as much", MemoryFact{Estimated: 40, Measured: 80}, 5, 0},
+		{"it did not fit", MemoryFact{Most: 3, Limit: 1000}, 3, 0},
+		{"it needs two devices", MemoryFact{Least: 2, Limit: 2000}, 10, 2},
+		{"it did not fit smaller devices", MemoryFact{Most: 3, Least: 2, Limit: 900}, 10, 0},
+		{"nonsense", MemoryFact{Estimated: -1, Measured: -5, Most: -3, Least: -1, Limit: 1000}, 10, 0},
+	} {
+		s := fakeStage{need: func(_ *schemas.PromptRow, n int) (int64, error) { return int64(10 * n), nil }}
+		e := newEngine(t, 1, step("denoise", s))
+		row := &e.elements("a")[0].Row
+		c.fact.Shape = schemas.BucketOf(*row).String()
+		if c.fact.Stage == "" {
+			c.fact.Stage = "denoise"
+		}
+		e.Recall([]MemoryFact{c.fact})
+		n, err := e.BatchSize(row)
+		if least := e.learned.devices(&e.Steps[0], row); n != c.batch || err != nil || least != c.least {
+			t.Errorf("%s: %d elements, %d devices, %v", c.name, n, least, err)
+		}
+		e.learned.measure(&e.Steps[0], row, 10, 1) // adds to what was known
+		if facts := e.MemoryFacts(); c.fact.Measured > 0 && facts[0].Measured != c.fact.Measured {
+			t.Errorf("%s: then %+v", c.name, facts)
+		}
+	}
+}
+
+// TestCorrect: what a run has learned makes the next one plan with what an element really needs.
+func TestCorrect(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		fact MemoryFact
+		want int64 // of two elements that are estimated at 40
+	}{
+		{"nothing", MemoryFact{Limit: 1000}, 40},
+		{"twice as much", MemoryFact{Estimated: 10, Measured: 20}, 80},
+		{"half as much", MemoryFact{Estimated: 20, Measured: 10}, 22},
+		{"one did not fit", MemoryFact{Fails: 1, Limit: 1000, Alone: true}, 2500},
+		{"one needed less than estimated and did not fit", MemoryFact{Limit: 8, Alone: true}, 40},
+	} {
+		if got := c.fact.Correct(2, 40); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+	h := newHungry(9, 9, 0)
+	e := newEngine(t, 2, step("denoise", fakeStage{}))
+	e.Steps[0].Stage = h
+	f, out := stageFn(t, e, 0), &collector{}
+	f.give(t, out.emit, "a")
+	f.end(t, out.emit)
+	if facts := e.MemoryFacts(); len(facts) != 1 || !facts[0].Alone || facts[0].Fails != 2 {
 		t.Errorf("%+v", facts)
 	}
 }

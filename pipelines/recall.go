@@ -1,0 +1,55 @@
+package pipelines
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"latentbeam/internal/plan/layout"
+	"latentbeam/internal/report"
+	"latentbeam/schemas"
+	"latentbeam/transforms"
+)
+
+// recall reads from the output what an earlier run in the same numeric class learned of memory. An output that
+// is not there or cannot be read has nothing to say.
+func recall(output, part, class string) []transforms.MemoryFact {
+	text, err := os.ReadFile(filepath.Join(output, (&report.Job{Part: part}).SummaryName()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var s struct {
+		Class string `json:"class"`
+		Run   struct {
+			Memory []transforms.MemoryFact `json:"memory"`
+		} `json:"run"`
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil || s.Class != class {
+		slog.Debug("nothing is recalled of memory", "class", s.Class, "error", err)
+		return nil
+	}
+	return s.Run.Memory
+}
+
+// remembered makes what stages say they need for rows like row what it turned out to be.
+func remembered(costs []layout.Stage, row schemas.PromptRow, facts []transforms.MemoryFact) {
+	shape := schemas.BucketOf(row).String()
+	for i := range costs {
+		for _, f := range facts {
+			if f.Stage != costs[i].Name || f.Shape != shape || costs[i].Need == nil {
+				continue
+			}
+			need := costs[i].Need
+			costs[i].Need = func(n int) (int64, error) {
+				bytes, err := need(n)
+				return f.Correct(n, bytes), err
+			}
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package pipelines_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"latentbeam/internal/fault"
+	"latentbeam/stages"
+)
+
+// TestMemoryIsRemembered: a run on an output begins with what the last one there learned of memory, and says so
+// in its summary; tables and keys know nothing of it.
+func TestMemoryIsRemembered(t *testing.T) {
+	var mu sync.Mutex
+	var tried []int
+	tight := passive("tight", func(_ context.Context, batch []*stages.Element) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if tried = append(tried, len(batch)); len(batch) > 2 {
+			return fault.OutOfMemory(fmt.Errorf("%d elements do not fit", len(batch)))
+		}
+		return nil
+	})
+	table := func(first int) string {
+		rows := "prompt\n"
+		for i := range 6 {
+			rows += fmt.Sprint("a red circle ", first+i, "\n")
+		}
+		return rows
+	}
+	j := newJob(t, table(0))
+	j.stages = "[toy, tight]"
+	j.specs = specs(toySpec(), tight)
+	j.sets = []string{"resources.memory=1GiB", "resources.batch_size=6", "output.write=[latents]"}
+	j.mustRun(t)
+	if fmt.Sprint(tried) != "[6 3 1 1 1 3 1 1 1]" && fmt.Sprint(tried) != "[6 3 1 1 1 1 1 1]" {
+		t.Errorf("first tried %v", tried)
+	}
+	summary, err := os.ReadFile(filepath.Join(j.out, "summary.json"))
+	if err != nil || !strings.Contains(string(summary), `"out_of_memory": `) {
+		t.Errorf("%s, %v", summary, err)
+	}
+	if err := os.WriteFile(j.prompts, []byte(table(6)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tried = nil
+	j.mustRun(t)
+	for _, n := range tried {
+		if n > 1 {
+			t.Errorf("then tried %v", tried)
+		}
+	}
+	j.opts.Retry = true
+	if err := os.WriteFile(filepath.Join(j.out, "summary.json"), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.open(); err != nil { // what cannot be read is not remembered, and no reason to stop
+		t.Errorf("with a broken summary: %v", err)
+	}
+}
