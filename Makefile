@@ -4,7 +4,7 @@ GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo eval test race lint bench memory fuzz million cuda cuda-headers kern ptx ptxas
+.PHONY: help build demo eval test race lint bench memory fuzz million cuda gpu cuda-headers kern ptx ptxas
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ ptxas: ## what NVIDIA's assembler says of the kernels: registers, spills (ptxas 
 		python3 -m pip download -q --no-deps -d build $(PTXAS_WHEEL) && \
 		python3 -m zipfile -e build/nvidia_cuda_nvcc-*.whl build && chmod +x build/nvidia/cu13/bin/ptxas; }
 	$(MAKE) -C kernels/cuda/kern ptxas PTXAS=$(or $(PTXAS),$(CURDIR)/build/nvidia/cu13/bin/ptxas)
+
+gpu: ## one bundle for a machine with a GPU: parity of every kernel, then timings against PyTorch (build/gpu/run.sh)
+	kernels/cuda/gpu/pack
 
 cuda-headers: ## compare our cuda.h with NVIDIA's: make cuda-headers TOOLKIT="DIR..." (not in CI)
 	kernels/cuda/include/check $(or $(TOOLKIT),/usr/local/cuda/include)

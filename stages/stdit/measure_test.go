@@ -5,14 +5,13 @@ import (
 	"testing"
 
 	"latentbeam/kernels"
-	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn/nntest"
 )
 
 // TestMeasureBlock times one block, or from 1.2 on one pair of blocks, of published width under guidance. A
 // case is version, latents, tokens of text and type: "1.0 16x32x32 120 bf16".
 func TestMeasureBlock(t *testing.T) {
-	be := cpu.New(0)
+	be := nntest.Device(t)
 	be.Scope() // for good: tensors lie in the arena, as in a run
 	nntest.Rounds(t, func(name string) (func(), func() []float32) {
 		run, x, err := measured(t, be, name)
@@ -66,6 +65,9 @@ func measured(t *testing.T, be kernels.Backend, name string) (run func(), x kern
 			cross.Keys(be, p.kv[i], y, p.lens)
 		}
 		if _, err := m.net.forward(be, alone(x, p), step, frames{b: 2, t: p.times.Len}); err != nil {
+			t.Fatal(err)
+		}
+		if err := be.Wait(); err != nil {
 			t.Fatal(err)
 		}
 	}, x, nil

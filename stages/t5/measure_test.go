@@ -5,13 +5,12 @@ import (
 	"testing"
 
 	"latentbeam/kernels"
-	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn/nntest"
 )
 
 // TestMeasureBlock times one layer of T5-xxl on one prompt. A case is tokens and type: "120 bf16".
 func TestMeasureBlock(t *testing.T) {
-	be := cpu.New(0)
+	be := nntest.Device(t)
 	be.Scope() // for good: tensors lie in the arena, as in a run
 	cfg := Config{VocabSize: 128, DModel: 4096, DKV: 64, DFF: 10240, NumLayers: 1, NumHeads: 64,
 		NumBuckets: numBuckets, MaxDistance: maxDistance, Epsilon: 1e-6, FeedForward: "gated-gelu"}
@@ -36,6 +35,9 @@ func TestMeasureBlock(t *testing.T) {
 			be.Copy(x, start)
 			e.attend(be, &e.layers[0], x, bias, ids)
 			e.feedForward(be, &e.layers[0], x)
+			if err := be.Wait(); err != nil {
+				t.Fatal(err)
+			}
 		}
 		return run, func() []float32 {
 			out := make([]float32, x.Len())

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"latentbeam/kernels"
-	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
 )
@@ -16,7 +15,7 @@ const sdVAE = `{"_class_name": "AutoencoderKL", "block_out_channels": [128, 256,
 
 // TestMeasureDecode times decoding. A case is latents, frames at a time, and type: "16x64x64 4 bf16".
 func TestMeasureDecode(t *testing.T) {
-	be := cpu.New(0)
+	be := nntest.Device(t)
 	var m *Model
 	nntest.Rounds(t, func(name string) (func(), func() []float32) {
 		var frames, height, width, micro int

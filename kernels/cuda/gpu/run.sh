@@ -1,0 +1,37 @@
+#!/bin/sh
+# The CUDA backend on a machine with a GPU: parity first, then timings. Everything it needs but PyTorch is beside
+# it (no Go, no toolkit); `make gpu` packs it. Prints to the terminal and to result-DEVICE.txt.
+#   ./run.sh            on the first GPU
+#   ./run.sh small      reduced shapes, for the stand-in driver that is packed too: a test of this script
+set -eu
+cd "$(dirname "$0")"
+size=${1:-full}
+if [ "$size" = small ]; then
+	export LATENTBEAM_LIBCUDA="$PWD/libfakecuda.so"
+fi
+{
+	echo "== machine, $(date -u +%Y-%m-%dT%H:%MZ), commit $(cat commit)"
+	nvidia-smi --query-gpu=name,driver_version,memory.total,power.limit --format=csv 2>/dev/null || true
+	./latentbeam doctor || true
+
+	echo "== parity: every kernel against float64, its bits alone and among others, peers, errors"
+	if [ "$size" = small ]; then
+		./kernels.test -test.run 'TestSuite/(Transfer|Linear)|TestPeers|TestManyBackends'
+	else
+		./kernels.test -test.v | grep -E '^(---|    ---|PASS|FAIL|ok)'
+		echo "== the same with cublasLt, where it is found"
+		LATENTBEAM_CUBLASLT=1 ./kernels.test -test.v | grep -E '^(---|    ---|PASS|FAIL|ok)' || true
+	fi
+
+	echo "== the built-in model from prompt to video against the CPU, and on two devices where there are two"
+	./pipelines.test -test.v -test.run TestTinyOnCUDA | grep -v '^=== '
+
+	echo "== timings: our own kernels"
+	./timings.sh "$size"
+	if [ "$size" = full ]; then
+		echo "== timings: with cublasLt"
+		LATENTBEAM_CUBLASLT=1 ./timings.sh full || true
+		echo "== the same modules in PyTorch on this GPU, eager with flash attention and compiled"
+		python3 against_torch.py || echo "PyTorch did not run: no comparison"
+	fi
+} 2>&1 | tee "result-$(uname -n).txt"
