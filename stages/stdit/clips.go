@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"latentbeam/internal/fault"
-	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/condition"
@@ -58,9 +57,9 @@ func (s *stage) LoopDigest() string {
 	return again.Digest()
 }
 
-// runClips samples the clips of a batch of videos one after the other. Latents get those of all clips behind
+// clips samples the clips of a batch of videos one after the other. Latents get those of all clips behind
 // each other in time.
-func (s *stage) runClips(ctx context.Context, dev kernels.Backend, batch []*stages.Element, clips int) error {
+func (m maker) clips(ctx context.Context, batch []*stages.Element, clips int) error {
 	videos := make([]*video, 0, len(batch))
 	for _, e := range batch {
 		several := strings.HasPrefix(e.Row.Prompt, "|0|") && strings.Count(e.Row.Prompt, "|") > 2
@@ -81,12 +80,12 @@ func (s *stage) runClips(ctx context.Context, dev kernels.Backend, batch []*stag
 		if len(live) == 0 {
 			return nil
 		}
-		if live, err := s.runImages(ctx, dev, live, place{clip, clips}); err != nil {
+		if live, err := m.runImages(ctx, live, place{clip, clips}); err != nil {
 			return err
-		} else if err := s.runClip(ctx, dev, live, clip); err != nil {
+		} else if err := m.clip(ctx, live, clip); err != nil {
 			return err
 		}
-		if err := s.goOn(ctx, dev, videos, clip, clip == clips-1); err != nil {
+		if err := m.goOn(ctx, videos, clip, clip == clips-1); err != nil {
 			return err
 		}
 	}
@@ -125,7 +124,7 @@ func (v *video) clip(n int) *stages.Element {
 }
 
 // goOn keeps the latents of a clip and, but for the last, has its end ready for the next.
-func (s *stage) goOn(ctx context.Context, dev kernels.Backend, videos []*video, clip int, last bool) error {
+func (m maker) goOn(ctx context.Context, videos []*video, clip int, last bool) error {
 	for _, v := range videos {
 		if v.Failed != nil {
 			continue
@@ -137,15 +136,15 @@ func (s *stage) goOn(ctx context.Context, dev kernels.Backend, videos []*video, 
 		if last {
 			continue
 		}
-		if s.Config.Version == OpenSora13 {
-			v.before = s.ending(v.now.Latents, v.Row.ConditionFrameLength)
+		if m.Config.Version == OpenSora13 {
+			v.before = m.ending(v.now.Latents, v.Row.ConditionFrameLength)
 			continue
 		}
-		again, err := s.again()
+		again, err := m.again()
 		if err != nil {
 			return err
 		}
-		v.before, err = again.Reencode(ctx, dev, &v.Row, v.now.Latents, clip, v.Row.ConditionFrameLength)
+		v.before, err = again.Reencode(ctx, m.dev, &v.Row, v.now.Latents, clip, v.Row.ConditionFrameLength)
 		if err != nil {
 			return err
 		}

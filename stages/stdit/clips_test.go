@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"latentbeam/kernels"
@@ -18,7 +19,10 @@ import (
 )
 
 // halving stands in for the autoencoder: the last frames come back half as large, and it remembers for which clip.
-type halving struct{ clips []int }
+type halving struct {
+	mu    sync.Mutex
+	clips []int
+}
 
 func (*halving) Digest() string                         { return "halving" }
 func (*halving) Need(*schemas.PromptRow) (int64, error) { return 1 << 40, nil }
@@ -31,7 +35,9 @@ func (*halving) Check(_ *schemas.PromptRow, n int) error {
 
 func (h *halving) Reencode(_ context.Context, _ kernels.Backend, _ *schemas.PromptRow, z *stages.Array,
 	clip, length int) (*stages.Array, error) {
+	h.mu.Lock()
 	h.clips = append(h.clips, clip)
+	h.mu.Unlock()
 	out := stages.NewArray(z.Shape[0], length, z.Shape[2], z.Shape[3])
 	n := z.Shape[2] * z.Shape[3]
 	for c := range z.Shape[0] {
@@ -140,9 +146,6 @@ func TestClipFaults(t *testing.T) {
 		}
 		if need, err := s.Need(&row, 1); err != nil || need != 1<<40 {
 			t.Errorf("%s: a video of several clips needs %d bytes, %v", cfg.name(), need, err)
-		}
-		if s.Width(&row) != 1 {
-			t.Errorf("%s: clips on a set of devices", cfg.name())
 		}
 		for want, n := range map[string]int{"give 1 to": 0, "fewer than the latent frames": 1000, "not here": 3} {
 			row.ConditionFrameLength = n

@@ -14,24 +14,23 @@ type evaluation struct {
 	model         *Model
 	size          Size // of the latents
 	frameInterval float64
+	image         *imageInput // frames that 1.3 is conditioned on
 	prepared      *Prepared
 	out           []float32
 }
 
-// row is a row of the forward: an element under its prompt or, for guidance, under its null text.
+// row is a row of the forward: an element in one branch of guidance. Branch 0 is under its prompt, those behind it
+// under its null text; branch 2 does not see given images.
 type row struct {
 	*stages.Element
-	null bool
+	branch int
 }
 
-// halves are the rows as the sampler orders them: the prompts, then under guidance the null texts.
-func halves(batch []*stages.Element, guided bool) (rows []row) {
-	for _, e := range batch {
-		rows = append(rows, row{e, false})
-	}
-	if guided {
+// rowsOf are the rows as the sampler orders them: branch by branch.
+func rowsOf(batch []*stages.Element, branches int) (rows []row) {
+	for b := range branches {
 		for _, e := range batch {
-			rows = append(rows, row{e, true})
+			rows = append(rows, row{e, b})
 		}
 	}
 	return rows
@@ -44,7 +43,7 @@ func (r *evaluation) prepare(rows []row) (*Prepared, error) {
 	cond := conditions(&rows[0].Row)
 	for _, e := range rows {
 		text := e.Text.Embedding
-		if e.null {
+		if e.branch > 0 {
 			text = e.Text.Negative
 		}
 		if text == nil {
@@ -56,7 +55,11 @@ func (r *evaluation) prepare(rows []row) (*Prepared, error) {
 		}
 		cond.FPS = append(cond.FPS, frameRate(&e.Row, r.frameInterval))
 	}
-	return r.model.Prepare(r.dev, r.size, cond, texts)
+	p, err := r.model.Prepare(r.dev, r.size, cond, texts)
+	if err == nil && r.image != nil {
+		err = r.give(p, rows)
+	}
+	return p, err
 }
 
 // conditions are those that a whole batch shares; its rows have one size.

@@ -236,5 +236,5 @@ func (f *flight) land(seat *nn.Seat) error {
 	if f.err != nil || !seat.First() {
 		return f.err
 	}
-	return f.job.collect(f.rank, f.z)
+	return f.job.collect(f.rank, f.z, false)
 }

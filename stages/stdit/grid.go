@@ -12,15 +12,14 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// grid is how a set shares batches of rows like row: sequence_parallel by tp_size by pp_size. Videos of several
-// clips and those conditioned by images are not shared by their columns.
-func (s *stage) grid(row *schemas.PromptRow) plan.Grid {
-	g := plan.Grid{Sequence: max(1, s.width), Tensor: max(1, s.tensor), Pipeline: max(1, s.pipeline)}
-	if row.Loop > 1 || s.byImages(row) {
-		g.Sequence = 1
-	}
-	return g
+// grid is how a set shares batches of rows: sequence_parallel by tp_size by pp_size.
+func (s *stage) grid(*schemas.PromptRow) plan.Grid {
+	return plan.Grid{Sequence: max(1, s.width), Tensor: max(1, s.tensor), Pipeline: max(1, s.pipeline)}
 }
+
+// inTurn reports whether rows like row are made clip by clip, or image by image, with something between that every
+// rank does for itself.
+func (s *stage) inTurn(row *schemas.PromptRow) bool { return row.Loop > 1 || s.byImages(row) }
 
 // Shards is how many devices together hold the weights.
 func (s *stage) Shards() int { return max(1, s.tensor) * max(1, s.pipeline) }
@@ -53,8 +52,8 @@ func (s *stage) checkGrid(row *schemas.PromptRow) error {
 	return nil
 }
 
-// runAlike lets all ranks of a tensor cut run the whole batch. What they compute is the same; the elements get
-// the first rank's.
+// runAlike lets every rank run the whole batch, where ranks with shares of the columns sample together. What they
+// get is the same; the elements get the first rank's.
 func (s *stage) runAlike(ctx context.Context, set *stages.Set, grid plan.Grid, batch []*stages.Element) error {
 	batches := make([][]*stages.Element, grid.Ranks())
 	batches[0] = batch
@@ -65,6 +64,10 @@ func (s *stage) runAlike(ctx context.Context, set *stages.Set, grid plan.Grid, b
 		}
 	}
 	return nn.OnGrid(ctx, set, grid, func(ctx context.Context, seat *nn.Seat) error {
-		return s.Run(ctx, seat.Dev, batches[seat.Cut.Rank])
+		m := maker{stage: s, dev: seat.Dev, speeds: grid.Speeds(set.Speeds)}
+		if grid.Sequence > 1 {
+			m.seat = seat
+		}
+		return m.run(ctx, batches[seat.Share*grid.Tensor+seat.Cut.Rank])
 	})
 }

@@ -85,8 +85,7 @@ func TestSameBytesOnRandomGrids(t *testing.T) {
 	}
 }
 
-// TestWidthOfGrids: options that cut no weights leave the width alone; others multiply it, and videos of several
-// clips are not shared by their columns.
+// TestWidthOfGrids: options that cut no weights leave the width alone; others multiply it.
 func TestWidthOfGrids(t *testing.T) {
 	s := testStage(t, tinyConfig())
 	row := layoutCase{s.Config, 1, 2, 32, 32, 4}.batch()[0].Row
@@ -99,9 +98,5 @@ func TestWidthOfGrids(t *testing.T) {
 	s.onGrid(gridOf(2, 3, 2))
 	if got := []int{s.Width(&row), s.Shards()}; !slices.Equal(got, []int{12, 6}) {
 		t.Errorf("a set of %d devices, %d for the weights", got[0], got[1])
-	}
-	row.Loop = 2
-	if n := s.Width(&row); n != 6 {
-		t.Errorf("a video of two clips gets %d devices, want 6", n)
 	}
 }

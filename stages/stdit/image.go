@@ -130,80 +130,83 @@ func (s *stage) byImages(row *schemas.PromptRow) bool {
 	return s.images.CondType != "" && row.Reference != ""
 }
 
+// imageInput is how a network is given frames, and which frames they are.
+type imageInput struct {
+	sampler.Image
+	at []int
+}
+
 // runImages samples the elements whose clip is conditioned on images, one after the other: their frames may be
 // different ones. It returns the others.
-func (s *stage) runImages(ctx context.Context, dev kernels.Backend, batch []*stages.Element, p place) (
-	rest []*stages.Element, err error) {
+func (m maker) runImages(ctx context.Context, batch []*stages.Element, p place) (rest []*stages.Element, err error) {
 	for _, e := range batch {
-		if s.images.CondType == "" || e.Row.Reference == "" && p.clip == 0 {
+		if m.images.CondType == "" || e.Row.Reference == "" && p.clip == 0 {
 			rest = append(rest, e)
 			continue
 		}
-		image, at, err := s.image(e, s.Config.latentSize(&e.Row), p)
+		image, at, err := m.image(e, m.Config.latentSize(&e.Row), p)
 		if err != nil {
 			e.Fail("denoise", fault.Row(err))
 			continue
 		}
 		one := *e // to the rest of the job an element without given frames
 		one.References, one.Row.Reference = nil, ""
-		if len(at) == 0 {
-			err = s.runClip(ctx, dev, []*stages.Element{&one}, p.clip)
-		} else {
+		if len(at) > 0 {
 			one.Text = &stages.Text{Embedding: e.Text.Embedding} // under the null text
-			err = s.runImage(ctx, dev, &one, image, at, p.clip)
 		}
+		j, err := m.newJob([]*stages.Element{&one}, p.clip)
 		if err != nil {
 			return nil, err
+		}
+		if j != nil && len(at) > 0 {
+			j.image = &imageInput{*image, at}
+		}
+		if j != nil {
+			if err := m.sample(ctx, j); err != nil {
+				return nil, err
+			}
 		}
 		e.Latents, e.LatentScale, e.Failed = one.Latents, one.LatentScale, one.Failed
 	}
 	return rest, nil
 }
 
-func (s *stage) runImage(ctx context.Context, dev kernels.Backend, e *stages.Element, image *sampler.Image,
-	at []int, clip int) error {
-	j, err := s.newJob([]*stages.Element{e}, clip)
-	if err != nil || j == nil {
-		return err
-	}
-	net, err := j.evaluation(dev)
-	if err != nil {
-		return err
-	}
-	defer dev.Scope()()
-	if net.prepared, err = net.prepare([]row{{e, false}, {e, true}, {e, true}}); err != nil {
-		return err
-	}
-	if err := s.giveImages(dev, net, image, at); err != nil {
-		return err
-	}
-	z := make([]float32, j.values())
-	j.start(z, e)
-	b := sampler.Batch{N: 1, Channels: s.Config.InChannels, Size: len(z) / s.Config.InChannels, Frames: j.size.T,
-		Image: image, Guidance: []float32{float32(e.Row.Guidance())}}
-	noise := func(d sampler.Draw, _ int, dst []float32) { j.noise(dst, e, d) }
-	if err := j.sampler.Sample(ctx, b, z, net.evaluate, noise, nil); err != nil {
-		return err
-	}
-	j.finish(e, z)
-	return nil
-}
-
-// giveImages gives the network the frames: the first two branches see them, the third does not.
-func (s *stage) giveImages(dev kernels.Backend, net *evaluation, image *sampler.Image, at []int) error {
-	where := make([]float32, len(image.Latents))
-	area := net.size.H * net.size.W
+// give gives the network the frames: the first two branches see them, the third does not.
+func (r *evaluation) give(p *Prepared, rows []row) error {
+	where, none := make([]float32, len(r.image.Latents)), make([]float32, len(r.image.Latents))
+	area := r.size.H * r.size.W
 	for i := range where {
-		if image.Given[i/area%net.size.T] {
+		if r.image.Given[i/area%r.size.T] {
 			where[i] = 1
 		}
 	}
-	none := make([]float32, len(where))
-	upload := func(branches ...[]float32) kernels.Tensor { // (3, C, T, H, W)
-		x := dev.Alloc(kernels.F32, len(branches), s.Config.InChannels, net.size.T, net.size.H, net.size.W)
-		dev.Upload(x, slices.Concat(branches...))
+	var seen, places []float32
+	for _, row := range rows {
+		if places = append(places, where...); row.branch == 2 {
+			seen = append(seen, none...)
+		} else {
+			seen = append(seen, r.image.Latents...)
+		}
+	}
+	upload := func(values []float32) kernels.Tensor { // (B, C, T, H, W)
+		x := r.dev.Alloc(kernels.F32, len(rows), r.model.InChannels, r.size.T, r.size.H, r.size.W)
+		r.dev.Upload(x, values)
 		return x
 	}
-	cond, mask := upload(image.Latents, image.Latents, none), upload(where, where, where)
-	return net.model.Condition(dev, net.prepared, cond, mask, at)
+	return r.model.Condition(r.dev, p, upload(seen), upload(places), r.image.at)
+}
+
+// of is what the sampler of some shares of the element takes; planes is channels times frames.
+func (m *imageInput) of(shares []share, planes int) *sampler.Image {
+	own := m.Image
+	own.Latents = nil
+	for _, s := range shares {
+		part := make([]float32, planes*len(s.pixels))
+		s.pick(part, m.Latents, planes)
+		own.Latents = append(own.Latents, part...)
+	}
+	if len(shares) == 0 { // one pixel stands in
+		own.Latents = make([]float32, planes)
+	}
+	return &own
 }

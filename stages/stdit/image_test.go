@@ -176,7 +176,12 @@ func TestImageClips(t *testing.T) {
 				t.Fatal(at, err)
 			}
 			one.References, one.Text.Negative = nil, nil
-			if err := s.runImage(t.Context(), cpu.New(1), &one, image, at, 1); err != nil {
+			j, err := s.newJob([]*stages.Element{&one}, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j.image = &imageInput{*image, at}
+			if err := j.alone(t.Context(), cpu.New(1)); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Equal(one.Latents.Data, second.Data) {

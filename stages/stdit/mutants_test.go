@@ -46,7 +46,7 @@ func TestMutants(t *testing.T) {
 			mine.stage, mine.batch = &own, slices.Clone(j.batch)
 			mistake(&mine, rank)
 			seat := &nn.Seat{Dev: be, Sequence: kernels.NewGroup(ctx, tr, be, time.Minute)}
-			return mine.run(ctx, seat, plan)
+			return mine.run(ctx, seat, plan, false)
 		}
 		if err := kernels.Together(t.Context(), transport.Shared(3), time.Second, run); err != nil {
 			t.Fatal(err)

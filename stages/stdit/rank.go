@@ -45,7 +45,7 @@ func newRank(dev kernels.Backend, g *kernels.Group, plan *sequence.Plan, net *ev
 	var rows []row
 	for i := range r.rows.Len {
 		at := r.rows.Start + i
-		rows = append(rows, row{batch[at/branches], at%branches > 0})
+		rows = append(rows, row{batch[at/branches], at % branches})
 	}
 	var err error
 	if r.prepared, err = net.prepare(rows); err != nil {

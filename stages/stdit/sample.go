@@ -19,6 +19,7 @@ type job struct {
 	guided  bool
 	clip    int       // its number in a longer video
 	masks   []float32 // edit ratio of every frame of every element, n x T; nil: no frame is given
+	image   *imageInput
 }
 
 // newJob fails the elements whose text does not fit; a nil job means that none is left.
@@ -33,7 +34,7 @@ func (s *stage) newJob(batch []*stages.Element, clip int) (*job, error) {
 		return nil, nil
 	}
 	plan, err := s.recipe.New(row.NumInferenceSteps, s.clip(row))
-	return &job{s, batch, plan, size, guided(row), clip, masks}, err
+	return &job{s, batch, plan, size, guided(row), clip, masks, nil}, err
 }
 
 // channels times frames: how many planes of H x W an element's latents have.
@@ -75,46 +76,78 @@ func (j *job) evaluation(dev kernels.Backend) (*evaluation, error) { return j.st
 // stageOf is the network with the blocks of one stage of a pipeline.
 func (j *job) stageOf(dev kernels.Backend, stage nn.Stage) (*evaluation, error) {
 	model, err := j.Part(dev, stage)
-	return &evaluation{dev: dev, model: model, size: j.size, frameInterval: j.frameInterval}, err
+	return &evaluation{dev: dev, model: model, size: j.size, frameInterval: j.frameInterval, image: j.image}, err
+}
+
+// maker makes clips, alone or as one rank of a set.
+type maker struct {
+	*stage
+	dev    kernels.Backend
+	seat   *nn.Seat  // nil: alone, or with ranks that do the same in step
+	speeds []float64 // of the ranks
 }
 
 // Run samples the whole batch. The noise of an element depends on its seed, its sample index and the
 // step alone, so neither the batch nor a restart shows in the result.
 func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+	return maker{stage: s, dev: dev}.run(ctx, batch)
+}
+
+func (m maker) run(ctx context.Context, batch []*stages.Element) error {
 	if clips := batch[0].Row.Loop; clips > 1 {
-		return s.runClips(ctx, dev, batch, clips)
+		return m.clips(ctx, batch, clips)
 	}
-	rest, err := s.runImages(ctx, dev, batch, place{0, 1})
+	rest, err := m.runImages(ctx, batch, place{0, 1})
 	if err != nil {
 		return err
 	}
-	return s.runClip(ctx, dev, rest, 0)
+	return m.clip(ctx, rest, 0)
 }
 
-// runClip samples one clip of the batch.
-func (s *stage) runClip(ctx context.Context, dev kernels.Backend, batch []*stages.Element, clip int) error {
+// clip samples one clip of the batch.
+func (m maker) clip(ctx context.Context, batch []*stages.Element, clip int) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	j, err := s.newJob(batch, clip)
+	j, err := m.newJob(batch, clip)
 	if err != nil || j == nil {
 		return err
 	}
+	return m.sample(ctx, j)
+}
+
+// sample samples a batch; the elements get its latents on every rank.
+func (m maker) sample(ctx context.Context, j *job) error {
+	if m.seat == nil {
+		return j.alone(ctx, m.dev)
+	}
+	plan, err := j.plan(m.speeds)
+	if err != nil {
+		return err
+	}
+	return j.run(ctx, m.seat, plan, true)
+}
+
+// alone samples the batch on one device.
+func (j *job) alone(ctx context.Context, dev kernels.Backend) error {
 	net, err := j.evaluation(dev)
 	if err != nil {
 		return err
 	}
 	defer dev.Scope()()
-	if net.prepared, err = net.prepare(halves(j.batch, j.guided)); err != nil {
+	if net.prepared, err = net.prepare(rowsOf(j.batch, j.branches())); err != nil {
 		return err
 	}
 	n := j.values()
 	z := make([]float32, len(j.batch)*n)
 	c := j.Config.InChannels
 	b := sampler.Batch{N: len(j.batch), Channels: c, Size: n / c, Frames: j.size.T, Masks: j.masks}
+	if j.image != nil {
+		b.Image = &j.image.Image
+	}
 	for i, e := range j.batch {
 		j.start(z[i*n:][:n], e)
-		if j.guided {
+		if j.branches() > 1 {
 			b.Guidance = append(b.Guidance, float32(e.Row.Guidance()))
 		}
 	}

@@ -19,9 +19,6 @@ func (s *stage) Width(row *schemas.PromptRow) int {
 	if s.Shards() > 1 {
 		return s.grid(row).Ranks()
 	}
-	if row.Loop > 1 || s.byImages(row) {
-		return 1
-	}
 	return s.width
 }
 
@@ -35,7 +32,7 @@ func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 	if set.Ranks() != grid.Ranks() {
 		grid = plan.Grid{Sequence: set.Ranks(), Tensor: 1, Pipeline: 1}
 	}
-	if grid.Sequence == 1 && grid.Pipeline == 1 {
+	if s.inTurn(&batch[0].Row) || grid.Sequence == 1 && grid.Pipeline == 1 {
 		return s.runAlike(ctx, set, grid, batch)
 	}
 	j, err := s.newJob(batch, 0)
@@ -50,13 +47,16 @@ func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 		return err
 	}
 	return nn.OnGrid(ctx, set, grid, func(ctx context.Context, seat *nn.Seat) error {
-		return j.run(ctx, seat, plan)
+		return j.run(ctx, seat, plan, false)
 	})
 }
 
 // branches is how many rows of the forward an element has.
 func (j *job) branches() int {
-	if j.guided {
+	switch {
+	case j.image != nil:
+		return 3
+	case j.guided:
 		return 2
 	}
 	return 1
@@ -69,22 +69,23 @@ func (j *job) plan(speeds []float64) (*sequence.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	cost.Split.Shape.Batch = j.branches()
 	f, err := layout.Cheapest(*cost.Split, len(j.batch), layout.Ranks(speeds))
 	return f.Plan, err
 }
 
-// run is one rank's part of the batch.
-func (j *job) run(ctx context.Context, seat *nn.Seat, plan *sequence.Plan) error {
+// run is one rank's part of the batch. Rank 0 gives the elements their latents, or every rank to its own.
+func (j *job) run(ctx context.Context, seat *nn.Seat, plan *sequence.Plan, everyone bool) error {
 	defer seat.Dev.Scope()()
 	r, err := j.rank(seat, plan)
 	if err != nil {
 		return err
 	}
 	z, b := j.shares(r)
-	if err := j.sampler.Sample(ctx, b, z, r.evaluate, j.noiseOf(r), nil); err != nil || !seat.First() {
+	if err := j.sampler.Sample(ctx, b, z, r.evaluate, j.noiseOf(r), nil); err != nil || !seat.First() && !everyone {
 		return err
 	}
-	return j.collect(r, z)
+	return j.collect(r, z, everyone)
 }
 
 // rank is what one rank has of the batch: its share of the columns, and of the model its heads and blocks.
@@ -136,14 +137,17 @@ func (j *job) shares(r *rank) (z []float32, b sampler.Batch) {
 		b.N, b.Sizes, b.Guidance = 1, []int{j.size.T}, []float32{1}
 		z = make([]float32, j.planes())
 	}
-	if !j.guided {
+	if j.branches() == 1 {
 		b.Guidance = nil
+	}
+	if j.image != nil {
+		b.Image = j.image.of(r.shares, j.planes())
 	}
 	return z, b
 }
 
-// collect brings the latents of all shares to rank 0, which gives them to the elements.
-func (j *job) collect(r *rank, z []float32) error {
+// collect brings the latents of all shares to rank 0, or to everyone, where the elements get them.
+func (j *job) collect(r *rank, z []float32, everyone bool) error {
 	var send, recv []kernels.Part
 	at := 0
 	mine := sharesOf(r.plan, r.branches, r.group.Rank(), true)
@@ -152,7 +156,11 @@ func (j *job) collect(r *rank, z []float32) error {
 		if len(mine) > 0 && mine[0].element == s.element && mine[0].patches == s.patches {
 			x := r.dev.Alloc(kernels.F32, n)
 			r.dev.Upload(x, z[at:at+n])
-			send = append(send, kernels.Part{Peer: 0, View: x})
+			for peer := range r.group.Size() {
+				if peer == 0 || everyone {
+					send = append(send, kernels.Part{Peer: peer, View: x})
+				}
+			}
 			mine = mine[1:]
 		}
 		at += n
@@ -161,7 +169,8 @@ func (j *job) collect(r *rank, z []float32) error {
 		return fmt.Errorf("denoise: rank %d has no latents for %d of its shares", r.group.Rank(), len(mine))
 	}
 	var shares []share
-	if r.group.Rank() == 0 {
+	gets := everyone || r.group.Rank() == 0
+	if gets {
 		for peer := range r.plan.Ranks {
 			for _, s := range sharesOf(r.plan, r.branches, peer, true) {
 				s.locate(j.size, j.Config.PatchSize)
@@ -171,7 +180,7 @@ func (j *job) collect(r *rank, z []float32) error {
 			}
 		}
 	}
-	if err := r.group.Exchange("latents", send, recv); err != nil || r.group.Rank() != 0 {
+	if err := r.group.Exchange("latents", send, recv); err != nil || !gets {
 		return err
 	}
 	return j.put(r.dev, shares, recv)
