@@ -3,6 +3,7 @@ package layers
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ var floors = []floor{
 		"golang.org/x/text golang.org/x/net github.com/Eyevinn/mp4ff gorgonia.org/cu"},
 	{"internal/config internal/plan internal/plan/sequence internal/plan/weights internal/store internal/measure " +
 		"internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
-		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml"},
+		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},
 	{"internal/plan/layout internal/gpu/gputest", ""},
 	{"internal/ledger internal/transport internal/doctor stages", ""},
 	{"stages/nn stages/sampler stages/condition runners/pool runners/pool/gpus", ""},
@@ -55,11 +56,21 @@ func TestLayers(t *testing.T) {
 			height[p] = i
 		}
 	}
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", "latentbeam/...").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
 	edges := 0
+	for _, build := range []struct{ tags, cgo string }{{"", "0"}, {"cuda", "1"}} {
+		edges += check(t, height, build.tags, build.cgo)
+	}
+	t.Logf("%d packages, %d edges", len(height), edges)
+}
+
+// check looks at every import of the module as it is built with these tags, and returns how many there are.
+func check(t *testing.T, height map[string]int, tags, cgo string) (edges int) {
+	cmd := exec.Command("go", "list", "-tags", tags, "-json=ImportPath,Imports,TestImports,XTestImports", "latentbeam/...")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list -tags %q: %v", tags, err)
+	}
 	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
 		var p pkg
 		if err := dec.Decode(&p); err != nil {
@@ -86,7 +97,7 @@ func TestLayers(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d packages, %d edges", len(height), edges)
+	return edges
 }
 
 // room is the path of a package inside the module.
