@@ -21,6 +21,10 @@ func (b *Backend) Attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionS
 		return
 	}
 	n := len(q.Shape) - 3
+	if q.Shape[n+2] > C.LB_ATTN_WIDE {
+		b.attendWide(dst, q, k, v, spec)
+		return
+	}
 	a := &C.lb_attn_args{
 		dst: heads(o[0]), q: heads(o[1]), k: heads(o[2]), v: heads(o[3]), scale: C.lb_f32(spec.Scale),
 		lead: [2]C.lb_i32{C.lb_i32(q.Shape[0]), 1}, lq: C.lb_i32(q.Shape[n]), lk: C.lb_i32(k.Shape[n]),

@@ -67,7 +67,7 @@ static inline enum lb_attn_kernel lb_attn_pick(const lb_attn_args *a, lb_i32 arc
 	if (t != a->k.dtype || t != a->v.dtype || t == LB_F32 || (t == LB_BF16 && arch < 80) || (a->d != 64 && a->d != 72))
 		return LB_ATTN_ANY;
 	k = (t == LB_F16 ? 2 : 0) + (a->d == 72 ? 1 : 0);
-	if (a->lq <= LB_ATTN_SHORT && a->lk <= LB_ATTN_SHORT && lb_attn_short_shared(a) <= (arch < 80 ? 64 << 10 : 112 << 10))
+	if (a->lq <= LB_ATTN_SHORT && a->lk <= LB_ATTN_SHORT && lb_attn_short_shared(a) <= (arch < 80 ? 64 << 10 : 96 << 10))
 		k += LB_ATTN_SHORT_BF16_64;
 	return (enum lb_attn_kernel)k;
 }

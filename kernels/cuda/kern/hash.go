@@ -4,4 +4,4 @@ package kern
 
 // HeadersHash is a hash of the headers that cgo reads: Go does not see when headers of another folder
 // change, but rebuilds a package when a constant it imports does.
-const HeadersHash = "f4093a1c602a1786"
+const HeadersHash = "7f6b076e7910e676"
