@@ -1,9 +1,9 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # The CUDA backend on a machine with a GPU: parity first, then timings. Everything it needs but PyTorch is beside
 # it (no Go, no toolkit); `make gpu` packs it. Prints to the terminal and to result-DEVICE.txt.
 #   ./run.sh            on the first GPU
 #   ./run.sh small      reduced shapes, for the stand-in driver that is packed too: a test of this script
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")"
 size=${1:-full}
 if [ "$size" = small ]; then

@@ -1,7 +1,7 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Times what a step consists of, best of several rounds, and multiplies by how many of it there are. Embeddings and
 # the last layer, which are below 2 %, are left out.
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")"
 export LATENTBEAM_BENCH_BLOCKS=1 LATENTBEAM_BENCH_DEVICE=cuda:0
 rounds=20
