@@ -15,7 +15,6 @@ type Host struct {
 	status   map[string]gpu.Status
 	lost     map[string]bool
 	watchers map[chan gpu.Event]bool
-	closed   bool
 }
 
 // newHost is a machine with these devices, all idle and well, and links by a function of two of them.
@@ -80,25 +79,7 @@ func (h *Host) Watch(ctx context.Context, report func(gpu.Event)) error {
 }
 
 // Close implements gpu.Host.
-func (h *Host) Close() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.closed = true
-}
-
-// Closed reports whether Close was called.
-func (h *Host) Closed() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.closed
-}
-
-// Watched reports whether somebody watches the machine.
-func (h *Host) Watched() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.watchers) > 0
-}
+func (h *Host) Close() {}
 
 // Happen makes an event happen to device i.
 func (h *Host) Happen(i int, kind gpu.Kind, code uint64) {
