@@ -45,7 +45,7 @@ func (j *Job) arrange(steps []transforms.Step, defaults *schemas.PromptRow) erro
 			"may take, although blocks pass through memory where they can", plan.Bytes(over), n).
 			WithFix("set resources.memory to %s or more", plan.Bytes(of[0].Memory+(over+n-1)/n))
 	}
-	j.held = held
+	j.held, j.over = held, over
 	return err
 }
 

@@ -41,6 +41,7 @@ type Job struct {
 
 	engine  *transforms.Engine
 	held    []layout.Held           // how the weights of the steps lie; nil where the job is only planned for other devices
+	over    int64                   // what they take beyond the memory that there is
 	facts   []transforms.MemoryFact // what an earlier run learned
 	local   stages.Picker           // devices of this process, none where all are on other hosts
 	runner  runners.Runner

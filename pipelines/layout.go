@@ -61,6 +61,14 @@ func (j *Job) Devices() ([]layout.Device, error) {
 	if n := runtime.GOMAXPROCS(0); d.Mapped && len(devices) > n { // workers take turns on the processors
 		d.Rate *= float64(n) / float64(len(devices))
 	}
+	if d.Mapped && j.over == 0 { // with what batches leave to the weights
+		var held int64
+		for _, h := range j.held {
+			held += h.Bytes
+		}
+		d.Sharers = len(devices)
+		d.Memory += held / int64(d.Sharers)
+	}
 	for i := range devices {
 		devices[i] = d
 	}

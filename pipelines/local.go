@@ -121,7 +121,9 @@ func (j *Job) openDevices(steps []transforms.Step, defaults *schemas.PromptRow) 
 	if err := j.arrange(steps, defaults); err != nil {
 		return nil, err
 	}
-	weighed(devices, j.held)
+	if j.over == 0 {
+		weighed(devices, j.held)
+	}
 	workers, end, err := fleet(j.Config, j.Opts.Start, steps, devices)
 	if err != nil {
 		return nil, err

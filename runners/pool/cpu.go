@@ -182,6 +182,15 @@ func (p *CPU) Changed() <-chan struct{} { return nil }
 // Memory returns what a batch may use on one worker.
 func (p *CPU) Memory() plan.Memory { return p.memory }
 
+// Weights tells how many bytes of their memory the workers together hold weights in; batches get the rest. Where
+// nothing would be left the system has to do without those bytes now and then: weights are mapped files.
+func (p *CPU) Weights(bytes int64) {
+	if each := bytes / int64(max(1, p.Size())); each < p.memory.Limit {
+		p.memory.Limit -= each
+		p.memory.Target = min(p.memory.Target, p.memory.Limit)
+	}
+}
+
 // Class returns the numeric class of the workers' results.
 func (p *CPU) Class() string { return p.class }
 

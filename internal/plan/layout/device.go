@@ -16,9 +16,11 @@ type Device struct {
 	Host    float64 // bytes/s to and from host memory, and over it to devices of other islands
 	Latency float64 // seconds of one exchange
 	Island  int     // devices with the same number reach each other by their links
-	// Mapped says that weights are mapped from their files, one copy for all devices, and take nothing of
-	// Memory; Memory is then what batches may fill, with nothing left free.
-	Mapped bool
+	// Mapped says that weights are mapped from their files, one copy for all devices of a process; Sharers is how
+	// many these are, each with its part of that copy in Memory; 0: Memory is for batches alone. Nothing of it is
+	// left free.
+	Mapped  bool
+	Sharers int
 }
 
 const (

@@ -51,8 +51,11 @@ func (d Device) room() int64 {
 
 // takes returns what of m a device must have room for.
 func (d Device) takes(m Memory) int64 {
-	if d.Mapped {
+	switch {
+	case d.Mapped && d.Sharers == 0:
 		return m.Activations + m.Exchange
+	case d.Mapped:
+		return m.Activations + m.Exchange + m.Weights/int64(d.Sharers)
 	}
 	return m.Total()
 }

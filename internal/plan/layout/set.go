@@ -75,7 +75,7 @@ func (q *Query) evaluate(devices []Device, k int) (e evaluated, err error) {
 				e.why = &Infeasible{Width: len(devices), Elements: k, Device: d, Index: r, Need: m}
 			}
 		}
-		if e.why == nil || e.how == Streamed {
+		if e.why == nil || e.how == Streamed || devices[0].Mapped { // what is mapped has been arranged
 			return e, nil
 		}
 	}
