@@ -66,7 +66,11 @@ func (j *Job) estimate(ctx context.Context, b Bucket, e *stages.Element) (est Bu
 	if est.Batch, err = j.engine.BatchSize(&e.Row); err != nil {
 		return est, err
 	}
-	dev, release, err := j.engine.Pool.Lease(ctx)
+	local, err := j.measurable()
+	if err != nil {
+		return est, err
+	}
+	dev, release, err := local.Lease(ctx)
 	if err != nil {
 		return est, err
 	}

@@ -36,12 +36,9 @@ func (j *Job) Devices() ([]layout.Device, error) {
 	if j.Opts.Devices != nil {
 		return j.Opts.Devices, nil
 	}
-	local := j.local
-	if local.Size() == 0 { // the workers of other hosts are taken to be like this one
-		var err error
-		if local, err = pool.NewCPU(1, j.Config.Resources.Threads, 0); err != nil {
-			return nil, err
-		}
+	local, err := j.measurable()
+	if err != nil {
+		return nil, err
 	}
 	if p, ok := local.(interface{ Layout() []layout.Device }); ok { // a table knows them
 		return p.Layout(), nil
@@ -73,6 +70,15 @@ func (j *Job) Devices() ([]layout.Device, error) {
 		devices[i] = d
 	}
 	return devices, err
+}
+
+// measurable is a pool to measure on: the devices of this process, or where it has none for the job, a worker of
+// its CPU; those of other hosts are taken to be like it.
+func (j *Job) measurable() (stages.Pool, error) {
+	if j.local.Size() > 0 {
+		return j.local, nil
+	}
+	return pool.NewCPU(1, j.Config.Resources.Threads, 0)
 }
 
 // memoryLatency is what an exchange through shared memory costs before its first byte, in seconds: all ranks
