@@ -48,7 +48,8 @@ func writePicture(t *testing.T, c color.Color) string {
 func inTables(out, name string) string { return filepath.Join(out, "tables", name+"-00000.parquet") }
 
 // TestReferencesAndClips runs image conditioning and a video of two clips from the prompt table to video and
-// latents: conditions count by content, a clip's shared frames are in the video once, and a rerun does nothing.
+// latents: conditions count by content, a clip's shared frames are in the video once, a rerun does nothing, and a set
+// of three workers gives the same.
 func TestReferencesAndClips(t *testing.T) {
 	red, same, blue := writePicture(t, color.RGBA{200, 0, 0, 255}), writePicture(t, color.RGBA{200, 0, 0, 255}),
 		writePicture(t, color.RGBA{0, 0, 200, 255})
@@ -64,9 +65,9 @@ func TestReferencesAndClips(t *testing.T) {
 		"input: {prompts: %q}\ndefaults: {height: 16, width: 16, num_frames: 5, num_inference_steps: 2, seed: 7, "+
 		"max_sequence_length: 64, condition_frame_length: 2}\noutput: {path: %q, write: [video, latents]}\n"+
 		"on_error: {stop_after: 100}\n", writeDenoiser(t, smallSTDiT2), prompts, out)
-	run := func() pipelines.Result {
+	run := func(sets ...string) pipelines.Result {
 		t.Helper()
-		cfg, err := config.Parse("job.yaml", text, nil)
+		cfg, err := config.Parse("job.yaml", text, sets)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,6 +128,21 @@ func TestReferencesAndClips(t *testing.T) {
 	}
 	if again := run(); again.Done != 0 {
 		t.Errorf("a rerun computes %d rows", again.Done)
+	}
+	wide := filepath.Join(t.TempDir(), "wide")
+	run(fmt.Sprintf("output.path=%q", wide), "resources.workers=3", "stages.denoise.sequence_parallel=3",
+		"resources.batch_size=1")
+	for row, err := range table.Read[schemas.LatentRow](inTables(wide, "latents"), false) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row.VAELatentSHA256 != digest(row.ID) {
+			t.Errorf("%s has other latents on a set of three workers", row.ID)
+		}
+		delete(latents, row.ID)
+	}
+	if len(latents) > 0 {
+		t.Errorf("a set of three workers has no latents of %v", latents)
 	}
 }
 
