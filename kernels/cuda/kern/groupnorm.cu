@@ -161,10 +161,7 @@ template <class Source> DEV void moments(const lb_group_norm_args &p)
 		out[(u64)g * grid_x() * 2 + 1] = all;
 	});
 	if (exact)
-		group_sums(p, first, [&](u32 g, f32 rest) { // the same thread as above
-			out[(u64)g * grid_x() * 2] += rest / count;
-			out[(u64)g * grid_x() * 2 + 1] -= rest * rest / count;
-		});
+		group_sums(p, first, [&](u32 g, f32 rest) { out[(u64)g * grid_x() * 2] += rest / count; }); // the same thread
 }
 
 KERNEL2(256, 2) group_moments(const lb_group_norm_args p GRID_CONST)
@@ -201,7 +198,7 @@ KERNEL(256) group_combine(const lb_group_norm_args p GRID_CONST)
 		squares += in[i].squares + (f32)pixels_of(p, i) * (f32)size * (d * d);
 	}
 	sum2(squares, unused, LB_NORM_THREADS, spare);
-	f32 factor = inverse_root(max(squares / count, 0.0f) + p.eps);
+	f32 factor = inverse_root(squares / count + p.eps);
 	f32 *means = (f32 *)global(p.factors) + (u64)by() * (u32)p.columns * 2 + bx() * size;
 	for (u32 c = tid(); c < size; c += LB_NORM_THREADS) {
 		f32 w = p.weight.ptr ? ld(p.weight.ptr, p.weight.dtype, (bx() * size + c) * p.weight.col) : 1.0f;
