@@ -36,7 +36,7 @@ bench: ## every kernel against this machine's peak (bench.json), the encoder and
 	$(GO) test -run '^$$' -bench . -benchtime 0.3s ./kernels/cpu ./internal/media/h264 ./internal/ledger ./transforms/table
 
 memory: ## peak memory of models of published size (11 GB of disk in DIR, 12 GB of memory): make memory DIR=/tmp
-	LATENTBEAM_MEMORY=$(or $(DIR),/tmp) $(GO) test -count 1 -run "TestMemoryOf|TestMapped" -v -timeout 30m -p 1 ./stages/stdit ./stages/t5
+	LATENTBEAM_MEMORY=$(or $(DIR),/tmp) $(GO) test -count 1 -run "TestMemoryOf|TestMapped|TestStreamedXXL" -v -timeout 30m -p 1 ./stages/stdit ./stages/t5
 
 fuzz: ## the fuzz targets, 30 seconds each
 	@for t in safetensors:FuzzNew safetensors:FuzzParseIndex torchpickle:FuzzNew torchpickle:FuzzPickle \

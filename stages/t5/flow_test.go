@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
@@ -103,5 +104,42 @@ func TestStreamedEncoder(t *testing.T) {
 	}
 	if card.Refills == 0 {
 		t.Error("nothing was exchanged on the card")
+	}
+}
+
+// TestStreamedXXL encodes 120 tokens with the weights of the whole T5-xxl, random bf16 in a mapped file, of which two
+// layers stay in memory. What is resident is bounded.
+func TestStreamedXXL(t *testing.T) {
+	cfg, shapes := xxl(t, xxlLayers)
+	dir, size := nntest.RandomBF16(t, "{}", shapes)
+	nntest.ResetPeak(t)
+	m, err := stages.OpenComponents(map[string]string{"text_encoder": dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := nn.OpenComponent(m, "text_encoder", func([]byte) (Config, error) { return cfg, nil }, Load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const stay = 2
+	c.Stream(stay)
+	_, largest, _ := c.Bytes(cfg.DType)
+	be := cpu.New(0)
+	e, err := c.On(be)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened := nntest.ReadResident(t).Peak
+	ids := make([]int32, 120)
+	for range 2 {
+		began := time.Now()
+		encode(t, be, e, [][]int32{ids})
+		t.Logf("encoded in %.1f s", time.Since(began).Seconds())
+	}
+	got := nntest.ReadResident(t)
+	t.Logf("weights %d MiB; resident at most %d MiB while opening and checking, %d MiB in all; at the end %d MiB of the "+
+		"file and %d others", size>>20, opened>>20, got.Peak>>20, got.File>>20, got.Anon>>20)
+	if limit := (stay+4)*largest + memoryBeyondXXL; got.Peak > limit {
+		t.Errorf("%d MiB resident, at most %d are to be", got.Peak>>20, limit>>20)
 	}
 }
