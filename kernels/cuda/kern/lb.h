@@ -76,14 +76,10 @@ DEV f32 shfl(f32 v, u32 from)
 
 DEV f32 fma_(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 DEV f32 ex2(f32 v) { f32 r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v)); return r; }
-DEV f32 sqrt_rn(f32 v) { f32 r; asm("sqrt.rn.f32 %0, %1;" : "=f"(r) : "f"(v)); return r; }
 
 // global is an address of device memory as a pointer. Said once, it makes all loads and stores by way of it
 // cheaper than those that might as well be of shared memory.
 DEV void *global(u64 p) { return (void *)(__attribute__((address_space(1))) void *)p; }
-
-// div_full is a / b to 2 ulp, over the full range.
-DEV f32 div_full(f32 a, f32 b) { f32 r; asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 
 // rcp and rsqrt are 1 / v and 1 / sqrt(v) to 1 ulp or 2; subnormal numbers count as 0.
 DEV f32 rcp(f32 v) { f32 r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v)); return r; }

@@ -139,16 +139,6 @@ DEV void st8(u64 p, i32 dtype, i64 i, const f32 *v)
 	st16((u16 *)global(p) + i, a);
 }
 
-// exp_ is e^x to about 2 ulp: x log2 e in two parts, so that a large x loses no bits.
-DEV f32 exp_(f32 x)
-{
-	const f32 hi = 1.44269502162933349609f, lo = 1.92596299112661746887e-8f;
-	f32 t = x * hi;
-	f32 rest = fma_(x, hi, -t) + x * lo;
-	f32 p = ex2(t);
-	return p == p * 2 ? p : fma_(p, rest * 0.69314718055994530942f, p); // 0 and infinity stay
-}
-
 // sigmoid is 1 / (1 + e^(-x)). Where x is so far below zero that x log2 e is not exact to the last bits, the result
 // is near zero.
 DEV f32 sigmoid(f32 x) { return rcp(1 + ex2(-1.44269504088896340736f * x)); }

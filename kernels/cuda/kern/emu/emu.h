@@ -87,9 +87,7 @@ DEV f32 ex2(f32 v)
 	f32 r = __builtin_exp2f(v);
 	return r < 1.17549435e-38f ? 0 : r; // ex2.approx.ftz has no subnormals
 }
-DEV f32 sqrt_rn(f32 v) { return __builtin_sqrtf(v); }
 DEV void *global(u64 p) { return (void *)p; }
-DEV f32 div_full(f32 a, f32 b) { return a / b; }
 DEV f32 rcp(f32 v) { return 1 / v; }
 DEV f32 rsqrt(f32 v) { return 1 / __builtin_sqrtf(v); }
 
