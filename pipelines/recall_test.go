@@ -55,7 +55,20 @@ func TestMemoryIsRemembered(t *testing.T) {
 			t.Errorf("then tried %v", tried)
 		}
 	}
-	j.opts.Retry = true
+	if summary, err = os.ReadFile(filepath.Join(j.out, "summary.json")); err != nil {
+		t.Fatal(err)
+	}
+	other := strings.Replace(string(summary), `"class": "cpu/`, `"class": "cuda/`, 1)
+	if err := os.WriteFile(filepath.Join(j.out, "summary.json"), []byte(other), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(j.prompts, []byte(table(12)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tried = nil
+	if j.mustRun(t); len(tried) == 0 || tried[0] != 6 {
+		t.Errorf("after a run in another class, tried %v", tried)
+	}
 	if err := os.WriteFile(filepath.Join(j.out, "summary.json"), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
