@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
@@ -91,6 +92,17 @@ func TestGivenFramesOnAnySet(t *testing.T) {
 			}
 			if digest(t, many) != want {
 				t.Errorf("%s: other bytes on %d ranks", cfg.name(), n)
+			}
+		}
+		for _, g := range []plan.Grid{gridOf(1, 1, 2), gridOf(2, 2, 1), gridOf(2, 2, 2)} {
+			s.onGrid(g)
+			many := batch()
+			set := setOf(sequence.Equal(g.Ranks()), func() kernels.Backend { return cpu.New(1) })
+			if err := s.RunSet(t.Context(), set, many); err != nil {
+				t.Fatal(err)
+			}
+			if digest(t, many) != want {
+				t.Errorf("%s: other bytes on a grid of %v", cfg.name(), g)
 			}
 		}
 	}

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/plan/sequence"
+	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
@@ -98,5 +100,41 @@ func TestWidthOfGrids(t *testing.T) {
 	s.onGrid(gridOf(2, 3, 2))
 	if got := []int{s.Width(&row), s.Shards()}; !slices.Equal(got, []int{12, 6}) {
 		t.Errorf("a set of %d devices, %d for the weights", got[0], got[1])
+	}
+}
+
+// TestHeldRuns: the blocks of a pipeline lie as the plan says, and no rank asks for others.
+func TestHeldRuns(t *testing.T) {
+	cfg := tinyConfig()
+	cfg.Depth = 4
+	c := layoutCase{cfg, 2, 5, 32, 48, 4}
+	one := c.batch()
+	if err := testStage(t, cfg).Run(t.Context(), cpu.New(1), one); err != nil {
+		t.Fatal(err)
+	}
+	s := testStage(t, cfg)
+	_, _, parts := s.Bytes(cfg.DType)
+	err := s.Hold(layout.Held{Grid: gridOf(1, 1, 2), Runs: []weights.Range{{Lo: 0, Hi: 1}, {Lo: 1, Hi: 4}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := setOf(sequence.Equal(2), func() kernels.Backend { return nil })
+	for i := range set.Devices {
+		card := kerneltest.Card(cpu.New(1), 1<<30)
+		set.Devices[i] = card
+		if err := s.LoadShard(card, i); err != nil {
+			t.Fatal(err)
+		}
+		blocks := []int64{parts[1], parts[2] + parts[3] + parts[4]}[i]
+		if card.Held != parts[0]+blocks {
+			t.Errorf("rank %d holds %d bytes, want %d and %d of blocks", i, card.Held, parts[0], blocks)
+		}
+	}
+	batch := c.batch()
+	if err := s.RunSet(t.Context(), set, batch); err != nil {
+		t.Fatal(err)
+	}
+	if digest(t, batch) != digest(t, one) {
+		t.Error("other bytes with runs of 1 and 3 blocks")
 	}
 }
