@@ -33,6 +33,7 @@ type lesson struct {
 	least               int   // devices that one element needs; 0: as many as estimated
 	fails               int   // how often memory ran out
 	alone               bool  // even for one element on as many devices as it can have
+	limit               int64 // what a batch could use on a device when it ran out
 }
 
 // safety is added to a measured need that is below its estimate: the next batch is not quite the same.
@@ -66,11 +67,12 @@ func (l *learned) open(step *Step, row *schemas.PromptRow) *lesson {
 
 // outOfMemory notes that n elements did not fit some devices, of at most widest that a batch could have. It
 // reports whether there is anything left to try: fewer elements, else more devices.
-func (l *learned) outOfMemory(step *Step, row *schemas.PromptRow, n, devices, widest int) bool {
+func (l *learned) outOfMemory(step *Step, row *schemas.PromptRow, n, devices, widest int, limit int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.open(step, row)
 	s.fails++
+	s.limit = limit
 	switch {
 	case n > 1:
 		s.most = n / 2
@@ -151,7 +153,8 @@ func (f *StageFn) widest(row *schemas.PromptRow) int {
 // devices.
 func (f *StageFn) relieve(live []*stages.Element, devices int) bool {
 	row := &live[0].Row
-	return f.engine.learned.outOfMemory(f.step, row, len(live), devices, f.widest(row))
+	return f.engine.learned.outOfMemory(f.step, row, len(live), devices, f.widest(row),
+		f.engine.Pool.Memory().Limit)
 }
 
 // settleParts settles a batch that is known not to fit, in parts of n elements.
@@ -202,21 +205,31 @@ type MemoryFact struct {
 	Alone     bool   `json:"one_did_not_fit,omitempty"` // even with all the devices that it could have
 }
 
-// MemoryFacts returns what was learned, in the order of stages and shapes.
+// fact is the lesson of a shape in a stage as a run tells it.
+func (s *lesson) fact(stage, shape string) MemoryFact {
+	return MemoryFact{Stage: stage, Shape: shape, Estimated: s.estimated, Measured: s.measured, Fails: s.fails,
+		Most: s.most, Least: s.least, Limit: s.limit, Alone: s.alone}
+}
+
+// MemoryFacts returns what was learned, in this run and before, in the order of stages and shapes.
 func (e *Engine) MemoryFacts() (facts []MemoryFact) {
-	limit := e.Pool.Memory().Limit
 	l := &e.learned
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	kept := maps.Clone(l.before)
 	keys := slices.SortedFunc(maps.Keys(l.lessons), func(a, b lessonKey) int {
 		return cmp.Or(cmp.Compare(a.step, b.step), cmp.Compare(fmt.Sprint(a.shape), fmt.Sprint(b.shape)))
 	})
 	for _, key := range keys {
-		s := l.lessons[key]
-		facts = append(facts, MemoryFact{Stage: key.step, Shape: key.shape.String(), Estimated: s.estimated,
-			Measured: s.measured, Fails: s.fails, Most: s.most, Least: s.least,
-			Limit: limit, Alone: s.alone})
+		facts = append(facts, l.lessons[key].fact(key.step, key.shape.String()))
+		delete(kept, [2]string{key.step, key.shape.String()})
 	}
+	for key, s := range kept { // what this run had nothing to do with
+		facts = append(facts, s.fact(key[0], key[1]))
+	}
+	slices.SortStableFunc(facts, func(a, b MemoryFact) int {
+		return cmp.Or(cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.Shape, b.Shape))
+	})
 	return facts
 }
 
@@ -244,7 +257,7 @@ func (e *Engine) Recall(facts []MemoryFact) {
 	defer l.mu.Unlock()
 	l.before = map[[2]string]lesson{}
 	for _, f := range facts {
-		s := lesson{estimated: max(0, f.Estimated), measured: max(0, f.Measured)}
+		s := lesson{estimated: max(0, f.Estimated), measured: max(0, f.Measured), alone: f.Alone, limit: f.Limit}
 		if float64(limit) <= similar*float64(f.Limit) {
 			s.most, s.least = max(0, f.Most), max(0, f.Least)
 		}

@@ -233,6 +233,7 @@ func TestRecall(t *testing.T) {
 		{"nothing", MemoryFact{Stage: "another"}, 10, 0},
 		{"twice as much", MemoryFact{Estimated: 40, Measured: 80}, 5, 0},
 		{"it did not fit", MemoryFact{Most: 3, Limit: 1000}, 3, 0},
+		{"one did not fit", MemoryFact{Alone: true, Limit: 5000}, 10, 0},
 		{"it needs two devices", MemoryFact{Least: 2, Limit: 2000}, 10, 2},
 		{"it did not fit smaller devices", MemoryFact{Most: 3, Least: 2, Limit: 900}, 10, 0},
 		{"nonsense", MemoryFact{Estimated: -1, Measured: -5, Most: -3, Least: -1, Limit: 1000}, 10, 0},
@@ -245,6 +246,15 @@ func TestRecall(t *testing.T) {
 			c.fact.Stage = "denoise"
 		}
 		e.Recall([]MemoryFact{c.fact})
+		want := c.fact // which stays as it was, for the run after this
+		want.Estimated, want.Measured = max(0, want.Estimated), max(0, want.Measured)
+		if float64(want.Limit) < 1000/1.1 {
+			want.Most, want.Least = 0, 0
+		}
+		want.Most, want.Least = max(0, want.Most), max(0, want.Least)
+		if facts := e.MemoryFacts(); !slices.Equal(facts, []MemoryFact{want}) {
+			t.Errorf("%s: passed on as %+v", c.name, facts)
+		}
 		n, err := e.BatchSize(row)
 		if least := e.learned.devices(&e.Steps[0], row); n != c.batch || err != nil || least != c.least {
 			t.Errorf("%s: %d elements, %d devices, %v", c.name, n, least, err)
