@@ -7,6 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#if LB_TENSOR_BF16
+typedef bf16 number;
+#else
+typedef f16 number;
+#endif
+
 static int failures;
 static u16 source[64], matrix[16 * 16];
 static f32 found[256];
@@ -90,8 +96,8 @@ static void product() // of a matrix and its transpose, by ldmatrix in both ways
 	ldm4(a, s + (lane() & 15) * 16 + lane() / 16 * 8);
 	ldm4(b, s + (lane() / 16 * 8 + (lane() & 7)) * 16 + (lane() / 8 & 1) * 8);
 	f32 d[2][4] = {};
-	mma16<bf16>(d[0], a, b);
-	mma16<bf16>(d[1], a, b + 2);
+	mma16<number>(d[0], a, b);
+	mma16<number>(d[1], a, b + 2);
 	for (int n = 0; n < 2; n++)
 		for (int i = 0; i < 4; i++)
 			found[(lane() / 4 + i / 2 * 8) * 16 + n * 8 + lane() % 4 * 2 + i % 2] = d[n][i];
@@ -107,9 +113,9 @@ static void square() // of a matrix: its columns come transposed
 	ldm4(a, s + (lane() & 15) * 16 + lane() / 16 * 8);
 	ldm4t(b, s + (lane() & 15) * 16 + lane() / 16 * 8);
 	f32 d[2][4] = {};
-	mma16<bf16>(d[0], a, b);
-	mma8<bf16>(d[1], a, b + 2);
-	mma8<bf16>(d[1], a + 2, b + 3);
+	mma16<number>(d[0], a, b);
+	mma8<number>(d[1], a, b + 2);
+	mma8<number>(d[1], a + 2, b + 3);
 	for (int n = 0; n < 2; n++)
 		for (int i = 0; i < 4; i++)
 			found[(lane() / 4 + i / 2 * 8) * 16 + n * 8 + lane() % 4 * 2 + i % 2] = d[n][i];
@@ -136,8 +142,8 @@ static void beyond() { smem()[1024 + tid()] = 1; }
 static void products()
 {
 	for (int i = 0; i < 256; i++)
-		matrix[i] = narrow_bf16((f32)(i * 7 % 23 - 11));
-	auto at = [](int row, int col) { return widen_bf16(matrix[row * 16 + col]); };
+		matrix[i] = type_of<number>::narrow((f32)(i * 7 % 23 - 11));
+	auto at = [](int row, int col) { return type_of<number>::widen(matrix[row * 16 + col]); };
 	run(product, 32, 1024);
 	for (int i = 0; i < 256; i++) {
 		f32 want = 0;
