@@ -1,6 +1,7 @@
 // Modules and launches: the text of a module says which kernels it has, the emulation runs them.
 #include "fake.h"
 #include "../kern/emu/launch.h"
+#include <cstdio>
 #include <cstring>
 
 namespace fake {
@@ -80,8 +81,12 @@ API cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned 
 	if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || !bx || bx > 1024 || by != 1 || bz != 1 || shared > f->shared)
 		return INVALID_VALUE;
 	std::string args((const char *)params[0], f->kernel->args_size);
-	if (!same(lb_emu_plan(f->kernel, args.data()), geometry))
+	lb_launch plan = lb_emu_plan(f->kernel, args.data());
+	if (!same(plan, geometry)) {
+		fprintf(stderr, "fake driver: %s launched as (%u %u %u) x %u + %u bytes, its plan is (%u %u %u) x %u + %u bytes\n",
+			f->kernel->name, gx, gy, gz, bx, shared, plan.grid[0], plan.grid[1], plan.grid[2], plan.threads, plan.shared);
 		return INVALID_VALUE;
+	}
 	const lb_kernel *k = f->kernel;
 	s->work.push_back([=] { return lb_emu_launch(k, args.data(), &geometry) ? (int)INVALID_VALUE : (int)SUCCESS; });
 	return SUCCESS;
