@@ -78,7 +78,7 @@ struct Conv {
 	}
 	void run(const char *kernel = nullptr)
 	{
-		launch(kernel ? kernel : lb_conv_name(lb_conv_pick(&p, 80)), &p);
+		launch(kernel ? kernel : lb_conv_name(lb_conv_pick(&p, LB_ARCH / 10)), &p);
 	}
 };
 
@@ -105,9 +105,10 @@ static void same(const std::string &what, const Operand &a, const Operand &b)
 // tiles computes a convolution again with every tile there is.
 static void tiles(const std::string &what, const Case &c, const Operand &dst, const Operand &x, const Operand &w)
 {
-	std::string type = dtype_names[x.dtype()];
+	bool plain = x.dtype() == LB_F32 || (x.dtype() == LB_BF16 && LB_ARCH < 800);
+	std::string type = plain ? "f32" : dtype_names[x.dtype()];
 	for (const char *tile : {"_128", "_64", "_32"}) {
-		if (x.dtype() == LB_F32 && !strcmp(tile, "_64"))
+		if (plain && !strcmp(tile, "_64"))
 			continue;
 		Operand other(dst.dtype(), DENSE, dst.shape);
 		Conv(c, other, x, w).run(("conv_" + type + tile).c_str());
