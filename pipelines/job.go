@@ -145,6 +145,9 @@ func loadSteps(cfg *config.Config, steps []transforms.Step, dev kernels.Backend)
 // loadStep brings the weights of a stage to a device: where they are cut, all the parts that ranks on it can have.
 func loadStep(s transforms.Step, dev kernels.Backend) error {
 	if sharded, ok := s.Stage.(stages.Sharded); ok && sharded.Shards() > 1 {
+		if dev.Device() != "cpu" {
+			return nil // it has no room for the parts of others; each gets its own with its first batch
+		}
 		for shard := range sharded.Shards() {
 			if err := sharded.LoadShard(dev, shard); err != nil {
 				return err
