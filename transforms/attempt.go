@@ -37,10 +37,11 @@ func (f *StageFn) settle(live []*stages.Element, cap int) error {
 			break
 		}
 		var width int
+		least := f.engine.learned.devices(f.step, &live[0].Row)
 		if width, err = f.attempt(live, cap); err != nil {
 			restore(live, before)
 		}
-		if fault.IsOutOfMemory(err) && f.relieve(live, width) {
+		if fault.IsOutOfMemory(err) && f.relieve(live, width, least) {
 			return f.settle(live, 0)
 		}
 		if fault.ClassOf(err) != fault.ClassRetry || fault.IsOutOfMemory(err) {

@@ -65,24 +65,34 @@ func (l *learned) open(step *Step, row *schemas.PromptRow) *lesson {
 	return l.lessons[key]
 }
 
-// outOfMemory notes that n elements did not fit some devices, of at most widest that a batch could have. It
-// reports whether there is anything left to try: fewer elements, else more devices.
-func (l *learned) outOfMemory(step *Step, row *schemas.PromptRow, n, devices, widest int, limit int64) bool {
+// shortage is a batch that ran out of memory.
+type shortage struct {
+	elements, devices int
+	widest            int   // devices that it could have
+	least             int   // that an element was known to need when they were chosen
+	limit             int64 // what it could use on a device
+}
+
+// outOfMemory notes a shortage and reports whether there is anything left to try: fewer elements, else more devices
+// than an element was known to need.
+func (l *learned) outOfMemory(step *Step, row *schemas.PromptRow, o shortage) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.open(step, row)
 	s.fails++
-	s.limit = limit
-	switch {
-	case n > 1:
-		s.most = n / 2
-	case devices < widest:
-		s.least = max(s.least, min(2*devices, widest))
-	default:
-		s.alone = true
-		return false
+	s.limit = o.limit
+	switch half := o.elements / 2; {
+	case half > 0:
+		if s.most == 0 || half < s.most { // another batch may have come down further
+			s.most = half
+		}
+		return true
+	case o.devices < o.widest:
+		s.least = max(s.least, min(2*o.devices, o.widest))
+		return s.least > o.least
 	}
-	return true
+	s.alone = true
+	return false
 }
 
 // measure notes what a batch of n elements held at its fullest on one device, against its estimate.
@@ -150,11 +160,11 @@ func (f *StageFn) widest(row *schemas.PromptRow) int {
 }
 
 // relieve notes that memory ran out and reports whether the batch is worth another try, in parts or on more
-// devices.
-func (f *StageFn) relieve(live []*stages.Element, devices int) bool {
+// devices than the least that was known.
+func (f *StageFn) relieve(live []*stages.Element, devices, least int) bool {
 	row := &live[0].Row
-	return f.engine.learned.outOfMemory(f.step, row, len(live), devices, f.widest(row),
-		f.engine.Pool.Memory().Limit)
+	return f.engine.learned.outOfMemory(f.step, row, shortage{elements: len(live), devices: devices,
+		widest: f.widest(row), least: least, limit: f.engine.Pool.Memory().Limit})
 }
 
 // settleParts settles a batch that is known not to fit, in parts of n elements.

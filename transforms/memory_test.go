@@ -129,6 +129,42 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
+// wideBroken needs as many devices as a hungry stage, and fails on them.
+type wideBroken struct{ hungry }
+
+func (b wideBroken) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+	return b.RunSet(ctx, stages.Alone(dev), batch)
+}
+
+func (b wideBroken) RunSet(_ context.Context, set *stages.Set, batch []*stages.Element) error {
+	if len(*b.tried) > 20 {
+		return fault.Fatal(errors.New("it has no end"))
+	}
+	if err := b.on(set.Ranks(), batch); err != nil {
+		return err
+	}
+	return errors.New("the ranks disagree")
+}
+
+// TestWideStageThatFails: an element that fails on the devices that it needs is tried on no fewer, and comes to
+// an end.
+func TestWideStageThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, 4, step("denoise", fakeStage{}))
+		h := newHungry(9, 3, 0)
+		e.Retries, e.Steps[0].Stage = 3, wideBroken{h}
+		f, out := stageFn(t, e, 0), &collector{}
+		f.give(t, out.emit, "a cat")
+		f.end(t, out.emit)
+		if err := out.elements[0].Failed; err == nil || !strings.Contains(err.Error(), "disagree") {
+			t.Errorf("failed: %v", err)
+		}
+		if got, want := strings.Join(*h.tried, "; "), "1 on 1; 1 on 2; 1 on 4; 1 on 4; 1 on 4"; got != want {
+			t.Errorf("tried %s, want %s", got, want)
+		}
+	})
+}
+
 // TestStageThatCannotShareFails: without a set to widen, one element that does not fit fails at once.
 func TestStageThatCannotShareFails(t *testing.T) {
 	h := newHungry(0, 1, 0)

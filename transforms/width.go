@@ -23,12 +23,13 @@ func (f *StageFn) choose(mine *turn, cap int, v view) (devices []int, elements i
 		}
 	}
 	least, fixed := f.engine.least(f.step, row)
-	least = max(least, f.engine.learned.devices(f.step, row))
+	needed := f.engine.learned.devices(f.step, row) // fewer have run out of memory
+	least = max(least, needed)
 	if cap > 0 {
-		return v.pick(min(capped(f.step, least, cap), there)), own
+		return v.pick(capped(f.step, least, min(max(cap, needed), there))), own
 	}
 	s, ok := f.step.Stage.(stages.Spreader)
-	if least = min(least, there); !ok || fixed || s.Width(row) != 0 {
+	if least = capped(f.step, least, there); !ok || fixed || s.Width(row) != 0 {
 		return v.pick(least), own
 	}
 	ahead, known := f.engine.tail.ahead(f.Index)
