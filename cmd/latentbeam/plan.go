@@ -134,7 +134,7 @@ func printLayout(out io.Writer, l pipelines.Layout, devices []layout.Device) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "  layout\t%s\n", describe(b))
 	if s := l.Split(); s != nil && s.Grid.Shards() > 1 {
-		fmt.Fprintf(w, "  a set\t%d shares of the tokens x tp_size %d x pp_size %d\n", s.Grid.Sequence, s.Grid.Tensor,
+		fmt.Fprintf(w, "  a set\tsequence_parallel %d x tp_size %d x pp_size %d\n", s.Grid.Sequence, s.Grid.Tensor,
 			s.Grid.Pipeline)
 	}
 	if p, f := set.Forward.Plan, set.Forward; p != nil {
