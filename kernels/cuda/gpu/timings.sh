@@ -29,6 +29,7 @@ row() {
 
 if [ "${1:-full}" = small ]; then
 	rounds=1
+	echo "(emulated: these figures say nothing)"
 	row "STDiT block, 2x4x4 (reduced)" stdit "1.0 2x4x4 3 bf16" 1 - -
 	row "VAE decode, 1 frame 8x8 (reduced)" vae "1x1x1 1 bf16" 1 - -
 	exit
