@@ -252,7 +252,7 @@ func TestTime(t *testing.T) {
 func TestRefill(t *testing.T) {
 	b := device(t, 0)
 	defer b.Scope()()
-	const n = 3 << 20 // more than a page-locked block
+	const n = 5 << 20 // more than fits the page-locked blocks, so that the first is read before the last is filled
 	weight := func(x byte) []byte {
 		data := make([]byte, 2*n)
 		for i := range data {
