@@ -37,19 +37,27 @@ func recall(output, part, class string) []transforms.MemoryFact {
 	return s.Run.Memory
 }
 
-// remembered makes what stages say they need for rows like row what it turned out to be.
+// remembered makes what stages say they need for rows like row what it turned out to be: the most of what is known of
+// rows of that shape.
 func remembered(costs []layout.Stage, row schemas.PromptRow, facts []transforms.MemoryFact) {
 	shape := schemas.BucketOf(row).String()
 	for i := range costs {
+		var mine []transforms.MemoryFact // several, where rows of one size differ in guidance or clips
 		for _, f := range facts {
-			if f.Stage != costs[i].Name || f.Shape != shape || costs[i].Need == nil {
-				continue
+			if f.Stage == costs[i].Name && f.Shape == shape {
+				mine = append(mine, f)
 			}
-			need := costs[i].Need
-			costs[i].Need = func(n int) (int64, error) {
-				bytes, err := need(n)
-				return f.Correct(n, bytes), err
+		}
+		need := costs[i].Need
+		if need == nil || len(mine) == 0 {
+			continue
+		}
+		costs[i].Need = func(n int) (most int64, err error) {
+			bytes, err := need(n)
+			for _, f := range mine {
+				most = max(most, f.Correct(n, bytes))
 			}
+			return most, err
 		}
 	}
 }

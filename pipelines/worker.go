@@ -180,7 +180,8 @@ func (w *Worker) run(ctx context.Context, s transforms.Step, r pool.Request, bat
 	if err != nil {
 		return nil, fault.Retry(err)
 	}
-	defer func() { release(err == nil) }()
+	well := false // after a panic, too
+	defer func() { release(well) }()
 	set.Patience = r.Patience
 	if set.Speeds = r.Speeds; len(r.Speeds) > 1 {
 		set.Connect = func(ctx context.Context) ([]kernels.Transport, error) {
@@ -195,7 +196,7 @@ func (w *Worker) run(ctx context.Context, s transforms.Step, r pool.Request, bat
 	if why := set.Ill(); why != nil { // whatever came of it
 		err = why
 	}
-	if err != nil || r.Ranks[0] != 0 {
+	if well = err == nil; !well || r.Ranks[0] != 0 {
 		return nil, err
 	}
 	return transforms.EncodeBatch(elements)
