@@ -22,9 +22,9 @@ const (
 type weightState struct {
 	packedList
 	passing atomic.Bool // see Passing
-	order sync.Mutex
-	next  weak.Pointer[buffer] // used after it; weak, so that a model that is gone stays gone
-	asked time.Time            // when its own elements were last asked for
+	order   sync.Mutex
+	next    weak.Pointer[buffer] // used after it; weak, so that a model that is gone stays gone
+	asked   time.Time            // when its own elements were last asked for
 }
 
 // Passing says that t, a weight, is one of many of which few are in memory at a time: nothing is kept of it but
