@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -31,19 +32,38 @@ type running struct {
 	shell
 	process *os.Process
 	ended   chan int // exit code
-	out     *strings.Builder
+	out     *spoken
+}
+
+// spoken is what a program has said so far.
+type spoken struct {
+	sync.Mutex
+	strings.Builder
+}
+
+func (s *spoken) Write(p []byte) (int, error) {
+	s.Lock()
+	defer s.Unlock()
+	return s.Builder.Write(p)
+}
+
+func (s *spoken) String() string {
+	s.Lock()
+	defer s.Unlock()
+	return s.Builder.String()
 }
 
 // begin starts the program and waits until it has begun the job.
 func (s shell) begin(args ...string) *running {
 	s.t.Helper()
 	_ = os.Remove(filepath.Join(s.dir, "out/job.json")) // of an earlier run, which says nothing of this one
-	cmd, stdout, _ := s.command(args...)
-	cmd.Stderr = stdout
+	cmd, _, _ := s.command(args...)
+	out := &spoken{}
+	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	r := &running{s, cmd.Process, make(chan int, 1), stdout}
+	r := &running{s, cmd.Process, make(chan int, 1), out}
 	go func() {
 		_ = cmd.Wait()
 		r.ended <- cmd.ProcessState.ExitCode()
@@ -61,6 +81,12 @@ func (r *running) until(so func() bool) {
 			r.t.Fatal("a minute has passed")
 		}
 	}
+}
+
+// inFlight waits for the first line of progress, five seconds after the rows have begun to flow.
+func (r *running) inFlight() {
+	r.t.Helper()
+	r.until(func() bool { return strings.Contains(r.out.String(), "/1 rows, ") })
 }
 
 func (r *running) signal(s os.Signal) {
@@ -156,13 +182,14 @@ func TestDrainEnds(t *testing.T) {
 	s.says(s.run(75, "run", "job.yaml", "--set", "defaults.num_inference_steps=2"), "is in use by pid ",
 		fmt.Sprint(r.process.Pid), "latentbeam run")
 	s.says(s.run(75, "run", "job.yaml", "--shard", "0/2"), "is in use by pid ", fmt.Sprint(r.process.Pid))
+	r.inFlight()
 	r.signal(os.Interrupt)
-	time.Sleep(300 * time.Millisecond)
+	r.until(func() bool { return strings.Contains(r.out.String(), "finishing what is in flight") })
 	r.signal(os.Interrupt)
 	s.says(r.ends(130, 15*time.Second), "finishing what is in flight", "interrupted twice")
 
 	r = s.begin("run", "job.yaml", "--set", "drain_timeout=1s")
-	time.Sleep(300 * time.Millisecond)
+	r.inFlight()
 	r.signal(syscall.SIGTERM)
 	s.says(r.ends(130, 15*time.Second), "finishing what is in flight (at most 1s",
 		"did not finish within drain_timeout")
