@@ -108,7 +108,7 @@ func (f *StageFn) attempt(live []*stages.Element, cap int) (width int, err error
 	}
 	mine.choose = func(v view) ([]int, int) {
 		devices, n := f.choose(mine, cap, v)
-		return f.near(devices, v), n
+		return f.place(devices, v), n
 	}
 	for {
 		g, err := f.engine.turns.acquire(f.ctx, pool, mine)
