@@ -2,7 +2,6 @@ package transforms
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -227,17 +226,14 @@ func (e *Engine) MemoryFacts() (facts []MemoryFact) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	kept := maps.Clone(l.before)
-	keys := slices.SortedFunc(maps.Keys(l.lessons), func(a, b lessonKey) int {
-		return cmp.Or(cmp.Compare(a.step, b.step), cmp.Compare(fmt.Sprint(a.shape), fmt.Sprint(b.shape)))
-	})
-	for _, key := range keys {
-		facts = append(facts, l.lessons[key].fact(key.step, key.shape.String()))
+	for key, s := range l.lessons {
+		facts = append(facts, s.fact(key.step, key.shape.String()))
 		delete(kept, [2]string{key.step, key.shape.String()})
 	}
 	for key, s := range kept { // what this run had nothing to do with
 		facts = append(facts, s.fact(key[0], key[1]))
 	}
-	slices.SortStableFunc(facts, func(a, b MemoryFact) int {
+	slices.SortFunc(facts, func(a, b MemoryFact) int {
 		return cmp.Or(cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.Shape, b.Shape))
 	})
 	return facts
