@@ -1,7 +1,6 @@
 package pipelines_test
 
 import (
-	"context"
 	"fmt"
 	"image"
 	"image/color"
@@ -16,7 +15,6 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/pipelines"
 	"latentbeam/schemas"
-	"latentbeam/stages/catalog"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/transforms/table"
 )
@@ -71,19 +69,7 @@ func TestReferencesAndClips(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		job, err := pipelines.Open(cfg, pipelines.Options{Specs: catalog.All(), Version: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer job.Close()
-		if err := job.Attach(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		r, err := job.Run(context.Background(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
+		return runs(t, cfg)
 	}
 	run()
 	latents := map[string]schemas.LatentRow{}
@@ -152,9 +138,9 @@ func TestClipsThroughTables(t *testing.T) {
 	prompts := writeTable(t, "p.csv", "id,prompt,negative_prompt\n"+
 		"two,|0|a red circle|1|a blue square,\nlong,a red circle,a green star\nthree,|0|a red circle|1|a star|2|a bird,x\n")
 	denoiser := writeDenoiser(t, smallSTDiT2)
-	step := func(input, list, write string) (out string, r pipelines.Result) {
+	step := func(input, list, write string) (string, pipelines.Result) {
 		t.Helper()
-		out = filepath.Join(t.TempDir(), "out")
+		out := filepath.Join(t.TempDir(), "out")
 		text := fmt.Sprintf("version: 1\nmodel: {text_encoder: ../testdata/tiny/text_encoder, transformer: %q, "+
 			"vae: ../testdata/tiny/vae}\ninput: %s\ndefaults: {height: 16, width: 16, num_frames: 5, seed: 7, loop: 3, "+
 			"num_inference_steps: 2, max_sequence_length: 64, condition_frame_length: 2, fps: 8}\nstages: %s\n"+
@@ -163,18 +149,7 @@ func TestClipsThroughTables(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		job, err := pipelines.Open(cfg, pipelines.Options{Specs: catalog.All(), Version: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer job.Close()
-		if err := job.Attach(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		if r, err = job.Run(context.Background(), nil); err != nil {
-			t.Fatal(err)
-		}
-		return out, r
+		return out, runs(t, cfg)
 	}
 	from := func(out, table string) string { return fmt.Sprintf("{%s: %q}", table, inTables(out, table)) }
 	videos := func(out string) map[string]string {

@@ -13,10 +13,8 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/media"
 	"latentbeam/kernels"
-	"latentbeam/pipelines"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/catalog"
 )
 
 const (
@@ -49,17 +47,8 @@ func TestPrecompute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opened, err := pipelines.Open(cfg, pipelines.Options{Specs: catalog.All(), Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer opened.Close()
-	if err := opened.Attach(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	r, err := opened.Run(context.Background(), nil)
-	if err != nil || r.Done != 3 {
-		t.Fatalf("%d done, %v", r.Done, err)
+	if r := runs(t, cfg); r.Done != 3 {
+		t.Fatalf("%d done", r.Done)
 	}
 	texts := readRows[schemas.EmbeddingRow](t, out, "embeddings")
 	latents := readRows[schemas.LatentRow](t, out, "latents")

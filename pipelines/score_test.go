@@ -1,12 +1,9 @@
 package pipelines_test
 
 import (
-	"context"
 	"testing"
 
 	"latentbeam/internal/config"
-	"latentbeam/pipelines"
-	"latentbeam/stages/catalog"
 )
 
 // TestBuiltInModelFollowsPrompts makes the twelve videos of the demonstration and reads colour, shape and
@@ -21,18 +18,7 @@ func TestBuiltInModelFollowsPrompts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	job, err := pipelines.Open(cfg, pipelines.Options{Specs: catalog.All(), Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer job.Close()
-	if err := job.Attach(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	result, err := job.Run(context.Background(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := runs(t, cfg)
 	all := result.Totals.Agreement["all"]
 	t.Logf("agreement: %v", result.Totals.Agreement)
 	if all.Of != 12 || all.Equal < 11 {

@@ -257,3 +257,21 @@ func diffRows(table string, want, got []string) (wrong []string) {
 	}
 	return wrong
 }
+
+// runs takes a job with the real stages from the configuration to its end.
+func runs(t *testing.T, cfg *config.Config) pipelines.Result {
+	t.Helper()
+	job, err := pipelines.Open(cfg, pipelines.Options{Specs: catalog.All(), Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer job.Close()
+	if err := job.Attach(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := job.Run(context.Background(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
