@@ -53,7 +53,7 @@ cuda: ## what can be shown of the CUDA backend without a GPU and without NVIDIA'
 kern: ## the CUDA kernels in their emulation on the CPU: every kernel, three orders of threads
 	$(MAKE) -C kernels/cuda/kern emu
 
-ptx: ## the PTX of the CUDA kernels anew (clang 22), to be committed with a change of theirs
+ptx: ## the PTX of the CUDA kernels anew (clang 22, zstd), to be committed with a change of theirs
 	$(MAKE) -C kernels/cuda/kern ptx
 
 PTXAS_WHEEL = nvidia-cuda-nvcc==13.0.88

@@ -3,12 +3,15 @@
 package kern
 
 import (
+	"bytes"
 	"embed"
 	"fmt"
 	"strings"
+
+	"github.com/klauspost/compress/zstd"
 )
 
-//go:embed ptx kernels.def
+//go:embed ptx/*.zst kernels.def
 var files embed.FS
 
 // Targets are the architectures that PTX is made for, newest first. A device takes the first one it can run:
@@ -77,9 +80,23 @@ func parseKernel(s string) (Kernel, error) {
 
 // PTX returns the text of a unit for a target, with the zero byte at its end that the driver wants.
 func PTX(target, unit string) ([]byte, error) {
-	text, err := files.ReadFile("ptx/" + unit + "." + target + ".ptx")
+	packed, err := files.ReadFile("ptx/" + unit + ".ptx.zst")
 	if err != nil {
-		return nil, fmt.Errorf("load kernels: no PTX of unit %q for %s", unit, target)
+		return nil, fmt.Errorf("load kernels: no PTX of unit %q", unit)
 	}
-	return append(text, 0), nil
+	unpack, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return nil, fmt.Errorf("load kernels: %w", err)
+	}
+	defer unpack.Close()
+	modules, err := unpack.DecodeAll(packed, nil)
+	if err != nil {
+		return nil, fmt.Errorf("load kernels: unpack unit %q: %w", unit, err)
+	}
+	for text := range bytes.SplitAfterSeq(modules, []byte{0}) {
+		if bytes.Contains(text, []byte("\n.target "+target+"\n")) {
+			return text, nil
+		}
+	}
+	return nil, fmt.Errorf("load kernels: no PTX of unit %q for %s", unit, target)
 }
