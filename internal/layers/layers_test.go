@@ -24,7 +24,7 @@ var floors = []floor{
 	{"internal/media/h264 internal/aspect internal/mapfile internal/torchpickle/torchtest", "golang.org/x/sys"},
 	{"schemas internal/rng internal/fault internal/safetensors internal/torchpickle internal/sentencepiece " +
 		"internal/ftfy internal/media internal/layers kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern",
-		"golang.org/x/text golang.org/x/net github.com/Eyevinn/mp4ff gorgonia.org/cu"},
+		"golang.org/x/text golang.org/x/net github.com/Eyevinn/mp4ff gorgonia.org/cu github.com/klauspost/compress"},
 	{"internal/config internal/plan internal/plan/sequence internal/plan/weights internal/store internal/measure " +
 		"internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
 		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},
@@ -33,7 +33,7 @@ var floors = []floor{
 	{"stages/nn stages/sampler stages/condition runners/pool runners/pool/gpus", ""},
 	{"stages/nn/nntest", ""},
 	{"stages/t5 stages/stdit stages/vae stages/guard stages/video", ""},
-	{"stages/catalog transforms/table", "github.com/parquet-go/parquet-go github.com/klauspost/compress"},
+	{"stages/catalog transforms/table", "github.com/parquet-go/parquet-go"},
 	{"transforms internal/report", "github.com/apache/beam"},
 	{"runners", ""},
 	{"pipelines", ""},

@@ -1,7 +1,7 @@
 // What dynamic shared memory the kernels are launched with, by the formulas that the host uses (args_*.h): a line
 // for each kernel and target with the bytes of the usual launch, of the largest, and those that a block of such a
 // device has. It fails where a launch asks for more.
-#include "kernels.h"
+#include "../kernels.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -82,7 +82,7 @@ int main()
 			each(&args, #name, t.arch, [&](const type *a) { (void)a; l.add(launch); }); \
 			report(#name, l); \
 		}
-#include "kernels.def"
+#include "../kernels.def"
 #undef K
 	}
 	return rc;
