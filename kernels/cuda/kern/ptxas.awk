@@ -1,4 +1,4 @@
-# Reads ptxas.limits, what shared.cc says and what ptxas -v says; writes the table; fails where a kernel spills more
+# Reads ptxas.limits, what emu/shared.cc says and what ptxas -v says; writes the table; fails where a kernel spills more
 # than it may, or has more shared memory than a block can have.
 FNR == 1 {
 	file++
