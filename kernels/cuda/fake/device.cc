@@ -122,7 +122,7 @@ API cuDeviceGetAttribute(int *value, int attribute, int index)
 	case 33: *value = index + 1; break;   // PCI bus
 	case 75: *value = arch / 10; break;   // compute capability
 	case 76: *value = arch % 10; break;
-	case 97: *value = 163 << 10; break;   // shared memory of a block, if asked for
+	case 97: *value = (arch >= 90 ? 227 : 163) << 10; break;   // shared memory of a block, if asked for
 	default: *value = 0;
 	}
 	return device(index) ? SUCCESS : INVALID_DEVICE;

@@ -1,6 +1,7 @@
 // Modules and launches: the text of a module says which kernels it has, the emulation runs them.
 #include "fake.h"
 #include "../kern/emu/launch.h"
+#include "../kern/kernels.h"
 #include <cstdio>
 #include <cstring>
 
@@ -54,7 +55,7 @@ API cuFuncSetAttribute(Function *f, int attribute, int value)
 	std::lock_guard<std::recursive_mutex> guard(current()->lock);
 	if (!current()->functions.count(f))
 		return INVALID_HANDLE;
-	if (attribute != 8 || value < 0 || value > 163 << 10)
+	if (attribute != 8 || value < 0 || value > (setting("FAKE_ARCH", 80) >= 90 ? 227 : 163) << 10)
 		return INVALID_VALUE;
 	f->shared = (unsigned)value;
 	return SUCCESS;
@@ -75,7 +76,7 @@ API cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned 
 	std::lock_guard<std::recursive_mutex> guard(d->lock);
 	if (!d->functions.count(f) || !d->streams.count(s))
 		return INVALID_HANDLE;
-	if (setting("FAKE_ARCH", 80) < f->kernel->min_arch)
+	if (!lb_exists(f->kernel->min_arch, (int)setting("FAKE_ARCH", 80)))
 		return NO_BINARY;
 	lb_launch geometry = {{gx, gy, gz}, bx, shared};
 	if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || !bx || bx > 1024 || by != 1 || bz != 1 || shared > f->shared)

@@ -34,10 +34,21 @@ func Target(major, minor int) (string, error) {
 }
 
 // Kernel is one kernel: the unit (PTX module) it is in, its name there, the C struct of its arguments and the
-// least compute capability (75 or 80) it exists for.
+// compute capability it exists for: from 75 or 80 on, or 90 alone.
 type Kernel struct {
 	Unit, Name, Args string
 	Arch             int
+}
+
+// Exists reports whether the kernel is in the PTX of a target.
+func (k Kernel) Exists(target string) bool {
+	switch k.Arch {
+	case 90:
+		return target == "sm_90a"
+	case 80:
+		return target != "sm_75"
+	}
+	return true
 }
 
 // Kernels returns all kernels in the order of kernels.def.

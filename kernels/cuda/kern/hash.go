@@ -4,4 +4,4 @@ package kern
 
 // HeadersHash is a hash of the headers that cgo reads: Go does not see when headers of another folder
 // change, but rebuilds a package when a constant it imports does.
-const HeadersHash = "7f6b076e7910e676"
+const HeadersHash = "9b929af12af69d41"

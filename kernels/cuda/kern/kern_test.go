@@ -111,7 +111,7 @@ func TestKernels(t *testing.T) {
 				got = append(got, string(m[1]))
 			}
 			for _, k := range all {
-				if k.Unit == unit && (k.Arch <= 75 || target != "sm_75") {
+				if k.Unit == unit && k.Exists(target) {
 					want = append(want, k.Name)
 				}
 			}

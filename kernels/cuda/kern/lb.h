@@ -32,7 +32,10 @@ struct alignas(16) u4 { u32 v[4]; };
 #define NO_UNROLL _Pragma("nounroll")
 #define BAR(n) bar()
 
-extern __attribute__((device, shared, aligned(128))) u8 lb_shared_[];
+#ifndef LB_SHARED_ALIGN
+#define LB_SHARED_ALIGN 128
+#endif
+extern __attribute__((device, shared, aligned(LB_SHARED_ALIGN))) u8 lb_shared_[];
 DEV u8 *smem() { return lb_shared_; }
 
 #define LB_SREG(name, reg) DEV u32 name() { u32 r; asm("mov.u32 %0, " reg ";" : "=r"(r)); return r; }

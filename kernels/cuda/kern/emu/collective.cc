@@ -96,6 +96,7 @@ void compute(Op op, Lane *lanes, u64 *conflicts)
 	case MMA8_BF16: product<from_bf16>(lanes, 8); break;
 	case MMA16_F16: product<from_f16>(lanes, 16); break;
 	case MMA8_F16: product<from_f16>(lanes, 8); break;
+	default: __builtin_trap(); // Async has the others
 	}
 }
 

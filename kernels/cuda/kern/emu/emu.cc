@@ -1,5 +1,6 @@
 // The engine of the emulation: fibers, their order, barriers and delayed copies.
 #include "../lb.h"
+#include "async.h"
 #include "collective.h"
 #include "fiber.h"
 #include "launch.h"
@@ -47,6 +48,7 @@ struct Block {
 	const lb_kernel *kernel = nullptr;
 	const void *args = nullptr;
 	u64 conflicts = 0;
+	Async async;
 
 	~Block();
 	void prepare(u32 shared_bytes);
@@ -98,6 +100,8 @@ void entry()
 	Fiber &f = b->fibers[b->current];
 	Warp &w = b->warps[b->current / 32];
 	f.state = ENDED;
+	if (b->async.busy(b->current / 32))
+		b->stuck("a warp has ended before its products");
 	w.ready &= ~(1u << b->current % 32);
 	w.live &= ~(1u << b->current % 32);
 	b->live--;
@@ -108,6 +112,7 @@ void entry()
 void Block::begin()
 {
 	memset(shared, 0xff, room + shared_most - shared);
+	async.begin(shared, (size_t)(room + shared_most - shared), threads / 32);
 	live = threads;
 	arrived = 0;
 	for (u32 i = 0; i < threads; i++) {
@@ -188,6 +193,13 @@ const Place &place()
 
 u8 *shared() { return block->shared; }
 
+u32 shared_address(const void *p)
+{
+	if ((u64)block->shared & 1023)
+		block->stuck("shared memory of products must be a multiple of 1024 bytes, so that it begins at one");
+	return (u32)((const u8 *)p - block->shared) + shared_base;
+}
+
 Lane &meet(Op op, const u32 *in, int n, const void *address)
 {
 	Block *b = block.get();
@@ -201,7 +213,10 @@ Lane &meet(Op op, const u32 *in, int n, const void *address)
 		memcpy(lanes[i].in, in, n * 4);
 	lanes[i].address = address;
 	if (++w.arrived == 32) {
-		compute(op, lanes, &b->conflicts);
+		if (op < PROXY_FENCE)
+			compute(op, lanes, &b->conflicts);
+		else if (const char *wrong = b->async.step(op, b->current / 32, lanes))
+			b->stuck(wrong);
 		w.arrived = 0;
 		w.turn++;
 		w.ready = ~0u;

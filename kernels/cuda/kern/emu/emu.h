@@ -5,7 +5,7 @@
 #include <string.h>
 
 #ifndef LB_ARCH
-#define LB_ARCH 800
+#define LB_ARCH 900
 #endif
 #define LB_DEVICE
 #define LB_ALWAYS inline
@@ -16,17 +16,22 @@
 #define UNROLL
 #define NO_UNROLL
 
-// BAR(n) is a barrier that a test can leave out, to see that the test would notice: -DDROP_BARRIER=n.
+// BAR(n) is a barrier that a test can leave out, to see that the test would notice: -DDROP_BARRIER=n. So are the steps
+// around products of warpgroups.
 #ifdef DROP_BARRIER
-#define BAR(n) do { if ((n) != DROP_BARRIER) bar(); } while (0)
+#define LB_STEP(n, call) do { if ((n) != DROP_BARRIER) call; } while (0)
 #else
-#define BAR(n) bar()
+#define LB_STEP(n, call) (void)(call)
 #endif
+#define BAR(n) LB_STEP(n, bar())
 
 namespace emu {
 
 // What the lanes of a warp do together.
-enum Op : u8 { SHFL_XOR, SHFL, WARP_BAR, LDM4, LDM4T, LDM2, LDM2T, MMA16_BF16, MMA8_BF16, MMA16_F16, MMA8_F16 };
+enum Op : u8 {
+	SHFL_XOR, SHFL, WARP_BAR, LDM4, LDM4T, LDM2, LDM2T, MMA16_BF16, MMA8_BF16, MMA16_F16, MMA8_F16,
+	PROXY_FENCE, WG_ARRIVE, WG_COMMIT, WG_WAIT, WG_MULTIPLY, // those of async.h
+};
 
 // A Lane is what one lane brings to a collective and takes from it.
 struct Lane {
@@ -43,6 +48,7 @@ struct Place { u32 tid, threads, block[3], grid[3]; };
 const Place &place();
 
 u8 *shared();
+u32 shared_address(const void *p);
 void barrier();
 void copy_begin(void *to, const void *from, u32 bytes);
 void copy_commit();

@@ -10,7 +10,7 @@ extern "C" {
 typedef struct {
 	const char *unit, *name;
 	unsigned args_size;
-	int min_arch; /* 75: runs everywhere; 80: not on sm_75 */
+	int min_arch; /* lb_exists reads it */
 	lb_launch (*plan)(const void *args);
 	void (*run)(const void *args); /* one thread of the launch under way */
 } lb_kernel;

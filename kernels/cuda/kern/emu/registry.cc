@@ -1,11 +1,11 @@
 // The table of kernels.def, for finding kernels by name. Each unit is compiled on its own; what does not exist for
-// the architecture that is emulated (LB_ARCH, 800 unless it is given) is not found.
+// the architecture that is emulated (LB_ARCH, 900 unless it is given) is not found.
 #include "../kernels.h"
 #include "launch.h"
 #include <string.h>
 
 #ifndef LB_ARCH
-#define LB_ARCH 800
+#define LB_ARCH 900
 #endif
 
 #define K(unit, name, type, plan, arch) extern "C" __attribute__((weak)) void name(const type);

@@ -76,7 +76,7 @@ int main()
 			}
 		};
 #define K(unit, name, type, launch, least) \
-		if (t.arch >= least) { \
+		if (lb_exists(least, t.arch)) { \
 			launches l; \
 			type args = {}; \
 			each(&args, #name, t.arch, [&](const type *a) { (void)a; l.add(launch); }); \
