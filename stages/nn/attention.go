@@ -76,6 +76,21 @@ func (a SelfAttention) project(be kernels.Backend, x kernels.Tensor) kernels.Ten
 	return a.QKV.Forward(be, x, kernels.Identity).Reshape(x.Dim(0), x.Dim(1), x.Dim(2), 3, a.Heads, a.D)
 }
 
+// projectHeads is project for n of this rank's heads: (B, T, S, 3, n, D).
+func (a SelfAttention) projectHeads(be kernels.Backend, x kernels.Tensor, first, n int) kernels.Tensor {
+	if n == a.Heads {
+		return a.project(be, x)
+	}
+	qkv := be.Alloc(x.DType, x.Dim(0), x.Dim(1), x.Dim(2), 3, n, a.D)
+	for i := range 3 {
+		at := (i*a.Heads + first) * a.D
+		rows := Linear{W: a.QKV.W.Narrow(0, at, n*a.D), B: a.QKV.B.Narrow(0, at, n*a.D)}
+		dst := qkv.Narrow(-3, i, 1).Reshape(x.Dim(0), x.Dim(1), x.Dim(2), n*a.D)
+		rows.linear(be, dst, x, kernels.Epilogue{})
+	}
+	return qkv
+}
+
 // rotate normalises and rotates the queries and keys in qkv (..., 3, H, D) in place.
 func (a SelfAttention) rotate(be kernels.Backend, qkv kernels.Tensor, rope Rope) {
 	if a.RopeFirst {

@@ -77,7 +77,8 @@ func (s *Split) columns(xs []kernels.Tensor, row int, frames, patches sequence.R
 // (n, T, W, C) for each part of this rank, of type dt; rope those of all patches of a frame (1, 1, S, D/2).
 // Every rank calls it, also one without parts.
 //
-// Whole frames go to a rank each and come back (a tensor each way); what is left over goes by head and query.
+// Whole frames go to a rank each and come back (a tensor each way); what is left over goes by head and query,
+// as queries, keys and values or as tokens.
 // Every row is computed by the same sums as on one rank, so the result has the same bits. Where the ranks
 // divide the batch each has whole rows, and nothing is exchanged. Under tensor parallelism the plan is that of
 // this rank's heads.
@@ -115,5 +116,6 @@ func (a SelfAttention) attendShared(be kernels.Backend, s *Split, dt kernels.DTy
 	}
 	sh.attendWhole()
 	sh.attendPieces()
+	sh.attendCopies()
 	return s.Group.Exchange("space out", sh.framesOut(), sh.columnsIn(out))
 }

@@ -1,7 +1,6 @@
 package layout
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -13,15 +12,15 @@ import (
 // stdit3 is STDiT3-XL/2 with its text encoder and decoder, at a latent of t frames of s positions after
 // patching: sizes from the published checkpoints, FLOP from the shapes of the layers, activations of 2.5
 // residual streams.
-func stdit3(t, s float64, branches int) []Stage {
+func stdit3(t, s, branches float64) []Stage {
 	const c, text, pairs = 1152, 300, 28
 	costs := sequence.Costs{
 		Local:   (2*28-6)*c*c + 4*t*c + 2*4*text*c,
 		Project: 6 * c * c,
 		Score:   4 * 72,
 	}
-	shape := sequence.Shape{Batch: branches, Frames: int(t), Positions: int(s), Heads: 16, HeadSize: 72, QueryTile: 64}
-	stream := float64(branches) * t * s * c * 2
+	shape := sequence.Shape{Batch: int(branches), Frames: int(t), Positions: int(s), Heads: 16, HeadSize: 72, QueryTile: 64}
+	stream := branches * t * s * c * 2
 	return []Stage{
 		{Name: "encode_text", Weights: 9_524_621_312, Largest: 649_000_000, Work: 2 * 4.7e9 * text},
 		{
@@ -283,40 +282,4 @@ func FuzzParseDevices(f *testing.F) {
 			}
 		}
 	})
-}
-
-// The table of the documentation: what a rank of N has to do and to send.
-func TestRanksTable(t *testing.T) {
-	var table strings.Builder
-	fmt.Fprintf(&table, "| ranks | columns each | whole frames each | left over | imbalance | padding would cost | "+
-		"sent by the busiest, of 2 A/N | of DSP | on average, of DSP |\n|---|---|---|---|---|---|---|---|---|\n")
-	split := *stdit3(16, 1024, 2)[1].Split
-	for n := 2; n <= 8; n++ {
-		var cost [2]float64
-		var plan *sequence.Plan
-		for _, kind := range []sequence.Partition{sequence.Pad, sequence.Uneven} {
-			var err error
-			if plan, err = sequence.New(split.Shape, kind, sequence.Equal(n)); err != nil {
-				t.Fatal(err)
-			}
-			cost[kind] = plan.Imbalance(split.Costs)
-		}
-		least, most, sum, busiest := plan.ColumnSlots(0), 0, 0.0, 0.0
-		for r := range n {
-			least, most = min(least, plan.ColumnSlots(r)), max(most, plan.ColumnSlots(r))
-			sent := float64(plan.Sent(r).Total())
-			sum, busiest = sum+sent, max(busiest, sent)
-		}
-		columns := fmt.Sprint(least)
-		if most > least {
-			columns = fmt.Sprintf("%d or %d", least, most)
-		}
-		padded := func(x int) float64 { return float64((x + n - 1) / n * n) }
-		dsp := 2 * 2 * padded(16) * padded(1024) * 1152 / float64(n) * float64(n-1) / float64(n)
-		all := 2 * 2 * 16 * 1024 * 1152 / float64(n)
-		fmt.Fprintf(&table, "| %d | %s | %d | %d | %.2f %% | %.2f %% | %.2f | %.2f | %.2f |\n", n, columns,
-			plan.FrameSlots(0), len(plan.LeftFrames()), 100*cost[sequence.Uneven], 100*cost[sequence.Pad],
-			busiest/all, busiest/dsp, sum/float64(n)/dsp)
-	}
-	documented(t, "ranks", table.String())
 }

@@ -150,13 +150,14 @@ func memory(stages []Stage, how Residency, p *sequence.Plan, k, r int) (fullest 
 }
 
 // exchange returns the numbers that rank r holds for attention inside frames beside its columns: the tokens
-// of its frames and the results for them, and q, k, v and o of its pieces. Alone it needs none.
+// of its frames and the results for them, and q, k, v and o of its pieces, also where it gets tokens and makes
+// them itself. Alone it needs none.
 func exchange(p *sequence.Plan, r int) (n int64) {
 	if !p.Moves() {
 		return 0
 	}
 	s := p.Shape
-	n = 2 * int64(p.FrameSlots(r)) * int64(p.Keys) * int64(s.Width())
+	n = int64(2*p.FrameSlots(r)+len(p.Copies(r))) * int64(p.Keys) * int64(s.Width())
 	for _, c := range p.Pieces(r) {
 		n += 2 * int64(c.Heads.Len()) * int64(c.Queries.Len()+s.Positions) * int64(s.HeadSize)
 	}

@@ -13,12 +13,22 @@ type Rect struct {
 func (r Rect) Tokens() int { return r.Columns.Len() * r.Frames.Len() }
 
 // ToFrames returns what `from`, owner of columns, sends to `to`, owner of whole frames, in order. On the way
-// back the same list is sent from `to` to `from`. With from == to it is a copy that crosses no wire.
-func (p *Plan) ToFrames(from, to int) (out []Rect) {
-	for _, c := range p.columns[from] {
-		for _, f := range p.frames[to] {
-			if c.Element == f.Element {
-				out = append(out, Rect{c.Element, c.Range, f.Range, c.At, f.At})
+// back the same list is sent from `to` to `from`. With from == to it is a copy that crosses no wire. Frames of
+// padding are not sent, columns of padding are.
+func (p *Plan) ToFrames(from, to int) []Rect {
+	return p.rects(p.columns[from], p.frames[to])
+}
+
+// ToCopies returns what `from`, owner of columns, sends to `to` of left-over frames whose tokens it gets, in
+// order. What comes back is in LeftOver.
+func (p *Plan) ToCopies(from, to int) []Rect { return p.rects(p.columns[from], p.copies[to]) }
+
+func (p *Plan) rects(columns, frames []Span) (out []Rect) {
+	for _, c := range columns {
+		for _, f := range frames {
+			real := f.And(Range{0, p.Shape.Frames})
+			if c.Element == f.Element && real.Len() > 0 {
+				out = append(out, Rect{c.Element, c.Range, real, c.At, f.At})
 			}
 		}
 	}
@@ -35,6 +45,7 @@ type Strip struct {
 	Queries        Range // positions, part of Keys, may be empty
 	ColumnAt       int   // where the owner of the columns keeps Keys.Lo
 	QueryAt        int   // and Queries.Lo
+	Tokens         bool  // the piece's owner gets the tokens: no q, k and v, and o comes back all the same
 }
 
 // QueryRows returns the rows of HeadSize numbers in q, and in o on the way back.
@@ -44,7 +55,8 @@ func (s Strip) QueryRows() int { return s.Heads.Len() * s.Queries.Len() }
 func (s Strip) KeyRows() int { return s.Heads.Len() * s.Keys.Len() }
 
 // LeftOver returns what `from`, owner of columns, sends for the pieces of `to`, in order: q (queries, heads,
-// D), k and v (keys, heads, D). The result o (queries, heads, D) comes back along the same list.
+// D), k and v (keys, heads, D), unless it sends the tokens. The result o (queries, heads, D) comes back along the
+// same list.
 func (p *Plan) LeftOver(from, to int) (out []Strip) {
 	for i, piece := range p.pieces[to] {
 		for _, c := range p.columns[from] {
@@ -53,7 +65,7 @@ func (p *Plan) LeftOver(from, to int) (out []Strip) {
 			}
 			s := Strip{
 				Piece: i, Element: piece.Element, Frame: piece.Frame, Heads: piece.Heads,
-				Keys: c.Range, Queries: c.And(piece.Queries), ColumnAt: c.At,
+				Keys: c.Range, Queries: c.And(piece.Queries), ColumnAt: c.At, Tokens: piece.Tokens,
 			}
 			if s.Queries.Len() == 0 {
 				s.Queries = Range{}

@@ -3,7 +3,7 @@ package sequence
 // Traffic is how many numbers a rank sends for one pair of blocks, to others than itself.
 type Traffic struct {
 	Switch   int64 // columns to whole frames and back: two tensors
-	LeftOver int64 // q, k, v and o of left-over frames: four tensors
+	LeftOver int64 // q, k, v and o of left-over frames: four tensors; or the tokens and o
 }
 
 // Total returns both together.
@@ -11,16 +11,15 @@ func (t Traffic) Total() int64 { return t.Switch + t.LeftOver }
 
 // Sent returns what rank sends for one pair of blocks.
 func (p *Plan) Sent(rank int) (t Traffic) {
-	width := int64(p.Shape.Width())
 	for other := range p.Ranks {
 		if other == rank {
 			continue
 		}
 		for _, r := range p.ToFrames(rank, other) {
-			t.Switch += int64(r.Tokens()) * width
+			t.Switch += int64(r.Tokens() * p.width)
 		}
 		for _, r := range p.ToFrames(other, rank) { // the way back
-			t.Switch += int64(r.Tokens()) * width
+			t.Switch += int64(r.Tokens() * p.Shape.Width())
 		}
 	}
 	t.LeftOver = p.sentOver(rank)
@@ -33,14 +32,19 @@ func (p *Plan) sentOver(rank int) (n int64) {
 		if other == rank {
 			continue
 		}
+		for _, r := range p.ToCopies(rank, other) {
+			n += int64(r.Tokens() * p.width)
+		}
 		for _, s := range p.LeftOver(rank, other) {
-			n += int64(s.QueryRows() + 2*s.KeyRows())
+			if !s.Tokens {
+				n += int64((s.QueryRows() + 2*s.KeyRows()) * p.Shape.HeadSize)
+			}
 		}
 		for _, s := range p.LeftOver(other, rank) {
-			n += int64(s.QueryRows())
+			n += int64(s.QueryRows() * p.Shape.HeadSize)
 		}
 	}
-	return n * int64(p.Shape.HeadSize)
+	return n
 }
 
 // Costs is what the parts of a pair of blocks cost, in FLOP.
@@ -60,21 +64,30 @@ type Load struct {
 // Load returns the work of rank.
 func (p *Plan) Load(rank int, c Costs) (l Load) {
 	s := p.Shape
-	columns, frames := float64(p.ColumnSlots(rank)), float64(p.FrameSlots(rank))
-	l.Local = c.Local * columns * float64(s.Frames)
-	for _, span := range p.columns[rank] { // queries, keys and values of left-over frames
-		l.Local += c.Project * float64(span.Len()) * float64(p.leftOf(span.Element))
+	columns, frames := float64(p.ColumnSlots(rank)), 0
+	for _, span := range p.frames[rank] {
+		frames += span.And(Range{0, s.Frames}).Len()
 	}
-	l.Shared = frames * float64(p.Keys) * (c.Project + c.Score*float64(s.Heads)*float64(s.Positions))
+	l.Local = c.Local * columns * float64(s.Frames)
+	for _, span := range p.columns[rank] { // queries, keys and values that are sent
+		l.Local += c.Project * float64(span.Len()) * float64(p.projectedOf(span.Element))
+	}
+	l.Shared = float64(p.Keys) * (c.Project*float64(p.FrameSlots(rank)) +
+		c.Score*float64(frames)*float64(s.Heads)*float64(s.Positions)) // frames of padding have no keys
 	for _, piece := range p.pieces[rank] {
 		l.Shared += c.Score * float64(piece.Heads.Len()) * float64(piece.Queries.Len()) * float64(s.Positions)
+	}
+	for i := range p.copies[rank] {
+		part := float64(p.CopyHeads(rank, i).Len()) / float64(s.Heads)
+		l.Shared += c.Project * part * float64(s.Positions)
 	}
 	return l
 }
 
-// leftOf returns how many left-over frames an element has.
-func (p *Plan) leftOf(element int) (n int) {
-	for _, f := range p.left {
+// projectedOf returns of how many left-over frames the owners of an element's columns make queries, keys and
+// values.
+func (p *Plan) projectedOf(element int) (n int) {
+	for _, f := range p.Projected() {
 		if f/p.Shape.Frames == element {
 			n++
 		}

@@ -21,40 +21,48 @@ func dsp(s Shape, n int) float64 {
 	return 2 * a / float64(n) * float64(n-1) / float64(n)
 }
 
-// The bounds of issue 3, at 16 frames of 1024 positions under guidance.
+// The bounds of issue 3, at 16 frames of 1024 positions with and without guidance.
 func TestBalanceAndTrafficOf16Frames(t *testing.T) {
-	for n := 2; n <= 8; n++ {
-		s := Shape{2, 16, 1024, 16, 72, 64}
-		p, err := New(s, Uneven, Equal(n))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var most, sum float64
-		for r := range n {
-			sent := float64(p.Sent(r).Total())
-			most, sum = max(most, sent), sum+sent
-		}
-		exact := 2 * float64(2*16*1024*1152) / float64(n) * float64(n-1) / float64(n) // DSP, were no padding needed
-		waste := p.Imbalance(stdit3(16))
-		t.Logf("%d ranks: imbalance %.2f%%; sent, of what DSP sends: busiest rank %.2f, mean %.2f; without DSP's "+
-			"padding: busiest %.2f, mean %.2f", n, 100*waste, most/dsp(s, n), sum/float64(n)/dsp(s, n),
-			most/exact, sum/float64(n)/exact)
-		if waste > 0.016 {
-			t.Errorf("%d ranks: imbalance %.2f%%, want 1.6%% at most", n, 100*waste)
-		}
-		if most > 1.06*exact || most > dsp(s, n) {
-			t.Errorf("%d ranks: the busiest sends %.0f numbers, a rank of DSP %.0f, without padding %.0f",
-				n, most, dsp(s, n), exact)
+	for batch := 1; batch <= 2; batch++ {
+		for n := 2; n <= 8; n++ {
+			s := Shape{batch, 16, 1024, 16, 72, 64}
+			p, err := New(s, Uneven, Equal(n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var most, sum float64
+			for r := range n {
+				sent := float64(p.Sent(r).Total())
+				most, sum = max(most, sent), sum+sent
+			}
+			all := 2 * float64(batch*16*1024*1152) / float64(n) // 2 A/N
+			exact := all * float64(n-1) / float64(n)            // DSP, were no padding needed
+			waste := p.Imbalance(stdit3(16))
+			t.Logf("%d branches on %d ranks: imbalance %.2f%%; the busiest sends %.3f of 2 A/N, %.2f of what DSP sends, "+
+				"%.2f of that without its padding; the mean %.2f", batch, n, 100*waste, most/all, most/dsp(s, n),
+				most/exact, sum/float64(n)/exact)
+			if waste > 0.016/2 {
+				t.Errorf("%d branches on %d ranks: imbalance %.2f%%, 1.6%% is allowed and half of it was reached",
+					batch, n, 100*waste)
+			}
+			if most > all || batch%n == 0 && most > 0 {
+				t.Errorf("%d branches on %d ranks: the busiest sends %.3f of 2 A/N", batch, n, most/all)
+			}
+			if batch == 2 && (most > 1.01*exact || most > dsp(s, n)) {
+				t.Errorf("%d ranks: the busiest sends %.0f numbers, a rank of DSP %.0f, without padding %.0f",
+					n, most, dsp(s, n), exact)
+			}
 		}
 	}
 }
 
-// The bound of issue 3 on what the busiest rank sends: 2 A/N, at guided videos of 16 and 30 latent frames.
+// The bound of issue 3 on what the busiest rank sends, 2 A/N, at more videos, of 16 and 30 latent frames.
 func TestTheBusiestSendsAtMost2AByN(t *testing.T) {
 	worst := 0.0
 	for n := 2; n <= 8; n++ {
 		for _, s := range []Shape{{2, 16, 1024, 16, 72, 64}, {2, 30, 920, 16, 72, 64}, {4, 16, 256, 16, 72, 64},
-			{6, 30, 3600, 16, 72, 64}, {14, 16, 60, 4, 8, 64}} {
+			{6, 30, 3600, 16, 72, 64}, {14, 16, 60, 4, 8, 64},
+			{1, 16, 256, 16, 72, 64}, {1, 30, 3600, 16, 72, 64}} {
 			p, err := New(s, Uneven, Equal(n))
 			if err != nil {
 				t.Fatal(err)
@@ -67,6 +75,49 @@ func TestTheBusiestSendsAtMost2AByN(t *testing.T) {
 		}
 	}
 	t.Logf("at most %.2f of 2 A/N", worst)
+}
+
+// A frame that two ranks share goes to both as tokens, 2 instead of 3 tensors; each sends its part of o back.
+func TestTrafficOfAFrameOfTwo(t *testing.T) {
+	s := Shape{1, 3, 8, 4, 6, 1}
+	p, err := New(s, Uneven, Equal(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame := int64(s.Positions * s.Width())
+	for r := range 2 {
+		if got, want := p.Sent(r), (Traffic{2 * frame / 2, frame/2 + frame/4}); got != want {
+			t.Errorf("rank %d sends %+v, want %+v", r, got, want)
+		}
+		if got, want := p.Load(r, Costs{Local: 1, Project: 100}), (Load{12, 100 * 12}); got != want {
+			t.Errorf("rank %d has the load %+v, want %+v", r, got, want)
+		}
+	}
+}
+
+// From 12 frames on one of the partitions stays below 2 A/N on up to 8 ranks.
+func TestOnePartitionSendsAtMost2AByN(t *testing.T) {
+	for frames := 12; frames <= 64; frames++ {
+		for n := 2; n <= 8; n++ {
+			for batch := 1; batch <= 2; batch++ {
+				s := Shape{batch, frames, 1024, 16, 72, 64}
+				all := 2 * int64(s.Batch*s.Frames*s.Positions*s.Width())
+				var most [2]int64
+				for _, kind := range []Partition{Uneven, Pad} {
+					p, err := New(s, kind, Equal(n))
+					if err != nil {
+						t.Fatal(err)
+					}
+					for r := range n {
+						most[kind] = max(most[kind], p.Sent(r).Total()*int64(n))
+					}
+				}
+				if min(most[Uneven], most[Pad]) > all {
+					t.Errorf("%+v on %d ranks: %d under uneven, %d under pad, 2 A/N is %d", s, n, most[Uneven], most[Pad], all)
+				}
+			}
+		}
+	}
 }
 
 func TestTrafficFormulas(t *testing.T) {

@@ -3,12 +3,15 @@ package sequence
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 )
 
 // Piece is a part of a left-over frame: these queries of these heads, each against all keys of the frame.
 type Piece struct {
 	Element, Frame int
 	Heads, Queries Range
+	// Tokens says that the owner gets the tokens of the frame (Copies) and makes queries, keys and values of them.
+	Tokens bool
 }
 
 // sharePieces gives every rank its part of the left-over frames.
@@ -23,6 +26,52 @@ func (p *Plan) sharePieces(w weights) {
 	starts = append(starts, len(p.left)*s.Heads*s.Positions)
 	for r := range p.Ranks {
 		p.pieces = append(p.pieces, p.piecesOf(starts[r], starts[r+1]))
+	}
+	p.shareTokens()
+}
+
+// shareTokens decides for each left-over frame what is sent to those who have pieces of it: the queries, keys and
+// values of their heads, or the tokens, of which they make their own. The latter is less where two ranks share
+// a frame, the former where many do.
+func (p *Plan) shareTokens() {
+	s := p.Shape
+	rows, sharers := make([]int, len(p.left)), make([]int, len(p.left))
+	p.eachShared(func(_, left int, pieces []Piece) {
+		sharers[left]++
+		for _, c := range pieces {
+			rows[left] += c.Heads.Len() * (c.Queries.Len() + 2*s.Positions)
+		}
+	})
+	p.tokens = make([]bool, len(p.left))
+	for i := range p.left {
+		p.tokens[i] = sharers[i]*s.Positions*p.width < rows[i]*s.HeadSize
+	}
+	p.copies = make([][]Span, p.Ranks)
+	p.eachShared(func(rank, left int, pieces []Piece) {
+		if !p.tokens[left] {
+			return
+		}
+		at := p.FrameSlots(rank) + len(p.copies[rank])
+		e, f := pieces[0].Element, pieces[0].Frame
+		p.copies[rank] = append(p.copies[rank], Span{e, Range{f, f + 1}, at})
+		for i := range pieces {
+			pieces[i].Tokens = true
+		}
+	})
+}
+
+// eachShared calls f for each rank and left-over frame that it has pieces of: left is the frame's index.
+func (p *Plan) eachShared(f func(rank, left int, pieces []Piece)) {
+	for r, pieces := range p.pieces {
+		for len(pieces) > 0 {
+			n := 1
+			for n < len(pieces) && pieces[n].Element == pieces[0].Element && pieces[n].Frame == pieces[0].Frame {
+				n++
+			}
+			left, _ := slices.BinarySearch(p.left, pieces[0].Element*p.Shape.Frames+pieces[0].Frame)
+			f(r, left, pieces[:n])
+			pieces = pieces[n:]
+		}
 	}
 }
 
@@ -83,8 +132,21 @@ func (p *Plan) piecesOf(lo, hi int) (out []Piece) {
 			queries = Range{0, s.Positions}
 		}
 		h := head % s.Heads
-		out = append(out, Piece{frame / s.Frames, frame % s.Frames, Range{h, h + heads}, queries})
+		out = append(out, Piece{Element: frame / s.Frames, Frame: frame % s.Frames, Heads: Range{h, h + heads},
+			Queries: queries})
 		lo = end
 	}
 	return out
+}
+
+// CopyHeads returns the heads of which rank has pieces in its copy i, from the first to the last: it makes
+// queries, keys and values of these.
+func (p *Plan) CopyHeads(rank, i int) Range {
+	heads := Range{p.Shape.Heads, 0}
+	for _, c := range p.pieces[rank] {
+		if f := p.copies[rank][i]; c.Element == f.Element && c.Frame == f.Lo {
+			heads = Range{min(heads.Lo, c.Heads.Lo), max(heads.Hi, c.Heads.Hi)}
+		}
+	}
+	return heads
 }

@@ -22,7 +22,10 @@ type Plan struct {
 	columns [][]Span
 	frames  [][]Span
 	pieces  [][]Piece
-	left    []int // left-over frames by flattened index, ascending
+	left    []int  // left-over frames by flattened index, ascending
+	tokens  []bool // of each left-over frame: who has pieces of it gets its tokens
+	copies  [][]Span
+	width   int // numbers of a token; where a rank has some of the heads only, more than Shape.Width
 	weights weights
 }
 
@@ -42,7 +45,8 @@ func New(s Shape, p Partition, speeds []float64) (*Plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("plan sequence parallelism: %w", err)
 	}
-	plan := &Plan{Shape: s, Partition: p, Ranks: len(speeds), Keys: s.Positions, weights: w}
+	plan := &Plan{Shape: s, Partition: p, Ranks: len(speeds), Keys: s.Positions, width: s.Width(),
+		weights: w, copies: make([][]Span, len(speeds))}
 	switch p {
 	case Uneven:
 		plan.uneven(w)
@@ -72,6 +76,21 @@ func (p *Plan) Pieces(rank int) []Piece { return p.pieces[rank] }
 
 // LeftFrames returns the frames that are cut into pieces, by flattened index, ascending.
 func (p *Plan) LeftFrames() []int { return p.left }
+
+// Projected returns those of LeftFrames of which the owners of columns make queries, keys and values, to send
+// them; of the others they send the tokens.
+func (p *Plan) Projected() (out []int) {
+	for i, f := range p.left {
+		if !p.tokens[i] {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// Copies returns the left-over frames of which rank gets the tokens, each a span of one frame, in local order
+// behind the whole frames.
+func (p *Plan) Copies(rank int) []Span { return p.copies[rank] }
 
 // Moves reports whether any rank sends anything for a pair of blocks. Where the ranks divide the batch none
 // does.
@@ -142,7 +161,7 @@ func (p *Plan) hash() uint64 {
 	s := p.Shape
 	put(s.Batch, s.Frames, s.Positions, s.Heads, s.HeadSize, int(p.Partition), p.Ranks)
 	for r := range p.Ranks {
-		for _, spans := range [][]Span{p.columns[r], p.frames[r]} {
+		for _, spans := range [][]Span{p.columns[r], p.frames[r], p.copies[r]} {
 			put(len(spans))
 			for _, x := range spans {
 				put(x.Element, x.Lo, x.Hi)

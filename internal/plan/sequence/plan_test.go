@@ -2,6 +2,7 @@ package sequence
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -82,7 +83,7 @@ func exchanges(t *testing.T, p *Plan) {
 	s := p.Shape
 	results := map[[3]int]int{} // (element, position, frame) -> results come back, in heads
 	for to := range p.Ranks {
-		frames := make([]int, p.FrameSlots(to)*p.Keys) // tokens arrived in each slot
+		frames := make([]int, (p.FrameSlots(to)+len(p.Copies(to)))*p.Keys) // tokens arrived in each slot
 		queries, keys := make([]int, len(p.Pieces(to))), make([]int, len(p.Pieces(to)))
 		for from := range p.Ranks {
 			for _, r := range p.ToFrames(from, to) {
@@ -98,6 +99,14 @@ func exchanges(t *testing.T, p *Plan) {
 					t.Fatalf("%d to %d: %+v is not where the sender keeps it", from, to, r)
 				}
 			}
+			for _, r := range p.ToCopies(from, to) {
+				for c := r.Columns.Lo; c < r.Columns.Hi; c++ {
+					frames[r.FrameAt*p.Keys+c]++
+				}
+				if !keeps(p.Columns(from), r.Element, r.Columns, r.ColumnAt) {
+					t.Fatalf("%d to %d: the copy %+v is not where the sender keeps it", from, to, r)
+				}
+			}
 			for _, x := range p.LeftOver(from, to) {
 				queries[x.Piece] += x.QueryRows()
 				keys[x.Piece] += x.KeyRows()
@@ -110,14 +119,22 @@ func exchanges(t *testing.T, p *Plan) {
 				}
 			}
 		}
-		for i, n := range frames {
-			if n != 1 {
-				t.Fatalf("rank %d gets token %d of its frames %d times", to, i, n)
+		for _, f := range append(slices.Clone(p.WholeFrames(to)), p.Copies(to)...) {
+			for i, n := range frames[f.At*p.Keys : (f.At+f.Len())*p.Keys] {
+				if real := f.Lo+i/p.Keys < s.Frames; n == 1 != real {
+					t.Fatalf("rank %d gets token %d of its frames %v %d times", to, i, f, n)
+				}
 			}
 		}
 		for i, c := range p.Pieces(to) {
 			if queries[i] != c.Heads.Len()*c.Queries.Len() || keys[i] != c.Heads.Len()*s.Positions {
 				t.Fatalf("rank %d gets %d query rows and %d key rows for %+v", to, queries[i], keys[i], c)
+			}
+			copied := slices.IndexFunc(p.Copies(to), func(f Span) bool {
+				return f.Element == c.Element && f.Range == Range{c.Frame, c.Frame + 1}
+			})
+			if c.Tokens != (copied >= 0) || c.Tokens && p.CopyHeads(to, copied).And(c.Heads) != c.Heads {
+				t.Fatalf("rank %d: of %+v the copy is %d", to, c, copied)
 			}
 		}
 	}

@@ -187,7 +187,7 @@ func neighbours(left []int, frames int) (out [][]int) {
 func (p *Plan) share(w weights, runs []Range, left []int) {
 	p.shareColumns(w, runs)
 	s := p.Shape
-	p.frames, p.pieces, p.left = nil, nil, nil
+	p.frames, p.left = nil, nil
 	for e, n := range left {
 		for f := s.Frames - n; f < s.Frames; f++ {
 			p.left = append(p.left, e*s.Frames+f)

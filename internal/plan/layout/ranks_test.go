@@ -1,0 +1,60 @@
+package layout
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/plan/sequence"
+)
+
+// The table of the documentation: what a rank of N has to do and to send for one element of 16 frames, alone and
+// under guidance. stdit counts the same in the network (TestCountersOf16Frames).
+func TestRanksTable(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| branches | ranks | columns each | whole frames each | left over | imbalance | " +
+		"sent by the busiest | on average | `pad`: imbalance | sent by the busiest |\n" +
+		strings.Repeat("|---", 10) + "|\n")
+	for branches := 2; branches >= 1; branches-- {
+		for n := 2; n <= 8; n++ {
+			fmt.Fprintf(&table, "| %d | %d | %s |\n", branches, n, rowOfRanks(t, branches, n))
+		}
+	}
+	documented(t, "ranks", table.String())
+}
+
+func rowOfRanks(t *testing.T, branches, n int) string {
+	split := *stdit3(16, 1024, float64(branches))[1].Split
+	even, err := sequence.New(split.Shape, sequence.Uneven, sequence.Equal(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	padded, err := sequence.New(split.Shape, sequence.Pad, sequence.Equal(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	least, most := even.ColumnSlots(n-1), even.ColumnSlots(0)
+	for r := range n {
+		least, most = min(least, even.ColumnSlots(r)), max(most, even.ColumnSlots(r))
+	}
+	columns := fmt.Sprint(least)
+	if most > least {
+		columns = fmt.Sprintf("%d or %d", least, most)
+	}
+	busiest, average := sent(even)
+	other, _ := sent(padded)
+	return fmt.Sprintf("%s | %d | %d | %.2f %% | %.2f | %.2f | %.2f %% | %.2f", columns, even.FrameSlots(0),
+		len(even.LeftFrames()), 100*even.Imbalance(split.Costs), busiest, average,
+		100*padded.Imbalance(split.Costs), other)
+}
+
+// sent returns what the busiest rank sends for a pair of blocks, and the mean of all, of 2 A/N.
+func sent(p *sequence.Plan) (busiest, average float64) {
+	s := p.Shape
+	all := 2 * float64(s.Batch*s.Frames*s.Positions*s.Width())
+	for r := range p.Ranks {
+		n := float64(p.Sent(r).Total())
+		busiest, average = max(busiest, n*float64(p.Ranks)/all), average+n/all
+	}
+	return busiest, average
+}
