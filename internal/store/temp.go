@@ -100,6 +100,9 @@ func (d *Dir) CleanTemps(ctx context.Context, free ...string) (int, error) {
 	}
 	removed := 0
 	err := fs.WalkDir(d.root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrPermission) && name != "." && entry.IsDir() {
+			return fs.SkipDir // somebody else's, such as lost+found of a volume: we wrote nothing there
+		}
 		if err != nil {
 			return err
 		}
