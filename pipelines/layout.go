@@ -59,12 +59,8 @@ func (j *Job) Devices() ([]layout.Device, error) {
 		d.Rate *= float64(n) / float64(len(devices))
 	}
 	if d.Mapped && j.over == 0 { // with what batches leave to the weights
-		var held int64
-		for _, h := range j.held {
-			held += h.Bytes
-		}
 		d.Sharers = len(devices)
-		d.Memory += held / int64(d.Sharers)
+		d.Memory += sizeOf(j.held) / int64(d.Sharers)
 	}
 	for i := range devices {
 		devices[i] = d

@@ -87,15 +87,19 @@ func local(cfg *config.Config, o Options) (stages.Picker, func(), error) {
 	return p, end, err
 }
 
-// weighed tells devices with a memory of their own what the weights of the steps take of it.
-func weighed(devices stages.Pool, held []layout.Held) {
+// weighed tells devices with a memory of their own what weights take of it.
+func weighed(devices stages.Pool, bytes int64) {
 	if p, ok := devices.(interface{ Weights(bytes int64) }); ok {
-		var sum int64
-		for _, h := range held {
-			sum += h.Bytes
-		}
-		p.Weights(sum)
+		p.Weights(bytes)
 	}
+}
+
+// sizeOf returns the bytes that weights take which lie so.
+func sizeOf(held []layout.Held) (bytes int64) {
+	for _, h := range held {
+		bytes += h.Bytes
+	}
+	return bytes
 }
 
 // deviceFacts returns what the devices of this process have to say of the run, nil for those of a CPU.
@@ -122,7 +126,7 @@ func (j *Job) openDevices(steps []transforms.Step, defaults *schemas.PromptRow) 
 		return nil, err
 	}
 	if j.over == 0 {
-		weighed(devices, j.held)
+		weighed(devices, sizeOf(j.held))
 	}
 	workers, end, err := fleet(j.Config, j.Opts.Start, steps, devices)
 	if err != nil {

@@ -40,11 +40,10 @@ func recall(output, part, class string) []transforms.MemoryFact {
 // remembered makes what stages say they need for rows like row what it turned out to be: the most of what is known of
 // rows of that shape.
 func remembered(costs []layout.Stage, row schemas.PromptRow, facts []transforms.MemoryFact) {
-	shape := schemas.BucketOf(row).String()
 	for i := range costs {
-		var mine []transforms.MemoryFact // several, where rows of one size differ in guidance or clips
+		var mine []transforms.MemoryFact // several in the summary of an earlier version
 		for _, f := range facts {
-			if f.Stage == costs[i].Name && f.Shape == shape {
+			if f.Of(costs[i].Name, row) {
 				mine = append(mine, f)
 			}
 		}

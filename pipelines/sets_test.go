@@ -61,6 +61,12 @@ func worker(t *testing.T, token string, devices int, specs []stages.Spec) (addr 
 	must(t, err)
 	local, err := pool.NewCPU(devices, 1, 0)
 	must(t, err)
+	return workerOf(t, node, local, specs)
+}
+
+// workerOf is worker with these devices.
+func workerOf(t *testing.T, node *transport.Node, local stages.Picker, specs []stages.Spec) (addr string, stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	w := pipelines.Worker{Node: node, Devices: local, Specs: append(catalog.All(), specs...)}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"latentbeam/internal/fault"
+	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/runners/pool"
@@ -35,6 +36,7 @@ type workerJob struct {
 	mu     sync.Mutex
 	opened bool
 	steps  []transforms.Step
+	bytes  int64 // of its weights, as they lie in memory
 	err    error
 }
 
@@ -130,41 +132,56 @@ func (w *Worker) open(ctx context.Context, job json.RawMessage) ([]transforms.St
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !j.opened {
-		j.steps, j.err = w.openJob(ctx, job)
+		j.err = w.openJob(ctx, j, job)
 		j.opened = ctx.Err() == nil // a job that hung up says nothing about the next try
 	}
 	return j.steps, j.err
 }
 
 // openJob opens the stages and brings their weights to a device, so that no set waits for them later.
-func (w *Worker) openJob(ctx context.Context, job json.RawMessage) ([]transforms.Step, error) {
+func (w *Worker) openJob(ctx context.Context, j *workerJob, job json.RawMessage) error {
 	var start Start
 	if err := json.Unmarshal(job, &start); err != nil {
-		return nil, err
+		return err
 	}
 	cfg, err := start.Config()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	model, err := openModel(cfg)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	steps, err := openSteps(cfg, w.Specs, model)
+	if j.steps, err = openSteps(cfg, w.Specs, model); err != nil {
+		return err
+	}
+	defaults := withPublished(defaultsOf(cfg, model), j.steps)
+	held, over, err := arrange(cfg, j.steps, defaults, known(w.Devices), nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defaults := withPublished(defaultsOf(cfg, model), steps)
-	if _, _, err := arrange(cfg, steps, defaults, known(w.Devices), nil); err != nil {
-		return nil, err
+	if over == 0 {
+		w.weigh(j, held)
 	}
 	dev, release, err := w.Devices.Lease(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	err = loadSteps(cfg, steps, dev)
+	err = loadSteps(cfg, j.steps, dev)
 	release(err == nil)
-	return steps, err
+	return err
+}
+
+// weigh takes the weights of a job, and of those that are open beside it, off the memory that is offered.
+func (w *Worker) weigh(j *workerJob, held []layout.Held) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	j.bytes = sizeOf(held)
+	var all int64
+	for _, open := range w.jobs {
+		all += open.bytes
+	}
+	weighed(w.Devices, all)
 }
 
 // run runs a stage on this worker's ranks of a set. The batch goes back from rank 0.

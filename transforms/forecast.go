@@ -135,5 +135,7 @@ func (f *forecast) tooMany(key costKey, elements int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open()
-	f.few[key] = elements
+	if few := f.few[key]; few == 0 || elements < few { // other batches may have come down further
+		f.few[key] = elements
+	}
 }

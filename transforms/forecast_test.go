@@ -55,3 +55,14 @@ func TestForecastOfPieces(t *testing.T) {
 		}
 	}
 }
+
+// What did not fit stays known when a larger batch does not fit either.
+func TestTooManyKeepsTheLeast(t *testing.T) {
+	f, key := &forecast{}, costKey{1, schemas.Bucket{Width: 8}}
+	for _, n := range []int{12, 5, 9} {
+		f.tooMany(key, n)
+	}
+	if n := f.most(key, denoiser(), 1<<40, 2, 64); n != 4 {
+		t.Errorf("%d elements are tried again, 5 did not fit", n)
+	}
+}

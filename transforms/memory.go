@@ -2,8 +2,10 @@ package transforms
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 
 	"latentbeam/kernels"
@@ -17,12 +19,34 @@ import (
 type learned struct {
 	mu      sync.Mutex
 	lessons map[lessonKey]*lesson
-	before  map[[2]string]lesson // of earlier runs, by stage and shape in words
+	before  map[factKey]lesson // of earlier runs
 }
 
 type lessonKey struct {
 	step  string
 	shape schemas.Bucket
+}
+
+// factKey is what a lesson is kept under from run to run.
+type factKey struct{ stage, shape, rows string }
+
+func (k lessonKey) fact() factKey { return factKey{k.step, k.shape.String(), rowsOf(k.shape)} }
+
+// rowsOf says in words what rows of a size must share to need the same memory; the number of steps changes nothing.
+func rowsOf(b schemas.Bucket) string {
+	text := strconv.Itoa(b.MaxSequenceLength) + " tokens"
+	for _, is := range []struct {
+		so   bool
+		name string
+	}{{b.Guided, "guided"}, {b.Negative, "negative prompt"}, {b.Conditioned, "conditioned"}} {
+		if is.so {
+			text += ", " + is.name
+		}
+	}
+	if b.Loop > 1 {
+		text += fmt.Sprintf(", %d clips", b.Loop)
+	}
+	return text
 }
 
 // lesson is what is known of one shape in one stage.
@@ -44,10 +68,34 @@ func (l *learned) of(step *Step, row *schemas.PromptRow) *lesson {
 	if s := l.lessons[key]; s != nil {
 		return s
 	}
-	if s, ok := l.before[[2]string{key.step, key.shape.String()}]; ok {
+	if s, ok := l.recalled(key.fact()); ok {
 		return &s
 	}
 	return nil
+}
+
+// recalled returns what earlier runs learned. Some of them did not tell rows of one size apart.
+func (l *learned) recalled(key factKey) (lesson, bool) {
+	s, ok := l.before[key]
+	if !ok {
+		key.rows = ""
+		s, ok = l.before[key]
+	}
+	return s, ok
+}
+
+// worse returns the lesson of both that expects less of a device.
+func (s lesson) worse(o lesson) lesson {
+	if o.estimated > 0 && (s.estimated == 0 ||
+		float64(o.measured)/float64(o.estimated) > float64(s.measured)/float64(s.estimated)) {
+		s.estimated, s.measured = o.estimated, o.measured
+	}
+	if s.most == 0 || o.most > 0 && o.most < s.most {
+		s.most = o.most
+	}
+	s.least, s.fails, s.limit = max(s.least, o.least), s.fails+o.fails, max(s.limit, o.limit)
+	s.alone = s.alone || o.alone
+	return s
 }
 
 // open returns the lesson of a shape to write to.
@@ -57,7 +105,7 @@ func (l *learned) open(step *Step, row *schemas.PromptRow) *lesson {
 	}
 	key := lessonKey{step.Name, schemas.BucketOf(*row)}
 	if l.lessons[key] == nil {
-		s := l.before[[2]string{key.step, key.shape.String()}]
+		s, _ := l.recalled(key.fact())
 		s.fails = 0
 		l.lessons[key] = &s
 	}
@@ -205,6 +253,7 @@ func (f *StageFn) measured(live []*stages.Element, devices int, peak int64) {
 type MemoryFact struct {
 	Stage     string `json:"stage"`
 	Shape     string `json:"shape"`
+	Rows      string `json:"rows,omitempty"`            // which of that shape, see rowsOf; "": any
 	Estimated int64  `json:"estimated_bytes,omitempty"` // of one device, for the batch with the largest
 	Measured  int64  `json:"measured_bytes,omitempty"`  // excess of this over that
 	Fails     int    `json:"out_of_memory,omitempty"`   // batches that did not fit
@@ -214,10 +263,16 @@ type MemoryFact struct {
 	Alone     bool   `json:"one_did_not_fit,omitempty"` // even with all the devices that it could have
 }
 
-// fact is the lesson of a shape in a stage as a run tells it.
-func (s *lesson) fact(stage, shape string) MemoryFact {
-	return MemoryFact{Stage: stage, Shape: shape, Estimated: s.estimated, Measured: s.measured, Fails: s.fails,
-		Most: s.most, Least: s.least, Limit: s.limit, Alone: s.alone}
+// Of reports whether the fact is about a stage and rows like row.
+func (f MemoryFact) Of(stage string, row schemas.PromptRow) bool {
+	b := schemas.BucketOf(row)
+	return f.Stage == stage && f.Shape == b.String() && (f.Rows == "" || f.Rows == rowsOf(b))
+}
+
+// fact is the lesson as a run tells it.
+func (s *lesson) fact(key factKey) MemoryFact {
+	return MemoryFact{Stage: key.stage, Shape: key.shape, Rows: key.rows, Estimated: s.estimated, Measured: s.measured,
+		Fails: s.fails, Most: s.most, Least: s.least, Limit: s.limit, Alone: s.alone}
 }
 
 // MemoryFacts returns what was learned, in this run and before, in the order of stages and shapes.
@@ -225,16 +280,26 @@ func (e *Engine) MemoryFacts() (facts []MemoryFact) {
 	l := &e.learned
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	kept := maps.Clone(l.before)
-	for key, s := range l.lessons {
-		facts = append(facts, s.fact(key.step, key.shape.String()))
-		delete(kept, [2]string{key.step, key.shape.String()})
+	kept := maps.Clone(l.before) // what this run had nothing to do with
+	for key := range l.lessons {
+		delete(kept, key.fact())
+		delete(kept, factKey{key.step, key.shape.String(), ""})
 	}
-	for key, s := range kept { // what this run had nothing to do with
-		facts = append(facts, s.fact(key[0], key[1]))
+	if kept == nil {
+		kept = map[factKey]lesson{}
+	}
+	for key, s := range l.lessons {
+		if other, ok := kept[key.fact()]; ok { // with another number of steps
+			kept[key.fact()] = s.worse(other)
+		} else {
+			kept[key.fact()] = *s
+		}
+	}
+	for key, s := range kept {
+		facts = append(facts, s.fact(key))
 	}
 	slices.SortFunc(facts, func(a, b MemoryFact) int {
-		return cmp.Or(cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.Shape, b.Shape))
+		return cmp.Or(cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.Shape, b.Shape), cmp.Compare(a.Rows, b.Rows))
 	})
 	return facts
 }
@@ -261,12 +326,16 @@ func (e *Engine) Recall(facts []MemoryFact) {
 	l := &e.learned
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.before = map[[2]string]lesson{}
+	l.before = map[factKey]lesson{}
 	for _, f := range facts {
+		key := factKey{f.Stage, f.Shape, f.Rows}
 		s := lesson{estimated: max(0, f.Estimated), measured: max(0, f.Measured), alone: f.Alone, limit: f.Limit}
 		if float64(limit) <= similar*float64(f.Limit) {
 			s.most, s.least = max(0, f.Most), max(0, f.Least)
 		}
-		l.before[[2]string{f.Stage, f.Shape}] = s
+		if other, twice := l.before[key]; twice { // runs of earlier versions did not tell all rows apart
+			s = s.worse(other)
+		}
+		l.before[key] = s
 	}
 }

@@ -251,8 +251,8 @@ func TestBatchSizeAfterOutOfMemory(t *testing.T) {
 	if n, err := e.BatchSize(row); n != 2 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	want := MemoryFact{Stage: "denoise", Shape: schemas.BucketOf(*row).String(), Fails: 2, Most: 2,
-		Limit: 1000}
+	want := MemoryFact{Stage: "denoise", Shape: schemas.BucketOf(*row).String(), Rows: "0 tokens, guided", Fails: 2,
+		Most: 2, Limit: 1000}
 	if facts := e.MemoryFacts(); !slices.Equal(facts, []MemoryFact{want}) {
 		t.Errorf("%+v", facts)
 	}

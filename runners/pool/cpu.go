@@ -32,10 +32,11 @@ const assumedMemory = 4 << 30
 // CPU is the pool of CPU workers of this process: each has an equal share of the threads.
 type CPU struct {
 	speeds []float64
-	memory plan.Memory
+	whole  plan.Memory // without weights
 	class  string
 
 	mu      sync.Mutex
+	memory  plan.Memory
 	free    map[int]worker // by number
 	changed chan struct{}  // closed and made anew when workers come free
 }
@@ -61,10 +62,8 @@ func NewCPU(workers, threads int, memory int64) (*CPU, error) {
 	if memory == 0 {
 		memory = available() / 5 * 4 / int64(max(1, workers))
 	}
-	p := &CPU{
-		free: map[int]worker{}, changed: make(chan struct{}),
-		memory: plan.Memory{Target: min(cpuTarget, memory), Limit: memory}, class: cpu.New(1).Class(),
-	}
+	whole := plan.Memory{Target: min(cpuTarget, memory), Limit: memory}
+	p := &CPU{free: map[int]worker{}, changed: make(chan struct{}), whole: whole, memory: whole, class: cpu.New(1).Class()}
 	for i := range workers {
 		share := threads / workers
 		if i < threads%workers {
@@ -180,12 +179,19 @@ func (p *CPU) Speeds() []float64 { return p.speeds }
 func (p *CPU) Changed() <-chan struct{} { return nil }
 
 // Memory returns what a batch may use on one worker.
-func (p *CPU) Memory() plan.Memory { return p.memory }
+func (p *CPU) Memory() plan.Memory {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.memory
+}
 
 // Weights tells how many bytes of their memory the workers together hold weights in; batches get the rest. Where
 // nothing would be left the system has to do without those bytes now and then: weights are mapped files.
 func (p *CPU) Weights(bytes int64) {
-	if each := bytes / int64(max(1, p.Size())); each < p.memory.Limit {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.memory = p.whole
+	if each := bytes / int64(max(1, p.Size())); each < p.whole.Limit {
 		p.memory.Limit -= each
 		p.memory.Target = min(p.memory.Target, p.memory.Limit)
 	}

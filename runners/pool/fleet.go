@@ -30,9 +30,9 @@ type Fleet struct {
 	hosts   []*host
 	speeds  []float64 // of all devices
 	memory  plan.Memory
-	end     context.Context // of the asking
+	end     context.Context // of the asking and following
 	close   context.CancelFunc
-	asking  sync.WaitGroup
+	asking  sync.WaitGroup // and the following of local
 
 	mu      sync.Mutex
 	busy    []bool        // by number
@@ -71,7 +71,25 @@ func Dial(ctx context.Context, local stages.Picker, token transport.Token, addrs
 		}
 	}
 	f.busy = make([]bool, len(f.speeds))
+	if changed := local.Changed(); changed != nil {
+		f.asking.Go(func() { f.follow(changed) })
+	}
 	return f, nil
+}
+
+// follow passes on that devices of this process are gone or free, until the fleet is closed.
+func (f *Fleet) follow(changed <-chan struct{}) {
+	for {
+		select {
+		case <-changed:
+			changed = f.local.Changed() // before anybody looks, so that nothing is missed
+			f.mu.Lock()
+			f.wake()
+			f.mu.Unlock()
+		case <-f.end.Done():
+			return
+		}
+	}
 }
 
 // meet asks a worker what it has, and whether its bytes would be those of this process.
@@ -95,7 +113,7 @@ func (f *Fleet) meet(ctx context.Context, h *host) (Reply, error) {
 	return reply, nil
 }
 
-// Close stops asking for lost workers.
+// Close stops asking for lost workers and looking after the devices of this process.
 func (f *Fleet) Close() {
 	f.close()
 	f.asking.Wait()

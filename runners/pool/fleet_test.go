@@ -113,3 +113,63 @@ func TestALostWorkerIsGivenUp(t *testing.T) {
 		t.Error("a device of this process is lent, which has none")
 	}
 }
+
+// draining is a pool of this process whose first device is gone when it says so.
+type draining struct {
+	*CPU
+	gone chan struct{}
+}
+
+func (d draining) Changed() <-chan struct{} {
+	if d.Speeds()[0] == 0 {
+		return nil // and nothing more happens
+	}
+	return d.gone
+}
+
+func (d draining) Speeds() []float64 {
+	select {
+	case <-d.gone:
+		return []float64{0, 1}
+	default:
+		return []float64{1, 1}
+	}
+}
+
+// Who waits for two devices gets the one that is left when the other is drained, although nothing was given back.
+func TestADrainedDeviceIsPassedOn(t *testing.T) {
+	cpu, err := NewCPU(2, 2, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := draining{cpu, make(chan struct{})}
+	f, err := Dial(t.Context(), local, transport.Token("a secret of the tests"), nil, json.RawMessage("{}"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, release, err := f.LeaseThese(t.Context(), []int{0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release(false)
+	got := make(chan int)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		set, release, err := f.LeaseSet(ctx, 2)
+		if err != nil {
+			got <- 0
+			return
+		}
+		release(true)
+		got <- set.Ranks()
+	}()
+	time.Sleep(20 * time.Millisecond) // it waits; where it does not yet, it sees the same
+	changed := f.Changed()
+	close(local.gone)
+	if n := <-got; n != 1 {
+		t.Fatalf("a set of %d devices", n)
+	}
+	<-changed
+	f.Close()
+}
