@@ -5,6 +5,7 @@ package kernels
 type Refiller interface {
 	// Refill begins to bring data, little-endian, to t, a weight, when the work enqueued so far has ended. It does
 	// not hold up work that is enqueued from now on; t must not be used until ready was called, which lets what
-	// is enqueued then wait for the data. data is left alone until then. An error is one of the backend.
-	Refill(t Tensor, data []byte) (ready func())
+	// is enqueued then wait for the data. data is called once, beside that work; what it returns is left alone until
+	// ready was called. An error is one of the backend.
+	Refill(t Tensor, data func() []byte) (ready func())
 }

@@ -158,6 +158,11 @@ func TestSameBytesStreamed(t *testing.T) {
 	large.sets = size
 	large.mustRun(t)
 	wide := mustRead(t, large.out)
+	broad := []string{"model=" + dir, "defaults.height=96", "defaults.width=96", "defaults.num_frames=16"}
+	largest := base.elsewhere(t)
+	largest.sets = broad
+	largest.mustRun(t)
+	square := mustRead(t, largest.out)
 	small := base.elsewhere(t)
 	small.sets = append(slices.Clone(size), "resources.memory=16MiB")
 	if _, err := small.open(); err == nil || !strings.Contains(err.Error(), "--set resources.memory=16MiB: the weights and") ||
@@ -172,6 +177,7 @@ func TestSameBytesStreamed(t *testing.T) {
 		{[]string{"model=" + dir, "resources.memory=32MiB"}, want, false},
 		{append(slices.Clone(size), "resources.memory=18MiB"), wide, true},
 		{append(slices.Clone(size), "resources.memory=64MiB"), wide, false},
+		{append(slices.Clone(broad), "resources.workers=2", "resources.memory=24MiB", "stages.denoise.tp_size=2"), square, true},
 	} {
 		j := base.elsewhere(t)
 		j.sets = c.sets

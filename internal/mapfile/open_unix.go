@@ -44,8 +44,8 @@ func Drop(content []byte) error {
 	return unix.Madvise(content, unix.MADV_DONTNEED)
 }
 
-// Forget gives the memory of the pages that lie wholly in part, a part of what Open returned, back to the system.
-// It stays readable.
+// Forget gives the memory of the pages that lie wholly in part, a part of what Open or Scratch returned, back to the
+// system. It stays readable.
 func Forget(part []byte) {
 	if page := uintptr(os.Getpagesize()); len(part) > 0 {
 		from := uintptr(unsafe.Pointer(unsafe.SliceData(part)))
@@ -65,4 +65,14 @@ func Ahead(part []byte) {
 	before := int(uintptr(unsafe.Pointer(first)) % uintptr(os.Getpagesize()))
 	whole := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(first), -before)), len(part)+before)
 	_ = unix.Madvise(whole, unix.MADV_WILLNEED) // advice
+}
+
+// Scratch returns n bytes outside the Go heap, until unmap. Pages take memory from when they are written to Forget, which
+// loses what is in them.
+func Scratch(n int) (mem []byte, unmap func() error, err error) {
+	mem, err = unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, nil, fmt.Errorf("map %d bytes of memory: %w", n, err)
+	}
+	return mem, func() error { return unix.Munmap(mem) }, nil
 }

@@ -3,6 +3,7 @@
 package cuda_test
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -253,14 +254,8 @@ func TestRefill(t *testing.T) {
 	b := device(t, 0)
 	defer b.Scope()()
 	const n = 5 << 20 // more than fits the page-locked blocks, so that the first is read before the last is filled
-	weight := func(x byte) []byte {
-		data := make([]byte, 2*n)
-		for i := range data {
-			data[i] = x
-		}
-		return data
-	}
-	w, err := b.Weights(kernels.BF16, []int{n}, weight(0x3f))
+	weight := func(x byte) func() []byte { return func() []byte { return bytes.Repeat([]byte{x}, 2*n) } }
+	w, err := b.Weights(kernels.BF16, []int{n}, weight(0x3f)())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,12 +277,12 @@ func TestRefill(t *testing.T) {
 			t.Errorf("%s: %v to %v, want %v", name, slices.Min(got), slices.Max(got), want)
 		}
 	}
-	b.(refiller).Refill(w, weight(1)[:n])()
+	b.(refiller).Refill(w, func() []byte { return weight(1)()[:n] })()
 	if err := b.Wait(); err == nil {
 		t.Error("half a weight was accepted")
 	}
 }
 
 type refiller interface {
-	Refill(t kernels.Tensor, data []byte) (ready func())
+	Refill(t kernels.Tensor, data func() []byte) (ready func())
 }

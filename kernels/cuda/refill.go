@@ -3,6 +3,8 @@
 package cuda
 
 import (
+	"fmt"
+
 	"gorgonia.org/cu"
 
 	"latentbeam/kernels"
@@ -17,15 +19,15 @@ type refills struct {
 
 // Refill begins to bring data to the weight t when the work enqueued so far has ended. Work that is enqueued from
 // now on is not held up; ready lets what is enqueued after it wait for the data.
-func (b *Backend) Refill(t kernels.Tensor, data []byte) (ready func()) {
+func (b *Backend) Refill(t kernels.Tensor, data func() []byte) (ready func()) {
 	const op = "refill"
 	o, ok := b.open(op, t)
 	if !ok || !b.need(op, []string{"weight"}, o) {
 		return func() {}
 	}
 	w := o[0]
-	if !w.buf.weight || len(data) != w.buf.size || t.Offset != 0 || !t.Contiguous() {
-		b.fail("refill: %d bytes for the tensor %v, which is no weight of %d", len(data), t.Shape, len(data))
+	if !w.buf.weight || t.Offset != 0 || !t.Contiguous() {
+		b.fail("refill: the tensor %v is no weight, or not all of one", t.Shape)
 		return func() {}
 	}
 	if err := b.openRefills(); err != nil {
@@ -41,7 +43,12 @@ func (b *Backend) Refill(t kernels.Tensor, data []byte) (ready func()) {
 	b.flush()
 	brought := make(chan error, 1)
 	go func() {
-		err := r.staging.up(w.buf.ptr, data, r.stream)
+		var err error
+		if bytes := data(); len(bytes) == w.buf.size {
+			err = r.staging.up(w.buf.ptr, bytes, r.stream)
+		} else {
+			err = fmt.Errorf("%d bytes for the weight %v of %d", len(bytes), t.Shape, w.buf.size)
+		}
 		if err == nil {
 			err = b.eng.do(func() error { return record(after, r.stream) })
 		}

@@ -19,19 +19,18 @@ func (c *Component[C, M]) Bytes(dt kernels.DType) (all, largest int64, parts []i
 	return all, slices.Max(parts), parts
 }
 
-// ShardBytes returns what each of the parts takes that the weights are cut into; none where they are not.
-func (c *Component[C, M]) ShardBytes(dt kernels.DType, g plan.Grid) (shards []int64) {
+// ShardBytes returns the parts of what each device has that the weights are cut over: what belongs to no block, then
+// the device's own blocks; none where the weights are not cut.
+func (c *Component[C, M]) ShardBytes(dt kernels.DType, g plan.Grid) (shards [][]int64) {
 	if g.Shards() <= 1 {
 		return nil
 	}
 	g.Sequence = 1
 	for i := range g.Shards() {
 		_, tensor, pipeline := g.Place(i)
-		var sum int64
-		for _, n := range c.bytesOf(dt, Shard{Cut{tensor, g.Tensor}, Stage{Rank: pipeline, Ways: g.Pipeline}}) {
-			sum += n
-		}
-		shards = append(shards, sum)
+		parts := c.bytesOf(dt, Shard{Cut{tensor, g.Tensor}, Stage{Rank: pipeline, Ways: g.Pipeline}})
+		own := slices.DeleteFunc(parts[1:], func(n int64) bool { return n == 0 })
+		shards = append(shards, parts[:1+len(own)])
 	}
 	return shards
 }
@@ -58,15 +57,6 @@ func (c *Component[C, M]) bytesOf(dt kernels.DType, shard Shard) []int64 {
 		parts[block] += n
 	}
 	return parts
-}
-
-// InPlace reports whether all weights of blocks are used as they lie in their file when they are loaded as dt, so
-// that they can pass through a processor's memory (see Flow).
-func (c *Component[C, M]) InPlace(dt kernels.DType) bool {
-	return !slices.ContainsFunc(c.weights.Names(), func(name string) bool {
-		t, _ := c.weights.Tensor(name)
-		return converted(t, dt)
-	})
 }
 
 // converted reports whether a tensor is rounded when it is loaded as dt.

@@ -26,8 +26,8 @@ type Component[C, M any] struct {
 	weights *safetensors.File
 	load    func(C, *Weights) (*M, error)
 
-	streamed bool // blocks from stay on pass through memory
-	stay     int
+	streamed bool            // all blocks but the first of each run pass through memory
+	stay     int             // how many of a run do not
 	runs     []weights.Range // blocks of each stage of a pipeline; none: equal numbers
 
 	mu     sync.Mutex
@@ -77,8 +77,8 @@ func (c *Component[C, M]) Load(dev kernels.Backend) error {
 	return err
 }
 
-// Stream lets the blocks from number stay on pass through memory instead of being there all the time (see Flow). It
-// is to be called before the first use.
+// Stream lets blocks pass through memory instead of being there all the time, but for the first so many of every
+// rank's run (see Flow). It is to be called before the first use.
 func (c *Component[C, M]) Stream(stay int) { c.streamed, c.stay = true, stay }
 
 // Hold takes over how the weights are to lie in memory. It is to be called before the first use.
@@ -132,9 +132,6 @@ func (c *Component[C, M]) read(dev kernels.Backend, shard Shard) (*M, error) {
 		w.flow = newFlow(dev, c.stay)
 	}
 	m, err := c.load(c.Config, w)
-	if err == nil && w.flow != nil && w.flow.copied {
-		err = ErrCopied
-	}
 	if err != nil {
 		c.mu.Lock()
 		delete(c.loaded, modelPlace{dev.Device(), shard}) // the next one may find room

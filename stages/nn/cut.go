@@ -108,31 +108,3 @@ func (s subset) shape(whole []int) []int {
 	}
 	return shape
 }
-
-// of returns the part's data: what lies together is used in place, the rest is put together.
-func (s subset) of(data []byte, whole []int, size int) []byte {
-	line := size // bytes of a row
-	for _, d := range whole[1:] {
-		line *= d
-	}
-	switch {
-	case s.rows.Len() > 0 && s.rows.Len()*s.groups == whole[0]: // all of them
-		return data
-	case s.rows.Len() > 0 && s.groups == 1:
-		return data[s.rows.Lo*line : s.rows.Hi*line]
-	case s.rows.Len() > 0:
-		var out []byte
-		for g := range s.groups {
-			first := g * whole[0] / s.groups * line
-			out = append(out, data[first+s.rows.Lo*line:first+s.rows.Hi*line]...)
-		}
-		return out
-	case s.columns.Len() > 0 && s.columns.Len() < whole[1]:
-		out := make([]byte, 0, whole[0]*s.columns.Len()*size)
-		for r := range whole[0] {
-			out = append(out, data[r*line+s.columns.Lo*size:r*line+s.columns.Hi*size]...)
-		}
-		return out
-	}
-	return data
-}

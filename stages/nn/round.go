@@ -3,8 +3,6 @@ package nn
 import (
 	"encoding/binary"
 	"math"
-	"runtime"
-	"sync"
 
 	"latentbeam/kernels"
 )
@@ -18,33 +16,6 @@ func Round(dt kernels.DType, x float32) float32 {
 		return kernels.FromF16(kernels.ToF16(x))
 	}
 	return x
-}
-
-// roundBlock is how many elements one goroutine converts at a time.
-const roundBlock = 1 << 20
-
-// round returns little-endian data of type from as the two-byte type to. The tensors of a model are
-// gigabytes, so blocks are converted side by side.
-func round(data []byte, from, to kernels.DType) []byte {
-	n := len(data) / from.Size()
-	out := make([]byte, n*to.Size())
-	narrow := kernels.ToBF16
-	if to == kernels.F16 {
-		narrow = kernels.ToF16
-	}
-	var wg sync.WaitGroup
-	free := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for start := 0; start < n; start += roundBlock {
-		free <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-free }()
-			for i := start; i < min(start+roundBlock, n); i++ {
-				binary.LittleEndian.PutUint16(out[2*i:], narrow(element(data, from, i)))
-			}
-		})
-	}
-	wg.Wait()
-	return out
 }
 
 // decode returns little-endian data as fp32.

@@ -68,6 +68,9 @@ func (w *Weights) Blocks(n int, format string) weights.Range {
 	if w.stage.Run.Len() > 0 {
 		mine = w.stage.Run
 	}
+	if w.flow != nil {
+		w.flow.first = mine.Lo
+	}
 	for i := range n {
 		if i < mine.Lo || i >= mine.Hi {
 			w.skipped = append(w.skipped, w.prefix+fmt.Sprintf(format, i)+".*")

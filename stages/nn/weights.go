@@ -184,11 +184,11 @@ func (w *Weights) load(name string, want []int, fits func(have []int) bool, part
 		w.fault("not finite", name, fmt.Sprintf("element %d is %g: the checkpoint is damaged", i, element(t.Data, dt, i)))
 		return kernels.Tensor{}
 	}
-	data, shape := part.of(t.Data, t.Shape, dt.Size()), part.shape(t.Shape)
-	if w.as != nil && converted(t, *w.as) {
-		data, dt = round(data, dt, *w.as), *w.as
+	from := part.source(t.Data, t.Shape, dt)
+	if from.mapped = w.mapped[name]; w.as != nil && converted(t, *w.as) {
+		from.to = *w.as
 	}
-	loaded, err := w.flow.load(w, name, dt, shape, data)
+	loaded, err := w.flow.load(w, name, part.shape(t.Shape), from)
 	if err != nil {
 		w.fault("not loaded", name, err.Error())
 		return kernels.Tensor{}

@@ -20,7 +20,7 @@ func (s *stage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
 	}
 	cost.Weights, cost.Largest, cost.Parts = s.Bytes(s.Config.DType)
 	cost.Grid = plan.Grid{Sequence: 1, Tensor: s.tensor, Pipeline: s.pipeline}
-	cost.Shards, cost.InPlace = s.ShardBytes(s.Config.DType, s.grid(row)), s.InPlace(s.Config.DType)
+	cost.Shards = s.ShardBytes(s.Config.DType, s.grid(row))
 	cost.Rounds = row.NumInferenceSteps
 	cost.Split.Width = s.Width(row)
 	if cost.Split.Grid, cost.Split.Sums = s.grid(row), sumsOfPair(s.Config.Version); s.Shards() <= 1 {

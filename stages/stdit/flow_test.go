@@ -1,16 +1,17 @@
 package stdit
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/layout"
+	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
 )
 
 // mappedStage is the stage with hashed weights in a mapped file.
@@ -56,12 +57,6 @@ func TestSameBytesStreamed(t *testing.T) {
 				"late card": kerneltest.Deferred(late)} {
 				s := mappedStage(t, cfg)
 				s.Stream(stay)
-				if name == "in place" && !s.InPlace(cfg.DType) {
-					if err := s.Load(dev); !errors.Is(err, nn.ErrCopied) {
-						t.Errorf("%v: rounded weights pass through memory: %v", c, err)
-					}
-					continue
-				}
 				for range 2 { // the second time what is there is the end of the first
 					batch := c.batch()
 					if err := s.Run(t.Context(), dev, batch); err != nil {
@@ -80,14 +75,71 @@ func TestSameBytesStreamed(t *testing.T) {
 	}
 }
 
-// TestStreamedInACut: what cannot be read in place cannot pass through a processor's memory, and the error says
-// so.
-func TestStreamedInACut(t *testing.T) {
-	cfg := tinyConfig()
-	s := mappedStage(t, cfg)
-	s.Stream(0)
-	s.tensor, s.pipeline = 2, 1
-	if err := s.LoadShard(cpu.New(1), 1); !errors.Is(err, nn.ErrCopied) {
-		t.Errorf("columns that are copied pass through memory: %v", err)
+// TestSameBytesStreamedOnAnyGrid: the same where heads, columns and blocks are cut too, with the ranks in one memory
+// and on cards that have room for two of the blocks that pass.
+func TestSameBytesStreamedOnAnyGrid(t *testing.T) {
+	grids := []plan.Grid{gridOf(1, 2, 1), gridOf(1, 1, 2), gridOf(1, 2, 2), gridOf(2, 1, 2), gridOf(2, 3, 1), gridOf(1, 3, 2)}
+	for k, cfg := range tinyConfigs() {
+		cfg.NumHeads, cfg.HiddenSize, cfg.Depth = 4, 48, 5
+		c := layoutCase{cfg, 3, 5, 32, 48, 4}
+		one := c.batch()
+		if err := mappedStage(t, cfg).Run(t.Context(), cpu.New(1), one); err != nil {
+			t.Fatal(err)
+		}
+		want := digest(t, one)
+		for i, g := range []plan.Grid{grids[k%len(grids)], grids[(k+3)%len(grids)]} {
+			c.checkStreamed(t, g, (k+i)%2, want)
+		}
+	}
+}
+
+// checkStreamed compares the case on a grid, of whose runs of blocks so many stay, with a digest.
+func (c layoutCase) checkStreamed(t *testing.T, g plan.Grid, stay int, want string) {
+	t.Helper()
+	var cards []*kerneltest.CardBackend
+	shards := func(s *stage) [][]int64 { return s.ShardBytes(c.cfg.DType, g) }
+	room := func(parts []int64) (n int64) {
+		for _, block := range parts[:1+stay+min(2, len(parts)-1-stay)] { // blocks of a kind are equal
+			n += block
+		}
+		return n
+	}
+	for name, device := range map[string]func(parts []int64) kernels.Backend{
+		"one memory": func([]int64) kernels.Backend { return cpu.New(1) },
+		"cards": func(parts []int64) kernels.Backend {
+			cards = append(cards, kerneltest.Card(cpu.New(1), room(parts)))
+			return cards[len(cards)-1]
+		},
+		"late cards": func(parts []int64) kernels.Backend {
+			return kerneltest.Deferred(kerneltest.Card(cpu.New(1), room(parts)))
+		},
+	} {
+		s := mappedStage(t, c.cfg)
+		s.onGrid(g)
+		if err := s.Hold(layout.Held{Grid: g, Streamed: true, Stay: stay}); err != nil {
+			t.Fatal(err)
+		}
+		set := setOf(sequence.Equal(g.Ranks()), func() kernels.Backend { return nil })
+		for r := range set.Devices {
+			_, tensor, pipeline := g.Place(r)
+			set.Devices[r] = device(shards(s)[pipeline*g.Tensor+tensor])
+		}
+		for range 2 {
+			batch := c.batch()
+			if err := s.RunSet(t.Context(), set, batch); err != nil {
+				t.Fatalf("%v over %v, %d blocks stay, %s: %v", c, g, stay, name, err)
+			}
+			if digest(t, batch) != want {
+				t.Errorf("%v over %v, %d blocks stay, %s: other bytes", c, g, stay, name)
+			}
+		}
+	}
+	s := mappedStage(t, c.cfg)
+	for r, card := range cards {
+		_, tensor, pipeline := g.Place(r)
+		if want := room(shards(s)[pipeline*g.Tensor+tensor]); card.Held != want || card.Refills == 0 {
+			t.Errorf("%v over %v, %d blocks stay: card %d holds %d bytes, want %d; %d weights were exchanged", c, g, stay, r,
+				card.Held, want, card.Refills)
+		}
 	}
 }

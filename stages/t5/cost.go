@@ -21,5 +21,5 @@ func (s *stage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
 	all, largest, parts := s.Bytes(s.Config.DType)
 	asked := plan.Grid{Sequence: 1, Tensor: s.tensor, Pipeline: s.pipeline}
 	return layout.Stage{Weights: all, Largest: largest, Parts: parts, Work: work, Grid: asked, Rounds: 1,
-		Shards: s.ShardBytes(s.Config.DType, s.grid()), InPlace: s.InPlace(s.Config.DType)}, err
+		Shards: s.ShardBytes(s.Config.DType, s.grid())}, err
 }

@@ -3,6 +3,7 @@ package t5
 import (
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
@@ -15,16 +16,17 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// watched notes how much of mapped files is resident in every attention.
+// watched notes how much is resident in every attention, of mapped files and else.
 type watched struct {
 	kernels.Backend
-	t    testing.TB
-	most int64
+	t          testing.TB
+	most, anon int64
 }
 
 func (w *watched) Attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionSpec) {
 	w.Backend.Attention(dst, q, k, v, spec)
-	w.most = max(w.most, nntest.ReadResident(w.t).File)
+	now := nntest.ReadResident(w.t)
+	w.most, w.anon = max(w.most, now.File), max(w.anon, now.Anon)
 }
 
 // Unwrap returns the backend.
@@ -50,9 +52,14 @@ func noiseOnDisk(t *testing.T, shapes map[string][]int) (dir string, size int64)
 	return dir, info.Size()
 }
 
-// TestStreamedEncoder: layers that pass through memory give the same numbers, and of a mapped file there are never
-// more than those that stay and three others; on a card there are two.
-func TestStreamedEncoder(t *testing.T) {
+// streamedCase is an encoder on disk.
+type streamedCase struct {
+	Config
+	dir  string
+	size int64
+}
+
+func newStreamedCase(t *testing.T) streamedCase {
 	cfg := Config{VocabSize: 64, DModel: 256, DKV: 32, DFF: 1024, NumLayers: 16, NumHeads: 8, Epsilon: 1e-6,
 		FeedForward: "gated-gelu", NumBuckets: numBuckets, MaxDistance: maxDistance, DType: kernels.BF16}
 	names := nn.ShapesOnly()
@@ -60,50 +67,109 @@ func TestStreamedEncoder(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir, size := noiseOnDisk(t, names.Requested())
+	return streamedCase{cfg, dir, size}
+}
+
+// run encodes twice, with so many layers that stay, all where it is negative.
+func (c streamedCase) run(t *testing.T, dev kernels.Backend, stay int) [][]float32 {
+	t.Helper()
 	ids := [][]int32{{5, 6, 7, 1}, {1}, {9, 8, 7, 6, 5, 4, 3, 2, 1}}
-	run := func(dev kernels.Backend, stream bool, stay int) [][]float32 {
-		m, err := stages.OpenComponents(map[string]string{"text_encoder": dir})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := nn.OpenComponent(m, "text_encoder", func([]byte) (Config, error) { return cfg, nil }, Load)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if stream {
-			c.Stream(stay)
-		}
-		e, err := c.On(dev)
-		if err != nil {
-			t.Fatal(err)
-		}
-		encode(t, dev, e, ids)
-		return encode(t, dev, e, ids)
+	m, err := stages.OpenComponents(map[string]string{"text_encoder": c.dir})
+	if err != nil {
+		t.Fatal(err)
 	}
+	component, err := nn.OpenComponent(m, "text_encoder", func([]byte) (Config, error) { return c.Config, nil }, Load)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stay >= 0 {
+		component.Stream(stay)
+	}
+	e, err := component.On(dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode(t, dev, e, ids)
+	return encode(t, dev, e, ids)
+}
+
+// TestStreamedEncoder: layers that pass through memory give the same numbers, and of a mapped file there are never
+// more than those that stay and three others; on a card there are two.
+func TestStreamedEncoder(t *testing.T) {
+	c := newStreamedCase(t)
 	before := nntest.ReadResident(t).File
 	const stay, slack = 2, 2 << 20
-	block := size / int64(cfg.NumLayers)
+	block := c.size / int64(c.NumLayers)
 	streamed := &watched{Backend: cpu.New(1), t: t}
-	got := run(streamed, true, stay)
+	got := c.run(t, streamed, stay)
 	most := streamed.most - before
-	t.Logf("a file of %d KiB, %d KiB of it resident", size>>10, most>>10)
+	t.Logf("a file of %d KiB, %d KiB of it resident", c.size>>10, most>>10)
 	if limit := (stay+3)*block + slack; most > limit {
 		t.Errorf("%d KiB of the file are resident, at most %d are to be", most>>10, limit>>10)
 	}
 	whole := &watched{Backend: cpu.New(1), t: t}
-	want := run(whole, false, 0)
-	if all := whole.most - before; all < size-slack {
-		t.Errorf("without streaming %d KiB of %d are resident: the measurement sees nothing", all>>10, size>>10)
+	want := c.run(t, whole, -1)
+	if all := whole.most - before; all < c.size-slack {
+		t.Errorf("without streaming %d KiB of %d are resident: the measurement sees nothing", all>>10, c.size>>10)
 	}
 	card := kerneltest.Card(cpu.New(1), (stay+2)*block+slack)
-	for name, rows := range map[string][][]float32{"in place": got, "card": run(card, true, stay),
-		"late": run(kerneltest.Deferred(kerneltest.Card(cpu.New(1), (stay+2)*block+slack)), true, stay)} {
+	for name, rows := range map[string][][]float32{"in place": got, "card": c.run(t, card, stay),
+		"late": c.run(t, kerneltest.Deferred(kerneltest.Card(cpu.New(1), (stay+2)*block+slack)), stay)} {
 		if !slices.EqualFunc(rows, want, slices.Equal) {
 			t.Errorf("%s: other numbers", name)
 		}
 	}
 	if card.Refills == 0 {
 		t.Error("nothing was exchanged on the card")
+	}
+}
+
+// TestStreamedRounded: layers that are rounded pass through memory too. Neither of them nor of their file there are
+// more than those that stay and three others.
+func TestStreamedRounded(t *testing.T) {
+	c := newStreamedCase(t)
+	c.DType = kernels.F16 // but wo, which stays bf16 as it lies
+	const stay, slack = 2, 2 << 20
+	const heap = 14 << 20 // of Go's, for what was read once
+	block := c.size / int64(c.NumLayers)
+	debug.FreeOSMemory()
+	before := nntest.ReadResident(t)
+	streamed := &watched{Backend: cpu.New(1), t: t}
+	got := c.run(t, streamed, stay)
+	t.Logf("a file of %d KiB, %d KiB of it and %d others resident", c.size>>10, (streamed.most-before.File)>>10,
+		(streamed.anon-before.Anon)>>10)
+	limit := (stay+3)*block + slack
+	if file, anon := streamed.most-before.File, streamed.anon-before.Anon; file > limit || anon > limit+heap {
+		t.Errorf("%d KiB of the file and %d others are resident, at most %d and %d are to be", file>>10, anon>>10, limit>>10,
+			(limit+heap)>>10)
+	}
+	debug.FreeOSMemory()
+	before = nntest.ReadResident(t)
+	whole := &watched{Backend: cpu.New(1), t: t}
+	want := c.run(t, whole, -1)
+	if all := whole.anon - before.Anon; all < limit+heap {
+		t.Errorf("without streaming %d KiB are resident: the measurement sees nothing", all>>10)
+	}
+	if !slices.EqualFunc(got, want, slices.Equal) {
+		t.Error("other numbers")
+	}
+	card := kerneltest.Card(cpu.New(1), (stay+2)*block+slack)
+	if rows := c.run(t, card, stay); !slices.EqualFunc(rows, want, slices.Equal) || card.Refills == 0 {
+		t.Error("other numbers on a card, or nothing was exchanged there")
+	}
+}
+
+// TestStreamedOnDevice: layers that are rounded on their way through the two buffers of a device with a memory of its
+// own, which LATENTBEAM_BENCH_DEVICE names, give the numbers of those that are all there.
+func TestStreamedOnDevice(t *testing.T) {
+	if os.Getenv(nntest.DeviceEnv) == "" {
+		t.Skip("set " + nntest.DeviceEnv + " to cuda:0, or run make cuda")
+	}
+	c := newStreamedCase(t)
+	c.DType = kernels.F16
+	want := c.run(t, nntest.Device(t), -1)
+	if got := c.run(t, nntest.Device(t), 2); !slices.EqualFunc(got, want, slices.Equal) {
+		t.Error("other numbers")
 	}
 }
 

@@ -14,7 +14,7 @@ func xxl(stages []Stage) []Stage {
 	for range 24 {
 		stages[0].Parts = append(stages[0].Parts, 385_892_352)
 	}
-	stages[0].Weights, stages[0].InPlace, stages[0].Rounds = sum(stages[0].Parts), true, 1
+	stages[0].Weights, stages[0].Rounds = sum(stages[0].Parts), 1
 	return stages
 }
 
@@ -56,7 +56,7 @@ func TestArrangeT5(t *testing.T) {
 // more than has to.
 func TestArrangeMapped(t *testing.T) {
 	stages := xxl(stdit3(16, 1024, 2))
-	stages[1].Parts, stages[1].InPlace = []int64{100e6}, true
+	stages[1].Parts = []int64{100e6}
 	for range 28 {
 		stages[1].Parts = append(stages[1].Parts, 82_785_714)
 	}
@@ -102,17 +102,13 @@ func TestArrangeMapped(t *testing.T) {
 			t.Errorf("%d workers: %d bytes in %d", c.workers, total, limit)
 		}
 	}
-	stages[0].InPlace = false // rounded on the way
-	if held, over := Arrange(stages, []Device{{Mapped: true, Memory: act + 5e9}}, 0); held[0].Streamed || over == 0 {
-		t.Errorf("what is not in place passes: %+v, %d", held[0], over)
-	}
 }
 
 // What the options ask for is kept, and counted by its fullest part.
 func TestArrangeAsked(t *testing.T) {
 	stages := xxl(stdit3(16, 1024, 2))
 	stages[0].Grid = plan.Grid{Sequence: 1, Tensor: 2, Pipeline: 2}
-	stages[0].Shards = []int64{3e9, 2.9e9, 2.5e9, 2.4e9}
+	stages[0].Shards = [][]int64{{1e9, 1e9, 1e9}, {9e8, 2e9}, {5e8, 2e9}, {4e8, 2e9}}
 	r, err := Search(Query{Stages: stages, Devices: devices(t, "4xT4-8GB"), Elements: 8})
 	if err != nil {
 		t.Fatal(err)
@@ -123,6 +119,48 @@ func TestArrangeAsked(t *testing.T) {
 	for _, m := range r.Best.Sets[0].Memory {
 		if m.Weights > 6.3e9 {
 			t.Errorf("%d bytes of weights on a device", m.Weights)
+		}
+	}
+}
+
+// What is cut and does not fit even so passes too: as many blocks stay as on the fullest device.
+func TestArrangeAskedAndPassing(t *testing.T) {
+	stages := xxl(stdit3(16, 1024, 2))
+	layer := stages[0].Parts[1]
+	stages[0].Grid = plan.Grid{Sequence: 1, Tensor: 1, Pipeline: 2}
+	half := slices.Repeat([]int64{layer}, 12)
+	stages[0].Shards = [][]int64{append([]int64{263_200_768}, half...), append([]int64{0}, half...)}
+	r, err := Search(Query{Stages: stages[:1], Devices: devices(t, "2xT4-4GB"), Elements: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := r.Held[0]
+	if room := devices(t, "1xT4-4GB")[0].room(); !h.Streamed || h.Stay != 6 || h.Bytes != 263_200_768+8*layer || h.Bytes > room ||
+		!strings.Contains(h.String(), "pp_size 2, 6 blocks of each stay") {
+		t.Errorf("in %d bytes %+v: %s", room, h, h)
+	}
+	// Two workers, or two pairs of them, of a processor that holds both shards: each pair needs two layers of a shard.
+	for workers, stay := range map[int]int{2: 5, 4: 3} {
+		of := Ranks(slices.Repeat([]float64{1}, workers))
+		for i := range of {
+			of[i].Mapped, of[i].Memory = true, 6e9/int64(workers)
+		}
+		held, over := Arrange(stages[:1], of, 0)
+		if h := held[0]; !h.Streamed || over != 0 || h.Stay != stay || h.Bytes != 263_200_768+2*7*layer {
+			t.Errorf("%d workers: %+v, %d over", workers, h, over)
+		}
+	}
+}
+
+// Where layers are brought for few elements at a time, devices that each bring their own run of them are done sooner.
+func TestArrangeStreamedPipeline(t *testing.T) {
+	stages := xxl(stdit3(16, 1024, 2))
+	for elements, runs := range map[int]int{2: 2, 64: 0} {
+		held, _ := Arrange(stages, devices(t, "2xT4-4GB"), elements)
+		if h := held[0]; !h.Streamed || len(h.Runs) != runs || len(h.Lost) != 1 {
+			t.Errorf("%d elements: %+v", elements, h)
+		} else if runs > 0 && !strings.Contains(h.String(), "blocks cut over 2 devices by [12 12], ") {
+			t.Errorf("%d elements: %s", elements, h)
 		}
 	}
 }

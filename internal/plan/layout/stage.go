@@ -18,13 +18,11 @@ type Stage struct {
 	// Work is the FLOP of one element.
 	Work float64
 	// Grid is over how many devices the stage's options cut the weights, Tensor by Pipeline, 0 where they leave it
-	// open; Shards are the bytes of each part then, as the ranks have them.
+	// open; Shards are the Parts of each device then, those of its own blocks, as the ranks have them.
 	Grid   plan.Grid
-	Shards []int64
-	// InPlace says that blocks can pass through a processor's memory as they lie in their file, Rounds how often a
-	// batch needs them all.
-	InPlace bool
-	Rounds  int
+	Shards [][]int64
+	// Rounds is how often a batch needs all blocks.
+	Rounds int
 	// Need returns the device memory of a batch of n elements on one device, in bytes, without weights.
 	Need func(n int) (int64, error)
 	// Split says how a set can share an element; nil: see Pieces.

@@ -1,0 +1,225 @@
+package layout
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"latentbeam/internal/plan/weights"
+)
+
+// stream lets blocks pass through the memory of devices that have the given shards, each in as much room: as many
+// stay as the fullest allows.
+func (h Held) stream(shards [][]int64, room int64) (Held, bool) {
+	h.Streamed, h.Stay = true, math.MaxInt
+	for _, parts := range shards {
+		s, err := weights.Stream(parts[1:], parts[0], room)
+		if err != nil {
+			return h, false
+		}
+		if s.Buffer > 0 {
+			h.Stay = min(h.Stay, s.Resident)
+		}
+	}
+	if h.Stay == math.MaxInt { // all stay on all
+		return h, false
+	}
+	h.Bytes = slices.Max(passing(shards, h.Stay, 1))
+	return h, true
+}
+
+// passing returns what each of the shards takes when so many of its blocks stay, and there are forwards at once that
+// may be at different ones of the others: two blocks for each.
+func passing(shards [][]int64, stay, forwards int) (bytes []int64) {
+	for _, parts := range shards {
+		all := sum(parts)
+		if blocks := parts[1:]; stay < len(blocks) {
+			all = min(all, parts[0]+sum(blocks[:stay])+2*int64(forwards)*slices.Max(blocks[stay:]))
+		}
+		bytes = append(bytes, all)
+	}
+	return bytes
+}
+
+// shards are the Parts of every device under h.
+func (s Stage) shards(h Held) (out [][]int64) {
+	switch {
+	case len(h.Runs) > 0:
+		fixed := s.Parts[0] // what belongs to no block is where the first one is
+		for _, r := range h.Runs {
+			out = append(out, append([]int64{fixed}, s.Parts[1+r.Lo:1+r.Hi]...))
+			fixed = 0
+		}
+		return out
+	case len(s.Shards) > 0:
+		return s.Shards
+	case len(s.Parts) > 0:
+		return [][]int64{s.Parts}
+	}
+	return [][]int64{{s.Weights}}
+}
+
+func fullest(shards [][]int64) (bytes int64) {
+	for _, parts := range shards {
+		bytes = max(bytes, sum(parts))
+	}
+	return bytes
+}
+
+// mapped lets blocks pass where the weights of all stages together, which the process has once, do not fit beside
+// the batches of its workers: those of the largest stage first, which then keeps as many as there is room for.
+func mapped(stages []Stage, held []Held, devices []Device) (over int64) {
+	var room, most, total int64
+	for _, s := range stages {
+		most = max(most, s.activations())
+	}
+	for _, d := range devices {
+		room += d.Memory - most
+	}
+	order := make([]int, len(stages))
+	for i, s := range stages {
+		order[i] = i
+		held[i].Bytes, held[i].InAll = s.Weights, true
+		if len(s.Shards) > 0 { // all ranks are in the process
+			held[i].Bytes = sum(passing(s.Shards, math.MaxInt, 1))
+		}
+		total += held[i].Bytes
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return -cmp.Compare(stages[a].Weights, stages[b].Weights) })
+	for _, i := range order {
+		s, h := stages[i], &held[i]
+		if total <= room || len(s.Parts) <= 2 {
+			continue
+		}
+		total -= h.Bytes
+		shards := s.shards(*h)
+		// Every worker, or set of them, is somewhere else in the model: two blocks for each, and the plan counts those
+		// of one.
+		forwards := max(1, len(devices)/len(shards))
+		h.Streamed, h.Stay = true, len(s.Parts)
+		for _, parts := range shards {
+			others := 2 * slices.Max(parts[1:]) * int64(forwards-1)
+			stream, err := weights.Stream(parts[1:], parts[0], (room-total)/int64(len(shards))-others)
+			if err != nil {
+				stream.Resident = 0
+			}
+			h.Stay = min(h.Stay, stream.Resident)
+		}
+		h.Bytes = sum(passing(shards, h.Stay, forwards))
+		total += h.Bytes
+	}
+	return max(0, total-room)
+}
+
+// placed is one way in which weights can lie, and the seconds of an element when all devices are at work.
+type placed struct {
+	Held
+	seconds float64
+}
+
+// place chooses between a pipeline over the devices, blocks that pass through each, and both.
+func (s Stage) place(h *Held, devices []Device, elements int) {
+	var ways []placed
+	for _, way := range []func(Held, []Device, int) (placed, bool){s.pipeline, s.streamed, s.streamedPipeline} {
+		if p, ok := way(*h, devices, elements); ok {
+			ways = append(ways, p)
+		}
+	}
+	if len(ways) == 0 {
+		return
+	}
+	slices.SortStableFunc(ways, func(a, b placed) int { return cmp.Compare(a.seconds, b.seconds) })
+	*h = ways[0].Held
+	for _, p := range ways[1:] {
+		h.Lost = append(h.Lost, Lost{p.String(), slower(p.seconds, ways[0].seconds, "predicted to take as long")})
+	}
+}
+
+// pipeline cuts the blocks over all devices so that the busiest has least to do.
+func (s Stage) pipeline(h Held, devices []Device, _ int) (placed, bool) {
+	h, ok := s.cut(h, devices, func(d Device) int64 { return d.room() - s.activations() })
+	if !ok {
+		return placed{}, false
+	}
+	var slowest float64
+	shards := s.shards(h)
+	for i, d := range devices {
+		slowest = max(slowest, s.share(shards[i])*s.Work/d.Rate)
+	}
+	h.Bytes = fullest(shards)
+	return placed{h, slowest}, true
+}
+
+// cut gives every device a run of blocks, with as much to do for its speed as the others as far as it has room.
+func (s Stage) cut(h Held, devices []Device, room func(Device) int64) (Held, bool) {
+	blocks := slices.Clone(s.Parts[1:])
+	work := make([]float64, len(blocks))
+	for i, b := range blocks {
+		work[i] = float64(b)
+	}
+	blocks[0] += s.Parts[0]
+	var targets []weights.Target
+	for _, d := range devices {
+		targets = append(targets, weights.Target{Bytes: room(d), Speed: d.Rate})
+	}
+	runs, err := weights.Partition(blocks, work, targets)
+	if err != nil || len(devices) < 2 {
+		return h, false
+	}
+	for _, r := range runs {
+		if r.Len() == 0 {
+			return h, false // a device that takes no block: the others are a set of their own
+		}
+	}
+	h.Grid.Pipeline, h.Runs = len(runs), runs
+	return h, true
+}
+
+// share is the part of the stage's work that a device does which has these parts.
+func (s Stage) share(parts []int64) float64 { return float64(sum(parts)) / float64(sum(s.Parts)) }
+
+// streamed lets blocks pass through every device, which then takes elements for itself.
+func (s Stage) streamed(h Held, devices []Device, elements int) (placed, bool) {
+	h, ok := h.stream([][]int64{s.Parts}, least(devices)-s.activations())
+	if !ok {
+		return placed{}, false
+	}
+	k := atOnce(elements / len(devices))
+	var speed float64
+	for _, d := range devices {
+		speed += 1 / s.seconds(s.Parts, h.Stay, d, k)
+	}
+	return placed{h, 1 / speed}, true
+}
+
+// streamedPipeline cuts the blocks over all devices, through which those of each run pass. A batch goes in as many
+// groups of elements, and each group takes all blocks.
+func (s Stage) streamedPipeline(h Held, devices []Device, elements int) (placed, bool) {
+	h, ok := s.cut(h, devices, func(Device) int64 { return math.MaxInt64 })
+	if !ok {
+		return placed{}, false
+	}
+	shards := s.shards(h)
+	if h, ok = h.stream(shards, least(devices)-s.activations()); !ok {
+		return placed{}, false
+	}
+	k := atOnce(atOnce(elements) / len(devices))
+	var slowest float64
+	for i, d := range devices {
+		slowest = max(slowest, s.seconds(shards[i], h.Stay, d, k))
+	}
+	return placed{h, slowest}, true
+}
+
+// atOnce is how many elements a batch has.
+func atOnce(elements int) int { return max(1, min(maxElements, elements)) }
+
+// seconds is what an element takes on a device that has these parts, of which blocks pass but for so many, once for k
+// elements.
+func (s Stage) seconds(parts []int64, stay int, d Device, k int) float64 {
+	var pass float64
+	if 1+stay < len(parts) {
+		pass = float64(sum(parts[1+stay:])) * float64(max(1, s.Rounds))
+	}
+	return max(s.share(parts)*s.Work/d.Rate, pass/d.Host/float64(k))
+}

@@ -1,0 +1,116 @@
+package nn
+
+import (
+	"encoding/binary"
+	"runtime"
+	"sync"
+
+	"latentbeam/internal/mapfile"
+	"latentbeam/kernels"
+)
+
+// source is where the bytes of a weight come from: stretches of a tensor as it lies in its file, at equal distances,
+// and the type that they are rounded to.
+type source struct {
+	file     []byte // little-endian
+	mapped   bool   // the file is
+	from, to kernels.DType
+
+	first, length int // bytes: where the first stretch begins, and of each
+	count, every  int // of the stretches, and bytes from one's begin to the next's
+}
+
+// source is the part s of a tensor of the given shape.
+func (s subset) source(file []byte, shape []int, dt kernels.DType) source {
+	line := dt.Size() // bytes of a row
+	for _, d := range shape[1:] {
+		line *= d
+	}
+	out := source{file: file, from: dt, to: dt, length: len(file), count: 1}
+	switch {
+	case s.rows.Len() > 0 && s.rows.Len()*s.groups < shape[0]:
+		out.first, out.length = s.rows.Lo*line, s.rows.Len()*line
+		out.count, out.every = s.groups, shape[0]/s.groups*line
+	case s.columns.Len() > 0 && s.columns.Len() < shape[1]:
+		out.first, out.length = s.columns.Lo*dt.Size(), s.columns.Len()*dt.Size()
+		out.count, out.every = shape[0], line
+	}
+	return out
+}
+
+// inPlace reports whether the weight can be used as it lies in the file.
+func (s source) inPlace() bool { return s.from == s.to && s.count == 1 }
+
+// size is the bytes of the weight.
+func (s source) size() int { return s.count * s.length / s.from.Size() * s.to.Size() }
+
+// bytes returns the weight, little-endian: in place or as a copy.
+func (s source) bytes() []byte {
+	if s.inPlace() {
+		return s.file[s.first:][:s.length]
+	}
+	out := make([]byte, s.size())
+	s.read(out)
+	return out
+}
+
+// readBlock is how many elements one goroutine reads at a time.
+const readBlock = 1 << 20
+
+// read writes the weight to dst. The tensors of a model are gigabytes, so blocks are read side by side.
+func (s source) read(dst []byte) {
+	n := len(dst) / s.to.Size()
+	var wg sync.WaitGroup
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for from := 0; from < n; from += readBlock {
+		free <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-free }()
+			s.readSome(dst, from, min(from+readBlock, n))
+		})
+	}
+	wg.Wait()
+}
+
+// readSome writes the elements from one to another.
+func (s source) readSome(dst []byte, from, to int) {
+	wide, narrow := s.from.Size(), s.to.Size()
+	each := s.length / wide
+	for i := from; i < to; {
+		stretch, within := i/each, i%each
+		n := min(each-within, to-i)
+		src := s.file[s.first+stretch*s.every+within*wide:][:n*wide]
+		convert(dst[i*narrow:][:n*narrow], src, s.from, s.to)
+		i += n
+	}
+}
+
+// convert writes little-endian src of one type to dst of the same or of a type of two bytes.
+func convert(dst, src []byte, from, to kernels.DType) {
+	switch {
+	case from == to:
+		copy(dst, src)
+	case to == kernels.BF16:
+		for i := range len(dst) / 2 {
+			binary.LittleEndian.PutUint16(dst[2*i:], kernels.ToBF16(element(src, from, i)))
+		}
+	default:
+		for i := range len(dst) / 2 {
+			binary.LittleEndian.PutUint16(dst[2*i:], kernels.ToF16(element(src, from, i)))
+		}
+	}
+}
+
+// forget gives the memory of what was read of a mapped file back to the system.
+func (s source) forget() {
+	if s.mapped {
+		mapfile.Forget(s.file[s.first:][:(s.count-1)*s.every+s.length])
+	}
+}
+
+// ahead asks the system to read the part of a mapped file.
+func (s source) ahead() {
+	if s.mapped {
+		mapfile.Ahead(s.file[s.first:][:(s.count-1)*s.every+s.length])
+	}
+}
