@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -52,7 +53,8 @@ func TestSameBytesOnAnySet(t *testing.T) {
 	}
 }
 
-// worker starts a worker of this process and returns its address. It ends with the test, or with stop.
+// worker starts a worker of this process and returns its address. It ends with the test, or with stop. specs are
+// taken instead of those of the catalogue.
 func worker(t *testing.T, token string, devices int, specs []stages.Spec) (addr string, stop func()) {
 	t.Helper()
 	known, err := transport.ReadToken(token)
@@ -69,7 +71,7 @@ func workerOf(t *testing.T, node *transport.Node, local stages.Picker, specs []s
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	w := pipelines.Worker{Node: node, Devices: local, Specs: append(catalog.All(), specs...)}
+	w := pipelines.Worker{Node: node, Devices: local, Specs: append(slices.Clone(specs), catalog.All()...)}
 	go func() { done <- w.Serve(ctx) }()
 	ended := false
 	stop = func() {
@@ -128,11 +130,7 @@ func TestSameBytesOverTCP(t *testing.T) {
 			t.Errorf("%s:\n%s", c, strings.Join(wrong, "\n"))
 		}
 	}
-	for began := time.Now(); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > 10*time.Second {
-			t.Fatalf("%d goroutines, there were %d", runtime.NumGoroutine(), before)
-		}
-	}
+	settle(t, before)
 	stopA()
 	stopB()
 }
@@ -182,6 +180,32 @@ func (b breaking) RunSet(ctx context.Context, set *stages.Set, batch []*stages.E
 	return b.Spreader.RunSet(ctx, set, batch)
 }
 
+// denoiser is the denoiser with a stage around it.
+func denoiser(around func(s stages.Spreader) stages.Stage) stages.Spec {
+	spec, _ := stages.Find(catalog.All(), "denoise")
+	open := spec.New
+	spec.New = func(m *stages.Model, o stages.Options) (stages.Stage, error) {
+		s, err := open(m, o)
+		if err != nil {
+			return nil, err
+		}
+		return around(s.(stages.Spreader)), nil
+	}
+	return spec
+}
+
+// settle waits until there are no more goroutines than before.
+func settle(t *testing.T, before int) {
+	t.Helper()
+	for began := time.Now(); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			stacks := make([]byte, 1<<20)
+			stacks = stacks[:runtime.Stack(stacks, true)]
+			t.Fatalf("%d goroutines, there were %d:\n%s", runtime.NumGoroutine(), before, stacks)
+		}
+	}
+}
+
 // TestASetThatFails: a rank that panics, fails or hangs until it is told to stop costs an attempt; the job
 // ends complete, with the right bytes.
 func TestASetThatFails(t *testing.T) {
@@ -201,20 +225,14 @@ func TestASetThatFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var failures atomic.Int64
-			spec, _ := stages.Find(catalog.All(), "denoise")
-			open := spec.New
-			spec.New = func(m *stages.Model, o stages.Options) (stages.Stage, error) {
-				s, err := open(m, o)
-				if err != nil {
-					return nil, err
-				}
-				return breaking{s.(stages.Spreader), func(ctx context.Context, rank int) error {
+			spec := denoiser(func(s stages.Spreader) stages.Stage {
+				return breaking{s, func(ctx context.Context, rank int) error {
 					if failures.Add(1) > 5 {
 						return nil
 					}
 					return fail(ctx, rank)
-				}}, nil
-			}
+				}}
+			})
 			j := base.elsewhere(t)
 			j.replace = &spec
 			j.stages = "[encode_text, denoise: {sequence_parallel: 3}, decode_vae, guard, encode_video]"
@@ -227,11 +245,7 @@ func TestASetThatFails(t *testing.T) {
 			if wrong := want.diff(mustRead(t, j.out)); wrong != nil {
 				t.Error(strings.Join(wrong, "\n"))
 			}
-			for began := time.Now(); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
-				if time.Since(began) > 10*time.Second {
-					t.Fatalf("%d goroutines, there were %d", runtime.NumGoroutine(), before)
-				}
-			}
+			settle(t, before)
 		})
 	}
 }

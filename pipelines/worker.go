@@ -201,6 +201,7 @@ func (w *Worker) run(ctx context.Context, s transforms.Step, r pool.Request, bat
 	defer func() { release(well) }()
 	set.Patience = r.Patience
 	if set.Speeds = r.Speeds; len(r.Speeds) > 1 {
+		defer w.Node.Over(r.Table) // ranks elsewhere may still wait for one that failed before it joined
 		set.Connect = func(ctx context.Context) ([]kernels.Transport, error) {
 			ctx, cancel := context.WithTimeout(ctx, pool.JoinTime)
 			defer cancel()

@@ -118,13 +118,13 @@ func (j *joining) reach(ctx context.Context, r, other int) (net.Conn, error) {
 		return c.Conn, nil
 	}
 	s := seat{j.table.Group, other, r}
-	place, err := j.node.seat(s)
+	m, err := j.node.seats.at(s)
 	if err != nil {
 		return nil, err
 	}
-	defer j.node.leave(s)
+	defer j.node.seats.leave(s)
 	select {
-	case c := <-place:
+	case c := <-m.conn:
 		return c, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("it has not called: %w", context.Cause(ctx))

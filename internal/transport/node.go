@@ -19,15 +19,9 @@ type Node struct {
 	closed   chan struct{}
 	working  sync.WaitGroup
 
-	mu      sync.Mutex
-	waiting map[seat]chan net.Conn // a seat is asked for, or taken, first come first
-	open    map[net.Conn]bool      // connections that nobody has taken yet
-}
-
-// seat is the place of a connection: between two ranks of a group.
-type seat struct {
-	Group    string
-	From, To int
+	mu    sync.Mutex
+	seats seats
+	open  map[net.Conn]bool // connections that nobody has taken yet
 }
 
 // hello is the first message on a connection: what it is for.
@@ -39,7 +33,7 @@ type hello struct {
 // NewNode returns a node that does not listen.
 func NewNode(token Token) *Node {
 	return &Node{token: token, closed: make(chan struct{}), calls: make(chan *Conn),
-		waiting: map[seat]chan net.Conn{}, open: map[net.Conn]bool{}}
+		open: map[net.Conn]bool{}}
 }
 
 // Listen returns a node that listens at addr, host:port. What connects there must know the token.
@@ -169,41 +163,25 @@ func (n *Node) place(c net.Conn, h hello) error {
 	if h.Seat == nil {
 		return errors.New("a connection for nothing")
 	}
-	place, err := n.seat(*h.Seat)
+	m, err := n.seats.at(*h.Seat)
 	if err != nil {
 		return err
 	}
 	select {
-	case place <- c:
+	case m.conn <- c:
 		return nil
+	case <-m.over:
+		return errors.New("the group has ended here")
 	case <-time.After(waitingTime):
-		n.leave(*h.Seat)
+		n.seats.leave(*h.Seat)
 		return errors.New("the group was not joined here")
 	case <-n.closed:
 		return net.ErrClosed
 	}
 }
 
-// seat returns where the two sides of a seat meet.
-func (n *Node) seat(s seat) (chan net.Conn, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if c, ok := n.waiting[s]; ok {
-		return c, nil
-	}
-	if len(n.waiting) >= maxWaiting {
-		return nil, errors.New("too many connections wait for their group")
-	}
-	c := make(chan net.Conn)
-	n.waiting[s] = c
-	return c, nil
-}
-
-func (n *Node) leave(s seat) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.waiting, s)
-}
+// Over says that this process will not join the group, or not again: those who wait for it here are told at once.
+func (n *Node) Over(t Table) { n.seats.end(t.Group) }
 
 // Accept waits for a call of another process.
 func (n *Node) Accept(ctx context.Context) (*Conn, error) {

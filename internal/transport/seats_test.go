@@ -1,0 +1,47 @@
+package transport
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+)
+
+// TestOver: ranks that wait for one whose process says that it will not come get an error at once, whether they
+// call before or after it is said, and the process keeps nothing of them.
+func TestOver(t *testing.T) {
+	far, err := Listen("127.0.0.1:0", token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	near := NewNode(token)
+	before := runtime.NumGoroutine()
+	for _, early := range []bool{true, false} {
+		table := NewTable([]string{"", far.Addr()})
+		if early {
+			far.Over(table)
+		} else {
+			time.AfterFunc(50*time.Millisecond, func() { far.Over(table) })
+		}
+		ends, err := near.Join(t.Context(), table, []int{0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := kernels.NewGroup(t.Context(), ends[0], cpu.New(1), time.Minute)
+		began := time.Now()
+		if err := g.Barrier("test"); err == nil || time.Since(began) > 10*time.Second {
+			t.Errorf("after %v: error %v", time.Since(began), err)
+		}
+		if err := ends[0].(*mesh).Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := far.Join(t.Context(), table, []int{1}); err == nil || !strings.Contains(err.Error(), "has ended here") {
+			t.Errorf("the group is joined after all: %v", err)
+		}
+	}
+	checkGoroutines(t, before)
+}

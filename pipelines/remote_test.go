@@ -1,0 +1,82 @@
+package pipelines_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"latentbeam/kernels"
+	"latentbeam/stages"
+)
+
+// faulty is the denoiser of a worker whose batches fail before their ranks meet, alone on a device or in a set.
+type faulty struct {
+	stages.Spreader
+	fail func(elements int) error
+}
+
+func (f faulty) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+	if err := f.fail(len(batch)); err != nil {
+		return err
+	}
+	return f.Spreader.Run(ctx, dev, batch)
+}
+
+func (f faulty) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
+	if err := f.fail(len(batch)); err != nil {
+		return err
+	}
+	return f.Spreader.RunSet(ctx, set, batch)
+}
+
+// TestARemoteBatchThatFails: a batch that panics or fails on a worker of another process, in the worker's own
+// code or on one of its ranks while those of this process wait for it, ends on all of them and is done again. The
+// job ends complete, with the right bytes; the worker goes on, and nothing of the batch stays behind on either side.
+func TestARemoteBatchThatFails(t *testing.T) {
+	base := newJob(t, setTable)
+	base.mustRun(t)
+	want := mustRead(t, base.out)
+	token := tokenFile(t, workerToken)
+	var left, failures atomic.Int64
+	fail := func(elements int) error {
+		if elements == 1 || left.Add(-1) < 0 { // a row that panics alone on a device fails
+			return nil
+		}
+		failures.Add(1)
+		if failures.Load()%2 == 0 {
+			return errors.New("the batch fails")
+		}
+		panic("the batch panics")
+	}
+	for name, around := range map[string]func(s stages.Spreader) stages.Stage{
+		"before its ranks meet": func(s stages.Spreader) stages.Stage { return faulty{s, fail} },
+		"on a rank": func(s stages.Spreader) stages.Stage {
+			return breaking{s, func(context.Context, int) error { return fail(2) }}
+		},
+	} {
+		addr, stop := worker(t, token, 2, []stages.Spec{denoiser(around)})
+		before := runtime.NumGoroutine()
+		for _, sets := range []string{
+			"stages.denoise.sequence_parallel=3 resources.batch_size=2",
+			"stages.denoise.sequence_parallel=2 resources.batch_size=2 resources.workers=0", // all of it there
+			"stages.denoise.sequence_parallel=1 resources.batch_size=2 resources.workers=0",
+		} {
+			failures.Store(0)
+			left.Store(3)
+			j := base.elsewhere(t).onHosts(token, sets, addr)
+			j.mustRun(t)
+			meets := !strings.Contains(sets, "sequence_parallel=1 ") // a rank alone does not
+			if failures.Load() == 0 && (meets || name != "on a rank") {
+				t.Errorf("%s, %s: nothing failed", name, sets)
+			}
+			if wrong := want.diff(mustRead(t, j.out)); wrong != nil {
+				t.Errorf("%s, %s:\n%s", name, sets, strings.Join(wrong, "\n"))
+			}
+			settle(t, before)
+		}
+		stop()
+	}
+}
