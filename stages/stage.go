@@ -11,7 +11,8 @@ import (
 // Stage is one step of a job, ready to run: a model with its weights, or a plain function. One Stage
 // serves all devices of a process and must allow concurrent calls.
 type Stage interface {
-	// Digest names the weights by content; "" for a stage without weights. It enters the keys.
+	// Digest names the weights by content, or the version of another program that does the work; "" for a stage
+	// that has neither. It enters the keys.
 	Digest() string
 	// Check reports why this stage cannot do row, before anything is computed; the text names the
 	// parameter, its value and what is possible.

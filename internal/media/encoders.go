@@ -23,6 +23,8 @@ type Encoded struct {
 type Encoder interface {
 	// Name is what New takes.
 	Name() string
+	// Version is that of a program outside of this one which makes the bytes; "" where there is none.
+	Version() string
 	// Encode fails on clips that do not validate or that the format cannot hold, and when ctx ends.
 	Encode(ctx context.Context, c *Clip) (*Encoded, error)
 }
@@ -79,6 +81,8 @@ func New(name string, o Options) (Encoder, error) {
 type stillOr struct{ video Encoder }
 
 func (s stillOr) Name() string { return s.video.Name() }
+
+func (s stillOr) Version() string { return s.video.Version() }
 
 func (s stillOr) Encode(ctx context.Context, c *Clip) (*Encoded, error) {
 	if err := c.Validate(); err != nil {

@@ -30,6 +30,7 @@ const (
 // quality.
 type process struct {
 	program  string
+	version  string
 	gop, crf int
 }
 
@@ -61,10 +62,13 @@ func newFFmpeg(o Options) (Encoder, error) {
 	if _, err := p.Encode(ctx, black); err != nil {
 		return nil, fmt.Errorf("trial encode: %w; the built-in encoder h264 needs no ffmpeg", err)
 	}
-	return p, nil
+	p.version, err = programVersion(program)
+	return p, err
 }
 
 func (p process) Name() string { return "ffmpeg" }
+
+func (p process) Version() string { return p.version }
 
 // Encode pipes raw frames in. The file goes by way of a temporary directory, since ffmpeg must seek to put
 // the index first. What a player shows is not known here: Recon is nil.

@@ -27,6 +27,8 @@ func newH264(o Options) (Encoder, error) {
 
 func (e embedded) Name() string { return "h264" }
 
+func (e embedded) Version() string { return "" }
+
 func (e embedded) Encode(ctx context.Context, c *Clip) (*Encoded, error) {
 	num, den := frameRate(c.FPS)
 	config := h264.Config{

@@ -349,7 +349,7 @@ func TestDigest(t *testing.T) {
 		return d
 	}
 	const empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-	if got := digest(write(t, "a.mp4", nil)); got != empty {
+	if got := digest(write(t, "a.png", nil)); got != empty {
 		t.Errorf("digest of an empty file is %s", got)
 	}
 	one, same, other := images(t, "a.png", "b.png"), images(t, "a.png", "b.png"), images(t, "a.png", "c.png")

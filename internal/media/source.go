@@ -2,11 +2,8 @@ package media
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,13 +64,15 @@ func openSource(ctx context.Context, path string, o SourceOptions) (Source, erro
 		return openFolder(path)
 	case !info.Mode().IsRegular():
 		return nil, errors.New("not a regular file")
-	case ext == ".y4m":
+	case ext == extY4M:
 		return openY4M(path)
 	case isImage(ext):
 		return openFolderOf([]string{path}, true)
 	}
 	return openFFmpeg(ctx, path, o)
 }
+
+const extY4M = ".y4m"
 
 // unplaced takes the operation and the path out of an error of the operating system; both are said already.
 func unplaced(err error) error {
@@ -91,43 +90,6 @@ func (i Info) check() error {
 			i.Width, i.Height, MaxSide, maxPixels)
 	}
 	return nil
-}
-
-// Digest is the SHA-256, in hex, of a file's content, or of the names and contents of the images in a folder.
-func Digest(path string) (string, error) {
-	info, err := os.Stat(path)
-	files := []string{path}
-	if err == nil && info.IsDir() {
-		files, err = folderImages(path)
-	}
-	if err != nil {
-		return "", fmt.Errorf("read %s: %w", path, unplaced(err))
-	}
-	sum := sha256.New()
-	for _, file := range files {
-		one, err := fileDigest(file)
-		if err != nil {
-			return "", fmt.Errorf("read %s: %w", file, unplaced(err))
-		}
-		if len(files) == 1 && !info.IsDir() {
-			return one, nil
-		}
-		fmt.Fprintf(sum, "%s %q\n", one, filepath.Base(file))
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
-}
-
-func fileDigest(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // folderImages lists the png and jpeg files of a folder by name.

@@ -55,8 +55,8 @@ func openEncode(_ *stages.Model, o stages.Options) (stages.Stage, error) {
 
 type encode struct{ enc media.Encoder }
 
-// Digest returns "": an encoder has no weights.
-func (s *encode) Digest() string { return "" }
+// Digest names the program that encodes; "" where it is this one: an encoder has no weights.
+func (s *encode) Digest() string { return s.enc.Version() }
 
 // Check refuses frame rates that players do not know. Sizes are the autoencoder's matter: what it makes of an
 // odd one is even.

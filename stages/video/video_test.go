@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"image/jpeg"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -91,6 +92,19 @@ func TestEncodeOptionsMatter(t *testing.T) {
 	}
 	if files["qp"] == files["defaults"] || files["gop"] == files["defaults"] {
 		t.Error("an option has no effect")
+	}
+}
+
+// TestDigest: with another program the bytes may be others, so its version is in the key; ours has the stage's.
+func TestDigest(t *testing.T) {
+	if d := open(t, nil).Digest(); d != "" {
+		t.Errorf("embedded: %q", d)
+	}
+	if _, err := exec.LookPath("ffmpeg"); err != nil {
+		t.Skip(err)
+	}
+	if d := open(t, func(o *encodeOptions) { o.Encoder = "ffmpeg" }).Digest(); !strings.HasPrefix(d, "ffmpeg ") {
+		t.Errorf("ffmpeg: %q", d)
 	}
 }
 
