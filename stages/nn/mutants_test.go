@@ -18,20 +18,26 @@ func TestMutants(t *testing.T) {
 	}
 	padded := right
 	padded.partition = sequence.Pad
+	copied, byHeads := right, right // one frame, of which two ranks have the tokens, four queries, keys and values
+	copied.shape.Frames, copied.speeds = 1, sequence.Equal(2)
+	byHeads.shape.Frames, byHeads.speeds = 1, sequence.Equal(4)
 	for name, c := range map[string]sharedCase{"padded keys are not masked": with(padded, func(c *sharedCase) {
 		c.wrapBackend = func(be kernels.Backend) kernels.Backend { return unmasked{be} }
 	}), "heads in another order": with(right, func(c *sharedCase) {
 		c.wrapTransport = func(tr kernels.Transport) kernels.Transport { return mistaken{tr, c.swapHeads} }
 	}), "the reference's gather axis": with(right, func(c *sharedCase) {
 		c.wrapTransport = func(tr kernels.Transport) kernels.Transport { return mistaken{tr, mixFrames} }
-	}), "local positions": with(right, func(c *sharedCase) { c.wrapRope = localRope })} {
+	}), "local positions": with(right, func(c *sharedCase) { c.wrapRope = localRope }),
+		"local positions of a frame that is copied": with(copied, func(c *sharedCase) { c.wrapRope = localRope }),
+		"local positions of a frame by heads":       with(byHeads, func(c *sharedCase) { c.wrapRope = localRope })} {
 		want := c.alone(t)
 		if got, _ := c.shared(t); differences(got, want) == 0 {
 			t.Errorf("%s: the result is right all the same", name)
 		}
 	}
-	right.check(t)
-	padded.check(t)
+	for _, c := range []sharedCase{right, padded, copied, byHeads} {
+		c.check(t)
+	}
 }
 
 func with(c sharedCase, change func(c *sharedCase)) sharedCase {

@@ -2,7 +2,6 @@ package stdit
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -14,30 +13,73 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
+// tensorRanks runs the network on ranks that each have a cut of its heads and columns, and returns how many of
+// them give what one rank gives. join puts a rank's backend together with the others.
+func tensorRanks(t *testing.T, cfg Config, ways int, cut func(rank int) nn.Cut,
+	join func(dev kernels.Backend, g *kernels.Group) kernels.Backend) (right int) {
+	t.Helper()
+	in := inputs(cfg, []int{2, 4, 3, 5, 6})
+	want := newHarness(t, cfg, 1).forward(t, in)
+	file := nntest.File(t, shapes(t, cfg))
+	same := make([]bool, ways)
+	err := kernels.Together(t.Context(), transport.Shared(ways), time.Second,
+		func(ctx context.Context, i int, tr kernels.Transport) error {
+			dev := cpu.New(1 + i%2)
+			m, err := Load(cfg, nn.NewWeights(dev, file).Cut(cut(i)))
+			if err != nil {
+				return err
+			}
+			be := join(dev, kernels.NewGroup(ctx, tr, dev, time.Minute))
+			same[i] = slices.Equal((harness{be, m}).forward(t, in), want)
+			return be.Wait()
+		})
+	if err != nil {
+		t.Fatalf("%s on %d ranks: %v", cfg.name(), ways, err)
+	}
+	for _, ok := range same {
+		if ok {
+			right++
+		}
+	}
+	return right
+}
+
 // TestTensorParallelGivesTheBytesOfOne: every version, its heads and columns cut over ranks, gives on each of
 // them what one rank gives.
 func TestTensorParallelGivesTheBytesOfOne(t *testing.T) {
 	for _, cfg := range tinyConfigs() {
 		cfg.NumHeads, cfg.HiddenSize, cfg.Depth = 7, 84, 1 // neither heads nor columns divide
-		in := inputs(cfg, []int{2, 4, 3, 5, 6})
-		want := newHarness(t, cfg, 1).forward(t, in)
-		file := nntest.File(t, shapes(t, cfg))
 		for ways := 2; ways <= 4; ways++ {
-			err := kernels.Together(t.Context(), transport.Shared(ways), time.Second,
-				func(ctx context.Context, i int, tr kernels.Transport) error {
-					dev := cpu.New(1 + i%2)
-					m, err := Load(cfg, nn.NewWeights(dev, file).Cut(nn.Cut{Rank: i, Ways: ways}))
-					if err != nil {
-						return err
-					}
-					be := nn.TensorParallel(dev, kernels.NewGroup(ctx, tr, dev, time.Minute))
-					if got := (harness{be, m}).forward(t, in); !slices.Equal(got, want) {
-						return fmt.Errorf("rank %d gives other numbers than a rank alone", i)
-					}
-					return be.Wait()
-				})
-			if err != nil {
-				t.Errorf("%s on %d ranks: %v", cfg.name(), ways, err)
+			cut := func(rank int) nn.Cut { return nn.Cut{Rank: rank, Ways: ways} }
+			if n := tensorRanks(t, cfg, ways, cut, nn.TensorParallel); n < ways {
+				t.Errorf("%s on %d ranks: %d of them give the numbers of a rank alone", cfg.name(), ways, n)
+			}
+		}
+	}
+}
+
+// TestMutantsOfTensorParallel puts mistakes in and sees that the comparison finds them: a test of the test above.
+func TestMutantsOfTensorParallel(t *testing.T) {
+	for _, cfg := range tinyConfigs() {
+		cfg.NumHeads, cfg.HiddenSize, cfg.Depth = 7, 84, 1
+		const ways = 3
+		straight := func(rank int) nn.Cut { return nn.Cut{Rank: rank, Ways: ways} }
+		for name, c := range map[string]struct {
+			cut  func(rank int) nn.Cut
+			join func(dev kernels.Backend, g *kernels.Group) kernels.Backend
+		}{
+			"sums are not put together": {straight, func(dev kernels.Backend, _ *kernels.Group) kernels.Backend {
+				return dev
+			}},
+			"parts of sums in another order": {func(rank int) nn.Cut {
+				return nn.Cut{Rank: ways - 1 - rank, Ways: ways}
+			}, nn.TensorParallel},
+		} {
+			if name != "sums are not put together" && cfg.DType != kernels.F32 {
+				continue // the difference is in the last bits of fp32
+			}
+			if n := tensorRanks(t, cfg, ways, c.cut, c.join); n > 0 {
+				t.Errorf("%s: %s: %d ranks give the right numbers all the same", cfg.name(), name, n)
 			}
 		}
 	}
