@@ -29,13 +29,15 @@ typedef struct {
 } lb_gemm_args;
 
 /* The kernels: element type, rows of a tile (128 and 64 of as many columns, 16 of 64), and whether the sum has
- * parts or is added to onto. */
+ * parts or is added to onto. WG: by warpgroups, on sm_90a, with other bits than the rest. */
 enum lb_gemm_kernel {
 	LB_GEMM_BF16_128, LB_GEMM_BF16_64, LB_GEMM_BF16_16,
 	LB_GEMM_BF16_128_PARTS, LB_GEMM_BF16_64_PARTS, LB_GEMM_BF16_16_PARTS,
 	LB_GEMM_F16_128, LB_GEMM_F16_64, LB_GEMM_F16_16,
 	LB_GEMM_F16_128_PARTS, LB_GEMM_F16_64_PARTS, LB_GEMM_F16_16_PARTS,
 	LB_GEMM_F32_128, LB_GEMM_F32_32,
+	LB_GEMM_WG_BF16_128, LB_GEMM_WG_BF16_64, LB_GEMM_WG_BF16_128_PARTS, LB_GEMM_WG_BF16_64_PARTS,
+	LB_GEMM_WG_F16_128, LB_GEMM_WG_F16_64, LB_GEMM_WG_F16_128_PARTS, LB_GEMM_WG_F16_64_PARTS,
 	LB_GEMM_KERNELS
 };
 
@@ -56,6 +58,14 @@ static inline const char *lb_gemm_name(enum lb_gemm_kernel k)
 	case LB_GEMM_F16_16_PARTS: return "gemm_f16_16_parts";
 	case LB_GEMM_F32_128: return "gemm_f32_128";
 	case LB_GEMM_F32_32: return "gemm_f32_32";
+	case LB_GEMM_WG_BF16_128: return "gemm_wg_bf16_128";
+	case LB_GEMM_WG_BF16_64: return "gemm_wg_bf16_64";
+	case LB_GEMM_WG_BF16_128_PARTS: return "gemm_wg_bf16_128_parts";
+	case LB_GEMM_WG_BF16_64_PARTS: return "gemm_wg_bf16_64_parts";
+	case LB_GEMM_WG_F16_128: return "gemm_wg_f16_128";
+	case LB_GEMM_WG_F16_64: return "gemm_wg_f16_64";
+	case LB_GEMM_WG_F16_128_PARTS: return "gemm_wg_f16_128_parts";
+	case LB_GEMM_WG_F16_64_PARTS: return "gemm_wg_f16_64_parts";
 	default: return 0;
 	}
 }
@@ -68,9 +78,9 @@ static inline lb_i64 lb_rows_of(const lb_shape *s)
 	return m;
 }
 
-/* lb_gemm_pick chooses the kernel for a device of compute capability arch (75, 80, ...): matrices of one type of
- * 16 bits go to the tensor cores. The tile changes no bit of the result. Small tiles are for products that
- * would not fill LB_GEMM_FILL multiprocessors. */
+/* lb_gemm_pick chooses the kernel for a device of compute capability arch (75, 80, ...; 90 with warpgroups):
+ * matrices of one type of 16 bits go to the tensor cores. The tile changes no bit of the result. Small tiles are
+ * for products that would not fill LB_GEMM_FILL multiprocessors. */
 enum { LB_GEMM_FILL = 108 };
 static inline enum lb_gemm_kernel lb_gemm_pick(const lb_gemm_args *a, lb_i32 arch)
 {
@@ -79,6 +89,10 @@ static inline enum lb_gemm_kernel lb_gemm_pick(const lb_gemm_args *a, lb_i32 arc
 	lb_i32 k;
 	if (a->x.dtype != a->w_dtype || a->w_dtype == LB_F32 || (a->w_dtype == LB_BF16 && arch < 80))
 		return large ? LB_GEMM_F32_128 : LB_GEMM_F32_32;
+	if (arch == 90) {
+		k = a->w_dtype == LB_BF16 ? LB_GEMM_WG_BF16_128 : LB_GEMM_WG_F16_128;
+		return (enum lb_gemm_kernel)(k + (large ? 0 : 1) + (a->parts || a->onto.ptr ? 2 : 0));
+	}
 	k = a->w_dtype == LB_BF16 ? LB_GEMM_BF16_128 : LB_GEMM_F16_128;
 	k += large ? 0 : m > 16 ? 1 : 2;
 	if (a->parts || a->onto.ptr)
@@ -89,6 +103,9 @@ static inline enum lb_gemm_kernel lb_gemm_pick(const lb_gemm_args *a, lb_i32 arc
 /* A tile of the tensor cores keeps LB_STAGES slices of 32 terms in shared memory, one of fp32 two of 16; where
  * that is less, there must be room for up to 64 rows of finished sums, which are 8 longer than the tile. */
 enum { LB_STAGES = 4, LB_STAGES_SMALL = 8, LB_STAGES_TURING = 2 };
+
+/* One of warpgroups keeps slices of 64 terms; what that comes to is a multiple of 1024 and has room for all sums. */
+enum { LB_WG_STAGES = 3, LB_WG_STAGES_SMALL = 6 };
 
 static inline lb_i64 lb_tile_shared(lb_i64 rows, lb_i64 columns, lb_i64 stages, lb_i64 stage_bytes)
 {
@@ -101,6 +118,10 @@ static inline lb_launch lb_gemm_launch(const lb_gemm_args *a, enum lb_gemm_kerne
 {
 	lb_i64 m = lb_rows_of(&a->rows), n = a->n;
 	lb_i32 tile = k < LB_GEMM_F32_128 ? (lb_i32)k % 3 : -1;
+	if (k >= LB_GEMM_WG_BF16_128 && (k - LB_GEMM_WG_BF16_128) % 2 == 0)
+		return lb_launch_of(lb_ceil(m, 128) * lb_ceil(n, 128), 1, 1, 256, LB_WG_STAGES * (128 + 128) * 128);
+	if (k >= LB_GEMM_WG_BF16_128)
+		return lb_launch_of(lb_ceil(m, 64) * lb_ceil(n, 64), 1, 1, 128, LB_WG_STAGES_SMALL * (64 + 64) * 128);
 	if (k == LB_GEMM_F32_128)
 		return lb_launch_of(lb_ceil(m, 128) * lb_ceil(n, 128), 1, 1, 256, lb_tile_shared(128, 128, 2, 16 * 4 + 2));
 	if (k == LB_GEMM_F32_32)

@@ -63,10 +63,10 @@ template <int STEP> struct taps {
 // conv_source is where the slices of a tile come from, for accumulate.
 template <class L> struct conv_source {
 	typedef typename L::T T;
-	static constexpr int STEP = L::THREADS / 4, NA = L::RA, NB = L::RB;
+	static constexpr int STEP = L::THREADS / L::CHUNKS, NA = L::RA, NB = L::RB;
 	static_assert(NA > 0, "every thread loads pixels");
 	const lb_conv_args &p;
-	taps<SLICE> loading, summing;
+	taps<L::SLICE> loading, summing;
 	pixel a[NA];
 	const u16 *from[NA]; // of the present tap
 	bool inside[NA];
@@ -76,7 +76,7 @@ template <class L> struct conv_source {
 
 	LB_ALWAYS conv_source(const lb_conv_args &args, i64 row0, int col0, i64 m) : p(args), loading(args), summing(args)
 	{
-		int r = (int)tid() / 4;
+		int r = (int)tid() / L::CHUNKS;
 		UNROLL
 		for (int i = 0; i < NA; i++)
 			a[i].set(p, row0 + r + i * STEP, m);
@@ -99,17 +99,17 @@ template <class L> struct conv_source {
 	}
 	LB_ALWAYS bool more() const { return loading.more(p); }
 	LB_ALWAYS bool left() const { return summing.more(p); }
-	LB_ALWAYS int halves() const { return p.cin - summing.c > SLICE / 2 ? 2 : 1; }
+	LB_ALWAYS int halves() const { return p.cin - summing.c > L::SLICE / 2 ? 2 : 1; }
 	LB_ALWAYS bool next() { return summing.next(p); }
 	LB_ALWAYS void load(u16 *stage)
 	{
-		int r = (int)tid() / 4, chunk = (int)tid() % 4, c = loading.c + chunk * CHUNK;
+		int r = (int)tid() / L::CHUNKS, chunk = (int)tid() % L::CHUNKS, c = loading.c + chunk * CHUNK;
 		UNROLL
 		for (int i = 0; i < NA; i++)
-			copy_chunk<T>(stage + slot(r + i * STEP, chunk), from[i], p.x.col, c, p.cin, inside[i], a_fast);
+			copy_chunk<T>(stage + L::slot(r + i * STEP, chunk), from[i], p.x.col, c, p.cin, inside[i], a_fast);
 		UNROLL
 		for (int i = 0; i < NB; i++)
-			copy_chunk<T>(stage + L::BM * SLICE + slot(r + i * STEP, chunk), b[i] + loading.tap * p.w_tap, p.w_col, c, p.cin,
+			copy_chunk<T>(stage + L::BM * L::SLICE + L::slot(r + i * STEP, chunk), b[i] + loading.tap * p.w_tap, p.w_col, c, p.cin,
 				b_in[i], b_fast);
 		if (loading.next(p))
 			seek();

@@ -21,36 +21,35 @@ template <int SLICE> struct cursor_of {
 		return true;
 	}
 };
-typedef cursor_of<SLICE> cursor;
-
-// lines are the rows of one operand that a thread loads: chunk tid % 4 of row tid / 4 and of every STEP-th after.
-template <int N, int STEP> struct lines {
+// lines are the rows of one operand that a thread loads: chunk tid % CHUNKS of row tid / CHUNKS and of every STEP-th after.
+template <class L, int N> struct lines {
+	static constexpr int STEP = L::THREADS / L::CHUNKS;
 	const u16 *row[N];
 	bool in[N];
 	i64 col;
 	bool fast;
 
 	// load begins to copy its chunks of the slice from term k on.
-	template <class T> LB_DEVICE void load(u16 *slice, int k, int end) const
+	LB_DEVICE void load(u16 *slice, int k, int end) const
 	{
-		int r = (int)tid() / 4, c = (int)tid() % 4;
+		int r = (int)tid() / L::CHUNKS, c = (int)tid() % L::CHUNKS;
 		UNROLL
 		for (int i = 0; i < N; i++)
-			copy_chunk<T>(slice + slot(r + i * STEP, c), row[i], col, k + c * CHUNK, end, in[i], fast && (k & 7) == 0);
+			copy_chunk<typename L::T>(slice + L::slot(r + i * STEP, c), row[i], col, k + c * CHUNK, end, in[i], fast && (k & 7) == 0);
 	}
 };
 
 // gemm_source is where the slices of a tile come from.
 template <class L> struct gemm_source {
 	const lb_gemm_args &p;
-	cursor loading, summing;
-	static constexpr int STEP = L::THREADS / 4, NA = L::RA ? L::RA : 1;
-	lines<NA, STEP> a;
-	lines<L::RB, STEP> b;
+	cursor_of<L::SLICE> loading, summing;
+	static constexpr int STEP = L::THREADS / L::CHUNKS, NA = L::RA ? L::RA : 1;
+	lines<L, NA> a;
+	lines<L, L::RB> b;
 
 	LB_ALWAYS gemm_source(const lb_gemm_args &args, i64 row0, int col0, i64 m) : p(args), loading(args), summing(args)
 	{
-		int r = (int)tid() / 4;
+		int r = (int)tid() / L::CHUNKS;
 		UNROLL
 		for (int i = 0; i < NA; i++) {
 			i64 row = row0 + r + i * STEP;
@@ -70,13 +69,13 @@ template <class L> struct gemm_source {
 	}
 	LB_ALWAYS bool more() const { return loading.k < p.k; }
 	LB_ALWAYS bool left() const { return summing.k < p.k; }
-	LB_ALWAYS int halves() const { return summing.end - summing.k > SLICE / 2 ? 2 : 1; }
+	LB_ALWAYS int halves() const { return summing.end - summing.k > L::SLICE / 2 ? 2 : 1; }
 	LB_ALWAYS bool next() { return summing.next(p); }
 	LB_ALWAYS void load(u16 *stage)
 	{
-		if (L::RA || (int)tid() < L::BM * 4) // a small tile has fewer chunks than threads
-			a.template load<typename L::T>(stage, loading.k, loading.end);
-		b.template load<typename L::T>(stage + L::BM * SLICE, loading.k, loading.end);
+		if (L::RA || (int)tid() < L::BM * L::CHUNKS) // a small tile has fewer chunks than threads
+			a.load(stage, loading.k, loading.end);
+		b.load(stage + L::BM * L::SLICE, loading.k, loading.end);
 		loading.next(p);
 	}
 };

@@ -4,4 +4,4 @@ package kern
 
 // HeadersHash is a hash of the headers that cgo reads: Go does not see when headers of another folder
 // change, but rebuilds a package when a constant it imports does.
-const HeadersHash = "9b929af12af69d41"
+const HeadersHash = "6b366274dd93b868"

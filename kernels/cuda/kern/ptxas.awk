@@ -1,5 +1,5 @@
 # Reads ptxas.limits, what emu/shared.cc says and what ptxas -v says; writes the table; fails where a kernel spills more
-# than it may, or has more shared memory than a block can have.
+# than it may, has more shared memory than a block can have, or is said to lose time by serialised wgmma.
 FNR == 1 {
 	file++
 }
@@ -13,6 +13,9 @@ file == 2 {
 	most[$1 " " $2] = $4
 	room[$1 " " $2] = $5
 	next
+}
+/\(C75[0-9][0-9]\)/ { # products of warpgroups that wait for each other, or for registers
+	bad = bad $0 "\n"
 }
 /Compiling entry function/ {
 	split($0, part, "'")

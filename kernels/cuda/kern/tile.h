@@ -6,22 +6,22 @@
 #include "args_gemm.h"
 #include "num.h"
 
-constexpr int SLICE = 32; // terms of a slice
-constexpr int CHUNK = 8;  // terms of 16 bytes
+constexpr int CHUNK = 8; // terms of 16 bytes
 
 template <class T_, int BM_, int BN_, int WARPS_M_, int WARPS_N_, int STAGES_> struct tile_of {
 	typedef T_ T;
 	static constexpr int BM = BM_, BN = BN_, STAGES = LB_ARCH >= 800 ? STAGES_ : LB_STAGES_TURING;
+	static constexpr int SLICE = 32, CHUNKS = SLICE / CHUNK; // terms of a slice
 	static constexpr int WARPS_M = WARPS_M_, WARPS_N = WARPS_N_, THREADS = WARPS_M * WARPS_N * 32;
 	static constexpr int TM = BM / WARPS_M / 16, TN = BN / WARPS_N / 8; // matrices of a warp
 	static constexpr int STAGE = (BM + BN) * SLICE;                     // elements
 	static constexpr int RA = BM * SLICE / CHUNK / THREADS, RB = BN * SLICE / CHUNK / THREADS; // chunks a thread loads
 	static_assert(BM % (WARPS_M * 16) == 0 && BN % (WARPS_N * 16) == 0, "warps share the tile");
 	static_assert(RB > 0 && BN * SLICE / CHUNK % THREADS == 0, "threads share a slice");
-};
 
-// slot returns where chunk c of row r of a slice lies, in elements.
-DEV int slot(int r, int c) { return r * SLICE + ((c ^ (r >> 1 & 3)) * CHUNK); }
+	// slot returns where chunk c of row r of a slice lies, in elements.
+	DEV int slot(int r, int c) { return r * SLICE + ((c ^ (r >> 1 & 3)) * CHUNK); }
+};
 
 // sums of a warp: TM x TN fragments.
 template <class L> struct sums_of {
@@ -40,14 +40,14 @@ template <class L> struct sums_of {
 template <class L> LB_ALWAYS void multiply(sums_of<L> &s, const u16 *stage, int half)
 {
 	int l = (int)lane(), wm = (int)warp_id() % L::WARPS_M, wn = (int)warp_id() / L::WARPS_M;
-	const u16 *a = stage, *b = stage + L::BM * SLICE;
+	const u16 *a = stage, *b = stage + L::BM * L::SLICE;
 	u32 af[L::TM][4], bf[L::TN][2];
 	UNROLL
 	for (int i = 0; i < L::TM; i++)
-		ldm4(af[i], a + slot((wm * L::TM + i) * 16 + (l & 15), half * 2 + (l >> 4)));
+		ldm4(af[i], a + L::slot((wm * L::TM + i) * 16 + (l & 15), half * 2 + (l >> 4)));
 	UNROLL
 	for (int j = 0; j < L::TN; j += 2)
-		ldm4(bf[j], b + slot((wn * L::TN + j) * 8 + (l >> 4) * 8 + (l & 7), half * 2 + (l >> 3 & 1)));
+		ldm4(bf[j], b + L::slot((wn * L::TN + j) * 8 + (l >> 4) * 8 + (l & 7), half * 2 + (l >> 3 & 1)));
 	UNROLL
 	for (int i = 0; i < L::TM; i++)
 		UNROLL
