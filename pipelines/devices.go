@@ -38,11 +38,24 @@ func fleet(cfg *config.Config, start Start, steps []transforms.Step, local stage
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
-	f, err := pool.Dial(ctx, local, token, r.Hosts, job, weights)
+	f, err := pool.Dial(ctx, local, token, r.Hosts, pool.Job{Start: job, Weights: weights, Link: r.NCCL != "off"})
 	if err != nil {
 		return nil, nil, cfg.Errorf("resources.hosts", "%v", err)
 	}
 	return f, f.Close, nil
+}
+
+// exchanges returns how sets over several hosts have exchanged; nil where links were out of the question.
+func (j *Job) exchanges() *transport.Links {
+	f, ok := j.engine.Pool.(*pool.Fleet)
+	if !ok {
+		return nil
+	}
+	links := f.Exchanges()
+	if links.Linked+links.TCP == 0 {
+		return nil
+	}
+	return &links
 }
 
 // checkWidths refuses a stage that wants more devices for a batch than there are.

@@ -26,7 +26,7 @@ func TestAWorkerOffersWhatWeightsLeave(t *testing.T) {
 		must(t, err)
 		var limits []int64
 		for range 2 { // the second time it is open already
-			f, err := pool.Dial(t.Context(), driver, transport.Token(workerToken), []string{addr}, job, nil)
+			f, err := pool.Dial(t.Context(), driver, transport.Token(workerToken), []string{addr}, pool.Job{Start: job})
 			must(t, err)
 			f.Close()
 			limits = append(limits, f.Memory().Limit)

@@ -8,6 +8,7 @@ import (
 
 	"latentbeam/internal/fault"
 	"latentbeam/internal/report"
+	"latentbeam/internal/transport"
 	"latentbeam/runners"
 	"latentbeam/transforms"
 )
@@ -39,6 +40,8 @@ type runFacts struct {
 
 	Memory  []transforms.MemoryFact `json:"memory,omitempty"`  // what was learned of it
 	Devices any                     `json:"devices,omitempty"` // what was seen of GPUs
+
+	Exchanges *transport.Links `json:"exchanges_between_hosts,omitempty"` // of GPUs
 }
 
 // Run computes what is missing and writes the report. started is called once the plan is known. The
@@ -138,7 +141,7 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time) (err error
 		Run: runFacts{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(),
 			Workers: j.engine.Pool.Size(), Runner: j.runner.Name, Stages: r.Stages,
-			Memory: j.engine.MemoryFacts(), Devices: j.deviceFacts(),
+			Memory: j.engine.MemoryFacts(), Devices: j.deviceFacts(), Exchanges: j.exchanges(),
 		},
 	})
 }

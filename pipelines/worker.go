@@ -205,7 +205,7 @@ func (w *Worker) run(ctx context.Context, s transforms.Step, r pool.Request, bat
 		set.Connect = func(ctx context.Context) ([]kernels.Transport, error) {
 			ctx, cancel := context.WithTimeout(ctx, pool.JoinTime)
 			defer cancel()
-			return w.Node.Join(ctx, r.Table, r.Ranks)
+			return w.Node.Join(ctx, r.Table, r.Ranks, set.Devices)
 		}
 	}
 	ctx, stop := set.Under(ctx)

@@ -256,6 +256,9 @@ func (v *validator) resources() {
 	if r.Device != "" {
 		v.oneOf("resources.device", r.Device, []string{"auto", "cpu", "gpu"})
 	}
+	if r.NCCL != "" {
+		v.oneOf("resources.nccl", r.NCCL, []string{"auto", "off"})
+	}
 	if r.Workers < 0 || r.Workers > maxWorkers {
 		v.bounds("resources.workers", 1, maxWorkers)
 	}

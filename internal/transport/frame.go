@@ -20,6 +20,8 @@ const frameSize = 4 + 1 + 1 + kernels.MaxOp + 8 + 8 + 8 + 4 + 8 + 8
 const (
 	partsFrame = 1 // the parts of one exchange, one after the other, little-endian
 	abortFrame = 2 // the end of the group; the body is the cause
+	headFrame  = 3 // announces parts that go over a link; no body follows, length is that of the parts
+	byeFrame   = 4 // this rank needs the others no more; no body
 )
 
 // frame is the head of what one rank sends another.
@@ -59,7 +61,7 @@ func decodeFrame(b []byte) (*frame, error) {
 		return nil, fmt.Errorf("not a frame of this version: it begins with %q", b[:4])
 	}
 	f := &frame{kind: b[4]}
-	if f.kind != partsFrame && f.kind != abortFrame {
+	if f.kind < partsFrame || f.kind > byeFrame {
 		return nil, fmt.Errorf("a frame of unknown kind %d", f.kind)
 	}
 	if int(b[5]) > kernels.MaxOp {

@@ -17,6 +17,9 @@ import (
 type Table struct {
 	Group string   // a name that no other group has, see NewTable
 	Hosts []string // by rank: where its process listens, "" for one that does not
+	// Link says that the devices may be linked (kernels.Linker): what ranks exchange does not pass through their
+	// hosts then, and is not encrypted.
+	Link bool `json:",omitempty"`
 }
 
 // NewTable returns the table of a new group.
@@ -24,10 +27,15 @@ func NewTable(hosts []string) Table { return Table{Group: rand.Text(), Hosts: ho
 
 // Join connects the ranks mine of this process with all the others and returns their ends, in the order of
 // mine. Every process of the group joins at about the same time; ctx ends the waiting for those that do not.
-// Ends have a method Close.
-func (n *Node) Join(ctx context.Context, t Table, mine []int) ([]kernels.Transport, error) {
+// Where the table allows it and all ranks can, their devices are linked; devices are those of mine, and may be
+// nil where the table allows no links. Ends have a method Close.
+func (n *Node) Join(ctx context.Context, t Table, mine []int, devices []kernels.Backend) (
+	[]kernels.Transport, error) {
 	if len(t.Hosts) > maxRanks {
 		return nil, fmt.Errorf("join group: %d ranks, the most is %d", len(t.Hosts), maxRanks)
+	}
+	if t.Link && len(devices) != len(mine) {
+		return nil, fmt.Errorf("join group: %d devices for %d ranks", len(devices), len(mine))
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -52,7 +60,7 @@ func (n *Node) Join(ctx context.Context, t Table, mine []int) ([]kernels.Transpo
 		}
 		return nil, fmt.Errorf("join group: %w", j.err)
 	}
-	ends := make([]kernels.Transport, len(mine))
+	ends := make([]*mesh, len(mine))
 	for i, r := range mine {
 		conns := make([]net.Conn, len(t.Hosts))
 		for other := range conns {
@@ -60,7 +68,7 @@ func (n *Node) Join(ctx context.Context, t Table, mine []int) ([]kernels.Transpo
 		}
 		ends[i] = newMesh(r, conns)
 	}
-	return ends, nil
+	return n.linkAll(ctx, t, ends, devices)
 }
 
 // joining is a Join under way.

@@ -14,5 +14,7 @@ const (
 	maxWaiting    = 1 << 12          // connections of ranks whose group has not been joined here yet
 	handshakeTime = 10 * time.Second // for a connection to prove itself
 	waitingTime   = time.Minute      // for a connection to be asked for
+	maxReasons    = 16               // kept of why groups are not linked
 	abortTime     = time.Second      // to tell a peer why the group ends
+	linkTime      = 30 * time.Second // for the devices of a group to find each other, inside the time for joining
 )

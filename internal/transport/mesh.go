@@ -27,6 +27,9 @@ type ending struct {
 	all   []*peer // of the outermost group
 	mu    sync.Mutex
 	cause error // why the group has ended
+
+	over   context.Context // ends when the group does
+	finish context.CancelCauseFunc
 }
 
 // peer is the connection to one other rank, and the host memory that passes through it.
@@ -48,6 +51,7 @@ func newMesh(rank int, conns []net.Conn) *mesh {
 		}
 	}
 	m.ending = &ending{rank: rank, all: m.peers}
+	m.over, m.finish = context.WithCancelCause(context.Background())
 	return m
 }
 
@@ -84,6 +88,7 @@ func (e *ending) Abort(cause error) {
 	if !first {
 		return
 	}
+	e.finish(cause)
 	var all sync.WaitGroup
 	for _, p := range e.all {
 		if p != nil {
@@ -184,8 +189,8 @@ func (m *mesh) expire() {
 	}
 }
 
-// load sorts the parts by peer and brings what is sent to the host.
-func (m *mesh) load(be kernels.Backend, send, recv []kernels.Part) error {
+// sort sorts the parts by peer.
+func (m *mesh) sort(send, recv []kernels.Part) error {
 	for _, p := range m.peers {
 		if p != nil {
 			p.sent, p.expected = p.sent[:0], p.expected[:0]
@@ -203,6 +208,14 @@ func (m *mesh) load(be kernels.Backend, send, recv []kernels.Part) error {
 				p.expected = append(p.expected, part.View)
 			}
 		}
+	}
+	return nil
+}
+
+// load sorts the parts by peer and brings what is sent to the host.
+func (m *mesh) load(be kernels.Backend, send, recv []kernels.Part) error {
+	if err := m.sort(send, recv); err != nil {
+		return err
 	}
 	for _, p := range m.peers {
 		if p == nil {
@@ -251,26 +264,44 @@ func (p *peer) read(from, rank int, tag kernels.Tag) error {
 	if err != nil {
 		return gone(from, err)
 	}
-	if f.kind == abortFrame {
-		text := make([]byte, f.length)
-		if _, err := io.ReadFull(p, text); err != nil {
-			return gone(from, err)
-		}
-		return fmt.Errorf("rank %d gave up: %s", from, text)
+	switch f.kind {
+	case abortFrame:
+		return p.gaveUp(from, f)
+	case partsFrame:
+	default:
+		return fmt.Errorf("rank %d sends frames of kind %d, as over a link that there is none of", from, f.kind)
 	}
-	if f.tag != tag {
-		return mismatch(rank, tag, int(f.from), f.tag)
-	}
-	layout, size := layoutOf(p.expected)
-	if f.from != uint32(from) || f.layout != layout || f.length != uint64(size) {
-		return fmt.Errorf("rank %d sends %d bytes of other parts than the expected %d bytes",
-			f.from, f.length, size)
+	size, err := p.check(f, from, rank, tag)
+	if err != nil {
+		return err
 	}
 	p.in = room(p.in, size)
 	if _, err := io.ReadFull(p, p.in); err != nil {
 		return gone(from, err)
 	}
 	return nil
+}
+
+// gaveUp reads why a peer has ended the group.
+func (p *peer) gaveUp(from int, f *frame) error {
+	text := make([]byte, f.length)
+	if _, err := io.ReadFull(p, text); err != nil {
+		return gone(from, err)
+	}
+	return fmt.Errorf("rank %d gave up: %s", from, text)
+}
+
+// check compares what a peer announces with what is expected, and returns the bytes of that.
+func (p *peer) check(f *frame, from, rank int, tag kernels.Tag) (size int, err error) {
+	if f.tag != tag {
+		return 0, mismatch(rank, tag, int(f.from), f.tag)
+	}
+	layout, size := layoutOf(p.expected)
+	if f.from != uint32(from) || f.layout != layout || f.length != uint64(size) {
+		return 0, fmt.Errorf("rank %d sends %d bytes of other parts than the expected %d bytes",
+			f.from, f.length, size)
+	}
+	return size, nil
 }
 
 // gone is the error of a connection that ended.

@@ -24,8 +24,8 @@ func (c *Conn) Send(head any, body []byte) error {
 	}
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(text)))
 	b = binary.BigEndian.AppendUint64(b, uint64(len(body)))
-	if _, err := c.Write(append(b, text...)); err != nil {
-		return err
+	if _, err := c.Write(append(b, text...)); err != nil || len(body) == 0 {
+		return err // a pipe waits for somebody who reads the nothing
 	}
 	_, err = c.Write(body)
 	return err

@@ -18,6 +18,7 @@ type Node struct {
 	calls    chan *Conn
 	closed   chan struct{}
 	working  sync.WaitGroup
+	links    links
 
 	mu    sync.Mutex
 	seats seats

@@ -27,7 +27,7 @@ func TestOver(t *testing.T) {
 		} else {
 			time.AfterFunc(50*time.Millisecond, func() { far.Over(table) })
 		}
-		ends, err := near.Join(t.Context(), table, []int{0})
+		ends, err := near.Join(t.Context(), table, []int{0}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestOver(t *testing.T) {
 		if err := ends[0].(*mesh).Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err := far.Join(t.Context(), table, []int{1}); err == nil || !strings.Contains(err.Error(), "has ended here") {
+		if _, err := far.Join(t.Context(), table, []int{1}, nil); err == nil || !strings.Contains(err.Error(), "has ended here") {
 			t.Errorf("the group is joined after all: %v", err)
 		}
 	}

@@ -14,12 +14,16 @@ import (
 	"latentbeam/kernels/kerneltest"
 )
 
-// carriers are the transports that the suite runs over: each makes the ends of a group of n.
-func carriers() map[string]func(t testing.TB, n int) []kernels.Transport {
-	return map[string]func(t testing.TB, n int) []kernels.Transport{
-		"shared": func(_ testing.TB, n int) []kernels.Transport { return Shared(n) },
-		"tcp":    func(t testing.TB, n int) []kernels.Transport { return loopback(t, n, 1) },
-		"mixed":  func(t testing.TB, n int) []kernels.Transport { return loopback(t, n, 2) },
+// carrier makes the ends of a group whose ranks compute on these devices.
+type carrier func(t testing.TB, devices []kernels.Backend) []kernels.Transport
+
+// carriers are the transports that the suite runs over.
+func carriers() map[string]carrier {
+	return map[string]carrier{
+		"shared": func(_ testing.TB, d []kernels.Backend) []kernels.Transport { return Shared(len(d)) },
+		"tcp":    func(t testing.TB, d []kernels.Backend) []kernels.Transport { return loopback(t, len(d), 1) },
+		"mixed":  func(t testing.TB, d []kernels.Backend) []kernels.Transport { return loopback(t, len(d), 2) },
+		"linked": func(t testing.TB, d []kernels.Backend) []kernels.Transport { return linkedTo(t, d, 2) },
 	}
 }
 
@@ -39,11 +43,12 @@ func everywhere(t *testing.T, f func(t *testing.T, s suite)) {
 		for backend, newBackend := range backends {
 			t.Run(carrier+"/"+backend, func(t *testing.T) {
 				before := runtime.NumGoroutine()
-				f(t, suite{func(n int) []kernels.Transport { return ends(t, n) }, newBackend, patience})
+				f(t, suite{ends, func(int) kernels.Backend { return newBackend() }, patience})
 				checkGoroutines(t, before)
 			})
 		}
 	}
+	onDevices(t, f)
 }
 
 // checkGoroutines waits until there are no more goroutines than before.
@@ -61,19 +66,28 @@ func checkGoroutines(t *testing.T, before int) {
 
 // suite is one transport with one kind of backend.
 type suite struct {
-	ends       func(n int) []kernels.Transport
-	newBackend func() kernels.Backend
+	carrier    carrier
+	newBackend func(rank int) kernels.Backend
 	patience   time.Duration
+}
+
+// ends returns the ends of a group of n, and their devices.
+func (s suite) ends(t testing.TB, n int) ([]kernels.Transport, []kernels.Backend) {
+	devices := make([]kernels.Backend, n)
+	for i := range devices {
+		devices[i] = s.newBackend(i)
+	}
+	return s.carrier(t, devices), devices
 }
 
 // run lets n ranks run f, and closes the ends.
 func (s suite) run(t testing.TB, n int, f func(g *kernels.Group, be kernels.Backend) error) error {
 	t.Helper()
-	ends := s.ends(n)
+	ends, devices := s.ends(t, n)
 	defer closeAll(ends)
 	ctx := t.Context()
-	return kernels.Together(ctx, ends, grace, func(ctx context.Context, _ int, tr kernels.Transport) error {
-		be := s.newBackend()
+	return kernels.Together(ctx, ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
+		be := devices[i]
 		defer be.Scope()()
 		return f(kernels.NewGroup(ctx, tr, be, s.patience), be)
 	})
@@ -269,12 +283,12 @@ func TestFaults(t *testing.T) {
 func (s suite) fail(t *testing.T, fault func(context.Context, *kernels.Group, kernels.Backend) error,
 	want string) {
 	began := time.Now()
-	ends := s.ends(4)
+	ends, devices := s.ends(t, 4)
 	defer closeAll(ends)
 	stopped := make(chan error, 4)
 	ctx := t.Context()
 	err := kernels.Together(ctx, ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
-		be := s.newBackend()
+		be := devices[i]
 		defer be.Scope()()
 		g := kernels.NewGroup(ctx, tr, be, s.patience)
 		err := g.Barrier("work")
@@ -307,7 +321,7 @@ func (s suite) fail(t *testing.T, fault func(context.Context, *kernels.Group, ke
 func TestCancel(t *testing.T) {
 	everywhere(t, func(t *testing.T, s suite) {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		ends := s.ends(3)
+		ends, devices := s.ends(t, 3)
 		defer closeAll(ends)
 		time.AfterFunc(20*time.Millisecond, func() { cancel(errors.New("enough")) })
 		err := kernels.Together(ctx, ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
@@ -315,8 +329,7 @@ func TestCancel(t *testing.T) {
 				<-ctx.Done()
 				return context.Cause(ctx)
 			}
-			be := s.newBackend()
-			return kernels.NewGroup(ctx, tr, be, s.patience).Barrier("work")
+			return kernels.NewGroup(ctx, tr, devices[i], s.patience).Barrier("work")
 		})
 		if err == nil || !strings.Contains(err.Error(), "enough") {
 			t.Errorf("error %v", err)

@@ -22,6 +22,13 @@ var token = Token("a token for the tests")
 // loopback returns the ends of n ranks, each few of them on a node of their own; the first does not listen.
 func loopback(t testing.TB, n, each int) []kernels.Transport {
 	t.Helper()
+	return joined(t, make([]kernels.Backend, n), each, false)
+}
+
+// joined returns the ends of ranks on these devices, each few of them on a node of their own, which may be linked.
+func joined(t testing.TB, devices []kernels.Backend, each int, link bool) []kernels.Transport {
+	t.Helper()
+	n := len(devices)
 	var nodes []*Node
 	var hosts []string
 	for r := 0; r < n; r += each {
@@ -42,6 +49,7 @@ func loopback(t testing.TB, n, each int) []kernels.Transport {
 		}
 	}
 	table := NewTable(hosts)
+	table.Link = link
 	ends := make([]kernels.Transport, n)
 	var all sync.WaitGroup
 	for i, node := range nodes {
@@ -50,13 +58,13 @@ func loopback(t testing.TB, n, each int) []kernels.Transport {
 			for r := i * each; r < min(n, (i+1)*each); r++ {
 				mine = append(mine, r)
 			}
-			joined, err := node.Join(t.Context(), table, mine)
+			joined, err := node.Join(t.Context(), table, mine, devices[mine[0]:][:len(mine)])
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			for k, r := range mine {
-				ends[r] = &withNode{joined[k].(*mesh), node}
+				ends[r] = &withNode{joined[k], node}
 			}
 		})
 	}
@@ -69,11 +77,15 @@ func loopback(t testing.TB, n, each int) []kernels.Transport {
 
 // withNode closes the node with the end.
 type withNode struct {
-	*mesh
+	kernels.Transport
 	node *Node
 }
 
-func (w *withNode) Close() error { return errors.Join(w.mesh.Close(), w.node.Close()) }
+func (w *withNode) Close() error {
+	return errors.Join(w.Transport.(io.Closer).Close(), w.node.Close())
+}
+
+func (w *withNode) peers() []*peer { return w.Transport.(*mesh).peers }
 
 // TestToken: who does not know the token gets nothing, and learns no more than that; neither does a listener
 // that does not know it get a message.
@@ -153,22 +165,22 @@ func TestVanished(t *testing.T) {
 		"between frames": func(w *withNode) {},
 		"half a head": func(w *withNode) {
 			f := frame{kind: partsFrame, tag: kernels.Tag{Op: "work"}, from: 1}
-			w.peers[0].Write(f.encode()[:20])
+			w.peers()[0].Write(f.encode()[:20])
 		},
 		"half a body": func(w *withNode) {
 			hash, size := layoutOf([]kernels.Tensor{cpu.New(1).Alloc(kernels.F32, 100)})
 			f := frame{kind: partsFrame, tag: kernels.Tag{Op: "work"}, from: 1, layout: hash,
 				length: uint64(size)}
-			w.peers[0].Write(append(f.encode(), make([]byte, 7)...))
+			w.peers()[0].Write(append(f.encode(), make([]byte, 7)...))
 		},
-		"another version": func(w *withNode) { w.peers[0].Write(make([]byte, frameSize)) },
+		"another version": func(w *withNode) { w.peers()[0].Write(make([]byte, frameSize)) },
 		"a frame that is too long": func(w *withNode) {
 			f := frame{kind: partsFrame, tag: kernels.Tag{Op: "work"}, from: 1, length: 1 << 60}
-			w.peers[0].Write(f.encode())
+			w.peers()[0].Write(f.encode())
 		},
 		"a wrong hash": func(w *withNode) {
 			f := frame{kind: partsFrame, tag: kernels.Tag{Plan: 1, Op: "work"}, from: 1}
-			w.peers[0].Write(f.encode())
+			w.peers()[0].Write(f.encode())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +190,7 @@ func TestVanished(t *testing.T) {
 				if i == 1 {
 					w := tr.(*withNode)
 					vanish(w)
-					for _, p := range w.peers {
+					for _, p := range w.peers() {
 						if p != nil {
 							p.Close()
 						}
@@ -216,10 +228,10 @@ func TestNobodyJoins(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	table := NewTable([]string{"", node.Addr()})
-	if _, err := node.Join(ctx, table, []int{1}); err == nil || !strings.Contains(err.Error(), "has not called") {
+	if _, err := node.Join(ctx, table, []int{1}, nil); err == nil || !strings.Contains(err.Error(), "has not called") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := NewNode(token).Join(t.Context(), NewTable([]string{"", ""}), []int{0}); err == nil {
+	if _, err := NewNode(token).Join(t.Context(), NewTable([]string{"", ""}), []int{0}, nil); err == nil {
 		t.Error("joined a rank that cannot be reached")
 	}
 	node.Close()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,17 +23,16 @@ const JoinTime = time.Minute
 // Fleet is the devices of this process and of worker processes on other hosts, numbered in this order. A lease
 // prefers devices of one process. A worker that fails to answer is lost, and asked again a few times.
 type Fleet struct {
-	local   stages.Picker
-	here    int // devices of this process
-	node    *transport.Node
-	job     json.RawMessage
-	weights map[string]string
-	hosts   []*host
-	speeds  []float64 // of all devices
-	memory  plan.Memory
-	end     context.Context // of the asking and following
-	close   context.CancelFunc
-	asking  sync.WaitGroup // and the following of local
+	local  stages.Picker
+	here   int // devices of this process
+	node   *transport.Node
+	job    Job
+	hosts  []*host
+	speeds []float64 // of all devices
+	memory plan.Memory
+	end    context.Context // of the asking and following
+	close  context.CancelFunc
+	asking sync.WaitGroup // and the following of local
 
 	mu      sync.Mutex
 	busy    []bool        // by number
@@ -49,12 +49,18 @@ type host struct {
 	asked  int  // times, in this run
 }
 
+// Job is what a fleet computes.
+type Job struct {
+	Start   json.RawMessage   // how it was started, by which workers open it; see Request
+	Weights map[string]string // digest of each stage's
+	Link    bool              // devices of several hosts may be linked; see transport.Table
+}
+
 // Dial asks the workers at addrs what they have and returns the fleet with the devices of local, which may have
 // none. They must open the same job with the same weights, and compute in the same numeric class, or the bytes
 // would differ. Close ends the fleet.
-func Dial(ctx context.Context, local stages.Picker, token transport.Token, addrs []string, job json.RawMessage,
-	weights map[string]string) (*Fleet, error) {
-	f := &Fleet{local: local, here: len(local.Speeds()), node: transport.NewNode(token), job: job, weights: weights,
+func Dial(ctx context.Context, local stages.Picker, token transport.Token, addrs []string, job Job) (*Fleet, error) {
+	f := &Fleet{local: local, here: len(local.Speeds()), node: transport.NewNode(token), job: job,
 		speeds: slices.Clone(local.Speeds()), memory: local.Memory(), changed: make(chan struct{})}
 	f.end, f.close = context.WithCancel(context.Background())
 	for _, addr := range addrs {
@@ -94,7 +100,7 @@ func (f *Fleet) follow(changed <-chan struct{}) {
 
 // meet asks a worker what it has, and whether its bytes would be those of this process.
 func (f *Fleet) meet(ctx context.Context, h *host) (Reply, error) {
-	reply, _, err := f.call(ctx, h, Request{Job: f.job}, nil)
+	reply, _, err := f.call(ctx, h, Request{Job: f.job.Start}, nil)
 	switch {
 	case err != nil:
 		return reply, fmt.Errorf("worker %s: %w", h.addr, err)
@@ -104,7 +110,7 @@ func (f *Fleet) meet(ctx context.Context, h *host) (Reply, error) {
 	case len(reply.Speeds) == 0:
 		return reply, fmt.Errorf("worker %s has no devices", h.addr)
 	}
-	for stage, digest := range f.weights {
+	for stage, digest := range f.job.Weights {
 		if reply.Weights[stage] != digest {
 			return reply, fmt.Errorf("worker %s has other weights for %s: give it the same model directory",
 				h.addr, stage)
@@ -112,6 +118,10 @@ func (f *Fleet) meet(ctx context.Context, h *host) (Reply, error) {
 	}
 	return reply, nil
 }
+
+// Exchanges returns how sets with devices of other hosts have exchanged, as far as devices of this process were
+// in them.
+func (f *Fleet) Exchanges() transport.Links { return f.node.Links() }
 
 // Close stops asking for lost workers and looking after the devices of this process.
 func (f *Fleet) Close() {
@@ -318,13 +328,14 @@ func (f *Fleet) set(ctx context.Context, devices []int) (set *stages.Set, releas
 		}
 	}
 	table := transport.NewTable(addrs)
+	table.Link = f.job.Link && !strings.HasPrefix(f.Class(), "cpu/") // processors have no links
 	for _, h := range f.hosts {
 		if len(ranks[h]) == 0 {
 			continue
 		}
 		set.Away = append(set.Away, stages.Away{Ranks: ranks[h],
 			Do: func(ctx context.Context, stage string, batch []byte) ([]byte, error) {
-				r := Request{Job: f.job, Stage: stage, Table: table, Ranks: ranks[h], Devices: theirs[h],
+				r := Request{Job: f.job.Start, Stage: stage, Table: table, Ranks: ranks[h], Devices: theirs[h],
 					Speeds: set.Speeds, Patience: set.Patience}
 				_, body, err := f.call(ctx, h, r, batch)
 				return body, err
@@ -333,7 +344,7 @@ func (f *Fleet) set(ctx context.Context, devices []int) (set *stages.Set, releas
 	set.Connect = func(ctx context.Context) ([]kernels.Transport, error) {
 		ctx, cancel := context.WithTimeout(ctx, JoinTime)
 		defer cancel()
-		return f.node.Join(ctx, table, numbers(0, mine))
+		return f.node.Join(ctx, table, numbers(0, mine), set.Devices)
 	}
 	return set, release, nil
 }

@@ -52,7 +52,7 @@ func TestALostWorkerComesBack(t *testing.T) {
 	reply := Reply{Speeds: []float64{2, 1}, Class: local.Class()}
 	reply.Memory.Limit = 1 << 20
 	addr, stop := answering(t, "127.0.0.1:0", token, reply)
-	f, err := Dial(t.Context(), local, token, []string{addr}, json.RawMessage("{}"), nil)
+	f, err := Dial(t.Context(), local, token, []string{addr}, Job{Start: json.RawMessage("{}")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestALostWorkerIsGivenUp(t *testing.T) {
 	token := transport.Token("a secret of the tests")
 	local, _ := NewCPU(0, 1, 0)
 	addr, stop := answering(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1}, Class: local.Class()})
-	f, err := Dial(t.Context(), local, token, []string{addr}, json.RawMessage("{}"), nil)
+	f, err := Dial(t.Context(), local, token, []string{addr}, Job{Start: json.RawMessage("{}")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestADrainedDeviceIsPassedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	local := draining{cpu, make(chan struct{})}
-	f, err := Dial(t.Context(), local, transport.Token("a secret of the tests"), nil, json.RawMessage("{}"), nil)
+	f, err := Dial(t.Context(), local, transport.Token("a secret of the tests"), nil, Job{Start: json.RawMessage("{}")})
 	if err != nil {
 		t.Fatal(err)
 	}

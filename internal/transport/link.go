@@ -1,0 +1,191 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"latentbeam/kernels"
+)
+
+// offer is what a rank tells the others before its device is linked, and after.
+type offer struct {
+	Kind string `json:"kind,omitempty"` // of the link that it can have
+	Why  string `json:"why,omitempty"`  // it can have none
+	ID   []byte `json:"id,omitempty"`   // of the group to be, from rank 0
+	// Follows says that it has none because another rank said so first.
+	Follows bool `json:"follows,omitempty"`
+}
+
+// linkAll returns ends whose devices are linked, where the table allows it and all ranks can. It ends the group
+// where the ranks do not even agree about that.
+func (n *Node) linkAll(ctx context.Context, t Table, ends []*mesh, devices []kernels.Backend) (
+	[]kernels.Transport, error) {
+	out, errs := make([]kernels.Transport, len(ends)), make([]error, len(ends))
+	var all sync.WaitGroup
+	for i, m := range ends {
+		if out[i] = m; t.Link {
+			all.Go(func() { out[i], errs[i] = n.link(ctx, m, devices[i]) })
+		}
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		for _, m := range ends {
+			m.Close()
+		}
+		return nil, fmt.Errorf("join group: %w", err)
+	}
+	return out, nil
+}
+
+// link lets the ranks agree on a link, in two rounds: who can have one of which kind, and who has got it. Every
+// rank hears the same, so all take the same way. An error is one of the connections.
+func (n *Node) link(ctx context.Context, m *mesh, be kernels.Backend) (kernels.Transport, error) {
+	dev, mine := n.offer(m.rank, be)
+	offers, err := m.swap(ctx, mine)
+	if err != nil {
+		return nil, err
+	}
+	if why := differ(offers); why != "" {
+		n.links.missed(why)
+		return m, nil
+	}
+	link, why, err := m.enter(ctx, dev, offers[0].ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case why != "":
+		n.links.failed(why)
+		n.links.missed(why)
+		return m, nil
+	}
+	n.links.made(mine.Kind)
+	return newLinked(m, link, n.links.failed), nil
+}
+
+// offer is what the rank can have.
+func (n *Node) offer(rank int, be kernels.Backend) (kernels.Linker, offer) {
+	if why := n.links.avoided(); why != "" {
+		return nil, offer{Why: why}
+	}
+	dev, ok := kernels.As[kernels.Linker](be)
+	if !ok {
+		return nil, offer{Why: "the device " + be.Device() + " has no links"}
+	}
+	kind, err := dev.LinkKind()
+	var id []byte
+	if err == nil && rank == 0 {
+		id, err = dev.NewLink()
+	}
+	if err != nil {
+		return nil, offer{Why: err.Error()}
+	}
+	return dev, offer{Kind: kind, ID: id}
+}
+
+// differ says why ranks with these offers are not linked, "" where they are.
+func differ(offers []offer) string {
+	whys, kinds := map[string][]int{}, map[string][]int{}
+	for r, o := range offers {
+		switch {
+		case o.Why == "":
+			kinds[o.Kind] = append(kinds[o.Kind], r)
+		case !o.Follows:
+			whys[o.Why] = append(whys[o.Why], r)
+		}
+	}
+	var texts []string
+	for why, ranks := range whys {
+		texts = append(texts, fmt.Sprintf("ranks %v: %s", ranks, why))
+	}
+	if len(whys) == 0 && len(kinds) > 1 {
+		for kind, ranks := range kinds {
+			texts = append(texts, fmt.Sprintf("ranks %v have %s", ranks, kind))
+		}
+	}
+	slices.Sort(texts)
+	return strings.Join(texts, "; ")
+}
+
+var errOther = errors.New("another rank could not be linked")
+
+// enter links the rank's device. why says that it, or one of the others, could not be linked: then none is.
+func (m *mesh) enter(ctx context.Context, dev kernels.Linker, id []byte) (link kernels.Link, why string, err error) {
+	within, cancel := context.WithTimeoutCause(ctx, linkTime, fmt.Errorf("not linked within %v", linkTime))
+	defer cancel()
+	within, leave := context.WithCancelCause(within)
+	defer leave(nil)
+	heard := m.hear(ctx, func(o offer, err error) {
+		if err != nil || o.Why != "" {
+			leave(errOther)
+		}
+	})
+	var mine offer
+	link, failure := dev.Link(within, id, m.rank, m.size)
+	if failure != nil {
+		mine = offer{Why: failure.Error(), Follows: context.Cause(within) == errOther}
+	}
+	err = m.tell(ctx, mine)
+	offers, lost := heard()
+	if err = errors.Join(err, lost); err == nil {
+		offers[m.rank] = mine
+		why = differ(offers)
+	}
+	if failure == nil && (err != nil || why != "") {
+		link.Close(false)
+	}
+	return link, why, err
+}
+
+// swap gives every rank everybody's offer.
+func (m *mesh) swap(ctx context.Context, mine offer) ([]offer, error) {
+	heard := m.hear(ctx, func(offer, error) {})
+	err := m.tell(ctx, mine)
+	offers, lost := heard()
+	if err = errors.Join(err, lost); err != nil {
+		return nil, err
+	}
+	offers[m.rank] = mine
+	return offers, nil
+}
+
+// hear listens for one offer of every other rank and passes it on when it comes; all returns them.
+func (m *mesh) hear(ctx context.Context, got func(offer, error)) (all func() ([]offer, error)) {
+	offers, errs := make([]offer, m.size), make([]error, m.size)
+	stop := context.AfterFunc(ctx, m.expire)
+	var listening sync.WaitGroup
+	for r, p := range m.peers {
+		if p == nil {
+			continue
+		}
+		listening.Go(func() {
+			if _, err := (&Conn{p.Conn}).Receive(&offers[r]); err != nil {
+				errs[r] = fmt.Errorf("rank %d says nothing about links: %w", r, err)
+			}
+			got(offers[r], errs[r])
+		})
+	}
+	return func() ([]offer, error) {
+		listening.Wait()
+		stop()
+		return offers, errors.Join(errs...)
+	}
+}
+
+// tell sends an offer to every other rank.
+func (m *mesh) tell(ctx context.Context, o offer) error {
+	stop := context.AfterFunc(ctx, m.expire)
+	defer stop()
+	errs := make([]error, m.size)
+	var telling sync.WaitGroup
+	for r, p := range m.peers {
+		if p != nil {
+			telling.Go(func() { errs[r] = (&Conn{p.Conn}).Send(o, nil) })
+		}
+	}
+	telling.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,301 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+)
+
+// cable is what links devices in this process's memory, as NCCL links GPUs. It fails where it is told to.
+type cable struct {
+	mu     sync.Mutex
+	groups map[string][]kernels.Transport // of Shared, by the id of the link
+	kinds  map[int]string                 // by rank, where it is not "memory"
+	none   map[int]error                  // ranks that have no link
+	lost   map[int]error                  // ranks that cannot be linked
+	broken map[int]error                  // ranks whose exchanges fail
+	closed map[bool]int                   // ends that were closed well, and not
+}
+
+// wired is a backend at a cable.
+type wired struct {
+	kernels.Backend
+	cable *cable
+	rank  int
+}
+
+func (w *wired) Unwrap() kernels.Backend { return w.Backend }
+
+func (w *wired) LinkKind() (string, error) {
+	if kind, ok := w.cable.kinds[w.rank]; ok {
+		return kind, nil
+	}
+	return "memory", w.cable.none[w.rank]
+}
+
+func (w *wired) NewLink() ([]byte, error) { return []byte(NewTable(nil).Group), nil }
+
+func (w *wired) Link(ctx context.Context, id []byte, rank, size int) (kernels.Link, error) {
+	c := w.cable
+	if err := c.lost[rank]; err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	if c.groups[string(id)] == nil {
+		c.groups[string(id)] = Shared(size)
+	}
+	tr := c.groups[string(id)][rank]
+	c.mu.Unlock()
+	be := w.Backend
+	err := tr.Exchange(ctx, be, kernels.Tag{Op: "link"}, nil, nil)
+	return &wire{c, tr, be, c.broken[rank]}, err
+}
+
+// wire is the end of a link.
+type wire struct {
+	cable  *cable
+	tr     kernels.Transport
+	be     kernels.Backend
+	broken error
+}
+
+func (w *wire) Exchange(ctx context.Context, send, recv []kernels.Part) error {
+	if w.broken != nil {
+		return w.broken
+	}
+	ranks, mine := []int{}, w.tr.Rank()
+	for r := range w.tr.Size() { // the ranks named, which are all of a group or of one inside it
+		if r == mine || names(send, r) || names(recv, r) {
+			ranks = append(ranks, r)
+		}
+	}
+	if len(ranks) == 1 {
+		return nil
+	}
+	return w.pairs(ctx, ranks, send, recv)
+}
+
+// pairs exchanges with every other rank alone, for they may name others than this one does.
+func (w *wire) pairs(ctx context.Context, ranks []int, send, recv []kernels.Part) error {
+	for sum := range 2 * w.tr.Size() { // all take the pairs in one order
+		other := sum - w.tr.Rank()
+		if other == w.tr.Rank() || !names(send, other) && !names(recv, other) {
+			continue
+		}
+		pair := []int{min(other, w.tr.Rank()), max(other, w.tr.Rank())}
+		tr, err := w.tr.Sub(pair)
+		if err == nil {
+			peer := 0
+			if pair[0] == w.tr.Rank() {
+				peer = 1
+			}
+			err = tr.Exchange(ctx, w.be, kernels.Tag{Op: "wire"}, only(send, other, peer), only(recv, other, peer))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func names(parts []kernels.Part, rank int) bool { return len(only(parts, rank, rank)) > 0 }
+
+// only returns the parts of one peer, under another number.
+func only(parts []kernels.Part, rank, as int) (out []kernels.Part) {
+	for _, p := range parts {
+		if p.Peer == rank {
+			out = append(out, kernels.Part{Peer: as, View: p.View})
+		}
+	}
+	return out
+}
+
+func (w *wire) Close(well bool) {
+	w.cable.mu.Lock()
+	w.cable.closed[well]++
+	w.cable.mu.Unlock()
+	if !well {
+		w.tr.Abort(errors.New("the link was given up"))
+	}
+}
+
+func newCable() *cable {
+	return &cable{groups: map[string][]kernels.Transport{}, closed: map[bool]int{}}
+}
+
+// at puts devices at the cable.
+func (c *cable) at(devices []kernels.Backend) (out []kernels.Backend) {
+	for r, be := range devices {
+		out = append(out, &wired{be, c, r})
+	}
+	return out
+}
+
+// linkedTo returns the ends of ranks whose devices are linked by a cable, each few on a node of their own.
+func linkedTo(t testing.TB, devices []kernels.Backend, each int) []kernels.Transport {
+	t.Helper()
+	ends := joined(t, newCable().at(devices), each, true)
+	for _, e := range ends {
+		if _, ok := e.(*withNode).Transport.(*linked); !ok {
+			t.Fatalf("the end %T is not linked", e.(*withNode).Transport)
+		}
+	}
+	return ends
+}
+
+func processors(n int) (out []kernels.Backend) {
+	for range n {
+		out = append(out, cpu.New(1))
+	}
+	return out
+}
+
+// TestNotLinked: where a rank cannot be linked, none is; the group exchanges over TCP, and every process says why.
+func TestNotLinked(t *testing.T) {
+	nothing := errors.New("libnccl.so.2 is not found")
+	for name, c := range map[string]struct {
+		spoil func(c *cable)
+		why   string
+	}{
+		"no library": {func(c *cable) { c.none = map[int]error{2: nothing} }, "ranks [2]: libnccl.so.2 is not found"},
+		"other versions": {func(c *cable) { c.kinds = map[int]string{1: "NCCL 2.1"} },
+			"ranks [0 2] have memory; ranks [1] have NCCL 2.1"},
+		"not to be had": {func(c *cable) { c.lost = map[int]error{1: errors.New("no socket")} }, "ranks [1]: no socket"},
+		"all fail":      {func(c *cable) { c.lost = map[int]error{0: nothing, 1: nothing, 2: nothing} }, "ranks [0 1 2]: libnccl"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cable := newCable()
+			c.spoil(cable)
+			devices := cable.at(processors(3))
+			ends := joined(t, devices, 1, true)
+			defer closeAll(ends)
+			err := kernels.Together(t.Context(), ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
+				return transpose(kernels.NewGroup(ctx, tr, devices[i], patience), devices[i], kernels.F32, 4, 9)
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			for _, e := range ends {
+				facts := e.(*withNode).node.Links()
+				if facts.TCP != 1 || facts.Linked != 0 || !strings.Contains(fmt.Sprint(facts.Why), c.why) {
+					t.Errorf("%+v, want %q", facts, c.why)
+				}
+			}
+			if cable.closed[true] > 0 {
+				t.Error("a link was left in peace that was never used")
+			}
+		})
+	}
+}
+
+// TestAvoided: a link that fails in an exchange ends the group, and the next group takes TCP.
+func TestAvoided(t *testing.T) {
+	cable := newCable()
+	cable.broken = map[int]error{0: errors.New("remote process exited"), 1: errors.New("remote process exited")}
+	first, err := Listen("127.0.0.1:0", token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := NewNode(token)
+	defer first.Close()
+	defer second.Close()
+	for round := range 2 {
+		table := NewTable([]string{"", first.Addr()})
+		table.Link = true
+		devices := cable.at(processors(2))
+		ends := make([]kernels.Transport, 2)
+		var all sync.WaitGroup
+		for r, node := range []*Node{second, first} {
+			all.Go(func() {
+				mine, err := node.Join(t.Context(), table, []int{r}, devices[r:r+1])
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				ends[r] = mine[0]
+			})
+		}
+		if all.Wait(); t.Failed() {
+			return
+		}
+		err := kernels.Together(t.Context(), ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
+			return transpose(kernels.NewGroup(ctx, tr, devices[i], patience), devices[i], kernels.F32, 4, 9)
+		})
+		closeAll(ends)
+		if (err == nil) != (round == 1) {
+			t.Errorf("round %d: error %v", round, err)
+		}
+	}
+	for _, facts := range []Links{first.Links(), second.Links()} {
+		if facts.Linked != 1 || facts.TCP != 1 || !strings.Contains(fmt.Sprint(facts.Why), "remote process exited") {
+			t.Errorf("%+v", facts)
+		}
+	}
+}
+
+// TestLinkedPeerVanishes: a process that is gone in the middle of an exchange over the link is noticed by its
+// connection; one that has left in peace after its last exchange is not missed.
+func TestLinkedPeerVanishes(t *testing.T) {
+	for name, peace := range map[string]bool{"in peace": true, "gone": false} {
+		t.Run(name, func(t *testing.T) {
+			devices := processors(2)
+			ends := linkedTo(t, devices, 1)
+			defer closeAll(ends)
+			first, second := ends[0].(*withNode).Transport.(*linked), ends[1].(*withNode).Transport.(*linked)
+			began := time.Now()
+			x := filled(devices[0], kernels.F32, 0, 4)
+			part := []kernels.Part{{Peer: 1, View: x}}
+			tag := kernels.Tag{Op: "work"}
+			go func() { // the head comes, and nothing more
+				second.peers[0].expected = []kernels.Tensor{x}
+				f := frame{kind: headFrame, tag: tag, from: 1}
+				f.layout, _ = layoutOf(nil)
+				second.peers[0].Write(f.encode())
+				if time.Sleep(50 * time.Millisecond); peace {
+					f := frame{kind: byeFrame, from: 1}
+					second.peers[0].Write(f.encode())
+				}
+				second.peers[0].Close()
+			}()
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errors.New("waited"))
+			defer cancel()
+			err := first.Exchange(ctx, devices[0], tag, part, nil)
+			want := map[bool]string{true: "waited", false: "rank 1 is gone"}[peace]
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want %q", err, want)
+			}
+			if took := time.Since(began); !peace && took > time.Second {
+				t.Errorf("noticed after %v", took)
+			}
+		})
+	}
+}
+
+// TestLinkedTakesLeave: an end whose run went well leaves the link in peace, one whose run did not does not.
+func TestLinkedTakesLeave(t *testing.T) {
+	for _, well := range []bool{true, false} {
+		cable := newCable()
+		devices := cable.at(processors(2))
+		ends := joined(t, devices, 1, true)
+		if !well {
+			ends[0].Abort(errors.New("enough"))
+			<-ends[1].(*withNode).Transport.(*linked).over.Done() // the other hears of it between exchanges
+		}
+		for _, e := range ends {
+			if err := e.(io.Closer).Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if cable.closed[well] != 2 || cable.closed[!well] != 0 {
+			t.Errorf("well %v: closed %v", well, cable.closed)
+		}
+	}
+}
