@@ -140,6 +140,8 @@ func describeModel(w io.Writer, c *checkpoint.Checkpoint, f catalog.Finding) {
 	fmt.Fprintf(w, "  model\t%s (%s; %s)\n", f.Name, f.Component, from)
 	if c.Pickle() {
 		fmt.Fprintf(w, "  to use it\tlatentbeam convert %s\n", c.File)
+	} else if nn.CastHelps(f.Misfits) {
+		fmt.Fprintf(w, "  to use it\tlatentbeam convert --dtype f32 %s OUT.safetensors\n", c.File)
 	}
 	if f.Component == "text_encoder" {
 		describeTokenizer(w, filepath.Dir(c.File))

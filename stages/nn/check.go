@@ -9,6 +9,9 @@ import (
 // maxListed bounds the lines of one error; the published models have at most 977 tensors.
 const maxListed = 1000
 
+// wrongType is the kind of a tensor whose elements no backend stores.
+const wrongType = "wrong type"
+
 // Misfit is a tensor that does not fit the model.
 type Misfit struct {
 	Kind   string // missing, unexpected, wrong shape, wrong type, not finite, duplicate, not loaded
@@ -43,8 +46,19 @@ func (w *Weights) Check(ignore ...string) error {
 	if total > maxListed {
 		lines = append(lines[:maxListed], fmt.Sprintf("and %d more", total-maxListed))
 	}
+	if CastHelps(w.misfits) {
+		lines = append(lines, "fix: `latentbeam convert --dtype f32 FILE OUT` rounds tensors of F64")
+	}
 	return fmt.Errorf("weights: %d of the tensors do not fit config.json (%d wanted, %d found):\n  %s",
 		total, len(w.asked), len(w.found), strings.Join(lines, "\n  "))
+}
+
+// CastHelps reports whether there are tensors of a type that no backend stores and that `latentbeam convert --dtype`
+// rounds.
+func CastHelps(misfits []Misfit) bool {
+	return slices.ContainsFunc(misfits, func(m Misfit) bool {
+		return m.Kind == wrongType && strings.HasPrefix(m.Detail, "F64")
+	})
 }
 
 // Misfits returns what the last Check found, in no order.

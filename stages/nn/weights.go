@@ -172,7 +172,7 @@ func (w *Weights) load(name string, want []int, fits func(have []int) bool, part
 	}
 	dt, ok := dtypes[t.DType]
 	if !ok {
-		w.fault("wrong type", name, t.DType+", want F32, BF16 or F16")
+		w.fault(wrongType, name, t.DType+", want F32, BF16 or F16")
 		return kernels.Tensor{}
 	}
 	if w.be == nil { // Outline

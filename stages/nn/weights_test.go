@@ -59,6 +59,18 @@ func TestCheckListsEverything(t *testing.T) {
 	}
 }
 
+// TestDoublesCanBeConverted: what no backend stores and can be rounded comes with the way to do so.
+func TestDoublesCanBeConverted(t *testing.T) {
+	for dtype, helps := range map[string]bool{"F64": true, "I64": false} {
+		w := nn.NewWeights(cpu.New(1), nntest.Encode(t, map[string]safetensors.Tensor{
+			"a": {DType: dtype, Shape: []int{1}, Data: make([]byte, 8)}}))
+		w.Tensor("a", 1)
+		if err := w.Check(); err == nil || strings.Contains(err.Error(), "latentbeam convert --dtype f32") != helps {
+			t.Errorf("%s: %v", dtype, err)
+		}
+	}
+}
+
 func TestCheckOfAPart(t *testing.T) {
 	f := nntest.File(t, map[string][]int{"text.norm": {2}, "video.norm": {2}})
 	be := cpu.New(1)
