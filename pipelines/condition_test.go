@@ -20,7 +20,7 @@ import (
 )
 
 // smallSTDiT2 is an Open-Sora 1.1 of one layer that goes with the built-in text encoder and autoencoder.
-const smallSTDiT2 = `{"model_type": "STDiT2", "hidden_size": 48, "depth": 1, "num_heads": 4, "caption_channels": 128,
+const smallSTDiT2 = `{"model_type": "STDiT2", "hidden_size": 48, "depth": 2, "num_heads": 4, "caption_channels": 128,
 	"model_max_length": 64, "qk_norm": true, "input_sq_size": 512}`
 
 // writePicture writes a png of one colour.
@@ -133,7 +133,7 @@ func TestReferencesAndClips(t *testing.T) {
 }
 
 // TestClipsThroughTables: a video of several clips and texts comes out the same in one job and in three that go on
-// from each other's tables; a table without the later texts is refused by its rows.
+// from each other's tables, with the denoiser's blocks over two workers; a table without the later texts is refused by its rows.
 func TestClipsThroughTables(t *testing.T) {
 	prompts := writeTable(t, "p.csv", "id,prompt,negative_prompt\n"+
 		"two,|0|a red circle|1|a blue square,\nlong,a red circle,a green star\nthree,|0|a red circle|1|a star|2|a bird,x\n")
@@ -144,7 +144,7 @@ func TestClipsThroughTables(t *testing.T) {
 		text := fmt.Sprintf("version: 1\nmodel: {text_encoder: ../testdata/tiny/text_encoder, transformer: %q, "+
 			"vae: ../testdata/tiny/vae}\ninput: %s\ndefaults: {height: 16, width: 16, num_frames: 5, seed: 7, loop: 3, "+
 			"num_inference_steps: 2, max_sequence_length: 64, condition_frame_length: 2, fps: 8}\nstages: %s\n"+
-			"output: {path: %q, write: %s}\non_error: {stop_after: 100}\n", denoiser, input, list, out, write)
+			"output: {path: %q, write: %s}\nresources: {workers: 2}\non_error: {stop_after: 100}\n", denoiser, input, list, out, write)
 		cfg, err := config.Parse("job.yaml", text, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -164,7 +164,7 @@ func TestClipsThroughTables(t *testing.T) {
 	}
 	whole, _ := step(fmt.Sprintf("{prompts: %q}", prompts), "[encode_text, denoise, decode_vae, encode_video]", "[video]")
 	texts, _ := step(fmt.Sprintf("{prompts: %q}", prompts), "[encode_text]", "[embeddings]")
-	latents, r := step(from(texts, "embeddings"), "[denoise]", "[latents]")
+	latents, r := step(from(texts, "embeddings"), "[denoise: {pp_size: 2}]", "[latents]")
 	if r.Totals.Failed != 0 {
 		t.Fatalf("%d rows failed", r.Totals.Failed)
 	}

@@ -50,5 +50,9 @@ func (g Grid) Speeds(ranks []float64) []float64 {
 	return out
 }
 
+// Apart reports whether the branches of guidance go through the pipeline one by one: where it holds fewer elements than
+// it has stages, so that some would stand idle, and nothing is exchanged that the branches could spare.
+func (g Grid) Apart(elements int) bool { return g.Sequence == 1 && elements < g.Pipeline }
+
 // String is such as "2 x 3 x 1", sequence by tensor by pipeline.
 func (g Grid) String() string { return fmt.Sprintf("%d x %d x %d", g.Sequence, g.Tensor, g.Pipeline) }

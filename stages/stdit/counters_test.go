@@ -38,7 +38,7 @@ func count(t *testing.T, cfg Config, plan *sequence.Plan, row schemas.PromptRow,
 		_, err := nn.Work(func(be kernels.Backend) error {
 			g := kernels.NewGroup(ctx, tr, be, time.Minute)
 			net := &evaluation{dev: be, model: m, size: cfg.latentSize(&row), frameInterval: 1}
-			r, err := newRank(be, g, plan, net, batch, branches)
+			r, err := newRank(be, g, plan, net, batch, 0, branches)
 			if err != nil {
 				return err
 			}

@@ -2,7 +2,6 @@ package stdit
 
 import (
 	"context"
-	"fmt"
 
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
@@ -38,22 +37,8 @@ func (s *stage) LoadShard(dev kernels.Backend, shard int) error {
 
 var _ stages.Sharded = (*stage)(nil)
 
-// checkGrid refuses rows that a pipeline does not do.
-func (s *stage) checkGrid(row *schemas.PromptRow) error {
-	switch {
-	case s.pipeline <= 1:
-	case row.Loop > 1:
-		return fmt.Errorf("loop is %d and pp_size %d: clips that follow each other do not pass a pipeline; "+
-			"leave pp_size out or give tp_size", row.Loop, s.pipeline)
-	case s.byImages(row):
-		return fmt.Errorf("cond_type is %s and pp_size %d: the three branches of image conditioning do not pass a "+
-			"pipeline; leave pp_size out or give tp_size", s.images.CondType, s.pipeline)
-	}
-	return nil
-}
-
-// runAlike lets every rank run the whole batch, where ranks with shares of the columns sample together. What they
-// get is the same; the elements get the first rank's.
+// runAlike lets every rank run the whole batch, where ranks with shares of the columns or of the blocks sample
+// together. What they get is the same; the elements get the first rank's.
 func (s *stage) runAlike(ctx context.Context, set *stages.Set, grid plan.Grid, batch []*stages.Element) error {
 	batches := make([][]*stages.Element, grid.Ranks())
 	batches[0] = batch
@@ -65,9 +50,9 @@ func (s *stage) runAlike(ctx context.Context, set *stages.Set, grid plan.Grid, b
 	}
 	return nn.OnGrid(ctx, set, grid, func(ctx context.Context, seat *nn.Seat) error {
 		m := maker{stage: s, dev: seat.Dev, speeds: grid.Speeds(set.Speeds)}
-		if grid.Sequence > 1 {
+		if grid.Sequence > 1 || grid.Pipeline > 1 {
 			m.seat = seat
 		}
-		return m.run(ctx, batches[seat.Share*grid.Tensor+seat.Cut.Rank])
+		return m.run(ctx, batches[grid.Rank(seat.Share, seat.Cut.Rank, seat.Stage.Rank)])
 	})
 }

@@ -136,9 +136,11 @@ type imageInput struct {
 	at []int
 }
 
-// runImages samples the elements whose clip is conditioned on images, one after the other: their frames may be
+// runImages samples the elements whose clip is conditioned on images, each as a batch of its own: their frames may be
 // different ones. It returns the others.
 func (m maker) runImages(ctx context.Context, batch []*stages.Element, p place) (rest []*stages.Element, err error) {
+	var jobs []*job
+	var whole []*stages.Element // of the jobs
 	for _, e := range batch {
 		if m.images.CondType == "" || e.Row.Reference == "" && p.clip == 0 {
 			rest = append(rest, e)
@@ -158,17 +160,21 @@ func (m maker) runImages(ctx context.Context, batch []*stages.Element, p place) 
 		if err != nil {
 			return nil, err
 		}
-		if j != nil && len(at) > 0 {
+		if j == nil {
+			e.Failed = one.Failed
+			continue
+		}
+		if len(at) > 0 {
 			j.image = &imageInput{*image, at}
 		}
-		if j != nil {
-			if err := m.sample(ctx, j); err != nil {
-				return nil, err
-			}
-		}
-		e.Latents, e.LatentScale, e.Failed = one.Latents, one.LatentScale, one.Failed
+		jobs, whole = append(jobs, j), append(whole, e)
 	}
-	return rest, nil
+	err = m.sampleEach(ctx, jobs)
+	for i, j := range jobs {
+		one := j.batch[0]
+		whole[i].Latents, whole[i].LatentScale, whole[i].Failed = one.Latents, one.LatentScale, one.Failed
+	}
+	return rest, err
 }
 
 // give gives the network the frames: the first two branches see them, the third does not.

@@ -3,6 +3,7 @@ package stdit
 import (
 	"testing"
 
+	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
@@ -11,9 +12,11 @@ import (
 )
 
 // TestInTurnOnAnySet: videos of several clips and those that are conditioned by images have the same bytes on any
-// number of ranks.
+// number of ranks, and however heads, blocks and tokens are cut over them.
 func TestInTurnOnAnySet(t *testing.T) {
-	for _, cfg := range tinyConfigs() {
+	grids := []plan.Grid{gridOf(1, 1, 2), gridOf(1, 1, 3), gridOf(2, 1, 2), gridOf(1, 2, 2), gridOf(2, 2, 3)}
+	for k, cfg := range tinyConfigs() {
+		cfg.Depth = 3
 		frames := map[Version]int{OpenSora11: 10, OpenSora12: 34, OpenSora13: 33}[cfg.Version]
 		if frames == 0 {
 			continue
@@ -53,16 +56,65 @@ func TestInTurnOnAnySet(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := digest(t, one)
+			check := func(speeds []float64, how any) {
+				t.Helper()
+				got := batch()
+				if err := s.RunSet(t.Context(), setOf(speeds, func() kernels.Backend { return cpu.New(1) }), got); err != nil {
+					t.Errorf("%s %s, %s over %v: %v", cfg.name(), name, s.partition, how, err)
+				} else if digest(t, got) != want {
+					t.Errorf("%s %s, %s over %v gives other bytes than one rank", cfg.name(), name, s.partition, how)
+				}
+			}
 			for _, speeds := range [][]float64{sequence.Equal(2), sequence.Equal(3), {1, 0.3, 2, 1}, sequence.Equal(7)} {
 				for _, s.partition = range []string{"uneven", "pad"} {
-					got := batch()
-					set := setOf(speeds, func() kernels.Backend { return cpu.New(1) })
-					if err := s.RunSet(t.Context(), set, got); err != nil {
-						t.Errorf("%s %s, %s over %v: %v", cfg.name(), name, s.partition, speeds, err)
-					} else if digest(t, got) != want {
-						t.Errorf("%s %s, %s over %v gives other bytes than one rank", cfg.name(), name, s.partition, speeds)
-					}
+					check(speeds, speeds)
 				}
+			}
+			for i := range 2 {
+				g := grids[(k+3*i)%len(grids)]
+				s.onGrid(g)
+				check(sequence.Equal(g.Ranks()), g)
+			}
+			s.onGrid(plan.Grid{})
+		}
+	}
+}
+
+// tallest notes the most rows that go through the blocks together.
+type tallest struct {
+	kernels.Backend
+	width, rows int
+}
+
+func (b *tallest) Alloc(dt kernels.DType, shape ...int) kernels.Tensor {
+	if len(shape) == 4 && shape[3] == b.width && shape[2] > 1 { // (rows, T', W, C)
+		b.rows = max(b.rows, shape[0])
+	}
+	return b.Backend.Alloc(dt, shape...)
+}
+
+// TestBranchesApart: where a pipeline holds fewer elements than stages, the branches of guidance go through it one by
+// one, so that the stages have more to do; else, and where tokens are shared, they go together.
+func TestBranchesApart(t *testing.T) {
+	cfg := tinyConfig()
+	cfg.Depth = 3
+	for _, c := range []struct {
+		n, rows int
+		g       plan.Grid
+	}{{1, 1, gridOf(1, 1, 2)}, {2, 1, gridOf(1, 1, 3)}, {2, 2, gridOf(1, 1, 2)}, {3, 4, gridOf(1, 1, 2)}, {1, 2, gridOf(1, 2, 1)}} {
+		s := testStage(t, cfg)
+		s.onGrid(c.g)
+		var devices []*tallest
+		set := setOf(sequence.Equal(c.g.Ranks()), func() kernels.Backend {
+			devices = append(devices, &tallest{Backend: cpu.New(1), width: cfg.HiddenSize})
+			return devices[len(devices)-1]
+		})
+		if err := s.RunSet(t.Context(), set, (layoutCase{cfg, c.n, 2, 32, 48, 4}).batch()); err != nil {
+			t.Fatal(err)
+		}
+		for r, d := range devices {
+			if d.rows != c.rows {
+				t.Errorf("%d elements over %v: %d rows at once on rank %d, want %d", c.n, c.g, d.rows, r, c.rows)
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func TestMutants(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, err := j.plan(sequence.Equal(3))
+		plan, err := j.plan(sequence.Equal(3), j.branches())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // rank is the network applied to one rank's columns of a batch. Rows of the forward are (element, branch):
-// the prompt, then under guidance the null text.
+// the prompt, then under guidance the null text, or one of them alone.
 type rank struct {
 	dev      kernels.Backend
 	model    *Model
@@ -19,7 +19,8 @@ type rank struct {
 	plan     *sequence.Plan
 	split    *nn.Split
 	size     Size
-	branches int
+	branches int // rows of an element here
+	branch   int // which one the first of them is
 
 	rows     nn.Span // that this rank has columns of; without any, row 0 stands in
 	prepared *Prepared
@@ -31,12 +32,12 @@ type rank struct {
 	out      []float32
 }
 
-// newRank prepares the texts and conditions of g's rank.
+// newRank prepares the texts and conditions of g's rank, for so many branches of each element from the given one on.
 func newRank(dev kernels.Backend, g *kernels.Group, plan *sequence.Plan, net *evaluation,
-	batch []*stages.Element, branches int) (*rank, error) {
+	batch []*stages.Element, branch, branches int) (*rank, error) {
 	g.Follow(plan.Hash)
 	r := &rank{dev: dev, model: net.model, group: g, plan: plan, split: nn.NewSplit(plan, g), size: net.size,
-		branches: branches, rows: nn.Span{Len: 1}, meets: branches > 1 && meets(plan, branches)}
+		branches: branches, branch: branch, rows: nn.Span{Len: 1}, meets: branches > 1 && meets(plan, branches)}
 	parts := r.split.Parts()
 	if len(parts) > 0 {
 		last := parts[len(parts)-1].Rows
@@ -45,7 +46,7 @@ func newRank(dev kernels.Backend, g *kernels.Group, plan *sequence.Plan, net *ev
 	var rows []row
 	for i := range r.rows.Len {
 		at := r.rows.Start + i
-		rows = append(rows, row{batch[at/branches], at % branches})
+		rows = append(rows, row{batch[at/branches], branch + at%branches})
 	}
 	var err error
 	if r.prepared, err = net.prepare(rows); err != nil {
@@ -72,7 +73,7 @@ func (r *rank) evaluate(_ context.Context, rows, timesteps []float32, generated 
 	r.next()
 	defer r.dev.Scope()()
 	s := r.embed(rows[:len(rows)/r.branches])
-	c := r.conditions(timesteps, generated)
+	c := r.conditions(timesteps[:len(timesteps)/r.branches], generated[:len(generated)/r.branches])
 	tokens, err := r.advance(s, c, true)
 	if err != nil {
 		return nil, err
@@ -93,10 +94,9 @@ type instant struct {
 	generated []bool
 }
 
-// conditions takes those of the sampler's rows.
+// conditions takes those of the sampler's rows of one branch: all have the same.
 func (r *rank) conditions(timesteps []float32, generated []bool) instant {
-	n := len(timesteps) / r.branches // shares, or one that stands in
-	return instant{timesteps[0], r.marks(generated, n)}
+	return instant{timesteps[0], r.marks(generated, len(timesteps))}
 }
 
 // advance runs this rank's blocks on the stream in place, and where they are the last the final layer: it
@@ -131,13 +131,12 @@ func (r *rank) predictions(tokens []kernels.Tensor, z int) ([]float32, error) {
 	return r.download(all, z)
 }
 
-// marks turns the marks of generated frames of shares into those of rows; all branches of an element have the
-// same.
+// marks turns the marks of generated frames of shares, or of one that stands in, into those of rows.
 func (r *rank) marks(generated []bool, shares int) []bool {
-	if generated == nil {
+	if len(generated) == 0 {
 		return nil
 	}
-	frames := len(generated) / shares / r.branches
+	frames := len(generated) / shares
 	var out []bool
 	for i := range r.rows.Len {
 		at := 0

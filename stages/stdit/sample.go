@@ -2,6 +2,7 @@ package stdit
 
 import (
 	"context"
+	"slices"
 
 	"latentbeam/internal/rng"
 	"latentbeam/kernels"
@@ -121,11 +122,34 @@ func (m maker) sample(ctx context.Context, j *job) error {
 	if m.seat == nil {
 		return j.alone(ctx, m.dev)
 	}
-	plan, err := j.plan(m.speeds)
+	if n := m.seat.Grid.Pipeline; n > 1 {
+		return fly(ctx, m.seat, m.speeds, j.groups(n), true)
+	}
+	plan, err := j.plan(m.speeds, j.branches())
 	if err != nil {
 		return err
 	}
 	return j.run(ctx, m.seat, plan, true)
+}
+
+// sampleEach samples batches, in a pipeline several at once.
+func (m maker) sampleEach(ctx context.Context, jobs []*job) error {
+	n := 1
+	if m.seat != nil {
+		n = m.seat.Grid.Pipeline
+	}
+	for some := range slices.Chunk(jobs, max(1, n)) {
+		var err error
+		if n > 1 {
+			err = fly(ctx, m.seat, m.speeds, some, true)
+		} else {
+			err = m.sample(ctx, some[0])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // alone samples the batch on one device.

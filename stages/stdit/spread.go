@@ -39,10 +39,13 @@ func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 	if err != nil || j == nil {
 		return err
 	}
+	speeds := grid.Speeds(set.Speeds)
 	if grid.Pipeline > 1 {
-		return j.runPipeline(ctx, set, grid)
+		return nn.OnGrid(ctx, set, grid, func(ctx context.Context, seat *nn.Seat) error {
+			return fly(ctx, seat, speeds, j.groups(grid.Pipeline), false)
+		})
 	}
-	plan, err := j.plan(grid.Speeds(set.Speeds))
+	plan, err := j.plan(speeds, j.branches())
 	if err != nil {
 		return err
 	}
@@ -62,14 +65,14 @@ func (j *job) branches() int {
 	return 1
 }
 
-// plan says which rank does what: the allowed way to share with the shortest predicted step, as `plan` shows it.
-// It depends on the speeds alone, so every process of a set comes to the same.
-func (j *job) plan(speeds []float64) (*sequence.Plan, error) {
+// plan says which rank does what of so many branches: the allowed way to share with the shortest predicted step, as
+// `plan` shows it. It depends on the speeds alone, so every process of a set comes to the same.
+func (j *job) plan(speeds []float64, branches int) (*sequence.Plan, error) {
 	cost, err := j.Cost(&j.batch[0].Row)
 	if err != nil {
 		return nil, err
 	}
-	cost.Split.Shape.Batch = j.branches()
+	cost.Split.Shape.Batch = branches
 	f, err := layout.Cheapest(*cost.Split, len(j.batch), layout.Ranks(speeds))
 	return f.Plan, err
 }
@@ -77,7 +80,7 @@ func (j *job) plan(speeds []float64) (*sequence.Plan, error) {
 // run is one rank's part of the batch. Rank 0 gives the elements their latents, or every rank to its own.
 func (j *job) run(ctx context.Context, seat *nn.Seat, plan *sequence.Plan, everyone bool) error {
 	defer seat.Dev.Scope()()
-	r, err := j.rank(seat, plan)
+	r, err := j.rank(seat, plan, 0, j.branches())
 	if err != nil {
 		return err
 	}
@@ -88,8 +91,9 @@ func (j *job) run(ctx context.Context, seat *nn.Seat, plan *sequence.Plan, every
 	return j.collect(r, z, everyone)
 }
 
-// rank is what one rank has of the batch: its share of the columns, and of the model its heads and blocks.
-func (j *job) rank(seat *nn.Seat, plan *sequence.Plan) (*rank, error) {
+// rank is what one rank has of the batch in so many branches from the given one on: its share of the columns, and of
+// the model its heads and blocks.
+func (j *job) rank(seat *nn.Seat, plan *sequence.Plan, branch, branches int) (*rank, error) {
 	net, err := j.stageOf(seat.Dev, seat.Stage)
 	if err != nil {
 		return nil, err
@@ -103,7 +107,7 @@ func (j *job) rank(seat *nn.Seat, plan *sequence.Plan) (*rank, error) {
 			return nil, err
 		}
 	}
-	return newRank(seat.Dev, seat.Sequence, plan, net, j.batch, j.branches())
+	return newRank(seat.Dev, seat.Sequence, plan, net, j.batch, branch, branches)
 }
 
 // noiseOf is the noise of a rank's shares.

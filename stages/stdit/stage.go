@@ -214,9 +214,6 @@ func (s *stage) Check(row *schemas.PromptRow) error {
 	if err := s.checkCondition(row); err != nil {
 		return err
 	}
-	if err := s.checkGrid(row); err != nil {
-		return err
-	}
 	return s.recipe.Check(row.NumInferenceSteps, s.clip(row))
 }
 
@@ -230,7 +227,7 @@ func (s *stage) clip(row *schemas.PromptRow) sampler.Clip {
 func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	switch {
 	case s.byImages(row) || s.images.CondType != "" && row.Loop > 1:
-		n = 3 // the branches of one element at a time
+		n = 3 * min(n, max(1, s.pipeline)) // the branches of one element at a time, or of one for each stage
 	case guided(row):
 		n *= 2
 	}

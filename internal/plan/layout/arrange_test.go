@@ -1,6 +1,8 @@
 package layout
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -197,12 +199,19 @@ func TestStepOnGrids(t *testing.T) {
 			t.Errorf("%v: %.2f times as fast, %.3f s of exchange, a plan of %d ranks", c.g, got, f.Wire, f.Plan.Ranks)
 		}
 	}
-	idle, busy := step("2xH100", plan.Grid{Sequence: 1, Tensor: 1, Pipeline: 2}, 1), step("1xH100", plan.Grid{}, 1)
-	if idle.Compute < 0.99*busy.Compute {
-		t.Errorf("a pipeline of two stages takes one element in %.2f s, a device alone in %.2f", idle.Compute, busy.Compute)
+	one = step("1xH100", plan.Grid{}, 1)
+	for stages, want := range map[int]float64{2: 4. / 3, 3: 6. / 4, 4: 8. / 5} { // two branches, of which one waits
+		f := step(fmt.Sprintf("%dxH100", stages), plan.Grid{Sequence: 1, Tensor: 1, Pipeline: stages}, 1)
+		if got := one.Compute / f.Compute; math.Abs(got-want) > 0.01 {
+			t.Errorf("a pipeline of %d stages takes one element %.2f times as fast as a device, want %.2f", stages, got, want)
+		}
+	}
+	f := step("4xH100", plan.Grid{Sequence: 2, Tensor: 1, Pipeline: 2}, 1)
+	if got := one.Compute / f.Compute; math.Abs(got-2) > 0.02 {
+		t.Errorf("where tokens are shared too, one element is %.2f times as fast, want 2", got)
 	}
 	tokens := int64(2 * 2 * 30 * 3600 * 1152) // of two elements under guidance
-	f := step("3xH100", plan.Grid{Sequence: 1, Tensor: 3, Pipeline: 1}, 2)
+	f = step("3xH100", plan.Grid{Sequence: 1, Tensor: 3, Pipeline: 1}, 2)
 	if want := 28 * 6 * 2 * 4 * tokens; f.Sent != want {
 		t.Errorf("the last of 3 ranks sends %d bytes, want %d", f.Sent, want)
 	}

@@ -1,10 +1,12 @@
 package layout
 
-import "latentbeam/internal/plan/sequence"
+import (
+	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/sequence"
+)
 
 // onGrid is Cheapest where several devices together are one rank of sequence parallelism: they are as fast as their
-// slowest times their number, but for stages of a pipeline that stand idle while it holds fewer elements than
-// stages. What is added for tensor parallelism is the sums of a layer, in fp32: they pass all ranks and come
+// slowest times their number, but for stages of a pipeline that stand idle while it holds too little. What is added for tensor parallelism is the sums of a layer, in fp32: they pass all ranks and come
 // back to all.
 func (s Split) onGrid(k int, devices []Device) (Forward, error) {
 	g := s.Grid
@@ -12,7 +14,7 @@ func (s Split) onGrid(k int, devices []Device) (Forward, error) {
 	together := make([]Device, g.Sequence)
 	for r, d := range devices {
 		at, _, _ := g.Place(r)
-		d.Rate *= float64(g.Tensor * min(g.Pipeline, k))
+		d.Rate *= float64(g.Tensor) * s.busy(g, k)
 		if t := &together[at]; t.Rate == 0 || d.Rate < t.Rate {
 			*t = d
 		}
@@ -37,6 +39,18 @@ func (s Split) onGrid(k int, devices []Device) (Forward, error) {
 	}
 	f.Wire += float64(onward)/bandwidth + float64(g.Pipeline-1)*latency
 	return f, nil
+}
+
+// busy is how many stages of a pipeline are at work at a time on k elements: as many as there are elements, and more where
+// branches go apart. Then a step has a slot for every row, but the first branch of an element waits until its last is
+// back.
+func (s Split) busy(g plan.Grid, k int) float64 {
+	if !g.Apart(k) {
+		return float64(min(g.Pipeline, k))
+	}
+	branches := s.Shape.Batch
+	rows := k * branches
+	return float64(g.Pipeline*rows) / float64(max(g.Pipeline+branches-1, rows))
 }
 
 // relays is how many exchanges a sum takes for each rank that it passes (nn.TensorParallel).
