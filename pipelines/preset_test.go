@@ -1,16 +1,13 @@
 package pipelines_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/safetensors"
 	"latentbeam/pipelines"
 	"latentbeam/schemas"
 	"latentbeam/stages/catalog"
@@ -35,21 +32,7 @@ func writeDenoiser(t *testing.T, config string) string {
 	if _, err := stdit.Load(cfg, names); err != nil {
 		t.Fatal(err)
 	}
-	tensors := map[string]safetensors.Tensor{}
-	for name, shape := range names.Requested() {
-		tensors[name] = nntest.Tensor(nntest.Weight(name, shape...), shape...)
-	}
-	var file bytes.Buffer
-	if err := safetensors.Write(&file, tensors, nil); err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for name, data := range map[string][]byte{"config.json": []byte(config), "model.safetensors": file.Bytes()} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
+	return writeComponent(t, config, names.Requested())
 }
 
 // presetJob opens a job of a preset on components, without writing anything.
