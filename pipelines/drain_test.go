@@ -3,6 +3,7 @@ package pipelines_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -86,14 +87,18 @@ func TestCancelEndsAtOnce(t *testing.T) {
 	}
 	defer opened.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := fmt.Errorf("enough: %w", context.Canceled)
 	go func() {
 		<-g.reached
-		cancel(context.Canceled)
+		cancel(cause)
 	}()
 	began := time.Now()
 	_, err = opened.Run(ctx, nil)
 	if !errors.Is(err, context.Canceled) || fault.ExitCode(err) != fault.ExitInterrupted {
 		t.Errorf("exit %d, %v", fault.ExitCode(err), err)
+	}
+	if err != nil && err.Error() != cause.Error() { // nothing of the runner's insides
+		t.Errorf("the error says %q", err)
 	}
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it took %v", took)

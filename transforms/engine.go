@@ -84,6 +84,9 @@ func (e *Engine) Pass(ctx context.Context, run func(context.Context) error) erro
 	if cause := e.Err(); cause != nil {
 		return cause
 	}
+	if p.job.Err() != nil { // a runner has only words of its own for that
+		return context.Cause(p.job)
+	}
 	return err
 }
 
