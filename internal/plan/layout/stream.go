@@ -117,11 +117,15 @@ type placed struct {
 	seconds float64
 }
 
-// place chooses between a pipeline over the devices, blocks that pass through each, and both.
+// place chooses between a pipeline over the devices, cut by time or as others cut it, blocks that pass through each
+// device, and both.
 func (s Stage) place(h *Held, devices []Device, elements int) {
 	var ways []placed
-	for _, way := range []func(Held, []Device, int) (placed, bool){s.pipeline, s.streamed, s.streamedPipeline} {
-		if p, ok := way(*h, devices, elements); ok {
+	for _, way := range []func(Held, []Device, int) (placed, bool){
+		s.pipeline, s.deviceMap, s.streamed, s.streamedPipeline} {
+		p, ok := way(*h, devices, elements)
+		same := func(other placed) bool { return p.Streamed == other.Streamed && slices.Equal(p.Runs, other.Runs) }
+		if ok && !slices.ContainsFunc(ways, same) {
 			ways = append(ways, p)
 		}
 	}
@@ -141,13 +145,18 @@ func (s Stage) pipeline(h Held, devices []Device, _ int) (placed, bool) {
 	if !ok {
 		return placed{}, false
 	}
+	return s.timed(h, devices), true
+}
+
+// timed is what a pipeline of these runs takes.
+func (s Stage) timed(h Held, devices []Device) placed {
 	var slowest float64
 	shards := s.shards(h)
 	for i, d := range devices {
 		slowest = max(slowest, s.share(shards[i])*s.Work/d.Rate)
 	}
 	h.Bytes = fullest(shards)
-	return placed{h, slowest}, true
+	return placed{h, slowest}
 }
 
 // cut gives every device a run of blocks, with as much to do for its speed as the others as far as it has room.
@@ -163,16 +172,16 @@ func (s Stage) cut(h Held, devices []Device, room func(Device) int64) (Held, boo
 		targets = append(targets, weights.Target{Bytes: room(d), Speed: d.Rate})
 	}
 	runs, err := weights.Partition(blocks, work, targets)
-	if err != nil || len(devices) < 2 {
+	if err != nil || len(devices) < 2 || idle(runs) {
 		return h, false
-	}
-	for _, r := range runs {
-		if r.Len() == 0 {
-			return h, false // a device that takes no block: the others are a set of their own
-		}
 	}
 	h.Grid.Pipeline, h.Runs = len(runs), runs
 	return h, true
+}
+
+// idle reports whether a device has no block: the others are a set of their own then.
+func idle(runs []weights.Range) bool {
+	return slices.ContainsFunc(runs, func(r weights.Range) bool { return r.Len() < 1 })
 }
 
 // share is the part of the stage's work that a device does which has these parts.
