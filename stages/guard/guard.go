@@ -56,7 +56,7 @@ func open(_ *stages.Model, o stages.Options) (stages.Stage, error) {
 	for _, name := range opts.Reject {
 		i := slices.IndexFunc(checks, func(c check) bool { return c.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("guard: reject names %q; there are nan, black and frozen", name)
+			return nil, stages.Errorf("reject", "guard: reject names %q; there are nan, black and frozen", name)
 		}
 		g.checks = append(g.checks, checks[i])
 	}

@@ -41,12 +41,12 @@ func (o *imageOptions) fill(v Version) error {
 	case o.CondType == "":
 		return nil
 	case v != OpenSora13:
-		return fmt.Errorf("cond_type is %q: only Open-Sora 1.3 takes images by inputs of their own; "+
+		return stages.Errorf("cond_type", "cond_type is %q: only Open-Sora 1.3 takes images by inputs of their own; "+
 			"give rows a mask_strategy", o.CondType)
 	case !slices.Contains(known, o.CondType):
-		return fmt.Errorf("cond_type is %q: give one of %v", o.CondType, known)
+		return stages.Errorf("cond_type", "cond_type is %q: give one of %v", o.CondType, known)
 	case !(o.Scale >= 0 && o.Scale <= schemas.MaxGuidanceScale):
-		return fmt.Errorf("image_cfg_scale is %g: give 0 to %d", o.Scale, schemas.MaxGuidanceScale)
+		return stages.Errorf("image_cfg_scale", "image_cfg_scale is %g: give 0 to %d", o.Scale, schemas.MaxGuidanceScale)
 	}
 	if o.Scale == 0 {
 		o.Scale = 5

@@ -104,8 +104,9 @@ func open(m *stages.Model, o stages.Options, again stages.OpenReencoder) (stages
 // out, so that it does not show in the keys.
 func (o *options) check(cfg *Config, recipe sampler.Recipe) error {
 	if o.Version != "" && o.Version != cfg.Version.String() {
-		return fmt.Errorf("version is %q, but the model is of Open-Sora %s: give the job that model, or the preset of "+
-			"this one (opensora-v%s-...)", o.Version, cfg.Version, cfg.Version)
+		return stages.Errorf("version",
+			"version is %q, but the model is of Open-Sora %s: give the job that model, or the preset of "+
+				"this one (opensora-v%s-...)", o.Version, cfg.Version, cfg.Version)
 	}
 	if err := o.setDType(cfg); err != nil {
 		return err
@@ -114,21 +115,24 @@ func (o *options) check(cfg *Config, recipe sampler.Recipe) error {
 		return err
 	}
 	if _, err := sequence.ParsePartition(o.Partition); err != nil && o.Partition != "" && o.Partition != "auto" {
-		return fmt.Errorf("partition is %q: give auto, uneven or pad", o.Partition)
+		return stages.Errorf("partition", "partition is %q: give auto, uneven or pad", o.Partition)
 	}
 	if recipe.GuidedChannels == 0 && o.GuidedChannels != 0 {
-		return fmt.Errorf("cfg_channel is %d: Open-Sora %s guides all channels, leave it out",
+		return stages.Errorf("cfg_channel",
+			"cfg_channel is %d: Open-Sora %s guides all channels, leave it out",
 			o.GuidedChannels, cfg.Version)
 	}
 	if recipe.GuidedChannels != 0 && (o.GuidedChannels < 1 || o.GuidedChannels > cfg.InChannels) {
-		return fmt.Errorf("cfg_channel is %d: give 1 to %d, the latent channels", o.GuidedChannels, cfg.InChannels)
+		return stages.Errorf("cfg_channel",
+			"cfg_channel is %d: give 1 to %d, the latent channels", o.GuidedChannels, cfg.InChannels)
 	}
 	if o.FrameInterval == 1 {
 		o.FrameInterval = 0
 	}
 	if o.FrameInterval < 0 || o.FrameInterval > 0 && cfg.Version == OpenSora10 {
-		return fmt.Errorf("frame_interval is %d: give a positive number, and only from Open-Sora 1.1 on, "+
-			"which is told the frame rate", o.FrameInterval)
+		return stages.Errorf("frame_interval",
+			"frame_interval is %d: give a positive number, and only from Open-Sora 1.1 on, "+
+				"which is told the frame rate", o.FrameInterval)
 	}
 	return nil
 }
@@ -145,9 +149,9 @@ func (o *options) setDType(cfg *Config) error {
 	dt, ok := map[string]kernels.DType{"fp32": kernels.F32, "bf16": kernels.BF16, "fp16": kernels.F16}[name]
 	switch {
 	case !ok:
-		return fmt.Errorf("dtype is %q: give fp32, bf16, or with Open-Sora 1.0 fp16", o.DType)
+		return stages.Errorf("dtype", "dtype is %q: give fp32, bf16, or with Open-Sora 1.0 fp16", o.DType)
 	case dt == kernels.F16 && cfg.Version != OpenSora10:
-		return fmt.Errorf("dtype is fp16: Open-Sora %s was published for bf16, give that or fp32", cfg.Version)
+		return stages.Errorf("dtype", "dtype is fp16: Open-Sora %s was published for bf16, give that or fp32", cfg.Version)
 	}
 	cfg.DType = dt
 	return nil
@@ -162,9 +166,9 @@ func (o *options) setScales(cfg *Config) error {
 		switch given := *s.given; {
 		case given == 0:
 		case cfg.Version != OpenSora10:
-			return fmt.Errorf("%s is %g: only Open-Sora 1.0 has it, leave it out", s.name, given)
+			return stages.Errorf(s.name, "%s is %g: only Open-Sora 1.0 has it, leave it out", s.name, given)
 		case !(given > 0 && given <= maxScale):
-			return fmt.Errorf("%s is %g: give a number above 0, at most %d", s.name, given, maxScale)
+			return stages.Errorf(s.name, "%s is %g: give a number above 0, at most %d", s.name, given, maxScale)
 		case given == *s.of: // it shows in no key
 			*s.given = 0
 		default:

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"latentbeam/schemas"
+	"latentbeam/stages"
 )
 
 // The ways in which Open-Sora was trained to read scores behind a prompt.
@@ -26,7 +27,7 @@ func scoreStyle(option, modelVersion string) (string, error) {
 		}
 		return scoresNone, nil
 	}
-	return "", fmt.Errorf("encode_text: scores is %q: give none, 1.2 or 1.3, the Open-Sora that reads them",
+	return "", stages.Errorf("scores", "encode_text: scores is %q: give none, 1.2 or 1.3, the Open-Sora that reads them",
 		option)
 }
 

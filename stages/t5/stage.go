@@ -63,7 +63,7 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	}
 	dtype, ok := dtypes[opts.DType]
 	if !ok {
-		return nil, fmt.Errorf("encode_text: dtype is %q: give fp32, bf16 or fp16", opts.DType)
+		return nil, stages.Errorf("dtype", "encode_text: dtype is %q: give fp32, bf16 or fp16", opts.DType)
 	}
 	style, err := scoreStyle(opts.Scores, m.Index.Version)
 	if err != nil {

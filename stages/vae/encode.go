@@ -55,7 +55,7 @@ func openEncodeStage(name string, m *stages.Model, o stages.Options) (*encodeSta
 		return nil, err
 	}
 	if opts.Posterior != "sample" && opts.Posterior != "mean" {
-		return nil, fmt.Errorf("%s: posterior is %q: give sample or mean", name, opts.Posterior)
+		return nil, stages.Errorf("posterior", "%s: posterior is %q: give sample or mean", name, opts.Posterior)
 	}
 	c, err := openComponent(m, name, opts.MicroBatchSize, opts.DType)
 	if err != nil {

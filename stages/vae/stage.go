@@ -54,11 +54,11 @@ func openComponent(
 	m *stages.Model, stage string, micro int, dtype string,
 ) (*nn.Component[Config, Model], error) {
 	if micro < 1 {
-		return nil, fmt.Errorf("%s: micro_batch_size is %d: give 1 or more frames", stage, micro)
+		return nil, stages.Errorf("micro_batch_size", "%s: micro_batch_size is %d: give 1 or more frames", stage, micro)
 	}
 	dt, ok := map[string]kernels.DType{"": kernels.F32, "fp32": kernels.F32, "bf16": kernels.BF16}[dtype]
 	if !ok {
-		return nil, fmt.Errorf("%s: dtype is %q: give fp32 or bf16", stage, dtype)
+		return nil, stages.Errorf("dtype", "%s: dtype is %q: give fp32 or bf16", stage, dtype)
 	}
 	parse := func(data []byte) (Config, error) {
 		c, err := ParseConfig(data)

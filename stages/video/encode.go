@@ -40,11 +40,12 @@ func openEncode(_ *stages.Model, o stages.Options) (stages.Stage, error) {
 		return nil, err
 	}
 	if opts.Codec != "h264" {
-		return nil, fmt.Errorf("encode_video: codec %q is unknown; there is h264", opts.Codec)
+		return nil, stages.Errorf("codec", "encode_video: codec %q is unknown; there is h264", opts.Codec)
 	}
 	name := map[string]string{"embedded": "h264", "ffmpeg": "ffmpeg"}[opts.Encoder]
 	if name == "" {
-		return nil, fmt.Errorf("encode_video: encoder %q is unknown; there are embedded and ffmpeg", opts.Encoder)
+		return nil, stages.Errorf("encoder",
+			"encode_video: encoder %q is unknown; there are embedded and ffmpeg", opts.Encoder)
 	}
 	enc, err := media.New(name, media.Options{QP: opts.QP, CRF: opts.CRF, GOP: opts.GOP})
 	if err != nil {
