@@ -7,8 +7,6 @@ import (
 	"sync"
 
 	"latentbeam/internal/fault"
-	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/plan/weights"
 	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
@@ -81,13 +79,6 @@ func (c *Component[C, M]) Load(dev kernels.Backend) error {
 // rank's run (see Flow). It is to be called before the first use.
 func (c *Component[C, M]) Stream(stay int) { c.streamed, c.stay = true, stay }
 
-// Hold takes over how the weights are to lie in memory. It is to be called before the first use.
-func (c *Component[C, M]) Hold(h layout.Held) {
-	if c.runs = h.Runs; h.Streamed {
-		c.Stream(h.Stay)
-	}
-}
-
 // On returns the model on dev's memory, shared by all backends of it: all of it, or on a rank of TensorParallel
 // that rank's cut. An error is about the checkpoint: the job cannot be done with it.
 func (c *Component[C, M]) On(dev kernels.Backend) (*M, error) { return c.Part(dev, Stage{}) }
@@ -95,14 +86,6 @@ func (c *Component[C, M]) On(dev kernels.Backend) (*M, error) { return c.Part(de
 // Part is On for a rank that has only some of the blocks.
 func (c *Component[C, M]) Part(dev kernels.Backend, stage Stage) (*M, error) {
 	return c.shard(dev, Shard{cutOf(dev), stage})
-}
-
-// LoadPart brings one of the parts to dev that the weights are cut into.
-func (c *Component[C, M]) LoadPart(dev kernels.Backend, g plan.Grid, shard int) error {
-	g.Sequence = 1
-	_, tensor, pipeline := g.Place(shard)
-	_, err := c.shard(dev, Shard{Cut{tensor, g.Tensor}, Stage{Rank: pipeline, Ways: g.Pipeline}})
-	return err
 }
 
 func (c *Component[C, M]) shard(dev kernels.Backend, shard Shard) (*M, error) {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 	"latentbeam/stages"
 )
@@ -65,18 +64,4 @@ func sit(dev kernels.Backend, g *kernels.Group, grid plan.Grid) (*Seat, error) {
 	}
 	s.Dev = TensorParallel(dev, together)
 	return s, nil
-}
-
-// CheckGrid says which of the options tp_size and pp_size a model cannot do: at most as many ranks as its sums
-// over heads have parts, and as it has blocks.
-func CheckGrid(tensor, pipeline, heads, blocks int) error {
-	if most := len(weights.SumParts(heads)); tensor > most {
-		return stages.Errorf("tp_size", "tp_size is %d: the %d heads of this model are cut over 1 to %d devices",
-			tensor, heads, most)
-	}
-	if pipeline > blocks {
-		return stages.Errorf("pp_size", "pp_size is %d: the %d blocks of this model are cut over 1 to %d devices",
-			pipeline, blocks, blocks)
-	}
-	return nil
 }

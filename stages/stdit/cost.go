@@ -14,16 +14,14 @@ const queryTile = 64
 // Cost is that of the network over all steps, for texts of full length. An element can be shared by its
 // columns and frames; spatial attention is what they meet in.
 func (s *stage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
-	cost, err := s.Config.cost(row)
+	work, err := s.Config.cost(row)
 	if err != nil {
-		return cost, err
+		return work, err
 	}
-	cost.Weights, cost.Largest, cost.Parts = s.Bytes(s.Config.DType)
-	cost.Grid = plan.Grid{Sequence: 1, Tensor: s.tensor, Pipeline: s.pipeline}
-	cost.Shards = s.ShardBytes(s.Config.DType, s.grid(row))
-	cost.Rounds = row.NumInferenceSteps
+	cost := s.Weigh(s.Config.DType)
+	cost.Work, cost.Split, cost.Rounds = work.Work, work.Split, row.NumInferenceSteps
 	cost.Split.Width = s.Width(row)
-	if cost.Split.Grid, cost.Split.Sums = s.grid(row), sumsOfPair(s.Config.Version); s.Shards() <= 1 {
+	if cost.Split.Grid, cost.Split.Sums = s.grid(), sumsOfPair(s.Config.Version); s.Shards() <= 1 {
 		cost.Split.Grid = plan.Grid{}
 	}
 	cost.Split.Partitions, err = layout.Partitions(s.partition)

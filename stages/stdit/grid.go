@@ -4,38 +4,26 @@ import (
 	"context"
 
 	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/layout"
-	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
 )
 
-// grid is how a set shares batches of rows: sequence_parallel by tp_size by pp_size.
-func (s *stage) grid(*schemas.PromptRow) plan.Grid {
-	return plan.Grid{Sequence: max(1, s.width), Tensor: max(1, s.tensor), Pipeline: max(1, s.pipeline)}
+// grid is how a set shares batches: sequence_parallel by tp_size by pp_size.
+func (s *stage) grid() plan.Grid {
+	g := s.Cut()
+	g.Sequence = max(1, s.width)
+	return g
 }
 
 // inTurn reports whether rows like row are made clip by clip, or image by image, with something between that every
 // rank does for itself.
 func (s *stage) inTurn(row *schemas.PromptRow) bool { return row.Loop > 1 || s.byImages(row) }
 
-// Shards is how many devices together hold the weights.
-func (s *stage) Shards() int { return max(1, s.tensor) * max(1, s.pipeline) }
-
-// Hold takes over how the weights lie in memory.
-func (s *stage) Hold(h layout.Held) error {
-	s.tensor, s.pipeline = h.Grid.Tensor, h.Grid.Pipeline
-	s.Component.Hold(h)
-	return nil
-}
-
-// LoadShard brings some heads, columns and blocks to a device.
-func (s *stage) LoadShard(dev kernels.Backend, shard int) error {
-	return s.LoadPart(dev, plan.Grid{Tensor: max(1, s.tensor), Pipeline: max(1, s.pipeline)}, shard)
-}
-
-var _ stages.Sharded = (*stage)(nil)
+var (
+	_ stages.Sharded = (*stage)(nil)
+	_ stages.Holder  = (*stage)(nil)
+)
 
 // runAlike lets every rank run the whole batch, where ranks with shares of the columns or of the blocks sample
 // together. What they get is the same; the elements get the first rank's.

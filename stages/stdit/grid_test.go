@@ -15,7 +15,7 @@ import (
 )
 
 // onGrid sets the stage's options to those of a grid.
-func (s *stage) onGrid(g plan.Grid) { s.width, s.tensor, s.pipeline = g.Sequence, g.Tensor, g.Pipeline }
+func (s *stage) onGrid(g plan.Grid) { s.width, s.Tensor, s.Pipeline = g.Sequence, g.Tensor, g.Pipeline }
 
 // gridOf is the grid of sp x tp x pp ranks.
 func gridOf(sp, tp, pp int) plan.Grid { return plan.Grid{Sequence: sp, Tensor: tp, Pipeline: pp} }

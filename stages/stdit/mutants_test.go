@@ -29,7 +29,7 @@ func TestMutants(t *testing.T) {
 		"none":           func(*job, int) {},
 		"per-rank noise": func(j *job, rank int) { j.batch = withSeeds(j.batch, int64(rank)) },
 		"other positions on every rank": func(j *job, rank int) {
-			j.Component = testStage(t, scaled(cfg, rank)).Component // positions in space depend on the rank
+			j.Sharded = testStage(t, scaled(cfg, rank)).Sharded // positions in space depend on the rank
 		},
 	} {
 		batch := c.batch()

@@ -139,7 +139,7 @@ func TestLatentSize(t *testing.T) {
 // TestParams: the frame rate enters the keys of the versions that are told it.
 func TestParams(t *testing.T) {
 	for v := OpenSora10; v <= OpenSora13; v++ {
-		s := &stage{Component: &nn.Component[Config, Model]{Config: DefaultConfig(v)}}
+		s := &stage{Sharded: nn.Sharded[Config, Model]{Component: &nn.Component[Config, Model]{Config: DefaultConfig(v)}}}
 		if got := len(s.Params()) > 0; got != (v != OpenSora10) {
 			t.Errorf("%s depends on the frame rate: %v", v, got)
 		}

@@ -15,9 +15,9 @@ import (
 )
 
 // Width is what sequence_parallel says, times the ranks that the weights are cut over.
-func (s *stage) Width(row *schemas.PromptRow) int {
+func (s *stage) Width(*schemas.PromptRow) int {
 	if s.Shards() > 1 {
-		return s.grid(row).Ranks()
+		return s.grid().Ranks()
 	}
 	return s.width
 }
@@ -28,7 +28,7 @@ func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 	if set.Ranks() == 1 {
 		return s.Run(ctx, set.Devices[0], batch)
 	}
-	grid := s.grid(&batch[0].Row)
+	grid := s.grid()
 	if set.Ranks() != grid.Ranks() {
 		grid = plan.Grid{Sequence: set.Ranks(), Tensor: 1, Pipeline: 1}
 	}

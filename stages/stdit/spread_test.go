@@ -64,7 +64,7 @@ func stageOf(t testing.TB, cfg Config, m *stages.Model) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &stage{Component: c, recipe: recipe, frameInterval: 1}
+	return &stage{Sharded: nn.Sharded[Config, Model]{Component: c}, recipe: recipe, frameInterval: 1}
 }
 
 // batchOf makes elements of one size with texts and seeds of their own, some with a negative prompt.

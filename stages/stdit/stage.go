@@ -90,14 +90,15 @@ func open(m *stages.Model, o stages.Options, again stages.OpenReencoder) (stages
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
 	opts.ImageScale, opts.SDEdit = images.Scale, images.SDEdit
-	if err := nn.CheckGrid(int(opts.TPSize), int(opts.PPSize), cfg.NumHeads, cfg.Depth); err != nil {
+	sharded, err := model.Over(int(opts.TPSize), int(opts.PPSize), cfg.NumHeads, cfg.Depth)
+	if err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
 	recipe.GuidedChannels = opts.GuidedChannels
 	open := func() (stages.Reencoder, error) { return again(m) }
-	return &stage{Component: model, again: sync.OnceValues(open), recipe: recipe,
-		frameInterval: float64(max(1, opts.FrameInterval)), width: int(opts.SequenceParallel),
-		tensor: int(opts.TPSize), pipeline: int(opts.PPSize), partition: opts.Partition, images: images}, nil
+	return &stage{Sharded: sharded, again: sync.OnceValues(open), recipe: recipe,
+		frameInterval: float64(max(1, opts.FrameInterval)), width: int(opts.SequenceParallel), partition: opts.Partition,
+		images: images}, nil
 }
 
 // check refuses what the model cannot do and sets its dtype. An option that says what holds anyway is taken
@@ -182,13 +183,11 @@ func (o *options) setScales(cfg *Config) error {
 const maxScale = 1 << 10
 
 type stage struct {
-	*nn.Component[Config, Model]
+	nn.Sharded[Config, Model]
 	again         func() (stages.Reencoder, error) // opens it for the first longer video
 	recipe        sampler.Recipe
 	frameInterval float64
 	width         int    // devices for one batch; 0: as many as are of use
-	tensor        int    // devices that heads and columns are cut over
-	pipeline      int    // devices that blocks are cut over
 	partition     string // how they share it; "" and auto: the cheaper way
 	images        imageOptions
 }
@@ -231,7 +230,7 @@ func (s *stage) clip(row *schemas.PromptRow) sampler.Clip {
 func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	switch {
 	case s.byImages(row) || s.images.CondType != "" && row.Loop > 1:
-		n = 3 * min(n, max(1, s.pipeline)) // the branches of one element at a time, or of one for each stage
+		n = 3 * min(n, max(1, s.Pipeline)) // the branches of one element at a time, or of one for each stage
 	case guided(row):
 		n *= 2
 	}

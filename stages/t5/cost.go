@@ -1,7 +1,6 @@
 package t5
 
 import (
-	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages/nn"
@@ -18,8 +17,7 @@ func (s *stage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
 		return layout.Stage{}, err
 	}
 	work, err := nn.Work(encode)
-	all, largest, parts := s.Bytes(s.Config.DType)
-	asked := plan.Grid{Sequence: 1, Tensor: s.tensor, Pipeline: s.pipeline}
-	return layout.Stage{Weights: all, Largest: largest, Parts: parts, Work: work, Grid: asked, Rounds: 1,
-		Shards: s.ShardBytes(s.Config.DType, s.grid())}, err
+	cost := s.Weigh(s.Config.DType)
+	cost.Work, cost.Rounds = work, 1
+	return cost, err
 }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/layout"
-	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
@@ -16,28 +13,8 @@ import (
 // the next is at the one before.
 const groupsOfStage = 2
 
-// grid is how a set shares a batch.
-func (s *stage) grid() plan.Grid {
-	return plan.Grid{Sequence: 1, Tensor: max(1, s.tensor), Pipeline: max(1, s.pipeline)}
-}
-
 // Width is how many devices the weights are cut over.
-func (s *stage) Width(*schemas.PromptRow) int { return s.grid().Ranks() }
-
-// Shards is the same.
-func (s *stage) Shards() int { return s.grid().Ranks() }
-
-// Hold takes over how the weights lie in memory.
-func (s *stage) Hold(h layout.Held) error {
-	s.tensor, s.pipeline = h.Grid.Tensor, h.Grid.Pipeline
-	s.Component.Hold(h)
-	return nil
-}
-
-// LoadShard brings a part of the weights to a device.
-func (s *stage) LoadShard(dev kernels.Backend, shard int) error {
-	return s.LoadPart(dev, s.grid(), shard)
-}
+func (s *stage) Width(*schemas.PromptRow) int { return s.Shards() }
 
 // RunSet encodes the batch on devices that have a part of the weights each: the prompts pass them in groups. Rank 0
 // gives the elements their texts.
@@ -49,7 +26,7 @@ func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 	if err != nil {
 		return err
 	}
-	return nn.OnGrid(ctx, set, s.grid(), func(_ context.Context, seat *nn.Seat) error {
+	return nn.OnGrid(ctx, set, s.Cut(), func(_ context.Context, seat *nn.Seat) error {
 		enc, err := s.Part(seat.Dev, seat.Stage)
 		if err != nil {
 			return err
@@ -71,4 +48,7 @@ func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 	})
 }
 
-var _ stages.Sharded = (*stage)(nil)
+var (
+	_ stages.Sharded = (*stage)(nil)
+	_ stages.Holder  = (*stage)(nil)
+)

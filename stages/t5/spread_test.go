@@ -124,7 +124,7 @@ func TestSameTextOnAnyGrid(t *testing.T) {
 	for tensor := 1; tensor <= 4; tensor++ {
 		for pipeline := 1; pipeline <= 2; pipeline++ {
 			s := openTiny(t)
-			s.tensor, s.pipeline = tensor, pipeline
+			s.Tensor, s.Pipeline = tensor, pipeline
 			batch := prompts5()
 			if err := s.RunSet(t.Context(), setOf(s.Width(nil)), batch); err != nil {
 				t.Errorf("tp_size %d, pp_size %d: %v", tensor, pipeline, err)

@@ -74,8 +74,8 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 		return nil, err
 	}
 	encoder.Config.DType = dtype
-	tensor, pipeline := int(opts.TPSize), int(opts.PPSize)
-	if err := nn.CheckGrid(tensor, pipeline, encoder.Config.NumHeads, encoder.Config.NumLayers); err != nil {
+	sharded, err := encoder.Over(int(opts.TPSize), int(opts.PPSize), encoder.Config.NumHeads, encoder.Config.NumLayers)
+	if err != nil {
 		return nil, fmt.Errorf("encode_text: %w", err)
 	}
 	if dtype == kernels.F32 {
@@ -94,8 +94,7 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 		named = append(named, style...)
 	}
 	digest := sha256.Sum256(named)
-	return &stage{Component: encoder, tok: tok, digest: hex.EncodeToString(digest[:]),
-		clean: opts.Clean, scores: style, tensor: tensor, pipeline: pipeline}, nil
+	return &stage{Sharded: sharded, tok: tok, digest: hex.EncodeToString(digest[:]), clean: opts.Clean, scores: style}, nil
 }
 
 // readTokenizer reads spiece.model from beside the encoder, or from tokenizer/ as some hubs lay it out.
@@ -124,13 +123,11 @@ func openTokenizer(data []byte, cfg Config) (*sentencepiece.Tokenizer, error) {
 }
 
 type stage struct {
-	*nn.Component[Config, Encoder]
+	nn.Sharded[Config, Encoder]
 	tok    *sentencepiece.Tokenizer
 	digest string
 	clean  bool
 	scores string // none, 1.2 or 1.3
-
-	tensor, pipeline int // devices that heads and columns, and layers, are cut over
 }
 
 // Digest names the encoder and its tokenizer by content, and the way in which the model reads scores.

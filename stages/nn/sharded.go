@@ -1,0 +1,64 @@
+package nn
+
+import (
+	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/layout"
+	"latentbeam/internal/plan/weights"
+	"latentbeam/kernels"
+	"latentbeam/stages"
+)
+
+// Sharded is a Component whose weights can be cut over the devices of a set. A stage that embeds it is a stages.Sharded
+// and a stages.Holder once it has Width and RunSet.
+type Sharded[C, M any] struct {
+	*Component[C, M]
+	// Tensor and Pipeline are over how many devices heads and columns, and blocks, are cut; 0: that is open.
+	Tensor, Pipeline int
+}
+
+// Over returns the component to be cut over so many devices, the options tp_size and pp_size: at most as many as its
+// sums over heads have parts, and as it has blocks.
+func (c *Component[C, M]) Over(tensor, pipeline, heads, blocks int) (Sharded[C, M], error) {
+	s := Sharded[C, M]{c, tensor, pipeline}
+	if most := len(weights.SumParts(heads)); tensor > most {
+		return s, stages.Errorf("tp_size", "tp_size is %d: the %d heads of this model are cut over 1 to %d devices",
+			tensor, heads, most)
+	}
+	if pipeline > blocks {
+		return s, stages.Errorf("pp_size", "pp_size is %d: the %d blocks of this model are cut over 1 to %d devices",
+			pipeline, blocks, blocks)
+	}
+	return s, nil
+}
+
+// Cut is the grid of devices that have the weights once.
+func (s *Sharded[C, M]) Cut() plan.Grid {
+	return plan.Grid{Sequence: 1, Tensor: max(1, s.Tensor), Pipeline: max(1, s.Pipeline)}
+}
+
+// Shards is how many these are.
+func (s *Sharded[C, M]) Shards() int { return s.Cut().Shards() }
+
+// Hold takes over how the weights lie in memory.
+func (s *Sharded[C, M]) Hold(h layout.Held) error {
+	s.Tensor, s.Pipeline = h.Grid.Tensor, h.Grid.Pipeline
+	if s.runs = h.Runs; h.Streamed {
+		s.Stream(h.Stay)
+	}
+	return nil
+}
+
+// LoadShard brings a part of the weights to a device.
+func (s *Sharded[C, M]) LoadShard(dev kernels.Backend, shard int) error {
+	_, tensor, pipeline := s.Cut().Place(shard)
+	_, err := s.shard(dev, Shard{Cut{tensor, s.Cut().Tensor}, Stage{Rank: pipeline, Ways: s.Cut().Pipeline}})
+	return err
+}
+
+// Weigh returns what a plan is told of the weights, loaded as dt.
+func (s *Sharded[C, M]) Weigh(dt kernels.DType) (c layout.Stage) {
+	c.Weights, c.Largest, c.Parts = s.Bytes(dt)
+	c.Grid = plan.Grid{Sequence: 1, Tensor: s.Tensor, Pipeline: s.Pipeline}
+	c.Shards = s.ShardBytes(dt, s.Cut())
+	return c
+}
