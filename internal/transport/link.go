@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"latentbeam/kernels"
 )
@@ -53,7 +54,7 @@ func (n *Node) link(ctx context.Context, m *mesh, be kernels.Backend) (kernels.T
 		n.links.missed(why)
 		return m, nil
 	}
-	link, why, err := m.enter(ctx, dev, offers[0].ID)
+	link, why, err := m.enter(ctx, dev, offers[0].ID, n.links.within)
 	switch {
 	case err != nil:
 		return nil, err
@@ -68,8 +69,8 @@ func (n *Node) link(ctx context.Context, m *mesh, be kernels.Backend) (kernels.T
 
 // offer is what the rank can have.
 func (n *Node) offer(rank int, be kernels.Backend) (kernels.Linker, offer) {
-	if why := n.links.avoided(); why != "" {
-		return nil, offer{Why: why}
+	if n.links.avoided() {
+		return nil, offer{Why: "not tried again for now, after a failure"}
 	}
 	dev, ok := kernels.As[kernels.Linker](be)
 	if !ok {
@@ -113,8 +114,9 @@ func differ(offers []offer) string {
 var errOther = errors.New("another rank could not be linked")
 
 // enter links the rank's device. why says that it, or one of the others, could not be linked: then none is.
-func (m *mesh) enter(ctx context.Context, dev kernels.Linker, id []byte) (link kernels.Link, why string, err error) {
-	within, cancel := context.WithTimeoutCause(ctx, linkTime, fmt.Errorf("not linked within %v", linkTime))
+func (m *mesh) enter(ctx context.Context, dev kernels.Linker, id []byte, patience time.Duration) (
+	link kernels.Link, why string, err error) {
+	within, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not linked within %v", patience))
 	defer cancel()
 	within, leave := context.WithCancelCause(within)
 	defer leave(nil)

@@ -176,8 +176,9 @@ func (l *linked) move(ctx, within context.Context, leave context.CancelCauseFunc
 	}
 	if within.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		l.failed(fmt.Sprintf("an exchange has failed: %v", err))
+		return err
 	}
-	return err
+	return context.Cause(within)
 }
 
 // outer returns parts with the ranks as the link numbers them.

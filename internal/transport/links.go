@@ -21,10 +21,11 @@ type Links struct {
 
 // links is what a node knows of links. What changes is said once in the log.
 type links struct {
+	within time.Duration // for the devices of a group to find each other
+
 	mu    sync.Mutex
 	facts Links
-	avoid string // why no links are made
-	until time.Time
+	avoid time.Time // until when no links are made
 }
 
 // Links returns how the groups that this node joined exchange.
@@ -67,16 +68,13 @@ func (l *links) say(why string) {
 func (l *links) failed(why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.avoid, l.until = why, time.Now().Add(avoidFor)
+	l.avoid = time.Now().Add(avoidFor)
 	l.say(why)
 }
 
-// avoided says why no links are made now, "" where they are.
-func (l *links) avoided() string {
+// avoided reports whether no links are made now.
+func (l *links) avoided() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if time.Now().After(l.until) {
-		return ""
-	}
-	return l.avoid
+	return time.Now().Before(l.avoid)
 }

@@ -33,7 +33,7 @@ type hello struct {
 
 // NewNode returns a node that does not listen.
 func NewNode(token Token) *Node {
-	return &Node{token: token, closed: make(chan struct{}), calls: make(chan *Conn),
+	return &Node{token: token, links: links{within: linkTime}, closed: make(chan struct{}), calls: make(chan *Conn),
 		open: map[net.Conn]bool{}}
 }
 

@@ -27,6 +27,7 @@ enum {
 	NO_BINARY = 209,
 	INVALID_HANDLE = 400,
 	NOT_FOUND = 500,
+	PENDING = -1, // of work in a stream: it goes on later
 	NOT_READY = 600,
 	PEER_ENABLED = 704,
 };
@@ -88,6 +89,7 @@ bool pinned(const void *p, size_t bytes);
 void reset_memory(Device *d);
 
 int run(Stream *s);             // everything a stream has to do
+int look(Stream *s);            // as much as it can without waiting for others; NOT_READY: there is more
 int run_until(Stream *s, Event *e, long marker);
 int run_all(Device *d);
 void reset_streams(Device *d);

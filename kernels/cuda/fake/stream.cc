@@ -1,6 +1,7 @@
 // Streams and events: work is done when somebody waits for it, in order.
 #include "fake.h"
 #include <chrono>
+#include <unistd.h>
 
 namespace fake {
 
@@ -11,9 +12,10 @@ static double now()
 
 static int step(Stream *s)
 {
-	auto work = std::move(s->work.front());
+	int rc = s->work.front()();
+	if (rc == PENDING)
+		return rc;
 	s->work.pop_front();
-	int rc = work();
 	if (rc) { // errors of work that was begun end the context
 		s->device->broken = rc;
 		s->work.clear();
@@ -21,12 +23,30 @@ static int step(Stream *s)
 	return rc;
 }
 
+// wait is step that waits for others.
+static int wait(Stream *s)
+{
+	int rc;
+	while ((rc = step(s)) == PENDING)
+		usleep(50);
+	return rc;
+}
+
 int run(Stream *s)
 {
 	std::lock_guard<std::recursive_mutex> guard(s->device->lock);
 	while (!s->work.empty())
-		if (int rc = step(s))
+		if (int rc = wait(s))
 			return rc;
+	return s->device->broken;
+}
+
+int look(Stream *s)
+{
+	std::lock_guard<std::recursive_mutex> guard(s->device->lock);
+	while (!s->work.empty())
+		if (int rc = step(s))
+			return rc == PENDING ? (int)NOT_READY : rc;
 	return s->device->broken;
 }
 
@@ -34,7 +54,7 @@ int run_until(Stream *s, Event *e, long marker)
 {
 	std::lock_guard<std::recursive_mutex> guard(s->device->lock);
 	while (e->reached < marker && !s->work.empty())
-		if (int rc = step(s))
+		if (int rc = wait(s))
 			return rc;
 	return s->device->broken;
 }
@@ -112,6 +132,13 @@ API cuStreamSynchronize(Stream *s)
 	if (int rc = enter("cuStreamSynchronize"))
 		return rc;
 	return is_stream(s) ? run(s) : (int)INVALID_HANDLE;
+}
+
+API cuStreamQuery(Stream *s)
+{
+	if (int rc = enter("cuStreamQuery"))
+		return rc;
+	return is_stream(s) ? look(s) : (int)INVALID_HANDLE;
 }
 
 API cuStreamWaitEvent(Stream *s, Event *e, unsigned)
