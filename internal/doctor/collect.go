@@ -75,6 +75,7 @@ func (g *GPU) ask() {
 		if err := try(d.Index); err != nil {
 			one.Problem, one.Full = err.Error(), fault.IsOutOfMemory(err)
 		}
+		one.Slow = d.WithoutWarpgroups() // decided when it was tried
 		g.Devices = append(g.Devices, one)
 	}
 }

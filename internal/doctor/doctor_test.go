@@ -93,6 +93,10 @@ func TestMachines(t *testing.T) {
 			with(gputest.A100s(1))(f)
 			f.GPU.Devices[0].Problem, f.GPU.Devices[0].Full = "CUDA_ERROR_OUT_OF_MEMORY", true
 		}), ""},
+		{"without_warpgroups", machine(func(f *Facts) {
+			with(gputest.A100s(2))(f)
+			f.GPU.Devices[1].Slow = "gemm_wg_bf16_128: number 0 is 0, by kernels without warpgroups 1.25"
+		}), ""},
 		{"without_nvml", machine(func(f *Facts) {
 			with(gputest.T4s(2))(f)
 			f.GPU.Survey, f.GPU.NVMLProblem = nil, "no NVIDIA driver: libnvidia-ml.so.1 is not there"

@@ -90,6 +90,8 @@ func (d Device) judge(c *Check) {
 		c.State, c.Cost = Note, "no memory is left on it, not even for a small product: others have it"
 	case d.Problem != "":
 		c.State, c.Cost = Broken, "it does not compute: "+d.Problem
+	case d.Slow != "":
+		c.State, c.Cost = Note, "it computes more slowly than it could, with the kernels of older ones: "+d.Slow
 	}
 }
 
@@ -126,6 +128,8 @@ func device(g GPU, i int) Check {
 		c.State, c.Cost = Note, "it works slower than it could: "+s.Throttle.Hurting().String()
 	case s.ECC.Ails() != "":
 		c.State, c.Cost = Note, s.ECC.Ails()
+	case shown >= 0:
+		g.Devices[shown].judge(&c)
 	}
 	return c
 }

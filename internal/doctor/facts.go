@@ -67,6 +67,7 @@ type Device struct {
 	cuda.Device
 	Problem string `json:"problem,omitempty"` // why it does not compute
 	Full    bool   `json:"full,omitempty"`    // that is because others have its memory
+	Slow    string `json:"slow,omitempty"`    // why it computes with kernels of older devices
 }
 
 // Library is a shared library or a program.

@@ -20,10 +20,31 @@ type Device struct {
 	Multiprocessors int
 }
 
-// Class returns the numeric class of the device's results: "cuda/" and the compute capability, such as
-// "cuda/sm_90", for on it depend the instructions that the kernels consist of and how tensor cores add; and
-// cublasLt with its version where it is used.
-func (d Device) Class() string { return fmt.Sprintf("cuda/sm_%d%d%s", d.Major, d.Minor, blasClass()) }
+// warpgroupArch is the compute capability that has kernels of warpgroups, as kernels count it.
+const warpgroupArch = 90
+
+// hasWarpgroups reports whether the device could use kernels of warpgroups.
+func (d Device) hasWarpgroups() bool { return 10*d.Major+d.Minor == warpgroupArch }
+
+// WithoutWarpgroups returns why a device that has the fast instructions of compute capability 9.0 does without them:
+// because the environment says so, or because what it computed with them when it was opened was wrong. "" else.
+func (d Device) WithoutWarpgroups() string {
+	if !d.hasWarpgroups() {
+		return ""
+	}
+	return warpgroupsOff(d)
+}
+
+// Class returns the numeric class of the device's results: "cuda/" and the compute capability, such as "cuda/sm_80",
+// for on it depend the instructions that the kernels consist of and how tensor cores add; "+wgmma" where products
+// are those of warpgroups, whose sums are others; and cublasLt with its version where it is used.
+func (d Device) Class() string {
+	class := fmt.Sprintf("cuda/sm_%d%d", d.Major, d.Minor)
+	if d.hasWarpgroups() && warpgroupsOff(d) == "" {
+		class += "+wgmma"
+	}
+	return class + blasClass()
+}
 
 // Library is a shared library that the backend looks for at run time.
 type Library struct {

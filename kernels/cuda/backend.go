@@ -38,8 +38,13 @@ func New(index int, o Options) (kernels.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
+	return e.backend(o)
+}
+
+// backend returns a new backend of an engine.
+func (e *engine) backend(o Options) (*Backend, error) {
 	b := &Backend{queue: queue{eng: e}, arena: arena{eng: e, limit: int(o.Memory)}, staging: &staging{eng: e}}
-	err = e.do(func() (err error) {
+	err := e.do(func() (err error) {
 		b.stream, err = cu.MakeStream(cu.NonBlocking)
 		return driver.Check("cuStreamCreate", err)
 	})

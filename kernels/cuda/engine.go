@@ -26,13 +26,15 @@ type engine struct {
 	ended      chan struct{} // closed when the thread takes no more jobs
 	broken     atomic.Pointer[error]
 
-	copies  cu.Stream    // uploads of weights
-	staging *staging     // for them
-	pinned  sync.RWMutex // held by who reads or writes page-locked memory, and by the end of the context
-	peers   map[*engine]bool
-	blas    *blas              // nil: not used
-	loaded  map[string]*kernel // the thread's own
-	modules map[string]cu.Module
+	copies     cu.Stream    // uploads of weights
+	staging    *staging     // for them
+	pinned     sync.RWMutex // held by who reads or writes page-locked memory, and by the end of the context
+	peers      map[*engine]bool
+	blas       *blas              // nil: not used
+	tried      bool               // what follows is decided
+	warpgroups bool               // kernels of warpgroups are used
+	loaded     map[string]*kernel // the thread's own
+	modules    map[string]cu.Module
 }
 
 // queued is how many jobs may wait for an engine before those who give more wait as well.
@@ -50,10 +52,29 @@ func engineOf(index int) (*engine, error) {
 	}
 	engines.Lock()
 	defer engines.Unlock()
-	old := engines.of[index]
-	if old != nil && old.failure() == nil {
-		return old, nil
+	if engines.of == nil {
+		engines.of = map[int]*engine{}
 	}
+	for {
+		e := engines.of[index]
+		if e == nil || e.failure() != nil {
+			next, err := newEngine(index, e)
+			if err != nil {
+				return nil, fmt.Errorf("open cuda:%d: %w", index, classify(err))
+			}
+			engines.of[index], e = next, next
+		}
+		if err := e.tryWarpgroups(); err != nil {
+			return nil, fmt.Errorf("open cuda:%d: %w", index, classify(err))
+		}
+		if e.failure() == nil { // else the trials have ended its context, and the next one does without
+			return e, nil
+		}
+	}
+}
+
+// newEngine opens a device. old is the engine before whose context has ended, or nil.
+func newEngine(index int, old *engine) (*engine, error) {
 	e := &engine{jobs: make(chan func(), queued), ended: make(chan struct{}),
 		loaded: map[string]*kernel{}, modules: map[string]cu.Module{}, peers: map[*engine]bool{}}
 	e.staging = &staging{eng: e}
@@ -63,14 +84,7 @@ func engineOf(index int) (*engine, error) {
 	}
 	ready := make(chan error)
 	go e.run(index, ready)
-	if err := <-ready; err != nil {
-		return nil, fmt.Errorf("open cuda:%d: %w", index, classify(err))
-	}
-	if engines.of == nil {
-		engines.of = map[int]*engine{}
-	}
-	engines.of[index] = e
-	return e, nil
+	return e, <-ready
 }
 
 // run is the engine's thread, which is never given back: it ends with the goroutine.

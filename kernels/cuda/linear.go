@@ -14,6 +14,12 @@ import (
 
 // Linear computes dst = ep(x w^T).
 func (b *Backend) Linear(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
+	b.linear(dst, x, w, ep, func(kernel C.enum_lb_gemm_kernel) C.enum_lb_gemm_kernel { return kernel })
+}
+
+// linear is Linear by another kernel than the one that is meant for it, if instead returns another.
+func (b *Backend) linear(dst, x, w kernels.Tensor, ep kernels.Epilogue,
+	instead func(C.enum_lb_gemm_kernel) C.enum_lb_gemm_kernel) {
 	const op = "linear"
 	o, ok := b.open(op, dst, x, w, ep.Bias, ep.Residual, ep.Gate, ep.Onto)
 	if !ok || !b.need(op, []string{"dst", "x", "w"}, o) {
@@ -46,7 +52,7 @@ func (b *Backend) Linear(dst, x, w kernels.Tensor, ep kernels.Epilogue) {
 	for i, border := range ep.Parts {
 		a.part[i] = C.lb_i32(border)
 	}
-	kernel := C.lb_gemm_pick(a, C.lb_i32(b.eng.arch()))
+	kernel := instead(C.lb_gemm_pick(a, C.lb_i32(b.eng.arch())))
 	b.launch(op, kernelName(C.lb_gemm_name(kernel)), C.lb_gemm_launch(a, kernel), unsafe.Pointer(a))
 }
 
@@ -107,6 +113,3 @@ func step(o *operand) int {
 	}
 	return o.Strides[len(o.Strides)-1]
 }
-
-// arch is the device's compute capability as kernels count it.
-func (e *engine) arch() int { return 10*e.Major + e.Minor }

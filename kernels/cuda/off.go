@@ -26,5 +26,8 @@ func MemInfo(int) (free, total int64, err error) { return 0, 0, errNotBuilt }
 // New returns a backend on a device: here none, and why.
 func New(int, Options) (kernels.Backend, error) { return nil, errNotBuilt }
 
+// warpgroupsOff is why a device does without warpgroups.
+func warpgroupsOff(Device) string { return "" }
+
 // blasClass is what cublasLt adds to the numeric class.
 func blasClass() string { return "" }

@@ -1,6 +1,7 @@
 package gpus
 
 import (
+	"cmp"
 	"errors"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ type fakeMaker struct {
 	mu      sync.Mutex
 	hidden  map[string]bool
 	refuses map[string]bool
+	changes map[string]string // classes that devices have once they are open
 	opened  map[string]int
 	visible []Visible
 }
@@ -72,7 +74,7 @@ func (m *fakeMaker) Open(uuid string) (kernels.Backend, error) {
 	m.opened[uuid]++
 	for _, v := range m.visible {
 		if v.UUID == uuid {
-			return &fakeDevice{cpu.New(1), uuid, v.Class}, nil
+			return &fakeDevice{cpu.New(1), uuid, cmp.Or(m.changes[uuid], v.Class)}, nil
 		}
 	}
 	return nil, errors.New("CUDA_ERROR_INVALID_DEVICE")

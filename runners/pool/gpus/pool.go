@@ -113,6 +113,12 @@ func (p *Pool) add(c claimed) {
 		p.left = append(p.left, Left{d.UUID, d.Name, err.Error()})
 		return
 	}
+	if len(p.devices) > 0 && be.Class() != p.class { // it showed another one before it was opened
+		c.release()
+		p.left = append(p.left, Left{d.UUID, d.Name,
+			fmt.Sprintf("it computes in class %s, the others in %s", be.Class(), p.class)})
+		return
+	}
 	p.class = be.Class()
 	one := &device{Device: d, index: c.index, plan: planned(d, c.free), be: be, release: c.release}
 	one.plan.Island = p.survey.Islands()[c.index]

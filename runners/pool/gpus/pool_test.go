@@ -29,6 +29,7 @@ func TestOpen(t *testing.T) {
 		workers int
 		hidden  []string
 		refuses []string
+		changes map[string]string
 		want    []string
 		left    []string // part of why, by UUID
 	}{
@@ -45,6 +46,8 @@ func TestOpen(t *testing.T) {
 			left: []string{"78.0 GiB of its 80.0 GiB are taken (pid 4242)", "lost"}},
 		{name: "one that cannot be opened", host: gputest.T4s(2), refuses: []string{u(0)}, want: []string{u(1)},
 			left: []string{"DEVICE_UNAVAILABLE"}},
+		{name: "one that turns out to be of another class", host: gputest.A100s(3), want: []string{u(0), u(2)},
+			changes: map[string]string{u(1): "cuda/other"}, left: []string{"class cuda/other, the others in cuda/sm_80"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMaker(t, c.host)
@@ -54,6 +57,7 @@ func TestOpen(t *testing.T) {
 			for _, uuid := range c.refuses {
 				m.refuses[uuid] = true
 			}
+			m.changes = c.changes
 			claims := t.TempDir()
 			p := openPool(t, c.host, m, Options{Workers: c.workers, Claims: claims})
 			for _, l := range p.left { // others may have them

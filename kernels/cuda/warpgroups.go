@@ -1,0 +1,184 @@
+//go:build cuda && linux
+
+package cuda
+
+// #include "kern/kernels.h"
+import "C"
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"sync"
+	"time"
+
+	"latentbeam/internal/fault"
+	"latentbeam/kernels"
+)
+
+// EnvWarpgroups is the environment variable that turns kernels of warpgroups (wgmma, compute capability 9.0) off: 0.
+const EnvWarpgroups = "LATENTBEAM_WGMMA"
+
+// trialLimit is how long the trials of a device may take, the driver's compilation of their kernels included.
+const trialLimit = 3 * time.Minute
+
+// trial is a small problem that kernels of warpgroups solve, and then those that they stand for: run looks at
+// eng.warpgroups. What it returns must be near one another.
+type trial struct {
+	name string
+	run  func(b *Backend) ([]float32, error)
+	near float64 // largest difference, relative above 1
+}
+
+// trials are what a device does before kernels of warpgroups are used on it, a line for each of them.
+func trials() []trial { return productTrials() }
+
+// judged says of devices of this process, by UUID, why their kernels of warpgroups are not used; "": they are.
+var judged struct {
+	sync.Mutex
+	why map[string]string
+}
+
+// warpgroupsOff returns why a device that has them does not use warpgroups. One that was not opened yet will.
+func warpgroupsOff(d Device) string {
+	if os.Getenv(EnvWarpgroups) == "0" {
+		return EnvWarpgroups + "=0"
+	}
+	judged.Lock()
+	defer judged.Unlock()
+	return judged.why[d.UUID]
+}
+
+// arch is the device's compute capability as kernels count it: 8.0 for one that does without its warpgroups.
+func (e *engine) arch() int {
+	if arch := 10*e.Major + e.Minor; arch != warpgroupArch || e.warpgroups {
+		return arch
+	}
+	return 80
+}
+
+// tryWarpgroups decides whether kernels of warpgroups are used on a device that was opened, before anybody else has it. They
+// may end its context.
+func (e *engine) tryWarpgroups() error {
+	if e.tried || !e.hasWarpgroups() {
+		return nil
+	}
+	judged.Lock()
+	why, known := judged.why[e.UUID]
+	judged.Unlock()
+	if !known && os.Getenv(EnvWarpgroups) != "0" {
+		var err error
+		if why, err = e.judgeWarpgroups(); err != nil {
+			return err
+		}
+		judged.Lock()
+		if judged.why == nil {
+			judged.why = map[string]string{}
+		}
+		judged.why[e.UUID] = why
+		judged.Unlock()
+		if why != "" {
+			slog.Warn("a GPU computes with the kernels of older ones, more slowly: what it computed with its own was wrong",
+				"device", e.name(), "gpu", e.Name, "why", why, "class", e.Class())
+		}
+	}
+	e.tried, e.warpgroups = true, warpgroupsOff(e.Device) == ""
+	return nil
+}
+
+// judgeWarpgroups makes the trials. An error has nothing to do with warpgroups, or is that a trial does not end.
+func (e *engine) judgeWarpgroups() (why string, err error) {
+	type outcome struct {
+		why string
+		err error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		b, err := e.backend(Options{Memory: 8 << 20})
+		if err != nil {
+			done <- outcome{err: err}
+			return
+		}
+		for _, t := range trials() {
+			if why, err := b.try(t); why != "" || err != nil {
+				done <- outcome{why, err}
+				return
+			}
+		}
+		done <- outcome{}
+	}()
+	select {
+	case o := <-done:
+		return o.why, o.err
+	case <-time.After(trialLimit):
+		return "", fault.Fatal(fmt.Errorf("a trial of the kernels of warpgroups does not end on %s: start again with %s=0",
+			e.Name, EnvWarpgroups))
+	}
+}
+
+// try makes a trial and returns what is wrong with the kernels of warpgroups. An error is of another kind.
+func (b *Backend) try(t trial) (why string, err error) {
+	b.eng.warpgroups = true
+	got, err := t.run(b)
+	b.eng.warpgroups = false
+	if err != nil {
+		if fault.IsOutOfMemory(err) || fault.IsDeviceLost(err) {
+			return "", err
+		}
+		return fmt.Sprintf("%s: %v", t.name, err), nil
+	}
+	want, err := t.run(b)
+	if err != nil {
+		return "", err
+	}
+	for i, v := range want {
+		if d := math.Abs(float64(got[i]) - float64(v)); !(d <= t.near*max(1, math.Abs(float64(v)))) {
+			return fmt.Sprintf("%s: number %d is %g, by kernels without warpgroups %g", t.name, i, got[i], v), nil
+		}
+	}
+	return "", nil
+}
+
+// numbers returns n values between -1 and 1 that look random.
+func numbers(n, seed int) []float32 {
+	out := make([]float32, n)
+	state := uint32(seed)
+	for i := range out {
+		state = state*1664525 + 1013904223
+		out[i] = float32(int32(state)>>16) / (1 << 15)
+	}
+	return out
+}
+
+// productTrials has one for each kernel of matrix products: tiles that end inside, and more slices than are under way.
+func productTrials() (out []trial) {
+	const m, n, k = 70, 130, 456
+	for kernel := C.lb_i32(C.LB_GEMM_WG_BF16_128); kernel < C.LB_GEMM_KERNELS; kernel++ {
+		dt := kernels.BF16
+		if kernel >= C.LB_GEMM_WG_F16_128 {
+			dt = kernels.F16
+		}
+		var ep kernels.Epilogue
+		if (kernel-C.LB_GEMM_WG_BF16_128)%4 >= 2 {
+			ep.Parts = []int{72, 200}
+		}
+		run := func(b *Backend) ([]float32, error) {
+			defer b.Scope()()
+			x, w, dst := b.Alloc(dt, m, k), b.Alloc(dt, n, k), b.Alloc(kernels.F32, m, n)
+			b.Upload(x, numbers(m*k, 1))
+			b.Upload(w, numbers(n*k, 2))
+			b.Upload(dst, make([]float32, m*n))
+			b.linear(dst, x, w, ep, func(pick C.enum_lb_gemm_kernel) C.enum_lb_gemm_kernel {
+				if b.eng.warpgroups {
+					return C.enum_lb_gemm_kernel(kernel)
+				}
+				return pick
+			})
+			got := make([]float32, m*n)
+			return got, b.Download(got, dst)
+		}
+		out = append(out, trial{C.GoString(C.lb_gemm_name(C.enum_lb_gemm_kernel(kernel))), run, 1e-3})
+	}
+	return out
+}

@@ -1,0 +1,102 @@
+//go:build cuda && linux
+
+package cuda_test
+
+import (
+	"fmt"
+	"hash/fnv"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/fault"
+	"latentbeam/kernels"
+	"latentbeam/kernels/cuda"
+)
+
+// TestWarpgroups: a device of compute capability 9.0 uses its warpgroups where they compute what others do, and else
+// goes on without them, in another class. Each case in a process of its own, for a process judges a device once.
+func TestWarpgroups(t *testing.T) {
+	onFake(t)
+	if os.Getenv("WARPGROUPS") != "" {
+		useWarpgroups(t)
+		return
+	}
+	bits := map[string]string{} // of a product, by class
+	for _, c := range []struct{ name, variable, class, device, why string }{
+		{name: "used", class: "cuda/sm_90+wgmma", device: "cuda:0"},
+		{name: "turned off", variable: "LATENTBEAM_WGMMA=0", class: "cuda/sm_90", device: "cuda:0", why: "LATENTBEAM_WGMMA=0"},
+		{name: "wrong results", variable: "FAKE_WGMMA=0", class: "cuda/sm_90", device: "cuda:0",
+			why: "gemm_wg_bf16_128: number 0 is 0, by kernels without warpgroups "},
+		{name: "not compiled", variable: "FAKE_FAIL=cuModuleLoadData:2:218", class: "cuda/sm_90", device: "cuda:0",
+			why: "218"},
+		{name: "an illegal instruction", variable: "FAKE_FAIL=cuLaunchKernel:3:715!", class: "cuda/sm_90",
+			device: "cuda:0.1", why: "715"},
+		{name: "no memory at first", variable: "FAKE_FAIL=cuMemAlloc_v2:1:2", class: "cuda/sm_90+wgmma", device: "cuda:0"},
+		{name: "an older device", variable: "FAKE_ARCH=80", class: "cuda/sm_80", device: "cuda:0"},
+	} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestWarpgroups$")
+		cmd.Env = append(os.Environ(), "FAKE_ARCH=90", "WARPGROUPS=1", c.variable)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", c.name, err, out)
+			continue
+		}
+		var class, device, sum string
+		_, line, _ := strings.Cut(string(out), "outcome ")
+		line, why, _ := strings.Cut(line, "why:")
+		if _, err := fmt.Sscan(line, &class, &device, &sum); err != nil {
+			t.Fatalf("%s: %v in %s", c.name, err, out)
+		}
+		why, _, _ = strings.Cut(why, "\n")
+		if class != c.class || device != c.device || !strings.Contains(why, c.why) || (why == "") != (c.why == "") {
+			t.Errorf("%s: %s is of class %s, without warpgroups because %q", c.name, device, class, why)
+		}
+		warned := strings.Contains(string(out), "WARN a GPU computes with the kernels of older ones")
+		if warned != (c.why != "" && !strings.Contains(c.variable, "LATENTBEAM")) {
+			t.Errorf("%s: the log says %s", c.name, out)
+		}
+		if before, ok := bits[class]; ok && before != sum {
+			t.Errorf("%s: a product of class %s has other bits than before", c.name, class)
+		}
+		bits[class] = sum
+	}
+	if bits["cuda/sm_90"] != bits["cuda/sm_80"] || bits["cuda/sm_90"] == bits["cuda/sm_90+wgmma"] {
+		t.Errorf("bits of the classes: %v", bits)
+	}
+}
+
+// useWarpgroups opens the first device, computes a product and prints what came of it.
+func useWarpgroups(t *testing.T) {
+	b, err := cuda.New(0, cuda.Options{})
+	if fault.IsOutOfMemory(err) {
+		b, err = cuda.New(0, cuda.Options{}) // there is some now
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Scope()()
+	const m, n, k = 20, 40, 200
+	x, w, y := b.Alloc(kernels.BF16, m, k), b.Alloc(kernels.BF16, n, k), b.Alloc(kernels.F32, m, n)
+	values := make([]float32, n*k)
+	for i := range values {
+		values[i] = float32(i*7919%509)/509 - 0.3
+	}
+	b.Upload(x, values[:m*k])
+	b.Upload(w, values)
+	b.Linear(y, x, w, kernels.Epilogue{})
+	got := make([]float32, m*n)
+	if err := b.Download(got, y); err != nil {
+		t.Fatal(err)
+	}
+	sum := fnv.New64a()
+	for _, v := range got {
+		fmt.Fprintf(sum, "%x ", v)
+	}
+	list, err := cuda.Devices()
+	if err != nil || list[0].Class() != b.Class() {
+		t.Fatalf("class %s, the device says %s, %v", b.Class(), list[0].Class(), err)
+	}
+	fmt.Printf("outcome %s %s %x why:%s\n", b.Class(), b.Device(), sum.Sum64(), list[0].WithoutWarpgroups())
+}
