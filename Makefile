@@ -40,7 +40,8 @@ memory: ## peak memory of models of published size (11 GB of disk in DIR, 12 GB 
 
 fuzz: ## the fuzz targets, 30 seconds each
 	@for t in safetensors:FuzzNew safetensors:FuzzParseIndex torchpickle:FuzzNew torchpickle:FuzzPickle \
-		sentencepiece:FuzzLoad ledger:FuzzSegment config:FuzzParse ftfy:FuzzFix; do \
+		sentencepiece:FuzzLoad ledger:FuzzSegment config:FuzzParse ftfy:FuzzFix \
+		plan/sequence:FuzzPlan plan/layout:FuzzParseDevices transport:FuzzFrame transport:FuzzReceive; do \
 		$(GO) test -run '^$$' -fuzz $${t#*:} -fuzztime 30s -fuzzminimizetime 10x ./internal/$${t%:*} || exit 1; \
 	done
 
