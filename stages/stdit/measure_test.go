@@ -13,18 +13,18 @@ import (
 func TestMeasureBlock(t *testing.T) {
 	be := nntest.Device(t)
 	be.Scope() // for good: tensors lie in the arena, as in a run
-	nntest.Rounds(t, func(name string) (func(), func() []float32) {
+	nntest.Rounds(t, be, func(name string) nntest.Measured {
 		run, x, err := measured(t, be, name)
 		if err != nil {
 			t.Fatalf("case %q: %v", name, err)
 		}
-		return run, func() []float32 {
+		return nntest.Measured{Run: run, Result: func() []float32 {
 			out := make([]float32, x.Len())
 			if err := be.Download(out, x); err != nil {
 				t.Fatal(err)
 			}
 			return out
-		}
+		}}
 	})
 }
 

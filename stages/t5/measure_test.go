@@ -15,7 +15,7 @@ func TestMeasureBlock(t *testing.T) {
 	cfg := Config{VocabSize: 128, DModel: 4096, DKV: 64, DFF: 10240, NumLayers: 1, NumHeads: 64,
 		NumBuckets: numBuckets, MaxDistance: maxDistance, Epsilon: 1e-6, FeedForward: "gated-gelu"}
 	var e *Encoder
-	nntest.Rounds(t, func(name string) (func(), func() []float32) {
+	nntest.Rounds(t, be, func(name string) nntest.Measured {
 		var tokens int
 		var dtype string
 		if _, err := fmt.Sscanf(name, "%d %s", &tokens, &dtype); err != nil {
@@ -39,12 +39,12 @@ func TestMeasureBlock(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return run, func() []float32 {
+		return nntest.Measured{Run: run, Result: func() []float32 {
 			out := make([]float32, x.Len())
 			if err := be.Download(out, x); err != nil {
 				t.Fatal(err)
 			}
 			return out
-		}
+		}}
 	})
 }

@@ -17,7 +17,7 @@ const sdVAE = `{"_class_name": "AutoencoderKL", "block_out_channels": [128, 256,
 func TestMeasureDecode(t *testing.T) {
 	be := nntest.Device(t)
 	var m *Model
-	nntest.Rounds(t, func(name string) (func(), func() []float32) {
+	nntest.Rounds(t, be, func(name string) nntest.Measured {
 		var frames, height, width, micro int
 		var dtype string
 		if _, err := fmt.Sscanf(name, "%dx%dx%d %d %s", &frames, &height, &width, &micro, &dtype); err != nil {
@@ -33,13 +33,18 @@ func TestMeasureDecode(t *testing.T) {
 		}
 		shape := []int{4, frames, height, width}
 		z := &stages.Array{Shape: shape, Data: nntest.Hash("z", 1, shape...)}
-		pixels := make([]float32, 0, frames*height*width*m.Downscale()*m.Downscale()*3) // (T, H, W, 3)
-		run := func() {
-			pixels = pixels[:0]
-			if err := m.Decode(be, z, frames, micro, func(p []float32) { pixels = append(pixels, p...) }); err != nil {
+		decode := func(emit func([]float32)) {
+			if err := m.Decode(be, z, frames, micro, emit); err != nil {
 				t.Fatal(err)
 			}
 		}
-		return run, func() []float32 { return pixels }
+		return nntest.Measured{
+			Run: func() { decode(func([]float32) {}) },
+			Result: func() (pixels []float32) { // (T, H, W, 3)
+				decode(func(p []float32) { pixels = append(pixels, p...) })
+				return pixels
+			},
+			Need: func() int64 { return nntest.Need(t)(cfg.DecodeBytes(frames, 8*height, 8*width, micro)) },
+		}
 	})
 }

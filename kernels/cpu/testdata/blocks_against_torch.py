@@ -58,19 +58,21 @@ def hashed(name, amplitude, *shape):
     return torch.from_numpy(values.astype(numpy.float32)).reshape(shape)
 
 
+def weight(name, shape):
+    """A parameter's value by the rule of nntest.Weight."""
+    amplitude = 0.1
+    if name.endswith("scale_shift_table"):
+        amplitude = 0.3
+    elif name.endswith(".weight") and len(shape) >= 2:
+        amplitude = (3 / numpy.prod(shape[1:])) ** 0.5
+    values = hashed(name, amplitude, *shape)
+    return values + 1 if name.endswith(".weight") and len(shape) == 1 else values
+
+
 def fill(model, rename):
-    """Gives every parameter its value by the rule of nntest.Weight, under the name it has in checkpoints."""
+    """Gives every parameter its value, by the name it has in checkpoints."""
     for name, parameter in model.named_parameters():
-        name, shape = rename(name), parameter.shape
-        amplitude = 0.1
-        if name.endswith("scale_shift_table"):
-            amplitude = 0.3
-        elif name.endswith(".weight") and len(shape) >= 2:
-            amplitude = (3 / numpy.prod(shape[1:])) ** 0.5
-        values = hashed(name, amplitude, *shape)
-        if name.endswith(".weight") and len(shape) == 1:
-            values += 1
-        parameter.data.copy_(values)
+        parameter.data.copy_(weight(rename(name), parameter.shape))
 
 
 def rotate(x, cos, sin):
@@ -132,7 +134,7 @@ class Block(nn.Module):
         h = self.over(self.attn, h, 1, positions) if self.kind == "time" else self.over(self.attn, h, 2)
         x = x + gate * h
         if self.kind == "both":
-            x = x + gate * self.over(self.attn_temp, x + positions, 1)
+            x = x + gate * self.over(self.attn_temp, x if positions is None else x + positions, 1)
         x = x + self.cross_attn(x.flatten(1, 2), y).view(x.shape)
         h = F.layer_norm(x, (C,), eps=1e-6) * (1 + scale2) + shift2
         return x + gate2 * self.mlp(h)

@@ -1,14 +1,20 @@
 #!/usr/bin/env bash
 # The CUDA backend on a machine with a GPU: parity first, then timings. Everything it needs but PyTorch is beside
-# it (no Go, no toolkit); `make gpu` packs it. Prints to the terminal and to result-DEVICE.txt.
+# it (no Go, no toolkit); `make gpu` packs it. Prints to the terminal and to result-HOST.txt; the figures go to
+# result-HOST.json, to be committed.
 #   ./run.sh            on the first GPU
 #   ./run.sh small      reduced shapes, for the stand-in driver that is packed too: a test of this script
+# PYTHON names the Python with torch, transformers and diffusers (python3); none: no comparison with PyTorch.
 set -euo pipefail
 cd "$(dirname "$0")"
 size=${1:-full}
+python=${PYTHON-python3}
+torch=cuda
 if [ "$size" = small ]; then
-	export LATENTBEAM_LIBCUDA="$PWD/libfakecuda.so"
+	export LATENTBEAM_LIBCUDA="$PWD/libfakecuda.so" TORCH_MODE=default
+	torch=cpu
 fi
+host=$(uname -n)
 {
 	echo "== machine, $(date -u +%Y-%m-%dT%H:%MZ), commit $(cat commit)"
 	nvidia-smi --query-gpu=name,driver_version,memory.total,power.limit --format=csv 2>/dev/null || true
@@ -26,12 +32,8 @@ fi
 	echo "== the built-in model from prompt to video against the CPU, and on two devices where there are two"
 	./pipelines.test -test.v -test.run TestTinyOnCUDA | grep -v '^=== '
 
-	echo "== timings: our own kernels"
-	./timings.sh "$size"
-	if [ "$size" = full ]; then
-		echo "== timings: with cublasLt"
-		LATENTBEAM_CUBLASLT=1 ./timings.sh full || true
-		echo "== the same modules in PyTorch on this GPU, eager with flash attention and compiled"
-		python3 against_torch.py || echo "PyTorch did not run: no comparison"
-	fi
-} 2>&1 | tee "result-$(uname -n).txt"
+	echo "== timings: whole steps, ours, ours with cublasLt, and the same models in PyTorch on this GPU"
+	rounds=10
+	[ "$size" = full ] || rounds=1
+	./timings -size "$size" -rounds "$rounds" -python "$python" -torch-device "$torch" -json "result-$host.json"
+} 2>&1 | tee "result-$host.txt"

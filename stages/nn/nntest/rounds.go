@@ -7,36 +7,75 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"latentbeam/kernels"
 )
 
 // RoundsEnv lets Rounds run where it is set to anything.
 const RoundsEnv = "LATENTBEAM_BENCH_BLOCKS"
 
-// Rounds lets a script measure parts of a model in turns with something else. Every line of standard input
-// names a case: open makes it when the name changes, and its run is timed. The answer is a line of seconds.
-// "result PATH" asks for what the last run gave: fp32, little-endian. Without RoundsEnv the test is skipped.
-func Rounds(t *testing.T, open func(name string) (run func(), result func() []float32)) {
+// Measured is a case that can be timed.
+type Measured struct {
+	Run    func()           // what is timed
+	Result func() []float32 // what it gives, for comparison
+	Need   func() int64     // device memory that the planner counts with for it; nil where it has no word for it
+}
+
+// Rounds lets a script measure models, or parts of one, in turns with something else. Every line of standard
+// input names a case: open makes it when the name changes, and its run is timed. The answer is a line of seconds.
+// "result PATH" asks for what the last case gives: fp32, little-endian; "memory" for the most bytes of the device
+// that its tensors held at once, and for those that were planned (0: unknown). Without RoundsEnv the test is skipped.
+func Rounds(t *testing.T, be kernels.Backend, open func(name string) Measured) {
 	t.Helper()
 	if os.Getenv(RoundsEnv) == "" {
 		t.Skip("a script sets " + RoundsEnv + " and asks for rounds")
 	}
 	var last string
-	var run func()
-	var result func() []float32
+	var m Measured
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		if path, ok := strings.CutPrefix(lines.Text(), "result "); ok && run != nil {
-			if err := os.WriteFile(path, Tensor(result(), 1).Data, 0o600); err != nil {
+		line := lines.Text()
+		path, result := strings.CutPrefix(line, "result ")
+		switch {
+		case result && m.Run != nil:
+			if err := os.WriteFile(path, Tensor(m.Result(), 1).Data, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			fmt.Println("written")
-			continue
+		case line == "memory" && m.Run != nil:
+			fmt.Println("memory", peak(be), m.need())
+		default:
+			if m.Run == nil || line != last {
+				last, m = line, open(line)
+			}
+			start := time.Now()
+			m.Run()
+			fmt.Printf("seconds %.6f\n", time.Since(start).Seconds())
 		}
-		if name := lines.Text(); run == nil || name != last {
-			last = name
-			run, result = open(name)
+	}
+}
+
+func (m Measured) need() int64 {
+	if m.Need == nil {
+		return 0
+	}
+	return m.Need()
+}
+
+// peak is 0 for backends that do not count.
+func peak(be kernels.Backend) int64 {
+	if meter, ok := be.(kernels.Meter); ok {
+		return meter.Peak()
+	}
+	return 0
+}
+
+// Need returns what turns an estimate of the planner into a number; its error ends the test.
+func Need(t testing.TB) func(bytes int64, err error) int64 {
+	return func(bytes int64, err error) int64 {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
 		}
-		start := time.Now()
-		run()
-		fmt.Printf("seconds %.6f\n", time.Since(start).Seconds())
+		return bytes
 	}
 }

@@ -1,0 +1,26 @@
+package main
+
+// row is one line of the table.
+type row struct {
+	name  string
+	stage string // whose test binary, and whose PyTorch model
+	test  string // its test
+	full  string // the case at published size
+	small string // reduced, for a machine without a GPU
+	parts int    // how many times of the table's unit one run of full takes: the steps of a sampler
+	// floor and target are milliseconds on an H200: what 790 TFLOP/s and 4.3 TB/s allow, and what is asked for.
+	floor, target float64
+}
+
+// rows are whole steps of the published models. Floors are sums over operations of the larger of FLOPs by rate and bytes by
+// bandwidth, in bf16 with two rows under guidance; targets count with 85 % of the rate of products, 400 TFLOP/s of
+// attention, 85 % of the bandwidth, 70 % in the autoencoder's convolutions.
+var rows = []row{
+	{"STDiT-XL/2 16x512x512, guidance step", "stdit", "TestMeasureSteps", "1.0 16x64x64 16 120 28 5", "1.0 2x4x4 2 3 2 2",
+		5, 71.4, 89},
+	{"STDiT3 720p 51 frames, guidance step", "stdit", "TestMeasureSteps", "1.2 15x90x160 51 300 28 3", "1.2 5x4x4 17 3 1 1",
+		3, 414, 546},
+	{"T5-v1.1-xxl, 120 tokens", "t5", "TestMeasureEncode", "xxl 24 120", "small 2 7", 1, 2.33, 2.75},
+	{"T5-v1.1-xxl, 300 tokens", "t5", "TestMeasureEncode", "xxl 24 300", "small 2 9", 1, 3.76, 4.4},
+	{"AutoencoderKL, 16 frames 512x512", "vae", "TestMeasureDecode", "16x64x64 16 bf16", "1x1x1 1 bf16", 1, 63, 88},
+}

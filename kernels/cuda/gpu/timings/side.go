@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// side is a process that times cases when it is asked to.
+type side struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+// open starts a process. What it says to the user goes to log.
+func open(log io.Writer, env []string, command ...string) (*side, error) {
+	s := &side{cmd: exec.Command(command[0], command[1:]...)}
+	s.cmd.Env, s.cmd.Stderr = append(os.Environ(), env...), log
+	in, err := s.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	s.in, s.out = in, bufio.NewScanner(out)
+	if err := s.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", command[0], err)
+	}
+	return s, nil
+}
+
+// ask sends a line and reads the numbers of the answer, which begins with the word want.
+func (s *side) ask(line, want string, numbers ...any) error {
+	if _, err := fmt.Fprintln(s.in, line); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(s.cmd.Path), err)
+	}
+	if !s.out.Scan() {
+		return fmt.Errorf("%s ended at %q", filepath.Base(s.cmd.Path), line)
+	}
+	rest, ok := strings.CutPrefix(s.out.Text(), want)
+	if _, err := fmt.Sscan(rest, numbers...); !ok || len(numbers) > 0 && err != nil {
+		text := s.out.Text()
+		for range 20 {
+			if !s.out.Scan() {
+				break
+			}
+			text += "\n" + s.out.Text()
+		}
+		return fmt.Errorf("%s answers %q with %s", filepath.Base(s.cmd.Path), line, text)
+	}
+	return nil
+}
+
+// best runs a case warm times and then rounds times, and returns the least milliseconds.
+func (s *side) best(name string, warm, rounds int) (float64, error) {
+	least := math.Inf(1)
+	for i := range warm + rounds {
+		var seconds float64
+		if err := s.ask(name, "seconds ", &seconds); err != nil {
+			return 0, err
+		}
+		if i >= warm {
+			least = min(least, 1e3*seconds)
+		}
+	}
+	return least, nil
+}
+
+// result returns what the last case gives.
+func (s *side) result() ([]float32, error) {
+	dir, err := os.MkdirTemp("", "timings-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "result")
+	if err := s.ask("result "+path, "written"); err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float32, len(data)/4)
+	for i := range out {
+		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return out, nil
+}
+
+// close ends the process and frees what it holds on the device.
+func (s *side) close() {
+	_ = s.in.Close()
+	for s.out.Scan() {
+	}
+	_ = s.cmd.Wait()
+}
+
+// apart is the root mean square of the differences over that of want; infinite where they cannot be compared.
+func apart(got, want []float32) float64 {
+	if len(got) != len(want) || len(got) == 0 {
+		return math.Inf(1)
+	}
+	var diff, all float64
+	for i, w := range want {
+		d := float64(got[i]) - float64(w)
+		diff, all = diff+d*d, all+float64(w)*float64(w)
+	}
+	return math.Sqrt(diff / all)
+}

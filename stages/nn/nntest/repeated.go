@@ -1,0 +1,64 @@
+package nntest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"regexp"
+	"slices"
+	"testing"
+
+	"latentbeam/internal/safetensors"
+	"latentbeam/kernels"
+)
+
+// block is the number of a block in a tensor's name.
+var block = regexp.MustCompile(`(blocks?)\.\d+\.`)
+
+// Repeated returns a safetensors file in memory with these tensors in bf16, for models of published size: every
+// block has the hashed Weight of block 0, so that the values of one are made and copied.
+func Repeated(t testing.TB, shapes map[string][]int) *safetensors.File {
+	t.Helper()
+	tensors := make([]safetensors.Info, 0, len(shapes))
+	size := 1 << 20 // names and shapes
+	for name, shape := range shapes {
+		info := safetensors.Info{Name: name, DType: "BF16", Shape: shape}
+		n, err := info.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		tensors, size = append(tensors, info), size+int(n)
+	}
+	made := map[string][]byte{}
+	values := func(name string, shape []int) []byte {
+		if at := block.FindStringSubmatchIndex(name); at != nil {
+			name = name[:at[3]] + ".0." + name[at[1]:]
+		}
+		if made[name] == nil {
+			made[name] = toBF16(Weight(name, shape...))
+		}
+		return made[name]
+	}
+	file := bytes.NewBuffer(make([]byte, 0, size))
+	err := safetensors.Stream(file, tensors, nil, func(w io.Writer, i safetensors.Info) error {
+		_, err := w.Write(values(i.Name, i.Shape))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := safetensors.New(slices.Clip(file.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// toBF16 returns values rounded, little-endian.
+func toBF16(values []float32) []byte {
+	out := make([]byte, 0, 2*len(values))
+	for _, v := range values {
+		out = binary.LittleEndian.AppendUint16(out, uint16(kernels.ToBF16(v)))
+	}
+	return out
+}

@@ -1,0 +1,93 @@
+package stdit
+
+import (
+	"fmt"
+	"testing"
+
+	"latentbeam/internal/rng"
+	"latentbeam/kernels"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/sampler"
+)
+
+// TestMeasureSteps times whole steps of the sampler under guidance, of a model of published width: noise, patches,
+// blocks, last layer, guidance and the step itself, the host's share too; not the texts' keys, which a batch
+// computes once. A case is version, latents, frames of the video, tokens of text, blocks and steps, in bf16:
+// "1.0 16x64x64 16 120 28 5". The result is one evaluation at timestep 500 of the training process.
+func TestMeasureSteps(t *testing.T) {
+	be := nntest.Device(t)
+	be.Scope() // for good: tensors lie in the arena, as in a run
+	nntest.Rounds(t, be, func(name string) nntest.Measured {
+		c := stepsCase{t: t}
+		if err := c.open(be, name); err != nil {
+			t.Fatalf("case %q: %v", name, err)
+		}
+		return nntest.Measured{Run: c.run, Result: c.result, Need: c.need}
+	})
+}
+
+// stepsCase is a network with its sampler.
+type stepsCase struct {
+	t       *testing.T
+	net     *evaluation
+	tokens  int
+	sampler sampler.Sampler
+}
+
+func (c *stepsCase) open(be kernels.Backend, name string) error {
+	var version string
+	var size Size
+	var frames, depth, steps int
+	if _, err := fmt.Sscanf(name, "%s %dx%dx%d %d %d %d %d", &version, &size.T, &size.H, &size.W, &frames, &c.tokens,
+		&depth, &steps); err != nil {
+		return err
+	}
+	cfg := DefaultConfig(map[string]Version{"1.0": OpenSora10, "1.2": OpenSora12}[version])
+	cfg.Depth, cfg.DType = depth, kernels.BF16
+	recipe, err := sampler.OpenSora(version)
+	if err != nil {
+		return err
+	}
+	clip := sampler.Clip{Height: 8 * size.H, Width: 8 * size.W, Frames: frames, BF16: true}
+	if c.sampler, err = recipe.New(steps, clip); err != nil {
+		return err
+	}
+	model, err := Load(cfg, nn.NewWeights(be, nntest.Repeated(c.t, shapes(c.t, cfg))))
+	if err != nil {
+		return err
+	}
+	text := be.Alloc(kernels.F32, c.tokens, cfg.CaptionChannels) // (L, caption_channels)
+	be.Upload(text, nntest.Hash("text", 1, text.Shape...))
+	cond := Conditions{Height: float64(clip.Height), Width: float64(clip.Width), FPS: []float64{24, 24}}
+	c.net = &evaluation{dev: be, model: model, size: size}
+	c.net.prepared, err = model.Prepare(be, size, cond, []kernels.Tensor{text, text})
+	return err
+}
+
+// run samples one element.
+func (c *stepsCase) run() {
+	channels, size := c.net.model.InChannels, c.net.size.T*c.net.size.H*c.net.size.W
+	z := make([]float32, channels*size)
+	noise := func(d sampler.Draw, _ int, dst []float32) { rng.Normals(dst, 42, 0, uint32(d.Step+1), 0) }
+	rng.Normals(z, 42, 0, 0, 0)
+	b := sampler.Batch{N: 1, Channels: channels, Size: size, Frames: c.net.size.T, Guidance: []float32{7}}
+	if err := c.sampler.Sample(c.t.Context(), b, z, c.net.evaluate, noise, nil); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *stepsCase) need() int64 {
+	return nntest.Need(c.t)(c.net.model.SampleBytes(2, c.net.size, c.tokens))
+}
+
+// result is (2, c_out, T, H, W).
+func (c *stepsCase) result() []float32 {
+	s := c.net.size
+	x := nntest.Hash("x", 1, c.net.model.InChannels, s.T, s.H, s.W)
+	out, err := c.net.evaluate(c.t.Context(), append(x, x...), []float32{500, 500}, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return out
+}
