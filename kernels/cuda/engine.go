@@ -25,6 +25,7 @@ type engine struct {
 	jobs       chan func()
 	ended      chan struct{} // closed when the thread takes no more jobs
 	broken     atomic.Pointer[error]
+	watchdog
 
 	copies     cu.Stream    // uploads of weights
 	staging    *staging     // for them
@@ -75,38 +76,62 @@ func engineOf(index int) (*engine, error) {
 
 // newEngine opens a device. old is the engine before whose context has ended, or nil.
 func newEngine(index int, old *engine) (*engine, error) {
-	e := &engine{jobs: make(chan func(), queued), ended: make(chan struct{}),
-		loaded: map[string]*kernel{}, modules: map[string]cu.Module{}, peers: map[*engine]bool{}}
+	within, err := patience()
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{jobs: make(chan func(), queued), ended: make(chan struct{}), loaded: map[string]*kernel{},
+		modules: map[string]cu.Module{}, peers: map[*engine]bool{}, watchdog: watchdog{stuck: make(chan struct{})}}
 	e.staging = &staging{eng: e}
 	if old != nil {
-		old.stop()
+		if err := old.stop(); err != nil {
+			return nil, err
+		}
 		e.generation = old.generation + 1
 	}
-	ready := make(chan error)
+	e.Index = index
+	ready := make(chan error, 1)
+	go e.watch(e.name(), within)
 	go e.run(index, ready)
-	return e, <-ready
+	select {
+	case err := <-ready:
+		return e, err
+	case <-e.stuck:
+		return e, e.failure()
+	}
 }
 
 // run is the engine's thread, which is never given back: it ends with the goroutine.
 func (e *engine) run(index int, ready chan<- error) {
 	runtime.LockOSThread()
-	err := e.begin(index)
+	e.watchdog.begin()
+	err := e.start(index)
+	e.watchdog.end()
 	ready <- err
 	if err != nil {
+		close(e.ended)
 		return
 	}
 	for job := range e.jobs {
+		e.watchdog.begin()
 		job()
+		e.watchdog.end()
 		select {
 		case <-e.ended:
 			return
 		default:
 		}
+		if e.gaveUp() { // but the driver did come back: the device may be opened anew
+			e.pinned.Lock()
+			e.reset()
+			e.pinned.Unlock()
+			return
+		}
 	}
 }
 
-// begin opens the device on the engine's thread.
-func (e *engine) begin(index int) (err error) {
+// start opens the device on the engine's thread.
+func (e *engine) start(index int) (err error) {
 	if e.Device, err = describe(index); err != nil {
 		return err
 	}
@@ -164,6 +189,8 @@ func (e *engine) do(f func() error) error {
 	select {
 	case err := <-done:
 		return err
+	case <-e.stuck:
+		return e.failure()
 	case <-e.ended:
 		select {
 		case err := <-done: // both may be ready
@@ -182,6 +209,8 @@ func (e *engine) post(job func()) error {
 	select {
 	case e.jobs <- job:
 		return nil
+	case <-e.stuck:
+		return e.failure()
 	case <-e.ended:
 		return e.failure()
 	}
@@ -207,17 +236,31 @@ func (e *engine) guarded(f func() error) (err error) {
 	return f()
 }
 
-// stop ends the thread of an engine whose context has ended, and the context with all that was in it.
-func (e *engine) stop() {
+// reset ends the context with all that was in it, on the engine's thread, which then ends too.
+func (e *engine) reset() {
+	cu.Device(e.Index).ResetPrimaryCtx() // what it answers is the error that is known already
+	close(e.ended)
+}
+
+// stop ends the thread of an engine whose context has ended, and the context. It fails where the thread is still in
+// the driver: such a device cannot be opened anew.
+func (e *engine) stop() error {
 	e.pinned.Lock()
 	defer e.pinned.Unlock()
-	reset := func() {
-		cu.Device(e.Index).ResetPrimaryCtx() // what it answers is the error that is known already
-		close(e.ended)
+	select {
+	case e.jobs <- e.reset:
+	case <-e.stuck:
+	case <-e.ended:
 	}
 	select {
-	case e.jobs <- reset:
-		<-e.ended
 	case <-e.ended:
+		return nil
+	case <-e.stuck:
+		select {
+		case <-e.ended:
+			return nil
+		default:
+			return e.failure()
+		}
 	}
 }

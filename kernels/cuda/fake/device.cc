@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <unistd.h>
 
 namespace fake {
 
@@ -40,12 +41,12 @@ int ready(Device *d)
 	return d->broken;
 }
 
-// FAKE_FAIL=CALL:N:CODE[!]; counting begins anew when its text changes.
+// FAKE_FAIL=CALL:N:CODE[!] or CALL:N:~MILLISECONDS; counting begins anew when its text changes.
 int fails(const char *call)
 {
 	static std::string text;
 	static long seen;
-	std::lock_guard<std::mutex> guard(mu);
+	std::unique_lock<std::mutex> guard(mu);
 	const char *now = getenv("FAKE_FAIL");
 	if (text != (now ? now : "")) {
 		text = now ? now : "";
@@ -56,6 +57,12 @@ int fails(const char *call)
 		return SUCCESS;
 	if (++seen != atol(text.c_str() + a + 1))
 		return SUCCESS;
+	if (text[b + 1] == '~') {
+		long milliseconds = atol(text.c_str() + b + 2);
+		guard.unlock();
+		usleep(1000 * milliseconds);
+		return SUCCESS;
+	}
 	int code = atoi(text.c_str() + b + 1);
 	if (text.back() == '!' && cur)
 		cur->broken = code;

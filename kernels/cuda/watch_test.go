@@ -1,0 +1,76 @@
+//go:build cuda && linux
+
+package cuda_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"latentbeam/internal/fault"
+	"latentbeam/kernels/cuda"
+)
+
+// TestHang: a call of the driver that does not come back is the loss of its device for everybody who waits, within the
+// bound; other devices go on; and the device can be opened anew when the call has come back after all.
+func TestHang(t *testing.T) {
+	onFake(t)
+	const within, hang = 300 * time.Millisecond, 2500 * time.Millisecond
+	if err := work(fresh(t, 0, cuda.Options{})); err != nil { // kernels are loaded
+		t.Fatal(err)
+	}
+	for _, call := range []string{"cuStreamSynchronize", "cuLaunchKernel"} {
+		t.Run(call, func(t *testing.T) {
+			t.Setenv(cuda.EnvPatience, within.String())
+			again(t)
+			b, other, far := fresh(t, 0, cuda.Options{}), fresh(t, 0, cuda.Options{}), fresh(t, 1, cuda.Options{})
+			t.Setenv("FAKE_FAIL", fmt.Sprintf("%s:1:~%d", call, hang.Milliseconds()))
+			began := time.Now()
+			waits := make(chan error, 2)
+			go func() { waits <- uploadAndWork(b) }()
+			time.Sleep(100 * time.Millisecond)
+			go func() { waits <- uploadAndWork(other) }()
+			for range 2 {
+				err := <-waits
+				if !fault.IsDeviceLost(err) || fault.ClassOf(err) != fault.ClassRetry || !strings.Contains(err.Error(), "has not answered") {
+					t.Fatalf("error %v", err)
+				}
+			}
+			if took := time.Since(began); took < within || took > hang-500*time.Millisecond {
+				t.Errorf("the error came after %v", took)
+			}
+			if err := work(far); err != nil {
+				t.Errorf("another device answers %v", err)
+			}
+			if _, err := cuda.New(0, cuda.Options{}); !fault.IsDeviceLost(err) {
+				t.Errorf("opened while it does not answer: %v", err)
+			}
+			time.Sleep(time.Until(began.Add(hang + 500*time.Millisecond)))
+			next := fresh(t, 0, cuda.Options{})
+			if err := work(next); err != nil || next.Device() == b.Device() {
+				t.Errorf("%s after %s: %v", next.Device(), b.Device(), err)
+			}
+		})
+	}
+}
+
+// again makes the engine of device 0 anew, so that it reads its environment.
+func again(t *testing.T) {
+	t.Helper()
+	t.Setenv("FAKE_FAIL", "cuStreamSynchronize:1:700!")
+	if err := work(fresh(t, 0, cuda.Options{})); err == nil {
+		t.Fatal("no error")
+	}
+	t.Setenv("FAKE_FAIL", "")
+}
+
+// TestPatience: what is no time is refused when a device is opened.
+func TestPatience(t *testing.T) {
+	onFake(t)
+	t.Setenv(cuda.EnvPatience, "soon")
+	again(t)
+	if _, err := cuda.New(0, cuda.Options{}); err == nil || !strings.Contains(err.Error(), "LATENTBEAM_CUDA_PATIENCE=soon: give a time") {
+		t.Errorf("error %v", err)
+	}
+}
