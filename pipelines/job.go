@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"log/slog"
 	"os"
 	"path/filepath"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/fault"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
@@ -50,6 +52,7 @@ type Job struct {
 	peeking bool     // the output is only read
 	free    []string // locks of others that nobody holds while this run holds its own
 	close   []func()
+	output  int // where those of close begin that give the output back
 }
 
 // Open opens all that a job needs but its output. What is wrong with the configuration, the model or the
@@ -123,19 +126,28 @@ func (j *Job) load() error {
 	if j.local.Size() == 0 {
 		return nil
 	}
-	dev, release, err := j.engine.Pool.Lease(context.Background())
-	if err != nil {
-		return err
+	for tries := j.local.Size(); ; tries-- {
+		dev, release, err := j.engine.Pool.Lease(context.Background())
+		if err != nil {
+			return err
+		}
+		err = loadSteps(j.Config, j.engine.Steps, dev)
+		release(err == nil)
+		if tries <= 1 || !fault.IsDeviceLost(err) { // else the job goes on with those that are left
+			return err
+		}
+		slog.Warn("a device is lost while it is brought its weights", "error", err)
 	}
-	err = loadSteps(j.Config, j.engine.Steps, dev)
-	release(err == nil)
-	return err
 }
 
-// loadSteps brings the weights of stages to a device.
+// loadSteps brings the weights of stages to a device. The loss of the device says nothing about the weights.
 func loadSteps(cfg *config.Config, steps []transforms.Step, dev kernels.Backend) error {
 	for i, s := range steps {
-		if err := loadStep(s, dev); err != nil {
+		err := loadStep(s, dev)
+		if fault.IsDeviceLost(err) {
+			return err
+		}
+		if err != nil {
 			return cfg.Errorf(fmt.Sprintf("stages.%d", i), "%v", err)
 		}
 	}
@@ -212,6 +224,7 @@ func (j *Job) rows(ctx context.Context) iter.Seq2[*stages.Element, error] {
 // Attach opens the output for writing and takes its lock; a second run on it gets an error that names
 // the first. Close gives it back.
 func (j *Job) Attach(ctx context.Context) error {
+	j.output = len(j.close)
 	dir, err := store.OpenDir(j.Config.Output.Path)
 	if err != nil {
 		return err
@@ -230,6 +243,7 @@ func (j *Job) Peek(ctx context.Context) error {
 	if _, err := os.Stat(j.Config.Output.Path); err != nil {
 		return nil
 	}
+	j.output = len(j.close)
 	dir, err := store.OpenDir(j.Config.Output.Path)
 	if err != nil {
 		return err
@@ -252,11 +266,20 @@ func (j *Job) use(ctx context.Context, dir *store.Dir) error {
 }
 
 // Close gives back what the job holds.
-func (j *Job) Close() {
-	for i := len(j.close) - 1; i >= 0; i-- {
+func (j *Job) Close() { j.giveBack(0) }
+
+// detach gives back the output alone.
+func (j *Job) detach() {
+	j.giveBack(j.output)
+	j.peeking = false
+}
+
+// giveBack gives back what the job holds but for the first n.
+func (j *Job) giveBack(n int) {
+	for i := len(j.close) - 1; i >= n; i-- {
 		j.close[i]()
 	}
-	j.close = nil
+	j.close = j.close[:min(n, len(j.close))]
 }
 
 // Progress counts what happens to the rows while Run runs.

@@ -108,12 +108,12 @@ func (p *Plan) count(e *stages.Element) {
 	p.Buckets = append(p.Buckets, Bucket{Shape: shape, Rows: 1, first: e.Row})
 }
 
-// upToDate reports whether an earlier run left a complete report of exactly these rows.
-func (j *Job) upToDate(p Plan) bool {
+// upToDate returns the summary of that name where an earlier run left a complete report of exactly these rows.
+func (j *Job) upToDate(name string, p Plan) (report.Summary, bool) {
 	if p.New > 0 {
-		return false
+		return report.Summary{}, false
 	}
-	s, err := report.ReadSummary(j.engine.Store, j.report.SummaryName())
+	s, err := report.ReadSummary(j.engine.Store, name)
 	whole := s.State == report.Complete || s.State == report.Limited && s.Limit == j.Opts.Limit
-	return err == nil && whole && s.Input == p.Input
+	return s, err == nil && whole && s.Input == p.Input
 }

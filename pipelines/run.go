@@ -22,6 +22,7 @@ type Result struct {
 	Totals      report.Totals
 	Plan        Plan
 	NothingToDo bool // an earlier run had done everything
+	Joined      bool // the output has the report of all shards, which this one was the last of
 	Interrupted bool // Stop was called before all was done
 	Done        int64
 	Skipped     int64
@@ -45,8 +46,18 @@ type runFacts struct {
 }
 
 // Run computes what is missing and writes the report. started is called once the plan is known. The
-// error is nil when every row is settled, failed rows included.
+// error is nil when every row is settled, failed rows included. The last shard of a job writes the report of all.
 func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
+	r, err := j.run(ctx, started)
+	if err != nil || j.report.Part == "" || r.Joined || r.Interrupted || r.Totals.Pending > 0 {
+		return r, err
+	}
+	r.Joined, err = j.join(ctx)
+	return r, err
+}
+
+// run is Run of this shard alone.
+func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 	began := time.Now()
 	if _, err := j.engine.Store.CleanTemps(ctx, j.free...); err != nil {
 		return Result{}, err
@@ -59,9 +70,12 @@ func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
 		started(plan)
 	}
 	r := Result{Plan: plan}
-	if j.upToDate(plan) {
-		s, err := report.ReadSummary(j.engine.Store, j.report.SummaryName())
+	if s, ok := j.upToDate(j.report.SummaryName(), plan); ok {
 		r.NothingToDo, r.Totals, r.Skipped = true, s.Totals, plan.Done
+		return r, nil
+	}
+	if s, ok, err := j.joined(ctx, plan); ok || err != nil {
+		r.NothingToDo, r.Joined, r.Totals, r.Skipped = ok, ok, s.Totals, plan.Done
 		return r, err
 	}
 	if err := j.begin(ctx); err != nil {

@@ -107,11 +107,25 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) error {
 	show.stop()
 	if err == nil || result.Totals.Rows > 0 {
 		printResult(cmd.OutOrStdout(), cfg.Output.Path, result)
+		if how.shard.count > 1 {
+			fmt.Fprintln(cmd.OutOrStdout(), aboutShard(how.shard, result))
+		}
 	}
 	if err != nil {
 		return err
 	}
 	return verdict(cfg.Output.Path, result)
+}
+
+// aboutShard says whether the output is whole.
+func aboutShard(s shard, r pipelines.Result) string {
+	switch {
+	case r.Joined:
+		return fmt.Sprintf("all %d shards are done: the tables and the gallery hold the rows of all", s.count)
+	case r.Totals.Pending > 0:
+		return fmt.Sprintf("shard %v is not done", s)
+	}
+	return fmt.Sprintf("shard %v is done; the last one to end joins the tables and galleries", s)
 }
 
 // verdict is what the exit code says of a run that went to its end.

@@ -135,7 +135,7 @@ func TestShardFromTheEnvironment(t *testing.T) {
 	}
 }
 
-// TestShardsTogether: two shards at the same time in one output do each row once.
+// TestShardsTogether: two shards at the same time in one output do each row once, and leave one report.
 func TestShardsTogether(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("prompt\n")
@@ -149,14 +149,16 @@ func TestShardsTogether(t *testing.T) {
 	ended := make(chan string)
 	go func() { ended <- first.run(0, "run", "job.yaml") }()
 	other := second.run(0, "run", "job.yaml")
-	s.says(<-ended, "shard 0/2")
+	one := <-ended
+	s.says(one, "shard 0/2")
 	s.says(other, "shard 1/2")
+	s.says(one+other, "all 2 shards are done")
 	videos, err := filepath.Glob(filepath.Join(s.dir, "out/videos/*/*.mp4"))
 	if err != nil || len(videos) != 12 {
 		t.Errorf("%d videos of 12 rows, %v", len(videos), err)
 	}
 	s.says(s.run(0, "retry", "out", "--shard", "1/2"), "nothing to do")
-	s.says(s.run(0, "run", "job.yaml", "--shard", "0/1"), "12")
+	s.says(s.run(0, "run", "job.yaml", "--shard", "0/1"), "nothing to do", "12")
 	if left, err := filepath.Glob(filepath.Join(s.dir, "out/tables/*-of-*")); err != nil || left != nil {
 		t.Errorf("left of the shards: %q, %v", left, err)
 	}

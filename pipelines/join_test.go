@@ -1,0 +1,70 @@
+package pipelines_test
+
+import (
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// share is shard i of n of the job.
+func (j job) share(i, n int) job {
+	j.opts.Shard, j.opts.Shards = i, n
+	return j
+}
+
+// ofShards lists what is in the output that shards wrote for themselves.
+func (j job) ofShards(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(j.out, "[^.]*-of-*"))
+	must(t, err)
+	tables, err := filepath.Glob(filepath.Join(j.out, "tables", "*-of-*"))
+	must(t, err)
+	return append(files, tables...)
+}
+
+// TestLastShardJoins: whichever shard ends last leaves the output as one run over all rows does; a shard that is
+// started again after that has nothing to do, and what is new is joined again.
+func TestLastShardJoins(t *testing.T) {
+	j := newJob(t, sameTable)
+	whole := j.elsewhere(t)
+	whole.mustRun(t)
+	for i, shard := range []int{2, 0, 1} {
+		r := j.share(shard, 3).mustRun(t)
+		if last := i == 2; r.Joined != last || (len(j.ofShards(t)) == 0) != last {
+			t.Errorf("shard %d, the %d. to end: joined %v, files of shards %q", shard, i+1, r.Joined, j.ofShards(t))
+		}
+	}
+	j.sameAs(t, whole)
+	if r := j.share(0, 3).mustRun(t); !r.NothingToDo || !r.Joined {
+		t.Errorf("a shard that was joined: %+v", r)
+	}
+	j.sameAs(t, whole)
+	j.sets = append(j.sets, "defaults.seed=43")
+	if r := j.share(0, 3).mustRun(t); r.NothingToDo || r.Joined {
+		t.Errorf("a shard with other rows: %+v", r)
+	}
+}
+
+// TestShardsThatEndTogether: one of them joins, however they meet.
+func TestShardsThatEndTogether(t *testing.T) {
+	base := newJob(t, "prompt\na\nb\nc\nd\n")
+	whole := base.elsewhere(t)
+	whole.mustRun(t)
+	for range 2 {
+		j := base.elsewhere(t)
+		var all sync.WaitGroup
+		for i := range 3 {
+			all.Go(func() {
+				if _, err := j.share(i, 3).run(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if left := j.ofShards(t); len(left) > 0 {
+			t.Errorf("not joined: %s", strings.Join(left, ", "))
+		}
+		j.sameAs(t, whole)
+	}
+}
