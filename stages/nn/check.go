@@ -14,7 +14,7 @@ const wrongType = "wrong type"
 
 // Misfit is a tensor that does not fit the model.
 type Misfit struct {
-	Kind   string // missing, unexpected, wrong shape, wrong type, not finite, duplicate, not loaded
+	Kind   string // missing, unexpected, wrong shape, wrong type, not finite, duplicate
 	Name   string
 	Detail string // for people: the shape that it has, or should have
 }
@@ -23,9 +23,12 @@ func (m Misfit) String() string { return fmt.Sprintf("%-11s %q %s", m.Kind, m.Na
 
 // Check returns nil when every tensor that was asked for came in the right shape and the files hold no
 // other under w's prefix, the ignored names (relative to w; "decoder.*" is all below) apart. Otherwise its
-// one error lists all that does not fit, with the found and the wanted shape. Call it once, after the last
-// request.
+// one error lists all that does not fit, with the found and the wanted shape. Where the device did not take a
+// tensor, the error is that of the device. Call it once, after the last request.
 func (w *Weights) Check(ignore ...string) error {
+	if w.failed != nil {
+		return fmt.Errorf("weights: %w", w.failed)
+	}
 	w.misfits = slices.Clone(w.faults)
 	for name, t := range w.found {
 		short, under := strings.CutPrefix(name, w.prefix)

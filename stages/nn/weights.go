@@ -34,6 +34,7 @@ type account struct {
 	sizes  map[string]int // of what was loaded of them, in numbers
 	flow   *Flow          // what keeps only some blocks in memory; nil: all stay
 	faults []Misfit
+	failed error // of the device, at the first tensor that it did not take
 	// skipped are prefixes of tensors that other ranks have.
 	skipped []string
 	// misfits is what Check found.
@@ -184,13 +185,16 @@ func (w *Weights) load(name string, want []int, fits func(have []int) bool, part
 		w.fault("not finite", name, fmt.Sprintf("element %d is %g: the checkpoint is damaged", i, element(t.Data, dt, i)))
 		return kernels.Tensor{}
 	}
+	if w.failed != nil {
+		return kernels.Tensor{}
+	}
 	from := part.source(t.Data, t.Shape, dt)
 	if from.mapped = w.mapped[name]; w.as != nil && converted(t, *w.as) {
 		from.to = *w.as
 	}
 	loaded, err := w.flow.load(w, name, part.shape(t.Shape), from)
 	if err != nil {
-		w.fault("not loaded", name, err.Error())
+		w.failed = fmt.Errorf("load tensor %q: %w", name, err)
 		return kernels.Tensor{}
 	}
 	return loaded
