@@ -3,8 +3,12 @@ package pipelines_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -54,7 +58,7 @@ func TestARemoteBatchThatFails(t *testing.T) {
 	for name, around := range map[string]func(s stages.Spreader) stages.Stage{
 		"before its ranks meet": func(s stages.Spreader) stages.Stage { return faulty{s, fail} },
 		"on a rank": func(s stages.Spreader) stages.Stage {
-			return breaking{s, func(context.Context, int) error { return fail(2) }}
+			return breaking{s, func(context.Context, *kernels.Group) error { return fail(2) }}
 		},
 	} {
 		addr, stop := worker(t, token, 2, []stages.Spec{denoiser(around)})
@@ -79,4 +83,65 @@ func TestARemoteBatchThatFails(t *testing.T) {
 		}
 		stop()
 	}
+}
+
+// wire passes connections on to addr and returns where they are to come. Of those that bring more than limit bytes
+// it cuts the first few, in the middle of what goes either way.
+func wire(t *testing.T, addr string, limit int64, cuts *atomic.Int64) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	var open sync.WaitGroup
+	t.Cleanup(func() { l.Close(); open.Wait() })
+	pass := func(to, from net.Conn) {
+		defer to.Close()
+		defer from.Close()
+		if n, _ := io.CopyN(to, from, limit); n == limit && cuts.Add(-1) < 0 {
+			io.Copy(to, from)
+		}
+	}
+	open.Go(func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", addr)
+			if err != nil {
+				near.Close()
+				continue
+			}
+			open.Go(func() { pass(far, near) })
+			open.Go(func() { pass(near, far) })
+		}
+	})
+	return l.Addr().String()
+}
+
+// TestAConnectionThatBreaks: where connections between processes end in the middle of a frame, the batches are done
+// again and the job ends complete, with the right bytes; neither side keeps anything.
+func TestAConnectionThatBreaks(t *testing.T) {
+	base := newJob(t, setTable)
+	base.mustRun(t)
+	want := mustRead(t, base.out)
+	token := tokenFile(t, workerToken)
+	addr, stop := worker(t, token, 2, nil)
+	before := runtime.NumGoroutine()
+	for _, limit := range []int64{3000, 12345} { // behind the handshake
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			var cuts atomic.Int64
+			cuts.Store(3)
+			j := base.elsewhere(t).onHosts(token, "stages.denoise.sequence_parallel=3 resources.batch_size=2",
+				wire(t, addr, limit, &cuts))
+			j.mustRun(t)
+			if cuts.Load() >= 3 {
+				t.Error("no connection was cut")
+			}
+			if wrong := want.diff(mustRead(t, j.out)); wrong != nil {
+				t.Error(strings.Join(wrong, "\n"))
+			}
+		})
+		settle(t, before)
+	}
+	stop()
 }

@@ -160,7 +160,7 @@ func TestWorkerIsRefused(t *testing.T) {
 // breaking is the denoiser with ranks that fail on their first batches.
 type breaking struct {
 	stages.Spreader
-	fail func(ctx context.Context, rank int) error
+	fail func(ctx context.Context, g *kernels.Group) error
 }
 
 // RunSet lets the ranks meet once more than the denoiser does, and some of them never come.
@@ -169,7 +169,7 @@ func (b breaking) RunSet(ctx context.Context, set *stages.Set, batch []*stages.E
 		return b.Run(ctx, set.Devices[0], batch)
 	}
 	err := set.Run(ctx, func(ctx context.Context, dev kernels.Backend, g *kernels.Group) error {
-		if err := b.fail(ctx, g.Rank()); err != nil {
+		if err := b.fail(ctx, g); err != nil {
 			return err
 		}
 		return g.Barrier("test")
@@ -206,17 +206,21 @@ func settle(t *testing.T, before int) {
 	}
 }
 
-// TestASetThatFails: a rank that panics, fails or hangs until it is told to stop costs an attempt; the job
+// TestASetThatFails: a rank that panics, fails, hangs until it is told to stop, or has another plan costs an attempt; the job
 // ends complete, with the right bytes.
 func TestASetThatFails(t *testing.T) {
 	base := newJob(t, setTable)
 	base.mustRun(t)
 	want := mustRead(t, base.out)
-	for name, fail := range map[string]func(ctx context.Context, rank int) error{
-		"panic": func(context.Context, int) error { panic("a rank panics") },
-		"error": func(context.Context, int) error { return fmt.Errorf("a rank fails") },
-		"hang": func(ctx context.Context, rank int) error {
-			if rank != 1 {
+	for name, fail := range map[string]func(ctx context.Context, g *kernels.Group) error{
+		"panic": func(context.Context, *kernels.Group) error { panic("a rank panics") },
+		"error": func(context.Context, *kernels.Group) error { return fmt.Errorf("a rank fails") },
+		"wrong hash": func(_ context.Context, g *kernels.Group) error {
+			g.Follow(uint64(g.Rank()))
+			return nil // the barrier finds it
+		},
+		"hang": func(ctx context.Context, g *kernels.Group) error {
+			if g.Rank() != 1 {
 				return fmt.Errorf("a rank hangs, another gives up")
 			}
 			<-ctx.Done()
@@ -226,11 +230,11 @@ func TestASetThatFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var failures atomic.Int64
 			spec := denoiser(func(s stages.Spreader) stages.Stage {
-				return breaking{s, func(ctx context.Context, rank int) error {
+				return breaking{s, func(ctx context.Context, g *kernels.Group) error {
 					if failures.Add(1) > 5 {
 						return nil
 					}
-					return fail(ctx, rank)
+					return fail(ctx, g)
 				}}
 			})
 			j := base.elsewhere(t)

@@ -30,6 +30,8 @@ func TestWithHeads(t *testing.T) {
 			!reflect.DeepEqual(q.left, p.left) {
 			t.Fatalf("%+v over %v, %d heads: %v", s, speeds, heads, err)
 		}
+		ownership(t, q)
+		exchanges(t, q)
 		units := 0
 		for r := range q.Ranks {
 			for _, piece := range q.Pieces(r) {
