@@ -165,7 +165,7 @@ func TestSameBytesStreamed(t *testing.T) {
 	square := mustRead(t, largest.out)
 	small := base.elsewhere(t)
 	small.sets = append(slices.Clone(size), "resources.memory=16MiB")
-	if _, err := small.open(); err == nil || !strings.Contains(err.Error(), "--set resources.memory=16MiB: the weights and") ||
+	if _, err := small.run(); err == nil || !strings.Contains(err.Error(), "--set resources.memory=16MiB: the weights and") ||
 		!strings.Contains(err.Error(), "fix: set resources.memory to") {
 		t.Errorf("a job that cannot keep to its memory: %v", err)
 	}
@@ -187,7 +187,7 @@ func TestSameBytesStreamed(t *testing.T) {
 		must(t, err)
 		devices, err := opened.Devices()
 		must(t, err)
-		layouts, err := opened.Layouts(p, devices)
+		layouts, err := opened.Layouts(t.Context(), p, devices)
 		must(t, err)
 		streamed := slices.ContainsFunc(layouts[0].Held, func(h layout.Held) bool { return h.Streamed })
 		if streamed != c.streamed {

@@ -33,6 +33,8 @@ type Options struct {
 	Start   Start
 	// Devices are those of another machine, that the job is to be planned for; it cannot be run then.
 	Devices []layout.Device
+	// Look says that the job is only to be planned: devices that others could want are not taken.
+	Look bool
 }
 
 // Job is a configuration with its stages, devices and input opened and checked. Nothing is written
@@ -42,7 +44,8 @@ type Job struct {
 	Opts   Options
 
 	engine  *transforms.Engine
-	held    []layout.Held           // how the weights of the steps lie; nil where the job is only planned for other devices
+	steps   []transforms.Step
+	held    []layout.Held           // how the weights of the steps lie
 	over    int64                   // what they take beyond the memory that there is
 	facts   []transforms.MemoryFact // what an earlier run learned
 	local   stages.Picker           // devices of this process, none where all are on other hosts
@@ -114,7 +117,7 @@ func (j *Job) open(source transforms.Source, steps []transforms.Step, model stri
 			Model: model, Weights: j.engine.Rules.Weights(), Class: j.local.Class(), Version: o.Version,
 		},
 	}
-	if o.Devices != nil {
+	if _, planned := j.local.(*machine); planned {
 		return nil
 	}
 	return j.load()

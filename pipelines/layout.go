@@ -18,6 +18,9 @@ type Layout struct {
 	Bucket
 	Stages []layout.Stage
 	layout.Result
+	Run transforms.Outlook // empty where there are too many devices to play the run through
+	// Fails is why these rows cannot be done, nil where they can. Others of the job go on.
+	Fails error
 }
 
 // Split is how a set shares the work of the denoiser; nil where the job has none.
@@ -33,15 +36,18 @@ func (l Layout) Split() *layout.Split {
 // Devices returns the devices that the job is planned for: those of the options, or the workers of this
 // machine, measured now.
 func (j *Job) Devices() ([]layout.Device, error) {
-	if j.Opts.Devices != nil {
-		return j.Opts.Devices, nil
-	}
 	local, err := j.measurable()
 	if err != nil {
 		return nil, err
 	}
 	if p, ok := local.(interface{ Layout() []layout.Device }); ok { // a table knows them
-		return p.Layout(), nil
+		devices := p.Layout()
+		for len(devices) < j.engine.Pool.Size() { // those of other hosts are taken to be like the first
+			d := devices[0]
+			d.Island = -1
+			devices = append(devices, d)
+		}
+		return devices, nil
 	}
 	dev, release, err := local.Lease(context.Background())
 	if err != nil {
@@ -81,10 +87,15 @@ func (j *Job) measurable() (stages.Pool, error) {
 // meet twice.
 const memoryLatency = 20e-6
 
-// Layouts chooses a layout for every shape of the plan. What cannot be done on the devices is an error with
-// its line in the configuration.
-func (j *Job) Layouts(p Plan, devices []layout.Device) ([]Layout, error) {
+// Layouts says what a run does for every shape of the plan. What cannot be done on the devices fails, with its line in
+// the configuration; that is an error where nothing can be done.
+func (j *Job) Layouts(ctx context.Context, p Plan, devices []layout.Device) ([]Layout, error) {
+	if err := j.prepare(ctx, p); err != nil {
+		return nil, err
+	}
+	run := j.foresight(devices, j.held)
 	var out []Layout
+	failed := 0
 	for _, b := range p.Buckets {
 		l := Layout{Bucket: b}
 		var err error
@@ -94,15 +105,24 @@ func (j *Job) Layouts(p Plan, devices []layout.Device) ([]Layout, error) {
 		query := layout.Query{
 			Stages: l.Stages, Devices: devices, Elements: int(b.Rows), MaxBatch: j.engine.MaxBatch, Held: j.held,
 		}
-		if j.Opts.Devices == nil { // a run forms its batches by the memory of this machine
-			if n, err := j.engine.BatchSize(&b.first); err == nil { // else the search says what does not fit
-				query.AtOnce = n
-			}
+		if n, err := j.engine.BatchSize(&b.first); err == nil { // else the search says what does not fit
+			query.AtOnce = n
 		}
-		if l.Result, err = layout.Search(query); err != nil {
-			return nil, j.infeasible(b, err)
+		if l.Result, err = layout.Search(query); err == nil && run != nil {
+			err = l.foresee(*run, query)
+		}
+		var none *layout.Infeasible
+		switch {
+		case errors.As(err, &none):
+			l.Fails = j.infeasible(b, none)
+			failed++
+		case err != nil:
+			return nil, err
 		}
 		out = append(out, l)
+	}
+	if failed > 0 && failed == len(out) {
+		return nil, out[0].Fails
 	}
 	return out, nil
 }
@@ -137,11 +157,7 @@ func costsOf(steps []transforms.Step, row schemas.PromptRow) ([]layout.Stage, er
 }
 
 // infeasible gives an error of a search its place in the configuration.
-func (j *Job) infeasible(b Bucket, err error) error {
-	var none *layout.Infeasible
-	if !errors.As(err, &none) {
-		return err
-	}
+func (j *Job) infeasible(b Bucket, none *layout.Infeasible) error {
 	path := "input" // where the rows with this size come from
 	switch d := j.Config.Defaults; {
 	case none.Reason != "":

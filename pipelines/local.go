@@ -31,32 +31,57 @@ type Local struct {
 func (l Local) Open() (devices stages.Picker, end func(), err error) {
 	if l.Device != "cpu" && l.Workers > 0 {
 		p, end, err := l.openGPUs()
-		switch {
-		case err == nil:
+		if err == nil {
 			return p, end, nil
-		case l.Device == "gpu":
-			return nil, nil, err
-		case !errors.Is(err, gpus.ErrNone): // there are some, and others have them: the CPU would be another class
-			return nil, nil, fmt.Errorf("%w; resources.device: cpu computes without them", err)
 		}
-		slog.Debug("no GPU is used", "why", err)
+		if err := l.without(err); err != nil {
+			return nil, nil, err
+		}
 	}
 	p, err := pool.NewCPU(l.Workers, l.Threads, l.Memory)
 	return p, func() {}, err
 }
 
-// openGPUs opens the GPUs of this host.
-func (l Local) openGPUs() (*gpus.Pool, func(), error) {
+// look returns the devices that Open would open, as far as they can be seen without taking them; nil where these are
+// workers of the CPU.
+func (l Local) look() (*machine, error) {
+	if l.Device == "cpu" || l.Workers == 0 {
+		return nil, nil
+	}
+	host, closeHost := openHost()
+	defer closeHost()
+	devices, class, err := gpus.Look(host, gpus.CUDA(l.Memory), gpus.Options{Workers: l.GPUs})
+	if err == nil {
+		return &machine{devices: devices, class: class, given: l.Memory}, nil
+	}
+	return nil, l.without(err)
+}
+
+// without returns what it means that no GPU can be used: nil where the CPU may compute instead.
+func (l Local) without(err error) error {
+	switch {
+	case l.Device == "gpu":
+		return err
+	case !errors.Is(err, gpus.ErrNone): // there are some, and others have them: the CPU would be another class
+		return fmt.Errorf("%w; resources.device: cpu computes without them", err)
+	}
+	slog.Debug("no GPU is used", "why", err)
+	return nil
+}
+
+// openHost opens what tells of the GPUs of this host; nil where nothing does.
+func openHost() (gpu.Host, func()) {
 	host, err := gpu.Open()
 	if err != nil {
 		slog.Debug("GPUs are used without NVML: nothing is known of their links and health", "why", err)
-		host = nil
+		return nil, func() {}
 	}
-	closeHost := func() {
-		if host != nil {
-			host.Close()
-		}
-	}
+	return host, host.Close
+}
+
+// openGPUs opens the GPUs of this host.
+func (l Local) openGPUs() (*gpus.Pool, func(), error) {
+	host, closeHost := openHost()
 	p, err := gpus.Open(host, gpus.CUDA(l.Memory), gpus.Options{Workers: l.GPUs, Memory: l.Memory, What: l.What})
 	if err != nil {
 		closeHost()
@@ -73,10 +98,7 @@ func local(cfg *config.Config, o Options) (stages.Picker, func(), error) {
 	if cfg.Given("resources.workers") {
 		l.GPUs = r.Workers
 	}
-	if o.Devices != nil { // only planned
-		l.Device, l.Workers = "cpu", 1
-	}
-	p, end, err := l.Open()
+	p, end, err := l.openOrLook(o)
 	if err != nil && fault.ClassOf(err) != fault.ClassFatal {
 		key := "resources.workers"
 		if r.Device == "gpu" {
@@ -85,6 +107,24 @@ func local(cfg *config.Config, o Options) (stages.Picker, func(), error) {
 		return nil, nil, cfg.Errorf(key, "%v", err)
 	}
 	return p, end, err
+}
+
+// openOrLook opens the devices, or only looks at them where the options say so.
+func (l Local) openOrLook(o Options) (stages.Picker, func(), error) {
+	if o.Devices != nil {
+		like, err := pool.NewCPU(1, 1, 0)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &machine{devices: o.Devices, class: like.Class(), given: l.Memory}, func() {}, nil
+	}
+	if o.Look {
+		if m, err := l.look(); m != nil || err != nil {
+			return m, func() {}, err
+		}
+		l.Device = "cpu"
+	}
+	return l.Open()
 }
 
 // weighed tells devices with a memory of their own what weights take of it.
@@ -118,15 +158,12 @@ func (j *Job) openDevices(steps []transforms.Step, defaults *schemas.PromptRow) 
 	}
 	j.local = devices
 	j.close = append(j.close, end)
-	if j.Opts.Devices != nil {
-		return devices, nil
+	j.steps = steps
+	if j.Opts.Devices == nil {
+		j.facts = recall(j.Config.Output.Path, part(j.Opts), devices.Class())
 	}
-	j.facts = recall(j.Config.Output.Path, part(j.Opts), devices.Class())
-	if err := j.arrange(steps, defaults); err != nil {
-		return nil, err
-	}
-	if j.over == 0 {
-		weighed(devices, sizeOf(j.held))
+	if err := j.arrange([]schemas.PromptRow{*defaults}, 0); err != nil || j.Opts.Devices != nil {
+		return devices, err
 	}
 	workers, end, err := fleet(j.Config, j.Opts.Start, steps, devices)
 	if err != nil {

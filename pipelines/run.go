@@ -78,6 +78,9 @@ func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 		r.NothingToDo, r.Joined, r.Totals, r.Skipped = ok, ok, s.Totals, plan.Done
 		return r, err
 	}
+	if err := j.prepare(ctx, plan); err != nil {
+		return r, err
+	}
 	if err := j.begin(ctx); err != nil {
 		return r, err
 	}

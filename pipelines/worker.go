@@ -8,11 +8,12 @@ import (
 	"net"
 	"sync"
 
+	"latentbeam/internal/config"
 	"latentbeam/internal/fault"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/runners/pool"
+	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/transforms"
 )
@@ -35,8 +36,10 @@ type Worker struct {
 type workerJob struct {
 	mu     sync.Mutex
 	opened bool
+	cfg    *config.Config
 	steps  []transforms.Step
-	bytes  int64 // of its weights, as they lie in memory
+	rows   string // that the weights are arranged for, as it was told
+	bytes  int64  // of the weights, as they lie in memory
 	err    error
 }
 
@@ -85,7 +88,7 @@ func (w *Worker) answer(ctx context.Context, r pool.Request, batch []byte) (repl
 			reply, body = pool.Failed(fault.Row(fmt.Errorf("panic: %v", v))), nil
 		}
 	}()
-	steps, err := w.open(ctx, r.Job)
+	steps, err := w.open(ctx, r.Job, r.Rows)
 	if err != nil {
 		return pool.Failed(fault.Usage(err)), nil
 	}
@@ -113,8 +116,8 @@ func (w *Worker) offer(steps []transforms.Step) pool.Reply {
 	return reply
 }
 
-// open opens the stages of a job, once.
-func (w *Worker) open(ctx context.Context, job json.RawMessage) ([]transforms.Step, error) {
+// open opens the stages of a job, once, and arranges their weights for the rows that it is going to compute.
+func (w *Worker) open(ctx context.Context, job, rows json.RawMessage) ([]transforms.Step, error) {
 	w.mu.Lock()
 	if w.jobs == nil {
 		w.jobs = map[string]*workerJob{}
@@ -134,6 +137,16 @@ func (w *Worker) open(ctx context.Context, job json.RawMessage) ([]transforms.St
 	if !j.opened {
 		j.err = w.openJob(ctx, j, job)
 		j.opened = ctx.Err() == nil // a job that hung up says nothing about the next try
+	}
+	if j.err == nil && len(rows) > 0 && string(rows) != j.rows {
+		var expected expectedRows
+		if err := json.Unmarshal(rows, &expected); err != nil {
+			return nil, err
+		}
+		j.rows = string(rows)
+		if err := w.arrange(j, expected.Rows, expected.Elements); err != nil {
+			return nil, err
+		}
 	}
 	return j.steps, j.err
 }
@@ -155,13 +168,10 @@ func (w *Worker) openJob(ctx context.Context, j *workerJob, job json.RawMessage)
 	if j.steps, err = openSteps(cfg, w.Specs, model); err != nil {
 		return err
 	}
+	j.cfg = cfg
 	defaults := withPublished(defaultsOf(cfg, model), j.steps)
-	held, over, err := arrange(cfg, j.steps, defaults, known(w.Devices), nil)
-	if err != nil {
+	if err := w.arrange(j, []schemas.PromptRow{defaults}, 0); err != nil {
 		return err
-	}
-	if over == 0 {
-		w.weigh(j, held)
 	}
 	dev, release, err := w.Devices.Lease(ctx)
 	if err != nil {
@@ -172,16 +182,33 @@ func (w *Worker) openJob(ctx context.Context, j *workerJob, job json.RawMessage)
 	return err
 }
 
-// weigh takes the weights of a job, and of those that are open beside it, off the memory that is offered.
-func (w *Worker) weigh(j *workerJob, held []layout.Held) {
+// arrange decides how the weights of a job lie, beside those of the others that are open, and takes them off the memory
+// that is offered.
+func (w *Worker) arrange(j *workerJob, rows []schemas.PromptRow, elements int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	j.bytes = sizeOf(held)
-	var all int64
+	var others int64
 	for _, open := range w.jobs {
-		all += open.bytes
+		if open != j {
+			others += open.bytes
+		}
 	}
-	weighed(w.Devices, all)
+	weighed(w.Devices, others)
+	devices := known(w.Devices)
+	for i := range devices {
+		if !devices[i].Mapped { // of the others the offer knows already
+			devices[i].Memory -= others
+		}
+	}
+	held, over, err := arrange(j.cfg, j.steps, rows, elements, devices, nil)
+	if err != nil {
+		return err
+	}
+	if j.bytes = 0; over == 0 {
+		j.bytes = sizeOf(held)
+	}
+	weighed(w.Devices, others+j.bytes)
+	return nil
 }
 
 // run runs a stage on this worker's ranks of a set. The batch goes back from rank 0.
@@ -199,6 +226,11 @@ func (w *Worker) run(ctx context.Context, s transforms.Step, r pool.Request, bat
 	}
 	well := false // after a panic, too
 	defer func() { release(well) }()
+	if streamer, ok := s.Stage.(stages.Streamer); ok && r.Stay != nil {
+		if now, _ := streamer.Staying(); *r.Stay < now {
+			streamer.Stream(*r.Stay)
+		}
+	}
 	set.Patience = r.Patience
 	if set.Speeds = r.Speeds; len(r.Speeds) > 1 {
 		defer w.Node.Over(r.Table) // ranks elsewhere may still wait for one that failed before it joined

@@ -27,6 +27,8 @@ type Set struct {
 	// Patience is how long ranks wait for each other before one counts as missing, unless they have worked long
 	// themselves (see kernels.NewGroup); 0: patience.
 	Patience time.Duration
+	// Stay bounds the blocks of the stage at work that stay in the memory of devices in other processes; nil: it does not.
+	Stay *int
 }
 
 // Away is what another process has of a set.

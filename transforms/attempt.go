@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"latentbeam/internal/fault"
+	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -24,7 +25,7 @@ var (
 // settle runs the elements until each has its result or its failure: errors of the world are tried
 // again, a set of devices that failed is tried smaller, and an error or panic of a batch is narrowed down by
 // running its elements alone. Where a device runs out of memory, the batch goes on in halves, then on more
-// devices (see learned). cap bounds the devices; 0: not.
+// devices (see learned), then with weights that pass through memory. cap bounds the devices; 0: not.
 func (f *StageFn) settle(live []*stages.Element, cap int) error {
 	if n := f.engine.learned.fits(f.step, &live[0].Row, len(live)); n < len(live) {
 		return f.settleParts(live, n, cap)
@@ -37,11 +38,11 @@ func (f *StageFn) settle(live []*stages.Element, cap int) error {
 			break
 		}
 		var width int
-		least := f.engine.learned.devices(f.step, &live[0].Row)
+		least, staying := f.engine.learned.devices(f.step, &live[0].Row), f.staying()
 		if width, err = f.attempt(live, cap); err != nil {
 			restore(live, before)
 		}
-		if fault.IsOutOfMemory(err) && f.relieve(live, width, least) {
+		if fault.IsOutOfMemory(err) && f.relieve(live, width, least, staying) {
 			return f.settle(live, 0)
 		}
 		if fault.ClassOf(err) != fault.ClassRetry || fault.IsOutOfMemory(err) {
@@ -102,14 +103,7 @@ func restore(live []*stages.Element, before []stages.Element) {
 // others that wait.
 func (f *StageFn) attempt(live []*stages.Element, cap int) (width int, err error) {
 	pool := f.engine.Pool
-	mine := &turn{stage: f.Index, live: live}
-	if cap == 0 {
-		mine.kind = kind{f, schemas.BucketOf(live[0].Row)}
-	}
-	mine.choose = func(v view) ([]int, int) {
-		devices, n := f.choose(mine, cap, v)
-		return f.place(devices, v), n
-	}
+	mine := f.turn(live, cap)
 	for {
 		g, err := f.engine.turns.acquire(f.ctx, pool, mine)
 		switch {
@@ -137,6 +131,19 @@ func (f *StageFn) attempt(live []*stages.Element, cap int) (width int, err error
 		g.tell(r)
 		return r.width, r.err
 	}
+}
+
+// turn is the turn of a batch; cap bounds its devices.
+func (f *StageFn) turn(live []*stages.Element, cap int) *turn {
+	mine := &turn{stage: f.Index, live: live}
+	if cap == 0 {
+		mine.kind = kind{f, schemas.BucketOf(live[0].Row)}
+	}
+	mine.choose = func(v view) ([]int, int) {
+		devices, n := f.choose(mine, cap, v)
+		return f.place(devices, v), n
+	}
+	return mine
 }
 
 // await waits until there is a device again, or the pool says that none will be.
@@ -190,6 +197,7 @@ func (f *StageFn) work(devices []int, live []*stages.Element) (err error) {
 		f.engine.Progress.Computed(f.step.Name, usage())
 	}()
 	if len(set.Away) > 0 {
+		set.Stay = f.engine.learned.stays(f.step.Name)
 		err = f.runAway(ctx, set, live)
 	} else {
 		err = RunOn(ctx, f.step.Stage, set, live)
@@ -212,15 +220,7 @@ const (
 // the stage has been timed. Between two exchanges there is less work than in a sampling step. learn takes how long
 // it was.
 func (f *StageFn) predict(set *stages.Set, devices []int, live []*stages.Element) (learn func(time.Duration)) {
-	row := &live[0].Row
-	key := f.key(row)
-	cost := f.engine.forecast.cost(key, f.step, row)
-	all := ratesOf(f.engine.Pool)
-	var rates []float64
-	for _, d := range devices {
-		rates = append(rates, all[d])
-	}
-	seconds := func() float64 { return f.engine.forecast.seconds(key, cost, len(live), rates) }
+	cost, seconds, learn := f.expect(devices, live)
 	f.engine.turns.begin(devices, func() (float64, bool) { return seconds(), f.engine.forecast.measured(f.Index) })
 	if stretch := seconds(); f.engine.forecast.measured(f.Index) && stretch > 0 {
 		if cost.Split != nil {
@@ -228,7 +228,20 @@ func (f *StageFn) predict(set *stages.Set, devices []int, live []*stages.Element
 		}
 		set.Patience = max(leastPatience, time.Duration(generous*stretch*float64(time.Second)))
 	}
-	return func(took time.Duration) { f.engine.forecast.learn(key, cost, len(live), rates, took) }
+	return learn
+}
+
+// expect says what the batch costs, and by all that is known when seconds is called, how long it will take on these
+// devices. learn takes how long it was.
+func (f *StageFn) expect(devices []int, live []*stages.Element) (cost *layout.Stage, seconds func() float64,
+	learn func(time.Duration)) {
+	row := &live[0].Row
+	key := f.key(row)
+	cost = f.engine.forecast.cost(key, f.step, row)
+	set := some(devicesOf(f.engine.Pool), devices)
+	seconds = func() float64 { return f.engine.forecast.seconds(key, cost, len(live), set) }
+	learn = func(took time.Duration) { f.engine.forecast.learn(key, cost, len(live), set, took) }
+	return cost, seconds, learn
 }
 
 // panicText is what a failure says of a panic: nothing that another run would say differently, such as an

@@ -47,27 +47,29 @@ func (f *forecast) cost(key costKey, s *Step, row *schemas.PromptRow) *layout.St
 	return found
 }
 
-// seconds predicts k elements on devices of these rates, by the pace of the batches so far; 0 where nothing is
-// known.
-func (f *forecast) seconds(key costKey, cost *layout.Stage, k int, rates []float64) float64 {
+// seconds predicts k elements on a set of devices, by the pace of the batches so far; 0 where nothing is known.
+func (f *forecast) seconds(key costKey, cost *layout.Stage, k int, set []layout.Device) float64 {
 	if cost == nil {
 		return 0
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.modelled(key, cost, k, rates) * f.paceOf(key)
+	return f.modelled(key, cost, k, set) * f.paceOf(key)
 }
 
 // modelled is what the cost model says, for a device that nobody has timed.
-func (f *forecast) modelled(key costKey, cost *layout.Stage, k int, rates []float64) float64 {
+func (f *forecast) modelled(key costKey, cost *layout.Stage, k int, set []layout.Device) float64 {
 	f.open()
-	name := fmt.Sprint(key, k, rates)
+	name := fmt.Sprint(key, k)
+	for _, d := range set {
+		name += fmt.Sprint(" ", d.Rate, d.Link, d.Island-set[0].Island)
+	}
 	s, known := f.model[name]
 	if !known {
 		if len(f.model) >= maxPredictions {
 			clear(f.model)
 		}
-		s, _ = layout.Seconds(*cost, k, layout.Workers(rates)) // 0 where it cannot be said
+		s, _ = layout.Seconds(*cost, k, set) // 0 where it cannot be said
 		f.model[name] = s
 	}
 	return s
@@ -77,13 +79,13 @@ func (f *forecast) modelled(key costKey, cost *layout.Stage, k int, rates []floa
 const maxPredictions = 4096
 
 // learn notes how long a batch took.
-func (f *forecast) learn(key costKey, cost *layout.Stage, k int, rates []float64, took time.Duration) {
+func (f *forecast) learn(key costKey, cost *layout.Stage, k int, set []layout.Device, took time.Duration) {
 	if cost == nil {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if model := f.modelled(key, cost, k, rates); model > 0 {
+	if model := f.modelled(key, cost, k, set); model > 0 {
 		f.pace[key] = took.Seconds() / model
 		f.last[key.stage] = f.pace[key]
 	}
@@ -138,4 +140,25 @@ func (f *forecast) tooMany(key costKey, elements int) {
 	if few := f.few[key]; few == 0 || elements < few { // other batches may have come down further
 		f.few[key] = elements
 	}
+}
+
+// devicesOf returns the devices of a pool as the cost model knows them: where nothing but their speeds is known, as
+// workers of a processor, the fastest like that of the table.
+func devicesOf(pool stages.Pool) []layout.Device {
+	rates := ratesOf(pool)
+	if p, ok := pool.(interface{ Layout() []layout.Device }); ok {
+		if devices := p.Layout(); len(devices) == len(rates) {
+			return devices
+		}
+	}
+	return layout.Workers(rates)
+}
+
+// some returns those of the devices with these numbers.
+func some(all []layout.Device, numbers []int) []layout.Device {
+	out := make([]layout.Device, len(numbers))
+	for i, n := range numbers {
+		out[i] = all[n]
+	}
+	return out
 }

@@ -20,7 +20,7 @@ func denoiser() *layout.Stage {
 // A stage that takes twice as long as predicted is predicted to take twice as long, rows of other shapes too as
 // long as these have not been timed.
 func TestForecastLearnsThePace(t *testing.T) {
-	f, one := &forecast{}, []float64{1}
+	f, one := &forecast{}, layout.Workers([]float64{1})
 	a, b := costKey{1, schemas.Bucket{Width: 8}}, costKey{1, schemas.Bucket{Width: 16}}
 	first := f.seconds(a, denoiser(), 1, one)
 	if f.measured(1) {
@@ -42,15 +42,15 @@ func TestForecastLearnsThePace(t *testing.T) {
 	if f.seconds(a, nil, 1, one) != 0 || !f.measured(1) {
 		t.Error("a stage that cannot say what it costs is predicted")
 	}
-	near("half as fast a device", f.seconds(a, denoiser(), 1, []float64{0.5}), 4*first)
+	near("half as fast a device", f.seconds(a, denoiser(), 1, layout.Workers([]float64{0.5})), 4*first)
 }
 
 // Groups of frames are shared by devices, a group each.
 func TestForecastOfPieces(t *testing.T) {
 	f, decode := &forecast{}, &layout.Stage{Work: 1e11, Pieces: 3}
-	alone := f.seconds(costKey{}, decode, 1, []float64{1})
+	alone := f.seconds(costKey{}, decode, 1, layout.Workers([]float64{1}))
 	for n, want := range map[int]float64{2: 2. / 3, 3: 1. / 3, 5: 1. / 3} {
-		if got := f.seconds(costKey{}, decode, 1, sequence.Equal(n)) / alone; got < want-1e-9 || got > want+1e-9 {
+		if got := f.seconds(costKey{}, decode, 1, layout.Workers(sequence.Equal(n))) / alone; got < want-1e-9 || got > want+1e-9 {
 			t.Errorf("3 groups on %d devices take %.3f of one device's time, want %.3f", n, got, want)
 		}
 	}

@@ -3,6 +3,7 @@ package transforms
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ type learned struct {
 	mu      sync.Mutex
 	lessons map[lessonKey]*lesson
 	before  map[factKey]lesson // of earlier runs
+	stay    map[string]int     // by step: how many blocks stay since elements did not fit beside them
 }
 
 type lessonKey struct {
@@ -206,12 +208,65 @@ func (f *StageFn) widest(row *schemas.PromptRow) int {
 	return 1
 }
 
-// relieve notes that memory ran out and reports whether the batch is worth another try, in parts or on more
-// devices than the least that was known.
-func (f *StageFn) relieve(live []*stages.Element, devices, least int) bool {
+// relieve notes that memory ran out and reports whether the batch is worth another try: in parts, else on more
+// devices than the least that was known, else beside fewer weights than the staying blocks that it was tried with.
+func (f *StageFn) relieve(live []*stages.Element, devices, least, staying int) bool {
 	row := &live[0].Row
 	return f.engine.learned.outOfMemory(f.step, row, shortage{elements: len(live), devices: devices,
-		widest: f.widest(row), least: least, limit: f.engine.Pool.Memory().Limit})
+		widest: f.widest(row), least: least, limit: f.engine.Pool.Memory().Limit}) || f.stream(staying)
+}
+
+// staying is how many blocks of the stage stay in memory, 0 where none can pass.
+func (f *StageFn) staying() int {
+	if s, ok := f.step.Stage.(stages.Streamer); ok {
+		stay, _ := s.Staying()
+		return stay
+	}
+	return 0
+}
+
+// buffers is how many blocks are there beside those that stay, where blocks pass: the one at work and the next.
+const buffers = 2
+
+// stream lets half as many blocks be in memory as when so many of them stayed, and reports whether that is fewer: what
+// a device holds is exchanged at its next use, and results are the same. Another batch may have seen to it already.
+func (f *StageFn) stream(staying int) bool {
+	s, ok := f.step.Stage.(stages.Streamer)
+	if !ok {
+		return false
+	}
+	f.engine.learned.mu.Lock() // one at a time
+	defer f.engine.learned.mu.Unlock()
+	now, of := s.Staying()
+	if now < staying {
+		return true
+	}
+	there := now
+	if now < of {
+		there += buffers
+	}
+	if there <= buffers {
+		return false
+	}
+	stay := max(0, there/2-buffers)
+	slog.Info("weights pass through memory: an element does not fit beside them", "stage", f.step.Name, "stay", stay,
+		"of", of)
+	s.Stream(stay)
+	if f.engine.learned.stay == nil {
+		f.engine.learned.stay = map[string]int{}
+	}
+	f.engine.learned.stay[f.step.Name] = stay
+	return true
+}
+
+// stays is what other processes are to do likewise, nil for nothing.
+func (l *learned) stays(step string) *int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if stay, ok := l.stay[step]; ok {
+		return &stay
+	}
+	return nil
 }
 
 // settleParts settles a batch that is known not to fit, in parts of n elements.

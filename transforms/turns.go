@@ -16,8 +16,16 @@ import (
 // passed by those of earlier stages.
 type turns struct {
 	mu      sync.Mutex
-	busy    map[int]*lease // by device
-	waiting []*turn        // in order of arrival
+	busy    map[int]*lease   // by device
+	waiting []*turn          // in order of arrival
+	clock   func() time.Time // nil: that of the machine
+}
+
+func (t *turns) now() time.Time {
+	if t.clock != nil {
+		return t.clock()
+	}
+	return time.Now()
 }
 
 // turn is a batch that waits for devices.
@@ -69,8 +77,8 @@ type lease struct {
 }
 
 // left is in how many seconds the devices are probably free. One that is late will be late as long again.
-func (l *lease) left() float64 {
-	gone := time.Since(l.began).Seconds()
+func (l *lease) left(now time.Time) float64 {
+	gone := now.Sub(l.began).Seconds()
 	if l.seconds == nil {
 		return gone
 	}
@@ -131,7 +139,7 @@ func (t *turns) leave(pool stages.Pool, mine *turn) {
 func (t *turns) begin(devices []int, seconds func() (float64, bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := &lease{time.Now(), seconds}
+	l := &lease{t.now(), seconds}
 	for _, d := range devices {
 		t.busy[d] = l
 	}
@@ -196,7 +204,7 @@ func (t *turns) give(w *turn, queue []*turn, devices []int, elements int) (given
 			o.granted <- grant{leader: leader}
 		}
 	}
-	l := &lease{began: time.Now()}
+	l := &lease{began: t.now()}
 	for _, d := range devices {
 		t.busy[d] = l
 	}
@@ -211,7 +219,7 @@ func (t *turns) free(n int) []float64 {
 	out := make([]float64, n)
 	for d, l := range t.busy {
 		if d < n {
-			out[d] = max(l.left(), 1e-6) // not now in any case
+			out[d] = max(l.left(t.now()), 1e-6) // not now in any case
 		}
 	}
 	return out

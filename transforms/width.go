@@ -1,6 +1,9 @@
 package transforms
 
 import (
+	"cmp"
+	"slices"
+
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -51,19 +54,16 @@ func (f *StageFn) choose(mine *turn, cap int, v view) (devices []int, elements i
 func (f *StageFn) assign(mine *turn, least int, cost *layout.Stage, ahead []ahead, v view) (
 	devices []int, elements int) {
 	row, own := &mine.live[0].Row, len(mine.live)
-	fastest := []float64{1}
+	all := devicesOf(f.engine.Pool)
+	fastest := slices.MaxFunc(all, func(a, b layout.Device) int { return cmp.Compare(a.Rate, b.Rate) })
 	rest := func(row *schemas.PromptRow, rows int) float64 {
 		key := f.key(row)
-		return float64(rows) * f.engine.forecast.seconds(key, f.engine.forecast.cost(key, f.step, row), 1, fastest)
+		return float64(rows) * f.engine.forecast.seconds(key, f.engine.forecast.cost(key, f.step, row), 1, []layout.Device{fastest})
 	}
 	q := layout.Queue{Free: v.free, Rates: v.rates, Next: own, Left: own, Same: own, Least: least,
 		Most: f.most(row, cost, v),
 		Seconds: func(k int, set []int) float64 {
-			rates := make([]float64, len(set))
-			for i, d := range set {
-				rates[i] = v.rates[d]
-			}
-			return f.engine.forecast.seconds(f.key(row), cost, k, rates)
+			return f.engine.forecast.seconds(f.key(row), cost, k, some(all, set))
 		}}
 	batches := len(v.queue)
 	for _, w := range v.queue[1:] {

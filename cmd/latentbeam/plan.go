@@ -16,6 +16,7 @@ import (
 	"latentbeam/internal/plan/layout"
 	"latentbeam/pipelines"
 	"latentbeam/stages/catalog"
+	"latentbeam/transforms"
 )
 
 // planFlags are the flags of `latentbeam plan`.
@@ -61,7 +62,7 @@ func planCommand() *cobra.Command {
 }
 
 func planJob(cmd *cobra.Command, start pipelines.Start, f planFlags) error {
-	options := pipelines.Options{Specs: catalog.All(), Version: release, Start: start, Limit: f.limit}
+	options := pipelines.Options{Specs: catalog.All(), Version: release, Start: start, Limit: f.limit, Look: true}
 	if f.devices != "" {
 		var err error
 		if options.Devices, err = layout.ParseDevices(f.devices); err != nil {
@@ -90,7 +91,7 @@ func planJob(cmd *cobra.Command, start pipelines.Start, f planFlags) error {
 	if err != nil {
 		return err
 	}
-	layouts, err := job.Layouts(p, devices)
+	layouts, err := job.Layouts(cmd.Context(), p, devices)
 	if err != nil {
 		return err
 	}
@@ -99,12 +100,14 @@ func planJob(cmd *cobra.Command, start pipelines.Start, f planFlags) error {
 	if len(layouts) == 0 {
 		fmt.Fprintln(out, "\nnothing to compute")
 	}
-	var total float64
 	for _, l := range layouts {
 		printLayout(out, l, devices)
-		total += l.Best.Seconds
 	}
 	if len(layouts) > 1 {
+		total, err := job.Together(layouts, devices)
+		if err != nil {
+			return err
+		}
 		fmt.Fprintf(out, "\ntogether %s\n", duration(total))
 	}
 	return nil
@@ -129,10 +132,15 @@ func printDevices(out io.Writer, devices []layout.Device, described bool) {
 
 // printLayout prints the choice for one shape.
 func printLayout(out io.Writer, l pipelines.Layout, devices []layout.Device) {
-	b, set := l.Best, l.Best.Sets[0]
 	fmt.Fprintf(out, "\n%s, %d steps, %d rows to compute\n", l.Shape, l.Shape.NumInferenceSteps, l.Rows)
+	if l.Fails != nil {
+		fmt.Fprintf(out, "  they will fail: %v\n", l.Fails)
+		return
+	}
+	b, set := l.Best, l.Best.Sets[0]
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "  layout\t%s\n", describe(b))
+	printLeases(w, l)
 	if s := l.Split(); s != nil && s.Grid.Shards() > 1 {
 		fmt.Fprintf(w, "  a set\tsequence_parallel %d x tp_size %d x pp_size %d\n", s.Grid.Sequence, s.Grid.Tensor,
 			s.Grid.Pipeline)
@@ -146,8 +154,7 @@ func printLayout(out io.Writer, l pipelines.Layout, devices []layout.Device) {
 			plan.Bytes(f.AllSent))
 		fmt.Fprintf(w, "  waste\t%.2f%% of the busiest device's work, padding included\n", 100*max(0, f.Waste))
 	}
-	fmt.Fprintf(w, "  weights\t%v\n", b.Residency)
-	fmt.Fprintf(w, "  time\t%s for all rows\n", duration(b.Seconds))
+	fmt.Fprintf(w, "  time\t%s for all rows%s\n", duration(l.Seconds()), played(l))
 	w.Flush()
 	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "  device\tcolumns\tframes\tunits\tfullest in\tweights\tactivations\texchange\t"+
@@ -166,6 +173,29 @@ func printLayout(out io.Writer, l pipelines.Layout, devices []layout.Device) {
 	}
 	for _, lost := range l.Lost {
 		fmt.Fprintf(out, "  not chosen: %s: %s\n", lost.What, lost.Why)
+	}
+}
+
+// maxLeases bounds the kinds of batches that are listed of a stage.
+const maxLeases = 4
+
+// printLeases says what the run does with the batches of every stage that costs something.
+func printLeases(w io.Writer, l pipelines.Layout) {
+	for _, s := range l.Stages {
+		n := 0
+		for _, lease := range l.Run.Leases {
+			if lease.Stage != s.Name || s.Work == 0 && s.Split == nil {
+				continue
+			}
+			switch n++; {
+			case n == 1:
+				fmt.Fprintf(w, "  %s\t%s\n", s.Name, describeLease(lease))
+			case n <= maxLeases:
+				fmt.Fprintf(w, "\t%s\n", describeLease(lease))
+			case n == maxLeases+1:
+				fmt.Fprintln(w, "\tand some others")
+			}
+		}
 	}
 }
 
@@ -200,6 +230,26 @@ func describe(c layout.Candidate) string {
 		text += fmt.Sprintf("; the last %d on all devices together", c.Tail)
 	}
 	return text
+}
+
+// describeLease says in words what some batches of a stage are.
+func describeLease(l transforms.Lease) string {
+	text := fmt.Sprintf("%d x %d on 1 device", l.Times, l.Elements)
+	if l.Devices > 1 {
+		text = fmt.Sprintf("%d x %d on %d devices together", l.Times, l.Elements, l.Devices)
+	}
+	if l.Batches > 1 {
+		text += fmt.Sprintf(", of %d batches that wait for devices", l.Batches)
+	}
+	return text
+}
+
+// played says where the time does not come from playing the run through.
+func played(l pipelines.Layout) string {
+	if len(l.Run.Leases) > 0 {
+		return ""
+	}
+	return ", if every set takes the next batch when it is free"
 }
 
 // duration writes seconds with the digits that matter.

@@ -12,9 +12,13 @@ func TestPlan(t *testing.T) {
 		args string
 		says []string
 	}{
-		{"plan job.yaml", []string{"1 x cpu", "(measured)", "16x16x", "3 rows to compute", "1 set of 1, 3 elements at once"}},
+		{"plan job.yaml", []string{"1 x cpu", "(measured)", "16x16x", "3 rows to compute", "1 set of 1, 3 elements at once",
+			"denoise      1 x 3 on 1 device"}},
+		{"plan job.yaml --workers 3 --set resources.batch_size=1", []string{"1 set of 3, 3 elements at once",
+			"denoise      1 x 3 on 3 devices together, of 3 batches that wait for devices",
+			"not chosen: sequence_parallel: 1 for every batch: "}},
 		{"plan job.yaml --devices 3xT4-16GB", []string{"3 x T4-16GB: 14.5 GiB, 20.0 T FLOP/s", "(assumed)",
-			"3 sets of 1, 1 element at once", "0 T4-16GB", "2 T4-16GB", "not chosen: sets of 3"}},
+			"0 T4-16GB", "not chosen: sequence_parallel: 3 for every batch: "}},
 		{"plan job.yaml --workers 4 --set stages.denoise.tp_size=2 --set stages.denoise.pp_size=2", []string{
 			"sequence_parallel 1 x tp_size 2 x pp_size 2", "weights of denoise: cut over 4 devices, tp_size 2 by pp_size 2"}},
 		{"plan job.yaml --devices 8xH100-80GB --limit 1", []string{"1 rows to compute", "0 H100-80GB"}},

@@ -80,6 +80,22 @@ func Claim(dir, uuid, what string) (release func(), err error) {
 	return func() { once.Do(func() { _ = lock.Close() }) }, nil
 }
 
+// Holder returns who has claimed a device, nil where nobody has as far as can be seen. Nothing is claimed to find out.
+func Holder(dir, uuid string) *BusyError {
+	if uuid == "" || len(uuid) > maxUUID || strings.Trim(uuid, uuidLetters) != "" {
+		return nil
+	}
+	name := lockName(dir, uuid)
+	if !locked(name) {
+		return nil
+	}
+	return &BusyError{uuid, readOwner(name)}
+}
+
+func lockName(dir, uuid string) string {
+	return filepath.Join(dir, strings.ReplaceAll(uuid, "/", "_")+".lock")
+}
+
 const (
 	lockMode    = 0o666                 // any user may lock
 	lockDirMode = 0o777 | os.ModeSticky // any user may add files, and remove none of others
@@ -99,7 +115,7 @@ func lockFile(dir, uuid string) (string, error) {
 		return "", fault.TryAgain(fmt.Errorf("claim %s: %w; %s names another directory", short(uuid), err,
 			ClaimsEnv))
 	}
-	name := filepath.Join(dir, strings.ReplaceAll(uuid, "/", "_")+".lock")
+	name := lockName(dir, uuid)
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, lockMode)
 	if err == nil {
 		_ = f.Chmod(lockMode)

@@ -24,6 +24,8 @@ type buffer struct {
 	freed bool
 	own   bool // not part of an arena: the memory lives as long as the buffer is used
 
+	cleanup runtime.Cleanup // of own
+
 	weight bool // it does not change any more
 	mu     sync.Mutex
 	packed map[packedKey]*operand // of a weight: its kernels, see Conv
@@ -62,7 +64,7 @@ func (e *engine) newBuffer(size int) (*buffer, error) {
 	if buf.ptr, err = e.alloc(size); err != nil {
 		return nil, err
 	}
-	runtime.AddCleanup(buf, func(p cu.DevicePtr) { go e.free(p) }, buf.ptr)
+	buf.cleanup = runtime.AddCleanup(buf, func(p cu.DevicePtr) { go e.free(p) }, buf.ptr)
 	return buf, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -35,8 +36,9 @@ type Fleet struct {
 	asking sync.WaitGroup // and the following of local
 
 	mu      sync.Mutex
-	busy    []bool        // by number
-	changed chan struct{} // closed and made anew when devices come free, come back or are gone
+	rows    json.RawMessage // of the job, see Request
+	busy    []bool          // by number
+	changed chan struct{}   // closed and made anew when devices come free, come back or are gone
 }
 
 // host is a worker process.
@@ -44,6 +46,7 @@ type host struct {
 	addr   string
 	first  int // number of its first device
 	speeds []float64
+	memory plan.Memory // of each device
 	lost   bool
 	hoped  bool // lost, and still to be asked
 	asked  int  // times, in this run
@@ -61,7 +64,7 @@ type Job struct {
 // would differ. Close ends the fleet.
 func Dial(ctx context.Context, local stages.Picker, token transport.Token, addrs []string, job Job) (*Fleet, error) {
 	f := &Fleet{local: local, here: len(local.Speeds()), node: transport.NewNode(token), job: job,
-		speeds: slices.Clone(local.Speeds()), memory: local.Memory(), changed: make(chan struct{})}
+		speeds: slices.Clone(local.Speeds()), changed: make(chan struct{})}
 	f.end, f.close = context.WithCancel(context.Background())
 	for _, addr := range addrs {
 		h := &host{addr: addr, first: len(f.speeds)}
@@ -69,12 +72,9 @@ func Dial(ctx context.Context, local stages.Picker, token transport.Token, addrs
 		if err != nil {
 			return nil, err
 		}
-		h.speeds = reply.Speeds
+		h.speeds, h.memory = reply.Speeds, reply.Memory
 		f.hosts = append(f.hosts, h)
 		f.speeds = append(f.speeds, h.speeds...)
-		if f.memory = smaller(f.memory, reply.Memory); f.here == 0 && len(f.hosts) == 1 {
-			f.memory = reply.Memory
-		}
 	}
 	f.busy = make([]bool, len(f.speeds))
 	if changed := local.Changed(); changed != nil {
@@ -123,6 +123,25 @@ func (f *Fleet) meet(ctx context.Context, h *host) (Reply, error) {
 // in them.
 func (f *Fleet) Exchanges() transport.Links { return f.node.Links() }
 
+// Expect tells the workers which rows are to be computed, so that they arrange their weights for them. One that does
+// not answer is lost.
+func (f *Fleet) Expect(ctx context.Context, rows json.RawMessage) {
+	f.mu.Lock()
+	f.rows = rows
+	hosts := slices.Clone(f.hosts)
+	f.mu.Unlock()
+	for _, h := range hosts {
+		reply, err := f.meet(ctx, h)
+		if err != nil {
+			slog.Warn("a worker does not take the rows of the job", "address", h.addr, "error", err)
+			continue
+		}
+		f.mu.Lock()
+		h.memory = reply.Memory
+		f.mu.Unlock()
+	}
+}
+
 // Close stops asking for lost workers and looking after the devices of this process.
 func (f *Fleet) Close() {
 	f.close()
@@ -158,7 +177,20 @@ func (f *Fleet) Changed() <-chan struct{} {
 }
 
 // Memory returns what a batch may use on any one device.
-func (f *Fleet) Memory() plan.Memory { return f.memory }
+func (f *Fleet) Memory() (memory plan.Memory) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.here > 0 {
+		memory = f.local.Memory()
+	}
+	for i, h := range f.hosts {
+		if f.here == 0 && i == 0 {
+			memory = h.memory
+		}
+		memory = smaller(memory, h.memory)
+	}
+	return memory
+}
 
 // Class returns the numeric class of the results.
 func (f *Fleet) Class() string { return f.local.Class() }
@@ -336,7 +368,7 @@ func (f *Fleet) set(ctx context.Context, devices []int) (set *stages.Set, releas
 		set.Away = append(set.Away, stages.Away{Ranks: ranks[h],
 			Do: func(ctx context.Context, stage string, batch []byte) ([]byte, error) {
 				r := Request{Job: f.job.Start, Stage: stage, Table: table, Ranks: ranks[h], Devices: theirs[h],
-					Speeds: set.Speeds, Patience: set.Patience}
+					Speeds: set.Speeds, Patience: set.Patience, Stay: set.Stay}
 				_, body, err := f.call(ctx, h, r, batch)
 				return body, err
 			}})

@@ -56,7 +56,7 @@ func (f *Fleet) regain(h *host) {
 		reply, err := f.meet(f.end, h)
 		if back = err == nil && len(reply.Speeds) == len(h.speeds); back {
 			f.mu.Lock()
-			h.lost, h.hoped = false, false
+			h.lost, h.hoped, h.memory = false, false, reply.Memory
 			f.wake()
 			f.mu.Unlock()
 			slog.Info("worker is back", "address", h.addr)

@@ -15,6 +15,8 @@ type Request struct {
 	// Job is how the job was started: its YAML and flags. The worker opens model and stages by it, from its own
 	// disk, the first time.
 	Job json.RawMessage `json:"job"`
+	// Rows, without a stage, are what the job is going to compute, for the worker to arrange its weights by.
+	Rows json.RawMessage `json:"rows,omitempty"`
 	// Stage is the stage to run; "" asks only for what the worker has.
 	Stage string `json:"stage,omitempty"`
 	// Table, Ranks and Speeds are the set: who is where, which ranks are this worker's, and how fast each is.
@@ -25,6 +27,8 @@ type Request struct {
 	Devices []int `json:"devices,omitempty"`
 	// Patience is how long its ranks wait for others that do not come.
 	Patience time.Duration `json:"patience,omitempty"`
+	// Stay bounds the blocks of the stage that stay in the memory of devices, where an element did not fit beside them.
+	Stay *int `json:"stay,omitempty"`
 }
 
 // Reply is the answer. Its body is the coded batch with its results, where the worker has rank 0.

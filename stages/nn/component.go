@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"sync"
 
 	"latentbeam/internal/fault"
@@ -24,12 +25,25 @@ type Component[C, M any] struct {
 	weights *safetensors.File
 	load    func(C, *Weights) (*M, error)
 
+	mu     sync.Mutex
+	held   held
+	loaded map[modelPlace]*resident[M]
+}
+
+// held is how the weights are to lie in memory.
+type held struct {
+	turn     int             // how often that was changed
 	streamed bool            // all blocks but the first of each run pass through memory
 	stay     int             // how many of a run do not
 	runs     []weights.Range // blocks of each stage of a pipeline; none: equal numbers
+}
 
-	mu     sync.Mutex
-	loaded map[modelPlace]func() (*M, error)
+// resident is a model in the memory of a device.
+type resident[M any] struct {
+	turn    int
+	refill  kernels.Refiller // through which blocks pass; nil: through none
+	load    func() (*M, error)
+	weights []kernels.Tensor // once it is loaded
 }
 
 // modelPlace is a device and what of a model it has.
@@ -63,7 +77,7 @@ func OpenComponent[C, M any](m *stages.Model, name string, parse func([]byte) (C
 	}
 	digest := sha256.Sum256(append(data, weights.Digest()...))
 	return &Component[C, M]{Config: cfg, name: name, digest: hex.EncodeToString(digest[:]),
-		weights: weights, load: load, loaded: map[modelPlace]func() (*M, error){}}, nil
+		weights: weights, load: load, loaded: map[modelPlace]*resident[M]{}}, nil
 }
 
 // Digest names the component by content: SHA-256 over config.json and the digest of the weights.
@@ -76,8 +90,36 @@ func (c *Component[C, M]) Load(dev kernels.Backend) error {
 }
 
 // Stream lets blocks pass through memory instead of being there all the time, but for the first so many of every
-// rank's run (see Flow). It is to be called before the first use.
-func (c *Component[C, M]) Stream(stay int) { c.streamed, c.stay = true, stay }
+// rank's run (see Flow).
+func (c *Component[C, M]) Stream(stay int) {
+	c.mu.Lock()
+	runs := c.held.runs
+	c.mu.Unlock()
+	c.lay(held{streamed: true, stay: stay, runs: runs})
+}
+
+// lay says how the weights are to lie from now on. What is loaded already gives way at the next use of its device,
+// which nobody else may use then if it has a memory of its own.
+func (c *Component[C, M]) lay(want held) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.held
+	if want.streamed != now.streamed || want.stay != now.stay || !slices.Equal(want.runs, now.runs) {
+		want.turn = now.turn + 1
+		c.held = want
+	}
+}
+
+// Staying returns how many of the first blocks of every rank's run stay in memory, and how many blocks there are.
+func (c *Component[C, M]) Staying() (stay, of int) {
+	of = len(c.bytesOf(kernels.F32, Shard{})) - 1
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held.streamed {
+		return min(c.held.stay, of), of
+	}
+	return of, of
+}
 
 // On returns the model on dev's memory, shared by all backends of it: all of it, or on a rank of TensorParallel
 // that rank's cut. An error is about the checkpoint: the job cannot be done with it.
@@ -92,34 +134,80 @@ func (c *Component[C, M]) shard(dev kernels.Backend, shard Shard) (*M, error) {
 	if shard.Cut.Ways <= 1 {
 		shard.Cut = Cut{}
 	}
+	c.mu.Lock()
+	now := c.held
 	switch n := shard.Stage.Ways; {
 	case n <= 1:
 		shard.Stage = Stage{}
-	case n == len(c.runs):
-		shard.Stage.Run = c.runs[shard.Stage.Rank]
+	case n == len(now.runs):
+		shard.Stage.Run = now.runs[shard.Stage.Rank]
 	}
 	at := modelPlace{dev.Device(), shard}
-	c.mu.Lock()
-	load, ok := c.loaded[at]
-	if !ok {
-		load = sync.OnceValues(func() (*M, error) { return c.read(dev, at.shard) })
-		c.loaded[at] = load
+	one := c.loaded[at]
+	if one == nil || one.turn != now.turn || one.refill != nil && one.refill != refiller(dev) {
+		var gone []*resident[M]
+		for place, r := range c.loaded {
+			if place.device == at.device && (r == one || r.turn != now.turn) {
+				gone = append(gone, r)
+				delete(c.loaded, place)
+			}
+		}
+		one = &resident[M]{turn: now.turn}
+		if now.streamed {
+			one.refill = refiller(dev)
+		}
+		one.load = sync.OnceValues(func() (*M, error) {
+			release(dev, gone)
+			return c.read(dev, at, one, now)
+		})
+		c.loaded[at] = one
 	}
 	c.mu.Unlock()
-	return load()
+	return one.load()
 }
 
-func (c *Component[C, M]) read(dev kernels.Backend, shard Shard) (*M, error) {
-	w := NewWeights(dev, c.weights).Cut(shard.Cut).Stage(shard.Stage)
-	if c.streamed {
-		w.flow = newFlow(dev, c.stay)
+func refiller(dev kernels.Backend) kernels.Refiller {
+	r, _ := kernels.As[kernels.Refiller](dev)
+	return r
+}
+
+// release gives back the memory of models that nobody uses any more, where the device can; else it is given back when
+// the last that has one is done with it.
+func release[M any](dev kernels.Backend, gone []*resident[M]) {
+	r, ok := kernels.As[kernels.Releaser](dev)
+	if !ok {
+		return
+	}
+	for _, one := range gone {
+		_, _ = one.load() // it may be under way
+		for _, t := range one.weights {
+			r.Release(t)
+		}
+	}
+}
+
+func (c *Component[C, M]) read(dev kernels.Backend, at modelPlace, one *resident[M], now held) (*M, error) {
+	w := NewWeights(dev, c.weights).Cut(at.shard.Cut).Stage(at.shard.Stage)
+	if now.streamed {
+		w.flow = newFlow(dev, now.stay)
 	}
 	m, err := c.load(c.Config, w)
-	if err != nil {
-		c.mu.Lock()
-		delete(c.loaded, modelPlace{dev.Device(), shard}) // the next one may find room
-		c.mu.Unlock()
-		return nil, fault.Usage(fmt.Errorf("load %s: %w", c.name, err))
+	one.weights = w.loaded
+	if err == nil {
+		return m, nil
 	}
-	return m, nil
+	c.mu.Lock()
+	if c.loaded[at] == one {
+		delete(c.loaded, at) // the next one may find room
+	}
+	c.mu.Unlock()
+	if r, ok := kernels.As[kernels.Releaser](dev); ok {
+		for _, t := range one.weights {
+			r.Release(t)
+		}
+	}
+	if err = fmt.Errorf("load %s: %w", c.name, err); fault.ClassOf(w.failed) == fault.ClassRetry {
+		return nil, err // of the device
+	}
+	return nil, fault.Usage(err)
 }

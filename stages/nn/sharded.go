@@ -42,9 +42,11 @@ func (s *Sharded[C, M]) Shards() int { return s.Cut().Shards() }
 // Hold takes over how the weights lie in memory.
 func (s *Sharded[C, M]) Hold(h layout.Held) error {
 	s.Tensor, s.Pipeline = h.Grid.Tensor, h.Grid.Pipeline
-	if s.runs = h.Runs; h.Streamed {
-		s.Stream(h.Stay)
+	want := held{streamed: h.Streamed, runs: h.Runs}
+	if h.Streamed {
+		want.stay = h.Stay
 	}
+	s.lay(want)
 	return nil
 }
 
@@ -57,7 +59,7 @@ func (s *Sharded[C, M]) LoadShard(dev kernels.Backend, shard int) error {
 
 // Weigh returns what a plan is told of the weights, loaded as dt.
 func (s *Sharded[C, M]) Weigh(dt kernels.DType) (c layout.Stage) {
-	c.Weights, c.Largest, c.Parts = s.Bytes(dt)
+	c.Weights, _, c.Parts = s.Bytes(dt)
 	c.Grid = plan.Grid{Sequence: 1, Tensor: s.Tensor, Pipeline: s.Pipeline}
 	c.Shards = s.ShardBytes(dt, s.Cut())
 	return c

@@ -34,7 +34,8 @@ type account struct {
 	sizes  map[string]int // of what was loaded of them, in numbers
 	flow   *Flow          // what keeps only some blocks in memory; nil: all stay
 	faults []Misfit
-	failed error // of the device, at the first tensor that it did not take
+	loaded []kernels.Tensor // all, some twice
+	failed error            // of the device, at the first tensor that it did not take
 	// skipped are prefixes of tensors that other ranks have.
 	skipped []string
 	// misfits is what Check found.
@@ -197,6 +198,7 @@ func (w *Weights) load(name string, want []int, fits func(have []int) bool, part
 		w.failed = fmt.Errorf("load tensor %q: %w", name, err)
 		return kernels.Tensor{}
 	}
+	w.account.loaded = append(w.account.loaded, loaded)
 	return loaded
 }
 

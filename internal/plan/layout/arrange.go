@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -67,31 +68,61 @@ func (h Held) bytes() string {
 }
 
 // Arrange says how the weights of every stage lie on devices, when so many elements are to be computed: cut as their
-// options say, and where these leave it open whole if they fit, else cut over the devices, passing through memory, or
-// both, whichever is done sooner. What is cut and does not fit even so passes through memory too. over is what they
-// take beyond the memory of Mapped devices all the same.
+// options say, and where these leave it open whole if those of all stages fit together, for a batch goes from one stage
+// to the next; else cut over the devices, passing through memory, or both, whichever is done sooner, those of the
+// largest stage first. What is cut and does not fit even so passes through memory too. over is what they take beyond
+// the memory that there is all the same.
 func Arrange(stages []Stage, devices []Device, elements int) (held []Held, over int64) {
 	for _, s := range stages {
 		held = append(held, s.whole())
 	}
-	if len(devices) == 0 {
+	switch {
+	case len(devices) == 0:
 		return held, 0
-	}
-	if devices[0].Mapped {
+	case devices[0].Mapped:
 		return held, mapped(stages, held, devices)
 	}
-	for i, s := range stages {
-		switch room := least(devices) - s.activations(); {
-		case held[i].Bytes <= room || len(s.Parts) <= 1:
-		case held[i].Grid.Shards() > 1:
-			if h, ok := held[i].stream(s.Shards, room); ok {
-				held[i] = h
-			}
-		default:
-			s.place(&held[i], devices, elements)
-		}
+	return held, separate(stages, held, devices, elements)
+}
+
+// separate is Arrange for devices with a memory of their own.
+func separate(stages []Stage, held []Held, devices []Device, elements int) (over int64) {
+	var most, total int64
+	for _, h := range held {
+		total += h.Bytes
 	}
-	return held, 0
+	for _, s := range stages {
+		need := s.activations()
+		if need > least(devices)-total && s.Split != nil && s.Split.Width == 0 {
+			need /= int64(len(devices)) // sets get wider before weights give way
+		}
+		most = max(most, need)
+	}
+	room := least(devices) - most
+	for _, i := range largestFirst(stages) {
+		s, h := stages[i], &held[i]
+		if total <= room || len(s.Parts) <= 1 {
+			continue
+		}
+		total -= h.Bytes
+		if h.Grid.Shards() > 1 {
+			*h = h.small(s.Shards, room-total)
+		} else {
+			s.place(h, devices, elements, most+total)
+		}
+		total += h.Bytes
+	}
+	return max(0, total-room)
+}
+
+// largestFirst returns the numbers of the stages, those with the most weights first.
+func largestFirst(stages []Stage) []int {
+	order := make([]int, len(stages))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return -cmp.Compare(stages[a].Weights, stages[b].Weights) })
+	return order
 }
 
 // activations is what one element takes.
@@ -115,14 +146,25 @@ func least(devices []Device) int64 {
 	return room
 }
 
-// hold returns the stages as they need memory when their weights lie so.
+// Hold returns the stage as it needs memory and time when its weights lie so.
+func Hold(s Stage, h Held) Stage {
+	s.Passing = 0
+	if h.Streamed {
+		for _, parts := range s.shards(h) {
+			if 1+h.Stay < len(parts) {
+				s.Passing = max(s.Passing, float64(sum(parts[1+h.Stay:]))*float64(max(1, s.Rounds)))
+			}
+		}
+	}
+	s.Weights, s.Grid = h.Bytes, h.Grid
+	return s
+}
+
+// hold does so for all.
 func hold(stages []Stage, held []Held) []Stage {
 	out := slices.Clone(stages)
 	for i, h := range held {
-		out[i].Weights = h.Bytes
-		if h.Streamed || h.Grid.Shards() > 1 {
-			out[i].Largest = 0 // it is there at once
-		}
+		out[i] = Hold(out[i], h)
 	}
 	return out
 }

@@ -10,7 +10,7 @@ import (
 
 // deviceMap cuts the blocks over all devices as accelerate's device_map="auto" would. It is no better than pipeline, but
 // it is what other programs do with these weights on these devices, and `plan` says what it would cost.
-func (s Stage) deviceMap(h Held, devices []Device, _ int) (placed, bool) {
+func (s Stage) deviceMap(h Held, devices []Device, _ int, beside int64) (placed, bool) {
 	tensors := []weights.Tensor{{Name: "rest.weight", Bytes: s.Parts[0]}}
 	for i, n := range s.Parts[1:] {
 		tensors = append(tensors, weights.Tensor{Name: fmt.Sprintf("blocks.%d.weight", i), Bytes: n})
@@ -23,7 +23,7 @@ func (s Stage) deviceMap(h Held, devices []Device, _ int) (placed, bool) {
 	}}
 	var stores []weights.Store
 	for i, d := range devices {
-		stores = append(stores, weights.Store{Name: strconv.Itoa(i), Bytes: d.room() - s.activations(), GPU: true})
+		stores = append(stores, weights.Store{Name: strconv.Itoa(i), Bytes: d.room() - beside, GPU: true})
 	}
 	tree, err := weights.Tree(tensors)
 	if err != nil {

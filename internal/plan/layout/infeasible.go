@@ -56,6 +56,9 @@ func (q *Query) fix(e *Infeasible) *Infeasible {
 	} else {
 		advice = append(advice, "weights of a narrower type")
 	}
+	if !e.Device.Mapped && len(q.Stages) > 1 {
+		advice = append(advice, "the stages as jobs of their own, with embeddings or latents written between them")
+	}
 	e.Fix = "what would fit: " + strings.Join(advice, "; ")
 	return e
 }
@@ -78,7 +81,7 @@ func (q *Query) enough(d Device) int {
 		for range n {
 			more.Devices = append(more.Devices, d)
 		}
-		if _, _, why, err := more.set(sequence.Range{Hi: n}, 1); err == nil && why == nil {
+		if _, why, err := more.set(sequence.Range{Hi: n}, 1); err == nil && why == nil {
 			return n
 		}
 	}

@@ -3,29 +3,9 @@ package layout
 import (
 	"fmt"
 
+	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/sequence"
 )
-
-// Residency is which weights a device holds at once.
-type Residency uint8
-
-// From what is fastest to what needs least memory.
-const (
-	Resident Residency = iota // all stages' weights, from the first batch to the last
-	Staged                    // those of one stage; the stages run one after another, as jobs of their own
-	Streamed                  // those of one stage, block by block through two buffers
-)
-
-// String says it in words.
-func (r Residency) String() string {
-	switch r {
-	case Resident:
-		return "resident"
-	case Staged:
-		return "one stage at a time"
-	}
-	return "streamed by blocks"
-}
 
 // reserve is the part of a device's memory that is left free, for what no model of memory knows.
 const reserve = 0.1
@@ -47,6 +27,16 @@ func (d Device) room() int64 {
 		return d.Memory
 	}
 	return int64(float64(d.Memory) * (1 - reserve))
+}
+
+// Offer returns what a batch may use on any one of devices with a memory of their own, beside so many bytes of
+// weights. It fills half of it at most: more gains little, and what is not as it was predicted has room.
+func Offer(devices []Device, weights int64) plan.Memory {
+	if len(devices) == 0 {
+		return plan.Memory{}
+	}
+	limit := max(0, least(devices)-weights)
+	return plan.Memory{Target: limit / 2, Limit: limit}
 }
 
 // takes returns what of m a device must have room for.
@@ -97,7 +87,7 @@ func (s Stage) fits(k int, d Device, n int) (bool, error) {
 		return false, err
 	}
 	for r := range n {
-		m, err := memory([]Stage{s}, Staged, f.Plan, k, r)
+		m, err := memory([]Stage{s}, f.Plan, k, r)
 		if err != nil || d.takes(m) > d.room() {
 			return false, err
 		}
@@ -105,17 +95,9 @@ func (s Stage) fits(k int, d Device, n int) (bool, error) {
 	return true, nil
 }
 
-// weights returns the bytes that a stage keeps of its own weights.
-func (s Stage) weights(how Residency) int64 {
-	if how == Streamed && s.Largest > 0 {
-		return min(s.Weights, 2*s.Largest)
-	}
-	return s.Weights
-}
-
-// memory returns what rank r of plan p holds at its fullest when its set works on k elements. Stages that
-// cannot be split take their elements one by one.
-func memory(stages []Stage, how Residency, p *sequence.Plan, k, r int) (fullest Memory, err error) {
+// memory returns what rank r of plan p holds at its fullest when its set works on k elements, beside the weights of
+// all stages. Stages that cannot be split take their elements one by one.
+func memory(stages []Stage, p *sequence.Plan, k, r int) (fullest Memory, err error) {
 	var all int64
 	for _, s := range stages {
 		all += s.Weights
@@ -124,10 +106,7 @@ func memory(stages []Stage, how Residency, p *sequence.Plan, k, r int) (fullest 
 		}
 	}
 	for _, s := range stages {
-		m := Memory{Stage: s.Name, Weights: s.weights(how)}
-		if how == Resident {
-			m.Weights = all
-		}
+		m := Memory{Stage: s.Name, Weights: all}
 		n := 1
 		if s.Split != nil {
 			n = k

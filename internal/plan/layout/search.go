@@ -21,16 +21,17 @@ type Query struct {
 	MaxBatch int    // elements of a set; 0: any
 	AtOnce   int    // elements that every set takes, where that is decided already; 0: any up to MaxBatch
 	Held     []Held // how the weights lie, where that is decided already; nil: see Arrange
+	// Width, with AtOnce, is the set that is chosen, where that is decided already; 0: the one that is done first.
+	Width int
 
 	sets map[string]evaluated // those seen so far
 }
 
 // Candidate is one layout, with what it is predicted to cost.
 type Candidate struct {
-	Width     int // devices in a set; where it does not divide, some sets have more
-	Elements  int // that a set takes at once
-	Residency Residency
-	Sets      []Set
+	Width    int // devices in a set; where it does not divide, some sets have more
+	Elements int // that a set takes at once
+	Sets     []Set
 	// Tail is how many elements at the end all devices take together, as one batch. The flattened axis gives
 	// every element its equal share of devices, uneven ones included.
 	Tail    int
@@ -51,8 +52,9 @@ type Lost struct{ What, Why string }
 // Result is the outcome of a search.
 type Result struct {
 	Best  Candidate
-	Lost  []Lost // the best of every other width, shortest time first, those that do not fit, other partitions
-	Least int    // the narrowest set that fits one element
+	Fit   []Candidate // the best of every width, shortest time first
+	Lost  []Lost      // widths that do not fit, and other partitions
+	Least int         // the narrowest set that fits one element
 	// Held is how the weights of every stage lie.
 	Held []Held
 }
@@ -92,13 +94,14 @@ func Search(q Query) (Result, error) {
 		}
 		return cmp.Compare(a.Seconds, b.Seconds)
 	})
-	r.Best, r.Held = fit[0], q.Held
-	lost := make([]Lost, 0, len(fit)+len(r.Lost))
-	for _, c := range fit[1:] {
-		why := slower(c.Seconds, r.Best.Seconds, "wider and no faster")
-		lost = append(lost, Lost{Sets(c.Width, c.Elements), why})
+	r.Best, r.Fit, r.Held = fit[0], fit, q.Held
+	if q.Width > 0 {
+		if c, why, err := q.candidate(q.Width, max(1, q.AtOnce)); err != nil {
+			return r, err
+		} else if why == nil {
+			r.Best = c
+		}
 	}
-	r.Lost = append(lost, r.Lost...)
 	return r, q.others(&r)
 }
 
@@ -111,10 +114,13 @@ func Sets(width, elements int) string {
 	return fmt.Sprintf("sets of %d, %d element%s at once", width, elements, plural)
 }
 
-// slower says by how much a is longer than b, or that it is not.
-func slower(a, b float64, equal string) string {
-	if near(a, b) {
-		return equal
+// Slower says by how much a is longer than b, or that it is not.
+func Slower(a, b float64) string {
+	switch {
+	case near(a, b):
+		return "no faster"
+	case a < b:
+		return fmt.Sprintf("%.1f%% faster", 100*(b/a-1))
 	}
 	return fmt.Sprintf("%.1f%% slower", 100*(a/b-1))
 }
@@ -141,7 +147,7 @@ func (q *Query) others(r *Result) error {
 			return err
 		}
 		why := fmt.Sprintf("%s a step, %.1f%% waste, %s sent",
-			slower(f.Seconds(), set.Forward.Seconds(), "no faster"), 100*max(0, f.Waste), plan.Bytes(f.Sent))
+			Slower(f.Seconds(), set.Forward.Seconds()), 100*max(0, f.Waste), plan.Bytes(f.Sent))
 		if len(split.Partitions) == 1 {
 			why = "not asked for; " + why
 		}
@@ -235,7 +241,7 @@ func (q *Query) candidate(width, k int) (Candidate, *Infeasible, error) {
 	c := Candidate{Width: width, Elements: k}
 	n := len(q.Devices) / width
 	busy := len(q.Devices)
-	if q.width() > 0 { // a width that is asked for is kept, and what is left over stays idle
+	if q.width() > 0 || q.Width > 0 { // a width that is asked for is kept, and what is left over stays idle
 		busy = n * width
 	}
 	shares, err := sequence.Cut(busy, sequence.Equal(n))
@@ -244,11 +250,10 @@ func (q *Query) candidate(width, k int) (Candidate, *Infeasible, error) {
 	}
 	times := make([]float64, n)
 	for i, share := range shares {
-		set, how, reason, err := q.set(share, k)
+		set, reason, err := q.set(share, k)
 		if err != nil || reason != nil {
 			return c, reason, err
 		}
-		c.Residency = max(c.Residency, how)
 		c.Sets = append(c.Sets, set)
 		times[i] = set.Batch
 	}
@@ -259,7 +264,7 @@ func (q *Query) candidate(width, k int) (Candidate, *Infeasible, error) {
 
 // tail looks whether the last batches are done sooner by all devices together.
 func (q *Query) tail(c *Candidate, times []float64, batches int) error {
-	if len(times) == 1 || q.width() > 0 || q.split() == nil {
+	if len(times) == 1 || q.width() > 0 || q.Width > 0 || q.split() == nil {
 		return nil
 	}
 	for last := 1; last <= min(batches-1, len(times)); last++ {
@@ -267,7 +272,7 @@ func (q *Query) tail(c *Candidate, times []float64, batches int) error {
 		if elements > maxElements {
 			break
 		}
-		all, _, reason, err := q.set(sequence.Range{Hi: len(q.Devices)}, elements)
+		all, reason, err := q.set(sequence.Range{Hi: len(q.Devices)}, elements)
 		if err != nil || reason != nil {
 			return err
 		}

@@ -10,13 +10,11 @@ import (
 // evaluated is what set returns for the first set of its kind.
 type evaluated struct {
 	set Set
-	how Residency
 	why *Infeasible
 }
 
-// set evaluates one set of neighbouring devices with k elements, with the fastest residency that fits. Sets
-// of like devices are alike.
-func (q *Query) set(share sequence.Range, k int) (Set, Residency, *Infeasible, error) {
+// set evaluates one set of neighbouring devices with k elements. Sets of like devices are alike.
+func (q *Query) set(share sequence.Range, k int) (Set, *Infeasible, error) {
 	devices := q.Devices[share.Lo:share.Hi]
 	kind := fmt.Sprint(k)
 	for _, d := range devices {
@@ -27,7 +25,7 @@ func (q *Query) set(share sequence.Range, k int) (Set, Residency, *Infeasible, e
 	if !seen {
 		var err error
 		if e, err = q.evaluate(devices, k); err != nil {
-			return Set{}, 0, nil, err
+			return Set{}, nil, err
 		}
 		if q.sets == nil {
 			q.sets = map[string]evaluated{}
@@ -43,42 +41,39 @@ func (q *Query) set(share sequence.Range, k int) (Set, Residency, *Infeasible, e
 		why.Index += share.Lo
 		e.why = &why
 	}
-	return e.set, e.how, e.why, nil
+	return e.set, e.why, nil
 }
 
 func (q *Query) evaluate(devices []Device, k int) (e evaluated, err error) {
-	var rate, rest float64
+	var rate float64
+	host := devices[0].Host
 	for _, d := range devices {
-		rate += d.Rate
+		rate, host = rate+d.Rate, min(host, d.Host)
 	}
 	for _, s := range q.Stages {
-		if s.Split == nil {
-			rest += s.Work
-		}
-	}
-	e.set.Batch = float64(k) * rest / rate
-	if split := q.split(); split != nil {
-		if e.set.Forward, err = Cheapest(*split, k, devices); err != nil {
-			return e, err
-		}
-		e.set.Batch += float64(split.Steps) * e.set.Forward.Seconds()
-	}
-	for e.how = Resident; ; e.how++ {
-		e.set.Memory, e.why = nil, nil
-		for r, d := range devices {
-			m, err := memory(q.Stages, e.how, e.set.Forward.Plan, k, r)
-			if err != nil {
+		seconds := float64(k) * s.Work / rate
+		if s.Split != nil {
+			if e.set.Forward, err = Cheapest(*s.Split, k, devices); err != nil {
 				return e, err
 			}
-			e.set.Memory = append(e.set.Memory, m)
-			if d.takes(m) > d.room() && e.why == nil {
-				e.why = &Infeasible{Width: len(devices), Elements: k, Device: d, Index: r, Need: m}
-			}
+			seconds = float64(s.Split.Steps) * e.set.Forward.Seconds()
 		}
-		if e.why == nil || e.how == Streamed || devices[0].Mapped { // what is mapped has been arranged
-			return e, nil
+		if s.Passing > 0 {
+			seconds = max(seconds, s.Passing/host)
+		}
+		e.set.Batch += seconds
+	}
+	for r, d := range devices {
+		m, err := memory(q.Stages, e.set.Forward.Plan, k, r)
+		if err != nil {
+			return e, err
+		}
+		e.set.Memory = append(e.set.Memory, m)
+		if d.takes(m) > d.room() && e.why == nil {
+			e.why = &Infeasible{Width: len(devices), Elements: k, Device: d, Index: r, Need: m}
 		}
 	}
+	return e, nil
 }
 
 // makespan is when n equal batches are done by sets that take the given times for one, each set taking the

@@ -10,9 +10,6 @@ type Stage struct {
 	Name string
 	// Weights are the bytes that every device needs which runs the stage.
 	Weights int64
-	// Largest is the largest part of the weights that must be there at once, such as a block with what
-	// belongs to none: what remains resident while the blocks are streamed. 0: all of them.
-	Largest int64
 	// Parts are the bytes of the weights by block, in order, what belongs to none first.
 	Parts []int64
 	// Work is the FLOP of one element.
@@ -23,6 +20,8 @@ type Stage struct {
 	Shards [][]int64
 	// Rounds is how often a batch needs all blocks.
 	Rounds int
+	// Passing are the bytes that pass through a device's memory for every batch, of blocks that do not stay (see Hold).
+	Passing float64
 	// Need returns the device memory of a batch of n elements on one device, in bytes, without weights.
 	Need func(n int) (int64, error)
 	// Split says how a set can share an element; nil: see Pieces.
@@ -32,11 +31,29 @@ type Stage struct {
 	Pieces int
 }
 
-// Seconds predicts a batch of k elements on a set of devices.
+// Seconds predicts a batch of k elements on a set of devices. Blocks that pass do so beside the work.
 func Seconds(s Stage, k int, devices []Device) (float64, error) {
+	seconds, err := s.compute(k, devices)
+	if s.Passing > 0 {
+		for _, d := range devices {
+			seconds = max(seconds, s.Passing/d.Host)
+		}
+	}
+	return seconds, err
+}
+
+// compute is Seconds without weights that pass.
+func (s Stage) compute(k int, devices []Device) (float64, error) {
 	if s.Split != nil {
 		step, err := Cheapest(*s.Split, k, devices)
 		return float64(s.Split.Steps) * step.Seconds(), err
+	}
+	if s.Grid.Shards() > 1 && len(devices) == s.Grid.Ranks() { // groups of elements pass a pipeline, cuts are even
+		var rate float64
+		for _, d := range devices {
+			rate += d.Rate
+		}
+		return float64(k) * s.Work / rate, nil
 	}
 	pieces := max(1, s.Pieces)
 	shares, err := sequence.Cut(pieces, rates(devices))

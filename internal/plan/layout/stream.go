@@ -28,6 +28,22 @@ func (h Held) stream(shards [][]int64, room int64) (Held, bool) {
 	return h, true
 }
 
+// small is stream, with as few blocks as can be where there is less room than that.
+func (h Held) small(shards [][]int64, room int64) Held {
+	if out, ok := h.stream(shards, room); ok {
+		return out
+	}
+	for _, parts := range shards {
+		if len(parts) > 1 {
+			room = max(room, parts[0]+2*slices.Max(parts[1:]))
+		}
+	}
+	if out, ok := h.stream(shards, room); ok {
+		return out
+	}
+	return h
+}
+
 // passing returns what each of the shards takes when so many of its blocks stay, and there are forwards at once that
 // may be at different ones of the others: two blocks for each.
 func passing(shards [][]int64, stay, forwards int) (bytes []int64) {
@@ -76,17 +92,14 @@ func mapped(stages []Stage, held []Held, devices []Device) (over int64) {
 	for _, d := range devices {
 		room += d.Memory - most
 	}
-	order := make([]int, len(stages))
 	for i, s := range stages {
-		order[i] = i
 		held[i].Bytes, held[i].InAll = s.Weights, true
 		if len(s.Shards) > 0 { // all ranks are in the process
 			held[i].Bytes = sum(passing(s.Shards, math.MaxInt, 1))
 		}
 		total += held[i].Bytes
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return -cmp.Compare(stages[a].Weights, stages[b].Weights) })
-	for _, i := range order {
+	for _, i := range largestFirst(stages) {
 		s, h := stages[i], &held[i]
 		if total <= room || len(s.Parts) <= 2 {
 			continue
@@ -117,31 +130,42 @@ type placed struct {
 	seconds float64
 }
 
-// place chooses between a pipeline over the devices, cut by time or as others cut it, blocks that pass through each
-// device, and both.
-func (s Stage) place(h *Held, devices []Device, elements int) {
+// place chooses between blocks that pass through each device, a pipeline over the devices, cut by time or as others
+// cut it, and both, beside so many bytes of other things. Where two take the same time it is the first, so that no
+// device waits for others. Where nothing is small enough as few blocks stay as can be.
+func (s Stage) place(h *Held, devices []Device, elements int, beside int64) {
 	var ways []placed
-	for _, way := range []func(Held, []Device, int) (placed, bool){
-		s.pipeline, s.deviceMap, s.streamed, s.streamedPipeline} {
-		p, ok := way(*h, devices, elements)
+	for _, way := range []func(Held, []Device, int, int64) (placed, bool){
+		s.streamed, s.pipeline, s.deviceMap, s.streamedPipeline} {
+		p, ok := way(*h, devices, elements, beside)
 		same := func(other placed) bool { return p.Streamed == other.Streamed && slices.Equal(p.Runs, other.Runs) }
 		if ok && !slices.ContainsFunc(ways, same) {
 			ways = append(ways, p)
 		}
 	}
 	if len(ways) == 0 {
+		*h = h.small([][]int64{s.Parts}, least(devices)-beside)
 		return
 	}
-	slices.SortStableFunc(ways, func(a, b placed) int { return cmp.Compare(a.seconds, b.seconds) })
+	slices.SortStableFunc(ways, func(a, b placed) int {
+		if near(a.seconds, b.seconds) {
+			return 0
+		}
+		return cmp.Compare(a.seconds, b.seconds)
+	})
 	*h = ways[0].Held
 	for _, p := range ways[1:] {
-		h.Lost = append(h.Lost, Lost{p.String(), slower(p.seconds, ways[0].seconds, "predicted to take as long")})
+		why := "predicted to take as long"
+		if !near(p.seconds, ways[0].seconds) {
+			why = Slower(p.seconds, ways[0].seconds)
+		}
+		h.Lost = append(h.Lost, Lost{p.String(), why})
 	}
 }
 
 // pipeline cuts the blocks over all devices so that the busiest has least to do.
-func (s Stage) pipeline(h Held, devices []Device, _ int) (placed, bool) {
-	h, ok := s.cut(h, devices, func(d Device) int64 { return d.room() - s.activations() })
+func (s Stage) pipeline(h Held, devices []Device, _ int, beside int64) (placed, bool) {
+	h, ok := s.cut(h, devices, func(d Device) int64 { return d.room() - beside })
 	if !ok {
 		return placed{}, false
 	}
@@ -188,8 +212,8 @@ func idle(runs []weights.Range) bool {
 func (s Stage) share(parts []int64) float64 { return float64(sum(parts)) / float64(sum(s.Parts)) }
 
 // streamed lets blocks pass through every device, which then takes elements for itself.
-func (s Stage) streamed(h Held, devices []Device, elements int) (placed, bool) {
-	h, ok := h.stream([][]int64{s.Parts}, least(devices)-s.activations())
+func (s Stage) streamed(h Held, devices []Device, elements int, beside int64) (placed, bool) {
+	h, ok := h.stream([][]int64{s.Parts}, least(devices)-beside)
 	if !ok {
 		return placed{}, false
 	}
@@ -203,13 +227,13 @@ func (s Stage) streamed(h Held, devices []Device, elements int) (placed, bool) {
 
 // streamedPipeline cuts the blocks over all devices, through which those of each run pass. A batch goes in as many
 // groups of elements, and each group takes all blocks.
-func (s Stage) streamedPipeline(h Held, devices []Device, elements int) (placed, bool) {
+func (s Stage) streamedPipeline(h Held, devices []Device, elements int, beside int64) (placed, bool) {
 	h, ok := s.cut(h, devices, func(Device) int64 { return math.MaxInt64 })
 	if !ok {
 		return placed{}, false
 	}
 	shards := s.shards(h)
-	if h, ok = h.stream(shards, least(devices)-s.activations()); !ok {
+	if h, ok = h.stream(shards, least(devices)-beside); !ok {
 		return placed{}, false
 	}
 	k := atOnce(atOnce(elements) / len(devices))

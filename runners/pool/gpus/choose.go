@@ -153,9 +153,14 @@ func claim(s gpu.Survey, all []candidate, n int, dir, what string) (taken []clai
 	slices.SortFunc(taken, func(a, b claimed) int { return a.index - b.index })
 	if len(taken) < n {
 		giveUp(taken)
-		return nil, left, fault.TryAgain(fmt.Errorf("%d GPUs are asked for and %d can be had", n, len(taken)))
+		return nil, left, fewer(n, len(taken), nil)
 	}
 	return taken, left, nil
+}
+
+// fewer is the error where not so many GPUs can be had as are asked for.
+func fewer(asked, had int, left []Left) error {
+	return fault.TryAgain(fmt.Errorf("%d GPUs are asked for and %d can be had%s", asked, had, describe(left)))
 }
 
 func giveUp(taken []claimed) {

@@ -18,9 +18,6 @@ import (
 // ErrNone is the error of Open where this process sees no GPU at all; a job may compute on the CPU then.
 var ErrNone = errors.New("no GPU")
 
-// reserve is the part of a device's free memory that is left free, for what no model of memory knows.
-const reserve = 0.1
-
 // Options say what a job takes.
 type Options struct {
 	Workers int    // devices; 0: all that can be had
@@ -70,27 +67,16 @@ type lease struct {
 // health. ErrNone where there is none; where there are some and none can be used, the error says why of each, and
 // another time may be better.
 func Open(host gpu.Host, maker Maker, o Options) (*Pool, error) {
-	if o.Claims == "" {
-		o.Claims = gpu.ClaimsDir()
-	}
 	if o.Every == 0 {
 		o.Every = 2 * time.Second
 	}
-	visible, err := maker.Visible()
+	p := &Pool{maker: maker, host: host, o: o.filled(), changed: make(chan struct{})}
+	fit, err := p.fit()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNone, err)
-	}
-	if len(visible) == 0 {
-		return nil, ErrNone
-	}
-	p := &Pool{maker: maker, host: host, o: o, changed: make(chan struct{})}
-	if p.survey, err = survey(host, visible); err != nil {
 		return nil, err
 	}
-	fit, left := candidates(host, p.survey, visible)
-	kept, others := oneClass(p.survey, fit)
-	taken, busy, err := claim(p.survey, kept, o.Workers, o.Claims, o.What)
-	p.left = slices.Concat(left, others, busy)
+	taken, busy, err := claim(p.survey, fit, o.Workers, p.o.Claims, o.What)
+	p.left = append(p.left, busy...)
 	if err != nil {
 		return nil, fmt.Errorf("%w%s", err, describe(p.left))
 	}
@@ -98,10 +84,81 @@ func Open(host gpu.Host, maker Maker, o Options) (*Pool, error) {
 		p.add(c)
 	}
 	if len(p.devices) == 0 {
-		return nil, fault.TryAgain(fmt.Errorf("no GPU of this host can be used:%s", describe(p.left)))
+		return nil, p.none()
 	}
 	p.watch()
 	return p, nil
+}
+
+// filled returns the options with what they leave open.
+func (o Options) filled() Options {
+	if o.Claims == "" {
+		o.Claims = gpu.ClaimsDir()
+	}
+	return o
+}
+
+// fit surveys the host and returns the devices that a job could use.
+func (p *Pool) fit() ([]candidate, error) {
+	visible, err := p.maker.Visible()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNone, err)
+	}
+	if len(visible) == 0 {
+		return nil, ErrNone
+	}
+	if p.survey, err = survey(p.host, visible); err != nil {
+		return nil, err
+	}
+	all, left := candidates(p.host, p.survey, visible)
+	kept, others := oneClass(p.survey, all)
+	p.left = slices.Concat(left, others)
+	return kept, nil
+}
+
+// none is the error where none of the devices can be used.
+func (p *Pool) none() error {
+	return fault.TryAgain(fmt.Errorf("no GPU of this host can be used:%s", describe(p.left)))
+}
+
+// Look returns the devices that Open would take, and the numeric class of their results, without taking or opening
+// any: a plan is no reason for a job to find them taken.
+func Look(host gpu.Host, maker Maker, o Options) (devices []layout.Device, class string, err error) {
+	p := &Pool{maker: maker, host: host, o: o.filled()}
+	fit, err := p.fit()
+	if err != nil {
+		return nil, "", err
+	}
+	open := map[int]candidate{}
+	var indexes []int
+	for _, c := range fit {
+		d := p.survey.Devices[c.index]
+		if busy := gpu.Holder(p.o.Claims, d.UUID); busy != nil {
+			p.left = append(p.left, Left{d.UUID, d.Name, busy.Error()})
+			continue
+		}
+		open[c.index], indexes = c, append(indexes, c.index)
+	}
+	switch n := len(indexes); {
+	case n == 0:
+		return nil, "", p.none()
+	case n < o.Workers:
+		return nil, "", fewer(o.Workers, n, p.left)
+	case o.Workers > 0:
+		indexes = p.survey.Choose(indexes, o.Workers)
+	}
+	for _, i := range slices.Sorted(slices.Values(indexes)) {
+		devices = append(devices, p.planned(open[i]))
+		class = open[i].class
+	}
+	return devices, class, nil
+}
+
+// planned is what the cost model knows of a candidate.
+func (p *Pool) planned(c candidate) layout.Device {
+	d := planned(p.survey.Devices[c.index], c.free)
+	d.Island = p.survey.Islands()[c.index]
+	return d
 }
 
 // add opens a device that was claimed.
@@ -120,9 +177,8 @@ func (p *Pool) add(c claimed) {
 		return
 	}
 	p.class = be.Class()
-	one := &device{Device: d, index: c.index, plan: planned(d, c.free), be: be, release: c.release}
-	one.plan.Island = p.survey.Islands()[c.index]
-	p.devices = append(p.devices, one)
+	p.devices = append(p.devices, &device{Device: d, index: c.index, plan: p.planned(c.candidate), be: be,
+		release: c.release})
 }
 
 // Close gives the devices back. Nothing may be leased any more.
@@ -187,34 +243,31 @@ func (p *Pool) Changed() <-chan struct{} {
 	return p.changed
 }
 
-// Memory returns what a batch may use on any one device. A batch fills half of it at most: more gains little,
-// and what is not as it was predicted has room.
+// Memory returns what a batch may use on any one device.
 func (p *Pool) Memory() plan.Memory {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	limit := p.o.Memory
-	if limit == 0 {
-		for i, d := range p.devices {
-			if room := int64(float64(d.plan.Memory)*(1-reserve)) - p.weights; i == 0 || room < limit {
-				limit = max(0, room)
-			}
+	if p.o.Memory > 0 {
+		return plan.Memory{Target: p.o.Memory / 2, Limit: p.o.Memory}
+	}
+	var there []layout.Device
+	for _, d := range p.devices {
+		if d.drained == "" {
+			there = append(there, d.plan)
 		}
 	}
-	return plan.Memory{Target: limit / 2, Limit: limit}
+	return layout.Offer(there, p.weights)
 }
 
 // Class returns the numeric class of the results.
 func (p *Pool) Class() string { return p.class }
 
-// Layout returns the devices as the cost model takes them.
-func (p *Pool) Layout() []layout.Device {
+// Layout returns the devices by number, as the cost model takes them.
+func (p *Pool) Layout() (out []layout.Device) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var out []layout.Device
 	for _, d := range p.devices {
-		if d.drained == "" {
-			out = append(out, d.plan)
-		}
+		out = append(out, d.plan)
 	}
 	return out
 }

@@ -1,0 +1,76 @@
+package pipelines_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"latentbeam"
+	"latentbeam/internal/plan/layout"
+	"latentbeam/schemas"
+)
+
+// TestWeightsForTheLargestRow: how weights lie is decided for the largest row of the table that can be done at all, not
+// for the defaults. A row beyond that fails, and the others are as they are alone.
+func TestWeightsForTheLargestRow(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tiny")
+	must(t, os.CopyFS(dir, latentbeam.Tiny()))
+	const small, large, absurd = "small,a red circle moves left,16,16,2\n", "large,a red circle moves left,64,64,16\n",
+		"absurd,a red circle moves left,512,512,64\n"
+	base := newJob(t, "id,prompt,height,width,num_frames\n"+small+large)
+	base.sets = []string{"model=" + dir}
+	base.mustRun(t)
+	want := mustRead(t, base.out)
+	for _, c := range []struct {
+		rows     string
+		memory   string
+		streamed bool
+		failed   int64
+	}{
+		{small, "18MiB", false, 0},
+		{small + large, "18MiB", true, 0},
+		{small + large, "64MiB", false, 0},
+		{small + large + absurd, "18MiB", true, 1},
+		{small + absurd, "18MiB", false, 1},
+	} {
+		j := newJob(t, "id,prompt,height,width,num_frames\n"+c.rows)
+		j.sets = []string{"model=" + dir, "resources.memory=" + c.memory}
+		opened, err := j.open()
+		must(t, err)
+		p, err := opened.Plan(t.Context())
+		must(t, err)
+		devices, err := opened.Devices()
+		must(t, err)
+		layouts, err := opened.Layouts(t.Context(), p, devices)
+		must(t, err)
+		streamed := slices.ContainsFunc(layouts[0].Held, func(h layout.Held) bool { return h.Streamed })
+		if streamed != c.streamed {
+			t.Errorf("%q in %s: streamed %v", c.rows, c.memory, streamed)
+		}
+		for _, l := range layouts {
+			if (l.Fails != nil) != (l.Shape.Width == 512) || l.Fails != nil && !strings.Contains(l.Fails.Error(), "does not fit") {
+				t.Errorf("%q in %s: %v: %v", c.rows, c.memory, l.Shape, l.Fails)
+			}
+		}
+		r, err := opened.Run(t.Context(), nil)
+		must(t, err)
+		opened.Close()
+		if r.Totals.Failed != c.failed {
+			t.Errorf("%q in %s: %+v", c.rows, c.memory, r.Totals)
+		}
+		for _, f := range readRows[schemas.FailureRow](t, j.out, "failures") {
+			if f.ID != "absurd" || !strings.Contains(f.Message, "one element needs") ||
+				!strings.Contains(f.Message, "a smaller size") {
+				t.Errorf("%s failed: %s", f.ID, f.Message)
+			}
+		}
+		got := mustRead(t, j.out)
+		for name, sum := range got.files {
+			if strings.HasPrefix(name, "videos/") && want.files[name] != sum {
+				t.Errorf("%q in %s: other bytes in %s", c.rows, c.memory, name)
+			}
+		}
+	}
+}

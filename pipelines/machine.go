@@ -1,0 +1,95 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/layout"
+	"latentbeam/kernels"
+	"latentbeam/stages"
+)
+
+// machine is a pool of devices that are only planned for: it has all that a run is decided by and lends nothing.
+type machine struct {
+	devices []layout.Device
+	class   string
+	given   int64 // for batches, on each; 0: what weights leave
+
+	mu      sync.Mutex
+	weights int64
+}
+
+var errPlanned = errors.New("the job is only planned for these devices")
+
+// Lease lends nothing.
+func (m *machine) Lease(context.Context) (kernels.Backend, func(bool), error) {
+	return nil, nil, errPlanned
+}
+
+// LeaseSet lends nothing.
+func (m *machine) LeaseSet(context.Context, int) (*stages.Set, func(bool), error) {
+	return nil, nil, errPlanned
+}
+
+// LeaseThese lends nothing.
+func (m *machine) LeaseThese(context.Context, []int) (*stages.Set, func(bool), error) {
+	return nil, nil, errPlanned
+}
+
+// Size returns how many devices there are.
+func (m *machine) Size() int { return len(m.devices) }
+
+// Layout returns them as the cost model knows them.
+func (m *machine) Layout() []layout.Device { return m.devices }
+
+// Weights says how many bytes of weights would be on every device.
+func (m *machine) Weights(bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.weights = bytes
+}
+
+// Memory returns what a batch may use on one of them.
+func (m *machine) Memory() plan.Memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.given > 0 {
+		return plan.Memory{Target: m.given / 2, Limit: m.given}
+	}
+	return layout.Offer(m.devices, m.weights)
+}
+
+// Class returns the numeric class that results would have.
+func (m *machine) Class() string { return m.class }
+
+// Changed returns nil: devices neither come nor go.
+func (m *machine) Changed() <-chan struct{} { return nil }
+
+// Speeds returns the relative speeds.
+func (m *machine) Speeds() (out []float64) {
+	for _, d := range m.devices {
+		out = append(out, d.Rate)
+	}
+	return out
+}
+
+// Closest returns n of the free devices, all of one island if it can be, of the one that they fill best.
+func (m *machine) Closest(free []int, n int) []int {
+	islands := map[int][]int{}
+	for _, d := range free {
+		islands[m.devices[d].Island] = append(islands[m.devices[d].Island], d)
+	}
+	best := free
+	for _, d := range free {
+		own := islands[m.devices[d].Island]
+		if len(own) >= n && (len(own) < len(best) || len(own) == len(best) && own[0] < best[0]) {
+			best = own
+		}
+	}
+	return slices.Clone(best[:n])
+}
+
+var _ stages.Nearby = (*machine)(nil)

@@ -1,0 +1,93 @@
+package pipelines
+
+import (
+	"fmt"
+
+	"latentbeam/internal/plan/layout"
+	"latentbeam/stages"
+	"latentbeam/transforms"
+)
+
+// maxForeseen bounds the devices of a run that is played through: every lease looks at all widths of a set.
+const maxForeseen = 64
+
+// foresight is what is known of a run on these devices, nil where they are too many to play it through.
+func (j *Job) foresight(devices []layout.Device, held []layout.Held) *transforms.Foresight {
+	pool, ok := j.engine.Pool.(stages.Picker)
+	if !ok || len(devices) > maxForeseen || len(devices) != pool.Size() {
+		return nil
+	}
+	return &transforms.Foresight{Steps: j.engine.Steps, Pool: pool, Devices: devices, Held: held,
+		MaxBatch: j.engine.MaxBatch, Facts: j.facts}
+}
+
+// foresee plays the run of the rows of one shape through, and lists what it is predicted to be faster than.
+func (l *Layout) foresee(f transforms.Foresight, query layout.Query) (err error) {
+	f.Rows = []transforms.Expected{{Row: l.first, Rows: int(l.Rows)}}
+	if l.Run, err = f.Outlook(); err != nil {
+		return err
+	}
+	widths := l.Fit
+	for _, lease := range l.Run.Leases {
+		if lease.Stage == l.denoiser() {
+			query.Width, query.AtOnce = lease.Devices, lease.Elements
+			break
+		}
+	}
+	if l.Result, err = layout.Search(query); err != nil {
+		return err
+	}
+	split := l.Split()
+	if split == nil || split.Width > 0 || split.Grid.Shards() > 1 {
+		return nil
+	}
+	var lost []layout.Lost
+	for _, c := range widths {
+		f.Width = c.Width
+		other, err := f.Outlook()
+		if err != nil {
+			return err
+		}
+		lost = append(lost, layout.Lost{What: fmt.Sprintf("sequence_parallel: %d for every batch", c.Width),
+			Why: layout.Slower(other.Seconds, l.Run.Seconds)})
+	}
+	l.Lost = append(lost, l.Lost...)
+	return nil
+}
+
+// denoiser names the stage that a set shares, "" where there is none.
+func (l *Layout) denoiser() string {
+	for _, s := range l.Stages {
+		if s.Split != nil {
+			return s.Name
+		}
+	}
+	return ""
+}
+
+// Together predicts the run of all rows, whatever their shapes. Where it cannot be played through its shapes follow
+// one another.
+func (j *Job) Together(layouts []Layout, devices []layout.Device) (seconds float64, err error) {
+	var rows []transforms.Expected
+	for _, l := range layouts {
+		if l.Fails != nil {
+			continue
+		}
+		seconds += l.Seconds()
+		rows = append(rows, transforms.Expected{Row: l.first, Rows: int(l.Rows)})
+	}
+	if f := j.foresight(devices, j.held); f != nil && len(rows) > 0 {
+		f.Rows = rows
+		all, err := f.Outlook()
+		return all.Seconds, err
+	}
+	return seconds, nil
+}
+
+// Seconds is the predicted time of all rows of the shape.
+func (l Layout) Seconds() float64 {
+	if len(l.Run.Leases) > 0 {
+		return l.Run.Seconds
+	}
+	return l.Best.Seconds
+}
