@@ -2,6 +2,7 @@ package nn
 
 import (
 	"encoding/binary"
+	"math"
 	"runtime"
 	"sync"
 
@@ -90,13 +91,24 @@ func convert(dst, src []byte, from, to kernels.DType) {
 	switch {
 	case from == to:
 		copy(dst, src)
-	case to == kernels.BF16:
-		for i := range len(dst) / 2 {
-			binary.LittleEndian.PutUint16(dst[2*i:], kernels.ToBF16(element(src, from, i)))
+	case from == kernels.F32 && to == kernels.BF16:
+		for ; len(src) >= 4 && len(dst) >= 2; src, dst = src[4:], dst[2:] {
+			wide := math.Float32frombits(binary.LittleEndian.Uint32(src))
+			binary.LittleEndian.PutUint16(dst, kernels.ToBF16(wide))
 		}
-	default:
+	case from == kernels.F32:
+		for ; len(src) >= 4 && len(dst) >= 2; src, dst = src[4:], dst[2:] {
+			wide := math.Float32frombits(binary.LittleEndian.Uint32(src))
+			binary.LittleEndian.PutUint16(dst, kernels.ToF16(wide))
+		}
+	default: // between the narrow ones
 		for i := range len(dst) / 2 {
-			binary.LittleEndian.PutUint16(dst[2*i:], kernels.ToF16(element(src, from, i)))
+			value := element(src, from, i)
+			narrow := kernels.ToF16(value)
+			if to == kernels.BF16 {
+				narrow = kernels.ToBF16(value)
+			}
+			binary.LittleEndian.PutUint16(dst[2*i:], narrow)
 		}
 	}
 }
