@@ -30,6 +30,9 @@ func Collect(version, dir string) Facts {
 	}
 	f.GPU.survey()
 	f.GPU.ask()
+	if len(f.GPU.Devices) > 0 {
+		opened(f.Libraries, cuda.Libraries())
+	}
 	return f
 }
 

@@ -232,6 +232,30 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestOpened: what the backend says of NCCL goes before the file that was seen.
+func TestOpened(t *testing.T) {
+	for _, c := range []struct {
+		seen string
+		says cuda.Library
+		want Check
+	}{
+		{"/a/libnccl.so.2", cuda.Library{Path: "/b/libnccl.so.2", Version: "2.27.3"},
+			Check{State: OK, Found: "2.27.3, /b/libnccl.so.2"}},
+		{"/a/libnccl.so.2", cuda.Library{Problem: "NCCL is not found: it is too old"},
+			Check{State: Missing, Found: "NCCL is not found: it is too old"}},
+		{"", cuda.Library{Problem: "NCCL is not found"}, Check{State: Missing, Found: "not found: libnccl.so.2"}},
+	} {
+		list := []Library{{Name: ncclName, Files: []string{"libnccl.so.2"}, Path: c.seen, Cost: "speed"}}
+		c.says.Name = "libnccl.so.2"
+		opened(list, []cuda.Library{{Name: "libcuda.so.1", Version: "12"}, c.says})
+		f := Facts{Program: Program{CUDA: true}, GPU: GPU{Devices: []Device{{}}}, Libraries: list}
+		got := libraries(f)[0]
+		if got.State != c.want.State || got.Found != c.want.Found || (got.Cost != "") != (got.State == Missing) {
+			t.Errorf("%+v, want %+v", got, c.want)
+		}
+	}
+}
+
 func TestCompare(t *testing.T) {
 	nan := float32(0)
 	nan /= nan

@@ -88,8 +88,13 @@ func libraries(f Facts) (out []Check) {
 			continue // said already
 		}
 		c := Check{Name: l.Name, State: OK, Found: l.Path}
-		if l.Path == "" {
+		switch {
+		case l.Path == "":
 			c.State, c.Found, c.Cost = Missing, "not found: "+strings.Join(l.Files, ", "), l.Cost
+		case l.Problem != "":
+			c.State, c.Found, c.Cost = Missing, l.Problem, l.Cost
+		case l.Version != "":
+			c.Found = l.Version + ", " + l.Path
 		}
 		out = append(out, c)
 	}

@@ -76,4 +76,7 @@ type Library struct {
 	Files []string `json:"files"` // that would do, the best first
 	Path  string   `json:"path"`  // where it was found; ""
 	Cost  string   `json:"without_it"`
+	// Version is its own, where it was asked; Problem is why it is not used, though it was found.
+	Version string `json:"version,omitempty"`
+	Problem string `json:"problem,omitempty"`
 }

@@ -6,11 +6,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"latentbeam/kernels/cuda"
 )
 
 const (
 	ffmpegName = "ffmpeg"
 	nvmlName   = "NVML"
+	ncclName   = "NCCL"
 )
 
 // wanted are the libraries that are used where they are found. What each costs is what this release does
@@ -22,7 +25,8 @@ func wanted() []Library {
 		{Name: "cublasLt", Files: []string{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"},
 			Cost: "matrix products take this program's own kernels; how much slower they are was not measured"},
 		{Name: "cuDNN", Files: []string{"libcudnn.so.9"}, Cost: "none yet: convolutions take this program's own kernels"},
-		{Name: "NCCL", Files: []string{"libnccl.so.2"}, Cost: "none yet: GPUs of several hosts exchange over TCP"},
+		{Name: ncclName, Files: []string{"libnccl.so.2"}, Cost: "none on one host; GPUs of several hosts exchange over " +
+			"TCP, through host memory"},
 		{Name: ffmpegName, Files: []string{"ffmpeg"}, Cost: "of videos only y4m, images and folders of images can be " +
 			"read, and files are about twice as large as x264's"},
 	}
@@ -41,8 +45,8 @@ func searched() []string {
 	return dirs
 }
 
-// find looks for the libraries in LD_LIBRARY_PATH and dirs, and for ffmpeg in PATH. LATENTBEAM_LIBCUDA names
-// another libcuda.
+// find looks for the libraries in LD_LIBRARY_PATH and dirs, and for ffmpeg in PATH. LATENTBEAM_LIBCUDA and
+// LATENTBEAM_LIBNCCL name others.
 func find(env func(string) string, dirs []string) []Library {
 	dirs = slices.Concat(filepath.SplitList(env("LD_LIBRARY_PATH")), dirs)
 	out := wanted()
@@ -52,11 +56,26 @@ func find(env func(string) string, dirs []string) []Library {
 			out[i].Path, _ = exec.LookPath(l.Files[0])
 		case l.Name == "libcuda" && env("LATENTBEAM_LIBCUDA") != "":
 			out[i].Path = env("LATENTBEAM_LIBCUDA")
+		case l.Name == ncclName && env("LATENTBEAM_LIBNCCL") != "":
+			out[i].Path = env("LATENTBEAM_LIBNCCL")
 		default:
 			out[i].Path = first(l.Files, dirs)
 		}
 	}
 	return out
+}
+
+// opened adds what the backend says of a library that it opens itself.
+func opened(list []Library, by []cuda.Library) {
+	for i, l := range list {
+		for _, o := range by {
+			if slices.Contains(l.Files, o.Name) && o.Version != "" {
+				list[i].Path, list[i].Version = o.Path, o.Version
+			} else if slices.Contains(l.Files, o.Name) && l.Path != "" {
+				list[i].Problem = o.Problem
+			}
+		}
+	}
 }
 
 // first returns the first of the files that is in one of the directories.

@@ -152,6 +152,10 @@ func TestTwoProcesses(t *testing.T) {
 			wait := patience
 			if how == "stalled" {
 				wait = 2 * time.Second
+				time.AfterFunc(time.Second, func() { // the device's thread waits for the device
+					gpu(t, 0).Alloc(kernels.F32, 1<<20)
+					runtime.GC()
+				})
 			}
 			err := o.round(node, gpu(t, 0), wait)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

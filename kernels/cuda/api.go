@@ -50,6 +50,7 @@ func (d Device) Class() string {
 type Library struct {
 	Name    string
 	Path    string // where it was found, or ""
+	Version string // such as 2.27.3; "" where it was not asked
 	Problem string // why it is not used, or ""
 	Without string // what is lost without it
 }

@@ -2,7 +2,10 @@
 
 package cuda
 
-import "latentbeam/kernels/cuda/cublaslt"
+import (
+	"latentbeam/kernels/cuda/cublaslt"
+	"latentbeam/kernels/cuda/nccl"
+)
 
 // Libraries returns what is looked for at run time, in the order of importance.
 func Libraries() []Library {
@@ -19,5 +22,11 @@ func Libraries() []Library {
 	} else if lt.Path = found.Path; !wantsBlas() {
 		lt.Problem = "found, not used without " + EnvCublasLt + "=1"
 	}
-	return []Library{l, lt}
+	between := Library{Name: "libnccl.so.2", Without: "GPUs of several hosts exchange over TCP, through host memory"}
+	if found, err := nccl.Open(); err != nil {
+		between.Problem = err.Error()
+	} else {
+		between.Path, between.Version = found.Path, found.Version
+	}
+	return []Library{l, lt, between}
 }

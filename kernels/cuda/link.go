@@ -8,10 +8,9 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
-
-	"gorgonia.org/cu"
 
 	"latentbeam/kernels"
 	"latentbeam/kernels/cuda/driver"
@@ -25,6 +24,8 @@ const (
 	// after that: most take less than a millisecond, and a pause is no shorter than some fifty microseconds.
 	spinFor   = 200 * time.Microsecond
 	lookEvery = 50 * time.Microsecond
+	// callTime is how long a call may take that does not wait; NCCL is aborted under one that takes longer.
+	callTime = 2 * time.Second
 	// leaveTime is how long the end of a link may take; after that its thread is left to itself.
 	leaveTime = 10 * time.Second
 )
@@ -43,13 +44,14 @@ func (b *Backend) NewLink() ([]byte, error) {
 	return nccl.NewID()
 }
 
-// link is a rank's end of an NCCL communicator. Its calls are made on the engine's thread, and none of them waits,
-// so that others may go on using the device and a deadline holds.
+// link is a rank's end of an NCCL communicator. Its calls are made on the engine's thread, and none of them waits. A
+// deadline holds even where the thread is held up by something else that waits for the device, such as memory that is
+// given back: the communicator is aborted from a thread of its own, and the device comes to its end.
 type link struct {
 	be   *Backend
-	mu   sync.Mutex // of comm, which may be given up at any time
 	comm nccl.Comm
-	gone bool
+	mu   sync.Mutex // held by a call under way
+	gone atomic.Bool
 }
 
 var errGone = errors.New("the link was given up")
@@ -57,7 +59,7 @@ var errGone = errors.New("the link was given up")
 // Link makes a communicator of b's device and those of the other ranks.
 func (b *Backend) Link(ctx context.Context, id []byte, rank, size int) (kernels.Link, error) {
 	l := &link{be: b}
-	err := b.eng.do(func() (err error) {
+	err := b.eng.do(func() (err error) { // not given up half-way: there would be nothing to abort
 		l.comm, err = nccl.Init(id, rank, size)
 		return err
 	})
@@ -71,16 +73,39 @@ func (b *Backend) Link(ctx context.Context, id []byte, rank, size int) (kernels.
 	return l, nil
 }
 
-// call makes a call of the communicator on the engine's thread.
-func (l *link) call(f func(c nccl.Comm) error) error {
-	return l.be.eng.do(func() error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.gone {
-			return errGone
-		}
-		return f(l.comm)
-	})
+// call makes a call of the communicator on the engine's thread, or gives up waiting for its turn when ctx ends: then
+// the link has to be closed, and the call is not made any more.
+func (l *link) call(ctx context.Context, f func(c nccl.Comm) (bool, error)) (ok bool, err error) {
+	type answer struct {
+		ok  bool
+		err error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		var a answer
+		a.err = l.be.eng.do(func() (err error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if l.gone.Load() {
+				return errGone
+			}
+			a.ok, err = f(l.comm)
+			return err
+		})
+		answers <- a
+	}()
+	select {
+	case a := <-answers:
+		return a.ok, a.err
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
+// begin makes a call that only begins something.
+func (l *link) begin(ctx context.Context, f func(c nccl.Comm) error) error {
+	_, err := l.call(ctx, func(c nccl.Comm) (bool, error) { return true, f(c) })
+	return err
 }
 
 // settle waits until what was begun is done.
@@ -91,16 +116,9 @@ func (l *link) settle(ctx context.Context) error {
 // until asks again and again, on the engine's thread, whether something is done.
 func (l *link) until(ctx context.Context, done func(c nccl.Comm) (bool, error)) error {
 	for began := time.Now(); ; {
-		var ok bool
-		err := l.call(func(c nccl.Comm) (err error) {
-			ok, err = done(c)
-			return err
-		})
+		ok, err := l.call(ctx, done)
 		if err != nil || ok {
 			return err
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
 		}
 		if time.Since(began) > spinFor {
 			time.Sleep(lookEvery)
@@ -160,7 +178,7 @@ func (l *link) transfer(ctx context.Context, pieces []nccl.Piece) error {
 	if p := b.late.Load(); p != nil {
 		return *p
 	}
-	err := l.call(func(c nccl.Comm) error { return c.Exchange(pieces, unsafe.Pointer(b.stream.C())) })
+	err := l.begin(ctx, func(c nccl.Comm) error { return c.Exchange(pieces, unsafe.Pointer(b.stream.C())) })
 	if err == nil {
 		err = l.settle(ctx)
 	}
@@ -192,20 +210,17 @@ func (l *link) Close(well bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
 	if well {
-		err := l.call(func(c nccl.Comm) error { return c.Finalize() })
+		err := l.begin(ctx, func(c nccl.Comm) error { return c.Finalize() })
 		well = err == nil && l.settle(ctx) == nil
 	}
-	l.mu.Lock()
-	gone := l.gone || !l.comm.Opened()
-	l.gone = true
-	l.mu.Unlock()
-	if gone {
+	if l.gone.Swap(true) || !l.comm.Opened() {
 		return
 	}
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
 		runtime.LockOSThread() // and never given back: NCCL sets the thread's device
+		l.quiet()
 		if well {
 			_ = l.comm.Destroy() // what it answers matters to nobody any more
 		} else {
@@ -218,75 +233,12 @@ func (l *link) Close(well bool) {
 	}
 }
 
-// bundle is what passes between this rank and one peer, in one direction.
-type bundle struct {
-	peer  int
-	at    cu.DevicePtr
-	bytes int
-	views []*operand // the tensors
-	dense []*operand // where they are in the bundle; nil: the bundle is the tensor itself
-}
-
-// bundles sorts parts by peer, without those that are empty.
-func (b *Backend) bundles(op string, parts []kernels.Part) ([]*bundle, error) {
-	var out []*bundle
-	of := map[int]*bundle{}
-	for _, p := range parts {
-		o, ok := b.open(op, p.View)
-		if !ok || !b.need(op, []string{"part"}, o) {
-			return nil, b.err
+// quiet waits until no call is under way; none begins any more.
+func (l *link) quiet() {
+	for began := time.Now(); time.Since(began) < callTime; time.Sleep(time.Millisecond) {
+		if l.mu.TryLock() {
+			l.mu.Unlock()
+			return
 		}
-		if p.View.Len() == 0 {
-			continue
-		}
-		if of[p.Peer] == nil {
-			of[p.Peer] = &bundle{peer: p.Peer}
-			out = append(out, of[p.Peer])
-		}
-		of[p.Peer].views = append(of[p.Peer].views, o[0])
-	}
-	for _, one := range out {
-		if err := one.lay(b); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// lay gives a bundle its place. Both ends find the same length, for they know the same shapes.
-func (p *bundle) lay(b *Backend) error {
-	if v := p.views[0]; len(p.views) == 1 && v.Contiguous() {
-		p.at, p.bytes = v.ptr, v.Len()*v.DType.Size()
-		return nil
-	}
-	var offsets []int
-	for _, v := range p.views {
-		offsets = append(offsets, p.bytes)
-		p.bytes += v.Len() * v.DType.Size()
-		if len(p.views) > 1 {
-			p.bytes = (p.bytes + unit - 1) / unit * unit
-		}
-	}
-	var err error
-	if p.at, err = b.arena.take(p.bytes); err != nil {
-		return err
-	}
-	for i, v := range p.views {
-		p.dense = append(p.dense, &operand{Tensor: kernels.NewTensor(v.DType, nil, v.Shape...),
-			ptr: p.at + cu.DevicePtr(offsets[i])})
-	}
-	return nil
-}
-
-// pack brings the tensors to the bundle, unpack the bundle to the tensors.
-func (p *bundle) pack(b *Backend) {
-	for i, d := range p.dense {
-		b.copyOf("send", d, p.views[i])
-	}
-}
-
-func (p *bundle) unpack(b *Backend) {
-	for i, d := range p.dense {
-		b.copyOf("receive", p.views[i], d)
 	}
 }
