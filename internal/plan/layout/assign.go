@@ -19,9 +19,9 @@ type Queue struct {
 	Seconds func(k int, set []int) float64
 }
 
-// promise is by how much a batch that ends the job for certain may be later than what is best case for the
-// other choices.
-const promise = 0.02
+// promise is by how much of its own time a batch that ends the job for certain may be later than what is best case
+// for the other choices.
+const promise = 0.05
 
 // Assign decides which devices take the next batch, and how many elements. As long as there is enough to do,
 // the first free device takes it alone. A batch that would last longer than all the rest gets as many devices
@@ -49,7 +49,7 @@ func Assign(q Queue) (set []int, elements int) {
 		}
 	}
 	if q.Same == q.Left && q.Left <= q.Most {
-		if e := q.end(order, n, q.Left); e <= end*(1+promise) {
+		if e := q.end(order, n, q.Left); e <= end+promise*q.Seconds(q.Left, order) {
 			return order, q.Left
 		}
 	}

@@ -1,0 +1,54 @@
+package pipelines_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"latentbeam/stages"
+)
+
+// TestFinishedRowsAreNotKept: at the end of a bundle too, a row is published as soon as it is done, while another is
+// still at work in an earlier stage or the same; it neither waits to be emitted nor to share a batch with that one.
+func TestFinishedRowsAreNotKept(t *testing.T) {
+	for runner, places := range map[string][]string{"local": {"encode_text", "denoise", "encode_video"}, "prism": {"denoise"}} {
+		for _, before := range places {
+			t.Run(runner+" "+before, func(t *testing.T) {
+				t.Parallel()
+				open := make(chan bool)
+				slow := passive("slow", func(ctx context.Context, batch []*stages.Element) error {
+					if batch[0].Row.Prompt == "slow" {
+						select {
+						case <-open:
+						case <-ctx.Done():
+						}
+					}
+					return nil
+				})
+				j := newJob(t, "prompt\na\nslow\nb\nc\n")
+				j.specs = append(j.specs, slow)
+				j.stages = strings.Replace("[encode_text, denoise, decode_vae, encode_video]", before, "slow, "+before, 1)
+				j.sets = []string{"resources.batch_size=1", "resources.workers=2", "runner=" + runner}
+				opened, err := j.open()
+				must(t, err)
+				defer opened.Close()
+				done := make(chan error, 1)
+				go func() {
+					_, err := opened.Run(t.Context(), nil)
+					done <- err
+				}()
+				began := time.Now()
+				for opened.Progress().Done.Load() < 3 {
+					if time.Since(began) > 15*time.Second {
+						t.Errorf("%d of 3 rows are published beside the one that is at work", opened.Progress().Done.Load())
+						break
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				close(open)
+				must(t, <-done)
+			})
+		}
+	}
+}
