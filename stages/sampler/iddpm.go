@@ -99,7 +99,7 @@ func (s *IDDPM) step(ctx context.Context, r *run, done int) error {
 	if r.Masks != nil {
 		r.restore(changed)
 	}
-	return nil
+	return r.finite()
 }
 
 // frames puts noise on the frames whose turn comes at this step and returns which frames the network takes as

@@ -81,7 +81,7 @@ func (s *RectifiedFlow) step(ctx context.Context, r *run, f *flowFrames, i int) 
 	if r.Masks != nil {
 		r.restore(generated)
 	}
-	return nil
+	return r.finite()
 }
 
 // guideAll replaces the conditional velocities by the guided ones.

@@ -89,6 +89,18 @@ func (r *run) evaluate(ctx context.Context, timestep float32, generated []bool) 
 	return nil
 }
 
+// finite fails once the latents hold a number that is none: no later step would mend it.
+func (r *run) finite() error {
+	for e := range r.N {
+		for i, v := range r.element(e) {
+			if v-v != 0 { // infinities and NaNs alone
+				return fmt.Errorf("value %d of the latents is %g", i, v)
+			}
+		}
+	}
+	return nil
+}
+
 // frames calls f with the place in z of every frame of element e, channel by channel.
 func (r *run) frames(e int, f func(frame, from, to int)) {
 	area := r.size(e) / r.Frames
