@@ -11,7 +11,7 @@ size=${1:-full}
 python=${PYTHON-python3}
 torch=cuda
 if [ "$size" = small ]; then
-	export LATENTBEAM_LIBCUDA="$PWD/libfakecuda.so" TORCH_MODE=default
+	export LATENTBEAM_LIBCUDA="$PWD/libfakecuda.so" LATENTBEAM_LIBCUBLASLT="$PWD/libfakecuda.so" TORCH_MODE=default
 	torch=cpu
 fi
 host=$(uname -n)
@@ -30,7 +30,7 @@ host=$(uname -n)
 	fi
 
 	echo "== the built-in model from prompt to video against the CPU, and on two devices where there are two"
-	./pipelines.test -test.v -test.run TestTinyOnCUDA | grep -v '^=== '
+	"$PWD/latentbeam.test" -test.v -test.run TestTinyOnCUDA | grep -v '^=== '
 
 	echo "== timings: whole steps, ours, ours with cublasLt, and the same models in PyTorch on this GPU"
 	rounds=10

@@ -48,16 +48,24 @@ func (s *side) ask(line, want string, numbers ...any) error {
 	}
 	rest, ok := strings.CutPrefix(s.out.Text(), want)
 	if _, err := fmt.Sscan(rest, numbers...); !ok || len(numbers) > 0 && err != nil {
-		text := s.out.Text()
-		for range 20 {
-			if !s.out.Scan() {
-				break
-			}
-			text += "\n" + s.out.Text()
-		}
-		return fmt.Errorf("%s answers %q with %s", filepath.Base(s.cmd.Path), line, text)
+		return fmt.Errorf("%s answers %q with %s", filepath.Base(s.cmd.Path), line, s.reason())
 	}
 	return nil
+}
+
+// reason is what a process says that does not answer, without what a test says in any case.
+func (s *side) reason() string {
+	var said []string
+	for range 20 {
+		text := strings.TrimSpace(s.out.Text())
+		if head, _, _ := strings.Cut(text, " "); text != "" && head != "---" && head != "FAIL" {
+			said = append(said, text)
+		}
+		if !s.out.Scan() {
+			break
+		}
+	}
+	return strings.Join(said, "; ")
 }
 
 // best runs a case warm times and then rounds times, and returns the least milliseconds.

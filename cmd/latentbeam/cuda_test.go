@@ -1,0 +1,150 @@
+//go:build cuda && linux
+
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cuda"
+	"latentbeam/schemas"
+)
+
+// cudaTolerance is how far latents of the built-in model on a GPU may be from those on the CPU after two sampling
+// steps, relative to their largest value: the models compute in fp32 on both, in another order.
+const cudaTolerance = 2e-4
+
+const twoPrompts = "prompt\na red circle moves left\na blue square moves up\n"
+
+// latents runs the small job, which must do both rows, and returns their latents by prompt.
+func (s shell) latents(name string, sets ...string) map[string]schemas.LatentRow {
+	s.t.Helper()
+	args := []string{"run", "job.yaml"}
+	for _, set := range append(sets, "output.path="+name, "output.write=[video,latents]") {
+		args = append(args, "--set", set)
+	}
+	text := s.run(0, args...)
+	of := map[string]schemas.LatentRow{}
+	files, _ := filepath.Glob(filepath.Join(s.dir, name, "tables", "latents-*.parquet"))
+	for _, f := range files {
+		rows, err := parquet.ReadFile[schemas.LatentRow](f)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, row := range rows {
+			of[row.Caption] = row
+		}
+	}
+	videos, _ := filepath.Glob(filepath.Join(s.dir, name, "videos", "*", "*.mp4"))
+	if len(of) != 2 || len(videos) != 2 {
+		s.t.Fatalf("%s: latents of %d rows, %d videos:\n%s", name, len(of), len(videos), text)
+	}
+	return of
+}
+
+// TestTinyOnCUDA: a whole job, from prompts to videos, on one device and on a set of two. The devices are those
+// that the driver shows, which may be the stand-in (kernels/cuda/fake).
+func TestTinyOnCUDA(t *testing.T) {
+	list, err := cuda.Devices()
+	if err != nil {
+		if os.Getenv("LATENTBEAM_LIBCUDA") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	s := newShell(t, "job.yaml", small, "prompts.csv", twoPrompts)
+	want := s.latents("cpu", "resources.device=cpu")
+	one := s.latents("one", "resources.device=gpu", "resources.workers=1")
+	for caption, row := range one {
+		if !strings.HasPrefix(row.Class, list[0].Class()) {
+			t.Errorf("%s: class %s on a device of class %s", caption, row.Class, list[0].Class())
+		}
+		if d := distance(t, row, want[caption]); !(d < cudaTolerance) {
+			t.Errorf("%s: latents differ by %.2g of the largest, more than %.2g", caption, d, cudaTolerance)
+		} else {
+			t.Logf("%s: latents differ by %.2g of the largest", caption, d)
+		}
+	}
+	if len(list) < 2 {
+		return
+	}
+	s.same(one, s.latents("two", "resources.device=gpu", "resources.workers=2", "stages.denoise.sequence_parallel=2"))
+}
+
+// same checks that two runs gave the same latents.
+func (s shell) same(want, got map[string]schemas.LatentRow) {
+	s.t.Helper()
+	for caption, row := range want {
+		if got[caption].VAELatentSHA256 != row.VAELatentSHA256 {
+			s.t.Errorf("%s: other bytes", caption)
+		}
+	}
+}
+
+// TestHangOnCUDA: a device whose driver does not come back any more costs the time that it is given, and not the job:
+// its batch is done on the other device, with the bytes that it has without the accident.
+func TestHangOnCUDA(t *testing.T) {
+	list, err := cuda.Devices()
+	if err != nil || len(list) < 2 || !strings.HasPrefix(list[0].Name, "emulated") {
+		t.Skip("needs the stand-in driver with two devices")
+	}
+	const within = 6 * time.Second // one step in the emulation takes far less than a second
+	sets := []string{"resources.device=gpu", "resources.workers=2", "stages.denoise.sequence_parallel=1"}
+	s := newShell(t, "job.yaml", small, "prompts.csv", twoPrompts)
+	want := s.latents("well", sets...)
+	for when, call := range map[string]string{"loading": "cuStreamSynchronize:30", "working": "cuMemcpyDtoHAsync_v2:4"} {
+		s.env = []string{"LATENTBEAM_CUDA_PATIENCE=" + within.String(), fmt.Sprintf("FAKE_FAIL=%s:~%d", call, 3_600_000)}
+		began := time.Now()
+		s.same(want, s.latents(when, sets...))
+		if took := time.Since(began); took < within {
+			t.Errorf("%s: the job took %v: no device was waited for", when, took)
+		}
+	}
+}
+
+// distance is the largest difference of two latents relative to the largest value.
+func distance(t *testing.T, a, b schemas.LatentRow) float64 {
+	t.Helper()
+	x, y := latentValues(t, a), latentValues(t, b)
+	if len(x) != len(y) || len(x) == 0 {
+		t.Fatalf("latents of %d and %d values", len(x), len(y))
+	}
+	var most, diff float64
+	for i := range x {
+		most = max(most, math.Abs(y[i]))
+		if d := math.Abs(x[i] - y[i]); !(d <= diff) {
+			diff = d // NaN too
+		}
+	}
+	return diff / most
+}
+
+// latentValues decodes the latents of a row.
+func latentValues(t *testing.T, row schemas.LatentRow) []float64 {
+	t.Helper()
+	size, data := 2, row.VAELatentBytes
+	if row.VAELatentDType == "float32" {
+		size = 4
+	}
+	out := make([]float64, len(data)/size)
+	for i := range out {
+		switch row.VAELatentDType {
+		case "float32":
+			out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:])))
+		case "bfloat16":
+			out[i] = float64(kernels.FromBF16(binary.LittleEndian.Uint16(data[2*i:])))
+		default:
+			t.Fatalf("latents of type %s", row.VAELatentDType)
+		}
+	}
+	return out
+}
