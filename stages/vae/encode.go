@@ -30,7 +30,7 @@ func Encode() stages.Spec {
 	return stages.Spec{
 		Name: "encode_vae",
 		Doc: "autoencoder: videos (y4m, folders of images, others through ffmpeg) and images to latents; " +
-			"posterior: sample or mean, dtype: fp32 or bf16",
+			"posterior: sample or mean, dtype: fp32, bf16 or fp16",
 		In:      stages.KindMedia,
 		Out:     stages.KindLatents,
 		Version: 2,

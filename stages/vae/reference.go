@@ -26,7 +26,7 @@ func Reference() stages.Spec {
 	return stages.Spec{
 		Name: "encode_reference",
 		Doc: "autoencoder: a row's reference images and videos to latents that denoise is conditioned on; " +
-			"posterior: sample or mean, dtype: fp32 or bf16",
+			"posterior: sample or mean, dtype: fp32, bf16 or fp16",
 		Version: 2,
 		Params:  []stages.Param{stages.ParamReference, stages.ParamHeight, stages.ParamWidth},
 		New:     openReference,

@@ -11,7 +11,7 @@ import (
 )
 
 // oneOfEach are golden cases of every architecture, of several groups of frames.
-var oneOfEach = []string{"vae_kl_fp32", "vae_v1_2_23frames_fp32", "vae_v1_3_33frames_overlap_fp32"}
+var oneOfEach = []string{"vae_kl_fp32", "vae_kl_fp16", "vae_v1_2_23frames_fp32", "vae_v1_3_33frames_overlap_fp32"}
 
 // TestSameBits: any micro batch and any number of threads gives the same bits, in both directions.
 func TestSameBits(t *testing.T) {

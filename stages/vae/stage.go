@@ -26,7 +26,7 @@ type decodeOptions struct {
 func Spec() stages.Spec {
 	return stages.Spec{
 		Name:    "decode_vae",
-		Doc:     "autoencoder: latents to frames; micro_batch_size frames at a time, dtype: fp32 or bf16",
+		Doc:     "autoencoder: latents to frames; micro_batch_size frames at a time, dtype: fp32, bf16 or fp16",
 		In:      stages.KindLatents,
 		Out:     stages.KindFrames,
 		Version: 1,
@@ -49,6 +49,9 @@ func openDecoder(m *stages.Model, o stages.Options) (stages.Stage, error) {
 
 const defaultMicroBatch = 4 // frames, as in the reference's configurations
 
+// dtypes are those that an autoencoder computes in; fp16 only that of single images, whose users have it so.
+var dtypes = map[string]kernels.DType{"": kernels.F32, "fp32": kernels.F32, "bf16": kernels.BF16, "fp16": kernels.F16}
+
 // openComponent opens the model's autoencoder for a stage.
 func openComponent(
 	m *stages.Model, stage string, micro int, dtype string,
@@ -56,12 +59,16 @@ func openComponent(
 	if micro < 1 {
 		return nil, stages.Errorf("micro_batch_size", "%s: micro_batch_size is %d: give 1 or more frames", stage, micro)
 	}
-	dt, ok := map[string]kernels.DType{"": kernels.F32, "fp32": kernels.F32, "bf16": kernels.BF16}[dtype]
+	dt, ok := dtypes[dtype]
 	if !ok {
-		return nil, stages.Errorf("dtype", "%s: dtype is %q: give fp32 or bf16", stage, dtype)
+		return nil, stages.Errorf("dtype", "%s: dtype is %q: give fp32, bf16, or with AutoencoderKL fp16", stage, dtype)
 	}
 	parse := func(data []byte) (Config, error) {
 		c, err := ParseConfig(data)
+		if _, images := c.arch.(*KLConfig); err == nil && dt == kernels.F16 && !images {
+			return c, stages.Errorf("dtype",
+				"%s: dtype is fp16: this autoencoder was published for bf16, give that or fp32", stage)
+		}
 		c.DType = dt
 		return c, err
 	}

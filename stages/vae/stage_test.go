@@ -42,6 +42,23 @@ func opened(t *testing.T, spec stages.Spec, m *stages.Model) stages.Stage {
 	return s
 }
 
+// TestDType: which types an autoencoder computes in.
+func TestDType(t *testing.T) {
+	for _, c := range []struct{ name, dtype, says string }{
+		{"vae_kl_fp32", "fp16", ""}, {"vae_kl_fp32", "bf16", ""}, {"vae_v1_2_1frames_fp32", "bf16", ""},
+		{"vae_v1_2_1frames_fp32", "fp16", "published for bf16"}, {"vae_v1_3_1frame_fp32", "fp16", "published for bf16"},
+		{"vae_kl_fp32", "int8", "give fp32, bf16, or with AutoencoderKL fp16"},
+	} {
+		_, err := Spec().New(goldenModel(t, c.name), func(options any) error {
+			options.(*decodeOptions).DType = c.dtype
+			return nil
+		})
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s in %s: %v", c.name, c.dtype, err)
+		}
+	}
+}
+
 // TestStages encodes a clip and decodes it with every architecture: the stages take which one it is from
 // config.json, and agree on shapes and scale.
 func TestStages(t *testing.T) {
