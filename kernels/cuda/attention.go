@@ -14,6 +14,11 @@ import (
 
 // Attention computes softmax(scale q k^T + bias) v.
 func (b *Backend) Attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionSpec) {
+	b.attention(dst, q, k, v, spec, b.eng.Multiprocessors)
+}
+
+// attention is Attention by at most so many blocks at a time, where a kernel has its blocks go on to other queries.
+func (b *Backend) attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionSpec, blocks int) {
 	const op = "attention"
 	o, ok := b.open(op, dst, q, k, v, spec.Bias)
 	if !ok || !b.need(op, []string{"dst", "q", "k", "v"}, o) || !b.checkAttention(dst, q, k, v, spec) ||
@@ -28,7 +33,7 @@ func (b *Backend) Attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionS
 	a := &C.lb_attn_args{
 		dst: heads(o[0]), q: heads(o[1]), k: heads(o[2]), v: heads(o[3]), scale: C.lb_f32(spec.Scale),
 		lead: [2]C.lb_i32{C.lb_i32(q.Shape[0]), 1}, lq: C.lb_i32(q.Shape[n]), lk: C.lb_i32(k.Shape[n]),
-		heads: C.lb_i32(q.Shape[n+1]), d: C.lb_i32(q.Shape[n+2]),
+		heads: C.lb_i32(q.Shape[n+1]), d: C.lb_i32(q.Shape[n+2]), blocks: C.lb_i32(blocks),
 	}
 	if n == 2 {
 		a.lead[1] = C.lb_i32(q.Shape[1])
@@ -51,8 +56,28 @@ func (b *Backend) Attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionS
 		}
 		a.lens = C.lb_u64(p)
 	}
-	kernel := C.lb_attn_pick(a, C.lb_i32(b.eng.arch()))
-	b.launch(op, kernelName(C.lb_attn_name(kernel)), C.lb_attn_launch(a, kernel), unsafe.Pointer(a))
+	b.attend(op, a, spec.KeyLens)
+}
+
+// attend launches the kernel for a, or two where entries of few keys are another one's.
+func (b *Backend) attend(op string, a *C.lb_attn_args, lens []int) {
+	launch := func(a *C.lb_attn_args, kernel uint32) {
+		b.launch(op, kernelName(C.lb_attn_name(kernel)), C.lb_attn_launch(a, kernel), unsafe.Pointer(a))
+	}
+	arch := C.lb_i32(b.eng.arch())
+	kernel := C.lb_attn_pick(a, arch)
+	if kernel < C.LB_ATTN_WG_BF16_64 || len(lens) == 0 {
+		launch(a, kernel)
+		return
+	}
+	if slices.Max(lens) > C.LB_ATTN_SHORT {
+		launch(a, kernel)
+	}
+	if slices.Min(lens) <= C.LB_ATTN_SHORT {
+		few := *a
+		few.most = C.LB_ATTN_SHORT
+		launch(&few, C.lb_attn_pick(&few, arch))
+	}
 }
 
 // heads is an operand (..., L, H, D) as kernels read it.

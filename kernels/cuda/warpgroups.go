@@ -32,7 +32,7 @@ type trial struct {
 }
 
 // trials are what a device does before kernels of warpgroups are used on it, a line for each of them.
-func trials() []trial { return productTrials() }
+func trials() []trial { return append(productTrials(), attentionTrials()...) }
 
 // judged says of devices of this process, by UUID, why their kernels of warpgroups are not used; "": they are.
 var judged struct {

@@ -19,12 +19,15 @@ typedef struct {
 	lb_i32 bias_dtype;
 	lb_f32 scale;
 	lb_i32 lead[2], lq, lk, heads, d;
+	lb_i32 most;   /* entries of more valid keys than that are left to another launch; 0: none are */
+	lb_i32 blocks; /* of the kernels by warpgroups, which go on to the next tile, at most; 0: one for each tile */
 } lb_attn_args;
 
 enum lb_attn_kernel {
 	LB_ATTN_BF16_64, LB_ATTN_BF16_72, LB_ATTN_F16_64, LB_ATTN_F16_72,
 	LB_ATTN_SHORT_BF16_64, LB_ATTN_SHORT_BF16_72, LB_ATTN_SHORT_F16_64, LB_ATTN_SHORT_F16_72,
 	LB_ATTN_ANY,
+	LB_ATTN_WG_BF16_64, LB_ATTN_WG_BF16_72, LB_ATTN_WG_F16_64, LB_ATTN_WG_F16_72,
 	LB_ATTN_KERNELS
 };
 
@@ -40,12 +43,20 @@ static inline const char *lb_attn_name(enum lb_attn_kernel k)
 	case LB_ATTN_SHORT_F16_64: return "attn_short_f16_64";
 	case LB_ATTN_SHORT_F16_72: return "attn_short_f16_72";
 	case LB_ATTN_ANY: return "attn_any";
+	case LB_ATTN_WG_BF16_64: return "attn_wg_bf16_64";
+	case LB_ATTN_WG_BF16_72: return "attn_wg_bf16_72";
+	case LB_ATTN_WG_F16_64: return "attn_wg_f16_64";
+	case LB_ATTN_WG_F16_72: return "attn_wg_f16_72";
 	default: return 0;
 	}
 }
 
 /* Queries of a block, keys of a pass; queries and keys of the short kernels at most, and their warps. */
 enum { LB_ATTN_QUERIES = 128, LB_ATTN_KEYS = 64, LB_ATTN_SHORT = 64, LB_ATTN_WARPS = 4 };
+/* The kernels by warpgroups (sm_90a): queries of a tile and keys of a pass, passes whose keys and values wait in shared
+ * memory, threads (two warpgroups compute, one copies), elements from one column of 8 channels to the next. */
+enum { LB_ATTN_WG_ROWS = 128, LB_ATTN_WG_STAGES = 3, LB_ATTN_WG_THREADS = 384 };
+enum { LB_ATTN_WG_COLUMN = LB_ATTN_WG_ROWS * 8 + 8 };
 /* Queries and channels that a block of attn_any computes. */
 enum { LB_ATTN_ANY_QUERIES = 64, LB_ATTN_ANY_CHANNELS = 128 };
 
@@ -59,6 +70,14 @@ static inline lb_i64 lb_attn_short_shared(const lb_attn_args *a)
 	return LB_ATTN_WARPS * (2 * lb_ceil(a->lk, 16) + lb_ceil(a->lq, 16)) * 16 * a->d * 2 + lb_attn_bias_room(a);
 }
 
+/* lb_attn_wg reports whether entries of more than LB_ATTN_SHORT valid keys go to warpgroups: that depends on what
+ * a row's result depends on too. Others go to single warps with the same bits however many queries there are, so where
+ * lens has both kinds, there are two launches, the second one with most = LB_ATTN_SHORT. */
+static inline int lb_attn_wg(const lb_attn_args *a, lb_i32 arch)
+{
+	return arch == 90 && !a->bias && a->scale > 0 && a->lk > LB_ATTN_SHORT && !a->most;
+}
+
 /* lb_attn_pick chooses the kernel for a device of compute capability arch. Which operands go to the tensor cores
  * depends on types and d alone; short ones and others give the same bits there. */
 static inline enum lb_attn_kernel lb_attn_pick(const lb_attn_args *a, lb_i32 arch)
@@ -67,14 +86,29 @@ static inline enum lb_attn_kernel lb_attn_pick(const lb_attn_args *a, lb_i32 arc
 	if (t != a->k.dtype || t != a->v.dtype || t == LB_F32 || (t == LB_BF16 && arch < 80) || (a->d != 64 && a->d != 72))
 		return LB_ATTN_ANY;
 	k = (t == LB_F16 ? 2 : 0) + (a->d == 72 ? 1 : 0);
+	if (lb_attn_wg(a, arch))
+		return (enum lb_attn_kernel)(LB_ATTN_WG_BF16_64 + k);
 	if (a->lq <= LB_ATTN_SHORT && a->lk <= LB_ATTN_SHORT && lb_attn_short_shared(a) <= (arch < 80 ? 64 << 10 : 96 << 10))
 		k += LB_ATTN_SHORT_BF16_64;
 	return (enum lb_attn_kernel)k;
 }
 
+/* lb_attn_wg_shared: tiles of queries twice, and stages of keys (whose last step of 16 channels is full) and values. */
+static inline lb_i64 lb_attn_wg_shared(const lb_attn_args *a)
+{
+	lb_i64 columns = a->d / 8, keys = lb_ceil(a->d, 16) * 2;
+	lb_i64 bytes = (2 * columns + LB_ATTN_WG_STAGES * (keys + columns)) * LB_ATTN_WG_COLUMN * 2;
+	return lb_ceil(bytes, 1024) * 1024; /* so that the emulation has it begin where products want it */
+}
+
 static inline lb_launch lb_attn_launch(const lb_attn_args *a, enum lb_attn_kernel k)
 {
 	lb_i64 heads = (lb_i64)a->lead[0] * a->lead[1] * a->heads;
+	if (k >= LB_ATTN_WG_BF16_64) {
+		lb_i64 tiles = lb_ceil(a->lq, LB_ATTN_WG_ROWS) * heads;
+		return lb_launch_of(a->blocks && a->blocks < tiles ? a->blocks : tiles, 1, 1, LB_ATTN_WG_THREADS,
+			lb_attn_wg_shared(a));
+	}
 	if (k == LB_ATTN_ANY)
 		return lb_launch_of(lb_ceil(a->lq, LB_ATTN_ANY_QUERIES) * lb_ceil(a->d, LB_ATTN_ANY_CHANNELS) * heads, 1, 1,
 			256, 2 * 64 * 68 * 4);

@@ -52,8 +52,10 @@ template <class L> struct state {
 			UNROLL
 			for (int s = 0; s < L::STEPS; s++)
 				ldm4(q[m][s], rows + L::slot(m * 16 + (l & 15), s * 2 + (l >> 4)));
-			if (L::TAIL)
+			if (L::TAIL) {
 				ldm2(q[m][L::STEPS], rows + L::slot(m * 16 + (l & 15), L::STEPS * 2));
+				q[m][L::STEPS][2] = q[m][L::STEPS][3] = 0; // for who takes a step of 16
+			}
 			UNROLL
 			for (int c = 0; c < L::CHUNKS; c++)
 				sums[m][c][0] = sums[m][c][1] = sums[m][c][2] = sums[m][c][3] = 0;
@@ -131,8 +133,22 @@ template <class L> LB_ALWAYS void scores(f32 (&s)[L::TILES][L::GROUPS * 2][4], c
 	}
 }
 
+// mask makes the scores of keys from `keys` on -inf.
+template <class L> LB_ALWAYS void mask(f32 (&s)[L::TILES][L::GROUPS * 2][4], int key0, int keys)
+{
+	int first = key0 + (int)lane() % 4 * 2;
+	UNROLL
+	for (int m = 0; m < L::TILES; m++)
+		UNROLL
+		for (int n = 0; n < L::GROUPS * 2; n++)
+			UNROLL
+			for (int e = 0; e < 4; e++)
+				if (first + n * 8 + e % 2 >= keys)
+					s[m][n][e] = -__builtin_inff();
+}
+
 // prepare brings scores to such units that a positive factor (1 with a bias or a negative scale) makes them
-// powers of 2, adds the bias, and makes the scores of keys from `keys` on -inf.
+// powers of 2, adds the bias, and masks.
 template <class L, bool PARTIAL>
 LB_ALWAYS void prepare(f32 (&s)[L::TILES][L::GROUPS * 2][4], const bias_of &bias, f32 scale, int key0, int keys)
 {
@@ -160,31 +176,29 @@ LB_ALWAYS void prepare(f32 (&s)[L::TILES][L::GROUPS * 2][4], const bias_of &bias
 				for (int e = 0; e < 4; e++)
 					s[m][n][e] *= scale;
 	}
-	if (!PARTIAL)
-		return;
-	UNROLL
-	for (int m = 0; m < L::TILES; m++)
-		UNROLL
-		for (int n = 0; n < L::GROUPS * 2; n++)
-			UNROLL
-			for (int e = 0; e < 4; e++)
-				if (key0 + n * 8 + l % 4 * 2 + e % 2 >= keys)
-					s[m][n][e] = -__builtin_inff();
+	if (PARTIAL)
+		mask<L>(s, key0, keys);
 }
 
-// weigh turns the scores of a tile into weights 2^(unit (score - top)) and keeps the softmax.
-template <class L> LB_ALWAYS void weigh(state<L> &st, f32 (&s)[L::TILES][L::GROUPS * 2][4], f32 unit, int m)
+// larger is the one instruction that max is not; a NaN does not win, but its weight is one.
+DEV f32 larger(f32 a, f32 b) { return __builtin_fmaxf(a, b); }
+
+// weigh turns the scores of a tile into weights 2^(unit (score - top)) and keeps the softmax; the sums of values so
+// far are to be multiplied by shrink.
+template <class L>
+LB_ALWAYS void weigh(state<L> &st, f32 (&s)[L::TILES][L::GROUPS * 2][4], f32 unit, int m, f32 (&shrinks)[2])
 {
 	UNROLL
 	for (int h = 0; h < 2; h++) {
 		f32 top = st.top[m][h];
 		UNROLL
 		for (int n = 0; n < L::GROUPS * 2; n++)
-			top = max(top, max(s[m][n][2 * h], s[m][n][2 * h + 1]));
-		top = max(top, shfl_xor(top, 1));
-		top = max(top, shfl_xor(top, 2));
+			top = larger(top, larger(s[m][n][2 * h], s[m][n][2 * h + 1]));
+		top = larger(top, shfl_xor(top, 1));
+		top = larger(top, shfl_xor(top, 2));
 		f32 none = top == -__builtin_inff() ? 0 : top * unit; // no score so far: all weights are 0
 		f32 shrink = ex2(fma_(st.top[m][h], unit, -none));
+		shrinks[h] = shrink;
 		st.top[m][h] = top;
 		f32 total = st.total[m][h] * shrink;
 		UNROLL
@@ -195,12 +209,17 @@ template <class L> LB_ALWAYS void weigh(state<L> &st, f32 (&s)[L::TILES][L::GROU
 			total += s[m][n][2 * h] + s[m][n][2 * h + 1];
 		}
 		st.total[m][h] = total;
-		UNROLL
-		for (int c = 0; c < L::CHUNKS; c++) {
-			st.sums[m][c][2 * h] *= shrink;
-			st.sums[m][c][2 * h + 1] *= shrink;
-		}
 	}
+}
+
+// rescale brings the sums of values of a tile to the softmax's new top.
+template <class L> LB_ALWAYS void rescale(state<L> &st, const f32 (&shrinks)[2], int m)
+{
+	UNROLL
+	for (int c = 0; c < L::CHUNKS; c++)
+		UNROLL
+		for (int e = 0; e < 4; e++)
+			st.sums[m][c][e] *= shrinks[e / 2];
 }
 
 // values adds the values of groups of 16 keys, weighted.
@@ -247,8 +266,11 @@ LB_ALWAYS void pass(state<L> &st, const u16 *k, const u16 *v, const bias_of &bia
 	prepare<L, PARTIAL>(s, bias, scale, key0, keys);
 	f32 unit = bias.p.bias || scale < 0 ? 1 : scale;
 	UNROLL
-	for (int m = 0; m < L::TILES; m++)
-		weigh<L>(st, s, unit, m);
+	for (int m = 0; m < L::TILES; m++) {
+		f32 shrinks[2];
+		weigh<L>(st, s, unit, m, shrinks);
+		rescale<L>(st, shrinks, m);
+	}
 	values<L>(st, s, v, groups);
 }
 

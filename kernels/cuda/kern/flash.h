@@ -9,6 +9,8 @@ template <class L> LB_ALWAYS void flash(const lb_attn_args &p)
 	u32 blocks = (u32)((p.lq + QUERIES - 1) / QUERIES);
 	place at(p, bx() / blocks);
 	int q0 = (int)(bx() % blocks) * QUERIES, keys = at.keys(p), row0 = q0 + (int)warp_id() * ROWS;
+	if (p.most && keys > p.most)
+		return;
 	u16 *qs = (u16 *)smem(), *mine = qs + (int)warp_id() * ROWS * L::D, *ring = qs + QUERIES * L::D;
 	const u16 *k = (const u16 *)global(p.k.ptr) + at.first(p.k), *v = (const u16 *)global(p.v.ptr) + at.first(p.v);
 	bool kfast = aligned(p.k), vfast = aligned(p.v);

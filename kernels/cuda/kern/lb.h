@@ -31,6 +31,9 @@ struct alignas(16) u4 { u32 v[4]; };
 #define UNROLL _Pragma("unroll")
 #define NO_UNROLL _Pragma("nounroll")
 #define BAR(n) bar()
+// Barriers of some threads (a multiple of 32), with ids from 1 to 15: who joins waits for the others, who signals does not.
+#define JOIN(n, id, threads) asm volatile("bar.sync %0, %1;" :: "r"((u32)(id)), "n"(threads) : "memory")
+#define SIGNAL(n, id, threads) asm volatile("bar.arrive %0, %1;" :: "r"((u32)(id)), "n"(threads) : "memory")
 
 #ifndef LB_SHARED_ALIGN
 #define LB_SHARED_ALIGN 128

@@ -32,7 +32,14 @@ constexpr LB_DEVICE u32 swizzled(u32 offset, swizzle s)
 #if LB_WGMMA
 #if defined(LB_EMU)
 #include "emu/wgmma.h"
+#define REGISTERS_LESS(n)
+#define REGISTERS_MORE(n)
 #else
+
+// A block begins with as many registers for each thread as ptxas says. A warpgroup of all its threads can give some back, and
+// another one then have more (ISA "setmaxnreg"), multiples of 8.
+#define REGISTERS_LESS(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(n))
+#define REGISTERS_MORE(n) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(n))
 
 // PROXY lets the products see what this thread has written to shared memory; ARRIVE orders registers before them; COMMIT closes
 // a batch; WAIT comes back when only `groups` batches are under way. Numbers are for leaving them out, as BAR's.

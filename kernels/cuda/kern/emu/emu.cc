@@ -19,12 +19,15 @@ constexpr size_t page = 4096, stack_size = 96 << 10, shared_most = 256 << 10;
 
 enum State : u8 { READY, AT_WARP, AT_BARRIER, ENDED };
 
+constexpr u32 barriers = 16; // of a block; 0 is that of all threads
+
 struct Copy { void *to; const void *from; u32 bytes; };
 
 // A Fiber is one thread of the block.
 struct Fiber {
 	void *context = nullptr;
 	State state = ENDED;
+	u32 barrier = 0; // at which it is
 	std::vector<Copy> copies; // under way, oldest first
 	std::vector<u32> groups;  // how many of them each committed group has; the last one is open
 };
@@ -36,11 +39,15 @@ struct Warp {
 	Lane lanes[2][32];
 };
 
+// A Named is a barrier of some threads.
+struct Named { u32 threads, arrived, joined; };
+
 // A Block is the block under way on this OS thread, with memory that is kept between blocks.
 struct Block {
 	Place at = {};
 	Fiber fibers[max_threads];
 	Warp warps[max_warps];
+	Named named[barriers];
 	u32 current = 0, live = 0, arrived = 0, threads = 0;
 	int order = 0;
 	u8 *stacks = nullptr, *room = nullptr, *shared = nullptr;
@@ -54,6 +61,7 @@ struct Block {
 	void prepare(u32 shared_bytes);
 	void begin();
 	void next();
+	void wait_at(u32 barrier);
 	[[noreturn]] void stuck(const char *why);
 };
 
@@ -115,6 +123,7 @@ void Block::begin()
 	async.begin(shared, (size_t)(room + shared_most - shared), threads / 32);
 	live = threads;
 	arrived = 0;
+	std::fill(named, named + barriers, Named{});
 	for (u32 i = 0; i < threads; i++) {
 		fibers[i].context = fiber_new(stacks + i * stack_size + page, stack_size - page, entry);
 		fibers[i].state = READY;
@@ -160,6 +169,9 @@ void Block::next()
 	if (to < 0) {
 		if (live)
 			stuck("its threads wait for each other for ever");
+		for (const Named &n : named)
+			if (n.arrived)
+				stuck("threads came to a barrier to which not all came");
 		fiber_switch(from, scheduler);
 		return;
 	}
@@ -167,6 +179,15 @@ void Block::next()
 		return;
 	current = to;
 	fiber_switch(from, fibers[to].context);
+}
+
+// wait_at lets the calling thread wait until a barrier makes it ready again.
+void Block::wait_at(u32 barrier)
+{
+	fibers[current].state = AT_BARRIER;
+	fibers[current].barrier = barrier;
+	warps[current / 32].ready &= ~(1u << current % 32);
+	next();
 }
 
 void Block::stuck(const char *why)
@@ -241,9 +262,33 @@ void barrier()
 			b->warps[w].ready = ~0u;
 		return;
 	}
-	b->fibers[b->current].state = AT_BARRIER;
-	b->warps[b->current / 32].ready &= ~(1u << b->current % 32);
-	b->next();
+	b->wait_at(0);
+}
+
+void barrier_of(u32 id, u32 threads, bool join)
+{
+	Block *b = block.get();
+	if (id == 0 || id >= barriers || threads % 32 || threads > b->threads)
+		b->stuck("a barrier that there is not");
+	Named &n = b->named[id];
+	if (n.arrived && n.threads != threads)
+		b->stuck("threads disagree on how many come to a barrier");
+	n.threads = threads;
+	n.arrived++;
+	n.joined += join;
+	if (n.arrived < threads) {
+		if (join)
+			b->wait_at(id);
+		return;
+	}
+	if (!n.joined)
+		b->stuck("nobody waits at a barrier to which all came");
+	n = {};
+	for (u32 i = 0; i < b->threads; i++)
+		if (b->fibers[i].state == AT_BARRIER && b->fibers[i].barrier == id) {
+			b->fibers[i].state = READY;
+			b->warps[i / 32].ready |= 1u << i % 32;
+		}
 }
 
 // copy_begin leaves NaN where the copy goes: who reads too early, or has not read yet what is overwritten, sees it.

@@ -24,6 +24,8 @@
 #define LB_STEP(n, call) (void)(call)
 #endif
 #define BAR(n) LB_STEP(n, bar())
+#define JOIN(n, id, threads) LB_STEP(n, emu::barrier_of(id, threads, true))
+#define SIGNAL(n, id, threads) LB_STEP(n, emu::barrier_of(id, threads, false))
 
 namespace emu {
 
@@ -50,6 +52,7 @@ const Place &place();
 u8 *shared();
 u32 shared_address(const void *p);
 void barrier();
+void barrier_of(u32 id, u32 threads, bool join);
 void copy_begin(void *to, const void *from, u32 bytes);
 void copy_commit();
 void copy_wait(int groups);

@@ -40,6 +40,7 @@ template <class F> static void each(lb_attn_args *a, const char *name, int arch,
 			f(a);
 	};
 	a->lead[0] = a->lead[1] = a->heads = 1;
+	a->scale = 1;
 	for (int type : types)
 		for (int d : channels) {
 			a->q.dtype = a->k.dtype = a->v.dtype = type;

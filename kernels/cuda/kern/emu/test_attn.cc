@@ -182,7 +182,19 @@ static std::vector<lb_attn_kernel> kernels_for(const lb_attn_args &a)
 	lb_attn_kernel k = lb_attn_pick(&a, LB_ARCH / 10);
 	if (k >= LB_ATTN_SHORT_BF16_64 && k < LB_ATTN_ANY)
 		return {k, (lb_attn_kernel)(k - LB_ATTN_SHORT_BF16_64)};
+	if (k >= LB_ATTN_WG_BF16_64)
+		return {k, k}; // with more and with fewer blocks
 	return {k};
+}
+
+// attention launches a kernel, and a second one where it leaves some entries to another, as the backend does.
+static void attention(lb_attn_kernel kernel, lb_attn_args a)
+{
+	launch(lb_attn_name(kernel), &a);
+	if (kernel < LB_ATTN_WG_BF16_64 || !a.lens)
+		return;
+	a.most = LB_ATTN_SHORT;
+	launch(lb_attn_name(lb_attn_pick(&a, LB_ARCH / 10)), &a);
 }
 
 // parts computes some queries of some heads again, alone.
@@ -204,11 +216,11 @@ static void parts(const Case &c, lb_attn_args a, Heads &whole)
 	a.heads = 1;
 	if (a.lens) // and without the keys that are not valid
 		a.lk = *(const int *)a.lens;
-	const char *kernel = lb_attn_name(lb_attn_pick(&a, LB_ARCH / 10));
-	launch(kernel, &a);
+	lb_attn_kernel kernel = lb_attn_pick(&a, LB_ARCH / 10);
+	attention(kernel, a);
 	part.each([&](int, int b, int i, int, int ch) {
 		if (part.data->bits(part.index(0, b, i, 0, ch)) != whole.data->bits(whole.index(lead, b, q0 + i, h0, ch)))
-			fail("%s: query %d alone has other bits", name_of(c, kernel).c_str(), q0 + i);
+			fail("%s: query %d alone has other bits", name_of(c, lb_attn_name(kernel)).c_str(), q0 + i);
 	});
 }
 
@@ -231,7 +243,8 @@ static void check(const Case &c, Random &r)
 		auto dst = std::make_unique<Heads>(c.dst, c.q, c.layout);
 		a.dst = dst->h;
 		std::string what = name_of(c, lb_attn_name(kernel));
-		launch(lb_attn_name(kernel), &a);
+		a.blocks = first ? 2 : 0;
+		attention(kernel, a);
 		std::vector<bool> ours(dst->data->size());
 		int tolerance = c.dst == LB_F32 ? c.dtype : c.dst; // the weights have the type of the values
 		dst->each([&](int a, int b, int i, int h, int d) {
@@ -316,6 +329,11 @@ int main()
 			check({{1, 1, 64, 1, d}, 64, t, t, DENSE, {}, t, -0.4f}, r);
 			check({{1, 1, 3, 1, d}, 70, t, LB_F32, DENSE, {}, -1, -0.4f}, r);
 			check({{1, 1, 129, 1, d}, 1, t, LB_F16, DENSE, {}, -1, 1}, r);
+			check({{4, 1, 90, 1, d}, 150, t, t, FUSED, {64, 150, 65, 0}, -1, 0.3f}, r); // both kinds of entries
+			check({{1, 1, 300, 1, d}, 128, t, t, FUSED, {}, -1, 0.3f}, r);
+			check({{1, 2, 40, 2, d}, 700, t, LB_F32, DENSE, {}, -1, 0.3f}, r); // stages come round
+			check({{3, 1, 130, 1, d}, 390, t, t, ODD, {257, 384, 390}, -1, 0.5f}, r);
+			check({{1, 1, 70, 1, d}, 200, t, t, DENSE, {}, -1, -0.3f}, r);
 		}
 	for (int t = LB_F32; t <= LB_F16; t++)
 		for (int d : {1, 9, 40, 136, 300})

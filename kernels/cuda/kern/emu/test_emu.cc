@@ -66,6 +66,34 @@ static void reduce() // through shared memory: a sum over the block
 	found[tid()] = sum;
 }
 
+static void hand_over() // from the last warp to the others, twice in one place
+{
+	f32 *s = (f32 *)smem(), sum = 0;
+	u32 all = nthreads();
+	for (u32 i = 0; i < 2; i++) {
+		if (tid() >= all - 32) {
+			if (i > 0)
+				emu::barrier_of(2, all, true);
+			s[lane()] = (f32)(i + lane());
+			emu::barrier_of(1, all, false);
+			continue;
+		}
+		emu::barrier_of(1, all, true);
+		sum += s[lane()];
+		if (i == 0)
+			emu::barrier_of(2, all, false);
+	}
+	found[tid()] = sum;
+}
+
+static void signal_only() { emu::barrier_of(3, nthreads(), false); } // nobody waits
+
+static void signal_half() // and the other half does not come
+{
+	if (warp_id() == 0)
+		emu::barrier_of(3, nthreads(), false);
+}
+
 static void unwaited() // a copy is not there before it was waited for
 {
 	u16 *s = (u16 *)smem();
@@ -184,6 +212,8 @@ int main()
 		CHECK(found[i] == (i % 32 ^ 5) + 100 * (31 - i % 32));
 	run(reduce, 96, 512);
 	CHECK(found[0] == 95 * 48 && found[95] == 95 * 48);
+	run(hand_over, 96, 512);
+	CHECK(found[5] == 11 && found[63] == 63);
 	run(unwaited, 32, 2048);
 	CHECK(found[3] != found[3]);
 	run(waited, 32, 2048);
@@ -192,6 +222,8 @@ int main()
 	conversions();
 	CHECK(dies(divergent, 32));
 	CHECK(dies(left_alone, 64));
+	CHECK(dies(signal_only, 64));
+	CHECK(dies(signal_half, 64));
 	CHECK(dies(misaligned, 32));
 	CHECK(dies(beyond, 32));
 	CHECK(!dies(shuffles, 32));
