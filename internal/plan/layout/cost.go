@@ -71,24 +71,16 @@ func (s Split) predict(p *sequence.Plan, devices []Device) Forward {
 	f := Forward{Plan: p}
 	bandwidth, latency := wire(devices)
 	var rate, local, shared float64
-	rounds := 0
 	for r, d := range devices {
 		l := p.Load(r, s.Costs)
 		local, shared = max(local, l.Local/d.Rate), max(shared, l.Shared/d.Rate)
 		rate += d.Rate
-		t := p.Sent(r)
-		sent := t.Total() * int64(s.Pairs*s.Bytes)
+		sent := p.Sent(r).Total() * int64(s.Pairs*s.Bytes)
 		f.Sent, f.AllSent = max(f.Sent, sent), f.AllSent+sent
-		if t.Switch > 0 {
-			rounds = max(rounds, 2)
-		}
 	}
 	f.Compute = float64(s.Pairs) * (local + shared)
-	if len(p.LeftFrames()) > 0 && f.AllSent > 0 {
-		rounds += 2
-	}
 	if f.AllSent > 0 {
-		f.Wire = float64(f.Sent)/bandwidth + float64(s.Pairs*rounds)*latency
+		f.Wire = float64(f.Sent)/bandwidth + float64(2*s.Pairs)*latency // to the owners of frames and back
 	}
 	f.Waste = f.Compute/(float64(s.Pairs)*p.Shape.Total(s.Costs)/rate) - 1
 	return f

@@ -58,3 +58,22 @@ func sent(p *sequence.Plan) (busiest, average float64) {
 	}
 	return busiest, average
 }
+
+// What `auto` takes for these elements stays within both bounds of issue 3, on fast and on slow links: 1.6 % above a
+// rank's share, and 2 A/N.
+func TestWhatAutoTakesOf16Frames(t *testing.T) {
+	for branches := 1; branches <= 2; branches++ {
+		for n := 2; n <= 8; n++ {
+			for _, kind := range []string{"H100", "A100PCIe", "T4"} {
+				f, err := Cheapest(*stdit3(16, 1024, float64(branches))[1].Split, 1, devices(t, fmt.Sprint(n, "x", kind)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if busiest, _ := sent(f.Plan); f.Waste > 0.016 || busiest > 1 || branches%n == 0 && busiest > 0 {
+					t.Errorf("%d branches on %dx%s, %v: %.2f %% above its share, the busiest sends %.3f of 2 A/N",
+						branches, n, kind, f.Plan.Partition, 100*f.Waste, busiest)
+				}
+			}
+		}
+	}
+}
