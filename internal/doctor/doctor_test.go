@@ -44,12 +44,19 @@ func with(host *gputest.Host, hidden ...int) func(f *Facts) {
 			if d.Divided || slices.Contains(hidden, i) || g.Unanswered[i] != "" {
 				continue
 			}
-			g.Devices = append(g.Devices, Device{Device: cuda.Device{Index: len(g.Devices), UUID: d.UUID, Name: d.Name,
-				Memory: d.Memory}})
+			one := cuda.Device{Index: len(g.Devices), UUID: d.UUID, Name: d.Name, Memory: d.Memory, Major: 8}
+			if strings.Contains(d.Name, "T4") {
+				one.Major, one.Minor = 7, 5
+			}
+			g.Devices = append(g.Devices, Device{Device: one})
 		}
 		for i := range f.Libraries {
-			if f.Libraries[i].Name != "NCCL" {
-				f.Libraries[i].Path = "/usr/lib64/" + f.Libraries[i].Files[0]
+			l := &f.Libraries[i]
+			if l.Name != ncclName {
+				l.Path = "/usr/lib64/" + l.Files[0]
+			}
+			if l.Name == ltName {
+				l.Problem = "not used without LATENTBEAM_CUBLASLT=1"
 			}
 		}
 	}

@@ -89,10 +89,12 @@ func libraries(f Facts) (out []Check) {
 		}
 		c := Check{Name: l.Name, State: OK, Found: l.Path}
 		switch {
+		case l.Path == "" && l.Problem != "": // it is there and cannot be opened
+			c.State, c.Found, c.Cost = Missing, l.Problem, l.Cost
 		case l.Path == "":
 			c.State, c.Found, c.Cost = Missing, "not found: "+strings.Join(l.Files, ", "), l.Cost
 		case l.Problem != "":
-			c.State, c.Found, c.Cost = Missing, l.Problem, l.Cost
+			c.Found += ": " + l.Problem
 		case l.Version != "":
 			c.Found = l.Version + ", " + l.Path
 		}

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,11 +24,12 @@ func cudaChecks(f Facts) []Check {
 				"temperature of the GPUs are unknown: sets are formed without regard to links, and a sick device is " +
 				"noticed when its batch fails"})
 		}
-		return out
+		return append(out, kinds(g)...)
 	}
 	for i := range g.Survey.Devices {
 		out = append(out, device(g, i))
 	}
+	out = append(out, kinds(g)...)
 	if len(g.Survey.Devices) > 1 {
 		out = append(out, links(g.Survey))
 	}
@@ -60,7 +62,7 @@ func cudaCheck(f Facts) Check {
 		}
 	case g.OnBus > 0:
 		c.State, c.Found = Missing, fmt.Sprintf("%s on the bus and no driver", gpus(g.OnBus))
-		c.Cost, c.Fix = "they are not used: jobs compute on the CPU", "install NVIDIA's driver"
+		c.Cost, c.Fix = "no GPU is used: jobs compute on the CPU", "install NVIDIA's driver"
 	default:
 		c.State, c.Found = Missing, "no NVIDIA GPU: "+g.Problem
 		c.Cost = "jobs compute on the CPU"
@@ -73,6 +75,44 @@ func gpus(n int) string {
 		return "1 GPU"
 	}
 	return strconv.Itoa(n) + " GPUs"
+}
+
+// number is a device's in this report: that of the survey where there is one.
+func (g GPU) number(d Device) int {
+	if g.Survey != nil {
+		return slices.IndexFunc(g.Survey.Devices, func(s gpu.Device) bool { return s.UUID == d.UUID })
+	}
+	return d.Index
+}
+
+// bfloat is the first compute capability whose tensor cores know bf16.
+const bfloat = 8
+
+// kinds says what it means that devices are of several kinds, or too old for the type of most models.
+func kinds(g GPU) (out []Check) {
+	of := map[string][]int{}
+	var old []int
+	for _, d := range g.Devices {
+		of[d.Class()] = append(of[d.Class()], g.number(d))
+		if d.Major < bfloat {
+			old = append(old, g.number(d))
+		}
+	}
+	if len(of) > 1 {
+		var parts []string
+		for _, class := range slices.Sorted(maps.Keys(of)) {
+			parts = append(parts, fmt.Sprintf("%s: GPU %s", class, numbers(slices.Sorted(slices.Values(of[class])))))
+		}
+		out = append(out, Check{Name: "classes", State: Note, Found: strings.Join(parts, "; "), Cost: "a job computes in " +
+			"one class, for its bytes depend on it: it takes the GPUs of the class that is fastest together and leaves " +
+			"out the others, which CUDA_VISIBLE_DEVICES gives to another job"})
+	}
+	if len(old) > 0 {
+		out = append(out, Check{Name: "bf16", State: Note,
+			Found: fmt.Sprintf("not known to the tensor cores of GPU %s", numbers(slices.Sorted(slices.Values(old)))),
+			Cost:  "dtype bf16 is computed by fp32 kernels there; dtype fp16, where a stage has it, is not"})
+	}
+	return out
 }
 
 // bare is a device of which only CUDA knows.

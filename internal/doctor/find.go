@@ -14,6 +14,7 @@ const (
 	ffmpegName = "ffmpeg"
 	nvmlName   = "NVML"
 	ncclName   = "NCCL"
+	ltName     = "cublasLt"
 )
 
 // wanted are the libraries that are used where they are found. What each costs is what this release does
@@ -22,8 +23,8 @@ func wanted() []Library {
 	return []Library{
 		{Name: "libcuda", Files: []string{"libcuda.so.1"}, Cost: "nothing computes on GPUs"},
 		{Name: nvmlName, Files: []string{"libnvidia-ml.so.1"}, Cost: "links, health and temperature of GPUs are unknown"},
-		{Name: "cublasLt", Files: []string{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"},
-			Cost: "matrix products take this program's own kernels; how much slower they are was not measured"},
+		{Name: ltName, Files: []string{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"},
+			Cost: "none by default: matrix products are this program's own kernels (LATENTBEAM_CUBLASLT=1 wants it)"},
 		{Name: "cuDNN", Files: []string{"libcudnn.so.9"}, Cost: "none yet: convolutions take this program's own kernels"},
 		{Name: ncclName, Files: []string{"libnccl.so.2"}, Cost: "none on one host; GPUs of several hosts exchange over " +
 			"TCP, through host memory"},
@@ -45,8 +46,10 @@ func searched() []string {
 	return dirs
 }
 
-// find looks for the libraries in LD_LIBRARY_PATH and dirs, and for ffmpeg in PATH. LATENTBEAM_LIBCUDA and
-// LATENTBEAM_LIBNCCL name others.
+// named are the variables that name another file.
+var named = map[string]string{"libcuda": "LATENTBEAM_LIBCUDA", ltName: "LATENTBEAM_LIBCUBLASLT", ncclName: "LATENTBEAM_LIBNCCL"}
+
+// find looks for the libraries in LD_LIBRARY_PATH and dirs, and for ffmpeg in PATH, but for those that are named.
 func find(env func(string) string, dirs []string) []Library {
 	dirs = slices.Concat(filepath.SplitList(env("LD_LIBRARY_PATH")), dirs)
 	out := wanted()
@@ -54,10 +57,8 @@ func find(env func(string) string, dirs []string) []Library {
 		switch {
 		case l.Name == ffmpegName:
 			out[i].Path, _ = exec.LookPath(l.Files[0])
-		case l.Name == "libcuda" && env("LATENTBEAM_LIBCUDA") != "":
-			out[i].Path = env("LATENTBEAM_LIBCUDA")
-		case l.Name == ncclName && env("LATENTBEAM_LIBNCCL") != "":
-			out[i].Path = env("LATENTBEAM_LIBNCCL")
+		case named[l.Name] != "" && env(named[l.Name]) != "":
+			out[i].Path = env(named[l.Name])
 		default:
 			out[i].Path = first(l.Files, dirs)
 		}
@@ -69,10 +70,15 @@ func find(env func(string) string, dirs []string) []Library {
 func opened(list []Library, by []cuda.Library) {
 	for i, l := range list {
 		for _, o := range by {
-			if slices.Contains(l.Files, o.Name) && o.Version != "" {
-				list[i].Path, list[i].Version = o.Path, o.Version
-			} else if slices.Contains(l.Files, o.Name) && l.Path != "" {
+			if !slices.ContainsFunc(l.Files, func(file string) bool { return strings.HasPrefix(file, o.Name) }) {
+				continue
+			}
+			switch {
+			case o.Path != "":
+				list[i].Path, list[i].Version, list[i].Problem = o.Path, o.Version, o.Problem
+			case l.Path != "":
 				list[i].Problem = o.Problem
+				list[i].Path = ""
 			}
 		}
 	}

@@ -20,7 +20,7 @@ func Libraries() []Library {
 	if found, err := cublaslt.Open(); err != nil {
 		lt.Problem = err.Error()
 	} else if lt.Path = found.Path; !wantsBlas() {
-		lt.Problem = "found, not used without " + EnvCublasLt + "=1"
+		lt.Problem = "not used without " + EnvCublasLt + "=1"
 	}
 	between := Library{Name: "libnccl.so.2", Without: "GPUs of several hosts exchange over TCP, through host memory"}
 	if found, err := nccl.Open(); err != nil {
