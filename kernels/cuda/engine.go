@@ -31,6 +31,8 @@ type engine struct {
 	staging    *staging     // for them
 	pinned     sync.RWMutex // held by who reads or writes page-locked memory, and by the end of the context
 	peers      map[*engine]bool
+	routing    sync.Mutex
+	routes     map[int]*route     // from devices whose memory it cannot read, by their numbers
 	blas       *blas              // nil: not used
 	tried      bool               // what follows is decided
 	warpgroups bool               // kernels of warpgroups are used
@@ -81,7 +83,8 @@ func newEngine(index int, old *engine) (*engine, error) {
 		return nil, err
 	}
 	e := &engine{jobs: make(chan func(), queued), ended: make(chan struct{}), loaded: map[string]*kernel{},
-		modules: map[string]cu.Module{}, peers: map[*engine]bool{}, watchdog: watchdog{stuck: make(chan struct{})}}
+		modules: map[string]cu.Module{}, peers: map[*engine]bool{}, routes: map[int]*route{},
+		watchdog: watchdog{stuck: make(chan struct{})}}
 	e.staging = &staging{eng: e}
 	if old != nil {
 		if err := old.stop(); err != nil {

@@ -73,40 +73,6 @@ func TestLargeTransfers(t *testing.T) {
 	}
 }
 
-// TestPeers: a backend reads a strided tensor of another device, whether or not the devices see each other.
-func TestPeers(t *testing.T) {
-	device(t, 0)
-	if list, _ := cuda.Devices(); len(list) < 2 {
-		t.Skip("one device")
-	}
-	for _, peers := range []string{"1", "0"} {
-		t.Setenv("FAKE_PEERS", peers)
-		from, to := device(t, 0), device(t, 1)
-		defer from.Scope()()
-		defer to.Scope()()
-		src := from.Alloc(kernels.BF16, 60, 70)
-		values := make([]float32, src.Len())
-		for i := range values {
-			values[i] = float32(i % 251)
-		}
-		from.Upload(src, values)
-		if err := from.Wait(); err != nil {
-			t.Fatal(err)
-		}
-		dst := to.Alloc(kernels.F32, 30, 20)
-		to.Copy(dst, src.Permute(1, 0).Narrow(0, 7, 30).Narrow(1, 11, 20))
-		got := make([]float32, dst.Len())
-		if err := to.Download(got, dst); err != nil {
-			t.Fatal(err)
-		}
-		for i, x := range got {
-			if want := values[(11+i%20)*70+7+i/20]; x != want {
-				t.Fatalf("peers %s: element %d is %v, want %v", peers, i, x, want)
-			}
-		}
-	}
-}
-
 // TestForeignTensors: only a copy may read another device's tensor.
 func TestForeignTensors(t *testing.T) {
 	a, b := device(t, 0), device(t, 1)

@@ -8,6 +8,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -76,44 +77,41 @@ func (e *engine) sees(other *engine) (can bool, err error) {
 	return can, err
 }
 
-// fetch copies what o has on another device, whose memory this one cannot read, to the arena: it is packed
-// there, and the driver takes it through host memory.
+// fetch copies what o has on another device, whose memory this one cannot read, to the arena, through host memory.
+// What has gaps is packed there before.
 func (b *Backend) fetch(o *operand) (*operand, error) {
-	from := o.buf.eng
-	bytes := o.Len() * o.DType.Size()
-	packed, err := from.newBuffer(bytes)
-	if err != nil {
-		return nil, err
+	from, bytes := o.buf.eng, o.Len()*o.DType.Size()
+	dense := o
+	if !o.Contiguous() {
+		packed, err := from.newBuffer(bytes)
+		if err != nil {
+			return nil, err
+		}
+		dense = &operand{Tensor: kernels.NewTensor(o.DType, packed, o.Shape...), buf: packed, ptr: packed.ptr}
+		launches, err := packing(dense, o)
+		if err != nil {
+			return nil, err
+		}
+		err = from.do(func() error {
+			for _, l := range launches {
+				if err := l(from); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
-	dense := &operand{Tensor: kernels.NewTensor(o.DType, packed, o.Shape...), buf: packed, ptr: packed.ptr}
 	p, err := b.arena.take(bytes)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.sync("copy"); err != nil { // the place may still be in use
-		return nil, err
-	}
-	launches, err := packing(dense, o)
-	if err != nil {
-		return nil, err
-	}
-	err = from.do(func() error {
-		for _, l := range launches {
-			if err := l(from); err != nil {
-				return err
-			}
-		}
-		err := cu.MemcpyPeerAsync(p, b.eng.ctx, packed.ptr, from.ctx, int64(bytes), from.copies)
-		if err != nil {
-			return driver.Check("cuMemcpyPeerAsync", err)
-		}
-		return driver.Check("cuStreamSynchronize", from.copies.Synchronize())
-	})
-	if err != nil {
-		return nil, err
-	}
-	dense.ptr, dense.buf = p, nil
-	return dense, nil
+	b.flush() // the place may still be in use by what was enqueued
+	err = b.eng.route(from).carry(p, dense.ptr, bytes, b.stream)
+	runtime.KeepAlive(dense.buf)
+	return &operand{Tensor: kernels.NewTensor(o.DType, nil, o.Shape...), ptr: p}, err
 }
 
 // packing returns the launches that copy src to dst, for the thread of their engine.

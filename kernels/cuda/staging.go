@@ -35,7 +35,7 @@ func (s *staging) take() (*block, error) {
 	s.next = (s.next + 1) % len(s.ring)
 	err := s.eng.do(func() (err error) {
 		if s.ring[i] == nil {
-			s.ring[i], err = newBlock()
+			s.ring[i], err = s.eng.newBlock()
 			return err
 		}
 		if b := s.ring[i]; b.busy {
@@ -47,16 +47,26 @@ func (s *staging) take() (*block, error) {
 	return s.ring[i], err
 }
 
-func newBlock() (*block, error) {
+// newBlock makes a block in the memory that is nearest to the device, on the engine's thread.
+func (e *engine) newBlock() (*block, error) {
 	event, err := cu.MakeEvent(cu.DisableTiming)
 	if err != nil {
 		return nil, driver.Check("cuEventCreate", err)
 	}
-	mem, err := driver.HostAlloc(blockSize)
+	var mem []byte
+	onNode(nodeOf(pciDevices, e.PCI), func() { mem, err = driver.HostAlloc(blockSize) })
 	if err != nil {
 		return nil, err
 	}
 	return &block{mem: mem, free: event}, nil
+}
+
+// release gives the block back, on the engine's thread.
+func (b *block) release() error {
+	if err := driver.Check("cuEventDestroy", cu.DestroyEvent(&b.free)); err != nil {
+		return err
+	}
+	return driver.HostFree(b.mem)
 }
 
 // touch runs f, which reads or writes a block: not while the engine ends, which takes the memory away.
@@ -133,10 +143,7 @@ func (s *staging) release() error {
 		if b == nil {
 			continue
 		}
-		if err := driver.Check("cuEventDestroy", cu.DestroyEvent(&b.free)); err != nil {
-			return err
-		}
-		if err := driver.HostFree(b.mem); err != nil {
+		if err := b.release(); err != nil {
 			return err
 		}
 	}

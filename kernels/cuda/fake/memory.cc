@@ -162,14 +162,3 @@ API cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, Stream *s)
 		return INVALID_VALUE;
 	return add(s, [=] { return memcpy(to, (void *)from, bytes), SUCCESS; });
 }
-
-API cuMemcpyPeerAsync(uint64_t to, Device *td, uint64_t from, Device *fd, size_t bytes, Stream *s)
-{
-	if (int rc = enter("cuMemcpyPeerAsync"))
-		return rc;
-	if (int rc = ready(td) ? ready(td) : ready(fd))
-		return rc;
-	if (!inside(td, to, bytes) || !inside(fd, from, bytes))
-		return INVALID_VALUE;
-	return add(s, [=] { return memcpy((void *)to, (void *)from, bytes), SUCCESS; });
-}

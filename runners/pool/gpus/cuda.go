@@ -38,6 +38,9 @@ func (m cudaMaker) Open(uuid string) (kernels.Backend, error) {
 	return nil, fault.DeviceLost(fmt.Errorf("CUDA shows no device %s", uuid))
 }
 
+// Staged returns the bytes that went from device to device through host memory.
+func (m cudaMaker) Staged() int64 { return cuda.Staged() }
+
 // Connect implements Maker. A backend copies from tensors of another device over their link, or through the host
 // where they have none.
 func (m cudaMaker) Connect(devices []kernels.Backend) ([]kernels.Transport, error) {

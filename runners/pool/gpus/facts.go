@@ -49,6 +49,7 @@ type Facts struct {
 	Driver  gpu.Driver `json:"driver"`
 	Devices []Device   `json:"devices"`
 	Left    []Left     `json:"not_used,omitempty"`
+	Staged  int64      `json:"through_host_bytes,omitempty"` // from device to device, where they have no access
 }
 
 // Device is what was seen of one device.
@@ -72,6 +73,9 @@ func (p *Pool) Facts() any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := Facts{Driver: p.survey.Driver, Left: p.left}
+	if m, ok := p.maker.(interface{ Staged() int64 }); ok {
+		f.Staged = m.Staged()
+	}
 	for _, d := range p.devices {
 		n := float64(max(1, d.log.samples))
 		one := Device{UUID: d.UUID, Name: d.Name, PCI: d.PCI, Leases: d.log.Leases, Drained: d.drained,

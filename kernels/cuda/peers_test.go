@@ -1,0 +1,158 @@
+//go:build cuda && linux
+
+package cuda_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"latentbeam/internal/fault"
+	"latentbeam/kernels"
+	"latentbeam/kernels/cuda"
+)
+
+// across copies a tensor of one device to another, contiguous and with gaps, and compares. It returns the bytes.
+func across(t *testing.T, from, to kernels.Backend, dt kernels.DType, rows, cols int) (bytes int64) {
+	t.Helper()
+	defer from.Scope()()
+	defer to.Scope()()
+	src, values := from.Alloc(dt, rows, cols), make([]float32, rows*cols)
+	for i := range values {
+		values[i] = float32(rand.IntN(251)) // exact in every type
+	}
+	from.Upload(src, values)
+	if err := from.Wait(); err != nil {
+		t.Error(err)
+		return 0
+	}
+	whole, part := to.Alloc(kernels.F32, rows, cols), to.Alloc(dt, cols/2, rows-1)
+	to.Copy(whole, src)
+	to.Copy(part, src.Permute(1, 0).Narrow(0, 1, cols/2).Narrow(1, 1, rows-1))
+	for _, c := range []struct {
+		got  kernels.Tensor
+		want func(i int) float32
+	}{
+		{whole, func(i int) float32 { return values[i] }},
+		{part, func(i int) float32 { return values[(1+i%(rows-1))*cols+1+i/(rows-1)] }},
+	} {
+		got := make([]float32, c.got.Len())
+		if err := to.Download(got, c.got); err != nil {
+			t.Error(err)
+			return 0
+		}
+		for i, x := range got {
+			if x != c.want(i) {
+				t.Errorf("%v %v: element %d is %v, want %v", dt, c.got.Shape, i, x, c.want(i))
+				return 0
+			}
+		}
+		bytes += int64(len(got) * dt.Size())
+	}
+	return bytes
+}
+
+// TestPeers: a backend reads tensors of a device whose memory it sees, and nothing passes through the host.
+func TestPeers(t *testing.T) {
+	device(t, 0)
+	if list, _ := cuda.Devices(); len(list) < 2 {
+		t.Skip("one device")
+	}
+	before := cuda.Staged()
+	for _, dt := range []kernels.DType{kernels.F32, kernels.BF16, kernels.F16} {
+		across(t, device(t, 0), device(t, 1), dt, 60, 70)
+	}
+	if n := cuda.Staged() - before; n > 0 {
+		t.Skipf("%d bytes went through the host: these devices do not see each other", n)
+	}
+}
+
+// strangers returns device n of the stand-in and the next one, which do not see each other's memory.
+func strangers(t *testing.T, n int) (a, b kernels.Backend) {
+	t.Helper()
+	onFake(t)
+	t.Setenv("FAKE_DEVICES", "6")
+	t.Setenv("FAKE_PEERS", "0")
+	return fresh(t, n, cuda.Options{}), fresh(t, n+1, cuda.Options{})
+}
+
+// TestStaged: what goes to a device that does not see the memory passes through the host in pieces, every byte once;
+// both ways at once, and several ways on one device.
+func TestStaged(t *testing.T) {
+	a, b := strangers(t, 2)
+	before, want := cuda.Staged(), int64(0)
+	for _, shape := range [][2]int{{3, 5}, {1024, 1024}, {1025, 1024}, {2048, 1500}} { // to three blocks and a part
+		want += across(t, a, b, kernels.F32, shape[0], shape[1])
+	}
+	want += across(t, a, b, kernels.BF16, 1001, 2003)
+	if n := cuda.Staged() - before; n != want {
+		t.Errorf("%d bytes went through the host, want %d", n, want)
+	}
+	var all sync.WaitGroup
+	for range 3 {
+		for _, way := range [][2]int{{2, 3}, {3, 2}} {
+			from, to := fresh(t, way[0], cuda.Options{}), fresh(t, way[1], cuda.Options{})
+			all.Go(func() { across(t, from, to, kernels.F16, 1500, 2100) })
+		}
+	}
+	all.Wait()
+}
+
+// TestStagedBesideOtherWork: a place of the arena that earlier work still uses is not overwritten before its turn.
+func TestStagedBesideOtherWork(t *testing.T) {
+	from, to := strangers(t, 2)
+	const n = 3 << 20
+	src, values := from.Alloc(kernels.F32, n), make([]float32, n)
+	for i := range values {
+		values[i] = float32(i)
+	}
+	from.Upload(src, values)
+	if err := from.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	sum := to.Alloc(kernels.F32, n)
+	to.Upload(sum, make([]float32, n))
+	for range 3 { // each copy lies where the one before lay
+		end := to.Scope()
+		x := to.Alloc(kernels.F32, n)
+		to.Copy(x, src)
+		to.Binary(sum, sum, x, kernels.Add)
+		end()
+	}
+	got := make([]float32, n)
+	if err := to.Download(got, sum); err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range got {
+		if x != 3*values[i] {
+			t.Fatalf("element %d is %v, want %v", i, x, 3*values[i])
+		}
+	}
+}
+
+// TestStagedFails: an error on either end is that of the device that copies; when a device has begun anew there is
+// another way to it.
+func TestStagedFails(t *testing.T) {
+	for _, fail := range []string{"cuMemHostAlloc:2:2", "cuMemcpyDtoHAsync_v2:2:214!", "cuMemcpyHtoDAsync_v2:3:700!"} {
+		t.Run(fail, func(t *testing.T) {
+			from, to := strangers(t, 4) // no way leads from one to the other yet
+			src := from.Alloc(kernels.F32, 3<<20)
+			from.Upload(src, make([]float32, 3<<20))
+			if err := from.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			dst := to.Alloc(kernels.F32, 3<<20)
+			if err := to.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("FAKE_FAIL", fail)
+			to.Copy(dst, src)
+			err := to.Wait()
+			t.Setenv("FAKE_FAIL", "")
+			if err == nil || fault.ClassOf(err) != fault.ClassRetry {
+				t.Errorf("error %v of class %v", err, fault.ClassOf(err))
+			}
+			across(t, fresh(t, 4, cuda.Options{}), fresh(t, 5, cuda.Options{}), kernels.F32, 1100, 1100)
+		})
+	}
+}

@@ -1,0 +1,163 @@
+//go:build cuda && linux
+
+package cuda
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"latentbeam/kernels/cuda/driver"
+)
+
+// route is the way from one device to another that cannot read its memory: through two blocks of page-locked memory,
+// so that one piece leaves the host while the next one comes.
+type route struct {
+	from, to *engine
+	mu       sync.Mutex
+	ring     [2]*stop
+}
+
+// stop is a block on a route.
+type stop struct {
+	*block          // free is reached when the device at the end has read it
+	came   cu.Event // on the device at the beginning: it is filled
+}
+
+// staged counts the bytes that went by routes, in this process.
+var staged atomic.Int64
+
+// Staged returns how many bytes went from device to device through host memory in this process.
+func Staged() int64 { return staged.Load() }
+
+// sayStaged says it once in the log.
+var sayStaged sync.Once
+
+// route returns the way from other to e.
+func (e *engine) route(other *engine) *route {
+	e.routing.Lock()
+	defer e.routing.Unlock()
+	old := e.routes[other.Index]
+	if old != nil && old.from == other {
+		return old
+	}
+	if old != nil { // that device has begun anew
+		e.later(old.release)
+	}
+	sayStaged.Do(func() {
+		slog.Warn("GPUs without access to each other's memory: what they exchange passes through the host",
+			"from", other.name(), "to", e.name())
+	})
+	r := &route{from: other, to: e}
+	e.routes[other.Index] = r
+	return r
+}
+
+// carry copies n bytes to the device at the end, behind what its stream has to do. It returns when the source may be
+// changed.
+func (r *route) carry(to, from cu.DevicePtr, n int, stream cu.Stream) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.to.pinned.RLock() // the blocks are in its context
+	defer r.to.pinned.RUnlock()
+	piece := func(i int) (offset cu.DevicePtr, size int) {
+		return cu.DevicePtr(i * blockSize), min(blockSize, n-i*blockSize)
+	}
+	bring := func(i int) error {
+		offset, size := piece(i)
+		return r.bring(r.ring[i%len(r.ring)], from+offset, size)
+	}
+	err := r.open()
+	if err == nil {
+		err = bring(0)
+	}
+	for i := 0; err == nil && i*blockSize < n; i++ {
+		if (i+1)*blockSize < n {
+			err = bring(i + 1)
+		}
+		if err == nil {
+			offset, size := piece(i)
+			err = r.send(r.ring[i%len(r.ring)], to+offset, size, stream)
+		}
+	}
+	if err != nil { // nothing may come to a block that is about to be given back
+		_ = r.from.do(func() error { return driver.Check("cuStreamSynchronize", r.from.copies.Synchronize()) })
+		return err
+	}
+	staged.Add(int64(n))
+	return nil
+}
+
+// open makes the blocks, the first time.
+func (r *route) open() error {
+	for i := range r.ring {
+		if r.ring[i] != nil {
+			continue
+		}
+		s := &stop{}
+		err := r.from.do(func() (err error) {
+			s.came, err = cu.MakeEvent(cu.DisableTiming)
+			return driver.Check("cuEventCreate", err)
+		})
+		if err == nil {
+			err = r.to.do(func() (err error) {
+				s.block, err = r.to.newBlock()
+				return err
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("open the way from %s: %w", r.from.name(), err)
+		}
+		r.ring[i] = s
+	}
+	return nil
+}
+
+// release gives the blocks back, on the thread of the device at the end. Nobody uses the route any more: the device
+// at the beginning has begun anew, and its events are gone.
+func (r *route) release() error {
+	for _, s := range r.ring {
+		if s != nil {
+			if err := s.release(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// bring begins to fill a block, when the device at the end has read what was in it.
+func (r *route) bring(s *stop, p cu.DevicePtr, n int) error {
+	if s.busy {
+		err := r.to.do(func() error { return driver.Check("cuEventSynchronize", s.free.Synchronize()) })
+		if err != nil {
+			return err
+		}
+		s.busy = false
+	}
+	return r.from.do(func() error {
+		if err := cu.MemcpyDtoHAsync(unsafe.Pointer(&s.mem[0]), p, int64(n), r.from.copies); err != nil {
+			return driver.Check("cuMemcpyDtoHAsync", err)
+		}
+		return driver.Check("cuEventRecord", s.came.Record(r.from.copies))
+	})
+}
+
+// send waits for a block and lets the device at the end read it.
+func (r *route) send(s *stop, p cu.DevicePtr, n int, stream cu.Stream) error {
+	err := r.from.do(func() error { return driver.Check("cuEventSynchronize", s.came.Synchronize()) })
+	if err != nil {
+		return err
+	}
+	return r.to.do(func() error {
+		if err := cu.MemcpyHtoDAsync(p, unsafe.Pointer(&s.mem[0]), int64(n), stream); err != nil {
+			return driver.Check("cuMemcpyHtoDAsync", err)
+		}
+		s.busy = true
+		return driver.Check("cuEventRecord", s.free.Record(stream))
+	})
+}
