@@ -249,6 +249,56 @@ func TestRefill(t *testing.T) {
 	}
 }
 
+// TestRelease: the memory of a weight, and of what was made of it for convolutions, is free at once; other weights stay
+// as they are, and one that is gone is an error.
+func TestRelease(t *testing.T) {
+	b := device(t, 0)
+	defer b.Scope()()
+	free := func() int64 {
+		t.Helper()
+		if err := b.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		n, _, err := cuda.MemInfo(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	x, y := b.Alloc(kernels.F32, 1, 8, 8, 32), b.Alloc(kernels.F32, 1, 8, 8, 32)
+	b.Upload(x, make([]float32, x.Len()))
+	const n = 32 * 32 * 9
+	weight := func() kernels.Tensor {
+		t.Helper()
+		w, err := b.Weights(kernels.F32, []int{32, 32, 3, 3}, make([]byte, 4*n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	conv := func(w kernels.Tensor) {
+		b.Conv(y, x, w, kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1})
+	}
+	kept := weight()
+	conv(kept)
+	before := free()
+	gone := weight()
+	conv(gone)
+	if now := free(); now >= before {
+		t.Fatalf("%d bytes are free, %d were before there was a weight", now, before)
+	}
+	b.(kernels.Releaser).Release(gone)
+	b.(kernels.Releaser).Release(gone)
+	conv(kept)
+	if now := free(); now != before {
+		t.Errorf("%d bytes are free, %d were before there was a weight", now, before)
+	}
+	conv(gone)
+	if err := b.Wait(); err == nil {
+		t.Error("a weight that was given back is used")
+	}
+}
+
 type refiller interface {
 	Refill(t kernels.Tensor, data func() []byte) (ready func())
 }
