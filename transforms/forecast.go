@@ -2,6 +2,7 @@ package transforms
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -85,7 +86,7 @@ func (f *forecast) learn(key costKey, cost *layout.Stage, k int, set []layout.De
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if model := f.modelled(key, cost, k, set); model > 0 {
+	if model := f.modelled(key, cost, k, set); model > 0 && !math.IsInf(model, 0) {
 		f.pace[key] = took.Seconds() / model
 		f.last[key.stage] = f.pace[key]
 	}

@@ -116,7 +116,7 @@ func planJob(cmd *cobra.Command, start pipelines.Start, f planFlags) error {
 // printDevices lists the devices, like ones together.
 func printDevices(out io.Writer, devices []layout.Device, described bool) {
 	source := "measured"
-	if described {
+	if described || len(devices) > 0 && !devices[0].Mapped { // by a table of makes
 		source = "assumed"
 	}
 	for i := 0; i < len(devices); {

@@ -8,8 +8,11 @@ import (
 	"latentbeam/internal/plan/layout"
 )
 
-// unknownRate is what a device that is not in the table of layout is taken to reach, in FLOP/s.
-const unknownRate = 40e12
+// What a device that is not in the table of layout is taken to reach: FLOP/s, and bytes/s over PCIe.
+const (
+	unknownRate = 40e12
+	unknownHost = 12e9
+)
 
 // latency is what an exchange costs before its first byte, in seconds.
 const latency = 30e-6
@@ -17,7 +20,7 @@ const latency = 30e-6
 // planned returns what the cost model knows of a device with this much free memory, by the name that the driver
 // gives it.
 func planned(d gpu.Device, free int64) layout.Device {
-	out := layout.Device{Rate: unknownRate, Latency: latency}
+	out := layout.Device{Rate: unknownRate, Link: unknownHost, Host: unknownHost, Latency: latency}
 	if name := model(d.Name); name != "" {
 		if known, err := layout.ParseDevices(name); err == nil {
 			out = known[0]
@@ -30,11 +33,8 @@ func planned(d gpu.Device, free int64) layout.Device {
 	if host := d.PCIe.Bandwidth(); host > 0 {
 		out.Host = host * reached
 	}
-	if d.NVLinks == 0 && out.Host > 0 {
+	if d.NVLinks == 0 {
 		out.Link = min(out.Link, out.Host) // whatever its make can have
-		if out.Link == 0 {
-			out.Link = out.Host
-		}
 	}
 	return out
 }
