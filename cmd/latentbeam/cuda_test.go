@@ -111,6 +111,48 @@ func TestHangOnCUDA(t *testing.T) {
 	}
 }
 
+// TestHostsOnCUDA: a set of two GPUs in two processes, over NCCL, over TCP because NCCL is off, and over TCP because it
+// failed in the middle of a batch, gives the bytes of one GPU. The summary says how they exchanged.
+func TestHostsOnCUDA(t *testing.T) {
+	list, err := cuda.Devices()
+	if err != nil || len(list) < 2 || !strings.HasPrefix(list[0].Name, "emulated") {
+		t.Skip("needs the stand-in driver with two devices")
+	}
+	s := newShell(t, "job.yaml", small, "prompts.csv", twoPrompts, "token", "a token of the test processes\n")
+	const unguided = "defaults.guidance_scale=1" // the two rows of guidance would have nothing to exchange
+	want := s.latents("one", unguided, "resources.device=gpu", "resources.workers=1")
+	nccl := "LATENTBEAM_LIBNCCL=" + os.Getenv("LATENTBEAM_LIBCUDA") // the stand-in has both
+	s.env = []string{nccl}
+	_, addr := s.startWorker("--device", "gpu", "--workers", "1")
+	for name, c := range map[string]struct {
+		env, set string
+		linked   bool
+		why      string
+	}{
+		"nccl":   {linked: true},
+		"off":    {set: "resources.nccl=off"},
+		"failed": {env: "FAKE_FAIL=ncclGroupEnd:3:3", linked: true, why: "an exchange has failed"},
+	} {
+		s.env = []string{nccl}
+		if c.env != "" {
+			s.env = append(s.env, c.env)
+		}
+		sets := []string{unguided, "resources.device=gpu", "resources.workers=1", "stages.denoise.sequence_parallel=2",
+			"resources.token_file=token", fmt.Sprintf("resources.hosts=[%q]", addr)}
+		if c.set != "" {
+			sets = append(sets, c.set)
+		}
+		s.same(want, s.latents(name, sets...))
+		text, err := os.ReadFile(filepath.Join(s.dir, name, "summary.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.linked != strings.Contains(string(text), `"kind": "NCCL 2.27.3"`) || !strings.Contains(string(text), c.why) {
+			t.Errorf("%s: the summary is %s", name, text)
+		}
+	}
+}
+
 // distance is the largest difference of two latents relative to the largest value.
 func distance(t *testing.T, a, b schemas.LatentRow) float64 {
 	t.Helper()

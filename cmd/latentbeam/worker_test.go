@@ -26,9 +26,10 @@ output: {path: out, write: [video, latents]}
 `
 
 // startWorker starts the verb worker in a process of its own and returns where it listens.
-func (s shell) startWorker() (*exec.Cmd, string) {
+func (s shell) startWorker(args ...string) (*exec.Cmd, string) {
 	s.t.Helper()
-	cmd, _, _ := s.command("worker", "--listen", "127.0.0.1:0", "--token-file", "token", "--threads", "1")
+	args = append([]string{"worker", "--listen", "127.0.0.1:0", "--token-file", "token", "--threads", "1"}, args...)
+	cmd, _, _ := s.command(args...)
 	out, err := os.Create(filepath.Join(s.dir, fmt.Sprintf("worker-%d.log", time.Now().UnixNano())))
 	if err != nil {
 		s.t.Fatal(err)
