@@ -93,6 +93,9 @@ func kinds(g GPU) (out []Check) {
 	of := map[string][]int{}
 	var old []int
 	for _, d := range g.Devices {
+		if d.Problem != "" {
+			continue
+		}
 		of[d.Class()] = append(of[d.Class()], g.number(d))
 		if d.Major < bfloat {
 			old = append(old, g.number(d))
