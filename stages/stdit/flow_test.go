@@ -12,13 +12,14 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/stages"
+	"latentbeam/stages/nn/nntest"
 )
 
 // mappedStage is the stage with hashed weights in a mapped file.
 func mappedStage(t testing.TB, cfg Config) *stage {
 	t.Helper()
 	dir := t.TempDir()
-	for name, data := range map[string][]byte{"config.json": []byte("{}"), "model.safetensors": testFile(t, cfg)} {
+	for name, data := range map[string][]byte{"config.json": []byte("{}"), "model.safetensors": nntest.FileBytes(t, nntest.Shapes(t, cfg, Load))} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			t.Fatal(err)
 		}

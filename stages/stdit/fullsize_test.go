@@ -3,14 +3,12 @@ package stdit
 import (
 	"encoding/json"
 	"math"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 )
 
@@ -20,14 +18,7 @@ const fullSizeEnv = "LATENTBEAM_FULL_SIZE"
 
 // TestFullSize loads a model of published size and evaluates it once. It needs some gigabytes and minutes.
 func TestFullSize(t *testing.T) {
-	dir := os.Getenv(fullSizeEnv)
-	if dir == "" {
-		t.Skipf("%s names no model of published size", fullSizeEnv)
-	}
-	cfg, err := ParseConfig(nntest.Read(t, filepath.Join(dir, "config.json")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir, cfg, file := nntest.FullSize(t, fullSizeEnv, ParseConfig)
 	var c goldenCase
 	nntest.Decode(t, json.RawMessage(nntest.Read(t, filepath.Join(dir, "case.json"))), &c)
 	c.InputPrefix, c.version = "full", cfg.Version
@@ -41,10 +32,7 @@ func TestFullSize(t *testing.T) {
 	}
 	start := time.Now()
 	be := cpu.New(0)
-	m, err := Load(cfg, nn.NewWeights(be, nntest.Open(t, filepath.Join(dir, "model.safetensors"))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := nntest.Loaded(t, be, cfg, Load, file)
 	loaded := time.Now()
 	got := harness{be, m}.forward(t, c.input(t, cfg))
 	t.Logf("loaded in %v, evaluated in %v", loaded.Sub(start), time.Since(loaded))

@@ -18,13 +18,7 @@ func TestMeasureBlock(t *testing.T) {
 		if err != nil {
 			t.Fatalf("case %q: %v", name, err)
 		}
-		return nntest.Measured{Run: run, Result: func() []float32 {
-			out := make([]float32, x.Len())
-			if err := be.Download(out, x); err != nil {
-				t.Fatal(err)
-			}
-			return out
-		}}
+		return nntest.Measured{Run: run, Result: func() []float32 { return nntest.Values(t, be, x) }}
 	})
 }
 
@@ -40,7 +34,7 @@ func measured(t *testing.T, be kernels.Backend, name string) (run func(), x kern
 	}
 	cfg := DefaultConfig(map[string]Version{"1.0": OpenSora10, "1.2": OpenSora12}[version])
 	cfg.Depth = 1
-	cfg.DType = map[string]kernels.DType{"f32": kernels.F32, "bf16": kernels.BF16}[dtype]
+	cfg.DType = nntest.DType(t, dtype)
 	m := newHarnessOn(t, cfg, be).m
 	text := func(n, width int) kernels.Tensor {
 		x := be.Alloc(cfg.DType, n, width)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 )
 
@@ -63,11 +62,7 @@ func TestPublishedTensors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			names := nn.ShapesOnly()
-			if _, err := Load(cfg, names); err != nil {
-				t.Fatal(err)
-			}
-			published, asked := d.expand(cfg.Depth), names.Requested()
+			published, asked := d.expand(cfg.Depth), nntest.Shapes(t, cfg, Load)
 			got := [2]int{len(published), elements(published)}
 			if got != want[name] || got != [2]int{d.Tensors, d.Elements} {
 				t.Errorf("the list has %d tensors of %d elements, want %v", got[0], got[1], want[name])

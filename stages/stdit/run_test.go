@@ -5,7 +5,6 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 )
 
@@ -22,22 +21,14 @@ func newHarness(t testing.TB, cfg Config, threads int) harness {
 
 func newHarnessOn(t testing.TB, cfg Config, be kernels.Backend) harness {
 	t.Helper()
-	m, err := Load(cfg, nn.NewWeights(be, nntest.File(t, shapes(t, cfg))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return harness{be, m}
+	return harness{be, nntest.Loaded(t, be, cfg, Load, nntest.File(t, shapes(t, cfg)))}
 }
 
 // shapes returns the tensors that a model asks for, without the frequencies of rotary positions: those are
 // computed by formula where a file lacks them.
 func shapes(t testing.TB, cfg Config) map[string][]int {
 	t.Helper()
-	names := nn.ShapesOnly()
-	if _, err := Load(cfg, names); err != nil {
-		t.Fatal(err)
-	}
-	out := names.Requested()
+	out := nntest.Shapes(t, cfg, Load)
 	delete(out, "rope.freqs")
 	return out
 }

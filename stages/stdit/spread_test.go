@@ -1,15 +1,12 @@
 package stdit
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
 	"testing"
-	"testing/fstest"
 
 	"latentbeam/internal/plan/sequence"
-	"latentbeam/internal/safetensors"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
@@ -21,35 +18,10 @@ import (
 	"latentbeam/stages/sampler"
 )
 
-// testFile is a file of hashed weights.
-func testFile(t testing.TB, cfg Config) []byte {
-	t.Helper()
-	names := nn.ShapesOnly()
-	if _, err := Load(cfg, names); err != nil {
-		t.Fatal(err)
-	}
-	tensors := map[string]safetensors.Tensor{}
-	for name, shape := range names.Requested() {
-		tensors[name] = nntest.Tensor(nntest.Weight(name, shape...), shape...)
-	}
-	var file bytes.Buffer
-	if err := safetensors.Write(&file, tensors, nil); err != nil {
-		t.Fatal(err)
-	}
-	return file.Bytes()
-}
-
 // testStage is the stage with hashed weights.
 func testStage(t testing.TB, cfg Config) *stage {
 	t.Helper()
-	m, err := stages.EmbeddedModel("test", fstest.MapFS{
-		"transformer/config.json":                         &fstest.MapFile{Data: []byte("{}")},
-		"transformer/diffusion_pytorch_model.safetensors": &fstest.MapFile{Data: testFile(t, cfg)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return stageOf(t, cfg, m)
+	return stageOf(t, cfg, nntest.Model(t, "transformer", nntest.Shapes(t, cfg, Load)))
 }
 
 // stageOf is the stage of a model.

@@ -6,7 +6,6 @@ import (
 
 	"latentbeam/internal/rng"
 	"latentbeam/kernels"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sampler"
 )
@@ -53,10 +52,7 @@ func (c *stepsCase) open(be kernels.Backend, name string) error {
 	if c.sampler, err = recipe.New(steps, clip); err != nil {
 		return err
 	}
-	model, err := Load(cfg, nn.NewWeights(be, nntest.Repeated(c.t, shapes(c.t, cfg))))
-	if err != nil {
-		return err
-	}
+	model := nntest.Loaded(c.t, be, cfg, Load, nntest.Repeated(c.t, shapes(c.t, cfg)))
 	text := be.Alloc(kernels.F32, c.tokens, cfg.CaptionChannels) // (L, caption_channels)
 	be.Upload(text, nntest.Hash("text", 1, text.Shape...))
 	cond := Conditions{Height: float64(clip.Height), Width: float64(clip.Width), FPS: []float64{24, 24}}

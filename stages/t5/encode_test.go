@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 )
 
@@ -45,13 +44,5 @@ func repeated(t *testing.T, be kernels.Backend, width string, layers int) *Encod
 	if width == "small" {
 		cfg.DModel, cfg.DFF, cfg.NumHeads, cfg.VocabSize = 256, 640, 4, 128
 	}
-	names := nn.ShapesOnly()
-	if _, err := Load(cfg, names); err != nil {
-		t.Fatal(err)
-	}
-	e, err := Load(cfg, nn.NewWeights(be, nntest.Repeated(t, names.Requested())))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return nntest.Loaded(t, be, cfg, Load, nntest.Repeated(t, nntest.Shapes(t, cfg, Load)))
 }

@@ -62,11 +62,7 @@ type streamedCase struct {
 func newStreamedCase(t *testing.T) streamedCase {
 	cfg := Config{VocabSize: 64, DModel: 256, DKV: 32, DFF: 1024, NumLayers: 16, NumHeads: 8, Epsilon: 1e-6,
 		FeedForward: "gated-gelu", NumBuckets: numBuckets, MaxDistance: maxDistance, DType: kernels.BF16}
-	names := nn.ShapesOnly()
-	if _, err := Load(cfg, names); err != nil {
-		t.Fatal(err)
-	}
-	dir, size := noiseOnDisk(t, names.Requested())
+	dir, size := noiseOnDisk(t, nntest.Shapes(t, cfg, Load))
 	return streamedCase{cfg, dir, size}
 }
 

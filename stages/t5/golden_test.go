@@ -7,7 +7,6 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 )
 
@@ -33,15 +32,7 @@ func readGolden(t testing.TB) (Config, goldenCase) {
 // hashed loads an encoder whose weights are the hash of their names.
 func hashed(t testing.TB, cfg Config, be kernels.Backend) *Encoder {
 	t.Helper()
-	names := nn.ShapesOnly()
-	if _, err := Load(cfg, names); err != nil {
-		t.Fatal(err)
-	}
-	e, err := Load(cfg, nn.NewWeights(be, nntest.File(t, names.Requested())))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return nntest.Loaded(t, be, cfg, Load, nntest.File(t, nntest.Shapes(t, cfg, Load)))
 }
 
 func encode(t testing.TB, be kernels.Backend, e *Encoder, ids [][]int32) [][]float32 {
@@ -53,10 +44,7 @@ func encode(t testing.TB, be kernels.Backend, e *Encoder, ids [][]int32) [][]flo
 	}
 	out := make([][]float32, len(rows))
 	for i, row := range rows {
-		out[i] = make([]float32, row.Len())
-		if err := be.Download(out[i], row); err != nil {
-			t.Fatal(err)
-		}
+		out[i] = nntest.Values(t, be, row)
 	}
 	return out
 }
@@ -163,11 +151,10 @@ func TestConfigIsChecked(t *testing.T) {
 
 // TestXXLHasThePublishedTensors counts what the config of DeepFloyd/t5-v1_1-xxl asks for.
 func TestXXLHasThePublishedTensors(t *testing.T) {
-	names := nn.ShapesOnly()
-	_, _ = Load(Config{VocabSize: 32128, DModel: 4096, DKV: 64, DFF: 10240, NumLayers: 24, NumHeads: 64,
-		NumBuckets: 32, MaxDistance: 128, Epsilon: 1e-6, FeedForward: "gated-gelu"}, names)
+	shapes := nntest.Shapes(t, Config{VocabSize: 32128, DModel: 4096, DKV: 64, DFF: 10240, NumLayers: 24, NumHeads: 64,
+		NumBuckets: 32, MaxDistance: 128, Epsilon: 1e-6, FeedForward: "gated-gelu"}, Load)
 	elements := 0
-	for _, shape := range names.Requested() {
+	for _, shape := range shapes {
 		n := 1
 		for _, d := range shape {
 			n *= d
@@ -175,7 +162,7 @@ func TestXXLHasThePublishedTensors(t *testing.T) {
 		elements += n
 	}
 	// 219 and the alias of the embedding are the 220 entries of the index; 4.762e9 elements are 19.05 GB.
-	if got := len(names.Requested()); got != 219 || elements/1e6 != 4762 {
+	if got := len(shapes); got != 219 || elements/1e6 != 4762 {
 		t.Errorf("%d tensors of %d elements, want 219 of 4.762e9", got, elements)
 	}
 }

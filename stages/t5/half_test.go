@@ -7,7 +7,6 @@ import (
 	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 )
 
@@ -60,16 +59,9 @@ func TestHalfMatchesTransformers(t *testing.T) {
 func TestClamp(t *testing.T) {
 	cfg, c := readHalf(t, "clamp", kernels.F16)
 	be := cpu.New(2)
-	names := nn.ShapesOnly()
-	if _, err := Load(cfg, names); err != nil {
-		t.Fatal(err)
-	}
 	factors := map[string]float32{"shared.weight": c.EmbeddingFactor,
 		"encoder.block.0.layer.0.SelfAttention.o.weight": c.OFactor}
-	e, err := Load(cfg, nn.NewWeights(be, scaled(t, names.Requested(), factors)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := nntest.Loaded(t, be, cfg, Load, scaled(t, nntest.Shapes(t, cfg, Load), factors))
 	got := encode(t, be, e, c.IDs)
 	diff := relativeRMS(got, c.Out)
 	t.Logf("%.4f from transformers", diff)

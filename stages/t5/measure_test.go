@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"latentbeam/kernels"
 	"latentbeam/stages/nn/nntest"
 )
 
@@ -21,7 +20,7 @@ func TestMeasureBlock(t *testing.T) {
 		if _, err := fmt.Sscanf(name, "%d %s", &tokens, &dtype); err != nil {
 			t.Fatalf("case %q: %v", name, err)
 		}
-		want := map[string]kernels.DType{"f32": kernels.F32, "bf16": kernels.BF16}[dtype]
+		want := nntest.DType(t, dtype)
 		if e == nil || e.DType != want {
 			e, cfg.DType = nil, want
 			e = hashed(t, cfg, be)
@@ -39,12 +38,6 @@ func TestMeasureBlock(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return nntest.Measured{Run: run, Result: func() []float32 {
-			out := make([]float32, x.Len())
-			if err := be.Download(out, x); err != nil {
-				t.Fatal(err)
-			}
-			return out
-		}}
+		return nntest.Measured{Run: run, Result: func() []float32 { return nntest.Values(t, be, x) }}
 	})
 }

@@ -31,12 +31,8 @@ func xxl(t *testing.T, layers int) (Config, map[string][]int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := nn.ShapesOnly()
-	if _, err := Load(cfg, names); err != nil {
-		t.Fatal(err)
-	}
 	cfg.DType = kernels.BF16
-	return cfg, names.Requested()
+	return cfg, nntest.Shapes(t, cfg, Load)
 }
 
 // TestMappedXXL encodes 120 tokens with the weights of the whole T5-xxl, random bf16 in a mapped file. What is

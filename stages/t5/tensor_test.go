@@ -24,16 +24,9 @@ func TestTensorParallelGivesTheBytesOfOne(t *testing.T) {
 			cfg := Config{VocabSize: 40, DModel: 24, DKV: 6, DFF: 88, NumLayers: 2, NumHeads: heads, Epsilon: 1e-6,
 				FeedForward: "gated-gelu", NumBuckets: numBuckets,
 				MaxDistance: maxDistance, DType: dt}
-			names := nn.ShapesOnly()
-			if _, err := Load(cfg, names); err != nil {
-				t.Fatal(err)
-			}
-			file := nntest.File(t, names.Requested())
+			file := nntest.File(t, nntest.Shapes(t, cfg, Load))
 			one := cpu.New(1)
-			whole, err := Load(cfg, nn.NewWeights(one, file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			whole := nntest.Loaded(t, one, cfg, Load, file)
 			want := encode(t, one, whole, ids)
 			for ways := 1; ways <= min(4, heads); ways++ {
 				name := fmt.Sprintf("%d heads, %v, %d ranks", heads, dt, ways)
@@ -78,16 +71,9 @@ func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 	for _, dt := range []kernels.DType{kernels.F32, kernels.BF16, kernels.F16} {
 		cfg := Config{VocabSize: 40, DModel: 24, DKV: 6, DFF: 88, NumLayers: 4, NumHeads: 4, Epsilon: 1e-6,
 			FeedForward: "gated-gelu", NumBuckets: numBuckets, MaxDistance: maxDistance, DType: dt}
-		names := nn.ShapesOnly()
-		if _, err := Load(cfg, names); err != nil {
-			t.Fatal(err)
-		}
-		file := nntest.File(t, names.Requested())
+		file := nntest.File(t, nntest.Shapes(t, cfg, Load))
 		one := cpu.New(1)
-		whole, err := Load(cfg, nn.NewWeights(one, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		whole := nntest.Loaded(t, one, cfg, Load, file)
 		var want [][][]float32
 		for _, ids := range groups {
 			want = append(want, encode(t, one, whole, ids))

@@ -3,12 +3,10 @@ package t5
 import (
 	"encoding/binary"
 	"math"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"latentbeam/kernels/cpu"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 )
 
@@ -19,23 +17,13 @@ const layerEnv = "LATENTBEAM_T5_LAYER"
 
 // TestFullSize runs an encoder of T5-xxl's size against transformers.
 func TestFullSize(t *testing.T) {
-	dir := os.Getenv(layerEnv)
-	if dir == "" {
-		t.Skip("set " + layerEnv + " to a directory of weights to run it")
-	}
-	cfg, err := ParseConfig(nntest.Read(t, filepath.Join(dir, "config.json")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir, cfg, file := nntest.FullSize(t, layerEnv, ParseConfig)
 	var prompts struct {
 		IDs [][]int32 `json:"ids"`
 	}
 	nntest.Decode(t, nntest.Read(t, filepath.Join(dir, "ids.json")), &prompts)
 	be := cpu.New(2)
-	e, err := Load(cfg, nn.NewWeights(be, nntest.Open(t, filepath.Join(dir, "model.safetensors"))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := nntest.Loaded(t, be, cfg, Load, file)
 	want := nntest.Read(t, filepath.Join(dir, "out.f32"))
 	at := 0
 	for i, row := range encode(t, be, e, prompts.IDs) {

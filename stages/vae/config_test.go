@@ -22,7 +22,7 @@ func TestPublishedTensors(t *testing.T) {
 		{"OpenSora-VAE-v1.2", 517, 393341015, "139ed1c6e182eb1e91230793ed2d067d75a9c9aabb4c1676bb931fec2fa6c1e5"},
 		{"OpenSora-VAE-v1.3", 256, 259163811, "e0ce0960b3d32983045d1968d8ebc76b442368a509a2dd5c833a0c745dfeba1f"},
 	} {
-		shapes := requested(t, published(t, c.name))
+		shapes := nntest.Shapes(t, published(t, c.name), Load)
 		elements := 0
 		var lines []string
 		for name, shape := range shapes {

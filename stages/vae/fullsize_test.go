@@ -1,12 +1,10 @@
 package vae
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
 	"latentbeam/kernels/cpu"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 )
 
@@ -17,21 +15,11 @@ const fullSizeEnv = "LATENTBEAM_VAE"
 
 // TestFullSize runs an autoencoder of published size against the reference.
 func TestFullSize(t *testing.T) {
-	dir := os.Getenv(fullSizeEnv)
-	if dir == "" {
-		t.Skip("set " + fullSizeEnv + " to a directory of weights to run it")
-	}
-	cfg, err := ParseConfig(nntest.Read(t, filepath.Join(dir, "config.json")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir, cfg, file := nntest.FullSize(t, fullSizeEnv, ParseConfig)
 	var c goldenCase
 	nntest.Decode(t, nntest.Read(t, filepath.Join(dir, "case.json")), &c)
 	be := cpu.New(2)
-	m, err := Load(cfg, nn.NewWeights(be, nntest.Open(t, filepath.Join(dir, "model.safetensors"))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := nntest.Loaded(t, be, cfg, Load, file)
 	c.check(t, "mean", encode(t, be, m, c.XShape, 4, nil), c.MeanStride, c.Mean, 0)
 	c.check(t, "pixels", decode(t, be, m, c.LatentsShape, c.PixelsShape[1], 4), c.PixelsStride, c.Pixels, 0)
 }

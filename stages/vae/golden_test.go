@@ -71,22 +71,12 @@ func (c goldenCase) config(t testing.TB) Config {
 	return cfg
 }
 
-// requested returns the tensors that a configuration asks for.
-func requested(t testing.TB, cfg Config) map[string][]int {
-	t.Helper()
-	names := nn.ShapesOnly()
-	if _, err := Load(cfg, names); err != nil {
-		t.Fatal(err)
-	}
-	return names.Requested()
-}
-
 // hashedTensors are weights that are the hash of their names, but for the shift and scale of Open-Sora 1.2's,
 // which are those of its config.
 func hashedTensors(t testing.TB, cfg Config) map[string]safetensors.Tensor {
 	t.Helper()
 	tensors := map[string]safetensors.Tensor{}
-	for name, shape := range requested(t, cfg) {
+	for name, shape := range nntest.Shapes(t, cfg, Load) {
 		tensors[name] = nntest.Tensor(nntest.Weight(name, shape...), shape...)
 	}
 	if p, ok := cfg.arch.(*PipelineConfig); ok {
@@ -99,11 +89,7 @@ func hashedTensors(t testing.TB, cfg Config) map[string]safetensors.Tensor {
 // hashed loads an autoencoder with hashedTensors.
 func hashed(t testing.TB, cfg Config, be kernels.Backend) *Model {
 	t.Helper()
-	m, err := Load(cfg, nn.NewWeights(be, nntest.Encode(t, hashedTensors(t, cfg))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return nntest.Loaded(t, be, cfg, Load, nntest.Encode(t, hashedTensors(t, cfg)))
 }
 
 // decode returns the pixels (C, T, H, W) of z, the hash of its shape.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"latentbeam/kernels"
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
 )
@@ -27,7 +26,7 @@ func TestMeasureDecode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg.DType = map[string]kernels.DType{"f32": kernels.F32, "bf16": kernels.BF16}[dtype]
+		cfg.DType = nntest.DType(t, dtype)
 		if m == nil || m.DType != cfg.DType {
 			m = hashed(t, cfg, be)
 		}

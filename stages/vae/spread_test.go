@@ -1,15 +1,12 @@
 package vae
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
 	"testing"
-	"testing/fstest"
 
 	"latentbeam/internal/plan/sequence"
-	"latentbeam/internal/safetensors"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
@@ -22,25 +19,7 @@ import (
 // stageOf is the stage decode_vae with hashed weights.
 func stageOf(t *testing.T, cfg Config) *decodeStage {
 	t.Helper()
-	names := nn.ShapesOnly()
-	if _, err := Load(cfg, names); err != nil {
-		t.Fatal(err)
-	}
-	tensors := map[string]safetensors.Tensor{}
-	for name, shape := range names.Requested() {
-		tensors[name] = nntest.Tensor(nntest.Weight(name, shape...), shape...)
-	}
-	var file bytes.Buffer
-	if err := safetensors.Write(&file, tensors, nil); err != nil {
-		t.Fatal(err)
-	}
-	m, err := stages.EmbeddedModel("test", fstest.MapFS{
-		"vae/config.json":                         &fstest.MapFile{Data: []byte("{}")},
-		"vae/diffusion_pytorch_model.safetensors": &fstest.MapFile{Data: file.Bytes()},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := nntest.Model(t, "vae", nntest.Shapes(t, cfg, Load))
 	c, err := nn.OpenComponent(m, "vae", func([]byte) (Config, error) { return cfg, nil }, Load)
 	if err != nil {
 		t.Fatal(err)

@@ -12,21 +12,37 @@ import (
 // File returns a safetensors file in memory that holds the hashed Weight of each name and shape.
 func File(t testing.TB, shapes map[string][]int) *safetensors.File {
 	t.Helper()
+	return read(t, FileBytes(t, shapes))
+}
+
+// FileBytes returns what File reads.
+func FileBytes(t testing.TB, shapes map[string][]int) []byte {
+	t.Helper()
 	tensors := map[string]safetensors.Tensor{}
 	for name, shape := range shapes {
 		tensors[name] = Tensor(Weight(name, shape...), shape...)
 	}
-	return Encode(t, tensors)
+	return write(t, tensors)
 }
 
 // Encode returns a safetensors file in memory with the given tensors.
 func Encode(t testing.TB, tensors map[string]safetensors.Tensor) *safetensors.File {
 	t.Helper()
+	return read(t, write(t, tensors))
+}
+
+func write(t testing.TB, tensors map[string]safetensors.Tensor) []byte {
+	t.Helper()
 	var buf bytes.Buffer
 	if err := safetensors.Write(&buf, tensors, nil); err != nil {
 		t.Fatalf("write safetensors: %v", err)
 	}
-	f, err := safetensors.New(buf.Bytes())
+	return buf.Bytes()
+}
+
+func read(t testing.TB, data []byte) *safetensors.File {
+	t.Helper()
+	f, err := safetensors.New(data)
 	if err != nil {
 		t.Fatalf("read safetensors: %v", err)
 	}
