@@ -34,6 +34,10 @@ func (b *Backend) Conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec) {
 	if rv != nil {
 		s.strides[2] = rv.Strides[:4]
 	}
+	if err := s.countable(); err != nil {
+		b.fail("%s: %w", op, err)
+		return
+	}
 	a := &C.lb_conv_args{
 		out: s.axes(), cout: C.lb_i32(wv.Shape[0]), cin: C.lb_i32(wv.Shape[1]),
 		depth: C.lb_i32(xv.Shape[1]), height: C.lb_i32(xv.Shape[2]), width: C.lb_i32(xv.Shape[3]),

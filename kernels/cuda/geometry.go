@@ -63,7 +63,22 @@ func newShape(axes int, operands ...*operand) (shape, error) {
 		return s, fmt.Errorf("%d axes of shape %v lie unevenly: copy the operands first, %d are the most",
 			len(s.dims), dims, int(C.LB_AXES))
 	}
-	return s, nil
+	return s, s.countable()
+}
+
+// countable refuses more places than a kernel counts to.
+func (s shape) countable() error {
+	n := 1
+	for _, d := range s.dims {
+		if d == 0 {
+			return nil
+		}
+		if n > mostElements/d {
+			return fmt.Errorf("%v are more rows than the %d that a kernel counts to: cut the batch", s.dims, mostElements)
+		}
+		n *= d
+	}
+	return nil
 }
 
 // axes is the shape as kernels read it.

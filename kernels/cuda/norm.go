@@ -77,6 +77,10 @@ func (b *Backend) groupNorm(op string, o []*operand, spec kernels.NormSpec) {
 	m := b.arena.mark()
 	defer b.arena.reset(m)
 	s := imageShape(o[0], o[1], o[4], o[5])
+	if err := s.countable(); err != nil {
+		b.fail("%s: %w", op, err)
+		return
+	}
 	a := &C.lb_group_norm_args{
 		pixels: s.axes(), columns: C.lb_i32(o[1].Shape[3]), groups: C.lb_i32(spec.Groups), eps: C.lb_f32(spec.Eps),
 		dst: s.view(0, o[0], step(o[0])), x: s.view(1, o[1], step(o[1])),

@@ -1,0 +1,66 @@
+//go:build cuda && linux
+
+package cuda
+
+import (
+	"strings"
+	"testing"
+
+	"gorgonia.org/cu"
+
+	"latentbeam/kernels"
+)
+
+// TestParts: an operand of more elements than a kernel counts to is cut into parts that it can, which are all of it.
+func TestParts(t *testing.T) {
+	for _, dims := range [][]int{{3, 1 << 30, 2}, {1 << 31}, {5, 1 << 29, 1}, {1<<31 - 1}, {7, 0, 3}, {}} {
+		o := &operand{Tensor: kernels.NewTensor(kernels.BF16, nil, dims...), ptr: 1 << 40}
+		pieces := parts(o, o)
+		n := 0
+		for i, part := range pieces {
+			p := part[1]
+			n += p.Len()
+			if p.Len() > mostElements || len(part) != 2 {
+				t.Errorf("%v: a part of %v", dims, p.Shape)
+			}
+			if before := o.ptr + cu.DevicePtr(2*(n-p.Len())); len(dims) == 1 && p.ptr != before {
+				t.Errorf("%v: part %d begins at %d, the one before ends at %d", dims, i, p.ptr, before)
+			}
+		}
+		if n != o.Len() {
+			t.Errorf("%v: the parts have %d elements of %d", dims, n, o.Len())
+		}
+	}
+}
+
+// TestTooManyRows: what cannot be cut is refused, and not counted wrongly.
+func TestTooManyRows(t *testing.T) {
+	const rows = 1 << 31
+	for name, call := range map[string]func(b kernels.Backend, x, w kernels.Tensor){
+		"linear": func(b kernels.Backend, x, w kernels.Tensor) { b.Linear(x, x, w, kernels.Epilogue{}) },
+		"norm": func(b kernels.Backend, x, _ kernels.Tensor) {
+			b.Norm(x, x, kernels.NormSpec{Kind: kernels.LayerNorm, Eps: 1e-6})
+		},
+		"group norm": func(b kernels.Backend, x, _ kernels.Tensor) {
+			x = x.Reshape(1, rows, 1, 8)
+			b.Norm(x, x, kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 2, Eps: 1e-6})
+		},
+		"conv": func(b kernels.Backend, x, w kernels.Tensor) {
+			x = x.Reshape(1, rows, 1, 8)
+			b.Conv(x, x, w.Reshape(8, 8, 1, 1), kernels.ConvSpec{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, err := New(0, Options{})
+			if err != nil {
+				t.Skip(err)
+			}
+			defer b.Scope()()
+			x, w := b.Alloc(kernels.F32, 1, 8), b.Alloc(kernels.F32, 8, 8)
+			call(b, x.Expand(rows, 8), w)
+			if err := b.Wait(); err == nil || !strings.Contains(err.Error(), "a kernel counts to") {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
