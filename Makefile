@@ -4,13 +4,17 @@ GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo eval test race lint bench memory fuzz million cuda gpu cuda-headers kern ptx ptxas
+.PHONY: help build build-cuda demo eval test race lint bench memory fuzz million cuda gpu cuda-headers kern ptx ptxas
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## the static binary, ./latentbeam
 	$(GO) build -trimpath -o latentbeam ./cmd/latentbeam
+
+build-cuda: ## the binary with the CUDA backend, ./latentbeam-cuda (needs gcc, no toolkit; runs with glibc 2.34 or newer)
+	CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CURDIR)/kernels/cuda/include" CGO_LDFLAGS="-L$(CURDIR)/kernels/cuda/driver/stub" \
+		$(GO) build -trimpath -tags "cuda netgo osusergo" -o latentbeam-cuda ./cmd/latentbeam
 
 demo: ## twelve videos of the built-in model in out/shapes, with their score
 	$(GO) run ./cmd/latentbeam run testdata/prompts/shapes.yaml
