@@ -40,14 +40,12 @@ func (j *Job) Devices() ([]layout.Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	f, hosts := j.engine.Pool.(*pool.Fleet)
 	if p, ok := local.(interface{ Layout() []layout.Device }); ok { // a table knows them
-		devices := p.Layout()
-		for len(devices) < j.engine.Pool.Size() { // those of other hosts are taken to be like the first
-			d := devices[0]
-			d.Island = -1
-			devices = append(devices, d)
+		if hosts {
+			return f.Layout(), nil
 		}
-		return devices, nil
+		return p.Layout(), nil
 	}
 	dev, release, err := local.Lease(context.Background())
 	if err != nil {
@@ -70,6 +68,9 @@ func (j *Job) Devices() ([]layout.Device, error) {
 	}
 	for i := range devices {
 		devices[i] = d
+	}
+	if hosts {
+		f.Settle(devices)
 	}
 	return devices, err
 }

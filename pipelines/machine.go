@@ -76,18 +76,34 @@ func (m *machine) Speeds() (out []float64) {
 	return out
 }
 
-// Closest returns n of the free devices, all of one island if it can be, of the one that they fill best.
+// Closest returns n of the free devices, all of one island if it can be, else of one host, of the one that they fill
+// best.
 func (m *machine) Closest(free []int, n int) []int {
-	islands := map[int][]int{}
-	for _, d := range free {
-		islands[m.devices[d].Island] = append(islands[m.devices[d].Island], d)
+	for _, group := range []func(d layout.Device) int{
+		func(d layout.Device) int { return d.Island }, func(d layout.Device) int { return d.Node }} {
+		if best := m.fullest(free, n, group); best != nil {
+			return best
+		}
 	}
-	best := free
+	return slices.Clone(free[:n])
+}
+
+// fullest returns n of the free devices, all of one group, of the smallest that has as many; nil where none has.
+func (m *machine) fullest(free []int, n int, group func(d layout.Device) int) []int {
+	groups := map[int][]int{}
 	for _, d := range free {
-		own := islands[m.devices[d].Island]
-		if len(own) >= n && (len(own) < len(best) || len(own) == len(best) && own[0] < best[0]) {
+		g := group(m.devices[d])
+		groups[g] = append(groups[g], d)
+	}
+	var best []int
+	for _, d := range free {
+		own := groups[group(m.devices[d])]
+		if len(own) >= n && (best == nil || len(own) < len(best) || len(own) == len(best) && own[0] < best[0]) {
 			best = own
 		}
+	}
+	if best == nil {
+		return nil
 	}
 	return slices.Clone(best[:n])
 }

@@ -110,6 +110,7 @@ func (w *Worker) answer(ctx context.Context, r pool.Request, batch []byte) (repl
 func (w *Worker) offer(steps []transforms.Step) pool.Reply {
 	reply := pool.Reply{Speeds: w.Devices.Speeds(), Memory: w.Devices.Memory(), Class: w.Devices.Class(),
 		Weights: map[string]string{}}
+	reply.Describe(w.Devices)
 	for _, s := range steps {
 		reply.Weights[s.Name] = s.Digest()
 	}

@@ -63,7 +63,8 @@ func (f *forecast) modelled(key costKey, cost *layout.Stage, k int, set []layout
 	f.open()
 	name := fmt.Sprint(key, k)
 	for _, d := range set {
-		name += fmt.Sprint(" ", d.Rate, d.Link, d.Island-set[0].Island)
+		d = d.Relative(set[0])
+		name += fmt.Sprint(" ", d.Rate, d.Link, d.Host, d.Island, d.Node)
 	}
 	s, known := f.model[name]
 	if !known {

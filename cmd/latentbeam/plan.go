@@ -35,9 +35,11 @@ func planCommand() *cobra.Command {
 		Long: "Show how a job would use its devices, or those of a machine that you describe: the layout,\n" +
 			"memory, bytes exchanged, predicted time, and what was not chosen. Nothing is computed and\n" +
 			"nothing written.\n\n" +
-			"Devices: " + strings.Join(layout.Known(), ", ") + ".",
+			"Devices: " + strings.Join(layout.Known(), ", ") + ".\n" +
+			"A + joins devices of one host that have no link between them, a / those of several hosts.",
 		Example: "  latentbeam plan job.yaml --workers 3\n" +
-			"  latentbeam plan job.yaml --devices 2xH100-80GB+1xT4-16GB",
+			"  latentbeam plan job.yaml --devices 2xH100-80GB+1xT4-16GB\n" +
+			"  latentbeam plan job.yaml --devices 8xH100/8xH100",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.devices != "" && f.workers != 0 {

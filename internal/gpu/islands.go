@@ -1,6 +1,9 @@
 package gpu
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Islands returns the number of the island that each device belongs to, counted from 0: devices that NVLink
 // joins, directly or over others, are one; of the rest those that reach each other's memory over PCIe. An
@@ -55,6 +58,31 @@ func (s *Survey) Choose(free []int, n int) []int {
 		}
 	}
 	return s.closest(best, n)
+}
+
+// Slowest orders sets by the slowest link between two of their devices: the larger, the faster. Sets of one device
+// are all alike, and faster than any other.
+func (s *Survey) Slowest(set []int) int {
+	least := math.MaxInt
+	for i, d := range set {
+		for _, other := range set[:i] {
+			least = min(least, s.Links[d][other].score())
+		}
+	}
+	return least
+}
+
+// Of returns the survey of some of the devices, in the order given.
+func (s *Survey) Of(devices []int) Survey {
+	out := Survey{Driver: s.Driver}
+	for _, i := range devices {
+		var links []Link
+		for _, k := range devices {
+			links = append(links, s.Links[i][k])
+		}
+		out.Devices, out.Links = append(out.Devices, s.Devices[i]), append(out.Links, links)
+	}
+	return out
 }
 
 // inOrder returns the values by ascending keys.

@@ -1,6 +1,8 @@
 package gpu_test
 
 import (
+	"encoding/json"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -15,6 +17,31 @@ func survey(t *testing.T, h *gputest.Host) gpu.Survey {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// TestOf: some devices of a survey, and how sets of them are ordered.
+func TestOf(t *testing.T) {
+	s := survey(t, gputest.Mixed())
+	some := s.Of([]int{3, 0, 1})
+	if some.Devices[0].UUID != gputest.UUID(3) || some.Links[0][2] != s.Links[3][1] || some.Links[1][1] != s.Links[0][0] {
+		t.Errorf("%+v", some)
+	}
+	nvlink, host, alone := some.Slowest([]int{0, 2}), some.Slowest([]int{0, 1, 2}), some.Slowest([]int{1})
+	if !(alone > nvlink && nvlink > host) {
+		t.Errorf("alone %d, over NVLink %d, over the host %d", alone, nvlink, host)
+	}
+	text, err := json.Marshal(some)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back gpu.Survey
+	if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, some) {
+		t.Errorf("%v: %+v became %+v", err, some, back)
+	}
+	var p gpu.Path
+	if err := p.UnmarshalText([]byte("a wormhole")); err != nil || p != gpu.UnknownPath {
+		t.Errorf("an unknown path is %v, %v", p, err)
+	}
 }
 
 func TestIslands(t *testing.T) {

@@ -1,5 +1,7 @@
 package gpu
 
+import "slices"
+
 // Link is how two devices reach each other.
 type Link struct {
 	// NVLinks are the links that both can use at once: those between the two, or to the switch that joins them.
@@ -37,6 +39,15 @@ func (p Path) String() string {
 
 // MarshalText writes the name.
 func (p Path) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads a name that MarshalText wrote; any other is unknown.
+func (p *Path) UnmarshalText(text []byte) error {
+	*p = UnknownPath
+	if i := slices.Index(pathNames[:], string(text)); i >= 0 {
+		*p = Path(i)
+	}
+	return nil
+}
 
 // String says it in a word or two: "NVLink x12", "PCIe peer, one PCIe switch", "through the host".
 func (l Link) String() string {

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"latentbeam/internal/fault"
+	"latentbeam/internal/gpu"
 	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/stages"
@@ -44,7 +46,9 @@ type Fleet struct {
 // host is a worker process.
 type host struct {
 	addr   string
-	first  int // number of its first device
+	first  int             // number of its first device
+	layout []layout.Device // nil: not known
+	survey *gpu.Survey     // nil: how its devices are linked is not known
 	speeds []float64
 	memory plan.Memory // of each device
 	lost   bool
@@ -72,7 +76,7 @@ func Dial(ctx context.Context, local stages.Picker, token transport.Token, addrs
 		if err != nil {
 			return nil, err
 		}
-		h.speeds, h.memory = reply.Speeds, reply.Memory
+		h.speeds, h.memory, h.layout, h.survey = reply.Speeds, reply.Memory, reply.Layout, reply.Survey
 		f.hosts = append(f.hosts, h)
 		f.speeds = append(f.speeds, h.speeds...)
 	}
@@ -109,6 +113,9 @@ func (f *Fleet) meet(ctx context.Context, h *host) (Reply, error) {
 			"run them on processors of one kind", h.addr, reply.Class, f.local.Class())
 	case len(reply.Speeds) == 0:
 		return reply, fmt.Errorf("worker %s has no devices", h.addr)
+	}
+	if err := reply.sound(); err != nil {
+		return reply, fmt.Errorf("worker %s: %w", h.addr, err)
 	}
 	for stage, digest := range f.job.Weights {
 		if reply.Weights[stage] != digest {
@@ -200,7 +207,10 @@ func (f *Fleet) Lease(ctx context.Context) (kernels.Backend, func(ok bool), erro
 	if f.here == 0 {
 		return nil, nil, errors.New("this process has no devices, resources.workers is 0")
 	}
-	set, release, err := f.lease(ctx, func() ([]int, error) { return f.free(0, f.here, 1), nil })
+	set, release, err := f.lease(ctx, func() ([]int, error) {
+		free := f.free(0, f.here)
+		return free[:min(1, len(free))], nil
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -262,8 +272,7 @@ func (f *Fleet) lease(ctx context.Context, choose func() ([]int, error)) (*stage
 	}
 }
 
-// choose picks n free devices: of this process if it has as many, else of a worker that has, else of all. It
-// returns none where there are not so many.
+// choose picks n free devices, those that exchange fastest; none where there are not so many.
 func (f *Fleet) choose(n int) ([]int, error) {
 	there, hoped := 0, false
 	for _, speed := range f.local.Speeds() {
@@ -271,49 +280,30 @@ func (f *Fleet) choose(n int) ([]int, error) {
 			there++
 		}
 	}
-	var hosts []*host
+	free := f.free(0, f.here)
 	for _, h := range f.hosts {
 		if hoped = hoped || h.hoped; !h.lost {
-			hosts = append(hosts, h)
+			free = append(free, f.free(h.first, len(h.speeds))...)
 			there += len(h.speeds)
 		}
 	}
 	if there == 0 && !hoped {
 		return nil, fault.TryAgain(errors.New("no worker is left: start them again and run the job again"))
 	}
-	if n = min(n, there); n == 0 {
+	if n = min(n, there); n == 0 || len(free) < n {
 		return nil, nil
 	}
-	taken := f.free(0, f.here, n)
-	if len(taken) == n {
-		return taken, nil
-	}
-	var free [][]int
-	for _, h := range hosts {
-		own := f.free(h.first, len(h.speeds), n)
-		if len(own) == n {
-			return own, nil
-		}
-		free = append(free, own)
-	}
-	slices.SortStableFunc(free, func(a, b []int) int { return len(b) - len(a) })
-	for _, own := range free {
-		taken = append(taken, own[:min(len(own), n-len(taken))]...)
-	}
-	if len(taken) < n {
-		return nil, nil
-	}
-	return slices.Sorted(slices.Values(taken)), nil
+	return f.Closest(free, n), nil
 }
 
-// free returns up to n free devices of those from first on.
-func (f *Fleet) free(first, count, n int) (out []int) {
+// free returns the free devices of count from first on.
+func (f *Fleet) free(first, count int) (out []int) {
 	gone := func(int) bool { return false }
 	if first < f.here {
 		speeds := f.local.Speeds()
 		gone = func(d int) bool { return speeds[d] == 0 }
 	}
-	for d := first; d < first+count && len(out) < n; d++ {
+	for d := first; d < first+count; d++ {
 		if !f.busy[d] && !gone(d) {
 			out = append(out, d)
 		}

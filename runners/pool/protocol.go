@@ -3,11 +3,15 @@ package pool
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"latentbeam/internal/fault"
+	"latentbeam/internal/gpu"
 	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/transport"
+	"latentbeam/stages"
 )
 
 // Request is what a job asks of a worker process, one a connection. Its body is a coded batch.
@@ -42,6 +46,36 @@ type Reply struct {
 	Memory  plan.Memory       `json:"memory"`            // of each
 	Class   string            `json:"class,omitempty"`   // numeric class of their results
 	Weights map[string]string `json:"weights,omitempty"` // digest of each stage's weights
+	// Layout is what the cost model knows of the devices, and Survey how they are linked, where the worker's pool does.
+	Layout []layout.Device `json:"layout,omitempty"`
+	Survey *gpu.Survey     `json:"survey,omitempty"`
+}
+
+// Describe adds what a pool knows of its devices and how they are linked.
+func (r *Reply) Describe(devices stages.Picker) {
+	if p, ok := devices.(interface{ Layout() []layout.Device }); ok {
+		r.Layout = p.Layout()
+	}
+	r.Survey = surveyOf(devices)
+}
+
+// sound says what is wrong with an offer: what it describes must be the devices that it has.
+func (r Reply) sound() error {
+	n := len(r.Speeds)
+	if n > maxWorkers || len(r.Layout) != 0 && len(r.Layout) != n {
+		return fmt.Errorf("it describes %d of %d devices", len(r.Layout), n)
+	}
+	if s := r.Survey; s != nil {
+		if len(s.Devices) != n || len(s.Links) != n {
+			return fmt.Errorf("it surveys %d of %d devices", len(s.Devices), n)
+		}
+		for _, row := range s.Links {
+			if len(row) != n {
+				return fmt.Errorf("it surveys %d links of a device to %d", len(row), n)
+			}
+		}
+	}
+	return nil
 }
 
 // What can be wrong with a device, in a Reply.

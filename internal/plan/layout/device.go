@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -16,6 +17,8 @@ type Device struct {
 	Host    float64 // bytes/s to and from host memory, and over it to devices of other islands
 	Latency float64 // seconds of one exchange
 	Island  int     // devices with the same number reach each other by their links
+	Node    int     // the host that has it
+	Net     float64 // bytes/s to devices of other hosts; 0: Network
 	// Mapped says that weights are mapped from their files, one copy for all devices of a process; Sharers is how
 	// many these are, each with its part of that copy in Memory; 0: Memory is for batches alone. Nothing of it is
 	// left free.
@@ -67,6 +70,14 @@ const cpuName = "cpu"
 // latency is what an exchange costs before its first byte, in seconds.
 const latency = 30e-6
 
+// Network is what devices of several hosts are taken to exchange at, in bytes/s: 10 Gbit/s Ethernet, the least that
+// hosts with GPUs have. How long batches take corrects what comes of it. netLatency is what an exchange costs then
+// before its first byte, in seconds: the ranks meet over TCP.
+const (
+	Network    = 1.2 * gb
+	netLatency = 150e-6
+)
+
 // Known returns the names that ParseDevices takes.
 func Known() []string {
 	var names []string
@@ -77,20 +88,25 @@ func Known() []string {
 }
 
 // ParseDevices reads a specification such as 4xT4-16GB, 8xH100 or 2xH100-80GB+1xT4-16GB: a count, a known
-// name and, where it differs from the usual one, the memory. Each part is an island.
+// name and, where it differs from the usual one, the memory. Each part is an island; 8xH100/8xH100 is two hosts.
 func ParseDevices(spec string) ([]Device, error) {
 	var out []Device
-	for island, part := range strings.Split(spec, "+") {
-		count, d, err := parsePart(strings.TrimSpace(part))
-		if err != nil {
-			return nil, fmt.Errorf("devices %q: %w; write such as 4xT4-16GB or 2xH100-80GB+1xT4-16GB", spec, err)
-		}
-		d.Island = island
-		if len(out)+count > maxDevices {
-			return nil, fmt.Errorf("devices %q: more than %d devices", spec, maxDevices)
-		}
-		for range count {
-			out = append(out, d)
+	island := 0
+	for node, host := range strings.Split(spec, "/") {
+		for _, part := range strings.Split(host, "+") {
+			count, d, err := parsePart(strings.TrimSpace(part))
+			if err != nil {
+				return nil, fmt.Errorf("devices %q: %w; write such as 4xT4-16GB, 2xH100-80GB+1xT4-16GB or, for two hosts, "+
+					"8xH100/8xH100", spec, err)
+			}
+			d.Island, d.Node = island, node
+			island++
+			if len(out)+count > maxDevices {
+				return nil, fmt.Errorf("devices %q: more than %d devices", spec, maxDevices)
+			}
+			for range count {
+				out = append(out, d)
+			}
 		}
 	}
 	return out, nil
@@ -193,19 +209,32 @@ func rates(devices []Device) []float64 {
 
 // wire returns the bandwidth and latency between devices of a set: the slowest pair's.
 func wire(devices []Device) (bandwidth, latency float64) {
-	one := true
+	island, node := true, true
 	for _, d := range devices {
-		one = one && d.Island == devices[0].Island
+		island = island && d.Island == devices[0].Island && d.Node == devices[0].Node
+		node = node && d.Node == devices[0].Node
 	}
 	for i, d := range devices {
 		b := d.Link
-		if !one {
+		if !island {
 			b = min(d.Host, d.Link)
+		}
+		latency = max(latency, d.Latency)
+		if !node {
+			b = min(b, cmp.Or(d.Net, Network))
+			latency = max(latency, netLatency)
 		}
 		if i == 0 || b < bandwidth {
 			bandwidth = b
 		}
-		latency = max(latency, d.Latency)
 	}
 	return bandwidth, latency
+}
+
+// Relative returns d with its island and its host counted from those of the first of its set: sets whose devices are
+// the same by that are predicted alike.
+func (d Device) Relative(first Device) Device {
+	d.Island -= first.Island
+	d.Node -= first.Node
+	return d
 }

@@ -274,8 +274,53 @@ func TestAssign(t *testing.T) {
 	}
 }
 
+// TestHosts: a / begins another host. A set of devices of several talks at the network's speed, so sets stay on their
+// hosts where the devices of one do, and a single element is not shared by hosts whose network costs more than it gains.
+func TestHosts(t *testing.T) {
+	d := devices(t, "2xH100+1xT4/4xA100-40GB")
+	var islands, nodes []int
+	for _, one := range d {
+		islands, nodes = append(islands, one.Island), append(nodes, one.Node)
+	}
+	if !slices.Equal(islands, []int{0, 0, 1, 2, 2, 2, 2}) || !slices.Equal(nodes, []int{0, 0, 0, 1, 1, 1, 1}) {
+		t.Errorf("islands %v, hosts %v", islands, nodes)
+	}
+	fast := d[5]
+	fast.Net = 10e9
+	for _, c := range []struct {
+		set                []Device
+		bandwidth, latency float64
+	}{
+		{d[0:2], d[0].Link, latency},                    // NVLink
+		{d[0:3], d[2].Link, latency},                    // by the host
+		{[]Device{d[0], d[5]}, Network, netLatency},     // by the network
+		{[]Device{fast, d[0]}, Network, netLatency},     // of which one knows more
+		{[]Device{fast, at(fast, 7)}, 10e9, netLatency}, // and both
+	} {
+		if b, l := wire(c.set); b != c.bandwidth || l != c.latency {
+			t.Errorf("%v: %g bytes/s after %g s, want %g after %g", c.set, b, l, c.bandwidth, c.latency)
+		}
+	}
+	video := stdit3(30, 3600, 2)
+	for spec, want := range map[string]int{"4xH100": 4, "1xH100/1xH100": 2, "1xH100/1xH100/1xH100/1xH100": 2, "4xH100/4xH100": 4} {
+		r, err := Search(Query{Stages: video, Devices: devices(t, spec), Elements: 1})
+		if err != nil || r.Best.Width != want {
+			t.Errorf("%s: one video on sets of %d, want %d (%v)", spec, r.Best.Width, want, err)
+		}
+	}
+	if a, b := d[3].Relative(d[3]), d[6].Relative(d[3]); a != b || a == d[0].Relative(d[3]) {
+		t.Errorf("devices of one kind are %v and %v", a, b)
+	}
+}
+
+// at returns a device of another host.
+func at(d Device, node int) Device {
+	d.Node = node
+	return d
+}
+
 func FuzzParseDevices(f *testing.F) {
-	for _, s := range []string{"4xT4-16GB", "2xH100-80GB+1xT4-16GB", "xx-", "1x1x1"} {
+	for _, s := range []string{"4xT4-16GB", "2xH100-80GB+1xT4-16GB", "xx-", "1x1x1", "2xH100/2xA100+T4"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, spec string) {

@@ -18,8 +18,7 @@ func (q *Query) set(share sequence.Range, k int) (Set, *Infeasible, error) {
 	devices := q.Devices[share.Lo:share.Hi]
 	kind := fmt.Sprint(k)
 	for _, d := range devices {
-		d.Island -= devices[0].Island
-		kind += fmt.Sprintf(" %v", d)
+		kind += fmt.Sprintf(" %v", d.Relative(devices[0]))
 	}
 	e, seen := q.sets[kind]
 	if !seen {

@@ -39,6 +39,28 @@ func planned(d gpu.Device, free int64) layout.Device {
 	return out
 }
 
+// nvlinkRate is what exchanges are taken to reach over one NVLink in each direction, in bytes/s: the twelve of an A100
+// have 200 GB/s in the table of layout. Nominal are 25 GB/s each, since the second generation.
+const nvlinkRate = 200e9 / 12
+
+// bestPair returns the most NVLinks that device i and another can use at once.
+func bestPair(s gpu.Survey, i int) (most int) {
+	for _, l := range s.Links[i] {
+		most = max(most, l.NVLinks)
+	}
+	return most
+}
+
+// overNVLink is what a device with n NVLinks to another exchanges at: what the table says of its make, if that has
+// NVLink and all of it leads to one place, or less.
+func overNVLink(d layout.Device, n int) float64 {
+	rate := float64(n) * nvlinkRate
+	if d.Link > d.Host {
+		rate = min(rate, d.Link)
+	}
+	return rate
+}
+
 // reached is the part of PCIe's nominal bandwidth that copies reach.
 const reached = 0.8
 

@@ -158,7 +158,21 @@ func Look(host gpu.Host, maker Maker, o Options) (devices []layout.Device, class
 func (p *Pool) planned(c candidate) layout.Device {
 	d := planned(p.survey.Devices[c.index], c.free)
 	d.Island = p.survey.Islands()[c.index]
+	if n := bestPair(p.survey, c.index); n > 0 {
+		d.Link = overNVLink(d, n)
+	}
 	return d
+}
+
+// Survey returns how the pool's devices are linked, in their order.
+func (p *Pool) Survey() gpu.Survey {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var indexes []int
+	for _, d := range p.devices {
+		indexes = append(indexes, d.index)
+	}
+	return p.survey.Of(indexes)
 }
 
 // add opens a device that was claimed.

@@ -3,6 +3,7 @@ package gpus
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -113,6 +114,44 @@ func TestTwoProcessesShare(t *testing.T) {
 		t.Errorf("after the first is closed: %d", third.Size())
 	}
 	first.stop = func() {} // closed again by the end of the test
+}
+
+// TestLinksOfTheCostModel: what the cost model hears of how the devices of a pool are linked.
+func TestLinksOfTheCostModel(t *testing.T) {
+	const pcie4, pcie3 = 7.877e9 / 4 * 16 * reached, 7.877e9 / 8 * 16 * reached
+	for _, c := range []struct {
+		name    string
+		host    *gputest.Host
+		links   []float64 // by device
+		hosts   float64
+		islands int
+	}{
+		{"8xA100 at a switch", gputest.A100s(8), slices.Repeat([]float64{200e9}, 8), pcie4, 1},
+		{"two boards with four NVLinks in each pair", gputest.Islands(), slices.Repeat([]float64{200e9 / 3}, 8), pcie4, 2},
+		{"4xT4 on PCIe", gputest.T4s(4), slices.Repeat([]float64{5e9}, 4), pcie3, 4},
+		{"instances and a whole one", gputest.Divided(), []float64{pcie4, pcie4, pcie4, 200e9}, pcie4, 4},
+		{"the A100 of a mixed host", gputest.Mixed(), []float64{200e9, 200e9}, pcie4, 1},
+	} {
+		p := openPool(t, c.host, newMaker(t, c.host), Options{})
+		var links []float64
+		islands := map[int]bool{}
+		for i, d := range p.Layout() {
+			links = append(links, d.Link)
+			islands[d.Island] = true
+			if math.Abs(d.Host/c.hosts-1) > 1e-3 {
+				t.Errorf("%s: device %d has %g bytes/s to the host, want %g", c.name, i, d.Host, c.hosts)
+			}
+		}
+		near := func(a, b float64) bool { return math.Abs(a/b-1) < 1e-3 }
+		if !slices.EqualFunc(links, c.links, near) || len(islands) != c.islands {
+			t.Errorf("%s: links %v on %d islands, want %v on %d", c.name, links, len(islands), c.links, c.islands)
+		}
+		if s := p.Survey(); len(s.Devices) != len(links) || len(s.Links) != len(links) || s.Devices[0].UUID != p.devices[0].UUID {
+			t.Errorf("%s: the survey has %d devices", c.name, len(s.Devices))
+		}
+		p.Close()
+		p.stop = func() {}
+	}
 }
 
 // TestSetsFollowLinks: sets stay inside islands while they can, single leases spare whole islands.
