@@ -42,6 +42,9 @@ func (f *Flow) stays(block int) bool { return f == nil || block <= f.first+f.sta
 // load makes a weight. w says which block it belongs to.
 func (f *Flow) load(w *Weights, name string, shape []int, from source) (kernels.Tensor, error) {
 	if f.stays(w.block) {
+		if !from.inPlace() {
+			defer from.forget()
+		}
 		return w.be.Weights(from.to, shape, from.bytes())
 	}
 	return f.way.load(w, name, shape, from)

@@ -17,6 +17,7 @@ func TestAs(t *testing.T) {
 	f := nntest.Encode(t, map[string]safetensors.Tensor{
 		"a.wide":   nntest.Tensor(long, len(long)),
 		"a.narrow": {DType: "BF16", Shape: []int{2}, Data: []byte{0x80, 0x3f, 0x00, 0x40}},
+		"a.half":   {DType: "F16", Shape: []int{2}, Data: []byte{0x00, 0x3c, 0x06, 0x3c}}, // 1 and 1 + 6/1024
 	})
 	be := cpu.New(1)
 	w := nn.NewWeights(be, f)
@@ -36,9 +37,14 @@ func TestAs(t *testing.T) {
 	if got := w.As(kernels.F32).Sub("a").Tensor("narrow", 2); got.DType != kernels.BF16 {
 		t.Errorf("a narrow tensor was widened to %v", got.DType)
 	}
-	narrow := w.As(kernels.F16).Sub("a").Tensor("narrow", 2)
-	if !slices.Equal(hostValues(t, be, narrow), []float32{1, 2}) {
-		t.Error("bf16 as fp16 has other values")
+	for _, c := range []struct {
+		name string
+		as   kernels.DType
+		want []float32
+	}{{"narrow", kernels.F16, []float32{1, 2}}, {"half", kernels.BF16, []float32{1, 1.0078125}}} {
+		if got := hostValues(t, be, w.As(c.as).Sub("a").Tensor(c.name, 2)); !slices.Equal(got, c.want) {
+			t.Errorf("%s as %v is %v, want %v", c.name, c.as, got, c.want)
+		}
 	}
 }
 

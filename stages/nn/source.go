@@ -101,14 +101,15 @@ func convert(dst, src []byte, from, to kernels.DType) {
 			wide := math.Float32frombits(binary.LittleEndian.Uint32(src))
 			binary.LittleEndian.PutUint16(dst, kernels.ToF16(wide))
 		}
-	default: // between the narrow ones
-		for i := range len(dst) / 2 {
-			value := element(src, from, i)
-			narrow := kernels.ToF16(value)
-			if to == kernels.BF16 {
-				narrow = kernels.ToBF16(value)
-			}
-			binary.LittleEndian.PutUint16(dst[2*i:], narrow)
+	case to == kernels.F16:
+		for ; len(src) >= 2 && len(dst) >= 2; src, dst = src[2:], dst[2:] {
+			value := kernels.FromBF16(binary.LittleEndian.Uint16(src))
+			binary.LittleEndian.PutUint16(dst, kernels.ToF16(value))
+		}
+	default:
+		for ; len(src) >= 2 && len(dst) >= 2; src, dst = src[2:], dst[2:] {
+			value := kernels.FromF16(binary.LittleEndian.Uint16(src))
+			binary.LittleEndian.PutUint16(dst, kernels.ToBF16(value))
 		}
 	}
 }
