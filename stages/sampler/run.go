@@ -91,6 +91,9 @@ func (r *run) evaluate(ctx context.Context, timestep float32, generated []bool) 
 
 // finite fails once the latents hold a number that is none: no later step would mend it.
 func (r *run) finite() error {
+	if r.Idle {
+		return nil
+	}
 	for e := range r.N {
 		for i, v := range r.element(e) {
 			if v-v != 0 { // infinities and NaNs alone

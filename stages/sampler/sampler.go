@@ -37,6 +37,9 @@ type Batch struct {
 	Gather func(parts [][]Moments) error
 	// Image conditions the network on given frames as Open-Sora 1.3 does; nil: it is not.
 	Image *Image
+	// Idle says that z belongs to no element: a worker without a share takes part in the steps, whatever comes
+	// of its values.
+	Idle bool
 }
 
 // Model evaluates the network on rows of Channels x Size at a timestep each, in the training process, 0 to

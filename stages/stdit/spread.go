@@ -138,7 +138,7 @@ func (j *job) shares(r *rank) (z []float32, b sampler.Batch) {
 		}
 	}
 	if b.N == 0 {
-		b.N, b.Sizes, b.Guidance = 1, []int{j.size.T}, []float32{1}
+		b.N, b.Sizes, b.Guidance, b.Idle = 1, []int{j.size.T}, []float32{1}, true
 		z = make([]float32, j.planes())
 	}
 	if j.branches() == 1 {
