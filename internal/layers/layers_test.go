@@ -24,7 +24,7 @@ var floors = []floor{
 	{"internal/media/h264 internal/aspect internal/mapfile internal/torchpickle/torchtest", "golang.org/x/sys"},
 	{"schemas internal/rng internal/fault internal/safetensors internal/torchpickle internal/sentencepiece " +
 		"internal/ftfy internal/media internal/layers kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
-		"kernels/cuda/gpu/timings",
+		"kernels/cuda/nccl kernels/cuda/gpu/timings",
 		"golang.org/x/text golang.org/x/net github.com/Eyevinn/mp4ff gorgonia.org/cu github.com/klauspost/compress"},
 	{"internal/config internal/plan internal/plan/sequence internal/plan/weights internal/store internal/measure " +
 		"internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
