@@ -11,6 +11,8 @@ import (
 
 	"latentbeam"
 	"latentbeam/internal/plan/layout"
+	"latentbeam/internal/transport"
+	"latentbeam/runners/pool"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
 )
@@ -199,5 +201,29 @@ func TestSameBytesStreamed(t *testing.T) {
 		if wrong := c.want.diff(mustRead(t, j.out)); wrong != nil {
 			t.Errorf("%v:\n%s", c.sets, strings.Join(wrong, "\n"))
 		}
+	}
+}
+
+// TestSameBytesStreamedOverTCP: half of every block is here, the other half at a worker, and neither has the memory for
+// its half.
+func TestSameBytesStreamedOverTCP(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tiny")
+	must(t, os.CopyFS(dir, latentbeam.Tiny()))
+	size := []string{"model=" + dir, "defaults.height=96", "defaults.width=96", "defaults.num_frames=16"}
+	base := newJob(t, "id,prompt\na,a red circle moves left\n")
+	base.sets = size
+	base.mustRun(t)
+	token := tokenFile(t, workerToken)
+	known, err := transport.ReadToken(token)
+	must(t, err)
+	node, err := transport.Listen("127.0.0.1:0", known)
+	must(t, err)
+	small, err := pool.NewCPU(1, 1, 29<<20)
+	must(t, err)
+	addr, _ := workerOf(t, node, small, nil)
+	far := base.elsewhere(t).onHosts(token, strings.Join(size, " ")+" resources.memory=29MiB stages.denoise.tp_size=2", addr)
+	far.mustRun(t)
+	if wrong := mustRead(t, base.out).diff(mustRead(t, far.out)); wrong != nil {
+		t.Error(strings.Join(wrong, "\n"))
 	}
 }
