@@ -35,6 +35,9 @@ type BucketEstimate struct {
 // results are thrown away.
 func (j *Job) Estimate(ctx context.Context, p Plan) (Estimate, error) {
 	var total Estimate
+	if err := j.prepare(ctx, p); err != nil {
+		return total, err
+	}
 	left := slices.Clone(p.Buckets)
 	for e, err := range j.engine.Source.Rows(ctx, true) {
 		if err != nil {

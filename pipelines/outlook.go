@@ -17,8 +17,9 @@ func (j *Job) foresight(devices []layout.Device, held []layout.Held) *transforms
 	if !ok || len(devices) > maxForeseen || len(devices) != pool.Size() {
 		return nil
 	}
-	return &transforms.Foresight{Steps: j.engine.Steps, Pool: pool, Devices: devices, Held: held,
-		MaxBatch: j.engine.MaxBatch, Facts: j.facts}
+	f := transforms.Foresight{Steps: j.engine.Steps, Pool: pool, Devices: devices, Held: held,
+		MaxBatch: j.engine.MaxBatch, Facts: j.facts}.Again()
+	return &f
 }
 
 // foresee plays the run of the rows of one shape through, and lists what it is predicted to be faster than.

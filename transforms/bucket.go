@@ -98,8 +98,8 @@ func (f *BucketFn) flush(name schemas.Bucket, emit func(*stages.Batch)) {
 func (e *Engine) BatchSize(row *schemas.PromptRow) (int, error) {
 	return plan.BatchSize(e.Pool.Memory(), e.MaxBatch, func(n int) (int64, error) {
 		var most int64
-		for _, s := range e.Steps {
-			need, err := s.Need(row, n)
+		for i, s := range e.Steps {
+			need, err := e.forecast.need(costKey{i, schemas.BucketOf(*row)}, &s, row, n)
 			if err != nil {
 				return 0, fmt.Errorf("%s: %w", s.Name, err)
 			}

@@ -17,16 +17,45 @@ import (
 type forecast struct {
 	mu    sync.Mutex
 	costs map[costKey]*layout.Stage // nil: the stage cannot say
-	model map[string]float64        // seconds by the model, by what they depend on
-	fit   map[string]int            // elements that fit a set
-	few   map[costKey]int           // fewer than that, where they did not
-	pace  map[costKey]float64       // seconds of this machine for one of the model's
-	last  map[int]float64           // by stage: the pace of its last batch
+	needs map[needKey]need
+	model map[string]float64  // seconds by the model, by what they depend on
+	fit   map[string]int      // elements that fit a set
+	few   map[costKey]int     // fewer than that, where they did not
+	pace  map[costKey]float64 // seconds of this machine for one of the model's
+	last  map[int]float64     // by stage: the pace of its last batch
 }
 
 type costKey struct {
 	stage int
 	shape schemas.Bucket
+}
+
+// needKey is so many elements.
+type needKey struct {
+	costKey
+	elements int
+}
+
+// need is what a stage says of them.
+type need struct {
+	bytes int64
+	err   error
+}
+
+// need returns what the stage says that a batch of n rows like row takes. Stages find that out by going through their
+// model, so each is asked once.
+func (f *forecast) need(key costKey, s *Step, row *schemas.PromptRow, n int) (int64, error) {
+	f.mu.Lock()
+	f.open()
+	known, ok := f.needs[needKey{key, n}]
+	f.mu.Unlock()
+	if !ok {
+		known.bytes, known.err = s.Need(row, n)
+		f.mu.Lock()
+		f.needs[needKey{key, n}] = known
+		f.mu.Unlock()
+	}
+	return known.bytes, known.err
 }
 
 // cost returns what the stage says of rows like row, or nil where it cannot say.
@@ -39,7 +68,8 @@ func (f *forecast) cost(key costKey, s *Step, row *schemas.PromptRow) *layout.St
 	var found *layout.Stage
 	if c, ok := s.Stage.(stages.Costed); ok {
 		if cost, err := c.Cost(row); err == nil {
-			cost.Need = func(n int) (int64, error) { return s.Need(row, n) }
+			of := *row
+			cost.Need = func(n int) (int64, error) { return f.need(key, s, &of, n) }
 			found = &cost
 		}
 	}
@@ -103,6 +133,7 @@ func (f *forecast) measured(stage int) bool {
 func (f *forecast) open() {
 	if f.costs == nil {
 		f.costs, f.model, f.fit = map[costKey]*layout.Stage{}, map[string]float64{}, map[string]int{}
+		f.needs = map[needKey]need{}
 		f.pace, f.last, f.few = map[costKey]float64{}, map[int]float64{}, map[costKey]int{}
 	}
 }
@@ -119,17 +150,39 @@ func (f *forecast) paceOf(key costKey) float64 {
 
 // most returns how many elements, up to limit, fit a set of n devices of the given memory.
 func (f *forecast) most(key costKey, cost *layout.Stage, memory int64, n, limit int) int {
+	k := f.once(fmt.Sprint("most", key, memory, n, limit), func() int {
+		return layout.Most(*cost, layout.Device{Memory: memory}, n, limit)
+	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.open()
-	name := fmt.Sprint(key, memory, n, limit)
-	k, known := f.fit[name]
-	if !known {
-		k = layout.Most(*cost, layout.Device{Memory: memory}, n, limit)
-		f.fit[name] = k
-	}
 	if few := f.few[key]; few > 0 {
 		k = min(k, few-1)
+	}
+	return k
+}
+
+// least returns how many devices of the given memory an element needs, of at most n, 0 where that cannot be said.
+func (f *forecast) least(key costKey, cost *layout.Stage, memory int64, n int) int {
+	return f.once(fmt.Sprint("least", key, memory, n), func() int {
+		k, err := layout.Least(*cost, 1, layout.Device{Memory: memory}, n)
+		if err != nil {
+			return 0
+		}
+		return k
+	})
+}
+
+// once keeps what find returned under a name.
+func (f *forecast) once(name string, find func() int) int {
+	f.mu.Lock()
+	f.open()
+	k, known := f.fit[name]
+	f.mu.Unlock()
+	if !known {
+		k = find() // which asks for needs
+		f.mu.Lock()
+		f.fit[name] = k
+		f.mu.Unlock()
 	}
 	return k
 }

@@ -299,7 +299,7 @@ func peaks(devices []kernels.Backend) (read func() int64) {
 // measured compares what a batch held with what it was to hold.
 func (f *StageFn) measured(live []*stages.Element, devices int, peak int64) {
 	row := &live[0].Row
-	if need, err := f.step.Need(row, len(live)); err == nil {
+	if need, err := f.engine.forecast.need(f.key(row), f.step, row, len(live)); err == nil {
 		f.engine.learned.measure(f.step, row, shared(need, devices), peak)
 	}
 }

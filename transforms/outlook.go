@@ -23,6 +23,21 @@ type Foresight struct {
 	Rows     []Expected // by shape
 	// Width is how many devices a batch of the denoiser has, instead of what the run would choose; 0: that.
 	Width int
+
+	seen *seen
+}
+
+// seen is what the cost model has said already, for all outlooks of one foresight.
+type seen struct {
+	forecast forecast
+	batches  map[string]float64
+}
+
+// Again lets the outlooks of f and its copies share what the cost model says.
+func (f Foresight) Again() Foresight {
+	f.seen = &seen{batches: map[string]float64{}}
+	f.seen.forecast.open()
+	return f
 }
 
 // Outlook is what a run will do with its batches, as far as the cost model is right.
@@ -81,7 +96,6 @@ type play struct {
 	now     time.Duration
 	leases  []Lease
 	ends    []ending // of the last stage
-	known   map[string]float64
 }
 
 // comingRows are the rows of a shape that were not fed yet.
@@ -116,10 +130,16 @@ type ending struct {
 
 // play prepares it.
 func (f Foresight) play() (*play, error) {
-	p := &play{Foresight: f, began: time.Now(), known: map[string]float64{}}
+	if f.seen == nil {
+		f = f.Again()
+	}
+	p := &play{Foresight: f, began: time.Now()}
 	p.engine = &Engine{Steps: slices.Clone(f.Steps), Pool: f.Pool, MaxBatch: f.MaxBatch}
 	p.engine.turns.clock = func() time.Time { return p.began.Add(p.now) }
 	p.engine.Recall(f.Facts)
+	p.engine.forecast.open()
+	p.engine.forecast.costs, p.engine.forecast.needs = f.seen.forecast.costs, f.seen.forecast.needs
+	p.engine.forecast.model, p.engine.forecast.fit = f.seen.forecast.model, f.seen.forecast.fit
 	for i := range p.engine.Steps {
 		s := &p.engine.Steps[i]
 		if c, ok := s.Stage.(costedSpreader); ok && f.Width > 0 {
@@ -273,7 +293,7 @@ func (p *play) seconds(stage int, row *schemas.PromptRow, cost *layout.Stage, k 
 		return 0
 	}
 	key := fmt.Sprint(stage, schemas.BucketOf(*row), k, numbers)
-	s, ok := p.known[key]
+	s, ok := p.seen.batches[key]
 	if !ok {
 		var devices []layout.Device
 		for _, n := range numbers {
@@ -284,7 +304,7 @@ func (p *play) seconds(stage int, row *schemas.PromptRow, cost *layout.Stage, k 
 			one = layout.Hold(one, p.Held[stage])
 		}
 		s, _ = layout.Seconds(one, k, devices) // 0 where it cannot be said
-		p.known[key] = s
+		p.seen.batches[key] = s
 	}
 	return s
 }

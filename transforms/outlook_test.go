@@ -106,3 +106,23 @@ func (s timed) Run(context.Context, kernels.Backend, []*stages.Element) error {
 	time.Sleep(time.Second)
 	return nil
 }
+
+// TestNeedIsAskedOnce: stages go through their model to say what a batch needs; each is asked once for every size.
+func TestNeedIsAskedOnce(t *testing.T) {
+	asked := map[int]int{}
+	e := newEngine(t, 2, step("denoise", fakeStage{need: func(_ *schemas.PromptRow, n int) (int64, error) {
+		asked[n]++
+		return int64(10 * n), nil
+	}}))
+	row := &e.elements("a")[0].Row
+	for range 3 {
+		if n, err := e.BatchSize(row); n != 10 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+	}
+	for n, times := range asked {
+		if times != 1 {
+			t.Errorf("%d elements were asked for %d times", n, times)
+		}
+	}
+}

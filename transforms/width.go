@@ -165,13 +165,13 @@ func (e *Engine) least(s *Step, row *schemas.PromptRow) (n int, fixed bool) {
 	if n := spreader.Width(row); n > 0 {
 		return n, true
 	}
-	if cost := e.forecast.cost(costKey{e.index(s), schemas.BucketOf(*row)}, s, row); cost != nil {
-		n, err := layout.Least(*cost, 1, layout.Device{Memory: e.Pool.Memory().Limit}, e.Pool.Size())
-		if err == nil {
+	key := costKey{e.index(s), schemas.BucketOf(*row)}
+	if cost := e.forecast.cost(key, s, row); cost != nil {
+		if n := e.forecast.least(key, cost, e.Pool.Memory().Limit, e.Pool.Size()); n > 0 {
 			return n, false
 		}
 	}
-	need, err := s.Need(row, 1)
+	need, err := e.forecast.need(key, s, row, 1)
 	if err != nil {
 		return 1, false
 	}
