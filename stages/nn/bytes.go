@@ -8,15 +8,15 @@ import (
 	"latentbeam/kernels"
 )
 
-// Bytes returns what the weights take on a device when they are loaded as dt: all, the largest part, which must
-// be there at once when they are streamed, and the parts in order: what belongs to no block, then the blocks.
-// Values are never widened, and tensors of the file that the model has no use for do not count.
-func (c *Component[C, M]) Bytes(dt kernels.DType) (all, largest int64, parts []int64) {
+// Bytes returns what the weights take on a device when they are loaded as dt: all, and the parts in order: what belongs
+// to no block, then the blocks. Values are never widened, and tensors of the file that the model has no use for do not
+// count.
+func (c *Component[C, M]) Bytes(dt kernels.DType) (all int64, parts []int64) {
 	parts = c.bytesOf(dt, Shard{})
 	for _, n := range parts {
 		all += n
 	}
-	return all, slices.Max(parts), parts
+	return all, parts
 }
 
 // ShardBytes returns the parts of what each device has that the weights are cut over: what belongs to no block, then

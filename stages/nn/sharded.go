@@ -59,7 +59,7 @@ func (s *Sharded[C, M]) LoadShard(dev kernels.Backend, shard int) error {
 
 // Weigh returns what a plan is told of the weights, loaded as dt.
 func (s *Sharded[C, M]) Weigh(dt kernels.DType) (c layout.Stage) {
-	c.Weights, _, c.Parts = s.Bytes(dt)
+	c.Weights, c.Parts = s.Bytes(dt)
 	c.Grid = plan.Grid{Sequence: 1, Tensor: s.Tensor, Pipeline: s.Pipeline}
 	c.Shards = s.ShardBytes(dt, s.Cut())
 	return c

@@ -43,7 +43,7 @@ func TestSameBytesStreamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := digest(t, one)
-		_, _, parts := s.Bytes(cfg.DType)
+		_, parts := s.Bytes(cfg.DType)
 		if len(parts) != 1+cfg.Depth {
 			t.Fatalf("%v: %d parts of %d blocks", c, len(parts), cfg.Depth)
 		}

@@ -113,7 +113,7 @@ func TestHeldRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := testStage(t, cfg)
-	_, _, parts := s.Bytes(cfg.DType)
+	_, parts := s.Bytes(cfg.DType)
 	err := s.Hold(layout.Held{Grid: gridOf(1, 1, 2), Runs: []weights.Range{{Lo: 0, Hi: 1}, {Lo: 1, Hi: 4}}})
 	if err != nil {
 		t.Fatal(err)

@@ -185,7 +185,8 @@ func TestStreamedXXL(t *testing.T) {
 	}
 	const stay = 2
 	c.Stream(stay)
-	_, largest, _ := c.Bytes(cfg.DType)
+	_, parts := c.Bytes(cfg.DType)
+	largest := slices.Max(parts)
 	be := cpu.New(0)
 	e, err := c.On(be)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // Cost is that of all frames of all clips, of which devices decode a group each.
 func (s *decodeStage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
 	work, err := s.Config.decodeWork(row.NumFrames, row.Height, row.Width, s.micro)
-	all, _, _ := s.Bytes(s.Config.DType)
+	all, _ := s.Bytes(s.Config.DType)
 	return layout.Stage{Weights: all, Work: work * float64(max(1, row.Loop)), Pieces: s.Config.groupsOf(row)}, err
 }
 
