@@ -28,6 +28,11 @@ func TestGrid(t *testing.T) {
 	if got := g.Speeds([]float64{4, 3, 9, 9, 5, 6, 2, 7}); !slices.Equal(got, []float64{3, 2}) {
 		t.Errorf("speeds %v, want those of the slowest ranks", got)
 	}
+	for _, c := range [][3]int{{1, 5, 1}, {2, 1, 1}, {2, 2, 2}, {2, 3, 3}, {2, 4, 2}, {2, 5, 5}, {3, 8, 4}, {2, 11, 2}, {4, 6, 6}} {
+		if n := (Grid{1, 1, c[0]}).Groups(c[1]); n != c[2] {
+			t.Errorf("%d elements go through %d stages in %d groups, want %d", c[1], c[0], n, c[2])
+		}
+	}
 	if g.Shards() != 4 || g.String() != "2 x 2 x 2" {
 		t.Errorf("%v has %d shards", g, g.Shards())
 	}

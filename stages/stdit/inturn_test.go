@@ -101,7 +101,8 @@ func TestBranchesApart(t *testing.T) {
 	for _, c := range []struct {
 		n, rows int
 		g       plan.Grid
-	}{{1, 1, gridOf(1, 1, 2)}, {2, 1, gridOf(1, 1, 3)}, {2, 2, gridOf(1, 1, 2)}, {3, 4, gridOf(1, 1, 2)}, {1, 2, gridOf(1, 2, 1)}} {
+	}{{1, 1, gridOf(1, 1, 2)}, {2, 1, gridOf(1, 1, 3)}, {2, 2, gridOf(1, 1, 2)}, {3, 2, gridOf(1, 1, 2)}, {4, 4, gridOf(1, 1, 2)},
+		{1, 2, gridOf(1, 2, 1)}} {
 		s := testStage(t, cfg)
 		s.onGrid(c.g)
 		var devices []*tallest

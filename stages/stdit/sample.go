@@ -122,8 +122,8 @@ func (m maker) sample(ctx context.Context, j *job) error {
 	if m.seat == nil {
 		return j.alone(ctx, m.dev)
 	}
-	if n := m.seat.Grid.Pipeline; n > 1 {
-		return fly(ctx, m.seat, m.speeds, j.groups(n), true)
+	if m.seat.Grid.Pipeline > 1 {
+		return fly(ctx, m.seat, m.speeds, j.groups(m.seat.Grid), true)
 	}
 	plan, err := j.plan(m.speeds, j.branches())
 	if err != nil {

@@ -42,7 +42,7 @@ func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 	speeds := grid.Speeds(set.Speeds)
 	if grid.Pipeline > 1 {
 		return nn.OnGrid(ctx, set, grid, func(ctx context.Context, seat *nn.Seat) error {
-			return fly(ctx, seat, speeds, j.groups(grid.Pipeline), false)
+			return fly(ctx, seat, speeds, j.groups(grid), false)
 		})
 	}
 	plan, err := j.plan(speeds, j.branches())

@@ -5,27 +5,28 @@ import (
 	"errors"
 	"iter"
 
+	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sampler"
 )
 
-// In a pipeline the elements of a batch go in groups, as many as there are stages. Each group is a trip: it has a
-// sampler of its own on the first stage, so that its next step can begin as soon as its last one is back, while the
+// In a pipeline the elements of a batch go in groups, at least as many as there are stages. Each group is a trip: it has
+// a sampler of its own on the first stage, so that its next step can begin as soon as its last one is back, while the
 // other groups are on their way. With as many groups as stages no stage waits. Fewer send the branches of guidance
 // apart, which meet at the end of the step.
 
-// groups cuts the batch into n jobs, or into as many as it has elements.
-func (j *job) groups(n int) (out []*job) {
-	n = min(n, len(j.batch))
+// groups cuts the batch for a pipeline.
+func (j *job) groups(g plan.Grid) (out []*job) {
+	n := g.Groups(len(j.batch))
 	for i := range n {
-		g, from, to := *j, i*len(j.batch)/n, (i+1)*len(j.batch)/n
-		g.batch = j.batch[from:to]
+		some, from, to := *j, i*len(j.batch)/n, (i+1)*len(j.batch)/n
+		some.batch = j.batch[from:to]
 		if j.masks != nil {
-			g.masks = j.masks[from*j.size.T : to*j.size.T]
+			some.masks = j.masks[from*j.size.T : to*j.size.T]
 		}
-		out = append(out, &g)
+		out = append(out, &some)
 	}
 	return out
 }

@@ -252,7 +252,12 @@ func TestStepOnGrids(t *testing.T) {
 			t.Errorf("a pipeline of %d stages takes one element %.2f times as fast as a device, want %.2f", stages, got, want)
 		}
 	}
-	f := step("4xH100", plan.Grid{Sequence: 2, Tensor: 1, Pipeline: 2}, 1)
+	three := step("1xH100", plan.Grid{}, 3)
+	f := step("2xH100", plan.Grid{Sequence: 1, Tensor: 1, Pipeline: 2}, 3)
+	if got := three.Compute / f.Compute; math.Abs(got-2) > 0.01 {
+		t.Errorf("three elements go through two stages one by one, %.2f times as fast, want 2", got)
+	}
+	f = step("4xH100", plan.Grid{Sequence: 2, Tensor: 1, Pipeline: 2}, 1)
 	if got := one.Compute / f.Compute; math.Abs(got-2) > 0.02 {
 		t.Errorf("where tokens are shared too, one element is %.2f times as fast, want 2", got)
 	}

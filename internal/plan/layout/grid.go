@@ -41,16 +41,16 @@ func (s Split) onGrid(k int, devices []Device) (Forward, error) {
 	return f, nil
 }
 
-// busy is how many stages of a pipeline are at work at a time on k elements: as many as there are elements, and more where
-// branches go apart. Then a step has a slot for every row, but the first branch of an element waits until its last is
-// back.
+// busy is how many stages of a pipeline are at work at a time on k elements. A step has a slot for every group of
+// elements, as long as the largest takes, and at least one for every stage. Where branches go apart it has one for
+// every row, and the first branch of an element waits until its last is back.
 func (s Split) busy(g plan.Grid, k int) float64 {
-	if !g.Apart(k) {
-		return float64(min(g.Pipeline, k))
-	}
 	branches := s.Shape.Batch
-	rows := k * branches
-	return float64(g.Pipeline*rows) / float64(max(g.Pipeline+branches-1, rows))
+	if g.Apart(k) {
+		return float64(g.Pipeline*k*branches) / float64(max(g.Pipeline+branches-1, k*branches))
+	}
+	groups := g.Groups(k)
+	return float64(g.Pipeline*k) / float64(max(g.Pipeline, groups)*((k+groups-1)/groups))
 }
 
 // relays is how many exchanges a sum takes for each rank that it passes (nn.TensorParallel).
