@@ -2,8 +2,11 @@ package pipelines_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 
+	"latentbeam"
 	"latentbeam/internal/transport"
 	"latentbeam/pipelines"
 	"latentbeam/runners/pool"
@@ -43,5 +46,39 @@ func TestAWorkerOffersWhatWeightsLeave(t *testing.T) {
 	}
 	if second := offer("defaults.seed=7"); second != first-weights {
 		t.Errorf("%d bytes are offered beside two jobs, %d beside one", second, first)
+	}
+}
+
+// TestAWorkerArrangesForTheRows: a worker that hears of rows which need more memory than the defaults lets weights pass
+// for them, and offers what that leaves.
+func TestAWorkerArrangesForTheRows(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tiny")
+	must(t, os.CopyFS(dir, latentbeam.Tiny()))
+	node, err := transport.Listen("127.0.0.1:0", transport.Token(workerToken))
+	must(t, err)
+	local, err := pool.NewCPU(1, 1, 18<<20)
+	must(t, err)
+	addr, _ := workerOf(t, node, local, nil)
+	driver, err := pool.NewCPU(0, 1, 0)
+	must(t, err)
+	j := newJob(t, setTable)
+	job, err := json.Marshal(pipelines.Start{File: "job.yaml", YAML: j.yaml(), Sets: []string{"model=" + dir}})
+	must(t, err)
+	f, err := pool.Dial(t.Context(), driver, transport.Token(workerToken), []string{addr}, pool.Job{Start: job})
+	must(t, err)
+	defer f.Close()
+	before := f.Memory().Limit
+	const row = `{"rows": [{"height": 64, "width": 64, "num_frames": 16, "fps": 8, "num_inference_steps": 2,
+		"guidance_scale": 4, "max_sequence_length": 120}], "elements": 3}`
+	for range 2 {
+		f.Expect(t.Context(), json.RawMessage(row))
+		const needs = 8_600_000 // of the decoder
+		if after := f.Memory().Limit; before >= needs || after < needs || after > 18<<20 {
+			t.Errorf("%d bytes are offered, %d before the rows were known", after, before)
+		}
+	}
+	f.Expect(t.Context(), json.RawMessage(`"nonsense"`))
+	if f.Memory().Limit < 8_600_000 {
+		t.Error("what cannot be read changes the offer")
 	}
 }

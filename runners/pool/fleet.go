@@ -31,8 +31,7 @@ type Fleet struct {
 	node   *transport.Node
 	job    Job
 	hosts  []*host
-	speeds []float64 // of all devices
-	memory plan.Memory
+	speeds []float64       // of all devices
 	end    context.Context // of the asking and following
 	close  context.CancelFunc
 	asking sync.WaitGroup // and the following of local
@@ -104,7 +103,10 @@ func (f *Fleet) follow(changed <-chan struct{}) {
 
 // meet asks a worker what it has, and whether its bytes would be those of this process.
 func (f *Fleet) meet(ctx context.Context, h *host) (Reply, error) {
-	reply, _, err := f.call(ctx, h, Request{Job: f.job.Start}, nil)
+	f.mu.Lock()
+	rows := f.rows
+	f.mu.Unlock()
+	reply, _, err := f.call(ctx, h, Request{Job: f.job.Start, Rows: rows}, nil)
 	switch {
 	case err != nil:
 		return reply, fmt.Errorf("worker %s: %w", h.addr, err)
