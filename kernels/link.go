@@ -20,6 +20,6 @@ type Link interface {
 	// Exchange sends and receives parts, and is entered by all ranks that it names. It returns when what comes is
 	// in place and what goes may be overwritten. The end of ctx is an error; after any, the link is no more.
 	Exchange(ctx context.Context, send, recv []Part) error
-	// Close takes leave of the others, who do the same; where all is not well it leaves at once.
-	Close(well bool)
+	// Close gives the link up at once, whatever the others do.
+	Close()
 }

@@ -17,6 +17,7 @@ type offer struct {
 	Kind string `json:"kind,omitempty"` // of the link that it can have
 	Why  string `json:"why,omitempty"`  // it can have none
 	ID   []byte `json:"id,omitempty"`   // of the group to be, from rank 0
+	Kept string `json:"kept,omitempty"` // a link that it still has, with this rank in a group of this size
 	// Follows says that it has none because another rank said so first.
 	Follows bool `json:"follows,omitempty"`
 }
@@ -28,7 +29,7 @@ func (n *Node) linkAll(ctx context.Context, t Table, ends []*mesh, devices []ker
 	out, errs := make([]kernels.Transport, len(ends)), make([]error, len(ends))
 	var all sync.WaitGroup
 	for i, m := range ends {
-		if out[i] = m; t.Link {
+		if out[i] = m; t.Link && m.size > 1 {
 			all.Go(func() { out[i], errs[i] = n.link(ctx, m, devices[i]) })
 		}
 	}
@@ -42,10 +43,11 @@ func (n *Node) linkAll(ctx context.Context, t Table, ends []*mesh, devices []ker
 	return out, nil
 }
 
-// link lets the ranks agree on a link, in two rounds: who can have one of which kind, and who has got it. Every
-// rank hears the same, so all take the same way. An error is one of the connections.
+// link lets the ranks agree on a link, in two rounds: who can have one of which kind, and who has got it; in one where
+// all have the same one already, of a group before. Every rank hears the same, so all take the same way. An error is
+// one of the connections.
 func (n *Node) link(ctx context.Context, m *mesh, be kernels.Backend) (kernels.Transport, error) {
-	dev, mine := n.offer(m.rank, be)
+	dev, mine := n.offer(m, be)
 	offers, err := m.swap(ctx, mine)
 	if err != nil {
 		return nil, err
@@ -53,6 +55,15 @@ func (n *Node) link(ctx context.Context, m *mesh, be kernels.Backend) (kernels.T
 	if why := differ(offers); why != "" {
 		n.links.missed(why)
 		return m, nil
+	}
+	k := n.links.take(be.Device(), mine.Kept)
+	if k != nil && slices.ContainsFunc(offers, func(o offer) bool { return o.Kept != k.label }) {
+		k.link.Close() // it needs memory, and one of the others is gone or in another group
+		k = nil
+	}
+	if k != nil {
+		n.links.made(mine.Kind)
+		return newLinked(m, k, n), nil
 	}
 	link, why, err := m.enter(ctx, dev, offers[0].ID, n.links.within)
 	switch {
@@ -64,11 +75,11 @@ func (n *Node) link(ctx context.Context, m *mesh, be kernels.Backend) (kernels.T
 		return m, nil
 	}
 	n.links.made(mine.Kind)
-	return newLinked(m, link, n.links.failed), nil
+	return newLinked(m, &kept{labelOf(offers[0].ID), be.Device(), m.rank, m.size, dev, link}, n), nil
 }
 
 // offer is what the rank can have.
-func (n *Node) offer(rank int, be kernels.Backend) (kernels.Linker, offer) {
+func (n *Node) offer(m *mesh, be kernels.Backend) (kernels.Linker, offer) {
 	if n.links.avoided() {
 		return nil, offer{Why: "not tried again for now, after a failure"}
 	}
@@ -78,13 +89,13 @@ func (n *Node) offer(rank int, be kernels.Backend) (kernels.Linker, offer) {
 	}
 	kind, err := dev.LinkKind()
 	var id []byte
-	if err == nil && rank == 0 {
+	if err == nil && m.rank == 0 {
 		id, err = dev.NewLink()
 	}
 	if err != nil {
 		return nil, offer{Why: err.Error()}
 	}
-	return dev, offer{Kind: kind, ID: id}
+	return dev, offer{Kind: kind, ID: id, Kept: n.links.has(be.Device(), dev, m.rank, m.size)}
 }
 
 // differ says why ranks with these offers are not linked, "" where they are.
@@ -137,7 +148,7 @@ func (m *mesh) enter(ctx context.Context, dev kernels.Linker, id []byte, patienc
 		why = differ(offers)
 	}
 	if failure == nil && (err != nil || why != "") {
-		link.Close(false)
+		link.Close()
 	}
 	return link, why, err
 }

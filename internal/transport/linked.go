@@ -15,10 +15,10 @@ import (
 // byte moves, and the end of the group, also while the devices are at it.
 type linked struct {
 	*mesh
-	link   kernels.Link
-	world  []int    // the ranks as the link numbers them
-	boxes  []*inbox // by rank; nil at this rank
-	failed func(why string)
+	kept  *kept
+	node  *Node
+	world []int    // the ranks as the link numbers them
+	boxes []*inbox // by rank; nil at this rank
 }
 
 // inbox is what a peer has said.
@@ -29,9 +29,9 @@ type inbox struct {
 	left  error // why heads is closed
 }
 
-// newLinked returns the end of m's rank with a link. failed is told when the link does not do what it should.
-func newLinked(m *mesh, link kernels.Link, failed func(why string)) *linked {
-	l := &linked{mesh: m, link: link, world: numbers(m.size), boxes: make([]*inbox, m.size), failed: failed}
+// newLinked returns the end of m's rank with a link.
+func newLinked(m *mesh, k *kept, n *Node) *linked {
+	l := &linked{mesh: m, kept: k, node: n, world: numbers(m.size), boxes: make([]*inbox, m.size)}
 	for i, p := range m.peers {
 		if p != nil {
 			box := &inbox{heads: make(chan *frame, 1)}
@@ -79,7 +79,7 @@ func (l *linked) Sub(ranks []int) (kernels.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	sub := &linked{mesh: m.(*mesh), link: l.link, failed: l.failed}
+	sub := &linked{mesh: m.(*mesh), kept: l.kept, node: l.node}
 	for _, r := range ranks {
 		sub.world, sub.boxes = append(sub.world, l.world[r]), append(sub.boxes, l.boxes[r])
 	}
@@ -166,7 +166,7 @@ func (l *linked) move(ctx, within context.Context, leave context.CancelCauseFunc
 			defer context.AfterFunc(box.life, func() { leave(context.Cause(box.life)) })()
 		}
 	}
-	err := l.link.Exchange(within, l.outer(send), l.outer(recv))
+	err := l.kept.link.Exchange(within, l.outer(send), l.outer(recv))
 	if err == nil {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (l *linked) move(ctx, within context.Context, leave context.CancelCauseFunc
 	case <-time.After(abortTime): // a peer that is gone may be noticed here last
 	}
 	if within.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		l.failed(fmt.Sprintf("an exchange has failed: %v", err))
+		l.node.links.failed(fmt.Sprintf("an exchange has failed: %v", err))
 		return err
 	}
 	return context.Cause(within)
@@ -199,11 +199,12 @@ func (l *linked) writeBy(t time.Time) {
 	}
 }
 
-// Close takes leave of the others.
+// Close takes leave of the others. A link that has served its group well is kept for the next one.
 func (l *linked) Close() error {
-	well := l.ended() == nil
-	l.link.Close(well)
-	if well {
+	if l.ended() != nil {
+		l.kept.link.Close()
+	} else {
+		l.node.links.keep(l.kept)
 		l.writeBy(time.Now().Add(abortTime)) // who does not hear it finds out
 		f := frame{kind: byeFrame, from: uint32(l.ending.rank)}
 		for _, p := range l.peers {

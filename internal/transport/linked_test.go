@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +21,8 @@ type cable struct {
 	none   map[int]error                  // ranks that have no link
 	lost   map[int]error                  // ranks that cannot be linked
 	broken map[int]error                  // ranks whose exchanges fail
-	closed map[bool]int                   // ends that were closed well, and not
+	made   int                            // ends
+	closed int
 }
 
 // wired is a backend at a cable.
@@ -31,6 +31,8 @@ type wired struct {
 	cable *cable
 	rank  int
 }
+
+func (w *wired) Device() string { return fmt.Sprint("memory:", w.rank) }
 
 func (w *wired) Unwrap() kernels.Backend { return w.Backend }
 
@@ -55,8 +57,13 @@ func (w *wired) Link(ctx context.Context, id []byte, rank, size int) (kernels.Li
 	tr := c.groups[string(id)][rank]
 	c.mu.Unlock()
 	be := w.Backend
-	err := tr.Exchange(ctx, be, kernels.Tag{Op: "link"}, nil, nil)
-	return &wire{c, tr, be, c.broken[rank]}, err
+	if err := tr.Exchange(ctx, be, kernels.Tag{Op: "link"}, nil, nil); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.made++
+	c.mu.Unlock()
+	return &wire{c, tr, be, c.broken[rank]}, nil
 }
 
 // wire is the end of a link.
@@ -118,17 +125,15 @@ func only(parts []kernels.Part, rank, as int) (out []kernels.Part) {
 	return out
 }
 
-func (w *wire) Close(well bool) {
+func (w *wire) Close() {
 	w.cable.mu.Lock()
-	w.cable.closed[well]++
+	w.cable.closed++
 	w.cable.mu.Unlock()
-	if !well {
-		w.tr.Abort(errors.New("the link was given up"))
-	}
+	w.tr.Abort(errors.New("the link was given up"))
 }
 
 func newCable() *cable {
-	return &cable{groups: map[string][]kernels.Transport{}, closed: map[bool]int{}}
+	return &cable{groups: map[string][]kernels.Transport{}}
 }
 
 // at puts devices at the cable.
@@ -189,8 +194,8 @@ func TestNotLinked(t *testing.T) {
 					t.Errorf("%+v, want %q", facts, c.why)
 				}
 			}
-			if cable.closed[true] > 0 {
-				t.Error("a link was left in peace that was never used")
+			if cable.closed != cable.made {
+				t.Errorf("%d links of %d were given up", cable.closed, cable.made)
 			}
 		})
 	}
@@ -283,23 +288,69 @@ func TestLinkedPeerVanishes(t *testing.T) {
 	}
 }
 
-// TestLinkedTakesLeave: an end whose run went well leaves the link in peace, one whose run did not does not.
-func TestLinkedTakesLeave(t *testing.T) {
-	for _, well := range []bool{true, false} {
-		cable := newCable()
-		devices := cable.at(processors(2))
-		ends := joined(t, devices, 1, true)
-		if !well {
-			ends[0].Abort(errors.New("enough"))
-			<-ends[1].(*withNode).Transport.(*linked).over.Done() // the other hears of it between exchanges
+// TestKept: a link serves the next group of the same devices in the same order, and no other; one whose group did not
+// end well serves none, and no link outlives its node.
+func TestKept(t *testing.T) {
+	cable := newCable()
+	far, err := Listen("127.0.0.1:0", token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near := NewNode(token)
+	devices := cable.at(processors(3))
+	round := func(a, b int, fails error) { // a group of device a on the near node and b on the far one
+		t.Helper()
+		table := NewTable([]string{"", far.Addr()})
+		table.Link = true
+		ends, errs := make([]kernels.Transport, 2), make([]error, 2)
+		var all sync.WaitGroup
+		for r, node := range []*Node{near, far} {
+			all.Go(func() {
+				var mine []kernels.Transport
+				mine, errs[r] = node.Join(t.Context(), table, []int{r}, []kernels.Backend{devices[[]int{a, b}[r]]})
+				if errs[r] == nil {
+					ends[r] = mine[0]
+				}
+			})
 		}
-		for _, e := range ends {
-			if err := e.(io.Closer).Close(); err != nil {
-				t.Error(err)
+		if all.Wait(); errors.Join(errs...) != nil {
+			t.Fatal(errs)
+		}
+		err := kernels.Together(t.Context(), ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
+			be := devices[[]int{a, b}[i]]
+			if err := transpose(kernels.NewGroup(ctx, tr, be, patience), be, kernels.F32, 4, 9); err != nil || i == 0 {
+				return err
 			}
+			return fails
+		})
+		if !errors.Is(err, fails) {
+			t.Fatal(err)
 		}
-		if cable.closed[well] != 2 || cable.closed[!well] != 0 {
-			t.Errorf("well %v: closed %v", well, cable.closed)
+		closeAll(ends)
+	}
+	for i, c := range []struct {
+		a, b         int
+		fails        error
+		made, closed int // ends so far
+	}{
+		{0, 1, nil, 2, 0},
+		{0, 1, nil, 2, 0},                // the same
+		{0, 2, nil, 4, 1},                // device 0 leaves the first for another
+		{0, 1, nil, 6, 3},                // and comes back to what device 1 still had
+		{0, 1, errors.New("boom"), 6, 5}, // the same, which is not kept
+		{0, 1, nil, 8, 5},
+	} {
+		round(c.a, c.b, c.fails)
+		if cable.made != c.made || cable.closed != c.closed {
+			t.Fatalf("round %d: %d ends made, %d closed, want %d and %d", i, cable.made, cable.closed, c.made, c.closed)
 		}
+	}
+	if facts := near.Links(); facts.Linked != 6 || facts.TCP != 0 {
+		t.Errorf("%+v", facts)
+	}
+	near.Close()
+	far.Close()
+	if cable.closed != cable.made {
+		t.Errorf("%d ends of %d were given up in the end", cable.closed, cable.made)
 	}
 }

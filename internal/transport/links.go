@@ -25,7 +25,9 @@ type links struct {
 
 	mu    sync.Mutex
 	facts Links
-	avoid time.Time // until when no links are made
+	avoid time.Time        // until when no links are made
+	idle  map[string]*kept // by device
+	ended bool             // the node: nothing is kept any more
 }
 
 // Links returns how the groups that this node joined exchange.

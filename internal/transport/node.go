@@ -68,6 +68,7 @@ func (n *Node) Close() error {
 		c.Close()
 	}
 	n.mu.Unlock()
+	n.links.end()
 	if n.listener != nil {
 		n.listener.Close()
 	}

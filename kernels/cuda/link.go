@@ -67,7 +67,7 @@ func (b *Backend) Link(ctx context.Context, id []byte, rank, size int) (kernels.
 		err = l.settle(ctx)
 	}
 	if err != nil {
-		l.Close(false)
+		l.Close()
 		return nil, fmt.Errorf("link %s: %w", b.Device(), err)
 	}
 	return l, nil
@@ -131,7 +131,7 @@ func (l *link) until(ctx context.Context, done func(c nccl.Comm) (bool, error)) 
 func (l *link) Exchange(ctx context.Context, send, recv []kernels.Part) error {
 	err := l.exchange(ctx, send, recv)
 	if err != nil {
-		l.Close(false) // before anybody reuses what may be on its way
+		l.Close() // before anybody reuses what may be on its way
 		err = fmt.Errorf("link %s: %w", l.be.Device(), err)
 	}
 	return err
@@ -206,13 +206,7 @@ func isNotReady(err error) bool {
 }
 
 // Close implements kernels.Link. It comes back after leaveTime at the latest.
-func (l *link) Close(well bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
-	defer cancel()
-	if well {
-		err := l.begin(ctx, func(c nccl.Comm) error { return c.Finalize() })
-		well = err == nil && l.settle(ctx) == nil
-	}
+func (l *link) Close() {
 	if l.gone.Swap(true) || !l.comm.Opened() {
 		return
 	}
@@ -221,15 +215,11 @@ func (l *link) Close(well bool) {
 		defer close(left)
 		runtime.LockOSThread() // and never given back: NCCL sets the thread's device
 		l.quiet()
-		if well {
-			_ = l.comm.Destroy() // what it answers matters to nobody any more
-		} else {
-			_ = l.comm.Abort()
-		}
+		_ = l.comm.Abort() // what it answers matters to nobody any more
 	}()
 	select {
 	case <-left:
-	case <-ctx.Done():
+	case <-time.After(leaveTime):
 	}
 }
 

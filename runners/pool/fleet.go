@@ -155,6 +155,7 @@ func (f *Fleet) Expect(ctx context.Context, rows json.RawMessage) {
 func (f *Fleet) Close() {
 	f.close()
 	f.asking.Wait()
+	f.node.Close()
 }
 
 func smaller(a, b plan.Memory) plan.Memory {

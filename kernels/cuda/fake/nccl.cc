@@ -351,24 +351,6 @@ API ncclGroupEnd()
 	return IN_PROGRESS;
 }
 
-API ncclCommFinalize(void *comm)
-{
-	auto c = find(comm);
-	if (!c || c->state)
-		return BAD_ARGUMENT;
-	c->state = IN_PROGRESS;
-	return IN_PROGRESS;
-}
-
-API ncclCommDestroy(void *comm)
-{
-	auto c = find(comm);
-	if (!c)
-		return BAD_ARGUMENT;
-	forget(c);
-	return OK;
-}
-
 API ncclCommAbort(void *comm)
 {
 	auto c = find(comm);

@@ -20,7 +20,7 @@ typedef struct {
 } config;
 
 static int (*get_version)(int *), (*get_id)(lb_nccl_id *), (*init)(void **, int, lb_nccl_id, int, config *);
-static int (*get_state)(void *, int *), (*finalize)(void *), (*destroy)(void *), (*abort_comm)(void *);
+static int (*get_state)(void *, int *), (*abort_comm)(void *);
 static int (*group_start)(void), (*group_end)(void);
 static int (*send)(const void *, size_t, int, int, void *, void *), (*receive)(void *, size_t, int, int, void *, void *);
 static const char *(*text)(int), *(*last)(void *);
@@ -31,8 +31,8 @@ static const struct {
 } entries[] = {
 	{&get_version, "ncclGetVersion"}, {&text, "ncclGetErrorString"}, {&last, "ncclGetLastError"},
 	{&get_id, "ncclGetUniqueId"}, {&init, "ncclCommInitRankConfig"}, {&get_state, "ncclCommGetAsyncError"},
-	{&finalize, "ncclCommFinalize"}, {&destroy, "ncclCommDestroy"}, {&abort_comm, "ncclCommAbort"},
-	{&group_start, "ncclGroupStart"}, {&group_end, "ncclGroupEnd"}, {&send, "ncclSend"}, {&receive, "ncclRecv"},
+	{&abort_comm, "ncclCommAbort"}, {&group_start, "ncclGroupStart"}, {&group_end, "ncclGroupEnd"},
+	{&send, "ncclSend"}, {&receive, "ncclRecv"},
 };
 
 int lb_nccl_open(const char *path, int *version, char *message, size_t n)
@@ -89,10 +89,6 @@ int lb_nccl_exchange(void *comm, const lb_nccl_piece *pieces, int n, void *strea
 	int end = begun(group_end());
 	return rc ? rc : end;
 }
-
-int lb_nccl_finalize(void *comm) { return begun(finalize(comm)); }
-
-int lb_nccl_destroy(void *comm) { return destroy(comm); }
 
 int lb_nccl_abort(void *comm) { return abort_comm(comm); }
 

@@ -83,12 +83,6 @@ func (c Comm) Exchange(pieces []Piece, stream unsafe.Pointer) error {
 	return check("ncclGroupEnd", C.lb_nccl_exchange(c.p, &list[0], C.int(len(pieces)), stream), c.p)
 }
 
-// Finalize begins to bring to its end what others wait for.
-func (c Comm) Finalize() error { return check("ncclCommFinalize", C.lb_nccl_finalize(c.p), c.p) }
-
-// Destroy gives back what a finalized communicator has. It may wait for other ranks of this host.
-func (c Comm) Destroy() error { return check("ncclCommDestroy", C.lb_nccl_destroy(c.p), nil) }
-
 // Abort stops what the device does for the communicator and gives back what it has. It may wait for the device.
 func (c Comm) Abort() error { return check("ncclCommAbort", C.lb_nccl_abort(c.p), nil) }
 

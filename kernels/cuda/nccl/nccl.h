@@ -24,8 +24,6 @@ int lb_nccl_id_new(lb_nccl_id *id);
 int lb_nccl_init(void **comm, int size, const lb_nccl_id *id, int rank);
 int lb_nccl_state(void *comm); /* LB_NCCL_IN_PROGRESS: what was begun is not done */
 int lb_nccl_exchange(void *comm, const lb_nccl_piece *pieces, int n, void *stream);
-int lb_nccl_finalize(void *comm);
-int lb_nccl_destroy(void *comm);
 int lb_nccl_abort(void *comm);
 
 /* lb_nccl_text is what NCCL says of a result, and lb_nccl_last of the last error, of comm or of the process. */
