@@ -111,6 +111,31 @@ func TestHangOnCUDA(t *testing.T) {
 	}
 }
 
+// TestSetsOnCUDA: sets of three devices, on which nothing divides, and sets that cut heads, columns or blocks, give the
+// bytes of one device, also where the devices do not see each other's memory.
+func TestSetsOnCUDA(t *testing.T) {
+	list, err := cuda.Devices()
+	if err != nil || !strings.HasPrefix(list[0].Name, "emulated") {
+		t.Skip("needs the stand-in driver")
+	}
+	s := newShell(t, "job.yaml", small, "prompts.csv", twoPrompts)
+	s.env = []string{"FAKE_DEVICES=4"}
+	sets := func(workers int, more string) []string {
+		return append(strings.Fields(more), "resources.device=gpu", fmt.Sprint("resources.workers=", workers))
+	}
+	want := s.latents("one", sets(1, "")...)
+	for name, run := range map[string][]string{
+		"uneven": sets(3, "stages.denoise.sequence_parallel=3 stages.denoise.partition=uneven"),
+		"padded": sets(3, "stages.denoise.sequence_parallel=3 stages.denoise.partition=pad"),
+		"cut":    sets(3, "stages.denoise.tp_size=3 stages.encode_text.tp_size=2"),
+		"grid":   sets(4, "stages.denoise.pp_size=2 stages.denoise.sequence_parallel=2"),
+	} {
+		s.same(want, s.latents(name, run...))
+	}
+	s.env = append(s.env, "FAKE_PEERS=0")
+	s.same(want, s.latents("strangers", sets(3, "stages.denoise.sequence_parallel=3")...))
+}
+
 // TestHostsOnCUDA: a set of two GPUs in two processes, over NCCL, over TCP because NCCL is off, and over TCP because it
 // failed in the middle of a batch, gives the bytes of one GPU. The summary says how they exchanged.
 func TestHostsOnCUDA(t *testing.T) {

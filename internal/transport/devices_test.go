@@ -13,8 +13,12 @@ import (
 	"latentbeam/kernels/cuda/nccl"
 )
 
-// mostRanks is the largest group of the suite, whose ranks are on as many devices.
-const mostRanks = 17
+// mostRanks is the largest group of the suite; strangers are the two devices behind those of its ranks, which do not
+// see each other's memory.
+const (
+	mostRanks = 17
+	strangers = mostRanks
+)
 
 // standIn makes the stand-in driver show n devices; without one the test is skipped.
 func standIn(t *testing.T, n string) {
@@ -51,15 +55,30 @@ func overNCCL(each int) carrier {
 	}
 }
 
-// onDevices runs f on emulated GPUs that are linked by the stand-in for NCCL.
+// onDevices runs f on emulated GPUs: linked by the stand-in for NCCL, over TCP, and in one process, where a rank reads
+// what another has on its device, on the same one, or on one whose memory it does not see.
 func onDevices(t *testing.T, f func(t *testing.T, s suite)) {
-	t.Run("nccl", func(t *testing.T) {
-		standIn(t, "17")
-		for i := range mostRanks { // the threads of devices stay
-			gpu(t, i)
-		}
-		before := runtime.NumGoroutine()
-		f(t, suite{overNCCL(2), func(rank int) kernels.Backend { return gpu(t, rank) }, patience})
-		checkGoroutines(t, before)
-	})
+	for name, c := range map[string]struct {
+		carrier carrier
+		device  func(rank int) int
+	}{
+		"nccl":       {overNCCL(2), func(rank int) int { return rank }},
+		"tcp":        {carriers()["mixed"], func(rank int) int { return rank % 2 }},
+		"shared":     {carriers()["shared"], func(rank int) int { return rank % 3 }},
+		"one device": {carriers()["shared"], func(int) int { return 0 }},
+		"strangers":  {carriers()["shared"], func(rank int) int { return strangers + rank%2 }},
+	} {
+		t.Run("cuda/"+name, func(t *testing.T) {
+			standIn(t, "19")
+			if name == "strangers" {
+				t.Setenv("FAKE_PEERS", "0")
+			}
+			for i := range mostRanks + 2 { // the threads of devices stay
+				gpu(t, i)
+			}
+			before := runtime.NumGoroutine()
+			f(t, suite{c.carrier, func(rank int) kernels.Backend { return gpu(t, c.device(rank)) }, patience})
+			checkGoroutines(t, before)
+		})
+	}
 }

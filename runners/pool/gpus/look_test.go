@@ -8,7 +8,6 @@ import (
 
 	"latentbeam/internal/gpu"
 	"latentbeam/internal/gpu/gputest"
-	"latentbeam/internal/plan/layout"
 )
 
 // TestLook: the devices of a plan are those that a run would take, of which none is opened or claimed to find out.
@@ -56,7 +55,7 @@ func TestLook(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := openPool(t, c.host, m, Options{Workers: c.workers, Claims: claims})
-			var same []layout.Device = p.Layout()
+			same := p.Layout()
 			if len(devices) != c.want || len(same) != c.want || class != p.Class() {
 				t.Fatalf("%d devices of class %s, the run takes %d of %s", len(devices), class, len(same), p.Class())
 			}
