@@ -58,7 +58,8 @@ func (f *StageFn) assign(mine *turn, least int, cost *layout.Stage, ahead []ahea
 	fastest := slices.MaxFunc(all, func(a, b layout.Device) int { return cmp.Compare(a.Rate, b.Rate) })
 	rest := func(row *schemas.PromptRow, rows int) float64 {
 		key := f.key(row)
-		return float64(rows) * f.engine.forecast.seconds(key, f.engine.forecast.cost(key, f.step, row), 1, []layout.Device{fastest})
+		cost := f.engine.forecast.cost(key, f.step, row)
+		return float64(rows) * f.engine.forecast.seconds(key, cost, 1, []layout.Device{fastest})
 	}
 	q := layout.Queue{Free: v.free, Rates: v.rates, Next: own, Left: own, Same: own, Least: least,
 		Most: f.most(row, cost, v),

@@ -121,39 +121,6 @@ func (p *Pool) none() error {
 	return fault.TryAgain(fmt.Errorf("no GPU of this host can be used:%s", describe(p.left)))
 }
 
-// Look returns the devices that Open would take, and the numeric class of their results, without taking or opening
-// any: a plan is no reason for a job to find them taken.
-func Look(host gpu.Host, maker Maker, o Options) (devices []layout.Device, class string, err error) {
-	p := &Pool{maker: maker, host: host, o: o.filled()}
-	fit, err := p.fit()
-	if err != nil {
-		return nil, "", err
-	}
-	open := map[int]candidate{}
-	var indexes []int
-	for _, c := range fit {
-		d := p.survey.Devices[c.index]
-		if busy := gpu.Holder(p.o.Claims, d.UUID); busy != nil {
-			p.left = append(p.left, Left{d.UUID, d.Name, busy.Error()})
-			continue
-		}
-		open[c.index], indexes = c, append(indexes, c.index)
-	}
-	switch n := len(indexes); {
-	case n == 0:
-		return nil, "", p.none()
-	case n < o.Workers:
-		return nil, "", fewer(o.Workers, n, p.left)
-	case o.Workers > 0:
-		indexes = p.survey.Choose(indexes, o.Workers)
-	}
-	for _, i := range slices.Sorted(slices.Values(indexes)) {
-		devices = append(devices, p.planned(open[i]))
-		class = open[i].class
-	}
-	return devices, class, nil
-}
-
 // planned is what the cost model knows of a candidate.
 func (p *Pool) planned(c candidate) layout.Device {
 	d := planned(p.survey.Devices[c.index], c.free)
