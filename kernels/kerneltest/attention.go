@@ -31,6 +31,7 @@ func testAttention(t *testing.T, newBackend func(int) kernels.Backend) {
 		{"space", 1, 61, 150, 2, 72, nil, false},
 		{"several blocks", 1, 7, 1100, 1, 80, nil, false},
 		{"text", 2, 9, 70, 3, 64, []int{65, 70}, true},
+		{"texts short and long", 3, 140, 131, 1, 72, []int{20, 131, 64}, false},
 	} {
 		for _, l := range layouts {
 			t.Run(c.name+" "+l.String(), func(t *testing.T) {

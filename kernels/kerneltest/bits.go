@@ -150,23 +150,31 @@ func sameBits(t *testing.T, name string, got, want []float32) {
 // testLengthsApart: an entry's result depends on its own length only, not on the lengths of others nor on
 // how far the batch is padded.
 func testLengthsApart(t *testing.T, newBackend func(int) kernels.Backend) {
-	f := newFixture(t, newBackend(2))
-	const lq, lk, h, d = 6, 300, 2, 8
-	q, k := f.random(kernels.F32, 3, lq, h, d), f.random(kernels.F32, 3, lk, h, d)
-	qt, kt := f.operand(kernels.F32, dense, q), f.operand(kernels.F32, dense, k)
+	for _, c := range []struct {
+		dt kernels.DType
+		d  int
+	}{{kernels.F32, 8}, {kernels.BF16, 72}, {kernels.F16, 64}} {
+		t.Run(fmt.Sprintf("%v of %d", c.dt, c.d), func(t *testing.T) { lengthsApart(newFixture(t, newBackend(2)), c.dt, c.d) })
+	}
+}
+
+func lengthsApart(f *fixture, dt kernels.DType, d int) {
+	const lq, lk, h = 6, 300, 2
+	q, k := f.random(dt, 3, lq, h, d), f.random(dt, 3, lk, h, d)
+	qt, kt := f.operand(dt, dense, q), f.operand(dt, dense, k)
 	compute := func(entries, keys int, lens ...int) []float32 {
-		dst := f.Alloc(kernels.F32, entries, lq, h, d)
+		dst := f.Alloc(dt, entries, lq, h, d)
 		kk := kt.Narrow(0, 0, entries).Narrow(1, 0, keys)
 		f.Attention(dst, qt.Narrow(0, 0, entries), kk, kk, kernels.AttentionSpec{Scale: 1, KeyLens: lens})
 		got := make([]float32, dst.Len())
 		if err := f.Download(got, dst); err != nil {
-			t.Fatal(err)
+			f.Fatal(err)
 		}
 		return got[:lq*h*d]
 	}
-	for _, n := range []int{1, 9, 16, 31, 32, 33, 256, 257, 299} {
+	for _, n := range []int{1, 9, 16, 31, 32, 33, 64, 65, 128, 129, 256, 257, 299} {
 		want := compute(1, n)
-		sameBits(t, fmt.Sprint(n, " keys of a padded list"), compute(1, lk, n), want)
-		sameBits(t, fmt.Sprint(n, " keys beside longer and shorter lists"), compute(3, lk, n, 300, 2), want)
+		sameBits(f.T, fmt.Sprint(n, " keys of a padded list"), compute(1, lk, n), want)
+		sameBits(f.T, fmt.Sprint(n, " keys beside longer and shorter lists"), compute(3, lk, n, 300, 2), want)
 	}
 }
