@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/internal/gpu"
 	"latentbeam/kernels/cuda"
 	"latentbeam/schemas"
 )
@@ -20,6 +21,7 @@ func TestWeightsPassOnCUDA(t *testing.T) {
 	if err != nil || !strings.HasPrefix(list[0].Name, "emulated") {
 		t.Skip("needs the stand-in driver: ", err)
 	}
+	t.Setenv(gpu.ClaimsEnv, t.TempDir()) // other tests have stand-ins of their own
 	prompts := writeTable(t, "prompts.csv", "prompt\na red circle moves left\n")
 	run := func(name string, room int64) schemas.LatentRow {
 		t.Setenv("FAKE_MEMORY", "")
