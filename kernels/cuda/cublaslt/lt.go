@@ -13,24 +13,14 @@ import "C"
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 	"unsafe"
+
+	"latentbeam/kernels/cuda/library"
 )
 
 // EnvLibrary is the environment variable that names the library's file.
 const EnvLibrary = "LATENTBEAM_LIBCUBLASLT"
-
-// places are where the library is looked for: what the system's loader knows, a toolkit, and the folders in which
-// PyTorch's packages bring it.
-var places = []string{
-	"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11",
-	"/usr/local/cuda/lib64/libcublasLt.so.1[123]",
-	"/usr/lib/python3*/*-packages/nvidia/*/lib/libcublasLt.so.1[123]",
-	"/usr/local/lib/python3*/*-packages/nvidia/*/lib/libcublasLt.so.1[123]",
-	"/opt/*/lib/python3*/site-packages/nvidia/*/lib/libcublasLt.so.1[123]",
-}
 
 // Library is the opened library.
 type Library struct {
@@ -40,27 +30,7 @@ type Library struct {
 
 // Open finds the library, once a process.
 var Open = sync.OnceValues(func() (Library, error) {
-	list := places
-	if path := os.Getenv(EnvLibrary); path != "" {
-		list = []string{path}
-	}
-	var first error
-	for _, place := range list {
-		files, _ := filepath.Glob(place)
-		if len(files) == 0 {
-			files = []string{place}
-		}
-		for _, file := range files {
-			l, err := open(file)
-			if err == nil {
-				return l, nil
-			}
-			if first == nil {
-				first = err
-			}
-		}
-	}
-	return Library{}, fmt.Errorf("cublasLt is not found: %w", first)
+	return library.Open("cublasLt", EnvLibrary, []string{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"}, open)
 })
 
 func open(path string) (Library, error) {
