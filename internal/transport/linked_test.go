@@ -174,7 +174,8 @@ func TestNotLinked(t *testing.T) {
 		"other versions": {func(c *cable) { c.kinds = map[int]string{1: "NCCL 2.1"} },
 			"ranks [0 2] have memory; ranks [1] have NCCL 2.1"},
 		"not to be had": {func(c *cable) { c.lost = map[int]error{1: errors.New("no socket")} }, "ranks [1]: no socket"},
-		"all fail":      {func(c *cable) { c.lost = map[int]error{0: nothing, 1: nothing, 2: nothing} }, "ranks [0 1 2]: libnccl"},
+		"all fail": {func(c *cable) { c.lost = map[int]error{0: nothing, 1: nothing, 2: nothing} },
+			"ranks [0 1 2]: libnccl"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cable := newCable()

@@ -45,7 +45,8 @@ func onNode(node int, f func()) {
 		return
 	}
 	mask := uint64(1) << node
-	_, _, code := syscall.RawSyscall(syscall.SYS_SET_MEMPOLICY, policyPreferred, uintptr(unsafe.Pointer(&mask)), mostNodes+1)
+	_, _, code := syscall.RawSyscall(syscall.SYS_SET_MEMPOLICY, policyPreferred,
+		uintptr(unsafe.Pointer(&mask)), mostNodes+1)
 	if code == 0 {
 		defer syscall.RawSyscall(syscall.SYS_SET_MEMPOLICY, policyDefault, 0, 0)
 	}
