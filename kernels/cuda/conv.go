@@ -16,6 +16,12 @@ import (
 
 // Conv computes a convolution of images or videos as one product, whose left side is gathered as it is needed.
 func (b *Backend) Conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec) {
+	b.conv(dst, x, w, spec, func(kernel C.enum_lb_conv_kernel) C.enum_lb_conv_kernel { return kernel })
+}
+
+// conv is Conv by another kernel than the one that is meant for it, if instead returns another.
+func (b *Backend) conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec,
+	instead func(C.enum_lb_conv_kernel) C.enum_lb_conv_kernel) {
 	const op = "conv"
 	o, ok := b.open(op, dst, x, w, spec.Bias, spec.Residual)
 	if !ok || !b.need(op, []string{"dst", "x", "w"}, o) || !b.checkConv(dst, x, w, spec) ||
@@ -49,7 +55,7 @@ func (b *Backend) Conv(dst, x, w kernels.Tensor, spec kernels.ConvSpec) {
 		w_col: C.lb_i64(wv.Strides[1]), w_dtype: C.lb_i32(wv.DType),
 		ep: epilogue(s, [...]int{0, 0, 2}, dv, nil, rv, o[3], kernels.Identity),
 	}
-	kernel := C.lb_conv_pick(a, C.lb_i32(b.eng.arch()))
+	kernel := instead(C.lb_conv_pick(a, C.lb_i32(b.eng.arch())))
 	b.launch(op, kernelName(C.lb_conv_name(kernel)), C.lb_conv_launch(a, kernel), unsafe.Pointer(a))
 }
 

@@ -2,22 +2,20 @@
 
 package cuda
 
-// #include "kern/kernels.h"
-import "C"
-
 import (
 	"fmt"
 	"log/slog"
 	"math"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
 	"latentbeam/internal/fault"
-	"latentbeam/kernels"
 )
 
-// EnvWarpgroups is the environment variable that turns kernels of warpgroups (wgmma, compute capability 9.0) off: 0.
+// EnvWarpgroups is the environment variable that turns kernels of warpgroups (wgmma, compute capability 9.0) off,
+// where it is 0.
 const EnvWarpgroups = "LATENTBEAM_WGMMA"
 
 // trialLimit is how long the trials of a device may take, the driver's compilation of their kernels included.
@@ -32,7 +30,7 @@ type trial struct {
 }
 
 // trials are what a device does before kernels of warpgroups are used on it, a line for each of them.
-func trials() []trial { return append(productTrials(), attentionTrials()...) }
+func trials() []trial { return slices.Concat(productTrials(), convTrials(), attentionTrials()) }
 
 // judged says of devices of this process, by UUID, why their kernels of warpgroups are not used; "": they are.
 var judged struct {
@@ -58,8 +56,8 @@ func (e *engine) arch() int {
 	return 80
 }
 
-// tryWarpgroups decides whether kernels of warpgroups are used on a device that was opened, before anybody else has it. They
-// may end its context.
+// tryWarpgroups decides whether kernels of warpgroups are used on a device that was opened, before anybody else has
+// it. They may end its context.
 func (e *engine) tryWarpgroups() error {
 	if e.tried || !e.hasWarpgroups() {
 		return nil
@@ -79,8 +77,8 @@ func (e *engine) tryWarpgroups() error {
 		judged.why[e.UUID] = why
 		judged.Unlock()
 		if why != "" {
-			slog.Warn("a GPU computes with the kernels of older ones, more slowly: what it computed with its own was wrong",
-				"device", e.name(), "gpu", e.Name, "why", why, "class", e.Class())
+			slog.Warn("a GPU computes with the kernels of older ones, more slowly: what it computed with its own "+
+				"was wrong", "device", e.name(), "gpu", e.Name, "why", why, "class", e.Class())
 		}
 	}
 	e.tried, e.warpgroups = true, warpgroupsOff(e.Device) == ""
@@ -112,8 +110,8 @@ func (e *engine) judgeWarpgroups() (why string, err error) {
 	case o := <-done:
 		return o.why, o.err
 	case <-time.After(trialLimit):
-		return "", fault.Fatal(fmt.Errorf("a trial of the kernels of warpgroups does not end on %s: start again with %s=0",
-			e.Name, EnvWarpgroups))
+		return "", fault.Fatal(fmt.Errorf("a trial of the kernels of warpgroups does not end on %s: "+
+			"start again with %s=0", e.Name, EnvWarpgroups))
 	}
 }
 
@@ -138,47 +136,4 @@ func (b *Backend) try(t trial) (why string, err error) {
 		}
 	}
 	return "", nil
-}
-
-// numbers returns n values between -1 and 1 that look random.
-func numbers(n, seed int) []float32 {
-	out := make([]float32, n)
-	state := uint32(seed)
-	for i := range out {
-		state = state*1664525 + 1013904223
-		out[i] = float32(int32(state)>>16) / (1 << 15)
-	}
-	return out
-}
-
-// productTrials has one for each kernel of matrix products: tiles that end inside, and more slices than are under way.
-func productTrials() (out []trial) {
-	const m, n, k = 70, 130, 456
-	for kernel := C.lb_i32(C.LB_GEMM_WG_BF16_128); kernel < C.LB_GEMM_KERNELS; kernel++ {
-		dt := kernels.BF16
-		if kernel >= C.LB_GEMM_WG_F16_128 {
-			dt = kernels.F16
-		}
-		var ep kernels.Epilogue
-		if (kernel-C.LB_GEMM_WG_BF16_128)%4 >= 2 {
-			ep.Parts = []int{72, 200}
-		}
-		run := func(b *Backend) ([]float32, error) {
-			defer b.Scope()()
-			x, w, dst := b.Alloc(dt, m, k), b.Alloc(dt, n, k), b.Alloc(kernels.F32, m, n)
-			b.Upload(x, numbers(m*k, 1))
-			b.Upload(w, numbers(n*k, 2))
-			b.Upload(dst, make([]float32, m*n))
-			b.linear(dst, x, w, ep, func(pick C.enum_lb_gemm_kernel) C.enum_lb_gemm_kernel {
-				if b.eng.warpgroups {
-					return C.enum_lb_gemm_kernel(kernel)
-				}
-				return pick
-			})
-			got := make([]float32, m*n)
-			return got, b.Download(got, dst)
-		}
-		out = append(out, trial{C.GoString(C.lb_gemm_name(C.enum_lb_gemm_kernel(kernel))), run, 1e-3})
-	}
-	return out
 }

@@ -26,7 +26,8 @@ func TestWarpgroups(t *testing.T) {
 	bits := map[string]string{} // of a product, by class
 	for _, c := range []struct{ name, variable, class, device, why string }{
 		{name: "used", class: "cuda/sm_90+wgmma", device: "cuda:0"},
-		{name: "turned off", variable: "LATENTBEAM_WGMMA=0", class: "cuda/sm_90", device: "cuda:0", why: "LATENTBEAM_WGMMA=0"},
+		{name: "turned off", variable: "LATENTBEAM_WGMMA=0", class: "cuda/sm_90", device: "cuda:0",
+			why: "LATENTBEAM_WGMMA=0"},
 		{name: "wrong results", variable: "FAKE_WGMMA=0", class: "cuda/sm_90", device: "cuda:0",
 			why: "gemm_wg_bf16_128: number 0 is 0, by kernels without warpgroups "},
 		{name: "not compiled", variable: "FAKE_FAIL=cuModuleLoadData:2:218", class: "cuda/sm_90", device: "cuda:0",

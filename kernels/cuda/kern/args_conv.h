@@ -22,27 +22,35 @@ typedef struct {
 } lb_conv_args;
 
 /* The kernels: element type and tile, rows times columns: 128 x 128, 128 x 32 for few output channels, 64 x 64 for
- * few pixels. */
+ * few pixels. WG: by warpgroups, on sm_90a, with other bits than the rest. */
 enum lb_conv_kernel {
 	LB_CONV_BF16_128, LB_CONV_BF16_32, LB_CONV_BF16_64, LB_CONV_F16_128, LB_CONV_F16_32, LB_CONV_F16_64,
-	LB_CONV_F32_128, LB_CONV_F32_32
+	LB_CONV_F32_128, LB_CONV_F32_32,
+	LB_CONV_WG_BF16_128, LB_CONV_WG_BF16_64, LB_CONV_WG_F16_128, LB_CONV_WG_F16_64,
+	LB_CONV_KERNELS
 };
 
 static inline const char *lb_conv_name(enum lb_conv_kernel k)
 {
 	static const char *const names[] = {"conv_bf16_128", "conv_bf16_32", "conv_bf16_64", "conv_f16_128", "conv_f16_32",
-		"conv_f16_64", "conv_f32_128", "conv_f32_32"};
+		"conv_f16_64", "conv_f32_128", "conv_f32_32", "conv_wg_bf16_128", "conv_wg_bf16_64", "conv_wg_f16_128", "conv_wg_f16_64"};
 	return names[k];
 }
 
 /* lb_conv_pick chooses the kernel for a device of compute capability arch. Operands of one type of 16 bits go to the
- * tensor cores, all others to fp32. The tile changes no bit of the result. */
+ * tensor cores, all others to fp32. The tile changes no bit of the result. Warpgroups (arch 90) take all weights but
+ * those that would leave half of their slices and tiles empty: that depends on nothing but the weight. */
+enum { LB_CONV_WG_LEAST = 33 };
 static inline enum lb_conv_kernel lb_conv_pick(const lb_conv_args *a, lb_i32 arch)
 {
 	lb_i64 m = lb_rows_of(&a->out);
 	lb_i32 large = lb_ceil(m, 128) * lb_ceil(a->cout, 128) >= LB_GEMM_FILL, k;
 	if (a->x.dtype != a->w_dtype || a->w_dtype == LB_F32 || (a->w_dtype == LB_BF16 && arch < 80))
 		return large ? LB_CONV_F32_128 : LB_CONV_F32_32;
+	if (arch == 90 && a->cin >= LB_CONV_WG_LEAST && a->cout >= LB_CONV_WG_LEAST) {
+		k = a->w_dtype == LB_BF16 ? LB_CONV_WG_BF16_128 : LB_CONV_WG_F16_128;
+		return (enum lb_conv_kernel)(k + (large ? 0 : 1));
+	}
 	k = a->w_dtype == LB_BF16 ? LB_CONV_BF16_128 : LB_CONV_F16_128;
 	return (enum lb_conv_kernel)(k + (a->cout <= 32 ? 1 : large ? 0 : 2));
 }
@@ -61,6 +69,12 @@ static inline lb_launch lb_conv_launch(const lb_conv_args *a, enum lb_conv_kerne
 	case LB_CONV_BF16_32:
 	case LB_CONV_F16_32:
 		return lb_launch_of(lb_ceil(m, 128) * lb_ceil(n, 32), 1, 1, 128, lb_tile_shared(128, 32, LB_STAGES, 64));
+	case LB_CONV_WG_BF16_128:
+	case LB_CONV_WG_F16_128:
+		return lb_launch_of(lb_ceil(m, 128) * lb_ceil(n, 128), 1, 1, 256, LB_WG_STAGES * (128 + 128) * 128);
+	case LB_CONV_WG_BF16_64:
+	case LB_CONV_WG_F16_64:
+		return lb_launch_of(lb_ceil(m, 64) * lb_ceil(n, 64), 1, 1, 128, LB_WG_STAGES_SMALL * (64 + 64) * 128);
 	default:
 		return lb_launch_of(lb_ceil(m, 64) * lb_ceil(n, 64), 1, 1, 128, lb_tile_shared(64, 64, LB_STAGES, 64));
 	}

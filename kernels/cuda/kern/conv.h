@@ -7,31 +7,30 @@
 
 // pixel is an output pixel: where the first tap of its kernel lies.
 struct pixel {
-	i64 image;   // where the item of the batch begins, in elements
+	i32 item;    // of the batch
 	i32 t, y, x; // in frames, and in pixels after enlargement; before the first ones: negative
-	bool in;     // there is such an output pixel
 
 	LB_ALWAYS void set(const lb_conv_args &p, i64 row, i64 m)
 	{
-		in = row < m;
+		bool in = row < m; // else no tap of it has a frame
 		u32 i = in ? (u32)row : 0, w = (u32)p.out.dim[3], h = (u32)p.out.dim[2], d = (u32)p.out.dim[1];
 		x = (i32)(i % w) * p.stride - p.left;
 		i /= w;
 		y = (i32)(i % h) * p.stride - p.top;
 		i /= h;
-		t = (i32)(i % d) * p.stride_t - p.front;
-		image = i / d * p.x.stride[0];
+		t = in ? (i32)(i % d) * p.stride_t - p.front : -(1 << 30);
+		item = (i32)(i / d);
 	}
 	// at returns where the input pixel of a tap lies, and sets inside to whether there is one.
 	LB_ALWAYS i64 at(const lb_conv_args &p, i32 kt, i32 ky, i32 kx, bool *inside) const
 	{
 		i32 tt = t + kt, yy = y + ky, xx = x + kx;
-		*inside = in && tt >= 0 && tt < p.depth && yy >= 0 && yy < p.height * p.up && xx >= 0 && xx < p.width * p.up;
+		*inside = tt >= 0 && tt < p.depth && yy >= 0 && yy < p.height * p.up && xx >= 0 && xx < p.width * p.up;
 		if (p.up > 1) {
 			yy = (i32)((u32)yy / (u32)p.up);
 			xx = (i32)((u32)xx / (u32)p.up);
 		}
-		return *inside ? image + tt * p.x.stride[1] + yy * p.x.stride[2] + xx * p.x.stride[3] : 0;
+		return *inside ? item * p.x.stride[0] + tt * p.x.stride[1] + yy * p.x.stride[2] + xx * p.x.stride[3] : 0;
 	}
 };
 
@@ -104,6 +103,17 @@ template <class L> struct conv_source {
 	LB_ALWAYS void load(u16 *stage)
 	{
 		int r = (int)tid() / L::CHUNKS, chunk = (int)tid() % L::CHUNKS, c = loading.c + chunk * CHUNK;
+		if (L::WHOLE && a_fast && b_fast && loading.c + L::SLICE <= p.cin) {
+			UNROLL
+			for (int i = 0; i < NA; i++)
+				cp16(stage + L::slot(r + i * STEP, chunk), from[i] + (inside[i] ? c : 0), inside[i] ? 16 : 0);
+			UNROLL
+			for (int i = 0; i < NB; i++)
+				cp16(stage + L::BM * L::SLICE + L::slot(r + i * STEP, chunk), b[i] + loading.tap * p.w_tap + c, b_in[i] ? 16 : 0);
+			if (loading.next(p))
+				seek();
+			return;
+		}
 		UNROLL
 		for (int i = 0; i < NA; i++)
 			copy_chunk<T>(stage + L::slot(r + i * STEP, chunk), from[i], p.x.col, c, p.cin, inside[i], a_fast);

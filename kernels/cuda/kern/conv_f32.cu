@@ -56,15 +56,8 @@ template <class L> LB_ALWAYS void plain_conv(const lb_conv_args &p)
 		}
 		add<L>(s, as, bs);
 		stage ^= 1;
-		if (!ended)
-			continue;
-		UNROLL
-		for (int i = 0; i < L::QUADS * 4; i++)
-			UNROLL
-			for (int j = 0; j < L::QUADS * 4; j++) {
-				total[i][j] += s[i][j];
-				s[i][j] = 0;
-			}
+		if (ended)
+			close<L>(total, s);
 	}
 	store<L>(epilogue(p.ep, p.out), total, row0, col0, m, p.cout);
 }

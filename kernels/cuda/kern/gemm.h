@@ -33,6 +33,12 @@ template <class L, int N> struct lines {
 	LB_DEVICE void load(u16 *slice, int k, int end) const
 	{
 		int r = (int)tid() / L::CHUNKS, c = (int)tid() % L::CHUNKS;
+		if (L::WHOLE && fast && (k & 7) == 0 && k + L::SLICE <= end) {
+			UNROLL
+			for (int i = 0; i < N; i++)
+				cp16(slice + L::slot(r + i * STEP, c), row[i] + k + c * CHUNK, in[i] ? 16 : 0);
+			return;
+		}
 		UNROLL
 		for (int i = 0; i < N; i++)
 			copy_chunk<typename L::T>(slice + L::slot(r + i * STEP, c), row[i], col, k + c * CHUNK, end, in[i], fast && (k & 7) == 0);

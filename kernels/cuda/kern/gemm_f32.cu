@@ -62,15 +62,8 @@ template <class L> LB_ALWAYS void plain_gemm(const lb_gemm_args &p)
 		}
 		add<L>(s, as, bs);
 		stage ^= 1;
-		if (!ended)
-			continue;
-		UNROLL
-		for (int i = 0; i < L::QUADS * 4; i++)
-			UNROLL
-			for (int j = 0; j < L::QUADS * 4; j++) {
-				total[i][j] += s[i][j];
-				s[i][j] = 0;
-			}
+		if (ended)
+			close<L>(total, s);
 	}
 	store<L>(epilogue(p.ep, p.rows), total, row0, col0, m, p.n);
 }

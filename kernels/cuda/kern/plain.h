@@ -86,6 +86,18 @@ template <class L> LB_ALWAYS void add(f32 (&s)[L::QUADS * 4][L::QUADS * 4], cons
 	}
 }
 
+// close adds the finished sums of a part to those of the parts before it, and begins anew.
+template <class L> LB_ALWAYS void close(f32 (&total)[L::QUADS * 4][L::QUADS * 4], f32 (&s)[L::QUADS * 4][L::QUADS * 4])
+{
+	UNROLL
+	for (int i = 0; i < L::QUADS * 4; i++)
+		UNROLL
+		for (int j = 0; j < L::QUADS * 4; j++) {
+			total[i][j] += s[i][j];
+			s[i][j] = 0;
+		}
+}
+
 // store brings the sums to dst, up to 64 rows at a time through shared memory.
 template <class L> LB_ALWAYS void store(const epilogue &e, f32 (&s)[L::QUADS * 4][L::QUADS * 4], i64 row0, int col0, i64 m, int n)
 {

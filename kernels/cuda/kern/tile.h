@@ -12,6 +12,7 @@ template <class T_, int BM_, int BN_, int WARPS_M_, int WARPS_N_, int STAGES_> s
 	typedef T_ T;
 	static constexpr int BM = BM_, BN = BN_, STAGES = LB_ARCH >= 800 ? STAGES_ : LB_STAGES_TURING;
 	static constexpr int SLICE = 32, CHUNKS = SLICE / CHUNK; // terms of a slice
+	static constexpr bool WHOLE = false;                      // slices without an end are not loaded in a way of their own
 	static constexpr int WARPS_M = WARPS_M_, WARPS_N = WARPS_N_, THREADS = WARPS_M * WARPS_N * 32;
 	static constexpr int TM = BM / WARPS_M / 16, TN = BN / WARPS_N / 8; // matrices of a warp
 	static constexpr int STAGE = (BM + BN) * SLICE;                     // elements

@@ -12,6 +12,7 @@ template <class T_, int GROUPS_, int BN_, int STAGES_> struct warpgroup_tile {
 	typedef T_ T;
 	static constexpr int GROUPS = GROUPS_, BM = 64 * GROUPS, BN = BN_, STAGES = STAGES_, THREADS = 128 * GROUPS;
 	static constexpr int SLICE = 64, CHUNKS = SLICE / CHUNK; // terms of a slice
+	static constexpr bool WHOLE = true;                      // slices without an end are loaded in a way of their own
 	static constexpr int STAGE = (BM + BN) * SLICE;          // elements
 	static constexpr int RA = BM * CHUNKS / THREADS, RB = BN * CHUNKS / THREADS; // chunks a thread loads
 	static constexpr int SUMS = BN / 2;                                          // of a thread

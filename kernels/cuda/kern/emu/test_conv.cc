@@ -52,6 +52,9 @@ static std::vector<double> right(const Case &c, const Operand &x, const Operand 
 	return sums;
 }
 
+// The compute capability whose kernels are tested: one without products of warpgroups, or one with them.
+static int arch;
+
 // Conv is one call.
 struct Conv {
 	const Case &c;
@@ -76,10 +79,7 @@ struct Conv {
 		p.w_tap = w.strides[4];
 		p.w_dtype = w.dtype();
 	}
-	void run(const char *kernel = nullptr)
-	{
-		launch(kernel ? kernel : lb_conv_name(lb_conv_pick(&p, LB_ARCH / 10)), &p);
-	}
+	void run(const char *kernel = nullptr) { launch(kernel ? kernel : lb_conv_name(lb_conv_pick(&p, arch)), &p); }
 };
 
 // packed is w with the taps before the channels, which lie at multiples of 8 elements.
@@ -100,6 +100,19 @@ static void same(const std::string &what, const Operand &a, const Operand &b)
 	for (size_t i = 0; i < count(a.shape); i++)
 		if (a.bits(i) != b.bits(i))
 			return fail("%s: element %zu is %g and %g", what.c_str(), i, a.get(i), b.get(i));
+}
+
+// warpgroups computes a convolution by them, whether they would be chosen or not: two tiles, the same bits.
+static void warpgroups(const std::string &what, const Case &c, const std::vector<double> &want, const Operand &x, const Operand &w)
+{
+	std::string kernel = std::string("conv_wg_") + dtype_names[x.dtype()];
+	Operand large(x.dtype(), DENSE, out_shape(c)), small(x.dtype(), DENSE, out_shape(c));
+	Conv(c, large, x, w).run((kernel + "_128").c_str());
+	Conv(c, small, x, w).run((kernel + "_64").c_str());
+	same(what + ", tiles of warpgroups", large, small);
+	for (size_t i = 0; i < want.size(); i++)
+		if (!verify(what + ", warpgroups", x.dtype(), 1, large.get(i), want[i]))
+			return;
 }
 
 // tiles computes a convolution again with every tile there is.
@@ -134,7 +147,10 @@ static void conv(const Case &c, int dt, Layout l, int out_dt)
 		Operand again(out_dt, l, dst.shape);
 		Conv(c, again, x, fast).run();
 		same(what + ", packed weight", dst, again);
-		tiles(what, c, dst, x, fast);
+		if (arch == 90 && dt != LB_F32)
+			warpgroups(what, c, want, x, fast);
+		else
+			tiles(what, c, dst, x, fast);
 	}
 
 	Operand bias(dt, l, {c.w[0]}, r), residual(out_dt, l, dst.shape, r);
@@ -174,6 +190,31 @@ static void alone(const Case &c, int dt)
 	same(std::string(c.name) + " alone", all, one);
 }
 
+// unasked computes by warpgroups what they would not be chosen for.
+static void unasked(const Case &c, int dt)
+{
+	Random r(count(c.x));
+	Operand x(dt, DENSE, c.x, r), w(dt, DENSE, c.w, r);
+	if (dt != LB_F32)
+		warpgroups(std::string(c.name) + " " + dtype_names[dt], c, right(c, x, w), x, packed(w));
+}
+
+static void all(const Case *cases, size_t n)
+{
+	for (const Case *c = cases; c < cases + n; c++)
+		for (int dt = LB_F32; dt <= LB_F16; dt++) {
+			if (arch == 90 && (dt == LB_F32 || c->w[0] < LB_CONV_WG_LEAST || c->w[1] < LB_CONV_WG_LEAST)) {
+				unasked(*c, dt); // else as on devices without warpgroups
+				continue;
+			}
+			for (int l = DENSE; l < LAYOUTS; l++)
+				conv(*c, dt, (Layout)l, dt);
+			conv(*c, dt, DENSE, LB_F32);
+			if (c->x[0] > 1 && c->w[1] > 0)
+				alone(*c, dt);
+		}
+}
+
 int main()
 {
 	const Spec none = {1, 1, 0, 0, 0, 0, 0, 0, 1}, around = {1, 1, 1, 1, 1, 1, 0, 0, 1}, twice = {1, 1, 1, 1, 1, 1, 0, 0, 2};
@@ -185,6 +226,7 @@ int main()
 		{"3x3 valid", {1, 1, 5, 3, 5}, {2, 5, 1, 3, 3}, none},
 		{"3x3 long sum", {1, 1, 4, 4, 70}, {3, 70, 1, 3, 3}, around},
 		{"3x3 of 64 channels", {1, 1, 9, 8, 64}, {136, 64, 1, 3, 3}, around},
+		{"3x3 of 72 channels", {2, 1, 3, 5, 72}, {70, 72, 1, 3, 3}, around},
 		{"stride 2, right and bottom", {2, 1, 6, 8, 3}, {5, 3, 1, 3, 3}, {2, 1, 0, 0, 1, 1, 0, 0, 1}},
 		{"patches", {1, 1, 4, 6, 4}, {7, 4, 1, 2, 2}, {2, 1, 0, 0, 0, 0, 0, 0, 1}},
 		{"upsample 2", {2, 1, 3, 4, 3}, {4, 3, 1, 3, 3}, twice},
@@ -205,13 +247,9 @@ int main()
 		{"video patches", {1, 4, 4, 6, 4}, {7, 4, 2, 2, 2}, {2, 2, 0, 0, 0, 0, 0, 0, 1}},
 		{"many pixels of a video", {1, 6, 9, 8, 8}, {12, 8, 3, 3, 3}, causal},
 	};
-	for (const Case &c : cases)
-		for (int dt = LB_F32; dt <= LB_F16; dt++) {
-			for (int l = DENSE; l < LAYOUTS; l++)
-				conv(c, dt, (Layout)l, dt);
-			conv(c, dt, DENSE, LB_F32);
-			if (c.x[0] > 1 && c.w[1] > 0)
-				alone(c, dt);
-		}
+	for (int with : LB_ARCH >= 900 ? std::vector<int>{80, 90} : std::vector<int>{LB_ARCH / 10}) {
+		arch = with;
+		all(cases, sizeof cases / sizeof cases[0]);
+	}
 	return finish("conv");
 }

@@ -1,0 +1,6 @@
+// Convolutions of f16 by warpgroups.
+#include "conv_wg.h"
+#if LB_WGMMA
+KERNEL2(256, 2) conv_wg_f16_128(const lb_conv_args p GRID_CONST) { conv_warpgroups<warpgroup_tile<f16, 2, 128, LB_WG_STAGES>>(p); }
+KERNEL2(128, 2) conv_wg_f16_64(const lb_conv_args p GRID_CONST) { conv_warpgroups<warpgroup_tile<f16, 1, 64, LB_WG_STAGES_SMALL>>(p); }
+#endif
