@@ -6,6 +6,7 @@
 enum {
 	NOT_FOUND = 500,        /* CUDA_ERROR_NOT_FOUND: the driver is older than the call */
 	MAX_DYNAMIC_SHARED = 8, /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+	PREFERRED_CARVEOUT = 9, /* CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: percent */
 	HOST_PORTABLE = 1,      /* CU_MEMHOSTALLOC_PORTABLE */
 };
 
@@ -20,7 +21,10 @@ int lb_launch(void *function, const lb_shape *s, void *stream, void *args) {
 
 int lb_allow_shared(void *function, int bytes) {
 	int (*set)(void *, int, int) = (int (*)(void *, int, int))lb_driver_symbol("cuFuncSetAttribute");
-	return set ? set(function, MAX_DYNAMIC_SHARED, bytes) : NOT_FOUND;
+	int rc = set ? set(function, MAX_DYNAMIC_SHARED, bytes) : NOT_FOUND;
+	if (rc == 0)
+		set(function, PREFERRED_CARVEOUT, 100); /* a hint: as many blocks as fit */
+	return rc;
 }
 
 int lb_host_alloc(void **p, size_t bytes) {

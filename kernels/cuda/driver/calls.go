@@ -37,7 +37,8 @@ func Launch(f cu.Function, shape Shape, stream cu.Stream, args unsafe.Pointer) e
 	return check("cuLaunchKernel", C.lb_launch(handle(f), &s, unsafe.Pointer(stream.C()), args))
 }
 
-// AllowShared lets a kernel have up to bytes of dynamic shared memory; without it 48 KiB is the most.
+// AllowShared lets a kernel have up to bytes of dynamic shared memory; without it 48 KiB is the most. Such a kernel is
+// said to want as many blocks on a multiprocessor as fit.
 func AllowShared(f cu.Function, bytes int) error {
 	return check("cuFuncSetAttribute", C.lb_allow_shared(handle(f), C.int(bytes)))
 }

@@ -55,6 +55,8 @@ API cuFuncSetAttribute(Function *f, int attribute, int value)
 	std::lock_guard<std::recursive_mutex> guard(current()->lock);
 	if (!current()->functions.count(f))
 		return INVALID_HANDLE;
+	if (attribute == 9) // the share of shared memory: a hint
+		return value >= -1 && value <= 100 ? SUCCESS : INVALID_VALUE;
 	if (attribute != 8 || value < 0 || value > (setting("FAKE_ARCH", 80) >= 90 ? 227 : 163) << 10)
 		return INVALID_VALUE;
 	f->shared = (unsigned)value;
