@@ -27,8 +27,12 @@ type sharedCase struct {
 	qkNorm    bool
 	rope      bool
 	valid     []int // keys of each row, nil: all
-	threads   int
-	late      bool
+	// mask is of a grid whose valid tokens are the positions of one frame, nil: none; the oracle leaves out the keys
+	// that are hidden.
+	mask    *sequence.Mask
+	hidden  func(token int) bool
+	threads int
+	late    bool
 
 	// Mistakes that a test puts in on purpose; see TestMutants.
 	wrapBackend   func(kernels.Backend) kernels.Backend
@@ -44,6 +48,9 @@ func (c sharedCase) String() string {
 // values are hashed numbers of a shape (B, T, S, C).
 func (c sharedCase) values(name string) []float32 {
 	s := c.shape
+	if c.mask != nil {
+		return c.gathered(name)
+	}
 	return nntest.Hash(name, 1.3, s.Batch, s.Frames, s.Positions, s.Width())
 }
 
@@ -296,9 +303,12 @@ func (c sharedCase) oracle(t *testing.T) []float64 {
 	x, stream, gate := c.values("x"), c.values("stream"), c.values("gate")
 	out := make([]float64, len(x))
 	for f := range s.Batch * s.Frames {
-		keys := s.Positions
-		if c.valid != nil {
-			keys = c.valid[f/s.Frames]
+		var keys []int // positions
+		for i := range s.Positions {
+			if c.valid != nil && i >= c.valid[f/s.Frames] || c.hidden != nil && c.hidden(i) {
+				continue
+			}
+			keys = append(keys, i)
 		}
 		var qkv [][]float64
 		for i := range s.Positions {
@@ -322,19 +332,19 @@ func (c sharedCase) oracle(t *testing.T) []float64 {
 	return out
 }
 
-// attendOracle is one query of one head, whose channels begin at head.
-func attendOracle(out []float64, qkv [][]float64, query, keys, head, width int) {
-	scores, sum := make([]float64, keys), 0.0
-	for k := range scores {
+// attendOracle is one query of one head, whose channels begin at head, over some keys.
+func attendOracle(out []float64, qkv [][]float64, query int, keys []int, head, width int) {
+	scores, sum := make([]float64, len(keys)), 0.0
+	for k, key := range keys {
 		for e := range out {
-			scores[k] += qkv[query][head+e] * qkv[k][width+head+e]
+			scores[k] += qkv[query][head+e] * qkv[key][width+head+e]
 		}
 		scores[k] = math.Exp(scores[k] / math.Sqrt(float64(len(out))))
 		sum += scores[k]
 	}
 	for k, p := range scores {
 		for e := range out {
-			out[e] += p / sum * qkv[k][2*width+head+e]
+			out[e] += p / sum * qkv[keys[k]][2*width+head+e]
 		}
 	}
 }
