@@ -331,7 +331,7 @@ int main()
 			check({{1, 1, 64, 1, d}, 64, t, t, DENSE, {}, t, -0.4f}, r);
 			check({{1, 1, 3, 1, d}, 70, t, LB_F32, DENSE, {}, -1, -0.4f}, r);
 			check({{1, 1, 129, 1, d}, 1, t, LB_F16, DENSE, {}, -1, 1}, r);
-			check({{4, 1, 90, 1, d}, 150, t, t, FUSED, {64, 150, 0, 65}, -1, 0.3f}, r); // both kinds of entries
+			check({{4, 1, 90, 1, d}, 150, t, LB_F32, FUSED, {64, 65, 0, 150}, -1, 0.3f}, r); // both kinds of entries
 			check({{1, 1, 300, 1, d}, 128, t, t, FUSED, {}, -1, 0.3f}, r);
 			check({{1, 2, 40, 2, d}, 700, t, LB_F32, DENSE, {}, -1, 0.3f}, r); // stages come round
 			check({{3, 1, 130, 1, d}, 390, t, t, ODD, {257, 384, 390}, -1, 0.5f}, r);
