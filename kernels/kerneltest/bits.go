@@ -163,7 +163,7 @@ func lengthsApart(f *fixture, dt kernels.DType, d int) {
 	q, k := f.random(dt, 3, lq, h, d), f.random(dt, 3, lk, h, d)
 	qt, kt := f.operand(dt, dense, q), f.operand(dt, dense, k)
 	compute := func(entries, keys int, lens ...int) []float32 {
-		dst := f.Alloc(dt, entries, lq, h, d)
+		dst := f.Alloc(kernels.F32, entries, lq, h, d)
 		kk := kt.Narrow(0, 0, entries).Narrow(1, 0, keys)
 		f.Attention(dst, qt.Narrow(0, 0, entries), kk, kk, kernels.AttentionSpec{Scale: 1, KeyLens: lens})
 		got := make([]float32, dst.Len())
