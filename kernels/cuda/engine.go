@@ -35,6 +35,7 @@ type engine struct {
 	routes     map[int]*route     // from devices whose memory it cannot read, by their numbers
 	blas       *blas              // nil: not used
 	tried      bool               // what follows is decided
+	spoiled    string             // by which trial of warpgroups the context has ended, and how; "": by none
 	warpgroups bool               // kernels of warpgroups are used
 	loaded     map[string]*kernel // the thread's own
 	modules    map[string]cu.Module
@@ -63,7 +64,7 @@ func engineOf(index int) (*engine, error) {
 		if e == nil || e.failure() != nil {
 			next, err := newEngine(index, e)
 			if err != nil {
-				return nil, fmt.Errorf("open cuda:%d: %w", index, classify(err))
+				return nil, fmt.Errorf("open cuda:%d%s: %w", index, e.afterTrial(), classify(err))
 			}
 			engines.of[index], e = next, next
 		}

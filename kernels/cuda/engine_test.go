@@ -250,7 +250,8 @@ func TestRefill(t *testing.T) {
 }
 
 // TestRelease: the memory of a weight, and of what was made of it for convolutions, is free at once; other weights stay
-// as they are, and one that is gone is an error.
+// as they are, and one that is gone is an error. Bytes are counted on the stand-in: a GPU's memory is taken and given back
+// in larger pieces, and others use it too.
 func TestRelease(t *testing.T) {
 	b := device(t, 0)
 	defer b.Scope()()
@@ -284,13 +285,14 @@ func TestRelease(t *testing.T) {
 	before := free()
 	gone := weight()
 	conv(gone)
-	if now := free(); now >= before {
+	counted := emulated()
+	if now := free(); counted && now >= before {
 		t.Fatalf("%d bytes are free, %d were before there was a weight", now, before)
 	}
 	b.(kernels.Releaser).Release(gone)
 	b.(kernels.Releaser).Release(gone)
 	conv(kept)
-	if now := free(); now != before {
+	if now := free(); counted && now != before {
 		t.Errorf("%d bytes are free, %d were before there was a weight", now, before)
 	}
 	conv(gone)

@@ -17,9 +17,15 @@ import (
 func onFake(t *testing.T) {
 	t.Helper()
 	device(t, 0)
-	if list, _ := cuda.Devices(); !strings.HasPrefix(list[0].Name, "emulated") {
+	if !emulated() {
 		t.Skip("needs the stand-in driver")
 	}
+}
+
+// emulated reports whether the driver is the stand-in.
+func emulated() bool {
+	list, err := cuda.Devices()
+	return err == nil && strings.HasPrefix(list[0].Name, "emulated")
 }
 
 // fresh returns a backend on a device whose context has not ended, whatever tests before did to it.

@@ -81,8 +81,21 @@ func (e *engine) tryWarpgroups() error {
 				"was wrong", "device", e.name(), "gpu", e.Name, "why", why, "class", e.Class())
 		}
 	}
+	if e.failure() != nil {
+		e.spoiled = why
+	}
 	e.tried, e.warpgroups = true, warpgroupsOff(e.Device) == ""
 	return nil
+}
+
+// afterTrial says how to do without trials, where one has ended the context of e and no new one can be opened: drivers
+// may want a new process. e may be nil.
+func (e *engine) afterTrial() string {
+	if e == nil || e.spoiled == "" {
+		return ""
+	}
+	return fmt.Sprintf(" anew: a trial of the kernels of warpgroups has ended its context (%s), start again with %s=0",
+		e.spoiled, EnvWarpgroups)
 }
 
 // judgeWarpgroups makes the trials. An error has nothing to do with warpgroups, or is that a trial does not end.

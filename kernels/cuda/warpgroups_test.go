@@ -68,6 +68,25 @@ func TestWarpgroups(t *testing.T) {
 	}
 }
 
+// TestSpoiled: where a trial has ended the context and the driver gives no other one in this process, the error says
+// how to do without trials, each time.
+func TestSpoiled(t *testing.T) {
+	if os.Getenv("SPOILED") != "" {
+		for range 2 {
+			_, err := cuda.New(0, cuda.Options{})
+			fmt.Println("outcome", err)
+		}
+		return
+	}
+	onFake(t)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestSpoiled$")
+	cmd.Env = append(os.Environ(), "SPOILED=1", "FAKE_ARCH=90", "FAKE_FAIL=cuLaunchKernel:3:715!", "FAKE_RESET=0")
+	out, err := cmd.CombinedOutput()
+	if err != nil || strings.Count(string(out), "start again with LATENTBEAM_WGMMA=0") != 2 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // useWarpgroups opens the first device, computes a product and prints what came of it.
 func useWarpgroups(t *testing.T) {
 	b, err := cuda.New(0, cuda.Options{})

@@ -159,7 +159,8 @@ API cuDevicePrimaryCtxReset_v2(int index)
 	reset_modules(d);
 	reset_memory(d);
 	d->peers.clear();
-	d->broken = 0;
+	if (setting("FAKE_RESET", 1))
+		d->broken = 0;
 	d->retained = false;
 	return SUCCESS;
 }
