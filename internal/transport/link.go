@@ -43,9 +43,9 @@ func (n *Node) linkAll(ctx context.Context, t Table, ends []*mesh, devices []ker
 	return out, nil
 }
 
-// link lets the ranks agree on a link, in two rounds: who can have one of which kind, and who has got it; in one where
-// all have the same one already, of a group before. Every rank hears the same, so all take the same way. An error is
-// one of the connections.
+// link lets the ranks agree on a link, in three rounds: who can have one of which kind, by what they find each other, and
+// who has got it; in one where all have the same one already, of a group before. Every rank hears the same, so all take
+// the same way. An error is one of the connections.
 func (n *Node) link(ctx context.Context, m *mesh, be kernels.Backend) (kernels.Transport, error) {
 	dev, mine := n.offer(m, be)
 	offers, err := m.swap(ctx, mine)
@@ -65,7 +65,11 @@ func (n *Node) link(ctx context.Context, m *mesh, be kernels.Backend) (kernels.T
 		n.links.made(mine.Kind)
 		return newLinked(m, k, n), nil
 	}
-	link, why, err := m.enter(ctx, dev, offers[0].ID, n.links.within)
+	id, why, err := m.invite(ctx, dev)
+	var link kernels.Link
+	if err == nil && why == "" {
+		link, why, err = m.enter(ctx, dev, id, n.links.within)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -75,7 +79,7 @@ func (n *Node) link(ctx context.Context, m *mesh, be kernels.Backend) (kernels.T
 		return m, nil
 	}
 	n.links.made(mine.Kind)
-	return newLinked(m, &kept{labelOf(offers[0].ID), be.Device(), m.rank, m.size, dev, link}, n), nil
+	return newLinked(m, &kept{labelOf(id), be.Device(), m.rank, m.size, dev, link}, n), nil
 }
 
 // offer is what the rank can have.
@@ -88,14 +92,26 @@ func (n *Node) offer(m *mesh, be kernels.Backend) (kernels.Linker, offer) {
 		return nil, offer{Why: "the device " + be.Device() + " has no links"}
 	}
 	kind, err := dev.LinkKind()
-	var id []byte
-	if err == nil && m.rank == 0 {
-		id, err = dev.NewLink()
-	}
 	if err != nil {
 		return nil, offer{Why: err.Error()}
 	}
-	return dev, offer{Kind: kind, ID: id, Kept: n.links.has(be.Device(), dev, m.rank, m.size)}
+	return dev, offer{Kind: kind, Kept: n.links.has(be.Device(), dev, m.rank, m.size)}
+}
+
+// invite lets rank 0 tell the others the id of a new link; why says that it has none. Ids are made only for links that
+// are wanted: with one of NCCL a thread and a port wait for the ranks, for good.
+func (m *mesh) invite(ctx context.Context, dev kernels.Linker) (id []byte, why string, err error) {
+	var mine offer
+	if m.rank == 0 {
+		if mine.ID, err = dev.NewLink(); err != nil {
+			mine.Why = err.Error()
+		}
+	}
+	offers, err := m.swap(ctx, mine)
+	if err != nil {
+		return nil, "", err
+	}
+	return offers[0].ID, differ(offers), nil
 }
 
 // differ says why ranks with these offers are not linked, "" where they are.
