@@ -53,12 +53,15 @@ func (e *engine) launch(name string, s driver.Shape, stream cu.Stream, args unsa
 	return driver.Launch(k.fn, s, stream, args)
 }
 
-// smallHost is up to which size host memory goes to a device without a page-locked block in between: the
-// driver has its own for such, and has read the memory when the call returns.
+// smallHost is up to which size host memory goes to a device without a page-locked block of ours in between. The driver
+// may have read it when the call returns, or read it when the stream comes to it: NVIDIA promises neither (CUDA Driver
+// API, "API synchronization behavior").
 const smallHost = 64 << 10
 
-// send puts a copy of host data to p in the queue. data must not be changed any more.
+// send puts a copy of host data to p in the queue. data must not be changed any more; it is kept until the stream was
+// waited for.
 func (b *Backend) send(op string, p cu.DevicePtr, data []byte) {
+	b.sent = append(b.sent, data)
 	b.push(op, func() error {
 		err := cu.MemcpyHtoDAsync(p, unsafe.Pointer(&data[0]), int64(len(data)), b.stream)
 		return driver.Check("cuMemcpyHtoDAsync", err)

@@ -19,6 +19,7 @@ type queue struct {
 	stream  cu.Stream
 	pending []command
 	keep    []*buffer             // whose memory must be there until the calls are made
+	sent    [][]byte              // host memory that the device may not have read yet
 	late    atomic.Pointer[error] // the first error of a call
 }
 
@@ -77,6 +78,8 @@ func (q *queue) sync(op string) error {
 	err := q.eng.do(func() error { return driver.Check("cuStreamSynchronize", q.stream.Synchronize()) })
 	if err != nil {
 		q.fail(op, err)
+	} else {
+		q.sent = nil
 	}
 	if p := q.late.Load(); p != nil {
 		return *p

@@ -85,7 +85,6 @@ int enter(const char *call);    // both, for the current device
 void *take(size_t bytes);       // memory whose end touches a guard page
 void give(void *p, size_t bytes);
 bool inside(Device *d, uint64_t p, size_t bytes); // d's own memory has all of it
-bool pinned(const void *p, size_t bytes);
 void reset_memory(Device *d);
 
 int run(Stream *s);             // everything a stream has to do

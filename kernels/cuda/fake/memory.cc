@@ -41,12 +41,6 @@ bool inside(Device *d, uint64_t p, size_t bytes)
 	return within(d->memory, p, bytes);
 }
 
-bool pinned(const void *p, size_t bytes)
-{
-	std::lock_guard<std::mutex> guard(mu);
-	return within(locked, (uint64_t)p, bytes);
-}
-
 void reset_memory(Device *d)
 {
 	for (auto &[p, bytes] : d->memory)
@@ -141,17 +135,14 @@ static int add(Stream *s, std::function<int()> work)
 	return SUCCESS;
 }
 
-// Page-locked memory is read when the stream comes to it, other memory before the call returns.
+// Host memory is read when the stream comes to it, also where it is not page-locked: the driver may read that earlier.
 API cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, Stream *s)
 {
 	if (int rc = enter("cuMemcpyHtoDAsync_v2"))
 		return rc;
 	if (!inside(current(), to, bytes))
 		return INVALID_VALUE;
-	if (pinned(from, bytes))
-		return add(s, [=] { return memcpy((void *)to, from, bytes), SUCCESS; });
-	std::string copy((const char *)from, bytes);
-	return add(s, [=] { return memcpy((void *)to, copy.data(), bytes), SUCCESS; });
+	return add(s, [=] { return memcpy((void *)to, from, bytes), SUCCESS; });
 }
 
 API cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, Stream *s)
