@@ -35,8 +35,11 @@ func (n *Node) linkAll(ctx context.Context, t Table, ends []*mesh, devices []ker
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
-		for _, m := range ends {
+		for i, m := range ends {
 			m.Close()
+			if l, ok := out[i].(*linked); ok { // a group that has ended does not keep its link
+				l.Close()
+			}
 		}
 		return nil, fmt.Errorf("join group: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -292,6 +293,45 @@ func TestLinkedPeerVanishes(t *testing.T) {
 				t.Errorf("noticed after %v", took)
 			}
 		})
+	}
+}
+
+// TestLinkedInVain: where one rank of a process is linked and another loses a connection at that moment, there is no group,
+// and no link is left.
+func TestLinkedInVain(t *testing.T) {
+	cable := newCable()
+	devices := cable.at(processors(3))
+	conns := [3][]net.Conn{make([]net.Conn, 3), make([]net.Conn, 3), make([]net.Conn, 3)}
+	for a := range conns {
+		for b := range a {
+			conns[a][b], conns[b][a] = net.Pipe()
+		}
+	}
+	ends := []*mesh{newMesh(0, conns[0]), newMesh(1, conns[1])}
+	far, dev := newMesh(2, conns[2]), devices[2].(*wired)
+	gone := make(chan error, 1)
+	go func() { // the third rank tells the first that all is well, and nothing to the second
+		_, err := far.swap(t.Context(), offer{Kind: "memory"})
+		id, _, unnamed := far.invite(t.Context(), dev)
+		link, unlinked := dev.Link(t.Context(), id, 2, 3)
+		if err = errors.Join(err, unnamed, unlinked); err == nil {
+			link.Close()
+		}
+		far.peers[1].Close()
+		heard := far.hear(t.Context(), func(offer, error) {})
+		err = errors.Join(err, (&Conn{far.peers[0].Conn}).Send(offer{}, nil))
+		_, _ = heard()
+		gone <- err
+	}()
+	out, err := NewNode(token).linkAll(t.Context(), Table{Link: true}, ends, devices[:2])
+	if failed := <-gone; failed != nil {
+		t.Fatal(failed)
+	}
+	if err == nil || out != nil || !strings.Contains(err.Error(), "rank 2 says nothing") {
+		t.Errorf("ends %v, error %v", out, err)
+	}
+	if cable.made != 3 || cable.closed != 3 {
+		t.Errorf("%d links of %d were given up", cable.closed, cable.made)
 	}
 }
 

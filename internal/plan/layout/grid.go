@@ -6,8 +6,8 @@ import (
 )
 
 // onGrid is Cheapest where several devices together are one rank of sequence parallelism: they are as fast as their
-// slowest times their number, but for stages of a pipeline that stand idle while it holds too little. What is added for tensor parallelism is the sums of a layer, in fp32: they pass all ranks and come
-// back to all.
+// slowest times their number, but for stages of a pipeline that stand idle while it holds too little. What is added
+// for tensor parallelism is the sums of a layer, in fp32: they pass all ranks and come back to all.
 func (s Split) onGrid(k int, devices []Device) (Forward, error) {
 	g := s.Grid
 	s.Grid.Tensor, s.Grid.Pipeline = 1, 1
