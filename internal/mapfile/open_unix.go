@@ -67,8 +67,8 @@ func Ahead(part []byte) {
 	_ = unix.Madvise(whole, unix.MADV_WILLNEED) // advice
 }
 
-// Scratch returns n bytes outside the Go heap, until unmap. Pages take memory from when they are written to Forget, which
-// loses what is in them.
+// Scratch returns n bytes outside the Go heap, until unmap. Pages take memory from when they are written to until
+// Forget, which loses what is in them.
 func Scratch(n int) (mem []byte, unmap func() error, err error) {
 	mem, err = unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {

@@ -54,8 +54,8 @@ func (g Grid) Speeds(ranks []float64) []float64 {
 // it has stages, so that some would stand idle, and nothing is exchanged that the branches could spare.
 func (g Grid) Apart(elements int) bool { return g.Sequence == 1 && elements < g.Pipeline }
 
-// Groups is in how many groups elements go through the pipeline: as many as there are stages, or more where one of these
-// would be larger than the others by so much that all wait for it.
+// Groups is in how many groups elements go through the pipeline: as many as there are stages, or more where one of
+// these would be larger than the others by so much that all wait for it.
 func (g Grid) Groups(elements int) int {
 	for n := min(g.Pipeline, elements); n < elements; n++ {
 		if largest := (elements + n - 1) / n; 10*n*largest <= 11*elements {

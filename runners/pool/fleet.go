@@ -117,8 +117,8 @@ func (f *Fleet) meet(ctx context.Context, h *host) (Reply, error) {
 	}
 	for stage, digest := range f.job.Weights {
 		if reply.Weights[stage] != digest {
-			return reply, fmt.Errorf("worker %s has other weights for %s: give it the same model directory",
-				h.addr, stage)
+			return reply, fmt.Errorf("worker %s has other weights for %s, or another version of a program for it: "+
+				"give it the same model directory and programs", h.addr, stage)
 		}
 	}
 	return reply, nil

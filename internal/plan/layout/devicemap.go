@@ -8,8 +8,8 @@ import (
 	"latentbeam/internal/plan/weights"
 )
 
-// deviceMap cuts the blocks over all devices as accelerate's device_map="auto" would. It is no better than pipeline, but
-// it is what other programs do with these weights on these devices, and `plan` says what it would cost.
+// deviceMap cuts the blocks over all devices as accelerate's device_map="auto" would. It is no better than pipeline,
+// but it is what other programs do with these weights on these devices, and `plan` says what it would cost.
 func (s Stage) deviceMap(h Held, devices []Device, _ int, beside int64) (placed, bool) {
 	tensors := []weights.Tensor{{Name: "rest.weight", Bytes: s.Parts[0]}}
 	for i, n := range s.Parts[1:] {
