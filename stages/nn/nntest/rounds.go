@@ -24,7 +24,8 @@ type Measured struct {
 // Rounds lets a script measure models, or parts of one, in turns with something else. Every line of standard
 // input names a case: open makes it when the name changes, and its run is timed. The answer is a line of seconds.
 // "result PATH" asks for what the last case gives: fp32, little-endian; "memory" for the most bytes of the device
-// that its tensors held at once, and for those that were planned (0: unknown). Without RoundsEnv the test is skipped.
+// that its tensors held at once, and for those that were planned (0: unknown); "class" for
+// the numeric class. Without RoundsEnv the test is skipped.
 func Rounds(t *testing.T, be kernels.Backend, open func(name string) Measured) {
 	t.Helper()
 	if os.Getenv(RoundsEnv) == "" {
@@ -43,6 +44,8 @@ func Rounds(t *testing.T, be kernels.Backend, open func(name string) Measured) {
 			fmt.Println("written")
 		case line == "memory" && m.Run != nil:
 			fmt.Println("memory", peak(be), m.need())
+		case line == "class":
+			fmt.Println("class", be.Class())
 		default:
 			if m.Run == nil || line != last {
 				last, m = line, open(line)

@@ -17,6 +17,7 @@ while read -r word rest; do
 	case $word in
 	result) printf '%s\000\000\200\077\000\000\200\077\000\000\200\077\000\000\200\077' | head -c 16 > "$rest"; echo written ;;
 	memory) echo memory 3145728 4194304 ;;
+	class) echo class cuda/sm_90+wgmma ;;
 	*) echo seconds "$1"; test $# = 1 || shift ;;
 	esac
 done
@@ -65,7 +66,7 @@ func TestBest(t *testing.T) {
 	}
 	f := p.Rows[0]
 	if *f.Ours != 4 || *f.CublasLt != 4 || *f.Eager != 6 || *f.Compiled != 6 || *f.Ratio != 1.5 || *f.Apart != 0 ||
-		f.Peak != 3<<20 || f.Planned != 4<<20 || f.Target != 2.75 {
+		f.Peak != 3<<20 || f.Planned != 4<<20 || f.Target != 2.75 || f.Class != "cuda/sm_90+wgmma" {
 		t.Errorf("figures %+v", f)
 	}
 	for _, want := range []string{"T5-v1.1-xxl, 120 tokens", "2.75", "4.00", "6.00", "1.50"} {

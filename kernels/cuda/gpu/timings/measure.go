@@ -36,6 +36,7 @@ type figures struct {
 	Apart    *float64 `json:"rms_apart"`          // of our result from PyTorch's
 	Peak     int64    `json:"peak_bytes"`         // of the device by tensors, measured
 	Planned  int64    `json:"planned_bytes"`      // and as the planner counts with
+	Class    string   `json:"class,omitempty"`    // numeric class of ours: which kernels computed it
 	Failures []string `json:"failures,omitempty"`
 	wrong    bool     // the result is not PyTorch's
 }
@@ -121,6 +122,9 @@ func (r run) side(f *figures, w row, name, who string, start opener) (*float64, 
 	best /= float64(parts)
 	if who == "ours" {
 		if err := s.ask("memory", "memory ", &f.Peak, &f.Planned); err != nil {
+			return fail(err)
+		}
+		if err := s.ask("class", "class ", &f.Class); err != nil {
 			return fail(err)
 		}
 	}
