@@ -26,8 +26,8 @@ func workerCommand() *cobra.Command {
 		Short: "Lend this host's devices to jobs that name it in resources.hosts",
 		Long: "Lend this host's devices to jobs that name it in resources.hosts.\n\n" +
 			"Who knows the token may run jobs here, with this process's rights; the token itself never travels, and\n" +
-			"what does is encrypted. The model must lie at the same path as on the host of the job. Runs until\n" +
-			"SIGINT or SIGTERM.",
+			"what does is encrypted, but for what GPUs of several hosts exchange by NCCL (resources.nccl in the job).\n" +
+			"The model must lie at the same path as on the host of the job. Runs until SIGINT or SIGTERM.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			gpus := 0 // all

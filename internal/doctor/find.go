@@ -47,7 +47,8 @@ func searched() []string {
 }
 
 // named are the variables that name another file.
-var named = map[string]string{"libcuda": "LATENTBEAM_LIBCUDA", ltName: "LATENTBEAM_LIBCUBLASLT", ncclName: "LATENTBEAM_LIBNCCL"}
+var named = map[string]string{"libcuda": "LATENTBEAM_LIBCUDA", ltName: "LATENTBEAM_LIBCUBLASLT",
+	ncclName: "LATENTBEAM_LIBNCCL"}
 
 // find looks for the libraries in LD_LIBRARY_PATH and dirs, and for ffmpeg in PATH, but for those that are named.
 func find(env func(string) string, dirs []string) []Library {
