@@ -83,7 +83,8 @@ func (b *buffers) enter(block, next int) {
 	}
 }
 
-// fill begins to bring a block to its buffer, unless it is there or stays.
+// fill begins to bring a block to its buffer, unless it is there or stays. One that cannot be brought is not taken for
+// there later: a backend keeps its first error, and the next one of the device has buffers of its own (resident.refill).
 func (b *buffers) fill(block int) {
 	turn := b.of(block)
 	if b.blocks[block] == nil || turn.holds == block {
