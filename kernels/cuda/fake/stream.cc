@@ -68,12 +68,12 @@ int run_all(Device *d)
 	return SUCCESS;
 }
 
+// Streams and events that have ended keep their memory: what other devices still have to do may name them, and a
+// handle that is used again is never that of a new one.
 void reset_streams(Device *d)
 {
 	for (Stream *s : d->streams)
-		delete s;
-	for (Event *e : d->events)
-		delete e;
+		s->work.clear();
 	d->streams.clear();
 	d->events.clear();
 }
@@ -123,7 +123,7 @@ API cuStreamDestroy_v2(Stream *s)
 	for (Event *e : current()->events)
 		if (e->stream == s)
 			e->stream = nullptr;
-	delete s;
+	s->work.clear();
 	return rc;
 }
 
@@ -176,7 +176,6 @@ API cuEventDestroy_v2(Event *e)
 		run_until(e->stream, e, e->marker);
 	std::lock_guard<std::recursive_mutex> guard(current()->lock);
 	current()->events.erase(e);
-	delete e;
 	return SUCCESS;
 }
 
