@@ -121,7 +121,7 @@ func (l *linked) agree(ctx context.Context, tag kernels.Tag) error {
 	var unsent error
 	for _, p := range l.peers {
 		if p != nil {
-			unsent = errors.Join(unsent, p.announce(l.ending.rank, tag))
+			unsent = errors.Join(unsent, p.write(headFrame, l.ending.rank, tag, nil))
 		}
 	}
 	var silent []int
@@ -145,17 +145,6 @@ func (l *linked) agree(ctx context.Context, tag kernels.Tag) error {
 		return fmt.Errorf("ranks %v have not come: %w", silent, context.Cause(ctx))
 	}
 	return unsent
-}
-
-// announce tells the peer what is about to be sent over the link.
-func (p *peer) announce(rank int, tag kernels.Tag) error {
-	p.writing.Lock()
-	defer p.writing.Unlock()
-	layout, size := layoutOf(p.sent)
-	f := frame{kind: headFrame, tag: tag, from: uint32(rank), layout: layout, length: uint64(size)}
-	_, err := p.Write(f.encode())
-	p.torn = err != nil
-	return err
 }
 
 // move lets the parts pass over the link, until within ends: with ctx, with the group or with a peer. A link that

@@ -148,7 +148,7 @@ func (m *mesh) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag
 	results := make(chan outcome, 2*m.size)
 	for i, p := range m.peers {
 		if p != nil {
-			go func() { results <- outcome{i, false, p.write(m.rank, tag)} }()
+			go func() { results <- outcome{i, false, p.write(partsFrame, m.rank, tag, p.out)} }()
 			go func() { results <- outcome{i, true, p.read(i, m.rank, tag)} }()
 		}
 	}
@@ -244,15 +244,15 @@ func room(b []byte, n int) []byte {
 	return b[:n]
 }
 
-// write sends the parts of one exchange.
-func (p *peer) write(rank int, tag kernels.Tag) error {
+// write sends a frame that tells of the parts of one exchange, and the parts with it where there is data.
+func (p *peer) write(kind byte, rank int, tag kernels.Tag, data []byte) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	layout, size := layoutOf(p.sent)
-	f := frame{kind: partsFrame, tag: tag, from: uint32(rank), layout: layout, length: uint64(size)}
+	f := frame{kind: kind, tag: tag, from: uint32(rank), layout: layout, length: uint64(size)}
 	_, err := p.Write(f.encode())
-	if err == nil && size > 0 {
-		_, err = p.Write(p.out)
+	if err == nil && len(data) > 0 {
+		_, err = p.Write(data)
 	}
 	p.torn = err != nil
 	return err
