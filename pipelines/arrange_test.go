@@ -9,6 +9,7 @@ import (
 
 	"latentbeam"
 	"latentbeam/internal/plan/layout"
+	"latentbeam/pipelines"
 	"latentbeam/schemas"
 )
 
@@ -39,13 +40,7 @@ func TestWeightsForTheLargestRow(t *testing.T) {
 		j.sets = []string{"model=" + dir, "resources.memory=" + c.memory}
 		opened, err := j.open()
 		must(t, err)
-		p, err := opened.Plan(t.Context())
-		must(t, err)
-		devices, err := opened.Devices()
-		must(t, err)
-		layouts, err := opened.Layouts(t.Context(), p, devices)
-		must(t, err)
-		streamed := slices.ContainsFunc(layouts[0].Held, func(h layout.Held) bool { return h.Streamed })
+		layouts, streamed := arranged(t, opened)
 		if streamed != c.streamed {
 			t.Errorf("%q in %s: streamed %v", c.rows, c.memory, streamed)
 		}
@@ -73,4 +68,16 @@ func TestWeightsForTheLargestRow(t *testing.T) {
 			}
 		}
 	}
+}
+
+// arranged returns the layouts that a job plans, and whether weights of the first pass through memory.
+func arranged(t *testing.T, opened *pipelines.Job) (layouts []pipelines.Layout, streamed bool) {
+	t.Helper()
+	p, err := opened.Plan(t.Context())
+	must(t, err)
+	devices, err := opened.Devices()
+	must(t, err)
+	layouts, err = opened.Layouts(t.Context(), p, devices)
+	must(t, err)
+	return layouts, slices.ContainsFunc(layouts[0].Held, func(h layout.Held) bool { return h.Streamed })
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"latentbeam"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/transport"
 	"latentbeam/runners/pool"
 	"latentbeam/stages"
@@ -185,13 +184,7 @@ func TestSameBytesStreamed(t *testing.T) {
 		j.sets = c.sets
 		opened, err := j.open()
 		must(t, err)
-		p, err := opened.Plan(t.Context())
-		must(t, err)
-		devices, err := opened.Devices()
-		must(t, err)
-		layouts, err := opened.Layouts(t.Context(), p, devices)
-		must(t, err)
-		streamed := slices.ContainsFunc(layouts[0].Held, func(h layout.Held) bool { return h.Streamed })
+		layouts, streamed := arranged(t, opened)
 		if streamed != c.streamed {
 			t.Errorf("%v: streamed %v: %+v", c.sets, streamed, layouts[0].Held)
 		}

@@ -38,19 +38,24 @@ func (r rowsOf) Rows(context.Context, bool) iter.Seq2[*stages.Element, error] {
 // link is what stands between two transforms.
 type link func(beam.Scope, beam.PCollection) beam.PCollection
 
-// own is an engine and a pipeline as a user of the transforms would put them together.
-func own(t *testing.T, runner runners.Runner, out string, between link) {
+// tinySteps returns stages of the built-in model as steps of an engine.
+func tinySteps(t *testing.T, names ...string) (steps []transforms.Step) {
 	t.Helper()
 	model, err := stages.EmbeddedModel("tiny", latentbeam.Tiny())
 	must(t, err)
-	var steps []transforms.Step
-	names := []string{"encode_text", "denoise", "decode_vae", "encode_video", "measure_shapes"}
 	for _, name := range names {
 		spec, _ := stages.Find(catalog.All(), name)
 		stage, err := spec.New(model, nil)
 		must(t, err)
 		steps = append(steps, transforms.Step{Name: name, Spec: spec, Gives: spec.Out, Stage: stage})
 	}
+	return steps
+}
+
+// own is an engine and a pipeline as a user of the transforms would put them together.
+func own(t *testing.T, runner runners.Runner, out string, between link) {
+	t.Helper()
+	steps := tinySteps(t, "encode_text", "denoise", "decode_vae", "encode_video", "measure_shapes")
 	devices, err := pool.NewCPU(1, 1, 0)
 	must(t, err)
 	dir, err := store.OpenDir(out)
@@ -79,8 +84,8 @@ func own(t *testing.T, runner runners.Runner, out string, between link) {
 	p, s := beam.NewPipelineWithRoot()
 	elements := between(s, transforms.Key(s, spec, between(s, transforms.Read(s, spec))))
 	batches := between(s, transforms.Bucket(s, spec, elements))
-	for i, name := range names {
-		batches = between(s, transforms.Stage(s, spec, name, i, batches))
+	for i, step := range steps {
+		batches = between(s, transforms.Stage(s, spec, step.Name, i, batches))
 	}
 	transforms.Publish(s, spec, batches)
 	must(t, engine.Pass(t.Context(), func(ctx context.Context) error { return runner.Run(ctx, p) }))

@@ -208,16 +208,8 @@ func (p *cards) most() (bytes int64, refills int) {
 // onCards runs three rows from prompt to latents on a pool and returns their records, and what was learned of memory.
 func onCards(t *testing.T, pool stages.Pool) (records []string, facts []transforms.MemoryFact) {
 	t.Helper()
-	model, err := stages.EmbeddedModel("tiny", latentbeam.Tiny())
-	must(t, err)
-	var steps []transforms.Step
 	names := []string{"encode_text", "denoise"}
-	for _, name := range names {
-		spec, _ := stages.Find(catalog.All(), name)
-		stage, err := spec.New(model, nil)
-		must(t, err)
-		steps = append(steps, transforms.Step{Name: name, Spec: spec, Gives: spec.Out, Stage: stage})
-	}
+	steps := tinySteps(t, names...)
 	out := filepath.Join(t.TempDir(), "out")
 	dir, err := store.OpenDir(out)
 	must(t, err)
