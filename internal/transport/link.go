@@ -158,7 +158,7 @@ func (m *mesh) enter(ctx context.Context, dev kernels.Linker, id []byte, patienc
 	var mine offer
 	link, failure := dev.Link(within, id, m.rank, m.size)
 	if failure != nil {
-		mine = offer{Why: failure.Error(), Follows: context.Cause(within) == errOther}
+		mine = offer{Why: failure.Error(), Follows: errors.Is(failure, errOther)}
 	}
 	err = m.tell(ctx, mine)
 	offers, lost := heard()
