@@ -9,6 +9,7 @@ import (
 	"latentbeam/internal/fault"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/transforms"
 )
 
 // probeSteps is how many sampling steps an estimate runs; stages that depend on the number of steps are
@@ -69,11 +70,7 @@ func (j *Job) estimate(ctx context.Context, b Bucket, e *stages.Element) (est Bu
 	if est.Batch, err = j.engine.BatchSize(&e.Row); err != nil {
 		return est, err
 	}
-	local, err := j.measurable()
-	if err != nil {
-		return est, err
-	}
-	dev, release, err := local.Lease(ctx)
+	set, release, err := j.engine.Pool.LeaseSet(ctx, 1)
 	if err != nil {
 		return est, err
 	}
@@ -85,9 +82,9 @@ func (j *Job) estimate(ctx context.Context, b Bucket, e *stages.Element) (est Bu
 	}()
 	steps := e.Row.NumInferenceSteps
 	e.Row.NumInferenceSteps = min(steps, probeSteps)
-	for _, s := range j.engine.Steps {
-		began := time.Now()
-		if err = s.Run(ctx, dev, []*stages.Element{e}); err != nil {
+	for i := range j.engine.Steps {
+		s, began := &j.engine.Steps[i], time.Now()
+		if err = transforms.RunStep(ctx, s, set, []*stages.Element{e}); err != nil {
 			return est, fmt.Errorf("estimate %s: %w", s.Name, err)
 		}
 		if e.Failed != nil && !s.Spec.Passive { // few steps make poor results, which a guard may reject

@@ -103,7 +103,7 @@ func (j *Job) open(source transforms.Source, steps []transforms.Step, model stri
 		Keep:     keep(cfg),
 	}
 	j.engine.Recall(j.facts)
-	if j.engine.Rules, err = j.rules(defaults, steps, j.local.Class()); err != nil {
+	if j.engine.Rules, err = j.rules(defaults, steps, workers.Class()); err != nil {
 		return cfg.Errorf("stages", "%v", err)
 	}
 	j.spec, err = json.Marshal(map[string]any{"config": cfg, "shard": o.Shard, "shards": o.Shards, "pid": os.Getpid()})
@@ -114,7 +114,7 @@ func (j *Job) open(source transforms.Source, steps []transforms.Step, model stri
 		Title: filepath.Base(cfg.Output.Path), Rows: j.rows, Keep: j.engine.Keep, Part: part(o),
 		RowsPerFile: cfg.Output.RowsPerFile,
 		Facts: report.Facts{
-			Model: model, Weights: j.engine.Rules.Weights(), Class: j.local.Class(), Version: o.Version,
+			Model: model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
 		},
 	}
 	if _, planned := j.local.(*machine); planned {

@@ -36,15 +36,15 @@ func (l Layout) Split() *layout.Split {
 // Devices returns the devices that the job is planned for: those of the options, or the workers of this
 // machine, measured now.
 func (j *Job) Devices() ([]layout.Device, error) {
+	f, hosts := j.engine.Pool.(*pool.Fleet)
+	if hosts && f.Told() {
+		return f.Layout(), nil
+	}
 	local, err := j.measurable()
 	if err != nil {
 		return nil, err
 	}
-	f, hosts := j.engine.Pool.(*pool.Fleet)
 	if p, ok := local.(interface{ Layout() []layout.Device }); ok { // a table knows them
-		if hosts {
-			return f.Layout(), nil
-		}
 		return p.Layout(), nil
 	}
 	dev, release, err := local.Lease(context.Background())

@@ -156,19 +156,19 @@ func (j *Job) openDevices(steps []transforms.Step, defaults *schemas.PromptRow) 
 	if err != nil {
 		return nil, err
 	}
-	j.local = devices
+	j.local, j.steps = devices, steps
 	j.close = append(j.close, end)
-	j.steps = steps
-	if j.Opts.Devices == nil {
-		j.facts = recall(j.Config.Output.Path, part(j.Opts), devices.Class())
-	}
-	if err := j.arrange([]schemas.PromptRow{*defaults}, 0); err != nil || j.Opts.Devices != nil {
-		return devices, err
+	if j.Opts.Devices != nil {
+		return devices, j.arrange([]schemas.PromptRow{*defaults}, 0)
 	}
 	workers, end, err := fleet(j.Config, j.Opts.Start, steps, devices)
 	if err != nil {
 		return nil, err
 	}
 	j.close = append(j.close, end)
+	j.facts = recall(j.Config.Output.Path, part(j.Opts), workers.Class())
+	if err := j.arrange([]schemas.PromptRow{*defaults}, 0); err != nil {
+		return nil, err
+	}
 	return workers, checkWidths(j.Config, steps, defaults, workers.Size())
 }

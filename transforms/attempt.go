@@ -196,12 +196,8 @@ func (f *StageFn) work(devices []int, live []*stages.Element) (err error) {
 		f.engine.Progress.Spent(f.step.Name, time.Since(began))
 		f.engine.Progress.Computed(f.step.Name, usage())
 	}()
-	if len(set.Away) > 0 {
-		set.Stay = f.engine.learned.stays(f.step.Name)
-		err = f.runAway(ctx, set, live)
-	} else {
-		err = RunOn(ctx, f.step.Stage, set, live)
-	}
+	set.Stay = f.engine.learned.stays(f.step.Name)
+	err = RunStep(ctx, f.step, set, live)
 	if err != nil && set.Ranks() > 1 && fault.ClassOf(err) == fault.ClassRow {
 		slog.Debug("set failed", "stage", f.step.Name, "devices", set.Ranks(), "error", err)
 		err = fault.Retry(err)

@@ -34,8 +34,16 @@ func RunOn(ctx context.Context, s stages.Stage, set *stages.Set, elements []*sta
 	return spreader.RunSet(ctx, set, elements)
 }
 
+// RunStep runs a step of a job for the elements on a set, wherever its devices are.
+func RunStep(ctx context.Context, step *Step, set *stages.Set, live []*stages.Element) error {
+	if len(set.Away) > 0 {
+		return runAway(ctx, step, set, live)
+	}
+	return RunOn(ctx, step.Stage, set, live)
+}
+
 // runAway runs the step on a set that is partly or wholly in other processes. The first error ends all of them.
-func (f *StageFn) runAway(ctx context.Context, set *stages.Set, live []*stages.Element) error {
+func runAway(ctx context.Context, step *Step, set *stages.Set, live []*stages.Element) error {
 	batch, err := EncodeBatch(live)
 	if err != nil {
 		return err
@@ -55,7 +63,7 @@ func (f *StageFn) runAway(ctx context.Context, set *stages.Set, live []*stages.E
 	var result []byte
 	for _, a := range set.Away {
 		try(func() error {
-			body, err := a.Do(ctx, f.step.Name, batch)
+			body, err := a.Do(ctx, step.Name, batch)
 			if a.Ranks[0] == 0 {
 				result = body
 			}
@@ -63,7 +71,7 @@ func (f *StageFn) runAway(ctx context.Context, set *stages.Set, live []*stages.E
 		})
 	}
 	if len(set.Devices) > 0 {
-		try(func() error { return RunOn(ctx, f.step.Stage, set, live) })
+		try(func() error { return RunOn(ctx, step.Stage, set, live) })
 	}
 	all.Wait()
 	if first != nil || len(set.Devices) > 0 {

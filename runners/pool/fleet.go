@@ -26,6 +26,7 @@ type Fleet struct {
 	here   int // devices of this process
 	node   *transport.Node
 	job    Job
+	class  string // numeric, "" until a worker says, where this process has no devices
 	hosts  []*host
 	speeds []float64       // of all devices
 	end    context.Context // of the asking and following
@@ -59,27 +60,49 @@ type Job struct {
 }
 
 // Dial asks the workers at addrs what they have and returns the fleet with the devices of local, which may have
-// none. They must open the same job with the same weights, and compute in the same numeric class, or the bytes
-// would differ. Close ends the fleet.
+// none: then the first worker says in which numeric class the job computes. They must open the same job with the
+// same weights, and all compute in one class, or the bytes would differ. Close ends the fleet.
 func Dial(ctx context.Context, local stages.Picker, token transport.Token, addrs []string, job Job) (*Fleet, error) {
+	f := newFleet(local, token, job)
+	if err := f.dial(ctx, addrs); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// newFleet returns the fleet of local alone.
+func newFleet(local stages.Picker, token transport.Token, job Job) *Fleet {
 	f := &Fleet{local: local, here: len(local.Speeds()), node: transport.NewNode(token), job: job,
 		speeds: slices.Clone(local.Speeds()), changed: make(chan struct{})}
 	f.end, f.close = context.WithCancel(context.Background())
+	if f.here > 0 {
+		f.class = local.Class()
+	}
+	return f
+}
+
+// dial adds the workers at addrs, or closes the fleet.
+func (f *Fleet) dial(ctx context.Context, addrs []string) (err error) {
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
 	for _, addr := range addrs {
 		h := &host{addr: addr, first: len(f.speeds)}
 		reply, err := f.meet(ctx, h)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		h.speeds, h.memory, h.layout, h.survey = reply.Speeds, reply.Memory, reply.Layout, reply.Survey
-		f.hosts = append(f.hosts, h)
+		f.hosts, f.class = append(f.hosts, h), reply.Class
 		f.speeds = append(f.speeds, h.speeds...)
 	}
 	f.busy = make([]bool, len(f.speeds))
-	if changed := local.Changed(); changed != nil {
+	if changed := f.local.Changed(); changed != nil {
 		f.asking.Go(func() { f.follow(changed) })
 	}
-	return f, nil
+	return nil
 }
 
 // follow passes on that devices of this process are gone or free, until the fleet is closed.
@@ -106,9 +129,9 @@ func (f *Fleet) meet(ctx context.Context, h *host) (Reply, error) {
 	switch {
 	case err != nil:
 		return reply, fmt.Errorf("worker %s: %w", h.addr, err)
-	case reply.Class != f.local.Class():
-		return reply, fmt.Errorf("worker %s computes in class %s, this process in %s: the bytes would differ; "+
-			"run them on processors of one kind", h.addr, reply.Class, f.local.Class())
+	case f.class != "" && reply.Class != f.class:
+		return reply, fmt.Errorf("worker %s computes in class %s, %s in %s: the bytes would differ; take processors of "+
+			"one kind%s", h.addr, reply.Class, f.first(), f.class, f.without())
 	case len(reply.Speeds) == 0:
 		return reply, fmt.Errorf("worker %s has no devices", h.addr)
 	}
@@ -122,6 +145,22 @@ func (f *Fleet) meet(ctx context.Context, h *host) (Reply, error) {
 		}
 	}
 	return reply, nil
+}
+
+// first names the process that says in which class the job computes.
+func (f *Fleet) first() string {
+	if f.here > 0 {
+		return "this process"
+	}
+	return "worker " + f.hosts[0].addr
+}
+
+// without is what else can be done where this process computes in another class than a worker.
+func (f *Fleet) without() string {
+	if f.here == 0 {
+		return ""
+	}
+	return ", or set resources.workers to 0: this process then computes nothing itself"
 }
 
 // Exchanges returns how sets with devices of other hosts have exchanged, as far as devices of this process were
@@ -198,8 +237,8 @@ func (f *Fleet) Memory() (memory plan.Memory) {
 	return memory
 }
 
-// Class returns the numeric class of the results.
-func (f *Fleet) Class() string { return f.local.Class() }
+// Class returns the numeric class of the results: that of the workers where this process has no devices.
+func (f *Fleet) Class() string { return f.class }
 
 // call sends a request to a worker and waits for its answer. A worker that does not give one is lost.
 func (f *Fleet) call(ctx context.Context, h *host, r Request, batch []byte) (Reply, []byte, error) {

@@ -3,6 +3,8 @@ package pool
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +113,47 @@ func TestALostWorkerIsGivenUp(t *testing.T) {
 	}
 	if _, _, err := f.Lease(t.Context()); err == nil {
 		t.Error("a device of this process is lent, which has none")
+	}
+}
+
+// A worker that is refused leaves nothing of the fleet behind. The class is that of this process or, where that has no
+// devices, of the first worker.
+func TestARefusedWorker(t *testing.T) {
+	token := transport.Token("a secret of the tests")
+	none, _ := NewCPU(0, 1, 0)
+	one, _ := NewCPU(1, 1, 0)
+	gpus, stop := answering(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1}, Class: "cuda/sm_80"})
+	defer stop()
+	others, stop := answering(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1}, Class: "cuda/sm_90"})
+	defer stop()
+	dial := func(local *CPU, addrs ...string) (f *Fleet, err error) {
+		f = newFleet(local, token, Job{Start: json.RawMessage("{}")})
+		defer f.Close()
+		if err = f.dial(t.Context(), addrs); err == nil {
+			return f, nil
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, waiting := f.node.Accept(ctx); f.end.Err() == nil || !errors.Is(waiting, net.ErrClosed) {
+			t.Errorf("after %v the fleet is open", err)
+		}
+		return f, err
+	}
+	if f, err := dial(none, gpus); err != nil || f.Class() != "cuda/sm_80" {
+		t.Errorf("%v, class %s", err, f.Class())
+	}
+	for _, c := range []struct {
+		local *CPU
+		addrs []string
+		want  string
+	}{
+		{one, []string{gpus}, "this process in cpu/"},
+		{one, []string{gpus}, "or set resources.workers to 0"},
+		{none, []string{gpus, others}, "computes in class cuda/sm_90, worker " + gpus + " in cuda/sm_80"},
+	} {
+		if _, err := dial(c.local, c.addrs...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
 	}
 }
 

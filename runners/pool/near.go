@@ -128,6 +128,16 @@ func (f *Fleet) Layout() []layout.Device {
 	return all
 }
 
+// Told reports whether more is known of every device than its speed.
+func (f *Fleet) Told() bool {
+	for _, p := range f.places() {
+		if len(p.layout) != p.count {
+			return false
+		}
+	}
+	return true
+}
+
 // Settle tells devices, in the fleet's order, which host has them: islands do not reach from one to another.
 func (f *Fleet) Settle(devices []layout.Device) {
 	islands := 0

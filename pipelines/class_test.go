@@ -1,0 +1,86 @@
+package pipelines_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/plan/layout"
+	"latentbeam/internal/report"
+	"latentbeam/internal/transport"
+	"latentbeam/runners/pool"
+)
+
+// otherwise is workers of a numeric class of their own, of which a table knows.
+type otherwise struct {
+	*pool.CPU
+	layout []layout.Device
+}
+
+func (otherwise) Class() string             { return "card/test" }
+func (o otherwise) Layout() []layout.Device { return o.layout }
+
+// TestADriverThatComputesNothing: a process without devices takes the class of the workers that compute for it. One that
+// computes too, or a second worker of another class, is refused, and the error says what else can be done.
+func TestADriverThatComputesNothing(t *testing.T) {
+	base := newJob(t, setTable)
+	token := tokenFile(t, workerToken)
+	node, err := transport.Listen("127.0.0.1:0", transport.Token(workerToken))
+	must(t, err)
+	local, err := pool.NewCPU(2, 1, 0)
+	must(t, err)
+	devices := layout.Ranks(local.Speeds())
+	for i := range devices {
+		devices[i].Name, devices[i].Memory = "card", 1<<40
+	}
+	addr, _ := workerOf(t, node, otherwise{local, devices}, nil)
+	other, _ := worker(t, token, 1, nil)
+
+	j := base.onHosts(token, "resources.workers=0", addr)
+	opened, err := j.open()
+	must(t, err)
+	plan, err := opened.Plan(t.Context())
+	must(t, err)
+	if e, err := opened.Estimate(t.Context(), plan); err != nil || e.Time <= 0 {
+		t.Errorf("the estimate is %+v, %v", e, err)
+	}
+	if known, err := opened.Devices(); err != nil || len(known) != 2 || known[0].Name != "card" {
+		t.Errorf("it is planned for %+v, %v", known, err)
+	}
+	opened.Close()
+	if result := j.mustRun(t); result.Done != 4 {
+		t.Errorf("%+v", result)
+	}
+	var s report.Summary
+	text, err := os.ReadFile(filepath.Join(j.out, "summary.json"))
+	must(t, err)
+	must(t, json.Unmarshal(text, &s))
+	if s.Class != "card/test" {
+		t.Errorf("the summary says class %q", s.Class)
+	}
+	here := base.elsewhere(t)
+	here.mustRun(t)
+	if a, b := videoFiles(t, here.out, "a"), videoFiles(t, j.out, "a"); a[0] == b[0] {
+		t.Errorf("a video of another class is %s too", a[0])
+	}
+
+	_, err = base.elsewhere(t).onHosts(token, "resources.workers=1", addr).open()
+	wantText(t, err, "worker "+addr+" computes in class card/test, this process in cpu/", "set resources.workers to 0")
+	_, err = base.elsewhere(t).onHosts(token, "resources.workers=0", addr, other).open()
+	wantText(t, err, "worker "+other+" computes in class cpu/", "worker "+addr+" in card/test", "processors of one kind")
+	if err != nil && strings.Contains(err.Error(), "resources.workers to 0") {
+		t.Errorf("it is 0 already: %v", err)
+	}
+}
+
+// wantText wants an error that says all of this.
+func wantText(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("error %v, want %q", err, part)
+		}
+	}
+}
