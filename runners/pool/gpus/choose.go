@@ -3,6 +3,7 @@ package gpus
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -115,8 +116,10 @@ type claimed struct {
 	release func()
 }
 
-// claim takes n of the candidates, 0 for all that can be had, those that are linked best first.
-func claim(s gpu.Survey, all []candidate, n int, dir, what string) (taken []claimed, left []Left, err error) {
+// claim takes n of the candidates, 0 for all that can be had, those that are linked best first. rest are those that it
+// had no need to ask for.
+func claim(s gpu.Survey, all []candidate, n int, dir, what string) (taken []claimed, rest []candidate, left []Left,
+	err error) {
 	open := map[int]candidate{}
 	for _, c := range all {
 		open[c.index] = c
@@ -126,11 +129,7 @@ func claim(s gpu.Survey, all []candidate, n int, dir, what string) (taken []clai
 		want = len(all)
 	}
 	for len(open) > 0 && len(taken) < want {
-		var indexes []int
-		for i := range open {
-			indexes = append(indexes, i)
-		}
-		for _, i := range s.Choose(indexes, want-len(taken)) {
+		for _, i := range s.Choose(slices.Collect(maps.Keys(open)), want-len(taken)) {
 			d := s.Devices[i]
 			release, err := gpu.Claim(dir, d.UUID, what)
 			var busy *gpu.BusyError
@@ -141,26 +140,22 @@ func claim(s gpu.Survey, all []candidate, n int, dir, what string) (taken []clai
 				left = append(left, Left{d.UUID, d.Name, err.Error()})
 			default:
 				giveUp(taken)
-				return nil, left, err
+				return nil, nil, left, err
 			}
 			delete(open, i)
 		}
 	}
-	for i := range open {
-		left = append(left, Left{s.Devices[i].UUID, s.Devices[i].Name, "the job asked for fewer"})
-	}
 	slices.SortFunc(left, func(a, b Left) int { return strings.Compare(a.UUID, b.UUID) })
 	slices.SortFunc(taken, func(a, b claimed) int { return a.index - b.index })
-	if len(taken) < n {
-		giveUp(taken)
-		return nil, left, fewer(n, len(taken), nil)
-	}
-	return taken, left, nil
+	rest = slices.SortedFunc(maps.Values(open), func(a, b candidate) int { return a.index - b.index })
+	return taken, rest, left, nil
 }
 
 // fewer is the error where not so many GPUs can be had as are asked for.
 func fewer(asked, had int, left []Left) error {
-	return fault.TryAgain(fmt.Errorf("%d GPUs are asked for and %d can be had%s", asked, had, describe(left)))
+	return fault.TryAgain(fmt.Errorf("%d GPUs are asked for and %d can be had%s\n  fix: ask for fewer (resources.workers, "+
+		"--workers of a worker), for no number to take what there is, or again when more can be had",
+		asked, had, describe(left)))
 }
 
 func giveUp(taken []claimed) {

@@ -75,16 +75,11 @@ func Open(host gpu.Host, maker Maker, o Options) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	taken, busy, err := claim(p.survey, fit, o.Workers, p.o.Claims, o.What)
-	p.left = append(p.left, busy...)
-	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, describe(p.left))
-	}
-	for _, c := range taken {
-		p.add(c)
-	}
-	if len(p.devices) == 0 {
-		return nil, p.none()
+	if err := p.open(fit); err != nil {
+		for _, d := range p.devices {
+			d.release()
+		}
+		return nil, err
 	}
 	p.watch()
 	return p, nil
@@ -140,26 +135,6 @@ func (p *Pool) Survey() gpu.Survey {
 		indexes = append(indexes, d.index)
 	}
 	return p.survey.Of(indexes)
-}
-
-// add opens a device that was claimed.
-func (p *Pool) add(c claimed) {
-	d := p.survey.Devices[c.index]
-	be, err := p.maker.Open(d.UUID)
-	if err != nil {
-		c.release()
-		p.left = append(p.left, Left{d.UUID, d.Name, err.Error()})
-		return
-	}
-	if len(p.devices) > 0 && be.Class() != p.class { // it showed another one before it was opened
-		c.release()
-		p.left = append(p.left, Left{d.UUID, d.Name,
-			fmt.Sprintf("it computes in class %s, the others in %s", be.Class(), p.class)})
-		return
-	}
-	p.class = be.Class()
-	p.devices = append(p.devices, &device{Device: d, index: c.index, plan: p.planned(c.candidate), be: be,
-		release: c.release})
 }
 
 // Close gives the devices back. Nothing may be leased any more.
