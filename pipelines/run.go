@@ -8,6 +8,7 @@ import (
 
 	"latentbeam/internal/fault"
 	"latentbeam/internal/report"
+	"latentbeam/internal/store"
 	"latentbeam/internal/transport"
 	"latentbeam/runners"
 	"latentbeam/transforms"
@@ -90,6 +91,9 @@ func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 			computeErr = nil // says the same
 		}
 		return r, errors.Join(computeErr, context.Cause(ctx))
+	}
+	if errors.Is(computeErr, store.ErrRemoved) { // there is no place for a report
+		return r, computeErr
 	}
 	r.Done, r.Skipped, r.Stages = j.engine.Progress.Done.Load(), plan.Done, j.engine.Progress.Stages()
 	r.Interrupted = j.engine.Stopping()

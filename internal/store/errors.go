@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"syscall"
 
@@ -60,6 +61,22 @@ func isAny(err error, list []error) bool {
 	return slices.ContainsFunc(list, func(e error) bool { return errors.Is(err, e) })
 }
 
+// ErrRemoved says that the output directory is not there any more, or another one in its place.
+var ErrRemoved = errors.New("the output directory was removed or replaced while it was in use")
+
+// removed reports whether the path of the directory leads to it no more.
+func (d *Dir) removed() bool {
+	if d.root == nil {
+		return false
+	}
+	there, err := os.Stat(d.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	own, ownErr := d.root.Stat(".")
+	return err == nil && ownErr == nil && !os.SameFile(there, own)
+}
+
 // failed names the step, the file and the directory of a failed file-system call, and classes it:
 // what may pass stops the run with "try again" (exit 75), everything else is fatal.
 func (d *Dir) failed(verb, name string, err error) error {
@@ -76,6 +93,9 @@ func (d *Dir) failed(verb, name string, err error) error {
 		return fault.TryAgain(fmt.Errorf("%w; make room and run again, finished work is kept", wrapped))
 	case isAny(err, passing):
 		return fault.TryAgain(fmt.Errorf("%w; repair it and run again, finished work is kept", wrapped))
+	case errors.Is(err, fs.ErrNotExist) && d.removed():
+		return fault.Fatal(fmt.Errorf("%s %s in %s: %w; put it back and run again to keep its finished work, or run again "+
+			"to begin anew", verb, name, d.path, ErrRemoved))
 	}
 	return fault.Fatal(wrapped)
 }

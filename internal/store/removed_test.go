@@ -1,0 +1,40 @@
+package store
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/fault"
+)
+
+// TestRemovedOutput: an output that is removed or replaced while it is in use is said to be, with what to do; a file
+// that is not there is something else.
+func TestRemovedOutput(t *testing.T) {
+	write := func(w io.Writer) error {
+		_, err := io.WriteString(w, "text")
+		return err
+	}
+	for name, after := range map[string]func(path string) error{
+		"removed":  func(string) error { return nil },
+		"replaced": func(path string) error { return os.Mkdir(path, dirMode) },
+	} {
+		d := openTest(t)
+		if err := d.Remove("a/missing"); errors.Is(err, ErrRemoved) || !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a missing file: %v", err)
+		}
+		if err := errors.Join(os.RemoveAll(d.Path()), after(d.Path())); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{"one.txt", "dir/one.txt"} {
+			err := d.Replace(t.Context(), file, write)
+			if !errors.Is(err, ErrRemoved) || fault.ExitCode(err) != fault.ExitFatal ||
+				!strings.Contains(err.Error(), d.Path()) || !strings.Contains(err.Error(), "run again to begin anew") {
+				t.Errorf("%s, %s: %v", name, file, err)
+			}
+		}
+	}
+}
