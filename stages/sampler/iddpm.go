@@ -75,7 +75,13 @@ func (s *IDDPM) step(ctx context.Context, r *run, done int) error {
 	if r.Masks != nil {
 		generated, changed = s.frames(r, done, at)
 	}
-	if err := r.evaluate(ctx, c.timestep, generated); err != nil {
+	var noise *drawn // the last step takes none
+	if at > 0 {
+		noise = r.drawAhead(Draw{Step: done})
+	}
+	err := r.evaluate(ctx, c.timestep, generated)
+	noise.wait()
+	if err != nil {
 		return err
 	}
 	if len(r.out) != 2*len(r.rows) {
@@ -92,8 +98,8 @@ func (s *IDDPM) step(ctx context.Context, r *run, done int) error {
 			guide(cond, r.row(1, e), guided*r.size(e), r.Guidance[e])
 		}
 		c.denoise(x, cond)
-		if at > 0 {
-			c.perturb(x, cond[len(x):], r.drawFor(e, Draw{Step: done}))
+		if noise != nil {
+			c.perturb(x, cond[len(x):], noise.values[r.starts[e]:])
 		}
 	}
 	if r.Masks != nil {
@@ -130,9 +136,11 @@ func (c *coefficients) denoise(x, out []float32) {
 
 // perturb adds noise of the learned variance: v in [-1, 1] runs from the posterior variance to beta, in logs.
 func (c *coefficients) perturb(x, v, noise []float32) {
-	for i := range x {
-		f := (v[i] + 1) / 2
-		logVar := float32(f*c.logBeta) + float32((1-f)*c.logPost)
-		x[i] += float32(float32(math.Exp(float64(logVar/2))) * noise[i])
-	}
+	spans(len(x), func(from, to int) {
+		for i := from; i < to; i++ {
+			f := (v[i] + 1) / 2
+			logVar := float32(f*c.logBeta) + float32((1-f)*c.logPost)
+			x[i] += float32(float32(math.Exp(float64(logVar/2))) * noise[i])
+		}
+	})
 }

@@ -18,6 +18,7 @@ type run struct {
 	timesteps []float32
 	out       []float32 // of the last evaluation
 	draw      []float32 // of one element
+	ahead     []float32 // of all, drawn beside the network
 	kept      []float32 // z before the step, where frames are masked
 }
 
