@@ -36,6 +36,13 @@ func (l Linear) Forward(be kernels.Backend, x kernels.Tensor, act kernels.UnaryO
 	return y
 }
 
+// ForwardGated returns gate * (x W^T + b), of x's type: x (..., in), gate (..., out) -> (..., out).
+func (l Linear) ForwardGated(be kernels.Backend, x, gate kernels.Tensor) kernels.Tensor {
+	y := be.Alloc(x.DType, gate.Shape...)
+	l.linear(be, y, x, kernels.Epilogue{Gate: gate})
+	return y
+}
+
 // AddTo adds gate * (x W^T + b) to the residual stream in place: x (..., in), stream and gate (..., out).
 // The zero gate means 1.
 func (l Linear) AddTo(be kernels.Backend, stream, x, gate kernels.Tensor) {

@@ -227,20 +227,12 @@ func (e *Encoder) feedForward(be kernels.Backend, l *layer, x kernels.Tensor) {
 	h := be.Alloc(e.DType, x.Shape...) // (sum L, d_model)
 	e.norm(be, h, x, l.norm1)
 	gate := l.wi0.Forward(be, h, kernels.GELUTanh) // (sum L, d_ff)
-	up := l.wi1.Forward(be, h, kernels.Identity)   // (sum L, d_ff)
-	be.Binary(gate, gate, up, kernels.Mul)
-	l.wo.AddTo(be, x, gate, kernels.Tensor{})
+	up := l.wi1.ForwardGated(be, h, gate)          // (sum L, d_ff)
+	l.wo.AddTo(be, x, up, kernels.Tensor{})
 }
 
 // norm computes dst = weight * x / sqrt(mean(x^2) + eps); both (sum L, d_model). In bf16 and fp16 the normalised
-// value is rounded before the product, as in transformers.
+// value is rounded before the product, as in transformers (see kernels.NormSpec).
 func (e *Encoder) norm(be kernels.Backend, dst, x, weight kernels.Tensor) {
-	spec := kernels.NormSpec{Kind: kernels.RMSNorm, Eps: float32(e.Epsilon)}
-	if dst.DType == kernels.F32 {
-		spec.Weight = weight
-		be.Norm(dst, x, spec)
-		return
-	}
-	be.Norm(dst, x, spec)
-	be.Binary(dst, dst, weight.Reshape(1, e.DModel).Expand(dst.Shape...), kernels.Mul)
+	be.Norm(dst, x, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: float32(e.Epsilon), Weight: weight})
 }
