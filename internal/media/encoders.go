@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-
-	"latentbeam/internal/media/h264"
 )
 
 // Encoded is a finished file.
@@ -35,6 +33,30 @@ type Options struct {
 	GOP    int    // h264 and ffmpeg: frames from key frame to key frame, at most 256; 0 is 24
 	CRF    int    // ffmpeg: x264's quality, 1 (best) to 51; 0 is 18
 	FFmpeg string // ffmpeg: name or path of the program; empty is "ffmpeg" on PATH
+}
+
+// OptionError is what is wrong with one option: qp, gop or crf.
+type OptionError struct {
+	Option string
+	Value  int
+	Least  int
+	Most   int
+}
+
+// Error names the option, its value and what is possible.
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("%s is %d: give %d to %d, or 0 for the default", e.Option, e.Value, e.Least, e.Most)
+}
+
+// within returns the value of an option, or the default where it is 0.
+func within(option string, value, least, most, byDefault int) (int, error) {
+	if value == 0 {
+		return byDefault, nil
+	}
+	if value < least || value > most {
+		return 0, &OptionError{option, value, least, most}
+	}
+	return value, nil
 }
 
 // format is one line of the list of encoders.
@@ -95,15 +117,4 @@ func (s stillOr) Encode(ctx context.Context, c *Clip) (*Encoded, error) {
 		return encodePNG(c)
 	}
 	return s.video.Encode(ctx, c)
-}
-
-// checkGOP fills in the default and refuses what no encoder takes.
-func checkGOP(gop int) (int, error) {
-	if gop == 0 {
-		return h264.DefaultGOP, nil
-	}
-	if gop < 1 || gop > h264.MaxGOP {
-		return 0, fmt.Errorf("GOP of %d frames: must be 1 to %d", gop, h264.MaxGOP)
-	}
-	return gop, nil
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"latentbeam/internal/media/h264"
 )
 
 const (
@@ -36,16 +38,13 @@ type process struct {
 
 // newFFmpeg finds the program and encodes one frame, because a listed encoder need not work.
 func newFFmpeg(o Options) (Encoder, error) {
-	gop, err := checkGOP(o.GOP)
+	gop, err := within("gop", o.GOP, 1, h264.MaxGOP, h264.DefaultGOP)
 	if err != nil {
 		return nil, err
 	}
-	crf := o.CRF
-	if crf == 0 {
-		crf = defaultCRF
-	}
-	if crf < 1 || crf > maxCRF {
-		return nil, fmt.Errorf("crf %d: must be 1 to %d", crf, maxCRF)
+	crf, err := within("crf", o.CRF, 1, maxCRF, defaultCRF)
+	if err != nil {
+		return nil, err
 	}
 	name := o.FFmpeg
 	if name == "" {

@@ -11,16 +11,13 @@ import (
 type embedded struct{ qp, gop int }
 
 func newH264(o Options) (Encoder, error) {
-	gop, err := checkGOP(o.GOP)
+	gop, err := within("gop", o.GOP, 1, h264.MaxGOP, h264.DefaultGOP)
 	if err != nil {
 		return nil, err
 	}
-	qp := o.QP
-	if qp == 0 {
-		qp = h264.DefaultQP
-	}
-	if qp < h264.MinQP || qp > h264.MaxQP {
-		return nil, fmt.Errorf("quantiser (qp) %d: must be %d to %d", qp, h264.MinQP, h264.MaxQP)
+	qp, err := within("qp", o.QP, h264.MinQP, h264.MaxQP, h264.DefaultQP)
+	if err != nil {
+		return nil, err
 	}
 	return embedded{qp, gop}, nil
 }

@@ -131,8 +131,8 @@ func TestOptionsOfOneStage(t *testing.T) {
 		{"encode_video", "{codec: h264, encoder: embedded, qp: 30, gop: 8}", ""},
 		{"encode_video", "codec: av1", `codec "av1" is unknown; there is h264`},
 		{"encode_video", "encoder: x264", `encoder "x264" is unknown; there are embedded and ffmpeg`},
-		{"encode_video", "qp: 52", "52"},
-		{"encode_video", "gop: 1000", "1000"},
+		{"encode_video", "qp: 52", "encode_video: qp is 52: give 1 to 51, or 0 for the default"},
+		{"encode_video", "gop: 1000", "encode_video: gop is 1000: give 1 to 256, or 0 for the default"},
 	} {
 		spec, ok := stages.Find(All(), c.stage)
 		if !ok {

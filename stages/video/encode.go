@@ -2,6 +2,7 @@ package video
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"latentbeam/internal/fault"
@@ -48,8 +49,12 @@ func openEncode(_ *stages.Model, o stages.Options) (stages.Stage, error) {
 			"encode_video: encoder %q is unknown; there are embedded and ffmpeg", opts.Encoder)
 	}
 	enc, err := media.New(name, media.Options{QP: opts.QP, CRF: opts.CRF, GOP: opts.GOP})
-	if err != nil {
-		return nil, fmt.Errorf("encode_video: %w", err)
+	var wrong *media.OptionError
+	switch {
+	case errors.As(err, &wrong):
+		return nil, stages.Errorf(wrong.Option, "encode_video: %w", wrong)
+	case err != nil: // the encoder is not there
+		return nil, stages.Errorf("encoder", "encode_video: %w", err)
 	}
 	return &encode{enc}, nil
 }
