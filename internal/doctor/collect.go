@@ -75,6 +75,10 @@ func (g *GPU) ask() {
 	g.CUDA, _ = cuda.DriverVersion() // there are devices: it was asked
 	for _, d := range devices {
 		one := Device{Device: d}
+		if d.TooOld() != "" {
+			g.Devices = append(g.Devices, one)
+			continue
+		}
 		if err := try(d.Index); err != nil {
 			one.Problem, one.Full = err.Error(), fault.IsOutOfMemory(err)
 		}

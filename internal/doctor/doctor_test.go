@@ -96,6 +96,14 @@ func TestMachines(t *testing.T) {
 			with(gputest.A100s(1))(f)
 			f.GPU.Devices[0].Problem = "number 3 of a product is 7, the CPU has 2"
 		}), "GPU 0"},
+		{"too_old", machine(func(f *Facts) {
+			with(gputest.T4s(2))(f)
+			f.GPU.Devices[1].Major, f.GPU.Devices[1].Minor = 6, 1
+		}), ""},
+		{"all_too_old", machine(func(f *Facts) {
+			with(gputest.T4s(1))(f)
+			f.GPU.Devices[0].Major, f.GPU.Devices[0].Minor = 7, 0
+		}), ""},
 		{"full", machine(func(f *Facts) {
 			with(gputest.A100s(1))(f)
 			f.GPU.Devices[0].Problem, f.GPU.Devices[0].Full = "CUDA_ERROR_OUT_OF_MEMORY", true

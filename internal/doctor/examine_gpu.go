@@ -51,6 +51,9 @@ func cudaCheck(f Facts) Check {
 		if g.Survey != nil {
 			c.Found += ", driver " + g.Survey.Driver.Version
 		}
+		if !slices.ContainsFunc(g.Devices, func(d Device) bool { return d.TooOld() == "" }) {
+			c.State, c.Cost = Note, "jobs compute on the CPU: there are no kernels for devices as old as these"
+		}
 	case g.Module != "":
 		c.State, c.Found = Broken, fmt.Sprintf("the driver's kernel module %s is loaded, and CUDA does not start: %s",
 			g.Module, g.Problem)
@@ -93,7 +96,7 @@ func kinds(g GPU) (out []Check) {
 	of := map[string][]int{}
 	var old []int
 	for _, d := range g.Devices {
-		if d.Problem != "" {
+		if d.Problem != "" || d.TooOld() != "" {
 			continue
 		}
 		of[d.Class()] = append(of[d.Class()], g.number(d))
@@ -128,7 +131,9 @@ func bare(d Device) Check {
 
 // judge says what came of the small computation, where it did not go well.
 func (d Device) judge(c *Check) {
-	switch {
+	switch old := d.TooOld(); {
+	case old != "":
+		c.State, c.Cost = Note, old+": jobs leave it out, and compute on the CPU where there is no other"
 	case d.Full:
 		c.State, c.Cost = Note, "no memory is left on it, not even for a small product: others have it"
 	case d.Problem != "":
@@ -157,7 +162,7 @@ func device(g GPU, i int) Check {
 	s := g.Status[i]
 	c.Found += ", " + reading(d, s)
 	switch {
-	case shown >= 0 && g.Devices[shown].Problem != "":
+	case shown >= 0 && (g.Devices[shown].Problem != "" || g.Devices[shown].TooOld() != ""):
 		g.Devices[shown].judge(&c)
 	case s.ECC.Sick() != "":
 		c.State, c.Cost, c.Fix = Broken, s.ECC.Sick()+": jobs leave it out", "have the GPU replaced"

@@ -20,6 +20,17 @@ type Device struct {
 	Multiprocessors int
 }
 
+// leastArch is the oldest compute capability that there are kernels for, as kern.Targets has it: Turing.
+const leastArch = 75
+
+// TooOld says that there are no kernels for the device, "" where there are.
+func (d Device) TooOld() string {
+	if 10*d.Major+d.Minor >= leastArch {
+		return ""
+	}
+	return fmt.Sprintf("too old: compute capability %d.%d, needs %d.%d", d.Major, d.Minor, leastArch/10, leastArch%10)
+}
+
 // warpgroupArch is the compute capability that has kernels of warpgroups, as kernels count it.
 const warpgroupArch = 90
 

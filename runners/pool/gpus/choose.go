@@ -51,6 +51,8 @@ func candidates(host gpu.Host, s gpu.Survey, visible []Visible) (out []candidate
 		case why != "":
 		case at < 0:
 			why = "CUDA does not show it to this process (CUDA_VISIBLE_DEVICES)"
+		case visible[at].TooOld != "":
+			why = visible[at].TooOld
 		case host != nil:
 			var status gpu.Status
 			var err error

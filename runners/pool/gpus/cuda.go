@@ -19,7 +19,7 @@ type cudaMaker struct{ memory int64 }
 func (m cudaMaker) Visible() (out []Visible, err error) {
 	devices, err := cuda.Devices()
 	for _, d := range devices {
-		out = append(out, Visible{UUID: d.UUID, Name: d.Name, Memory: d.Memory, Class: d.Class()})
+		out = append(out, Visible{UUID: d.UUID, Name: d.Name, Memory: d.Memory, Class: d.Class(), TooOld: d.TooOld()})
 	}
 	return out, err
 }

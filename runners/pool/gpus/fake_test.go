@@ -19,6 +19,7 @@ type fakeMaker struct {
 	mu      sync.Mutex
 	hidden  map[string]bool
 	refuses map[string]bool
+	old     map[string]string // why devices are too old
 	changes map[string]string // classes that devices have once they are open
 	opened  map[string]int
 	visible []Visible
@@ -42,7 +43,7 @@ func newMaker(t *testing.T, host *gputest.Host) *fakeMaker {
 	m := &fakeMaker{hidden: map[string]bool{}, refuses: map[string]bool{}, opened: map[string]int{}}
 	for i := len(s.Devices) - 1; i >= 0; i-- {
 		if d := s.Devices[i]; !d.Divided {
-			m.visible = append(m.visible, Visible{d.UUID, d.Name, d.Memory, class(d)})
+			m.visible = append(m.visible, Visible{UUID: d.UUID, Name: d.Name, Memory: d.Memory, Class: class(d)})
 		}
 	}
 	return m
@@ -55,7 +56,7 @@ func class(d gpu.Device) string {
 
 func (m *fakeMaker) Visible() (out []Visible, err error) {
 	for _, v := range m.visible {
-		if !m.hidden[v.UUID] {
+		if v.TooOld = m.old[v.UUID]; !m.hidden[v.UUID] {
 			out = append(out, v)
 		}
 	}

@@ -66,6 +66,13 @@ func TestLook(t *testing.T) {
 			}
 		})
 	}
+	host := gputest.T4s(1)
+	m := newMaker(t, host)
+	m.old = map[string]string{gputest.UUID(0): "too old: compute capability 7.0, needs 7.5"}
+	_, _, err := Look(host, m, Options{Claims: t.TempDir()})
+	if !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "Tesla T4 is too old: compute capability 7.0") {
+		t.Errorf("with one that is too old: %v", err)
+	}
 	if _, _, err := Look(nil, &fakeMaker{}, Options{Claims: t.TempDir()}); !errors.Is(err, ErrNone) {
 		t.Errorf("without a GPU: %v", err)
 	}

@@ -18,4 +18,5 @@ type Visible struct {
 	Name   string
 	Memory int64  // bytes in all
 	Class  string // numeric class of its results
+	TooOld string // why it cannot be opened, whatever its state; ""
 }

@@ -102,6 +102,9 @@ func (p *Pool) fit() ([]candidate, error) {
 	if len(visible) == 0 {
 		return nil, ErrNone
 	}
+	if !slices.ContainsFunc(visible, func(v Visible) bool { return v.TooOld == "" }) {
+		return nil, fmt.Errorf("%w that this program has kernels for: %s is %s", ErrNone, visible[0].Name, visible[0].TooOld)
+	}
 	if p.survey, err = survey(p.host, visible); err != nil {
 		return nil, err
 	}

@@ -30,6 +30,7 @@ func TestOpen(t *testing.T) {
 		workers int
 		hidden  []string
 		refuses []string
+		old     []string
 		changes map[string]string
 		want    []string
 		left    []string // part of why, by UUID
@@ -47,6 +48,8 @@ func TestOpen(t *testing.T) {
 			left: []string{"78.0 GiB of its 80.0 GiB are taken (pid 4242)", "lost"}},
 		{name: "one that cannot be opened", host: gputest.T4s(2), refuses: []string{u(0)}, want: []string{u(1)},
 			left: []string{"DEVICE_UNAVAILABLE"}},
+		{name: "one that is too old", host: gputest.T4s(3), workers: 2, old: []string{u(1)}, want: []string{u(0), u(2)},
+			left: []string{"too old: compute capability 6.1"}},
 		{name: "one that turns out to be of another class", host: gputest.A100s(3), want: []string{u(0), u(2)},
 			changes: map[string]string{u(1): "cuda/other"}, left: []string{"class cuda/other, the others in cuda/sm_80"}},
 	} {
@@ -58,7 +61,10 @@ func TestOpen(t *testing.T) {
 			for _, uuid := range c.refuses {
 				m.refuses[uuid] = true
 			}
-			m.changes = c.changes
+			m.old, m.changes = map[string]string{}, c.changes
+			for _, uuid := range c.old {
+				m.old[uuid] = "too old: compute capability 6.1, needs 7.5"
+			}
 			claims := t.TempDir()
 			p := openPool(t, c.host, m, Options{Workers: c.workers, Claims: claims})
 			for _, l := range p.left { // others may have them
@@ -298,11 +304,9 @@ func TestMemory(t *testing.T) {
 // waitFor waits until the pool has noticed.
 func waitFor(t *testing.T, f func() bool) {
 	t.Helper()
-	for range 1000 {
-		if f() {
-			return
+	for deadline := time.Now().Add(time.Minute); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not happen")
 		}
-		time.Sleep(time.Millisecond)
 	}
-	t.Fatal("it did not happen")
 }
