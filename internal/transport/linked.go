@@ -117,7 +117,7 @@ func (l *linked) Exchange(ctx context.Context, be kernels.Backend, tag kernels.T
 // agree tells the peers what this rank is about to exchange and hears it of them. Nothing moves where two ranks do
 // not mean the same.
 func (l *linked) agree(ctx context.Context, tag kernels.Tag) error {
-	defer context.AfterFunc(ctx, func() { l.writeBy(time.Unix(1, 0)) })()
+	defer context.AfterFunc(ctx, l.hush)()
 	var unsent error
 	for _, p := range l.peers {
 		if p != nil {
@@ -177,6 +177,15 @@ func (l *linked) outer(parts []kernels.Part) []kernels.Part {
 		out[i] = kernels.Part{Peer: l.world[p.Peer], View: p.View}
 	}
 	return out
+}
+
+// hush makes the writing that is under way fail, but not that of a group that has ended; see expire.
+func (l *linked) hush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cause == nil {
+		l.writeBy(past)
+	}
 }
 
 // writeBy sets when writing to peers fails.

@@ -180,11 +180,20 @@ func (m *mesh) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag
 	return nil
 }
 
-// expire makes every read and write that is under way fail.
+// past is a deadline that makes what is under way fail.
+var past = time.Unix(1, 0)
+
+// expire makes every read and write that is under way fail. It is called when a wait ends, at any moment: writes of a
+// group that has ended by then tell the peers why, and have a deadline of their own.
 func (m *mesh) expire() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, p := range m.peers {
 		if p != nil {
-			p.SetDeadline(time.Unix(1, 0))
+			p.SetReadDeadline(past)
+			if m.cause == nil {
+				p.SetWriteDeadline(past)
+			}
 		}
 	}
 }

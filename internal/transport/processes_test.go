@@ -48,9 +48,6 @@ func TestOtherProcess(t *testing.T) {
 	}
 	defer node.Close()
 	fmt.Printf("at %s\n", node.Addr())
-	if how == "killed" {
-		time.AfterFunc(300*time.Millisecond, func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) })
-	}
 	be := gpu(t, 1)
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		var table Table
@@ -60,6 +57,9 @@ func TestOtherProcess(t *testing.T) {
 		ends, err := node.Join(t.Context(), table, []int{1}, []kernels.Backend{be})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if how == "killed" {
+			time.AfterFunc(300*time.Millisecond, func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) })
 		}
 		err = rounds(t.Context(), ends[0], be, patience)
 		ends[0].(io.Closer).Close()
@@ -227,7 +227,7 @@ func TestWrongID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	near.links.within, far.links.within = 200*time.Millisecond, 300*time.Millisecond
+	near.links.within = 200 * time.Millisecond // the far one follows
 	table := NewTable([]string{"", far.Addr()})
 	table.Link = true
 	ends, errs := make([]kernels.Transport, 2), make(chan error, 2)

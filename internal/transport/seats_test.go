@@ -31,9 +31,9 @@ func TestOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := kernels.NewGroup(t.Context(), ends[0], cpu.New(1), time.Minute)
+		g := kernels.NewGroup(t.Context(), ends[0], cpu.New(1), patience)
 		began := time.Now()
-		if err := g.Barrier("test"); err == nil || time.Since(began) > 10*time.Second {
+		if err := g.Barrier("test"); err == nil || time.Since(began) > patience/2 {
 			t.Errorf("after %v: error %v", time.Since(began), err)
 		}
 		if err := ends[0].(*mesh).Close(); err != nil {

@@ -101,7 +101,7 @@ func TestSubEndsTogether(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), failure.Error()) {
 			t.Errorf("error %v", err)
 		}
-		if took := time.Since(began); took > grace+5*time.Second {
+		if took := time.Since(began); took > patience/2 {
 			t.Errorf("the others waited %v", took)
 		}
 	})

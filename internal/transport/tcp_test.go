@@ -97,7 +97,7 @@ func TestToken(t *testing.T) {
 	}
 	stranger := NewNode(Token("another token of the right length"))
 	_, err = stranger.Call(t.Context(), node.Addr())
-	if err == nil || !strings.Contains(err.Error(), errToken.Error()) {
+	if err == nil || !strings.Contains(err.Error(), ErrToken.Error()) {
 		t.Errorf("a stranger gets error %v", err)
 	}
 	go func() {
