@@ -15,6 +15,7 @@ type Host struct {
 	status   map[string]gpu.Status
 	lost     map[string]bool
 	watchers map[chan gpu.Event]bool
+	missed   []gpu.Event // that happened before anybody watched
 }
 
 // newHost is a machine with these devices, all idle and well, and links by a function of two of them.
@@ -62,7 +63,12 @@ func (h *Host) Watch(ctx context.Context, report func(gpu.Event)) error {
 	events := make(chan gpu.Event, 16)
 	h.mu.Lock()
 	h.watchers[events] = true
+	missed := h.missed
+	h.missed = nil
 	h.mu.Unlock()
+	for _, e := range missed {
+		report(e)
+	}
 	defer func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -81,12 +87,17 @@ func (h *Host) Watch(ctx context.Context, report func(gpu.Event)) error {
 // Close implements gpu.Host.
 func (h *Host) Close() {}
 
-// Happen makes an event happen to device i.
+// Happen makes an event happen to device i. Who has not begun to watch yet hears of it then, so that a test need not
+// know when a goroutine starts.
 func (h *Host) Happen(i int, kind gpu.Kind, code uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	e := gpu.Event{UUID: h.survey.Devices[i].UUID, Kind: kind, Code: code}
+	if len(h.watchers) == 0 {
+		h.missed = append(h.missed, e)
+	}
 	for w := range h.watchers {
-		w <- gpu.Event{UUID: h.survey.Devices[i].UUID, Kind: kind, Code: code}
+		w <- e
 	}
 }
 
