@@ -80,22 +80,26 @@ func TestFixIsLinear(t *testing.T) {
 		"spaces": " ", "question": "Ã?", "low": "à",
 	} {
 		prefix := map[string]string{"amp": "&", "escape digits": "\x1b[", "question": "’"}[name]
-		took := func(size int) time.Duration {
+		took := func(times, size int) time.Duration {
 			text := prefix + strings.Repeat(unit, size/len(unit))
 			start := time.Now()
-			Fix(text)
+			for range times {
+				Fix(text)
+			}
 			return time.Since(start)
 		}
-		took(1 << 12)
-		small, large := took(1<<16), took(1<<20)
-		slow := func() bool { return large > 100*small+100*time.Millisecond }
-		for range 8 { // another program may have had the machine
-			if slow() {
-				large = min(large, took(1<<20))
+		took(1, 1<<12)
+		// Both sides work for about as long, so that other programs slow both alike; not each time, so one try of many counts.
+		const tries = 10
+		for try := 1; ; try++ {
+			small, large := took(16, 1<<14), took(1, 1<<18)
+			if large <= 6*small+50*time.Millisecond {
+				break
 			}
-		}
-		if slow() {
-			t.Errorf("%s: 64 KiB take %v, 1 MiB takes %v", name, small, large)
+			if try == tries {
+				t.Errorf("%s: 16 times 16 KiB take %v, 256 KiB take %v", name, small, large)
+				break
+			}
 		}
 	}
 }
