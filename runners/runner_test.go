@@ -3,7 +3,9 @@ package runners
 import (
 	"context"
 	"errors"
+	"flag"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 
@@ -32,11 +34,24 @@ func counting(fail bool) *beam.Pipeline {
 	return p
 }
 
+// logger is the default logger before Init. It leaves out what Beam logs of every pipeline, but with -v.
+var logger = slog.New(slog.DiscardHandler)
+
+// TestMain prepares Beam, which takes no DoFn after Init.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Verbose() {
+		logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	slog.SetDefault(logger)
+	beam.RegisterDoFn(&countFn{})
+	Init()
+	os.Exit(m.Run())
+}
+
 // TestEveryRunner runs pipelines one after the other, in which a failing one changes nothing. The jobs that
 // all runners must do alike are in pipelines.
 func TestEveryRunner(t *testing.T) {
-	beam.RegisterDoFn(&countFn{})
-	Init()
 	for _, r := range All() {
 		found, err := Find(r.Name)
 		if err != nil || found.Name != r.Name || r.Doc == "" {
@@ -67,10 +82,8 @@ func TestFindSaysWhatThereIs(t *testing.T) {
 
 // TestInitKeepsTheLogger: Beam replaces the default logger.
 func TestInitKeepsTheLogger(t *testing.T) {
-	before := slog.Default()
-	Init()
-	Init()
-	if slog.Default() != before {
+	Init() // again changes nothing
+	if slog.Default() != logger {
 		t.Error("the default logger is another one")
 	}
 }

@@ -291,7 +291,7 @@ func TestHostileText(t *testing.T) {
 	} {
 		start := time.Now()
 		_, err := Parse("x.yaml", text, nil)
-		if took := time.Since(start); err == nil || took > 2*time.Second {
+		if took := time.Since(start); err == nil || took > time.Minute { // milliseconds on a machine of one's own
 			t.Errorf("%s: %v after %v", name, err, took)
 		} else if len(err.Error()) > 4000 {
 			t.Errorf("%s: a message of %d bytes", name, len(err.Error()))

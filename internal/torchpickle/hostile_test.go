@@ -242,7 +242,7 @@ func refused(t *testing.T, content []byte, want string) {
 	if got, limit := after.TotalAlloc-before.TotalAlloc, uint64(bytesEach*len(content)+1<<20); got > limit {
 		t.Errorf("%d bytes allocated for a file of %d", got, len(content))
 	}
-	if d := time.Since(start); d > 10*time.Second {
+	if d := time.Since(start); d > time.Minute { // most take milliseconds on a machine of one's own
 		t.Errorf("refused after %v", d)
 	}
 }
