@@ -3,10 +3,12 @@ package pipelines
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/fault"
 	"latentbeam/internal/transport"
 	"latentbeam/runners/pool"
 	"latentbeam/schemas"
@@ -40,9 +42,19 @@ func fleet(cfg *config.Config, start Start, steps []transforms.Step, local stage
 	defer cancel()
 	f, err := pool.Dial(ctx, local, token, r.Hosts, pool.Job{Start: job, Weights: weights, Link: r.NCCL != "off"})
 	if err != nil {
-		return nil, nil, cfg.Errorf("resources.hosts", "%v", err)
+		return nil, nil, notMet(cfg, err)
 	}
 	return f, f.Close, nil
+}
+
+// notMet is the error of a worker that does not answer, which may be there at the next run, or that cannot be used.
+func notMet(cfg *config.Config, err error) error {
+	wrong := cfg.Errorf("resources.hosts", "%v", err)
+	if fault.ClassOf(err) != fault.ClassRetry || errors.Is(err, transport.ErrToken) {
+		return wrong
+	}
+	return fault.TryAgain(wrong.WithFix("start it on that host (latentbeam worker --listen ADDR --token-file F) " +
+		"and run again"))
 }
 
 // exchanges returns how sets over several hosts have exchanged; nil where links were out of the question.

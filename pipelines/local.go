@@ -1,9 +1,11 @@
 package pipelines
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/fault"
@@ -37,6 +39,10 @@ func (l Local) Open() (devices stages.Picker, end func(), err error) {
 		if err := l.without(err); err != nil {
 			return nil, nil, err
 		}
+	}
+	if threads := cmp.Or(l.Threads, runtime.GOMAXPROCS(0)); l.Workers > threads {
+		slog.Warn("more workers than threads save no time: they take turns on the processor",
+			"workers", l.Workers, "threads", threads)
 	}
 	p, err := pool.NewCPU(l.Workers, l.Threads, l.Memory)
 	return p, func() {}, err

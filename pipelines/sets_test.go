@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"latentbeam/internal/fault"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/pipelines"
@@ -151,8 +152,12 @@ func TestWorkerIsRefused(t *testing.T) {
 		"there are no hosts": idle,
 		"wants 3 workers for a batch, the job has 2": base.onHosts(token, "stages.denoise.sequence_parallel=3", addr),
 	} {
-		if _, err := j.open(); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := j.open()
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
+		}
+		if later := fault.ExitCode(err) == fault.ExitTryAgain; later != (want == "connection refused") {
+			t.Errorf("%v: exit code %d", err, fault.ExitCode(err))
 		}
 	}
 }

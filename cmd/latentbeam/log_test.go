@@ -22,9 +22,10 @@ func TestLog(t *testing.T) {
 		level slog.Level
 		pc    uintptr
 		shown bool
+		says  string
 	}{
-		{slog.LevelWarn, here, true}, {slog.LevelWarn, there, false}, {slog.LevelError, there, true},
-		{slog.LevelInfo, here, false}, {slog.LevelWarn, 0, false},
+		{slog.LevelWarn, here, true, "warning"}, {slog.LevelWarn, there, false, ""},
+		{slog.LevelError, there, true, "error"}, {slog.LevelInfo, here, false, ""}, {slog.LevelWarn, 0, false, ""},
 	} {
 		var b bytes.Buffer
 		for _, l := range []*slog.Logger{log(&b), log(&b).With("a", 1), log(&b).WithGroup("g")} {
@@ -33,6 +34,10 @@ func TestLog(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+		}
+		if text := b.String(); c.shown && !strings.HasPrefix(text, "latentbeam: "+c.says+": text\nlatentbeam: ") ||
+			strings.Contains(text, "a: 1") != c.shown {
+			t.Errorf("%v:\n%s", c, text)
 		}
 		if n := strings.Count(b.String(), "text"); n != map[bool]int{true: 3}[c.shown] {
 			t.Errorf("%v: %d times:\n%s", c, n, &b)

@@ -42,13 +42,14 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return fault.ExitDone
 	}
 	fmt.Fprintln(stderr, "latentbeam:", err)
-	var wrong *config.Error
-	switch {
-	case !begun: // cobra refused the command line
+	if !begun { // cobra refused the command line
 		fmt.Fprintf(stderr, "  fix: %s --help tells how to write it\n", cmd.CommandPath())
 		return fault.ExitUsage
-	case errors.As(err, &wrong):
-		return fault.ExitUsage
 	}
-	return fault.ExitCode(err)
+	code := fault.ExitCode(err)
+	var wrong *config.Error
+	if code == fault.ExitFatal && errors.As(err, &wrong) {
+		code = fault.ExitUsage
+	}
+	return code
 }

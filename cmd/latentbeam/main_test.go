@@ -157,13 +157,15 @@ func TestInitThenRun(t *testing.T) {
 
 func TestExitCodes(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts+"d,a red circle\ne,,\n")
+	const why = "\nfailed\n  prompts.csv:6: read: the row has 3 values"
 	s.says(s.run(1, "run", "job.yaml"), "1 of 5 rows failed", "out/tables/failures-*.parquet",
-		"latentbeam retry out")
-	s.says(s.run(1, "run", "job.yaml"), "nothing to do", "4 done, 1 failed", "1 of 5 rows failed")
+		"latentbeam retry out", why)
+	s.says(s.run(1, "run", "job.yaml"), "nothing to do", "4 done, 1 failed", "1 of 5 rows failed", why)
 	s.says(s.run(3, "run", "job.yaml", "--output", "strict", "--set", "on_error.stop_after=0",
 		"--set", "on_error.min_rows=0"), "stop: 1 of the first 5 rows failed", "on_error.stop_after")
 	s.write("prompts.csv", threePrompts)
-	s.says(s.run(0, "run", "job.yaml"), "done", "skipped")
+	s.says(s.run(0, "run", "job.yaml", "--set", "resources.workers=3", "--set", "resources.threads=2"),
+		"done", "skipped", "more workers than threads save no time", "workers: 3; threads: 2")
 	s.says(s.run(0, "version"), "latentbeam "+release)
 	s.says(s.run(0, "stages"), "encode_text", "denoise", "decode_vae", "guard", "encode_video", "TAKES")
 	s.says(s.run(0, "--help"), "run", "retry", "init", "stages", "version")

@@ -43,6 +43,9 @@ func planCommand() *cobra.Command {
 			if f.workers != 0 {
 				f.sets = append(f.sets, "resources.workers="+strconv.Itoa(f.workers))
 			}
+			if err := checkLimit(f.limit); err != nil {
+				return err
+			}
 			start, err := pipelines.ReadStart(args[0], f.sets)
 			if err != nil {
 				return fault.Usage(err)
@@ -54,7 +57,7 @@ func planCommand() *cobra.Command {
 		"override a key of the YAML, such as defaults.seed=7 (repeatable)")
 	cmd.Flags().IntVar(&f.workers, "workers", 0, "workers of this machine, instead of resources.workers")
 	cmd.Flags().StringVar(&f.devices, "devices", "", "a machine to plan for, such as 4xT4-16GB")
-	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the first N rows of the input")
+	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the first N rows of the input; 0: all")
 	return cmd
 }
 

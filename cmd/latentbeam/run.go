@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,9 +58,17 @@ func runCommand() *cobra.Command {
 
 // addRunFlags adds the flags that run and retry share.
 func addRunFlags(cmd *cobra.Command, f *runFlags) {
-	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the first N rows of the input")
+	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the first N rows of the input; 0: all")
 	cmd.Flags().StringVar(&f.shard, "shard", "", "i/n: only share i of n, counted from 0 "+
 		"(default from JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID with their counts)")
+}
+
+// checkLimit refuses a --limit below 0.
+func checkLimit(n int) error {
+	if n < 0 {
+		return fault.Usage(fmt.Errorf("--limit is %d: give 1 or more rows, or 0 for all", n))
+	}
+	return nil
 }
 
 // run is how a job is run.
@@ -78,8 +85,8 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) error {
 	if err != nil {
 		return err
 	}
-	if start.Limit < 0 {
-		return fault.Usage(fmt.Errorf("--limit is %d: give 1 or more rows", start.Limit))
+	if err := checkLimit(start.Limit); err != nil {
+		return err
 	}
 	signals, ignore := catchSignals()
 	defer ignore()
@@ -100,7 +107,7 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) error {
 	if how.shard.count > 1 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "shard %v\n", how.shard)
 	}
-	ctx, stop := drainOnSignal(cmd.Context(), signals, cmd.ErrOrStderr(), job, time.Duration(cfg.DrainTimeout))
+	ctx, stop := drainOnSignal(cmd.Context(), signals, cmd.ErrOrStderr(), job.Stop, time.Duration(cfg.DrainTimeout))
 	defer stop()
 	show := newProgress(cmd.ErrOrStderr(), job.Progress())
 	result, err := job.Run(ctx, show.start)
@@ -132,8 +139,7 @@ func aboutShard(s shard, r pipelines.Result) string {
 func verdict(output string, r pipelines.Result) error {
 	switch {
 	case r.Interrupted && r.Totals.Pending > 0:
-		return fmt.Errorf("interrupted with %d rows to do; run it again to go on: %w",
-			r.Totals.Pending, context.Canceled)
+		return interrupted(fmt.Sprintf("interrupted with %d rows to do; run it again to go on", r.Totals.Pending))
 	case r.Totals.Failed > 0:
 		return fault.Failures(fmt.Errorf("%d of %d rows failed: see %s; `latentbeam retry %s` tries them again",
 			r.Totals.Failed, r.Totals.Rows, filepath.Join(output, "tables", "failures-*.parquet"), output))

@@ -124,6 +124,7 @@ func printResult(out io.Writer, dir string, r pipelines.Result) {
 		fmt.Fprintf(out, "nothing to do: all %d rows of this job are in %s (%d done, %d failed)\n",
 			r.Totals.Rows, dir, r.Totals.Done, r.Totals.Failed)
 		printAgreement(out, r)
+		printFailures(out, r)
 		return
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -146,7 +147,23 @@ func printResult(out io.Writer, dir string, r pipelines.Result) {
 		printKernels(out, r)
 	}
 	printAgreement(out, r)
+	printFailures(out, r)
 	fmt.Fprintf(out, "\noutput: %s\n", dir)
+}
+
+// printFailures prints why the first rows failed; the failures table has all.
+func printFailures(out io.Writer, r pipelines.Result) {
+	if len(r.Totals.First) == 0 {
+		return
+	}
+	fmt.Fprintln(out, "\nfailed")
+	for _, f := range r.Totals.First {
+		message := strings.TrimPrefix(f.Message, f.Source+": ") // readers say it themselves
+		fmt.Fprintf(out, "  %s: %s: %s\n", f.Source, f.Stage, strings.ReplaceAll(message, "\n", " "))
+	}
+	if more := r.Totals.Failed - int64(len(r.Totals.First)); more > 0 {
+		fmt.Fprintf(out, "  and %d more\n", more)
+	}
 }
 
 // kernelLines is how many kernels the final table shows; summary.json has all.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -35,26 +34,39 @@ func openJob(signals <-chan os.Signal, cfg *config.Config, o pipelines.Options) 
 	result := make(chan opened, 1)
 	go func() {
 		job, err := pipelines.Open(cfg, o)
-		result <- opened{job, fault.Usage(err)}
+		if fault.ExitCode(err) == fault.ExitFatal { // nobody said what else it is
+			err = fault.Usage(err)
+		}
+		result <- opened{job, err}
 	}()
 	select {
 	case r := <-result:
 		return r.job, r.err
 	case s := <-signals:
-		return nil, fmt.Errorf("%v before the job had begun: %w", s, context.Canceled)
+		return nil, interrupted(fmt.Sprintf("%v before the job had begun", s))
 	}
 }
 
+// interrupted is an error that is context.Canceled (exit 130), which its text need not say.
+type interrupted string
+
+func (e interrupted) Error() string { return string(e) }
+
+// Is reports whether target is context.Canceled.
+func (e interrupted) Is(target error) bool { return target == context.Canceled }
+
 // Why a job is ended at once; run again, it goes on with what was published.
-var (
-	errDeadline = errors.New("interrupted: what was in flight did not finish within drain_timeout")
-	errTwice    = errors.New("interrupted twice: what was in flight was given up")
+const (
+	errDeadline = interrupted("interrupted: what was in flight did not finish within drain_timeout; " +
+		"run it again to go on")
+	errTwice = interrupted("interrupted twice: what was in flight was given up; run it again to go on")
 )
 
 // drainOnSignal makes a signal stop the job: the first lets it finish what is in flight, within the
 // timeout; a second, or the end of the timeout, cancels the returned context. A job that does not end then
-// is in the middle of a step, and the process ends without it: that does no harm, see D9.
-func drainOnSignal(ctx context.Context, signals <-chan os.Signal, w io.Writer, job *pipelines.Job,
+// is in the middle of a step, and the process ends without it: that does no harm, see D9. stop tells the job,
+// and may wait for one of its locks.
+func drainOnSignal(ctx context.Context, signals <-chan os.Signal, w io.Writer, stop func(),
 	timeout time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	finished := make(chan struct{})
@@ -62,7 +74,7 @@ func drainOnSignal(ctx context.Context, signals <-chan os.Signal, w io.Writer, j
 		select {
 		case s := <-signals:
 			fmt.Fprintf(w, "\n%v: finishing what is in flight (at most %v; again to stop at once)\n", s, timeout)
-			job.Stop()
+			go stop()
 		case <-finished:
 			return
 		}
@@ -74,7 +86,7 @@ func drainOnSignal(ctx context.Context, signals <-chan os.Signal, w io.Writer, j
 		case <-finished:
 			return
 		}
-		cancel(fmt.Errorf("%w: %w", why, context.Canceled))
+		cancel(why)
 		select {
 		case <-finished:
 		case <-time.After(stopGrace):

@@ -79,6 +79,7 @@ func TestWrongCommandLine(t *testing.T) {
 		{"run none.yaml", []string{"none.yaml", "no such file", "latentbeam init"}},
 		{"run job.yaml --fast", []string{"unknown flag: --fast"}},
 		{"run job.yaml --limit -1", []string{"--limit is -1"}},
+		{"plan job.yaml --limit -1", []string{"--limit is -1"}},
 		{"run job.yaml --limit two", []string{"invalid argument", "--limit"}},
 		{"run job.yaml --shard 2/2", []string{`shard "2/2": give i/n`}},
 		{"run job.yaml --shard 1", []string{`shard "1": give i/n`}},

@@ -115,3 +115,16 @@ func TestWorkerCommandLine(t *testing.T) {
 	s.says(s.run(2, "worker", "--token-file", "token", "--workers", "0"), "give 1 to 1024")
 	s.says(s.run(75, "worker", "--token-file", "token", "--listen", "256.0.0.1:1"), "listen")
 }
+
+// TestWorkerThatIsNotThere: who runs the job again later may find it.
+func TestWorkerThatIsNotThere(t *testing.T) {
+	s := newShell(t, "job.yaml", widely, "prompts.csv", threePrompts, "token", "a token of the test processes\n")
+	for _, verb := range []string{"run", "plan"} {
+		s.says(s.run(75, verb, "job.yaml", "--set", "resources.hosts=[127.0.0.1:1]",
+			"--set", "resources.token_file=token"),
+			"worker 127.0.0.1:1 does not answer", "connection refused", "fix: start it on that host")
+	}
+	if s.exists("out") {
+		t.Error("an output was begun")
+	}
+}

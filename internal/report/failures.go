@@ -41,6 +41,7 @@ func (j *Job) failureRows(ctx context.Context, totals *Totals,
 			var row schemas.FailureRow
 			if err == nil && o.status == ledger.Failed {
 				row, err = j.failureRow(&o)
+				totals.name(row)
 			}
 			if (err != nil || o.status == ledger.Failed) && (!yield(row, err) || err != nil) {
 				return
@@ -73,6 +74,14 @@ func (t *Totals) count(o *outcome, row []byte, tables []tensors) error {
 		}
 	}
 	return nil
+}
+
+// name adds a failed row to those that the totals name.
+func (t *Totals) name(row schemas.FailureRow) {
+	if len(t.First) < firstFailures {
+		message := schemas.ValidText(row.Message, messageBytes)
+		t.First = append(t.First, Failed{row.Source, row.Stage, message})
+	}
 }
 
 func (j *Job) failureRow(o *outcome) (schemas.FailureRow, error) {

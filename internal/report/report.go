@@ -44,11 +44,26 @@ type Totals struct {
 	Done    int64 `json:"done"`    // with a result
 	Failed  int64 `json:"failed"`  // in the failures table
 	Pending int64 `json:"pending"` // neither, because the run ended early
+	// First are the first of those that failed, at most firstFailures, for those who read no parquet.
+	First []Failed `json:"first_failures,omitempty"`
 	// Agreement counts, for every reading that has a column of its name in the prompt table, how many
 	// rows have both and how many of those are equal; "all" are the rows that agree in everything.
 	Agreement map[string]Agreement `json:"agreement,omitempty"`
 	// Input is the digest of the rows and their outcomes, see Digest.
 	Input string `json:"-"`
+}
+
+// firstFailures bounds the failed rows that the totals name, messageBytes what they say of each.
+const (
+	firstFailures = 5
+	messageBytes  = 1 << 10
+)
+
+// Failed says of a row why it failed.
+type Failed struct {
+	Source  string `json:"source"` // "shapes.csv:17"
+	Stage   string `json:"stage"`
+	Message string `json:"message"`
 }
 
 // Agreement is how often a reading equals its column.

@@ -54,8 +54,8 @@ const (
 	listener = "listener"
 )
 
-// errToken is what both sides say of a token that differs; more would help only a guesser.
-var errToken = fmt.Errorf("the tokens differ: give both processes the same token file")
+// ErrToken is what both sides say of a token that differs; more would help only a guesser.
+var ErrToken = fmt.Errorf("the tokens differ: give both processes the same token file")
 
 // prove shows the peer that this side knows the token.
 func (t Token) prove(c *tls.Conn, side string) error {
@@ -76,12 +76,12 @@ func (t Token) check(c *tls.Conn, side string) error {
 	got := make([]byte, len(want))
 	if _, err := io.ReadFull(c, got); err != nil {
 		if err == io.EOF {
-			return errToken // the peer hung up on our proof
+			return ErrToken // the peer hung up on our proof
 		}
 		return err
 	}
 	if !hmac.Equal(got, want) { // in constant time
-		return errToken
+		return ErrToken
 	}
 	return nil
 }
