@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -72,7 +74,7 @@ func runWorker(cmd *cobra.Command, f workerFlags, gpus int) error {
 	defer end()
 	node, err := transport.Listen(f.listen, token)
 	if err != nil {
-		return fault.TryAgain(err)
+		return notListening(f.listen, err)
 	}
 	defer node.Close()
 	signals, ignore := catchSignals()
@@ -92,4 +94,13 @@ func runWorker(cmd *cobra.Command, f workerFlags, gpus int) error {
 	fmt.Fprintf(cmd.OutOrStdout(), "listening at %s\n", node.Addr())
 	w := pipelines.Worker{Node: node, Devices: devices, Specs: catalog.All()}
 	return w.Serve(ctx)
+}
+
+// notListening tells an address that is none from one that may be free later.
+func notListening(addr string, err error) error {
+	var form *net.AddrError
+	if errors.As(err, &form) {
+		return fault.Usage(fmt.Errorf("--listen is %q: %s; write host:port, such as 0.0.0.0:7447", addr, form.Err))
+	}
+	return fault.TryAgain(fmt.Errorf("--listen: %w; is another worker there? Give an address of this host", err))
 }

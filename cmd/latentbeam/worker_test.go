@@ -114,6 +114,8 @@ func TestWorkerCommandLine(t *testing.T) {
 	s.says(s.run(2, "worker", "--token-file", "none"), "make one with")
 	s.says(s.run(2, "worker", "--token-file", "token", "--workers", "0"), "give 1 to 1024")
 	s.says(s.run(75, "worker", "--token-file", "token", "--listen", "256.0.0.1:1"), "listen")
+	s.says(s.run(2, "worker", "--token-file", "token", "--listen", "7447"), `--listen is "7447"`, "write host:port")
+	s.says(s.run(2, "worker", "--token-file", "token", "--listen", "127.0.0.1:99999"), "invalid port")
 }
 
 // TestWorkerThatIsNotThere: who runs the job again later may find it.
