@@ -20,13 +20,16 @@ type Tensor struct {
 
 // NewTensor returns the contiguous row-major view of buf. Backends call it; models do not.
 func NewTensor(dt DType, buf any, shape ...int) Tensor {
-	strides := make([]int, len(shape))
+	axes := len(shape)
+	both := make([]int, 2*axes) // in one allocation: tensors are made for every operation
+	t := Tensor{DType: dt, Shape: both[:axes:axes], Strides: both[axes:], Buf: buf}
+	copy(t.Shape, shape)
 	n := 1
-	for i := len(shape) - 1; i >= 0; i-- {
-		strides[i] = n
+	for i := axes - 1; i >= 0; i-- {
+		t.Strides[i] = n
 		n *= shape[i]
 	}
-	return Tensor{DType: dt, Shape: slices.Clone(shape), Strides: strides, Buf: buf}
+	return t
 }
 
 // IsZero reports whether t is the zero Tensor, which optional operands use for "none".

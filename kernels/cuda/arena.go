@@ -144,7 +144,7 @@ func (a *arena) release(depth int) (gone []*buffer) {
 // Alloc returns an uninitialised tensor that lives until the present scope ends; outside every scope, as
 // long as it is used.
 func (b *Backend) Alloc(dt kernels.DType, shape ...int) kernels.Tensor {
-	buf := &buffer{eng: b.eng}
+	var buf *buffer
 	n, err := elements(shape)
 	switch {
 	case err != nil:
@@ -155,10 +155,11 @@ func (b *Backend) Alloc(dt kernels.DType, shape ...int) kernels.Tensor {
 	if b.err == nil && n > 0 {
 		if buf, err = b.lend(n * dt.Size()); err != nil {
 			b.fail("alloc: %w", err)
-			buf = &buffer{eng: b.eng}
 		}
 	}
-	buf.freed = b.err != nil
+	if b.err != nil || n == 0 {
+		buf = &buffer{eng: b.eng, freed: b.err != nil}
+	}
 	return kernels.NewTensor(dt, buf, shape...)
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"unsafe"
 
+	"gorgonia.org/cu"
+
 	"latentbeam/kernels"
 )
 
@@ -43,20 +45,46 @@ func (b *Backend) attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionS
 		a.bias_head, a.bias_q = C.lb_i64(bias.Strides[0]), C.lb_i64(bias.Strides[1])
 		a.bias_k = C.lb_i64(bias.Strides[2])
 	}
-	m := b.arena.mark()
-	defer b.arena.reset(m)
 	if spec.KeyLens != nil {
-		lens := make([]int32, len(spec.KeyLens))
-		for i, l := range spec.KeyLens {
-			lens[i] = int32(l)
-		}
-		p, ok := b.numbers32(op, lens)
+		p, ok := b.lengths(op, spec.KeyLens)
 		if !ok {
 			return
 		}
 		a.lens = C.lb_u64(p)
 	}
 	b.attend(op, a, spec.KeyLens)
+}
+
+// lengths are key lengths on the device, in memory of their own: those of the last call as a rule, for every layer of a
+// model has the same.
+type lengths struct {
+	values []int
+	buf    *buffer
+}
+
+// lengths brings lens to the device.
+func (b *Backend) lengths(op string, lens []int) (cu.DevicePtr, bool) {
+	l := &b.lens
+	if l.buf != nil && slices.Equal(l.values, lens) {
+		b.keeps(l.buf)
+		return l.buf.ptr, true
+	}
+	if l.buf == nil || l.buf.size < 4*len(lens) {
+		buf, err := b.eng.newBuffer(max(unit, 8*len(lens)))
+		if err != nil {
+			b.fail("%s: %w", op, err)
+			return 0, false
+		}
+		l.buf = buf
+	}
+	numbers := make([]int32, len(lens))
+	for i, n := range lens {
+		numbers[i] = int32(n)
+	}
+	l.values = append(l.values[:0], lens...)
+	b.keeps(l.buf)
+	b.store(op, l.buf.ptr, bytesOf(numbers))
+	return l.buf.ptr, b.err == nil
 }
 
 // attend launches the kernel for a, or two where entries of few keys are another one's.

@@ -20,6 +20,7 @@ type Backend struct {
 	arena   arena
 	staging *staging
 	refills *refills    // made at the first use
+	lens    lengths     // of the last attention that had some
 	err     error       // first error; everything after it is dropped
 	spans   []span      // whose time was not reported yet
 	events  []*cu.Event // free ones
@@ -43,7 +44,7 @@ func New(index int, o Options) (kernels.Backend, error) {
 
 // backend returns a new backend of an engine.
 func (e *engine) backend(o Options) (*Backend, error) {
-	b := &Backend{queue: queue{eng: e}, arena: arena{eng: e, limit: int(o.Memory)}, staging: &staging{eng: e}}
+	b := &Backend{queue: queue{eng: e, most: flushFirstAt}, arena: arena{eng: e, limit: int(o.Memory)}, staging: &staging{eng: e}}
 	err := e.do(func() (err error) {
 		b.stream, err = cu.MakeStream(cu.NonBlocking)
 		return driver.Check("cuStreamCreate", err)
@@ -99,11 +100,13 @@ func (b *Backend) open(op string, ts ...kernels.Tensor) (operands []*operand, ok
 		return nil, false
 	}
 	operands = make([]*operand, len(ts))
+	all := make([]operand, len(ts))
 	for i, t := range ts {
 		if t.IsZero() {
 			continue
 		}
-		o, err := newOperand(t)
+		o := &all[i]
+		err := o.resolve(t)
 		if err == nil && o.buf.eng != b.eng {
 			err = fmt.Errorf("the tensor of shape %v belongs to %s, not to %s", t.Shape, o.buf.eng.name(), b.Device())
 		}
@@ -112,11 +115,18 @@ func (b *Backend) open(op string, ts ...kernels.Tensor) (operands []*operand, ok
 			return nil, false
 		}
 		operands[i] = o
-		if o.buf.own && !slices.Contains(b.keep, o.buf) {
-			b.keep = append(b.keep, o.buf)
+		if o.buf.own {
+			b.keeps(o.buf)
 		}
 	}
 	return operands, true
+}
+
+// keeps holds memory until the calls in the queue were made.
+func (b *Backend) keeps(buf *buffer) {
+	if !slices.Contains(b.keep, buf) {
+		b.keep = append(b.keep, buf)
+	}
 }
 
 // need reports whether the required operands, named in order, are present, and fails where one is not.

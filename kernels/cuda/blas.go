@@ -144,9 +144,9 @@ func (b *Backend) product(op string, p cublaslt.Product) {
 		b.fail("%s: %w", op, err)
 		return
 	}
-	b.push(op, func() error {
+	b.push(command{op: op, run: func() error {
 		return b.eng.blas.handle.Run(p, a, uintptr(workspace), unsafe.Pointer(b.stream.C()))
-	})
+	}})
 }
 
 // rows returns o, or a copy of it, as a matrix whose rows lie evenly and aligned, columns side by side.

@@ -21,6 +21,16 @@ type shape struct {
 // newShape merges axes [0, axes) of operands, which have equal lengths there. Operands may be nil.
 func newShape(axes int, operands ...*operand) (shape, error) {
 	s := shape{strides: make([][]int, len(operands))}
+	memory := make([]int, 0, (len(operands)+1)*max(1, axes))
+	take := func() []int { // room for all axes
+		n := len(memory)
+		memory = memory[:n+max(1, axes)]
+		return memory[n:n:len(memory)]
+	}
+	s.dims = take()
+	for i := range s.strides {
+		s.strides[i] = take()
+	}
 	var dims []int
 	for _, o := range operands {
 		if o != nil {
@@ -54,9 +64,9 @@ func newShape(axes int, operands ...*operand) (shape, error) {
 		}
 	}
 	if len(s.dims) == 0 {
-		s.dims = []int{1}
+		s.dims = append(s.dims, 1)
 		for i := range s.strides {
-			s.strides[i] = []int{1}
+			s.strides[i] = append(s.strides[i], 1)
 		}
 	}
 	if len(s.dims) > C.LB_AXES {

@@ -14,10 +14,16 @@ import (
 	"latentbeam/kernels/cuda/driver"
 )
 
-// launch puts a kernel in the queue. args points to its structure, which is not changed any more.
+// launch is a kernel with its arguments.
+type launch struct {
+	kernel string
+	shape  driver.Shape
+	args   unsafe.Pointer // to its structure, which is not changed any more
+}
+
+// launch puts a kernel in the queue.
 func (b *Backend) launch(op, name string, l C.lb_launch, args unsafe.Pointer) {
-	threads := threadsOf(l)
-	b.push(op, func() error { return b.eng.launch(name, threads, b.stream, args) })
+	b.push(command{op: op, launch: launch{name, threadsOf(l), args}})
 }
 
 var kernelNames sync.Map // string by its constant in C
@@ -35,22 +41,22 @@ func kernelName(p *C.char) string {
 // threadsOf is a launch as the driver wants it.
 func threadsOf(l C.lb_launch) driver.Shape {
 	return driver.Shape{
-		Grid:   [3]uint32{uint32(l.grid[0]), uint32(l.grid[1]), uint32(l.grid[2])},
-		Block:  [3]uint32{uint32(l.threads), 1, 1},
-		Shared: uint32(l.shared),
+		Grid:    [3]uint32{uint32(l.grid[0]), uint32(l.grid[1]), uint32(l.grid[2])},
+		Threads: uint32(l.threads),
+		Shared:  uint32(l.shared),
 	}
 }
 
 // launch starts a kernel, on the engine's thread.
-func (e *engine) launch(name string, s driver.Shape, stream cu.Stream, args unsafe.Pointer) error {
-	k, err := e.kernel(name)
+func (e *engine) launch(l launch, stream cu.Stream) error {
+	k, err := e.kernel(l.kernel)
 	if err != nil {
 		return err
 	}
-	if err := k.allow(s.Shared); err != nil {
+	if err := k.allow(l.shape.Shared); err != nil {
 		return err
 	}
-	return driver.Launch(k.fn, s, stream, args)
+	return driver.Launch(k.fn, l.shape, stream, l.args)
 }
 
 // smallHost is up to which size host memory goes to a device without a page-locked block of ours in between. The driver
@@ -62,10 +68,10 @@ const smallHost = 64 << 10
 // waited for.
 func (b *Backend) send(op string, p cu.DevicePtr, data []byte) {
 	b.sent = append(b.sent, data)
-	b.push(op, func() error {
+	b.push(command{op: op, run: func() error {
 		err := cu.MemcpyHtoDAsync(p, unsafe.Pointer(&data[0]), int64(len(data)), b.stream)
 		return driver.Check("cuMemcpyHtoDAsync", err)
-	})
+	}})
 }
 
 // numbers32 uploads numbers to scratch memory, which the caller has marked.

@@ -23,36 +23,42 @@ type operand struct {
 
 var errFreed = errors.New("the tensor was used after the end of its scope")
 
-// newOperand resolves t and proves that every element lies inside its buffer.
+// newOperand resolves t.
 func newOperand(t kernels.Tensor) (*operand, error) {
+	o := &operand{}
+	return o, o.resolve(t)
+}
+
+// resolve makes o of t and proves that every element lies inside its buffer.
+func (o *operand) resolve(t kernels.Tensor) error {
 	buf, ok := t.Buf.(*buffer)
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("the tensor of shape %v belongs to another device (%T)", t.Shape, t.Buf)
+		return fmt.Errorf("the tensor of shape %v belongs to another device (%T)", t.Shape, t.Buf)
 	case buf.freed:
-		return nil, fmt.Errorf("shape %v: %w", t.Shape, errFreed)
+		return fmt.Errorf("shape %v: %w", t.Shape, errFreed)
 	case len(t.Shape) > maxAxes:
-		return nil, fmt.Errorf("shape %v has more than %d axes", t.Shape, maxAxes)
+		return fmt.Errorf("shape %v has more than %d axes", t.Shape, maxAxes)
 	case len(t.Strides) != len(t.Shape):
-		return nil, fmt.Errorf("shape %v has %d strides", t.Shape, len(t.Strides))
+		return fmt.Errorf("shape %v has %d strides", t.Shape, len(t.Strides))
 	case t.DType > kernels.F16:
-		return nil, fmt.Errorf("element type %v is not supported", t.DType)
+		return fmt.Errorf("element type %v is not supported", t.DType)
 	}
 	n, err := elements(t.Shape)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	o := &operand{Tensor: t, buf: buf}
+	o.Tensor, o.buf = t, buf
 	if n == 0 {
-		return o, nil
+		return nil
 	}
 	size := t.DType.Size()
 	if first, last := o.reach(); first < 0 || last >= buf.size/size {
-		return nil, fmt.Errorf("view %v with strides %v at %d leaves its %v buffer of %d elements",
+		return fmt.Errorf("view %v with strides %v at %d leaves its %v buffer of %d elements",
 			t.Shape, t.Strides, t.Offset, t.DType, buf.size/size)
 	}
 	o.ptr = buf.ptr + cu.DevicePtr(t.Offset*size)
-	return o, nil
+	return nil
 }
 
 // reach returns the first and the last element of the buffer that the view has. It is not empty.

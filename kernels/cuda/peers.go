@@ -94,7 +94,7 @@ func (b *Backend) fetch(o *operand) (*operand, error) {
 		}
 		err = from.do(func() error {
 			for _, l := range launches {
-				if err := l(from); err != nil {
+				if err := from.launch(l, from.copies); err != nil {
 					return err
 				}
 			}
@@ -114,8 +114,8 @@ func (b *Backend) fetch(o *operand) (*operand, error) {
 	return &operand{Tensor: kernels.NewTensor(o.DType, nil, o.Shape...), ptr: p}, err
 }
 
-// packing returns the launches that copy src to dst, for the thread of their engine.
-func packing(dst, src *operand) (launches []func(e *engine) error, err error) {
+// packing returns the launches that copy src to dst.
+func packing(dst, src *operand) (launches []launch, err error) {
 	for _, part := range parts(dst, src) {
 		s, err := newShape(len(dst.Shape), part...)
 		if err != nil {
@@ -125,8 +125,7 @@ func packing(dst, src *operand) (launches []func(e *engine) error, err error) {
 		var across C.int
 		l := C.lb_plan_unary(a, &across)
 		name := [...]string{"map_unary", "transpose"}[across]
-		threads := threadsOf(l)
-		launches = append(launches, func(e *engine) error { return e.launch(name, threads, e.copies, unsafe.Pointer(a)) })
+		launches = append(launches, launch{name, threadsOf(l), unsafe.Pointer(a)})
 	}
 	return launches, nil
 }

@@ -39,7 +39,9 @@ func (b *Backend) Refill(t kernels.Tensor, data func() []byte) (ready func()) {
 	w.buf.mu.Unlock()
 	before, after, r := b.event(), b.event(), b.refills
 	b.mark(before)
-	b.push(op, func() error { return driver.Check("cuStreamWaitEvent", r.stream.Wait(*before, 0)) })
+	b.push(command{op: op, run: func() error {
+		return driver.Check("cuStreamWaitEvent", r.stream.Wait(*before, 0))
+	}})
 	b.flush()
 	brought := make(chan error, 1)
 	go func() {
@@ -59,7 +61,9 @@ func (b *Backend) Refill(t kernels.Tensor, data func() []byte) (ready func()) {
 			b.fail("refill: %w", err)
 			return
 		}
-		b.push(op, func() error { return driver.Check("cuStreamWaitEvent", b.stream.Wait(*after, 0)) })
+		b.push(command{op: op, run: func() error {
+			return driver.Check("cuStreamWaitEvent", b.stream.Wait(*after, 0))
+		}})
 		b.events = append(b.events, before, after)
 	}
 }

@@ -29,22 +29,34 @@ type block struct {
 
 const blockSize = 4 << 20
 
-// take returns the next block when the device has done with it. Calls in the queue must have been flushed.
+// take returns the next block.
 func (s *staging) take() (*block, error) {
 	i := s.next
 	s.next = (s.next + 1) % len(s.ring)
+	if s.ring[i] != nil {
+		return s.ring[i], nil
+	}
+	var made *block
 	err := s.eng.do(func() (err error) {
-		if s.ring[i] == nil {
-			s.ring[i], err = s.eng.newBlock()
-			return err
-		}
-		if b := s.ring[i]; b.busy {
-			b.busy = false
-			return driver.Check("cuEventSynchronize", b.free.Synchronize())
-		}
-		return nil
+		made, err = s.eng.newBlock()
+		return err
 	})
-	return s.ring[i], err
+	if err != nil {
+		return nil, err
+	}
+	s.ring[i] = made
+	return made, nil
+}
+
+// empty returns the next block when the device has read what was in it. Calls in the queue must have been flushed.
+func (s *staging) empty() (*block, error) {
+	b, err := s.take()
+	if err != nil || !b.busy {
+		return b, err
+	}
+	err = s.eng.do(func() error { return driver.Check("cuEventSynchronize", b.free.Synchronize()) })
+	b.busy = err != nil
+	return b, err
 }
 
 // newBlock makes a block in the memory that is nearest to the device, on the engine's thread.
@@ -85,7 +97,7 @@ func (s *staging) up(p cu.DevicePtr, data []byte, stream cu.Stream) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(data) > 0 {
-		b, err := s.take()
+		b, err := s.empty()
 		if err != nil {
 			return err
 		}
@@ -94,12 +106,12 @@ func (s *staging) up(p cu.DevicePtr, data []byte, stream cu.Stream) error {
 			return err
 		}
 		to := p
+		b.busy = true
 		err = s.eng.do(func() error {
 			err := cu.MemcpyHtoDAsync(to, unsafe.Pointer(&b.mem[0]), int64(n), stream)
 			if err != nil {
 				return driver.Check("cuMemcpyHtoDAsync", err)
 			}
-			b.busy = true
 			return driver.Check("cuEventRecord", b.free.Record(stream))
 		})
 		if err != nil {
@@ -110,31 +122,53 @@ func (s *staging) up(p cu.DevicePtr, data []byte, stream cu.Stream) error {
 	return nil
 }
 
-// down copies device memory at p to data, in pieces, after what the stream has to do.
+// down copies device memory at p to data, after what the stream has to do, which is waited for: in pieces, of which one
+// comes while the one before is copied. Whatever fills or reads the blocks is on this stream.
 func (s *staging) down(data []byte, p cu.DevicePtr, stream cu.Stream) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(data) > 0 {
-		b, err := s.take()
-		if err != nil {
+	pieces := (len(data) + blockSize - 1) / blockSize
+	piece := func(i int) []byte { return data[i*blockSize : min((i+1)*blockSize, len(data))] }
+	var ring [2]*block
+	for i := range min(pieces, len(ring)) {
+		var err error
+		if ring[i], err = s.take(); err != nil {
 			return err
 		}
-		n, from := min(len(data), len(b.mem)), p
-		err = s.eng.do(func() error {
-			if err := cu.MemcpyDtoHAsync(unsafe.Pointer(&b.mem[0]), from, int64(n), stream); err != nil {
-				return driver.Check("cuMemcpyDtoHAsync", err)
+	}
+	begun := 0
+	for i := range pieces {
+		b := ring[i%len(ring)]
+		err := s.eng.do(func() error {
+			for k := begun; k < min(pieces, i+len(ring)); k++ {
+				if err := ring[k%len(ring)].bring(p+cu.DevicePtr(k*blockSize), len(piece(k)), stream); err != nil {
+					return err
+				}
 			}
-			return driver.Check("cuStreamSynchronize", stream.Synchronize())
+			return driver.Check("cuEventSynchronize", b.free.Synchronize())
 		})
 		if err != nil {
 			return err
 		}
-		if err := s.touch(func() { copy(data, b.mem[:n]) }); err != nil {
+		begun = i + len(ring)
+		if err := s.touch(func() { copy(piece(i), b.mem) }); err != nil {
 			return err
 		}
-		p, data = p+cu.DevicePtr(n), data[n:]
+	}
+	for _, b := range s.ring { // what they were given before is read
+		if b != nil {
+			b.busy = false
+		}
 	}
 	return nil
+}
+
+// bring begins to fill the block with n bytes at p, on the engine's thread. free is reached when they are there.
+func (b *block) bring(p cu.DevicePtr, n int, stream cu.Stream) error {
+	if err := cu.MemcpyDtoHAsync(unsafe.Pointer(&b.mem[0]), p, int64(n), stream); err != nil {
+		return driver.Check("cuMemcpyDtoHAsync", err)
+	}
+	return driver.Check("cuEventRecord", b.free.Record(stream))
 }
 
 // release gives everything back, on the engine's thread.

@@ -13,18 +13,25 @@ import (
 // span is a stretch of the stream whose time is asked for.
 type span struct {
 	from, to *cu.Event
+	follows  bool // from is to of the span before
 	report   func(time.Duration)
-	took     time.Duration
 }
 
 // Time marks where the stream is now, and end where it is then. What lies between goes to report in the next
-// Wait or Download.
+// Wait or Download. Where nothing was enqueued since the last span it begins at the end of that one, for every event
+// costs the host a call and the device a pause.
 func (b *Backend) Time(report func(time.Duration)) (end func()) {
-	from, to := b.event(), b.event()
-	b.mark(from)
+	from := b.passed
+	follows := from != nil
+	if !follows {
+		from = b.event()
+		b.mark(from)
+	}
 	return func() {
+		to := b.event()
 		b.mark(to)
-		b.spans = append(b.spans, span{from: from, to: to, report: report})
+		b.passed = to
+		b.spans = append(b.spans, span{from: from, to: to, follows: follows, report: report})
 	}
 }
 
@@ -43,7 +50,7 @@ func (b *Backend) mark(e *cu.Event) {
 	if b.err != nil {
 		return
 	}
-	b.push("time", func() error { return record(e, b.stream) })
+	b.push(command{op: "time", event: e})
 }
 
 // record records e, which it makes the first time, on the engine's thread.
@@ -63,24 +70,25 @@ func (b *Backend) settle() {
 		return
 	}
 	spans := b.spans
-	b.spans = nil
+	b.spans, b.passed = nil, nil
 	if b.err != nil {
 		return
 	}
+	from, to := make([]cu.Event, len(spans)), make([]cu.Event, len(spans))
+	took := make([]time.Duration, len(spans))
 	err := b.eng.do(func() error {
 		for i, s := range spans {
-			ms, err := s.from.Elapsed(*s.to)
-			if err != nil {
-				return driver.Check("cuEventElapsedTime", err)
-			}
-			spans[i].took = time.Duration(ms * float64(time.Millisecond))
+			from[i], to[i] = *s.from, *s.to
 		}
-		return nil
+		return driver.Elapsed(took, from, to)
 	})
-	for _, s := range spans {
-		b.events = append(b.events, s.from, s.to)
+	for i, s := range spans {
+		if !s.follows {
+			b.events = append(b.events, s.from)
+		}
+		b.events = append(b.events, s.to)
 		if err == nil {
-			s.report(s.took)
+			s.report(took[i])
 		}
 	}
 }

@@ -101,12 +101,12 @@ func (b *Backend) Download(dst []float32, src kernels.Tensor) error {
 			b.copyOf(op, from, o[0])
 		}
 	}
-	if b.Wait() != nil {
-		return b.err
+	if b.err != nil || len(dst) == 0 {
+		return b.Wait()
 	}
-	if err := b.staging.down(bytesOf(dst), from.ptr, b.stream); err != nil {
-		b.fail("%s: %w", op, err)
-	}
+	b.flush()
+	b.err = b.waited(op, b.staging.down(bytesOf(dst), from.ptr, b.stream))
+	b.settle()
 	return b.err
 }
 

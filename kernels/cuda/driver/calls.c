@@ -13,10 +13,19 @@ enum {
 int cuLaunchKernel(void *, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
 	unsigned int, void *, void **, void **); /* in tramp.S */
 
-int lb_launch(void *function, const lb_shape *s, void *stream, void *args) {
+int lb_launch(void *function, unsigned int x, unsigned int y, unsigned int z, unsigned int threads, unsigned int shared,
+	void *stream, void *args) {
 	void *params[1] = {args};
-	return cuLaunchKernel(function, s->grid[0], s->grid[1], s->grid[2], s->block[0], s->block[1], s->block[2],
-		s->shared, stream, params, NULL);
+	return cuLaunchKernel(function, x, y, z, threads, 1, 1, shared, stream, params, NULL);
+}
+
+int cuEventElapsedTime(float *, void *, void *); /* in tramp.S */
+
+int lb_elapsed(float *ms, void **from, void **to, int n) {
+	int rc = 0;
+	for (int i = 0; i < n && rc == 0; i++)
+		rc = cuEventElapsedTime(ms + i, from[i], to[i]);
+	return rc;
 }
 
 int lb_allow_shared(void *function, int bytes) {

@@ -6,6 +6,7 @@ package driver
 import "C"
 
 import (
+	"time"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -15,26 +16,38 @@ import (
 var (
 	_ [unsafe.Sizeof(cu.Function{}) - unsafe.Sizeof(uintptr(0))]struct{}
 	_ [unsafe.Sizeof(uintptr(0)) - unsafe.Sizeof(cu.Function{})]struct{}
+	_ [unsafe.Sizeof(cu.Event{}) - unsafe.Sizeof(uintptr(0))]struct{}
+	_ [unsafe.Sizeof(uintptr(0)) - unsafe.Sizeof(cu.Event{})]struct{}
 )
 
 func handle(f cu.Function) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&f)) }
 
 // Shape is how many threads a kernel runs on.
 type Shape struct {
-	Grid   [3]uint32 // blocks
-	Block  [3]uint32 // threads of a block
-	Shared uint32    // bytes of dynamic shared memory of a block
+	Grid    [3]uint32 // blocks
+	Threads uint32    // of a block
+	Shared  uint32    // bytes of dynamic shared memory of a block
 }
 
 // Launch enqueues a kernel that takes one structure by value. args points to it and holds no Go pointer; it
 // may be changed when Launch returns. (cu.Function.Launch passes parameters of 8 bytes only.)
 func Launch(f cu.Function, shape Shape, stream cu.Stream, args unsafe.Pointer) error {
-	var s C.lb_shape
-	for i := range 3 {
-		s.grid[i], s.block[i] = C.uint(shape.Grid[i]), C.uint(shape.Block[i])
+	return check("cuLaunchKernel", C.lb_launch(handle(f), C.uint(shape.Grid[0]), C.uint(shape.Grid[1]),
+		C.uint(shape.Grid[2]), C.uint(shape.Threads), C.uint(shape.Shared), unsafe.Pointer(stream.C()), args))
+}
+
+// Elapsed sets took to the times between events that have passed, pairs of from and to. (cu.Event.Elapsed asks for one.)
+func Elapsed(took []time.Duration, from, to []cu.Event) error {
+	ms := make([]float32, len(took))
+	if len(took) == 0 {
+		return nil
 	}
-	s.shared = C.uint(shape.Shared)
-	return check("cuLaunchKernel", C.lb_launch(handle(f), &s, unsafe.Pointer(stream.C()), args))
+	err := check("cuEventElapsedTime", C.lb_elapsed((*C.float)(&ms[0]), (*unsafe.Pointer)(unsafe.Pointer(&from[0])),
+		(*unsafe.Pointer)(unsafe.Pointer(&to[0])), C.int(len(took))))
+	for i, m := range ms {
+		took[i] = time.Duration(float64(m) * float64(time.Millisecond))
+	}
+	return err
 }
 
 // AllowShared lets a kernel have up to bytes of dynamic shared memory; without it 48 KiB is the most. Such a kernel is

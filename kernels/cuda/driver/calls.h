@@ -4,12 +4,13 @@
 
 #include <stddef.h>
 
-typedef struct {
-	unsigned int grid[3], block[3], shared;
-} lb_shape;
+/* lb_launch runs a kernel on x y z blocks of threads, with shared bytes of shared memory each. It takes one structure,
+ * at args, which is copied before the call returns. */
+int lb_launch(void *function, unsigned int x, unsigned int y, unsigned int z, unsigned int threads, unsigned int shared,
+	void *stream, void *args);
 
-/* lb_launch runs a kernel that takes one structure, at args, which is copied before the call returns. */
-int lb_launch(void *function, const lb_shape *shape, void *stream, void *args);
+/* lb_elapsed sets the milliseconds between n pairs of events, up to the first that fails. */
+int lb_elapsed(float *ms, void **from, void **to, int n);
 
 /* lb_allow_shared lets a kernel have more than 48 KiB of shared memory. */
 int lb_allow_shared(void *function, int bytes);
