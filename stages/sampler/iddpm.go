@@ -97,10 +97,12 @@ func (s *IDDPM) step(ctx context.Context, r *run, done int) error {
 		if r.Guidance != nil {
 			guide(cond, r.row(1, e), guided*r.size(e), r.Guidance[e])
 		}
-		c.denoise(x, cond)
-		if noise != nil {
-			c.perturb(x, cond[len(x):], noise.values[r.starts[e]:])
-		}
+		spans(len(x), func(from, to int) {
+			c.denoise(x[from:to], cond[from:to])
+			if noise != nil {
+				c.perturb(x[from:to], cond[len(x)+from:], noise.values[r.starts[e]+from:])
+			}
+		})
 	}
 	if r.Masks != nil {
 		r.restore(changed)
@@ -136,11 +138,9 @@ func (c *coefficients) denoise(x, out []float32) {
 
 // perturb adds noise of the learned variance: v in [-1, 1] runs from the posterior variance to beta, in logs.
 func (c *coefficients) perturb(x, v, noise []float32) {
-	spans(len(x), func(from, to int) {
-		for i := from; i < to; i++ {
-			f := (v[i] + 1) / 2
-			logVar := float32(f*c.logBeta) + float32((1-f)*c.logPost)
-			x[i] += float32(float32(math.Exp(float64(logVar/2))) * noise[i])
-		}
-	})
+	for i := range x {
+		f := (v[i] + 1) / 2
+		logVar := float32(f*c.logBeta) + float32((1-f)*c.logPost)
+		x[i] += float32(float32(math.Exp(float64(logVar/2))) * noise[i])
+	}
 }
