@@ -4,7 +4,7 @@ GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-cuda demo eval test race lint bench memory fuzz million cuda gpu cuda-headers kern ptx ptxas
+.PHONY: help build build-cuda demo eval test race lint bench memory fuzz million cuda gpu host cuda-headers kern ptx ptxas
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,12 @@ ptxas: ## what NVIDIA's assembler says of the kernels: registers, spills (ptxas 
 
 gpu: ## one bundle for a machine with a GPU: parity of every kernel, then timings against PyTorch (build/gpu/run.sh)
 	kernels/cuda/gpu/pack
+
+host: ## what whole models cost the host beside a GPU, behind a driver that computes nothing (needs g++; 1.5 GB of memory)
+	$(MAKE) -s -j2 -C kernels/cuda/fake BUILD=$(CURDIR)/build
+	LATENTBEAM_HOST=full LATENTBEAM_LIBCUDA=$(CURDIR)/build/libfakecuda.so CGO_ENABLED=1 \
+		CGO_CFLAGS="-O2 -I$(CURDIR)/kernels/cuda/include" CGO_LDFLAGS="-L$(CURDIR)/kernels/cuda/driver/stub" \
+		$(GO) test -tags "cuda netgo osusergo" -count 1 -v -p 1 -run TestHostShare ./stages/t5 ./stages/stdit ./stages/vae
 
 cuda-headers: ## compare our cuda.h with NVIDIA's: make cuda-headers TOOLKIT="DIR..." (not in CI)
 	kernels/cuda/include/check $(or $(TOOLKIT),/usr/local/cuda/include)

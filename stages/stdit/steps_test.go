@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/rng"
+	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sampler"
@@ -18,7 +19,7 @@ func TestMeasureSteps(t *testing.T) {
 	be := nntest.Device(t)
 	be.Scope() // for good: tensors lie in the arena, as in a run
 	nntest.Rounds(t, be, func(name string) nntest.Measured {
-		c := stepsCase{t: t}
+		c := stepsCase{t: t, weights: nntest.Repeated}
 		if err := c.open(be, name); err != nil {
 			t.Fatalf("case %q: %v", name, err)
 		}
@@ -29,6 +30,7 @@ func TestMeasureSteps(t *testing.T) {
 // stepsCase is a network with its sampler.
 type stepsCase struct {
 	t       *testing.T
+	weights func(testing.TB, map[string][]int) *safetensors.File
 	net     *evaluation
 	tokens  int
 	sampler sampler.Sampler
@@ -52,7 +54,7 @@ func (c *stepsCase) open(be kernels.Backend, name string) error {
 	if c.sampler, err = recipe.New(steps, clip); err != nil {
 		return err
 	}
-	model := nntest.Loaded(c.t, be, cfg, Load, nntest.Repeated(c.t, shapes(c.t, cfg)))
+	model := nntest.Loaded(c.t, be, cfg, Load, c.weights(c.t, shapes(c.t, cfg)))
 	text := be.Alloc(kernels.F32, c.tokens, cfg.CaptionChannels) // (L, caption_channels)
 	be.Upload(text, nntest.Hash("text", 1, text.Shape...))
 	cond := Conditions{Height: float64(clip.Height), Width: float64(clip.Width), FPS: []float64{24, 24}}
@@ -63,10 +65,17 @@ func (c *stepsCase) open(be kernels.Backend, name string) error {
 
 // run samples one element.
 func (c *stepsCase) run() {
-	channels, size := c.net.model.InChannels, c.net.size.T*c.net.size.H*c.net.size.W
-	z := make([]float32, channels*size)
-	noise := func(d sampler.Draw, _ int, dst []float32) { rng.Normals(dst, 42, 0, uint32(d.Step+1), 0) }
+	z := make([]float32, c.net.model.InChannels*c.size())
 	rng.Normals(z, 42, 0, 0, 0)
+	c.sample(z)
+}
+
+func (c *stepsCase) size() int { return c.net.size.T * c.net.size.H * c.net.size.W }
+
+// sample takes all steps from the noise z.
+func (c *stepsCase) sample(z []float32) {
+	channels, size := c.net.model.InChannels, c.size()
+	noise := func(d sampler.Draw, _ int, dst []float32) { rng.Normals(dst, 42, 0, uint32(d.Step+1), 0) }
 	b := sampler.Batch{N: 1, Channels: channels, Size: size, Frames: c.net.size.T, Guidance: []float32{7}}
 	if err := c.sampler.Sample(c.t.Context(), b, z, c.net.evaluate, noise, nil); err != nil {
 		c.t.Fatal(err)

@@ -1,6 +1,7 @@
 // What the files of the stand-in driver share.
 #pragma once
 #include "../kern/emu/launch.h"
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -38,6 +39,7 @@ struct Event;
 struct Stream {
 	struct Device *device;
 	std::deque<std::function<int()>> work;
+	double until = 0; // when an idle device would have done its work, in seconds
 };
 
 // An Event is reached when the marker of its last record is.
@@ -81,6 +83,7 @@ long long setting(const char *name, long long otherwise); // of the environment
 int ready(Device *d);           // whether a call in d's context may go on
 int fails(const char *call);    // what FAKE_FAIL makes of this call
 int enter(const char *call);    // both, for the current device
+std::atomic<uint64_t> *counter(const char *call); // how often a call was made: FAKE_COUNTS
 
 void *take(size_t bytes);       // memory whose end touches a guard page
 void give(void *p, size_t bytes);
@@ -88,10 +91,31 @@ bool inside(Device *d, uint64_t p, size_t bytes); // d's own memory has all of i
 void reset_memory(Device *d);
 
 int run(Stream *s);             // everything a stream has to do
+double now();                   // seconds
 int look(Stream *s);            // as much as it can without waiting for others; NOT_READY: there is more
 int run_until(Stream *s, Event *e, long marker);
 int run_all(Device *d);
 void reset_streams(Device *d);
 void reset_modules(Device *d);
 
+// Of an idle device (idle.cc), which has no work, only the time that work would take.
+bool idle();
+int idle_launch(Stream *s);
+int idle_wait(double until);
+
 } // namespace fake
+
+// CALL begins a call: it is counted, and ends here where it cannot go on.
+#define CALL(name) \
+	do { \
+		static std::atomic<uint64_t> *made = fake::counter(#name); \
+		++*made; \
+		if (int rc = fake::enter(#name)) \
+			return rc; \
+	} while (0)
+
+// WORK is CALL for what an idle device answers at once.
+#define WORK(name, answer) \
+	CALL(name); \
+	if (fake::idle()) \
+		return answer

@@ -1,5 +1,6 @@
 // Device memory and page-locked memory.
 #include "fake.h"
+#include <algorithm>
 #include <cstring>
 #include <sys/mman.h>
 
@@ -55,8 +56,7 @@ using namespace fake;
 
 API cuMemGetInfo_v2(size_t *free, size_t *total)
 {
-	if (int rc = enter("cuMemGetInfo_v2"))
-		return rc;
+	CALL(cuMemGetInfo_v2);
 	*total = (size_t)setting("FAKE_MEMORY", 4ll << 30);
 	*free = *total - current()->used;
 	return SUCCESS;
@@ -64,8 +64,7 @@ API cuMemGetInfo_v2(size_t *free, size_t *total)
 
 API cuMemAlloc_v2(uint64_t *p, size_t bytes)
 {
-	if (int rc = enter("cuMemAlloc_v2"))
-		return rc;
+	CALL(cuMemAlloc_v2);
 	Device *d = current();
 	std::lock_guard<std::recursive_mutex> guard(d->lock);
 	if (!bytes)
@@ -75,7 +74,7 @@ API cuMemAlloc_v2(uint64_t *p, size_t bytes)
 	void *mem = take(bytes);
 	if (!mem)
 		return OUT_OF_MEMORY;
-	if (bytes <= 64 << 20) // not-a-number, whatever the type; larger ones are left as zeros, to save the time
+	if (bytes <= 64 << 20 && !idle()) // not-a-number, whatever the type; larger ones are left as zeros, to save the time
 		memset(mem, 0xff, bytes);
 	*p = (uint64_t)mem;
 	d->memory[*p] = bytes;
@@ -85,8 +84,7 @@ API cuMemAlloc_v2(uint64_t *p, size_t bytes)
 
 API cuMemFree_v2(uint64_t p)
 {
-	if (int rc = enter("cuMemFree_v2"))
-		return rc;
+	CALL(cuMemFree_v2);
 	Device *d = current();
 	std::lock_guard<std::recursive_mutex> guard(d->lock);
 	auto it = d->memory.find(p);
@@ -102,8 +100,7 @@ API cuMemFree_v2(uint64_t p)
 
 API cuMemHostAlloc(void **p, size_t bytes, unsigned)
 {
-	if (int rc = enter("cuMemHostAlloc"))
-		return rc;
+	CALL(cuMemHostAlloc);
 	if (!(*p = take(bytes)))
 		return OUT_OF_MEMORY;
 	std::lock_guard<std::mutex> guard(mu);
@@ -113,8 +110,7 @@ API cuMemHostAlloc(void **p, size_t bytes, unsigned)
 
 API cuMemFreeHost(void *p)
 {
-	if (int rc = enter("cuMemFreeHost"))
-		return rc;
+	CALL(cuMemFreeHost);
 	std::lock_guard<std::mutex> guard(mu);
 	auto it = locked.find((uint64_t)p);
 	if (it == locked.end())
@@ -138,8 +134,7 @@ static int add(Stream *s, std::function<int()> work)
 // Host memory is read when the stream comes to it, also where it is not page-locked: the driver may read that earlier.
 API cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, Stream *s)
 {
-	if (int rc = enter("cuMemcpyHtoDAsync_v2"))
-		return rc;
+	WORK(cuMemcpyHtoDAsync_v2, SUCCESS);
 	if (!inside(current(), to, bytes))
 		return INVALID_VALUE;
 	return add(s, [=] { return memcpy((void *)to, from, bytes), SUCCESS; });
@@ -147,8 +142,9 @@ API cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, Stream *s)
 
 API cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, Stream *s)
 {
-	if (int rc = enter("cuMemcpyDtoHAsync_v2"))
-		return rc;
+	CALL(cuMemcpyDtoHAsync_v2);
+	if (idle()) // what an idle device has computed is zeros, as far as a small problem asks
+		return memset(to, 0, std::min<size_t>(bytes, 64 << 10)), SUCCESS;
 	if (!inside(current(), from, bytes))
 		return INVALID_VALUE;
 	return add(s, [=] { return memcpy(to, (void *)from, bytes), SUCCESS; });

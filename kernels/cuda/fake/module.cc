@@ -23,8 +23,7 @@ using namespace fake;
 
 API cuModuleLoadData(Module **m, const void *image)
 {
-	if (int rc = enter("cuModuleLoadData"))
-		return rc;
+	CALL(cuModuleLoadData);
 	if (!strstr((const char *)image, ".version"))
 		return INVALID_IMAGE;
 	std::lock_guard<std::recursive_mutex> guard(current()->lock);
@@ -35,8 +34,7 @@ API cuModuleLoadData(Module **m, const void *image)
 
 API cuModuleGetFunction(Function **f, Module *m, const char *name)
 {
-	if (int rc = enter("cuModuleGetFunction"))
-		return rc;
+	CALL(cuModuleGetFunction);
 	std::lock_guard<std::recursive_mutex> guard(current()->lock);
 	if (!current()->modules.count(m))
 		return INVALID_HANDLE;
@@ -50,8 +48,7 @@ API cuModuleGetFunction(Function **f, Module *m, const char *name)
 
 API cuFuncSetAttribute(Function *f, int attribute, int value)
 {
-	if (int rc = enter("cuFuncSetAttribute"))
-		return rc;
+	CALL(cuFuncSetAttribute);
 	std::lock_guard<std::recursive_mutex> guard(current()->lock);
 	if (!current()->functions.count(f))
 		return INVALID_HANDLE;
@@ -72,8 +69,7 @@ static bool same(const lb_launch &a, const lb_launch &b)
 API cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
 	unsigned shared, Stream *s, void **params, void **)
 {
-	if (int rc = enter("cuLaunchKernel"))
-		return rc;
+	WORK(cuLaunchKernel, idle_launch(s));
 	Device *d = current();
 	std::lock_guard<std::recursive_mutex> guard(d->lock);
 	if (!d->functions.count(f) || !d->streams.count(s))

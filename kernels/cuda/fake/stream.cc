@@ -1,11 +1,12 @@
 // Streams and events: work is done when somebody waits for it, in order.
 #include "fake.h"
+#include <algorithm>
 #include <chrono>
 #include <unistd.h>
 
 namespace fake {
 
-static double now()
+double now()
 {
 	return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -96,15 +97,13 @@ using namespace fake;
 
 API cuCtxSynchronize()
 {
-	if (int rc = enter("cuCtxSynchronize"))
-		return rc;
+	WORK(cuCtxSynchronize, SUCCESS);
 	return run_all(current());
 }
 
 API cuStreamCreate(Stream **s, unsigned)
 {
-	if (int rc = enter("cuStreamCreate"))
-		return rc;
+	CALL(cuStreamCreate);
 	std::lock_guard<std::recursive_mutex> guard(current()->lock);
 	*s = new Stream{current(), {}};
 	current()->streams.insert(*s);
@@ -113,8 +112,7 @@ API cuStreamCreate(Stream **s, unsigned)
 
 API cuStreamDestroy_v2(Stream *s)
 {
-	if (int rc = enter("cuStreamDestroy_v2"))
-		return rc;
+	CALL(cuStreamDestroy_v2);
 	if (!is_stream(s))
 		return INVALID_HANDLE;
 	int rc = run(s);
@@ -129,22 +127,19 @@ API cuStreamDestroy_v2(Stream *s)
 
 API cuStreamSynchronize(Stream *s)
 {
-	if (int rc = enter("cuStreamSynchronize"))
-		return rc;
+	WORK(cuStreamSynchronize, idle_wait(s->until));
 	return is_stream(s) ? run(s) : (int)INVALID_HANDLE;
 }
 
 API cuStreamQuery(Stream *s)
 {
-	if (int rc = enter("cuStreamQuery"))
-		return rc;
+	WORK(cuStreamQuery, (now() < s->until ? (int)NOT_READY : (int)SUCCESS));
 	return is_stream(s) ? look(s) : (int)INVALID_HANDLE;
 }
 
 API cuStreamWaitEvent(Stream *s, Event *e, unsigned)
 {
-	if (int rc = enter("cuStreamWaitEvent"))
-		return rc;
+	WORK(cuStreamWaitEvent, (s->until = std::max(s->until, e->at), SUCCESS));
 	if (!is_stream(s) || !is_event(e))
 		return INVALID_HANDLE;
 	if (!e->stream || e->stream == s)
@@ -158,8 +153,7 @@ API cuStreamWaitEvent(Stream *s, Event *e, unsigned)
 
 API cuEventCreate(Event **e, unsigned)
 {
-	if (int rc = enter("cuEventCreate"))
-		return rc;
+	CALL(cuEventCreate);
 	std::lock_guard<std::recursive_mutex> guard(current()->lock);
 	*e = new Event{current()};
 	current()->events.insert(*e);
@@ -168,8 +162,7 @@ API cuEventCreate(Event **e, unsigned)
 
 API cuEventDestroy_v2(Event *e)
 {
-	if (int rc = enter("cuEventDestroy_v2"))
-		return rc;
+	CALL(cuEventDestroy_v2);
 	if (!is_event(e))
 		return INVALID_HANDLE;
 	if (e->stream)
@@ -181,8 +174,7 @@ API cuEventDestroy_v2(Event *e)
 
 API cuEventRecord(Event *e, Stream *s)
 {
-	if (int rc = enter("cuEventRecord"))
-		return rc;
+	WORK(cuEventRecord, (e->at = std::max(s->until, now()), SUCCESS));
 	if (!is_stream(s) || !is_event(e))
 		return INVALID_HANDLE;
 	std::lock_guard<std::recursive_mutex> guard(current()->lock);
@@ -198,8 +190,7 @@ API cuEventRecord(Event *e, Stream *s)
 
 API cuEventSynchronize(Event *e)
 {
-	if (int rc = enter("cuEventSynchronize"))
-		return rc;
+	WORK(cuEventSynchronize, idle_wait(e->at));
 	if (!is_event(e))
 		return INVALID_HANDLE;
 	return e->stream ? run_until(e->stream, e, e->marker) : (int)SUCCESS;
@@ -207,8 +198,7 @@ API cuEventSynchronize(Event *e)
 
 API cuEventElapsedTime(float *ms, Event *from, Event *to)
 {
-	if (int rc = enter("cuEventElapsedTime"))
-		return rc;
+	WORK(cuEventElapsedTime, (*ms = (float)(1e3 * (to->at - from->at)), SUCCESS));
 	if (!is_event(from) || !is_event(to))
 		return INVALID_HANDLE;
 	if (from->reached < from->marker || to->reached < to->marker || !from->marker || !to->marker)

@@ -1,0 +1,207 @@
+//go:build linux
+
+package nntest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"latentbeam/internal/safetensors"
+	"latentbeam/kernels"
+	"latentbeam/kernels/cuda"
+)
+
+// HostEnv lets tests of the host's share run: "full" with models of published depth, or anything else with fewer
+// blocks. LATENTBEAM_LIBCUDA must name the stand-in driver.
+const HostEnv = "LATENTBEAM_HOST"
+
+// Idle is a backend of a device that computes nothing, whose driver answers at once: what a run takes is the host's
+// share. Kernels are those of an H200.
+type Idle struct {
+	kernels.Backend
+	// Full asks for models of published depth.
+	Full   bool
+	counts *os.File // the driver's, of its calls
+}
+
+// NewIdle opens the idle device, which must be the first one that the process opens. Where HostEnv is not set the test
+// is skipped.
+func NewIdle(t *testing.T) *Idle {
+	t.Helper()
+	d := &Idle{Full: os.Getenv(HostEnv) == "full"}
+	if os.Getenv(HostEnv) == "" {
+		t.Skip("set " + HostEnv + ", or run make host")
+	}
+	fd, err := unix.MemfdCreate("calls", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.counts = os.NewFile(uintptr(fd), "calls")
+	for name, value := range map[string]string{"FAKE_IDLE": "1", "FAKE_ARCH": "90", "FAKE_MEMORY": "150000000000",
+		"FAKE_COUNTS": fmt.Sprint("/proc/self/fd/", fd)} {
+		t.Setenv(name, value)
+	}
+	if d.Backend, err = cuda.New(0, cuda.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if d.Class() != "cuda/sm_90+wgmma" || d.calls(t)["cuLaunchKernel"] == 0 {
+		t.Fatalf("%s is not the idle device: LATENTBEAM_LIBCUDA names the stand-in, and one test of a process runs",
+			d.Class())
+	}
+	return d
+}
+
+// calls returns how often each call of the driver was made, in this process.
+func (d *Idle) calls(t *testing.T) map[string]int {
+	t.Helper()
+	const slot, name = 64, 56 // bytes of a slot, and of the name at its beginning
+	slots := make([]byte, 64*slot)
+	if _, err := d.counts.ReadAt(slots, 0); err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]int{}
+	for s := range slices.Chunk(slots, slot) {
+		call, _, _ := bytes.Cut(s[:name], []byte{0})
+		calls[string(call)] = int(binary.LittleEndian.Uint64(s[name:]))
+	}
+	delete(calls, "")
+	return calls
+}
+
+// Work is something that a device does for the host, such as a step of the sampler.
+type Work struct {
+	Run    func()
+	Units  int            // how many times over Run does it
+	Limits map[string]int // how often it may make which calls of the driver; others not at all
+	Target time.Duration  // how long a device may take for it, with Full
+}
+
+// Check fails the test where the work makes more calls of the driver than it may, and with Full says what it costs the
+// host.
+func (d *Idle) Check(t *testing.T, w Work) {
+	t.Helper()
+	_, calls := d.fastest(t, 3, w.Run) // the first brings kernels and takes memory
+	for call, n := range calls {
+		if n > w.Limits[call]*w.Units {
+			t.Errorf("%d times %s in %d, at most %d are needed", n, call, w.Units, w.Limits[call]*w.Units)
+		}
+	}
+	t.Logf("calls of the driver in %d: %v", w.Units, calls)
+	if d.Full {
+		d.cost(t, w, calls["cuLaunchKernel"]/w.Units)
+	}
+}
+
+// cost logs what the work costs the host: what it takes where the device takes no time, and what it takes beyond a
+// device that is busy for the target.
+func (d *Idle) cost(t *testing.T, w Work, launches int) {
+	t.Helper()
+	const runs = 20
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cpu := cpuTime(t)
+	once, _ := d.fastest(t, runs, w.Run)
+	cpu = (cpuTime(t) - cpu) / time.Duration(runs*w.Units)
+	runtime.ReadMemStats(&after)
+	once /= time.Duration(w.Units)
+
+	pace := w.Target / time.Duration(launches)
+	t.Setenv("FAKE_PACE", fmt.Sprint(pace.Nanoseconds()))
+	d.fastest(t, 1, w.Run) // the driver asks anew behind a wait
+	busy, _ := d.fastest(t, max(3, runs/w.Units), w.Run)
+	t.Setenv("FAKE_PACE", "")
+	d.fastest(t, 1, w.Run)
+	beyond := busy/time.Duration(w.Units) - pace*time.Duration(launches)
+
+	t.Logf("%d launches; host alone %v (%.2f us a launch, CPU %v), beyond a device that takes %v %v (%.1f %%); "+
+		"%d allocations, %d KiB", launches, once, float64(once.Nanoseconds())/1e3/float64(launches), cpu, w.Target, beyond,
+		100*beyond.Seconds()/w.Target.Seconds(), int(after.Mallocs-before.Mallocs)/(runs*w.Units),
+		int(after.TotalAlloc-before.TotalAlloc)/(runs*w.Units)>>10)
+}
+
+// fastest runs several times and returns the least time, and the calls of the last run.
+func (d *Idle) fastest(t *testing.T, runs int, run func()) (least time.Duration, calls map[string]int) {
+	t.Helper()
+	for range runs {
+		before, start := d.calls(t), time.Now()
+		run()
+		wall := time.Since(start)
+		if least == 0 || wall < least {
+			least = wall
+		}
+		calls = d.calls(t)
+		for name, n := range before {
+			if calls[name] -= n; calls[name] == 0 {
+				delete(calls, name)
+			}
+		}
+	}
+	return least, calls
+}
+
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// Zeros returns a safetensors file of these tensors in bf16, all zeros, in memory that is there when it is written.
+func Zeros(t testing.TB, shapes map[string][]int) *safetensors.File {
+	t.Helper()
+	tensors := make([]safetensors.Info, 0, len(shapes))
+	size := int64(1 << 20) // names and shapes
+	for name, shape := range shapes {
+		info := safetensors.Info{Name: name, DType: "BF16", Shape: shape}
+		n, err := info.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		tensors, size = append(tensors, info), size+n
+	}
+	memory, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Munmap(memory) })
+	file := &sparse{memory: memory}
+	err = safetensors.Stream(file, tensors, nil, func(w io.Writer, i safetensors.Info) error {
+		n, _ := i.Bytes()
+		_, err := w.Write(memory[size-n:]) // zeros, which are not copied
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := safetensors.New(memory[:file.at])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// sparse is a file in zeroed memory, to which no zeros are written.
+type sparse struct {
+	memory []byte
+	at     int
+}
+
+func (s *sparse) Write(p []byte) (int, error) {
+	if &p[len(p)-1] != &s.memory[len(s.memory)-1] {
+		copy(s.memory[s.at:], p)
+	}
+	s.at += len(p)
+	return len(p), nil
+}
