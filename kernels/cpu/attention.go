@@ -50,6 +50,7 @@ func (b *Backend) runAttention(w *worker, from, to int) {
 		first := t % a.chunks * a.chunk
 		a.run(w, t/a.chunks/a.h, t/a.chunks%a.h, first, min(a.lq, first+a.chunk))
 	}
+	w.attention.dst, w.attention.q = rows{}, rows{} // they are views of b, which its crew must not hold
 }
 
 // chunkFor returns how many queries of a head one task computes: all of them where there are heads enough for

@@ -6,6 +6,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
+
+	"latentbeam/kernels"
 )
 
 // TestCrewDoesEverythingOnce: every item once, whatever the number of items, helpers and processors, and
@@ -36,7 +39,7 @@ func TestCrewHelps(t *testing.T) {
 		var met atomic.Int32
 		b.each("test", 2, func(*worker, int) {
 			met.Add(1)
-			for start := time.Now(); met.Load() < 2 && time.Since(start) < 10*time.Second; {
+			for start := time.Now(); met.Load() < 2 && time.Since(start) < time.Minute; {
 				runtime.Gosched()
 			}
 		})
@@ -53,13 +56,68 @@ func TestCrewGoesHome(t *testing.T) {
 	for range 20 {
 		New(4).each("test", 9, func(*worker, int) {})
 	}
-	for start := time.Now(); time.Since(start) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
+	for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(5 * time.Millisecond) {
 		runtime.GC()
 		if runtime.NumGoroutine() <= before+1 {
 			return
 		}
 	}
 	t.Errorf("%d goroutines are left of %d", runtime.NumGoroutine(), before)
+}
+
+// TestNothingHoldsABackend: whatever a backend has computed, its crew does not hold it, so that it is collected with
+// its memory.
+func TestNothingHoldsABackend(t *testing.T) {
+	for name, compute := range map[string]func(b *Backend, x kernels.Tensor){
+		"each": func(b *Backend, _ kernels.Tensor) { b.each("test", 9, func(*worker, int) {}) },
+		"linear": func(b *Backend, x kernels.Tensor) {
+			rows := x.Reshape(100*64, 32)
+			b.Linear(b.Alloc(kernels.F32, 100*64, 100), rows, rows.Narrow(0, 0, 100),
+				kernels.Epilogue{Act: kernels.SiLU, Residual: rows.Narrow(1, 0, 1).Expand(100*64, 100)})
+		},
+		"conv": func(b *Backend, x kernels.Tensor) {
+			b.Conv(b.Alloc(kernels.F32, 1, 80, 80, 4), x.Reshape(1, 80, 80, 32), filled(b, kernels.F32, 4, 32, 3, 3),
+				kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1})
+		},
+		"attention": func(b *Backend, x kernels.Tensor) {
+			q := x.Reshape(100, 32, 4, 16)
+			b.Attention(b.Alloc(kernels.F32, 100, 32, 4, 16), q, q, q, kernels.AttentionSpec{})
+		},
+		"long attention": func(b *Backend, x kernels.Tensor) {
+			q := x.Reshape(1, 3200, 4, 16)
+			b.Attention(b.Alloc(kernels.F32, 1, 3200, 4, 16), q, q.Narrow(1, 0, 300), q.Narrow(1, 0, 300), kernels.AttentionSpec{})
+		},
+		"norm": func(b *Backend, x kernels.Tensor) { b.Norm(x, x, kernels.NormSpec{Eps: 1}) },
+		"group norm": func(b *Backend, x kernels.Tensor) {
+			b.Norm(x.Reshape(1, 80, 80, 32), x.Reshape(1, 80, 80, 32), kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 4, Eps: 1})
+		},
+		"rope": func(b *Backend, x kernels.Tensor) {
+			angles := filled(b, kernels.F32, 16).Expand(100, 64, 16)
+			b.Rope(x, x, angles, angles)
+		},
+		"rows": func(b *Backend, x kernels.Tensor) {
+			b.Unary(x, x, kernels.SiLU)
+			b.Binary(x, x, x, kernels.Add)
+			b.Copy(b.Alloc(kernels.F32, 64, 100, 32), x.Permute(1, 0, 2))
+			b.Gather(b.Alloc(kernels.F32, 500, 32), x.Reshape(6400, 32), make([]int32, 500))
+		},
+	} {
+		b := New(4)
+		end := b.Scope()
+		compute(b, filled(b, kernels.F32, 100, 64, 32))
+		if err := b.Wait(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		end()
+		held := weak.Make(b)
+		b, end = nil, nil
+		for start := time.Now(); held.Value() != nil && time.Since(start) < time.Minute; time.Sleep(time.Millisecond) {
+			runtime.GC()
+		}
+		if held.Value() != nil {
+			t.Errorf("%s: the backend is held", name)
+		}
+	}
 }
 
 // BenchmarkEach is the cost of sharing two empty items.

@@ -121,7 +121,7 @@ func TestCrewWaitsForHelpers(t *testing.T) {
 		var begun, done atomic.Bool
 		b.each("test", 2, func(_ *worker, i int) {
 			if i == 0 { // wait, so that another goroutine has the slow item
-				for start := time.Now(); !begun.Load() && time.Since(start) < 10*time.Second; {
+				for start := time.Now(); !begun.Load() && time.Since(start) < time.Minute; {
 					time.Sleep(10 * time.Microsecond)
 				}
 				return
