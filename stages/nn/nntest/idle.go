@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -89,12 +90,21 @@ type Work struct {
 // host.
 func (d *Idle) Check(t *testing.T, w Work) {
 	t.Helper()
-	_, calls := d.fastest(t, 3, w.Run) // the first brings kernels and takes memory
+	var calls map[string]int
+	for range 3 { // the first brings kernels and takes memory
+		before := d.calls(t)
+		w.Run()
+		calls = d.calls(t)
+		for call, n := range before {
+			calls[call] -= n
+		}
+	}
 	for call, n := range calls {
 		if n > w.Limits[call]*w.Units {
 			t.Errorf("%d times %s in %d, at most %d are needed", n, call, w.Units, w.Limits[call]*w.Units)
 		}
 	}
+	maps.DeleteFunc(calls, func(_ string, n int) bool { return n == 0 })
 	t.Logf("calls of the driver in %d: %v", w.Units, calls)
 	if d.Full {
 		d.cost(t, w, calls["cuLaunchKernel"]/w.Units)
@@ -105,47 +115,40 @@ func (d *Idle) Check(t *testing.T, w Work) {
 // device that is busy for the target.
 func (d *Idle) cost(t *testing.T, w Work, launches int) {
 	t.Helper()
-	const runs = 20
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	cpu := cpuTime(t)
-	once, _ := d.fastest(t, runs, w.Run)
+	alone, runs := fastest(w.Run)
 	cpu = (cpuTime(t) - cpu) / time.Duration(runs*w.Units)
 	runtime.ReadMemStats(&after)
-	once /= time.Duration(w.Units)
+	alone /= time.Duration(w.Units)
 
 	pace := w.Target / time.Duration(launches)
 	t.Setenv("FAKE_PACE", fmt.Sprint(pace.Nanoseconds()))
-	d.fastest(t, 1, w.Run) // the driver asks anew behind a wait
-	busy, _ := d.fastest(t, max(3, runs/w.Units), w.Run)
+	w.Run() // the driver asks anew behind a wait
+	busy, _ := fastest(w.Run)
 	t.Setenv("FAKE_PACE", "")
-	d.fastest(t, 1, w.Run)
+	w.Run()
 	beyond := busy/time.Duration(w.Units) - pace*time.Duration(launches)
 
 	t.Logf("%d launches; host alone %v (%.2f us a launch, CPU %v), beyond a device that takes %v %v (%.1f %%); "+
-		"%d allocations, %d KiB", launches, once, float64(once.Nanoseconds())/1e3/float64(launches), cpu, w.Target, beyond,
+		"%d allocations, %d KiB", launches, alone, float64(alone.Nanoseconds())/1e3/float64(launches), cpu, w.Target, beyond,
 		100*beyond.Seconds()/w.Target.Seconds(), int(after.Mallocs-before.Mallocs)/(runs*w.Units),
 		int(after.TotalAlloc-before.TotalAlloc)/(runs*w.Units)>>10)
 }
 
-// fastest runs several times and returns the least time, and the calls of the last run.
-func (d *Idle) fastest(t *testing.T, runs int, run func()) (least time.Duration, calls map[string]int) {
-	t.Helper()
-	for range runs {
-		before, start := d.calls(t), time.Now()
+// fastest returns the least time that run takes, and how often it was run: for seconds, as other work of the machine
+// comes and goes.
+func fastest(run func()) (least time.Duration, runs int) {
+	const lasting, atLeast = 3 * time.Second, 5
+	for began := time.Now(); runs < atLeast || time.Since(began) < lasting; runs++ {
+		start := time.Now()
 		run()
-		wall := time.Since(start)
-		if least == 0 || wall < least {
+		if wall := time.Since(start); runs == 0 || wall < least {
 			least = wall
 		}
-		calls = d.calls(t)
-		for name, n := range before {
-			if calls[name] -= n; calls[name] == 0 {
-				delete(calls, name)
-			}
-		}
 	}
-	return least, calls
+	return least, runs
 }
 
 func cpuTime(t *testing.T) time.Duration {
