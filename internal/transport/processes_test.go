@@ -143,7 +143,7 @@ func TestTwoProcesses(t *testing.T) {
 	}{
 		"well":             {env: "FAKE_FAIL=ncclCommInitRankConfig:2:2", kept: true},
 		"killed":           {env: "FAKE_FAIL=ncclStall:3:1", want: "rank 1 is gone"},
-		"stalled":          {env: "FAKE_FAIL=ncclStall:3:1", want: "waited 2s", again: true},
+		"stalled":          {env: "FAKE_FAIL=ncclStall:3:1", want: "waited 5s", again: true},
 		"fails":            {env: "FAKE_FAIL=ncclRecv:4:3", want: "link cuda:", again: true},
 		"no library":       {env: "LATENTBEAM_LIBNCCL=/nowhere/libnccl.so.2", again: true},
 		"another version":  {env: "FAKE_NCCL=21805", again: true},
@@ -155,7 +155,7 @@ func TestTwoProcesses(t *testing.T) {
 			node, began := NewNode(token), time.Now()
 			wait := patience
 			if how == "stalled" {
-				wait = 2 * time.Second
+				wait = 5 * time.Second // for an exchange that stalls; all others are done sooner
 				time.AfterFunc(time.Second, func() { // the device's thread waits for the device
 					gpu(t, 0).Alloc(kernels.F32, 1<<20)
 					runtime.GC()
