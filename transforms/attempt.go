@@ -25,50 +25,55 @@ var (
 // settle runs the elements until each has its result or its failure: errors of the world are tried
 // again, a set of devices that failed is tried smaller, and an error or panic of a batch is narrowed down by
 // running its elements alone. Where a device runs out of memory, the batch goes on in halves, then on more
-// devices (see learned), then with weights that pass through memory. cap bounds the devices; 0: not.
-func (f *StageFn) settle(live []*stages.Element, cap int) error {
+// devices (see learned), then with weights that pass through memory. What is not finite is computed once more (see
+// doubt).
+func (f *StageFn) settle(live []*stages.Element, t trial) error {
 	if n := f.engine.learned.fits(f.step, &live[0].Row, len(live)); n < len(live) {
-		return f.settleParts(live, n, cap)
+		return f.settleParts(live, n, t)
 	}
 	before := copies(live)
+	var r result
 	var err error
 	last := max(1, f.engine.Retries) - 1
 	for try := 0; try <= last; try++ {
 		if try > 0 && !f.pause(retryPause<<(try-1)) {
 			break
 		}
-		var width int
 		least, staying := f.engine.learned.devices(f.step, &live[0].Row), f.staying()
-		if width, err = f.attempt(live, cap); err != nil {
-			restore(live, before)
+		r = f.attempt(live, t)
+		if err = r.err; err == nil {
+			return f.examine(live, before, r.devices, t)
 		}
-		if fault.IsOutOfMemory(err) && f.relieve(live, width, least, staying) {
-			return f.settle(live, 0)
+		restore(live, before)
+		if fault.IsOutOfMemory(err) && f.relieve(live, len(r.devices), least, staying) {
+			t.cap = 0
+			return f.settle(live, t)
 		}
 		if fault.ClassOf(err) != fault.ClassRetry || fault.IsOutOfMemory(err) {
 			break
 		}
-		if cap = max(1, width-1); try == last-1 {
-			cap = 1
+		if t.cap = max(1, len(r.devices)-1); try == last-1 {
+			t.cap = 1
 		}
 	}
 	switch {
-	case err == nil, errors.Is(err, errNotBegun):
+	case errors.Is(err, errNotBegun):
 		return err
 	case f.ctx.Err() != nil:
 		return context.Cause(f.ctx)
 	case fault.ClassOf(err) == fault.ClassFatal:
 		return fmt.Errorf("%s: %w", f.step.Name, err)
-	case len(live) == 1:
+	case fault.IsNotFinite(err) && r.elements == 1:
+		return f.doubt(live[0], err, r.devices, t)
+	case len(live) == 1 && r.elements <= 1:
 		live[0].Fail(f.step.Name, err)
 		return nil
 	}
-	for _, e := range live {
-		if err := f.settle([]*stages.Element{e}, 1); err != nil {
-			return err
-		}
+	again := trial{cap: 1}
+	if fault.IsNotFinite(err) {
+		again = f.elsewhere(&live[0].Row, err, r.devices, t)
 	}
-	return nil
+	return f.settleEach(live, again)
 }
 
 // pause waits before another attempt; false means that the job ended meanwhile.
@@ -99,48 +104,47 @@ func restore(live []*stages.Element, before []stages.Element) {
 	}
 }
 
-// attempt runs the stage once on leased devices, as many as it returns; the batch may do so together with
-// others that wait.
-func (f *StageFn) attempt(live []*stages.Element, cap int) (width int, err error) {
+// attempt runs the stage once on leased devices; the batch may do so together with others that wait.
+func (f *StageFn) attempt(live []*stages.Element, t trial) result {
 	pool := f.engine.Pool
-	mine := f.turn(live, cap)
+	mine := f.turn(live, t)
 	for {
 		g, err := f.engine.turns.acquire(f.ctx, pool, mine)
 		switch {
 		case errors.Is(err, errNoDevice):
 			if err := f.await(); err != nil {
-				return 0, err
+				return result{elements: len(live), err: err}
 			}
 			continue
 		case err != nil:
-			return 0, err
+			return result{elements: len(live), err: err}
 		case g.leader != nil:
-			r := <-g.leader
-			return r.width, r.err
+			return <-g.leader
 		}
 		all := live
 		for _, o := range g.joined {
 			all = append(all[:len(all):len(all)], o.live...)
 		}
-		r := result{len(g.devices), f.work(g.devices, all)}
+		r := result{g.devices, len(all), f.work(g.devices, all)}
 		if len(g.joined) > 0 && fault.IsOutOfMemory(r.err) { // says nothing of each alone
 			f.engine.forecast.tooMany(f.key(&live[0].Row), len(all))
 			r.err = fault.Retry(fmt.Errorf("%d elements together: %v", len(all), r.err))
 		}
 		f.engine.turns.release(pool, g.devices)
 		g.tell(r)
-		return r.width, r.err
+		return r
 	}
 }
 
-// turn is the turn of a batch; cap bounds its devices.
-func (f *StageFn) turn(live []*stages.Element, cap int) *turn {
+// turn is the turn of a batch.
+func (f *StageFn) turn(live []*stages.Element, t trial) *turn {
 	mine := &turn{stage: f.Index, live: live}
-	if cap == 0 {
+	if t.cap == 0 && t.avoid == nil {
 		mine.kind = kind{f, schemas.BucketOf(live[0].Row)}
 	}
 	mine.choose = func(v view) ([]int, int) {
-		devices, n := f.choose(mine, cap, v)
+		v = v.without(t.avoid)
+		devices, n := f.choose(mine, t.cap, v)
 		return f.place(devices, v), n
 	}
 	return mine
@@ -198,7 +202,7 @@ func (f *StageFn) work(devices []int, live []*stages.Element) (err error) {
 	}()
 	set.Stay = f.engine.learned.stays(f.step.Name)
 	err = RunStep(ctx, f.step, set, live)
-	if err != nil && set.Ranks() > 1 && fault.ClassOf(err) == fault.ClassRow {
+	if err != nil && set.Ranks() > 1 && fault.ClassOf(err) == fault.ClassRow && !fault.IsNotFinite(err) {
 		slog.Debug("set failed", "stage", f.step.Name, "devices", set.Ranks(), "error", err)
 		err = fault.Retry(err)
 	}

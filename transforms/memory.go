@@ -166,9 +166,9 @@ func (f *StageFn) relieve(live []*stages.Element, devices, least, staying int) b
 }
 
 // settleParts settles a batch that is known not to fit, in parts of n elements.
-func (f *StageFn) settleParts(live []*stages.Element, n, cap int) error {
+func (f *StageFn) settleParts(live []*stages.Element, n int, t trial) error {
 	for part := range slices.Chunk(live, n) {
-		if err := f.settle(part, cap); err != nil {
+		if err := f.settle(part, t); err != nil {
 			return err
 		}
 	}

@@ -166,7 +166,7 @@ func (p *play) feed() bool {
 func (p *play) arrive(stage int, b played) {
 	p.inside[stage]++
 	p.engine.tail.arrive(stage, schemas.BucketOf(b[0].Row), &b[0].Row, len(b))
-	t := p.stages[stage].turn(b, 0)
+	t := p.stages[stage].turn(b, trial{})
 	t.granted = make(chan grant, 1)
 	p.engine.turns.waiting = append(p.engine.turns.waiting, t)
 	p.waiting = append(p.waiting, waitingTurn{t, b})

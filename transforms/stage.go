@@ -147,7 +147,7 @@ func (f *StageFn) run(b *stages.Batch) outcome {
 	if len(live) == 0 {
 		return outcome{batch: b}
 	}
-	switch err := f.settle(live, 0); {
+	switch err := f.settle(live, trial{}); {
 	case errors.Is(err, errNotBegun):
 		return outcome{}
 	case err != nil:
@@ -156,9 +156,6 @@ func (f *StageFn) run(b *stages.Batch) outcome {
 	for _, e := range live {
 		if !e.Has(f.step.Gives) {
 			e.Fail(f.step.Name, fmt.Errorf("the stage gave no %s", f.step.Gives))
-		}
-		if why := e.NotFinite(f.step.Gives); why != "" {
-			e.Fail(f.step.Name, errors.New(why))
 		}
 		if e.Failed != nil || !f.neededLater(f.step.Spec.In) {
 			e.Drop(f.step.Spec.In)

@@ -55,10 +55,11 @@ type grant struct {
 	told    []chan result // of joined
 }
 
-// result is how the batch of a leader went.
+// result is how a batch went, with those that joined it.
 type result struct {
-	width int
-	err   error
+	devices  []int
+	elements int
+	err      error
 }
 
 // tell lets those that joined know how it went.
@@ -128,7 +129,7 @@ func (t *turns) leave(pool stages.Pool, mine *turn) {
 			<-g.leader // it works on the elements
 			break
 		}
-		g.tell(result{0, errPassed})
+		g.tell(result{err: errPassed})
 		t.release(pool, g.devices)
 	default:
 		t.grant(pool) // it may have stood in the way of others

@@ -141,11 +141,11 @@ func TestBatchesAreTakenTogether(t *testing.T) {
 					t.Error(err)
 				} else if g.leader != nil {
 					r := <-g.leader
-					got <- fmt.Sprint(name, " joined ", r.width)
+					got <- fmt.Sprint(name, " joined ", len(r.devices))
 				} else {
 					got <- fmt.Sprint(name, " leads ", len(g.joined))
 					turns.release(pool, g.devices)
-					g.tell(result{width: len(g.devices)})
+					g.tell(result{devices: g.devices})
 				}
 			}()
 			synctest.Wait()

@@ -12,22 +12,26 @@ func TestDeviceErrors(t *testing.T) {
 		name         string
 		err          error
 		memory, lost bool
+		nan          bool
 		class        Class
 	}{
-		{"none", nil, false, false, ClassRow},
-		{"plain", base, false, false, ClassRow},
-		{"memory", OutOfMemory(base), true, false, ClassRetry},
-		{"lost", DeviceLost(base), false, true, ClassRetry},
-		{"wrapped", fmt.Errorf("rank 2: %w", OutOfMemory(base)), true, false, ClassRetry},
-		{"joined", errors.Join(base, DeviceLost(base)), false, true, ClassRetry},
-		{"given up", Row(OutOfMemory(base)), true, false, ClassRow},
+		{"none", nil, false, false, false, ClassRow},
+		{"plain", base, false, false, false, ClassRow},
+		{"memory", OutOfMemory(base), true, false, false, ClassRetry},
+		{"lost", DeviceLost(base), false, true, false, ClassRetry},
+		{"not finite", NotFinite(base), false, false, true, ClassRow},
+		{"wrapped", fmt.Errorf("rank 2: %w", OutOfMemory(base)), true, false, false, ClassRetry},
+		{"a step", fmt.Errorf("step 2 of 4: %w", NotFinite(base)), false, false, true, ClassRow},
+		{"joined", errors.Join(base, DeviceLost(base)), false, true, false, ClassRetry},
+		{"given up", Row(OutOfMemory(base)), true, false, false, ClassRow},
 	} {
-		if IsOutOfMemory(c.err) != c.memory || IsDeviceLost(c.err) != c.lost || ClassOf(c.err) != c.class {
-			t.Errorf("%s: memory %v, lost %v, class %v", c.name, IsOutOfMemory(c.err), IsDeviceLost(c.err),
-				ClassOf(c.err))
+		if IsOutOfMemory(c.err) != c.memory || IsDeviceLost(c.err) != c.lost || IsNotFinite(c.err) != c.nan ||
+			ClassOf(c.err) != c.class {
+			t.Errorf("%s: memory %v, lost %v, not finite %v, class %v", c.name, IsOutOfMemory(c.err), IsDeviceLost(c.err),
+				IsNotFinite(c.err), ClassOf(c.err))
 		}
 	}
-	if OutOfMemory(nil) != nil || DeviceLost(nil) != nil {
+	if OutOfMemory(nil) != nil || DeviceLost(nil) != nil || NotFinite(nil) != nil {
 		t.Error("wrapping nil is not nil")
 	}
 	if err := OutOfMemory(base); err.Error() != "boom" || !errors.Is(err, base) {

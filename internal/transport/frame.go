@@ -24,6 +24,9 @@ const (
 	byeFrame   = 4 // this rank needs the others no more; no body
 )
 
+// notFinite is the layout of an abort frame whose cause is one of fault.NotFinite; else it is 0.
+const notFinite = 1
+
 // frame is the head of what one rank sends another.
 type frame struct {
 	kind   byte

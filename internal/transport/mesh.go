@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"latentbeam/internal/fault"
 	"latentbeam/kernels"
 )
 
@@ -107,6 +108,9 @@ func (p *peer) hangUp(rank int, cause error) {
 			text := cause.Error()
 			text = text[:min(len(text), maxCause)]
 			f := frame{kind: abortFrame, from: uint32(rank), length: uint64(len(text))}
+			if fault.IsNotFinite(cause) {
+				f.layout = notFinite
+			}
 			p.Write(append(f.encode(), text...))
 		}
 		p.writing.Unlock()
@@ -297,7 +301,11 @@ func (p *peer) gaveUp(from int, f *frame) error {
 	if _, err := io.ReadFull(p, text); err != nil {
 		return gone(from, err)
 	}
-	return fmt.Errorf("rank %d gave up: %s", from, text)
+	err := fmt.Errorf("rank %d gave up: %s", from, text)
+	if f.layout == notFinite {
+		err = fault.NotFinite(err)
+	}
+	return err
 }
 
 // check compares what a peer announces with what is expected, and returns the bytes of that.

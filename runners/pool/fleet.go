@@ -44,6 +44,7 @@ type host struct {
 	addr   string
 	first  int             // number of its first device
 	layout []layout.Device // nil: not known
+	labels []string        // nil: its devices are alike
 	survey *gpu.Survey     // nil: how its devices are linked is not known
 	speeds []float64
 	memory plan.Memory // of each device
@@ -95,6 +96,7 @@ func (f *Fleet) dial(ctx context.Context, addrs []string) (err error) {
 			return err
 		}
 		h.speeds, h.memory, h.layout, h.survey = reply.Speeds, reply.Memory, reply.Layout, reply.Survey
+		h.labels = reply.Labels
 		f.hosts, f.class = append(f.hosts, h), reply.Class
 		f.speeds = append(f.speeds, h.speeds...)
 	}

@@ -164,6 +164,33 @@ func TestARefusedWorker(t *testing.T) {
 	}
 }
 
+// Devices are told apart by host and, where a worker does, by name; the processors of a host are one piece of hardware.
+func TestLabels(t *testing.T) {
+	token := transport.Token("a secret of the tests")
+	local, _ := NewCPU(2, 1, 0)
+	reply := Reply{Speeds: []float64{1, 1}, Class: local.Class()}
+	plain, stop := answering(t, "127.0.0.1:0", token, reply)
+	defer stop()
+	reply.Labels = []string{"GPU-a", "GPU-b"}
+	named, stop := answering(t, "127.0.0.1:0", token, reply)
+	defer stop()
+	f, err := Dial(t.Context(), local, token, []string{plain, named}, Job{Start: json.RawMessage("{}")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for d, want := range []string{"this host", "this host", plain, plain, named + " GPU-a", named + " GPU-b"} {
+		if got := f.Label(d); got != want {
+			t.Errorf("device %d is %q, want %q", d, got, want)
+		}
+		f.Note(d, "nothing is kept of it")
+	}
+	reply.Labels = reply.Labels[:1]
+	if err := reply.sound(); err == nil || !strings.Contains(err.Error(), "it names 1 of 2 devices") {
+		t.Errorf("one name for two: %v", err)
+	}
+}
+
 // draining is a pool of this process whose first device is gone when it says so.
 type draining struct {
 	*CPU

@@ -152,4 +152,29 @@ func (f *Fleet) Settle(devices []layout.Device) {
 	}
 }
 
-var _ stages.Nearby = (*Fleet)(nil)
+// Label names the hardware of a device: the processors of a host are one piece of it.
+func (f *Fleet) Label(device int) string {
+	if p, ok := f.local.(stages.Labelled); ok && device < f.here {
+		return p.Label(device)
+	}
+	for _, h := range f.hosts {
+		if i := device - h.first; i >= 0 && i < len(h.labels) {
+			return h.addr + " " + h.labels[i]
+		} else if i >= 0 && i < len(h.speeds) {
+			return h.addr
+		}
+	}
+	return "this host"
+}
+
+// Note takes down what happened to a device of this process; workers have no summary.
+func (f *Fleet) Note(device int, event string) {
+	if p, ok := f.local.(stages.Labelled); ok && device < f.here {
+		p.Note(device, event)
+	}
+}
+
+var (
+	_ stages.Nearby   = (*Fleet)(nil)
+	_ stages.Labelled = (*Fleet)(nil)
+)

@@ -39,7 +39,7 @@ type Request struct {
 type Reply struct {
 	Error string      `json:"error,omitempty"`
 	Kind  fault.Class `json:"kind,omitempty"` // of the error
-	// Device says what is wrong with a device, where that is the error: "memory" or "lost".
+	// Device says what is wrong with a device, where that is the error, or may be: "memory", "lost" or "not finite".
 	Device string `json:"device,omitempty"`
 
 	Speeds  []float64         `json:"speeds,omitempty"`  // of the worker's devices
@@ -48,7 +48,9 @@ type Reply struct {
 	Weights map[string]string `json:"weights,omitempty"` // digest of each stage's weights
 	// Layout is what the cost model knows of the devices, and Survey how they are linked, where the worker's pool does.
 	Layout []layout.Device `json:"layout,omitempty"`
-	Survey *gpu.Survey     `json:"survey,omitempty"`
+	// Labels tell the worker's devices apart; see stages.Labelled.
+	Labels []string    `json:"labels,omitempty"`
+	Survey *gpu.Survey `json:"survey,omitempty"`
 }
 
 // Describe adds what a pool knows of its devices and how they are linked.
@@ -57,6 +59,11 @@ func (r *Reply) Describe(devices stages.Picker) {
 		r.Layout = p.Layout()
 	}
 	r.Survey = surveyOf(devices)
+	if p, ok := devices.(stages.Labelled); ok {
+		for d := range r.Speeds {
+			r.Labels = append(r.Labels, p.Label(d))
+		}
+	}
 }
 
 // sound says what is wrong with an offer: what it describes must be the devices that it has.
@@ -64,6 +71,9 @@ func (r Reply) sound() error {
 	n := len(r.Speeds)
 	if n > maxWorkers || len(r.Layout) != 0 && len(r.Layout) != n {
 		return fmt.Errorf("it describes %d of %d devices", len(r.Layout), n)
+	}
+	if len(r.Labels) != 0 && len(r.Labels) != n {
+		return fmt.Errorf("it names %d of %d devices", len(r.Labels), n)
 	}
 	if s := r.Survey; s != nil {
 		if len(s.Devices) != n || len(s.Links) != n {
@@ -82,6 +92,7 @@ func (r Reply) sound() error {
 const (
 	outOfMemory = "memory"
 	deviceLost  = "lost"
+	notFinite   = "not finite"
 )
 
 // Failed returns the reply that reports err.
@@ -92,6 +103,8 @@ func Failed(err error) Reply {
 		r.Device = outOfMemory
 	case fault.IsDeviceLost(err):
 		r.Device = deviceLost
+	case fault.IsNotFinite(err):
+		r.Device = notFinite
 	}
 	return r
 }
@@ -107,6 +120,8 @@ func (r Reply) err() error {
 		err = fault.OutOfMemory(err)
 	case deviceLost:
 		err = fault.DeviceLost(err)
+	case notFinite:
+		err = fault.NotFinite(err)
 	}
 	switch r.Kind {
 	case fault.ClassRetry:

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"latentbeam/internal/fault"
 )
 
 // run is one call of Sample: the buffers that its steps share.
@@ -99,7 +101,7 @@ func (r *run) finite() error {
 	for e := range r.N {
 		for _, v := range r.element(e) {
 			if v-v != 0 { // infinities and NaNs alone; where and which it is differs with a worker's share
-				return errors.New("the latents hold numbers that are not finite")
+				return fault.NotFinite(errors.New("the latents hold numbers that are not finite"))
 			}
 		}
 	}

@@ -88,6 +88,19 @@ func (p *Pool) closest(free []int, n int) (out []int) {
 	return out
 }
 
+// Label names a device for people.
+func (p *Pool) Label(device int) string {
+	d := p.devices[device]
+	return fmt.Sprintf("%s (%s)", d.Short(), d.Name)
+}
+
+// Note takes down what happened to a device.
+func (p *Pool) Note(device int, event string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.devices[device].log.event(event)
+}
+
 // take waits until choose finds devices, and lends them.
 func (p *Pool) take(ctx context.Context, choose func() ([]int, error)) (*stages.Set, func(ok bool), error) {
 	for {

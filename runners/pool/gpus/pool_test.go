@@ -17,7 +17,10 @@ import (
 	"latentbeam/stages"
 )
 
-var _ stages.Nearby = (*Pool)(nil)
+var (
+	_ stages.Nearby   = (*Pool)(nil)
+	_ stages.Labelled = (*Pool)(nil)
+)
 
 // TestOpen: which devices of a machine a job gets.
 func TestOpen(t *testing.T) {
