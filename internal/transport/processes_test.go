@@ -155,7 +155,7 @@ func TestTwoProcesses(t *testing.T) {
 			node, began := NewNode(token), time.Now()
 			wait := patience
 			if how == "stalled" {
-				wait = 5 * time.Second // for an exchange that stalls; all others are done sooner
+				wait = 5 * time.Second               // for an exchange that stalls; all others are done sooner
 				time.AfterFunc(time.Second, func() { // the device's thread waits for the device
 					gpu(t, 0).Alloc(kernels.F32, 1<<20)
 					runtime.GC()
