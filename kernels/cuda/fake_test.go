@@ -3,6 +3,7 @@
 package cuda_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -26,6 +27,18 @@ func onFake(t *testing.T) {
 func emulated() bool {
 	list, err := cuda.Devices()
 	return err == nil && strings.HasPrefix(list[0].Name, "emulated")
+}
+
+// devices is how many the stand-in has shown to tests so far.
+var devices = 6
+
+// unused returns a device of the stand-in that no test has used, so that nobody else's garbage comes back to it.
+func unused(t *testing.T) int {
+	t.Helper()
+	onFake(t)
+	devices++
+	t.Setenv("FAKE_DEVICES", fmt.Sprint(devices))
+	return devices - 1
 }
 
 // fresh returns a backend on a device whose context has not ended, whatever tests before did to it.
@@ -144,10 +157,10 @@ func TestMemoryOfADeviceThatEnded(t *testing.T) {
 
 // TestOutOfMemory: more than the device has, and more than is planned, are errors to be tried again smaller.
 func TestOutOfMemory(t *testing.T) {
-	onFake(t)
+	index := unused(t)
 	t.Setenv("FAKE_MEMORY", "100000000")
 	for name, b := range map[string]kernels.Backend{
-		"device": fresh(t, 1, cuda.Options{}), "plan": fresh(t, 1, cuda.Options{Memory: 40 << 20}),
+		"device": fresh(t, index, cuda.Options{}), "plan": fresh(t, index, cuda.Options{Memory: 40 << 20}),
 	} {
 		end := b.Scope()
 		b.Alloc(kernels.F32, 5<<20)

@@ -3,6 +3,7 @@
 package cuda_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -71,7 +72,7 @@ func TestPeers(t *testing.T) {
 func strangers(t *testing.T, n int) (a, b kernels.Backend) {
 	t.Helper()
 	onFake(t)
-	t.Setenv("FAKE_DEVICES", "6")
+	t.Setenv("FAKE_DEVICES", fmt.Sprint(devices))
 	t.Setenv("FAKE_PEERS", "0")
 	return fresh(t, n, cuda.Options{}), fresh(t, n+1, cuda.Options{})
 }
@@ -135,7 +136,8 @@ func TestStagedBesideOtherWork(t *testing.T) {
 func TestStagedFails(t *testing.T) {
 	for _, fail := range []string{"cuMemHostAlloc:2:2", "cuMemcpyDtoHAsync_v2:2:214!", "cuMemcpyHtoDAsync_v2:3:700!"} {
 		t.Run(fail, func(t *testing.T) {
-			from, to := strangers(t, 4) // no way leads from one to the other yet
+			unused(t)
+			from, to := strangers(t, unused(t)-1) // no way leads from one to the other yet
 			src := from.Alloc(kernels.F32, 3<<20)
 			from.Upload(src, make([]float32, 3<<20))
 			if err := from.Wait(); err != nil {
@@ -152,7 +154,7 @@ func TestStagedFails(t *testing.T) {
 			if err == nil || fault.ClassOf(err) != fault.ClassRetry {
 				t.Errorf("error %v of class %v", err, fault.ClassOf(err))
 			}
-			across(t, fresh(t, 4, cuda.Options{}), fresh(t, 5, cuda.Options{}), kernels.F32, 1100, 1100)
+			across(t, fresh(t, devices-2, cuda.Options{}), fresh(t, devices-1, cuda.Options{}), kernels.F32, 1100, 1100)
 		})
 	}
 }

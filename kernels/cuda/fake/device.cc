@@ -41,15 +41,21 @@ int ready(Device *d)
 	return d->broken;
 }
 
+static std::string wish()
+{
+	const char *text = getenv("FAKE_FAIL");
+	return text ? text : "";
+}
+
 // FAKE_FAIL=CALL:N:CODE[!] or CALL:N:~MILLISECONDS; counting begins anew when its text changes.
 int fails(const char *call)
 {
 	static std::string text;
 	static long seen;
 	std::unique_lock<std::mutex> guard(mu);
-	const char *now = getenv("FAKE_FAIL");
-	if (text != (now ? now : "")) {
-		text = now ? now : "";
+	std::string now = wish();
+	if (text != now) {
+		text = now;
 		seen = 0;
 	}
 	size_t a = text.find(':'), b = text.find(':', a + 1);
@@ -60,7 +66,8 @@ int fails(const char *call)
 	if (text[b + 1] == '~') {
 		long milliseconds = atol(text.c_str() + b + 2);
 		guard.unlock();
-		usleep(1000 * milliseconds);
+		for (; milliseconds > 0 && wish() == now; milliseconds--)
+			usleep(1000);
 		return SUCCESS;
 	}
 	int code = atoi(text.c_str() + b + 1);

@@ -69,8 +69,8 @@ int run_all(Device *d)
 	return SUCCESS;
 }
 
-// Streams and events that have ended keep their memory: what other devices still have to do may name them, and a
-// handle that is used again is never that of a new one.
+// Streams and events that have ended keep their memory: another stream of the device may still have to wait for them,
+// and a handle that is used again is never that of a new one.
 void reset_streams(Device *d)
 {
 	for (Stream *s : d->streams)
