@@ -16,7 +16,6 @@ import (
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/vae"
-	"latentbeam/transforms/table"
 )
 
 // The smallest Open-Sora 1.3: windows of 2 x 2 patches that a set cuts, and its autoencoder.
@@ -61,15 +60,13 @@ func TestImagesOf13OnAnySet(t *testing.T) {
 			t.Fatalf("%s, %s: %d rows failed", condition, sets, r.Totals.Failed)
 		}
 		found := map[string]string{}
-		for row, err := range table.Read[schemas.LatentRow](inTables(out, "latents"), false) {
-			must(t, err)
+		for _, row := range readRows[schemas.LatentRow](t, out, "latents") {
 			found[row.ID] = row.VAELatentSHA256
 		}
 		if !video {
 			return found
 		}
-		for row, err := range table.Read[schemas.VideoRow](inTables(out, "videos"), false) {
-			must(t, err)
+		for _, row := range readRows[schemas.VideoRow](t, out, "videos") {
 			found[row.ID] += fmt.Sprint(" ", row.NumFrames, " ", row.VideoSHA256)
 		}
 		return found

@@ -14,7 +14,6 @@ import (
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/stdit"
-	"latentbeam/transforms/table"
 )
 
 // smallFlow is an Open-Sora 1.2 of one layer that understands the built-in text encoder.
@@ -132,14 +131,7 @@ func TestPresetRun(t *testing.T) {
 	if _, err := job.Run(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
-	var rows []schemas.LatentRow
-	for row, err := range table.Read[schemas.LatentRow](filepath.Join(job.Config.Output.Path, "tables",
-		"latents-00000.parquet"), false) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows = append(rows, row)
-	}
+	rows := readRows[schemas.LatentRow](t, job.Config.Output.Path, "latents")
 	if len(rows) != 3 || fmt.Sprint(rows[0].VAELatentShape) != "[4 5 4 5]" || rows[0].GuidanceScale != 7 {
 		t.Fatalf("%d rows, the first %v at %g", len(rows), rows[0].VAELatentShape, rows[0].GuidanceScale)
 	}

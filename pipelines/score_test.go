@@ -7,7 +7,6 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/pipelines"
 	"latentbeam/schemas"
-	"latentbeam/transforms/table"
 )
 
 // TestBuiltInModelFollowsPrompts makes the twelve videos of the demonstration and reads colour, shape and
@@ -24,12 +23,10 @@ func TestBuiltInModelFollowsPrompts(t *testing.T) {
 		must(t, err)
 		result := runs(t, cfg)
 		digests := map[string]string{}
-		for row, err := range table.Read[schemas.LatentRow](inTables(out, "latents"), false) {
-			must(t, err)
+		for _, row := range readRows[schemas.LatentRow](t, out, "latents") {
 			digests[row.ID] = row.VAELatentSHA256
 		}
-		for row, err := range table.Read[schemas.VideoRow](inTables(out, "videos"), false) {
-			must(t, err)
+		for _, row := range readRows[schemas.VideoRow](t, out, "videos") {
 			digests[row.ID] += " " + row.VideoSHA256
 		}
 		return result, digests
