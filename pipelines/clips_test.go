@@ -15,8 +15,9 @@ import (
 	"latentbeam/schemas"
 )
 
-// TestClipsThroughTables: a video of several clips and texts comes out the same in one job and in three that go on
-// from each other's tables, with the denoiser's blocks over two workers; a table without the later texts is refused by its rows.
+// TestClipsThroughTables: a video of several clips and texts comes out the same in one job and in three that
+// go on from each other's tables, with the denoiser's blocks over two workers; a table without the later
+// texts is refused by its rows.
 func TestClipsThroughTables(t *testing.T) {
 	prompts := writeTable(t, "p.csv", "id,prompt,negative_prompt\n"+
 		"two,|0|a red circle|1|a blue square,\nlong,a red circle,a green star\nthree,|0|a red circle|1|a star|2|a bird,x\n")

@@ -238,9 +238,10 @@ func array(data []byte, shape []int64, dtype string) (*stages.Array, error) {
 	return a, nil
 }
 
-// readRows yields the elements of parquet files of T, of at most limit rows if it is not 0. Tensors are read where they are wanted, and for
-// tables of other programs that do not name their content, where named is false: there the tensor is the
-// only name. A tensor that cannot be used leaves its element without, and says why in Unread.
+// readRows yields the elements of parquet files of T, of at most limit rows if it is not 0. Tensors are read
+// where they are wanted, and for tables of other programs that do not name their content, where named is
+// false: there the tensor is the only name. A tensor that cannot be used leaves its element without, and says
+// why in Unread.
 func readRows[T schemas.Row](files []string, limit int, tensors bool, named func(T) bool,
 	element func(r T, tensors bool) (*stages.Element, error)) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {

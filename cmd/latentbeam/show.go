@@ -37,7 +37,8 @@ func newProgress(w io.Writer, counts *transforms.Progress) *progress {
 
 // start is called once with the plan.
 func (p *progress) start(plan pipelines.Plan) {
-	fmt.Fprintf(p.w, "%d rows: %d to do, %d done before, %d failed before or unusable\n", plan.Rows, plan.New, plan.Done, plan.Failed)
+	fmt.Fprintf(p.w, "%d rows: %d to do, %d done before, %d failed before or unusable\n",
+		plan.Rows, plan.New, plan.Done, plan.Failed)
 	if plan.New == 0 {
 		return
 	}

@@ -10,9 +10,10 @@ const maxRows = 12
 //	C (m, n) = [C +] sum over blocks i of A_i (m, k) B_i (k, n)
 //
 // C is fp32. A is read where it lies: row r of block i begins at a + offs[i] + r*lda and holds k terms side
-// by side. B is packed (see packNK) and its blocks follow one another in each panel. A term is a dword:
-// one fp32, or a pair of bf16. Each sum runs over the blocks and their terms in order, in one chain,
-// whatever m and n are; with add its total is then added to C, and with apart that of each block. So a row's bits depend on k and blocks alone.
+// by side. B is packed (see packNK) and its blocks follow one another in each panel. A term is a dword: one
+// fp32, or a pair of bf16. Each sum runs over the blocks and their terms in order, in one chain, whatever m
+// and n are; with add its total is then added to C, and with apart that of each block. So a row's bits depend
+// on k and blocks alone.
 //
 // The generated assembly knows the order of the fields.
 type reduce struct {

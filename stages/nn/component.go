@@ -59,8 +59,8 @@ type Shard struct {
 	Stage Stage
 }
 
-// OpenComponent reads the component's config.json (or what stands in for it, see stages.Model) and maps the weights beside it. load makes the model; it runs at the
-// first use of each device.
+// OpenComponent reads the component's config.json (or what stands in for it, see stages.Model) and maps the
+// weights beside it. load makes the model; it runs at the first use of each device.
 func OpenComponent[C, M any](m *stages.Model, name string, parse func([]byte) (C, error),
 	load func(C, *Weights) (*M, error)) (*Component[C, M], error) {
 	data, err := m.Config(name)

@@ -19,7 +19,8 @@ import (
 func mappedStage(t testing.TB, cfg Config) *stage {
 	t.Helper()
 	dir := t.TempDir()
-	for name, data := range map[string][]byte{"config.json": []byte("{}"), "model.safetensors": nntest.FileBytes(t, nntest.Shapes(t, cfg, Load))} {
+	weights := nntest.FileBytes(t, nntest.Shapes(t, cfg, Load))
+	for name, data := range map[string][]byte{"config.json": []byte("{}"), "model.safetensors": weights} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			t.Fatal(err)
 		}
