@@ -9,7 +9,7 @@ import (
 )
 
 // maxForeseen bounds the devices of a run that is played through: every lease looks at all widths of a set.
-const maxForeseen = 64
+const maxForeseen = 128
 
 // foresight is what is known of a run on these devices, nil where they are too many to play it through.
 func (j *Job) foresight(devices []layout.Device, held []layout.Held) *transforms.Foresight {

@@ -1,6 +1,7 @@
 package transforms
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"sync"
@@ -18,16 +19,49 @@ type forecast struct {
 	mu    sync.Mutex
 	costs map[costKey]*layout.Stage // nil: the stage cannot say
 	needs map[needKey]need
-	model map[string]float64  // seconds by the model, by what they depend on
-	fit   map[string]int      // elements that fit a set
-	few   map[costKey]int     // fewer than that, where they did not
-	pace  map[costKey]float64 // seconds of this machine for one of the model's
-	last  map[int]float64     // by stage: the pace of its last batch
+	model map[modelKey]float64 // seconds by the model
+	name  []byte               // of the set of a modelKey, in the making
+	fit   map[string]int       // elements that fit a set
+	few   map[costKey]int      // fewer than that, where they did not
+	pace  map[costKey]float64  // seconds of this machine for one of the model's
+	last  map[int]float64      // by stage: the pace of its last batch
 }
 
 type costKey struct {
 	stage int
 	shape schemas.Bucket
+}
+
+// modelKey is what a prediction depends on: so many elements on a set, which is named by all that counts of its devices.
+type modelKey struct {
+	costKey
+	elements int
+	set      string
+}
+
+// appendSet appends the name of a set of devices to name. Devices that are alike and neighbours are named once: a large
+// set has few kinds, and is looked up at every width.
+func appendSet(name []byte, set []layout.Device) []byte {
+	order := binary.LittleEndian
+	for i := 0; i < len(set); {
+		d, n := set[i].Relative(set[0]), 1
+		for i+n < len(set) && sameCost(set[i+n], set[i]) {
+			n++
+		}
+		for _, v := range [...]float64{d.Rate, d.Link, d.Host} {
+			name = order.AppendUint64(name, math.Float64bits(v))
+		}
+		for _, v := range [...]int{d.Island, d.Node, n} {
+			name = order.AppendUint64(name, uint64(v))
+		}
+		i += n
+	}
+	return name
+}
+
+// sameCost reports whether predictions do not tell two devices of a set apart.
+func sameCost(a, b layout.Device) bool {
+	return a.Rate == b.Rate && a.Link == b.Link && a.Host == b.Host && a.Island == b.Island && a.Node == b.Node
 }
 
 // needKey is so many elements.
@@ -91,18 +125,14 @@ func (f *forecast) seconds(key costKey, cost *layout.Stage, k int, set []layout.
 // modelled is what the cost model says, for a device that nobody has timed.
 func (f *forecast) modelled(key costKey, cost *layout.Stage, k int, set []layout.Device) float64 {
 	f.open()
-	name := fmt.Sprint(key, k)
-	for _, d := range set {
-		d = d.Relative(set[0])
-		name += fmt.Sprint(" ", d.Rate, d.Link, d.Host, d.Island, d.Node)
-	}
-	s, known := f.model[name]
+	f.name = appendSet(f.name[:0], set)
+	s, known := f.model[modelKey{key, k, string(f.name)}]
 	if !known {
 		if len(f.model) >= maxPredictions {
 			clear(f.model)
 		}
 		s, _ = layout.Seconds(*cost, k, set) // 0 where it cannot be said
-		f.model[name] = s
+		f.model[modelKey{key, k, string(f.name)}] = s
 	}
 	return s
 }
@@ -132,7 +162,7 @@ func (f *forecast) measured(stage int) bool {
 
 func (f *forecast) open() {
 	if f.costs == nil {
-		f.costs, f.model, f.fit = map[costKey]*layout.Stage{}, map[string]float64{}, map[string]int{}
+		f.costs, f.model, f.fit = map[costKey]*layout.Stage{}, map[modelKey]float64{}, map[string]int{}
 		f.needs = map[needKey]need{}
 		f.pace, f.last, f.few = map[costKey]float64{}, map[int]float64{}, map[costKey]int{}
 	}

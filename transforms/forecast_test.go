@@ -1,6 +1,7 @@
 package transforms
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -52,6 +53,30 @@ func TestForecastOfPieces(t *testing.T) {
 	for n, want := range map[int]float64{2: 2. / 3, 3: 1. / 3, 5: 1. / 3} {
 		if got := f.seconds(costKey{}, decode, 1, layout.Workers(sequence.Equal(n))) / alone; got < want-1e-9 || got > want+1e-9 {
 			t.Errorf("3 groups on %d devices take %.3f of one device's time, want %.3f", n, got, want)
+		}
+	}
+}
+
+// What is remembered of a set is what the cost model says of it, whatever sets were asked for before: of some devices of
+// some machine, in some order.
+func TestForecastRemembersTheRightSet(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 11))
+	f, cost := &forecast{}, denoiser()
+	for range 60 {
+		machine := make([]layout.Device, 1+r.IntN(8))
+		for i := range machine {
+			machine[i] = layout.Device{Rate: 1e12 * float64(1+r.IntN(2)), Link: 1e10 * float64(1+r.IntN(2)), Host: 1e9,
+				Island: r.IntN(2), Node: r.IntN(2)}
+			if i > 0 && r.IntN(2) > 0 {
+				machine[i] = machine[i-1]
+			}
+		}
+		for range 5 {
+			set, k := some(machine, r.Perm(len(machine))[:1+r.IntN(len(machine))]), 1+r.IntN(3)
+			want, _ := layout.Seconds(*cost, k, set)
+			if got := f.seconds(costKey{}, cost, k, set); got != want {
+				t.Fatalf("%d elements on %+v take %g, want %g", k, set, got, want)
+			}
 		}
 	}
 }

@@ -217,10 +217,14 @@ func (t *turns) give(w *turn, queue []*turn, devices []int, elements int) (given
 
 // free returns in how many seconds each of n devices is free.
 func (t *turns) free(n int) []float64 {
-	out := make([]float64, n)
+	out, now := make([]float64, n), t.now()
+	left := map[*lease]float64{}
 	for d, l := range t.busy {
+		if _, known := left[l]; !known {
+			left[l] = max(l.left(now), 1e-6) // not now in any case
+		}
 		if d < n {
-			out[d] = max(l.left(t.now()), 1e-6) // not now in any case
+			out[d] = left[l]
 		}
 	}
 	return out
