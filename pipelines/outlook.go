@@ -1,7 +1,9 @@
 package pipelines
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"latentbeam/internal/plan/layout"
 	"latentbeam/stages"
@@ -42,15 +44,24 @@ func (l *Layout) foresee(f transforms.Foresight, query layout.Query) (err error)
 	if split == nil || split.Width > 0 || split.Grid.Shards() > 1 {
 		return nil
 	}
-	var lost []layout.Lost
+	type fixed struct {
+		width   int
+		seconds float64
+	}
+	var others []fixed
 	for _, c := range widths {
 		f.Width = c.Width
 		other, err := f.Outlook()
 		if err != nil {
 			return err
 		}
-		lost = append(lost, layout.Lost{What: fmt.Sprintf("sequence_parallel: %d for every batch", c.Width),
-			Why: layout.Slower(other.Seconds, l.Run.Seconds)})
+		others = append(others, fixed{c.Width, other.Seconds})
+	}
+	slices.SortStableFunc(others, func(a, b fixed) int { return cmp.Compare(a.seconds, b.seconds) })
+	var lost []layout.Lost
+	for _, o := range others {
+		lost = append(lost, layout.Lost{What: fmt.Sprintf("sequence_parallel: %d for every batch", o.width),
+			Why: layout.Slower(o.seconds, l.Run.Seconds)})
 	}
 	l.Lost = append(lost, l.Lost...)
 	return nil

@@ -36,6 +36,7 @@ const (
 	Failed Status = 2 // it is in the failures table
 )
 
+// String is the word for s.
 func (s Status) String() string {
 	switch s {
 	case Absent:

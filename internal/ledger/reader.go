@@ -22,6 +22,7 @@ type DamagedError struct {
 	Why     string
 }
 
+// Error names the segment, the place and what to do.
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("ledger segment %s is damaged at byte %d: %s; move the file away and run again, "+
 		"its rows will be computed anew", e.Segment, e.Offset, e.Why)

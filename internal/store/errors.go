@@ -22,12 +22,14 @@ type ConflictError struct {
 	HaveSHA, WantSHA   string // SHA-256 of both, in hex
 }
 
+// Error names the object and what differs.
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("publish %s: %v: on disk %d bytes, sha256 %s; now %d bytes, sha256 %s; "+
 		"remove the file or choose another output",
 		e.Name, ErrConflict, e.HaveSize, e.HaveSHA, e.WantSize, e.WantSHA)
 }
 
+// Is reports whether target is ErrConflict.
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
 // Conflicts takes an error of Put apart: the conflicts, and where Put failed for another reason that error.

@@ -39,6 +39,7 @@ type LockedError struct {
 	Owner Owner
 }
 
+// Error names the directory and who has it.
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("output %s is in use by %v; wait for it or stop it (lock file %s)",
 		e.Path, e.Owner, e.Lock)

@@ -19,6 +19,7 @@ type Misfit struct {
 	Detail string // for people: the shape that it has, or should have
 }
 
+// String is a line of the report of a checkpoint that does not fit.
 func (m Misfit) String() string { return fmt.Sprintf("%-11s %q %s", m.Kind, m.Name, m.Detail) }
 
 // Check returns nil when every tensor that was asked for came in the right shape and the files hold no

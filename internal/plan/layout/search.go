@@ -121,6 +121,8 @@ func Slower(a, b float64) string {
 		return "no faster"
 	case a < b:
 		return fmt.Sprintf("%.1f%% faster", 100*(b/a-1))
+	case a > 2*b:
+		return fmt.Sprintf("%.1f times as long", a/b)
 	}
 	return fmt.Sprintf("%.1f%% slower", 100*(a/b-1))
 }
