@@ -95,6 +95,7 @@ func (l *linked) Exchange(ctx context.Context, be kernels.Backend, tag kernels.T
 	within, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	defer context.AfterFunc(l.over, func() { leave(context.Cause(l.over)) })()
+	defer context.AfterFunc(ctx, func() { l.halt(ctx, l.hush) })()
 	err := be.Wait() // what is sent is there, and the others learn of an error before they count on this rank
 	if err == nil {
 		err = l.sort(send, recv)
@@ -117,7 +118,6 @@ func (l *linked) Exchange(ctx context.Context, be kernels.Backend, tag kernels.T
 // agree tells the peers what this rank is about to exchange and hears it of them. Nothing moves where two ranks do
 // not mean the same.
 func (l *linked) agree(ctx context.Context, tag kernels.Tag) error {
-	defer context.AfterFunc(ctx, l.hush)()
 	var unsent error
 	for _, p := range l.peers {
 		if p != nil {

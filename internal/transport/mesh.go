@@ -116,7 +116,7 @@ func (m *mesh) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag
 	if err := m.load(be, send, recv); err != nil {
 		return m.end(fmt.Errorf("rank %d, %v: %w", m.rank, tag, err))
 	}
-	stop := context.AfterFunc(ctx, m.expire)
+	stop := context.AfterFunc(ctx, func() { m.halt(ctx, m.expire) })
 	defer stop()
 	results := make(chan outcome, 2*m.size)
 	for i, p := range m.peers {
@@ -155,6 +155,16 @@ func (m *mesh) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag
 
 // past is a deadline that makes what is under way fail.
 var past = time.Unix(1, 0)
+
+// halt is called when a wait ends. One that took too long makes what is under way fail, which shows who has not come. One
+// that is cancelled ends the group, so that the frames under way are whole and the peers are told why behind them.
+func (m *mesh) halt(ctx context.Context, late func()) {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		late()
+		return
+	}
+	m.Abort(context.Cause(ctx))
+}
 
 // expire makes every read and write that is under way fail. It is called when a wait ends, at any moment: writes of a
 // group that has ended by then tell the peers why, and have a deadline of their own.

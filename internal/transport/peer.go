@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -35,6 +36,8 @@ func (p *peer) hangUp(rank int, cause error) {
 				f.layout = notFinite
 			}
 			p.Write(append(f.encode(), text...))
+		} else if c, ok := p.Conn.(*tls.Conn); ok {
+			c.NetConn().Close() // the end of encryption cannot be told either: it would be taken for a forgery
 		}
 		p.writing.Unlock()
 	}

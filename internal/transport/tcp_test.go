@@ -51,6 +51,8 @@ func joined(t testing.TB, devices []kernels.Backend, each int, link bool) []kern
 	table := NewTable(hosts)
 	table.Link = link
 	ends := make([]kernels.Transport, n)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	var all sync.WaitGroup
 	for i, node := range nodes {
 		all.Go(func() {
@@ -58,9 +60,10 @@ func joined(t testing.TB, devices []kernels.Backend, each int, link bool) []kern
 			for r := i * each; r < min(n, (i+1)*each); r++ {
 				mine = append(mine, r)
 			}
-			joined, err := node.Join(t.Context(), table, mine, devices[mine[0]:][:len(mine)])
+			joined, err := node.Join(ctx, table, mine, devices[mine[0]:][:len(mine)])
 			if err != nil {
 				t.Error(err)
+				cancel() // the others would wait for these ranks
 				return
 			}
 			for k, r := range mine {
