@@ -40,7 +40,8 @@ func fleet(cfg *config.Config, start Start, steps []transforms.Step, local stage
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
-	f, err := pool.Dial(ctx, local, token, r.Hosts, pool.Job{Start: job, Weights: weights, Link: r.NCCL != "off"})
+	f, err := pool.Dial(ctx, local, token, r.Hosts, pool.Job{Start: job, Weights: weights, Link: r.NCCL != "off",
+		Given: r.Memory > 0})
 	if err != nil {
 		return nil, nil, notMet(cfg, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,6 +59,7 @@ type Job struct {
 	Start   json.RawMessage   // how it was started, by which workers open it; see Request
 	Weights map[string]string // digest of each stage's
 	Link    bool              // devices of several hosts may be linked; see transport.Table
+	Given   bool              // the memory for batches is given: nothing is taken off it
 }
 
 // Dial asks the workers at addrs what they have and returns the fleet with the devices of local, which may have
@@ -236,8 +238,15 @@ func (f *Fleet) Memory() (memory plan.Memory) {
 		}
 		memory = smaller(memory, h.memory)
 	}
+	if several := len(f.hosts) > 1 || len(f.hosts) > 0 && f.here > 0; several && f.linked() && !f.job.Given {
+		memory.Limit = max(0, memory.Limit-layout.Linked(len(f.speeds)))
+		memory.Target = min(memory.Target, memory.Limit/2)
+	}
 	return memory
 }
+
+// linked reports whether devices of several hosts may be linked: those of processors have no links.
+func (f *Fleet) linked() bool { return f.job.Link && !strings.HasPrefix(f.class, "cpu/") }
 
 // Class returns the numeric class of the results: that of the workers where this process has no devices.
 func (f *Fleet) Class() string { return f.class }

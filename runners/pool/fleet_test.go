@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"latentbeam/internal/fault"
+	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/transport"
 )
 
@@ -160,6 +162,49 @@ func TestARefusedWorker(t *testing.T) {
 	} {
 		if _, err := dial(c.local, c.addrs...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
+		}
+	}
+}
+
+// Links between GPUs of several hosts take of the memory for batches, unless the job says how much that is.
+func TestLinksTakeMemory(t *testing.T) {
+	token := transport.Token("a secret of the tests")
+	none, _ := NewCPU(0, 1, 0)
+	const memory = 16 << 30
+	offer := func(class string, job Job, workers int) int64 {
+		t.Helper()
+		var addrs []string
+		for range workers {
+			reply := Reply{Speeds: []float64{1, 1}, Class: class, Memory: plan.Memory{Limit: memory, Target: memory / 2}}
+			addr, stop := answering(t, "127.0.0.1:0", token, reply)
+			defer stop()
+			addrs = append(addrs, addr)
+		}
+		job.Start = json.RawMessage("{}")
+		f, err := Dial(t.Context(), none, token, addrs, job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if m := f.Memory(); m.Target != m.Limit/2 {
+			t.Errorf("%+v", m)
+		}
+		return f.Memory().Limit
+	}
+	for _, c := range []struct {
+		class   string
+		job     Job
+		workers int
+		want    int64
+	}{
+		{"cuda/sm_80", Job{Link: true}, 2, memory - layout.Linked(4)},
+		{"cuda/sm_80", Job{Link: true}, 1, memory},
+		{"cuda/sm_80", Job{}, 2, memory},
+		{"cuda/sm_80", Job{Link: true, Given: true}, 2, memory},
+		{"cpu/avx2", Job{Link: true}, 2, memory},
+	} {
+		if got := offer(c.class, c.job, c.workers); got != c.want {
+			t.Errorf("%s, %d workers, %+v: %d bytes are offered, want %d", c.class, c.workers, c.job, got, c.want)
 		}
 	}
 }

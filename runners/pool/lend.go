@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"latentbeam/internal/fault"
 	"latentbeam/internal/transport"
@@ -161,7 +160,7 @@ func (f *Fleet) set(ctx context.Context, devices []int) (set *stages.Set, releas
 		}
 	}
 	table := transport.NewTable(addrs)
-	table.Link = f.job.Link && !strings.HasPrefix(f.Class(), "cpu/") // processors have no links
+	table.Link = f.linked()
 	for _, h := range f.hosts {
 		if len(ranks[h]) == 0 {
 			continue

@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"slices"
 
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/sequence"
@@ -29,13 +30,31 @@ func (d Device) room() int64 {
 	return int64(float64(d.Memory) * (1 - reserve))
 }
 
+// What NCCL takes of the memory of a device for its communicator, by its source (init.cc, transport/net.cc and
+// transport/p2p.cc of 2.27); not measured, but users see 1.6 GB (NVIDIA/nccl issue 864). A connection has a buffer for each protocol, 4 MiB (Simple), 4.7 MiB (LL128)
+// and 0.5 MiB (LL); to a peer there are two channels where some are on other hosts, in both directions.
+const (
+	linkPeer = 2 * 2 * (4<<20 + 120*640*8*8 + 512<<10)
+	// linkBase is for what does not depend on the peers: pools of 32 channels x 16 steps x 128 KiB in both directions, and
+	// rings of up to 32 channels in both, which versions before 2.22 connect at once.
+	linkBase = 2*32*16*(128<<10) + linkPeer*32/2
+)
+
+// Linked is what a device keeps for its link with the others of a set of ranks on several hosts, of which it has one.
+func Linked(ranks int) int64 { return linkBase + int64(ranks-1)*linkPeer }
+
 // Offer returns what a batch may use on any one of devices with a memory of their own, beside so many bytes of
-// weights. It fills half of it at most: more gains little, and what is not as it was predicted has room.
+// weights, and links where they are on several hosts. It fills half of it at most: more gains little, and what is not
+// as it was predicted has room.
 func Offer(devices []Device, weights int64) plan.Memory {
 	if len(devices) == 0 {
 		return plan.Memory{}
 	}
-	limit := max(0, least(devices)-weights)
+	limit := least(devices) - weights
+	if slices.ContainsFunc(devices, func(d Device) bool { return d.Node != devices[0].Node }) {
+		limit -= Linked(len(devices))
+	}
+	limit = max(0, limit)
 	return plan.Memory{Target: limit / 2, Limit: limit}
 }
 
