@@ -127,8 +127,9 @@ func checkDefaults(cfg *config.Config, steps []transforms.Step, defaults schemas
 	if kind != config.PromptInput && kind != config.MediaInput {
 		return nil // the tables carry the parameters
 	}
-	if sized, err := defaults.Sized(); err == nil { // rows may still complete half a size
-		defaults = sized
+	defaults, err := defaults.Sized()
+	if err != nil {
+		return nil // half a size, which rows complete
 	}
 	for _, s := range steps {
 		if err := s.Check(&defaults); err != nil {
