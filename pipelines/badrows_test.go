@@ -285,11 +285,20 @@ func manyRows(n int) string {
 	return b.String()
 }
 
-// TestTooManyFailuresStopTheJob: a tenth of the rows fails, five in a hundred are allowed.
+// TestTooManyFailuresStopTheJob: a tenth of the rows fails, five in a hundred are allowed. The last rows wait for the
+// job to stop.
 func TestTooManyFailuresStopTheJob(t *testing.T) {
 	const n = 800
-	slow := passive("slow", func(_ context.Context, batch []*stages.Element) error {
-		time.Sleep(time.Duration(len(batch)) * 4 * time.Millisecond)
+	var seen atomic.Int64
+	var resumed atomic.Bool
+	slow := passive("slow", func(ctx context.Context, batch []*stages.Element) error {
+		if seen.Add(int64(len(batch))) > n/2 && !resumed.Load() {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(time.Minute):
+			}
+		}
 		return nil
 	})
 	j := job{prompts: writeTable(t, "prompts.csv", manyRows(n)), out: filepath.Join(t.TempDir(), "out"),
@@ -303,6 +312,7 @@ func TestTooManyFailuresStopTheJob(t *testing.T) {
 	if r.Totals.Pending == 0 || r.Totals.Done+r.Totals.Failed < 200 || r.Totals.Rows != n {
 		t.Errorf("totals %+v: want some pending, and 200 settled at least", r.Totals)
 	}
+	resumed.Store(true)
 	j.sets = append(j.sets, "on_error.stop_after=50%")
 	r = j.mustRun(t)
 	if r.Totals.Done != n*9/10 || r.Totals.Failed != n/10 || r.Totals.Pending != 0 {
