@@ -45,7 +45,8 @@ func LastStart(output string) (Start, error) {
 		return s, fmt.Errorf("%w: %s is not the output of a job", err, output)
 	}
 	if err := json.Unmarshal(data, &s); err != nil {
-		return s, fmt.Errorf("read %s: %w", filepath.Join(output, JobFile), err)
+		return s, fmt.Errorf("read %s: %w; run the job by its YAML, which writes the file anew",
+			filepath.Join(output, JobFile), err)
 	}
 	return s, nil
 }

@@ -43,7 +43,11 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintln(stderr, "latentbeam:", err)
 	if !begun { // cobra refused the command line
-		fmt.Fprintf(stderr, "  fix: %s --help tells how to write it\n", cmd.CommandPath())
+		if cmd == root {
+			fmt.Fprintln(stderr, "  fix: latentbeam --help lists the commands")
+		} else {
+			fmt.Fprintf(stderr, "  fix: write %s; %s --help tells more\n", cmd.UseLine(), cmd.CommandPath())
+		}
 		return fault.ExitUsage
 	}
 	code := fault.ExitCode(err)

@@ -74,7 +74,7 @@ func TestWrongCommandLine(t *testing.T) {
 		says []string
 	}{
 		{"", nil}, // help
-		{"run", []string{"accepts 1 arg", "latentbeam run --help"}},
+		{"run", []string{"accepts 1 arg", "write latentbeam run FILE.yaml", "latentbeam run --help"}},
 		{"walk", []string{`unknown command "walk"`, "latentbeam --help"}},
 		{"run none.yaml", []string{"none.yaml", "no such file", "latentbeam init"}},
 		{"run job.yaml --fast", []string{"unknown flag: --fast"}},
