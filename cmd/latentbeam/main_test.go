@@ -214,3 +214,13 @@ func TestDryRunWritesNothing(t *testing.T) {
 	s.write("prompts.csv", edited+"d,a green triangle\ne,x,,\n")
 	numbers("5 1 3 1 1") // rows c and d are equal
 }
+
+// TestEqualRowsAreCounted: rows that are computed once are as many as the table has, in the final table too.
+func TestEqualRowsAreCounted(t *testing.T) {
+	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts+"d,a green triangle\n")
+	for _, want := range []string{"done skipped failed pending time 4 0 0 0 ", "nothing to do: all 4 rows"} {
+		if text := strings.Join(strings.Fields(s.run(0, "run", "job.yaml")), " "); !strings.Contains(text, want) {
+			t.Errorf("it does not say %q: %s", want, text)
+		}
+	}
+}

@@ -130,7 +130,8 @@ func printResult(out io.Writer, dir string, r pipelines.Result) {
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "done\tskipped\tfailed\tpending\ttime\t\n%d\t%d\t%d\t%d\t%s\t\n",
-		r.Done, r.Skipped, r.Totals.Failed, r.Totals.Pending, r.Elapsed.Round(100*time.Millisecond))
+		max(0, r.Totals.Done-r.Skipped), r.Skipped, r.Totals.Failed, r.Totals.Pending,
+		r.Elapsed.Round(100*time.Millisecond))
 	w.Flush()
 	if len(r.Stages) > 0 {
 		var all time.Duration

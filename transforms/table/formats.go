@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -91,8 +92,11 @@ func openFile(path, format string, n names) (rowReader, error) {
 	if format == "" || format == "auto" {
 		ext := strings.ToLower(filepath.Ext(path))
 		if format = formatByExtension[ext]; format == "" {
-			return nil, config.NewError(config.Position{File: path}, "its name does not tell the format").
-				WithFix("set input.format to csv, jsonl, parquet or txt")
+			err := config.NewError(config.Position{File: path}, "its name does not tell the format")
+			if slices.Contains([]string{".gz", ".zst", ".bz2", ".xz", ".zip"}, ext) {
+				return nil, err.WithFix("unpack it first: compressed tables are not read, but for parquet's own compression")
+			}
+			return nil, err.WithFix("set input.format to csv, jsonl, parquet or txt")
 		}
 	}
 	open, known := openers[format]

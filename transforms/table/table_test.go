@@ -268,6 +268,7 @@ func TestTablesThatCannotBeRead(t *testing.T) {
 		{write(t, "a.jsonl", `{"title": "x"}`+"\n"+`{"name": "x"}`), Options{}, "columns are: name, title"},
 		{write(t, "a.jsonl", `{"text": "x"}`), Options{Columns: map[string]string{"prompt": "p"}}, `no key "p"`},
 		{write(t, "a.dat", "x"), Options{}, "does not tell the format"},
+		{write(t, "a.csv.gz", "x"), Options{}, "unpack it first"},
 		{filepath.Join(dir, "none.csv"), Options{}, "no such file"},
 		{filepath.Join(dir, "*.csv"), Options{}, "no file matches"},
 		{dir, Options{}, "directory"},
