@@ -62,13 +62,16 @@ func with(host *gputest.Host, hidden ...int) func(f *Facts) {
 	}
 }
 
-// TestMachines compares the reports of machines of all kinds with golden files.
-func TestMachines(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		facts  Facts
-		broken string
-	}{
+// host is a machine, by the name of its golden file, and what is broken there.
+type host struct {
+	name   string
+	facts  Facts
+	broken string
+}
+
+// withoutGPUs are machines without GPUs, or with some that nothing can reach.
+func withoutGPUs() []host {
+	return []host{
 		{"cpu_binary", machine(func(f *Facts) { f.Program.CUDA = false }), ""},
 		{"cpu_binary_with_gpus", machine(func(f *Facts) {
 			f.Program.CUDA, f.GPU.OnBus, f.GPU.Module = false, 8, "550.54.15"
@@ -84,6 +87,12 @@ func TestMachines(t *testing.T) {
 		{"no_driver", machine(func(f *Facts) { f.GPU.OnBus = 1 }), ""},
 		{"driver_without_libraries", machine(func(f *Facts) { f.GPU.OnBus, f.GPU.Module = 1, "550.54.15" }), "CUDA"},
 		{"all_hidden", machine(func(f *Facts) { f.GPU.OnBus, f.GPU.Module, f.GPU.Hidden = 1, "550.54.15", true }), ""},
+	}
+}
+
+// withGPUs are machines with GPUs, whole and sick.
+func withGPUs() []host {
+	return []host{
 		{"a100", machine(with(gputest.A100s(8))), ""},
 		{"islands", machine(with(gputest.Islands())), ""},
 		{"t4", machine(with(gputest.T4s(4))), ""},
@@ -122,7 +131,12 @@ func TestMachines(t *testing.T) {
 			host.Set(0, func(s *gpu.Status) { s.ECC.RemapFailed = true })
 			with(host)(f)
 		}), "GPU 0"},
-	} {
+	}
+}
+
+// TestMachines compares the reports of machines of all kinds with golden files.
+func TestMachines(t *testing.T) {
+	for _, c := range append(withoutGPUs(), withGPUs()...) {
 		t.Run(c.name, func(t *testing.T) {
 			r := Examine(c.facts)
 			if got := strings.Join(r.Broken(), ", "); got != c.broken || r.OK != (c.broken == "") {
