@@ -19,7 +19,7 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interv
 // dial connects to a process that listens at addr and knows the token. What passes is encrypted (TLS 1.3);
 // who is there is known by the token alone, so certificates mean nothing and are made for the day.
 func dial(ctx context.Context, addr string, token Token) (net.Conn, error) {
-	d := net.Dialer{Timeout: handshakeTime, KeepAliveConfig: keepAlive}
+	d := net.Dialer{Timeout: dialTime, KeepAliveConfig: keepAlive}
 	raw, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to worker: %w", err)

@@ -141,7 +141,7 @@ func TestARefusedWorker(t *testing.T) {
 		if err = f.dial(t.Context(), addrs); err == nil {
 			return f, nil
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), long)
 		defer cancel()
 		if _, waiting := f.node.Accept(ctx); f.end.Err() == nil || !errors.Is(waiting, net.ErrClosed) {
 			t.Errorf("after %v the fleet is open", err)
