@@ -90,6 +90,16 @@ func (j *Job) arrange(rows []schemas.PromptRow, elements int) (err error) {
 	return err
 }
 
+// freed takes down that blocks of a step pass which were to stay, so that batches get their room.
+func (j *Job) freed(step int, row schemas.PromptRow, stay int) {
+	costs, err := costsOf(j.steps, row)
+	if err != nil || j.over > 0 || step >= len(j.held) {
+		return
+	}
+	j.held[step] = j.held[step].Passing(costs[step], stay)
+	weighed(j.local, sizeOf(j.held))
+}
+
 // prepare arranges the weights for the rows that the plan has found, which may be larger than the defaults, here and on
 // other hosts. A job whose memory is bounded so that not even the smallest fit is refused.
 func (j *Job) prepare(ctx context.Context, p Plan) error {

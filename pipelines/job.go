@@ -100,7 +100,7 @@ func (j *Job) open(source transforms.Source, steps []transforms.Step, model stri
 		Source: source, Steps: steps, Pool: workers, MaxBatch: int(cfg.Resources.BatchSize),
 		Retries:  cfg.OnError.Retries,
 		Progress: &transforms.Progress{TooMany: cfg.OnError.Stop},
-		Keep:     keep(cfg),
+		Keep:     keep(cfg), Freed: j.freed,
 	}
 	j.engine.Recall(j.facts)
 	if j.engine.Rules, err = j.rules(defaults, steps, workers.Class()); err != nil {

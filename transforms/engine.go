@@ -52,6 +52,8 @@ type Engine struct {
 	Retries  int                  // attempts at an element when the world fails
 	Keep     map[stages.Kind]bool // what is published: video, latents, text
 	Expected []Expected           // what the first pass will compute, as far as it is known
+	// Freed is told when no more than stay blocks of a step remain in memory; row is one of those that it computes.
+	Freed    func(step int, row schemas.PromptRow, stay int)
 	stopping atomic.Bool
 	pending  pending
 	turns    turns

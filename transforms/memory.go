@@ -106,6 +106,18 @@ func (l *learned) measure(step *Step, row *schemas.PromptRow, estimated, measure
 	}
 }
 
+// outgrow forgets what did not fit where batches may use clearly more by now, because weights gave way, and the
+// estimate was corrected since.
+func (l *learned) outgrow(step *Step, row *schemas.PromptRow, limit int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.of(step, row)
+	if s != nil && s.limit > 0 && s.measured > 0 && float64(limit) > similar*float64(s.limit) {
+		s = l.open(step, row)
+		s.most, s.least = 0, 0
+	}
+}
+
 // correct returns an estimate as it is after what was measured.
 func (l *learned) correct(step *Step, row *schemas.PromptRow, estimate int64) int64 {
 	l.mu.Lock()
@@ -162,7 +174,7 @@ func (f *StageFn) widest(row *schemas.PromptRow) int {
 func (f *StageFn) relieve(live []*stages.Element, devices, least, staying int) bool {
 	row := &live[0].Row
 	return f.engine.learned.outOfMemory(f.step, row, shortage{elements: len(live), devices: devices,
-		widest: f.widest(row), least: least, limit: f.engine.Pool.Memory().Limit}) || f.stream(staying)
+		widest: f.widest(row), least: least, limit: f.engine.Pool.Memory().Limit}) || f.stream(row, staying)
 }
 
 // settleParts settles a batch that is known not to fit, in parts of n elements.
@@ -197,5 +209,6 @@ func (f *StageFn) measured(live []*stages.Element, devices int, peak int64) {
 	row := &live[0].Row
 	if need, err := f.engine.forecast.need(f.key(row), f.step, row, len(live)); err == nil {
 		f.engine.learned.measure(f.step, row, shared(need, devices), peak)
+		f.engine.learned.outgrow(f.step, row, f.engine.Pool.Memory().Limit)
 	}
 }

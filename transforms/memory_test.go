@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"latentbeam/internal/fault"
+	"latentbeam/internal/plan"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -255,6 +256,58 @@ func TestBatchSizeAfterOutOfMemory(t *testing.T) {
 		Most: 2, Limit: 1000}
 	if facts := e.MemoryFacts(); !slices.Equal(facts, []MemoryFact{want}) {
 		t.Errorf("%+v", facts)
+	}
+}
+
+// passing is a stage that runs out of memory until its blocks pass, and holds two units for each element.
+type passing struct {
+	fakeStage
+	stay *int
+	room func() int64
+	peak *int64
+}
+
+func (p passing) Staying() (stay, of int) { return *p.stay, 8 }
+func (p passing) Stream(stay int)         { *p.stay = stay }
+
+func (p passing) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
+	if *p.peak = int64(20 * len(batch)); *p.peak > p.room() {
+		return fault.OutOfMemory(errors.New("CUDA_ERROR_OUT_OF_MEMORY"))
+	}
+	for _, e := range batch {
+		latent(e)
+	}
+	return nil
+}
+
+// TestMemoryThatWeightsFree: what blocks leave that pass is told, and batches grow into it once one was measured.
+func TestMemoryThatWeightsFree(t *testing.T) {
+	fake, stay, peak := newFakePool(1), 8, new(int64)
+	fake.memory = plan.Memory{Target: 15, Limit: 15}
+	pool := meteringPool{fake, peak}
+	e := newEngine(t, 1, step("denoise", fakeStage{}))
+	e.Steps[0].Stage = passing{stay: &stay, peak: peak, room: func() int64 { return fake.memory.Limit },
+		fakeStage: fakeStage{need: func(_ *schemas.PromptRow, n int) (int64, error) { return int64(5 * n), nil }}}
+	e.Pool = pool
+	var freed []int
+	e.Freed = func(step int, row schemas.PromptRow, stay int) {
+		freed = append(freed, step, stay)
+		fake.memory = plan.Memory{Target: 90, Limit: 90}
+	}
+	row := &e.elements("a")[0].Row
+	if n, err := e.BatchSize(row); n != 3 || err != nil {
+		t.Fatalf("first %d, %v", n, err)
+	}
+	f, out := stageFn(t, e, 0), &collector{}
+	f.give(t, out.emit, prompts(3)...)
+	f.end(t, out.emit)
+	for _, el := range out.elements {
+		if el.Failed != nil {
+			t.Error(el.Failed)
+		}
+	}
+	if n, err := e.BatchSize(row); n != 4 || err != nil || !slices.Equal(freed, []int{0, 2}) || stay != 2 {
+		t.Errorf("then %d, %v; told %v, %d blocks stay", n, err, freed, stay)
 	}
 }
 

@@ -3,6 +3,7 @@ package transforms
 import (
 	"log/slog"
 
+	"latentbeam/schemas"
 	"latentbeam/stages"
 )
 
@@ -20,7 +21,7 @@ const buffers = 2
 
 // stream lets half as many blocks be in memory as when so many of them stayed, and reports whether that is fewer: what
 // a device holds is exchanged at its next use, and results are the same. Another batch may have seen to it already.
-func (f *StageFn) stream(staying int) bool {
+func (f *StageFn) stream(row *schemas.PromptRow, staying int) bool {
 	s, ok := f.step.Stage.(stages.Streamer)
 	if !ok {
 		return false
@@ -42,6 +43,9 @@ func (f *StageFn) stream(staying int) bool {
 	slog.Info("weights pass through memory: an element does not fit beside them", "stage", f.step.Name, "stay", stay,
 		"of", of)
 	s.Stream(stay)
+	if f.engine.Freed != nil {
+		f.engine.Freed(f.Index, *row, stay)
+	}
 	if f.engine.learned.stay == nil {
 		f.engine.learned.stay = map[string]int{}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/weights"
 )
 
 // xxl is T5-xxl in 16 bit: what belongs to no layer, then 24 layers.
@@ -215,6 +216,25 @@ func TestArrangeStreamedPipeline(t *testing.T) {
 
 // A grid's step takes what its shares take together; stages of a pipeline wait for elements, and the sums of a
 // tensor cut cost an exchange each.
+// TestPassing: blocks that give way leave their bytes, but for two that pass; what is shared does not change.
+func TestPassing(t *testing.T) {
+	s := Stage{Weights: 107, Parts: []int64{7, 10, 20, 30, 40}}
+	for _, c := range []struct {
+		held Held
+		stay int
+		want int64
+	}{
+		{s.whole(), 4, 107}, {s.whole(), 2, 107}, {s.whole(), 1, 97}, {s.whole(), 0, 87},
+		{Held{InAll: true, Bytes: 50}, 0, 50}, {Held{Streamed: true, Stay: 1, Bytes: 97}, 2, 97},
+		{Held{Streamed: true, Stay: 1, Bytes: 97}, 0, 87},
+		{Held{Runs: []weights.Range{{Lo: 0, Hi: 3}, {Lo: 3, Hi: 4}}, Bytes: 67}, 0, 67},
+	} {
+		if got := c.held.Passing(s, c.stay).Bytes; got != c.want {
+			t.Errorf("%+v with %d staying: %d bytes, want %d", c.held, c.stay, got, c.want)
+		}
+	}
+}
+
 func TestStepOnGrids(t *testing.T) {
 	split := *stdit3(30, 3600, 2)[1].Split
 	split.Sums = 6

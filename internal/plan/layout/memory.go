@@ -31,8 +31,9 @@ func (d Device) room() int64 {
 }
 
 // What NCCL takes of the memory of a device for its communicator, by its source (init.cc, transport/net.cc and
-// transport/p2p.cc of 2.27); not measured, but users see 1.6 GB (NVIDIA/nccl issue 864). A connection has a buffer for each protocol, 4 MiB (Simple), 4.7 MiB (LL128)
-// and 0.5 MiB (LL); to a peer there are two channels where some are on other hosts, in both directions.
+// transport/p2p.cc of 2.27); not measured, but users see 1.6 GB (NVIDIA/nccl issue 864). A connection has a buffer for
+// each protocol, 4 MiB (Simple), 4.7 MiB (LL128) and 0.5 MiB (LL); to a peer there are two channels where some are on
+// other hosts, in both directions.
 const (
 	linkPeer = 2 * 2 * (4<<20 + 120*640*8*8 + 512<<10)
 	// linkBase is for what does not depend on the peers: pools of 32 channels x 16 steps x 128 KiB in both directions, and

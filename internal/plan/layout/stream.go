@@ -44,6 +44,17 @@ func (h Held) small(shards [][]int64, room int64) Held {
 	return h
 }
 
+// Passing returns h, of a stage, with no more than the first stay blocks of every device's run in its memory. What
+// devices have together is their process's, and stays as it is.
+func (h Held) Passing(s Stage, stay int) Held {
+	if h.InAll || len(s.Parts) <= 1 || h.Streamed && h.Stay <= stay {
+		return h
+	}
+	h.Streamed, h.Stay = true, stay
+	h.Bytes = min(h.Bytes, slices.Max(passing(s.shards(h), stay, 1)))
+	return h
+}
+
 // passing returns what each of the shards takes when so many of its blocks stay, and there are forwards at once that
 // may be at different ones of the others: two blocks for each.
 func passing(shards [][]int64, stay, forwards int) (bytes []int64) {
