@@ -124,6 +124,10 @@ const (
 
 // NormSpec describes a Norm call: normalise, times Weight plus Bias, then x (1 + Scale) + Shift, then Act.
 //
+// RMSNorm also makes the queries and keys of rotary attention in one pass: with Cos and Sin it turns neighbouring
+// channels as Rope does, after the Weight or, with RopeFirst, before the norm. The bits are those of Norm and Rope
+// through dst one after the other. Such a call has no Bias, Scale, Shift or Act.
+//
 // Where dst is BF16 or F16, intermediates are rounded to that type as between the modules of PyTorch: the
 // norm with its Weight and Bias is one (but RMSNorm is rounded before its Weight too, as T5 and Llama have it),
 // then come 1 + Scale, the product, the sum, and Act.
@@ -131,11 +135,14 @@ type NormSpec struct {
 	Kind   NormKind
 	Eps    float32
 	Groups int     // GroupNorm only
-	Weight Tensor  // (C), optional
+	Weight Tensor  // (C), or of RMSNorm x's shape (usually expanded, such as from (2, 1, C)), optional
 	Bias   Tensor  // (C), optional
 	Scale  Tensor  // x's shape (usually expanded from (B, 1, C)), optional; with Shift
 	Shift  Tensor  // the same
 	Act    UnaryOp // Identity by default
+
+	Cos, Sin  Tensor // RMSNorm only: (..., C/2) with x's leading axes, see Rope; optional, together
+	RopeFirst bool   // turn before the norm, not after it
 }
 
 // ConvSpec describes a Conv call. Padding is zeros and given for each side, because the encoder of

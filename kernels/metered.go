@@ -129,7 +129,7 @@ func (m *Metered) Attention(dst, q, k, v Tensor, spec AttentionSpec) {
 
 // Norm counts bytes.
 func (m *Metered) Norm(dst, x Tensor, spec NormSpec) {
-	t := m.begin(OpNorm, 0, moved(dst, x, spec.Scale, spec.Shift))
+	t := m.begin(OpNorm, 0, moved(dst, x, spec.Scale, spec.Shift, spec.Cos, spec.Sin))
 	m.Backend.Norm(dst, x, spec)
 	m.finish(OpNorm, t)
 }

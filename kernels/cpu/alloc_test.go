@@ -20,10 +20,13 @@ func TestNothingIsAllocated(t *testing.T) {
 		scale := filled(be, dt, 72).Expand(1, 64, 4, 72)
 		host, lens := make([]float32, 64*4*72), []int{33}
 		for name, f := range map[string]func(){
-			"attention":   func() { be.Attention(out, q, k, v, kernels.AttentionSpec{Scale: 0.1, KeyLens: lens}) },
-			"short":       func() { be.Attention(ot, qt, kt, vt, kernels.AttentionSpec{Scale: 0.1}) },
-			"layer norm":  func() { be.Norm(out, q, kernels.NormSpec{Weight: w, Scale: scale, Shift: scale}) },
-			"group norm":  func() { be.Norm(out, q, kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 8, Weight: w}) },
+			"attention":  func() { be.Attention(out, q, k, v, kernels.AttentionSpec{Scale: 0.1, KeyLens: lens}) },
+			"short":      func() { be.Attention(ot, qt, kt, vt, kernels.AttentionSpec{Scale: 0.1}) },
+			"layer norm": func() { be.Norm(out, q, kernels.NormSpec{Weight: w, Scale: scale, Shift: scale}) },
+			"group norm": func() { be.Norm(out, q, kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 8, Weight: w}) },
+			"turned norm": func() {
+				be.Norm(out, q, kernels.NormSpec{Kind: kernels.RMSNorm, Weight: scale, Cos: angles, Sin: angles})
+			},
 			"rope":        func() { be.Rope(out, q, angles, angles) },
 			"unary":       func() { be.Unary(out, q, kernels.SiLU) },
 			"binary":      func() { be.Binary(out, q, k, kernels.Add) },

@@ -102,3 +102,35 @@ func BenchmarkRows(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkTurned: queries and keys of STDiT-XL/2 (16x256x256) normalised and turned along the frames, in one
+// call and in the three that it stands for.
+func BenchmarkTurned(b *testing.B) {
+	for _, dt := range []kernels.DType{kernels.F32, kernels.BF16} {
+		be := New(1)
+		qk := filled(be, dt, 16, 256, 3, 16, 72).Narrow(2, 0, 2)
+		weight := filled(be, dt, 2, 1, 72)
+		angles := filled(be, dt, 16, 1, 1, 1, 36).Expand(16, 256, 2, 16, 36)
+		spec := kernels.NormSpec{Kind: kernels.RMSNorm, Eps: 1e-6, Cos: angles, Sin: angles}
+		spec.Weight = weight.Expand(qk.Shape...)
+		for name, f := range map[string]func(){
+			"one call": func() { be.Norm(qk, qk, spec) },
+			"three calls": func() {
+				for i := range 2 {
+					part := qk.Narrow(2, i, 1)
+					be.Norm(part, part, kernels.NormSpec{Kind: spec.Kind, Eps: spec.Eps, Weight: weight.Index(i).Index(0)})
+				}
+				be.Rope(qk, qk, angles, angles)
+			},
+		} {
+			b.Run(fmt.Sprint(dt, " ", name), func(b *testing.B) {
+				for b.Loop() {
+					f()
+				}
+				if err := be.Wait(); err != nil {
+					b.Fatal(err)
+				}
+			})
+		}
+	}
+}

@@ -7,6 +7,7 @@ type calls struct {
 	pieces    pieces
 	norm      norm
 	rope      rotation
+	turned    [2]func(w *worker, from, to int) // the passes of a norm with a rotation
 	attention attention
 	tasks     tasks
 }
@@ -19,15 +20,15 @@ type span struct {
 
 // tasks are the methods of the backend that crews and walks are given.
 type tasks struct {
-	span, moments                            func(w *worker, i int)
-	pieces, norm, groupNorm, rope, attention func(w *worker, from, to int)
-	unary, binary, upload, download          piece
+	span, moments                                    func(w *worker, i int)
+	pieces, norm, groupNorm, rope, turned, attention func(w *worker, from, to int)
+	unary, binary, upload, download                  piece
 }
 
 func newTasks(b *Backend) tasks {
 	return tasks{
 		span: b.runSpan, moments: b.runMoments,
-		pieces: b.runPieces, norm: b.runNorm, groupNorm: b.runGroupNorm, rope: b.runRope, attention: b.runAttention,
+		pieces: b.runPieces, norm: b.runNorm, groupNorm: b.runGroupNorm, rope: b.runRope, turned: b.runTurned, attention: b.runAttention,
 		unary: b.runUnary, binary: b.runBinary, upload: b.runUpload, download: b.runDownload,
 	}
 }

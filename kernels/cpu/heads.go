@@ -20,22 +20,29 @@ func (c *cursor) pointer() (unsafe.Pointer, int) {
 	return c.rows.view.pointer(c.off), c.rows.jump * c.rows.DType.Size()
 }
 
-// runHeads computes rows from to to of RMSNorm with a weight, as many at once as lie evenly. It reports
-// whether the tier has a routine for that.
-func (n *norm) runHeads(from, to int) bool {
-	plain := n.spec.Kind == kernels.RMSNorm && n.weight != nil && n.bias == nil && n.scale.view == nil &&
-		n.spec.Act == kernels.Identity
+// runHeads computes rows from to to of RMSNorm with a weight, as many at once as lie evenly and share it. It
+// reports whether the tier has a routine for that.
+func (n *norm) runHeads(w *worker, from, to int) bool {
+	own := n.weights.view != nil
+	plain := n.spec.Kind == kernels.RMSNorm && (n.weight != nil || own && n.weights.jump == 0) && n.bias == nil &&
+		n.scale.view == nil && n.spec.Act == kernels.Identity
 	if !plain || !together(&n.dst, &n.x) || n.math.rmsHeads[n.x.DType] == nil {
 		return false
 	}
-	x, dst := n.x.cursor(from), n.dst.cursor(from)
+	x, dst, m := n.x.cursor(from), n.dst.cursor(from), n.modulation(w, from)
 	for rows := to - from; rows > 0; {
 		k := min(rows, x.left, dst.left)
+		if own {
+			k = min(k, m.weight.left)
+		}
 		src, srcStride := x.pointer()
 		out, dstStride := dst.pointer()
-		n.math.rmsHeads[n.x.DType](out, src, dstStride, srcStride, k, n.weight, float64(n.spec.Eps))
+		n.math.rmsHeads[n.x.DType](out, src, dstStride, srcStride, k, n.weightOf(&m), float64(n.spec.Eps))
 		x.skip(k)
 		dst.skip(k)
+		if own {
+			m.weight.skip(k)
+		}
 		rows -= k
 	}
 	return true

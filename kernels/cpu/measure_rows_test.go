@@ -69,6 +69,9 @@ func addRows(be *Backend, add adder) {
 			{"layer norm", x, 2, func() { be.Norm(dst, x, kernels.NormSpec{}) }},
 			{"rms norm of heads", qk, 2, func() { be.Norm(qk, qk, kernels.NormSpec{Kind: kernels.RMSNorm, Weight: w}) }},
 			{"rope", qk, 2, func() { be.Rope(qk, qk, angles, angles) }},
+			{"rms norm and rope", qk, 2, func() {
+				be.Norm(qk, qk, kernels.NormSpec{Kind: kernels.RMSNorm, Weight: w, Cos: angles, Sin: angles})
+			}},
 			{"group norm, silu", image, 3, func() {
 				be.Norm(image, image, kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 32, Weight: gw, Bias: gw,
 					Act: kernels.SiLU})

@@ -21,6 +21,7 @@ func everyFamily(t *testing.T, be kernels.Backend) kernels.Usage {
 	be.Binary(x, x, bias.Expand(2, 5, 4), kernels.Add)
 	be.Unary(x, x, kernels.SiLU)
 	be.Norm(x, x, kernels.NormSpec{Eps: 1})
+	be.Norm(x, x, kernels.NormSpec{Kind: kernels.RMSNorm, Cos: y.Narrow(2, 0, 2), Sin: y.Narrow(2, 2, 2)})
 	be.Rope(x, x, x.Narrow(2, 0, 2), x.Narrow(2, 2, 2))
 	q := x.Reshape(2, 5, 1, 4)
 	be.Attention(alloc(2, 5, 1, 4), q, q, q, kernels.AttentionSpec{KeyLens: []int{1, 3}})
@@ -35,7 +36,7 @@ func everyFamily(t *testing.T, be kernels.Backend) kernels.Usage {
 	want[kernels.OpTransfer] = kernels.Count{Calls: 4, Bytes: 4 * (40 + 24 + 4 + 40)}
 	want[kernels.OpLinear] = kernels.Count{Calls: 1, FLOP: 2 * 60 * 4, Bytes: 4 * (60 + 40 + 24 + 1)}
 	want[kernels.OpElementwise] = kernels.Count{Calls: 2, Bytes: 4 * (40 + 40 + 4 + 40 + 40)}
-	want[kernels.OpNorm] = kernels.Count{Calls: 1, Bytes: 4 * 80}
+	want[kernels.OpNorm] = kernels.Count{Calls: 2, Bytes: 4 * (80 + 80 + 40)}
 	want[kernels.OpRope] = kernels.Count{Calls: 1, Bytes: 4 * (80 + 40)}
 	want[kernels.OpAttention] = kernels.Count{Calls: 1, FLOP: 4 * 40 * 2, Bytes: 4 * 160}
 	want[kernels.OpConv] = kernels.Count{Calls: 1, FLOP: 2 * 30 * 4, Bytes: 4 * (30 + 40 + 12)}

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"math"
-	"slices"
 
 	"latentbeam/kernels"
 )
@@ -13,6 +12,7 @@ type norm struct {
 	math         *rowMath
 	dst, x       rows
 	scale, shift rows      // of no view where there is none
+	weights      rows      // where rows have their own; of no view where they share weight
 	weight, bias []float32 // nil where there is none
 
 	// Of GroupNorm.
@@ -24,24 +24,31 @@ type norm struct {
 // Norm normalises x into dst.
 func (b *Backend) Norm(dst, x kernels.Tensor, spec kernels.NormSpec) {
 	const op = "norm"
-	v, ok := b.open(op, dst, x, spec.Weight, spec.Bias, spec.Scale, spec.Shift)
-	if !ok || !b.need(op, []string{"dst", "x"}, v) || !b.sameShapes(op, v[0], v[1]) {
+	v, ok := b.open(op, dst, x, spec.Weight, spec.Bias, spec.Scale, spec.Shift, spec.Cos, spec.Sin)
+	if !ok || !b.need(op, []string{"dst", "x"}, v) {
 		return
 	}
-	if !b.newNorm(spec, v) || b.norm.x.count == 0 || b.norm.x.n == 0 {
+	if err := spec.Check(&dst, &x); err != nil {
+		b.fail("norm: %w", err)
 		return
 	}
-	if spec.Kind == kernels.GroupNorm {
-		b.groupNorm(&b.norm)
-		return
+	b.newNorm(spec, v)
+	n := &b.norm
+	switch {
+	case n.x.count == 0 || n.x.n == 0:
+	case spec.Kind == kernels.GroupNorm:
+		b.groupNorm(n)
+	case v[6] != nil:
+		b.turnedNorm(v, spec.RopeFirst)
+	default:
+		b.eachSpan(op, n.x.count, n.x.n, b.tasks.norm)
 	}
-	b.eachSpan(op, b.norm.x.count, b.norm.x.n, b.tasks.norm)
 }
 
 // runNorm is the task of LayerNorm and RMSNorm.
 func (b *Backend) runNorm(w *worker, from, to int) {
 	n := &b.norm
-	if n.runHeads(from, to) {
+	if n.runHeads(w, from, to) {
 		return
 	}
 	x, dst, m := n.x.cursor(from), n.dst.cursor(from), n.modulation(w, from)
@@ -53,44 +60,23 @@ func (b *Backend) runNorm(w *worker, from, to int) {
 	}
 }
 
-// newNorm checks the operands dst, x, weight, bias, scale, shift and makes them b.norm.
-func (b *Backend) newNorm(spec kernels.NormSpec, v []*view) bool {
-	shape := v[1].Shape
-	if len(shape) == 0 {
-		b.fail("norm: x has no axis")
-		return false
-	}
+// newNorm makes the operands dst, x, weight, bias, scale, shift, which fit the spec, b.norm.
+func (b *Backend) newNorm(spec kernels.NormSpec, v []*view) {
 	b.norm = norm{spec: spec, math: &b.tier.row, dst: newRows(v[0]), x: newRows(v[1])}
-	n := &b.norm
-	c := n.x.n
-	for i, p := range v[2:4] {
-		if p != nil && (len(p.Shape) != 1 || p.Shape[0] != c) {
-			b.fail("norm: %s %v for x %v", []string{"weight", "bias"}[i], p.Shape, shape)
-			return false
-		}
-	}
-	switch scale, shift := v[4], v[5]; {
-	case spec.Kind > kernels.GroupNorm:
-		b.fail("norm: kind %d is not supported", spec.Kind)
-	case spec.Act > kernels.Sigmoid:
-		b.fail("norm: unary operation %d is not supported", spec.Act)
-	case spec.Kind == kernels.GroupNorm && (len(shape) != 4 || spec.Groups < 1 || c%spec.Groups != 0):
-		b.fail("norm: group norm of %d groups needs x (N, H, W, C) with C a multiple, x is %v", spec.Groups, shape)
-	case (scale == nil) != (shift == nil):
-		b.fail("norm: scale and shift go together")
-	case scale != nil && (!slices.Equal(scale.Shape, shape) || !slices.Equal(shift.Shape, shape)):
-		b.fail("norm: scale %v and shift %v for x %v", scale.Shape, shift.Shape, shape)
-	case scale != nil:
-		n.scale, n.shift = newRows(scale), newRows(shift)
-	}
-	call := b.call()
-	if v[2] != nil {
+	n, call := &b.norm, b.call()
+	switch c := n.x.n; {
+	case v[2] == nil:
+	case spec.WeightOfRows(&v[1].Tensor):
+		n.weights = newRows(v[2])
+	default:
 		n.weight = v[2].read(call.vector(0, c), v[2].Offset, v[2].Strides[0], c)
 	}
 	if v[3] != nil {
-		n.bias = v[3].read(call.vector(1, c), v[3].Offset, v[3].Strides[0], c)
+		n.bias = v[3].read(call.vector(1, n.x.n), v[3].Offset, v[3].Strides[0], n.x.n)
 	}
-	return b.err == nil
+	if v[4] != nil {
+		n.scale, n.shift = newRows(v[4]), newRows(v[5])
+	}
 }
 
 // row normalises a row over its channels: around the mean for LayerNorm, around zero for RMSNorm.
@@ -117,11 +103,11 @@ func (n *norm) row(w *worker, x, dst *cursor, m *modulation) {
 
 // scaleRow standardises a row and applies weight, bias and modulation.
 func (n *norm) scaleRow(m *modulation, out, row []float32, mean, factor float32) {
-	switch {
-	case n.weight != nil && n.bias != nil:
-		n.math.affine(out, row, n.weight, n.bias, mean, factor)
-	case n.weight != nil:
-		n.math.weigh(out, row, n.weight, mean, factor)
+	switch weight := n.weightOf(m); {
+	case weight != nil && n.bias != nil:
+		n.math.affine(out, row, weight, n.bias, mean, factor)
+	case weight != nil:
+		n.math.weigh(out, row, weight, mean, factor)
 	case n.bias != nil:
 		n.math.standard(out, row, mean, factor)
 		n.math.add(out, out, n.bias)
@@ -136,44 +122,6 @@ func (n *norm) scaleRow(m *modulation, out, row []float32, mean, factor float32)
 		scale, shift := m.rows()
 		n.math.modulate(out, out, scale, shift, 0, 1)
 	}
-}
-
-// modulation holds the scale and shift of the present row as fp32. Rows as a rule share them, so they are
-// read again only when they change.
-type modulation struct {
-	worker       *worker
-	on           bool
-	scale, shift cursor
-	scaleAt      int // where scaleRow and shiftRow were read
-	shiftAt      int
-	scaleRow     []float32
-	shiftRow     []float32
-	factorAt     int // where factorRow was made of scaleRow
-	factorRow    []float32
-}
-
-// modulation returns that of row i.
-func (n *norm) modulation(w *worker, i int) modulation {
-	if n.scale.view == nil {
-		return modulation{}
-	}
-	return modulation{worker: w, on: true, scale: n.scale.cursor(i), shift: n.shift.cursor(i)}
-}
-
-func (m *modulation) next() {
-	if m.on {
-		m.scale.next()
-		m.shift.next()
-	}
-}
-
-func (m *modulation) rows() (scale, shift []float32) {
-	if m.scaleRow == nil || m.scaleAt != m.scale.off || m.shiftAt != m.shift.off {
-		m.scaleAt, m.shiftAt = m.scale.off, m.shift.off
-		m.scaleRow = m.scale.read(m.worker.floats(1, m.scale.rows.n))
-		m.shiftRow = m.shift.read(m.worker.floats(2, m.shift.rows.n))
-	}
-	return m.scaleRow, m.shiftRow
 }
 
 func inverseRoot(variance float64, eps float32) float32 {

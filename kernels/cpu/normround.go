@@ -9,17 +9,17 @@ import (
 // roundedRow is scaleRow for destinations of 16 bits, which hold what PyTorch's separate modules do: RMSNorm
 // rounds before its weight too, the norms around a mean once, at their end.
 func (n *norm) roundedRow(w *worker, m *modulation, out, row []float32, mean, factor float32) {
-	switch {
-	case n.weight != nil && n.spec.Kind == kernels.RMSNorm:
+	switch weight := n.weightOf(m); {
+	case weight != nil && n.spec.Kind == kernels.RMSNorm:
 		n.math.standard(out, row, mean, factor)
 		w.round(n.math, n.dst.DType, out)
-		n.math.mul(out, out, n.weight)
-	case n.weight != nil && n.bias != nil:
-		n.math.affine(out, row, n.weight, n.bias, mean, factor)
+		n.math.mul(out, out, weight)
+	case weight != nil && n.bias != nil:
+		n.math.affine(out, row, weight, n.bias, mean, factor)
 		n.roundedEnd(w, m, out)
 		return
-	case n.weight != nil:
-		n.math.weigh(out, row, n.weight, mean, factor)
+	case weight != nil:
+		n.math.weigh(out, row, weight, mean, factor)
 	default:
 		n.math.standard(out, row, mean, factor)
 	}
@@ -36,19 +36,19 @@ func (n *norm) fusedRow(w *worker, m *modulation, dst *cursor, row []float32, me
 	if !plain || n.math.modulateBF16 == nil {
 		return false
 	}
-	switch {
-	case n.weight == nil && n.scale.view == nil:
+	switch weight := n.weightOf(m); {
+	case weight == nil && n.scale.view == nil:
 		half := dst.halfTarget(w)
 		n.math.standardBF16(half, row, mean, factor)
 		dst.storeHalf(half)
-	case n.weight == nil:
+	case weight == nil:
 		a, b := m.factors(n.math, kernels.BF16)
 		half := dst.halfTarget(w)
 		n.math.modulateBF16(half, row, a, b, mean, factor)
 		dst.storeHalf(half)
-	case n.weight != nil && n.scale.view == nil && n.spec.Kind == kernels.RMSNorm:
+	case weight != nil && n.scale.view == nil && n.spec.Kind == kernels.RMSNorm:
 		half := dst.halfTarget(w)
-		n.math.weighBF16(half, row, n.weight, mean, factor)
+		n.math.weighBF16(half, row, weight, mean, factor)
 		dst.storeHalf(half)
 	default:
 		return false

@@ -1,10 +1,6 @@
 package cpu
 
-import (
-	"slices"
-
-	"latentbeam/kernels"
-)
+import "latentbeam/kernels"
 
 // Rope rotates neighbouring channels of x by the angles of cos and sin.
 func (b *Backend) Rope(dst, x, cos, sin kernels.Tensor) {
@@ -13,18 +9,20 @@ func (b *Backend) Rope(dst, x, cos, sin kernels.Tensor) {
 	if !ok || !b.need(op, []string{"dst", "x", "cos", "sin"}, v) || !b.sameShapes(op, v[0], v[1]) {
 		return
 	}
-	if last := len(x.Shape) - 1; last < 0 || x.Shape[last]%2 != 0 || !halved(cos.Shape, x.Shape) ||
-		!halved(sin.Shape, x.Shape) {
-		b.fail("rope: x %v, cos %v and sin %v are not (..., D) of even D and (..., D/2) twice",
-			x.Shape, cos.Shape, sin.Shape)
+	if err := kernels.CheckRope(&x, &cos, &sin); err != nil {
+		b.fail("rope: %w", err)
 		return
 	}
-	b.rope = rotation{dst: newRows(v[0]), x: newRows(v[1]), cos: newRows(v[2]), sin: newRows(v[3])}
+	b.rope = newRotation(v[0], v[1], v[2], v[3])
 	b.eachSpan(op, b.rope.x.count, b.rope.x.n, b.tasks.rope)
 }
 
 // rotation is one Rope call.
 type rotation struct{ dst, x, cos, sin rows }
+
+func newRotation(dst, x, cos, sin *view) rotation {
+	return rotation{dst: newRows(dst), x: newRows(x), cos: newRows(cos), sin: newRows(sin)}
+}
 
 // runRope is the task of Rope.
 func (b *Backend) runRope(w *worker, i, end int) {
@@ -75,10 +73,4 @@ func (r *rotation) rounded(w *worker, math *rowMath, dst, src, cos, sin []float3
 	math.mul(dst, src, factors)
 	w.round(math, r.dst.DType, dst)
 	math.add(dst, dst, swapped)
-}
-
-// halved reports whether half is full with its last axis halved.
-func halved(half, full []int) bool {
-	last := len(full) - 1
-	return len(half) == last+1 && slices.Equal(half[:last], full[:last]) && half[last] == full[last]/2
 }

@@ -15,16 +15,32 @@ import (
 // Norm normalises x into dst.
 func (b *Backend) Norm(dst, x kernels.Tensor, spec kernels.NormSpec) {
 	const op = "norm"
-	o, ok := b.open(op, dst, x, spec.Weight, spec.Bias, spec.Scale, spec.Shift)
-	if !ok || !b.need(op, []string{"dst", "x"}, o) || !b.checkNorm(dst, x, spec) || x.Len() == 0 {
+	o, ok := b.open(op, dst, x, spec.Weight, spec.Bias, spec.Scale, spec.Shift, spec.Cos, spec.Sin)
+	if !ok || !b.need(op, []string{"dst", "x"}, o) {
 		return
 	}
-	if spec.Kind == kernels.GroupNorm {
-		b.groupNorm(op, o, spec)
+	if err := spec.Check(&dst, &x); err != nil {
+		b.fail("%s: %w", op, err)
 		return
+	}
+	switch {
+	case x.Len() == 0:
+	case spec.Kind == kernels.GroupNorm:
+		b.groupNorm(op, o, spec)
+	default:
+		b.rowNorm(op, o, spec)
+	}
+}
+
+// rowNorm is LayerNorm and RMSNorm, of the operands dst, x, weight, bias, scale, shift, cos and sin.
+func (b *Backend) rowNorm(op string, o []*operand, spec kernels.NormSpec) {
+	x := o[1].Tensor
+	var weights *operand // where rows have their own
+	if o[2] != nil && spec.WeightOfRows(&x) {
+		weights = o[2]
 	}
 	last := len(x.Shape) - 1
-	s, err := newShape(last, o[0], o[1], o[4], o[5])
+	s, err := newShape(last, o[0], o[1], o[4], o[5], weights, o[6], o[7])
 	if err != nil {
 		b.fail("%s: %w", op, err)
 		return
@@ -33,47 +49,26 @@ func (b *Backend) Norm(dst, x kernels.Tensor, spec kernels.NormSpec) {
 		rows: s.axes(), columns: C.lb_i32(x.Shape[last]), kind: C.lb_i32(spec.Kind), eps: C.lb_f32(spec.Eps),
 		dst: s.view(0, o[0], step(o[0])), x: s.view(1, o[1], step(o[1])),
 		scale: s.view(2, o[4], step(o[4])), shift: s.view(3, o[5], step(o[5])),
-		weight: vector(o[2]), bias: vector(o[3]), act: C.lb_i32(spec.Act),
+		bias: vector(o[3]), act: C.lb_i32(spec.Act),
+		cos: s.view(5, o[6], step(o[6])), sin: s.view(6, o[7], step(o[7])),
+	}
+	if weights != nil {
+		a.weight = s.view(4, weights, step(weights))
+	} else {
+		a.weight = vector(o[2])
+	}
+	if spec.RopeFirst {
+		a.rope_first = 1
 	}
 	b.launch(op, kernelName(C.lb_norm_name(C.lb_norm_pick(a))), C.lb_norm_launch(a), unsafe.Pointer(a))
 }
 
-// checkNorm checks the operands of Norm.
-func (b *Backend) checkNorm(dst, x kernels.Tensor, spec kernels.NormSpec) bool {
-	if !sameShape(dst, x) {
-		b.fail("norm: x %v for dst %v", x.Shape, dst.Shape)
-		return false
-	}
-	if len(x.Shape) == 0 {
-		b.fail("norm: x has no axis")
-		return false
-	}
-	c := x.Shape[len(x.Shape)-1]
-	for i, p := range []kernels.Tensor{spec.Weight, spec.Bias} {
-		if !p.IsZero() && (len(p.Shape) != 1 || p.Shape[0] != c) {
-			b.fail("norm: %s %v for x %v", [...]string{"weight", "bias"}[i], p.Shape, x.Shape)
-			return false
-		}
-	}
-	switch scale, shift := spec.Scale, spec.Shift; {
-	case spec.Kind > kernels.GroupNorm:
-		b.fail("norm: kind %d is not supported", spec.Kind)
-	case spec.Act > kernels.Sigmoid:
-		b.fail("norm: unary operation %d is not supported", spec.Act)
-	case spec.Kind == kernels.GroupNorm && (len(x.Shape) != 4 || spec.Groups < 1 || c%spec.Groups != 0):
-		b.fail("norm: group norm of %d groups needs x (N, H, W, C) with C a multiple, x is %v", spec.Groups, x.Shape)
-	case spec.Kind == kernels.GroupNorm && c > C.LB_GROUP_COLUMNS:
-		b.fail("norm: group norm of %d channels, %d are the most", c, int(C.LB_GROUP_COLUMNS))
-	case scale.IsZero() != shift.IsZero():
-		b.fail("norm: scale and shift go together")
-	case !scale.IsZero() && (!sameShape(scale, x) || !sameShape(shift, x)):
-		b.fail("norm: scale %v and shift %v for x %v", scale.Shape, shift.Shape, x.Shape)
-	}
-	return b.err == nil
-}
-
 // groupNorm takes the moments of chunks of pixels, combines them in index order and applies them.
 func (b *Backend) groupNorm(op string, o []*operand, spec kernels.NormSpec) {
+	if c := o[1].Shape[3]; c > C.LB_GROUP_COLUMNS {
+		b.fail("norm: group norm of %d channels, %d are the most", c, int(C.LB_GROUP_COLUMNS))
+		return
+	}
 	m := b.arena.mark()
 	defer b.arena.reset(m)
 	s := imageShape(o[0], o[1], o[4], o[5])

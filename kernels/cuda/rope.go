@@ -19,13 +19,15 @@ func (b *Backend) Rope(dst, x, cos, sin kernels.Tensor) {
 	if !ok || !b.need(op, []string{"dst", "x", "cos", "sin"}, o) {
 		return
 	}
-	last := len(x.Shape) - 1
-	if last < 0 || x.Shape[last]%2 != 0 || !sameShape(dst, x) || !sameShape(cos, sin) || len(cos.Shape) != last+1 ||
-		!slices.Equal(cos.Shape[:last], x.Shape[:last]) || 2*cos.Shape[last] != x.Shape[last] {
-		b.fail("rope: x %v, dst %v, cos %v and sin %v are not (..., D), the same and (..., D/2) twice",
-			x.Shape, dst.Shape, cos.Shape, sin.Shape)
+	if !sameShape(dst, x) {
+		b.fail("rope: x %v for dst %v", x.Shape, dst.Shape)
 		return
 	}
+	if err := kernels.CheckRope(&x, &cos, &sin); err != nil {
+		b.fail("%s: %w", op, err)
+		return
+	}
+	last := len(x.Shape) - 1
 	dstPairs, xPairs := o[0].pairs(), o[1].pairs()
 	for _, part := range parts(dstPairs, xPairs, o[2], o[3]) {
 		s, err := newShape(last, part...)

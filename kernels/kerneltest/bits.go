@@ -3,6 +3,7 @@ package kerneltest
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"latentbeam/kernels"
@@ -23,7 +24,9 @@ type workload struct {
 }
 
 // workloads are the operations whose rows must not know each other.
-func workloads() []workload {
+func workloads() []workload { return slices.Concat(linearLoads(), normLoads(), spaceLoads()) }
+
+func linearLoads() []workload {
 	const k, n = 300, 37
 	return []workload{
 		{"linear", k, n, n * k, func(b device, dst, x, w tensor, rows int) {
@@ -40,6 +43,12 @@ func workloads() []workload {
 			b.Copy(wh, w.Reshape(83, 1111))
 			b.Linear(dst, xh, wh, kernels.Epilogue{Act: kernels.SiLU})
 		}},
+	}
+}
+
+func normLoads() []workload {
+	const k = 300
+	return []workload{
 		{"layer norm", k, k, k, func(b device, dst, x, w tensor, rows int) {
 			b.Norm(dst, x, kernels.NormSpec{Eps: 1e-6, Weight: w})
 		}},
@@ -62,6 +71,13 @@ func workloads() []workload {
 			b.Rope(half, half, w.Expand(rows, 2, 11), w.Expand(rows, 2, 11))
 			b.Copy(dst.Reshape(rows, 2, 22), half)
 		}},
+		{"turned rms norm of bf16", 2 * 72, 2 * 72, 72, func(b device, dst, x, w tensor, rows int) {
+			half := b.Alloc(kernels.BF16, rows, 2, 72)
+			b.Copy(half, x.Reshape(rows, 2, 72))
+			angles := w.Narrow(0, 0, 36).Expand(rows, 2, 36)
+			b.Norm(half, half, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: 1e-6, Weight: w, Cos: angles, Sin: angles})
+			b.Copy(dst.Reshape(rows, 2, 72), half)
+		}},
 		{"group norm", 9 * 9 * 8, 9 * 9 * 8, 8, func(b device, dst, x, w tensor, rows int) {
 			b.Norm(dst.Reshape(rows, 9, 9, 8), x.Reshape(rows, 9, 9, 8),
 				kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 2, Eps: 1e-6, Weight: w})
@@ -70,6 +86,12 @@ func workloads() []workload {
 			w = w.Expand(rows, 2, 11)
 			b.Rope(dst.Reshape(rows, 2, 22), x.Reshape(rows, 2, 22), w, w)
 		}},
+	}
+}
+
+// spaceLoads are convolutions and attention.
+func spaceLoads() []workload {
+	return []workload{
 		{"conv", 5 * 4 * 7, 5 * 4 * 3, 3 * 7 * 9, func(b device, dst, x, w tensor, rows int) {
 			b.Conv(dst.Reshape(rows, 5, 4, 3), x.Reshape(rows, 5, 4, 7), w.Reshape(3, 7, 3, 3),
 				kernels.ConvSpec{Top: 1, Left: 1, Bottom: 1, Right: 1})

@@ -39,9 +39,9 @@ func (d *deferred) Attention(dst, q, k, v kernels.Tensor, spec kernels.Attention
 }
 
 func (d *deferred) Norm(dst, x kernels.Tensor, spec kernels.NormSpec) {
-	operands := []kernels.Tensor{dst, x, spec.Weight, spec.Bias, spec.Scale, spec.Shift}
+	operands := []kernels.Tensor{dst, x, spec.Weight, spec.Bias, spec.Scale, spec.Shift, spec.Cos, spec.Sin}
 	d.later("norm", operands, func(t []kernels.Tensor) {
-		spec.Weight, spec.Bias, spec.Scale, spec.Shift = t[2], t[3], t[4], t[5]
+		spec.Weight, spec.Bias, spec.Scale, spec.Shift, spec.Cos, spec.Sin = t[2], t[3], t[4], t[5], t[6], t[7]
 		d.inner.Norm(t[0], t[1], spec)
 	})
 }

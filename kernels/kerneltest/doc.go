@@ -3,5 +3,5 @@
 // no backend.
 //
 // To add an operation or a field of a spec: its reference in reference.go, a case in the file of its
-// family, its row independence in bits.go and its wrong operands in errors.go.
+// family, its row independence in bits.go and its wrong operands in mistakes.go.
 package kerneltest

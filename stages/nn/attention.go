@@ -17,8 +17,8 @@ type SelfAttention struct {
 	Heads int    // that this rank has, of C/D
 	D     int    // width of a head
 
-	QNorm, KNorm kernels.Tensor // q_norm.weight, k_norm.weight (D) of an RMS norm over each head; none without
-	RopeFirst    bool           // rotate before that norm, as STDiT2 does; the others after it
+	QKNorm    kernels.Tensor // q_norm.weight and k_norm.weight (2, D) of an RMS norm over each head; none without
+	RopeFirst bool           // rotate before that norm, as STDiT2 does; the others after it
 }
 
 // LoadSelfAttention reads "qkv" (3C, C) and "proj" (C, C), with biases, and with qkNorm "q_norm.weight" and
@@ -32,7 +32,7 @@ func LoadSelfAttention(w *Weights, c, heads int, qkNorm bool) SelfAttention {
 		Heads: mine.Len(), D: d,
 	}
 	if qkNorm {
-		a.QNorm, a.KNorm = w.Tensor("q_norm.weight", c/heads), w.Tensor("k_norm.weight", c/heads)
+		a.QKNorm = w.Stack(d, "q_norm.weight", "k_norm.weight")
 	}
 	return a
 }
@@ -93,19 +93,15 @@ func (a SelfAttention) projectHeads(be kernels.Backend, x kernels.Tensor, first,
 
 // rotate normalises and rotates the queries and keys in qkv (..., 3, H, D) in place.
 func (a SelfAttention) rotate(be kernels.Backend, qkv kernels.Tensor, rope Rope) {
-	if a.RopeFirst {
-		rope.apply(be, qkv)
+	qk := qkv.Narrow(-3, 0, 2) // (..., 2, H, D)
+	if a.QKNorm.IsZero() {
+		rope.apply(be, qk)
+		return
 	}
-	for i, weight := range []kernels.Tensor{a.QNorm, a.KNorm} {
-		if !weight.IsZero() {
-			part := qkv.Narrow(-3, i, 1) // (..., 1, H, D)
-			spec := kernels.NormSpec{Kind: kernels.RMSNorm, Eps: QKNormEps, Weight: weight}
-			be.Norm(part, part, spec)
-		}
-	}
-	if !a.RopeFirst {
-		rope.apply(be, qkv)
-	}
+	spec := kernels.NormSpec{Kind: kernels.RMSNorm, Eps: QKNormEps, RopeFirst: a.RopeFirst}
+	spec.Weight = a.QKNorm.Reshape(2, 1, a.QKNorm.Dim(1)).Expand(qk.Shape...)
+	spec.Cos, spec.Sin = rope.over(qk)
+	be.Norm(qk, qk, spec)
 }
 
 // attend computes the attention of qkv (..., L, 3, H, D), with one or two leading axes, to out (..., L, H, D).

@@ -59,8 +59,5 @@ func (c *Component[C, M]) bytesOf(dt kernels.DType, shard Shard) []int64 {
 	return parts
 }
 
-// converted reports whether a tensor is rounded when it is loaded as dt.
-func converted(t safetensors.Tensor, dt kernels.DType) bool {
-	stored, known := dtypes[t.DType]
-	return known && dt != kernels.F32 && dt != stored
-}
+// converted reports whether a tensor of a type is rounded when it is loaded as dt.
+func converted(stored, dt kernels.DType) bool { return dt != kernels.F32 && dt != stored }

@@ -93,18 +93,24 @@ func (r Rope) Narrow(axis int, at Span) Rope {
 	return Rope{r.Cos.Narrow(axis, at.Start, at.Len), r.Sin.Narrow(axis, at.Start, at.Len)}
 }
 
-// apply turns the queries and keys in qkv (..., 3, H, D) in place. The axes of the angles are the last ones
-// in front of the 3.
-func (r Rope) apply(be kernels.Backend, qkv kernels.Tensor) {
-	if r.Cos.IsZero() {
-		return
+// apply turns the queries and keys qk (..., 2, H, D) in place.
+func (r Rope) apply(be kernels.Backend, qk kernels.Tensor) {
+	if cos, sin := r.over(qk); !cos.IsZero() {
+		be.Rope(qk, qk, cos, sin)
 	}
-	qk := qkv.Narrow(-3, 0, 2) // (..., 2, H, D)
+}
+
+// over expands the angles over the queries and keys qk (..., 2, H, D): (..., 2, H, D/2). The axes of the
+// angles are the last ones in front of the 2.
+func (r Rope) over(qk kernels.Tensor) (cos, sin kernels.Tensor) {
+	if r.Cos.IsZero() {
+		return cos, sin
+	}
 	lead := r.Cos.Shape[:len(r.Cos.Shape)-1]
 	full := slices.Clone(qk.Shape)
 	full[len(full)-1] /= 2
-	expand := func(x kernels.Tensor) kernels.Tensor { // (..., D/2) -> (..., 2, H, D/2)
+	expand := func(x kernels.Tensor) kernels.Tensor {
 		return x.Reshape(slices.Concat(lead, []int{1, 1, x.Dim(-1)})...).Expand(full...)
 	}
-	be.Rope(qk, qk, expand(r.Cos), expand(r.Sin))
+	return expand(r.Cos), expand(r.Sin)
 }

@@ -158,42 +158,59 @@ func (w *Weights) Requested() map[string][]int { return maps.Clone(w.asked) }
 
 func (w *Weights) load(name string, want []int, fits func(have []int) bool, part subset) kernels.Tensor {
 	name = w.prefix + name
-	w.asked[name] = slices.Clone(want)
-	w.blocks[name] = w.block
-	if w.found == nil { // ShapesOnly
+	t, dt, ok := w.find(name, want, fits)
+	switch {
+	case w.found == nil: // ShapesOnly
 		return kernels.NewTensor(kernels.F32, w.account, part.shape(want)...)
-	}
-	t, ok := w.found[name]
-	if !ok {
-		w.fault("missing", name, fmt.Sprintf("%v", want))
+	case !ok:
 		return kernels.Tensor{}
-	}
-	if !fits(t.Shape) {
-		w.fault("wrong shape", name, fmt.Sprintf("%v, want %v", t.Shape, want))
-		return kernels.Tensor{}
-	}
-	dt, ok := dtypes[t.DType]
-	if !ok {
-		w.fault(wrongType, name, t.DType+", want F32, BF16 or F16")
-		return kernels.Tensor{}
-	}
-	if w.be == nil { // Outline
+	case w.be == nil: // Outline
 		outline := kernels.NewTensor(dt, w.account, part.shape(t.Shape)...)
 		w.sizes[name] = outline.Len()
 		return outline
 	}
-	if i := notFinite(t.Data, dt); i >= 0 {
+	from := part.source(t.Data, t.Shape, dt)
+	from.mapped = w.mapped[name]
+	return w.make(name, part.shape(t.Shape), from)
+}
+
+// find notes the request for a tensor of the files, by its full name, and returns the one that fits and its type.
+func (w *Weights) find(name string, want []int, fits func(have []int) bool) (
+	t safetensors.Tensor, dt kernels.DType, fit bool) {
+	w.asked[name] = slices.Clone(want)
+	w.blocks[name] = w.block
+	t, ok := w.found[name]
+	dt, known := dtypes[t.DType]
+	switch {
+	case w.found == nil:
+		return t, dt, false
+	case !ok:
+		w.fault("missing", name, fmt.Sprintf("%v", want))
+	case !fits(t.Shape):
+		w.fault("wrong shape", name, fmt.Sprintf("%v, want %v", t.Shape, want))
+	case !known:
+		w.fault(wrongType, name, t.DType+", want F32, BF16 or F16")
+	case w.be == nil:
+		return t, dt, true
+	default:
+		i := notFinite(t.Data, dt)
+		if i < 0 {
+			return t, dt, true
+		}
 		w.fault("not finite", name, fmt.Sprintf("element %d is %g: the checkpoint is damaged", i, element(t.Data, dt, i)))
-		return kernels.Tensor{}
 	}
+	return t, dt, false
+}
+
+// make brings a tensor to the device, rounded where that is wanted. name is its full name.
+func (w *Weights) make(name string, shape []int, from source) kernels.Tensor {
 	if w.failed != nil {
 		return kernels.Tensor{}
 	}
-	from := part.source(t.Data, t.Shape, dt)
-	if from.mapped = w.mapped[name]; w.as != nil && converted(t, *w.as) {
+	if w.as != nil && converted(from.from, *w.as) {
 		from.to = *w.as
 	}
-	loaded, err := w.flow.load(w, name, part.shape(t.Shape), from)
+	loaded, err := w.flow.load(w, name, shape, from)
 	if err != nil {
 		w.failed = fmt.Errorf("load tensor %q: %w", name, err)
 		return kernels.Tensor{}

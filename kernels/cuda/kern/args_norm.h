@@ -13,24 +13,50 @@ typedef struct {
 	lb_i32 columns, kind;
 	lb_view dst, x;
 	lb_view scale, shift; /* both or none */
-	lb_view weight, bias; /* (columns): ptr, col and dtype; each may be none */
+	lb_view weight;       /* may be none; strides are 0 where all rows have one */
+	lb_view bias;         /* (columns): ptr, col and dtype; may be none */
 	lb_f32 eps;
 	lb_i32 act;
+	lb_view cos, sin;  /* (..., columns / 2): a rotation; both or none */
+	lb_i32 rope_first; /* turn before the norm, not after it */
+	lb_i32 zero_;
 } lb_norm_args;
 
 /* The kernels. A row is spread over lanes, vectors of 8 columns in each: what is added to what depends on columns
  * alone, whichever kernel computes it. The first ones take rows of that length, in registers, where all operands
- * have one type of 16 bits and lie in whole vectors: what the models do. */
-enum lb_norm_kernel { LB_NORM_64, LB_NORM_128, LB_NORM_512, LB_NORM_1280, LB_NORM_ANY };
+ * have one type of 16 bits and lie in whole vectors: what the models do. Those of qknorm are for the queries and keys
+ * of attention: RMSNorm with a rotation or with other weights for other rows, of which all heads of a token, the rows of
+ * the last axis, have the same. */
+enum lb_norm_kernel { LB_NORM_64, LB_NORM_128, LB_NORM_512, LB_NORM_1280, LB_QKNORM_64, LB_QKNORM_128, LB_NORM_ANY };
 
-/* lb_vectors_of reports whether an operand of the given axes is of a type and has its columns in whole vectors,
- * aligned to 16 bytes. None is as good. */
-static inline lb_i32 lb_vectors_of(lb_i32 dtype, const lb_view *v, lb_i32 axes)
+/* lb_beside_of reports whether an operand of the given axes is of a type of 16 bits and has the columns of each row
+ * side by side, from a multiple of bytes on. None is as good. lb_vectors_of is that for whole vectors. */
+static inline lb_i32 lb_beside_of(lb_i32 dtype, const lb_view *v, lb_i32 axes, lb_u64 bytes)
 {
 	lb_u64 all = v->ptr;
 	for (lb_i32 ax = 0; ax < axes; ax++)
 		all |= (lb_u64)v->stride[ax] * 2;
-	return !v->ptr || (v->dtype == dtype && v->col == 1 && all % 16 == 0);
+	return !v->ptr || (v->dtype == dtype && v->col == 1 && all % bytes == 0);
+}
+
+static inline lb_i32 lb_vectors_of(lb_i32 dtype, const lb_view *v, lb_i32 axes) { return lb_beside_of(dtype, v, axes, 16); }
+
+/* lb_norm_apart reports whether rows may have other weights than the next ones, or are turned. */
+static inline lb_i32 lb_norm_apart(const lb_norm_args *a)
+{
+	lb_i64 all = 0;
+	for (lb_i32 ax = 0; ax < a->rows.axes; ax++)
+		all |= a->weight.stride[ax];
+	return all != 0 || a->cos.ptr;
+}
+
+/* lb_qknorm_fits reports whether the kernels of qknorm can do it, where lb_norm_apart says that those of norm cannot. */
+static inline lb_i32 lb_qknorm_fits(const lb_norm_args *a)
+{
+	lb_i32 last = a->rows.axes - 1;
+	return a->columns <= 128 && !a->bias.ptr && !a->scale.ptr && lb_beside_of(a->x.dtype, &a->cos, a->rows.axes, 8) &&
+		lb_beside_of(a->x.dtype, &a->sin, a->rows.axes, 8) &&
+		!(a->weight.stride[last] | a->cos.stride[last] | a->sin.stride[last]);
 }
 
 static inline enum lb_norm_kernel lb_norm_pick(const lb_norm_args *a)
@@ -38,15 +64,17 @@ static inline enum lb_norm_kernel lb_norm_pick(const lb_norm_args *a)
 	lb_i32 t = a->x.dtype, axes = a->rows.axes;
 	if (a->columns > 1280 || t == LB_F32 || a->act != LB_IDENTITY || a->columns % 8 || !lb_vectors_of(t, &a->x, axes) ||
 		!lb_vectors_of(t, &a->dst, axes) || !lb_vectors_of(t, &a->scale, axes) ||
-		!lb_vectors_of(t, &a->shift, axes) || !lb_vectors_of(t, &a->weight, 0) || !lb_vectors_of(t, &a->bias, 0))
+		!lb_vectors_of(t, &a->shift, axes) || !lb_vectors_of(t, &a->weight, axes) || !lb_vectors_of(t, &a->bias, 0))
 		return LB_NORM_ANY;
+	if (lb_norm_apart(a))
+		return !lb_qknorm_fits(a) ? LB_NORM_ANY : a->columns <= 64 ? LB_QKNORM_64 : LB_QKNORM_128;
 	return a->columns <= 64 ? LB_NORM_64 : a->columns <= 128 ? LB_NORM_128 : a->columns <= 512 ? LB_NORM_512 :
 		LB_NORM_1280;
 }
 
 static inline const char *lb_norm_name(enum lb_norm_kernel k)
 {
-	static const char *const names[] = {"norm_64", "norm_128", "norm_512", "norm_1280", "norm_any"};
+	static const char *const names[] = {"norm_64", "norm_128", "norm_512", "norm_1280", "qknorm_64", "qknorm_128", "norm_any"};
 	return names[k];
 }
 
@@ -59,11 +87,20 @@ static inline lb_i32 lb_norm_lanes(lb_i32 columns)
 /* Lanes that share short rows take LB_NORM_ROWS of them, for where a row lies costs as much as what is done to it. */
 enum { LB_NORM_ROWS = 4 };
 
+/* Of qknorm, the lanes of a row take LB_QK_RUN neighbours on the last axis, LB_QK_ROWS at a time. */
+enum { LB_QK_ROWS = 4, LB_QK_RUN = 32 };
+
 static inline lb_launch lb_norm_launch_of(const lb_norm_args *a, enum lb_norm_kernel k)
 {
-	lb_i64 lanes = lb_norm_lanes(a->columns), rows = 1, turns = k == LB_NORM_64 || k == LB_NORM_128 ? LB_NORM_ROWS : 1;
-	for (lb_i32 i = 0; i < a->rows.axes; i++)
+	lb_i64 lanes = lb_norm_lanes(a->columns), turns = k == LB_NORM_64 || k == LB_NORM_128 ? LB_NORM_ROWS : 1, rows = 1;
+	lb_i32 last = a->rows.axes - 1;
+	for (lb_i32 i = 0; i < last; i++)
 		rows *= a->rows.dim[i];
+	if (k == LB_QKNORM_64 || k == LB_QKNORM_128) {
+		rows *= lb_ceil(a->rows.dim[last], LB_QK_RUN);
+		return lb_launch_of(lb_ceil(rows, LB_NORM_THREADS / lanes), 1, 1, LB_NORM_THREADS, 0);
+	}
+	rows *= a->rows.dim[last];
 	return lb_launch_of(lb_ceil(rows, LB_NORM_THREADS / lanes * turns), 1, 1, LB_NORM_THREADS,
 		2 * LB_NORM_THREADS / 32 * 4);
 }

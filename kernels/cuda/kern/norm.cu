@@ -4,24 +4,8 @@
 // The mean is subtracted before squares are taken. Where x is fp32, what is left of the mean, for fp32 sums are not
 // exact, is then measured and subtracted too: so rows far from zero lose nothing. In 16 bits it is below what x
 // resolves.
-#include "normal.h"
-
-// where is where a row begins in all operands.
-struct where { i64 dst, x, scale, shift; };
-
-DEV where row_at(const lb_norm_args &p, u32 row)
-{
-	where at = {0, 0, 0, 0};
-	for (int ax = p.rows.axes - 1; ax >= 0; ax--) {
-		u32 n = (u32)p.rows.dim[ax], i = ax ? row % n : row;
-		row /= n;
-		at.x += i * p.x.stride[ax];
-		at.dst += i * p.dst.stride[ax];
-		at.scale += i * p.scale.stride[ax];
-		at.shift += i * p.shift.stride[ax];
-	}
-	return at;
-}
+#include "rownorm.h"
+#include "turn.h"
 
 // center subtracts the mean from n of eight numbers: the others stay 0.
 DEV void center(f32 *v, f32 mean, i32 n)
@@ -31,44 +15,45 @@ DEV void center(f32 *v, f32 mean, i32 n)
 		v[j] = j < n ? v[j] - mean : 0.0f;
 }
 
-DEV f32 squares8(const f32 *v)
-{
-	f32 a = v[0] * v[0], b = v[1] * v[1];
-	UNROLL
-	for (int j = 2; j < 8; j += 2) {
-		a = fma_(v[j], v[j], a);
-		b = fma_(v[j + 1], v[j + 1], b);
-	}
-	return a + b;
-}
-
-// factor_of is 1 / sqrt(variance + eps), from the mean square around a number that the mean differs from by rest.
-DEV f32 factor_of(const lb_norm_args &p, f32 square, f32 rest)
-{
-	return inverse_root(max(square - rest * rest, 0.0f) + p.eps);
-}
-
 // Slow is a row of any operands, read once for each pass by the given number of lanes.
 struct Slow {
 	const lb_norm_args &p;
 	where at;
-	bool x_wide, weight_wide, bias_wide;
+	bool x_wide, weight_wide, bias_wide, angles_wide;
 	after k;
 	i32 first, step; // the lane's first column, and from one vector to the next
 
-	LB_ALWAYS Slow(const lb_norm_args &args, u32 row, i32 sub, i32 lanes) : p(args)
+	LB_ALWAYS Slow(const lb_norm_args &args, u32 row, i32 from, i32 lanes) : p(args), first(from), step(lanes * 8)
 	{
-		at = row_at(p, row);
+		at = row_at(p, row, p.rows.axes);
 		x_wide = aligned(p.rows, p.x);
-		weight_wide = vector_aligned(p.weight);
+		weight_wide = aligned(p.rows, p.weight);
 		bias_wide = vector_aligned(p.bias);
+		angles_wide = in_fours(p.rows, p.cos) && in_fours(p.rows, p.sin);
 		k.dst = aligned(p.rows, p.dst);
 		k.scale = p.scale.ptr && aligned(p.rows, p.scale);
 		k.shift = p.shift.ptr && aligned(p.rows, p.shift);
-		first = sub * 8;
-		step = lanes * 8;
 	}
 	LB_ALWAYS void load(f32 *v, i32 c) const { get8(v, p.x, x_wide, at.x + c * p.x.col, p.x.col, p.columns - c); }
+	// read is load, of a row that is turned first where that is wanted.
+	LB_ALWAYS void read(f32 *v, i32 c) const
+	{
+		load(v, c);
+		if (p.cos.ptr && p.rope_first) {
+			turn_row(v, c);
+			rnd8(p.dst.dtype, v);
+		}
+	}
+	LB_ALWAYS void turn_row(f32 *v, i32 c) const
+	{
+		f32 cos[4], sin[4];
+		i32 n = (p.columns - c) / 2;
+		get4(cos, p.cos, angles_wide, at.cos + c / 2 * p.cos.col, n);
+		get4(sin, p.sin, angles_wide, at.sin + c / 2 * p.sin.col, n);
+		UNROLL
+		for (int j = 0; j < 4; j++)
+			turn(p.dst.dtype, v + 2 * j, cos[j], sin[j]);
+	}
 	LB_ALWAYS f32 sum() const
 	{
 		f32 s = 0, v[8];
@@ -84,7 +69,7 @@ struct Slow {
 		f32 v[8];
 		NO_UNROLL
 		for (i32 c = first; c < p.columns; c += step) {
-			load(v, c);
+			read(v, c);
 			if (p.kind == LB_LAYER_NORM) {
 				center(v, mean, p.columns - c);
 				rest += p.x.dtype == LB_F32 ? sum8(v) : 0.0f;
@@ -97,7 +82,7 @@ struct Slow {
 		f32 v[8];
 		NO_UNROLL
 		for (i32 c = first; c < p.columns; c += step) {
-			load(v, c);
+			read(v, c);
 			UNROLL
 			for (int j = 0; j < 8; j++)
 				v[j] = (v[j] - mean - rest) * factor;
@@ -112,7 +97,7 @@ struct Slow {
 		if (p.weight.ptr) {
 			if (p.kind == LB_RMS_NORM)
 				rnd8(p.dst.dtype, y);
-			get8(w, p.weight, weight_wide, c * p.weight.col, p.weight.col, n);
+			get8(w, p.weight, weight_wide, at.weight + c * p.weight.col, p.weight.col, n);
 			UNROLL
 			for (int j = 0; j < 8; j++)
 				y[j] *= w[j];
@@ -122,6 +107,10 @@ struct Slow {
 			UNROLL
 			for (int j = 0; j < 8; j++)
 				y[j] += w[j];
+		}
+		if (p.cos.ptr && !p.rope_first) {
+			rnd8(p.dst.dtype, y);
+			turn_row(y, c);
 		}
 		k.at_dst = at.dst + c * p.dst.col;
 		k.at_scale = at.scale + c * p.scale.col;
@@ -137,7 +126,8 @@ KERNEL2(256, 2) norm_any(const lb_norm_args p GRID_CONST)
 	u32 rows = (u32)rows_of(p.rows);
 	u32 lanes = p.columns <= 64 ? 8 : p.columns <= 128 ? 16 : p.columns <= 1280 ? 32 : LB_NORM_THREADS;
 	u32 row = bx() * (LB_NORM_THREADS / lanes) + tid() / lanes;
-	Slow s(p, row < rows ? row : rows - 1, (i32)(tid() % lanes), (i32)lanes); // all lanes take part in sums
+	bool mine = row < rows; // all lanes take part in sums, those without a row read nothing
+	Slow s(p, mine ? row : 0, mine ? (i32)(tid() % lanes) * 8 : p.columns, (i32)lanes);
 	f32 mean = 0, rest = 0, squares = 0, part = 1 / (f32)p.columns;
 	if (p.kind == LB_LAYER_NORM) {
 		mean = s.sum();
@@ -147,7 +137,7 @@ KERNEL2(256, 2) norm_any(const lb_norm_args p GRID_CONST)
 	s.moments(mean, rest, squares);
 	sum2(rest, squares, lanes, spare);
 	rest *= part;
-	if (row < rows)
+	if (mine)
 		s.store(mean, rest, factor_of(p, squares * part, rest));
 }
 
@@ -196,7 +186,7 @@ struct Walk {
 
 	LB_ALWAYS Walk(const lb_norm_args &p, u32 first) : row(first), in(first % (u32)p.rows.dim[p.rows.axes - 1])
 	{
-		at = row_at(p, first);
+		at = row_at(p, first, p.rows.axes);
 	}
 	LB_ALWAYS void next(const lb_norm_args &p)
 	{
@@ -209,7 +199,7 @@ struct Walk {
 			at.shift += p.shift.stride[last];
 		} else {
 			in = 0;
-			at = row_at(p, row);
+			at = row_at(p, row, p.rows.axes);
 		}
 	}
 };
@@ -221,7 +211,7 @@ template <class T, int LANES, int VECTORS, int ROWS> DEV void plain_rows(const l
 	i32 first = (i32)(tid() % LANES) * 8;
 	f32 part = 1 / (f32)p.columns, v[ROWS][VECTORS][8];
 	where at[ROWS];
-	Walk walk(p, row < rows ? row : rows - 1); // all lanes take part in sums
+	Walk walk(p, row < rows ? row : rows - 1); // all lanes take part in sums, those without a row read nothing
 	UNROLL
 	for (int r = 0; r < ROWS; r++) {
 		if (r > 0 && walk.row + 1 < rows)
@@ -230,7 +220,7 @@ template <class T, int LANES, int VECTORS, int ROWS> DEV void plain_rows(const l
 		UNROLL
 		for (int i = 0; i < VECTORS; i++) {
 			i32 c = first + i * LANES * 8;
-			widen8<T>(v[r][i], c < p.columns ? ld16((const u16 *)global(p.x.ptr) + at[r].x + c) : u4{0, 0, 0, 0});
+			widen8<T>(v[r][i], row + r < rows && c < p.columns ? ld16((const u16 *)global(p.x.ptr) + at[r].x + c) : u4{0, 0, 0, 0});
 		}
 	}
 	UNROLL

@@ -1,35 +1,7 @@
-// Rope: rotates neighbouring channels. Where dst has 16 bits the products are rounded before they are added, as
-// PyTorch's separate multiplications are.
+// Rope: rotates neighbouring channels.
 #include "args_map.h"
+#include "turn.h"
 #include "vec.h"
-
-struct alignas(8) u2 { u32 v[2]; };
-
-// angles loads four neighbours, aligned to their size.
-DEV void angles(f32 *out, const lb_view &v, i64 at)
-{
-	if (v.dtype == LB_F32) {
-		u4 x = ld16((const f32 *)global(v.ptr) + at);
-		UNROLL
-		for (int j = 0; j < 4; j++)
-			out[j] = float_of(x.v[j]);
-		return;
-	}
-	u2 x = *(const u2 *)((const u16 *)global(v.ptr) + at);
-	UNROLL
-	for (int j = 0; j < 4; j++) {
-		u16 h = (u16)(x.v[j / 2] >> (j % 2 * 16));
-		out[j] = v.dtype == LB_BF16 ? widen_bf16(h) : widen_f16(h);
-	}
-}
-
-// turn is one pair: v[0], v[1] by the angle of cosine c and sine s.
-DEV void turn(i32 dtype, f32 *v, f32 c, f32 s)
-{
-	f32 x = v[0], y = v[1];
-	v[0] = rnd(dtype, x * c) - rnd(dtype, y * s);
-	v[1] = rnd(dtype, y * c) + rnd(dtype, x * s);
-}
 
 struct turned { i64 dst, x, cos, sin; };
 

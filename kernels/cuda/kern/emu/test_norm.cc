@@ -46,7 +46,7 @@ struct Norm {
 	void rows(const Operand &out, int first, int n, bool any) const // images first to first + n
 	{
 		lb_norm_args p = {shape_of(c.shape, 3), c.shape[3], c.kind, out.view(3), x.view(3), part(MODULATION, scale, 3),
-			part(MODULATION, shift, 3), vector(WEIGHT, weight), vector(BIAS, bias), 1e-5f, c.act};
+			part(MODULATION, shift, 3), vector(WEIGHT, weight), vector(BIAS, bias), 1e-5f, c.act, {}, {}, 0, 0};
 		p.rows.dim[0] = n;
 		lb_view *views[] = {&p.dst, &p.x, &p.scale, &p.shift};
 		for (lb_view *v : views)
@@ -202,7 +202,7 @@ static void narrow()
 	Operand x(LB_F32, DENSE, {rows, columns}), dst(LB_F32, DENSE, x.shape);
 	for (size_t i = 0; i < count(x.shape); i++)
 		x.set(i, 1000 + r.next() / 1000);
-	lb_norm_args p = {shape_of(x.shape, 1), columns, LB_LAYER_NORM, dst.view(1), x.view(1), {}, {}, {}, {}, 0, 0};
+	lb_norm_args p = {shape_of(x.shape, 1), columns, LB_LAYER_NORM, dst.view(1), x.view(1), {}, {}, {}, {}, 0, 0, {}, {}, 0, 0};
 	launch(lb_norm_name(lb_norm_pick(&p)), &p);
 	for (int row = 0; row < rows; row++) {
 		double mean = 0, square = 0;

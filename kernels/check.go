@@ -1,0 +1,70 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Check says what is wrong with a Norm call of x into dst. Which types and strides there are is the backend's
+// to know.
+func (s *NormSpec) Check(dst, x *Tensor) error {
+	if !slices.Equal(dst.Shape, x.Shape) {
+		return fmt.Errorf("x %v for dst %v", x.Shape, dst.Shape)
+	}
+	if len(x.Shape) == 0 {
+		return errors.New("x has no axis")
+	}
+	vector := x.Shape[len(x.Shape)-1:]
+	switch {
+	case s.Kind > GroupNorm:
+		return fmt.Errorf("kind %d is not supported", s.Kind)
+	case s.Act > Sigmoid:
+		return fmt.Errorf("unary operation %d is not supported", s.Act)
+	case s.Kind == GroupNorm && (len(x.Shape) != 4 || s.Groups < 1 || vector[0]%s.Groups != 0):
+		return fmt.Errorf("group norm of %d groups needs x (N, H, W, C) with C a multiple, x is %v", s.Groups, x.Shape)
+	case !s.Weight.IsZero() && !slices.Equal(s.Weight.Shape, vector) && !s.WeightOfRows(x):
+		return fmt.Errorf("weight %v for x %v", s.Weight.Shape, x.Shape)
+	case !s.Bias.IsZero() && !slices.Equal(s.Bias.Shape, vector):
+		return fmt.Errorf("bias %v for x %v", s.Bias.Shape, x.Shape)
+	case s.Scale.IsZero() != s.Shift.IsZero():
+		return errors.New("scale and shift go together")
+	case !s.Scale.IsZero() && (!slices.Equal(s.Scale.Shape, x.Shape) || !slices.Equal(s.Shift.Shape, x.Shape)):
+		return fmt.Errorf("scale %v and shift %v for x %v", s.Scale.Shape, s.Shift.Shape, x.Shape)
+	}
+	return s.checkTurn(x)
+}
+
+// checkTurn is Check for the rotation.
+func (s *NormSpec) checkTurn(x *Tensor) error {
+	switch {
+	case s.Cos.IsZero() && s.Sin.IsZero():
+		return nil
+	case s.Cos.IsZero() || s.Sin.IsZero():
+		return errors.New("cosines and sines go together")
+	case s.Kind != RMSNorm || !s.Bias.IsZero() || !s.Scale.IsZero() || s.Act != Identity:
+		return errors.New("a rotation goes with RMSNorm and its weight alone")
+	}
+	return CheckRope(x, &s.Cos, &s.Sin)
+}
+
+// WeightOfRows reports whether the weight has x's shape: that of a row may differ from the next one's.
+func (s *NormSpec) WeightOfRows(x *Tensor) bool {
+	return s.Kind == RMSNorm && len(x.Shape) > 1 && slices.Equal(s.Weight.Shape, x.Shape)
+}
+
+// CheckRope says what is wrong with a rotation of x by angles.
+func CheckRope(x, cos, sin *Tensor) error {
+	last := len(x.Shape) - 1
+	if last < 0 || x.Shape[last]%2 != 0 || !halved(cos.Shape, x.Shape) || !halved(sin.Shape, x.Shape) {
+		return fmt.Errorf("x %v, cos %v and sin %v are not (..., D) of even D and (..., D/2) twice",
+			x.Shape, cos.Shape, sin.Shape)
+	}
+	return nil
+}
+
+// halved reports whether half is full with its last axis halved.
+func halved(half, full []int) bool {
+	last := len(full) - 1
+	return len(half) == last+1 && slices.Equal(half[:last], full[:last]) && half[last] == full[last]/2
+}
