@@ -15,10 +15,10 @@ func (p *Plan) Sent(rank int) (t Traffic) {
 		if other == rank {
 			continue
 		}
-		for _, r := range p.ToFrames(rank, other) {
+		for r := range p.rects(p.columns[rank], p.frames[other]) {
 			t.Switch += int64(r.Tokens() * p.width)
 		}
-		for _, r := range p.ToFrames(other, rank) { // the way back
+		for r := range p.rects(p.columns[other], p.frames[rank]) { // the way back
 			t.Switch += int64(r.Tokens() * p.Shape.Width())
 		}
 	}
@@ -32,15 +32,15 @@ func (p *Plan) sentOver(rank int) (n int64) {
 		if other == rank {
 			continue
 		}
-		for _, r := range p.ToCopies(rank, other) {
+		for r := range p.rects(p.columns[rank], p.copies[other]) {
 			n += int64(r.Tokens() * p.width)
 		}
-		for _, s := range p.LeftOver(rank, other) {
+		for s := range p.strips(rank, other) {
 			if !s.Tokens {
 				n += int64((s.QueryRows() + 2*s.KeyRows()) * p.Shape.HeadSize)
 			}
 		}
-		for _, s := range p.LeftOver(other, rank) {
+		for s := range p.strips(other, rank) {
 			n += int64(s.QueryRows() * p.Shape.HeadSize)
 		}
 	}
