@@ -94,7 +94,7 @@ func TestWorkers(t *testing.T) {
 	if err := b.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	r.ends(0, time.Minute)
+	r.ends(0, 3*time.Minute)
 	if s.results("out") != want {
 		t.Error("with a worker that was killed the bytes are others")
 	}
