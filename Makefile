@@ -22,11 +22,11 @@ demo: ## twelve videos of the built-in model in out/shapes, with their score
 eval: ## score the built-in model on its 96 evaluation prompts (out/eval, several minutes)
 	$(GO) run ./cmd/latentbeam run testdata/prompts/eval.yaml
 
-test: ## all tests
-	$(GO) test ./...
+test: ## all tests (a package may take long on a busy machine)
+	$(GO) test -timeout 30m ./...
 
 race: ## the short tests under the race detector (needs cgo and gcc)
-	CGO_ENABLED=1 $(GO) test -race -short ./...
+	CGO_ENABLED=1 $(GO) test -race -short -timeout 60m ./...
 
 lint: ## gofmt, go vet, staticcheck (staticcheck.conf) and the house plan
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
@@ -57,6 +57,10 @@ cuda: ## what can be shown of the CUDA backend without a GPU and without NVIDIA'
 
 kern: ## the CUDA kernels in their emulation on the CPU: every kernel, three orders of threads
 	$(MAKE) -C kernels/cuda/kern emu
+
+kern-sanitize: ## the same under sanitizers, with each load and store watched for races, and shapes by chance (LB_EMU_FUZZ=20)
+	$(MAKE) -C kernels/cuda/kern sanitize
+	$(MAKE) -C kernels/cuda/kern races
 
 ptx: ## the PTX of the CUDA kernels anew (clang 22, zstd), to be committed with a change of theirs
 	$(MAKE) -C kernels/cuda/kern ptx

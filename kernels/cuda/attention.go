@@ -32,6 +32,10 @@ func (b *Backend) attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionS
 		b.attendWide(dst, q, k, v, spec)
 		return
 	}
+	if err := (shape{dims: q.Shape[:n+2]}).countable(); err != nil {
+		b.fail("%s: %w", op, err)
+		return
+	}
 	a := &C.lb_attn_args{
 		dst: heads(o[0]), q: heads(o[1]), k: heads(o[2]), v: heads(o[3]), scale: C.lb_f32(spec.Scale),
 		lead: [2]C.lb_i32{C.lb_i32(q.Shape[0]), 1}, lq: C.lb_i32(q.Shape[n]), lk: C.lb_i32(k.Shape[n]),

@@ -49,6 +49,10 @@ func TestTooManyRows(t *testing.T) {
 			x = x.Reshape(1, rows, 1, 8)
 			b.Conv(x, x, w.Reshape(8, 8, 1, 1), kernels.ConvSpec{})
 		},
+		"attention": func(b kernels.Backend, x, _ kernels.Tensor) {
+			x = x.Reshape(1<<18, 1<<6, 1<<7, 8)
+			b.Attention(x, x, x, x, kernels.AttentionSpec{Scale: 1})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := New(0, Options{})
@@ -62,5 +66,21 @@ func TestTooManyRows(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		})
+	}
+}
+
+// TestTooManyBlocks: a launch that no device takes is refused with its limits, before the driver sees it.
+func TestTooManyBlocks(t *testing.T) {
+	b, err := New(0, Options{})
+	if err != nil {
+		t.Skip(err)
+	}
+	defer b.Scope()()
+	const images = mostDown + 1
+	x := b.Alloc(kernels.F32, 1, 8).Expand(images, 8).Reshape(images, 1, 1, 8)
+	b.Norm(x, x, kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 2, Eps: 1e-6})
+	if err := b.Wait(); err == nil || !strings.Contains(err.Error(), "1 x 65536 x 1 blocks") &&
+		!strings.Contains(err.Error(), "2 x 65536 x 1 blocks") {
+		t.Errorf("error %v", err)
 	}
 }

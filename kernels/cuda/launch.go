@@ -6,6 +6,8 @@ package cuda
 import "C"
 
 import (
+	"fmt"
+	"math"
 	"sync"
 	"unsafe"
 
@@ -23,7 +25,24 @@ type launch struct {
 
 // launch puts a kernel in the queue.
 func (b *Backend) launch(op, name string, l C.lb_launch, args unsafe.Pointer) {
+	if err := fits(l); err != nil {
+		b.fail("%s: %w", op, err)
+		return
+	}
 	b.push(command{op: op, launch: launch{name, threadsOf(l), args}})
+}
+
+// mostDown is how many blocks a grid may have on its second and third axis, on every device (CUDA C++ Programming
+// Guide, technical specifications for each compute capability); on the first one they are math.MaxInt32.
+const mostDown = 65535
+
+// fits refuses a launch that no device takes: the driver would answer that a value is invalid, not which.
+func fits(l C.lb_launch) error {
+	if l.grid[0] <= math.MaxInt32 && l.grid[1] <= mostDown && l.grid[2] <= mostDown {
+		return nil
+	}
+	return fmt.Errorf("%d x %d x %d blocks, a launch has at most %d x %d x %d: cut the batch",
+		l.grid[0], l.grid[1], l.grid[2], math.MaxInt32, mostDown, mostDown)
 }
 
 var kernelNames sync.Map // string by its constant in C

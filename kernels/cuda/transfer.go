@@ -131,6 +131,10 @@ func (b *Backend) Gather(dst, table kernels.Tensor, ids []int32) {
 	if dst.Len() == 0 {
 		return
 	}
+	if err := (shape{dims: []int{len(ids), (dst.Shape[1] + 7) / 8}}).countable(); err != nil { // vectors of eight
+		b.fail("%s: %w", op, err)
+		return
+	}
 	m := b.arena.mark()
 	defer b.arena.reset(m)
 	p, ok := b.numbers32(op, ids)

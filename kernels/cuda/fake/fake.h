@@ -59,7 +59,7 @@ struct Module {
 struct Function {
 	struct Device *device;
 	const lb_kernel *kernel;
-	unsigned shared = 48 << 10;
+	unsigned shared = 48 << 10, threads = 1024; // most
 };
 
 // A Device with its primary context. Streams run under its lock, so devices run side by side.

@@ -3,6 +3,7 @@
 #include "../kern/emu/launch.h"
 #include "../kern/kernels.h"
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace fake {
@@ -20,6 +21,20 @@ void reset_modules(Device *d)
 } // namespace fake
 
 using namespace fake;
+
+// most_threads is how many threads a kernel was compiled for.
+static unsigned most_threads(const std::string &text, const char *name)
+{
+	size_t at = text.find(std::string(".entry ") + name + "("), body = text.find('{', at);
+	size_t most = text.find(".maxntid ", at);
+	return most < body ? (unsigned)atoi(text.c_str() + most + 9) : 1024;
+}
+
+// most_shared is what a block may have (CUDA C++ Programming Guide, technical specifications for each compute capability).
+static int most_shared(int arch)
+{
+	return (arch < 80 ? 64 : arch >= 90 && arch < 120 ? 227 : arch == 80 || arch == 87 ? 163 : 99) << 10;
+}
 
 API cuModuleLoadData(Module **m, const void *image)
 {
@@ -42,6 +57,7 @@ API cuModuleGetFunction(Function **f, Module *m, const char *name)
 	if (!k || m->text.find(std::string(".entry ") + name + "(") == std::string::npos)
 		return NOT_FOUND;
 	*f = new Function{current(), k};
+	(*f)->threads = most_threads(m->text, name);
 	current()->functions.insert(*f);
 	return SUCCESS;
 }
@@ -54,7 +70,7 @@ API cuFuncSetAttribute(Function *f, int attribute, int value)
 		return INVALID_HANDLE;
 	if (attribute == 9) // the share of shared memory: a hint
 		return value >= -1 && value <= 100 ? SUCCESS : INVALID_VALUE;
-	if (attribute != 8 || value < 0 || value > (setting("FAKE_ARCH", 80) >= 90 ? 227 : 163) << 10)
+	if (attribute != 8 || value < 0 || value > most_shared((int)setting("FAKE_ARCH", 80)))
 		return INVALID_VALUE;
 	f->shared = (unsigned)value;
 	return SUCCESS;
@@ -77,7 +93,8 @@ API cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned gz, unsigned 
 	if (!lb_exists(f->kernel->min_arch, (int)setting("FAKE_ARCH", 80)))
 		return NO_BINARY;
 	lb_launch geometry = {{gx, gy, gz}, bx, shared};
-	if (!gx || !gy || !gz || gy > 65535 || gz > 65535 || !bx || bx > 1024 || by != 1 || bz != 1 || shared > f->shared)
+	if (!gx || !gy || !gz || gx > 0x7fffffff || gy > 65535 || gz > 65535 || !bx || bx > f->threads || by != 1 || bz != 1 ||
+	    shared > f->shared)
 		return INVALID_VALUE;
 	std::string args((const char *)params[0], f->kernel->args_size);
 	lb_launch plan = lb_emu_plan(f->kernel, args.data());

@@ -45,12 +45,15 @@ typedef struct {
 	lb_u32 shared;
 } lb_launch;
 
+/* lb_blocks is a number of blocks, or the largest number, which is more than any device takes. */
+static inline lb_u32 lb_blocks(lb_i64 n) { return n < 0 || n > 0xffffffff ? 0xffffffff : (lb_u32)n; }
+
 static inline lb_launch lb_launch_of(lb_i64 x, lb_i64 y, lb_i64 z, lb_i32 threads, lb_i64 shared)
 {
 	lb_launch l;
-	l.grid[0] = (lb_u32)x;
-	l.grid[1] = (lb_u32)y;
-	l.grid[2] = (lb_u32)z;
+	l.grid[0] = lb_blocks(x);
+	l.grid[1] = lb_blocks(y);
+	l.grid[2] = lb_blocks(z);
 	l.threads = (lb_u32)threads;
 	l.shared = (lb_u32)shared;
 	return l;

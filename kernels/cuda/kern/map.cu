@@ -94,6 +94,8 @@ template <bool TWO> DEV void vectors(const lb_map_args &p)
 template <bool TWO> DEV void elements(const lb_map_args &p)
 {
 	u32 run = (u32)p.shape.dim[p.shape.axes - 1], count = runs_of(p.shape) * run;
+	if (bx() > count / (LB_MAP_VECTORS * 8 * LB_MAP_THREADS)) // there are blocks for vectors, and i would not fit
+		return;
 	NO_UNROLL
 	for (u32 k = 0; k < LB_MAP_VECTORS * 8; k++) {
 		u32 i = (bx() * LB_MAP_VECTORS * 8 + k) * LB_MAP_THREADS + tid();

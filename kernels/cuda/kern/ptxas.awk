@@ -17,6 +17,9 @@ file == 2 {
 /\(C75[0-9][0-9]\)/ { # products of warpgroups that wait for each other, or for registers
 	bad = bad $0 "\n"
 }
+/setmaxnreg.*ignored/ { # registers that a warpgroup believes to have
+	bad = bad $0 "\n"
+}
 /Compiling entry function/ {
 	split($0, part, "'")
 	name = part[2] " " part[4]

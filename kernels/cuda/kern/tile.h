@@ -56,6 +56,23 @@ template <class L> LB_ALWAYS void multiply(sums_of<L> &s, const u16 *stage, int 
 			mma16<typename L::T>(s.v[i][j], af[i], bf[j]);
 }
 
+// load_next begins to load the next slice of a source, if there is one, to place `fill` of the ring, and closes a group.
+template <class L, class S> LB_ALWAYS void load_next(S &src, u16 *ring, int &fill)
+{
+	if (src.more())
+		src.load(ring + fill * L::STAGE);
+	cp_commit();
+	fill = fill + 1 == L::STAGES ? 0 : fill + 1;
+}
+
+// load_first does so for all places but one, in which a slice is multiplied.
+template <class L, class S> LB_ALWAYS void load_first(S &src, u16 *ring, int &fill)
+{
+	NO_UNROLL
+	while (fill < L::STAGES - 1)
+		load_next<L>(src, ring, fill);
+}
+
 // accumulate runs over all slices of a source and leaves their sum in s. A source has
 //   bool more()                  is there another slice to load?
 //   void load(u16 *stage)        begin to load it, and go on to the next
@@ -68,20 +85,12 @@ template <class L, bool PARTS, class S> LB_ALWAYS void accumulate(S &src, sums_o
 	u16 *ring = (u16 *)smem();
 	sums_of<L>::clear(s);
 	int fill = 0, at = 0;
-	NO_UNROLL
-	for (; fill < L::STAGES - 1; fill++) {
-		if (src.more())
-			src.load(ring + fill * L::STAGE);
-		cp_commit();
-	}
+	load_first<L>(src, ring, fill);
 	NO_UNROLL
 	while (src.left()) {
 		cp_wait<L::STAGES - 2>();
 		BAR(1); // the slice is there for all, and all have done with the one before
-		if (src.more())
-			src.load(ring + fill * L::STAGE);
-		cp_commit();
-		fill = fill + 1 == L::STAGES ? 0 : fill + 1;
+		load_next<L>(src, ring, fill);
 		const u16 *stage = ring + at * L::STAGE;
 		at = at + 1 == L::STAGES ? 0 : at + 1;
 		multiply<L>(s, stage, 0);

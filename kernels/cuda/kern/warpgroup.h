@@ -33,12 +33,7 @@ LB_ALWAYS void accumulate_warpgroups(S &src, f32 (&s)[L::SUMS], f32 (&total)[L::
 	for (int i = 0; i < L::SUMS; i++)
 		s[i] = 0;
 	int fill = 0, at = 0;
-	NO_UNROLL
-	for (; fill < L::STAGES - 1; fill++) {
-		if (src.more())
-			src.load(ring + fill * L::STAGE);
-		cp_commit();
-	}
+	load_first<L>(src, ring, fill);
 	NO_UNROLL
 	while (src.left()) {
 		cp_wait<L::STAGES - 2>();
@@ -54,10 +49,7 @@ LB_ALWAYS void accumulate_warpgroups(S &src, f32 (&s)[L::SUMS], f32 (&total)[L::
 		for (u32 step = 0; step < L::SLICE / 16; step++)
 			wgmma<typename L::T, L::BN, false>(s, matrix_on(a, step * 32), matrix_on(b, step * 32), 1);
 		COMMIT(8);
-		if (src.more())
-			src.load(ring + fill * L::STAGE);
-		cp_commit();
-		fill = fill + 1 == L::STAGES ? 0 : fill + 1;
+		load_next<L>(src, ring, fill);
 		WAIT(9, 0);
 		settle(s);
 		if (src.next() && PARTS) {

@@ -3,7 +3,8 @@
 //
 // Facts and where they stand. ISA: PTX ISA 9.0, 9.7.15 "Asynchronous Warpgroup Level Matrix Multiply-Accumulate". CUTE: NVIDIA
 // cutlass, include/cute/arch/mma_sm90_desc.hpp and include/cute/atom/mma_traits_sm90_gmma.hpp. Others that agree: Triton
-// (third_party/nvidia, WGMMA.cpp), DeepGEMM (mma_utils.cuh), Modular (WGMMADescriptor).
+// (third_party/nvidia, WGMMA.cpp), DeepGEMM (mma_utils.cuh), Modular (WGMMADescriptor). For PLAIN in both majors: ThunderKittens of 2024
+// (wgmma_descriptor of st_layout::interleave), whose attention multiplied weights and values so on an H100.
 #pragma once
 #ifdef LB_DEVICE
 #error "include wgmma.h first: it says how shared memory is aligned"

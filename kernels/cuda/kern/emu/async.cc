@@ -64,7 +64,7 @@ const char *Async::step(Op op, u32 warp, Lane *lanes)
 
 // chunk finds eight elements that lie side by side, by a descriptor: those of row mn from term k on or, where the columns lie
 // side by side, the columns from mn on of term k. See matrix_at in wgmma.h. fresh: in the memory as it is, not in the view of it.
-const char *Async::chunk(u64 m, bool mn_major, u32 mn, u32 k, bool fresh, u16 *to) const
+const char *Async::chunk(u64 m, bool mn_major, u32 mn, u32 k, u32 warp, bool fresh, u16 *to) const
 {
 	u32 start = (u32)(m & 0x3fff) << 4, lead = (u32)(m >> 16 & 0x3fff) << 4, stride = (u32)(m >> 32 & 0x3fff) << 4;
 	u32 kind = (u32)(m >> 62), width = kind ? 256 >> kind : 16, bits = kind ? 0x70 >> (kind - 1) & 0x70 : 0;
@@ -80,6 +80,8 @@ const char *Async::chunk(u64 m, bool mn_major, u32 mn, u32 k, bool fresh, u16 *t
 	at ^= at >> 3 & bits;
 	if (at < shared_base || at + 16 > shared_base + bytes_)
 		return "wgmma: a matrix reaches outside of shared memory";
+	if (fresh)
+		product_reads(warp, memory_ + at - shared_base, 16);
 	memcpy(to, (fresh ? memory_ : view_.data()) + at - shared_base, 16);
 	return nullptr;
 }
@@ -93,13 +95,13 @@ const char *Async::read(const Multiply *of, u32 warp, bool fresh, u16 (*a)[16], 
 			a[l / 4 + i / 2 % 2 * 8][l % 4 * 2 + i / 4 * 8 + i % 2] = (u16)(of[l].a[i / 2] >> (i % 2 * 16));
 	for (u32 r = 0; !of[0].a && r < 16; r++)
 		for (u32 k = 0; k < 16 && !wrong; k += 8)
-			wrong = chunk(of[0].am, false, warp % 4 * 16 + r, k, fresh, &a[r][k]);
+			wrong = chunk(of[0].am, false, warp % 4 * 16 + r, k, warp, fresh, &a[r][k]);
 	b->resize((size_t)of[0].n * 16);
 	for (u32 n = 0; n < (u32)of[0].n; n += 8)
 		for (u32 i = 0; i < 16 && !wrong; i++) {
 			u16 eight[8];
 			u32 row = of[0].b_mn ? n : n + i / 2, k = of[0].b_mn ? i : i % 2 * 8;
-			wrong = chunk(of[0].bm, of[0].b_mn, row, k, fresh, eight);
+			wrong = chunk(of[0].bm, of[0].b_mn, row, k, warp, fresh, eight);
 			for (u32 e = 0; e < 8; e++)
 				(*b)[of[0].b_mn ? (row + e) * 16 + k : row * 16 + k + e] = eight[e];
 		}

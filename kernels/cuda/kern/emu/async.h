@@ -9,6 +9,9 @@ namespace emu {
 // Where shared memory begins, as its addresses count.
 constexpr u32 shared_base = 1024;
 
+// product_reads is told what the products of a warp read in shared memory.
+void product_reads(u32 warp, const void *p, size_t bytes);
+
 // An Async does the work of each warp on its own, so that a warp may be ahead of the other three as far as the program
 // lets it. It reads operands when a product is issued and again when it has been waited for: both must give the same.
 // What it reads is the memory as it was at the last proxy fence, which must be the memory as it is.
@@ -39,7 +42,7 @@ private:
 	const char *issue(u32 warp, Lane *lanes);
 	const char *complete(Warp &w, u32 warp, u32 products);
 	const char *read(const Multiply *of, u32 warp, bool fresh, u16 (*a)[16], std::vector<u16> *b) const;
-	const char *chunk(u64 matrix, bool mn_major, u32 mn, u32 k, bool fresh, u16 *to) const;
+	const char *chunk(u64 matrix, bool mn_major, u32 mn, u32 k, u32 warp, bool fresh, u16 *to) const;
 
 	u8 *memory_ = nullptr;
 	size_t bytes_ = 0;

@@ -4,6 +4,8 @@
 #include "collective.h"
 #include "fiber.h"
 #include "launch.h"
+#include "race.h"
+#include "sanitize.h"
 #include <algorithm>
 #include <memory>
 #include <stdio.h>
@@ -15,7 +17,11 @@ namespace emu {
 namespace {
 
 constexpr u32 max_threads = 1024, max_warps = max_threads / 32;
-constexpr size_t page = 4096, stack_size = 96 << 10, shared_most = 256 << 10;
+constexpr size_t page = 4096, shared_most = 256 << 10;
+#ifndef LB_STACK
+#define LB_STACK 96 // KiB of a fiber; sanitizers want more
+#endif
+constexpr size_t stack_size = LB_STACK << 10;
 
 enum State : u8 { READY, AT_WARP, AT_BARRIER, ENDED };
 
@@ -51,21 +57,29 @@ struct Block {
 	u32 current = 0, live = 0, arrived = 0, threads = 0;
 	int order = 0;
 	u8 *stacks = nullptr, *room = nullptr, *shared = nullptr;
+	size_t shared_size = 0;
 	void *scheduler = nullptr;
 	const lb_kernel *kernel = nullptr;
 	const void *args = nullptr;
 	u64 conflicts = 0;
 	Async async;
+	Races races;
 
 	~Block();
 	void prepare(u32 shared_bytes);
 	void begin();
 	void next();
 	void wait_at(u32 barrier);
+	void touch(u32 thread, const void *p, size_t bytes, bool write, const void *where);
+	bool in_shared(const void *p, size_t bytes) const
+	{
+		return (const u8 *)p >= shared && (const u8 *)p + bytes <= shared + shared_size;
+	}
 	[[noreturn]] void stuck(const char *why);
 };
 
 thread_local std::unique_ptr<Block> block;
+thread_local bool running; // a kernel
 
 // guarded maps size bytes between two pages that nobody may touch.
 u8 *guarded(size_t size)
@@ -80,6 +94,8 @@ u8 *guarded(size_t size)
 
 Block::~Block()
 {
+	if (room)
+		allow(room, shared_most);
 	if (stacks)
 		munmap(stacks - page, max_threads * stack_size + 2 * page);
 	if (room)
@@ -96,7 +112,13 @@ void Block::prepare(u32 shared_bytes)
 	}
 	if (shared_bytes > shared_most)
 		stuck("more shared memory than any device has");
+	shared_size = shared_bytes;
 	shared = room + shared_most - (shared_bytes + 127) / 128 * 128; // what lies behind is not mapped
+	allow(shared, shared_bytes);
+	forbid(room, (size_t)(shared - room));
+	forbid(shared + shared_bytes, (size_t)(room + shared_most - shared) - shared_bytes);
+	if (Races::on)
+		races.launch({stacks, stacks + max_threads * stack_size}, {(const u8 *)this, (const u8 *)(this + 1)});
 	const char *s = getenv("LB_EMU_ORDER");
 	order = s ? atoi(s) : 0;
 }
@@ -119,12 +141,16 @@ void entry()
 // begin sets up all threads of the block.
 void Block::begin()
 {
-	memset(shared, 0xff, room + shared_most - shared);
-	async.begin(shared, (size_t)(room + shared_most - shared), threads / 32);
+	memset(shared, 0xff, shared_size);
+	valueless(shared, shared_size);
+	async.begin(shared, shared_size, threads / 32);
+	if (Races::on)
+		races.block(threads, {shared, shared + shared_size});
 	live = threads;
 	arrived = 0;
 	std::fill(named, named + barriers, Named{});
 	for (u32 i = 0; i < threads; i++) {
+		allow(stacks + (i + 1) * stack_size - page, page); // those who ended there have not returned
 		fibers[i].context = fiber_new(stacks + i * stack_size + page, stack_size - page, entry);
 		fibers[i].state = READY;
 		fibers[i].copies.clear();
@@ -190,6 +216,14 @@ void Block::wait_at(u32 barrier)
 	next();
 }
 
+// touch notes an access of a thread for the races.
+void Block::touch(u32 thread, const void *p, size_t bytes, bool write, const void *where)
+{
+	if (Races::on && bytes > 0)
+		if (const char *wrong = races.touch(thread, p, bytes, write, where))
+			stuck(wrong);
+}
+
 void Block::stuck(const char *why)
 {
 	fprintf(stderr, "emulation: kernel %s, block (%u, %u, %u): %s\n", kernel->name, at.block[0], at.block[1],
@@ -234,6 +268,14 @@ Lane &meet(Op op, const u32 *in, int n, const void *address)
 		memcpy(lanes[i].in, in, n * 4);
 	lanes[i].address = address;
 	if (++w.arrived == 32) {
+		u32 first = b->current / 32 * 32;
+		if (op == WARP_BAR && Races::on)
+			b->races.warp(first);
+		for (u32 l = 0; op >= LDM4 && op <= LDM2T && l < (op <= LDM4T ? 32 : 16); l++) {
+			if (!b->in_shared(lanes[l].address, 16))
+				b->stuck("ldmatrix: a row that is not in shared memory");
+			b->touch(first + l, lanes[l].address, 16, false, __builtin_return_address(0));
+		}
 		if (op < PROXY_FENCE)
 			compute(op, lanes, &b->conflicts);
 		else if (const char *wrong = b->async.step(op, b->current / 32, lanes))
@@ -242,7 +284,7 @@ Lane &meet(Op op, const u32 *in, int n, const void *address)
 		w.turn++;
 		w.ready = ~0u;
 		for (u32 l = 0; l < 32; l++)
-			b->fibers[b->current / 32 * 32 + l].state = READY;
+			b->fibers[first + l].state = READY;
 		return lanes[i];
 	}
 	b->fibers[b->current].state = AT_WARP;
@@ -251,11 +293,24 @@ Lane &meet(Op op, const u32 *in, int n, const void *address)
 	return lanes[i];
 }
 
+void product_reads(u32 warp, const void *p, size_t bytes)
+{
+	block->touch(warp * 32, p, bytes, false, __builtin_return_address(0));
+}
+
+void touched(const void *p, size_t bytes, bool write, const void *where)
+{
+	if (running)
+		block->touch(block->current, p, bytes, write, where);
+}
+
 void barrier()
 {
 	Block *b = block.get();
 	if (++b->arrived == b->threads) {
 		b->arrived = 0;
+		if (Races::on)
+			b->races.all();
 		for (u32 i = 0; i < b->threads; i++)
 			b->fibers[i].state = READY;
 		for (u32 w = 0; w < b->threads / 32; w++)
@@ -275,6 +330,8 @@ void barrier_of(u32 id, u32 threads, bool join)
 		b->stuck("threads disagree on how many come to a barrier");
 	n.threads = threads;
 	n.arrived++;
+	if (Races::on)
+		b->races.arrive(id, b->current);
 	n.joined += join;
 	if (n.arrived < threads) {
 		if (join)
@@ -284,21 +341,29 @@ void barrier_of(u32 id, u32 threads, bool join)
 	if (!n.joined)
 		b->stuck("nobody waits at a barrier to which all came");
 	n = {};
-	for (u32 i = 0; i < b->threads; i++)
-		if (b->fibers[i].state == AT_BARRIER && b->fibers[i].barrier == id) {
+	for (u32 i = 0; i < b->threads; i++) {
+		bool waits = b->fibers[i].state == AT_BARRIER && b->fibers[i].barrier == id;
+		if (Races::on && (waits || (join && i == b->current)))
+			b->races.leave(id, i);
+		if (waits) {
 			b->fibers[i].state = READY;
 			b->warps[i / 32].ready |= 1u << i % 32;
 		}
+	}
+	if (Races::on)
+		b->races.clear(id);
 }
 
 // copy_begin leaves NaN where the copy goes: who reads too early, or has not read yet what is overwritten, sees it.
 void copy_begin(void *to, const void *from, u32 bytes)
 {
 	Block *b = block.get();
-	u8 *end = b->room + shared_most;
-	if ((u64)to & 15 || (u64)from & 15 || bytes > 16 || (u8 *)to < b->shared || (u8 *)to + 16 > end)
+	if ((u64)to & 15 || (u64)from & 15 || bytes > 16 || !b->in_shared(to, 16) || (bytes > 0 && b->in_shared(from, 1)))
 		b->stuck("cp.async: a wrong address");
+	b->touch(b->current, from, bytes, false, __builtin_return_address(0));
+	b->touch(b->current, to, 16, true, __builtin_return_address(0));
 	memset(to, 0xff, 16);
+	valueless(to, 16);
 	Fiber &f = b->fibers[b->current];
 	f.copies.push_back({to, from, bytes});
 	f.groups.back()++;
@@ -315,7 +380,8 @@ void copy_wait(int groups)
 		copies += f.groups[g];
 	if (done <= 0)
 		return;
-	for (u32 i = 0; i < copies; i++) {
+	for (u32 i = 0; i < copies; i++) { // it wrote some time from its beginning until now
+		block->touch(block->current, f.copies[i].to, 16, true, __builtin_return_address(0));
 		memcpy(f.copies[i].to, f.copies[i].from, f.copies[i].bytes);
 		memset((u8 *)f.copies[i].to + f.copies[i].bytes, 0, 16 - f.copies[i].bytes);
 	}
@@ -327,13 +393,14 @@ void copy_wait(int groups)
 
 extern "C" lb_launch lb_emu_plan(const lb_kernel *k, const void *args) { return k->plan(args); }
 
-extern "C" int lb_emu_launch(const lb_kernel *k, const void *args, const lb_launch *g)
+// prepare readies this thread's block for a launch; null where that is none that a device takes.
+static emu::Block *prepare(const lb_kernel *k, const void *args, const lb_launch *g)
 {
 	using namespace emu;
 	lb_launch want = k->plan(args);
 	if (memcmp(&want, g, sizeof want) || !g->threads || g->threads % 32 || g->threads > max_threads ||
-	    !g->grid[0] || !g->grid[1] || !g->grid[2] || g->grid[1] > 65535 || g->grid[2] > 65535)
-		return 1;
+	    !g->grid[0] || !g->grid[1] || !g->grid[2] || g->grid[0] > 0x7fffffff || g->grid[1] > 65535 || g->grid[2] > 65535)
+		return nullptr;
 	if (!block)
 		block = std::make_unique<Block>();
 	Block *b = block.get();
@@ -342,17 +409,42 @@ extern "C" int lb_emu_launch(const lb_kernel *k, const void *args, const lb_laun
 	b->threads = b->at.threads = g->threads;
 	std::copy(g->grid, g->grid + 3, b->at.grid);
 	b->prepare(g->shared);
+	return b;
+}
+
+// run runs one block of the launch.
+static void run(emu::Block *b, u32 x, u32 y, u32 z)
+{
+	using namespace emu;
+	b->at.block[0] = x;
+	b->at.block[1] = y;
+	b->at.block[2] = z;
+	b->begin();
+	b->current = b->threads - 1; // so that the first to be picked in lock step is thread 0
+	b->current = pick(b);
+	running = true;
+	fiber_switch(&b->scheduler, b->fibers[b->current].context);
+	running = false;
+}
+
+extern "C" int lb_emu_launch(const lb_kernel *k, const void *args, const lb_launch *g)
+{
+	emu::Block *b = prepare(k, args, g);
+	if (!b)
+		return 1;
 	for (u32 z = 0; z < g->grid[2]; z++)
 		for (u32 y = 0; y < g->grid[1]; y++)
-			for (u32 x = 0; x < g->grid[0]; x++) {
-				b->at.block[0] = x;
-				b->at.block[1] = y;
-				b->at.block[2] = z;
-				b->begin();
-				b->current = b->threads - 1; // so that the first to be picked in lock step is thread 0
-				b->current = pick(b);
-				fiber_switch(&b->scheduler, b->fibers[b->current].context);
-			}
+			for (u32 x = 0; x < g->grid[0]; x++)
+				run(b, x, y, z);
+	return 0;
+}
+
+extern "C" int lb_emu_launch_block(const lb_kernel *k, const void *args, const lb_launch *g, unsigned x, unsigned y)
+{
+	emu::Block *b = prepare(k, args, g);
+	if (!b || x >= g->grid[0] || y >= g->grid[1])
+		return 1;
+	run(b, x, y, 0);
 	return 0;
 }
 

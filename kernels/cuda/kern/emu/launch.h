@@ -24,6 +24,8 @@ lb_launch lb_emu_plan(const lb_kernel *k, const void *args);
 /* lb_emu_launch runs a kernel to its end on the calling OS thread. It returns 0, or 1 where the geometry is not
  * that of the plan. A kernel whose threads wait for each other for ever ends the process, with a text. */
 int lb_emu_launch(const lb_kernel *k, const void *args, const lb_launch *geometry);
+/* lb_emu_launch_block runs one block of a launch whose others would take too long. */
+int lb_emu_launch_block(const lb_kernel *k, const void *args, const lb_launch *geometry, unsigned x, unsigned y);
 
 /* lb_emu_conflicts counts, over all launches of this OS thread, turns of ldmatrix that the banks of shared
  * memory would have served one after the other. */

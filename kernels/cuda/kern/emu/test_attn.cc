@@ -317,9 +317,24 @@ static void wide(int dtype, int queries, int keys, int d, bool with_bias, Random
 	});
 }
 
+// chance is any attention.
+static void chance(Random &r)
+{
+	int d = r.maybe(4) ? r.length(128) : r.maybe(2) ? 64 : 72, dt = r.below(3);
+	Case c = {{1 + r.below(3), 1 + r.below(2), r.length(270), 1 + r.below(3), d}, r.length(400), dt, r.maybe(3) ? r.below(3) : dt,
+		(Layout)r.below(LAYOUTS), {}, r.maybe(3) ? r.below(3) : -1, r.maybe(6) ? -0.3f : 0.3f};
+	if (r.maybe(3)) // short ones
+		c.q.len = r.length(64), c.keys = r.length(64);
+	for (int i = 0; r.maybe(2) && i < c.q.lead0; i++)
+		c.lens.push_back(r.below(c.keys + 1));
+	c.lens.resize(c.lens.empty() ? 0 : (size_t)c.q.lead0, c.keys);
+	check(c, r);
+}
+
 int main()
 {
 	Random r(3);
+	by_chance(chance);
 	for (int t = LB_F32; t <= LB_F16; t++)
 		for (int d : {64, 72}) {
 			for (int l = 0; l < LAYOUTS; l++) {

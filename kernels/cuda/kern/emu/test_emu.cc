@@ -2,6 +2,8 @@
 #include "../lb.h"
 #include "../num.h"
 #include "launch.h"
+#include "race.h"
+#include "sanitize.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -41,17 +43,24 @@ static bool dies(void (*f)(), u32 threads)
 	if (pid_t child = fork()) {
 		int status;
 		waitpid(child, &status, 0);
-		return WIFSIGNALED(status);
+		return status != 0;
 	}
 	fclose(stderr);
 	run(f, threads, 1024);
 	_exit(0);
 }
 
+// tell notes a result: of two blocks the second one's.
+static void tell(u32 i, f32 v)
+{
+	if (bx() == 1)
+		found[i] = v;
+}
+
 static void shuffles()
 {
 	f32 x = (f32)lane();
-	found[tid()] = shfl_xor(x, 5) + 100 * shfl(x, 31 - lane());
+	tell(tid(), shfl_xor(x, 5) + 100 * shfl(x, 31 - lane()));
 }
 
 static void reduce() // through shared memory: a sum over the block
@@ -63,7 +72,7 @@ static void reduce() // through shared memory: a sum over the block
 	for (u32 i = 0; i < nthreads(); i++)
 		sum += s[i];
 	bar();
-	found[tid()] = sum;
+	tell(tid(), sum);
 }
 
 static void hand_over() // from the last warp to the others, twice in one place
@@ -83,7 +92,7 @@ static void hand_over() // from the last warp to the others, twice in one place
 		if (i == 0)
 			emu::barrier_of(2, all, false);
 	}
-	found[tid()] = sum;
+	tell(tid(), sum);
 }
 
 static void signal_only() { emu::barrier_of(3, nthreads(), false); } // nobody waits
@@ -99,7 +108,7 @@ static void unwaited() // a copy is not there before it was waited for
 	u16 *s = (u16 *)smem();
 	cp16(s + 8 * tid(), source, 10);
 	cp_commit();
-	found[tid()] = widen_bf16(s[8 * tid()]);
+	tell(tid(), widen_bf16(s[8 * tid()]));
 }
 
 static void waited()
@@ -110,7 +119,7 @@ static void waited()
 	cp16(s + 512 + 8 * tid(), source, 16);
 	cp_commit();
 	cp_wait<1>();
-	found[tid()] = s[8 * tid() + 4] * 1000.0f + s[8 * tid() + 5];
+	tell(tid(), s[8 * tid() + 4] * 1000.0f + s[8 * tid() + 5]);
 	cp_wait<0>();
 }
 
@@ -128,7 +137,7 @@ static void product() // of a matrix and its transpose, by ldmatrix in both ways
 	mma16<number>(d[1], a, b + 2);
 	for (int n = 0; n < 2; n++)
 		for (int i = 0; i < 4; i++)
-			found[(lane() / 4 + i / 2 * 8) * 16 + n * 8 + lane() % 4 * 2 + i % 2] = d[n][i];
+			tell((lane() / 4 + i / 2 * 8) * 16 + n * 8 + lane() % 4 * 2 + i % 2, d[n][i]);
 }
 
 static void square() // of a matrix: its columns come transposed
@@ -146,8 +155,64 @@ static void square() // of a matrix: its columns come transposed
 	mma8<number>(d[1], a + 2, b + 3);
 	for (int n = 0; n < 2; n++)
 		for (int i = 0; i < 4; i++)
-			found[(lane() / 4 + i / 2 * 8) * 16 + n * 8 + lane() % 4 * 2 + i % 2] = d[n][i];
+			tell((lane() / 4 + i / 2 * 8) * 16 + n * 8 + lane() % 4 * 2 + i % 2, d[n][i]);
 }
+
+static void unordered() // read before a barrier
+{
+	f32 *s = (f32 *)smem();
+	s[tid()] = 1;
+	tell(tid(), s[tid() ^ 32]);
+}
+
+static void neighbours() // a shuffle orders no memory
+{
+	f32 *s = (f32 *)smem();
+	s[tid()] = 1;
+	shfl(1u, 0);
+	tell(tid(), s[tid() ^ 1]);
+}
+
+static void warp_ordered() // and this does
+{
+	f32 *s = (f32 *)smem();
+	s[tid()] = 1;
+	warp_bar();
+	tell(tid(), s[tid() ^ 1]);
+	warp_bar();
+	s[tid()] = 2;
+}
+
+static void overwritten() // what others may still read
+{
+	f32 *s = (f32 *)smem();
+	s[tid()] = 1;
+	bar();
+	tell(tid(), s[0]);
+	s[tid()] = 2;
+}
+
+static void past_copy() // a copy that was not waited for before the barrier
+{
+	u16 *s = (u16 *)smem();
+	cp16(s + 8 * tid(), source, 16);
+	cp_commit();
+	bar();
+	tell(tid(), s[8 * (tid() ^ 1)]);
+	cp_wait<0>();
+}
+
+static void rows_of_others() // ldmatrix of what other lanes have just written
+{
+	u16 *s = (u16 *)smem();
+	for (u32 i = 0; i < 8; i++)
+		s[8 * lane() + i] = 0;
+	u32 r[4];
+	ldm4(r, s + 8 * (31 - lane()));
+	tell(tid(), (f32)r[0]);
+}
+
+static void same_place() { ((f32 *)global((u64)found))[lane()] = 1; } // of all warps and blocks
 
 static void divergent()
 {
@@ -163,7 +228,14 @@ static void left_alone() // half of the warps do not come
 		bar();
 }
 
-static void misaligned() { found[0] = (f32)ld16((u8 *)source + 2).v[0]; }
+static void elsewhere() // ldmatrix of what is no shared memory
+{
+	alignas(16) static u16 rows[64];
+	u32 r[4];
+	ldm4(r, rows);
+}
+
+static void misaligned() { tell(0, (f32)ld16((u8 *)source + 2).v[0]); }
 
 static void beyond() { smem()[1024 + tid()] = 1; }
 
@@ -215,6 +287,7 @@ int main()
 	run(hand_over, 96, 512);
 	CHECK(found[5] == 11 && found[63] == 63);
 	run(unwaited, 32, 2048);
+	emu::known(found, sizeof found); // though it has no value
 	CHECK(found[3] != found[3]);
 	run(waited, 32, 2048);
 	CHECK(found[31] == 5000); // the sixth element and what follows are cleared
@@ -226,7 +299,11 @@ int main()
 	CHECK(dies(signal_half, 64));
 	CHECK(dies(misaligned, 32));
 	CHECK(dies(beyond, 32));
+	CHECK(dies(elsewhere, 32));
 	CHECK(!dies(shuffles, 32));
+	CHECK(!dies(warp_ordered, 64));
+	for (void (*race)() : {unordered, neighbours, overwritten, past_copy, rows_of_others, same_place})
+		CHECK(dies(race, 64) == emu::Races::on);
 	lb_launch other = lb_launch_of(1, 1, 1, 33, 0);
 	lb_kernel k = {"", "", 0, 75, [](const void *) { return lb_launch_of(1, 1, 1, 32, 0); }, [](const void *) {}};
 	CHECK(lb_emu_launch(&k, nullptr, &other) == 1);

@@ -15,6 +15,7 @@ struct Case {
 	bool bias;
 	int act;
 	int gate, residual; // types, or -1; residual 9: dst itself
+	int axes = 1;       // of the rows
 };
 
 static double activate(int op, double x)
@@ -59,6 +60,19 @@ static std::vector<lb_gemm_kernel> kernels_for(const lb_gemm_args &a, int arch)
 		for (int k = base + 3; k < base + 6; k++)
 			out.push_back((lb_gemm_kernel)k);
 	return out;
+}
+
+// spread says the same of rows that lie on two axes.
+static lb_gemm_args spread(lb_gemm_args a, const Case &c)
+{
+	a.rows.axes = 2;
+	a.rows.dim[0] = c.axes;
+	a.rows.dim[1] = c.m / c.axes;
+	for (lb_view *v : {&a.x, &a.onto, &a.ep.dst, &a.ep.gate, &a.ep.residual}) {
+		v->stride[1] = v->stride[0];
+		v->stride[0] *= a.rows.dim[1];
+	}
+	return a;
 }
 
 static void check(const Case &c, Random &r, int arch)
@@ -117,8 +131,9 @@ static void check(const Case &c, Random &r, int arch)
 		a.ep.dst = dst->view();
 		if (c.residual == 9)
 			a.ep.residual = a.ep.dst;
-		launch(lb_gemm_name(k), &a);
 		std::string what = name_of(c, lb_gemm_name(k));
+		lb_gemm_args now = c.axes > 1 ? spread(a, c) : a;
+		launch(lb_gemm_name(k), &now);
 		dst->outside(what);
 		for (int i = 0; i < c.m; i++)
 			for (int j = 0; j < c.n; j++) {
@@ -206,9 +221,25 @@ static void cut(int arch, int dtype, int m, int n, int k, const std::vector<int>
 			}
 }
 
+// chance is any product.
+static void chance(Random &r)
+{
+	int dt = r.below(3);
+	auto type = [&] { return r.maybe(4) ? r.below(3) : dt; };
+	Case c = {r.length(150), r.length(140), r.maybe(20) ? 0 : r.length(260), type(), type(), type(), (Layout)r.below(LAYOUTS), {},
+		r.maybe(5), r.maybe(2), r.below(4), r.maybe(3) ? r.below(3) : -1, r.maybe(2) ? -1 : r.maybe(3) ? 9 : r.below(3)};
+	for (int at = 0; r.maybe(2) && (at += r.length(40)) < c.k;)
+		c.parts.push_back(at);
+	for (int axes : {2, 3, 5})
+		if (c.m % axes == 0)
+			c.axes = axes;
+	check(c, r);
+}
+
 int main()
 {
 	Random r(1);
+	by_chance(chance);
 	const int none = -1;
 	for (int dt = 0; dt < 3; dt++) {
 		for (int m : {1, 15, 17, 40, 65, 130})

@@ -106,14 +106,17 @@ static void range()
 	}
 }
 
-static void rope(int dt, int other, Layout l, const Shape &shape, bool in_place)
+static void rope(int dt, int other, Layout l, const Shape &shape, bool in_place, bool odd = false)
 {
 	Random r(9);
 	Shape half = shape, angles = shape;
 	half.back() /= 2;
 	angles = half;
 	angles[0] = angles[2] = 1; // (1, L, 1, D/2)
-	Operand x(dt, l, shape, r), cos(dt, DENSE, angles, r), sin(dt, DENSE, angles, r);
+	Shape wide = angles;
+	wide.back() += odd;
+	Operand x(dt, l, shape, r), cos(dt, DENSE, wide, r), sin(dt, DENSE, angles, r);
+	cos.shape = angles; // its rows may begin anywhere
 	Operand dst = in_place ? x : Operand(other, l, shape), c = cos.expand(half), s = sin.expand(half);
 	std::vector<double> want(count(shape));
 	for (size_t i = 0; i < want.size(); i += 2) {
@@ -153,8 +156,26 @@ static void gather(int dt, int other, Layout l, int columns)
 	dst.untouched("gather");
 }
 
+// chance is any of them.
+static void chance(Random &r)
+{
+	Shape shape;
+	for (int left = 20000; shape.size() < 4 && left > 1; left /= shape.back()) {
+		shape.push_back(r.length(left < 150 ? left : 150));
+		if (!r.maybe(3) && shape.size() > 1)
+			break;
+	}
+	int dt = r.below(3), other = r.below(3);
+	elementwise(dt, other, (Layout)r.below(LAYOUTS), (Layout)r.below(LAYOUTS), shape);
+	int d = 2 * r.length(80);
+	rope(dt, r.maybe(2) ? dt : other, (Layout)r.below(LAYOUTS), {1 + r.below(3), r.length(20), 1 + r.below(4), d}, false,
+		r.maybe(2));
+	gather(dt, other, (Layout)r.below(LAYOUTS), r.length(100));
+}
+
 int main()
 {
+	by_chance(chance);
 	const Shape shapes[] = {{1}, {7}, {3, 5}, {2, 3, 1, 5}, {2, 70, 70}, {3, 24, 40}, {130, 1}, {70, 40}, {33, 3, 65}, {5, 64, 72}, {9000}};
 	for (int dt = LB_F32; dt <= LB_F16; dt++)
 		for (int l = DENSE; l < LAYOUTS; l++) {
@@ -166,6 +187,7 @@ int main()
 			for (int other : {dt, (dt + 1) % 3})
 				for (int d : {2, 6, 22, 64, 72, 300})
 					rope(dt, other, (Layout)l, {2, 5, 3, d}, other == dt);
+			rope(dt, dt, (Layout)l, {2, 5, 3, 72}, false, true);
 			gather(dt, dt, (Layout)l, 37);
 			gather(dt, (dt + 2) % 3, (Layout)l, 64);
 		}

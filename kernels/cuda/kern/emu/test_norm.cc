@@ -236,8 +236,20 @@ static void layouts(int dt, int kind, const Shape &shape)
 	}
 }
 
+// chance is any norm.
+static void chance(Random &r)
+{
+	int kind = r.below(3), dt = r.below(3), groups = 1 + r.below(8), channels = groups * r.length(60);
+	if (kind != LB_GROUP_NORM && r.maybe(3))
+		channels = r.length(3000);
+	int most = 1 + 4000 / channels;
+	norm({dt, kind, r.below(ALL), r.maybe(2) ? LB_IDENTITY : r.below(4), 0, (Layout)r.below(LAYOUTS),
+		{1 + r.below(3), r.length(9), r.length(most), channels}, groups, r.maybe(2) ? dt : r.below(3)});
+}
+
 int main()
 {
+	by_chance(chance);
 	for (int kind = LB_LAYER_NORM; kind <= LB_GROUP_NORM; kind++)
 		for (int l = DENSE; l < LAYOUTS; l++) {
 			Layout layout = (Layout)l;

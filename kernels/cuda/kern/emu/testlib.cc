@@ -1,4 +1,5 @@
 #include "testlib.h"
+#include "sanitize.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@ unsigned short to_f16(float v);
 }
 
 static int failures, checks;
+static long long seed = -1; // of the test by chance under way
 
 Buffer::Buffer(int dtype, size_t n, bool front) : dtype_(dtype), size_(dtype == LB_F32 ? 4 : 2), n_(n)
 {
@@ -24,11 +26,18 @@ Buffer::Buffer(int dtype, size_t n, bool front) : dtype_(dtype), size_(dtype == 
 		perror("no memory for a test");
 		exit(2);
 	}
-	data_ = map_ + page + (front ? 0 : room - bytes);
+	static const bool all_front = getenv("LB_EMU_FRONT");
+	data_ = map_ + page + (front || all_front ? 0 : room - bytes);
 	memset(data_, 0xff, bytes);
+	emu::forbid(map_ + page, (size_t)(data_ - map_) - page);
+	emu::forbid(data_ + bytes, (size_t)(map_ + page + room - data_) - bytes);
 }
 
-Buffer::~Buffer() { munmap(map_, mapped_); }
+Buffer::~Buffer()
+{
+	emu::allow(map_, mapped_);
+	munmap(map_, mapped_);
+}
 
 static uint16_t to_bf16(float v)
 {
@@ -84,6 +93,30 @@ double Random::next(int dtype)
 	return round_to(dtype, (double)(state >> 40) / (1 << 23) - 1);
 }
 
+int Random::length(int most)
+{
+	static const int edges[] = {1, 2, 3, 5, 7, 8, 9, 11, 15, 16, 17, 23, 31, 32, 33, 47, 63, 64, 65, 72, 96, 97, 127, 128, 129,
+		151, 191, 192, 193, 255, 256, 257, 383, 384, 385, 511, 512, 513};
+	int n = maybe(3) ? 1 + below(most) : edges[below((int)(sizeof edges / sizeof edges[0]))];
+	return n <= most ? n : 1 + n % most;
+}
+
+int chances()
+{
+	const char *s = getenv("LB_EMU_FUZZ");
+	return s ? atoi(s) : 4;
+}
+
+Random chance(int i)
+{
+	const char *s = getenv("LB_EMU_SEED");
+	seed = i < 0 ? -1 : (s ? atoll(s) : 0) + i;
+	Random r((uint64_t)(seed + 1) * 1000003);
+	for (int k = 0; k < 8; k++) // small seeds begin alike
+		r.next();
+	return r;
+}
+
 double tolerance(int dtype) { return dtype == LB_BF16 ? 5e-3 : dtype == LB_F16 ? 7e-4 : 1e-5; }
 
 void launch(const char *kernel, const void *args)
@@ -108,6 +141,8 @@ void fail(const char *format, ...)
 	if (failures++ < 10) {
 		fputs("FAIL ", stdout);
 		vprintf(format, list);
+		if (seed >= 0)
+			printf(" (LB_EMU_SEED=%lld LB_EMU_FUZZ=1)", seed);
 		putchar('\n');
 	}
 	va_end(list);

@@ -32,7 +32,23 @@ struct Random {
 	explicit Random(uint64_t seed) : state(seed * 2654435761u + 88172645463325252u) {}
 	double next(int dtype = LB_F32);
 	int below(int n) { return (int)(((next() + 1) / 2) * n); }
+	bool maybe(int one_of) { return below(one_of) == 0; }
+	// length is one up to most, often at the border of a tile or of a vector, sometimes a prime.
+	int length(int most);
 };
+
+// by_chance calls f with a generator as often as LB_EMU_FUZZ says (a few times without it); LB_EMU_SEED is that of the first.
+// A failure below it names its seed.
+template <class F> void by_chance(F f)
+{
+	extern int chances();
+	extern Random chance(int i);
+	for (int i = 0; i < chances(); i++) {
+		Random r = chance(i);
+		f(r);
+	}
+	chance(-1);
+}
 
 double round_to(int dtype, double v);
 
