@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/fault"
@@ -117,7 +118,12 @@ func (j *Job) open(source transforms.Source, steps []transforms.Step, model stri
 			Model: model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
 		},
 	}
-	if _, planned := j.local.(*machine); planned {
+	return j.load()
+}
+
+// reload does so again where weights lie otherwise now: what another stage left on a device would be in the way.
+func (j *Job) reload(before []layout.Held) error {
+	if slices.EqualFunc(before, j.held, layout.Held.Same) {
 		return nil
 	}
 	return j.load()
@@ -126,7 +132,7 @@ func (j *Job) open(source transforms.Source, steps []transforms.Step, model stri
 // load brings every stage's weights to a device, so that a checkpoint that does not fit is known first. Workers
 // of other hosts have done so.
 func (j *Job) load() error {
-	if j.local.Size() == 0 {
+	if _, planned := j.local.(*machine); planned || j.local.Size() == 0 {
 		return nil
 	}
 	for tries := j.local.Size(); ; tries-- {

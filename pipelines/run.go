@@ -79,7 +79,11 @@ func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 		r.NothingToDo, r.Joined, r.Totals, r.Skipped = ok, ok, s.Totals, plan.Done
 		return r, err
 	}
+	before := j.held
 	if err := j.prepare(ctx, plan); err != nil {
+		return r, err
+	}
+	if err := j.reload(before); err != nil {
 		return r, err
 	}
 	if err := j.begin(ctx); err != nil {

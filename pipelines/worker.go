@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/fault"
+	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/runners/pool"
@@ -39,7 +41,8 @@ type workerJob struct {
 	cfg    *config.Config
 	steps  []transforms.Step
 	rows   string // that the weights are arranged for, as it was told
-	bytes  int64  // of the weights, as they lie in memory
+	held   []layout.Held
+	bytes  int64 // of the weights, as they lie in memory
 	err    error
 }
 
@@ -145,8 +148,14 @@ func (w *Worker) open(ctx context.Context, job, rows json.RawMessage) ([]transfo
 			return nil, err
 		}
 		j.rows = string(rows)
+		before := j.held
 		if err := w.arrange(j, expected.Rows, expected.Elements); err != nil {
 			return nil, err
+		}
+		if !slices.EqualFunc(before, j.held, layout.Held.Same) { // see Job.reload
+			if err := w.load(ctx, j); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return j.steps, j.err
@@ -174,11 +183,16 @@ func (w *Worker) openJob(ctx context.Context, j *workerJob, job json.RawMessage)
 	if err := w.arrange(j, []schemas.PromptRow{defaults}, 0); err != nil {
 		return err
 	}
+	return w.load(ctx, j)
+}
+
+// load brings the weights of a job to a device.
+func (w *Worker) load(ctx context.Context, j *workerJob) error {
 	dev, release, err := w.Devices.Lease(ctx)
 	if err != nil {
 		return err
 	}
-	err = loadSteps(cfg, j.steps, dev)
+	err = loadSteps(j.cfg, j.steps, dev)
 	release(err == nil)
 	return err
 }
@@ -205,6 +219,7 @@ func (w *Worker) arrange(j *workerJob, rows []schemas.PromptRow, elements int) e
 	if err != nil {
 		return err
 	}
+	j.held = held
 	if j.bytes = 0; over == 0 {
 		j.bytes = sizeOf(held)
 	}

@@ -25,6 +25,11 @@ type Held struct {
 	Lost  []Lost // what was not chosen
 }
 
+// Same reports whether weights lie alike under h and o.
+func (h Held) Same(o Held) bool {
+	return h.Grid == o.Grid && h.Streamed == o.Streamed && h.Stay == o.Stay && slices.Equal(h.Runs, o.Runs)
+}
+
 // whole is how weights lie that fit.
 func (s Stage) whole() Held {
 	h := Held{Grid: plan.Grid{Sequence: 1, Tensor: max(1, s.Grid.Tensor), Pipeline: max(1, s.Grid.Pipeline)},

@@ -1,0 +1,91 @@
+package pipelines_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"latentbeam"
+	"latentbeam/internal/transport"
+	"latentbeam/kernels"
+	"latentbeam/runners/pool"
+	"latentbeam/stages"
+	"latentbeam/stages/catalog"
+)
+
+// model is all that a stage with weights is.
+type model interface {
+	stages.Sharded
+	stages.Costed
+	stages.Holder
+	stages.Streamer
+	stages.Loader
+}
+
+// loads counts how often the weights of a stage are brought to a device before a run.
+type loads struct {
+	model
+	n *int
+}
+
+func (l loads) Load(dev kernels.Backend) error {
+	*l.n++
+	return l.model.Load(dev)
+}
+
+// counted is the denoiser with its loads.
+func counted(n *int) stages.Spec {
+	spec, _ := stages.Find(catalog.All(), "denoise")
+	open := spec.New
+	spec.New = func(m *stages.Model, o stages.Options) (stages.Stage, error) {
+		s, err := open(m, o)
+		if err != nil {
+			return nil, err
+		}
+		return loads{s.(model), n}, nil
+	}
+	return spec
+}
+
+// TestWeightsAreLoadedAsTheyLie: where the rows of a job ask for another arrangement than its defaults, weights are
+// brought to the device anew before the first batch, and only there.
+func TestWeightsAreLoadedAsTheyLie(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tiny")
+	must(t, os.CopyFS(dir, latentbeam.Tiny()))
+	for memory, want := range map[string]int{"18MiB": 2, "64MiB": 1} {
+		n := 0
+		spec := counted(&n)
+		j := newJob(t, "id,prompt,height,width,num_frames\nlarge,a red circle moves left,64,64,16\n")
+		j.replace = &spec
+		j.sets = []string{"model=" + dir, "resources.memory=" + memory}
+		opened, err := j.open()
+		must(t, err)
+		if n != 1 {
+			t.Errorf("in %s: loaded %d times when it was opened", memory, n)
+		}
+		if r, err := opened.Run(t.Context(), nil); err != nil || r.Done != 1 {
+			t.Errorf("in %s: %+v, %v", memory, r, err)
+		}
+		opened.Close()
+		if n != want {
+			t.Errorf("in %s: loaded %d times, want %d", memory, n, want)
+		}
+	}
+}
+
+// TestAWorkerLoadsWeightsAsTheyLie: so does a worker that hears of the rows.
+func TestAWorkerLoadsWeightsAsTheyLie(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tiny")
+	must(t, os.CopyFS(dir, latentbeam.Tiny()))
+	node, err := transport.Listen("127.0.0.1:0", transport.Token(workerToken))
+	must(t, err)
+	local, err := pool.NewCPU(1, 1, 18<<20)
+	must(t, err)
+	n := 0
+	addr, _ := workerOf(t, node, local, []stages.Spec{counted(&n)})
+	j := newJob(t, "id,prompt,height,width,num_frames\nlarge,a red circle moves left,64,64,16\n")
+	j = j.onHosts(tokenFile(t, workerToken), "resources.workers=0 model="+dir, addr)
+	if r := j.mustRun(t); r.Done != 1 || n != 2 {
+		t.Errorf("%+v, loaded %d times, want 2", r, n)
+	}
+}
