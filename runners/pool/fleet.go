@@ -131,8 +131,10 @@ func (f *Fleet) meet(ctx context.Context, h *host) (Reply, error) {
 	f.mu.Unlock()
 	reply, _, err := f.call(ctx, h, Request{Job: f.job.Start, Rows: rows}, nil)
 	switch {
-	case err != nil:
+	case err != nil && reply.Error != "":
 		return reply, fmt.Errorf("worker %s: %w", h.addr, err)
+	case err != nil: // it names the worker
+		return reply, err
 	case f.class != "" && reply.Class != f.class:
 		return reply, fmt.Errorf("worker %s computes in class %s, %s in %s: the bytes would differ; take processors of "+
 			"one kind%s", h.addr, reply.Class, f.first(), f.class, f.without())

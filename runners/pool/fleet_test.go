@@ -1,9 +1,11 @@
 package pool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -76,8 +78,16 @@ func TestALostWorkerComesBack(t *testing.T) {
 		t.Fatalf("set %+v, %v", set, err)
 	}
 	stop()
-	if _, err := set.Away[0].Do(t.Context(), "denoise", nil); fault.ClassOf(err) != fault.ClassRetry {
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	_, err = set.Away[0].Do(t.Context(), "denoise", nil)
+	slog.SetDefault(before)
+	if fault.ClassOf(err) != fault.ClassRetry {
 		t.Errorf("a worker that is gone is the error %v", err)
+	}
+	if text := log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, addr) {
+		t.Errorf("the log says %q", text)
 	}
 	release(false)
 	if s := f.Speeds(); s[0] != 0 || s[1] != 0 {
@@ -150,6 +160,9 @@ func TestARefusedWorker(t *testing.T) {
 	}
 	if f, err := dial(none, gpus); err != nil || f.Class() != "cuda/sm_80" {
 		t.Errorf("%v, class %s", err, f.Class())
+	}
+	if _, err := dial(one, "127.0.0.1:1"); err == nil || strings.Count(err.Error(), "worker 127.0.0.1:1") != 1 {
+		t.Errorf("nobody listens: %v", err)
 	}
 	for _, c := range []struct {
 		local *CPU

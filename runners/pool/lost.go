@@ -27,6 +27,8 @@ func (f *Fleet) lose(ctx context.Context, h *host, err error) error {
 	defer f.mu.Unlock()
 	if known := slices.Contains(f.hosts, h); known && !h.lost {
 		h.lost, h.hoped = true, true
+		slog.Warn("a worker does not answer: its batches are done elsewhere, and it is asked again", "address", h.addr,
+			"why", err)
 		f.asking.Go(func() { f.regain(h) })
 		f.wake()
 	}
