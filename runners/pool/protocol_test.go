@@ -20,7 +20,8 @@ func TestReplyKeepsWhatAnErrorIs(t *testing.T) {
 		}
 		got := r.err()
 		if fault.ClassOf(got) != fault.ClassOf(err) || fault.IsOutOfMemory(got) != fault.IsOutOfMemory(err) ||
-			fault.IsDeviceLost(got) != fault.IsDeviceLost(err) || fault.IsNotFinite(got) != fault.IsNotFinite(err) || got.Error() != "boom" {
+			fault.IsDeviceLost(got) != fault.IsDeviceLost(err) ||
+			fault.IsNotFinite(got) != fault.IsNotFinite(err) || got.Error() != "boom" {
 			t.Errorf("%v (%s): %v, %v", err, text, got, fault.ClassOf(got))
 		}
 	}
