@@ -167,8 +167,12 @@ static void norms()
 		const size_t rows = 9000000000 / columns;
 		Sparse x(rows * columns), dst(rows * columns);
 		x.fill((rows - 70) * columns, 70 * columns);
-		lb_norm_args a = {axes({(int)rows}), (int)columns, LB_LAYER_NORM, dst.view({(lb_i64)columns}), x.view({(lb_i64)columns}),
-			{}, {}, {}, {}, 0, 0};
+		lb_norm_args a = {};
+		a.rows = axes({(int)rows});
+		a.columns = (int)columns;
+		a.kind = LB_LAYER_NORM;
+		a.dst = dst.view({(lb_i64)columns});
+		a.x = x.view({(lb_i64)columns});
 		for (const char *kernel : {lb_norm_name(lb_norm_pick(&a)), "norm_any"}) {
 			run(kernel, &a);
 			size_t first = (rows - 1) * columns;
