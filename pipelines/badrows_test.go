@@ -245,15 +245,19 @@ func TestWorldThatHeals(t *testing.T) {
 // TestFatalErrorStopsAndIsResumed: what had come as far as publishing by then counts, the rest is pending,
 // and the next run does it.
 func TestFatalErrorStopsAndIsResumed(t *testing.T) {
-	const n = 60
+	const n = 300 // others go on until the error is known
 	var healthy atomic.Bool
 	j := job{prompts: writeTable(t, "prompts.csv", strings.ReplaceAll(manyRows(n), "poison", "fine")),
 		out: filepath.Join(t.TempDir(), "out"), stages: "[toy, sick]",
 		sets: []string{"output.write=[latents]", "resources.batch_size=1"}}
 	j.specs = specs(toySpec(), passive("sick", func(_ context.Context, batch []*stages.Element) error {
-		if !healthy.Load() && strings.HasSuffix(batch[0].Row.Prompt, " 49") {
+		if healthy.Load() {
+			return nil
+		}
+		if strings.HasSuffix(batch[0].Row.Prompt, " 49") {
 			return fault.Fatal(errors.New("the checkpoint is broken"))
 		}
+		time.Sleep(2 * time.Millisecond)
 		return nil
 	}))
 	r, err := j.run()
