@@ -15,7 +15,7 @@ import (
 
 // A result that holds a NaN is the row's fault, or that of a device which is sick. Another device tells: the element is
 // computed once more, on others, and fails only when they say the same. Of a set one device alone is asked, for any of
-// its devices may be the one.
+// its devices may be the one. The log names the devices and the row does not: outputs must not tell where they were made.
 
 // trial says how a batch is to be tried.
 type trial struct {
@@ -56,7 +56,8 @@ func (f *StageFn) examine(live []*stages.Element, before []stages.Element, devic
 func (f *StageFn) doubt(e *stages.Element, err error, devices []int, t trial) error {
 	if t.first != nil {
 		if here, there := f.labels(t.first.devices), f.labels(devices); here != there {
-			err = fmt.Errorf("%w (on %s, and again on %s)", err, here, there)
+			slog.Warn("a result is not finite, on another device neither: the row fails", "stage", f.step.Name,
+				"device", here, "again_on", there, "error", err)
 		}
 	} else if again := f.elsewhere(&e.Row, err, devices, t); again.first != nil {
 		return f.settleEach([]*stages.Element{e}, again)
