@@ -172,7 +172,9 @@ func TestHostsOnCUDA(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.linked != strings.Contains(string(text), `"kind": "NCCL 2.27.3"`) || !strings.Contains(string(text), c.why) {
+		said := strings.Contains(string(text), c.why) || // or the other process was the first to give the link up
+			strings.Contains(string(text), "not tried again for now, after a failure")
+		if c.linked != strings.Contains(string(text), `"kind": "NCCL 2.27.3"`) || !said {
 			t.Errorf("%s: the summary is %s", name, text)
 		}
 	}
