@@ -173,7 +173,8 @@ func TestHostsOnCUDA(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := strings.Contains(string(text), c.why) || // or the other process was the first to give the link up
-			strings.Contains(string(text), "not tried again for now, after a failure")
+			strings.Contains(string(text), "not tried again for now, after a failure") ||
+			strings.Contains(string(text), `"linked": 2`) // or the group had ended by then, and the next has a new one
 		if c.linked != strings.Contains(string(text), `"kind": "NCCL 2.27.3"`) || !said {
 			t.Errorf("%s: the summary is %s", name, text)
 		}
