@@ -24,8 +24,12 @@ const (
 	byeFrame   = 4 // this rank needs the others no more; no body
 )
 
-// notFinite is the layout of an abort frame whose cause is one of fault.NotFinite; else it is 0.
-const notFinite = 1
+// What kind of cause an abort frame gives is its layout.
+const (
+	otherCause = 0
+	notFinite  = 1 // one of fault.NotFinite
+	linkFailed = 2 // a linkError
+)
 
 // frame is the head of what one rank sends another.
 type frame struct {

@@ -164,11 +164,21 @@ func (l *linked) move(ctx, within context.Context, leave context.CancelCauseFunc
 	case <-time.After(abortTime): // a peer that is gone may be noticed here last
 	}
 	if within.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		l.node.links.failed(fmt.Sprintf("an exchange has failed: %v", err))
-		return err
+		err = &linkError{err}
+	} else {
+		err = context.Cause(within)
 	}
-	return context.Cause(within)
+	var failed *linkError // here, or at a peer that was the first to say so
+	if errors.As(err, &failed) {
+		l.node.links.failed(fmt.Sprintf("an exchange has failed: %v", err))
+	}
+	return err
 }
+
+// linkError is the failure of a link on its own account.
+type linkError struct{ error }
+
+func (e *linkError) Unwrap() error { return e.error }
 
 // outer returns parts with the ranks as the link numbers them.
 func (l *linked) outer(parts []kernels.Part) []kernels.Part {

@@ -32,9 +32,7 @@ func (p *peer) hangUp(rank int, cause error) {
 			text := cause.Error()
 			text = text[:min(len(text), maxCause)]
 			f := frame{kind: abortFrame, from: uint32(rank), length: uint64(len(text))}
-			if fault.IsNotFinite(cause) {
-				f.layout = notFinite
-			}
+			f.layout = kindOf(cause)
 			p.Write(append(f.encode(), text...))
 		} else if c, ok := p.Conn.(*tls.Conn); ok {
 			c.NetConn().Close() // the end of encryption cannot be told either: it would be taken for a forgery
@@ -97,10 +95,25 @@ func (p *peer) gaveUp(from int, f *frame) error {
 		return gone(from, err)
 	}
 	err := fmt.Errorf("rank %d gave up: %s", from, text)
-	if f.layout == notFinite {
+	switch f.layout {
+	case notFinite:
 		err = fault.NotFinite(err)
+	case linkFailed:
+		err = &linkError{err}
 	}
 	return err
+}
+
+// kindOf is what an abort frame says of its cause.
+func kindOf(cause error) uint64 {
+	var link *linkError
+	switch {
+	case fault.IsNotFinite(cause):
+		return notFinite
+	case errors.As(cause, &link):
+		return linkFailed
+	}
+	return otherCause
 }
 
 // check compares what a peer announces with what is expected, and returns the bytes of that.
