@@ -7,7 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
+
+	"latentbeam/internal/testaid"
 )
 
 // golden is a text, ftfy 6.3.1's repair of it and Python 3.11's html.unescape of it
@@ -80,27 +81,7 @@ func TestFixIsLinear(t *testing.T) {
 		"spaces": " ", "question": "Ã?", "low": "à",
 	} {
 		prefix := map[string]string{"amp": "&", "escape digits": "\x1b[", "question": "’"}[name]
-		took := func(times, size int) time.Duration {
-			text := prefix + strings.Repeat(unit, size/len(unit))
-			start := time.Now()
-			for range times {
-				Fix(text)
-			}
-			return time.Since(start)
-		}
-		took(1, 1<<12)
-		// Both sides work for about as long, so that other programs slow both alike; not each time, so one try of many counts.
-		const tries = 10
-		for try := 1; ; try++ {
-			small, large := took(16, 1<<14), took(1, 1<<18)
-			if large <= 6*small+50*time.Millisecond {
-				break
-			}
-			if try == tries {
-				t.Errorf("%s: 16 times 16 KiB take %v, 256 KiB take %v", name, small, large)
-				break
-			}
-		}
+		testaid.Linear(t, name, prefix, unit, func(text string) { Fix(text) })
 	}
 }
 

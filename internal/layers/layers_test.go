@@ -21,7 +21,8 @@ type floor struct {
 // floors is the house plan. Mend the import, not the plan.
 var floors = []floor{
 	{".", ""}, // the embedded model
-	{"internal/media/h264 internal/aspect internal/mapfile internal/torchpickle/torchtest kernels/cuda/library",
+	{"internal/media/h264 internal/aspect internal/mapfile internal/torchpickle/torchtest internal/testaid " +
+		"kernels/cuda/library",
 		"golang.org/x/sys"},
 	{"schemas internal/rng internal/fault internal/safetensors internal/torchpickle internal/sentencepiece " +
 		"internal/ftfy internal/media internal/layers kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
@@ -44,7 +45,7 @@ var floors = []floor{
 
 // testExternal is what tests of any floor may import beside what their code may.
 const testExternal = "latentbeam/kernels/kerneltest latentbeam/stages/nn/nntest " +
-	"latentbeam/internal/torchpickle/torchtest latentbeam/internal/gpu/gputest"
+	"latentbeam/internal/torchpickle/torchtest latentbeam/internal/gpu/gputest latentbeam/internal/testaid"
 
 type pkg struct {
 	ImportPath                         string

@@ -9,7 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"latentbeam/internal/testaid"
 )
 
 // golden is one text and its ids by the SentencePiece library 0.2.3 (testdata/make_goldens.py), per model.
@@ -105,27 +106,7 @@ func TestEncodeIsLinear(t *testing.T) {
 		"words": "a red bird drifts ", "spaces": " ", "one letter": "a", "unknown": "\u2603",
 		"marks": "e\u0301", "invalid": "\xff", "nul": "\x00",
 	} {
-		took := func(times, size int) time.Duration {
-			text := strings.Repeat(unit, size/len(unit))
-			start := time.Now()
-			for range times {
-				m.Encode(text)
-			}
-			return time.Since(start)
-		}
-		took(1, 1<<12)
-		// Both sides work for about as long, so that other programs slow both alike; not each time, so one try of many counts.
-		const tries = 10
-		for try := 1; ; try++ {
-			small, large := took(16, 1<<14), took(1, 1<<18)
-			if large <= 6*small+50*time.Millisecond {
-				break
-			}
-			if try == tries {
-				t.Errorf("%s: 16 times 16 KiB take %v, 256 KiB take %v", name, small, large)
-				break
-			}
-		}
+		testaid.Linear(t, name, "", unit, func(text string) { m.Encode(text) })
 	}
 }
 

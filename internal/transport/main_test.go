@@ -1,17 +1,10 @@
 package transport
 
 import (
-	"flag"
-	"log/slog"
-	"os"
 	"testing"
+
+	"latentbeam/internal/testaid"
 )
 
-// TestMain leaves out what is logged of every group, but with -v: a failing test is not found among hundreds of lines.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if !testing.Verbose() {
-		slog.SetDefault(slog.New(slog.DiscardHandler))
-	}
-	os.Exit(m.Run())
-}
+// TestMain leaves out what is logged of every group.
+func TestMain(m *testing.M) { testaid.Quiet(m) }

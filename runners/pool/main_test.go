@@ -1,17 +1,10 @@
 package pool
 
 import (
-	"flag"
-	"log/slog"
-	"os"
 	"testing"
+
+	"latentbeam/internal/testaid"
 )
 
-// TestMain leaves out what is logged of workers, but with -v.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if !testing.Verbose() {
-		slog.SetDefault(slog.New(slog.DiscardHandler))
-	}
-	os.Exit(m.Run())
-}
+// TestMain leaves out what is logged of workers.
+func TestMain(m *testing.M) { testaid.Quiet(m) }
