@@ -11,7 +11,6 @@ import (
 
 	"latentbeam"
 	"latentbeam/internal/transport"
-	"latentbeam/runners/pool"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
 )
@@ -207,13 +206,7 @@ func TestSameBytesStreamedOverTCP(t *testing.T) {
 	base.sets = size
 	base.mustRun(t)
 	token := tokenFile(t, workerToken)
-	known, err := transport.ReadToken(token)
-	must(t, err)
-	node, err := transport.Listen("127.0.0.1:0", known)
-	must(t, err)
-	small, err := pool.NewCPU(1, 1, 29<<20)
-	must(t, err)
-	addr, _ := workerOf(t, node, small, nil)
+	addr, _ := workerWith(t, transport.Token(workerToken), 1, 29<<20, nil)
 	far := base.elsewhere(t).onHosts(token, strings.Join(size, " ")+" resources.memory=29MiB stages.denoise.tp_size=2", addr)
 	far.mustRun(t)
 	if wrong := mustRead(t, base.out).diff(mustRead(t, far.out)); wrong != nil {

@@ -16,11 +16,7 @@ import (
 // it offers for batches, those of each job once.
 func TestAWorkerOffersWhatWeightsLeave(t *testing.T) {
 	const memory = 1 << 30
-	node, err := transport.Listen("127.0.0.1:0", transport.Token(workerToken))
-	must(t, err)
-	local, err := pool.NewCPU(2, 1, memory)
-	must(t, err)
-	addr, _ := workerOf(t, node, local, nil)
+	addr, _ := workerWith(t, transport.Token(workerToken), 2, memory, nil)
 	driver, err := pool.NewCPU(0, 1, 0)
 	must(t, err)
 	offer := func(sets ...string) int64 {
@@ -54,11 +50,7 @@ func TestAWorkerOffersWhatWeightsLeave(t *testing.T) {
 func TestAWorkerArrangesForTheRows(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	must(t, os.CopyFS(dir, latentbeam.Tiny()))
-	node, err := transport.Listen("127.0.0.1:0", transport.Token(workerToken))
-	must(t, err)
-	local, err := pool.NewCPU(1, 1, 18<<20)
-	must(t, err)
-	addr, _ := workerOf(t, node, local, nil)
+	addr, _ := workerWith(t, transport.Token(workerToken), 1, 18<<20, nil)
 	driver, err := pool.NewCPU(0, 1, 0)
 	must(t, err)
 	j := newJob(t, setTable)

@@ -8,9 +8,7 @@ import (
 	"latentbeam"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
-	"latentbeam/runners/pool"
 	"latentbeam/stages"
-	"latentbeam/stages/catalog"
 )
 
 // model is all that a stage with weights is.
@@ -35,16 +33,7 @@ func (l loads) Load(dev kernels.Backend) error {
 
 // counted is the denoiser with its loads.
 func counted(n *int) stages.Spec {
-	spec, _ := stages.Find(catalog.All(), "denoise")
-	open := spec.New
-	spec.New = func(m *stages.Model, o stages.Options) (stages.Stage, error) {
-		s, err := open(m, o)
-		if err != nil {
-			return nil, err
-		}
-		return loads{s.(model), n}, nil
-	}
-	return spec
+	return denoiser(func(s stages.Spreader) stages.Stage { return loads{s.(model), n} })
 }
 
 // TestWeightsAreLoadedAsTheyLie: where the rows of a job ask for another arrangement than its defaults, weights are
@@ -77,12 +66,8 @@ func TestWeightsAreLoadedAsTheyLie(t *testing.T) {
 func TestAWorkerLoadsWeightsAsTheyLie(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	must(t, os.CopyFS(dir, latentbeam.Tiny()))
-	node, err := transport.Listen("127.0.0.1:0", transport.Token(workerToken))
-	must(t, err)
-	local, err := pool.NewCPU(1, 1, 18<<20)
-	must(t, err)
 	n := 0
-	addr, _ := workerOf(t, node, local, []stages.Spec{counted(&n)})
+	addr, _ := workerWith(t, transport.Token(workerToken), 1, 18<<20, []stages.Spec{counted(&n)})
 	j := newJob(t, "id,prompt,height,width,num_frames\nlarge,a red circle moves left,64,64,16\n")
 	j = j.onHosts(tokenFile(t, workerToken), "resources.workers=0 model="+dir, addr)
 	if r := j.mustRun(t); r.Done != 1 || n != 2 {

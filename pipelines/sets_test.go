@@ -60,9 +60,16 @@ func worker(t *testing.T, token string, devices int, specs []stages.Spec) (addr 
 	t.Helper()
 	known, err := transport.ReadToken(token)
 	must(t, err)
-	node, err := transport.Listen("127.0.0.1:0", known)
+	return workerWith(t, known, devices, 0, specs)
+}
+
+// workerWith is worker with so many bytes of memory for batches on each device; 0: as there is.
+func workerWith(t *testing.T, token transport.Token, devices int, memory int64, specs []stages.Spec) (addr string,
+	stop func()) {
+	t.Helper()
+	node, err := transport.Listen("127.0.0.1:0", token)
 	must(t, err)
-	local, err := pool.NewCPU(devices, 1, 0)
+	local, err := pool.NewCPU(devices, 1, memory)
 	must(t, err)
 	return workerOf(t, node, local, specs)
 }
