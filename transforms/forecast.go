@@ -168,12 +168,15 @@ func (f *forecast) open() {
 	}
 }
 
+// paceOf is the pace of rows like these, of the stage, or of the one before it that was timed.
 func (f *forecast) paceOf(key costKey) float64 {
 	if p, ok := f.pace[key]; ok {
 		return p
 	}
-	if p, ok := f.last[key.stage]; ok {
-		return p
+	for stage := key.stage; stage >= 0; stage-- {
+		if p, ok := f.last[stage]; ok {
+			return p
+		}
 	}
 	return 1
 }

@@ -69,10 +69,14 @@ func (f Foresight) Outlook() (Outlook, error) {
 			return Outlook{}, errNoDevice
 		}
 		p.start()
-		if len(p.working) == 0 {
+		if p.late() {
+			continue
+		}
+		first := p.first()
+		if first < 0 {
 			break
 		}
-		p.finish()
+		p.finish(first)
 	}
 	if len(p.waiting) > 0 {
 		return Outlook{}, errors.New("foresee the run: its batches wait for each other")

@@ -238,16 +238,35 @@ func (p *play) seconds(stage int, row *schemas.PromptRow, cost *layout.Stage, k 
 	return s
 }
 
-// finish ends the batch that is done first.
-func (p *play) finish() {
-	first := 0
+// first returns which batch is done first, -1 where none is at work.
+func (p *play) first() int {
+	first := -1
 	for i, w := range p.working {
-		if w.end < p.working[first].end {
+		if first < 0 || w.end < p.working[first].end {
 			first = i
 		}
 	}
-	w := p.working[first]
-	p.working = slices.Delete(p.working, first, first+1)
+	return first
+}
+
+// late goes on to when a batch that waits is asked again, if that is before any is done, and reports whether it is.
+func (p *play) late() bool {
+	again := p.engine.turns.again
+	if again.IsZero() {
+		return false
+	}
+	at, first := again.Sub(p.began), p.first()
+	if first >= 0 && p.working[first].end <= at {
+		return false
+	}
+	p.now = at
+	return true
+}
+
+// finish ends a batch that is done.
+func (p *play) finish(i int) {
+	w := p.working[i]
+	p.working = slices.Delete(p.working, i, i+1)
 	p.now = w.end
 	p.done[w.stage] = append(p.done[w.stage], w.batches...)
 	w.learn()

@@ -19,6 +19,8 @@ type turns struct {
 	busy    map[int]*lease   // by device
 	waiting []*turn          // in order of arrival
 	clock   func() time.Time // nil: that of the machine
+	again   time.Time        // when a turn that waits beside free devices is asked again; zero: none does
+	timer   *time.Timer      // for that, nil where there is another clock
 }
 
 func (t *turns) now() time.Time {
@@ -38,10 +40,20 @@ type turn struct {
 	// its kind. no devices: it waits for elements that are still to come, and others may pass it.
 	choose  func(v view) (devices []int, elements int)
 	granted chan grant
+	idle    time.Time // since when it has waited beside free devices; zero: it does not
+}
+
+// waited is for how many seconds it has waited beside free devices.
+func (t *turn) waited(now time.Time) float64 {
+	if t.idle.IsZero() {
+		return 0
+	}
+	return now.Sub(t.idle).Seconds()
 }
 
 // view is what a turn can know when it chooses.
 type view struct {
+	now   time.Time
 	rates []float64 // of the devices, of the fastest; 0 for one that is gone
 	free  []float64 // in how many seconds each is free
 	queue []*turn   // of the stage, in order, from this turn on
@@ -87,7 +99,7 @@ func (l *lease) left(now time.Time) float64 {
 	case s == 0:
 		return gone
 	case !timed:
-		return s
+		return max(s, gone)
 	default:
 		return max(s-gone, gone-s)
 	}
@@ -164,6 +176,8 @@ func (t *turns) grant(pool stages.Pool) bool {
 	if t.busy == nil {
 		t.busy = map[int]*lease{}
 	}
+	t.again = time.Time{}
+	defer t.wake(pool)
 	rates := ratesOf(pool)
 	if !slices.ContainsFunc(rates, func(r float64) bool { return r > 0 }) {
 		return false
@@ -172,7 +186,7 @@ func (t *turns) grant(pool stages.Pool) bool {
 	slices.SortStableFunc(order, func(a, b *turn) int { return b.stage - a.stage })
 	for i := 0; i < len(order); {
 		w := order[i]
-		v := view{rates: rates, free: t.free(len(rates))}
+		v := view{rates: rates, free: t.free(len(rates)), now: t.now()}
 		for _, o := range order[i:] {
 			if o.stage == w.stage {
 				v.queue = append(v.queue, o)
@@ -180,10 +194,12 @@ func (t *turns) grant(pool stages.Pool) bool {
 		}
 		devices, elements := w.choose(v)
 		if len(devices) == 0 { // neither are those that it would take along
+			t.askAgain(w, v)
 			i += len(v.queue)
 			continue
 		}
 		if slices.ContainsFunc(devices, func(d int) bool { return t.busy[d] != nil }) {
+			t.askAgain(w, v)
 			return true
 		}
 		given := t.give(w, v.queue, devices, elements)
@@ -191,6 +207,36 @@ func (t *turns) grant(pool stages.Pool) bool {
 		i = 0
 	}
 	return true
+}
+
+// leastAgain bounds how often turns are asked again.
+const leastAgain = 10 * time.Millisecond
+
+// askAgain notes that a turn waits although devices are free. It chose to by what it expected of others, who may be
+// late: it is asked again when it has waited twice as long.
+func (t *turns) askAgain(w *turn, v view) {
+	if v.idle() == 0 {
+		w.idle = time.Time{}
+		return
+	}
+	if w.idle.IsZero() {
+		w.idle = v.now
+	}
+	later := time.Duration(w.waited(v.now) * float64(time.Second))
+	if at := v.now.Add(max(leastAgain, later)); t.again.IsZero() || at.Before(t.again) {
+		t.again = at
+	}
+}
+
+// wake lets turns be asked again when it is time.
+func (t *turns) wake(pool stages.Pool) {
+	if t.timer != nil {
+		t.timer.Stop()
+		t.timer = nil
+	}
+	if t.clock == nil && !t.again.IsZero() {
+		t.timer = time.AfterFunc(t.again.Sub(t.now()), func() { t.grant(pool) })
+	}
 }
 
 // give grants devices to a turn and to those behind it that make up the elements.

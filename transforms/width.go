@@ -50,7 +50,8 @@ func (f *StageFn) choose(mine *turn, cap int, v view) (devices []int, elements i
 	return f.assign(mine, least, cost, ahead, v)
 }
 
-// assign asks the cost model. Where the best is to take along what has not come yet, the batch waits for it.
+// assign asks the cost model. Where the best is to take along what has not come yet, the batch waits for it, but no
+// longer than it would be at work itself.
 func (f *StageFn) assign(mine *turn, least int, cost *layout.Stage, ahead []ahead, v view) (
 	devices []int, elements int) {
 	row, own := &mine.live[0].Row, len(mine.live)
@@ -82,13 +83,22 @@ func (f *StageFn) assign(mine *turn, least int, cost *layout.Stage, ahead []ahea
 			q.Same += a.rows
 		}
 	}
-	if f.engine.Stopping() || batches > f.limit() { // some of them may never come, or not before others are done
+	never := f.engine.Stopping() || batches > f.limit() // some of them, or not before others are done
+	if never || mine.waited(v.now) > f.patience(q.Seconds(own, v.pick(least))) {
 		q.Same = here
 	}
 	if devices, elements = layout.Assign(q); elements > here {
 		return nil, 0
 	}
 	return devices, elements
+}
+
+// patience is for how many seconds a batch that takes so many by the model may wait beside free devices.
+func (f *StageFn) patience(seconds float64) float64 {
+	if f.engine.forecast.measured(f.Index) {
+		return seconds
+	}
+	return min(seconds, leastPatience.Seconds())
 }
 
 // kind is what batches must share to become one.
