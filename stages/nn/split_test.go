@@ -252,7 +252,7 @@ func TestSharedTraffic(t *testing.T) {
 		}
 		_, sent := c.shared(t)
 		for r, got := range sent {
-			if want := 4 * plan.Sent(r).Total(); got.Bytes != want {
+			if want := 4 * plan.Sent()[r].Total(); got.Bytes != want {
 				t.Errorf("%d ranks: rank %d sent %d bytes, want %d", ranks, r, got.Bytes, want)
 			}
 			if !plan.Moves() && got.Exchanges != 0 {

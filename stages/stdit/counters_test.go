@@ -98,7 +98,7 @@ func TestCountersOf16Frames(t *testing.T) {
 					if want := pairs * (l.Local + l.Shared); math.Abs(c.flop-want) > 0.004*want {
 						t.Errorf("%v, rank %d of %d: %g FLOP, the plan says %g", kind, r, n, c.flop, want)
 					}
-					if want := int64(pairs) * plan.Sent(r).Total() * int64(cfg.DType.Size()); c.bytes != want {
+					if want := int64(pairs) * plan.Sent()[r].Total() * int64(cfg.DType.Size()); c.bytes != want {
 						t.Errorf("%v, rank %d of %d: %d bytes, the plan says %d", kind, r, n, c.bytes, want)
 					}
 				}

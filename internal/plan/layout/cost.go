@@ -71,11 +71,11 @@ func (s Split) predict(p *sequence.Plan, devices []Device) Forward {
 	f := Forward{Plan: p}
 	bandwidth, latency := wire(devices)
 	var rate, local, shared float64
-	for r, d := range devices {
-		l := p.Load(r, s.Costs)
+	for r, traffic := range p.Sent() {
+		d, l := devices[r], p.Load(r, s.Costs)
 		local, shared = max(local, l.Local/d.Rate), max(shared, l.Shared/d.Rate)
 		rate += d.Rate
-		sent := p.Sent(r).Total() * int64(s.Pairs*s.Bytes)
+		sent := traffic.Total() * int64(s.Pairs*s.Bytes)
 		f.Sent, f.AllSent = max(f.Sent, sent), f.AllSent+sent
 	}
 	f.Compute = float64(s.Pairs) * (local + shared)

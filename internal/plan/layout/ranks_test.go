@@ -52,8 +52,8 @@ func rowOfRanks(t *testing.T, branches, n int) string {
 func sent(p *sequence.Plan) (busiest, average float64) {
 	s := p.Shape
 	all := 2 * float64(s.Batch*s.Frames*s.Positions*s.Width())
-	for r := range p.Ranks {
-		n := float64(p.Sent(r).Total())
+	for _, t := range p.Sent() {
+		n := float64(t.Total())
 		busiest, average = max(busiest, n*float64(p.Ranks)/all), average+n/all
 	}
 	return busiest, average

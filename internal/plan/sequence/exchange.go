@@ -1,10 +1,5 @@
 package sequence
 
-import (
-	"iter"
-	"slices"
-)
-
 // Rect is part of one element: some columns in some frames. As a message it holds its tokens row-major as
 // (column, frame, width).
 type Rect struct {
@@ -21,27 +16,25 @@ func (r Rect) Tokens() int { return r.Columns.Len() * r.Frames.Len() }
 // back the same list is sent from `to` to `from`. With from == to it is a copy that crosses no wire. Frames of
 // padding are not sent, columns of padding are.
 func (p *Plan) ToFrames(from, to int) []Rect {
-	return slices.Collect(p.rects(p.columns[from], p.frames[to]))
+	return p.rects(p.columns[from], p.frames[to])
 }
 
 // ToCopies returns what `from`, owner of columns, sends to `to` of left-over frames whose tokens it gets, in
 // order. What comes back is in LeftOver.
 func (p *Plan) ToCopies(from, to int) []Rect {
-	return slices.Collect(p.rects(p.columns[from], p.copies[to]))
+	return p.rects(p.columns[from], p.copies[to])
 }
 
-// rects yields where columns and frames cross.
-func (p *Plan) rects(columns, frames []Span) iter.Seq[Rect] {
-	return func(yield func(Rect) bool) {
-		for _, c := range columns {
-			for _, f := range frames {
-				real := f.And(Range{0, p.Shape.Frames})
-				if c.Element == f.Element && real.Len() > 0 && !yield(Rect{c.Element, c.Range, real, c.At, f.At}) {
-					return
-				}
+// rects returns where columns and frames cross.
+func (p *Plan) rects(columns, frames []Span) (out []Rect) {
+	for _, c := range columns {
+		for _, f := range frames {
+			if real := f.And(Range{0, p.Shape.Frames}); c.Element == f.Element && real.Len() > 0 {
+				out = append(out, Rect{c.Element, c.Range, real, c.At, f.At})
 			}
 		}
 	}
+	return out
 }
 
 // Strip is what one rank's columns give to another's piece: keys and values of its heads at all these
@@ -66,19 +59,15 @@ func (s Strip) KeyRows() int { return s.Heads.Len() * s.Keys.Len() }
 // LeftOver returns what `from`, owner of columns, sends for the pieces of `to`, in order: q (queries, heads,
 // D), k and v (keys, heads, D), unless it sends the tokens. The result o (queries, heads, D) comes back along the
 // same list.
-func (p *Plan) LeftOver(from, to int) []Strip { return slices.Collect(p.strips(from, to)) }
-
-// strips yields what LeftOver returns.
-func (p *Plan) strips(from, to int) iter.Seq[Strip] {
-	return func(yield func(Strip) bool) {
-		for i, piece := range p.pieces[to] {
-			for _, c := range p.columns[from] {
-				if c.Element == piece.Element && !yield(strip(i, piece, c)) {
-					return
-				}
+func (p *Plan) LeftOver(from, to int) (out []Strip) {
+	for i, piece := range p.pieces[to] {
+		for _, c := range p.columns[from] {
+			if c.Element == piece.Element {
+				out = append(out, strip(i, piece, c))
 			}
 		}
 	}
+	return out
 }
 
 // strip is what columns c give to piece number i of their element.

@@ -1,52 +1,5 @@
 package sequence
 
-// Traffic is how many numbers a rank sends for one pair of blocks, to others than itself.
-type Traffic struct {
-	Switch   int64 // columns to whole frames and back: two tensors
-	LeftOver int64 // q, k, v and o of left-over frames: four tensors; or the tokens and o
-}
-
-// Total returns both together.
-func (t Traffic) Total() int64 { return t.Switch + t.LeftOver }
-
-// Sent returns what rank sends for one pair of blocks.
-func (p *Plan) Sent(rank int) (t Traffic) {
-	for other := range p.Ranks {
-		if other == rank {
-			continue
-		}
-		for r := range p.rects(p.columns[rank], p.frames[other]) {
-			t.Switch += int64(r.Tokens() * p.width)
-		}
-		for r := range p.rects(p.columns[other], p.frames[rank]) { // the way back
-			t.Switch += int64(r.Tokens() * p.Shape.Width())
-		}
-	}
-	t.LeftOver = p.sentOver(rank)
-	return t
-}
-
-// sentOver is what rank sends for left-over frames.
-func (p *Plan) sentOver(rank int) (n int64) {
-	for other := range p.Ranks {
-		if other == rank {
-			continue
-		}
-		for r := range p.rects(p.columns[rank], p.copies[other]) {
-			n += int64(r.Tokens() * p.width)
-		}
-		for s := range p.strips(rank, other) {
-			if !s.Tokens {
-				n += int64((s.QueryRows() + 2*s.KeyRows()) * p.Shape.HeadSize)
-			}
-		}
-		for s := range p.strips(other, rank) {
-			n += int64(s.QueryRows() * p.Shape.HeadSize)
-		}
-	}
-	return n
-}
-
 // Costs is what the parts of a pair of blocks cost, in FLOP.
 type Costs struct {
 	Local   float64 // of a token, in what its column's owner does alone
@@ -70,7 +23,7 @@ func (p *Plan) Load(rank int, c Costs) (l Load) {
 	}
 	l.Local = c.Local * columns * float64(s.Frames)
 	for _, span := range p.columns[rank] { // queries, keys and values that are sent
-		l.Local += c.Project * float64(span.Len()) * float64(p.projectedOf(span.Element))
+		l.Local += c.Project * float64(span.Len()) * float64(p.projected[span.Element])
 	}
 	l.Shared = float64(p.Keys) * (c.Project*float64(p.FrameSlots(rank)) +
 		c.Score*float64(frames)*float64(s.Heads)*float64(s.Positions)) // frames of padding have no keys
@@ -82,17 +35,6 @@ func (p *Plan) Load(rank int, c Costs) (l Load) {
 		l.Shared += c.Project * part * float64(s.Positions)
 	}
 	return l
-}
-
-// projectedOf returns of how many left-over frames the owners of an element's columns make queries, keys and
-// values.
-func (p *Plan) projectedOf(element int) (n int) {
-	for _, f := range p.Projected() {
-		if f/p.Shape.Frames == element {
-			n++
-		}
-	}
-	return n
 }
 
 // Total returns the FLOP that one rank alone would spend, without padding.

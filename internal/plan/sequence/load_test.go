@@ -31,8 +31,8 @@ func TestBalanceAndTrafficOf16Frames(t *testing.T) {
 				t.Fatal(err)
 			}
 			var most, sum float64
-			for r := range n {
-				sent := float64(p.Sent(r).Total())
+			for _, t := range p.Sent() {
+				sent := float64(t.Total())
 				most, sum = max(most, sent), sum+sent
 			}
 			all := 2 * float64(batch*16*1024*1152) / float64(n) // 2 A/N
@@ -86,7 +86,7 @@ func TestTrafficOfAFrameOfTwo(t *testing.T) {
 	}
 	frame := int64(s.Positions * s.Width())
 	for r := range 2 {
-		if got, want := p.Sent(r), (Traffic{2 * frame / 2, frame/2 + frame/4}); got != want {
+		if got, want := p.Sent()[r], (Traffic{2 * frame / 2, frame/2 + frame/4}); got != want {
 			t.Errorf("rank %d sends %+v, want %+v", r, got, want)
 		}
 		if got, want := p.Load(r, Costs{Local: 1, Project: 100}), (Load{12, 100 * 12}); got != want {
@@ -108,9 +108,7 @@ func TestOnePartitionSendsAtMost2AByN(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					for r := range n {
-						most[kind] = max(most[kind], p.Sent(r).Total()*int64(n))
-					}
+					most[kind] = p.score().most * int64(n)
 				}
 				if min(most[Uneven], most[Pad]) > all {
 					t.Errorf("%+v on %d ranks: %d under uneven, %d under pad, 2 A/N is %d", s, n, most[Uneven], most[Pad], all)
@@ -134,8 +132,8 @@ func TestTrafficFormulas(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for r := range c.ranks {
-				if got := p.Sent(r); got.Total() != want || got.LeftOver != 0 {
+			for r, got := range p.Sent() {
+				if got.Total() != want || got.LeftOver != 0 {
 					t.Errorf("%+v %v: rank %d sends %+v, want %d", c, kind, r, got, want)
 				}
 			}
@@ -155,9 +153,9 @@ func TestTrafficOfALeftOverFrame(t *testing.T) {
 		t.Fatal(err)
 	}
 	frame := s.Positions * s.Width()
-	for r := range n {
+	for r, got := range p.Sent() {
 		each := int64(frame) / n * (n - 1) / n // of a tensor of one frame
-		if got, want := p.Sent(r), (Traffic{2 * 4 * each, 4 * each}); got != want {
+		if want := (Traffic{2 * 4 * each, 4 * each}); got != want {
 			t.Errorf("rank %d sends %+v, want %+v", r, got, want)
 		}
 	}

@@ -42,9 +42,11 @@ func (p *Plan) shareTokens() {
 			rows[left] += c.Heads.Len() * (c.Queries.Len() + 2*s.Positions)
 		}
 	})
-	p.tokens = make([]bool, len(p.left))
-	for i := range p.left {
-		p.tokens[i] = sharers[i]*s.Positions*p.width < rows[i]*s.HeadSize
+	p.tokens, p.projected = make([]bool, len(p.left)), make([]int, s.Batch)
+	for i, f := range p.left {
+		if p.tokens[i] = sharers[i]*s.Positions*p.width < rows[i]*s.HeadSize; !p.tokens[i] {
+			p.projected[f/s.Frames]++
+		}
 	}
 	p.copies = make([][]Span, p.Ranks)
 	p.eachShared(func(rank, left int, pieces []Piece) {
@@ -86,7 +88,7 @@ func (p *Plan) WithHeads(heads int) (*Plan, error) {
 	if p.Partition == Uneven {
 		q.sharePieces(p.weights)
 	}
-	q.Hash = q.hash()
+	q.seal()
 	return &q, nil
 }
 

@@ -25,8 +25,11 @@ type Plan struct {
 	left    []int  // left-over frames by flattened index, ascending
 	tokens  []bool // of each left-over frame: who has pieces of it gets its tokens
 	copies  [][]Span
-	width   int // numbers of a token; where a rank has some of the heads only, more than Shape.Width
-	weights weights
+	// projected is, for each element, how many of its left-over frames are in Projected.
+	projected []int
+	width     int // numbers of a token; where a rank has some of the heads only, more than Shape.Width
+	moves     bool
+	weights   weights
 }
 
 // Span is a range of one element's positions or frames, and where its owner keeps it.
@@ -46,7 +49,7 @@ func New(s Shape, p Partition, speeds []float64) (*Plan, error) {
 		return nil, fmt.Errorf("plan sequence parallelism: %w", err)
 	}
 	plan := &Plan{Shape: s, Partition: p, Ranks: len(speeds), Keys: s.Positions, width: s.Width(),
-		weights: w, copies: make([][]Span, len(speeds))}
+		weights: w, copies: make([][]Span, len(speeds)), projected: make([]int, s.Batch)}
 	switch p {
 	case Uneven:
 		plan.uneven(w)
@@ -55,7 +58,7 @@ func New(s Shape, p Partition, speeds []float64) (*Plan, error) {
 	default:
 		return nil, fmt.Errorf("plan sequence parallelism: there is no %v", p)
 	}
-	plan.Hash = plan.hash()
+	plan.seal()
 	return plan, nil
 }
 
@@ -94,14 +97,10 @@ func (p *Plan) Copies(rank int) []Span { return p.copies[rank] }
 
 // Moves reports whether any rank sends anything for a pair of blocks. Where the ranks divide the batch none
 // does.
-func (p *Plan) Moves() bool {
-	for r := range p.Ranks {
-		if p.Sent(r).Total() > 0 {
-			return true
-		}
-	}
-	return false
-}
+func (p *Plan) Moves() bool { return p.moves }
+
+// seal notes what all that is shared out comes to.
+func (p *Plan) seal() { p.Hash, p.moves = p.hash(), p.score().most > 0 }
 
 func slots(spans []Span) int {
 	if len(spans) == 0 {

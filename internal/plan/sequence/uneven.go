@@ -60,34 +60,9 @@ type score struct{ most, all int64 }
 
 func (a score) less(b score) bool { return a.most < b.most || a.most == b.most && a.all < b.all }
 
-// score adds up what Sent would find message by message.
 func (p *Plan) score() (s score) {
-	whole := make([]int, p.Shape.Batch) // frames of each element that are not cut
-	for e := range whole {
-		whole[e] = p.Shape.Frames
-	}
-	for _, f := range p.left {
-		whole[f/p.Shape.Frames]--
-	}
-	columns, frames := make([]int, p.Shape.Batch), make([]int, p.Shape.Batch)
-	for r := range p.Ranks {
-		tokens := 0
-		for _, c := range p.columns[r] {
-			columns[c.Element] = c.Len()
-		}
-		for _, f := range p.frames[r] {
-			frames[f.Element] = f.Len()
-			tokens += f.Len() * (p.Shape.Positions - columns[f.Element])
-		}
-		for _, c := range p.columns[r] {
-			tokens += c.Len() * (whole[c.Element] - frames[c.Element])
-			columns[c.Element] = 0
-		}
-		for _, f := range p.frames[r] {
-			frames[f.Element] = 0
-		}
-		t := int64(tokens)*int64(p.Shape.Width()) + p.sentOver(r)
-		s.most, s.all = max(s.most, t), s.all+t
+	for _, t := range p.Sent() {
+		s.most, s.all = max(s.most, t.Total()), s.all+t.Total()
 	}
 	return s
 }
