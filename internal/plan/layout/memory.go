@@ -70,51 +70,6 @@ func (d Device) takes(m Memory) int64 {
 	return m.Total()
 }
 
-// Least returns the narrowest set of devices like d, of at most limit, that has room for k elements of a
-// stage, beside the weights; limit where none has.
-func Least(s Stage, k int, d Device, limit int) (int, error) {
-	if s.Split == nil {
-		return 1, nil
-	}
-	for n := 1; n < limit; n++ {
-		if fits, err := s.fits(k, d, n); err != nil || fits {
-			return n, err
-		}
-	}
-	return limit, nil
-}
-
-// Most returns how many elements of a stage, at most limit, n devices like d have room for together, beside the
-// weights; 1 at least.
-func Most(s Stage, d Device, n, limit int) int {
-	for k := 2; k <= limit; k++ {
-		if fits, err := s.fits(k, d, n); err != nil || !fits {
-			return k - 1
-		}
-	}
-	return limit
-}
-
-// fits reports whether n devices like d have room for k elements, beside the weights.
-func (s Stage) fits(k int, d Device, n int) (bool, error) {
-	d.Mapped = true
-	if s.Split == nil {
-		need, err := s.Need((k + n - 1) / n)
-		return need <= d.room(), err
-	}
-	f, err := Cheapest(*s.Split, k, Ranks(sequence.Equal(n)))
-	if err != nil {
-		return false, err
-	}
-	for r := range n {
-		m, err := memory([]Stage{s}, f.Plan, k, r)
-		if err != nil || d.takes(m) > d.room() {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
 // memory returns what rank r of plan p holds at its fullest when its set works on k elements, beside the weights of
 // all stages. Stages that cannot be split take their elements one by one.
 func memory(stages []Stage, p *sequence.Plan, k, r int) (fullest Memory, err error) {

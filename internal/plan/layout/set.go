@@ -16,10 +16,7 @@ type evaluated struct {
 // set evaluates one set of neighbouring devices with k elements. Sets of like devices are alike.
 func (q *Query) set(share sequence.Range, k int) (Set, *Infeasible, error) {
 	devices := q.Devices[share.Lo:share.Hi]
-	kind := fmt.Sprint(k)
-	for _, d := range devices {
-		kind += fmt.Sprintf(" %v", d.Relative(devices[0]))
-	}
+	kind := kindOf(devices, k)
 	e, seen := q.sets[kind]
 	if !seen {
 		var err error
@@ -41,6 +38,19 @@ func (q *Query) set(share sequence.Range, k int) (Set, *Infeasible, error) {
 		e.why = &why
 	}
 	return e.set, e.why, nil
+}
+
+// kindOf names k elements on a set by all that counts of its devices. Those that are alike and neighbours are named
+// once: large sets have few kinds.
+func kindOf(devices []Device, k int) string {
+	name := fmt.Append(nil, k)
+	for i, n := 0, 1; i < len(devices); i, n = i+n, 1 {
+		for i+n < len(devices) && devices[i+n] == devices[i] {
+			n++
+		}
+		name = fmt.Appendf(name, " %d %v", n, devices[i].Relative(devices[0]))
+	}
+	return string(name)
 }
 
 func (q *Query) evaluate(devices []Device, k int) (e evaluated, err error) {

@@ -1,0 +1,108 @@
+package layout
+
+import "latentbeam/internal/plan/sequence"
+
+// Least returns the narrowest set of devices like d, of at most limit, that has room for k elements of a
+// stage, beside the weights; limit where none has.
+func Least(s Stage, k int, d Device, limit int) (int, error) {
+	if s.Split == nil {
+		return 1, nil
+	}
+	for n := 1; n < limit; n++ {
+		if fits, err := s.fits(k, d, n); err != nil || fits {
+			return n, err
+		}
+	}
+	return limit, nil
+}
+
+// Most returns how many elements of a stage, at most limit, n devices like d have room for together, beside the
+// weights; 1 at least. Where k do not fit it is less than k, even if k+1 fit: elements that the devices divide need
+// no exchange.
+func Most(s Stage, d Device, n, limit int) int {
+	if limit <= 1 {
+		return limit
+	}
+	return s.most(d, n, 1, limit)
+}
+
+// most is Most for devices that have room for every number up to lo, and where not for hi. It makes no plans for
+// numbers that fit under any.
+func (s Stage) most(d Device, n, lo, hi int) int {
+	if s.fitAll(lo+1, hi, d, n) {
+		return hi
+	}
+	if hi == lo+1 {
+		if fits, err := s.fits(hi, d, n); err != nil || !fits {
+			return lo
+		}
+		return hi
+	}
+	mid := (lo + hi) / 2
+	if k := s.most(d, n, lo, mid); k < mid {
+		return k
+	}
+	return s.most(d, n, mid, hi)
+}
+
+// fitAll reports whether every number of elements from lo to hi fits whatever the plan; false is not known. What a
+// stage needs does not fall with their number (plan.BatchSize).
+func (s Stage) fitAll(lo, hi int, d Device, n int) bool {
+	d.Mapped = true
+	if s.Split == nil {
+		fits, err := s.fits(hi, d, n)
+		return fits && err == nil
+	}
+	need, err := s.activationsOf(hi)
+	for k := lo; err == nil && k <= hi; k++ {
+		if m := s.atMost(need, k, n); d.takes(m) > d.room() {
+			return false
+		}
+	}
+	return err == nil
+}
+
+// atMost returns what memory is not above for any rank of any plan of k elements on n equal devices; need is what
+// these elements take on one, or more. A rank has its share of the columns and of the frames, where both are padded
+// up to one more of each element, and of what is left over less than a frame and a tile of queries.
+func (s Stage) atMost(need int64, k, n int) Memory {
+	if g := s.Split.Grid; g.Shards() > 1 && n == g.Ranks() {
+		n = g.Sequence
+	}
+	b := s.Split.batch(k)
+	share := func(things int) int { return (things+n-1)/n + b.Batch }
+	columns := b.Batch * b.Positions
+	const copies = 3 // frames that less than a frame and a tile can be of
+	exchange := int64(2*share(b.Batch*b.Frames)+copies)*int64(b.Positions+n)*int64(b.Width()) +
+		4*int64(b.Heads+2)*int64(b.Positions)*int64(b.HeadSize) // q, k, v and o; a head at both ends is not whole
+	return Memory{Stage: s.Name, Weights: s.Weights, Exchange: exchange * int64(s.Split.Bytes),
+		Activations: int64(float64(need) * float64(share(columns)) / float64(columns))}
+}
+
+// activationsOf is what k elements take on one device, without weights.
+func (s Stage) activationsOf(k int) (int64, error) {
+	if s.Need == nil {
+		return 0, nil
+	}
+	return s.Need(k)
+}
+
+// fits reports whether n devices like d have room for k elements, beside the weights.
+func (s Stage) fits(k int, d Device, n int) (bool, error) {
+	d.Mapped = true
+	if s.Split == nil {
+		need, err := s.activationsOf((k + n - 1) / n)
+		return need <= d.room(), err
+	}
+	f, err := Cheapest(*s.Split, k, Ranks(sequence.Equal(n)))
+	if err != nil {
+		return false, err
+	}
+	for r := range n {
+		m, err := memory([]Stage{s}, f.Plan, k, r)
+		if err != nil || d.takes(m) > d.room() {
+			return false, err
+		}
+	}
+	return true, nil
+}

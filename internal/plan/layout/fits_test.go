@@ -1,0 +1,115 @@
+package layout
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/sequence"
+)
+
+// linear is Most by its definition.
+func linear(t *testing.T, s Stage, d Device, n, limit int) int {
+	t.Helper()
+	for k := 2; k <= limit; k++ {
+		if fits, err := s.fits(k, d, n); err != nil {
+			t.Fatal(err)
+		} else if !fits {
+			return k - 1
+		}
+	}
+	return limit
+}
+
+// split returns a small stage that a set shares, whose elements take about act numbers for each of a token.
+func split(rng *rand.Rand, act float64) Stage {
+	one := func(from ...int) int { return from[rng.IntN(len(from))] }
+	shape := sequence.Shape{Batch: 1 + rng.IntN(2), Frames: one(1, 2, 5, 16), Positions: one(1, 4, 15, 64, 200),
+		Heads: one(1, 3, 4, 16), HeadSize: 8, QueryTile: one(0, 1, 16, 64)}
+	tokens := float64(shape.Batch * shape.Frames * shape.Positions)
+	return Stage{Name: "denoise",
+		Need: func(n int) (int64, error) { return int64(float64(n) * act * tokens * float64(4*shape.Width())), nil },
+		Split: &Split{Shape: shape, Pairs: 2, Steps: 3, Bytes: 4,
+			Costs: sequence.Costs{Local: 2000, Project: 300, Score: 4 * 8}}}
+}
+
+// TestMostIsTheLinearSearch: whether or not the need falls where devices divide the elements. The number is the first
+// that does not fit, less one, wherever the memory ends.
+func TestMostIsTheLinearSearch(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 64))
+	falls, within := 0, 0
+	for i := range 250 {
+		s, n, limit := split(rng, 0.5+6*rng.Float64()), 1+rng.IntN(9), 1+rng.IntN(24)
+		if rng.IntN(8) == 0 {
+			n, limit = 1+rng.IntN(64), 6
+		}
+		if n > 1 && rng.IntN(4) == 0 {
+			s.Split.Grid = plan.Grid{Sequence: n, Tensor: 1 + rng.IntN(2), Pipeline: 2}
+			n = s.Split.Grid.Ranks()
+		}
+		one, err := s.Need(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := Device{Memory: int64(float64(one) * float64(limit+3) * 1.5 * rng.Float64() / float64(n))}
+		if rng.IntN(4) == 0 {
+			s.Weights, d.Sharers = d.Memory/3, 2
+		}
+		want := linear(t, s, d, n, limit)
+		if got := Most(s, d, n, limit); got != want {
+			t.Fatalf("case %d: %d elements of %+v fit %d devices of %d bytes, want %d", i, got, s.Split.Shape, n, d.Memory, want)
+		}
+		if want > 1 && want < limit {
+			within++
+			if fits, err := s.fits(want+2, d, n); err == nil && fits {
+				falls++
+			}
+		}
+	}
+	if within < 40 || falls < 3 {
+		t.Errorf("memory ends within the numbers in %d cases, in %d of them one more fits again: these prove nothing",
+			within, falls)
+	}
+}
+
+// TestMostAsksLittle: where all fit the stage is asked for the largest number alone, and no plan is made.
+func TestMostAsksLittle(t *testing.T) {
+	s := stdit3(30, 920, 2)[1]
+	need, asked := s.Need, 0
+	s.Need = func(n int) (int64, error) { asked++; return need(n) }
+	if k := Most(s, Device{Memory: 1 << 40}, 128, 64); k != 64 || asked != 1 {
+		t.Errorf("%d elements fit, found by asking %d times: want 64 by once", k, asked)
+	}
+	alone := s
+	alone.Split = nil
+	asked = 0
+	if k := Most(alone, Device{Memory: 80e9}, 4, 64); k != linear(t, alone, Device{Memory: 80e9}, 4, 64) {
+		t.Errorf("%d elements fit devices that take them one by one", k)
+	}
+}
+
+// TestNothingIsAboveAtMost: the bound by which Most makes no plan holds for every rank under every partition.
+func TestNothingIsAboveAtMost(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 64))
+	for range 600 {
+		s, k, n := split(rng, 3), 1+rng.IntN(6), 1+rng.IntN(40)
+		need, err := s.Need(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bound := s.atMost(need, k, n)
+		for _, kind := range all {
+			p, err := sequence.New(s.Split.batch(k), kind, sequence.Equal(n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for r := range n {
+				m, err := memory([]Stage{s}, p, k, r)
+				if err != nil || m.Activations > bound.Activations || m.Exchange > bound.Exchange {
+					t.Fatalf("%+v, %d elements, %v: rank %d of %d needs %+v, %v, the bound is %+v",
+						s.Split.Shape, k, kind, r, n, m, err, bound)
+				}
+			}
+		}
+	}
+}
