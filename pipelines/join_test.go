@@ -26,7 +26,7 @@ func (j job) ofShards(t *testing.T) []string {
 // TestLastShardJoins: whichever shard ends last leaves the output as one run over all rows does; a shard that is
 // started again after that has nothing to do, and what is new is joined again.
 func TestLastShardJoins(t *testing.T) {
-	j := newJob(t, sameTable)
+	j := newJob(t, shardTable())
 	whole := j.elsewhere(t)
 	whole.mustRun(t)
 	for i, shard := range []int{2, 0, 1} {
@@ -48,7 +48,8 @@ func TestLastShardJoins(t *testing.T) {
 
 // TestShardsThatEndTogether: one of them joins, however they meet.
 func TestShardsThatEndTogether(t *testing.T) {
-	base := newJob(t, "prompt\na\nb\nc\nd\n")
+	base := newJob(t, shardTable())
+	base.specs, base.stages, base.sets = specs(toySpec()), "[toy]", []string{"output.write=[latents]"}
 	whole := base.elsewhere(t)
 	whole.mustRun(t)
 	for range 2 {
