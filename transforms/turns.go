@@ -113,6 +113,7 @@ func (t *turns) acquire(ctx context.Context, pool stages.Pool, mine *turn) (g gr
 	t.waiting = append(t.waiting, mine)
 	t.mu.Unlock()
 	for {
+		changed := changed(pool) // before its devices are looked at
 		if !t.grant(pool) {
 			t.leave(pool, mine)
 			return g, errNoDevice
@@ -120,7 +121,7 @@ func (t *turns) acquire(ctx context.Context, pool stages.Pool, mine *turn) (g gr
 		select {
 		case g := <-mine.granted:
 			return g, nil
-		case <-changed(pool):
+		case <-changed:
 		case <-ctx.Done():
 			t.leave(pool, mine)
 			return g, context.Cause(ctx)

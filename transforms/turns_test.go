@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"latentbeam/stages"
 )
@@ -177,4 +178,40 @@ func TestPick(t *testing.T) {
 			t.Errorf("%d devices: %v, want %v", n, got, want)
 		}
 	}
+}
+
+// growing is a pool that another device comes to as soon as its speeds have been read.
+type growing struct {
+	*fakePool
+	speeds  []float64
+	changed chan struct{}
+}
+
+func (p *growing) LeaseThese(context.Context, []int) (*stages.Set, func(bool), error) {
+	return nil, nil, fmt.Errorf("this test leases nothing")
+}
+
+func (p *growing) Changed() <-chan struct{} { return p.changed }
+
+func (p *growing) Speeds() []float64 {
+	before := p.speeds
+	if len(before) < 2 {
+		p.speeds = append(slices.Clone(before), 1)
+		close(p.changed)
+		p.changed = make(chan struct{})
+	}
+	return before
+}
+
+// TestADeviceThatComesIsSeen: also if it comes while a turn looks for one.
+func TestADeviceThatComesIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := turns{busy: map[int]*lease{0: {}}}
+		pool := &growing{newFakePool(2), []float64{1}, make(chan struct{})}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if g, err := turns.acquire(ctx, pool, asks(0, 1, 1, 1)); err != nil || !slices.Equal(g.devices, []int{1}) {
+			t.Errorf("granted %v, %v", g.devices, err)
+		}
+	})
 }
