@@ -17,6 +17,7 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/fault"
 	"latentbeam/pipelines"
+	"latentbeam/stages"
 	"latentbeam/stages/catalog"
 )
 
@@ -126,11 +127,11 @@ func TestSignalDrains(t *testing.T) {
 		t.Run(s.String(), func(t *testing.T) {
 			slow := strings.Replace(small, "steps: 2", "steps: 40", 1)
 			sh := newShell(t, "job.yaml", slow, "prompts.csv", table.String())
-			r := sh.begin("run", "job.yaml", "--set", "resources.batch_size=1")
+			r := sh.begin("run", "job.yaml", "--set", "resources.batch_size=1", "--set", "drain_timeout=2m")
 			r.until(func() bool { return sh.videos() > 0 })
 			r.signal(s)
-			text := r.ends(130, 2*time.Minute)
-			sh.says(text, s.String()+": finishing what is in flight (at most 30s; again to stop at once)",
+			text := r.ends(130, 4*time.Minute)
+			sh.says(text, s.String()+": finishing what is in flight (at most 2m0s; again to stop at once)",
 				"interrupted with ", " rows to do; run it again to go on")
 			done := sh.videos()
 			if done == 0 || done == rows {
@@ -160,7 +161,7 @@ func (s shell) videos() int {
 	return len(all)
 }
 
-// TestSignalWhileOpening: before a job has begun there is nothing to wait for.
+// TestSignalWhileOpening: before a job has begun there is nothing to wait for, however long that takes.
 func TestSignalWhileOpening(t *testing.T) {
 	s := newShell(t, "prompts.csv", threePrompts)
 	job := strings.Replace(small, "prompts.csv", filepath.Join(s.dir, "prompts.csv"), 1)
@@ -168,9 +169,18 @@ func TestSignalWhileOpening(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan struct{})
+	defer close(ended)
+	specs := catalog.All()
+	for i, spec := range specs {
+		specs[i].New = func(m *stages.Model, o stages.Options) (stages.Stage, error) {
+			<-ended
+			return spec.New(m, o)
+		}
+	}
 	signals := make(chan os.Signal, 1)
 	signals <- syscall.SIGTERM
-	_, err = openJob(signals, cfg, pipelines.Options{Specs: catalog.All()})
+	_, err = openJob(signals, cfg, pipelines.Options{Specs: specs})
 	if fault.ExitCode(err) != fault.ExitInterrupted {
 		t.Errorf("exit %d: %v", fault.ExitCode(err), err)
 	}
@@ -188,7 +198,7 @@ func TestDrainEnds(t *testing.T) {
 	r.signal(os.Interrupt)
 	r.until(func() bool { return strings.Contains(r.out.String(), "finishing what is in flight") })
 	r.signal(os.Interrupt)
-	s.says(r.ends(130, time.Minute), "finishing what is in flight", "interrupted twice")
+	s.says(r.ends(130, time.Minute), "finishing what is in flight (at most 30s; again to stop at once)", "interrupted twice")
 
 	r = s.begin("run", "job.yaml", "--set", "drain_timeout=1s")
 	r.inFlight()

@@ -40,7 +40,7 @@ func (s shell) startWorker(args ...string) (*exec.Cmd, string) {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = cmd.Process.Kill() })
-	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(10 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < 3*time.Minute; time.Sleep(10 * time.Millisecond) {
 		text, _ := os.ReadFile(out.Name())
 		if addr, ok := strings.CutPrefix(string(text), "listening at "); ok && strings.HasSuffix(addr, "\n") {
 			return cmd, strings.TrimSpace(addr)
