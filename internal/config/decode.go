@@ -145,6 +145,10 @@ func (d *decoder) mismatch(n *node, path, wanted string) {
 		fix = fmt.Sprintf("put it in quotes: %q", n.text)
 	case n.kind == textKind && strings.HasPrefix(wanted, "a map") && strings.Contains(n.text, ":"):
 		fix = "write a space after the colon"
+	case n.kind == textKind && path == "input":
+		fix = fmt.Sprintf("write input: {prompts: %s}", clip(n.text, valueRunes))
+	case n.kind == mapKind && path == "stages":
+		fix = "put \"- \" before every stage, such as - encode_text: {}"
 	case n.kind == intKind && strings.HasPrefix(wanted, "a time"):
 		fix = fmt.Sprintf("write %ss for seconds", n.text)
 	case n.kind == textKind && strings.Trim(n.text, "0123456789") == "" && len(n.text) > 18:
@@ -154,7 +158,11 @@ func (d *decoder) mismatch(n *node, path, wanted string) {
 	case n.kind == floatKind && strings.HasPrefix(wanted, "a whole number"):
 		fix = "write it without a fraction"
 	}
-	d.errors.add(n.pos, fmt.Sprintf("%s must be %s, not %s", path, wanted, n.describe()), fix)
+	got := n.describe()
+	if n.kind == intKind && strings.Contains(wanted, "whole number") { // of the right kind and out of range
+		got = clip(n.text, valueRunes)
+	}
+	d.errors.add(n.pos, fmt.Sprintf("%s must be %s, not %s", path, wanted, got), fix)
 }
 
 func looksNumeric(s string) bool {

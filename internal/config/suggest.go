@@ -17,18 +17,8 @@ var otherNames = map[string]string{
 
 // suggest returns "did you mean ...?" or the list of what is known.
 func suggest(name string, known []string) string {
-	lower := strings.ToLower(name)
-	if other, ok := otherNames[lower]; ok && contains(known, other) {
-		return "did you mean " + other + "?"
-	}
-	best, bestDistance := "", 1+max(1, min(3, len(name)/3))
-	for _, k := range known {
-		if d := distance(lower, k); d < bestDistance {
-			best, bestDistance = k, d
-		}
-	}
-	if best != "" {
-		return "did you mean " + best + "?"
+	if near := Near(name, known); near != "" {
+		return "did you mean " + near + "?"
 	}
 	if len(known) == 0 {
 		return "remove it"
@@ -45,6 +35,21 @@ func contains(list []string, s string) bool {
 		}
 	}
 	return false
+}
+
+// Near returns which of the known names is likely meant by one that is none of them, "" where none is.
+func Near(name string, known []string) string {
+	lower := strings.ToLower(name)
+	if other, ok := otherNames[lower]; ok && contains(known, other) {
+		return other
+	}
+	best, bestDistance := "", 1+max(1, min(3, len(name)/3))
+	for _, k := range known {
+		if d := distance(lower, k); d < bestDistance {
+			best, bestDistance = k, d
+		}
+	}
+	return best
 }
 
 // distance is the edit distance between two names, counting a swap of neighbours as one edit.

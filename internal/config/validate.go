@@ -31,9 +31,7 @@ var (
 func (c *Config) validate(errors *Error) {
 	v := validator{config: c, errors: errors, decoded: len(errors.Problems)}
 	v.version()
-	if c.Model == (Model{}) {
-		v.missing("model", "model: tiny, or the model's directory")
-	}
+	v.model()
 	v.input()
 	v.defaults()
 	v.stages()
@@ -98,6 +96,25 @@ func (v *validator) oneOf(path, value string, known []string) {
 	}
 }
 
+// onDisk refuses an address, such as gs://bucket/x, where a path belongs.
+func (v *validator) onDisk(path, value string) {
+	if scheme, _, found := strings.Cut(value, "://"); found && !strings.ContainsAny(scheme, "/.") {
+		v.problem(path, "only files on disk are read and written: copy it there, or mount it, and give the path",
+			"%s is %q, an address and no path", path, clip(value, valueRunes))
+	}
+}
+
+func (v *validator) model() {
+	m := v.config.Model
+	if m == (Model{}) {
+		v.missing("model", "model: tiny, or the model's directory")
+	}
+	v.onDisk("model", m.Path)
+	v.onDisk("model.text_encoder", m.TextEncoder)
+	v.onDisk("model.transformer", m.Transformer)
+	v.onDisk("model.vae", m.VAE)
+}
+
 func (v *validator) input() {
 	in := v.config.Input
 	var given []string
@@ -116,8 +133,9 @@ func (v *validator) input() {
 		v.problem("input."+given[1], "a job starts from one of them; remove the others",
 			"input has %s", strings.Join(given, " and "))
 	}
-	_, patterns := in.Source()
+	kind, patterns := in.Source()
 	for _, p := range patterns {
+		v.onDisk("input."+kind, p)
 		if _, err := filepath.Match(p, ""); err != nil {
 			v.problem("input."+strings.Join(given, ""), "close its bracket, or put \\ before [",
 				"%q is not a glob pattern", p)
@@ -218,6 +236,7 @@ func (v *validator) output() {
 			v.missing("output.path", "output: {path: out/my-job}")
 		}
 	}
+	v.onDisk("output.path", out.Path)
 	if len(out.Write) == 0 {
 		v.problem("output.write", "known: "+strings.Join(parts, ", "), "output.write names nothing to write")
 	}
