@@ -43,7 +43,7 @@ var tableRow = []oneBad{
 	{"a size no model has", "bad,a red circle,,-16", "row", "read",
 		`prompts\.csv:4: width: -16 is out of range`},
 	{"a size this model has not", "bad,a red circle,,40", "row", "denoise",
-		`width is 40: give a multiple of 16, such as 32`},
+		`width is 40: give a multiple of 16, such as 48`},
 }
 
 // TestBadRowOfTheTable: a row that cannot be used is a row of the failures table, and all others are made

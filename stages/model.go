@@ -57,12 +57,12 @@ func OpenModel(dir string) (*Model, error) {
 	dir = checkpoint.Snapshot(dir)
 	info, err := os.Stat(dir)
 	if err != nil {
-		return nil, fmt.Errorf("open model %q: %w; give a directory with model_index.json, or tiny%s", dir, err,
-			notFetched(dir))
+		return nil, fmt.Errorf("open model %q: %w; give a directory with %s in it, a path for each, or tiny%s", dir, err,
+			strings.Join(components, ", "), notFetched(dir))
 	}
 	if !info.IsDir() {
-		return nil, fmt.Errorf("open model %q: not a directory; give the directory that holds model_index.json, or name "+
-			"a single component as one: model: {transformer: %s}", dir, dir)
+		return nil, fmt.Errorf("open model %q: not a directory; give the one with %s in it, or name a single component "+
+			"as one: model: {transformer: %s}", dir, strings.Join(components, ", "), dir)
 	}
 	dirs := map[string]string{}
 	for _, c := range components {
@@ -91,6 +91,9 @@ func insteadOf(dir string) string {
 		const most = 20
 		return fmt.Sprintf("name its parts: model: {text_encoder: %s, transformer: ..., vae: ...}; it holds %s",
 			filepath.Join(dir, "..."), strings.Join(dirs[:min(len(dirs), most)], ", "))
+	}
+	if len(entries) == 0 {
+		return "the directory is empty"
 	}
 	return fmt.Sprintf("if it is a single component, name it as one: model: {transformer: %s}", dir)
 }
@@ -202,6 +205,14 @@ func (m *Model) Config(component string) ([]byte, error) {
 	return data, errors.Join(err, weights.Close())
 }
 
+// where is what a message calls a component: its directory, or its name in the binary.
+func (m *Model) where(component string) string {
+	if dir, ok := m.dirs[component]; ok {
+		return fmt.Sprintf("%s, %s", component, dir)
+	}
+	return m.Name + "/" + component
+}
+
 // Weights opens the safetensors file of a component or its shards, memory-mapped where they lie on disk. The
 // names that hubs use are tried. Pickles are refused.
 func (m *Model) Weights(component string) (*safetensors.File, error) {
@@ -213,7 +224,7 @@ func (m *Model) Weights(component string) (*safetensors.File, error) {
 	if name == "" {
 		var err error
 		if name, err = checkpoint.Find(m.files, component); err != nil {
-			return nil, fmt.Errorf("open weights of %s/%s: %w", m.Name, component, err)
+			return nil, fmt.Errorf("open weights of %s: %w", m.where(component), err)
 		}
 	}
 	sharded := strings.HasSuffix(name, safetensors.IndexSuffix)

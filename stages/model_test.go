@@ -31,10 +31,14 @@ func layOut(t *testing.T, files map[string]string) string {
 func TestOpenModelSaysWhatIsWrong(t *testing.T) {
 	dir := layOut(t, map[string]string{"file": "", "broken/model_index.json": "{",
 		"old.pth": "", "part/config.json": "{}", "hub/t5/config.json": "{}", "hub/dit/config.json": "{}"})
+	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for path, want := range map[string]string{
 		"part":    "neither model_index.json nor text_encoder, tokenizer, transformer, vae; if it is a single",
-		"missing": "no such file or directory; give a directory with model_index.json, or tiny",
-		"file":    "not a directory; give the directory that holds model_index.json, or name a single component as one",
+		"empty":   "transformer, vae; the directory is empty",
+		"missing": "no such file or directory; give a directory with text_encoder, tokenizer, transformer, vae in it, a path",
+		"file":    "not a directory; give the one with text_encoder, tokenizer, transformer, vae in it, or name a single",
 		"hub":     "vae: ...}; it holds dit, t5",
 		"broken":  "model_index.json: unexpected EOF",
 	} {
@@ -88,9 +92,10 @@ func TestModelFiles(t *testing.T) {
 		}
 	}
 	for component, want := range map[string]string{
-		"transformer":  "(it holds config.json, model.bin): PyTorch pickles can run code when read and are refused",
-		"text_encoder": "(it holds a.json)",
-		"vae":          "",
+		"transformer": "(it holds config.json, model.bin): PyTorch pickles can run code when read and are refused",
+		"text_encoder": filepath.Join(dir, "text_encoder") + ": no model.safetensors or " +
+			"diffusion_pytorch_model.safetensors there (it holds a.json)",
+		"vae": "",
 	} {
 		if _, err := m.Weights(component); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("weights of %s: %v, want %s", component, err, want)

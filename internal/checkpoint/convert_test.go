@@ -243,7 +243,7 @@ func TestSameBytesTwiceAndNothingReplaced(t *testing.T) {
 		"dtype":              {in, Options{Type: "f8", MaxShard: 1}, "give f32, bf16 or f16"},
 		"shard":              {in, Options{}, "a shard of 0 bytes"},
 		"already":            {a, defaults, "safetensors already"},
-		"empty directory":    {t.TempDir(), defaults, "no model.safetensors"},
+		"empty directory":    {t.TempDir(), defaults, "the directory is empty"},
 		"several to convert": {variants, defaults, "several checkpoints, name one"},
 	} {
 		if _, err := Convert(c.in, "", c.o); err == nil || !strings.Contains(err.Error(), c.want) {

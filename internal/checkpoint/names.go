@@ -62,6 +62,9 @@ func Find(files fs.FS, dir string) (string, error) {
 	case len(single) > 1:
 		why, cause = "several checkpoints, name one", errSeveral
 	}
+	if len(names) == 0 {
+		return "", fmt.Errorf("the directory is empty: %w", cause)
+	}
 	return "", fmt.Errorf("%s (it holds %s): %w", why, strings.Join(names[:min(len(names), maxNamed)], ", "), cause)
 }
 

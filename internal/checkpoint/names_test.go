@@ -23,6 +23,7 @@ func TestWhatADirectoryHolds(t *testing.T) {
 		{"model-00002-of-00002.safetensors config.json", "", "!these are shards"},
 		{"a.safetensors b.safetensors", "", "!several checkpoints, name one (it holds a.safetensors"},
 		{"config.json", "", "!no model.safetensors or diffusion_pytorch_model.safetensors there (it holds config.json)"},
+		{"", "", "!the directory is empty"},
 		{"pytorch_model-00001-of-00002.bin pytorch_model-00002-of-00002.bin", "", "!pytorch_model.bin.index.json, which"},
 		{"a.pth b.pth", "", "!several checkpoints, name one: a.pth, b.pth"},
 		{cache + "/refs/main=abc " + cache + "/snapshots/abc/model.safetensors", cache, "snapshots/abc/model.safetensors"},

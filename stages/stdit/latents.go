@@ -44,8 +44,8 @@ func (c Config) checkSize(row *schemas.PromptRow) error {
 		{"num_frames", row.NumFrames, c.PatchSize[0]},
 	} {
 		if c.Version == OpenSora10 && (d.value < d.steps || d.value%d.steps != 0) {
-			low := max(d.steps, d.value/d.steps*d.steps)
-			return fmt.Errorf("%s is %d: give a multiple of %d, such as %d", d.name, d.value, d.steps, low)
+			near := max(d.steps, (d.value+d.steps/2)/d.steps*d.steps)
+			return fmt.Errorf("%s is %d: give a multiple of %d, such as %d", d.name, d.value, d.steps, near)
 		}
 	}
 	if row.Height < vaeStride || row.Width < vaeStride {

@@ -112,7 +112,7 @@ func TestLatentSize(t *testing.T) {
 		err                   string
 	}{
 		{OpenSora10, 16, 256, 256, Size{16, 32, 32}, ""},
-		{OpenSora10, 16, 250, 256, Size{}, "height is 250: give a multiple of 16, such as 240"},
+		{OpenSora10, 16, 250, 256, Size{}, "height is 250: give a multiple of 16, such as 256"},
 		{OpenSora11, 16, 240, 426, Size{16, 30, 53}, ""},
 		{OpenSora11, 1, 7, 8, Size{}, "height is 7 and width 8"},
 		{OpenSora12, 51, 240, 426, Size{15, 30, 53}, ""},
