@@ -35,11 +35,7 @@ func openMedia(cfg *config.Config, files []string, limit int) (media, error) {
 			continue // belongs to the file beside it
 		}
 		if s.isTable(file) {
-			p, err := table.Open([]string{file}, s.opts)
-			if err != nil {
-				return media{}, err
-			}
-			if err := p.Close(); err != nil {
+			if err := checkTable([]string{file}, s.opts); err != nil {
 				return media{}, err
 			}
 		}

@@ -52,7 +52,12 @@ func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]
 	}
 	seams, at, err := stages.Fit(sourceKinds[kind], names, specs)
 	if err != nil {
-		return nil, cfg.Errorf(fmt.Sprintf("stages.%d", at), "%v", err)
+		problem := cfg.Errorf(fmt.Sprintf("stages.%d", at), "%v", err)
+		_, known := stages.Find(specs, names[at])
+		if near := config.Near(names[at], stages.Names(specs)); !known && near != "" {
+			problem = problem.WithFix("did you mean %s?", near)
+		}
+		return nil, problem
 	}
 	steps := make([]transforms.Step, len(names))
 	for i, s := range cfg.Stages {

@@ -20,6 +20,8 @@ type Plan struct {
 	New    int64 // to be computed
 	Done   int64 // computed by an earlier run
 	Failed int64 // failed in an earlier run, or not computable as they are
+	// First are the first of those that are not computable.
+	First []report.Failed
 	// Stale counts the results in the output that no row of the input asks for any more. Only Peek has it
 	// counted, for that takes eight bytes a row, and only for the whole input.
 	Stale int64
@@ -48,16 +50,17 @@ func (j *Job) Plan(ctx context.Context) (Plan, error) {
 	}
 	input := j.report.Digest()
 	var asked []uint64
+	var named report.Totals
 	for e, err := range j.rows(ctx) {
 		if err != nil {
 			return p, err
 		}
 		p.Rows++
 		found := ledger.Failed
-		if e.Failed == nil {
-			if found, err = status(e); err != nil {
-				return p, err
-			}
+		if e.Failed != nil {
+			named.Name(e.Given.Source, e.Failed.Stage, e.Failed.Message)
+		} else if found, err = status(e); err != nil {
+			return p, err
 		}
 		switch {
 		case found == ledger.Absent:
@@ -73,7 +76,7 @@ func (j *Job) Plan(ctx context.Context) (Plan, error) {
 		}
 		input.Add(e, found)
 	}
-	p.Input = input.Sum()
+	p.Input, p.First = input.Sum(), named.First
 	if j.peeking && j.Opts.Limit == 0 {
 		var err error
 		if p.Stale, err = j.stale(ctx, asked); err != nil {

@@ -3,8 +3,10 @@ package pipelines
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/fault"
@@ -24,6 +26,17 @@ var sourceKinds = map[string]stages.Kind{
 
 // openSource opens the job's input and checks its form. limit stops after so many rows; 0: never.
 func openSource(cfg *config.Config, limit int) (transforms.Source, error) {
+	source, err := sourceOf(cfg, limit)
+	var problem *config.Error
+	if errors.As(err, &problem) && problem.Problems[0].Pos.Line == 0 { // about a file: say who named it
+		p := problem.Problems[0]
+		kind, _ := cfg.Input.Source()
+		return nil, cfg.Errorf("input."+kind, "%v: %s", p.Pos, p.Message).WithFix("%s", p.Fix)
+	}
+	return source, err
+}
+
+func sourceOf(cfg *config.Config, limit int) (transforms.Source, error) {
 	kind, patterns := cfg.Input.Source()
 	videos := cfg.Defaults.NumVideosPerPrompt
 	if kind != config.PromptInput {
@@ -40,14 +53,23 @@ func openSource(cfg *config.Config, limit int) (transforms.Source, error) {
 		return latents{files, limit}, nil
 	}
 	opts := table.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns}
-	p, err := table.Open(patterns, opts)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.Close(); err != nil {
+	if err := checkTable(patterns, opts); err != nil {
 		return nil, err
 	}
 	return prompts{patterns, opts, videos, limit}, nil
+}
+
+// checkTable checks the form of tables, and tells of columns whose names look like slips.
+func checkTable(patterns []string, opts table.Options) error {
+	p, err := table.Open(patterns, opts)
+	if err != nil {
+		return err
+	}
+	for _, s := range p.Slips() {
+		slog.Warn("a column is no parameter, it is carried along as it is", "file", s.File, "column", s.Column,
+			"did you mean", s.Field)
+	}
+	return p.Close()
 }
 
 // prompts reads prompt tables, one element for each video of a row.

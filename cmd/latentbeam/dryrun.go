@@ -25,6 +25,7 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "rows\tnew\tdone\tfailed\tstale\t\n%d\t%d\t%d\t%d\t%d\t\n", p.Rows, p.New, p.Done, p.Failed, p.Stale)
 	w.Flush()
+	printFailures(out, p.First, p.Failed)
 	if p.New == 0 {
 		fmt.Fprintln(out, "\nnothing to compute")
 		return nil

@@ -191,10 +191,10 @@ func TestRetry(t *testing.T) {
 	elsewhere.says(elsewhere.run(2, "retry", elsewhere.dir), "not the output of a job")
 }
 
-// TestDryRunWritesNothing: it says what is new, done and stale.
+// TestDryRunWritesNothing: it says what is new, done and stale, and why rows cannot be done.
 func TestDryRunWritesNothing(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
-	numbers := func(want string) {
+	numbers := func(want string) string {
 		t.Helper()
 		before := s.list()
 		text := s.run(0, "run", "job.yaml", "--dry-run")
@@ -206,13 +206,14 @@ func TestDryRunWritesNothing(t *testing.T) {
 		if want = "rows new done failed stale " + want; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
+		return text
 	}
 	numbers("3 3 0 0 0")
 	s.run(0, "run", "job.yaml")
 	numbers("3 0 3 0 0")
 	edited := strings.Replace(threePrompts, "blue square", "red square", 1)
 	s.write("prompts.csv", edited+"d,a green triangle\ne,x,,\n")
-	numbers("5 1 3 1 1") // rows c and d are equal
+	s.says(numbers("5 1 3 1 1"), "failed", "prompts.csv:6: read: ") // rows c and d are equal
 }
 
 // TestEqualRowsAreCounted: rows that are computed once are as many as the table has, in the final table too.

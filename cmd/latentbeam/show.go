@@ -14,6 +14,7 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"latentbeam/internal/report"
 	"latentbeam/pipelines"
 	"latentbeam/transforms"
 )
@@ -125,7 +126,7 @@ func printResult(out io.Writer, dir string, r pipelines.Result) {
 		fmt.Fprintf(out, "nothing to do: all %d rows of this job are in %s (%d done, %d failed)\n",
 			r.Totals.Rows, dir, r.Totals.Done, r.Totals.Failed)
 		printAgreement(out, r)
-		printFailures(out, r)
+		printFailures(out, r.Totals.First, r.Totals.Failed)
 		return
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -149,21 +150,21 @@ func printResult(out io.Writer, dir string, r pipelines.Result) {
 		printKernels(out, r)
 	}
 	printAgreement(out, r)
-	printFailures(out, r)
+	printFailures(out, r.Totals.First, r.Totals.Failed)
 	fmt.Fprintf(out, "\noutput: %s\n", dir)
 }
 
 // printFailures prints why the first rows failed; the failures table has all.
-func printFailures(out io.Writer, r pipelines.Result) {
-	if len(r.Totals.First) == 0 {
+func printFailures(out io.Writer, first []report.Failed, all int64) {
+	if len(first) == 0 {
 		return
 	}
 	fmt.Fprintln(out, "\nfailed")
-	for _, f := range r.Totals.First {
+	for _, f := range first {
 		message := strings.TrimPrefix(f.Message, f.Source+": ") // readers say it themselves
 		fmt.Fprintf(out, "  %s: %s: %s\n", f.Source, f.Stage, strings.ReplaceAll(message, "\n", " "))
 	}
-	if more := r.Totals.Failed - int64(len(r.Totals.First)); more > 0 {
+	if more := all - int64(len(first)); more > 0 {
 		fmt.Fprintf(out, "  and %d more\n", more)
 	}
 }

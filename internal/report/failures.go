@@ -41,7 +41,7 @@ func (j *Job) failureRows(ctx context.Context, totals *Totals,
 			var row schemas.FailureRow
 			if err == nil && o.status == ledger.Failed {
 				row, err = j.failureRow(&o)
-				totals.name(row)
+				totals.Name(row.Source, row.Stage, row.Message)
 			}
 			if (err != nil || o.status == ledger.Failed) && (!yield(row, err) || err != nil) {
 				return
@@ -76,11 +76,10 @@ func (t *Totals) count(o *outcome, row []byte, tables []tensors) error {
 	return nil
 }
 
-// name adds a failed row to those that the totals name.
-func (t *Totals) name(row schemas.FailureRow) {
+// Name adds a failed row to those that the totals name.
+func (t *Totals) Name(source, stage, message string) {
 	if len(t.First) < firstFailures {
-		message := schemas.ValidText(row.Message, messageBytes)
-		t.First = append(t.First, Failed{row.Source, row.Stage, message})
+		t.First = append(t.First, Failed{source, stage, schemas.ValidText(message, messageBytes)})
 	}
 }
 

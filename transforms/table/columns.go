@@ -2,6 +2,8 @@ package table
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"latentbeam/internal/config"
@@ -18,7 +20,11 @@ type names struct {
 	mapping map[string]string // field -> column, from the configuration
 	taken   map[string]int    // column -> field, the mapping turned round
 	needed  int               // the field that every table must have
+	slips   *[]Slip           // where columns that look like slips are noted; nil: nowhere
 }
+
+// Slip is a column that is carried along, whose name is nearly that of a parameter that no column gives.
+type Slip struct{ File, Column, Field string }
 
 func newNames(o Options) names {
 	mapping := o.Columns
@@ -100,7 +106,33 @@ func (n names) header(file string, columns []string) ([]int, error) {
 	if best[n.needed] < 0 {
 		return nil, n.noColumn(pos, columns)
 	}
+	if n.slips != nil {
+		*n.slips = append(*n.slips, n.slipsOf(file, columns, fields)...)
+	}
 	return fields, nil
+}
+
+// minSlip is the shortest name that is taken for a slip: a column "uid" is hardly an "id".
+const minSlip = 4
+
+// slipsOf finds the carried columns that look like a field which no column gives.
+func (n names) slipsOf(file string, columns []string, fields []int) (slips []Slip) {
+	var missing []string
+	for _, name := range slices.Sorted(maps.Keys(n.byName)) {
+		if !slices.Contains(fields, n.byName[name]) {
+			missing = append(missing, name)
+		}
+	}
+	for i, column := range columns {
+		name := strings.TrimSpace(column)
+		if fields[i] != carried || len(name) < minSlip || len(name) > schemas.MaxIDBytes {
+			continue
+		}
+		if near := config.Near(name, missing); near != "" {
+			slips = append(slips, Slip{file, column, near})
+		}
+	}
+	return slips
 }
 
 func (n names) noColumn(pos config.Position, columns []string) error {

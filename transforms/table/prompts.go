@@ -61,6 +61,7 @@ type Prompts struct {
 	files   []string
 	format  string
 	names   names
+	slips   []Slip
 	at      int // index of the open file, or of the next one
 	current rowReader
 	raw     rawRow
@@ -74,6 +75,7 @@ func Open(patterns []string, opts Options) (*Prompts, error) {
 		return nil, err
 	}
 	p := &Prompts{files: files, format: opts.Format, names: newNames(opts)}
+	p.names.slips = &p.slips
 	for _, file := range files {
 		r, err := openFile(file, p.format, p.names)
 		if err != nil {
@@ -83,8 +85,12 @@ func Open(patterns []string, opts Options) (*Prompts, error) {
 			return nil, fmt.Errorf("close %s: %w", file, err)
 		}
 	}
+	p.names.slips = nil // said once, not at each opening
 	return p, nil
 }
+
+// Slips lists the columns whose names look like slips of a parameter's.
+func (p *Prompts) Slips() []Slip { return p.slips }
 
 // Files lists the files in the order they are read.
 func (p *Prompts) Files() []string { return p.files }
