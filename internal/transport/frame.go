@@ -38,6 +38,7 @@ type frame struct {
 	from   uint32
 	layout uint64 // hash of the parts' shapes and types
 	length uint64 // of the body in bytes
+	cause  string // the body of an abortFrame
 }
 
 func (f *frame) encode() []byte {
@@ -54,13 +55,23 @@ func (f *frame) encode() []byte {
 	return binary.BigEndian.AppendUint64(b, f.length)
 }
 
-// readFrame reads a head and checks what can be checked without knowing what is expected.
+// readFrame reads a head, and the cause that an abortFrame has, and checks what can be checked without knowing what is
+// expected.
 func readFrame(r io.Reader) (*frame, error) {
 	b := make([]byte, frameSize)
 	if _, err := io.ReadFull(r, b); err != nil {
 		return nil, err
 	}
-	return decodeFrame(b)
+	f, err := decodeFrame(b)
+	if err != nil || f.kind != abortFrame {
+		return f, err
+	}
+	text := make([]byte, f.length)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return nil, err
+	}
+	f.cause = string(text)
+	return f, nil
 }
 
 func decodeFrame(b []byte) (*frame, error) {

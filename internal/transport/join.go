@@ -99,7 +99,7 @@ func (j *joining) sit(from, to int, c net.Conn) {
 // pair connects rank r of this process with another.
 func (j *joining) pair(ctx context.Context, r, other int) error {
 	if slices.Contains(j.mine, other) {
-		a, b := net.Pipe()
+		a, b := pipe()
 		j.sit(r, other, a)
 		j.sit(other, r, b)
 		return nil
@@ -119,7 +119,8 @@ func (j *joining) reach(ctx context.Context, r, other int) (net.Conn, error) {
 			return nil, errors.New("its process does not listen: it must have the lowest ranks")
 		}
 		s := seat{j.table.Group, r, other}
-		c, err := j.node.connect(ctx, j.table.Hosts[other], hello{Seat: &s})
+		// No time of its own: hundreds of connections at once may take long on a machine that computes.
+		c, err := j.node.connect(ctx, j.table.Hosts[other], 0, hello{Seat: &s})
 		if err != nil {
 			return nil, err
 		}

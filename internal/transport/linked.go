@@ -47,7 +47,7 @@ func newLinked(m *mesh, k *kept, n *Node) *linked {
 func (l *linked) listen(p *peer, from int, box *inbox) {
 	defer close(box.heads)
 	for {
-		f, err := readFrame(p)
+		f, err := p.next()
 		switch {
 		case err != nil:
 			box.left = gone(from, err)
@@ -65,7 +65,7 @@ func (l *linked) listen(p *peer, from int, box *inbox) {
 			}
 		default:
 			if box.left = fmt.Errorf("rank %d sends a frame of kind %d over TCP", from, f.kind); f.kind == abortFrame {
-				box.left = p.gaveUp(from, f)
+				box.left = gaveUp(from, f)
 			}
 			l.Abort(box.left)
 			return
@@ -216,7 +216,7 @@ func (l *linked) Close() error {
 		l.writeBy(time.Now().Add(abortTime)) // who does not hear it finds out
 		f := frame{kind: byeFrame, from: uint32(l.ending.rank)}
 		for _, p := range l.peers {
-			if p != nil {
+			if p != nil && !p.leave(&f) {
 				p.writing.Lock()
 				_, _ = p.Write(f.encode())
 				p.writing.Unlock()

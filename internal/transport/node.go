@@ -199,12 +199,12 @@ func (n *Node) Accept(ctx context.Context) (*Conn, error) {
 
 // Call calls the process that listens at addr.
 func (n *Node) Call(ctx context.Context, addr string) (*Conn, error) {
-	return n.connect(ctx, addr, hello{Call: true})
+	return n.connect(ctx, addr, dialTime, hello{Call: true})
 }
 
-// connect connects and says what for.
-func (n *Node) connect(ctx context.Context, addr string, h hello) (*Conn, error) {
-	c, err := dial(ctx, addr, n.token)
+// connect connects within a time, see dial, and says what for.
+func (n *Node) connect(ctx context.Context, addr string, within time.Duration, h hello) (*Conn, error) {
+	c, err := dial(ctx, addr, within, n.token)
 	if err != nil {
 		return nil, err
 	}

@@ -25,21 +25,24 @@ type peer struct {
 
 // hangUp tells the peer why, after what is being sent to it, and closes the connection.
 func (p *peer) hangUp(rank int, cause error) {
-	if cause != net.ErrClosed {
+	if f := farewell(rank, cause); cause != net.ErrClosed && !p.leave(f) {
 		p.SetWriteDeadline(time.Now().Add(abortTime)) // what cannot be told will be found out
 		p.writing.Lock()
 		if !p.torn {
-			text := cause.Error()
-			text = text[:min(len(text), maxCause)]
-			f := frame{kind: abortFrame, from: uint32(rank), length: uint64(len(text))}
-			f.layout = kindOf(cause)
-			p.Write(append(f.encode(), text...))
+			p.Write(append(f.encode(), f.cause...))
 		} else if c, ok := p.Conn.(*tls.Conn); ok {
 			c.NetConn().Close() // the end of encryption cannot be told either: it would be taken for a forgery
 		}
 		p.writing.Unlock()
 	}
 	p.Close()
+}
+
+// farewell is the frame that says why a rank ends the group.
+func farewell(rank int, cause error) *frame {
+	text := cause.Error()
+	text = text[:min(len(text), maxCause)]
+	return &frame{kind: abortFrame, from: uint32(rank), layout: kindOf(cause), length: uint64(len(text)), cause: text}
 }
 
 // room returns b with n bytes.
@@ -66,13 +69,13 @@ func (p *peer) write(kind byte, rank int, tag kernels.Tag, data []byte) error {
 
 // read receives the parts of one exchange from rank from, and refuses everything else.
 func (p *peer) read(from, rank int, tag kernels.Tag) error {
-	f, err := readFrame(p)
+	f, err := p.next()
 	if err != nil {
 		return gone(from, err)
 	}
 	switch f.kind {
 	case abortFrame:
-		return p.gaveUp(from, f)
+		return gaveUp(from, f)
 	case partsFrame:
 	default:
 		return fmt.Errorf("rank %d sends frames of kind %d, as over a link that there is none of", from, f.kind)
@@ -83,18 +86,17 @@ func (p *peer) read(from, rank int, tag kernels.Tag) error {
 	}
 	p.in = room(p.in, size)
 	if _, err := io.ReadFull(p, p.in); err != nil {
+		if f := p.left(err); f != nil && f.kind == abortFrame {
+			return gaveUp(from, f)
+		}
 		return gone(from, err)
 	}
 	return nil
 }
 
-// gaveUp reads why a peer has ended the group.
-func (p *peer) gaveUp(from int, f *frame) error {
-	text := make([]byte, f.length)
-	if _, err := io.ReadFull(p, text); err != nil {
-		return gone(from, err)
-	}
-	err := fmt.Errorf("rank %d gave up: %s", from, text)
+// gaveUp is why a peer has ended the group.
+func gaveUp(from int, f *frame) error {
+	err := fmt.Errorf("rank %d gave up: %s", from, f.cause)
 	switch f.layout {
 	case notFinite:
 		err = fault.NotFinite(err)

@@ -16,10 +16,11 @@ import (
 // keepAlive finds a host that vanished without a word within half a minute.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}
 
-// dial connects to a process that listens at addr and knows the token. What passes is encrypted (TLS 1.3);
-// who is there is known by the token alone, so certificates mean nothing and are made for the day.
-func dial(ctx context.Context, addr string, token Token) (net.Conn, error) {
-	d := net.Dialer{Timeout: dialTime, KeepAliveConfig: keepAlive}
+// dial connects to a process that listens at addr, answers within a time (0: that of ctx) and knows the token. What
+// passes is encrypted (TLS 1.3); who is there is known by the token alone, so certificates mean nothing and are made
+// for the day.
+func dial(ctx context.Context, addr string, within time.Duration, token Token) (net.Conn, error) {
+	d := net.Dialer{Timeout: within, KeepAliveConfig: keepAlive}
 	raw, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to worker: %w", err)
