@@ -19,7 +19,7 @@ import (
 const (
 	defaultCRF   = 18
 	maxCRF       = 51
-	probeTimeout = 30 * time.Second
+	probeTimeout = 2 * time.Minute
 	// killDelay is how long the pipes of a killed ffmpeg are waited for.
 	killDelay = 2 * time.Second
 	// maxStderr is how much of what ffmpeg says goes into an error.

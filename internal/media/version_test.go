@@ -66,7 +66,10 @@ func TestEncoderNamesItsProgram(t *testing.T) {
 	}
 	needTools(t)
 	e, err := New("ffmpeg", Options{})
-	if err != nil || !strings.HasPrefix(e.Version(), "ffmpeg ") || !strings.Contains(e.Version(), "libavcodec ") {
-		t.Errorf("ffmpeg: %q, %v", e.Version(), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := e.Version(); !strings.HasPrefix(v, "ffmpeg ") || !strings.Contains(v, "libavcodec ") {
+		t.Errorf("ffmpeg: %q", v)
 	}
 }
