@@ -247,21 +247,6 @@ func (j *Job) Attach(ctx context.Context) error {
 	return j.use(ctx, dir)
 }
 
-// Peek opens an output that is already there, only to read it; without one there is nothing done yet.
-func (j *Job) Peek(ctx context.Context) error {
-	if _, err := os.Stat(j.Config.Output.Path); err != nil {
-		return nil
-	}
-	j.output = len(j.close)
-	dir, err := store.OpenDir(j.Config.Output.Path)
-	if err != nil {
-		return err
-	}
-	j.close = append(j.close, func() { dir.Close() })
-	j.peeking = true
-	return j.use(ctx, dir)
-}
-
 // use opens the ledger of dir.
 func (j *Job) use(ctx context.Context, dir *store.Dir) error {
 	l, err := ledger.Open(ctx, dir)

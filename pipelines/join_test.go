@@ -1,10 +1,15 @@
 package pipelines_test
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
 )
 
 // share is shard i of n of the job.
@@ -68,4 +73,46 @@ func TestShardsThatEndTogether(t *testing.T) {
 		}
 		j.sameAs(t, whole)
 	}
+}
+
+// asked is a model that tells of every row that it is asked about. Its latents are larger than what the ledger says of
+// a row, which gives them up to the tables.
+type asked struct {
+	toy
+	told func()
+}
+
+func (a asked) Check(*schemas.PromptRow) error { a.told(); return nil }
+
+func (a asked) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
+	for _, e := range batch {
+		e.Latents = stages.NewArray(4, 16, 4, 4)
+	}
+	return nil
+}
+
+// TestJoinedWhileLooking: a shard that looks whether it is the last, while another run joins and removes what it reads,
+// looks again.
+func TestJoinedWhileLooking(t *testing.T) {
+	j := newJob(t, shardTable())
+	j.stages, j.sets = "[toy]", []string{"output.write=[latents]"}
+	joins := 0
+	spec := toySpec()
+	spec.New = func(*stages.Model, stages.Options) (stages.Stage, error) {
+		return asked{told: func() {
+			if joins == 0 && len(j.ofShards(t)) == 6 { // two summaries, two tables of latents, two of failures: both are done
+				joins++
+				j.mustRun(t)
+			}
+		}}, nil
+	}
+	j.specs = specs(spec)
+	j.share(0, 2).mustRun(t)
+	if r := j.share(1, 2).mustRun(t); !r.Joined || joins != 1 {
+		t.Errorf("joined %v, %d other runs", r.Joined, joins)
+	}
+	if left := j.ofShards(t); len(left) > 0 {
+		t.Errorf("not joined: %s", strings.Join(left, ", "))
+	}
+	j.sameAs(t, j.elsewhere(t))
 }

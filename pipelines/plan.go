@@ -40,7 +40,23 @@ type Bucket struct {
 
 // Plan reads the whole input once and compares it with the ledger. Equal rows that are still to be
 // computed count once each here; the run computes them once for all.
-func (j *Job) Plan(ctx context.Context) (Plan, error) {
+func (j *Job) Plan(ctx context.Context) (p Plan, err error) {
+	if !j.peeking {
+		return j.plan(ctx)
+	}
+	err = j.again(func() error {
+		if !j.peeking { // it was read before, and has changed since
+			if err := j.peek(ctx); err != nil {
+				return err
+			}
+		}
+		p, err = j.plan(ctx)
+		return err
+	})
+	return p, err
+}
+
+func (j *Job) plan(ctx context.Context) (Plan, error) {
 	var p Plan
 	status := func(*stages.Element) (ledger.Status, error) { return ledger.Absent, nil }
 	if j.engine.Ledger != nil {
