@@ -198,8 +198,9 @@ func TestWithoutCUDA(t *testing.T) {
 	onFake(t)
 	for _, c := range []struct{ variable, text string }{
 		{"FAKE_VERSION=11040", "is the driver of CUDA 11.4, 12.0 or newer is needed: update the NVIDIA driver"},
-		{"FAKE_DEVICES=0", "does not start: cuInit: CUDA error 100"},
-		{"FAKE_FAIL=cuInit:1:802", "does not start: cuInit: CUDA error 802"},
+		{"FAKE_DEVICES=0", "does not start: cuInit: CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected: is CUDA_VISIBLE"},
+		{"FAKE_FAIL=cuInit:1:802", "CUDA_ERROR_SYSTEM_NOT_READY (802): system not yet initialized: GPUs behind NVSwitch"},
+		{"FAKE_FAIL=cuInit:1:33", "does not start: cuInit: CUDA error 33"},
 		{"LATENTBEAM_LIBCUDA=/nowhere/libcuda.so.1", "/nowhere/libcuda.so.1 not found"},
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestWithoutCUDA$")

@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -68,11 +69,24 @@ func (e *engine) module(unit string) (cu.Module, error) {
 	}
 	m, err := cu.LoadData(string(text))
 	if err != nil {
-		return cu.Module{}, fmt.Errorf("compile unit %s of %s for %s: %w", unit, e.target, e.Name,
-			driver.Check("cuModuleLoadData", err))
+		err = driver.Check("cuModuleLoadData", err)
+		return cu.Module{}, fmt.Errorf("compile unit %s of %s for %s: %w%s", unit, e.target, e.Name, err,
+			compilerSays(string(text), err))
 	}
 	e.modules[unit] = m
 	return m, nil
+}
+
+// compilerSays is what the driver's compiler says of PTX that it refuses, behind a colon; "" where err is another matter.
+func compilerSays(ptx string, err error) string {
+	var e *driver.Error
+	if !errors.As(err, &e) || e.Code != invalidPTX && e.Code != unsupportedPTX && e.Code != noBinary {
+		return ""
+	}
+	if said := driver.CompileLog(ptx); said != "" {
+		return ": " + said
+	}
+	return ""
 }
 
 // allow lets k have so much shared memory.

@@ -50,9 +50,6 @@ func (b *Backend) source(op string, t kernels.Tensor) *operand {
 	return o
 }
 
-// peerEnabled is what enabling the access of one device to another answers the second time.
-const peerEnabled = 704
-
 // sees reports whether e's kernels can read the other device's memory, over NVLink or PCIe.
 func (e *engine) sees(other *engine) (can bool, err error) {
 	err = e.do(func() error {
@@ -65,9 +62,7 @@ func (e *engine) sees(other *engine) (can bool, err error) {
 			return driver.Check("cuDeviceCanAccessPeer", err)
 		}
 		if can = able != 0; can {
-			var answer *driver.Error
-			err := driver.Check("cuCtxEnablePeerAccess", other.ctx.EnablePeerAccess(0))
-			if err != nil && !(errors.As(err, &answer) && answer.Code == peerEnabled) {
+			if can, err = e.enablePeer(other); err != nil {
 				return err
 			}
 		}
@@ -75,6 +70,22 @@ func (e *engine) sees(other *engine) (can bool, err error) {
 		return nil
 	})
 	return can, err
+}
+
+// enablePeer maps the other device's memory, on the engine's thread. can is false where there are as many peers already
+// as a device may have (eight without NVSwitch), or the system does not do it.
+func (e *engine) enablePeer(other *engine) (can bool, err error) {
+	err = driver.Check("cuCtxEnablePeerAccess", other.ctx.EnablePeerAccess(0))
+	var answer *driver.Error
+	if errors.As(err, &answer) {
+		switch answer.Code {
+		case peersEnabled: // before
+			return true, nil
+		case tooManyPeers, peersUnsupported:
+			return false, nil
+		}
+	}
+	return err == nil, err
 }
 
 // fetch copies what o has on another device, whose memory this one cannot read, to the arena, through host memory.

@@ -99,6 +99,23 @@ func TestStaged(t *testing.T) {
 	all.Wait()
 }
 
+// TestTooManyPeers: what a device may not map passes through the host, though it could read it.
+func TestTooManyPeers(t *testing.T) {
+	for _, code := range []string{"711", "217"} {
+		unused(t)
+		to := unused(t)
+		a, b, before := fresh(t, to-1, cuda.Options{}), fresh(t, to, cuda.Options{}), cuda.Staged()
+		t.Setenv("FAKE_FAIL", "cuCtxEnablePeerAccess:1:"+code)
+		for range 2 { // asked once
+			want := before + across(t, a, b, kernels.F32, 30, 40)
+			if n := cuda.Staged(); n != want {
+				t.Errorf("%s: %d bytes went through the host, want %d", code, n-before, want-before)
+			}
+			before = want
+		}
+	}
+}
+
 // TestStagedBesideOtherWork: a place of the arena that earlier work still uses is not overwritten before its turn.
 func TestStagedBesideOtherWork(t *testing.T) {
 	from, to := strangers(t, 2)

@@ -31,7 +31,7 @@ func TestWarpgroups(t *testing.T) {
 		{name: "wrong results", variable: "FAKE_WGMMA=0", class: "cuda/sm_90", device: "cuda:0",
 			why: "gemm_wg_bf16_128: number 0 is 0, by kernels without warpgroups "},
 		{name: "not compiled", variable: "FAKE_FAIL=cuModuleLoadData:2:218", class: "cuda/sm_90", device: "cuda:0",
-			why: "218"},
+			why: "a PTX JIT compilation failed: line 7 means nothing; line 9 neither"},
 		{name: "an illegal instruction", variable: "FAKE_FAIL=cuLaunchKernel:3:715!", class: "cuda/sm_90",
 			device: "cuda:0.1", why: "715"},
 		{name: "no memory at first", variable: "FAKE_FAIL=cuMemAlloc_v2:1:2", class: "cuda/sm_90+wgmma", device: "cuda:0"},

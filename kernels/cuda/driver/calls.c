@@ -3,11 +3,15 @@
 #include "calls.h"
 #include "loader.h"
 
+#include <stdint.h>
+
 enum {
 	NOT_FOUND = 500,        /* CUDA_ERROR_NOT_FOUND: the driver is older than the call */
 	MAX_DYNAMIC_SHARED = 8, /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
 	PREFERRED_CARVEOUT = 9, /* CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: percent */
 	HOST_PORTABLE = 1,      /* CU_MEMHOSTALLOC_PORTABLE */
+	ERROR_LOG = 5,          /* CU_JIT_ERROR_LOG_BUFFER */
+	ERROR_LOG_BYTES = 6,    /* CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES */
 };
 
 int cuLaunchKernel(void *, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
@@ -26,6 +30,19 @@ int lb_elapsed(float *ms, void **from, void **to, int n) {
 	for (int i = 0; i < n && rc == 0; i++)
 		rc = cuEventElapsedTime(ms + i, from[i], to[i]);
 	return rc;
+}
+
+int cuModuleLoadDataEx(void **, const void *, unsigned int, int *, void **); /* in tramp.S */
+int cuModuleUnload(void *);
+
+void lb_compile_log(const char *ptx, char *log, unsigned int bytes) {
+	int options[] = {ERROR_LOG, ERROR_LOG_BYTES};
+	void *values[] = {log, (void *)(uintptr_t)bytes}, *module = NULL;
+	log[0] = log[bytes - 1] = 0;
+	if (cuModuleLoadDataEx(&module, ptx, 2, options, values) == 0) {
+		cuModuleUnload(module);
+	}
+	log[bytes - 1] = 0;
 }
 
 int lb_allow_shared(void *function, int bytes) {

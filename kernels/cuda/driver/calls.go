@@ -2,10 +2,12 @@
 
 package driver
 
+// #include <stdlib.h>
 // #include "calls.h"
 import "C"
 
 import (
+	"strings"
 	"time"
 	"unsafe"
 
@@ -48,6 +50,20 @@ func Elapsed(took []time.Duration, from, to []cu.Event) error {
 		took[i] = time.Duration(float64(m) * float64(time.Millisecond))
 	}
 	return err
+}
+
+// mostLog is how much of what the driver's compiler says is read.
+const mostLog = 4 << 10
+
+// CompileLog returns what the driver's compiler says of PTX that could not be loaded, in one line; "" where it says
+// nothing. It compiles it again.
+func CompileLog(ptx string) string {
+	text, log := C.CString(ptx), (*C.char)(C.calloc(1, mostLog))
+	defer C.free(unsafe.Pointer(text))
+	defer C.free(unsafe.Pointer(log))
+	C.lb_compile_log(text, log, mostLog)
+	lines := strings.FieldsFunc(C.GoString(log), func(r rune) bool { return r == '\n' })
+	return strings.Join(lines, "; ")
 }
 
 // AllowShared lets a kernel have up to bytes of dynamic shared memory; without it 48 KiB is the most. Such a kernel is

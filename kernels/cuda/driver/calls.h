@@ -12,6 +12,10 @@ int lb_launch(void *function, unsigned int x, unsigned int y, unsigned int z, un
 /* lb_elapsed sets the milliseconds between n pairs of events, up to the first that fails. */
 int lb_elapsed(float *ms, void **from, void **to, int n);
 
+/* lb_compile_log compiles a module again, of which the driver has said that it cannot, for what its compiler says: into
+ * log, of so many bytes, with a zero at its end. */
+void lb_compile_log(const char *ptx, char *log, unsigned int bytes);
+
 /* lb_allow_shared lets a kernel have more than 48 KiB of shared memory. */
 int lb_allow_shared(void *function, int bytes);
 

@@ -66,11 +66,11 @@ void lb_driver_open(const char *path, int least_version, lb_opened *r) {
 		snprintf(r->message, sizeof r->message, "%s", dlerror());
 		return;
 	}
+	library = h; /* which knows the names of its errors, where it does not start too */
 	start(h, least_version, r);
 	if (r->outcome != LB_OPEN_DONE) {
 		return; /* left open: a driver that has been started is not unloaded safely */
 	}
-	library = h;
 	r->total = (int)(sizeof entries / sizeof entries[0]);
 	for (int i = 0; i < r->total; i++) {
 		void *entry = dlsym(h, entries[i].name);

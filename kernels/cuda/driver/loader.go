@@ -93,7 +93,27 @@ func open(path string) (Opened, error) {
 		return o, fmt.Errorf("%s is the driver of CUDA %s, %s or newer is needed: update the NVIDIA driver",
 			path, VersionText(int(r.code)), VersionText(leastVersion))
 	}
-	return o, fmt.Errorf("%s does not start: %w", path, &Error{Call: "cuInit", Code: int(r.code)})
+	code := int(r.code)
+	return o, fmt.Errorf("%s does not start: %w%s", path, &Error{Call: "cuInit", Code: code}, remedy(code))
+}
+
+// remedy is what to look at where the driver does not start, for the codes that a machine that is not set up gives.
+func remedy(code int) string {
+	switch code {
+	case 34: // CUDA_ERROR_STUB_LIBRARY
+		return ": it is a toolkit's stub, take its folder out of LD_LIBRARY_PATH"
+	case 100: // CUDA_ERROR_NO_DEVICE
+		return ": is CUDA_VISIBLE_DEVICES empty, or the container without GPUs (docker run --gpus all)?"
+	case 802: // CUDA_ERROR_SYSTEM_NOT_READY
+		return ": GPUs behind NVSwitch want the service nvidia-fabricmanager, of the driver's version"
+	case 803: // CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+		return ": the kernel's module and the library are of two versions, after an update: reload the module, or reboot"
+	case 804: // CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE
+		return ": a compatibility library of CUDA's is before the driver's: take it out of LD_LIBRARY_PATH"
+	case 999: // CUDA_ERROR_UNKNOWN
+		return ": is the kernel's module nvidia_uvm loaded, and /dev/nvidia-uvm there for this user?"
+	}
+	return ""
 }
 
 // VersionText is a version of CUDA as people write it, such as 12.6 for 12060.

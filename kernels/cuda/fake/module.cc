@@ -47,6 +47,26 @@ API cuModuleLoadData(Module **m, const void *image)
 	return SUCCESS;
 }
 
+// With a buffer for what the compiler says, the stand-in always says the same and loads nothing.
+API cuModuleLoadDataEx(Module **, const void *, unsigned n, int *options, void **values)
+{
+	CALL(cuModuleLoadDataEx);
+	char *log = nullptr;
+	size_t bytes = 0;
+	for (unsigned i = 0; i < n; i++) {
+		if (options[i] == 5)
+			log = (char *)values[i];
+		else if (options[i] == 6)
+			bytes = (size_t)values[i];
+		else
+			return INVALID_VALUE;
+	}
+	if (!log || !bytes)
+		return INVALID_VALUE;
+	snprintf(log, bytes, "line 7 means nothing\nline 9 neither\n");
+	return 218;
+}
+
 API cuModuleGetFunction(Function **f, Module *m, const char *name)
 {
 	CALL(cuModuleGetFunction);
