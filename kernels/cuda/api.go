@@ -18,6 +18,7 @@ type Device struct {
 	Major, Minor    int    // compute capability
 	Memory          int64  // bytes in all
 	Multiprocessors int
+	Really          int // compute capability, as 10 major + minor, where the device counts as an older one; else 0
 }
 
 // leastArch is the oldest compute capability that there are kernels for, as kern.Targets has it: Turing.
@@ -48,9 +49,13 @@ func (d Device) WithoutWarpgroups() string {
 
 // Class returns the numeric class of the device's results: "cuda/" and the compute capability, such as "cuda/sm_80",
 // for on it depend the instructions that the kernels consist of and how tensor cores add; "+wgmma" where products
-// are those of warpgroups, whose sums are others; and cublasLt with its version where it is used.
+// are those of warpgroups, whose sums are others; "-on-90" where the kernels are those of an older device than it is; and
+// cublasLt with its version where it is used.
 func (d Device) Class() string {
 	class := fmt.Sprintf("cuda/sm_%d%d", d.Major, d.Minor)
+	if d.Really > 0 {
+		class += fmt.Sprintf("-on-%d", d.Really)
+	}
 	if d.hasWarpgroups() && warpgroupsOff(d) == "" {
 		class += "+wgmma"
 	}

@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/google/uuid"
 	"gorgonia.org/cu"
@@ -82,7 +83,31 @@ func describe(index int) (Device, error) {
 		}
 	}
 	d.PCI = fmt.Sprintf("%04x:%02x:%02x.0", domain, bus, slot)
-	return d, nil
+	return d, d.countAs(os.Getenv(EnvAs))
+}
+
+// EnvAs lets devices count as ones of an older compute capability, such as 8.0: they take its kernels. So the code for
+// several GPUs is tested on one. The numeric class says it.
+const EnvAs = "LATENTBEAM_CUDA_AS"
+
+// countAs makes d such a device; "" is none.
+func (d *Device) countAs(capability string) error {
+	if capability == "" {
+		return nil
+	}
+	var major, minor int
+	_, err := fmt.Sscanf(capability, "%d.%d", &major, &minor)
+	really := 10*d.Major + d.Minor
+	switch older := 10*major + minor; {
+	case err != nil || minor < 0 || minor > 9 || older < leastArch:
+		return fmt.Errorf("%s=%s: give a compute capability of %d.%d or more, such as 8.0", EnvAs, capability, leastArch/10,
+			leastArch%10)
+	case older > really:
+		return fmt.Errorf("%s=%s: %s has %d.%d", EnvAs, capability, d.Name, d.Major, d.Minor)
+	case older < really:
+		d.Major, d.Minor, d.Really = major, minor, really
+	}
+	return nil
 }
 
 // deviceUUID is the identity that NVML shows as well. A part of a GPU (MIG) has one beside that of the whole.

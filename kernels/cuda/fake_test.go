@@ -233,3 +233,17 @@ func TestOldDevice(t *testing.T) {
 		t.Fatal("no error")
 	}
 }
+
+// TestCountAs: a device counts as an older one, and as no other.
+func TestCountAs(t *testing.T) {
+	onFake(t)
+	t.Setenv("FAKE_ARCH", "90")
+	for as, want := range map[string]string{"": "cuda/sm_90+wgmma", "9.0": "cuda/sm_90+wgmma", "8.9": "cuda/sm_89-on-90",
+		"7.5": "cuda/sm_75-on-90", "7.0": "give a compute", "8": "give a compute", "8.-1": "give a compute", "10.0": "has 9.0"} {
+		t.Setenv(cuda.EnvAs, as)
+		list, err := cuda.Devices()
+		if err == nil && list[0].Class() != want || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("as %q: %v, %v", as, list, err)
+		}
+	}
+}

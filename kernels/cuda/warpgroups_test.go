@@ -36,6 +36,7 @@ func TestWarpgroups(t *testing.T) {
 			device: "cuda:0.1", why: "715"},
 		{name: "no memory at first", variable: "FAKE_FAIL=cuMemAlloc_v2:1:2", class: "cuda/sm_90+wgmma", device: "cuda:0"},
 		{name: "an older device", variable: "FAKE_ARCH=80", class: "cuda/sm_80", device: "cuda:0"},
+		{name: "as an older device", variable: "LATENTBEAM_CUDA_AS=8.0", class: "cuda/sm_80-on-90", device: "cuda:0"},
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestWarpgroups$")
 		cmd.Env = append(os.Environ(), "FAKE_ARCH=90", "WARPGROUPS=1", c.variable)
@@ -63,7 +64,7 @@ func TestWarpgroups(t *testing.T) {
 		}
 		bits[class] = sum
 	}
-	if bits["cuda/sm_90"] != bits["cuda/sm_80"] || bits["cuda/sm_90"] == bits["cuda/sm_90+wgmma"] {
+	if bits["cuda/sm_90"] != bits["cuda/sm_80"] || bits["cuda/sm_80-on-90"] != bits["cuda/sm_80"] || bits["cuda/sm_90"] == bits["cuda/sm_90+wgmma"] {
 		t.Errorf("bits of the classes: %v", bits)
 	}
 }
