@@ -255,7 +255,10 @@ func (j *Job) use(ctx context.Context, dir *store.Dir) error {
 	}
 	j.close = append(j.close, l.Close, j.report.Release)
 	j.engine.Store, j.engine.Ledger = dir, l
-	j.report.Store, j.report.Ledger = dir, l
+	j.report.Store, j.report.Ledger, j.report.Before = dir, l, nil
+	if s, err := report.ReadSummary(dir, j.report.SummaryName()); err == nil { // else nothing is known of them
+		j.report.Before = s.Files
+	}
 	return j.forget(ctx, l)
 }
 

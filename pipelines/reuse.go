@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/store"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -17,21 +19,27 @@ func (j *Job) forget(ctx context.Context, l *ledger.Ledger) error {
 	if j.Opts.Retry {
 		l.Forget(ledger.Failed)
 	}
+	sizes := j.engine.Store.Sizes()
+	defer sizes.Close()
+	j.engine.Damaged = map[schemas.Key]bool{}
 	var failed error
 	_, err := l.ForgetIf(ctx, func(rec ledger.Record) bool {
 		if failed != nil || rec.Status != ledger.Done {
 			return false
 		}
-		whole, err := j.whole(rec)
+		whole, err := j.whole(rec, sizes)
 		failed = err
 		return !whole && err == nil
 	})
+	if n := len(j.engine.Damaged); n > 0 {
+		slog.Warn("videos or posters are not as they were written: their rows are computed again", "rows", n)
+	}
 	return errors.Join(err, failed)
 }
 
 // whole reports whether a finished row has all that this job publishes: the earlier run may have written
-// less (output.write), and somebody may have removed a video or a table.
-func (j *Job) whole(rec ledger.Record) (bool, error) {
+// less (output.write), and somebody may have removed or cut short a video or a table.
+func (j *Job) whole(rec ledger.Record, sizes *store.Sizes) (bool, error) {
 	var r schemas.Result
 	if err := json.Unmarshal(rec.Row, &r); err != nil {
 		return false, nil //nolint:nilerr // it is computed again
@@ -61,6 +69,26 @@ func (j *Job) whole(rec ledger.Record) (bool, error) {
 	if !keep[stages.KindVideo] {
 		return true, nil
 	}
-	dir := j.engine.Store
-	return r.Video != nil && dir.Exists(r.Video.Path) && (r.Video.Poster == "" || dir.Exists(r.Video.Poster)), nil
+	return r.Video != nil && j.wholeVideo(schemas.Key(rec.Key), r.Video, sizes), nil
+}
+
+// wholeVideo reports whether video and poster are there as long as they were written. What is there otherwise is
+// Damaged.
+func (j *Job) wholeVideo(key schemas.Key, v *schemas.VideoFile, sizes *store.Sizes) bool {
+	whole := true
+	for _, f := range []struct {
+		name  string
+		bytes int64 // 0: not known
+	}{{v.Path, v.Bytes}, {v.Poster, v.PosterBytes}} {
+		if f.name == "" {
+			continue
+		}
+		size, found := sizes.Of(f.name)
+		if found && f.bytes > 0 && size != f.bytes {
+			j.engine.Damaged[key] = true
+			found = false
+		}
+		whole = whole && found
+	}
+	return whole
 }

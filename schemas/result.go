@@ -55,7 +55,9 @@ type VideoFile struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 	Poster string `json:"poster,omitempty"`
-	Codec  string `json:"codec"`
+	// PosterBytes is 0 where an earlier version wrote the record.
+	PosterBytes int64  `json:"poster_bytes,omitempty"`
+	Codec       string `json:"codec"`
 	// Width, Height and NumFrames are the video's where it has not all that the row asks for: autoencoders make
 	// sides that are multiples of 8, and a row of several clips has more frames than one.
 	Width     int `json:"width,omitempty"`

@@ -51,6 +51,7 @@ type Engine struct {
 	MaxBatch int                  // upper bound on a batch; 0: the memory plan alone decides
 	Retries  int                  // attempts at an element when the world fails
 	Keep     map[stages.Kind]bool // what is published: video, latents, text
+	Damaged  map[schemas.Key]bool // rows of which a file is not what was written; what they publish replaces it
 	Expected []Expected           // what the first pass will compute, as far as it is known
 	// Freed is told when no more than stay blocks of a step remain in memory; row is one of those that it computes.
 	Freed    func(step int, row schemas.PromptRow, stay int)

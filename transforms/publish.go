@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"sync"
 	"time"
@@ -192,6 +194,9 @@ func (c *committer) publish(group []*stages.Element) error {
 		records[i] = record
 		for _, f := range files {
 			owner[f.Name] = i
+			if err := c.engine.makeRoom(e.Key, f.Name); err != nil {
+				return fmt.Errorf("publish %s: %w", e.Key, err)
+			}
 		}
 		objects = append(objects, files...)
 	}
@@ -224,6 +229,17 @@ func (c *committer) publish(group []*stages.Element) error {
 	c.engine.pending.release(keys...)
 	c.engine.Progress.Spent("publish", time.Since(began))
 	return c.engine.Progress.Settle(done, failed)
+}
+
+// makeRoom removes a file that is not what an earlier run wrote, for it is about to be written anew.
+func (e *Engine) makeRoom(key schemas.Key, name string) error {
+	if !e.Damaged[key] {
+		return nil
+	}
+	if err := e.Store.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // record turns an element into the files and the ledger record that stand for it.
@@ -291,7 +307,7 @@ func (e *Engine) files(el *stages.Element) ([]store.Object, *schemas.VideoFile) 
 	}
 	objects := []store.Object{{Name: v.Path, Data: el.Video.Data}}
 	if el.Poster != nil {
-		v.Poster = path.Join("posters", key[:2], key+".jpg")
+		v.Poster, v.PosterBytes = path.Join("posters", key[:2], key+".jpg"), int64(len(el.Poster))
 		objects = append(objects, store.Object{Name: v.Poster, Data: el.Poster})
 	}
 	return objects, v

@@ -28,6 +28,8 @@ type Job struct {
 	RowsPerFile int
 	// Part tells the files of one shard from those of others, such as "00001-of-00004-"; "" for all.
 	Part string
+	// Before are the files that the run before left; what is another size now is written anew.
+	Before Files
 	Facts
 
 	held map[string]*held // the tables as they were before this run, by name

@@ -20,6 +20,7 @@ type Summary struct {
 	// Input is a digest of the rows, their keys and their outcomes: a later run that finds the same has
 	// nothing to do.
 	Input  string          `json:"input_sha256"`
+	Files  Files           `json:"files"` // of the report, but for this one
 	Totals Totals          `json:"totals"`
 	Limit  int             `json:"limit,omitempty"` // of rows, as --limit gave it
 	Run    any             `json:"run"`             // what this run did and how long it took
@@ -46,6 +47,10 @@ func (j *Job) WriteSummary(ctx context.Context, s Summary) error {
 		s.State = Incomplete
 	}
 	s.Version, s.Class, s.Model, s.Weights = j.Version, j.Class, j.Model, j.Facts.Weights
+	var err error
+	if s.Files, err = j.files(); err != nil {
+		return err
+	}
 	return j.Store.Replace(ctx, j.SummaryName(), func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")

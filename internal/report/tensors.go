@@ -109,13 +109,16 @@ func (t *tensorTable[T]) write(ctx context.Context) error {
 	return nil
 }
 
-// hasDigest reports whether the file exists and holds the rows of that digest.
+// hasDigest reports whether the file exists, as long as it was written, and holds the rows of that digest.
 func (j *Job) hasDigest(name, digest string) bool {
 	f, err := j.Store.Open(name)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
+	if size, known := j.Before[name]; known && size != f.Size() {
+		return false
+	}
 	metadata, err := table.Metadata(f, f.Size())
 	return err == nil && metadata[digestKey] == digest
 }

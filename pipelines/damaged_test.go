@@ -1,0 +1,171 @@
+package pipelines_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/ledger"
+	"latentbeam/internal/store"
+	"latentbeam/pipelines"
+	"latentbeam/stages/catalog"
+)
+
+func resize(path string, by int64) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return os.Truncate(path, info.Size()+by)
+}
+
+// TestDamagedVideos: a video or a poster that is gone, or another size than it was written, is missing: its row alone
+// is computed again and everything is as it was. A plan says so before, and changes nothing.
+func TestDamagedVideos(t *testing.T) {
+	j := newJob(t, diskTable)
+	j.sets = []string{"output.write=[video]"}
+	j.mustRun(t)
+	for _, c := range []struct {
+		id     string
+		file   int // of videoFiles
+		damage func(path string) error
+	}{
+		{"a", 0, func(path string) error { return resize(path, -1) }},
+		{"b", 0, os.Remove},
+		{"c", 1, func(path string) error { return resize(path, 1) }},
+		{"d", 0, func(path string) error { return os.Truncate(path, 0) }},
+		{"d", 1, os.Remove},
+	} {
+		if err := c.damage(filepath.Join(j.out, filepath.FromSlash(videoFiles(t, j.out, c.id)[c.file]))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := mustRead(t, j.out)
+	if p := peek(t, j); p.New != 4 || p.Done != 1 {
+		t.Errorf("the plan is %+v", p)
+	}
+	if wrong := before.diff(mustRead(t, j.out)); len(wrong) > 0 {
+		t.Errorf("the plan changed the output: %v", wrong)
+	}
+	j.computes(t, 4)
+	if r := j.mustRun(t); !r.NothingToDo {
+		t.Errorf("there is something to do after all was mended: %d rows of %+v", r.Done, r.Plan)
+	}
+	j.sameAs(t, j.elsewhere(t))
+}
+
+// peek is what a plan finds.
+func peek(t *testing.T, j job) pipelines.Plan {
+	t.Helper()
+	cfg, err := config.Parse("job.yaml", j.yaml(), j.sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := pipelines.Open(cfg, pipelines.Options{Specs: catalog.All(), Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	if err := opened.Peek(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p, err := opened.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestDamagedReport: a table or page that is gone, or another size than it was written, is written anew. Rows are
+// computed again only where nothing else has their tensors and the table cannot be read.
+func TestDamagedReport(t *testing.T) {
+	j := newJob(t, diskTable)
+	j.sets = []string{"output.rows_per_file=2"}
+	j.mustRun(t)
+	for _, c := range []struct {
+		file string
+		by   int64 // 0: it is removed
+		rows int64 // that are computed
+	}{
+		{"tables/videos-00001.parquet", -1, 0}, {"tables/failures-00000.parquet", 0, 0}, {"index.html", 1, 0},
+		{"tables/latents-00001.parquet", 1, 2}, {"tables/embeddings-00002.parquet", -1, 1},
+	} {
+		path := filepath.Join(j.out, filepath.FromSlash(c.file))
+		damage := os.Remove
+		if c.by != 0 {
+			damage = func(path string) error { return resize(path, c.by) }
+		}
+		if err := damage(path); err != nil {
+			t.Fatal(err)
+		}
+		if r := j.mustRun(t); r.NothingToDo || r.Done != c.rows {
+			t.Errorf("%s: %d rows computed, want %d; nothing to do: %v", c.file, r.Done, c.rows, r.NothingToDo)
+		}
+	}
+	if r := j.mustRun(t); !r.NothingToDo {
+		t.Errorf("there is something to do after all was mended: %d rows of %+v", r.Done, r.Plan)
+	}
+	j.sameAs(t, j.elsewhere(t))
+}
+
+// TestDamagedBeforeSizesWereNoted: outputs of a version that noted no sizes of posters and tables are up to date.
+func TestDamagedBeforeSizesWereNoted(t *testing.T) {
+	j := newJob(t, diskTable)
+	j.sets = []string{"output.write=[video]"}
+	j.mustRun(t)
+	summary := filepath.Join(j.out, "summary.json")
+	text, err := os.ReadFile(summary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, found := strings.Cut(string(text), `"files": {`)
+	_, rest, closed := strings.Cut(rest, "},")
+	if !found || !closed {
+		t.Fatalf("no files in %s", text)
+	}
+	if err := os.WriteFile(summary, []byte(head+rest), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	withoutPosterSizes(t, j.out)
+	if err := resize(filepath.Join(j.out, filepath.FromSlash(videoFiles(t, j.out, "c")[1])), 1); err != nil {
+		t.Fatal(err)
+	}
+	if r := j.mustRun(t); !r.NothingToDo {
+		t.Errorf("%+v", r)
+	}
+}
+
+// withoutPosterSizes writes the ledger of an output as an earlier version did.
+func withoutPosterSizes(t *testing.T, out string) {
+	t.Helper()
+	dir, err := store.OpenDir(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	l, err := ledger.Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var records []ledger.Record
+	err = l.Each(t.Context(), func(_ ledger.Ref, r ledger.Record) error {
+		head, rest, found := strings.Cut(string(r.Row), `"poster_bytes":`)
+		if !found {
+			return errors.New("a record has no size of its poster")
+		}
+		_, rest, _ = strings.Cut(rest, ",")
+		r.Row = []byte(head + rest)
+		records = append(records, r)
+		return nil
+	})
+	if err == nil {
+		err = l.Commit(t.Context(), records)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
