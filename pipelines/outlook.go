@@ -55,7 +55,9 @@ func (l *Layout) foresee(f transforms.Foresight, query layout.Query) (err error)
 		if err != nil {
 			return err
 		}
-		others = append(others, fixed{c.Width, other.Seconds})
+		if !slices.Equal(other.Leases, l.Run.Leases) { // else it is what was chosen
+			others = append(others, fixed{c.Width, other.Seconds})
+		}
 	}
 	slices.SortStableFunc(others, func(a, b fixed) int { return cmp.Compare(a.seconds, b.seconds) })
 	var lost []layout.Lost

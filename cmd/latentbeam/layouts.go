@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -14,20 +16,28 @@ import (
 	"latentbeam/transforms"
 )
 
-// printDevices lists the devices, like ones together.
+// printDevices lists the devices, like ones of a host together.
 func printDevices(out io.Writer, devices []layout.Device, described bool) {
 	source := "measured"
 	if described || len(devices) > 0 && !devices[0].Mapped { // by a table of makes
 		source = "assumed"
 	}
+	hosts, net := 1, math.Inf(1)
 	for i := 0; i < len(devices); {
 		d, n := devices[i], 1
 		for i+n < len(devices) && devices[i+n] == d {
 			n++
 		}
-		fmt.Fprintf(out, "%d x %s: %s, %s FLOP/s, %s/s between them (%s)\n", n, d.Name,
+		if i > 0 && devices[i-1].Node != d.Node {
+			hosts++
+		}
+		fmt.Fprintf(out, "%d x %s: %s, %sFLOP/s, %s/s between them (%s)\n", n, d.Name,
 			plan.Bytes(d.Memory), si(d.Rate), plan.Bytes(int64(d.Link)), source)
+		net = min(net, cmp.Or(d.Net, layout.Network))
 		i += n
+	}
+	if hosts > 1 {
+		fmt.Fprintf(out, "on %d hosts: %s/s between them\n", hosts, plan.Bytes(int64(net)))
 	}
 }
 
@@ -135,12 +145,17 @@ func describe(c layout.Candidate) string {
 
 // describeLease says in words what some batches of a stage are.
 func describeLease(l transforms.Lease) string {
-	text := fmt.Sprintf("%d x %d on 1 device", l.Times, l.Elements)
-	if l.Devices > 1 {
-		text = fmt.Sprintf("%d x %d on %d devices together", l.Times, l.Elements, l.Devices)
+	text := fmt.Sprintf("%d batches of %d on ", l.Times, l.Elements)
+	if l.Times == 1 {
+		text = fmt.Sprintf("1 batch of %d on ", l.Elements)
+	}
+	if l.Devices == 1 {
+		text += "1 device"
+	} else {
+		text += fmt.Sprintf("%d devices together", l.Devices)
 	}
 	if l.Batches > 1 {
-		text += fmt.Sprintf(", of %d batches that wait for devices", l.Batches)
+		text += fmt.Sprintf(", joined of %d that waited for devices", l.Batches)
 	}
 	return text
 }
@@ -167,7 +182,7 @@ func duration(seconds float64) string {
 	return d.Round(100 * time.Nanosecond).String()
 }
 
-// si writes a rate with its prefix: 37.6 G.
+// si writes a rate with the prefix of its unit: 37.6 G.
 func si(v float64) string {
 	for _, p := range []struct {
 		factor float64

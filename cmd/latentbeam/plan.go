@@ -37,10 +37,11 @@ func planCommand() *cobra.Command {
 			"  latentbeam plan job.yaml --devices 8xH100/8xH100",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.devices != "" && f.workers != 0 {
+			given := cmd.Flags().Changed("workers")
+			if f.devices != "" && given {
 				return fault.Usage(errors.New("--workers is for this machine, --devices for another: give one of them"))
 			}
-			if f.workers != 0 {
+			if given {
 				f.sets = append(f.sets, "resources.workers="+strconv.Itoa(f.workers))
 			}
 			if err := checkLimit(f.limit); err != nil {

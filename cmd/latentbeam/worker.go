@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"latentbeam/internal/config"
 	"latentbeam/internal/fault"
 	"latentbeam/internal/transport"
 	"latentbeam/pipelines"
@@ -32,9 +34,9 @@ func workerCommand() *cobra.Command {
 			"The model must lie at the same path as on the host of the job. Runs until SIGINT or SIGTERM.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			gpus := 0 // all
-			if cmd.Flags().Changed("workers") {
-				gpus = f.workers
+			gpus := f.workers
+			if !cmd.Flags().Changed("workers") {
+				f.workers, gpus = 1, 0 // all GPUs
 			}
 			return runWorker(cmd, f, gpus)
 		},
@@ -44,21 +46,22 @@ func workerCommand() *cobra.Command {
 		"address to listen on; the default serves this machine only")
 	flags.StringVar(&f.token, "token-file", "", "file with the secret that job and workers share (required)")
 	flags.StringVar(&f.device, "device", "auto", "cpu, gpu, or auto: GPUs where there are any")
-	flags.IntVar(&f.workers, "workers", 1, "devices to lend (default all GPUs, or one worker of the CPU)")
+	flags.IntVar(&f.workers, "workers", 0, "devices to lend (default all GPUs, or one worker of the CPU)")
 	flags.IntVar(&f.threads, "threads", 0, "threads of all devices together (default all)")
 	return cmd
 }
 
 func runWorker(cmd *cobra.Command, f workerFlags, gpus int) error {
 	if f.token == "" {
-		return fault.Usage(fmt.Errorf("--token-file is missing: job and workers need a file with the same secret"))
+		return fault.Usage(errors.New("--token-file is missing: job and workers need a file with the same secret; " +
+			"make one with: head -c 32 /dev/urandom | base64 > token"))
 	}
 	token, err := transport.ReadToken(f.token)
 	if err != nil {
 		return fault.Usage(err)
 	}
-	if f.workers < 1 {
-		return fault.Usage(fmt.Errorf("--workers is %d: give 1 to 1024", f.workers))
+	if f.workers < 1 || f.workers > config.MaxWorkers {
+		return fault.Usage(fmt.Errorf("--workers is %d: give 1 to %d", f.workers, config.MaxWorkers))
 	}
 	if !slices.Contains([]string{"auto", "cpu", "gpu"}, f.device) {
 		return fault.Usage(fmt.Errorf("--device is %q: give auto, cpu or gpu", f.device))
@@ -102,5 +105,12 @@ func notListening(addr string, err error) error {
 	if errors.As(err, &form) {
 		return fault.Usage(fmt.Errorf("--listen is %q: %s; write host:port, such as 0.0.0.0:7447", addr, form.Err))
 	}
-	return fault.TryAgain(fmt.Errorf("--listen: %w; is another worker there? Give an address of this host", err))
+	what := "give another port"
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		what = "is another worker there? Give another port"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		what = "this host does not have that address now; 0.0.0.0 stands for all that it has"
+	}
+	return fault.TryAgain(fmt.Errorf("--listen: %w; %s", err, what))
 }

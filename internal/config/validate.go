@@ -11,10 +11,12 @@ import (
 	"latentbeam/schemas"
 )
 
+// MaxWorkers is how many workers a process may have.
+const MaxWorkers = 1024
+
 // Bounds of the machine's part of a file. They catch slips of the keyboard; what fits is the planner's
 // matter.
 const (
-	maxWorkers     = 1024
 	maxThreads     = 4096
 	maxRetries     = 20
 	maxRowsPerFile = 10_000_000
@@ -261,8 +263,8 @@ func (v *validator) resources() {
 	if r.NCCL != "" {
 		v.oneOf("resources.nccl", r.NCCL, []string{"auto", "off"})
 	}
-	if r.Workers < 0 || r.Workers > maxWorkers {
-		v.bounds("resources.workers", 1, maxWorkers)
+	if r.Workers < 0 || r.Workers > MaxWorkers {
+		v.bounds("resources.workers", 1, MaxWorkers)
 	}
 	if r.Workers == 0 && len(r.Hosts) == 0 {
 		v.problem("resources.workers", "give 1 or more, or the workers of other hosts in resources.hosts",

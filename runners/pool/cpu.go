@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"latentbeam/internal/config"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
@@ -24,7 +25,7 @@ import (
 const cpuTarget = 16 << 20
 
 // maxWorkers bounds the workers of a process, as the configuration does.
-const maxWorkers = 1024
+const maxWorkers = config.MaxWorkers
 
 // assumedMemory stands in where the system does not tell what is free.
 const assumedMemory = 4 << 30
