@@ -14,4 +14,6 @@ type Labelled interface {
 	Label(device int) string
 	// Note takes down for the summary of the run what happened to a device.
 	Note(device int, event string)
+	// Drain takes a device out: it is lent no more in this run. It reports whether it could.
+	Drain(device int, why string) bool
 }

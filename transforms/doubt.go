@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"latentbeam/internal/fault"
 	"latentbeam/schemas"
@@ -15,7 +16,29 @@ import (
 
 // A result that holds a NaN is the row's fault, or that of a device which is sick. Another device tells: the element is
 // computed once more, on others, and fails only when they say the same. Of a set one device alone is asked, for any of
-// its devices may be the one. The log names the devices and the row does not: outputs must not tell where they were made.
+// its devices may be the one. A device that is wrong again is drained. The log names the devices and the row does not:
+// outputs must not tell where they were made.
+
+// doubtsAllowed is how many rows whose result was finite elsewhere hardware may have: one may be chance, a bit that
+// turned over. The next one takes it out of the run, for a device that computes wrongly does not always give a NaN.
+const doubtsAllowed = 1
+
+// doubts counts them by hardware.
+type doubts struct {
+	mu   sync.Mutex
+	rows map[string]int
+}
+
+// add counts one and returns how many there are.
+func (d *doubts) add(label string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.rows == nil {
+		d.rows = map[string]int{}
+	}
+	d.rows[label]++
+	return d.rows[label]
+}
 
 // trial says how a batch is to be tried.
 type trial struct {
@@ -123,9 +146,34 @@ func (f *StageFn) cleared(first *doubt) {
 	slog.Warn("a result was not finite on one device and is on another: the first may be sick, or a kernel is wrong",
 		"stage", f.step.Name, "device", here, "well_on", there, "error", first.err,
 		"costs", "the row was computed twice", "more", "latentbeam doctor")
-	if p, ok := f.engine.Pool.(stages.Labelled); ok {
-		for _, d := range first.devices {
-			p.Note(d, fmt.Sprintf("%s: a result was not finite that is on %s: %v", f.step.Name, there, first.err))
+	p, ok := f.engine.Pool.(stages.Labelled)
+	if !ok {
+		return
+	}
+	for _, d := range first.devices {
+		p.Note(d, fmt.Sprintf("%s: a result was not finite that is on %s: %v", f.step.Name, there, first.err))
+	}
+	label := p.Label(first.devices[0])
+	if label == here && f.engine.doubts.add(label) > doubtsAllowed { // of a set it may be any
+		f.drain(p, label)
+	}
+}
+
+// drain takes the devices of one label out, as long as others are left.
+func (f *StageFn) drain(p stages.Labelled, label string) {
+	var sick []int
+	others := false
+	for d, rate := range p.Speeds() {
+		switch {
+		case p.Label(d) == label:
+			sick = append(sick, d)
+		case rate > 0:
+			others = true
+		}
+	}
+	for _, d := range sick {
+		if others && p.Drain(d, "results were not finite that are on other devices") {
+			slog.Warn("a device is lent no more: results were not finite that are on others", "device", label)
 		}
 	}
 }

@@ -62,6 +62,7 @@ type Engine struct {
 	forecast forecast
 	learned  learned
 	failure  failure
+	doubts   doubts
 
 	pass    atomic.Pointer[pass] // the last, nil in a worker
 	running sync.WaitGroup       // goroutines of its bundles

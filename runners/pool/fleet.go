@@ -29,7 +29,7 @@ type Fleet struct {
 	job    Job
 	class  string // numeric, "" until a worker says, where this process has no devices
 	hosts  []*host
-	speeds []float64       // of all devices
+	speeds []float64       // of all devices, 0 for those of workers that were drained; guarded by mu
 	end    context.Context // of the asking and following
 	close  context.CancelFunc
 	asking sync.WaitGroup // and the following of local
@@ -206,7 +206,7 @@ func smaller(a, b plan.Memory) plan.Memory {
 // Size returns how many devices there are, lost ones included.
 func (f *Fleet) Size() int { return len(f.speeds) }
 
-// Speeds returns the relative speed of every device, 0 for those of lost workers.
+// Speeds returns the relative speed of every device, 0 for those that are drained and those of lost workers.
 func (f *Fleet) Speeds() []float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

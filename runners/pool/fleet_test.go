@@ -308,3 +308,33 @@ func TestADrainedDeviceIsPassedOn(t *testing.T) {
 	<-changed
 	f.Close()
 }
+
+// TestDrainedDevicesOfAFleet: a device of a worker that is drained is lent no more, alone or in a set, and is not there;
+// one of this process only where its pool can.
+func TestDrainedDevicesOfAFleet(t *testing.T) {
+	token := transport.Token("a secret of the tests")
+	local, _ := NewCPU(1, 1, 0)
+	addr, stop := answering(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1, 1}, Class: local.Class()})
+	defer stop()
+	f, err := Dial(t.Context(), local, token, []string{addr}, Job{Start: json.RawMessage("{}")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	changed := f.Changed()
+	if f.Drain(0, "a test") || !f.Drain(1, "a test") || f.Speeds()[1] != 0 || f.Speeds()[2] == 0 {
+		t.Errorf("the speeds are %v", f.Speeds())
+	}
+	<-changed
+	if _, _, err := f.LeaseThese(t.Context(), []int{0, 1}); !fault.IsDeviceLost(err) {
+		t.Errorf("a set with the drained device: %v", err)
+	}
+	set, release, err := f.LeaseSet(t.Context(), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := set.Ranks(); got != 2 {
+		t.Errorf("a set of all has %d devices", got)
+	}
+	release(true)
+}

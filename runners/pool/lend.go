@@ -46,6 +46,9 @@ func (f *Fleet) LeaseThese(ctx context.Context, devices []int) (*stages.Set, fun
 				}
 			}
 		}
+		if slices.ContainsFunc(devices, f.drained) {
+			return nil, fault.DeviceLost(errors.New("a device of a worker is drained"))
+		}
 		if slices.ContainsFunc(devices, func(d int) bool { return f.busy[d] }) {
 			return nil, nil
 		}
@@ -94,7 +97,11 @@ func (f *Fleet) choose(n int) ([]int, error) {
 	for _, h := range f.hosts {
 		if hoped = hoped || h.hoped; !h.lost {
 			free = append(free, f.free(h.first, len(h.speeds))...)
-			there += len(h.speeds)
+			for d := range len(h.speeds) {
+				if !f.drained(h.first + d) {
+					there++
+				}
+			}
 		}
 	}
 	if there == 0 && !hoped {
@@ -108,7 +115,7 @@ func (f *Fleet) choose(n int) ([]int, error) {
 
 // free returns the free devices of count from first on.
 func (f *Fleet) free(first, count int) (out []int) {
-	gone := func(int) bool { return false }
+	gone := f.drained
 	if first < f.here {
 		speeds := f.local.Speeds()
 		gone = func(d int) bool { return speeds[d] == 0 }
@@ -120,6 +127,9 @@ func (f *Fleet) free(first, count int) (out []int) {
 	}
 	return out
 }
+
+// drained reports whether a device of a worker is lent no more.
+func (f *Fleet) drained(device int) bool { return device >= f.here && f.speeds[device] == 0 }
 
 func (f *Fleet) giveBack(devices []int) {
 	f.mu.Lock()

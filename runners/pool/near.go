@@ -174,6 +174,19 @@ func (f *Fleet) Note(device int, event string) {
 	}
 }
 
+// Drain takes a device out, one of a worker too: its process lends it to nobody else.
+func (f *Fleet) Drain(device int, why string) bool {
+	if device < f.here {
+		p, ok := f.local.(stages.Labelled)
+		return ok && p.Drain(device, why)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.speeds[device] = 0
+	f.wake()
+	return true
+}
+
 var (
 	_ stages.Nearby   = (*Fleet)(nil)
 	_ stages.Labelled = (*Fleet)(nil)

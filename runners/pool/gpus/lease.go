@@ -101,6 +101,12 @@ func (p *Pool) Note(device int, event string) {
 	p.devices[device].log.event(event)
 }
 
+// Drain takes a device out of the pool.
+func (p *Pool) Drain(device int, why string) bool {
+	p.drain(device, why)
+	return true
+}
+
 // take waits until choose finds devices, and lends them.
 func (p *Pool) take(ctx context.Context, choose func() ([]int, error)) (*stages.Set, func(ok bool), error) {
 	for {
