@@ -14,7 +14,9 @@ func TestPlan(t *testing.T) {
 	}{
 		{"plan job.yaml", []string{"1 x cpu", "(measured)", "16x16x", "3 rows to compute", "1 set of 1, 3 elements at once",
 			"denoise      1 batch of 3 on 1 device"}},
-		{"plan job.yaml --workers 3 --set resources.batch_size=1", []string{"1 set of 3, 3 elements at once",
+		// With threads that divide: on four processors one of three workers would be twice as fast as the others.
+		{"plan job.yaml --workers 3 --set resources.threads=3 --set resources.batch_size=1", []string{
+			"1 set of 3, 3 elements at once",
 			"denoise      1 batch of 3 on 3 devices together, joined of 3 that waited for devices",
 			"not chosen: sequence_parallel: 1 for every batch: "}},
 		{"plan job.yaml --devices 3xT4-16GB", []string{"3 x T4-16GB: 14.5 GiB, 20.0 TFLOP/s", "(assumed)",
