@@ -32,10 +32,12 @@ type trial struct {
 // trials are what a device does before kernels of warpgroups are used on it, a line for each of them.
 func trials() []trial { return slices.Concat(productTrials(), convTrials(), attentionTrials()) }
 
-// judged says of devices of this process, by UUID, why their kernels of warpgroups are not used; "": they are.
+// judged says of devices of this process, by UUID, why their kernels of warpgroups are not used; "": they are. Or that
+// their trials have not ended: they are not made again.
 var judged struct {
 	sync.Mutex
-	why map[string]string
+	why     map[string]string
+	endless map[string]error
 }
 
 // warpgroupsOff returns why a device that has them does not use warpgroups. One that was not opened yet will.
@@ -64,9 +66,12 @@ func (e *engine) tryWarpgroups() error {
 	}
 	judged.Lock()
 	why, known := judged.why[e.UUID]
+	err := judged.endless[e.UUID]
 	judged.Unlock()
+	if err != nil {
+		return fault.Fatal(err)
+	}
 	if !known && os.Getenv(EnvWarpgroups) != "0" {
-		var err error
 		if why, err = e.judgeWarpgroups(); err != nil {
 			return err
 		}
@@ -121,11 +126,27 @@ func (e *engine) judgeWarpgroups() (why string, err error) {
 	}()
 	select {
 	case o := <-done:
+		if e.gaveUp() { // its class stays that of a device that is lost: others may do the work
+			return "", e.endless(o.err)
+		}
 		return o.why, o.err
 	case <-time.After(trialLimit):
-		return "", fault.Fatal(fmt.Errorf("a trial of the kernels of warpgroups does not end on %s: "+
-			"start again with %s=0", e.Name, EnvWarpgroups))
+		return "", fault.Fatal(e.endless(fmt.Errorf("it has taken %v", trialLimit)))
 	}
+}
+
+// endless notes that a trial does not end, as cause says, and how to do without.
+func (e *engine) endless(cause error) error {
+	err := fmt.Errorf("a trial of the kernels of warpgroups does not end on %s: start again with %s=0 (%w)",
+		e.Name, EnvWarpgroups, cause)
+	e.spoiled = "its thread does not come back"
+	judged.Lock()
+	defer judged.Unlock()
+	if judged.endless == nil {
+		judged.endless = map[string]error{}
+	}
+	judged.endless[e.UUID] = err
+	return err
 }
 
 // try makes a trial and returns what is wrong with the kernels of warpgroups. An error is of another kind.

@@ -69,8 +69,8 @@ func TestWarpgroups(t *testing.T) {
 	}
 }
 
-// TestSpoiled: where a trial has ended the context and the driver gives no other one in this process, the error says
-// how to do without trials, each time.
+// TestSpoiled: where a trial has ended the context and the driver gives no other one in this process, or where it does not
+// end, the error says how to do without trials, each time.
 func TestSpoiled(t *testing.T) {
 	if os.Getenv("SPOILED") != "" {
 		for range 2 {
@@ -80,11 +80,18 @@ func TestSpoiled(t *testing.T) {
 		return
 	}
 	onFake(t)
-	cmd := exec.Command(os.Args[0], "-test.run=^TestSpoiled$")
-	cmd.Env = append(os.Environ(), "SPOILED=1", "FAKE_ARCH=90", "FAKE_FAIL=cuLaunchKernel:3:715!", "FAKE_RESET=0")
-	out, err := cmd.CombinedOutput()
-	if err != nil || strings.Count(string(out), "start again with LATENTBEAM_WGMMA=0") != 2 {
-		t.Errorf("%v\n%s", err, out)
+	for _, c := range []struct{ fail, patience, text string }{
+		{"cuLaunchKernel:3:715!", "", "has ended its context"},
+		{"cuStreamSynchronize:1:~60000", "3s", "has not answered for 3s"},
+	} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestSpoiled$")
+		cmd.Env = append(os.Environ(), "SPOILED=1", "FAKE_ARCH=90", "FAKE_RESET=0", "FAKE_FAIL="+c.fail,
+			cuda.EnvPatience+"="+c.patience)
+		out, err := cmd.CombinedOutput()
+		if err != nil || strings.Count(string(out), "start again with LATENTBEAM_WGMMA=0") != 2 ||
+			strings.Count(string(out), c.text) != 2 {
+			t.Errorf("%s: %v\n%s", c.fail, err, out)
+		}
 	}
 }
 
