@@ -13,6 +13,7 @@ import (
 	"latentbeam/internal/fault"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/store"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
@@ -128,6 +129,22 @@ type cards struct {
 	all   []*card
 	free  []kernels.Backend
 	again chan struct{}
+}
+
+// known are cards of which the cost model knows that each has a memory of its own, as GPUs have.
+type known struct {
+	*cards
+	held []int64 // that weights were said to take, in order
+}
+
+func (p *known) Layout() []layout.Device {
+	return slices.Repeat([]layout.Device{{Name: "card", Memory: 1 << 40, Rate: 1e12, Link: 1e9, Host: 1e9}}, len(p.all))
+}
+
+func (p *known) Weights(bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = append(p.held, bytes)
 }
 
 func newCards(n int, limit int64) *cards {
@@ -327,7 +344,7 @@ func TestWeightsPassOnOtherHosts(t *testing.T) {
 		if tight {
 			limit = weights + 40_000
 		}
-		pool := newCards(1, limit)
+		pool := &known{cards: newCards(1, limit)}
 		node, err := transport.Listen("127.0.0.1:0", transport.Token(workerToken))
 		must(t, err)
 		addr, stop := workerOf(t, node, pool, nil)
@@ -343,6 +360,9 @@ func TestWeightsPassOnOtherHosts(t *testing.T) {
 		}
 		for _, f := range readRows[schemas.FailureRow](t, j.out, "failures") {
 			t.Error(f.Stage, f.Message)
+		}
+		if n := len(pool.held); n < 2 || tight != (pool.held[n-1] < slices.Max(pool.held)) {
+			t.Errorf("tight %v: batches get what %v bytes of weights leave", tight, pool.held)
 		}
 		weights = pool.all[0].held
 	}

@@ -91,22 +91,54 @@ func (w *Worker) answer(ctx context.Context, r pool.Request, batch []byte) (repl
 			reply, body = pool.Failed(fault.Row(fmt.Errorf("panic: %v", v))), nil
 		}
 	}()
-	steps, err := w.open(ctx, r.Job, r.Rows)
+	j, err := w.open(ctx, r.Job, r.Rows)
 	if err != nil {
 		return pool.Failed(fault.Usage(err)), nil
 	}
 	if r.Stage == "" {
-		return w.offer(steps), nil
+		return w.offer(j.steps), nil
 	}
-	for _, s := range steps {
-		if s.Name == r.Stage {
-			if body, err = w.run(ctx, s, r, batch); err != nil {
-				return pool.Failed(err), nil
-			}
-			return reply, body
-		}
+	i := slices.IndexFunc(j.steps, func(s transforms.Step) bool { return s.Name == r.Stage })
+	if i < 0 {
+		return pool.Failed(fault.Usage(fmt.Errorf("the job has no stage %s", r.Stage))), nil
 	}
-	return pool.Failed(fault.Usage(fmt.Errorf("the job has no stage %s", r.Stage))), nil
+	elements, err := transforms.DecodeBatch(batch)
+	if err != nil {
+		return pool.Failed(err), nil
+	}
+	freed := len(elements) > 0 && r.Stay != nil && w.free(j, i, elements[0].Row, *r.Stay)
+	if body, err = w.run(ctx, j.steps[i], r, elements); err != nil {
+		reply = pool.Failed(err)
+	}
+	if freed {
+		reply.Memory = w.Devices.Memory()
+	}
+	return reply, body
+}
+
+// free lets blocks of a step pass through memory which were to stay, and offers their room to batches; row is one of
+// those that the step computes. It reports whether there is more room.
+func (w *Worker) free(j *workerJob, step int, row schemas.PromptRow, stay int) bool {
+	streamer, ok := j.steps[step].Stage.(stages.Streamer)
+	if !ok {
+		return false
+	}
+	j.mu.Lock() // one at a time
+	defer j.mu.Unlock()
+	if now, _ := streamer.Staying(); stay >= now {
+		return false
+	}
+	streamer.Stream(stay)
+	costs, err := costsOf(j.steps, row)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil || j.bytes == 0 { // the weights had no room in any case
+		return false
+	}
+	j.held[step] = j.held[step].Passing(costs[step], stay)
+	j.bytes = sizeOf(j.held)
+	weighed(w.Devices, w.others(j)+j.bytes)
+	return true
 }
 
 // offer says what this process has.
@@ -121,7 +153,7 @@ func (w *Worker) offer(steps []transforms.Step) pool.Reply {
 }
 
 // open opens the stages of a job, once, and arranges their weights for the rows that it is going to compute.
-func (w *Worker) open(ctx context.Context, job, rows json.RawMessage) ([]transforms.Step, error) {
+func (w *Worker) open(ctx context.Context, job, rows json.RawMessage) (*workerJob, error) {
 	w.mu.Lock()
 	if w.jobs == nil {
 		w.jobs = map[string]*workerJob{}
@@ -158,7 +190,7 @@ func (w *Worker) open(ctx context.Context, job, rows json.RawMessage) ([]transfo
 			}
 		}
 	}
-	return j.steps, j.err
+	return j, j.err
 }
 
 // openJob opens the stages and brings their weights to a device, so that no set waits for them later.
@@ -202,12 +234,7 @@ func (w *Worker) load(ctx context.Context, j *workerJob) error {
 func (w *Worker) arrange(j *workerJob, rows []schemas.PromptRow, elements int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var others int64
-	for _, open := range w.jobs {
-		if open != j {
-			others += open.bytes
-		}
-	}
+	others := w.others(j)
 	weighed(w.Devices, others)
 	devices := known(w.Devices)
 	for i := range devices {
@@ -227,12 +254,19 @@ func (w *Worker) arrange(j *workerJob, rows []schemas.PromptRow, elements int) e
 	return nil
 }
 
-// run runs a stage on this worker's ranks of a set. The batch goes back from rank 0.
-func (w *Worker) run(ctx context.Context, s transforms.Step, r pool.Request, batch []byte) ([]byte, error) {
-	elements, err := transforms.DecodeBatch(batch)
-	if err != nil {
-		return nil, err
+// others is what the weights of other jobs take.
+func (w *Worker) others(j *workerJob) (bytes int64) {
+	for _, open := range w.jobs {
+		if open != j {
+			bytes += open.bytes
+		}
 	}
+	return bytes
+}
+
+// run runs a stage on this worker's ranks of a set. The batch goes back from rank 0.
+func (w *Worker) run(ctx context.Context, s transforms.Step, r pool.Request,
+	elements []*stages.Element) ([]byte, error) {
 	if len(r.Ranks) < 1 || len(r.Ranks) != len(r.Devices) {
 		return nil, fault.Retry(fmt.Errorf("%d ranks are asked for on %d devices", len(r.Ranks), len(r.Devices)))
 	}
@@ -242,11 +276,6 @@ func (w *Worker) run(ctx context.Context, s transforms.Step, r pool.Request, bat
 	}
 	well := false // after a panic, too
 	defer func() { release(well) }()
-	if streamer, ok := s.Stage.(stages.Streamer); ok && r.Stay != nil {
-		if now, _ := streamer.Staying(); *r.Stay < now {
-			streamer.Stream(*r.Stay)
-		}
-	}
 	set.Patience = r.Patience
 	if set.Speeds = r.Speeds; len(r.Speeds) > 1 {
 		defer w.Node.Over(r.Table) // ranks elsewhere may still wait for one that failed before it joined

@@ -338,3 +338,32 @@ func TestDrainedDevicesOfAFleet(t *testing.T) {
 	}
 	release(true)
 }
+
+// TestAFleetLearnsWhatBlocksGaveBack: a worker whose blocks pass through memory from now on has more room for batches,
+// and says so with its answer; an answer that says nothing leaves it.
+func TestAFleetLearnsWhatBlocksGaveBack(t *testing.T) {
+	token := transport.Token("a secret of the tests")
+	local, _ := NewCPU(0, 1, 0)
+	for _, more := range []int64{0, 1 << 30} {
+		reply := Reply{Speeds: []float64{1}, Class: local.Class(), Memory: plan.Memory{Target: more / 2, Limit: more}}
+		addr, stop := answering(t, "127.0.0.1:0", token, reply)
+		defer stop()
+		f, err := Dial(t.Context(), local, token, []string{addr}, Job{Start: json.RawMessage("{}")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		f.hosts[0].memory = plan.Memory{Target: 50, Limit: 100}
+		set, release, err := f.LeaseSet(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := set.Away[0].Do(t.Context(), "denoise", nil); err != nil {
+			t.Fatal(err)
+		}
+		release(true)
+		if want := max(100, more); f.Memory().Limit != want {
+			t.Errorf("batches may take %+v, want %d", f.Memory(), want)
+		}
+	}
+}

@@ -179,7 +179,12 @@ func (f *Fleet) set(ctx context.Context, devices []int) (set *stages.Set, releas
 			Do: func(ctx context.Context, stage string, batch []byte) ([]byte, error) {
 				r := Request{Job: f.job.Start, Stage: stage, Table: table, Ranks: ranks[h], Devices: theirs[h],
 					Speeds: set.Speeds, Patience: set.Patience, Stay: set.Stay}
-				_, body, err := f.call(ctx, h, r, batch)
+				reply, body, err := f.call(ctx, h, r, batch)
+				if reply.Memory.Limit > 0 {
+					f.mu.Lock()
+					h.memory = reply.Memory
+					f.mu.Unlock()
+				}
 				return body, err
 			}})
 	}
