@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -62,7 +61,7 @@ func TestARemoteBatchThatFails(t *testing.T) {
 		},
 	} {
 		addr, stop := worker(t, token, 2, []stages.Spec{denoiser(around)})
-		before := runtime.NumGoroutine()
+		before := calm()
 		for _, sets := range []string{
 			"stages.denoise.sequence_parallel=3 resources.batch_size=2",
 			"stages.denoise.sequence_parallel=2 resources.batch_size=2 resources.workers=0", // all of it there
@@ -126,7 +125,7 @@ func TestAConnectionThatBreaks(t *testing.T) {
 	want := mustRead(t, base.out)
 	token := tokenFile(t, workerToken)
 	addr, stop := worker(t, token, 2, nil)
-	before := runtime.NumGoroutine()
+	before := calm()
 	for _, limit := range []int64{3000, 12345} { // behind the handshake
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			var cuts atomic.Int64
