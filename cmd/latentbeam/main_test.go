@@ -167,7 +167,13 @@ func TestExitCodes(t *testing.T) {
 	s.says(s.run(0, "run", "job.yaml", "--set", "resources.workers=3", "--set", "resources.threads=2"),
 		"done", "skipped", "more workers than threads save no time", "workers: 3; threads: 2")
 	s.says(s.run(0, "version"), "latentbeam "+release)
-	s.says(s.run(0, "stages"), "encode_text", "denoise", "decode_vae", "guard", "encode_video", "TAKES")
+	list := s.run(0, "stages")
+	s.says(list, "encode_text", "denoise", "decode_vae", "guard", "encode_video", "TAKES", "tp_size, pp_size")
+	for line := range strings.Lines(list) {
+		if len(line) > 110 {
+			t.Errorf("a line of %d characters: %s", len(line), line)
+		}
+	}
 	s.says(s.run(0, "--help"), "run", "retry", "init", "stages", "version")
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -22,9 +23,33 @@ func stagesCommand() *cobra.Command {
 				if in == "" {
 					in, out = "any", "the same"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, in, out, s.Doc)
+				lines := wrap(s.Doc, docWidth)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, in, out, lines[0])
+				for _, line := range lines[1:] {
+					fmt.Fprintf(w, "\t\t\t%s\n", line)
+				}
 			}
 			return w.Flush()
 		},
 	}
+}
+
+// docWidth is how many characters of what a stage does stand in a line.
+const docWidth = 70
+
+// wrap cuts a text between words into lines of at most width bytes; a longer word has a line to itself.
+func wrap(text string, width int) []string {
+	lines := []string{""}
+	for _, word := range strings.Fields(text) {
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = word
+		case len(*last)+1+len(word) <= width:
+			*last += " " + word
+		default:
+			lines = append(lines, word)
+		}
+	}
+	return lines
 }

@@ -1,0 +1,83 @@
+package config
+
+import (
+	"path/filepath"
+	"strings"
+
+	"latentbeam/schemas"
+)
+
+// onDisk refuses an address, such as gs://bucket/x, where a path belongs.
+func (v *validator) onDisk(path, value string) {
+	if scheme, _, found := strings.Cut(value, "://"); found && !strings.ContainsAny(scheme, "/.") {
+		v.problem(path, "only files on disk are read and written: copy it there, or mount it, and give the path",
+			"%s is %q, an address and no path", path, clip(value, valueRunes))
+	}
+}
+
+func (v *validator) model() {
+	m := v.config.Model
+	if m == (Model{}) {
+		v.missing("model", "model: tiny, or the model's directory")
+	}
+	v.onDisk("model", m.Path)
+	v.onDisk("model.text_encoder", m.TextEncoder)
+	v.onDisk("model.transformer", m.Transformer)
+	v.onDisk("model.vae", m.VAE)
+}
+
+func (v *validator) input() {
+	in := v.config.Input
+	var given []string
+	for _, kind := range []string{PromptInput, MediaInput, EmbeddingInput, LatentInput} {
+		if v.given("input." + kind) {
+			given = append(given, kind)
+		}
+	}
+	switch {
+	case !v.given("input"):
+		v.missing("input", "input: {prompts: prompts.csv}")
+	case len(given) == 0 && v.config.root.lookup("input").value.kind == mapKind:
+		v.problem("input", "name one of prompts, media, embeddings and latents, such as prompts: prompts.csv",
+			"input does not say what to start from")
+	case len(given) > 1:
+		v.problem("input."+given[1], "a job starts from one of them; remove the others",
+			"input has %s", strings.Join(given, " and "))
+	}
+	kind, patterns := in.Source()
+	for _, p := range patterns {
+		v.onDisk("input."+kind, p)
+		if _, err := filepath.Match(p, ""); err != nil {
+			v.problem("input."+strings.Join(given, ""), "close its bracket, or put \\ before [",
+				"%q is not a glob pattern", p)
+		}
+	}
+	v.oneOf("input.format", in.Format, formats)
+	v.columns(in.Columns)
+}
+
+func (v *validator) columns(columns map[string]string) {
+	var known []string
+	for _, f := range schemas.Fields() {
+		known = append(known, f.Name)
+	}
+	n := v.config.root.lookup("input")
+	if n == nil || n.value.lookup("columns") == nil {
+		return
+	}
+	takenBy := map[string]string{}
+	for _, p := range n.value.lookup("columns").value.pairs {
+		path, column := "input.columns."+p.key, columns[p.key]
+		if !contains(known, p.key) {
+			v.problem(path, suggest(p.key, known)+
+				" (the key is our field, the value your column: {prompt: my_caption})",
+				"%q in input.columns is not a field of prompt rows", p.key)
+		} else if other, taken := takenBy[column]; taken && column != "" {
+			v.problem(path, "every field needs a column of its own",
+				"column %q is already mapped to %s", column, other)
+		}
+		takenBy[column] = p.key
+	}
+}
+
+// defaults checks each given parameter against the bounds that rows have.

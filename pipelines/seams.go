@@ -1,0 +1,186 @@
+package pipelines
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"iter"
+
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/transforms/table"
+)
+
+// embeddings reads tables of text embeddings.
+type embeddings struct {
+	files  []string
+	videos int // as in prompts
+	limit  int
+}
+
+// Rows yields an element for each embedding, or several for one whose prompt table and job left open how
+// many videos there are to be.
+func (s embeddings) Rows(_ context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
+	return func(yield func(*stages.Element, error) bool) {
+		for e, err := range s.rows(tensors) {
+			if err != nil || e.Row.NumVideosPerPrompt > 0 {
+				if !yield(e, err) || err != nil {
+					return
+				}
+			} else if !samples(e, s.videos, yield) {
+				return
+			}
+		}
+	}
+}
+
+func (s embeddings) rows(tensors bool) iter.Seq2[*stages.Element, error] {
+	named := func(r schemas.EmbeddingRow) bool { return r.TextEmbeddingSHA256 != "" }
+	return readRows(s.files, s.limit, tensors, named, func(r schemas.EmbeddingRow, tensors bool) (*stages.Element, error) {
+		e := &stages.Element{Row: r.PromptRow(), Origin: origin(
+			fmt.Sprint(r.Key, r.TextEmbeddingShape, r.TextEmbeddingDType), r.TextEmbeddingSHA256, r.TextEmbeddingBytes)}
+		if !tensors {
+			return e, nil
+		}
+		text, err := array(r.TextEmbeddingBytes, r.TextEmbeddingShape, r.TextEmbeddingDType)
+		if err != nil {
+			return e, err
+		}
+		var negative *stages.Array
+		if len(r.NegativeEmbeddingShape) > 0 {
+			negative, err = array(r.NegativeEmbeddingBytes, r.NegativeEmbeddingShape, r.TextEmbeddingDType)
+		}
+		var later []stages.LaterText
+		if err == nil {
+			later, err = laterTexts(r, text)
+		}
+		if err == nil {
+			e.Text = &stages.Text{Embedding: text, Negative: negative, Later: later}
+		}
+		return e, err
+	})
+}
+
+// laterTexts are the texts of later clips, of the width of the first.
+func laterTexts(r schemas.EmbeddingRow, first *stages.Array) (out []stages.LaterText, err error) {
+	if len(r.LaterEmbeddingClips) == 0 {
+		return nil, nil
+	}
+	if len(r.LaterEmbeddingClips) != len(r.LaterEmbeddingLengths) || len(first.Shape) != 2 {
+		return nil, fmt.Errorf("texts of later clips: %d clips and %d lengths beside a text of shape %v",
+			len(r.LaterEmbeddingClips), len(r.LaterEmbeddingLengths), first.Shape)
+	}
+	rest, width := r.LaterEmbeddingBytes, int64(first.Shape[1])
+	for i, n := range r.LaterEmbeddingLengths {
+		if n < 1 || n > schemas.MaxSequenceLengthCap || 4*n*width > int64(len(rest)) {
+			return nil, fmt.Errorf("texts of later clips: number %d has %d tokens, %d bytes are left", i+1, n, len(rest))
+		}
+		a, err := array(rest[:4*n*width], []int64{n, width}, r.TextEmbeddingDType)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, stages.LaterText{Clip: int(r.LaterEmbeddingClips[i]), Embedding: a})
+		rest = rest[4*n*width:]
+	}
+	if len(rest) > 0 {
+		return nil, fmt.Errorf("texts of later clips: %d bytes too many", len(rest))
+	}
+	return out, nil
+}
+
+// latents reads tables of VAE latents.
+type latents struct {
+	files []string
+	limit int
+}
+
+// Rows yields a row for each latent.
+func (s latents) Rows(_ context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
+	named := func(r schemas.LatentRow) bool { return r.VAELatentSHA256 != "" }
+	return readRows(s.files, s.limit, tensors, named, func(r schemas.LatentRow, tensors bool) (*stages.Element, error) {
+		e := &stages.Element{
+			Row: r.PromptRow(), LatentScale: r.LatentScale,
+			Origin: origin(fmt.Sprint(r.Key, r.LatentScale, r.VAELatentShape, r.VAELatentDType), r.VAELatentSHA256,
+				r.VAELatentBytes),
+		}
+		if e.Row.NumFrames == 0 && len(r.VAELatentShape) == 4 {
+			e.Row.NumFrames = int(r.VAELatentShape[1]) // other programs' tables count latent frames alone
+		}
+		if !tensors {
+			return e, nil
+		}
+		var err error
+		e.Latents, err = array(r.VAELatentBytes, r.VAELatentShape, r.VAELatentDType)
+		return e, err
+	})
+}
+
+// origin names the content that a row of tensors was read with: what the table says of it, and the digest
+// of the tensor, from the table where it has one.
+func origin(about, digest string, tensor []byte) schemas.Key {
+	if digest == "" {
+		digest = fmt.Sprintf("%x", sha256.Sum256(tensor))
+	}
+	return sha256.Sum256([]byte("origin " + about + " " + digest))
+}
+
+// array is a tensor column as an array. Only float32, which our own tables hold, is read.
+func array(data []byte, shape []int64, dtype string) (*stages.Array, error) {
+	if dtype != "float32" {
+		return nil, fmt.Errorf("tensor of dtype %q: this version reads float32", dtype)
+	}
+	a := &stages.Array{Shape: make([]int, len(shape))}
+	for i, d := range shape {
+		a.Shape[i] = int(d)
+	}
+	var err error
+	if a.Data, err = schemas.UnpackFloats(data, a.Shape); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// readRows yields the elements of parquet files of T, of at most limit rows if it is not 0. Tensors are read
+// where they are wanted, and for tables of other programs that do not name their content, where named is
+// false: there the tensor is the only name. A tensor that cannot be used leaves its element without, and says
+// why in Unread.
+func readRows[T schemas.Row](files []string, limit int, tensors bool, named func(T) bool,
+	element func(r T, tensors bool) (*stages.Element, error)) iter.Seq2[*stages.Element, error] {
+	return func(yield func(*stages.Element, error) bool) {
+		left := limit
+		for _, file := range files {
+			foreign, err := firstRow(file, func(r T) bool { return !named(r) })
+			if err != nil {
+				yield(nil, fmt.Errorf("read %s: %w", file, err))
+				return
+			}
+			n := 0
+			for row, err := range table.Read[T](file, tensors || foreign) {
+				if err != nil {
+					yield(nil, fmt.Errorf("read %s: %w", file, err))
+					return
+				}
+				n++
+				e, err := element(row, tensors)
+				e.Row.Source = fmt.Sprintf("%s:row %d", file, n)
+				if err != nil {
+					e.Unread = err.Error()
+				}
+				if !yield(e, nil) {
+					return
+				}
+				if left--; left == 0 {
+					return
+				}
+			}
+		}
+	}
+}
+
+// firstRow tests the first row of a file; an empty file tests false.
+func firstRow[T schemas.Row](file string, test func(T) bool) (bool, error) {
+	for row, err := range table.Read[T](file, false) {
+		return err == nil && test(row), err
+	}
+	return false, nil
+}
