@@ -42,6 +42,7 @@ func testAttention(t *testing.T, newBackend func(int) kernels.Backend) {
 			})
 		}
 	}
+	t.Run("NoScale", func(t *testing.T) { testNoScale(newFixture(t, newBackend(2))) })
 	t.Run("TwoAxes", func(t *testing.T) { testTwoAxes(newFixture(t, newBackend(2))) })
 	t.Run("Large", func(t *testing.T) { testLargeScores(newFixture(t, newBackend(1))) })
 }
@@ -107,6 +108,20 @@ func testTwoAxes(f *fixture) {
 	flat := attention(parts[0], parts[1], parts[2], 0.5, []int{5, 5, 5, 2, 2, 2}, nil)
 	each(func(b, t, s, h, d int) { *want.at(b, t, s, h, d) = *flat.at(b*space+s, t, h, d) })
 	f.check("temporal", kernels.F32, got, want)
+}
+
+// testNoScale: with a factor of 0 every key counts the same.
+func testNoScale(f *fixture) {
+	for _, dt := range dtypes {
+		for _, d := range []int{8, 64, 72} {
+			for _, keys := range []int{5, 70, 130} {
+				q, k, v := f.random(dt, 1, 9, 2, d), f.random(dt, 1, keys, 2, d), f.random(dt, 1, keys, 2, d)
+				dst, read := f.result(dt, dense, 1, 9, 2, d)
+				f.Attention(dst, f.operand(dt, dense, q), f.operand(dt, dense, k), f.operand(dt, dense, v), kernels.AttentionSpec{})
+				f.check(fmt.Sprint(dt, " ", d, " ", keys), dt, read(), attention(q, k, v, 0, nil, nil))
+			}
+		}
+	}
 }
 
 // testLargeScores: scores of some hundreds, far apart, must neither overflow nor vanish together; a factor

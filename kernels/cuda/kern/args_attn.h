@@ -79,11 +79,13 @@ static inline int lb_attn_wg(const lb_attn_args *a, lb_i32 arch)
 }
 
 /* lb_attn_pick chooses the kernel for a device of compute capability arch. Which operands go to the tensor cores
- * depends on types and d alone; short ones and others give the same bits there. */
+ * depends on types and d alone, but not with a scale of 0, which makes no powers of -inf; short ones and others give the
+ * same bits there. */
 static inline enum lb_attn_kernel lb_attn_pick(const lb_attn_args *a, lb_i32 arch)
 {
 	lb_i32 t = a->q.dtype, k;
-	if (t != a->k.dtype || t != a->v.dtype || t == LB_F32 || (t == LB_BF16 && arch < 80) || (a->d != 64 && a->d != 72))
+	if (t != a->k.dtype || t != a->v.dtype || t == LB_F32 || (t == LB_BF16 && arch < 80) || (a->d != 64 && a->d != 72) ||
+		a->scale == 0)
 		return LB_ATTN_ANY;
 	k = (t == LB_F16 ? 2 : 0) + (a->d == 72 ? 1 : 0);
 	if (lb_attn_wg(a, arch))
