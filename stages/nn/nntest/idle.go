@@ -102,23 +102,25 @@ func (d *Idle) Check(t *testing.T, w Work) {
 	}
 }
 
-// settle runs the work until it makes no needless call several times in a row, or often enough to see that it goes on
-// making them, and returns the calls of the last run. The first runs bring kernels and take memory. What earlier tests
-// have left is given back whenever the collector has come by, by calls that are not this work's: it comes no more, and
-// what it has begun has an end.
+// settle runs the work until it makes no needless call several times in a row, and returns the calls of a run. Where it
+// goes on making some these are of a run that did. The first runs bring kernels and take memory. What earlier tests have
+// left is given back whenever the collector has come by, by calls that are not this work's: it comes no more, and what
+// it has begun has an end.
 func (d *Idle) settle(t *testing.T, w Work) (calls map[string]int) {
 	t.Helper()
 	const inARow, most = 3, 30
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	for well, runs := 0, 0; well < inARow && runs < most; runs++ {
+	for well, runs := 0, 0; runs < most; runs++ {
 		before := d.calls(t)
 		w.Run()
-		calls = d.calls(t)
+		made := d.calls(t)
 		for call, n := range before {
-			calls[call] -= n
+			made[call] -= n
 		}
-		if well++; len(w.needless(calls)) > 0 {
-			well = 0
+		if len(w.needless(made)) > 0 {
+			well, calls = 0, made
+		} else if well++; well == inARow {
+			return made
 		}
 	}
 	return calls
