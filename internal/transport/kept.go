@@ -3,6 +3,7 @@ package transport
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"sync/atomic"
 
 	"latentbeam/kernels"
 )
@@ -15,6 +16,7 @@ type kept struct {
 	rank, size int
 	dev        kernels.Linker
 	link       kernels.Link
+	noted      atomic.Bool // that it has failed
 }
 
 // labelOf is the label of the link that was made by an id.

@@ -82,7 +82,8 @@ func (n *Node) link(ctx context.Context, m *mesh, be kernels.Backend) (kernels.T
 		return m, nil
 	}
 	n.links.made(mine.Kind)
-	return newLinked(m, &kept{labelOf(id), be.Device(), m.rank, m.size, dev, link}, n), nil
+	return newLinked(m, &kept{label: labelOf(id), device: be.Device(), rank: m.rank, size: m.size, dev: dev,
+		link: link}, n), nil
 }
 
 // offer is what the rank can have.

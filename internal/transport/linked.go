@@ -168,11 +168,16 @@ func (l *linked) move(ctx, within context.Context, leave context.CancelCauseFunc
 	} else {
 		err = context.Cause(within)
 	}
-	var failed *linkError // here, or at a peer that was the first to say so
-	if errors.As(err, &failed) {
+	l.spoiled(err)
+	return err
+}
+
+// spoiled notes, once for a rank, an error of the link: here, or at a peer that was the first to say so.
+func (l *linked) spoiled(err error) {
+	var failed *linkError
+	if errors.As(err, &failed) && !l.kept.noted.Swap(true) {
 		l.node.links.failed(fmt.Sprintf("an exchange has failed: %v", err))
 	}
-	return err
 }
 
 // linkError is the failure of a link on its own account.
@@ -209,7 +214,8 @@ func (l *linked) writeBy(t time.Time) {
 
 // Close takes leave of the others. A link that has served its group well is kept for the next one.
 func (l *linked) Close() error {
-	if l.ended() != nil {
+	if cause := l.ended(); cause != nil {
+		l.spoiled(cause) // maybe of an exchange that this rank was not in
 		l.kept.link.Close()
 	} else {
 		l.node.links.keep(l.kept)

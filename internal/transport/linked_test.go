@@ -258,6 +258,37 @@ func TestAvoided(t *testing.T) {
 	}
 }
 
+// TestAvoidedByAll: a link that fails between some ranks is not made again by the process of another either, which hears
+// of it with the end of the group.
+func TestAvoidedByAll(t *testing.T) {
+	cable := newCable()
+	cable.broken = map[int]error{0: errors.New("remote process exited"), 1: errors.New("remote process exited")}
+	devices := cable.at(processors(3))
+	ends := joined(t, devices, 1, true)
+	err := kernels.Together(t.Context(), ends, grace, func(ctx context.Context, i int, tr kernels.Transport) error {
+		g := kernels.NewGroup(ctx, tr, devices[i], patience)
+		if i == 2 {
+			<-tr.(*withNode).Transport.(*linked).over.Done()
+			return g.Barrier("end")
+		}
+		pair, err := g.Sub([]int{0, 1}, 0)
+		if err != nil {
+			return err
+		}
+		return transpose(pair, devices[i], kernels.F32, 4, 9)
+	})
+	closeAll(ends)
+	if err == nil {
+		t.Error("the broken link carries")
+	}
+	for i, e := range ends {
+		n := e.(*withNode).node
+		if why := fmt.Sprint(n.Links().Why); !strings.Contains(why, "remote process exited") || !n.links.avoided() {
+			t.Errorf("rank %d: %s", i, why)
+		}
+	}
+}
+
 // TestLinkedPeerVanishes: a process that is gone in the middle of an exchange over the link is noticed by its
 // connection; one that has left in peace after its last exchange is not missed.
 func TestLinkedPeerVanishes(t *testing.T) {

@@ -131,9 +131,7 @@ func (s *shared) Exchange(ctx context.Context, be kernels.Backend, tag kernels.T
 		s.leave(r)
 		return err
 	}
-	err = s.take(be, r, recv)
-	r.copying.Done()
-	if err != nil {
+	if err = s.copy(be, r, recv); err != nil {
 		err = s.hub.abort(fmt.Errorf("rank %d, %v: %w", s.rank, tag, err))
 	} else {
 		s.finish(r)
@@ -218,6 +216,20 @@ func (s *shared) late(ctx context.Context, r *round, tag kernels.Tag) error {
 		return s.hub.abort(fmt.Errorf("rank %d, %v: ranks %v have not come: %w", s.rank, tag, missing, cause))
 	}
 	return s.hub.abort(fmt.Errorf("rank %d, %v: a rank has not finished: %w", s.rank, tag, cause))
+}
+
+// copy takes what this rank receives and says so, also where it panics: the others wait. What they read of a rank that
+// panics is there until they have it.
+func (s *shared) copy(be kernels.Backend, r *round, recv []kernels.Part) (err error) {
+	panics := true
+	defer func() {
+		if r.copying.Done(); panics {
+			r.copying.Wait()
+		}
+	}()
+	err = s.take(be, r, recv)
+	panics = false
+	return err
 }
 
 // take copies what this rank receives.

@@ -339,6 +339,30 @@ func TestCancel(t *testing.T) {
 	})
 }
 
+// clumsy is a backend that panics where it should copy.
+type clumsy struct{ kernels.Backend }
+
+func (clumsy) Copy(dst, src kernels.Tensor) { panic("ouch") }
+
+// TestPanicInACopy: a rank that panics while it takes what others send holds nobody up.
+func TestPanicInACopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		err := kernels.Together(t.Context(), Shared(3), grace, func(ctx context.Context, i int, tr kernels.Transport) error {
+			be := kernels.Backend(cpu.New(1))
+			defer be.Scope()()
+			x, y := be.Alloc(kernels.F32, 4), be.Alloc(kernels.F32, 4)
+			if i == 1 {
+				be = clumsy{be}
+			}
+			after, before := []kernels.Part{{Peer: (i + 1) % 3, View: x}}, []kernels.Part{{Peer: (i + 2) % 3, View: y}}
+			return kernels.NewGroup(ctx, tr, be, patience).Exchange("ring", after, before)
+		})
+		if err == nil || !strings.Contains(err.Error(), "panic: ouch") || errors.As(err, new(*kernels.LostError)) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
 // TestLost: a rank that does not even stop when told to is given up, and named.
 func TestLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
