@@ -2,9 +2,28 @@ package pool
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"latentbeam/kernels/cpu"
 )
+
+// TestMeasureAPause: a machine that stops for a moment, twice, is not taken to be slow.
+func TestMeasureAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		seconds, err := repeat(cpu.New(1), func() {
+			if calls++; calls == 4 {
+				time.Sleep(time.Millisecond)
+			} else {
+				time.Sleep(time.Minute)
+			}
+		})
+		if err != nil || seconds != 0.001 {
+			t.Errorf("%v s, %v", seconds, err)
+		}
+	})
+}
 
 func TestMeasure(t *testing.T) {
 	be := cpu.New(1)
