@@ -1,11 +1,9 @@
 package transforms
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -16,6 +14,7 @@ import (
 
 	"latentbeam/internal/fault"
 	"latentbeam/internal/gpu/gputest"
+	"latentbeam/internal/testaid"
 	"latentbeam/kernels"
 	"latentbeam/runners/pool/gpus"
 	"latentbeam/schemas"
@@ -59,6 +58,34 @@ func (s doubtful) RunSet(_ context.Context, set *stages.Set, batch []*stages.Ele
 	return nil
 }
 
+// openA100s is a pool of n GPUs of a fake host.
+func openA100s(t *testing.T, n int) *gpus.Pool {
+	t.Helper()
+	host := gputest.A100s(n)
+	survey, _ := host.Survey()
+	pool, err := gpus.Open(host, fakeGPUs{survey}, gpus.Options{Claims: t.TempDir(), Every: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pool
+}
+
+// onlyBadFails checks that n elements came out and that the row "bad" alone failed, with a message that ends so.
+func onlyBadFails(t *testing.T, elements []*stages.Element, n int, fails string) {
+	t.Helper()
+	for _, el := range elements {
+		switch {
+		case el.Row.Prompt != "bad" && (el.Failed != nil || el.NotFinite(stages.KindLatents) != ""):
+			t.Errorf("%s: %v, latents %v", el.Row.Prompt, el.Failed, el.Latents)
+		case el.Row.Prompt == "bad" && (el.Failed == nil || !strings.HasSuffix(el.Failed.Message, fails)):
+			t.Errorf("%s: %v, want %q", el.Row.Prompt, el.Failed, fails)
+		}
+	}
+	if len(elements) != n {
+		t.Errorf("%d elements came out", len(elements))
+	}
+}
+
 // TestNotFinite: what is not finite is computed once more on another device, and fails only where that says the same.
 func TestNotFinite(t *testing.T) {
 	row := func(_ kernels.Backend, prompt string) bool { return prompt == "bad" }
@@ -97,22 +124,13 @@ func TestNotFinite(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var log bytes.Buffer
-				before := slog.Default()
-				slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-				defer slog.SetDefault(before)
+				log := testaid.Log(t)
 				s := doubtful{width: max(1, c.width), steps: c.steps, bad: c.bad, mu: &sync.Mutex{}, runs: map[string]int{}}
 				e := newEngine(t, 1, step("denoise", fakeStage{}))
 				e.Steps[0].Stage = s
 				var pool *gpus.Pool
 				if c.gpus > 0 {
-					host := gputest.A100s(c.gpus)
-					survey, _ := host.Survey()
-					var err error
-					pool, err = gpus.Open(host, fakeGPUs{survey}, gpus.Options{Claims: t.TempDir(), Every: time.Hour})
-					if err != nil {
-						t.Fatal(err)
-					}
+					pool = openA100s(t, c.gpus)
 					defer pool.Close()
 					e.Pool = pool
 				}
@@ -122,17 +140,7 @@ func TestNotFinite(t *testing.T) {
 				if fmt.Sprint(s.runs) != fmt.Sprint(c.runs) {
 					t.Errorf("runs %v, want %v", s.runs, c.runs)
 				}
-				for _, el := range out.elements {
-					switch {
-					case el.Row.Prompt != "bad" && (el.Failed != nil || el.NotFinite(stages.KindLatents) != ""):
-						t.Errorf("%s: %v, latents %v", el.Row.Prompt, el.Failed, el.Latents)
-					case el.Row.Prompt == "bad" && (el.Failed == nil || !strings.HasSuffix(el.Failed.Message, c.fails)):
-						t.Errorf("%s: %v, want %q", el.Row.Prompt, el.Failed, c.fails)
-					}
-				}
-				if len(out.elements) != len(c.batch) {
-					t.Errorf("%d elements came out", len(out.elements))
-				}
+				onlyBadFails(t, out.elements, len(c.batch), c.fails)
 				if got := log.String(); !strings.Contains(got, c.warns) || (c.warns == "") != (got == "") {
 					t.Errorf("the log says %q, want %q", got, c.warns)
 				}

@@ -1,15 +1,13 @@
 package transforms
 
 import (
-	"bytes"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"latentbeam/internal/gpu/gputest"
+	"latentbeam/internal/testaid"
 	"latentbeam/kernels"
 	"latentbeam/runners/pool/gpus"
 	"latentbeam/stages"
@@ -35,10 +33,7 @@ func TestDoubtsDrain(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var log bytes.Buffer
-				before := slog.Default()
-				slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-				defer slog.SetDefault(before)
+				log := testaid.Log(t)
 				ran := 0 // rows "b" on the first device
 				s := doubtful{width: 1, mu: &sync.Mutex{}, runs: map[string]int{}}
 				s.bad = func(dev kernels.Backend, prompt string) bool {
@@ -49,12 +44,7 @@ func TestDoubtsDrain(t *testing.T) {
 				}
 				e := newEngine(t, 1, step("denoise", fakeStage{}))
 				e.Steps[0].Stage = s
-				host := gputest.A100s(c.gpus)
-				survey, _ := host.Survey()
-				pool, err := gpus.Open(host, fakeGPUs{survey}, gpus.Options{Claims: t.TempDir(), Every: time.Hour})
-				if err != nil {
-					t.Fatal(err)
-				}
+				pool := openA100s(t, c.gpus)
 				defer pool.Close()
 				e.Pool = pool
 				out := &collector{}
@@ -73,7 +63,7 @@ func TestDoubtsDrain(t *testing.T) {
 				said := strings.Contains(log.String(), "is lent no more")
 				if (facts.Drained != "") != c.drained || said != c.drained || ran != c.after {
 					t.Errorf("drained %q, %d rows since, want %v and %d; the log says\n%s", facts.Drained, ran, c.drained,
-						c.after, &log)
+						c.after, log)
 				}
 				if len(out.elements) != len(c.rows) {
 					t.Errorf("%d rows came out: %v", len(out.elements), s.runs)

@@ -5,6 +5,7 @@
 package testaid
 
 import (
+	"bytes"
 	"flag"
 	"log/slog"
 	"os"
@@ -21,6 +22,15 @@ func Quiet(m *testing.M) {
 		slog.SetDefault(slog.New(slog.DiscardHandler))
 	}
 	os.Exit(m.Run())
+}
+
+// Log returns what is logged until the end of the test.
+func Log(t *testing.T) *bytes.Buffer {
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return &log
 }
 
 // Linear fails where work on prefix and many units takes much more time than its length asks for: 16 times the text,

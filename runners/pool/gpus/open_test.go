@@ -1,14 +1,13 @@
 package gpus
 
 import (
-	"bytes"
-	"log/slog"
 	"strings"
 	"testing"
 
 	"latentbeam/internal/fault"
 	"latentbeam/internal/gpu"
 	"latentbeam/internal/gpu/gputest"
+	"latentbeam/internal/testaid"
 )
 
 // TestADeviceThatCannotBeOpened: a job that named no number goes on without it, and says which, why and what that costs,
@@ -32,10 +31,7 @@ func TestADeviceThatCannotBeOpened(t *testing.T) {
 		{name: "none", devices: 1, refused: []int{0}, fails: []string{"no GPU of this host can be used", "cannot be opened"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var log bytes.Buffer
-			before := slog.Default()
-			slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-			defer slog.SetDefault(before)
+			log := testaid.Log(t)
 			host, claims := gputest.T4s(c.devices), t.TempDir()
 			m := newMaker(t, host)
 			for _, i := range c.refused {
@@ -49,11 +45,7 @@ func TestADeviceThatCannotBeOpened(t *testing.T) {
 					}
 				}
 				for i := range c.devices {
-					release, err := gpu.Claim(claims, gputest.UUID(i), "another")
-					if err != nil {
-						t.Fatalf("it is kept: %v", err)
-					}
-					release()
+					claimable(t, claims, gputest.UUID(i))
 				}
 				return
 			}
@@ -73,7 +65,7 @@ func TestADeviceThatCannotBeOpened(t *testing.T) {
 				short := gpu.Device{UUID: gputest.UUID(i)}.Short()
 				for _, part := range []string{"level=WARN", short + " (Tesla T4)", "CUDA_ERROR_DEVICE_UNAVAILABLE", c.costs} {
 					if !strings.Contains(log.String(), part) {
-						t.Errorf("the log says\n%s, want %q", &log, part)
+						t.Errorf("the log says\n%s, want %q", log, part)
 					}
 				}
 				if l := facts.Left[0]; l.UUID != gputest.UUID(i) || !strings.Contains(l.Why, "cannot be opened") {
@@ -86,4 +78,14 @@ func TestADeviceThatCannotBeOpened(t *testing.T) {
 			}
 		})
 	}
+}
+
+// claimable fails where a device is kept from other processes.
+func claimable(t *testing.T, claims, uuid string) {
+	t.Helper()
+	release, err := gpu.Claim(claims, uuid, "another")
+	if err != nil {
+		t.Fatalf("it is kept: %v", err)
+	}
+	release()
 }

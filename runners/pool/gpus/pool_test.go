@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"latentbeam/internal/fault"
-	"latentbeam/internal/gpu"
 	"latentbeam/internal/gpu/gputest"
 	"latentbeam/kernels"
 	"latentbeam/stages"
@@ -71,11 +70,7 @@ func TestOpen(t *testing.T) {
 			claims := t.TempDir()
 			p := openPool(t, c.host, m, Options{Workers: c.workers, Claims: claims})
 			for _, l := range p.left { // others may have them
-				release, err := gpu.Claim(claims, l.UUID, "another")
-				if err != nil {
-					t.Fatal(err)
-				}
-				release()
+				claimable(t, claims, l.UUID)
 			}
 			var got []string
 			for _, d := range p.devices {
