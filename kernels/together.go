@@ -3,7 +3,9 @@ package kernels
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 )
@@ -106,10 +108,7 @@ func (t *together) result() error {
 	if len(t.running) == 0 {
 		return t.first
 	}
-	lost := &LostError{Cause: t.first}
-	for r := range t.running {
-		lost.Ranks = append(lost.Ranks, r)
-	}
+	lost := &LostError{Ranks: slices.Sorted(maps.Keys(t.running)), Cause: t.first}
 	if lost.Cause == nil {
 		lost.Cause = context.Canceled
 	}
