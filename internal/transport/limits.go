@@ -13,7 +13,7 @@ const (
 	maxHandshakes = 64               // connections that have not proved yet that they know the token
 	maxWaiting    = 1 << 12          // connections of ranks whose group has not been joined here yet
 	dialTime      = 10 * time.Second // for a host to answer
-	handshakeTime = 30 * time.Second // for a connection to prove itself, among hundreds while all cores compute
+	handshakeTime = time.Minute      // for a connection to prove itself, among hundreds while all cores compute
 	waitingTime   = time.Minute      // for a connection to be asked for
 	maxReasons    = 16               // kept of why groups are not linked
 	abortTime     = time.Second      // to tell a peer why the group ends
