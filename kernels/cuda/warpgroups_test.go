@@ -82,7 +82,7 @@ func TestSpoiled(t *testing.T) {
 	onFake(t)
 	for _, c := range []struct{ fail, patience, text string }{
 		{"cuLaunchKernel:3:715!", "", "has ended its context"},
-		{"cuStreamSynchronize:1:~60000", "3s", "has not answered for 3s"},
+		{"cuLaunchKernel:3:~3600000", "10s", "has not answered for 10s"},
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestSpoiled$")
 		cmd.Env = append(os.Environ(), "SPOILED=1", "FAKE_ARCH=90", "FAKE_RESET=0", "FAKE_FAIL="+c.fail,
