@@ -81,3 +81,17 @@ func arranged(t *testing.T, opened *pipelines.Job) (layouts []pipelines.Layout, 
 	must(t, err)
 	return layouts, slices.ContainsFunc(layouts[0].Held, func(h layout.Held) bool { return h.Streamed })
 }
+
+// TestDevicesOfUnequalThreads: workers that have not all as many threads are planned for as the run will know them.
+func TestDevicesOfUnequalThreads(t *testing.T) {
+	j := newJob(t, "prompt\na\n")
+	j.sets = []string{"resources.workers=3", "resources.threads=5"}
+	opened, err := j.open()
+	must(t, err)
+	defer opened.Close()
+	d, err := opened.Devices()
+	must(t, err)
+	if len(d) != 3 || d[0].Rate <= 0 || d[1].Rate != d[0].Rate || 2*d[2].Rate != d[0].Rate {
+		t.Errorf("%+v", d)
+	}
+}

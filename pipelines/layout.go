@@ -47,7 +47,7 @@ func (j *Job) Devices() ([]layout.Device, error) {
 	if p, ok := local.(interface{ Layout() []layout.Device }); ok { // a table knows them
 		return p.Layout(), nil
 	}
-	dev, release, err := local.Lease(context.Background())
+	dev, release, err := local.Lease(context.Background()) // the first
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +68,12 @@ func (j *Job) Devices() ([]layout.Device, error) {
 	}
 	for i := range devices {
 		devices[i] = d
+	}
+	if p, ok := local.(stages.Picker); ok { // workers have not all as many threads as the first
+		speeds := p.Speeds()
+		for i := range min(len(speeds), len(devices)) {
+			devices[i].Rate *= speeds[i] / speeds[0]
+		}
 	}
 	if hosts {
 		f.Settle(devices)
