@@ -7,11 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/config"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
 	"latentbeam/pipelines"
-	"latentbeam/stages/catalog"
 )
 
 func resize(path string, by int64) error {
@@ -60,22 +58,12 @@ func TestDamagedVideos(t *testing.T) {
 // peek is what a plan finds.
 func peek(t *testing.T, j job) pipelines.Plan {
 	t.Helper()
-	cfg, err := config.Parse("job.yaml", j.yaml(), j.sets)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opened, err := pipelines.Open(cfg, pipelines.Options{Specs: catalog.All(), Version: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened, err := j.unattached()
+	must(t, err)
 	defer opened.Close()
-	if err := opened.Peek(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, opened.Peek(t.Context()))
 	p, err := opened.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 

@@ -233,18 +233,27 @@ func (j *Job) rows(ctx context.Context) iter.Seq2[*stages.Element, error] {
 // Attach opens the output for writing and takes its lock; a second run on it gets an error that names
 // the first. Close gives it back.
 func (j *Job) Attach(ctx context.Context) error {
-	j.output = len(j.close)
-	dir, err := store.OpenDir(j.Config.Output.Path)
+	dir, err := j.openOutput()
 	if err != nil {
 		return err
 	}
-	j.close = append(j.close, func() { dir.Close() })
 	release, err := j.lock(dir)
 	if err != nil {
 		return err
 	}
 	j.close = append(j.close, release)
 	return j.use(ctx, dir)
+}
+
+// openOutput opens the directory of the output. What is closed from then on belongs to it.
+func (j *Job) openOutput() (*store.Dir, error) {
+	j.output = len(j.close)
+	dir, err := store.OpenDir(j.Config.Output.Path)
+	if err != nil {
+		return nil, err
+	}
+	j.close = append(j.close, func() { dir.Close() })
+	return dir, nil
 }
 
 // use opens the ledger of dir.

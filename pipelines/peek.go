@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-
-	"latentbeam/internal/store"
 )
 
 // Peek opens an output that is already there, only to read it; without one there is nothing done yet.
@@ -18,12 +16,10 @@ func (j *Job) Peek(ctx context.Context) error {
 }
 
 func (j *Job) peek(ctx context.Context) error {
-	j.output = len(j.close)
-	dir, err := store.OpenDir(j.Config.Output.Path)
+	dir, err := j.openOutput()
 	if err != nil {
 		return err
 	}
-	j.close = append(j.close, func() { dir.Close() })
 	j.peeking = true
 	return j.use(ctx, dir)
 }

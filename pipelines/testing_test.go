@@ -55,8 +55,8 @@ func (j job) yaml() string {
 		"output: {path: %q, write: [video, latents, embeddings]}\n", input, smallest, list, j.out)
 }
 
-// open opens and attaches the job.
-func (j job) open() (*pipelines.Job, error) {
+// unattached opens the job without its output.
+func (j job) unattached() (*pipelines.Job, error) {
 	cfg, err := config.Parse("job.yaml", j.yaml(), j.sets)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,12 @@ func (j job) open() (*pipelines.Job, error) {
 		}
 	}
 	o.Start = pipelines.Start{File: "job.yaml", YAML: j.yaml(), Sets: j.sets}
-	opened, err := pipelines.Open(cfg, o)
+	return pipelines.Open(cfg, o)
+}
+
+// open opens and attaches the job.
+func (j job) open() (*pipelines.Job, error) {
+	opened, err := j.unattached()
 	if err != nil {
 		return nil, err
 	}

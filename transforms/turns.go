@@ -43,12 +43,12 @@ type turn struct {
 	idle    time.Time // since when it has waited beside free devices; zero: it does not
 }
 
-// waited is for how many seconds it has waited beside free devices.
-func (t *turn) waited(now time.Time) float64 {
+// waited is for how long it has waited beside free devices.
+func (t *turn) waited(now time.Time) time.Duration {
 	if t.idle.IsZero() {
 		return 0
 	}
-	return now.Sub(t.idle).Seconds()
+	return now.Sub(t.idle)
 }
 
 // view is what a turn can know when it chooses.
@@ -223,8 +223,7 @@ func (t *turns) askAgain(w *turn, v view) {
 	if w.idle.IsZero() {
 		w.idle = v.now
 	}
-	later := time.Duration(w.waited(v.now) * float64(time.Second))
-	if at := v.now.Add(max(leastAgain, later)); t.again.IsZero() || at.Before(t.again) {
+	if at := v.now.Add(max(leastAgain, w.waited(v.now))); t.again.IsZero() || at.Before(t.again) {
 		t.again = at
 	}
 }

@@ -84,7 +84,7 @@ func (f *StageFn) assign(mine *turn, least int, cost *layout.Stage, ahead []ahea
 		}
 	}
 	never := f.engine.Stopping() || batches > f.limit() // some of them, or not before others are done
-	if never || mine.waited(v.now) > f.patience(q.Seconds(own, v.pick(least))) {
+	if never || mine.waited(v.now).Seconds() > f.patience(q.Seconds(own, v.pick(least))) {
 		q.Same = here
 	}
 	if devices, elements = layout.Assign(q); elements > here {
