@@ -37,16 +37,17 @@ lint: ## gofmt, go vet, staticcheck (staticcheck.conf) and the house plan
 
 bench: ## every kernel against this machine's peak (bench.json), the encoder and the row path
 	LATENTBEAM_BENCH=$(CURDIR)/bench.json $(GO) test -count 1 -run TestMeasure -v -timeout 30m ./kernels/cpu
-	$(GO) test -run '^$$' -bench . -benchtime 0.3s ./kernels/cpu ./internal/media/h264 ./internal/ledger ./transforms/table
+	$(GO) test -run '^$$' -bench . -benchtime 0.3s ./kernels/cpu ./internal/media/h264 ./internal/ledger ./internal/table
 
 memory: ## peak memory of models of published size (11 GB of disk in DIR, 12 GB of memory): make memory DIR=/tmp
 	LATENTBEAM_MEMORY=$(or $(DIR),/tmp) $(GO) test -count 1 -run "TestMemoryOf|TestMapped|TestStreamedXXL" -v -timeout 30m -p 1 ./stages/stdit ./stages/t5
 
 fuzz: ## the fuzz targets, 30 seconds each
-	@for t in safetensors:FuzzNew safetensors:FuzzParseIndex torchpickle:FuzzNew torchpickle:FuzzPickle \
-		sentencepiece:FuzzLoad ledger:FuzzSegment config:FuzzParse ftfy:FuzzFix \
-		plan/sequence:FuzzPlan plan/layout:FuzzParseDevices transport:FuzzFrame transport:FuzzReceive; do \
-		$(GO) test -run '^$$' -fuzz $${t#*:} -fuzztime 30s -fuzzminimizetime 10x ./internal/$${t%:*} || exit 1; \
+	@for t in stages/safetensors:FuzzNew stages/safetensors:FuzzParseIndex internal/torchpickle:FuzzNew \
+		internal/torchpickle:FuzzPickle internal/sentencepiece:FuzzLoad internal/ledger:FuzzSegment internal/config:FuzzParse \
+		internal/ftfy:FuzzFix stages/sequence:FuzzPlan internal/plan/layout:FuzzParseDevices \
+		internal/transport:FuzzFrame internal/transport:FuzzReceive; do \
+		$(GO) test -run '^$$' -fuzz $${t#*:} -fuzztime 30s -fuzzminimizetime 10x ./$${t%:*} || exit 1; \
 	done
 
 million: ## a million rows through the pipeline: memory a row, time a row

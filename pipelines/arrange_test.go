@@ -7,17 +7,17 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/pipelines"
 	"latentbeam/schemas"
+	"latentbeam/testdata/tiny"
 )
 
 // TestWeightsForTheLargestRow: how weights lie is decided for the largest row of the table that can be done at all, not
 // for the defaults. A row beyond that fails, and the others are as they are alone.
 func TestWeightsForTheLargestRow(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
-	must(t, os.CopyFS(dir, latentbeam.Tiny()))
+	must(t, os.CopyFS(dir, tiny.Files()))
 	const small, large, absurd = "small,a red circle moves left,16,16,2\n", "large,a red circle moves left,64,64,16\n",
 		"absurd,a red circle moves left,512,512,64\n"
 	base := newJob(t, "id,prompt,height,width,num_frames\n"+small+large)

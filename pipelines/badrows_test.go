@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/fault"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 

@@ -7,15 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/internal/devices"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
 	"latentbeam/internal/transport"
-	"latentbeam/runners/pool"
 )
 
 // otherwise is workers of a numeric class of their own, of which a table knows.
 type otherwise struct {
-	*pool.CPU
+	*devices.CPU
 	layout []layout.Device
 }
 
@@ -29,7 +29,7 @@ func TestADriverThatComputesNothing(t *testing.T) {
 	token := tokenFile(t, workerToken)
 	node, err := transport.Listen("127.0.0.1:0", transport.Token(workerToken))
 	must(t, err)
-	local, err := pool.NewCPU(2, 1, 0)
+	local, err := devices.NewCPU(2, 1, 0)
 	must(t, err)
 	devices := layout.Ranks(local.Speeds())
 	for i := range devices {

@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
+	"latentbeam/schemas/fault"
 )
 
 // childEnv holds, as JSON, the life that this test binary is to lead as a child of a crash test.

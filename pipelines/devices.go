@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/fault"
+	"latentbeam/internal/devices"
 	"latentbeam/internal/transport"
-	"latentbeam/runners/pool"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/transforms"
 )
@@ -40,7 +40,7 @@ func fleet(cfg *config.Config, start Start, steps []transforms.Step, local stage
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
-	f, err := pool.Dial(ctx, local, token, r.Hosts, pool.Job{Start: job, Weights: weights, Link: r.NCCL != "off",
+	f, err := devices.Dial(ctx, local, token, r.Hosts, devices.Job{Start: job, Weights: weights, Link: r.NCCL != "off",
 		Given: r.Memory > 0})
 	if err != nil {
 		return nil, nil, notMet(cfg, err)
@@ -60,7 +60,7 @@ func notMet(cfg *config.Config, err error) error {
 
 // exchanges returns how sets over several hosts have exchanged; nil where links were out of the question.
 func (j *Job) exchanges() *transport.Links {
-	f, ok := j.engine.Pool.(*pool.Fleet)
+	f, ok := j.engine.Pool.(*devices.Fleet)
 	if !ok {
 		return nil
 	}

@@ -12,9 +12,9 @@ import (
 	"sync"
 	"testing"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
+	"latentbeam/schemas/fault"
 )
 
 // diskTable has more rows than a file of a table holds in these tests.

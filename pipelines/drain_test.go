@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 

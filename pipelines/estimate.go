@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"latentbeam/internal/fault"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/transforms"
 )

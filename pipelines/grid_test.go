@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"latentbeam"
 	"latentbeam/internal/transport"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
+	"latentbeam/testdata/tiny"
 )
 
 // gridStages are those of a text-to-video job whose options can be set.
@@ -149,7 +149,7 @@ func TestGridsAreUsed(t *testing.T) {
 // writes the same; one that cannot be done even so is refused with the line.
 func TestSameBytesStreamed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
-	must(t, os.CopyFS(dir, latentbeam.Tiny()))
+	must(t, os.CopyFS(dir, tiny.Files()))
 	base := newJob(t, "id,prompt\na,a red circle moves left\n")
 	base.mustRun(t)
 	want := mustRead(t, base.out)
@@ -200,7 +200,7 @@ func TestSameBytesStreamed(t *testing.T) {
 // its half.
 func TestSameBytesStreamedOverTCP(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
-	must(t, os.CopyFS(dir, latentbeam.Tiny()))
+	must(t, os.CopyFS(dir, tiny.Files()))
 	size := []string{"model=" + dir, "defaults.height=96", "defaults.width=96", "defaults.num_frames=16"}
 	base := newJob(t, "id,prompt\na,a red circle moves left\n")
 	base.sets = size

@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/safetensors"
 	"latentbeam/schemas"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/safetensors"
 	"latentbeam/stages/vae"
 )
 

@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/fault"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
@@ -19,6 +18,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/runners"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/transforms"
 )

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"runtime"
 
+	"latentbeam/internal/devices"
 	"latentbeam/internal/plan/layout"
-	"latentbeam/runners/pool"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/transforms"
@@ -36,7 +36,7 @@ func (l Layout) Split() *layout.Split {
 // Devices returns the devices that the job is planned for: those of the options, or the workers of this
 // machine, measured now.
 func (j *Job) Devices() ([]layout.Device, error) {
-	f, hosts := j.engine.Pool.(*pool.Fleet)
+	f, hosts := j.engine.Pool.(*devices.Fleet)
 	if hosts && f.Told() {
 		return f.Layout(), nil
 	}
@@ -52,9 +52,9 @@ func (j *Job) Devices() ([]layout.Device, error) {
 		return nil, err
 	}
 	d := layout.Device{Name: dev.Device(), Memory: j.engine.Pool.Memory().Limit, Latency: memoryLatency}
-	d.Rate, err = pool.Rate(dev)
+	d.Rate, err = devices.Rate(dev)
 	if err == nil {
-		d.Link, err = pool.Bandwidth(dev)
+		d.Link, err = devices.Bandwidth(dev)
 	}
 	release(err == nil)
 	d.Host, d.Mapped = d.Link, d.Name == "cpu"
@@ -87,7 +87,7 @@ func (j *Job) measurable() (stages.Pool, error) {
 	if j.local.Size() > 0 {
 		return j.local, nil
 	}
-	return pool.NewCPU(1, j.Config.Resources.Threads, 0)
+	return devices.NewCPU(1, j.Config.Resources.Threads, 0)
 }
 
 // memoryLatency is what an exchange through shared memory costs before its first byte, in seconds: all ranks

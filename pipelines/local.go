@@ -8,12 +8,12 @@ import (
 	"runtime"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/fault"
+	"latentbeam/internal/devices"
+	"latentbeam/internal/devices/gpus"
 	"latentbeam/internal/gpu"
 	"latentbeam/internal/plan/layout"
-	"latentbeam/runners/pool"
-	"latentbeam/runners/pool/gpus"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/transforms"
 )
@@ -30,7 +30,7 @@ type Local struct {
 
 // Open opens the devices: GPUs where there are any and Device does not say otherwise, else workers of the CPU.
 // end gives them back.
-func (l Local) Open() (devices stages.Picker, end func(), err error) {
+func (l Local) Open() (opened stages.Picker, end func(), err error) {
 	if l.Device != "cpu" && l.Workers > 0 {
 		p, end, err := l.openGPUs()
 		if err == nil {
@@ -44,7 +44,7 @@ func (l Local) Open() (devices stages.Picker, end func(), err error) {
 		slog.Warn("more workers than threads save no time: they take turns on the processor",
 			"workers", l.Workers, "threads", threads)
 	}
-	p, err := pool.NewCPU(l.Workers, l.Threads, l.Memory)
+	p, err := devices.NewCPU(l.Workers, l.Threads, l.Memory)
 	return p, func() {}, err
 }
 
@@ -118,7 +118,7 @@ func local(cfg *config.Config, o Options) (stages.Picker, func(), error) {
 // openOrLook opens the devices, or only looks at them where the options say so.
 func (l Local) openOrLook(o Options) (stages.Picker, func(), error) {
 	if o.Devices != nil {
-		like, err := pool.NewCPU(1, 1, 0)
+		like, err := devices.NewCPU(1, 1, 0)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/fault"
+	"latentbeam/internal/table"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
-	"latentbeam/transforms/table"
 )
 
 // media reads rows of videos and images: from tables that name them, or the files themselves.

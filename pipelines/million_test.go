@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"latentbeam/internal/table"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/transforms/table"
 )
 
 const (

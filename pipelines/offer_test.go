@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"latentbeam"
+	"latentbeam/internal/devices"
 	"latentbeam/internal/transport"
 	"latentbeam/pipelines"
-	"latentbeam/runners/pool"
+	"latentbeam/testdata/tiny"
 )
 
 // TestAWorkerOffersWhatWeightsLeave: the weights of the jobs that are open on a worker are taken off the memory that
@@ -17,7 +17,7 @@ import (
 func TestAWorkerOffersWhatWeightsLeave(t *testing.T) {
 	const memory = 1 << 30
 	addr, _ := workerWith(t, transport.Token(workerToken), 2, memory, nil)
-	driver, err := pool.NewCPU(0, 1, 0)
+	driver, err := devices.NewCPU(0, 1, 0)
 	must(t, err)
 	offer := func(sets ...string) int64 {
 		j := newJob(t, setTable)
@@ -25,7 +25,7 @@ func TestAWorkerOffersWhatWeightsLeave(t *testing.T) {
 		must(t, err)
 		var limits []int64
 		for range 2 { // the second time it is open already
-			f, err := pool.Dial(t.Context(), driver, transport.Token(workerToken), []string{addr}, pool.Job{Start: job})
+			f, err := devices.Dial(t.Context(), driver, transport.Token(workerToken), []string{addr}, devices.Job{Start: job})
 			must(t, err)
 			f.Close()
 			limits = append(limits, f.Memory().Limit)
@@ -49,14 +49,14 @@ func TestAWorkerOffersWhatWeightsLeave(t *testing.T) {
 // for them, and offers what that leaves.
 func TestAWorkerArrangesForTheRows(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
-	must(t, os.CopyFS(dir, latentbeam.Tiny()))
+	must(t, os.CopyFS(dir, tiny.Files()))
 	addr, _ := workerWith(t, transport.Token(workerToken), 1, 18<<20, nil)
-	driver, err := pool.NewCPU(0, 1, 0)
+	driver, err := devices.NewCPU(0, 1, 0)
 	must(t, err)
 	j := newJob(t, setTable)
 	job, err := json.Marshal(pipelines.Start{File: "job.yaml", YAML: j.yaml(), Sets: []string{"model=" + dir}})
 	must(t, err)
-	f, err := pool.Dial(t.Context(), driver, transport.Token(workerToken), []string{addr}, pool.Job{Start: job})
+	f, err := devices.Dial(t.Context(), driver, transport.Token(workerToken), []string{addr}, devices.Job{Start: job})
 	must(t, err)
 	defer f.Close()
 	before := f.Memory().Limit

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"latentbeam"
 	"latentbeam/internal/config"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
+	"latentbeam/testdata/tiny"
 	"latentbeam/transforms"
 )
 
@@ -22,7 +22,7 @@ func openModel(cfg *config.Config) (*stages.Model, error) {
 	var err error
 	switch {
 	case m.Path == "tiny":
-		model, err = stages.EmbeddedModel("tiny", latentbeam.Tiny())
+		model, err = stages.EmbeddedModel("tiny", tiny.Files())
 	case m.Path != "":
 		model, err = stages.OpenModel(m.Path)
 	default:

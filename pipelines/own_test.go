@@ -11,14 +11,14 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
-	"latentbeam"
+	"latentbeam/internal/devices"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
 	"latentbeam/runners"
-	"latentbeam/runners/pool"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
+	"latentbeam/testdata/tiny"
 	"latentbeam/transforms"
 )
 
@@ -41,7 +41,7 @@ type link func(beam.Scope, beam.PCollection) beam.PCollection
 // tinySteps returns stages of the built-in model as steps of an engine.
 func tinySteps(t *testing.T, names ...string) (steps []transforms.Step) {
 	t.Helper()
-	model, err := stages.EmbeddedModel("tiny", latentbeam.Tiny())
+	model, err := stages.EmbeddedModel("tiny", tiny.Files())
 	must(t, err)
 	for _, name := range names {
 		spec, _ := stages.Find(catalog.All(), name)
@@ -56,7 +56,7 @@ func tinySteps(t *testing.T, names ...string) (steps []transforms.Step) {
 func own(t *testing.T, runner runners.Runner, out string, between link) {
 	t.Helper()
 	steps := tinySteps(t, "encode_text", "denoise", "decode_vae", "encode_video", "measure_shapes")
-	devices, err := pool.NewCPU(1, 1, 0)
+	devices, err := devices.NewCPU(1, 1, 0)
 	must(t, err)
 	dir, err := store.OpenDir(out)
 	must(t, err)

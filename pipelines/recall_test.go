@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 

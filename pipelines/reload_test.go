@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"latentbeam"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/stages"
+	"latentbeam/testdata/tiny"
 )
 
 // model is all that a stage with weights is.
@@ -40,7 +40,7 @@ func counted(n *int) stages.Spec {
 // brought to the device anew before the first batch, and only there.
 func TestWeightsAreLoadedAsTheyLie(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
-	must(t, os.CopyFS(dir, latentbeam.Tiny()))
+	must(t, os.CopyFS(dir, tiny.Files()))
 	for memory, want := range map[string]int{"18MiB": 2, "64MiB": 1} {
 		n := 0
 		spec := counted(&n)
@@ -65,7 +65,7 @@ func TestWeightsAreLoadedAsTheyLie(t *testing.T) {
 // TestAWorkerLoadsWeightsAsTheyLie: so does a worker that hears of the rows.
 func TestAWorkerLoadsWeightsAsTheyLie(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
-	must(t, os.CopyFS(dir, latentbeam.Tiny()))
+	must(t, os.CopyFS(dir, tiny.Files()))
 	n := 0
 	addr, _ := workerWith(t, transport.Token(workerToken), 1, 18<<20, []stages.Spec{counted(&n)})
 	j := newJob(t, "id,prompt,height,width,num_frames\nlarge,a red circle moves left,64,64,16\n")

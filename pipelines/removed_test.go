@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/store"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"latentbeam/internal/fault"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
 	"latentbeam/internal/transport"
 	"latentbeam/runners"
+	"latentbeam/schemas/fault"
 	"latentbeam/transforms"
 )
 

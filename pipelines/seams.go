@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"iter"
 
+	"latentbeam/internal/table"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/transforms/table"
 )
 
 // embeddings reads tables of text embeddings.

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/fault"
+	"latentbeam/internal/devices"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/pipelines"
-	"latentbeam/runners/pool"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
 )
@@ -64,12 +64,12 @@ func worker(t *testing.T, token string, devices int, specs []stages.Spec) (addr 
 }
 
 // workerWith is worker with so many bytes of memory for batches on each device; 0: as there is.
-func workerWith(t *testing.T, token transport.Token, devices int, memory int64, specs []stages.Spec) (addr string,
+func workerWith(t *testing.T, token transport.Token, count int, memory int64, specs []stages.Spec) (addr string,
 	stop func()) {
 	t.Helper()
 	node, err := transport.Listen("127.0.0.1:0", token)
 	must(t, err)
-	local, err := pool.NewCPU(devices, 1, memory)
+	local, err := devices.NewCPU(count, 1, memory)
 	must(t, err)
 	return workerOf(t, node, local, specs)
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/store"
 	"latentbeam/pipelines"
+	"latentbeam/schemas/fault"
 )
 
 // shardRows are so many rows that each of two or three shards has some, whatever the keys are: they depend on the numeric

@@ -7,10 +7,10 @@ import (
 	"log/slog"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/fault"
+	"latentbeam/internal/table"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/transforms"
-	"latentbeam/transforms/table"
 )
 
 // sourceKinds maps the kinds of input to what the first stage must take.

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"latentbeam"
-	"latentbeam/internal/fault"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
@@ -20,8 +18,10 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/runners"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
+	"latentbeam/testdata/tiny"
 	"latentbeam/transforms"
 )
 
@@ -290,7 +290,7 @@ func TestWeightsPassWhereAnElementDoesNotFit(t *testing.T) {
 // TestBlocksPassThroughTheBackendAtWork: when a device was made anew, blocks come through the new backend and not
 // through the one that was there when the weights were loaded; nothing is held twice.
 func TestBlocksPassThroughTheBackendAtWork(t *testing.T) {
-	model, err := stages.EmbeddedModel("tiny", latentbeam.Tiny())
+	model, err := stages.EmbeddedModel("tiny", tiny.Files())
 	must(t, err)
 	open := func(name string) stages.Stage {
 		spec, _ := stages.Find(catalog.All(), name)

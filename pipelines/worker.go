@@ -10,12 +10,12 @@ import (
 	"sync"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/fault"
+	"latentbeam/internal/devices"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
-	"latentbeam/runners/pool"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/transforms"
 )
@@ -69,7 +69,7 @@ func (w *Worker) serve(ctx context.Context, conn *transport.Conn) {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	var r pool.Request
+	var r devices.Request
 	batch, err := conn.Receive(&r)
 	if err != nil {
 		return
@@ -85,30 +85,30 @@ func (w *Worker) serve(ctx context.Context, conn *transport.Conn) {
 	}
 }
 
-func (w *Worker) answer(ctx context.Context, r pool.Request, batch []byte) (reply pool.Reply, body []byte) {
+func (w *Worker) answer(ctx context.Context, r devices.Request, batch []byte) (reply devices.Reply, body []byte) {
 	defer func() {
 		if v := recover(); v != nil {
-			reply, body = pool.Failed(fault.Row(fmt.Errorf("panic: %v", v))), nil
+			reply, body = devices.Failed(fault.Row(fmt.Errorf("panic: %v", v))), nil
 		}
 	}()
 	j, err := w.open(ctx, r.Job, r.Rows)
 	if err != nil {
-		return pool.Failed(fault.Usage(err)), nil
+		return devices.Failed(fault.Usage(err)), nil
 	}
 	if r.Stage == "" {
 		return w.offer(j.steps), nil
 	}
 	i := slices.IndexFunc(j.steps, func(s transforms.Step) bool { return s.Name == r.Stage })
 	if i < 0 {
-		return pool.Failed(fault.Usage(fmt.Errorf("the job has no stage %s", r.Stage))), nil
+		return devices.Failed(fault.Usage(fmt.Errorf("the job has no stage %s", r.Stage))), nil
 	}
 	elements, err := transforms.DecodeBatch(batch)
 	if err != nil {
-		return pool.Failed(err), nil
+		return devices.Failed(err), nil
 	}
 	freed := len(elements) > 0 && r.Stay != nil && w.free(j, i, elements[0].Row, *r.Stay)
 	if body, err = w.run(ctx, j.steps[i], r, elements); err != nil {
-		reply = pool.Failed(err)
+		reply = devices.Failed(err)
 	}
 	if freed {
 		reply.Memory = w.Devices.Memory()
@@ -142,8 +142,8 @@ func (w *Worker) free(j *workerJob, step int, row schemas.PromptRow, stay int) b
 }
 
 // offer says what this process has.
-func (w *Worker) offer(steps []transforms.Step) pool.Reply {
-	reply := pool.Reply{Speeds: w.Devices.Speeds(), Memory: w.Devices.Memory(), Class: w.Devices.Class(),
+func (w *Worker) offer(steps []transforms.Step) devices.Reply {
+	reply := devices.Reply{Speeds: w.Devices.Speeds(), Memory: w.Devices.Memory(), Class: w.Devices.Class(),
 		Weights: map[string]string{}}
 	reply.Describe(w.Devices)
 	for _, s := range steps {
@@ -265,7 +265,7 @@ func (w *Worker) others(j *workerJob) (bytes int64) {
 }
 
 // run runs a stage on this worker's ranks of a set. The batch goes back from rank 0.
-func (w *Worker) run(ctx context.Context, s transforms.Step, r pool.Request,
+func (w *Worker) run(ctx context.Context, s transforms.Step, r devices.Request,
 	elements []*stages.Element) ([]byte, error) {
 	if len(r.Ranks) < 1 || len(r.Ranks) != len(r.Devices) {
 		return nil, fault.Retry(fmt.Errorf("%d ranks are asked for on %d devices", len(r.Ranks), len(r.Devices)))
@@ -280,7 +280,7 @@ func (w *Worker) run(ctx context.Context, s transforms.Step, r pool.Request,
 	if set.Speeds = r.Speeds; len(r.Speeds) > 1 {
 		defer w.Node.Over(r.Table) // ranks elsewhere may still wait for one that failed before it joined
 		set.Connect = func(ctx context.Context) ([]kernels.Transport, error) {
-			ctx, cancel := context.WithTimeout(ctx, pool.JoinTime)
+			ctx, cancel := context.WithTimeout(ctx, devices.JoinTime)
 			defer cancel()
 			return w.Node.Join(ctx, r.Table, r.Ranks, set.Devices)
 		}

@@ -5,9 +5,9 @@ import (
 	"math"
 	"slices"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/media"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 )
 
 // Array is a dense row-major fp32 array on the host, the form in which tensors cross seams.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"testing"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/media"
+	"latentbeam/schemas/fault"
 )
 
 func TestElementKinds(t *testing.T) {

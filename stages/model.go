@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/checkpoint"
-	"latentbeam/internal/safetensors"
+	"latentbeam/stages/safetensors"
 )
 
 // Model is a model in the published layout: a model_index.json and a directory for each component

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/safetensors"
+	"latentbeam/stages/safetensors"
 )
 
 // layOut writes files into a new directory.

@@ -20,7 +20,7 @@ type Stage interface {
 	// Need estimates the device memory of one batch of n elements like row, in bytes, without weights.
 	Need(row *schemas.PromptRow, n int) (int64, error)
 	// Run takes every element of the batch from the kind the stage takes to the kind it gives. An error
-	// concerns the whole batch (its class decides what follows, see internal/fault); what is wrong with
+	// concerns the whole batch (its class decides what follows, see schemas/fault); what is wrong with
 	// one element goes into that element by Fail. Results are the same for any grouping into batches. After
 	// an error or a panic the elements are given again, as they were: what fields point at is not changed
 	// in place.
@@ -83,7 +83,7 @@ const (
 	ParamConditionFrameEdit   Param = "condition_frame_edit"
 )
 
-// Pool lends devices to batches. runners/pool implements it.
+// Pool lends devices to batches. internal/devices implements it.
 type Pool interface {
 	// Lease waits for a free device; release gives it back and says whether the work on it went well. A
 	// device that was left in the middle of something is made anew before it is lent again.

@@ -9,9 +9,9 @@ import (
 	"runtime/debug"
 	"time"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 

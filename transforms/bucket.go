@@ -7,9 +7,9 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/plan"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"latentbeam/internal/fault"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 

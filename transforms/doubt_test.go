@@ -12,12 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"latentbeam/internal/fault"
+	"latentbeam/internal/devices/gpus"
 	"latentbeam/internal/gpu/gputest"
 	"latentbeam/internal/testaid"
 	"latentbeam/kernels"
-	"latentbeam/runners/pool/gpus"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 

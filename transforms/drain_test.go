@@ -6,10 +6,10 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"latentbeam/internal/devices/gpus"
 	"latentbeam/internal/gpu/gputest"
 	"latentbeam/internal/testaid"
 	"latentbeam/kernels"
-	"latentbeam/runners/pool/gpus"
 	"latentbeam/stages"
 )
 

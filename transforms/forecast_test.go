@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/schemas"
+	"latentbeam/stages/sequence"
 )
 
 // denoiser is a stage whose batches can be shared.

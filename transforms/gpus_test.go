@@ -11,13 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"latentbeam/internal/fault"
+	"latentbeam/internal/devices/gpus"
 	"latentbeam/internal/gpu"
 	"latentbeam/internal/gpu/gputest"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
-	"latentbeam/runners/pool/gpus"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/plan"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 

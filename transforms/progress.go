@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"latentbeam/internal/fault"
 	"latentbeam/kernels"
+	"latentbeam/schemas/fault"
 )
 
 // Progress counts what happens to the rows of a run. It is safe for concurrent use.

@@ -14,10 +14,10 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/rng"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 

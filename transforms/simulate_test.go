@@ -17,10 +17,10 @@ import (
 
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/sequence"
 )
 
 // published are the seconds of one H100 for one video, 30 steps, text encoder and decoder included: Open-Sora

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"latentbeam/internal/safetensors"
+	"latentbeam/stages/safetensors"
 )
 
 // DefaultShard is the most bytes of one file, as hubs have it.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/safetensors"
 	tt "latentbeam/internal/torchpickle/torchtest"
+	"latentbeam/stages/safetensors"
 )
 
 // variants are checkpoints that torch wrote, beside what is in them as safetensors (make.py there).

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"latentbeam/internal/safetensors"
+	"latentbeam/stages/safetensors"
 )
 
 // weightNames are what hubs call the weights of a component, the transformers' and the diffusers' way; a

@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"latentbeam/internal/mapfile"
-	"latentbeam/internal/safetensors"
 	"latentbeam/internal/torchpickle"
+	"latentbeam/stages/safetensors"
 )
 
 // Checkpoint is the tensors of one model on disk. Close it when no tensor is in use.

@@ -10,10 +10,10 @@ import (
 	"runtime"
 	"strings"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/gpu"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/cuda"
+	"latentbeam/schemas/fault"
 )
 
 // Collect looks at this machine. dir is where a job's output would go; version is the program's.

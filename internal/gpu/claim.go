@@ -13,7 +13,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 )
 
 // Owner is who has claimed a device, as the lock file says.

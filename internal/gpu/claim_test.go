@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 )
 
 // holder makes this test binary claim a device and wait to be killed.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/store"
+	"latentbeam/schemas/fault"
 )
 
 // Commit records all recs at once: they are on disk, with one set of fsyncs, when it returns nil,

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/store"
+	"latentbeam/schemas/fault"
 )
 
 // compactBytes is how much Compact gathers for one new segment, in bytes.

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/store"
+	"latentbeam/schemas/fault"
 )
 
 // The child of a crash test is this test binary, told by its environment what to do.

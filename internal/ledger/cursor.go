@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 )
 
 // Cursor finds and reads records for one goroutine. Where keys are asked for in about the order in which

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 )
 
 func sample() []byte {

@@ -5,8 +5,8 @@ import (
 	"syscall"
 	"testing"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/store"
+	"latentbeam/schemas/fault"
 )
 
 // TestEveryCallFails fills the disk at each call of a whole life. It must end with "try again", and

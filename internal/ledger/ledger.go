@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/store"
+	"latentbeam/schemas/fault"
 )
 
 // Ledger is the ledger of one output directory. Its methods are safe for concurrent use. Several

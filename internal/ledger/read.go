@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 )
 
 // readWindow is how much of a record is read at first; most rows fit.

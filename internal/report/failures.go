@@ -9,8 +9,8 @@ import (
 	"iter"
 
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/table"
 	"latentbeam/schemas"
-	"latentbeam/transforms/table"
 )
 
 // failures writes the failures table. In the same pass over the input it counts the rows and lets the

@@ -10,8 +10,8 @@ import (
 	"slices"
 
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/table"
 	"latentbeam/schemas"
-	"latentbeam/transforms/table"
 )
 
 // A tensor is in the ledger until the tables of a complete run are on disk; then Compact drops it from the

@@ -15,12 +15,12 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
+	"latentbeam/internal/table"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
-	"latentbeam/transforms/table"
 )
 
 // input is a table of rows; "bad" cannot be computed.

@@ -11,8 +11,8 @@ import (
 	"reflect"
 	"slices"
 
+	"latentbeam/internal/table"
 	"latentbeam/schemas"
-	"latentbeam/transforms/table"
 )
 
 // Files of tensor tables hold about tensorFileBytes, so that one changed row rewrites one such file and

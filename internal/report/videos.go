@@ -7,8 +7,8 @@ import (
 	"io"
 	"iter"
 
+	"latentbeam/internal/table"
 	"latentbeam/schemas"
-	"latentbeam/transforms/table"
 )
 
 // videosPerFile bounds a file of the videos table; a row takes a few hundred bytes.

@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"syscall"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 )
 
 // ErrConflict is what errors.Is finds in a *ConflictError.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 )
 
 // Owner describes the process that holds a lock, as the lock file records it.

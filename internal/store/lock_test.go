@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 )
 
 const holderEnv = "LATENTBEAM_TEST_LOCK_DIR"

@@ -8,7 +8,7 @@ import (
 	"path"
 	"slices"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 )
 
 // openTempsMax bounds the files that Put holds open between writing and fsync.

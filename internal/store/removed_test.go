@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 )
 
 // TestRemovedOutput: an output that is removed or replaced while it is in use is said to be, with what to do; a file

@@ -7,7 +7,7 @@ import (
 	"io"
 	"path"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 )
 
 // replaceBuffer gathers small writes of Replace, in bytes.

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 )
 
 func openTest(t testing.TB) *Dir {

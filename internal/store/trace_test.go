@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 )
 
 // record makes d write its calls, with temporary names numbered in the order they appear.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/fault"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
+	"latentbeam/schemas/fault"
 )
 
 // neighbours returns the ends of two ranks of one process, as Join connects them.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"latentbeam/internal/fault"
 	"latentbeam/kernels"
+	"latentbeam/schemas/fault"
 )
 
 // TestNotFiniteOnAllRanks: that a rank gave up because of what is not finite is known on all of them; of another cause

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"latentbeam/internal/fault"
 	"latentbeam/kernels"
+	"latentbeam/schemas/fault"
 )
 
 // peer is the connection to one other rank, and the host memory that passes through it.

@@ -7,8 +7,8 @@ import (
 
 	"gorgonia.org/cu"
 
-	"latentbeam/internal/fault"
 	"latentbeam/kernels"
+	"latentbeam/schemas/fault"
 )
 
 // arena lends device memory to tensors. Scopes nest, so memory is a stack: a tensor lies where the last one

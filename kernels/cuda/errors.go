@@ -5,8 +5,8 @@ package cuda
 import (
 	"errors"
 
-	"latentbeam/internal/fault"
 	"latentbeam/kernels/cuda/driver"
+	"latentbeam/schemas/fault"
 )
 
 // What driver calls answer (CUresult) and what it means for the work.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/fault"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cuda"
+	"latentbeam/schemas/fault"
 )
 
 // onFake skips a test where the driver is not the stand-in, which alone makes errors when asked to.

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"testing"
 
-	"latentbeam/internal/fault"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cuda"
+	"latentbeam/schemas/fault"
 )
 
 // across copies a tensor of one device to another, contiguous and with gaps, and compares. It returns the bytes.

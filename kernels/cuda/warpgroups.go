@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 )
 
 // EnvWarpgroups is the environment variable that turns kernels of warpgroups (wgmma, compute capability 9.0) off,

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/fault"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cuda"
+	"latentbeam/schemas/fault"
 )
 
 // TestWarpgroups: a device of compute capability 9.0 uses its warpgroups where they compute what others do, and else

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 )
 
 // EnvPatience is how long the driver may take for one call, such as 30m, before its device counts as lost; 0 is for

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/fault"
 	"latentbeam/kernels/cuda"
+	"latentbeam/schemas/fault"
 )
 
 // TestHang: a call of the driver that does not come back is the loss of its device for everybody who waits, within the

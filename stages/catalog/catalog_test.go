@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam"
 	"latentbeam/internal/config"
 	"latentbeam/stages"
+	"latentbeam/testdata/tiny"
 )
 
 var (
@@ -23,9 +23,9 @@ var (
 	name = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 )
 
-func tiny(t *testing.T) *stages.Model {
+func builtIn(t *testing.T) *stages.Model {
 	t.Helper()
-	m, err := stages.EmbeddedModel("tiny", latentbeam.Tiny())
+	m, err := stages.EmbeddedModel("tiny", tiny.Files())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestEverySpecIsComplete(t *testing.T) {
 
 // TestEveryStageOpens with the built-in model, without options, and says what it is.
 func TestEveryStageOpens(t *testing.T) {
-	m := tiny(t)
+	m := builtIn(t)
 	for _, s := range All() {
 		stage, err := s.New(m, nil)
 		if err != nil {
@@ -85,7 +85,7 @@ func TestEveryStageOpens(t *testing.T) {
 
 // TestOptionsAreStrict: an unknown key and a wrong type are errors with their line, in every stage.
 func TestOptionsAreStrict(t *testing.T) {
-	m := tiny(t)
+	m := builtIn(t)
 	for _, s := range All() {
 		if s.Name == "measure_shapes" {
 			continue // it has no options; the job refuses any
@@ -109,7 +109,7 @@ func TestOptionsAreStrict(t *testing.T) {
 
 // TestOptionsOfOneStage are checked when it is opened.
 func TestOptionsOfOneStage(t *testing.T) {
-	m := tiny(t)
+	m := builtIn(t)
 	for _, c := range []struct{ stage, options, want string }{
 		{"encode_text", "clean: false", ""},
 		{"denoise", "sequence_parallel: auto", ""},

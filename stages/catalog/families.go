@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"latentbeam/internal/safetensors"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/safetensors"
 	"latentbeam/stages/stdit"
 	"latentbeam/stages/t5"
 	"latentbeam/stages/vae"

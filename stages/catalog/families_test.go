@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam"
-	"latentbeam/internal/safetensors"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/safetensors"
 	"latentbeam/stages/stdit"
 	"latentbeam/stages/t5"
 	"latentbeam/stages/vae"
+	"latentbeam/testdata/tiny"
 )
 
 // published returns the tensors of the denoisers that Open-Sora published, from the list of their state dicts.
@@ -134,7 +134,7 @@ func TestGuessedConfigurations(t *testing.T) {
 
 // TestTinyIsRecognised: the built-in model with its own configurations, and what Guess says of its parts.
 func TestTinyIsRecognised(t *testing.T) {
-	m, err := stages.EmbeddedModel("tiny", latentbeam.Tiny())
+	m, err := stages.EmbeddedModel("tiny", tiny.Files())
 	if err != nil {
 		t.Fatal(err)
 	}

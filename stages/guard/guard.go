@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"latentbeam/internal/fault"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 

@@ -1,8 +1,8 @@
 package nn
 
 import (
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
+	"latentbeam/stages/sequence"
 )
 
 // AddWindowsShared is AddTemporal with windows for ranks that share the patches of a video. streams, xs

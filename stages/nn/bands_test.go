@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/sequence"
 )
 
 // windowRope are the angles of the tokens of a window.

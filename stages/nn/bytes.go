@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"latentbeam/internal/plan"
-	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
+	"latentbeam/stages/safetensors"
 )
 
 // Bytes returns what the weights take on a device when they are loaded as dt: all, and the parts in order: what belongs

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"sync"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/plan/weights"
-	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/safetensors"
 )
 
 // Component is one component of a published model, such as "text_encoder": its configuration C, its mapped

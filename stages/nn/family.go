@@ -3,7 +3,7 @@ package nn
 import (
 	"fmt"
 
-	"latentbeam/internal/safetensors"
+	"latentbeam/stages/safetensors"
 )
 
 // Family is a kind of model as its checkpoints show it. The list of all is in stages/catalog.

@@ -1,8 +1,8 @@
 package nn
 
 import (
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
+	"latentbeam/stages/sequence"
 )
 
 // Frames that are left over when every rank has its whole frames are attended in by several: each has some heads,

@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/sequence"
 )
 
 // grid are hashed numbers (B, T H W, C) of all tokens of the mask's grid.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"testing"
 
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/sequence"
 )
 
 // TestMutants puts known mistakes of sequence parallelism in and sees that the comparison with one rank finds

@@ -4,11 +4,11 @@ import (
 	"slices"
 	"testing"
 
-	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/safetensors"
 )
 
 // TestAs: weights are rounded on loading, below a name too, but never widened.

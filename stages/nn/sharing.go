@@ -3,8 +3,8 @@ package nn
 import (
 	"slices"
 
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
+	"latentbeam/stages/sequence"
 )
 
 // sharing is one call of attendShared on one rank.

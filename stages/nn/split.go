@@ -1,8 +1,8 @@
 package nn
 
 import (
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
+	"latentbeam/stages/sequence"
 )
 
 // Split is one rank's share of a batch whose columns (row of the batch, patch) lie on several ranks. Each

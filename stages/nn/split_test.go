@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/sequence"
 )
 
 // sharedCase is attention over the patches of the frames of a batch, on several ranks.

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/safetensors"
 )
 
 // TestStack: vectors become the rows of one tensor, in the type that they have or are rounded to; of two

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
+	"latentbeam/stages/safetensors"
 )
 
 // Weights hands out the tensors of one or more safetensors files by name and keeps account: at the end

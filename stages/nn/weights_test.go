@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/safetensors"
 )
 
 // TestCheckListsEverything: one error names every tensor that does not fit, with both shapes.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"latentbeam/internal/fault"
+	"latentbeam/schemas/fault"
 )
 
 // run is one call of Sample: the buffers that its steps share.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"latentbeam/internal/fault"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/condition"
 	"latentbeam/stages/nn"

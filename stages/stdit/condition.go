@@ -4,8 +4,8 @@ import (
 	"errors"
 	"slices"
 
-	"latentbeam/internal/fault"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/condition"
 )

@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/sequence"
 )
 
 // conditioned gives every second element of a batch a reference of some latent frames.

@@ -3,9 +3,9 @@ package stdit
 import (
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/schemas"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/sequence"
 )
 
 // queryTile is what ranges of queries are multiples of when a frame is shared out.

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/sequence"
 )
 
 // counted is what one rank did in the blocks of one step.

@@ -7,12 +7,12 @@ import (
 
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/sequence"
 )
 
 // mappedStage is the stage with hashed weights in a mapped file.

@@ -7,11 +7,11 @@ import (
 
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
+	"latentbeam/stages/sequence"
 )
 
 // onGrid sets the stage's options to those of a grid.

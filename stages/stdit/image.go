@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 
-	"latentbeam/internal/fault"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/sampler"
 )

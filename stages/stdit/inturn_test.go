@@ -4,11 +4,11 @@ import (
 	"testing"
 
 	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/sequence"
 )
 
 // TestInTurnOnAnySet: videos of several clips and those that are conditioned by images have the same bytes on any

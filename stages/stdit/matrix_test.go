@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
+	"latentbeam/stages/sequence"
 )
 
 // matrixRuns is how many random sets the matrix is run on, of matrixSets for each batch.

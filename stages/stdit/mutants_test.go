@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/sequence"
 )
 
 // TestMutants puts known mistakes of sequence parallelism in and sees that the digest finds each: a test of the

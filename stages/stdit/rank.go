@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/sequence"
 )
 
 // rank is the network applied to one rank's columns of a batch. Rows of the forward are (element, branch):

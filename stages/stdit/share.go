@@ -1,9 +1,9 @@
 package stdit
 
 import (
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/sequence"
 )
 
 // Latents stay where their columns are over all sampling steps. What a rank samples are its shares: some

@@ -6,12 +6,12 @@ import (
 
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sampler"
+	"latentbeam/stages/sequence"
 )
 
 // Width is what sequence_parallel says, times the ranks that the weights are cut over.

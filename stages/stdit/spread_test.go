@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"testing"
 
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
@@ -16,6 +15,7 @@ import (
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sampler"
+	"latentbeam/stages/sequence"
 )
 
 // testStage is the stage with hashed weights.

@@ -7,13 +7,13 @@ import (
 	"sync"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/fault"
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sampler"
+	"latentbeam/stages/sequence"
 )
 
 // latentScale is the factor between the latents of the 2D autoencoder and the denoiser's, in Open-Sora 1.0 and

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"latentbeam/internal/rng"
-	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/safetensors"
 	"latentbeam/stages/sampler"
 )
 

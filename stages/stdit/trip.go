@@ -6,10 +6,10 @@ import (
 	"iter"
 
 	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sampler"
+	"latentbeam/stages/sequence"
 )
 
 // In a pipeline the elements of a batch go in groups, at least as many as there are stages. Each group is a trip: it has

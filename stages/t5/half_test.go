@@ -4,10 +4,10 @@ import (
 	"math"
 	"testing"
 
-	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/safetensors"
 )
 
 // halfCase is the encoder of testdata/golden/t5-half.json in one type.

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/safetensors"
 )
 
 const (

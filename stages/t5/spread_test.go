@@ -6,21 +6,21 @@ import (
 	"slices"
 	"testing"
 
-	"latentbeam"
 	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/sequence"
+	"latentbeam/testdata/tiny"
 )
 
 // openTiny is the stage with the built-in encoder.
 func openTiny(t *testing.T) *stage {
 	t.Helper()
-	m, err := stages.EmbeddedModel("tiny", latentbeam.Tiny())
+	m, err := stages.EmbeddedModel("tiny", tiny.Files())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,11 +13,11 @@ import (
 	"testing/fstest"
 
 	"latentbeam/internal/rng"
-	"latentbeam/internal/safetensors"
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/safetensors"
 )
 
 // modelOf is a model whose autoencoder is that of a golden case.

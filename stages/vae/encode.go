@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/media"
 	"latentbeam/internal/rng"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
 )

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/safetensors"
 )
 
 // tolerance against the reference in fp32, absolute on values of some units.

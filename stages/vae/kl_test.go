@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/safetensors"
 )
 
 // klCase is a case of vae.json: AutoencoderKL of diffusers alone, its latents as they are.

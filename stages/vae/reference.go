@@ -7,11 +7,11 @@ import (
 	"io"
 	"strings"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/media"
 	"latentbeam/internal/rng"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
 )

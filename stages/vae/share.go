@@ -3,10 +3,10 @@ package vae
 import (
 	"fmt"
 
-	"latentbeam/internal/fault"
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages/sequence"
 )
 
 // grouping is how many frames are decoded without a look at others, their latent frames, and how many frames

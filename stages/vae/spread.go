@@ -4,9 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"latentbeam/internal/fault"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"latentbeam/internal/plan/sequence"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
@@ -14,6 +13,7 @@ import (
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/sequence"
 )
 
 // stageOf is the stage decode_vae with hashed weights.

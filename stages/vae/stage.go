@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/media"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
 )

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"latentbeam/internal/safetensors"
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/safetensors"
 )
 
 // goldenModel is a model whose only component is the autoencoder of a golden case, with hashed weights.

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"latentbeam/internal/fault"
 	"latentbeam/internal/media"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 

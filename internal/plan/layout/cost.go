@@ -3,7 +3,7 @@ package layout
 import (
 	"fmt"
 
-	"latentbeam/internal/plan/sequence"
+	"latentbeam/stages/sequence"
 )
 
 // Forward is one evaluation of the denoiser by a set of devices, as predicted.

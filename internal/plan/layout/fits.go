@@ -1,6 +1,6 @@
 package layout
 
-import "latentbeam/internal/plan/sequence"
+import "latentbeam/stages/sequence"
 
 // Least returns the narrowest set of devices like d, of at most limit, that has room for k elements of a
 // stage, beside the weights; limit where none has.

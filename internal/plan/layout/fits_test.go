@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/sequence"
+	"latentbeam/stages/sequence"
 )
 
 // linear is Most by its definition.

@@ -2,7 +2,7 @@ package layout
 
 import (
 	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/sequence"
+	"latentbeam/stages/sequence"
 )
 
 // onGrid is Cheapest where several devices together are one rank of sequence parallelism: they are as fast as their

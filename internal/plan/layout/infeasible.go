@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/sequence"
+	"latentbeam/stages/sequence"
 )
 
 // Infeasible is the error of a search in which nothing fits: which device, what is missing, what would fit.

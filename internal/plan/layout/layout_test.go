@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/plan/sequence"
+	"latentbeam/stages/sequence"
 )
 
 // stdit3 is STDiT3-XL/2 with its text encoder and decoder, at a latent of t frames of s positions after

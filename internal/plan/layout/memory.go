@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/sequence"
+	"latentbeam/stages/sequence"
 )
 
 // reserve is the part of a device's memory that is left free, for what no model of memory knows.

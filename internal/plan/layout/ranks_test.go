@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/plan/sequence"
+	"latentbeam/stages/sequence"
 )
 
 // The table of the documentation: what a rank of N has to do and to send for one element of 16 frames, alone and

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/sequence"
+	"latentbeam/stages/sequence"
 )
 
 // maxElements bounds how many elements a set is tried with.

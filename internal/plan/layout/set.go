@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"latentbeam/internal/plan/sequence"
+	"latentbeam/stages/sequence"
 )
 
 // evaluated is what set returns for the first set of its kind.

@@ -2,7 +2,7 @@ package layout
 
 import (
 	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/sequence"
+	"latentbeam/stages/sequence"
 )
 
 // Stage is what one stage of a job costs for elements of one shape.

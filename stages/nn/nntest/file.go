@@ -6,7 +6,7 @@ import (
 	"math"
 	"testing"
 
-	"latentbeam/internal/safetensors"
+	"latentbeam/stages/safetensors"
 )
 
 // File returns a safetensors file in memory that holds the hashed Weight of each name and shape.

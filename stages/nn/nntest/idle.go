@@ -17,9 +17,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cuda"
+	"latentbeam/stages/safetensors"
 )
 
 // HostEnv lets tests of the host's share run: "full" with models of published depth, or anything else with fewer

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/safetensors"
 )
 
 // Shapes returns the tensors that a model of this configuration asks for.

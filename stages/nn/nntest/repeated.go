@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/safetensors"
 	"latentbeam/kernels"
+	"latentbeam/stages/safetensors"
 )
 
 // block is the number of a block in a tensor's name.

@@ -1,0 +1,60 @@
+// Package cli is the command line of latentbeam. One file holds each verb; the work is done in pipelines.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"latentbeam/internal/config"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// Main runs the command line of this process with the stages of specs and returns the exit code.
+func Main(specs []stages.Spec) int {
+	slog.SetDefault(log(os.Stderr))
+	return execute(context.Background(), specs, os.Args[1:], os.Stdout, os.Stderr)
+}
+
+// execute runs a command line and returns the exit code.
+func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, stderr io.Writer) int {
+	begun := false
+	root := &cobra.Command{
+		Use:               "latentbeam",
+		Short:             "Offline video diffusion: a prompt table in, videos and parquet out",
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		PersistentPreRun:  func(*cobra.Command, []string) { begun = true },
+	}
+	root.AddCommand(runCommand(specs), planCommand(specs), retryCommand(specs), initCommand(), stagesCommand(specs))
+	root.AddCommand(convertCommand(), inspectCommand(), workerCommand(specs), doctorCommand(), versionCommand())
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return fault.ExitDone
+	}
+	fmt.Fprintln(stderr, "latentbeam:", err)
+	if !begun { // cobra refused the command line
+		if cmd == root {
+			fmt.Fprintln(stderr, "  fix: latentbeam --help lists the commands")
+		} else {
+			fmt.Fprintf(stderr, "  fix: write %s; %s --help tells more\n", cmd.UseLine(), cmd.CommandPath())
+		}
+		return fault.ExitUsage
+	}
+	code := fault.ExitCode(err)
+	var wrong *config.Error
+	if code == fault.ExitFatal && errors.As(err, &wrong) {
+		code = fault.ExitUsage
+	}
+	return code
+}

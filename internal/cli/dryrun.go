@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"latentbeam/internal/plan"
+	"latentbeam/pipelines"
+)
+
+// dryRun prints what a run would do. Nothing is written.
+func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
+	ctx := cmd.Context()
+	if err := job.Peek(ctx); err != nil {
+		return err
+	}
+	p, err := job.Plan(ctx)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "rows\tnew\tdone\tfailed\tstale\t\n%d\t%d\t%d\t%d\t%d\t\n", p.Rows, p.New, p.Done, p.Failed, p.Stale)
+	w.Flush()
+	printFailures(out, p.First, p.Failed)
+	if p.New == 0 {
+		fmt.Fprintln(out, "\nnothing to compute")
+		return nil
+	}
+	e, err := job.Estimate(ctx, p)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "shape (WxHxF)\tsteps\trows\tbatch\teach\ttotal\tdisk\t")
+	for _, b := range e.Buckets {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%s\t\n", b.Shape, b.Shape.NumInferenceSteps, b.Rows, b.Batch,
+			b.Each.Round(10*time.Millisecond), b.Total.Round(time.Second), plan.Bytes(b.Disk))
+	}
+	w.Flush()
+	fmt.Fprintf(out, "\nestimated: %s and %s on disk (measured on one row of each shape with few steps)\n",
+		e.Time.Round(time.Second), plan.Bytes(e.Disk))
+	return nil
+}

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/layout"
+	"latentbeam/pipelines"
+	"latentbeam/transforms"
+)
+
+// printDevices lists the devices, like ones of a host together.
+func printDevices(out io.Writer, devices []layout.Device, described bool) {
+	source := "measured"
+	if described || len(devices) > 0 && !devices[0].Mapped { // by a table of makes
+		source = "assumed"
+	}
+	hosts, net := 1, math.Inf(1)
+	for i := 0; i < len(devices); {
+		d, n := devices[i], 1
+		for i+n < len(devices) && devices[i+n] == d {
+			n++
+		}
+		if i > 0 && devices[i-1].Node != d.Node {
+			hosts++
+		}
+		fmt.Fprintf(out, "%d x %s: %s, %sFLOP/s, %s/s between them (%s)\n", n, d.Name,
+			plan.Bytes(d.Memory), si(d.Rate), plan.Bytes(int64(d.Link)), source)
+		net = min(net, cmp.Or(d.Net, layout.Network))
+		i += n
+	}
+	if hosts > 1 {
+		fmt.Fprintf(out, "on %d hosts: %s/s between them\n", hosts, plan.Bytes(int64(net)))
+	}
+}
+
+// printLayout prints the choice for one shape.
+func printLayout(out io.Writer, l pipelines.Layout, devices []layout.Device) {
+	fmt.Fprintf(out, "\n%s, %d steps, %d rows to compute\n", l.Shape, l.Shape.NumInferenceSteps, l.Rows)
+	if l.Fails != nil {
+		fmt.Fprintf(out, "  they will fail: %v\n", l.Fails)
+		return
+	}
+	b, set := l.Best, l.Best.Sets[0]
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "  layout\t%s\n", describe(b))
+	printLeases(w, l)
+	if s := l.Split(); s != nil && s.Grid.Shards() > 1 {
+		fmt.Fprintf(w, "  a set\tsequence_parallel %d x tp_size %d x pp_size %d\n", s.Grid.Sequence, s.Grid.Tensor,
+			s.Grid.Pipeline)
+	}
+	if p, f := set.Forward.Plan, set.Forward; p != nil {
+		fmt.Fprintf(w, "  partition\t%v, %d frames of %d positions in %d rows\n", p.Partition, p.Shape.Frames,
+			p.Shape.Positions, p.Shape.Batch)
+		fmt.Fprintf(w, "  a step\t%s: work %s, exchange %s\n", duration(f.Seconds()), duration(f.Compute),
+			duration(f.Wire))
+		fmt.Fprintf(w, "  sent a step\t%s by the busiest device, %s by all of a set\n", plan.Bytes(f.Sent),
+			plan.Bytes(f.AllSent))
+		fmt.Fprintf(w, "  waste\t%.2f%% of the busiest device's work, padding included\n", 100*max(0, f.Waste))
+	}
+	fmt.Fprintf(w, "  time\t%s for all rows%s\n", duration(l.Seconds()), played(l))
+	w.Flush()
+	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "  device\tcolumns\tframes\tunits\tfullest in\tweights\tactivations\texchange\t"+
+		"together\tof\t")
+	for _, s := range b.Sets {
+		printSet(w, s, devices, l.Split())
+	}
+	w.Flush()
+	for i, h := range l.Held {
+		if text := h.String(); text != "" {
+			fmt.Fprintf(out, "  weights of %s: %s\n", l.Stages[i].Name, text)
+		}
+		for _, lost := range h.Lost {
+			fmt.Fprintf(out, "    not chosen: %s: %s\n", lost.What, lost.Why)
+		}
+	}
+	for _, lost := range l.Lost {
+		fmt.Fprintf(out, "  not chosen: %s: %s\n", lost.What, lost.Why)
+	}
+}
+
+// maxLeases bounds the kinds of batches that are listed of a stage.
+const maxLeases = 4
+
+// printLeases says what the run does with the batches of every stage that costs something.
+func printLeases(w io.Writer, l pipelines.Layout) {
+	for _, s := range l.Stages {
+		n := 0
+		for _, lease := range l.Run.Leases {
+			if lease.Stage != s.Name || s.Work == 0 && s.Split == nil {
+				continue
+			}
+			switch n++; {
+			case n == 1:
+				fmt.Fprintf(w, "  %s\t%s\n", s.Name, describeLease(lease))
+			case n <= maxLeases:
+				fmt.Fprintf(w, "\t%s\n", describeLease(lease))
+			case n == maxLeases+1:
+				fmt.Fprintln(w, "\tand some others")
+			}
+		}
+	}
+}
+
+// printSet prints a line for each device of a set.
+func printSet(w io.Writer, s layout.Set, devices []layout.Device, split *layout.Split) {
+	for r, i := range s.Devices {
+		columns, frames, units := "-", "-", "-"
+		if p := s.Forward.Plan; p != nil {
+			n, r := 0, split.Share(r, p)
+			for _, piece := range p.Pieces(r) {
+				n += piece.Heads.Len() * piece.Queries.Len()
+			}
+			columns, frames, units = strconv.Itoa(p.ColumnSlots(r)), strconv.Itoa(p.FrameSlots(r)), strconv.Itoa(n)
+		}
+		m := s.Memory[r]
+		fmt.Fprintf(w, "  %d %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", i, devices[i].Name,
+			columns, frames, units, m.Stage, plan.Bytes(m.Weights), plan.Bytes(m.Activations), plan.Bytes(m.Exchange),
+			plan.Bytes(m.Total()), plan.Bytes(devices[i].Memory))
+	}
+}
+
+// describe says in words what a layout does.
+func describe(c layout.Candidate) string {
+	text := layout.Sets(c.Width, c.Elements)
+	switch {
+	case len(c.Sets) > 1:
+		text = strconv.Itoa(len(c.Sets)) + " " + text
+	default:
+		text = "1 " + strings.Replace(text, "sets", "set", 1)
+	}
+	if c.Tail > 0 {
+		text += fmt.Sprintf("; the last %d on all devices together", c.Tail)
+	}
+	return text
+}
+
+// describeLease says in words what some batches of a stage are.
+func describeLease(l transforms.Lease) string {
+	text := fmt.Sprintf("%d batches of %d on ", l.Times, l.Elements)
+	if l.Times == 1 {
+		text = fmt.Sprintf("1 batch of %d on ", l.Elements)
+	}
+	if l.Devices == 1 {
+		text += "1 device"
+	} else {
+		text += fmt.Sprintf("%d devices together", l.Devices)
+	}
+	if l.Batches > 1 {
+		text += fmt.Sprintf(", joined of %d that waited for devices", l.Batches)
+	}
+	return text
+}
+
+// played says where the time does not come from playing the run through.
+func played(l pipelines.Layout) string {
+	if len(l.Run.Leases) > 0 {
+		return ""
+	}
+	return ", if every set takes the next batch when it is free"
+}
+
+// duration writes seconds with the digits that matter.
+func duration(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.Round(100 * time.Nanosecond).String()
+}
+
+// si writes a rate with the prefix of its unit: 37.6 G.
+func si(v float64) string {
+	for _, p := range []struct {
+		factor float64
+		prefix string
+	}{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}} {
+		if v >= p.factor {
+			return strconv.FormatFloat(v/p.factor, 'f', 1, 64) + " " + p.prefix
+		}
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64) + " "
+}

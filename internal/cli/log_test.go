@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"latentbeam/internal/devices"
+)
+
+// TestLog: what this module warns of is shown, what others warn of is not, and errors always are.
+func TestLog(t *testing.T) {
+	here := reflect.ValueOf(devices.Dial).Pointer() + 1
+	there := reflect.ValueOf((*cobra.Command).Help).Pointer() + 1
+	for _, c := range []struct {
+		level slog.Level
+		pc    uintptr
+		shown bool
+		says  string
+	}{
+		{slog.LevelWarn, here, true, "warning"}, {slog.LevelWarn, there, false, ""},
+		{slog.LevelError, there, true, "error"}, {slog.LevelInfo, here, false, ""}, {slog.LevelWarn, 0, false, ""},
+	} {
+		var b bytes.Buffer
+		for _, l := range []*slog.Logger{log(&b), log(&b).With("a", 1), log(&b).WithGroup("g")} {
+			if h := l.Handler(); h.Enabled(context.Background(), c.level) {
+				if err := h.Handle(context.Background(), slog.NewRecord(time.Time{}, c.level, "text", c.pc)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if text := b.String(); c.shown && !strings.HasPrefix(text, "latentbeam: "+c.says+": text\nlatentbeam: ") ||
+			strings.Contains(text, "a: 1") != c.shown {
+			t.Errorf("%v:\n%s", c, text)
+		}
+		if n := strings.Count(b.String(), "text"); n != map[bool]int{true: 3}[c.shown] {
+			t.Errorf("%v: %d times:\n%s", c, n, &b)
+		}
+	}
+}

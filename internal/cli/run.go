@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"latentbeam/pipelines"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// runFlags are the flags of `latentbeam run`.
+type runFlags struct {
+	sets   []string
+	limit  int
+	output string
+	shard  string
+	dryRun bool
+}
+
+func runCommand(specs []stages.Spec) *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run FILE.yaml",
+		Short: "Run a job; run it again and only what is missing or changed is done",
+		Long: "Run a job; run it again and only what is missing or changed is done.\n\n" +
+			"Exit codes: 0 done; 1 done, failed rows remain; 2 wrong command line, configuration or input;\n" +
+			"3 stopped at run time; 75 try again later; 130 interrupted.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.output != "" {
+				f.sets = append(f.sets, "output.path="+strconv.Quote(f.output))
+			}
+			start, err := pipelines.ReadStart(args[0], f.sets)
+			if err != nil {
+				return fault.Usage(err)
+			}
+			start.Limit = f.limit
+			shard, err := shardOf(f.shard, os.Getenv)
+			if err != nil {
+				return fault.Usage(err)
+			}
+			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, specs: specs})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.sets, "set", nil, "override a key of the YAML, such as defaults.seed=7 (repeatable)")
+	flags.StringVar(&f.output, "output", "", "output directory, instead of output.path")
+	addRunFlags(cmd, &f)
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and do nothing")
+	return cmd
+}
+
+// addRunFlags adds the flags that run and retry share.
+func addRunFlags(cmd *cobra.Command, f *runFlags) {
+	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the first N rows of the input; 0: all")
+	cmd.Flags().StringVar(&f.shard, "shard", "", "i/n: only share i of n, counted from 0 "+
+		"(default from JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID with their counts)")
+}
+
+// checkLimit refuses a --limit below 0.
+func checkLimit(n int) error {
+	if n < 0 {
+		return fault.Usage(fmt.Errorf("--limit is %d: give 1 or more rows, or 0 for all", n))
+	}
+	return nil
+}
+
+// run is how a job is run.
+type run struct {
+	shard  shard
+	retry  bool     // failed rows too
+	dryRun bool     // or rather not run
+	sets   []string // on top of those that the job was started with
+	specs  []stages.Spec
+}
+
+// runJob opens and runs a job.
+func runJob(cmd *cobra.Command, start pipelines.Start, how run) error {
+	cfg, err := start.Config(how.sets...)
+	if err != nil {
+		return err
+	}
+	if err := checkLimit(start.Limit); err != nil {
+		return err
+	}
+	signals, ignore := catchSignals()
+	defer ignore()
+	job, err := openJob(signals, cfg, pipelines.Options{
+		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start,
+		Shard: how.shard.index, Shards: how.shard.count,
+	})
+	if err != nil {
+		return err
+	}
+	defer job.Close()
+	if how.dryRun {
+		return dryRun(cmd, job)
+	}
+	if err := job.Attach(cmd.Context()); err != nil {
+		return err
+	}
+	if how.shard.count > 1 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "shard %v\n", how.shard)
+	}
+	ctx, stop := drainOnSignal(cmd.Context(), signals, cmd.ErrOrStderr(), job.Stop, time.Duration(cfg.DrainTimeout))
+	defer stop()
+	show := newProgress(cmd.ErrOrStderr(), job.Progress())
+	result, err := job.Run(ctx, show.start)
+	show.stop()
+	if err == nil || result.Totals.Rows > 0 {
+		printResult(cmd.OutOrStdout(), cfg.Output.Path, result)
+		if how.shard.count > 1 {
+			fmt.Fprintln(cmd.OutOrStdout(), aboutShard(how.shard, result))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return verdict(cfg.Output.Path, result)
+}
+
+// aboutShard says whether the output is whole.
+func aboutShard(s shard, r pipelines.Result) string {
+	switch {
+	case r.Joined:
+		return fmt.Sprintf("all %d shards are done: the tables and the gallery hold the rows of all", s.count)
+	case r.Totals.Pending > 0:
+		return fmt.Sprintf("shard %v is not done", s)
+	}
+	return fmt.Sprintf("shard %v is done; the last one to end joins the tables and galleries", s)
+}
+
+// verdict is what the exit code says of a run that went to its end.
+func verdict(output string, r pipelines.Result) error {
+	switch {
+	case r.Interrupted && r.Totals.Pending > 0:
+		return interrupted(fmt.Sprintf("interrupted with %d rows to do; run it again to go on", r.Totals.Pending))
+	case r.Totals.Failed > 0:
+		return fault.Failures(fmt.Errorf("%d of %d rows failed: see %s; `latentbeam retry %s` tries them again",
+			r.Totals.Failed, r.Totals.Rows, filepath.Join(output, "tables", "failures-*.parquet"), output))
+	}
+	return nil
+}

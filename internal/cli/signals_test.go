@@ -1,0 +1,227 @@
+//go:build unix
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"latentbeam/internal/config"
+	"latentbeam/pipelines"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+	"latentbeam/stages/catalog"
+)
+
+// endless is a job of one row that takes far longer than any test, on a fast machine too.
+const endless = `version: 1
+model: tiny
+input: {prompts: prompts.csv}
+defaults: {height: 128, width: 128, num_frames: 32, num_inference_steps: 1000}
+stages: [encode_text, denoise, decode_vae, encode_video]
+output: {path: out}
+`
+
+// running is the program in the middle of a job.
+type running struct {
+	shell
+	process *os.Process
+	ended   chan int // exit code
+	out     *spoken
+}
+
+// spoken is what a program has said so far.
+type spoken struct {
+	sync.Mutex
+	strings.Builder
+}
+
+func (s *spoken) Write(p []byte) (int, error) {
+	s.Lock()
+	defer s.Unlock()
+	return s.Builder.Write(p)
+}
+
+func (s *spoken) String() string {
+	s.Lock()
+	defer s.Unlock()
+	return s.Builder.String()
+}
+
+// begin starts the program and waits until it has begun the job.
+func (s shell) begin(args ...string) *running {
+	s.t.Helper()
+	_ = os.Remove(filepath.Join(s.dir, "out/job.json")) // of an earlier run, which says nothing of this one
+	cmd, _, _ := s.command(args...)
+	out := &spoken{}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	r := &running{s, cmd.Process, make(chan int, 1), out}
+	go func() {
+		_ = cmd.Wait()
+		r.ended <- cmd.ProcessState.ExitCode()
+	}()
+	s.t.Cleanup(func() { _ = cmd.Process.Kill() })
+	r.until(func() bool { return s.exists("out/job.json") })
+	return r
+}
+
+// until waits for something to be so.
+func (r *running) until(so func() bool) {
+	r.t.Helper()
+	for began := time.Now(); !so(); time.Sleep(20 * time.Millisecond) {
+		if time.Since(began) > 3*time.Minute {
+			r.t.Fatalf("three minutes have passed; it says %s", r.out)
+		}
+	}
+}
+
+// inFlight waits for the first line of progress, five seconds after the rows have begun to flow.
+func (r *running) inFlight() {
+	r.t.Helper()
+	r.until(func() bool { return strings.Contains(r.out.String(), "/1 rows, ") })
+}
+
+func (r *running) signal(s os.Signal) {
+	r.t.Helper()
+	if err := r.process.Signal(s); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// ends waits for the program, which must end with the exit code within the time, and returns its words.
+func (r *running) ends(code int, within time.Duration) string {
+	r.t.Helper()
+	select {
+	case got := <-r.ended:
+		if got != code {
+			r.t.Errorf("exit %d, want %d:\n%s", got, code, r.out)
+		}
+		return r.out.String()
+	case <-time.After(within):
+		r.t.Fatalf("it did not end within %v", within)
+	}
+	return ""
+}
+
+// TestSignalDrains: SIGINT and SIGTERM let what is in flight finish; the output is whole, and the next run
+// goes on where it was.
+func TestSignalDrains(t *testing.T) {
+	const rows, more = 1000, 5 // far more rows than are done when the first are published
+	var table strings.Builder
+	table.WriteString("prompt\n")
+	for i := range rows {
+		fmt.Fprintf(&table, "a red circle moves left %d\n", i)
+	}
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		t.Run(s.String(), func(t *testing.T) {
+			slow := strings.Replace(small, "steps: 2", "steps: 40", 1)
+			sh := newShell(t, "job.yaml", slow, "prompts.csv", table.String())
+			r := sh.begin("run", "job.yaml", "--set", "resources.batch_size=1", "--set", "drain_timeout=2m")
+			r.until(func() bool { return sh.videos() > 0 })
+			r.signal(s)
+			text := r.ends(130, 4*time.Minute)
+			sh.says(text, s.String()+": finishing what is in flight (at most 2m0s; again to stop at once)",
+				"interrupted with ", " rows to do; run it again to go on")
+			done := sh.videos()
+			if done == 0 || done == rows {
+				t.Errorf("%d of %d videos when it was interrupted", done, rows)
+			}
+			summary, err := os.ReadFile(filepath.Join(sh.dir, "out/summary.json"))
+			if err != nil || !strings.Contains(string(summary), `"state": "incomplete"`) ||
+				!strings.Contains(string(summary), fmt.Sprintf(`"pending": %d`, rows-done)) {
+				t.Errorf("%d videos, %v:\n%s", done, err, summary)
+			}
+			sh.says(sh.run(0, "run", "job.yaml", "--limit", fmt.Sprint(done+more)),
+				fmt.Sprintf("%d rows: %d to do, %d done before", done+more, more, done))
+			if n := sh.videos(); n != done+more {
+				t.Errorf("%d videos in the end, want %d", n, done+more)
+			}
+		})
+	}
+}
+
+// videos counts the published videos.
+func (s shell) videos() int {
+	s.t.Helper()
+	all, err := filepath.Glob(filepath.Join(s.dir, "out/videos/*/*.mp4"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return len(all)
+}
+
+// TestSignalWhileOpening: before a job has begun there is nothing to wait for, however long that takes.
+func TestSignalWhileOpening(t *testing.T) {
+	s := newShell(t, "prompts.csv", threePrompts)
+	job := strings.Replace(small, "prompts.csv", filepath.Join(s.dir, "prompts.csv"), 1)
+	cfg, err := config.Parse("job.yaml", job, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	defer close(ended)
+	specs := catalog.All()
+	for i, spec := range specs {
+		specs[i].New = func(m *stages.Model, o stages.Options) (stages.Stage, error) {
+			<-ended
+			return spec.New(m, o)
+		}
+	}
+	signals := make(chan os.Signal, 1)
+	signals <- syscall.SIGTERM
+	_, err = openJob(signals, cfg, pipelines.Options{Specs: specs})
+	if fault.ExitCode(err) != fault.ExitInterrupted {
+		t.Errorf("exit %d: %v", fault.ExitCode(err), err)
+	}
+}
+
+// TestDrainEnds: neither a second signal nor the end of drain_timeout waits for a row that takes minutes,
+// and until then a second run is told who is there.
+func TestDrainEnds(t *testing.T) {
+	s := newShell(t, "job.yaml", endless, "prompts.csv", "prompt\na red circle\n")
+	r := s.begin("run", "job.yaml")
+	s.says(s.run(75, "run", "job.yaml", "--set", "defaults.num_inference_steps=2"), "is in use by pid ",
+		fmt.Sprint(r.process.Pid), "latentbeam run")
+	s.says(s.run(75, "run", "job.yaml", "--shard", "0/2"), "is in use by pid ", fmt.Sprint(r.process.Pid))
+	r.inFlight()
+	r.signal(os.Interrupt)
+	r.until(func() bool { return strings.Contains(r.out.String(), "finishing what is in flight") })
+	r.signal(os.Interrupt)
+	s.says(r.ends(130, time.Minute), "finishing what is in flight (at most 30s; again to stop at once)", "interrupted twice")
+
+	r = s.begin("run", "job.yaml", "--set", "drain_timeout=1s")
+	r.inFlight()
+	r.signal(syscall.SIGTERM)
+	s.says(r.ends(130, time.Minute), "finishing what is in flight (at most 1s",
+		"did not finish within drain_timeout")
+	s.says(s.run(0, "run", "job.yaml", "--set", "defaults.num_inference_steps=2",
+		"--set", "defaults.num_frames=2"), "1 rows: 1 to do")
+}
+
+// TestDeadlineOfTheDrain: the deadline runs while the job is being told, which may have to wait for a lock.
+func TestDeadlineOfTheDrain(t *testing.T) {
+	signals, never := make(chan os.Signal, 1), make(chan struct{})
+	defer close(never)
+	ctx, finish := drainOnSignal(t.Context(), signals, io.Discard, func() { <-never }, time.Millisecond)
+	defer finish()
+	signals <- syscall.SIGTERM
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Minute):
+		t.Fatal("the deadline did not end the job")
+	}
+	if why := context.Cause(ctx); why != errDeadline || fault.ExitCode(why) != fault.ExitInterrupted {
+		t.Errorf("exit %d: %v", fault.ExitCode(why), why)
+	}
+}

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"latentbeam/stages"
+)
+
+func stagesCommand(specs []stages.Spec) *cobra.Command {
+	return &cobra.Command{
+		Use:   "stages",
+		Short: "List the stages that a job can name, with what each takes and gives",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "STAGE\tTAKES\tGIVES\tWHAT IT DOES")
+			for _, s := range specs {
+				in, out := string(s.In), string(s.Out)
+				if in == "" {
+					in, out = "any", "the same"
+				}
+				lines := wrap(s.Doc, docWidth)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.Name, in, out, lines[0])
+				for _, line := range lines[1:] {
+					fmt.Fprintf(w, "\t\t\t%s\n", line)
+				}
+			}
+			return w.Flush()
+		},
+	}
+}
+
+// docWidth is how many characters of what a stage does stand in a line.
+const docWidth = 70
+
+// wrap cuts a text between words into lines of at most width bytes; a longer word has a line to itself.
+func wrap(text string, width int) []string {
+	lines := []string{""}
+	for _, word := range strings.Fields(text) {
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = word
+		case len(*last)+1+len(word) <= width:
+			*last += " " + word
+		default:
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}

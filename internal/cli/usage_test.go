@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestWrongJobIsRefusedBeforeWork: whatever is wrong with a job is said with file, line and what to do,
+// the exit code is 2, and no output is begun.
+func TestWrongJobIsRefusedBeforeWork(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		old, new string // in the job
+		says     []string
+	}{
+		{"an unknown key", "  width: 16", "  wdith: 16",
+			[]string{`job.yaml:6:3: unknown key "wdith"`, "width"}},
+		{"a wrong type", "  width: 16", "  width: wide",
+			[]string{"job.yaml:6:10: defaults.width must be a whole number"}},
+		{"an impossible size", "  height: 16", "  height: 20",
+			[]string{"job.yaml:5:", "height is 20: give a multiple of 16"}},
+		{"a size out of range", "  height: 16", "  height: 0", []string{"job.yaml:5:11: defaults.height"}},
+		{"too few steps", "steps: 2", "steps: 1",
+			[]string{"job.yaml:8:", "num_inference_steps is 1: give 2 to 1000"}},
+		{"an unknown stage", "denoise,", "denoize,",
+			[]string{`job.yaml:9:`, `unknown stage "denoize"`, "did you mean denoise?"}},
+		{"a list that does not fit", "denoise, decode_vae,", "decode_vae, denoise,",
+			[]string{`job.yaml:9:`, `stage "decode_vae" takes latents`, `stage "encode_text" before it gives text`,
+				`put "denoise" between them`}},
+		{"an unknown option", "denoise,", "{denoise: {cfg: 3}},",
+			[]string{"job.yaml:9:", `unknown key "cfg"`, "cfg_channel"}},
+		{"an impossible option", "guard,", "{guard: {reject: [ugly]}},",
+			[]string{"job.yaml:9:", "ugly", "nan, black"}},
+		{"an impossible value", "denoise,", "{denoise: {dtype: int8}},",
+			[]string{"job.yaml:9:41: ", `dtype is "int8": give fp32`}},
+		{"nothing makes the table", "encode_video]", "]",
+			[]string{"nothing in this job makes video", "add `- encode_video"}},
+		{"a model that is not there", "model: tiny", "model: nowhere",
+			[]string{"job.yaml:2:8: ", "nowhere", "give a directory"}},
+		{"a model that is none", "model: tiny", "model: .", []string{"job.yaml:", "text_encoder"}},
+		{"a table that is not there", "prompts.csv", "none.csv", []string{"job.yaml:3:18: none.csv: no such file", "fix: "}},
+		{"a table without prompts", "prompts.csv", "other.csv",
+			[]string{"other.csv:1: no column holds the prompts", "fix: name the column prompt"}},
+		{"an unknown runner", "version: 1", "version: 1\nrunner: flonk",
+			[]string{`job.yaml:2:9: unknown runner "flonk"`}},
+		{"more workers on a batch than there are", "denoise,", "{denoise: {sequence_parallel: 3}},",
+			[]string{"job.yaml:9:", "denoise wants 3 workers for a batch, the job has 1", "set resources.workers to 3"}},
+		{"an output that is no path", "path: out", "path: gs://b/out",
+			[]string{"job.yaml:11:9: output.path is \"gs://b/out\", an address and no path", "fix: only files on disk"}},
+		{"broken YAML", "stages: [", "stages: [[", []string{"job.yaml:"}},
+		{"an output below a file", "path: out", "path: prompts.csv/out",
+			[]string{"a part of the path is a file; name a directory"}},
+		{"an output that is a file", "path: out", "path: prompts.csv",
+			[]string{"prompts.csv: it is a file; name a directory"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if !strings.Contains(small, c.old) {
+				t.Fatalf("the job has no %q", c.old)
+			}
+			s := newShell(t, "job.yaml", strings.Replace(small, c.old, c.new, 1), "prompts.csv", threePrompts,
+				"other.csv", "a,b\n1,2\n")
+			s.says(s.run(2, "run", "job.yaml"), c.says...)
+			if s.exists("out") {
+				t.Error("an output was begun")
+			}
+		})
+	}
+}
+
+func TestWrongCommandLine(t *testing.T) {
+	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
+	for _, c := range []struct {
+		args string
+		says []string
+	}{
+		{"", nil}, // help
+		{"run", []string{"accepts 1 arg", "write latentbeam run FILE.yaml", "latentbeam run --help"}},
+		{"walk", []string{`unknown command "walk"`, "latentbeam --help"}},
+		{"run none.yaml", []string{"none.yaml", "no such file", "latentbeam init"}},
+		{"run job.yaml --fast", []string{"unknown flag: --fast"}},
+		{"run job.yaml --limit -1", []string{"--limit is -1"}},
+		{"plan job.yaml --limit -1", []string{"--limit is -1"}},
+		{"run job.yaml --limit two", []string{"invalid argument", "--limit"}},
+		{"run job.yaml --shard 2/2", []string{`shard "2/2": give i/n`}},
+		{"run job.yaml --shard 1", []string{`shard "1": give i/n`}},
+		{"run job.yaml --shard 0/2/3", []string{`shard "0/2/3": give i/n`}},
+		{"run job.yaml --set defaults.hight=16", []string{"--set defaults.hight=16", "height"}},
+		{"run job.yaml --set defaults", []string{"--set defaults"}},
+		{"run job.yaml --set stages.vae.x=1", []string{"--set stages.vae.x=1"}},
+		{"run job.yaml --set stages.denoise.partition=even",
+			[]string{"--set stages.denoise.partition=even: ", "give auto, uneven or pad"}},
+		{"retry none", []string{"none is not the output of a job"}},
+		{"retry", []string{"accepts 1 arg"}},
+		{"init a b", []string{"accepts at most 1 arg"}},
+	} {
+		code := 2
+		if c.args == "" {
+			code = 0
+		}
+		s.says(s.run(code, strings.Fields(c.args)...), c.says...)
+	}
+	if s.exists("out") || s.exists("none") {
+		t.Error("an output was begun")
+	}
+}
+
+// TestShardFromTheEnvironment: an indexed Job of Kubernetes and an array of Slurm say which share it is.
+func TestShardFromTheEnvironment(t *testing.T) {
+	for _, c := range []struct {
+		flag, env string
+		want      shard
+		fails     string
+	}{
+		{"", "", shard{}, ""},
+		{"1/3", "", shard{1, 3}, ""},
+		{"0/1", "JOB_COMPLETION_INDEX=3 JOB_COMPLETIONS=4", shard{0, 1}, ""},
+		{"", "JOB_COMPLETION_INDEX=3 JOB_COMPLETIONS=4", shard{3, 4}, ""},
+		{"", "JOB_COMPLETION_INDEX=3", shard{}, "set JOB_COMPLETIONS"},
+		{"", "JOB_COMPLETION_INDEX=4 JOB_COMPLETIONS=4", shard{}, "give i/n"},
+		{"", "SLURM_ARRAY_TASK_ID=2 SLURM_ARRAY_TASK_COUNT=4 SLURM_ARRAY_TASK_MIN=1", shard{1, 4}, ""},
+		{"", "SLURM_ARRAY_TASK_ID=20 SLURM_ARRAY_TASK_COUNT=4 SLURM_ARRAY_TASK_MIN=5 SLURM_ARRAY_TASK_STEP=5",
+			shard{3, 4}, ""},
+		{"", "SLURM_ARRAY_TASK_ID=7 SLURM_ARRAY_TASK_COUNT=3 SLURM_ARRAY_TASK_MIN=1", shard{}, "has gaps"},
+		{"", "SLURM_ARRAY_TASK_ID=2", shard{}, "no count"},
+		{"", "SLURM_ARRAY_TASK_ID=x SLURM_ARRAY_TASK_COUNT=3", shard{}, "not a number"},
+	} {
+		env := map[string]string{}
+		for _, v := range strings.Fields(c.env) {
+			name, value, _ := strings.Cut(v, "=")
+			env[name] = value
+		}
+		got, err := shardOf(c.flag, func(name string) string { return env[name] })
+		if got != c.want || (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
+			t.Errorf("--shard %q, %s: %v, %v; want %v, %q", c.flag, c.env, got, err, c.want, c.fails)
+		}
+	}
+}
+
+// TestShardsTogether: two shards at the same time in one output do each row once, and leave one report.
+func TestShardsTogether(t *testing.T) {
+	const rows = 24 // so many that each shard has some, whatever the keys are on this processor
+	var table strings.Builder
+	table.WriteString("prompt\n")
+	for i := range rows {
+		table.WriteString(strings.Repeat("red ", i+1) + "circle\n")
+	}
+	s := newShell(t, "job.yaml", small, "prompts.csv", table.String())
+	first, second := s, s
+	first.env = []string{"JOB_COMPLETION_INDEX=0", "JOB_COMPLETIONS=2"}
+	second.env = []string{"SLURM_ARRAY_TASK_ID=1", "SLURM_ARRAY_TASK_COUNT=2", "SLURM_ARRAY_TASK_MIN=0"}
+	ended := make(chan string)
+	go func() { ended <- first.run(0, "run", "job.yaml") }()
+	other := second.run(0, "run", "job.yaml")
+	one := <-ended
+	s.says(one, "shard 0/2")
+	s.says(other, "shard 1/2")
+	s.says(one+other, "all 2 shards are done")
+	videos, err := filepath.Glob(filepath.Join(s.dir, "out/videos/*/*.mp4"))
+	if err != nil || len(videos) != rows {
+		t.Errorf("%d videos of %d rows, %v", len(videos), rows, err)
+	}
+	s.says(s.run(0, "retry", "out", "--shard", "1/2"), "nothing to do")
+	s.says(s.run(0, "run", "job.yaml", "--shard", "0/1"), "nothing to do", fmt.Sprint(rows))
+	if left, err := filepath.Glob(filepath.Join(s.dir, "out/tables/*-of-*")); err != nil || left != nil {
+		t.Errorf("left of the shards: %q, %v", left, err)
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "out/tables/videos-00000.parquet")); err != nil {
+		t.Error(err)
+	}
+}

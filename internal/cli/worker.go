@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/transport"
+	"latentbeam/pipelines"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// workerFlags are the flags of `latentbeam worker`.
+type workerFlags struct {
+	listen, token, device string
+	workers, threads      int
+}
+
+func workerCommand(specs []stages.Spec) *cobra.Command {
+	var f workerFlags
+	cmd := &cobra.Command{
+		Use:   "worker --token-file FILE",
+		Short: "Lend this host's devices to jobs that name it in resources.hosts",
+		Long: "Lend this host's devices to jobs that name it in resources.hosts.\n\n" +
+			"Who knows the token may run jobs here, with this process's rights; the token itself never travels, and\n" +
+			"what does is encrypted, but for what GPUs of several hosts exchange by NCCL (resources.nccl in the job).\n" +
+			"The model must lie at the same path as on the host of the job. Runs until SIGINT or SIGTERM.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			gpus := f.workers
+			if !cmd.Flags().Changed("workers") {
+				f.workers, gpus = 1, 0 // all GPUs
+			}
+			return runWorker(cmd, f, gpus, specs)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:7447",
+		"address to listen on; the default serves this machine only")
+	flags.StringVar(&f.token, "token-file", "", "file with the secret that job and workers share (required)")
+	flags.StringVar(&f.device, "device", "auto", "cpu, gpu, or auto: GPUs where there are any")
+	flags.IntVar(&f.workers, "workers", 0, "devices to lend (default all GPUs, or one worker of the CPU)")
+	flags.IntVar(&f.threads, "threads", 0, "threads of all devices together (default all)")
+	return cmd
+}
+
+func runWorker(cmd *cobra.Command, f workerFlags, gpus int, specs []stages.Spec) error {
+	if f.token == "" {
+		return fault.Usage(errors.New("--token-file is missing: job and workers need a file with the same secret; " +
+			"make one with: head -c 32 /dev/urandom | base64 > token"))
+	}
+	token, err := transport.ReadToken(f.token)
+	if err != nil {
+		return fault.Usage(err)
+	}
+	if f.workers < 1 || f.workers > config.MaxWorkers {
+		return fault.Usage(fmt.Errorf("--workers is %d: give 1 to %d", f.workers, config.MaxWorkers))
+	}
+	if !slices.Contains([]string{"auto", "cpu", "gpu"}, f.device) {
+		return fault.Usage(fmt.Errorf("--device is %q: give auto, cpu or gpu", f.device))
+	}
+	devices, end, err := pipelines.Local{Device: f.device, Workers: f.workers, GPUs: gpus, Threads: f.threads,
+		What: "worker"}.Open()
+	if fault.ClassOf(err) != fault.ClassFatal {
+		err = fault.Usage(err)
+	}
+	if err != nil {
+		return err
+	}
+	defer end()
+	node, err := transport.Listen(f.listen, token)
+	if err != nil {
+		return notListening(f.listen, err)
+	}
+	defer node.Close()
+	signals, ignore := catchSignals()
+	defer ignore()
+	ctx, stop := context.WithCancel(cmd.Context())
+	defer stop()
+	go func() {
+		select {
+		case <-signals:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	if !transport.IsLoopback(node.Addr()) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "other hosts can reach this worker: who knows the token can run jobs here")
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "listening at %s\n", node.Addr())
+	w := pipelines.Worker{Node: node, Devices: devices, Specs: specs}
+	return w.Serve(ctx)
+}
+
+// notListening tells an address that is none from one that may be free later.
+func notListening(addr string, err error) error {
+	var form *net.AddrError
+	if errors.As(err, &form) {
+		return fault.Usage(fmt.Errorf("--listen is %q: %s; write host:port, such as 0.0.0.0:7447", addr, form.Err))
+	}
+	what := "give another port"
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		what = "is another worker there? Give another port"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		what = "this host does not have that address now; 0.0.0.0 stands for all that it has"
+	}
+	return fault.TryAgain(fmt.Errorf("--listen: %w; %s", err, what))
+}

@@ -1,0 +1,242 @@
+package devices
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/plan"
+	"latentbeam/internal/transport"
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/stages"
+)
+
+// cpuTarget is the batch memory beyond which a CPU worker gains nothing: its kernels block for the
+// caches, so a larger batch only delays the first result and loses more when the process is killed.
+const cpuTarget = 16 << 20
+
+// maxWorkers bounds the workers of a process, as the configuration does.
+const maxWorkers = config.MaxWorkers
+
+// assumedMemory stands in where the system does not tell what is free.
+const assumedMemory = 4 << 30
+
+// CPU is the pool of CPU workers of this process: each has an equal share of the threads.
+type CPU struct {
+	speeds []float64
+	whole  plan.Memory // without weights
+	class  string
+
+	mu      sync.Mutex
+	memory  plan.Memory
+	free    map[int]worker // by number
+	changed chan struct{}  // closed and made anew when workers come free
+}
+
+// worker is a device with what is needed to make it anew.
+type worker struct {
+	number  int
+	dev     *cpu.Backend
+	threads int
+}
+
+// NewCPU makes a pool of workers sharing threads (0: all of GOMAXPROCS), one at least each, and at most
+// memory bytes of batches each (0: four fifths of what is free, divided by the workers). More workers than
+// threads gain nothing but the test of a larger set: they take turns on the processors. A pool without workers
+// is for a process whose work is all done on other hosts.
+func NewCPU(workers, threads int, memory int64) (*CPU, error) {
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	if workers < 0 || workers > maxWorkers {
+		return nil, fmt.Errorf("resources.workers is %d: give 1 to %d, or 0 with hosts", workers, maxWorkers)
+	}
+	if memory == 0 {
+		memory = available() / 5 * 4 / int64(max(1, workers))
+	}
+	whole := plan.Memory{Target: min(cpuTarget, memory), Limit: memory}
+	p := &CPU{free: map[int]worker{}, changed: make(chan struct{}), whole: whole, memory: whole, class: cpu.New(1).Class()}
+	for i := range workers {
+		share := threads / workers
+		if i < threads%workers {
+			share++
+		}
+		b := cpu.New(max(1, share))
+		p.speeds = append(p.speeds, float64(max(1, share)))
+		p.free[i] = worker{i, b, max(1, share)}
+	}
+	return p, nil
+}
+
+// Lease waits for a free worker. A worker whose batch did not end well gets a new backend when it comes
+// back: backends keep their first error, and a panic leaves scopes open.
+func (p *CPU) Lease(ctx context.Context) (kernels.Backend, func(ok bool), error) {
+	set, release, err := p.LeaseSet(ctx, 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	return set.Devices[0], release, nil
+}
+
+// LeaseSet waits for n free workers, or for all where there are fewer.
+func (p *CPU) LeaseSet(ctx context.Context, n int) (*stages.Set, func(ok bool), error) {
+	n = min(n, p.Size())
+	return p.lease(ctx, func() []int {
+		if len(p.free) < n {
+			return nil
+		}
+		return slices.Sorted(maps.Keys(p.free))[:n]
+	})
+}
+
+// LeaseThese waits until the workers with these numbers are free.
+func (p *CPU) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(ok bool), error) {
+	for i, d := range devices {
+		if d < 0 || d >= p.Size() || slices.Contains(devices[:i], d) {
+			return nil, nil, fmt.Errorf("lease devices %v of %d", devices, p.Size())
+		}
+	}
+	return p.lease(ctx, func() []int {
+		for _, d := range devices {
+			if _, free := p.free[d]; !free {
+				return nil
+			}
+		}
+		return devices
+	})
+}
+
+// lease waits until choose finds workers, all at once, so that two leases never wait for each other.
+func (p *CPU) lease(ctx context.Context, choose func() []int) (*stages.Set, func(ok bool), error) {
+	for {
+		p.mu.Lock()
+		chosen := choose()
+		workers := make([]worker, len(chosen))
+		for i, n := range chosen {
+			workers[i] = p.free[n]
+			delete(p.free, n)
+		}
+		changed := p.changed
+		p.mu.Unlock()
+		if len(workers) > 0 {
+			return setOf(workers), func(ok bool) { p.giveBack(workers, ok) }, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+}
+
+// setOf returns the set of some workers of this process.
+func setOf(workers []worker) *stages.Set {
+	set := &stages.Set{}
+	for _, w := range workers {
+		set.Devices = append(set.Devices, w.dev)
+		set.Speeds = append(set.Speeds, float64(w.threads))
+	}
+	if len(workers) > 1 {
+		set.Connect = func(context.Context) ([]kernels.Transport, error) {
+			return transport.Shared(len(workers)), nil
+		}
+	}
+	return set
+}
+
+// giveBack returns workers to the pool; ok says whether the work on them went well. A rank that did not
+// answer may still be at work on its old backend, which nobody uses again.
+func (p *CPU) giveBack(workers []worker, ok bool) {
+	for i, w := range workers {
+		if !ok || w.dev.Wait() != nil {
+			workers[i].dev = cpu.New(w.threads)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range workers {
+		p.free[w.number] = w
+	}
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// Size returns the number of workers.
+func (p *CPU) Size() int { return len(p.speeds) }
+
+// Speeds returns the relative speed of each worker.
+func (p *CPU) Speeds() []float64 { return p.speeds }
+
+// Changed returns nil: workers neither come nor go.
+func (p *CPU) Changed() <-chan struct{} { return nil }
+
+// Memory returns what a batch may use on one worker.
+func (p *CPU) Memory() plan.Memory {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.memory
+}
+
+// Weights tells how many bytes of their memory the workers together hold weights in; batches get the rest. Where
+// nothing would be left the system has to do without those bytes now and then: weights are mapped files.
+func (p *CPU) Weights(bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.memory = p.whole
+	if each := bytes / int64(max(1, p.Size())); each < p.whole.Limit {
+		p.memory.Limit -= each
+		p.memory.Target = min(p.memory.Target, p.memory.Limit)
+	}
+}
+
+// Class returns the numeric class of the workers' results.
+func (p *CPU) Class() string { return p.class }
+
+// available is the memory that this process may still take, in bytes: what the system has free, or what
+// its control group leaves, as in a container.
+func available() int64 {
+	free := systemFree()
+	if limit, ok := readNumber("/sys/fs/cgroup/memory.max"); ok {
+		if used, ok := readNumber("/sys/fs/cgroup/memory.current"); ok {
+			free = min(free, max(0, limit-used))
+		}
+	}
+	return free
+}
+
+// readNumber reads a file that holds one number; "max" and a missing file are none.
+func readNumber(name string) (int64, bool) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	return n, err == nil
+}
+
+// systemFree reads what Linux calls MemAvailable.
+func systemFree() int64 {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return assumedMemory
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var kib int64
+		if line, ok := strings.CutPrefix(s.Text(), "MemAvailable:"); ok {
+			if _, err := fmt.Sscan(line, &kib); err == nil {
+				return kib << 10
+			}
+		}
+	}
+	return assumedMemory
+}

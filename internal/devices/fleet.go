@@ -1,0 +1,274 @@
+package devices
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"latentbeam/internal/gpu"
+	"latentbeam/internal/plan"
+	"latentbeam/internal/plan/layout"
+	"latentbeam/internal/transport"
+	"latentbeam/stages"
+)
+
+// JoinTime is how long the ranks of a set may take to find each other.
+const JoinTime = time.Minute
+
+// Fleet is the devices of this process and of worker processes on other hosts, numbered in this order. A lease
+// prefers devices of one process. A worker that fails to answer is lost, and asked again a few times.
+type Fleet struct {
+	local  stages.Picker
+	here   int // devices of this process
+	node   *transport.Node
+	job    Job
+	class  string // numeric, "" until a worker says, where this process has no devices
+	hosts  []*host
+	speeds []float64       // of all devices, 0 for those of workers that were drained; guarded by mu
+	end    context.Context // of the asking and following
+	close  context.CancelFunc
+	asking sync.WaitGroup // and the following of local
+
+	mu      sync.Mutex
+	rows    json.RawMessage // of the job, see Request
+	busy    []bool          // by number
+	changed chan struct{}   // closed and made anew when devices come free, come back or are gone
+}
+
+// host is a worker process.
+type host struct {
+	addr   string
+	first  int             // number of its first device
+	layout []layout.Device // nil: not known
+	labels []string        // nil: its devices are alike
+	survey *gpu.Survey     // nil: how its devices are linked is not known
+	speeds []float64
+	memory plan.Memory // of each device
+	lost   bool
+	hoped  bool // lost, and still to be asked
+	asked  int  // times, in this run
+}
+
+// Job is what a fleet computes.
+type Job struct {
+	Start   json.RawMessage   // how it was started, by which workers open it; see Request
+	Weights map[string]string // digest of each stage's
+	Link    bool              // devices of several hosts may be linked; see transport.Table
+	Given   bool              // the memory for batches is given: nothing is taken off it
+}
+
+// Dial asks the workers at addrs what they have and returns the fleet with the devices of local, which may have
+// none: then the first worker says in which numeric class the job computes. They must open the same job with the
+// same weights, and all compute in one class, or the bytes would differ. Close ends the fleet.
+func Dial(ctx context.Context, local stages.Picker, token transport.Token, addrs []string, job Job) (*Fleet, error) {
+	f := newFleet(local, token, job)
+	if err := f.dial(ctx, addrs); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// newFleet returns the fleet of local alone.
+func newFleet(local stages.Picker, token transport.Token, job Job) *Fleet {
+	f := &Fleet{local: local, here: len(local.Speeds()), node: transport.NewNode(token), job: job,
+		speeds: slices.Clone(local.Speeds()), changed: make(chan struct{})}
+	f.end, f.close = context.WithCancel(context.Background())
+	if f.here > 0 {
+		f.class = local.Class()
+	}
+	return f
+}
+
+// dial adds the workers at addrs, or closes the fleet.
+func (f *Fleet) dial(ctx context.Context, addrs []string) (err error) {
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	for _, addr := range addrs {
+		h := &host{addr: addr, first: len(f.speeds)}
+		reply, err := f.meet(ctx, h)
+		if err != nil {
+			return err
+		}
+		h.speeds, h.memory, h.layout, h.survey = reply.Speeds, reply.Memory, reply.Layout, reply.Survey
+		h.labels = reply.Labels
+		f.hosts, f.class = append(f.hosts, h), reply.Class
+		f.speeds = append(f.speeds, h.speeds...)
+	}
+	f.busy = make([]bool, len(f.speeds))
+	if changed := f.local.Changed(); changed != nil {
+		f.asking.Go(func() { f.follow(changed) })
+	}
+	return nil
+}
+
+// follow passes on that devices of this process are gone or free, until the fleet is closed.
+func (f *Fleet) follow(changed <-chan struct{}) {
+	for {
+		select {
+		case <-changed:
+			changed = f.local.Changed() // before anybody looks, so that nothing is missed
+			f.mu.Lock()
+			f.wake()
+			f.mu.Unlock()
+		case <-f.end.Done():
+			return
+		}
+	}
+}
+
+// meet asks a worker what it has, and whether its bytes would be those of this process.
+func (f *Fleet) meet(ctx context.Context, h *host) (Reply, error) {
+	f.mu.Lock()
+	rows := f.rows
+	f.mu.Unlock()
+	reply, _, err := f.call(ctx, h, Request{Job: f.job.Start, Rows: rows}, nil)
+	switch {
+	case err != nil && reply.Error != "":
+		return reply, fmt.Errorf("worker %s: %w", h.addr, err)
+	case err != nil: // it names the worker
+		return reply, err
+	case f.class != "" && reply.Class != f.class:
+		return reply, fmt.Errorf("worker %s computes in class %s, %s in %s: the bytes would differ; take processors of "+
+			"one kind%s", h.addr, reply.Class, f.first(), f.class, f.without())
+	case len(reply.Speeds) == 0:
+		return reply, fmt.Errorf("worker %s has no devices", h.addr)
+	}
+	if err := reply.sound(); err != nil {
+		return reply, fmt.Errorf("worker %s: %w", h.addr, err)
+	}
+	for stage, digest := range f.job.Weights {
+		if reply.Weights[stage] != digest {
+			return reply, fmt.Errorf("worker %s has other weights for %s, or another version of a program for it: "+
+				"give it the same model directory and programs", h.addr, stage)
+		}
+	}
+	return reply, nil
+}
+
+// first names the process that says in which class the job computes.
+func (f *Fleet) first() string {
+	if f.here > 0 {
+		return "this process"
+	}
+	return "worker " + f.hosts[0].addr
+}
+
+// without is what else can be done where this process computes in another class than a worker.
+func (f *Fleet) without() string {
+	if f.here == 0 {
+		return ""
+	}
+	return ", or set resources.workers to 0: this process then computes nothing itself"
+}
+
+// Exchanges returns how sets with devices of other hosts have exchanged, as far as devices of this process were
+// in them.
+func (f *Fleet) Exchanges() transport.Links { return f.node.Links() }
+
+// Expect tells the workers which rows are to be computed, so that they arrange their weights for them. One that does
+// not answer is lost.
+func (f *Fleet) Expect(ctx context.Context, rows json.RawMessage) {
+	f.mu.Lock()
+	f.rows = rows
+	hosts := slices.Clone(f.hosts)
+	f.mu.Unlock()
+	for _, h := range hosts {
+		reply, err := f.meet(ctx, h)
+		if err != nil {
+			slog.Warn("a worker does not take the rows of the job", "address", h.addr, "error", err)
+			continue
+		}
+		f.mu.Lock()
+		h.memory = reply.Memory
+		f.mu.Unlock()
+	}
+}
+
+// Close stops asking for lost workers and looking after the devices of this process.
+func (f *Fleet) Close() {
+	f.close()
+	f.asking.Wait()
+	f.node.Close()
+}
+
+func smaller(a, b plan.Memory) plan.Memory {
+	return plan.Memory{Target: min(a.Target, b.Target), Limit: min(a.Limit, b.Limit)}
+}
+
+// Size returns how many devices there are, lost ones included.
+func (f *Fleet) Size() int { return len(f.speeds) }
+
+// Speeds returns the relative speed of every device, 0 for those that are drained and those of lost workers.
+func (f *Fleet) Speeds() []float64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := slices.Clone(f.speeds)
+	copy(out, f.local.Speeds()) // some may be gone
+	for _, h := range f.hosts {
+		if h.lost {
+			clear(out[h.first:][:len(h.speeds)])
+		}
+	}
+	return out
+}
+
+// Changed returns a channel that is closed when devices have come free or back, or are gone.
+func (f *Fleet) Changed() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.changed
+}
+
+// Memory returns what a batch may use on any one device.
+func (f *Fleet) Memory() (memory plan.Memory) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.here > 0 {
+		memory = f.local.Memory()
+	}
+	for i, h := range f.hosts {
+		if f.here == 0 && i == 0 {
+			memory = h.memory
+		}
+		memory = smaller(memory, h.memory)
+	}
+	if several := len(f.hosts) > 1 || len(f.hosts) > 0 && f.here > 0; several && f.linked() && !f.job.Given {
+		memory.Limit = max(0, memory.Limit-layout.Linked(len(f.speeds)))
+		memory.Target = min(memory.Target, memory.Limit/2)
+	}
+	return memory
+}
+
+// linked reports whether devices of several hosts may be linked: those of processors have no links.
+func (f *Fleet) linked() bool { return f.job.Link && !strings.HasPrefix(f.class, "cpu/") }
+
+// Class returns the numeric class of the results: that of the workers where this process has no devices.
+func (f *Fleet) Class() string { return f.class }
+
+// call sends a request to a worker and waits for its answer. A worker that does not give one is lost.
+func (f *Fleet) call(ctx context.Context, h *host, r Request, batch []byte) (Reply, []byte, error) {
+	var reply Reply
+	conn, err := f.node.Call(ctx, h.addr)
+	if err != nil {
+		return reply, nil, f.lose(ctx, h, err)
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	if err := conn.Send(r, batch); err != nil {
+		return reply, nil, f.lose(ctx, h, err)
+	}
+	body, err := conn.Receive(&reply)
+	if err != nil {
+		return reply, nil, f.lose(ctx, h, err)
+	}
+	return reply, body, reply.err()
+}

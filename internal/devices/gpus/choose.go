@@ -1,0 +1,176 @@
+package gpus
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"latentbeam/internal/gpu"
+	"latentbeam/internal/plan"
+	"latentbeam/schemas/fault"
+)
+
+// Left is a device that the job does not use, and why.
+type Left struct {
+	UUID string `json:"uuid"`
+	Name string `json:"name"`
+	Why  string `json:"why"`
+}
+
+// candidate is a device that could be used.
+type candidate struct {
+	index int // in the survey
+	class string
+	free  int64
+	rate  float64
+}
+
+// survey returns the machine as its driver describes it, or, without NVML, as far as the maker knows it.
+func survey(host gpu.Host, visible []Visible) (gpu.Survey, error) {
+	if host != nil {
+		return host.Survey()
+	}
+	var s gpu.Survey
+	for _, v := range visible {
+		s.Devices = append(s.Devices, gpu.Device{UUID: v.UUID, Name: v.Name, Memory: v.Memory, NUMA: gpu.Unknown})
+	}
+	for range visible {
+		s.Links = append(s.Links, make([]gpu.Link, len(visible)))
+	}
+	return s, nil
+}
+
+// candidates returns the devices that are visible, well and empty enough, and why the others are not.
+func candidates(host gpu.Host, s gpu.Survey, visible []Visible) (out []candidate, left []Left) {
+	for i, d := range s.Devices {
+		at := slices.IndexFunc(visible, func(v Visible) bool { return v.UUID == d.UUID })
+		free, why := d.Memory, d.Problem
+		switch {
+		case why != "":
+		case at < 0:
+			why = "CUDA does not show it to this process (CUDA_VISIBLE_DEVICES)"
+		case visible[at].TooOld != "":
+			why = visible[at].TooOld
+		case host != nil:
+			var status gpu.Status
+			var err error
+			if status, err = host.Status(d.UUID); err != nil {
+				why = err.Error()
+			} else {
+				free, why = status.Free, unfit(d, status)
+			}
+		}
+		if why != "" {
+			left = append(left, Left{d.UUID, d.Name, why})
+			continue
+		}
+		out = append(out, candidate{i, visible[at].Class, free, planned(d, free).Rate})
+	}
+	return out, left
+}
+
+// unfit says why a device that answers is not to be used, "" where it is.
+func unfit(d gpu.Device, s gpu.Status) string {
+	if why := s.ECC.Sick(); why != "" {
+		return why
+	}
+	if s.Free >= d.Memory/2 {
+		return ""
+	}
+	var pids []string
+	for _, p := range s.Processes {
+		pids = append(pids, fmt.Sprint(p.PID))
+	}
+	why := fmt.Sprintf("%s of its %s are taken", plan.Bytes(s.Used), plan.Bytes(d.Memory))
+	if len(pids) > 0 {
+		why += " (pid " + strings.Join(pids, ", ") + ")"
+	}
+	return why
+}
+
+// oneClass keeps the candidates of the numeric class that computes fastest together: a job computes in one, or
+// its bytes would depend on which device a row met.
+func oneClass(s gpu.Survey, all []candidate) (kept []candidate, left []Left) {
+	rates := map[string]float64{}
+	best := ""
+	for _, c := range all {
+		rates[c.class] += c.rate
+		if r, b := rates[c.class], rates[best]; best == "" || r > b || r == b && c.class < best {
+			best = c.class
+		}
+	}
+	for _, c := range all {
+		if c.class == best {
+			kept = append(kept, c)
+			continue
+		}
+		d := s.Devices[c.index]
+		left = append(left, Left{d.UUID, d.Name, fmt.Sprintf("it computes in class %s, the job in %s", c.class, best)})
+	}
+	return kept, left
+}
+
+// claimed is a candidate that this process has.
+type claimed struct {
+	candidate
+	release func()
+}
+
+// claim takes n of the candidates, 0 for all that can be had, those that are linked best first. rest are those that it
+// had no need to ask for.
+func claim(s gpu.Survey, all []candidate, n int, dir, what string) (taken []claimed, rest []candidate, left []Left,
+	err error) {
+	open := map[int]candidate{}
+	for _, c := range all {
+		open[c.index] = c
+	}
+	want := n
+	if n == 0 {
+		want = len(all)
+	}
+	for len(open) > 0 && len(taken) < want {
+		for _, i := range s.Choose(slices.Collect(maps.Keys(open)), want-len(taken)) {
+			d := s.Devices[i]
+			release, err := gpu.Claim(dir, d.UUID, what)
+			var busy *gpu.BusyError
+			switch {
+			case err == nil:
+				taken = append(taken, claimed{open[i], release})
+			case errors.As(err, &busy):
+				left = append(left, Left{d.UUID, d.Name, err.Error()})
+			default:
+				giveUp(taken)
+				return nil, nil, left, err
+			}
+			delete(open, i)
+		}
+	}
+	slices.SortFunc(left, func(a, b Left) int { return strings.Compare(a.UUID, b.UUID) })
+	slices.SortFunc(taken, func(a, b claimed) int { return a.index - b.index })
+	rest = slices.SortedFunc(maps.Values(open), func(a, b candidate) int { return a.index - b.index })
+	return taken, rest, left, nil
+}
+
+// fewer is the error where not so many GPUs can be had as are asked for.
+func fewer(asked, had int, left []Left) error {
+	return fault.TryAgain(fmt.Errorf("%d GPUs are asked for and %d can be had%s\n  fix: ask for fewer (resources.workers, "+
+		"--workers of a worker), for no number to take what there is, or again when more can be had",
+		asked, had, describe(left)))
+}
+
+func giveUp(taken []claimed) {
+	for _, c := range taken {
+		c.release()
+	}
+}
+
+// describe lists why devices are not used, for an error.
+func describe(left []Left) string {
+	var b strings.Builder
+	for _, l := range left {
+		fmt.Fprintf(&b, "\n  %s (%s): %s", gpu.Device{UUID: l.UUID}.Short(), l.Name, l.Why)
+	}
+	return b.String()
+}

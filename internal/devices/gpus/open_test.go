@@ -1,0 +1,91 @@
+package gpus
+
+import (
+	"strings"
+	"testing"
+
+	"latentbeam/internal/gpu"
+	"latentbeam/internal/gpu/gputest"
+	"latentbeam/internal/testaid"
+	"latentbeam/schemas/fault"
+)
+
+// TestADeviceThatCannotBeOpened: a job that named no number goes on without it, and says which, why and what that costs,
+// in the log and in summary.json; one that named a number gets another instead, or an error, and keeps no device.
+func TestADeviceThatCannotBeOpened(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		devices int
+		workers int
+		refused []int
+		fails   []string // of the error
+		costs   string   // as the log says
+		used    []string
+	}{
+		{name: "no number", devices: 4, refused: []int{2}, costs: "the job has 3 GPUs of 4, 75 % of their speed",
+			used: []string{gputest.UUID(0), gputest.UUID(1), gputest.UUID(3)}},
+		{name: "another instead", devices: 4, workers: 2, refused: []int{0, 2}, costs: "others take its place",
+			used: []string{gputest.UUID(1), gputest.UUID(3)}},
+		{name: "too few", devices: 4, workers: 3, refused: []int{1, 2}, fails: []string{"3 GPUs are asked for and 2 can be had",
+			"(Tesla T4): it cannot be opened: CUDA_ERROR_DEVICE_UNAVAILABLE", "fix: ask for fewer (resources.workers"}},
+		{name: "none", devices: 1, refused: []int{0}, fails: []string{"no GPU of this host can be used", "cannot be opened"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			log := testaid.Log(t)
+			host, claims := gputest.T4s(c.devices), t.TempDir()
+			m := newMaker(t, host)
+			for _, i := range c.refused {
+				m.refuses[gputest.UUID(i)] = true
+			}
+			p, err := Open(host, m, Options{Workers: c.workers, Claims: claims})
+			if c.fails != nil {
+				for _, part := range c.fails {
+					if fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), part) {
+						t.Errorf("%v, want %q", err, part)
+					}
+				}
+				for i := range c.devices {
+					claimable(t, claims, gputest.UUID(i))
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			facts := p.Facts().(Facts)
+			var used []string
+			for _, d := range facts.Devices {
+				used = append(used, d.UUID)
+			}
+			if strings.Join(used, " ") != strings.Join(c.used, " ") {
+				t.Errorf("%v, want %v", used, c.used)
+			}
+			for _, i := range c.refused {
+				short := gpu.Device{UUID: gputest.UUID(i)}.Short()
+				for _, part := range []string{"level=WARN", short + " (Tesla T4)", "CUDA_ERROR_DEVICE_UNAVAILABLE", c.costs} {
+					if !strings.Contains(log.String(), part) {
+						t.Errorf("the log says\n%s, want %q", log, part)
+					}
+				}
+				if l := facts.Left[0]; l.UUID != gputest.UUID(i) || !strings.Contains(l.Why, "cannot be opened") {
+					t.Errorf("the summary says %+v", facts.Left)
+				}
+				facts.Left = facts.Left[1:]
+			}
+			if len(facts.Left) > 0 {
+				t.Errorf("the summary says %+v too", facts.Left)
+			}
+		})
+	}
+}
+
+// claimable fails where a device is kept from other processes.
+func claimable(t *testing.T, claims, uuid string) {
+	t.Helper()
+	release, err := gpu.Claim(claims, uuid, "another")
+	if err != nil {
+		t.Fatalf("it is kept: %v", err)
+	}
+	release()
+}

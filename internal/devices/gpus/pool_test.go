@@ -1,0 +1,310 @@
+package gpus
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"latentbeam/internal/gpu/gputest"
+	"latentbeam/kernels"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+var (
+	_ stages.Nearby   = (*Pool)(nil)
+	_ stages.Labelled = (*Pool)(nil)
+)
+
+// TestOpen: which devices of a machine a job gets.
+func TestOpen(t *testing.T) {
+	u := gputest.UUID
+	mig := "MIG-000000a%d-1111-2222-3333-444444444444"
+	part := func(i string) string { return strings.Replace(mig, "%d", i, 1) }
+	for _, c := range []struct {
+		name    string
+		host    *gputest.Host
+		workers int
+		hidden  []string
+		refuses []string
+		old     []string
+		changes map[string]string
+		want    []string
+		left    []string // part of why, by UUID
+	}{
+		{name: "all", host: gputest.A100s(3), want: []string{u(0), u(1), u(2)}},
+		{name: "some of an island", host: gputest.Islands(), workers: 3, want: []string{u(0), u(1), u(2)},
+			left: []string{"asked for fewer", "fewer", "fewer", "fewer", "fewer"}},
+		{name: "hidden ones break an island", host: gputest.Islands(), workers: 3, hidden: []string{u(1), u(2)},
+			want: []string{u(4), u(5), u(6)}, left: []string{"fewer", "VISIBLE", "VISIBLE", "fewer", "fewer"}},
+		{name: "one class", host: gputest.Mixed(), want: []string{u(1), u(3)},
+			left: []string{"class cuda/sm_75, the job in cuda/sm_80", "class"}},
+		{name: "instances and the whole", host: gputest.Divided(), want: []string{part("0"), part("1"), part("2"), u(1)},
+			left: []string{"divided"}},
+		{name: "sick ones", host: gputest.Sick(), want: []string{u(0), u(1)},
+			left: []string{"78.0 GiB of its 80.0 GiB are taken (pid 4242)", "lost"}},
+		{name: "one that cannot be opened", host: gputest.T4s(2), refuses: []string{u(0)}, want: []string{u(1)},
+			left: []string{"DEVICE_UNAVAILABLE"}},
+		{name: "one that is too old", host: gputest.T4s(3), workers: 2, old: []string{u(1)}, want: []string{u(0), u(2)},
+			left: []string{"too old: compute capability 6.1"}},
+		{name: "one that turns out to be of another class", host: gputest.A100s(3), want: []string{u(0), u(2)},
+			changes: map[string]string{u(1): "cuda/other"}, left: []string{"class cuda/other, the others in cuda/sm_80"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newMaker(t, c.host)
+			for _, uuid := range c.hidden {
+				m.hidden[uuid] = true
+			}
+			for _, uuid := range c.refuses {
+				m.refuses[uuid] = true
+			}
+			m.old, m.changes = map[string]string{}, c.changes
+			for _, uuid := range c.old {
+				m.old[uuid] = "too old: compute capability 6.1, needs 7.5"
+			}
+			claims := t.TempDir()
+			p := openPool(t, c.host, m, Options{Workers: c.workers, Claims: claims})
+			for _, l := range p.left { // others may have them
+				claimable(t, claims, l.UUID)
+			}
+			var got []string
+			for _, d := range p.devices {
+				got = append(got, d.UUID)
+			}
+			if !slices.Equal(got, c.want) || p.Size() != len(c.want) || len(p.Layout()) != len(c.want) {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+			slices.SortFunc(p.left, func(a, b Left) int { return strings.Compare(a.UUID, b.UUID) })
+			if len(p.left) != len(c.left) {
+				t.Fatalf("left %+v, want %q", p.left, c.left)
+			}
+			for i, part := range c.left {
+				if !strings.Contains(p.left[i].Why, part) {
+					t.Errorf("left %+v, want %q", p.left[i], part)
+				}
+			}
+		})
+	}
+}
+
+// TestTwoProcessesShare: what one job has claimed another does not get, until the first gives it back.
+func TestTwoProcessesShare(t *testing.T) {
+	host, claims := gputest.Islands(), t.TempDir()
+	first := openPool(t, host, newMaker(t, host), Options{Workers: 4, Claims: claims, What: "run a.yaml"})
+	second := openPool(t, host, newMaker(t, host), Options{Claims: claims})
+	if second.Size() != 4 || second.devices[0].UUID != gputest.UUID(4) {
+		t.Errorf("the second has %d from %s", second.Size(), second.devices[0].UUID)
+	}
+	_, err := Open(host, newMaker(t, host), Options{Claims: claims})
+	if err == nil || errors.Is(err, ErrNone) || fault.ExitCode(err) != fault.ExitTryAgain ||
+		!strings.Contains(err.Error(), "(run a.yaml) since") {
+		t.Errorf("the third: %v", err)
+	}
+	_, err = Open(host, newMaker(t, host), Options{Claims: claims, Workers: 2})
+	if err == nil || !strings.Contains(err.Error(), "2 GPUs are asked for and 0 can be had") {
+		t.Errorf("the third asks for two: %v", err)
+	}
+	first.Close()
+	if _, err := Open(host, newMaker(t, host), Options{Claims: claims, Workers: 5}); err == nil {
+		t.Error("five of four are lent")
+	} // and it has given back the four
+	third := openPool(t, host, newMaker(t, host), Options{Claims: claims, Workers: 2})
+	if third.Size() != 2 {
+		t.Errorf("after the first is closed: %d", third.Size())
+	}
+	first.stop = func() {} // closed again by the end of the test
+}
+
+// TestLinksOfTheCostModel: what the cost model hears of how the devices of a pool are linked.
+func TestLinksOfTheCostModel(t *testing.T) {
+	const pcie4, pcie3 = 7.877e9 / 4 * 16 * reached, 7.877e9 / 8 * 16 * reached
+	for _, c := range []struct {
+		name    string
+		host    *gputest.Host
+		links   []float64 // by device
+		hosts   float64
+		islands int
+	}{
+		{"8xA100 at a switch", gputest.A100s(8), slices.Repeat([]float64{200e9}, 8), pcie4, 1},
+		{"two boards with four NVLinks in each pair", gputest.Islands(), slices.Repeat([]float64{200e9 / 3}, 8), pcie4, 2},
+		{"4xT4 on PCIe", gputest.T4s(4), slices.Repeat([]float64{5e9}, 4), pcie3, 4},
+		{"instances and a whole one", gputest.Divided(), []float64{pcie4, pcie4, pcie4, 200e9}, pcie4, 4},
+		{"the A100 of a mixed host", gputest.Mixed(), []float64{200e9, 200e9}, pcie4, 1},
+	} {
+		p := openPool(t, c.host, newMaker(t, c.host), Options{})
+		var links []float64
+		islands := map[int]bool{}
+		for i, d := range p.Layout() {
+			links = append(links, d.Link)
+			islands[d.Island] = true
+			if math.Abs(d.Host/c.hosts-1) > 1e-3 {
+				t.Errorf("%s: device %d has %g bytes/s to the host, want %g", c.name, i, d.Host, c.hosts)
+			}
+		}
+		near := func(a, b float64) bool { return math.Abs(a/b-1) < 1e-3 }
+		if !slices.EqualFunc(links, c.links, near) || len(islands) != c.islands {
+			t.Errorf("%s: links %v on %d islands, want %v on %d", c.name, links, len(islands), c.links, c.islands)
+		}
+		if s := p.Survey(); len(s.Devices) != len(links) || len(s.Links) != len(links) || s.Devices[0].UUID != p.devices[0].UUID {
+			t.Errorf("%s: the survey has %d devices", c.name, len(s.Devices))
+		}
+		p.Close()
+		p.stop = func() {}
+	}
+}
+
+// TestSetsFollowLinks: sets stay inside islands while they can, single leases spare whole islands.
+func TestSetsFollowLinks(t *testing.T) {
+	host := gputest.Islands()
+	p := openPool(t, host, newMaker(t, host), Options{})
+	u := gputest.UUID
+	lease := func(n int, want ...string) func(bool) {
+		t.Helper()
+		set, release, err := p.LeaseSet(t.Context(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := uuids(set.Devices); !slices.Equal(got, want) {
+			t.Errorf("%d devices: %v, want %v", n, got, want)
+		}
+		if (set.Connect != nil) != (n > 1) || set.Ranks() != n || set.Ill() != nil {
+			t.Errorf("%d devices: %+v", n, set)
+		}
+		return release
+	}
+	one := lease(1, u(0))
+	two := lease(2, u(1), u(2)) // the smaller rest
+	four := lease(4, u(4), u(5), u(6), u(7))
+	two(true)
+	one(true)
+	three := lease(3, u(0), u(1), u(2))
+	four(true)
+	five := lease(5, u(3), u(4), u(5), u(6), u(7))
+	three(true)
+	five(true)
+	if set, release, err := p.LeaseSet(t.Context(), 20); err != nil || set.Ranks() != 8 {
+		t.Errorf("more than there are: %v, %v", set, err)
+	} else {
+		release(true)
+	}
+}
+
+func TestLeaseThese(t *testing.T) {
+	host := gputest.T4s(3)
+	p := openPool(t, host, newMaker(t, host), Options{})
+	for _, wrong := range [][]int{{3}, {-1}, {0, 0}} {
+		if _, _, err := p.LeaseThese(t.Context(), wrong); err == nil {
+			t.Errorf("%v were lent", wrong)
+		}
+	}
+	set, release, err := p.LeaseThese(t.Context(), []int{2, 0})
+	if err != nil || !slices.Equal(uuids(set.Devices), []string{gputest.UUID(2), gputest.UUID(0)}) {
+		t.Fatalf("%v, %v", set, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, _, err := p.LeaseThese(ctx, []int{1, 2}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a device that is in use: %v", err)
+	}
+	release(true)
+	host.Happen(1, "xid", 79)
+	waitFor(t, func() bool { return p.Size() == 2 })
+	if _, _, err := p.LeaseThese(t.Context(), []int{0, 1}); !fault.IsDeviceLost(err) {
+		t.Errorf("a device that is gone: %v", err)
+	}
+	if got := p.Speeds(); !slices.Equal(got, []float64{1, 0, 1}) {
+		t.Errorf("speeds %v", got)
+	}
+}
+
+// TestLeasesWait: who waits gets a device as soon as one comes free.
+func TestLeasesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host := gputest.T4s(2)
+		p := openPool(t, host, newMaker(t, host), Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		_, first, _ := p.LeaseSet(ctx, 1)
+		_, second, _ := p.LeaseSet(ctx, 1)
+		began := time.Now()
+		got := make(chan int)
+		go func() {
+			set, release, err := p.LeaseSet(ctx, 2)
+			if err == nil {
+				release(true)
+				got <- set.Ranks()
+			}
+		}()
+		time.Sleep(time.Second)
+		first(true)
+		time.Sleep(time.Second)
+		second(true)
+		if n := <-got; n != 2 || time.Since(began) != 2*time.Second {
+			t.Errorf("%d devices after %v", n, time.Since(began))
+		}
+		p.Close()
+		p.stop = func() {}
+	})
+}
+
+// TestNewBackendAfterFailure: a device whose work went wrong is opened anew; one that was well is not.
+func TestNewBackendAfterFailure(t *testing.T) {
+	host := gputest.T4s(1)
+	m := newMaker(t, host)
+	p := openPool(t, host, m, Options{})
+	lend := func(ok bool) kernels.Backend {
+		t.Helper()
+		dev, release, err := p.Lease(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(ok)
+		return dev
+	}
+	first := lend(true)
+	if again := lend(false); again != first {
+		t.Error("a new backend after work that went well")
+	}
+	if again := lend(true); again == first {
+		t.Error("the old backend after work that failed")
+	}
+	m.refuses[gputest.UUID(0)] = true
+	lend(false)
+	_, _, err := p.Lease(t.Context())
+	if fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), "every GPU") {
+		t.Errorf("the only device cannot be opened again: %v", err)
+	}
+}
+
+func TestMemory(t *testing.T) {
+	host := gputest.Divided() // instances of 20 GiB and a GPU of 80
+	p := openPool(t, host, newMaker(t, host), Options{})
+	p.Weights(4 << 30)
+	free := float64(20<<30 - 20<<30/128)
+	if got, want := p.Memory().Limit, int64(free*0.9)-4<<30; got != want || p.Memory().Target != want/2 {
+		t.Errorf("%+v, want %d", p.Memory(), want)
+	}
+	p.Weights(400 << 30)
+	if got := p.Memory().Limit; got != 0 {
+		t.Errorf("with too many weights: %d", got)
+	}
+	p.o.Memory = 7 << 30
+	if got := p.Memory().Limit; got != 7<<30 {
+		t.Errorf("as the job says: %d", got)
+	}
+}
+
+// waitFor waits until the pool has noticed.
+func waitFor(t *testing.T, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not happen")
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package gpus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"latentbeam/internal/gpu"
+	"latentbeam/schemas/fault"
+)
+
+// watch looks after the devices until Close: it takes down how they are and drains those that fall ill.
+func (p *Pool) watch() {
+	if p.host == nil {
+		p.stop = func() {}
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	all.Go(func() {
+		if err := p.host.Watch(ctx, p.happened); err != nil {
+			slog.Debug("GPUs report no events", "error", err) // what is looked at still shows
+		}
+	})
+	began := make([]gpu.ECC, len(p.devices))
+	for i, d := range p.devices {
+		if s, err := p.host.Status(d.UUID); err == nil {
+			began[i] = s.ECC
+		}
+	}
+	all.Go(func() {
+		tick := time.NewTicker(p.o.Every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				p.look(began)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	p.stop = func() { cancel(); all.Wait() }
+}
+
+// look takes down how the devices are; began is the memory errors that they had when the pool was opened.
+func (p *Pool) look(began []gpu.ECC) {
+	for i, d := range p.devices {
+		p.mu.Lock()
+		gone := d.drained != ""
+		p.mu.Unlock()
+		if gone {
+			continue
+		}
+		s, err := p.host.Status(d.UUID)
+		switch {
+		case errors.Is(err, gpu.ErrLost):
+			p.happened(gpu.Event{UUID: d.UUID, Kind: gpu.Lost})
+			continue
+		case err != nil:
+			continue // a driver that is busy says nothing about the device
+		case s.ECC.Uncorrected > began[i].Uncorrected:
+			p.happened(gpu.Event{UUID: d.UUID, Kind: gpu.Uncorrected})
+		case s.ECC.RemapFailed:
+			p.drain(i, s.ECC.Sick())
+		}
+		p.mu.Lock()
+		d.log.add(s, p.o.Every)
+		p.mu.Unlock()
+	}
+}
+
+// happened acts on an event: one of an application is only taken down, one that spoiled the work at hand ends the
+// lease, and one of the device drains it.
+func (p *Pool) happened(e gpu.Event) {
+	for i, d := range p.devices {
+		if d.UUID != e.UUID {
+			continue
+		}
+		p.mu.Lock()
+		d.log.event(e.String())
+		p.mu.Unlock()
+		switch e.Action() {
+		case gpu.Drain:
+			p.drain(i, e.String())
+		case gpu.Restart:
+			p.mu.Lock()
+			if d.lease != nil {
+				d.lease.end(fault.Retry(fmt.Errorf("%s: %s", d.Short(), e)))
+			}
+			p.mu.Unlock()
+		}
+	}
+}

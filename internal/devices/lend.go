@@ -1,0 +1,206 @@
+package devices
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"latentbeam/internal/transport"
+	"latentbeam/kernels"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// Lease waits for a free device of this process.
+func (f *Fleet) Lease(ctx context.Context) (kernels.Backend, func(ok bool), error) {
+	if f.here == 0 {
+		return nil, nil, errors.New("this process has no devices, resources.workers is 0")
+	}
+	set, release, err := f.lease(ctx, func() ([]int, error) {
+		free := f.free(0, f.here)
+		return free[:min(1, len(free))], nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return set.Devices[0], release, nil
+}
+
+// LeaseSet waits for n free devices, or for all where there are fewer.
+func (f *Fleet) LeaseSet(ctx context.Context, n int) (*stages.Set, func(ok bool), error) {
+	return f.lease(ctx, func() ([]int, error) { return f.choose(n) })
+}
+
+// LeaseThese waits until the devices with these numbers are free.
+func (f *Fleet) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(ok bool), error) {
+	devices = slices.Compact(slices.Sorted(slices.Values(devices)))
+	if len(devices) == 0 || devices[0] < 0 || devices[len(devices)-1] >= f.Size() {
+		return nil, nil, fmt.Errorf("lease devices %v of %d", devices, f.Size())
+	}
+	return f.lease(ctx, func() ([]int, error) {
+		for _, h := range f.hosts {
+			for _, d := range devices {
+				if h.lost && d >= h.first && d < h.first+len(h.speeds) {
+					return nil, fault.Retry(fmt.Errorf("worker %s is lost", h.addr))
+				}
+			}
+		}
+		if slices.ContainsFunc(devices, f.drained) {
+			return nil, fault.DeviceLost(errors.New("a device of a worker is drained"))
+		}
+		if slices.ContainsFunc(devices, func(d int) bool { return f.busy[d] }) {
+			return nil, nil
+		}
+		return devices, nil
+	})
+}
+
+// lease waits until choose, which sees the fleet locked, finds devices, and makes a set of them.
+func (f *Fleet) lease(ctx context.Context, choose func() ([]int, error)) (*stages.Set, func(ok bool), error) {
+	for {
+		f.mu.Lock()
+		devices, err := choose()
+		for _, d := range devices {
+			f.busy[d] = true
+		}
+		changed := f.changed
+		f.mu.Unlock()
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(devices) > 0 {
+			set, release, err := f.set(ctx, devices)
+			if err != nil {
+				f.giveBack(devices)
+				return nil, nil, err
+			}
+			return set, func(ok bool) { release(ok); f.giveBack(devices) }, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+}
+
+// choose picks n free devices, those that exchange fastest; none where there are not so many.
+func (f *Fleet) choose(n int) ([]int, error) {
+	there, hoped := 0, false
+	for _, speed := range f.local.Speeds() {
+		if speed > 0 {
+			there++
+		}
+	}
+	free := f.free(0, f.here)
+	for _, h := range f.hosts {
+		if hoped = hoped || h.hoped; !h.lost {
+			free = append(free, f.free(h.first, len(h.speeds))...)
+			for d := range len(h.speeds) {
+				if !f.drained(h.first + d) {
+					there++
+				}
+			}
+		}
+	}
+	if there == 0 && !hoped {
+		return nil, fault.TryAgain(errors.New("no worker is left: start them again and run the job again"))
+	}
+	if n = min(n, there); n == 0 || len(free) < n {
+		return nil, nil
+	}
+	return f.Closest(free, n), nil
+}
+
+// free returns the free devices of count from first on.
+func (f *Fleet) free(first, count int) (out []int) {
+	gone := f.drained
+	if first < f.here {
+		speeds := f.local.Speeds()
+		gone = func(d int) bool { return speeds[d] == 0 }
+	}
+	for d := first; d < first+count; d++ {
+		if !f.busy[d] && !gone(d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// drained reports whether a device of a worker is lent no more.
+func (f *Fleet) drained(device int) bool { return device >= f.here && f.speeds[device] == 0 }
+
+func (f *Fleet) giveBack(devices []int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, d := range devices {
+		f.busy[d] = false
+	}
+	f.wake()
+}
+
+// wake lets those that wait look again.
+func (f *Fleet) wake() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// set makes a set of devices, whose numbers are in order: ranks are in the same.
+func (f *Fleet) set(ctx context.Context, devices []int) (set *stages.Set, release func(ok bool), err error) {
+	mine, _ := slices.BinarySearch(devices, f.here)
+	set, release = &stages.Set{}, func(bool) {}
+	if mine > 0 {
+		if set, release, err = f.local.LeaseThese(ctx, devices[:mine]); err != nil {
+			return nil, nil, err
+		}
+	}
+	if mine == len(devices) {
+		return set, release, nil
+	}
+	addrs := make([]string, mine)
+	ranks, theirs := map[*host][]int{}, map[*host][]int{}
+	for _, h := range f.hosts {
+		for rank := mine; rank < len(devices); rank++ {
+			if i := devices[rank] - h.first; i >= 0 && i < len(h.speeds) {
+				addrs = append(addrs, h.addr)
+				set.Speeds = append(set.Speeds, h.speeds[i])
+				ranks[h], theirs[h] = append(ranks[h], rank), append(theirs[h], i)
+			}
+		}
+	}
+	table := transport.NewTable(addrs)
+	table.Link = f.linked()
+	for _, h := range f.hosts {
+		if len(ranks[h]) == 0 {
+			continue
+		}
+		set.Away = append(set.Away, stages.Away{Ranks: ranks[h],
+			Do: func(ctx context.Context, stage string, batch []byte) ([]byte, error) {
+				r := Request{Job: f.job.Start, Stage: stage, Table: table, Ranks: ranks[h], Devices: theirs[h],
+					Speeds: set.Speeds, Patience: set.Patience, Stay: set.Stay}
+				reply, body, err := f.call(ctx, h, r, batch)
+				if reply.Memory.Limit > 0 {
+					f.mu.Lock()
+					h.memory = reply.Memory
+					f.mu.Unlock()
+				}
+				return body, err
+			}})
+	}
+	set.Connect = func(ctx context.Context) ([]kernels.Transport, error) {
+		ctx, cancel := context.WithTimeout(ctx, JoinTime)
+		defer cancel()
+		return f.node.Join(ctx, table, numbers(0, mine), set.Devices)
+	}
+	return set, release, nil
+}
+
+// numbers returns n numbers from first on.
+func numbers(first, n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = first + i
+	}
+	return out
+}

@@ -1,0 +1,10 @@
+package devices
+
+import (
+	"testing"
+
+	"latentbeam/internal/testaid"
+)
+
+// TestMain leaves out what is logged of workers.
+func TestMain(m *testing.M) { testaid.Quiet(m) }

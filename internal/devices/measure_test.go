@@ -1,0 +1,39 @@
+package devices
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"latentbeam/kernels/cpu"
+)
+
+// TestMeasureAPause: a machine that stops for a moment, twice, is not taken to be slow.
+func TestMeasureAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		seconds, err := repeat(cpu.New(1), func() {
+			if calls++; calls == 4 {
+				time.Sleep(time.Millisecond)
+			} else {
+				time.Sleep(time.Minute)
+			}
+		})
+		if err != nil || seconds != 0.001 {
+			t.Errorf("%v s, %v", seconds, err)
+		}
+	})
+}
+
+func TestMeasure(t *testing.T) {
+	be := cpu.New(1)
+	rate, err := Rate(be)
+	if err != nil || rate < 1e8 || rate > 1e14 {
+		t.Errorf("%g FLOP/s, %v", rate, err)
+	}
+	bandwidth, err := Bandwidth(be)
+	if err != nil || bandwidth < 1e7 || bandwidth > 1e13 {
+		t.Errorf("%g bytes/s, %v", bandwidth, err)
+	}
+	t.Logf("%.1f GFLOP/s, %.1f GB/s", rate/1e9, bandwidth/1e9)
+}

@@ -1,0 +1,161 @@
+package devices
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/gpu"
+	"latentbeam/internal/gpu/gputest"
+	"latentbeam/internal/plan/layout"
+	"latentbeam/internal/transport"
+	"latentbeam/stages"
+)
+
+// surveyed is a pool of processors that says how they are linked, as one of GPUs does.
+type surveyed struct {
+	*CPU
+	survey gpu.Survey
+	kind   string // as layout.ParseDevices takes it
+}
+
+func (s surveyed) Survey() gpu.Survey { return s.survey }
+
+func (s surveyed) Layout() []layout.Device {
+	d, err := layout.ParseDevices(s.kind)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+var _ stages.Picker = surveyed{}
+
+// machine is a process with the devices of a host, or with n of which nothing is known.
+func machine(t *testing.T, host *gputest.Host, kind string, n int) stages.Picker {
+	t.Helper()
+	var s gpu.Survey
+	if host != nil {
+		s, _ = host.Survey()
+		n = len(s.Devices)
+	}
+	p, err := NewCPU(n, 1, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if host == nil {
+		return p
+	}
+	return surveyed{p, s, kind}
+}
+
+// fleetOf is the fleet of a process and of workers with these devices.
+func fleetOf(t *testing.T, local stages.Picker, workers ...stages.Picker) *Fleet {
+	t.Helper()
+	token := transport.Token("a secret of the tests")
+	var addrs []string
+	for _, w := range workers {
+		reply := Reply{Speeds: w.Speeds(), Class: local.Class()}
+		reply.Describe(w)
+		addr, stop := answering(t, "127.0.0.1:0", token, reply)
+		t.Cleanup(stop)
+		addrs = append(addrs, addr)
+	}
+	f, err := Dial(t.Context(), local, token, addrs, Job{Start: json.RawMessage("{}")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	return f
+}
+
+// TestSetsOfAFleetFollowLinks: sets take NVLink before PCIe before the host before the network, whichever process has
+// it, this one where all are alike.
+func TestSetsOfAFleetFollowLinks(t *testing.T) {
+	a100s, islands, t4s := gputest.A100s(8), gputest.Islands(), gputest.T4s(4)
+	all := func(n int) []int { return numbers(0, n) }
+	for _, c := range []struct {
+		name    string
+		local   stages.Picker
+		workers []stages.Picker
+		free    []int
+		n       int
+		want    []int
+	}{
+		{"alike: here", machine(t, a100s, "8xA100", 0), []stages.Picker{machine(t, a100s, "8xA100", 0)}, all(16), 4, all(4)},
+		{"NVLink there, PCIe here", machine(t, t4s, "4xT4", 0), []stages.Picker{machine(t, a100s, "8xA100", 0)}, all(12), 2,
+			[]int{4, 5}},
+		{"NVLink here, PCIe there", machine(t, a100s, "8xA100", 0), []stages.Picker{machine(t, t4s, "4xT4", 0)}, all(12), 2,
+			[]int{0, 1}},
+		{"one device: here", machine(t, t4s, "4xT4", 0), []stages.Picker{machine(t, a100s, "8xA100", 0)}, all(12), 1,
+			[]int{0}},
+		{"a whole island", machine(t, islands, "4xA100+4xA100", 0), []stages.Picker{machine(t, t4s, "4xT4", 0)},
+			[]int{0, 1, 3, 4, 5, 6, 7, 8, 9}, 4, []int{4, 5, 6, 7}},
+		{"an island there, a broken one here", machine(t, islands, "4xA100+4xA100", 0),
+			[]stages.Picker{machine(t, islands, "4xA100+4xA100", 0)}, []int{0, 1, 2, 4, 5, 6, 12, 13, 14, 15}, 4,
+			[]int{12, 13, 14, 15}},
+		{"PCIe of one host before the network", machine(t, t4s, "4xT4", 0), []stages.Picker{machine(t, t4s, "4xT4", 0)},
+			[]int{0, 1, 5, 6, 7}, 3, []int{5, 6, 7}},
+		{"no host has as many: this one, then that with the most", machine(t, nil, "", 2),
+			[]stages.Picker{machine(t, nil, "", 1), machine(t, nil, "", 3)}, all(6), 5, []int{0, 1, 3, 4, 5}},
+		{"of the last host those that are linked", machine(t, nil, "", 3),
+			[]stages.Picker{machine(t, gputest.Mixed(), "2xA100+2xT4", 0)}, all(7), 5, []int{0, 1, 2, 4, 6}},
+		{"processors: here", machine(t, nil, "", 2), []stages.Picker{machine(t, nil, "", 3)}, all(5), 2, all(2)},
+		{"processors: there", machine(t, nil, "", 2), []stages.Picker{machine(t, nil, "", 3)}, all(5), 3, []int{2, 3, 4}},
+	} {
+		f := fleetOf(t, c.local, c.workers...)
+		if got := f.Closest(c.free, c.n); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %d of %v are %v, want %v", c.name, c.n, c.free, got, c.want)
+		}
+		for d := range f.busy {
+			f.busy[d] = !slices.Contains(c.free, d)
+		}
+		if got, err := f.choose(c.n); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: leased are %v, want %v (%v)", c.name, got, c.want, err)
+		}
+		if got, err := f.choose(len(c.free) + 1); len(c.free) < f.Size() && (got != nil || err != nil) {
+			t.Errorf("%s: more than are free are %v, %v", c.name, got, err)
+		}
+	}
+}
+
+// TestLayoutOfAFleet: every process is a host of its own for the cost model, with islands of its own.
+func TestLayoutOfAFleet(t *testing.T) {
+	f := fleetOf(t, machine(t, gputest.Islands(), "4xA100+4xA100", 0), machine(t, gputest.T4s(4), "3xT4+1xT4", 0),
+		machine(t, nil, "", 2))
+	var nodes, islands []int
+	var names []string
+	for _, d := range f.Layout() {
+		nodes, islands, names = append(nodes, d.Node), append(islands, d.Island), append(names, strings.Split(d.Name, "-")[0])
+	}
+	if !slices.Equal(nodes, []int{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2}) ||
+		!slices.Equal(islands, []int{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 3, 4, 4}) ||
+		names[0] != "A100" || names[8] != "T4" || names[12] != "cpu" {
+		t.Errorf("hosts %v, islands %v, %v", nodes, islands, names)
+	}
+}
+
+// TestNonsense: a worker that describes other devices than it has is refused.
+func TestNonsense(t *testing.T) {
+	local := machine(t, nil, "", 1)
+	token := transport.Token("a secret of the tests")
+	for text, spoil := range map[string]func(r *Reply){
+		"it describes 1 of 2":                 func(r *Reply) { r.Layout = r.Layout[:1] },
+		"it surveys 1 of 2":                   func(r *Reply) { r.Survey.Devices = r.Survey.Devices[:1] },
+		"it surveys 0 of 2":                   func(r *Reply) { r.Survey = &gpu.Survey{} },
+		"it surveys 3 links of a device to 2": func(r *Reply) { r.Survey.Links[1] = make([]gpu.Link, 3) },
+	} {
+		s, _ := gputest.A100s(2).Survey()
+		s = s.Of([]int{0, 1}) // a copy
+		r := Reply{Speeds: []float64{1, 1}, Class: local.Class(), Layout: make([]layout.Device, 2), Survey: &s}
+		spoil(&r)
+		addr, stop := answering(t, "127.0.0.1:0", token, r)
+		_, err := Dial(context.Background(), local, token, []string{addr}, Job{Start: json.RawMessage("{}")})
+		stop()
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("error %v, want %q", err, text)
+		}
+	}
+}
