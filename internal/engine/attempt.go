@@ -27,7 +27,7 @@ var (
 // running its elements alone. Where a device runs out of memory, the batch goes on in halves, then on more
 // devices (see learned), then with weights that pass through memory. What is not finite is computed once more (see
 // doubt).
-func (f *StageFn) settle(live []*stages.Element, t trial) error {
+func (f *Station) settle(live []*stages.Element, t trial) error {
 	if n := f.engine.learned.fits(f.step, &live[0].Row, len(live)); n < len(live) {
 		return f.settleParts(live, n, t)
 	}
@@ -77,7 +77,7 @@ func (f *StageFn) settle(live []*stages.Element, t trial) error {
 }
 
 // pause waits before another attempt; false means that the job ended meanwhile.
-func (f *StageFn) pause(d time.Duration) bool {
+func (f *Station) pause(d time.Duration) bool {
 	select {
 	case <-time.After(d):
 		return true
@@ -105,7 +105,7 @@ func restore(live []*stages.Element, before []stages.Element) {
 }
 
 // attempt runs the stage once on leased devices; the batch may do so together with others that wait.
-func (f *StageFn) attempt(live []*stages.Element, t trial) result {
+func (f *Station) attempt(live []*stages.Element, t trial) result {
 	pool := f.engine.Pool
 	mine := f.turn(live, t)
 	for {
@@ -137,8 +137,8 @@ func (f *StageFn) attempt(live []*stages.Element, t trial) result {
 }
 
 // turn is the turn of a batch.
-func (f *StageFn) turn(live []*stages.Element, t trial) *turn {
-	mine := &turn{stage: f.Index, live: live}
+func (f *Station) turn(live []*stages.Element, t trial) *turn {
+	mine := &turn{stage: f.index, live: live}
 	if t.cap == 0 && t.avoid == nil {
 		mine.kind = kind{f, schemas.BucketOf(live[0].Row)}
 	}
@@ -151,7 +151,7 @@ func (f *StageFn) turn(live []*stages.Element, t trial) *turn {
 }
 
 // await waits until there is a device again, or the pool says that none will be.
-func (f *StageFn) await() error {
+func (f *Station) await() error {
 	_, release, err := f.engine.Pool.LeaseSet(f.ctx, 1)
 	if err == nil {
 		release(true)
@@ -160,7 +160,7 @@ func (f *StageFn) await() error {
 }
 
 // leaseOf leases the devices that a turn was given.
-func (f *StageFn) leaseOf(devices []int) (*stages.Set, func(ok bool), error) {
+func (f *Station) leaseOf(devices []int) (*stages.Set, func(ok bool), error) {
 	if p, ok := f.engine.Pool.(stages.Picker); ok {
 		return p.LeaseThese(f.ctx, devices)
 	}
@@ -169,7 +169,7 @@ func (f *StageFn) leaseOf(devices []int) (*stages.Set, func(ok bool), error) {
 
 // work runs the stage on these devices. A panic is an error of the row that caused it; an error of a set may
 // be one of its devices', so the batch is tried on another.
-func (f *StageFn) work(devices []int, live []*stages.Element) (err error) {
+func (f *Station) work(devices []int, live []*stages.Element) (err error) {
 	set, release, err := f.leaseOf(devices)
 	if err != nil {
 		return err
@@ -219,10 +219,10 @@ const (
 // predict says how long the batch will take, and lets the ranks of its set wait for each other accordingly, once
 // the stage has been timed. Between two exchanges there is less work than in a sampling step. learn takes how long
 // it was.
-func (f *StageFn) predict(set *stages.Set, devices []int, live []*stages.Element) (learn func(time.Duration)) {
+func (f *Station) predict(set *stages.Set, devices []int, live []*stages.Element) (learn func(time.Duration)) {
 	cost, seconds, learn := f.expect(devices, live)
-	f.engine.turns.begin(devices, func() (float64, bool) { return seconds(), f.engine.forecast.measured(f.Index) })
-	if stretch := seconds(); f.engine.forecast.measured(f.Index) && stretch > 0 {
+	f.engine.turns.begin(devices, func() (float64, bool) { return seconds(), f.engine.forecast.measured(f.index) })
+	if stretch := seconds(); f.engine.forecast.measured(f.index) && stretch > 0 {
 		if cost.Split != nil {
 			stretch /= float64(cost.Split.Steps)
 		}
@@ -233,7 +233,7 @@ func (f *StageFn) predict(set *stages.Set, devices []int, live []*stages.Element
 
 // expect says what the batch costs, and by all that is known when seconds is called, how long it will take on these
 // devices. learn takes how long it was.
-func (f *StageFn) expect(devices []int, live []*stages.Element) (cost *layout.Stage, seconds func() float64,
+func (f *Station) expect(devices []int, live []*stages.Element) (cost *layout.Stage, seconds func() float64,
 	learn func(time.Duration)) {
 	row := &live[0].Row
 	key := f.key(row)

@@ -8,20 +8,6 @@ import (
 	"latentbeam/stages"
 )
 
-// EncodeBatch codes elements for another process.
-func EncodeBatch(elements []*stages.Element) ([]byte, error) {
-	return encodeBatch(&stages.Batch{Elements: elements})
-}
-
-// DecodeBatch is the inverse of EncodeBatch.
-func DecodeBatch(data []byte) ([]*stages.Element, error) {
-	b, err := decodeBatch(data)
-	if err != nil {
-		return nil, err
-	}
-	return b.Elements, nil
-}
-
 // RunOn runs a stage for the elements on the devices of a set that this process has.
 func RunOn(ctx context.Context, s stages.Stage, set *stages.Set, elements []*stages.Element) error {
 	if set.Ranks() == 1 {
@@ -44,7 +30,7 @@ func RunStep(ctx context.Context, step *Step, set *stages.Set, live []*stages.El
 
 // runAway runs the step on a set that is partly or wholly in other processes. The first error ends all of them.
 func runAway(ctx context.Context, step *Step, set *stages.Set, live []*stages.Element) error {
-	batch, err := EncodeBatch(live)
+	batch, err := EncodeBatch(&stages.Batch{Elements: live})
 	if err != nil {
 		return err
 	}
@@ -92,10 +78,11 @@ func recovered(do func() error) (err error) {
 
 // replace gives the elements what another process has made of them.
 func replace(live []*stages.Element, result []byte) error {
-	elements, err := DecodeBatch(result)
+	answer, err := DecodeBatch(result)
 	if err != nil {
 		return err
 	}
+	elements := answer.Elements
 	if len(elements) != len(live) {
 		return fmt.Errorf("a worker answered with %d elements for %d", len(elements), len(live))
 	}

@@ -1,11 +1,8 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"slices"
-
-	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"latentbeam/internal/plan"
 	"latentbeam/schemas"
@@ -16,15 +13,9 @@ import (
 // maxBuffered bounds the elements that wait for their batches, however many buckets a table has.
 const maxBuffered = 4096
 
-// Bucket groups elements of one shape into batches whose size comes from the stages' memory needs.
-// Grouping happens inside the bundle: nothing is shuffled, and no table is held.
-func Bucket(s beam.Scope, spec []byte, rows beam.PCollection) beam.PCollection {
-	return beam.ParDo(s.Scope("bucket"), &BucketFn{Spec: spec}, rows)
-}
-
-// BucketFn buffers the elements of each bucket until a batch is full or the bundle ends.
-type BucketFn struct {
-	Spec     []byte
+// Buckets groups elements of one shape into batches whose size comes from the stages' memory needs. It belongs to one
+// bundle: nothing is shuffled, and no table is held.
+type Buckets struct {
 	engine   *Engine
 	open     map[schemas.Bucket]*bucket
 	order    []schemas.Bucket // of the open buckets, oldest first
@@ -36,19 +27,13 @@ type bucket struct {
 	elements []*stages.Element
 }
 
-// Setup finds the engine of this process.
-func (f *BucketFn) Setup(context.Context) (err error) {
-	f.engine, err = engineOf(f.Spec)
-	return err
+// Buckets returns empty buckets for one bundle.
+func (e *Engine) Buckets() *Buckets {
+	return &Buckets{engine: e, open: map[schemas.Bucket]*bucket{}}
 }
 
-// StartBundle begins with empty buckets.
-func (f *BucketFn) StartBundle(context.Context, func(*stages.Batch)) {
-	f.open, f.order, f.buffered = map[schemas.Bucket]*bucket{}, nil, 0
-}
-
-// ProcessElement puts e into its bucket and emits the batch when it is full.
-func (f *BucketFn) ProcessElement(_ context.Context, e *stages.Element, emit func(*stages.Batch)) {
+// Put puts e into its bucket and emits the batch when it is full.
+func (f *Buckets) Put(e *stages.Element, emit func(*stages.Batch)) {
 	name := schemas.BucketOf(e.Row)
 	b := f.open[name]
 	if b == nil {
@@ -75,8 +60,8 @@ func (f *BucketFn) ProcessElement(_ context.Context, e *stages.Element, emit fun
 	}
 }
 
-// FinishBundle emits what is left, unless the engine was asked to stop: those rows were not begun.
-func (f *BucketFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) {
+// Close emits what is left, unless the engine was asked to stop: those rows were not begun.
+func (f *Buckets) Close(emit func(*stages.Batch)) {
 	f.engine.end()
 	for len(f.order) > 0 && !f.engine.Stopping() {
 		f.flush(f.order[0], emit)
@@ -84,7 +69,7 @@ func (f *BucketFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) {
 }
 
 // flush emits what the bucket holds and forgets it.
-func (f *BucketFn) flush(name schemas.Bucket, emit func(*stages.Batch)) {
+func (f *Buckets) flush(name schemas.Bucket, emit func(*stages.Batch)) {
 	b := f.open[name]
 	delete(f.open, name)
 	i := slices.Index(f.order, name)

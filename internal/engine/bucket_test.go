@@ -9,13 +9,6 @@ import (
 	"latentbeam/stages"
 )
 
-// bucketFn is in the middle of a bundle.
-func bucketFn(t *testing.T, e *Engine) *BucketFn {
-	f := &BucketFn{engine: e}
-	f.StartBundle(t.Context(), nil)
-	return f
-}
-
 // batches is an emitter that keeps the batches.
 type batches []*stages.Batch
 
@@ -43,10 +36,10 @@ func TestBucketSizesFollowTheMemory(t *testing.T) {
 		}}
 	}
 	e := newEngine(t, 1, step("small", need(1)), step("hungry", need(30)), step("middle", need(7)))
-	f, out := bucketFn(t, e), &batches{}
+	f, out := e.Buckets(), &batches{}
 	for range 7 { // the pool has 100 bytes to fill: three rows of width 8, one of width 16
-		f.ProcessElement(t.Context(), element(8), out.emit)
-		f.ProcessElement(t.Context(), element(16), out.emit)
+		f.Put(element(8), out.emit)
+		f.Put(element(16), out.emit)
 	}
 	if got := fmt.Sprint(out.sizes()); got != "[1 1 3 1 1 1 3 1 1]" {
 		t.Errorf("batches of %s", got)
@@ -58,15 +51,15 @@ func TestBucketSizesFollowTheMemory(t *testing.T) {
 			}
 		}
 	}
-	f.FinishBundle(t.Context(), out.emit)
+	f.Close(out.emit)
 	if got := fmt.Sprint(out.sizes()); got != "[1 1 3 1 1 1 3 1 1 1]" {
 		t.Errorf("batches of %s after the bundle", got)
 	}
 
 	*out = nil
-	f.StartBundle(t.Context(), nil)
-	f.ProcessElement(t.Context(), element(99), out.emit)
-	f.ProcessElement(t.Context(), element(8*40), out.emit) // one alone needs 1200 bytes, there are 1000
+	f = e.Buckets()
+	f.Put(element(99), out.emit)
+	f.Put(element(8*40), out.emit) // one alone needs 1200 bytes, there are 1000
 	for i, want := range []string{"small: no such width", "one element needs 1.2 KiB, a worker has 1000 B"} {
 		if el := (*out)[i].Elements[0]; el.Failed == nil || el.Failed.Stage != "plan" ||
 			len(el.Failed.Message) < len(want) || el.Failed.Message[:len(want)] != want {
@@ -76,7 +69,7 @@ func TestBucketSizesFollowTheMemory(t *testing.T) {
 	e.MaxBatch = 2
 	*out = nil
 	for range 4 {
-		f.ProcessElement(t.Context(), element(8), out.emit)
+		f.Put(element(8), out.emit)
 	}
 	if got := fmt.Sprint(out.sizes()); got != "[2 2]" {
 		t.Errorf("with batch_size 2: batches of %s", got)
@@ -85,9 +78,9 @@ func TestBucketSizesFollowTheMemory(t *testing.T) {
 
 // TestBucketsAreBounded: a table of ever new shapes does not pile up.
 func TestBucketsAreBounded(t *testing.T) {
-	f, out := bucketFn(t, newEngine(t, 1)), &batches{}
+	f, out := newEngine(t, 1).Buckets(), &batches{}
 	for i := range maxBuffered + 100 {
-		f.ProcessElement(t.Context(), element(i), out.emit)
+		f.Put(element(i), out.emit)
 		if f.buffered > maxBuffered || len(f.open) != len(f.order) {
 			t.Fatalf("%d elements wait in %d buckets, %d in order", f.buffered, len(f.open), len(f.order))
 		}
@@ -96,7 +89,7 @@ func TestBucketsAreBounded(t *testing.T) {
 		t.Errorf("%d batches, not those of the oldest shapes", len(*out))
 	}
 	f.engine.Stop()
-	f.FinishBundle(t.Context(), out.emit)
+	f.Close(out.emit)
 	if len(*out) != 100 {
 		t.Errorf("%d batches were begun after Stop", len(*out)-100)
 	}

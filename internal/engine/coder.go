@@ -65,7 +65,8 @@ type videoHead struct {
 
 var errCoded = errors.New("decode element: the bytes are not what the coder wrote")
 
-func encodeElement(e *stages.Element) ([]byte, error) {
+// EncodeElement codes an element for another process.
+func EncodeElement(e *stages.Element) ([]byte, error) {
 	h := head{Row: e.Row, Given: e.Given, Key: e.Key, Origin: e.Origin, Unread: e.Unread, Readings: e.Readings,
 		Failed: e.Failed, Scale: e.LatentScale, Poster: e.Poster != nil}
 	var parts [][]byte
@@ -126,7 +127,8 @@ func arraysOf(e *stages.Element) (a [arrays]*stages.Array) {
 	return a
 }
 
-func decodeElement(data []byte) (*stages.Element, error) {
+// DecodeElement is the inverse of EncodeElement.
+func DecodeElement(data []byte) (*stages.Element, error) {
 	js, data, err := chunk(data)
 	if err != nil {
 		return nil, err
@@ -216,7 +218,8 @@ func (d *decoder) clip(h *clipHead) *media.Clip {
 	return c
 }
 
-func encodeBatch(b *stages.Batch) ([]byte, error) {
+// EncodeBatch codes a batch for another process.
+func EncodeBatch(b *stages.Batch) ([]byte, error) {
 	bucket, err := json.Marshal(b.Bucket)
 	if err != nil {
 		return nil, fmt.Errorf("encode batch: %w", err)
@@ -224,7 +227,7 @@ func encodeBatch(b *stages.Batch) ([]byte, error) {
 	out := binary.AppendUvarint(nil, uint64(len(bucket)))
 	out = append(out, bucket...)
 	for _, e := range b.Elements {
-		data, err := encodeElement(e)
+		data, err := EncodeElement(e)
 		if err != nil {
 			return nil, err
 		}
@@ -234,7 +237,8 @@ func encodeBatch(b *stages.Batch) ([]byte, error) {
 	return out, nil
 }
 
-func decodeBatch(data []byte) (*stages.Batch, error) {
+// DecodeBatch is the inverse of EncodeBatch.
+func DecodeBatch(data []byte) (*stages.Batch, error) {
 	bucket, data, err := chunk(data)
 	if err != nil {
 		return nil, err
@@ -248,7 +252,7 @@ func decodeBatch(data []byte) (*stages.Batch, error) {
 		if one, data, err = chunk(data); err != nil {
 			return nil, err
 		}
-		e, err := decodeElement(one)
+		e, err := DecodeElement(one)
 		if err != nil {
 			return nil, err
 		}

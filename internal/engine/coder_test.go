@@ -101,11 +101,11 @@ func TestCoderRoundTrip(t *testing.T) {
 		for range r.IntN(4) {
 			want.Elements = append(want.Elements, randomElement(r))
 		}
-		data, err := encodeBatch(want)
+		data, err := EncodeBatch(want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := decodeBatch(data)
+		got, err := DecodeBatch(data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,11 +132,11 @@ func TestCoderCarriesEveryField(t *testing.T) {
 		}
 	}
 	full.Video.Recon = &media.Clip{Width: 1}
-	data, err := encodeElement(full)
+	data, err := EncodeElement(full)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := decodeElement(data)
+	got, err := DecodeElement(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestCoderCarriesEveryField(t *testing.T) {
 func TestCoderOfDamagedBytes(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 5000 {
-		data, err := encodeBatch(&stages.Batch{Elements: []*stages.Element{randomElement(r), randomElement(r)}})
+		data, err := EncodeBatch(&stages.Batch{Elements: []*stages.Element{randomElement(r), randomElement(r)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,15 +166,15 @@ func TestCoderOfDamagedBytes(t *testing.T) {
 		default:
 			data = append(data, byte(r.Uint32()))
 		}
-		_, _ = decodeBatch(data)
-		_, _ = decodeElement(data)
+		_, _ = DecodeBatch(data)
+		_, _ = DecodeElement(data)
 	}
 	for _, text := range []string{
 		`{"arrays":[{"shape":[1000000,1000000]}],"lengths":[4]}`,
 		`{"arrays":[{"shape":[-1]}],"lengths":[0]}`, `{"lengths":[-5]}`, `{"lengths":[1]}`,
 		`{"frames":{"Frames":1000000000},"lengths":[]}`, `{"video":{},"lengths":[]}`, `{"poster":true}`, `{`, `[]`,
 	} {
-		if e, err := decodeElement(append([]byte{byte(len(text))}, text...)); err == nil {
+		if e, err := DecodeElement(append([]byte{byte(len(text))}, text...)); err == nil {
 			t.Errorf("%s is %+v", text, e)
 		}
 	}

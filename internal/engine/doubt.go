@@ -55,7 +55,7 @@ type doubt struct {
 }
 
 // examine looks at what a batch has given on these devices.
-func (f *StageFn) examine(live []*stages.Element, before []stages.Element, devices []int, t trial) error {
+func (f *Station) examine(live []*stages.Element, before []stages.Element, devices []int, t trial) error {
 	for i, e := range live {
 		if e.Failed != nil {
 			continue
@@ -76,7 +76,7 @@ func (f *StageFn) examine(live []*stages.Element, before []stages.Element, devic
 }
 
 // doubt settles an element whose result on these devices was not finite: elsewhere, or as a failure.
-func (f *StageFn) doubt(e *stages.Element, err error, devices []int, t trial) error {
+func (f *Station) doubt(e *stages.Element, err error, devices []int, t trial) error {
 	if t.first != nil {
 		if here, there := f.labels(t.first.devices), f.labels(devices); here != there {
 			slog.Warn("a result is not finite, on another device neither: the row fails", "stage", f.step.Name,
@@ -90,7 +90,7 @@ func (f *StageFn) doubt(e *stages.Element, err error, devices []int, t trial) er
 }
 
 // settleEach settles elements alone. Where all give a finite result now that together gave none, it tells.
-func (f *StageFn) settleEach(live []*stages.Element, again trial) error {
+func (f *Station) settleEach(live []*stages.Element, again trial) error {
 	failed := false
 	for _, e := range live {
 		if err := f.settle([]*stages.Element{e}, again); err != nil {
@@ -106,7 +106,7 @@ func (f *StageFn) settleEach(live []*stages.Element, again trial) error {
 
 // elsewhere is how an element like row is tried whose result on these devices was not finite: on as few as it needs, of
 // other hardware if there is any, else on fewer of them. Where that is the same again, only alone.
-func (f *StageFn) elsewhere(row *schemas.PromptRow, err error, devices []int, t trial) trial {
+func (f *Station) elsewhere(row *schemas.PromptRow, err error, devices []int, t trial) trial {
 	need := max(shards(f.step), f.engine.learned.devices(f.step, row))
 	if least, fixed := f.engine.least(f.step, row); !fixed {
 		need = max(need, least)
@@ -141,7 +141,7 @@ func (f *StageFn) elsewhere(row *schemas.PromptRow, err error, devices []int, t 
 }
 
 // cleared tells that devices gave a finite result where others did not.
-func (f *StageFn) cleared(first *doubt) {
+func (f *Station) cleared(first *doubt) {
 	here, there := f.labels(first.devices), f.labels(first.well)
 	slog.Warn("a result was not finite on one device and is on another: the first may be sick, or a kernel is wrong",
 		"stage", f.step.Name, "device", here, "well_on", there, "error", first.err,
@@ -160,7 +160,7 @@ func (f *StageFn) cleared(first *doubt) {
 }
 
 // drain takes the devices of one label out, as long as others are left.
-func (f *StageFn) drain(p stages.Labelled, label string) {
+func (f *Station) drain(p stages.Labelled, label string) {
 	var sick []int
 	others := false
 	for d, rate := range p.Speeds() {
@@ -179,7 +179,7 @@ func (f *StageFn) drain(p stages.Labelled, label string) {
 }
 
 // label names the hardware of a device, "" where the pool does not tell it from others.
-func (f *StageFn) label(device int) string {
+func (f *Station) label(device int) string {
 	if p, ok := f.engine.Pool.(stages.Labelled); ok {
 		return p.Label(device)
 	}
@@ -187,7 +187,7 @@ func (f *StageFn) label(device int) string {
 }
 
 // labels names the hardware of devices, each once.
-func (f *StageFn) labels(devices []int) string {
+func (f *Station) labels(devices []int) string {
 	names := map[string]bool{}
 	for _, d := range devices {
 		names[f.label(d)] = true

@@ -134,7 +134,7 @@ func TestNotFinite(t *testing.T) {
 					defer pool.Close()
 					e.Pool = pool
 				}
-				f, out := stageFn(t, e, 0), &collector{}
+				f, out := station(t, e, 0), &collector{}
 				f.give(t, out.emit, c.batch...)
 				f.end(t, out.emit)
 				if fmt.Sprint(s.runs) != fmt.Sprint(c.runs) {

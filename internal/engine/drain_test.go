@@ -49,7 +49,7 @@ func TestDoubtsDrain(t *testing.T) {
 				e.Pool = pool
 				out := &collector{}
 				for _, row := range c.rows { // one after the other: the first device is the first that is free
-					f := stageFn(t, e, 0)
+					f := station(t, e, 0)
 					f.give(t, out.emit, row)
 					f.end(t, out.emit)
 				}

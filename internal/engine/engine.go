@@ -168,3 +168,47 @@ func (e *Engine) arrive(stage int, b *stages.Batch) {
 
 // Stopping reports whether Stop was called.
 func (e *Engine) Stopping() bool { return e.stopping.Load() }
+
+// Read yields the rows of the job's source until the table ends or the engine is asked to stop. Rows that cannot be
+// used are elements too, marked as failed.
+func (e *Engine) Read(ctx context.Context, emit func(*stages.Element)) error {
+	for el, err := range e.Source.Rows(ctx, true) {
+		if err != nil {
+			return e.Fail(err)
+		}
+		if e.Stopping() {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		emit(el)
+	}
+	return nil
+}
+
+// Admit keys an element and reports whether it is still to be computed. A bad row ends here: it is counted, and the
+// failures table is written from the source itself.
+func (e *Engine) Admit(el *stages.Element) (bool, error) {
+	e.Rules.Apply(el)
+	if !e.Rules.Mine(el) {
+		return false, nil
+	}
+	p := e.Progress
+	p.Seen.Add(1)
+	if el.Failed != nil {
+		return false, e.Fail(p.Settle(0, 1))
+	}
+	if !e.pending.claim(el.Key) {
+		p.Shared.Add(1)
+		return false, nil
+	}
+	// Only after the claim: an equal row in flight gives its claim back when the ledger has it.
+	_, status, err := e.Ledger.Lookup(ledger.Key(el.Key))
+	if err == nil && status == ledger.Absent {
+		return true, nil
+	}
+	e.pending.release(el.Key)
+	p.Skipped.Add(1)
+	return false, e.Fail(err)
+}

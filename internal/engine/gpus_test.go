@@ -92,19 +92,19 @@ func onHost(t *testing.T, host *gputest.Host, width, batches int, happens func()
 	s := onGPUs{width: width, mu: &sync.Mutex{}, used: &used}
 	e := newEngine(t, 1, step("denoise", fakeStage{}))
 	e.Steps[0].Stage, e.Pool = s, pool
-	f, out := stageFn(t, e, 0), &collector{}
+	f, out := station(t, e, 0), &collector{}
 	go func() {
 		time.Sleep(1500 * time.Millisecond)
 		happens()
 	}()
 	for i := range batches {
 		b := &stages.Batch{Elements: e.elements(fmt.Sprint("prompt ", i))}
-		if err = f.ProcessElement(t.Context(), b, out.emit); err != nil {
+		if err = f.Put(b, out.emit); err != nil {
 			break
 		}
 	}
 	if err == nil {
-		err = f.FinishBundle(t.Context(), out.emit)
+		err = f.Close(out.emit)
 	}
 	time.Sleep(2 * time.Second)
 	return out, used, pool.Facts().(gpus.Facts), err

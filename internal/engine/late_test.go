@@ -40,7 +40,7 @@ func TestNoOneWaitsForARowThatIsStuck(t *testing.T) {
 	w := newWorld(t)
 	synctest.Test(t, func(t *testing.T) {
 		e := w.stuckEngine(t, 2)
-		f, out := stageFn(t, e, 0), &collector{}
+		f, out := station(t, e, 0), &collector{}
 		f.one(t, out, 0)
 		time.Sleep(time.Duration(4 * w.seconds(minute, 1, []int{0}, false) * float64(time.Second)))
 		if len(f.results) != 1 {
@@ -55,11 +55,11 @@ func TestNoOneWaitsForARowThatIsStuck(t *testing.T) {
 }
 
 // one gives f row number i.
-func (f *StageFn) one(t *testing.T, out *collector, i int) {
+func (f *Station) one(t *testing.T, out *collector, i int) {
 	el := &stages.Element{Row: row(i, minute)}
 	f.engine.tail.add(schemas.BucketOf(el.Row), &el.Row)
 	f.engine.tail.pass(schemas.BucketOf(el.Row), &el.Row, 1)
-	if err := f.ProcessElement(t.Context(), &stages.Batch{Elements: []*stages.Element{el}}, out.emit); err != nil {
+	if err := f.Put(&stages.Batch{Elements: []*stages.Element{el}}, out.emit); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -70,7 +70,7 @@ func (w *world) stuckEngine(t *testing.T, rows int) *Engine {
 	denoise.Stage = sleeper{w: w}
 	e := newEngine(t, 8, denoise)
 	e.Pool = &simulated{w: w}
-	f, out := stageFn(t, e, 0), &collector{}
+	f, out := station(t, e, 0), &collector{}
 	f.one(t, out, 0)
 	f.end(t, out.emit)
 	e.tail.reset([]Expected{{row(0, minute), rows}})

@@ -162,7 +162,7 @@ func (l *learned) devices(step *Step, row *schemas.PromptRow) int {
 }
 
 // widest returns how many devices a batch of rows like this one can have.
-func (f *StageFn) widest(row *schemas.PromptRow) int {
+func (f *Station) widest(row *schemas.PromptRow) int {
 	if s, ok := f.step.Stage.(stages.Spreader); ok && s.Width(row) == 0 {
 		return f.engine.Pool.Size()
 	}
@@ -171,14 +171,14 @@ func (f *StageFn) widest(row *schemas.PromptRow) int {
 
 // relieve notes that memory ran out and reports whether the batch is worth another try: in parts, else on more
 // devices than the least that was known, else beside fewer weights than the staying blocks that it was tried with.
-func (f *StageFn) relieve(live []*stages.Element, devices, least, staying int) bool {
+func (f *Station) relieve(live []*stages.Element, devices, least, staying int) bool {
 	row := &live[0].Row
 	return f.engine.learned.outOfMemory(f.step, row, shortage{elements: len(live), devices: devices,
 		widest: f.widest(row), least: least, limit: f.engine.Pool.Memory().Limit}) || f.stream(row, staying)
 }
 
 // settleParts settles a batch that is known not to fit, in parts of n elements.
-func (f *StageFn) settleParts(live []*stages.Element, n int, t trial) error {
+func (f *Station) settleParts(live []*stages.Element, n int, t trial) error {
 	for part := range slices.Chunk(live, n) {
 		if err := f.settle(part, t); err != nil {
 			return err
@@ -205,7 +205,7 @@ func peaks(devices []kernels.Backend) (read func() int64) {
 }
 
 // measured compares what a batch held with what it was to hold.
-func (f *StageFn) measured(live []*stages.Element, devices int, peak int64) {
+func (f *Station) measured(live []*stages.Element, devices int, peak int64) {
 	row := &live[0].Row
 	if need, err := f.engine.forecast.need(f.key(row), f.step, row, len(live)); err == nil {
 		f.engine.learned.measure(f.step, row, shared(need, devices), peak)

@@ -98,7 +98,7 @@ func TestOutOfMemory(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := newEngine(t, c.workers, step("denoise", fakeStage{}))
 				e.Steps[0].Stage = c.h
-				f, out := stageFn(t, e, 0), &collector{}
+				f, out := station(t, e, 0), &collector{}
 				for i, n := range c.sizes {
 					var batch []string
 					for _, p := range prompts(n) {
@@ -154,7 +154,7 @@ func TestWideStageThatFails(t *testing.T) {
 		e := newEngine(t, 4, step("denoise", fakeStage{}))
 		h := newHungry(9, 3, 0)
 		e.Retries, e.Steps[0].Stage = 3, wideBroken{h}
-		f, out := stageFn(t, e, 0), &collector{}
+		f, out := station(t, e, 0), &collector{}
 		f.give(t, out.emit, "a cat")
 		f.end(t, out.emit)
 		if err := out.elements[0].Failed; err == nil || !strings.Contains(err.Error(), "disagree") {
@@ -171,7 +171,7 @@ func TestStageThatCannotShareFails(t *testing.T) {
 	h := newHungry(0, 1, 0)
 	e := newEngine(t, 4, step("encode", fakeStage{}))
 	e.Steps[0].Stage = plain{h}
-	f, out := stageFn(t, e, 0), &collector{}
+	f, out := station(t, e, 0), &collector{}
 	f.give(t, out.emit, "a", "b")
 	f.end(t, out.emit)
 	if got := strings.Join(*h.tried, "; "); got != "2 on 1; 1 on 1; 1 on 1" || out.elements[0].Failed == nil {
@@ -225,7 +225,7 @@ func TestMeasuredPeakCorrectsTheEstimate(t *testing.T) {
 		if n, err := e.BatchSize(row); n != 10 || err != nil {
 			t.Fatalf("%s: first %d, %v", c.name, n, err)
 		}
-		f, out := stageFn(t, e, 0), &collector{}
+		f, out := station(t, e, 0), &collector{}
 		*peak = 1 << 40 // of somebody before
 		f.give(t, out.emit, prompts(4)...)
 		f.end(t, out.emit)
@@ -246,7 +246,7 @@ func TestBatchSizeAfterOutOfMemory(t *testing.T) {
 	e := newEngine(t, 1, step("denoise", fakeStage{}))
 	e.Steps[0].Stage = h
 	row := &e.elements("a")[0].Row
-	f, out := stageFn(t, e, 0), &collector{}
+	f, out := station(t, e, 0), &collector{}
 	f.give(t, out.emit, prompts(10)...)
 	f.end(t, out.emit)
 	if n, err := e.BatchSize(row); n != 2 || err != nil {
@@ -298,7 +298,7 @@ func TestMemoryThatWeightsFree(t *testing.T) {
 	if n, err := e.BatchSize(row); n != 3 || err != nil {
 		t.Fatalf("first %d, %v", n, err)
 	}
-	f, out := stageFn(t, e, 0), &collector{}
+	f, out := station(t, e, 0), &collector{}
 	f.give(t, out.emit, prompts(3)...)
 	f.end(t, out.emit)
 	for _, el := range out.elements {
@@ -375,7 +375,7 @@ func TestCorrect(t *testing.T) {
 	h := newHungry(9, 9, 0)
 	e := newEngine(t, 2, step("denoise", fakeStage{}))
 	e.Steps[0].Stage = h
-	f, out := stageFn(t, e, 0), &collector{}
+	f, out := station(t, e, 0), &collector{}
 	f.give(t, out.emit, "a")
 	f.end(t, out.emit)
 	if facts := e.MemoryFacts(); len(facts) != 1 || !facts[0].Alone || facts[0].Fails != 2 {
@@ -428,7 +428,7 @@ func TestIllDevice(t *testing.T) {
 				}}
 				e := newEngine(t, 1, step("denoise", s))
 				e.Pool = pool
-				f, out := stageFn(t, e, 0), &collector{}
+				f, out := station(t, e, 0), &collector{}
 				f.give(t, out.emit, "four")
 				f.end(t, out.emit)
 				el := out.elements[0]

@@ -58,7 +58,7 @@ type Lease struct {
 const maxForeseen = 300
 
 // Outlook plays the run through on a clock of its own. Who gets which devices, and which batches become one, is
-// decided by the code that decides it in the run (see turns and StageFn.choose).
+// decided by the code that decides it in the run (see turns and Station.choose).
 func (f Foresight) Outlook() (Outlook, error) {
 	p, err := f.play()
 	if err != nil {
@@ -109,5 +109,5 @@ func (p *play) outlook() Outlook {
 }
 
 func (p *play) index(stage string) int {
-	return slices.IndexFunc(p.stages, func(f *StageFn) bool { return f.step.Name == stage })
+	return slices.IndexFunc(p.stages, func(f *Station) bool { return f.step.Name == stage })
 }

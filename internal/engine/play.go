@@ -15,7 +15,7 @@ import (
 type play struct {
 	Foresight
 	engine  *Engine
-	stages  []*StageFn
+	stages  []*Station
 	coming  []comingRows
 	inside  []int         // batches in each stage
 	done    [][]played    // of each stage, that the next has no room for yet
@@ -76,7 +76,7 @@ func (f Foresight) play() (*play, error) {
 				s.Stage = ofWidth{c, f.Width}
 			}
 		}
-		p.stages = append(p.stages, &StageFn{Index: i, engine: p.engine, step: s})
+		p.stages = append(p.stages, &Station{index: i, engine: p.engine, step: s})
 	}
 	p.inside, p.done = make([]int, len(p.stages)), make([][]played, len(p.stages))
 	batches := 0

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
 	"latentbeam/schemas"
@@ -29,40 +27,10 @@ const (
 	commitRows  = 4096
 )
 
-// Publish writes the results into the output: files first, then the ledger record that makes them
-// count (design decision D9). It is the end of a job; the tables are written from the ledger.
-func Publish(s beam.Scope, spec []byte, batches beam.PCollection) {
-	beam.ParDo0(s.Scope("publish"), &PublishFn{Spec: spec}, batches)
-}
-
-// PublishFn hands elements to a committer that works beside the bundle.
-type PublishFn struct {
-	Spec   []byte
-	engine *Engine
-	commit *committer
-}
-
-// Setup finds the engine of this process.
-func (f *PublishFn) Setup(context.Context) (err error) {
-	f.engine, err = engineOf(f.Spec)
-	return err
-}
-
-// StartBundle starts the committer.
-func (f *PublishFn) StartBundle(ctx context.Context) {
-	f.commit = newCommitter(ctx, f.engine)
-}
-
-// ProcessElement queues the elements of the batch.
-func (f *PublishFn) ProcessElement(_ context.Context, b *stages.Batch) error {
-	return f.commit.add(b.Elements)
-}
-
-// FinishBundle waits until everything queued is published.
-func (f *PublishFn) FinishBundle(context.Context) error { return f.commit.close() }
-
-// committer publishes in groups, from one goroutine.
-type committer struct {
+// Publisher writes the results of one bundle into the output, in groups and from one goroutine: files first, then the
+// ledger record that makes them count (design decision D9). It is the end of a job; the tables are written from the
+// ledger.
+type Publisher struct {
 	ctx    context.Context // of the bundle
 	job    context.Context // finished work is published as long as this lives
 	cancel context.CancelCauseFunc
@@ -73,16 +41,17 @@ type committer struct {
 	err    error // the first error; nothing is committed after it
 }
 
-func newCommitter(ctx context.Context, e *Engine) *committer {
-	c := &committer{engine: e, queue: make(chan []*stages.Element), done: make(chan struct{})}
+// Publisher starts one for a bundle; ctx is the bundle's.
+func (e *Engine) Publisher(ctx context.Context) *Publisher {
+	c := &Publisher{engine: e, queue: make(chan []*stages.Element), done: make(chan struct{})}
 	c.job = e.job(ctx)
 	c.ctx, c.cancel = e.bundle(ctx)
 	e.running.Go(c.loop)
 	return c
 }
 
-// add queues elements, or returns the error that stopped the committer.
-func (c *committer) add(elements []*stages.Element) error {
+// Add queues elements, or returns the error that stopped the publisher.
+func (c *Publisher) Add(elements []*stages.Element) error {
 	select {
 	case c.queue <- elements:
 		return c.failure()
@@ -91,21 +60,22 @@ func (c *committer) add(elements []*stages.Element) error {
 	}
 }
 
-func (c *committer) close() error {
+// Close waits until everything queued is published.
+func (c *Publisher) Close() error {
 	close(c.queue)
 	<-c.done
 	c.cancel(nil)
 	return c.failure()
 }
 
-func (c *committer) failure() error {
+func (c *Publisher) failure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// fail keeps the error that stops the committer, the first.
-func (c *committer) fail(err error) {
+// fail keeps the error that stops the publisher, the first.
+func (c *Publisher) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil {
@@ -116,7 +86,7 @@ func (c *committer) fail(err error) {
 // loop collects groups and commits them. After an error it only drains the queue, so that nobody waits.
 // When the bundle is given up it still publishes what it holds: another row's fatal error is no reason to
 // throw finished work away. When the job itself is to end at once, it leaves it.
-func (c *committer) loop() {
+func (c *Publisher) loop() {
 	defer close(c.done)
 	var group []*stages.Element
 	var bytes int64
@@ -181,7 +151,7 @@ func (e *Engine) Size(el *stages.Element) int64 {
 }
 
 // publish writes one group: all files, then all ledger records.
-func (c *committer) publish(group []*stages.Element) error {
+func (c *Publisher) publish(group []*stages.Element) error {
 	began := time.Now()
 	var objects []store.Object
 	records := make([]ledger.Record, len(group))

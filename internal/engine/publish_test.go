@@ -32,10 +32,10 @@ func (e *Engine) results(from, count, n int) []*stages.Element {
 func TestGroupCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, 1, step("model", fakeStage{}))
-		c := newCommitter(t.Context(), e)
+		c := e.Publisher(t.Context())
 		add := func(els []*stages.Element) {
 			t.Helper()
-			if err := c.add(els); err != nil {
+			if err := c.Add(els); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -61,7 +61,7 @@ func TestGroupCommit(t *testing.T) {
 		add(e.results(10_000, 3, commitBytes/4/3+1)) // and neither do many bytes
 		published(7+commitRows, 3)
 		add(e.results(20_000, 2, 1))
-		if err := c.close(); err != nil {
+		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
 		published(9+commitRows, 4)
@@ -75,12 +75,12 @@ func TestGroupCommit(t *testing.T) {
 func TestPublishReleasesKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, 1, step("model", fakeStage{}))
-		c := newCommitter(t.Context(), e)
+		c := e.Publisher(t.Context())
 		els := e.results(0, 1, 1)
 		if !e.pending.claim(els[0].Key) || e.pending.claim(els[0].Key) {
 			t.Fatal("one claim")
 		}
-		if err := c.add(els); err != nil {
+		if err := c.Add(els); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -93,7 +93,7 @@ func TestPublishReleasesKeys(t *testing.T) {
 		if !e.Settled() || status != ledger.Done || err != nil {
 			t.Errorf("settled %v, %v, %v", e.Settled(), status, err)
 		}
-		if err := c.close(); err != nil {
+		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -110,17 +110,17 @@ func TestPublishStopsAtAnError(t *testing.T) {
 			}
 			return nil
 		})
-		c := newCommitter(t.Context(), e)
-		if err := c.add(e.results(0, 1, 1)); err != nil {
+		c := e.Publisher(t.Context())
+		if err := c.Add(e.results(0, 1, 1)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(commitDelay)
 		synctest.Wait()
-		if err := c.add(e.results(1, 1, 1)); !errors.Is(err, syscall.ENOSPC) {
+		if err := c.Add(e.results(1, 1, 1)); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("add after the disk was full: %v", err)
 		}
 		e.Store.SetTrace(nil)
-		err := c.close()
+		err := c.Close()
 		if !errors.Is(err, syscall.ENOSPC) || !errors.Is(e.Err(), syscall.ENOSPC) || e.Ledger.Len() > 0 {
 			t.Errorf("close: %v, job: %v, %d records", err, e.Err(), e.Ledger.Len())
 		}
@@ -141,11 +141,11 @@ func TestForeignFileFailsOneRow(t *testing.T) {
 	if err := e.Store.Put(t.Context(), store.Object{Name: name, Data: []byte("theirs")}); err != nil {
 		t.Fatal(err)
 	}
-	c := newCommitter(t.Context(), e)
-	if err := c.add(els); err != nil {
+	c := e.Publisher(t.Context())
+	if err := c.Add(els); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.close(); err != nil {
+	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []ledger.Status{ledger.Done, ledger.Failed} {
@@ -168,7 +168,7 @@ func TestPublishWhenTheJobEnds(t *testing.T) {
 			defer cancel()
 			failed := errors.New("a stage failed")
 			err := e.Pass(ctx, func(ctx context.Context) error {
-				if err := newCommitter(ctx, e).add(e.results(0, 2, 1)); err != nil {
+				if err := e.Publisher(ctx).Add(e.results(0, 2, 1)); err != nil {
 					t.Error(err)
 				}
 				synctest.Wait()

@@ -52,7 +52,7 @@ func TestBlocks(t *testing.T) {
 func TestCutSetsKeepTheirPlaces(t *testing.T) {
 	v := view{rates: []float64{1, 1, 1, 1}, free: []float64{2, 0, 0, 3}}
 	for shards, want := range map[int][]int{1: {1, 2}, 2: {0, 1}} {
-		f := &StageFn{step: &Step{Stage: cutStage{shards: shards}}, engine: &Engine{}}
+		f := &Station{step: &Step{Stage: cutStage{shards: shards}}, engine: &Engine{}}
 		if got := f.place([]int{1, 2}, v); !slices.Equal(got, want) {
 			t.Errorf("%d shards: %v, want %v", shards, got, want)
 		}

@@ -244,20 +244,19 @@ func (w *world) engine(t *testing.T, jobs []int) (seconds float64) {
 func (e *Engine) play(t *testing.T, jobs []int, emit func(*stages.Batch)) {
 	var finish []func()
 	for i := range slices.Backward(e.Steps) {
-		f, next := stageFn(t, e, i), emit
+		f, next := station(t, e, i), emit
 		finish = append(finish, func() { f.end(t, next) })
 		emit = func(b *stages.Batch) {
-			if err := f.ProcessElement(t.Context(), b, next); err != nil {
+			if err := f.Put(b, next); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	bucket := &BucketFn{engine: e}
-	bucket.StartBundle(t.Context(), nil)
+	bucket := e.Buckets()
 	for i, j := range jobs {
-		bucket.ProcessElement(t.Context(), &stages.Element{Row: row(i, j)}, emit)
+		bucket.Put(&stages.Element{Row: row(i, j)}, emit)
 	}
-	bucket.FinishBundle(t.Context(), emit)
+	bucket.Close(emit)
 	for _, end := range slices.Backward(finish) {
 		end()
 	}
@@ -341,7 +340,7 @@ var update = flag.Bool("update", false, "write the table into the documentation"
 // one moment may be taken in another order, so numbers may differ by one percent.
 func documented(t *testing.T, mark, table string) {
 	t.Helper()
-	const name = "../internal/plan/README.md"
+	const name = "../plan/README.md"
 	data, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)

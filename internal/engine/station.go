@@ -7,24 +7,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-
 	"latentbeam/stages"
 )
 
-// Stage runs step number index of the job on every batch.
-func Stage(s beam.Scope, spec []byte, name string, index int, batches beam.PCollection) beam.PCollection {
-	return beam.ParDo(s.Scope(name), &StageFn{Spec: spec, Index: index}, batches)
-}
-
-// StageFn wraps any stage. It never waits for a device in silence: a batch is handed to a goroutine
-// that leases a device, a bounded number is in flight, and finished batches are emitted from
-// ProcessElement and FinishBundle, the only places where emitters are valid. So the stages of a job
-// overlap although a bundle has one goroutine.
-type StageFn struct {
-	Spec  []byte
-	Index int
-
+// Station is one stage at work in one bundle. It never waits for a device in silence: a batch is handed to a
+// goroutine that leases a device, a bounded number is in flight, and finished batches come out of Put and Close, the
+// only places where a runner takes them. So the stages of a job overlap although a bundle has one goroutine.
+type Station struct {
+	index    int
 	engine   *Engine
 	step     *Step
 	ctx      context.Context
@@ -49,32 +39,25 @@ type outcome struct {
 	err   error
 }
 
-// Setup finds the engine of this process.
-func (f *StageFn) Setup(context.Context) (err error) {
-	if f.engine, err = engineOf(f.Spec); err == nil {
-		f.step = &f.engine.Steps[f.Index]
-	}
-	return err
-}
-
-// StartBundle prepares the queue of results.
-func (f *StageFn) StartBundle(ctx context.Context, _ func(*stages.Batch)) {
-	f.ctx, f.cancel = f.engine.bundle(ctx)
+// Station opens step number index of the job for one bundle; ctx is the bundle's.
+func (e *Engine) Station(ctx context.Context, index int) *Station {
+	f := &Station{index: index, engine: e, step: &e.Steps[index]}
+	f.ctx, f.cancel = e.bundle(ctx)
 	f.results = make(chan outcome, f.limit())
-	f.inFlight = 0
+	return f
 }
 
 // limit is how many batches may be in flight: one more than there are devices, so that none waits, and where
 // batches can be taken together twice as many.
-func (f *StageFn) limit() int {
+func (f *Station) limit() int {
 	if _, ok := f.step.Stage.(stages.Spreader); ok {
 		return 2*f.engine.Pool.Size() + 1
 	}
 	return f.engine.Pool.Size() + 1
 }
 
-// ProcessElement starts the batch and emits what has finished, waiting only while too much is in flight.
-func (f *StageFn) ProcessElement(_ context.Context, b *stages.Batch, emit func(*stages.Batch)) error {
+// Put starts the batch and emits what has finished, waiting only while too much is in flight.
+func (f *Station) Put(b *stages.Batch, emit func(*stages.Batch)) error {
 	for f.inFlight >= f.limit() {
 		if err := f.take(emit); err != nil {
 			return err
@@ -100,8 +83,8 @@ func (f *StageFn) ProcessElement(_ context.Context, b *stages.Batch, emit func(*
 	}
 }
 
-// FinishBundle waits for what is in flight and emits it.
-func (f *StageFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) error {
+// Close waits for what is in flight and emits it.
+func (f *Station) Close(emit func(*stages.Batch)) error {
 	defer f.cancel(nil)
 	for f.inFlight > 0 {
 		if err := f.take(emit); err != nil {
@@ -113,7 +96,7 @@ func (f *StageFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) erro
 
 // take waits for a batch to finish. While it waits, it sends an empty batch down now and then: the stages
 // behind it can emit only when they are called, and what they have finished should not wait for it.
-func (f *StageFn) take(emit func(*stages.Batch)) error {
+func (f *Station) take(emit func(*stages.Batch)) error {
 	select {
 	case o := <-f.results:
 		return f.finish(o, emit)
@@ -125,7 +108,7 @@ func (f *StageFn) take(emit func(*stages.Batch)) error {
 	}
 }
 
-func (f *StageFn) finish(o outcome, emit func(*stages.Batch)) error {
+func (f *Station) finish(o outcome, emit func(*stages.Batch)) error {
 	f.inFlight--
 	if o.err != nil {
 		f.cancel(o.err)
@@ -138,11 +121,11 @@ func (f *StageFn) finish(o outcome, emit func(*stages.Batch)) error {
 }
 
 // run takes the batch through the stage. Only a fatal error comes back; anything else ends in Failed.
-func (f *StageFn) run(b *stages.Batch) outcome {
+func (f *Station) run(b *stages.Batch) outcome {
 	for _, e := range b.Live() {
 		f.checkInput(e)
 	}
-	f.engine.arrive(f.Index, b)
+	f.engine.arrive(f.index, b)
 	live := b.Live()
 	if len(live) == 0 {
 		return outcome{batch: b}
@@ -160,7 +143,7 @@ func (f *StageFn) run(b *stages.Batch) outcome {
 		if e.Failed != nil || !f.neededLater(f.step.Spec.In) {
 			e.Drop(f.step.Spec.In)
 		}
-		if f.Index == len(f.engine.Steps)-1 && e.Video != nil {
+		if f.index == len(f.engine.Steps)-1 && e.Video != nil {
 			e.Video.Recon = nil // no stage is left to look at it
 		}
 	}
@@ -169,10 +152,10 @@ func (f *StageFn) run(b *stages.Batch) outcome {
 
 // checkInput fails an element that came from the source without what the stage takes, or with numbers that
 // are none.
-func (f *StageFn) checkInput(e *stages.Element) {
+func (f *Station) checkInput(e *stages.Element) {
 	if k := f.step.Spec.In; k != "" && !e.Has(k) {
 		e.Fail("read", fmt.Errorf("no %s: %s", k, e.Unread))
-	} else if f.Index == 0 {
+	} else if f.index == 0 {
 		if why := e.NotFinite(k); why != "" {
 			e.Fail("read", errors.New(why))
 		}
@@ -181,22 +164,22 @@ func (f *StageFn) checkInput(e *stages.Element) {
 
 // mayDrop reports whether a batch that has not begun this stage is dropped once the job is stopping. Up to
 // the sampler little has been spent on it; behind it the batch is worth finishing.
-func (f *StageFn) mayDrop() bool {
+func (f *Station) mayDrop() bool {
 	for i, s := range f.engine.Steps {
 		if slices.Contains(s.Spec.Params, stages.ParamSteps) {
-			return f.Index <= i
+			return f.index <= i
 		}
 	}
-	return f.Index == 0
+	return f.index == 0
 }
 
 // neededLater reports whether k is published or looked at by a later step; one that takes any kind, such
 // as a guard, looks at everything.
-func (f *StageFn) neededLater(k stages.Kind) bool {
+func (f *Station) neededLater(k stages.Kind) bool {
 	if k == f.step.Gives || f.engine.Keep[k] {
 		return true
 	}
-	for _, s := range f.engine.Steps[f.Index+1:] {
+	for _, s := range f.engine.Steps[f.index+1:] {
 		if s.Spec.In == k || s.Spec.In == "" {
 			return true
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // staying is how many blocks of the stage stay in memory, 0 where none can pass.
-func (f *StageFn) staying() int {
+func (f *Station) staying() int {
 	if s, ok := f.step.Stage.(stages.Streamer); ok {
 		stay, _ := s.Staying()
 		return stay
@@ -21,7 +21,7 @@ const buffers = 2
 
 // stream lets half as many blocks be in memory as when so many of them stayed, and reports whether that is fewer: what
 // a device holds is exchanged at its next use, and results are the same. Another batch may have seen to it already.
-func (f *StageFn) stream(row *schemas.PromptRow, staying int) bool {
+func (f *Station) stream(row *schemas.PromptRow, staying int) bool {
 	s, ok := f.step.Stage.(stages.Streamer)
 	if !ok {
 		return false
@@ -44,7 +44,7 @@ func (f *StageFn) stream(row *schemas.PromptRow, staying int) bool {
 		"of", of)
 	s.Stream(stay)
 	if f.engine.Freed != nil {
-		f.engine.Freed(f.Index, *row, stay)
+		f.engine.Freed(f.index, *row, stay)
 	}
 	if f.engine.learned.stay == nil {
 		f.engine.learned.stay = map[string]int{}

@@ -12,7 +12,7 @@ import (
 // turns gives out the devices of the pool. A batch in a late stage goes before one in an early stage: what is
 // begun is finished first. So the first results come early, little is in memory, and little is lost with the
 // process. Which devices a batch gets, and whether batches behind it join it, is decided when devices come
-// free, by what is known then (see StageFn.choose). A batch that waits for more devices than are free is not
+// free, by what is known then (see Station.choose). A batch that waits for more devices than are free is not
 // passed by those of earlier stages.
 type turns struct {
 	mu      sync.Mutex

@@ -17,7 +17,7 @@ import (
 
 // choose says which devices a batch is to have and how many elements, its own and of those behind it. cap
 // bounds the devices after a failure, when it stays alone; 0: not.
-func (f *StageFn) choose(mine *turn, cap int, v view) (devices []int, elements int) {
+func (f *Station) choose(mine *turn, cap int, v view) (devices []int, elements int) {
 	row, own := &mine.live[0].Row, len(mine.live)
 	there := 0
 	for _, rate := range v.rates {
@@ -35,7 +35,7 @@ func (f *StageFn) choose(mine *turn, cap int, v view) (devices []int, elements i
 	if least = capped(f.step, least, there); !ok || fixed || s.Width(row) != 0 {
 		return v.pick(least), own
 	}
-	ahead, known := f.engine.tail.ahead(f.Index)
+	ahead, known := f.engine.tail.ahead(f.index)
 	if !known {
 		return v.pick(least), own
 	}
@@ -52,7 +52,7 @@ func (f *StageFn) choose(mine *turn, cap int, v view) (devices []int, elements i
 
 // assign asks the cost model. Where the best is to take along what has not come yet, the batch waits for it, but no
 // longer than it would be at work itself.
-func (f *StageFn) assign(mine *turn, least int, cost *layout.Stage, ahead []ahead, v view) (
+func (f *Station) assign(mine *turn, least int, cost *layout.Stage, ahead []ahead, v view) (
 	devices []int, elements int) {
 	row, own := &mine.live[0].Row, len(mine.live)
 	all := devicesOf(f.engine.Pool)
@@ -94,8 +94,8 @@ func (f *StageFn) assign(mine *turn, least int, cost *layout.Stage, ahead []ahea
 }
 
 // patience is for how many seconds a batch that takes so many by the model may wait beside free devices.
-func (f *StageFn) patience(seconds float64) float64 {
-	if f.engine.forecast.measured(f.Index) {
+func (f *Station) patience(seconds float64) float64 {
+	if f.engine.forecast.measured(f.index) {
 		return seconds
 	}
 	return min(seconds, leastPatience.Seconds())
@@ -103,20 +103,20 @@ func (f *StageFn) patience(seconds float64) float64 {
 
 // kind is what batches must share to become one.
 type kind struct {
-	stage  *StageFn
+	stage  *Station
 	bucket schemas.Bucket
 }
 
 // key is what predictions for rows like this one are kept under.
-func (f *StageFn) key(row *schemas.PromptRow) costKey {
-	return costKey{f.Index, schemas.BucketOf(*row)}
+func (f *Station) key(row *schemas.PromptRow) costKey {
+	return costKey{f.index, schemas.BucketOf(*row)}
 }
 
 // maxTogether bounds the elements of a batch that a set takes.
 const maxTogether = 64
 
 // most returns how many elements like row a set of all devices takes at once.
-func (f *StageFn) most(row *schemas.PromptRow, cost *layout.Stage, v view) int {
+func (f *Station) most(row *schemas.PromptRow, cost *layout.Stage, v view) int {
 	limit := maxTogether
 	if n := f.engine.MaxBatch; n > 0 {
 		limit = min(limit, n*len(v.rates))

@@ -16,25 +16,23 @@ import (
 )
 
 // stageFn is step number i of the engine, in the middle of a bundle.
-func stageFn(t *testing.T, e *Engine, i int) *StageFn {
+func station(t *testing.T, e *Engine, i int) *Station {
 	t.Helper()
-	f := &StageFn{Index: i, engine: e, step: &e.Steps[i]}
-	f.StartBundle(t.Context(), nil)
-	return f
+	return e.Station(t.Context(), i)
 }
 
 // give hands f a batch of new elements.
-func (f *StageFn) give(t *testing.T, emit func(*stages.Batch), prompts ...string) {
+func (f *Station) give(t *testing.T, emit func(*stages.Batch), prompts ...string) {
 	t.Helper()
 	b := &stages.Batch{Elements: f.engine.elements(prompts...)}
-	if err := f.ProcessElement(t.Context(), b, emit); err != nil {
+	if err := f.Put(b, emit); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (f *StageFn) end(t *testing.T, emit func(*stages.Batch)) {
+func (f *Station) end(t *testing.T, emit func(*stages.Batch)) {
 	t.Helper()
-	if err := f.FinishBundle(t.Context(), emit); err != nil {
+	if err := f.Close(emit); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -58,7 +56,7 @@ func TestStageBoundsWhatIsInFlight(t *testing.T) {
 			return nil
 		}
 		e := newEngine(t, workers, step("sleep", fakeStage{run: sleep}))
-		f, out := stageFn(t, e, 0), &collector{}
+		f, out := station(t, e, 0), &collector{}
 		began := time.Now()
 		for i := range batches {
 			f.give(t, out.emit, fmt.Sprint(i))
@@ -91,9 +89,9 @@ func TestStagesOverlap(t *testing.T) {
 		first, second := step("first", work), step("second", work)
 		second.Spec.In = stages.KindLatents
 		e := newEngine(t, 2, first, second)
-		f, g, out := stageFn(t, e, 0), stageFn(t, e, 1), &collector{}
+		f, g, out := station(t, e, 0), station(t, e, 1), &collector{}
 		down := func(b *stages.Batch) {
-			if err := g.ProcessElement(t.Context(), b, out.emit); err != nil {
+			if err := g.Put(b, out.emit); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -124,7 +122,7 @@ func TestStageKeepsEveryElement(t *testing.T) {
 			}
 			return nil
 		}}))
-		f, out := stageFn(t, e, 0), &collector{}
+		f, out := station(t, e, 0), &collector{}
 		want := map[string]float32{}
 		for i := range 100 {
 			var prompts []string
@@ -171,7 +169,7 @@ func TestStageFailsOneElement(t *testing.T) {
 		}
 		return nil
 	}}))
-	f, out := stageFn(t, e, 0), &collector{}
+	f, out := station(t, e, 0), &collector{}
 	prompts := []string{"good", "panic", "nil map", "error", "nan", "own", "nothing", "another good"}
 	f.give(t, out.emit, prompts...)
 	f.end(t, out.emit)
@@ -205,14 +203,13 @@ func TestPassEndsItsGoroutines(t *testing.T) {
 		}}))
 		lost := errors.New("the runner gave up")
 		err := e.Pass(t.Context(), func(ctx context.Context) error {
-			f := &StageFn{engine: e, step: &e.Steps[0]}
-			f.StartBundle(context.WithoutCancel(ctx), nil) // some runners' bundles outlive the pass
+			f := e.Station(context.WithoutCancel(ctx), 0) // some runners' bundles outlive the pass
 			els := e.elements("a")
 			e.pending.claim(els[0].Key)
-			if err := f.ProcessElement(ctx, &stages.Batch{Elements: els}, func(*stages.Batch) {}); err != nil {
+			if err := f.Put(&stages.Batch{Elements: els}, func(*stages.Batch) {}); err != nil {
 				t.Error(err)
 			}
-			newCommitter(context.WithoutCancel(ctx), e)
+			e.Publisher(context.WithoutCancel(ctx))
 			synctest.Wait()
 			return lost
 		})

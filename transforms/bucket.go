@@ -1,0 +1,39 @@
+package transforms
+
+import (
+	"context"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"latentbeam/internal/engine"
+	"latentbeam/stages"
+)
+
+// Bucket groups elements of one shape into batches. Grouping happens inside the bundle: nothing is shuffled.
+func Bucket(s beam.Scope, spec []byte, rows beam.PCollection) beam.PCollection {
+	return beam.ParDo(s.Scope("bucket"), &BucketFn{Spec: spec}, rows)
+}
+
+// BucketFn moves elements through the buckets of the engine.
+type BucketFn struct {
+	Spec    []byte
+	engine  *engine.Engine
+	buckets *engine.Buckets
+}
+
+// Setup finds the engine of this process.
+func (f *BucketFn) Setup(context.Context) (err error) {
+	f.engine, err = engineOf(f.Spec)
+	return err
+}
+
+// StartBundle begins with empty buckets.
+func (f *BucketFn) StartBundle(context.Context, func(*stages.Batch)) { f.buckets = f.engine.Buckets() }
+
+// ProcessElement puts e into its bucket and emits the batch when it is full.
+func (f *BucketFn) ProcessElement(_ context.Context, e *stages.Element, emit func(*stages.Batch)) {
+	f.buckets.Put(e, emit)
+}
+
+// FinishBundle emits what is left.
+func (f *BucketFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) { f.buckets.Close(emit) }

@@ -1,0 +1,39 @@
+package transforms
+
+import (
+	"context"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"latentbeam/internal/engine"
+	"latentbeam/stages"
+)
+
+// Publish writes the results into the output. It is the end of a job; the tables are written from the ledger.
+func Publish(s beam.Scope, spec []byte, batches beam.PCollection) {
+	beam.ParDo0(s.Scope("publish"), &PublishFn{Spec: spec}, batches)
+}
+
+// PublishFn hands elements to a publisher that works beside the bundle.
+type PublishFn struct {
+	Spec      []byte
+	engine    *engine.Engine
+	publisher *engine.Publisher
+}
+
+// Setup finds the engine of this process.
+func (f *PublishFn) Setup(context.Context) (err error) {
+	f.engine, err = engineOf(f.Spec)
+	return err
+}
+
+// StartBundle starts the publisher.
+func (f *PublishFn) StartBundle(ctx context.Context) { f.publisher = f.engine.Publisher(ctx) }
+
+// ProcessElement queues the elements of the batch.
+func (f *PublishFn) ProcessElement(_ context.Context, b *stages.Batch) error {
+	return f.publisher.Add(b.Elements)
+}
+
+// FinishBundle waits until everything queued is published.
+func (f *PublishFn) FinishBundle(context.Context) error { return f.publisher.Close() }
