@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"latentbeam/internal/plan/layout"
-	"latentbeam/stages"
 	"latentbeam/transforms"
 )
 
@@ -15,8 +14,8 @@ const maxForeseen = 128
 
 // foresight is what is known of a run on these devices, nil where they are too many to play it through.
 func (j *Job) foresight(devices []layout.Device, held []layout.Held) *transforms.Foresight {
-	pool, ok := j.engine.Pool.(stages.Picker)
-	if !ok || len(devices) > maxForeseen || len(devices) != pool.Size() {
+	pool := j.engine.Pool
+	if len(devices) > maxForeseen || len(devices) != pool.Size() {
 		return nil
 	}
 	f := transforms.Foresight{Steps: j.engine.Steps, Pool: pool, Devices: devices, Held: held,

@@ -67,7 +67,7 @@ func (f *StageFn) StartBundle(ctx context.Context, _ func(*stages.Batch)) {
 // limit is how many batches may be in flight: one more than there are devices, so that none waits, and where
 // batches can be taken together twice as many.
 func (f *StageFn) limit() int {
-	if _, ok := f.step.Stage.(stages.Spreader); ok {
+	if f.step.Capabilities().Spread != nil {
 		return 2*f.engine.Pool.Size() + 1
 	}
 	return f.engine.Pool.Size() + 1
