@@ -96,7 +96,7 @@ func (j *Job) freed(step int, row schemas.PromptRow, stay int) {
 	if err != nil || j.over > 0 || step >= len(j.held) {
 		return
 	}
-	j.held[step] = j.held[step].Passing(costs[step], stay)
+	j.held[step] = layout.Passing(j.held[step], costs[step], stay)
 	weighed(j.local, sizeOf(j.held))
 }
 

@@ -135,7 +135,7 @@ func (w *Worker) free(j *workerJob, step int, row schemas.PromptRow, stay int) b
 	if err != nil || j.bytes == 0 { // the weights had no room in any case
 		return false
 	}
-	j.held[step] = j.held[step].Passing(costs[step], stay)
+	j.held[step] = layout.Passing(j.held[step], costs[step], stay)
 	j.bytes = sizeOf(j.held)
 	weighed(w.Devices, w.others(j)+j.bytes)
 	return true

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"latentbeam/internal/media"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -177,7 +176,7 @@ func (s *decodeStage) segments(e *stages.Element) ([]segment, error) {
 }
 
 // decode turns the latents of one element into frames.
-func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Element) (*media.Clip, error) {
+func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Element) (*schemas.Clip, error) {
 	video := s.clip(e)
 	segments, err := s.segments(e)
 	if err != nil {
@@ -222,9 +221,9 @@ func joined(z *stages.Array, clips, length int) *stages.Array {
 }
 
 // clip is the element's video, still without frames.
-func (s *decodeStage) clip(e *stages.Element) *media.Clip {
+func (s *decodeStage) clip(e *stages.Element) *schemas.Clip {
 	d := s.Config.Downscale()
-	return &media.Clip{Width: e.Latents.Shape[3] * d, Height: e.Latents.Shape[2] * d, FPS: e.Row.FPS}
+	return &schemas.Clip{Width: e.Latents.Shape[3] * d, Height: e.Latents.Shape[2] * d, FPS: e.Row.FPS}
 }
 
 // unscale makes of the element's latents z those of the autoencoder itself.
