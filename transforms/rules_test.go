@@ -2,6 +2,8 @@ package transforms
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -59,6 +61,41 @@ func TestGoldenKeys(t *testing.T) {
 	} {
 		if got := goldenRules(t).keyOf(t, row); got != want {
 			t.Errorf("key of %+v is %s, want %s", row, got, want)
+		}
+	}
+}
+
+// TestGoldenKeysOfSources: the same of tensors, of later parameters and of rows that cannot be computed.
+func TestGoldenKeysOfSources(t *testing.T) {
+	key := func(r *Rules, e *stages.Element) string {
+		r.Class = "go"
+		if err := r.Seal(); err != nil {
+			t.Fatal(err)
+		}
+		r.Apply(e)
+		return e.Key.String()
+	}
+	tensors := goldenRules(t)
+	tensors.Input = stages.KindText
+	later := goldenRules(t)
+	later.Steps[1].Spec.Params = append(later.Steps[1].Spec.Params, laterParams...)
+	edit, reference := 0.25, filepath.Join(t.TempDir(), "a.png")
+	if err := os.WriteFile(reference, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, want string
+		rules      *Rules
+		element    stages.Element
+	}{
+		{"text", "03bc5ffd31c3d6af92ab07154e13d156aa666bfdeaa47103570589362d5eb73e", tensors, stages.Element{Row: schemas.PromptRow{Prompt: "a", Height: 8, Width: 8}, Origin: schemas.Key{1, 2}}},
+		{"later", "27a1ed962d99d24e4d0471830e5a2dfae86a486d7eefc1bee7223c3285a45d77", later, stages.Element{Row: schemas.PromptRow{Prompt: "a", Aes: "6.5", Flow: "2", CameraMotion: "pan",
+			Loop: 2, ConditionFrameLength: 5, ConditionFrameEdit: &edit, MaskStrategy: "0",
+			Reference: reference + ";" + reference}}},
+		{"bad", "c24c3d99fdd3f7b8ccde5d335272d2f1b5011fef4cbd39045cacf66bfaf773ff", goldenRules(t), stages.Element{Row: schemas.PromptRow{ID: "7", Prompt: "a", Height: 13, Source: "x.csv:3"}}},
+	} {
+		if got := key(c.rules, &c.element); got != c.want {
+			t.Errorf("the key of %s is %s, want %s", c.name, got, c.want)
 		}
 	}
 }
