@@ -3,9 +3,9 @@ package stages
 import (
 	"context"
 
-	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
+	"latentbeam/stages/cost"
 )
 
 // Capabilities says what a stage can do beyond its other methods. A field that is left out means that the stage
@@ -27,7 +27,7 @@ type Capabilities struct {
 	LoopDigest func() string
 	// Cost returns the weights and the work of one element like row, and how a set of devices can share it, so that a
 	// layout of the devices can be chosen. Name and Need are the caller's to fill in. `plan` prints it and `run` uses it.
-	Cost func(row *schemas.PromptRow) (layout.Stage, error)
+	Cost func(row *schemas.PromptRow) (cost.Estimate, error)
 	// Spread is how a set of devices shares a batch; nil: each batch is for one device.
 	Spread *Spread
 	// Loading is how weights come to devices; nil: the stage has none there.
@@ -55,7 +55,7 @@ type Loading struct {
 	LoadShard func(dev kernels.Backend, shard int) error
 	// Hold says how the weights are to lie in memory: cut over devices, or passing through. It is called before any are
 	// loaded.
-	Hold func(h layout.Held) error
+	Hold func(h cost.Held) error
 
 	// Staying returns how many blocks stay in the memory of a device, and how many there are; the others pass through.
 	Staying func() (stay, of int)
