@@ -38,8 +38,8 @@ func arrange(cfg *config.Config, steps []engine.Step, rows []schemas.PromptRow, 
 		}
 	}
 	for i, s := range steps {
-		if h, ok := s.Stage.(stages.Holder); ok {
-			if err := h.Hold(held[i]); err != nil {
+		if l := s.Capabilities().Loading; l != nil && l.Hold != nil {
+			if err := l.Hold(held[i]); err != nil {
 				return nil, 0, cfg.Errorf(fmt.Sprintf("stages.%d", i), "%s: %v", s.Name, err)
 			}
 		}
@@ -115,15 +115,12 @@ func (j *Job) prepare(ctx context.Context, p Plan) error {
 			"may take, although blocks pass through memory where they can", plan.Bytes(j.over), n).
 			WithFix("set resources.memory to %s or more", plan.Bytes(of[0].Memory+(j.over+n-1)/n))
 	}
-	hosts, ok := j.engine.Pool.(interface {
-		Expect(ctx context.Context, rows json.RawMessage)
-	})
-	if !ok {
+	if j.fleet == nil {
 		return nil
 	}
 	rows, err := json.Marshal(expectedRows{p.firsts(), int(min(p.New, maxElements))})
 	if err == nil {
-		hosts.Expect(ctx, rows)
+		j.fleet.Expect(ctx, rows)
 	}
 	return err
 }
@@ -148,9 +145,9 @@ func (p Plan) firsts() (rows []schemas.PromptRow) {
 }
 
 // known returns what is known of devices without measuring them.
-func known(devices stages.Picker) []layout.Device {
-	if p, ok := devices.(interface{ Layout() []layout.Device }); ok {
-		return p.Layout()
+func known(devices stages.Pool) []layout.Device {
+	if known := devices.Capabilities().Layout; known != nil {
+		return known()
 	}
 	out := layout.Ranks(devices.Speeds())
 	for i := range out {

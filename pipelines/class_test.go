@@ -11,6 +11,7 @@ import (
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
 	"latentbeam/internal/transport"
+	"latentbeam/stages"
 )
 
 // otherwise is workers of a numeric class of their own, of which a table knows.
@@ -19,8 +20,13 @@ type otherwise struct {
 	layout []layout.Device
 }
 
-func (otherwise) Class() string             { return "card/test" }
-func (o otherwise) Layout() []layout.Device { return o.layout }
+func (otherwise) Class() string { return "card/test" }
+
+func (o otherwise) Capabilities() stages.PoolCapabilities {
+	can := o.CPU.Capabilities()
+	can.Layout = func() []layout.Device { return o.layout }
+	return can
+}
 
 // TestADriverThatComputesNothing: a process without devices takes the class of the workers that compute for it. One that
 // computes too, or a second worker of another class, is refused, and the error says what else can be done.

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/devices"
 	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/plan/layout"
@@ -49,7 +50,8 @@ type Job struct {
 	held    []layout.Held       // how the weights of the steps lie
 	over    int64               // what they take beyond the memory that there is
 	facts   []engine.MemoryFact // what an earlier run learned
-	local   stages.Picker       // devices of this process, none where all are on other hosts
+	local   stages.Pool         // devices of this process, none where all are on other hosts
+	fleet   *devices.Fleet      // local and the devices of other hosts; nil where there are none
 	runner  runners.Runner
 	report  report.Job
 	spec    []byte
@@ -132,11 +134,11 @@ func (j *Job) reload(before []layout.Held) error {
 // load brings every stage's weights to a device, so that a checkpoint that does not fit is known first. Workers
 // of other hosts have done so.
 func (j *Job) load() error {
-	if _, planned := j.local.(*machine); planned || j.local.Size() == 0 {
+	if j.local.Capabilities().Planned || j.local.Size() == 0 {
 		return nil
 	}
 	for tries := j.local.Size(); ; tries-- {
-		dev, release, err := j.engine.Pool.Lease(context.Background())
+		dev, release, err := stages.Lease(context.Background(), j.local)
 		if err != nil {
 			return err
 		}
@@ -165,21 +167,22 @@ func loadSteps(cfg *config.Config, steps []engine.Step, dev kernels.Backend) err
 
 // loadStep brings the weights of a stage to a device: where they are cut, all the parts that ranks on it can have.
 func loadStep(s engine.Step, dev kernels.Backend) error {
-	if sharded, ok := s.Stage.(stages.Sharded); ok && sharded.Shards() > 1 {
+	can := s.Capabilities()
+	if can.Loading == nil {
+		return nil
+	}
+	if n := can.Shards(); n > 1 {
 		if dev.Device() != "cpu" {
 			return nil // it has no room for the parts of others; each gets its own with its first batch
 		}
-		for shard := range sharded.Shards() {
-			if err := sharded.LoadShard(dev, shard); err != nil {
+		for shard := range n {
+			if err := can.Loading.LoadShard(dev, shard); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	if l, ok := s.Stage.(stages.Loader); ok {
-		return l.Load(dev)
-	}
-	return nil
+	return can.Loading.Load(dev)
 }
 
 func (j *Job) rules(defaults schemas.PromptRow, steps []engine.Step, class string) (engine.Rules, error) {

@@ -36,18 +36,17 @@ func (l Layout) Split() *layout.Split {
 // Devices returns the devices that the job is planned for: those of the options, or the workers of this
 // machine, measured now.
 func (j *Job) Devices() ([]layout.Device, error) {
-	f, hosts := j.engine.Pool.(*devices.Fleet)
-	if hosts && f.Told() {
-		return f.Layout(), nil
+	if j.fleet != nil && j.fleet.Told() {
+		return j.fleet.Layout(), nil
 	}
 	local, err := j.measurable()
 	if err != nil {
 		return nil, err
 	}
-	if p, ok := local.(interface{ Layout() []layout.Device }); ok { // a table knows them
-		return p.Layout(), nil
+	if known := local.Capabilities().Layout; known != nil { // a table knows them
+		return known(), nil
 	}
-	dev, release, err := local.Lease(context.Background()) // the first
+	dev, release, err := stages.Lease(context.Background(), local) // the first
 	if err != nil {
 		return nil, err
 	}
@@ -69,14 +68,12 @@ func (j *Job) Devices() ([]layout.Device, error) {
 	for i := range devices {
 		devices[i] = d
 	}
-	if p, ok := local.(stages.Picker); ok { // workers have not all as many threads as the first
-		speeds := p.Speeds()
-		for i := range min(len(speeds), len(devices)) {
-			devices[i].Rate *= speeds[i] / speeds[0]
-		}
+	speeds := local.Speeds() // workers have not all as many threads as the first
+	for i := range min(len(speeds), len(devices)) {
+		devices[i].Rate *= speeds[i] / speeds[0]
 	}
-	if hosts {
-		f.Settle(devices)
+	if j.fleet != nil {
+		j.fleet.Settle(devices)
 	}
 	return devices, err
 }
@@ -143,9 +140,9 @@ func costsOf(steps []engine.Step, row schemas.PromptRow) ([]layout.Stage, error)
 	var out []layout.Stage
 	for _, step := range steps {
 		var cost layout.Stage
-		if c, ok := step.Stage.(stages.Costed); ok {
+		if costOf := step.Capabilities().Cost; costOf != nil {
 			var err error
-			if cost, err = c.Cost(&row); err != nil {
+			if cost, err = costOf(&row); err != nil {
 				return nil, fmt.Errorf("plan %s: %w", step.Name, err)
 			}
 		}

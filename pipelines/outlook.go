@@ -7,7 +7,6 @@ import (
 
 	"latentbeam/internal/engine"
 	"latentbeam/internal/plan/layout"
-	"latentbeam/stages"
 )
 
 // maxForeseen bounds the devices of a run that is played through: every lease looks at all widths of a set.
@@ -15,8 +14,8 @@ const maxForeseen = 128
 
 // foresight is what is known of a run on these devices, nil where they are too many to play it through.
 func (j *Job) foresight(devices []layout.Device, held []layout.Held) *engine.Foresight {
-	pool, ok := j.engine.Pool.(stages.Picker)
-	if !ok || len(devices) > maxForeseen || len(devices) != pool.Size() {
+	pool := j.engine.Pool
+	if len(devices) > maxForeseen || len(devices) != pool.Size() {
 		return nil
 	}
 	f := engine.Foresight{Steps: j.engine.Steps, Pool: pool, Devices: devices, Held: held,

@@ -138,14 +138,15 @@ type known struct {
 	held []int64 // that weights were said to take, in order
 }
 
-func (p *known) Layout() []layout.Device {
-	return slices.Repeat([]layout.Device{{Name: "card", Memory: 1 << 40, Rate: 1e12, Link: 1e9, Host: 1e9}}, len(p.all))
-}
-
-func (p *known) Weights(bytes int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.held = append(p.held, bytes)
+func (p *known) Capabilities() stages.PoolCapabilities {
+	card := layout.Device{Name: "card", Memory: 1 << 40, Rate: 1e12, Link: 1e9, Host: 1e9}
+	return stages.PoolCapabilities{
+		Layout: func() []layout.Device { return slices.Repeat([]layout.Device{card}, len(p.all)) },
+		Weights: func(bytes int64) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.held = append(p.held, bytes)
+		}}
 }
 
 func newCards(n int, limit int64) *cards {
@@ -162,16 +163,9 @@ func (p *cards) Size() int           { return len(p.all) }
 func (p *cards) Class() string       { return cpu.New(1).Class() }
 func (p *cards) Memory() plan.Memory { return plan.Memory{Target: 1 << 40, Limit: 1 << 40} }
 
-func (p *cards) Lease(ctx context.Context) (kernels.Backend, func(bool), error) {
-	set, release, err := p.LeaseSet(ctx, 1)
-	if err != nil {
-		return nil, nil, err
-	}
-	return set.Devices[0], release, nil
-}
-
-func (p *cards) Speeds() []float64        { return slices.Repeat([]float64{1}, len(p.all)) }
-func (p *cards) Changed() <-chan struct{} { return nil }
+func (p *cards) Speeds() []float64                     { return slices.Repeat([]float64{1}, len(p.all)) }
+func (p *cards) Changed() <-chan struct{}              { return nil }
+func (p *cards) Capabilities() stages.PoolCapabilities { return stages.PoolCapabilities{} }
 
 // LeaseThese lends any: all are alike.
 func (p *cards) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(bool), error) {
@@ -309,9 +303,9 @@ func TestBlocksPassThroughTheBackendAtWork(t *testing.T) {
 	var held int64
 	for i, ok := range []bool{true, false, true, true} {
 		if i == 1 {
-			stage.(stages.Streamer).Stream(0)
+			stage.Capabilities().Loading.Stream(0)
 		}
-		dev, release, err := pool.Lease(t.Context())
+		dev, release, err := stages.Lease(t.Context(), pool)
 		must(t, err)
 		e := &stages.Element{Row: row, Text: text.Text}
 		must(t, stage.Run(t.Context(), dev, []*stages.Element{e}))

@@ -26,7 +26,7 @@ const maxJobs = 4
 // Worker lends the devices of this process to the jobs of others.
 type Worker struct {
 	Node    *transport.Node
-	Devices stages.Picker
+	Devices stages.Pool
 	Specs   []stages.Spec
 
 	mu    sync.Mutex
@@ -120,16 +120,16 @@ func (w *Worker) answer(ctx context.Context, r devices.Request, batch []byte) (r
 // free lets blocks of a step pass through memory which were to stay, and offers their room to batches; row is one of
 // those that the step computes. It reports whether there is more room.
 func (w *Worker) free(j *workerJob, step int, row schemas.PromptRow, stay int) bool {
-	streamer, ok := j.steps[step].Stage.(stages.Streamer)
-	if !ok {
+	loading := j.steps[step].Capabilities().Loading
+	if loading == nil || loading.Staying == nil {
 		return false
 	}
 	j.mu.Lock() // one at a time
 	defer j.mu.Unlock()
-	if now, _ := streamer.Staying(); stay >= now {
+	if now, _ := loading.Staying(); stay >= now {
 		return false
 	}
-	streamer.Stream(stay)
+	loading.Stream(stay)
 	costs, err := costsOf(j.steps, row)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,7 +221,7 @@ func (w *Worker) openJob(ctx context.Context, j *workerJob, job json.RawMessage)
 
 // load brings the weights of a job to a device.
 func (w *Worker) load(ctx context.Context, j *workerJob) error {
-	dev, release, err := w.Devices.Lease(ctx)
+	dev, release, err := stages.Lease(ctx, w.Devices)
 	if err != nil {
 		return err
 	}

@@ -159,18 +159,10 @@ func (f *Station) await() error {
 	return err
 }
 
-// leaseOf leases the devices that a turn was given.
-func (f *Station) leaseOf(devices []int) (*stages.Set, func(ok bool), error) {
-	if p, ok := f.engine.Pool.(stages.Picker); ok {
-		return p.LeaseThese(f.ctx, devices)
-	}
-	return f.engine.Pool.LeaseSet(f.ctx, len(devices))
-}
-
 // work runs the stage on these devices. A panic is an error of the row that caused it; an error of a set may
 // be one of its devices', so the batch is tried on another.
 func (f *Station) work(devices []int, live []*stages.Element) (err error) {
-	set, release, err := f.leaseOf(devices)
+	set, release, err := f.engine.Pool.LeaseThese(f.ctx, devices)
 	if err != nil {
 		return err
 	}

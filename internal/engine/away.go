@@ -13,11 +13,11 @@ func RunOn(ctx context.Context, s stages.Stage, set *stages.Set, elements []*sta
 	if set.Ranks() == 1 {
 		return s.Run(ctx, set.Devices[0], elements)
 	}
-	spreader, ok := s.(stages.Spreader)
-	if !ok {
+	spread := s.Capabilities().Spread
+	if spread == nil {
 		return fmt.Errorf("the stage does not run on %d devices", set.Ranks())
 	}
-	return spreader.RunSet(ctx, set, elements)
+	return spread.Run(ctx, set, elements)
 }
 
 // RunStep runs a step of a job for the elements on a set, wherever its devices are.

@@ -92,7 +92,7 @@ func (e *Engine) BatchSize(row *schemas.PromptRow) (int, error) {
 				return e.Pool.Memory().Limit + 1, nil
 			}
 			devices, _ := e.least(&s, row)
-			most = max(most, shared(need, devices/shards(&s))) // each shard works on all of the batch
+			most = max(most, shared(need, devices/s.Capabilities().Shards())) // each shard works on all of the batch
 		}
 		return most, nil
 	})

@@ -107,7 +107,7 @@ func (f *Station) settleEach(live []*stages.Element, again trial) error {
 // elsewhere is how an element like row is tried whose result on these devices was not finite: on as few as it needs, of
 // other hardware if there is any, else on fewer of them. Where that is the same again, only alone.
 func (f *Station) elsewhere(row *schemas.PromptRow, err error, devices []int, t trial) trial {
-	need := max(shards(f.step), f.engine.learned.devices(f.step, row))
+	need := max(f.step.Capabilities().Shards(), f.engine.learned.devices(f.step, row))
 	if least, fixed := f.engine.least(f.step, row); !fixed {
 		need = max(need, least)
 	}
@@ -146,33 +146,33 @@ func (f *Station) cleared(first *doubt) {
 	slog.Warn("a result was not finite on one device and is on another: the first may be sick, or a kernel is wrong",
 		"stage", f.step.Name, "device", here, "well_on", there, "error", first.err,
 		"costs", "the row was computed twice", "more", "latentbeam doctor")
-	p, ok := f.engine.Pool.(stages.Labelled)
-	if !ok {
+	hw := f.engine.Pool.Capabilities().Hardware
+	if hw == nil {
 		return
 	}
 	for _, d := range first.devices {
-		p.Note(d, fmt.Sprintf("%s: a result was not finite that is on %s: %v", f.step.Name, there, first.err))
+		hw.Note(d, fmt.Sprintf("%s: a result was not finite that is on %s: %v", f.step.Name, there, first.err))
 	}
-	label := p.Label(first.devices[0])
+	label := hw.Label(first.devices[0])
 	if label == here && f.engine.doubts.add(label) > doubtsAllowed { // of a set it may be any
-		f.drain(p, label)
+		f.drain(hw, label)
 	}
 }
 
 // drain takes the devices of one label out, as long as others are left.
-func (f *Station) drain(p stages.Labelled, label string) {
+func (f *Station) drain(hw *stages.Hardware, label string) {
 	var sick []int
 	others := false
-	for d, rate := range p.Speeds() {
+	for d, rate := range f.engine.Pool.Speeds() {
 		switch {
-		case p.Label(d) == label:
+		case hw.Label(d) == label:
 			sick = append(sick, d)
 		case rate > 0:
 			others = true
 		}
 	}
 	for _, d := range sick {
-		if others && p.Drain(d, "results were not finite that are on other devices") {
+		if others && hw.Drain(d, "results were not finite that are on other devices") {
 			slog.Warn("a device is lent no more: results were not finite that are on others", "device", label)
 		}
 	}
@@ -180,8 +180,8 @@ func (f *Station) drain(p stages.Labelled, label string) {
 
 // label names the hardware of a device, "" where the pool does not tell it from others.
 func (f *Station) label(device int) string {
-	if p, ok := f.engine.Pool.(stages.Labelled); ok {
-		return p.Label(device)
+	if hw := f.engine.Pool.Capabilities().Hardware; hw != nil {
+		return hw.Label(device)
 	}
 	return ""
 }

@@ -16,7 +16,6 @@ import (
 	"latentbeam/internal/gpu/gputest"
 	"latentbeam/internal/testaid"
 	"latentbeam/kernels"
-	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -32,13 +31,13 @@ type doubtful struct {
 	runs  map[string]int
 }
 
-func (s doubtful) Width(*schemas.PromptRow) int { return s.width }
+func (s doubtful) Capabilities() stages.Capabilities { return spread(s.width, s.runSet) }
 
 func (s doubtful) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
-	return s.RunSet(ctx, &stages.Set{Devices: []kernels.Backend{dev}}, batch)
+	return s.runSet(ctx, &stages.Set{Devices: []kernels.Backend{dev}}, batch)
 }
 
-func (s doubtful) RunSet(_ context.Context, set *stages.Set, batch []*stages.Element) error {
+func (s doubtful) runSet(_ context.Context, set *stages.Set, batch []*stages.Element) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	time.Sleep(time.Second)

@@ -32,11 +32,7 @@ type Step struct {
 
 // params returns the columns that the result of the step depends on.
 func (s Step) params() []stages.Param {
-	params := s.Spec.Params
-	if d, ok := s.Stage.(stages.Depends); ok {
-		params = append(slices.Clone(params), d.Params()...)
-	}
-	return params
+	return slices.Concat(s.Spec.Params, s.Capabilities().Params)
 }
 
 // Engine is what a job needs in a process: opened stages, devices, the output and the counters.

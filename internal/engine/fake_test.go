@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"latentbeam/internal/ledger"
@@ -14,7 +15,7 @@ import (
 	"latentbeam/stages"
 )
 
-// fakePool lends nothing, a bounded number of times at once.
+// fakePool lends nothing, a bounded number of times at once. Its devices are alike and stay.
 type fakePool struct {
 	slots  chan bool
 	memory plan.Memory
@@ -24,22 +25,15 @@ func newFakePool(n int) *fakePool {
 	return &fakePool{slots: make(chan bool, n), memory: plan.Memory{Target: 100, Limit: 1000}}
 }
 
-func (p *fakePool) Lease(ctx context.Context) (kernels.Backend, func(bool), error) {
-	select {
-	case p.slots <- true:
-		return nil, func(bool) { <-p.slots }, nil
-	case <-ctx.Done():
-		return nil, nil, context.Cause(ctx)
-	}
-}
-
 func (p *fakePool) LeaseSet(ctx context.Context, n int) (*stages.Set, func(bool), error) {
 	for i := range n {
-		if _, _, err := p.Lease(ctx); err != nil {
+		select {
+		case p.slots <- true:
+		case <-ctx.Done():
 			for range i {
 				<-p.slots
 			}
-			return nil, nil, err
+			return nil, nil, context.Cause(ctx)
 		}
 	}
 	set := &stages.Set{Devices: make([]kernels.Backend, n), Speeds: make([]float64, n)}
@@ -50,9 +44,16 @@ func (p *fakePool) LeaseSet(ctx context.Context, n int) (*stages.Set, func(bool)
 	}, nil
 }
 
-func (p *fakePool) Size() int           { return cap(p.slots) }
-func (p *fakePool) Memory() plan.Memory { return p.memory }
-func (p *fakePool) Class() string       { return "fake" }
+func (p *fakePool) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(bool), error) {
+	return p.LeaseSet(ctx, len(devices))
+}
+
+func (p *fakePool) Size() int                             { return cap(p.slots) }
+func (p *fakePool) Speeds() []float64                     { return slices.Repeat([]float64{1}, p.Size()) }
+func (p *fakePool) Changed() <-chan struct{}              { return nil }
+func (p *fakePool) Memory() plan.Memory                   { return p.memory }
+func (p *fakePool) Class() string                         { return "fake" }
+func (p *fakePool) Capabilities() stages.PoolCapabilities { return stages.PoolCapabilities{} }
 
 // fakeStage makes latents of prompts by a function, which sees one batch at a time.
 type fakeStage struct {
@@ -61,7 +62,13 @@ type fakeStage struct {
 	run    func(ctx context.Context, batch []*stages.Element) error
 }
 
-func (s fakeStage) Digest() string { return s.digest }
+func (s fakeStage) Digest() string                    { return s.digest }
+func (s fakeStage) Capabilities() stages.Capabilities { return stages.Capabilities{} }
+
+// spread is what a stage can that shares batches.
+func spread(width int, run func(context.Context, *stages.Set, []*stages.Element) error) stages.Capabilities {
+	return stages.Capabilities{Spread: &stages.Spread{Width: func(*schemas.PromptRow) int { return width }, Run: run}}
+}
 
 func (s fakeStage) Check(row *schemas.PromptRow) error {
 	if row.Height == 13 {

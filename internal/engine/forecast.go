@@ -100,8 +100,8 @@ func (f *forecast) cost(key costKey, s *Step, row *schemas.PromptRow) *layout.St
 		return c
 	}
 	var found *layout.Stage
-	if c, ok := s.Stage.(stages.Costed); ok {
-		if cost, err := c.Cost(row); err == nil {
+	if costOf := s.Capabilities().Cost; costOf != nil {
+		if cost, err := costOf(row); err == nil {
 			of := *row
 			cost.Need = func(n int) (int64, error) { return f.need(key, s, &of, n) }
 			found = &cost
@@ -234,8 +234,8 @@ func (f *forecast) tooMany(key costKey, elements int) {
 // workers of a processor, the fastest like that of the table.
 func devicesOf(pool stages.Pool) []layout.Device {
 	rates := ratesOf(pool)
-	if p, ok := pool.(interface{ Layout() []layout.Device }); ok {
-		if devices := p.Layout(); len(devices) == len(rates) {
+	if known := pool.Capabilities().Layout; known != nil {
+		if devices := known(); len(devices) == len(rates) {
 			return devices
 		}
 	}

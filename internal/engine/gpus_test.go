@@ -16,7 +16,6 @@ import (
 	"latentbeam/internal/gpu/gputest"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
-	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -47,6 +46,8 @@ func (m fakeGPUs) Connect(devices []kernels.Backend) ([]kernels.Transport, error
 	return transport.Shared(len(devices)), nil
 }
 
+func (m fakeGPUs) Staged() int64 { return 0 }
+
 // onGPUs is a stage that takes a second, and notes which devices have worked for it.
 type onGPUs struct {
 	fakeStage
@@ -55,9 +56,9 @@ type onGPUs struct {
 	used  *[][]string
 }
 
-func (s onGPUs) Width(*schemas.PromptRow) int { return s.width }
+func (s onGPUs) Capabilities() stages.Capabilities { return spread(s.width, s.runSet) }
 
-func (s onGPUs) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
+func (s onGPUs) runSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
 	var names []string
 	for _, dev := range set.Devices {
 		names = append(names, dev.Device()[4:12])
@@ -77,7 +78,7 @@ func (s onGPUs) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 }
 
 func (s onGPUs) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
-	return s.RunSet(ctx, stages.Alone(dev), batch)
+	return s.runSet(ctx, stages.Alone(dev), batch)
 }
 
 // onHost lets batches of one element each run on the GPUs of a host, while something happens to it.

@@ -163,7 +163,7 @@ func (l *learned) devices(step *Step, row *schemas.PromptRow) int {
 
 // widest returns how many devices a batch of rows like this one can have.
 func (f *Station) widest(row *schemas.PromptRow) int {
-	if s, ok := f.step.Stage.(stages.Spreader); ok && s.Width(row) == 0 {
+	if s := f.step.Capabilities().Spread; s != nil && s.Width(row) == 0 {
 		return f.engine.Pool.Size()
 	}
 	return 1

@@ -34,14 +34,14 @@ func newHungry(room, needs, fixed int) hungry {
 		caused: errors.New("CUDA_ERROR_OUT_OF_MEMORY")}
 }
 
-func (h hungry) Width(*schemas.PromptRow) int { return h.fixed }
+func (h hungry) Capabilities() stages.Capabilities {
+	return spread(h.fixed, func(_ context.Context, set *stages.Set, batch []*stages.Element) error {
+		return h.on(set.Ranks(), batch)
+	})
+}
 
 func (h hungry) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
 	return h.on(1, batch)
-}
-
-func (h hungry) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
-	return h.on(set.Ranks(), batch)
 }
 
 func (h hungry) on(devices int, batch []*stages.Element) error {
@@ -60,6 +60,8 @@ func (h hungry) on(devices int, batch []*stages.Element) error {
 
 // plain is a stage that cannot be shared.
 type plain struct{ stages.Stage }
+
+func (plain) Capabilities() stages.Capabilities { return stages.Capabilities{} }
 
 // prompts makes n of them.
 func prompts(n int) (out []string) {
@@ -133,11 +135,13 @@ func TestOutOfMemory(t *testing.T) {
 // wideBroken needs as many devices as a hungry stage, and fails on them.
 type wideBroken struct{ hungry }
 
+func (b wideBroken) Capabilities() stages.Capabilities { return spread(b.fixed, b.runSet) }
+
 func (b wideBroken) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
-	return b.RunSet(ctx, stages.Alone(dev), batch)
+	return b.runSet(ctx, stages.Alone(dev), batch)
 }
 
-func (b wideBroken) RunSet(_ context.Context, set *stages.Set, batch []*stages.Element) error {
+func (b wideBroken) runSet(_ context.Context, set *stages.Set, batch []*stages.Element) error {
 	if len(*b.tried) > 20 {
 		return fault.Fatal(errors.New("it has no end"))
 	}
@@ -193,8 +197,8 @@ type meteringPool struct {
 	peak *int64
 }
 
-func (p meteringPool) LeaseSet(ctx context.Context, n int) (*stages.Set, func(bool), error) {
-	set, release, err := p.fakePool.LeaseSet(ctx, n)
+func (p meteringPool) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(bool), error) {
+	set, release, err := p.fakePool.LeaseThese(ctx, devices)
 	if err == nil {
 		for i := range set.Devices {
 			set.Devices[i] = metering{peak: p.peak}
@@ -267,8 +271,10 @@ type passing struct {
 	peak *int64
 }
 
-func (p passing) Staying() (stay, of int) { return *p.stay, 8 }
-func (p passing) Stream(stay int)         { *p.stay = stay }
+func (p passing) Capabilities() stages.Capabilities {
+	return stages.Capabilities{Loading: &stages.Loading{Staying: func() (stay, of int) { return *p.stay, 8 },
+		Stream: func(stay int) { *p.stay = stay }}}
+}
 
 func (p passing) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
 	if *p.peak = int64(20 * len(batch)); *p.peak > p.room() {
@@ -390,8 +396,8 @@ type sickPool struct {
 	gave  []bool
 }
 
-func (p *sickPool) LeaseSet(ctx context.Context, n int) (*stages.Set, func(bool), error) {
-	set, release, err := p.fakePool.LeaseSet(ctx, n)
+func (p *sickPool) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(bool), error) {
+	set, release, err := p.fakePool.LeaseThese(ctx, devices)
 	if err == nil {
 		var end context.CancelCauseFunc
 		set.Well, end = context.WithCancelCause(context.Background())

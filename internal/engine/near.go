@@ -1,15 +1,11 @@
 package engine
 
-import (
-	"slices"
-
-	"latentbeam/stages"
-)
+import "slices"
 
 // place puts a set that was chosen where it is best: one whose weights are cut always on the same devices, so that
 // each of them loads one part only, any other on devices that are near each other.
 func (f *Station) place(devices []int, v view) []int {
-	if n := len(devices); n > 1 && shards(f.step) > 1 {
+	if n := len(devices); n > 1 && f.step.Capabilities().Shards() > 1 {
 		if block := v.block(n); block != nil {
 			return block
 		}
@@ -38,8 +34,8 @@ func (v view) block(n int) (best []int) {
 // near replaces devices that were chosen by their speed alone by as many that reach each other faster, where the
 // pool knows that and all that are free are alike.
 func (f *Station) near(devices []int, v view) []int {
-	pool, ok := f.engine.Pool.(stages.Nearby)
-	if !ok || len(devices) == 0 {
+	closest := f.engine.Pool.Capabilities().Closest
+	if closest == nil || len(devices) == 0 {
 		return devices
 	}
 	var idle []int
@@ -57,5 +53,5 @@ func (f *Station) near(devices []int, v view) []int {
 			return devices // it waits for some that are not free
 		}
 	}
-	return pool.Closest(idle, len(devices))
+	return closest(idle, len(devices))
 }

@@ -13,7 +13,7 @@ import (
 // Foresight is what is known of a run before it begins.
 type Foresight struct {
 	Steps    []Step
-	Pool     stages.Picker   // whose devices are not leased
+	Pool     stages.Pool     // whose devices are not leased
 	Devices  []layout.Device // the same, as the cost model knows them
 	Held     []layout.Held   // how the weights of the steps lie; none: whole
 	MaxBatch int

@@ -102,7 +102,11 @@ type timed struct {
 	work float64
 }
 
-func (s timed) Cost(*schemas.PromptRow) (layout.Stage, error) { return layout.Stage{Work: s.work}, nil }
+func (s timed) Capabilities() stages.Capabilities {
+	return stages.Capabilities{Cost: func(*schemas.PromptRow) (layout.Stage, error) {
+		return layout.Stage{Work: s.work}, nil
+	}}
+}
 
 func (s timed) Run(context.Context, kernels.Backend, []*stages.Element) error {
 	time.Sleep(time.Second)

@@ -71,9 +71,9 @@ func (f Foresight) play() (*play, error) {
 	p.engine.forecast.model, p.engine.forecast.fit = f.seen.forecast.model, f.seen.forecast.fit
 	for i := range p.engine.Steps {
 		s := &p.engine.Steps[i]
-		if c, ok := s.Stage.(costedSpreader); ok && f.Width > 0 {
+		if c := s.Capabilities(); f.Width > 0 && c.Spread != nil && c.Cost != nil {
 			if cost, err := c.Cost(&f.Rows[0].Row); err == nil && cost.Split != nil {
-				s.Stage = ofWidth{c, f.Width}
+				s.Stage = ofWidth{s.Stage, f.Width}
 			}
 		}
 		p.stages = append(p.stages, &Station{index: i, engine: p.engine, step: s})
@@ -103,20 +103,18 @@ func (f Foresight) play() (*play, error) {
 	return p, nil
 }
 
-// costedSpreader is a stage whose time on any set can be said.
-type costedSpreader interface {
-	stages.Spreader
-	stages.Costed
-}
-
-// ofWidth is a stage whose batches have so many devices.
+// ofWidth is a stage whose batches have so many devices, each with all weights.
 type ofWidth struct {
-	costedSpreader
+	stages.Stage
 	width int
 }
 
-// Width implements stages.Spreader.
-func (s ofWidth) Width(*schemas.PromptRow) int { return s.width }
+// Capabilities are those that a batch is timed by.
+func (s ofWidth) Capabilities() stages.Capabilities {
+	c := s.Stage.Capabilities()
+	width := func(*schemas.PromptRow) int { return s.width }
+	return stages.Capabilities{Cost: c.Cost, Spread: &stages.Spread{Width: width, Run: c.Spread.Run}}
+}
 
 // pass takes batches that are done to the next stage as far as it has room, and new ones to the first.
 func (p *play) pass() {

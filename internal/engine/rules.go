@@ -136,19 +136,19 @@ func (r *Rules) check(e *stages.Element) {
 // SameLatents refuses a denoiser and an autoencoder that were not made for each other: they have latents of
 // different shapes for a row that each can do.
 func SameLatents(steps []Step, row *schemas.PromptRow) error {
-	last := -1
-	for i := range steps {
-		shaped, ok := steps[i].Stage.(stages.Shaped)
-		if !ok {
+	var before stages.LatentShape
+	var name string
+	for _, s := range steps {
+		shape := s.Capabilities().LatentShape
+		if shape == nil {
 			continue
 		}
-		if last >= 0 {
-			before := steps[last].Stage.(stages.Shaped)
-			if err := stages.SameLatents(row, steps[last].Name, before, steps[i].Name, shaped); err != nil {
+		if before != nil {
+			if err := stages.SameLatents(row, name, before, s.Name, shape); err != nil {
 				return err
 			}
 		}
-		last = i
+		before, name = shape, s.Name
 	}
 	return nil
 }
@@ -219,8 +219,8 @@ func (r *Rules) laterValue(row *schemas.PromptRow, p stages.Param) (string, erro
 	v := laterValue(row, p)
 	if p == stages.ParamLoop && v != "" {
 		for _, s := range r.Steps {
-			if l, ok := s.Stage.(stages.Looper); ok {
-				v += "/" + l.LoopDigest()
+			if digest := s.Capabilities().LoopDigest; digest != nil {
+				v += "/" + digest()
 			}
 		}
 	}

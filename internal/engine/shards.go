@@ -1,19 +1,9 @@
 package engine
 
-import "latentbeam/stages"
-
-// shards returns how many devices together hold the weights of a step.
-func shards(s *Step) int {
-	if sharded, ok := s.Stage.(stages.Sharded); ok {
-		return max(1, sharded.Shards())
-	}
-	return 1
-}
-
 // capped is the largest set of at most n and cap devices that the step runs on: a multiple of its shards, or one
 // device. Where its weights are cut because they do not fit one device, that one fails in its turn.
 func capped(s *Step, n, cap int) int {
-	unit := shards(s)
+	unit := s.Capabilities().Shards()
 	if n = min(n, cap); n < unit {
 		return 1
 	}

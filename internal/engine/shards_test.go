@@ -9,11 +9,13 @@ import (
 
 // cutStage has its weights on so many devices.
 type cutStage struct {
-	stages.Sharded
+	fakeStage
 	shards int
 }
 
-func (c cutStage) Shards() int { return c.shards }
+func (c cutStage) Capabilities() stages.Capabilities {
+	return stages.Capabilities{Loading: &stages.Loading{Shards: func() int { return c.shards }}}
+}
 
 // TestCappedSets: a set that failed is tried again as a smaller one that still holds the weights, at last as one
 // device.
@@ -52,7 +54,7 @@ func TestBlocks(t *testing.T) {
 func TestCutSetsKeepTheirPlaces(t *testing.T) {
 	v := view{rates: []float64{1, 1, 1, 1}, free: []float64{2, 0, 0, 3}}
 	for shards, want := range map[int][]int{1: {1, 2}, 2: {0, 1}} {
-		f := &Station{step: &Step{Stage: cutStage{shards: shards}}, engine: &Engine{}}
+		f := &Station{step: &Step{Stage: cutStage{shards: shards}}, engine: &Engine{Pool: newFakePool(4)}}
 		if got := f.place([]int{1, 2}, v); !slices.Equal(got, want) {
 			t.Errorf("%d shards: %v, want %v", shards, got, want)
 		}

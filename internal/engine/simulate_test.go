@@ -136,8 +136,6 @@ type simulated struct {
 func (p *simulated) Size() int           { return len(p.w.devices) }
 func (p *simulated) Memory() plan.Memory { return plan.Memory{Target: 1, Limit: 70e9} }
 
-func (p *simulated) Changed() <-chan struct{} { return nil }
-
 func (p *simulated) Speeds() (out []float64) {
 	for _, d := range p.w.devices {
 		out = append(out, d.Rate)
@@ -166,14 +164,18 @@ func (s sleeper) Need(row *schemas.PromptRow, n int) (int64, error) {
 	return int64(n) * 2 * int64(p.frames*p.positions) * 1152 * 5, nil
 }
 
-func (s sleeper) Width(*schemas.PromptRow) int { return 0 }
+func (s sleeper) Capabilities() stages.Capabilities {
+	can := spread(0, s.runSet)
+	can.Cost = s.cost
+	return can
+}
 
-func (s sleeper) Cost(row *schemas.PromptRow) (layout.Stage, error) {
+func (s sleeper) cost(row *schemas.PromptRow) (layout.Stage, error) {
 	split := split(row.NumFrames)
 	return layout.Stage{Split: &split}, nil
 }
 
-func (s sleeper) RunSet(_ context.Context, set *stages.Set, batch []*stages.Element) error {
+func (s sleeper) runSet(_ context.Context, set *stages.Set, batch []*stages.Element) error {
 	var devices []int
 	for _, d := range set.Devices {
 		devices = append(devices, d.(*kernels.Metered).Backend.(numbered).number)

@@ -50,7 +50,7 @@ func (e *Engine) Station(ctx context.Context, index int) *Station {
 // limit is how many batches may be in flight: one more than there are devices, so that none waits, and where
 // batches can be taken together twice as many.
 func (f *Station) limit() int {
-	if _, ok := f.step.Stage.(stages.Spreader); ok {
+	if f.step.Capabilities().Spread != nil {
 		return 2*f.engine.Pool.Size() + 1
 	}
 	return f.engine.Pool.Size() + 1

@@ -4,16 +4,16 @@ import (
 	"log/slog"
 
 	"latentbeam/schemas"
-	"latentbeam/stages"
 )
 
 // staying is how many blocks of the stage stay in memory, 0 where none can pass.
 func (f *Station) staying() int {
-	if s, ok := f.step.Stage.(stages.Streamer); ok {
-		stay, _ := s.Staying()
-		return stay
+	l := f.step.Capabilities().Loading
+	if l == nil || l.Staying == nil {
+		return 0
 	}
-	return 0
+	stay, _ := l.Staying()
+	return stay
 }
 
 // buffers is how many blocks are there beside those that stay, where blocks pass: the one at work and the next.
@@ -22,13 +22,13 @@ const buffers = 2
 // stream lets half as many blocks be in memory as when so many of them stayed, and reports whether that is fewer: what
 // a device holds is exchanged at its next use, and results are the same. Another batch may have seen to it already.
 func (f *Station) stream(row *schemas.PromptRow, staying int) bool {
-	s, ok := f.step.Stage.(stages.Streamer)
-	if !ok {
+	l := f.step.Capabilities().Loading
+	if l == nil || l.Staying == nil {
 		return false
 	}
 	f.engine.learned.mu.Lock() // one at a time
 	defer f.engine.learned.mu.Unlock()
-	now, of := s.Staying()
+	now, of := l.Staying()
 	if now < staying {
 		return true
 	}
@@ -42,7 +42,7 @@ func (f *Station) stream(row *schemas.PromptRow, staying int) bool {
 	stay := max(0, there/2-buffers)
 	slog.Info("weights pass through memory: an element does not fit beside them", "stage", f.step.Name, "stay", stay,
 		"of", of)
-	s.Stream(stay)
+	l.Stream(stay)
 	if f.engine.Freed != nil {
 		f.engine.Freed(f.index, *row, stay)
 	}

@@ -113,7 +113,7 @@ func (t *turns) acquire(ctx context.Context, pool stages.Pool, mine *turn) (g gr
 	t.waiting = append(t.waiting, mine)
 	t.mu.Unlock()
 	for {
-		changed := changed(pool) // before its devices are looked at
+		changed := pool.Changed() // before its devices are looked at
 		if !t.grant(pool) {
 			t.leave(pool, mine)
 			return g, errNoDevice
@@ -278,11 +278,7 @@ func (t *turns) free(n int) []float64 {
 
 // ratesOf returns the speeds of a pool's devices, of the fastest one; 0 for those that are gone.
 func ratesOf(pool stages.Pool) []float64 {
-	p, ok := pool.(stages.Picker)
-	if !ok {
-		return slices.Repeat([]float64{1}, pool.Size())
-	}
-	rates := slices.Clone(p.Speeds())
+	rates := slices.Clone(pool.Speeds())
 	most := slices.Max(rates)
 	for i := range rates {
 		if most > 0 {
@@ -290,12 +286,4 @@ func ratesOf(pool stages.Pool) []float64 {
 		}
 	}
 	return rates
-}
-
-// changed is closed when devices of the pool have come or are gone.
-func changed(pool stages.Pool) <-chan struct{} {
-	if p, ok := pool.(stages.Picker); ok {
-		return p.Changed()
-	}
-	return nil
 }

@@ -6,7 +6,6 @@ import (
 
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
-	"latentbeam/stages"
 )
 
 // Most batches get one device each: several batches on a device each need no exchange (data parallel). A
@@ -31,8 +30,8 @@ func (f *Station) choose(mine *turn, cap int, v view) (devices []int, elements i
 	if cap > 0 {
 		return v.pick(capped(f.step, least, min(max(cap, needed), there))), own
 	}
-	s, ok := f.step.Stage.(stages.Spreader)
-	if least = capped(f.step, least, there); !ok || fixed || s.Width(row) != 0 {
+	s := f.step.Capabilities().Spread
+	if least = capped(f.step, least, there); s == nil || fixed || s.Width(row) != 0 {
 		return v.pick(least), own
 	}
 	ahead, known := f.engine.tail.ahead(f.index)
@@ -169,11 +168,11 @@ func (v view) pick(n int) []int {
 // least returns how many devices a batch of rows like this one needs: what the stage was told, which is
 // fixed, or as many as bring the memory of an element below what a device has.
 func (e *Engine) least(s *Step, row *schemas.PromptRow) (n int, fixed bool) {
-	spreader, ok := s.Stage.(stages.Spreader)
-	if !ok {
+	spread := s.Capabilities().Spread
+	if spread == nil {
 		return 1, true
 	}
-	if n := spreader.Width(row); n > 0 {
+	if n := spread.Width(row); n > 0 {
 		return n, true
 	}
 	key := costKey{e.index(s), schemas.BucketOf(*row)}

@@ -25,7 +25,7 @@ var floors = []floor{
 		"golang.org/x/sys"},
 	{"schemas", ""},
 	{"stages/sequence internal/rng schemas/fault stages/safetensors internal/torchpickle internal/sentencepiece " +
-		"internal/ftfy internal/media internal/layers kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
+		"internal/ftfy internal/media internal/layers internal/layers/rooms kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
 		"kernels/cuda/nccl kernels/cuda/gpu/timings",
 		"golang.org/x/text golang.org/x/net github.com/Eyevinn/mp4ff gorgonia.org/cu github.com/klauspost/compress"},
 	{"internal/config stages/cost internal/plan/weights internal/store internal/measure " +

@@ -16,11 +16,6 @@ import (
 	"latentbeam/stages"
 )
 
-var (
-	_ stages.Nearby   = (*Pool)(nil)
-	_ stages.Labelled = (*Pool)(nil)
-)
-
 // TestOpen: which devices of a machine a job gets.
 func TestOpen(t *testing.T) {
 	u := gputest.UUID
@@ -259,7 +254,7 @@ func TestNewBackendAfterFailure(t *testing.T) {
 	p := openPool(t, host, m, Options{})
 	lend := func(ok bool) kernels.Backend {
 		t.Helper()
-		dev, release, err := p.Lease(t.Context())
+		dev, release, err := stages.Lease(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +270,7 @@ func TestNewBackendAfterFailure(t *testing.T) {
 	}
 	m.refuses[gputest.UUID(0)] = true
 	lend(false)
-	_, _, err := p.Lease(t.Context())
+	_, _, err := stages.Lease(t.Context(), p)
 	if fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), "every GPU") {
 		t.Errorf("the only device cannot be opened again: %v", err)
 	}
