@@ -8,10 +8,10 @@ import (
 	"slices"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
-	"latentbeam/stages"
 	"latentbeam/transforms"
 )
 
@@ -145,7 +145,7 @@ func (p Plan) firsts() (rows []schemas.PromptRow) {
 }
 
 // known returns what is known of devices without measuring them.
-func known(devices stages.Pool) []layout.Device {
+func known(devices lend.Pool) []layout.Device {
 	if known := devices.Capabilities().Layout; known != nil {
 		return known()
 	}

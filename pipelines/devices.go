@@ -9,10 +9,10 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/transport"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
-	"latentbeam/stages"
 	"latentbeam/transforms"
 )
 
@@ -20,7 +20,7 @@ import (
 const dialTime = 10 * time.Minute
 
 // fleet adds the workers of resources.hosts to those of this process; nil where it names none.
-func fleet(cfg *config.Config, start Start, steps []transforms.Step, local stages.Pool) (*devices.Fleet, error) {
+func fleet(cfg *config.Config, start Start, steps []transforms.Step, local lend.Pool) (*devices.Fleet, error) {
 	r := cfg.Resources
 	if len(r.Hosts) == 0 {
 		return nil, nil
