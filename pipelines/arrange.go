@@ -9,10 +9,10 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
-	"latentbeam/stages"
 )
 
 // arrange decides how the weights of the steps lie on the devices of a process, when so many elements of rows like
@@ -145,7 +145,7 @@ func (p Plan) firsts() (rows []schemas.PromptRow) {
 }
 
 // known returns what is known of devices without measuring them.
-func known(devices stages.Pool) []layout.Device {
+func known(devices lend.Pool) []layout.Device {
 	if known := devices.Capabilities().Layout; known != nil {
 		return known()
 	}

@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"latentbeam/internal/devices"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
 	"latentbeam/internal/transport"
-	"latentbeam/stages"
 )
 
 // otherwise is workers of a numeric class of their own, of which a table knows.
@@ -22,7 +22,7 @@ type otherwise struct {
 
 func (otherwise) Class() string { return "card/test" }
 
-func (o otherwise) Capabilities() stages.PoolCapabilities {
+func (o otherwise) Capabilities() lend.Capabilities {
 	can := o.CPU.Capabilities()
 	can.Layout = func() []layout.Device { return o.layout }
 	return can

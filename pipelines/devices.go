@@ -10,17 +10,17 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
 	"latentbeam/internal/engine"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/transport"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
-	"latentbeam/stages"
 )
 
 // dialTime is how long the workers of other hosts may take to open a job.
 const dialTime = 10 * time.Minute
 
 // fleet adds the workers of resources.hosts to those of this process; nil where it names none.
-func fleet(cfg *config.Config, start Start, steps []engine.Step, local stages.Pool) (*devices.Fleet, error) {
+func fleet(cfg *config.Config, start Start, steps []engine.Step, local lend.Pool) (*devices.Fleet, error) {
 	r := cfg.Resources
 	if len(r.Hosts) == 0 {
 		return nil, nil

@@ -14,6 +14,7 @@ import (
 	"latentbeam/internal/devices"
 	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
@@ -50,7 +51,7 @@ type Job struct {
 	held    []layout.Held       // how the weights of the steps lie
 	over    int64               // what they take beyond the memory that there is
 	facts   []engine.MemoryFact // what an earlier run learned
-	local   stages.Pool         // devices of this process, none where all are on other hosts
+	local   lend.Pool           // devices of this process, none where all are on other hosts
 	fleet   *devices.Fleet      // local and the devices of other hosts; nil where there are none
 	runner  runners.Runner
 	report  report.Job
@@ -138,7 +139,7 @@ func (j *Job) load() error {
 		return nil
 	}
 	for tries := j.local.Size(); ; tries-- {
-		dev, release, err := stages.Lease(context.Background(), j.local)
+		dev, release, err := lend.Lease(context.Background(), j.local)
 		if err != nil {
 			return err
 		}

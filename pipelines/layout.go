@@ -8,9 +8,9 @@ import (
 
 	"latentbeam/internal/devices"
 	"latentbeam/internal/engine"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
-	"latentbeam/stages"
 )
 
 // Layout is how the new rows of one shape are shared out to devices.
@@ -46,7 +46,7 @@ func (j *Job) Devices() ([]layout.Device, error) {
 	if known := local.Capabilities().Layout; known != nil { // a table knows them
 		return known(), nil
 	}
-	dev, release, err := stages.Lease(context.Background(), local) // the first
+	dev, release, err := lend.Lease(context.Background(), local) // the first
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (j *Job) Devices() ([]layout.Device, error) {
 
 // measurable is a pool to measure on: the devices of this process, or where it has none for the job, a worker of
 // its CPU; those of other hosts are taken to be like it.
-func (j *Job) measurable() (stages.Pool, error) {
+func (j *Job) measurable() (lend.Pool, error) {
 	if j.local.Size() > 0 {
 		return j.local, nil
 	}

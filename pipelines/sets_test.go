@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"latentbeam/internal/devices"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/pipelines"
@@ -75,7 +76,7 @@ func workerWith(t *testing.T, token transport.Token, count int, memory int64, sp
 }
 
 // workerOf is worker with these devices.
-func workerOf(t *testing.T, node *transport.Node, local stages.Pool, specs []stages.Spec) (addr string, stop func()) {
+func workerOf(t *testing.T, node *transport.Node, local lend.Pool, specs []stages.Spec) (addr string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -11,6 +11,7 @@ import (
 
 	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/store"
@@ -138,9 +139,9 @@ type known struct {
 	held []int64 // that weights were said to take, in order
 }
 
-func (p *known) Capabilities() stages.PoolCapabilities {
+func (p *known) Capabilities() lend.Capabilities {
 	card := layout.Device{Name: "card", Memory: 1 << 40, Rate: 1e12, Link: 1e9, Host: 1e9}
-	return stages.PoolCapabilities{
+	return lend.Capabilities{
 		Layout: func() []layout.Device { return slices.Repeat([]layout.Device{card}, len(p.all)) },
 		Weights: func(bytes int64) {
 			p.mu.Lock()
@@ -163,9 +164,9 @@ func (p *cards) Size() int           { return len(p.all) }
 func (p *cards) Class() string       { return cpu.New(1).Class() }
 func (p *cards) Memory() plan.Memory { return plan.Memory{Target: 1 << 40, Limit: 1 << 40} }
 
-func (p *cards) Speeds() []float64                     { return slices.Repeat([]float64{1}, len(p.all)) }
-func (p *cards) Changed() <-chan struct{}              { return nil }
-func (p *cards) Capabilities() stages.PoolCapabilities { return stages.PoolCapabilities{} }
+func (p *cards) Speeds() []float64               { return slices.Repeat([]float64{1}, len(p.all)) }
+func (p *cards) Changed() <-chan struct{}        { return nil }
+func (p *cards) Capabilities() lend.Capabilities { return lend.Capabilities{} }
 
 // LeaseThese lends any: all are alike.
 func (p *cards) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(bool), error) {
@@ -218,7 +219,7 @@ func (p *cards) most() (bytes int64, refills int) {
 }
 
 // onCards runs three rows from prompt to latents on a pool and returns their records, and what was learned of memory.
-func onCards(t *testing.T, pool stages.Pool) (records []string, facts []engine.MemoryFact) {
+func onCards(t *testing.T, pool lend.Pool) (records []string, facts []engine.MemoryFact) {
 	t.Helper()
 	names := []string{"encode_text", "denoise"}
 	steps := tinySteps(t, names...)
@@ -305,7 +306,7 @@ func TestBlocksPassThroughTheBackendAtWork(t *testing.T) {
 		if i == 1 {
 			stage.Capabilities().Loading.Stream(0)
 		}
-		dev, release, err := stages.Lease(t.Context(), pool)
+		dev, release, err := lend.Lease(t.Context(), pool)
 		must(t, err)
 		e := &stages.Element{Row: row, Text: text.Text}
 		must(t, stage.Run(t.Context(), dev, []*stages.Element{e}))

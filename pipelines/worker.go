@@ -12,6 +12,7 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
 	"latentbeam/internal/engine"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
@@ -26,7 +27,7 @@ const maxJobs = 4
 // Worker lends the devices of this process to the jobs of others.
 type Worker struct {
 	Node    *transport.Node
-	Devices stages.Pool
+	Devices lend.Pool
 	Specs   []stages.Spec
 
 	mu    sync.Mutex
@@ -221,7 +222,7 @@ func (w *Worker) openJob(ctx context.Context, j *workerJob, job json.RawMessage)
 
 // load brings the weights of a job to a device.
 func (w *Worker) load(ctx context.Context, j *workerJob) error {
-	dev, release, err := stages.Lease(ctx, w.Devices)
+	dev, release, err := lend.Lease(ctx, w.Devices)
 	if err != nil {
 		return err
 	}

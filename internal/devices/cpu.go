@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
@@ -190,8 +191,8 @@ func (p *CPU) Weights(bytes int64) {
 }
 
 // Capabilities says that weights take memory; workers are alike and reach each other alike.
-func (p *CPU) Capabilities() stages.PoolCapabilities {
-	return stages.PoolCapabilities{Weights: p.Weights}
+func (p *CPU) Capabilities() lend.Capabilities {
+	return lend.Capabilities{Weights: p.Weights}
 }
 
 // Class returns the numeric class of the workers' results.

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"latentbeam/internal/gpu"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
-	"latentbeam/stages"
 )
 
 // place is the devices of one process, numbered from first on.
@@ -16,7 +16,7 @@ type place struct {
 }
 
 // placeOf is the place of a pool's devices, as far as it knows them.
-func placeOf(pool stages.Pool) (p place) {
+func placeOf(pool lend.Pool) (p place) {
 	can := pool.Capabilities()
 	if can.Survey != nil {
 		s := can.Survey()
@@ -156,9 +156,9 @@ func (f *Fleet) Settle(devices []layout.Device) {
 }
 
 // Capabilities says what is known of the devices of all processes. What weights take, each process knows.
-func (f *Fleet) Capabilities() stages.PoolCapabilities {
-	return stages.PoolCapabilities{Layout: f.Layout, Closest: f.Closest,
-		Hardware: &stages.Hardware{Label: f.Label, Note: f.Note, Drain: f.Drain}}
+func (f *Fleet) Capabilities() lend.Capabilities {
+	return lend.Capabilities{Layout: f.Layout, Closest: f.Closest,
+		Hardware: &lend.Hardware{Label: f.Label, Note: f.Note, Drain: f.Drain}}
 }
 
 // Label names the hardware of a device: the processors of a host are one piece of it.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"latentbeam/internal/lend"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -160,7 +161,7 @@ func (f *Station) cleared(first *doubt) {
 }
 
 // drain takes the devices of one label out, as long as others are left.
-func (f *Station) drain(hw *stages.Hardware, label string) {
+func (f *Station) drain(hw *lend.Hardware, label string) {
 	var sick []int
 	others := false
 	for d, rate := range f.engine.Pool.Speeds() {

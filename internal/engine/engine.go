@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/store"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -40,7 +41,7 @@ type Engine struct {
 	Source   Source
 	Rules    Rules
 	Steps    []Step
-	Pool     stages.Pool
+	Pool     lend.Pool
 	Store    *store.Dir
 	Ledger   *ledger.Ledger
 	Progress *Progress

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/store"
 	"latentbeam/kernels"
@@ -48,12 +49,12 @@ func (p *fakePool) LeaseThese(ctx context.Context, devices []int) (*stages.Set, 
 	return p.LeaseSet(ctx, len(devices))
 }
 
-func (p *fakePool) Size() int                             { return cap(p.slots) }
-func (p *fakePool) Speeds() []float64                     { return slices.Repeat([]float64{1}, p.Size()) }
-func (p *fakePool) Changed() <-chan struct{}              { return nil }
-func (p *fakePool) Memory() plan.Memory                   { return p.memory }
-func (p *fakePool) Class() string                         { return "fake" }
-func (p *fakePool) Capabilities() stages.PoolCapabilities { return stages.PoolCapabilities{} }
+func (p *fakePool) Size() int                       { return cap(p.slots) }
+func (p *fakePool) Speeds() []float64               { return slices.Repeat([]float64{1}, p.Size()) }
+func (p *fakePool) Changed() <-chan struct{}        { return nil }
+func (p *fakePool) Memory() plan.Memory             { return p.memory }
+func (p *fakePool) Class() string                   { return "fake" }
+func (p *fakePool) Capabilities() lend.Capabilities { return lend.Capabilities{} }
 
 // fakeStage makes latents of prompts by a function, which sees one batch at a time.
 type fakeStage struct {

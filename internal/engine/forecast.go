@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
-	"latentbeam/stages"
 )
 
 // forecast predicts how long batches take, from what the stages say they cost and how long others took. It
@@ -232,7 +232,7 @@ func (f *forecast) tooMany(key costKey, elements int) {
 
 // devicesOf returns the devices of a pool as the cost model knows them: where nothing but their speeds is known, as
 // workers of a processor, the fastest like that of the table.
-func devicesOf(pool stages.Pool) []layout.Device {
+func devicesOf(pool lend.Pool) []layout.Device {
 	rates := ratesOf(pool)
 	if known := pool.Capabilities().Layout; known != nil {
 		if devices := known(); len(devices) == len(rates) {

@@ -5,15 +5,15 @@ import (
 	"errors"
 	"slices"
 
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
-	"latentbeam/stages"
 )
 
 // Foresight is what is known of a run before it begins.
 type Foresight struct {
 	Steps    []Step
-	Pool     stages.Pool     // whose devices are not leased
+	Pool     lend.Pool       // whose devices are not leased
 	Devices  []layout.Device // the same, as the cost model knows them
 	Held     []layout.Held   // how the weights of the steps lie; none: whole
 	MaxBatch int

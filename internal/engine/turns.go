@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"latentbeam/internal/lend"
 	"latentbeam/stages"
 )
 
@@ -107,7 +108,7 @@ func (l *lease) left(now time.Time) float64 {
 
 // acquire waits until the batch may lease devices, or until another batch takes it along. release gives
 // devices back.
-func (t *turns) acquire(ctx context.Context, pool stages.Pool, mine *turn) (g grant, err error) {
+func (t *turns) acquire(ctx context.Context, pool lend.Pool, mine *turn) (g grant, err error) {
 	mine.granted = make(chan grant, 1)
 	t.mu.Lock()
 	t.waiting = append(t.waiting, mine)
@@ -130,7 +131,7 @@ func (t *turns) acquire(ctx context.Context, pool stages.Pool, mine *turn) (g gr
 }
 
 // leave ends the waiting of a turn. What it was granted at the same moment goes back.
-func (t *turns) leave(pool stages.Pool, mine *turn) {
+func (t *turns) leave(pool lend.Pool, mine *turn) {
 	t.mu.Lock()
 	if i := slices.Index(t.waiting, mine); i >= 0 {
 		t.waiting = slices.Delete(t.waiting, i, i+1)
@@ -160,7 +161,7 @@ func (t *turns) begin(devices []int, seconds func() (float64, bool)) {
 }
 
 // release gives devices back.
-func (t *turns) release(pool stages.Pool, devices []int) {
+func (t *turns) release(pool lend.Pool, devices []int) {
 	t.mu.Lock()
 	for _, d := range devices {
 		delete(t.busy, d)
@@ -171,7 +172,7 @@ func (t *turns) release(pool stages.Pool, devices []int) {
 
 // grant gives what is free to the waiting batches: of the latest stage first, of those the longest waiting
 // one. It returns false when there is no device at all.
-func (t *turns) grant(pool stages.Pool) bool {
+func (t *turns) grant(pool lend.Pool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.busy == nil {
@@ -229,7 +230,7 @@ func (t *turns) askAgain(w *turn, v view) {
 }
 
 // wake lets turns be asked again when it is time.
-func (t *turns) wake(pool stages.Pool) {
+func (t *turns) wake(pool lend.Pool) {
 	if t.timer != nil {
 		t.timer.Stop()
 		t.timer = nil
@@ -277,7 +278,7 @@ func (t *turns) free(n int) []float64 {
 }
 
 // ratesOf returns the speeds of a pool's devices, of the fastest one; 0 for those that are gone.
-func ratesOf(pool stages.Pool) []float64 {
+func ratesOf(pool lend.Pool) []float64 {
 	rates := slices.Clone(pool.Speeds())
 	most := slices.Max(rates)
 	for i := range rates {

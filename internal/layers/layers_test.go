@@ -33,6 +33,7 @@ var floors = []floor{
 		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},
 	{"internal/plan internal/plan/layout internal/gpu/gputest", ""},
 	{"internal/ledger internal/transport internal/doctor stages", ""},
+	{"internal/lend", ""},
 	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus", ""},
 	{"stages/nn/nntest", ""},
 	{"stages/t5 stages/stdit stages/vae stages/guard stages/video", ""},

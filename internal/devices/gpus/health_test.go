@@ -10,8 +10,8 @@ import (
 
 	"latentbeam/internal/gpu"
 	"latentbeam/internal/gpu/gputest"
+	"latentbeam/internal/lend"
 	"latentbeam/schemas/fault"
-	"latentbeam/stages"
 )
 
 // TestHealth: what happens to a device while it works, and what the lease and the pool make of it.
@@ -84,7 +84,7 @@ func TestAllAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := gputest.T4s(1)
 		p := openPool(t, host, newMaker(t, host), Options{})
-		_, release, err := stages.Lease(t.Context(), p)
+		_, release, err := lend.Lease(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"latentbeam/internal/gpu"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
-	"latentbeam/stages"
 )
 
 // ErrNone is the error of Open where this process sees no GPU at all; a job may compute on the CPU then.
@@ -29,7 +29,7 @@ type Options struct {
 	Every time.Duration
 }
 
-// Pool is some GPUs of this host. It is a stages.Pool: a device is known by its number, which stays.
+// Pool is some GPUs of this host. It is a lend.Pool: a device is known by its number, which stays.
 type Pool struct {
 	maker  Maker
 	host   gpu.Host // nil without NVML
@@ -223,9 +223,9 @@ func (p *Pool) Memory() plan.Memory {
 func (p *Pool) Class() string { return p.class }
 
 // Capabilities says what is known of GPUs and can be done with them.
-func (p *Pool) Capabilities() stages.PoolCapabilities {
-	return stages.PoolCapabilities{Layout: p.Layout, Survey: p.Survey, Closest: p.Closest, Weights: p.Weights,
-		Facts: p.Facts, Hardware: &stages.Hardware{Label: p.Label, Note: p.Note, Drain: p.Drain}}
+func (p *Pool) Capabilities() lend.Capabilities {
+	return lend.Capabilities{Layout: p.Layout, Survey: p.Survey, Closest: p.Closest, Weights: p.Weights,
+		Facts: p.Facts, Hardware: &lend.Hardware{Label: p.Label, Note: p.Note, Drain: p.Drain}}
 }
 
 // Layout returns the devices by number, as the cost model takes them.

@@ -1,4 +1,6 @@
-package stages
+// Package lend says what lends devices to the batches of a job. internal/devices has the pools; the engine and the
+// planner know only this.
+package lend
 
 import (
 	"context"
@@ -7,15 +9,16 @@ import (
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
+	"latentbeam/stages"
 )
 
 // Pool lends devices to batches. They are known by number, from 0, and may come and go. internal/devices implements it.
 type Pool interface {
 	// LeaseSet waits for n free devices, or for all where there are fewer; release gives them back and says whether
 	// the work on them went well. A device that was left in the middle of something is made anew before it is lent again.
-	LeaseSet(ctx context.Context, n int) (set *Set, release func(ok bool), err error)
+	LeaseSet(ctx context.Context, n int) (set *stages.Set, release func(ok bool), err error)
 	// LeaseThese is LeaseSet for these devices. Its error is to be tried again when one of them is gone.
-	LeaseThese(ctx context.Context, devices []int) (set *Set, release func(ok bool), err error)
+	LeaseThese(ctx context.Context, devices []int) (set *stages.Set, release func(ok bool), err error)
 	// Size returns how many leases can be out at once.
 	Size() int
 	// Speeds returns the relative speed of every device, 0 for one that is not there now.
@@ -27,11 +30,11 @@ type Pool interface {
 	// Class returns the numeric class of the devices' results.
 	Class() string
 	// Capabilities says what only some pools can.
-	Capabilities() PoolCapabilities
+	Capabilities() Capabilities
 }
 
-// PoolCapabilities says what a pool can do beyond its other methods. A field that is left out means that it cannot.
-type PoolCapabilities struct {
+// Capabilities says what a pool can do beyond its other methods. A field that is left out means that it cannot.
+type Capabilities struct {
 	// Planned says that the pool lends nothing: a job is only planned for its devices.
 	Planned bool
 	// Layout returns the devices, by number, as the cost model knows them.
