@@ -47,3 +47,20 @@ func kernelTimes(usage kernels.Usage) []KernelTime {
 	}
 	return times
 }
+
+// peaks starts measuring the memory of devices, where they can; read returns the most that one held.
+func peaks(devices []kernels.Backend) (read func() int64) {
+	var meters []kernels.Meter
+	for _, dev := range devices {
+		if m, ok := kernels.As[kernels.Meter](dev); ok {
+			m.Peak() // of what was before
+			meters = append(meters, m)
+		}
+	}
+	return func() (most int64) {
+		for _, m := range meters {
+			most = max(most, m.Peak())
+		}
+		return most
+	}
+}
