@@ -53,6 +53,9 @@ type watermark struct{ size int }
 // Digest returns "": there are no weights.
 func (watermark) Digest() string { return "" }
 
+// Capabilities are none: it is a plain stage.
+func (watermark) Capabilities() stages.Capabilities { return stages.Capabilities{} }
+
 // Check refuses a row before anything is computed for it.
 func (w watermark) Check(row *schemas.PromptRow) error {
 	if row.Height < w.size || row.Width < w.size {

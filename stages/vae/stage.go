@@ -79,6 +79,12 @@ type decodeStage struct {
 	micro int // frames decoded at a time
 }
 
+// Capabilities says what the decoder can do beyond Run.
+func (s *decodeStage) Capabilities() stages.Capabilities {
+	return stages.Capabilities{LatentShape: s.LatentShape, Cost: s.Cost, Loading: s.Loading(),
+		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
+}
+
 // Check refuses clips that the autoencoder has no latents for, and videos of several clips that do not follow
 // each other by whole groups of frames.
 func (s *decodeStage) Check(row *schemas.PromptRow) error {

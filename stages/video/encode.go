@@ -76,6 +76,9 @@ func (s *encode) Check(row *schemas.PromptRow) error {
 // Need is nothing: encoding works on the host.
 func (s *encode) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 
+// Capabilities are none.
+func (s *encode) Capabilities() stages.Capabilities { return stages.Capabilities{} }
+
 // Run encodes the clips one after the other; the encoder is parallel inside.
 func (s *encode) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Element) error {
 	for _, e := range batch {
