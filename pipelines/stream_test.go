@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
@@ -222,7 +223,7 @@ func (p *cards) most() (bytes int64, refills int) {
 }
 
 // onCards runs three rows from prompt to latents on a pool and returns their records, and what was learned of memory.
-func onCards(t *testing.T, pool lend.Pool) (records []string, facts []transforms.MemoryFact) {
+func onCards(t *testing.T, pool lend.Pool) (records []string, facts []engine.MemoryFact) {
 	t.Helper()
 	names := []string{"encode_text", "denoise"}
 	steps := tinySteps(t, names...)
@@ -234,9 +235,9 @@ func onCards(t *testing.T, pool lend.Pool) (records []string, facts []transforms
 	must(t, err)
 	defer l.Close()
 	guidance := 4.0
-	e := &transforms.Engine{
-		Steps: steps, Pool: pool, Store: dir, Ledger: l, Progress: &transforms.Progress{}, MaxBatch: 2, Retries: 3,
-		Rules:  transforms.Rules{Input: stages.KindPrompt, Steps: steps, Class: pool.Class()},
+	e := &engine.Engine{
+		Steps: steps, Pool: pool, Store: dir, Ledger: l, Progress: &engine.Progress{}, MaxBatch: 2, Retries: 3,
+		Rules:  engine.Rules{Input: stages.KindPrompt, Steps: steps, Class: pool.Class()},
 		Keep:   map[stages.Kind]bool{stages.KindLatents: true},
 		Source: rowsOf{{ID: "a", Prompt: "a red circle"}, {ID: "b", Prompt: "a blue square"}, {ID: "c", Prompt: "a line"}},
 	}
@@ -275,7 +276,7 @@ func TestWeightsPassWhereAnElementDoesNotFit(t *testing.T) {
 				t.Errorf("%d cards of %d bytes: %d taken, %d refills:\n%s\nwant\n%s", n, room, most, refills,
 					strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
-			denoise := slices.IndexFunc(facts, func(f transforms.MemoryFact) bool { return f.Stage == "denoise" })
+			denoise := slices.IndexFunc(facts, func(f engine.MemoryFact) bool { return f.Stage == "denoise" })
 			if done && (denoise < 0 || !facts[denoise].Alone) {
 				t.Errorf("%d cards of %d bytes: the next run would know nothing of it: %+v", n, room, facts)
 			}
