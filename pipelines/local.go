@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -172,7 +173,7 @@ func (j *Job) openDevices(steps []transforms.Step, defaults *schemas.PromptRow) 
 		return nil, err
 	}
 	j.close = append(j.close, end)
-	j.facts = recall(j.Config.Output.Path, part(j.Opts), workers.Class())
+	j.facts = j.Opts.outputs.recall(context.Background(), j.Config.Output.Path, part(j.Opts), workers.Class())
 	if err := j.arrange([]schemas.PromptRow{*defaults}, 0); err != nil {
 		return nil, err
 	}
