@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/media"
 	"latentbeam/kernels"
 	"latentbeam/pipelines"
 	"latentbeam/schemas"
@@ -54,6 +53,9 @@ type watermark struct{ size int }
 // Digest returns "": there are no weights.
 func (watermark) Digest() string { return "" }
 
+// Capabilities are none: it is a plain stage.
+func (watermark) Capabilities() stages.Capabilities { return stages.Capabilities{} }
+
 // Check refuses a row before anything is computed for it.
 func (w watermark) Check(row *schemas.PromptRow) error {
 	if row.Height < w.size || row.Width < w.size {
@@ -69,7 +71,7 @@ func (watermark) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 // is wrong with one element would go into that element, by e.Fail.
 func (w watermark) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
 	for _, e := range batch {
-		stamped := &media.Clip{Width: e.Frames.Width, Height: e.Frames.Height, FPS: e.Frames.FPS}
+		stamped := &schemas.Clip{Width: e.Frames.Width, Height: e.Frames.Height, FPS: e.Frames.FPS}
 		for _, frame := range e.Frames.Frames {
 			frame = bytes.Clone(frame)
 			for y := range w.size {

@@ -192,6 +192,13 @@ type stage struct {
 	images        imageOptions
 }
 
+// Capabilities says what the denoiser can do beyond Run.
+func (s *stage) Capabilities() stages.Capabilities {
+	return stages.Capabilities{Params: s.Params(), Published: s.Published, LatentShape: s.LatentShape,
+		LoopDigest: s.LoopDigest, Cost: s.Cost, Loading: s.Loading(),
+		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
+}
+
 // Params are those that Spec cannot know of: from 1.1 on the network is told the frame rate, and takes
 // given frames.
 func (s *stage) Params() []stages.Param {
