@@ -14,7 +14,7 @@ import (
 	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
@@ -228,7 +228,7 @@ func onCards(t *testing.T, pool lend.Pool) (records []string, facts []engine.Mem
 	names := []string{"encode_text", "denoise"}
 	steps := tinySteps(t, names...)
 	out := filepath.Join(t.TempDir(), "out")
-	dir, err := store.OpenDir(out)
+	dir, err := dir.Open(out)
 	must(t, err)
 	defer dir.Close()
 	l, err := ledger.Open(t.Context(), dir)

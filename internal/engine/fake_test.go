@@ -10,7 +10,7 @@ import (
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
-	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -109,7 +109,7 @@ func latent(e *stages.Element) {
 // newEngine is an engine with an output of its own and these steps.
 func newEngine(t *testing.T, workers int, steps ...Step) *Engine {
 	t.Helper()
-	dir, err := store.OpenDir(filepath.Join(t.TempDir(), "out"))
+	dir, err := dir.Open(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
