@@ -29,7 +29,7 @@ type Engine struct {
 	*recovery.Recovery
 	Source   Source
 	Rules    Rules
-	Store    *store.Dir
+	Store    store.Store
 	Ledger   *ledger.Ledger
 	Progress *Progress
 	Keep     map[stages.Kind]bool // what is published: video, latents, text

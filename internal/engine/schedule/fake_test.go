@@ -38,12 +38,12 @@ func (p *fakePool) LeaseThese(context.Context, []int) (*stages.Set, func(bool), 
 	return nil, nil, errLends
 }
 
-func (p *fakePool) Size() int                       { return p.n }
-func (p *fakePool) Speeds() []float64               { return slices.Repeat([]float64{1}, p.n) }
-func (p *fakePool) Changed() <-chan struct{}        { return nil }
-func (p *fakePool) Memory() plan.Memory             { return plan.Memory{Target: 100, Limit: 1000} }
-func (p *fakePool) Class() string                   { return "fake" }
-func (p *fakePool) Capabilities() lend.Capabilities { return lend.Capabilities{} }
+func (p *fakePool) Size() int                           { return p.n }
+func (p *fakePool) Speeds() []float64                   { return slices.Repeat([]float64{1}, p.n) }
+func (p *fakePool) Changed() <-chan struct{}            { return nil }
+func (p *fakePool) Memory() plan.Memory                 { return plan.Memory{Target: 100, Limit: 1000} }
+func (p *fakePool) Class() string                       { return "fake" }
+func (p *fakePool) Capabilities() lend.PoolCapabilities { return lend.PoolCapabilities{} }
 
 // fakeStage computes nothing.
 type fakeStage struct{}
