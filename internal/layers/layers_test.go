@@ -33,7 +33,7 @@ var floors = []floor{
 	{"internal/plan/layout internal/gpu/gputest", ""},
 	{"internal/ledger internal/transport internal/doctor stages", ""},
 	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus", ""},
-	{"stages/nn/nntest", ""},
+	{"stages/nn/nntest stages/diffuse", ""},
 	{"stages/t5 stages/stdit stages/vae stages/guard stages/video", ""},
 	{"stages/catalog internal/table", "github.com/parquet-go/parquet-go"},
 	{"transforms internal/report", "github.com/apache/beam"},
