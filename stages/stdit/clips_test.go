@@ -67,7 +67,7 @@ func TestClips(t *testing.T) {
 		}
 		s := testStage(t, cfg)
 		vae := &halving{}
-		s.again = func() (stages.Reencoder, error) { return vae, nil }
+		s.through(func() (stages.Reencoder, error) { return vae, nil })
 		run := func(clips int, change func(*stages.Element)) *stages.Element {
 			t.Helper()
 			e := batchOf(cfg, 1, frames, 32, 48, 2, 4)[0]
@@ -129,7 +129,7 @@ func TestClips(t *testing.T) {
 func TestClipFaults(t *testing.T) {
 	for _, cfg := range tinyConfigs() {
 		s := testStage(t, cfg)
-		s.again = func() (stages.Reencoder, error) { return &halving{}, nil }
+		s.through(func() (stages.Reencoder, error) { return &halving{}, nil })
 		row := batchOf(cfg, 1, 34, 32, 48, 2, 4)[0].Row
 		row.Loop, row.ConditionFrameLength = 2, 5
 		if cfg.Version == OpenSora10 {
@@ -150,12 +150,12 @@ func TestClipFaults(t *testing.T) {
 			nntest.WantError(t, cfg.name(), s.Check(&row), want)
 		}
 		row.ConditionFrameLength = 5
-		s.again = func() (stages.Reencoder, error) { return nil, errors.New("no vae/config.json") }
+		s.through(func() (stages.Reencoder, error) { return nil, errors.New("no vae/config.json") })
 		nntest.WantError(t, cfg.name(), s.Check(&row), "go on through the autoencoder: no vae/config.json")
 		if s.LoopDigest() != "" {
 			t.Error("a digest of nothing")
 		}
-		s.again = func() (stages.Reencoder, error) { return &halving{}, nil }
+		s.through(func() (stages.Reencoder, error) { return &halving{}, nil })
 		batch := batchOf(cfg, 2, 34, 32, 48, 2, 4)
 		for _, e := range batch {
 			e.Row.Loop, e.Row.ConditionFrameLength = 2, 5

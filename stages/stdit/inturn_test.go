@@ -33,7 +33,7 @@ func TestInTurnOnAnySet(t *testing.T) {
 			cases["clips with images"] = conditions{"i2v_tail", 2, 4}
 		}
 		s := testStage(t, cfg)
-		s.again = func() (stages.Reencoder, error) { return &halving{}, nil }
+		s.through(func() (stages.Reencoder, error) { return &halving{}, nil })
 		for name, c := range cases {
 			s.images = imageOptions{CondType: c.images}
 			if err := s.images.fill(cfg.Version); err != nil {

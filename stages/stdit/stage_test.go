@@ -39,6 +39,11 @@ func stageOf(t testing.TB, cfg Config, m *stages.Model) *testedStage {
 	return &testedStage{t: t, Config: cfg, model: m, opened: map[string]stages.Stage{}}
 }
 
+// through sets what takes the clips of longer videos through the autoencoder.
+func (s *testedStage) through(again func() (stages.Reencoder, error)) {
+	s.again, s.opened = again, map[string]stages.Stage{}
+}
+
 // onGrid sets the stage's options to those of a grid.
 func (s *testedStage) onGrid(g plan.Grid) { s.grid = g }
 
