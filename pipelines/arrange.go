@@ -8,19 +8,19 @@ import (
 	"slices"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/engine"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
-	"latentbeam/stages"
-	"latentbeam/transforms"
 )
 
 // arrange decides how the weights of the steps lie on the devices of a process, when so many elements of rows like
 // these are to be computed, and tells the steps, so that they load no more; facts are what earlier runs learned of
 // memory. over is what they take beyond the memory of its workers, beside the smallest of the rows: a row that is too
 // large for it all fails by itself and decides nothing.
-func arrange(cfg *config.Config, steps []transforms.Step, rows []schemas.PromptRow, elements int,
-	devices []layout.Device, facts []transforms.MemoryFact) (held []layout.Held, over int64, err error) {
+func arrange(cfg *config.Config, steps []engine.Step, rows []schemas.PromptRow, elements int,
+	devices []layout.Device, facts []engine.MemoryFact) (held []layout.Held, over int64, err error) {
 	var kinds [][]layout.Stage // of each kind of rows, what needs most first
 	for _, row := range rows {
 		if costs, err := costsOf(steps, row); err == nil { // else rows of the kind fail by themselves
@@ -38,8 +38,8 @@ func arrange(cfg *config.Config, steps []transforms.Step, rows []schemas.PromptR
 		}
 	}
 	for i, s := range steps {
-		if h, ok := s.Stage.(stages.Holder); ok {
-			if err := h.Hold(held[i]); err != nil {
+		if l := s.Capabilities().Loading; l != nil && l.Hold != nil {
+			if err := l.Hold(held[i]); err != nil {
 				return nil, 0, cfg.Errorf(fmt.Sprintf("stages.%d", i), "%s: %v", s.Name, err)
 			}
 		}
@@ -96,7 +96,7 @@ func (j *Job) freed(step int, row schemas.PromptRow, stay int) {
 	if err != nil || j.over > 0 || step >= len(j.held) {
 		return
 	}
-	j.held[step] = j.held[step].Passing(costs[step], stay)
+	j.held[step] = layout.Passing(j.held[step], costs[step], stay)
 	weighed(j.local, sizeOf(j.held))
 }
 
@@ -115,15 +115,12 @@ func (j *Job) prepare(ctx context.Context, p Plan) error {
 			"may take, although blocks pass through memory where they can", plan.Bytes(j.over), n).
 			WithFix("set resources.memory to %s or more", plan.Bytes(of[0].Memory+(j.over+n-1)/n))
 	}
-	hosts, ok := j.engine.Pool.(interface {
-		Expect(ctx context.Context, rows json.RawMessage)
-	})
-	if !ok {
+	if j.fleet == nil {
 		return nil
 	}
 	rows, err := json.Marshal(expectedRows{p.firsts(), int(min(p.New, maxElements))})
 	if err == nil {
-		hosts.Expect(ctx, rows)
+		j.fleet.Expect(ctx, rows)
 	}
 	return err
 }
@@ -148,9 +145,9 @@ func (p Plan) firsts() (rows []schemas.PromptRow) {
 }
 
 // known returns what is known of devices without measuring them.
-func known(devices stages.Picker) []layout.Device {
-	if p, ok := devices.(interface{ Layout() []layout.Device }); ok {
-		return p.Layout()
+func known(devices lend.Pool) []layout.Device {
+	if known := devices.Capabilities().Layout; known != nil {
+		return known()
 	}
 	out := layout.Ranks(devices.Speeds())
 	for i := range out {

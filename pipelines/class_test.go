@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/devices"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
 	"latentbeam/internal/transport"
@@ -19,8 +20,13 @@ type otherwise struct {
 	layout []layout.Device
 }
 
-func (otherwise) Class() string             { return "card/test" }
-func (o otherwise) Layout() []layout.Device { return o.layout }
+func (otherwise) Class() string { return "card/test" }
+
+func (o otherwise) Capabilities() lend.Capabilities {
+	can := o.CPU.Capabilities()
+	can.Layout = func() []layout.Device { return o.layout }
+	return can
+}
 
 // TestADriverThatComputesNothing: a process without devices takes the class of the workers that compute for it. One that
 // computes too, or a second worker of another class, is refused, and the error says what else can be done.

@@ -1,16 +1,15 @@
 package pipelines
 
 import (
+	"latentbeam/internal/engine"
 	"latentbeam/schemas"
-	"latentbeam/stages"
-	"latentbeam/transforms"
 )
 
 // withPublished fills up the defaults with what the models of the stages were published with.
-func withPublished(defaults schemas.PromptRow, steps []transforms.Step) schemas.PromptRow {
+func withPublished(defaults schemas.PromptRow, steps []engine.Step) schemas.PromptRow {
 	for _, s := range steps {
-		if p, ok := s.Stage.(stages.Published); ok {
-			defaults = defaults.WithDefaults(p.Published())
+		if published := s.Capabilities().Published; published != nil {
+			defaults = defaults.WithDefaults(published())
 		}
 	}
 	return defaults

@@ -9,30 +9,29 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
+	"latentbeam/internal/engine"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/transport"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
-	"latentbeam/stages"
-	"latentbeam/transforms"
 )
 
 // dialTime is how long the workers of other hosts may take to open a job.
 const dialTime = 10 * time.Minute
 
-// fleet adds the workers of resources.hosts to those of this process. end is called when the job is closed.
-func fleet(cfg *config.Config, start Start, steps []transforms.Step, local stages.Picker) (
-	all stages.Pool, end func(), err error) {
+// fleet adds the workers of resources.hosts to those of this process; nil where it names none.
+func fleet(cfg *config.Config, start Start, steps []engine.Step, local lend.Pool) (*devices.Fleet, error) {
 	r := cfg.Resources
 	if len(r.Hosts) == 0 {
-		return local, func() {}, nil
+		return nil, nil
 	}
 	token, err := transport.ReadToken(r.TokenFile)
 	if err != nil {
-		return nil, nil, cfg.Errorf("resources.token_file", "%v", err)
+		return nil, cfg.Errorf("resources.token_file", "%v", err)
 	}
 	job, err := json.Marshal(start)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	weights := map[string]string{}
 	for _, s := range steps {
@@ -43,9 +42,9 @@ func fleet(cfg *config.Config, start Start, steps []transforms.Step, local stage
 	f, err := devices.Dial(ctx, local, token, r.Hosts, devices.Job{Start: job, Weights: weights, Link: r.NCCL != "off",
 		Given: r.Memory > 0})
 	if err != nil {
-		return nil, nil, notMet(cfg, err)
+		return nil, notMet(cfg, err)
 	}
-	return f, f.Close, nil
+	return f, nil
 }
 
 // notMet is the error of a worker that does not answer, which may be there at the next run, or that cannot be used.
@@ -60,11 +59,10 @@ func notMet(cfg *config.Config, err error) error {
 
 // exchanges returns how sets over several hosts have exchanged; nil where links were out of the question.
 func (j *Job) exchanges() *transport.Links {
-	f, ok := j.engine.Pool.(*devices.Fleet)
-	if !ok {
+	if j.fleet == nil {
 		return nil
 	}
-	links := f.Exchanges()
+	links := j.fleet.Exchanges()
 	if links.Linked+links.TCP == 0 {
 		return nil
 	}
@@ -72,13 +70,13 @@ func (j *Job) exchanges() *transport.Links {
 }
 
 // checkWidths refuses a stage that wants more devices for a batch than there are.
-func checkWidths(cfg *config.Config, steps []transforms.Step, defaults *schemas.PromptRow, devices int) error {
+func checkWidths(cfg *config.Config, steps []engine.Step, defaults *schemas.PromptRow, devices int) error {
 	for i, s := range steps {
-		spreader, ok := s.Stage.(stages.Spreader)
-		if !ok {
+		spread := s.Capabilities().Spread
+		if spread == nil {
 			continue
 		}
-		if n := spreader.Width(defaults); n > devices {
+		if n := spread.Width(defaults); n > devices {
 			return tooWide(cfg, i, s, n, devices)
 		}
 	}
@@ -86,10 +84,10 @@ func checkWidths(cfg *config.Config, steps []transforms.Step, defaults *schemas.
 }
 
 // tooWide is the error of step i, which wants n devices for a batch, at the option that says so.
-func tooWide(cfg *config.Config, i int, s transforms.Step, n, devices int) error {
+func tooWide(cfg *config.Config, i int, s engine.Step, n, devices int) error {
 	path, key, how := fmt.Sprintf("stages.%d", i), "sequence_parallel", ""
-	if sharded, ok := s.Stage.(stages.Sharded); ok && sharded.Shards() > 1 {
-		how = fmt.Sprintf(", %d to hold its weights", sharded.Shards())
+	if shards := s.Capabilities().Shards(); shards > 1 {
+		how = fmt.Sprintf(", %d to hold its weights", shards)
 		for _, size := range []string{"pp_size", "tp_size"} {
 			if cfg.At(path+"."+size) != cfg.At(path) { // it is given
 				key = size

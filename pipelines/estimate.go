@@ -6,10 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"latentbeam/internal/engine"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
-	"latentbeam/transforms"
 )
 
 // probeSteps is how many sampling steps an estimate runs; stages that depend on the number of steps are
@@ -84,7 +84,7 @@ func (j *Job) estimate(ctx context.Context, b Bucket, e *stages.Element) (est Bu
 	e.Row.NumInferenceSteps = min(steps, probeSteps)
 	for i := range j.engine.Steps {
 		s, began := &j.engine.Steps[i], time.Now()
-		if err = transforms.RunStep(ctx, s, set, []*stages.Element{e}); err != nil {
+		if err = engine.RunStep(ctx, s, set, []*stages.Element{e}); err != nil {
 			return est, fmt.Errorf("estimate %s: %w", s.Name, err)
 		}
 		if e.Failed != nil && !s.Spec.Passive { // few steps make poor results, which a guard may reject

@@ -22,6 +22,7 @@ type passing struct {
 }
 
 func (passing) Digest() string                              { return "" }
+func (passing) Capabilities() stages.Capabilities           { return stages.Capabilities{} }
 func (passing) Check(*schemas.PromptRow) error              { return nil }
 func (passing) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/transport"
+	"latentbeam/kernels"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
 	"latentbeam/testdata/tiny"
@@ -106,13 +107,20 @@ func TestGridsThatCannotBe(t *testing.T) {
 
 // watched counts the sets that a stage runs on, and their failures.
 type watched struct {
-	stages.Sharded
+	stages.Stage
 	sets, failures *atomic.Int64
 	ranks          int
 }
 
-func (w watched) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
-	err := w.Sharded.RunSet(ctx, set, batch)
+func (w watched) Capabilities() stages.Capabilities {
+	can, inner := spreading(w.Stage, w.runSet), w.Stage.Capabilities().Loading
+	can.Loading = &stages.Loading{Load: func(kernels.Backend) error { return nil }, Shards: inner.Shards,
+		LoadShard: inner.LoadShard}
+	return can
+}
+
+func (w watched) runSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
+	err := w.Stage.Capabilities().Spread.Run(ctx, set, batch)
 	if err != nil || set.Ranks() != w.ranks {
 		w.failures.Add(1)
 	}
@@ -133,7 +141,7 @@ func TestGridsAreUsed(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return watched{s.(stages.Sharded), &sets, &failures, 4}, nil
+			return watched{s, &sets, &failures, 4}, nil
 		}
 		j := base.elsewhere(t)
 		j.replace = &spec

@@ -11,7 +11,10 @@ import (
 	"slices"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/devices"
+	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
@@ -20,7 +23,6 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
-	"latentbeam/transforms"
 )
 
 // Options are what a run takes beside its configuration.
@@ -44,12 +46,13 @@ type Job struct {
 	Config *config.Config
 	Opts   Options
 
-	engine  *transforms.Engine
-	steps   []transforms.Step
-	held    []layout.Held           // how the weights of the steps lie
-	over    int64                   // what they take beyond the memory that there is
-	facts   []transforms.MemoryFact // what an earlier run learned
-	local   stages.Picker           // devices of this process, none where all are on other hosts
+	engine  *engine.Engine
+	steps   []engine.Step
+	held    []layout.Held       // how the weights of the steps lie
+	over    int64               // what they take beyond the memory that there is
+	facts   []engine.MemoryFact // what an earlier run learned
+	local   lend.Pool           // devices of this process, none where all are on other hosts
+	fleet   *devices.Fleet      // local and the devices of other hosts; nil where there are none
 	runner  runners.Runner
 	report  report.Job
 	spec    []byte
@@ -91,16 +94,16 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 }
 
 // open opens the devices and puts the job together.
-func (j *Job) open(source transforms.Source, steps []transforms.Step, model string, defaults schemas.PromptRow) error {
+func (j *Job) open(source engine.Source, steps []engine.Step, model string, defaults schemas.PromptRow) error {
 	cfg, o := j.Config, j.Opts
 	workers, err := j.openDevices(steps, &defaults)
 	if err != nil {
 		return err
 	}
-	j.engine = &transforms.Engine{
+	j.engine = &engine.Engine{
 		Source: source, Steps: steps, Pool: workers, MaxBatch: int(cfg.Resources.BatchSize),
 		Retries:  cfg.OnError.Retries,
-		Progress: &transforms.Progress{TooMany: cfg.OnError.Stop},
+		Progress: &engine.Progress{TooMany: cfg.OnError.Stop},
 		Keep:     keep(cfg), Freed: j.freed,
 	}
 	j.engine.Recall(j.facts)
@@ -132,11 +135,11 @@ func (j *Job) reload(before []layout.Held) error {
 // load brings every stage's weights to a device, so that a checkpoint that does not fit is known first. Workers
 // of other hosts have done so.
 func (j *Job) load() error {
-	if _, planned := j.local.(*machine); planned || j.local.Size() == 0 {
+	if j.local.Capabilities().Planned || j.local.Size() == 0 {
 		return nil
 	}
 	for tries := j.local.Size(); ; tries-- {
-		dev, release, err := j.engine.Pool.Lease(context.Background())
+		dev, release, err := lend.Lease(context.Background(), j.local)
 		if err != nil {
 			return err
 		}
@@ -150,7 +153,7 @@ func (j *Job) load() error {
 }
 
 // loadSteps brings the weights of stages to a device. The loss of the device says nothing about the weights.
-func loadSteps(cfg *config.Config, steps []transforms.Step, dev kernels.Backend) error {
+func loadSteps(cfg *config.Config, steps []engine.Step, dev kernels.Backend) error {
 	for i, s := range steps {
 		err := loadStep(s, dev)
 		if fault.IsDeviceLost(err) {
@@ -164,27 +167,28 @@ func loadSteps(cfg *config.Config, steps []transforms.Step, dev kernels.Backend)
 }
 
 // loadStep brings the weights of a stage to a device: where they are cut, all the parts that ranks on it can have.
-func loadStep(s transforms.Step, dev kernels.Backend) error {
-	if sharded, ok := s.Stage.(stages.Sharded); ok && sharded.Shards() > 1 {
+func loadStep(s engine.Step, dev kernels.Backend) error {
+	can := s.Capabilities()
+	if can.Loading == nil {
+		return nil
+	}
+	if n := can.Shards(); n > 1 {
 		if dev.Device() != "cpu" {
 			return nil // it has no room for the parts of others; each gets its own with its first batch
 		}
-		for shard := range sharded.Shards() {
-			if err := sharded.LoadShard(dev, shard); err != nil {
+		for shard := range n {
+			if err := can.Loading.LoadShard(dev, shard); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	if l, ok := s.Stage.(stages.Loader); ok {
-		return l.Load(dev)
-	}
-	return nil
+	return can.Loading.Load(dev)
 }
 
-func (j *Job) rules(defaults schemas.PromptRow, steps []transforms.Step, class string) (transforms.Rules, error) {
+func (j *Job) rules(defaults schemas.PromptRow, steps []engine.Step, class string) (engine.Rules, error) {
 	kind, _ := j.Config.Input.Source()
-	r := transforms.Rules{
+	r := engine.Rules{
 		Defaults: defaults, Input: sourceKinds[kind], Steps: steps, Class: class,
 		Shard: j.Opts.Shard, Shards: j.Opts.Shards,
 	}
@@ -289,7 +293,7 @@ func (j *Job) giveBack(n int) {
 }
 
 // Progress counts what happens to the rows while Run runs.
-func (j *Job) Progress() *transforms.Progress { return j.engine.Progress }
+func (j *Job) Progress() *engine.Progress { return j.engine.Progress }
 
 // Stop makes Run finish what is in flight and return.
 func (j *Job) Stop() { j.engine.Stop() }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"latentbeam/internal/engine"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
-	"latentbeam/transforms"
 )
 
 // join writes the report of all shards, in place of theirs, once every row of the input is settled: whichever
@@ -27,7 +27,7 @@ func (j *Job) join(ctx context.Context) (bool, error) {
 	if locked, err := j.attachSoon(ctx); locked || err != nil {
 		return false, err // who is at work there ends after this one, and looks in its turn
 	}
-	j.engine.Progress = &transforms.Progress{TooMany: j.engine.Progress.TooMany}
+	j.engine.Progress = &engine.Progress{TooMany: j.engine.Progress.TooMany}
 	r, err := j.run(ctx, nil)
 	return err == nil && r.Totals.Pending == 0, err
 }

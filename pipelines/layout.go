@@ -7,10 +7,10 @@ import (
 	"runtime"
 
 	"latentbeam/internal/devices"
+	"latentbeam/internal/engine"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
-	"latentbeam/stages"
-	"latentbeam/transforms"
 )
 
 // Layout is how the new rows of one shape are shared out to devices.
@@ -18,7 +18,7 @@ type Layout struct {
 	Bucket
 	Stages []layout.Stage
 	layout.Result
-	Run transforms.Outlook // empty where there are too many devices to play the run through
+	Run engine.Outlook // empty where there are too many devices to play the run through
 	// Fails is why these rows cannot be done, nil where they can. Others of the job go on.
 	Fails error
 }
@@ -36,18 +36,17 @@ func (l Layout) Split() *layout.Split {
 // Devices returns the devices that the job is planned for: those of the options, or the workers of this
 // machine, measured now.
 func (j *Job) Devices() ([]layout.Device, error) {
-	f, hosts := j.engine.Pool.(*devices.Fleet)
-	if hosts && f.Told() {
-		return f.Layout(), nil
+	if j.fleet != nil && j.fleet.Told() {
+		return j.fleet.Layout(), nil
 	}
 	local, err := j.measurable()
 	if err != nil {
 		return nil, err
 	}
-	if p, ok := local.(interface{ Layout() []layout.Device }); ok { // a table knows them
-		return p.Layout(), nil
+	if known := local.Capabilities().Layout; known != nil { // a table knows them
+		return known(), nil
 	}
-	dev, release, err := local.Lease(context.Background()) // the first
+	dev, release, err := lend.Lease(context.Background(), local) // the first
 	if err != nil {
 		return nil, err
 	}
@@ -69,21 +68,19 @@ func (j *Job) Devices() ([]layout.Device, error) {
 	for i := range devices {
 		devices[i] = d
 	}
-	if p, ok := local.(stages.Picker); ok { // workers have not all as many threads as the first
-		speeds := p.Speeds()
-		for i := range min(len(speeds), len(devices)) {
-			devices[i].Rate *= speeds[i] / speeds[0]
-		}
+	speeds := local.Speeds() // workers have not all as many threads as the first
+	for i := range min(len(speeds), len(devices)) {
+		devices[i].Rate *= speeds[i] / speeds[0]
 	}
-	if hosts {
-		f.Settle(devices)
+	if j.fleet != nil {
+		j.fleet.Settle(devices)
 	}
 	return devices, err
 }
 
 // measurable is a pool to measure on: the devices of this process, or where it has none for the job, a worker of
 // its CPU; those of other hosts are taken to be like it.
-func (j *Job) measurable() (stages.Pool, error) {
+func (j *Job) measurable() (lend.Pool, error) {
 	if j.local.Size() > 0 {
 		return j.local, nil
 	}
@@ -139,13 +136,13 @@ func (j *Job) costs(row schemas.PromptRow) ([]layout.Stage, error) {
 	return costsOf(j.engine.Steps, row)
 }
 
-func costsOf(steps []transforms.Step, row schemas.PromptRow) ([]layout.Stage, error) {
+func costsOf(steps []engine.Step, row schemas.PromptRow) ([]layout.Stage, error) {
 	var out []layout.Stage
 	for _, step := range steps {
 		var cost layout.Stage
-		if c, ok := step.Stage.(stages.Costed); ok {
+		if costOf := step.Capabilities().Cost; costOf != nil {
 			var err error
-			if cost, err = c.Cost(&row); err != nil {
+			if cost, err = costOf(&row); err != nil {
 				return nil, fmt.Errorf("plan %s: %w", step.Name, err)
 			}
 		}

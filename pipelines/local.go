@@ -10,12 +10,12 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
 	"latentbeam/internal/devices/gpus"
+	"latentbeam/internal/engine"
 	"latentbeam/internal/gpu"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
-	"latentbeam/stages"
-	"latentbeam/transforms"
 )
 
 // Local says which devices of this host a process takes.
@@ -30,7 +30,7 @@ type Local struct {
 
 // Open opens the devices: GPUs where there are any and Device does not say otherwise, else workers of the CPU.
 // end gives them back.
-func (l Local) Open() (opened stages.Picker, end func(), err error) {
+func (l Local) Open() (opened lend.Pool, end func(), err error) {
 	if l.Device != "cpu" && l.Workers > 0 {
 		p, end, err := l.openGPUs()
 		if err == nil {
@@ -97,7 +97,7 @@ func (l Local) openGPUs() (*gpus.Pool, func(), error) {
 }
 
 // local opens the devices of this process for a job.
-func local(cfg *config.Config, o Options) (stages.Picker, func(), error) {
+func local(cfg *config.Config, o Options) (lend.Pool, func(), error) {
 	r := cfg.Resources
 	l := Local{Device: r.Device, Workers: r.Workers, Threads: r.Threads, Memory: int64(r.Memory),
 		What: "job " + o.Start.File}
@@ -116,7 +116,7 @@ func local(cfg *config.Config, o Options) (stages.Picker, func(), error) {
 }
 
 // openOrLook opens the devices, or only looks at them where the options say so.
-func (l Local) openOrLook(o Options) (stages.Picker, func(), error) {
+func (l Local) openOrLook(o Options) (lend.Pool, func(), error) {
 	if o.Devices != nil {
 		like, err := devices.NewCPU(1, 1, 0)
 		if err != nil {
@@ -134,9 +134,9 @@ func (l Local) openOrLook(o Options) (stages.Picker, func(), error) {
 }
 
 // weighed tells devices with a memory of their own what weights take of it.
-func weighed(devices stages.Pool, bytes int64) {
-	if p, ok := devices.(interface{ Weights(bytes int64) }); ok {
-		p.Weights(bytes)
+func weighed(devices lend.Pool, bytes int64) {
+	if told := devices.Capabilities().Weights; told != nil {
+		told(bytes)
 	}
 }
 
@@ -150,14 +150,14 @@ func sizeOf(held []layout.Held) (bytes int64) {
 
 // deviceFacts returns what the devices of this process have to say of the run, nil for those of a CPU.
 func (j *Job) deviceFacts() any {
-	if p, ok := j.local.(interface{ Facts() any }); ok {
-		return p.Facts()
+	if facts := j.local.Capabilities().Facts; facts != nil {
+		return facts()
 	}
 	return nil
 }
 
 // openDevices opens the devices of this process and finds those of the workers on other hosts.
-func (j *Job) openDevices(steps []transforms.Step, defaults *schemas.PromptRow) (stages.Pool, error) {
+func (j *Job) openDevices(steps []engine.Step, defaults *schemas.PromptRow) (lend.Pool, error) {
 	devices, end, err := local(j.Config, j.Opts)
 	if err != nil {
 		return nil, err
@@ -167,11 +167,14 @@ func (j *Job) openDevices(steps []transforms.Step, defaults *schemas.PromptRow) 
 	if j.Opts.Devices != nil {
 		return devices, j.arrange([]schemas.PromptRow{*defaults}, 0)
 	}
-	workers, end, err := fleet(j.Config, j.Opts.Start, steps, devices)
-	if err != nil {
+	if j.fleet, err = fleet(j.Config, j.Opts.Start, steps, devices); err != nil {
 		return nil, err
 	}
-	j.close = append(j.close, end)
+	workers := devices
+	if j.fleet != nil {
+		workers = j.fleet
+		j.close = append(j.close, j.fleet.Close)
+	}
 	j.facts = recall(j.Config.Output.Path, part(j.Opts), workers.Class())
 	if err := j.arrange([]schemas.PromptRow{*defaults}, 0); err != nil {
 		return nil, err

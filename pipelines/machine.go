@@ -6,9 +6,9 @@ import (
 	"slices"
 	"sync"
 
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
-	"latentbeam/kernels"
 	"latentbeam/stages"
 )
 
@@ -24,11 +24,6 @@ type machine struct {
 
 var errPlanned = errors.New("the job is only planned for these devices")
 
-// Lease lends nothing.
-func (m *machine) Lease(context.Context) (kernels.Backend, func(bool), error) {
-	return nil, nil, errPlanned
-}
-
 // LeaseSet lends nothing.
 func (m *machine) LeaseSet(context.Context, int) (*stages.Set, func(bool), error) {
 	return nil, nil, errPlanned
@@ -41,6 +36,11 @@ func (m *machine) LeaseThese(context.Context, []int) (*stages.Set, func(bool), e
 
 // Size returns how many devices there are.
 func (m *machine) Size() int { return len(m.devices) }
+
+// Capabilities says that the devices are known, and how they are linked.
+func (m *machine) Capabilities() lend.Capabilities {
+	return lend.Capabilities{Planned: true, Layout: m.Layout, Closest: m.Closest, Weights: m.Weights}
+}
 
 // Layout returns them as the cost model knows them.
 func (m *machine) Layout() []layout.Device { return m.devices }
@@ -107,5 +107,3 @@ func (m *machine) fullest(free []int, n int, group func(d layout.Device) int) []
 	}
 	return slices.Clone(best[:n])
 }
-
-var _ stages.Nearby = (*machine)(nil)

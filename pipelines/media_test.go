@@ -114,6 +114,7 @@ func TestEncodeDecode(t *testing.T) {
 type looker struct{ look func(*stages.Element) }
 
 func (l *looker) Digest() string                              { return "" }
+func (l *looker) Capabilities() stages.Capabilities           { return stages.Capabilities{} }
 func (l *looker) Check(*schemas.PromptRow) error              { return nil }
 func (l *looker) Need(*schemas.PromptRow, int) (int64, error) { return 1, nil }
 func (l *looker) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {

@@ -5,28 +5,27 @@ import (
 	"fmt"
 	"slices"
 
+	"latentbeam/internal/engine"
 	"latentbeam/internal/plan/layout"
-	"latentbeam/stages"
-	"latentbeam/transforms"
 )
 
 // maxForeseen bounds the devices of a run that is played through: every lease looks at all widths of a set.
 const maxForeseen = 128
 
 // foresight is what is known of a run on these devices, nil where they are too many to play it through.
-func (j *Job) foresight(devices []layout.Device, held []layout.Held) *transforms.Foresight {
-	pool, ok := j.engine.Pool.(stages.Picker)
-	if !ok || len(devices) > maxForeseen || len(devices) != pool.Size() {
+func (j *Job) foresight(devices []layout.Device, held []layout.Held) *engine.Foresight {
+	pool := j.engine.Pool
+	if len(devices) > maxForeseen || len(devices) != pool.Size() {
 		return nil
 	}
-	f := transforms.Foresight{Steps: j.engine.Steps, Pool: pool, Devices: devices, Held: held,
+	f := engine.Foresight{Steps: j.engine.Steps, Pool: pool, Devices: devices, Held: held,
 		MaxBatch: j.engine.MaxBatch, Facts: j.facts}.Again()
 	return &f
 }
 
 // foresee plays the run of the rows of one shape through, and lists what it is predicted to be faster than.
-func (l *Layout) foresee(f transforms.Foresight, query layout.Query) (err error) {
-	f.Rows = []transforms.Expected{{Row: l.first, Rows: int(l.Rows)}}
+func (l *Layout) foresee(f engine.Foresight, query layout.Query) (err error) {
+	f.Rows = []engine.Expected{{Row: l.first, Rows: int(l.Rows)}}
 	if l.Run, err = f.Outlook(); err != nil {
 		return err
 	}
@@ -82,13 +81,13 @@ func (l *Layout) denoiser() string {
 // Together predicts the run of all rows, whatever their shapes. Where it cannot be played through its shapes follow
 // one another.
 func (j *Job) Together(layouts []Layout, devices []layout.Device) (seconds float64, err error) {
-	var rows []transforms.Expected
+	var rows []engine.Expected
 	for _, l := range layouts {
 		if l.Fails != nil {
 			continue
 		}
 		seconds += l.Seconds()
-		rows = append(rows, transforms.Expected{Row: l.first, Rows: int(l.Rows)})
+		rows = append(rows, engine.Expected{Row: l.first, Rows: int(l.Rows)})
 	}
 	if f := j.foresight(devices, j.held); f != nil && len(rows) > 0 {
 		f.Rows = rows

@@ -12,6 +12,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
 	"latentbeam/internal/devices"
+	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
 	"latentbeam/runners"
@@ -39,7 +40,7 @@ func (r rowsOf) Rows(context.Context, bool) iter.Seq2[*stages.Element, error] {
 type link func(beam.Scope, beam.PCollection) beam.PCollection
 
 // tinySteps returns stages of the built-in model as steps of an engine.
-func tinySteps(t *testing.T, names ...string) (steps []transforms.Step) {
+func tinySteps(t *testing.T, names ...string) (steps []engine.Step) {
 	t.Helper()
 	model, err := stages.EmbeddedModel("tiny", tiny.Files())
 	must(t, err)
@@ -47,7 +48,7 @@ func tinySteps(t *testing.T, names ...string) (steps []transforms.Step) {
 		spec, _ := stages.Find(catalog.All(), name)
 		stage, err := spec.New(model, nil)
 		must(t, err)
-		steps = append(steps, transforms.Step{Name: name, Spec: spec, Gives: spec.Out, Stage: stage})
+		steps = append(steps, engine.Step{Name: name, Spec: spec, Gives: spec.Out, Stage: stage})
 	}
 	return steps
 }
@@ -65,9 +66,9 @@ func own(t *testing.T, runner runners.Runner, out string, between link) {
 	must(t, err)
 	defer records.Close()
 	guidance := 4.0
-	engine := &transforms.Engine{
-		Steps: steps, Pool: devices, Store: dir, Ledger: records, Progress: &transforms.Progress{}, MaxBatch: 2,
-		Rules: transforms.Rules{Input: stages.KindPrompt, Steps: steps, Class: devices.Class()},
+	engine := &engine.Engine{
+		Steps: steps, Pool: devices, Store: dir, Ledger: records, Progress: &engine.Progress{}, MaxBatch: 2,
+		Rules: engine.Rules{Input: stages.KindPrompt, Steps: steps, Class: devices.Class()},
 		Keep:  map[stages.Kind]bool{stages.KindVideo: true, stages.KindLatents: true, stages.KindText: true},
 		Source: rowsOf{
 			{ID: "a", Prompt: "a red circle moves left", Extra: `{"color":"red"}`}, {ID: "b", NegativePrompt: "dark"},

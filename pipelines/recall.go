@@ -8,15 +8,15 @@ import (
 	"os"
 	"path/filepath"
 
+	"latentbeam/internal/engine"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
 	"latentbeam/schemas"
-	"latentbeam/transforms"
 )
 
 // recall reads from the output what an earlier run in the same numeric class learned of memory. An output that
 // is not there or cannot be read has nothing to say.
-func recall(output, part, class string) []transforms.MemoryFact {
+func recall(output, part, class string) []engine.MemoryFact {
 	text, err := os.ReadFile(filepath.Join(output, (&report.Job{Part: part}).SummaryName()))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -24,7 +24,7 @@ func recall(output, part, class string) []transforms.MemoryFact {
 	var s struct {
 		Class string `json:"class"`
 		Run   struct {
-			Memory []transforms.MemoryFact `json:"memory"`
+			Memory []engine.MemoryFact `json:"memory"`
 		} `json:"run"`
 	}
 	if err == nil {
@@ -39,9 +39,9 @@ func recall(output, part, class string) []transforms.MemoryFact {
 
 // remembered makes what stages say they need for rows like row what it turned out to be: the most of what is known of
 // rows of that shape.
-func remembered(costs []layout.Stage, row schemas.PromptRow, facts []transforms.MemoryFact) {
+func remembered(costs []layout.Stage, row schemas.PromptRow, facts []engine.MemoryFact) {
 	for i := range costs {
-		var mine []transforms.MemoryFact // several in the summary of an earlier version
+		var mine []engine.MemoryFact // several in the summary of an earlier version
 		for _, f := range facts {
 			if f.Of(costs[i].Name, row) {
 				mine = append(mine, f)

@@ -11,29 +11,26 @@ import (
 	"latentbeam/testdata/tiny"
 )
 
-// model is all that a stage with weights is.
-type model interface {
-	stages.Sharded
-	stages.Costed
-	stages.Holder
-	stages.Streamer
-	stages.Loader
-}
-
 // loads counts how often the weights of a stage are brought to a device before a run.
 type loads struct {
-	model
+	stages.Stage
 	n *int
 }
 
-func (l loads) Load(dev kernels.Backend) error {
-	*l.n++
-	return l.model.Load(dev)
+func (l loads) Capabilities() stages.Capabilities {
+	all := l.Stage.Capabilities()
+	can := stages.Capabilities{Cost: all.Cost, Spread: all.Spread, Loading: all.Loading}
+	load := all.Loading.Load
+	can.Loading.Load = func(dev kernels.Backend) error {
+		*l.n++
+		return load(dev)
+	}
+	return can
 }
 
 // counted is the denoiser with its loads.
 func counted(n *int) stages.Spec {
-	return denoiser(func(s stages.Spreader) stages.Stage { return loads{s.(model), n} })
+	return denoiser(func(s stages.Stage) stages.Stage { return loads{s, n} })
 }
 
 // TestWeightsAreLoadedAsTheyLie: where the rows of a job ask for another arrangement than its defaults, weights are

@@ -3,9 +3,9 @@ package pipelines
 import (
 	"testing"
 
+	"latentbeam/internal/engine"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
-	"latentbeam/transforms"
 )
 
 // TestRememberedTwice: two facts of one shape, as of rows with and without guidance, correct an estimate once, by
@@ -14,7 +14,7 @@ func TestRememberedTwice(t *testing.T) {
 	row := schemas.PromptRow{Width: 64, Height: 32, NumFrames: 16}
 	shape := schemas.BucketOf(row).String()
 	costs := []layout.Stage{{Name: "denoise", Need: func(n int) (int64, error) { return int64(1000 * n), nil }}}
-	remembered(costs, row, []transforms.MemoryFact{
+	remembered(costs, row, []engine.MemoryFact{
 		{Stage: "denoise", Shape: shape, Estimated: 100, Measured: 300},
 		{Stage: "denoise", Shape: shape, Estimated: 100, Measured: 200},
 		{Stage: "denoise", Shape: "another", Estimated: 100, Measured: 900},

@@ -17,7 +17,7 @@ import (
 
 // faulty is the denoiser of a worker whose batches fail before their ranks meet, alone on a device or in a set.
 type faulty struct {
-	stages.Spreader
+	stages.Stage
 	fail func(elements int) error
 }
 
@@ -25,14 +25,16 @@ func (f faulty) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 	if err := f.fail(len(batch)); err != nil {
 		return err
 	}
-	return f.Spreader.Run(ctx, dev, batch)
+	return f.Stage.Run(ctx, dev, batch)
 }
 
-func (f faulty) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
+func (f faulty) Capabilities() stages.Capabilities { return spreading(f.Stage, f.runSet) }
+
+func (f faulty) runSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
 	if err := f.fail(len(batch)); err != nil {
 		return err
 	}
-	return f.Spreader.RunSet(ctx, set, batch)
+	return f.Stage.Capabilities().Spread.Run(ctx, set, batch)
 }
 
 // TestARemoteBatchThatFails: a batch that panics or fails on a worker of another process, in the worker's own
@@ -54,9 +56,9 @@ func TestARemoteBatchThatFails(t *testing.T) {
 		}
 		panic("the batch panics")
 	}
-	for name, around := range map[string]func(s stages.Spreader) stages.Stage{
-		"before its ranks meet": func(s stages.Spreader) stages.Stage { return faulty{s, fail} },
-		"on a rank": func(s stages.Spreader) stages.Stage {
+	for name, around := range map[string]func(s stages.Stage) stages.Stage{
+		"before its ranks meet": func(s stages.Stage) stages.Stage { return faulty{s, fail} },
+		"on a rank": func(s stages.Stage) stages.Stage {
 			return breaking{s, func(context.Context, *kernels.Group) error { return fail(2) }}
 		},
 	} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"latentbeam/internal/engine"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
 	"latentbeam/internal/transport"
@@ -28,20 +29,20 @@ type Result struct {
 	Done        int64
 	Skipped     int64
 	Elapsed     time.Duration
-	Stages      []transforms.StageTime
+	Stages      []engine.StageTime
 }
 
 // runFacts is what summary.json says of the run itself.
 type runFacts struct {
-	Computed int64                  `json:"computed"`
-	Skipped  int64                  `json:"skipped"`
-	Seconds  float64                `json:"seconds"`
-	Workers  int                    `json:"workers"`
-	Runner   string                 `json:"runner"`
-	Stages   []transforms.StageTime `json:"stages"`
+	Computed int64              `json:"computed"`
+	Skipped  int64              `json:"skipped"`
+	Seconds  float64            `json:"seconds"`
+	Workers  int                `json:"workers"`
+	Runner   string             `json:"runner"`
+	Stages   []engine.StageTime `json:"stages"`
 
-	Memory  []transforms.MemoryFact `json:"memory,omitempty"`  // what was learned of it
-	Devices any                     `json:"devices,omitempty"` // what was seen of GPUs
+	Memory  []engine.MemoryFact `json:"memory,omitempty"`  // what was learned of it
+	Devices any                 `json:"devices,omitempty"` // what was seen of GPUs
 
 	Exchanges *transport.Links `json:"exchanges_between_hosts,omitempty"` // of GPUs
 }
@@ -133,7 +134,7 @@ func (j *Job) compute(ctx context.Context, plan Plan) error {
 		names[i] = s.Name
 	}
 	for _, b := range plan.Buckets {
-		j.engine.Expected = append(j.engine.Expected, transforms.Expected{Row: b.first, Rows: int(b.Rows)})
+		j.engine.Expected = append(j.engine.Expected, engine.Expected{Row: b.first, Rows: int(b.Rows)})
 	}
 	for range maxPasses {
 		err := j.engine.Pass(ctx, func(ctx context.Context) error {

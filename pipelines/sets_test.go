@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"latentbeam/internal/devices"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/pipelines"
@@ -75,7 +76,7 @@ func workerWith(t *testing.T, token transport.Token, count int, memory int64, sp
 }
 
 // workerOf is worker with these devices.
-func workerOf(t *testing.T, node *transport.Node, local stages.Picker, specs []stages.Spec) (addr string, stop func()) {
+func workerOf(t *testing.T, node *transport.Node, local lend.Pool, specs []stages.Spec) (addr string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -171,12 +172,19 @@ func TestWorkerIsRefused(t *testing.T) {
 
 // breaking is the denoiser with ranks that fail on their first batches.
 type breaking struct {
-	stages.Spreader
+	stages.Stage
 	fail func(ctx context.Context, g *kernels.Group) error
 }
 
-// RunSet lets the ranks meet once more than the denoiser does, and some of them never come.
-func (b breaking) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
+func (b breaking) Capabilities() stages.Capabilities { return spreading(b.Stage, b.runSet) }
+
+// spreading is what a stage can that spreads its batches as another does, by another function, and nothing else.
+func spreading(s stages.Stage, run func(context.Context, *stages.Set, []*stages.Element) error) stages.Capabilities {
+	return stages.Capabilities{Spread: &stages.Spread{Width: s.Capabilities().Spread.Width, Run: run}}
+}
+
+// runSet lets the ranks meet once more than the denoiser does, and some of them never come.
+func (b breaking) runSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
 	if set.Ranks() == 1 {
 		return b.Run(ctx, set.Devices[0], batch)
 	}
@@ -189,11 +197,11 @@ func (b breaking) RunSet(ctx context.Context, set *stages.Set, batch []*stages.E
 	if err != nil {
 		return err
 	}
-	return b.Spreader.RunSet(ctx, set, batch)
+	return b.Stage.Capabilities().Spread.Run(ctx, set, batch)
 }
 
 // denoiser is the denoiser with a stage around it.
-func denoiser(around func(s stages.Spreader) stages.Stage) stages.Spec {
+func denoiser(around func(s stages.Stage) stages.Stage) stages.Spec {
 	spec, _ := stages.Find(catalog.All(), "denoise")
 	open := spec.New
 	spec.New = func(m *stages.Model, o stages.Options) (stages.Stage, error) {
@@ -201,7 +209,7 @@ func denoiser(around func(s stages.Spreader) stages.Stage) stages.Spec {
 		if err != nil {
 			return nil, err
 		}
-		return around(s.(stages.Spreader)), nil
+		return around(s), nil
 	}
 	return spec
 }
@@ -258,7 +266,7 @@ func TestASetThatFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var failures atomic.Int64
-			spec := denoiser(func(s stages.Spreader) stages.Stage {
+			spec := denoiser(func(s stages.Stage) stages.Stage {
 				return breaking{s, func(ctx context.Context, g *kernels.Group) error {
 					if failures.Add(1) > 5 {
 						return nil

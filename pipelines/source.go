@@ -7,10 +7,10 @@ import (
 	"log/slog"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/engine"
 	"latentbeam/internal/table"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
-	"latentbeam/transforms"
 )
 
 // sourceKinds maps the kinds of input to what the first stage must take.
@@ -22,7 +22,7 @@ var sourceKinds = map[string]stages.Kind{
 }
 
 // openSource opens the job's input and checks its form. limit stops after so many rows; 0: never.
-func openSource(cfg *config.Config, limit int) (transforms.Source, error) {
+func openSource(cfg *config.Config, limit int) (engine.Source, error) {
 	source, err := sourceOf(cfg, limit)
 	var problem *config.Error
 	if errors.As(err, &problem) && problem.Problems[0].Pos.Line == 0 { // about a file: say who named it
@@ -33,7 +33,7 @@ func openSource(cfg *config.Config, limit int) (transforms.Source, error) {
 	return source, err
 }
 
-func sourceOf(cfg *config.Config, limit int) (transforms.Source, error) {
+func sourceOf(cfg *config.Config, limit int) (engine.Source, error) {
 	kind, patterns := cfg.Input.Source()
 	videos := cfg.Defaults.NumVideosPerPrompt
 	if kind != config.PromptInput {

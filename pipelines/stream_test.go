@@ -9,7 +9,9 @@ import (
 	"sync"
 	"testing"
 
+	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/store"
@@ -137,14 +139,15 @@ type known struct {
 	held []int64 // that weights were said to take, in order
 }
 
-func (p *known) Layout() []layout.Device {
-	return slices.Repeat([]layout.Device{{Name: "card", Memory: 1 << 40, Rate: 1e12, Link: 1e9, Host: 1e9}}, len(p.all))
-}
-
-func (p *known) Weights(bytes int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.held = append(p.held, bytes)
+func (p *known) Capabilities() lend.Capabilities {
+	card := layout.Device{Name: "card", Memory: 1 << 40, Rate: 1e12, Link: 1e9, Host: 1e9}
+	return lend.Capabilities{
+		Layout: func() []layout.Device { return slices.Repeat([]layout.Device{card}, len(p.all)) },
+		Weights: func(bytes int64) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.held = append(p.held, bytes)
+		}}
 }
 
 func newCards(n int, limit int64) *cards {
@@ -161,16 +164,9 @@ func (p *cards) Size() int           { return len(p.all) }
 func (p *cards) Class() string       { return cpu.New(1).Class() }
 func (p *cards) Memory() plan.Memory { return plan.Memory{Target: 1 << 40, Limit: 1 << 40} }
 
-func (p *cards) Lease(ctx context.Context) (kernels.Backend, func(bool), error) {
-	set, release, err := p.LeaseSet(ctx, 1)
-	if err != nil {
-		return nil, nil, err
-	}
-	return set.Devices[0], release, nil
-}
-
-func (p *cards) Speeds() []float64        { return slices.Repeat([]float64{1}, len(p.all)) }
-func (p *cards) Changed() <-chan struct{} { return nil }
+func (p *cards) Speeds() []float64               { return slices.Repeat([]float64{1}, len(p.all)) }
+func (p *cards) Changed() <-chan struct{}        { return nil }
+func (p *cards) Capabilities() lend.Capabilities { return lend.Capabilities{} }
 
 // LeaseThese lends any: all are alike.
 func (p *cards) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(bool), error) {
@@ -223,7 +219,7 @@ func (p *cards) most() (bytes int64, refills int) {
 }
 
 // onCards runs three rows from prompt to latents on a pool and returns their records, and what was learned of memory.
-func onCards(t *testing.T, pool stages.Pool) (records []string, facts []transforms.MemoryFact) {
+func onCards(t *testing.T, pool lend.Pool) (records []string, facts []engine.MemoryFact) {
 	t.Helper()
 	names := []string{"encode_text", "denoise"}
 	steps := tinySteps(t, names...)
@@ -235,9 +231,9 @@ func onCards(t *testing.T, pool stages.Pool) (records []string, facts []transfor
 	must(t, err)
 	defer l.Close()
 	guidance := 4.0
-	e := &transforms.Engine{
-		Steps: steps, Pool: pool, Store: dir, Ledger: l, Progress: &transforms.Progress{}, MaxBatch: 2, Retries: 3,
-		Rules:  transforms.Rules{Input: stages.KindPrompt, Steps: steps, Class: pool.Class()},
+	e := &engine.Engine{
+		Steps: steps, Pool: pool, Store: dir, Ledger: l, Progress: &engine.Progress{}, MaxBatch: 2, Retries: 3,
+		Rules:  engine.Rules{Input: stages.KindPrompt, Steps: steps, Class: pool.Class()},
 		Keep:   map[stages.Kind]bool{stages.KindLatents: true},
 		Source: rowsOf{{ID: "a", Prompt: "a red circle"}, {ID: "b", Prompt: "a blue square"}, {ID: "c", Prompt: "a line"}},
 	}
@@ -276,7 +272,7 @@ func TestWeightsPassWhereAnElementDoesNotFit(t *testing.T) {
 				t.Errorf("%d cards of %d bytes: %d taken, %d refills:\n%s\nwant\n%s", n, room, most, refills,
 					strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
-			denoise := slices.IndexFunc(facts, func(f transforms.MemoryFact) bool { return f.Stage == "denoise" })
+			denoise := slices.IndexFunc(facts, func(f engine.MemoryFact) bool { return f.Stage == "denoise" })
 			if done && (denoise < 0 || !facts[denoise].Alone) {
 				t.Errorf("%d cards of %d bytes: the next run would know nothing of it: %+v", n, room, facts)
 			}
@@ -308,9 +304,9 @@ func TestBlocksPassThroughTheBackendAtWork(t *testing.T) {
 	var held int64
 	for i, ok := range []bool{true, false, true, true} {
 		if i == 1 {
-			stage.(stages.Streamer).Stream(0)
+			stage.Capabilities().Loading.Stream(0)
 		}
-		dev, release, err := pool.Lease(t.Context())
+		dev, release, err := lend.Lease(t.Context(), pool)
 		must(t, err)
 		e := &stages.Element{Row: row, Text: text.Text}
 		must(t, stage.Run(t.Context(), dev, []*stages.Element{e}))

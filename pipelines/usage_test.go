@@ -6,23 +6,23 @@ import (
 	"path/filepath"
 	"testing"
 
-	"latentbeam/transforms"
+	"latentbeam/internal/engine"
 )
 
 // kernelsOf reads what summary.json says of the kernels, by stage and name.
-func (j job) kernelsOf(t *testing.T) (busy map[string]transforms.StageTime, kernels map[string]transforms.KernelTime) {
+func (j job) kernelsOf(t *testing.T) (busy map[string]engine.StageTime, kernels map[string]engine.KernelTime) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(j.out, "summary.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var summary struct {
-		Run struct{ Stages []transforms.StageTime }
+		Run struct{ Stages []engine.StageTime }
 	}
 	if err := json.Unmarshal(data, &summary); err != nil {
 		t.Fatal(err)
 	}
-	busy, kernels = map[string]transforms.StageTime{}, map[string]transforms.KernelTime{}
+	busy, kernels = map[string]engine.StageTime{}, map[string]engine.KernelTime{}
 	for _, s := range summary.Run.Stages {
 		busy[s.Stage] = s
 		for _, k := range s.Kernels {

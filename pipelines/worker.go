@@ -11,13 +11,14 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
+	"latentbeam/internal/engine"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
-	"latentbeam/transforms"
 )
 
 // maxJobs bounds the jobs whose models a worker keeps open; the one that was opened first goes first.
@@ -26,7 +27,7 @@ const maxJobs = 4
 // Worker lends the devices of this process to the jobs of others.
 type Worker struct {
 	Node    *transport.Node
-	Devices stages.Picker
+	Devices lend.Pool
 	Specs   []stages.Spec
 
 	mu    sync.Mutex
@@ -39,7 +40,7 @@ type workerJob struct {
 	mu     sync.Mutex
 	opened bool
 	cfg    *config.Config
-	steps  []transforms.Step
+	steps  []engine.Step
 	rows   string // that the weights are arranged for, as it was told
 	held   []layout.Held
 	bytes  int64 // of the weights, as they lie in memory
@@ -98,14 +99,15 @@ func (w *Worker) answer(ctx context.Context, r devices.Request, batch []byte) (r
 	if r.Stage == "" {
 		return w.offer(j.steps), nil
 	}
-	i := slices.IndexFunc(j.steps, func(s transforms.Step) bool { return s.Name == r.Stage })
+	i := slices.IndexFunc(j.steps, func(s engine.Step) bool { return s.Name == r.Stage })
 	if i < 0 {
 		return devices.Failed(fault.Usage(fmt.Errorf("the job has no stage %s", r.Stage))), nil
 	}
-	elements, err := transforms.DecodeBatch(batch)
+	decoded, err := engine.DecodeBatch(batch)
 	if err != nil {
 		return devices.Failed(err), nil
 	}
+	elements := decoded.Elements
 	freed := len(elements) > 0 && r.Stay != nil && w.free(j, i, elements[0].Row, *r.Stay)
 	if body, err = w.run(ctx, j.steps[i], r, elements); err != nil {
 		reply = devices.Failed(err)
@@ -119,30 +121,30 @@ func (w *Worker) answer(ctx context.Context, r devices.Request, batch []byte) (r
 // free lets blocks of a step pass through memory which were to stay, and offers their room to batches; row is one of
 // those that the step computes. It reports whether there is more room.
 func (w *Worker) free(j *workerJob, step int, row schemas.PromptRow, stay int) bool {
-	streamer, ok := j.steps[step].Stage.(stages.Streamer)
-	if !ok {
+	loading := j.steps[step].Capabilities().Loading
+	if loading == nil || loading.Staying == nil {
 		return false
 	}
 	j.mu.Lock() // one at a time
 	defer j.mu.Unlock()
-	if now, _ := streamer.Staying(); stay >= now {
+	if now, _ := loading.Staying(); stay >= now {
 		return false
 	}
-	streamer.Stream(stay)
+	loading.Stream(stay)
 	costs, err := costsOf(j.steps, row)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil || j.bytes == 0 { // the weights had no room in any case
 		return false
 	}
-	j.held[step] = j.held[step].Passing(costs[step], stay)
+	j.held[step] = layout.Passing(j.held[step], costs[step], stay)
 	j.bytes = sizeOf(j.held)
 	weighed(w.Devices, w.others(j)+j.bytes)
 	return true
 }
 
 // offer says what this process has.
-func (w *Worker) offer(steps []transforms.Step) devices.Reply {
+func (w *Worker) offer(steps []engine.Step) devices.Reply {
 	reply := devices.Reply{Speeds: w.Devices.Speeds(), Memory: w.Devices.Memory(), Class: w.Devices.Class(),
 		Weights: map[string]string{}}
 	reply.Describe(w.Devices)
@@ -220,7 +222,7 @@ func (w *Worker) openJob(ctx context.Context, j *workerJob, job json.RawMessage)
 
 // load brings the weights of a job to a device.
 func (w *Worker) load(ctx context.Context, j *workerJob) error {
-	dev, release, err := w.Devices.Lease(ctx)
+	dev, release, err := lend.Lease(ctx, w.Devices)
 	if err != nil {
 		return err
 	}
@@ -265,7 +267,7 @@ func (w *Worker) others(j *workerJob) (bytes int64) {
 }
 
 // run runs a stage on this worker's ranks of a set. The batch goes back from rank 0.
-func (w *Worker) run(ctx context.Context, s transforms.Step, r devices.Request,
+func (w *Worker) run(ctx context.Context, s engine.Step, r devices.Request,
 	elements []*stages.Element) ([]byte, error) {
 	if len(r.Ranks) < 1 || len(r.Ranks) != len(r.Devices) {
 		return nil, fault.Retry(fmt.Errorf("%d ranks are asked for on %d devices", len(r.Ranks), len(r.Devices)))
@@ -287,12 +289,12 @@ func (w *Worker) run(ctx context.Context, s transforms.Step, r devices.Request,
 	}
 	ctx, stop := set.Under(ctx)
 	defer stop()
-	err = transforms.RunOn(ctx, s.Stage, set, elements)
+	err = engine.RunOn(ctx, s.Stage, set, elements)
 	if why := set.Ill(); why != nil { // whatever came of it
 		err = why
 	}
 	if well = err == nil; !well || r.Ranks[0] != 0 {
 		return nil, err
 	}
-	return transforms.EncodeBatch(elements)
+	return engine.EncodeBatch(&stages.Batch{Elements: elements})
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"latentbeam/internal/media"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 )
@@ -63,9 +62,9 @@ type Element struct {
 	References []*Array
 	// LatentScale is the factor between the VAE's own latents and Latents (0.18215 for sd-vae).
 	LatentScale float64
-	Frames      *media.Clip    // RGB24, what the video encoder takes
-	Video       *media.Encoded // the file as it will be published
-	Poster      []byte         // JPEG of one frame, for the gallery
+	Frames      *schemas.Clip    // RGB24, what the video encoder takes
+	Video       *schemas.Encoded // the file as it will be published
+	Poster      []byte           // JPEG of one frame, for the gallery
 
 	// Readings are what a stage read back from the result, by name. They stand in the videos table, and
 	// where the prompt table has a column of that name the summary counts how often the two agree. They

@@ -5,14 +5,14 @@ import (
 	"math"
 	"testing"
 
-	"latentbeam/internal/media"
+	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 )
 
 func TestElementKinds(t *testing.T) {
 	full := func() *Element {
-		return &Element{Text: &Text{Embedding: NewArray(1, 2)}, Latents: NewArray(1), Frames: &media.Clip{},
-			Video: &media.Encoded{}}
+		return &Element{Text: &Text{Embedding: NewArray(1, 2)}, Latents: NewArray(1), Frames: &schemas.Clip{},
+			Video: &schemas.Encoded{}}
 	}
 	for _, k := range []Kind{KindText, KindLatents, KindFrames, KindVideo} {
 		if e := (&Element{}); e.Has(k) {

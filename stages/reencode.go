@@ -23,9 +23,3 @@ type Reencoder interface {
 
 // OpenReencoder opens the Reencoder of a model.
 type OpenReencoder func(m *Model) (Reencoder, error)
-
-// Looper is a Stage whose results for videos of several clips depend on more weights than its own.
-type Looper interface {
-	// LoopDigest names them by content; it joins the keys of rows with several clips.
-	LoopDigest() string
-}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"latentbeam/kernels"
-	"latentbeam/schemas"
 )
 
 // Set is the devices that work on one batch together; each is a rank. Those of this process have the lowest
@@ -77,14 +76,4 @@ func (s *Set) Run(ctx context.Context,
 		return f(ctx, s.Devices[i], kernels.NewGroup(ctx, end, s.Devices[i], wait))
 	}
 	return kernels.Together(ctx, ends, grace, run)
-}
-
-// Spreader is a Stage whose batches can be shared by the devices of a set. The result is that of Run, byte for
-// byte, whatever the set.
-type Spreader interface {
-	Stage
-	// Width returns how many devices a batch of rows like this one is to have; 0: as many as are of use.
-	Width(row *schemas.PromptRow) int
-	// RunSet is Run on a set. Rank 0 gets the results.
-	RunSet(ctx context.Context, set *Set, batch []*Element) error
 }

@@ -7,20 +7,16 @@ import (
 	"latentbeam/schemas"
 )
 
-// Shaped is what a Stage also is that makes, takes or conditions on latents: a denoiser and an autoencoder that
-// were not made for each other are told by the shapes that they give the same row.
-type Shaped interface {
-	// LatentShape returns the shape (C, T, H, W) of the latents of one clip of the row. Check has passed.
-	LatentShape(row *schemas.PromptRow) ([]int, error)
-}
+// LatentShape returns the shape (C, T, H, W) of the latents of one clip of a row.
+type LatentShape func(row *schemas.PromptRow) ([]int, error)
 
 // SameLatents compares the latents that two stages have for a row that both can do.
-func SameLatents(row *schemas.PromptRow, name string, a Shaped, other string, b Shaped) error {
-	one, err := a.LatentShape(row)
+func SameLatents(row *schemas.PromptRow, name string, a LatentShape, other string, b LatentShape) error {
+	one, err := a(row)
 	if err != nil {
 		return err
 	}
-	two, err := b.LatentShape(row)
+	two, err := b(row)
 	if err != nil || slices.Equal(one, two) {
 		return err
 	}

@@ -3,7 +3,6 @@ package stages
 import (
 	"context"
 
-	"latentbeam/internal/plan"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 )
@@ -25,6 +24,8 @@ type Stage interface {
 	// an error or a panic the elements are given again, as they were: what fields point at is not changed
 	// in place.
 	Run(ctx context.Context, dev kernels.Backend, batch []*Element) error
+	// Capabilities says what the stage can do beyond that: Capabilities{} for a plain one.
+	Capabilities() Capabilities
 }
 
 // Spec describes a stage that a job can name. The list of all is stages/catalog.
@@ -82,29 +83,3 @@ const (
 	ParamConditionFrameLength Param = "condition_frame_length"
 	ParamConditionFrameEdit   Param = "condition_frame_edit"
 )
-
-// Pool lends devices to batches. internal/devices implements it.
-type Pool interface {
-	// Lease waits for a free device; release gives it back and says whether the work on it went well. A
-	// device that was left in the middle of something is made anew before it is lent again.
-	Lease(ctx context.Context) (dev kernels.Backend, release func(ok bool), err error)
-	// LeaseSet waits for n free devices, or for all where there are fewer, as Lease does for one.
-	LeaseSet(ctx context.Context, n int) (set *Set, release func(ok bool), err error)
-	// Size returns how many leases can be out at once.
-	Size() int
-	// Memory returns what a batch may use on one device.
-	Memory() plan.Memory
-	// Class returns the numeric class of the devices' results.
-	Class() string
-}
-
-// Picker is a Pool whose devices can be asked for by number, from 0, because they differ or come and go.
-type Picker interface {
-	Pool
-	// Speeds returns the relative speed of every device, 0 for one that is not there now.
-	Speeds() []float64
-	// Changed returns a channel that is closed when devices have come or are gone; nil where they never do.
-	Changed() <-chan struct{}
-	// LeaseThese is LeaseSet for these devices. Its error is to be tried again when one of them is gone.
-	LeaseThese(ctx context.Context, devices []int) (set *Set, release func(ok bool), err error)
-}

@@ -2,38 +2,23 @@ package transforms
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
-	"latentbeam/internal/plan"
-	"latentbeam/schemas"
-	"latentbeam/schemas/fault"
+	"latentbeam/internal/engine"
 	"latentbeam/stages"
 )
 
-// maxBuffered bounds the elements that wait for their batches, however many buckets a table has.
-const maxBuffered = 4096
-
-// Bucket groups elements of one shape into batches whose size comes from the stages' memory needs.
-// Grouping happens inside the bundle: nothing is shuffled, and no table is held.
+// Bucket groups elements of one shape into batches. Grouping happens inside the bundle: nothing is shuffled.
 func Bucket(s beam.Scope, spec []byte, rows beam.PCollection) beam.PCollection {
 	return beam.ParDo(s.Scope("bucket"), &BucketFn{Spec: spec}, rows)
 }
 
-// BucketFn buffers the elements of each bucket until a batch is full or the bundle ends.
+// BucketFn moves elements through the buckets of the engine.
 type BucketFn struct {
-	Spec     []byte
-	engine   *Engine
-	open     map[schemas.Bucket]*bucket
-	order    []schemas.Bucket // of the open buckets, oldest first
-	buffered int
-}
-
-type bucket struct {
-	size     int
-	elements []*stages.Element
+	Spec    []byte
+	engine  *engine.Engine
+	buckets *engine.Buckets
 }
 
 // Setup finds the engine of this process.
@@ -43,72 +28,12 @@ func (f *BucketFn) Setup(context.Context) (err error) {
 }
 
 // StartBundle begins with empty buckets.
-func (f *BucketFn) StartBundle(context.Context, func(*stages.Batch)) {
-	f.open, f.order, f.buffered = map[schemas.Bucket]*bucket{}, nil, 0
-}
+func (f *BucketFn) StartBundle(context.Context, func(*stages.Batch)) { f.buckets = f.engine.Buckets() }
 
 // ProcessElement puts e into its bucket and emits the batch when it is full.
 func (f *BucketFn) ProcessElement(_ context.Context, e *stages.Element, emit func(*stages.Batch)) {
-	name := schemas.BucketOf(e.Row)
-	b := f.open[name]
-	if b == nil {
-		size, err := f.engine.BatchSize(&e.Row)
-		if err != nil {
-			e.Fail("plan", fault.Row(err))
-			f.engine.tail.add(name, &e.Row)
-			f.engine.tail.pass(name, &e.Row, 1)
-			emit(&stages.Batch{Bucket: name, Elements: []*stages.Element{e}})
-			return
-		}
-		b = &bucket{size: size}
-		f.open[name] = b
-		f.order = append(f.order, name)
-	}
-	b.elements = append(b.elements, e)
-	f.engine.tail.add(name, &e.Row)
-	f.buffered++
-	switch {
-	case len(b.elements) >= b.size:
-		f.flush(name, emit)
-	case f.buffered > maxBuffered:
-		f.flush(f.order[0], emit)
-	}
+	f.buckets.Put(e, emit)
 }
 
-// FinishBundle emits what is left, unless the engine was asked to stop: those rows were not begun.
-func (f *BucketFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) {
-	f.engine.end()
-	for len(f.order) > 0 && !f.engine.Stopping() {
-		f.flush(f.order[0], emit)
-	}
-}
-
-// flush emits what the bucket holds and forgets it.
-func (f *BucketFn) flush(name schemas.Bucket, emit func(*stages.Batch)) {
-	b := f.open[name]
-	delete(f.open, name)
-	i := slices.Index(f.order, name)
-	f.order = slices.Delete(f.order, i, i+1)
-	f.buffered -= len(b.elements)
-	f.engine.tail.pass(name, &b.elements[0].Row, len(b.elements))
-	emit(&stages.Batch{Bucket: name, Elements: b.elements})
-}
-
-// BatchSize asks the memory plan how many elements like row fit the hungriest stage.
-func (e *Engine) BatchSize(row *schemas.PromptRow) (int, error) {
-	return plan.BatchSize(e.Pool.Memory(), e.MaxBatch, func(n int) (int64, error) {
-		var most int64
-		for i, s := range e.Steps {
-			need, err := e.forecast.need(costKey{i, schemas.BucketOf(*row)}, &s, row, n)
-			if err != nil {
-				return 0, fmt.Errorf("%s: %w", s.Name, err)
-			}
-			if need = e.learned.correct(&s, row, need); e.learned.fits(&s, row, n) < n {
-				return e.Pool.Memory().Limit + 1, nil
-			}
-			devices, _ := e.least(&s, row)
-			most = max(most, shared(need, devices/shards(&s))) // each shard works on all of the batch
-		}
-		return most, nil
-	})
-}
+// FinishBundle emits what is left.
+func (f *BucketFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) { f.buckets.Close(emit) }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
-	"latentbeam/internal/ledger"
+	"latentbeam/internal/engine"
 	"latentbeam/stages"
 )
 
@@ -18,7 +18,7 @@ func Key(s beam.Scope, spec []byte, rows beam.PCollection) beam.PCollection {
 // KeyFn applies the job's Rules and looks into the ledger.
 type KeyFn struct {
 	Spec   []byte
-	engine *Engine
+	engine *engine.Engine
 }
 
 // Setup finds the engine of this process.
@@ -27,29 +27,11 @@ func (f *KeyFn) Setup(context.Context) (err error) {
 	return err
 }
 
-// ProcessElement passes e on if it is still to be computed. A bad row ends here: it is counted, and the
-// failures table is written from the source itself.
+// ProcessElement passes e on if it is still to be computed.
 func (f *KeyFn) ProcessElement(_ context.Context, e *stages.Element, emit func(*stages.Element)) error {
-	f.engine.Rules.Apply(e)
-	if !f.engine.Rules.Mine(e) {
-		return nil
-	}
-	p := f.engine.Progress
-	p.Seen.Add(1)
-	if e.Failed != nil {
-		return f.engine.Fail(p.Settle(0, 1))
-	}
-	if !f.engine.pending.claim(e.Key) {
-		p.Shared.Add(1)
-		return nil
-	}
-	// Only after the claim: an equal row in flight gives its claim back when the ledger has it.
-	_, status, err := f.engine.Ledger.Lookup(ledger.Key(e.Key))
-	if err == nil && status == ledger.Absent {
+	admitted, err := f.engine.Admit(e)
+	if admitted {
 		emit(e)
-		return nil
 	}
-	f.engine.pending.release(e.Key)
-	p.Skipped.Add(1)
-	return f.engine.Fail(err)
+	return err
 }

@@ -2,44 +2,23 @@ package transforms
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"path"
-	"sync"
-	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
-	"latentbeam/internal/ledger"
-	"latentbeam/internal/store"
-	"latentbeam/schemas"
-	"latentbeam/schemas/fault"
+	"latentbeam/internal/engine"
 	"latentbeam/stages"
 )
 
-// Group commit: what finishes is published with one set of fsyncs, at most commitDelay after the first
-// element of the group and as soon as the group holds commitBytes or commitRows.
-const (
-	commitDelay = time.Second
-	commitBytes = 64 << 20
-	commitRows  = 4096
-)
-
-// Publish writes the results into the output: files first, then the ledger record that makes them
-// count (design decision D9). It is the end of a job; the tables are written from the ledger.
+// Publish writes the results into the output. It is the end of a job; the tables are written from the ledger.
 func Publish(s beam.Scope, spec []byte, batches beam.PCollection) {
 	beam.ParDo0(s.Scope("publish"), &PublishFn{Spec: spec}, batches)
 }
 
-// PublishFn hands elements to a committer that works beside the bundle.
+// PublishFn hands elements to a publisher that works beside the bundle.
 type PublishFn struct {
-	Spec   []byte
-	engine *Engine
-	commit *committer
+	Spec      []byte
+	engine    *engine.Engine
+	publisher *engine.Publisher
 }
 
 // Setup finds the engine of this process.
@@ -48,267 +27,13 @@ func (f *PublishFn) Setup(context.Context) (err error) {
 	return err
 }
 
-// StartBundle starts the committer.
-func (f *PublishFn) StartBundle(ctx context.Context) {
-	f.commit = newCommitter(ctx, f.engine)
-}
+// StartBundle starts the publisher.
+func (f *PublishFn) StartBundle(ctx context.Context) { f.publisher = f.engine.Publisher(ctx) }
 
 // ProcessElement queues the elements of the batch.
 func (f *PublishFn) ProcessElement(_ context.Context, b *stages.Batch) error {
-	return f.commit.add(b.Elements)
+	return f.publisher.Add(b.Elements)
 }
 
 // FinishBundle waits until everything queued is published.
-func (f *PublishFn) FinishBundle(context.Context) error { return f.commit.close() }
-
-// committer publishes in groups, from one goroutine.
-type committer struct {
-	ctx    context.Context // of the bundle
-	job    context.Context // finished work is published as long as this lives
-	cancel context.CancelCauseFunc
-	engine *Engine
-	queue  chan []*stages.Element
-	done   chan struct{}
-	mu     sync.Mutex
-	err    error // the first error; nothing is committed after it
-}
-
-func newCommitter(ctx context.Context, e *Engine) *committer {
-	c := &committer{engine: e, queue: make(chan []*stages.Element), done: make(chan struct{})}
-	c.job = e.job(ctx)
-	c.ctx, c.cancel = e.bundle(ctx)
-	e.running.Go(c.loop)
-	return c
-}
-
-// add queues elements, or returns the error that stopped the committer.
-func (c *committer) add(elements []*stages.Element) error {
-	select {
-	case c.queue <- elements:
-		return c.failure()
-	case <-c.ctx.Done():
-		return context.Cause(c.ctx)
-	}
-}
-
-func (c *committer) close() error {
-	close(c.queue)
-	<-c.done
-	c.cancel(nil)
-	return c.failure()
-}
-
-func (c *committer) failure() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
-}
-
-// fail keeps the error that stops the committer, the first.
-func (c *committer) fail(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err == nil {
-		c.err = err
-	}
-}
-
-// loop collects groups and commits them. After an error it only drains the queue, so that nobody waits.
-// When the bundle is given up it still publishes what it holds: another row's fatal error is no reason to
-// throw finished work away. When the job itself is to end at once, it leaves it.
-func (c *committer) loop() {
-	defer close(c.done)
-	var group []*stages.Element
-	var bytes int64
-	var due <-chan time.Time
-	flush := func() {
-		if len(group) > 0 && c.failure() == nil {
-			if err := c.publish(group); err != nil {
-				c.fail(c.engine.Fail(err))
-			}
-		}
-		clear(group)
-		group, bytes, due = group[:0], 0, nil
-	}
-	for {
-		select {
-		case elements, ok := <-c.queue:
-			if !ok {
-				flush()
-				return
-			}
-			if len(group) == 0 {
-				due = time.After(commitDelay)
-			}
-			group = append(group, elements...)
-			for _, e := range elements {
-				bytes += c.engine.Size(e)
-			}
-			if bytes >= commitBytes || len(group) >= commitRows {
-				flush()
-			}
-		case <-due:
-			flush()
-		case <-c.ctx.Done():
-			if c.job.Err() == nil {
-				flush()
-			}
-			c.fail(context.Cause(c.ctx))
-			return
-		}
-	}
-}
-
-// Size is the number of bytes of an element that the job publishes.
-func (e *Engine) Size(el *stages.Element) int64 {
-	n := 0
-	if el.Video != nil && e.Keep[stages.KindVideo] {
-		n += len(el.Video.Data) + len(el.Poster)
-	}
-	if el.Latents != nil && e.Keep[stages.KindLatents] {
-		n += 4 * len(el.Latents.Data)
-	}
-	if el.Text != nil && e.Keep[stages.KindText] {
-		n += 4 * len(el.Text.Embedding.Data)
-		if el.Text.Negative != nil {
-			n += 4 * len(el.Text.Negative.Data)
-		}
-		for _, l := range el.Text.Later {
-			n += 4 * len(l.Embedding.Data)
-		}
-	}
-	return int64(n)
-}
-
-// publish writes one group: all files, then all ledger records.
-func (c *committer) publish(group []*stages.Element) error {
-	began := time.Now()
-	var objects []store.Object
-	records := make([]ledger.Record, len(group))
-	owner := map[string]int{} // of each file
-	for i, e := range group {
-		files, record, err := c.engine.record(e)
-		if err != nil {
-			return fmt.Errorf("publish %s: %w", e.Key, err)
-		}
-		records[i] = record
-		for _, f := range files {
-			owner[f.Name] = i
-			if err := c.engine.makeRoom(e.Key, f.Name); err != nil {
-				return fmt.Errorf("publish %s: %w", e.Key, err)
-			}
-		}
-		objects = append(objects, files...)
-	}
-	if err := c.engine.Store.Put(c.job, objects...); err != nil {
-		conflicts, other := store.Conflicts(err)
-		if other != nil {
-			return fmt.Errorf("publish: %w", other)
-		}
-		for _, conflict := range conflicts { // somebody else's file is one row's trouble, not the job's
-			i := owner[conflict.Name]
-			group[i].Fail("publish", fault.Row(conflict))
-			if _, records[i], err = c.engine.record(group[i]); err != nil {
-				return fmt.Errorf("publish %s: %w", group[i].Key, err)
-			}
-		}
-	}
-	keys := make([]schemas.Key, 0, len(group))
-	var done, failed int64
-	for _, e := range group {
-		keys = append(keys, e.Key)
-		if e.Failed != nil {
-			failed++
-		} else {
-			done++
-		}
-	}
-	if err := c.engine.Ledger.Commit(c.job, records); err != nil {
-		return fmt.Errorf("publish: %w", err)
-	}
-	c.engine.pending.release(keys...)
-	c.engine.Progress.Spent("publish", time.Since(began))
-	return c.engine.Progress.Settle(done, failed)
-}
-
-// makeRoom removes a file that is not what an earlier run wrote, for it is about to be written anew.
-func (e *Engine) makeRoom(key schemas.Key, name string) error {
-	if !e.Damaged[key] {
-		return nil
-	}
-	if err := e.Store.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// record turns an element into the files and the ledger record that stand for it.
-func (e *Engine) record(el *stages.Element) ([]store.Object, ledger.Record, error) {
-	r := ledger.Record{Key: ledger.Key(el.Key), Status: ledger.Done}
-	var files []store.Object
-	var result schemas.Result
-	if el.Failed != nil {
-		r.Status = ledger.Failed
-		result.Failure = &schemas.FailureFacts{
-			Class: el.Failed.Class.String(), Stage: el.Failed.Stage, Message: el.Failed.Message,
-		}
-	} else {
-		result.Readings = el.Readings
-		if e.Keep[stages.KindVideo] {
-			files, result.Video = e.files(el)
-		}
-		if e.Keep[stages.KindLatents] {
-			result.LatentsShape = el.Latents.Shape
-			result.LatentsSHA256 = attach(&r, schemas.BlobLatents, el.Latents)
-			result.LatentScale = el.LatentScale
-		}
-		if e.Keep[stages.KindText] {
-			result.TextShape = el.Text.Embedding.Shape
-			result.TextSHA256 = attach(&r, schemas.BlobText, el.Text.Embedding)
-			if n := el.Text.Negative; n != nil {
-				result.NegativeTextShape = n.Shape
-				attach(&r, schemas.BlobNegativeText, n)
-			}
-			if len(el.Text.Later) > 0 {
-				later := &stages.Array{}
-				for _, l := range el.Text.Later {
-					result.LaterTexts = append(result.LaterTexts, schemas.LaterText{Clip: l.Clip, Tokens: l.Embedding.Shape[0]})
-					later.Data = append(later.Data, l.Embedding.Data...)
-				}
-				attach(&r, schemas.BlobLaterText, later)
-			}
-		}
-	}
-	var err error
-	r.Row, err = json.Marshal(result)
-	return files, r, err
-}
-
-// attach adds a tensor to the record and returns the SHA-256 of its bytes.
-func attach(r *ledger.Record, name string, a *stages.Array) string {
-	data := schemas.PackFloats(a.Data)
-	r.Blobs = append(r.Blobs, ledger.Blob{Name: name, Data: data})
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
-
-// files names the video and its poster by key, fanned out over directories.
-func (e *Engine) files(el *stages.Element) ([]store.Object, *schemas.VideoFile) {
-	key := el.Key.String()
-	sum := sha256.Sum256(el.Video.Data)
-	v := &schemas.VideoFile{
-		Path:   path.Join("videos", key[:2], key+el.Video.Ext),
-		Bytes:  int64(len(el.Video.Data)),
-		SHA256: hex.EncodeToString(sum[:]),
-		Codec:  el.Video.Codec,
-	}
-	if e, r := el.Video, &el.Row; e.Width != r.Width || e.Height != r.Height || e.Frames != r.NumFrames {
-		v.Width, v.Height, v.NumFrames = e.Width, e.Height, e.Frames
-	}
-	objects := []store.Object{{Name: v.Path, Data: el.Video.Data}}
-	if el.Poster != nil {
-		v.Poster, v.PosterBytes = path.Join("posters", key[:2], key+".jpg"), int64(len(el.Poster))
-		objects = append(objects, store.Object{Name: v.Poster, Data: el.Poster})
-	}
-	return objects, v
-}
+func (f *PublishFn) FinishBundle(context.Context) error { return f.publisher.Close() }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
+	"latentbeam/internal/engine"
 	"latentbeam/stages"
 )
 
@@ -18,7 +19,7 @@ func Read(s beam.Scope, spec []byte) beam.PCollection {
 // ReadFn streams the source in one bundle, so that no table is ever held.
 type ReadFn struct {
 	Spec   []byte
-	engine *Engine
+	engine *engine.Engine
 }
 
 // Setup finds the engine of this process.
@@ -29,17 +30,5 @@ func (f *ReadFn) Setup(context.Context) (err error) {
 
 // ProcessElement emits every row until the table ends or the engine is asked to stop.
 func (f *ReadFn) ProcessElement(ctx context.Context, _ []byte, emit func(*stages.Element)) error {
-	for e, err := range f.engine.Source.Rows(ctx, true) {
-		if err != nil {
-			return f.engine.Fail(err)
-		}
-		if f.engine.Stopping() {
-			return nil
-		}
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
-		emit(e)
-	}
-	return nil
+	return f.engine.Read(ctx, emit)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
+	"latentbeam/internal/engine"
 	"latentbeam/stages"
 )
 
@@ -15,8 +16,8 @@ func init() {
 	element, batch := reflect.TypeFor[*stages.Element](), reflect.TypeFor[*stages.Batch]()
 	beam.RegisterType(element)
 	beam.RegisterType(batch)
-	beam.RegisterCoder(element, encodeElement, decodeElement)
-	beam.RegisterCoder(batch, encodeBatch, decodeBatch)
+	beam.RegisterCoder(element, engine.EncodeElement, engine.DecodeElement)
+	beam.RegisterCoder(batch, engine.EncodeBatch, engine.DecodeBatch)
 
 	// Not register.DoFn3x1 and its like: those generate code that takes 15 s and 1.5 GB to compile, and a row costs
 	// the same without.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +20,22 @@ import (
 // Main runs the command line of this process with the stages of specs and returns the exit code.
 func Main(specs []stages.Spec) int {
 	slog.SetDefault(log(os.Stderr))
+	if twice := repeated(specs); twice != "" {
+		fmt.Fprintf(os.Stderr, "latentbeam: two stages are named %q\n  fix: give the stage of this program another name\n", twice)
+		return fault.ExitUsage
+	}
 	return execute(context.Background(), specs, os.Args[1:], os.Stdout, os.Stderr)
+}
+
+// repeated returns a name that two stages have, "" for none.
+func repeated(specs []stages.Spec) string {
+	names := stages.Names(specs)
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // execute runs a command line and returns the exit code.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -24,10 +25,10 @@ type ours struct {
 // Enabled reports whether records of a level may be shown.
 func (h *ours) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
 
-// Handle drops what is not an error and does not come from this module.
+// Handle drops what is not an error and comes from a library.
 func (h *ours) Handle(_ context.Context, r slog.Record) error {
 	frame, _ := runtime.CallersFrames([]uintptr{r.PC}).Next()
-	if r.Level < slog.LevelError && !strings.HasPrefix(frame.Function, "latentbeam/") {
+	if r.Level < slog.LevelError && !own(frame.Function) {
 		return nil
 	}
 	var b strings.Builder
@@ -48,6 +49,17 @@ func (h *ours) Handle(_ context.Context, r slog.Record) error {
 	defer h.mu.Unlock()
 	_, err := fmt.Fprintln(h.w, &b)
 	return err
+}
+
+// own reports whether a function belongs to this module, or to the program that calls Main with stages of its own.
+func own(function string) bool {
+	modules := []string{"latentbeam", "main"}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Path != "" {
+		modules = append(modules, info.Main.Path)
+	}
+	return slices.ContainsFunc(modules, func(m string) bool {
+		return strings.HasPrefix(function, m+"/") || strings.HasPrefix(function, m+".")
+	})
 }
 
 // WithAttrs keeps the rule.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latentbeam/internal/devices"
+	"latentbeam/stages"
 )
 
 // TestLog: what this module warns of is shown, what others warn of is not, and errors always are.
@@ -41,6 +42,19 @@ func TestLog(t *testing.T) {
 		}
 		if n := strings.Count(b.String(), "text"); n != map[bool]int{true: 3}[c.shown] {
 			t.Errorf("%v: %d times:\n%s", c, n, &b)
+		}
+	}
+}
+
+// TestRepeated: a stage of another program cannot take the place of one of the catalog.
+func TestRepeated(t *testing.T) {
+	for want, names := range map[string][]string{"": {"a", "b"}, "b": {"a", "b", "c", "b"}} {
+		var specs []stages.Spec
+		for _, name := range names {
+			specs = append(specs, stages.Spec{Name: name})
+		}
+		if got := repeated(specs); got != want {
+			t.Errorf("%v: %q, want %q", names, got, want)
 		}
 	}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"latentbeam/internal/engine"
 	"latentbeam/internal/report"
 	"latentbeam/pipelines"
-	"latentbeam/transforms"
 )
 
 // lineEvery is how often progress is printed where there is no terminal.
@@ -25,14 +25,14 @@ const lineEvery = 5 * time.Second
 // progress shows how far a run is: a bar on a terminal, a line now and then elsewhere.
 type progress struct {
 	w       io.Writer
-	counts  *transforms.Progress
+	counts  *engine.Progress
 	bar     func() // one step of showing
 	end     func()
 	quit    chan struct{}
 	stopped sync.WaitGroup
 }
 
-func newProgress(w io.Writer, counts *transforms.Progress) *progress {
+func newProgress(w io.Writer, counts *engine.Progress) *progress {
 	return &progress{w: w, counts: counts, quit: make(chan struct{})}
 }
 
@@ -176,7 +176,7 @@ const kernelLines = 8
 func printKernels(out io.Writer, r pipelines.Result) {
 	type line struct {
 		stage string
-		transforms.KernelTime
+		engine.KernelTime
 	}
 	var lines []line
 	var all time.Duration

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
@@ -77,17 +78,8 @@ func NewCPU(workers, threads int, memory int64) (*CPU, error) {
 	return p, nil
 }
 
-// Lease waits for a free worker. A worker whose batch did not end well gets a new backend when it comes
-// back: backends keep their first error, and a panic leaves scopes open.
-func (p *CPU) Lease(ctx context.Context) (kernels.Backend, func(ok bool), error) {
-	set, release, err := p.LeaseSet(ctx, 1)
-	if err != nil {
-		return nil, nil, err
-	}
-	return set.Devices[0], release, nil
-}
-
-// LeaseSet waits for n free workers, or for all where there are fewer.
+// LeaseSet waits for n free workers, or for all where there are fewer. A worker whose batch did not end well gets a new
+// backend when it comes back: backends keep their first error, and a panic leaves scopes open.
 func (p *CPU) LeaseSet(ctx context.Context, n int) (*stages.Set, func(ok bool), error) {
 	n = min(n, p.Size())
 	return p.lease(ctx, func() []int {
@@ -196,6 +188,11 @@ func (p *CPU) Weights(bytes int64) {
 		p.memory.Limit -= each
 		p.memory.Target = min(p.memory.Target, p.memory.Limit)
 	}
+}
+
+// Capabilities says that weights take memory; workers are alike and reach each other alike.
+func (p *CPU) Capabilities() lend.Capabilities {
+	return lend.Capabilities{Weights: p.Weights}
 }
 
 // Class returns the numeric class of the workers' results.

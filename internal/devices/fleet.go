@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"latentbeam/internal/gpu"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/transport"
-	"latentbeam/stages"
 )
 
 // JoinTime is how long the ranks of a set may take to find each other.
@@ -23,7 +23,7 @@ const JoinTime = time.Minute
 // Fleet is the devices of this process and of worker processes on other hosts, numbered in this order. A lease
 // prefers devices of one process. A worker that fails to answer is lost, and asked again a few times.
 type Fleet struct {
-	local  stages.Picker
+	local  lend.Pool
 	here   int // devices of this process
 	node   *transport.Node
 	job    Job
@@ -65,7 +65,7 @@ type Job struct {
 // Dial asks the workers at addrs what they have and returns the fleet with the devices of local, which may have
 // none: then the first worker says in which numeric class the job computes. They must open the same job with the
 // same weights, and all compute in one class, or the bytes would differ. Close ends the fleet.
-func Dial(ctx context.Context, local stages.Picker, token transport.Token, addrs []string, job Job) (*Fleet, error) {
+func Dial(ctx context.Context, local lend.Pool, token transport.Token, addrs []string, job Job) (*Fleet, error) {
 	f := newFleet(local, token, job)
 	if err := f.dial(ctx, addrs); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func Dial(ctx context.Context, local stages.Picker, token transport.Token, addrs
 }
 
 // newFleet returns the fleet of local alone.
-func newFleet(local stages.Picker, token transport.Token, job Job) *Fleet {
+func newFleet(local lend.Pool, token transport.Token, job Job) *Fleet {
 	f := &Fleet{local: local, here: len(local.Speeds()), node: transport.NewNode(token), job: job,
 		speeds: slices.Clone(local.Speeds()), changed: make(chan struct{})}
 	f.end, f.close = context.WithCancel(context.Background())

@@ -12,21 +12,6 @@ import (
 	"latentbeam/stages"
 )
 
-// Lease waits for a free device of this process.
-func (f *Fleet) Lease(ctx context.Context) (kernels.Backend, func(ok bool), error) {
-	if f.here == 0 {
-		return nil, nil, errors.New("this process has no devices, resources.workers is 0")
-	}
-	set, release, err := f.lease(ctx, func() ([]int, error) {
-		free := f.free(0, f.here)
-		return free[:min(1, len(free))], nil
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	return set.Devices[0], release, nil
-}
-
 // LeaseSet waits for n free devices, or for all where there are fewer.
 func (f *Fleet) LeaseSet(ctx context.Context, n int) (*stages.Set, func(ok bool), error) {
 	return f.lease(ctx, func() ([]int, error) { return f.choose(n) })

@@ -4,32 +4,35 @@ import (
 	"slices"
 
 	"latentbeam/internal/gpu"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
-	"latentbeam/stages"
 )
-
-// surveyOf returns how the devices of a pool are linked, nil where it does not know.
-func surveyOf(devices stages.Picker) *gpu.Survey {
-	if p, ok := devices.(interface{ Survey() gpu.Survey }); ok {
-		s := p.Survey()
-		return &s
-	}
-	return nil
-}
 
 // place is the devices of one process, numbered from first on.
 type place struct {
 	first, count int
-	survey       *gpu.Survey
-	layout       []layout.Device
+	survey       *gpu.Survey     // nil: how they are linked is not known
+	layout       []layout.Device // nil: not known
+}
+
+// placeOf is the place of a pool's devices, as far as it knows them.
+func placeOf(pool lend.Pool) (p place) {
+	can := pool.Capabilities()
+	if can.Survey != nil {
+		s := can.Survey()
+		p.survey = &s
+	}
+	if can.Layout != nil {
+		p.layout = can.Layout()
+	}
+	return p
 }
 
 // places returns this process and the workers, in the order of their numbers.
 func (f *Fleet) places() []place {
-	out := []place{{0, f.here, surveyOf(f.local), nil}}
-	if p, ok := f.local.(interface{ Layout() []layout.Device }); ok {
-		out[0].layout = p.Layout()
-	}
+	local := placeOf(f.local)
+	local.count = f.here
+	out := []place{local}
 	for _, h := range f.hosts {
 		out = append(out, place{h.first, len(h.speeds), h.survey, h.layout})
 	}
@@ -152,10 +155,16 @@ func (f *Fleet) Settle(devices []layout.Device) {
 	}
 }
 
+// Capabilities says what is known of the devices of all processes. What weights take, each process knows.
+func (f *Fleet) Capabilities() lend.Capabilities {
+	return lend.Capabilities{Layout: f.Layout, Closest: f.Closest,
+		Hardware: &lend.Hardware{Label: f.Label, Note: f.Note, Drain: f.Drain}}
+}
+
 // Label names the hardware of a device: the processors of a host are one piece of it.
 func (f *Fleet) Label(device int) string {
-	if p, ok := f.local.(stages.Labelled); ok && device < f.here {
-		return p.Label(device)
+	if hw := f.local.Capabilities().Hardware; hw != nil && device < f.here {
+		return hw.Label(device)
 	}
 	for _, h := range f.hosts {
 		if i := device - h.first; i >= 0 && i < len(h.labels) {
@@ -169,16 +178,16 @@ func (f *Fleet) Label(device int) string {
 
 // Note takes down what happened to a device of this process; workers have no summary.
 func (f *Fleet) Note(device int, event string) {
-	if p, ok := f.local.(stages.Labelled); ok && device < f.here {
-		p.Note(device, event)
+	if hw := f.local.Capabilities().Hardware; hw != nil && device < f.here {
+		hw.Note(device, event)
 	}
 }
 
 // Drain takes a device out, one of a worker too: its process lends it to nobody else.
 func (f *Fleet) Drain(device int, why string) bool {
 	if device < f.here {
-		p, ok := f.local.(stages.Labelled)
-		return ok && p.Drain(device, why)
+		hw := f.local.Capabilities().Hardware
+		return hw != nil && hw.Drain(device, why)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -186,8 +195,3 @@ func (f *Fleet) Drain(device int, why string) bool {
 	f.wake()
 	return true
 }
-
-var (
-	_ stages.Nearby   = (*Fleet)(nil)
-	_ stages.Labelled = (*Fleet)(nil)
-)

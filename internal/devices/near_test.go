@@ -9,9 +9,9 @@ import (
 
 	"latentbeam/internal/gpu"
 	"latentbeam/internal/gpu/gputest"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/transport"
-	"latentbeam/stages"
 )
 
 // surveyed is a pool of processors that says how they are linked, as one of GPUs does.
@@ -21,20 +21,19 @@ type surveyed struct {
 	kind   string // as layout.ParseDevices takes it
 }
 
-func (s surveyed) Survey() gpu.Survey { return s.survey }
-
-func (s surveyed) Layout() []layout.Device {
+func (s surveyed) Capabilities() lend.Capabilities {
 	d, err := layout.ParseDevices(s.kind)
 	if err != nil {
 		panic(err)
 	}
-	return d
+	can := s.CPU.Capabilities()
+	can.Survey = func() gpu.Survey { return s.survey }
+	can.Layout = func() []layout.Device { return d }
+	return can
 }
 
-var _ stages.Picker = surveyed{}
-
 // machine is a process with the devices of a host, or with n of which nothing is known.
-func machine(t *testing.T, host *gputest.Host, kind string, n int) stages.Picker {
+func machine(t *testing.T, host *gputest.Host, kind string, n int) lend.Pool {
 	t.Helper()
 	var s gpu.Survey
 	if host != nil {
@@ -52,7 +51,7 @@ func machine(t *testing.T, host *gputest.Host, kind string, n int) stages.Picker
 }
 
 // fleetOf is the fleet of a process and of workers with these devices.
-func fleetOf(t *testing.T, local stages.Picker, workers ...stages.Picker) *Fleet {
+func fleetOf(t *testing.T, local lend.Pool, workers ...lend.Pool) *Fleet {
 	t.Helper()
 	token := transport.Token("a secret of the tests")
 	var addrs []string
@@ -78,32 +77,32 @@ func TestSetsOfAFleetFollowLinks(t *testing.T) {
 	all := func(n int) []int { return numbers(0, n) }
 	for _, c := range []struct {
 		name    string
-		local   stages.Picker
-		workers []stages.Picker
+		local   lend.Pool
+		workers []lend.Pool
 		free    []int
 		n       int
 		want    []int
 	}{
-		{"alike: here", machine(t, a100s, "8xA100", 0), []stages.Picker{machine(t, a100s, "8xA100", 0)}, all(16), 4, all(4)},
-		{"NVLink there, PCIe here", machine(t, t4s, "4xT4", 0), []stages.Picker{machine(t, a100s, "8xA100", 0)}, all(12), 2,
+		{"alike: here", machine(t, a100s, "8xA100", 0), []lend.Pool{machine(t, a100s, "8xA100", 0)}, all(16), 4, all(4)},
+		{"NVLink there, PCIe here", machine(t, t4s, "4xT4", 0), []lend.Pool{machine(t, a100s, "8xA100", 0)}, all(12), 2,
 			[]int{4, 5}},
-		{"NVLink here, PCIe there", machine(t, a100s, "8xA100", 0), []stages.Picker{machine(t, t4s, "4xT4", 0)}, all(12), 2,
+		{"NVLink here, PCIe there", machine(t, a100s, "8xA100", 0), []lend.Pool{machine(t, t4s, "4xT4", 0)}, all(12), 2,
 			[]int{0, 1}},
-		{"one device: here", machine(t, t4s, "4xT4", 0), []stages.Picker{machine(t, a100s, "8xA100", 0)}, all(12), 1,
+		{"one device: here", machine(t, t4s, "4xT4", 0), []lend.Pool{machine(t, a100s, "8xA100", 0)}, all(12), 1,
 			[]int{0}},
-		{"a whole island", machine(t, islands, "4xA100+4xA100", 0), []stages.Picker{machine(t, t4s, "4xT4", 0)},
+		{"a whole island", machine(t, islands, "4xA100+4xA100", 0), []lend.Pool{machine(t, t4s, "4xT4", 0)},
 			[]int{0, 1, 3, 4, 5, 6, 7, 8, 9}, 4, []int{4, 5, 6, 7}},
 		{"an island there, a broken one here", machine(t, islands, "4xA100+4xA100", 0),
-			[]stages.Picker{machine(t, islands, "4xA100+4xA100", 0)}, []int{0, 1, 2, 4, 5, 6, 12, 13, 14, 15}, 4,
+			[]lend.Pool{machine(t, islands, "4xA100+4xA100", 0)}, []int{0, 1, 2, 4, 5, 6, 12, 13, 14, 15}, 4,
 			[]int{12, 13, 14, 15}},
-		{"PCIe of one host before the network", machine(t, t4s, "4xT4", 0), []stages.Picker{machine(t, t4s, "4xT4", 0)},
+		{"PCIe of one host before the network", machine(t, t4s, "4xT4", 0), []lend.Pool{machine(t, t4s, "4xT4", 0)},
 			[]int{0, 1, 5, 6, 7}, 3, []int{5, 6, 7}},
 		{"no host has as many: this one, then that with the most", machine(t, nil, "", 2),
-			[]stages.Picker{machine(t, nil, "", 1), machine(t, nil, "", 3)}, all(6), 5, []int{0, 1, 3, 4, 5}},
+			[]lend.Pool{machine(t, nil, "", 1), machine(t, nil, "", 3)}, all(6), 5, []int{0, 1, 3, 4, 5}},
 		{"of the last host those that are linked", machine(t, nil, "", 3),
-			[]stages.Picker{machine(t, gputest.Mixed(), "2xA100+2xT4", 0)}, all(7), 5, []int{0, 1, 2, 4, 6}},
-		{"processors: here", machine(t, nil, "", 2), []stages.Picker{machine(t, nil, "", 3)}, all(5), 2, all(2)},
-		{"processors: there", machine(t, nil, "", 2), []stages.Picker{machine(t, nil, "", 3)}, all(5), 3, []int{2, 3, 4}},
+			[]lend.Pool{machine(t, gputest.Mixed(), "2xA100+2xT4", 0)}, all(7), 5, []int{0, 1, 2, 4, 6}},
+		{"processors: here", machine(t, nil, "", 2), []lend.Pool{machine(t, nil, "", 3)}, all(5), 2, all(2)},
+		{"processors: there", machine(t, nil, "", 2), []lend.Pool{machine(t, nil, "", 3)}, all(5), 3, []int{2, 3, 4}},
 	} {
 		f := fleetOf(t, c.local, c.workers...)
 		if got := f.Closest(c.free, c.n); !slices.Equal(got, c.want) {

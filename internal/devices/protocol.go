@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"latentbeam/internal/gpu"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/transport"
 	"latentbeam/schemas/fault"
-	"latentbeam/stages"
 )
 
 // Request is what a job asks of a worker process, one a connection. Its body is a coded batch.
@@ -48,20 +48,18 @@ type Reply struct {
 	Weights map[string]string `json:"weights,omitempty"` // digest of each stage's weights
 	// Layout is what the cost model knows of the devices, and Survey how they are linked, where the worker's pool does.
 	Layout []layout.Device `json:"layout,omitempty"`
-	// Labels tell the worker's devices apart; see stages.Labelled.
+	// Labels tell the worker's devices apart; see lend.Hardware.
 	Labels []string    `json:"labels,omitempty"`
 	Survey *gpu.Survey `json:"survey,omitempty"`
 }
 
 // Describe adds what a pool knows of its devices and how they are linked.
-func (r *Reply) Describe(devices stages.Picker) {
-	if p, ok := devices.(interface{ Layout() []layout.Device }); ok {
-		r.Layout = p.Layout()
-	}
-	r.Survey = surveyOf(devices)
-	if p, ok := devices.(stages.Labelled); ok {
+func (r *Reply) Describe(devices lend.Pool) {
+	here := placeOf(devices)
+	r.Layout, r.Survey = here.layout, here.survey
+	if hw := devices.Capabilities().Hardware; hw != nil {
 		for d := range r.Speeds {
-			r.Labels = append(r.Labels, p.Label(d))
+			r.Labels = append(r.Labels, hw.Label(d))
 		}
 	}
 }

@@ -23,20 +23,23 @@ var floors = []floor{
 	{"internal/media/h264 internal/aspect internal/mapfile internal/torchpickle/torchtest internal/testaid " +
 		"kernels/cuda/library testdata/tiny",
 		"golang.org/x/sys"},
-	{"schemas internal/rng schemas/fault stages/safetensors internal/torchpickle internal/sentencepiece " +
-		"internal/ftfy internal/media internal/layers kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
+	{"schemas", ""},
+	{"stages/sequence internal/rng schemas/fault stages/safetensors internal/torchpickle internal/sentencepiece " +
+		"internal/ftfy internal/media internal/layers internal/layers/rooms kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
 		"kernels/cuda/nccl kernels/cuda/gpu/timings",
 		"golang.org/x/text golang.org/x/net github.com/Eyevinn/mp4ff gorgonia.org/cu github.com/klauspost/compress"},
-	{"internal/config internal/plan stages/sequence internal/plan/weights internal/store internal/measure " +
+	{"internal/config stages/cost internal/plan/weights internal/store internal/measure " +
 		"internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
 		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},
-	{"internal/plan/layout internal/gpu/gputest", ""},
+	{"internal/plan internal/plan/layout internal/gpu/gputest", ""},
 	{"internal/ledger internal/transport internal/doctor stages", ""},
+	{"internal/lend", ""},
 	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus", ""},
 	{"stages/nn/nntest stages/diffuse", ""},
 	{"stages/t5 stages/stdit stages/vae stages/guard stages/video", ""},
 	{"stages/catalog internal/table", "github.com/parquet-go/parquet-go"},
-	{"transforms internal/report", "github.com/apache/beam"},
+	{"internal/engine internal/report", ""},
+	{"transforms", "github.com/apache/beam"},
 	{"runners", ""},
 	{"pipelines", ""},
 	{"internal/cli", "github.com/spf13/cobra github.com/vbauerster/mpb"},

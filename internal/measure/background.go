@@ -3,7 +3,7 @@ package measure
 import (
 	"math"
 
-	"latentbeam/internal/media"
+	"latentbeam/schemas"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 
 // background is the median colour of the border over all frames, channel by channel, and the median
 // distance of border pixels from it.
-func background(c *media.Clip) (rgb [3]uint8, spread float64) {
+func background(c *schemas.Clip) (rgb [3]uint8, spread float64) {
 	var channels [3]histogram
 	eachBorderPixel(c, func(p []byte) {
 		for k := range channels {
@@ -33,7 +33,7 @@ func background(c *media.Clip) (rgb [3]uint8, spread float64) {
 	return rgb, float64(distances.median())
 }
 
-func eachBorderPixel(c *media.Clip, visit func(p []byte)) {
+func eachBorderPixel(c *schemas.Clip, visit func(p []byte)) {
 	for _, f := range c.Frames {
 		for y := range c.Height {
 			inside := y >= ring && y < c.Height-ring

@@ -8,9 +8,10 @@ import (
 	"testing"
 
 	"latentbeam/internal/media"
+	"latentbeam/schemas"
 )
 
-func compressed(t *testing.T, c *media.Clip, qp int) *media.Clip {
+func compressed(t *testing.T, c *schemas.Clip, qp int) *schemas.Clip {
 	t.Helper()
 	e, err := media.New("h264", media.Options{QP: qp})
 	if err != nil {
@@ -118,12 +119,12 @@ func TestSurvivesArtefacts(t *testing.T) {
 
 func TestUnknown(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 0))
-	draw := func(change func(s *spec)) *media.Clip {
+	draw := func(change func(s *spec)) *schemas.Clip {
 		s := randomSpec(rng, "red", "circle", "left", "black")
 		change(&s)
 		return s.render(rng)
 	}
-	same := func(c *media.Clip, change func(f []byte, i int)) *media.Clip {
+	same := func(c *schemas.Clip, change func(f []byte, i int)) *schemas.Clip {
 		for i, f := range c.Frames {
 			change(f, i)
 		}
@@ -133,10 +134,10 @@ func TestUnknown(t *testing.T) {
 	black := all
 	black.Background = "black"
 	for name, k := range map[string]struct {
-		clip *media.Clip
+		clip *schemas.Clip
 		want Reading
 	}{
-		"no clip":  {&media.Clip{}, all},
+		"no clip":  {&schemas.Clip{}, all},
 		"blank":    {draw(func(s *spec) { s.width = 0.1 }), black},
 		"noise":    {same(draw(func(*spec) {}), func(f []byte, _ int) { fillNoise(rng, f) }), all},
 		"strewn":   {same(draw(func(*spec) {}), func(f []byte, _ int) { strew(rng, f) }), black},

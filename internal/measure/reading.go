@@ -1,6 +1,6 @@
 package measure
 
-import "latentbeam/internal/media"
+import "latentbeam/schemas"
 
 // Unknown stands for what could not be read.
 const Unknown = "unknown"
@@ -34,7 +34,7 @@ type Features struct {
 }
 
 // Measure reads a clip. A clip that does not validate or shows no single shape is read as Unknown.
-func Measure(c *media.Clip) Reading {
+func Measure(c *schemas.Clip) Reading {
 	r := Reading{Color: Unknown, Shape: Unknown, Motion: Unknown, Background: Unknown}
 	if c.Validate() != nil {
 		return r

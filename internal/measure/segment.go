@@ -3,7 +3,7 @@ package measure
 import (
 	"slices"
 
-	"latentbeam/internal/media"
+	"latentbeam/schemas"
 )
 
 const (
@@ -36,7 +36,7 @@ type segments struct {
 
 // segment splits every frame at half the distance between the background and the typical foreground, where
 // the edge of a blurred shape lies. One threshold serves all frames.
-func segment(c *media.Clip, back [3]uint8) segments {
+func segment(c *schemas.Clip, back [3]uint8) segments {
 	var all histogram
 	for _, f := range c.Frames {
 		for i := 0; i < len(f); i += 3 {
@@ -128,7 +128,7 @@ func (b *blob) inner(i int) bool {
 }
 
 // color is the median of the inner pixels of all blobs, channel by channel.
-func (s *segments) color(c *media.Clip) (rgb [3]uint8) {
+func (s *segments) color(c *schemas.Clip) (rgb [3]uint8) {
 	var channels [3]histogram
 	for k := range s.blobs {
 		b := &s.blobs[k]

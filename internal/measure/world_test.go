@@ -4,7 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"latentbeam/internal/media"
+	"latentbeam/schemas"
 )
 
 // spec is one clip of the built-in model's world.
@@ -49,8 +49,8 @@ func randomSpec(rng *rand.Rand, color, shape, motion, back string) spec {
 }
 
 // render draws the clip with anti-aliased edges, then blurs and adds noise.
-func (s spec) render(rng *rand.Rand) *media.Clip {
-	c := &media.Clip{Width: s.size, Height: s.size, FPS: 8}
+func (s spec) render(rng *rand.Rand) *schemas.Clip {
+	c := &schemas.Clip{Width: s.size, Height: s.size, FPS: 8}
 	fore, back := rgbOf(colors, s.color), rgbOf(backgrounds, s.background)
 	for i := range s.frames {
 		t := float64(i) - float64(s.frames-1)/2

@@ -6,17 +6,6 @@ import (
 	"strings"
 )
 
-// Encoded is a finished file.
-type Encoded struct {
-	Data  []byte
-	Ext   string // with its dot: ".mp4", ".png"
-	Codec string // "h264", "png"
-	// Recon is what a player shows, compression included. It is nil where the encoder cannot tell.
-	Recon *Clip
-	// Width, Height and Frames are the clip's, in pixels and frames.
-	Width, Height, Frames int
-}
-
 // Encoder makes a file of a clip. It is safe for concurrent use.
 type Encoder interface {
 	// Name is what New takes.

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"latentbeam/schemas"
 )
 
 // Source is a video or an image that is read frame by frame.
@@ -85,9 +87,9 @@ func unplaced(err error) error {
 
 // check refuses frames of impossible size.
 func (i Info) check() error {
-	if i.Width < 1 || i.Height < 1 || i.Width > MaxSide || i.Height > MaxSide || i.Width*i.Height > maxPixels {
+	if i.Width < 1 || i.Height < 1 || i.Width > schemas.MaxSide || i.Height > schemas.MaxSide || i.Width*i.Height > maxPixels {
 		return fmt.Errorf("frames of %dx%d: each side must be 1 to %d, and both together at most %d pixels",
-			i.Width, i.Height, MaxSide, maxPixels)
+			i.Width, i.Height, schemas.MaxSide, maxPixels)
 	}
 	return nil
 }

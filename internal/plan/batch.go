@@ -1,27 +1,25 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+
+	"latentbeam/stages/cost"
+)
 
 // MaxBatch bounds every batch, so that a stage that needs next to no memory still works in steps.
 const MaxBatch = 256
 
-// Memory is what one device offers to the batch it works on, in bytes.
-type Memory struct {
-	Target int64 // fill a batch up to here: more gains no speed
-	Limit  int64 // never beyond
-}
-
 // BatchSize returns the largest number of elements, at most limit (0: MaxBatch), whose need stays
 // within the target; one element may go up to the limit. need must not fall with n; its error ends the
 // search.
-func BatchSize(m Memory, limit int, need func(n int) (int64, error)) (int, error) {
+func BatchSize(m cost.Memory, limit int, need func(n int) (int64, error)) (int, error) {
 	one, err := need(1)
 	if err != nil {
 		return 0, err
 	}
 	if one > m.Limit {
 		return 0, fmt.Errorf("one element needs %s, a worker has %s: use fewer workers, a smaller size, "+
-			"or raise resources.memory", Bytes(one), Bytes(m.Limit))
+			"or raise resources.memory", cost.Bytes(one), cost.Bytes(m.Limit))
 	}
 	if limit <= 0 || limit > MaxBatch {
 		limit = MaxBatch
@@ -42,18 +40,11 @@ func BatchSize(m Memory, limit int, need func(n int) (int64, error)) (int, error
 	return lo, nil
 }
 
-// Bytes writes a number of bytes the way people read it: 1.5 GiB.
-func Bytes(n int64) string {
-	const unit = 1024
-	if n < unit {
-		return fmt.Sprintf("%d B", n)
-	}
-	v, suffix := float64(n)/unit, "KiB"
-	for _, s := range []string{"MiB", "GiB", "TiB", "PiB"} {
-		if v < unit {
-			break
-		}
-		v, suffix = v/unit, s
-	}
-	return fmt.Sprintf("%.1f %s", v, suffix)
-}
+// Memory and Grid are those of package cost.
+type (
+	Memory = cost.Memory
+	Grid   = cost.Grid
+)
+
+// Bytes is cost.Bytes.
+func Bytes(n int64) string { return cost.Bytes(n) }

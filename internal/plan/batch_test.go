@@ -10,18 +10,18 @@ func TestBatchSize(t *testing.T) {
 		limit int
 		want  int
 	}{
-		{"fills the target", Memory{150, 1000}, 0, 5},
-		{"stops at the bound of the user", Memory{150, 1000}, 3, 3},
-		{"one element beyond the target", Memory{50, 1000}, 0, 1},
-		{"the limit holds although the target is higher", Memory{1000, 130}, 0, 3},
-		{"never above MaxBatch", Memory{1 << 40, 1 << 40}, 0, MaxBatch},
+		{"fills the target", Memory{Target: 150, Limit: 1000}, 0, 5},
+		{"stops at the bound of the user", Memory{Target: 150, Limit: 1000}, 3, 3},
+		{"one element beyond the target", Memory{Target: 50, Limit: 1000}, 0, 1},
+		{"the limit holds although the target is higher", Memory{Target: 1000, Limit: 130}, 0, 3},
+		{"never above MaxBatch", Memory{Target: 1 << 40, Limit: 1 << 40}, 0, MaxBatch},
 	} {
 		got, err := BatchSize(c.m, c.limit, need)
 		if err != nil || got != c.want {
 			t.Errorf("%s: %d, %v, want %d", c.name, got, err, c.want)
 		}
 	}
-	if _, err := BatchSize(Memory{50, 100}, 0, need); err == nil {
+	if _, err := BatchSize(Memory{Target: 50, Limit: 100}, 0, need); err == nil {
 		t.Error("an element that does not fit is accepted")
 	}
 }

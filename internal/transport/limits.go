@@ -10,9 +10,12 @@ const (
 	maxHead       = 1 << 20          // bytes of a message's head
 	maxBody       = 1 << 31          // bytes of a message's body: the texts of the largest batch take 1.3e9
 	maxCause      = 1 << 10          // bytes of the cause in an abort frame
-	maxHandshakes = 64               // connections that have not proved yet that they know the token
+	maxUnproven   = 256              // connections that have not proved yet that they know the token
 	maxWaiting    = 1 << 12          // connections of ranks whose group has not been joined here yet
 	dialTime      = 10 * time.Second // for a host to answer
+	firstByteTime = 5 * time.Second  // for a connection to say anything
+	crowdedTime   = 10 * time.Second // for one that has said something to prove itself while others want in
+	crowdedPause  = 50 * time.Millisecond
 	handshakeTime = time.Minute      // for a connection to prove itself, among hundreds while all cores compute
 	waitingTime   = time.Minute      // for a connection to be asked for
 	maxReasons    = 16               // kept of why groups are not linked

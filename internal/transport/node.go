@@ -78,7 +78,7 @@ func (n *Node) Close() error {
 
 // serve takes connections until the node is closed.
 func (n *Node) serve(cert tls.Certificate) {
-	slots := make(chan struct{}, maxHandshakes)
+	door := newDoor()
 	for {
 		raw, err := n.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -88,10 +88,11 @@ func (n *Node) serve(cert tls.Certificate) {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		slots <- struct{}{}
-		n.working.Go(func() {
-			n.receive(raw, cert, func() { <-slots })
-		})
+		if t, ok := raw.(*net.TCPConn); ok {
+			t.SetKeepAliveConfig(keepAlive)
+		}
+		g := door.enter(raw)
+		n.working.Go(func() { n.receive(g, cert, func() { door.leave(g) }) })
 	}
 }
 
@@ -101,9 +102,6 @@ func (n *Node) receive(raw net.Conn, cert tls.Certificate, proved func()) {
 	if !n.hold(raw) {
 		proved()
 		return
-	}
-	if t, ok := raw.(*net.TCPConn); ok {
-		t.SetKeepAliveConfig(keepAlive)
 	}
 	c, h, err := n.greet(raw, cert)
 	proved()

@@ -73,7 +73,7 @@ func TestEveryStageOpens(t *testing.T) {
 			t.Errorf("%s: %v", s.Name, err)
 			continue
 		}
-		if _, weights := stage.(stages.Loader); weights != (stage.Digest() != "") {
+		if weights := stage.Capabilities().Loading != nil; weights != (stage.Digest() != "") {
 			t.Errorf("%s: it has weights: %v, and the digest %q", s.Name, weights, stage.Digest())
 		}
 		again, err := s.New(m, nil)

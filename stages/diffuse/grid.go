@@ -20,11 +20,6 @@ func (s *stage) grid() plan.Grid {
 // rank does for itself.
 func (s *stage) inTurn(row *schemas.PromptRow) bool { return row.Loop > 1 || s.byImages(row) }
 
-var (
-	_ stages.Sharded = (*stage)(nil)
-	_ stages.Holder  = (*stage)(nil)
-)
-
 // runAlike lets every rank run the whole batch, where ranks with shares of the columns or of the blocks sample
 // together. What they get is the same; the elements get the first rank's.
 func (s *stage) runAlike(ctx context.Context, set *stages.Set, grid plan.Grid, batch []*stages.Element) error {

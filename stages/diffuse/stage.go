@@ -75,6 +75,13 @@ func newStage(m *stages.Model, pick func(config []byte) (Network, error), again 
 	return s, nil
 }
 
+// Capabilities says what the stage can do beyond Run.
+func (s *stage) Capabilities() stages.Capabilities {
+	return stages.Capabilities{Params: s.Params, Published: func() schemas.PromptRow { return s.Published },
+		LatentShape: s.LatentShape, LoopDigest: s.LoopDigest, Cost: s.Cost, Loading: s.Loading(),
+		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
+}
+
 // LatentShape returns the shape of the latents that a clip of the row is denoised as.
 func (s *stage) LatentShape(row *schemas.PromptRow) ([]int, error) {
 	size := s.Config.LatentSize(row)

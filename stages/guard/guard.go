@@ -77,6 +77,9 @@ func (g *guard) Check(*schemas.PromptRow) error { return nil }
 // Need is nothing: the guard works on the host, in place.
 func (g *guard) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 
+// Capabilities are none.
+func (g *guard) Capabilities() stages.Capabilities { return stages.Capabilities{} }
+
 // Run fails the elements that a check rejects.
 func (g *guard) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
 	for _, e := range batch {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/media"
+	"latentbeam/schemas"
 	"latentbeam/stages"
 )
 
@@ -25,7 +25,7 @@ func guardOf(t *testing.T, reject ...string) stages.Stage {
 
 // clip has frames of 2x2 pixels of these brightnesses.
 func clip(levels ...byte) *stages.Element {
-	c := &media.Clip{Width: 2, Height: 2, FPS: 8}
+	c := &schemas.Clip{Width: 2, Height: 2, FPS: 8}
 	for _, l := range levels {
 		c.Frames = append(c.Frames, bytes.Repeat([]byte{l}, 12))
 	}

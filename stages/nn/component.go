@@ -89,6 +89,11 @@ func (c *Component[C, M]) Load(dev kernels.Backend) error {
 	return err
 }
 
+// Loading is how the weights come to devices: whole, and block by block where memory asks for it.
+func (c *Component[C, M]) Loading() *stages.Loading {
+	return &stages.Loading{Load: c.Load, Staying: c.Staying, Stream: c.Stream}
+}
+
 // Stream lets blocks pass through memory instead of being there all the time, but for the first so many of every
 // rank's run (see Flow).
 func (c *Component[C, M]) Stream(stay int) {

@@ -8,8 +8,8 @@ import (
 	"latentbeam/stages"
 )
 
-// Sharded is a Component whose weights can be cut over the devices of a set. A stage that embeds it is a stages.Sharded
-// and a stages.Holder once it has Width and RunSet.
+// Sharded is a Component whose weights can be cut over the devices of a set. A stage that embeds it
+// spreads its batches over them.
 type Sharded[C, M any] struct {
 	*Component[C, M]
 	// Tensor and Pipeline are over how many devices heads and columns, and blocks, are cut; 0: that is open.
@@ -29,6 +29,13 @@ func (c *Component[C, M]) Over(tensor, pipeline, heads, blocks int) (Sharded[C, 
 			pipeline, blocks, blocks)
 	}
 	return s, nil
+}
+
+// Loading is how the weights come to devices, whole or cut.
+func (s *Sharded[C, M]) Loading() *stages.Loading {
+	l := s.Component.Loading()
+	l.Shards, l.LoadShard, l.Hold = s.Shards, s.LoadShard, s.Hold
+	return l
 }
 
 // Cut is the grid of devices that have the weights once.

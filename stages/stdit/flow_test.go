@@ -58,7 +58,7 @@ func TestSameBytesStreamed(t *testing.T) {
 			for name, dev := range map[string]kernels.Backend{"in place": cpu.New(1), "card": card,
 				"late card": kerneltest.Deferred(late)} {
 				s := mappedStage(t, cfg)
-				s.stage().(stages.Streamer).Stream(stay)
+				s.loading().Stream(stay)
 				for range 2 { // the second time what is there is the end of the first
 					batch := c.batch()
 					if err := s.Run(t.Context(), dev, batch); err != nil {

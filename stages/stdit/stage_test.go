@@ -82,7 +82,7 @@ func (s *testedStage) Run(ctx context.Context, dev kernels.Backend, batch []*sta
 }
 
 func (s *testedStage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
-	return s.sharded().RunSet(ctx, set, batch)
+	return s.stage().Capabilities().Spread.Run(ctx, set, batch)
 }
 
 func (s *testedStage) Check(row *schemas.PromptRow) error { return s.stage().Check(row) }
@@ -91,18 +91,18 @@ func (s *testedStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	return s.stage().Need(row, n)
 }
 
-func (s *testedStage) Width(row *schemas.PromptRow) int { return s.sharded().Width(row) }
+func (s *testedStage) Width(row *schemas.PromptRow) int { return s.stage().Capabilities().Spread.Width(row) }
 
-func (s *testedStage) sharded() stages.Sharded { return s.stage().(stages.Sharded) }
+func (s *testedStage) loading() *stages.Loading { return s.stage().Capabilities().Loading }
 
-func (s *testedStage) LoopDigest() string { return s.stage().(stages.Looper).LoopDigest() }
+func (s *testedStage) LoopDigest() string { return s.stage().Capabilities().LoopDigest() }
 
-func (s *testedStage) Hold(h layout.Held) error { return s.stage().(stages.Holder).Hold(h) }
+func (s *testedStage) Hold(h layout.Held) error { return s.loading().Hold(h) }
 
 // cost is what the stage says of its weights.
 func (s *testedStage) cost(row *schemas.PromptRow) layout.Stage {
 	s.t.Helper()
-	c, err := s.stage().(stages.Costed).Cost(row)
+	c, err := s.stage().Capabilities().Cost(row)
 	if err != nil {
 		s.t.Fatal(err)
 	}

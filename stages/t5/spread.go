@@ -13,6 +13,11 @@ import (
 // the next is at the one before.
 const groupsOfStage = 2
 
+// Capabilities says what the encoder can do beyond Run.
+func (s *stage) Capabilities() stages.Capabilities {
+	return stages.Capabilities{Cost: s.Cost, Loading: s.Loading(), Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
+}
+
 // Width is how many devices the weights are cut over.
 func (s *stage) Width(*schemas.PromptRow) int { return s.Shards() }
 
@@ -47,8 +52,3 @@ func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 		return b.give(seat.Dev, slices.Concat(hidden...))
 	})
 }
-
-var (
-	_ stages.Sharded = (*stage)(nil)
-	_ stages.Holder  = (*stage)(nil)
-)

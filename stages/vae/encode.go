@@ -70,6 +70,11 @@ type encodeStage struct {
 	sample bool
 }
 
+// Capabilities says what the encoder can do beyond Run.
+func (s *encodeStage) Capabilities() stages.Capabilities {
+	return stages.Capabilities{Params: s.Params(), Loading: s.Loading()}
+}
+
 // Params are those that Spec cannot know of: samples depend on the seed.
 func (s *encodeStage) Params() []stages.Param {
 	if !s.sample {

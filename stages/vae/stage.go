@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"latentbeam/internal/media"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -78,6 +77,12 @@ func openComponent(
 type decodeStage struct {
 	*nn.Component[Config, Model]
 	micro int // frames decoded at a time
+}
+
+// Capabilities says what the decoder can do beyond Run.
+func (s *decodeStage) Capabilities() stages.Capabilities {
+	return stages.Capabilities{LatentShape: s.LatentShape, Cost: s.Cost, Loading: s.Loading(),
+		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
 }
 
 // Check refuses clips that the autoencoder has no latents for, and videos of several clips that do not follow
@@ -171,7 +176,7 @@ func (s *decodeStage) segments(e *stages.Element) ([]segment, error) {
 }
 
 // decode turns the latents of one element into frames.
-func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Element) (*media.Clip, error) {
+func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Element) (*schemas.Clip, error) {
 	video := s.clip(e)
 	segments, err := s.segments(e)
 	if err != nil {
@@ -216,9 +221,9 @@ func joined(z *stages.Array, clips, length int) *stages.Array {
 }
 
 // clip is the element's video, still without frames.
-func (s *decodeStage) clip(e *stages.Element) *media.Clip {
+func (s *decodeStage) clip(e *stages.Element) *schemas.Clip {
 	d := s.Config.Downscale()
-	return &media.Clip{Width: e.Latents.Shape[3] * d, Height: e.Latents.Shape[2] * d, FPS: e.Row.FPS}
+	return &schemas.Clip{Width: e.Latents.Shape[3] * d, Height: e.Latents.Shape[2] * d, FPS: e.Row.FPS}
 }
 
 // unscale makes of the element's latents z those of the autoencoder itself.

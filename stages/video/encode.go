@@ -67,14 +67,17 @@ func (s *encode) Digest() string { return s.enc.Version() }
 // Check refuses frame rates that players do not know. Sizes are the autoencoder's matter: what it makes of an
 // odd one is even.
 func (s *encode) Check(row *schemas.PromptRow) error {
-	if row.FPS < media.MinFPS || row.FPS > media.MaxFPS {
-		return fmt.Errorf("fps is %v: give %v to %d frames a second", row.FPS, media.MinFPS, media.MaxFPS)
+	if row.FPS < schemas.MinFPS || row.FPS > schemas.MaxFPS {
+		return fmt.Errorf("fps is %v: give %v to %d frames a second", row.FPS, schemas.MinFPS, schemas.MaxFPS)
 	}
 	return nil
 }
 
 // Need is nothing: encoding works on the host.
 func (s *encode) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
+
+// Capabilities are none.
+func (s *encode) Capabilities() stages.Capabilities { return stages.Capabilities{} }
 
 // Run encodes the clips one after the other; the encoder is parallel inside.
 func (s *encode) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Element) error {

@@ -34,6 +34,9 @@ func (shapes) Check(*schemas.PromptRow) error { return nil }
 // Need is nothing: the measurement works on the host.
 func (shapes) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 
+// Capabilities are none.
+func (shapes) Capabilities() stages.Capabilities { return stages.Capabilities{} }
+
 // Run measures every video whose encoder tells what a player shows.
 func (shapes) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
 	for _, e := range batch {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/media"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -30,7 +29,7 @@ func open(t *testing.T, set func(*encodeOptions)) stages.Stage {
 
 // element is a clip of grey frames, of a row that says another frame rate than the clip.
 func element(width, frames int) *stages.Element {
-	c := &media.Clip{Width: width, Height: 16, FPS: 1}
+	c := &schemas.Clip{Width: width, Height: 16, FPS: 1}
 	for i := range frames {
 		c.Frames = append(c.Frames, bytes.Repeat([]byte{byte(100 + 10*i)}, 3*16*width))
 	}

@@ -72,10 +72,7 @@ type Device struct {
 func (p *Pool) Facts() any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f := Facts{Driver: p.survey.Driver, Left: p.left}
-	if m, ok := p.maker.(interface{ Staged() int64 }); ok {
-		f.Staged = m.Staged()
-	}
+	f := Facts{Driver: p.survey.Driver, Left: p.left, Staged: p.maker.Staged()}
 	for _, d := range p.devices {
 		n := float64(max(1, d.log.samples))
 		one := Device{UUID: d.UUID, Name: d.Name, PCI: d.PCI, Leases: d.log.Leases, Drained: d.drained,

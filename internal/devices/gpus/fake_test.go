@@ -85,6 +85,8 @@ func (m *fakeMaker) Connect(devices []kernels.Backend) ([]kernels.Transport, err
 	return transport.Shared(len(devices)), nil
 }
 
+func (m *fakeMaker) Staged() int64 { return 0 }
+
 // openPool opens a pool on a machine, with its own claims.
 func openPool(t *testing.T, host *gputest.Host, m *fakeMaker, o Options) *Pool {
 	t.Helper()

@@ -10,6 +10,7 @@ import (
 
 	"latentbeam/internal/gpu"
 	"latentbeam/internal/gpu/gputest"
+	"latentbeam/internal/lend"
 	"latentbeam/schemas/fault"
 )
 
@@ -83,7 +84,7 @@ func TestAllAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := gputest.T4s(1)
 		p := openPool(t, host, newMaker(t, host), Options{})
-		_, release, err := p.Lease(t.Context())
+		_, release, err := lend.Lease(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
 		}

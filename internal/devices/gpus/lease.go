@@ -11,15 +11,6 @@ import (
 	"latentbeam/stages"
 )
 
-// Lease waits for a free device.
-func (p *Pool) Lease(ctx context.Context) (kernels.Backend, func(ok bool), error) {
-	set, release, err := p.LeaseSet(ctx, 1)
-	if err != nil {
-		return nil, nil, err
-	}
-	return set.Devices[0], release, nil
-}
-
 // LeaseSet waits for n free devices, or for all where there are fewer, and takes those that talk to each other
 // fastest.
 func (p *Pool) LeaseSet(ctx context.Context, n int) (*stages.Set, func(ok bool), error) {

@@ -10,6 +10,8 @@ type Maker interface {
 	Open(uuid string) (kernels.Backend, error)
 	// Connect returns the ends of a group whose ranks are on these devices, in their order.
 	Connect(devices []kernels.Backend) ([]kernels.Transport, error)
+	// Staged returns how many bytes have gone from device to device through the host, because they have no access.
+	Staged() int64
 }
 
 // Visible is a device that a Maker can open.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"latentbeam/internal/gpu"
+	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
@@ -28,7 +29,7 @@ type Options struct {
 	Every time.Duration
 }
 
-// Pool is some GPUs of this host. It is a stages.Picker: a device is known by its number, which stays.
+// Pool is some GPUs of this host. It is a lend.Pool: a device is known by its number, which stays.
 type Pool struct {
 	maker  Maker
 	host   gpu.Host // nil without NVML
@@ -220,6 +221,12 @@ func (p *Pool) Memory() plan.Memory {
 
 // Class returns the numeric class of the results.
 func (p *Pool) Class() string { return p.class }
+
+// Capabilities says what is known of GPUs and can be done with them.
+func (p *Pool) Capabilities() lend.Capabilities {
+	return lend.Capabilities{Layout: p.Layout, Survey: p.Survey, Closest: p.Closest, Weights: p.Weights,
+		Facts: p.Facts, Hardware: &lend.Hardware{Label: p.Label, Note: p.Note, Drain: p.Drain}}
+}
 
 // Layout returns the devices by number, as the cost model takes them.
 func (p *Pool) Layout() (out []layout.Device) {

@@ -11,14 +11,9 @@ import (
 	"time"
 
 	"latentbeam/internal/gpu/gputest"
+	"latentbeam/internal/lend"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
-	"latentbeam/stages"
-)
-
-var (
-	_ stages.Nearby   = (*Pool)(nil)
-	_ stages.Labelled = (*Pool)(nil)
 )
 
 // TestOpen: which devices of a machine a job gets.
@@ -257,25 +252,25 @@ func TestNewBackendAfterFailure(t *testing.T) {
 	host := gputest.T4s(1)
 	m := newMaker(t, host)
 	p := openPool(t, host, m, Options{})
-	lend := func(ok bool) kernels.Backend {
+	borrow := func(ok bool) kernels.Backend {
 		t.Helper()
-		dev, release, err := p.Lease(t.Context())
+		dev, release, err := lend.Lease(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
 		}
 		release(ok)
 		return dev
 	}
-	first := lend(true)
-	if again := lend(false); again != first {
+	first := borrow(true)
+	if again := borrow(false); again != first {
 		t.Error("a new backend after work that went well")
 	}
-	if again := lend(true); again == first {
+	if again := borrow(true); again == first {
 		t.Error("the old backend after work that failed")
 	}
 	m.refuses[gputest.UUID(0)] = true
-	lend(false)
-	_, _, err := p.Lease(t.Context())
+	borrow(false)
+	_, _, err := lend.Lease(t.Context(), p)
 	if fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), "every GPU") {
 		t.Errorf("the only device cannot be opened again: %v", err)
 	}

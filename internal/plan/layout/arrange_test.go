@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/weights"
+	"latentbeam/stages/cost"
+	"latentbeam/stages/sequence"
 )
 
 // xxl is T5-xxl in 16 bit: what belongs to no layer, then 24 layers.
-func xxl(stages []Stage) []Stage {
+func xxl(stages []cost.Estimate) []cost.Estimate {
 	stages[0].Parts = []int64{263_200_768}
 	for range 24 {
 		stages[0].Parts = append(stages[0].Parts, 385_892_352)
@@ -79,7 +79,7 @@ func TestArrangeBesideOthers(t *testing.T) {
 		var passes []bool
 		var total, most int64
 		for i, h := range held {
-			passes, total, most = append(passes, h.Streamed), total+h.Bytes, max(most, stages[i].activations())
+			passes, total, most = append(passes, h.Streamed), total+h.Bytes, max(most, estimate(stages[i]).activations())
 		}
 		if !slices.Equal(passes, c.passes) || over > 0 != c.over {
 			t.Errorf("%s: %v pass, %d over", c.spec, passes, over)
@@ -101,7 +101,7 @@ func TestArrangeMapped(t *testing.T) {
 	all := stages[0].Weights + stages[1].Weights + stages[2].Weights
 	act := int64(0)
 	for _, s := range stages {
-		act = max(act, s.activations())
+		act = max(act, estimate(s).activations())
 	}
 	for _, c := range []struct {
 		workers   int
@@ -145,7 +145,7 @@ func TestArrangeMapped(t *testing.T) {
 // What the options ask for is kept, and counted by its fullest part.
 func TestArrangeAsked(t *testing.T) {
 	stages := xxl(stdit3(16, 1024, 2))
-	stages[0].Grid = plan.Grid{Sequence: 1, Tensor: 2, Pipeline: 2}
+	stages[0].Grid = cost.Grid{Sequence: 1, Tensor: 2, Pipeline: 2}
 	stages[0].Shards = [][]int64{{1e9, 1e9, 1e9}, {9e8, 2e9}, {5e8, 2e9}, {4e8, 2e9}}
 	r, err := Search(Query{Stages: stages, Devices: devices(t, "4xT4-16GB"), Elements: 8})
 	if err != nil {
@@ -165,7 +165,7 @@ func TestArrangeAsked(t *testing.T) {
 func TestArrangeAskedAndPassing(t *testing.T) {
 	stages := xxl(stdit3(16, 1024, 2))
 	layer := stages[0].Parts[1]
-	stages[0].Grid = plan.Grid{Sequence: 1, Tensor: 1, Pipeline: 2}
+	stages[0].Grid = cost.Grid{Sequence: 1, Tensor: 1, Pipeline: 2}
 	half := slices.Repeat([]int64{layer}, 12)
 	stages[0].Shards = [][]int64{append([]int64{263_200_768}, half...), append([]int64{0}, half...)}
 	r, err := Search(Query{Stages: stages[:1], Devices: devices(t, "2xT4-4GB"), Elements: 8})
@@ -224,12 +224,12 @@ func TestPassing(t *testing.T) {
 		stay int
 		want int64
 	}{
-		{s.whole(), 4, 107}, {s.whole(), 2, 107}, {s.whole(), 1, 97}, {s.whole(), 0, 87},
+		{estimate(s).whole(), 4, 107}, {estimate(s).whole(), 2, 107}, {estimate(s).whole(), 1, 97}, {estimate(s).whole(), 0, 87},
 		{Held{InAll: true, Bytes: 50}, 0, 50}, {Held{Streamed: true, Stay: 1, Bytes: 97}, 2, 97},
 		{Held{Streamed: true, Stay: 1, Bytes: 97}, 0, 87},
-		{Held{Runs: []weights.Range{{Lo: 0, Hi: 3}, {Lo: 3, Hi: 4}}, Bytes: 67}, 0, 67},
+		{Held{Runs: []sequence.Range{{Lo: 0, Hi: 3}, {Lo: 3, Hi: 4}}, Bytes: 67}, 0, 67},
 	} {
-		if got := c.held.Passing(s, c.stay).Bytes; got != c.want {
+		if got := Passing(c.held, s, c.stay).Bytes; got != c.want {
 			t.Errorf("%+v with %d staying: %d bytes, want %d", c.held, c.stay, got, c.want)
 		}
 	}
@@ -238,7 +238,7 @@ func TestPassing(t *testing.T) {
 func TestStepOnGrids(t *testing.T) {
 	split := *stdit3(30, 3600, 2)[1].Split
 	split.Sums = 6
-	step := func(spec string, g plan.Grid, k int) Forward {
+	step := func(spec string, g cost.Grid, k int) Forward {
 		s := split
 		s.Grid = g
 		f, err := Cheapest(s, k, devices(t, spec))
@@ -247,17 +247,17 @@ func TestStepOnGrids(t *testing.T) {
 		}
 		return f
 	}
-	one := step("1xH100", plan.Grid{}, 2)
+	one := step("1xH100", cost.Grid{}, 2)
 	for _, c := range []struct {
-		g        plan.Grid
+		g        cost.Grid
 		k        int
 		faster   float64 // than one device
 		exchange bool
 	}{
-		{plan.Grid{Sequence: 1, Tensor: 1, Pipeline: 2}, 2, 2, true},
-		{plan.Grid{Sequence: 1, Tensor: 2, Pipeline: 1}, 2, 2, true},
-		{plan.Grid{Sequence: 2, Tensor: 2, Pipeline: 1}, 2, 4, true},
-		{plan.Grid{Sequence: 2, Tensor: 1, Pipeline: 2}, 2, 4, true},
+		{cost.Grid{Sequence: 1, Tensor: 1, Pipeline: 2}, 2, 2, true},
+		{cost.Grid{Sequence: 1, Tensor: 2, Pipeline: 1}, 2, 2, true},
+		{cost.Grid{Sequence: 2, Tensor: 2, Pipeline: 1}, 2, 4, true},
+		{cost.Grid{Sequence: 2, Tensor: 1, Pipeline: 2}, 2, 4, true},
 	} {
 		f := step([]string{"2xH100", "4xH100"}[c.g.Ranks()/4], c.g, c.k)
 		if got := one.Compute / f.Compute; got < c.faster*0.99 || got > c.faster*1.01 || (f.Wire > 0) != c.exchange ||
@@ -265,24 +265,24 @@ func TestStepOnGrids(t *testing.T) {
 			t.Errorf("%v: %.2f times as fast, %.3f s of exchange, a plan of %d ranks", c.g, got, f.Wire, f.Plan.Ranks)
 		}
 	}
-	one = step("1xH100", plan.Grid{}, 1)
+	one = step("1xH100", cost.Grid{}, 1)
 	for stages, want := range map[int]float64{2: 4. / 3, 3: 6. / 4, 4: 8. / 5} { // two branches, of which one waits
-		f := step(fmt.Sprintf("%dxH100", stages), plan.Grid{Sequence: 1, Tensor: 1, Pipeline: stages}, 1)
+		f := step(fmt.Sprintf("%dxH100", stages), cost.Grid{Sequence: 1, Tensor: 1, Pipeline: stages}, 1)
 		if got := one.Compute / f.Compute; math.Abs(got-want) > 0.01 {
 			t.Errorf("a pipeline of %d stages takes one element %.2f times as fast as a device, want %.2f", stages, got, want)
 		}
 	}
-	three := step("1xH100", plan.Grid{}, 3)
-	f := step("2xH100", plan.Grid{Sequence: 1, Tensor: 1, Pipeline: 2}, 3)
+	three := step("1xH100", cost.Grid{}, 3)
+	f := step("2xH100", cost.Grid{Sequence: 1, Tensor: 1, Pipeline: 2}, 3)
 	if got := three.Compute / f.Compute; math.Abs(got-2) > 0.01 {
 		t.Errorf("three elements go through two stages one by one, %.2f times as fast, want 2", got)
 	}
-	f = step("4xH100", plan.Grid{Sequence: 2, Tensor: 1, Pipeline: 2}, 1)
+	f = step("4xH100", cost.Grid{Sequence: 2, Tensor: 1, Pipeline: 2}, 1)
 	if got := one.Compute / f.Compute; math.Abs(got-2) > 0.02 {
 		t.Errorf("where tokens are shared too, one element is %.2f times as fast, want 2", got)
 	}
 	tokens := int64(2 * 2 * 30 * 3600 * 1152) // of two elements under guidance
-	f = step("3xH100", plan.Grid{Sequence: 1, Tensor: 3, Pipeline: 1}, 2)
+	f = step("3xH100", cost.Grid{Sequence: 1, Tensor: 3, Pipeline: 1}, 2)
 	if want := 28 * 6 * 2 * 4 * tokens; f.Sent != want {
 		t.Errorf("the last of 3 ranks sends %d bytes, want %d", f.Sent, want)
 	}

@@ -3,6 +3,7 @@ package layout
 import (
 	"fmt"
 
+	"latentbeam/stages/cost"
 	"latentbeam/stages/sequence"
 )
 
@@ -36,9 +37,9 @@ func Partitions(option string) ([]sequence.Partition, error) {
 
 // Cheapest returns the allowed partition of k elements over a set of devices with the shortest predicted
 // step. Uneven is tried with ranges of queries and with whole heads, which repeat no keys.
-func Cheapest(s Split, k int, devices []Device) (Forward, error) {
+func Cheapest(s cost.Split, k int, devices []Device) (Forward, error) {
 	if g := s.Grid; g.Shards() > 1 && len(devices) == g.Ranks() {
-		return s.onGrid(k, devices)
+		return sharing(s).onGrid(k, devices)
 	}
 	var best Forward
 	least, deciders := 0.0, deciding(devices)
@@ -47,9 +48,9 @@ func Cheapest(s Split, k int, devices []Device) (Forward, error) {
 		allowed = all
 	}
 	for _, kind := range allowed {
-		shapes := []sequence.Shape{s.batch(k)}
+		shapes := []sequence.Shape{sharing(s).batch(k)}
 		if kind == sequence.Uneven && s.Shape.QueryTile != 0 {
-			whole := s.batch(k)
+			whole := sharing(s).batch(k)
 			whole.QueryTile = 0
 			shapes = append(shapes, whole)
 		}
@@ -58,8 +59,8 @@ func Cheapest(s Split, k int, devices []Device) (Forward, error) {
 			if err != nil {
 				return Forward{}, err
 			}
-			if t := s.predict(p, deciders).Seconds(); best.Plan == nil || t < least {
-				best, least = s.predict(p, devices), t
+			if t := sharing(s).predict(p, deciders).Seconds(); best.Plan == nil || t < least {
+				best, least = sharing(s).predict(p, devices), t
 			}
 		}
 	}
@@ -67,7 +68,7 @@ func Cheapest(s Split, k int, devices []Device) (Forward, error) {
 }
 
 // predict is the time of a step under plan p.
-func (s Split) predict(p *sequence.Plan, devices []Device) Forward {
+func (s sharing) predict(p *sequence.Plan, devices []Device) Forward {
 	f := Forward{Plan: p}
 	bandwidth, latency := wire(devices)
 	var rate, local, shared float64

@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"latentbeam/internal/plan/weights"
+	"latentbeam/stages/sequence"
 )
 
 // deviceMap cuts the blocks over all devices as accelerate's device_map="auto" would. It is no better than pipeline,
 // but it is what other programs do with these weights on these devices, and `plan` says what it would cost.
-func (s Stage) deviceMap(h Held, devices []Device, _ int, beside int64) (placed, bool) {
+func (s estimate) deviceMap(h Held, devices []Device, _ int, beside int64) (placed, bool) {
 	tensors := []weights.Tensor{{Name: "rest.weight", Bytes: s.Parts[0]}}
 	for i, n := range s.Parts[1:] {
 		tensors = append(tensors, weights.Tensor{Name: fmt.Sprintf("blocks.%d.weight", i), Bytes: n})
@@ -33,7 +34,7 @@ func (s Stage) deviceMap(h Held, devices []Device, _ int, beside int64) (placed,
 	if err != nil {
 		return placed{}, false
 	}
-	runs := make([]weights.Range, len(devices))
+	runs := make([]sequence.Range, len(devices))
 	at := 0
 	for _, m := range modules {
 		var block int

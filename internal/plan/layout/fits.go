@@ -1,15 +1,18 @@
 package layout
 
-import "latentbeam/stages/sequence"
+import (
+	"latentbeam/stages/cost"
+	"latentbeam/stages/sequence"
+)
 
 // Least returns the narrowest set of devices like d, of at most limit, that has room for k elements of a
 // stage, beside the weights; limit where none has.
-func Least(s Stage, k int, d Device, limit int) (int, error) {
+func Least(s cost.Estimate, k int, d Device, limit int) (int, error) {
 	if s.Split == nil {
 		return 1, nil
 	}
 	for n := 1; n < limit; n++ {
-		if fits, err := s.fits(k, d, n); err != nil || fits {
+		if fits, err := estimate(s).fits(k, d, n); err != nil || fits {
 			return n, err
 		}
 	}
@@ -19,16 +22,16 @@ func Least(s Stage, k int, d Device, limit int) (int, error) {
 // Most returns how many elements of a stage, at most limit, n devices like d have room for together, beside the
 // weights; 1 at least. Where k do not fit it is less than k, even if k+1 fit: elements that the devices divide need
 // no exchange.
-func Most(s Stage, d Device, n, limit int) int {
+func Most(s cost.Estimate, d Device, n, limit int) int {
 	if limit <= 1 {
 		return limit
 	}
-	return s.most(d, n, 1, limit)
+	return estimate(s).most(d, n, 1, limit)
 }
 
 // most is Most for devices that have room for every number up to lo, and where not for hi. It makes no plans for
 // numbers that fit under any.
-func (s Stage) most(d Device, n, lo, hi int) int {
+func (s estimate) most(d Device, n, lo, hi int) int {
 	if s.fitAll(lo+1, hi, d, n) {
 		return hi
 	}
@@ -47,7 +50,7 @@ func (s Stage) most(d Device, n, lo, hi int) int {
 
 // fitAll reports whether every number of elements from lo to hi fits whatever the plan; false is not known. What a
 // stage needs does not fall with their number (plan.BatchSize).
-func (s Stage) fitAll(lo, hi int, d Device, n int) bool {
+func (s estimate) fitAll(lo, hi int, d Device, n int) bool {
 	d.Mapped = true
 	if s.Split == nil {
 		fits, err := s.fits(hi, d, n)
@@ -65,11 +68,11 @@ func (s Stage) fitAll(lo, hi int, d Device, n int) bool {
 // atMost returns what memory is not above for any rank of any plan of k elements on n equal devices; need is what
 // these elements take on one, or more. A rank has its share of the columns and of the frames, where both are padded
 // up to one more of each element, and of what is left over less than a frame and a tile of queries.
-func (s Stage) atMost(need int64, k, n int) Memory {
+func (s estimate) atMost(need int64, k, n int) Memory {
 	if g := s.Split.Grid; g.Shards() > 1 && n == g.Ranks() {
 		n = g.Sequence
 	}
-	b := s.Split.batch(k)
+	b := sharing(*s.Split).batch(k)
 	share := func(things int) int { return (things+n-1)/n + b.Batch }
 	columns := b.Batch * b.Positions
 	const copies = 3 // frames that less than a frame and a tile can be of
@@ -80,7 +83,7 @@ func (s Stage) atMost(need int64, k, n int) Memory {
 }
 
 // activationsOf is what k elements take on one device, without weights.
-func (s Stage) activationsOf(k int) (int64, error) {
+func (s estimate) activationsOf(k int) (int64, error) {
 	if s.Need == nil {
 		return 0, nil
 	}
@@ -88,7 +91,7 @@ func (s Stage) activationsOf(k int) (int64, error) {
 }
 
 // fits reports whether n devices like d have room for k elements, beside the weights.
-func (s Stage) fits(k int, d Device, n int) (bool, error) {
+func (s estimate) fits(k int, d Device, n int) (bool, error) {
 	d.Mapped = true
 	if s.Split == nil {
 		need, err := s.activationsOf((k + n - 1) / n)
@@ -99,7 +102,7 @@ func (s Stage) fits(k int, d Device, n int) (bool, error) {
 		return false, err
 	}
 	for r := range n {
-		m, err := memory([]Stage{s}, f.Plan, k, r)
+		m, err := memory([]cost.Estimate{cost.Estimate(s)}, f.Plan, k, r)
 		if err != nil || d.takes(m) > d.room() {
 			return false, err
 		}

@@ -4,15 +4,15 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"latentbeam/internal/plan"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/sequence"
 )
 
 // linear is Most by its definition.
-func linear(t *testing.T, s Stage, d Device, n, limit int) int {
+func linear(t *testing.T, s cost.Estimate, d Device, n, limit int) int {
 	t.Helper()
 	for k := 2; k <= limit; k++ {
-		if fits, err := s.fits(k, d, n); err != nil {
+		if fits, err := estimate(s).fits(k, d, n); err != nil {
 			t.Fatal(err)
 		} else if !fits {
 			return k - 1
@@ -44,7 +44,7 @@ func TestMostIsTheLinearSearch(t *testing.T) {
 			n, limit = 1+rng.IntN(64), 6
 		}
 		if n > 1 && rng.IntN(4) == 0 {
-			s.Split.Grid = plan.Grid{Sequence: n, Tensor: 1 + rng.IntN(2), Pipeline: 2}
+			s.Split.Grid = cost.Grid{Sequence: n, Tensor: 1 + rng.IntN(2), Pipeline: 2}
 			n = s.Split.Grid.Ranks()
 		}
 		one, err := s.Need(1)
@@ -61,7 +61,7 @@ func TestMostIsTheLinearSearch(t *testing.T) {
 		}
 		if want > 1 && want < limit {
 			within++
-			if fits, err := s.fits(want+2, d, n); err == nil && fits {
+			if fits, err := estimate(s).fits(want+2, d, n); err == nil && fits {
 				falls++
 			}
 		}
@@ -97,14 +97,14 @@ func TestNothingIsAboveAtMost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bound := s.atMost(need, k, n)
+		bound := estimate(s).atMost(need, k, n)
 		for _, kind := range all {
-			p, err := sequence.New(s.Split.batch(k), kind, sequence.Equal(n))
+			p, err := sequence.New(sharing(*s.Split).batch(k), kind, sequence.Equal(n))
 			if err != nil {
 				t.Fatal(err)
 			}
 			for r := range n {
-				m, err := memory([]Stage{s}, p, k, r)
+				m, err := memory([]cost.Estimate{s}, p, k, r)
 				if err != nil || m.Activations > bound.Activations || m.Exchange > bound.Exchange {
 					t.Fatalf("%+v, %d elements, %v: rank %d of %d needs %+v, %v, the bound is %+v",
 						s.Split.Shape, k, kind, r, n, m, err, bound)

@@ -1,14 +1,11 @@
 package layout
 
-import (
-	"latentbeam/internal/plan"
-	"latentbeam/stages/sequence"
-)
+import "latentbeam/stages/cost"
 
 // onGrid is Cheapest where several devices together are one rank of sequence parallelism: they are as fast as their
 // slowest times their number, but for stages of a pipeline that stand idle while it holds too little. What is added
 // for tensor parallelism is the sums of a layer, in fp32: they pass all ranks and come back to all.
-func (s Split) onGrid(k int, devices []Device) (Forward, error) {
+func (s sharing) onGrid(k int, devices []Device) (Forward, error) {
 	g := s.Grid
 	s.Grid.Tensor, s.Grid.Pipeline = 1, 1
 	together := make([]Device, g.Sequence)
@@ -19,7 +16,7 @@ func (s Split) onGrid(k int, devices []Device) (Forward, error) {
 			*t = d
 		}
 	}
-	f, err := Cheapest(s, k, together)
+	f, err := Cheapest(Split(s), k, together)
 	if err != nil {
 		return f, err
 	}
@@ -44,7 +41,7 @@ func (s Split) onGrid(k int, devices []Device) (Forward, error) {
 // busy is how many stages of a pipeline are at work at a time on k elements. A step has a slot for every group of
 // elements, as long as the largest takes, and at least one for every stage. Where branches go apart it has one for
 // every row, and the first branch of an element waits until its last is back.
-func (s Split) busy(g plan.Grid, k int) float64 {
+func (s sharing) busy(g cost.Grid, k int) float64 {
 	branches := s.Shape.Batch
 	if g.Apart(k) {
 		return float64(g.Pipeline*k*branches) / float64(max(g.Pipeline+branches-1, k*branches))
@@ -55,11 +52,3 @@ func (s Split) busy(g plan.Grid, k int) float64 {
 
 // relays is how many exchanges a sum takes for each rank that it passes (nn.TensorParallel).
 const relays = 5
-
-// Share returns which share of the tokens a rank has under plan p of the shares.
-func (s Split) Share(rank int, p *sequence.Plan) int {
-	if s.Grid.Shards() > 1 && rank < s.Grid.Ranks() && p != nil && p.Ranks == s.Grid.Sequence {
-		rank, _, _ = s.Grid.Place(rank)
-	}
-	return rank
-}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"latentbeam/internal/plan"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/sequence"
 )
 
@@ -26,8 +26,8 @@ func (e *Infeasible) Error() string {
 	}
 	return fmt.Sprintf("one element on a set of %d does not fit device %d (%s) in %s: it needs %s of weights, %s of "+
 		"activations and %s of exchange buffers, together %s, and has %s", e.Width, e.Index, e.Device.Name, e.Need.Stage,
-		plan.Bytes(e.Need.Weights), plan.Bytes(e.Need.Activations), plan.Bytes(e.Need.Exchange),
-		plan.Bytes(e.Device.takes(e.Need)), plan.Bytes(e.Device.room()))
+		cost.Bytes(e.Need.Weights), cost.Bytes(e.Need.Activations), cost.Bytes(e.Need.Exchange),
+		cost.Bytes(e.Device.takes(e.Need)), cost.Bytes(e.Device.room()))
 }
 
 func (e *Infeasible) short() string {
@@ -35,7 +35,7 @@ func (e *Infeasible) short() string {
 		return e.Reason
 	}
 	return fmt.Sprintf("device %d (%s) needs %s and has %s", e.Index, e.Device.Name,
-		plan.Bytes(e.Device.takes(e.Need)), plan.Bytes(e.Device.room()))
+		cost.Bytes(e.Device.takes(e.Need)), cost.Bytes(e.Device.room()))
 }
 
 // maxSuggested bounds the sets that are tried for an advice.
@@ -50,7 +50,7 @@ func (q *Query) fix(e *Infeasible) *Infeasible {
 	if n := q.enough(e.Device); n > 0 {
 		advice = append(advice, fmt.Sprintf("%d devices like %s in one set", n, e.Device.Name))
 	}
-	advice = append(advice, fmt.Sprintf("devices with %s each", plan.Bytes(e.Device.enough(e.Need))))
+	advice = append(advice, fmt.Sprintf("devices with %s each", cost.Bytes(e.Device.enough(e.Need))))
 	if e.Device.Mapped || e.Need.Weights < e.Device.room() {
 		advice = append(advice, "fewer frames or a smaller size")
 	} else {

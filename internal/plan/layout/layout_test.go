@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/stages/cost"
 	"latentbeam/stages/sequence"
 )
 
 // stdit3 is STDiT3-XL/2 with its text encoder and decoder, at a latent of t frames of s positions after
 // patching: sizes from the published checkpoints, FLOP from the shapes of the layers, activations of 2.5
 // residual streams.
-func stdit3(t, s, branches float64) []Stage {
+func stdit3(t, s, branches float64) []cost.Estimate {
 	const c, text, pairs = 1152, 300, 28
 	costs := sequence.Costs{
 		Local:   (2*28-6)*c*c + 4*t*c + 2*4*text*c,
@@ -21,7 +22,7 @@ func stdit3(t, s, branches float64) []Stage {
 	}
 	shape := sequence.Shape{Batch: int(branches), Frames: int(t), Positions: int(s), Heads: 16, HeadSize: 72, QueryTile: 64}
 	stream := branches * t * s * c * 2
-	return []Stage{
+	return []cost.Estimate{
 		{Name: "encode_text", Weights: 9_524_621_312, Work: 2 * 4.7e9 * text},
 		{
 			Name: "denoise", Weights: 2_418_000_000, Work: 30 * pairs * shape.Total(costs),
@@ -70,7 +71,7 @@ func TestSearch(t *testing.T) {
 	small, video, long := xxl(stdit3(16, 1024, 2)), xxl(stdit3(30, 3600, 2)), xxl(stdit3(120, 3600, 2))
 	for _, c := range []struct {
 		name     string
-		stages   []Stage
+		stages   []cost.Estimate
 		spec     string
 		elements int
 		width    int

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"latentbeam/internal/plan"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/sequence"
 )
 
@@ -47,16 +47,16 @@ func Linked(ranks int) int64 { return linkBase + int64(ranks-1)*linkPeer }
 // Offer returns what a batch may use on any one of devices with a memory of their own, beside so many bytes of
 // weights, and links where they are on several hosts. It fills half of it at most: more gains little, and what is not
 // as it was predicted has room.
-func Offer(devices []Device, weights int64) plan.Memory {
+func Offer(devices []Device, weights int64) cost.Memory {
 	if len(devices) == 0 {
-		return plan.Memory{}
+		return cost.Memory{}
 	}
 	limit := least(devices) - weights
 	if slices.ContainsFunc(devices, func(d Device) bool { return d.Node != devices[0].Node }) {
 		limit -= Linked(len(devices))
 	}
 	limit = max(0, limit)
-	return plan.Memory{Target: limit / 2, Limit: limit}
+	return cost.Memory{Target: limit / 2, Limit: limit}
 }
 
 // takes returns what of m a device must have room for.
@@ -72,7 +72,7 @@ func (d Device) takes(m Memory) int64 {
 
 // memory returns what rank r of plan p holds at its fullest when its set works on k elements, beside the weights of
 // all stages. Stages that cannot be split take their elements one by one.
-func memory(stages []Stage, p *sequence.Plan, k, r int) (fullest Memory, err error) {
+func memory(stages []cost.Estimate, p *sequence.Plan, k, r int) (fullest Memory, err error) {
 	var all int64
 	for _, s := range stages {
 		all += s.Weights

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"latentbeam/internal/plan"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/sequence"
 )
 
@@ -15,7 +15,7 @@ const maxElements = 16
 
 // Query is what a layout is searched for.
 type Query struct {
-	Stages   []Stage
+	Stages   []cost.Estimate
 	Devices  []Device
 	Elements int    // still to be computed, all of one shape
 	MaxBatch int    // elements of a set; 0: any
@@ -46,14 +46,25 @@ type Set struct {
 	Memory  []Memory
 }
 
-// Lost is a layout that was not chosen, and why.
-type Lost struct{ What, Why string }
+// The types of package cost.
+type (
+	Stage = cost.Estimate
+	Split = cost.Split
+	Held  = cost.Held
+	Lost  = cost.Lost
+)
+
+// estimate is a cost.Estimate with the sums of this package, sharing a cost.Split.
+type (
+	estimate cost.Estimate
+	sharing  cost.Split
+)
 
 // Result is the outcome of a search.
 type Result struct {
 	Best  Candidate
 	Fit   []Candidate // the best of every width, shortest time first
-	Lost  []Lost      // widths that do not fit, and other partitions
+	Lost  []cost.Lost // widths that do not fit, and other partitions
 	Least int         // the narrowest set that fits one element
 	// Held is how the weights of every stage lie.
 	Held []Held
@@ -78,7 +89,7 @@ func Search(q Query) (Result, error) {
 		case err != nil:
 			return r, err
 		case why != nil:
-			r.Lost = append(r.Lost, Lost{Sets(width, 1), why.short()})
+			r.Lost = append(r.Lost, cost.Lost{What: Sets(width, 1), Why: why.short()})
 			closest = why // wider sets come closer to fitting
 		default:
 			fit = append(fit, best)
@@ -149,11 +160,11 @@ func (q *Query) others(r *Result) error {
 			return err
 		}
 		why := fmt.Sprintf("%s a step, %.1f%% waste, %s sent",
-			Slower(f.Seconds(), set.Forward.Seconds()), 100*max(0, f.Waste), plan.Bytes(f.Sent))
+			Slower(f.Seconds(), set.Forward.Seconds()), 100*max(0, f.Waste), cost.Bytes(f.Sent))
 		if len(split.Partitions) == 1 {
 			why = "not asked for; " + why
 		}
-		r.Lost = append(r.Lost, Lost{"partition " + kind.String(), why})
+		r.Lost = append(r.Lost, cost.Lost{What: "partition " + kind.String(), Why: why})
 	}
 	return nil
 }
@@ -190,7 +201,7 @@ func (q *Query) check() error {
 }
 
 // split returns the stage that can be shared, or nil.
-func (q *Query) split() *Split {
+func (q *Query) split() *cost.Split {
 	for _, s := range q.Stages {
 		if s.Split != nil {
 			return s.Split

@@ -6,11 +6,13 @@ import (
 	"slices"
 
 	"latentbeam/internal/plan/weights"
+	"latentbeam/stages/cost"
+	"latentbeam/stages/sequence"
 )
 
 // stream lets blocks pass through the memory of devices that have the given shards, each in as much room: as many
 // stay as the fullest allows.
-func (h Held) stream(shards [][]int64, room int64) (Held, bool) {
+func stream(h cost.Held, shards [][]int64, room int64) (Held, bool) {
 	h.Streamed, h.Stay = true, math.MaxInt
 	for _, parts := range shards {
 		s, err := weights.Stream(parts[1:], parts[0], room)
@@ -29,8 +31,8 @@ func (h Held) stream(shards [][]int64, room int64) (Held, bool) {
 }
 
 // small is stream, with as few blocks as can be where there is less room than that.
-func (h Held) small(shards [][]int64, room int64) Held {
-	if out, ok := h.stream(shards, room); ok {
+func small(h cost.Held, shards [][]int64, room int64) Held {
+	if out, ok := stream(h, shards, room); ok {
 		return out
 	}
 	for _, parts := range shards {
@@ -38,7 +40,7 @@ func (h Held) small(shards [][]int64, room int64) Held {
 			room = max(room, parts[0]+2*slices.Max(parts[1:]))
 		}
 	}
-	if out, ok := h.stream(shards, room); ok {
+	if out, ok := stream(h, shards, room); ok {
 		return out
 	}
 	return h
@@ -46,12 +48,12 @@ func (h Held) small(shards [][]int64, room int64) Held {
 
 // Passing returns h, of a stage, with no more than the first stay blocks of every device's run in its memory. What
 // devices have together is their process's, and stays as it is.
-func (h Held) Passing(s Stage, stay int) Held {
+func Passing(h cost.Held, s cost.Estimate, stay int) Held {
 	if h.InAll || len(s.Parts) <= 1 || h.Streamed && h.Stay <= stay {
 		return h
 	}
 	h.Streamed, h.Stay = true, stay
-	h.Bytes = min(h.Bytes, slices.Max(passing(s.shards(h), stay, 1)))
+	h.Bytes = min(h.Bytes, slices.Max(passing(estimate(s).shards(h), stay, 1)))
 	return h
 }
 
@@ -69,7 +71,7 @@ func passing(shards [][]int64, stay, forwards int) (bytes []int64) {
 }
 
 // shards are the Parts of every device under h.
-func (s Stage) shards(h Held) (out [][]int64) {
+func (s estimate) shards(h Held) (out [][]int64) {
 	switch {
 	case len(h.Runs) > 0:
 		fixed := s.Parts[0] // what belongs to no block is where the first one is
@@ -95,10 +97,10 @@ func fullest(shards [][]int64) (bytes int64) {
 
 // mapped lets blocks pass where the weights of all stages together, which the process has once, do not fit beside
 // the batches of its workers: those of the largest stage first, which then keeps as many as there is room for.
-func mapped(stages []Stage, held []Held, devices []Device) (over int64) {
+func mapped(stages []cost.Estimate, held []Held, devices []Device) (over int64) {
 	var room, most, total int64
 	for _, s := range stages {
-		most = max(most, s.activations())
+		most = max(most, estimate(s).activations())
 	}
 	for _, d := range devices {
 		room += d.Memory - most
@@ -116,7 +118,7 @@ func mapped(stages []Stage, held []Held, devices []Device) (over int64) {
 			continue
 		}
 		total -= h.Bytes
-		shards := s.shards(*h)
+		shards := estimate(s).shards(*h)
 		// Every worker, or set of them, is somewhere else in the model: two blocks for each, and the plan counts those
 		// of one.
 		forwards := max(1, len(devices)/len(shards))
@@ -144,7 +146,7 @@ type placed struct {
 // place chooses between blocks that pass through each device, a pipeline over the devices, cut by time or as others
 // cut it, and both, beside so many bytes of other things. Where two take the same time it is the first, so that no
 // device waits for others. Where nothing is small enough as few blocks stay as can be.
-func (s Stage) place(h *Held, devices []Device, elements int, beside int64) {
+func (s estimate) place(h *Held, devices []Device, elements int, beside int64) {
 	var ways []placed
 	for _, way := range []func(Held, []Device, int, int64) (placed, bool){
 		s.streamed, s.pipeline, s.deviceMap, s.streamedPipeline} {
@@ -155,7 +157,7 @@ func (s Stage) place(h *Held, devices []Device, elements int, beside int64) {
 		}
 	}
 	if len(ways) == 0 {
-		*h = h.small([][]int64{s.Parts}, least(devices)-beside)
+		*h = small(*h, [][]int64{s.Parts}, least(devices)-beside)
 		return
 	}
 	slices.SortStableFunc(ways, func(a, b placed) int {
@@ -170,12 +172,12 @@ func (s Stage) place(h *Held, devices []Device, elements int, beside int64) {
 		if !near(p.seconds, ways[0].seconds) {
 			why = Slower(p.seconds, ways[0].seconds)
 		}
-		h.Lost = append(h.Lost, Lost{p.String(), why})
+		h.Lost = append(h.Lost, cost.Lost{What: p.String(), Why: why})
 	}
 }
 
 // pipeline cuts the blocks over all devices so that the busiest has least to do.
-func (s Stage) pipeline(h Held, devices []Device, _ int, beside int64) (placed, bool) {
+func (s estimate) pipeline(h Held, devices []Device, _ int, beside int64) (placed, bool) {
 	h, ok := s.cut(h, devices, func(d Device) int64 { return d.room() - beside })
 	if !ok {
 		return placed{}, false
@@ -184,7 +186,7 @@ func (s Stage) pipeline(h Held, devices []Device, _ int, beside int64) (placed, 
 }
 
 // timed is what a pipeline of these runs takes.
-func (s Stage) timed(h Held, devices []Device) placed {
+func (s estimate) timed(h Held, devices []Device) placed {
 	var slowest float64
 	shards := s.shards(h)
 	for i, d := range devices {
@@ -195,7 +197,7 @@ func (s Stage) timed(h Held, devices []Device) placed {
 }
 
 // cut gives every device a run of blocks, with as much to do for its speed as the others as far as it has room.
-func (s Stage) cut(h Held, devices []Device, room func(Device) int64) (Held, bool) {
+func (s estimate) cut(h Held, devices []Device, room func(Device) int64) (Held, bool) {
 	blocks := slices.Clone(s.Parts[1:])
 	work := make([]float64, len(blocks))
 	for i, b := range blocks {
@@ -215,16 +217,16 @@ func (s Stage) cut(h Held, devices []Device, room func(Device) int64) (Held, boo
 }
 
 // idle reports whether a device has no block: the others are a set of their own then.
-func idle(runs []weights.Range) bool {
-	return slices.ContainsFunc(runs, func(r weights.Range) bool { return r.Len() < 1 })
+func idle(runs []sequence.Range) bool {
+	return slices.ContainsFunc(runs, func(r sequence.Range) bool { return r.Len() < 1 })
 }
 
 // share is the part of the stage's work that a device does which has these parts.
-func (s Stage) share(parts []int64) float64 { return float64(sum(parts)) / float64(sum(s.Parts)) }
+func (s estimate) share(parts []int64) float64 { return float64(sum(parts)) / float64(sum(s.Parts)) }
 
 // streamed lets blocks pass through every device, which then takes elements for itself.
-func (s Stage) streamed(h Held, devices []Device, elements int, beside int64) (placed, bool) {
-	h, ok := h.stream([][]int64{s.Parts}, least(devices)-beside)
+func (s estimate) streamed(h Held, devices []Device, elements int, beside int64) (placed, bool) {
+	h, ok := stream(h, [][]int64{s.Parts}, least(devices)-beside)
 	if !ok {
 		return placed{}, false
 	}
@@ -238,13 +240,13 @@ func (s Stage) streamed(h Held, devices []Device, elements int, beside int64) (p
 
 // streamedPipeline cuts the blocks over all devices, through which those of each run pass. A batch goes in as many
 // groups of elements, and each group takes all blocks.
-func (s Stage) streamedPipeline(h Held, devices []Device, elements int, beside int64) (placed, bool) {
+func (s estimate) streamedPipeline(h Held, devices []Device, elements int, beside int64) (placed, bool) {
 	h, ok := s.cut(h, devices, func(Device) int64 { return math.MaxInt64 })
 	if !ok {
 		return placed{}, false
 	}
 	shards := s.shards(h)
-	if h, ok = h.stream(shards, least(devices)-beside); !ok {
+	if h, ok = stream(h, shards, least(devices)-beside); !ok {
 		return placed{}, false
 	}
 	k := atOnce(atOnce(elements) / len(devices))
@@ -260,7 +262,7 @@ func atOnce(elements int) int { return max(1, min(maxElements, elements)) }
 
 // seconds is what an element takes on a device that has these parts, of which blocks pass but for so many, once for k
 // elements.
-func (s Stage) seconds(parts []int64, stay int, d Device, k int) float64 {
+func (s estimate) seconds(parts []int64, stay int, d Device, k int) float64 {
 	var pass float64
 	if 1+stay < len(parts) {
 		pass = float64(sum(parts[1+stay:])) * float64(max(1, s.Rounds))

@@ -3,13 +3,12 @@ package weights
 import (
 	"fmt"
 	"math"
+
+	"latentbeam/stages/sequence"
 )
 
-// Range is a half-open range [Lo, Hi) of blocks.
-type Range struct{ Lo, Hi int }
-
-// Len returns how many the range holds.
-func (r Range) Len() int { return r.Hi - r.Lo }
+// Range is that of package sequence.
+type Range = sequence.Range
 
 // Target is a device that takes a run of blocks.
 type Target struct {
@@ -58,7 +57,7 @@ func Partition(bytes []int64, work []float64, targets []Target) ([]Range, error)
 	}
 	runs := make([]Range, len(targets))
 	for t, hi := len(targets)-1, n; t >= 0; t-- {
-		runs[t] = Range{from[t][hi], hi}
+		runs[t] = Range{Lo: from[t][hi], Hi: hi}
 		hi = from[t][hi]
 	}
 	return runs, nil

@@ -76,11 +76,11 @@ func TestPartitionIsTheBest(t *testing.T) {
 		var try func(runs []Range, at int)
 		try = func(runs []Range, at int) {
 			if len(runs) == ways-1 {
-				best = min(best, cost(append(runs, Range{at, n})))
+				best = min(best, cost(append(runs, Range{Lo: at, Hi: n})))
 				return
 			}
 			for hi := at; hi <= n; hi++ {
-				try(append(runs, Range{at, hi}), hi)
+				try(append(runs, Range{Lo: at, Hi: hi}), hi)
 			}
 		}
 		try(nil, 0)
@@ -166,13 +166,13 @@ func TestTensorCutsFallOnTheBordersOfSums(t *testing.T) {
 			}
 		}
 	}
-	if cuts, _ := TensorCut(16, 3); !slices.Equal(cuts, []Range{{0, 5}, {5, 10}, {10, 16}}) {
+	if cuts, _ := TensorCut(16, 3); !slices.Equal(cuts, []Range{{Lo: 0, Hi: 5}, {Lo: 5, Hi: 10}, {Lo: 10, Hi: 16}}) {
 		t.Errorf("16 heads over 3 workers: %v", cuts)
 	}
 	if _, err := TensorCut(0, 3); err == nil {
 		t.Error("no units are accepted")
 	}
-	if got := Columns(Range{287, ColumnUnits(4600)}, 4600); got != (Range{4592, 4600}) {
+	if got := Columns(Range{Lo: 287, Hi: ColumnUnits(4600)}, 4600); got != (Range{Lo: 4592, Hi: 4600}) {
 		t.Errorf("the last unit of 4600 columns is %v", got)
 	}
 }

@@ -29,7 +29,7 @@ func TensorCut(n, ways int) ([]Range, error) {
 		if r.Lo < len(parts) {
 			at = parts[r.Lo].Lo
 		}
-		out[i] = Range{at, at}
+		out[i] = Range{Lo: at, Hi: at}
 		if r.Len() > 0 {
 			out[i].Hi = parts[r.Hi-1].Hi
 		}
@@ -43,14 +43,14 @@ func ColumnUnits(width int) int { return (width + ColumnUnit - 1) / ColumnUnit }
 
 // Columns returns the columns of a range of units of a layer of the given width.
 func Columns(r Range, width int) Range {
-	return Range{min(r.Lo*ColumnUnit, width), min(r.Hi*ColumnUnit, width)}
+	return Range{Lo: min(r.Lo*ColumnUnit, width), Hi: min(r.Hi*ColumnUnit, width)}
 }
 
 // even shares n things out in order; counts differ by one at most.
 func even(n, parts int) []Range {
 	out := make([]Range, parts)
 	for i := range out {
-		out[i] = Range{i * n / parts, (i + 1) * n / parts}
+		out[i] = Range{Lo: i * n / parts, Hi: (i + 1) * n / parts}
 	}
 	return out
 }

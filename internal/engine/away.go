@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"latentbeam/stages"
+)
+
+// RunOn runs a stage for the elements on the devices of a set that this process has.
+func RunOn(ctx context.Context, s stages.Stage, set *stages.Set, elements []*stages.Element) error {
+	if set.Ranks() == 1 {
+		return s.Run(ctx, set.Devices[0], elements)
+	}
+	spread := s.Capabilities().Spread
+	if spread == nil {
+		return fmt.Errorf("the stage does not run on %d devices", set.Ranks())
+	}
+	return spread.Run(ctx, set, elements)
+}
+
+// RunStep runs a step of a job for the elements on a set, wherever its devices are.
+func RunStep(ctx context.Context, step *Step, set *stages.Set, live []*stages.Element) error {
+	if len(set.Away) > 0 {
+		return runAway(ctx, step, set, live)
+	}
+	return RunOn(ctx, step.Stage, set, live)
+}
+
+// runAway runs the step on a set that is partly or wholly in other processes. The first error ends all of them.
+func runAway(ctx context.Context, step *Step, set *stages.Set, live []*stages.Element) error {
+	batch, err := EncodeBatch(&stages.Batch{Elements: live})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	var once sync.Once
+	var first error
+	try := func(do func() error) {
+		all.Go(func() {
+			if err := recovered(do); err != nil {
+				once.Do(func() { first = err; cancel(err) })
+			}
+		})
+	}
+	var result []byte
+	for _, a := range set.Away {
+		try(func() error {
+			body, err := a.Do(ctx, step.Name, batch)
+			if a.Ranks[0] == 0 {
+				result = body
+			}
+			return err
+		})
+	}
+	if len(set.Devices) > 0 {
+		try(func() error { return RunOn(ctx, step.Stage, set, live) })
+	}
+	all.Wait()
+	if first != nil || len(set.Devices) > 0 {
+		return first
+	}
+	return replace(live, result)
+}
+
+// recovered makes a panic of do an error.
+func recovered(do func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %s", panicText(r))
+		}
+	}()
+	return do()
+}
+
+// replace gives the elements what another process has made of them.
+func replace(live []*stages.Element, result []byte) error {
+	answer, err := DecodeBatch(result)
+	if err != nil {
+		return err
+	}
+	elements := answer.Elements
+	if len(elements) != len(live) {
+		return fmt.Errorf("a worker answered with %d elements for %d", len(elements), len(live))
+	}
+	for i, e := range elements {
+		if e.Key != live[i].Key {
+			return fmt.Errorf("a worker answered with element %s for %s", e.Key, live[i].Key)
+		}
+	}
+	for i, e := range elements {
+		*live[i] = *e
+	}
+	return nil
+}

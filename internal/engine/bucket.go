@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"latentbeam/internal/plan"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// maxBuffered bounds the elements that wait for their batches, however many buckets a table has.
+const maxBuffered = 4096
+
+// Buckets groups elements of one shape into batches whose size comes from the stages' memory needs. It belongs to one
+// bundle: nothing is shuffled, and no table is held.
+type Buckets struct {
+	engine   *Engine
+	open     map[schemas.Bucket]*bucket
+	order    []schemas.Bucket // of the open buckets, oldest first
+	buffered int
+}
+
+type bucket struct {
+	size     int
+	elements []*stages.Element
+}
+
+// Buckets returns empty buckets for one bundle.
+func (e *Engine) Buckets() *Buckets {
+	return &Buckets{engine: e, open: map[schemas.Bucket]*bucket{}}
+}
+
+// Put puts e into its bucket and emits the batch when it is full.
+func (f *Buckets) Put(e *stages.Element, emit func(*stages.Batch)) {
+	name := schemas.BucketOf(e.Row)
+	b := f.open[name]
+	if b == nil {
+		size, err := f.engine.BatchSize(&e.Row)
+		if err != nil {
+			e.Fail("plan", fault.Row(err))
+			f.engine.tail.add(name, &e.Row)
+			f.engine.tail.pass(name, &e.Row, 1)
+			emit(&stages.Batch{Bucket: name, Elements: []*stages.Element{e}})
+			return
+		}
+		b = &bucket{size: size}
+		f.open[name] = b
+		f.order = append(f.order, name)
+	}
+	b.elements = append(b.elements, e)
+	f.engine.tail.add(name, &e.Row)
+	f.buffered++
+	switch {
+	case len(b.elements) >= b.size:
+		f.flush(name, emit)
+	case f.buffered > maxBuffered:
+		f.flush(f.order[0], emit)
+	}
+}
+
+// Close emits what is left, unless the engine was asked to stop: those rows were not begun.
+func (f *Buckets) Close(emit func(*stages.Batch)) {
+	f.engine.end()
+	for len(f.order) > 0 && !f.engine.Stopping() {
+		f.flush(f.order[0], emit)
+	}
+}
+
+// flush emits what the bucket holds and forgets it.
+func (f *Buckets) flush(name schemas.Bucket, emit func(*stages.Batch)) {
+	b := f.open[name]
+	delete(f.open, name)
+	i := slices.Index(f.order, name)
+	f.order = slices.Delete(f.order, i, i+1)
+	f.buffered -= len(b.elements)
+	f.engine.tail.pass(name, &b.elements[0].Row, len(b.elements))
+	emit(&stages.Batch{Bucket: name, Elements: b.elements})
+}
+
+// BatchSize asks the memory plan how many elements like row fit the hungriest stage.
+func (e *Engine) BatchSize(row *schemas.PromptRow) (int, error) {
+	return plan.BatchSize(e.Pool.Memory(), e.MaxBatch, func(n int) (int64, error) {
+		var most int64
+		for i, s := range e.Steps {
+			need, err := e.forecast.need(costKey{i, schemas.BucketOf(*row)}, &s, row, n)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %w", s.Name, err)
+			}
+			if need = e.learned.correct(&s, row, need); e.learned.fits(&s, row, n) < n {
+				return e.Pool.Memory().Limit + 1, nil
+			}
+			devices, _ := e.least(&s, row)
+			most = max(most, shared(need, devices/s.Capabilities().Shards())) // each shard works on all of the batch
+		}
+		return most, nil
+	})
+}

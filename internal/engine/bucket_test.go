@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// batches is an emitter that keeps the batches.
+type batches []*stages.Batch
+
+func (b *batches) emit(one *stages.Batch) { *b = append(*b, one) }
+
+func (b batches) sizes() (sizes []int) {
+	for _, one := range b {
+		sizes = append(sizes, len(one.Elements))
+	}
+	return sizes
+}
+
+func element(width int) *stages.Element {
+	return &stages.Element{Row: schemas.PromptRow{Width: width, Height: 8, NumFrames: 1}}
+}
+
+// TestBucketSizesFollowTheMemory: the hungriest stage decides, and rows of one shape only share a batch.
+func TestBucketSizesFollowTheMemory(t *testing.T) {
+	need := func(each int64) fakeStage {
+		return fakeStage{need: func(row *schemas.PromptRow, n int) (int64, error) {
+			if row.Width == 99 {
+				return 0, errors.New("no such width")
+			}
+			return each * int64(n) * int64(row.Width) / 8, nil
+		}}
+	}
+	e := newEngine(t, 1, step("small", need(1)), step("hungry", need(30)), step("middle", need(7)))
+	f, out := e.Buckets(), &batches{}
+	for range 7 { // the pool has 100 bytes to fill: three rows of width 8, one of width 16
+		f.Put(element(8), out.emit)
+		f.Put(element(16), out.emit)
+	}
+	if got := fmt.Sprint(out.sizes()); got != "[1 1 3 1 1 1 3 1 1]" {
+		t.Errorf("batches of %s", got)
+	}
+	for _, b := range *out {
+		for _, el := range b.Elements {
+			if schemas.BucketOf(el.Row) != b.Bucket {
+				t.Errorf("a row of width %d in bucket %v", el.Row.Width, b.Bucket)
+			}
+		}
+	}
+	f.Close(out.emit)
+	if got := fmt.Sprint(out.sizes()); got != "[1 1 3 1 1 1 3 1 1 1]" {
+		t.Errorf("batches of %s after the bundle", got)
+	}
+
+	*out = nil
+	f = e.Buckets()
+	f.Put(element(99), out.emit)
+	f.Put(element(8*40), out.emit) // one alone needs 1200 bytes, there are 1000
+	for i, want := range []string{"small: no such width", "one element needs 1.2 KiB, a worker has 1000 B"} {
+		if el := (*out)[i].Elements[0]; el.Failed == nil || el.Failed.Stage != "plan" ||
+			len(el.Failed.Message) < len(want) || el.Failed.Message[:len(want)] != want {
+			t.Errorf("%+v, want %s", el.Failed, want)
+		}
+	}
+	e.MaxBatch = 2
+	*out = nil
+	for range 4 {
+		f.Put(element(8), out.emit)
+	}
+	if got := fmt.Sprint(out.sizes()); got != "[2 2]" {
+		t.Errorf("with batch_size 2: batches of %s", got)
+	}
+}
+
+// TestBucketsAreBounded: a table of ever new shapes does not pile up.
+func TestBucketsAreBounded(t *testing.T) {
+	f, out := newEngine(t, 1).Buckets(), &batches{}
+	for i := range maxBuffered + 100 {
+		f.Put(element(i), out.emit)
+		if f.buffered > maxBuffered || len(f.open) != len(f.order) {
+			t.Fatalf("%d elements wait in %d buckets, %d in order", f.buffered, len(f.open), len(f.order))
+		}
+	}
+	if len(*out) != 100 || (*out)[0].Bucket.Width != 0 || (*out)[99].Bucket.Width != 99 {
+		t.Errorf("%d batches, not those of the oldest shapes", len(*out))
+	}
+	f.engine.Stop()
+	f.Close(out.emit)
+	if len(*out) != 100 {
+		t.Errorf("%d batches were begun after Stop", len(*out)-100)
+	}
+}

@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// minute is a published shape that takes a device a minute or two.
+const minute = 4
+
+// TestNoOneWaitsForADeviceThatIsStuck: the tail of a job is spread over devices that are expected soon. One that does
+// not come is not waited for: the rows take no longer than a few times what they take alone.
+func TestNoOneWaitsForADeviceThatIsStuck(t *testing.T) {
+	w := newWorld(t)
+	for _, rows := range []int{1, 2, 7} {
+		synctest.Test(t, func(t *testing.T) {
+			e := w.stuckEngine(t, rows)
+			began, done := time.Now(), 0
+			g, err := e.turns.acquire(t.Context(), e.Pool, asks(5, 1, 1, 1)) // of a stage that cannot say what it costs
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(24*time.Hour, func() { e.turns.release(e.Pool, g.devices) })
+			e.play(t, slices.Repeat([]int{minute}, rows), func(b *stages.Batch) { done += len(b.Elements) })
+			if took := time.Since(began); done != rows || took.Seconds() > 4*w.seconds(minute, 1, []int{0}, false) {
+				t.Errorf("%d rows beside a device that is stuck: %d are done after %v", rows, done, took)
+			}
+		})
+	}
+}
+
+// TestNoOneWaitsForARowThatIsStuck: a batch waits for rows that are expected soon, to be one with them, but not for one
+// that does not come.
+func TestNoOneWaitsForARowThatIsStuck(t *testing.T) {
+	w := newWorld(t)
+	synctest.Test(t, func(t *testing.T) {
+		e := w.stuckEngine(t, 2)
+		f, out := station(t, e, 0), &collector{}
+		f.one(t, out, 0)
+		time.Sleep(time.Duration(4 * w.seconds(minute, 1, []int{0}, false) * float64(time.Second)))
+		if len(f.results) != 1 {
+			t.Error("a row still waits for one that may never come")
+		}
+		f.one(t, out, 1)
+		f.end(t, out.emit)
+		if len(out.elements) != 2 {
+			t.Errorf("%d of 2 rows came out", len(out.elements))
+		}
+	})
+}
+
+// one gives f row number i.
+func (f *Station) one(t *testing.T, out *collector, i int) {
+	el := &stages.Element{Row: row(i, minute)}
+	f.engine.tail.add(schemas.BucketOf(el.Row), &el.Row)
+	f.engine.tail.pass(schemas.BucketOf(el.Row), &el.Row, 1)
+	if err := f.Put(&stages.Batch{Elements: []*stages.Element{el}}, out.emit); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stuckEngine is an engine of this world that expects so many rows and knows how long one takes.
+func (w *world) stuckEngine(t *testing.T, rows int) *Engine {
+	denoise := step("denoise", fakeStage{})
+	denoise.Stage = sleeper{w: w}
+	e := newEngine(t, 8, denoise)
+	e.Pool = &simulated{w: w}
+	f, out := station(t, e, 0), &collector{}
+	f.one(t, out, 0)
+	f.end(t, out.emit)
+	e.tail.reset([]Expected{{row(0, minute), rows}})
+	return e
+}

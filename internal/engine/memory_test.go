@@ -1,0 +1,450 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"latentbeam/internal/plan"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// hungry is a stage that runs out of memory where a batch has more elements than room on each of its devices,
+// and an element where it has fewer devices than it needs.
+type hungry struct {
+	fakeStage
+	room   int // elements that a set can have
+	needs  int // devices that an element takes
+	fixed  int // Width
+	mu     *sync.Mutex
+	tried  *[]string // elements on devices
+	caused error
+}
+
+func newHungry(room, needs, fixed int) hungry {
+	return hungry{room: room, needs: needs, fixed: fixed, mu: &sync.Mutex{}, tried: &[]string{},
+		caused: errors.New("CUDA_ERROR_OUT_OF_MEMORY")}
+}
+
+func (h hungry) Capabilities() stages.Capabilities {
+	return spread(h.fixed, func(_ context.Context, set *stages.Set, batch []*stages.Element) error {
+		return h.on(set.Ranks(), batch)
+	})
+}
+
+func (h hungry) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+	return h.on(1, batch)
+}
+
+func (h hungry) on(devices int, batch []*stages.Element) error {
+	h.mu.Lock()
+	*h.tried = append(*h.tried, fmt.Sprintf("%d on %d", len(batch), devices))
+	h.mu.Unlock()
+	latent(batch[0]) // what is half done is undone
+	if len(batch) > h.room || devices < h.needs {
+		return fmt.Errorf("denoise: %w", fault.OutOfMemory(h.caused))
+	}
+	for _, e := range batch {
+		latent(e)
+	}
+	return nil
+}
+
+// plain is a stage that cannot be shared.
+type plain struct{ stages.Stage }
+
+func (plain) Capabilities() stages.Capabilities { return stages.Capabilities{} }
+
+// prompts makes n of them.
+func prompts(n int) (out []string) {
+	for i := range n {
+		out = append(out, fmt.Sprint("prompt ", i))
+	}
+	return out
+}
+
+// TestOutOfMemory: the batch is halved until it fits, then an element gets more devices, then it fails. What
+// was learned holds for the batches behind it.
+func TestOutOfMemory(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		stage   stages.Stage
+		h       hungry
+		workers int
+		sizes   []int // of batches
+		want    string
+		failed  int
+	}{
+		{name: "halves", h: newHungry(2, 1, 0), workers: 1, sizes: []int{8},
+			want: "8 on 1; 4 on 1; 2 on 1; 2 on 1; 2 on 1; 2 on 1"},
+		{name: "odd halves", h: newHungry(2, 1, 0), workers: 1, sizes: []int{5}, want: "5 on 1; 2 on 1; 2 on 1; 1 on 1"},
+		{name: "the next batch does not fail first", h: newHungry(3, 1, 0), workers: 1, sizes: []int{4, 4},
+			want: "4 on 1; 2 on 1; 2 on 1; 2 on 1; 2 on 1"},
+		{name: "then wider", h: newHungry(9, 3, 0), workers: 4, sizes: []int{2},
+			want: "2 on 1; 1 on 1; 1 on 2; 1 on 4; 1 on 4"},
+		{name: "as wide as there is", h: newHungry(9, 3, 0), workers: 3, sizes: []int{1},
+			want: "1 on 1; 1 on 2; 1 on 3"},
+		{name: "then it fails", h: newHungry(9, 9, 0), workers: 2, sizes: []int{2},
+			want: "2 on 1; 1 on 1; 1 on 2; 1 on 2", failed: 2},
+		{name: "a fixed width is kept", h: newHungry(9, 3, 2), workers: 4, sizes: []int{1}, want: "1 on 2", failed: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEngine(t, c.workers, step("denoise", fakeStage{}))
+				e.Steps[0].Stage = c.h
+				f, out := station(t, e, 0), &collector{}
+				for i, n := range c.sizes {
+					var batch []string
+					for _, p := range prompts(n) {
+						batch = append(batch, fmt.Sprint(i, p))
+					}
+					f.give(t, out.emit, batch...)
+					synctest.Wait()
+				}
+				f.end(t, out.emit)
+				if got := strings.Join(*c.h.tried, "; "); got != c.want {
+					t.Errorf("tried %s, want %s", got, c.want)
+				}
+				failed := 0
+				for _, el := range out.elements {
+					if el.Failed != nil {
+						failed++
+						if !strings.Contains(el.Failed.Error(), "OUT_OF_MEMORY") {
+							t.Errorf("failed: %v", el.Failed)
+						}
+					} else if el.Latents == nil {
+						t.Errorf("%s has no result", el.Row.Prompt)
+					}
+				}
+				if failed != c.failed {
+					t.Errorf("%d failed, want %d", failed, c.failed)
+				}
+			})
+		})
+	}
+}
+
+// wideBroken needs as many devices as a hungry stage, and fails on them.
+type wideBroken struct{ hungry }
+
+func (b wideBroken) Capabilities() stages.Capabilities { return spread(b.fixed, b.runSet) }
+
+func (b wideBroken) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+	return b.runSet(ctx, stages.Alone(dev), batch)
+}
+
+func (b wideBroken) runSet(_ context.Context, set *stages.Set, batch []*stages.Element) error {
+	if len(*b.tried) > 20 {
+		return fault.Fatal(errors.New("it has no end"))
+	}
+	if err := b.on(set.Ranks(), batch); err != nil {
+		return err
+	}
+	return errors.New("the ranks disagree")
+}
+
+// TestWideStageThatFails: an element that fails on the devices that it needs is tried on no fewer, and comes to
+// an end.
+func TestWideStageThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine(t, 4, step("denoise", fakeStage{}))
+		h := newHungry(9, 3, 0)
+		e.Retries, e.Steps[0].Stage = 3, wideBroken{h}
+		f, out := station(t, e, 0), &collector{}
+		f.give(t, out.emit, "a cat")
+		f.end(t, out.emit)
+		if err := out.elements[0].Failed; err == nil || !strings.Contains(err.Error(), "disagree") {
+			t.Errorf("failed: %v", err)
+		}
+		if got, want := strings.Join(*h.tried, "; "), "1 on 1; 1 on 2; 1 on 4; 1 on 4; 1 on 4"; got != want {
+			t.Errorf("tried %s, want %s", got, want)
+		}
+	})
+}
+
+// TestStageThatCannotShareFails: without a set to widen, one element that does not fit fails at once.
+func TestStageThatCannotShareFails(t *testing.T) {
+	h := newHungry(0, 1, 0)
+	e := newEngine(t, 4, step("encode", fakeStage{}))
+	e.Steps[0].Stage = plain{h}
+	f, out := station(t, e, 0), &collector{}
+	f.give(t, out.emit, "a", "b")
+	f.end(t, out.emit)
+	if got := strings.Join(*h.tried, "; "); got != "2 on 1; 1 on 1; 1 on 1" || out.elements[0].Failed == nil {
+		t.Errorf("tried %s, %v", got, out.elements[0].Failed)
+	}
+}
+
+// metering is a backend that says what its tensors held.
+type metering struct {
+	kernels.Backend
+	peak *int64
+}
+
+func (m metering) Peak() int64 { p := *m.peak; *m.peak = 0; return p }
+
+// meteringPool lends such backends.
+type meteringPool struct {
+	*fakePool
+	peak *int64
+}
+
+func (p meteringPool) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(bool), error) {
+	set, release, err := p.fakePool.LeaseThese(ctx, devices)
+	if err == nil {
+		for i := range set.Devices {
+			set.Devices[i] = metering{peak: p.peak}
+		}
+	}
+	return set, release, err
+}
+
+// TestMeasuredPeakCorrectsTheEstimate: batches behind the first are formed by what it really took.
+func TestMeasuredPeakCorrectsTheEstimate(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		takes int64 // bytes an element, estimated 10
+		want  int   // elements a batch, of 100 bytes
+	}{{"as estimated", 10, 10}, {"twice as much", 20, 5}, {"nothing is measured", 0, 10}, {"half as much", 5, 18}} {
+		peak := new(int64)
+		s := fakeStage{need: func(_ *schemas.PromptRow, n int) (int64, error) { return int64(10 * n), nil },
+			run: func(_ context.Context, batch []*stages.Element) error {
+				*peak = max(*peak, int64(len(batch))*c.takes)
+				for _, e := range batch {
+					latent(e)
+				}
+				return nil
+			}}
+		e := newEngine(t, 1, step("denoise", s))
+		e.Pool = meteringPool{newFakePool(1), peak}
+		row := &e.elements("a")[0].Row
+		if n, err := e.BatchSize(row); n != 10 || err != nil {
+			t.Fatalf("%s: first %d, %v", c.name, n, err)
+		}
+		f, out := station(t, e, 0), &collector{}
+		*peak = 1 << 40 // of somebody before
+		f.give(t, out.emit, prompts(4)...)
+		f.end(t, out.emit)
+		if n, err := e.BatchSize(row); n != c.want || err != nil {
+			t.Errorf("%s: then %d, %v; want %d", c.name, n, err, c.want)
+		}
+		facts := e.MemoryFacts()
+		if c.takes > 0 && (len(facts) != 1 || facts[0].Estimated != 40 || facts[0].Measured != 4*c.takes) {
+			t.Errorf("%s: %+v", c.name, facts)
+		}
+	}
+}
+
+// TestBatchSizeAfterOutOfMemory: no batch is formed that is known not to fit.
+func TestBatchSizeAfterOutOfMemory(t *testing.T) {
+	h := newHungry(3, 1, 0)
+	h.need = func(_ *schemas.PromptRow, n int) (int64, error) { return int64(10 * n), nil }
+	e := newEngine(t, 1, step("denoise", fakeStage{}))
+	e.Steps[0].Stage = h
+	row := &e.elements("a")[0].Row
+	f, out := station(t, e, 0), &collector{}
+	f.give(t, out.emit, prompts(10)...)
+	f.end(t, out.emit)
+	if n, err := e.BatchSize(row); n != 2 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	want := MemoryFact{Stage: "denoise", Shape: schemas.BucketOf(*row).String(), Rows: "0 tokens, guided", Fails: 2,
+		Most: 2, Limit: 1000}
+	if facts := e.MemoryFacts(); !slices.Equal(facts, []MemoryFact{want}) {
+		t.Errorf("%+v", facts)
+	}
+}
+
+// passing is a stage that runs out of memory until its blocks pass, and holds two units for each element.
+type passing struct {
+	fakeStage
+	stay *int
+	room func() int64
+	peak *int64
+}
+
+func (p passing) Capabilities() stages.Capabilities {
+	return stages.Capabilities{Loading: &stages.Loading{Staying: func() (stay, of int) { return *p.stay, 8 },
+		Stream: func(stay int) { *p.stay = stay }}}
+}
+
+func (p passing) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
+	if *p.peak = int64(20 * len(batch)); *p.peak > p.room() {
+		return fault.OutOfMemory(errors.New("CUDA_ERROR_OUT_OF_MEMORY"))
+	}
+	for _, e := range batch {
+		latent(e)
+	}
+	return nil
+}
+
+// TestMemoryThatWeightsFree: what blocks leave that pass is told, and batches grow into it once one was measured.
+func TestMemoryThatWeightsFree(t *testing.T) {
+	fake, stay, peak := newFakePool(1), 8, new(int64)
+	fake.memory = plan.Memory{Target: 15, Limit: 15}
+	pool := meteringPool{fake, peak}
+	e := newEngine(t, 1, step("denoise", fakeStage{}))
+	e.Steps[0].Stage = passing{stay: &stay, peak: peak, room: func() int64 { return fake.memory.Limit },
+		fakeStage: fakeStage{need: func(_ *schemas.PromptRow, n int) (int64, error) { return int64(5 * n), nil }}}
+	e.Pool = pool
+	var freed []int
+	e.Freed = func(step int, row schemas.PromptRow, stay int) {
+		freed = append(freed, step, stay)
+		fake.memory = plan.Memory{Target: 90, Limit: 90}
+	}
+	row := &e.elements("a")[0].Row
+	if n, err := e.BatchSize(row); n != 3 || err != nil {
+		t.Fatalf("first %d, %v", n, err)
+	}
+	f, out := station(t, e, 0), &collector{}
+	f.give(t, out.emit, prompts(3)...)
+	f.end(t, out.emit)
+	for _, el := range out.elements {
+		if el.Failed != nil {
+			t.Error(el.Failed)
+		}
+	}
+	if n, err := e.BatchSize(row); n != 4 || err != nil || !slices.Equal(freed, []int{0, 2}) || stay != 2 {
+		t.Errorf("then %d, %v; told %v, %d blocks stay", n, err, freed, stay)
+	}
+}
+
+// TestRecall: a run begins with what the one before it learned, as far as its devices are like those.
+func TestRecall(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fact  MemoryFact
+		batch int // of elements that are estimated at 10 bytes, 100 a batch
+		least int
+	}{
+		{"nothing", MemoryFact{Stage: "another"}, 10, 0},
+		{"twice as much", MemoryFact{Estimated: 40, Measured: 80}, 5, 0},
+		{"it did not fit", MemoryFact{Most: 3, Limit: 1000}, 3, 0},
+		{"one did not fit", MemoryFact{Alone: true, Limit: 5000}, 10, 0},
+		{"it needs two devices", MemoryFact{Least: 2, Limit: 2000}, 10, 2},
+		{"it did not fit smaller devices", MemoryFact{Most: 3, Least: 2, Limit: 900}, 10, 0},
+		{"nonsense", MemoryFact{Estimated: -1, Measured: -5, Most: -3, Least: -1, Limit: 1000}, 10, 0},
+	} {
+		s := fakeStage{need: func(_ *schemas.PromptRow, n int) (int64, error) { return int64(10 * n), nil }}
+		e := newEngine(t, 1, step("denoise", s))
+		row := &e.elements("a")[0].Row
+		c.fact.Shape = schemas.BucketOf(*row).String()
+		if c.fact.Stage == "" {
+			c.fact.Stage = "denoise"
+		}
+		e.Recall([]MemoryFact{c.fact})
+		want := c.fact // which stays as it was, for the run after this
+		want.Estimated, want.Measured = max(0, want.Estimated), max(0, want.Measured)
+		if float64(want.Limit) < 1000/1.1 {
+			want.Most, want.Least = 0, 0
+		}
+		want.Most, want.Least = max(0, want.Most), max(0, want.Least)
+		if facts := e.MemoryFacts(); !slices.Equal(facts, []MemoryFact{want}) {
+			t.Errorf("%s: passed on as %+v", c.name, facts)
+		}
+		n, err := e.BatchSize(row)
+		if least := e.learned.devices(&e.Steps[0], row); n != c.batch || err != nil || least != c.least {
+			t.Errorf("%s: %d elements, %d devices, %v", c.name, n, least, err)
+		}
+		e.learned.measure(&e.Steps[0], row, 10, 1) // adds to what was known
+		if facts := e.MemoryFacts(); c.fact.Measured > 0 && facts[0].Measured != c.fact.Measured {
+			t.Errorf("%s: then %+v", c.name, facts)
+		}
+	}
+}
+
+// TestCorrect: what a run has learned makes the next one plan with what an element really needs.
+func TestCorrect(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		fact MemoryFact
+		want int64 // of two elements that are estimated at 40
+	}{
+		{"nothing", MemoryFact{Limit: 1000}, 40},
+		{"twice as much", MemoryFact{Estimated: 10, Measured: 20}, 80},
+		{"half as much", MemoryFact{Estimated: 20, Measured: 10}, 22},
+		{"one did not fit", MemoryFact{Fails: 1, Limit: 1000, Alone: true}, 2500},
+		{"one needed less than estimated and did not fit", MemoryFact{Limit: 8, Alone: true}, 40},
+	} {
+		if got := c.fact.Correct(2, 40); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+	h := newHungry(9, 9, 0)
+	e := newEngine(t, 2, step("denoise", fakeStage{}))
+	e.Steps[0].Stage = h
+	f, out := station(t, e, 0), &collector{}
+	f.give(t, out.emit, "a")
+	f.end(t, out.emit)
+	if facts := e.MemoryFacts(); len(facts) != 1 || !facts[0].Alone || facts[0].Fails != 2 {
+		t.Errorf("%+v", facts)
+	}
+}
+
+// sickPool lends devices of which the first fall ill while they work.
+type sickPool struct {
+	*fakePool
+	wells []context.CancelCauseFunc
+	gave  []bool
+}
+
+func (p *sickPool) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(bool), error) {
+	set, release, err := p.fakePool.LeaseThese(ctx, devices)
+	if err == nil {
+		var end context.CancelCauseFunc
+		set.Well, end = context.WithCancelCause(context.Background())
+		p.wells = append(p.wells, end)
+	}
+	return set, func(ok bool) { p.gave = append(p.gave, ok); release(ok) }, err
+}
+
+// TestIllDevice: whatever a batch came to on a device that fell ill meanwhile, it is done again.
+func TestIllDevice(t *testing.T) {
+	ill := fault.DeviceLost(errors.New("XID 79"))
+	for _, c := range []struct {
+		name string
+		run  func(ctx context.Context) error // of the first try
+	}{
+		{"went well", func(context.Context) error { return nil }},
+		{"failed", func(context.Context) error { return errors.New("nonsense") }},
+		{"a fatal error", func(context.Context) error { return fault.Fatal(errors.New("nonsense")) }},
+		{"panicked", func(context.Context) error { panic("nonsense") }},
+		{"waits for its context", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pool := &sickPool{fakePool: newFakePool(1)}
+				tries := 0
+				s := fakeStage{run: func(ctx context.Context, batch []*stages.Element) error {
+					if tries++; tries > 1 {
+						latent(batch[0])
+						return nil
+					}
+					batch[0].Latents = stages.NewArray(1, 1, 1, 1) // of a sick device
+					pool.wells[0](ill)
+					return c.run(ctx)
+				}}
+				e := newEngine(t, 1, step("denoise", s))
+				e.Pool = pool
+				f, out := station(t, e, 0), &collector{}
+				f.give(t, out.emit, "four")
+				f.end(t, out.emit)
+				el := out.elements[0]
+				if tries != 2 || el.Failed != nil || el.Latents.Data[0] != 4 {
+					t.Errorf("%d tries: %v, %v", tries, el.Failed, el.Latents)
+				}
+				if !slices.Equal(pool.gave, []bool{false, true}) {
+					t.Errorf("given back %v", pool.gave)
+				}
+			})
+		})
+	}
+}

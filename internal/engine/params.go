@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// laterParams are those that enter a key only where a row has them.
+var laterParams = []stages.Param{
+	stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion, stages.ParamReference, stages.ParamMaskStrategy,
+	stages.ParamLoop, stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit,
+	stages.ParamMedia,
+}
+
+func laterParam(p stages.Param) bool { return slices.Contains(laterParams, p) }
+
+// laterValue is what a row says of a later parameter but the reference, "" for nothing. One clip is nothing: it is
+// what rows without a loop are.
+func laterValue(row *schemas.PromptRow, p stages.Param) string {
+	switch p {
+	case stages.ParamAes:
+		return row.Aes
+	case stages.ParamFlow:
+		return row.Flow
+	case stages.ParamCameraMotion:
+		return row.CameraMotion
+	case stages.ParamMaskStrategy:
+		return row.MaskStrategy
+	case stages.ParamLoop:
+		if row.Loop > 1 {
+			return strconv.Itoa(row.Loop)
+		}
+	case stages.ParamConditionFrameLength:
+		if (row.Loop > 1 || row.Reference != "") && row.ConditionFrameLength > 0 {
+			return strconv.Itoa(row.ConditionFrameLength)
+		}
+	case stages.ParamConditionFrameEdit:
+		if row.Loop > 1 && row.ConditionFrameEdit != nil {
+			return strconv.FormatUint(math.Float64bits(*row.ConditionFrameEdit), 16)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// laterRules are goldenRules whose denoiser depends on the later parameters too.
+func laterRules(t *testing.T) *Rules {
+	t.Helper()
+	r := goldenRules(t)
+	r.Steps[1].Spec.Params = append(r.Steps[1].Spec.Params, laterParams...)
+	if err := r.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestLaterParameters: each one tells rows apart, and the keys of rows without them are what they were before.
+func TestLaterParameters(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	one, same, other := file("1.png", "x"), file("2.png", "x"), file("3.png", "y")
+	edit, none := 0.5, schemas.None
+	plain := goldenRules(t).keyOf(t, schemas.PromptRow{Prompt: "a"})
+	rows := map[string]schemas.PromptRow{
+		"aes": {Aes: "6.5"}, "flow": {Flow: "6.5"}, "camera_motion": {CameraMotion: "6.5"},
+		"mask_strategy": {MaskStrategy: "6.5"}, "reference": {Reference: one}, "another": {Reference: other},
+		"two": {Reference: one + ";" + other}, "loop": {Loop: 2},
+		"length": {Loop: 2, ConditionFrameLength: 5}, "edit": {Loop: 2, ConditionFrameEdit: &edit},
+	}
+	seen := map[string]string{plain: "a plain row"}
+	for name, row := range rows {
+		row.Prompt = "a"
+		key := laterRules(t).keyOf(t, row)
+		if was, ok := seen[key]; ok {
+			t.Errorf("%s has the key of %s", name, was)
+		}
+		seen[key] = name
+	}
+	for name, row := range map[string]schemas.PromptRow{
+		"nothing": {}, "one clip": {Loop: 1, ConditionFrameLength: 5, ConditionFrameEdit: &edit}, "none": {Aes: none},
+	} {
+		row.Prompt = "a"
+		if laterRules(t).keyOf(t, row) != plain {
+			t.Errorf("%s has a key of its own", name)
+		}
+	}
+	ref := func(path string) string {
+		return laterRules(t).keyOf(t, schemas.PromptRow{Prompt: "a", Reference: path})
+	}
+	if ref(one) != ref(same) {
+		t.Error("the key depends on the name of a reference and not on its content")
+	}
+}
+
+// TestBadRows: what a row cannot mean fails the row.
+func TestBadRows(t *testing.T) {
+	dir := t.TempDir()
+	for want, row := range map[string]schemas.PromptRow{
+		"no such file":           {Reference: filepath.Join(dir, "none.png")},
+		"is an address":          {Reference: "https://example.org/a.png"},
+		"holds no png or jpeg":   {Reference: dir},
+		`resolution "7" is not`:  {Resolution: "7", AspectRatio: "1:1"},
+		"resolution is missing:": {AspectRatio: "1:1"},
+	} {
+		row.Prompt = "a"
+		e := &stages.Element{Row: row}
+		r := laterRules(t)
+		r.Defaults.Height, r.Defaults.Width = 0, 0
+		r.Apply(e)
+		if e.Failed == nil || !strings.Contains(e.Failed.Error(), want) {
+			t.Errorf("%+v: %v, want %q", row, e.Failed, want)
+		}
+	}
+}

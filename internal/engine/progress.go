@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"latentbeam/kernels"
+	"latentbeam/schemas/fault"
+)
+
+// Progress counts what happens to the rows of a run. It is safe for concurrent use.
+type Progress struct {
+	Seen    atomic.Int64 // read from the input
+	Done    atomic.Int64 // computed and published in this run
+	Skipped atomic.Int64 // found in the ledger
+	Failed  atomic.Int64 // recorded as failures in this run
+	Shared  atomic.Int64 // equal to a row in flight
+
+	// TooMany says whether so many failures end the job; nil: never.
+	TooMany func(seen, failed int64) bool
+
+	mu    sync.Mutex
+	order []string
+	busy  map[string]time.Duration
+	usage map[string]*kernels.Usage
+}
+
+// Settle counts rows that reached an end and returns a fatal error once too many have failed. They are
+// compared with the rows read so far: bad rows are known at once and good ones late.
+func (p *Progress) Settle(done, failed int64) error {
+	p.Done.Add(done)
+	f, seen := p.Failed.Add(failed), p.Seen.Load()
+	if failed == 0 || p.TooMany == nil || !p.TooMany(seen, f) {
+		return nil
+	}
+	return fault.Fatal(fmt.Errorf("stop: %d of the first %d rows failed, more than on_error.stop_after allows: "+
+		"see the failures table, mend the cause or allow more, and run again", f, seen))
+}
+
+// Spent adds time that a stage kept a device busy.
+func (p *Progress) Spent(stage string, d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.busy == nil {
+		p.busy = map[string]time.Duration{}
+	}
+	if _, ok := p.busy[stage]; !ok {
+		p.order = append(p.order, stage)
+	}
+	p.busy[stage] += d
+}
+
+// Computed adds what devices did for a stage.
+func (p *Progress) Computed(stage string, u kernels.Usage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.usage == nil {
+		p.usage = map[string]*kernels.Usage{}
+	}
+	if p.usage[stage] == nil {
+		p.usage[stage] = &kernels.Usage{}
+	}
+	p.usage[stage].Add(u)
+}
+
+// StageTime is the time a stage has used so far, and what its time on devices went to.
+type StageTime struct {
+	Stage   string        `json:"stage"`
+	Busy    time.Duration `json:"busy_ns"`
+	Kernels []KernelTime  `json:"kernels,omitempty"`
+}
+
+// Stages returns the time of every stage in the order of first use.
+func (p *Progress) Stages() []StageTime {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	times := make([]StageTime, len(p.order))
+	for i, s := range p.order {
+		times[i] = StageTime{Stage: s, Busy: p.busy[s]}
+		if u := p.usage[s]; u != nil {
+			times[i].Kernels = kernelTimes(*u)
+		}
+	}
+	return times
+}

@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"latentbeam/internal/media"
+)
+
+// maxReferenceFile bounds an image or video that rows are conditioned on or made of.
+const maxReferenceFile = 1 << 40
+
+// references knows the content of the files that rows are conditioned on or made of. A file is read once for a
+// run, so that plan, run and tables agree on every key.
+type references struct {
+	known sync.Map // path -> digest string
+}
+
+// digest names the content of the files of a row's reference, ";" between their paths, "" for none.
+func (r *references) digest(reference string) (string, error) {
+	if reference == "" {
+		return "", nil
+	}
+	var all []string
+	for path := range strings.SplitSeq(reference, ";") {
+		d, err := r.content(path)
+		if err != nil {
+			return "", fmt.Errorf("reference: %w", err)
+		}
+		all = append(all, d)
+	}
+	return strings.Join(all, ";"), nil
+}
+
+// media names the content of a file or folder that is to be encoded.
+func (r *references) media(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	d, err := r.content(path)
+	if err != nil {
+		return "", fmt.Errorf("media: %w", err)
+	}
+	return d, nil
+}
+
+func (r *references) content(path string) (string, error) {
+	if d, ok := r.known.Load(path); ok {
+		return d.(string), nil
+	}
+	if strings.Contains(path, "://") {
+		return "", fmt.Errorf("%q is an address; download it and give the file", path)
+	}
+	info, err := os.Stat(path) // before it is opened: a pipe would wait for its writer
+	if err == nil && !info.IsDir() && (!info.Mode().IsRegular() || info.Size() > maxReferenceFile) {
+		return "", fmt.Errorf("%q is not a file of at most %d GiB or a folder of images",
+			path, maxReferenceFile>>30)
+	}
+	d, err := media.Digest(path)
+	if err != nil {
+		return "", err
+	}
+	r.known.Store(path, d)
+	return d, nil
+}

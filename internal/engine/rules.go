@@ -1,0 +1,283 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"latentbeam/internal/rng"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// Rules turn a row as it was read into an element that is ready to be computed: defaults filled in,
+// parameters checked by every stage, and the key. They are pure, so that the plan, the run and the
+// tables agree on every row.
+type Rules struct {
+	Defaults schemas.PromptRow // what the job and the model say where the row is silent
+	JobSeed  int64             // rows without a seed get one derived from it and the prompt
+	Shard    int               // this run takes the keys whose number modulo Shards is Shard
+	Shards   int               // 0 and 1: all
+	Input    stages.Kind
+	Steps    []Step
+	Class    string // numeric class of the devices
+
+	// Made by Seal:
+	prefix []byte         // what all keys of the job share
+	params []stages.Param // what some stage depends on, each once
+
+	references *references
+}
+
+// Seal fixes what all keys of the job have in common. It fails for a stage that depends on a parameter
+// that no row has.
+func (r *Rules) Seal() error {
+	b := appendText(nil, "latentbeam", "key/1", "input", string(r.Input), "class", r.Class)
+	r.params = nil
+	for _, s := range r.Steps {
+		if s.Spec.Passive {
+			continue
+		}
+		b = appendText(b, "stage", s.Name, "version", strconv.Itoa(s.Spec.Version), "options", string(s.Options),
+			"weights", s.Digest())
+		for _, p := range s.params() {
+			if !slices.Contains(knownParams, p) {
+				return fmt.Errorf("stage %s depends on %q, which no prompt row has", s.Name, p)
+			}
+			if !slices.Contains(r.params, p) {
+				r.params = append(r.params, p)
+			}
+		}
+	}
+	sum := sha256.Sum256(b)
+	r.prefix = sum[:]
+	r.references = &references{}
+	return nil
+}
+
+// knownParams are those that appendParam writes.
+var knownParams = []stages.Param{
+	stages.ParamPrompt, stages.ParamNegativePrompt, stages.ParamMaxSequenceLength, stages.ParamSeed,
+	stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS, stages.ParamSteps,
+	stages.ParamGuidanceScale, stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion, stages.ParamReference,
+	stages.ParamMaskStrategy, stages.ParamLoop, stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit,
+	stages.ParamMedia,
+}
+
+// Weights names the weights of all stages by content, for the provenance columns.
+func (r *Rules) Weights() string {
+	var b []byte
+	for _, s := range r.Steps {
+		if d := s.Digest(); d != "" {
+			b = appendText(b, s.Name, d)
+		}
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(b))
+}
+
+// Apply fills, checks and keys e. A row that no stage can do comes back failed.
+func (r *Rules) Apply(e *stages.Element) {
+	e.Given = e.Row
+	if e.Failed != nil {
+		e.Key = r.badKey(e)
+		return
+	}
+	if err := r.fill(&e.Row); err != nil {
+		e.Fail("read", fault.Row(err))
+	}
+	if e.Failed == nil {
+		r.check(e)
+	}
+	if e.Failed != nil {
+		e.Key = r.badKey(e)
+		return
+	}
+	key, err := r.key(e)
+	if err != nil {
+		e.Fail("read", fault.Row(err))
+		key = r.badKey(e)
+	}
+	e.Key = key
+}
+
+// check lets every stage look at the row.
+func (r *Rules) check(e *stages.Element) {
+	row := &e.Row
+	texts := [...]struct{ name, text string }{{"prompt", row.Prompt}, {"negative_prompt", row.NegativePrompt}}
+	for _, t := range texts {
+		if !utf8.ValidString(t.text) {
+			e.Fail("read", fault.Row(fmt.Errorf("%s: not valid UTF-8", t.name)))
+			return
+		}
+	}
+	stage := ""
+	defer func() {
+		if p := recover(); p != nil {
+			e.Fail(stage, fault.Row(fmt.Errorf("panic: %s", panicText(p))))
+		}
+	}()
+	for i := range r.Steps {
+		stage = r.Steps[i].Name
+		if err := r.Steps[i].Check(&e.Row); err != nil {
+			e.Fail(stage, fault.Row(err))
+			return
+		}
+	}
+	if err := SameLatents(r.Steps, &e.Row); err != nil {
+		e.Fail(stage, fault.Row(err))
+	}
+}
+
+// SameLatents refuses a denoiser and an autoencoder that were not made for each other: they have latents of
+// different shapes for a row that each can do.
+func SameLatents(steps []Step, row *schemas.PromptRow) error {
+	var before stages.LatentShape
+	var name string
+	for _, s := range steps {
+		shape := s.Capabilities().LatentShape
+		if shape == nil {
+			continue
+		}
+		if before != nil {
+			if err := stages.SameLatents(row, name, before, s.Name, shape); err != nil {
+				return err
+			}
+		}
+		before, name = shape, s.Name
+	}
+	return nil
+}
+
+// Mine reports whether the element belongs to this shard. It goes by key, so that equal rows meet.
+func (r *Rules) Mine(e *stages.Element) bool {
+	return r.Shards <= 1 || binary.BigEndian.Uint64(e.Key[:8])%uint64(r.Shards) == uint64(r.Shard)
+}
+
+// fill puts the job's defaults where the row says nothing. What a table of tensors was made with is past
+// deciding: where the table does not say it, nothing is said.
+func (r *Rules) fill(row *schemas.PromptRow) (err error) {
+	d := r.Defaults
+	switch r.Input {
+	case stages.KindText:
+		d.NegativePrompt, d.MaxSequenceLength = "", 0
+	case stages.KindLatents:
+		d = schemas.PromptRow{FPS: d.FPS}
+	case stages.KindMedia: // nothing is sampled
+		d.NumInferenceSteps, d.GuidanceScale = 0, nil
+	}
+	*row, err = row.WithDefaults(d).Sized()
+	for _, text := range []*string{&row.Aes, &row.Flow, &row.CameraMotion, &row.Reference, &row.MaskStrategy} {
+		if *text == schemas.None {
+			*text = ""
+		}
+	}
+	if row.Seed == nil {
+		seed := rng.SeedFor(r.JobSeed, row.Prompt)
+		row.Seed = &seed
+	}
+	return err
+}
+
+// key hashes what the job shares, the content the element was read with, and the parameters that some
+// stage of the job depends on.
+func (r *Rules) key(e *stages.Element) (schemas.Key, error) {
+	var space [1024]byte // most prompts fit
+	b := append(space[:0], r.prefix...)
+	if r.Input == stages.KindText || r.Input == stages.KindLatents {
+		b = append(b, e.Origin[:]...)
+	}
+	for _, p := range r.params {
+		if laterParam(p) {
+			v, err := r.laterValue(&e.Row, p)
+			if err != nil {
+				return schemas.Key{}, err
+			}
+			if v != "" {
+				b = appendText(b, string(p), v)
+			}
+			continue
+		}
+		b = appendText(b, string(p))
+		b = appendSized(b, func(b []byte) []byte { return appendParam(b, &e.Row, p) })
+	}
+	return sha256.Sum256(b), nil
+}
+
+// laterValue is what a row says of a later parameter, "" for nothing.
+func (r *Rules) laterValue(row *schemas.PromptRow, p stages.Param) (string, error) {
+	switch p {
+	case stages.ParamReference:
+		return r.references.digest(row.Reference)
+	case stages.ParamMedia:
+		return r.references.media(row.Media)
+	}
+	v := laterValue(row, p)
+	if p == stages.ParamLoop && v != "" {
+		for _, s := range r.Steps {
+			if digest := s.Capabilities().LoopDigest; digest != nil {
+				v += "/" + digest()
+			}
+		}
+	}
+	return v, nil
+}
+
+// badKey names a row that cannot be computed by where it stands and what it says, so that the failures
+// table can name it and a mended row gets a new key.
+func (r *Rules) badKey(e *stages.Element) schemas.Key {
+	id := fmt.Sprint(e.Row.ID, "/", e.Row.SampleIndex)
+	return sha256.Sum256(appendText(slices.Clone(r.prefix),
+		"source", e.Row.Source, "id", id, "prompt", e.Row.Prompt, "failure", e.Failed.Error()))
+}
+
+// appendParam writes a parameter exactly: floats by their bits.
+func appendParam(b []byte, row *schemas.PromptRow, p stages.Param) []byte {
+	number := func(v int) []byte { return strconv.AppendInt(b, int64(v), 10) }
+	bits := func(v float64) []byte { return strconv.AppendUint(b, math.Float64bits(v), 16) }
+	switch p {
+	case stages.ParamPrompt:
+		return append(b, row.Prompt...)
+	case stages.ParamNegativePrompt:
+		return append(b, row.NegativePrompt...)
+	case stages.ParamMaxSequenceLength:
+		return number(row.MaxSequenceLength)
+	case stages.ParamSeed:
+		b = strconv.AppendInt(b, *row.Seed, 10)
+		return strconv.AppendInt(append(b, '/'), int64(row.SampleIndex), 10)
+	case stages.ParamHeight:
+		return number(row.Height)
+	case stages.ParamWidth:
+		return number(row.Width)
+	case stages.ParamNumFrames:
+		return number(row.NumFrames)
+	case stages.ParamFPS:
+		return bits(row.FPS)
+	case stages.ParamSteps:
+		return number(row.NumInferenceSteps)
+	case stages.ParamGuidanceScale:
+		return bits(row.Guidance())
+	}
+	return b // Seal has refused all others
+}
+
+// appendText writes texts with their lengths, so that no two lists share a spelling.
+func appendText(b []byte, texts ...string) []byte {
+	for _, s := range texts {
+		b = binary.LittleEndian.AppendUint64(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	return b
+}
+
+// appendSized writes what value appends, with its length before it.
+func appendSized(b []byte, value func([]byte) []byte) []byte {
+	at := len(b)
+	b = value(append(b, make([]byte, 8)...))
+	binary.LittleEndian.PutUint64(b[at:], uint64(len(b)-at-8))
+	return b
+}

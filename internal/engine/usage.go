@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"time"
+
+	"latentbeam/kernels"
+	"latentbeam/stages"
+)
+
+// metered puts counters before the devices that the set has in this process. usage reads them; where a device
+// computes behind its caller, the times are there once it was waited for.
+func metered(set *stages.Set) (usage func() kernels.Usage) {
+	meters := make([]*kernels.Metered, len(set.Devices))
+	for i, dev := range set.Devices {
+		meters[i] = kernels.NewMetered(dev)
+		set.Devices[i] = meters[i]
+	}
+	return func() kernels.Usage {
+		var sum kernels.Usage
+		for _, m := range meters {
+			sum.Add(m.Usage())
+		}
+		return sum
+	}
+}
+
+// KernelTime is what the operations of one family have done for a stage, on all devices of this process together.
+type KernelTime struct {
+	Kernel string        `json:"kernel"`
+	Calls  int64         `json:"calls"`
+	Busy   time.Duration `json:"busy_ns"`
+	FLOP   float64       `json:"flop,omitempty"` // of products
+	Bytes  int64         `json:"bytes"`          // of operands
+	Rate   float64       `json:"gflop_per_s,omitempty"`
+	Moved  float64       `json:"gb_per_s"`
+}
+
+// kernelTimes lists the families that were called.
+func kernelTimes(usage kernels.Usage) []KernelTime {
+	var times []KernelTime
+	for op, c := range usage {
+		if c.Calls > 0 {
+			busy := max(c.Time, 1).Seconds()
+			times = append(times, KernelTime{Kernel: kernels.Op(op).String(), Calls: c.Calls, Busy: c.Time, FLOP: c.FLOP,
+				Bytes: c.Bytes, Rate: c.FLOP / busy / 1e9, Moved: float64(c.Bytes) / busy / 1e9})
+		}
+	}
+	return times
+}

@@ -1,0 +1,73 @@
+package stages
+
+import (
+	"context"
+
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages/cost"
+)
+
+// Capabilities says what a stage can do beyond its other methods. A field that is left out means that the stage
+// cannot. A plain stage returns Capabilities{}. Which fields are set stays the same as long as the stage is open;
+// what can change meanwhile is a function.
+type Capabilities struct {
+	// Params are columns that the result depends on and that Spec.Params cannot know of, because the model that was
+	// opened decides. They join Spec.Params in the keys.
+	Params []Param
+	// Published returns the parameters that the model was published with. They hold where neither the row nor the job
+	// nor the model's index says otherwise.
+	Published func() schemas.PromptRow
+	// LatentShape returns the shape (C, T, H, W) of the latents of one clip of the row, for which Check has passed. A
+	// stage has it that makes, takes or conditions on latents: a denoiser and an autoencoder that were not made for
+	// each other are told by it.
+	LatentShape LatentShape
+	// LoopDigest names by content what weights the results of rows with several clips depend on beside the stage's own;
+	// it joins the keys of such rows.
+	LoopDigest func() string
+	// Cost returns the weights and the work of one element like row, and how a set of devices can share it, so that a
+	// layout of the devices can be chosen. Name and Need are the caller's to fill in. `plan` prints it and `run` uses it.
+	Cost func(row *schemas.PromptRow) (cost.Estimate, error)
+	// Spread is how a set of devices shares a batch; nil: each batch is for one device.
+	Spread *Spread
+	// Loading is how weights come to devices; nil: the stage has none there.
+	Loading *Loading
+}
+
+// Spread is how a set of devices shares a batch. Both functions are there.
+type Spread struct {
+	// Width returns how many devices a batch of rows like this one is to have; 0: as many as are of use.
+	Width func(row *schemas.PromptRow) int
+	// Run is Stage.Run on a set. The result is the same, byte for byte, whatever the set. Rank 0 gets it.
+	Run func(ctx context.Context, set *Set, batch []*Element) error
+}
+
+// Loading is how the weights of a stage come to devices and lie there.
+type Loading struct {
+	// Load brings all weights to the device's memory, once however often it is called, so that a checkpoint that does
+	// not fit is known before the first row. It is always there.
+	Load func(dev kernels.Backend) error
+
+	// Shards returns how many devices together hold the weights, 1 where each holds all; it may change in Hold. Where
+	// it is more, a set has a multiple of it. A stage has it, together with LoadShard, only if it has Spread.
+	Shards func() int
+	// LoadShard brings one of that many parts of the weights to a device, as Load does with all.
+	LoadShard func(dev kernels.Backend, shard int) error
+	// Hold says how the weights are to lie in memory: cut over devices, or passing through. It is called before any are
+	// loaded.
+	Hold func(h cost.Held) error
+
+	// Staying returns how many blocks stay in the memory of a device, and how many there are; the others pass through.
+	Staying func() (stay, of int)
+	// Stream lets no more than the first so many blocks stay, while a job runs too. Every device goes over to that at
+	// its next use. It is there if Staying is.
+	Stream func(stay int)
+}
+
+// Shards returns how many devices together hold the weights, 1 where each holds all.
+func (c Capabilities) Shards() int {
+	if c.Loading == nil || c.Loading.Shards == nil {
+		return 1
+	}
+	return max(1, c.Loading.Shards())
+}

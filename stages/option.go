@@ -1,0 +1,20 @@
+package stages
+
+import "fmt"
+
+// OptionError is an error about one option of a stage, so that it can be reported with its line.
+type OptionError struct {
+	Key string
+	Err error
+}
+
+// Errorf returns the OptionError of a key.
+func Errorf(key, format string, args ...any) *OptionError {
+	return &OptionError{key, fmt.Errorf(format, args...)}
+}
+
+// Error is that of the error.
+func (e *OptionError) Error() string { return e.Err.Error() }
+
+// Unwrap returns it.
+func (e *OptionError) Unwrap() error { return e.Err }
