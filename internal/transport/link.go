@@ -91,8 +91,8 @@ func (n *Node) offer(m *mesh, be kernels.Backend) (kernels.Linker, offer) {
 	if n.links.avoided() {
 		return nil, offer{Why: "not tried again for now, after a failure"}
 	}
-	dev, ok := kernels.As[kernels.Linker](be)
-	if !ok {
+	dev := be.Capabilities().Linker
+	if dev == nil {
 		return nil, offer{Why: "the device " + be.Device() + " has no links"}
 	}
 	kind, err := dev.LinkKind()

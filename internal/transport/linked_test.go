@@ -37,7 +37,11 @@ type wired struct {
 
 func (w *wired) Device() string { return fmt.Sprint("memory:", w.rank) }
 
-func (w *wired) Unwrap() kernels.Backend { return w.Backend }
+func (w *wired) Capabilities() kernels.Capabilities {
+	can := w.Backend.Capabilities()
+	can.Linker = w
+	return can
+}
 
 func (w *wired) LinkKind() (string, error) {
 	if kind, ok := w.cable.kinds[w.rank]; ok {
