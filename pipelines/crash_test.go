@@ -3,6 +3,7 @@
 package pipelines_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 	"time"
 
 	"latentbeam/internal/report"
-	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 	"latentbeam/schemas/fault"
 )
 
@@ -351,12 +352,12 @@ func (c *crashJob) finished(l life) (wrong []string) {
 	}
 	wrong = c.want.diff(got)
 	wrong = append(wrong, unpublished(l.Out, got)...)
-	dir, err := store.OpenDir(l.Out)
+	dir, err := dir.Open(l.Out)
 	if err != nil {
 		return append(wrong, err.Error())
 	}
 	defer dir.Close()
-	if s, err := report.ReadSummary(dir, "summary.json"); err != nil || s.State != report.Complete {
+	if s, err := report.ReadSummary(context.Background(), dir, "summary.json"); err != nil || s.State != report.Complete {
 		wrong = append(wrong, fmt.Sprintf("the summary says %q, %v", s.State, err))
 	}
 	again, err := l.job().run()

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/ledger"
-	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 	"latentbeam/pipelines"
 )
 
@@ -129,7 +129,7 @@ func TestDamagedBeforeSizesWereNoted(t *testing.T) {
 // withoutPosterSizes writes the ledger of an output as an earlier version did.
 func withoutPosterSizes(t *testing.T, out string) {
 	t.Helper()
-	dir, err := store.OpenDir(out)
+	dir, err := dir.Open(out)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/ledger"
-	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 	"latentbeam/schemas/fault"
 )
 
@@ -29,7 +29,7 @@ e,a yellow square moves right,
 // inLedger is how many bytes of tensors the ledger of an output has.
 func inLedger(t *testing.T, out string) (total int64) {
 	t.Helper()
-	dir, err := store.OpenDir(out)
+	dir, err := dir.Open(out)
 	if err != nil {
 		t.Fatal(err)
 	}

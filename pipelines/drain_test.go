@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"latentbeam/internal/report"
-	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -122,12 +122,12 @@ func checkInterrupted(t *testing.T, j job, totals report.Totals) {
 			t.Errorf("%s is left", name)
 		}
 	}
-	dir, err := store.OpenDir(j.out)
+	dir, err := dir.Open(j.out)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	s, err := report.ReadSummary(dir, "summary.json")
+	s, err := report.ReadSummary(t.Context(), dir, "summary.json")
 	if err != nil || s.State == report.Complete || s.Totals.Pending != totals.Pending {
 		t.Errorf("summary %q with %d pending, %v", s.State, s.Totals.Pending, err)
 	}

@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 	"strings"
 	"time"
 
 	"latentbeam/internal/ledger"
-	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -55,11 +54,11 @@ func pauseSpec(d time.Duration) stages.Spec {
 }
 
 // ledgerResults reads what the ledger of an output says of every key that counts.
-func ledgerResults(dir string) ([]schemas.Result, error) {
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+func ledgerResults(out string) ([]schemas.Result, error) {
+	d, err := dir.Look(out)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	d, err := store.OpenDir(dir)
 	if err != nil {
 		return nil, err
 	}

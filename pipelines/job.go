@@ -38,6 +38,8 @@ type Options struct {
 	Devices []layout.Device
 	// Look says that the job is only to be planned: devices that others could want are not taken.
 	Look bool
+
+	outputs outputs // of tests; the zero value finds the stores of addresses
 }
 
 // Job is a configuration with its stages, devices and input opened and checked. Nothing is written
@@ -237,40 +239,40 @@ func (j *Job) rows(ctx context.Context) iter.Seq2[*stages.Element, error] {
 // Attach opens the output for writing and takes its lock; a second run on it gets an error that names
 // the first. Close gives it back.
 func (j *Job) Attach(ctx context.Context) error {
-	dir, err := j.openOutput()
+	s, err := j.openOutput(ctx, j.Opts.outputs.write)
 	if err != nil {
 		return err
 	}
-	release, err := j.lock(dir)
+	release, err := j.lock(ctx, s)
 	if err != nil {
 		return err
 	}
 	j.close = append(j.close, release)
-	return j.use(ctx, dir)
+	return j.use(ctx, s)
 }
 
-// openOutput opens the directory of the output. What is closed from then on belongs to it.
-func (j *Job) openOutput() (*store.Dir, error) {
+// openOutput opens the store of the output. What is closed from then on belongs to it.
+func (j *Job) openOutput(ctx context.Context, open opener) (store.Store, error) {
 	j.output = len(j.close)
-	dir, err := store.OpenDir(j.Config.Output.Path)
+	s, err := open(ctx, j.Config.Output.Path)
 	if err != nil {
 		return nil, err
 	}
-	j.close = append(j.close, func() { dir.Close() })
-	return dir, nil
+	j.close = append(j.close, func() { s.Close() })
+	return s, nil
 }
 
-// use opens the ledger of dir.
-func (j *Job) use(ctx context.Context, dir *store.Dir) error {
-	l, err := ledger.Open(ctx, dir)
+// use opens the ledger of the store.
+func (j *Job) use(ctx context.Context, s store.Store) error {
+	l, err := ledger.Open(ctx, s)
 	if err != nil {
 		return err
 	}
 	j.close = append(j.close, l.Close, j.report.Release)
-	j.engine.Store, j.engine.Ledger = dir, l
-	j.report.Store, j.report.Ledger, j.report.Before = dir, l, nil
-	if s, err := report.ReadSummary(dir, j.report.SummaryName()); err == nil { // else nothing is known of them
-		j.report.Before = s.Files
+	j.engine.Store, j.engine.Ledger = s, l
+	j.report.Store, j.report.Ledger, j.report.Before = s, l, nil
+	if last, err := report.ReadSummary(ctx, s, j.report.SummaryName()); err == nil { // else nothing is known of them
+		j.report.Before = last.Files
 	}
 	return j.forget(ctx, l)
 }

@@ -66,15 +66,18 @@ func (j *Job) unshard() {
 // started again has nothing to do.
 func (j *Job) joined(ctx context.Context, p Plan) (s report.Summary, ok bool, err error) {
 	whole := new(report.Job).SummaryName()
-	if p.New > 0 || j.report.Part == "" || !j.engine.Store.Exists(whole) {
+	if p.New > 0 || j.report.Part == "" {
 		return s, false, nil
+	}
+	if there, err := store.Exists(ctx, j.engine.Store, whole); !there || err != nil {
+		return s, false, err
 	}
 	rules, shards := &j.engine.Rules, j.engine.Rules.Shards
 	rules.Shards = 0
 	p, err = j.Plan(ctx)
 	rules.Shards = shards
 	if err == nil {
-		s, ok = j.upToDate(whole, p)
+		s, ok = j.upToDate(ctx, whole, p)
 	}
 	return s, ok, err
 }

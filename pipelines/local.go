@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -175,7 +176,7 @@ func (j *Job) openDevices(steps []engine.Step, defaults *schemas.PromptRow) (len
 		workers = j.fleet
 		j.close = append(j.close, j.fleet.Close)
 	}
-	j.facts = recall(j.Config.Output.Path, part(j.Opts), workers.Class())
+	j.facts = j.Opts.outputs.recall(context.Background(), j.Config.Output.Path, part(j.Opts), workers.Class())
 	if err := j.arrange([]schemas.PromptRow{*defaults}, 0); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"context"
 	"strings"
 
 	"latentbeam/internal/report"
@@ -10,15 +11,15 @@ import (
 // lock takes the lock of this run, or of this shard, on the output. Shards of one job may share an output;
 // anything else that is at work there (a run over all rows, a job cut into another number of shards) is an
 // error that names it.
-func (j *Job) lock(dir *store.Dir) (release func(), err error) {
+func (j *Job) lock(ctx context.Context, s store.Store) (release func(), err error) {
 	mine := "." + j.report.Part + "lock"
-	if release, err = dir.Lock(mine, "latentbeam run"); err != nil {
+	if release, err = s.Lock(ctx, mine, "latentbeam run"); err != nil {
 		return nil, err
 	}
 	// Two that come at the same time both hold their own lock here, so at least one of them sees the other.
-	if j.free, err = j.othersLocks(dir); err == nil {
+	if j.free, err = j.othersLocks(ctx, s); err == nil {
 		for _, name := range j.free {
-			if err = dir.Held(name); err != nil {
+			if err = s.Held(ctx, name); err != nil {
 				break
 			}
 		}
@@ -30,9 +31,9 @@ func (j *Job) lock(dir *store.Dir) (release func(), err error) {
 	return release, nil
 }
 
-// othersLocks lists the lock files of runs that may not work beside this one.
-func (j *Job) othersLocks(dir *store.Dir) (names []string, err error) {
-	files, err := dir.Files(".")
+// othersLocks lists the locks of runs that may not work beside this one.
+func (j *Job) othersLocks(ctx context.Context, s store.Store) (names []string, err error) {
+	files, err := store.Names(ctx, s, "", store.Flat)
 	for _, name := range files {
 		if strings.HasPrefix(name, ".") && strings.HasSuffix(name, "lock") && report.Layout(name) != report.Layout(j.report.Part) {
 			names = append(names, name)

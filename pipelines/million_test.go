@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 	"latentbeam/internal/table"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -128,12 +130,20 @@ func writeMillion(t *testing.T, path string, n int) {
 // countRows adds up the rows that the files of a table say they have.
 func countRows(t *testing.T, out, name string) (n int64) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(out, "tables", name+"-*.parquet"))
+	d, err := dir.Look(out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range files {
-		f, err := table.OpenTensors(file)
+	defer d.Close()
+	for info, err := range d.List(t.Context(), "tables/"+name+"-", store.Flat) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := d.Open(t.Context(), info.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := table.OpenTensors(info.Name, file)
 		if err != nil {
 			t.Fatal(err)
 		}

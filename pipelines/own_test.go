@@ -14,7 +14,7 @@ import (
 	"latentbeam/internal/devices"
 	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
-	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 	"latentbeam/runners"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -59,7 +59,7 @@ func own(t *testing.T, runner runners.Runner, out string, between link) {
 	steps := tinySteps(t, "encode_text", "denoise", "decode_vae", "encode_video", "measure_shapes")
 	devices, err := devices.NewCPU(1, 1, 0)
 	must(t, err)
-	dir, err := store.OpenDir(out)
+	dir, err := dir.Open(out)
 	must(t, err)
 	defer dir.Close()
 	records, err := ledger.Open(t.Context(), dir)
@@ -122,7 +122,7 @@ func TestTransformsInAPipelineOfYourOwn(t *testing.T) {
 // recordTexts writes the records of a ledger as sorted texts, tensors as their digests.
 func recordTexts(t *testing.T, out string) (texts []string) {
 	t.Helper()
-	dir, err := store.OpenDir(out)
+	dir, err := dir.Open(out)
 	must(t, err)
 	defer dir.Close()
 	l, err := ledger.Open(t.Context(), dir)

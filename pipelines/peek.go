@@ -4,24 +4,26 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
+
+	"latentbeam/internal/store"
 )
 
 // Peek opens an output that is already there, only to read it; without one there is nothing done yet.
 func (j *Job) Peek(ctx context.Context) error {
-	if _, err := os.Stat(j.Config.Output.Path); err != nil {
-		return nil
-	}
 	return j.again(func() error { return j.peek(ctx) })
 }
 
 func (j *Job) peek(ctx context.Context) error {
-	dir, err := j.openOutput()
+	s, err := j.openOutput(ctx, j.Opts.outputs.read)
+	if errors.Is(err, fs.ErrNotExist) {
+		j.engine.Store, j.engine.Ledger = nil, nil // of an output that was there before
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	j.peeking = true
-	return j.use(ctx, dir)
+	return j.use(ctx, s)
 }
 
 // maxLooks bounds how often an output is read anew that somebody else changes meanwhile.
@@ -31,7 +33,7 @@ const maxLooks = 5
 // that would keep it from that.
 func (j *Job) again(read func() error) (err error) {
 	for range maxLooks {
-		if err = read(); !errors.Is(err, fs.ErrNotExist) {
+		if err = read(); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, store.ErrChanged) {
 			return err
 		}
 		j.detach()

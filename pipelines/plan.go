@@ -129,11 +129,11 @@ func (p *Plan) count(e *stages.Element) {
 
 // upToDate returns the summary of that name where an earlier run left a complete report of exactly these rows, whose
 // files are as it wrote them.
-func (j *Job) upToDate(name string, p Plan) (report.Summary, bool) {
+func (j *Job) upToDate(ctx context.Context, name string, p Plan) (report.Summary, bool) {
 	if p.New > 0 {
 		return report.Summary{}, false
 	}
-	s, err := report.ReadSummary(j.engine.Store, name)
+	s, err := report.ReadSummary(ctx, j.engine.Store, name)
 	whole := s.State == report.Complete || s.State == report.Limited && s.Limit == j.Opts.Limit
-	return s, err == nil && whole && s.Input == p.Input && j.report.AsWritten(s.Files)
+	return s, err == nil && whole && s.Input == p.Input && j.report.AsWritten(ctx, s.Files)
 }

@@ -1,12 +1,11 @@
 package pipelines
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 
 	"latentbeam/internal/engine"
 	"latentbeam/internal/plan/layout"
@@ -16,8 +15,8 @@ import (
 
 // recall reads from the output what an earlier run in the same numeric class learned of memory. An output that
 // is not there or cannot be read has nothing to say.
-func recall(output, part, class string) []engine.MemoryFact {
-	text, err := os.ReadFile(filepath.Join(output, (&report.Job{Part: part}).SummaryName()))
+func (o outputs) recall(ctx context.Context, output, part, class string) []engine.MemoryFact {
+	text, err := o.readFile(ctx, output, (&report.Job{Part: part}).SummaryName())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

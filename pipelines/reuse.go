@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"slices"
 
@@ -19,7 +20,7 @@ func (j *Job) forget(ctx context.Context, l *ledger.Ledger) error {
 	if j.Opts.Retry {
 		l.Forget(ledger.Failed)
 	}
-	sizes := j.engine.Store.Sizes()
+	sizes := j.engine.Store.Sizes(ctx)
 	defer sizes.Close()
 	j.engine.Damaged = map[schemas.Key]bool{}
 	var failed error
@@ -27,7 +28,7 @@ func (j *Job) forget(ctx context.Context, l *ledger.Ledger) error {
 		if failed != nil || rec.Status != ledger.Done {
 			return false
 		}
-		whole, err := j.whole(rec, sizes)
+		whole, err := j.whole(ctx, rec, sizes)
 		failed = err
 		return !whole && err == nil
 	})
@@ -39,7 +40,7 @@ func (j *Job) forget(ctx context.Context, l *ledger.Ledger) error {
 
 // whole reports whether a finished row has all that this job publishes: the earlier run may have written
 // less (output.write), and somebody may have removed or cut short a video or a table.
-func (j *Job) whole(rec ledger.Record, sizes *store.Sizes) (bool, error) {
+func (j *Job) whole(ctx context.Context, rec ledger.Record, sizes store.Sizes) (bool, error) {
 	var r schemas.Result
 	if err := json.Unmarshal(rec.Row, &r); err != nil {
 		return false, nil //nolint:nilerr // it is computed again
@@ -62,19 +63,22 @@ func (j *Job) whole(rec ledger.Record, sizes *store.Sizes) (bool, error) {
 		if slices.ContainsFunc(rec.Blobs, func(b ledger.Blob) bool { return b.Name == name }) {
 			continue
 		}
-		if held, err := j.report.Holds(rec.Key, name); !held || err != nil {
+		if held, err := j.report.Holds(ctx, rec.Key, name); !held || err != nil {
 			return false, err
 		}
 	}
 	if !keep[stages.KindVideo] {
 		return true, nil
 	}
-	return r.Video != nil && j.wholeVideo(schemas.Key(rec.Key), r.Video, sizes), nil
+	if r.Video == nil {
+		return false, nil
+	}
+	return j.wholeVideo(ctx, schemas.Key(rec.Key), r.Video, sizes)
 }
 
 // wholeVideo reports whether video and poster are there as long as they were written. What is there otherwise is
 // Damaged.
-func (j *Job) wholeVideo(key schemas.Key, v *schemas.VideoFile, sizes *store.Sizes) bool {
+func (j *Job) wholeVideo(ctx context.Context, key schemas.Key, v *schemas.VideoFile, sizes store.Sizes) (bool, error) {
 	whole := true
 	for _, f := range []struct {
 		name  string
@@ -83,12 +87,16 @@ func (j *Job) wholeVideo(key schemas.Key, v *schemas.VideoFile, sizes *store.Siz
 		if f.name == "" {
 			continue
 		}
-		size, found := sizes.Of(f.name)
+		size, err := sizes.Of(ctx, f.name)
+		found := err == nil
+		if !found && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
 		if found && f.bytes > 0 && size != f.bytes {
 			j.engine.Damaged[key] = true
 			found = false
 		}
 		whole = whole && found
 	}
-	return whole
+	return whole, nil
 }

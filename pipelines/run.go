@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"latentbeam/internal/engine"
@@ -72,7 +73,7 @@ func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 		started(plan)
 	}
 	r := Result{Plan: plan}
-	if s, ok := j.upToDate(j.report.SummaryName(), plan); ok {
+	if s, ok := j.upToDate(ctx, j.report.SummaryName(), plan); ok {
 		r.NothingToDo, r.Totals, r.Skipped = true, s.Totals, plan.Done
 		return r, nil
 	}
@@ -114,10 +115,8 @@ func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 // begin marks the output as unfinished and saves how the job was started, for `retry`.
 func (j *Job) begin(ctx context.Context) error {
 	name := j.report.SummaryName()
-	if j.engine.Store.Exists(name) {
-		if err := j.engine.Store.Remove(name); err != nil {
-			return err
-		}
+	if err := j.engine.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return j.engine.Store.Replace(ctx, JobFile, j.saveStart)
 }

@@ -1,14 +1,15 @@
 package pipelines
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/store"
 )
 
 // JobFile is the file of the output that says how its job was started.
@@ -38,15 +39,15 @@ func ReadStart(path string, sets []string) (Start, error) {
 }
 
 // LastStart reads from an output how its job was started last.
-func LastStart(output string) (Start, error) {
+func LastStart(ctx context.Context, output string) (Start, error) {
 	var s Start
-	data, err := os.ReadFile(filepath.Join(output, JobFile))
+	data, err := outputs{}.readFile(ctx, output, JobFile)
 	if err != nil {
 		return s, fmt.Errorf("%w: %s is not the output of a job", err, output)
 	}
 	if err := json.Unmarshal(data, &s); err != nil {
 		return s, fmt.Errorf("read %s: %w; run the job by its YAML, which writes the file anew",
-			filepath.Join(output, JobFile), err)
+			store.Address(output, JobFile), err)
 	}
 	return s, nil
 }

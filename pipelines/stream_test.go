@@ -14,7 +14,7 @@ import (
 	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
@@ -69,9 +69,13 @@ func (b *onCard) Weights(dt kernels.DType, shape []int, data []byte) (kernels.Te
 	}
 	own := slices.Clone(data)
 	t, err := b.Backend.Weights(dt, shape, own)
-	b.Backend.(interface{ Passing(kernels.Tensor) }).Passing(t) // the processor keeps nothing else of it
+	b.Backend.Capabilities().Passing(t) // the processor keeps nothing else of it
 	b.copies[t.Buf] = own
 	return t, err
+}
+
+func (b *onCard) Capabilities() kernels.Capabilities {
+	return kernels.Capabilities{Refiller: b, Release: b.Release}
 }
 
 func (b *onCard) Refill(t kernels.Tensor, data func() []byte) (ready func()) {
@@ -139,9 +143,9 @@ type known struct {
 	held []int64 // that weights were said to take, in order
 }
 
-func (p *known) Capabilities() lend.Capabilities {
+func (p *known) Capabilities() lend.PoolCapabilities {
 	card := layout.Device{Name: "card", Memory: 1 << 40, Rate: 1e12, Link: 1e9, Host: 1e9}
-	return lend.Capabilities{
+	return lend.PoolCapabilities{
 		Layout: func() []layout.Device { return slices.Repeat([]layout.Device{card}, len(p.all)) },
 		Weights: func(bytes int64) {
 			p.mu.Lock()
@@ -164,9 +168,9 @@ func (p *cards) Size() int           { return len(p.all) }
 func (p *cards) Class() string       { return cpu.New(1).Class() }
 func (p *cards) Memory() plan.Memory { return plan.Memory{Target: 1 << 40, Limit: 1 << 40} }
 
-func (p *cards) Speeds() []float64               { return slices.Repeat([]float64{1}, len(p.all)) }
-func (p *cards) Changed() <-chan struct{}        { return nil }
-func (p *cards) Capabilities() lend.Capabilities { return lend.Capabilities{} }
+func (p *cards) Speeds() []float64                   { return slices.Repeat([]float64{1}, len(p.all)) }
+func (p *cards) Changed() <-chan struct{}            { return nil }
+func (p *cards) Capabilities() lend.PoolCapabilities { return lend.PoolCapabilities{} }
 
 // LeaseThese lends any: all are alike.
 func (p *cards) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(bool), error) {
@@ -224,7 +228,7 @@ func onCards(t *testing.T, pool lend.Pool) (records []string, facts []engine.Mem
 	names := []string{"encode_text", "denoise"}
 	steps := tinySteps(t, names...)
 	out := filepath.Join(t.TempDir(), "out")
-	dir, err := store.OpenDir(out)
+	dir, err := dir.Open(out)
 	must(t, err)
 	defer dir.Close()
 	l, err := ledger.Open(t.Context(), dir)

@@ -24,7 +24,7 @@ func retryCommand(specs []stages.Spec) *cobra.Command {
 			if err != nil {
 				return fault.Usage(err)
 			}
-			start, err := pipelines.LastStart(args[0])
+			start, err := pipelines.LastStart(cmd.Context(), args[0])
 			if err != nil {
 				return fault.Usage(err)
 			}

@@ -191,8 +191,8 @@ func (p *CPU) Weights(bytes int64) {
 }
 
 // Capabilities says that weights take memory; workers are alike and reach each other alike.
-func (p *CPU) Capabilities() lend.Capabilities {
-	return lend.Capabilities{Weights: p.Weights}
+func (p *CPU) Capabilities() lend.PoolCapabilities {
+	return lend.PoolCapabilities{Weights: p.Weights}
 }
 
 // Class returns the numeric class of the workers' results.

@@ -42,7 +42,7 @@ type Engine struct {
 	Rules    Rules
 	Steps    []Step
 	Pool     lend.Pool
-	Store    *store.Dir
+	Store    store.Store
 	Ledger   *ledger.Ledger
 	Progress *Progress
 	MaxBatch int                  // upper bound on a batch; 0: the memory plan alone decides

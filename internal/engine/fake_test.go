@@ -10,7 +10,7 @@ import (
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
-	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -37,7 +37,7 @@ func (p *fakePool) LeaseSet(ctx context.Context, n int) (*stages.Set, func(bool)
 			return nil, nil, context.Cause(ctx)
 		}
 	}
-	set := &stages.Set{Devices: make([]kernels.Backend, n), Speeds: make([]float64, n)}
+	set := &stages.Set{Devices: slices.Repeat([]kernels.Backend{idle{}}, n), Speeds: make([]float64, n)}
 	return set, func(bool) {
 		for range n {
 			<-p.slots
@@ -49,12 +49,17 @@ func (p *fakePool) LeaseThese(ctx context.Context, devices []int) (*stages.Set, 
 	return p.LeaseSet(ctx, len(devices))
 }
 
-func (p *fakePool) Size() int                       { return cap(p.slots) }
-func (p *fakePool) Speeds() []float64               { return slices.Repeat([]float64{1}, p.Size()) }
-func (p *fakePool) Changed() <-chan struct{}        { return nil }
-func (p *fakePool) Memory() plan.Memory             { return p.memory }
-func (p *fakePool) Class() string                   { return "fake" }
-func (p *fakePool) Capabilities() lend.Capabilities { return lend.Capabilities{} }
+func (p *fakePool) Size() int                           { return cap(p.slots) }
+func (p *fakePool) Speeds() []float64                   { return slices.Repeat([]float64{1}, p.Size()) }
+func (p *fakePool) Changed() <-chan struct{}            { return nil }
+func (p *fakePool) Memory() plan.Memory                 { return p.memory }
+func (p *fakePool) Class() string                       { return "fake" }
+func (p *fakePool) Capabilities() lend.PoolCapabilities { return lend.PoolCapabilities{} }
+
+// idle is a device that computes nothing.
+type idle struct{ kernels.Backend }
+
+func (idle) Capabilities() kernels.Capabilities { return kernels.Capabilities{} }
 
 // fakeStage makes latents of prompts by a function, which sees one batch at a time.
 type fakeStage struct {
@@ -104,7 +109,7 @@ func latent(e *stages.Element) {
 // newEngine is an engine with an output of its own and these steps.
 func newEngine(t *testing.T, workers int, steps ...Step) *Engine {
 	t.Helper()
-	dir, err := store.OpenDir(filepath.Join(t.TempDir(), "out"))
+	dir, err := dir.Open(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -189,16 +189,16 @@ func (f *Station) settleParts(live []*stages.Element, n int, t trial) error {
 
 // peaks starts measuring the memory of devices, where they can; read returns the most that one held.
 func peaks(devices []kernels.Backend) (read func() int64) {
-	var meters []kernels.Meter
+	var all []func() int64
 	for _, dev := range devices {
-		if m, ok := kernels.As[kernels.Meter](dev); ok {
-			m.Peak() // of what was before
-			meters = append(meters, m)
+		if peak := dev.Capabilities().Peak; peak != nil {
+			peak() // of what was before
+			all = append(all, peak)
 		}
 	}
 	return func() (most int64) {
-		for _, m := range meters {
-			most = max(most, m.Peak())
+		for _, peak := range all {
+			most = max(most, peak())
 		}
 		return most
 	}

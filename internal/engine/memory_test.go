@@ -189,7 +189,9 @@ type metering struct {
 	peak *int64
 }
 
-func (m metering) Peak() int64 { p := *m.peak; *m.peak = 0; return p }
+func (m metering) Capabilities() kernels.Capabilities {
+	return kernels.Capabilities{Peak: func() int64 { p := *m.peak; *m.peak = 0; return p }}
+}
 
 // meteringPool lends such backends.
 type meteringPool struct {

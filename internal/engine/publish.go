@@ -164,7 +164,7 @@ func (c *Publisher) publish(group []*stages.Element) error {
 		records[i] = record
 		for _, f := range files {
 			owner[f.Name] = i
-			if err := c.engine.makeRoom(e.Key, f.Name); err != nil {
+			if err := c.engine.makeRoom(c.job, e.Key, f.Name); err != nil {
 				return fmt.Errorf("publish %s: %w", e.Key, err)
 			}
 		}
@@ -202,11 +202,11 @@ func (c *Publisher) publish(group []*stages.Element) error {
 }
 
 // makeRoom removes a file that is not what an earlier run wrote, for it is about to be written anew.
-func (e *Engine) makeRoom(key schemas.Key, name string) error {
+func (e *Engine) makeRoom(ctx context.Context, key schemas.Key, name string) error {
 	if !e.Damaged[key] {
 		return nil
 	}
-	if err := e.Store.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := e.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

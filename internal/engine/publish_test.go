@@ -13,6 +13,7 @@ import (
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/media"
 	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 	"latentbeam/stages"
 )
 
@@ -104,8 +105,8 @@ func TestPublishReleasesKeys(t *testing.T) {
 func TestPublishStopsAtAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, 1, step("model", fakeStage{}))
-		e.Store.SetTrace(func(c store.Call) error {
-			if c.Op == store.OpWrite {
+		e.Store.(*dir.Dir).SetTrace(func(c dir.Call) error {
+			if c.Op == dir.OpWrite {
 				return syscall.ENOSPC
 			}
 			return nil
@@ -119,7 +120,7 @@ func TestPublishStopsAtAnError(t *testing.T) {
 		if err := c.Add(e.results(1, 1, 1)); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("add after the disk was full: %v", err)
 		}
-		e.Store.SetTrace(nil)
+		e.Store.(*dir.Dir).SetTrace(nil)
 		err := c.Close()
 		if !errors.Is(err, syscall.ENOSPC) || !errors.Is(e.Err(), syscall.ENOSPC) || e.Ledger.Len() > 0 {
 			t.Errorf("close: %v, job: %v, %d records", err, e.Err(), e.Ledger.Len())

@@ -193,7 +193,7 @@ func (s sleeper) sleep(devices []int, batch []*stages.Element) {
 
 // numbered is a device that knows its number.
 type numbered struct {
-	kernels.Backend
+	idle
 	number int
 }
 

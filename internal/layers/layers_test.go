@@ -31,7 +31,8 @@ var floors = []floor{
 	{"internal/config stages/cost internal/plan/weights internal/store internal/measure " +
 		"internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
 		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},
-	{"internal/plan internal/plan/layout internal/gpu/gputest", ""},
+	{"internal/plan internal/plan/layout internal/gpu/gputest internal/store/dir internal/store/storetest", ""},
+	{"internal/store/open", ""},
 	{"internal/ledger internal/transport internal/doctor stages", ""},
 	{"internal/lend", ""},
 	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus", ""},
@@ -49,7 +50,8 @@ var floors = []floor{
 
 // testExternal is what tests of any floor may import beside what their code may.
 const testExternal = "latentbeam/kernels/kerneltest latentbeam/stages/nn/nntest " +
-	"latentbeam/internal/torchpickle/torchtest latentbeam/internal/gpu/gputest latentbeam/internal/testaid"
+	"latentbeam/internal/torchpickle/torchtest latentbeam/internal/gpu/gputest latentbeam/internal/testaid " +
+	"latentbeam/internal/store/storetest"
 
 type pkg struct {
 	ImportPath                         string

@@ -32,7 +32,7 @@ func (l *Ledger) Commit(ctx context.Context, recs []Record) error {
 		objects[i] = store.Object{Name: p.name, Data: p.seg.seal()}
 	}
 	fault.Point(fault.LedgerCommitBeforePut)
-	if err := l.dir.Put(ctx, objects...); err != nil {
+	if err := l.store.Put(ctx, objects...); err != nil {
 		l.abandon(parts)
 		return fmt.Errorf("commit %d records: %w", len(recs), err)
 	}

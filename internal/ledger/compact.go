@@ -91,7 +91,7 @@ func (c *compaction) flush(ctx context.Context) error {
 	}
 	p := c.next
 	c.buffer, c.next = p.seg.seal(), nil
-	if err := c.ledger.dir.Put(ctx, store.Object{Name: p.name, Data: c.buffer}); err != nil {
+	if err := c.ledger.store.Put(ctx, store.Object{Name: p.name, Data: c.buffer}); err != nil {
 		c.ledger.abandon([]*part{p})
 		return err
 	}
@@ -128,7 +128,7 @@ func (l *Ledger) removeBelow(ctx context.Context, end uint32) error {
 		}
 		name := l.names.name(number)
 		l.files.forget(name)
-		err := l.dir.Remove(name)
+		err := l.store.Remove(ctx, name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("compact ledger: %w", err)
 		}

@@ -3,6 +3,8 @@ package ledger
 import (
 	"strings"
 	"testing"
+
+	"latentbeam/internal/store"
 )
 
 func TestCompact(t *testing.T) {
@@ -21,7 +23,7 @@ func TestCompact(t *testing.T) {
 	if _, err := l.Read(old); err == nil || !strings.Contains(err.Error(), "Compact has removed") {
 		t.Errorf("a ref from before: %v", err)
 	}
-	names, err := d.List(folder)
+	names, err := store.Names(t.Context(), d, folder, store.Deep)
 	if err != nil || len(names) != 1 || l.Segments() != 1 {
 		t.Errorf("files %v, %v, segments %d", names, err, l.Segments())
 	}
@@ -40,7 +42,7 @@ func TestCompact(t *testing.T) {
 		checkRecord(t, l, without)
 	}
 	must(t, l.Compact(ctx, func(Record) (bool, bool) { return false, false }))
-	if names, _ := d.List(folder); len(names) != 0 || l.Len() != 0 || l.Segments() != 0 {
+	if names, _ := store.Names(t.Context(), d, folder, store.Deep); len(names) != 0 || l.Len() != 0 || l.Segments() != 0 {
 		t.Errorf("after dropping all: files %v, len %d", names, l.Len())
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 	"latentbeam/schemas/fault"
 )
 
@@ -57,7 +57,7 @@ func child(path string) error {
 			}
 		})
 	}
-	d, err := store.OpenDir(path)
+	d, err := dir.Open(path)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func killAndFinish(t *testing.T, n int, kill string) {
 		t.Errorf("%s=%s: the child ended with %v: %s", childKillEnv, kill, err, out)
 		return
 	}
-	d, err := store.OpenDir(path)
+	d, err := dir.Open(path)
 	if err != nil {
 		t.Error(err)
 		return
@@ -185,7 +185,7 @@ func TestKillAtRandomTimes(t *testing.T) {
 // finish lets a last life end the work in path and checks everything.
 func finish(t *testing.T, path string, n int) {
 	t.Helper()
-	d, err := store.OpenDir(path)
+	d, err := dir.Open(path)
 	must(t, err)
 	defer d.Close()
 	must(t, work(t.Context(), d, n, true, func(int) {}))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/internal/store"
 	"latentbeam/schemas/fault"
 )
 
@@ -92,7 +93,7 @@ func TestOpenNamesTheDamagedFile(t *testing.T) {
 	l := openLedger(t, d)
 	must(t, l.Commit(t.Context(), []Record{recordOf(0, 0, Done)}))
 	must(t, l.Commit(t.Context(), []Record{recordOf(1, 0, Done)}))
-	names, err := d.List(folder)
+	names, err := store.Names(t.Context(), d, folder, store.Deep)
 	must(t, err)
 	path := filepath.Join(d.Path(), names[1])
 	data, err := os.ReadFile(path)

@@ -7,7 +7,7 @@ import (
 	"path"
 	"slices"
 
-	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 )
 
 // disk is a file system that can lose power: each file knows which of its bytes are synced, each
@@ -29,25 +29,25 @@ func (d *disk) find(name string) *node {
 }
 
 // do applies one call.
-func (d *disk) do(c store.Call) {
+func (d *disk) do(c dir.Call) {
 	parent, base := d.find(path.Dir(c.Name)), path.Base(c.Name)
 	switch c.Op {
-	case store.OpMkdir:
+	case dir.OpMkdir:
 		parent.now[base] = newDir()
-	case store.OpCreate:
+	case dir.OpCreate:
 		parent.now[base] = &node{}
-	case store.OpWrite:
+	case dir.OpWrite:
 		f := parent.now[base]
 		f.live = append(f.live, c.Data...)
-	case store.OpSync:
+	case dir.OpSync:
 		f := parent.now[base]
 		f.synced = f.live
-	case store.OpRename, store.OpReplace:
+	case dir.OpRename, dir.OpReplace:
 		d.find(path.Dir(c.To)).now[path.Base(c.To)] = parent.now[base]
 		delete(parent.now, base)
-	case store.OpRemove:
+	case dir.OpRemove:
 		delete(parent.now, base)
-	case store.OpSyncDir:
+	case dir.OpSyncDir:
 		dir := d.find(c.Name)
 		dir.safe = maps.Clone(dir.now)
 	}
@@ -95,14 +95,14 @@ func (d *disk) reboot(survive survival) map[string][]byte {
 
 // history is what a worker did: its calls, and after how many of them each element was safe.
 type history struct {
-	calls []store.Call
+	calls []dir.Call
 	acked map[int]int
 }
 
 // watch makes d write a history.
-func watch(d *store.Dir) *history {
+func watch(d *dir.Dir) *history {
 	h := &history{acked: map[int]int{}}
-	d.SetTrace(func(c store.Call) error {
+	d.SetTrace(func(c dir.Call) error {
 		c.Data = bytes.Clone(c.Data)
 		h.calls = append(h.calls, c)
 		return nil
@@ -113,7 +113,7 @@ func watch(d *store.Dir) *history {
 func (h *history) ack(i int) { h.acked[i] = len(h.calls) }
 
 // without is the history with some calls left out, as if the code forgot them.
-func (h *history) without(forgotten func(store.Call) bool) *history {
+func (h *history) without(forgotten func(dir.Call) bool) *history {
 	out := &history{acked: map[int]int{}}
 	place := make([]int, len(h.calls)+1)
 	for i, c := range h.calls {

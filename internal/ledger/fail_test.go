@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"testing"
 
-	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 	"latentbeam/schemas/fault"
 )
 
@@ -18,7 +18,7 @@ func TestEveryCallFails(t *testing.T) {
 	for bad := 1; bad <= total; bad++ {
 		d := openDir(t)
 		seen := 0
-		d.SetTrace(func(store.Call) error {
+		d.SetTrace(func(dir.Call) error {
 			if seen++; seen == bad {
 				return syscall.ENOSPC
 			}
@@ -46,11 +46,11 @@ func TestEveryCallFails(t *testing.T) {
 
 // TestSameLedgerGoesOn: after a failed Commit the open ledger takes the same records again.
 func TestSameLedgerGoesOn(t *testing.T) {
-	ops := []store.Op{store.OpCreate, store.OpWrite, store.OpSync, store.OpRename, store.OpSyncDir}
+	ops := []dir.Op{dir.OpCreate, dir.OpWrite, dir.OpSync, dir.OpRename, dir.OpSyncDir}
 	for _, op := range ops {
 		d := openDir(t)
 		full := true
-		d.SetTrace(func(c store.Call) error {
+		d.SetTrace(func(c dir.Call) error {
 			if full && c.Op == op {
 				return syscall.EDQUOT
 			}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"container/list"
+	"context"
 	"fmt"
 	"sync"
 
@@ -13,26 +14,31 @@ const openFilesMax = 64
 
 // files keeps the segments read last open.
 type files struct {
-	dir  *store.Dir
-	mu   sync.Mutex
-	open map[string]*list.Element // of *handle, most recent in front
-	ages list.List
+	store store.Store
+	ctx   context.Context // of opening: it ends with close
+	end   context.CancelFunc
+	mu    sync.Mutex
+	open  map[string]*list.Element // of *handle, most recent in front
+	ages  list.List
 }
 
 // handle is an open segment. It is closed when it is out of the cache and nobody uses it.
 type handle struct {
 	name  string
-	file  *store.File
+	file  store.Reader
 	users int
 	old   bool
 }
 
-func newFiles(dir *store.Dir) *files {
-	return &files{dir: dir, open: map[string]*list.Element{}}
+// newFiles takes the values of ctx; the files stay open when it ends.
+func newFiles(ctx context.Context, s store.Store) *files {
+	f := &files{store: s, open: map[string]*list.Element{}}
+	f.ctx, f.end = context.WithCancel(context.WithoutCancel(ctx))
+	return f
 }
 
 // use calls fn with a reader of the named segment.
-func (f *files) use(name string, fn func(*store.File) error) error {
+func (f *files) use(name string, fn func(store.Reader) error) error {
 	h, err := f.take(name)
 	if err != nil {
 		return fmt.Errorf("open ledger segment %s: %w", name, err)
@@ -50,7 +56,7 @@ func (f *files) take(name string) (*handle, error) {
 		h.users++
 		return h, nil
 	}
-	file, err := f.dir.Open(name)
+	file, err := f.store.Open(f.ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +97,7 @@ func (f *files) forget(name string) {
 
 // close retires all handles.
 func (f *files) close() {
+	f.end()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for f.ages.Len() > 0 {

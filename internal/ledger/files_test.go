@@ -16,12 +16,12 @@ func TestFilesStayOpenWhileUsed(t *testing.T) {
 		objects = append(objects, store.Object{Name: fmt.Sprint(i), Data: []byte("content")})
 	}
 	must(t, d.Put(t.Context(), objects...))
-	f := newFiles(d)
-	var used *store.File
-	must(t, f.use("0", func(file *store.File) error {
+	f := newFiles(t.Context(), d)
+	var used store.Reader
+	must(t, f.use("0", func(file store.Reader) error {
 		used = file
 		for _, o := range objects[1:] {
-			must(t, f.use(o.Name, func(*store.File) error { return nil }))
+			must(t, f.use(o.Name, func(store.Reader) error { return nil }))
 		}
 		if f.open["0"] != nil || f.ages.Len() != openFilesMax {
 			t.Errorf("%d files are open", f.ages.Len())

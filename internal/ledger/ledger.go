@@ -16,7 +16,7 @@ import (
 // processes may commit to one directory; each sees what was there when it opened the ledger, and
 // its own records.
 type Ledger struct {
-	dir   *store.Dir
+	store store.Store
 	files *files
 	id    segmentID // of this process's next segment
 
@@ -28,9 +28,9 @@ type Ledger struct {
 	missing map[uint32]bool // numbers given to segments that could not be published
 }
 
-// Open reads all segments under dir and builds the index. Damage is a *DamagedError, fatal.
-func Open(ctx context.Context, dir *store.Dir) (*Ledger, error) {
-	found, err := dir.List(folder)
+// Open reads all segments in the store and builds the index. Damage is a *DamagedError, fatal.
+func Open(ctx context.Context, s store.Store) (*Ledger, error) {
+	found, err := store.Names(ctx, s, folder, store.Deep)
 	if err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
@@ -38,7 +38,7 @@ func Open(ctx context.Context, dir *store.Dir) (*Ledger, error) {
 	if err != nil {
 		return nil, fault.TryAgain(err)
 	}
-	l := &Ledger{dir: dir, files: newFiles(dir), index: x, missing: map[uint32]bool{}}
+	l := &Ledger{store: s, files: newFiles(ctx, s), index: x, missing: map[uint32]bool{}}
 	r := newReader()
 	for _, name := range found {
 		if !strings.HasSuffix(name, ".seg") {
@@ -48,7 +48,7 @@ func Open(ctx context.Context, dir *store.Dir) (*Ledger, error) {
 			l.Close()
 			return nil, fmt.Errorf("open ledger: %w", err)
 		}
-		if err := l.load(r, name); err != nil {
+		if err := l.load(ctx, r, name); err != nil {
 			l.Close()
 			return nil, fault.Fatal(fmt.Errorf("open ledger: %w", err))
 		}
@@ -61,7 +61,7 @@ func Open(ctx context.Context, dir *store.Dir) (*Ledger, error) {
 }
 
 // load puts the records of one segment into the index.
-func (l *Ledger) load(r *reader, name string) error {
+func (l *Ledger) load(ctx context.Context, r *reader, name string) error {
 	id, err := parseSegmentName(name)
 	if err != nil {
 		return err
@@ -71,14 +71,14 @@ func (l *Ledger) load(r *reader, name string) error {
 	if err != nil {
 		return err
 	}
-	return l.scan(r, name, func(offset int64, h header, _ []byte) error {
+	return l.scan(ctx, r, name, func(offset int64, h header, _ []byte) error {
 		return l.insert(h.key, pack(number, offset, h.status))
 	})
 }
 
 // scan reads a segment from start to end.
-func (l *Ledger) scan(r *reader, name string, fn func(int64, header, []byte) error) error {
-	f, err := l.dir.Open(name)
+func (l *Ledger) scan(ctx context.Context, r *reader, name string, fn func(int64, header, []byte) error) error {
+	f, err := l.store.Open(ctx, name)
 	if err != nil {
 		return fmt.Errorf("open ledger segment %s: %w", name, err)
 	}
@@ -108,7 +108,7 @@ func (l *Ledger) at(ref Ref, window int, fn func(*reader, header) error) error {
 }
 
 func (l *Ledger) inFile(name string, ref Ref, window int, fn func(*reader, header) error) error {
-	return l.files.use(name, func(f *store.File) error {
+	return l.files.use(name, func(f store.Reader) error {
 		r := &reader{buffer: make([]byte, window)}
 		r.reset(name, f, f.Size())
 		h, err := r.header(ref.offset())

@@ -12,12 +12,12 @@ import (
 	"sync"
 	"testing"
 
-	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 )
 
-func openDir(t testing.TB) *store.Dir {
+func openDir(t testing.TB) *dir.Dir {
 	t.Helper()
-	d, err := store.OpenDir(filepath.Join(t.TempDir(), "out"))
+	d, err := dir.Open(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func openDir(t testing.TB) *store.Dir {
 	return d
 }
 
-func openLedger(t testing.TB, d *store.Dir) *Ledger {
+func openLedger(t testing.TB, d *dir.Dir) *Ledger {
 	t.Helper()
 	l, err := Open(t.Context(), d)
 	if err != nil {

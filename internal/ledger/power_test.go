@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 )
 
 const powerElements = 6
@@ -115,9 +116,9 @@ func TestPowerCutHeals(t *testing.T) {
 // a promise under some power cut.
 func TestFlawsAreFound(t *testing.T) {
 	h := live(t)
-	under := func(op store.Op, dirs ...string) *history {
+	under := func(op dir.Op, dirs ...string) *history {
 		left := 0
-		flawed := h.without(func(c store.Call) bool {
+		flawed := h.without(func(c dir.Call) bool {
 			for _, dir := range dirs {
 				if c.Op == op && (c.Name == dir || strings.HasPrefix(c.Name, dir+"/")) {
 					left++
@@ -132,14 +133,14 @@ func TestFlawsAreFound(t *testing.T) {
 		return flawed
 	}
 	for name, flawed := range map[string]*history{
-		"no fsync of files":                  under(store.OpSync, "videos"),
-		"no fsync of segments":               under(store.OpSync, "ledger"),
-		"no fsync of the table":              under(store.OpSync, "tables"),
-		"no fsync of the files' directories": under(store.OpSyncDir, "videos"),
-		"no fsync of the ledger's directory": under(store.OpSyncDir, "ledger"),
-		"no fsync of the root":               under(store.OpSyncDir, "."),
-		"no fsync of new directories' parents": h.without(func(c store.Call) bool {
-			return c.Op == store.OpSyncDir && (c.Name == "." || c.Name == "videos")
+		"no fsync of files":                  under(dir.OpSync, "videos"),
+		"no fsync of segments":               under(dir.OpSync, "ledger"),
+		"no fsync of the table":              under(dir.OpSync, "tables"),
+		"no fsync of the files' directories": under(dir.OpSyncDir, "videos"),
+		"no fsync of the ledger's directory": under(dir.OpSyncDir, "ledger"),
+		"no fsync of the root":               under(dir.OpSyncDir, "."),
+		"no fsync of new directories' parents": h.without(func(c dir.Call) bool {
+			return c.Op == dir.OpSyncDir && (c.Name == "." || c.Name == "videos")
 		}),
 		"ledger before files": ledgerFirst(t),
 	} {

@@ -108,7 +108,7 @@ func (l *Ledger) each(ctx context.Context, r *reader, fn func(Ref, *reader, head
 		if missing {
 			continue
 		}
-		err := l.scan(r, name, func(offset int64, h header, body []byte) error {
+		err := l.scan(ctx, r, name, func(offset int64, h header, body []byte) error {
 			ref := pack(number, offset, h.status)
 			l.mu.RLock()
 			counts := l.index.holds(h.key.fingerprint(), ref)

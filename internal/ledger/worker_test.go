@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 )
 
 const lockName = ".lock"
@@ -63,8 +64,8 @@ func newElement(i int, payload []byte) Record {
 // work does the elements 0 to n-1 in batches of two, in the order of design decision D9, and skips
 // what an earlier life has done. compact adds the two things that a job does once at its end.
 // acked is told of each element that is safe.
-func work(ctx context.Context, d *store.Dir, n int, compact bool, acked func(int)) error {
-	release, err := d.Lock(lockName, "crash test")
+func work(ctx context.Context, d *dir.Dir, n int, compact bool, acked func(int)) error {
+	release, err := d.Lock(ctx, lockName, "crash test")
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func work(ctx context.Context, d *store.Dir, n int, compact bool, acked func(int
 
 // verify checks an output that is finished: every element exactly once, every file and blob whole,
 // nothing else. It returns what is wrong.
-func verify(t *testing.T, d *store.Dir, n int) (wrong []string) {
+func verify(t *testing.T, d *dir.Dir, n int) (wrong []string) {
 	t.Helper()
 	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	l, err := Open(t.Context(), d)
@@ -150,7 +151,7 @@ func verify(t *testing.T, d *store.Dir, n int) (wrong []string) {
 			continue
 		}
 		files = append(files, payloadName(i))
-		if data, err := d.ReadFile(payloadName(i)); err != nil || !bytes.Equal(data, payload(i)) {
+		if data, err := store.ReadFile(t.Context(), d, payloadName(i)); err != nil || !bytes.Equal(data, payload(i)) {
 			complain("file of %d: %d bytes, %v", i, len(data), err)
 		}
 		if data, err := l.ReadBlob(ref, "latents"); err != nil || !bytes.Equal(data, want.Blobs[0].Data) {
@@ -158,14 +159,14 @@ func verify(t *testing.T, d *store.Dir, n int) (wrong []string) {
 		}
 	}
 	slices.Sort(files)
-	if have, err := d.List("videos/"); err != nil || !slices.Equal(have, files) {
+	if have, err := store.Names(t.Context(), d, "videos/", store.Deep); err != nil || !slices.Equal(have, files) {
 		complain("%d videos, %v, want %d", len(have), err, len(files))
 	}
 	return append(wrong, temporary(t, d)...)
 }
 
 // temporary lists temporary files anywhere in the output.
-func temporary(t *testing.T, d *store.Dir) (names []string) {
+func temporary(t *testing.T, d *dir.Dir) (names []string) {
 	t.Helper()
 	must(t, filepath.WalkDir(d.Path(), func(path string, _ fs.DirEntry, err error) error {
 		if strings.HasPrefix(filepath.Base(path), ".tmp-") {

@@ -30,11 +30,11 @@ type Pool interface {
 	// Class returns the numeric class of the devices' results.
 	Class() string
 	// Capabilities says what only some pools can.
-	Capabilities() Capabilities
+	Capabilities() PoolCapabilities
 }
 
-// Capabilities says what a pool can do beyond its other methods. A field that is left out means that it cannot.
-type Capabilities struct {
+// PoolCapabilities says what a pool can do beyond its other methods. A field that is left out means that it cannot.
+type PoolCapabilities struct {
 	// Planned says that the pool lends nothing: a job is only planned for its devices.
 	Planned bool
 	// Layout returns the devices, by number, as the cost model knows them.

@@ -22,13 +22,15 @@ func (j *Job) Compact(ctx context.Context) error {
 	if err != nil || tensors == 0 || tensors < rows {
 		return err // before the tables are opened
 	}
-	once, twice, err := j.weigh(ctx, j.Holds)
+	once, twice, err := j.weigh(ctx, func(key ledger.Key, name string) (bool, error) {
+		return j.Holds(ctx, key, name)
+	})
 	if err != nil || twice < once {
 		return err
 	}
 	return j.Ledger.Compact(ctx, func(r ledger.Record) (keepRecord, keepBlobs bool) {
 		for _, b := range r.Blobs {
-			if ok, err := j.Holds(r.Key, b.Name); !ok || err != nil {
+			if ok, err := j.Holds(ctx, r.Key, b.Name); !ok || err != nil {
 				return true, true
 			}
 		}
@@ -65,7 +67,7 @@ func (j *Job) rescue(ctx context.Context, file string, stays func(key uint64) bo
 	if table != "embeddings" && table != "latents" {
 		return nil
 	}
-	t, err := j.openTensors(file)
+	t, err := j.openTensors(ctx, file)
 	if err != nil {
 		return nil //nolint:nilerr // most files are new
 	}

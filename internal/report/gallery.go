@@ -2,8 +2,10 @@ package report
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strconv"
 
 	"latentbeam/internal/gallery"
@@ -20,10 +22,10 @@ func (j *Job) gallery(ctx context.Context, totals Totals) error {
 	})
 	for n := gallery.PageCount(page.Total) + 1; err == nil; n++ {
 		name := j.Part + gallery.PageName(n)
-		if !j.Store.Exists(name) {
+		if err = j.Store.Remove(ctx, name); errors.Is(err, fs.ErrNotExist) {
+			err = nil
 			break
 		}
-		err = j.Store.Remove(name)
 	}
 	if err != nil {
 		return fmt.Errorf("write gallery: %w", err)

@@ -2,14 +2,15 @@ package report
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/store"
 	"latentbeam/internal/table"
 	"latentbeam/schemas"
 )
@@ -51,15 +52,15 @@ func fingerprint(k [32]byte) uint64 { return binary.BigEndian.Uint64(k[:]) }
 
 // openHeld reads the keys of all files of a table, those of other shards too. A file that cannot be read
 // holds nothing.
-func (j *Job) openHeld(name string) (*held, error) {
-	files, err := j.Store.List("tables/" + name + "-")
+func (j *Job) openHeld(ctx context.Context, name string) (*held, error) {
+	files, err := store.Names(ctx, j.Store, "tables/"+name+"-", store.Flat)
 	if err != nil {
 		return nil, err
 	}
 	h := &held{}
 	n := int64(0)
 	for _, file := range files {
-		if t, err := j.openTensors(file); err == nil {
+		if t, err := j.openTensors(ctx, file); err == nil {
 			h.files = append(h.files, t)
 			n += t.Rows()
 		}
@@ -80,8 +81,12 @@ func (j *Job) openHeld(name string) (*held, error) {
 	return h, nil
 }
 
-func (j *Job) openTensors(file string) (*table.Tensors, error) {
-	return table.OpenTensors(filepath.Join(j.Store.Path(), filepath.FromSlash(file)))
+func (j *Job) openTensors(ctx context.Context, name string) (*table.Tensors, error) {
+	file, err := j.Store.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return table.OpenTensors(store.Address(j.Store.URL(), name), file)
 }
 
 // find returns the place of a key.
@@ -103,8 +108,8 @@ func (h *held) close() {
 
 // Holds reports whether the tables of the output have the tensor that a ledger record calls name. The first
 // call opens them, as they are then.
-func (j *Job) Holds(key ledger.Key, name string) (bool, error) {
-	h, err := j.heldBy(homes[name].table)
+func (j *Job) Holds(ctx context.Context, key ledger.Key, name string) (bool, error) {
+	h, err := j.heldBy(ctx, homes[name].table)
 	if err != nil {
 		return false, err
 	}
@@ -112,11 +117,11 @@ func (j *Job) Holds(key ledger.Key, name string) (bool, error) {
 	return ok, nil
 }
 
-func (j *Job) heldBy(table string) (*held, error) {
+func (j *Job) heldBy(ctx context.Context, table string) (*held, error) {
 	if h := j.held[table]; h != nil {
 		return h, nil
 	}
-	h, err := j.openHeld(table)
+	h, err := j.openHeld(ctx, table)
 	if err != nil {
 		return nil, err
 	}
@@ -136,11 +141,11 @@ func (j *Job) Release() {
 }
 
 // blob reads a tensor of the row from the ledger, or from the tables of an earlier run.
-func (j *Job) blob(o outcome, name string) ([]byte, error) {
+func (j *Job) blob(ctx context.Context, o outcome, name string) ([]byte, error) {
 	if has(o.record, name) {
 		return o.cursor.Blob(name)
 	}
-	h, err := j.heldBy(homes[name].table)
+	h, err := j.heldBy(ctx, homes[name].table)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/gallery"
+	"latentbeam/internal/store"
 	"latentbeam/stages"
 )
 
@@ -38,11 +39,11 @@ func (j *Job) removeOthers(ctx context.Context) error {
 			}
 		}
 	}
-	tables, err := j.Store.Files("tables")
+	tables, err := store.Names(ctx, j.Store, "tables/", store.Flat)
 	if err != nil {
 		return err
 	}
-	files, err := j.Store.Files(".")
+	files, err := store.Names(ctx, j.Store, "", store.Flat)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 // Job is what a report is made of.
 type Job struct {
 	Title  string
-	Store  *store.Dir
+	Store  store.Store
 	Ledger *ledger.Ledger
 	// Rows yields every row of the input in order, filled, checked and keyed, without tensors. A non-nil
 	// error is about the whole table.
@@ -83,12 +83,12 @@ func (j *Job) Write(ctx context.Context) (Totals, error) {
 			return 4 * (product(r.TextShape) + product(r.NegativeTextShape) + product(r.LaterShape()))
 		}
 		tensors = append(tensors, &tensorTable[schemas.EmbeddingRow]{job: j, name: "embeddings",
-			row: j.embeddingRow, size: size})
+			row: func(o outcome) (schemas.EmbeddingRow, error) { return j.embeddingRow(ctx, o) }, size: size})
 	}
 	if j.Keep[stages.KindLatents] {
 		size := func(r schemas.Result) int { return 4 * product(r.LatentsShape) }
 		tensors = append(tensors, &tensorTable[schemas.LatentRow]{job: j, name: "latents",
-			row: j.latentRow, size: size})
+			row: func(o outcome) (schemas.LatentRow, error) { return j.latentRow(ctx, o) }, size: size})
 	}
 	totals, err := j.failures(ctx, tensors)
 	for _, t := range tensors {
@@ -122,7 +122,7 @@ func (j *Job) perFile(n int) int {
 
 // removeFrom removes the files of a table from number i on: an earlier run had more rows.
 func (j *Job) removeFrom(ctx context.Context, table string, i int) error {
-	names, err := j.Store.List("tables/" + table + "-" + j.Part)
+	names, err := store.Names(ctx, j.Store, "tables/"+table+"-"+j.Part, store.Flat)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (j *Job) remove(ctx context.Context, name string) error {
 	if err := j.rescue(ctx, name, func(uint64) bool { return false }); err != nil {
 		return err
 	}
-	err := j.Store.Remove(name)
+	err := j.Store.Remove(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) { // another shard was faster
 		return nil
 	}

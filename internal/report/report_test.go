@@ -17,6 +17,7 @@ import (
 
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 	"latentbeam/internal/table"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -51,7 +52,7 @@ func (in input) rows(context.Context) iter.Seq2[*stages.Element, error] {
 // newJob is a report on an output of its own, of videos and latents.
 func newJob(t *testing.T, in input) *Job {
 	t.Helper()
-	dir, err := store.OpenDir(filepath.Join(t.TempDir(), "out"))
+	dir, err := dir.Open(filepath.Join(t.TempDir(), "out"))
 	must(t, err)
 	t.Cleanup(func() { dir.Close() })
 	l, err := ledger.Open(t.Context(), dir)
@@ -106,10 +107,10 @@ func (j *Job) write(t *testing.T) Totals {
 // ids lists the rows of a table, in order, and its files.
 func ids[T schemas.Row](t *testing.T, j *Job, name string, id func(T) string) (rows, files []string) {
 	t.Helper()
-	files, err := j.Store.List("tables/" + name + "-")
+	files, err := store.Names(t.Context(), j.Store, "tables/"+name+"-", store.Flat)
 	must(t, err)
 	for _, f := range files {
-		for row, err := range table.Read[T](filepath.Join(j.Store.Path(), f), true) {
+		for row, err := range table.Read[T](filepath.Join(j.Store.URL(), f), true) {
 			must(t, err)
 			rows = append(rows, id(row))
 		}
@@ -167,7 +168,7 @@ func TestReport(t *testing.T) {
 	if rows, _ := j.latentIDs(t); fmt.Sprint(rows) != "[a b a cc]" {
 		t.Errorf("latents %v", rows)
 	}
-	page, err := j.Store.ReadFile("index.html")
+	page, err := store.ReadFile(t.Context(), j.Store, "index.html")
 	if err != nil || !strings.Contains(string(page), "videos/cc.mp4") {
 		t.Errorf("gallery: %v", err)
 	}
@@ -203,7 +204,7 @@ func TestUnchangedTensorsAreNotWritten(t *testing.T) {
 	stat := func() (infos []fs.FileInfo) {
 		t.Helper()
 		for i := range 3 {
-			info, err := j.Store.Stat(j.tableName("latents", i))
+			info, err := os.Stat(store.Address(j.Store.URL(), j.tableName("latents", i)))
 			must(t, err)
 			infos = append(infos, info)
 		}
@@ -310,7 +311,7 @@ func TestSummary(t *testing.T) {
 	} {
 		s.Input = "abc"
 		must(t, j.WriteSummary(t.Context(), s))
-		got, err := ReadSummary(j.Store, j.SummaryName())
+		got, err := ReadSummary(t.Context(), j.Store, j.SummaryName())
 		if err != nil || got.State != want || got.Input != "abc" || got.Class != "cpu" || got.Weights != "w" {
 			t.Errorf("%+v, %v, want %s", got, err, want)
 		}
@@ -319,7 +320,7 @@ func TestSummary(t *testing.T) {
 		_, err := w.Write([]byte("{"))
 		return err
 	}))
-	if _, err := ReadSummary(j.Store, "broken.json"); err == nil {
+	if _, err := ReadSummary(t.Context(), j.Store, "broken.json"); err == nil {
 		t.Error("half a summary was read")
 	}
 }

@@ -48,7 +48,7 @@ func (j *Job) WriteSummary(ctx context.Context, s Summary) error {
 	}
 	s.Version, s.Class, s.Model, s.Weights = j.Version, j.Class, j.Model, j.Facts.Weights
 	var err error
-	if s.Files, err = j.files(); err != nil {
+	if s.Files, err = j.files(ctx); err != nil {
 		return err
 	}
 	return j.Store.Replace(ctx, j.SummaryName(), func(w io.Writer) error {
@@ -59,9 +59,9 @@ func (j *Job) WriteSummary(ctx context.Context, s Summary) error {
 }
 
 // ReadSummary reads a summary; a missing one gives fs.ErrNotExist.
-func ReadSummary(dir *store.Dir, name string) (Summary, error) {
+func ReadSummary(ctx context.Context, from store.Store, name string) (Summary, error) {
 	var s Summary
-	data, err := dir.ReadFile(name)
+	data, err := store.ReadFile(ctx, from, name)
 	if err != nil {
 		return s, err
 	}

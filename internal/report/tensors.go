@@ -79,7 +79,7 @@ func (t *tensorTable[T]) write(ctx context.Context) error {
 		name := t.job.tableName(t.name, i)
 		o := table.WriteOptions{Version: t.job.Version}
 		if i < len(t.digests) {
-			if t.job.hasDigest(name, t.digests[i]) {
+			if t.job.hasDigest(ctx, name, t.digests[i]) {
 				return drain(rows)
 			}
 			o.Metadata = map[string]string{digestKey: t.digests[i]}
@@ -110,8 +110,8 @@ func (t *tensorTable[T]) write(ctx context.Context) error {
 }
 
 // hasDigest reports whether the file exists, as long as it was written, and holds the rows of that digest.
-func (j *Job) hasDigest(name, digest string) bool {
-	f, err := j.Store.Open(name)
+func (j *Job) hasDigest(ctx context.Context, name, digest string) bool {
+	f, err := j.Store.Open(ctx, name)
 	if err != nil {
 		return false
 	}
@@ -132,7 +132,7 @@ func drain(rows iter.Seq2[outcome, error]) error {
 	return nil
 }
 
-func (j *Job) embeddingRow(o outcome) (schemas.EmbeddingRow, error) {
+func (j *Job) embeddingRow(ctx context.Context, o outcome) (schemas.EmbeddingRow, error) {
 	r := schemas.NewEmbeddingRow(o.Given)
 	r.SampleIndex = int64(o.Row.SampleIndex)
 	// The text depends on these, so a later job cannot decide them.
@@ -150,21 +150,21 @@ func (j *Job) embeddingRow(o outcome) (schemas.EmbeddingRow, error) {
 	r.TextEmbeddingSHA256 = o.result.TextSHA256
 	r.Model, r.WeightsDigest, r.Class, r.LatentbeamVersion = j.Model, j.Weights, j.Class, j.Version
 	var err error
-	r.TextEmbeddingBytes, err = j.blob(o, schemas.BlobText)
+	r.TextEmbeddingBytes, err = j.blob(ctx, o, schemas.BlobText)
 	if err == nil && len(o.result.NegativeTextShape) > 0 {
-		r.NegativeEmbeddingBytes, err = j.blob(o, schemas.BlobNegativeText)
+		r.NegativeEmbeddingBytes, err = j.blob(ctx, o, schemas.BlobNegativeText)
 	}
 	if err == nil && len(o.result.LaterTexts) > 0 {
 		for _, t := range o.result.LaterTexts {
 			r.LaterEmbeddingClips = append(r.LaterEmbeddingClips, int64(t.Clip))
 			r.LaterEmbeddingLengths = append(r.LaterEmbeddingLengths, int64(t.Tokens))
 		}
-		r.LaterEmbeddingBytes, err = j.blob(o, schemas.BlobLaterText)
+		r.LaterEmbeddingBytes, err = j.blob(ctx, o, schemas.BlobLaterText)
 	}
 	return r, err
 }
 
-func (j *Job) latentRow(o outcome) (schemas.LatentRow, error) {
+func (j *Job) latentRow(ctx context.Context, o outcome) (schemas.LatentRow, error) {
 	p := &o.Row
 	r := schemas.LatentRow{
 		ID: p.ID, Key: o.Key.String(), Caption: p.Prompt, NegativePrompt: p.NegativePrompt, MediaType: "video",
@@ -199,11 +199,11 @@ func (j *Job) latentRow(o outcome) (schemas.LatentRow, error) {
 	var err error
 	if p.Media != "" && len(o.result.TextShape) > 0 { // trainers read both from one table
 		r.TextEmbeddingDType, r.TextEmbeddingShape = "float32", int64s(o.result.TextShape)
-		if r.TextEmbeddingBytes, err = j.blob(o, schemas.BlobText); err != nil {
+		if r.TextEmbeddingBytes, err = j.blob(ctx, o, schemas.BlobText); err != nil {
 			return r, err
 		}
 	}
-	r.VAELatentBytes, err = j.blob(o, schemas.BlobLatents)
+	r.VAELatentBytes, err = j.blob(ctx, o, schemas.BlobLatents)
 	return r, err
 }
 

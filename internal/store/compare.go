@@ -7,23 +7,20 @@ import (
 	"io"
 )
 
-// compareBlock is how much of an existing file compare holds in memory, in bytes.
+// compareBlock is how much of an existing object Compare holds in memory, in bytes.
 const compareBlock = 256 << 10
 
-// compare returns nil where the file name holds exactly data, else the conflict.
-func (d *Dir) compare(name string, data []byte) (*ConflictError, error) {
-	f, err := d.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
+// Compare returns nil where the object that is there holds the bytes of want, else the conflict. A store compares
+// where a name is taken: it may be its own earlier call that was not acknowledged.
+func Compare(there Reader, want Object) (*ConflictError, error) {
+	from := io.NewSectionReader(there, 0, there.Size())
 	hash := sha256.New()
-	block := make([]byte, min(compareBlock, max(f.Size(), 1)))
-	equal, rest := f.Size() == int64(len(data)), data
+	block := make([]byte, min(compareBlock, max(there.Size(), 1)))
+	equal, rest := there.Size() == int64(len(want.Data)), want.Data
 	for {
-		n, err := f.Read(block)
+		n, err := from.Read(block)
 		hash.Write(block[:n])
-		equal = equal && n <= len(rest) && bytes.Equal(block[:n], rest[:n])
+		equal = equal && n <= len(rest) && bytes.Equal(block[:n], rest[:min(n, len(rest))])
 		rest = rest[min(n, len(rest)):]
 		if err == io.EOF {
 			break
@@ -35,9 +32,9 @@ func (d *Dir) compare(name string, data []byte) (*ConflictError, error) {
 	if equal && len(rest) == 0 {
 		return nil, nil
 	}
-	want := sha256.Sum256(data)
+	sum := sha256.Sum256(want.Data)
 	return &ConflictError{
-		Name: name, HaveSize: f.Size(), WantSize: int64(len(data)),
-		HaveSHA: hex.EncodeToString(hash.Sum(nil)), WantSHA: hex.EncodeToString(want[:]),
+		Name: want.Name, HaveSize: there.Size(), WantSize: int64(len(want.Data)),
+		HaveSHA: hex.EncodeToString(hash.Sum(nil)), WantSHA: hex.EncodeToString(sum[:]),
 	}, nil
 }

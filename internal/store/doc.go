@@ -1,9 +1,7 @@
-// Package store publishes files into a local directory: once, atomically, and never outside it.
+// Package store says what an output is to the rest of the program: objects under slash-separated names,
+// each of them whole or absent. A directory (internal/store/dir) is one kind of store, a bucket another.
+// internal/store/open picks the kind by the address, and internal/store/storetest holds the laws that every
+// kind obeys.
 //
-// What is visible under a final name is whole and on disk. Put follows one order for a batch:
-// write temporary files, fsync them, rename them without replacing, fsync the directories.
-// Temporary files are called .tmp-* and lie in the directory of the file they will become.
-//
-// What never enters: what a file means (keys, tables, the ledger). A second backend (a bucket with
-// the precondition DoesNotExist and CRC32C) gets a type of its own with the methods of Dir.
+// What never enters: what an object means (keys, tables, the ledger), and what only one kind of store has.
 package store

@@ -1,26 +1,26 @@
 package store
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"path"
-	"path/filepath"
-	"sync"
 	"time"
-
-	"github.com/gofrs/flock"
-
-	"latentbeam/schemas/fault"
 )
 
-// Owner describes the process that holds a lock, as the lock file records it.
+// Owner describes the process that holds a lock, as the lock records it.
 type Owner struct {
 	Name  string    `json:"owner"` // what the process is doing, as given to Lock
 	PID   int       `json:"pid"`
 	Host  string    `json:"host"`
 	Since time.Time `json:"since"`
+}
+
+// NewOwner describes this process, which takes a lock now.
+func NewOwner(name string) Owner {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return Owner{name, os.Getpid(), host, time.Now()}
 }
 
 // String reads "pid 12 on host a since 2026-01-02 15:04:05 (run job.yaml)".
@@ -34,128 +34,13 @@ func (o Owner) String() string {
 
 // LockedError says that another process holds the lock. ExitCode of it is 75.
 type LockedError struct {
-	Path  string // of the output directory
-	Lock  string // name of the lock file
+	URL   string // of the store
+	Lock  string // name of the lock
 	Owner Owner
 }
 
-// Error names the directory and who has it.
+// Error names the store and who has it.
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("output %s is in use by %v; wait for it or stop it (lock file %s)",
-		e.Path, e.Owner, e.Lock)
-}
-
-// Lock takes the lock called name for this process without waiting, or answers *LockedError. The
-// death of the process, however it comes, releases it. The file stays after release: removing it
-// would let two processes lock two files of one name. A Dir holds at most one lock at a time.
-func (d *Dir) Lock(name, owner string) (release func(), err error) {
-	if err := checkName(name); err != nil {
-		return nil, err
-	}
-	if held := d.setScope(noScope, scopeOf(name)); !held {
-		return nil, fmt.Errorf("lock %s: this run already holds a lock on %s", name, d.path)
-	}
-	lock, err := d.flock(name)
-	if err == nil {
-		err = d.signLock(name, owner)
-		if err != nil {
-			lock.Unlock()
-		}
-	}
-	if err != nil {
-		d.setScope(scopeOf(name), noScope)
-		return nil, err
-	}
-	var once sync.Once
-	return func() {
-		once.Do(func() {
-			d.setScope(scopeOf(name), noScope)
-			lock.Unlock()
-		})
-	}, nil
-}
-
-// Held answers the *LockedError of whoever holds the lock called name, and nil where nobody does. It takes
-// nothing.
-func (d *Dir) Held(name string) error {
-	if err := checkName(name); err != nil {
-		return err
-	}
-	lock := flock.New(filepath.Join(d.path, filepath.FromSlash(name)), flock.SetFlag(os.O_RDONLY))
-	free, err := lock.TryRLock() // shared: two that look do not see each other
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil
-	case err != nil:
-		return d.failed("lock", name, err)
-	case !free:
-		return fault.TryAgain(&LockedError{d.path, name, d.readOwner(name)})
-	}
-	return lock.Unlock()
-}
-
-// setScope changes the scope of temporary names from one value to another, or reports false.
-func (d *Dir) setScope(from, to string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.scope != from {
-		return false
-	}
-	d.scope = to
-	return true
-}
-
-// flock locks the file. The first open goes through os.Root, which refuses a link out of the
-// output; flock then opens the same name by path.
-func (d *Dir) flock(name string) (*flock.Flock, error) {
-	if _, err := d.ensureDir(path.Dir(name)); err != nil {
-		return nil, err
-	}
-	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE, fileMode)
-	if err != nil {
-		return nil, d.failed("open lock", name, err)
-	}
-	f.Close()
-	lock := flock.New(filepath.Join(d.path, filepath.FromSlash(name)), flock.SetPermissions(fileMode))
-	locked, err := lock.TryLock()
-	if err != nil {
-		return nil, d.failed("lock", name, err)
-	}
-	if !locked {
-		return nil, fault.TryAgain(&LockedError{d.path, name, d.readOwner(name)})
-	}
-	return lock, nil
-}
-
-// signLock writes who holds the lock into the locked file itself; a rename would unlock it.
-func (d *Dir) signLock(name, owner string) error {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	text, err := json.Marshal(Owner{owner, os.Getpid(), host, time.Now()})
-	if err != nil {
-		return fmt.Errorf("lock %s: %w", name, err)
-	}
-	if err := d.root.WriteFile(name, append(text, '\n'), fileMode); err != nil {
-		return d.failed("write lock", name, err)
-	}
-	return nil
-}
-
-// readOwner reads the holder's line. The holder writes it just after locking, so an empty file is
-// looked at once more.
-func (d *Dir) readOwner(name string) Owner {
-	var owner Owner
-	for range 2 {
-		text, err := d.root.ReadFile(name)
-		if err == nil && json.Unmarshal(text, &owner) == nil {
-			return owner
-		}
-		if errors.Is(err, os.ErrNotExist) {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	return Owner{}
+		e.URL, e.Owner, e.Lock)
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"fmt"
 	"io/fs"
-	"path"
 	"strings"
 	"unicode"
 )
@@ -14,12 +13,12 @@ const (
 	elementBytesMax = 250
 )
 
-// tempPrefix starts the name of every file that is not published yet.
-const tempPrefix = ".tmp-"
+// TempPrefix starts an element of every name that a store keeps for itself, such as files that are not published yet.
+const TempPrefix = ".tmp-"
 
-// checkName accepts slash-separated relative names such as "videos/ab/abcd.mp4" that mean the same
-// on every file system. os.Root keeps paths inside the directory; this keeps names readable.
-func checkName(name string) error {
+// CheckName accepts slash-separated relative names such as "videos/ab/abcd.mp4" that mean the same
+// in every file system and bucket.
+func CheckName(name string) error {
 	why := ""
 	switch {
 	case name == "" || name == "." || !fs.ValidPath(name):
@@ -35,8 +34,8 @@ func checkName(name string) error {
 		if len(element) > elementBytesMax {
 			why = fmt.Sprintf("one element is %d bytes long, the limit is %d", len(element), elementBytesMax)
 		}
-		if strings.HasPrefix(element, tempPrefix) {
-			why = "names that start with " + tempPrefix + " are the store's own"
+		if strings.HasPrefix(element, TempPrefix) {
+			why = "names that start with " + TempPrefix + " are the store's own"
 		}
 	}
 	if why == "" {
@@ -48,5 +47,10 @@ func checkName(name string) error {
 	return fmt.Errorf("output name %q: %s", name, why)
 }
 
-// isTemp reports whether the last element of name is a temporary file's.
-func isTemp(name string) bool { return strings.HasPrefix(path.Base(name), tempPrefix) }
+// CheckPrefix accepts what names can start with.
+func CheckPrefix(prefix string) error {
+	if CheckName(prefix) == nil {
+		return nil
+	}
+	return CheckName(prefix + "x")
+}

@@ -4,13 +4,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/store"
 )
 
 // Limits of parquet files. The library trusts what a file says about itself: a footer length makes it
@@ -39,20 +39,29 @@ const (
 // parquetFile is a parquet file whose footer was checked.
 type parquetFile struct {
 	path string
-	file *os.File
+	file store.Reader
 	size int64
 	*parquet.File
 }
 
-// openParquet opens a file behind the guards. Errors are *config.Error: the file is not one that can be read.
+// openParquet opens a file of the user's behind the guards, see readParquet.
 func openParquet(path string) (*parquetFile, error) {
-	file, err := os.Open(path)
+	file, err := openLocal(path)
 	if err != nil {
 		return nil, config.NewError(config.Position{File: path}, "%v", err)
 	}
-	p := &parquetFile{path: path, file: file}
-	if err := p.open(); err != nil {
+	p, err := readParquet(path, file)
+	if err != nil {
 		_ = file.Close()
+	}
+	return p, err
+}
+
+// readParquet reads a file behind the guards; path is its name for people. Errors are *config.Error: the file is not
+// one that can be read.
+func readParquet(path string, file store.Reader) (*parquetFile, error) {
+	p := &parquetFile{path: path, file: file, size: file.Size()}
+	if err := p.open(); err != nil {
 		var known *config.Error
 		if errors.As(err, &known) {
 			return nil, err
@@ -64,11 +73,6 @@ func openParquet(path string) (*parquetFile, error) {
 }
 
 func (p *parquetFile) open() error {
-	info, err := p.file.Stat()
-	if err != nil {
-		return err
-	}
-	p.size = info.Size()
 	meta, err := p.footer()
 	if err != nil {
 		return err

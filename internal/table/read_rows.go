@@ -22,8 +22,26 @@ import (
 // about the file's form is a *config.Error.
 func Read[T schemas.Row](path string, tensors bool) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
+		file, err := openParquet(path)
+		if err != nil {
+			var zero T
+			yield(zero, err)
+			return
+		}
+		defer file.close()
+		for row, err := range rowsOf[T](file, tensors) {
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+// rowsOf is Read of an open file.
+func rowsOf[T schemas.Row](file *parquetFile, tensors bool) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
 		var zero T
-		r, err := openRows(path, reflect.TypeFor[T](), tensors)
+		r, err := openRows(file, reflect.TypeFor[T](), tensors)
 		if err != nil {
 			yield(zero, err)
 			return
@@ -39,7 +57,7 @@ func Read[T schemas.Row](path string, tensors bool) iter.Seq2[T, error] {
 				row = zero
 				var known *config.Error // which names the file
 				if !errors.As(err, &known) {
-					err = fmt.Errorf("read %s: row %d: %w", path, r.row, err)
+					err = fmt.Errorf("read %s: row %d: %w", file.path, r.row, err)
 				}
 			}
 			if !yield(row, err) || err != nil {
@@ -67,14 +85,9 @@ type rowColumn struct {
 	list   bool
 }
 
-func openRows(path string, row reflect.Type, tensors bool) (*rowsReader, error) {
-	file, err := openParquet(path)
-	if err != nil {
-		return nil, err
-	}
+func openRows(file *parquetFile, row reflect.Type, tensors bool) (*rowsReader, error) {
 	r := &rowsReader{file: file}
 	if err := guarded(func() error { return r.assign(row, tensors) }); err != nil {
-		_ = file.close()
 		return nil, err
 	}
 	return r, nil
@@ -255,5 +268,4 @@ func (r *rowsReader) close() {
 	for _, c := range r.columns {
 		c.leaf.close()
 	}
-	_ = r.file.close() // it was only read
 }

@@ -5,17 +5,18 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"sort"
 
 	"github.com/parquet-go/parquet-go"
+
+	"latentbeam/internal/store"
 )
 
 // Tensors reads single tensors out of one of our own tables, by the number of the row. It is for one
 // goroutine; rows in order cost the least.
 type Tensors struct {
 	path   string
-	file   *os.File
+	file   store.Reader
 	groups []parquet.RowGroup
 	ends   []int64 // of the row groups: number of the row behind the last
 	leaves map[string]int
@@ -31,12 +32,9 @@ type tensorColumn struct {
 	values parquet.ValueReader
 }
 
-// OpenTensors opens the table at path. The file stays readable when another one takes its name.
-func OpenTensors(path string) (*Tensors, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
+// OpenTensors opens the table that file reads; path is its name for people. Close closes the file, a table that cannot
+// be opened closes it too.
+func OpenTensors(path string, file store.Reader) (*Tensors, error) {
 	t := &Tensors{path: path, file: file, leaves: map[string]int{}, open: map[string]*tensorColumn{}}
 	if err := guarded(t.load); err != nil {
 		_ = file.Close()
@@ -46,11 +44,7 @@ func OpenTensors(path string) (*Tensors, error) {
 }
 
 func (t *Tensors) load() error {
-	info, err := t.file.Stat()
-	if err != nil {
-		return err
-	}
-	f, err := parquet.OpenFile(t.file, info.Size(), parquet.SkipBloomFilters(true))
+	f, err := parquet.OpenFile(t.file, t.file.Size(), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return err
 	}
@@ -91,7 +85,12 @@ func (keyRow) ByteSize() int  { return 0 }
 // Keys yields the content of the column "key", row by row.
 func (t *Tensors) Keys() iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		for row, err := range Read[keyRow](t.path, false) {
+		file, err := readParquet(t.path, t.file)
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for row, err := range rowsOf[keyRow](file, false) {
 			if !yield(row.Key, err) {
 				return
 			}

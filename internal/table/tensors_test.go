@@ -23,7 +23,7 @@ func TestTensors(t *testing.T) {
 		rows = append(rows, schemas.LatentRow{Key: string(rune('a' + i)), VAELatentBytes: data})
 	}
 	path := save(t, rows, WriteOptions{RowGroupBytes: 4_000_000})
-	tensors, err := OpenTensors(path)
+	tensors, err := openTensors(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestTensorsOfDamagedFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenTensors(filepath.Join(t.TempDir(), "none.parquet")); !os.IsNotExist(err) {
+	if _, err := openTensors(filepath.Join(t.TempDir(), "none.parquet")); !os.IsNotExist(err) {
 		t.Errorf("a missing file: %v", err)
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -75,7 +75,7 @@ func TestTensorsOfDamagedFiles(t *testing.T) {
 		if err := os.WriteFile(path, data[:len(data)-rng.IntN(2)*rng.IntN(len(data))], 0o644); err != nil {
 			t.Fatal(err)
 		}
-		tensors, err := OpenTensors(path)
+		tensors, err := openTensors(path)
 		if err != nil {
 			continue
 		}
@@ -86,4 +86,13 @@ func TestTensorsOfDamagedFiles(t *testing.T) {
 		}
 		tensors.Close()
 	}
+}
+
+// openTensors opens a table on disk.
+func openTensors(path string) (*Tensors, error) {
+	file, err := openLocal(path)
+	if err != nil {
+		return nil, err
+	}
+	return OpenTensors(path, file)
 }

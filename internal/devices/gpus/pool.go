@@ -223,8 +223,8 @@ func (p *Pool) Memory() plan.Memory {
 func (p *Pool) Class() string { return p.class }
 
 // Capabilities says what is known of GPUs and can be done with them.
-func (p *Pool) Capabilities() lend.Capabilities {
-	return lend.Capabilities{Layout: p.Layout, Survey: p.Survey, Closest: p.Closest, Weights: p.Weights,
+func (p *Pool) Capabilities() lend.PoolCapabilities {
+	return lend.PoolCapabilities{Layout: p.Layout, Survey: p.Survey, Closest: p.Closest, Weights: p.Weights,
 		Facts: p.Facts, Hardware: &lend.Hardware{Label: p.Label, Note: p.Note, Drain: p.Drain}}
 }
 

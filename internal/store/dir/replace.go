@@ -1,4 +1,4 @@
-package store
+package dir
 
 import (
 	"bufio"
@@ -17,7 +17,7 @@ const replaceBuffer = 256 << 10
 // new one, whole, and the new one is on disk when Replace returns nil. An error of write leaves
 // the old file as it was and is returned as it is.
 func (d *Dir) Replace(ctx context.Context, name string, write func(io.Writer) error) error {
-	if err := checkName(name); err != nil {
+	if err := checkCall(ctx, name); err != nil {
 		return err
 	}
 	dirty, err := d.ensureDir(path.Dir(name))

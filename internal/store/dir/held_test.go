@@ -1,33 +1,35 @@
-package store
+package dir
 
 import (
 	"errors"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"latentbeam/internal/store"
 )
 
 func TestHeld(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
 	holder, other := openAt(t, path), openAt(t, path)
-	if err := other.Held(".lock"); err != nil || other.Exists(".lock") {
-		t.Errorf("a lock that was never taken: %v, it is there: %v", err, other.Exists(".lock"))
+	if err := other.Held(t.Context(), ".lock"); err != nil || exists(t, other, ".lock") {
+		t.Errorf("a lock that was never taken: %v, it is there: %v", err, exists(t, other, ".lock"))
 	}
-	release, err := holder.Lock(".lock", "run a.yaml")
+	release, err := holder.Lock(t.Context(), ".lock", "run a.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var locked *LockedError
+	var locked *store.LockedError
 	for range 2 {
-		if err := other.Held(".lock"); !errors.As(err, &locked) || locked.Owner.Name != "run a.yaml" {
+		if err := other.Held(t.Context(), ".lock"); !errors.As(err, &locked) || locked.Owner.Name != "run a.yaml" {
 			t.Errorf("while it is held: %v", err)
 		}
 	}
 	release()
-	if err := other.Held(".lock"); err != nil {
+	if err := other.Held(t.Context(), ".lock"); err != nil {
 		t.Errorf("after release: %v", err)
 	}
-	if again, err := other.Lock(".lock", "run b.yaml"); err != nil {
+	if again, err := other.Lock(t.Context(), ".lock", "run b.yaml"); err != nil {
 		t.Errorf("looking took it: %v", err)
 	} else {
 		again()
@@ -38,7 +40,7 @@ func TestHeld(t *testing.T) {
 func TestCleanTempsOfOtherLocks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out")
 	dead := openAt(t, path)
-	unlock, err := dead.Lock(".0-of-2-lock", "a shard")
+	unlock, err := dead.Lock(t.Context(), ".0-of-2-lock", "a shard")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +51,7 @@ func TestCleanTempsOfOtherLocks(t *testing.T) {
 	defer left.file.Close()
 	unlock()
 	d := openAt(t, path)
-	release, err := d.Lock(".lock", "all rows")
+	release, err := d.Lock(t.Context(), ".lock", "all rows")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +74,8 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer temp.discard()
-	for directory, want := range map[string][]string{".": {"b"}, "a": {"a/w", "a/x"}, "none": nil} {
-		if got, err := d.Files(directory); err != nil || !slices.Equal(got, want) {
+	for directory, want := range map[string][]string{"": {"b"}, "a/": {"a/w", "a/x"}, "none/": nil} {
+		if got, err := store.Names(t.Context(), d, directory, store.Flat); err != nil || !slices.Equal(got, want) {
 			t.Errorf("files of %s: %q, %v; want %q", directory, got, err, want)
 		}
 	}
@@ -81,7 +83,7 @@ func TestFiles(t *testing.T) {
 
 func openAt(t *testing.T, path string) *Dir {
 	t.Helper()
-	d, err := OpenDir(path)
+	d, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +94,7 @@ func openAt(t *testing.T, path string) *Dir {
 func put(t *testing.T, d *Dir, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if err := d.Put(t.Context(), Object{name, []byte("x")}); err != nil {
+		if err := d.Put(t.Context(), store.Object{Name: name, Data: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
 	}

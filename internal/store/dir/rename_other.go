@@ -1,5 +1,5 @@
 //go:build !linux
 
-package store
+package dir
 
 func (d *Dir) renameNoReplace(dir, from, to string) error { return errNoReplaceUnsupported }

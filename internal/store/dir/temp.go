@@ -1,4 +1,4 @@
-package store
+package dir
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"latentbeam/internal/store"
 )
 
 // noScope is the part of a temporary name that says which lock its writer held: none.
@@ -29,7 +31,7 @@ func (d *Dir) tempName(final string) string {
 	d.mu.Lock()
 	scope := d.scope
 	d.mu.Unlock()
-	return path.Join(path.Dir(final), fmt.Sprintf("%s%s-%s-%x", tempPrefix, scope, d.run, d.temps.Add(1)))
+	return path.Join(path.Dir(final), fmt.Sprintf("%s%s-%s-%x", store.TempPrefix, scope, d.run, d.temps.Add(1)))
 }
 
 // createTemp opens an empty temporary file beside final, whose directory exists.
@@ -93,10 +95,10 @@ func (d *Dir) CleanTemps(ctx context.Context, free ...string) (int, error) {
 	if scope == noScope {
 		return 0, errors.New("clean temporary files: the output is not locked by this run")
 	}
-	ours := tempPrefix + scope + "-" + d.run + "-"
-	dead := []string{tempPrefix + scope + "-"}
+	ours := store.TempPrefix + scope + "-" + d.run + "-"
+	dead := []string{store.TempPrefix + scope + "-"}
 	for _, lock := range free {
-		dead = append(dead, tempPrefix+scopeOf(lock)+"-")
+		dead = append(dead, store.TempPrefix+scopeOf(lock)+"-")
 	}
 	removed := 0
 	err := fs.WalkDir(d.root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {

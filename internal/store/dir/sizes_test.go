@@ -1,4 +1,4 @@
-package store
+package dir
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"latentbeam/internal/store"
 )
 
 // TestSizes: the sizes of files in more directories than are kept open, of one that comes later, and none for what is
@@ -20,17 +22,17 @@ func TestSizes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := d.Sizes()
+	s := d.Sizes(t.Context())
 	defer s.Close()
 	for range 2 {
 		for i, name := range names {
-			if size, ok := s.Of(name); size != int64(i) || !ok {
+			if size, ok := of(t, s, name); size != int64(i) || !ok {
 				t.Fatalf("%s has %d bytes, %v; want %d", name, size, ok, i)
 			}
 		}
 	}
 	for _, name := range []string{"videos/000", "videos/000/b.mp4", "posters/00/a.jpg", "../a", "videos/../videos/000/a.mp4"} {
-		if size, ok := s.Of(name); ok {
+		if size, ok := of(t, s, name); ok {
 			t.Errorf("%s is said to have %d bytes", name, size)
 		}
 	}
@@ -38,13 +40,19 @@ func TestSizes(t *testing.T) {
 	if err := os.Truncate(path, 3); err != nil {
 		t.Fatal(err)
 	}
-	if size, ok := s.Of("videos/007/a.mp4"); size != 3 || !ok {
+	if size, ok := of(t, s, "videos/007/a.mp4"); size != 3 || !ok {
 		t.Errorf("a truncated file has %d bytes, %v", size, ok)
 	}
-	if err := d.Put(t.Context(), Object{"posters/00/a.jpg", []byte("late")}); err != nil {
+	if err := d.Put(t.Context(), store.Object{Name: "posters/00/a.jpg", Data: []byte("late")}); err != nil {
 		t.Fatal(err)
 	}
-	if size, ok := s.Of("posters/00/a.jpg"); size != 4 || !ok {
+	if size, ok := of(t, s, "posters/00/a.jpg"); size != 4 || !ok {
 		t.Errorf("a file of a new directory has %d bytes, %v", size, ok)
 	}
+}
+
+// of is Of, with false for a missing file.
+func of(t *testing.T, s store.Sizes, name string) (int64, bool) {
+	size, err := s.Of(t.Context(), name)
+	return size, err == nil
 }

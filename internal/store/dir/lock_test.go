@@ -1,7 +1,8 @@
-package store
+package dir
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/internal/store"
 	"latentbeam/schemas/fault"
 )
 
@@ -21,9 +23,9 @@ func TestMain(m *testing.M) {
 	if path == "" {
 		os.Exit(m.Run())
 	}
-	d, err := OpenDir(path)
+	d, err := Open(path)
 	if err == nil {
-		_, err = d.Lock(".lock", "run holder.yaml")
+		_, err = d.Lock(context.Background(), ".lock", "run holder.yaml")
 	}
 	if err == nil {
 		_, err = d.createTemp("stale")
@@ -38,20 +40,20 @@ func TestMain(m *testing.M) {
 
 func TestLockInProcess(t *testing.T) {
 	d := openTest(t)
-	other, err := OpenDir(d.Path())
+	other, err := Open(d.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	release, err := d.Lock(".lock", "run a.yaml")
+	release, err := d.Lock(t.Context(), ".lock", "run a.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Lock(".lock2", "run a.yaml"); err == nil {
+	if _, err := d.Lock(t.Context(), ".lock2", "run a.yaml"); err == nil {
 		t.Error("one Dir took two locks")
 	}
-	_, err = other.Lock(".lock", "run b.yaml")
-	var locked *LockedError
+	_, err = other.Lock(t.Context(), ".lock", "run b.yaml")
+	var locked *store.LockedError
 	if !errors.As(err, &locked) || locked.Owner.PID != os.Getpid() || locked.Owner.Name != "run a.yaml" ||
 		fault.ExitCode(err) != fault.ExitTryAgain {
 		t.Fatalf("second lock: %v", err)
@@ -63,7 +65,7 @@ func TestLockInProcess(t *testing.T) {
 	}
 	release()
 	release()
-	again, err := other.Lock(".lock", "run b.yaml")
+	again, err := other.Lock(t.Context(), ".lock", "run b.yaml")
 	if err != nil {
 		t.Fatalf("after release: %v", err)
 	}
@@ -85,13 +87,13 @@ func TestLockDiesWithItsProcess(t *testing.T) {
 	if line != "locked\n" {
 		t.Fatalf("child says %q", line)
 	}
-	d, err := OpenDir(path)
+	d, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	_, err = d.Lock(".lock", "run mine.yaml")
-	var locked *LockedError
+	_, err = d.Lock(t.Context(), ".lock", "run mine.yaml")
+	var locked *store.LockedError
 	if !errors.As(err, &locked) || locked.Owner.PID != child.Process.Pid {
 		t.Fatalf("while the child lives: %v", err)
 	}
@@ -101,7 +103,7 @@ func TestLockDiesWithItsProcess(t *testing.T) {
 	child.Process.Kill()
 	child.Wait()
 
-	release, err := d.Lock(".lock", "run mine.yaml")
+	release, err := d.Lock(t.Context(), ".lock", "run mine.yaml")
 	if err != nil {
 		t.Fatalf("after the child's death: %v", err)
 	}
@@ -116,12 +118,12 @@ func checkCleaning(t *testing.T, d *Dir) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shard, err := OpenDir(d.Path())
+	shard, err := Open(d.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer shard.Close()
-	unlock, err := shard.Lock(".lock-1-of-2", "shard")
+	unlock, err := shard.Lock(t.Context(), ".lock-1-of-2", "shard")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,14 +132,14 @@ func checkCleaning(t *testing.T, d *Dir) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Put(t.Context(), Object{"a/published", []byte("x")}); err != nil {
+	if err := d.Put(t.Context(), store.Object{Name: "a/published", Data: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
 	n, err := d.CleanTemps(t.Context())
 	if err != nil || n != 1 {
 		t.Errorf("cleaned %d, %v; want the child's one", n, err)
 	}
-	if len(leftovers(t, d)) != 2 || !d.Exists("a/published") {
+	if len(leftovers(t, d)) != 2 || !exists(t, d, "a/published") {
 		t.Errorf("left %v", leftovers(t, d))
 	}
 	mine.discard()

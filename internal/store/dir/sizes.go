@@ -1,13 +1,15 @@
-package store
+package dir
 
 import (
+	"context"
 	"os"
 	"path"
+
+	"latentbeam/internal/store"
 )
 
-// Sizes tells the sizes of many published files, several times as fast as Stat does: it keeps directories open. It is
-// not safe for concurrent use.
-type Sizes struct {
+// sizes tells the sizes of many published files, several times as fast as Stat does: it keeps directories open.
+type sizes struct {
 	dir  *Dir
 	open map[string]*os.Root
 }
@@ -15,27 +17,28 @@ type Sizes struct {
 // openDirsMax bounds the directories that are kept open: results are fanned out over 256 of each kind.
 const openDirsMax = 512
 
-// Sizes returns what tells sizes; Close it.
-func (d *Dir) Sizes() *Sizes { return &Sizes{dir: d, open: map[string]*os.Root{}} }
+// Sizes implements store.Store. What it tells is what is there when it is asked.
+func (d *Dir) Sizes(context.Context) store.Sizes { return &sizes{dir: d, open: map[string]*os.Root{}} }
 
-// Of returns the size of the file name in bytes, false where there is none.
-func (s *Sizes) Of(name string) (int64, bool) {
-	if checkName(name) != nil {
-		return 0, false
+// Of implements store.Sizes. A file that cannot be looked at is a missing one.
+func (s *sizes) Of(ctx context.Context, name string) (int64, error) {
+	if err := checkCall(ctx, name); err != nil {
+		return 0, err
 	}
+	full := name
 	stat := s.dir.root.Stat
 	if root := s.root(path.Dir(name)); root != nil {
 		stat, name = root.Stat, path.Base(name)
 	}
 	info, err := stat(name)
 	if err != nil || !info.Mode().IsRegular() {
-		return 0, false
+		return 0, missing("stat", full)
 	}
-	return info.Size(), true
+	return info.Size(), nil
 }
 
 // root returns a directory opened, nil where it cannot be.
-func (s *Sizes) root(directory string) *os.Root {
+func (s *sizes) root(directory string) *os.Root {
 	root := s.open[directory]
 	if root != nil || len(s.open) >= openDirsMax {
 		return root
@@ -49,7 +52,7 @@ func (s *Sizes) root(directory string) *os.Root {
 }
 
 // Close gives the directories back.
-func (s *Sizes) Close() {
+func (s *sizes) Close() {
 	for _, root := range s.open {
 		_ = root.Close() // it was only read
 	}

@@ -1,4 +1,4 @@
-package store
+package dir
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/internal/store"
 	"latentbeam/schemas/fault"
 )
 
@@ -23,7 +24,7 @@ func TestRemovedOutput(t *testing.T) {
 		"replaced": func(path string) error { return os.Mkdir(path, dirMode) },
 	} {
 		d := openTest(t)
-		if err := d.Remove("a/missing"); errors.Is(err, ErrRemoved) || !errors.Is(err, fs.ErrNotExist) {
+		if err := d.Remove(t.Context(), "a/missing"); errors.Is(err, store.ErrRemoved) || !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("a missing file: %v", err)
 		}
 		if err := errors.Join(os.RemoveAll(d.Path()), after(d.Path())); err != nil {
@@ -31,7 +32,7 @@ func TestRemovedOutput(t *testing.T) {
 		}
 		for _, file := range []string{"one.txt", "dir/one.txt"} {
 			err := d.Replace(t.Context(), file, write)
-			if !errors.Is(err, ErrRemoved) || fault.ExitCode(err) != fault.ExitFatal ||
+			if !errors.Is(err, store.ErrRemoved) || fault.ExitCode(err) != fault.ExitFatal ||
 				!strings.Contains(err.Error(), d.Path()) || !strings.Contains(err.Error(), "run again to begin anew") {
 				t.Errorf("%s, %s: %v", name, file, err)
 			}

@@ -1,4 +1,4 @@
-package store
+package dir
 
 import (
 	"context"
@@ -8,26 +8,21 @@ import (
 	"path"
 	"slices"
 
+	"latentbeam/internal/store"
 	"latentbeam/schemas/fault"
 )
 
 // openTempsMax bounds the files that Put holds open between writing and fsync.
 const openTempsMax = 64
 
-// Object is a whole file to publish.
-type Object struct {
-	Name string // slash-separated, relative
-	Data []byte
-}
-
 // Put publishes all objects, each exactly once, with one set of fsyncs: all bytes are on disk
 // before the first rename, and all names are on disk when it returns nil. An object whose name
 // already holds equal bytes counts as published. Other bytes give a *ConflictError (several are
 // joined); the rest of the batch is published all the same. Any other error leaves each object
 // either whole under its name or absent, and Put can be called again.
-func (d *Dir) Put(ctx context.Context, objects ...Object) error {
+func (d *Dir) Put(ctx context.Context, objects ...store.Object) error {
 	for _, o := range objects {
-		if err := checkName(o.Name); err != nil {
+		if err := store.CheckName(o.Name); err != nil {
 			return err
 		}
 	}
@@ -58,7 +53,7 @@ type staged struct {
 }
 
 // write puts the bytes of a chunk on disk under temporary names.
-func (b *batch) write(ctx context.Context, chunk []Object) error {
+func (b *batch) write(ctx context.Context, chunk []store.Object) error {
 	first := len(b.ready)
 	for _, o := range chunk {
 		if err := ctx.Err(); err != nil {
@@ -67,7 +62,7 @@ func (b *batch) write(ctx context.Context, chunk []Object) error {
 		if err := b.touch(path.Dir(o.Name)); err != nil {
 			return err
 		}
-		if found, err := b.find(o.Name, o.Data); found || err != nil {
+		if found, err := b.find(ctx, o); found || err != nil {
 			if err != nil {
 				return err
 			}
@@ -106,14 +101,14 @@ func (b *batch) touch(name string) error {
 	return nil
 }
 
-// find reports whether name exists, and notes a conflict when it does with other bytes.
-func (b *batch) find(name string, data []byte) (bool, error) {
-	conflict, err := b.dir.compare(name, data)
+// find reports whether the object exists, and notes a conflict when it does with other bytes.
+func (b *batch) find(ctx context.Context, o store.Object) (bool, error) {
+	conflict, err := b.dir.compare(ctx, o)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
-		return false, b.dir.failed("compare", name, err)
+		return false, b.dir.failed("compare", o.Name, err)
 	case conflict != nil:
 		b.conflicts = append(b.conflicts, conflict)
 	}
@@ -132,7 +127,7 @@ func (b *batch) publish(ctx context.Context) error {
 		err := t.renameNew()
 		if errors.Is(err, fs.ErrExist) {
 			// Another writer was faster.
-			if found, err := b.find(t.final, t.data); !found || err != nil {
+			if found, err := b.find(ctx, store.Object{Name: t.final, Data: t.data}); !found || err != nil {
 				return errors.Join(err, b.dir.failed("publish", t.final, fs.ErrExist))
 			}
 			t.discard()
@@ -166,6 +161,16 @@ func (d *Dir) syncDirs(touched map[string]bool) error {
 		d.settled(name)
 	}
 	return nil
+}
+
+// compare returns nil where the file that is there holds exactly what o does, else the conflict.
+func (d *Dir) compare(ctx context.Context, o store.Object) (*store.ConflictError, error) {
+	f, err := d.Open(ctx, o.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return store.Compare(f, o)
 }
 
 // discard removes what a failed Put has not published.

@@ -1,4 +1,4 @@
-package store
+package dir
 
 import "io/fs"
 

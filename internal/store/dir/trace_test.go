@@ -1,4 +1,4 @@
-package store
+package dir
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"latentbeam/internal/store"
 	"latentbeam/schemas/fault"
 )
 
@@ -57,7 +58,7 @@ func check(t *testing.T, what string, calls *[]string, want ...string) {
 func TestCalls(t *testing.T) {
 	d, ctx := openTest(t), t.Context()
 	calls := record(d)
-	a, b := Object{"videos/ab/a", []byte("aa")}, Object{"videos/cd/b", []byte("bbb")}
+	a, b := store.Object{Name: "videos/ab/a", Data: []byte("aa")}, store.Object{Name: "videos/cd/b", Data: []byte("bbb")}
 	if err := d.Put(ctx, a, b); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func TestCalls(t *testing.T) {
 		"rename videos/ab/#1 -> videos/ab/a", "rename videos/cd/#2 -> videos/cd/b",
 		"syncdir .", "syncdir videos", "syncdir videos/ab", "syncdir videos/cd")
 
-	if err := d.Put(ctx, a, Object{"videos/ab/c", []byte("c")}); err != nil {
+	if err := d.Put(ctx, a, store.Object{Name: "videos/ab/c", Data: []byte("c")}); err != nil {
 		t.Fatal(err)
 	}
 	check(t, "a Put of one old and one new file", calls,
@@ -88,7 +89,7 @@ func TestCalls(t *testing.T) {
 		"replace tables/#4 -> tables/t", "syncdir .", "syncdir tables")
 
 	// A new run does not know whether a killed one has synced the directories it finds.
-	again, err := OpenDir(d.Path())
+	again, err := Open(d.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestCalls(t *testing.T) {
 // same work must succeed afterwards.
 func TestEveryCallFails(t *testing.T) {
 	work := func(d *Dir) error {
-		err := d.Put(t.Context(), Object{"videos/ab/a", []byte("aa")}, Object{"videos/cd/b", []byte("bbb")})
+		err := d.Put(t.Context(), store.Object{Name: "videos/ab/a", Data: []byte("aa")}, store.Object{Name: "videos/cd/b", Data: []byte("bbb")})
 		if err != nil {
 			return err
 		}
@@ -140,7 +141,7 @@ func TestEveryCallFails(t *testing.T) {
 			err := work(d)
 			checkFailure(t, failed, errno, err)
 			for name, want := range content {
-				if d.Exists(name) && mustRead(t, d, name) != want {
+				if exists(t, d, name) && mustRead(t, d, name) != want {
 					t.Errorf("%v on %v left half of %s", errno, failed, name)
 				}
 			}
@@ -178,7 +179,7 @@ func TestFailedSyncIsNotRepeated(t *testing.T) {
 		return syscall.EIO
 	})
 	for range 2 {
-		if err := d.Put(t.Context(), Object{"a", []byte("a")}); fault.ClassOf(err) != fault.ClassFatal {
+		if err := d.Put(t.Context(), store.Object{Name: "a", Data: []byte("a")}); fault.ClassOf(err) != fault.ClassFatal {
 			t.Errorf("failed fsync: %v", err)
 		}
 	}
@@ -187,7 +188,7 @@ func TestFailedSyncIsNotRepeated(t *testing.T) {
 			t.Errorf("%s was synced %d times", name, n)
 		}
 	}
-	if len(syncs) != 2 || d.Exists("a") {
-		t.Errorf("synced %v, published %v", syncs, d.Exists("a"))
+	if len(syncs) != 2 || exists(t, d, "a") {
+		t.Errorf("synced %v, published %v", syncs, exists(t, d, "a"))
 	}
 }

@@ -1,4 +1,4 @@
-package store
+package dir
 
 import (
 	"os"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"latentbeam/internal/store"
 )
 
 // nobody is a user without rights.
@@ -24,17 +26,17 @@ func TestCleanSkipsWhatIsNotOurs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d, err := OpenDir(out)
+	d, err := Open(out)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	release, err := d.Lock(".lock", "test")
+	release, err := d.Lock(t.Context(), ".lock", "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer release()
-	left := filepath.Join(out, "videos", tempPrefix+scopeOf(".lock")+"-0123-1")
+	left := filepath.Join(out, "videos", store.TempPrefix+scopeOf(".lock")+"-0123-1")
 	if err := os.WriteFile(left, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package store
+package dir
 
 import (
 	"bytes"
@@ -8,18 +8,20 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"latentbeam/internal/store"
 	"latentbeam/schemas/fault"
 )
 
 func openTest(t testing.TB) *Dir {
 	t.Helper()
-	d, err := OpenDir(filepath.Join(t.TempDir(), "a", "out"))
+	d, err := Open(filepath.Join(t.TempDir(), "a", "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,11 +31,23 @@ func openTest(t testing.TB) *Dir {
 
 func mustRead(t testing.TB, d *Dir, name string) string {
 	t.Helper()
-	b, err := d.ReadFile(name)
+	b, err := store.ReadFile(t.Context(), d, name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// isTemp reports whether the last element of name is a temporary file's.
+func isTemp(name string) bool { return strings.HasPrefix(path.Base(name), store.TempPrefix) }
+
+func exists(t testing.TB, d *Dir, name string) bool {
+	t.Helper()
+	found, err := store.Exists(context.WithoutCancel(t.Context()), d, name)
+	if err != nil {
+		t.Error(err)
+	}
+	return found
 }
 
 // leftovers lists temporary files anywhere under the directory.
@@ -53,9 +67,9 @@ func leftovers(t testing.TB, d *Dir) (names []string) {
 
 func TestPutOnce(t *testing.T) {
 	d, ctx := openTest(t), t.Context()
-	one := Object{"videos/ab/one.mp4", []byte("one")}
-	two := Object{"videos/cd/two.mp4", bytes.Repeat([]byte("two"), 300_000)}
-	empty := Object{"videos/ab/empty", nil}
+	one := store.Object{Name: "videos/ab/one.mp4", Data: []byte("one")}
+	two := store.Object{Name: "videos/cd/two.mp4", Data: bytes.Repeat([]byte("two"), 300_000)}
+	empty := store.Object{Name: "videos/ab/empty", Data: nil}
 	for range 2 {
 		if err := d.Put(ctx, one, two, empty, one); err != nil {
 			t.Fatal(err)
@@ -65,11 +79,11 @@ func TestPutOnce(t *testing.T) {
 		t.Error("wrong content")
 	}
 
-	other := Object{one.Name, []byte("uno!")}
-	third := Object{"third", []byte("3")}
+	other := store.Object{Name: one.Name, Data: []byte("uno!")}
+	third := store.Object{Name: "third", Data: []byte("3")}
 	err := d.Put(ctx, other, third)
-	var conflict *ConflictError
-	if !errors.Is(err, ErrConflict) || !errors.As(err, &conflict) {
+	var conflict *store.ConflictError
+	if !errors.Is(err, store.ErrConflict) || !errors.As(err, &conflict) {
 		t.Fatalf("other bytes: %v", err)
 	}
 	if conflict.Name != one.Name || conflict.HaveSize != 3 || conflict.WantSize != 4 ||
@@ -86,7 +100,7 @@ func TestPutOnce(t *testing.T) {
 	}
 	last := bytes.Clone(two.Data)
 	last[len(last)-1]++
-	if err := d.Put(ctx, Object{two.Name, last}); !errors.Is(err, ErrConflict) {
+	if err := d.Put(ctx, store.Object{Name: two.Name, Data: last}); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("same size, last byte differs: %v", err)
 	}
 	if got := leftovers(t, d); got != nil {
@@ -104,17 +118,17 @@ func TestPutManyWriters(t *testing.T) {
 			if i%4 == 3 {
 				data = []byte("else")
 			}
-			errs[i] = d.Put(t.Context(), Object{"dir/race", data}, Object{fmt.Sprintf("dir/%d", i), data})
+			errs[i] = d.Put(t.Context(), store.Object{Name: "dir/race", Data: data}, store.Object{Name: fmt.Sprintf("dir/%d", i), Data: data})
 		})
 	}
 	wg.Wait()
 	winner := mustRead(t, d, "dir/race")
 	for i, err := range errs {
 		lost := (winner == "else") != (i%4 == 3)
-		if errors.Is(err, ErrConflict) != lost || (err != nil) != lost {
+		if errors.Is(err, store.ErrConflict) != lost || (err != nil) != lost {
 			t.Errorf("writer %d, winner %q: %v", i, winner, err)
 		}
-		d.ReadFile(fmt.Sprintf("dir/%d", i))
+		store.ReadFile(t.Context(), d, fmt.Sprintf("dir/%d", i))
 	}
 	if got := leftovers(t, d); got != nil {
 		t.Errorf("left behind %v", got)
@@ -123,13 +137,13 @@ func TestPutManyWriters(t *testing.T) {
 
 func TestLinkFallback(t *testing.T) {
 	d := openTest(t)
-	if err := d.Put(t.Context(), Object{"from", []byte("new")}, Object{"taken", []byte("old")}); err != nil {
+	if err := d.Put(t.Context(), store.Object{Name: "from", Data: []byte("new")}, store.Object{Name: "taken", Data: []byte("old")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.linkNew("from", "taken"); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("taken name: %v", err)
 	}
-	if err := d.linkNew("from", "to"); err != nil || mustRead(t, d, "to") != "new" || d.Exists("from") {
+	if err := d.linkNew("from", "to"); err != nil || mustRead(t, d, "to") != "new" || exists(t, d, "from") {
 		t.Errorf("free name: %v", err)
 	}
 }
@@ -170,7 +184,7 @@ func TestReading(t *testing.T) {
 		"tables/a.parquet", "tables/b.parquet", "tablet", "videos/ab/x", "videos/ab/y/z", "videos/c",
 	}
 	for _, name := range names {
-		if err := d.Put(ctx, Object{name, []byte(name)}); err != nil {
+		if err := d.Put(ctx, store.Object{Name: name, Data: []byte(name)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -184,11 +198,11 @@ func TestReading(t *testing.T) {
 		"videos/ab": names[3:5], "videos/ab/y": names[4:5], "videos/ab/y/": names[4:5],
 		"none/": nil, "x": nil,
 	} {
-		if got, err := d.List(prefix); err != nil || !slices.Equal(got, want) {
+		if got, err := store.Names(ctx, d, prefix, store.Deep); err != nil || !slices.Equal(got, want) {
 			t.Errorf("List(%q) = %v, %v, want %v", prefix, got, err, want)
 		}
 	}
-	f, err := d.Open("videos/ab/x")
+	f, err := d.Open(t.Context(), "videos/ab/x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,13 +211,13 @@ func TestReading(t *testing.T) {
 	if _, err := f.ReadAt(part, 7); err != nil || string(part) != "ab" || f.Size() != 11 {
 		t.Errorf("ReadAt gave %q, %v, size %d", part, err, f.Size())
 	}
-	if _, err := d.Open("videos"); err == nil {
+	if _, err := d.Open(t.Context(), "videos"); err == nil {
 		t.Error("a directory was opened as a file")
 	}
-	if err := d.Remove("tablet"); err != nil || d.Exists("tablet") {
+	if err := d.Remove(t.Context(), "tablet"); err != nil || exists(t, d, "tablet") {
 		t.Errorf("remove: %v", err)
 	}
-	for _, err := range []error{d.Remove("tablet"), second(d.ReadFile("tablet")), second(d.Open("tablet"))} {
+	for _, err := range []error{d.Remove(t.Context(), "tablet"), second(store.ReadFile(t.Context(), d, "tablet")), second(d.Open(t.Context(), "tablet"))} {
 		if !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("missing file: %v", err)
 		}
@@ -216,7 +230,7 @@ func TestHostileNames(t *testing.T) {
 	base := t.TempDir()
 	outside := filepath.Join(base, "outside")
 	os.Mkdir(outside, 0o755)
-	d, err := OpenDir(filepath.Join(base, "out"))
+	d, err := Open(filepath.Join(base, "out"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,10 +248,10 @@ func TestHostileNames(t *testing.T) {
 	ctx := t.Context()
 	for _, name := range hostile {
 		errs := []error{
-			d.Put(ctx, Object{name, []byte("x")}),
+			d.Put(ctx, store.Object{Name: name, Data: []byte("x")}),
 			d.Replace(ctx, name, func(io.Writer) error { return nil }),
-			second(d.ReadFile(name)), second(d.Open(name)), second(d.Stat(name)), d.Remove(name),
-			second(d.Lock(name, "test")),
+			second(store.ReadFile(ctx, d, name)), second(d.Open(t.Context(), name)), second(d.Stat(t.Context(), name)), d.Remove(t.Context(), name),
+			second(d.Lock(t.Context(), name, "test")),
 		}
 		for i, err := range errs {
 			if err == nil {
@@ -246,10 +260,10 @@ func TestHostileNames(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"leaf"} {
-		if err := d.Put(ctx, Object{name, []byte("x")}); err == nil {
+		if err := d.Put(ctx, store.Object{Name: name, Data: []byte("x")}); err == nil {
 			t.Errorf("published through link %q", name)
 		}
-		if _, err := d.Lock(name, "test"); err == nil {
+		if _, err := d.Lock(t.Context(), name, "test"); err == nil {
 			t.Errorf("locked through link %q", name)
 		}
 	}
@@ -270,11 +284,11 @@ func TestCancelledPutPublishesNothing(t *testing.T) {
 		}
 	})
 	defer fault.SetHook(nil)
-	err := d.Put(ctx, Object{"a", []byte("a")})
+	err := d.Put(ctx, store.Object{Name: "a", Data: []byte("a")})
 	if !errors.Is(err, context.Canceled) || fault.ExitCode(err) != fault.ExitInterrupted {
 		t.Errorf("cancelled: %v", err)
 	}
-	if d.Exists("a") || leftovers(t, d) != nil {
+	if exists(t, d, "a") || leftovers(t, d) != nil {
 		t.Error("a cancelled Put left something")
 	}
 }
@@ -282,7 +296,7 @@ func TestCancelledPutPublishesNothing(t *testing.T) {
 func TestOpenDirOnAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	os.WriteFile(path, nil, 0o644)
-	if _, err := OpenDir(path); fault.ExitCode(err) != fault.ExitUsage {
+	if _, err := Open(path); fault.ExitCode(err) != fault.ExitUsage {
 		t.Errorf("a file as output: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package store
+package dir
 
 import (
 	"crypto/rand"
@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"latentbeam/internal/store"
 	"latentbeam/schemas/fault"
 )
 
@@ -35,8 +36,24 @@ type Dir struct {
 	known map[string]bool // directories whose own entry this run has synced
 }
 
-// OpenDir opens the directory at path and creates it, parents included, where it is missing.
-func OpenDir(path string) (*Dir, error) {
+var _ store.Store = (*Dir)(nil)
+
+// Open opens the directory at path and creates it, parents included, where it is missing.
+func Open(path string) (*Dir, error) { return open(path, (*Dir).mkdirAbove) }
+
+// Look opens the directory at path as Open does, and creates nothing: where nothing is to be seen there, it answers
+// fs.ErrNotExist.
+func Look(path string) (*Dir, error) {
+	return open(path, func(_ *Dir, abs string) error {
+		if _, err := os.Stat(abs); err != nil {
+			return fmt.Errorf("%w (%w)", fs.ErrNotExist, err)
+		}
+		return nil
+	})
+}
+
+// open opens the directory at path after make has seen to it.
+func open(path string, make func(d *Dir, abs string) error) (*Dir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("open output %q: %w", path, err)
@@ -45,7 +62,9 @@ func OpenDir(path string) (*Dir, error) {
 	if info, err := os.Stat(abs); err == nil && !info.IsDir() {
 		return nil, fault.Usage(fmt.Errorf("open output %s: it is a file; name a directory", abs))
 	}
-	switch err := d.mkdirAbove(abs); {
+	switch err := make(d, abs); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("open output %s: %w", abs, err)
 	case errors.Is(err, syscall.ENOTDIR):
 		return nil, fault.Usage(fmt.Errorf("open output %s: a part of the path is a file; name a directory", abs))
 	case err != nil:
@@ -79,6 +98,9 @@ func (d *Dir) mkdirAbove(abs string) error {
 
 // Path is the absolute path of the directory.
 func (d *Dir) Path() string { return d.path }
+
+// URL is Path.
+func (d *Dir) URL() string { return d.path }
 
 // Close releases the directory. Locks and open files stay valid.
 func (d *Dir) Close() error { return d.root.Close() }

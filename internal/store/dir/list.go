@@ -1,0 +1,101 @@
+package dir
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"latentbeam/internal/store"
+)
+
+// List implements store.Store. It reads a directory when its turn comes.
+func (d *Dir) List(ctx context.Context, prefix string, depth store.Depth) iter.Seq2[store.Info, error] {
+	return func(yield func(store.Info, error) bool) {
+		if err := store.CheckPrefix(prefix); err != nil {
+			yield(store.Info{}, err)
+			return
+		}
+		l := &lister{d, ctx, prefix, depth, yield}
+		l.walk(path.Dir(prefix + "x")) // the directory that all such names share
+	}
+}
+
+// lister is one List under way.
+type lister struct {
+	dir    *Dir
+	ctx    context.Context
+	prefix string
+	depth  store.Depth
+	yield  func(store.Info, error) bool
+}
+
+// walk lists a directory, and with Deep those in it; false ends the list.
+func (l *lister) walk(directory string) bool {
+	root, entries, err := l.read(directory)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return true // nothing has such a name
+	}
+	if err != nil {
+		return l.fail(err)
+	}
+	defer root.Close()
+	for _, e := range entries {
+		if err := l.ctx.Err(); err != nil {
+			return l.fail(err)
+		}
+		name := path.Join(directory, e.Name())
+		switch {
+		case e.IsDir():
+			if l.depth == store.Deep && strings.HasPrefix(name+"/", l.prefix) && !l.walk(name) {
+				return false
+			}
+		case e.Type().IsRegular() && strings.HasPrefix(name, l.prefix) && store.CheckName(name) == nil:
+			info, err := root.Lstat(e.Name())
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // it was removed meanwhile
+			}
+			if err != nil {
+				return l.fail(err)
+			}
+			if !l.yield(store.Info{Name: name, Size: info.Size()}, nil) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// read returns a directory and its entries in the order of the names below them.
+func (l *lister) read(directory string) (*os.Root, []fs.DirEntry, error) {
+	root, err := l.dir.root.OpenRoot(directory)
+	if err != nil {
+		return nil, nil, err
+	}
+	entries, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		root.Close()
+		return nil, nil, err
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(sortName(a), sortName(b)) })
+	return root, entries, nil
+}
+
+// sortName puts a directory where the names in it come.
+func sortName(e fs.DirEntry) string {
+	if e.IsDir() {
+		return e.Name() + "/"
+	}
+	return e.Name()
+}
+
+func (l *lister) fail(err error) bool {
+	l.yield(store.Info{}, l.dir.failed("list", l.prefix, err))
+	return false
+}
