@@ -79,7 +79,10 @@ func (w *Worker) serve(ctx context.Context, conn *transport.Conn) {
 		conn.Read(make([]byte, 1)) // returns when the job hangs up, or with the connection
 		cancel()
 	}()
+	beat := conn.Beat()
+	defer beat()
 	reply, body := w.answer(ctx, r, batch)
+	beat()
 	if ctx.Err() == nil {
 		stop()
 		_ = conn.Send(reply, body) // a job that is gone by now has nothing to gain from it

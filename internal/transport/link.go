@@ -195,7 +195,7 @@ func (m *mesh) hear(ctx context.Context, got func(offer, error)) (all func() ([]
 			continue
 		}
 		listening.Go(func() {
-			if _, err := (&Conn{p.Conn}).Receive(&offers[r]); err != nil {
+			if _, err := (&Conn{Conn: p.Conn}).Receive(&offers[r]); err != nil {
 				errs[r] = fmt.Errorf("rank %d says nothing about links: %w", r, err)
 			}
 			got(offers[r], errs[r])
@@ -216,7 +216,7 @@ func (m *mesh) tell(ctx context.Context, o offer) error {
 	var telling sync.WaitGroup
 	for r, p := range m.peers {
 		if p != nil {
-			telling.Go(func() { errs[r] = (&Conn{p.Conn}).Send(o, nil) })
+			telling.Go(func() { errs[r] = (&Conn{Conn: p.Conn}).Send(o, nil) })
 		}
 	}
 	telling.Wait()

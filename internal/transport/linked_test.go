@@ -353,7 +353,7 @@ func TestLinkedInVain(t *testing.T) {
 		}
 		far.peers[1].Close()
 		heard := far.hear(t.Context(), func(offer, error) {})
-		err = errors.Join(err, (&Conn{far.peers[0].Conn}).Send(offer{}, nil))
+		err = errors.Join(err, (&Conn{Conn: far.peers[0].Conn}).Send(offer{}, nil))
 		_, _ = heard()
 		gone <- err
 	}()
