@@ -36,7 +36,7 @@ var floors = []floor{
 	{"internal/ledger internal/transport internal/doctor stages", ""},
 	{"internal/lend", ""},
 	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus", ""},
-	{"stages/nn/nntest", ""},
+	{"stages/nn/nntest stages/diffuse", ""},
 	{"stages/t5 stages/stdit stages/vae stages/guard stages/video", ""},
 	{"stages/catalog internal/table", "github.com/parquet-go/parquet-go"},
 	{"internal/engine internal/report", ""},

@@ -1,4 +1,4 @@
-package stdit
+package diffuse
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // grid is how a set shares batches: sequence_parallel by tp_size by pp_size.
 func (s *stage) grid() plan.Grid {
 	g := s.Cut()
-	g.Sequence = max(1, s.width)
+	g.Sequence = max(1, int(s.Options.SequenceParallel))
 	return g
 }
 

@@ -1,4 +1,4 @@
-package stdit
+package diffuse
 
 import (
 	"context"
@@ -14,28 +14,22 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// A video of several clips: each is sampled by itself and begins with the last latent frames of the one before. In
-// 1.1 and 1.2 these are taken through the autoencoder, in 1.3 they are taken as they are, as the reference does. Its
-// script of 1.3 then gives them to the clip before (scripts/inference.py counts the loop one too low), so that
-// nothing goes on; here they are given to the next one, as its docs/config.md says.
-
-// groupOf13 is how many latent frames the autoencoder of 1.3 decodes together. Clips are joined as latents, so that
-// the seam must lie between groups.
-const groupOf13 = 5
+// A video of several clips: each is sampled by itself and begins with the last latent frames of the one before. These
+// are taken through the autoencoder, or for networks with a Conditions.Group as they are.
 
 // checkLoop refuses videos of several clips that cannot be made.
 func (s *stage) checkLoop(row *schemas.PromptRow) error {
-	n, frames := row.ConditionFrameLength, s.Config.latentSize(row).T
+	n, group, frames := row.ConditionFrameLength, s.Conditions.Group, s.Config.LatentSize(row).T
 	switch {
-	case s.Config.Version == OpenSora10:
-		return fmt.Errorf("loop is %d: Open-Sora 1.0 makes videos of one clip, later versions go on from it", row.Loop)
+	case !slices.Contains(s.Params, stages.ParamLoop):
+		return fmt.Errorf("loop is %d: %s makes videos of one clip", row.Loop, s.Name)
 	case n < 1 || n >= frames:
 		return fmt.Errorf("condition_frame_length is %d: give 1 to %d, fewer than the latent frames of a clip",
 			n, frames-1)
-	case s.Config.Version == OpenSora13 && n%groupOf13 != 0:
+	case group > 0 && n%group != 0:
 		return fmt.Errorf("condition_frame_length is %d: give a multiple of %d, the latent frames that the autoencoder "+
-			"of Open-Sora 1.3 decodes together", n, groupOf13)
-	case s.Config.Version == OpenSora13:
+			"of %s decodes together", n, group, s.Name)
+	case group > 0:
 		return nil
 	}
 	again, err := s.again()
@@ -47,7 +41,7 @@ func (s *stage) checkLoop(row *schemas.PromptRow) error {
 
 // LoopDigest names the autoencoder that clips go on through.
 func (s *stage) LoopDigest() string {
-	if s.Config.Version == OpenSora13 {
+	if s.Conditions.Group > 0 {
 		return ""
 	}
 	again, err := s.again()
@@ -136,7 +130,7 @@ func (m maker) goOn(ctx context.Context, videos []*video, clip int, last bool) e
 		if last {
 			continue
 		}
-		if m.Config.Version == OpenSora13 {
+		if m.Conditions.Group > 0 {
 			v.before = m.ending(v.now.Latents, v.Row.ConditionFrameLength)
 			continue
 		}
@@ -159,7 +153,7 @@ func (s *stage) ending(z *stages.Array, n int) *stages.Array {
 	for c := range z.Shape[0] {
 		from := z.Data[(c+1)*t*size/n-size:]
 		for i := range size {
-			out.Data[c*size+i] = nn.Round(s.Config.DType, from[i])
+			out.Data[c*size+i] = nn.Round(s.DType, from[i])
 		}
 	}
 	return out

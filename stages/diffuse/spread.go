@@ -1,4 +1,4 @@
-package stdit
+package diffuse
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func (s *stage) Width(*schemas.PromptRow) int {
 	if s.Shards() > 1 {
 		return s.grid().Ranks()
 	}
-	return s.width
+	return int(s.Options.SequenceParallel)
 }
 
 // RunSet samples the batch on a set of devices, each a rank with its share of the columns. Rank 0 gives the
@@ -94,20 +94,20 @@ func (j *job) run(ctx context.Context, seat *nn.Seat, plan *sequence.Plan, every
 // rank is what one rank has of the batch in so many branches from the given one on: its share of the columns, and of
 // the model its heads and blocks.
 func (j *job) rank(seat *nn.Seat, plan *sequence.Plan, branch, branches int) (*rank, error) {
-	net, err := j.stageOf(seat.Dev, seat.Stage)
+	model, err := j.Part(seat.Dev, seat.Stage)
 	if err != nil {
 		return nil, err
 	}
-	heads, err := seat.Cut.Heads(j.Config.NumHeads)
+	heads, err := seat.Cut.Heads(j.Heads)
 	if err != nil {
 		return nil, err
 	}
-	if heads.Len() < j.Config.NumHeads {
+	if heads.Len() < j.Heads {
 		if plan, err = plan.WithHeads(heads.Len()); err != nil {
 			return nil, err
 		}
 	}
-	return newRank(seat.Dev, seat.Sequence, plan, net, j.batch, branch, branches)
+	return j.newRank(seat.Dev, seat.Sequence, plan, model, branch, branches)
 }
 
 // noiseOf is the noise of a rank's shares.
@@ -124,7 +124,7 @@ func (j *job) noiseOf(r *rank) sampler.Noise {
 // shares returns the initial latents of a rank's shares as a batch of the sampler. A rank without shares
 // samples one pixel that nobody looks at, so that it takes part in every step.
 func (j *job) shares(r *rank) (z []float32, b sampler.Batch) {
-	b = sampler.Batch{N: len(r.shares), Channels: j.Config.InChannels, Frames: j.size.T, Gather: r.gather}
+	b = sampler.Batch{N: len(r.shares), Channels: j.Channels, Frames: j.size.T, Gather: r.gather}
 	full := make([]float32, j.values())
 	for _, s := range r.shares {
 		n := len(s.pixels)
@@ -145,7 +145,7 @@ func (j *job) shares(r *rank) (z []float32, b sampler.Batch) {
 		b.Guidance = nil
 	}
 	if j.image != nil {
-		b.Image = j.image.of(r.shares, j.planes())
+		b.Image = j.imageOf(r.shares)
 	}
 	return z, b
 }
@@ -177,7 +177,7 @@ func (j *job) collect(r *rank, z []float32, everyone bool) error {
 	if gets {
 		for peer := range r.plan.Ranks {
 			for _, s := range sharesOf(r.plan, r.branches, peer, true) {
-				s.locate(j.size, j.Config.PatchSize)
+				s.locate(j.size, j.Patch)
 				x := r.dev.Alloc(kernels.F32, j.planes()*len(s.pixels))
 				recv = append(recv, kernels.Part{Peer: peer, View: x})
 				shares = append(shares, s)

@@ -1,4 +1,4 @@
-package stdit
+package diffuse
 
 import (
 	"context"
@@ -15,12 +15,10 @@ import (
 )
 
 // TestMutants puts known mistakes of sequence parallelism in and sees that the digest finds each: a test of the
-// tests in spread_test.go. nn has those of the attention itself.
+// tests in network_test.go. nn has those of the attention itself.
 func TestMutants(t *testing.T) {
-	cfg := tinyConfig()
-	c := layoutCase{cfg, 2, 5, 32, 48, 4}
-	s := testStage(t, cfg)
-	one := c.batch()
+	s := plainStage(t, nil)
+	one := batchOf(2, 33, 4)
 	if err := s.Run(t.Context(), cpu.New(1), one); err != nil {
 		t.Fatal(err)
 	}
@@ -29,10 +27,11 @@ func TestMutants(t *testing.T) {
 		"none":           func(*job, int) {},
 		"per-rank noise": func(j *job, rank int) { j.batch = withSeeds(j.batch, int64(rank)) },
 		"other positions on every rank": func(j *job, rank int) {
-			j.Sharded = testStage(t, scaled(cfg, rank)).Sharded // positions in space depend on the rank
+			j.Sharded = plainStage(t, nil).Sharded
+			j.Config.(*plain).Scale += float64(rank) // positions in space depend on the rank
 		},
 	} {
-		batch := c.batch()
+		batch := batchOf(2, 33, 4)
 		j, err := s.newJob(batch, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -74,10 +73,4 @@ func withSeeds(batch []*stages.Element, add int64) []*stages.Element {
 		out = append(out, &other)
 	}
 	return out
-}
-
-// scaled gives the patches other positions on every rank but 0.
-func scaled(cfg Config, rank int) Config {
-	cfg.SpaceScale += float64(rank)
-	return cfg
 }

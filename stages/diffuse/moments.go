@@ -1,4 +1,4 @@
-package stdit
+package diffuse
 
 import (
 	"math"
@@ -46,7 +46,7 @@ func (r *rank) gather(parts [][]sampler.Moments) error {
 			both, ok := whole[s.element]
 			if !ok {
 				for k := range both {
-					both[k] = make([]sampler.Moments, r.size.H*r.size.W)
+					both[k] = make([]sampler.Moments, r.j.size.H*r.j.size.W)
 				}
 				whole[s.element] = both
 			}
@@ -69,7 +69,7 @@ func (r *rank) sharesOfAll() [][]share {
 		for q := range r.everyone {
 			r.everyone[q] = sharesOf(r.plan, r.branches, q, true)
 			for i := range r.everyone[q] {
-				r.everyone[q][i].locate(r.size, r.model.PatchSize)
+				r.everyone[q][i].locate(r.j.size, r.j.Patch)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package stdit
+package diffuse
 
 import (
 	"context"

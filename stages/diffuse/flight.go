@@ -1,6 +1,8 @@
-package stdit
+package diffuse
 
 import (
+	"slices"
+
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 )
@@ -9,25 +11,20 @@ import (
 type flight struct {
 	*rank
 	trip   *trip
-	stream *stream
+	xs     []kernels.Tensor // the tokens (n, T', W, C) of every part
 	state  kernels.Tensor   // (1 + B T'): the timestep, and 1 for each frame that is being denoised, 0 for given ones
-	onward []kernels.Tensor // what goes on: the parts of the stream, and the state
+	onward []kernels.Tensor // what goes on: the tokens, and the state
 	tokens []kernels.Tensor // what comes back: the output tokens (n, T', W, K) of every part
 }
 
 // newFlight makes the tensors of a flight.
 func newFlight(t *trip, r *rank) *flight {
-	m, frames := r.model, r.prepared.times.Len
-	f := &flight{rank: r, trip: t, stream: &stream{p: r.prepared, dt: m.DType, split: r.split}}
-	for i, p := range r.split.Parts() {
-		x := r.dev.Alloc(m.DType, p.Rows.Len, frames, p.Patches.Len, m.HiddenSize) // (n, T', W, C)
-		f.stream.parts = append(f.stream.parts, part{x, r.local(p.Rows), r.parts[i]})
-		f.onward = append(f.onward, x)
-		f.tokens = append(f.tokens, r.dev.Alloc(m.DType, p.Rows.Len, frames, p.Patches.Len,
-			m.PatchSize.Size()*m.OutChannels()))
+	f := &flight{rank: r, trip: t, xs: r.streams()}
+	for _, p := range r.split.Parts() {
+		f.tokens = append(f.tokens, r.dev.Alloc(r.j.DType, p.Rows.Len, r.frames, p.Patches.Len, r.j.outputs()))
 	}
-	f.state = r.dev.Alloc(kernels.F32, 1+r.rows.Len*frames)
-	f.onward = append(f.onward, f.state)
+	f.state = r.dev.Alloc(kernels.F32, 1+r.rows.Len*r.frames)
+	f.onward = append(slices.Clone(f.xs), f.state)
 	return f
 }
 
@@ -40,11 +37,11 @@ func (f *flight) take(seat *nn.Seat) error {
 			return err
 		}
 	}
-	now, err := f.instant()
+	now, err := f.now()
 	if err != nil {
 		return err
 	}
-	tokens, err := f.advance(f.stream, now, seat.Stage.Last())
+	tokens, err := f.batch.Advance(f.xs, now, seat.Stage.Last())
 	for i := range tokens {
 		f.dev.Copy(f.tokens[i], tokens[i])
 	}
@@ -60,15 +57,13 @@ func (f *flight) launch() error {
 		}
 	}
 	q, branches := &f.trip.now, f.trip.job.branches()
-	fresh := f.embed(q.rows[:len(q.rows)/branches])
-	for i, p := range fresh.parts {
-		f.dev.Copy(f.stream.parts[i].x, p.x)
-	}
-	now := f.conditions(q.timesteps[:len(q.timesteps)/branches], q.generated[:len(q.generated)/branches])
+	f.embed(f.xs, q.rows[:len(q.rows)/branches])
+	timesteps := q.timesteps[:len(q.timesteps)/branches]
+	marks := f.marks(q.generated[:len(q.generated)/branches], len(timesteps))
 	values := make([]float32, f.state.Len())
-	values[0] = now.timestep
+	values[0] = timesteps[0]
 	for i := range values[1:] {
-		if now.generated == nil || now.generated[i] {
+		if marks == nil || marks[i] {
 			values[1+i] = 1
 		}
 	}
@@ -76,23 +71,22 @@ func (f *flight) launch() error {
 	return nil
 }
 
-// instant reads the state.
-func (f *flight) instant() (instant, error) {
+// now reads the state.
+func (f *flight) now() (Instant, error) {
 	values := make([]float32, f.state.Len())
 	if err := f.dev.Download(values, f.state); err != nil {
-		return instant{}, err
+		return Instant{}, err
 	}
-	now := instant{timestep: values[0]}
 	given := false
 	generated := make([]bool, len(values)-1)
 	for i, v := range values[1:] {
 		generated[i] = v != 0
 		given = given || !generated[i]
 	}
-	if given {
-		now.generated = generated
+	if !given {
+		generated = nil
 	}
-	return now, nil
+	return f.at(values[0], generated), nil
 }
 
 // done adds the flight's branches to the answer for the sampler.

@@ -1,7 +1,8 @@
-package stdit
+package diffuse
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"latentbeam/schemas"
@@ -10,24 +11,15 @@ import (
 	"latentbeam/stages/condition"
 )
 
-// align is the latent frames of one group of the autoencoder, to which the published configuration of Open-Sora
-// 1.2 moves the starts of given frames.
-func (c Config) align() int {
-	if c.Version == OpenSora12 {
-		return 5
-	}
-	return 0
-}
-
 // checkCondition refuses conditions that the model does not take or that cannot be read.
 func (s *stage) checkCondition(row *schemas.PromptRow) error {
 	_, err := condition.Parse(row.MaskStrategy)
 	switch {
 	case err != nil:
 		return err
-	case row.Reference != "" && s.Config.Version == OpenSora10:
-		return errors.New("reference is given, but Open-Sora 1.0 takes none, only 1.1 and later do")
-	case row.Reference != "" && row.MaskStrategy == "" && s.images.CondType == "":
+	case row.Reference != "" && !slices.Contains(s.Params, stages.ParamReference):
+		return fmt.Errorf("reference is given, but %s takes none", s.Name)
+	case row.Reference != "" && row.MaskStrategy == "" && s.Conditions.Images == nil:
 		return errors.New("mask_strategy is missing: a reference needs one, such as 0, " +
 			"which begins with its first frame")
 	case row.Loop > 1:
@@ -47,7 +39,7 @@ func (s *stage) condition(batch []*stages.Element, size Size, clip int) (fit []*
 			continue
 		}
 		if scratch == nil {
-			scratch = stages.NewArray(s.Config.InChannels, size.T, size.H, size.W)
+			scratch = stages.NewArray(s.Channels, size.T, size.H, size.W)
 		}
 		own, err := s.give(scratch, e, clip)
 		if err != nil {
@@ -78,5 +70,5 @@ func (s *stage) give(z *stages.Array, e *stages.Element, clip int) ([]float32, e
 	if err != nil {
 		return nil, err
 	}
-	return condition.Apply(z, e.References, pieces, clip, s.Config.align())
+	return condition.Apply(z, e.References, pieces, clip, s.Conditions.Align)
 }
