@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/pipelines"
@@ -144,7 +144,7 @@ func describe(c layout.Candidate) string {
 }
 
 // describeLease says in words what some batches of a stage are.
-func describeLease(l engine.Lease) string {
+func describeLease(l schedule.Lease) string {
 	text := fmt.Sprintf("%d batches of %d on ", l.Times, l.Elements)
 	if l.Times == 1 {
 		text = fmt.Sprintf("1 batch of %d on ", l.Elements)
