@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/memory"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
@@ -223,7 +224,7 @@ func (p *cards) most() (bytes int64, refills int) {
 }
 
 // onCards runs three rows from prompt to latents on a pool and returns their records, and what was learned of memory.
-func onCards(t *testing.T, pool lend.Pool) (records []string, facts []engine.MemoryFact) {
+func onCards(t *testing.T, pool lend.Pool) (records []string, facts []memory.Fact) {
 	t.Helper()
 	names := []string{"encode_text", "denoise"}
 	steps := tinySteps(t, names...)
@@ -235,12 +236,11 @@ func onCards(t *testing.T, pool lend.Pool) (records []string, facts []engine.Mem
 	must(t, err)
 	defer l.Close()
 	guidance := 4.0
-	e := &engine.Engine{
-		Steps: steps, Pool: pool, Store: dir, Ledger: l, Progress: &engine.Progress{}, MaxBatch: 2, Retries: 3,
-		Rules:  engine.Rules{Input: stages.KindPrompt, Steps: steps, Class: pool.Class()},
-		Keep:   map[stages.Kind]bool{stages.KindLatents: true},
-		Source: rowsOf{{ID: "a", Prompt: "a red circle"}, {ID: "b", Prompt: "a blue square"}, {ID: "c", Prompt: "a line"}},
-	}
+	e := engine.New(steps, pool)
+	e.Store, e.Ledger, e.MaxBatch, e.Retries = dir, l, 2, 3
+	e.Rules = engine.Rules{Input: stages.KindPrompt, Steps: steps, Class: pool.Class()}
+	e.Keep = map[stages.Kind]bool{stages.KindLatents: true}
+	e.Source = rowsOf{{ID: "a", Prompt: "a red circle"}, {ID: "b", Prompt: "a blue square"}, {ID: "c", Prompt: "a line"}}
 	e.Rules.Defaults = schemas.PromptRow{Height: 32, Width: 32, NumFrames: 4, FPS: 8, NumInferenceSteps: 2,
 		GuidanceScale: &guidance, MaxSequenceLength: 16}
 	must(t, e.Rules.Seal())
@@ -250,7 +250,7 @@ func onCards(t *testing.T, pool lend.Pool) (records []string, facts []engine.Mem
 	must(t, e.Pass(t.Context(), func(ctx context.Context) error {
 		return runners.All()[0].Run(ctx, transforms.Pipeline(spec, names))
 	}))
-	return recordTexts(t, out), e.MemoryFacts()
+	return recordTexts(t, out), e.Learned.Facts()
 }
 
 // TestWeightsPassWhereAnElementDoesNotFit: on devices that run out of memory for one element, on as many as there are,
@@ -276,7 +276,7 @@ func TestWeightsPassWhereAnElementDoesNotFit(t *testing.T) {
 				t.Errorf("%d cards of %d bytes: %d taken, %d refills:\n%s\nwant\n%s", n, room, most, refills,
 					strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
-			denoise := slices.IndexFunc(facts, func(f engine.MemoryFact) bool { return f.Stage == "denoise" })
+			denoise := slices.IndexFunc(facts, func(f memory.Fact) bool { return f.Stage == "denoise" })
 			if done && (denoise < 0 || !facts[denoise].Alone) {
 				t.Errorf("%d cards of %d bytes: the next run would know nothing of it: %+v", n, room, facts)
 			}

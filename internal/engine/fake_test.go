@@ -95,9 +95,9 @@ func (s fakeStage) Run(ctx context.Context, _ kernels.Backend, batch []*stages.E
 }
 
 // step is fakeStage as a step from prompts to latents, which depends on the prompt and the seed.
-func step(name string, s fakeStage) Step {
+func step(name string, s fakeStage) stages.Step {
 	params := []stages.Param{stages.ParamPrompt, stages.ParamSeed}
-	return Step{Name: name, Gives: stages.KindLatents, Stage: s, Spec: stages.Spec{Name: name, Version: 1,
+	return stages.Step{Name: name, Gives: stages.KindLatents, Stage: s, Spec: stages.Spec{Name: name, Version: 1,
 		In: stages.KindPrompt, Out: stages.KindLatents, Params: params}}
 }
 
@@ -107,7 +107,7 @@ func latent(e *stages.Element) {
 }
 
 // newEngine is an engine with an output of its own and these steps.
-func newEngine(t *testing.T, workers int, steps ...Step) *Engine {
+func newEngine(t *testing.T, workers int, steps ...stages.Step) *Engine {
 	t.Helper()
 	dir, err := dir.Open(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
@@ -119,8 +119,8 @@ func newEngine(t *testing.T, workers int, steps ...Step) *Engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.Close)
-	e := &Engine{Steps: steps, Pool: newFakePool(workers), Store: dir, Ledger: l, Progress: &Progress{},
-		Keep: map[stages.Kind]bool{stages.KindLatents: true}, Retries: 3}
+	e := New(steps, newFakePool(workers))
+	e.Store, e.Ledger, e.Retries, e.Keep = dir, l, 3, map[stages.Kind]bool{stages.KindLatents: true}
 	e.Rules = Rules{Input: stages.KindPrompt, Steps: steps, Class: "fake"}
 	if err := e.Rules.Seal(); err != nil {
 		t.Fatal(err)

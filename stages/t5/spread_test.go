@@ -83,7 +83,7 @@ func TestPlacedOnSmallDevices(t *testing.T) {
 	for i := range devices {
 		devices[i].Memory = memory
 	}
-	held, _ := layout.Arrange([]layout.Stage{cost}, devices, 10)
+	held, _ := layout.Arrange([]cost.Estimate{whole}, devices, 10)
 	s := openTiny(t)
 	if err := s.Hold(held[0]); err != nil || len(held[0].Runs) != 2 {
 		t.Fatalf("two devices with room for half: %+v, %v", held[0], err)

@@ -1,4 +1,4 @@
-package engine
+package schedule
 
 import (
 	"slices"
@@ -23,7 +23,7 @@ func TestCappedSets(t *testing.T) {
 	for _, c := range []struct{ shards, n, cap, want int }{
 		{1, 5, 4, 4}, {1, 2, 9, 2}, {2, 6, 5, 4}, {2, 4, 3, 2}, {2, 2, 1, 1}, {3, 6, 2, 1}, {4, 4, 4, 4}, {0, 3, 2, 2},
 	} {
-		if got := capped(&Step{Stage: cutStage{shards: c.shards}}, c.n, c.cap); got != c.want {
+		if got := capped(&stages.Step{Stage: cutStage{shards: c.shards}}, c.n, c.cap); got != c.want {
 			t.Errorf("a set of %d with %d shards, at most %d: %d, want %d", c.n, c.shards, c.cap, got, c.want)
 		}
 	}
@@ -54,8 +54,8 @@ func TestBlocks(t *testing.T) {
 func TestCutSetsKeepTheirPlaces(t *testing.T) {
 	v := view{rates: []float64{1, 1, 1, 1}, free: []float64{2, 0, 0, 3}}
 	for shards, want := range map[int][]int{1: {1, 2}, 2: {0, 1}} {
-		f := &Station{step: &Step{Stage: cutStage{shards: shards}}, engine: &Engine{Pool: newFakePool(4)}}
-		if got := f.place([]int{1, 2}, v); !slices.Equal(got, want) {
+		s := New(testClock{}, []stages.Step{{Stage: cutStage{shards: shards}}}, newFakePool(4))
+		if got := s.stage(0).place([]int{1, 2}, v); !slices.Equal(got, want) {
 			t.Errorf("%d shards: %v, want %v", shards, got, want)
 		}
 	}

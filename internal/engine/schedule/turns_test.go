@@ -1,4 +1,4 @@
-package engine
+package schedule
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 )
 
 // asks is a turn of so many elements that takes least to most devices, whatever is free.
-func asks(stage, elements, least, most int) *turn {
-	mine := &turn{stage: stage, live: make([]*stages.Element, elements)}
+func asks(stage, elements, least, most int) *Turn {
+	mine := &Turn{stage: stage, live: make([]*stages.Element, elements)}
 	mine.choose = func(v view) ([]int, int) { return v.pick(min(max(least, v.idle()), most)), elements }
 	return mine
 }
@@ -21,7 +21,7 @@ func asks(stage, elements, least, most int) *turn {
 // TestLateStagesGoFirst lets batches of several stages wait for one device.
 func TestLateStagesGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var turns turns
+		turns := turns{clock: testClock{}}
 		pool := newFakePool(1)
 		first, err := turns.acquire(t.Context(), pool, asks(0, 1, 1, 1))
 		if err != nil {
@@ -36,11 +36,11 @@ func TestLateStagesGoFirst(t *testing.T) {
 					return
 				}
 				order <- stage
-				turns.release(pool, g.devices)
+				turns.release(pool, g.Devices)
 			}()
 			synctest.Wait()
 		}
-		turns.release(pool, first.devices)
+		turns.release(pool, first.Devices)
 		synctest.Wait()
 		close(order)
 		var got []int
@@ -56,7 +56,7 @@ func TestLateStagesGoFirst(t *testing.T) {
 // TestAWaitThatEndsLosesNoDevice cancels a waiting batch and lets another one have its turn.
 func TestAWaitThatEndsLosesNoDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var turns turns
+		turns := turns{clock: testClock{}}
 		pool := newFakePool(1)
 		first, err := turns.acquire(t.Context(), pool, asks(0, 1, 1, 1))
 		if err != nil {
@@ -71,7 +71,7 @@ func TestAWaitThatEndsLosesNoDevice(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
-		turns.release(pool, first.devices)
+		turns.release(pool, first.Devices)
 		if _, err := turns.acquire(t.Context(), pool, asks(0, 1, 1, 1)); err != nil {
 			t.Error(err)
 		}
@@ -82,7 +82,7 @@ func TestAWaitThatEndsLosesNoDevice(t *testing.T) {
 // one that needs more than are free is not passed by those behind it.
 func TestSetsWaitTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var turns turns
+		turns := turns{clock: testClock{}}
 		pool := newFakePool(4)
 		got := make(chan string, 4)
 		ask := func(name string, stage, least, most int) func() {
@@ -93,9 +93,9 @@ func TestSetsWaitTogether(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				got <- fmt.Sprint(name, len(g.devices))
+				got <- fmt.Sprint(name, len(g.Devices))
 				<-end
-				turns.release(pool, g.devices)
+				turns.release(pool, g.Devices)
 			}()
 			synctest.Wait()
 			return func() { close(end); synctest.Wait() }
@@ -123,7 +123,7 @@ func TestSetsWaitTogether(t *testing.T) {
 // they hear how it went. One of another kind has its own turn.
 func TestBatchesAreTakenTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var turns turns
+		turns := turns{clock: testClock{}}
 		pool := newFakePool(2)
 		first, err := turns.acquire(t.Context(), pool, asks(2, 1, 2, 2))
 		if err != nil {
@@ -142,11 +142,11 @@ func TestBatchesAreTakenTogether(t *testing.T) {
 					t.Error(err)
 				} else if g.leader != nil {
 					r := <-g.leader
-					got <- fmt.Sprint(name, " joined ", len(r.devices))
+					got <- fmt.Sprint(name, " joined ", len(r.Devices))
 				} else {
 					got <- fmt.Sprint(name, " leads ", len(g.joined))
-					turns.release(pool, g.devices)
-					g.tell(result{devices: g.devices})
+					turns.release(pool, g.Devices)
+					g.tell(Result{Devices: g.Devices})
 				}
 			}()
 			synctest.Wait()
@@ -156,7 +156,7 @@ func TestBatchesAreTakenTogether(t *testing.T) {
 		ask("c", "shape", 3, 0)
 		ask("d", "shape", 2, 0) // too many
 		ask("e", "shape", 1, 0)
-		turns.release(pool, first.devices)
+		turns.release(pool, first.Devices)
 		synctest.Wait()
 		close(got)
 		var order []string
@@ -206,12 +206,12 @@ func (p *growing) Speeds() []float64 {
 // TestADeviceThatComesIsSeen: also if it comes while a turn looks for one.
 func TestADeviceThatComesIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := turns{busy: map[int]*lease{0: {}}}
+		turns := turns{clock: testClock{}, busy: map[int]*lease{0: {}}}
 		pool := &growing{newFakePool(2), []float64{1}, make(chan struct{})}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if g, err := turns.acquire(ctx, pool, asks(0, 1, 1, 1)); err != nil || !slices.Equal(g.devices, []int{1}) {
-			t.Errorf("granted %v, %v", g.devices, err)
+		if g, err := turns.acquire(ctx, pool, asks(0, 1, 1, 1)); err != nil || !slices.Equal(g.Devices, []int{1}) {
+			t.Errorf("granted %v, %v", g.Devices, err)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package engine
+package schedule
 
 import (
 	"math/rand/v2"
@@ -9,6 +9,12 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages/sequence"
 )
+
+func newForecast() *forecast {
+	f := &forecast{}
+	f.open(NewPredictions())
+	return f
+}
 
 // denoiser is a stage whose batches can be shared.
 func denoiser() *layout.Stage {
@@ -21,7 +27,7 @@ func denoiser() *layout.Stage {
 // A stage that takes twice as long as predicted is predicted to take twice as long, rows of other shapes too as
 // long as these have not been timed.
 func TestForecastLearnsThePace(t *testing.T) {
-	f, one := &forecast{}, layout.Workers([]float64{1})
+	f, one := newForecast(), layout.Workers([]float64{1})
 	a, b := costKey{1, schemas.Bucket{Width: 8}}, costKey{1, schemas.Bucket{Width: 16}}
 	first := f.seconds(a, denoiser(), 1, one)
 	if f.measured(1) {
@@ -48,7 +54,7 @@ func TestForecastLearnsThePace(t *testing.T) {
 
 // Groups of frames are shared by devices, a group each.
 func TestForecastOfPieces(t *testing.T) {
-	f, decode := &forecast{}, &layout.Stage{Work: 1e11, Pieces: 3}
+	f, decode := newForecast(), &layout.Stage{Work: 1e11, Pieces: 3}
 	alone := f.seconds(costKey{}, decode, 1, layout.Workers([]float64{1}))
 	for n, want := range map[int]float64{2: 2. / 3, 3: 1. / 3, 5: 1. / 3} {
 		if got := f.seconds(costKey{}, decode, 1, layout.Workers(sequence.Equal(n))) / alone; got < want-1e-9 || got > want+1e-9 {
@@ -61,7 +67,7 @@ func TestForecastOfPieces(t *testing.T) {
 // some machine, in some order.
 func TestForecastRemembersTheRightSet(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 11))
-	f, cost := &forecast{}, denoiser()
+	f, cost := newForecast(), denoiser()
 	for range 60 {
 		machine := make([]layout.Device, 1+r.IntN(8))
 		for i := range machine {
@@ -83,7 +89,7 @@ func TestForecastRemembersTheRightSet(t *testing.T) {
 
 // What did not fit stays known when a larger batch does not fit either.
 func TestTooManyKeepsTheLeast(t *testing.T) {
-	f, key := &forecast{}, costKey{1, schemas.Bucket{Width: 8}}
+	f, key := newForecast(), costKey{1, schemas.Bucket{Width: 8}}
 	for _, n := range []int{12, 5, 9} {
 		f.tooMany(key, n)
 	}

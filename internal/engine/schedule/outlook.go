@@ -1,41 +1,31 @@
-package engine
+package schedule
 
 import (
 	"cmp"
 	"errors"
 	"slices"
 
+	"latentbeam/internal/engine/memory"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
+	"latentbeam/stages"
 )
 
 // Foresight is what is known of a run before it begins.
 type Foresight struct {
-	Steps    []Step
+	Steps    []stages.Step
 	Pool     lend.Pool       // whose devices are not leased
 	Devices  []layout.Device // the same, as the cost model knows them
 	Held     []layout.Held   // how the weights of the steps lie; none: whole
 	MaxBatch int
-	Facts    []MemoryFact
+	Facts    []memory.Fact
 	Rows     []Expected // by shape
 	// Width is how many devices a batch of the denoiser has, instead of what the run would choose; 0: that.
 	Width int
 
-	seen *seen
-}
-
-// seen is what the cost model has said already, for all outlooks of one foresight.
-type seen struct {
-	forecast forecast
-	batches  map[string]float64
-}
-
-// Again lets the outlooks of f and its copies share what the cost model says.
-func (f Foresight) Again() Foresight {
-	f.seen = &seen{batches: map[string]float64{}}
-	f.seen.forecast.open()
-	return f
+	// Predictions are shared by the outlooks of one job; nil: this one has its own.
+	Predictions *Predictions
 }
 
 // Outlook is what a run will do with its batches, as far as the cost model is right.
@@ -58,15 +48,15 @@ type Lease struct {
 const maxForeseen = 300
 
 // Outlook plays the run through on a clock of its own. Who gets which devices, and which batches become one, is
-// decided by the code that decides it in the run (see turns and Station.choose).
+// decided by the code that decides it in the run (see turns and stage.choose).
 func (f Foresight) Outlook() (Outlook, error) {
 	p, err := f.play()
 	if err != nil {
 		return Outlook{}, err
 	}
 	for p.pass(); ; p.pass() {
-		if !p.engine.turns.grant(p.engine.Pool) {
-			return Outlook{}, errNoDevice
+		if !p.turns.grant(p.Pool) {
+			return Outlook{}, ErrNoDevice
 		}
 		p.start()
 		if p.late() {
@@ -86,7 +76,7 @@ func (f Foresight) Outlook() (Outlook, error) {
 
 // outlook sums up. What was left out is added at the pace of the middle of what was played.
 func (p *play) outlook() Outlook {
-	out := Outlook{Seconds: p.now.Seconds(), Leases: p.leases}
+	out := Outlook{Seconds: p.clock.now.Seconds(), Leases: p.leases}
 	slices.SortStableFunc(out.Leases, func(a, b Lease) int {
 		return cmp.Or(cmp.Compare(p.index(a.Stage), p.index(b.Stage)), -cmp.Compare(a.Times*a.Elements, b.Times*b.Elements))
 	})
@@ -94,8 +84,8 @@ func (p *play) outlook() Outlook {
 	for _, c := range p.coming {
 		left += c.whole - c.all
 		shape := schemas.BucketOf(c.row.Row)
-		for _, f := range p.stages {
-			i := slices.IndexFunc(out.Leases, func(l Lease) bool { return l.Stage == f.step.Name && l.Shape == shape })
+		for _, step := range p.Steps {
+			i := slices.IndexFunc(out.Leases, func(l Lease) bool { return l.Stage == step.Name && l.Shape == shape })
 			if i >= 0 {
 				out.Leases[i].Times += (c.whole - c.all) / out.Leases[i].Elements
 			}
@@ -109,5 +99,5 @@ func (p *play) outlook() Outlook {
 }
 
 func (p *play) index(stage string) int {
-	return slices.IndexFunc(p.stages, func(f *Station) bool { return f.step.Name == stage })
+	return slices.IndexFunc(p.Steps, func(s stages.Step) bool { return s.Name == stage })
 }

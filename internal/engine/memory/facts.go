@@ -1,4 +1,4 @@
-package engine
+package memory
 
 import (
 	"cmp"
@@ -33,7 +33,7 @@ func rowsOf(b schemas.Bucket) string {
 }
 
 // recalled returns what earlier runs learned. Some of them did not tell rows of one size apart.
-func (l *learned) recalled(key factKey) (lesson, bool) {
+func (l *Learned) recalled(key factKey) (lesson, bool) {
 	s, ok := l.before[key]
 	if !ok {
 		key.rows = ""
@@ -56,8 +56,8 @@ func (s lesson) worse(o lesson) lesson {
 	return s
 }
 
-// MemoryFact is what a run learned of the memory that batches of one shape need in one stage.
-type MemoryFact struct {
+// Fact is what a run learned of the memory that batches of one shape need in one stage.
+type Fact struct {
 	Stage     string `json:"stage"`
 	Shape     string `json:"shape"`
 	Rows      string `json:"rows,omitempty"`            // which of that shape, see rowsOf; "": any
@@ -71,20 +71,19 @@ type MemoryFact struct {
 }
 
 // Of reports whether the fact is about a stage and rows like row.
-func (f MemoryFact) Of(stage string, row schemas.PromptRow) bool {
+func (f Fact) Of(stage string, row schemas.PromptRow) bool {
 	b := schemas.BucketOf(row)
 	return f.Stage == stage && f.Shape == b.String() && (f.Rows == "" || f.Rows == rowsOf(b))
 }
 
 // fact is the lesson as a run tells it.
-func (s *lesson) fact(key factKey) MemoryFact {
-	return MemoryFact{Stage: key.stage, Shape: key.shape, Rows: key.rows, Estimated: s.estimated, Measured: s.measured,
+func (s *lesson) fact(key factKey) Fact {
+	return Fact{Stage: key.stage, Shape: key.shape, Rows: key.rows, Estimated: s.estimated, Measured: s.measured,
 		Fails: s.fails, Most: s.most, Least: s.least, Limit: s.limit, Alone: s.alone}
 }
 
-// MemoryFacts returns what was learned, in this run and before, in the order of stages and shapes.
-func (e *Engine) MemoryFacts() (facts []MemoryFact) {
-	l := &e.learned
+// Facts returns what was learned, in this run and before, in the order of stages and shapes.
+func (l *Learned) Facts() (facts []Fact) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	kept := maps.Clone(l.before) // what this run had nothing to do with
@@ -105,7 +104,7 @@ func (e *Engine) MemoryFacts() (facts []MemoryFact) {
 	for key, s := range kept {
 		facts = append(facts, s.fact(key))
 	}
-	slices.SortFunc(facts, func(a, b MemoryFact) int {
+	slices.SortFunc(facts, func(a, b Fact) int {
 		return cmp.Or(cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.Shape, b.Shape), cmp.Compare(a.Rows, b.Rows))
 	})
 	return facts
@@ -115,7 +114,7 @@ func (e *Engine) MemoryFacts() (facts []MemoryFact) {
 const tight = 1.25
 
 // Correct returns an estimate of n elements as the run that left the fact would have made it at its end.
-func (f MemoryFact) Correct(n int, estimate int64) int64 {
+func (f Fact) Correct(n int, estimate int64) int64 {
 	l := lesson{estimated: f.Estimated, measured: f.Measured}
 	if estimate = l.correct(estimate); f.Alone {
 		estimate = max(estimate, int64(tight*float64(f.Limit)*float64(n)))
@@ -127,10 +126,8 @@ func (f MemoryFact) Correct(n int, estimate int64) int64 {
 const similar = 1.1
 
 // Recall takes over what an earlier run of the same numeric class learned. What did not fit counts only for
-// devices that have no more memory now.
-func (e *Engine) Recall(facts []MemoryFact) {
-	limit := e.Pool.Memory().Limit
-	l := &e.learned
+// devices that have no more memory now: a batch can use limit on each.
+func (l *Learned) Recall(facts []Fact, limit int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.before = map[factKey]lesson{}

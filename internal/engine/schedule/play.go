@@ -1,4 +1,4 @@
-package engine
+package schedule
 
 import (
 	"cmp"
@@ -13,18 +13,16 @@ import (
 
 // play is a run that is played through.
 type play struct {
-	Foresight
-	engine  *Engine
-	stages  []*Station
-	coming  []comingRows
-	inside  []int         // batches in each stage
-	done    [][]played    // of each stage, that the next has no room for yet
-	waiting []waitingTurn // for devices
-	working []working
-	began   time.Time
-	now     time.Duration
-	leases  []Lease
-	ends    []ending // of the last stage
+	*Schedule
+	foresight Foresight
+	clock     *playedClock
+	coming    []comingRows
+	inside    []int         // batches in each stage
+	done      [][]played    // of each stage, that the next has no room for yet
+	waiting   []waitingTurn // for devices
+	working   []working
+	leases    []Lease
+	ends      []ending // of the last stage
 }
 
 // comingRows are the rows of a shape that were not fed yet.
@@ -38,7 +36,7 @@ type comingRows struct {
 type played []*stages.Element
 
 type waitingTurn struct {
-	*turn
+	*Turn
 	batch played
 }
 
@@ -46,9 +44,9 @@ type waitingTurn struct {
 type working struct {
 	end     time.Duration
 	stage   int
-	devices []int
+	took    time.Duration
+	grant   *Grant
 	batches []played
-	learn   func()
 }
 
 // ending is how many rows were done at a time.
@@ -59,30 +57,26 @@ type ending struct {
 
 // play prepares it.
 func (f Foresight) play() (*play, error) {
-	if f.seen == nil {
-		f = f.Again()
+	clock := &playedClock{began: time.Unix(0, 0)}
+	p := &play{Schedule: New(clock, slices.Clone(f.Steps), f.Pool), foresight: f, clock: clock}
+	p.MaxBatch = f.MaxBatch
+	if f.Predictions != nil {
+		p.forecast.open(f.Predictions)
 	}
-	p := &play{Foresight: f, began: time.Now()}
-	p.engine = &Engine{Steps: slices.Clone(f.Steps), Pool: f.Pool, MaxBatch: f.MaxBatch}
-	p.engine.turns.clock = func() time.Time { return p.began.Add(p.now) }
-	p.engine.Recall(f.Facts)
-	p.engine.forecast.open()
-	p.engine.forecast.costs, p.engine.forecast.needs = f.seen.forecast.costs, f.seen.forecast.needs
-	p.engine.forecast.model, p.engine.forecast.fit = f.seen.forecast.model, f.seen.forecast.fit
-	for i := range p.engine.Steps {
-		s := &p.engine.Steps[i]
+	p.Recall(f.Facts)
+	for i := range p.Steps {
+		s := &p.Steps[i]
 		if c := s.Capabilities(); f.Width > 0 && c.Spread != nil && c.Cost != nil {
 			if cost, err := c.Cost(&f.Rows[0].Row); err == nil && cost.Split != nil {
 				s.Stage = ofWidth{s.Stage, f.Width}
 			}
 		}
-		p.stages = append(p.stages, &Station{index: i, engine: p.engine, step: s})
 	}
-	p.inside, p.done = make([]int, len(p.stages)), make([][]played, len(p.stages))
+	p.inside, p.done = make([]int, len(p.Steps)), make([][]played, len(p.Steps))
 	batches := 0
 	for _, rows := range f.Rows {
 		row := rows.Row
-		size, err := p.engine.BatchSize(&row)
+		size, err := p.BatchSize(&row)
 		if err != nil {
 			continue // these rows fail
 		}
@@ -99,7 +93,7 @@ func (f Foresight) play() (*play, error) {
 		c.left = c.all
 		expected = append(expected, Expected{c.row.Row, c.all})
 	}
-	p.engine.tail.reset(expected)
+	p.Reset(expected)
 	return p, nil
 }
 
@@ -118,9 +112,9 @@ func (s ofWidth) Capabilities() stages.Capabilities {
 
 // pass takes batches that are done to the next stage as far as it has room, and new ones to the first.
 func (p *play) pass() {
-	for i := len(p.stages) - 1; i >= 0; i-- {
-		last := i == len(p.stages)-1
-		for len(p.done[i]) > 0 && (last || p.inside[i+1] < p.stages[i+1].limit()) {
+	for i := len(p.Steps) - 1; i >= 0; i-- {
+		last := i == len(p.Steps)-1
+		for len(p.done[i]) > 0 && (last || p.inside[i+1] < p.Limit(i+1)) {
 			b := p.done[i][0]
 			p.done[i] = p.done[i][1:]
 			if p.inside[i]--; !last {
@@ -131,10 +125,10 @@ func (p *play) pass() {
 			if n := len(p.ends); n > 0 {
 				rows += p.ends[n-1].rows
 			}
-			p.ends = append(p.ends, ending{p.now, rows})
+			p.ends = append(p.ends, ending{p.clock.now, rows})
 		}
 	}
-	for p.inside[0] < p.stages[0].limit() && p.feed() {
+	for p.inside[0] < p.Limit(0) && p.feed() {
 	}
 }
 
@@ -142,19 +136,19 @@ func (p *play) pass() {
 // shapes were mixed evenly.
 func (p *play) feed() bool {
 	if len(p.coming) == 0 {
-		p.engine.tail.end()
+		p.tail.end()
 		return false
 	}
 	c := slices.MaxFunc(p.coming, func(a, b comingRows) int { return cmp.Compare(a.left*b.all, b.left*a.all) })
 	if c.left == 0 {
-		p.engine.tail.end()
+		p.tail.end()
 		return false
 	}
-	n, shape := min(c.size, c.left), schemas.BucketOf(c.row.Row)
+	n := min(c.size, c.left)
 	for range n {
-		p.engine.tail.add(shape, &c.row.Row)
+		p.Add(&c.row.Row)
 	}
-	p.engine.tail.pass(shape, &c.row.Row, n)
+	p.Dispatch(&c.row.Row, n)
 	p.coming[slices.IndexFunc(p.coming, func(o comingRows) bool { return o.row == c.row })].left -= n
 	p.arrive(0, slices.Repeat(played{c.row}, n))
 	return true
@@ -163,10 +157,9 @@ func (p *play) feed() bool {
 // arrive lets a batch wait for devices.
 func (p *play) arrive(stage int, b played) {
 	p.inside[stage]++
-	p.engine.tail.arrive(stage, schemas.BucketOf(b[0].Row), &b[0].Row, len(b))
-	t := p.stages[stage].turn(b, trial{})
-	t.granted = make(chan grant, 1)
-	p.engine.turns.waiting = append(p.engine.turns.waiting, t)
+	p.Arrive(stage, &stages.Batch{Elements: b})
+	t := p.Turn(stage, b, Ask{})
+	p.turns.join(t)
 	p.waiting = append(p.waiting, waitingTurn{t, b})
 }
 
@@ -185,20 +178,16 @@ func (p *play) start() {
 	})
 }
 
-func (p *play) begin(w waitingTurn, g grant) {
-	f, row := p.stages[w.stage], &w.batch[0].Row
-	batches, all := []played{w.batch}, slices.Clone(w.batch)
+func (p *play) begin(w waitingTurn, g *Grant) {
+	batches := []played{w.batch}
 	for _, o := range g.joined {
-		batches, all = append(batches, o.live), append(all, o.live...)
+		batches = append(batches, o.live)
 	}
-	cost, seconds, learn := f.expect(g.devices, all)
-	p.engine.turns.begin(g.devices, func() (float64, bool) { return seconds(), p.engine.forecast.measured(w.stage) })
-	took := time.Duration(p.seconds(w.stage, row, cost, len(all), g.devices) * float64(time.Second))
-	p.working = append(p.working, working{end: p.now + took, stage: w.stage, devices: g.devices, batches: batches,
-		learn: func() { learn(took) }})
-	l := Lease{Stage: f.step.Name, Shape: schemas.BucketOf(*row), Elements: len(all), Batches: len(batches),
-		Devices: len(g.devices)}
-	p.note(l)
+	p.Begin(g)
+	took := time.Duration(p.seconds(g) * float64(time.Second))
+	p.working = append(p.working, working{end: p.clock.now + took, stage: w.stage, took: took, grant: g, batches: batches})
+	p.note(Lease{Stage: p.Steps[w.stage].Name, Shape: schemas.BucketOf(g.Live[0].Row), Elements: len(g.Live),
+		Batches: len(batches), Devices: len(g.Devices)})
 }
 
 // note counts a lease.
@@ -214,26 +203,20 @@ func (p *play) note(l Lease) {
 	p.leases = append(p.leases, l)
 }
 
-// seconds is what the cost model says of a batch on these very devices.
-func (p *play) seconds(stage int, row *schemas.PromptRow, cost *layout.Stage, k int, numbers []int) float64 {
-	if cost == nil {
+// seconds is what the cost model says of a batch on these very devices, its weights as they lie.
+func (p *play) seconds(g *Grant) float64 {
+	if g.cost == nil {
 		return 0
 	}
-	key := fmt.Sprint(stage, schemas.BucketOf(*row), k, numbers)
-	s, ok := p.seen.batches[key]
-	if !ok {
-		var devices []layout.Device
-		for _, n := range numbers {
-			devices = append(devices, p.Devices[n])
+	key := fmt.Sprint(g.stage, schemas.BucketOf(g.Live[0].Row), len(g.Live), g.Devices)
+	return p.forecast.once(key, func() (s float64) {
+		one := *g.cost
+		if g.stage < len(p.foresight.Held) {
+			one = layout.Hold(one, p.foresight.Held[g.stage])
 		}
-		one := *cost
-		if stage < len(p.Held) {
-			one = layout.Hold(one, p.Held[stage])
-		}
-		s, _ = layout.Seconds(one, k, devices) // 0 where it cannot be said
-		p.seen.batches[key] = s
-	}
-	return s
+		s, _ = layout.Seconds(one, len(g.Live), some(p.foresight.Devices, g.Devices)) // 0 where it cannot be said
+		return s
+	})
 }
 
 // first returns which batch is done first, -1 where none is at work.
@@ -249,15 +232,11 @@ func (p *play) first() int {
 
 // late goes on to when a batch that waits is asked again, if that is before any is done, and reports whether it is.
 func (p *play) late() bool {
-	again := p.engine.turns.again
-	if again.IsZero() {
+	at, first := p.clock.next(), p.first()
+	if at < 0 || first >= 0 && p.working[first].end <= at {
 		return false
 	}
-	at, first := again.Sub(p.began), p.first()
-	if first >= 0 && p.working[first].end <= at {
-		return false
-	}
-	p.now = at
+	p.clock.strike()
 	return true
 }
 
@@ -265,8 +244,50 @@ func (p *play) late() bool {
 func (p *play) finish(i int) {
 	w := p.working[i]
 	p.working = slices.Delete(p.working, i, i+1)
-	p.now = w.end
+	p.clock.now = w.end
 	p.done[w.stage] = append(p.done[w.stage], w.batches...)
-	w.learn()
-	p.engine.turns.release(p.engine.Pool, w.devices)
+	p.Learn(w.grant, w.took)
+	p.Release(w.grant, nil)
+}
+
+// playedClock stands still until it is set.
+type playedClock struct {
+	began time.Time
+	now   time.Duration
+	bell  *bell // what is waited for; nil: nothing is
+}
+
+// bell is a call that is due at a time.
+type bell struct {
+	at time.Duration
+	f  func()
+}
+
+// Now implements Clock.
+func (c *playedClock) Now() time.Time { return c.began.Add(c.now) }
+
+// AfterFunc implements Clock, for one call at a time: turns never wait for two.
+func (c *playedClock) AfterFunc(d time.Duration, f func()) (stop func()) {
+	b := &bell{c.now + d, f}
+	c.bell = b
+	return func() {
+		if c.bell == b {
+			c.bell = nil
+		}
+	}
+}
+
+// next returns when the next call is due, -1 where none is.
+func (c *playedClock) next() time.Duration {
+	if c.bell == nil {
+		return -1
+	}
+	return c.bell.at
+}
+
+// strike goes on to the next call and makes it.
+func (c *playedClock) strike() {
+	b := c.bell
+	c.now, c.bell = b.at, nil
+	b.f()
 }

@@ -1,4 +1,4 @@
-package engine
+package memory
 
 import (
 	"encoding/json"
@@ -21,19 +21,19 @@ func kinds() (guided, plain, longer schemas.PromptRow) {
 // alone share one, the worse.
 func TestFactsOfOneSize(t *testing.T) {
 	guided, plain, longer := kinds()
-	e := newEngine(t, 1, step("denoise", fakeStage{}))
-	s := &e.Steps[0]
-	e.learned.measure(s, &guided, 100, 300)
-	e.learned.outOfMemory(s, &guided, shortage{elements: 8, limit: 1000})
-	e.learned.measure(s, &plain, 100, 120)
-	e.learned.measure(s, &longer, 100, 200)
-	e.learned.outOfMemory(s, &longer, shortage{elements: 4, limit: 1000})
-	want := []MemoryFact{
+	var l Learned
+	const s = "denoise"
+	l.Measure(s, &guided, 100, 300)
+	l.OutOfMemory(s, &guided, Shortage{Elements: 8, Limit: 1000})
+	l.Measure(s, &plain, 100, 120)
+	l.Measure(s, &longer, 100, 200)
+	l.OutOfMemory(s, &longer, Shortage{Elements: 4, Limit: 1000})
+	want := []Fact{
 		{Stage: "denoise", Shape: "64x32x16", Rows: "120 tokens", Estimated: 100, Measured: 120},
 		{Stage: "denoise", Shape: "64x32x16", Rows: "120 tokens, guided", Estimated: 100, Measured: 300, Fails: 2, Most: 2,
 			Limit: 1000},
 	}
-	facts := e.MemoryFacts()
+	facts := l.Facts()
 	if !slices.Equal(facts, want) {
 		t.Fatalf("%+v", facts)
 	}
@@ -45,14 +45,14 @@ func TestFactsOfOneSize(t *testing.T) {
 	if err := json.Unmarshal(text, &facts); err != nil {
 		t.Fatal(err)
 	}
-	next := newEngine(t, 1, step("denoise", fakeStage{}))
-	next.Recall(facts)
+	var next Learned
+	next.Recall(facts, 1000)
 	for name, c := range map[string]struct {
 		row  schemas.PromptRow
 		need int64 // of what is estimated at 100
 		fits int   // of 9
 	}{"guided": {guided, 300, 2}, "plain": {plain, 120, 9}, "longer": {longer, 300, 2}} {
-		need, fits := next.learned.correct(&next.Steps[0], &c.row, 100), next.learned.fits(&next.Steps[0], &c.row, 9)
+		need, fits := next.Correct("denoise", &c.row, 100), next.Fits("denoise", &c.row, 9)
 		if need != c.need || fits != c.fits {
 			t.Errorf("%s: needs %d, %d fit; want %d and %d", name, need, fits, c.need, c.fits)
 		}
@@ -63,19 +63,19 @@ func TestFactsOfOneSize(t *testing.T) {
 // of its facts, until something is known of them.
 func TestRecallOfAnEarlierVersion(t *testing.T) {
 	guided, plain, _ := kinds()
-	e := newEngine(t, 1, step("denoise", fakeStage{}))
-	e.Recall([]MemoryFact{
+	var l Learned
+	l.Recall([]Fact{
 		{Stage: "denoise", Shape: "64x32x16", Estimated: 100, Measured: 300, Most: 3, Limit: 1000},
 		{Stage: "denoise", Shape: "64x32x16", Estimated: 100, Measured: 120, Least: 2, Limit: 1000},
-	})
+	}, 1000)
 	for _, row := range []schemas.PromptRow{guided, plain} {
-		s := &e.Steps[0]
-		if n := e.learned.correct(s, &row, 100); n != 300 || e.learned.fits(s, &row, 9) != 3 || e.learned.devices(s, &row) != 2 {
-			t.Errorf("%d bytes, %d elements, %d devices", n, e.learned.fits(s, &row, 9), e.learned.devices(s, &row))
+		const s = "denoise"
+		if n := l.Correct(s, &row, 100); n != 300 || l.Fits(s, &row, 9) != 3 || l.Devices(s, &row) != 2 {
+			t.Errorf("%d bytes, %d elements, %d devices", n, l.Fits(s, &row, 9), l.Devices(s, &row))
 		}
 	}
-	e.learned.measure(&e.Steps[0], &plain, 100, 50)
-	facts := e.MemoryFacts()
+	l.Measure("denoise", &plain, 100, 50)
+	facts := l.Facts()
 	if len(facts) != 1 || facts[0].Rows != "120 tokens" || facts[0].Measured != 300 {
 		t.Errorf("passed on as %+v", facts)
 	}

@@ -1,4 +1,4 @@
-package engine
+package schedule
 
 import (
 	"context"
@@ -13,26 +13,19 @@ import (
 // turns gives out the devices of the pool. A batch in a late stage goes before one in an early stage: what is
 // begun is finished first. So the first results come early, little is in memory, and little is lost with the
 // process. Which devices a batch gets, and whether batches behind it join it, is decided when devices come
-// free, by what is known then (see Station.choose). A batch that waits for more devices than are free is not
+// free, by what is known then (see stage.choose). A batch that waits for more devices than are free is not
 // passed by those of earlier stages.
 type turns struct {
 	mu      sync.Mutex
-	busy    map[int]*lease   // by device
-	waiting []*turn          // in order of arrival
-	clock   func() time.Time // nil: that of the machine
-	again   time.Time        // when a turn that waits beside free devices is asked again; zero: none does
-	timer   *time.Timer      // for that, nil where there is another clock
+	busy    map[int]*lease // by device
+	waiting []*Turn        // in order of arrival
+	clock   Clock
+	again   time.Time // when a turn that waits beside free devices is asked again; zero: none does
+	stop    func()    // ends the wait for that; nil: nothing waits
 }
 
-func (t *turns) now() time.Time {
-	if t.clock != nil {
-		return t.clock()
-	}
-	return time.Now()
-}
-
-// turn is a batch that waits for devices.
-type turn struct {
+// Turn is a batch that waits for devices.
+type Turn struct {
 	stage int
 	live  []*stages.Element
 	// kind is what batches of a stage must share to become one batch; nil: this one stays alone.
@@ -40,12 +33,12 @@ type turn struct {
 	// choose says which devices the batch is to have and how many elements, its own and of turns behind it of
 	// its kind. no devices: it waits for elements that are still to come, and others may pass it.
 	choose  func(v view) (devices []int, elements int)
-	granted chan grant
+	granted chan *Grant
 	idle    time.Time // since when it has waited beside free devices; zero: it does not
 }
 
 // waited is for how long it has waited beside free devices.
-func (t *turn) waited(now time.Time) time.Duration {
+func (t *Turn) waited(now time.Time) time.Duration {
 	if t.idle.IsZero() {
 		return 0
 	}
@@ -57,29 +50,7 @@ type view struct {
 	now   time.Time
 	rates []float64 // of the devices, of the fastest; 0 for one that is gone
 	free  []float64 // in how many seconds each is free
-	queue []*turn   // of the stage, in order, from this turn on
-}
-
-// grant is what a turn gets: devices and the turns that join it, or another turn that takes it along.
-type grant struct {
-	devices []int
-	joined  []*turn
-	leader  chan result
-	told    []chan result // of joined
-}
-
-// result is how a batch went, with those that joined it.
-type result struct {
-	devices  []int
-	elements int
-	err      error
-}
-
-// tell lets those that joined know how it went.
-func (g grant) tell(r result) {
-	for _, c := range g.told {
-		c <- r
-	}
+	queue []*Turn   // of the stage, in order, from this turn on
 }
 
 // lease is a batch at work on some devices.
@@ -106,18 +77,23 @@ func (l *lease) left(now time.Time) float64 {
 	}
 }
 
+// join lets a turn wait for devices; grant gives them.
+func (t *turns) join(mine *Turn) {
+	mine.granted = make(chan *Grant, 1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting = append(t.waiting, mine)
+}
+
 // acquire waits until the batch may lease devices, or until another batch takes it along. release gives
 // devices back.
-func (t *turns) acquire(ctx context.Context, pool lend.Pool, mine *turn) (g grant, err error) {
-	mine.granted = make(chan grant, 1)
-	t.mu.Lock()
-	t.waiting = append(t.waiting, mine)
-	t.mu.Unlock()
+func (t *turns) acquire(ctx context.Context, pool lend.Pool, mine *Turn) (*Grant, error) {
+	t.join(mine)
 	for {
 		changed := pool.Changed() // before its devices are looked at
 		if !t.grant(pool) {
 			t.leave(pool, mine)
-			return g, errNoDevice
+			return nil, ErrNoDevice
 		}
 		select {
 		case g := <-mine.granted:
@@ -125,13 +101,13 @@ func (t *turns) acquire(ctx context.Context, pool lend.Pool, mine *turn) (g gran
 		case <-changed:
 		case <-ctx.Done():
 			t.leave(pool, mine)
-			return g, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
 }
 
 // leave ends the waiting of a turn. What it was granted at the same moment goes back.
-func (t *turns) leave(pool lend.Pool, mine *turn) {
+func (t *turns) leave(pool lend.Pool, mine *Turn) {
 	t.mu.Lock()
 	if i := slices.Index(t.waiting, mine); i >= 0 {
 		t.waiting = slices.Delete(t.waiting, i, i+1)
@@ -143,8 +119,8 @@ func (t *turns) leave(pool lend.Pool, mine *turn) {
 			<-g.leader // it works on the elements
 			break
 		}
-		g.tell(result{err: errPassed})
-		t.release(pool, g.devices)
+		g.tell(Result{Err: errPassed})
+		t.release(pool, g.Devices)
 	default:
 		t.grant(pool) // it may have stood in the way of others
 	}
@@ -154,7 +130,7 @@ func (t *turns) leave(pool lend.Pool, mine *turn) {
 func (t *turns) begin(devices []int, seconds func() (float64, bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := &lease{t.now(), seconds}
+	l := &lease{t.clock.Now(), seconds}
 	for _, d := range devices {
 		t.busy[d] = l
 	}
@@ -185,10 +161,10 @@ func (t *turns) grant(pool lend.Pool) bool {
 		return false
 	}
 	order := slices.Clone(t.waiting)
-	slices.SortStableFunc(order, func(a, b *turn) int { return b.stage - a.stage })
+	slices.SortStableFunc(order, func(a, b *Turn) int { return b.stage - a.stage })
 	for i := 0; i < len(order); {
 		w := order[i]
-		v := view{rates: rates, free: t.free(len(rates)), now: t.now()}
+		v := view{rates: rates, free: t.free(len(rates)), now: t.clock.Now()}
 		for _, o := range order[i:] {
 			if o.stage == w.stage {
 				v.queue = append(v.queue, o)
@@ -205,7 +181,7 @@ func (t *turns) grant(pool lend.Pool) bool {
 			return true
 		}
 		given := t.give(w, v.queue, devices, elements)
-		order = slices.DeleteFunc(order, func(o *turn) bool { return slices.Contains(given, o) })
+		order = slices.DeleteFunc(order, func(o *Turn) bool { return slices.Contains(given, o) })
 		i = 0
 	}
 	return true
@@ -216,7 +192,7 @@ const leastAgain = 10 * time.Millisecond
 
 // askAgain notes that a turn waits although devices are free. It chose to by what it expected of others, who may be
 // late: it is asked again when it has waited twice as long.
-func (t *turns) askAgain(w *turn, v view) {
+func (t *turns) askAgain(w *Turn, v view) {
 	if v.idle() == 0 {
 		w.idle = time.Time{}
 		return
@@ -231,40 +207,41 @@ func (t *turns) askAgain(w *turn, v view) {
 
 // wake lets turns be asked again when it is time.
 func (t *turns) wake(pool lend.Pool) {
-	if t.timer != nil {
-		t.timer.Stop()
-		t.timer = nil
+	if t.stop != nil {
+		t.stop()
+		t.stop = nil
 	}
-	if t.clock == nil && !t.again.IsZero() {
-		t.timer = time.AfterFunc(t.again.Sub(t.now()), func() { t.grant(pool) })
+	if !t.again.IsZero() {
+		t.stop = t.clock.AfterFunc(t.again.Sub(t.clock.Now()), func() { t.grant(pool) })
 	}
 }
 
 // give grants devices to a turn and to those behind it that make up the elements.
-func (t *turns) give(w *turn, queue []*turn, devices []int, elements int) (given []*turn) {
-	g := grant{devices: devices}
+func (t *turns) give(w *Turn, queue []*Turn, devices []int, elements int) (given []*Turn) {
+	g := &Grant{stage: w.stage, Devices: devices, Live: w.live}
 	elements -= len(w.live)
 	for _, o := range queue {
 		if o != w && w.kind != nil && o.kind == w.kind && len(o.live) <= elements {
-			leader := make(chan result, 1)
+			leader := make(chan Result, 1)
 			g.joined, g.told = append(g.joined, o), append(g.told, leader)
+			g.Live = append(g.Live[:len(g.Live):len(g.Live)], o.live...)
 			elements -= len(o.live)
-			o.granted <- grant{leader: leader}
+			o.granted <- &Grant{leader: leader}
 		}
 	}
-	l := &lease{began: t.now()}
+	l := &lease{began: t.clock.Now()}
 	for _, d := range devices {
 		t.busy[d] = l
 	}
 	w.granted <- g
 	given = append(g.joined, w)
-	t.waiting = slices.DeleteFunc(t.waiting, func(o *turn) bool { return slices.Contains(given, o) })
+	t.waiting = slices.DeleteFunc(t.waiting, func(o *Turn) bool { return slices.Contains(given, o) })
 	return given
 }
 
 // free returns in how many seconds each of n devices is free.
 func (t *turns) free(n int) []float64 {
-	out, now := make([]float64, n), t.now()
+	out, now := make([]float64, n), t.clock.Now()
 	left := map[*lease]float64{}
 	for d, l := range t.busy {
 		if _, known := left[l]; !known {
