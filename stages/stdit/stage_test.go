@@ -91,7 +91,9 @@ func (s *testedStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	return s.stage().Need(row, n)
 }
 
-func (s *testedStage) Width(row *schemas.PromptRow) int { return s.stage().Capabilities().Spread.Width(row) }
+func (s *testedStage) Width(row *schemas.PromptRow) int {
+	return s.stage().Capabilities().Spread.Width(row)
+}
 
 func (s *testedStage) loading() *stages.Loading { return s.stage().Capabilities().Loading }
 
