@@ -22,6 +22,8 @@ type Backend interface {
 	// Device names the memory the tensors live in, such as "cpu" or "cuda:0". Weights are loaded once a
 	// device; backends of one device accept each other's weights.
 	Device() string
+	// Capabilities says what only some devices can.
+	Capabilities() Capabilities
 
 	// Weights makes a tensor of little-endian data, used in place where the device can. data must stay
 	// readable and unchanged as long as the tensor is in use. It belongs to no scope.

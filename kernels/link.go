@@ -2,8 +2,8 @@ package kernels
 
 import "context"
 
-// Linker is a Backend whose device can exchange with devices of other processes by itself, without host memory
-// between them: GPUs that have NCCL.
+// Linker is a backend whose device can exchange with devices of other processes by itself, without host memory
+// between them: GPUs that have NCCL. Linkers are equal if they are one backend, behind whatever wrappers.
 type Linker interface {
 	// LinkKind names what carries the exchanges, such as "NCCL 2.27.3"; ranks link where all have the same. The
 	// error says why there is none.

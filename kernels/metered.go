@@ -5,21 +5,13 @@ import (
 	"time"
 )
 
-// Timer is what a Backend also is that computes behind its caller, such as a GPU: the time of an operation is
-// not that of its call.
-type Timer interface {
-	// Time marks where the stream is now, and end where it is then. What the stream took between the two goes
-	// to report in the next Wait or Download that finds both passed, on its goroutine. Spans do not nest.
-	Time(report func(time.Duration)) (end func())
-}
-
 // Metered is a Backend that counts what its operations do and how long they take. Everything is passed on to
 // the backend inside. Its counts may be read at any time and from anywhere.
 type Metered struct {
 	Backend
-	timer  Timer                    // the backend inside, where it has its own
-	report [ops]func(time.Duration) // for the timer
-	end    func()                   // of the span under way
+	time   func(report func(time.Duration)) (end func()) // of the backend inside; nil: a call takes as long as its work
+	report [ops]func(time.Duration)                      // for time
+	end    func()                                        // of the span under way
 
 	mu    sync.Mutex
 	usage Usage
@@ -28,7 +20,7 @@ type Metered struct {
 // NewMetered returns be with counters at zero.
 func NewMetered(be Backend) *Metered {
 	m := &Metered{Backend: be}
-	if m.timer, _ = be.(Timer); m.timer != nil {
+	if m.time = be.Capabilities().Time; m.time != nil {
 		for op := range m.report {
 			m.report[op] = func(d time.Duration) { m.spent(Op(op), d) }
 		}
@@ -36,10 +28,14 @@ func NewMetered(be Backend) *Metered {
 	return m
 }
 
-// Unwrap returns the backend inside.
-func (m *Metered) Unwrap() Backend { return m.Backend }
+// Capabilities are those of the backend inside, but for its time: spans do not nest.
+func (m *Metered) Capabilities() Capabilities {
+	can := m.Backend.Capabilities()
+	can.Time = nil
+	return can
+}
 
-// Usage returns the counts so far. The times of a Timer are there after Wait.
+// Usage returns the counts so far. The times of a device that computes behind its caller are there after Wait.
 func (m *Metered) Usage() Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,8 +50,8 @@ func (m *Metered) begin(op Op, flop float64, bytes int64) time.Time {
 	c.FLOP += flop
 	c.Bytes += bytes
 	m.mu.Unlock()
-	if m.timer != nil {
-		m.end = m.timer.Time(m.report[op])
+	if m.time != nil {
+		m.end = m.time(m.report[op])
 		return time.Time{}
 	}
 	return time.Now()
@@ -63,7 +59,7 @@ func (m *Metered) begin(op Op, flop float64, bytes int64) time.Time {
 
 // finish ends the time of the call that began then.
 func (m *Metered) finish(op Op, began time.Time) {
-	if m.timer != nil {
+	if m.time != nil {
 		m.end()
 		return
 	}
@@ -161,12 +157,4 @@ func (m *Metered) Conv(dst, x, w Tensor, spec ConvSpec) {
 	t := m.begin(OpConv, flop, moved(dst, x, w, spec.Residual))
 	m.Backend.Conv(dst, x, w, spec)
 	m.finish(OpConv, t)
-}
-
-// Peak is that of a backend inside that is a Meter, else 0.
-func (m *Metered) Peak() int64 {
-	if inner, ok := m.Backend.(Meter); ok {
-		return inner.Peak()
-	}
-	return 0
 }

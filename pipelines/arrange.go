@@ -8,19 +8,20 @@ import (
 	"slices"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/memory"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
+	"latentbeam/stages"
 )
 
 // arrange decides how the weights of the steps lie on the devices of a process, when so many elements of rows like
 // these are to be computed, and tells the steps, so that they load no more; facts are what earlier runs learned of
 // memory. over is what they take beyond the memory of its workers, beside the smallest of the rows: a row that is too
 // large for it all fails by itself and decides nothing.
-func arrange(cfg *config.Config, steps []engine.Step, rows []schemas.PromptRow, elements int,
-	devices []layout.Device, facts []engine.MemoryFact) (held []layout.Held, over int64, err error) {
+func arrange(cfg *config.Config, steps []stages.Step, rows []schemas.PromptRow, elements int,
+	devices []layout.Device, facts []memory.Fact) (held []layout.Held, over int64, err error) {
 	var kinds [][]layout.Stage // of each kind of rows, what needs most first
 	for _, row := range rows {
 		if costs, err := costsOf(steps, row); err == nil { // else rows of the kind fail by themselves

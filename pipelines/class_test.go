@@ -22,7 +22,7 @@ type otherwise struct {
 
 func (otherwise) Class() string { return "card/test" }
 
-func (o otherwise) Capabilities() lend.Capabilities {
+func (o otherwise) Capabilities() lend.PoolCapabilities {
 	can := o.CPU.Capabilities()
 	can.Layout = func() []layout.Device { return o.layout }
 	return can

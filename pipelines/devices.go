@@ -9,18 +9,18 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
-	"latentbeam/internal/engine"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/transport"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages"
 )
 
 // dialTime is how long the workers of other hosts may take to open a job.
 const dialTime = 10 * time.Minute
 
 // fleet adds the workers of resources.hosts to those of this process; nil where it names none.
-func fleet(cfg *config.Config, start Start, steps []engine.Step, local lend.Pool) (*devices.Fleet, error) {
+func fleet(cfg *config.Config, start Start, steps []stages.Step, local lend.Pool) (*devices.Fleet, error) {
 	r := cfg.Resources
 	if len(r.Hosts) == 0 {
 		return nil, nil
@@ -70,7 +70,7 @@ func (j *Job) exchanges() *transport.Links {
 }
 
 // checkWidths refuses a stage that wants more devices for a batch than there are.
-func checkWidths(cfg *config.Config, steps []engine.Step, defaults *schemas.PromptRow, devices int) error {
+func checkWidths(cfg *config.Config, steps []stages.Step, defaults *schemas.PromptRow, devices int) error {
 	for i, s := range steps {
 		spread := s.Capabilities().Spread
 		if spread == nil {
@@ -84,7 +84,7 @@ func checkWidths(cfg *config.Config, steps []engine.Step, defaults *schemas.Prom
 }
 
 // tooWide is the error of step i, which wants n devices for a batch, at the option that says so.
-func tooWide(cfg *config.Config, i int, s engine.Step, n, devices int) error {
+func tooWide(cfg *config.Config, i int, s stages.Step, n, devices int) error {
 	path, key, how := fmt.Sprintf("stages.%d", i), "sequence_parallel", ""
 	if shards := s.Capabilities().Shards(); shards > 1 {
 		how = fmt.Sprintf(", %d to hold its weights", shards)

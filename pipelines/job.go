@@ -13,6 +13,7 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
 	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/memory"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
@@ -49,12 +50,12 @@ type Job struct {
 	Opts   Options
 
 	engine  *engine.Engine
-	steps   []engine.Step
-	held    []layout.Held       // how the weights of the steps lie
-	over    int64               // what they take beyond the memory that there is
-	facts   []engine.MemoryFact // what an earlier run learned
-	local   lend.Pool           // devices of this process, none where all are on other hosts
-	fleet   *devices.Fleet      // local and the devices of other hosts; nil where there are none
+	steps   []stages.Step
+	held    []layout.Held  // how the weights of the steps lie
+	over    int64          // what they take beyond the memory that there is
+	facts   []memory.Fact  // what an earlier run learned
+	local   lend.Pool      // devices of this process, none where all are on other hosts
+	fleet   *devices.Fleet // local and the devices of other hosts; nil where there are none
 	runner  runners.Runner
 	report  report.Job
 	spec    []byte
@@ -96,18 +97,15 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 }
 
 // open opens the devices and puts the job together.
-func (j *Job) open(source engine.Source, steps []engine.Step, model string, defaults schemas.PromptRow) error {
+func (j *Job) open(source engine.Source, steps []stages.Step, model string, defaults schemas.PromptRow) error {
 	cfg, o := j.Config, j.Opts
 	workers, err := j.openDevices(steps, &defaults)
 	if err != nil {
 		return err
 	}
-	j.engine = &engine.Engine{
-		Source: source, Steps: steps, Pool: workers, MaxBatch: int(cfg.Resources.BatchSize),
-		Retries:  cfg.OnError.Retries,
-		Progress: &engine.Progress{TooMany: cfg.OnError.Stop},
-		Keep:     keep(cfg), Freed: j.freed,
-	}
+	j.engine = engine.New(steps, workers)
+	j.engine.Source, j.engine.MaxBatch, j.engine.Retries = source, int(cfg.Resources.BatchSize), cfg.OnError.Retries
+	j.engine.Progress.TooMany, j.engine.Keep, j.engine.Freed = cfg.OnError.Stop, keep(cfg), j.freed
 	j.engine.Recall(j.facts)
 	if j.engine.Rules, err = j.rules(defaults, steps, workers.Class()); err != nil {
 		return cfg.Errorf("stages", "%v", err)
@@ -155,7 +153,7 @@ func (j *Job) load() error {
 }
 
 // loadSteps brings the weights of stages to a device. The loss of the device says nothing about the weights.
-func loadSteps(cfg *config.Config, steps []engine.Step, dev kernels.Backend) error {
+func loadSteps(cfg *config.Config, steps []stages.Step, dev kernels.Backend) error {
 	for i, s := range steps {
 		err := loadStep(s, dev)
 		if fault.IsDeviceLost(err) {
@@ -169,7 +167,7 @@ func loadSteps(cfg *config.Config, steps []engine.Step, dev kernels.Backend) err
 }
 
 // loadStep brings the weights of a stage to a device: where they are cut, all the parts that ranks on it can have.
-func loadStep(s engine.Step, dev kernels.Backend) error {
+func loadStep(s stages.Step, dev kernels.Backend) error {
 	can := s.Capabilities()
 	if can.Loading == nil {
 		return nil
@@ -188,7 +186,7 @@ func loadStep(s engine.Step, dev kernels.Backend) error {
 	return can.Loading.Load(dev)
 }
 
-func (j *Job) rules(defaults schemas.PromptRow, steps []engine.Step, class string) (engine.Rules, error) {
+func (j *Job) rules(defaults schemas.PromptRow, steps []stages.Step, class string) (engine.Rules, error) {
 	kind, _ := j.Config.Input.Source()
 	r := engine.Rules{
 		Defaults: defaults, Input: sourceKinds[kind], Steps: steps, Class: class,

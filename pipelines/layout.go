@@ -7,10 +7,11 @@ import (
 	"runtime"
 
 	"latentbeam/internal/devices"
-	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
+	"latentbeam/stages"
 )
 
 // Layout is how the new rows of one shape are shared out to devices.
@@ -18,7 +19,7 @@ type Layout struct {
 	Bucket
 	Stages []layout.Stage
 	layout.Result
-	Run engine.Outlook // empty where there are too many devices to play the run through
+	Run schedule.Outlook // empty where there are too many devices to play the run through
 	// Fails is why these rows cannot be done, nil where they can. Others of the job go on.
 	Fails error
 }
@@ -136,7 +137,7 @@ func (j *Job) costs(row schemas.PromptRow) ([]layout.Stage, error) {
 	return costsOf(j.engine.Steps, row)
 }
 
-func costsOf(steps []engine.Step, row schemas.PromptRow) ([]layout.Stage, error) {
+func costsOf(steps []stages.Step, row schemas.PromptRow) ([]layout.Stage, error) {
 	var out []layout.Stage
 	for _, step := range steps {
 		var cost layout.Stage

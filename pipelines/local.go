@@ -11,12 +11,12 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
 	"latentbeam/internal/devices/gpus"
-	"latentbeam/internal/engine"
 	"latentbeam/internal/gpu"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages"
 )
 
 // Local says which devices of this host a process takes.
@@ -158,7 +158,7 @@ func (j *Job) deviceFacts() any {
 }
 
 // openDevices opens the devices of this process and finds those of the workers on other hosts.
-func (j *Job) openDevices(steps []engine.Step, defaults *schemas.PromptRow) (lend.Pool, error) {
+func (j *Job) openDevices(steps []stages.Step, defaults *schemas.PromptRow) (lend.Pool, error) {
 	devices, end, err := local(j.Config, j.Opts)
 	if err != nil {
 		return nil, err

@@ -38,8 +38,8 @@ func (m *machine) LeaseThese(context.Context, []int) (*stages.Set, func(bool), e
 func (m *machine) Size() int { return len(m.devices) }
 
 // Capabilities says that the devices are known, and how they are linked.
-func (m *machine) Capabilities() lend.Capabilities {
-	return lend.Capabilities{Planned: true, Layout: m.Layout, Closest: m.Closest, Weights: m.Weights}
+func (m *machine) Capabilities() lend.PoolCapabilities {
+	return lend.PoolCapabilities{Planned: true, Layout: m.Layout, Closest: m.Closest, Weights: m.Weights}
 }
 
 // Layout returns them as the cost model knows them.

@@ -44,7 +44,7 @@ func openModel(cfg *config.Config) (*stages.Model, error) {
 }
 
 // openSteps checks that the stages fit together and opens them.
-func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]engine.Step, error) {
+func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]stages.Step, error) {
 	kind, _ := cfg.Input.Source()
 	names := make([]string, len(cfg.Stages))
 	for i, s := range cfg.Stages {
@@ -59,7 +59,7 @@ func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]
 		}
 		return nil, problem
 	}
-	steps := make([]engine.Step, len(names))
+	steps := make([]stages.Step, len(names))
 	for i, s := range cfg.Stages {
 		spec, _ := stages.Find(specs, s.Name)
 		var decoded any
@@ -89,7 +89,7 @@ func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]
 		if err != nil {
 			return nil, fmt.Errorf("stage %s: %w", s.Name, err)
 		}
-		steps[i] = engine.Step{Name: s.Name, Spec: spec, Options: options, Gives: seams[i+1], Stage: stage}
+		steps[i] = stages.Step{Name: s.Name, Spec: spec, Options: options, Gives: seams[i+1], Stage: stage}
 	}
 	return steps, checkWrites(cfg, seams)
 }
@@ -127,7 +127,7 @@ func defaultsOf(cfg *config.Config, model *stages.Model) schemas.PromptRow {
 
 // checkDefaults lets every stage look at a row that says nothing itself, so that an impossible size in
 // the configuration is reported with its line before any work.
-func checkDefaults(cfg *config.Config, steps []engine.Step, defaults schemas.PromptRow) error {
+func checkDefaults(cfg *config.Config, steps []stages.Step, defaults schemas.PromptRow) error {
 	kind, _ := cfg.Input.Source()
 	if kind != config.PromptInput && kind != config.MediaInput {
 		return nil // the tables carry the parameters

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/plan/layout"
 )
 
@@ -13,19 +13,19 @@ import (
 const maxForeseen = 128
 
 // foresight is what is known of a run on these devices, nil where they are too many to play it through.
-func (j *Job) foresight(devices []layout.Device, held []layout.Held) *engine.Foresight {
+func (j *Job) foresight(devices []layout.Device, held []layout.Held) *schedule.Foresight {
 	pool := j.engine.Pool
 	if len(devices) > maxForeseen || len(devices) != pool.Size() {
 		return nil
 	}
-	f := engine.Foresight{Steps: j.engine.Steps, Pool: pool, Devices: devices, Held: held,
-		MaxBatch: j.engine.MaxBatch, Facts: j.facts}.Again()
+	f := schedule.Foresight{Steps: j.engine.Steps, Pool: pool, Devices: devices, Held: held,
+		MaxBatch: j.engine.MaxBatch, Facts: j.facts, Predictions: schedule.NewPredictions()}
 	return &f
 }
 
 // foresee plays the run of the rows of one shape through, and lists what it is predicted to be faster than.
-func (l *Layout) foresee(f engine.Foresight, query layout.Query) (err error) {
-	f.Rows = []engine.Expected{{Row: l.first, Rows: int(l.Rows)}}
+func (l *Layout) foresee(f schedule.Foresight, query layout.Query) (err error) {
+	f.Rows = []schedule.Expected{{Row: l.first, Rows: int(l.Rows)}}
 	if l.Run, err = f.Outlook(); err != nil {
 		return err
 	}
@@ -81,13 +81,13 @@ func (l *Layout) denoiser() string {
 // Together predicts the run of all rows, whatever their shapes. Where it cannot be played through its shapes follow
 // one another.
 func (j *Job) Together(layouts []Layout, devices []layout.Device) (seconds float64, err error) {
-	var rows []engine.Expected
+	var rows []schedule.Expected
 	for _, l := range layouts {
 		if l.Fails != nil {
 			continue
 		}
 		seconds += l.Seconds()
-		rows = append(rows, engine.Expected{Row: l.first, Rows: int(l.Rows)})
+		rows = append(rows, schedule.Expected{Row: l.first, Rows: int(l.Rows)})
 	}
 	if f := j.foresight(devices, j.held); f != nil && len(rows) > 0 {
 		f.Rows = rows

@@ -40,7 +40,7 @@ func (r rowsOf) Rows(context.Context, bool) iter.Seq2[*stages.Element, error] {
 type link func(beam.Scope, beam.PCollection) beam.PCollection
 
 // tinySteps returns stages of the built-in model as steps of an engine.
-func tinySteps(t *testing.T, names ...string) (steps []engine.Step) {
+func tinySteps(t *testing.T, names ...string) (steps []stages.Step) {
 	t.Helper()
 	model, err := stages.EmbeddedModel("tiny", tiny.Files())
 	must(t, err)
@@ -48,7 +48,7 @@ func tinySteps(t *testing.T, names ...string) (steps []engine.Step) {
 		spec, _ := stages.Find(catalog.All(), name)
 		stage, err := spec.New(model, nil)
 		must(t, err)
-		steps = append(steps, engine.Step{Name: name, Spec: spec, Gives: spec.Out, Stage: stage})
+		steps = append(steps, stages.Step{Name: name, Spec: spec, Gives: spec.Out, Stage: stage})
 	}
 	return steps
 }
@@ -66,21 +66,20 @@ func own(t *testing.T, runner runners.Runner, out string, between link) {
 	must(t, err)
 	defer records.Close()
 	guidance := 4.0
-	engine := &engine.Engine{
-		Steps: steps, Pool: devices, Store: dir, Ledger: records, Progress: &engine.Progress{}, MaxBatch: 2,
-		Rules: engine.Rules{Input: stages.KindPrompt, Steps: steps, Class: devices.Class()},
-		Keep:  map[stages.Kind]bool{stages.KindVideo: true, stages.KindLatents: true, stages.KindText: true},
-		Source: rowsOf{
-			{ID: "a", Prompt: "a red circle moves left", Extra: `{"color":"red"}`}, {ID: "b", NegativePrompt: "dark"},
-			{ID: "c", Prompt: "a blue square"}, {ID: "d", Prompt: "a blue square", NumFrames: 1},
-		},
+	e := engine.New(steps, devices)
+	e.Store, e.Ledger, e.MaxBatch = dir, records, 2
+	e.Rules = engine.Rules{Input: stages.KindPrompt, Steps: steps, Class: devices.Class()}
+	e.Keep = map[stages.Kind]bool{stages.KindVideo: true, stages.KindLatents: true, stages.KindText: true}
+	e.Source = rowsOf{
+		{ID: "a", Prompt: "a red circle moves left", Extra: `{"color":"red"}`}, {ID: "b", NegativePrompt: "dark"},
+		{ID: "c", Prompt: "a blue square"}, {ID: "d", Prompt: "a blue square", NumFrames: 1},
 	}
-	engine.Rules.Defaults = schemas.PromptRow{Height: 16, Width: 16, NumFrames: 2, FPS: 8, NumInferenceSteps: 2,
+	e.Rules.Defaults = schemas.PromptRow{Height: 16, Width: 16, NumFrames: 2, FPS: 8, NumInferenceSteps: 2,
 		GuidanceScale: &guidance, MaxSequenceLength: 16}
-	must(t, engine.Rules.Seal())
+	must(t, e.Rules.Seal())
 
 	spec := []byte(out) // any bytes that name the job in this process
-	defer transforms.Register(spec, engine)()
+	defer transforms.Register(spec, e)()
 	runners.Init()
 	p, s := beam.NewPipelineWithRoot()
 	elements := between(s, transforms.Key(s, spec, between(s, transforms.Read(s, spec))))
@@ -89,9 +88,9 @@ func own(t *testing.T, runner runners.Runner, out string, between link) {
 		batches = between(s, transforms.Stage(s, spec, step.Name, i, batches))
 	}
 	transforms.Publish(s, spec, batches)
-	must(t, engine.Pass(t.Context(), func(ctx context.Context) error { return runner.Run(ctx, p) }))
-	if !engine.Settled() || engine.Progress.Done.Load() != 4 {
-		t.Errorf("settled %v, %d done", engine.Settled(), engine.Progress.Done.Load())
+	must(t, e.Pass(t.Context(), func(ctx context.Context) error { return runner.Run(ctx, p) }))
+	if !e.Settled() || e.Progress.Done.Load() != 4 {
+		t.Errorf("settled %v, %d done", e.Settled(), e.Progress.Done.Load())
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 
-	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/memory"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
 	"latentbeam/schemas"
@@ -15,7 +15,7 @@ import (
 
 // recall reads from the output what an earlier run in the same numeric class learned of memory. An output that
 // is not there or cannot be read has nothing to say.
-func (o outputs) recall(ctx context.Context, output, part, class string) []engine.MemoryFact {
+func (o outputs) recall(ctx context.Context, output, part, class string) []memory.Fact {
 	text, err := o.readFile(ctx, output, (&report.Job{Part: part}).SummaryName())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -23,7 +23,7 @@ func (o outputs) recall(ctx context.Context, output, part, class string) []engin
 	var s struct {
 		Class string `json:"class"`
 		Run   struct {
-			Memory []engine.MemoryFact `json:"memory"`
+			Memory []memory.Fact `json:"memory"`
 		} `json:"run"`
 	}
 	if err == nil {
@@ -38,9 +38,9 @@ func (o outputs) recall(ctx context.Context, output, part, class string) []engin
 
 // remembered makes what stages say they need for rows like row what it turned out to be: the most of what is known of
 // rows of that shape.
-func remembered(costs []layout.Stage, row schemas.PromptRow, facts []engine.MemoryFact) {
+func remembered(costs []layout.Stage, row schemas.PromptRow, facts []memory.Fact) {
 	for i := range costs {
-		var mine []engine.MemoryFact // several in the summary of an earlier version
+		var mine []memory.Fact // several in the summary of an earlier version
 		for _, f := range facts {
 			if f.Of(costs[i].Name, row) {
 				mine = append(mine, f)

@@ -3,7 +3,7 @@ package pipelines
 import (
 	"testing"
 
-	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/memory"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 )
@@ -14,7 +14,7 @@ func TestRememberedTwice(t *testing.T) {
 	row := schemas.PromptRow{Width: 64, Height: 32, NumFrames: 16}
 	shape := schemas.BucketOf(row).String()
 	costs := []layout.Stage{{Name: "denoise", Need: func(n int) (int64, error) { return int64(1000 * n), nil }}}
-	remembered(costs, row, []engine.MemoryFact{
+	remembered(costs, row, []memory.Fact{
 		{Stage: "denoise", Shape: shape, Estimated: 100, Measured: 300},
 		{Stage: "denoise", Shape: shape, Estimated: 100, Measured: 200},
 		{Stage: "denoise", Shape: "another", Estimated: 100, Measured: 900},

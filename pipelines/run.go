@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/memory"
+	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
 	"latentbeam/internal/transport"
@@ -42,8 +44,8 @@ type runFacts struct {
 	Runner   string             `json:"runner"`
 	Stages   []engine.StageTime `json:"stages"`
 
-	Memory  []engine.MemoryFact `json:"memory,omitempty"`  // what was learned of it
-	Devices any                 `json:"devices,omitempty"` // what was seen of GPUs
+	Memory  []memory.Fact `json:"memory,omitempty"`  // what was learned of it
+	Devices any           `json:"devices,omitempty"` // what was seen of GPUs
 
 	Exchanges *transport.Links `json:"exchanges_between_hosts,omitempty"` // of GPUs
 }
@@ -133,7 +135,7 @@ func (j *Job) compute(ctx context.Context, plan Plan) error {
 		names[i] = s.Name
 	}
 	for _, b := range plan.Buckets {
-		j.engine.Expected = append(j.engine.Expected, engine.Expected{Row: b.first, Rows: int(b.Rows)})
+		j.engine.Expected = append(j.engine.Expected, schedule.Expected{Row: b.first, Rows: int(b.Rows)})
 	}
 	for range maxPasses {
 		err := j.engine.Pass(ctx, func(ctx context.Context) error {
@@ -166,7 +168,7 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time) (err error
 		Run: runFacts{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(),
 			Workers: j.engine.Pool.Size(), Runner: j.runner.Name, Stages: r.Stages,
-			Memory: j.engine.MemoryFacts(), Devices: j.deviceFacts(), Exchanges: j.exchanges(),
+			Memory: j.engine.Learned.Facts(), Devices: j.deviceFacts(), Exchanges: j.exchanges(),
 		},
 	})
 }

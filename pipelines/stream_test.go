@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/memory"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/plan"
@@ -69,9 +70,13 @@ func (b *onCard) Weights(dt kernels.DType, shape []int, data []byte) (kernels.Te
 	}
 	own := slices.Clone(data)
 	t, err := b.Backend.Weights(dt, shape, own)
-	b.Backend.(interface{ Passing(kernels.Tensor) }).Passing(t) // the processor keeps nothing else of it
+	b.Backend.Capabilities().Passing(t) // the processor keeps nothing else of it
 	b.copies[t.Buf] = own
 	return t, err
+}
+
+func (b *onCard) Capabilities() kernels.Capabilities {
+	return kernels.Capabilities{Refiller: b, Release: b.Release}
 }
 
 func (b *onCard) Refill(t kernels.Tensor, data func() []byte) (ready func()) {
@@ -139,9 +144,9 @@ type known struct {
 	held []int64 // that weights were said to take, in order
 }
 
-func (p *known) Capabilities() lend.Capabilities {
+func (p *known) Capabilities() lend.PoolCapabilities {
 	card := layout.Device{Name: "card", Memory: 1 << 40, Rate: 1e12, Link: 1e9, Host: 1e9}
-	return lend.Capabilities{
+	return lend.PoolCapabilities{
 		Layout: func() []layout.Device { return slices.Repeat([]layout.Device{card}, len(p.all)) },
 		Weights: func(bytes int64) {
 			p.mu.Lock()
@@ -164,9 +169,9 @@ func (p *cards) Size() int           { return len(p.all) }
 func (p *cards) Class() string       { return cpu.New(1).Class() }
 func (p *cards) Memory() plan.Memory { return plan.Memory{Target: 1 << 40, Limit: 1 << 40} }
 
-func (p *cards) Speeds() []float64               { return slices.Repeat([]float64{1}, len(p.all)) }
-func (p *cards) Changed() <-chan struct{}        { return nil }
-func (p *cards) Capabilities() lend.Capabilities { return lend.Capabilities{} }
+func (p *cards) Speeds() []float64                   { return slices.Repeat([]float64{1}, len(p.all)) }
+func (p *cards) Changed() <-chan struct{}            { return nil }
+func (p *cards) Capabilities() lend.PoolCapabilities { return lend.PoolCapabilities{} }
 
 // LeaseThese lends any: all are alike.
 func (p *cards) LeaseThese(ctx context.Context, devices []int) (*stages.Set, func(bool), error) {
@@ -219,7 +224,7 @@ func (p *cards) most() (bytes int64, refills int) {
 }
 
 // onCards runs three rows from prompt to latents on a pool and returns their records, and what was learned of memory.
-func onCards(t *testing.T, pool lend.Pool) (records []string, facts []engine.MemoryFact) {
+func onCards(t *testing.T, pool lend.Pool) (records []string, facts []memory.Fact) {
 	t.Helper()
 	names := []string{"encode_text", "denoise"}
 	steps := tinySteps(t, names...)
@@ -231,12 +236,11 @@ func onCards(t *testing.T, pool lend.Pool) (records []string, facts []engine.Mem
 	must(t, err)
 	defer l.Close()
 	guidance := 4.0
-	e := &engine.Engine{
-		Steps: steps, Pool: pool, Store: dir, Ledger: l, Progress: &engine.Progress{}, MaxBatch: 2, Retries: 3,
-		Rules:  engine.Rules{Input: stages.KindPrompt, Steps: steps, Class: pool.Class()},
-		Keep:   map[stages.Kind]bool{stages.KindLatents: true},
-		Source: rowsOf{{ID: "a", Prompt: "a red circle"}, {ID: "b", Prompt: "a blue square"}, {ID: "c", Prompt: "a line"}},
-	}
+	e := engine.New(steps, pool)
+	e.Store, e.Ledger, e.MaxBatch, e.Retries = dir, l, 2, 3
+	e.Rules = engine.Rules{Input: stages.KindPrompt, Steps: steps, Class: pool.Class()}
+	e.Keep = map[stages.Kind]bool{stages.KindLatents: true}
+	e.Source = rowsOf{{ID: "a", Prompt: "a red circle"}, {ID: "b", Prompt: "a blue square"}, {ID: "c", Prompt: "a line"}}
 	e.Rules.Defaults = schemas.PromptRow{Height: 32, Width: 32, NumFrames: 4, FPS: 8, NumInferenceSteps: 2,
 		GuidanceScale: &guidance, MaxSequenceLength: 16}
 	must(t, e.Rules.Seal())
@@ -246,7 +250,7 @@ func onCards(t *testing.T, pool lend.Pool) (records []string, facts []engine.Mem
 	must(t, e.Pass(t.Context(), func(ctx context.Context) error {
 		return runners.All()[0].Run(ctx, transforms.Pipeline(spec, names))
 	}))
-	return recordTexts(t, out), e.MemoryFacts()
+	return recordTexts(t, out), e.Learned.Facts()
 }
 
 // TestWeightsPassWhereAnElementDoesNotFit: on devices that run out of memory for one element, on as many as there are,
@@ -272,7 +276,7 @@ func TestWeightsPassWhereAnElementDoesNotFit(t *testing.T) {
 				t.Errorf("%d cards of %d bytes: %d taken, %d refills:\n%s\nwant\n%s", n, room, most, refills,
 					strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
-			denoise := slices.IndexFunc(facts, func(f engine.MemoryFact) bool { return f.Stage == "denoise" })
+			denoise := slices.IndexFunc(facts, func(f memory.Fact) bool { return f.Stage == "denoise" })
 			if done && (denoise < 0 || !facts[denoise].Alone) {
 				t.Errorf("%d cards of %d bytes: the next run would know nothing of it: %+v", n, room, facts)
 			}

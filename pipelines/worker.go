@@ -40,7 +40,7 @@ type workerJob struct {
 	mu     sync.Mutex
 	opened bool
 	cfg    *config.Config
-	steps  []engine.Step
+	steps  []stages.Step
 	rows   string // that the weights are arranged for, as it was told
 	held   []layout.Held
 	bytes  int64 // of the weights, as they lie in memory
@@ -79,7 +79,10 @@ func (w *Worker) serve(ctx context.Context, conn *transport.Conn) {
 		conn.Read(make([]byte, 1)) // returns when the job hangs up, or with the connection
 		cancel()
 	}()
+	beat := conn.Beat()
+	defer beat()
 	reply, body := w.answer(ctx, r, batch)
+	beat()
 	if ctx.Err() == nil {
 		stop()
 		_ = conn.Send(reply, body) // a job that is gone by now has nothing to gain from it
@@ -99,7 +102,7 @@ func (w *Worker) answer(ctx context.Context, r devices.Request, batch []byte) (r
 	if r.Stage == "" {
 		return w.offer(j.steps), nil
 	}
-	i := slices.IndexFunc(j.steps, func(s engine.Step) bool { return s.Name == r.Stage })
+	i := slices.IndexFunc(j.steps, func(s stages.Step) bool { return s.Name == r.Stage })
 	if i < 0 {
 		return devices.Failed(fault.Usage(fmt.Errorf("the job has no stage %s", r.Stage))), nil
 	}
@@ -144,7 +147,7 @@ func (w *Worker) free(j *workerJob, step int, row schemas.PromptRow, stay int) b
 }
 
 // offer says what this process has.
-func (w *Worker) offer(steps []engine.Step) devices.Reply {
+func (w *Worker) offer(steps []stages.Step) devices.Reply {
 	reply := devices.Reply{Speeds: w.Devices.Speeds(), Memory: w.Devices.Memory(), Class: w.Devices.Class(),
 		Weights: map[string]string{}}
 	reply.Describe(w.Devices)
@@ -267,7 +270,7 @@ func (w *Worker) others(j *workerJob) (bytes int64) {
 }
 
 // run runs a stage on this worker's ranks of a set. The batch goes back from rank 0.
-func (w *Worker) run(ctx context.Context, s engine.Step, r devices.Request,
+func (w *Worker) run(ctx context.Context, s stages.Step, r devices.Request,
 	elements []*stages.Element) ([]byte, error) {
 	if len(r.Ranks) < 1 || len(r.Ranks) != len(r.Devices) {
 		return nil, fault.Retry(fmt.Errorf("%d ranks are asked for on %d devices", len(r.Ranks), len(r.Devices)))

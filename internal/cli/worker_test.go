@@ -106,6 +106,34 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
+// TestStoppedWorker: a worker that is stopped, not killed, says nothing and closes nothing. Its heartbeats are missed,
+// its work is done elsewhere, and the loss is said.
+func TestStoppedWorker(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes the time after which a process counts as stopped")
+	}
+	var rows strings.Builder
+	rows.WriteString("id,prompt\n")
+	for i := range 12 {
+		fmt.Fprintf(&rows, "%d,a red circle number %d\n", i, i)
+	}
+	s := newShell(t, "job.yaml", widely, "prompts.csv", rows.String(), "token", "a token of the test processes\n")
+	_, addrA := s.startWorker()
+	b, addrB := s.startWorker()
+	r := s.begin("run", "job.yaml", "--set", fmt.Sprintf("resources.hosts=[%q, %q]", addrA, addrB),
+		"--set", "resources.token_file=token", "--set", "resources.workers=0", "--set", "stages.denoise.sequence_parallel=1",
+		"--set", "defaults.num_inference_steps=60")
+	r.until(func() bool { return s.exists("out/videos") })
+	if err := b.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	s.says(r.ends(0, 90*time.Second), "a worker does not answer", addrB, "silent for 20s: it is stopped")
+	s.run(0, "run", "job.yaml", "--output", "again", "--set", "defaults.num_inference_steps=60")
+	if s.results("out") != s.results("again") {
+		t.Error("with a worker that was stopped the bytes are others")
+	}
+}
+
 // TestWorkerCommandLine: what is wrong is said before anything listens.
 func TestWorkerCommandLine(t *testing.T) {
 	s := newShell(t, "short", "x", "token", "a token of the test processes\n")

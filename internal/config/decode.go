@@ -94,14 +94,7 @@ func (d *decoder) decodeStruct(n *node, v reflect.Value, path string) {
 		return
 	}
 	fields := map[string]reflect.Value{}
-	var names []string
-	for i := range v.NumField() {
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
-		if name != "" && name != "-" {
-			fields[name] = v.Field(i)
-			names = append(names, name)
-		}
-	}
+	names := keysOf(v, fields)
 	for _, p := range n.pairs {
 		field, known := fields[p.key]
 		if !known {
@@ -110,6 +103,24 @@ func (d *decoder) decodeStruct(n *node, v reflect.Value, path string) {
 		}
 		d.decode(p.value, field, join(path, p.key))
 	}
+}
+
+// keysOf adds the fields of a struct by their keys, and returns the keys in order. The fields of an embedded struct are
+// those of the struct, as in JSON.
+func keysOf(v reflect.Value, fields map[string]reflect.Value) (names []string) {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct {
+			names = append(names, keysOf(v.Field(i), fields)...)
+			continue
+		}
+		if name != "" && name != "-" {
+			fields[name] = v.Field(i)
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (d *decoder) decodeMap(n *node, v reflect.Value, path string) {

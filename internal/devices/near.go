@@ -156,8 +156,8 @@ func (f *Fleet) Settle(devices []layout.Device) {
 }
 
 // Capabilities says what is known of the devices of all processes. What weights take, each process knows.
-func (f *Fleet) Capabilities() lend.Capabilities {
-	return lend.Capabilities{Layout: f.Layout, Closest: f.Closest,
+func (f *Fleet) Capabilities() lend.PoolCapabilities {
+	return lend.PoolCapabilities{Layout: f.Layout, Closest: f.Closest,
 		Hardware: &lend.Hardware{Label: f.Label, Note: f.Note, Drain: f.Drain}}
 }
 

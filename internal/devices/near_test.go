@@ -21,7 +21,7 @@ type surveyed struct {
 	kind   string // as layout.ParseDevices takes it
 }
 
-func (s surveyed) Capabilities() lend.Capabilities {
+func (s surveyed) Capabilities() lend.PoolCapabilities {
 	d, err := layout.ParseDevices(s.kind)
 	if err != nil {
 		panic(err)

@@ -21,7 +21,7 @@ func RunOn(ctx context.Context, s stages.Stage, set *stages.Set, elements []*sta
 }
 
 // RunStep runs a step of a job for the elements on a set, wherever its devices are.
-func RunStep(ctx context.Context, step *Step, set *stages.Set, live []*stages.Element) error {
+func RunStep(ctx context.Context, step *stages.Step, set *stages.Set, live []*stages.Element) error {
 	if len(set.Away) > 0 {
 		return runAway(ctx, step, set, live)
 	}
@@ -29,7 +29,7 @@ func RunStep(ctx context.Context, step *Step, set *stages.Set, live []*stages.El
 }
 
 // runAway runs the step on a set that is partly or wholly in other processes. The first error ends all of them.
-func runAway(ctx context.Context, step *Step, set *stages.Set, live []*stages.Element) error {
+func runAway(ctx context.Context, step *stages.Step, set *stages.Set, live []*stages.Element) error {
 	batch, err := EncodeBatch(&stages.Batch{Elements: live})
 	if err != nil {
 		return err

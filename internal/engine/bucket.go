@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"fmt"
 	"slices"
 
-	"latentbeam/internal/plan"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -40,8 +38,8 @@ func (f *Buckets) Put(e *stages.Element, emit func(*stages.Batch)) {
 		size, err := f.engine.BatchSize(&e.Row)
 		if err != nil {
 			e.Fail("plan", fault.Row(err))
-			f.engine.tail.add(name, &e.Row)
-			f.engine.tail.pass(name, &e.Row, 1)
+			f.engine.Add(&e.Row)
+			f.engine.Dispatch(&e.Row, 1)
 			emit(&stages.Batch{Bucket: name, Elements: []*stages.Element{e}})
 			return
 		}
@@ -50,7 +48,7 @@ func (f *Buckets) Put(e *stages.Element, emit func(*stages.Batch)) {
 		f.order = append(f.order, name)
 	}
 	b.elements = append(b.elements, e)
-	f.engine.tail.add(name, &e.Row)
+	f.engine.Add(&e.Row)
 	f.buffered++
 	switch {
 	case len(b.elements) >= b.size:
@@ -62,7 +60,7 @@ func (f *Buckets) Put(e *stages.Element, emit func(*stages.Batch)) {
 
 // Close emits what is left, unless the engine was asked to stop: those rows were not begun.
 func (f *Buckets) Close(emit func(*stages.Batch)) {
-	f.engine.end()
+	f.engine.End()
 	for len(f.order) > 0 && !f.engine.Stopping() {
 		f.flush(f.order[0], emit)
 	}
@@ -75,25 +73,6 @@ func (f *Buckets) flush(name schemas.Bucket, emit func(*stages.Batch)) {
 	i := slices.Index(f.order, name)
 	f.order = slices.Delete(f.order, i, i+1)
 	f.buffered -= len(b.elements)
-	f.engine.tail.pass(name, &b.elements[0].Row, len(b.elements))
+	f.engine.Dispatch(&b.elements[0].Row, len(b.elements))
 	emit(&stages.Batch{Bucket: name, Elements: b.elements})
-}
-
-// BatchSize asks the memory plan how many elements like row fit the hungriest stage.
-func (e *Engine) BatchSize(row *schemas.PromptRow) (int, error) {
-	return plan.BatchSize(e.Pool.Memory(), e.MaxBatch, func(n int) (int64, error) {
-		var most int64
-		for i, s := range e.Steps {
-			need, err := e.forecast.need(costKey{i, schemas.BucketOf(*row)}, &s, row, n)
-			if err != nil {
-				return 0, fmt.Errorf("%s: %w", s.Name, err)
-			}
-			if need = e.learned.correct(&s, row, need); e.learned.fits(&s, row, n) < n {
-				return e.Pool.Memory().Limit + 1, nil
-			}
-			devices, _ := e.least(&s, row)
-			most = max(most, shared(need, devices/s.Capabilities().Shards())) // each shard works on all of the batch
-		}
-		return most, nil
-	})
 }

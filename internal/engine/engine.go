@@ -2,12 +2,13 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
-	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"latentbeam/internal/engine/recovery"
+	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/store"
@@ -22,47 +23,42 @@ type Source interface {
 	Rows(ctx context.Context, tensors bool) iter.Seq2[*stages.Element, error]
 }
 
-// Step is one stage of a job, opened.
-type Step struct {
-	Name    string
-	Spec    stages.Spec
-	Options json.RawMessage // the stage's options in canonical form, part of the keys
-	Gives   stages.Kind
-	stages.Stage
-}
-
-// params returns the columns that the result of the step depends on.
-func (s Step) params() []stages.Param {
-	return slices.Concat(s.Spec.Params, s.Capabilities().Params)
-}
-
-// Engine is what a job needs in a process: opened stages, devices, the output and the counters.
+// Engine is what a job needs in a process: opened stages and devices, in its Schedule, the output and the counters.
 type Engine struct {
+	*schedule.Schedule
+	*recovery.Recovery
 	Source   Source
 	Rules    Rules
-	Steps    []Step
-	Pool     lend.Pool
 	Store    store.Store
 	Ledger   *ledger.Ledger
 	Progress *Progress
-	MaxBatch int                  // upper bound on a batch; 0: the memory plan alone decides
-	Retries  int                  // attempts at an element when the world fails
 	Keep     map[stages.Kind]bool // what is published: video, latents, text
 	Damaged  map[schemas.Key]bool // rows of which a file is not what was written; what they publish replaces it
-	Expected []Expected           // what the first pass will compute, as far as it is known
-	// Freed is told when no more than stay blocks of a step remain in memory; row is one of those that it computes.
-	Freed    func(step int, row schemas.PromptRow, stay int)
-	stopping atomic.Bool
+	Expected []schedule.Expected  // what the first pass will compute, as far as it is known
 	pending  pending
-	turns    turns
-	tail     tail
-	forecast forecast
-	learned  learned
 	failure  failure
-	doubts   doubts
 
 	pass    atomic.Pointer[pass] // the last, nil in a worker
 	running sync.WaitGroup       // goroutines of its bundles
+}
+
+// New returns an engine for these steps on the devices of a pool. Its other fields are the caller's to set before the
+// first pass.
+func New(steps []stages.Step, pool lend.Pool) *Engine {
+	s := schedule.New(clock{}, steps, pool)
+	return &Engine{Schedule: s, Recovery: recovery.New(s), Progress: &Progress{}}
+}
+
+// clock is the time of the machine.
+type clock struct{}
+
+// Now implements schedule.Clock.
+func (clock) Now() time.Time { return time.Now() }
+
+// AfterFunc implements schedule.Clock.
+func (clock) AfterFunc(d time.Duration, f func()) (stop func()) {
+	t := time.AfterFunc(d, f)
+	return func() { t.Stop() }
 }
 
 // pass is one execution of the pipeline: its own context, and that of the job around it.
@@ -73,7 +69,7 @@ type pass struct{ ctx, job context.Context }
 // that failed as they are.
 func (e *Engine) Pass(ctx context.Context, run func(context.Context) error) error {
 	e.pending.reset()
-	e.tail.reset(e.Expected)
+	e.Reset(e.Expected)
 	e.Expected = nil // what a pass leaves is not known
 	p := &pass{job: ctx}
 	ctx, cancel := context.WithCancel(ctx)
@@ -140,31 +136,6 @@ func (e *Engine) Err() error {
 	defer e.failure.Unlock()
 	return e.failure.err
 }
-
-// Stop makes the engine read no more rows and start no more batches; what is in flight is finished.
-func (e *Engine) Stop() {
-	e.stopping.Store(true)
-	e.turns.grant(e.Pool) // nobody waits for rows that do not come
-}
-
-// end notes that no row comes any more.
-func (e *Engine) end() {
-	e.tail.end()
-	e.turns.grant(e.Pool) // a batch may have waited for rows that were expected
-}
-
-// arrive notes that a batch has come to a stage. One of failed rows takes no turn, but others may have waited
-// for it.
-func (e *Engine) arrive(stage int, b *stages.Batch) {
-	row := &b.Elements[0].Row
-	e.tail.arrive(stage, schemas.BucketOf(*row), row, len(b.Elements))
-	if len(b.Live()) == 0 {
-		e.turns.grant(e.Pool)
-	}
-}
-
-// Stopping reports whether Stop was called.
-func (e *Engine) Stopping() bool { return e.stopping.Load() }
 
 // Read yields the rows of the job's source until the table ends or the engine is asked to stop. Rows that cannot be
 // used are elements too, marked as failed.

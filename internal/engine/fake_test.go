@@ -37,7 +37,7 @@ func (p *fakePool) LeaseSet(ctx context.Context, n int) (*stages.Set, func(bool)
 			return nil, nil, context.Cause(ctx)
 		}
 	}
-	set := &stages.Set{Devices: make([]kernels.Backend, n), Speeds: make([]float64, n)}
+	set := &stages.Set{Devices: slices.Repeat([]kernels.Backend{idle{}}, n), Speeds: make([]float64, n)}
 	return set, func(bool) {
 		for range n {
 			<-p.slots
@@ -49,12 +49,17 @@ func (p *fakePool) LeaseThese(ctx context.Context, devices []int) (*stages.Set, 
 	return p.LeaseSet(ctx, len(devices))
 }
 
-func (p *fakePool) Size() int                       { return cap(p.slots) }
-func (p *fakePool) Speeds() []float64               { return slices.Repeat([]float64{1}, p.Size()) }
-func (p *fakePool) Changed() <-chan struct{}        { return nil }
-func (p *fakePool) Memory() plan.Memory             { return p.memory }
-func (p *fakePool) Class() string                   { return "fake" }
-func (p *fakePool) Capabilities() lend.Capabilities { return lend.Capabilities{} }
+func (p *fakePool) Size() int                           { return cap(p.slots) }
+func (p *fakePool) Speeds() []float64                   { return slices.Repeat([]float64{1}, p.Size()) }
+func (p *fakePool) Changed() <-chan struct{}            { return nil }
+func (p *fakePool) Memory() plan.Memory                 { return p.memory }
+func (p *fakePool) Class() string                       { return "fake" }
+func (p *fakePool) Capabilities() lend.PoolCapabilities { return lend.PoolCapabilities{} }
+
+// idle is a device that computes nothing.
+type idle struct{ kernels.Backend }
+
+func (idle) Capabilities() kernels.Capabilities { return kernels.Capabilities{} }
 
 // fakeStage makes latents of prompts by a function, which sees one batch at a time.
 type fakeStage struct {
@@ -90,9 +95,9 @@ func (s fakeStage) Run(ctx context.Context, _ kernels.Backend, batch []*stages.E
 }
 
 // step is fakeStage as a step from prompts to latents, which depends on the prompt and the seed.
-func step(name string, s fakeStage) Step {
+func step(name string, s fakeStage) stages.Step {
 	params := []stages.Param{stages.ParamPrompt, stages.ParamSeed}
-	return Step{Name: name, Gives: stages.KindLatents, Stage: s, Spec: stages.Spec{Name: name, Version: 1,
+	return stages.Step{Name: name, Gives: stages.KindLatents, Stage: s, Spec: stages.Spec{Name: name, Version: 1,
 		In: stages.KindPrompt, Out: stages.KindLatents, Params: params}}
 }
 
@@ -102,7 +107,7 @@ func latent(e *stages.Element) {
 }
 
 // newEngine is an engine with an output of its own and these steps.
-func newEngine(t *testing.T, workers int, steps ...Step) *Engine {
+func newEngine(t *testing.T, workers int, steps ...stages.Step) *Engine {
 	t.Helper()
 	dir, err := dir.Open(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
@@ -114,8 +119,8 @@ func newEngine(t *testing.T, workers int, steps ...Step) *Engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(l.Close)
-	e := &Engine{Steps: steps, Pool: newFakePool(workers), Store: dir, Ledger: l, Progress: &Progress{},
-		Keep: map[stages.Kind]bool{stages.KindLatents: true}, Retries: 3}
+	e := New(steps, newFakePool(workers))
+	e.Store, e.Ledger, e.Retries, e.Keep = dir, l, 3, map[stages.Kind]bool{stages.KindLatents: true}
 	e.Rules = Rules{Input: stages.KindPrompt, Steps: steps, Class: "fake"}
 	if err := e.Rules.Seal(); err != nil {
 		t.Fatal(err)

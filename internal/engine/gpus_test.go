@@ -25,7 +25,7 @@ type fakeGPUs struct{ survey gpu.Survey }
 
 // fakeGPU is a device that is what its UUID says.
 type fakeGPU struct {
-	kernels.Backend
+	idle
 	uuid string
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"latentbeam/schemas"
+	"latentbeam/internal/engine/schedule"
 	"latentbeam/stages"
 )
 
@@ -21,11 +21,11 @@ func TestNoOneWaitsForADeviceThatIsStuck(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			e := w.stuckEngine(t, rows)
 			began, done := time.Now(), 0
-			g, err := e.turns.acquire(t.Context(), e.Pool, asks(5, 1, 1, 1)) // of a stage that cannot say what it costs
+			g, err := e.Acquire(t.Context(), e.Turn(0, []*stages.Element{{Row: row(99, minute)}}, schedule.Ask{Cap: 1})) // and nothing is said of its time
 			if err != nil {
 				t.Fatal(err)
 			}
-			time.AfterFunc(24*time.Hour, func() { e.turns.release(e.Pool, g.devices) })
+			time.AfterFunc(24*time.Hour, func() { e.Release(g, nil) })
 			e.play(t, slices.Repeat([]int{minute}, rows), func(b *stages.Batch) { done += len(b.Elements) })
 			if took := time.Since(began); done != rows || took.Seconds() > 4*w.seconds(minute, 1, []int{0}, false) {
 				t.Errorf("%d rows beside a device that is stuck: %d are done after %v", rows, done, took)
@@ -57,8 +57,8 @@ func TestNoOneWaitsForARowThatIsStuck(t *testing.T) {
 // one gives f row number i.
 func (f *Station) one(t *testing.T, out *collector, i int) {
 	el := &stages.Element{Row: row(i, minute)}
-	f.engine.tail.add(schemas.BucketOf(el.Row), &el.Row)
-	f.engine.tail.pass(schemas.BucketOf(el.Row), &el.Row, 1)
+	f.engine.Add(&el.Row)
+	f.engine.Dispatch(&el.Row, 1)
 	if err := f.Put(&stages.Batch{Elements: []*stages.Element{el}}, out.emit); err != nil {
 		t.Fatal(err)
 	}
@@ -73,6 +73,6 @@ func (w *world) stuckEngine(t *testing.T, rows int) *Engine {
 	f, out := station(t, e, 0), &collector{}
 	f.one(t, out, 0)
 	f.end(t, out.emit)
-	e.tail.reset([]Expected{{row(0, minute), rows}})
+	e.Reset([]schedule.Expected{{Row: row(0, minute), Rows: rows}})
 	return e
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/internal/engine/memory"
+	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -57,7 +59,7 @@ func mixedJobs(seed uint64, n int) []int {
 func TestMakespansOfPlayedRuns(t *testing.T) {
 	w := newWorld(t)
 	var lines []string
-	foresee := func(name string, f Foresight) {
+	foresee := func(name string, f schedule.Foresight) {
 		t.Helper()
 		out, err := f.Outlook()
 		line := fmt.Sprintf("%s: %.12g s, error %v", name, out.Seconds, err)
@@ -77,25 +79,26 @@ func TestMakespansOfPlayedRuns(t *testing.T) {
 		f.Width = width
 		foresee(fmt.Sprint("mixed on sets of ", width), f)
 	}
-	shared := w.foresight(t, slices.Repeat([]int{12}, 9)).Again()
+	shared := w.foresight(t, slices.Repeat([]int{12}, 9))
+	shared.Predictions = schedule.NewPredictions()
 	for _, width := range []int{0, 1, 4, 8, 0} { // one table of predictions for all
 		shared.Width = width
 		foresee(fmt.Sprint("again on sets of ", width), shared)
 	}
 	many := w.foresight(t, mixedJobs(11, 40))
-	encode := Step{Name: "encode", Stage: timed{work: 1e13}, Gives: stages.KindPrompt,
+	encode := stages.Step{Name: "encode", Stage: timed{work: 1e13}, Gives: stages.KindPrompt,
 		Spec: stages.Spec{Name: "encode", In: stages.KindPrompt, Out: stages.KindPrompt}}
-	decode := Step{Name: "decode", Stage: timed{work: 3e14}, Gives: stages.KindFrames,
+	decode := stages.Step{Name: "decode", Stage: timed{work: 3e14}, Gives: stages.KindFrames,
 		Spec: stages.Spec{Name: "decode", In: stages.KindLatents, Out: stages.KindFrames}}
-	many.Steps = slices.Concat([]Step{encode}, many.Steps, []Step{decode})
+	many.Steps = slices.Concat([]stages.Step{encode}, many.Steps, []stages.Step{decode})
 	for _, most := range []int{0, 1, 3} {
 		many.MaxBatch = most
 		foresee(fmt.Sprint("three stages, batches of ", most), many)
 	}
 	many.MaxBatch = 0
-	denoise := func(shape int) MemoryFact {
+	denoise := func(shape int) memory.Fact {
 		r := row(0, shape)
-		return MemoryFact{Stage: "denoise", Shape: schemas.BucketOf(r).String(), Estimated: 100, Measured: 150, Most: 2, Least: 2, Limit: 70e9}
+		return memory.Fact{Stage: "denoise", Shape: schemas.BucketOf(r).String(), Estimated: 100, Measured: 150, Most: 2, Least: 2, Limit: 70e9}
 	}
 	for shape := range published {
 		many.Facts = append(many.Facts, denoise(shape))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"latentbeam/internal/engine/memory"
 	"latentbeam/internal/plan"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -189,7 +190,9 @@ type metering struct {
 	peak *int64
 }
 
-func (m metering) Peak() int64 { p := *m.peak; *m.peak = 0; return p }
+func (m metering) Capabilities() kernels.Capabilities {
+	return kernels.Capabilities{Peak: func() int64 { p := *m.peak; *m.peak = 0; return p }}
+}
 
 // meteringPool lends such backends.
 type meteringPool struct {
@@ -236,7 +239,7 @@ func TestMeasuredPeakCorrectsTheEstimate(t *testing.T) {
 		if n, err := e.BatchSize(row); n != c.want || err != nil {
 			t.Errorf("%s: then %d, %v; want %d", c.name, n, err, c.want)
 		}
-		facts := e.MemoryFacts()
+		facts := e.Learned.Facts()
 		if c.takes > 0 && (len(facts) != 1 || facts[0].Estimated != 40 || facts[0].Measured != 4*c.takes) {
 			t.Errorf("%s: %+v", c.name, facts)
 		}
@@ -256,9 +259,9 @@ func TestBatchSizeAfterOutOfMemory(t *testing.T) {
 	if n, err := e.BatchSize(row); n != 2 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	want := MemoryFact{Stage: "denoise", Shape: schemas.BucketOf(*row).String(), Rows: "0 tokens, guided", Fails: 2,
+	want := memory.Fact{Stage: "denoise", Shape: schemas.BucketOf(*row).String(), Rows: "0 tokens, guided", Fails: 2,
 		Most: 2, Limit: 1000}
-	if facts := e.MemoryFacts(); !slices.Equal(facts, []MemoryFact{want}) {
+	if facts := e.Learned.Facts(); !slices.Equal(facts, []memory.Fact{want}) {
 		t.Errorf("%+v", facts)
 	}
 }
@@ -321,17 +324,17 @@ func TestMemoryThatWeightsFree(t *testing.T) {
 func TestRecall(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		fact  MemoryFact
+		fact  memory.Fact
 		batch int // of elements that are estimated at 10 bytes, 100 a batch
 		least int
 	}{
-		{"nothing", MemoryFact{Stage: "another"}, 10, 0},
-		{"twice as much", MemoryFact{Estimated: 40, Measured: 80}, 5, 0},
-		{"it did not fit", MemoryFact{Most: 3, Limit: 1000}, 3, 0},
-		{"one did not fit", MemoryFact{Alone: true, Limit: 5000}, 10, 0},
-		{"it needs two devices", MemoryFact{Least: 2, Limit: 2000}, 10, 2},
-		{"it did not fit smaller devices", MemoryFact{Most: 3, Least: 2, Limit: 900}, 10, 0},
-		{"nonsense", MemoryFact{Estimated: -1, Measured: -5, Most: -3, Least: -1, Limit: 1000}, 10, 0},
+		{"nothing", memory.Fact{Stage: "another"}, 10, 0},
+		{"twice as much", memory.Fact{Estimated: 40, Measured: 80}, 5, 0},
+		{"it did not fit", memory.Fact{Most: 3, Limit: 1000}, 3, 0},
+		{"one did not fit", memory.Fact{Alone: true, Limit: 5000}, 10, 0},
+		{"it needs two devices", memory.Fact{Least: 2, Limit: 2000}, 10, 2},
+		{"it did not fit smaller devices", memory.Fact{Most: 3, Least: 2, Limit: 900}, 10, 0},
+		{"nonsense", memory.Fact{Estimated: -1, Measured: -5, Most: -3, Least: -1, Limit: 1000}, 10, 0},
 	} {
 		s := fakeStage{need: func(_ *schemas.PromptRow, n int) (int64, error) { return int64(10 * n), nil }}
 		e := newEngine(t, 1, step("denoise", s))
@@ -340,22 +343,22 @@ func TestRecall(t *testing.T) {
 		if c.fact.Stage == "" {
 			c.fact.Stage = "denoise"
 		}
-		e.Recall([]MemoryFact{c.fact})
+		e.Recall([]memory.Fact{c.fact})
 		want := c.fact // which stays as it was, for the run after this
 		want.Estimated, want.Measured = max(0, want.Estimated), max(0, want.Measured)
 		if float64(want.Limit) < 1000/1.1 {
 			want.Most, want.Least = 0, 0
 		}
 		want.Most, want.Least = max(0, want.Most), max(0, want.Least)
-		if facts := e.MemoryFacts(); !slices.Equal(facts, []MemoryFact{want}) {
+		if facts := e.Learned.Facts(); !slices.Equal(facts, []memory.Fact{want}) {
 			t.Errorf("%s: passed on as %+v", c.name, facts)
 		}
 		n, err := e.BatchSize(row)
-		if least := e.learned.devices(&e.Steps[0], row); n != c.batch || err != nil || least != c.least {
+		if least := e.Learned.Devices("denoise", row); n != c.batch || err != nil || least != c.least {
 			t.Errorf("%s: %d elements, %d devices, %v", c.name, n, least, err)
 		}
-		e.learned.measure(&e.Steps[0], row, 10, 1) // adds to what was known
-		if facts := e.MemoryFacts(); c.fact.Measured > 0 && facts[0].Measured != c.fact.Measured {
+		e.Learned.Measure("denoise", row, 10, 1) // adds to what was known
+		if facts := e.Learned.Facts(); c.fact.Measured > 0 && facts[0].Measured != c.fact.Measured {
 			t.Errorf("%s: then %+v", c.name, facts)
 		}
 	}
@@ -365,14 +368,14 @@ func TestRecall(t *testing.T) {
 func TestCorrect(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		fact MemoryFact
+		fact memory.Fact
 		want int64 // of two elements that are estimated at 40
 	}{
-		{"nothing", MemoryFact{Limit: 1000}, 40},
-		{"twice as much", MemoryFact{Estimated: 10, Measured: 20}, 80},
-		{"half as much", MemoryFact{Estimated: 20, Measured: 10}, 22},
-		{"one did not fit", MemoryFact{Fails: 1, Limit: 1000, Alone: true}, 2500},
-		{"one needed less than estimated and did not fit", MemoryFact{Limit: 8, Alone: true}, 40},
+		{"nothing", memory.Fact{Limit: 1000}, 40},
+		{"twice as much", memory.Fact{Estimated: 10, Measured: 20}, 80},
+		{"half as much", memory.Fact{Estimated: 20, Measured: 10}, 22},
+		{"one did not fit", memory.Fact{Fails: 1, Limit: 1000, Alone: true}, 2500},
+		{"one needed less than estimated and did not fit", memory.Fact{Limit: 8, Alone: true}, 40},
 	} {
 		if got := c.fact.Correct(2, 40); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
@@ -384,7 +387,7 @@ func TestCorrect(t *testing.T) {
 	f, out := station(t, e, 0), &collector{}
 	f.give(t, out.emit, "a")
 	f.end(t, out.emit)
-	if facts := e.MemoryFacts(); len(facts) != 1 || !facts[0].Alone || facts[0].Fails != 2 {
+	if facts := e.Learned.Facts(); len(facts) != 1 || !facts[0].Alone || facts[0].Fails != 2 {
 		t.Errorf("%+v", facts)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -13,13 +14,13 @@ import (
 )
 
 // foresight is what is known of the jobs of a world before they run.
-func (w *world) foresight(t *testing.T, jobs []int) Foresight {
+func (w *world) foresight(t *testing.T, jobs []int) schedule.Foresight {
 	e := newEngine(t, 8, step("denoise", fakeStage{}))
 	e.Steps[0].Stage = sleeper{w: w}
-	f := Foresight{Steps: e.Steps, Pool: &simulated{w: w}, Devices: w.devices}
+	f := schedule.Foresight{Steps: e.Steps, Pool: &simulated{w: w}, Devices: w.devices}
 	for shape := range published {
 		if n := len(slices.DeleteFunc(slices.Clone(jobs), func(j int) bool { return j != shape })); n > 0 {
-			f.Rows = append(f.Rows, Expected{row(0, shape), n})
+			f.Rows = append(f.Rows, schedule.Expected{Row: row(0, shape), Rows: n})
 		}
 	}
 	return f
@@ -43,7 +44,7 @@ func TestOutlookIsTheRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		run := w.bound(jobs)
-		if n < maxForeseen {
+		if n < 300 { // longer runs are not played to their end
 			run = w.engine(t, jobs)
 		}
 		if got := out.Seconds * perSecond; got < 0.97*run || got > 1.03*run {
@@ -79,15 +80,15 @@ func TestOutlookOfOtherWidths(t *testing.T) {
 // TestOutlookOfManyStages: batches wait for the stage behind them, and several that wait become one.
 func TestOutlookOfManyStages(t *testing.T) {
 	w := newWorld(t)
-	encode := Step{Name: "encode", Stage: timed{work: 1e13}, Gives: stages.KindPrompt,
+	encode := stages.Step{Name: "encode", Stage: timed{work: 1e13}, Gives: stages.KindPrompt,
 		Spec: stages.Spec{Name: "encode", In: stages.KindPrompt, Out: stages.KindPrompt}}
 	f := w.foresight(t, slices.Repeat([]int{12}, 4))
-	f.Steps = append([]Step{encode}, f.Steps...)
+	f.Steps = append([]stages.Step{encode}, f.Steps...)
 	out, err := f.Outlook()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Lease{
+	want := []schedule.Lease{
 		{Stage: "encode", Shape: schemas.BucketOf(row(0, 12)), Elements: 1, Batches: 1, Devices: 1, Times: 4},
 		{Stage: "denoise", Shape: schemas.BucketOf(row(0, 12)), Elements: 4, Batches: 4, Devices: 8, Times: 1},
 	}

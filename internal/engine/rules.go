@@ -24,7 +24,7 @@ type Rules struct {
 	Shard    int               // this run takes the keys whose number modulo Shards is Shard
 	Shards   int               // 0 and 1: all
 	Input    stages.Kind
-	Steps    []Step
+	Steps    []stages.Step
 	Class    string // numeric class of the devices
 
 	// Made by Seal:
@@ -45,7 +45,7 @@ func (r *Rules) Seal() error {
 		}
 		b = appendText(b, "stage", s.Name, "version", strconv.Itoa(s.Spec.Version), "options", string(s.Options),
 			"weights", s.Digest())
-		for _, p := range s.params() {
+		for _, p := range s.Params() {
 			if !slices.Contains(knownParams, p) {
 				return fmt.Errorf("stage %s depends on %q, which no prompt row has", s.Name, p)
 			}
@@ -135,7 +135,7 @@ func (r *Rules) check(e *stages.Element) {
 
 // SameLatents refuses a denoiser and an autoencoder that were not made for each other: they have latents of
 // different shapes for a row that each can do.
-func SameLatents(steps []Step, row *schemas.PromptRow) error {
+func SameLatents(steps []stages.Step, row *schemas.PromptRow) error {
 	var before stages.LatentShape
 	var name string
 	for _, s := range steps {

@@ -22,7 +22,7 @@ func goldenRules(t *testing.T) *Rules {
 	r := &Rules{Input: stages.KindPrompt, Class: "cpu/test", JobSeed: 42,
 		Defaults: schemas.PromptRow{Height: 64, Width: 64, NumFrames: 16, FPS: 8, NumInferenceSteps: 50,
 			GuidanceScale: &guidance, MaxSequenceLength: 120},
-		Steps: []Step{
+		Steps: []stages.Step{
 			{Name: "encode", Spec: spec("encode", stages.ParamPrompt, stages.ParamNegativePrompt,
 				stages.ParamMaxSequenceLength), Options: json.RawMessage(`{"clean":true}`),
 				Stage: fakeStage{digest: "aa"}},
@@ -161,7 +161,7 @@ func TestKeysDependOnNothingElse(t *testing.T) {
 		t.Error("the key depends on whether a row says what holds anyway")
 	}
 	r := goldenRules(t)
-	guard := Step{Name: "guard", Spec: stages.Spec{Name: "guard", Version: 3, Passive: true,
+	guard := stages.Step{Name: "guard", Spec: stages.Spec{Name: "guard", Version: 3, Passive: true,
 		Params: []stages.Param{stages.ParamFPS}}, Options: json.RawMessage(`{"reject":["black"]}`),
 		Stage: fakeStage{digest: "zz"}}
 	r.Steps = slices.Insert(r.Steps, 1, guard)

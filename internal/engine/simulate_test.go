@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
@@ -193,7 +194,7 @@ func (s sleeper) sleep(devices []int, batch []*stages.Element) {
 
 // numbered is a device that knows its number.
 type numbered struct {
-	kernels.Backend
+	idle
 	number int
 }
 
@@ -215,7 +216,7 @@ func (w *world) engine(t *testing.T, jobs []int) (seconds float64) {
 			time.Sleep(time.Millisecond)
 			return nil
 		}}
-		first := Step{Name: "encode", Stage: encode, Gives: stages.KindPrompt,
+		first := stages.Step{Name: "encode", Stage: encode, Gives: stages.KindPrompt,
 			Spec: stages.Spec{Name: "encode", In: stages.KindPrompt, Out: stages.KindPrompt}}
 		e := newEngine(t, 8, first, step("denoise", fakeStage{}))
 		e.Pool = &simulated{w: w}
@@ -227,9 +228,9 @@ func (w *world) engine(t *testing.T, jobs []int) (seconds float64) {
 					n++
 				}
 			}
-			e.Expected = append(e.Expected, Expected{row(0, shape), n})
+			e.Expected = append(e.Expected, schedule.Expected{Row: row(0, shape), Rows: n})
 		}
-		e.tail.reset(e.Expected)
+		e.Reset(e.Expected)
 		done := 0
 		out := func(b *stages.Batch) { done += len(b.Elements) }
 		began := time.Now()

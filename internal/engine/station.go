@@ -16,21 +16,15 @@ import (
 type Station struct {
 	index    int
 	engine   *Engine
-	step     *Step
+	step     *stages.Step
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	results  chan outcome
 	inFlight int
 }
 
-// retryPause is the wait before the second attempt of a batch; it doubles with each further one.
-const retryPause = 200 * time.Millisecond
-
 // nudgeEvery is how often a waiting stage lets those behind it emit.
 const nudgeEvery = 200 * time.Millisecond
-
-// errNotBegun is why a batch is dropped after Stop.
-var errNotBegun = errors.New("the job is stopping")
 
 // outcome is a batch that has left the stage, or the error that ends the job; neither for a batch that
 // was dropped after Stop.
@@ -43,22 +37,13 @@ type outcome struct {
 func (e *Engine) Station(ctx context.Context, index int) *Station {
 	f := &Station{index: index, engine: e, step: &e.Steps[index]}
 	f.ctx, f.cancel = e.bundle(ctx)
-	f.results = make(chan outcome, f.limit())
+	f.results = make(chan outcome, e.Limit(index))
 	return f
-}
-
-// limit is how many batches may be in flight: one more than there are devices, so that none waits, and where
-// batches can be taken together twice as many.
-func (f *Station) limit() int {
-	if f.step.Capabilities().Spread != nil {
-		return 2*f.engine.Pool.Size() + 1
-	}
-	return f.engine.Pool.Size() + 1
 }
 
 // Put starts the batch and emits what has finished, waiting only while too much is in flight.
 func (f *Station) Put(b *stages.Batch, emit func(*stages.Batch)) error {
-	for f.inFlight >= f.limit() {
+	for f.inFlight >= f.engine.Limit(f.index) {
 		if err := f.take(emit); err != nil {
 			return err
 		}
@@ -125,12 +110,12 @@ func (f *Station) run(b *stages.Batch) outcome {
 	for _, e := range b.Live() {
 		f.checkInput(e)
 	}
-	f.engine.arrive(f.index, b)
+	f.engine.Arrive(f.index, b)
 	live := b.Live()
 	if len(live) == 0 {
 		return outcome{batch: b}
 	}
-	switch err := f.settle(live, trial{}); {
+	switch err := f.settle(live); {
 	case errors.Is(err, errNotBegun):
 		return outcome{}
 	case err != nil:

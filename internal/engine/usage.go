@@ -47,3 +47,20 @@ func kernelTimes(usage kernels.Usage) []KernelTime {
 	}
 	return times
 }
+
+// peaks starts measuring the memory of devices, where they can; read returns the most that one held.
+func peaks(devices []kernels.Backend) (read func() int64) {
+	var all []func() int64
+	for _, dev := range devices {
+		if peak := dev.Capabilities().Peak; peak != nil {
+			peak() // of what was before
+			all = append(all, peak)
+		}
+	}
+	return func() (most int64) {
+		for _, peak := range all {
+			most = max(most, peak())
+		}
+		return most
+	}
+}

@@ -6,10 +6,10 @@ import (
 	"context"
 
 	"latentbeam/internal/gpu"
-	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // Pool lends devices to batches. They are known by number, from 0, and may come and go. internal/devices implements it.
@@ -26,15 +26,15 @@ type Pool interface {
 	// Changed returns a channel that is closed when devices have come or are gone; nil where they never do.
 	Changed() <-chan struct{}
 	// Memory returns what a batch may use on one device.
-	Memory() plan.Memory
+	Memory() cost.Memory
 	// Class returns the numeric class of the devices' results.
 	Class() string
 	// Capabilities says what only some pools can.
-	Capabilities() Capabilities
+	Capabilities() PoolCapabilities
 }
 
-// Capabilities says what a pool can do beyond its other methods. A field that is left out means that it cannot.
-type Capabilities struct {
+// PoolCapabilities says what a pool can do beyond its other methods. A field that is left out means that it cannot.
+type PoolCapabilities struct {
 	// Planned says that the pool lends nothing: a job is only planned for its devices.
 	Planned bool
 	// Layout returns the devices, by number, as the cost model knows them.

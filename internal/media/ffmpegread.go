@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
 )
 
 // piped is a video that an ffmpeg process decodes into a pipe, as y4m.
@@ -20,6 +23,7 @@ type piped struct {
 	cancel context.CancelFunc
 	left   int // frames that were asked for and have not come; -1: all there are
 	ended  bool
+	slow   atomic.Bool // it was stopped because a frame took too long
 }
 
 // openFFmpeg starts the process. Where a rate is asked for, frames are resampled there, by the rule of
@@ -50,7 +54,11 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions) (Source, erro
 		cancel()
 		return nil, fmt.Errorf("ffmpeg: %w", err)
 	}
-	if p.y4m, err = newY4M(out); err != nil {
+	limitMemory(p.cmd.Process.Pid, maxMemory)
+	slow := time.AfterFunc(frameTime, p.giveUp)
+	p.y4m, err = newY4M(out)
+	slow.Stop()
+	if err != nil {
 		return nil, p.fail(err)
 	}
 	return p, nil
@@ -67,6 +75,19 @@ func orNone(ext string) string {
 // times to milliseconds.
 const clockSlack = 2000
 
+// demuxers are the containers that ffmpeg may take a file for. None of them opens another file: playlists and numbered
+// images do, and what they name is in no key.
+const demuxers = "mov,matroska,webm,avi,mpegts,mpeg,flv,gif,yuv4mpegpipe,bmp_pipe,tiff_pipe,webp_pipe"
+
+// Limits of the process.
+const (
+	maxAlloc  = 1 << 30 // bytes of one block of its memory
+	maxMemory = 8 << 30 // bytes of its address space, on Linux
+)
+
+// frameTime is how long it may take for a frame; a variable for tests.
+var frameTime = 5 * time.Minute
+
 // readArgs asks for BT.601 at limited range, which is how y4m is read here, and lets ffmpeg open nothing but
 // the file.
 func readArgs(path string, o SourceOptions) []string {
@@ -76,7 +97,8 @@ func readArgs(path string, o SourceOptions) []string {
 		filter = fmt.Sprintf("settb=AVTB,setpts=PTS-STARTPTS-%d,fps=%d/%d:round=up,%s", clockSlack, num, den,
 			filter)
 	}
-	args := []string{"-nostdin", "-hide_banner", "-loglevel", "error", "-protocol_whitelist", "file,pipe",
+	args := []string{"-nostdin", "-hide_banner", "-loglevel", "error", "-protocol_whitelist", "file",
+		"-format_whitelist", demuxers, "-max_alloc", strconv.Itoa(maxAlloc), "-max_pixels", strconv.Itoa(maxPixels),
 		"-i", "file:" + path, "-map", "0:v:0", "-vf", filter, "-pix_fmt", "yuv444p"}
 	if o.Frames > 0 {
 		args = append(args, "-frames:v", strconv.Itoa(o.Frames))
@@ -89,7 +111,9 @@ func (p *piped) Next(rgb []byte) error {
 	if p.left == 0 {
 		return io.EOF
 	}
+	slow := time.AfterFunc(frameTime, p.giveUp)
 	err := p.y4m.Next(rgb)
+	slow.Stop()
 	switch {
 	case err == nil && p.left > 0:
 		p.left--
@@ -102,6 +126,13 @@ func (p *piped) Next(rgb []byte) error {
 // fail waits for the process and returns what it said, or err.
 func (p *piped) fail(err error) error {
 	wait := p.wait()
+	switch {
+	case p.slow.Load():
+		return fmt.Errorf("ffmpeg: no frame within %v", frameTime)
+	case strings.Contains(p.stderr.String(), "Format not on whitelist"):
+		return errors.New("ffmpeg: not a video in one file: a playlist or a list of images is not followed; " +
+			"give a mov, mp4, mkv, webm, avi, ts, mpg, flv or gif file, or a folder of png images")
+	}
 	if said := lastOf(address.ReplaceAllString(p.stderr.String(), "")); said != "" {
 		return fmt.Errorf("ffmpeg: %s", said)
 	}
@@ -109,6 +140,12 @@ func (p *piped) fail(err error) error {
 		return fmt.Errorf("ffmpeg: %w", wait)
 	}
 	return err
+}
+
+// giveUp stops a process that makes no progress.
+func (p *piped) giveUp() {
+	p.slow.Store(true)
+	p.cancel()
 }
 
 // address is what differs between two runs in what ffmpeg says.

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // pattern is the picture of testdata/fit.json.
@@ -167,6 +168,46 @@ func TestFFmpegReads(t *testing.T) {
 	broken := write(t, "broken.mp4", []byte("this is no video"))
 	if _, err := shades(t, broken, 1, 8); err == nil || !strings.Contains(err.Error(), "broken.mp4: ffmpeg: ") {
 		t.Errorf("a broken file: %v", err)
+	}
+}
+
+// TestFFmpegReadsOneFile: neither a playlist nor a pattern under the name of a video makes ffmpeg read other files, for
+// the key does not know them. A frame that does not come ends the reading.
+func TestFFmpegReadsOneFile(t *testing.T) {
+	needTools(t)
+	dir := t.TempDir()
+	for name, frames := range map[string]string{"clip.mkv": "4", "1.bmp": "1", "one.webp": "1", "few.gif": "4"} {
+		out, err := exec.Command("ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc=d=1:s=64x64:r=4", "-frames:v", frames,
+			filepath.Join(dir, name)).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	for name, text := range map[string]string{"concat.mp4": "ffconcat version 1.0\nfile clip.mkv\n", "%d.bmp": "",
+		"list.mkv": "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nclip.mkv\n#EXT-X-ENDLIST\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := OpenSource(t.Context(), filepath.Join(dir, name), SourceOptions{}); err == nil {
+			s.Close()
+			t.Errorf("%s: other files are read", name)
+		} else if text != "" && !strings.Contains(err.Error(), "not a video in one file") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"clip.mkv", "1.bmp", "one.webp", "few.gif"} {
+		s, err := OpenSource(t.Context(), filepath.Join(dir, name), SourceOptions{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		s.Close()
+	}
+	defer func(d time.Duration) { frameTime = d }(frameTime)
+	frameTime = time.Nanosecond
+	if _, err := OpenSource(t.Context(), filepath.Join(dir, "clip.mkv"), SourceOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "no frame within 1ns") {
+		t.Errorf("a frame that does not come: %v", err)
 	}
 }
 

@@ -17,6 +17,9 @@ const (
 	crowdedTime   = 10 * time.Second // for one that has said something to prove itself while others want in
 	crowdedPause  = 50 * time.Millisecond
 	handshakeTime = time.Minute      // for a connection to prove itself, among hundreds while all cores compute
+	beatEvery     = 2 * time.Second  // between heartbeats
+	silence       = 20 * time.Second // after which a process that is called counts as stopped
+	writeSize     = 1 << 18          // bytes that it has to take within that time
 	waitingTime   = time.Minute      // for a connection to be asked for
 	maxReasons    = 16               // kept of why groups are not linked
 	abortTime     = time.Second      // to tell a peer why the group ends

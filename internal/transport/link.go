@@ -91,8 +91,8 @@ func (n *Node) offer(m *mesh, be kernels.Backend) (kernels.Linker, offer) {
 	if n.links.avoided() {
 		return nil, offer{Why: "not tried again for now, after a failure"}
 	}
-	dev, ok := kernels.As[kernels.Linker](be)
-	if !ok {
+	dev := be.Capabilities().Linker
+	if dev == nil {
 		return nil, offer{Why: "the device " + be.Device() + " has no links"}
 	}
 	kind, err := dev.LinkKind()
@@ -195,7 +195,7 @@ func (m *mesh) hear(ctx context.Context, got func(offer, error)) (all func() ([]
 			continue
 		}
 		listening.Go(func() {
-			if _, err := (&Conn{p.Conn}).Receive(&offers[r]); err != nil {
+			if _, err := (&Conn{Conn: p.Conn}).Receive(&offers[r]); err != nil {
 				errs[r] = fmt.Errorf("rank %d says nothing about links: %w", r, err)
 			}
 			got(offers[r], errs[r])
@@ -216,7 +216,7 @@ func (m *mesh) tell(ctx context.Context, o offer) error {
 	var telling sync.WaitGroup
 	for r, p := range m.peers {
 		if p != nil {
-			telling.Go(func() { errs[r] = (&Conn{p.Conn}).Send(o, nil) })
+			telling.Go(func() { errs[r] = (&Conn{Conn: p.Conn}).Send(o, nil) })
 		}
 	}
 	telling.Wait()

@@ -37,7 +37,11 @@ type wired struct {
 
 func (w *wired) Device() string { return fmt.Sprint("memory:", w.rank) }
 
-func (w *wired) Unwrap() kernels.Backend { return w.Backend }
+func (w *wired) Capabilities() kernels.Capabilities {
+	can := w.Backend.Capabilities()
+	can.Linker = w
+	return can
+}
 
 func (w *wired) LinkKind() (string, error) {
 	if kind, ok := w.cable.kinds[w.rank]; ok {
@@ -349,7 +353,7 @@ func TestLinkedInVain(t *testing.T) {
 		}
 		far.peers[1].Close()
 		heard := far.hear(t.Context(), func(offer, error) {})
-		err = errors.Join(err, (&Conn{far.peers[0].Conn}).Send(offer{}, nil))
+		err = errors.Join(err, (&Conn{Conn: far.peers[0].Conn}).Send(offer{}, nil))
 		_, _ = heard()
 		gone <- err
 	}()

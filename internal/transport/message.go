@@ -3,16 +3,24 @@ package transport
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"sync"
+	"time"
 )
 
 // Conn is a connection between two processes that know the same token. It carries messages: a head, which is
-// JSON, and a body of bytes.
-type Conn struct{ net.Conn }
+// JSON, and a body of bytes. A message without either is a heartbeat.
+type Conn struct {
+	net.Conn
+	silence time.Duration // for which the other end may say and take nothing; 0: for ever
+	sending sync.Mutex
+}
 
-// Send sends one message. It must not be called from two goroutines at once.
+// Send sends one message.
 func (c *Conn) Send(head any, body []byte) error {
 	text, err := json.Marshal(head)
 	if err != nil {
@@ -24,6 +32,8 @@ func (c *Conn) Send(head any, body []byte) error {
 	}
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(text)))
 	b = binary.BigEndian.AppendUint64(b, uint64(len(body)))
+	c.sending.Lock()
+	defer c.sending.Unlock()
 	if _, err := c.Write(append(b, text...)); err != nil || len(body) == 0 {
 		return err // a pipe waits for somebody who reads the nothing
 	}
@@ -31,11 +41,13 @@ func (c *Conn) Send(head any, body []byte) error {
 	return err
 }
 
-// Receive waits for a message, decodes its head and returns its body.
+// Receive waits for a message that is no heartbeat, decodes its head and returns its body.
 func (c *Conn) Receive(head any) ([]byte, error) {
-	var b [12]byte
-	if _, err := io.ReadFull(c, b[:]); err != nil {
-		return nil, err
+	var b [headerSize]byte
+	for b == [headerSize]byte{} {
+		if _, err := io.ReadFull(c, b[:]); err != nil {
+			return nil, err
+		}
 	}
 	size, rest := binary.BigEndian.Uint32(b[:]), binary.BigEndian.Uint64(b[4:])
 	if size > maxHead || rest > maxBody {
@@ -50,6 +62,69 @@ func (c *Conn) Receive(head any) ([]byte, error) {
 		return nil, fmt.Errorf("receive: %w", err)
 	}
 	return io.ReadAll(exactly(c, int64(rest)))
+}
+
+// headerSize is that of the lengths before a message: 4 bytes for the head, 8 for the body.
+const headerSize = 12
+
+// Beat sends heartbeats until stop is called, so that the caller knows a process that computes from one that is
+// stopped.
+func (c *Conn) Beat() (stop func()) {
+	end := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(beatEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+			}
+			c.sending.Lock()
+			_, err := c.Write(make([]byte, headerSize))
+			c.sending.Unlock()
+			if err != nil {
+				return // who answers sees that too
+			}
+		}
+	}()
+	return sync.OnceFunc(func() { close(end) })
+}
+
+// Read implements net.Conn. It fails when the other end has been silent for too long.
+func (c *Conn) Read(p []byte) (int, error) {
+	if c.silence > 0 {
+		if err := c.SetReadDeadline(time.Now().Add(c.silence)); err != nil {
+			return 0, err
+		}
+	}
+	n, err := c.Conn.Read(p)
+	return n, c.silent(err)
+}
+
+// Write implements net.Conn. It fails when the other end has taken nothing for too long.
+func (c *Conn) Write(p []byte) (n int, err error) {
+	for err == nil && n < len(p) {
+		end := len(p)
+		if c.silence > 0 {
+			end = min(end, n+writeSize)
+			if err := c.SetWriteDeadline(time.Now().Add(c.silence)); err != nil {
+				return n, err
+			}
+		}
+		var written int
+		written, err = c.Conn.Write(p[n:end])
+		n += written
+	}
+	return n, c.silent(err)
+}
+
+// silent says what a deadline means.
+func (c *Conn) silent(err error) error {
+	if c.silence > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("silent for %v: it is stopped, or the network between is down", c.silence)
+	}
+	return err
 }
 
 // exactly reads n bytes of r, as they come: a length that is a lie costs its sender the bytes.

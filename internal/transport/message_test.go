@@ -17,7 +17,7 @@ type reading struct {
 func (r reading) Read(p []byte) (int, error) { return r.r.Read(p) }
 
 func received(b []byte) (head map[string]any, body []byte, err error) {
-	body, err = (&Conn{reading{r: bytes.NewReader(b)}}).Receive(&head)
+	body, err = (&Conn{Conn: reading{r: bytes.NewReader(b)}}).Receive(&head)
 	return head, body, err
 }
 
@@ -40,7 +40,7 @@ func TestReceiveIsBounded(t *testing.T) {
 		"unexpected EOF":         message(`{}`, "bod", 2, 4),
 		"EOF":                    nil,
 		"invalid character":      message("x}", "", 2, 0),
-		"unexpected end of JSON": message("", "", 0, 0),
+		"unexpected end of JSON": message("", "x", 0, 1),
 	} {
 		if _, _, err := received(b); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v", want, err)

@@ -142,7 +142,7 @@ func (n *Node) greet(raw net.Conn, cert tls.Certificate) (net.Conn, hello, error
 		return nil, h, err
 	}
 	err = shake(raw, func() error {
-		_, err := (&Conn{c}).Receive(&h)
+		_, err := (&Conn{Conn: c}).Receive(&h)
 		return err
 	})
 	return c, h, err
@@ -152,7 +152,7 @@ func (n *Node) greet(raw net.Conn, cert tls.Certificate) (net.Conn, hello, error
 func (n *Node) place(c net.Conn, h hello) error {
 	if h.Call {
 		select {
-		case n.calls <- &Conn{c}:
+		case n.calls <- &Conn{Conn: c}:
 			return nil
 		case <-time.After(waitingTime):
 			return errors.New("nobody takes the call")
@@ -195,9 +195,14 @@ func (n *Node) Accept(ctx context.Context) (*Conn, error) {
 	}
 }
 
-// Call calls the process that listens at addr.
+// Call calls the process that listens at addr. It has to take what is sent, and to answer or send heartbeats, or the
+// connection fails.
 func (n *Node) Call(ctx context.Context, addr string) (*Conn, error) {
-	return n.connect(ctx, addr, dialTime, hello{Call: true})
+	c, err := n.connect(ctx, addr, dialTime, hello{Call: true})
+	if err == nil {
+		c.silence = silence
+	}
+	return c, err
 }
 
 // connect connects within a time, see dial, and says what for.
@@ -206,7 +211,7 @@ func (n *Node) connect(ctx context.Context, addr string, within time.Duration, h
 	if err != nil {
 		return nil, err
 	}
-	conn := &Conn{c}
+	conn := &Conn{Conn: c}
 	if err := conn.Send(h, nil); err != nil {
 		c.Close()
 		return nil, fmt.Errorf("connect to worker %s: %w", addr, err)

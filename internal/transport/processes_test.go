@@ -206,6 +206,8 @@ type astray struct {
 	kernels.Linker
 }
 
+func (a astray) Capabilities() kernels.Capabilities { return kernels.Capabilities{Linker: a} }
+
 func (a astray) Link(ctx context.Context, id []byte, rank, size int) (kernels.Link, error) {
 	if rank == 1 {
 		id = []byte(strings.Replace(string(id), "nccl-", "nccl+", 1))
@@ -219,7 +221,7 @@ func TestWrongID(t *testing.T) {
 	var devices []kernels.Backend
 	for i := range 2 {
 		be := gpu(t, i)
-		devices = append(devices, astray{be, be.(kernels.Linker)})
+		devices = append(devices, astray{be, be.Capabilities().Linker})
 	}
 	before := runtime.NumGoroutine()
 	near, far := NewNode(token), (*Node)(nil)

@@ -81,6 +81,22 @@ func TestMeteredBehindItsCaller(t *testing.T) {
 	}
 }
 
+// TestMeteredPassesCapabilitiesOn: what a device can it can behind a meter too, and is known again there, but spans of
+// time do not nest.
+func TestMeteredPassesCapabilitiesOn(t *testing.T) {
+	inner := kerneltest.Deferred(kerneltest.Card(cpu.New(1), 1<<20))
+	can, behind := inner.Capabilities(), kernels.NewMetered(inner).Capabilities()
+	if can.Refiller == nil || behind.Refiller != can.Refiller {
+		t.Errorf("weights are exchanged by %v, behind a meter by %v", can.Refiller, behind.Refiller)
+	}
+	if can.Time == nil || behind.Time != nil {
+		t.Error("a meter does not take the time of the device, or passes it on")
+	}
+	if plain := kernels.NewMetered(cpu.New(1)).Capabilities(); plain.Passing == nil || plain.Refiller != nil {
+		t.Error("a processor is told of weights that pass, and exchanges none")
+	}
+}
+
 func TestMeteredAllocatesNothing(t *testing.T) {
 	bare := cpu.New(1)
 	be := kernels.NewMetered(bare)

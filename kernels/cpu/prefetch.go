@@ -27,6 +27,11 @@ type weightState struct {
 	asked   time.Time            // when its own elements were last asked for
 }
 
+// Capabilities are to be told of weights that pass: the processor's memory is the system's.
+func (b *Backend) Capabilities() kernels.Capabilities {
+	return kernels.Capabilities{Passing: b.Passing}
+}
+
 // Passing says that t, a weight, is one of many of which few are in memory at a time: nothing is kept of it but
 // its own elements, wherever they lie.
 func (b *Backend) Passing(t kernels.Tensor) {

@@ -26,11 +26,7 @@ type Backend struct {
 	events  []*cu.Event // free ones
 }
 
-var (
-	_ kernels.Backend = (*Backend)(nil)
-	_ kernels.Meter   = (*Backend)(nil)
-	_ kernels.Timer   = (*Backend)(nil)
-)
+var _ kernels.Backend = (*Backend)(nil)
 
 // New returns a backend on device index. Where the device's context has ended by an error, it begins anew, with
 // empty memory and another name. The error wraps ErrUnavailable where there is no CUDA.
@@ -73,6 +69,11 @@ func (b *Backend) Class() string { return b.eng.Class() }
 
 // Device returns "cuda:" and the number of the device.
 func (b *Backend) Device() string { return b.eng.name() }
+
+// Capabilities are all that a device with a memory and a clock of its own can.
+func (b *Backend) Capabilities() kernels.Capabilities {
+	return kernels.Capabilities{Refiller: b, Linker: b, Release: b.Release, Peak: b.Peak, Time: b.Time}
+}
 
 // Wait waits for the stream and returns the first error since the backend was made.
 func (b *Backend) Wait() error {

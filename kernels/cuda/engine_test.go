@@ -203,7 +203,7 @@ func TestSteadyMemory(t *testing.T) {
 		turn()
 		turn()
 		t.Setenv("FAKE_FAIL", "")
-		if peak := b.(kernels.Meter).Peak(); peak != (5*3+8)<<22 {
+		if peak := b.Capabilities().Peak(); peak != (5*3+8)<<22 {
 			t.Errorf("peak %d bytes, want %d", peak, (5*3+8)<<22)
 		}
 		b.Alloc(kernels.F32, 1<<20) // of no scope
@@ -226,7 +226,7 @@ func TestTime(t *testing.T) {
 	x := b.Alloc(kernels.F32, 300, 300)
 	var times []time.Duration
 	for range 3 {
-		end := b.(kernels.Timer).Time(func(d time.Duration) { times = append(times, d) })
+		end := b.Capabilities().Time(func(d time.Duration) { times = append(times, d) })
 		b.Unary(x, x, kernels.SiLU)
 		end()
 	}
@@ -258,7 +258,7 @@ func TestRefill(t *testing.T) {
 	}
 	before, beside, after := b.Alloc(kernels.BF16, n), b.Alloc(kernels.BF16, n), b.Alloc(kernels.BF16, n)
 	b.Copy(before, w)
-	ready := b.(refiller).Refill(w, weight(0x40))
+	ready := b.Capabilities().Refiller.Refill(w, weight(0x40))
 	b.Copy(beside, before)
 	ready()
 	b.Copy(after, w)
@@ -274,7 +274,7 @@ func TestRefill(t *testing.T) {
 			t.Errorf("%s: %v to %v, want %v", name, slices.Min(got), slices.Max(got), want)
 		}
 	}
-	b.(refiller).Refill(w, func() []byte { return weight(1)()[:n] })()
+	b.Capabilities().Refiller.Refill(w, func() []byte { return weight(1)()[:n] })()
 	if err := b.Wait(); err == nil {
 		t.Error("half a weight was accepted")
 	}
@@ -324,8 +324,8 @@ func TestRelease(t *testing.T) {
 	if now := free(); counted && now >= before {
 		t.Fatalf("%d bytes are free, %d were before there was a weight", now, before)
 	}
-	b.(kernels.Releaser).Release(gone)
-	b.(kernels.Releaser).Release(gone)
+	b.Capabilities().Release(gone)
+	b.Capabilities().Release(gone)
 	conv(kept)
 	if now := free(); counted && now != before {
 		t.Errorf("%d bytes are free, %d were before there was a weight", now, before)
@@ -334,8 +334,4 @@ func TestRelease(t *testing.T) {
 	if err := b.Wait(); err == nil {
 		t.Error("a weight that was given back is used")
 	}
-}
-
-type refiller interface {
-	Refill(t kernels.Tensor, data func() []byte) (ready func())
 }

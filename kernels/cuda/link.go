@@ -17,8 +17,6 @@ import (
 	"latentbeam/kernels/cuda/nccl"
 )
 
-var _ kernels.Linker = (*Backend)(nil)
-
 const (
 	// spinFor is how long a link is asked without a pause whether an exchange is done, and lookEvery how often
 	// after that: most take less than a millisecond, and a pause is no shorter than some fifty microseconds.

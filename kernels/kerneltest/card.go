@@ -26,6 +26,9 @@ type CardBackend struct {
 // Device names a memory of its own.
 func (c *CardBackend) Device() string { return fmt.Sprintf("card %p", c) }
 
+// Capabilities are to exchange weights, and nothing of what inner can.
+func (c *CardBackend) Capabilities() kernels.Capabilities { return kernels.Capabilities{Refiller: c} }
+
 // Weights copies data to the card.
 func (c *CardBackend) Weights(dt kernels.DType, shape []int, data []byte) (kernels.Tensor, error) {
 	if c.Held += int64(len(data)); c.Held > c.memory {
@@ -33,8 +36,8 @@ func (c *CardBackend) Weights(dt kernels.DType, shape []int, data []byte) (kerne
 	}
 	own := slices.Clone(data)
 	t, err := c.Backend.Weights(dt, shape, own)
-	if p, ok := c.Backend.(interface{ Passing(kernels.Tensor) }); ok && err == nil {
-		p.Passing(t) // inner keeps nothing else of it
+	if passing := c.Backend.Capabilities().Passing; passing != nil && err == nil {
+		passing(t) // inner keeps nothing else of it
 	}
 	if c.copies == nil {
 		c.copies = map[any][]byte{}
@@ -59,17 +62,4 @@ func (c *CardBackend) Refill(t kernels.Tensor, data func() []byte) (ready func()
 			panic(fmt.Sprintf("card: %d bytes for a weight of %d", n, len(own)))
 		}
 	}
-}
-
-// lateCard is a late device with a memory of its own.
-type lateCard struct {
-	*deferred
-	card kernels.Refiller
-}
-
-// Refill exchanges a weight in its turn.
-func (l lateCard) Refill(t kernels.Tensor, data func() []byte) (ready func()) {
-	var done func()
-	l.queue = append(l.queue, func() { done = l.card.Refill(t, data) })
-	return func() { l.queue = append(l.queue, func() { done() }) }
 }

@@ -13,15 +13,12 @@ import (
 // fails. So code that looks at a tensor's memory, counts on zeroed memory,
 // keeps a tensor too long or expects an error early fails here before it fails on a GPU.
 func Deferred(inner kernels.Backend) kernels.Backend {
-	d := &deferred{inner: inner}
-	if card, ok := inner.(kernels.Refiller); ok {
-		return lateCard{d, card}
-	}
-	return d
+	return &deferred{inner: inner, card: inner.Capabilities().Refiller}
 }
 
 type deferred struct {
 	inner  kernels.Backend
+	card   kernels.Refiller // inner, where it has a memory of its own
 	queue  []func()
 	scopes [][]*late // open scopes, and what was allocated in each
 	err    error
@@ -39,6 +36,22 @@ type late struct {
 
 func (d *deferred) Class() string  { return d.inner.Class() }
 func (d *deferred) Device() string { return d.inner.Device() }
+
+// Capabilities are the time, and the exchange of weights where inner can do that.
+func (d *deferred) Capabilities() kernels.Capabilities {
+	can := kernels.Capabilities{Time: d.time}
+	if d.card != nil {
+		can.Refiller = d
+	}
+	return can
+}
+
+// Refill exchanges a weight in its turn.
+func (d *deferred) Refill(t kernels.Tensor, data func() []byte) (ready func()) {
+	var done func()
+	d.queue = append(d.queue, func() { done = d.card.Refill(t, data) })
+	return func() { d.queue = append(d.queue, func() { done() }) }
+}
 
 // Weights come from the inner backend at once: they belong to the device.
 func (d *deferred) Weights(dt kernels.DType, shape []int, data []byte) (kernels.Tensor, error) {
@@ -173,8 +186,8 @@ func (d *deferred) Scope() (end func()) {
 
 func (d *deferred) Wait() error { return d.flush() }
 
-// Time is the time between two places of the queue when it runs; see kernels.Timer.
-func (d *deferred) Time(report func(time.Duration)) (end func()) {
+// time is the time between two places of the queue when it runs; see kernels.Capabilities.
+func (d *deferred) time(report func(time.Duration)) (end func()) {
 	var began time.Time
 	d.queue = append(d.queue, func() { began = time.Now() })
 	return func() { d.queue = append(d.queue, func() { report(time.Since(began)) }) }

@@ -2,8 +2,8 @@ package catalog
 
 import (
 	"latentbeam/stages"
+	"latentbeam/stages/diffuse"
 	"latentbeam/stages/guard"
-	"latentbeam/stages/stdit"
 	"latentbeam/stages/t5"
 	"latentbeam/stages/vae"
 	"latentbeam/stages/video"
@@ -13,7 +13,7 @@ import (
 func All() []stages.Spec {
 	return []stages.Spec{
 		t5.Spec(),
-		stdit.Spec(vae.OpenReencoder),
+		diffuse.Spec(Denoisers(), vae.OpenReencoder),
 		vae.Spec(),
 		vae.Encode(),
 		vae.Reference(),

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/stdit"
@@ -18,6 +19,14 @@ func Families() []nn.Family {
 		t5.Family(),
 		stdit.Family(),
 		vae.Family(),
+	}
+}
+
+// Denoisers returns the families of networks that the stage `denoise` runs, in the order in which they are asked
+// whether a config.json is theirs.
+func Denoisers() []diffuse.Family {
+	return []diffuse.Family{
+		stdit.Denoiser(),
 	}
 }
 

@@ -149,7 +149,7 @@ func (c *Component[C, M]) shard(dev kernels.Backend, shard Shard) (*M, error) {
 	}
 	at := modelPlace{dev.Device(), shard}
 	one := c.loaded[at]
-	if one == nil || one.turn != now.turn || one.refill != nil && one.refill != refiller(dev) {
+	if one == nil || one.turn != now.turn || one.refill != nil && one.refill != dev.Capabilities().Refiller {
 		var gone []*resident[M]
 		for place, r := range c.loaded {
 			if place.device == at.device && (r == one || r.turn != now.turn) {
@@ -159,7 +159,7 @@ func (c *Component[C, M]) shard(dev kernels.Backend, shard Shard) (*M, error) {
 		}
 		one = &resident[M]{turn: now.turn}
 		if now.streamed {
-			one.refill = refiller(dev)
+			one.refill = dev.Capabilities().Refiller
 		}
 		one.load = sync.OnceValues(func() (*M, error) {
 			release(dev, gone)
@@ -171,22 +171,17 @@ func (c *Component[C, M]) shard(dev kernels.Backend, shard Shard) (*M, error) {
 	return one.load()
 }
 
-func refiller(dev kernels.Backend) kernels.Refiller {
-	r, _ := kernels.As[kernels.Refiller](dev)
-	return r
-}
-
 // release gives back the memory of models that nobody uses any more, where the device can; else it is given back when
 // the last that has one is done with it.
 func release[M any](dev kernels.Backend, gone []*resident[M]) {
-	r, ok := kernels.As[kernels.Releaser](dev)
-	if !ok {
+	giveBack := dev.Capabilities().Release
+	if giveBack == nil {
 		return
 	}
 	for _, one := range gone {
 		_, _ = one.load() // it may be under way
 		for _, t := range one.weights {
-			r.Release(t)
+			giveBack(t)
 		}
 	}
 }
@@ -206,9 +201,9 @@ func (c *Component[C, M]) read(dev kernels.Backend, at modelPlace, one *resident
 		delete(c.loaded, at) // the next one may find room
 	}
 	c.mu.Unlock()
-	if r, ok := kernels.As[kernels.Releaser](dev); ok {
+	if giveBack := dev.Capabilities().Release; giveBack != nil {
 		for _, t := range one.weights {
-			r.Release(t)
+			giveBack(t)
 		}
 	}
 	if err = fmt.Errorf("load %s: %w", c.name, err); fault.ClassOf(w.failed) == fault.ClassRetry {

@@ -30,7 +30,7 @@ type way interface {
 
 // newFlow returns the flow through be of a model of which so many blocks stay.
 func newFlow(be kernels.Backend, stay int) *Flow {
-	if refill, ok := kernels.As[kernels.Refiller](be); ok {
+	if refill := be.Capabilities().Refiller; refill != nil {
 		return &Flow{stay: stay, way: newBuffers(refill)}
 	}
 	return &Flow{stay: stay, way: newPages(be)}

@@ -27,6 +27,8 @@ func (m *meter) Class() string  { return "none" }
 func (m *meter) Device() string { return "none" }
 func (m *meter) Wait() error    { return nil }
 
+func (m *meter) Capabilities() kernels.Capabilities { return kernels.Capabilities{} }
+
 func (m *meter) Weights(dt kernels.DType, shape []int, _ []byte) (kernels.Tensor, error) {
 	return kernels.NewTensor(dt, m, shape...), nil
 }

@@ -36,11 +36,7 @@ type passing struct {
 }
 
 func newPages(be kernels.Backend) *pages {
-	p := &pages{blocks: map[int]*paged{}}
-	if be, ok := kernels.As[interface{ Passing(kernels.Tensor) }](be); ok {
-		p.mark = be.Passing
-	}
-	return p
+	return &pages{blocks: map[int]*paged{}, mark: be.Capabilities().Passing}
 }
 
 func (p *pages) load(w *Weights, _ string, shape []int, from source) (kernels.Tensor, error) {

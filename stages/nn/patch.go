@@ -33,17 +33,27 @@ func LoadPatchEmbed(w *Weights, patch Patch, channels, c int) PatchEmbed {
 // Forward embeds a latent x (B, c_in, T, H, W) into tokens (B, T', S, C) of type dt, S row-major over rows
 // and columns. A latent that the patch does not divide is padded with zeros at the end of each axis.
 func (e PatchEmbed) Forward(be kernels.Backend, dt kernels.DType, x kernels.Tensor) kernels.Tensor {
-	b, c := x.Dim(0), e.Proj.W.Dim(0)
 	t, h, w := e.Patch.Grid(x.Dim(2), x.Dim(3), x.Dim(4))
-	tokens := be.Alloc(dt, b, t, h*w, c) // (B, T', S, C)
+	tokens := be.Alloc(dt, x.Dim(0), t, h*w, e.Proj.W.Dim(0)) // (B, T', S, C)
 	defer be.Scope()()
-
-	x = padded(be, x, t*e.Patch[0], h*e.Patch[1], w*e.Patch[2])
-	patches := be.Alloc(dt, b, t, h, w, e.Channels, e.Patch[0], e.Patch[1], e.Patch[2])
-	be.Copy(patches, patchView(x, e.Patch).Permute(0, 2, 4, 6, 1, 3, 5, 7))
-	be.Linear(tokens, patches.Reshape(b, t, h*w, e.Channels*e.Patch.Size()), e.Proj.W,
-		kernels.Epilogue{Bias: e.Proj.B})
+	e.Into(be, tokens, Patchify(be, dt, x, e.Patch))
 	return tokens
+}
+
+// Into embeds patch vectors (B, T', S, c_in pt ph pw), as Patchify makes them, into tokens (B, T', S, C).
+func (e PatchEmbed) Into(be kernels.Backend, tokens, vectors kernels.Tensor) {
+	be.Linear(tokens, vectors, e.Proj.W, kernels.Epilogue{Bias: e.Proj.B})
+}
+
+// Patchify returns the patch vectors (B, T', S, c pt ph pw) of type dt of a latent x (B, c, T, H, W), padded with zeros
+// at the end of each axis, in the scope open at the call.
+func Patchify(be kernels.Backend, dt kernels.DType, x kernels.Tensor, patch Patch) kernels.Tensor {
+	b, c := x.Dim(0), x.Dim(1)
+	t, h, w := patch.Grid(x.Dim(2), x.Dim(3), x.Dim(4))
+	x = padded(be, x, t*patch[0], h*patch[1], w*patch[2])
+	patches := be.Alloc(dt, b, t, h, w, c, patch[0], patch[1], patch[2])
+	be.Copy(patches, patchView(x, patch).Permute(0, 2, 4, 6, 1, 3, 5, 7))
+	return patches.Reshape(b, t, h*w, c*patch.Size())
 }
 
 // Unpatchify writes tokens (B, T', S, pt ph pw c_out), channel fastest, to the latent dst

@@ -34,9 +34,6 @@ func cutOf(be kernels.Backend) Cut {
 	return Cut{}
 }
 
-// Unwrap returns the backend of the rank.
-func (t *tensorParallel) Unwrap() kernels.Backend { return t.Backend }
-
 // Wait returns the first error of this rank or of an exchange.
 func (t *tensorParallel) Wait() error {
 	if t.err != nil {

@@ -3,7 +3,6 @@ package stdit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +14,6 @@ import (
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/sampler"
 )
 
 // halving stands in for the autoencoder: the last frames come back half as large, and it remembers for which clip.
@@ -69,7 +67,7 @@ func TestClips(t *testing.T) {
 		}
 		s := testStage(t, cfg)
 		vae := &halving{}
-		s.again = func() (stages.Reencoder, error) { return vae, nil }
+		s.through(func() (stages.Reencoder, error) { return vae, nil })
 		run := func(clips int, change func(*stages.Element)) *stages.Element {
 			t.Helper()
 			e := batchOf(cfg, 1, frames, 32, 48, 2, 4)[0]
@@ -77,7 +75,7 @@ func TestClips(t *testing.T) {
 			if change != nil {
 				change(e)
 			}
-			if err := s.checkLoop(&e.Row); err != nil && clips > 1 {
+			if err := s.Check(&e.Row); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.Run(t.Context(), cpu.New(1), []*stages.Element{e}); err != nil || e.Failed != nil {
@@ -131,7 +129,7 @@ func TestClips(t *testing.T) {
 func TestClipFaults(t *testing.T) {
 	for _, cfg := range tinyConfigs() {
 		s := testStage(t, cfg)
-		s.again = func() (stages.Reencoder, error) { return &halving{}, nil }
+		s.through(func() (stages.Reencoder, error) { return &halving{}, nil })
 		row := batchOf(cfg, 1, 34, 32, 48, 2, 4)[0].Row
 		row.Loop, row.ConditionFrameLength = 2, 5
 		if cfg.Version == OpenSora10 {
@@ -152,12 +150,12 @@ func TestClipFaults(t *testing.T) {
 			nntest.WantError(t, cfg.name(), s.Check(&row), want)
 		}
 		row.ConditionFrameLength = 5
-		s.again = func() (stages.Reencoder, error) { return nil, errors.New("no vae/config.json") }
+		s.through(func() (stages.Reencoder, error) { return nil, errors.New("no vae/config.json") })
 		nntest.WantError(t, cfg.name(), s.Check(&row), "go on through the autoencoder: no vae/config.json")
 		if s.LoopDigest() != "" {
 			t.Error("a digest of nothing")
 		}
-		s.again = func() (stages.Reencoder, error) { return &halving{}, nil }
+		s.through(func() (stages.Reencoder, error) { return &halving{}, nil })
 		batch := batchOf(cfg, 2, 34, 32, 48, 2, 4)
 		for _, e := range batch {
 			e.Row.Loop, e.Row.ConditionFrameLength = 2, 5
@@ -174,7 +172,7 @@ func TestClipFaults(t *testing.T) {
 }
 
 // checkClipFaults13: clips of 1.3 need no autoencoder to go on, but join between its groups.
-func checkClipFaults13(t *testing.T, s *stage, row schemas.PromptRow) {
+func checkClipFaults13(t *testing.T, s *testedStage, row schemas.PromptRow) {
 	t.Helper()
 	for n, want := range map[int]string{0: "give 1 to 9", 4: "give a multiple of 5", 10: "fewer than the latent frames"} {
 		row.ConditionFrameLength = n
@@ -185,7 +183,7 @@ func checkClipFaults13(t *testing.T, s *stage, row schemas.PromptRow) {
 	if err != nil || one >= 1<<40 || s.LoopDigest() != "" {
 		t.Errorf("%s: %d bytes and %v, digest %q", s.Config.name(), one, err, s.LoopDigest())
 	}
-	s.images.CondType = imageLoop
+	s.images.CondType = "i2v_loop"
 	if three, err := s.Need(&row, 1); err != nil || three <= one {
 		t.Errorf("%s: %d bytes and %v with three branches, %d with two", s.Config.name(), three, err, one)
 	}
@@ -207,36 +205,6 @@ func TestLatentScale(t *testing.T) {
 		}
 		if batch[0].LatentScale != want {
 			t.Errorf("%s: latents are scaled by %g, want %g", cfg.name(), batch[0].LatentScale, want)
-		}
-	}
-}
-
-// TestNoiseOfItsOwn: every clip, every step and the noise on given frames have their own.
-func TestNoiseOfItsOwn(t *testing.T) {
-	cfg := tinyConfigs()[0]
-	s := testStage(t, cfg)
-	batch := batchOf(cfg, 1, 2, 32, 32, 2, 4)
-	seen := map[float32]string{}
-	for clip := range 3 {
-		j, err := s.newJob(batch, clip)
-		if err != nil {
-			t.Fatal(err)
-		}
-		z := make([]float32, j.values())
-		note := func(what string) {
-			t.Helper()
-			if was, ok := seen[z[0]]; ok {
-				t.Errorf("clip %d: %s has the noise of %s", clip, what, was)
-			}
-			seen[z[0]] = fmt.Sprint("clip ", clip, ": ", what)
-		}
-		j.start(z, batch[0])
-		note("the start")
-		for step := range 2 {
-			for _, given := range []bool{false, true} {
-				j.noise(z, batch[0], sampler.Draw{Step: step, Given: given})
-				note(fmt.Sprint("step ", step, given))
-			}
 		}
 	}
 }

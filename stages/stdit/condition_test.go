@@ -123,7 +123,12 @@ func TestConditionFaults(t *testing.T) {
 			if cfg.Version != OpenSora10 && want == "Open-Sora 1.0 takes" {
 				want = ""
 			}
-			nntest.WantError(t, cfg.name(), s.checkCondition(&row), want)
+			full := batchOf(cfg, 1, map[Version]int{OpenSora11: 10, OpenSora12: 34, OpenSora13: 33}[cfg.Version], 32, 48, 2, 4)[0].Row
+			if cfg.Version == OpenSora10 {
+				full.NumFrames = 2
+			}
+			full.Reference, full.MaskStrategy = row.Reference, row.MaskStrategy
+			nntest.WantError(t, cfg.name(), s.Check(&full), want)
 		}
 		if cfg.Version != OpenSora11 {
 			continue

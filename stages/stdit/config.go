@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"latentbeam/kernels"
+	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn"
 )
 
@@ -67,7 +68,11 @@ func ParseConfig(data []byte) (Config, error) {
 	if err := json.Unmarshal(data, &id); err != nil {
 		return Config{}, fmt.Errorf("parse stdit config.json: %w", err)
 	}
-	v, err := id.version()
+	class, err := diffuse.ClassName(data)
+	if err != nil {
+		return Config{}, err
+	}
+	v, err := id.version(class)
 	if err != nil {
 		return Config{}, fmt.Errorf("parse stdit config.json: %w", err)
 	}

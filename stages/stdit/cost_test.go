@@ -4,7 +4,9 @@ import (
 	"math"
 	"testing"
 
+	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
+	"latentbeam/stages/diffuse"
 )
 
 // The FLOP of a step of STDiT3-XL/2 under guidance with 300 tokens of text, from the shapes of its layers,
@@ -24,7 +26,7 @@ func TestCostOfSTDiT3(t *testing.T) {
 	} {
 		row := schemas.PromptRow{Height: c.height, Width: c.width, NumFrames: c.frames, NumInferenceSteps: 30,
 			GuidanceScale: &guidance}
-		got, err := cfg.cost(&row)
+		got, err := workOf(cfg, &row)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,4 +38,9 @@ func TestCostOfSTDiT3(t *testing.T) {
 			t.Errorf("%+v: %+v", c, got)
 		}
 	}
+}
+
+// workOf is the work of a network on a row.
+func workOf(cfg Config, row *schemas.PromptRow) (layout.Stage, error) {
+	return diffuse.Work(&denoiser{Config: cfg}, row)
 }

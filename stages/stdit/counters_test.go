@@ -10,6 +10,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
 )
@@ -37,18 +38,21 @@ func count(t *testing.T, cfg Config, plan *sequence.Plan, row schemas.PromptRow,
 		var failed error
 		_, err := nn.Work(func(be kernels.Backend) error {
 			g := kernels.NewGroup(ctx, tr, be, time.Minute)
-			net := &evaluation{dev: be, model: m, size: cfg.latentSize(&row), frameInterval: 1}
-			r, err := newRank(be, g, plan, net, batch, 0, branches)
+			g.Follow(plan.Hash)
+			split := nn.NewSplit(plan, g)
+			rows, xs := &diffuse.Rows{Size: cfg.latentSize(&row), Parts: split.Parts(), Split: split}, []kernels.Tensor(nil)
+			for i := range branches {
+				rows.Rows = append(rows.Rows, diffuse.Row{Element: batch[0], Branch: i})
+			}
+			for _, p := range split.Parts() {
+				xs = append(xs, be.Alloc(cfg.DType, p.Rows.Len, plan.Shape.Frames, p.Patches.Len, cfg.HiddenSize))
+			}
+			b, err := (&loaded{m, 1}).Prepare(be, rows)
 			if err != nil {
 				return err
 			}
-			var z []float32
-			for _, s := range r.shares {
-				z = append(z, make([]float32, cfg.InChannels*r.size.T*len(s.pixels))...)
-			}
-			s := r.embed(z)
 			work, sent := be.(*kernels.Metered).Usage(), g.Traffic().Bytes
-			_, failed = r.advance(s, instant{timestep: 1}, false)
+			_, failed = b.Advance(xs, diffuse.Instant{Timesteps: make([]float32, branches)}, false)
 			done := be.(*kernels.Metered).Usage()
 			all[rank] = counted{done.FLOP() - work.FLOP(), g.Traffic().Bytes - sent}
 			return failed
@@ -74,7 +78,7 @@ func TestCountersOf16Frames(t *testing.T) {
 	for branches := 1; branches <= 2; branches++ {
 		guidance := float64(2*branches - 1)
 		row.GuidanceScale = &guidance
-		cost, err := cfg.cost(&row)
+		cost, err := workOf(cfg, &row)
 		if err != nil {
 			t.Fatal(err)
 		}

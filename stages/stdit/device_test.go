@@ -6,6 +6,7 @@ import (
 
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
+	"latentbeam/stages/diffuse"
 )
 
 // TestForwardOnALateDevice: nothing is read before Download, no memory counts as zero, no tensor outlives
@@ -27,10 +28,11 @@ func TestForwardOnALateDevice(t *testing.T) {
 // the hidden layer of the MLP and the texts.
 func TestSampleBytes(t *testing.T) {
 	c := DefaultConfig(OpenSora10)
+	net := &denoiser{Config: c}
 	var need [3]int64
 	for i := range need {
 		var err error
-		if need[i], err = c.SampleBytes(i+1, Size{16, 32, 32}, c.ModelMaxLength); err != nil {
+		if need[i], err = diffuse.SampleBytes(net, i+1, sizeOf(16, 32, 32), c.ModelMaxLength); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,7 +46,7 @@ func TestSampleBytes(t *testing.T) {
 	if low, high := 4*(5*tokens+text), 4*(10*tokens+2*text); row < low || row > high {
 		t.Errorf("a row needs %d bytes, expected between %d and %d", row, low, high)
 	}
-	if _, err := c.SampleBytes(1, Size{16, 32, 32}, 121); err == nil {
+	if _, err := diffuse.SampleBytes(net, 1, sizeOf(16, 32, 32), 121); err == nil {
 		t.Error("more tokens than model_max_length gave no error")
 	}
 }

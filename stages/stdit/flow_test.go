@@ -16,7 +16,7 @@ import (
 )
 
 // mappedStage is the stage with hashed weights in a mapped file.
-func mappedStage(t testing.TB, cfg Config) *stage {
+func mappedStage(t testing.TB, cfg Config) *testedStage {
 	t.Helper()
 	dir := t.TempDir()
 	weights := nntest.FileBytes(t, nntest.Shapes(t, cfg, Load))
@@ -44,7 +44,7 @@ func TestSameBytesStreamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := digest(t, one)
-		_, parts := s.Bytes(cfg.DType)
+		parts := s.cost(&one[0].Row).Parts
 		if len(parts) != 1+cfg.Depth {
 			t.Fatalf("%v: %d parts of %d blocks", c, len(parts), cfg.Depth)
 		}
@@ -58,7 +58,7 @@ func TestSameBytesStreamed(t *testing.T) {
 			for name, dev := range map[string]kernels.Backend{"in place": cpu.New(1), "card": card,
 				"late card": kerneltest.Deferred(late)} {
 				s := mappedStage(t, cfg)
-				s.Stream(stay)
+				s.loading().Stream(stay)
 				for range 2 { // the second time what is there is the end of the first
 					batch := c.batch()
 					if err := s.Run(t.Context(), dev, batch); err != nil {
@@ -99,7 +99,7 @@ func TestSameBytesStreamedOnAnyGrid(t *testing.T) {
 func (c layoutCase) checkStreamed(t *testing.T, g plan.Grid, stay int, want string) {
 	t.Helper()
 	var cards []*kerneltest.CardBackend
-	shards := func(s *stage) [][]int64 { return s.ShardBytes(c.cfg.DType, g) }
+	shards := func(s *testedStage) [][]int64 { return s.cost(&c.batch()[0].Row).Shards }
 	room := func(parts []int64) (n int64) {
 		for _, block := range parts[:1+stay+min(2, len(parts)-1-stay)] { // blocks of a kind are equal
 			n += block
@@ -137,6 +137,7 @@ func (c layoutCase) checkStreamed(t *testing.T, g plan.Grid, stay int, want stri
 		}
 	}
 	s := mappedStage(t, c.cfg)
+	s.onGrid(g)
 	for r, card := range cards {
 		_, tensor, pipeline := g.Place(r)
 		if want := room(shards(s)[pipeline*g.Tensor+tensor]); card.Held != want || card.Refills == 0 {

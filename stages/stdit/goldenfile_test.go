@@ -29,7 +29,7 @@ func (g goldenFile) resolve(name string) (c goldenCase, check func(*testing.T, g
 		return c, nil, err
 	}
 	if err := json.Unmarshal(data, &c); err != nil {
-		if denoiser.MatchString(root) {
+		if denoiserCase.MatchString(root) {
 			return c, nil, fmt.Errorf("case %q: %w", name, err)
 		}
 		return c, nil, nil // a case of another model may have any form
@@ -43,12 +43,12 @@ func (g goldenFile) resolve(name string) (c goldenCase, check func(*testing.T, g
 	return c, check, nil
 }
 
-// denoiser tells the cases of denoisers, of their samplers and of their positions by name, with the version.
-var denoiser = regexp.MustCompile(`^(stdit[23]?|iddpm|rflow|pos_embed)_v1_([0-3])(_|$)`)
+// denoiserCase tells the cases of denoisers, of their samplers and of their positions by name, with the version.
+var denoiserCase = regexp.MustCompile(`^(stdit[23]?|iddpm|rflow|pos_embed)_v1_([0-3])(_|$)`)
 
 // checkOf returns the test for a resolved case, by the name of the case it goes back to and its fields.
 func checkOf(root string, c *goldenCase) func(*testing.T, goldenCase) {
-	name := denoiser.FindStringSubmatch(root)
+	name := denoiserCase.FindStringSubmatch(root)
 	if name == nil {
 		return nil
 	}

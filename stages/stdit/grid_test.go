@@ -14,9 +14,6 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// onGrid sets the stage's options to those of a grid.
-func (s *stage) onGrid(g plan.Grid) { s.width, s.Tensor, s.Pipeline = g.Sequence, g.Tensor, g.Pipeline }
-
 // gridOf is the grid of sp x tp x pp ranks.
 func gridOf(sp, tp, pp int) plan.Grid { return plan.Grid{Sequence: sp, Tensor: tp, Pipeline: pp} }
 
@@ -93,12 +90,12 @@ func TestWidthOfGrids(t *testing.T) {
 	row := layoutCase{s.Config, 1, 2, 32, 32, 4}.batch()[0].Row
 	for width, tensor := range map[int]int{0: 0, 3: 1} {
 		s.onGrid(gridOf(width, tensor, tensor))
-		if n := s.Width(&row); n != width || s.Shards() != 1 {
+		if n := s.Width(&row); n != width || s.loading().Shards() != 1 {
 			t.Errorf("sequence_parallel %d, tp_size %d: width %d", width, tensor, n)
 		}
 	}
 	s.onGrid(gridOf(2, 3, 2))
-	if got := []int{s.Width(&row), s.Shards()}; !slices.Equal(got, []int{12, 6}) {
+	if got := []int{s.Width(&row), s.loading().Shards()}; !slices.Equal(got, []int{12, 6}) {
 		t.Errorf("a set of %d devices, %d for the weights", got[0], got[1])
 	}
 }
@@ -113,7 +110,7 @@ func TestHeldRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := testStage(t, cfg)
-	_, parts := s.Bytes(cfg.DType)
+	parts := s.cost(&c.batch()[0].Row).Parts
 	err := s.Hold(layout.Held{Grid: gridOf(1, 1, 2), Runs: []weights.Range{{Lo: 0, Hi: 1}, {Lo: 1, Hi: 4}}})
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +119,7 @@ func TestHeldRuns(t *testing.T) {
 	for i := range set.Devices {
 		card := kerneltest.Card(cpu.New(1), 1<<30)
 		set.Devices[i] = card
-		if err := s.LoadShard(card, i); err != nil {
+		if err := s.loading().LoadShard(card, i); err != nil {
 			t.Fatal(err)
 		}
 		blocks := []int64{parts[1], parts[2] + parts[3] + parts[4]}[i]

@@ -44,7 +44,7 @@ func TestHostShare(t *testing.T) {
 				if err := s.open(dev, fmt.Sprintf(c.model, c.blocks, c.steps)); err != nil {
 					t.Fatal(err)
 				}
-				start := nntest.Hash("z", 1, s.net.model.InChannels*s.size())
+				start := nntest.Hash("z", 1, s.net.InChannels*s.values())
 				z := make([]float32, len(start))
 				be.Check(t, nntest.Work{Run: func() {
 					copy(z, start)

@@ -28,12 +28,12 @@ func TestInTurnOnAnySet(t *testing.T) {
 		}
 		cases := map[string]conditions{"clips": {"", 2, 4}, "clips without guidance": {"", 2, 1}}
 		if cfg.Version == OpenSora13 {
-			cases["images"] = conditions{imageLoop, 0, 4}
-			cases["images, unguided text"] = conditions{imageHead, 0, 1}
-			cases["clips with images"] = conditions{imageTail, 2, 4}
+			cases["images"] = conditions{"i2v_loop", 0, 4}
+			cases["images, unguided text"] = conditions{"i2v_head", 0, 1}
+			cases["clips with images"] = conditions{"i2v_tail", 2, 4}
 		}
 		s := testStage(t, cfg)
-		s.again = func() (stages.Reencoder, error) { return &halving{}, nil }
+		s.through(func() (stages.Reencoder, error) { return &halving{}, nil })
 		for name, c := range cases {
 			s.images = imageOptions{CondType: c.images}
 			if err := s.images.fill(cfg.Version); err != nil {

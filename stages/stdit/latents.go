@@ -26,12 +26,6 @@ func (c Config) latentSize(row *schemas.PromptRow) Size {
 	return s
 }
 
-// LatentShape returns the shape of the latents that a clip of the row is denoised as.
-func (s *stage) LatentShape(row *schemas.PromptRow) ([]int, error) {
-	size := s.Config.latentSize(row)
-	return []int{s.Config.InChannels, size.T, size.H, size.W}, nil
-}
-
 // checkSize refuses sizes without latents, and in 1.0, which does not pad them, those that do not fall on
 // whole patches.
 func (c Config) checkSize(row *schemas.PromptRow) error {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"latentbeam/kernels"
+	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 )
 
@@ -65,4 +66,9 @@ func measured(t *testing.T, be kernels.Backend, name string) (run func(), x kern
 			t.Fatal(err)
 		}
 	}, x, nil
+}
+
+// alone is the stream of a rank that has all tokens x (B, T', S, C).
+func alone(x kernels.Tensor, p *Prepared) *stream {
+	return &stream{parts: []part{{x, nn.Span{Len: x.Dim(0)}, p}}, p: p, dt: x.DType}
 }

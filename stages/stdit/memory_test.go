@@ -7,6 +7,7 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn/nntest"
 )
 
@@ -23,7 +24,7 @@ func TestMemoryOfXL2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Spec(nil).New(model, func(into any) error {
+	s, err := diffuse.Spec([]diffuse.Family{Denoiser()}, nil).New(model, func(into any) error {
 		into.(*options).DType = "bf16"
 		return nil
 	})

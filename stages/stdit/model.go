@@ -1,11 +1,11 @@
 package stdit
 
 import (
-	"errors"
 	"fmt"
 
 	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
+	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn"
 )
 
@@ -85,66 +85,17 @@ func loadFreqs(w *nn.Weights, cfg Config) []float32 {
 // again. generated (B x T', row-major) tells the frames that are being denoised from given ones; nil: all are.
 func (m *Model) Forward(be kernels.Backend, x kernels.Tensor, timesteps []float32, generated []bool,
 	p *Prepared) (kernels.Tensor, error) {
-	e := Evaluation{x, timesteps, generated, p}
-	f, err := m.check(e)
+	if err := m.checkInput(x, timesteps, p); err != nil {
+		return kernels.Tensor{}, fmt.Errorf("stdit: %w", err)
+	}
+	d := m.describe()
+	all := nn.Part{Rows: nn.Span{Len: x.Dim(0)}, Patches: p.patches}
+	out, err := d.Forward(be, m.batch(be, p, []nn.Part{all}, nil), x,
+		diffuse.Instant{Timesteps: timesteps, Generated: generated})
 	if err != nil {
 		return kernels.Tensor{}, fmt.Errorf("stdit: %w", err)
 	}
-	out := m.output(be, e) // (B, c_out, T, H, W)
-	defer be.Scope()()
-	s := alone(m.embed(be, e), p)
-	t, err := m.advance(be, s, e, f)
-	if err != nil {
-		return kernels.Tensor{}, fmt.Errorf("stdit: %w", err)
-	}
-	m.project(be, out, s, t, f)
 	return out, nil
-}
-
-// Evaluation is what the network is evaluated on; see Forward.
-type Evaluation struct {
-	X         kernels.Tensor
-	Timesteps []float32
-	Generated []bool
-	Prepared  *Prepared
-}
-
-// check refuses what does not fit together, and returns the frames of e.
-func (m *Model) check(e Evaluation) (frames, error) {
-	if err := m.checkInput(e.X, e.Timesteps, e.Prepared); err != nil {
-		return frames{}, err
-	}
-	f, err := newFrames(e.Generated, e.X.Dim(0), e.Prepared.times.Len)
-	if err == nil && f.generated != nil && m.Version == OpenSora10 {
-		err = errors.New("Open-Sora 1.0 cannot go on from given frames, 1.1 and later can")
-	}
-	return f, err
-}
-
-// output returns the memory of a result (B, c_out, T, H, W).
-func (m *Model) output(be kernels.Backend, e Evaluation) kernels.Tensor {
-	return be.Alloc(kernels.F32, e.X.Dim(0), m.OutChannels(), e.X.Dim(2), e.X.Dim(3), e.X.Dim(4))
-}
-
-// embed returns the tokens (B, T', S, C) that the blocks begin with.
-func (m *Model) embed(be kernels.Backend, e Evaluation) kernels.Tensor {
-	h := m.patch.Forward(be, m.DType, e.X) // (B, T', S, C)
-	e.Prepared.addGiven(be, h)
-	be.Binary(h, h, e.Prepared.spatial.Expand(h.Shape...), kernels.Add)
-	return h
-}
-
-// advance runs the blocks of this rank on the stream in place and returns what the final layer takes
-// (B or 2B, C).
-func (m *Model) advance(be kernels.Backend, s *stream, e Evaluation, f frames) (kernels.Tensor, error) {
-	t := m.timestep.Forward(be, m.DType, f.timesteps(m.rounded(e.Timesteps))) // (B or 2B, C)
-	return m.net.forward(be, s, t, f)
-}
-
-// project writes the result of a stream whose blocks are done to out.
-func (m *Model) project(be kernels.Backend, out kernels.Tensor, s *stream, t kernels.Tensor, f frames) {
-	tokens := m.final.forward(be, &s.parts[0], t, f) // (B, T', S, pt ph pw c_out)
-	nn.Unpatchify(be, out, tokens, m.PatchSize)
 }
 
 // rounded returns the timesteps as the network sees them: up to 1.2 they are cast to the model's type, which

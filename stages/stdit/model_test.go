@@ -195,10 +195,10 @@ func TestInputIsChecked(t *testing.T) {
 		{0, 4, 6, text(2, 20), "each side must be 1 to"},
 		{3, 4, MaxLatentSide + 1, text(2, 20), "each side must be 1 to"},
 	} {
-		_, err := r.m.Prepare(r.be, Size{c.t, c.h, c.w}, Conditions{}, c.texts)
+		_, err := r.m.Prepare(r.be, sizeOf(c.t, c.h, c.w), Conditions{}, c.texts)
 		nntest.WantError(t, "prepare", err, c.want)
 	}
-	p, err := r.m.Prepare(r.be, Size{3, 4, 6}, Conditions{}, text(2, 20))
+	p, err := r.m.Prepare(r.be, sizeOf(3, 4, 6), Conditions{}, text(2, 20))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
+	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 )
@@ -38,11 +39,11 @@ func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 						return err
 					}
 					r := harness{be, m}
-					var all []Evaluation
+					var all []evaluation
 					for _, in := range ins[:n] {
 						all = append(all, r.evaluation(t, in))
 					}
-					outs, err := m.ForwardPipeline(be, kernels.NewGroup(ctx, tr, be, time.Minute), all)
+					outs, err := forwardPipeline(m, be, kernels.NewGroup(ctx, tr, be, time.Minute), all)
 					if err != nil {
 						return err
 					}
@@ -62,6 +63,37 @@ func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 			}
 		}
 	}
+}
+
+// forwardPipeline is Forward for ranks of pipeline parallelism, whose models were loaded with a Stage: evaluations pass
+// the ranks one after another. Every rank gives the same evaluations and gets all results.
+func forwardPipeline(m *Model, be kernels.Backend, g *kernels.Group, all []evaluation) ([]kernels.Tensor, error) {
+	outs := make([]kernels.Tensor, len(all))
+	xs := make([]kernels.Tensor, len(all)) // (B, T', S, C)
+	for i, e := range all {
+		p := e.prepared
+		outs[i] = be.Alloc(kernels.F32, e.x.Dim(0), m.OutChannels(), e.x.Dim(2), e.x.Dim(3), e.x.Dim(4))
+		xs[i] = be.Alloc(m.DType, e.x.Dim(0), p.times.Len, p.patches.Len, m.HiddenSize)
+	}
+	view := func(i int) kernels.Tensor { return xs[i] }
+	err := nn.Relay(g, "blocks", len(all), view, func(i int) error {
+		defer be.Scope()()
+		e := all[i]
+		b := m.batch(be, e.prepared, []nn.Part{{Rows: nn.Span{Len: e.x.Dim(0)}, Patches: e.prepared.patches}}, nil)
+		if g.Rank() == 0 {
+			b.Embed(0, xs[i], nn.Patchify(be, m.DType, e.x, m.PatchSize))
+		}
+		last := g.Rank() == g.Size()-1
+		tokens, err := b.Advance(xs[i:i+1], diffuse.Instant{Timesteps: e.timesteps, Generated: e.generated}, last)
+		if err == nil && last {
+			nn.Unpatchify(be, outs[i], tokens[0], m.PatchSize)
+		}
+		return err
+	})
+	for i := 0; err == nil && i < len(outs); i++ {
+		err = g.Broadcast("result", g.Size()-1, outs[i])
+	}
+	return outs, err
 }
 
 func isBlock(name string) bool { return strings.Contains(name, "blocks.") }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"latentbeam/kernels"
+	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn"
 )
 
@@ -36,7 +37,7 @@ type texts struct {
 const MaxLatentSide = 4096
 
 // Size is the size of latents.
-type Size struct{ T, H, W int }
+type Size = diffuse.Size
 
 // Prepare computes what the steps of a batch share, in the scope open at the call: latents of one size under
 // one text for each of the B rows, text i being (L_i, caption_channels). Under guidance the second half of

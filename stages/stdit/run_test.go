@@ -33,6 +33,14 @@ func shapes(t testing.TB, cfg Config) map[string][]int {
 	return out
 }
 
+// evaluation is what the network is evaluated on; see Forward.
+type evaluation struct {
+	x         kernels.Tensor
+	timesteps []float32
+	generated []bool
+	prepared  *Prepared
+}
+
 // input is what one evaluation takes.
 type input struct {
 	shape     []int     // (B, c_in, T, H, W)
@@ -64,7 +72,7 @@ func (in input) row(i int) input {
 	return one
 }
 
-func (in input) size() Size { return Size{in.shape[2], in.shape[3], in.shape[4]} }
+func (in input) size() Size { return sizeOf(in.shape[2], in.shape[3], in.shape[4]) }
 
 // upload returns the texts, each (L, caption_channels), as tensors.
 func (r harness) upload(texts [][]float32) []kernels.Tensor {
@@ -87,7 +95,7 @@ func (r harness) forward(t testing.TB, in input) []float32 {
 	t.Helper()
 	defer r.be.Scope()()
 	e := r.evaluation(t, in)
-	out, err := r.evaluate(in.x, in.shape, in.timesteps, in.generated, e.Prepared)
+	out, err := r.evaluate(in.x, in.shape, in.timesteps, in.generated, e.prepared)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +103,7 @@ func (r harness) forward(t testing.TB, in input) []float32 {
 }
 
 // evaluation brings in to the device, in the scope open at the call.
-func (r harness) evaluation(t testing.TB, in input) Evaluation {
+func (r harness) evaluation(t testing.TB, in input) evaluation {
 	t.Helper()
 	p, err := r.m.Prepare(r.be, in.size(), in.cond, r.upload(in.texts))
 	if err != nil {
@@ -107,7 +115,7 @@ func (r harness) evaluation(t testing.TB, in input) Evaluation {
 			t.Fatal(err)
 		}
 	}
-	return Evaluation{r.latents(in.x, in.shape), in.timesteps, in.generated, p}
+	return evaluation{r.latents(in.x, in.shape), in.timesteps, in.generated, p}
 }
 
 func (r harness) evaluate(x []float32, shape []int, timesteps []float32, generated []bool, p *Prepared) (

@@ -98,7 +98,7 @@ func (r harness) guided(t *testing.T, c goldenCase, n int) *Prepared {
 		null := nntest.Weight("y_embedder.y_embedding", r.m.ModelMaxLength, r.m.CaptionChannels)
 		texts = append(texts, r.upload([][]float32{pick(null, r.m.CaptionChannels, mask)})...)
 	}
-	size := Size{c.OutShape[2], c.OutShape[3], c.OutShape[4]}
+	size := sizeOf(c.OutShape[2], c.OutShape[3], c.OutShape[4])
 	p, err := r.m.Prepare(r.be, size, c.conditions(), texts)
 	if err != nil {
 		t.Fatal(err)

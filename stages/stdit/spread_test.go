@@ -12,32 +12,9 @@ import (
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/sampler"
 	"latentbeam/stages/sequence"
 )
-
-// testStage is the stage with hashed weights.
-func testStage(t testing.TB, cfg Config) *stage {
-	t.Helper()
-	return stageOf(t, cfg, nntest.Model(t, "transformer", nntest.Shapes(t, cfg, Load)))
-}
-
-// stageOf is the stage of a model.
-func stageOf(t testing.TB, cfg Config, m *stages.Model) *stage {
-	t.Helper()
-	parse := func([]byte) (Config, error) { return cfg, cfg.validate() }
-	c, err := nn.OpenComponent(m, "transformer", parse, Load)
-	if err != nil {
-		t.Fatal(err)
-	}
-	recipe, err := sampler.OpenSora(cfg.Version.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &stage{Sharded: nn.Sharded[Config, Model]{Component: c}, recipe: recipe, frameInterval: 1}
-}
 
 // batchOf makes elements of one size with texts and seeds of their own, some with a negative prompt.
 func batchOf(cfg Config, n, frames, height, width, steps int, guidance float64) []*stages.Element {

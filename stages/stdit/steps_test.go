@@ -6,6 +6,9 @@ import (
 
 	"latentbeam/internal/rng"
 	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/sampler"
@@ -29,16 +32,18 @@ func TestMeasureSteps(t *testing.T) {
 
 // stepsCase is a network with its sampler.
 type stepsCase struct {
-	t       *testing.T
-	weights func(testing.TB, map[string][]int) *safetensors.File
-	net     *evaluation
-	tokens  int
-	sampler sampler.Sampler
+	t        *testing.T
+	weights  func(testing.TB, map[string][]int) *safetensors.File
+	net      *loaded
+	size     Size
+	evaluate sampler.Model
+	tokens   int
+	sampler  sampler.Sampler
 }
 
 func (c *stepsCase) open(be kernels.Backend, name string) error {
 	var version string
-	var size Size
+	size := &c.size
 	var frames, depth, steps int
 	if _, err := fmt.Sscanf(name, "%s %dx%dx%d %d %d %d %d", &version, &size.T, &size.H, &size.W, &frames, &c.tokens,
 		&depth, &steps); err != nil {
@@ -55,42 +60,45 @@ func (c *stepsCase) open(be kernels.Backend, name string) error {
 		return err
 	}
 	model := nntest.Loaded(c.t, be, cfg, Load, c.weights(c.t, shapes(c.t, cfg)))
-	text := be.Alloc(kernels.F32, c.tokens, cfg.CaptionChannels) // (L, caption_channels)
-	be.Upload(text, nntest.Hash("text", 1, text.Shape...))
-	cond := Conditions{Height: float64(clip.Height), Width: float64(clip.Width), FPS: []float64{24, 24}}
-	c.net = &evaluation{dev: be, model: model, size: size}
-	c.net.prepared, err = model.Prepare(be, size, cond, []kernels.Tensor{text, text})
+	text := &stages.Array{Shape: []int{c.tokens, cfg.CaptionChannels}} // (L, caption_channels)
+	text.Data = nntest.Hash("text", 1, text.Shape...)
+	e := &stages.Element{Text: &stages.Text{Embedding: text, Negative: text}, Row: schemas.PromptRow{Height: clip.Height,
+		Width: clip.Width, NumFrames: frames, FPS: 24}}
+	c.net = &loaded{model, 1}
+	d := cfg.describe()
+	rows := &diffuse.Rows{Size: c.size, Rows: []diffuse.Row{{Element: e}, {Element: e, Branch: 1}}}
+	c.evaluate, err = d.Evaluator(be, c.net, rows)
 	return err
 }
 
 // run samples one element.
 func (c *stepsCase) run() {
-	z := make([]float32, c.net.model.InChannels*c.size())
+	z := make([]float32, c.net.InChannels*c.values())
 	rng.Normals(z, 42, 0, 0, 0)
 	c.sample(z)
 }
 
-func (c *stepsCase) size() int { return c.net.size.T * c.net.size.H * c.net.size.W }
+func (c *stepsCase) values() int { return c.size.T * c.size.H * c.size.W }
 
 // sample takes all steps from the noise z.
 func (c *stepsCase) sample(z []float32) {
-	channels, size := c.net.model.InChannels, c.size()
+	channels, size := c.net.InChannels, c.values()
 	noise := func(d sampler.Draw, _ int, dst []float32) { rng.Normals(dst, 42, 0, uint32(d.Step+1), 0) }
-	b := sampler.Batch{N: 1, Channels: channels, Size: size, Frames: c.net.size.T, Guidance: []float32{7}}
-	if err := c.sampler.Sample(c.t.Context(), b, z, c.net.evaluate, noise, nil); err != nil {
+	b := sampler.Batch{N: 1, Channels: channels, Size: size, Frames: c.size.T, Guidance: []float32{7}}
+	if err := c.sampler.Sample(c.t.Context(), b, z, c.evaluate, noise, nil); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
 func (c *stepsCase) need() int64 {
-	return nntest.Need(c.t)(c.net.model.SampleBytes(2, c.net.size, c.tokens))
+	return nntest.Need(c.t)(diffuse.SampleBytes(&denoiser{Config: c.net.Config}, 2, c.size, c.tokens))
 }
 
 // result is (2, c_out, T, H, W).
 func (c *stepsCase) result() []float32 {
-	s := c.net.size
-	x := nntest.Hash("x", 1, c.net.model.InChannels, s.T, s.H, s.W)
-	out, err := c.net.evaluate(c.t.Context(), append(x, x...), []float32{500, 500}, nil)
+	s := c.size
+	x := nntest.Hash("x", 1, c.net.InChannels, s.T, s.H, s.W)
+	out, err := c.evaluate(c.t.Context(), append(x, x...), []float32{500, 500}, nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}

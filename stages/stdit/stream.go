@@ -21,11 +21,6 @@ type part struct {
 	p    *Prepared      // of these rows and patches
 }
 
-// alone is the stream of a rank that has all tokens x (B, T', S, C).
-func alone(x kernels.Tensor, p *Prepared) *stream {
-	return &stream{parts: []part{{x, nn.Span{Len: x.Dim(0)}, p}}, p: p, dt: x.DType}
-}
-
 // block notes which block comes next, for those that the ranks exchange something with.
 func (s *stream) block(i int) {
 	if s.split != nil {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"latentbeam/stages/diffuse"
 )
 
 // Version is a generation of the architecture, named by the Open-Sora that it belongs to.
@@ -20,28 +22,28 @@ const (
 // String returns "1.0" to "1.3".
 func (v Version) String() string { return fmt.Sprintf("1.%d", int(v)) }
 
+// title names the version for people.
+func (v Version) title() string { return "Open-Sora " + v.String() }
+
+// recognise reports whether a config.json is that of a version of the family. One that names no architecture is.
+func recognise(config []byte) bool {
+	class, err := diffuse.ClassName(config)
+	_, versionErr := identity{}.version(class)
+	return err == nil && versionErr == nil
+}
+
 // identity is what a config.json says of the architecture. STDiT3 of 1.3 goes by the same name as that of 1.2,
 // but knows keys of its own, and has latents of 16 channels.
 type identity struct {
-	ClassName      string          `json:"_class_name"`
-	ModelType      string          `json:"model_type"`
-	Architectures  []string        `json:"architectures"`
 	InChannels     int             `json:"in_channels"`
 	KernelSize     json.RawMessage `json:"kernel_size"`
 	UseSpatialRope *bool           `json:"use_spatial_rope"`
 }
 
-// version finds the version that a config.json describes; one that names no architecture is of 1.0, whose
+// version finds the version that a config.json of the named architecture describes; one that names no architecture is of 1.0, whose
 // files came without.
-func (id identity) version() (Version, error) {
-	name := id.ModelType
-	if id.ClassName != "" {
-		name = id.ClassName
-	}
-	if len(id.Architectures) > 0 {
-		name = id.Architectures[0]
-	}
-	family, _, _ := strings.Cut(name, "-") // "STDiT2-XL/2" is its name in the reference's registry
+func (id identity) version(class string) (Version, error) {
+	family, _, _ := strings.Cut(class, "-") // "STDiT2-XL/2" is its name in the reference's registry
 	switch family {
 	case "", "STDiT":
 		return OpenSora10, nil
@@ -54,5 +56,5 @@ func (id identity) version() (Version, error) {
 		return OpenSora12, nil
 	}
 	return 0, fmt.Errorf("the architecture is %q; the denoiser runs STDiT, STDiT2 and STDiT3 "+
-		"(Open-Sora 1.0 to 1.3)", name)
+		"(Open-Sora 1.0 to 1.3)", class)
 }

@@ -29,9 +29,6 @@ func (w *watched) Attention(dst, q, k, v kernels.Tensor, spec kernels.AttentionS
 	w.most, w.anon = max(w.most, now.File), max(w.anon, now.Anon)
 }
 
-// Unwrap returns the backend.
-func (w *watched) Unwrap() kernels.Backend { return w.Backend }
-
 // noiseOnDisk writes a component with random weights and returns the size of its file.
 func noiseOnDisk(t *testing.T, shapes map[string][]int) (dir string, size int64) {
 	t.Helper()

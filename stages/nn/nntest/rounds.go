@@ -66,8 +66,8 @@ func (m Measured) need() int64 {
 
 // peak is 0 for backends that do not count.
 func peak(be kernels.Backend) int64 {
-	if meter, ok := be.(kernels.Meter); ok {
-		return meter.Peak()
+	if peak := be.Capabilities().Peak; peak != nil {
+		return peak()
 	}
 	return 0
 }

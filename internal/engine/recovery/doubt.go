@@ -1,0 +1,182 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"latentbeam/internal/engine/schedule"
+	"latentbeam/internal/lend"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// A result that holds a NaN is the row's fault, or that of a device which is sick. Another device tells: the element is
+// computed once more, on others, and fails only when they say the same. Of a set one device alone is asked, for any of
+// its devices may be the one. A device that is wrong again is drained. The log names the devices and the row does not:
+// outputs must not tell where they were made.
+
+// doubtsAllowed is how many rows whose result was finite elsewhere hardware may have: one may be chance, a bit that
+// turned over. The next one takes it out of the run, for a device that computes wrongly does not always give a NaN.
+const doubtsAllowed = 1
+
+// doubts counts them by hardware.
+type doubts struct {
+	mu   sync.Mutex
+	rows map[string]int
+}
+
+// add counts one and returns how many there are.
+func (d *doubts) add(label string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.rows == nil {
+		d.rows = map[string]int{}
+	}
+	d.rows[label]++
+	return d.rows[label]
+}
+
+// doubt is a result that was not finite, while its elements are tried elsewhere.
+type doubt struct {
+	devices []int
+	err     error
+	open    int   // elements that are not settled yet
+	failed  bool  // one of them is a failure
+	well    []int // devices that gave a finite result since; nil: none
+}
+
+// examine looks at what an attempt has given on these devices.
+func (b *Batch) examine(t *Try, devices []int) {
+	for i, e := range slices.Backward(t.Live) { // what is in doubt is tried next, the first element first
+		why := ""
+		if e.Failed == nil {
+			why = e.NotFinite(b.step.Gives)
+		}
+		if why != "" {
+			restore(t.Live[i:i+1], t.before[i:i+1])
+			b.suspect(e, fault.NotFinite(errors.New(why)), devices, t)
+			continue
+		}
+		if t.doubt != nil && e.Failed == nil {
+			t.doubt.well = devices
+		}
+		b.settled(e, t)
+	}
+}
+
+// suspect lets an element be tried elsewhere whose result on these devices was not finite, or fails it.
+func (b *Batch) suspect(e *stages.Element, err error, devices []int, t *Try) {
+	if t.doubt != nil {
+		if here, there := b.labels(t.doubt.devices), b.labels(devices); here != there {
+			slog.Warn("a result is not finite, on another device neither: the row fails", "stage", b.step.Name,
+				"device", here, "again_on", there, "error", err)
+		}
+	} else if again := b.elsewhere(&e.Row, err, devices); again.doubt != nil {
+		b.alone([]*stages.Element{e}, again)
+		return
+	}
+	b.fail(e, err, t)
+}
+
+// settled notes that an element is done with. Where all give a finite result that together gave none, it tells.
+func (b *Batch) settled(e *stages.Element, t *Try) {
+	d := t.doubt
+	if d == nil {
+		return
+	}
+	d.open--
+	d.failed = d.failed || e.Failed != nil
+	if d.open == 0 && d.well != nil && !d.failed {
+		b.cleared(d)
+	}
+}
+
+// elsewhere is how an element like row is tried whose result on these devices was not finite: on as few as it needs, of
+// other hardware if there is any, else on fewer of them. Where that is the same again, only alone.
+func (b *Batch) elsewhere(row *schemas.PromptRow, err error, devices []int) Try {
+	need := b.schedule.Needed(b.stage, row)
+	again := Try{Ask: schedule.Ask{Cap: need}}
+	var same []int
+	others := 0
+	for d, rate := range b.schedule.Rates() {
+		switch known := slices.ContainsFunc(devices, func(o int) bool { return b.label(o) == b.label(d) }); {
+		case known:
+			same = append(same, d)
+		case rate > 0:
+			others++
+		}
+	}
+	switch {
+	case others >= need:
+		again.Avoid = same
+	case len(devices) > need:
+		again.Avoid = devices[:len(devices)-need]
+	default:
+		return again
+	}
+	again.doubt = &doubt{devices: devices, err: err}
+	slog.Debug("a result is not finite, it is computed once more", "stage", b.step.Name, "on", b.labels(devices),
+		"error", err)
+	return again
+}
+
+// cleared tells that devices gave a finite result where others did not.
+func (b *Batch) cleared(first *doubt) {
+	here, there := b.labels(first.devices), b.labels(first.well)
+	slog.Warn("a result was not finite on one device and is on another: the first may be sick, or a kernel is wrong",
+		"stage", b.step.Name, "device", here, "well_on", there, "error", first.err,
+		"costs", "the row was computed twice", "more", "latentbeam doctor")
+	hw := b.schedule.Pool.Capabilities().Hardware
+	if hw == nil {
+		return
+	}
+	for _, d := range first.devices {
+		hw.Note(d, fmt.Sprintf("%s: a result was not finite that is on %s: %v", b.step.Name, there, first.err))
+	}
+	label := hw.Label(first.devices[0])
+	if label == here && b.doubts.add(label) > doubtsAllowed { // of a set it may be any
+		b.drain(hw, label)
+	}
+}
+
+// drain takes the devices of one label out, as long as others are left.
+func (b *Batch) drain(hw *lend.Hardware, label string) {
+	var sick []int
+	others := false
+	for d, rate := range b.schedule.Pool.Speeds() {
+		switch {
+		case hw.Label(d) == label:
+			sick = append(sick, d)
+		case rate > 0:
+			others = true
+		}
+	}
+	for _, d := range sick {
+		if others && hw.Drain(d, "results were not finite that are on other devices") {
+			slog.Warn("a device is lent no more: results were not finite that are on others", "device", label)
+		}
+	}
+}
+
+// label names the hardware of a device, "" where the pool does not tell it from others.
+func (b *Batch) label(device int) string {
+	if hw := b.schedule.Pool.Capabilities().Hardware; hw != nil {
+		return hw.Label(device)
+	}
+	return ""
+}
+
+// labels names the hardware of devices, each once.
+func (b *Batch) labels(devices []int) string {
+	names := map[string]bool{}
+	for _, d := range devices {
+		names[b.label(d)] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(names)), ", ")
+}

@@ -1,0 +1,57 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"latentbeam/internal/lend"
+	"latentbeam/internal/plan"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// testClock is the clock of the test.
+type testClock struct{}
+
+func (testClock) Now() time.Time { return time.Now() }
+
+func (testClock) AfterFunc(d time.Duration, f func()) func() {
+	timer := time.AfterFunc(d, f)
+	return func() { timer.Stop() }
+}
+
+// fakePool has n devices and lends none.
+type fakePool struct{ n int }
+
+func newFakePool(n int) *fakePool { return &fakePool{n} }
+
+var errLends = errors.New("this pool lends nothing")
+
+func (p *fakePool) LeaseSet(context.Context, int) (*stages.Set, func(bool), error) {
+	return nil, nil, errLends
+}
+
+func (p *fakePool) LeaseThese(context.Context, []int) (*stages.Set, func(bool), error) {
+	return nil, nil, errLends
+}
+
+func (p *fakePool) Size() int                           { return p.n }
+func (p *fakePool) Speeds() []float64                   { return slices.Repeat([]float64{1}, p.n) }
+func (p *fakePool) Changed() <-chan struct{}            { return nil }
+func (p *fakePool) Memory() plan.Memory                 { return plan.Memory{Target: 100, Limit: 1000} }
+func (p *fakePool) Class() string                       { return "fake" }
+func (p *fakePool) Capabilities() lend.PoolCapabilities { return lend.PoolCapabilities{} }
+
+// fakeStage computes nothing.
+type fakeStage struct{}
+
+func (fakeStage) Digest() string                              { return "" }
+func (fakeStage) Capabilities() stages.Capabilities           { return stages.Capabilities{} }
+func (fakeStage) Check(*schemas.PromptRow) error              { return nil }
+func (fakeStage) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
+func (fakeStage) Run(context.Context, kernels.Backend, []*stages.Element) error {
+	return errors.New("this stage computes nothing")
+}

@@ -1,0 +1,113 @@
+package schedule
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"latentbeam/internal/lend"
+	"latentbeam/internal/plan/layout"
+)
+
+// forecast predicts how long batches take, from what the stages say they cost and how long others took in this run. It
+// decides nothing but who gets which devices, and how long ranks wait for each other, so a wrong guess costs
+// time and never bytes.
+type forecast struct {
+	*Predictions
+	mu   sync.Mutex
+	few  map[costKey]int     // fewer elements than the predictions say fit, where they did not
+	pace map[costKey]float64 // seconds of this machine for one of the model's
+	last map[int]float64     // by stage: the pace of its last batch
+}
+
+// open begins a run that knows these predictions.
+func (f *forecast) open(p *Predictions) {
+	f.Predictions = p
+	f.few, f.pace, f.last = map[costKey]int{}, map[costKey]float64{}, map[int]float64{}
+}
+
+// seconds predicts k elements on a set of devices, by the pace of the batches so far; 0 where nothing is known.
+func (f *forecast) seconds(key costKey, cost *layout.Stage, k int, set []layout.Device) float64 {
+	if cost == nil {
+		return 0
+	}
+	model := f.Predictions.seconds(key, cost, k, set)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return model * f.paceOf(key)
+}
+
+// learn notes how long a batch took.
+func (f *forecast) learn(key costKey, cost *layout.Stage, k int, set []layout.Device, took time.Duration) {
+	if cost == nil {
+		return
+	}
+	model := f.Predictions.seconds(key, cost, k, set)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if model > 0 && !math.IsInf(model, 0) {
+		f.pace[key] = took.Seconds() / model
+		f.last[key.stage] = f.pace[key]
+	}
+}
+
+// measured reports whether batches of a stage have been timed.
+func (f *forecast) measured(stage int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last[stage] > 0
+}
+
+// paceOf is the pace of rows like these, of the stage, or of the one before it that was timed.
+func (f *forecast) paceOf(key costKey) float64 {
+	if p, ok := f.pace[key]; ok {
+		return p
+	}
+	for stage := key.stage; stage >= 0; stage-- {
+		if p, ok := f.last[stage]; ok {
+			return p
+		}
+	}
+	return 1
+}
+
+// most returns how many elements, up to limit, fit a set of n devices of the given memory.
+func (f *forecast) most(key costKey, cost *layout.Stage, memory int64, n, limit int) int {
+	k := f.Predictions.most(key, cost, memory, n, limit)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if few := f.few[key]; few > 0 {
+		k = min(k, few-1)
+	}
+	return k
+}
+
+// tooMany notes that so many elements did not fit a set.
+func (f *forecast) tooMany(key costKey, elements int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if few := f.few[key]; few == 0 || elements < few { // other batches may have come down further
+		f.few[key] = elements
+	}
+}
+
+// devicesOf returns the devices of a pool as the cost model knows them: where nothing but their speeds is known, as
+// workers of a processor, the fastest like that of the table.
+func devicesOf(pool lend.Pool) []layout.Device {
+	rates := ratesOf(pool)
+	if known := pool.Capabilities().Layout; known != nil {
+		if devices := known(); len(devices) == len(rates) {
+			return devices
+		}
+	}
+	return layout.Workers(rates)
+}
+
+// some returns those of the devices with these numbers.
+func some(all []layout.Device, numbers []int) []layout.Device {
+	out := make([]layout.Device, len(numbers))
+	for i, n := range numbers {
+		out[i] = all[n]
+	}
+	return out
+}

@@ -1,0 +1,293 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"latentbeam/internal/plan/layout"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// play is a run that is played through.
+type play struct {
+	*Schedule
+	foresight Foresight
+	clock     *playedClock
+	coming    []comingRows
+	inside    []int         // batches in each stage
+	done      [][]played    // of each stage, that the next has no room for yet
+	waiting   []waitingTurn // for devices
+	working   []working
+	leases    []Lease
+	ends      []ending // of the last stage
+}
+
+// comingRows are the rows of a shape that were not fed yet.
+type comingRows struct {
+	row              *stages.Element
+	size             int // of a batch
+	all, left, whole int // rows that are played, of these not begun, and of the job
+}
+
+// played is a batch.
+type played []*stages.Element
+
+type waitingTurn struct {
+	*Turn
+	batch played
+}
+
+// working is a batch at work.
+type working struct {
+	end     time.Duration
+	stage   int
+	took    time.Duration
+	grant   *Grant
+	batches []played
+}
+
+// ending is how many rows were done at a time.
+type ending struct {
+	at   time.Duration
+	rows int
+}
+
+// play prepares it.
+func (f Foresight) play() (*play, error) {
+	clock := &playedClock{began: time.Unix(0, 0)}
+	p := &play{Schedule: New(clock, slices.Clone(f.Steps), f.Pool), foresight: f, clock: clock}
+	p.MaxBatch = f.MaxBatch
+	if f.Predictions != nil {
+		p.forecast.open(f.Predictions)
+	}
+	p.Recall(f.Facts)
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		if c := s.Capabilities(); f.Width > 0 && c.Spread != nil && c.Cost != nil {
+			if cost, err := c.Cost(&f.Rows[0].Row); err == nil && cost.Split != nil {
+				s.Stage = ofWidth{s.Stage, f.Width}
+			}
+		}
+	}
+	p.inside, p.done = make([]int, len(p.Steps)), make([][]played, len(p.Steps))
+	batches := 0
+	for _, rows := range f.Rows {
+		row := rows.Row
+		size, err := p.BatchSize(&row)
+		if err != nil {
+			continue // these rows fail
+		}
+		batches += (rows.Rows + size - 1) / size
+		p.coming = append(p.coming, comingRows{row: &stages.Element{Row: row}, size: size, whole: rows.Rows})
+	}
+	var expected []Expected
+	for i := range p.coming {
+		c := &p.coming[i]
+		c.all = c.whole
+		if batches > maxForeseen {
+			c.all = min(c.whole, max(c.size, c.whole*maxForeseen/batches))
+		}
+		c.left = c.all
+		expected = append(expected, Expected{c.row.Row, c.all})
+	}
+	p.Reset(expected)
+	return p, nil
+}
+
+// ofWidth is a stage whose batches have so many devices, each with all weights.
+type ofWidth struct {
+	stages.Stage
+	width int
+}
+
+// Capabilities are those that a batch is timed by.
+func (s ofWidth) Capabilities() stages.Capabilities {
+	c := s.Stage.Capabilities()
+	width := func(*schemas.PromptRow) int { return s.width }
+	return stages.Capabilities{Cost: c.Cost, Spread: &stages.Spread{Width: width, Run: c.Spread.Run}}
+}
+
+// pass takes batches that are done to the next stage as far as it has room, and new ones to the first.
+func (p *play) pass() {
+	for i := len(p.Steps) - 1; i >= 0; i-- {
+		last := i == len(p.Steps)-1
+		for len(p.done[i]) > 0 && (last || p.inside[i+1] < p.Limit(i+1)) {
+			b := p.done[i][0]
+			p.done[i] = p.done[i][1:]
+			if p.inside[i]--; !last {
+				p.arrive(i+1, b)
+				continue
+			}
+			rows := len(b)
+			if n := len(p.ends); n > 0 {
+				rows += p.ends[n-1].rows
+			}
+			p.ends = append(p.ends, ending{p.clock.now, rows})
+		}
+	}
+	for p.inside[0] < p.Limit(0) && p.feed() {
+	}
+}
+
+// feed takes the next batch to the first stage: of the shape of which the largest part is left, as if rows of all
+// shapes were mixed evenly.
+func (p *play) feed() bool {
+	if len(p.coming) == 0 {
+		p.tail.end()
+		return false
+	}
+	c := slices.MaxFunc(p.coming, func(a, b comingRows) int { return cmp.Compare(a.left*b.all, b.left*a.all) })
+	if c.left == 0 {
+		p.tail.end()
+		return false
+	}
+	n := min(c.size, c.left)
+	for range n {
+		p.Add(&c.row.Row)
+	}
+	p.Dispatch(&c.row.Row, n)
+	p.coming[slices.IndexFunc(p.coming, func(o comingRows) bool { return o.row == c.row })].left -= n
+	p.arrive(0, slices.Repeat(played{c.row}, n))
+	return true
+}
+
+// arrive lets a batch wait for devices.
+func (p *play) arrive(stage int, b played) {
+	p.inside[stage]++
+	p.Arrive(stage, &stages.Batch{Elements: b})
+	t := p.Turn(stage, b, Ask{})
+	p.turns.join(t)
+	p.waiting = append(p.waiting, waitingTurn{t, b})
+}
+
+// start begins what was granted.
+func (p *play) start() {
+	p.waiting = slices.DeleteFunc(p.waiting, func(w waitingTurn) bool {
+		select {
+		case g := <-w.granted:
+			if g.leader == nil { // else it goes with the one that leads
+				p.begin(w, g)
+			}
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+func (p *play) begin(w waitingTurn, g *Grant) {
+	batches := []played{w.batch}
+	for _, o := range g.joined {
+		batches = append(batches, o.live)
+	}
+	p.Begin(g)
+	took := time.Duration(p.seconds(g) * float64(time.Second))
+	p.working = append(p.working, working{end: p.clock.now + took, stage: w.stage, took: took, grant: g, batches: batches})
+	p.note(Lease{Stage: p.Steps[w.stage].Name, Shape: schemas.BucketOf(g.Live[0].Row), Elements: len(g.Live),
+		Batches: len(batches), Devices: len(g.Devices)})
+}
+
+// note counts a lease.
+func (p *play) note(l Lease) {
+	for i := range p.leases {
+		one := p.leases[i]
+		if one.Times = 0; one == l {
+			p.leases[i].Times++
+			return
+		}
+	}
+	l.Times = 1
+	p.leases = append(p.leases, l)
+}
+
+// seconds is what the cost model says of a batch on these very devices, its weights as they lie.
+func (p *play) seconds(g *Grant) float64 {
+	if g.cost == nil {
+		return 0
+	}
+	key := fmt.Sprint(g.stage, schemas.BucketOf(g.Live[0].Row), len(g.Live), g.Devices)
+	return p.forecast.once(key, func() (s float64) {
+		one := *g.cost
+		if g.stage < len(p.foresight.Held) {
+			one = layout.Hold(one, p.foresight.Held[g.stage])
+		}
+		s, _ = layout.Seconds(one, len(g.Live), some(p.foresight.Devices, g.Devices)) // 0 where it cannot be said
+		return s
+	})
+}
+
+// first returns which batch is done first, -1 where none is at work.
+func (p *play) first() int {
+	first := -1
+	for i, w := range p.working {
+		if first < 0 || w.end < p.working[first].end {
+			first = i
+		}
+	}
+	return first
+}
+
+// late goes on to when a batch that waits is asked again, if that is before any is done, and reports whether it is.
+func (p *play) late() bool {
+	at, first := p.clock.next(), p.first()
+	if at < 0 || first >= 0 && p.working[first].end <= at {
+		return false
+	}
+	p.clock.strike()
+	return true
+}
+
+// finish ends a batch that is done.
+func (p *play) finish(i int) {
+	w := p.working[i]
+	p.working = slices.Delete(p.working, i, i+1)
+	p.clock.now = w.end
+	p.done[w.stage] = append(p.done[w.stage], w.batches...)
+	p.Learn(w.grant, w.took)
+	p.Release(w.grant, nil)
+}
+
+// playedClock stands still until it is set.
+type playedClock struct {
+	began time.Time
+	now   time.Duration
+	bell  *bell // what is waited for; nil: nothing is
+}
+
+// bell is a call that is due at a time.
+type bell struct {
+	at time.Duration
+	f  func()
+}
+
+// Now implements Clock.
+func (c *playedClock) Now() time.Time { return c.began.Add(c.now) }
+
+// AfterFunc implements Clock, for one call at a time: turns never wait for two.
+func (c *playedClock) AfterFunc(d time.Duration, f func()) (stop func()) {
+	b := &bell{c.now + d, f}
+	c.bell = b
+	return func() {
+		if c.bell == b {
+			c.bell = nil
+		}
+	}
+}
+
+// next returns when the next call is due, -1 where none is.
+func (c *playedClock) next() time.Duration {
+	if c.bell == nil {
+		return -1
+	}
+	return c.bell.at
+}
+
+// strike goes on to the next call and makes it.
+func (c *playedClock) strike() {
+	b := c.bell
+	c.now, c.bell = b.at, nil
+	b.f()
+}

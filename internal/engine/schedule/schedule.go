@@ -1,0 +1,116 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"latentbeam/internal/engine/memory"
+	"latentbeam/internal/lend"
+	"latentbeam/internal/plan"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// Clock is the time of a schedule: the machine's in a run, a played one in a plan.
+type Clock interface {
+	Now() time.Time
+	// AfterFunc calls f in d from now, unless stop is called before.
+	AfterFunc(d time.Duration, f func()) (stop func())
+}
+
+// Schedule gives the devices of a pool to the batches of a job. It is safe for concurrent use.
+type Schedule struct {
+	Steps    []stages.Step
+	Pool     lend.Pool
+	MaxBatch int            // upper bound on a batch; 0: the memory plan alone decides
+	Learned  memory.Learned // what batches have taught of their memory
+
+	stopping atomic.Bool
+	turns    turns
+	tail     tail
+	forecast forecast
+}
+
+// New returns the schedule of these steps on these devices, by the time of the clock.
+func New(clock Clock, steps []stages.Step, pool lend.Pool) *Schedule {
+	s := &Schedule{Steps: steps, Pool: pool}
+	s.turns.clock = clock
+	s.forecast.open(NewPredictions())
+	return s
+}
+
+// Recall takes over what an earlier run learned of memory.
+func (s *Schedule) Recall(facts []memory.Fact) { s.Learned.Recall(facts, s.Pool.Memory().Limit) }
+
+// Reset begins a pass over the input, of which so many rows are expected.
+func (s *Schedule) Reset(expected []Expected) { s.tail.reset(expected) }
+
+// Add notes a row that has come to its bucket.
+func (s *Schedule) Add(row *schemas.PromptRow) { s.tail.add(schemas.BucketOf(*row), row) }
+
+// Dispatch notes a batch of so many rows like row that a bucket lets go.
+func (s *Schedule) Dispatch(row *schemas.PromptRow, rows int) {
+	s.tail.pass(schemas.BucketOf(*row), row, rows)
+}
+
+// End notes that no row comes any more.
+func (s *Schedule) End() {
+	s.tail.end()
+	s.turns.grant(s.Pool) // a batch may have waited for rows that were expected
+}
+
+// Arrive notes that a batch has come to a stage. One of failed rows takes no turn, but others may have waited
+// for it.
+func (s *Schedule) Arrive(stage int, b *stages.Batch) {
+	row := &b.Elements[0].Row
+	s.tail.arrive(stage, schemas.BucketOf(*row), row, len(b.Elements))
+	if len(b.Live()) == 0 {
+		s.turns.grant(s.Pool)
+	}
+}
+
+// Stop says that no more rows come and no more batches begin.
+func (s *Schedule) Stop() {
+	s.stopping.Store(true)
+	s.turns.grant(s.Pool) // nobody waits for rows that do not come
+}
+
+// Stopping reports whether Stop was called.
+func (s *Schedule) Stopping() bool { return s.stopping.Load() }
+
+// Limit is how many batches may be in a stage: one more than there are devices, so that none waits, and where
+// batches can be taken together twice as many.
+func (s *Schedule) Limit(stage int) int {
+	if s.Steps[stage].Capabilities().Spread != nil {
+		return 2*s.Pool.Size() + 1
+	}
+	return s.Pool.Size() + 1
+}
+
+// BatchSize asks the memory plan how many elements like row fit the hungriest stage.
+func (s *Schedule) BatchSize(row *schemas.PromptRow) (int, error) {
+	return plan.BatchSize(s.Pool.Memory(), s.MaxBatch, func(n int) (int64, error) {
+		var most int64
+		for i := range s.Steps {
+			f := s.stage(i)
+			need, err := s.forecast.need(f.key(row), f.step, row, n)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %w", f.step.Name, err)
+			}
+			if need = s.Learned.Correct(f.step.Name, row, need); s.Learned.Fits(f.step.Name, row, n) < n {
+				return s.Pool.Memory().Limit + 1, nil
+			}
+			devices, _ := f.least(row)
+			most = max(most, shared(need, devices/f.step.Capabilities().Shards())) // each shard works on all of the batch
+		}
+		return most, nil
+	})
+}
+
+// Acquire waits until the batch of a turn may lease devices, or until another batch takes it along. ErrNoDevice says
+// that all devices are gone. Release gives the devices back.
+func (s *Schedule) Acquire(ctx context.Context, t *Turn) (*Grant, error) {
+	return s.turns.acquire(ctx, s.Pool, t)
+}

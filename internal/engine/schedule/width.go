@@ -1,0 +1,189 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+
+	"latentbeam/internal/plan/layout"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// Most batches get one device each: several batches on a device each need no exchange (data parallel). A
+// batch gets more when its elements do not fit one device, when the job says so, and in the tail of a job,
+// when devices would be idle: as many as bring the end of the job nearest by the cost model, alone or with
+// the batches behind it (layout.Assign), or, for stages that cannot say what they cost, n/m with m batches
+// left on n devices.
+
+// stage is one stage of a schedule.
+type stage struct {
+	*Schedule
+	index int
+	step  *stages.Step
+}
+
+func (s *Schedule) stage(i int) stage { return stage{s, i, &s.Steps[i]} }
+
+// choose says which devices a batch is to have and how many elements, its own and of those behind it. cap
+// bounds the devices after a failure, when it stays alone; 0: not.
+func (f stage) choose(mine *Turn, cap int, v view) (devices []int, elements int) {
+	row, own := &mine.live[0].Row, len(mine.live)
+	there := 0
+	for _, rate := range v.rates {
+		if rate > 0 {
+			there++
+		}
+	}
+	least, fixed := f.least(row)
+	needed := f.Learned.Devices(f.step.Name, row) // fewer have run out of memory
+	least = max(least, needed)
+	if cap > 0 {
+		return v.pick(capped(f.step, least, min(max(cap, needed), there))), own
+	}
+	s := f.step.Capabilities().Spread
+	if least = capped(f.step, least, there); s == nil || fixed || s.Width(row) != 0 {
+		return v.pick(least), own
+	}
+	ahead, known := f.tail.ahead(f.index)
+	if !known {
+		return v.pick(least), own
+	}
+	cost := f.forecast.cost(f.key(row), f.step, row)
+	if cost == nil {
+		batches := len(v.queue)
+		for _, a := range ahead {
+			batches += a.batches
+		}
+		return v.pick(min(max(least, there/batches), max(least, v.idle()))), own
+	}
+	return f.assign(mine, least, cost, ahead, v)
+}
+
+// assign asks the cost model. Where the best is to take along what has not come yet, the batch waits for it, but no
+// longer than it would be at work itself.
+func (f stage) assign(mine *Turn, least int, cost *layout.Stage, ahead []ahead, v view) (
+	devices []int, elements int) {
+	row, own := &mine.live[0].Row, len(mine.live)
+	all := devicesOf(f.Pool)
+	fastest := slices.MaxFunc(all, func(a, b layout.Device) int { return cmp.Compare(a.Rate, b.Rate) })
+	rest := func(row *schemas.PromptRow, rows int) float64 {
+		key := f.key(row)
+		cost := f.forecast.cost(key, f.step, row)
+		return float64(rows) * f.forecast.seconds(key, cost, 1, []layout.Device{fastest})
+	}
+	q := layout.Queue{Free: v.free, Rates: v.rates, Next: own, Left: own, Same: own, Least: least,
+		Most: f.most(row, cost, v),
+		Seconds: func(k int, set []int) float64 {
+			return f.forecast.seconds(f.key(row), cost, k, some(all, set))
+		}}
+	batches := len(v.queue)
+	for _, w := range v.queue[1:] {
+		q.Left += len(w.live)
+		q.Rest += rest(&w.live[0].Row, len(w.live))
+		if w.kind != nil && w.kind == mine.kind {
+			q.Same += len(w.live)
+		}
+	}
+	here := q.Same
+	for _, a := range ahead {
+		q.Left += a.rows
+		q.Rest += rest(a.row, a.rows)
+		if batches += a.batches; mine.kind == any(costKey{f.index, a.bucket}) {
+			q.Same += a.rows
+		}
+	}
+	never := f.Stopping() || batches > f.Limit(f.index) // some of them, or not before others are done
+	if never || mine.waited(v.now).Seconds() > f.patience(q.Seconds(own, v.pick(least))) {
+		q.Same = here
+	}
+	if devices, elements = layout.Assign(q); elements > here {
+		return nil, 0
+	}
+	return devices, elements
+}
+
+// patience is for how many seconds a batch that takes so many by the model may wait beside free devices.
+func (f stage) patience(seconds float64) float64 {
+	if f.forecast.measured(f.index) {
+		return seconds
+	}
+	return min(seconds, leastPatience.Seconds())
+}
+
+// key is what predictions for rows like this one are kept under.
+func (f stage) key(row *schemas.PromptRow) costKey {
+	return costKey{f.index, schemas.BucketOf(*row)}
+}
+
+// maxTogether bounds the elements of a batch that a set takes.
+const maxTogether = 64
+
+// most returns how many elements like row a set of all devices takes at once.
+func (f stage) most(row *schemas.PromptRow, cost *layout.Stage, v view) int {
+	limit := maxTogether
+	if n := f.MaxBatch; n > 0 {
+		limit = min(limit, n*len(v.rates))
+	}
+	if n := f.Learned.Fits(f.step.Name, row, limit); n < limit {
+		limit = min(limit, n*len(v.rates))
+	}
+	return f.forecast.most(f.key(row), cost, f.Pool.Memory().Limit, len(v.rates), limit)
+}
+
+// least returns how many devices a batch of rows like this one needs: what the stage was told, which is
+// fixed, or as many as bring the memory of an element below what a device has.
+func (f stage) least(row *schemas.PromptRow) (n int, fixed bool) {
+	spread := f.step.Capabilities().Spread
+	if spread == nil {
+		return 1, true
+	}
+	if n := spread.Width(row); n > 0 {
+		return n, true
+	}
+	key := f.key(row)
+	if cost := f.forecast.cost(key, f.step, row); cost != nil {
+		if n := f.forecast.least(key, cost, f.Pool.Memory().Limit, f.Pool.Size()); n > 0 {
+			return n, false
+		}
+	}
+	need, err := f.forecast.need(key, f.step, row, 1)
+	if err != nil {
+		return 1, false
+	}
+	n = 1
+	for limit := f.Pool.Memory().Limit; n < f.Pool.Size() && shared(need, n) > limit; n++ {
+	}
+	return n, false
+}
+
+// Needed returns how many devices an element like row needs in a stage, by what the stage says and by what ran out of
+// memory; how many a batch is told to have counts for nothing.
+func (s *Schedule) Needed(stage int, row *schemas.PromptRow) int {
+	f := s.stage(stage)
+	need := max(f.step.Capabilities().Shards(), s.Learned.Devices(f.step.Name, row))
+	if least, fixed := f.least(row); !fixed {
+		need = max(need, least)
+	}
+	return need
+}
+
+// Widest returns how many devices a batch of rows like this one can have in a stage.
+func (s *Schedule) Widest(stage int, row *schemas.PromptRow) int {
+	if spread := s.Steps[stage].Capabilities().Spread; spread != nil && spread.Width(row) == 0 {
+		return s.Pool.Size()
+	}
+	return 1
+}
+
+// Rates returns the speeds of the devices, of the fastest one; 0 for those that are gone.
+func (s *Schedule) Rates() []float64 { return ratesOf(s.Pool) }
+
+// shared is what each of n devices needs of the memory of a batch: its part, and an eighth of it more for
+// what is under way between them.
+func shared(need int64, n int) int64 {
+	if n <= 1 {
+		return need
+	}
+	part := need / int64(n)
+	return part + part/8
+}

@@ -1,0 +1,174 @@
+package diffuse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+	"latentbeam/stages/condition"
+	"latentbeam/stages/nn"
+)
+
+// A video of several clips: each is sampled by itself and begins with the last latent frames of the one before. These
+// are taken through the autoencoder, or for networks with a Conditions.Group as they are.
+
+// checkLoop refuses videos of several clips that cannot be made.
+func (s *stage) checkLoop(row *schemas.PromptRow) error {
+	n, group, frames := row.ConditionFrameLength, s.Conditions.Group, s.Config.LatentSize(row).T
+	switch {
+	case !slices.Contains(s.Params, stages.ParamLoop):
+		return fmt.Errorf("loop is %d: %s makes videos of one clip", row.Loop, s.Name)
+	case n < 1 || n >= frames:
+		return fmt.Errorf("condition_frame_length is %d: give 1 to %d, fewer than the latent frames of a clip",
+			n, frames-1)
+	case group > 0 && n%group != 0:
+		return fmt.Errorf("condition_frame_length is %d: give a multiple of %d, the latent frames that the autoencoder "+
+			"of %s decodes together", n, group, s.Name)
+	case group > 0:
+		return nil
+	}
+	again, err := s.again()
+	if err != nil {
+		return fmt.Errorf("loop is %d: clips go on through the autoencoder: %w", row.Loop, err)
+	}
+	return again.Check(row, n)
+}
+
+// LoopDigest names the autoencoder that clips go on through.
+func (s *stage) LoopDigest() string {
+	if s.Conditions.Group > 0 {
+		return ""
+	}
+	again, err := s.again()
+	if err != nil {
+		return "" // Check has refused such rows
+	}
+	return again.Digest()
+}
+
+// clips samples the clips of a batch of videos one after the other. Latents get those of all clips behind
+// each other in time.
+func (m maker) clips(ctx context.Context, batch []*stages.Element, clips int) error {
+	videos := make([]*video, 0, len(batch))
+	for _, e := range batch {
+		several := strings.HasPrefix(e.Row.Prompt, "|0|") && strings.Count(e.Row.Prompt, "|") > 2
+		if several && len(e.Text.Later) == 0 {
+			e.Fail("denoise", fault.Row(errors.New("prompt has texts of later clips, which this table "+
+				"of embeddings does not hold: make it anew with that loop, or put encode_text into this job")))
+			continue
+		}
+		videos = append(videos, &video{Element: e, strategy: e.Row.MaskStrategy})
+	}
+	for clip := range clips {
+		var live []*stages.Element
+		for _, v := range videos {
+			if v.Failed == nil {
+				live = append(live, v.clip(clip))
+			}
+		}
+		if len(live) == 0 {
+			return nil
+		}
+		if live, err := m.runImages(ctx, live, place{clip, clips}); err != nil {
+			return err
+		} else if err := m.clip(ctx, live, clip); err != nil {
+			return err
+		}
+		if err := m.goOn(ctx, videos, clip, clip == clips-1); err != nil {
+			return err
+		}
+	}
+	for _, v := range videos {
+		if v.Failed == nil {
+			v.Latents, v.LatentScale = joinFrames(v.done), v.now.LatentScale
+		}
+	}
+	return nil
+}
+
+// video is an element on its way through its clips.
+type video struct {
+	*stages.Element
+	strategy string
+	now      *stages.Element // the clip being made
+	before   *stages.Array   // last latent frames of the clip before, as the next one begins with them
+	done     []*stages.Array
+}
+
+// clip returns the element of one clip: its text, and the end of the clip before as one more reference.
+func (v *video) clip(n int) *stages.Element {
+	one := *v.Element
+	one.Text = &stages.Text{Embedding: v.Text.At(n), Negative: v.Text.Negative}
+	if v.before != nil {
+		edit := 0.0
+		if v.Row.ConditionFrameEdit != nil {
+			edit = *v.Row.ConditionFrameEdit
+		}
+		one.References = append(slices.Clone(v.References), v.before)
+		one.Row.MaskStrategy = condition.Continue(v.strategy, n, len(v.References),
+			v.Row.ConditionFrameLength, edit)
+	}
+	v.now = &one
+	return v.now
+}
+
+// goOn keeps the latents of a clip and, but for the last, has its end ready for the next.
+func (m maker) goOn(ctx context.Context, videos []*video, clip int, last bool) error {
+	for _, v := range videos {
+		if v.Failed != nil {
+			continue
+		}
+		if v.Failed = v.now.Failed; v.Failed != nil {
+			continue
+		}
+		v.done = append(v.done, v.now.Latents)
+		if last {
+			continue
+		}
+		if m.Conditions.Group > 0 {
+			v.before = m.ending(v.now.Latents, v.Row.ConditionFrameLength)
+			continue
+		}
+		again, err := m.again()
+		if err != nil {
+			return err
+		}
+		v.before, err = again.Reencode(ctx, m.dev, &v.Row, v.now.Latents, clip, v.Row.ConditionFrameLength)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ending returns the last n frames of latents (C, T, H, W), in the type of the network's input.
+func (s *stage) ending(z *stages.Array, n int) *stages.Array {
+	out := stages.NewArray(z.Shape[0], n, z.Shape[2], z.Shape[3])
+	t, size := z.Shape[1], n*z.Shape[2]*z.Shape[3]
+	for c := range z.Shape[0] {
+		from := z.Data[(c+1)*t*size/n-size:]
+		for i := range size {
+			out.Data[c*size+i] = nn.Round(s.DType, from[i])
+		}
+	}
+	return out
+}
+
+// joinFrames puts latents (C, T, H, W) behind each other in time.
+func joinFrames(clips []*stages.Array) *stages.Array {
+	shape := slices.Clone(clips[0].Shape)
+	shape[1] *= len(clips)
+	out := stages.NewArray(shape...)
+	n := len(clips[0].Data) / shape[0] // of a channel
+	for c := range shape[0] {
+		for i, clip := range clips {
+			copy(out.Data[(c*len(clips)+i)*n:][:n], clip.Data[c*n:][:n])
+		}
+	}
+	return out
+}

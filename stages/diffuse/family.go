@@ -1,0 +1,59 @@
+package diffuse
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"latentbeam/stages"
+)
+
+// Family is a kind of network, as the stage finds it. The list of all is in stages/catalog.
+type Family struct {
+	Name    string // such as "STDiT"
+	Models  string // that were published of it, such as "Open-Sora 1.0 to 1.3"
+	Options string // names of the options that only it has, for the one line of the stage
+	// Recognise reports whether a config.json is that of a network of this family.
+	Recognise func(config []byte) bool
+	// Open reads config.json and decodes the options of the job, into a struct that embeds Options.
+	Open func(config []byte, options stages.Options) (Network, error)
+}
+
+// open opens the network that a config.json describes.
+func open(families []Family, config []byte, options stages.Options) (Network, error) {
+	class, err := ClassName(config)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, f := range families {
+		if f.Recognise(config) {
+			return f.Open(config, options)
+		}
+		names = append(names, f.title())
+	}
+	return nil, fmt.Errorf("parse config.json of the denoiser: the architecture is %q; the denoiser runs %s",
+		class, strings.Join(names, ", "))
+}
+
+// title names the family for people.
+func (f Family) title() string { return fmt.Sprintf("%s (%s)", f.Name, f.Models) }
+
+// ClassName returns what a config.json says of the architecture, "" where it says nothing.
+func ClassName(config []byte) (string, error) {
+	var id struct {
+		ClassName     string   `json:"_class_name"`
+		ModelType     string   `json:"model_type"`
+		Architectures []string `json:"architectures"`
+	}
+	if err := json.Unmarshal(config, &id); err != nil {
+		return "", fmt.Errorf("parse config.json of the denoiser: %w", err)
+	}
+	switch {
+	case len(id.Architectures) > 0:
+		return id.Architectures[0], nil
+	case id.ClassName != "":
+		return id.ClassName, nil
+	}
+	return id.ModelType, nil
+}

@@ -1,0 +1,90 @@
+package diffuse
+
+import (
+	"fmt"
+
+	"latentbeam/kernels"
+	"latentbeam/stages/nn"
+)
+
+// guidance brings the output tokens (T', patches, K) of every share together, branch by branch:
+// [share][branch].
+func (r *rank) guidance(tokens []kernels.Tensor) ([][]kernels.Tensor, error) {
+	out := make([][]kernels.Tensor, len(r.shares))
+	k := r.j.outputs()
+	for i, s := range r.shares {
+		for range r.branches {
+			out[i] = append(out[i], r.dev.Alloc(r.j.DType, r.frames, s.patches.Len, k))
+		}
+	}
+	var send, recv []kernels.Part
+	for peer := range r.plan.Ranks {
+		send = append(send, r.sendTo(peer, tokens)...)
+		recv = append(recv, r.receiveFrom(peer, out)...)
+	}
+	if r.meets {
+		return out, r.group.Exchange("guidance", send, recv)
+	}
+	if len(send) != len(recv) {
+		return nil, fmt.Errorf("the rank has %d outputs for %d places", len(send), len(recv))
+	}
+	for i := range send {
+		r.dev.Copy(recv[i].View, send[i].View)
+	}
+	return out, nil
+}
+
+// sendTo lists what a rank takes from this one's tokens for its shares.
+func (r *rank) sendTo(peer int, tokens []kernels.Tensor) (out []kernels.Part) {
+	for _, s := range sharesOf(r.plan, r.branches, peer, false) {
+		for b := range r.branches {
+			at := s.element*r.branches + b
+			for i, p := range r.split.Parts() {
+				common := overlap(s.patches, p.Patches)
+				if at < p.Rows.Start || at >= p.Rows.Start+p.Rows.Len || common.Len == 0 {
+					continue
+				}
+				x := tokens[i].Index(at - p.Rows.Start) // (T', W, K)
+				out = append(out, kernels.Part{Peer: peer, View: patchesOf(x, p.Patches.Start, common)})
+			}
+		}
+	}
+	return out
+}
+
+// receiveFrom lists where this rank's shares take what a rank sends.
+func (r *rank) receiveFrom(peer int, out [][]kernels.Tensor) (in []kernels.Part) {
+	for i, s := range r.shares {
+		for b := range r.branches {
+			for _, c := range r.plan.Columns(peer) {
+				common := overlap(s.patches, nn.Span{Start: c.Lo, Len: c.Len()})
+				if c.Element == s.element*r.branches+b && common.Len > 0 {
+					in = append(in, kernels.Part{Peer: peer, View: patchesOf(out[i][b], s.patches.Start, common)})
+				}
+			}
+		}
+	}
+	return in
+}
+
+// download returns the predictions as the sampler takes them: [branch][share] (c_out, T, pixels). z is the
+// length of the latents of all branches.
+func (r *rank) download(predictions [][]kernels.Tensor, z int) ([]float32, error) {
+	c := r.j.OutChannels
+	if n := z / r.j.Channels * c; len(r.out) != n {
+		r.out = make([]float32, n)
+	}
+	at := 0
+	for b := range r.branches {
+		for i, s := range r.shares {
+			tokens := make([]float32, predictions[i][b].Len())
+			if err := r.dev.Download(tokens, predictions[i][b]); err != nil {
+				return nil, err
+			}
+			size := c * r.j.size.T * len(s.pixels)
+			s.latents(r.out[at:at+size], tokens, c, r.j.size.T, r.j.Patch)
+			at += size
+		}
+	}
+	return r.out, r.dev.Wait()
+}

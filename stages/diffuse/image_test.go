@@ -1,0 +1,136 @@
+package diffuse
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"latentbeam/kernels/cpu"
+	"latentbeam/stages"
+	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/sampler"
+)
+
+// TestImagePlaces: which frames of which reference are given, as scripts/inference_i2v.py places them.
+func TestImagePlaces(t *testing.T) {
+	refs := func(frames ...int) (out []*stages.Array) {
+		for _, n := range frames {
+			out = append(out, stages.NewArray(1, n, 1, 1))
+		}
+		return out
+	}
+	for _, c := range []struct {
+		condType string
+		refs     []*stages.Array
+		want     string
+		place    place
+	}{
+		{imageHead, refs(5), "[0] [[0 0]]", place{0, 1}}, {imageTail, refs(5), "[9] [[0 4]]", place{0, 1}},
+		{imageLoop, refs(5), "[0 9] [[0 0] [0 4]]", place{0, 1}}, {imageLoop, refs(5, 3), "[0 9] [[0 0] [1 0]]", place{0, 1}},
+		{videoHead, refs(5), "[0 1 2] [[0 0] [0 1] [0 2]]", place{0, 1}}, {videoHead, refs(2), "[0 1] [[0 0] [0 1]]", place{0, 1}},
+		{imageTail, refs(1), "[9] [[0 0]]", place{0, 1}},
+		// Clips that go on have the end of the one before as the last reference, here of 3 frames.
+		{imageHead, refs(1), "[0] [[0 0]]", place{0, 2}},
+		{imageHead, refs(1, 3), "[0 1 2] [[1 0] [1 1] [1 2]]", place{1, 2}},
+		{imageLoop, refs(1), "[0] [[0 0]]", place{0, 3}},
+		{imageLoop, refs(1, 3), "[0 1 2] [[1 0] [1 1] [1 2]]", place{1, 3}},
+		{imageLoop, refs(4, 3), "[0 1 2 9] [[1 0] [1 1] [1 2] [0 3]]", place{2, 3}},
+		{imageLoop, refs(4, 2, 3), "[0 1 2 9] [[2 0] [2 1] [2 2] [1 0]]", place{2, 3}},
+		{imageTail, refs(4), "[] []", place{0, 2}},
+		{imageTail, refs(4, 3), "[0 1 2 9] [[1 0] [1 1] [1 2] [0 3]]", place{1, 2}},
+		{videoHead, refs(5), "[0 1 2] [[0 0] [0 1] [0 2]]", place{0, 2}},
+		{imageTail, refs(3), "[0 1 2] [[0 0] [0 1] [0 2]]", place{1, 2}}, // without a reference of its own
+	} {
+		at, from := (&Images{CondType: c.condType}).places(c.refs, 10, 3, c.place)
+		if got := fmt.Sprint(at, from); got != c.want {
+			t.Errorf("%s, clip %v: %s, want %s", c.condType, c.place, got, c.want)
+		}
+	}
+}
+
+// TestImageClips: the second clip of a video is what images alone would make of the end of the first and of the
+// image that ends it, with noise of its own; the first of a video whose end is given is made of the text.
+func TestImageClips(t *testing.T) {
+	s := plainStage(t, func(o *plainOptions) { o.CondType = imageTail })
+	shape := []int{2, 1, 4, 6}
+	tail := &stages.Array{Shape: shape, Data: nntest.Hash("tail", 1, shape...)}
+	batch := batchOf(2, 33, 4)
+	for i, e := range batch {
+		e.Row.Loop, e.Row.ConditionFrameLength = 2, 5
+		if i == 0 {
+			e.Row.Reference, e.References = "tail.png", []*stages.Array{tail}
+		}
+	}
+	free := batchOf(2, 33, 4)
+	for _, b := range [][]*stages.Element{batch, free} {
+		if err := s.Run(t.Context(), cpu.New(1), b); err != nil {
+			t.Fatal(err)
+		}
+		digest(t, b)
+	}
+	for i, e := range batch {
+		first, second := clipOf(e.Latents, 0, 2), clipOf(e.Latents, 1, 2)
+		if !slices.Equal(first.Data, free[i].Latents.Data) {
+			t.Errorf("the first clip of element %d is not that of its text", i)
+		}
+		one := *batchOf(2, 33, 4)[i]
+		one.Row.ConditionFrameLength = 5
+		one.References = append(slices.Clone(e.References), s.ending(first, 5))
+		image, at, err := s.image(&one, s.Config.LatentSize(&one.Row), place{1, 2})
+		if err != nil || len(at) != 6-i {
+			t.Fatal(at, err)
+		}
+		one.References, one.Text.Negative = nil, nil
+		j, err := s.newJob([]*stages.Element{&one}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.image = image
+		if err := j.alone(t.Context(), cpu.New(1)); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(one.Latents.Data, second.Data) {
+			t.Errorf("the second clip of element %d is not that of its images", i)
+		}
+	}
+}
+
+// TestNoiseOfItsOwn: every clip, every step and the noise on given frames have their own.
+func TestNoiseOfItsOwn(t *testing.T) {
+	s := plainStage(t, nil)
+	batch := batchOf(1, 33, 4)
+	seen := map[float32]string{}
+	for clip := range 3 {
+		j, err := s.newJob(batch, clip)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z := make([]float32, j.values())
+		note := func(what string) {
+			t.Helper()
+			if was, ok := seen[z[0]]; ok {
+				t.Errorf("clip %d: %s has the noise of %s", clip, what, was)
+			}
+			seen[z[0]] = fmt.Sprint("clip ", clip, ": ", what)
+		}
+		j.start(z, batch[0])
+		note("the start")
+		for step := range 2 {
+			for _, given := range []bool{false, true} {
+				j.noise(z, batch[0], sampler.Draw{Step: step, Given: given})
+				note(fmt.Sprint("step ", step, given))
+			}
+		}
+	}
+}
+
+// clipOf returns clip number n of so many in the latents of an element.
+func clipOf(a *stages.Array, n, clips int) *stages.Array {
+	t := a.Shape[1] / clips
+	out := stages.NewArray(a.Shape[0], t, a.Shape[2], a.Shape[3])
+	size := t * a.Shape[2] * a.Shape[3]
+	for c := range a.Shape[0] {
+		copy(out.Data[c*size:][:size], a.Data[(c*clips+n)*size:])
+	}
+	return out
+}

@@ -1,0 +1,51 @@
+package diffuse
+
+import (
+	"latentbeam/stages"
+	"latentbeam/stages/sampler"
+)
+
+// job is one batch under its sampler.
+type job struct {
+	*stage
+	batch   []*stages.Element
+	sampler sampler.Sampler
+	size    Size
+	guided  bool
+	clip    int            // its number in a longer video
+	masks   []float32      // edit ratio of every frame of every element, n x T; nil: no frame is given
+	image   *sampler.Image // frames given by inputs of their own; nil: none
+	plans   *plans
+}
+
+// newJob fails the elements whose text does not fit; a nil job means that none is left.
+func (s *stage) newJob(batch []*stages.Element, clip int) (*job, error) {
+	if batch = s.checkTexts(batch); len(batch) == 0 {
+		return nil, nil
+	}
+	row := &batch[0].Row
+	size := s.Config.LatentSize(row)
+	batch, masks := s.condition(batch, size, clip)
+	if len(batch) == 0 {
+		return nil, nil
+	}
+	plan, err := s.recipe.New(row.NumInferenceSteps, s.clip(row))
+	return &job{s, batch, plan, size, guided(row), clip, masks, nil, &plans{}}, err
+}
+
+// branches is how many rows of the forward an element has.
+func (j *job) branches() int {
+	switch {
+	case j.image != nil:
+		return 3
+	case j.guided:
+		return 2
+	}
+	return 1
+}
+
+// channels times frames: how many planes of H x W an element's latents have.
+func (j *job) planes() int { return j.Channels * j.size.T }
+
+// values is the length of one element's latents.
+func (j *job) values() int { return j.planes() * j.size.H * j.size.W }

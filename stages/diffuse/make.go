@@ -1,0 +1,84 @@
+package diffuse
+
+import (
+	"context"
+	"slices"
+
+	"latentbeam/kernels"
+	"latentbeam/stages"
+	"latentbeam/stages/nn"
+)
+
+// maker makes clips, alone or as one rank of a set.
+type maker struct {
+	*stage
+	dev    kernels.Backend
+	seat   *nn.Seat  // nil: alone, or with ranks that do the same in step
+	speeds []float64 // of the ranks
+	alike  bool      // every rank has elements of its own to give latents to, else only rank 0
+}
+
+// Run samples the whole batch. The noise of an element depends on its seed, its sample index and the
+// step alone, so neither the batch nor a restart shows in the result.
+func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+	return maker{stage: s, dev: dev}.run(ctx, batch)
+}
+
+func (m maker) run(ctx context.Context, batch []*stages.Element) error {
+	if clips := batch[0].Row.Loop; clips > 1 {
+		return m.clips(ctx, batch, clips)
+	}
+	rest, err := m.runImages(ctx, batch, place{0, 1})
+	if err != nil {
+		return err
+	}
+	return m.clip(ctx, rest, 0)
+}
+
+// clip samples one clip of the batch.
+func (m maker) clip(ctx context.Context, batch []*stages.Element, clip int) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	j, err := m.newJob(batch, clip)
+	if err != nil || j == nil {
+		return err
+	}
+	return m.sample(ctx, j)
+}
+
+// sample samples a batch.
+func (m maker) sample(ctx context.Context, j *job) error {
+	if m.seat == nil {
+		return j.alone(ctx, m.dev)
+	}
+	if m.seat.Grid.Pipeline > 1 {
+		return m.samplePipeline(ctx, j.groups(m.seat.Grid))
+	}
+	defer m.dev.Scope()()
+	ranks, err := j.ranks(m.seat, m.speeds, j.branches())
+	if err != nil {
+		return err
+	}
+	return ranks[0].sample(ctx, m.seat.First(), m.alike)
+}
+
+// sampleEach samples batches, in a pipeline several at once.
+func (m maker) sampleEach(ctx context.Context, jobs []*job) error {
+	n := 1
+	if m.seat != nil {
+		n = m.seat.Grid.Pipeline
+	}
+	for some := range slices.Chunk(jobs, max(1, n)) {
+		var err error
+		if n > 1 {
+			err = m.samplePipeline(ctx, some)
+		} else {
+			err = m.sample(ctx, some[0])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package diffuse
+
+import (
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/sampler"
+)
+
+// Network is one model of a family, opened with the options of a job. It is read-only.
+type Network interface {
+	// Describe returns what the stage must know of the network; it is always the same.
+	Describe() Description
+	// LatentSize returns the size of the latents of one clip of the row.
+	LatentSize(row *schemas.PromptRow) Size
+	// Check reports why the network cannot do the row; the text names the parameter, its value and what is possible.
+	// What any network is asked (guidance, steps, conditions) the stage checks itself.
+	Check(row *schemas.PromptRow) error
+	// Load reads the weights, by the names and shapes that w is asked for: all of them, the part of one rank
+	// (nn.Weights.Cut and Stage), or their shapes alone (nn.ShapesOnly).
+	Load(w *nn.Weights) (Model, error)
+}
+
+// Model is a network with its weights on a device. It is read-only and may serve any backend of that device.
+type Model interface {
+	// Prepare brings the texts and conditions of rows to the device, and computes what all steps share, in the scope
+	// open at the call.
+	Prepare(be kernels.Backend, rows *Rows) (Batch, error)
+}
+
+// Batch is some rows of the forward on one device, prepared. Their tokens lie in parts (Rows.Parts), each a video of
+// its own (n, T', W, C): n rows, all T' frames of them, W patches of each frame, C = Description.Hidden.
+type Batch interface {
+	// Embed writes the tokens x of a part, given by its number, that begin with the patch vectors
+	// (n, T', W, c pt ph pw) of the latents. It is called where the first blocks are.
+	Embed(part int, x, vectors kernels.Tensor)
+	// Advance takes the tokens xs of all parts through the blocks that this rank has, in place. With last it returns
+	// the output (n, T', W, pt ph pw c_out) of every part. Ranks of a set call it together (Rows.Split).
+	Advance(xs []kernels.Tensor, at Instant, last bool) ([]kernels.Tensor, error)
+}
+
+// Description is what the stage must know of a network.
+type Description struct {
+	Name        string        // for messages, such as "Open-Sora 1.2"
+	Channels    int           // of the latents
+	OutChannels int           // of the prediction: Channels, or twice as many where it also holds the variance
+	Patch       nn.Patch      // latent positions of a token
+	Hidden      int           // numbers of a token in the blocks
+	Heads       int           // of the attention that a set shares
+	Blocks      int           // runs of layers that a pipeline can be cut between
+	Sums        int           // layers of a block whose sums tensor parallelism cuts
+	DType       kernels.DType // of weights and activations
+	TextWidth   int           // numbers of a token of text
+	TextTokens  int           // most tokens of a text
+
+	Options     Options           // those that concern any network, as the job gave them
+	Recipe      sampler.Recipe    // how it is sampled
+	Params      []stages.Param    // that results depend on beside those of Spec
+	Published   schemas.PromptRow // parameters that it was published with
+	LatentScale float64           // what its latents were multiplied by after the autoencoder
+	Conditions  Conditions        // on given frames
+}
+
+// Conditions is how a network takes given frames.
+type Conditions struct {
+	// Marked says that Instant.Generated may tell given frames from those that are being denoised.
+	Marked bool
+	// Align is the latent frames of one group of the autoencoder, to which the starts of given frames are moved; 0
+	// leaves them.
+	Align int
+	// Images gives the references of a row by inputs of their own; nil leaves them to the row's mask strategy.
+	Images *Images
+	// Group says that the clips of a video go on as latents, by a multiple of so many frames: those that the
+	// autoencoder decodes together. 0: clips go on through the autoencoder.
+	Group int
+}
+
+// Size is the size of latents: frames, rows, columns.
+type Size struct{ T, H, W int }
+
+// Row is a row of the forward: an element in one branch of guidance. Branch 0 is under its prompt, those behind it under
+// its null text; branch 2 does not see frames that are given by inputs of their own.
+type Row struct {
+	*stages.Element
+	Branch int
+}
+
+// Caption returns the text of the row, (tokens, TextWidth). A null text that the row does not have is nil: it is the
+// network's own, as long as the prompt.
+func (r Row) Caption() *stages.Array {
+	if r.Branch > 0 {
+		return r.Text.Negative
+	}
+	return r.Text.Embedding
+}
+
+// Rows is what a network prepares for all steps.
+type Rows struct {
+	Size Size  // of the latents
+	Rows []Row // of one size
+	// Parts are the columns that this device has, as rows of Rows and patches of a frame. Patches may reach beyond the
+	// frame, into padding.
+	Parts []nn.Part
+	// Split exchanges with the ranks that have the other columns; nil: this device has all.
+	Split *nn.Split
+	Given *Given
+}
+
+// Given are frames that come in by inputs of their own.
+type Given struct {
+	Latents []float32 // (C, T, H, W), 0 in the other frames
+	Frames  []bool    // (T) which are given
+}
+
+// Instant is what an evaluation depends on beside the latents.
+type Instant struct {
+	// Timesteps are those of the rows, in the training process, 0 to 1000, not rounded to the network's type.
+	Timesteps []float32
+	// Generated tells for each frame of each row (rows x T) whether it is being denoised; nil: all are.
+	Generated []bool
+}
+
+// outputs is how many numbers the network gives for a token.
+func (d *Description) outputs() int { return d.Patch.Size() * d.OutChannels }
+
+// alone are the parts of a device that has all patches of so many rows.
+func (d *Description) alone(rows int, size Size) []nn.Part {
+	_, h, w := d.Patch.Grid(size.T, size.H, size.W)
+	return []nn.Part{{Rows: nn.Span{Len: rows}, Patches: nn.Span{Len: h * w}}}
+}

@@ -1,0 +1,43 @@
+package diffuse
+
+import (
+	"latentbeam/internal/config"
+	"latentbeam/stages"
+	"latentbeam/stages/sequence"
+)
+
+// Options are the options of the stage that concern any network. The options of a family embed them as their first
+// field; their order is that of the keys.
+type Options struct {
+	// SequenceParallel is auto or the number of workers on one batch, Partition how they share it: auto, uneven or
+	// pad. Neither changes a value or a key.
+	SequenceParallel config.AutoInt `yaml:"sequence_parallel" json:"-"`
+	Partition        string         `yaml:"partition" json:"-"`
+	// TPSize and PPSize are over how many workers the heads and columns, and the blocks, of the weights are cut.
+	// They change no value and no key either; auto cuts weights that do not fit one device.
+	TPSize config.AutoInt `yaml:"tp_size" json:"-"`
+	PPSize config.AutoInt `yaml:"pp_size" json:"-"`
+	// GuidedChannels is how many latent channels guidance touches. The family sets the default, that of its Recipe;
+	// 0: all.
+	GuidedChannels int `yaml:"cfg_channel" json:"cfg_channel"`
+	// DType is that of weights and activations: fp32, bf16 or fp16. The family checks it, and leaves "" where it is
+	// its default, so that saying so shows in no key.
+	DType string `yaml:"dtype" json:"dtype,omitempty"`
+}
+
+// Check refuses what no network with these latent channels can do; published is how many of them guidance touches
+// by default.
+func (o *Options) Check(name string, channels, published int) error {
+	if _, err := sequence.ParsePartition(o.Partition); err != nil && o.Partition != "" && o.Partition != "auto" {
+		return stages.Errorf("partition", "partition is %q: give auto, uneven or pad", o.Partition)
+	}
+	if published == 0 && o.GuidedChannels != 0 {
+		return stages.Errorf("cfg_channel",
+			"cfg_channel is %d: %s guides all channels, leave it out", o.GuidedChannels, name)
+	}
+	if published != 0 && (o.GuidedChannels < 1 || o.GuidedChannels > channels) {
+		return stages.Errorf("cfg_channel",
+			"cfg_channel is %d: give 1 to %d, the latent channels", o.GuidedChannels, channels)
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package diffuse
+
+import (
+	"latentbeam/kernels"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/sequence"
+)
+
+// Latents stay where their columns are over all sampling steps. What a rank samples are its shares: some
+// patches of an element with all frames, as host values (C, T, pixels).
+//
+// Guidance needs the network's output for all branches of a share. A rank that computes one of them gets the
+// others from their ranks, and all of these ranks take the same sampling step on the same values.
+
+// share is some patches of one element of the batch.
+type share struct {
+	element int
+	patches nn.Span
+	// pixels are the positions y*W+x in a latent frame, patch by patch; at finds them by position in a patch:
+	// at[patch * ph * pw + i * pw + j], -1 for the padding of the last patches.
+	pixels, at []int
+}
+
+// sharesOf returns what a rank samples: the patches of its columns, each once although several branches
+// may have them. first counts those of branch 0 only, which cover every element once over all ranks.
+func sharesOf(plan *sequence.Plan, branches, rank int, first bool) (out []share) {
+	type key struct {
+		element int
+		patches nn.Span
+	}
+	seen := map[key]bool{}
+	for _, c := range plan.Columns(rank) {
+		r := c.And(sequence.Range{Hi: plan.Shape.Positions})
+		k := key{c.Element / branches, nn.Span{Start: r.Lo, Len: r.Len()}}
+		if r.Len() == 0 || seen[k] || first && c.Element%branches != 0 {
+			continue
+		}
+		seen[k] = true
+		out = append(out, share{element: k.element, patches: k.patches})
+	}
+	return out
+}
+
+// locate finds the pixels of a share in latents of the given size.
+func (s *share) locate(size Size, patch nn.Patch) {
+	_, _, cols := patch.Grid(size.T, size.H, size.W)
+	for p := s.patches.Start; p < s.patches.Start+s.patches.Len; p++ {
+		for i := range patch[1] {
+			for j := range patch[2] {
+				y, x := p/cols*patch[1]+i, p%cols*patch[2]+j
+				if y >= size.H || x >= size.W {
+					s.at = append(s.at, -1)
+					continue
+				}
+				s.at = append(s.at, len(s.pixels))
+				s.pixels = append(s.pixels, y*size.W+x)
+			}
+		}
+	}
+}
+
+// pick copies the share's pixels of full (C, T, H, W) to z (C, T, pixels); frames is C*T.
+func (s *share) pick(z, full []float32, frames int) {
+	area := len(full) / frames
+	for f := range frames {
+		for i, p := range s.pixels {
+			z[f*len(s.pixels)+i] = full[f*area+p]
+		}
+	}
+}
+
+// put is the inverse of pick.
+func (s *share) put(full, z []float32, frames int) {
+	area := len(full) / frames
+	for f := range frames {
+		for i, p := range s.pixels {
+			full[f*area+p] = z[f*len(s.pixels)+i]
+		}
+	}
+}
+
+// vectors writes z (C, T, pixels) as the patch vectors (T', patches, C pt ph pw) that the embedding takes.
+func (s *share) vectors(z []float32, channels, t int, patch nn.Patch) []float32 {
+	frames := (t + patch[0] - 1) / patch[0]
+	area, n := patch[1]*patch[2], len(s.pixels)
+	out := make([]float32, frames*s.patches.Len*channels*patch.Size())
+	at := 0
+	for f := range frames {
+		for p := range s.patches.Len {
+			for c := range channels {
+				for dt := range patch[0] {
+					for i, pixel := range s.at[p*area : (p+1)*area] {
+						if frame := f*patch[0] + dt; pixel >= 0 && frame < t {
+							out[at+i] = z[(c*t+frame)*n+pixel]
+						}
+					}
+					at += area
+				}
+			}
+		}
+	}
+	return out
+}
+
+// latents writes tokens (T', patches, pt ph pw c), channel fastest, to out (c, T, pixels).
+func (s *share) latents(out, tokens []float32, channels, t int, patch nn.Patch) {
+	area, n := patch[1]*patch[2], len(s.pixels)
+	for f := range (t + patch[0] - 1) / patch[0] {
+		for p := range s.patches.Len {
+			for dt := range patch[0] {
+				frame := f*patch[0] + dt
+				for i, pixel := range s.at[p*area : (p+1)*area] {
+					token := tokens[(((f*s.patches.Len+p)*patch[0]+dt)*area+i)*channels:]
+					for c := 0; pixel >= 0 && frame < t && c < channels; c++ {
+						out[(c*t+frame)*n+pixel] = token[c]
+					}
+				}
+			}
+		}
+	}
+}
+
+// overlap returns the patches that two spans have in common.
+func overlap(a, b nn.Span) nn.Span {
+	lo := max(a.Start, b.Start)
+	return nn.Span{Start: lo, Len: max(0, min(a.Start+a.Len, b.Start+b.Len)-lo)}
+}
+
+// patchesOf narrows x (T', patches from start on, ...) to the given patches.
+func patchesOf(x kernels.Tensor, start int, patches nn.Span) kernels.Tensor {
+	return x.Narrow(1, patches.Start-start, patches.Len)
+}

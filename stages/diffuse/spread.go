@@ -1,0 +1,71 @@
+package diffuse
+
+import (
+	"context"
+
+	"latentbeam/internal/plan"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/nn"
+)
+
+// Width is what sequence_parallel says, times the ranks that the weights are cut over.
+func (s *stage) Width(*schemas.PromptRow) int {
+	if s.Shards() > 1 {
+		return s.grid().Ranks()
+	}
+	return int(s.Options.SequenceParallel)
+}
+
+// grid is how a set shares batches: sequence_parallel by tp_size by pp_size.
+func (s *stage) grid() plan.Grid {
+	g := s.Cut()
+	g.Sequence = max(1, int(s.Options.SequenceParallel))
+	return g
+}
+
+// RunSet samples the batch on a set of devices, each a rank with its share of the columns. Rank 0 gives the
+// elements their latents.
+func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
+	if set.Ranks() == 1 {
+		return s.Run(ctx, set.Devices[0], batch)
+	}
+	grid := s.grid()
+	if set.Ranks() != grid.Ranks() {
+		grid = plan.Grid{Sequence: set.Ranks(), Tensor: 1, Pipeline: 1}
+	}
+	if s.inTurn(&batch[0].Row) || grid.Sequence == 1 && grid.Pipeline == 1 {
+		return s.runAlike(ctx, set, grid, batch)
+	}
+	j, err := s.newJob(batch, 0)
+	if err != nil || j == nil {
+		return err
+	}
+	return nn.OnGrid(ctx, set, grid, func(ctx context.Context, seat *nn.Seat) error {
+		return maker{stage: s, dev: seat.Dev, seat: seat, speeds: grid.Speeds(set.Speeds)}.sample(ctx, j)
+	})
+}
+
+// inTurn reports whether rows like row are made clip by clip, or image by image, with something between that every
+// rank does for itself.
+func (s *stage) inTurn(row *schemas.PromptRow) bool { return row.Loop > 1 || s.byImages(row) }
+
+// runAlike lets every rank run the whole batch, where ranks with shares of the columns or of the blocks sample
+// together. What they get is the same; the elements get the first rank's.
+func (s *stage) runAlike(ctx context.Context, set *stages.Set, grid plan.Grid, batch []*stages.Element) error {
+	batches := make([][]*stages.Element, grid.Ranks())
+	batches[0] = batch
+	for r := 1; r < len(batches); r++ {
+		for _, e := range batch {
+			own := *e
+			batches[r] = append(batches[r], &own)
+		}
+	}
+	return nn.OnGrid(ctx, set, grid, func(ctx context.Context, seat *nn.Seat) error {
+		m := maker{stage: s, dev: seat.Dev, speeds: grid.Speeds(set.Speeds), alike: true}
+		if grid.Sequence > 1 || grid.Pipeline > 1 {
+			m.seat = seat
+		}
+		return m.run(ctx, batches[grid.Rank(seat.Share, seat.Cut.Rank, seat.Stage.Rank)])
+	})
+}

@@ -1,0 +1,166 @@
+package diffuse
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/sampler"
+)
+
+// Spec returns the stage `denoise`: a network of one of the families, under its sampler, turns noise into latents
+// that follow the text.
+//
+// again opens what takes the clips of longer videos through the model's autoencoder.
+func Spec(families []Family, again stages.OpenReencoder) stages.Spec {
+	var titles []string
+	own := ""
+	for _, f := range families {
+		titles = append(titles, f.title())
+		own += f.Options + ", "
+	}
+	return stages.Spec{
+		Name: "denoise",
+		Doc: strings.Join(titles, ", ") + ": text to latents; dtype, cfg_channel, " + own +
+			"sequence_parallel, partition, tp_size, pp_size",
+		In:      stages.KindText,
+		Out:     stages.KindLatents,
+		Version: 1,
+		Params: []stages.Param{stages.ParamSeed, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames,
+			stages.ParamSteps, stages.ParamGuidanceScale},
+		New: func(m *stages.Model, o stages.Options) (stages.Stage, error) {
+			pick := func(config []byte) (Network, error) { return open(families, config, o) }
+			return newStage(m, pick, func() (stages.Reencoder, error) { return again(m) })
+		},
+	}
+}
+
+// stage is the stage `denoise` with one network.
+type stage struct {
+	nn.Sharded[Network, loaded]
+	Description
+	again  func() (stages.Reencoder, error) // opens it for the first longer video
+	recipe sampler.Recipe                   // with the guided channels of the job
+}
+
+// loaded is a Model as nn.Component keeps it.
+type loaded struct{ Model }
+
+// load makes a Model of weights.
+func load(net Network, w *nn.Weights) (*loaded, error) {
+	m, err := net.Load(w)
+	return &loaded{m}, err
+}
+
+// newStage opens the network of a model that pick makes of its config.json.
+func newStage(m *stages.Model, pick func(config []byte) (Network, error), again func() (stages.Reencoder, error)) (
+	*stage, error) {
+	c, err := nn.OpenComponent(m, "transformer", pick, load)
+	if err != nil {
+		return nil, err
+	}
+	d := c.Config.Describe()
+	sharded, err := c.Over(int(d.Options.TPSize), int(d.Options.PPSize), d.Heads, d.Blocks)
+	if err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
+	}
+	s := &stage{Sharded: sharded, Description: d, again: sync.OnceValues(again), recipe: d.Recipe}
+	s.recipe.GuidedChannels = d.Options.GuidedChannels
+	return s, nil
+}
+
+// Capabilities says what the stage can do beyond Run.
+func (s *stage) Capabilities() stages.Capabilities {
+	return stages.Capabilities{Params: s.Params, Published: func() schemas.PromptRow { return s.Published },
+		LatentShape: s.LatentShape, LoopDigest: s.LoopDigest, Cost: s.Cost, Loading: s.Loading(),
+		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
+}
+
+// LatentShape returns the shape of the latents that a clip of the row is denoised as.
+func (s *stage) LatentShape(row *schemas.PromptRow) ([]int, error) {
+	size := s.Config.LatentSize(row)
+	return []int{s.Channels, size.T, size.H, size.W}, nil
+}
+
+// Check refuses rows that the network cannot do, and impossible numbers of steps.
+func (s *stage) Check(row *schemas.PromptRow) error {
+	if err := s.Config.Check(row); err != nil {
+		return err
+	}
+	if row.GuidanceScale == nil {
+		return fmt.Errorf("guidance_scale is not given and the model has no default: "+
+			"%s was published with %g", s.Name, s.recipe.GuidanceScale)
+	}
+	if err := s.checkCondition(row); err != nil {
+		return err
+	}
+	return s.recipe.Check(row.NumInferenceSteps, s.clip(row))
+}
+
+// clip is what the schedule may depend on.
+func (s *stage) clip(row *schemas.PromptRow) sampler.Clip {
+	return sampler.Clip{Height: row.Height, Width: row.Width, Frames: row.NumFrames,
+		BF16: s.DType == kernels.BF16}
+}
+
+// Need is that of the network for texts of full length.
+func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
+	switch {
+	case s.byImages(row) || s.Conditions.Images != nil && row.Loop > 1:
+		n = 3 * min(n, max(1, s.Pipeline)) // the branches of one element at a time, or of one for each stage
+	case guided(row):
+		n *= 2
+	}
+	need, err := SampleBytes(s.Config, n, s.Config.LatentSize(row), s.TextTokens)
+	if err != nil || row.Loop <= 1 || s.Conditions.Group > 0 {
+		return need, err
+	}
+	again, err := s.again()
+	if err != nil {
+		return need, err
+	}
+	other, err := again.Need(row)
+	return max(need, other), err
+}
+
+// guided reports whether the row is computed with an unconditional half. At scale 1 that half would
+// cancel out.
+func guided(row *schemas.PromptRow) bool { return row.Guidance() != 1 }
+
+// checkTexts fails the elements whose text does not fit the model and returns the others.
+func (s *stage) checkTexts(batch []*stages.Element) []*stages.Element {
+	var fit []*stages.Element
+	for _, e := range batch {
+		err := s.checkText(e.Text.Embedding)
+		if err == nil && e.Text.Negative != nil {
+			err = s.checkText(e.Text.Negative)
+		}
+		if err != nil {
+			e.Fail("denoise", fault.Row(err))
+			continue
+		}
+		fit = append(fit, e)
+	}
+	return fit
+}
+
+func (s *stage) checkText(a *stages.Array) error {
+	if a == nil {
+		return errors.New("the row has no text embedding")
+	}
+	if len(a.Shape) != 2 || a.Shape[0] < 1 || a.Shape[1] != s.TextWidth {
+		return fmt.Errorf("the text embedding has shape %v, the model takes (tokens, %d)",
+			a.Shape, s.TextWidth)
+	}
+	if a.Shape[0] > s.TextTokens {
+		return fmt.Errorf("the text has %d tokens, the model takes %d: lower max_sequence_length",
+			a.Shape[0], s.TextTokens)
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package stdit
+
+import (
+	"fmt"
+
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/diffuse"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/sampler"
+)
+
+// latentScale is the factor between the latents of the 2D autoencoder and the denoiser's, in Open-Sora 1.0 and
+// 1.1. The autoencoders of later versions scale their latents themselves.
+const latentScale = 0.18215
+
+// groupOf13 is how many latent frames the autoencoder of 1.3 decodes together. Clips are joined as latents, so that
+// the seam must lie between groups. The reference's script of 1.3 gives the end of a clip to the clip before
+// (scripts/inference.py counts the loop one too low), so that nothing goes on; here it is given to the next one, as
+// docs/config.md of the reference says.
+const groupOf13 = 5
+
+// conditionFrames is how many latent frames of a clip the next one begins with.
+var conditionFrames = map[Version]int{OpenSora11: 4, OpenSora12: 5, OpenSora13: 5}
+
+// Denoiser returns the family of STDiT, STDiT2 and STDiT3 for the stage `denoise`.
+func Denoiser() diffuse.Family {
+	return diffuse.Family{
+		Name: "STDiT", Models: "Open-Sora 1.0 to 1.3",
+		Options:   "frame_interval, version, cond_type, image_cfg_scale, use_sdedit",
+		Recognise: recognise,
+		Open: func(config []byte, o stages.Options) (diffuse.Network, error) {
+			cfg, err := ParseConfig(config)
+			if err != nil {
+				return nil, err
+			}
+			return open(cfg, o)
+		},
+	}
+}
+
+// denoiser is a model of the family with the options of a job.
+type denoiser struct {
+	Config
+	options diffuse.Options
+	recipe  sampler.Recipe
+	images  imageOptions
+	// frameInterval is how many frames of the video there are for each that is made.
+	frameInterval float64
+}
+
+// open takes the options of a job to a configuration.
+func open(cfg Config, o stages.Options) (*denoiser, error) {
+	recipe, err := sampler.OpenSora(cfg.Version.String())
+	if err != nil {
+		return nil, err
+	}
+	opts := options{Options: diffuse.Options{GuidedChannels: recipe.GuidedChannels}}
+	if err := o.Into(&opts); err != nil {
+		return nil, err
+	}
+	if err := opts.check(&cfg, recipe); err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
+	}
+	images := imageOptions{opts.CondType, opts.ImageScale, opts.SDEdit}
+	if err := images.fill(cfg.Version); err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
+	}
+	opts.ImageScale, opts.SDEdit = images.Scale, images.SDEdit
+	return &denoiser{cfg, opts.Options, recipe, images, float64(max(1, opts.FrameInterval))}, nil
+}
+
+// Describe returns what the stage must know of the version.
+func (d *denoiser) Describe() diffuse.Description {
+	out := d.Config.describe()
+	out.Options, out.Recipe, out.Published = d.options, d.recipe, d.published()
+	if d.Version == OpenSora10 {
+		return out
+	}
+	// From 1.1 on the network is told the frame rate, and takes given frames.
+	out.Params = []stages.Param{stages.ParamFPS, stages.ParamReference, stages.ParamMaskStrategy, stages.ParamLoop,
+		stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit}
+	out.Conditions = diffuse.Conditions{Marked: true, Images: d.images.images()}
+	switch d.Version {
+	case OpenSora12: // its published configuration moves starts to 5 latent frames, one group of the autoencoder
+		out.Conditions.Align = 5
+	case OpenSora13:
+		out.Conditions.Group = groupOf13
+	}
+	return out
+}
+
+// describe says what the configuration alone tells.
+func (c Config) describe() diffuse.Description {
+	out := diffuse.Description{Name: c.Version.title(), Channels: c.InChannels, OutChannels: c.OutChannels(),
+		Patch: c.PatchSize, Hidden: c.HiddenSize, Heads: c.NumHeads, Blocks: c.Depth, Sums: c.sums(), DType: c.DType,
+		TextWidth: c.CaptionChannels, TextTokens: c.ModelMaxLength, LatentScale: 1}
+	if c.Version == OpenSora10 || c.Version == OpenSora11 {
+		out.LatentScale = latentScale
+	}
+	return out
+}
+
+// sums is how many layers of a pair of blocks tensor parallelism cuts the sums of: those behind the attentions and the
+// MLPs.
+func (c Config) sums() int {
+	if c.Version == OpenSora10 || c.Version == OpenSora11 { // one block does both
+		return 4
+	}
+	return 6
+}
+
+// published are the sampling parameters of the version's inference configuration, and the length of text that the
+// model was trained on.
+func (d *denoiser) published() schemas.PromptRow {
+	guidance, fps := d.recipe.GuidanceScale, 24/d.frameInterval
+	if d.Version == OpenSora10 {
+		fps = 8
+	}
+	return schemas.PromptRow{NumInferenceSteps: d.recipe.NumInferenceSteps, GuidanceScale: &guidance, FPS: fps,
+		MaxSequenceLength: d.ModelMaxLength, ConditionFrameLength: conditionFrames[d.Version]}
+}
+
+// LatentSize returns the size of a row's latents.
+func (d *denoiser) LatentSize(row *schemas.PromptRow) diffuse.Size { return d.latentSize(row) }
+
+// Check refuses sizes and frame rates that the model cannot do.
+func (d *denoiser) Check(row *schemas.PromptRow) error {
+	if err := d.checkSize(row); err != nil {
+		return err
+	}
+	if d.Version != OpenSora10 && !(row.FPS > 0) {
+		return fmt.Errorf("fps is %g: Open-Sora %s is told the frame rate, 24 as a rule", row.FPS, d.Version)
+	}
+	return nil
+}
+
+// Load reads the weights.
+func (d *denoiser) Load(w *nn.Weights) (diffuse.Model, error) {
+	m, err := Load(d.Config, w)
+	if err != nil {
+		return nil, err
+	}
+	return &loaded{m, d.frameInterval}, nil
+}

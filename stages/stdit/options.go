@@ -1,0 +1,149 @@
+package stdit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/diffuse"
+	"latentbeam/stages/sampler"
+)
+
+// options are those of the stage with a network of this family.
+type options struct {
+	diffuse.Options
+	// Version is that of Open-Sora that the job was written for, such as 1.2, as presets say it; a model of another
+	// one is refused. "" takes any.
+	Version string `yaml:"version" json:"-"`
+	// FrameInterval tells the versions from 1.1 on that every n-th frame of the video is made: they are
+	// conditioned on fps * frame_interval. Default 1.
+	FrameInterval int `yaml:"frame_interval" json:"frame_interval,omitempty"`
+	// SpaceScale and TimeScale divide the positions of 1.0; default those of the model's config.json. Its published
+	// configurations set them by the size of the video, whatever the weights were trained on.
+	SpaceScale float64 `yaml:"space_scale" json:"space_scale,omitempty"`
+	TimeScale  float64 `yaml:"time_scale" json:"time_scale,omitempty"`
+	// CondType, ImageScale and SDEdit are those of conditioning on images in 1.3; see imageOptions.
+	CondType   string  `yaml:"cond_type" json:"cond_type,omitempty"`
+	ImageScale float64 `yaml:"image_cfg_scale" json:"image_cfg_scale,omitempty"`
+	SDEdit     *bool   `yaml:"use_sdedit" json:"use_sdedit,omitempty"`
+}
+
+// check refuses what the model cannot do and sets its dtype. An option that says what holds anyway is taken
+// out, so that it does not show in the keys.
+func (o *options) check(cfg *Config, recipe sampler.Recipe) error {
+	if o.Version != "" && o.Version != cfg.Version.String() {
+		return stages.Errorf("version",
+			"version is %q, but the model is of Open-Sora %s: give the job that model, or the preset of "+
+				"this one (opensora-v%s-...)", o.Version, cfg.Version, cfg.Version)
+	}
+	if err := o.setDType(cfg); err != nil {
+		return err
+	}
+	if err := o.setScales(cfg); err != nil {
+		return err
+	}
+	if err := o.Options.Check(cfg.Version.title(), cfg.InChannels, recipe.GuidedChannels); err != nil {
+		return err
+	}
+	if o.FrameInterval == 1 {
+		o.FrameInterval = 0
+	}
+	if o.FrameInterval < 0 || o.FrameInterval > 0 && cfg.Version == OpenSora10 {
+		return stages.Errorf("frame_interval",
+			"frame_interval is %d: give a positive number, and only from Open-Sora 1.1 on, "+
+				"which is told the frame rate", o.FrameInterval)
+	}
+	return nil
+}
+
+// setDType takes the type that is asked for. Without one it is bf16, for which the versions from 1.1 on were
+// published. 1.0 was published for fp16, which processors do not compute in: it then is fp32, of which fp16 is a
+// rounding.
+func (o *options) setDType(cfg *Config) error {
+	fallback := map[bool]string{true: "fp32", false: "bf16"}[cfg.Version == OpenSora10]
+	if o.DType == fallback {
+		o.DType = ""
+	}
+	name := cmp.Or(o.DType, fallback)
+	dt, ok := map[string]kernels.DType{"fp32": kernels.F32, "bf16": kernels.BF16, "fp16": kernels.F16}[name]
+	switch {
+	case !ok:
+		return stages.Errorf("dtype", "dtype is %q: give fp32, bf16, or with Open-Sora 1.0 fp16", o.DType)
+	case dt == kernels.F16 && cfg.Version != OpenSora10:
+		return stages.Errorf("dtype", "dtype is fp16: Open-Sora %s was published for bf16, give that or fp32", cfg.Version)
+	}
+	cfg.DType = dt
+	return nil
+}
+
+// setScales puts the scales that are given into the configuration.
+func (o *options) setScales(cfg *Config) error {
+	for _, s := range []struct {
+		name      string
+		given, of *float64
+	}{{"space_scale", &o.SpaceScale, &cfg.SpaceScale}, {"time_scale", &o.TimeScale, &cfg.TimeScale}} {
+		switch given := *s.given; {
+		case given == 0:
+		case cfg.Version != OpenSora10:
+			return stages.Errorf(s.name, "%s is %g: only Open-Sora 1.0 has it, leave it out", s.name, given)
+		case !(given > 0 && given <= maxScale):
+			return stages.Errorf(s.name, "%s is %g: give a number above 0, at most %d", s.name, given, maxScale)
+		case given == *s.of: // it shows in no key
+			*s.given = 0
+		default:
+			*s.of = given
+		}
+	}
+	return nil
+}
+
+// maxScale bounds the scales of positions, far beyond the published 1/2, 2/3 and 1.
+const maxScale = 1 << 10
+
+// imageOptions are those of conditioning by images.
+type imageOptions struct {
+	// CondType says which frames of the references are given; "" leaves it to the rows' mask strategies.
+	CondType string
+	// Scale is the guidance scale of the given frames.
+	Scale float64
+	// SDEdit starts every step from the given frames with the step's noise.
+	SDEdit *bool
+}
+
+// fill checks the options and gives them the values of the published configuration (v2v.py).
+func (o *imageOptions) fill(v Version) error {
+	known := diffuse.ImageTypes()
+	switch {
+	case o.CondType == "" && (o.Scale != 0 || o.SDEdit != nil):
+		return fmt.Errorf("image_cfg_scale and use_sdedit are of no use without cond_type: give one of %v", known)
+	case o.CondType == "":
+		return nil
+	case v != OpenSora13:
+		return stages.Errorf("cond_type", "cond_type is %q: only Open-Sora 1.3 takes images by inputs of their own; "+
+			"give rows a mask_strategy", o.CondType)
+	case !slices.Contains(known, o.CondType):
+		return stages.Errorf("cond_type", "cond_type is %q: give one of %v", o.CondType, known)
+	case !(o.Scale >= 0 && o.Scale <= schemas.MaxGuidanceScale):
+		return stages.Errorf("image_cfg_scale", "image_cfg_scale is %g: give 0 to %d", o.Scale, schemas.MaxGuidanceScale)
+	}
+	if o.Scale == 0 {
+		o.Scale = 5
+	}
+	if o.SDEdit == nil {
+		yes := true
+		o.SDEdit = &yes
+	}
+	return nil
+}
+
+// images says how the stage gives frames to the network; nil: by mask strategies.
+func (o imageOptions) images() *diffuse.Images {
+	if o.CondType == "" {
+		return nil
+	}
+	return &diffuse.Images{CondType: o.CondType, Guide: sampler.Image{Scale: float32(o.Scale), Ramp: true,
+		Oscillate: true, Renoise: *o.SDEdit}}
+}
