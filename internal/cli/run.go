@@ -3,12 +3,12 @@ package cli
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"latentbeam/internal/store"
 	"latentbeam/pipelines"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
