@@ -24,7 +24,8 @@ var floors = []floor{
 	{"internal/media/h264 internal/aspect internal/mapfile internal/torchpickle/torchtest internal/testaid " +
 		"kernels/cuda/library",
 		"golang.org/x/sys"},
-	{"schemas internal/rng internal/fault internal/safetensors internal/torchpickle internal/sentencepiece " +
+	{"internal/same schemas internal/rng internal/fault internal/safetensors internal/torchpickle " +
+		"internal/sentencepiece " +
 		"internal/ftfy internal/media internal/layers kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
 		"kernels/cuda/nccl kernels/cuda/gpu/timings",
 		"golang.org/x/text golang.org/x/net github.com/Eyevinn/mp4ff gorgonia.org/cu github.com/klauspost/compress"},
