@@ -22,14 +22,15 @@ var (
 	spaces    = regexp.MustCompile(` +`)
 	// timings are the tables of a run that show where its time went.
 	timings = regexp.MustCompile(`(?m)^ *(stage busy|kernel stage) (.+\n)+\n?`)
-	number  = `[-+.e0-9]+`
-	// facts are the lines of summary.json with times and rates.
-	facts = regexp.MustCompile(`(?m)^( *"(?:seconds|busy_ns|gflop_per_s|gb_per_s)": )` + number)
-	input = regexp.MustCompile(`"input_sha256": "[0-9a-f]+"`)
-	sizes = regexp.MustCompile(`(?m)^    "(\S+)": (\d+)(,?)$`)
-	calls = regexp.MustCompile(`(?m),\n *"kernels": \[\n(?:          .*\n)+ *\]`)
-	stage = regexp.MustCompile(`\{\n *("stage": ".*"),\n *"busy_ns": FACT\n *\}`)
-	job   = regexp.MustCompile(`(?m),\n  "config": \{\n(?:   .*\n)+  \}`)
+	// facts are the lines of summary.json with times, rates, and what happened on which device.
+	facts = regexp.MustCompile(`(?m)^( *"(?:seconds|busy_ns|gflop_per_s|gb_per_s|batches|mean_utilization_percent|` +
+		`peak_memory_bytes|estimated_bytes|measured_bytes|max_temperature_c|mean_power_w|max_power_w)": )[-+.e0-9]+`)
+	driver = regexp.MustCompile(`(?m)^( *"driver": \{\n)(?: *".*\n)+`)
+	input  = regexp.MustCompile(`"input_sha256": "[0-9a-f]+"`)
+	sizes  = regexp.MustCompile(`(?m)^    "(\S+)": (\d+)(,?)$`)
+	calls  = regexp.MustCompile(`(?m),\n *"kernels": \[\n(?:          .*\n)+ *\]`)
+	stage  = regexp.MustCompile(`\{\n *("stage": ".*"),\n *"busy_ns": FACT\n *\}`)
+	job    = regexp.MustCompile(`(?m),\n  "config": \{\n(?:   .*\n)+  \}`)
 )
 
 // general replaces the directory, the numeric class and addresses of workers.
@@ -55,7 +56,7 @@ func (s *shell) canonicalOutput(args []string, text string) string {
 
 // canonicalSummary replaces the run facts of a summary.json. Sizes of files are compared with the files.
 func (s *shell) canonicalSummary(name, text string, counts bool) string {
-	text = facts.ReplaceAllString(s.general(text), "${1}FACT")
+	text = driver.ReplaceAllString(facts.ReplaceAllString(s.general(text), "${1}FACT"), "$1")
 	text = sizes.ReplaceAllStringFunc(text, func(line string) string {
 		m := sizes.FindStringSubmatch(line)
 		info, err := os.Stat(s.path(path.Join(path.Dir(name), m[1])))

@@ -5,7 +5,7 @@
 // The test knows the program by its command line alone. It imports no other package of this module, so it survives
 // any change of their interfaces.
 //
-//	make same                                        # all cases, several minutes
+//	make same                                        # all cases, about a minute and a half on two processors
 //	go test ./internal/same                          # cases with the line "short", in plain Go
 //	make same RUN=TestSame/avx2/seams                # one case in one class
 //	make same SAME=write                             # record anew, after a change that is meant
@@ -27,6 +27,8 @@
 //	model NAME DIR       writes a checkpoint of testdata/models with hashed weights to DIR
 //	weights NAME FILE    writes its tensors alone, without config.json
 //	picture FILE R G B   writes a png of one colour
+//	input FILE           copies a file of testdata/inputs
+//	restore NAME DIR     copies an output of an earlier program from testdata/outputs
 //	copy FROM TO         copies a file, for instance an edited prompt table
 //	remove FILE          removes a file that a glob names
 //	ignore PATH          what calls write at paths that begin so is not compared

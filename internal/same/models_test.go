@@ -10,7 +10,6 @@ import (
 	"image/color"
 	"image/png"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,11 +19,7 @@ import (
 // and shape of a tensor, and after "=" its values. Other values are a hash of name and index.
 func checkpoint(t *testing.T, name string) (config, weights []byte) {
 	t.Helper()
-	data, err := os.ReadFile("testdata/models/" + name + ".txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, sections := splitArchive(string(data))
+	_, sections := splitArchive(string(testdata(t, "models/"+name+".txt")))
 	if len(sections) != 2 {
 		t.Fatalf("model %s has %d sections, want config.json and tensors", name, len(sections))
 	}

@@ -50,13 +50,9 @@ func readScenarios(t *testing.T) (all []scenario) {
 		t.Fatalf("no cases: %v", err)
 	}
 	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
 		s := scenario{name: strings.TrimSuffix(filepath.Base(path), ".txt"), flags: map[string]bool{}}
 		var head string
-		head, s.files = splitArchive(string(data))
+		head, s.files = splitArchive(string(testdata(t, strings.TrimPrefix(path, "testdata/"))))
 		for line := range strings.Lines(head) {
 			line = strings.TrimSpace(line)
 			switch class, isClass := strings.CutPrefix(line, "only "); {
@@ -109,6 +105,14 @@ func (s scenario) play(t *testing.T, sh *shell) string {
 			sh.write(args[1], weights)
 		case verb == "picture" && len(args) == 4:
 			sh.write(args[0], picture(t, args[1:]))
+		case verb == "input" && len(args) == 1:
+			sh.write(args[0], testdata(t, "inputs/"+args[0]))
+		case verb == "restore" && len(args) == 2:
+			if err := os.CopyFS(sh.path(args[1]), os.DirFS("testdata/outputs/"+args[0])); err != nil {
+				t.Fatal(err)
+			}
+			sh.snapshot(0, s.flags) // calls are compared with this
+			sh.wrote = nil
 		case verb == "copy" && len(args) == 2:
 			sh.write(args[1], sh.read(args[0]))
 		case verb == "remove" && len(args) == 1:
@@ -120,4 +124,14 @@ func (s scenario) play(t *testing.T, sh *shell) string {
 		}
 	}
 	return b.String()
+}
+
+// testdata returns a file of this package's testdata.
+func testdata(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
