@@ -12,7 +12,7 @@ import (
 const digestsFile = "testdata/digests.txt"
 
 // about begins the file of digests.
-const about = `# What the runs of testdata/cases wrote: numeric class, case, number of the call with the file, SHA-256 (doc.go).
+const about = `# What the runs of testdata/cases wrote: numeric class, case, number of the call and path, SHA-256 (doc.go).
 # Recorded with the program of commit d027f15. After a change that is meant: make same SAME=write
 `
 
@@ -73,22 +73,39 @@ func (r *record) take(t *testing.T, class string, s scenario, text string, files
 		r.texts[print], r.files[id] = text, files
 		return
 	}
+	wrong := differences(r.files[id], files)
+	if more := len(wrong) - maxWrong; more > 0 {
+		wrong = append(wrong[:maxWrong], fmt.Sprintf("and %d files more", more))
+	}
+	if len(wrong) > 0 {
+		t.Errorf("class %s, case %s wrote other files (the path begins with the number of the call):\n%s", class, name,
+			strings.Join(wrong, "\n"))
+	}
+}
+
+// maxWrong bounds the files that are named of a case.
+const maxWrong = 12
+
+// differences says in which files two lists differ, in order of their paths.
+func differences(want, got [][2]string) (wrong []string) {
 	now := map[string]string{}
-	for _, f := range files {
+	for _, f := range got {
 		now[f[0]] = f[1]
 	}
-	for _, f := range r.files[id] {
+	for _, f := range want {
 		switch sum, ok := now[f[0]]; {
 		case !ok:
-			t.Errorf("class %s, case %s: %s is missing", class, name, f[0])
+			wrong = append(wrong, fmt.Sprintf("  %s is missing", f[0]))
 		case sum != f[1]:
-			t.Errorf("class %s, case %s: %s has other content: SHA-256 %s, recorded %s", class, name, f[0], sum, f[1])
+			wrong = append(wrong, fmt.Sprintf("  %s has SHA-256 %s, recorded %s", f[0], sum, f[1]))
 		}
 		delete(now, f[0])
 	}
 	for path := range now {
-		t.Errorf("class %s, case %s: %s was not there when the record was made", class, name, path)
+		wrong = append(wrong, fmt.Sprintf("  %s was not written when the record was made", path))
 	}
+	slices.Sort(wrong)
+	return wrong
 }
 
 // save writes the record. Cases that did not run keep what was recorded.
