@@ -26,7 +26,7 @@ test: ## all tests (a package may take long on a busy machine)
 	$(GO) test -timeout 30m ./...
 
 same: ## whole jobs against the record of an earlier commit, in the classes go and avx2 (internal/same/doc.go)
-	LATENTBEAM_SAME=$(or $(SAME),compare) $(GO) test -count 1 -timeout 30m -run "$(or $(RUN),TestSame)" ./internal/same
+	LATENTBEAM_SAME=$(or $(SAME),compare) $(GO) test -v -count 1 -timeout 30m -run "$(or $(RUN),TestSame)" ./internal/same
 
 race: ## the short tests under the race detector (needs cgo and gcc)
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 60m ./...
