@@ -39,7 +39,7 @@ var floors = []floor{
 	{"stages/nn/nntest stages/diffuse internal/engine/recovery", ""},
 	{"stages/t5 stages/stdit stages/vae stages/guard stages/video internal/engine", ""},
 	{"stages/catalog internal/table", "github.com/parquet-go/parquet-go"},
-	{"internal/report", ""},
+	{"internal/report internal/engine/host", ""},
 	{"transforms", "github.com/apache/beam"},
 	{"runners", ""},
 	{"pipelines", ""},
