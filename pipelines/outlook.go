@@ -19,7 +19,7 @@ func (j *Job) foresight(devices []layout.Device, held []layout.Held) *schedule.F
 		return nil
 	}
 	f := schedule.Foresight{Steps: j.engine.Steps, Pool: pool, Devices: devices, Held: held,
-		MaxBatch: j.engine.MaxBatch, Facts: j.facts, Predictions: schedule.NewPredictions()}
+		MaxBatch: j.engine.MaxBatch, Facts: j.host.Facts, Predictions: schedule.NewPredictions()}
 	return &f
 }
 
@@ -89,7 +89,7 @@ func (j *Job) Together(layouts []Layout, devices []layout.Device) (seconds float
 		seconds += l.Seconds()
 		rows = append(rows, schedule.Expected{Row: l.first, Rows: int(l.Rows)})
 	}
-	if f := j.foresight(devices, j.held); f != nil && len(rows) > 0 {
+	if f := j.foresight(devices, j.host.Held()); f != nil && len(rows) > 0 {
 		f.Rows = rows
 		all, err := f.Outlook()
 		return all.Seconds, err

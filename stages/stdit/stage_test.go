@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"latentbeam/internal/config"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -64,8 +63,8 @@ func (s *testedStage) stage() stages.Stage {
 	now, err := diffuse.Spec([]diffuse.Family{family}, again).New(s.model, func(into any) error {
 		o := into.(*options)
 		o.DType = map[kernels.DType]string{kernels.F32: "fp32", kernels.BF16: "bf16", kernels.F16: "fp16"}[s.Config.DType]
-		o.Partition, o.SequenceParallel = s.partition, config.AutoInt(s.grid.Sequence)
-		o.TPSize, o.PPSize = config.AutoInt(s.grid.Tensor), config.AutoInt(s.grid.Pipeline)
+		o.Partition, o.SequenceParallel = s.partition, schemas.AutoInt(s.grid.Sequence)
+		o.TPSize, o.PPSize = schemas.AutoInt(s.grid.Tensor), schemas.AutoInt(s.grid.Pipeline)
 		o.CondType, o.ImageScale, o.SDEdit = s.images.CondType, s.images.Scale, s.images.SDEdit
 		return nil
 	})
