@@ -14,6 +14,7 @@ import (
 	"latentbeam/stages"
 	"latentbeam/stages/condition"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/t5/clean"
 )
 
 // extraIDs is the number of <extra_id_N> tokens that follow the pieces of a published T5 tokenizer.
@@ -228,7 +229,7 @@ func (b prompts) give(dev kernels.Backend, hidden []kernels.Tensor) error {
 
 func (s *stage) tokens(prompt string, e *stages.Element) []int32 {
 	if s.clean {
-		prompt = CleanCaption(prompt)
+		prompt = clean.Caption(prompt)
 	}
 	return s.tok.Encode(prompt, e.Row.MaxSequenceLength)
 }
