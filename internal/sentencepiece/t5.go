@@ -34,6 +34,15 @@ func NewTokenizer(m *Model, extraIDs int) (*Tokenizer, error) {
 	return t, nil
 }
 
+// AddBegin makes the model's begin piece <s> a token of its own too, as UMT5 has it. A model without one stays as it
+// is. No text begins with it unless it says so.
+func (t *Tokenizer) AddBegin() {
+	const begin = "<s>"
+	if id := t.model.controlID(begin); id >= 0 {
+		t.add(begin, id)
+	}
+}
+
 func (t *Tokenizer) add(token string, id int32) {
 	t.added[token] = id
 	t.longest = max(t.longest, len(token))
