@@ -14,7 +14,7 @@ type kin struct {
 	feedForward string // what config.json means where it has no feed_forward_proj
 	ownBias     bool   // every block has relative positions of its own; else those of block 0 serve all
 	extraIDs    int    // <extra_id_N> tokens that follow the pieces of a published tokenizer
-	begin       bool   // <s> in a prompt is the begin token
+	fast        bool   // the reference uses transformers' fast tokenizer, which differs in rare cases
 	tokens      int    // max_sequence_length of the models that use it; 0: they say it themselves
 	clean       func(prompt string) string
 }
@@ -33,8 +33,8 @@ const (
 var kins = map[string]kin{
 	"":        {name: "T5 v1.1", feedForward: "relu", extraIDs: 100, clean: clean.Caption},
 	modelT5:   {name: "T5 v1.1", feedForward: "relu", extraIDs: 100, clean: clean.Caption},
-	modelMT5:  {name: "mT5", feedForward: "gated-gelu", tokens: 512, clean: strings.Clone},
-	modelUMT5: {name: "UMT5", feedForward: "gated-gelu", ownBias: true, extraIDs: 300, begin: true, tokens: 512, clean: clean.Prompt},
+	modelMT5:  {name: "mT5", feedForward: "gated-gelu", fast: true, tokens: 512, clean: strings.Clone},
+	modelUMT5: {name: "UMT5", feedForward: "gated-gelu", ownBias: true, extraIDs: 300, fast: true, tokens: 512, clean: clean.Prompt},
 }
 
 func (c Config) kin() kin { return kins[c.ModelType] }

@@ -117,11 +117,11 @@ func openTokenizer(data []byte, cfg Config) (*sentencepiece.Tokenizer, error) {
 			"they belong to different models", pieces.VocabSize(), cfg.VocabSize)
 	}
 	of := cfg.kin()
-	tok, err := sentencepiece.NewTokenizer(pieces, min(of.extraIDs, cfg.VocabSize-pieces.VocabSize()))
-	if err == nil && of.begin {
-		tok.AddBegin()
+	newTokenizer := sentencepiece.NewTokenizer
+	if of.fast {
+		newTokenizer = sentencepiece.NewFastTokenizer
 	}
-	return tok, err
+	return newTokenizer(pieces, min(of.extraIDs, cfg.VocabSize-pieces.VocabSize()))
 }
 
 type stage struct {
