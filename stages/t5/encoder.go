@@ -171,7 +171,7 @@ func (e *Encoder) advance(be kernels.Backend, x kernels.Tensor, ids [][]int32) (
 	}
 	var shared kernels.Tensor // (H, max L, max L), of all blocks
 	if !e.kin().ownBias {
-		shared = e.positionBias(be, e.relativeBias, longest)
+		shared = e.positionBias(be, longest)
 	}
 	for i := range e.flow.Each(e.own) {
 		l := &e.layers[i-e.own.Lo]
@@ -203,12 +203,13 @@ func (e *Encoder) checkIDs(ids [][]int32) error {
 	return nil
 }
 
-// positionBias returns the relative position bias of a table (32, all heads) for this rank's heads: (H, n, n).
-func (e *Encoder) positionBias(be kernels.Backend, table kernels.Tensor, n int) kernels.Tensor {
+// positionBias returns the relative position bias of block 0, which all blocks share, for this rank's heads:
+// (H, n, n). UMT5's is blockBias.
+func (e *Encoder) positionBias(be kernels.Backend, n int) kernels.Tensor {
 	bias := be.Alloc(kernels.F32, e.heads.Len(), n, n) // (H, n, n)
 	defer be.Scope()()
 	byPair := be.Alloc(kernels.F32, n*n, e.NumHeads) // (n n, all heads)
-	be.Gather(byPair, table, buckets(n))
+	be.Gather(byPair, e.relativeBias, buckets(n))
 	mine := byPair.Narrow(1, e.heads.Lo, e.heads.Len()) // (n n, H)
 	be.Copy(bias, mine.Reshape(n, n, e.heads.Len()).Permute(2, 0, 1))
 	return bias
@@ -222,7 +223,7 @@ func (e *Encoder) attendFrom(be kernels.Backend, l *layer, x, shared kernels.Ten
 		return
 	}
 	defer be.Scope()()
-	e.attend(be, l, x, e.positionBias(be, l.relativeBias, n), ids)
+	e.attend(be, l, x, e.blockBias(be, l.relativeBias, n), ids)
 }
 
 // attend computes x += o(attention(rms(x))) in place: x (sum L, d_model). Scores carry the bias and no

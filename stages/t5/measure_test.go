@@ -26,7 +26,7 @@ func TestMeasureBlock(t *testing.T) {
 			e = hashed(t, cfg, be)
 		}
 		ids := [][]int32{make([]int32, tokens)}
-		bias := e.positionBias(be, e.relativeBias, tokens)
+		bias := e.positionBias(be, tokens)
 		x := be.Alloc(e.DType, tokens, e.DModel) // (L, d_model)
 		start := be.Alloc(e.DType, x.Shape...)
 		be.Upload(start, nntest.Hash("x", 1, x.Shape...))
