@@ -5,24 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
 	"latentbeam/internal/engine"
-	"latentbeam/internal/engine/memory"
+	"latentbeam/internal/engine/host"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
-	"latentbeam/kernels"
 	"latentbeam/runners"
-	"latentbeam/schemas"
-	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 
@@ -50,10 +45,7 @@ type Job struct {
 	Opts   Options
 
 	engine  *engine.Engine
-	steps   []stages.Step
-	held    []layout.Held  // how the weights of the steps lie
-	over    int64          // what they take beyond the memory that there is
-	facts   []memory.Fact  // what an earlier run learned
+	host    *host.Host     // its stages in this process
 	local   lend.Pool      // devices of this process, none where all are on other hosts
 	fleet   *devices.Fleet // local and the devices of other hosts; nil where there are none
 	runner  runners.Runner
@@ -72,24 +64,19 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	if err != nil {
 		return nil, cfg.Errorf("runner", "%v", err)
 	}
-	model, err := openModel(cfg)
+	h, err := host.Open(cfg, o.Specs)
 	if err != nil {
 		return nil, err
 	}
-	steps, err := openSteps(cfg, o.Specs, model)
-	if err != nil {
-		return nil, err
-	}
-	defaults := withPublished(defaultsOf(cfg, model), steps)
-	if err := checkDefaults(cfg, steps, defaults); err != nil {
+	if err := h.CheckDefaults(); err != nil {
 		return nil, err
 	}
 	source, err := openSource(cfg, o.Limit)
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{Config: cfg, Opts: o, runner: runner}
-	if err := j.open(source, steps, model.Name, defaults); err != nil {
+	j := &Job{Config: cfg, Opts: o, host: h, runner: runner}
+	if err := j.open(source); err != nil {
 		j.Close()
 		return nil, err
 	}
@@ -97,17 +84,17 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 }
 
 // open opens the devices and puts the job together.
-func (j *Job) open(source engine.Source, steps []stages.Step, model string, defaults schemas.PromptRow) error {
+func (j *Job) open(source engine.Source) error {
 	cfg, o := j.Config, j.Opts
-	workers, err := j.openDevices(steps, &defaults)
+	workers, err := j.openDevices()
 	if err != nil {
 		return err
 	}
-	j.engine = engine.New(steps, workers)
+	j.engine = engine.New(j.host.Steps, workers)
 	j.engine.Source, j.engine.MaxBatch, j.engine.Retries = source, int(cfg.Resources.BatchSize), cfg.OnError.Retries
-	j.engine.Progress.TooMany, j.engine.Keep, j.engine.Freed = cfg.OnError.Stop, keep(cfg), j.freed
-	j.engine.Recall(j.facts)
-	if j.engine.Rules, err = j.rules(defaults, steps, workers.Class()); err != nil {
+	j.engine.Progress.TooMany, j.engine.Keep, j.engine.Freed = cfg.OnError.Stop, host.Keep(cfg), j.host.Freed
+	j.engine.Recall(j.host.Facts)
+	if j.engine.Rules, err = j.rules(workers.Class()); err != nil {
 		return cfg.Errorf("stages", "%v", err)
 	}
 	j.spec, err = json.Marshal(map[string]any{"config": cfg, "shard": o.Shard, "shards": o.Shards, "pid": os.Getpid()})
@@ -118,93 +105,21 @@ func (j *Job) open(source engine.Source, steps []stages.Step, model string, defa
 		Title: filepath.Base(cfg.Output.Path), Rows: j.rows, Keep: j.engine.Keep, Part: part(o),
 		RowsPerFile: cfg.Output.RowsPerFile,
 		Facts: report.Facts{
-			Model: model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
+			Model: j.host.Model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
 		},
 	}
-	return j.load()
+	return j.host.Load(context.Background())
 }
 
-// reload does so again where weights lie otherwise now: what another stage left on a device would be in the way.
-func (j *Job) reload(before []layout.Held) error {
-	if slices.EqualFunc(before, j.held, layout.Held.Same) {
-		return nil
-	}
-	return j.load()
-}
-
-// load brings every stage's weights to a device, so that a checkpoint that does not fit is known first. Workers
-// of other hosts have done so.
-func (j *Job) load() error {
-	if j.local.Capabilities().Planned || j.local.Size() == 0 {
-		return nil
-	}
-	for tries := j.local.Size(); ; tries-- {
-		dev, release, err := lend.Lease(context.Background(), j.local)
-		if err != nil {
-			return err
-		}
-		err = loadSteps(j.Config, j.engine.Steps, dev)
-		release(err == nil)
-		if tries <= 1 || !fault.IsDeviceLost(err) { // else the job goes on with those that are left
-			return err
-		}
-		slog.Warn("a device is lost while it is brought its weights", "error", err)
-	}
-}
-
-// loadSteps brings the weights of stages to a device. The loss of the device says nothing about the weights.
-func loadSteps(cfg *config.Config, steps []stages.Step, dev kernels.Backend) error {
-	for i, s := range steps {
-		err := loadStep(s, dev)
-		if fault.IsDeviceLost(err) {
-			return err
-		}
-		if err != nil {
-			return cfg.Errorf(fmt.Sprintf("stages.%d", i), "%v", err)
-		}
-	}
-	return nil
-}
-
-// loadStep brings the weights of a stage to a device: where they are cut, all the parts that ranks on it can have.
-func loadStep(s stages.Step, dev kernels.Backend) error {
-	can := s.Capabilities()
-	if can.Loading == nil {
-		return nil
-	}
-	if n := can.Shards(); n > 1 {
-		if dev.Device() != "cpu" {
-			return nil // it has no room for the parts of others; each gets its own with its first batch
-		}
-		for shard := range n {
-			if err := can.Loading.LoadShard(dev, shard); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return can.Loading.Load(dev)
-}
-
-func (j *Job) rules(defaults schemas.PromptRow, steps []stages.Step, class string) (engine.Rules, error) {
-	kind, _ := j.Config.Input.Source()
+func (j *Job) rules(class string) (engine.Rules, error) {
 	r := engine.Rules{
-		Defaults: defaults, Input: sourceKinds[kind], Steps: steps, Class: class,
+		Defaults: j.host.Defaults, Input: host.SourceKind(j.Config), Steps: j.host.Steps, Class: class,
 		Shard: j.Opts.Shard, Shards: j.Opts.Shards,
 	}
 	if seed := j.Config.Defaults.Seed; seed != nil {
 		r.JobSeed = *seed
 	}
 	return r, r.Seal()
-}
-
-// keep says which kinds the job publishes.
-func keep(cfg *config.Config) map[stages.Kind]bool {
-	k := map[stages.Kind]bool{}
-	for _, w := range writes {
-		k[w.kind] = cfg.Output.Writes(w.part)
-	}
-	return k
 }
 
 // part names the files of one shard: "00001-of-00004-", counting from 0 as parquet writers do.

@@ -3,21 +3,21 @@ package pipelines
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 
 	"latentbeam/internal/devices"
+	"latentbeam/internal/engine/host"
 	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
-	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // Layout is how the new rows of one shape are shared out to devices.
 type Layout struct {
 	Bucket
-	Stages []layout.Stage
+	Stages []cost.Estimate
 	layout.Result
 	Run schedule.Outlook // empty where there are too many devices to play the run through
 	// Fails is why these rows cannot be done, nil where they can. Others of the job go on.
@@ -25,7 +25,7 @@ type Layout struct {
 }
 
 // Split is how a set shares the work of the denoiser; nil where the job has none.
-func (l Layout) Split() *layout.Split {
+func (l Layout) Split() *cost.Split {
 	for _, s := range l.Stages {
 		if s.Split != nil {
 			return s.Split
@@ -62,9 +62,9 @@ func (j *Job) Devices() ([]layout.Device, error) {
 	if n := runtime.GOMAXPROCS(0); d.Mapped && len(devices) > n { // workers take turns on the processors
 		d.Rate *= float64(n) / float64(len(devices))
 	}
-	if d.Mapped && j.over == 0 { // with what batches leave to the weights
+	if d.Mapped && j.host.Over() == 0 { // with what batches leave to the weights
 		d.Sharers = len(devices)
-		d.Memory += sizeOf(j.held) / int64(d.Sharers)
+		d.Memory += j.host.Bytes() / int64(d.Sharers)
 	}
 	for i := range devices {
 		devices[i] = d
@@ -98,7 +98,7 @@ func (j *Job) Layouts(ctx context.Context, p Plan, devices []layout.Device) ([]L
 	if err := j.prepare(ctx, p); err != nil {
 		return nil, err
 	}
-	run := j.foresight(devices, j.held)
+	run := j.foresight(devices, j.host.Held())
 	var out []Layout
 	failed := 0
 	for _, b := range p.Buckets {
@@ -108,7 +108,7 @@ func (j *Job) Layouts(ctx context.Context, p Plan, devices []layout.Device) ([]L
 			return nil, err
 		}
 		query := layout.Query{
-			Stages: l.Stages, Devices: devices, Elements: int(b.Rows), MaxBatch: j.engine.MaxBatch, Held: j.held,
+			Stages: l.Stages, Devices: devices, Elements: int(b.Rows), MaxBatch: j.engine.MaxBatch, Held: j.host.Held(),
 		}
 		if n, err := j.engine.BatchSize(&b.first); err == nil { // else the search says what does not fit
 			query.AtOnce = n
@@ -133,32 +133,8 @@ func (j *Job) Layouts(ctx context.Context, p Plan, devices []layout.Device) ([]L
 }
 
 // costs asks every stage what rows like row cost.
-func (j *Job) costs(row schemas.PromptRow) ([]layout.Stage, error) {
-	return costsOf(j.engine.Steps, row)
-}
-
-func costsOf(steps []stages.Step, row schemas.PromptRow) ([]layout.Stage, error) {
-	var out []layout.Stage
-	for _, step := range steps {
-		var cost layout.Stage
-		if costOf := step.Capabilities().Cost; costOf != nil {
-			var err error
-			if cost, err = costOf(&row); err != nil {
-				return nil, fmt.Errorf("plan %s: %w", step.Name, err)
-			}
-		}
-		known := map[int]int64{}
-		cost.Name = step.Name
-		cost.Need = func(n int) (bytes int64, err error) {
-			if bytes, ok := known[n]; ok {
-				return bytes, nil
-			}
-			known[n], err = step.Need(&row, n)
-			return known[n], err
-		}
-		out = append(out, cost)
-	}
-	return out, nil
+func (j *Job) costs(row schemas.PromptRow) ([]cost.Estimate, error) {
+	return host.Costs(j.engine.Steps, row)
 }
 
 // infeasible gives an error of a search its place in the configuration.

@@ -11,12 +11,11 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
 	"latentbeam/internal/devices/gpus"
+	"latentbeam/internal/engine/host"
 	"latentbeam/internal/gpu"
 	"latentbeam/internal/lend"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
-	"latentbeam/stages"
 )
 
 // Local says which devices of this host a process takes.
@@ -134,21 +133,6 @@ func (l Local) openOrLook(o Options) (lend.Pool, func(), error) {
 	return l.Open()
 }
 
-// weighed tells devices with a memory of their own what weights take of it.
-func weighed(devices lend.Pool, bytes int64) {
-	if told := devices.Capabilities().Weights; told != nil {
-		told(bytes)
-	}
-}
-
-// sizeOf returns the bytes that weights take which lie so.
-func sizeOf(held []layout.Held) (bytes int64) {
-	for _, h := range held {
-		bytes += h.Bytes
-	}
-	return bytes
-}
-
 // deviceFacts returns what the devices of this process have to say of the run, nil for those of a CPU.
 func (j *Job) deviceFacts() any {
 	if facts := j.local.Capabilities().Facts; facts != nil {
@@ -158,15 +142,17 @@ func (j *Job) deviceFacts() any {
 }
 
 // openDevices opens the devices of this process and finds those of the workers on other hosts.
-func (j *Job) openDevices(steps []stages.Step, defaults *schemas.PromptRow) (lend.Pool, error) {
+func (j *Job) openDevices() (lend.Pool, error) {
+	steps, defaults := j.host.Steps, &j.host.Defaults
 	devices, end, err := local(j.Config, j.Opts)
 	if err != nil {
 		return nil, err
 	}
-	j.local, j.steps = devices, steps
+	j.local = devices
+	j.host.On(host.NewDevices(devices))
 	j.close = append(j.close, end)
 	if j.Opts.Devices != nil {
-		return devices, j.arrange([]schemas.PromptRow{*defaults}, 0)
+		return devices, j.host.Arrange([]schemas.PromptRow{*defaults}, 0)
 	}
 	if j.fleet, err = fleet(j.Config, j.Opts.Start, steps, devices); err != nil {
 		return nil, err
@@ -176,8 +162,8 @@ func (j *Job) openDevices(steps []stages.Step, defaults *schemas.PromptRow) (len
 		workers = j.fleet
 		j.close = append(j.close, j.fleet.Close)
 	}
-	j.facts = j.Opts.outputs.recall(context.Background(), j.Config.Output.Path, part(j.Opts), workers.Class())
-	if err := j.arrange([]schemas.PromptRow{*defaults}, 0); err != nil {
+	j.host.Facts = j.Opts.outputs.recall(context.Background(), j.Config.Output.Path, part(j.Opts), workers.Class())
+	if err := j.host.Arrange([]schemas.PromptRow{*defaults}, 0); err != nil {
 		return nil, err
 	}
 	return workers, checkWidths(j.Config, steps, defaults, workers.Size())

@@ -8,9 +8,7 @@ import (
 	"log/slog"
 
 	"latentbeam/internal/engine/memory"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
-	"latentbeam/schemas"
 )
 
 // recall reads from the output what an earlier run in the same numeric class learned of memory. An output that
@@ -34,28 +32,4 @@ func (o outputs) recall(ctx context.Context, output, part, class string) []memor
 		return nil
 	}
 	return s.Run.Memory
-}
-
-// remembered makes what stages say they need for rows like row what it turned out to be: the most of what is known of
-// rows of that shape.
-func remembered(costs []layout.Stage, row schemas.PromptRow, facts []memory.Fact) {
-	for i := range costs {
-		var mine []memory.Fact // several in the summary of an earlier version
-		for _, f := range facts {
-			if f.Of(costs[i].Name, row) {
-				mine = append(mine, f)
-			}
-		}
-		need := costs[i].Need
-		if need == nil || len(mine) == 0 {
-			continue
-		}
-		costs[i].Need = func(n int) (most int64, err error) {
-			bytes, err := need(n)
-			for _, f := range mine {
-				most = max(most, f.Correct(n, bytes))
-			}
-			return most, err
-		}
-	}
 }

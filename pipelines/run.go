@@ -83,11 +83,10 @@ func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 		r.NothingToDo, r.Joined, r.Totals, r.Skipped = ok, ok, s.Totals, plan.Done
 		return r, err
 	}
-	before := j.held
 	if err := j.prepare(ctx, plan); err != nil {
 		return r, err
 	}
-	if err := j.reload(before); err != nil {
+	if err := j.host.Reload(ctx); err != nil {
 		return r, err
 	}
 	if err := j.begin(ctx); err != nil {

@@ -13,14 +13,6 @@ import (
 	"latentbeam/stages"
 )
 
-// sourceKinds maps the kinds of input to what the first stage must take.
-var sourceKinds = map[string]stages.Kind{
-	config.PromptInput:    stages.KindPrompt,
-	config.MediaInput:     stages.KindMedia,
-	config.EmbeddingInput: stages.KindText,
-	config.LatentInput:    stages.KindLatents,
-}
-
 // openSource opens the job's input and checks its form. limit stops after so many rows; 0: never.
 func openSource(cfg *config.Config, limit int) (engine.Source, error) {
 	source, err := sourceOf(cfg, limit)

@@ -9,11 +9,10 @@ import (
 	"slices"
 	"sync"
 
-	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
 	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/host"
 	"latentbeam/internal/lend"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -30,20 +29,18 @@ type Worker struct {
 	Devices lend.Pool
 	Specs   []stages.Spec
 
-	mu    sync.Mutex
-	jobs  map[string]*workerJob // by how they were started
-	order []string
+	mu      sync.Mutex
+	devices *host.Devices
+	jobs    map[string]*workerJob // by how they were started
+	order   []string
 }
 
 // workerJob is the stages of a job, opened from this host's disk.
 type workerJob struct {
 	mu     sync.Mutex
 	opened bool
-	cfg    *config.Config
-	steps  []stages.Step
-	rows   string // that the weights are arranged for, as it was told
-	held   []layout.Held
-	bytes  int64 // of the weights, as they lie in memory
+	host   *host.Host // nil until they could be opened
+	rows   string     // that the weights are arranged for, as it was told
 	err    error
 }
 
@@ -100,9 +97,9 @@ func (w *Worker) answer(ctx context.Context, r devices.Request, batch []byte) (r
 		return devices.Failed(fault.Usage(err)), nil
 	}
 	if r.Stage == "" {
-		return w.offer(j.steps), nil
+		return w.offer(j.Steps), nil
 	}
-	i := slices.IndexFunc(j.steps, func(s stages.Step) bool { return s.Name == r.Stage })
+	i := slices.IndexFunc(j.Steps, func(s stages.Step) bool { return s.Name == r.Stage })
 	if i < 0 {
 		return devices.Failed(fault.Usage(fmt.Errorf("the job has no stage %s", r.Stage))), nil
 	}
@@ -111,39 +108,14 @@ func (w *Worker) answer(ctx context.Context, r devices.Request, batch []byte) (r
 		return devices.Failed(err), nil
 	}
 	elements := decoded.Elements
-	freed := len(elements) > 0 && r.Stay != nil && w.free(j, i, elements[0].Row, *r.Stay)
-	if body, err = w.run(ctx, j.steps[i], r, elements); err != nil {
+	freed := len(elements) > 0 && r.Stay != nil && j.Free(i, elements[0].Row, *r.Stay)
+	if body, err = w.run(ctx, j.Steps[i], r, elements); err != nil {
 		reply = devices.Failed(err)
 	}
 	if freed {
 		reply.Memory = w.Devices.Memory()
 	}
 	return reply, body
-}
-
-// free lets blocks of a step pass through memory which were to stay, and offers their room to batches; row is one of
-// those that the step computes. It reports whether there is more room.
-func (w *Worker) free(j *workerJob, step int, row schemas.PromptRow, stay int) bool {
-	loading := j.steps[step].Capabilities().Loading
-	if loading == nil || loading.Staying == nil {
-		return false
-	}
-	j.mu.Lock() // one at a time
-	defer j.mu.Unlock()
-	if now, _ := loading.Staying(); stay >= now {
-		return false
-	}
-	loading.Stream(stay)
-	costs, err := costsOf(j.steps, row)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err != nil || j.bytes == 0 { // the weights had no room in any case
-		return false
-	}
-	j.held[step] = layout.Passing(j.held[step], costs[step], stay)
-	j.bytes = sizeOf(j.held)
-	weighed(w.Devices, w.others(j)+j.bytes)
-	return true
 }
 
 // offer says what this process has.
@@ -158,21 +130,8 @@ func (w *Worker) offer(steps []stages.Step) devices.Reply {
 }
 
 // open opens the stages of a job, once, and arranges their weights for the rows that it is going to compute.
-func (w *Worker) open(ctx context.Context, job, rows json.RawMessage) (*workerJob, error) {
-	w.mu.Lock()
-	if w.jobs == nil {
-		w.jobs = map[string]*workerJob{}
-	}
-	j := w.jobs[string(job)]
-	if j == nil {
-		j = &workerJob{}
-		w.jobs[string(job)] = j
-		if w.order = append(w.order, string(job)); len(w.order) > maxJobs {
-			delete(w.jobs, w.order[0])
-			w.order = w.order[1:]
-		}
-	}
-	w.mu.Unlock()
+func (w *Worker) open(ctx context.Context, job, rows json.RawMessage) (*host.Host, error) {
+	j := w.job(string(job))
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !j.opened {
@@ -185,17 +144,34 @@ func (w *Worker) open(ctx context.Context, job, rows json.RawMessage) (*workerJo
 			return nil, err
 		}
 		j.rows = string(rows)
-		before := j.held
-		if err := w.arrange(j, expected.Rows, expected.Elements); err != nil {
+		if err := j.host.Arrange(expected.Rows, expected.Elements); err != nil {
 			return nil, err
 		}
-		if !slices.EqualFunc(before, j.held, layout.Held.Same) { // see Job.reload
-			if err := w.load(ctx, j); err != nil {
-				return nil, err
-			}
+		if err := j.host.Reload(ctx); err != nil {
+			return nil, err
 		}
 	}
-	return j, j.err
+	return j.host, j.err
+}
+
+// job returns the job that was started so; beyond maxJobs the first is forgotten.
+func (w *Worker) job(start string) *workerJob {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.jobs == nil {
+		w.jobs, w.devices = map[string]*workerJob{}, host.NewDevices(w.Devices)
+	}
+	j := w.jobs[start]
+	if j == nil {
+		j = &workerJob{}
+		w.jobs[start] = j
+		if w.order = append(w.order, start); len(w.order) > maxJobs {
+			w.devices.Forget(w.jobs[w.order[0]].host)
+			delete(w.jobs, w.order[0])
+			w.order = w.order[1:]
+		}
+	}
+	return j
 }
 
 // openJob opens the stages and brings their weights to a device, so that no set waits for them later.
@@ -208,65 +184,19 @@ func (w *Worker) openJob(ctx context.Context, j *workerJob, job json.RawMessage)
 	if err != nil {
 		return err
 	}
-	model, err := openModel(cfg)
+	h, err := host.Open(cfg, w.Specs)
 	if err != nil {
 		return err
 	}
-	if j.steps, err = openSteps(cfg, w.Specs, model); err != nil {
-		return err
-	}
-	j.cfg = cfg
-	defaults := withPublished(defaultsOf(cfg, model), j.steps)
-	if err := w.arrange(j, []schemas.PromptRow{defaults}, 0); err != nil {
-		return err
-	}
-	return w.load(ctx, j)
-}
-
-// load brings the weights of a job to a device.
-func (w *Worker) load(ctx context.Context, j *workerJob) error {
-	dev, release, err := lend.Lease(ctx, w.Devices)
-	if err != nil {
-		return err
-	}
-	err = loadSteps(j.cfg, j.steps, dev)
-	release(err == nil)
-	return err
-}
-
-// arrange decides how the weights of a job lie, beside those of the others that are open, and takes them off the memory
-// that is offered.
-func (w *Worker) arrange(j *workerJob, rows []schemas.PromptRow, elements int) error {
+	h.On(w.devices)
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	others := w.others(j)
-	weighed(w.Devices, others)
-	devices := known(w.Devices)
-	for i := range devices {
-		if !devices[i].Mapped { // of the others the offer knows already
-			devices[i].Memory -= others
-		}
-	}
-	held, over, err := arrange(j.cfg, j.steps, rows, elements, devices, nil)
-	if err != nil {
+	w.devices.Forget(j.host) // of a try that was given up
+	j.host = h
+	w.mu.Unlock()
+	if err := h.Arrange([]schemas.PromptRow{h.Defaults}, 0); err != nil {
 		return err
 	}
-	j.held = held
-	if j.bytes = 0; over == 0 {
-		j.bytes = sizeOf(held)
-	}
-	weighed(w.Devices, others+j.bytes)
-	return nil
-}
-
-// others is what the weights of other jobs take.
-func (w *Worker) others(j *workerJob) (bytes int64) {
-	for _, open := range w.jobs {
-		if open != j {
-			bytes += open.bytes
-		}
-	}
-	return bytes
+	return h.Load(ctx)
 }
 
 // run runs a stage on this worker's ranks of a set. The batch goes back from rank 0.

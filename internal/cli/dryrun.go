@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latentbeam/internal/plan"
 	"latentbeam/pipelines"
+	"latentbeam/stages/cost"
 )
 
 // dryRun prints what a run would do. Nothing is written.
@@ -39,10 +39,10 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 	fmt.Fprintln(w, "shape (WxHxF)\tsteps\trows\tbatch\teach\ttotal\tdisk\t")
 	for _, b := range e.Buckets {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%s\t\n", b.Shape, b.Shape.NumInferenceSteps, b.Rows, b.Batch,
-			b.Each.Round(10*time.Millisecond), b.Total.Round(time.Second), plan.Bytes(b.Disk))
+			b.Each.Round(10*time.Millisecond), b.Total.Round(time.Second), cost.Bytes(b.Disk))
 	}
 	w.Flush()
 	fmt.Fprintf(out, "\nestimated: %s and %s on disk (measured on one row of each shape with few steps)\n",
-		e.Time.Round(time.Second), plan.Bytes(e.Disk))
+		e.Time.Round(time.Second), cost.Bytes(e.Disk))
 	return nil
 }

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"latentbeam/internal/engine/schedule"
-	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/pipelines"
+	"latentbeam/stages/cost"
 )
 
 // printDevices lists the devices, like ones of a host together.
@@ -32,12 +32,12 @@ func printDevices(out io.Writer, devices []layout.Device, described bool) {
 			hosts++
 		}
 		fmt.Fprintf(out, "%d x %s: %s, %sFLOP/s, %s/s between them (%s)\n", n, d.Name,
-			plan.Bytes(d.Memory), si(d.Rate), plan.Bytes(int64(d.Link)), source)
+			cost.Bytes(d.Memory), si(d.Rate), cost.Bytes(int64(d.Link)), source)
 		net = min(net, cmp.Or(d.Net, layout.Network))
 		i += n
 	}
 	if hosts > 1 {
-		fmt.Fprintf(out, "on %d hosts: %s/s between them\n", hosts, plan.Bytes(int64(net)))
+		fmt.Fprintf(out, "on %d hosts: %s/s between them\n", hosts, cost.Bytes(int64(net)))
 	}
 }
 
@@ -61,8 +61,8 @@ func printLayout(out io.Writer, l pipelines.Layout, devices []layout.Device) {
 			p.Shape.Positions, p.Shape.Batch)
 		fmt.Fprintf(w, "  a step\t%s: work %s, exchange %s\n", duration(f.Seconds()), duration(f.Compute),
 			duration(f.Wire))
-		fmt.Fprintf(w, "  sent a step\t%s by the busiest device, %s by all of a set\n", plan.Bytes(f.Sent),
-			plan.Bytes(f.AllSent))
+		fmt.Fprintf(w, "  sent a step\t%s by the busiest device, %s by all of a set\n", cost.Bytes(f.Sent),
+			cost.Bytes(f.AllSent))
 		fmt.Fprintf(w, "  waste\t%.2f%% of the busiest device's work, padding included\n", 100*max(0, f.Waste))
 	}
 	fmt.Fprintf(w, "  time\t%s for all rows%s\n", duration(l.Seconds()), played(l))
@@ -111,7 +111,7 @@ func printLeases(w io.Writer, l pipelines.Layout) {
 }
 
 // printSet prints a line for each device of a set.
-func printSet(w io.Writer, s layout.Set, devices []layout.Device, split *layout.Split) {
+func printSet(w io.Writer, s layout.Set, devices []layout.Device, split *cost.Split) {
 	for r, i := range s.Devices {
 		columns, frames, units := "-", "-", "-"
 		if p := s.Forward.Plan; p != nil {
@@ -123,8 +123,8 @@ func printSet(w io.Writer, s layout.Set, devices []layout.Device, split *layout.
 		}
 		m := s.Memory[r]
 		fmt.Fprintf(w, "  %d %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", i, devices[i].Name,
-			columns, frames, units, m.Stage, plan.Bytes(m.Weights), plan.Bytes(m.Activations), plan.Bytes(m.Exchange),
-			plan.Bytes(m.Total()), plan.Bytes(devices[i].Memory))
+			columns, frames, units, m.Stage, cost.Bytes(m.Weights), cost.Bytes(m.Activations), cost.Bytes(m.Exchange),
+			cost.Bytes(m.Total()), cost.Bytes(devices[i].Memory))
 	}
 }
 

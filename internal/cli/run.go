@@ -3,12 +3,12 @@ package cli
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"latentbeam/internal/store"
 	"latentbeam/pipelines"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -143,7 +143,7 @@ func verdict(output string, r pipelines.Result) error {
 		return interrupted(fmt.Sprintf("interrupted with %d rows to do; run it again to go on", r.Totals.Pending))
 	case r.Totals.Failed > 0:
 		return fault.Failures(fmt.Errorf("%d of %d rows failed: see %s; `latentbeam retry %s` tries them again",
-			r.Totals.Failed, r.Totals.Rows, filepath.Join(output, "tables", "failures-*.parquet"), output))
+			r.Totals.Failed, r.Totals.Rows, store.Address(output, "tables/failures-*.parquet"), output))
 	}
 	return nil
 }

@@ -14,11 +14,11 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/lend"
-	"latentbeam/internal/plan"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // cpuTarget is the batch memory beyond which a CPU worker gains nothing: its kernels block for the
@@ -34,11 +34,11 @@ const assumedMemory = 4 << 30
 // CPU is the pool of CPU workers of this process: each has an equal share of the threads.
 type CPU struct {
 	speeds []float64
-	whole  plan.Memory // without weights
+	whole  cost.Memory // without weights
 	class  string
 
 	mu      sync.Mutex
-	memory  plan.Memory
+	memory  cost.Memory
 	free    map[int]worker // by number
 	changed chan struct{}  // closed and made anew when workers come free
 }
@@ -64,7 +64,7 @@ func NewCPU(workers, threads int, memory int64) (*CPU, error) {
 	if memory == 0 {
 		memory = available() / 5 * 4 / int64(max(1, workers))
 	}
-	whole := plan.Memory{Target: min(cpuTarget, memory), Limit: memory}
+	whole := cost.Memory{Target: min(cpuTarget, memory), Limit: memory}
 	p := &CPU{free: map[int]worker{}, changed: make(chan struct{}), whole: whole, memory: whole, class: cpu.New(1).Class()}
 	for i := range workers {
 		share := threads / workers
@@ -172,7 +172,7 @@ func (p *CPU) Speeds() []float64 { return p.speeds }
 func (p *CPU) Changed() <-chan struct{} { return nil }
 
 // Memory returns what a batch may use on one worker.
-func (p *CPU) Memory() plan.Memory {
+func (p *CPU) Memory() cost.Memory {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.memory

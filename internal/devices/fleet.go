@@ -12,9 +12,9 @@ import (
 
 	"latentbeam/internal/gpu"
 	"latentbeam/internal/lend"
-	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/transport"
+	"latentbeam/stages/cost"
 )
 
 // JoinTime is how long the ranks of a set may take to find each other.
@@ -48,7 +48,7 @@ type host struct {
 	labels []string        // nil: its devices are alike
 	survey *gpu.Survey     // nil: how its devices are linked is not known
 	speeds []float64
-	memory plan.Memory // of each device
+	memory cost.Memory // of each device
 	lost   bool
 	hoped  bool // lost, and still to be asked
 	asked  int  // times, in this run
@@ -199,8 +199,8 @@ func (f *Fleet) Close() {
 	f.node.Close()
 }
 
-func smaller(a, b plan.Memory) plan.Memory {
-	return plan.Memory{Target: min(a.Target, b.Target), Limit: min(a.Limit, b.Limit)}
+func smaller(a, b cost.Memory) cost.Memory {
+	return cost.Memory{Target: min(a.Target, b.Target), Limit: min(a.Limit, b.Limit)}
 }
 
 // Size returns how many devices there are, lost ones included.
@@ -228,7 +228,7 @@ func (f *Fleet) Changed() <-chan struct{} {
 }
 
 // Memory returns what a batch may use on any one device.
-func (f *Fleet) Memory() (memory plan.Memory) {
+func (f *Fleet) Memory() (memory cost.Memory) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.here > 0 {

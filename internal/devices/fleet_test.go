@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/transport"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages/cost"
 )
 
 // long is more than anything here takes, on a machine that does much else.
@@ -185,7 +185,7 @@ func TestLinksTakeMemory(t *testing.T) {
 		t.Helper()
 		var addrs []string
 		for range workers {
-			reply := Reply{Speeds: []float64{1, 1}, Class: class, Memory: plan.Memory{Limit: memory, Target: memory / 2}}
+			reply := Reply{Speeds: []float64{1, 1}, Class: class, Memory: cost.Memory{Limit: memory, Target: memory / 2}}
 			addr, stop := answering(t, "127.0.0.1:0", token, reply)
 			defer stop()
 			addrs = append(addrs, addr)
@@ -342,7 +342,7 @@ func TestAFleetLearnsWhatBlocksGaveBack(t *testing.T) {
 	token := transport.Token("a secret of the tests")
 	local, _ := NewCPU(0, 1, 0)
 	for _, more := range []int64{0, 1 << 30} {
-		reply := Reply{Speeds: []float64{1}, Class: local.Class(), Memory: plan.Memory{Target: more / 2, Limit: more}}
+		reply := Reply{Speeds: []float64{1}, Class: local.Class(), Memory: cost.Memory{Target: more / 2, Limit: more}}
 		addr, stop := answering(t, "127.0.0.1:0", token, reply)
 		defer stop()
 		f, err := Dial(t.Context(), local, token, []string{addr}, Job{Start: json.RawMessage("{}")})
@@ -350,7 +350,7 @@ func TestAFleetLearnsWhatBlocksGaveBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		f.hosts[0].memory = plan.Memory{Target: 50, Limit: 100}
+		f.hosts[0].memory = cost.Memory{Target: 50, Limit: 100}
 		set, release, err := f.LeaseSet(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)

@@ -8,10 +8,10 @@ import (
 
 	"latentbeam/internal/gpu"
 	"latentbeam/internal/lend"
-	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/transport"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages/cost"
 )
 
 // Request is what a job asks of a worker process, one a connection. Its body is a coded batch.
@@ -43,7 +43,7 @@ type Reply struct {
 	Device string `json:"device,omitempty"`
 
 	Speeds  []float64         `json:"speeds,omitempty"`  // of the worker's devices
-	Memory  plan.Memory       `json:"memory"`            // of each; after a stage only where it has changed
+	Memory  cost.Memory       `json:"memory"`            // of each; after a stage only where it has changed
 	Class   string            `json:"class,omitempty"`   // numeric class of their results
 	Weights map[string]string `json:"weights,omitempty"` // digest of each stage's weights
 	// Layout is what the cost model knows of the devices, and Survey how they are linked, where the worker's pool does.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"latentbeam/internal/plan"
+	"latentbeam/stages/cost"
 )
 
 // Examine says what the facts mean.
@@ -41,7 +41,7 @@ func processor(c CPU) Check {
 const little = 10 << 30
 
 func memory(m Memory) Check {
-	out := Check{Name: "memory", State: OK, Found: fmt.Sprintf("%s, %s free", plan.Bytes(m.Total), plan.Bytes(m.Free))}
+	out := Check{Name: "memory", State: OK, Found: fmt.Sprintf("%s, %s free", cost.Bytes(m.Total), cost.Bytes(m.Free))}
 	if m.Free < little {
 		out.State = Note
 		out.Cost = "T5-xxl's weights (9 GiB in 16 bit) do not stay in memory and are read from disk again and again; " +
@@ -64,7 +64,7 @@ func hugePages(m Memory) Check {
 const cramped = 5 << 30
 
 func output(o Output) Check {
-	out := Check{Name: "output", State: OK, Found: fmt.Sprintf("%s, %s free", o.Path, plan.Bytes(o.Free))}
+	out := Check{Name: "output", State: OK, Found: fmt.Sprintf("%s, %s free", o.Path, cost.Bytes(o.Free))}
 	switch {
 	case o.Problem != "":
 		out.State, out.Found = Broken, o.Path+": "+o.Problem

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/gpu"
-	"latentbeam/internal/plan"
+	"latentbeam/stages/cost"
 )
 
 // cudaChecks says what there is of GPUs: whether CUDA works at all, each device, and how they are linked.
@@ -124,7 +124,7 @@ func kinds(g GPU) (out []Check) {
 // bare is a device of which only CUDA knows.
 func bare(d Device) Check {
 	c := Check{Name: "GPU " + strconv.Itoa(d.Index), State: OK,
-		Found: fmt.Sprintf("%s, %s, %s", d.Name, gpu.Device{UUID: d.UUID}.Short(), plan.Bytes(d.Memory))}
+		Found: fmt.Sprintf("%s, %s, %s", d.Name, gpu.Device{UUID: d.UUID}.Short(), cost.Bytes(d.Memory))}
 	d.judge(&c)
 	return c
 }
@@ -197,7 +197,7 @@ func pids(s gpu.Status) string {
 
 // reading is how a device is: what the driver does not say is left out.
 func reading(d gpu.Device, s gpu.Status) string {
-	parts := []string{fmt.Sprintf("%s of %s free", plan.Bytes(s.Free), plan.Bytes(d.Memory))}
+	parts := []string{fmt.Sprintf("%s of %s free", cost.Bytes(s.Free), cost.Bytes(d.Memory))}
 	if s.Utilization >= 0 {
 		parts = append(parts, fmt.Sprintf("%d %% busy", s.Utilization))
 	}

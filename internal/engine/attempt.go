@@ -20,8 +20,8 @@ var errNotBegun = errors.New("the job is stopping")
 // settle tries the elements until each has its result or its failure. Only an error that ends the job comes back, or
 // errNotBegun.
 func (f *Station) settle(live []*stages.Element) error {
-	batch := f.engine.Batch(f.index, live)
-	for t := batch.Next(); t != nil; t = batch.Next() {
+	tries := f.engine.Tries(f.index, live)
+	for t := tries.Next(); t != nil; t = tries.Next() {
 		if t.Pause > 0 && !f.pause(t.Pause) {
 			return context.Cause(f.ctx)
 		}
@@ -32,7 +32,7 @@ func (f *Station) settle(live []*stages.Element) error {
 		case r.Err != nil && f.ctx.Err() != nil:
 			return context.Cause(f.ctx)
 		}
-		if err := batch.After(t, r); err != nil {
+		if err := tries.After(t, r); err != nil {
 			return err
 		}
 	}

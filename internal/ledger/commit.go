@@ -42,7 +42,7 @@ func (l *Ledger) Commit(ctx context.Context, recs []Record) error {
 	for _, p := range parts {
 		for _, at := range p.places {
 			if err := l.insert(at.key, at.ref); err != nil {
-				return fault.Fatal(fmt.Errorf("commit %v: %w", at.key, err))
+				return fatal(fmt.Errorf("commit %v: %w", at.key, err))
 			}
 		}
 	}

@@ -3,8 +3,6 @@ package ledger
 import (
 	"fmt"
 	"slices"
-
-	"latentbeam/schemas/fault"
 )
 
 // Cursor finds and reads records for one goroutine. Where keys are asked for in about the order in which
@@ -34,7 +32,7 @@ func (c *Cursor) Status(key Key) (Status, error) {
 		return c.current.key == key, nil
 	})
 	if err != nil {
-		return Absent, fault.Fatal(fmt.Errorf("look up %v: %w", key, err))
+		return Absent, fatal(fmt.Errorf("look up %v: %w", key, err))
 	}
 	c.ref = ref
 	return ref.status(), nil
@@ -53,7 +51,7 @@ func (c *Cursor) Find(key Key) (Record, error) {
 		c.entries, err = c.reader.blobs(c.ref.offset(), c.current, body)
 	}
 	if err != nil {
-		return rec, fault.Fatal(fmt.Errorf("read record of %v: %w", key, err))
+		return rec, fatal(fmt.Errorf("read record of %v: %w", key, err))
 	}
 	rec.Row = body[:c.current.rowBytes]
 	for _, e := range c.entries {
@@ -70,7 +68,7 @@ func (c *Cursor) Blob(name string) ([]byte, error) {
 	}
 	data, err := c.reader.blob(c.entries[i])
 	if err != nil {
-		return nil, fault.Fatal(fmt.Errorf("read record of %v: %w", c.current.key, err))
+		return nil, fatal(fmt.Errorf("read record of %v: %w", c.current.key, err))
 	}
 	return data, nil
 }

@@ -50,7 +50,7 @@ func Open(ctx context.Context, s store.Store) (*Ledger, error) {
 		}
 		if err := l.load(ctx, r, name); err != nil {
 			l.Close()
-			return nil, fault.Fatal(fmt.Errorf("open ledger: %w", err))
+			return nil, fatal(fmt.Errorf("open ledger: %w", err))
 		}
 	}
 	var random [8]byte
@@ -126,7 +126,7 @@ func (l *Ledger) Lookup(key Key) (Ref, Status, error) {
 	defer l.mu.RUnlock()
 	ref, err := l.index.find(key.fingerprint(), l.sameKey(key))
 	if err != nil {
-		return Ref{}, Absent, fault.Fatal(fmt.Errorf("look up %v: %w", key, err))
+		return Ref{}, Absent, fatal(fmt.Errorf("look up %v: %w", key, err))
 	}
 	return ref, ref.status(), nil
 }
@@ -178,4 +178,12 @@ func (l *Ledger) Close() {
 	defer l.mu.Unlock()
 	l.files.close()
 	l.index.close()
+}
+
+// fatal marks an error as the end of the job, unless the store says that it may pass.
+func fatal(err error) error {
+	if fault.ExitCode(err) == fault.ExitTryAgain {
+		return err
+	}
+	return fault.Fatal(err)
 }

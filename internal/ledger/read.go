@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"latentbeam/schemas/fault"
 )
 
 // readWindow is how much of a record is read at first; most rows fit.
@@ -60,7 +58,7 @@ func (l *Ledger) open(ref Ref, window int, fn func(*reader, header) error) error
 			name)
 	}
 	if err := l.inFile(name, ref, window, fn); err != nil {
-		return fault.Fatal(fmt.Errorf("read ledger: %w", err))
+		return fatal(fmt.Errorf("read ledger: %w", err))
 	}
 	return nil
 }

@@ -6,10 +6,10 @@ import (
 	"context"
 
 	"latentbeam/internal/gpu"
-	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // Pool lends devices to batches. They are known by number, from 0, and may come and go. internal/devices implements it.
@@ -26,7 +26,7 @@ type Pool interface {
 	// Changed returns a channel that is closed when devices have come or are gone; nil where they never do.
 	Changed() <-chan struct{}
 	// Memory returns what a batch may use on one device.
-	Memory() plan.Memory
+	Memory() cost.Memory
 	// Class returns the numeric class of the devices' results.
 	Class() string
 	// Capabilities says what only some pools can.

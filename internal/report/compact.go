@@ -68,6 +68,9 @@ func (j *Job) rescue(ctx context.Context, file string, stays func(key uint64) bo
 		return nil
 	}
 	t, err := j.openTensors(ctx, file)
+	if away(err) {
+		return err
+	}
 	if err != nil {
 		return nil //nolint:nilerr // most files are new
 	}
@@ -78,6 +81,9 @@ func (j *Job) rescue(ctx context.Context, file string, stays func(key uint64) bo
 	var bytes int64
 	row := int64(-1)
 	for text, err := range t.Keys() {
+		if away(err) {
+			return err
+		}
 		key, keyErr := schemas.ParseKey(text)
 		if err != nil || keyErr != nil {
 			break
@@ -89,9 +95,18 @@ func (j *Job) rescue(ctx context.Context, file string, stays func(key uint64) bo
 		if err != nil {
 			return err
 		}
-		if rec.Status != ledger.Done || !complete(&rec, cursor, table, func(column string) ([]byte, error) {
-			return t.Read(column, row)
-		}) {
+		if rec.Status != ledger.Done {
+			continue
+		}
+		var readErr error
+		added := complete(&rec, cursor, table, func(column string) (data []byte, err error) {
+			data, readErr = t.Read(column, row)
+			return data, readErr
+		})
+		if away(readErr) {
+			return readErr
+		}
+		if !added {
 			continue
 		}
 		group = append(group, rec)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,6 +14,7 @@ import (
 	"latentbeam/internal/store"
 	"latentbeam/internal/table"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 )
 
 // A tensor is in the ledger until the tables of a complete run are on disk; then Compact drops it from the
@@ -50,7 +52,13 @@ const maxPlaces = 1 << 24
 
 func fingerprint(k [32]byte) uint64 { return binary.BigEndian.Uint64(k[:]) }
 
-// openHeld reads the keys of all files of a table, those of other shards too. A file that cannot be read
+// away reports whether an error says nothing about what was read: the store cannot answer now.
+func away(err error) bool {
+	return fault.ExitCode(err) == fault.ExitTryAgain || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded)
+}
+
+// openHeld reads the keys of all files of a table, those of other shards too. A file that is damaged
 // holds nothing.
 func (j *Job) openHeld(ctx context.Context, name string) (*held, error) {
 	files, err := store.Names(ctx, j.Store, "tables/"+name+"-", store.Flat)
@@ -60,7 +68,12 @@ func (j *Job) openHeld(ctx context.Context, name string) (*held, error) {
 	h := &held{}
 	n := int64(0)
 	for _, file := range files {
-		if t, err := j.openTensors(ctx, file); err == nil {
+		t, err := j.openTensors(ctx, file)
+		if away(err) {
+			h.close()
+			return nil, err
+		}
+		if err == nil {
 			h.files = append(h.files, t)
 			n += t.Rows()
 		}
@@ -69,6 +82,10 @@ func (j *Job) openHeld(ctx context.Context, name string) (*held, error) {
 	for i, t := range h.files {
 		row := uint32(0)
 		for text, err := range t.Keys() {
+			if away(err) {
+				h.close()
+				return nil, err
+			}
 			key, keyErr := schemas.ParseKey(text)
 			if err != nil || keyErr != nil {
 				break
@@ -156,6 +173,12 @@ func (j *Job) blob(ctx context.Context, o outcome, name string) ([]byte, error) 
 	}
 	file := h.files[p.file]
 	data, err := file.Read(homes[name].column, int64(p.row))
+	if errors.Is(err, store.ErrChanged) {
+		return rescued(o, name, err)
+	}
+	if away(err) {
+		return nil, err
+	}
 	if err == nil && !matches(data, name, o.result) {
 		err = fmt.Errorf("table %s: the %s of row %d is not what was written there", file.Path(), name, p.row+1)
 	}
@@ -163,6 +186,16 @@ func (j *Job) blob(ctx context.Context, o outcome, name string) ([]byte, error) 
 		return nil, fmt.Errorf("%w: remove the file and run again, its rows are computed anew", err)
 	}
 	return data, nil
+}
+
+// rescued reads from the ledger a tensor whose table was replaced since the row was read: rescue has put it there. err
+// says that the table was.
+func rescued(o outcome, name string, err error) ([]byte, error) {
+	now, findErr := o.cursor.Find(ledger.Key(o.Key))
+	if findErr != nil || !has(now, name) {
+		return nil, errors.Join(err, findErr)
+	}
+	return o.cursor.Blob(name)
 }
 
 // has reports whether the record carries the tensor itself.

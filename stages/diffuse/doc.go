@@ -4,6 +4,19 @@
 // columns, heads and blocks it cuts. Whatever the set, the bytes are those of one device.
 //
 // A network lives in a package of its own, such as stages/stdit, and implements three small interfaces: Network is the
-// opened model, Model its weights on a device, Batch some rows that are ready for the steps. No network knows of
+// opened model, Model its weights on a device, Batch some rows that are ready for the steps. plain_test.go has the
+// smallest one. No network knows of
 // samplers, guidance, ranks or clips, and nothing here knows what a network does inside.
+//
+// How others will fit:
+//   - Attention over all tokens of a video, as in Wan and Open-Sora-Plan: columns lie on the ranks as they do now, and
+//     Batch.Advance calls nn.SelfAttention.AddVideoShared with Rows.Split. Sparse attention re-arranges the tokens behind the same
+//     exchange. Padded boxes are a sequence.Mask for each row.
+//   - A timestep for each frame (Wan 2.2 5B): a frame that is not in Instant.Generated is at timestep 0.
+//   - First frames and masks as more input channels (Wan I2V): Rows.Given has them in Prepare. Embed copies them beside
+//     the patch vectors and multiplies once. Images then needs a way to say that guidance keeps two branches.
+//   - Two experts by timestep (Wan 2.2 14B): Instant tells Advance which one is due. To have one of them in memory
+//     alone, Description would name the components and their timesteps, and the stage would take all jobs through the
+//     first; a sampler can wait meanwhile, as it does in a pipeline (pipeline.go).
+//   - UniPC, Euler and other steps: a sampler.Recipe. Noise inside a step is sampler.Noise by its number.
 package diffuse

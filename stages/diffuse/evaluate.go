@@ -4,20 +4,9 @@ import (
 	"context"
 
 	"latentbeam/kernels"
-	"latentbeam/stages"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sampler"
 )
-
-// rowsOf are the rows of a batch as the sampler orders them: branch by branch.
-func rowsOf(batch []*stages.Element, branches int) (rows []Row) {
-	for b := range branches {
-		for _, e := range batch {
-			rows = append(rows, Row{e, b})
-		}
-	}
-	return rows
-}
 
 // Evaluator prepares rows on a device that has all of their columns, in the scope open at the call, and returns the
 // network as a sampler calls it for them.

@@ -150,21 +150,3 @@ func (j *job) given() *Given {
 	}
 	return &Given{Latents: j.image.Latents, Frames: j.image.Given}
 }
-
-// imageOf is what the sampler of some shares of the element takes.
-func (j *job) imageOf(shares []share) *sampler.Image {
-	if j.image == nil {
-		return nil
-	}
-	own, planes := *j.image, j.planes()
-	own.Latents = nil
-	for _, s := range shares {
-		part := make([]float32, planes*len(s.pixels))
-		s.pick(part, j.image.Latents, planes)
-		own.Latents = append(own.Latents, part...)
-	}
-	if len(shares) == 0 { // one pixel stands in
-		own.Latents = make([]float32, planes)
-	}
-	return &own
-}

@@ -36,16 +36,12 @@ func TestMutants(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, err := j.plan(sequence.Equal(3), j.branches())
-		if err != nil {
-			t.Fatal(err)
-		}
 		run := func(ctx context.Context, rank int, tr kernels.Transport) error {
 			be, mine, own := cpu.New(1), *j, *s
 			mine.stage, mine.batch = &own, slices.Clone(j.batch)
 			mistake(&mine, rank)
 			seat := &nn.Seat{Dev: be, Sequence: kernels.NewGroup(ctx, tr, be, time.Minute)}
-			return mine.run(ctx, seat, plan, false)
+			return maker{stage: &own, dev: be, seat: seat, speeds: sequence.Equal(3)}.sample(ctx, &mine)
 		}
 		if err := kernels.Together(t.Context(), transport.Shared(3), time.Second, run); err != nil {
 			t.Fatal(err)

@@ -2,7 +2,9 @@ package diffuse
 
 import (
 	"context"
+	"sync"
 
+	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
@@ -29,12 +31,63 @@ type rank struct {
 	out      []float32
 }
 
+// ranks returns the shares of a rank of a set in the batch: one for so many branches together, each with its columns and
+// of the model its heads and blocks.
+func (j *job) ranks(seat *nn.Seat, speeds []float64, together int) (out []*rank, err error) {
+	plan, err := j.plan(speeds, together)
+	if err != nil {
+		return nil, err
+	}
+	heads, err := seat.Cut.Heads(j.Heads)
+	if err != nil {
+		return nil, err
+	}
+	if heads.Len() < j.Heads {
+		if plan, err = plan.WithHeads(heads.Len()); err != nil {
+			return nil, err
+		}
+	}
+	model, err := j.Part(seat.Dev, seat.Stage)
+	for branch := 0; err == nil && branch < j.branches(); branch += together {
+		var r *rank
+		r, err = j.newRank(seat.Dev, seat.Sequence, plan, model, branch, together)
+		out = append(out, r)
+	}
+	return out, err
+}
+
+// plans are those of a job by the branches that go together, once they are made.
+type plans struct {
+	mu sync.Mutex
+	of map[int]*sequence.Plan
+}
+
+// plan says which rank does what of so many branches: the allowed way to share with the shortest predicted step, as
+// `plan` shows it. It depends on the speeds alone, so every process of a set comes to the same.
+func (j *job) plan(speeds []float64, branches int) (*sequence.Plan, error) {
+	j.plans.mu.Lock()
+	defer j.plans.mu.Unlock()
+	if plan, ok := j.plans.of[branches]; ok {
+		return plan, nil
+	}
+	cost, err := j.Cost(&j.batch[0].Row)
+	if err != nil {
+		return nil, err
+	}
+	cost.Split.Shape.Batch = branches
+	f, err := layout.Cheapest(*cost.Split, len(j.batch), layout.Ranks(speeds))
+	if err == nil {
+		j.plans.of = map[int]*sequence.Plan{branches: f.Plan}
+	}
+	return f.Plan, err
+}
+
 // newRank prepares the texts and conditions of g's rank, for so many branches of each element from the given one on.
 func (j *job) newRank(dev kernels.Backend, g *kernels.Group, plan *sequence.Plan, model Model, branch, branches int) (
 	*rank, error) {
 	g.Follow(plan.Hash)
 	r := &rank{j: j, dev: dev, group: g, plan: plan, split: nn.NewSplit(plan, g), frames: plan.Shape.Frames,
-		branches: branches, branch: branch, rows: nn.Span{Len: 1}, meets: branches > 1 && meets(plan, branches)}
+		branches: branches, branch: branch, rows: nn.Span{Len: 1}, meets: branches > 1 && plan.Meets(branches)}
 	parts := r.split.Parts()
 	if len(parts) > 0 {
 		last := parts[len(parts)-1].Rows
@@ -58,6 +111,15 @@ func (j *job) newRank(dev kernels.Backend, g *kernels.Group, plan *sequence.Plan
 		r.shares[i].locate(j.size, j.Patch)
 	}
 	return r, nil
+}
+
+// sample samples the shares. Then the first rank gives the elements their latents, or with alike every rank to its own.
+func (r *rank) sample(ctx context.Context, first, alike bool) error {
+	z, b := r.j.shares(r)
+	if err := r.j.sampler.Sample(ctx, b, z, r.evaluate, r.j.noiseOf(r), nil); err != nil || !first && !alike {
+		return err
+	}
+	return r.j.collect(r, z, alike)
 }
 
 // evaluate is the network as the sampler of this rank's shares sees it: rows are its branches times its

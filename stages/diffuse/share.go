@@ -126,18 +126,6 @@ func overlap(a, b nn.Span) nn.Span {
 	return nn.Span{Start: lo, Len: max(0, min(a.Start+a.Len, b.Start+b.Len)-lo)}
 }
 
-// meets reports whether guidance puts together what different ranks compute.
-func meets(plan *sequence.Plan, branches int) bool {
-	for a := range plan.Ranks {
-		for b := range plan.Ranks {
-			if a != b && len(plan.Siblings(branches, a, b)) > 0 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // patchesOf narrows x (T', patches from start on, ...) to the given patches.
 func patchesOf(x kernels.Tensor, start int, patches nn.Span) kernels.Tensor {
 	return x.Narrow(1, patches.Start-start, patches.Len)

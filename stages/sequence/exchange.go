@@ -91,6 +91,18 @@ type Link struct {
 	FromAt, ToAt int // where the owners keep Positions.Lo
 }
 
+// Meets reports whether guidance puts together what different ranks compute.
+func (p *Plan) Meets(branches int) bool {
+	for a := range p.Ranks {
+		for b := range p.Ranks {
+			if a != b && len(p.Siblings(branches, a, b)) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Siblings returns the columns of `from` that guidance puts together with columns of `to`: the same element
 // and position in another of its branches. Where both ranks keep the latents of their own columns, an
 // exchange of the model's output along these lists lets both take the same sampling step.

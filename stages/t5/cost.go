@@ -1,20 +1,20 @@
 package t5
 
 import (
-	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/nn"
 )
 
 // Cost is that of prompts of full length. An element is encoded by one device.
-func (s *stage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
+func (s *stage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 	texts := 1
 	if row.NegativePrompt != "" {
 		texts = 2
 	}
 	encode, err := s.Config.encoding(texts, row.MaxSequenceLength)
 	if err != nil {
-		return layout.Stage{}, err
+		return cost.Estimate{}, err
 	}
 	work, err := nn.Work(encode)
 	cost := s.Weigh(s.Config.DType)

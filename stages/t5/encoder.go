@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/sequence"
 )
 
 // Encoder is a T5 v1.1 encoder. It is read-only once loaded and may serve any backend of its device.
@@ -14,9 +14,9 @@ type Encoder struct {
 	Config
 	embedding    kernels.Tensor // shared.weight (V, d_model); none behind the first stage of a pipeline
 	relativeBias kernels.Tensor // relative_attention_bias.weight of layer 0's SelfAttention (32, all heads)
-	heads        weights.Range  // that this rank of tensor parallelism has
+	heads        sequence.Range // that this rank of tensor parallelism has
 	layers       []layer
-	own          weights.Range // which of all layers these are
+	own          sequence.Range // which of all layers these are
 	flow         *nn.Flow
 	finalNorm    kernels.Tensor // encoder.final_layer_norm.weight (d_model); none before the last stage
 }

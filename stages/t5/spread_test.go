@@ -13,6 +13,7 @@ import (
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/sequence"
 	"latentbeam/testdata/tiny"
 )
@@ -73,17 +74,17 @@ func TestPlacedOnSmallDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := texts(batch)
-	cost, err := one.Cost(&batch[0].Row)
+	whole, err := one.Cost(&batch[0].Row)
 	if err != nil {
 		t.Fatal(err)
 	}
-	part := cost.Parts[0] + cost.Parts[1] // the embedding and a layer
+	part := whole.Parts[0] + whole.Parts[1] // the embedding and a layer
 	memory := part * 12 / 10
 	devices := layout.Ranks(sequence.Equal(2))
 	for i := range devices {
 		devices[i].Memory = memory
 	}
-	held, _ := layout.Arrange([]layout.Stage{cost}, devices, 10)
+	held, _ := layout.Arrange([]cost.Estimate{whole}, devices, 10)
 	s := openTiny(t)
 	if err := s.Hold(held[0]); err != nil || len(held[0].Runs) != 2 {
 		t.Fatalf("two devices with room for half: %+v, %v", held[0], err)
@@ -104,9 +105,9 @@ func TestPlacedOnSmallDevices(t *testing.T) {
 	if !slices.EqualFunc(texts(batch), want, slices.Equal) {
 		t.Error("other embeddings")
 	}
-	if fullest := max(cards[0].Held, cards[1].Held); fullest > memory || held[0].Bytes < fullest || cost.Weights <= memory {
+	if fullest := max(cards[0].Held, cards[1].Held); fullest > memory || held[0].Bytes < fullest || whole.Weights <= memory {
 		t.Errorf("%d bytes on the fullest device of %d, the plan says %d; all are %d", fullest, memory, held[0].Bytes,
-			cost.Weights)
+			whole.Weights)
 	}
 	if err := openTiny(t).Load(kerneltest.Card(cpu.New(1), memory)); err == nil {
 		t.Error("a device holds the whole encoder: nothing is shown")

@@ -1,18 +1,18 @@
 package vae
 
 import (
-	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/nn"
 )
 
 // Cost is that of all frames of all clips, of which devices decode a group each.
-func (s *decodeStage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
+func (s *decodeStage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 	work, err := s.Config.decodeWork(row.NumFrames, row.Height, row.Width, s.micro)
 	all, _ := s.Bytes(s.Config.DType)
-	return layout.Stage{Weights: all, Work: work * float64(max(1, row.Loop)), Pieces: s.Config.groupsOf(row)}, err
+	return cost.Estimate{Weights: all, Work: work * float64(max(1, row.Loop)), Pieces: s.Config.groupsOf(row)}, err
 }
 
 // decodeWork returns the FLOP of Decode.

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"latentbeam/internal/gpu"
-	"latentbeam/internal/plan"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages/cost"
 )
 
 // Left is a device that the job does not use, and why.
@@ -83,7 +83,7 @@ func unfit(d gpu.Device, s gpu.Status) string {
 	for _, p := range s.Processes {
 		pids = append(pids, fmt.Sprint(p.PID))
 	}
-	why := fmt.Sprintf("%s of its %s are taken", plan.Bytes(s.Used), plan.Bytes(d.Memory))
+	why := fmt.Sprintf("%s of its %s are taken", cost.Bytes(s.Used), cost.Bytes(d.Memory))
 	if len(pids) > 0 {
 		why += " (pid " + strings.Join(pids, ", ") + ")"
 	}

@@ -10,10 +10,10 @@ import (
 
 	"latentbeam/internal/gpu"
 	"latentbeam/internal/lend"
-	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages/cost"
 )
 
 // ErrNone is the error of Open where this process sees no GPU at all; a job may compute on the CPU then.
@@ -204,11 +204,11 @@ func (p *Pool) Changed() <-chan struct{} {
 }
 
 // Memory returns what a batch may use on any one device.
-func (p *Pool) Memory() plan.Memory {
+func (p *Pool) Memory() cost.Memory {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.o.Memory > 0 {
-		return plan.Memory{Target: p.o.Memory / 2, Limit: p.o.Memory}
+		return cost.Memory{Target: p.o.Memory / 2, Limit: p.o.Memory}
 	}
 	var there []layout.Device
 	for _, d := range p.devices {

@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -12,8 +11,6 @@ import (
 	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/lend"
 	"latentbeam/schemas"
-	"latentbeam/schemas/fault"
-	"latentbeam/stages"
 )
 
 // A result that holds a NaN is the row's fault, or that of a device which is sick. Another device tells: the element is
@@ -51,55 +48,9 @@ type doubt struct {
 	well    []int // devices that gave a finite result since; nil: none
 }
 
-// examine looks at what an attempt has given on these devices.
-func (b *Batch) examine(t *Try, devices []int) {
-	for i, e := range slices.Backward(t.Live) { // what is in doubt is tried next, the first element first
-		why := ""
-		if e.Failed == nil {
-			why = e.NotFinite(b.step.Gives)
-		}
-		if why != "" {
-			restore(t.Live[i:i+1], t.before[i:i+1])
-			b.suspect(e, fault.NotFinite(errors.New(why)), devices, t)
-			continue
-		}
-		if t.doubt != nil && e.Failed == nil {
-			t.doubt.well = devices
-		}
-		b.settled(e, t)
-	}
-}
-
-// suspect lets an element be tried elsewhere whose result on these devices was not finite, or fails it.
-func (b *Batch) suspect(e *stages.Element, err error, devices []int, t *Try) {
-	if t.doubt != nil {
-		if here, there := b.labels(t.doubt.devices), b.labels(devices); here != there {
-			slog.Warn("a result is not finite, on another device neither: the row fails", "stage", b.step.Name,
-				"device", here, "again_on", there, "error", err)
-		}
-	} else if again := b.elsewhere(&e.Row, err, devices); again.doubt != nil {
-		b.alone([]*stages.Element{e}, again)
-		return
-	}
-	b.fail(e, err, t)
-}
-
-// settled notes that an element is done with. Where all give a finite result that together gave none, it tells.
-func (b *Batch) settled(e *stages.Element, t *Try) {
-	d := t.doubt
-	if d == nil {
-		return
-	}
-	d.open--
-	d.failed = d.failed || e.Failed != nil
-	if d.open == 0 && d.well != nil && !d.failed {
-		b.cleared(d)
-	}
-}
-
 // elsewhere is how an element like row is tried whose result on these devices was not finite: on as few as it needs, of
 // other hardware if there is any, else on fewer of them. Where that is the same again, only alone.
-func (b *Batch) elsewhere(row *schemas.PromptRow, err error, devices []int) Try {
+func (b *Tries) elsewhere(row *schemas.PromptRow, err error, devices []int) Try {
 	need := b.schedule.Needed(b.stage, row)
 	again := Try{Ask: schedule.Ask{Cap: need}}
 	var same []int
@@ -127,7 +78,7 @@ func (b *Batch) elsewhere(row *schemas.PromptRow, err error, devices []int) Try 
 }
 
 // cleared tells that devices gave a finite result where others did not.
-func (b *Batch) cleared(first *doubt) {
+func (b *Tries) cleared(first *doubt) {
 	here, there := b.labels(first.devices), b.labels(first.well)
 	slog.Warn("a result was not finite on one device and is on another: the first may be sick, or a kernel is wrong",
 		"stage", b.step.Name, "device", here, "well_on", there, "error", first.err,
@@ -146,7 +97,7 @@ func (b *Batch) cleared(first *doubt) {
 }
 
 // drain takes the devices of one label out, as long as others are left.
-func (b *Batch) drain(hw *lend.Hardware, label string) {
+func (b *Tries) drain(hw *lend.Hardware, label string) {
 	var sick []int
 	others := false
 	for d, rate := range b.schedule.Pool.Speeds() {
@@ -165,7 +116,7 @@ func (b *Batch) drain(hw *lend.Hardware, label string) {
 }
 
 // label names the hardware of a device, "" where the pool does not tell it from others.
-func (b *Batch) label(device int) string {
+func (b *Tries) label(device int) string {
 	if hw := b.schedule.Pool.Capabilities().Hardware; hw != nil {
 		return hw.Label(device)
 	}
@@ -173,7 +124,7 @@ func (b *Batch) label(device int) string {
 }
 
 // labels names the hardware of devices, each once.
-func (b *Batch) labels(devices []int) string {
+func (b *Tries) labels(devices []int) string {
 	names := map[string]bool{}
 	for _, d := range devices {
 		names[b.label(d)] = true

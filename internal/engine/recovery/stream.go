@@ -8,7 +8,7 @@ import (
 )
 
 // staying is how many blocks of the stage stay in memory, 0 where none can pass.
-func (b *Batch) staying() int {
+func (b *Tries) staying() int {
 	l := b.step.Capabilities().Loading
 	if l == nil || l.Staying == nil {
 		return 0
@@ -22,7 +22,7 @@ const buffers = 2
 
 // stream lets half as many blocks be in memory as when so many of them stayed, and reports whether that is fewer: what
 // a device holds is exchanged at its next use, and results are the same. Another batch may have seen to it already.
-func (b *Batch) stream(row *schemas.PromptRow, staying int) bool {
+func (b *Tries) stream(row *schemas.PromptRow, staying int) bool {
 	l := b.step.Capabilities().Loading
 	if l == nil || l.Staying == nil {
 		return false

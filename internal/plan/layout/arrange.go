@@ -9,7 +9,7 @@ import (
 
 // whole is how weights lie that fit.
 func (s estimate) whole() Held {
-	h := Held{Grid: cost.Grid{Sequence: 1, Tensor: max(1, s.Grid.Tensor), Pipeline: max(1, s.Grid.Pipeline)},
+	h := cost.Held{Grid: cost.Grid{Sequence: 1, Tensor: max(1, s.Grid.Tensor), Pipeline: max(1, s.Grid.Pipeline)},
 		Blocks: max(0, len(s.Parts)-1), Bytes: s.Weights}
 	if len(s.Shards) > 0 {
 		h.Bytes = fullest(s.Shards)
@@ -22,7 +22,7 @@ func (s estimate) whole() Held {
 // to the next; else cut over the devices, passing through memory, or both, whichever is done sooner, those of the
 // largest stage first. What is cut and does not fit even so passes through memory too. over is what they take beyond
 // the memory that there is all the same.
-func Arrange(stages []cost.Estimate, devices []Device, elements int) (held []Held, over int64) {
+func Arrange(stages []cost.Estimate, devices []Device, elements int) (held []cost.Held, over int64) {
 	for _, s := range stages {
 		held = append(held, estimate(s).whole())
 	}
@@ -36,7 +36,7 @@ func Arrange(stages []cost.Estimate, devices []Device, elements int) (held []Hel
 }
 
 // separate is Arrange for devices with a memory of their own.
-func separate(stages []cost.Estimate, held []Held, devices []Device, elements int) (over int64) {
+func separate(stages []cost.Estimate, held []cost.Held, devices []Device, elements int) (over int64) {
 	var most, total int64
 	for _, h := range held {
 		total += h.Bytes
@@ -111,7 +111,7 @@ func Hold(s cost.Estimate, h cost.Held) cost.Estimate {
 }
 
 // hold does so for all.
-func hold(stages []cost.Estimate, held []Held) []cost.Estimate {
+func hold(stages []cost.Estimate, held []cost.Held) []cost.Estimate {
 	out := slices.Clone(stages)
 	for i, h := range held {
 		out[i] = Hold(out[i], h)

@@ -218,16 +218,16 @@ func TestArrangeStreamedPipeline(t *testing.T) {
 // tensor cut cost an exchange each.
 // TestPassing: blocks that give way leave their bytes, but for two that pass; what is shared does not change.
 func TestPassing(t *testing.T) {
-	s := Stage{Weights: 107, Parts: []int64{7, 10, 20, 30, 40}}
+	s := cost.Estimate{Weights: 107, Parts: []int64{7, 10, 20, 30, 40}}
 	for _, c := range []struct {
 		held Held
 		stay int
 		want int64
 	}{
 		{estimate(s).whole(), 4, 107}, {estimate(s).whole(), 2, 107}, {estimate(s).whole(), 1, 97}, {estimate(s).whole(), 0, 87},
-		{Held{InAll: true, Bytes: 50}, 0, 50}, {Held{Streamed: true, Stay: 1, Bytes: 97}, 2, 97},
-		{Held{Streamed: true, Stay: 1, Bytes: 97}, 0, 87},
-		{Held{Runs: []sequence.Range{{Lo: 0, Hi: 3}, {Lo: 3, Hi: 4}}, Bytes: 67}, 0, 67},
+		{cost.Held{InAll: true, Bytes: 50}, 0, 50}, {cost.Held{Streamed: true, Stay: 1, Bytes: 97}, 2, 97},
+		{cost.Held{Streamed: true, Stay: 1, Bytes: 97}, 0, 87},
+		{cost.Held{Runs: []sequence.Range{{Lo: 0, Hi: 3}, {Lo: 3, Hi: 4}}, Bytes: 67}, 0, 67},
 	} {
 		if got := Passing(c.held, s, c.stay).Bytes; got != c.want {
 			t.Errorf("%+v with %d staying: %d bytes, want %d", c.held, c.stay, got, c.want)

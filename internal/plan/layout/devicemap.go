@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"latentbeam/internal/plan/weights"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/sequence"
 )
 
 // deviceMap cuts the blocks over all devices as accelerate's device_map="auto" would. It is no better than pipeline,
 // but it is what other programs do with these weights on these devices, and `plan` says what it would cost.
-func (s estimate) deviceMap(h Held, devices []Device, _ int, beside int64) (placed, bool) {
+func (s estimate) deviceMap(h cost.Held, devices []Device, _ int, beside int64) (placed, bool) {
 	tensors := []weights.Tensor{{Name: "rest.weight", Bytes: s.Parts[0]}}
 	for i, n := range s.Parts[1:] {
 		tensors = append(tensors, weights.Tensor{Name: fmt.Sprintf("blocks.%d.weight", i), Bytes: n})

@@ -27,9 +27,9 @@ func split(rng *rand.Rand, act float64) Stage {
 	shape := sequence.Shape{Batch: 1 + rng.IntN(2), Frames: one(1, 2, 5, 16), Positions: one(1, 4, 15, 64, 200),
 		Heads: one(1, 3, 4, 16), HeadSize: 8, QueryTile: one(0, 1, 16, 64)}
 	tokens := float64(shape.Batch * shape.Frames * shape.Positions)
-	return Stage{Name: "denoise",
+	return cost.Estimate{Name: "denoise",
 		Need: func(n int) (int64, error) { return int64(float64(n) * act * tokens * float64(4*shape.Width())), nil },
-		Split: &Split{Shape: shape, Pairs: 2, Steps: 3, Bytes: 4,
+		Split: &cost.Split{Shape: shape, Pairs: 2, Steps: 3, Bytes: 4,
 			Costs: sequence.Costs{Local: 2000, Project: 300, Score: 4 * 8}}}
 }
 

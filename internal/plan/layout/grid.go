@@ -16,7 +16,7 @@ func (s sharing) onGrid(k int, devices []Device) (Forward, error) {
 			*t = d
 		}
 	}
-	f, err := Cheapest(Split(s), k, together)
+	f, err := Cheapest(cost.Split(s), k, together)
 	if err != nil {
 		return f, err
 	}

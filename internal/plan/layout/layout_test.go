@@ -27,7 +27,7 @@ func stdit3(t, s, branches float64) []cost.Estimate {
 		{
 			Name: "denoise", Weights: 2_418_000_000, Work: 30 * pairs * shape.Total(costs),
 			Need:  func(n int) (int64, error) { return int64(float64(n) * 2.5 * stream), nil },
-			Split: &Split{Shape: shape, Pairs: pairs, Steps: 30, Bytes: 2, Costs: costs},
+			Split: &cost.Split{Shape: shape, Pairs: pairs, Steps: 30, Bytes: 2, Costs: costs},
 		},
 		{
 			Name: "decode_vae", Weights: 768_000_000, Work: 40e12,

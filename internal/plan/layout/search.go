@@ -17,10 +17,10 @@ const maxElements = 16
 type Query struct {
 	Stages   []cost.Estimate
 	Devices  []Device
-	Elements int    // still to be computed, all of one shape
-	MaxBatch int    // elements of a set; 0: any
-	AtOnce   int    // elements that every set takes, where that is decided already; 0: any up to MaxBatch
-	Held     []Held // how the weights lie, where that is decided already; nil: see Arrange
+	Elements int         // still to be computed, all of one shape
+	MaxBatch int         // elements of a set; 0: any
+	AtOnce   int         // elements that every set takes, where that is decided already; 0: any up to MaxBatch
+	Held     []cost.Held // how the weights lie, where that is decided already; nil: see Arrange
 	// Width, with AtOnce, is the set that is chosen, where that is decided already; 0: the one that is done first.
 	Width int
 
@@ -67,7 +67,7 @@ type Result struct {
 	Lost  []cost.Lost // widths that do not fit, and other partitions
 	Least int         // the narrowest set that fits one element
 	// Held is how the weights of every stage lie.
-	Held []Held
+	Held []cost.Held
 }
 
 // Search finds the layout that is done first. Among equals the narrower set and the smaller batch win. The

@@ -12,7 +12,7 @@ import (
 
 // stream lets blocks pass through the memory of devices that have the given shards, each in as much room: as many
 // stay as the fullest allows.
-func stream(h cost.Held, shards [][]int64, room int64) (Held, bool) {
+func stream(h cost.Held, shards [][]int64, room int64) (cost.Held, bool) {
 	h.Streamed, h.Stay = true, math.MaxInt
 	for _, parts := range shards {
 		s, err := weights.Stream(parts[1:], parts[0], room)
@@ -71,7 +71,7 @@ func passing(shards [][]int64, stay, forwards int) (bytes []int64) {
 }
 
 // shards are the Parts of every device under h.
-func (s estimate) shards(h Held) (out [][]int64) {
+func (s estimate) shards(h cost.Held) (out [][]int64) {
 	switch {
 	case len(h.Runs) > 0:
 		fixed := s.Parts[0] // what belongs to no block is where the first one is
@@ -97,7 +97,7 @@ func fullest(shards [][]int64) (bytes int64) {
 
 // mapped lets blocks pass where the weights of all stages together, which the process has once, do not fit beside
 // the batches of its workers: those of the largest stage first, which then keeps as many as there is room for.
-func mapped(stages []cost.Estimate, held []Held, devices []Device) (over int64) {
+func mapped(stages []cost.Estimate, held []cost.Held, devices []Device) (over int64) {
 	var room, most, total int64
 	for _, s := range stages {
 		most = max(most, estimate(s).activations())
@@ -139,16 +139,16 @@ func mapped(stages []cost.Estimate, held []Held, devices []Device) (over int64) 
 
 // placed is one way in which weights can lie, and the seconds of an element when all devices are at work.
 type placed struct {
-	Held
+	cost.Held
 	seconds float64
 }
 
 // place chooses between blocks that pass through each device, a pipeline over the devices, cut by time or as others
 // cut it, and both, beside so many bytes of other things. Where two take the same time it is the first, so that no
 // device waits for others. Where nothing is small enough as few blocks stay as can be.
-func (s estimate) place(h *Held, devices []Device, elements int, beside int64) {
+func (s estimate) place(h *cost.Held, devices []Device, elements int, beside int64) {
 	var ways []placed
-	for _, way := range []func(Held, []Device, int, int64) (placed, bool){
+	for _, way := range []func(cost.Held, []Device, int, int64) (placed, bool){
 		s.streamed, s.pipeline, s.deviceMap, s.streamedPipeline} {
 		p, ok := way(*h, devices, elements, beside)
 		same := func(other placed) bool { return p.Streamed == other.Streamed && slices.Equal(p.Runs, other.Runs) }
@@ -177,7 +177,7 @@ func (s estimate) place(h *Held, devices []Device, elements int, beside int64) {
 }
 
 // pipeline cuts the blocks over all devices so that the busiest has least to do.
-func (s estimate) pipeline(h Held, devices []Device, _ int, beside int64) (placed, bool) {
+func (s estimate) pipeline(h cost.Held, devices []Device, _ int, beside int64) (placed, bool) {
 	h, ok := s.cut(h, devices, func(d Device) int64 { return d.room() - beside })
 	if !ok {
 		return placed{}, false
@@ -186,7 +186,7 @@ func (s estimate) pipeline(h Held, devices []Device, _ int, beside int64) (place
 }
 
 // timed is what a pipeline of these runs takes.
-func (s estimate) timed(h Held, devices []Device) placed {
+func (s estimate) timed(h cost.Held, devices []Device) placed {
 	var slowest float64
 	shards := s.shards(h)
 	for i, d := range devices {
@@ -197,7 +197,7 @@ func (s estimate) timed(h Held, devices []Device) placed {
 }
 
 // cut gives every device a run of blocks, with as much to do for its speed as the others as far as it has room.
-func (s estimate) cut(h Held, devices []Device, room func(Device) int64) (Held, bool) {
+func (s estimate) cut(h cost.Held, devices []Device, room func(Device) int64) (cost.Held, bool) {
 	blocks := slices.Clone(s.Parts[1:])
 	work := make([]float64, len(blocks))
 	for i, b := range blocks {
@@ -225,7 +225,7 @@ func idle(runs []sequence.Range) bool {
 func (s estimate) share(parts []int64) float64 { return float64(sum(parts)) / float64(sum(s.Parts)) }
 
 // streamed lets blocks pass through every device, which then takes elements for itself.
-func (s estimate) streamed(h Held, devices []Device, elements int, beside int64) (placed, bool) {
+func (s estimate) streamed(h cost.Held, devices []Device, elements int, beside int64) (placed, bool) {
 	h, ok := stream(h, [][]int64{s.Parts}, least(devices)-beside)
 	if !ok {
 		return placed{}, false
@@ -240,7 +240,7 @@ func (s estimate) streamed(h Held, devices []Device, elements int, beside int64)
 
 // streamedPipeline cuts the blocks over all devices, through which those of each run pass. A batch goes in as many
 // groups of elements, and each group takes all blocks.
-func (s estimate) streamedPipeline(h Held, devices []Device, elements int, beside int64) (placed, bool) {
+func (s estimate) streamedPipeline(h cost.Held, devices []Device, elements int, beside int64) (placed, bool) {
 	h, ok := s.cut(h, devices, func(Device) int64 { return math.MaxInt64 })
 	if !ok {
 		return placed{}, false

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/gofrs/flock"
+
 	"latentbeam/internal/store"
 	"latentbeam/schemas/fault"
 )
@@ -33,6 +35,7 @@ type Dir struct {
 
 	mu    sync.Mutex
 	scope string          // of the lock held, part of every temporary name
+	held  *flock.Flock    // nil without a lock
 	known map[string]bool // directories whose own entry this run has synced
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 	"os"
@@ -20,6 +21,10 @@ func (d *Dir) List(ctx context.Context, prefix string, depth store.Depth) iter.S
 	return func(yield func(store.Info, error) bool) {
 		if err := store.CheckPrefix(prefix); err != nil {
 			yield(store.Info{}, err)
+			return
+		}
+		if err := ctx.Err(); err != nil {
+			yield(store.Info{}, fmt.Errorf("list %q: %w", prefix, err))
 			return
 		}
 		l := &lister{d, ctx, prefix, depth, yield}
@@ -39,7 +44,8 @@ type lister struct {
 // walk lists a directory, and with Deep those in it; false ends the list.
 func (l *lister) walk(directory string) bool {
 	root, entries, err := l.read(directory)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+	if info, statErr := l.dir.root.Stat(directory); err != nil && (errors.Is(statErr, fs.ErrNotExist) ||
+		errors.Is(statErr, syscall.ENOTDIR) || statErr == nil && !info.IsDir()) {
 		return true // nothing has such a name
 	}
 	if err != nil {

@@ -38,13 +38,12 @@ func (d *Dir) Lock(ctx context.Context, name, owner string) (release func(), err
 		d.setScope(scopeOf(name), noScope)
 		return nil, err
 	}
-	var once sync.Once
-	return func() {
-		once.Do(func() {
-			d.setScope(scopeOf(name), noScope)
-			lock.Unlock()
-		})
-	}, nil
+	d.held = lock // whoever sets the scope has it alone
+	return sync.OnceFunc(func() {
+		lock, d.held = d.held, nil
+		d.setScope(scopeOf(name), noScope)
+		lock.Unlock()
+	}), nil
 }
 
 // Held answers the *LockedError of whoever holds the lock called name, and nil where nobody does. It takes

@@ -1,7 +1,9 @@
 package recovery
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -30,17 +32,17 @@ type Recovery struct {
 // New returns the recovery of batches that get their devices from a schedule.
 func New(s *schedule.Schedule) *Recovery { return &Recovery{schedule: s} }
 
-// Batch is a batch of a stage until each of its elements has its result or its failure.
-type Batch struct {
+// Tries is what is left to try of a batch of a stage, until each of its elements has its result or its failure.
+type Tries struct {
 	*Recovery
 	stage int
 	step  *stages.Step
 	todo  []*Try // the next first
 }
 
-// Batch returns a batch that nobody has tried yet.
-func (r *Recovery) Batch(stage int, live []*stages.Element) *Batch {
-	return &Batch{r, stage, &r.schedule.Steps[stage], []*Try{{Live: live}}}
+// Tries returns those of a batch that nobody has tried yet.
+func (r *Recovery) Tries(stage int, live []*stages.Element) *Tries {
+	return &Tries{r, stage, &r.schedule.Steps[stage], []*Try{{Live: live}}}
 }
 
 // Try is elements that are tried together, and how.
@@ -57,7 +59,7 @@ type Try struct {
 }
 
 // Next returns what is to be tried next, nil where everything is settled. What is known not to fit goes in parts.
-func (b *Batch) Next() *Try {
+func (b *Tries) Next() *Try {
 	if len(b.todo) == 0 {
 		return nil
 	}
@@ -76,7 +78,7 @@ func (b *Batch) Next() *Try {
 }
 
 // eachOf lets groups of elements be tried next, each like t.
-func (b *Batch) eachOf(groups [][]*stages.Element, t Try) {
+func (b *Tries) eachOf(groups [][]*stages.Element, t Try) {
 	var tries []*Try
 	for _, live := range groups {
 		one := t
@@ -87,7 +89,7 @@ func (b *Batch) eachOf(groups [][]*stages.Element, t Try) {
 }
 
 // alone lets elements be tried next, each by itself like t.
-func (b *Batch) alone(live []*stages.Element, t Try) {
+func (b *Tries) alone(live []*stages.Element, t Try) {
 	if t.doubt != nil {
 		t.doubt.open += len(live)
 	}
@@ -98,7 +100,7 @@ func (b *Batch) alone(live []*stages.Element, t Try) {
 // world are tried again, a set of devices that failed is tried smaller, and an error or panic of a batch is narrowed
 // down by running its elements alone. Where a device runs out of memory, the batch goes on in halves, then on more
 // devices, then with weights that pass through memory. What is not finite is computed once more (see doubt).
-func (b *Batch) After(t *Try, r schedule.Result) error {
+func (b *Tries) After(t *Try, r schedule.Result) error {
 	if r.Err == nil {
 		b.examine(t, r.Devices)
 		return nil
@@ -126,7 +128,7 @@ func (b *Batch) After(t *Try, r schedule.Result) error {
 }
 
 // narrow goes on with a batch that more attempts would not help.
-func (b *Batch) narrow(t *Try, r schedule.Result) {
+func (b *Tries) narrow(t *Try, r schedule.Result) {
 	notFinite := fault.IsNotFinite(r.Err)
 	switch {
 	case notFinite && r.Elements == 1:
@@ -141,14 +143,60 @@ func (b *Batch) narrow(t *Try, r schedule.Result) {
 }
 
 // fail settles an element as a failure.
-func (b *Batch) fail(e *stages.Element, err error, t *Try) {
+func (b *Tries) fail(e *stages.Element, err error, t *Try) {
 	e.Fail(b.step.Name, err)
 	b.settled(e, t)
 }
 
+// examine looks at what an attempt has given on these devices.
+func (b *Tries) examine(t *Try, devices []int) {
+	for i, e := range slices.Backward(t.Live) { // what is in doubt is tried next, the first element first
+		why := ""
+		if e.Failed == nil {
+			why = e.NotFinite(b.step.Gives)
+		}
+		if why != "" {
+			restore(t.Live[i:i+1], t.before[i:i+1])
+			b.suspect(e, fault.NotFinite(errors.New(why)), devices, t)
+			continue
+		}
+		if t.doubt != nil && e.Failed == nil {
+			t.doubt.well = devices
+		}
+		b.settled(e, t)
+	}
+}
+
+// suspect lets an element be tried elsewhere whose result on these devices was not finite, or fails it.
+func (b *Tries) suspect(e *stages.Element, err error, devices []int, t *Try) {
+	if t.doubt != nil {
+		if here, there := b.labels(t.doubt.devices), b.labels(devices); here != there {
+			slog.Warn("a result is not finite, on another device neither: the row fails", "stage", b.step.Name,
+				"device", here, "again_on", there, "error", err)
+		}
+	} else if again := b.elsewhere(&e.Row, err, devices); again.doubt != nil {
+		b.alone([]*stages.Element{e}, again)
+		return
+	}
+	b.fail(e, err, t)
+}
+
+// settled notes that an element is done with. Where all give a finite result that together gave none, it tells.
+func (b *Tries) settled(e *stages.Element, t *Try) {
+	d := t.doubt
+	if d == nil {
+		return
+	}
+	d.open--
+	d.failed = d.failed || e.Failed != nil
+	if d.open == 0 && d.well != nil && !d.failed {
+		b.cleared(d)
+	}
+}
+
 // relieve notes that memory ran out and reports whether the batch is worth another try: in parts, else on more
 // devices than the least that was known, else beside fewer weights than the staying blocks that it was tried with.
-func (b *Batch) relieve(t *Try, devices int) bool {
+func (b *Tries) relieve(t *Try, devices int) bool {
 	row := &t.Live[0].Row
 	return b.schedule.Learned.OutOfMemory(b.step.Name, row, memory.Shortage{Elements: len(t.Live), Devices: devices,
 		Widest: b.schedule.Widest(b.stage, row), Least: t.least, Limit: b.schedule.Pool.Memory().Limit}) ||

@@ -7,19 +7,19 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// flight is what of a trip goes through the stages together, as one rank sees it.
-type flight struct {
+// item is what of a sampling goes through the stages together, as one rank sees it.
+type item struct {
 	*rank
-	trip   *trip
-	xs     []kernels.Tensor // the tokens (n, T', W, C) of every part
-	state  kernels.Tensor   // (1 + B T'): the timestep, and 1 for each frame that is being denoised, 0 for given ones
-	onward []kernels.Tensor // what goes on: the tokens, and the state
-	tokens []kernels.Tensor // what comes back: the output tokens (n, T', W, K) of every part
+	sampling *sampling
+	xs       []kernels.Tensor // the tokens (n, T', W, C) of every part
+	state    kernels.Tensor   // (1 + B T'): the timestep, and 1 for each frame that is being denoised, 0 for given ones
+	onward   []kernels.Tensor // what goes on: the tokens, and the state
+	tokens   []kernels.Tensor // what comes back: the output tokens (n, T', W, K) of every part
 }
 
-// newFlight makes the tensors of a flight.
-func newFlight(t *trip, r *rank) *flight {
-	f := &flight{rank: r, trip: t, xs: r.streams()}
+// newItem makes the tensors of an item.
+func newItem(s *sampling, r *rank) *item {
+	f := &item{rank: r, sampling: s, xs: r.streams()}
 	for _, p := range r.split.Parts() {
 		f.tokens = append(f.tokens, r.dev.Alloc(r.j.DType, p.Rows.Len, r.frames, p.Patches.Len, r.j.outputs()))
 	}
@@ -28,12 +28,12 @@ func newFlight(t *trip, r *rank) *flight {
 	return f
 }
 
-// take runs the blocks of this rank on the flight.
-func (f *flight) take(seat *nn.Seat) error {
+// take runs the blocks of this rank on the item.
+func (f *item) take(seat *nn.Seat) error {
 	f.next()
 	defer f.dev.Scope()()
 	if seat.Stage.First() {
-		if err := f.launch(); err != nil {
+		if err := f.start(); err != nil {
 			return err
 		}
 	}
@@ -48,15 +48,15 @@ func (f *flight) take(seat *nn.Seat) error {
 	return err
 }
 
-// launch puts what the sampler asks for into the stream. The first flight of a trip asks; all branches of an element
+// start puts what the sampler asks for into the stream. The first item of a sampling asks; all branches of an element
 // begin with the same.
-func (f *flight) launch() error {
+func (f *item) start() error {
 	if f.branch == 0 {
-		if err := f.trip.next(); err != nil {
+		if err := f.sampling.next(); err != nil {
 			return err
 		}
 	}
-	q, branches := &f.trip.now, f.trip.job.branches()
+	q, branches := &f.sampling.now, f.sampling.job.branches()
 	f.embed(f.xs, q.rows[:len(q.rows)/branches])
 	timesteps := q.timesteps[:len(q.timesteps)/branches]
 	marks := f.marks(q.generated[:len(q.generated)/branches], len(timesteps))
@@ -72,7 +72,7 @@ func (f *flight) launch() error {
 }
 
 // now reads the state.
-func (f *flight) now() (Instant, error) {
+func (f *item) now() (Instant, error) {
 	values := make([]float32, f.state.Len())
 	if err := f.dev.Download(values, f.state); err != nil {
 		return Instant{}, err
@@ -89,10 +89,10 @@ func (f *flight) now() (Instant, error) {
 	return f.at(values[0], generated), nil
 }
 
-// done adds the flight's branches to the answer for the sampler.
-func (f *flight) done() error {
+// done adds the item's branches to the answer for the sampler.
+func (f *item) done() error {
 	defer f.dev.Scope()()
-	t := f.trip
+	t := f.sampling
 	out, err := f.predictions(f.tokens, len(t.now.rows)/t.job.branches()*f.branches)
 	t.answer = append(t.answer, out...)
 	return err

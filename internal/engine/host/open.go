@@ -1,19 +1,44 @@
-package pipelines
+package host
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/engine"
-	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
 	"latentbeam/testdata/tiny"
 )
+
+// Open opens the stages of a job from the disk of this host. What is wrong with the configuration or the model is
+// reported with its place in the file.
+func Open(cfg *config.Config, specs []stages.Spec) (*Host, error) {
+	model, err := openModel(cfg)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := openSteps(cfg, specs, model)
+	if err != nil {
+		return nil, err
+	}
+	return &Host{Config: cfg, Model: model.Name, Steps: steps, Defaults: withPublished(defaultsOf(cfg, model), steps)}, nil
+}
+
+// sourceKinds maps the kinds of input to what the first stage must take.
+var sourceKinds = map[string]stages.Kind{
+	config.PromptInput:    stages.KindPrompt,
+	config.MediaInput:     stages.KindMedia,
+	config.EmbeddingInput: stages.KindText,
+	config.LatentInput:    stages.KindLatents,
+}
+
+// SourceKind is what the input of a job gives to its first stage.
+func SourceKind(cfg *config.Config) stages.Kind {
+	kind, _ := cfg.Input.Source()
+	return sourceKinds[kind]
+}
 
 // openModel opens the model that the configuration names.
 func openModel(cfg *config.Config) (*stages.Model, error) {
@@ -45,12 +70,11 @@ func openModel(cfg *config.Config) (*stages.Model, error) {
 
 // openSteps checks that the stages fit together and opens them.
 func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]stages.Step, error) {
-	kind, _ := cfg.Input.Source()
 	names := make([]string, len(cfg.Stages))
 	for i, s := range cfg.Stages {
 		names[i] = s.Name
 	}
-	seams, at, err := stages.Fit(sourceKinds[kind], names, specs)
+	seams, at, err := stages.Fit(SourceKind(cfg), names, specs)
 	if err != nil {
 		problem := cfg.Errorf(fmt.Sprintf("stages.%d", at), "%v", err)
 		_, known := stages.Find(specs, names[at])
@@ -115,35 +139,11 @@ func checkWrites(cfg *config.Config, seams []stages.Kind) error {
 	return nil
 }
 
-// defaultsOf is what rows are filled up with: the configuration, then the model's own defaults.
-func defaultsOf(cfg *config.Config, model *stages.Model) schemas.PromptRow {
-	d := model.Index.Defaults
-	return cfg.Defaults.Row().WithDefaults(schemas.PromptRow{
-		Height: d.Height, Width: d.Width, NumFrames: d.NumFrames, FPS: d.FPS,
-		NumInferenceSteps: d.NumInferenceSteps, GuidanceScale: d.GuidanceScale,
-		MaxSequenceLength: d.MaxSequenceLength,
-	})
-}
-
-// checkDefaults lets every stage look at a row that says nothing itself, so that an impossible size in
-// the configuration is reported with its line before any work.
-func checkDefaults(cfg *config.Config, steps []stages.Step, defaults schemas.PromptRow) error {
-	kind, _ := cfg.Input.Source()
-	if kind != config.PromptInput && kind != config.MediaInput {
-		return nil // the tables carry the parameters
+// Keep says which kinds a job publishes.
+func Keep(cfg *config.Config) map[stages.Kind]bool {
+	k := map[stages.Kind]bool{}
+	for _, w := range writes {
+		k[w.kind] = cfg.Output.Writes(w.part)
 	}
-	defaults, err := defaults.Sized()
-	if err != nil {
-		return nil // half a size, which rows complete
-	}
-	for _, s := range steps {
-		if err := s.Check(&defaults); err != nil {
-			name, _, _ := strings.Cut(err.Error(), " ")
-			return cfg.Errorf("defaults."+name, "%s: %v", s.Name, err)
-		}
-	}
-	if err := engine.SameLatents(steps, &defaults); err != nil {
-		return cfg.Errorf("model", "%v", err)
-	}
-	return nil
+	return k
 }

@@ -1,0 +1,54 @@
+package host
+
+import (
+	"strings"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/engine"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// withPublished fills up the defaults with what the models of the stages were published with.
+func withPublished(defaults schemas.PromptRow, steps []stages.Step) schemas.PromptRow {
+	for _, s := range steps {
+		if published := s.Capabilities().Published; published != nil {
+			defaults = defaults.WithDefaults(published())
+		}
+	}
+	return defaults
+}
+
+// defaultsOf is what rows are filled up with: the configuration, then the model's own defaults.
+func defaultsOf(cfg *config.Config, model *stages.Model) schemas.PromptRow {
+	d := model.Index.Defaults
+	return cfg.Defaults.Row().WithDefaults(schemas.PromptRow{
+		Height: d.Height, Width: d.Width, NumFrames: d.NumFrames, FPS: d.FPS,
+		NumInferenceSteps: d.NumInferenceSteps, GuidanceScale: d.GuidanceScale,
+		MaxSequenceLength: d.MaxSequenceLength,
+	})
+}
+
+// CheckDefaults lets every stage look at a row that says nothing itself, so that an impossible size in
+// the configuration is reported with its line before any work.
+func (h *Host) CheckDefaults() error {
+	cfg := h.Config
+	kind, _ := cfg.Input.Source()
+	if kind != config.PromptInput && kind != config.MediaInput {
+		return nil // the tables carry the parameters
+	}
+	defaults, err := h.Defaults.Sized()
+	if err != nil {
+		return nil // half a size, which rows complete
+	}
+	for _, s := range h.Steps {
+		if err := s.Check(&defaults); err != nil {
+			name, _, _ := strings.Cut(err.Error(), " ")
+			return cfg.Errorf("defaults."+name, "%s: %v", s.Name, err)
+		}
+	}
+	if err := engine.SameLatents(h.Steps, &defaults); err != nil {
+		return cfg.Errorf("model", "%v", err)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+// Package host is the stages of a job in one process, the one that submits it or one that works for it: opened from its
+// disk, arranged on its devices, loaded, and freed while the job runs.
+package host
+
+import (
+	"slices"
+	"sync"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/engine/memory"
+	"latentbeam/internal/lend"
+	"latentbeam/internal/plan/layout"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/cost"
+)
+
+// Host is the stages of one job in this process. Arrange, Load and Reload are for one caller at a time; Free may be
+// called beside them.
+type Host struct {
+	Config   *config.Config
+	Model    string // its name
+	Steps    []stages.Step
+	Defaults schemas.PromptRow // what rows are filled up with
+	Facts    []memory.Fact     // what earlier runs learned of memory
+
+	devices *Devices
+	loaded  []cost.Held // how the weights lay when they were loaded
+	held    []cost.Held // how they lie; under the lock of the devices
+	over    int64       // what they take beyond the memory that there is
+}
+
+// On says on which devices the host is. It comes before all that is asked of weights.
+func (h *Host) On(d *Devices) { h.devices = d }
+
+// Held returns how the weights of the steps lie.
+func (h *Host) Held() []cost.Held {
+	h.devices.mu.Lock()
+	defer h.devices.mu.Unlock()
+	return slices.Clone(h.held)
+}
+
+// Bytes returns what the weights take as they lie.
+func (h *Host) Bytes() int64 { return sizeOf(h.Held()) }
+
+// Over returns what the weights take beyond the memory that there is, in bytes.
+func (h *Host) Over() int64 {
+	h.devices.mu.Lock()
+	defer h.devices.mu.Unlock()
+	return h.over
+}
+
+// Devices are the devices of this process, and the weights of all jobs on them.
+type Devices struct {
+	lend.Pool
+	mu      sync.Mutex
+	weights map[*Host]int64 // bytes, of those hosts whose weights have room
+}
+
+// NewDevices returns the devices of a pool, without weights.
+func NewDevices(pool lend.Pool) *Devices { return &Devices{Pool: pool, weights: map[*Host]int64{}} }
+
+// Forget takes the weights of a host off the books; nil: there is nothing to forget.
+func (d *Devices) Forget(h *Host) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.weights, h)
+}
+
+// tell tells devices with a memory of their own what weights take of it, which it returns.
+func (d *Devices) tell() (all int64) {
+	for _, bytes := range d.weights {
+		all += bytes
+	}
+	if told := d.Capabilities().Weights; told != nil {
+		told(all)
+	}
+	return all
+}
+
+// Known returns what is known of devices without measuring them.
+func Known(devices lend.Pool) []layout.Device {
+	if known := devices.Capabilities().Layout; known != nil {
+		return known()
+	}
+	out := layout.Ranks(devices.Speeds())
+	for i := range out {
+		out[i].Memory, out[i].Mapped = devices.Memory().Limit, true
+	}
+	return out
+}
+
+// sizeOf returns the bytes that weights take which lie so.
+func sizeOf(held []cost.Held) (bytes int64) {
+	for _, h := range held {
+		bytes += h.Bytes
+	}
+	return bytes
+}

@@ -1,0 +1,127 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"latentbeam/internal/store"
+	"latentbeam/schemas/fault"
+)
+
+// crashContents are what the work of a crashed store makes.
+var crashContents = []string{"d/1", "one", "d/2", strings.Repeat("two", 100_000), "e/3", "three"}
+
+// crashWork does a bit of everything that changes an output.
+func (e *Env) crashWork(s store.Store) error {
+	if err := s.Put(e.ctx, objects(crashContents...)...); err != nil {
+		return err
+	}
+	if err := s.Replace(e.ctx, "t", text("new ", "content")); err != nil {
+		return err
+	}
+	if err := s.Remove(e.ctx, "old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return s.Put(e.ctx, objects(crashContents[:2]...)...)
+}
+
+// crash lets a store stop for ever at each of its fault points in turn, and another one go on.
+func crash(e *Env) error {
+	if e.Die == nil {
+		return nil
+	}
+	defer fault.SetHook(nil)
+	var points atomic.Int64
+	e.put(e.open(), "old", "x")
+	fault.SetHook(func(name string) {
+		if strings.HasPrefix(name, "store.") {
+			points.Add(1)
+		}
+	})
+	e.must(e.crashWork(e.open()))
+	fault.SetHook(nil)
+	for n := range points.Load() {
+		e.empty()
+		stopped, goOn := make(chan bool), make(chan bool)
+		worker := e.open()
+		e.put(worker, "old", "x")
+		e.must(worker.Replace(e.ctx, "t", text("old")))
+		e.lock(worker, ".lock", "the crashed")
+		var seen atomic.Int64
+		fault.SetHook(func(name string) {
+			if strings.HasPrefix(name, "store.") && seen.Add(1) == n+1 {
+				close(stopped)
+				<-goOn
+				runtime.Goexit()
+			}
+		})
+		ended := make(chan bool)
+		go func() {
+			defer close(ended)
+			_ = e.crashWork(worker)
+		}()
+		<-stopped
+		e.Die(worker)
+		err := e.afterCrash()
+		close(goOn)
+		<-ended
+		fault.SetHook(nil)
+		if err != nil {
+			return fmt.Errorf("stopped at point %d of %d: %v", n+1, points.Load(), err)
+		}
+	}
+	return nil
+}
+
+// empty removes all objects.
+func (e *Env) empty() {
+	s := e.open()
+	names, err := store.Names(e.ctx, s, "", store.Deep)
+	e.must(err)
+	for _, name := range names {
+		if !strings.HasSuffix(name, "lock") {
+			e.must(s.Remove(e.ctx, name))
+		}
+	}
+}
+
+// afterCrash looks at what is there, cleans up and does the work again.
+func (e *Env) afterCrash() error {
+	s := e.open()
+	contents := append([]string{"t", "new content"}, crashContents...)
+	for info, err := range s.List(e.ctx, "", store.Deep) {
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(append(contents, ".lock", "old"), info.Name) {
+			return fmt.Errorf("there is %+v", info)
+		}
+	}
+	for i := 0; i < len(contents); i += 2 {
+		got, err := store.ReadFile(e.ctx, s, contents[i])
+		whole := string(got) == contents[i+1] || contents[i] == "t" && string(got) == "old"
+		if err == nil && !whole || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s holds %s, %v", contents[i], short(string(got)), err)
+		}
+	}
+	release, err := s.Lock(e.ctx, ".lock", "the heir")
+	if err != nil {
+		return err
+	}
+	defer release()
+	if _, err := s.CleanTemps(e.ctx); err != nil {
+		return err
+	}
+	if err := e.noTemps("after cleaning"); err != nil {
+		return err
+	}
+	if err := e.crashWork(s); err != nil {
+		return err
+	}
+	return errors.Join(e.holds(s, append(contents, "old", "")...), e.noTemps("after the work"))
+}

@@ -1,0 +1,64 @@
+package diffuse
+
+import (
+	"fmt"
+
+	"latentbeam/kernels"
+)
+
+// collect brings the latents of all shares to rank 0, or to everyone, where the elements get them.
+func (j *job) collect(r *rank, z []float32, everyone bool) error {
+	var send, recv []kernels.Part
+	at := 0
+	mine := sharesOf(r.plan, r.branches, r.group.Rank(), true)
+	for _, s := range r.shares {
+		n := j.planes() * len(s.pixels)
+		if len(mine) > 0 && mine[0].element == s.element && mine[0].patches == s.patches {
+			x := r.dev.Alloc(kernels.F32, n)
+			r.dev.Upload(x, z[at:at+n])
+			for peer := range r.group.Size() {
+				if peer == 0 || everyone {
+					send = append(send, kernels.Part{Peer: peer, View: x})
+				}
+			}
+			mine = mine[1:]
+		}
+		at += n
+	}
+	if len(mine) > 0 {
+		return fmt.Errorf("denoise: rank %d has no latents for %d of its shares", r.group.Rank(), len(mine))
+	}
+	var shares []share
+	gets := everyone || r.group.Rank() == 0
+	if gets {
+		for peer := range r.plan.Ranks {
+			for _, s := range sharesOf(r.plan, r.branches, peer, true) {
+				s.locate(j.size, j.Patch)
+				x := r.dev.Alloc(kernels.F32, j.planes()*len(s.pixels))
+				recv = append(recv, kernels.Part{Peer: peer, View: x})
+				shares = append(shares, s)
+			}
+		}
+	}
+	if err := r.group.Exchange("latents", send, recv); err != nil || !gets {
+		return err
+	}
+	return j.put(r.dev, shares, recv)
+}
+
+// put gives the elements the latents that have come in.
+func (j *job) put(dev kernels.Backend, shares []share, from []kernels.Part) error {
+	n := j.values()
+	full := make([]float32, len(j.batch)*n)
+	for i, s := range shares {
+		z := make([]float32, from[i].View.Len())
+		if err := dev.Download(z, from[i].View); err != nil {
+			return err
+		}
+		s.put(full[s.element*n:][:n], z, j.planes())
+	}
+	for i, e := range j.batch {
+		j.finish(e, full[i*n:(i+1)*n:(i+1)*n])
+	}
+	return nil
+}

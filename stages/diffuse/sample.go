@@ -1,0 +1,138 @@
+package diffuse
+
+import (
+	"context"
+
+	"latentbeam/internal/rng"
+	"latentbeam/kernels"
+	"latentbeam/stages"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/sampler"
+)
+
+// alone samples the batch on one device.
+func (j *job) alone(ctx context.Context, dev kernels.Backend) error {
+	model, err := j.Part(dev, nn.Stage{})
+	if err != nil {
+		return err
+	}
+	defer dev.Scope()()
+	evaluate, err := j.Evaluator(dev, model, &Rows{Size: j.size, Rows: rowsOf(j.batch, j.branches()), Given: j.given()})
+	if err != nil {
+		return err
+	}
+	n := j.values()
+	z := make([]float32, len(j.batch)*n)
+	b := sampler.Batch{N: len(j.batch), Channels: j.Channels, Size: n / j.Channels, Frames: j.size.T, Masks: j.masks,
+		Image: j.image}
+	for i, e := range j.batch {
+		j.start(z[i*n:][:n], e)
+		if j.branches() > 1 {
+			b.Guidance = append(b.Guidance, float32(e.Row.Guidance()))
+		}
+	}
+	noise := func(d sampler.Draw, i int, dst []float32) { j.noise(dst, j.batch[i], d) }
+	if err := j.sampler.Sample(ctx, b, z, evaluate, noise, nil); err != nil {
+		return err
+	}
+	for i, e := range j.batch {
+		j.finish(e, z[i*n:(i+1)*n:(i+1)*n])
+	}
+	return nil
+}
+
+// rowsOf are the rows of a batch as the sampler orders them: branch by branch.
+func rowsOf(batch []*stages.Element, branches int) (rows []Row) {
+	for b := range branches {
+		for _, e := range batch {
+			rows = append(rows, Row{e, b})
+		}
+	}
+	return rows
+}
+
+// start writes the initial latents (C, T, H, W) of an element: noise, and the frames that are given.
+func (j *job) start(dst []float32, e *stages.Element) {
+	j.draw(dst, e, 0)
+	if isGiven(e) {
+		z := &stages.Array{Shape: []int{j.Channels, j.size.T, j.size.H, j.size.W}, Data: dst}
+		_, _ = j.give(z, e, j.clip) // newJob has seen that it can be done
+	}
+}
+
+// noise writes the noise (C, T, H, W) of an element for a draw.
+func (j *job) noise(dst []float32, e *stages.Element, d sampler.Draw) {
+	step := uint32(d.Step + 1)
+	if d.Given {
+		step |= rng.Given
+	}
+	j.draw(dst, e, step)
+}
+
+// draw writes the normals (C, T, H, W) of an element for a number in its clip.
+func (j *job) draw(dst []float32, e *stages.Element, number uint32) {
+	rng.Normals(dst, uint64(*e.Row.Seed), uint32(e.Row.SampleIndex), rng.Clip(j.clip)+number, 0)
+}
+
+// finish gives an element its latents.
+func (j *job) finish(e *stages.Element, z []float32) {
+	shape := []int{j.Channels, j.size.T, j.size.H, j.size.W}
+	e.Latents = &stages.Array{Shape: shape, Data: z}
+	e.LatentScale = j.LatentScale
+}
+
+// shares returns the initial latents of a rank's shares as a batch of the sampler. A rank without shares
+// samples one pixel that nobody looks at, so that it takes part in every step.
+func (j *job) shares(r *rank) (z []float32, b sampler.Batch) {
+	b = sampler.Batch{N: len(r.shares), Channels: j.Channels, Frames: j.size.T, Gather: r.gather}
+	full := make([]float32, j.values())
+	for _, s := range r.shares {
+		n := len(s.pixels)
+		z = append(z, make([]float32, j.planes()*n)...)
+		j.start(full, j.batch[s.element])
+		s.pick(z[len(z)-j.planes()*n:], full, j.planes())
+		b.Sizes = append(b.Sizes, j.size.T*n)
+		b.Guidance = append(b.Guidance, float32(j.batch[s.element].Row.Guidance()))
+		if j.masks != nil {
+			b.Masks = append(b.Masks, j.masks[s.element*j.size.T:][:j.size.T]...)
+		}
+	}
+	if b.N == 0 {
+		b.N, b.Sizes, b.Guidance, b.Idle = 1, []int{j.size.T}, []float32{1}, true
+		z = make([]float32, j.planes())
+	}
+	if j.branches() == 1 {
+		b.Guidance = nil
+	}
+	b.Image = j.imageOf(r.shares)
+	return z, b
+}
+
+// noiseOf is the noise of a rank's shares.
+func (j *job) noiseOf(r *rank) sampler.Noise {
+	full := make([]float32, j.values())
+	return func(d sampler.Draw, i int, dst []float32) {
+		if len(r.shares) > 0 {
+			j.noise(full, j.batch[r.shares[i].element], d)
+			r.shares[i].pick(dst, full, j.planes())
+		}
+	}
+}
+
+// imageOf is what the sampler of some shares of the element takes.
+func (j *job) imageOf(shares []share) *sampler.Image {
+	if j.image == nil {
+		return nil
+	}
+	own, planes := *j.image, j.planes()
+	own.Latents = nil
+	for _, s := range shares {
+		part := make([]float32, planes*len(s.pixels))
+		s.pick(part, j.image.Latents, planes)
+		own.Latents = append(own.Latents, part...)
+	}
+	if len(shares) == 0 { // one pixel stands in
+		own.Latents = make([]float32, planes)
+	}
+	return &own
+}
