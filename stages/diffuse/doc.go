@@ -10,8 +10,8 @@
 //
 // How others will fit:
 //   - Attention over all tokens of a video, as in Wan and Open-Sora-Plan: columns lie on the ranks as they do now, and
-//     Batch.Advance calls nn.SelfAttention.AddVideoShared with Rows.Split. Sparse attention re-arranges the tokens behind the same
-//     exchange. Padded boxes are a sequence.Mask for each row.
+//     Batch.Advance calls nn.SelfAttention.AddFull with Rows.Split; Description.Full tells the cost model. Sparse
+//     attention re-arranges the tokens behind the same exchange. Padded boxes are a sequence.Mask for each row.
 //   - A timestep for each frame (Wan 2.2 5B): a frame that is not in Instant.Generated is at timestep 0.
 //   - First frames and masks as more input channels (Wan I2V): Rows.Given has them in Prepare. Embed copies them beside
 //     the patch vectors and multiplies once. Images then needs a way to say that guidance keeps two branches.
