@@ -89,7 +89,8 @@ func (p *plain) Load(w *nn.Weights) (Model, error) {
 	m := &plainModel{plain: p, embed: nn.LoadPatchEmbed(w.Sub("embed"), nn.Patch{1, 2, 2}, p.Channels, p.Hidden),
 		text: nn.LoadLinear(w.Sub("text"), plainText, p.Hidden), null: w.Rows("null", 5, plainText),
 		out: nn.LoadLinear(w.Sub("out"), p.Hidden, 4*p.Channels)}
-	m.own, m.blocks, m.attn = w.Blocks(p.Blocks, "blocks.%d"), make([]nn.Linear, p.Blocks), make([]nn.SelfAttention, p.Blocks)
+	m.own, m.blocks = w.Blocks(p.Blocks, "blocks.%d"), make([]nn.Linear, p.Blocks)
+	m.attn = make([]nn.SelfAttention, p.Blocks)
 	m.flow = w.Flow()
 	for i := m.own.Lo; i < m.own.Hi; i++ {
 		b := w.Block(i, "blocks.%d")

@@ -2,8 +2,8 @@ package sequence
 
 // Full returns which rank computes what where the tokens of a row all attend to each other, (frame, position)
 // flattened: of each row some heads, and of a head all queries or a range of them. Element is the row, Queries are
-// tokens; every piece takes all keys of its heads. The units (row, head, query) are shared out in order by the speeds of the
-// ranks, so there may be more ranks than heads. Columns lie as they do for attention inside frames.
+// tokens; every piece takes all keys of its heads. The units (row, head, query) are shared out in order by the speeds
+// of the ranks, so there may be more ranks than heads. Columns lie as they do for attention inside frames.
 func (p *Plan) Full() [][]Piece {
 	if p.full != nil {
 		return p.full
@@ -46,8 +46,8 @@ func (p *Plan) fullLoad(rank int, c Costs) (l Load) {
 	return l
 }
 
-// fullSent is Sent of full attention: keys and values to all who have heads of a row, queries and results to who has the
-// units.
+// fullSent is Sent of full attention. Keys and values go to every rank with heads of the row, queries to the owner of
+// the unit, results back.
 func (p *Plan) fullSent() []Traffic {
 	s, sent := p.Shape, make([]Traffic, p.Ranks)
 	for from := range p.Ranks {
