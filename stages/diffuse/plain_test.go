@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"latentbeam/internal/plan/weights"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -109,7 +108,7 @@ type plainModel struct {
 	null      kernels.Tensor
 	blocks    []nn.Linear
 	attn      []nn.SelfAttention
-	own       weights.Range
+	own       sequence.Range
 	flow      *nn.Flow
 }
 
