@@ -4,7 +4,7 @@ GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-cuda demo eval test race lint rooms bench memory fuzz million cuda gpu host cuda-headers kern ptx ptxas
+.PHONY: help build build-cuda demo eval test same race lint rooms bench memory fuzz million cuda gpu host cuda-headers kern ptx ptxas
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ eval: ## score the built-in model on its 96 evaluation prompts (out/eval, severa
 
 test: ## all tests (a package may take long on a busy machine)
 	$(GO) test -timeout 30m ./...
+
+same: ## whole jobs against the record of an earlier commit, in the classes go and avx2 (internal/same/doc.go)
+	LATENTBEAM_SAME=$(or $(SAME),compare) $(GO) test -v -count 1 -timeout 30m -run "$(or $(RUN),TestSame)" ./internal/same
 
 race: ## the short tests under the race detector (needs cgo and gcc)
 	CGO_ENABLED=1 $(GO) test -race -short -timeout 60m ./...

@@ -130,10 +130,10 @@ type Resources struct {
 	// are any.
 	Device string `yaml:"device" json:"device,omitempty"`
 	// Workers of this process; on GPUs, how many of them, all where it is not given.
-	Workers   int      `yaml:"workers" json:"workers"`
-	Threads   int      `yaml:"threads" json:"threads,omitempty"` // of all workers together; 0 is every core
-	Memory    ByteSize `yaml:"memory" json:"memory"`             // for batches, of each worker
-	BatchSize AutoInt  `yaml:"batch_size" json:"batch_size"`     // upper bound; auto is what the memory allows
+	Workers   int             `yaml:"workers" json:"workers"`
+	Threads   int             `yaml:"threads" json:"threads,omitempty"` // of all workers together; 0 is every core
+	Memory    ByteSize        `yaml:"memory" json:"memory"`             // for batches, of each worker
+	BatchSize schemas.AutoInt `yaml:"batch_size" json:"batch_size"`     // upper bound; auto is what the memory allows
 
 	// Hosts are the addresses (host:port) of `latentbeam worker` processes, which know the token in TokenFile.
 	Hosts     StringList `yaml:"hosts" json:"hosts,omitempty"`

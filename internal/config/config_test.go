@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"latentbeam/schemas"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden messages in testdata")
@@ -143,7 +145,7 @@ func TestSet(t *testing.T) {
 		"stages.denoise.sequence_parallel=2", "stages.encode_video.codec=h264", "output.path=other dir",
 		"input.latents=[x.parquet]", "drain_timeout=5s", "output.write=latents", "defaults.seed=")
 	var opts struct {
-		SequenceParallel AutoInt `yaml:"sequence_parallel"`
+		SequenceParallel schemas.AutoInt `yaml:"sequence_parallel"`
 	}
 	if err := c.Stages[1].Options.Decode(&opts); err != nil || opts.SequenceParallel != 2 {
 		t.Error(opts, err)

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"encoding"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
+	"strconv"
 	"strings"
 )
 
@@ -32,6 +35,10 @@ func (d *decoder) decode(n *node, v reflect.Value, path string) {
 		}
 		return
 	}
+	if other, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		d.decodeText(n, other, path)
+		return
+	}
 	if short, ok := v.Addr().Interface().(fromText); ok && n.kind == textKind {
 		short.fromText(n.text)
 		return
@@ -49,6 +56,24 @@ func (d *decoder) decode(n *node, v reflect.Value, path string) {
 		d.decodeList(n, v, path)
 	default:
 		d.decodeScalar(n, v, path)
+	}
+}
+
+// decodeText decodes a text or a number into a type of another package. Its error says what it wants.
+func (d *decoder) decodeText(n *node, v encoding.TextUnmarshaler, path string) {
+	var err error
+	switch n.kind {
+	case textKind:
+		err = v.UnmarshalText([]byte(n.text))
+	case intKind:
+		err = v.UnmarshalText(strconv.AppendInt(nil, n.i, 10))
+	case floatKind:
+		err = v.UnmarshalText(strconv.AppendFloat(nil, n.f, 'g', -1, 64))
+	default:
+		err = errors.New("a text or a number")
+	}
+	if err != nil {
+		d.mismatch(n, path, err.Error())
 	}
 }
 

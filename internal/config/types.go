@@ -62,30 +62,6 @@ func (l *Length) fromNode(n *node) (string, bool) {
 	return wanted, false
 }
 
-// AutoInt is "auto", which is 0, or a whole number of 1 or more.
-type AutoInt int
-
-func (a *AutoInt) fromNode(n *node) (string, bool) {
-	const wanted = "auto or a whole number of 1 or more"
-	switch {
-	case n.kind == textKind && n.text == "auto":
-		*a = 0
-		return wanted, true
-	case n.kind == intKind && n.i >= 1 && n.i <= math.MaxInt32:
-		*a = AutoInt(n.i)
-		return wanted, true
-	}
-	return wanted, false
-}
-
-// MarshalJSON writes "auto" or the number.
-func (a AutoInt) MarshalJSON() ([]byte, error) {
-	if a == 0 {
-		return []byte(`"auto"`), nil
-	}
-	return strconv.AppendInt(nil, int64(a), 10), nil
-}
-
 // Duration is a time written as "30s", "2m" or "1h30m".
 type Duration time.Duration
 

@@ -24,7 +24,7 @@ var floors = []floor{
 		"kernels/cuda/library testdata/tiny",
 		"golang.org/x/sys"},
 	{"schemas", ""},
-	{"stages/sequence internal/rng schemas/fault stages/safetensors internal/torchpickle internal/sentencepiece " +
+	{"stages/sequence internal/same internal/rng schemas/fault stages/safetensors internal/torchpickle internal/sentencepiece " +
 		"internal/ftfy internal/media internal/layers internal/layers/rooms kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
 		"kernels/cuda/nccl kernels/cuda/gpu/timings",
 		"golang.org/x/text golang.org/x/net github.com/Eyevinn/mp4ff gorgonia.org/cu github.com/klauspost/compress"},
@@ -157,4 +157,32 @@ func forbidden(height map[string]int, h int, imp string) string {
 		}
 	}
 	return "that module enters the house on a higher floor, or not at all"
+}
+
+// TestArchitecture: the table of floors in ARCHITECTURE.md is the house plan.
+func TestArchitecture(t *testing.T) {
+	text, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range floors {
+		_, row, found := strings.Cut(string(text), fmt.Sprintf("\n| %d | ", i))
+		if !found {
+			t.Errorf("ARCHITECTURE.md has no floor %d", i)
+			continue
+		}
+		row, _, _ = strings.Cut(row, "\n")
+		var rooms []string
+		for j, part := range strings.Split(row, "`") {
+			if j%2 == 1 {
+				rooms = append(rooms, part)
+			}
+		}
+		want := strings.Fields(f.packages)
+		slices.Sort(rooms)
+		slices.Sort(want)
+		if !slices.Equal(rooms, want) {
+			t.Errorf("floor %d in ARCHITECTURE.md has %v, in the house plan %v: write the same in both", i, rooms, want)
+		}
+	}
 }

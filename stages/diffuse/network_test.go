@@ -8,6 +8,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
+	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sequence"
@@ -73,7 +74,7 @@ func TestPlainOnAnySet(t *testing.T) {
 		want := digest(t, one)
 		for ranks := 2; ranks <= 3; ranks++ {
 			for _, pipeline := range []int{1, ranks} {
-				s := plainStage(t, func(o *plainOptions) { o.PPSize = config.AutoInt(pipeline) })
+				s := plainStage(t, func(o *plainOptions) { o.PPSize = schemas.AutoInt(pipeline) })
 				for i, speeds := range [][]float64{sequence.Equal(ranks), {1, 0.3, 2}} {
 					many := batchOf(3, 33, guidance)
 					set := setOf(speeds[:ranks], func() kernels.Backend {

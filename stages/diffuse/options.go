@@ -1,7 +1,7 @@
 package diffuse
 
 import (
-	"latentbeam/internal/config"
+	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/sequence"
 )
@@ -11,12 +11,12 @@ import (
 type Options struct {
 	// SequenceParallel is auto or the number of workers on one batch, Partition how they share it: auto, uneven or
 	// pad. Neither changes a value or a key.
-	SequenceParallel config.AutoInt `yaml:"sequence_parallel" json:"-"`
-	Partition        string         `yaml:"partition" json:"-"`
+	SequenceParallel schemas.AutoInt `yaml:"sequence_parallel" json:"-"`
+	Partition        string          `yaml:"partition" json:"-"`
 	// TPSize and PPSize are over how many workers the heads and columns, and the blocks, of the weights are cut.
 	// They change no value and no key either; auto cuts weights that do not fit one device.
-	TPSize config.AutoInt `yaml:"tp_size" json:"-"`
-	PPSize config.AutoInt `yaml:"pp_size" json:"-"`
+	TPSize schemas.AutoInt `yaml:"tp_size" json:"-"`
+	PPSize schemas.AutoInt `yaml:"pp_size" json:"-"`
 	// GuidedChannels is how many latent channels guidance touches. The family sets the default, that of its Recipe;
 	// 0: all.
 	GuidedChannels int `yaml:"cfg_channel" json:"cfg_channel"`

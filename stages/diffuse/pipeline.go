@@ -5,8 +5,8 @@ import (
 	"errors"
 	"iter"
 
-	"latentbeam/internal/plan"
 	"latentbeam/kernels"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sampler"
 )
@@ -17,7 +17,7 @@ import (
 // apart, which meet at the end of the step.
 
 // groups cuts the batch for a pipeline.
-func (j *job) groups(g plan.Grid) (out []*job) {
+func (j *job) groups(g cost.Grid) (out []*job) {
 	n := g.Groups(len(j.batch))
 	for i := range n {
 		some, from, to := *j, i*len(j.batch)/n, (i+1)*len(j.batch)/n

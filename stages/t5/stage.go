@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	"latentbeam/internal/config"
 	"latentbeam/internal/sentencepiece"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -32,8 +31,8 @@ type options struct {
 	DType string `yaml:"dtype" json:"dtype,omitempty"`
 	// TPSize and PPSize are over how many workers the heads and columns, and the layers, of the weights are cut.
 	// They change no value and no key; auto cuts weights that do not fit one device.
-	TPSize config.AutoInt `yaml:"tp_size" json:"-"`
-	PPSize config.AutoInt `yaml:"pp_size" json:"-"`
+	TPSize schemas.AutoInt `yaml:"tp_size" json:"-"`
+	PPSize schemas.AutoInt `yaml:"pp_size" json:"-"`
 }
 
 // Spec returns the stage `encode_text`: the prompt is cleaned, tokenized and encoded, and so is the

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"latentbeam/internal/lend"
-	"latentbeam/internal/plan"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // testClock is the clock of the test.
@@ -41,7 +41,7 @@ func (p *fakePool) LeaseThese(context.Context, []int) (*stages.Set, func(bool), 
 func (p *fakePool) Size() int                           { return p.n }
 func (p *fakePool) Speeds() []float64                   { return slices.Repeat([]float64{1}, p.n) }
 func (p *fakePool) Changed() <-chan struct{}            { return nil }
-func (p *fakePool) Memory() plan.Memory                 { return plan.Memory{Target: 100, Limit: 1000} }
+func (p *fakePool) Memory() cost.Memory                 { return cost.Memory{Target: 100, Limit: 1000} }
 func (p *fakePool) Class() string                       { return "fake" }
 func (p *fakePool) Capabilities() lend.PoolCapabilities { return lend.PoolCapabilities{} }
 

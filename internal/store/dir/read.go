@@ -46,6 +46,10 @@ func (d *Dir) Open(ctx context.Context, name string) (store.Reader, error) {
 	}
 	f, err := d.root.Open(name)
 	if err != nil {
+		var path *fs.PathError
+		if errors.As(err, &path) {
+			path.Op = "open"
+		}
 		return nil, err
 	}
 	info, err := f.Stat()
