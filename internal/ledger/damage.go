@@ -29,7 +29,8 @@ func isDamage(err error) bool {
 // Damage says what is wrong with a segment, and what is left of it.
 type Damage struct {
 	Segment string // file name within the output
-	Why     string // what was found first, and where
+	Why     string // what was found first
+	Offset  int64  // where that was
 	Bytes   int64  // of the file that belong to no sound record
 	Saved   int    // records that are sound
 	Lost    int    // records that are not; -1: not known, for the file no longer says how many there were
@@ -47,7 +48,7 @@ func (d *Damage) sound(offset int64) bool {
 // a record that is sound with all its blobs; behind anything else the search goes on at the next place where a
 // record can begin.
 func (r *reader) salvage(why *DamagedError, fn func(offset int64, h header)) (*Damage, error) {
-	d := &Damage{Segment: r.name, Why: fmt.Sprintf("%s at byte %d", why.Why, why.Offset), Bytes: r.size, Lost: -1}
+	d := &Damage{Segment: r.name, Why: why.Why, Offset: why.Offset, Bytes: r.size, Lost: -1}
 	offset := int64(headerBytes)
 	count, _, headerErr := r.fileHeader()
 	switch {

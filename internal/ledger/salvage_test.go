@@ -160,3 +160,118 @@ func checkWound(t *testing.T, d *dir.Dir, w wound, recs []Record, mend bool) {
 		}
 	}
 }
+
+// TestDamageWhileOpen damages a segment that is open and indexed, and lets every way of reading meet that: a record is
+// as it was or absent, and once it was found damaged it stays so.
+func TestDamageWhileOpen(t *testing.T) {
+	recs := []Record{recordOf(0, 0, Done), recordOf(1, 0, Done), recordOf(2, 0, Failed)}
+	d := openDir(t)
+	must(t, openLedger(t, d).Commit(t.Context(), recs))
+	path, good := segmentFile(t, d, 0)
+	whole := func(rec Record, err error) bool {
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := recs[slices.IndexFunc(recs, func(r Record) bool { return r.Key == rec.Key })]
+		if rec.Status != Absent && (rec.Status != want.Status || !bytes.Equal(rec.Row, want.Row)) {
+			t.Errorf("a wrong record: %+v", rec)
+		}
+		return rec.Status != Absent
+	}
+	for _, how := range []string{"find", "each", "forget", "verify"} {
+		for i := 0; i < len(good); i += 3 {
+			must(t, os.WriteFile(path, good, 0o644))
+			l := openLedger(t, d)
+			bad := bytes.Clone(good)
+			bad[i] ^= 1 << (i % 8)
+			must(t, os.WriteFile(path, bad, 0o644))
+			switch how {
+			case "each":
+				must(t, l.Each(t.Context(), func(_ Ref, r Record) error { whole(r, nil); return nil }))
+			case "forget":
+				_, err := l.ForgetIf(t.Context(), func(r Record) bool { whole(r, nil); return false })
+				must(t, err)
+			case "verify":
+				must(t, l.Verify(t.Context()))
+			}
+			c := l.Cursor()
+			left := 0
+			for _, want := range recs {
+				there := whole(c.Find(want.Key))
+				for _, b := range want.Blobs {
+					if !there {
+						break
+					}
+					data, err := c.Blob(b.Name)
+					if err != nil && (!isDamage(err) || how == "verify") || err == nil && !bytes.Equal(data, b.Data) {
+						t.Errorf("%s, byte %d: blob %q: %v", how, i, b.Name, err)
+					}
+					there = err == nil
+				}
+				if there {
+					left++
+				}
+			}
+			c.Close()
+			if left < 2 || l.Len() != left || l.Lost() != 3-left {
+				t.Errorf("%s, byte %d: %d records are left, the ledger has %d and lost %d", how, i, left, l.Len(), l.Lost())
+			}
+			l.Close()
+		}
+	}
+}
+
+// TestCompactMeetsDamage: what is damaged by the time of Compact is left out, and the rest is not lost.
+func TestCompactMeetsDamage(t *testing.T) {
+	recs := []Record{recordOf(0, 0, Done), recordOf(1, 0, Done), recordOf(2, 0, Failed)}
+	good := func() []byte {
+		s := newSegment(nil)
+		for i := range recs {
+			s.add(&recs[i])
+		}
+		return s.seal()
+	}()
+	for i := 0; i < len(good); i += 40 {
+		for _, blobs := range []bool{true, false} {
+			d := openDir(t)
+			l := openLedger(t, d)
+			must(t, l.Commit(t.Context(), recs))
+			path, bad := segmentFile(t, d, 0)
+			bad[i] ^= 1 << (i % 8)
+			must(t, os.WriteFile(path, bad, 0o644))
+			must(t, l.Compact(t.Context(), func(Record) (bool, bool) { return true, blobs }))
+			again := openLedger(t, d)
+			if l.Len() < 2 || again.Len() < l.Len() || again.Segments() != 1 || len(again.Damaged()) > 0 {
+				t.Errorf("byte %d: %d records, %d after opening, damage %+v", i, l.Len(), again.Len(), again.Damaged())
+			}
+			for _, want := range recs {
+				if _, status, err := again.Lookup(want.Key); err != nil {
+					t.Error(err)
+				} else if status != Absent {
+					if !blobs {
+						want.Blobs = nil
+					}
+					checkRecord(t, again, want)
+				}
+			}
+		}
+	}
+}
+
+// TestOlderRecordCountsAgain: where a record is damaged as the ledger is opened, the one that it had taken the place of
+// counts.
+func TestOlderRecordCountsAgain(t *testing.T) {
+	d := openDir(t)
+	l := openLedger(t, d)
+	must(t, l.Commit(t.Context(), []Record{recordOf(0, 0, Done), recordOf(1, 0, Done)}))
+	must(t, l.Commit(t.Context(), []Record{recordOf(0, 1, Done), recordOf(1, 1, Done)}))
+	path, data := segmentFile(t, d, 1)
+	data[spans(t, data)[0][0]+recordHeaderBytes] ^= 1
+	must(t, os.WriteFile(path, data, 0o644))
+	l = openLedger(t, d)
+	must(t, l.Mend(t.Context()))
+	for _, l := range []*Ledger{l, openLedger(t, d)} {
+		checkRecord(t, l, recordOf(0, 0, Done))
+		checkRecord(t, l, recordOf(1, 1, Done))
+	}
+}
