@@ -55,3 +55,26 @@ func (fakeStage) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 func (fakeStage) Run(context.Context, kernels.Backend, []*stages.Element) error {
 	return errors.New("this stage computes nothing")
 }
+
+// shares is a stage whose batches can be shared by a set.
+type shares struct{ fakeStage }
+
+func (shares) Need(_ *schemas.PromptRow, n int) (int64, error) { return int64(40 * n), nil }
+
+func (shares) Capabilities() stages.Capabilities {
+	return stages.Capabilities{
+		Spread: &stages.Spread{Width: func(*schemas.PromptRow) int { return 0 }},
+		Cost: func(row *schemas.PromptRow) (cost.Estimate, error) {
+			c := *denoiser()
+			split := *c.Split
+			split.Shape.Frames *= row.NumFrames
+			c.Split = &split
+			return c, nil
+		},
+	}
+}
+
+// rowOf is a row of so many frames.
+func rowOf(frames int) schemas.PromptRow {
+	return schemas.PromptRow{Width: 8, Height: 8, NumFrames: frames}
+}
