@@ -8,7 +8,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"latentbeam/internal/plan/weights"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -16,6 +15,7 @@ import (
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sampler"
+	"latentbeam/stages/sequence"
 )
 
 // plain is the simplest network there can be: a linear map of every token in every block, with a bias of the text, the
@@ -97,7 +97,7 @@ type plainModel struct {
 	text, out nn.Linear
 	null      kernels.Tensor
 	blocks    []nn.Linear
-	own       weights.Range
+	own       sequence.Range
 	flow      *nn.Flow
 }
 

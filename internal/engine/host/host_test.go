@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"latentbeam/internal/lend"
-	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -39,7 +38,7 @@ func (c *cards) LeaseThese(ctx context.Context, d []int) (*stages.Set, func(bool
 func (c *cards) Size() int              { return c.n }
 func (c *cards) Speeds() []float64      { return slices.Repeat([]float64{1}, c.n) }
 func (*cards) Changed() <-chan struct{} { return nil }
-func (*cards) Memory() plan.Memory      { return plan.Memory{} }
+func (*cards) Memory() cost.Memory      { return cost.Memory{} }
 func (*cards) Class() string            { return "fake" }
 func (c *cards) Capabilities() lend.PoolCapabilities {
 	return lend.PoolCapabilities{Weights: func(bytes int64) { c.weights = bytes }, Layout: func() []layout.Device {

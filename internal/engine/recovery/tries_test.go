@@ -11,11 +11,11 @@ import (
 
 	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/lend"
-	"latentbeam/internal/plan"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // still is a clock that does not go.
@@ -41,7 +41,7 @@ func (pool) LeaseThese(context.Context, []int) (*stages.Set, func(bool), error) 
 func (p pool) Size() int              { return p.n }
 func (p pool) Speeds() []float64      { return slices.Repeat([]float64{1}, p.n) }
 func (pool) Changed() <-chan struct{} { return nil }
-func (pool) Memory() plan.Memory      { return plan.Memory{Target: 100, Limit: 1000} }
+func (pool) Memory() cost.Memory      { return cost.Memory{Target: 100, Limit: 1000} }
 func (pool) Class() string            { return "fake" }
 func (p pool) Capabilities() lend.PoolCapabilities {
 	return lend.PoolCapabilities{Hardware: &lend.Hardware{
