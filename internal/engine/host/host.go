@@ -12,6 +12,7 @@ import (
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // Host is the stages of one job in this process. Arrange, Load and Reload are for one caller at a time; Free may be
@@ -24,16 +25,16 @@ type Host struct {
 	Facts    []memory.Fact     // what earlier runs learned of memory
 
 	devices *Devices
-	loaded  []layout.Held // how the weights lay when they were loaded
-	held    []layout.Held // how they lie; under the lock of the devices
-	over    int64         // what they take beyond the memory that there is
+	loaded  []cost.Held // how the weights lay when they were loaded
+	held    []cost.Held // how they lie; under the lock of the devices
+	over    int64       // what they take beyond the memory that there is
 }
 
 // On says on which devices the host is. It comes before all that is asked of weights.
 func (h *Host) On(d *Devices) { h.devices = d }
 
 // Held returns how the weights of the steps lie.
-func (h *Host) Held() []layout.Held {
+func (h *Host) Held() []cost.Held {
 	h.devices.mu.Lock()
 	defer h.devices.mu.Unlock()
 	return slices.Clone(h.held)
@@ -90,7 +91,7 @@ func Known(devices lend.Pool) []layout.Device {
 }
 
 // sizeOf returns the bytes that weights take which lie so.
-func sizeOf(held []layout.Held) (bytes int64) {
+func sizeOf(held []cost.Held) (bytes int64) {
 	for _, h := range held {
 		bytes += h.Bytes
 	}

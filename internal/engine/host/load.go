@@ -7,10 +7,10 @@ import (
 	"slices"
 
 	"latentbeam/internal/lend"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // Load brings every step's weights to a device, so that a checkpoint that does not fit is known first, and no set waits
@@ -36,7 +36,7 @@ func (h *Host) Load(ctx context.Context) error {
 
 // Reload loads again where weights lie otherwise since then: what another step left on a device would be in the way.
 func (h *Host) Reload(ctx context.Context) error {
-	if slices.EqualFunc(h.loaded, h.Held(), layout.Held.Same) {
+	if slices.EqualFunc(h.loaded, h.Held(), cost.Held.Same) {
 		return nil
 	}
 	return h.Load(ctx)

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 var (
@@ -124,7 +124,7 @@ func (s *Schedule) Release(g *Grant, err error) Result {
 type estimate struct {
 	seconds func() float64      // by all that is known when it is called
 	learn   func(time.Duration) // takes how long it was
-	cost    *layout.Stage
+	cost    *cost.Estimate
 }
 
 // estimate says what a batch costs and how long it will take on these devices.

@@ -7,6 +7,7 @@ import (
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // Most batches get one device each: several batches on a device each need no exchange (data parallel). A
@@ -61,7 +62,7 @@ func (f stage) choose(mine *Turn, cap int, v view) (devices []int, elements int)
 
 // assign asks the cost model. Where the best is to take along what has not come yet, the batch waits for it, but no
 // longer than it would be at work itself.
-func (f stage) assign(mine *Turn, least int, cost *layout.Stage, ahead []ahead, v view) (
+func (f stage) assign(mine *Turn, least int, cost *cost.Estimate, ahead []ahead, v view) (
 	devices []int, elements int) {
 	row, own := &mine.live[0].Row, len(mine.live)
 	all := devicesOf(f.Pool)
@@ -119,7 +120,7 @@ func (f stage) key(row *schemas.PromptRow) costKey {
 const maxTogether = 64
 
 // most returns how many elements like row a set of all devices takes at once.
-func (f stage) most(row *schemas.PromptRow, cost *layout.Stage, v view) int {
+func (f stage) most(row *schemas.PromptRow, cost *cost.Estimate, v view) int {
 	limit := maxTogether
 	if n := f.MaxBatch; n > 0 {
 		limit = min(limit, n*len(v.rates))
