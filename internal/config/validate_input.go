@@ -15,6 +15,18 @@ func (v *validator) onDisk(path, value string) {
 	}
 }
 
+// inStore refuses an address that is no path and of no kind of bucket.
+func (v *validator) inStore(path, value string) {
+	scheme, rest, found := strings.Cut(value, "://")
+	if bucket, _, _ := strings.Cut(rest, "/"); found && strings.Contains(bucket, "@") {
+		v.problem(path, "credentials come from the environment", "%s holds an @, as if it had credentials", path)
+		return
+	}
+	if scheme != "gs" && scheme != "s3" {
+		v.onDisk(path, value)
+	}
+}
+
 func (v *validator) model() {
 	m := v.config.Model
 	if m == (Model{}) {

@@ -13,3 +13,5 @@ func open(ctx context.Context, prefix string, o bucket.Options) (*bucket.Bucket,
 }
 
 func TestLaws(t *testing.T) { buckettest.Laws(t, buckettest.S3(t), open) }
+
+func TestSecrets(t *testing.T) { buckettest.Secrets(t, buckettest.S3(t), open) }
