@@ -14,7 +14,7 @@ const ExitCode = 2
 const excerptRunes = 100
 
 // userPart is what an address may hold of credentials. No message shows it.
-var userPart = regexp.MustCompile(`://[^/\s"']*@`)
+var userPart = regexp.MustCompile(`://[^\s"'@]*@`)
 
 // source is the text that positions point into.
 type source struct {

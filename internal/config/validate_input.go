@@ -22,8 +22,9 @@ func (v *validator) inStore(path, value string) {
 		v.problem(path, "credentials come from the environment", "%s holds an @, as if it had credentials", path)
 		return
 	}
-	if scheme != "gs" && scheme != "s3" {
-		v.onDisk(path, value)
+	if found && scheme != "gs" && scheme != "s3" && !strings.ContainsAny(scheme, "/.") {
+		v.problem(path, "give a path, or an address that begins with gs:// or s3://", "%s is %q, an address of another kind",
+			path, clip(value, valueRunes))
 	}
 }
 

@@ -21,7 +21,7 @@ const (
 )
 
 // secretParts are what addresses and headers carry that no message may show.
-var secretParts = regexp.MustCompile(`(?i)(://)[^/\s"']*@|\?[^\s"':]*|(bearer|authorization:?|signature=|credential=)\s*[^\s"',]+`)
+var secretParts = regexp.MustCompile(`(?i)(://)[^\s"'@]*@|\?[^\s"':]*|(bearer|authorization:?|signature=|credential=)\s*[^\s"',]+`)
 
 // Redact takes out of a text what may be a credential: the secrets given, and what addresses carry behind a
 // question mark or before an @.
