@@ -261,7 +261,7 @@ func (c *rowColumn) set(into reflect.Value, v parquet.Value) error {
 	switch into.Kind() {
 	case reflect.String:
 		if cell.kind != textValue {
-			return fmt.Errorf("%s is not a text", cell.quoted())
+			return fmt.Errorf("%s is not a text", cell.kindName())
 		}
 		into.SetString(cell.text)
 	case reflect.Int64:
