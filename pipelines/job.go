@@ -47,7 +47,7 @@ type Job struct {
 	Opts   Options
 
 	engine  *engine.Engine
-	host    *host.Host     // its stages in this process
+	host    *host.Stages   // its stages in this process
 	local   lend.Pool      // devices of this process, none where all are on other hosts
 	fleet   *devices.Fleet // local and the devices of other hosts; nil where there are none
 	runner  runners.Runner

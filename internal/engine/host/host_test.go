@@ -78,10 +78,10 @@ func (m *model) Capabilities() stages.Capabilities {
 	}
 }
 
-// newHost is a host of one such stage on these devices.
-func newHost(d *Devices) (*Host, *model) {
+// newStages is a job of one such stage on these devices.
+func newStages(d *Devices) (*Stages, *model) {
 	m := &model{load: func() error { return nil }}
-	h := &Host{Steps: []stages.Step{{Name: "denoise", Stage: m}}}
+	h := &Stages{Steps: []stages.Step{{Name: "denoise", Stage: m}}}
 	h.On(d)
 	return h, m
 }
@@ -93,9 +93,9 @@ var rows = []schemas.PromptRow{{Width: 8, Height: 8, NumFrames: 1}}
 func TestWeightsOfSeveralJobs(t *testing.T) {
 	pool := &cards{n: 1, memory: 205}
 	d := NewDevices(pool)
-	first, m := newHost(d)
-	second, _ := newHost(d)
-	arrange := func(h *Host) {
+	first, m := newStages(d)
+	second, _ := newStages(d)
+	arrange := func(h *Stages) {
 		t.Helper()
 		if err := h.Arrange(rows, 1); err != nil {
 			t.Fatal(err)
@@ -127,7 +127,7 @@ func TestWeightsOfSeveralJobs(t *testing.T) {
 // again only where they lie otherwise.
 func TestLoad(t *testing.T) {
 	pool := &cards{n: 3, memory: 1000}
-	h, m := newHost(NewDevices(pool))
+	h, m := newStages(NewDevices(pool))
 	if err := h.Arrange(rows, 1); err != nil {
 		t.Fatal(err)
 	}
