@@ -91,7 +91,7 @@ func (a attention) addTo(s *stream, x kernels.Tensor) {
 	h := s.be.Alloc(s.dt, x.Shape...) // (1, T, H, W, C)
 	a.norm.into(s.be, h, x, kernels.Identity)
 	qkv := a.qkv.Forward(s.be, h.Reshape(t, n, c), kernels.Identity).Reshape(t, n, 3, 1, c)
-	kv := s.gather(qkv.Narrow(2, 1, 2), x.Dim(3)) // (T, N of all rows, 2, 1, C)
+	kv := s.gather(qkv.Narrow(2, 1, 2), x.Dim(3))          // (T, N of all rows, 2, 1, C)
 	part := func(x kernels.Tensor, i int) kernels.Tensor { // (T, N, 1, C)
 		return x.Narrow(2, i, 1).Reshape(t, x.Dim(1), 1, c)
 	}
