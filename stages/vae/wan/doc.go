@@ -6,5 +6,9 @@
 // saw. So memory does not grow with the clip, and the result is that of the whole sequence at once. Several devices
 // decode a clip by bands of rows: a convolution gets the rows next to its band from its neighbours.
 //
+// The reference is diffusers 0.42.1. Its laws of time, for a whole sequence: a convolution over time has zero frames in
+// front. A halving of frames leaves the first frame as it is. A doubling lets the first frame through alone, and later
+// ones see zeros in its place.
+//
 // Videos are channels last, (1, T, H, W, C). Means and deviations of latents, posteriors and files never enter.
 package wan
