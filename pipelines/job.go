@@ -30,6 +30,8 @@ type Options struct {
 	Shards  int           // 0 and 1: all
 	Retry   bool          // compute failed rows again
 	Start   Start
+	// AllowEmpty lets an input without any row make an output without any.
+	AllowEmpty bool
 	// Devices are those of another machine, that the job is to be planned for; it cannot be run then.
 	Devices []layout.Device
 	// Look says that the job is only to be planned: devices that others could want are not taken.
@@ -75,6 +77,11 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	source, err := openSource(cfg, o.Limit)
 	if err != nil {
 		return nil, err
+	}
+	if !o.AllowEmpty && isEmpty(source) {
+		kind, _ := cfg.Input.Source()
+		return nil, cfg.Errorf("input."+kind, "the input has no rows").
+			WithFix("name a file with rows; --allow-empty makes an output without rows")
 	}
 	j := &Job{Config: cfg, Opts: o, host: h, runner: runner}
 	if err := j.open(source); err != nil {
