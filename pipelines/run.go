@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"time"
 
 	"latentbeam/internal/engine"
@@ -33,6 +34,8 @@ type Result struct {
 	Skipped     int64
 	Elapsed     time.Duration
 	Stages      []engine.StageTime
+
+	lost bool // the ledger turned out to be damaged: there is more to compute
 }
 
 // runFacts is what summary.json says of the run itself.
@@ -61,9 +64,9 @@ func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
 	return r, err
 }
 
-// run is Run of this shard alone.
-func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
-	began := time.Now()
+// once computes what is missing and writes the report, once.
+func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Result, error) {
+	lost := j.engine.Ledger.Lost()
 	if _, err := j.engine.Store.CleanTemps(ctx, j.free...); err != nil {
 		return Result{}, err
 	}
@@ -82,6 +85,10 @@ func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 	if s, ok, err := j.joined(ctx, plan); ok || err != nil {
 		r.NothingToDo, r.Joined, r.Totals, r.Skipped = ok, ok, s.Totals, plan.Done
 		return r, err
+	}
+	if plan.Vanished > 0 {
+		slog.Warn("the input has lost rows of the finished output: the tables lose them now, their videos and results stay",
+			"lost", plan.Vanished, "left", plan.Rows)
 	}
 	if err := j.prepare(ctx, plan); err != nil {
 		return r, err
@@ -106,6 +113,7 @@ func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 	r.Interrupted = j.engine.Stopping()
 	// The report is written after a failure too: what was done by then is there to be looked at.
 	err = j.finish(ctx, &r, began)
+	r.lost = computeErr == nil && !r.Interrupted && j.lost(lost, err)
 	if err == nil && computeErr == nil && r.Totals.Pending > 0 && !r.Interrupted {
 		err = fault.Fatal(fmt.Errorf("%d rows are left after the last pass over the input: it changes while it is read, "+
 			"or runner %s drops rows; run the job again", r.Totals.Pending, j.runner.Name))

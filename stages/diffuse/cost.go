@@ -47,7 +47,7 @@ func Work(net Network, row *schemas.PromptRow) (cost.Estimate, error) {
 	}
 	t, h, w := d.Patch.Grid(size.T, size.H, size.W)
 	shape := sequence.Shape{Batch: branches, Frames: t, Positions: h * w, Heads: d.Heads,
-		HeadSize: d.Hidden / d.Heads, QueryTile: queryTile}
+		HeadSize: d.Hidden / d.Heads, QueryTile: queryTile, Full: d.Full}
 	steps := row.NumInferenceSteps * max(1, row.Loop) // of all clips
 	split := &cost.Split{Shape: shape, Pairs: d.Blocks, Steps: steps, Bytes: d.DType.Size()}
 	step := both - prepare

@@ -6,14 +6,14 @@ import (
 )
 
 // AddFull adds gate * proj(attention(x)) to the residual stream in place, where all tokens of a video attend to each
-// other. streams, xs and gates hold a tensor (n, T, W, C) of type dt for each part of this rank: those of s.Parts(), or with
-// a nil Split, of a rank alone, one part with all patches. Every rank of the set calls it.
+// other. streams, xs and gates hold a tensor (n, T, W, C) of type dt for each part of this rank: those of s.Parts(). A
+// nil Split is that of a rank alone, which has one part with all patches. Every rank of the set calls AddFull.
 //
-// rope, which may be none, holds the angles of all tokens (T, S, D/2). masks, which may be nil, says for each row of
-// the batch which tokens are keys, on the grid (T, H, W) of the tokens.
+// rope, which may be none, holds the angles of all tokens (T, S, D/2). masks has a mask for each row of the whole batch
+// (Split.Rows), on the grid (T, H, W) of the tokens: the valid tokens are keys. nil: all tokens are.
 //
-// A set splits the heads: a rank gets the queries, keys and values of its heads from the owners of the columns and gives
-// the results back. Every row is computed by the same sums as on one rank, so the result has the same bits.
+// A set splits the heads: a rank gets the queries, keys and values of its heads from the owners of the columns and
+// gives the results back. Every row is computed by the same sums as on one rank, so the result has the same bits.
 func (a SelfAttention) AddFull(be kernels.Backend, s *Split, dt kernels.DType, streams, xs, gates []kernels.Tensor,
 	rope Rope, masks []sequence.Mask) error {
 	defer be.Scope()()

@@ -31,6 +31,7 @@ type fullCase struct {
 	speeds    []float64 // nil: alone
 	threads   int
 	late      bool
+	other     bool // the plan is one for attention inside frames
 
 	wrapTransport func(kernels.Transport) kernels.Transport // a mistake that a test puts in
 }
@@ -107,7 +108,7 @@ func (c fullCase) alone(t testing.TB) []float32 {
 func (c fullCase) shared(t testing.TB) ([]float32, error) {
 	t.Helper()
 	old := sharedCase{dt: c.dt, shape: sequence.Shape{Batch: c.batch, Frames: c.frames, Positions: c.area(), Heads: c.heads,
-		HeadSize: c.head(), QueryTile: c.tile}}
+		HeadSize: c.head(), QueryTile: c.tile, Full: !c.other}}
 	plan, err := sequence.New(old.shape, c.partition, c.speeds)
 	if err != nil {
 		t.Fatal(err)
@@ -134,6 +135,9 @@ func (c fullCase) shared(t testing.TB) ([]float32, error) {
 		}
 		if err := c.add(t, be, split, all[0], all[1], all[2]); err != nil {
 			return err
+		}
+		if sent, want := g.Traffic().Bytes, plan.Sent()[rank].Total()*int64(c.dt.Size()); !c.other && sent != want {
+			t.Errorf("%v: rank %d sent %d bytes, the plan says %d", c, rank, sent, want)
 		}
 		for i, p := range split.Parts() {
 			got := download(t, be, all[0][i])
@@ -207,7 +211,7 @@ func TestFullRandom(t *testing.T) {
 			for range 1 + rng.IntN(9) {
 				c.speeds = append(c.speeds, 0.2+rng.Float64())
 			}
-			c.partition, c.late = sequence.Partition(rng.IntN(2)), rng.IntN(4) == 0
+			c.partition, c.late, c.other = sequence.Partition(rng.IntN(2)), rng.IntN(4) == 0, rng.IntN(3) == 0
 			c.check(t, want)
 		}
 	}

@@ -85,7 +85,8 @@ func (f *fullSharing) crossings(columns, heads int) (out []crossing) {
 		for lo := p.Queries.Lo; lo < p.Queries.Hi; {
 			t := lo / size
 			end := min(p.Queries.Hi, (t+1)*size)
-			c.frames, c.queries = sequence.Range{Lo: t, Hi: t + 1}, sequence.Range{Lo: lo - t*size, Hi: end - t*size}.And(c.patches)
+			c.frames = sequence.Range{Lo: t, Hi: t + 1}
+			c.queries = sequence.Range{Lo: lo - t*size, Hi: end - t*size}.And(c.patches)
 			if whole := p.Queries.Hi / size; lo == t*size && whole > t {
 				c.frames.Hi, end = whole, whole*size
 				c.queries = c.patches

@@ -13,7 +13,7 @@ import (
 
 // Arrange decides how the weights lie when so many elements of rows like these are to be computed, beside those of other
 // jobs, and takes them off the memory that there is for batches.
-func (h *Host) Arrange(rows []schemas.PromptRow, elements int) error {
+func (h *Stages) Arrange(rows []schemas.PromptRow, elements int) error {
 	d := h.devices
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -41,7 +41,7 @@ func (h *Host) Arrange(rows []schemas.PromptRow, elements int) error {
 
 // Free lets blocks of a step pass through memory which were to stay, and offers their room to batches; row is one of
 // those that the step computes. It reports whether there is more room.
-func (h *Host) Free(step int, row schemas.PromptRow, stay int) bool {
+func (h *Stages) Free(step int, row schemas.PromptRow, stay int) bool {
 	loading := h.Steps[step].Capabilities().Loading
 	if loading == nil || loading.Staying == nil {
 		return false
@@ -56,13 +56,13 @@ func (h *Host) Free(step int, row schemas.PromptRow, stay int) bool {
 }
 
 // Freed takes down that blocks of a step pass which were to stay, so that batches get their room.
-func (h *Host) Freed(step int, row schemas.PromptRow, stay int) {
+func (h *Stages) Freed(step int, row schemas.PromptRow, stay int) {
 	h.devices.mu.Lock()
 	defer h.devices.mu.Unlock()
 	h.freed(step, row, stay)
 }
 
-func (h *Host) freed(step int, row schemas.PromptRow, stay int) bool {
+func (h *Stages) freed(step int, row schemas.PromptRow, stay int) bool {
 	d := h.devices
 	costs, err := Costs(h.Steps, row)
 	if err != nil || d.weights[h] == 0 || step >= len(h.held) { // the weights had no room in any case
@@ -77,7 +77,7 @@ func (h *Host) freed(step int, row schemas.PromptRow, stay int) bool {
 // arrange decides how the weights of the steps lie on these devices, when so many elements of rows like these are to be
 // computed, and tells the steps, so that they load no more. over is what they take beyond the memory of the devices,
 // beside the smallest of the rows: a row that is too large for it all fails by itself and decides nothing.
-func (h *Host) arrange(rows []schemas.PromptRow, elements int, devices []layout.Device) (
+func (h *Stages) arrange(rows []schemas.PromptRow, elements int, devices []layout.Device) (
 	held []cost.Held, over int64, err error) {
 	var kinds [][]cost.Estimate // of each kind of rows, what needs most first
 	for _, row := range rows {

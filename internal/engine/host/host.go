@@ -15,9 +15,9 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// Host is the stages of one job in this process. Arrange, Load and Reload are for one caller at a time; Free may be
+// Stages are the stages of one job in this process. Arrange, Load and Reload are for one caller at a time; Free may be
 // called beside them.
-type Host struct {
+type Stages struct {
 	Config   *config.Config
 	Model    string // its name
 	Steps    []stages.Step
@@ -30,21 +30,21 @@ type Host struct {
 	over    int64       // what they take beyond the memory that there is
 }
 
-// On says on which devices the host is. It comes before all that is asked of weights.
-func (h *Host) On(d *Devices) { h.devices = d }
+// On says on which devices the stages are. It comes before all that is asked of weights.
+func (h *Stages) On(d *Devices) { h.devices = d }
 
 // Held returns how the weights of the steps lie.
-func (h *Host) Held() []cost.Held {
+func (h *Stages) Held() []cost.Held {
 	h.devices.mu.Lock()
 	defer h.devices.mu.Unlock()
 	return slices.Clone(h.held)
 }
 
 // Bytes returns what the weights take as they lie.
-func (h *Host) Bytes() int64 { return sizeOf(h.Held()) }
+func (h *Stages) Bytes() int64 { return sizeOf(h.Held()) }
 
 // Over returns what the weights take beyond the memory that there is, in bytes.
-func (h *Host) Over() int64 {
+func (h *Stages) Over() int64 {
 	h.devices.mu.Lock()
 	defer h.devices.mu.Unlock()
 	return h.over
@@ -54,14 +54,14 @@ func (h *Host) Over() int64 {
 type Devices struct {
 	lend.Pool
 	mu      sync.Mutex
-	weights map[*Host]int64 // bytes, of those hosts whose weights have room
+	weights map[*Stages]int64 // bytes, of those whose weights have room
 }
 
 // NewDevices returns the devices of a pool, without weights.
-func NewDevices(pool lend.Pool) *Devices { return &Devices{Pool: pool, weights: map[*Host]int64{}} }
+func NewDevices(pool lend.Pool) *Devices { return &Devices{Pool: pool, weights: map[*Stages]int64{}} }
 
-// Forget takes the weights of a host off the books; nil: there is nothing to forget.
-func (d *Devices) Forget(h *Host) {
+// Forget takes the weights of a job off the books; nil: there is nothing to forget.
+func (d *Devices) Forget(h *Stages) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.weights, h)

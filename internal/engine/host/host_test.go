@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"latentbeam/internal/lend"
-	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -39,7 +38,7 @@ func (c *cards) LeaseThese(ctx context.Context, d []int) (*stages.Set, func(bool
 func (c *cards) Size() int              { return c.n }
 func (c *cards) Speeds() []float64      { return slices.Repeat([]float64{1}, c.n) }
 func (*cards) Changed() <-chan struct{} { return nil }
-func (*cards) Memory() plan.Memory      { return plan.Memory{} }
+func (*cards) Memory() cost.Memory      { return cost.Memory{} }
 func (*cards) Class() string            { return "fake" }
 func (c *cards) Capabilities() lend.PoolCapabilities {
 	return lend.PoolCapabilities{Weights: func(bytes int64) { c.weights = bytes }, Layout: func() []layout.Device {
@@ -79,10 +78,10 @@ func (m *model) Capabilities() stages.Capabilities {
 	}
 }
 
-// newHost is a host of one such stage on these devices.
-func newHost(d *Devices) (*Host, *model) {
+// newStages is a job of one such stage on these devices.
+func newStages(d *Devices) (*Stages, *model) {
 	m := &model{load: func() error { return nil }}
-	h := &Host{Steps: []stages.Step{{Name: "denoise", Stage: m}}}
+	h := &Stages{Steps: []stages.Step{{Name: "denoise", Stage: m}}}
 	h.On(d)
 	return h, m
 }
@@ -94,9 +93,9 @@ var rows = []schemas.PromptRow{{Width: 8, Height: 8, NumFrames: 1}}
 func TestWeightsOfSeveralJobs(t *testing.T) {
 	pool := &cards{n: 1, memory: 205}
 	d := NewDevices(pool)
-	first, m := newHost(d)
-	second, _ := newHost(d)
-	arrange := func(h *Host) {
+	first, m := newStages(d)
+	second, _ := newStages(d)
+	arrange := func(h *Stages) {
 		t.Helper()
 		if err := h.Arrange(rows, 1); err != nil {
 			t.Fatal(err)
@@ -128,7 +127,7 @@ func TestWeightsOfSeveralJobs(t *testing.T) {
 // again only where they lie otherwise.
 func TestLoad(t *testing.T) {
 	pool := &cards{n: 3, memory: 1000}
-	h, m := newHost(NewDevices(pool))
+	h, m := newStages(NewDevices(pool))
 	if err := h.Arrange(rows, 1); err != nil {
 		t.Fatal(err)
 	}

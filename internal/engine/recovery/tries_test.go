@@ -11,11 +11,11 @@ import (
 
 	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/lend"
-	"latentbeam/internal/plan"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // still is a clock that does not go.
@@ -41,7 +41,7 @@ func (pool) LeaseThese(context.Context, []int) (*stages.Set, func(bool), error) 
 func (p pool) Size() int              { return p.n }
 func (p pool) Speeds() []float64      { return slices.Repeat([]float64{1}, p.n) }
 func (pool) Changed() <-chan struct{} { return nil }
-func (pool) Memory() plan.Memory      { return plan.Memory{Target: 100, Limit: 1000} }
+func (pool) Memory() cost.Memory      { return cost.Memory{Target: 100, Limit: 1000} }
 func (pool) Class() string            { return "fake" }
 func (p pool) Capabilities() lend.PoolCapabilities {
 	return lend.PoolCapabilities{Hardware: &lend.Hardware{
@@ -87,7 +87,7 @@ func begin(s stages.Stage, devices, n int) (*Recovery, *Tries, []*stages.Element
 }
 
 // play answers every try, and says what was tried.
-func play(t *testing.T, tries *Tries, answer func(t *Try) schedule.Result) string {
+func play(t *testing.T, tries *Tries, answer func(t *Try) schedule.Attempt) string {
 	t.Helper()
 	var said []string
 	for try := tries.Next(); try != nil; try = tries.Next() {
@@ -121,9 +121,9 @@ func good(live []*stages.Element, value float32) {
 
 // TestWhatFollowsAnAttempt: without an engine, a clock or a device.
 func TestWhatFollowsAnAttempt(t *testing.T) {
-	fails := func(err error, devices ...int) func(*Try) schedule.Result {
-		return func(t *Try) schedule.Result {
-			return schedule.Result{Devices: devices, Elements: len(t.Live), Err: err}
+	fails := func(err error, devices ...int) func(*Try) schedule.Attempt {
+		return func(t *Try) schedule.Attempt {
+			return schedule.Attempt{Devices: devices, Elements: len(t.Live), Err: err}
 		}
 	}
 	noMemory := fault.OutOfMemory(errors.New("full"))
@@ -131,19 +131,19 @@ func TestWhatFollowsAnAttempt(t *testing.T) {
 		name     string
 		stage    stage
 		elements int
-		answer   func(*Try) schedule.Result
+		answer   func(*Try) schedule.Attempt
 		want     string
 		failed   int
 	}{
 		{"the world fails, on ever fewer devices", stage{spread: true}, 1, fails(fault.Retry(errors.New("lost")), 0, 1, 2, 3),
 			"1; 1 after 200ms on at most 3; 1 after 400ms on at most 1", 1},
 		{"an error is narrowed down", stage{}, 3, fails(errors.New("no"), 0), "3; 1 on at most 1; 1 on at most 1; 1 on at most 1", 3},
-		{"memory: halves, then wider", stage{spread: true}, 2, func(t *Try) schedule.Result {
+		{"memory: halves, then wider", stage{spread: true}, 2, func(t *Try) schedule.Attempt {
 			if len(t.Live) == 2 || t.least < 2 {
-				return schedule.Result{Devices: make([]int, max(1, t.least)), Elements: len(t.Live), Err: noMemory}
+				return schedule.Attempt{Devices: make([]int, max(1, t.least)), Elements: len(t.Live), Err: noMemory}
 			}
 			good(t.Live, 1)
-			return schedule.Result{Devices: []int{0, 1}, Elements: 1}
+			return schedule.Attempt{Devices: []int{0, 1}, Elements: 1}
 		}, "2; 1; 1; 1", 0},
 		{"memory: blocks pass at last", stage{stay: new(8)}, 1, fails(noMemory, 0), "1; 1; 1", 1},
 	} {
@@ -168,7 +168,7 @@ func TestWhatFollowsAnAttempt(t *testing.T) {
 // TestFatalErrorsEndTheJob: they come back, with the stage's name.
 func TestFatalErrorsEndTheJob(t *testing.T) {
 	_, tries, _, _ := begin(stage{}, 1, 1)
-	err := tries.After(tries.Next(), schedule.Result{Elements: 1, Err: fault.Fatal(errors.New("the disk is full"))})
+	err := tries.After(tries.Next(), schedule.Attempt{Elements: 1, Err: fault.Fatal(errors.New("the disk is full"))})
 	if err == nil || err.Error() != "denoise: the disk is full" {
 		t.Errorf("%v", err)
 	}
@@ -178,8 +178,8 @@ func TestFatalErrorsEndTheJob(t *testing.T) {
 // finite twice is drained; what is not finite anywhere fails.
 func TestDoubtsAreSettledElsewhere(t *testing.T) {
 	r, tries, live, drained := begin(stage{}, 3, 4)
-	answer := func(sick bool) func(*Try) schedule.Result {
-		return func(t *Try) schedule.Result {
+	answer := func(sick bool) func(*Try) schedule.Attempt {
+		return func(t *Try) schedule.Attempt {
 			device := 0
 			if slices.Contains(t.Avoid, 0) {
 				device = 1
@@ -188,7 +188,7 @@ func TestDoubtsAreSettledElsewhere(t *testing.T) {
 			if zero := float32(0); device == 0 || sick {
 				good(t.Live[:min(2, len(t.Live))], 1/zero)
 			}
-			return schedule.Result{Devices: []int{device}, Elements: len(t.Live)}
+			return schedule.Attempt{Devices: []int{device}, Elements: len(t.Live)}
 		}
 	}
 	if got, want := play(t, tries, answer(false)), "4; 1 on at most 1 not on [0]; 1 on at most 1 not on [0]"; got != want {
