@@ -55,7 +55,7 @@ func TestNoOneWaitsForARowThatIsStuck(t *testing.T) {
 	})
 }
 
-// one gives f row number i.
+// one gives the station row number i.
 func (s *Station) one(t *testing.T, out *collector, i int) {
 	el := &stages.Element{Row: row(i, minute)}
 	s.engine.Add(schemas.BucketOf(el.Row), &el.Row)
