@@ -68,15 +68,16 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.CheckDefaults(); err != nil {
-		return nil, err
+	j := &Job{Config: cfg, Opts: o, host: h, runner: runner, close: []func(){h.Close}}
+	err = h.CheckDefaults()
+	var source engine.Source
+	if err == nil {
+		source, err = openSource(cfg, o.Limit)
 	}
-	source, err := openSource(cfg, o.Limit)
+	if err == nil {
+		err = j.open(source)
+	}
 	if err != nil {
-		return nil, err
-	}
-	j := &Job{Config: cfg, Opts: o, host: h, runner: runner}
-	if err := j.open(source); err != nil {
 		j.Close()
 		return nil, err
 	}

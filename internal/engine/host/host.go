@@ -29,6 +29,9 @@ type Host struct {
 	over    int64         // what they take beyond the memory that there is
 }
 
+// Close gives back what the stages hold beyond memory. Nothing is computed any more.
+func (h *Host) Close() { closeSteps(h.Steps) }
+
 // On says on which devices the host is. It comes before all that is asked of weights.
 func (h *Host) On(d *Devices) { h.devices = d }
 
