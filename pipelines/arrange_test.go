@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/plan/layout"
 	"latentbeam/pipelines"
 	"latentbeam/schemas"
+	"latentbeam/stages/cost"
 	"latentbeam/testdata/tiny"
 )
 
@@ -79,7 +79,7 @@ func arranged(t *testing.T, opened *pipelines.Job) (layouts []pipelines.Layout, 
 	must(t, err)
 	layouts, err = opened.Layouts(t.Context(), p, devices)
 	must(t, err)
-	return layouts, slices.ContainsFunc(layouts[0].Held, func(h layout.Held) bool { return h.Streamed })
+	return layouts, slices.ContainsFunc(layouts[0].Held, func(h cost.Held) bool { return h.Streamed })
 }
 
 // TestDevicesOfUnequalThreads: workers that have not all as many threads are planned for as the run will know them.

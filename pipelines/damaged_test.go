@@ -1,6 +1,8 @@
 package pipelines_test
 
 import (
+	"bytes"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -97,6 +99,72 @@ func TestDamagedReport(t *testing.T) {
 		t.Errorf("there is something to do after all was mended: %d rows of %+v", r.Done, r.Plan)
 	}
 	j.sameAs(t, j.elsewhere(t))
+}
+
+// TestDamagedVideoOfAMissingTable: a video that is damaged, seen or unseen, is replaced when its row is computed again
+// for another reason: a table of tensors that is gone, or a damaged ledger.
+func TestDamagedVideoOfAMissingTable(t *testing.T) {
+	flip := func(path string) error {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		data[len(data)/2] ^= 1
+		return os.WriteFile(path, data, 0o644)
+	}
+	cut := func(path string) error { return resize(path, -1) }
+	for what, damage := range map[string][2]func(path string) error{
+		"a cut video": {cut, nil}, "a cut poster": {nil, cut}, "a flipped bit": {flip, flip}, "a removed video": {os.Remove, flip},
+	} {
+		for _, cause := range []string{"tables/latents-00000.parquet", "ledger"} {
+			j := newJob(t, diskTable)
+			j.sets = []string{"output.rows_per_file=2"}
+			j.mustRun(t)
+			keyOfB, err := hex.DecodeString(strings.TrimSuffix(filepath.Base(videoFiles(t, j.out, "b")[0]), ".mp4"))
+			must(t, err)
+			for i, damage := range damage {
+				if damage != nil {
+					must(t, damage(filepath.Join(j.out, filepath.FromSlash(videoFiles(t, j.out, "b")[i]))))
+				}
+			}
+			rows := int64(2)
+			if cause == "ledger" {
+				path, data, _ := oneSegment(t, j.out)
+				data[bytes.Index(data, keyOfB)] ^= 1
+				must(t, os.WriteFile(path, data, 0o644))
+				rows = 1
+			} else {
+				must(t, os.Remove(filepath.Join(j.out, cause)))
+			}
+			if r := j.mustRun(t); r.Done != rows || r.Totals.Failed != 0 {
+				t.Errorf("%s, %s: %d computed, want %d; %+v", what, cause, r.Done, rows, r.Totals)
+			}
+			j.sameAs(t, j.elsewhere(t))
+			if r := j.mustRun(t); !r.NothingToDo {
+				t.Errorf("%s, %s: there is something to do after all was mended: %+v", what, cause, r.Totals)
+			}
+		}
+	}
+}
+
+// TestForeignVideoIsKept: a file under a video's name that no earlier run wrote is refused, and its row alone fails.
+func TestForeignVideoIsKept(t *testing.T) {
+	j := newJob(t, diskTable)
+	fresh := j.elsewhere(t)
+	fresh.mustRun(t)
+	file := filepath.Join(j.out, filepath.FromSlash(videoFiles(t, fresh.out, "c")[0]))
+	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must(t, os.WriteFile(file, []byte("theirs"), 0o644))
+	for _, retry := range []bool{false, true} {
+		again := j
+		again.opts.Retry = retry
+		if r := again.mustRun(t); r.Totals.Failed != 1 || r.Totals.Done != 4 {
+			t.Errorf("%+v", r.Totals)
+		}
+		if data, err := os.ReadFile(file); err != nil || string(data) != "theirs" {
+			t.Errorf("their file is %.20q, %v", data, err)
+		}
+	}
 }
 
 // TestDamagedBeforeSizesWereNoted: outputs of a version that noted no sizes of posters and tables are up to date.

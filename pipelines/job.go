@@ -45,14 +45,15 @@ type Job struct {
 	Opts   Options
 
 	engine  *engine.Engine
-	host    *host.Host     // its stages in this process
+	host    *host.Stages   // its stages in this process
 	local   lend.Pool      // devices of this process, none where all are on other hosts
 	fleet   *devices.Fleet // local and the devices of other hosts; nil where there are none
 	runner  runners.Runner
 	report  report.Job
 	spec    []byte
-	peeking bool     // the output is only read
-	free    []string // locks of others that nobody holds while this run holds its own
+	peeking bool            // the output is only read
+	told    map[string]bool // files of the ledger of whose damage was told
+	free    []string        // locks of others that nobody holds while this run holds its own
 	close   []func()
 	output  int // where those of close begin that give the output back
 }
@@ -162,7 +163,7 @@ func (j *Job) Attach(ctx context.Context) error {
 		return err
 	}
 	j.close = append(j.close, release)
-	return j.use(ctx, s)
+	return j.use(ctx, s, true)
 }
 
 // openOutput opens the store of the output. What is closed from then on belongs to it.
@@ -176,8 +177,8 @@ func (j *Job) openOutput(ctx context.Context, open opener) (store.Store, error) 
 	return s, nil
 }
 
-// use opens the ledger of the store.
-func (j *Job) use(ctx context.Context, s store.Store) error {
+// use opens the ledger of the store; alone says that this job has the lock.
+func (j *Job) use(ctx context.Context, s store.Store, alone bool) error {
 	l, err := ledger.Open(ctx, s)
 	if err != nil {
 		return err
@@ -187,6 +188,9 @@ func (j *Job) use(ctx context.Context, s store.Store) error {
 	j.report.Store, j.report.Ledger, j.report.Before = s, l, nil
 	if last, err := report.ReadSummary(ctx, s, j.report.SummaryName()); err == nil { // else nothing is known of them
 		j.report.Before = last.Files
+	}
+	if err := j.mend(ctx, l, alone); err != nil {
+		return err
 	}
 	return j.forget(ctx, l)
 }

@@ -11,12 +11,13 @@ import (
 	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
+	"latentbeam/stages/cost"
 )
 
 // Layout is how the new rows of one shape are shared out to devices.
 type Layout struct {
 	Bucket
-	Stages []layout.Stage
+	Stages []cost.Estimate
 	layout.Result
 	Run schedule.Outlook // empty where there are too many devices to play the run through
 	// Fails is why these rows cannot be done, nil where they can. Others of the job go on.
@@ -24,7 +25,7 @@ type Layout struct {
 }
 
 // Split is how a set shares the work of the denoiser; nil where the job has none.
-func (l Layout) Split() *layout.Split {
+func (l Layout) Split() *cost.Split {
 	for _, s := range l.Stages {
 		if s.Split != nil {
 			return s.Split
@@ -132,7 +133,7 @@ func (j *Job) Layouts(ctx context.Context, p Plan, devices []layout.Device) ([]L
 }
 
 // costs asks every stage what rows like row cost.
-func (j *Job) costs(row schemas.PromptRow) ([]layout.Stage, error) {
+func (j *Job) costs(row schemas.PromptRow) ([]cost.Estimate, error) {
 	return host.Costs(j.engine.Steps, row)
 }
 

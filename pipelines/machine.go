@@ -7,9 +7,9 @@ import (
 	"sync"
 
 	"latentbeam/internal/lend"
-	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // machine is a pool of devices that are only planned for: it has all that a run is decided by and lends nothing.
@@ -53,11 +53,11 @@ func (m *machine) Weights(bytes int64) {
 }
 
 // Memory returns what a batch may use on one of them.
-func (m *machine) Memory() plan.Memory {
+func (m *machine) Memory() cost.Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.given > 0 {
-		return plan.Memory{Target: m.given / 2, Limit: m.given}
+		return cost.Memory{Target: m.given / 2, Limit: m.given}
 	}
 	return layout.Offer(m.devices, m.weights)
 }

@@ -7,13 +7,14 @@ import (
 
 	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/plan/layout"
+	"latentbeam/stages/cost"
 )
 
 // maxForeseen bounds the devices of a run that is played through: every lease looks at all widths of a set.
 const maxForeseen = 128
 
 // foresight is what is known of a run on these devices, nil where they are too many to play it through.
-func (j *Job) foresight(devices []layout.Device, held []layout.Held) *schedule.Foresight {
+func (j *Job) foresight(devices []layout.Device, held []cost.Held) *schedule.Foresight {
 	pool := j.engine.Pool
 	if len(devices) > maxForeseen || len(devices) != pool.Size() {
 		return nil
@@ -59,9 +60,9 @@ func (l *Layout) foresee(f schedule.Foresight, query layout.Query) (err error) {
 		}
 	}
 	slices.SortStableFunc(others, func(a, b fixed) int { return cmp.Compare(a.seconds, b.seconds) })
-	var lost []layout.Lost
+	var lost []cost.Lost
 	for _, o := range others {
-		lost = append(lost, layout.Lost{What: fmt.Sprintf("sequence_parallel: %d for every batch", o.width),
+		lost = append(lost, cost.Lost{What: fmt.Sprintf("sequence_parallel: %d for every batch", o.width),
 			Why: layout.Slower(o.seconds, l.Run.Seconds)})
 	}
 	l.Lost = append(lost, l.Lost...)

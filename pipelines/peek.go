@@ -23,7 +23,7 @@ func (j *Job) peek(ctx context.Context) error {
 		return err
 	}
 	j.peeking = true
-	return j.use(ctx, s)
+	return j.use(ctx, s, false)
 }
 
 // maxLooks bounds how often an output is read anew that somebody else changes meanwhile.

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 
 	"latentbeam/internal/engine/host"
-	"latentbeam/internal/plan"
 	"latentbeam/schemas"
+	"latentbeam/stages/cost"
 )
 
 // prepare arranges the weights for the rows that the plan has found, which may be larger than the defaults, here and on
@@ -22,8 +22,8 @@ func (j *Job) prepare(ctx context.Context, p Plan) error {
 	if of := host.Known(j.local); over > 0 && len(of) > 0 && of[0].Mapped && j.Config.Given("resources.memory") {
 		n := int64(len(of))
 		return j.Config.Errorf("resources.memory", "the weights and the smallest rows need %s more than %d workers "+
-			"may take, although blocks pass through memory where they can", plan.Bytes(over), n).
-			WithFix("set resources.memory to %s or more", plan.Bytes(of[0].Memory+(over+n-1)/n))
+			"may take, although blocks pass through memory where they can", cost.Bytes(over), n).
+			WithFix("set resources.memory to %s or more", cost.Bytes(of[0].Memory+(over+n-1)/n))
 	}
 	if j.fleet == nil {
 		return nil

@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -22,28 +23,62 @@ func (j *Job) forget(ctx context.Context, l *ledger.Ledger) error {
 	}
 	sizes := j.engine.Store.Sizes(ctx)
 	defer sizes.Close()
-	j.engine.Damaged = map[schemas.Key]bool{}
+	var earlier []uint64 // fingerprints of what is forgotten: eight bytes a row
+	var damaged int
 	var failed error
 	_, err := l.ForgetIf(ctx, func(rec ledger.Record) bool {
 		if failed != nil || rec.Status != ledger.Done {
 			return false
 		}
-		whole, err := j.whole(ctx, rec, sizes)
+		found, err := j.whole(ctx, rec, sizes)
 		failed = err
-		return !whole && err == nil
+		if found == whole || err != nil {
+			return false
+		}
+		if found == damagedFile {
+			damaged++
+		}
+		if found != never {
+			earlier = append(earlier, binary.BigEndian.Uint64(rec.Key[:]))
+		}
+		return true
 	})
-	if n := len(j.engine.Damaged); n > 0 {
-		slog.Warn("videos or posters are not as they were written: their rows are computed again", "rows", n)
+	if damaged > 0 {
+		slog.Warn("videos or posters are not as they were written: their rows are computed again", "rows", damaged)
+	}
+	slices.Sort(earlier)
+	j.engine.Earlier = func(key schemas.Key) bool {
+		_, found := slices.BinarySearch(earlier, binary.BigEndian.Uint64(key[:]))
+		return found || j.told != nil || l.Lost() > 0 // a record that was lost may have been its own
 	}
 	return errors.Join(err, failed)
 }
 
-// whole reports whether a finished row has all that this job publishes: the earlier run may have written
-// less (output.write), and somebody may have removed or cut short a video or a table.
-func (j *Job) whole(ctx context.Context, rec ledger.Record, sizes store.Sizes) (bool, error) {
+// state says what is there of the results of a finished row.
+type state int
+
+const (
+	whole       state = iota
+	never             // no video was published
+	missing           // in part or all
+	damagedFile       // a video or a poster is not as it was written
+)
+
+// whole says whether a finished row has all that this job publishes: the earlier run may have written
+// less (output.write), and somebody may have removed or cut short a video or a table. Files come first, for it is to
+// be told that they are damaged.
+func (j *Job) whole(ctx context.Context, rec ledger.Record, sizes store.Sizes) (state, error) {
 	var r schemas.Result
 	if err := json.Unmarshal(rec.Row, &r); err != nil {
-		return false, nil //nolint:nilerr // it is computed again
+		return missing, nil //nolint:nilerr // it is computed again
+	}
+	if j.engine.Keep[stages.KindVideo] {
+		if r.Video == nil {
+			return never, nil
+		}
+		if found, err := wholeVideo(ctx, r.Video, sizes); found != whole || err != nil {
+			return found, err
+		}
 	}
 	keep := j.engine.Keep
 	var tensors []string
@@ -64,22 +99,15 @@ func (j *Job) whole(ctx context.Context, rec ledger.Record, sizes store.Sizes) (
 			continue
 		}
 		if held, err := j.report.Holds(ctx, rec.Key, name); !held || err != nil {
-			return false, err
+			return missing, err
 		}
 	}
-	if !keep[stages.KindVideo] {
-		return true, nil
-	}
-	if r.Video == nil {
-		return false, nil
-	}
-	return j.wholeVideo(ctx, schemas.Key(rec.Key), r.Video, sizes)
+	return whole, nil
 }
 
-// wholeVideo reports whether video and poster are there as long as they were written. What is there otherwise is
-// Damaged.
-func (j *Job) wholeVideo(ctx context.Context, key schemas.Key, v *schemas.VideoFile, sizes store.Sizes) (bool, error) {
-	whole := true
+// wholeVideo says whether video and poster are there as long as they were written.
+func wholeVideo(ctx context.Context, v *schemas.VideoFile, sizes store.Sizes) (state, error) {
+	found := whole
 	for _, f := range []struct {
 		name  string
 		bytes int64 // 0: not known
@@ -88,15 +116,14 @@ func (j *Job) wholeVideo(ctx context.Context, key schemas.Key, v *schemas.VideoF
 			continue
 		}
 		size, err := sizes.Of(ctx, f.name)
-		found := err == nil
-		if !found && !errors.Is(err, fs.ErrNotExist) {
-			return false, err
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			found = max(found, missing)
+		case err != nil:
+			return found, err
+		case f.bytes > 0 && size != f.bytes:
+			found = damagedFile
 		}
-		if found && f.bytes > 0 && size != f.bytes {
-			j.engine.Damaged[key] = true
-			found = false
-		}
-		whole = whole && found
 	}
-	return whole, nil
+	return found, nil
 }

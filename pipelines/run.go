@@ -33,6 +33,8 @@ type Result struct {
 	Skipped     int64
 	Elapsed     time.Duration
 	Stages      []engine.StageTime
+
+	lost bool // the ledger turned out to be damaged: there is more to compute
 }
 
 // runFacts is what summary.json says of the run itself.
@@ -61,9 +63,9 @@ func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
 	return r, err
 }
 
-// run is Run of this shard alone.
-func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
-	began := time.Now()
+// once computes what is missing and writes the report, once.
+func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Result, error) {
+	lost := j.engine.Ledger.Lost()
 	if _, err := j.engine.Store.CleanTemps(ctx, j.free...); err != nil {
 		return Result{}, err
 	}
@@ -106,6 +108,7 @@ func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 	r.Interrupted = j.engine.Stopping()
 	// The report is written after a failure too: what was done by then is there to be looked at.
 	err = j.finish(ctx, &r, began)
+	r.lost = computeErr == nil && !r.Interrupted && j.lost(lost, err)
 	if err == nil && computeErr == nil && r.Totals.Pending > 0 && !r.Interrupted {
 		err = fault.Fatal(fmt.Errorf("%d rows are left after the last pass over the input: it changes while it is read, "+
 			"or runner %s drops rows; run the job again", r.Totals.Pending, j.runner.Name))

@@ -3,11 +3,13 @@ package pipelines
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"iter"
 
 	"latentbeam/internal/table"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 
@@ -156,14 +158,23 @@ func readRows[T schemas.Row](files []string, limit int, tensors bool, named func
 			}
 			n := 0
 			for row, err := range table.Read[T](file, tensors || foreign) {
-				if err != nil {
+				var bad *table.RowError
+				if err != nil && !errors.As(err, &bad) {
 					yield(nil, fmt.Errorf("read %s: %w", file, err))
 					return
 				}
 				n++
 				e, err := element(row, tensors)
 				e.Row.Source = fmt.Sprintf("%s:row %d", file, n)
-				if err != nil {
+				switch {
+				case bad != nil && bad.Tensor && !foreign:
+					e.Unread = bad.Error() // of a row that has its key all the same
+				case bad != nil:
+					if e.Row.ID == "" {
+						e.Row.ID = e.Row.ContentID()
+					}
+					e.Fail("read", fault.Row(bad))
+				case err != nil:
 					e.Unread = err.Error()
 				}
 				if !yield(e, nil) {
@@ -177,9 +188,13 @@ func readRows[T schemas.Row](files []string, limit int, tensors bool, named func
 	}
 }
 
-// firstRow tests the first row of a file; an empty file tests false.
+// firstRow tests the first row of a file that can be read; a file without tests false.
 func firstRow[T schemas.Row](file string, test func(T) bool) (bool, error) {
 	for row, err := range table.Read[T](file, false) {
+		var bad *table.RowError
+		if errors.As(err, &bad) {
+			continue
+		}
 		return err == nil && test(row), err
 	}
 	return false, nil

@@ -13,7 +13,6 @@ import (
 	"latentbeam/internal/engine/memory"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
-	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/store/dir"
 	"latentbeam/internal/transport"
@@ -24,6 +23,7 @@ import (
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
+	"latentbeam/stages/cost"
 	"latentbeam/testdata/tiny"
 	"latentbeam/transforms"
 )
@@ -167,7 +167,7 @@ func newCards(n int, limit int64) *cards {
 
 func (p *cards) Size() int           { return len(p.all) }
 func (p *cards) Class() string       { return cpu.New(1).Class() }
-func (p *cards) Memory() plan.Memory { return plan.Memory{Target: 1 << 40, Limit: 1 << 40} }
+func (p *cards) Memory() cost.Memory { return cost.Memory{Target: 1 << 40, Limit: 1 << 40} }
 
 func (p *cards) Speeds() []float64                   { return slices.Repeat([]float64{1}, len(p.all)) }
 func (p *cards) Changed() <-chan struct{}            { return nil }

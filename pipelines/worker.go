@@ -39,8 +39,8 @@ type Worker struct {
 type workerJob struct {
 	mu     sync.Mutex
 	opened bool
-	host   *host.Host // nil until they could be opened
-	rows   string     // that the weights are arranged for, as it was told
+	host   *host.Stages // nil until they could be opened
+	rows   string       // that the weights are arranged for, as it was told
 	err    error
 }
 
@@ -131,7 +131,7 @@ func (w *Worker) offer(steps []stages.Step) devices.Reply {
 }
 
 // open opens the stages of a job, once, and arranges their weights for the rows that it is going to compute.
-func (w *Worker) open(ctx context.Context, job, rows json.RawMessage) (*host.Host, error) {
+func (w *Worker) open(ctx context.Context, job, rows json.RawMessage) (*host.Stages, error) {
 	j := w.job(string(job))
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -2,7 +2,7 @@
 // publish), to be put together by pipelines or by a user's own pipeline.
 //
 // A DoFn travels as JSON and is rebuilt in a worker, so it carries only the job's specification; what is
-// heavy (models, devices, the output) is an Engine, made once per process and found by that
+// heavy (models, devices, the output) is an engine.Engine, made once per process and found by that
 // specification. That registry is the one global of the house. Beam types are registered in register.go
 // and nowhere else; closures, state, timers and Teardown are not used (they misbehave on some runner).
 // To add a transform, write one file with its function and DoFn and register the DoFn.

@@ -19,18 +19,18 @@ var errNotBegun = errors.New("the job is stopping")
 
 // settle tries the elements until each has its result or its failure. Only an error that ends the job comes back, or
 // errNotBegun.
-func (f *Station) settle(live []*stages.Element) error {
-	tries := f.engine.Tries(f.index, live)
+func (s *Station) settle(live []*stages.Element) error {
+	tries := s.engine.Tries(s.index, live)
 	for t := tries.Next(); t != nil; t = tries.Next() {
-		if t.Pause > 0 && !f.pause(t.Pause) {
-			return context.Cause(f.ctx)
+		if t.Pause > 0 && !s.pause(t.Pause) {
+			return context.Cause(s.ctx)
 		}
-		r := f.attempt(t)
+		r := s.attempt(t)
 		switch {
 		case errors.Is(r.Err, errNotBegun):
 			return r.Err
-		case r.Err != nil && f.ctx.Err() != nil:
-			return context.Cause(f.ctx)
+		case r.Err != nil && s.ctx.Err() != nil:
+			return context.Cause(s.ctx)
 		}
 		if err := tries.After(t, r); err != nil {
 			return err
@@ -40,35 +40,35 @@ func (f *Station) settle(live []*stages.Element) error {
 }
 
 // pause waits before another attempt; false means that the job ended meanwhile.
-func (f *Station) pause(d time.Duration) bool {
+func (s *Station) pause(d time.Duration) bool {
 	select {
 	case <-time.After(d):
 		return true
-	case <-f.ctx.Done():
+	case <-s.ctx.Done():
 		return false
 	}
 }
 
 // attempt runs the stage once on leased devices; the batch may do so together with others that wait.
-func (f *Station) attempt(t *recovery.Try) schedule.Result {
-	g, err := f.acquire(f.engine.Turn(f.index, t.Live, t.Ask))
+func (s *Station) attempt(t *recovery.Try) schedule.Attempt {
+	g, err := s.acquire(s.engine.Turn(s.index, t.Live, t.Ask))
 	if err != nil {
-		return schedule.Result{Elements: len(t.Live), Err: err}
+		return schedule.Attempt{Elements: len(t.Live), Err: err}
 	}
 	if r, taken := g.Taken(); taken {
 		return r
 	}
-	return f.engine.Release(g, f.work(g))
+	return s.engine.Release(g, s.work(g))
 }
 
 // acquire waits for the devices of a turn, also where all are gone, until the pool says that none will be there again.
-func (f *Station) acquire(turn *schedule.Turn) (*schedule.Grant, error) {
+func (s *Station) acquire(turn *schedule.Turn) (*schedule.Grant, error) {
 	for {
-		g, err := f.engine.Acquire(f.ctx, turn)
+		g, err := s.engine.Acquire(s.ctx, turn)
 		if !errors.Is(err, schedule.ErrNoDevice) {
 			return g, err
 		}
-		_, release, err := f.engine.Pool.LeaseSet(f.ctx, 1)
+		_, release, err := s.engine.Pool.LeaseSet(s.ctx, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -78,41 +78,41 @@ func (f *Station) acquire(turn *schedule.Turn) (*schedule.Grant, error) {
 
 // work runs the stage on the devices of a grant. A panic is an error of the row that caused it; an error of a set may
 // be one of its devices', so the batch is tried on another.
-func (f *Station) work(g *schedule.Grant) (err error) {
-	set, release, err := f.engine.Pool.LeaseThese(f.ctx, g.Devices)
+func (s *Station) work(g *schedule.Grant) (err error) {
+	set, release, err := s.engine.Pool.LeaseThese(s.ctx, g.Devices)
 	if err != nil {
 		return err
 	}
-	if f.engine.Stopping() && f.mayDrop() {
+	if s.engine.Stopping() && s.mayDrop() {
 		release(true)
 		return errNotBegun
 	}
-	ctx, stop := set.Under(f.ctx)
+	ctx, stop := set.Under(s.ctx)
 	defer stop()
 	peak := peaks(set.Devices)
 	began, usage := time.Now(), metered(set)
-	set.Patience = f.engine.Begin(g)
+	set.Patience = s.engine.Begin(g)
 	defer func() {
 		if r := recover(); r != nil {
-			slog.Debug("stage panicked", "stage", f.step.Name, "panic", r, "stack", string(debug.Stack()))
+			slog.Debug("stage panicked", "stage", s.step.Name, "panic", r, "stack", string(debug.Stack()))
 			err = fault.Row(fmt.Errorf("panic: %s", panicText(r)))
 		}
 		if why := set.Ill(); why != nil { // whatever came of it
 			err = why
 		} else if err == nil {
-			f.engine.Measure(g, peak())
+			s.engine.Measure(g, peak())
 		}
 		release(err == nil)
 		if err == nil {
-			f.engine.Learn(g, time.Since(began))
+			s.engine.Learn(g, time.Since(began))
 		}
-		f.engine.Progress.Spent(f.step.Name, time.Since(began))
-		f.engine.Progress.Computed(f.step.Name, usage())
+		s.engine.Progress.Spent(s.step.Name, time.Since(began))
+		s.engine.Progress.Computed(s.step.Name, usage())
 	}()
-	set.Stay = f.engine.Stays(f.step.Name)
-	err = RunStep(ctx, f.step, set, g.Live)
+	set.Stay = s.engine.Stays(s.step.Name)
+	err = RunStep(ctx, s.step, set, g.Live)
 	if err != nil && set.Ranks() > 1 && fault.ClassOf(err) == fault.ClassRow && !fault.IsNotFinite(err) {
-		slog.Debug("set failed", "stage", f.step.Name, "devices", set.Ranks(), "error", err)
+		slog.Debug("set failed", "stage", s.step.Name, "devices", set.Ranks(), "error", err)
 		err = fault.Retry(err)
 	}
 	return err

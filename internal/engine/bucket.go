@@ -38,8 +38,8 @@ func (f *Buckets) Put(e *stages.Element, emit func(*stages.Batch)) {
 		size, err := f.engine.BatchSize(&e.Row)
 		if err != nil {
 			e.Fail("plan", fault.Row(err))
-			f.engine.Add(&e.Row)
-			f.engine.Dispatch(&e.Row, 1)
+			f.engine.Add(name, &e.Row)
+			f.engine.Dispatch(name, &e.Row, 1)
 			emit(&stages.Batch{Bucket: name, Elements: []*stages.Element{e}})
 			return
 		}
@@ -48,7 +48,7 @@ func (f *Buckets) Put(e *stages.Element, emit func(*stages.Batch)) {
 		f.order = append(f.order, name)
 	}
 	b.elements = append(b.elements, e)
-	f.engine.Add(&e.Row)
+	f.engine.Add(name, &e.Row)
 	f.buffered++
 	switch {
 	case len(b.elements) >= b.size:
@@ -73,6 +73,6 @@ func (f *Buckets) flush(name schemas.Bucket, emit func(*stages.Batch)) {
 	i := slices.Index(f.order, name)
 	f.order = slices.Delete(f.order, i, i+1)
 	f.buffered -= len(b.elements)
-	f.engine.Dispatch(&b.elements[0].Row, len(b.elements))
+	f.engine.Dispatch(name, &b.elements[0].Row, len(b.elements))
 	emit(&stages.Batch{Bucket: name, Elements: b.elements})
 }

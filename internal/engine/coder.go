@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"latentbeam/internal/media"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -74,7 +73,7 @@ func EncodeElement(e *stages.Element) ([]byte, error) {
 		h.Lengths = append(h.Lengths, len(p))
 		parts = append(parts, p)
 	}
-	clip := func(c *media.Clip) *clipHead {
+	clip := func(c *schemas.Clip) *clipHead {
 		if c == nil {
 			return nil
 		}
@@ -156,7 +155,7 @@ func DecodeElement(data []byte) (*stages.Element, error) {
 	}
 	e.Frames = d.clip(h.Frames)
 	if v := h.Video; v != nil {
-		e.Video = &media.Encoded{Data: d.part(), Ext: v.Ext, Codec: v.Codec, Recon: d.clip(v.Recon),
+		e.Video = &schemas.Encoded{Data: d.part(), Ext: v.Ext, Codec: v.Codec, Recon: d.clip(v.Recon),
 			Width: v.Width, Height: v.Height, Frames: v.Frames}
 	}
 	if h.Poster {
@@ -207,11 +206,11 @@ func (d *decoder) array(h *arrayHead) *stages.Array {
 	return &stages.Array{Shape: h.Shape, Data: values}
 }
 
-func (d *decoder) clip(h *clipHead) *media.Clip {
+func (d *decoder) clip(h *clipHead) *schemas.Clip {
 	if h == nil {
 		return nil
 	}
-	c := &media.Clip{Width: h.Width, Height: h.Height, FPS: h.FPS}
+	c := &schemas.Clip{Width: h.Width, Height: h.Height, FPS: h.FPS}
 	for i := 0; i < h.Frames && d.err == nil; i++ {
 		c.Frames = append(c.Frames, d.part())
 	}

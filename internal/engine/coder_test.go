@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/media"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -40,11 +39,11 @@ func randomElement(r *rand.Rand) *stages.Element {
 		return a
 	}
 	part := func() []byte { return bytes.Repeat([]byte{byte(r.Uint32())}, r.IntN(4)*r.IntN(50)) }
-	clip := func() *media.Clip {
+	clip := func() *schemas.Clip {
 		if maybe() {
 			return nil
 		}
-		c := &media.Clip{Width: r.IntN(99), Height: r.IntN(99), FPS: r.Float64()}
+		c := &schemas.Clip{Width: r.IntN(99), Height: r.IntN(99), FPS: r.Float64()}
 		for range r.IntN(4) {
 			c.Frames = append(c.Frames, part())
 		}
@@ -66,7 +65,7 @@ func randomElement(r *rand.Rand) *stages.Element {
 		e.References = append(e.References, &stages.Array{Shape: []int{1, 2}, Data: []float32{r.Float32(), 1}})
 	}
 	if maybe() {
-		e.Video = &media.Encoded{Data: part(), Ext: text(), Codec: text(), Recon: clip(), Width: r.IntN(9),
+		e.Video = &schemas.Encoded{Data: part(), Ext: text(), Codec: text(), Recon: clip(), Width: r.IntN(9),
 			Height: r.IntN(9), Frames: r.IntN(9)}
 		e.Poster = part()
 	}
@@ -131,7 +130,7 @@ func TestCoderCarriesEveryField(t *testing.T) {
 			i++
 		}
 	}
-	full.Video.Recon = &media.Clip{Width: 1}
+	full.Video.Recon = &schemas.Clip{Width: 1}
 	data, err := EncodeElement(full)
 	if err != nil {
 		t.Fatal(err)

@@ -32,11 +32,12 @@ type Engine struct {
 	Store    store.Store
 	Ledger   *ledger.Ledger
 	Progress *Progress
-	Keep     map[stages.Kind]bool // what is published: video, latents, text
-	Damaged  map[schemas.Key]bool // rows of which a file is not what was written; what they publish replaces it
-	Expected []schedule.Expected  // what the first pass will compute, as far as it is known
+	Keep     map[stages.Kind]bool   // what is published: video, latents, text
+	Earlier  func(schemas.Key) bool // whether an earlier run published files of a row; nil: none did
+	Expected []schedule.Expected    // what the first pass will compute, as far as it is known
 	pending  pending
 	failure  failure
+	replaced atomic.Int64 // files of earlier runs
 
 	pass    atomic.Pointer[pass] // the last, nil in a worker
 	running sync.WaitGroup       // goroutines of its bundles

@@ -9,21 +9,21 @@ import (
 
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
-	"latentbeam/internal/plan"
 	"latentbeam/internal/store/dir"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // fakePool lends nothing, a bounded number of times at once. Its devices are alike and stay.
 type fakePool struct {
 	slots  chan bool
-	memory plan.Memory
+	memory cost.Memory
 }
 
 func newFakePool(n int) *fakePool {
-	return &fakePool{slots: make(chan bool, n), memory: plan.Memory{Target: 100, Limit: 1000}}
+	return &fakePool{slots: make(chan bool, n), memory: cost.Memory{Target: 100, Limit: 1000}}
 }
 
 func (p *fakePool) LeaseSet(ctx context.Context, n int) (*stages.Set, func(bool), error) {
@@ -52,7 +52,7 @@ func (p *fakePool) LeaseThese(ctx context.Context, devices []int) (*stages.Set, 
 func (p *fakePool) Size() int                           { return cap(p.slots) }
 func (p *fakePool) Speeds() []float64                   { return slices.Repeat([]float64{1}, p.Size()) }
 func (p *fakePool) Changed() <-chan struct{}            { return nil }
-func (p *fakePool) Memory() plan.Memory                 { return p.memory }
+func (p *fakePool) Memory() cost.Memory                 { return p.memory }
 func (p *fakePool) Class() string                       { return "fake" }
 func (p *fakePool) Capabilities() lend.PoolCapabilities { return lend.PoolCapabilities{} }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"latentbeam/internal/engine/schedule"
+	"latentbeam/schemas"
 	"latentbeam/stages"
 )
 
@@ -57,8 +58,8 @@ func TestNoOneWaitsForARowThatIsStuck(t *testing.T) {
 // one gives f row number i.
 func (f *Station) one(t *testing.T, out *collector, i int) {
 	el := &stages.Element{Row: row(i, minute)}
-	f.engine.Add(&el.Row)
-	f.engine.Dispatch(&el.Row, 1)
+	f.engine.Add(schemas.BucketOf(el.Row), &el.Row)
+	f.engine.Dispatch(schemas.BucketOf(el.Row), &el.Row, 1)
 	if err := f.Put(&stages.Batch{Elements: []*stages.Element{el}}, out.emit); err != nil {
 		t.Fatal(err)
 	}

@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 
 	"latentbeam/internal/engine/memory"
-	"latentbeam/internal/plan"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // hungry is a stage that runs out of memory where a batch has more elements than room on each of its devices,
@@ -292,7 +292,7 @@ func (p passing) Run(_ context.Context, _ kernels.Backend, batch []*stages.Eleme
 // TestMemoryThatWeightsFree: what blocks leave that pass is told, and batches grow into it once one was measured.
 func TestMemoryThatWeightsFree(t *testing.T) {
 	fake, stay, peak := newFakePool(1), 8, new(int64)
-	fake.memory = plan.Memory{Target: 15, Limit: 15}
+	fake.memory = cost.Memory{Target: 15, Limit: 15}
 	pool := meteringPool{fake, peak}
 	e := newEngine(t, 1, step("denoise", fakeStage{}))
 	e.Steps[0].Stage = passing{stay: &stay, peak: peak, room: func() int64 { return fake.memory.Limit },
@@ -301,7 +301,7 @@ func TestMemoryThatWeightsFree(t *testing.T) {
 	var freed []int
 	e.Freed = func(step int, row schemas.PromptRow, stay int) {
 		freed = append(freed, step, stay)
-		fake.memory = plan.Memory{Target: 90, Limit: 90}
+		fake.memory = cost.Memory{Target: 90, Limit: 90}
 	}
 	row := &e.elements("a")[0].Row
 	if n, err := e.BatchSize(row); n != 3 || err != nil {

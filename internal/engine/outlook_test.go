@@ -11,6 +11,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // foresight is what is known of the jobs of a world before they run.
@@ -104,8 +105,8 @@ type timed struct {
 }
 
 func (s timed) Capabilities() stages.Capabilities {
-	return stages.Capabilities{Cost: func(*schemas.PromptRow) (layout.Stage, error) {
-		return layout.Stage{Work: s.work}, nil
+	return stages.Capabilities{Cost: func(*schemas.PromptRow) (cost.Estimate, error) {
+		return cost.Estimate{Work: s.work}, nil
 	}}
 }
 

@@ -5,10 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
+	"io"
+	"log/slog"
 	"path"
+	"slices"
 	"sync"
 	"time"
 
@@ -164,9 +165,6 @@ func (c *Publisher) publish(group []*stages.Element) error {
 		records[i] = record
 		for _, f := range files {
 			owner[f.Name] = i
-			if err := c.engine.makeRoom(c.job, e.Key, f.Name); err != nil {
-				return fmt.Errorf("publish %s: %w", e.Key, err)
-			}
 		}
 		objects = append(objects, files...)
 	}
@@ -175,8 +173,15 @@ func (c *Publisher) publish(group []*stages.Element) error {
 		if other != nil {
 			return fmt.Errorf("publish: %w", other)
 		}
-		for _, conflict := range conflicts { // somebody else's file is one row's trouble, not the job's
+		for _, conflict := range conflicts {
 			i := owner[conflict.Name]
+			if c.engine.Earlier != nil && c.engine.Earlier(group[i].Key) {
+				if err := c.engine.replace(c.job, objects, conflict.Name); err != nil {
+					return fmt.Errorf("publish %s: %w", group[i].Key, err)
+				}
+				continue
+			}
+			// Somebody else's file is one row's trouble, not the job's.
 			group[i].Fail("publish", fault.Row(conflict))
 			if _, records[i], err = c.engine.record(group[i]); err != nil {
 				return fmt.Errorf("publish %s: %w", group[i].Key, err)
@@ -201,15 +206,17 @@ func (c *Publisher) publish(group []*stages.Element) error {
 	return c.engine.Progress.Settle(done, failed)
 }
 
-// makeRoom removes a file that is not what an earlier run wrote, for it is about to be written anew.
-func (e *Engine) makeRoom(ctx context.Context, key schemas.Key, name string) error {
-	if !e.Damaged[key] {
-		return nil
-	}
-	if err := e.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// replace replaces a file that an earlier run published: it is damaged, for equal keys have equal bytes.
+func (e *Engine) replace(ctx context.Context, objects []store.Object, name string) error {
+	i := slices.IndexFunc(objects, func(o store.Object) bool { return o.Name == name })
+	err := e.Store.Replace(ctx, name, func(w io.Writer) error {
+		_, err := w.Write(objects[i].Data)
 		return err
+	})
+	if err == nil && e.replaced.Add(1) == 1 {
+		slog.Warn("a file was not as an earlier run wrote it: it is replaced; others are replaced silently", "file", name)
 	}
-	return nil
+	return err
 }
 
 // record turns an element into the files and the ledger record that stand for it.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"latentbeam/internal/ledger"
-	"latentbeam/internal/media"
 	"latentbeam/internal/store"
 	"latentbeam/internal/store/dir"
+	"latentbeam/schemas"
 	"latentbeam/stages"
 )
 
@@ -135,7 +135,7 @@ func TestForeignFileFailsOneRow(t *testing.T) {
 	e.Keep = map[stages.Kind]bool{stages.KindVideo: true}
 	els := e.results(0, 2, 1)
 	for _, el := range els {
-		el.Video = &media.Encoded{Data: []byte("ours"), Ext: ".mp4"}
+		el.Video = &schemas.Encoded{Data: []byte("ours"), Ext: ".mp4"}
 	}
 	key := els[1].Key.String()
 	name := "videos/" + key[:2] + "/" + key + ".mp4"

@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"latentbeam/internal/engine/schedule"
-	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/sequence"
 )
 
@@ -52,10 +52,10 @@ func newWorld(t *testing.T) *world {
 }
 
 // split is STDiT3-XL/2 at a published shape.
-func split(shape int) layout.Split {
+func split(shape int) cost.Split {
 	const c, text = 1152, 300
 	p := published[shape]
-	return layout.Split{
+	return cost.Split{
 		Shape: sequence.Shape{Batch: 2, Frames: p.frames, Positions: p.positions, Heads: 16, HeadSize: 72, QueryTile: 64},
 		Pairs: 28, Steps: 30, Bytes: 2, Costs: sequence.Costs{
 			Local: (2*28-6)*c*c + 4*float64(p.frames)*c + 2*4*text*c, Project: 6 * c * c, Score: 4 * 72},
@@ -135,7 +135,7 @@ type simulated struct {
 }
 
 func (p *simulated) Size() int           { return len(p.w.devices) }
-func (p *simulated) Memory() plan.Memory { return plan.Memory{Target: 1, Limit: 70e9} }
+func (p *simulated) Memory() cost.Memory { return cost.Memory{Target: 1, Limit: 70e9} }
 
 func (p *simulated) Speeds() (out []float64) {
 	for _, d := range p.w.devices {
@@ -171,9 +171,9 @@ func (s sleeper) Capabilities() stages.Capabilities {
 	return can
 }
 
-func (s sleeper) cost(row *schemas.PromptRow) (layout.Stage, error) {
+func (s sleeper) cost(row *schemas.PromptRow) (cost.Estimate, error) {
 	split := split(row.NumFrames)
-	return layout.Stage{Split: &split}, nil
+	return cost.Estimate{Split: &split}, nil
 }
 
 func (s sleeper) runSet(_ context.Context, set *stages.Set, batch []*stages.Element) error {

@@ -158,3 +158,31 @@ func forbidden(height map[string]int, h int, imp string) string {
 	}
 	return "that module enters the house on a higher floor, or not at all"
 }
+
+// TestArchitecture: the table of floors in ARCHITECTURE.md is the house plan.
+func TestArchitecture(t *testing.T) {
+	text, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range floors {
+		_, row, found := strings.Cut(string(text), fmt.Sprintf("\n| %d | ", i))
+		if !found {
+			t.Errorf("ARCHITECTURE.md has no floor %d", i)
+			continue
+		}
+		row, _, _ = strings.Cut(row, "\n")
+		var rooms []string
+		for j, part := range strings.Split(row, "`") {
+			if j%2 == 1 {
+				rooms = append(rooms, part)
+			}
+		}
+		want := strings.Fields(f.packages)
+		slices.Sort(rooms)
+		slices.Sort(want)
+		if !slices.Equal(rooms, want) {
+			t.Errorf("floor %d in ARCHITECTURE.md has %v, in the house plan %v: write the same in both", i, rooms, want)
+		}
+	}
+}

@@ -27,47 +27,59 @@ func (l *Ledger) Compact(ctx context.Context, keep func(Record) (keepRecord, kee
 	l.mu.RLock()
 	end := l.names.next
 	l.mu.RUnlock()
-	c := &compaction{ledger: l, buffer: make([]byte, 0, compactBytes+compactSlack)}
-	err := l.each(ctx, newReader(), func(ref Ref, r *reader, h header, body []byte) error {
-		return c.visit(ctx, keep, ref, r, h, body)
+	err := l.rewrite(ctx, func(c *compaction) error {
+		return l.each(ctx, c.reader, func(ref Ref, rec Record, entries []blobEntry) error {
+			return c.visit(ctx, keep, ref, rec, entries)
+		})
 	})
+	if err != nil {
+		return fmt.Errorf("compact ledger: %w", err)
+	}
+	l.loseIf(func(ref Ref) bool { return ref.segment() < end }) // what was not found there any more
+	fault.Point(fault.LedgerCompactBeforeRemove)
+	return l.removeBelow(ctx, end)
+}
+
+// rewrite lets fn gather records in new segments and publishes them.
+func (l *Ledger) rewrite(ctx context.Context, fn func(*compaction) error) error {
+	c := &compaction{ledger: l, reader: newReader(), buffer: make([]byte, 0, compactBytes+compactSlack)}
+	err := fn(c)
 	if err == nil {
 		err = c.flush(ctx)
 	}
 	if c.next != nil {
 		l.abandon([]*part{c.next})
 	}
-	if err != nil {
-		return fmt.Errorf("compact ledger: %w", err)
-	}
-	fault.Point(fault.LedgerCompactBeforeRemove)
-	return l.removeBelow(ctx, end)
+	return err
 }
 
 // compaction gathers records for the next segment.
 type compaction struct {
 	ledger *Ledger
-	next   *part // nil between segments
-	old    []Ref // where the records of next are now
+	reader *reader // stands at the segment that is read
+	next   *part   // nil between segments
+	old    []Ref   // where the records of next are now
 	buffer []byte
 }
 
-// visit takes one record that counts.
-func (c *compaction) visit(ctx context.Context, keep func(Record) (bool, bool), ref Ref, r *reader, h header,
-	body []byte) error {
-	rec, entries, err := r.record(ref.offset(), h, body)
-	if err != nil {
-		return err
-	}
+// visit takes one record that counts. One that turns out to be damaged is left out.
+func (c *compaction) visit(ctx context.Context, keep func(Record) (bool, bool), ref Ref, rec Record,
+	entries []blobEntry) (err error) {
 	keepRecord, keepBlobs := keep(rec)
 	if !keepRecord {
-		return c.move(h.key, ref, gone)
+		c.move(rec.Key, ref, gone)
+		return nil
 	}
 	if !keepBlobs {
 		rec.Blobs, entries = nil, nil
 	}
 	for i, e := range entries {
-		if rec.Blobs[i].Data, err = r.blob(e); err != nil {
+		rec.Blobs[i].Data, err = c.reader.blob(e)
+		if isDamage(err) {
+			c.ledger.lose(rec.Key.fingerprint(), ref)
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -97,21 +109,17 @@ func (c *compaction) flush(ctx context.Context) error {
 	}
 	fault.Point(fault.LedgerCompactSegmentPut)
 	for i, at := range p.places {
-		if err := c.move(at.key, c.old[i], at.ref); err != nil {
-			return err
-		}
+		c.move(at.key, c.old[i], at.ref)
 	}
 	c.old = c.old[:0]
 	return nil
 }
 
-func (c *compaction) move(key Key, from, to Ref) error {
+// move gives a record its new place, unless it was found damaged meanwhile.
+func (c *compaction) move(key Key, from, to Ref) {
 	c.ledger.mu.Lock()
 	defer c.ledger.mu.Unlock()
-	if !c.ledger.index.move(key.fingerprint(), from, to) {
-		return fmt.Errorf("the index has lost %v", key)
-	}
-	return nil
+	c.ledger.index.move(key.fingerprint(), from, to)
 }
 
 // removeBelow removes the segments with numbers below end.
@@ -126,16 +134,27 @@ func (l *Ledger) removeBelow(ctx context.Context, end uint32) error {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("compact ledger: %w", err)
 		}
-		name := l.names.name(number)
-		l.files.forget(name)
-		err := l.store.Remove(ctx, name)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := l.remove(ctx, number); err != nil {
 			return fmt.Errorf("compact ledger: %w", err)
 		}
 		l.mu.Lock()
 		l.oldest++
 		delete(l.missing, number)
 		l.mu.Unlock()
-		fault.Point(fault.LedgerCompactRemoved)
 	}
+}
+
+// remove removes a segment; from then on it is missing.
+func (l *Ledger) remove(ctx context.Context, number uint32) error {
+	name := l.names.name(number)
+	l.files.forget(name)
+	if err := l.store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	l.mu.Lock()
+	l.missing[number] = true
+	delete(l.damaged, number)
+	l.mu.Unlock()
+	fault.Point(fault.LedgerCompactRemoved)
+	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -86,12 +88,13 @@ func killed(err error) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// hits counts how often an undisturbed run meets each point.
-func hits(t *testing.T, n int) map[string]int {
+// hits counts how often an undisturbed run meets each point, on an output that prepare has been at.
+func hits(t *testing.T, n int, prepare func(path string)) map[string]int {
 	counts := map[string]int{}
+	d := openDir(t)
+	prepare(d.Path())
 	fault.SetHook(func(name string) { counts[name]++ })
 	defer fault.SetHook(nil)
-	d := openDir(t)
 	must(t, work(t.Context(), d, n, true, func(int) {}))
 	if wrong := verify(t, d, n); wrong != nil {
 		t.Fatalf("undisturbed run: %v", wrong)
@@ -103,7 +106,7 @@ func hits(t *testing.T, n int) map[string]int {
 // store, and lets another life finish the work.
 func TestKillAtEveryPoint(t *testing.T) {
 	const n = 5
-	counts := hits(t, n)
+	counts := hits(t, n, func(string) {})
 	var wg sync.WaitGroup
 	slot := make(chan bool, 2)
 	kills := 0
@@ -150,6 +153,66 @@ func killAndFinish(t *testing.T, n int, kill string) {
 	if wrong := verify(t, d, n); wrong != nil {
 		t.Errorf("%s=%s: %v", childKillEnv, kill, wrong)
 	}
+}
+
+// TestKillWhileMending kills a worker on an output with two damaged segments, at every hit of every point on the way,
+// from mending to the end. What was sound is never lost, and the next life finishes.
+func TestKillWhileMending(t *testing.T) {
+	const n = 6
+	damage := func(path string) {
+		d, err := dir.Open(path)
+		if err == nil {
+			defer d.Close()
+			err = work(t.Context(), d, n, false, func(int) {})
+		}
+		files, _ := filepath.Glob(filepath.Join(path, "ledger", "*.seg"))
+		for i := 0; err == nil && i < 2; i++ {
+			var data []byte
+			if data, err = os.ReadFile(files[i]); err == nil {
+				data[headerBytes+i] ^= 1 // the first record of two
+				err = os.WriteFile(files[i], data, 0o644)
+			}
+		}
+		if err != nil || len(files) != n/2 {
+			t.Errorf("prepare: %v, files %q", err, files)
+		}
+	}
+	// sound lists the elements that the output has now.
+	sound := func(path string) (all []int) {
+		d, err := dir.Open(path)
+		must(t, err)
+		defer d.Close()
+		l := openLedger(t, d)
+		for i := range n {
+			if _, status, err := l.Lookup(keyOf(i)); err == nil && status != Absent {
+				all = append(all, i)
+			}
+		}
+		return all
+	}
+	kills := 0
+	for point, count := range hits(t, n, damage) {
+		for hit := range count {
+			path := t.TempDir()
+			damage(path)
+			if got := sound(path); !slices.Equal(got, []int{1, 3, 4, 5}) {
+				t.Fatalf("sound before: %v", got)
+			}
+			kill := fmt.Sprintf("%s:%d", point, hit+1)
+			cmd, out := startChild(t, path, n, kill)
+			if err := cmd.Wait(); !killed(err) {
+				t.Errorf("%s: the child ended with %v: %s", kill, err, out)
+			}
+			for _, i := range []int{1, 3, 4, 5} {
+				if !slices.Contains(sound(path), i) {
+					t.Errorf("%s: element %d is lost", kill, i)
+				}
+			}
+			finish(t, path, n)
+			kills++
+		}
+	}
+	t.Logf("%d kills", kills)
 }
 
 // TestKillAtRandomTimes kills one worker after another on the same output, and begins a new one

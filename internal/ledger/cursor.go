@@ -23,23 +23,18 @@ func (l *Ledger) Cursor() *Cursor { return &Cursor{ledger: l, reader: newReader(
 // Status says what became of a key.
 func (c *Cursor) Status(key Key) (Status, error) {
 	c.ref = Ref{}
-	c.ledger.mu.RLock()
-	defer c.ledger.mu.RUnlock()
-	ref, err := c.ledger.index.find(key.fingerprint(), func(ref Ref) (bool, error) {
+	ref, err := c.ledger.find(key, func(ref Ref) (bool, error) {
 		if err := c.load(ref); err != nil {
 			return false, err
 		}
 		return c.current.key == key, nil
 	})
-	if err != nil {
-		return Absent, fatal(fmt.Errorf("look up %v: %w", key, err))
-	}
 	c.ref = ref
-	return ref.status(), nil
+	return ref.status(), err
 }
 
-// Find returns the record that counts for a key, with status Absent where there is none. Row is valid
-// until the next call; blobs come with name and size but without data, see Blob.
+// Find returns the record that counts for a key, with status Absent where there is none or where it turns out to be
+// damaged. Row is valid until the next call; blobs come with name and size but without data, see Blob.
 func (c *Cursor) Find(key Key) (Record, error) {
 	rec := Record{Key: key}
 	var err error
@@ -49,6 +44,10 @@ func (c *Cursor) Find(key Key) (Record, error) {
 	body, err := c.reader.body(c.ref.offset(), c.current)
 	if err == nil {
 		c.entries, err = c.reader.blobs(c.ref.offset(), c.current, body)
+	}
+	if isDamage(err) {
+		c.lose()
+		return Record{Key: key}, nil
 	}
 	if err != nil {
 		return rec, fatal(fmt.Errorf("read record of %v: %w", key, err))
@@ -60,17 +59,27 @@ func (c *Cursor) Find(key Key) (Record, error) {
 	return rec, nil
 }
 
-// Blob reads a blob of the record that Find returned last.
+// Blob reads a blob of the record that Find returned last. Where it turns out to be damaged, the record is lost and the
+// error is a *DamagedError.
 func (c *Cursor) Blob(name string) ([]byte, error) {
 	i := slices.IndexFunc(c.entries, func(e blobEntry) bool { return e.name == name })
 	if c.ref.status() == Absent || i < 0 {
 		return nil, fmt.Errorf("the record of %v has no blob %q", c.current.key, name)
 	}
 	data, err := c.reader.blob(c.entries[i])
+	if isDamage(err) {
+		c.lose()
+	}
 	if err != nil {
 		return nil, fatal(fmt.Errorf("read record of %v: %w", c.current.key, err))
 	}
 	return data, nil
+}
+
+// lose drops the record at which the cursor stands.
+func (c *Cursor) lose() {
+	c.ledger.lose(c.current.key.fingerprint(), c.ref)
+	c.ref = Ref{}
 }
 
 // load reads the header of the record at ref; the ledger's lock is held.

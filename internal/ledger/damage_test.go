@@ -2,13 +2,16 @@ package ledger
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
 	"latentbeam/schemas/fault"
 )
 
@@ -77,44 +80,72 @@ func (f failingReader) ReadAt(b []byte, at int64) (int, error) {
 	return bytes.NewReader(sample()).ReadAt(b, at)
 }
 
-// TestReadErrorIsNotDamage: a disk that does not answer is another thing than a bad file.
+// TestReadErrorIsNotDamage: a disk that does not answer is another thing than a bad file. The next run may read it.
 func TestReadErrorIsNotDamage(t *testing.T) {
 	r := newReader()
-	r.reset("test.seg", failingReader{40}, int64(len(sample())))
-	err := r.scan(func(int64, header, []byte) error { return nil })
-	var damaged *DamagedError
-	if err == nil || errors.As(err, &damaged) || !strings.Contains(err.Error(), "disk on fire") {
-		t.Errorf("got %v", err)
+	for _, after := range []int64{0, 40} {
+		r.reset("test.seg", failingReader{after}, int64(len(sample())))
+		err := r.scan(func(int64, header, []byte) error { return nil })
+		_, salvageErr := r.salvage(&DamagedError{}, func(int64, header) {})
+		for _, err := range []error{err, salvageErr} {
+			if isDamage(err) || fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), "disk on fire") {
+				t.Errorf("got %v", err)
+			}
+		}
 	}
 }
 
+// TestNewerVersionIsRefused: a segment of another version is whole, and not this program's to mend.
+func TestNewerVersionIsRefused(t *testing.T) {
+	d := openDir(t)
+	must(t, openLedger(t, d).Commit(t.Context(), []Record{recordOf(0, 0, Done)}))
+	path, data := segmentFile(t, d, 0)
+	binary.LittleEndian.PutUint32(data[8:], version+1)
+	binary.LittleEndian.PutUint32(data[28:], crc32.Checksum(data[:28], castagnoli))
+	must(t, os.WriteFile(path, data, 0o644))
+	_, err := Open(t.Context(), d)
+	if fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), "newer latentbeam") {
+		t.Errorf("a newer version: %v", err)
+	}
+}
+
+// segmentFile reads segment i of an output.
+func segmentFile(t *testing.T, d *dir.Dir, i int) (path string, data []byte) {
+	t.Helper()
+	names, err := store.Names(t.Context(), d, folder, store.Deep)
+	must(t, err)
+	path = filepath.Join(d.Path(), names[i])
+	data, err = os.ReadFile(path)
+	must(t, err)
+	return path, data
+}
+
+// TestOpenNamesTheDamagedFile: opening goes on, says which file is damaged, and counts what is sound of it.
 func TestOpenNamesTheDamagedFile(t *testing.T) {
 	d := openDir(t)
 	l := openLedger(t, d)
 	must(t, l.Commit(t.Context(), []Record{recordOf(0, 0, Done)}))
-	must(t, l.Commit(t.Context(), []Record{recordOf(1, 0, Done)}))
-	names, err := store.Names(t.Context(), d, folder, store.Deep)
-	must(t, err)
-	path := filepath.Join(d.Path(), names[1])
-	data, err := os.ReadFile(path)
-	must(t, err)
+	must(t, l.Commit(t.Context(), []Record{recordOf(1, 0, Done), recordOf(2, 0, Failed)}))
+	path, data := segmentFile(t, d, 1)
 	must(t, os.WriteFile(path, data[:len(data)-8], 0o644))
-	_, err = Open(t.Context(), d)
-	if err == nil || !strings.Contains(err.Error(), names[1]) || fault.ClassOf(err) != fault.ClassFatal {
-		t.Errorf("truncated segment: %v", err)
+	cut := openLedger(t, d)
+	damage := cut.Damaged()
+	if len(damage) != 1 || filepath.Base(damage[0].Segment) != filepath.Base(path) || damage[0].Saved != 1 ||
+		damage[0].Lost != 1 || damage[0].Bytes == 0 || cut.Len() != 2 || cut.Lost() != 0 {
+		t.Errorf("truncated segment: %+v, %d records", damage, cut.Len())
 	}
+	absent(t, cut, keyOf(2))
 	// A reader that has the ledger open meets the damage when it reads.
 	data[headerBytes+50] ^= 1
 	must(t, os.WriteFile(path, data, 0o644))
-	if _, _, err := l.Lookup(keyOf(1)); err == nil || !strings.Contains(err.Error(), names[1]) {
-		t.Errorf("lookup in a damaged segment: %v", err)
+	absent(t, l, keyOf(1))
+	if l.Lost() != 1 || l.Len() != 2 {
+		t.Errorf("%d records lost, %d left", l.Lost(), l.Len())
 	}
-	must(t, os.Remove(path)) // what the message says helps
-	if l := openLedger(t, d); l.Len() != 1 {
-		t.Errorf("after moving the file away: %d records", l.Len())
-	}
+	checkRecord(t, l, recordOf(2, 0, Failed))
 	must(t, os.WriteFile(filepath.Join(d.Path(), "ledger", "mine.seg"), data, 0o644))
-	if _, err := Open(t.Context(), d); err == nil || !strings.Contains(err.Error(), "mine.seg") {
+	if _, err := Open(t.Context(), d); err == nil || !strings.Contains(err.Error(), "mine.seg") ||
+		fault.ExitCode(err) != fault.ExitFatal {
 		t.Errorf("foreign segment: %v", err)
 	}
 }

@@ -1,8 +1,9 @@
 // Package ledger remembers what is done, one record per element key, in immutable segment files.
 //
-// Each Commit publishes new segments through internal/store, so a segment is whole or absent; every
-// record carries checksums all the same, and damage is an error that names the file. What never
-// enters: what a row means, and any change to a segment that has its final name. A new field goes
+// Each Commit publishes new segments through internal/store, so a segment is whole or absent. Disks fail all
+// the same, so every record carries checksums, and a damaged segment costs no more than its damaged records:
+// they are absent, and their rows are computed anew. Mend replaces such a segment by one of its sound records.
+// What never enters: what a row means, and any change to a segment that has its final name. A new field goes
 // into the JSON row; a new layout gets a new version number and a reader beside the old one.
 //
 // # Segment files

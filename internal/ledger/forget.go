@@ -11,17 +11,15 @@ func (l *Ledger) ForgetIf(ctx context.Context, forget func(Record) bool) (int, e
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	n := 0
-	err := l.each(ctx, newReader(), func(ref Ref, r *reader, h header, body []byte) error {
-		rec, _, err := r.record(ref.offset(), h, body)
-		if err != nil || !forget(rec) {
-			return err
+	err := l.each(ctx, newReader(), func(ref Ref, rec Record, _ []blobEntry) error {
+		if !forget(rec) {
+			return nil
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if !l.index.move(h.key.fingerprint(), ref, gone) {
-			return fmt.Errorf("the index has lost %v", h.key)
+		if l.index.move(rec.Key.fingerprint(), ref, gone) { // else it was found damaged meanwhile
+			n++
 		}
-		n++
 		return nil
 	})
 	if err != nil {

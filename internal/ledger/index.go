@@ -115,10 +115,10 @@ func (x *index) holds(fingerprint uint64, ref Ref) bool {
 	return s.ref == ref
 }
 
-// forget drops all records of one status.
-func (x *index) forget(status Status) (n int) {
+// drop drops the records that which picks and returns how many there were.
+func (x *index) drop(which func(Ref) bool) (n int) {
 	for i := range x.slots {
-		if s := &x.slots[i]; s.ref != gone && s.ref.status() == status {
+		if s := &x.slots[i]; s.ref != (Ref{}) && s.ref != gone && which(s.ref) {
 			x.set(s, slot{s.fingerprint, gone})
 			n++
 		}

@@ -38,7 +38,7 @@ func TestIndexAgainstMap(t *testing.T) {
 			}
 			delete(model, fp)
 		case step%1000 == 0:
-			x.forget(Failed)
+			x.drop(func(ref Ref) bool { return ref.status() == Failed })
 			for fp, ref := range model {
 				if ref.status() == Failed {
 					delete(model, fp)

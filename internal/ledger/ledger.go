@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -25,10 +26,13 @@ type Ledger struct {
 	index   *index
 	names   names
 	oldest  uint32          // segments below are removed
-	missing map[uint32]bool // numbers given to segments that could not be published
+	missing map[uint32]bool // numbers of segments that could not be published or are removed
+	damaged map[uint32]*Damage
+	lost    int // records that were found damaged after Open
 }
 
-// Open reads all segments in the store and builds the index. Damage is a *DamagedError, fatal.
+// Open reads all segments in the store and builds the index. Of a damaged segment the sound records count, see Damaged
+// and Mend. A segment of a newer version is an error of usage; what could not be read may be readable at the next run.
 func Open(ctx context.Context, s store.Store) (*Ledger, error) {
 	found, err := store.Names(ctx, s, folder, store.Deep)
 	if err != nil {
@@ -38,8 +42,10 @@ func Open(ctx context.Context, s store.Store) (*Ledger, error) {
 	if err != nil {
 		return nil, fault.TryAgain(err)
 	}
-	l := &Ledger{store: s, files: newFiles(ctx, s), index: x, missing: map[uint32]bool{}}
+	l := &Ledger{store: s, files: newFiles(ctx, s), index: x,
+		missing: map[uint32]bool{}, damaged: map[uint32]*Damage{}}
 	r := newReader()
+	var places []place
 	for _, name := range found {
 		if !strings.HasSuffix(name, ".seg") {
 			continue
@@ -48,7 +54,7 @@ func Open(ctx context.Context, s store.Store) (*Ledger, error) {
 			l.Close()
 			return nil, fmt.Errorf("open ledger: %w", err)
 		}
-		if err := l.load(ctx, r, name); err != nil {
+		if places, err = l.load(ctx, r, name, places[:0]); err != nil {
 			l.Close()
 			return nil, fatal(fmt.Errorf("open ledger: %w", err))
 		}
@@ -60,35 +66,42 @@ func Open(ctx context.Context, s store.Store) (*Ledger, error) {
 	return l, nil
 }
 
-// load puts the records of one segment into the index.
-func (l *Ledger) load(ctx context.Context, r *reader, name string) error {
+// load puts the records of one segment into the index. It gathers them in places, for of a damaged one it is known
+// only at its end which are sound.
+func (l *Ledger) load(ctx context.Context, r *reader, name string, places []place) ([]place, error) {
 	id, err := parseSegmentName(name)
 	if err != nil {
-		return err
+		return places, err
 	}
 	l.id.generation = max(l.id.generation, id.generation)
 	number, err := l.names.add(id)
 	if err != nil {
+		return places, err
+	}
+	add := func(offset int64, h header) {
+		places = append(places, place{h.key, pack(number, offset, h.status)})
+	}
+	err = l.inSegment(ctx, r, name, func() error {
+		err := r.scan(func(offset int64, h header, _ []byte) error { add(offset, h); return nil })
+		var why *DamagedError
+		if errors.As(err, &why) {
+			places = places[:0]
+			l.damaged[number], err = r.salvage(why, add)
+		}
 		return err
-	}
-	return l.scan(ctx, r, name, func(offset int64, h header, _ []byte) error {
-		return l.insert(h.key, pack(number, offset, h.status))
 	})
-}
-
-// scan reads a segment from start to end.
-func (l *Ledger) scan(ctx context.Context, r *reader, name string, fn func(int64, header, []byte) error) error {
-	f, err := l.store.Open(ctx, name)
-	if err != nil {
-		return fmt.Errorf("open ledger segment %s: %w", name, err)
+	for i := 0; err == nil && i < len(places); i++ {
+		err = l.insert(places[i].key, places[i].ref)
 	}
-	defer f.Close()
-	r.reset(name, f, f.Size())
-	return r.scan(fn)
+	return places, err
 }
 
 func (l *Ledger) insert(key Key, ref Ref) error {
-	return l.index.insert(key.fingerprint(), ref, l.sameKey(key))
+	same := l.sameKey(key)
+	return l.index.insert(key.fingerprint(), ref, func(old Ref) (bool, error) {
+		is, err := same(old)
+		return is, only(err) // one that is damaged now counts no more
+	})
 }
 
 // sameKey compares a key with the whole key of a record, read from its segment.
@@ -122,13 +135,30 @@ func (l *Ledger) inFile(name string, ref Ref, window int, fn func(*reader, heade
 // Lookup finds the record that counts for a key: where it is and its status, Absent where there
 // is none. The whole key is compared, so a hit costs one small read of a segment; a miss costs none.
 func (l *Ledger) Lookup(key Key) (Ref, Status, error) {
+	ref, err := l.find(key, l.sameKey(key))
+	return ref, ref.status(), err
+}
+
+// find returns the record that counts for a key, zero where there is none. same compares its key with that of a
+// record, and holds the lock meanwhile. A record whose header is damaged now is lost.
+func (l *Ledger) find(key Key, same func(Ref) (bool, error)) (Ref, error) {
+	var lost []Ref
 	l.mu.RLock()
-	defer l.mu.RUnlock()
-	ref, err := l.index.find(key.fingerprint(), l.sameKey(key))
-	if err != nil {
-		return Ref{}, Absent, fatal(fmt.Errorf("look up %v: %w", key, err))
+	ref, err := l.index.find(key.fingerprint(), func(ref Ref) (bool, error) {
+		is, err := same(ref)
+		if isDamage(err) {
+			lost = append(lost, ref)
+		}
+		return is, only(err)
+	})
+	l.mu.RUnlock()
+	for _, bad := range lost {
+		l.lose(key.fingerprint(), bad)
 	}
-	return ref, ref.status(), nil
+	if err != nil {
+		return Ref{}, fatal(fmt.Errorf("look up %v: %w", key, err))
+	}
+	return ref, nil
 }
 
 // Len is the number of keys the ledger knows.
@@ -169,7 +199,7 @@ func (l *Ledger) Forget(status Status) int {
 	if status != Done && status != Failed {
 		return 0
 	}
-	return l.index.forget(status)
+	return l.index.drop(func(ref Ref) bool { return ref.status() == status })
 }
 
 // Close releases memory and files. The ledger must not be used afterwards.
@@ -180,9 +210,9 @@ func (l *Ledger) Close() {
 	l.index.close()
 }
 
-// fatal marks an error as the end of the job, unless the store says that it may pass.
+// fatal marks an error as the end of the job, unless something below has said what end that is.
 func fatal(err error) error {
-	if fault.ExitCode(err) == fault.ExitTryAgain {
+	if fault.ClassOf(err) == fault.ClassFatal || fault.ExitCode(err) == fault.ExitTryAgain {
 		return err
 	}
 	return fault.Fatal(err)

@@ -82,17 +82,11 @@ func (r *reader) record(offset int64, h header, body []byte) (Record, []blobEntr
 func (l *Ledger) Each(ctx context.Context, fn func(Ref, Record) error) error {
 	l.writing.RLock()
 	defer l.writing.RUnlock()
-	return l.each(ctx, newReader(), func(ref Ref, r *reader, h header, body []byte) error {
-		rec, _, err := r.record(ref.offset(), h, body)
-		if err != nil {
-			return err
-		}
-		return fn(ref, rec)
-	})
+	return l.each(ctx, newReader(), func(ref Ref, rec Record, _ []blobEntry) error { return fn(ref, rec) })
 }
 
-// each scans the segments that exist now and leaves out records that do not count.
-func (l *Ledger) each(ctx context.Context, r *reader, fn func(Ref, *reader, header, []byte) error) error {
+// segments calls fn for the segments that exist now.
+func (l *Ledger) segments(ctx context.Context, fn func(number uint32, name string) error) error {
 	l.mu.RLock()
 	first, end := l.oldest, l.names.next
 	l.mu.RUnlock()
@@ -106,19 +100,81 @@ func (l *Ledger) each(ctx context.Context, r *reader, fn func(Ref, *reader, head
 		if missing {
 			continue
 		}
-		err := l.scan(ctx, r, name, func(offset int64, h header, body []byte) error {
-			ref := pack(number, offset, h.status)
-			l.mu.RLock()
-			counts := l.index.holds(h.key.fingerprint(), ref)
-			l.mu.RUnlock()
-			if !counts {
-				return nil
-			}
-			return fn(ref, r, h, body)
-		})
-		if err != nil {
+		if err := fn(number, name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// each scans the segments that exist now and leaves out records that do not count.
+func (l *Ledger) each(ctx context.Context, r *reader, fn func(Ref, Record, []blobEntry) error) error {
+	return l.segments(ctx, func(number uint32, name string) error {
+		return l.counting(ctx, r, number, name, fn)
+	})
+}
+
+// counting calls fn for the records of a segment that count. Of a damaged one those are the sound ones; where it is
+// found damaged only now, those that are left.
+func (l *Ledger) counting(ctx context.Context, r *reader, number uint32, name string,
+	fn func(Ref, Record, []blobEntry) error) error {
+	l.mu.RLock()
+	d := l.damaged[number]
+	l.mu.RUnlock()
+	next := int64(0)
+	var failed error // of fn
+	visit := func(offset int64, h header, body []byte) error {
+		next = offset + 1
+		ref := pack(number, offset, h.status)
+		l.mu.RLock()
+		counts := l.index.holds(h.key.fingerprint(), ref)
+		l.mu.RUnlock()
+		if !counts {
+			return nil
+		}
+		rec, entries, err := r.record(offset, h, body)
+		if err != nil {
+			return err
+		}
+		failed = fn(ref, rec, entries)
+		return failed
+	}
+	return l.inSegment(ctx, r, name, func() error {
+		if d == nil {
+			err := r.scan(visit)
+			var why *DamagedError
+			if failed != nil || !errors.As(err, &why) {
+				return err
+			}
+			if d, err = l.examine(r, number, why); err != nil {
+				return err
+			}
+		}
+		for _, offset := range d.offsets {
+			if offset < next {
+				continue
+			}
+			err := r.visit(offset, visit)
+			if failed != nil || only(err) != nil {
+				return err
+			}
+			if err != nil {
+				l.loseIf(func(ref Ref) bool { return ref.segment() == number && ref.offset() == offset })
+			}
+		}
+		return nil
+	})
+}
+
+// visit calls fn for the record at offset.
+func (r *reader) visit(offset int64, fn func(offset int64, h header, body []byte) error) error {
+	h, err := r.header(offset)
+	if err != nil {
+		return err
+	}
+	body, err := r.body(offset, h)
+	if err != nil {
+		return err
+	}
+	return fn(offset, h, body)
 }

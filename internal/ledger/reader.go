@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+
+	"latentbeam/schemas/fault"
 )
 
 // windowBytes is how much of a segment is read at a time, and jumpBytes how much after a jump: blobs lie
@@ -14,19 +16,6 @@ const (
 	windowBytes = 64 << 10
 	jumpBytes   = 4 << 10
 )
-
-// DamagedError says that a segment file is not what was once written.
-type DamagedError struct {
-	Segment string // file name within the output
-	Offset  int64  // byte at which reading stopped
-	Why     string
-}
-
-// Error names the segment, the place and what to do.
-func (e *DamagedError) Error() string {
-	return fmt.Sprintf("ledger segment %s is damaged at byte %d: %s; move the file away and run again, "+
-		"its rows will be computed anew", e.Segment, e.Offset, e.Why)
-}
 
 // header is a decoded record header.
 type header struct {
@@ -65,7 +54,16 @@ func (r *reader) reset(name string, file io.ReaderAt, size int64) {
 }
 
 func (r *reader) damaged(offset int64, format string, args ...any) error {
-	return &DamagedError{r.name, offset, fmt.Sprintf(format, args...)}
+	return fault.Fatal(&DamagedError{r.name, offset, fmt.Sprintf(format, args...)})
+}
+
+// unread gives an error of the store its class: what could not be read may be readable at the next run.
+func (r *reader) unread(offset int64, err error) error {
+	err = fmt.Errorf("read ledger segment %s at byte %d: %w", r.name, offset, err)
+	if fault.ClassOf(err) == fault.ClassRow { // nobody has said what it is
+		return fault.TryAgain(err)
+	}
+	return err
 }
 
 // bytes returns n bytes at offset; they are valid until the next call. What is allocated is
@@ -91,7 +89,7 @@ func (r *reader) bytes(offset int64, n int) ([]byte, error) {
 		if errors.Is(err, io.EOF) {
 			return nil, r.damaged(offset+int64(got), "the file ends here")
 		}
-		return nil, fmt.Errorf("read ledger segment %s at byte %d: %w", r.name, offset, err)
+		return nil, r.unread(offset, err)
 	}
 	return r.window[:n], nil
 }
@@ -99,26 +97,16 @@ func (r *reader) bytes(offset int64, n int) ([]byte, error) {
 // scan calls fn for every record in order: its offset, header and body (row and blob table, valid
 // during the call). All checksums but those of blob data are verified.
 func (r *reader) scan(fn func(offset int64, h header, body []byte) error) error {
-	b, err := r.bytes(0, headerBytes)
-	if err != nil {
-		return err
-	}
+	count, size, err := r.fileHeader()
 	switch {
-	case [8]byte(b) != magic:
-		return r.damaged(0, "it does not start with %q", magic)
-	case binary.LittleEndian.Uint32(b[28:]) != crc32.Checksum(b[:28], castagnoli):
-		return r.damaged(0, "wrong checksum of the file header")
-	case binary.LittleEndian.Uint32(b[8:]) != version:
-		return fmt.Errorf("ledger segment %s has version %d, this program reads %d; use a newer latentbeam",
-			r.name, binary.LittleEndian.Uint32(b[8:]), version)
+	case err != nil:
+		return err
 	case r.size > segmentFileBytesMax:
 		return r.damaged(0, "it has %d bytes, the limit is %d", r.size, int64(segmentFileBytesMax))
-	case binary.LittleEndian.Uint64(b[16:]) != uint64(r.size):
-		return r.damaged(0, "it has %d bytes, %d were written", r.size, binary.LittleEndian.Uint64(b[16:]))
-	case binary.LittleEndian.Uint32(b[24:]) != 0:
-		return r.damaged(24, "reserved bytes are not zero")
+	case size != uint64(r.size):
+		return r.damaged(0, "it has %d bytes, %d were written", r.size, size)
 	}
-	count, offset := binary.LittleEndian.Uint32(b[12:]), int64(headerBytes)
+	offset := int64(headerBytes)
 	for range count {
 		h, err := r.header(offset)
 		if err != nil {
@@ -141,16 +129,44 @@ func (r *reader) scan(fn func(offset int64, h header, body []byte) error) error 
 	return nil
 }
 
+// fileHeader reads and checks the header of the segment: how many records and bytes were written. A newer version is
+// an error that is no damage.
+func (r *reader) fileHeader() (count uint32, size uint64, err error) {
+	b, err := r.bytes(0, headerBytes)
+	if err != nil {
+		return 0, 0, err
+	}
+	switch {
+	case [8]byte(b) != magic:
+		return 0, 0, r.damaged(0, "it does not start with %q", magic)
+	case binary.LittleEndian.Uint32(b[28:]) != crc32.Checksum(b[:28], castagnoli):
+		return 0, 0, r.damaged(0, "wrong checksum of the file header")
+	case binary.LittleEndian.Uint32(b[8:]) != version:
+		return 0, 0, fault.Usage(fmt.Errorf("ledger segment %s has version %d, this program reads %d; use a newer latentbeam",
+			r.name, binary.LittleEndian.Uint32(b[8:]), version))
+	case binary.LittleEndian.Uint32(b[24:]) != 0:
+		return 0, 0, r.damaged(24, "reserved bytes are not zero")
+	}
+	return binary.LittleEndian.Uint32(b[12:]), binary.LittleEndian.Uint64(b[16:]), nil
+}
+
 // header reads and checks the record header at offset.
 func (r *reader) header(offset int64) (header, error) {
 	b, err := r.bytes(offset, recordHeaderBytes)
 	if err != nil {
 		return header{}, err
 	}
-	if binary.LittleEndian.Uint32(b[60:]) != crc32.Checksum(b[:60], castagnoli) {
-		return header{}, r.damaged(offset, "wrong checksum of a record header")
+	h, why := parseHeader(b)
+	if why != "" {
+		return header{}, r.damaged(offset, "%s", why)
 	}
-	h := header{
+	return h, nil
+}
+
+// parseHeader decodes and checks a record header; why is empty where it is sound. It is fast where it is not, for a
+// damaged segment is searched with it.
+func parseHeader(b []byte) (h header, why string) {
+	h = header{
 		key: Key(b[:32]), status: Status(b[50]),
 		rowBytes: binary.LittleEndian.Uint32(b[32:]), tableBytes: binary.LittleEndian.Uint32(b[36:]),
 		blobBytes: binary.LittleEndian.Uint64(b[40:]), blobs: binary.LittleEndian.Uint16(b[48:]),
@@ -158,14 +174,16 @@ func (r *reader) header(offset int64) (header, error) {
 	}
 	switch {
 	case h.status != Done && h.status != Failed:
-		return header{}, r.damaged(offset, "unknown %v", h.status)
+		why = "unknown status"
+	case [5]byte(b[51:]) != [5]byte{}:
+		why = "reserved bytes are not zero"
 	case h.rowBytes > rowBytesMax || h.tableBytes > tableBytesMax || h.blobs > blobsMax,
 		h.blobBytes > recordBytesMax:
-		return header{}, r.damaged(offset, "a length is over its limit")
-	case [5]byte(b[51:]) != [5]byte{}:
-		return header{}, r.damaged(offset+51, "reserved bytes are not zero")
+		why = "a length is over its limit"
+	case binary.LittleEndian.Uint32(b[60:]) != crc32.Checksum(b[:60], castagnoli):
+		why = "wrong checksum of a record header"
 	}
-	return h, nil
+	return h, why
 }
 
 // body reads and checks row and blob table of the record at offset.
@@ -232,10 +250,33 @@ func (r *reader) blob(e blobEntry) ([]byte, error) {
 	if from := e.at - r.start; from >= 0 && from+e.size <= int64(len(r.window)) {
 		copy(data, r.window[from:])
 	} else if n, err := r.file.ReadAt(data, e.at); n < len(data) {
-		return nil, fmt.Errorf("read blob %q of ledger segment %s: %w", e.name, r.name, err)
+		if errors.Is(err, io.EOF) {
+			return nil, r.damaged(e.at+int64(n), "the file ends here")
+		}
+		return nil, r.unread(e.at, err)
 	}
 	if crc32.Checksum(data, castagnoli) != e.crc {
 		return nil, r.damaged(e.at, "wrong checksum of blob %q", e.name)
 	}
 	return data, nil
+}
+
+// checkBlob checks the data of one blob without holding it.
+func (r *reader) checkBlob(e blobEntry) error {
+	if e.size > r.size-e.at {
+		return r.damaged(e.at, "a blob ends after the file")
+	}
+	crc, left := uint32(0), e.size
+	for at := e.at; left > 0; {
+		b, err := r.bytes(at, int(min(left, windowBytes)))
+		if err != nil {
+			return err
+		}
+		crc = crc32.Update(crc, castagnoli, b)
+		at, left = at+int64(len(b)), left-int64(len(b))
+	}
+	if crc != e.crc {
+		return r.damaged(e.at, "wrong checksum of blob %q", e.name)
+	}
+	return nil
 }

@@ -78,6 +78,9 @@ func work(ctx context.Context, d *dir.Dir, n int, compact bool, acked func(int))
 		return err
 	}
 	defer l.Close()
+	if err := l.Mend(ctx); err != nil {
+		return err
+	}
 	todo := make([]int, 0, n)
 	for i := range n {
 		if _, status, err := l.Lookup(keyOf(i)); err != nil {

@@ -2,14 +2,6 @@ package media
 
 import (
 	"math"
-
-	"latentbeam/schemas"
-)
-
-// Clip and Encoded are those of package schemas.
-type (
-	Clip    = schemas.Clip
-	Encoded = schemas.Encoded
 )
 
 // maxRateDenominator bounds the fraction that stands for a frame rate; 1001 is that of NTSC.

@@ -1,10 +1,14 @@
 package media
 
-import "math"
+import (
+	"math"
+
+	"latentbeam/schemas"
+)
 
 // testClip draws moving shapes and a gradient, or, when noisy, every pixel at random.
-func testClip(width, height, frames int, fps float64, noisy bool) *Clip {
-	c := &Clip{Width: width, Height: height, FPS: fps, Frames: make([][]byte, frames)}
+func testClip(width, height, frames int, fps float64, noisy bool) *schemas.Clip {
+	c := &schemas.Clip{Width: width, Height: height, FPS: fps, Frames: make([][]byte, frames)}
 	s := uint32(width*31 + height*7 + frames)
 	for i := range c.Frames {
 		f := make([]byte, 0, width*height*3)

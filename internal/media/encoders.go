@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"latentbeam/schemas"
 )
 
 // Encoder makes a file of a clip. It is safe for concurrent use.
@@ -13,7 +15,7 @@ type Encoder interface {
 	// Version is that of a program outside of this one which makes the bytes; "" where there is none.
 	Version() string
 	// Encode fails on clips that do not validate or that the format cannot hold, and when ctx ends.
-	Encode(ctx context.Context, c *Clip) (*Encoded, error)
+	Encode(ctx context.Context, c *schemas.Clip) (*schemas.Encoded, error)
 }
 
 // Options tune an encoder; zero values are the defaults.
@@ -95,7 +97,7 @@ func (s stillOr) Name() string { return s.video.Name() }
 
 func (s stillOr) Version() string { return s.video.Version() }
 
-func (s stillOr) Encode(ctx context.Context, c *Clip) (*Encoded, error) {
+func (s stillOr) Encode(ctx context.Context, c *schemas.Clip) (*schemas.Encoded, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("encode video: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"latentbeam/internal/media/h264"
+	"latentbeam/schemas"
 )
 
 const (
@@ -57,7 +58,7 @@ func newFFmpeg(o Options) (Encoder, error) {
 	p := process{program: program, gop: gop, crf: crf}
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
-	black := &Clip{Width: 64, Height: 64, FPS: 8, Frames: [][]byte{make([]byte, 64*64*3)}}
+	black := &schemas.Clip{Width: 64, Height: 64, FPS: 8, Frames: [][]byte{make([]byte, 64*64*3)}}
 	if _, err := p.Encode(ctx, black); err != nil {
 		return nil, fmt.Errorf("trial encode: %w; the built-in encoder h264 needs no ffmpeg", err)
 	}
@@ -71,7 +72,7 @@ func (p process) Version() string { return p.version }
 
 // Encode pipes raw frames in. The file goes by way of a temporary directory, since ffmpeg must seek to put
 // the index first. What a player shows is not known here: Recon is nil.
-func (p process) Encode(ctx context.Context, c *Clip) (*Encoded, error) {
+func (p process) Encode(ctx context.Context, c *schemas.Clip) (*schemas.Encoded, error) {
 	if c.Width%2 != 0 || c.Height%2 != 0 {
 		return nil, fmt.Errorf("encode video: size %dx%d: 4:2:0 video needs even sides, %dx%d for instance",
 			c.Width, c.Height, c.Width&^1, c.Height&^1)
@@ -102,12 +103,12 @@ func (p process) Encode(ctx context.Context, c *Clip) (*Encoded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode video: read what ffmpeg wrote: %w", err)
 	}
-	return &Encoded{Data: data, Ext: ".mp4", Codec: "h264"}, nil
+	return &schemas.Encoded{Data: data, Ext: ".mp4", Codec: "h264"}, nil
 }
 
 // args asks for BT.601 explicitly and tags it: without the scale filter the tags alone would change nothing
 // in the data. bitexact leaves out dates and versions.
-func (p process) args(c *Clip, file string) []string {
+func (p process) args(c *schemas.Clip, file string) []string {
 	num, den := frameRate(c.FPS)
 	return []string{
 		"-nostdin", "-hide_banner", "-loglevel", "error",

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"latentbeam/internal/media/h264"
+	"latentbeam/schemas"
 )
 
 // needTools skips where ffmpeg is not installed; golden_test.go proves the same by its table there.
@@ -66,7 +67,7 @@ func asPlayer(t *testing.T, yuv []byte, width, height int) [][]byte {
 
 func TestReconIsWhatFFmpegShows(t *testing.T) {
 	needTools(t)
-	for _, c := range []*Clip{
+	for _, c := range []*schemas.Clip{
 		testClip(64, 64, 16, 8, false),
 		testClip(34, 50, 30, 23.976, false),
 		testClip(250, 98, 5, 24, false),

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"latentbeam/schemas"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/shown.json from ffmpeg's output")
@@ -34,7 +36,7 @@ func TestReconIsWhatFFmpegShowed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, c := range []*Clip{
+	for _, c := range []*schemas.Clip{
 		testClip(64, 64, 16, 8, false), testClip(64, 64, 16, 8, true), testClip(34, 50, 60, 23.976, false),
 		testClip(96, 48, 51, 24, false), testClip(16, 16, 2, 30, false),
 	} {

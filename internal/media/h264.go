@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"latentbeam/internal/media/h264"
+	"latentbeam/schemas"
 )
 
 // embedded is the pure-Go H.264 encoder behind an MP4 writer.
@@ -26,12 +27,12 @@ func (e embedded) Name() string { return "h264" }
 
 func (e embedded) Version() string { return "" }
 
-func (e embedded) Encode(ctx context.Context, c *Clip) (*Encoded, error) {
+func (e embedded) Encode(ctx context.Context, c *schemas.Clip) (*schemas.Encoded, error) {
 	num, den := frameRate(c.FPS)
 	config := h264.Config{
 		Width: c.Width, Height: c.Height, FPSNum: num, FPSDen: den, QP: e.qp, GOP: e.gop,
 	}
-	recon := &Clip{Width: c.Width, Height: c.Height, FPS: c.FPS, Frames: make([][]byte, len(c.Frames))}
+	recon := &schemas.Clip{Width: c.Width, Height: c.Height, FPS: c.FPS, Frames: make([][]byte, len(c.Frames))}
 	read := func(i int, p *h264.Picture) { toYUV(p, c.Frames[i]) }
 	show := func(i int, p *h264.Picture) {
 		recon.Frames[i] = make([]byte, c.Width*c.Height*3)
@@ -45,5 +46,5 @@ func (e embedded) Encode(ctx context.Context, c *Clip) (*Encoded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write mp4 of %dx%d, %d frames: %w", c.Width, c.Height, len(c.Frames), err)
 	}
-	return &Encoded{Data: data, Ext: ".mp4", Codec: "h264", Recon: recon}, nil
+	return &schemas.Encoded{Data: data, Ext: ".mp4", Codec: "h264", Recon: recon}, nil
 }

@@ -10,10 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/schemas"
+
 	"github.com/Eyevinn/mp4ff/mp4"
 )
 
-func mustEncode(t *testing.T, name string, o Options, c *Clip) *Encoded {
+func mustEncode(t *testing.T, name string, o Options, c *schemas.Clip) *schemas.Encoded {
 	t.Helper()
 	e, err := New(name, o)
 	if err != nil {
@@ -97,7 +99,7 @@ func TestQuality(t *testing.T) {
 }
 
 func TestGreyStaysGrey(t *testing.T) {
-	c := &Clip{Width: 16, Height: 16, FPS: 8}
+	c := &schemas.Clip{Width: 16, Height: 16, FPS: 8}
 	for v := 0; v < 256; v += 15 {
 		c.Frames = append(c.Frames, bytes.Repeat([]byte{byte(v)}, 16*16*3))
 	}
@@ -108,20 +110,20 @@ func TestGreyStaysGrey(t *testing.T) {
 }
 
 func TestBadInput(t *testing.T) {
-	good := func() *Clip { return testClip(16, 16, 2, 8, false) }
+	good := func() *schemas.Clip { return testClip(16, 16, 2, 8, false) }
 	for name, c := range map[string]struct {
-		spoil func(c *Clip)
+		spoil func(c *schemas.Clip)
 		want  string
 	}{
-		"no frames":   {func(c *Clip) { c.Frames = nil }, "no frames"},
-		"short frame": {func(c *Clip) { c.Frames[1] = c.Frames[1][1:] }, "frame 1 has 767 bytes, 768 expected"},
-		"zero width":  {func(c *Clip) { c.Width = 0 }, "each side"},
-		"huge":        {func(c *Clip) { c.Height = 1 << 40 }, "each side"},
-		"zero fps":    {func(c *Clip) { c.FPS = 0 }, "frames a second"},
-		"NaN fps":     {func(c *Clip) { c.FPS = math.NaN() }, "frames a second"},
-		"odd width":   {func(c *Clip) { *c = *testClip(17, 16, 2, 8, false) }, "even sides, 16x16"},
-		"odd height":  {func(c *Clip) { *c = *testClip(16, 17, 2, 8, false) }, "even sides"},
-		"too long":    {func(c *Clip) { *c = *testClip(8704, 2, 2, 8, false) }, "each side"},
+		"no frames":   {func(c *schemas.Clip) { c.Frames = nil }, "no frames"},
+		"short frame": {func(c *schemas.Clip) { c.Frames[1] = c.Frames[1][1:] }, "frame 1 has 767 bytes, 768 expected"},
+		"zero width":  {func(c *schemas.Clip) { c.Width = 0 }, "each side"},
+		"huge":        {func(c *schemas.Clip) { c.Height = 1 << 40 }, "each side"},
+		"zero fps":    {func(c *schemas.Clip) { c.FPS = 0 }, "frames a second"},
+		"NaN fps":     {func(c *schemas.Clip) { c.FPS = math.NaN() }, "frames a second"},
+		"odd width":   {func(c *schemas.Clip) { *c = *testClip(17, 16, 2, 8, false) }, "even sides, 16x16"},
+		"odd height":  {func(c *schemas.Clip) { *c = *testClip(16, 17, 2, 8, false) }, "even sides"},
+		"too long":    {func(c *schemas.Clip) { *c = *testClip(8704, 2, 2, 8, false) }, "each side"},
 	} {
 		e, err := New("h264", Options{})
 		if err != nil {

@@ -6,6 +6,8 @@ import (
 	"image"
 	"image/jpeg"
 	"image/png"
+
+	"latentbeam/schemas"
 )
 
 // posterQuality is JPEG's, good enough that a poster and its video look alike.
@@ -13,7 +15,7 @@ const posterQuality = 85
 
 // Poster is one frame of width x height RGB pixels as JPEG.
 func Poster(frame []byte, width, height int) ([]byte, error) {
-	c := Clip{Width: width, Height: height, FPS: 1, Frames: [][]byte{frame}}
+	c := schemas.Clip{Width: width, Height: height, FPS: 1, Frames: [][]byte{frame}}
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("make poster: %w", err)
 	}
@@ -26,12 +28,12 @@ func Poster(frame []byte, width, height int) ([]byte, error) {
 }
 
 // encodePNG writes the first frame without loss.
-func encodePNG(c *Clip) (*Encoded, error) {
+func encodePNG(c *schemas.Clip) (*schemas.Encoded, error) {
 	var b bytes.Buffer
 	if err := png.Encode(&b, toImage(c.Frames[0], c.Width, c.Height)); err != nil {
 		return nil, fmt.Errorf("encode png of %dx%d: %w", c.Width, c.Height, err)
 	}
-	return &Encoded{Data: b.Bytes(), Ext: ".png", Codec: "png", Recon: c}, nil
+	return &schemas.Encoded{Data: b.Bytes(), Ext: ".png", Codec: "png", Recon: c}, nil
 }
 
 func toImage(rgb []byte, width, height int) *image.RGBA {

@@ -39,12 +39,3 @@ func BatchSize(m cost.Memory, limit int, need func(n int) (int64, error)) (int, 
 	}
 	return lo, nil
 }
-
-// Memory and Grid are those of package cost.
-type (
-	Memory = cost.Memory
-	Grid   = cost.Grid
-)
-
-// Bytes is cost.Bytes.
-func Bytes(n int64) string { return cost.Bytes(n) }

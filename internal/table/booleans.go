@@ -56,7 +56,7 @@ func appendBooleans(dst []byte, data *pageData, f *pageFacts, defined []byte, ma
 			return dst, errors.New("its runs end early")
 		}
 	default:
-		return dst, codingError(fmt.Sprintf("its encoding, %s, is not read", f.encoding))
+		return dst, unreadEncoding("its encoding", f.encoding)
 	}
 	for _, l := range levels {
 		if maxDef > 0 && int(l) < maxDef {

@@ -79,7 +79,7 @@ func (n names) header(file string, columns []string) ([]int, error) {
 	seen := map[string]bool{}
 	for i, column := range columns {
 		if seen[column] {
-			return nil, config.NewError(pos, "column %q stands twice", column).
+			return nil, config.NewError(pos, "column %q stands twice", shownName(column)).
 				WithFix("give every column a name of its own")
 		}
 		seen[column] = true
@@ -145,7 +145,7 @@ func (n names) noColumn(pos config.Position, columns []string) error {
 		return err.WithFix("separate the columns by commas")
 	}
 	example := "my_column"
-	if len(columns) > 0 {
+	if len(columns) > 0 && shownName(columns[0]) == columns[0] {
 		example = columns[0]
 	}
 	if n.needed == fieldMedia {
@@ -154,6 +154,16 @@ func (n names) noColumn(pos config.Position, columns []string) error {
 	}
 	return err.WithFix("name the column prompt, caption or text, or map it: input: {columns: {prompt: %s}}; "+
 		"a file of prompts without a header is read with format: txt", schemas.ValidText(example, 40))
+}
+
+// shownName is the name of a column for a message. A table without a header has a row where the names should be, with
+// its prompt, and prompts are private.
+func shownName(column string) string {
+	const mostBytes, mostWords = 60, 3
+	if len(column) > mostBytes || len(strings.Fields(column)) > mostWords {
+		return fmt.Sprintf("(a text of %d bytes)", len(column))
+	}
+	return schemas.ValidText(column, mostBytes)
 }
 
 // listed names columns for a message, not all of a thousand.
@@ -165,7 +175,7 @@ func listed(columns []string) string {
 			quoted = append(quoted, fmt.Sprintf("and %d more", len(columns)-most))
 			break
 		}
-		quoted = append(quoted, schemas.ValidText(c, 60))
+		quoted = append(quoted, shownName(c))
 	}
 	if len(quoted) == 0 {
 		return "(none)"

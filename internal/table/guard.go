@@ -34,15 +34,34 @@ const (
 	encryptedMagic = "PARE"
 	rewriteFix     = "write the file again, for example with DuckDB: COPY (FROM 'in.parquet') TO 'out.parquet' " +
 		"(COMPRESSION zstd)"
+	copyFix = "was it copied completely? Or " + rewriteFix
 )
 
 // parquetFile is a parquet file whose footer was checked.
 type parquetFile struct {
 	path string
-	file store.Reader
+	file *watchedReader
 	size int64
 	*parquet.File
 }
+
+// watchedReader remembers the first error of a disk, which is no damage of the file.
+type watchedReader struct {
+	store.Reader
+	err error
+}
+
+// ReadAt implements io.ReaderAt.
+func (r *watchedReader) ReadAt(p []byte, at int64) (int, error) {
+	n, err := r.Reader.ReadAt(p, at)
+	if n < len(p) && err != nil && r.err == nil {
+		r.err = fmt.Errorf("read %d bytes at byte %d: %w", len(p), at, err)
+	}
+	return n, err
+}
+
+// failed returns why the file could not be read, or nil.
+func (p *parquetFile) failed() error { return p.file.err }
 
 // openParquet opens a file of the user's behind the guards, see readParquet.
 func openParquet(path string) (*parquetFile, error) {
@@ -60,14 +79,14 @@ func openParquet(path string) (*parquetFile, error) {
 // readParquet reads a file behind the guards; path is its name for people. Errors are *config.Error: the file is not
 // one that can be read.
 func readParquet(path string, file store.Reader) (*parquetFile, error) {
-	p := &parquetFile{path: path, file: file, size: file.Size()}
+	p := &parquetFile{path: path, file: &watchedReader{Reader: file}, size: file.Size()}
 	if err := p.open(); err != nil {
 		var known *config.Error
 		if errors.As(err, &known) {
 			return nil, err
 		}
 		return nil, config.NewError(config.Position{File: path}, "not a readable parquet file: %v", err).
-			WithFix("was it copied completely? Or %s", rewriteFix)
+			WithFix("%s", copyFix)
 	}
 	return p, nil
 }

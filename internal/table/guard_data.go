@@ -41,6 +41,20 @@ func (d *pageData) take(n int) ([]byte, error) {
 	return out, err
 }
 
+// skip passes over the next n bytes.
+func (d *pageData) skip(n int) error {
+	if n < 0 || n > d.size {
+		return errors.New("its data ends early")
+	}
+	d.size -= n
+	if d.file == nil {
+		d.memory = d.memory[n:]
+	} else {
+		d.at += int64(n)
+	}
+	return nil
+}
+
 // unpacker decompresses pages into one buffer, never more than they claim.
 type unpacker struct {
 	buffer bytes.Buffer

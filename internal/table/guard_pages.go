@@ -13,8 +13,8 @@ import (
 const maxPageHeaderBytes = 32 << 20
 
 // pageGuard checks the pages of column chunks before the library decodes them: their sizes, codecs and
-// encodings, that compressed data holds exactly what its header says, and that runs and deltas hold no
-// more values.
+// encodings, that compressed data holds exactly what its header says, and that runs, deltas and texts hold as many
+// values as their page.
 type pageGuard struct {
 	file    *parquetFile
 	maxPage int // uncompressed bytes of a page
@@ -27,6 +27,8 @@ type pageGuard struct {
 // pageFacts is what a page says about itself.
 type pageFacts struct {
 	values    int             // values of the column, nulls included; entries of a dictionary
+	rows      int             // rows that begin in the page; known of version 2 pages and of flat columns
+	nulls     int             // of a version 2 page
 	data      bool            // not a dictionary
 	encoding  format.Encoding // of the values
 	rep, def  int             // bytes of the levels in front of a version 2 page
@@ -36,41 +38,34 @@ type pageFacts struct {
 	defLevels format.Encoding
 }
 
-// chunk checks all pages of a column chunk of a row group.
-func (g *pageGuard) chunk(c *format.ColumnChunk, leaf *parquet.Column) error {
+// chunk checks all pages of a column chunk of a row group. A page that is damaged is told in its span. The error is
+// what makes the whole chunk unreadable: nobody knows which rows belong to which page.
+func (g *pageGuard) chunk(c *format.ColumnChunk, leaf *parquet.Column) (chunkPages, error) {
 	m := &c.MetaData
 	if err := checkCodec(m.Codec); err != nil {
-		return err
+		return chunkPages{}, err
 	}
 	g.booleans = nil
-	at, end := chunkStart(m), chunkStart(m)+m.TotalCompressedSize
-	values, largest := int64(0), 0
-	for at < end && values < m.NumValues {
-		header, length, err := g.header(at, end)
-		var facts pageFacts
-		if err == nil {
-			at += int64(length)
-			facts, err = g.facts(m, header, at, end)
+	w := chunkWalk{guard: g, meta: m, leaf: leaf, at: chunkStart(m), end: chunkStart(m) + m.TotalCompressedSize}
+	w.pages.end = w.end
+	if w.at < m.DataPageOffset {
+		if err := w.dictionary(); err != nil {
+			return chunkPages{}, err
 		}
-		if err == nil {
-			err = g.content(leaf, header, &facts, at)
-		}
-		if err != nil {
-			return fmt.Errorf("page at %d: %w", at, err)
-		}
-		if facts.data {
-			values += int64(facts.values)
-		}
-		largest = max(largest, int(header.UncompressedPageSize))
-		at += int64(header.CompressedPageSize)
 	}
-	if values != m.NumValues {
-		return fmt.Errorf("its pages have %d values, the footer claims %d", values, m.NumValues)
+	for w.at < w.end && w.values < m.NumValues {
+		if err := w.page(); err != nil {
+			return chunkPages{}, fmt.Errorf("page %d at byte %d: %w", len(w.pages.spans), w.at, err)
+		}
 	}
-	if g.open += largest; g.open > maxOpenPageBytes {
-		return fmt.Errorf("the pages of its columns take more than %d MiB together", maxOpenPageBytes>>20)
+	if w.values != m.NumValues {
+		return chunkPages{}, fmt.Errorf("its pages 0 to %d have %d values, the footer claims %d",
+			len(w.pages.spans)-1, w.values, m.NumValues)
 	}
-	return nil
+	if g.open += w.largest; g.open > maxOpenPageBytes {
+		return chunkPages{}, fmt.Errorf("the pages of its columns take more than %d MiB together", maxOpenPageBytes>>20)
+	}
+	return w.pages, nil
 }
 
 func checkCodec(c format.CompressionCodec) error {
@@ -78,7 +73,8 @@ func checkCodec(c format.CompressionCodec) error {
 	case format.Uncompressed, format.Snappy, format.Gzip, format.Zstd:
 		return nil
 	}
-	return codingError(fmt.Sprintf("it is compressed with %s, and only snappy, gzip, zstd and none are read", c))
+	return codingError{text: fmt.Sprintf("it is compressed with %s, and only snappy, gzip, zstd and none are read", c),
+		codec: true}
 }
 
 // header reads a page header and says how long it is.
@@ -104,14 +100,12 @@ func (g *pageGuard) header(at, end int64) (*format.PageHeader, int, error) {
 	}
 }
 
-// facts checks what a page header claims.
+// facts reads what a page header claims. The error says that the header cannot be trusted, so that neither the next
+// page nor the rows of this one are known.
 func (g *pageGuard) facts(m *format.ColumnMetaData, h *format.PageHeader, body, end int64) (pageFacts, error) {
 	plain, packed := int(h.UncompressedPageSize), int(h.CompressedPageSize)
 	if plain < 0 || packed < 0 || int64(packed) > end-body {
 		return pageFacts{}, errors.New("it lies outside of its column")
-	}
-	if plain > g.maxPage {
-		return pageFacts{}, fmt.Errorf("it takes %d bytes, more than %d MiB", plain, g.maxPage>>20)
 	}
 	f := pageFacts{codec: m.Codec}
 	switch {
@@ -119,15 +113,14 @@ func (g *pageGuard) facts(m *format.ColumnMetaData, h *format.PageHeader, body, 
 		v := &h.DataPageHeader.V
 		f.data, f.values, f.encoding = true, int(v.NumValues), v.Encoding
 		f.repLevels, f.defLevels = v.RepetitionLevelEncoding, v.DefinitionLevelEncoding
+		f.rows = f.values
 	case h.Type == format.DataPageV2 && h.DataPageHeaderV2.Valid:
 		v := &h.DataPageHeaderV2.V
-		f.data, f.v2, f.values, f.encoding = true, true, int(v.NumValues), v.Encoding
+		f.data, f.values, f.encoding, f.v2 = true, int(v.NumValues), v.Encoding, true
+		f.rows, f.nulls = int(v.NumRows), int(v.NumNulls)
 		f.rep, f.def = int(v.RepetitionLevelsByteLength), int(v.DefinitionLevelsByteLength)
 		if v.IsCompressed.Valid && !v.IsCompressed.V {
 			f.codec = format.Uncompressed
-		}
-		if v.NumNulls < 0 || v.NumNulls > v.NumValues || v.NumRows < 0 || v.NumRows > v.NumValues {
-			return f, errors.New("it claims more nulls or rows than values")
 		}
 	case h.Type == format.DictionaryPage && h.DictionaryPageHeader.Valid:
 		f.values, f.encoding = int(h.DictionaryPageHeader.V.NumValues), h.DictionaryPageHeader.V.Encoding
@@ -137,8 +130,8 @@ func (g *pageGuard) facts(m *format.ColumnMetaData, h *format.PageHeader, body, 
 	if f.values < 0 || f.values > maxPageValues {
 		return f, fmt.Errorf("it claims %d values, at most %d are read", f.values, maxPageValues)
 	}
-	if f.rep < 0 || f.def < 0 || f.rep+f.def > min(plain, packed) {
-		return f, errors.New("its levels are longer than the page")
+	if f.rows < 0 || f.rows > f.values {
+		return f, fmt.Errorf("it claims %d rows and %d values", f.rows, f.values)
 	}
 	return f, nil
 }
@@ -147,35 +140,53 @@ func (g *pageGuard) facts(m *format.ColumnMetaData, h *format.PageHeader, body, 
 func (g *pageGuard) content(leaf *parquet.Column, h *format.PageHeader, f *pageFacts, at int64) error {
 	levels := f.rep + f.def
 	packed, plain := int(h.CompressedPageSize)-levels, int(h.UncompressedPageSize)-levels
+	switch {
+	case f.rep < 0, f.def < 0, packed < 0, plain < 0:
+		return errors.New("its levels are longer than the page")
+	case plain > g.maxPage:
+		return limitError(fmt.Sprintf("it takes %d bytes, more than %d MiB", plain, g.maxPage>>20))
+	}
 	data, err := g.unpack.open(g.file.file, f.codec, at+int64(levels), packed, plain)
 	if err != nil {
 		return err
 	}
-	maxRep, maxDef := leaf.MaxRepetitionLevel(), leaf.MaxDefinitionLevel()
-	var defined []byte
-	switch {
-	case !f.data:
+	if !f.data {
 		//lint:ignore SA1019 old writers still use it
 		if f.encoding != format.Plain && f.encoding != format.PlainDictionary {
 			return fmt.Errorf("a dictionary in the encoding %s", f.encoding)
 		}
-		return nil
-	case f.v2:
-		front := pageData{file: g.file.file, at: at, size: levels}
-		if _, err = checkLevels(&front, f.rep, maxRep, f.values); err == nil {
-			defined, err = checkLevels(&front, f.def, maxDef, f.values)
-		}
-	default:
-		if _, err = checkLevelsV1(&data, f.repLevels, maxRep, f.values); err == nil {
-			defined, err = checkLevelsV1(&data, f.defLevels, maxDef, f.values)
-		}
+		return checkPlain(&data, leaf.Type(), f.values)
 	}
-	switch {
-	case err != nil:
-		return err
-	case isFlatBoolean(leaf):
-		g.booleans, err = appendBooleans(g.booleans, &data, f, defined, maxDef)
+	repeated, defined, err := g.levels(leaf, f, &data, at)
+	if err != nil {
 		return err
 	}
-	return checkValues(&data, f.encoding, leaf.Type().Kind(), f.values)
+	if err := f.countRows(repeated, leaf.MaxRepetitionLevel()); err != nil {
+		return err
+	}
+	present, err := f.present(defined, leaf.MaxDefinitionLevel())
+	if err != nil {
+		return err
+	}
+	if isFlatBoolean(leaf) {
+		g.booleans, err = appendBooleans(g.booleans, &data, f, defined, leaf.MaxDefinitionLevel())
+		return err
+	}
+	return checkValues(&data, f.encoding, leaf.Type(), present)
+}
+
+// levels checks the levels in front of a data page's values and returns their runs.
+func (g *pageGuard) levels(leaf *parquet.Column, f *pageFacts, data *pageData, at int64) (rep, def []byte, err error) {
+	maxRep, maxDef := leaf.MaxRepetitionLevel(), leaf.MaxDefinitionLevel()
+	if f.v2 {
+		front := pageData{file: g.file.file, at: at, size: f.rep + f.def}
+		if rep, err = checkLevels(&front, f.rep, maxRep, f.values); err == nil {
+			def, err = checkLevels(&front, f.def, maxDef, f.values)
+		}
+		return rep, def, err
+	}
+	if rep, err = checkLevelsV1(data, f.repLevels, maxRep, f.values); err == nil {
+		def, err = checkLevelsV1(data, f.defLevels, maxDef, f.values)
+	}
+	return rep, def, err
 }

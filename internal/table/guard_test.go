@@ -224,6 +224,14 @@ func TestRunsAndDeltas(t *testing.T) {
 		"delta, odd block":   {second(checkDelta(uvarints(100, 4, 2, 0), 32, 2)), false},
 		"delta, wide":        {second(checkDelta(append(uvarints(128, 4, 2, 0, 0), 33, 0, 0, 0), 32, 2)), false},
 		"delta, cut":         {second(checkDelta(append(uvarints(128, 4, 2, 0, 0), 8, 0, 0, 0), 32, 2)), false},
+		"a run too short":    {checkRuns(append(uvarints(200), 1), 1, 101), false},
+		"delta, too few":     {second(checkDelta(uvarints(128, 4, 1, 0), 32, 2)), false},
+		"numbers":            {checkPlain(&pageData{memory: make([]byte, 16), size: 16}, parquet.Int64Type, 2), true},
+		"numbers, too few":   {checkPlain(&pageData{memory: make([]byte, 16), size: 16}, parquet.Int64Type, 3), false},
+		"texts":              {checkTexts(&pageData{memory: []byte("\x01\x00\x00\x00a"), size: 5}, 1), true},
+		"texts, too few":     {checkTexts(&pageData{memory: []byte("\x01\x00\x00\x00a"), size: 5}, 2), false},
+		"texts, too many":    {checkTexts(&pageData{memory: []byte("\x01\x00\x00\x00a"), size: 5}, 0), false},
+		"texts, cut":         {checkTexts(&pageData{memory: []byte("\x02\x00\x00\x00a"), size: 5}, 1), false},
 		"delta, zero widths": {second(checkDelta(append(uvarints(128, 4, 100, 0, 0), 0, 0, 0, 0), 32, 100)), true},
 	} {
 		if (c.err == nil) != c.fine {
@@ -233,9 +241,7 @@ func TestRunsAndDeltas(t *testing.T) {
 	// 128 texts that each repeat a mebibyte of the one before.
 	prefixes := append(uvarints(128, 1, 128, 2<<20, 0), 0)
 	suffixes := append(uvarints(128, 1, 128, 0, 0), 0)
-	d := pageData{memory: append(prefixes, suffixes...)}
-	d.size = len(d.memory)
-	if err := checkPrefixes(&d, 128); err == nil || !strings.Contains(err.Error(), "written out") {
+	if err := checkPrefixes(append(prefixes, suffixes...), 128); err == nil || !strings.Contains(err.Error(), "written out") {
 		t.Errorf("a bomb of prefixes: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package table
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/parquet-go/parquet-go"
@@ -10,13 +11,20 @@ import (
 // leafBatch is how many values of a column are taken out of a page at a time.
 const leafBatch = 256
 
-// leafReader reads the values of one leaf column of a row group, page by page.
+// leafReader reads the values of one leaf column of a row group, page by page. Instead of each row of a damaged page
+// it returns a *pageError, and goes on with the next page.
 type leafReader struct {
-	leaf   *parquet.Column
-	pages  parquet.Pages
+	leaf  *parquet.Column
+	file  *parquetFile
+	group int
+	found chunkPages // by the guard
+
+	span   int           // the page that values come from; -1: none yet
+	left   int           // values of the page that are not returned yet; its rows where it is damaged
+	damage *pageError    // why the page cannot be read, nil where it can
+	pages  parquet.Pages // stands before the next page; nil: begin anew there
 	page   parquet.Page
-	values parquet.ValueReader // of page, nil behind its end
-	left   int64               // values that the guard has checked and that are not in batch yet
+	values parquet.ValueReader // of page
 	batch  [leafBatch]parquet.Value
 	at, n  int
 
@@ -24,21 +32,48 @@ type leafReader struct {
 	booleans  []byte // the values, where they are booleans
 }
 
-// open begins to read a row group, of whose column the guard has checked so many values, and decoded the
-// booleans.
-func (l *leafReader) open(group parquet.RowGroup, values int64, booleans []byte) {
+// pageError is why the rows of one page cannot be read.
+type pageError struct {
+	group, page int
+	at          int64 // offset of the page
+	err         error
+}
+
+// Error implements error.
+func (e *pageError) Error() string {
+	return fmt.Sprintf("page %d of row group %d, at byte %d, is damaged: %v", e.page, e.group, e.at, e.err)
+}
+
+// Unwrap implements errors.Unwrap.
+func (e *pageError) Unwrap() error { return e.err }
+
+// open begins to read a row group, of whose column the guard has found these pages, and decoded the booleans.
+func (l *leafReader) open(file *parquetFile, group int, found chunkPages, booleans []byte) {
 	l.close()
-	l.pages = group.ColumnChunks()[l.leaf.Index()].Pages()
-	l.left, l.at, l.n = values, 0, 0
+	l.file, l.group, l.found = file, group, found
+	l.span, l.left, l.at, l.n, l.damage = -1, 0, 0, 0, nil
 	l.isBoolean, l.booleans = isFlatBoolean(l.leaf), booleans
 }
 
 // next returns the next value. It is valid until the next call.
 func (l *leafReader) next() (parquet.Value, error) {
-	if l.isBoolean {
-		return l.nextBoolean()
+	for l.left == 0 {
+		if err := l.turn(); err != nil {
+			return parquet.Value{}, err
+		}
 	}
-	for l.at == l.n {
+	l.left--
+	switch {
+	case l.isBoolean: // a damaged page has room in booleans, too
+		v := l.booleans[0]
+		l.booleans = l.booleans[1:]
+		if l.damage == nil {
+			return booleanValue(v), nil
+		}
+		return parquet.Value{}, l.damage
+	case l.damage != nil:
+		return parquet.Value{}, l.damage
+	case l.at == l.n:
 		if err := l.fill(); err != nil {
 			return parquet.Value{}, err
 		}
@@ -47,24 +82,27 @@ func (l *leafReader) next() (parquet.Value, error) {
 	return l.batch[l.at-1], nil
 }
 
-func (l *leafReader) nextBoolean() (parquet.Value, error) {
-	if len(l.booleans) == 0 {
-		return parquet.Value{}, io.ErrUnexpectedEOF
-	}
-	v := l.booleans[0]
-	l.booleans = l.booleans[1:]
+func booleanValue(v byte) parquet.Value {
 	if v == isNull {
-		return parquet.Value{}, nil
+		return parquet.Value{}
 	}
-	return parquet.BooleanValue(v == isTrue), nil
+	return parquet.BooleanValue(v == isTrue)
 }
 
 // continues tells whether the next value belongs to the same row as the one before.
 func (l *leafReader) continues() (bool, error) {
-	for l.at == l.n {
-		if l.left == 0 {
+	for l.left == 0 {
+		if l.span+1 == len(l.found.spans) {
 			return false, nil
 		}
+		if err := l.turn(); err != nil {
+			return false, err
+		}
+	}
+	if l.damage != nil { // a page whose rows are known begins with a row
+		return false, nil
+	}
+	if l.at == l.n {
 		if err := l.fill(); err != nil {
 			return false, err
 		}
@@ -72,31 +110,91 @@ func (l *leafReader) continues() (bool, error) {
 	return l.batch[l.at].RepetitionLevel() > 0, nil
 }
 
-func (l *leafReader) fill() error {
-	if l.left == 0 {
+// turn goes to the next page.
+func (l *leafReader) turn() error {
+	if l.span+1 == len(l.found.spans) {
 		return io.ErrUnexpectedEOF
 	}
-	if l.values == nil {
-		parquet.Release(l.page)
-		l.page = nil
-		page, err := l.pages.ReadPage()
-		if errors.Is(err, io.EOF) {
-			return io.ErrUnexpectedEOF
-		}
+	l.span++
+	span := &l.found.spans[l.span]
+	l.left, l.at, l.n, l.damage = span.values, 0, 0, nil
+	err := span.damage
+	if err == nil && !l.isBoolean {
+		err = guarded(func() error { return l.readPage(span) })
+	}
+	if err == nil {
+		return nil
+	}
+	l.close()
+	if failed := l.file.failed(); failed != nil {
+		return failed
+	}
+	damage := &pageError{l.group, l.span, span.at, err}
+	if span.loose {
+		return l.file.chunkError(l.group, l.leaf.Name(), damage)
+	}
+	l.damage, l.left = damage, span.rows
+	return nil
+}
+
+// readPage lets the library decode a page, and looks whether all its values are there.
+func (l *leafReader) readPage(span *pageSpan) error {
+	parquet.Release(l.page)
+	l.page = nil
+	if l.pages == nil {
+		pages, err := l.file.pagesFrom(l.group, l.leaf.Index(), span.at, l.found)
 		if err != nil {
 			return err
 		}
-		l.page, l.values = page, page.Values()
+		l.pages = pages
 	}
+	page, err := l.pages.ReadPage()
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return err
+	}
+	l.page, l.values = page, page.Values()
+	if n := page.NumValues(); n != int64(span.values) {
+		return fmt.Errorf("it has %d values and claims %d", n, span.values)
+	}
+	if dict := page.Dictionary(); dict != nil {
+		data := page.Data()
+		for _, i := range data.Int32() {
+			if i < 0 || int(i) >= dict.Len() {
+				return errors.New("it has a value that its dictionary does not have")
+			}
+		}
+	}
+	return nil
+}
+
+// pagesFrom begins to read a column chunk at the data page at an offset. The library has no other way to pass over a
+// page than to be told that the chunk begins behind it.
+func (p *parquetFile) pagesFrom(group, column int, at int64, found chunkPages) (parquet.Pages, error) {
+	m := &p.Metadata().RowGroups[group].Columns[column].MetaData
+	whole := *m
+	defer func() { *m = whole }()
+	m.DataPageOffset, m.DictionaryPageOffset = at, found.dictionary
+	m.TotalCompressedSize = found.end - at
+	if found.dictionary > 0 {
+		m.TotalCompressedSize = found.end - found.dictionary
+	}
+	pages := p.RowGroups()[group].ColumnChunks()[column].Pages()
+	return pages, pages.SeekToRow(0)
+}
+
+func (l *leafReader) fill() error {
 	n, err := l.values.ReadValues(l.batch[:])
-	l.at, l.n = 0, int(min(int64(n), l.left))
-	l.left -= int64(l.n)
+	l.at, l.n = 0, n
 	switch {
-	case errors.Is(err, io.EOF):
-		l.values = nil // the batch points into the page, which is released with the next one
+	case n > 0 && (err == nil || errors.Is(err, io.EOF)):
 		return nil
-	case err == nil && n == 0:
+	case err == nil:
 		return io.ErrNoProgress
+	case errors.Is(err, io.EOF):
+		return io.ErrUnexpectedEOF
 	}
 	return err
 }

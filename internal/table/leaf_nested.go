@@ -2,6 +2,7 @@ package table
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/parquet-go/parquet-go"
@@ -13,9 +14,13 @@ const maxNestedValues = 1 << 16
 // nestedJSON puts together a row's value of a column of lists, structs or maps.
 func (c *parquetColumn) nestedJSON() (text []byte, fault string, err error) {
 	var row parquet.Row
+	var damage *pageError // of one leaf, whose row the others pass all the same
 	for i, leaf := range c.leaves {
 		for more := true; more; {
 			v, err := leaf.next()
+			if errors.As(err, &damage) {
+				break
+			}
 			if err != nil {
 				return nil, "", err
 			}
@@ -26,6 +31,9 @@ func (c *parquetColumn) nestedJSON() (text []byte, fault string, err error) {
 				return nil, "", err
 			}
 		}
+	}
+	if damage != nil {
+		return nil, "", damage
 	}
 	if len(row) >= maxNestedValues {
 		return []byte("null"), fmt.Sprintf("more than %d values in one row", maxNestedValues), nil

@@ -52,8 +52,10 @@ func writeParquet[T any](t testing.TB, rows []T, opts ...parquet.WriterOption) s
 	}
 	defer f.Close()
 	w := parquet.NewGenericWriter[T](f, opts...)
-	if _, err := w.Write(rows); err != nil {
-		t.Fatal(err)
+	for i := range rows { // one by one, or the writer makes larger pages than it is told
+		if _, err := w.Write(rows[i : i+1]); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

@@ -24,6 +24,7 @@ type RowError struct {
 	Column  string // the field at fault, "" for the whole row
 	Problem string
 	Fix     string
+	Tensor  bool // only a tensor of the row is at fault, everything else was read
 }
 
 // Error says where, what, why and what to do.

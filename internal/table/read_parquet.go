@@ -19,6 +19,7 @@ type parquetPrompts struct {
 	group   int   // row groups opened so far
 	left    int64 // rows of the open row group
 	row     int
+	at      *parquetColumn // being read; nil: none
 }
 
 // parquetColumn is one top-level column of a prompt table.
@@ -120,7 +121,12 @@ func holdsBytes(c *parquet.Column) bool {
 }
 
 func (r *parquetPrompts) next(raw *rawRow) error {
-	return guarded(func() error { return r.read(raw) })
+	r.at = nil
+	err := guarded(func() error { return r.read(raw) })
+	if err != nil && r.at != nil {
+		return r.file.columnError(r.group-1, r.at, err)
+	}
+	return err
 }
 
 func (r *parquetPrompts) read(raw *rawRow) error {
@@ -135,29 +141,44 @@ func (r *parquetPrompts) read(raw *rawRow) error {
 	r.left--
 	r.row++
 	raw.line, raw.unit = r.row, "row "
-	for _, c := range r.columns {
-		if c.nested != nil {
-			text, fault, err := c.nestedJSON()
-			if err != nil {
-				return fmt.Errorf("row %d: column %q: %w", r.row, c.name, err)
+	for _, r.at = range r.columns {
+		err := r.take(r.at, raw)
+		var damage *pageError
+		if errors.As(err, &damage) {
+			if raw.fault == "" {
+				raw.fault, raw.fix = r.at.name+": "+damage.Error(), copyFix
 			}
-			raw.carryLeaf(c, text, fault)
 			continue
 		}
-		v, err := c.leaves[0].next()
 		if err != nil {
-			return fmt.Errorf("row %d: column %q: %w", r.row, c.name, err)
+			return err
 		}
-		if c.field == carried {
-			text, fault := c.format.json(v)
+	}
+	return nil
+}
+
+// take puts a column's value into the row.
+func (r *parquetPrompts) take(c *parquetColumn, raw *rawRow) error {
+	if c.nested != nil {
+		text, fault, err := c.nestedJSON()
+		if err == nil {
 			raw.carryLeaf(c, text, fault)
-			continue
 		}
-		raw.values[c.field] = c.format.value(v)
-		if schemas.Fields()[c.field].Carried {
-			text, fault := c.format.json(v)
-			raw.carryLeaf(c, text, fault)
-		}
+		return err
+	}
+	v, err := c.leaves[0].next()
+	if err != nil {
+		return err
+	}
+	if c.field == carried {
+		text, fault := c.format.json(v)
+		raw.carryLeaf(c, text, fault)
+		return nil
+	}
+	raw.values[c.field] = c.format.value(v)
+	if schemas.Fields()[c.field].Carried {
+		text, fault := c.format.json(v)
+		raw.carryLeaf(c, text, fault)
 	}
 	return nil
 }
@@ -180,14 +201,15 @@ func (r *parquetPrompts) openGroup() error {
 	for _, c := range r.columns {
 		for _, leaf := range c.leaves {
 			chunk := &meta.Columns[leaf.leaf.Index()]
-			if err := guard.chunk(chunk, leaf.leaf); err != nil {
+			found, err := guard.chunk(chunk, leaf.leaf)
+			if err == nil && found.rows() != meta.NumRows {
+				err = fmt.Errorf("its pages 0 to %d have %d rows, the row group %d", len(found.spans)-1, found.rows(),
+					meta.NumRows)
+			}
+			if err != nil {
 				return r.file.chunkError(i, c.name, err)
 			}
-			if c.nested == nil && chunk.MetaData.NumValues != meta.NumRows {
-				return r.file.chunkError(i, c.name, fmt.Errorf("it has %d values for %d rows",
-					chunk.MetaData.NumValues, meta.NumRows))
-			}
-			leaf.open(r.file.RowGroups()[i], chunk.MetaData.NumValues, guard.booleans)
+			leaf.open(r.file, i, found, guard.booleans)
 		}
 	}
 	r.group++
@@ -195,15 +217,31 @@ func (r *parquetPrompts) openGroup() error {
 	return nil
 }
 
-// chunkError says which column cannot be read and what to do about it.
+// chunkError says which column cannot be read and what to do about it, unless the disk failed.
 func (p *parquetFile) chunkError(group int, column string, err error) error {
+	if failed := p.failed(); failed != nil {
+		return fmt.Errorf("column %q of row group %d: %w", column, group, failed)
+	}
 	problem := config.NewError(config.Position{File: p.path}, "column %q of row group %d cannot be read: %v",
 		column, group, err)
 	var coding codingError
 	if errors.As(err, &coding) {
 		return problem.WithFix("%s", rewriteFix)
 	}
-	return problem.WithFix("was it copied completely? Or %s", rewriteFix)
+	return problem.WithFix("%s", copyFix)
+}
+
+// columnError is chunkError of values that cannot be taken out of their page, unless the disk failed.
+func (p *parquetFile) columnError(group int, c *parquetColumn, err error) error {
+	var known *config.Error
+	if errors.As(err, &known) || p.failed() != nil {
+		return err
+	}
+	page := 0
+	for _, leaf := range c.leaves {
+		page = max(page, leaf.span)
+	}
+	return p.chunkError(group, c.name, fmt.Errorf("page %d: %w", page, err))
 }
 
 func (r *parquetPrompts) close() error {

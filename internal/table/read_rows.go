@@ -18,8 +18,8 @@ import (
 // Read yields the rows of a parquet table of T, one at a time, so that no more than a page of each column
 // is held. Without tensors the columns of raw bytes are not read and stay nil. Columns are found by name:
 // those that the file lacks stay zero, so that tables of other programs and of older versions can be read,
-// but it must have the first tensor of T with its shape and dtype. The first error ends the rows; one
-// about the file's form is a *config.Error.
+// but it must have the first tensor of T with its shape and dtype. A row of a damaged page has what could be
+// read of it beside a *RowError, and the rows go on. Any other error ends them, and one about the file's form is a *config.Error.
 func Read[T schemas.Row](path string, tensors bool) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		file, err := openParquet(path)
@@ -53,14 +53,15 @@ func rowsOf[T schemas.Row](file *parquetFile, tensors bool) iter.Seq2[T, error] 
 			if errors.Is(err, io.EOF) {
 				return
 			}
-			if err != nil {
+			var bad *RowError
+			if err != nil && !errors.As(err, &bad) {
 				row = zero
 				var known *config.Error // which names the file
 				if !errors.As(err, &known) {
 					err = fmt.Errorf("read %s: row %d: %w", file.path, r.row, err)
 				}
 			}
-			if !yield(row, err) || err != nil {
+			if !yield(row, err) || err != nil && bad == nil {
 				return
 			}
 		}
@@ -167,10 +168,23 @@ func (r *rowsReader) read(row reflect.Value) error {
 	}
 	r.left--
 	r.row++
+	var bad *RowError
 	for _, c := range r.columns {
-		if err := c.fill(row.Field(c.field)); err != nil {
+		err := c.fill(row.Field(c.field))
+		var damage *pageError
+		switch {
+		case errors.As(err, &damage):
+			tensor := isBlob(row.Field(c.field).Type())
+			if bad == nil || bad.Tensor && !tensor {
+				bad = &RowError{Source: fmt.Sprintf("%s:row %d", r.file.path, r.row), Column: c.name,
+					Problem: damage.Error(), Fix: copyFix, Tensor: tensor}
+			}
+		case err != nil:
 			return fmt.Errorf("column %q: %w", c.name, err)
 		}
+	}
+	if bad != nil {
+		return bad
 	}
 	return nil
 }
@@ -182,14 +196,14 @@ func (r *rowsReader) openGroup() error {
 	defer guard.unpack.close()
 	for _, c := range r.columns {
 		chunk := &meta.Columns[c.leaf.leaf.Index()]
-		err := guard.chunk(chunk, c.leaf.leaf)
-		if err == nil && !c.list && chunk.MetaData.NumValues != meta.NumRows {
-			err = fmt.Errorf("it has %d values for %d rows", chunk.MetaData.NumValues, meta.NumRows)
+		found, err := guard.chunk(chunk, c.leaf.leaf)
+		if err == nil && found.rows() != meta.NumRows {
+			err = fmt.Errorf("its pages have %d rows, the row group %d", found.rows(), meta.NumRows)
 		}
 		if err != nil {
 			return r.file.chunkError(i, c.name, err)
 		}
-		c.leaf.open(r.file.RowGroups()[i], chunk.MetaData.NumValues, guard.booleans)
+		c.leaf.open(r.file, i, found, guard.booleans)
 	}
 	r.group++
 	r.left = meta.NumRows
@@ -247,7 +261,7 @@ func (c *rowColumn) set(into reflect.Value, v parquet.Value) error {
 	switch into.Kind() {
 	case reflect.String:
 		if cell.kind != textValue {
-			return fmt.Errorf("%s is not a text", cell.quoted())
+			return fmt.Errorf("%s is not a text", cell.kindName())
 		}
 		into.SetString(cell.text)
 	case reflect.Int64:

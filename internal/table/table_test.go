@@ -212,8 +212,8 @@ func TestJSONLBadRows(t *testing.T) {
 	}
 	for i, want := range map[int]string{
 		1: "not JSON", 2: "not JSON", 3: "not a JSON object", 4: "prompt: the value is missing",
-		5: "prompt: the value is missing", 6: "prompt: 7 is not a text", 7: "seed: true is not a whole number",
-		8: "height: [1] is not a whole number", 9: "seed: 1e400 is not a whole number",
+		5: "prompt: the value is missing", 6: "prompt: a number is not a text", 7: "seed: true is not a whole number",
+		8: "height: a list is not a whole number", 9: "seed: 1e400 is not a whole number",
 		10: "half of a surrogate pair", 11: "not valid UTF-8", 12: "1048576 bytes are too long",
 		13: "carried along take", 14: "longer than 16 MiB"} {
 		if got[i].Bad == nil || !strings.Contains(got[i].Bad.Error(), want) {

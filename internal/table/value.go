@@ -1,6 +1,7 @@
 package table
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -32,13 +33,45 @@ type value struct {
 	f    float64
 }
 
+// quoted is v as a message about a parameter shows it. A text of several words is a prompt that slipped into
+// another column, and prompts are private.
 func (v value) quoted() string {
 	const most = 40
-	text := schemas.ValidText(v.text, most)
-	if v.kind == textValue {
-		return strconv.Quote(text)
+	switch {
+	case v.kind == otherValue && v.kindName() != "a number":
+		return v.kindName()
+	case v.kind != textValue && len(v.text) <= most:
+		return v.text
+	case len(strings.Fields(v.text)) > 1, len(v.text) > most:
+		return fmt.Sprintf("a text of %d bytes", len(v.text))
 	}
-	return text
+	return strconv.Quote(schemas.ValidText(v.text, most))
+}
+
+// kindName says what v is without a word of what it holds.
+func (v value) kindName() string {
+	switch v.kind {
+	case textValue:
+		return "a text"
+	case integerValue, realValue:
+		return "a number"
+	case boolValue:
+		return "a boolean"
+	}
+	if v.text == "" {
+		return "a value"
+	}
+	switch c := v.text[0]; {
+	case c == '[':
+		return "a list"
+	case c == '{':
+		return "an object"
+	case c == '(':
+		return "a value of raw bytes"
+	case json.Valid([]byte(v.text)): // larger than numbers of the program
+		return "a number"
+	}
+	return "a value of another type"
 }
 
 // exactFloat is where float64 stops holding every whole number.
@@ -160,7 +193,7 @@ func (r *rawRow) fill(row *schemas.PromptRow) *RowError {
 			*into = v.text
 			fail(field, checkText(v.text, schemas.Fields()[field]))
 		case v.kind != absent:
-			fail(field, fmt.Errorf("%s is not a text", v.quoted()))
+			fail(field, fmt.Errorf("%s is not a text", v.kindName()))
 		}
 	}
 	whole := func(field int, into *int) {

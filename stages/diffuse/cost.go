@@ -1,9 +1,9 @@
 package diffuse
 
 import (
-	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
 )
@@ -13,24 +13,24 @@ const queryTile = 64
 
 // Cost is that of the network over all steps, for texts of full length. An element can be shared by its
 // columns and frames; spatial attention is what they meet in.
-func (s *stage) Cost(row *schemas.PromptRow) (layout.Stage, error) {
+func (s *stage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 	work, err := Work(s.Config, row)
 	if err != nil {
 		return work, err
 	}
-	cost := s.Weigh(s.DType)
-	cost.Work, cost.Split, cost.Rounds = work.Work, work.Split, row.NumInferenceSteps
-	cost.Split.Width = s.Width(row)
-	if cost.Split.Grid, cost.Split.Sums = s.grid(), s.Sums; s.Shards() <= 1 {
-		cost.Split.Grid = plan.Grid{}
+	e := s.Weigh(s.DType)
+	e.Work, e.Split, e.Rounds = work.Work, work.Split, row.NumInferenceSteps
+	e.Split.Width = s.Width(row)
+	if e.Split.Grid, e.Split.Sums = s.grid(), s.Sums; s.Shards() <= 1 {
+		e.Split.Grid = cost.Grid{}
 	}
-	cost.Split.Partitions, err = layout.Partitions(s.Options.Partition)
-	return cost, err
+	e.Split.Partitions, err = layout.Partitions(s.Options.Partition)
+	return e, err
 }
 
 // Work returns the work of a network on one row over all steps, for texts of full length, and how a set can share
 // it.
-func Work(net Network, row *schemas.PromptRow) (layout.Stage, error) {
+func Work(net Network, row *schemas.PromptRow) (cost.Estimate, error) {
 	d := net.Describe()
 	branches := 1
 	if guided(row) {
@@ -39,17 +39,17 @@ func Work(net Network, row *schemas.PromptRow) (layout.Stage, error) {
 	size := net.LatentSize(row)
 	prepare, err := flop(net, branches, size, false)
 	if err != nil {
-		return layout.Stage{}, err
+		return cost.Estimate{}, err
 	}
 	both, err := flop(net, branches, size, true)
 	if err != nil {
-		return layout.Stage{}, err
+		return cost.Estimate{}, err
 	}
 	t, h, w := d.Patch.Grid(size.T, size.H, size.W)
 	shape := sequence.Shape{Batch: branches, Frames: t, Positions: h * w, Heads: d.Heads,
-		HeadSize: d.Hidden / d.Heads, QueryTile: queryTile}
+		HeadSize: d.Hidden / d.Heads, QueryTile: queryTile, Full: d.Full}
 	steps := row.NumInferenceSteps * max(1, row.Loop) // of all clips
-	split := &layout.Split{Shape: shape, Pairs: d.Blocks, Steps: steps, Bytes: d.DType.Size()}
+	split := &cost.Split{Shape: shape, Pairs: d.Blocks, Steps: steps, Bytes: d.DType.Size()}
 	step := both - prepare
 	split.Costs = sequence.Costs{
 		Project: 6 * float64(d.Hidden) * float64(d.Hidden),
@@ -57,7 +57,7 @@ func Work(net Network, row *schemas.PromptRow) (layout.Stage, error) {
 	}
 	tokens := float64(branches) * float64(t) * float64(shape.Positions)
 	split.Costs.Local = (step - float64(d.Blocks)*shape.Total(split.Costs)) / (float64(d.Blocks) * tokens)
-	return layout.Stage{Work: prepare + float64(steps)*step, Split: split}, nil
+	return cost.Estimate{Work: prepare + float64(steps)*step, Split: split}, nil
 }
 
 // flop returns the FLOP of preparing rows, and with forward of evaluating them once.

@@ -1,7 +1,7 @@
 // Package diffuse is the stage `denoise`: it samples the latents of a batch with any diffusion network. It opens the
-// network that the model's own config.json names (Family), starts from noise, asks a sampler for the steps (stages/sampler), guides
-// by the text, puts given frames in, makes videos of several clips, and shares a batch over a set of devices, whose
-// columns, heads and blocks it cuts. Whatever the set, the bytes are those of one device.
+// network that the model's own config.json names (Family). It starts from noise, asks a sampler for the steps
+// (stages/sampler), guides by the text, puts given frames in and makes videos of several clips. It shares a batch over a
+// set of devices by columns, heads and blocks. Whatever the set, the bytes are those of one device.
 //
 // A network lives in a package of its own, such as stages/stdit, and implements three small interfaces: Network is the
 // opened model, Model its weights on a device, Batch some rows that are ready for the steps. plain_test.go has the
@@ -10,8 +10,8 @@
 //
 // How others will fit:
 //   - Attention over all tokens of a video, as in Wan and Open-Sora-Plan: columns lie on the ranks as they do now, and
-//     Batch.Advance calls nn.SelfAttention.AddVideoShared with Rows.Split. Sparse attention re-arranges the tokens behind the same
-//     exchange. Padded boxes are a sequence.Mask for each row.
+//     Batch.Advance calls nn.SelfAttention.AddFull with Rows.Split; Description.Full tells the cost model. Sparse
+//     attention re-arranges the tokens behind the same exchange. Padded boxes are a sequence.Mask for each row.
 //   - A timestep for each frame (Wan 2.2 5B): a frame that is not in Instant.Generated is at timestep 0.
 //   - First frames and masks as more input channels (Wan I2V): Rows.Given has them in Prepare. Embed copies them beside
 //     the patch vectors and multiplies once. Images then needs a way to say that guidance keeps two branches.

@@ -50,6 +50,7 @@ type Description struct {
 	Heads       int           // of the attention that a set shares
 	Blocks      int           // runs of layers that a pipeline can be cut between
 	Sums        int           // layers of a block whose sums tensor parallelism cuts
+	Full        bool          // attention is over all tokens of a video (nn.SelfAttention.AddFull), not inside frames
 	DType       kernels.DType // of weights and activations
 	TextWidth   int           // numbers of a token of text
 	TextTokens  int           // most tokens of a text

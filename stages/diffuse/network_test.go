@@ -2,6 +2,7 @@ package diffuse
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"latentbeam/internal/config"
@@ -100,6 +101,43 @@ func TestPlainOnAnySet(t *testing.T) {
 		if digest(t, other) == want {
 			t.Error("the text does not count")
 		}
+	}
+}
+
+// fullConfig is a network with attention over all tokens.
+var fullConfig = strings.Replace(plainConfig, "{", `{"full": true, `, 1)
+
+// TestFullOnAnySet: attention over all tokens of a video, with rotary positions and a mask, goes through the whole stage
+// on sets that cut columns, heads and blocks, to the bytes of one device.
+func TestFullOnAnySet(t *testing.T) {
+	one := batchOf(3, 33, 4)
+	if err := stageOf(t, fullConfig, nil).Run(t.Context(), cpu.New(1), one); err != nil {
+		t.Fatal(err)
+	}
+	want := digest(t, one)
+	plainOne := batchOf(3, 33, 4)
+	if err := plainStage(t, nil).Run(t.Context(), cpu.New(1), plainOne); err != nil || digest(t, plainOne) == want {
+		t.Errorf("attention does nothing, or %v", err)
+	}
+	for _, g := range [][3]int{{2, 1, 1}, {3, 1, 1}, {5, 1, 1}, {7, 1, 1}, {1, 2, 1}, {3, 2, 1}, {1, 1, 3}, {2, 2, 2}} {
+		for _, partition := range []string{"uneven", "pad"} {
+			s := stageOf(t, fullConfig, func(o *plainOptions) {
+				o.SequenceParallel, o.TPSize, o.PPSize = schemas.AutoInt(g[0]), schemas.AutoInt(g[1]), schemas.AutoInt(g[2])
+				o.Partition = partition
+			})
+			many := batchOf(3, 33, 4)
+			set := setOf(sequence.Equal(g[0]*g[1]*g[2]), func() kernels.Backend { return kerneltest.Deferred(cpu.New(1)) })
+			if err := s.RunSet(t.Context(), set, many); err != nil {
+				t.Fatalf("%v, %s: %v", g, partition, err)
+			}
+			if digest(t, many) != want {
+				t.Errorf("%v, %s: other bytes", g, partition)
+			}
+		}
+	}
+	cost, err := stageOf(t, fullConfig, nil).Cost(&one[0].Row)
+	if err != nil || !cost.Split.Shape.Full {
+		t.Errorf("%+v, %v", cost.Split, err)
 	}
 }
 

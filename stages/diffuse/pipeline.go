@@ -5,19 +5,19 @@ import (
 	"errors"
 	"iter"
 
-	"latentbeam/internal/plan"
 	"latentbeam/kernels"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sampler"
 )
 
-// In a pipeline the elements of a batch go in groups, at least as many as there are stages. Each group is a sampling: it has
-// a sampler of its own on the first stage, so that its next step can begin as soon as its last one is back, while the
-// other groups are on their way. With as many groups as stages no stage waits. Fewer send the branches of guidance
+// In a pipeline the elements of a batch go in groups, at least as many as there are stages. Each group is a sampling: it
+// has a sampler of its own on the first stage, so that its next step can begin as soon as its last one is back, while
+// the other groups are on their way. With as many groups as stages no stage waits. Fewer send the branches of guidance
 // apart, which meet at the end of the step.
 
 // groups cuts the batch for a pipeline.
-func (j *job) groups(g plan.Grid) (out []*job) {
+func (j *job) groups(g cost.Grid) (out []*job) {
 	n := g.Groups(len(j.batch))
 	for i := range n {
 		some, from, to := *j, i*len(j.batch)/n, (i+1)*len(j.batch)/n

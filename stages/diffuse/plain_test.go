@@ -5,10 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/fstest"
 
-	"latentbeam/internal/plan/weights"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -16,16 +16,19 @@ import (
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sampler"
+	"latentbeam/stages/sequence"
 )
 
 // plain is the simplest network there can be: a linear map of every token in every block, with a bias of the text, the
-// timestep and the patch. It shows what a network has to do, and stands for any in the tests of this package.
+// timestep and the patch. It shows what a network has to do, and stands for any in the tests of this package. Full adds
+// what Wan and Open-Sora-Plan need: attention over all tokens of the video, with rotary positions and a mask.
 type plain struct {
 	Version  string  `json:"version"` // whose recipe it follows
 	Channels int     `json:"in_channels"`
 	Hidden   int     `json:"hidden_size"`
 	Blocks   int     `json:"depth"`
 	Scale    float64 `json:"space_scale"`
+	Full     bool    `json:"full"` // every block begins with attention over all tokens
 
 	opts plainOptions
 }
@@ -37,6 +40,8 @@ type plainOptions struct {
 
 const plainConfig = `{"_class_name": "PlainModel", "version": "1.3", "in_channels": 2, "hidden_size": 8, "depth": 3,
 	"space_scale": 1}`
+
+const plainHeads = 2
 
 const plainText = 6 // width of a token of text
 
@@ -63,7 +68,7 @@ func (p *plain) Describe() Description {
 		panic(err)
 	}
 	d := Description{Name: "Plain", Channels: p.Channels, OutChannels: p.Channels, Patch: nn.Patch{1, 2, 2},
-		Hidden: p.Hidden, Heads: 2, Blocks: p.Blocks, Sums: 1, TextWidth: plainText, TextTokens: 5, Options: p.opts.Options,
+		Hidden: p.Hidden, Heads: plainHeads, Full: p.Full, Blocks: p.Blocks, Sums: 1, TextWidth: plainText, TextTokens: 5, Options: p.opts.Options,
 		Recipe: recipe, LatentScale: 1, Params: []stages.Param{stages.ParamReference, stages.ParamLoop},
 		Conditions: Conditions{Marked: true, Group: 5}}
 	if p.opts.CondType != "" {
@@ -84,9 +89,14 @@ func (p *plain) Load(w *nn.Weights) (Model, error) {
 		text: nn.LoadLinear(w.Sub("text"), plainText, p.Hidden), null: w.Rows("null", 5, plainText),
 		out: nn.LoadLinear(w.Sub("out"), p.Hidden, 4*p.Channels)}
 	m.own, m.blocks = w.Blocks(p.Blocks, "blocks.%d"), make([]nn.Linear, p.Blocks)
+	m.attn = make([]nn.SelfAttention, p.Blocks)
 	m.flow = w.Flow()
 	for i := m.own.Lo; i < m.own.Hi; i++ {
-		m.blocks[i] = nn.LoadLinear(w.Block(i, "blocks.%d"), p.Hidden, p.Hidden)
+		b := w.Block(i, "blocks.%d")
+		m.blocks[i] = nn.LoadLinear(b, p.Hidden, p.Hidden)
+		if p.Full {
+			m.attn[i] = nn.LoadSelfAttention(b.Sub("attn"), p.Hidden, plainHeads, true)
+		}
 	}
 	return m, w.Check()
 }
@@ -97,7 +107,8 @@ type plainModel struct {
 	text, out nn.Linear
 	null      kernels.Tensor
 	blocks    []nn.Linear
-	own       weights.Range
+	attn      []nn.SelfAttention
+	own       sequence.Range
 	flow      *nn.Flow
 }
 
@@ -106,6 +117,14 @@ func (m *plainModel) Prepare(be kernels.Backend, rows *Rows) (Batch, error) {
 	b := &plainBatch{plainModel: m, be: be, rows: rows, bias: be.Alloc(kernels.F32, len(rows.Rows), 1, 1, m.Hidden),
 		places: be.Alloc(kernels.F32, 1, 1, h*w, m.Hidden)}
 	be.Upload(b.places, nn.SinCos2D(m.Hidden, w, nn.Span{Len: h * w}, m.Scale))
+	if m.Full {
+		b.rope = nn.NewVideoRope(be, kernels.F32, nn.RopeAngles(t, 1, 1), nn.RopeAngles(h, 1, 1), nn.RopeAngles(w, 0, 1))
+		mask, err := sequence.NewMask([3]int{t, h, w}, [3]int{t, h, w - 1})
+		if err != nil {
+			return nil, err
+		}
+		b.masks = slices.Repeat([]sequence.Mask{mask}, rows.Split.Rows(len(rows.Rows)))
+	}
 	if g := rows.Given; g != nil {
 		b.given = be.Alloc(kernels.F32, 1, t, h*w, m.Hidden)
 		x := be.Alloc(kernels.F32, 1, m.Channels, rows.Size.T, rows.Size.H, rows.Size.W)
@@ -128,6 +147,8 @@ type plainBatch struct {
 	be                  kernels.Backend
 	rows                *Rows
 	bias, places, given kernels.Tensor // (B, 1, 1, C), (1, 1, S, C), (1, T', S, C)
+	rope                nn.Rope
+	masks               []sequence.Mask
 }
 
 func (b *plainBatch) Embed(i int, x, vectors kernels.Tensor) {
@@ -144,6 +165,12 @@ func (b *plainBatch) Embed(i int, x, vectors kernels.Tensor) {
 
 func (b *plainBatch) Advance(xs []kernels.Tensor, at Instant, last bool) (outs []kernels.Tensor, err error) {
 	for block := range b.flow.Each(b.own) {
+		if b.Full {
+			gates := make([]kernels.Tensor, len(xs))
+			if err := b.attn[block].AddFull(b.be, b.rows.Split, kernels.F32, xs, xs, gates, b.rope, b.masks); err != nil {
+				return nil, err
+			}
+		}
 		for i, x := range xs {
 			b.advance(block, b.rows.Parts[i].Rows, x, at)
 		}
@@ -178,7 +205,9 @@ func (b *plainBatch) advance(block int, rows nn.Span, x kernels.Tensor, at Insta
 func modelOf(t testing.TB, config string) *stages.Model {
 	t.Helper()
 	p := &plain{}
-	nntest.Decode(t, json.RawMessage(plainConfig), p)
+	if json.Unmarshal([]byte(config), p) != nil || p.Hidden == 0 {
+		nntest.Decode(t, json.RawMessage(plainConfig), p)
+	}
 	shapes := nn.ShapesOnly()
 	if _, err := p.Load(shapes); err != nil {
 		t.Fatal(err)
@@ -196,8 +225,14 @@ func modelOf(t testing.TB, config string) *stages.Model {
 // plainStage is the stage with a plain network.
 func plainStage(t testing.TB, change func(o *plainOptions)) *stage {
 	t.Helper()
+	return stageOf(t, plainConfig, change)
+}
+
+// stageOf is the stage with a network of this config.json.
+func stageOf(t testing.TB, config string, change func(o *plainOptions)) *stage {
+	t.Helper()
 	s, err := Spec([]Family{otherFamily, plainFamily()}, func(*stages.Model) (stages.Reencoder, error) { return nil, nil }).
-		New(modelOf(t, plainConfig), func(into any) error {
+		New(modelOf(t, config), func(into any) error {
 			if change != nil {
 				change(into.(*plainOptions))
 			}

@@ -129,7 +129,8 @@ func (r *rank) evaluate(_ context.Context, rows, timesteps []float32, generated 
 	defer r.dev.Scope()()
 	xs := r.streams()
 	r.embed(xs, rows[:len(rows)/r.branches])
-	tokens, err := r.batch.Advance(xs, r.instant(timesteps[:len(timesteps)/r.branches], generated[:len(generated)/r.branches]), true)
+	at := r.instant(timesteps[:len(timesteps)/r.branches], generated[:len(generated)/r.branches])
+	tokens, err := r.batch.Advance(xs, at, true)
 	if err != nil {
 		return nil, err
 	}

@@ -3,9 +3,9 @@ package diffuse
 import (
 	"context"
 
-	"latentbeam/internal/plan"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/nn"
 )
 
@@ -18,7 +18,7 @@ func (s *stage) Width(*schemas.PromptRow) int {
 }
 
 // grid is how a set shares batches: sequence_parallel by tp_size by pp_size.
-func (s *stage) grid() plan.Grid {
+func (s *stage) grid() cost.Grid {
 	g := s.Cut()
 	g.Sequence = max(1, int(s.Options.SequenceParallel))
 	return g
@@ -32,7 +32,7 @@ func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 	}
 	grid := s.grid()
 	if set.Ranks() != grid.Ranks() {
-		grid = plan.Grid{Sequence: set.Ranks(), Tensor: 1, Pipeline: 1}
+		grid = cost.Grid{Sequence: set.Ranks(), Tensor: 1, Pipeline: 1}
 	}
 	if s.inTurn(&batch[0].Row) || grid.Sequence == 1 && grid.Pipeline == 1 {
 		return s.runAlike(ctx, set, grid, batch)
@@ -52,7 +52,7 @@ func (s *stage) inTurn(row *schemas.PromptRow) bool { return row.Loop > 1 || s.b
 
 // runAlike lets every rank run the whole batch, where ranks with shares of the columns or of the blocks sample
 // together. What they get is the same; the elements get the first rank's.
-func (s *stage) runAlike(ctx context.Context, set *stages.Set, grid plan.Grid, batch []*stages.Element) error {
+func (s *stage) runAlike(ctx context.Context, set *stages.Set, grid cost.Grid, batch []*stages.Element) error {
 	batches := make([][]*stages.Element, grid.Ranks())
 	batches[0] = batch
 	for r := 1; r < len(batches); r++ {

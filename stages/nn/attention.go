@@ -100,8 +100,13 @@ func (a SelfAttention) rotate(be kernels.Backend, qkv kernels.Tensor, rope Rope)
 	}
 	spec := kernels.NormSpec{Kind: kernels.RMSNorm, Eps: QKNormEps, RopeFirst: a.RopeFirst}
 	spec.Weight = a.QKNorm.Reshape(2, 1, a.QKNorm.Dim(1)).Expand(qk.Shape...)
-	spec.Cos, spec.Sin = rope.over(qk)
+	if rope.halves == nil {
+		spec.Cos, spec.Sin = rope.over(qk)
+	}
 	be.Norm(qk, qk, spec)
+	if rope.halves != nil { // behind the norm alone
+		rope.apply(be, qk)
+	}
 }
 
 // attend computes the attention of qkv (..., L, 3, H, D), with one or two leading axes, to out (..., L, H, D).

@@ -3,8 +3,8 @@ package nn
 import (
 	"slices"
 
-	"latentbeam/internal/plan"
 	"latentbeam/kernels"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/safetensors"
 )
 
@@ -21,7 +21,7 @@ func (c *Component[C, M]) Bytes(dt kernels.DType) (all int64, parts []int64) {
 
 // ShardBytes returns the parts of what each device has that the weights are cut over: what belongs to no block, then
 // the device's own blocks; none where the weights are not cut.
-func (c *Component[C, M]) ShardBytes(dt kernels.DType, g plan.Grid) (shards [][]int64) {
+func (c *Component[C, M]) ShardBytes(dt kernels.DType, g cost.Grid) (shards [][]int64) {
 	if g.Shards() <= 1 {
 		return nil
 	}

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"sync"
 
-	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/safetensors"
+	"latentbeam/stages/sequence"
 )
 
 // Component is one component of a published model, such as "text_encoder": its configuration C, its mapped
@@ -32,10 +32,10 @@ type Component[C, M any] struct {
 
 // held is how the weights are to lie in memory.
 type held struct {
-	turn     int             // how often that was changed
-	streamed bool            // all blocks but the first of each run pass through memory
-	stay     int             // how many of a run do not
-	runs     []weights.Range // blocks of each stage of a pipeline; none: equal numbers
+	turn     int              // how often that was changed
+	streamed bool             // all blocks but the first of each run pass through memory
+	stay     int              // how many of a run do not
+	runs     []sequence.Range // blocks of each stage of a pipeline; none: equal numbers
 }
 
 // resident is a model in the memory of a device.

@@ -6,6 +6,7 @@ import (
 
 	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
+	"latentbeam/stages/sequence"
 )
 
 // Cut is one rank of tensor parallelism: it loads some heads of every attention and some columns of every
@@ -13,13 +14,13 @@ import (
 type Cut struct{ Rank, Ways int }
 
 // Heads returns which of n heads the rank has.
-func (c Cut) Heads(n int) (weights.Range, error) {
+func (c Cut) Heads(n int) (sequence.Range, error) {
 	if c.Ways <= 1 {
-		return weights.Range{Hi: n}, nil
+		return sequence.Range{Hi: n}, nil
 	}
 	ranges, err := weights.TensorCut(n, c.Ways)
 	if err != nil {
-		return weights.Range{}, err
+		return sequence.Range{}, err
 	}
 	return ranges[c.Rank], nil
 }
@@ -32,33 +33,33 @@ func (w *Weights) Cut(c Cut) *Weights {
 }
 
 // units returns this rank's part of n heads or groups of columns. Too many ranks are a fault of the account.
-func (w *Weights) units(n int) weights.Range {
+func (w *Weights) units(n int) sequence.Range {
 	if w.cut.Ways <= 1 {
-		return weights.Range{Hi: n}
+		return sequence.Range{Hi: n}
 	}
 	ranges, err := weights.TensorCut(n, w.cut.Ways)
 	if parts := len(weights.SumParts(n)); err != nil || w.cut.Ways > parts {
 		w.fault("not cut", w.prefix+"*",
 			fmt.Sprintf("%d ranks of tensor parallelism for sums of %d parts", w.cut.Ways, parts))
-		return weights.Range{Hi: n}
+		return sequence.Range{Hi: n}
 	}
 	return ranges[w.cut.Rank]
 }
 
 // Heads returns this rank's heads of n, each of width d, as a range of heads and of columns.
-func (w *Weights) Heads(n, d int) (heads, columns weights.Range) {
+func (w *Weights) Heads(n, d int) (heads, columns sequence.Range) {
 	heads = w.units(n)
-	return heads, weights.Range{Lo: heads.Lo * d, Hi: heads.Hi * d}
+	return heads, sequence.Range{Lo: heads.Lo * d, Hi: heads.Hi * d}
 }
 
 // Hidden returns this rank's columns of a hidden layer.
-func (w *Weights) Hidden(hidden int) weights.Range {
+func (w *Weights) Hidden(hidden int) sequence.Range {
 	return weights.Columns(w.units(weights.ColumnUnits(hidden)), hidden)
 }
 
 // LoadRows reads a layer of which this rank has some outputs: "weight" (groups out, in) and, with bias,
 // "bias" (groups out), of each group the given rows.
-func LoadRows(w *Weights, in, groups, out int, rows weights.Range, bias bool) Linear {
+func LoadRows(w *Weights, in, groups, out int, rows sequence.Range, bias bool) Linear {
 	part := subset{groups: groups, rows: rows}
 	l := Linear{W: w.some("weight", part, groups*out, in)}
 	if bias {
@@ -70,7 +71,7 @@ func LoadRows(w *Weights, in, groups, out int, rows weights.Range, bias bool) Li
 // LoadSum reads a layer whose inputs are cut between the ranks, "weight" (out, in) and, with bias, "bias"
 // (out): this rank has the given columns, and all ranks together have the sums, whose parts begin at the
 // given places of in.
-func LoadSum(w *Weights, in, out int, columns weights.Range, parts []int, bias bool) Linear {
+func LoadSum(w *Weights, in, out int, columns sequence.Range, parts []int, bias bool) Linear {
 	l := Linear{cut: w.cut.Ways > 1}
 	l.W = w.some("weight", subset{columns: columns}, out, in)
 	if bias {
@@ -93,8 +94,8 @@ func (w *Weights) some(name string, part subset, shape ...int) kernels.Tensor {
 // second axis some columns. The zero value is all of it.
 type subset struct {
 	groups  int
-	rows    weights.Range // of each group; empty: all
-	columns weights.Range // empty: all
+	rows    sequence.Range // of each group; empty: all
+	columns sequence.Range // empty: all
 }
 
 // shape returns the shape of the part of a tensor of the given shape.

@@ -3,8 +3,8 @@ package nn
 import (
 	"iter"
 
-	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
+	"latentbeam/stages/sequence"
 )
 
 // Flow lets the blocks of a model pass through a memory that does not hold all of them: of a rank's run of blocks the
@@ -51,7 +51,7 @@ func (f *Flow) load(w *Weights, name string, shape []int, from source) (kernels.
 }
 
 // Each goes through the blocks of a range in order, each while it is there, and keeps the next one coming.
-func (f *Flow) Each(own weights.Range) iter.Seq[int] {
+func (f *Flow) Each(own sequence.Range) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		visit := yield
 		if f != nil {
@@ -68,7 +68,7 @@ func (f *Flow) Each(own weights.Range) iter.Seq[int] {
 }
 
 // after returns the block that passes next; after that of a forward comes that of the following one.
-func (f *Flow) after(block int, own weights.Range) int {
+func (f *Flow) after(block int, own sequence.Range) int {
 	first := max(own.Lo, f.first+f.stay) + 1
 	switch {
 	case first > own.Hi:

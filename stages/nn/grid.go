@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"time"
 
-	"latentbeam/internal/plan"
 	"latentbeam/kernels"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // Seat is one rank of a set that is cut in up to three ways.
 type Seat struct {
-	plan.Grid
+	cost.Grid
 	// Dev computes; layers whose weights are cut go together with the other ranks of the tensor group.
 	Dev kernels.Backend
 	// Share, Cut and Stage are the rank's place in the grid.
@@ -32,7 +32,7 @@ func (s *Seat) First() bool { return s.Cut.Rank == 0 && s.Stage.Rank == 0 }
 const stagePatience = time.Hour
 
 // OnGrid runs f for every device of this process, as ranks of a grid that has as many as the set.
-func OnGrid(ctx context.Context, set *stages.Set, grid plan.Grid, f func(ctx context.Context, s *Seat) error) error {
+func OnGrid(ctx context.Context, set *stages.Set, grid cost.Grid, f func(ctx context.Context, s *Seat) error) error {
 	if set.Ranks() != grid.Ranks() {
 		return fmt.Errorf("a set of %d devices for a grid of %v", set.Ranks(), grid)
 	}
@@ -46,7 +46,7 @@ func OnGrid(ctx context.Context, set *stages.Set, grid plan.Grid, f func(ctx con
 }
 
 // sit finds the place of g's rank and its neighbours.
-func sit(dev kernels.Backend, g *kernels.Group, grid plan.Grid) (*Seat, error) {
+func sit(dev kernels.Backend, g *kernels.Group, grid cost.Grid) (*Seat, error) {
 	share, tensor, stage := grid.Place(g.Rank())
 	s := &Seat{Grid: grid, Share: share, Cut: Cut{tensor, grid.Tensor},
 		Stage: Stage{Rank: stage, Ways: grid.Pipeline}}

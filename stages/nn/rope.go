@@ -12,6 +12,7 @@ import (
 // length 1 where the angle does not depend on them. The zero Rope turns nothing.
 type Rope struct {
 	Cos, Sin kernels.Tensor
+	halves   []int // see Halves
 }
 
 // RopeFreqs returns the n frequencies 10000^(-j/n) of the lucidrains implementation, in fp32 as it computes
@@ -63,6 +64,36 @@ func NewRope3D(be kernels.Backend, dt kernels.DType, freqs, rows, cols, frames [
 	return uploadRope(be, dt, cos, sin, len(rows), len(cols), len(frames), n)
 }
 
+// NewVideoRope returns the angles of all tokens of a video (T, S, D/2), S row-major over rows and columns: the first
+// channels turn by the frame, the next by the row, the last by the column. Each axis gives the angles of its positions, and
+// may have another number of them; cosines and sines are rounded to dt.
+func NewVideoRope(be kernels.Backend, dt kernels.DType, frames, rows, cols [][]float64) Rope {
+	n := len(frames[0]) + len(rows[0]) + len(cols[0])
+	var cos, sin []float32
+	for _, frame := range frames {
+		for _, row := range rows {
+			for _, col := range cols {
+				for _, angle := range slices.Concat(frame, row, col) {
+					cos = append(cos, Round(dt, float32(math.Cos(angle))))
+					sin = append(sin, Round(dt, float32(math.Sin(angle))))
+				}
+			}
+		}
+	}
+	return uploadRope(be, dt, cos, sin, len(frames), len(rows)*len(cols), n)
+}
+
+// RopeAngles returns the angles of n positions from 0 on: position / scale * 10000^(-j/angles).
+func RopeAngles(n, angles int, scale float64) [][]float64 {
+	out := make([][]float64, n)
+	for i := range out {
+		for j := range angles {
+			out[i] = append(out[i], float64(i)/scale*math.Pow(10000, -float64(j)/float64(angles)))
+		}
+	}
+	return out
+}
+
 func appendAngles(cos, sin []float32, dt kernels.DType, freqs []float32, position float32) (_, _ []float32) {
 	for _, f := range freqs {
 		angle := float64(Round(dt, position*Round(dt, f)))
@@ -73,7 +104,7 @@ func appendAngles(cos, sin []float32, dt kernels.DType, freqs []float32, positio
 }
 
 func uploadRope(be kernels.Backend, dt kernels.DType, cos, sin []float32, shape ...int) Rope {
-	r := Rope{be.Alloc(dt, shape...), be.Alloc(dt, shape...)}
+	r := Rope{Cos: be.Alloc(dt, shape...), Sin: be.Alloc(dt, shape...)}
 	be.Upload(r.Cos, cos)
 	be.Upload(r.Sin, sin)
 	return r
@@ -82,7 +113,7 @@ func uploadRope(be kernels.Backend, dt kernels.DType, cos, sin []float32, shape 
 // Reshape views the angles with other leading axes.
 func (r Rope) Reshape(lead ...int) Rope {
 	shape := append(slices.Clone(lead), r.Cos.Dim(-1))
-	return Rope{r.Cos.Reshape(shape...), r.Sin.Reshape(shape...)}
+	return Rope{r.Cos.Reshape(shape...), r.Sin.Reshape(shape...), r.halves}
 }
 
 // Narrow returns the angles of a part of an axis.
@@ -90,14 +121,45 @@ func (r Rope) Narrow(axis int, at Span) Rope {
 	if r.Cos.IsZero() {
 		return r
 	}
-	return Rope{r.Cos.Narrow(axis, at.Start, at.Len), r.Sin.Narrow(axis, at.Start, at.Len)}
+	return Rope{r.Cos.Narrow(axis, at.Start, at.Len), r.Sin.Narrow(axis, at.Start, at.Len), r.halves}
 }
 
 // apply turns the queries and keys qk (..., 2, H, D) in place.
 func (r Rope) apply(be kernels.Backend, qk kernels.Tensor) {
-	if cos, sin := r.over(qk); !cos.IsZero() {
+	cos, sin := r.over(qk)
+	switch {
+	case cos.IsZero():
+	case r.halves == nil:
 		be.Rope(qk, qk, cos, sin)
+	default:
+		defer be.Scope()()
+		be.Rope(qk, r.paired(be, qk), cos, sin)
 	}
+}
+
+// Halves returns the angles for queries and keys whose channels pair by halves: their channels fall into runs, one for
+// each axis with so many angles each, and in a run of 2n channels, channel j turns with channel j+n. Queries and keys
+// that such a Rope has turned have their pairs side by side: their products are the same.
+func (r Rope) Halves(angles ...int) Rope {
+	r.halves = angles
+	return r
+}
+
+// paired returns x (..., D) with the channels side by side that turn together.
+func (r Rope) paired(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+	out := be.Alloc(x.DType, x.Shape...)
+	lead, at, axes := x.Shape[:len(x.Shape)-1], 0, len(x.Shape)
+	order := make([]int, axes+1) // the last two change places
+	for i := range order {
+		order[i] = i
+	}
+	order[axes-1], order[axes] = axes, axes-1
+	for _, n := range r.halves {
+		from := x.Narrow(-1, at, 2*n).Reshape(slices.Concat(lead, []int{2, n})...).Permute(order...)
+		be.Copy(out.Narrow(-1, at, 2*n).Reshape(slices.Concat(lead, []int{n, 2})...), from)
+		at += 2 * n
+	}
+	return out
 }
 
 // over expands the angles over the queries and keys qk (..., 2, H, D): (..., 2, H, D/2). The axes of the

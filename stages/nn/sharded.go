@@ -1,11 +1,10 @@
 package nn
 
 import (
-	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // Sharded is a Component whose weights can be cut over the devices of a set. A stage that embeds it
@@ -39,15 +38,15 @@ func (s *Sharded[C, M]) Loading() *stages.Loading {
 }
 
 // Cut is the grid of devices that have the weights once.
-func (s *Sharded[C, M]) Cut() plan.Grid {
-	return plan.Grid{Sequence: 1, Tensor: max(1, s.Tensor), Pipeline: max(1, s.Pipeline)}
+func (s *Sharded[C, M]) Cut() cost.Grid {
+	return cost.Grid{Sequence: 1, Tensor: max(1, s.Tensor), Pipeline: max(1, s.Pipeline)}
 }
 
 // Shards is how many these are.
 func (s *Sharded[C, M]) Shards() int { return s.Cut().Shards() }
 
 // Hold takes over how the weights lie in memory.
-func (s *Sharded[C, M]) Hold(h layout.Held) error {
+func (s *Sharded[C, M]) Hold(h cost.Held) error {
 	s.Tensor, s.Pipeline = h.Grid.Tensor, h.Grid.Pipeline
 	want := held{streamed: h.Streamed, runs: h.Runs}
 	if h.Streamed {
@@ -65,9 +64,9 @@ func (s *Sharded[C, M]) LoadShard(dev kernels.Backend, shard int) error {
 }
 
 // Weigh returns what a plan is told of the weights, loaded as dt.
-func (s *Sharded[C, M]) Weigh(dt kernels.DType) (c layout.Stage) {
+func (s *Sharded[C, M]) Weigh(dt kernels.DType) (c cost.Estimate) {
 	c.Weights, c.Parts = s.Bytes(dt)
-	c.Grid = plan.Grid{Sequence: 1, Tensor: s.Tensor, Pipeline: s.Pipeline}
+	c.Grid = cost.Grid{Sequence: 1, Tensor: s.Tensor, Pipeline: s.Pipeline}
 	c.Shards = s.ShardBytes(dt, s.Cut())
 	return c
 }

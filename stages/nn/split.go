@@ -57,6 +57,14 @@ func NewSplit(plan *sequence.Plan, g *kernels.Group) *Split {
 // n rows and W patches. A rank may have none.
 func (s *Split) Parts() []Part { return s.parts }
 
+// Rows returns how many rows the batch has, of all ranks; without a Split these are the rows of this rank.
+func (s *Split) Rows(here int) int {
+	if s == nil {
+		return here
+	}
+	return s.Plan.Shape.Batch
+}
+
 // Fill sets x to padding.
 func (s *Split) Fill(be kernels.Backend, x kernels.Tensor) {
 	values := make([]float32, x.Len())

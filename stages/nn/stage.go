@@ -3,15 +3,15 @@ package nn
 import (
 	"fmt"
 
-	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
+	"latentbeam/stages/sequence"
 )
 
 // Stage is one rank of pipeline parallelism: it has a run of a model's blocks, and of what belongs to no
 // block everything. The zero value is a rank alone.
 type Stage struct {
 	Rank, Ways int
-	Run        weights.Range // of blocks; empty: runs differ by one block at most
+	Run        sequence.Range // of blocks; empty: runs differ by one block at most
 }
 
 // Stage returns the same weights for one rank of pipeline parallelism.
@@ -55,16 +55,16 @@ func (w *Weights) Block(i int, format string) *Weights {
 }
 
 // Blocks returns this rank's run of n like blocks, named by the format. The others need not be loaded.
-func (w *Weights) Blocks(n int, format string) weights.Range {
+func (w *Weights) Blocks(n int, format string) sequence.Range {
 	if w.stage.Ways <= 1 {
-		return weights.Range{Hi: n}
+		return sequence.Range{Hi: n}
 	}
 	if w.stage.Ways > n {
 		w.fault("not cut", w.prefix+"*",
 			fmt.Sprintf("%d ranks of pipeline parallelism for %d blocks", w.stage.Ways, n))
-		return weights.Range{Hi: n}
+		return sequence.Range{Hi: n}
 	}
-	mine := weights.Range{Lo: w.stage.Rank * n / w.stage.Ways, Hi: (w.stage.Rank + 1) * n / w.stage.Ways}
+	mine := sequence.Range{Lo: w.stage.Rank * n / w.stage.Ways, Hi: (w.stage.Rank + 1) * n / w.stage.Ways}
 	if w.stage.Run.Len() > 0 {
 		mine = w.stage.Run
 	}

@@ -17,6 +17,9 @@ type Load struct {
 // Load returns the work of rank.
 func (p *Plan) Load(rank int, c Costs) (l Load) {
 	s := p.Shape
+	if s.Full {
+		return p.fullLoad(rank, c)
+	}
 	columns, frames := float64(p.ColumnSlots(rank)), 0
 	for _, span := range p.frames[rank] {
 		frames += span.And(Range{0, s.Frames}).Len()
@@ -39,8 +42,11 @@ func (p *Plan) Load(rank int, c Costs) (l Load) {
 
 // Total returns the FLOP that one rank alone would spend, without padding.
 func (s Shape) Total(c Costs) float64 {
-	rows := float64(s.Batch) * float64(s.Frames) * float64(s.Positions)
-	return rows * (c.Local + c.Project + c.Score*float64(s.Heads)*float64(s.Positions))
+	rows, keys := float64(s.Batch)*float64(s.Frames)*float64(s.Positions), s.Positions
+	if s.Full {
+		keys = s.tokens()
+	}
+	return rows * (c.Local + c.Project + c.Score*float64(s.Heads)*float64(keys))
 }
 
 // Imbalance returns by how much a pair of blocks takes longer on equally fast ranks than if all had the same

@@ -25,7 +25,7 @@ func dsp(s Shape, n int) float64 {
 func TestBalanceAndTrafficOf16Frames(t *testing.T) {
 	for batch := 1; batch <= 2; batch++ {
 		for n := 2; n <= 8; n++ {
-			s := Shape{batch, 16, 1024, 16, 72, 64}
+			s := Shape{batch, 16, 1024, 16, 72, 64, false}
 			p, err := New(s, Uneven, Equal(n))
 			if err != nil {
 				t.Fatal(err)
@@ -60,9 +60,9 @@ func TestBalanceAndTrafficOf16Frames(t *testing.T) {
 func TestTheBusiestSendsAtMost2AByN(t *testing.T) {
 	worst := 0.0
 	for n := 2; n <= 8; n++ {
-		for _, s := range []Shape{{2, 16, 1024, 16, 72, 64}, {2, 30, 920, 16, 72, 64}, {4, 16, 256, 16, 72, 64},
-			{6, 30, 3600, 16, 72, 64}, {14, 16, 60, 4, 8, 64},
-			{1, 16, 256, 16, 72, 64}, {1, 30, 3600, 16, 72, 64}} {
+		for _, s := range []Shape{{2, 16, 1024, 16, 72, 64, false}, {2, 30, 920, 16, 72, 64, false}, {4, 16, 256, 16, 72, 64, false},
+			{6, 30, 3600, 16, 72, 64, false}, {14, 16, 60, 4, 8, 64, false},
+			{1, 16, 256, 16, 72, 64, false}, {1, 30, 3600, 16, 72, 64, false}} {
 			p, err := New(s, Uneven, Equal(n))
 			if err != nil {
 				t.Fatal(err)
@@ -79,7 +79,7 @@ func TestTheBusiestSendsAtMost2AByN(t *testing.T) {
 
 // A frame that two ranks share goes to both as tokens, 2 instead of 3 tensors; each sends its part of o back.
 func TestTrafficOfAFrameOfTwo(t *testing.T) {
-	s := Shape{1, 3, 8, 4, 6, 1}
+	s := Shape{1, 3, 8, 4, 6, 1, false}
 	p, err := New(s, Uneven, Equal(2))
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestOnePartitionSendsAtMost2AByN(t *testing.T) {
 	for frames := 12; frames <= 64; frames++ {
 		for n := 2; n <= 8; n++ {
 			for batch := 1; batch <= 2; batch++ {
-				s := Shape{batch, frames, 1024, 16, 72, 64}
+				s := Shape{batch, frames, 1024, 16, 72, 64, false}
 				all := 2 * int64(s.Batch*s.Frames*s.Positions*s.Width())
 				var most [2]int64
 				for _, kind := range []Partition{Uneven, Pad} {
@@ -123,7 +123,7 @@ func TestTrafficFormulas(t *testing.T) {
 		{1, 16, 1024, 4}, {1, 30, 60, 5}, {2, 16, 64, 8}, {2, 16, 64, 4}, {3, 12, 64, 6}, // frames divide
 		{4, 5, 7, 2}, {6, 1, 31, 3}, {8, 17, 5, 8}, // the batch divides: nothing is sent
 	} {
-		s := Shape{c.batch, c.frames, c.positions, 4, 8, 1}
+		s := Shape{c.batch, c.frames, c.positions, 4, 8, 1, false}
 		group := max(1, c.ranks/c.batch) // ranks that share an element
 		a := float64(c.batch * c.frames * c.positions * s.Width())
 		want := int64(2 * a / float64(c.ranks) * float64(group-1) / float64(group))
@@ -147,7 +147,7 @@ func TestTrafficFormulas(t *testing.T) {
 // A frame that every rank has a head of: four tensors, of which a rank keeps its own part.
 func TestTrafficOfALeftOverFrame(t *testing.T) {
 	const n, d = 4, 6
-	s := Shape{1, 5, 8, n, d, 1}
+	s := Shape{1, 5, 8, n, d, 1, false}
 	p, err := New(s, Uneven, Equal(n))
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestTrafficOfALeftOverFrame(t *testing.T) {
 // Full attention over space and time: 24 heads on 5 ranks are 4.8 each. Nothing is padded; the heads that
 // two ranks share cost their keys and values twice.
 func TestHeadsThatDoNotDivide(t *testing.T) {
-	s := Shape{1, 1, 28800, 24, 96, 64}
+	s := Shape{1, 1, 28800, 24, 96, 64, false}
 	p, err := New(s, Uneven, Equal(5))
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestHeadsThatDoNotDivide(t *testing.T) {
 }
 
 func TestPaddingIsWork(t *testing.T) {
-	p, err := New(Shape{1, 16, 1024, 16, 72, 64}, Pad, Equal(3))
+	p, err := New(Shape{1, 16, 1024, 16, 72, 64, false}, Pad, Equal(3))
 	if err != nil {
 		t.Fatal(err)
 	}

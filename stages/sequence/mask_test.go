@@ -149,7 +149,7 @@ func TestOpenSoraPlanMask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := osplan{Shape: Shape{1, 1, m.Tokens(), 6, 2, 8}, mask: m}
+	o := osplan{Shape: Shape{1, 1, m.Tokens(), 6, 2, 8, false}, mask: m}
 	rng := rand.New(rand.NewPCG(24, 60))
 	for range m.Tokens() * 3 * o.Width() {
 		o.tokens = append(o.tokens, rng.NormFloat64())

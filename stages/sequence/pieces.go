@@ -85,7 +85,7 @@ func (p *Plan) WithHeads(heads int) (*Plan, error) {
 	if err := q.Shape.validate(); err != nil {
 		return nil, fmt.Errorf("plan for some heads: %w", err)
 	}
-	if p.Partition == Uneven {
+	if p.Partition == Uneven && !q.Shape.Full {
 		q.sharePieces(p.weights)
 	}
 	q.seal()

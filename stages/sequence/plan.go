@@ -22,8 +22,9 @@ type Plan struct {
 	columns [][]Span
 	frames  [][]Span
 	pieces  [][]Piece
-	left    []int  // left-over frames by flattened index, ascending
-	tokens  []bool // of each left-over frame: who has pieces of it gets its tokens
+	full    [][]Piece // with Shape.Full
+	left    []int     // left-over frames by flattened index, ascending
+	tokens  []bool    // of each left-over frame: who has pieces of it gets its tokens
 	copies  [][]Span
 	// projected is, for each element, how many of its left-over frames are in Projected.
 	projected []int
@@ -50,13 +51,16 @@ func New(s Shape, p Partition, speeds []float64) (*Plan, error) {
 	}
 	plan := &Plan{Shape: s, Partition: p, Ranks: len(speeds), Keys: s.Positions, width: s.Width(),
 		weights: w, copies: make([][]Span, len(speeds)), projected: make([]int, s.Batch)}
-	switch p {
-	case Uneven:
-		plan.uneven(w)
-	case Pad:
-		plan.pad()
-	default:
+	switch {
+	case p != Uneven && p != Pad:
 		return nil, fmt.Errorf("plan sequence parallelism: there is no %v", p)
+	case p == Pad:
+		plan.pad()
+	case !s.Full:
+		plan.uneven(w)
+	}
+	if s.Full {
+		plan.columnsOnly(w)
 	}
 	plan.seal()
 	return plan, nil
@@ -100,7 +104,12 @@ func (p *Plan) Copies(rank int) []Span { return p.copies[rank] }
 func (p *Plan) Moves() bool { return p.moves }
 
 // seal notes what all that is shared out comes to.
-func (p *Plan) seal() { p.Hash, p.moves = p.hash(), p.score().most > 0 }
+func (p *Plan) seal() {
+	if p.full = nil; p.Shape.Full {
+		p.full = p.Full()
+	}
+	p.Hash, p.moves = p.hash(), p.score().most > 0
+}
 
 func slots(spans []Span) int {
 	if len(spans) == 0 {
@@ -166,8 +175,12 @@ func (p *Plan) hash() uint64 {
 				put(x.Element, x.Lo, x.Hi)
 			}
 		}
-		put(len(p.pieces[r]))
-		for _, x := range p.pieces[r] {
+		pieces := p.pieces[r]
+		if p.full != nil {
+			pieces = p.full[r]
+		}
+		put(len(pieces))
+		for _, x := range pieces {
 			put(x.Element, x.Frame, x.Heads.Lo, x.Heads.Hi, x.Queries.Lo, x.Queries.Hi)
 		}
 	}

@@ -236,7 +236,7 @@ func FuzzPlan(f *testing.F) {
 	f.Add(1, 1, 37, 14, 0, 7, uint64(2), false)
 	f.Add(2, 5, 31, 4, 1, 64, uint64(3), true)
 	f.Fuzz(func(t *testing.T, b, frames, positions, heads, tile, ranks int, seed uint64, pad bool) {
-		s := Shape{b, frames, positions, heads, 2, tile}
+		s := Shape{b, frames, positions, heads, 2, tile, false}
 		if ranks < 0 || ranks > 64 {
 			ranks %= 64
 		}
@@ -258,7 +258,7 @@ func FuzzPlan(f *testing.F) {
 }
 
 func TestSixteenFramesOnThreeRanks(t *testing.T) {
-	p, err := New(Shape{2, 16, 1024, 16, 72, 1}, Uneven, Equal(3))
+	p, err := New(Shape{2, 16, 1024, 16, 72, 1, false}, Uneven, Equal(3))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestSixteenFramesOnThreeRanks(t *testing.T) {
 }
 
 func TestSpeeds(t *testing.T) {
-	p, err := New(Shape{1, 16, 1000, 16, 8, 1}, Uneven, []float64{1, 0.5, 0.5})
+	p, err := New(Shape{1, 16, 1000, 16, 8, 1, false}, Uneven, []float64{1, 0.5, 0.5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestSpeeds(t *testing.T) {
 
 func TestQueryTilesAndWholeHeads(t *testing.T) {
 	for _, tile := range []int{0, 64, 128} {
-		p, err := New(Shape{1, 16, 1024, 16, 72, tile}, Uneven, Equal(5))
+		p, err := New(Shape{1, 16, 1024, 16, 72, tile, false}, Uneven, Equal(5))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +322,7 @@ func TestHashTellsPlansApart(t *testing.T) {
 			t.Errorf("%s has two hashes", name)
 		}
 	}
-	s := Shape{2, 16, 60, 16, 72, 64}
+	s := Shape{2, 16, 60, 16, 72, 64, false}
 	add("plain", s, Uneven, Equal(3))
 	add("padded", s, Pad, Equal(3))
 	add("four ranks", s, Uneven, Equal(4))
@@ -368,7 +368,7 @@ func TestSiblings(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	good := Shape{2, 16, 60, 16, 72, 64}
+	good := Shape{2, 16, 60, 16, 72, 64, false}
 	for name, c := range map[string]struct {
 		change func(*Shape)
 		kind   Partition
@@ -389,7 +389,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s is accepted", name)
 		}
 	}
-	if _, err := New(Shape{1 << 16, 1, 1 << 20, 16, 72, 64}, Uneven, Equal(maxRanks)); err != nil {
+	if _, err := New(Shape{1 << 16, 1, 1 << 20, 16, 72, 64, false}, Uneven, Equal(maxRanks)); err != nil {
 		t.Errorf("a shape within the limits: %v", err)
 	}
 }

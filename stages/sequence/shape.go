@@ -16,8 +16,8 @@ const (
 // with all its frames, and frames (element * Frames + frame), each with all its positions. Under guidance the
 // branches of an element are rows of the batch and stand side by side: row = element * branches + branch.
 //
-// A model whose attention runs over space and time at once has one frame of all its tokens: Frames 1,
-// Positions T*S. What is shared are then (element, head, query) units.
+// A model whose attention runs over space and time at once is Full. What is shared are then (element, head, query)
+// units.
 type Shape struct {
 	Batch     int // rows of the forward, guidance branches included
 	Frames    int // T, after patching
@@ -27,6 +27,9 @@ type Shape struct {
 	// QueryTile is what ranges of queries are multiples of, so that a kernel's tiles never change; 1 allows
 	// any range, 0 gives whole heads only.
 	QueryTile int
+	// Full says that all tokens of a row attend to each other, over all frames. Columns still lie with all their frames;
+	// Plan.Full says who computes which heads and queries, and there are no whole frames and no Pieces.
+	Full bool
 }
 
 // Width returns the numbers of one token, Heads * HeadSize.

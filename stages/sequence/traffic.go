@@ -13,6 +13,9 @@ func (t Traffic) Total() int64 { return t.Switch + t.LeftOver }
 // without going through all pairs of ranks. Every position and every frame has one owner, so what a rank has of an
 // element says how much of it all others have.
 func (p *Plan) Sent() []Traffic {
+	if p.Shape.Full {
+		return p.fullSent()
+	}
 	others := make([]had, p.Shape.Batch)
 	for r := range p.Ranks {
 		p.add(others, r, 1)

@@ -4,11 +4,11 @@ import (
 	"slices"
 	"testing"
 
-	"latentbeam/internal/plan"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sequence"
 )
@@ -94,7 +94,7 @@ func TestGivenFramesOnAnySet(t *testing.T) {
 				t.Errorf("%s: other bytes on %d ranks", cfg.name(), n)
 			}
 		}
-		for _, g := range []plan.Grid{gridOf(1, 1, 2), gridOf(2, 2, 1), gridOf(2, 2, 2)} {
+		for _, g := range []cost.Grid{gridOf(1, 1, 2), gridOf(2, 2, 1), gridOf(2, 2, 2)} {
 			s.onGrid(g)
 			many := batch()
 			set := setOf(sequence.Equal(g.Ranks()), func() kernels.Backend { return cpu.New(1) })

@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/diffuse"
 )
 
@@ -41,6 +41,6 @@ func TestCostOfSTDiT3(t *testing.T) {
 }
 
 // workOf is the work of a network on a row.
-func workOf(cfg Config, row *schemas.PromptRow) (layout.Stage, error) {
+func workOf(cfg Config, row *schemas.PromptRow) (cost.Estimate, error) {
 	return diffuse.Work(&denoiser{Config: cfg}, row)
 }

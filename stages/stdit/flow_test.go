@@ -5,12 +5,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sequence"
 )
@@ -80,7 +79,7 @@ func TestSameBytesStreamed(t *testing.T) {
 // TestSameBytesStreamedOnAnyGrid: the same where heads, columns and blocks are cut too, with the ranks in one memory
 // and on cards that have room for two of the blocks that pass.
 func TestSameBytesStreamedOnAnyGrid(t *testing.T) {
-	grids := []plan.Grid{gridOf(1, 2, 1), gridOf(1, 1, 2), gridOf(1, 2, 2), gridOf(2, 1, 2), gridOf(2, 3, 1), gridOf(1, 3, 2)}
+	grids := []cost.Grid{gridOf(1, 2, 1), gridOf(1, 1, 2), gridOf(1, 2, 2), gridOf(2, 1, 2), gridOf(2, 3, 1), gridOf(1, 3, 2)}
 	for k, cfg := range tinyConfigs() {
 		cfg.NumHeads, cfg.HiddenSize, cfg.Depth = 4, 48, 5
 		c := layoutCase{cfg, 3, 5, 32, 48, 4}
@@ -89,14 +88,14 @@ func TestSameBytesStreamedOnAnyGrid(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := digest(t, one)
-		for i, g := range []plan.Grid{grids[k%len(grids)], grids[(k+3)%len(grids)]} {
+		for i, g := range []cost.Grid{grids[k%len(grids)], grids[(k+3)%len(grids)]} {
 			c.checkStreamed(t, g, (k+i)%2, want)
 		}
 	}
 }
 
 // checkStreamed compares the case on a grid, of whose runs of blocks so many stay, with a digest.
-func (c layoutCase) checkStreamed(t *testing.T, g plan.Grid, stay int, want string) {
+func (c layoutCase) checkStreamed(t *testing.T, g cost.Grid, stay int, want string) {
 	t.Helper()
 	var cards []*kerneltest.CardBackend
 	shards := func(s *testedStage) [][]int64 { return s.cost(&c.batch()[0].Row).Shards }
@@ -118,7 +117,7 @@ func (c layoutCase) checkStreamed(t *testing.T, g plan.Grid, stay int, want stri
 	} {
 		s := mappedStage(t, c.cfg)
 		s.onGrid(g)
-		if err := s.Hold(layout.Held{Grid: g, Streamed: true, Stay: stay}); err != nil {
+		if err := s.Hold(cost.Held{Grid: g, Streamed: true, Stay: stay}); err != nil {
 			t.Fatal(err)
 		}
 		set := setOf(sequence.Equal(g.Ranks()), func() kernels.Backend { return nil })

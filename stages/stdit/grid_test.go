@@ -5,20 +5,18 @@ import (
 	"slices"
 	"testing"
 
-	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/layout"
-	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/sequence"
 )
 
 // gridOf is the grid of sp x tp x pp ranks.
-func gridOf(sp, tp, pp int) plan.Grid { return plan.Grid{Sequence: sp, Tensor: tp, Pipeline: pp} }
+func gridOf(sp, tp, pp int) cost.Grid { return cost.Grid{Sequence: sp, Tensor: tp, Pipeline: pp} }
 
 // checkGrids runs the case alone and on sets that are cut as given, and compares digests.
-func (c layoutCase) checkGrids(t *testing.T, grids []plan.Grid, partitions ...string) {
+func (c layoutCase) checkGrids(t *testing.T, grids []cost.Grid, partitions ...string) {
 	t.Helper()
 	s := testStage(t, c.cfg)
 	one := c.batch()
@@ -54,13 +52,13 @@ func (c layoutCase) checkGrids(t *testing.T, grids []plan.Grid, partitions ...st
 // TestSameBytesOnAnyGrid: latents have the same SHA-256 however heads, blocks and tokens are cut, for every
 // version.
 func TestSameBytesOnAnyGrid(t *testing.T) {
-	grids := []plan.Grid{gridOf(1, 2, 1), gridOf(1, 3, 1), gridOf(1, 4, 1), gridOf(1, 1, 2), gridOf(1, 1, 3), gridOf(1, 2, 2),
+	grids := []cost.Grid{gridOf(1, 2, 1), gridOf(1, 3, 1), gridOf(1, 4, 1), gridOf(1, 1, 2), gridOf(1, 1, 3), gridOf(1, 2, 2),
 		gridOf(2, 2, 1), gridOf(3, 3, 1), gridOf(2, 1, 2), gridOf(2, 2, 3)}
 	for k, cfg := range tinyConfigs() {
 		cfg.NumHeads, cfg.HiddenSize, cfg.Depth = 4, 48, 3
 		few := grids
 		if k%3 != 0 {
-			few = []plan.Grid{grids[k%len(grids)], grids[(k+3)%len(grids)], grids[(k+7)%len(grids)]}
+			few = []cost.Grid{grids[k%len(grids)], grids[(k+3)%len(grids)], grids[(k+7)%len(grids)]}
 		}
 		layoutCase{cfg, 1, 5, 32, 48, 4}.checkGrids(t, few, "uneven", "pad")
 		layoutCase{cfg, 3, 1, 48, 112, 7}.checkGrids(t, few, "uneven")
@@ -80,7 +78,7 @@ func TestSameBytesOnRandomGrids(t *testing.T) {
 		}
 		side := func() int { return 16 * (1 + rng.IntN(5)) }
 		layoutCase{cfg, 1 + rng.IntN(4), []int{1, 2, 5, 16}[rng.IntN(4)], side(), side(), []float64{1, 5}[rng.IntN(2)]}.
-			checkGrids(t, []plan.Grid{g}, []string{"uneven", "pad"}[rng.IntN(2)])
+			checkGrids(t, []cost.Grid{g}, []string{"uneven", "pad"}[rng.IntN(2)])
 	}
 }
 
@@ -111,7 +109,7 @@ func TestHeldRuns(t *testing.T) {
 	}
 	s := testStage(t, cfg)
 	parts := s.cost(&c.batch()[0].Row).Parts
-	err := s.Hold(layout.Held{Grid: gridOf(1, 1, 2), Runs: []weights.Range{{Lo: 0, Hi: 1}, {Lo: 1, Hi: 4}}})
+	err := s.Hold(cost.Held{Grid: gridOf(1, 1, 2), Runs: []sequence.Range{{Lo: 0, Hi: 1}, {Lo: 1, Hi: 4}}})
 	if err != nil {
 		t.Fatal(err)
 	}

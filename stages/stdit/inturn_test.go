@@ -3,10 +3,10 @@ package stdit
 import (
 	"testing"
 
-	"latentbeam/internal/plan"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sequence"
 )
@@ -14,7 +14,7 @@ import (
 // TestInTurnOnAnySet: videos of several clips and those that are conditioned by images have the same bytes on any
 // number of ranks, and however heads, blocks and tokens are cut over them.
 func TestInTurnOnAnySet(t *testing.T) {
-	grids := []plan.Grid{gridOf(1, 1, 2), gridOf(1, 1, 3), gridOf(2, 1, 2), gridOf(1, 2, 2), gridOf(2, 2, 3)}
+	grids := []cost.Grid{gridOf(1, 1, 2), gridOf(1, 1, 3), gridOf(2, 1, 2), gridOf(1, 2, 2), gridOf(2, 2, 3)}
 	for k, cfg := range tinyConfigs() {
 		cfg.Depth = 3
 		frames := map[Version]int{OpenSora11: 10, OpenSora12: 34, OpenSora13: 33}[cfg.Version]
@@ -75,7 +75,7 @@ func TestInTurnOnAnySet(t *testing.T) {
 				s.onGrid(g)
 				check(sequence.Equal(g.Ranks()), g)
 			}
-			s.onGrid(plan.Grid{})
+			s.onGrid(cost.Grid{})
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestBranchesApart(t *testing.T) {
 	cfg.Depth = 3
 	for _, c := range []struct {
 		n, rows int
-		g       plan.Grid
+		g       cost.Grid
 	}{{1, 1, gridOf(1, 1, 2)}, {2, 1, gridOf(1, 1, 3)}, {2, 2, gridOf(1, 1, 2)}, {3, 2, gridOf(1, 1, 2)}, {4, 4, gridOf(1, 1, 2)},
 		{1, 2, gridOf(1, 2, 1)}} {
 		s := testStage(t, cfg)

@@ -5,11 +5,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"latentbeam/internal/plan"
 	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/sequence"
 )
 
@@ -47,7 +47,7 @@ func one[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 
 // matrixSet draws a set: 1 to 9 ranks of sequence parallelism, or fewer times 1 to 4 of tensor and 1 to 3 of pipeline
 // parallelism, and how fast each is.
-func matrixSet(rng *rand.Rand, cfg Config) (plan.Grid, []float64) {
+func matrixSet(rng *rand.Rand, cfg Config) (cost.Grid, []float64) {
 	g := gridOf(1+rng.IntN(9), 1, 1)
 	if rng.IntN(3) == 0 {
 		g = gridOf(1+rng.IntN(3), 1+rng.IntN(min(4, len(weights.SumParts(cfg.NumHeads)))), 1+rng.IntN(cfg.Depth))

@@ -3,10 +3,10 @@ package stdit
 import (
 	"fmt"
 
-	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/sequence"
 )
 
 // Model is a denoiser of the STDiT family: what its versions have in common around the network of one. It is
@@ -26,7 +26,7 @@ type network interface {
 	// crosses returns the cross attentions in the order in which forward runs them.
 	crosses() []nn.CrossAttention
 	// passing returns which blocks, or pairs of blocks, this rank has, and what keeps them coming.
-	passing() (own weights.Range, flow *nn.Flow)
+	passing() (own sequence.Range, flow *nn.Flow)
 	// prepare puts the positions and embedded conditions of a batch into p.
 	prepare(be kernels.Backend, p *Prepared, cond Conditions)
 	// forward runs the blocks on the stream in place. t is the embedding of the timesteps of its rows (B, C),

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"testing"
 
-	"latentbeam/internal/plan"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn/nntest"
 )
@@ -23,7 +22,7 @@ type testedStage struct {
 
 	again     func() (stages.Reencoder, error)
 	partition string
-	grid      plan.Grid
+	grid      cost.Grid
 	images    imageOptions
 }
 
@@ -44,7 +43,7 @@ func (s *testedStage) through(again func() (stages.Reencoder, error)) {
 }
 
 // onGrid sets the stage's options to those of a grid.
-func (s *testedStage) onGrid(g plan.Grid) { s.grid = g }
+func (s *testedStage) onGrid(g cost.Grid) { s.grid = g }
 
 // stage returns the stage with the options as they are now.
 func (s *testedStage) stage() stages.Stage {
@@ -98,10 +97,10 @@ func (s *testedStage) loading() *stages.Loading { return s.stage().Capabilities(
 
 func (s *testedStage) LoopDigest() string { return s.stage().Capabilities().LoopDigest() }
 
-func (s *testedStage) Hold(h layout.Held) error { return s.loading().Hold(h) }
+func (s *testedStage) Hold(h cost.Held) error { return s.loading().Hold(h) }
 
 // cost is what the stage says of its weights.
-func (s *testedStage) cost(row *schemas.PromptRow) layout.Stage {
+func (s *testedStage) cost(row *schemas.PromptRow) cost.Estimate {
 	s.t.Helper()
 	c, err := s.stage().Capabilities().Cost(row)
 	if err != nil {

@@ -1,18 +1,18 @@
 package stdit
 
 import (
-	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/sequence"
 )
 
 // stdit1 is STDiT of Open-Sora 1.0: PixArt's block with temporal attention put in. Positions are those of the
 // training size, scaled; it knows no sizes, frame rates or given frames.
 type stdit1 struct {
 	Config
-	modulation nn.Linear     // t_block.1 (6C, C), behind a SiLU
-	blocks     []block1      // blocks.N
-	own        weights.Range // of blocks
+	modulation nn.Linear      // t_block.1 (6C, C), behind a SiLU
+	blocks     []block1       // blocks.N
+	own        sequence.Range // of blocks
 	flow       *nn.Flow
 }
 
@@ -44,7 +44,7 @@ func loadSTDiT1(cfg Config, w *nn.Weights) *stdit1 {
 	return m
 }
 
-func (m *stdit1) passing() (weights.Range, *nn.Flow) { return m.own, m.flow }
+func (m *stdit1) passing() (sequence.Range, *nn.Flow) { return m.own, m.flow }
 
 func (m *stdit1) crosses() (out []nn.CrossAttention) {
 	for i := range m.blocks {

@@ -1,9 +1,9 @@
 package stdit
 
 import (
-	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/sequence"
 )
 
 // stdit2 is STDiT2 of Open-Sora 1.1: STDiT whose temporal attention has a norm and a modulation of its own and
@@ -18,7 +18,7 @@ type stdit2 struct {
 	modTemporal nn.Linear       // t_block_temp.1 (3C, C), behind a SiLU
 	freqs       []float32       // rope.freqs
 	blocks      []block2        // blocks.N
-	own         weights.Range   // of blocks
+	own         sequence.Range  // of blocks
 	flow        *nn.Flow
 }
 
@@ -62,7 +62,7 @@ func loadSTDiT2(cfg Config, w *nn.Weights) *stdit2 {
 	return m
 }
 
-func (m *stdit2) passing() (weights.Range, *nn.Flow) { return m.own, m.flow }
+func (m *stdit2) passing() (sequence.Range, *nn.Flow) { return m.own, m.flow }
 
 func (m *stdit2) crosses() (out []nn.CrossAttention) {
 	for i := range m.blocks {

@@ -1,9 +1,9 @@
 package stdit
 
 import (
-	"latentbeam/internal/plan/weights"
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/sequence"
 )
 
 // stdit3 is STDiT3 of Open-Sora 1.2 and 1.3: spatial and temporal blocks, each with attention, text and MLP of
@@ -18,7 +18,7 @@ type stdit3 struct {
 	modulation       nn.Linear       // t_block.1 (6C, C), behind a SiLU
 	freqs            []float32       // rope.freqs
 	blocks           []block3        // spatial_blocks.0, temporal_blocks.0, spatial_blocks.1, ...
-	own              weights.Range   // of pairs of blocks
+	own              sequence.Range  // of pairs of blocks
 	flow             *nn.Flow
 	given, givenMask nn.PatchEmbed // x_embedder_cond, x_embedder_cond_mask, in 1.3
 }
@@ -64,7 +64,7 @@ func loadBlock3(w *nn.Weights, cfg Config, temporal bool) block3 {
 	}
 }
 
-func (m *stdit3) passing() (weights.Range, *nn.Flow) { return m.own, m.flow }
+func (m *stdit3) passing() (sequence.Range, *nn.Flow) { return m.own, m.flow }
 
 func (m *stdit3) crosses() (out []nn.CrossAttention) {
 	for i := range m.blocks {

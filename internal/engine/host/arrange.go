@@ -8,11 +8,12 @@ import (
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // Arrange decides how the weights lie when so many elements of rows like these are to be computed, beside those of other
 // jobs, and takes them off the memory that there is for batches.
-func (h *Host) Arrange(rows []schemas.PromptRow, elements int) error {
+func (h *Stages) Arrange(rows []schemas.PromptRow, elements int) error {
 	d := h.devices
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -40,7 +41,7 @@ func (h *Host) Arrange(rows []schemas.PromptRow, elements int) error {
 
 // Free lets blocks of a step pass through memory which were to stay, and offers their room to batches; row is one of
 // those that the step computes. It reports whether there is more room.
-func (h *Host) Free(step int, row schemas.PromptRow, stay int) bool {
+func (h *Stages) Free(step int, row schemas.PromptRow, stay int) bool {
 	loading := h.Steps[step].Capabilities().Loading
 	if loading == nil || loading.Staying == nil {
 		return false
@@ -55,13 +56,13 @@ func (h *Host) Free(step int, row schemas.PromptRow, stay int) bool {
 }
 
 // Freed takes down that blocks of a step pass which were to stay, so that batches get their room.
-func (h *Host) Freed(step int, row schemas.PromptRow, stay int) {
+func (h *Stages) Freed(step int, row schemas.PromptRow, stay int) {
 	h.devices.mu.Lock()
 	defer h.devices.mu.Unlock()
 	h.freed(step, row, stay)
 }
 
-func (h *Host) freed(step int, row schemas.PromptRow, stay int) bool {
+func (h *Stages) freed(step int, row schemas.PromptRow, stay int) bool {
 	d := h.devices
 	costs, err := Costs(h.Steps, row)
 	if err != nil || d.weights[h] == 0 || step >= len(h.held) { // the weights had no room in any case
@@ -76,9 +77,9 @@ func (h *Host) freed(step int, row schemas.PromptRow, stay int) bool {
 // arrange decides how the weights of the steps lie on these devices, when so many elements of rows like these are to be
 // computed, and tells the steps, so that they load no more. over is what they take beyond the memory of the devices,
 // beside the smallest of the rows: a row that is too large for it all fails by itself and decides nothing.
-func (h *Host) arrange(rows []schemas.PromptRow, elements int, devices []layout.Device) (
-	held []layout.Held, over int64, err error) {
-	var kinds [][]layout.Stage // of each kind of rows, what needs most first
+func (h *Stages) arrange(rows []schemas.PromptRow, elements int, devices []layout.Device) (
+	held []cost.Held, over int64, err error) {
+	var kinds [][]cost.Estimate // of each kind of rows, what needs most first
 	for _, row := range rows {
 		if costs, err := Costs(h.Steps, row); err == nil { // else rows of the kind fail by themselves
 			remembered(costs, row, h.Facts)
@@ -88,7 +89,7 @@ func (h *Host) arrange(rows []schemas.PromptRow, elements int, devices []layout.
 	if len(kinds) == 0 {
 		return nil, 0, nil // nothing is known of such rows: weights lie as the options say
 	}
-	slices.SortStableFunc(kinds, func(a, b []layout.Stage) int { return -cmp.Compare(needOf(a), needOf(b)) })
+	slices.SortStableFunc(kinds, func(a, b []cost.Estimate) int { return -cmp.Compare(needOf(a), needOf(b)) })
 	for i := range kinds {
 		if held, over = layout.Arrange(largest(kinds[i:]), devices, elements); over == 0 {
 			break
@@ -105,7 +106,7 @@ func (h *Host) arrange(rows []schemas.PromptRow, elements int, devices []layout.
 }
 
 // needOf is what the hungriest stage needs for one element.
-func needOf(costs []layout.Stage) (most int64) {
+func needOf(costs []cost.Estimate) (most int64) {
 	for _, s := range costs {
 		if n, err := s.Need(1); err == nil {
 			most = max(most, n)
@@ -116,7 +117,7 @@ func needOf(costs []layout.Stage) (most int64) {
 
 // largest returns the stages as rows of all kinds together need them: what the first kind costs, and as much memory as
 // any.
-func largest(kinds [][]layout.Stage) []layout.Stage {
+func largest(kinds [][]cost.Estimate) []cost.Estimate {
 	out := slices.Clone(kinds[0])
 	for i := range out {
 		out[i].Need = func(n int) (most int64, err error) {
@@ -134,10 +135,10 @@ func largest(kinds [][]layout.Stage) []layout.Stage {
 }
 
 // Costs asks every step what rows like row cost.
-func Costs(steps []stages.Step, row schemas.PromptRow) ([]layout.Stage, error) {
-	var out []layout.Stage
+func Costs(steps []stages.Step, row schemas.PromptRow) ([]cost.Estimate, error) {
+	var out []cost.Estimate
 	for _, step := range steps {
-		var cost layout.Stage
+		var cost cost.Estimate
 		if costOf := step.Capabilities().Cost; costOf != nil {
 			var err error
 			if cost, err = costOf(&row); err != nil {

@@ -31,7 +31,7 @@ func defaultsOf(cfg *config.Config, model *stages.Model) schemas.PromptRow {
 
 // CheckDefaults lets every stage look at a row that says nothing itself, so that an impossible size in
 // the configuration is reported with its line before any work.
-func (h *Host) CheckDefaults() error {
+func (h *Stages) CheckDefaults() error {
 	cfg := h.Config
 	kind, _ := cfg.Input.Source()
 	if kind != config.PromptInput && kind != config.MediaInput {

@@ -12,11 +12,12 @@ import (
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
-// Host is the stages of one job in this process. Arrange, Load and Reload are for one caller at a time; Free may be
+// Stages are the stages of one job in this process. Arrange, Load and Reload are for one caller at a time; Free may be
 // called beside them.
-type Host struct {
+type Stages struct {
 	Config   *config.Config
 	Model    string // its name
 	Steps    []stages.Step
@@ -24,29 +25,29 @@ type Host struct {
 	Facts    []memory.Fact     // what earlier runs learned of memory
 
 	devices *Devices
-	loaded  []layout.Held // how the weights lay when they were loaded
-	held    []layout.Held // how they lie; under the lock of the devices
-	over    int64         // what they take beyond the memory that there is
+	loaded  []cost.Held // how the weights lay when they were loaded
+	held    []cost.Held // how they lie; under the lock of the devices
+	over    int64       // what they take beyond the memory that there is
 }
 
 // Close gives back what the stages hold beyond memory. Nothing is computed any more.
-func (h *Host) Close() { closeSteps(h.Steps) }
+func (h *Stages) Close() { closeSteps(h.Steps) }
 
-// On says on which devices the host is. It comes before all that is asked of weights.
-func (h *Host) On(d *Devices) { h.devices = d }
+// On says on which devices the stages are. It comes before all that is asked of weights.
+func (h *Stages) On(d *Devices) { h.devices = d }
 
 // Held returns how the weights of the steps lie.
-func (h *Host) Held() []layout.Held {
+func (h *Stages) Held() []cost.Held {
 	h.devices.mu.Lock()
 	defer h.devices.mu.Unlock()
 	return slices.Clone(h.held)
 }
 
 // Bytes returns what the weights take as they lie.
-func (h *Host) Bytes() int64 { return sizeOf(h.Held()) }
+func (h *Stages) Bytes() int64 { return sizeOf(h.Held()) }
 
 // Over returns what the weights take beyond the memory that there is, in bytes.
-func (h *Host) Over() int64 {
+func (h *Stages) Over() int64 {
 	h.devices.mu.Lock()
 	defer h.devices.mu.Unlock()
 	return h.over
@@ -56,14 +57,14 @@ func (h *Host) Over() int64 {
 type Devices struct {
 	lend.Pool
 	mu      sync.Mutex
-	weights map[*Host]int64 // bytes, of those hosts whose weights have room
+	weights map[*Stages]int64 // bytes, of those whose weights have room
 }
 
 // NewDevices returns the devices of a pool, without weights.
-func NewDevices(pool lend.Pool) *Devices { return &Devices{Pool: pool, weights: map[*Host]int64{}} }
+func NewDevices(pool lend.Pool) *Devices { return &Devices{Pool: pool, weights: map[*Stages]int64{}} }
 
-// Forget takes the weights of a host off the books; nil: there is nothing to forget.
-func (d *Devices) Forget(h *Host) {
+// Forget takes the weights of a job off the books; nil: there is nothing to forget.
+func (d *Devices) Forget(h *Stages) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.weights, h)
@@ -93,7 +94,7 @@ func Known(devices lend.Pool) []layout.Device {
 }
 
 // sizeOf returns the bytes that weights take which lie so.
-func sizeOf(held []layout.Held) (bytes int64) {
+func sizeOf(held []cost.Held) (bytes int64) {
 	for _, h := range held {
 		bytes += h.Bytes
 	}

@@ -7,15 +7,15 @@ import (
 	"slices"
 
 	"latentbeam/internal/lend"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // Load brings every step's weights to a device, so that a checkpoint that does not fit is known first, and no set waits
 // for them later. A pool that is only planned for, or is empty, gets none.
-func (h *Host) Load(ctx context.Context) error {
+func (h *Stages) Load(ctx context.Context) error {
 	if h.devices.Capabilities().Planned || h.devices.Size() == 0 {
 		return nil
 	}
@@ -35,15 +35,15 @@ func (h *Host) Load(ctx context.Context) error {
 }
 
 // Reload loads again where weights lie otherwise since then: what another step left on a device would be in the way.
-func (h *Host) Reload(ctx context.Context) error {
-	if slices.EqualFunc(h.loaded, h.Held(), layout.Held.Same) {
+func (h *Stages) Reload(ctx context.Context) error {
+	if slices.EqualFunc(h.loaded, h.Held(), cost.Held.Same) {
 		return nil
 	}
 	return h.Load(ctx)
 }
 
 // loadOn brings the weights of the steps to a device. The loss of the device says nothing about the weights.
-func (h *Host) loadOn(dev kernels.Backend) error {
+func (h *Stages) loadOn(dev kernels.Backend) error {
 	for i, s := range h.Steps {
 		err := loadStep(s, dev)
 		if fault.IsDeviceLost(err) {

@@ -15,7 +15,7 @@ import (
 
 // Open opens the stages of a job from the disk of this host. What is wrong with the configuration or the model is
 // reported with its place in the file.
-func Open(cfg *config.Config, specs []stages.Spec) (*Host, error) {
+func Open(cfg *config.Config, specs []stages.Spec) (*Stages, error) {
 	model, err := openModel(cfg)
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func Open(cfg *config.Config, specs []stages.Spec) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Host{Config: cfg, Model: model.Name, Steps: steps, Defaults: withPublished(defaultsOf(cfg, model), steps)}, nil
+	return &Stages{Config: cfg, Model: model.Name, Steps: steps, Defaults: withPublished(defaultsOf(cfg, model), steps)}, nil
 }
 
 // sourceKinds maps the kinds of input to what the first stage must take.

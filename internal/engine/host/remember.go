@@ -2,13 +2,13 @@ package host
 
 import (
 	"latentbeam/internal/engine/memory"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
+	"latentbeam/stages/cost"
 )
 
 // remembered makes what stages say they need for rows like row what it turned out to be: the most of what is known of
 // rows of that shape.
-func remembered(costs []layout.Stage, row schemas.PromptRow, facts []memory.Fact) {
+func remembered(costs []cost.Estimate, row schemas.PromptRow, facts []memory.Fact) {
 	for i := range costs {
 		var mine []memory.Fact // several in the summary of an earlier version
 		for _, f := range facts {

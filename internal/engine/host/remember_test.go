@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"latentbeam/internal/engine/memory"
-	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
+	"latentbeam/stages/cost"
 )
 
 // TestRememberedTwice: two facts of one shape, as of rows with and without guidance, correct an estimate once, by
@@ -13,7 +13,7 @@ import (
 func TestRememberedTwice(t *testing.T) {
 	row := schemas.PromptRow{Width: 64, Height: 32, NumFrames: 16}
 	shape := schemas.BucketOf(row).String()
-	costs := []layout.Stage{{Name: "denoise", Need: func(n int) (int64, error) { return int64(1000 * n), nil }}}
+	costs := []cost.Estimate{{Name: "denoise", Need: func(n int) (int64, error) { return int64(1000 * n), nil }}}
 	remembered(costs, row, []memory.Fact{
 		{Stage: "denoise", Shape: shape, Estimated: 100, Measured: 300},
 		{Stage: "denoise", Shape: shape, Estimated: 100, Measured: 200},

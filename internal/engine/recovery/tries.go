@@ -100,7 +100,7 @@ func (b *Tries) alone(live []*stages.Element, t Try) {
 // world are tried again, a set of devices that failed is tried smaller, and an error or panic of a batch is narrowed
 // down by running its elements alone. Where a device runs out of memory, the batch goes on in halves, then on more
 // devices, then with weights that pass through memory. What is not finite is computed once more (see doubt).
-func (b *Tries) After(t *Try, r schedule.Result) error {
+func (b *Tries) After(t *Try, r schedule.Attempt) error {
 	if r.Err == nil {
 		b.examine(t, r.Devices)
 		return nil
@@ -128,7 +128,7 @@ func (b *Tries) After(t *Try, r schedule.Result) error {
 }
 
 // narrow goes on with a batch that more attempts would not help.
-func (b *Tries) narrow(t *Try, r schedule.Result) {
+func (b *Tries) narrow(t *Try, r schedule.Attempt) {
 	notFinite := fault.IsNotFinite(r.Err)
 	switch {
 	case notFinite && r.Elements == 1:

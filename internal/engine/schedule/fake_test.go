@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"latentbeam/internal/lend"
-	"latentbeam/internal/plan"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // testClock is the clock of the test.
@@ -41,7 +41,7 @@ func (p *fakePool) LeaseThese(context.Context, []int) (*stages.Set, func(bool), 
 func (p *fakePool) Size() int                           { return p.n }
 func (p *fakePool) Speeds() []float64                   { return slices.Repeat([]float64{1}, p.n) }
 func (p *fakePool) Changed() <-chan struct{}            { return nil }
-func (p *fakePool) Memory() plan.Memory                 { return plan.Memory{Target: 100, Limit: 1000} }
+func (p *fakePool) Memory() cost.Memory                 { return cost.Memory{Target: 100, Limit: 1000} }
 func (p *fakePool) Class() string                       { return "fake" }
 func (p *fakePool) Capabilities() lend.PoolCapabilities { return lend.PoolCapabilities{} }
 
@@ -54,4 +54,27 @@ func (fakeStage) Check(*schemas.PromptRow) error              { return nil }
 func (fakeStage) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 func (fakeStage) Run(context.Context, kernels.Backend, []*stages.Element) error {
 	return errors.New("this stage computes nothing")
+}
+
+// shares is a stage whose batches can be shared by a set.
+type shares struct{ fakeStage }
+
+func (shares) Need(_ *schemas.PromptRow, n int) (int64, error) { return int64(40 * n), nil }
+
+func (shares) Capabilities() stages.Capabilities {
+	return stages.Capabilities{
+		Spread: &stages.Spread{Width: func(*schemas.PromptRow) int { return 0 }},
+		Cost: func(row *schemas.PromptRow) (cost.Estimate, error) {
+			c := *denoiser()
+			split := *c.Split
+			split.Shape.Frames *= row.NumFrames
+			c.Split = &split
+			return c, nil
+		},
+	}
+}
+
+// rowOf is a row of so many frames.
+func rowOf(frames int) schemas.PromptRow {
+	return schemas.PromptRow{Width: 8, Height: 8, NumFrames: frames}
 }

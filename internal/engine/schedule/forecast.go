@@ -7,6 +7,7 @@ import (
 
 	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
+	"latentbeam/stages/cost"
 )
 
 // forecast predicts how long batches take, from what the stages say they cost and how long others took in this run. It
@@ -27,7 +28,7 @@ func (f *forecast) open(p *Predictions) {
 }
 
 // seconds predicts k elements on a set of devices, by the pace of the batches so far; 0 where nothing is known.
-func (f *forecast) seconds(key costKey, cost *layout.Stage, k int, set []layout.Device) float64 {
+func (f *forecast) seconds(key costKey, cost *cost.Estimate, k int, set []layout.Device) float64 {
 	if cost == nil {
 		return 0
 	}
@@ -38,7 +39,7 @@ func (f *forecast) seconds(key costKey, cost *layout.Stage, k int, set []layout.
 }
 
 // learn notes how long a batch took.
-func (f *forecast) learn(key costKey, cost *layout.Stage, k int, set []layout.Device, took time.Duration) {
+func (f *forecast) learn(key costKey, cost *cost.Estimate, k int, set []layout.Device, took time.Duration) {
 	if cost == nil {
 		return
 	}
@@ -72,7 +73,7 @@ func (f *forecast) paceOf(key costKey) float64 {
 }
 
 // most returns how many elements, up to limit, fit a set of n devices of the given memory.
-func (f *forecast) most(key costKey, cost *layout.Stage, memory int64, n, limit int) int {
+func (f *forecast) most(key costKey, cost *cost.Estimate, memory int64, n, limit int) int {
 	k := f.Predictions.most(key, cost, memory, n, limit)
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
+	"latentbeam/stages/cost"
 	"latentbeam/stages/sequence"
 )
 
@@ -17,8 +18,8 @@ func newForecast() *forecast {
 }
 
 // denoiser is a stage whose batches can be shared.
-func denoiser() *layout.Stage {
-	return &layout.Stage{Split: &layout.Split{
+func denoiser() *cost.Estimate {
+	return &cost.Estimate{Split: &cost.Split{
 		Shape: sequence.Shape{Batch: 2, Frames: 16, Positions: 256, Heads: 16, HeadSize: 72, QueryTile: 64},
 		Pairs: 28, Steps: 30, Bytes: 4, Costs: sequence.Costs{Local: 66e6, Project: 8e6, Score: 288},
 	}, Need: func(int) (int64, error) { return 1, nil }}
@@ -54,7 +55,7 @@ func TestForecastLearnsThePace(t *testing.T) {
 
 // Groups of frames are shared by devices, a group each.
 func TestForecastOfPieces(t *testing.T) {
-	f, decode := newForecast(), &layout.Stage{Work: 1e11, Pieces: 3}
+	f, decode := newForecast(), &cost.Estimate{Work: 1e11, Pieces: 3}
 	alone := f.seconds(costKey{}, decode, 1, layout.Workers([]float64{1}))
 	for n, want := range map[int]float64{2: 2. / 3, 3: 1. / 3, 5: 1. / 3} {
 		if got := f.seconds(costKey{}, decode, 1, layout.Workers(sequence.Equal(n))) / alone; got < want-1e-9 || got > want+1e-9 {

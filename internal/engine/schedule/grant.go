@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 var (
@@ -23,20 +23,20 @@ type Grant struct {
 	Live    []*stages.Element // those of the turn, and of the turns that join it
 	stage   int
 	joined  []*Turn
-	told    []chan Result // of joined
-	leader  chan Result
+	told    []chan Attempt // of joined
+	leader  chan Attempt
 	estimate
 }
 
-// Result is how a batch went, with those that joined it.
-type Result struct {
+// Attempt is how an attempt at a batch went, with those that joined it.
+type Attempt struct {
 	Devices  []int
 	Elements int
 	Err      error
 }
 
 // Taken returns how the batch went that takes this one along; taken is false where no other does. It waits for it.
-func (g *Grant) Taken() (r Result, taken bool) {
+func (g *Grant) Taken() (r Attempt, taken bool) {
 	if g.leader == nil {
 		return r, false
 	}
@@ -44,7 +44,7 @@ func (g *Grant) Taken() (r Result, taken bool) {
 }
 
 // tell lets those that joined know how it went.
-func (g *Grant) tell(r Result) {
+func (g *Grant) tell(r Attempt) {
 	for _, c := range g.told {
 		c <- r
 	}
@@ -58,7 +58,7 @@ type Ask struct {
 
 // Turn is the turn of a batch of a stage.
 func (s *Schedule) Turn(stage int, live []*stages.Element, a Ask) *Turn {
-	f := s.stage(stage)
+	f := s.step(stage)
 	mine := &Turn{stage: stage, live: live}
 	if a.Cap == 0 && a.Avoid == nil {
 		mine.kind = f.key(&live[0].Row)
@@ -82,7 +82,7 @@ const (
 // other, once the stage has been timed; 0: nothing is known of it. Between two exchanges there is less work than in a
 // sampling step.
 func (s *Schedule) Begin(g *Grant) (patience time.Duration) {
-	f := s.stage(g.stage)
+	f := s.step(g.stage)
 	g.estimate = f.estimate(g.Devices, g.Live)
 	timed := func() bool { return s.forecast.measured(f.index) }
 	s.turns.begin(g.Devices, func() (float64, bool) { return g.seconds(), timed() })
@@ -101,18 +101,18 @@ func (s *Schedule) Learn(g *Grant, took time.Duration) { g.learn(took) }
 
 // Measure compares what the batch of a grant held at its fullest on one device with what it was to hold.
 func (s *Schedule) Measure(g *Grant, peak int64) {
-	f, row := s.stage(g.stage), &g.Live[0].Row
-	if need, err := s.forecast.need(f.key(row), f.step, row, len(g.Live)); err == nil {
-		s.Learned.Measure(f.step.Name, row, shared(need, len(g.Devices)), peak)
-		s.Learned.Outgrow(f.step.Name, row, s.Pool.Memory().Limit)
+	f, row := s.step(g.stage), &g.Live[0].Row
+	if need, err := s.forecast.need(f.key(row), f.Step, row, len(g.Live)); err == nil {
+		s.Learned.Measure(f.Name, row, shared(need, len(g.Devices)), peak)
+		s.Learned.Outgrow(f.Name, row, s.Pool.Memory().Limit)
 	}
 }
 
 // Release gives devices back and tells those that joined how it went, which it returns.
-func (s *Schedule) Release(g *Grant, err error) Result {
-	r := Result{g.Devices, len(g.Live), err}
+func (s *Schedule) Release(g *Grant, err error) Attempt {
+	r := Attempt{g.Devices, len(g.Live), err}
 	if len(g.joined) > 0 && fault.IsOutOfMemory(err) { // says nothing of each alone
-		s.forecast.tooMany(s.stage(g.stage).key(&g.Live[0].Row), len(g.Live))
+		s.forecast.tooMany(s.step(g.stage).key(&g.Live[0].Row), len(g.Live))
 		r.Err = fault.Retry(fmt.Errorf("%d elements together: %v", len(g.Live), err))
 	}
 	s.turns.release(s.Pool, g.Devices)
@@ -124,14 +124,14 @@ func (s *Schedule) Release(g *Grant, err error) Result {
 type estimate struct {
 	seconds func() float64      // by all that is known when it is called
 	learn   func(time.Duration) // takes how long it was
-	cost    *layout.Stage
+	cost    *cost.Estimate
 }
 
 // estimate says what a batch costs and how long it will take on these devices.
-func (f stage) estimate(devices []int, live []*stages.Element) estimate {
+func (f step) estimate(devices []int, live []*stages.Element) estimate {
 	row, n := &live[0].Row, len(live)
 	key := f.key(row)
-	cost := f.forecast.cost(key, f.step, row)
+	cost := f.forecast.cost(key, f.Step, row)
 	set := some(devicesOf(f.Pool), devices)
 	return estimate{
 		seconds: func() float64 { return f.forecast.seconds(key, cost, n, set) },

@@ -8,8 +8,8 @@ import (
 
 // place puts a set that was chosen where it is best: one whose weights are cut always on the same devices, so that
 // each of them loads one part only, any other on devices that are near each other.
-func (f stage) place(devices []int, v view) []int {
-	if n := len(devices); n > 1 && f.step.Capabilities().Shards() > 1 {
+func (f step) place(devices []int, v view) []int {
+	if n := len(devices); n > 1 && f.Capabilities().Shards() > 1 {
 		if block := v.block(n); block != nil {
 			return block
 		}
@@ -37,7 +37,7 @@ func (v view) block(n int) (best []int) {
 
 // near replaces devices that were chosen by their speed alone by as many that reach each other faster, where the
 // pool knows that and all that are free are alike.
-func (f stage) near(devices []int, v view) []int {
+func (f step) near(devices []int, v view) []int {
 	closest := f.Pool.Capabilities().Closest
 	if closest == nil || len(devices) == 0 {
 		return devices

@@ -55,7 +55,7 @@ func TestCutSetsKeepTheirPlaces(t *testing.T) {
 	v := view{rates: []float64{1, 1, 1, 1}, free: []float64{2, 0, 0, 3}}
 	for shards, want := range map[int][]int{1: {1, 2}, 2: {0, 1}} {
 		s := New(testClock{}, []stages.Step{{Stage: cutStage{shards: shards}}}, newFakePool(4))
-		if got := s.stage(0).place([]int{1, 2}, v); !slices.Equal(got, want) {
+		if got := s.step(0).place([]int{1, 2}, v); !slices.Equal(got, want) {
 			t.Errorf("%d shards: %v, want %v", shards, got, want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // Foresight is what is known of a run before it begins.
@@ -17,7 +18,7 @@ type Foresight struct {
 	Steps    []stages.Step
 	Pool     lend.Pool       // whose devices are not leased
 	Devices  []layout.Device // the same, as the cost model knows them
-	Held     []layout.Held   // how the weights of the steps lie; none: whole
+	Held     []cost.Held     // how the weights of the steps lie; none: whole
 	MaxBatch int
 	Facts    []memory.Fact
 	Rows     []Expected // by shape

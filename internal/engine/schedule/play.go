@@ -144,11 +144,11 @@ func (p *play) feed() bool {
 		p.tail.end()
 		return false
 	}
-	n := min(c.size, c.left)
+	n, shape := min(c.size, c.left), schemas.BucketOf(c.row.Row)
 	for range n {
-		p.Add(&c.row.Row)
+		p.Add(shape, &c.row.Row)
 	}
-	p.Dispatch(&c.row.Row, n)
+	p.Dispatch(shape, &c.row.Row, n)
 	p.coming[slices.IndexFunc(p.coming, func(o comingRows) bool { return o.row == c.row })].left -= n
 	p.arrive(0, slices.Repeat(played{c.row}, n))
 	return true

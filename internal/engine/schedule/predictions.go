@@ -9,13 +9,14 @@ import (
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // Predictions is what the stages of a job and the cost model say of its batches. Each is asked once: they go through
 // their models for it. Schedules of the same steps share one table; what they say does not change with time.
 type Predictions struct {
 	mu    sync.Mutex
-	costs map[costKey]*layout.Stage // nil: the stage cannot say
+	costs map[costKey]*cost.Estimate // nil: the stage cannot say
 	needs map[needKey]need
 	model map[modelKey]float64 // seconds by the model
 	name  []byte               // of the set of a modelKey, in the making
@@ -24,7 +25,7 @@ type Predictions struct {
 
 // NewPredictions returns an empty table.
 func NewPredictions() *Predictions {
-	return &Predictions{costs: map[costKey]*layout.Stage{}, needs: map[needKey]need{}, model: map[modelKey]float64{},
+	return &Predictions{costs: map[costKey]*cost.Estimate{}, needs: map[needKey]need{}, model: map[modelKey]float64{},
 		found: map[string]float64{}}
 }
 
@@ -94,13 +95,13 @@ func (p *Predictions) need(key costKey, s *stages.Step, row *schemas.PromptRow, 
 }
 
 // cost returns what the stage says of rows like row, or nil where it cannot say.
-func (p *Predictions) cost(key costKey, s *stages.Step, row *schemas.PromptRow) *layout.Stage {
+func (p *Predictions) cost(key costKey, s *stages.Step, row *schemas.PromptRow) *cost.Estimate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if c, ok := p.costs[key]; ok {
 		return c
 	}
-	var found *layout.Stage
+	var found *cost.Estimate
 	if costOf := s.Capabilities().Cost; costOf != nil {
 		if cost, err := costOf(row); err == nil {
 			of := *row
@@ -113,7 +114,7 @@ func (p *Predictions) cost(key costKey, s *stages.Step, row *schemas.PromptRow) 
 }
 
 // seconds returns what the cost model says of k elements on a set, for a device that nobody has timed.
-func (p *Predictions) seconds(key costKey, cost *layout.Stage, k int, set []layout.Device) float64 {
+func (p *Predictions) seconds(key costKey, cost *cost.Estimate, k int, set []layout.Device) float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.name = appendSet(p.name[:0], set)
@@ -132,14 +133,14 @@ func (p *Predictions) seconds(key costKey, cost *layout.Stage, k int, set []layo
 const maxPredictions = 4096
 
 // most returns how many elements, up to limit, fit a set of n devices of the given memory.
-func (p *Predictions) most(key costKey, cost *layout.Stage, memory int64, n, limit int) int {
+func (p *Predictions) most(key costKey, cost *cost.Estimate, memory int64, n, limit int) int {
 	return int(p.once(fmt.Sprint("most", key, memory, n, limit), func() float64 {
 		return float64(layout.Most(*cost, layout.Device{Memory: memory}, n, limit))
 	}))
 }
 
 // least returns how many devices of the given memory an element needs, of at most n, 0 where that cannot be said.
-func (p *Predictions) least(key costKey, cost *layout.Stage, memory int64, n int) int {
+func (p *Predictions) least(key costKey, cost *cost.Estimate, memory int64, n int) int {
 	return int(p.once(fmt.Sprint("least", key, memory, n), func() float64 {
 		k, err := layout.Least(*cost, 1, layout.Device{Memory: memory}, n)
 		if err != nil {

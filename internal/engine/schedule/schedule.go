@@ -48,11 +48,11 @@ func (s *Schedule) Recall(facts []memory.Fact) { s.Learned.Recall(facts, s.Pool.
 func (s *Schedule) Reset(expected []Expected) { s.tail.reset(expected) }
 
 // Add notes a row that has come to its bucket.
-func (s *Schedule) Add(row *schemas.PromptRow) { s.tail.add(schemas.BucketOf(*row), row) }
+func (s *Schedule) Add(b schemas.Bucket, row *schemas.PromptRow) { s.tail.add(b, row) }
 
 // Dispatch notes a batch of so many rows like row that a bucket lets go.
-func (s *Schedule) Dispatch(row *schemas.PromptRow, rows int) {
-	s.tail.pass(schemas.BucketOf(*row), row, rows)
+func (s *Schedule) Dispatch(b schemas.Bucket, row *schemas.PromptRow, rows int) {
+	s.tail.pass(b, row, rows)
 }
 
 // End notes that no row comes any more.
@@ -100,16 +100,16 @@ func (s *Schedule) BatchSize(row *schemas.PromptRow) (int, error) {
 	return plan.BatchSize(s.Pool.Memory(), limit, func(n int) (int64, error) {
 		var most int64
 		for i := range s.Steps {
-			f := s.stage(i)
-			need, err := s.forecast.need(f.key(row), f.step, row, n)
+			f := s.step(i)
+			need, err := s.forecast.need(f.key(row), f.Step, row, n)
 			if err != nil {
-				return 0, fmt.Errorf("%s: %w", f.step.Name, err)
+				return 0, fmt.Errorf("%s: %w", f.Name, err)
 			}
-			if need = s.Learned.Correct(f.step.Name, row, need); s.Learned.Fits(f.step.Name, row, n) < n {
+			if need = s.Learned.Correct(f.Name, row, need); s.Learned.Fits(f.Name, row, n) < n {
 				return s.Pool.Memory().Limit + 1, nil
 			}
 			devices, _ := f.least(row)
-			most = max(most, shared(need, devices/f.step.Capabilities().Shards())) // each shard works on all of the batch
+			most = max(most, shared(need, devices/f.Capabilities().Shards())) // each shard works on all of the batch
 		}
 		return most, nil
 	})

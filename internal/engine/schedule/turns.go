@@ -13,12 +13,12 @@ import (
 // turns gives out the devices of the pool. A batch in a late stage goes before one in an early stage: what is
 // begun is finished first. So the first results come early, little is in memory, and little is lost with the
 // process. Which devices a batch gets, and whether batches behind it join it, is decided when devices come
-// free, by what is known then (see stage.choose). A batch that waits for more devices than are free is not
+// free, by what is known then (see step.choose). A batch that waits for more devices than are free is not
 // passed by those of earlier stages.
 type turns struct {
 	mu      sync.Mutex
-	busy    map[int]*lease // by device
-	waiting []*Turn        // in order of arrival
+	busy    map[int]*work // by device
+	waiting []*Turn       // in order of arrival
 	clock   Clock
 	again   time.Time // when a turn that waits beside free devices is asked again; zero: none does
 	stop    func()    // ends the wait for that; nil: nothing waits
@@ -53,8 +53,8 @@ type view struct {
 	queue []*Turn   // of the stage, in order, from this turn on
 }
 
-// lease is a batch at work on some devices.
-type lease struct {
+// work is a batch at work on some devices.
+type work struct {
 	began time.Time
 	// seconds predicts how long it takes, by what is known now, 0 where that is nothing; timed says whether
 	// these are seconds of this machine already.
@@ -62,7 +62,7 @@ type lease struct {
 }
 
 // left is in how many seconds the devices are probably free. One that is late will be late as long again.
-func (l *lease) left(now time.Time) float64 {
+func (l *work) left(now time.Time) float64 {
 	gone := now.Sub(l.began).Seconds()
 	if l.seconds == nil {
 		return gone
@@ -119,7 +119,7 @@ func (t *turns) leave(pool lend.Pool, mine *Turn) {
 			<-g.leader // it works on the elements
 			break
 		}
-		g.tell(Result{Err: errPassed})
+		g.tell(Attempt{Err: errPassed})
 		t.release(pool, g.Devices)
 	default:
 		t.grant(pool) // it may have stood in the way of others
@@ -130,7 +130,7 @@ func (t *turns) leave(pool lend.Pool, mine *Turn) {
 func (t *turns) begin(devices []int, seconds func() (float64, bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := &lease{t.clock.Now(), seconds}
+	l := &work{t.clock.Now(), seconds}
 	for _, d := range devices {
 		t.busy[d] = l
 	}
@@ -152,7 +152,7 @@ func (t *turns) grant(pool lend.Pool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.busy == nil {
-		t.busy = map[int]*lease{}
+		t.busy = map[int]*work{}
 	}
 	t.again = time.Time{}
 	defer t.wake(pool)
@@ -222,14 +222,14 @@ func (t *turns) give(w *Turn, queue []*Turn, devices []int, elements int) (given
 	elements -= len(w.live)
 	for _, o := range queue {
 		if o != w && w.kind != nil && o.kind == w.kind && len(o.live) <= elements {
-			leader := make(chan Result, 1)
+			leader := make(chan Attempt, 1)
 			g.joined, g.told = append(g.joined, o), append(g.told, leader)
 			g.Live = append(g.Live[:len(g.Live):len(g.Live)], o.live...)
 			elements -= len(o.live)
 			o.granted <- &Grant{leader: leader}
 		}
 	}
-	l := &lease{began: t.clock.Now()}
+	l := &work{began: t.clock.Now()}
 	for _, d := range devices {
 		t.busy[d] = l
 	}
@@ -242,7 +242,7 @@ func (t *turns) give(w *Turn, queue []*Turn, devices []int, elements int) (given
 // free returns in how many seconds each of n devices is free.
 func (t *turns) free(n int) []float64 {
 	out, now := make([]float64, n), t.clock.Now()
-	left := map[*lease]float64{}
+	left := map[*work]float64{}
 	for d, l := range t.busy {
 		if _, known := left[l]; !known {
 			left[l] = max(l.left(now), 1e-6) // not now in any case

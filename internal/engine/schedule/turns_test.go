@@ -146,7 +146,7 @@ func TestBatchesAreTakenTogether(t *testing.T) {
 				} else {
 					got <- fmt.Sprint(name, " leads ", len(g.joined))
 					turns.release(pool, g.Devices)
-					g.tell(Result{Devices: g.Devices})
+					g.tell(Attempt{Devices: g.Devices})
 				}
 			}()
 			synctest.Wait()
@@ -206,7 +206,7 @@ func (p *growing) Speeds() []float64 {
 // TestADeviceThatComesIsSeen: also if it comes while a turn looks for one.
 func TestADeviceThatComesIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := turns{clock: testClock{}, busy: map[int]*lease{0: {}}}
+		turns := turns{clock: testClock{}, busy: map[int]*work{0: {}}}
 		pool := &growing{newFakePool(2), []float64{1}, make(chan struct{})}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()

@@ -7,6 +7,7 @@ import (
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/cost"
 )
 
 // Most batches get one device each: several batches on a device each need no exchange (data parallel). A
@@ -15,18 +16,18 @@ import (
 // the batches behind it (layout.Assign), or, for stages that cannot say what they cost, n/m with m batches
 // left on n devices.
 
-// stage is one stage of a schedule.
-type stage struct {
+// step is one step of a schedule.
+type step struct {
 	*Schedule
+	*stages.Step
 	index int
-	step  *stages.Step
 }
 
-func (s *Schedule) stage(i int) stage { return stage{s, i, &s.Steps[i]} }
+func (s *Schedule) step(i int) step { return step{s, &s.Steps[i], i} }
 
 // choose says which devices a batch is to have and how many elements, its own and of those behind it. cap
 // bounds the devices after a failure, when it stays alone; 0: not.
-func (f stage) choose(mine *Turn, cap int, v view) (devices []int, elements int) {
+func (f step) choose(mine *Turn, cap int, v view) (devices []int, elements int) {
 	row, own := &mine.live[0].Row, len(mine.live)
 	there := 0
 	for _, rate := range v.rates {
@@ -35,20 +36,20 @@ func (f stage) choose(mine *Turn, cap int, v view) (devices []int, elements int)
 		}
 	}
 	least, fixed := f.least(row)
-	needed := f.Learned.Devices(f.step.Name, row) // fewer have run out of memory
+	needed := f.Learned.Devices(f.Name, row) // fewer have run out of memory
 	least = max(least, needed)
 	if cap > 0 {
-		return v.pick(capped(f.step, least, min(max(cap, needed), there))), own
+		return v.pick(capped(f.Step, least, min(max(cap, needed), there))), own
 	}
-	s := f.step.Capabilities().Spread
-	if least = capped(f.step, least, there); s == nil || fixed || s.Width(row) != 0 {
+	s := f.Capabilities().Spread
+	if least = capped(f.Step, least, there); s == nil || fixed || s.Width(row) != 0 {
 		return v.pick(least), own
 	}
 	ahead, known := f.tail.ahead(f.index)
 	if !known {
 		return v.pick(least), own
 	}
-	cost := f.forecast.cost(f.key(row), f.step, row)
+	cost := f.forecast.cost(f.key(row), f.Step, row)
 	if cost == nil {
 		batches := len(v.queue)
 		for _, a := range ahead {
@@ -61,14 +62,14 @@ func (f stage) choose(mine *Turn, cap int, v view) (devices []int, elements int)
 
 // assign asks the cost model. Where the best is to take along what has not come yet, the batch waits for it, but no
 // longer than it would be at work itself.
-func (f stage) assign(mine *Turn, least int, cost *layout.Stage, ahead []ahead, v view) (
+func (f step) assign(mine *Turn, least int, cost *cost.Estimate, ahead []ahead, v view) (
 	devices []int, elements int) {
 	row, own := &mine.live[0].Row, len(mine.live)
 	all := devicesOf(f.Pool)
 	fastest := slices.MaxFunc(all, func(a, b layout.Device) int { return cmp.Compare(a.Rate, b.Rate) })
 	rest := func(row *schemas.PromptRow, rows int) float64 {
 		key := f.key(row)
-		cost := f.forecast.cost(key, f.step, row)
+		cost := f.forecast.cost(key, f.Step, row)
 		return float64(rows) * f.forecast.seconds(key, cost, 1, []layout.Device{fastest})
 	}
 	q := layout.Queue{Free: v.free, Rates: v.rates, Next: own, Left: own, Same: own, Least: least,
@@ -103,7 +104,7 @@ func (f stage) assign(mine *Turn, least int, cost *layout.Stage, ahead []ahead, 
 }
 
 // patience is for how many seconds a batch that takes so many by the model may wait beside free devices.
-func (f stage) patience(seconds float64) float64 {
+func (f step) patience(seconds float64) float64 {
 	if f.forecast.measured(f.index) {
 		return seconds
 	}
@@ -111,7 +112,7 @@ func (f stage) patience(seconds float64) float64 {
 }
 
 // key is what predictions for rows like this one are kept under.
-func (f stage) key(row *schemas.PromptRow) costKey {
+func (f step) key(row *schemas.PromptRow) costKey {
 	return costKey{f.index, schemas.BucketOf(*row)}
 }
 
@@ -119,12 +120,12 @@ func (f stage) key(row *schemas.PromptRow) costKey {
 const maxTogether = 64
 
 // most returns how many elements like row a set of all devices takes at once.
-func (f stage) most(row *schemas.PromptRow, cost *layout.Stage, v view) int {
+func (f step) most(row *schemas.PromptRow, cost *cost.Estimate, v view) int {
 	limit := maxTogether
 	if n := f.MaxBatch; n > 0 {
 		limit = min(limit, n*len(v.rates))
 	}
-	if n := f.Learned.Fits(f.step.Name, row, limit); n < limit {
+	if n := f.Learned.Fits(f.Name, row, limit); n < limit {
 		limit = min(limit, n*len(v.rates))
 	}
 	return f.forecast.most(f.key(row), cost, f.Pool.Memory().Limit, len(v.rates), limit)
@@ -132,8 +133,8 @@ func (f stage) most(row *schemas.PromptRow, cost *layout.Stage, v view) int {
 
 // least returns how many devices a batch of rows like this one needs: what the stage was told, which is
 // fixed, or as many as bring the memory of an element below what a device has.
-func (f stage) least(row *schemas.PromptRow) (n int, fixed bool) {
-	spread := f.step.Capabilities().Spread
+func (f step) least(row *schemas.PromptRow) (n int, fixed bool) {
+	spread := f.Capabilities().Spread
 	if spread == nil {
 		return 1, true
 	}
@@ -141,12 +142,12 @@ func (f stage) least(row *schemas.PromptRow) (n int, fixed bool) {
 		return n, true
 	}
 	key := f.key(row)
-	if cost := f.forecast.cost(key, f.step, row); cost != nil {
+	if cost := f.forecast.cost(key, f.Step, row); cost != nil {
 		if n := f.forecast.least(key, cost, f.Pool.Memory().Limit, f.Pool.Size()); n > 0 {
 			return n, false
 		}
 	}
-	need, err := f.forecast.need(key, f.step, row, 1)
+	need, err := f.forecast.need(key, f.Step, row, 1)
 	if err != nil {
 		return 1, false
 	}
@@ -159,8 +160,8 @@ func (f stage) least(row *schemas.PromptRow) (n int, fixed bool) {
 // Needed returns how many devices an element like row needs in a stage, by what the stage says and by what ran out of
 // memory; how many a batch is told to have counts for nothing.
 func (s *Schedule) Needed(stage int, row *schemas.PromptRow) int {
-	f := s.stage(stage)
-	need := max(f.step.Capabilities().Shards(), s.Learned.Devices(f.step.Name, row))
+	f := s.step(stage)
+	need := max(f.Capabilities().Shards(), s.Learned.Devices(f.Name, row))
 	if least, fixed := f.least(row); !fixed {
 		need = max(need, least)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // whole is how weights lie that fit.
-func (s estimate) whole() Held {
+func (s estimate) whole() cost.Held {
 	h := cost.Held{Grid: cost.Grid{Sequence: 1, Tensor: max(1, s.Grid.Tensor), Pipeline: max(1, s.Grid.Pipeline)},
 		Blocks: max(0, len(s.Parts)-1), Bytes: s.Weights}
 	if len(s.Shards) > 0 {

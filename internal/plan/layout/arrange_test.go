@@ -220,7 +220,7 @@ func TestArrangeStreamedPipeline(t *testing.T) {
 func TestPassing(t *testing.T) {
 	s := cost.Estimate{Weights: 107, Parts: []int64{7, 10, 20, 30, 40}}
 	for _, c := range []struct {
-		held Held
+		held cost.Held
 		stay int
 		want int64
 	}{

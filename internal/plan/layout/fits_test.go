@@ -22,7 +22,7 @@ func linear(t *testing.T, s cost.Estimate, d Device, n, limit int) int {
 }
 
 // split returns a small stage that a set shares, whose elements take about act numbers for each of a token.
-func split(rng *rand.Rand, act float64) Stage {
+func split(rng *rand.Rand, act float64) cost.Estimate {
 	one := func(from ...int) int { return from[rng.IntN(len(from))] }
 	shape := sequence.Shape{Batch: 1 + rng.IntN(2), Frames: one(1, 2, 5, 16), Positions: one(1, 4, 15, 64, 200),
 		Heads: one(1, 3, 4, 16), HeadSize: 8, QueryTile: one(0, 1, 16, 64)}

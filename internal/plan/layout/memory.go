@@ -115,5 +115,10 @@ func exchange(p *sequence.Plan, r int) (n int64) {
 	for _, c := range p.Pieces(r) {
 		n += 2 * int64(c.Heads.Len()) * int64(c.Queries.Len()+s.Positions) * int64(s.HeadSize)
 	}
+	if s.Full {
+		for _, c := range p.Full()[r] {
+			n += 2 * int64(c.Heads.Len()) * int64(c.Queries.Len()+s.Frames*s.Positions) * int64(s.HeadSize)
+		}
+	}
 	return n
 }

@@ -46,14 +46,6 @@ type Set struct {
 	Memory  []Memory
 }
 
-// The types of package cost.
-type (
-	Stage = cost.Estimate
-	Split = cost.Split
-	Held  = cost.Held
-	Lost  = cost.Lost
-)
-
 // estimate is a cost.Estimate with the sums of this package, sharing a cost.Split.
 type (
 	estimate cost.Estimate

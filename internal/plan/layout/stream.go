@@ -31,7 +31,7 @@ func stream(h cost.Held, shards [][]int64, room int64) (cost.Held, bool) {
 }
 
 // small is stream, with as few blocks as can be where there is less room than that.
-func small(h cost.Held, shards [][]int64, room int64) Held {
+func small(h cost.Held, shards [][]int64, room int64) cost.Held {
 	if out, ok := stream(h, shards, room); ok {
 		return out
 	}
@@ -48,7 +48,7 @@ func small(h cost.Held, shards [][]int64, room int64) Held {
 
 // Passing returns h, of a stage, with no more than the first stay blocks of every device's run in its memory. What
 // devices have together is their process's, and stays as it is.
-func Passing(h cost.Held, s cost.Estimate, stay int) Held {
+func Passing(h cost.Held, s cost.Estimate, stay int) cost.Held {
 	if h.InAll || len(s.Parts) <= 1 || h.Streamed && h.Stay <= stay {
 		return h
 	}

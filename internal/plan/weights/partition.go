@@ -7,9 +7,6 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Range is that of package sequence.
-type Range = sequence.Range
-
 // Target is a device that takes a run of blocks.
 type Target struct {
 	Bytes int64   // what the blocks may take of it
@@ -22,7 +19,7 @@ const maxBlocks = 4096
 // Partition cuts a chain of blocks into one contiguous run for each target, in order, so that the largest
 // work over speed is as small as can be and no target has more bytes than it may. Runs may be empty. Work is
 // in any unit; with the blocks' bytes as work the fullest target is as empty as can be.
-func Partition(bytes []int64, work []float64, targets []Target) ([]Range, error) {
+func Partition(bytes []int64, work []float64, targets []Target) ([]sequence.Range, error) {
 	n := len(bytes)
 	if n > maxBlocks || len(work) != n || len(targets) == 0 {
 		return nil, fmt.Errorf("partition %d blocks with %d works over %d targets: "+
@@ -55,9 +52,9 @@ func Partition(bytes []int64, work []float64, targets []Target) ([]Range, error)
 	if math.IsInf(best[n], 1) {
 		return nil, fmt.Errorf("%d blocks of %d bytes do not fit %d devices in order", n, bytesTo[n], len(targets))
 	}
-	runs := make([]Range, len(targets))
+	runs := make([]sequence.Range, len(targets))
 	for t, hi := len(targets)-1, n; t >= 0; t-- {
-		runs[t] = Range{Lo: from[t][hi], Hi: hi}
+		runs[t] = sequence.Range{Lo: from[t][hi], Hi: hi}
 		hi = from[t][hi]
 	}
 	return runs, nil

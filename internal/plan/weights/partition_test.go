@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"latentbeam/stages/sequence"
 )
 
 // chain is the blocks of T5-xxl in 16 bit: the embedding, 24 blocks, the final norm.
@@ -57,7 +59,7 @@ func TestPartitionIsTheBest(t *testing.T) {
 		for i := range targets {
 			targets[i] = Target{rng.Int64N(60), 0.5 + rng.Float64()}
 		}
-		cost := func(runs []Range) float64 {
+		cost := func(runs []sequence.Range) float64 {
 			worst := 0.0
 			for i, r := range runs {
 				var b int64
@@ -73,14 +75,14 @@ func TestPartitionIsTheBest(t *testing.T) {
 			return worst
 		}
 		best := math.Inf(1) // over all cuts
-		var try func(runs []Range, at int)
-		try = func(runs []Range, at int) {
+		var try func(runs []sequence.Range, at int)
+		try = func(runs []sequence.Range, at int) {
 			if len(runs) == ways-1 {
-				best = min(best, cost(append(runs, Range{Lo: at, Hi: n})))
+				best = min(best, cost(append(runs, sequence.Range{Lo: at, Hi: n})))
 				return
 			}
 			for hi := at; hi <= n; hi++ {
-				try(append(runs, Range{Lo: at, Hi: hi}), hi)
+				try(append(runs, sequence.Range{Lo: at, Hi: hi}), hi)
 			}
 		}
 		try(nil, 0)
@@ -166,13 +168,13 @@ func TestTensorCutsFallOnTheBordersOfSums(t *testing.T) {
 			}
 		}
 	}
-	if cuts, _ := TensorCut(16, 3); !slices.Equal(cuts, []Range{{Lo: 0, Hi: 5}, {Lo: 5, Hi: 10}, {Lo: 10, Hi: 16}}) {
+	if cuts, _ := TensorCut(16, 3); !slices.Equal(cuts, []sequence.Range{{Lo: 0, Hi: 5}, {Lo: 5, Hi: 10}, {Lo: 10, Hi: 16}}) {
 		t.Errorf("16 heads over 3 workers: %v", cuts)
 	}
 	if _, err := TensorCut(0, 3); err == nil {
 		t.Error("no units are accepted")
 	}
-	if got := Columns(Range{Lo: 287, Hi: ColumnUnits(4600)}, 4600); got != (Range{Lo: 4592, Hi: 4600}) {
+	if got := Columns(sequence.Range{Lo: 287, Hi: ColumnUnits(4600)}, 4600); got != (sequence.Range{Lo: 4592, Hi: 4600}) {
 		t.Errorf("the last unit of 4600 columns is %v", got)
 	}
 }
@@ -185,7 +187,7 @@ func TestSumsDoNotDependOnTheCut(t *testing.T) {
 	for i := range x {
 		x[i] = float32(rng.NormFloat64())
 	}
-	add := func(r Range) (s float32) {
+	add := func(r sequence.Range) (s float32) {
 		for _, v := range x[r.Lo:r.Hi] {
 			s += v
 		}

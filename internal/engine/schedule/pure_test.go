@@ -1,0 +1,64 @@
+package schedule
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"latentbeam/internal/plan/layout"
+	"latentbeam/stages"
+)
+
+// TestScheduleIsPure: nothing here starts a goroutine or asks the machine for the time, so a plan that goes through the
+// same code is the run.
+func TestScheduleIsPure(t *testing.T) {
+	files := token.NewFileSet()
+	packages, err := parser.ParseDir(files, ".", func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine := []string{"Now", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep", "Since", "Until"}
+	ast.Inspect(packages["schedule"], func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			t.Errorf("%s: it starts a goroutine", files.Position(n.Pos()))
+		case *ast.SelectorExpr:
+			if of, ok := n.X.(*ast.Ident); ok && of.Name == "time" && slices.Contains(machine, n.Sel.Name) {
+				t.Errorf("%s: it uses time.%s; ask the clock", files.Position(n.Pos()), n.Sel.Name)
+			}
+		}
+		return true
+	})
+}
+
+// TestOutlooksShareTheirPredictions: outlooks of one job that are made at once, from one table, say what each says alone.
+func TestOutlooksShareTheirPredictions(t *testing.T) {
+	steps := []stages.Step{{Name: "denoise", Stage: shares{}}}
+	foresight := func(p *Predictions, rows int) Foresight {
+		return Foresight{Steps: steps, Pool: newFakePool(4), Devices: layout.Workers([]float64{1, 1, 1, 1}), Predictions: p,
+			Rows: []Expected{{Row: rowOf(1), Rows: rows}, {Row: rowOf(2), Rows: 3}}}
+	}
+	want := map[int]float64{}
+	for rows := 1; rows <= 8; rows++ {
+		out, err := foresight(nil, rows).Outlook()
+		if err != nil || out.Seconds <= 0 {
+			t.Fatalf("%d rows: %+v, %v", rows, out, err)
+		}
+		want[rows] = out.Seconds
+	}
+	p := NewPredictions()
+	var all sync.WaitGroup
+	for rows := range want {
+		all.Go(func() {
+			if out, err := foresight(p, rows).Outlook(); err != nil || out.Seconds != want[rows] {
+				t.Errorf("%d rows: %g s, %v; alone %g s", rows, out.Seconds, err, want[rows])
+			}
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,205 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// DamagedError says that a segment file is not what was once written.
+type DamagedError struct {
+	Segment string // file name within the output
+	Offset  int64  // byte at which reading stopped
+	Why     string
+}
+
+// Error names the segment, the place and what to do.
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("ledger segment %s is damaged at byte %d: %s; run again, what is lost is computed anew",
+		e.Segment, e.Offset, e.Why)
+}
+
+// isDamage reports whether err says that a file is damaged, and not that it could not be read.
+func isDamage(err error) bool {
+	var d *DamagedError
+	return errors.As(err, &d)
+}
+
+// Damage says what is wrong with a segment, and what is left of it.
+type Damage struct {
+	Segment string // file name within the output
+	Why     string // what was found first
+	Offset  int64  // where that was
+	Bytes   int64  // of the file that belong to no sound record
+	Saved   int    // records that are sound
+	Lost    int    // records that are not; -1: not known, for the file no longer says how many there were
+
+	offsets []int64 // of the sound records, in order
+}
+
+// sound reports whether the record at an offset is sound.
+func (d *Damage) sound(offset int64) bool {
+	_, found := slices.BinarySearch(d.offsets, offset)
+	return found
+}
+
+// salvage looks for the sound records of a damaged segment and calls fn for each. No length is trusted but those of
+// a record that is sound with all its blobs; behind anything else the search goes on at the next place where a
+// record can begin.
+func (r *reader) salvage(why *DamagedError, fn func(offset int64, h header)) (*Damage, error) {
+	d := &Damage{Segment: r.name, Why: why.Why, Offset: why.Offset, Bytes: r.size, Lost: -1}
+	offset := int64(headerBytes)
+	count, _, headerErr := r.fileHeader()
+	switch {
+	case headerErr == nil:
+		d.Bytes -= headerBytes
+	case isDamage(headerErr):
+		offset = 0
+	default:
+		return nil, headerErr
+	}
+	for offset+recordHeaderBytes <= min(r.size, segmentFileBytesMax) {
+		h, next, err := r.whole(offset)
+		if err != nil {
+			return nil, err
+		}
+		if next > 0 {
+			fn(offset, h)
+			d.offsets = append(d.offsets, offset)
+			d.Bytes -= min(next, r.size) - offset
+			offset = next
+		} else {
+			offset += recordAlign
+		}
+	}
+	d.Saved = len(d.offsets)
+	if headerErr == nil {
+		d.Lost = max(int(count)-d.Saved, 0)
+	}
+	return d, nil
+}
+
+// whole reads a record with its blobs and returns where the next one begins, 0 where this one is not sound.
+func (r *reader) whole(offset int64) (header, int64, error) {
+	b, err := r.bytes(offset, recordHeaderBytes)
+	if err != nil {
+		return header{}, 0, only(err)
+	}
+	h, why := parseHeader(b)
+	if why != "" {
+		return h, 0, nil
+	}
+	if err := r.checkRecord(offset, h); err != nil {
+		return h, 0, only(err)
+	}
+	end := offset + recordHeaderBytes + int64(h.rowBytes) + int64(h.tableBytes) + int64(h.blobBytes)
+	return h, (end + recordAlign - 1) / recordAlign * recordAlign, nil
+}
+
+// only is err where it is not about damage.
+func only(err error) error {
+	if isDamage(err) {
+		return nil
+	}
+	return err
+}
+
+// checkRecord checks row, blob table and blobs of a record.
+func (r *reader) checkRecord(offset int64, h header) error {
+	body, err := r.body(offset, h)
+	if err != nil {
+		return err
+	}
+	entries, err := r.blobs(offset, h, body)
+	for i := 0; err == nil && i < len(entries); i++ {
+		err = r.checkBlob(entries[i])
+	}
+	return err
+}
+
+// examine finds out what is left of a segment, to which r points, and drops the records that are not sound.
+func (l *Ledger) examine(r *reader, number uint32, why *DamagedError) (*Damage, error) {
+	d, err := r.salvage(why, func(int64, header) {})
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	l.damaged[number] = d
+	l.mu.Unlock()
+	l.loseIf(func(ref Ref) bool { return ref.segment() == number && !d.sound(ref.offset()) })
+	return d, nil
+}
+
+// loseIf drops the records that which picks, for they are damaged.
+func (l *Ledger) loseIf(which func(Ref) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lost += l.index.drop(which)
+}
+
+// lose drops a record that was found damaged: its key is absent from now on.
+func (l *Ledger) lose(fingerprint uint64, ref Ref) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.index.move(fingerprint, ref, gone) {
+		l.lost++
+	}
+}
+
+// Damaged lists the damaged segments that are known, in their order. Their sound records count, the others are
+// absent.
+func (l *Ledger) Damaged() []Damage {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var all []Damage
+	for _, number := range l.damagedNumbers() {
+		all = append(all, *l.damaged[number])
+	}
+	return all
+}
+
+// damagedNumbers lists the numbers of damaged segments; the lock is held.
+func (l *Ledger) damagedNumbers() (numbers []uint32) {
+	for number := range l.damaged {
+		numbers = append(numbers, number)
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
+// Lost is how many records were found damaged after Open. Where it grows, rows that were done are to be computed
+// anew.
+func (l *Ledger) Lost() int {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.lost
+}
+
+// Verify reads everything, blobs too, and drops the records that are damaged.
+func (l *Ledger) Verify(ctx context.Context) error {
+	l.writing.RLock()
+	defer l.writing.RUnlock()
+	r := newReader()
+	return l.segments(ctx, func(number uint32, name string) error {
+		return l.inSegment(ctx, r, name, func() error {
+			err := r.scan(func(offset int64, h header, _ []byte) error { return r.checkRecord(offset, h) })
+			var why *DamagedError
+			if errors.As(err, &why) {
+				_, err = l.examine(r, number, why)
+			}
+			return err
+		})
+	})
+}
+
+// inSegment lets fn read a segment through r.
+func (l *Ledger) inSegment(ctx context.Context, r *reader, name string, fn func() error) error {
+	f, err := l.store.Open(ctx, name)
+	if err != nil {
+		return fmt.Errorf("open ledger segment %s: %w", name, err)
+	}
+	defer f.Close()
+	r.reset(name, f, f.Size())
+	return fn()
+}

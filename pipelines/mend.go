@@ -1,0 +1,70 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"latentbeam/internal/ledger"
+)
+
+// maxMends bounds how often a run computes what it found damaged only while it wrote its report.
+const maxMends = 3
+
+// run is Run of this shard alone. Where the ledger turns out to be damaged as the report is made of it, the rows that
+// this costs are computed and the report is written again.
+func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
+	began := time.Now()
+	r, err := j.once(ctx, began, started)
+	for range maxMends {
+		if !r.lost {
+			break
+		}
+		if err := j.engine.Ledger.Verify(ctx); err != nil { // else damage would be found one by one
+			return r, err
+		}
+		if err := j.mend(ctx, j.engine.Ledger, true); err != nil {
+			return r, err
+		}
+		j.report.Release() // the tables may be others now
+		again, againErr := j.once(ctx, began, nil)
+		if again.NothingToDo { // it was computed on the way
+			break
+		}
+		again.Plan, again.Skipped = r.Plan, r.Skipped
+		r, err = again, againErr
+	}
+	return r, err
+}
+
+// lost reports whether a run that computed all it could, and ended with err, found records damaged since there were so
+// many of them.
+func (j *Job) lost(before int, err error) bool {
+	var damaged *ledger.DamagedError
+	return j.engine.Ledger.Lost() > before && (err == nil || errors.As(err, &damaged))
+}
+
+// mend warns of damage in the ledger and, where nobody else may be reading it, replaces what is damaged.
+func (j *Job) mend(ctx context.Context, l *ledger.Ledger, alone bool) error {
+	for _, d := range l.Damaged() {
+		if j.told[d.Segment] {
+			continue
+		}
+		if j.told == nil {
+			j.told = map[string]bool{}
+		}
+		j.told[d.Segment] = true
+		lost := []any{"records_lost", d.Lost}
+		if d.Lost < 0 {
+			lost = []any{"records_lost", "unknown"}
+		}
+		slog.Warn("a file of the ledger is damaged: rows of lost records are computed again",
+			append([]any{"file", d.Segment, "damage", d.Why, "at_byte", d.Offset, "damaged_bytes", d.Bytes,
+				"records_saved", d.Saved}, lost...)...)
+	}
+	if !alone || j.report.Part != "" { // other shards use the ledger
+		return nil
+	}
+	return l.Mend(ctx)
+}

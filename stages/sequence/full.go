@@ -1,0 +1,77 @@
+package sequence
+
+// Full returns which rank computes what where the tokens of a row all attend to each other, (frame, position)
+// flattened: of each row some heads, and of a head all queries or a range of them. Element is the row, Queries are
+// tokens; every piece takes all keys of its heads. The units (row, head, query) are shared out in order by the speeds
+// of the ranks, so there may be more ranks than heads. Columns lie as they do for attention inside frames.
+func (p *Plan) Full() [][]Piece {
+	if p.full != nil {
+		return p.full
+	}
+	s := p.Shape
+	s.Frames, s.Positions = 1, s.tokens()
+	rows := &Plan{Shape: s}
+	for row := range s.Batch {
+		rows.left = append(rows.left, row)
+	}
+	pieces := make([][]Piece, p.Ranks)
+	for r := range pieces {
+		end := s.Batch * s.Heads * s.Positions
+		if r < p.Ranks-1 {
+			end = rows.unit(p.weights, r+1, 0)
+		}
+		pieces[r] = rows.piecesOf(rows.unit(p.weights, r, 0), end)
+	}
+	return pieces
+}
+
+// tokens is how many tokens a row has.
+func (s Shape) tokens() int { return s.Frames * s.Positions }
+
+// columnsOnly shares columns out as the ranks stand, and nothing by frames.
+func (p *Plan) columnsOnly(w weights) {
+	if p.Partition == Uneven {
+		p.shareColumns(w, singles(p.Ranks))
+	}
+	p.frames, p.pieces = make([][]Span, p.Ranks), make([][]Piece, p.Ranks)
+}
+
+// fullLoad is Load of full attention: queries, keys and values are made by the owners of columns.
+func (p *Plan) fullLoad(rank int, c Costs) (l Load) {
+	s := p.Shape
+	l.Local = (c.Local + c.Project) * float64(p.ColumnSlots(rank)) * float64(s.Frames)
+	for _, piece := range p.Full()[rank] {
+		l.Shared += c.Score * float64(piece.Heads.Len()) * float64(piece.Queries.Len()) * float64(s.tokens())
+	}
+	return l
+}
+
+// fullSent is Sent of full attention. Keys and values go to every rank with heads of the row, queries to the owner of
+// the unit, results back.
+func (p *Plan) fullSent() []Traffic {
+	s, sent := p.Shape, make([]Traffic, p.Ranks)
+	for from := range p.Ranks {
+		for _, c := range p.columns[from] {
+			c.Range = c.And(Range{Hi: s.Positions})
+			for to, pieces := range p.Full() {
+				for _, piece := range pieces {
+					if to == from || piece.Element != c.Element || c.Len() == 0 {
+						continue
+					}
+					heads, queries := int64(piece.Heads.Len()*s.HeadSize), int64(s.among(piece.Queries, c.Range))
+					sent[from].LeftOver += heads * (queries + int64(2*c.Len()*s.Frames))
+					sent[to].LeftOver += heads * queries
+				}
+			}
+		}
+	}
+	return sent
+}
+
+// among returns how many of some tokens lie in some columns.
+func (s Shape) among(tokens, columns Range) int {
+	before := func(i int) int {
+		return i/s.Positions*columns.Len() + Range{Lo: columns.Lo, Hi: min(columns.Hi, i%s.Positions)}.Len()
+	}
+	return before(tokens.Hi) - before(tokens.Lo)
+}
