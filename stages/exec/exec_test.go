@@ -395,7 +395,9 @@ func TestKeys(t *testing.T) {
 // TestSecrets: what a program prints of a secret is hidden.
 func TestSecrets(t *testing.T) {
 	t.Setenv("TOKEN", "s3cret")
-	s, err := open(nil, optionsOf(t, "{command: [sh, -c, 'echo my token is $TOKEN; exit 1'], takes: prompt, gives: video, secrets: [TOKEN]}"))
+	log := filepath.Join(t.TempDir(), "log")
+	s, err := open(nil, optionsOf(t, fmt.Sprintf("{command: [sh, -c, 'echo my token is $TOKEN; exit 1'], takes: prompt, gives: video, "+
+		"secrets: [TOKEN], name: teller, log: %q}", log)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -404,6 +406,9 @@ func TestSecrets(t *testing.T) {
 		t.Error(err)
 	}
 	s.Capabilities().Close()
+	if text, err := os.ReadFile(log); err != nil || string(text) != "teller 0: my token is ***\n" {
+		t.Errorf("the log says %q, %v", text, err)
+	}
 }
 
 // TestSweep: what a killed process has left is removed by the next one, and what others use is not.

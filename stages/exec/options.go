@@ -35,6 +35,7 @@ type options struct {
 	Heartbeat      config.Duration `yaml:"heartbeat" json:"-"`
 	Memory         config.ByteSize `yaml:"memory" json:"-"`
 	Scratch        string          `yaml:"scratch" json:"-"`
+	Log            string          `yaml:"log" json:"-"` // file that gets what the programs print; "" drops it
 }
 
 // MarshalJSON writes what is part of the keys: all but how and where the program runs.

@@ -45,6 +45,7 @@ type program struct {
 	batches  int
 	last     lastLine
 	hide     *strings.Replacer
+	file     *os.File // for what it prints; nil: none
 }
 
 // launch is how a program is started.
@@ -58,6 +59,7 @@ type launch struct {
 	slot    int
 	hide    *strings.Replacer
 	scratch string
+	log     *os.File // nil: none
 }
 
 // start starts the program. Its hello is still to come.
@@ -81,7 +83,7 @@ func (l launch) start() (*program, error) {
 	}
 	cmd.ExtraFiles = []*os.File{theirs, ours}
 	cmd.Stdout, cmd.Stderr = stdout, stdout
-	p := &program{label: l.label, device: l.device, slot: l.slot, requests: requests, hide: l.hide,
+	p := &program{label: l.label, device: l.device, slot: l.slot, requests: requests, hide: l.hide, file: l.log,
 		answers: make(chan answer, maxQueued), ended: make(chan struct{}), logged: make(chan struct{}), heard: make(chan struct{})}
 	started := make(chan error)
 	go func() {
@@ -133,8 +135,7 @@ func (p *program) listen(from *os.File) {
 			p.said(a)
 			continue
 		case typeProgress:
-			slog.Debug("progress", "program", p.label, "key", a.Key, "step", a.Step, "of", a.Of)
-			continue
+			continue // it is for people, and nobody shows it yet
 		}
 		select {
 		case p.answers <- a:
@@ -174,7 +175,9 @@ func (p *program) log(from *os.File) {
 		}
 		if text := strings.TrimSpace(p.hide.Replace(string(line))); text != "" {
 			p.last.set(text)
-			slog.Debug(text, "program", p.label)
+			if p.file != nil {
+				fmt.Fprintf(p.file, "%s %d: %s\n", p.label, p.slot, text) // one write, at the end of the file
+			}
 		}
 	}
 }
@@ -232,7 +235,11 @@ func (a answer) refused(o *options) string {
 // said passes a log message on.
 func (p *program) said(a answer) {
 	level := map[string]slog.Level{"warning": slog.LevelWarn, "error": slog.LevelError, "debug": slog.LevelDebug}[a.Level]
-	slog.Log(context.Background(), level, p.hide.Replace(a.Message), "program", p.label)
+	text := p.hide.Replace(a.Message)
+	slog.Log(context.Background(), level, text, "program", p.label)
+	if p.file != nil {
+		fmt.Fprintf(p.file, "%s %d: %s\n", p.label, p.slot, text)
+	}
 }
 
 // died says how the program ended, or what it wrote in place of messages.

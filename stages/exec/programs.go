@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ type programs struct {
 	mu      sync.Mutex
 	scratch *scratch // made with the first program
 	dir     string   // of the scratch
+	log     *os.File // for what programs print; nil: none
 	idle    []*program
 	taken   []bool        // slots, by number
 	free    chan struct{} // closed when a program comes back; made anew
@@ -72,6 +74,11 @@ func (s *programs) choose(device string) (p *program, slot int, wait chan struct
 			return nil, 0, nil, fault.TryAgain(err)
 		}
 		s.dir = s.scratch.dir
+		if name := s.opts.Log; name != "" {
+			if s.log, err = os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+				return nil, 0, nil, fault.Fatal(fmt.Errorf("log: %w", err))
+			}
+		}
 	}
 	if i := slices.IndexFunc(s.idle, func(p *program) bool { return p.device == device }); i >= 0 {
 		p = s.idle[i]
@@ -113,7 +120,7 @@ func (s *programs) begin(ctx context.Context, device string, slot int) (*program
 		}
 	}
 	l := launch{path: s.path, args: s.opts.Command[1:], env: s.opts.environment(), memory: int64(s.opts.Memory),
-		label: s.opts.label(), device: device, slot: slot, hide: s.opts.hide(), scratch: s.dir}
+		label: s.opts.label(), device: device, slot: slot, hide: s.opts.hide(), scratch: s.dir, log: s.log}
 	p, err := l.start()
 	if err != nil {
 		s.leave(slot)
@@ -194,6 +201,9 @@ func (s *programs) close() {
 	all.Wait()
 	if dir == nil {
 		return
+	}
+	if s.log != nil {
+		s.log.Close()
 	}
 	if err := dir.remove(); err != nil {
 		slog.Warn("a scratch directory is left over", "dir", dir.dir, "error", err)
