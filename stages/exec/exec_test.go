@@ -32,11 +32,16 @@ func TestMain(m *testing.M) {
 // optionsOf reads options as a job has them.
 func optionsOf(t *testing.T, yaml string) stages.Options {
 	t.Helper()
-	o, err := config.ParseOptions("exec", yaml)
+	o, err := configOptions(yaml)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return o.Decode
+	return o
+}
+
+func configOptions(yaml string) (stages.Options, error) {
+	o, err := config.ParseOptions("exec", yaml)
+	return o.Decode, err
 }
 
 // opened is a stage of this test binary with its scratch directory.

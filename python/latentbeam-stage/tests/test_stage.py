@@ -52,6 +52,7 @@ class Serving:
     def close(self) -> None:
         os.close(self.requests)
         self.thread.join(10)
+        self.lines.close()
         assert not self.thread.is_alive()
 
 

@@ -95,7 +95,7 @@ class Row:
 
     def torch_generator(self, device: str = "cpu") -> Any:
         """A torch.Generator with the seed of the row."""
-        import torch
+        import torch  # type: ignore[import-not-found,unused-ignore]
 
         if self.seed is None:
             raise Fatal("the row has no seed: add seed to params")
@@ -253,7 +253,7 @@ class _Batch:
 def _class_of(e: BaseException) -> str:
     if isinstance(e, MemoryError) or type(e).__name__ == "OutOfMemoryError":
         return "memory"
-    return {Retry: "retry", Fatal: "fatal"}.get(type(e), "row")
+    return "retry" if isinstance(e, Retry) else "fatal" if isinstance(e, Fatal) else "row"
 
 
 # What a function returns becomes a file.
