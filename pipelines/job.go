@@ -30,6 +30,8 @@ type Options struct {
 	Shards  int           // 0 and 1: all
 	Retry   bool          // compute failed rows again
 	Start   Start
+	// AllowEmpty lets an input without any row make an output without any.
+	AllowEmpty bool
 	// Devices are those of another machine, that the job is to be planned for; it cannot be run then.
 	Devices []layout.Device
 	// Look says that the job is only to be planned: devices that others could want are not taken.
@@ -70,24 +72,34 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 		return nil, err
 	}
 	j := &Job{Config: cfg, Opts: o, host: h, runner: runner, close: []func(){h.Close}}
-	err = h.CheckDefaults()
-	var source engine.Source
-	if err == nil {
-		source, err = openSource(cfg, o.Limit)
-	}
-	if err == nil {
-		err = j.open(source)
-	}
-	if err != nil {
+	if err := j.open(); err != nil {
 		j.Close()
 		return nil, err
 	}
 	return j, nil
 }
 
-// open opens the devices and puts the job together.
-func (j *Job) open(source engine.Source) error {
+// openRows opens the input of a job, which has rows unless the options say that it need not.
+func openRows(cfg *config.Config, o Options) (engine.Source, error) {
+	source, err := openSource(cfg, o.Limit)
+	if err == nil && !o.AllowEmpty && isEmpty(source) {
+		kind, _ := cfg.Input.Source()
+		err = cfg.Errorf("input."+kind, "the input has no rows").
+			WithFix("name a file with rows; --allow-empty makes an output without rows")
+	}
+	return source, err
+}
+
+// open opens the input and the devices and puts the job together.
+func (j *Job) open() error {
 	cfg, o := j.Config, j.Opts
+	if err := j.host.CheckDefaults(); err != nil {
+		return err
+	}
+	source, err := openRows(cfg, o)
+	if err != nil {
+		return err
+	}
 	workers, err := j.openDevices()
 	if err != nil {
 		return err

@@ -25,6 +25,8 @@ type Plan struct {
 	// Stale counts the results in the output that no row of the input asks for any more. Only Peek has it
 	// counted, for that takes eight bytes a row, and only for the whole input.
 	Stale int64
+	// Vanished counts the rows that the finished output has and the input has not any more; 0 for a part of the input.
+	Vanished int64
 	// Buckets counts the new rows of each shape, in the order of first appearance.
 	Buckets []Bucket
 	// Input is a digest of the rows, their keys and outcomes.
@@ -92,7 +94,7 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		}
 		input.Add(e, found)
 	}
-	p.Input, p.First = input.Sum(), named.First
+	p.Input, p.First, p.Vanished = input.Sum(), named.First, j.vanished(ctx, p.Rows)
 	if j.peeking && j.Opts.Limit == 0 {
 		var err error
 		if p.Stale, err = j.stale(ctx, asked); err != nil {
@@ -100,6 +102,18 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// vanished counts the rows of the report of an earlier run that are more than those of the input.
+func (j *Job) vanished(ctx context.Context, rows int64) int64 {
+	if j.Opts.Limit > 0 || j.report.Part != "" || j.engine.Store == nil {
+		return 0
+	}
+	s, err := report.ReadSummary(ctx, j.engine.Store, j.report.SummaryName())
+	if err != nil || s.State != report.Complete {
+		return 0
+	}
+	return max(0, s.Totals.Rows-rows)
 }
 
 // stale counts the keys of this shard in the ledger that are not asked for, by their first eight bytes.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"time"
 
 	"latentbeam/internal/engine"
@@ -84,6 +85,10 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	if s, ok, err := j.joined(ctx, plan); ok || err != nil {
 		r.NothingToDo, r.Joined, r.Totals, r.Skipped = ok, ok, s.Totals, plan.Done
 		return r, err
+	}
+	if plan.Vanished > 0 {
+		slog.Warn("the input has lost rows of the finished output: the tables lose them now, their videos and results stay",
+			"lost", plan.Vanished, "left", plan.Rows)
 	}
 	if err := j.prepare(ctx, plan); err != nil {
 		return r, err

@@ -25,6 +25,14 @@ func openSource(cfg *config.Config, limit int) (engine.Source, error) {
 	return source, err
 }
 
+// isEmpty reports whether a source has no rows at all. One that cannot be read is left to those who read all of it.
+func isEmpty(source engine.Source) bool {
+	for range source.Rows(context.Background(), false) {
+		return false
+	}
+	return true
+}
+
 func sourceOf(cfg *config.Config, limit int) (engine.Source, error) {
 	kind, patterns := cfg.Input.Source()
 	videos := cfg.Defaults.NumVideosPerPrompt

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/pipelines"
 	"latentbeam/runners"
 	"latentbeam/stages"
 )
@@ -36,7 +37,7 @@ func suite(t *testing.T) map[string]job {
 			sets: write("latents", all)},
 		"with readings": {prompts: whole.prompts, sets: write("video"),
 			stages: "[encode_text, denoise, decode_vae, encode_video, measure_shapes]"},
-		"no rows": {prompts: rows("prompt\n")},
+		"no rows": {prompts: rows("prompt\n"), opts: pipelines.Options{AllowEmpty: true}},
 		"nothing but failures": {prompts: rows("prompt,seed\npoison,\nx,NaN\n"), stages: "[toy]",
 			specs: specs(toySpec()), sets: write("latents", all)},
 	}

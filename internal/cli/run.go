@@ -21,6 +21,7 @@ type runFlags struct {
 	output string
 	shard  string
 	dryRun bool
+	empty  bool
 }
 
 func runCommand(specs []stages.Spec) *cobra.Command {
@@ -45,7 +46,7 @@ func runCommand(specs []stages.Spec) *cobra.Command {
 			if err != nil {
 				return fault.Usage(err)
 			}
-			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, specs: specs})
+			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, empty: f.empty, specs: specs})
 		},
 	}
 	flags := cmd.Flags()
@@ -61,6 +62,7 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the first N rows of the input; 0: all")
 	cmd.Flags().StringVar(&f.shard, "shard", "", "i/n: only share i of n, counted from 0 "+
 		"(default from JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID with their counts)")
+	cmd.Flags().BoolVar(&f.empty, "allow-empty", false, "take an input without rows for right")
 }
 
 // checkLimit refuses a --limit below 0.
@@ -76,6 +78,7 @@ type run struct {
 	shard  shard
 	retry  bool     // failed rows too
 	dryRun bool     // or rather not run
+	empty  bool     // the input may have no rows
 	sets   []string // on top of those that the job was started with
 	specs  []stages.Spec
 }
@@ -93,7 +96,7 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) error {
 	defer ignore()
 	job, err := openJob(signals, cfg, pipelines.Options{
 		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start,
-		Shard: how.shard.index, Shards: how.shard.count,
+		Shard: how.shard.index, Shards: how.shard.count, AllowEmpty: how.empty,
 	})
 	if err != nil {
 		return err

@@ -136,9 +136,9 @@ func readSource(path string) (*source, *Error) {
 		return nil, NewError(Position{File: path}, "%v", err)
 	case info.IsDir():
 		return nil, NewError(Position{File: path}, "this is a directory").WithFix("name the job's YAML file")
-	case info.Size() > maxFileBytes:
+	case info.Size() > MaxFileBytes:
 		return nil, NewError(Position{File: path}, "the file has %d bytes, more than %d", info.Size(),
-			maxFileBytes).WithFix("is this the job's YAML? Prompts belong in a table named under input")
+			MaxFileBytes).WithFix("is this the job's YAML? Prompts belong in a table named under input")
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -36,7 +36,7 @@ var floors = []floor{
 	{"internal/ledger internal/transport internal/doctor stages", ""},
 	{"internal/lend internal/engine/memory", ""},
 	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus internal/engine/schedule", ""},
-	{"stages/nn/nntest stages/diffuse internal/engine/recovery", ""},
+	{"stages/nn/nntest stages/diffuse stages/vae/wan internal/engine/recovery", ""},
 	{"stages/t5 stages/stdit stages/vae stages/guard stages/exec stages/video internal/engine", ""},
 	{"stages/catalog internal/table", "github.com/parquet-go/parquet-go"},
 	{"internal/report internal/engine/host", ""},
