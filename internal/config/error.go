@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 )
 
@@ -11,6 +12,9 @@ const ExitCode = 2
 
 // excerptRunes is how much of a line a message shows.
 const excerptRunes = 100
+
+// userPart is what an address may hold of credentials. No message shows it.
+var userPart = regexp.MustCompile(`://[^\s"'@]*@`)
 
 // source is the text that positions point into.
 type source struct {
@@ -62,7 +66,7 @@ func (p Position) excerpt() string {
 	}
 	var b strings.Builder
 	for n := max(1, p.Line-1); n <= p.Line; n++ {
-		fmt.Fprintf(&b, "  %4d | %s\n", n, clip(strings.ReplaceAll(p.src.line(n), "\t", " "), excerptRunes))
+		fmt.Fprintf(&b, "  %4d | %s\n", n, clip(strings.ReplaceAll(userPart.ReplaceAllString(p.src.line(n), "://[...]@"), "\t", " "), excerptRunes))
 	}
 	if p.Column > 0 && p.Column <= excerptRunes {
 		fmt.Fprintf(&b, "       | %s^\n", strings.Repeat(" ", p.Column-1))

@@ -31,9 +31,10 @@ var floors = []floor{
 	{"internal/config stages/cost internal/plan/weights internal/store internal/measure " +
 		"internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
 		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},
-	{"stages/exec/exectest internal/plan internal/plan/layout internal/gpu/gputest internal/store/dir internal/store/storetest", ""},
-	{"internal/store/open", ""},
-	{"internal/ledger internal/transport internal/doctor stages", ""},
+	{"stages/exec/exectest internal/plan internal/plan/layout internal/gpu/gputest internal/store/dir internal/store/storetest internal/store/bucket", ""},
+	{"internal/store/gcs internal/store/s3 internal/store/bucket/buckettest", "cloud.google.com/go/storage google.golang.org/api " +
+		"github.com/minio/minio-go github.com/fsouza/fake-gcs-server github.com/johannesboyne/gofakes3"},
+	{"internal/store/open internal/ledger internal/transport internal/doctor stages", ""},
 	{"internal/lend internal/engine/memory", ""},
 	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus internal/engine/schedule", ""},
 	{"stages/nn/nntest stages/diffuse stages/vae/wan internal/engine/recovery", ""},
@@ -51,7 +52,7 @@ var floors = []floor{
 // testExternal is what tests of any floor may import beside what their code may.
 const testExternal = "latentbeam/kernels/kerneltest latentbeam/stages/nn/nntest " +
 	"latentbeam/internal/torchpickle/torchtest latentbeam/internal/gpu/gputest latentbeam/internal/testaid " +
-	"latentbeam/internal/store/storetest latentbeam/stages/exec/exectest"
+	"latentbeam/internal/store/storetest latentbeam/internal/store/bucket/buckettest latentbeam/stages/exec/exectest"
 
 type pkg struct {
 	ImportPath                         string
