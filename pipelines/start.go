@@ -27,6 +27,16 @@ type Start struct {
 
 // ReadStart reads the YAML at path and notes the current directory.
 func ReadStart(path string, sets []string) (Start, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+	case info.IsDir(): // reading it says so
+	case !info.Mode().IsRegular():
+		return Start{}, fmt.Errorf("read job: %s is no regular file; write the job to a file", path)
+	case info.Size() > config.MaxFileBytes:
+		return Start{}, fmt.Errorf("read job: %s has %d bytes, more than %d: is this the job's YAML? Prompts belong in a "+
+			"table named under input", path, info.Size(), config.MaxFileBytes)
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return Start{}, fmt.Errorf("read job: %w; `latentbeam init` writes one to start from", err)

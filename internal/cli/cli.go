@@ -44,6 +44,7 @@ func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, st
 	root := &cobra.Command{
 		Use:               "latentbeam",
 		Short:             "Offline video diffusion: a prompt table in, videos and parquet out",
+		Version:           about(),
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
@@ -51,6 +52,7 @@ func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, st
 	}
 	root.AddCommand(runCommand(specs), planCommand(specs), retryCommand(specs), initCommand(), stagesCommand(specs))
 	root.AddCommand(convertCommand(), inspectCommand(), workerCommand(specs), doctorCommand(), versionCommand())
+	root.SetVersionTemplate("latentbeam {{.Version}}\n")
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

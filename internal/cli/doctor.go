@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"latentbeam/internal/doctor"
+	"latentbeam/internal/store"
+	"latentbeam/internal/store/bucket"
 	"latentbeam/schemas/fault"
 )
 
@@ -25,6 +27,10 @@ func doctorCommand() *cobra.Command {
 			dir := "."
 			if len(args) > 0 {
 				dir = args[0]
+			}
+			if store.HasScheme(dir) {
+				return fault.Usage(fmt.Errorf("doctor looks at directories, not at %s; a run of a job with --limit 1 tries a bucket",
+					bucket.Redact(dir)))
 			}
 			return runDoctor(cmd, doctor.Examine(doctor.Collect(release, dir)), asJSON)
 		},

@@ -45,6 +45,17 @@ func TestEmptyInput(t *testing.T) {
 	s.run(0, "run", "job.yaml", "--shard", "1/2")
 }
 
+// TestJobFiles: what cannot be a job's YAML is refused before it is read.
+func TestJobFiles(t *testing.T) {
+	s := newShell(t)
+	s.write("large.yaml", strings.Repeat("# a line of a large file\n", 50_000))
+	s.says(s.run(2, "run", "large.yaml"), "1250000 bytes", "Prompts belong in a table")
+	s.says(s.run(2, "run", "/dev/zero"), "/dev/zero is no regular file")
+	if flag, verb := s.run(0, "--version"), s.run(0, "version"); flag != verb {
+		t.Errorf("--version says %q, version %q", flag, verb)
+	}
+}
+
 // TestVanishedRows: a table that has lost rows says so before the tables of the output lose them.
 func TestVanishedRows(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)

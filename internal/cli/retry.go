@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"latentbeam/internal/store"
 	"latentbeam/pipelines"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -31,9 +32,11 @@ func retryCommand(specs []stages.Spec) *cobra.Command {
 			if cmd.Flags().Changed("limit") {
 				start.Limit = f.limit
 			}
-			output, err := filepath.Abs(args[0])
-			if err != nil {
-				return err
+			output := args[0]
+			if !store.HasScheme(output) {
+				if output, err = filepath.Abs(output); err != nil {
+					return err
+				}
 			}
 			if err := os.Chdir(start.Dir); err != nil {
 				return fault.Usage(fmt.Errorf("retry: the job was started in another directory: %w", err))

@@ -17,11 +17,15 @@ func versionCommand() *cobra.Command {
 		Short: "Print the version, the commit it was built from and the platform",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "latentbeam %s%s %s %s/%s\n",
-				release, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "latentbeam", about())
 			return err
 		},
 	}
+}
+
+// about is the version, the commit and the platform.
+func about() string {
+	return fmt.Sprintf("%s%s %s %s/%s", release, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // commit names the commit that the build was stamped with, if any.

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 )
 
@@ -11,6 +12,9 @@ const ExitCode = 2
 
 // excerptRunes is how much of a line a message shows.
 const excerptRunes = 100
+
+// userPart is what an address may hold of credentials. No message shows it.
+var userPart = regexp.MustCompile(`://[^\s"'@]*@`)
 
 // source is the text that positions point into.
 type source struct {
@@ -62,7 +66,7 @@ func (p Position) excerpt() string {
 	}
 	var b strings.Builder
 	for n := max(1, p.Line-1); n <= p.Line; n++ {
-		fmt.Fprintf(&b, "  %4d | %s\n", n, clip(strings.ReplaceAll(p.src.line(n), "\t", " "), excerptRunes))
+		fmt.Fprintf(&b, "  %4d | %s\n", n, clip(strings.ReplaceAll(userPart.ReplaceAllString(p.src.line(n), "://[...]@"), "\t", " "), excerptRunes))
 	}
 	if p.Column > 0 && p.Column <= excerptRunes {
 		fmt.Fprintf(&b, "       | %s^\n", strings.Repeat(" ", p.Column-1))
@@ -136,9 +140,9 @@ func readSource(path string) (*source, *Error) {
 		return nil, NewError(Position{File: path}, "%v", err)
 	case info.IsDir():
 		return nil, NewError(Position{File: path}, "this is a directory").WithFix("name the job's YAML file")
-	case info.Size() > maxFileBytes:
+	case info.Size() > MaxFileBytes:
 		return nil, NewError(Position{File: path}, "the file has %d bytes, more than %d", info.Size(),
-			maxFileBytes).WithFix("is this the job's YAML? Prompts belong in a table named under input")
+			MaxFileBytes).WithFix("is this the job's YAML? Prompts belong in a table named under input")
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 
 // Limits of a configuration file; a real one has a few dozen lines.
 const (
-	maxFileBytes = 1 << 20
+	// MaxFileBytes is how long a configuration file may be.
+	MaxFileBytes = 1 << 20
 	maxFlowDepth = 64 // open brackets in a line of flow style, before the YAML library sees them
 )
 
@@ -23,8 +24,8 @@ func parse(src *source, flag string) (*node, *Error) {
 	problems := &Error{}
 	start := Position{src: src, Line: 1, Column: 1, Flag: flag}
 	switch text := src.text; {
-	case len(text) > maxFileBytes:
-		problems.add(start, fmt.Sprintf("the file has %d bytes, more than %d", len(text), maxFileBytes),
+	case len(text) > MaxFileBytes:
+		problems.add(start, fmt.Sprintf("the file has %d bytes, more than %d", len(text), MaxFileBytes),
 			"is this the job's YAML? Prompts belong in a table named under input")
 		return nil, problems
 	case !utf8.Valid(text):

@@ -163,7 +163,7 @@ func (v *validator) output() {
 			v.missing("output.path", "output: {path: out/my-job}")
 		}
 	}
-	v.onDisk("output.path", out.Path)
+	v.inStore("output.path", out.Path)
 	if len(out.Write) == 0 {
 		v.problem("output.write", "known: "+strings.Join(parts, ", "), "output.write names nothing to write")
 	}

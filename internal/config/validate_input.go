@@ -15,6 +15,19 @@ func (v *validator) onDisk(path, value string) {
 	}
 }
 
+// inStore refuses an address that is no path and of no kind of bucket.
+func (v *validator) inStore(path, value string) {
+	scheme, rest, found := strings.Cut(value, "://")
+	if bucket, _, _ := strings.Cut(rest, "/"); found && strings.Contains(bucket, "@") {
+		v.problem(path, "credentials come from the environment", "%s holds an @, as if it had credentials", path)
+		return
+	}
+	if found && scheme != "gs" && scheme != "s3" && !strings.ContainsAny(scheme, "/.") {
+		v.problem(path, "give a path, or an address that begins with gs:// or s3://", "%s is %q, an address of another kind",
+			path, clip(value, valueRunes))
+	}
+}
+
 func (v *validator) model() {
 	m := v.config.Model
 	if m == (Model{}) {

@@ -31,12 +31,13 @@ var floors = []floor{
 	{"internal/config stages/cost internal/plan/weights internal/store internal/measure " +
 		"internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
 		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},
-	{"internal/plan internal/plan/layout internal/gpu/gputest internal/store/dir internal/store/storetest", ""},
-	{"internal/store/open", ""},
-	{"internal/ledger internal/transport internal/doctor stages", ""},
+	{"internal/plan internal/plan/layout internal/gpu/gputest internal/store/dir internal/store/storetest internal/store/bucket", ""},
+	{"internal/store/gcs internal/store/s3 internal/store/bucket/buckettest", "cloud.google.com/go/storage google.golang.org/api " +
+		"github.com/minio/minio-go github.com/fsouza/fake-gcs-server github.com/johannesboyne/gofakes3"},
+	{"internal/store/open internal/ledger internal/transport internal/doctor stages", ""},
 	{"internal/lend internal/engine/memory", ""},
 	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus internal/engine/schedule", ""},
-	{"stages/nn/nntest stages/diffuse internal/engine/recovery", ""},
+	{"stages/nn/nntest stages/diffuse stages/vae/wan internal/engine/recovery", ""},
 	{"stages/t5 stages/stdit stages/vae stages/guard stages/video internal/engine", ""},
 	{"stages/catalog internal/table", "github.com/parquet-go/parquet-go"},
 	{"internal/report internal/engine/host", ""},
@@ -51,7 +52,7 @@ var floors = []floor{
 // testExternal is what tests of any floor may import beside what their code may.
 const testExternal = "latentbeam/kernels/kerneltest latentbeam/stages/nn/nntest " +
 	"latentbeam/internal/torchpickle/torchtest latentbeam/internal/gpu/gputest latentbeam/internal/testaid " +
-	"latentbeam/internal/store/storetest"
+	"latentbeam/internal/store/storetest latentbeam/internal/store/bucket/buckettest"
 
 type pkg struct {
 	ImportPath                         string

@@ -56,9 +56,10 @@ func requested(t *testing.T, f nn.Family, config string) (tensors []safetensors.
 const (
 	xxl = `{"model_type": "t5", "vocab_size": 32128, "d_model": 4096, "d_kv": 64, "num_heads": 64, "d_ff": 10240,
 		"num_layers": 24, "feed_forward_proj": "gated-gelu"}`
-	sdVAE = `{"_class_name": "AutoencoderKL", "block_out_channels": [128, 256, 512, 512], "layers_per_block": 2}`
-	vae12 = `{"model_type": "VideoAutoencoderPipeline", "scale": [3.85, 2.32, 2.33, 3.06], "shift": [-0.1, 0.34, 0.27, 0.98]}`
-	vae13 = `{"model_type": "OpenSoraVAE_V1_3_Pipline"}`
+	sdVAE  = `{"_class_name": "AutoencoderKL", "block_out_channels": [128, 256, 512, 512], "layers_per_block": 2}`
+	vae12  = `{"model_type": "VideoAutoencoderPipeline", "scale": [3.85, 2.32, 2.33, 3.06], "shift": [-0.1, 0.34, 0.27, 0.98]}`
+	vae13  = `{"model_type": "OpenSoraVAE_V1_3_Pipline"}`
+	vaeWan = `{"_class_name": "AutoencoderKLWan"}`
 )
 
 // TestPublishedModelsAreRecognised by their tensors alone, and their configuration made of them takes every
@@ -70,6 +71,7 @@ func TestPublishedModelsAreRecognised(t *testing.T) {
 	all["sd-vae-ft"] = requested(t, vae.Family(), sdVAE)
 	all["OpenSora-VAE-v1.2"] = requested(t, vae.Family(), vae12)
 	all["OpenSora-VAE-v1.3"] = requested(t, vae.Family(), vae13)
+	all["Wan2.1-VAE"] = requested(t, vae.Family(), vaeWan)
 	for model, want := range map[string]string{
 		"stdit_v1_0_16x256x256": "STDiT of Open-Sora 1.0: depth 28, width 1152, 16 heads, 4 latent channels",
 		"stdit2_v1_1":           "STDiT2 of Open-Sora 1.1: depth 28, width 1152, 16 heads, 4 latent channels",
@@ -80,6 +82,7 @@ func TestPublishedModelsAreRecognised(t *testing.T) {
 		"sd-vae-ft":             "AutoencoderKL (2D)",
 		"OpenSora-VAE-v1.2":     "autoencoder of Open-Sora 1.2 (2D and temporal)",
 		"OpenSora-VAE-v1.3":     "autoencoder of Open-Sora 1.3 (causal 3D)",
+		"Wan2.1-VAE":            "autoencoder of Wan 2.1 (causal 3D, 16 latent channels)",
 	} {
 		tensors := all[model]
 		found, err := Recognize(tensors, nil)

@@ -11,7 +11,7 @@ import (
 
 // Config is the configuration of one of the autoencoders, as its config.json tells it.
 type Config struct {
-	// Name is the architecture: AutoencoderKL, VideoAutoencoderPipeline or OpenSoraVAE_V1_3_Pipline.
+	// Name is the architecture: AutoencoderKL, VideoAutoencoderPipeline, OpenSoraVAE_V1_3_Pipline or AutoencoderKLWan.
 	Name string
 	// DType is the type of the activations; weights are rounded to it on loading. F32 unless changed.
 	DType kernels.DType
@@ -74,9 +74,11 @@ func ParseConfig(data []byte) (Config, error) {
 		c.arch = newPipelineConfig()
 	case "OpenSoraVAE_V1_3_Pipline":
 		c.arch = newCausalConfig()
+	case "AutoencoderKLWan":
+		c.arch = newWanConfig()
 	default:
 		return Config{}, fmt.Errorf("vae config.json: %q is not an autoencoder this version computes; there are "+
-			"AutoencoderKL, VideoAutoencoderPipeline (Open-Sora 1.2) and OpenSoraVAE_V1_3_Pipline", c.Name)
+			"AutoencoderKL, AutoencoderKLWan, VideoAutoencoderPipeline (Open-Sora 1.2) and OpenSoraVAE_V1_3_Pipline", c.Name)
 	}
 	if err := json.Unmarshal(data, c.arch); err != nil {
 		return Config{}, fmt.Errorf("parse vae config.json: %w", err)

@@ -12,7 +12,7 @@ import (
 func (s *decodeStage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 	work, err := s.Config.decodeWork(row.NumFrames, row.Height, row.Width, s.micro)
 	all, _ := s.Bytes(s.Config.DType)
-	return cost.Estimate{Weights: all, Work: work * float64(max(1, row.Loop)), Pieces: s.Config.groupsOf(row)}, err
+	return cost.Estimate{Weights: all, Work: work * float64(max(1, row.Loop)), Pieces: s.Config.piecesOf(row)}, err
 }
 
 // decodeWork returns the FLOP of Decode.

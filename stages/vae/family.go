@@ -13,9 +13,7 @@ func Family() nn.Family {
 	return nn.Family{
 		Component: "vae",
 		Guess:     guess,
-		Load: nn.Loader(ParseConfig, Load, func(c Config) string {
-			return titles[c.Name]
-		}),
+		Load:      nn.Loader(ParseConfig, Load, title),
 	}
 }
 
@@ -24,6 +22,19 @@ var titles = map[string]string{
 	"AutoencoderKL":            "AutoencoderKL (2D)",
 	"VideoAutoencoderPipeline": "autoencoder of Open-Sora 1.2 (2D and temporal)",
 	"OpenSoraVAE_V1_3_Pipline": "autoencoder of Open-Sora 1.3 (causal 3D)",
+}
+
+// title names an architecture for people.
+func title(c Config) string {
+	a, ok := c.arch.(*WanConfig)
+	if !ok {
+		return titles[c.Name]
+	}
+	version := "2.1"
+	if a.IsResidual {
+		version = "2.2"
+	}
+	return fmt.Sprintf("autoencoder of Wan %s (causal 3D, %d latent channels)", version, a.ZDim)
 }
 
 // guess tells the architecture by the names of its first layers. Those of Open-Sora have one published size;
@@ -38,6 +49,8 @@ func guess(s nn.Shapes) ([]byte, error) {
 		return json.Marshal(c)
 	case s.Has("encoder.conv_in.conv.weight") && s.Has("encoder.down.0.block.0.norm1.weight"):
 		return json.Marshal(map[string]any{"model_type": "OpenSoraVAE_V1_3_Pipline"})
+	case s.Has("encoder.conv_in.weight") && s.Has("encoder.norm_out.gamma"):
+		return guessWan(s)
 	case !s.Has("encoder.conv_in.weight") || !s.Has("encoder.down_blocks.0.resnets.0.conv1.weight"):
 		return nil, nil
 	}

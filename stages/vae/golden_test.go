@@ -77,7 +77,13 @@ func hashedTensors(t testing.TB, cfg Config) map[string]safetensors.Tensor {
 	t.Helper()
 	tensors := map[string]safetensors.Tensor{}
 	for name, shape := range nntest.Shapes(t, cfg, Load) {
-		tensors[name] = nntest.Tensor(nntest.Weight(name, shape...), shape...)
+		values := nntest.Weight(name, shape...)
+		if strings.HasSuffix(name, ".gamma") {
+			for i := range values {
+				values[i]++
+			}
+		}
+		tensors[name] = nntest.Tensor(values, shape...)
 	}
 	if p, ok := cfg.arch.(*PipelineConfig); ok {
 		tensors["shift"] = nntest.Tensor(p.Shift, tensors["shift"].Shape...)

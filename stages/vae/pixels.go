@@ -8,6 +8,19 @@ import "fmt"
 //
 // The reference computes this in the model's dtype; in bf16 that loses every odd value above 128.
 func RGB24(dst []byte, src []float32) error {
+	return rgb24(dst, src, 0.5)
+}
+
+// bytes converts decoded pixels to bytes as the reference of the autoencoder does. That of Wan cuts off without rounding.
+func (c Config) bytes(dst []byte, src []float32) error {
+	if _, ok := c.arch.(*WanConfig); ok {
+		return rgb24(dst, src, 0)
+	}
+	return RGB24(dst, src)
+}
+
+// rgb24 is RGB24 with another addend than 0.5.
+func rgb24(dst []byte, src []float32, addend float32) error {
 	bad := -1
 	for i, x := range src {
 		if !(x > -1) {
@@ -16,7 +29,7 @@ func RGB24(dst []byte, src []float32) error {
 			}
 			x = -1
 		}
-		dst[i] = byte(float32((min(x, 1)+1)/2*255) + 0.5)
+		dst[i] = byte(float32((min(x, 1)+1)/2*255) + addend)
 	}
 	if bad >= 0 {
 		return fmt.Errorf("value %d of a decoded frame is not a number: the latents are too large for the autoencoder", bad)

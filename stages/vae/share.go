@@ -44,6 +44,15 @@ func (c Config) groupsOf(row *schemas.PromptRow) int {
 	return clips * c.group().of(row.NumFrames)
 }
 
+// piecesOf returns how many parts of the video of a row devices can take each for itself: groups of frames, or rows of
+// the latents where all frames depend on each other.
+func (c Config) piecesOf(row *schemas.PromptRow) int {
+	if _, ok := c.arch.(*WanConfig); ok {
+		return max(1, row.Height/c.Downscale())
+	}
+	return c.groupsOf(row)
+}
+
 // A stretch is some groups of a segment that one rank decodes.
 type stretch struct {
 	segment
@@ -128,7 +137,7 @@ func (s *decodeStage) decodeStretch(dev kernels.Backend, model *Model, st stretc
 			p.halves = append(p.halves, append([]float32(nil), pixels...))
 		default:
 			frame := make([]byte, len(pixels))
-			if err := RGB24(frame, pixels); err != nil && unreal == nil {
+			if err := s.Config.bytes(frame, pixels); err != nil && unreal == nil {
 				unreal = err
 			}
 			p.frames = append(p.frames, frame)

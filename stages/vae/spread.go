@@ -10,9 +10,9 @@ import (
 	"latentbeam/stages"
 )
 
-// Width lets as many devices decode a video as are of use: one where there is but one group of frames.
+// Width lets as many devices decode a video as are of use: one where there is but one part of it.
 func (s *decodeStage) Width(row *schemas.PromptRow) int {
-	if s.Config.groupsOf(row) == 1 {
+	if s.Config.piecesOf(row) == 1 {
 		return 1
 	}
 	return 0
@@ -37,7 +37,7 @@ func (s *decodeStage) RunSet(ctx context.Context, set *stages.Set, batch []*stag
 				return context.Cause(ctx)
 			}
 			g.Step(i)
-			if err := s.share(dev, g, set.Speeds, e); err != nil {
+			if err := s.share(dev, g, i, set.Speeds, e); err != nil {
 				return err
 			}
 		}
@@ -45,9 +45,12 @@ func (s *decodeStage) RunSet(ctx context.Context, set *stages.Set, batch []*stag
 	})
 }
 
-// share decodes one rank's part of an element.
-func (s *decodeStage) share(dev kernels.Backend, g *kernels.Group, speeds []float64, e *stages.Element) error {
+// share decodes one rank's part of element number step.
+func (s *decodeStage) share(dev kernels.Backend, g *kernels.Group, step int, speeds []float64, e *stages.Element) error {
 	defer dev.Scope()()
+	if _, ok := s.Config.arch.(*WanConfig); ok {
+		return s.shareRows(dev, g, step, speeds, e)
+	}
 	segments, err := s.segments(e)
 	if err != nil {
 		return err
@@ -152,7 +155,7 @@ func (s *decodeStage) assemble(stretches []stretch, parts []part) (frames [][]by
 		if stretches[i].before {
 			meet(s.Config.DType, waiting, p.halves[0])
 			frame := make([]byte, len(waiting))
-			if err := RGB24(frame, waiting); err != nil {
+			if err := s.Config.bytes(frame, waiting); err != nil {
 				return nil, fault.Row(err)
 			}
 			frames = append(frames, frame)

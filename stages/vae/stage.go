@@ -189,7 +189,7 @@ func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Elemen
 				return
 			}
 			frame := make([]byte, len(pixels))
-			unreal = cmp.Or(unreal, RGB24(frame, pixels))
+			unreal = cmp.Or(unreal, s.Config.bytes(frame, pixels))
 			video.Frames = append(video.Frames, frame)
 		})
 		if err = cmp.Or(err, fault.Row(unreal)); err != nil {

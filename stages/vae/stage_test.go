@@ -19,6 +19,9 @@ func goldenModel(t *testing.T, name string) *stages.Model {
 	t.Helper()
 	c, ok := goldenCases(t)[name]
 	if !ok {
+		c, ok = wanCases(t)[name]
+	}
+	if !ok {
 		t.Fatalf("no case %s", name)
 	}
 	var weights bytes.Buffer
@@ -47,6 +50,7 @@ func TestDType(t *testing.T) {
 	for _, c := range []struct{ name, dtype, says string }{
 		{"vae_kl_fp32", "fp16", ""}, {"vae_kl_fp32", "bf16", ""}, {"vae_v1_2_1frames_fp32", "bf16", ""},
 		{"vae_v1_2_1frames_fp32", "fp16", "published for bf16"}, {"vae_v1_3_1frame_fp32", "fp16", "published for bf16"},
+		{"wan21_1frame", "bf16", ""}, {"wan21_1frame", "fp16", "published for bf16"},
 		{"vae_kl_fp32", "int8", "give fp32, bf16, or with AutoencoderKL fp16"},
 	} {
 		_, err := Spec().New(goldenModel(t, c.name), func(options any) error {
@@ -75,6 +79,8 @@ func TestStages(t *testing.T) {
 			[3]int{6, 16, 24}},
 		{"vae_v1_3_1frame_fp32", schemas.PromptRow{NumFrames: 1, Height: 16, Width: 16}, []int{16, 1, 2, 2}, 1,
 			[3]int{1, 16, 16}},
+		{"wan21_5frames", schemas.PromptRow{NumFrames: 5, Height: 16, Width: 27}, []int{4, 2, 2, 3}, 1, [3]int{5, 16, 24}},
+		{"wan22_5frames", schemas.PromptRow{NumFrames: 5, Height: 32, Width: 48}, []int{6, 2, 2, 3}, 1, [3]int{5, 32, 48}},
 	} {
 		m, be, seed := goldenModel(t, c.name), cpu.New(2), int64(5)
 		encode, decode := opened(t, Encode(), m), opened(t, Spec(), m)

@@ -3,39 +3,66 @@ package open
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"latentbeam/internal/store"
+	"latentbeam/internal/store/bucket"
 	"latentbeam/internal/store/dir"
+	"latentbeam/internal/store/gcs"
+	"latentbeam/internal/store/s3"
 	"latentbeam/schemas/fault"
 )
 
-// Output opens the store at url, a path, and creates what is missing.
-func Output(_ context.Context, url string) (store.Store, error) {
-	if err := known(url); err != nil {
-		return nil, err
+// Output opens the store at url, a path or the address of a bucket's prefix, and creates what is missing. A bucket
+// itself must be there.
+func Output(ctx context.Context, url string) (store.Store, error) {
+	if store.HasScheme(url) {
+		b, err := inBucket(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		if err := b.Look(ctx); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		return b, nil
 	}
 	return result(dir.Open(url))
 }
 
 // Existing opens the store at url only to read it: where there is none, it answers fs.ErrNotExist and creates
 // nothing.
-func Existing(_ context.Context, url string) (store.Store, error) {
-	if err := known(url); err != nil {
-		return nil, err
+func Existing(ctx context.Context, url string) (store.Store, error) {
+	if store.HasScheme(url) {
+		b, err := inBucket(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		if err := b.Look(ctx); err != nil {
+			return nil, err
+		}
+		return b, nil
 	}
 	return result(dir.Look(url))
 }
 
-// known refuses the schemes that have no store.
-func known(url string) error {
-	if !store.HasScheme(url) {
-		return nil
-	}
+// inBucket opens the store of an address such as gs://bucket/prefix.
+func inBucket(ctx context.Context, url string) (*bucket.Bucket, error) {
 	scheme, _, _ := strings.Cut(url, "://")
-	return fault.Usage(fmt.Errorf("open output %s: there is no store for %s:// addresses, only files on disk are "+
-		"written: mount it, and give the path", url, scheme))
+	if scheme != gcs.Scheme && scheme != s3.Scheme {
+		return nil, fault.Usage(fmt.Errorf("open output %s: there is no store for %s:// addresses, only for paths, gs:// and "+
+			"s3://: mount it, and give the path", bucket.Redact(url), scheme))
+	}
+	at, err := bucket.ParseAddress(url)
+	if err != nil {
+		return nil, err
+	}
+	if scheme == gcs.Scheme {
+		return gcs.Open(ctx, at, nil, bucket.Options{})
+	}
+	return s3.Open(ctx, at, nil, bucket.Options{})
 }
 
 // result keeps a failed store from being one that is not nil.

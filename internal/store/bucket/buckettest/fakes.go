@@ -1,0 +1,100 @@
+package buckettest
+
+import (
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/fsouza/fake-gcs-server/fakestorage"
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+)
+
+// Bucket is the bucket that the services have.
+const Bucket = "bucket"
+
+// Server is a service behind a proxy.
+type Server struct {
+	*Proxy
+	URL string   // http://127.0.0.1:port
+	Env []string // name=value: what a client needs to find it
+}
+
+// Use sets the environment of this process for the server.
+func (s *Server) Use(t testing.TB) {
+	for _, pair := range s.Env {
+		for i := range pair {
+			if pair[i] == '=' {
+				t.Setenv(pair[:i], pair[i+1:])
+				break
+			}
+		}
+	}
+}
+
+// GCS starts a service that does as Google Cloud Storage does. It ends with the test.
+func GCS(t testing.TB) *Server {
+	s := serve(t, func(address *url.URL) http.Handler {
+		fake, err := fakestorage.NewServerWithOptions(fakestorage.Options{
+			NoListener: true, Scheme: "http", ExternalURL: address.String(), PublicHost: address.Host,
+			Writer: io.Discard,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fake.CreateBucketWithOpts(fakestorage.CreateBucketOpts{Name: Bucket})
+		return fake.HTTPHandler()
+	})
+	s.Env = []string{"STORAGE_EMULATOR_HOST=" + s.URL}
+	return s
+}
+
+// SecretKey is the secret that clients of S3 get. No message may show it.
+const SecretKey = "planted-SECRET-key-0123456789"
+
+// S3 starts a service that does as S3 does. It ends with the test.
+func S3(t testing.TB) *Server {
+	s := serve(t, func(*url.URL) http.Handler {
+		backend := s3mem.New()
+		if err := backend.CreateBucket(Bucket); err != nil {
+			t.Fatal(err)
+		}
+		return gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()
+	})
+	s.Env = []string{
+		"AWS_ENDPOINT_URL=" + s.URL, "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=planted-access-key",
+		"AWS_SECRET_ACCESS_KEY=" + SecretKey,
+	}
+	return s
+}
+
+func serve(t testing.TB, service func(address *url.URL) http.Handler) *Server {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := &url.URL{Scheme: "http", Host: listener.Addr().String()}
+	proxy := &Proxy{Service: service(address)}
+	server := &httptest.Server{Listener: listener, Config: &http.Server{
+		Handler: proxy, ErrorLog: log.New(io.Discard, "", 0),
+	}}
+	server.Start()
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return &Server{Proxy: proxy, URL: address.String()}
+}
+
+// quiet waits until no request has come for a while.
+func (s *Server) quiet() {
+	for n := int64(-1); n != s.Requests.Load(); {
+		n = s.Requests.Load()
+		time.Sleep(20 * time.Millisecond)
+	}
+}

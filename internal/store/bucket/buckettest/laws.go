@@ -1,0 +1,61 @@
+package buckettest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"latentbeam/internal/store"
+	"latentbeam/internal/store/bucket"
+	"latentbeam/internal/store/storetest"
+)
+
+// Opener opens a store on a server.
+type Opener func(ctx context.Context, prefix string, o bucket.Options) (*bucket.Bucket, error)
+
+var outputs atomic.Int64
+
+// Output is a new output on a server, for the laws of stores.
+func Output(server *Server, open Opener) storetest.Output {
+	clock, prefix := NewClock(), fmt.Sprintf("jobs/out %d", outputs.Add(1))
+	var mortals sync.Map
+	return storetest.Output{
+		Open: func(ctx context.Context) (store.Store, error) {
+			mortal := &Mortal{Clock: clock}
+			b, err := open(ctx, prefix, bucket.Options{Clock: mortal})
+			if err != nil {
+				return nil, err
+			}
+			mortals.Store(b, mortal)
+			return b, nil
+		},
+		Die: func(s store.Store) {
+			mortal, _ := mortals.Load(s)
+			server.quiet() // what the dead does at the same time ends first
+			mortal.(*Mortal).Die()
+		},
+		Leases: true,
+	}
+}
+
+// Laws checks the laws of stores on a server that behaves, and on one that does not.
+func Laws(t *testing.T, server *Server, open Opener) {
+	server.Use(t)
+	t.Run("undisturbed", func(t *testing.T) {
+		storetest.Run(t, func(testing.TB) storetest.Output { return Output(server, open) })
+	})
+	t.Run("disturbed", func(t *testing.T) {
+		server.Set(Faults{Rate: 0.15, Seed: 1, Skew: 3 * 60 * 60 * 1e9})
+		defer server.Set(Faults{})
+		storetest.Run(t, func(testing.TB) storetest.Output { return Output(server, open) })
+		for _, kind := range Kinds {
+			t.Logf("%d requests met %q", server.Count(kind), kind)
+			if server.Count(kind) == 0 {
+				t.Errorf("no request met %q", kind)
+			}
+		}
+		t.Logf("of %d requests", server.Requests.Load())
+	})
+}

@@ -1,0 +1,75 @@
+package bucket
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Clock is the time of a store. Tests bring their own.
+type Clock interface {
+	Now() time.Time
+	// Sleep waits to see whether somebody else does something.
+	Sleep(ctx context.Context, d time.Duration) error
+	// Pause waits before the same request is made again.
+	Pause(ctx context.Context, d time.Duration) error
+	// Every calls f again and again until stop is called. f may be running when stop returns.
+	Every(d time.Duration, f func()) (stop func())
+}
+
+// wall is the clock of the machine.
+type wall struct{}
+
+// Now implements Clock.
+func (wall) Now() time.Time { return time.Now() }
+
+// Sleep implements Clock.
+func (wall) Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// Pause implements Clock.
+func (w wall) Pause(ctx context.Context, d time.Duration) error { return w.Sleep(ctx, d) }
+
+// Every implements Clock.
+func (wall) Every(d time.Duration, f func()) (stop func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		ticker := time.NewTicker(d)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				f()
+			}
+		}
+	}()
+	return stop
+}
+
+// jitter is a random time between half of d and d.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// joined joins the parts that are not empty.
+func joined(parts ...string) string {
+	var out []string
+	for _, p := range parts {
+		if p != "" {
+			out = append(out, p)
+		}
+	}
+	return strings.Join(out, ", ")
+}

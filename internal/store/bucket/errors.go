@@ -1,0 +1,121 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+	"time"
+
+	"latentbeam/schemas/fault"
+)
+
+// Limits of trying again.
+const (
+	attempts   = 12
+	firstPause = 200 * time.Millisecond
+	longPause  = 20 * time.Second
+	budget     = 3 * time.Minute
+)
+
+// secretParts are what addresses and headers carry that no message may show.
+var secretParts = regexp.MustCompile(`(?i)(://)[^\s"'@]*@|\?[^\s"':]*|(bearer|authorization:?|signature=|credential=)\s*[^\s"',]+`)
+
+// Redact takes out of a text what may be a credential: the secrets given, and what addresses carry behind a
+// question mark or before an @.
+func Redact(text string, secrets ...string) string {
+	for _, s := range secrets {
+		if len(s) >= 4 {
+			text = strings.ReplaceAll(text, s, "[secret]")
+		}
+	}
+	return secretParts.ReplaceAllStringFunc(text, func(part string) string {
+		if strings.HasPrefix(part, "://") {
+			return "://[secret]@"
+		}
+		return "[...]"
+	})
+}
+
+// failure is an error of a bucket that people read. Its text holds no credential.
+type failure struct {
+	text string
+	is   error // what errors.Is finds, or nil
+}
+
+// Error implements error.
+func (f *failure) Error() string { return f.text }
+
+// Unwrap shows only errors that carry no text of a service.
+func (f *failure) Unwrap() error { return f.is }
+
+// settled reports whether err is an answer that trying again does not change.
+func settled(err error) bool {
+	var f *Failure
+	switch {
+	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrRefused):
+		return true
+	case errors.As(err, &f):
+		return !f.passes()
+	}
+	return false
+}
+
+// retry calls try until it is settled, at most attempts times and for the time of the budget.
+func (b *Bucket) retry(ctx context.Context, try func(ctx context.Context) error) error {
+	begun := b.clock.Now()
+	pause := firstPause
+	for n := 1; ; n++ {
+		err := try(ctx)
+		if ctx.Err() != nil && err != nil {
+			return ctx.Err()
+		}
+		if settled(err) {
+			return err
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = errSlow
+		}
+		wait := jitter(pause)
+		if n == attempts || b.clock.Now().Add(wait).Sub(begun) > budget {
+			return fmt.Errorf("tried %d times: %w", n, err)
+		}
+		if err := b.clock.Pause(ctx, wait); err != nil {
+			return err
+		}
+		pause = min(2*pause, longPause)
+	}
+}
+
+// failed makes the error that a caller gets.
+func (b *Bucket) failed(what, name string, err error) error {
+	where := b.url
+	if name != "" {
+		where += "/" + name
+	}
+	var f *Failure
+	var done *failure
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &done):
+		return err
+	case errors.Is(err, fs.ErrNotExist):
+		return &fs.PathError{Op: what, Path: where, Err: fs.ErrNotExist}
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("%s %s: %w", what, where, context.Canceled)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s %s: %w", what, where, context.DeadlineExceeded)
+	}
+	out := &failure{text: fmt.Sprintf("%s %s: %s", what, where, Redact(err.Error(), b.secrets...))}
+	if errors.As(err, &f) && f.Status == 404 {
+		return fault.Usage(&failure{text: fmt.Sprintf("%s %s: there is no such bucket; make it first, or mend the address",
+			what, where)})
+	}
+	if errors.As(err, &f) && (f.Status == 401 || f.Status == 403) {
+		out.text += "; check the credentials of this process and their rights on the bucket"
+	}
+	return fault.TryAgain(out)
+}

@@ -1,0 +1,318 @@
+package bucket
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	"latentbeam/internal/store"
+	"latentbeam/schemas/fault"
+)
+
+// Times of a lease. Whoever sees no heartbeat for leaseTime on its own clock takes the lease over: three heartbeats
+// are missing by then. The holder asks the bucket before it writes when its own last heartbeat is doubtTime old.
+const (
+	leaseTime = 60 * time.Second
+	beatTime  = 15 * time.Second
+	doubtTime = 45 * time.Second
+	lookTime  = 5 * time.Second // between two looks at somebody else's lease
+)
+
+// record is the content of a lock's object.
+type record struct {
+	store.Owner
+	Token   string `json:"token"`             // of this taking of the lock
+	Beat    int    `json:"beat"`              // counts heartbeats
+	Process string `json:"process,omitempty"` // see process
+	Free    bool   `json:"free,omitempty"`
+}
+
+// found is a record as the bucket holds it.
+type found struct {
+	record
+	version Version // Absent: nobody ever took the lock
+}
+
+func (f found) free() bool { return f.version == Absent || f.Free }
+
+// lease is a lock of this store.
+type lease struct {
+	bucket *Bucket
+	name   string
+
+	token   string
+	mu      sync.Mutex // held while the record is written
+	held    bool       // the lock was taken
+	found              // as last written
+	renewed time.Time  // when the last write that succeeded began
+	lost    bool
+	stop    func() // the heartbeat
+}
+
+// Lock implements store.Store. Where somebody holds the lock, it watches for a sign of life: at most leaseTime.
+func (b *Bucket) Lock(ctx context.Context, name, owner string) (release func(), err error) {
+	if err := b.begin(ctx, "lock", name); err != nil {
+		return nil, err
+	}
+	l := &lease{bucket: b, name: name, token: rand.Text()}
+	l.record = record{Owner: store.NewOwner(owner), Token: l.token, Process: process()}
+	b.mu.Lock()
+	if b.lease != nil {
+		b.mu.Unlock()
+		return nil, fmt.Errorf("lock %s: this run already holds a lock on %s", name, b.url)
+	}
+	b.lease = l
+	b.mu.Unlock()
+	if err := l.take(ctx); err != nil {
+		l.end()
+		return nil, err
+	}
+	return sync.OnceFunc(l.release), nil
+}
+
+// take makes the lease this process's.
+func (l *lease) take(ctx context.Context) error {
+	for {
+		there, err := l.bucket.read(ctx, l.name)
+		if err != nil {
+			return l.bucket.failed("lock", l.name, err)
+		}
+		if there, err = l.bucket.watch(ctx, l.name, there); err != nil {
+			return err
+		}
+		err = l.claim(ctx, there.version)
+		if !errors.Is(err, ErrRefused) {
+			return l.bucket.failed("lock", l.name, err)
+		}
+		there, err = l.bucket.read(ctx, l.name) // another one was faster
+		if err != nil {
+			return l.bucket.failed("lock", l.name, err)
+		}
+		if !there.free() {
+			return l.bucket.locked(l.name, there)
+		}
+	}
+}
+
+// claim writes the first record over the version given. The heartbeat waits for it.
+func (l *lease) claim(ctx context.Context, old Version) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stop == nil {
+		l.stop = l.bucket.clock.Every(beatTime, l.beat)
+	}
+	l.version = old
+	err := l.write(ctx, l.record)
+	l.held = err == nil
+	return err
+}
+
+// write gives the lease's object a new record; mu is held. The error is the service's.
+func (l *lease) write(ctx context.Context, r record) error {
+	begun := l.bucket.clock.Now()
+	version, err := l.bucket.swap(ctx, l.name, l.version, r)
+	if err == nil {
+		l.record, l.version, l.renewed = r, version, begun
+	}
+	return err
+}
+
+// beat shows that this process lives.
+func (l *lease) beat() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
+	defer cancel()
+	_ = l.renew(ctx) // a failed one is tried again at the next heartbeat, and before the next write
+}
+
+// renew writes the next heartbeat; mu is held.
+func (l *lease) renew(ctx context.Context) error {
+	if !l.held || l.lost {
+		return nil
+	}
+	r := l.record
+	r.Beat++
+	err := l.write(ctx, r)
+	if errors.Is(err, ErrRefused) || errors.Is(err, fs.ErrNotExist) {
+		l.lost = true
+		return nil
+	}
+	return err
+}
+
+// mine is ErrLost where the lock of this store may be another one's.
+func (b *Bucket) mine(ctx context.Context) error {
+	b.mu.Lock()
+	l := b.lease
+	b.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held && !l.lost && b.since(l.renewed) > doubtTime {
+		if err := l.renew(ctx); err != nil {
+			return b.failed("renew the lock", l.name, err)
+		}
+	}
+	if l.held && l.lost {
+		return fault.TryAgain(fmt.Errorf("write to %s: %w: this process was silent for too long", b.url, store.ErrLost))
+	}
+	return nil
+}
+
+// since is how long ago a time was, by the clock that says more: one of them stands still while a machine sleeps.
+func (b *Bucket) since(t time.Time) time.Duration {
+	now := b.clock.Now()
+	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))
+}
+
+// release gives the lock back. A bucket out of reach frees it by time.
+func (l *lease) release() {
+	l.mu.Lock()
+	if !l.lost {
+		ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
+		_ = l.write(ctx, record{Owner: l.Owner, Token: l.Token, Beat: l.Beat + 1, Free: true})
+		cancel()
+	}
+	l.held = false
+	l.mu.Unlock()
+	l.end()
+}
+
+// end forgets the lease.
+func (l *lease) end() {
+	if l.stop != nil {
+		l.stop()
+	}
+	l.bucket.mu.Lock()
+	defer l.bucket.mu.Unlock()
+	l.bucket.lease = nil
+}
+
+// Held implements store.Store. Where somebody holds the lock, it watches for a sign of life: at most leaseTime.
+func (b *Bucket) Held(ctx context.Context, name string) error {
+	if err := b.begin(ctx, "look at the lock", name); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	l := b.lease
+	b.mu.Unlock()
+	there, err := b.read(ctx, name)
+	if err != nil {
+		return b.failed("look at the lock", name, err)
+	}
+	if l != nil && l.name == name && there.Token == l.token {
+		return b.locked(name, there)
+	}
+	_, err = b.watch(ctx, name, there)
+	return err
+}
+
+// watch returns once the lock is free or its holder dead, or else the *LockedError.
+func (b *Bucket) watch(ctx context.Context, name string, there found) (found, error) {
+	begun := b.clock.Now()
+	for !there.free() && !died(there.record) {
+		rest := leaseTime - b.clock.Now().Sub(begun)
+		if rest <= 0 {
+			return there, nil
+		}
+		if err := b.clock.Sleep(ctx, min(rest, lookTime)); err != nil {
+			return there, b.failed("lock", name, err)
+		}
+		now, err := b.read(ctx, name)
+		if err != nil {
+			return there, b.failed("lock", name, err)
+		}
+		if now.version != there.version && !now.free() {
+			return now, b.locked(name, now)
+		}
+		there = now
+	}
+	return there, nil
+}
+
+// locked is the error about a lock that is held.
+func (b *Bucket) locked(name string, f found) error {
+	return fault.TryAgain(&store.LockedError{URL: b.url, Lock: name, Owner: f.Owner})
+}
+
+// read reads a lock's object. A missing one has no version. The error is the service's.
+func (b *Bucket) read(ctx context.Context, name string) (f found, err error) {
+	r, err := b.Open(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return found{}, nil
+	}
+	if err != nil {
+		return found{}, err
+	}
+	defer r.Close()
+	text := make([]byte, r.Size())
+	if _, err := r.ReadAt(text, 0); err != nil && len(text) > 0 {
+		if errors.Is(err, store.ErrChanged) {
+			return b.read(ctx, name)
+		}
+		return found{}, err
+	}
+	f.version = r.(*reader).object.Version
+	_ = json.Unmarshal(text, &f.record) // what cannot be read is held by nobody who says who it is
+	return f, nil
+}
+
+// swap writes a record if the lock's object still has the version given. The error is the service's.
+func (b *Bucket) swap(ctx context.Context, name string, old Version, r record) (Version, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return Absent, err
+	}
+	c := content(name, append(text, '\n'))
+	c.Changes = true
+	version, err := b.write(ctx, name, old, c)
+	if !errors.Is(err, ErrRefused) {
+		return version, err
+	}
+	there, readErr := b.read(ctx, name) // an earlier try may have been carried out
+	if readErr == nil && there.Token == r.Token && there.Beat == r.Beat && there.Free == r.Free {
+		return there.version, nil
+	}
+	if readErr != nil {
+		return Absent, readErr
+	}
+	return Absent, err
+}
+
+// CleanTemps implements store.Store. A bucket shows no object that is not whole, so there is nothing to remove; but
+// what the dead have begun, a process that was only paused could still finish. So their locks are taken from them.
+func (b *Bucket) CleanTemps(ctx context.Context, free ...string) (int, error) {
+	if err := b.begin(ctx, "clean temporary files", free...); err != nil {
+		return 0, err
+	}
+	b.mu.Lock()
+	l := b.lease
+	b.mu.Unlock()
+	if l == nil {
+		return 0, errors.New("clean temporary files: the output is not locked by this run")
+	}
+	if err := b.mine(ctx); err != nil {
+		return 0, err
+	}
+	for _, name := range free {
+		if name == l.name {
+			continue
+		}
+		there, err := b.read(ctx, name)
+		if err == nil && !there.free() {
+			_, err = b.swap(ctx, name, there.version, record{Owner: there.Owner, Token: l.Token, Free: true})
+		}
+		if err != nil && !errors.Is(err, ErrRefused) {
+			return 0, b.failed("clean", name, err)
+		}
+	}
+	return 0, nil
+}

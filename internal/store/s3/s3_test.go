@@ -1,0 +1,17 @@
+package s3
+
+import (
+	"context"
+	"testing"
+
+	"latentbeam/internal/store/bucket"
+	"latentbeam/internal/store/bucket/buckettest"
+)
+
+func open(ctx context.Context, prefix string, o bucket.Options) (*bucket.Bucket, error) {
+	return Open(ctx, bucket.Address{Scheme: Scheme, Bucket: buckettest.Bucket, Prefix: prefix}, nil, o)
+}
+
+func TestLaws(t *testing.T) { buckettest.Laws(t, buckettest.S3(t), open) }
+
+func TestSecrets(t *testing.T) { buckettest.Secrets(t, buckettest.S3(t), open) }

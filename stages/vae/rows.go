@@ -1,0 +1,110 @@
+package vae
+
+import (
+	"fmt"
+
+	"latentbeam/kernels"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+	"latentbeam/stages/sequence"
+	"latentbeam/stages/vae/wan"
+)
+
+// shareRows is share where all frames depend on each other: a rank decodes rows of all of them.
+func (s *decodeStage) shareRows(dev kernels.Backend, g *kernels.Group, step int, speeds []float64, e *stages.Element) error {
+	rows, err := sequence.Cut(e.Latents.Shape[2], speeds)
+	if err != nil {
+		return err
+	}
+	frames, err := s.decodeBand(dev, g, step, rows, e)
+	if err != nil {
+		return err
+	}
+	video := s.clip(e)
+	size := func(rank int) int { return rows[rank].Len() * s.Config.Downscale() * video.Width * 3 }
+	var send, recv []kernels.Part
+	for rank := range g.Size() {
+		switch {
+		case rank == 0 || size(rank) == 0:
+		case g.Rank() == 0:
+			recv = append(recv, kernels.Part{Peer: rank, View: dev.Alloc(kernels.BF16, e.Row.NumFrames, size(rank))})
+		case g.Rank() == rank:
+			x := dev.Alloc(kernels.BF16, len(frames), size(rank))
+			dev.Upload(x, numbers(frames, size(rank)))
+			send = append(send, kernels.Part{Peer: 0, View: x})
+		}
+	}
+	if err := g.Exchange("frames", send, recv); err != nil || g.Rank() != 0 {
+		return err
+	}
+	if frames == nil {
+		frames = make([][]byte, e.Row.NumFrames)
+	}
+	for _, part := range recv { // from top to bottom
+		values := make([]float32, part.View.Len())
+		if err := dev.Download(values, part.View); err != nil {
+			return err
+		}
+		for i, below := range pictures(values, part.View.Dim(1)) {
+			frames[i] = append(frames[i], below...)
+		}
+	}
+	video.Frames, e.Frames = frames, video
+	return nil
+}
+
+// decodeBand returns this rank's rows of all frames, nil where it has none. rows are those of the latents by rank.
+func (s *decodeStage) decodeBand(dev kernels.Backend, g *kernels.Group, step int, rows []sequence.Range,
+	e *stages.Element) (frames [][]byte, err error) {
+	var ranks []int // that have rows
+	var theirs []sequence.Range
+	for rank, r := range rows {
+		if r.Len() > 0 {
+			ranks, theirs = append(ranks, rank), append(theirs, r)
+		}
+	}
+	mine := rows[g.Rank()]
+	if mine.Len() == 0 {
+		return nil, nil
+	}
+	var bands *wan.Bands
+	if len(ranks) > 1 {
+		sub, err := g.Sub(ranks, 0)
+		if err != nil {
+			return nil, err
+		}
+		sub.Step(step)
+		bands = wan.NewBands(sub, theirs)
+	}
+	model, err := s.On(dev)
+	if err != nil {
+		return nil, err
+	}
+	z := rowsOf(e.Latents, mine)
+	s.unscale(z, e)
+	var unreal error // of a frame
+	err = model.network.(*wanNetwork).decodeRows(dev, z, bands, func(pixels []float32) {
+		frame := make([]byte, len(pixels))
+		if err := s.Config.bytes(frame, pixels); err != nil && unreal == nil {
+			unreal = err
+		}
+		frames = append(frames, frame)
+	})
+	if err == nil && unreal == nil && len(frames) != e.Row.NumFrames {
+		err = fmt.Errorf("%d frames were decoded, want %d", len(frames), e.Row.NumFrames)
+	}
+	if err == nil {
+		err = fault.Row(unreal)
+	}
+	return frames, err
+}
+
+// rowsOf copies rows out of latents (C, T, h, w).
+func rowsOf(z *stages.Array, r sequence.Range) *stages.Array {
+	c, t, h, w := z.Shape[0], z.Shape[1], z.Shape[2], z.Shape[3]
+	out := stages.NewArray(c, t, r.Len(), w)
+	for i := range c * t {
+		copy(out.Data[i*r.Len()*w:][:r.Len()*w], z.Data[(i*h+r.Lo)*w:])
+	}
+	return out
+}
