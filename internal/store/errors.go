@@ -17,7 +17,8 @@ var (
 	ErrLost = errors.New("the lock on the output was lost")
 )
 
-// ConflictError says that Put found other bytes under a name that is written only once.
+// ConflictError says that Put found other bytes under a name that is written only once. Put returns it as it is, several
+// by errors.Join, without a class around them: Conflicts takes them apart.
 type ConflictError struct {
 	Name               string
 	HaveSize, WantSize int64  // bytes that are there and bytes that were to be published

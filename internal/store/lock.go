@@ -32,7 +32,7 @@ func (o Owner) String() string {
 		o.PID, o.Host, o.Since.Format("2006-01-02 15:04:05"), o.Name)
 }
 
-// LockedError says that another process holds the lock. ExitCode of it is 75.
+// LockedError says that another process holds the lock. A store returns it as fault.TryAgain (exit code 75).
 type LockedError struct {
 	URL   string // of the store
 	Lock  string // name of the lock

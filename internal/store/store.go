@@ -9,7 +9,8 @@ import (
 // Store is an output: a flat set of objects. Its methods are safe for concurrent use, and several stores, in
 // several processes, may be open on one output.
 //
-// Names are checked by CheckName; a name that it refuses is an error of every method. No name is also the
+// Names are checked by CheckName, before anything is written; a name that it refuses is an error of every method, and
+// not fs.ErrNotExist. No name is also the
 // directory of another one ("a" beside "a/b"): a store may refuse the second.
 //
 // Atomicity: under a name stands a whole object or none, at every moment and after every crash. Nobody sees a

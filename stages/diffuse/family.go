@@ -12,7 +12,7 @@ import (
 type Family struct {
 	Name    string // such as "STDiT"
 	Models  string // that were published of it, such as "Open-Sora 1.0 to 1.3"
-	Options string // names of the options that only it has, for the one line of the stage
+	Options string // names of the options that only it has, for the one line of the stage; "": none
 	// Recognise reports whether a config.json is that of a network of this family.
 	Recognise func(config []byte) bool
 	// Open reads config.json and decodes the options of the job, into a struct that embeds Options.

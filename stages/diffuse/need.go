@@ -36,11 +36,12 @@ func evaluation(net Network, rows int, size Size, tokens int, forward bool) (fun
 	}, nil
 }
 
-// anyRows stand for rows of a size and length of text: memory and work do not depend on their other values.
+// anyRows stand for rows of a size and length of text, which is all zeros: memory and work do not depend on their other
+// values.
 func (d *Description) anyRows(n int, size Size, tokens int) *Rows {
 	e := &stages.Element{
 		Row:  schemas.PromptRow{Height: 1, Width: 1, NumFrames: 1, FPS: 1},
-		Text: &stages.Text{Embedding: &stages.Array{Shape: []int{tokens, d.TextWidth}}},
+		Text: &stages.Text{Embedding: stages.NewArray(tokens, d.TextWidth)},
 	}
 	rows := &Rows{Size: size, Parts: d.alone(n, size)}
 	for range n {

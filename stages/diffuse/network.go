@@ -25,7 +25,8 @@ type Network interface {
 // Model is a network with its weights on a device. It is read-only and may serve any backend of that device.
 type Model interface {
 	// Prepare brings the texts and conditions of rows to the device, and computes what all steps share, in the scope
-	// open at the call.
+	// open at the call. It is also called to measure memory and work: on a backend that keeps shapes alone, with rows that
+	// stand for others (their texts are zeros).
 	Prepare(be kernels.Backend, rows *Rows) (Batch, error)
 }
 
@@ -49,7 +50,7 @@ type Description struct {
 	Hidden      int           // numbers of a token in the blocks
 	Heads       int           // of the attention that a set shares
 	Blocks      int           // runs of layers that a pipeline can be cut between
-	Sums        int           // layers of a block whose sums tensor parallelism cuts
+	Sums        int           // layers of a block whose sums tensor parallelism cuts; 0: none, and tp_size is refused
 	Full        bool          // attention is over all tokens of a video (nn.SelfAttention.AddFull), not inside frames
 	DType       kernels.DType // of weights and activations
 	TextWidth   int           // numbers of a token of text

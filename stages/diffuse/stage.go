@@ -17,13 +17,20 @@ import (
 // Spec returns the stage `denoise`: a network of one of the families, under its sampler, turns noise into latents
 // that follow the text.
 //
-// again opens what takes the clips of longer videos through the model's autoencoder.
+// again opens what takes the clips of longer videos through the model's autoencoder (vae.OpenReencoder); nil refuses
+// such videos. A program of another module gives the stage a name of its own, since `denoise` is taken:
+//
+//	spec := diffuse.Spec([]diffuse.Family{mine}, nil)
+//	spec.Name = "denoise_mine"
+//	os.Exit(latentbeam.Main(spec))
 func Spec(families []Family, again stages.OpenReencoder) stages.Spec {
 	var titles []string
 	own := ""
 	for _, f := range families {
 		titles = append(titles, f.title())
-		own += f.Options + ", "
+		if f.Options != "" {
+			own += f.Options + ", "
+		}
 	}
 	return stages.Spec{
 		Name: "denoise",
@@ -36,7 +43,12 @@ func Spec(families []Family, again stages.OpenReencoder) stages.Spec {
 			stages.ParamSteps, stages.ParamGuidanceScale},
 		New: func(m *stages.Model, o stages.Options) (stages.Stage, error) {
 			pick := func(config []byte) (Network, error) { return open(families, config, o) }
-			return newStage(m, pick, func() (stages.Reencoder, error) { return again(m) })
+			return newStage(m, pick, func() (stages.Reencoder, error) {
+				if again == nil {
+					return nil, errors.New("this program has no autoencoder for it")
+				}
+				return again(m)
+			})
 		},
 	}
 }

@@ -185,6 +185,22 @@ func TestWanMemory(t *testing.T) {
 			}
 			t.Logf("%s %s: %.2f GiB at 480x832", name, what, float64(five)/(1<<30))
 		}
+		m, err := Load(cfg, nn.ShapesOnly())
+		if err != nil {
+			t.Fatal(err)
+		}
+		z := stages.NewArray(m.arch.(*WanConfig).ZDim, 2, 4, 4)
+		twice, err := nn.PeakBytes(func(be kernels.Backend) error {
+			for range 2 {
+				if err := m.Decode(be, z, 5, 1, func([]float32) {}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if once, _ := cfg.DecodeBytes(5, 4*cfg.Downscale(), 4*cfg.Downscale(), 1); err != nil || once != twice {
+			t.Errorf("%s: %d bytes for one clip, %d for one after another, %v", name, once, twice, err)
+		}
 	}
 }
 

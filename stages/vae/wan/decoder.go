@@ -150,13 +150,12 @@ func (s *stream) enlarge(c nn.Conv, dst, x, residual kernels.Tensor) {
 	s.be.Copy(room.Narrow(2, above, h), x)
 	s.swap(room, above, below)
 	wide := s.be.Alloc(s.dt, 1, t, above+2*h+below, 2*w, c.W.Dim(0)) // with the nearer row of each neighbour's two
+	s.be.Conv(images(wide), images(room), c.W, spec)
 	own := wide.Narrow(2, above, 2*h)
 	if residual.IsZero() {
-		s.be.Conv(images(wide), images(room), c.W, spec)
 		s.be.Copy(dst, own)
 		return
 	}
-	s.be.Conv(images(wide), images(room), c.W, spec)
 	s.be.Binary(dst, residual, own, kernels.Add)
 }
 
