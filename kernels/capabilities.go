@@ -5,6 +5,8 @@ import "time"
 // Capabilities says what a backend can do beyond its operations. A field that is left out means that it cannot.
 // Wrappers pass it on, and change what they change: a device is asked once for a model or a batch, not for each call.
 type Capabilities struct {
+	// UUID names the hardware as its driver does, such as "GPU-…"; "" for a CPU.
+	UUID string
 	// Refiller exchanges weights in a memory of the device's own.
 	Refiller Refiller
 	// Linker joins devices of several processes.

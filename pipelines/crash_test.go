@@ -22,6 +22,7 @@ import (
 	"latentbeam/internal/report"
 	"latentbeam/internal/store/dir"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages/exec/exectest"
 )
 
 // childEnv holds, as JSON, the life that this test binary is to lead as a child of a crash test.
@@ -37,6 +38,7 @@ type life struct {
 }
 
 func TestMain(m *testing.M) {
+	exectest.Main()
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	if text := os.Getenv(childEnv); text != "" {
 		if err := lead(text); err != nil {

@@ -71,29 +71,35 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.CheckDefaults(); err != nil {
-		return nil, err
-	}
-	source, err := openSource(cfg, o.Limit)
-	if err != nil {
-		return nil, err
-	}
-	if !o.AllowEmpty && isEmpty(source) {
-		kind, _ := cfg.Input.Source()
-		return nil, cfg.Errorf("input."+kind, "the input has no rows").
-			WithFix("name a file with rows; --allow-empty makes an output without rows")
-	}
-	j := &Job{Config: cfg, Opts: o, host: h, runner: runner}
-	if err := j.open(source); err != nil {
+	j := &Job{Config: cfg, Opts: o, host: h, runner: runner, close: []func(){h.Close}}
+	if err := j.open(); err != nil {
 		j.Close()
 		return nil, err
 	}
 	return j, nil
 }
 
-// open opens the devices and puts the job together.
-func (j *Job) open(source engine.Source) error {
+// openRows opens the input of a job, which has rows unless the options say that it need not.
+func openRows(cfg *config.Config, o Options) (engine.Source, error) {
+	source, err := openSource(cfg, o.Limit)
+	if err == nil && !o.AllowEmpty && isEmpty(source) {
+		kind, _ := cfg.Input.Source()
+		err = cfg.Errorf("input."+kind, "the input has no rows").
+			WithFix("name a file with rows; --allow-empty makes an output without rows")
+	}
+	return source, err
+}
+
+// open opens the input and the devices and puts the job together.
+func (j *Job) open() error {
 	cfg, o := j.Config, j.Opts
+	if err := j.host.CheckDefaults(); err != nil {
+		return err
+	}
+	source, err := openRows(cfg, o)
+	if err != nil {
+		return err
+	}
 	workers, err := j.openDevices()
 	if err != nil {
 		return err

@@ -47,6 +47,7 @@ type workerJob struct {
 // Serve answers requests until ctx ends, and then waits for those that are under way to stop.
 func (w *Worker) Serve(ctx context.Context) error {
 	var working sync.WaitGroup
+	defer w.close()
 	defer working.Wait()
 	for {
 		conn, err := w.Node.Accept(ctx)
@@ -166,12 +167,27 @@ func (w *Worker) job(start string) *workerJob {
 		j = &workerJob{}
 		w.jobs[start] = j
 		if w.order = append(w.order, start); len(w.order) > maxJobs {
-			w.devices.Forget(w.jobs[w.order[0]].host)
+			first := w.jobs[w.order[0]].host
+			w.devices.Forget(first)
+			if first != nil {
+				defer first.Close()
+			}
 			delete(w.jobs, w.order[0])
 			w.order = w.order[1:]
 		}
 	}
 	return j
+}
+
+// close closes the jobs.
+func (w *Worker) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, j := range w.jobs {
+		if j.host != nil {
+			j.host.Close()
+		}
+	}
 }
 
 // openJob opens the stages and brings their weights to a device, so that no set waits for them later.
@@ -191,8 +207,12 @@ func (w *Worker) openJob(ctx context.Context, j *workerJob, job json.RawMessage)
 	h.On(w.devices)
 	w.mu.Lock()
 	w.devices.Forget(j.host) // of a try that was given up
+	old := j.host
 	j.host = h
 	w.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
 	if err := h.Arrange([]schemas.PromptRow{h.Defaults}, 0); err != nil {
 		return err
 	}

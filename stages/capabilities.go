@@ -32,6 +32,11 @@ type Capabilities struct {
 	Spread *Spread
 	// Loading is how weights come to devices; nil: the stage has none there.
 	Loading *Loading
+	// MaxBatch is the most elements of a batch; 0: as many as fit in memory.
+	MaxBatch int
+	// Close gives back what the stage holds beyond memory, such as processes. It is called once, when no element comes
+	// any more; nil: there is nothing.
+	Close func()
 }
 
 // Spread is how a set of devices shares a batch. Both functions are there.

@@ -38,6 +38,12 @@ type Spec struct {
 	Params []Param
 	// Passive stages (a guard) do not change results and stay out of the keys.
 	Passive bool
+	// Program says that the stage runs a program that the job names: a worker and `retry` refuse it unless they were
+	// allowed to.
+	Program bool
+	// Of returns the spec of one entry of a job where the options decide what the stage takes, gives and depends on.
+	// Such a stage may be in a job more than once, each time with another option `name`. Nil: this spec holds for all.
+	Of func(options Options) (Spec, error)
 	// New opens the stage. It reads the model's configuration and maps its weights.
 	New func(m *Model, options Options) (Stage, error)
 }

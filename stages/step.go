@@ -7,11 +7,19 @@ import (
 
 // Step is one stage of a job, opened.
 type Step struct {
-	Name    string
+	Name    string // of the stage, or that which the job gives it where it has the stage more than once
 	Spec    Spec
 	Options json.RawMessage // the stage's options in canonical form, part of the keys
 	Gives   Kind
 	Stage
+}
+
+// KeyName names the step in keys: a name that the job gave it is not part of them.
+func (s Step) KeyName() string {
+	if s.Spec.Of != nil {
+		return s.Spec.Name
+	}
+	return s.Name
 }
 
 // Params returns the columns that the result of the step depends on.

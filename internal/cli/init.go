@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"embed"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"latentbeam/internal/config"
+	"latentbeam/python"
 	"latentbeam/schemas/fault"
 )
 
@@ -18,31 +22,83 @@ blue-square,a blue square goes up
 green-triangle,the green triangle stays still on a white background
 `
 
+//go:embed templates
+var templates embed.FS
+
+// template is what `init` writes: a job and the files that it needs beside it.
+type template struct {
+	name, doc string
+	job       func() string
+	files     []file
+}
+
+// file is a file beside a job.
+type file struct {
+	name string
+	text func() string
+}
+
+// templates of jobs, the default first.
+var known = []template{
+	{"tiny", "the built-in model", config.Default, nil},
+	{"exec", "a Python program of yours as a stage", written("exec.yaml"), []file{{"generate.py", written("generate.py")},
+		{"latentbeam_stage.py", func() string { return python.Stage }}}},
+}
+
+// written returns the text of an embedded file.
+func written(name string) func() string {
+	return func() string {
+		text, err := templates.ReadFile("templates/" + name)
+		if err != nil {
+			panic(err)
+		}
+		return string(text)
+	}
+}
+
 func initCommand() *cobra.Command {
-	return &cobra.Command{
+	var names, docs []string
+	for _, t := range known {
+		names, docs = append(names, t.name), append(docs, t.name+" ("+t.doc+")")
+	}
+	var chosen string
+	cmd := &cobra.Command{
 		Use:   "init [FILE]",
 		Short: "Write a commented job and a small prompt table to start from (default job.yaml, prompts.csv)",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file := "job.yaml"
+			name := "job.yaml"
 			if len(args) == 1 {
-				file = args[0]
+				name = args[0]
 			}
-			if err := create(file, config.Default()); err != nil {
-				return err
+			i := slices.Index(names, chosen)
+			if i < 0 {
+				return fault.Usage(fmt.Errorf("--template is %q: give one of %s", chosen, strings.Join(names, ", ")))
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", file)
-			switch err := create("prompts.csv", starterPrompts); {
-			case errors.Is(err, os.ErrExist):
-			case err != nil:
-				return err
-			default:
-				fmt.Fprintln(cmd.OutOrStdout(), "wrote prompts.csv")
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "now run: latentbeam run %s\n", file)
-			return nil
+			return writeJob(cmd, name, known[i])
 		},
 	}
+	cmd.Flags().StringVar(&chosen, "template", known[0].name, "what the job is: "+strings.Join(docs, ", "))
+	return cmd
+}
+
+// writeJob writes the files of a template. Only the job must be new: others may be there from before.
+func writeJob(cmd *cobra.Command, name string, t template) error {
+	if err := create(name, t.job()); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", name)
+	for _, f := range append([]file{{"prompts.csv", func() string { return starterPrompts }}}, t.files...) {
+		switch err := create(f.name, f.text()); {
+		case errors.Is(err, os.ErrExist):
+		case err != nil:
+			return err
+		default:
+			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", f.name)
+		}
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "now run: latentbeam run %s\n", name)
+	return nil
 }
 
 // create writes a new file; one that is there already is left alone.

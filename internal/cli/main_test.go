@@ -10,12 +10,14 @@ import (
 	"testing"
 
 	"latentbeam/stages/catalog"
+	"latentbeam/stages/exec/exectest"
 )
 
 // asProgram makes this test binary be the program.
 const asProgram = "LATENTBEAM_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
+	exectest.Main()
 	if os.Getenv(asProgram) != "" {
 		os.Exit(Main(catalog.All()))
 	}

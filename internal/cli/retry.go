@@ -16,6 +16,7 @@ import (
 
 func retryCommand(specs []stages.Spec) *cobra.Command {
 	var f runFlags
+	var programs bool
 	cmd := &cobra.Command{
 		Use:   "retry DIR",
 		Short: "Run the job of an output again as it was started, failed rows included",
@@ -42,9 +43,11 @@ func retryCommand(specs []stages.Spec) *cobra.Command {
 				return fault.Usage(fmt.Errorf("retry: the job was started in another directory: %w", err))
 			}
 			here := "output.path=" + strconv.Quote(output) // it may have been moved
-			return runJob(cmd, start, run{shard: shard, retry: true, empty: f.empty, sets: []string{here}, specs: specs})
+			return runJob(cmd, start, run{shard: shard, retry: true, empty: f.empty, sets: []string{here},
+				specs: trusted(specs, programs, "retry")})
 		},
 	}
 	addRunFlags(cmd, &f)
+	addAllowExec(cmd, &programs, "the output's job.json")
 	return cmd
 }

@@ -20,7 +20,10 @@ func stagesCommand(specs []stages.Spec) *cobra.Command {
 			fmt.Fprintln(w, "STAGE\tTAKES\tGIVES\tWHAT IT DOES")
 			for _, s := range specs {
 				in, out := string(s.In), string(s.Out)
-				if in == "" {
+				switch {
+				case s.Of != nil:
+					in, out = "as told", "as told"
+				case in == "":
 					in, out = "any", "the same"
 				}
 				lines := wrap(s.Doc, docWidth)

@@ -17,6 +17,14 @@ type Stage struct {
 	Options Options
 }
 
+// Label is the option `name` of a stage that a job may have more than once, else the name of the stage.
+func (s Stage) Label() string {
+	if e := s.Options.node.lookup("name"); e != nil && e.value.kind == textKind && e.value.text != "" {
+		return e.value.text
+	}
+	return s.Name
+}
+
 // Position is where the stage stands in the file.
 func (s Stage) Position() Position { return s.Options.pos }
 
@@ -143,9 +151,18 @@ func plain(n *node) any {
 	return nil
 }
 
-// stageEntry finds the entry of a list of stages that has the name, and its options.
+// stageEntry finds the entry of a list of stages that has the name, and its options. A stage that is there more than
+// once is found by its label.
 func stageEntry(list *node, name string) (entry, options *node) {
 	for _, item := range list.items {
+		if s, ok := stageOf(item); ok && s.Label() != s.Name && s.Label() == name {
+			return item, item.pairs[0].value
+		}
+	}
+	for _, item := range list.items {
+		if s, ok := stageOf(item); ok && s.Label() != name && repeated(list, s.Name) {
+			continue
+		}
 		if item.kind == textKind && item.text == name {
 			return item, item
 		}
@@ -156,11 +173,22 @@ func stageEntry(list *node, name string) (entry, options *node) {
 	return nil, nil
 }
 
+// repeated reports whether a list has the stage more than once.
+func repeated(list *node, name string) bool {
+	n := 0
+	for _, item := range list.items {
+		if s, ok := stageOf(item); ok && s.Name == name {
+			n++
+		}
+	}
+	return n > 1
+}
+
 func stageNames(list *node) []string {
 	var names []string
 	for _, item := range list.items {
 		if s, ok := stageOf(item); ok {
-			names = append(names, s.Name)
+			names = append(names, s.Label())
 		}
 	}
 	sort.Strings(names)

@@ -146,11 +146,11 @@ func (v *validator) stages() {
 		case !ok:
 			v.errors.add(item.pos, fmt.Sprintf("stages[%d] must be %s, not %s", i, stageForm, item.describe()),
 				"write - denoise: {}")
-		case first[s.Name] != (Position{}):
-			v.errors.add(s.Position(), fmt.Sprintf("stage %q is in the list twice", s.Name),
-				"a name stands once, so that --set stages."+s.Name+".key=value can find it")
+		case first[s.Label()] != (Position{}):
+			v.errors.add(s.Position(), fmt.Sprintf("stage %q is in the list twice", s.Label()),
+				"a name stands once, so that --set stages."+s.Label()+".key=value can find it")
 		}
-		first[s.Name] = item.pos
+		first[s.Label()] = item.pos
 	}
 }
 

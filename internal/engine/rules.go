@@ -43,7 +43,7 @@ func (r *Rules) Seal() error {
 		if s.Spec.Passive {
 			continue
 		}
-		b = appendText(b, "stage", s.Name, "version", strconv.Itoa(s.Spec.Version), "options", string(s.Options),
+		b = appendText(b, "stage", s.KeyName(), "version", strconv.Itoa(s.Spec.Version), "options", string(s.Options),
 			"weights", s.Digest())
 		for _, p := range s.Params() {
 			if !slices.Contains(knownParams, p) {
@@ -74,7 +74,7 @@ func (r *Rules) Weights() string {
 	var b []byte
 	for _, s := range r.Steps {
 		if d := s.Digest(); d != "" {
-			b = appendText(b, s.Name, d)
+			b = appendText(b, s.KeyName(), d)
 		}
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(b))

@@ -20,7 +20,7 @@ type floor struct {
 
 // floors is the house plan. Mend the import, not the plan.
 var floors = []floor{
-	{"internal/media/h264 internal/aspect internal/mapfile internal/torchpickle/torchtest internal/testaid " +
+	{"python internal/media/h264 internal/aspect internal/mapfile internal/torchpickle/torchtest internal/testaid " +
 		"kernels/cuda/library testdata/tiny",
 		"golang.org/x/sys"},
 	{"schemas", ""},
@@ -31,14 +31,14 @@ var floors = []floor{
 	{"internal/config stages/cost internal/plan/weights internal/store internal/measure " +
 		"internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
 		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},
-	{"internal/plan internal/plan/layout internal/gpu/gputest internal/store/dir internal/store/storetest internal/store/bucket", ""},
+	{"stages/exec/exectest internal/plan internal/plan/layout internal/gpu/gputest internal/store/dir internal/store/storetest internal/store/bucket", ""},
 	{"internal/store/gcs internal/store/s3 internal/store/bucket/buckettest", "cloud.google.com/go/storage google.golang.org/api " +
 		"github.com/minio/minio-go github.com/fsouza/fake-gcs-server github.com/johannesboyne/gofakes3"},
 	{"internal/store/open internal/ledger internal/transport internal/doctor stages", ""},
 	{"internal/lend internal/engine/memory", ""},
 	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus internal/engine/schedule", ""},
 	{"stages/nn/nntest stages/diffuse stages/vae/wan internal/engine/recovery", ""},
-	{"stages/t5 stages/stdit stages/vae stages/guard stages/video internal/engine", ""},
+	{"stages/t5 stages/stdit stages/vae stages/guard stages/exec stages/video internal/engine", ""},
 	{"stages/catalog internal/table", "github.com/parquet-go/parquet-go"},
 	{"internal/report internal/engine/host", ""},
 	{"transforms", "github.com/apache/beam"},
@@ -52,7 +52,7 @@ var floors = []floor{
 // testExternal is what tests of any floor may import beside what their code may.
 const testExternal = "latentbeam/kernels/kerneltest latentbeam/stages/nn/nntest " +
 	"latentbeam/internal/torchpickle/torchtest latentbeam/internal/gpu/gputest latentbeam/internal/testaid " +
-	"latentbeam/internal/store/storetest latentbeam/internal/store/bucket/buckettest"
+	"latentbeam/internal/store/storetest latentbeam/internal/store/bucket/buckettest latentbeam/stages/exec/exectest"
 
 type pkg struct {
 	ImportPath                         string

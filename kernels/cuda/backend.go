@@ -72,7 +72,8 @@ func (b *Backend) Device() string { return b.eng.name() }
 
 // Capabilities are all that a device with a memory and a clock of its own can.
 func (b *Backend) Capabilities() kernels.Capabilities {
-	return kernels.Capabilities{Refiller: b, Linker: b, Release: b.Release, Peak: b.Peak, Time: b.Time}
+	return kernels.Capabilities{UUID: b.eng.UUID, Refiller: b, Linker: b, Release: b.Release, Peak: b.Peak,
+		Time: b.Time}
 }
 
 // Wait waits for the stream and returns the first error since the backend was made.

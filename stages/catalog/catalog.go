@@ -3,6 +3,7 @@ package catalog
 import (
 	"latentbeam/stages"
 	"latentbeam/stages/diffuse"
+	"latentbeam/stages/exec"
 	"latentbeam/stages/guard"
 	"latentbeam/stages/t5"
 	"latentbeam/stages/vae"
@@ -20,5 +21,6 @@ func All() []stages.Spec {
 		guard.Spec(),
 		video.Encode(),
 		video.Measure(),
+		exec.Spec(),
 	}
 }

@@ -30,6 +30,9 @@ type Stages struct {
 	over    int64       // what they take beyond the memory that there is
 }
 
+// Close gives back what the stages hold beyond memory. Nothing is computed any more.
+func (h *Stages) Close() { closeSteps(h.Steps) }
+
 // On says on which devices the stages are. It comes before all that is asked of weights.
 func (h *Stages) On(d *Devices) { h.devices = d }
 

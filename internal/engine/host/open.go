@@ -1,6 +1,7 @@
 package host
 
 import (
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,6 +41,9 @@ func SourceKind(cfg *config.Config) stages.Kind {
 	return sourceKinds[kind]
 }
 
+// noModel is the model of a job whose stages need none, such as programs.
+const noModel = "none"
+
 // openModel opens the model that the configuration names.
 func openModel(cfg *config.Config) (*stages.Model, error) {
 	m := cfg.Model
@@ -48,6 +52,8 @@ func openModel(cfg *config.Config) (*stages.Model, error) {
 	switch {
 	case m.Path == "tiny":
 		model, err = stages.EmbeddedModel("tiny", tiny.Files())
+	case m.Path == noModel:
+		model, err = stages.EmbeddedModel(noModel, embed.FS{})
 	case m.Path != "":
 		model, err = stages.OpenModel(m.Path)
 	default:
@@ -70,10 +76,13 @@ func openModel(cfg *config.Config) (*stages.Model, error) {
 
 // openSteps checks that the stages fit together and opens them.
 func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]stages.Step, error) {
-	names := make([]string, len(cfg.Stages))
-	for i, s := range cfg.Stages {
-		names[i] = s.Name
+	names, own, err := resolve(cfg, specs)
+	if err != nil {
+		return nil, err
 	}
+	specs = slices.Concat(own, slices.DeleteFunc(slices.Clone(specs), func(s stages.Spec) bool {
+		return slices.ContainsFunc(own, func(o stages.Spec) bool { return o.Name == s.Name })
+	}))
 	seams, at, err := stages.Fit(SourceKind(cfg), names, specs)
 	if err != nil {
 		problem := cfg.Errorf(fmt.Sprintf("stages.%d", at), "%v", err)
@@ -84,24 +93,22 @@ func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]
 		return nil, problem
 	}
 	steps := make([]stages.Step, len(names))
+	opened := false
+	defer func() {
+		if !opened {
+			closeSteps(steps)
+		}
+	}()
 	for i, s := range cfg.Stages {
-		spec, _ := stages.Find(specs, s.Name)
+		spec, _ := stages.Find(specs, names[i])
+		spec.Name = s.Name
 		var decoded any
 		stage, err := spec.New(model, func(target any) error {
 			decoded = target
 			return s.Options.Decode(target)
 		})
 		if err != nil {
-			var located *config.Error
-			if errors.As(err, &located) {
-				return nil, located
-			}
-			path := fmt.Sprintf("stages.%d", i)
-			var option *stages.OptionError
-			if errors.As(err, &option) {
-				path += "." + option.Key
-			}
-			return nil, cfg.Errorf(path, "%v", err)
+			return nil, located(cfg, i, err)
 		}
 		if decoded == nil { // a stage without options still refuses some
 			decoded = &struct{}{}
@@ -113,9 +120,63 @@ func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]
 		if err != nil {
 			return nil, fmt.Errorf("stage %s: %w", s.Name, err)
 		}
-		steps[i] = stages.Step{Name: s.Name, Spec: spec, Options: options, Gives: seams[i+1], Stage: stage}
+		steps[i] = stages.Step{Name: names[i], Spec: spec, Options: options, Gives: seams[i+1], Stage: stage}
 	}
-	return steps, checkWrites(cfg, seams)
+	if err := checkWrites(cfg, seams); err != nil {
+		return nil, err
+	}
+	opened = true
+	return steps, nil
+}
+
+// resolve returns the names of the steps, and the specs of those entries that have one of their own, by these names.
+func resolve(cfg *config.Config, specs []stages.Spec) (names []string, own []stages.Spec, err error) {
+	for i, s := range cfg.Stages {
+		spec, _ := stages.Find(specs, s.Name)
+		name := s.Name
+		if spec.Of != nil {
+			if spec, err = spec.Of(s.Options.Decode); err != nil {
+				return nil, nil, located(cfg, i, err)
+			}
+			name = s.Label()
+			if _, taken := stages.Find(specs, name); taken && name != s.Name {
+				return nil, nil, cfg.Errorf(fmt.Sprintf("stages.%d.name", i), "name: there is a stage %q: give another name", name)
+			}
+			spec.Name = name
+			own = append(own, spec)
+		}
+		if slices.Contains(names, name) {
+			return nil, nil, cfg.Errorf(fmt.Sprintf("stages.%d", i), "stage %q is in the list twice", name)
+		}
+		names = append(names, name)
+	}
+	return names, own, nil
+}
+
+// located is an error of entry i of the stages with its place in the file.
+func located(cfg *config.Config, i int, err error) error {
+	var known *config.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	path := fmt.Sprintf("stages.%d", i)
+	var option *stages.OptionError
+	if errors.As(err, &option) {
+		path += "." + option.Key
+	}
+	return cfg.Errorf(path, "%v", err)
+}
+
+// closeSteps closes the stages that are open.
+func closeSteps(steps []stages.Step) {
+	for _, s := range steps {
+		if s.Stage == nil {
+			continue
+		}
+		if end := s.Capabilities().Close; end != nil {
+			end()
+		}
+	}
 }
 
 // writes maps the parts of output.write to the kind that must pass the job, and how to get it.

@@ -91,7 +91,13 @@ func (s *Schedule) Limit(stage int) int {
 
 // BatchSize asks the memory plan how many elements like row fit the hungriest stage.
 func (s *Schedule) BatchSize(row *schemas.PromptRow) (int, error) {
-	return plan.BatchSize(s.Pool.Memory(), s.MaxBatch, func(n int) (int64, error) {
+	limit := s.MaxBatch
+	for i := range s.Steps {
+		if most := s.Steps[i].Capabilities().MaxBatch; most > 0 && (limit == 0 || most < limit) {
+			limit = most
+		}
+	}
+	return plan.BatchSize(s.Pool.Memory(), limit, func(n int) (int64, error) {
 		var most int64
 		for i := range s.Steps {
 			f := s.step(i)

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"latentbeam/stages/exec/exectest"
+)
+
+// TestTemplateExec: the job that init writes runs, with the Python that is there.
+func TestTemplateExec(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: there is no python3 for the job of `init --template exec`")
+	}
+	s := newShell(t)
+	s.says(s.run(0, "init", "--template", "exec"), "wrote job.yaml", "wrote generate.py", "wrote latentbeam_stage.py")
+	s.says(s.run(0, "run", "job.yaml"), "3/3 rows, 0 failed")
+	if log, err := os.ReadFile(filepath.Join(s.dir, "generate.log")); err != nil || !strings.Contains(string(log), "exec 0: drawing a blue square") {
+		t.Errorf("generate.log: %q, %v", log, err)
+	}
+	s.says(s.run(0, "run", "job.yaml"), "nothing to do: all 3 rows")
+	s.says(s.run(2, "init", "other.yaml", "--template", "wan"), `--template is "wan": give one of tiny, exec`)
+}
+
+// TestPythonPackage runs the tests of the Python package.
+func TestPythonPackage(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: there is no python3 for python/latentbeam-stage")
+	}
+	cmd := exec.Command("python3", "-m", "unittest", "discover", "-s", "tests")
+	cmd.Dir = "../../python/latentbeam-stage"
+	cmd.Env = append(os.Environ(), "PYTHONPATH=src", "PYTHONDONTWRITEBYTECODE=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestProgramsNeedTrust: run starts the programs of a job, for its YAML is the user's own. A retry by job.json and a
+// worker refuse them, unless they were told not to.
+func TestProgramsNeedTrust(t *testing.T) {
+	job := "version: 1\nmodel: none\ninput: {prompts: prompts.csv}\ndefaults: {height: 16, width: 16, num_frames: 2, fps: 8}\n" +
+		"stages:\n  - exec: " + exectest.Options("prompt", "video", t.TempDir(), "") + "\noutput: {path: out}\n"
+	s := newShell(t, "job.yaml", job, "prompts.csv", "prompt\na circle\na square do:error-once\n", "token", "a token of the test processes\n")
+	s.env = append(s.env, "LATENTBEAM_TEST_STATE=x")
+	s.run(1, "run", "job.yaml")
+	s.says(s.run(2, "retry", "out"), "job.yaml:6", "the job runs a program here, and retry was not allowed to", "--allow-exec")
+	s.run(0, "retry", "out", "--allow-exec")
+	for _, c := range []struct {
+		args []string
+		exit int
+	}{{nil, 2}, {[]string{"--allow-exec"}, 0}} {
+		_, addr := s.startWorker(c.args...)
+		out := s.run(c.exit, "run", "job.yaml", "--output", fmt.Sprint("away", c.exit), "--set", fmt.Sprintf("resources.hosts=[%q]", addr),
+			"--set", "resources.token_file=token", "--set", "resources.workers=0")
+		if c.exit != 0 {
+			s.says(out, "the worker was not allowed to", "--allow-exec")
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package pipelines_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"latentbeam/schemas"
+	"latentbeam/stages/exec/exectest"
+)
+
+// program is an exec stage of the test binary, which works in a scratch directory of the test.
+func program(t *testing.T, takes, gives, more string) string {
+	t.Helper()
+	scratch := t.TempDir()
+	t.Cleanup(func() {
+		if left, _ := filepath.Glob(filepath.Join(scratch, "*")); len(left) > 0 {
+			t.Errorf("files are left: %v", left)
+		}
+	})
+	return "{exec: " + exectest.Options(takes, gives, t.TempDir(), fmt.Sprintf(", scratch: %q%s", scratch, more)) + "}"
+}
+
+// TestProgramToGallery is a whole job with a program in the middle: from a table of prompts to a gallery. A second run
+// has nothing to do, and what the keys do not hold changes nothing.
+func TestProgramToGallery(t *testing.T) {
+	stage := program(t, "prompt", "video", "")
+	j := job{prompts: writeTable(t, "prompts.csv", "id,prompt\na,a red circle\nb,a blue square do:crash-once\nc,poor do:error\n"),
+		out: filepath.Join(t.TempDir(), "out"), stages: "[" + stage + "]", sets: []string{"model=none", "output.write=[video]"}}
+	r := j.mustRun(t)
+	if r.Totals.Done != 2 || r.Totals.Failed != 1 {
+		t.Fatalf("%+v", r.Totals)
+	}
+	videos := readRows[schemas.VideoRow](t, j.out, "videos")
+	for _, v := range videos {
+		if v.Codec != "png" || v.Width != 16 || v.Height != 16 || v.Poster == "" || !strings.Contains(v.Readings, fmt.Sprintf(`"seed":"%d"`, v.Seed)) {
+			t.Errorf("%+v", v)
+		}
+		if _, err := os.Stat(filepath.Join(j.out, v.VideoPath)); err != nil {
+			t.Error(err)
+		}
+	}
+	failures := readRows[schemas.FailureRow](t, j.out, "failures")
+	if len(failures) != 1 || failures[0].Stage != "exec" || failures[0].Class != "row" || failures[0].Message != "the program says no" {
+		t.Errorf("%+v", failures)
+	}
+	page, err := os.ReadFile(filepath.Join(j.out, "index.html"))
+	must(t, err)
+	if !strings.Contains(string(page), "a red circle") {
+		t.Error("the gallery does not show the row")
+	}
+	first := mustRead(t, j.out)
+	j.sets = append(j.sets, "stages.exec.workers=2", "stages.exec.timeout=5m", "stages.exec.batch=2", "stages.exec.batch_invariant=true",
+		"stages.exec.name=generate")
+	if r := j.mustRun(t); !r.NothingToDo {
+		t.Errorf("how the program runs is part of the keys: %+v", r.Totals)
+	}
+	if wrong := first.diff(mustRead(t, j.out)); wrong != nil {
+		t.Error(wrong)
+	}
+	j.sets = append(j.sets, "stages.generate.version=2")
+	if r := j.mustRun(t); r.NothingToDo || r.Totals.Done != 2 {
+		t.Errorf("another version gives the same keys: %+v", r.Totals)
+	}
+}
+
+// TestProgramsBetweenStages: programs stand between our own stages, more than one in a job.
+func TestProgramsBetweenStages(t *testing.T) {
+	table := writeTable(t, "prompts.csv", "id,prompt\na,a red circle\nb,a blue square do:exit-once\n")
+	denoise := program(t, "text", "latents", ", name: denoise_it, params: [prompt, seed, height, width, num_frames]")
+	pass := program(t, "latents", "latents", ", name: pass")
+	j := job{prompts: table, out: filepath.Join(t.TempDir(), "out"),
+		stages: "[encode_text, " + denoise + ", " + pass + ", decode_vae, encode_video]"}
+	if r := j.mustRun(t); r.Totals.Done != 2 {
+		t.Fatalf("%+v %+v", r.Totals, readRows[schemas.FailureRow](t, j.out, "failures"))
+	}
+	for _, row := range readRows[schemas.LatentRow](t, j.out, "latents") {
+		if fmt.Sprint(row.VAELatentShape) != "[4 2 2 2]" {
+			t.Errorf("latents of shape %v", row.VAELatentShape)
+		}
+	}
+	for _, row := range readRows[schemas.VideoRow](t, j.out, "videos") {
+		if row.Codec != "h264" || row.NumFrames != 2 {
+			t.Errorf("%+v", row)
+		}
+	}
+	seen := map[string][]string{}
+	// Latents of our denoiser that pass through a program give the videos that they give without it.
+	for name, list := range map[string]string{"with": "[encode_text, denoise, " + program(t, "latents", "latents", "") + ", decode_vae, encode_video]",
+		"without": "[encode_text, denoise, decode_vae, encode_video]"} {
+		j := job{prompts: table, out: filepath.Join(t.TempDir(), name), stages: list, sets: []string{"output.write=[video]"}}
+		j.mustRun(t)
+		var sums []string
+		for _, row := range readRows[schemas.VideoRow](t, j.out, "videos") {
+			sums = append(sums, row.VideoSHA256)
+		}
+		slices.Sort(sums)
+		seen[name] = sums
+	}
+	if !slices.Equal(seen["with"], seen["without"]) {
+		t.Errorf("videos %v", seen)
+	}
+}
+
+// TestPoisonIsFound: a row that ends the program fails alone, whatever the batch.
+func TestPoisonIsFound(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("id,prompt\n")
+	for i := range 8 {
+		how := ""
+		if i == 5 {
+			how = "do:exit"
+		}
+		fmt.Fprintf(&table, "%d,circle %d %s\n", i, i, how)
+	}
+	j := job{prompts: writeTable(t, "prompts.csv", table.String()), out: filepath.Join(t.TempDir(), "out"),
+		stages: "[" + program(t, "prompt", "frames", ", batch: 4, batch_invariant: true") + ", encode_video]",
+		sets:   []string{"model=none", "output.write=[video]", "on_error.retries=2"}}
+	if r := j.mustRun(t); r.Totals.Done != 7 || r.Totals.Failed != 1 {
+		t.Errorf("%+v", r.Totals)
+	}
+	failures := readRows[schemas.FailureRow](t, j.out, "failures")
+	if len(failures) != 1 || failures[0].ID != "5" || failures[0].Class != "retry" ||
+		failures[0].Message != "crash: it ended with status 3; the last it printed: out of luck" {
+		t.Errorf("%+v", failures)
+	}
+}
+
+// TestProgramOptionsHaveLines: what is wrong is said with its line.
+func TestProgramOptionsHaveLines(t *testing.T) {
+	for list, want := range map[string]string{
+		"\n  - exec:\n      command: [sh]\n      takes: prompt\n      gives: film":                                           `job.yaml:9:14: exec: gives is "film"`,
+		"\n  - exec:\n      command: [sh]\n      takes: latents\n      gives: video":                                         "job.yaml:6:5: stage \"exec\" takes latents, but the input gives prompt",
+		"\n  - exec: {command: [sh], takes: prompt, gives: frames, name: denoise}":                                           `there is a stage "denoise"`,
+		"\n  - exec: {command: [sh], takes: prompt, gives: frames}\n  - exec: {command: [sh], takes: frames, gives: frames}": `stage "exec" is in the list twice`,
+		"\n  - exec: {command: [sh], takes: prompt, gives: frames}":                                                          "nothing in this job makes video",
+	} {
+		_, err := job{prompts: writeTable(t, "p.csv", "prompt\nx\n"), out: t.TempDir(), stages: list}.unattached()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n%v\nwant %s", list, err, want)
+		}
+	}
+}
+
+// TestProgramSoak lets a program misbehave by chance over many rows: 200, or as many as LATENTBEAM_SOAK says. No row is
+// lost or doubled, every failure has its cause, and no process or file is left.
+func TestProgramSoak(t *testing.T) {
+	rows := 200
+	if n, err := strconv.Atoi(os.Getenv("LATENTBEAM_SOAK")); err == nil {
+		rows = n
+	}
+	transient := []string{"crash-once", "exit-once", "killed-once", "hang-once", "missing-once", "unknown-once", "twice-once", "other-once",
+		"garbage-once", "strange-once", "retry-once", "children-once", "stdout"}
+	lasting := map[string]string{"error": "the program says no", "shape": "answer: the frames are", "outside": "answer: the file outside",
+		"link": "answer: the file link", "nofile": "answer: the file nofile", "exit": "crash: it ended with status 3"}
+	words := slices.Sorted(func(yield func(string) bool) {
+		for w := range lasting {
+			if !yield(w) {
+				return
+			}
+		}
+	})
+	chance := rand.New(rand.NewPCG(1, uint64(rows)))
+	wants := map[string]string{} // id -> begin of the message; ids that are not there are done
+	var table strings.Builder
+	table.WriteString("id,prompt\n")
+	for i := range rows {
+		how := ""
+		switch n := chance.IntN(100); {
+		case n < 5:
+			how = transient[chance.IntN(len(transient))]
+		case n < 7:
+			how = words[chance.IntN(len(words))]
+			wants[fmt.Sprint(i)] = lasting[how]
+		}
+		if how != "" {
+			how = " do:" + how
+		}
+		fmt.Fprintf(&table, "%d,circle number %d%s\n", i, i, how)
+	}
+	j := job{prompts: writeTable(t, "prompts.csv", table.String()), out: filepath.Join(t.TempDir(), "out"),
+		stages: "[" + program(t, "prompt", "frames", ", batch: 4, batch_invariant: true, heartbeat: 1s") + ", encode_video]",
+		sets: []string{"model=none", "output.write=[video]", "on_error.retries=2", "on_error.stop_after=100%", "resources.workers=2",
+			"defaults.num_frames=1"}}
+	began := time.Now()
+	r := j.mustRun(t)
+	t.Logf("%d rows, %d of them failed, in %v", rows, r.Totals.Failed, time.Since(began).Round(time.Millisecond))
+	seen := map[string]int{}
+	for _, v := range readRows[schemas.VideoRow](t, j.out, "videos") {
+		seen[v.ID]++
+	}
+	for _, f := range readRows[schemas.FailureRow](t, j.out, "failures") {
+		if want := wants[f.ID]; want == "" || !strings.HasPrefix(f.Message, want) || f.Stage != "exec" {
+			t.Errorf("row %s (%s) failed: %s: %s: %s", f.ID, f.Prompt, f.Class, f.Stage, f.Message)
+		}
+		seen[f.ID]++
+		delete(wants, f.ID)
+	}
+	for i := range rows {
+		if n := seen[fmt.Sprint(i)]; n != 1 {
+			t.Errorf("row %d is there %d times", i, n)
+		}
+	}
+	if len(wants) > 0 {
+		t.Errorf("rows that were to fail did not: %v", wants)
+	}
+	if runtime.GOOS == "linux" {
+		left := children(t)
+		for tries := 0; len(left) > 0 && tries < 100; tries++ {
+			time.Sleep(20 * time.Millisecond)
+			left = children(t)
+		}
+		if len(left) > 0 {
+			t.Errorf("processes are left: %v", left)
+		}
+	}
+}
+
+// children lists the programs of this process that are alive or have not been waited for.
+func children(t *testing.T) (found []string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/stat")
+	must(t, err)
+	for _, name := range all {
+		data, _ := os.ReadFile(name)
+		_, rest, _ := strings.Cut(string(data), ") ")
+		if f := strings.Fields(rest); len(f) > 1 && f[1] == fmt.Sprint(os.Getpid()) {
+			found = append(found, string(data))
+		}
+	}
+	return found
+}

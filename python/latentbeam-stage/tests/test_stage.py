@@ -1,0 +1,150 @@
+"""The package against the protocol of docs/exec.md, through pipes."""
+
+import json
+import os
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+from latentbeam_stage import (Fatal, Latents, Result, Retry, RowError, Stage, Tensor, read_safetensors, stage,
+                              write_safetensors)
+
+try:
+    import numpy
+except ImportError:
+    numpy = None  # type: ignore[assignment]
+
+
+class Serving:
+    """A stage that is served by a thread."""
+
+    def __init__(self, served: Stage) -> None:
+        there, self.requests = os.pipe()
+        self.answers, here = os.pipe()
+        self.lines = os.fdopen(self.answers, "rb")
+        self.scratch = tempfile.mkdtemp()
+        self.thread = threading.Thread(target=served.run, args=(os.fdopen(there, "rb"), os.fdopen(here, "wb", buffering=0)))
+        self.thread.start()
+        self.hello = self.next()
+        self.batches = 0
+
+    def next(self) -> dict:
+        return json.loads(self.lines.readline())
+
+    def send(self, message: dict) -> None:
+        os.write(self.requests, json.dumps(dict(message, v=1)).encode() + b"\n")
+
+    def batch(self, *prompts: str, inputs: dict = {}) -> list:
+        self.batches += 1
+        rows = [{"id": p, "key": f"{i:064x}", "seed": 7, "params": {"prompt": p}, "inputs": inputs}
+                for i, p in enumerate(prompts)]
+        self.send({"type": "batch", "batch": self.batches, "scratch": self.scratch, "rows": rows})
+        found = []
+        while True:
+            m = self.next()
+            if m["type"] == "done":
+                assert m["batch"] == self.batches
+                return found
+            if m["type"] != "heartbeat":
+                found.append(m)
+
+    def close(self) -> None:
+        os.close(self.requests)
+        self.thread.join(10)
+        self.lines.close()
+        assert not self.thread.is_alive()
+
+
+class TestStage(unittest.TestCase):
+    def serve(self, takes: str, gives: str, function) -> Serving:
+        s = Serving(stage(takes=takes, gives=gives)(function))
+        self.addCleanup(s.close)
+        return s
+
+    def test_frames_and_errors(self) -> None:
+        def generate(rows):
+            for row in rows:
+                if row.prompt == "bad":
+                    yield RowError("no")
+                    continue
+                row.progress(1, 2)
+                yield Result(Tensor("U8", [1, 2, 2, 3], bytes(12)), readings={"score": 0.5})
+
+        s = self.serve("prompt", "frames", generate)
+        self.assertEqual((s.hello["v"], s.hello["takes"], s.hello["gives"]), (1, "prompt", "frames"))
+        found = s.batch("good", "bad", "good too")
+        self.assertEqual([m["type"] for m in found], ["progress", "result", "error", "progress", "result"])
+        self.assertEqual((found[2]["class"], found[2]["message"]), ("row", "no"))
+        self.assertEqual(found[1]["readings"], {"score": "0.5"})
+        tensors, _ = read_safetensors(found[1]["outputs"]["frames"])
+        self.assertEqual((tensors["frames"].dtype, tensors["frames"].shape), ("U8", [1, 2, 2, 3]))
+
+    def test_exceptions(self) -> None:
+        for error, kind, text in ((RowError("a"), "row", "a"), (Retry("b"), "retry", "b"), (Fatal("c"), "fatal", "c"),
+                                  (MemoryError("d"), "memory", "MemoryError: d"), (KeyError("e"), "row", "KeyError: 'e'")):
+            def generate(rows, error=error):
+                raise error
+
+            found = self.serve("prompt", "prompt", generate).batch("x", "y")
+            self.assertEqual([(m["type"], m["class"], m["message"]) for m in found], [("error", kind, text)] * 2)
+
+    def test_too_few(self) -> None:
+        found = self.serve("prompt", "prompt", lambda rows: ["one"]).batch("x", "y")
+        self.assertEqual([m["type"] for m in found], ["result", "error"])
+        self.assertEqual(Path(found[0]["outputs"]["prompt"]).read_text(), "one")
+
+    def test_unchanged(self) -> None:
+        found = self.serve("video", "video", lambda rows: [Result(readings={"clip": 1})]).batch("x")
+        self.assertEqual(found, [{"type": "result", "batch": 1, "key": "0" * 64, "readings": {"clip": "1"}}])
+
+    def test_cancel(self) -> None:
+        begun = threading.Event()
+
+        def generate(rows):
+            begun.set()
+            while True:
+                rows[0].progress(0, 1)
+
+        s = self.serve("prompt", "prompt", generate)
+
+        def cancel() -> None:
+            begun.wait()
+            s.send({"type": "cancel", "batch": 1})
+
+        threading.Thread(target=cancel).start()
+        self.assertTrue(all(m["type"] == "progress" for m in s.batch("x")))
+
+    def test_input(self) -> None:
+        path = tempfile.mkdtemp() + "/in.safetensors"
+        write_safetensors(path, {"latents": Tensor("F32", [2], b"\0\0\x80\x3f\0\0\0\x40")}, {"latent_scale": "0.5"})
+        seen = []
+
+        def look(rows):
+            seen.append(rows[0].load()["latents"])
+            return [Latents(Tensor("F32", [2], bytes(8)), scale=0.25)]
+
+        found = self.serve("latents", "latents", look).batch("x", inputs={"latents": path})
+        if numpy is None:
+            self.assertEqual(seen[0].data, b"\0\0\x80\x3f\0\0\0\x40")
+        else:
+            self.assertEqual(list(seen[0]), [1, 2])
+        _, metadata = read_safetensors(found[0]["outputs"]["latents"])
+        self.assertEqual(metadata, {"latent_scale": "0.25"})
+
+    def test_wrong_kinds(self) -> None:
+        with self.assertRaises(ValueError):
+            stage(takes="prompt", gives="media")(lambda rows: rows)
+
+    @unittest.skipIf(numpy is None, "numpy is not there")
+    def test_numpy(self) -> None:
+        values = [numpy.zeros((2, 4, 4, 3)) + 0.5, [numpy.full((4, 4, 3), 9, "u1")] * 2, numpy.zeros((2, 4, 4)),
+                  numpy.full((1, 2, 2, 3), numpy.nan)]
+        found = self.serve("prompt", "frames", lambda rows: values).batch("a", "b", "c", "d")
+        self.assertEqual([m["type"] for m in found], ["result", "result", "error", "error"])
+        first = [read_safetensors(m["outputs"]["frames"])[0]["frames"] for m in found[:2]]
+        self.assertEqual([(t.shape, t.data[0]) for t in first], [([2, 4, 4, 3], 128), ([2, 4, 4, 3], 9)])
+
+
+if __name__ == "__main__":
+    unittest.main()

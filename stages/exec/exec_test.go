@@ -1,0 +1,448 @@
+package exec
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"latentbeam/internal/config"
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+	"latentbeam/stages/exec/exectest"
+)
+
+func TestMain(m *testing.M) {
+	exectest.Main()
+	firstBackoff = 10 * time.Millisecond
+	os.Exit(m.Run())
+}
+
+// optionsOf reads options as a job has them.
+func optionsOf(t *testing.T, yaml string) stages.Options {
+	t.Helper()
+	o, err := configOptions(yaml)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func configOptions(yaml string) (stages.Options, error) {
+	o, err := config.ParseOptions("exec", yaml)
+	return o.Decode, err
+}
+
+// opened is a stage of this test binary with its scratch directory.
+func opened(t *testing.T, takes, gives, more string) (*stage, string) {
+	t.Helper()
+	if err := supported(); err != nil {
+		t.Skip(err)
+	}
+	scratch := t.TempDir()
+	options := exectest.Options(takes, gives, t.TempDir(), fmt.Sprintf(", scratch: %q%s", scratch, more))
+	s, err := open(nil, optionsOf(t, options))
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := s.(*stage)
+	t.Cleanup(func() {
+		st.programs.close()
+		if left, _ := filepath.Glob(filepath.Join(scratch, "*")); len(left) > 0 {
+			t.Errorf("files are left: %v", left)
+		}
+	})
+	return st, scratch
+}
+
+// element is a row with a prompt.
+func element(prompt string) *stages.Element {
+	seed, guidance := int64(7), 1.0
+	return &stages.Element{Key: sha256.Sum256([]byte(prompt)), Row: schemas.PromptRow{ID: prompt, Prompt: prompt, Seed: &seed,
+		Height: 16, Width: 24, NumFrames: 3, FPS: 8, GuidanceScale: &guidance}}
+}
+
+// device is a backend that says which GPU it is.
+type device struct {
+	kernels.Backend
+	uuid string
+}
+
+func (d device) Capabilities() kernels.Capabilities { return kernels.Capabilities{UUID: d.uuid} }
+
+func onCPU(t *testing.T) kernels.Backend { return device{cpu.New(1), ""} }
+
+func TestPromptToFrames(t *testing.T) {
+	s, scratch := opened(t, "prompt", "frames", ", batch: 4, batch_invariant: true")
+	batch := []*stages.Element{element("a"), element("b do:stdout"), element("c do:error"), element("d"), element("e")}
+	if err := s.Run(t.Context(), onCPU(t), batch); err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range batch {
+		switch {
+		case i == 2:
+			if e.Failed == nil || e.Failed.Message != "the program says no" || e.Failed.Class != fault.ClassRow {
+				t.Errorf("%s failed with %v", e.Row.Prompt, e.Failed)
+			}
+		case e.Failed != nil:
+			t.Errorf("%s failed: %v", e.Row.Prompt, e.Failed)
+		case len(e.Frames.Frames) != 3 || e.Frames.Width != 24 || e.Frames.Height != 16 || e.Frames.FPS != 8:
+			t.Errorf("%s has %d frames of %dx%d", e.Row.Prompt, len(e.Frames.Frames), e.Frames.Width, e.Frames.Height)
+		case e.Readings["seed"] != "7":
+			t.Errorf("%s has the readings %v", e.Row.Prompt, e.Readings)
+		}
+	}
+	if batch[0].Frames.Frames[0][0] == batch[1].Frames.Frames[0][0] {
+		t.Error("two prompts have the same frames")
+	}
+	if left, _ := filepath.Glob(filepath.Join(scratch, "*", "*-*")); len(left) > 0 {
+		t.Errorf("files of batches are left: %v", left)
+	}
+	if n := len(s.programs.taken); n != 1 {
+		t.Errorf("%d programs were started for two batches one after the other", n)
+	}
+}
+
+// TestEveryKind lets values of every kind pass through the program.
+func TestEveryKind(t *testing.T) {
+	e := element("a circle")
+	latents := stages.NewArray(4, 3, 2, 3)
+	for i := range latents.Data {
+		latents.Data[i] = float32(i) / 3
+	}
+	e.Latents, e.LatentScale = latents, 0.5
+	s, _ := opened(t, "latents", "latents", "")
+	if err := s.Run(t.Context(), onCPU(t), []*stages.Element{e}); err != nil || e.Failed != nil {
+		t.Fatal(err, e.Failed)
+	}
+	if !slices.Equal(e.Latents.Data, latents.Data) || !slices.Equal(e.Latents.Shape, latents.Shape) || e.Latents == latents {
+		t.Errorf("latents came back as %v", e.Latents)
+	}
+	for _, c := range []struct {
+		takes, gives string
+		check        func(e *stages.Element) bool
+	}{
+		{"prompt", "text", func(e *stages.Element) bool { return len(e.Text.Embedding.Data) == 24 }},
+		{"text", "latents", func(e *stages.Element) bool { return len(e.Latents.Data) == 4*2*2*2 }},
+		{"latents", "frames", func(e *stages.Element) bool { return len(e.Frames.Frames) == 2 }},
+		{"frames", "video", func(e *stages.Element) bool {
+			return e.Video.Codec == "png" && e.Video.Width == 16 && e.Poster != nil
+		}},
+		{"video", "prompt", func(e *stages.Element) bool { return e.Readings["prompt"] == e.Row.Prompt }},
+		{"media", "frames", func(e *stages.Element) bool { return len(e.Frames.Frames) == 2 }},
+	} {
+		e.Row.Media = "some.mp4"
+		s, _ := opened(t, c.takes, c.gives, "")
+		if err := s.Run(t.Context(), onCPU(t), []*stages.Element{e}); err != nil || e.Failed != nil {
+			t.Fatalf("%s to %s: %v %v", c.takes, c.gives, err, e.Failed)
+		}
+		if !e.Has(stages.Kind(c.gives)) || !c.check(e) {
+			t.Errorf("%s to %s: %+v", c.takes, c.gives, e)
+		}
+	}
+}
+
+// TestTrouble lets the program misbehave in every way. Each has its class, and a program after it does its work.
+func TestTrouble(t *testing.T) {
+	defer func(d time.Duration) { grace = d }(grace)
+	grace = 300 * time.Millisecond
+	for _, c := range []struct {
+		how, gives, more, want string
+		row                    bool // the row fails; else the batch is to be tried again
+	}{
+		{"crash", "frames", "", "crash: it ended with status 2; the last it printed: ", false},
+		{"exit", "frames", "", "crash: it ended with status 3; the last it printed: out of luck", false},
+		{"killed", "frames", "", "crash: it was ended by the signal killed, as the system does when memory is short", false},
+		{"memory", "frames", ", memory: 900MB", "crash: it ended with status ", false},
+		{"hang", "frames", ", heartbeat: 400ms", "hang: it has sent no heartbeat for 400ms", false},
+		{"slow", "frames", ", timeout: 600ms", "timeout: the batch took more than 600ms", false},
+		{"missing", "frames", "", "protocol: the batch is done, but 1 of 1 rows have no answer", false},
+		{"unknown", "frames", "", `protocol: a result has the key "0123", which no row of the batch has`, false},
+		{"twice", "frames", "", "protocol: two answers have the same key", false},
+		{"other", "frames", "", "protocol: a done is of batch 8, not of batch 1", false},
+		{"garbage", "frames", "", `protocol: a line on descriptor 4 is not a message: "Loading`, false},
+		{"strange", "frames", "", `protocol: an error has the unknown class "strange"`, false},
+		{"retry", "frames", "", "the program says no", false},
+		{"children", "frames", "", "crash: it ended with status 1", false},
+		{"shape", "frames", "", "answer: the frames are U8 [3 384 3]: U8 (frames, height, width, 3) is wanted", true},
+		{"outside", "frames", "", "answer: the file outside lies outside of the scratch directory of the batch", true},
+		{"link", "frames", "", "lies outside of the scratch directory of the batch", true},
+		{"nofile", "frames", "", "answer: the file nofile is not there", true},
+	} {
+		t.Run(c.how, func(t *testing.T) {
+			if c.how == "memory" && runtime.GOOS != "linux" {
+				t.Skip("only Linux limits the memory of another process")
+			}
+			s, _ := opened(t, "prompt", c.gives, c.more)
+			e := element("do:" + c.how)
+			err := s.Run(t.Context(), onCPU(t), []*stages.Element{e})
+			if c.row {
+				if err != nil || e.Failed == nil || !strings.Contains(e.Failed.Message, c.want) {
+					t.Errorf("error %v, failure %v; want %s", err, e.Failed, c.want)
+				}
+			} else if err == nil || fault.ClassOf(err) != fault.ClassRetry || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v of class %v; want %s", err, fault.ClassOf(err), c.want)
+			}
+			well := element("well")
+			if err := s.Run(t.Context(), onCPU(t), []*stages.Element{well}); err != nil || well.Failed != nil || well.Frames == nil {
+				t.Errorf("after it: %v, %v", err, well.Failed)
+			}
+			if n := len(s.programs.taken); n != 1 {
+				t.Errorf("%d programs are there at a time", n)
+			}
+		})
+	}
+}
+
+// TestChildrenAreEnded: what a program has started ends with it.
+func TestChildrenAreEnded(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("it looks into /proc")
+	}
+	s, _ := opened(t, "prompt", "frames", "")
+	if err := s.Run(t.Context(), onCPU(t), []*stages.Element{element("well")}); err != nil {
+		t.Fatal(err)
+	}
+	group := s.programs.idle[0].group
+	if len(members(group)) != 1 {
+		t.Fatalf("the group of the program has %v", members(group))
+	}
+	err := s.Run(t.Context(), onCPU(t), []*stages.Element{element("do:children")})
+	if err == nil || !strings.Contains(err.Error(), "status 1") {
+		t.Fatal(err)
+	}
+	for tries := 0; len(members(group)) > 0; tries++ {
+		if tries > 100 {
+			t.Fatalf("processes are left: %v", members(group))
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// members lists the processes of a group, but for zombies that their new parent has not looked at yet.
+func members(group int) (found []string) {
+	all, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, name := range all {
+		data, _ := os.ReadFile(name)
+		_, rest, _ := strings.Cut(string(data), ") ")
+		if f := strings.Fields(rest); len(f) > 2 && f[2] == fmt.Sprint(group) && f[0] != "Z" {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+func TestCancel(t *testing.T) {
+	defer func(d time.Duration) { grace = d }(grace)
+	grace = 300 * time.Millisecond
+	for how, alive := range map[string]int{"wait": 1, "slow": 0} {
+		s, _ := opened(t, "prompt", "frames", "")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		why := errors.New("that is enough")
+		time.AfterFunc(200*time.Millisecond, func() { cancel(why) })
+		if err := s.Run(ctx, onCPU(t), []*stages.Element{element("do:" + how)}); !errors.Is(err, why) {
+			t.Errorf("%s: %v", how, err)
+		}
+		if n := len(s.programs.idle); n != alive {
+			t.Errorf("%s: %d programs are kept, want %d", how, n, alive)
+		}
+	}
+}
+
+// TestDevices: programs are on the device of the batch, by its UUID, and no more of them than workers.
+func TestDevices(t *testing.T) {
+	s, _ := opened(t, "prompt", "frames", ", workers: 1")
+	for _, uuid := range []string{"GPU-1", "GPU-2", "GPU-2", "GPU-1"} {
+		e := element("on " + uuid)
+		if err := s.Run(t.Context(), device{cpu.New(1), uuid}, []*stages.Element{e}); err != nil {
+			t.Fatal(err)
+		}
+		if got := e.Readings["device"]; got != uuid {
+			t.Errorf("a program for %s saw %q", uuid, got)
+		}
+	}
+	if n := len(s.programs.taken); n != 1 {
+		t.Errorf("%d programs at a time", n)
+	}
+}
+
+// TestDoesNotStart: a job whose program never says hello ends, and does not fail row by row.
+func TestDoesNotStart(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ command, want string }{
+		{"[sh, -c, 'echo no such model >&2; exit 7']", "start: it ended with status 7; the last it printed: no such model"},
+		{"[sh, -c, 'echo {} >&4']", `a message has the unknown type ""`},
+		{fmt.Sprintf("[env, LATENTBEAM_TEST_GIVES=video, LATENTBEAM_TEST_TAKES=prompt, %q]", program),
+			"start: it takes prompt and gives video, the job says takes: prompt, gives: frames"},
+	} {
+		s, err := open(nil, optionsOf(t, "{command: "+c.command+", takes: prompt, gives: frames}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for tries := 1; ; tries++ {
+			err = s.Run(t.Context(), onCPU(t), []*stages.Element{element("x")})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %s", err, c.want)
+			}
+			if fault.ClassOf(err) == fault.ClassFatal || tries > maxStarts {
+				break
+			}
+		}
+		if fault.ClassOf(err) != fault.ClassFatal {
+			t.Errorf("after %d starts: %v", maxStarts, err)
+		}
+		s.Capabilities().Close()
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for options, want := range map[string]string{
+		"{takes: prompt, gives: video}":                                               "command is missing",
+		"{command: [sh], gives: video}":                                               "takes is missing: write one of prompt, text",
+		"{command: [sh], takes: prompt}":                                              "gives is missing",
+		"{command: [sh], takes: picture, gives: video}":                               `takes is "picture"; known: prompt, text, media, latents, frames, video`,
+		"{command: [sh], takes: video, gives: media}":                                 "cannot give media",
+		"{command: [no-such-program], takes: prompt, gives: video}":                   `"no-such-program": executable file not found`,
+		"{command: [sh], takes: prompt, gives: video, params: [seeds]}":               `params names "seeds"; known: prompt`,
+		"{command: [sh], takes: prompt, gives: video, params: [seed, seed]}":          `params names "seed" twice`,
+		"{command: [sh], takes: prompt, gives: video, batch: 2}":                      "write batch_invariant: true",
+		"{command: [sh], takes: prompt, gives: video, batch: 0, batch_invariant: on}": "batch",
+		"{command: [sh], takes: prompt, gives: video, devices: 2}":                    "one device in this version",
+		"{command: [sh], takes: prompt, gives: video, digest: [no-such-file]}":        `digest: "no-such-file" matches no file`,
+		"{command: [sh], takes: prompt, gives: video, secrets: [NO_SUCH_SECRET]}":     "export NO_SUCH_SECRET",
+		"{command: [sh], takes: prompt, gives: video, timeout: 30}":                   "must be a time with its unit",
+		"{command: sh, takes: prompt, gives: video}":                                  "must be a list",
+		"{command: [sh], takes: prompt, gives: video, tokes: x}":                      `unknown key "tokes"`,
+	} {
+		_, err := open(nil, optionsOf(t, options))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %s", options, err, want)
+		}
+	}
+}
+
+// TestKeys: what is part of the keys and what is not.
+func TestKeys(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "weights.bin")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("1")
+	key := func(more string) string {
+		t.Helper()
+		options := fmt.Sprintf("{command: [sh, gen.sh], takes: prompt, gives: video, digest: [%q]%s}", file, more)
+		s, err := open(nil, optionsOf(t, options))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(s.(*stage).opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, err := of(optionsOf(t, options))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(string(text), s.Digest(), spec.Params, spec.In, spec.Out)
+	}
+	t.Setenv("TOKEN", "s3cret")
+	same := key("")
+	for _, more := range []string{", name: mine", ", workers: 3", ", batch: 4, batch_invariant: true", ", timeout: 1h",
+		", secrets: [TOKEN]", ", env: {TOKEN: x}, secrets: [TOKEN]", ", heartbeat: 5s", ", memory: 2GB", ", scratch: /tmp",
+		`, version: "1"`, ", params: [prompt, negative_prompt, seed, height, width, num_frames, fps, num_inference_steps, guidance_scale]"} {
+		if got := key(more); got != same {
+			t.Errorf("%s is part of the key:\n%s\n%s", more, got, same)
+		}
+	}
+	seen := map[string]string{same: ""}
+	for _, more := range []string{", version: 2", ", env: {A: b}", ", env: {A: c}", ", params: [prompt, seed]"} {
+		got := key(more)
+		if other, twice := seen[got]; twice {
+			t.Errorf("%q gives the key of %q", more, other)
+		}
+		seen[got] = more
+	}
+	write("2")
+	if key("") == same {
+		t.Error("the content of digest is not part of the key")
+	}
+	if strings.Contains(key(", secrets: [TOKEN]"), "s3cret") {
+		t.Error("a secret stands in the key")
+	}
+	moved := filepath.Join(t.TempDir(), "weights.bin")
+	write("1")
+	if err := os.Rename(file, moved); err != nil {
+		t.Fatal(err)
+	}
+	file = moved
+	if key("") != same {
+		t.Error("the place of the files is part of the key")
+	}
+}
+
+// TestSecrets: what a program prints of a secret is hidden.
+func TestSecrets(t *testing.T) {
+	t.Setenv("TOKEN", "s3cret")
+	log := filepath.Join(t.TempDir(), "log")
+	s, err := open(nil, optionsOf(t, fmt.Sprintf("{command: [sh, -c, 'echo my token is $TOKEN; exit 1'], takes: prompt, gives: video, "+
+		"secrets: [TOKEN], name: teller, log: %q}", log)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Run(t.Context(), onCPU(t), []*stages.Element{element("x")})
+	if err == nil || !strings.Contains(err.Error(), "my token is ***") || strings.Contains(err.Error(), "s3cret") {
+		t.Error(err)
+	}
+	s.Capabilities().Close()
+	if text, err := os.ReadFile(log); err != nil || string(text) != "teller 0: my token is ***\n" {
+		t.Errorf("the log says %q, %v", text, err)
+	}
+}
+
+// TestSweep: what a killed process has left is removed by the next one, and what others use is not.
+func TestSweep(t *testing.T) {
+	parent := t.TempDir()
+	mine, err := newScratch(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := filepath.Join(parent, scratchPrefix+"dead")
+	young := filepath.Join(parent, scratchPrefix+"young")
+	for _, dir := range []string{dead, young} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := time.Now().Add(-time.Hour)
+	for _, dir := range []string{dead, mine.dir} {
+		if err := os.Chtimes(dir, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sweep(parent)
+	for dir, there := range map[string]bool{dead: false, young: true, mine.dir: true} {
+		if _, err := os.Stat(dir); (err == nil) != there {
+			t.Errorf("%s: %v", filepath.Base(dir), err)
+		}
+	}
+	if err := mine.remove(); err != nil {
+		t.Error(err)
+	}
+}

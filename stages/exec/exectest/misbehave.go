@@ -1,0 +1,97 @@
+package exectest
+
+import (
+	"fmt"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"time"
+)
+
+// misbehave does what a prompt asks for, and reports whether the row has had its answer, or is to have none.
+func (c *child) misbehave(r request, row row, how string) bool {
+	result := func(key, path string) {
+		c.say(map[string]any{"type": "result", "batch": r.Batch, "key": key, "outputs": map[string]string{c.gives: path}})
+	}
+	switch how {
+	case "crash":
+		panic("the program is told to crash")
+	case "exit":
+		fmt.Fprintln(os.Stderr, "out of luck")
+		os.Exit(3)
+	case "killed":
+		self, _ := os.FindProcess(os.Getpid())
+		_ = self.Kill()
+		time.Sleep(time.Hour)
+	case "memory":
+		all := make([][]byte, 0)
+		for range 1 << 20 {
+			b := make([]byte, 1<<26)
+			for i := 0; i < len(b); i += 4096 {
+				b[i] = 1
+			}
+			all = append(all, b)
+		}
+		fmt.Fprintln(os.Stderr, len(all))
+	case "hang":
+		c.mu.Lock()
+		c.silent = true
+		c.mu.Unlock()
+		time.Sleep(time.Hour)
+	case "slow": // it beats on, and takes no notice of a cancel
+		time.Sleep(time.Hour)
+	case "wait": // until it is cancelled
+		for {
+			c.mu.Lock()
+			over := c.cancelled[r.Batch]
+			c.mu.Unlock()
+			if over {
+				return true
+			}
+			time.Sleep(time.Millisecond)
+		}
+	case "missing":
+		return true
+	case "unknown":
+		result("0123", "x")
+	case "twice":
+		path, _ := c.make(r, row, "")
+		result(row.Key, path)
+		result(row.Key, path)
+	case "other":
+		c.say(map[string]any{"type": "done", "batch": r.Batch + 7})
+	case "garbage":
+		c.out.WriteString("Loading checkpoint shards: 100%\n")
+	case "stdout":
+		fmt.Println("Loading checkpoint shards: 100%\x00\xff")
+		return false
+	case "outside":
+		path := filepath.Join(os.Getenv(envState), "outside")
+		_ = os.WriteFile(path, []byte("x"), 0o600)
+		result(row.Key, path)
+		return true
+	case "link":
+		path := filepath.Join(r.Scratch, "link"+row.Key)
+		_ = os.Symlink("/etc/passwd", path)
+		result(row.Key, path)
+		return true
+	case "nofile":
+		result(row.Key, filepath.Join(r.Scratch, "nofile"))
+		return true
+	case "error", "retry", "fatal", "strange":
+		class := map[string]string{"error": "row"}[how]
+		if class == "" {
+			class = how
+		}
+		c.say(map[string]any{"type": "error", "batch": r.Batch, "key": row.Key, "class": class, "message": "the program says no"})
+		return true
+	case "children": // one that outlives the program, and one that nobody waits for
+		for _, d := range []string{"3600", "0"} {
+			if err := osexec.Command("sleep", d).Start(); err != nil {
+				panic(err)
+			}
+		}
+		os.Exit(1)
+	}
+	return false
+}

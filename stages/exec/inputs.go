@@ -1,0 +1,156 @@
+package exec
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"unsafe"
+
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/safetensors"
+)
+
+// Names of the tensors in files, and of their metadata.
+const (
+	tensorText     = "embedding"
+	tensorNegative = "negative"
+	tensorLater    = "later." // and the number of the clip
+	tensorLatents  = "latents"
+	tensorFrames   = "frames"
+	metaScale      = "latent_scale"
+	metaFPS        = "fps"
+)
+
+// row describes element i of the batch to the program, and writes what it takes to a file.
+func (x *exchange) row(i int, e *stages.Element) (row, error) {
+	r := row{ID: e.Row.ID, Key: e.Key.String(), Params: map[string]any{}, Inputs: map[string]string{}}
+	for _, p := range x.opts.Params {
+		if v, given := value(&e.Row, stages.Param(p)); given {
+			r.Params[p] = v
+			if p == string(stages.ParamSeed) {
+				seed := v.(int64)
+				r.Seed = &seed
+			}
+		}
+	}
+	kind := stages.Kind(x.opts.Takes)
+	path, err := x.put(i, e, kind)
+	if path != "" {
+		r.Inputs[string(kind)] = path
+	}
+	return r, err
+}
+
+// put writes what the element carries of a kind and returns the path, "" where it is in the params.
+func (x *exchange) put(i int, e *stages.Element, kind stages.Kind) (string, error) {
+	name := func(ext string) string { return filepath.Join(x.dir, fmt.Sprintf("in-%d-%s%s", i, kind, ext)) }
+	switch kind {
+	case stages.KindMedia:
+		return filepath.Abs(e.Row.Media)
+	case stages.KindVideo:
+		return name(e.Video.Ext), os.WriteFile(name(e.Video.Ext), e.Video.Data, 0o600)
+	case stages.KindText:
+		tensors := map[string]safetensors.Tensor{tensorText: tensorOf(e.Text.Embedding)}
+		if e.Text.Negative != nil {
+			tensors[tensorNegative] = tensorOf(e.Text.Negative)
+		}
+		for _, l := range e.Text.Later {
+			tensors[tensorLater+strconv.Itoa(l.Clip)] = tensorOf(l.Embedding)
+		}
+		return name(".safetensors"), writeTensors(name(".safetensors"), tensors, nil)
+	case stages.KindLatents:
+		return name(".safetensors"), writeTensors(name(".safetensors"),
+			map[string]safetensors.Tensor{tensorLatents: tensorOf(e.Latents)},
+			map[string]string{metaScale: strconv.FormatFloat(e.LatentScale, 'g', -1, 64)})
+	case stages.KindFrames:
+		return name(".safetensors"), writeFrames(name(".safetensors"), e.Frames)
+	}
+	return "", nil
+}
+
+// tensorOf is an array as the tensor of a file, which shares its memory.
+func tensorOf(a *stages.Array) safetensors.Tensor {
+	data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(a.Data))), 4*len(a.Data)) // every port is little-endian
+	return safetensors.Tensor{DType: "F32", Shape: a.Shape, Data: data}
+}
+
+func writeTensors(path string, tensors map[string]safetensors.Tensor, meta map[string]string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := safetensors.Write(f, tensors, meta); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}
+
+// writeFrames writes a clip as one tensor (T, H, W, 3) of bytes.
+func writeFrames(path string, c *schemas.Clip) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	out := bufio.NewWriter(f)
+	info := safetensors.Info{Name: tensorFrames, DType: "U8", Shape: []int{len(c.Frames), c.Height, c.Width, 3}}
+	meta := map[string]string{metaFPS: strconv.FormatFloat(c.FPS, 'g', -1, 64)}
+	err = safetensors.Stream(out, []safetensors.Info{info}, meta, func(w io.Writer, _ safetensors.Info) error {
+		for _, frame := range c.Frames {
+			if _, err := w.Write(frame); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// value is what a row says of a parameter, if it does. Seeds of several videos of a row follow each other.
+func value(r *schemas.PromptRow, p stages.Param) (v any, given bool) {
+	switch p {
+	case stages.ParamPrompt:
+		return r.Prompt, true
+	case stages.ParamNegativePrompt:
+		return r.NegativePrompt, true
+	case stages.ParamSeed:
+		const most = 1<<63 - 1
+		return int64((uint64(*r.Seed) + uint64(r.SampleIndex)) & most), true
+	case stages.ParamHeight:
+		return r.Height, r.Height != 0
+	case stages.ParamWidth:
+		return r.Width, r.Width != 0
+	case stages.ParamNumFrames:
+		return r.NumFrames, r.NumFrames != 0
+	case stages.ParamFPS:
+		return r.FPS, r.FPS != 0
+	case stages.ParamSteps:
+		return r.NumInferenceSteps, r.NumInferenceSteps != 0
+	case stages.ParamGuidanceScale:
+		return r.Guidance(), r.GuidanceScale != nil
+	case stages.ParamMaxSequenceLength:
+		return r.MaxSequenceLength, r.MaxSequenceLength != 0
+	case stages.ParamMedia:
+		return r.Media, r.Media != ""
+	case stages.ParamReference:
+		return r.Reference, r.Reference != ""
+	case stages.ParamAes:
+		return r.Aes, r.Aes != ""
+	case stages.ParamFlow:
+		return r.Flow, r.Flow != ""
+	case stages.ParamCameraMotion:
+		return r.CameraMotion, r.CameraMotion != ""
+	}
+	return nil, false
+}

@@ -1,0 +1,199 @@
+package exec
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	osexec "os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"latentbeam/internal/config"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// options is the stage's map in the YAML. The fields that have a JSON name are part of the keys.
+type options struct {
+	Name    string            `yaml:"name" json:"-"` // of this stage in messages and --set; "" is exec
+	Command []string          `yaml:"command" json:"command"`
+	Takes   string            `yaml:"takes" json:"takes"`
+	Gives   string            `yaml:"gives" json:"gives"`
+	Version config.Name       `yaml:"version" json:"version"`
+	Params  []string          `yaml:"params" json:"params"`
+	Env     map[string]string `yaml:"env" json:"env,omitempty"` // without the secrets, see MarshalJSON
+
+	Digest         []string        `yaml:"digest" json:"-"` // files that the results depend on; their content is in the keys
+	Secrets        []string        `yaml:"secrets" json:"-"`
+	Workers        schemas.AutoInt `yaml:"workers" json:"-"`
+	Devices        int             `yaml:"devices" json:"-"`
+	Batch          int             `yaml:"batch" json:"-"`
+	BatchInvariant bool            `yaml:"batch_invariant" json:"-"`
+	Timeout        config.Duration `yaml:"timeout" json:"-"`
+	Heartbeat      config.Duration `yaml:"heartbeat" json:"-"`
+	Memory         config.ByteSize `yaml:"memory" json:"-"`
+	Scratch        string          `yaml:"scratch" json:"-"`
+	Log            string          `yaml:"log" json:"-"` // file that gets what the programs print; "" drops it
+}
+
+// MarshalJSON writes what is part of the keys: all but how and where the program runs.
+func (o *options) MarshalJSON() ([]byte, error) {
+	type plain options
+	out := plain(*o)
+	out.Env = maps.Clone(o.Env)
+	for _, name := range o.Secrets {
+		delete(out.Env, name)
+	}
+	return json.Marshal(out)
+}
+
+const (
+	defaultTimeout   = 30 * time.Minute
+	defaultHeartbeat = time.Minute
+	maxBatch         = 1024
+)
+
+// Kinds that a program can take and give.
+var (
+	takes = []stages.Kind{stages.KindPrompt, stages.KindText, stages.KindMedia, stages.KindLatents, stages.KindFrames,
+		stages.KindVideo}
+	gives = []stages.Kind{stages.KindPrompt, stages.KindText, stages.KindLatents, stages.KindFrames, stages.KindVideo}
+)
+
+// known are the columns that params may name.
+var known = []stages.Param{
+	stages.ParamPrompt, stages.ParamNegativePrompt, stages.ParamSeed, stages.ParamHeight, stages.ParamWidth,
+	stages.ParamNumFrames, stages.ParamFPS, stages.ParamSteps, stages.ParamGuidanceScale,
+	stages.ParamMaxSequenceLength, stages.ParamMedia, stages.ParamReference, stages.ParamAes, stages.ParamFlow,
+	stages.ParamCameraMotion,
+}
+
+// promptParams are the params of a program that takes prompts, where the job does not say them.
+var promptParams = known[:9]
+
+// read decodes and checks the options, with their defaults.
+func read(o stages.Options) (*options, error) {
+	opts := &options{Devices: 1, Batch: 1, Timeout: config.Duration(defaultTimeout),
+		Heartbeat: config.Duration(defaultHeartbeat), Version: "1"}
+	if err := o.Into(opts); err != nil {
+		return opts, err
+	}
+	if len(opts.Command) == 0 || opts.Command[0] == "" {
+		return opts, stages.Errorf("command", "exec: command is missing: write the program and its arguments, "+
+			"such as [python3, generate.py]")
+	}
+	if err := opts.kinds(); err != nil {
+		return opts, err
+	}
+	if opts.Params == nil && opts.Takes == string(stages.KindPrompt) {
+		for _, p := range promptParams {
+			opts.Params = append(opts.Params, string(p))
+		}
+	}
+	for i, p := range opts.Params {
+		switch {
+		case !slices.Contains(known, stages.Param(p)):
+			return opts, stages.Errorf("params", "exec: params names %q; known: %s", p, list(known))
+		case slices.Contains(opts.Params[:i], p):
+			return opts, stages.Errorf("params", "exec: params names %q twice", p)
+		}
+	}
+	return opts, opts.running()
+}
+
+// kinds checks what the program takes and gives.
+func (o *options) kinds() error {
+	for _, k := range []struct {
+		key, value string
+		of         []stages.Kind
+	}{{"takes", o.Takes, takes}, {"gives", o.Gives, gives}} {
+		switch {
+		case k.value == "":
+			return stages.Errorf(k.key, "exec: %s is missing: write one of %s", k.key, list(k.of))
+		case k.value == string(stages.KindMedia) && k.key == "gives":
+			return stages.Errorf(k.key, "exec: a program cannot give media: let it give frames or video")
+		case !slices.Contains(k.of, stages.Kind(k.value)):
+			return stages.Errorf(k.key, "exec: %s is %q; known: %s", k.key, k.value, list(k.of))
+		}
+	}
+	return nil
+}
+
+// running checks the options of how the program runs.
+func (o *options) running() error {
+	switch {
+	case o.Devices != 1:
+		return stages.Errorf("devices", "exec: devices is %d: a program has one device in this version; write 1", o.Devices)
+	case o.Batch < 1 || o.Batch > maxBatch:
+		return stages.Errorf("batch", "exec: batch is %d: give 1 to %d rows", o.Batch, maxBatch)
+	case o.Batch > 1 && !o.BatchInvariant:
+		return stages.Errorf("batch", "exec: batch is %d, but the program may then give other results than for a row alone; "+
+			"where it does not, write batch_invariant: true", o.Batch)
+	case o.Timeout <= 0:
+		return stages.Errorf("timeout", "exec: timeout must be more than 0")
+	case o.Heartbeat <= 0:
+		return stages.Errorf("heartbeat", "exec: heartbeat must be more than 0")
+	}
+	for name := range o.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			return stages.Errorf("env", "exec: env has the name %q, which no variable can have", name)
+		}
+	}
+	for _, name := range o.Secrets {
+		if _, given := o.Env[name]; !given && os.Getenv(name) == "" {
+			return stages.Errorf("secrets", "exec: the secret %s is not set: export %s before the run", name, name)
+		}
+	}
+	return nil
+}
+
+// program finds the program of the command.
+func (o *options) program() (string, error) {
+	path, err := osexec.LookPath(o.Command[0])
+	if err != nil {
+		return "", stages.Errorf("command", "exec: %v", err)
+	}
+	return path, nil
+}
+
+// label names the stage in messages.
+func (o *options) label() string {
+	if o.Name != "" {
+		return o.Name
+	}
+	return stageName
+}
+
+// environment is that of the program but for what the stage adds.
+func (o *options) environment() []string {
+	env := os.Environ()
+	for _, name := range slices.Sorted(maps.Keys(o.Env)) {
+		env = append(env, name+"="+o.Env[name])
+	}
+	return env
+}
+
+// hide returns what takes the secrets out of a text.
+func (o *options) hide() *strings.Replacer {
+	var pairs []string
+	for _, name := range o.Secrets {
+		value, given := o.Env[name]
+		if !given {
+			value = os.Getenv(name)
+		}
+		if value != "" {
+			pairs = append(pairs, value, "***")
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+func list[T ~string](values []T) string {
+	var all []string
+	for _, v := range values {
+		all = append(all, fmt.Sprint(v))
+	}
+	return strings.Join(all, ", ")
+}

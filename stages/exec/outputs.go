@@ -1,0 +1,347 @@
+package exec
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"image"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/Eyevinn/mp4ff/mp4"
+
+	"latentbeam/internal/media"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/safetensors"
+)
+
+// outputPoster is an output beside that of the kind: an image of a video.
+const outputPoster = "poster"
+
+// result takes what the program made of a row. An error is the row's.
+func (x *exchange) result(e *stages.Element, a answer) error {
+	if len(a.Readings) > 0 {
+		e.Readings = maps.Clone(e.Readings)
+		if e.Readings == nil {
+			e.Readings = map[string]string{}
+		}
+		maps.Copy(e.Readings, a.Readings)
+	}
+	for kind := range a.Outputs {
+		if kind != x.opts.Gives && (kind != outputPoster || x.opts.Gives != string(stages.KindVideo)) {
+			return fmt.Errorf("an output of kind %.40q; the stage gives %s", kind, x.opts.Gives)
+		}
+	}
+	path, given := a.Outputs[x.opts.Gives]
+	switch {
+	case given:
+	case x.opts.Takes == x.opts.Gives && len(a.Outputs) == 0:
+		return nil // it passes unchanged
+	default:
+		return fmt.Errorf("no output of kind %s", x.opts.Gives)
+	}
+	path, err := inside(x.dir, path)
+	if err != nil {
+		return err
+	}
+	switch stages.Kind(x.opts.Gives) {
+	case stages.KindPrompt:
+		return takePrompt(e, path)
+	case stages.KindText:
+		return takeText(e, path)
+	case stages.KindLatents:
+		return takeLatents(e, path)
+	case stages.KindFrames:
+		return takeFrames(x.ctx, e, path)
+	}
+	if err := takeVideo(x.ctx, e, path); err != nil {
+		return err
+	}
+	if poster, given := a.Outputs[outputPoster]; given {
+		return takePoster(x.ctx, e, x.dir, poster)
+	}
+	return nil
+}
+
+// takePrompt reads a text file. What the prompt has become stands in the readings.
+func takePrompt(e *stages.Element, path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Size() > schemas.MaxPromptBytes {
+		return fmt.Errorf("the prompt has more than %d bytes", schemas.MaxPromptBytes)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	text := strings.TrimSpace(string(data))
+	if text == "" || !utf8.ValidString(text) {
+		return errors.New("the prompt is empty or not valid UTF-8")
+	}
+	e.Row.Prompt = text
+	if e.Readings = maps.Clone(e.Readings); e.Readings == nil {
+		e.Readings = map[string]string{}
+	}
+	e.Readings["prompt"] = text
+	return nil
+}
+
+func takeText(e *stages.Element, path string) error {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text := &stages.Text{}
+	if text.Embedding, err = arrayOf(f, tensorText, 2); err != nil {
+		return err
+	}
+	width := text.Embedding.Shape[1]
+	for _, name := range f.Names() {
+		var a *stages.Array
+		if a, err = arrayOf(f, name, 2); err == nil && a.Shape[1] != width {
+			err = fmt.Errorf("tensor %q is %d wide, the embedding %d", name, a.Shape[1], width)
+		}
+		if err != nil {
+			return err
+		}
+		number, later := strings.CutPrefix(name, tensorLater)
+		switch {
+		case name == tensorNegative:
+			text.Negative = a
+		case later:
+			clip, err := strconv.Atoi(number)
+			if err != nil || clip < 1 {
+				return fmt.Errorf("tensor %q does not name a clip", name)
+			}
+			text.Later = append(text.Later, stages.LaterText{Clip: clip, Embedding: a})
+		}
+	}
+	slices.SortFunc(text.Later, func(a, b stages.LaterText) int { return a.Clip - b.Clip })
+	e.Text = text
+	return nil
+}
+
+func takeLatents(e *stages.Element, path string) error {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	a, err := arrayOf(f, tensorLatents, 4)
+	if err != nil {
+		return err
+	}
+	scale := 0.0 // that of the autoencoder behind
+	if text := f.Metadata()[metaScale]; text != "" {
+		if scale, err = strconv.ParseFloat(text, 64); err != nil || !(scale >= 0 && scale < 1e6) {
+			return fmt.Errorf("%s is %.40q", metaScale, text)
+		}
+	}
+	e.Latents, e.LatentScale = a, scale
+	return nil
+}
+
+// arrayOf copies a tensor of floats.
+func arrayOf(f *safetensors.File, name string, axes int) (*stages.Array, error) {
+	t, ok := f.Tensor(name)
+	if !ok {
+		return nil, fmt.Errorf("the file has no tensor %q; it has %s", name, strings.Join(f.Names(), ", "))
+	}
+	if len(t.Shape) != axes || slices.Contains(t.Shape, 0) {
+		return nil, fmt.Errorf("tensor %q has the shape %v: %d axes are wanted, none empty", name, t.Shape, axes)
+	}
+	a := stages.NewArray(t.Shape...)
+	switch t.DType {
+	case "F32":
+		copy(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(a.Data))), 4*len(a.Data)), t.Data)
+	case "F16", "BF16":
+		half := kernels.FromF16
+		if t.DType == "BF16" {
+			half = kernels.FromBF16
+		}
+		for i := range a.Data {
+			a.Data[i] = half(binary.LittleEndian.Uint16(t.Data[2*i:]))
+		}
+	default:
+		return nil, fmt.Errorf("tensor %q is %s: F32, F16 and BF16 are read", name, t.DType)
+	}
+	return a, nil
+}
+
+func takeFrames(ctx context.Context, e *stages.Element, path string) error {
+	if filepath.Ext(path) != ".safetensors" {
+		c, err := decode(ctx, e, path, schemas.MaxNumFrames)
+		e.Frames = c
+		return err
+	}
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	t, ok := f.Tensor(tensorFrames)
+	if !ok {
+		return fmt.Errorf("the file has no tensor %q", tensorFrames)
+	}
+	s := t.Shape
+	if t.DType != "U8" || len(s) != 4 || s[3] != 3 || s[0] < 1 || s[0] > schemas.MaxNumFrames {
+		return fmt.Errorf("the frames are %s %v: U8 (frames, height, width, 3) is wanted", t.DType, s)
+	}
+	if err := checkSize(s[2], s[1]); err != nil {
+		return err
+	}
+	c := &schemas.Clip{Width: s[2], Height: s[1], FPS: e.Row.FPS}
+	if text := f.Metadata()[metaFPS]; text != "" {
+		if c.FPS, err = strconv.ParseFloat(text, 64); err != nil || !(c.FPS >= 0 && c.FPS <= schemas.MaxFPS) {
+			return fmt.Errorf("%s is %.40q", metaFPS, text)
+		}
+	}
+	for frame := range slices.Chunk(bytes.Clone(t.Data), s[1]*s[2]*3) {
+		c.Frames = append(c.Frames, frame)
+	}
+	e.Frames = c
+	return nil
+}
+
+func checkSize(width, height int) error {
+	if width < 1 || height < 1 || width > schemas.MaxSide || height > schemas.MaxSide {
+		return fmt.Errorf("frames of %dx%d: each side must be 1 to %d", width, height, schemas.MaxSide)
+	}
+	return nil
+}
+
+// decode reads the frames of a y4m, of images, or by ffmpeg of a video.
+func decode(ctx context.Context, e *stages.Element, path string, most int) (*schemas.Clip, error) {
+	src, err := media.OpenSource(ctx, path, media.SourceOptions{Frames: most})
+	if err != nil {
+		return nil, unplaced(err, path)
+	}
+	defer src.Close()
+	info := src.Info()
+	c := &schemas.Clip{Width: info.Width, Height: info.Height, FPS: e.Row.FPS}
+	if info.RateNum > 0 {
+		c.FPS = float64(info.RateNum) / float64(info.RateDen)
+	}
+	for len(c.Frames) < most {
+		frame := make([]byte, info.Width*info.Height*3)
+		err := src.Next(frame)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, unplaced(err, path)
+		}
+		c.Frames = append(c.Frames, frame)
+	}
+	if len(c.Frames) == 0 {
+		return nil, errors.New("the file has no frames")
+	}
+	return c, nil
+}
+
+// unplaced takes the scratch directory out of an error: failures of two runs are to be equal.
+func unplaced(err error, path string) error {
+	return errors.New(strings.ReplaceAll(err.Error(), path, filepath.Base(path)))
+}
+
+// codecs names the codecs of mp4 by their sample entries; others have the entry's name.
+var codecs = map[string]string{"avc1": "h264", "avc3": "h264", "hvc1": "hevc", "hev1": "hevc", "av01": "av1",
+	"vp09": "vp9"}
+
+func takeVideo(ctx context.Context, e *stages.Element, path string) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return unplaced(err, path)
+	}
+	v := &schemas.Encoded{Data: data, Ext: strings.ToLower(filepath.Ext(path))}
+	switch v.Ext {
+	case ".mp4":
+		if err := describe(v); err != nil {
+			return fmt.Errorf("the mp4 cannot be read: %w", err)
+		}
+		e.Video, e.Poster = v, nil
+		return nil
+	case ".png":
+		c, err := decode(ctx, e, path, 1)
+		if err != nil {
+			return err
+		}
+		v.Codec, v.Recon, v.Width, v.Height, v.Frames = "png", c, c.Width, c.Height, 1
+		if e.Poster, err = media.Poster(c.Frames[0], c.Width, c.Height); err != nil {
+			return err
+		}
+		e.Video = v
+		return nil
+	}
+	return fmt.Errorf("a video %s: mp4 is taken, and png for one image", filepath.Ext(path))
+}
+
+// describe reads size, frames and codec of an mp4.
+func describe(v *schemas.Encoded) error {
+	file, err := mp4.DecodeFile(bytes.NewReader(v.Data), mp4.WithDecodeMode(mp4.DecModeLazyMdat))
+	if err != nil {
+		return err
+	}
+	if file.Moov == nil || file.IsFragmented() {
+		return errors.New("it is not a plain file with one index (-movflags +faststart)")
+	}
+	for _, track := range file.Moov.Traks {
+		if track.Mdia == nil || track.Mdia.Hdlr == nil || track.Mdia.Hdlr.HandlerType != "vide" {
+			continue
+		}
+		stbl := track.Mdia.Minf.Stbl
+		if stbl == nil || stbl.Stsd == nil || stbl.Stsz == nil || len(stbl.Stsd.Children) == 0 {
+			return errors.New("its video track is not described")
+		}
+		entry := stbl.Stsd.Children[0]
+		if v.Codec = codecs[entry.Type()]; v.Codec == "" {
+			v.Codec = entry.Type()
+		}
+		v.Width, v.Height = int(track.Tkhd.Width>>16), int(track.Tkhd.Height>>16)
+		if visual, ok := entry.(*mp4.VisualSampleEntryBox); ok {
+			v.Width, v.Height = int(visual.Width), int(visual.Height)
+		}
+		v.Frames = int(stbl.Stsz.SampleNumber)
+		if v.Frames == 0 {
+			return errors.New("it has no frames")
+		}
+		return checkSize(v.Width, v.Height)
+	}
+	return errors.New("it has no video track")
+}
+
+// takePoster takes an image for the gallery: a jpeg as it is, another one made a jpeg.
+func takePoster(ctx context.Context, e *stages.Element, dir, path string) error {
+	path, err := inside(dir, path)
+	if err != nil {
+		return fmt.Errorf("poster: %w", err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("poster: %w", unplaced(err, path))
+	}
+	_, format, err := image.DecodeConfig(bytes.NewReader(data))
+	if err == nil && format == "jpeg" {
+		e.Poster = data
+		return nil
+	}
+	c, err := decode(ctx, e, path, 1)
+	if err == nil {
+		e.Poster, err = media.Poster(c.Frames[0], c.Width, c.Height)
+	}
+	if err != nil {
+		return fmt.Errorf("poster: %w", err)
+	}
+	return nil
+}

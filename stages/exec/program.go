@@ -1,0 +1,323 @@
+package exec
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	maxLine    = 1 << 20 // bytes of a message
+	maxLogLine = 4 << 10 // bytes of a line of a log that are kept
+	maxQueued  = 64      // messages that wait to be looked at
+)
+
+// grace is how long a program may take to end by itself; a variable for tests.
+var grace = 5 * time.Second
+
+// program is one process at work, with what it leads. It is used by one batch at a time.
+type program struct {
+	label    string
+	device   string // UUID of its GPU, "" for none
+	slot     int    // its number among those of the stage
+	group    int    // of its processes
+	requests *os.File
+	answers  chan answer // closed at the end of descriptor 4
+	broken   error       // why reading ended; set before answers and heard are closed
+	heard    chan struct{}
+	logged   chan struct{} // closed at the end of what it prints
+	ended    chan struct{}
+	how      error        // of the end; set before ended is closed
+	beats    bool         // it sends heartbeats
+	seen     atomic.Int64 // when the last message came, in Unix nanoseconds
+	batches  int
+	last     lastLine
+	hide     *strings.Replacer
+	file     *os.File // for what it prints; nil: none
+}
+
+// launch is how a program is started.
+type launch struct {
+	path    string
+	args    []string
+	env     []string
+	memory  int64 // bytes; 0: no limit
+	label   string
+	device  string
+	slot    int
+	hide    *strings.Replacer
+	scratch string
+	log     *os.File // nil: none
+}
+
+// start starts the program. Its hello is still to come.
+func (l launch) start() (*program, error) {
+	theirs, requests, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	answers, ours, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, theirs.Close(), requests.Close())
+	}
+	logs, stdout, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, theirs.Close(), requests.Close(), answers.Close(), ours.Close())
+	}
+	cmd := osexec.Command(l.path, l.args...)
+	cmd.Env = append(l.env, fmt.Sprintf("LATENTBEAM_WORKER=%d", l.slot), "LATENTBEAM_SCRATCH="+l.scratch)
+	if l.device != "" {
+		cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+l.device)
+	}
+	cmd.ExtraFiles = []*os.File{theirs, ours}
+	cmd.Stdout, cmd.Stderr = stdout, stdout
+	p := &program{label: l.label, device: l.device, slot: l.slot, requests: requests, hide: l.hide, file: l.log,
+		answers: make(chan answer, maxQueued), ended: make(chan struct{}), logged: make(chan struct{}), heard: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		p.how = run(cmd, l.memory, func(err error) {
+			for _, f := range []*os.File{theirs, ours, stdout} {
+				f.Close()
+			}
+			started <- err
+		})
+		close(p.ended)
+	}()
+	if err := <-started; err != nil {
+		requests.Close()
+		answers.Close()
+		logs.Close()
+		return nil, err
+	}
+	p.group = cmd.Process.Pid
+	p.seen.Store(time.Now().UnixNano())
+	go p.listen(answers)
+	go p.log(logs)
+	return p, nil
+}
+
+// listen reads the answers until descriptor 4 is closed or a line is no message.
+func (p *program) listen(from *os.File) {
+	defer close(p.answers)
+	defer close(p.heard)
+	defer from.Close()
+	in := bufio.NewReaderSize(from, 64<<10)
+	for {
+		line, err := readLine(in)
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				p.broken = err
+			}
+			return
+		}
+		a, err := parseAnswer(line)
+		if err != nil {
+			p.broken = err
+			return
+		}
+		p.seen.Store(time.Now().UnixNano())
+		switch a.Type {
+		case typeHeartbeat:
+			continue
+		case typeLog:
+			p.said(a)
+			continue
+		case typeProgress:
+			continue // it is for people, and nobody shows it yet
+		}
+		select {
+		case p.answers <- a:
+		case <-p.ended: // and nobody looks any more
+			select {
+			case p.answers <- a:
+			default:
+				return
+			}
+		}
+	}
+}
+
+// readLine reads a line of at most maxLine bytes, without its end. What follows the last line feed is no line.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if line = append(line, part...); len(line) > maxLine {
+			return nil, fmt.Errorf("a line on descriptor 4 has more than %d bytes", maxLine)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}
+
+// log reads what the program prints.
+func (p *program) log(from *os.File) {
+	defer close(p.logged)
+	defer from.Close()
+	in := bufio.NewReaderSize(from, maxLogLine)
+	for {
+		line, _, err := in.ReadLine()
+		if err != nil {
+			return
+		}
+		if text := strings.TrimSpace(p.hide.Replace(string(line))); text != "" {
+			p.last.set(text)
+			if p.file != nil {
+				fmt.Fprintf(p.file, "%s %d: %s\n", p.label, p.slot, text) // one write, at the end of the file
+			}
+		}
+	}
+}
+
+// send writes a request. A program that does not read it in time hangs.
+func (p *program) send(r request, within time.Duration) error {
+	r.V = protocolVersion
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if err := p.requests.SetWriteDeadline(time.Now().Add(within)); err != nil {
+		return err
+	}
+	_, err = p.requests.Write(append(line, '\n'))
+	return err
+}
+
+// greet exchanges hellos. What the program takes and gives must be what the job says.
+func (p *program) greet(o *options) error {
+	within := time.Duration(o.Timeout)
+	if err := p.send(request{Type: typeHello, Takes: o.Takes, Gives: o.Gives}, within); err != nil {
+		return p.died(troubleStart)
+	}
+	late := time.NewTimer(within)
+	defer late.Stop()
+	select {
+	case a, ok := <-p.answers:
+		if !ok {
+			return p.died(troubleStart)
+		}
+		p.beats = a.Heartbeat > 0
+		if why := a.refused(o); why != "" {
+			return &trouble{troubleStart, why}
+		}
+		return nil
+	case <-late.C:
+		return &trouble{troubleStart, fmt.Sprintf("it sent no hello within %v", within)}
+	}
+}
+
+// refused says what is wrong with the first message of a program, or "".
+func (a answer) refused(o *options) string {
+	switch {
+	case a.Type != typeHello:
+		return "its first message is a " + a.Type + ", not a hello"
+	case a.V != protocolVersion:
+		return fmt.Sprintf("its hello has version %d, latentbeam speaks version %d", a.V, protocolVersion)
+	case a.Takes != "" && a.Takes != o.Takes, a.Gives != "" && a.Gives != o.Gives:
+		return fmt.Sprintf("it takes %s and gives %s, the job says takes: %s, gives: %s", a.Takes, a.Gives, o.Takes, o.Gives)
+	}
+	return ""
+}
+
+// said passes a log message on.
+func (p *program) said(a answer) {
+	level := map[string]slog.Level{"warning": slog.LevelWarn, "error": slog.LevelError, "debug": slog.LevelDebug}[a.Level]
+	text := p.hide.Replace(a.Message)
+	slog.Log(context.Background(), level, text, "program", p.label)
+	if p.file != nil {
+		fmt.Fprintf(p.file, "%s %d: %s\n", p.label, p.slot, text)
+	}
+}
+
+// died says how the program ended, or what it wrote in place of messages.
+func (p *program) died(kind string) *trouble {
+	if before(p.heard, grace) && p.broken != nil {
+		return &trouble{troubleProtocol, p.hide.Replace(p.broken.Error())}
+	}
+	if !before(p.ended, grace) {
+		return &trouble{troubleProtocol, "it closed descriptor 3 or 4 and did not end"}
+	}
+	before(p.logged, grace)
+	text := "it ended"
+	var status *osexec.ExitError
+	if errors.As(p.how, &status) {
+		if ws, ok := status.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+			text = "it was ended by the signal " + ws.Signal().String()
+			if ws.Signal() == syscall.SIGKILL {
+				text += ", as the system does when memory is short"
+			}
+		} else {
+			text = fmt.Sprintf("it ended with status %d", status.ExitCode())
+		}
+	}
+	if last := p.last.get(); last != "" {
+		text += "; the last it printed: " + last
+	}
+	return &trouble{kind, text}
+}
+
+// before reports whether the channel is closed within a time.
+func before(c chan struct{}, d time.Duration) bool {
+	select {
+	case <-c:
+		return true
+	default:
+	}
+	late := time.NewTimer(d)
+	defer late.Stop()
+	select {
+	case <-c:
+		return true
+	case <-late.C:
+		return false
+	}
+}
+
+// stop ends the program, politely where there is time, and waits until it is gone.
+func (p *program) stop(polite bool) {
+	p.requests.Close()
+	if polite && before(p.ended, grace) || before(p.ended, 0) {
+		return // with all of its group
+	}
+	end(p.group)
+	<-p.ended
+}
+
+// lastLine is the last line that a program printed.
+type lastLine struct {
+	sync.Mutex
+	text string
+}
+
+func (l *lastLine) set(text string) {
+	const most = 300
+	l.Lock()
+	defer l.Unlock()
+	l.text = text[:min(len(text), most)]
+}
+
+func (l *lastLine) get() string {
+	l.Lock()
+	defer l.Unlock()
+	return l.text
+}
+
+// directory makes the directory of the next batch.
+func (p *program) directory(scratch string) (string, error) {
+	p.batches++
+	dir := filepath.Join(scratch, fmt.Sprintf("%d-%d-%d", p.slot, p.group, p.batches))
+	return dir, os.Mkdir(dir, 0o700)
+}

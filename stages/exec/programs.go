@@ -1,0 +1,211 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"latentbeam/schemas/fault"
+)
+
+const (
+	maxBackoff = 30 * time.Second
+	maxStarts  = 3 // that may fail before the first program has said hello
+)
+
+// firstBackoff is the wait before a program is started again; it doubles with each further failure in a row.
+var firstBackoff = 200 * time.Millisecond
+
+// programs are those of a stage in one process: one for each batch at a time, on the device of the batch.
+type programs struct {
+	opts *options
+	path string
+
+	mu      sync.Mutex
+	scratch *scratch // made with the first program
+	dir     string   // of the scratch
+	log     *os.File // for what programs print; nil: none
+	idle    []*program
+	taken   []bool        // slots, by number
+	free    chan struct{} // closed when a program comes back; made anew
+	failed  int           // failures in a row
+	greeted bool          // one has said hello
+	closed  bool
+}
+
+// errClosed is what a batch gets that comes after the end of the job.
+var errClosed = errors.New("the stage is closed")
+
+// take returns a program on the device that nobody uses, a new one where there is none, and the scratch directory.
+func (s *programs) take(ctx context.Context, device string) (*program, string, error) {
+	for {
+		p, slot, wait, err := s.choose(device)
+		switch {
+		case err != nil:
+			return nil, "", err
+		case p != nil:
+			return p, s.dir, nil
+		case wait == nil:
+			p, err := s.begin(ctx, device, slot)
+			return p, s.dir, err
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, "", context.Cause(ctx)
+		}
+	}
+}
+
+// choose finds an idle program, or a slot for a new one, or what to wait for.
+func (s *programs) choose(device string) (p *program, slot int, wait chan struct{}, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, 0, nil, errClosed
+	}
+	if s.scratch == nil {
+		if s.scratch, err = newScratch(s.opts.Scratch); err != nil {
+			return nil, 0, nil, fault.TryAgain(err)
+		}
+		s.dir = s.scratch.dir
+		if name := s.opts.Log; name != "" {
+			if s.log, err = os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+				return nil, 0, nil, fault.Fatal(fmt.Errorf("log: %w", err))
+			}
+		}
+	}
+	if i := slices.IndexFunc(s.idle, func(p *program) bool { return p.device == device }); i >= 0 {
+		p = s.idle[i]
+		s.idle = slices.Delete(s.idle, i, i+1)
+		return p, 0, nil, nil
+	}
+	if slot = slices.Index(s.taken, false); slot < 0 {
+		slot = len(s.taken)
+		if most := int(s.opts.Workers); most > 0 && slot >= most {
+			if len(s.idle) == 0 {
+				if s.free == nil {
+					s.free = make(chan struct{})
+				}
+				return nil, 0, s.free, nil
+			}
+			other := s.idle[0] // on another device
+			s.idle = slices.Delete(s.idle, 0, 1)
+			other.stop(true)
+			slot = other.slot
+		} else {
+			s.taken = append(s.taken, false)
+		}
+	}
+	s.taken[slot] = true
+	return nil, slot, nil, nil
+}
+
+// begin starts a program in a slot, after a pause where others have failed before it.
+func (s *programs) begin(ctx context.Context, device string, slot int) (*program, error) {
+	s.mu.Lock()
+	failed := s.failed
+	s.mu.Unlock()
+	if failed > 0 {
+		select {
+		case <-time.After(min(maxBackoff, firstBackoff<<min(failed-1, 16))):
+		case <-ctx.Done():
+			s.leave(slot)
+			return nil, context.Cause(ctx)
+		}
+	}
+	l := launch{path: s.path, args: s.opts.Command[1:], env: s.opts.environment(), memory: int64(s.opts.Memory),
+		label: s.opts.label(), device: device, slot: slot, hide: s.opts.hide(), scratch: s.dir, log: s.log}
+	p, err := l.start()
+	if err != nil {
+		s.leave(slot)
+		return nil, fault.Fatal(fmt.Errorf("%s: %s: %w", troubleStart, s.opts.Command[0], err))
+	}
+	stop := context.AfterFunc(ctx, func() { end(p.group) })
+	err = p.greet(s.opts)
+	if !stop() && ctx.Err() != nil {
+		s.end(p, err != nil)
+		return nil, context.Cause(ctx)
+	}
+	if err == nil {
+		s.mu.Lock()
+		s.greeted = true
+		s.mu.Unlock()
+		slog.Debug("a program has said hello", "program", p.label, "slot", p.slot, "device", device)
+		return p, nil
+	}
+	s.end(p, true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.greeted && s.failed >= maxStarts {
+		return nil, fault.Fatal(fmt.Errorf("%d programs in a row did not start: %w", s.failed, err))
+	}
+	return nil, fault.Retry(err)
+}
+
+// giveBack takes a program back after a batch that went well.
+func (s *programs) giveBack(p *program) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = 0
+	if s.closed {
+		go p.stop(false)
+		return
+	}
+	s.idle = append(s.idle, p)
+	s.wake()
+}
+
+// end ends a program that is not to be used again. failed says that it is to blame.
+func (s *programs) end(p *program, failed bool) {
+	p.stop(false)
+	s.mu.Lock()
+	if failed {
+		s.failed++
+	}
+	s.mu.Unlock()
+	s.leave(p.slot)
+}
+
+// leave gives a slot back.
+func (s *programs) leave(slot int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taken[slot] = false
+	s.wake()
+}
+
+func (s *programs) wake() {
+	if s.free != nil {
+		close(s.free)
+		s.free = nil
+	}
+}
+
+// close ends all programs that are idle and removes what they have left. Nobody uses another by then.
+func (s *programs) close() {
+	s.mu.Lock()
+	s.closed = true
+	idle, dir := s.idle, s.scratch
+	s.idle, s.scratch = nil, nil
+	s.mu.Unlock()
+	var all sync.WaitGroup
+	for _, p := range idle {
+		all.Go(func() { p.stop(true) })
+	}
+	all.Wait()
+	if dir == nil {
+		return
+	}
+	if s.log != nil {
+		s.log.Close()
+	}
+	if err := dir.remove(); err != nil {
+		slog.Warn("a scratch directory is left over", "dir", dir.dir, "error", err)
+	}
+}

@@ -1,0 +1,87 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+const (
+	memoryDir     = "/dev/shm" // files in memory, on Linux
+	scratchPrefix = "latentbeam-exec-"
+	lockName      = "lock"
+	leastRoom     = 1 << 30     // bytes that memoryDir must have free
+	freshScratch  = time.Minute // a scratch directory this young may still be without its lock
+)
+
+// scratch is a directory of one stage in one process. Its lock tells others that the process is alive.
+type scratch struct {
+	dir  string
+	lock *flock.Flock
+}
+
+// newScratch makes the directory in parent, or where there is room in memory, and removes those that dead processes
+// have left there.
+func newScratch(parent string) (*scratch, error) {
+	if parent == "" {
+		parent = os.TempDir()
+		if room(memoryDir) >= leastRoom {
+			parent = memoryDir
+		}
+	}
+	sweep(parent)
+	dir, err := os.MkdirTemp(parent, scratchPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("make a scratch directory: %w", err)
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, err
+	}
+	s := &scratch{dir, flock.New(filepath.Join(dir, lockName))}
+	if _, err := s.lock.TryLock(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+// remove removes the directory.
+func (s *scratch) remove() error { return errors.Join(os.RemoveAll(s.dir), s.lock.Unlock()) }
+
+// sweep removes scratch directories whose processes are gone.
+func sweep(parent string) {
+	dirs, _ := filepath.Glob(filepath.Join(parent, scratchPrefix+"*"))
+	for _, dir := range dirs {
+		info, err := os.Lstat(dir)
+		if err != nil || !info.IsDir() || time.Since(info.ModTime()) < freshScratch {
+			continue
+		}
+		lock := flock.New(filepath.Join(dir, lockName))
+		if free, err := lock.TryLock(); err == nil && free {
+			_ = os.RemoveAll(dir) // of another user, perhaps
+			_ = lock.Unlock()
+		}
+	}
+}
+
+// inside returns the real path of a file that an answer names, which must lie in dir.
+func inside(dir, path string) (string, error) {
+	if path == "" {
+		return "", errors.New("the path is empty")
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	resolved, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", fmt.Errorf("the file %s is not there", filepath.Base(path))
+	}
+	if !strings.HasPrefix(resolved, dir+string(filepath.Separator)) {
+		return "", fmt.Errorf("the file %s lies outside of the scratch directory of the batch", filepath.Base(path))
+	}
+	return resolved, nil
+}

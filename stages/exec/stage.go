@@ -1,0 +1,274 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+const stageName = "exec"
+
+// Spec returns the stage `exec`. What it takes and gives is what the job says.
+func Spec() stages.Spec {
+	return stages.Spec{
+		Name: stageName,
+		Doc: "any program as a stage (docs/exec.md): command, takes, gives, version, params, digest, env; " +
+			"a name where a job has several",
+		Version: 1,
+		Program: true,
+		Of:      of,
+		New:     open,
+	}
+}
+
+// of returns the spec for the options of one entry.
+func of(o stages.Options) (stages.Spec, error) {
+	s := Spec()
+	opts, err := read(o)
+	if err != nil {
+		return s, err
+	}
+	s.In, s.Out = stages.Kind(opts.Takes), stages.Kind(opts.Gives)
+	for _, p := range opts.Params {
+		s.Params = append(s.Params, stages.Param(p))
+	}
+	if s.In == stages.KindMedia && !slices.Contains(s.Params, stages.ParamMedia) {
+		s.Params = append(s.Params, stages.ParamMedia)
+	}
+	return s, nil
+}
+
+func open(_ *stages.Model, o stages.Options) (stages.Stage, error) {
+	opts, err := read(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := supported(); err != nil {
+		return nil, fmt.Errorf("exec: %w", err)
+	}
+	path, err := opts.program()
+	if err != nil {
+		return nil, err
+	}
+	digest, err := digestOf(opts.Digest)
+	if err != nil {
+		return nil, err
+	}
+	return &stage{opts: opts, digest: digest, programs: &programs{opts: opts, path: path}}, nil
+}
+
+type stage struct {
+	opts     *options
+	digest   string
+	programs *programs
+}
+
+// Digest names the content of the files that the results depend on.
+func (s *stage) Digest() string { return s.digest }
+
+// Check accepts every row: the program knows what it can do.
+func (s *stage) Check(*schemas.PromptRow) error { return nil }
+
+// Need is nothing that the stage could know: the program has its own memory.
+func (s *stage) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
+
+// Capabilities are the size of a batch, and the end of the programs.
+func (s *stage) Capabilities() stages.Capabilities {
+	return stages.Capabilities{MaxBatch: s.opts.Batch, Close: s.programs.close}
+}
+
+// Run gives the elements to a program, as many at a time as it takes.
+func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+	for some := range slices.Chunk(batch, s.opts.Batch) {
+		if err := s.some(ctx, dev.Capabilities().UUID, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// some gives elements to a program that is on the device, in one batch of the protocol.
+func (s *stage) some(ctx context.Context, device string, batch []*stages.Element) error {
+	p, scratch, err := s.programs.take(ctx, device)
+	if err != nil {
+		return err
+	}
+	dir, err := p.directory(scratch)
+	if err != nil {
+		s.programs.end(p, false)
+		return fault.Retry(fmt.Errorf("scratch: %w; name another directory by the option scratch", err))
+	}
+	x := &exchange{ctx: ctx, opts: s.opts, program: p, dir: dir, batch: batch}
+	settled := false
+	defer func() {
+		if !settled { // a panic
+			s.programs.end(p, false)
+		}
+	}()
+	err = x.do()
+	settled = true
+	var wrong *trouble
+	switch {
+	case errors.As(err, &wrong):
+		s.programs.end(p, true)
+	case x.lost:
+		s.programs.end(p, false)
+	default:
+		s.programs.giveBack(p)
+	}
+	return errors.Join(err, os.RemoveAll(dir))
+}
+
+// exchange is one batch of the protocol.
+type exchange struct {
+	ctx     context.Context
+	opts    *options
+	program *program
+	dir     string
+	batch   []*stages.Element
+
+	answered map[string]bool
+	failed   error // a row asked for the whole batch to be tried again
+	lost     bool  // the program did not come to the end of the batch
+}
+
+// do sends the batch and takes the answers.
+func (x *exchange) do() error {
+	r := request{Type: typeBatch, Batch: x.program.batches, Scratch: x.dir}
+	if x.program.device != "" {
+		r.Devices = []string{x.program.device}
+	}
+	for i, e := range x.batch {
+		row, err := x.row(i, e)
+		if err != nil {
+			return fault.Retry(fmt.Errorf("scratch: %w; name another directory by the option scratch", err))
+		}
+		r.Rows = append(r.Rows, row)
+	}
+	x.lost = true
+	x.program.seen.Store(time.Now().UnixNano())
+	if err := x.program.send(r, time.Duration(x.opts.Heartbeat)); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return retried(&trouble{troubleHang, "it does not read its requests"})
+		}
+		return retried(x.program.died(troubleCrash))
+	}
+	if err := x.listen(); err != nil {
+		return err
+	}
+	x.lost = false
+	return x.failed
+}
+
+// listen takes answers until the batch is done.
+func (x *exchange) listen() error {
+	x.answered = map[string]bool{}
+	late := time.NewTimer(time.Duration(x.opts.Timeout))
+	defer late.Stop()
+	silent := time.NewTicker(max(time.Duration(x.opts.Heartbeat)/4, time.Millisecond))
+	defer silent.Stop()
+	for {
+		select {
+		case a, ok := <-x.program.answers:
+			if !ok {
+				return retried(x.program.died(troubleCrash))
+			}
+			if done, err := x.take(a); done || err != nil {
+				return err
+			}
+		case <-silent.C:
+			quiet := time.Since(time.Unix(0, x.program.seen.Load()))
+			if x.program.beats && quiet > time.Duration(x.opts.Heartbeat) {
+				return retried(&trouble{troubleHang, fmt.Sprintf("it has sent no heartbeat for %v", time.Duration(x.opts.Heartbeat))})
+			}
+		case <-late.C:
+			return retried(&trouble{troubleTimeout, fmt.Sprintf("the batch took more than %v", time.Duration(x.opts.Timeout))})
+		case <-x.ctx.Done():
+			x.cancel()
+			return context.Cause(x.ctx)
+		}
+	}
+}
+
+// cancel asks the program to end the batch, and waits for that a while.
+func (x *exchange) cancel() {
+	if x.program.send(request{Type: typeCancel, Batch: x.program.batches}, grace) != nil {
+		return
+	}
+	late := time.NewTimer(grace)
+	defer late.Stop()
+	for {
+		select {
+		case a, ok := <-x.program.answers:
+			if !ok {
+				return
+			}
+			if a.Type == typeDone && a.Batch == x.program.batches {
+				x.lost = false
+				return
+			}
+		case <-late.C:
+			return
+		}
+	}
+}
+
+// take takes one answer. An error ends the batch.
+func (x *exchange) take(a answer) (done bool, err error) {
+	wrong := func(format string, args ...any) error {
+		return retried(&trouble{troubleProtocol, fmt.Sprintf(format, args...)})
+	}
+	if a.Type == typeHello {
+		return false, wrong("a second hello")
+	}
+	if a.Batch != x.program.batches {
+		return false, wrong("a %s is of batch %d, not of batch %d", a.Type, a.Batch, x.program.batches)
+	}
+	if a.Type == typeDone {
+		if missing := len(x.batch) - len(x.answered); missing > 0 {
+			return false, wrong("the batch is done, but %d of %d rows have no answer", missing, len(x.batch))
+		}
+		return true, nil
+	}
+	i := slices.IndexFunc(x.batch, func(e *stages.Element) bool { return e.Key.String() == a.Key })
+	switch {
+	case i < 0:
+		return false, wrong("a %s has the key %.80q, which no row of the batch has", a.Type, a.Key)
+	case x.answered[a.Key]:
+		return false, wrong("two answers have the same key")
+	}
+	x.answered[a.Key] = true
+	if a.Type == typeError {
+		return false, x.rowError(x.batch[i], a)
+	}
+	if err := x.result(x.batch[i], a); err != nil {
+		x.batch[i].Fail(x.opts.label(), fault.Row(&trouble{troubleAnswer, err.Error()}))
+	}
+	return false, nil
+}
+
+// rowError takes an error of a row.
+func (x *exchange) rowError(e *stages.Element, a answer) error {
+	err := errors.New(x.program.hide.Replace(a.Message))
+	switch a.Class {
+	case "row", "":
+		e.Fail(x.opts.label(), fault.Row(err))
+	case "retry":
+		x.failed = fault.Retry(err)
+	case "memory":
+		x.failed = fault.OutOfMemory(err)
+	case "fatal":
+		x.failed = fault.Fatal(err)
+	default:
+		return retried(&trouble{troubleProtocol, fmt.Sprintf("an error has the unknown class %.40q", a.Class)})
+	}
+	return nil
+}
