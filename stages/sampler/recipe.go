@@ -2,7 +2,7 @@ package sampler
 
 import "fmt"
 
-// Recipe is how a version of Open-Sora is sampled.
+// Recipe is how a model is sampled.
 type Recipe struct {
 	// NumInferenceSteps and GuidanceScale are those of the published configurations.
 	NumInferenceSteps int
@@ -15,6 +15,7 @@ type Recipe struct {
 	fp32Tables bool
 	frames     frameRule
 	style      flowStyle
+	wan        WanConfig // of Wan's solvers; zero: another
 }
 
 // recipes are the published ones (configs/opensora*/inference of the reference).
@@ -38,7 +39,7 @@ func OpenSora(version string) (Recipe, error) {
 // Check says why a row with these parameters cannot be sampled, or nil; the text begins with the parameter.
 func (r Recipe) Check(numInferenceSteps int, clip Clip) error {
 	least := MinSteps
-	if r.flow {
+	if r.flow || r.wan != (WanConfig{}) {
 		least = 1
 	}
 	if numInferenceSteps < least || numInferenceSteps > MaxSteps {
@@ -54,6 +55,9 @@ func (r Recipe) Check(numInferenceSteps int, clip Clip) error {
 func (r Recipe) New(numInferenceSteps int, clip Clip) (Sampler, error) {
 	if err := r.Check(numInferenceSteps, clip); err != nil {
 		return nil, fmt.Errorf("sampler: %w", err)
+	}
+	if r.wan != (WanConfig{}) {
+		return r.wan.new(numInferenceSteps), nil
 	}
 	if !r.flow {
 		return NewIDDPM(numInferenceSteps, r.GuidedChannels, r.fp32Tables)

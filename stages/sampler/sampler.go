@@ -6,7 +6,8 @@ import (
 )
 
 // Sampler turns noise into latents by calling a network step by step. It is read-only and may serve any
-// number of batches at once. IDDPM and RectifiedFlow are the two there are.
+// number of batches at once. There are IDDPM, RectifiedFlow, UniPC and
+// FlowEuler.
 type Sampler interface {
 	// Steps returns how many steps Sample takes, each with one call of the network.
 	Steps() int

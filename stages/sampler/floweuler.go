@@ -1,0 +1,48 @@
+package sampler
+
+import "context"
+
+// FlowEuler follows the velocity in straight steps, through the table of diffusers' FlowMatchEulerDiscreteScheduler.
+type FlowEuler struct {
+	timesteps []float32 // not rounded to whole numbers, in sampling order
+	sigmas    []float32 // of the steps, and 0 behind them
+}
+
+// newFlowEuler returns the sampler of n steps. The reference shifts the least sigma when it makes the table of
+// training and shifts all of them again for the steps; weights are run that way, so it is kept.
+func newFlowEuler(n int, shift float64) *FlowEuler {
+	s := &FlowEuler{}
+	last := float64(float32(shifted(float64(float32(1.0/flowTimesteps)), shift)))
+	for i := range n {
+		sigma := 1.0
+		if n > 1 {
+			sigma += float64(i) * (last - 1) / float64(n-1)
+		}
+		sigma = shifted(sigma, shift)
+		s.sigmas = append(s.sigmas, float32(sigma))
+		s.timesteps = append(s.timesteps, float32(sigma)*flowTimesteps)
+	}
+	s.sigmas = append(s.sigmas, 0)
+	return s
+}
+
+// Steps returns how many steps there are.
+func (s *FlowEuler) Steps() int { return len(s.timesteps) }
+
+// Timesteps returns the timesteps in the order in which the network sees them.
+func (s *FlowEuler) Timesteps() []float32 { return s.timesteps }
+
+// Sample runs the steps; see Sampler. No noise is drawn. Frames cannot be given.
+func (s *FlowEuler) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
+	progress func(done, total int)) error {
+	step := func(r *run, i int) {
+		by := s.sigmas[i+1] - s.sigmas[i]
+		for e := range r.N {
+			x := r.element(e)
+			for j, v := range r.row(0, e)[:len(x)] {
+				x[j] += float32(by * v)
+			}
+		}
+	}
+	return flowSteps(ctx, "euler", b, z, model, noise, s.timesteps, step, progress)
+}

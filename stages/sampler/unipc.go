@@ -1,0 +1,166 @@
+package sampler
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// UniPC follows the path from noise to data by the multistep predictor and corrector of arXiv:2302.04867, in the form
+// that Wan uses: order 2, B(h) = e^h - 1, prediction of the data from a velocity, order 1 in the last step.
+type UniPC struct {
+	timesteps []float32 // whole numbers, in sampling order
+	sigmas    []float64 // of the steps, rounded to fp32, and 0 behind them
+}
+
+// newUniPC returns the sampler that goes through these noise levels.
+func newUniPC(sigmas []float64) *UniPC {
+	s := &UniPC{}
+	for _, sigma := range sigmas {
+		s.timesteps = append(s.timesteps, float32(math.Trunc(sigma*flowTimesteps)))
+		s.sigmas = append(s.sigmas, toFP32(sigma))
+	}
+	s.sigmas = append(s.sigmas, 0)
+	return s
+}
+
+// Steps returns how many steps there are.
+func (s *UniPC) Steps() int { return len(s.timesteps) }
+
+// Timesteps returns the timesteps in the order in which the network sees them.
+func (s *UniPC) Timesteps() []float32 { return s.timesteps }
+
+// Sample runs the steps; see Sampler. No noise is drawn. Frames cannot be given.
+func (s *UniPC) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
+	progress func(done, total int)) error {
+	u := &uniRun{UniPC: s}
+	return flowSteps(ctx, "unipc", b, z, model, noise, s.timesteps, u.step, progress)
+}
+
+// flowSteps calls step for each timestep, after the network was evaluated there and guided.
+func flowSteps(ctx context.Context, name string, b Batch, z []float32, model Model, noise Noise, timesteps []float32,
+	step func(r *run, i int), progress func(done, total int)) error {
+	if b.Masks != nil || b.Image != nil {
+		return fmt.Errorf("%s: frames cannot be given", name)
+	}
+	r, err := newRun(b, z, model, noise)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	for i, t := range timesteps {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("%s: stopped before step %d of %d: %w", name, i+1, len(timesteps), err)
+		}
+		err := r.evaluate(ctx, t, nil)
+		if err == nil {
+			r.guideAll()
+			step(r, i)
+			err = r.finite()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: step %d of %d: %w", name, i+1, len(timesteps), err)
+		}
+		if progress != nil {
+			progress(i+1, len(timesteps))
+		}
+	}
+	return nil
+}
+
+// guideAll replaces the conditional velocities of all elements by the guided ones.
+func (r *run) guideAll() {
+	if r.Guidance == nil {
+		return
+	}
+	for e := range r.N {
+		v := r.row(0, e)[:len(r.element(e))]
+		guide(v, r.row(1, e), len(v), r.Guidance[e])
+	}
+}
+
+// uniRun is one call of UniPC.Sample: what its steps hand on, as r.z.
+type uniRun struct {
+	*UniPC
+	data    []float32 // that this step predicts
+	before  []float32 // that the step before predicted
+	earlier []float32 // that the one before that predicted
+	last    []float32 // z of the step before, corrected
+	order   int       // of the predictor of the step before
+}
+
+// step corrects z by the velocity of step i and predicts that of the next one.
+func (u *uniRun) step(r *run, i int) {
+	u.earlier, u.before, u.data = u.before, u.data, u.earlier
+	if u.data == nil {
+		u.data = make([]float32, len(r.z))
+	}
+	sigma := float32(u.sigmas[i])
+	for e := range r.N {
+		x, m := r.element(e), u.data[r.starts[e]:r.starts[e+1]]
+		for j, v := range r.row(0, e)[:len(x)] {
+			m[j] = x[j] - float32(sigma*v)
+		}
+	}
+	if i > 0 {
+		u.correct(r.z, i)
+	}
+	if u.last == nil {
+		u.last = slices.Clone(r.z)
+	} else {
+		copy(u.last, r.z)
+	}
+	u.predict(r.z, i)
+}
+
+// lambda is half the log of the signal to noise ratio at step i.
+func (u *UniPC) lambda(i int) float64 { return math.Log(1-u.sigmas[i]) - math.Log(u.sigmas[i]) }
+
+// predict replaces z of step i by that of step i+1.
+func (u *uniRun) predict(z []float32, i int) {
+	u.order = min(2, len(u.timesteps)-i, i+1)
+	next := u.sigmas[i+1]
+	if next == 0 { // the data itself
+		copy(z, u.data)
+		return
+	}
+	h := u.lambda(i+1) - u.lambda(i)
+	b := (1 - next) * math.Expm1(-h)
+	keep, of := float32(next/u.sigmas[i]), float32(b)
+	if u.order == 1 {
+		for j, m := range u.data {
+			z[j] = float32(keep*z[j]) - float32(of*m)
+		}
+		return
+	}
+	slope := float32(b * 0.5 * h / (u.lambda(i-1) - u.lambda(i)))
+	for j, m := range u.data {
+		z[j] = float32(keep*z[j]) - float32(of*m) - float32(slope*(u.before[j]-m))
+	}
+}
+
+// correct replaces the z that step i-1 predicted for step i by one that knows the data predicted there. The data is
+// not predicted again.
+func (u *uniRun) correct(z []float32, i int) {
+	sigma := u.sigmas[i]
+	h := u.lambda(i) - u.lambda(i-1)
+	e := math.Expm1(-h)
+	b := (1 - sigma) * e
+	keep, of := float32(sigma/u.sigmas[i-1]), float32(b)
+	if u.order == 1 {
+		slope := float32(b * 0.5)
+		for j, m := range u.before {
+			z[j] = float32(keep*u.last[j]) - float32(of*m) - float32(slope*(u.data[j]-m))
+		}
+		return
+	}
+	f2 := e/-h - 1
+	f3 := f2/-h - 0.5
+	b1, b2 := f2/e, 2*f3/e
+	r := (u.lambda(i-2) - u.lambda(i-1)) / h
+	rho1 := (b1 - b2) / (1 - r)
+	back, ahead := float32(b*rho1/r), float32(b*(b1-rho1))
+	for j, m := range u.before {
+		z[j] = float32(keep*u.last[j]) - float32(of*m) - float32(back*(u.earlier[j]-m)) - float32(ahead*(u.data[j]-m))
+	}
+}
