@@ -13,7 +13,7 @@ import (
 func TestCapabilitiesFitTogether(t *testing.T) {
 	m := builtIn(t)
 	for _, s := range All() {
-		stage, err := s.New(m, nil)
+		stage, err := s.New(m, least(t, s))
 		if err != nil {
 			t.Fatal(err)
 		}
