@@ -55,12 +55,12 @@ func TestNoOneWaitsForARowThatIsStuck(t *testing.T) {
 	})
 }
 
-// one gives f row number i.
-func (f *Station) one(t *testing.T, out *collector, i int) {
+// one gives the station row number i.
+func (s *Station) one(t *testing.T, out *collector, i int) {
 	el := &stages.Element{Row: row(i, minute)}
-	f.engine.Add(schemas.BucketOf(el.Row), &el.Row)
-	f.engine.Dispatch(schemas.BucketOf(el.Row), &el.Row, 1)
-	if err := f.Put(&stages.Batch{Elements: []*stages.Element{el}}, out.emit); err != nil {
+	s.engine.Add(schemas.BucketOf(el.Row), &el.Row)
+	s.engine.Dispatch(schemas.BucketOf(el.Row), &el.Row, 1)
+	if err := s.Put(&stages.Batch{Elements: []*stages.Element{el}}, out.emit); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -22,17 +22,17 @@ func station(t *testing.T, e *Engine, i int) *Station {
 }
 
 // give hands f a batch of new elements.
-func (f *Station) give(t *testing.T, emit func(*stages.Batch), prompts ...string) {
+func (s *Station) give(t *testing.T, emit func(*stages.Batch), prompts ...string) {
 	t.Helper()
-	b := &stages.Batch{Elements: f.engine.elements(prompts...)}
-	if err := f.Put(b, emit); err != nil {
+	b := &stages.Batch{Elements: s.engine.elements(prompts...)}
+	if err := s.Put(b, emit); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (f *Station) end(t *testing.T, emit func(*stages.Batch)) {
+func (s *Station) end(t *testing.T, emit func(*stages.Batch)) {
 	t.Helper()
-	if err := f.Close(emit); err != nil {
+	if err := s.Close(emit); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -90,11 +90,10 @@ func openFile(path, format string, n names) (rowReader, error) {
 			WithFix("name the files in it: %s", filepath.Join(path, "*.csv"))
 	}
 	if format == "" || format == "auto" {
-		ext := strings.ToLower(filepath.Ext(path))
-		if format = formatByExtension[ext]; format == "" {
+		if format = textFormat(path); format == "" {
 			err := config.NewError(config.Position{File: path}, "its name does not tell the format")
-			if slices.Contains([]string{".gz", ".zst", ".bz2", ".xz", ".zip"}, ext) {
-				return nil, err.WithFix("unpack it first: compressed tables are not read, but for parquet's own compression")
+			if slices.Contains([]string{".gz", ".zst", ".bz2", ".xz", ".zip"}, strings.ToLower(filepath.Ext(path))) {
+				return nil, err.WithFix("unpack it first: of packed tables csv, jsonl and txt are read, as .csv.gz or .csv.zst")
 			}
 			return nil, err.WithFix("set input.format to csv, jsonl, parquet or txt")
 		}
@@ -106,7 +105,21 @@ func openFile(path, format string, n names) (rowReader, error) {
 	return open(path, n)
 }
 
+// textFormat is the format that a file's name tells, "" for none. Text may be packed: prompts.csv.gz.
+func textFormat(path string) string {
+	path = strings.ToLower(path)
+	inner := path
+	for ext := range packings {
+		inner = strings.TrimSuffix(inner, ext)
+	}
+	format := formatByExtension[filepath.Ext(inner)]
+	if inner != path && format == "parquet" { // it packs its pages itself
+		return ""
+	}
+	return format
+}
+
 // IsTable tells whether a file is read as a table: by its extension, unless the options say the format.
 func IsTable(path string, o Options) bool {
-	return o.Format != "" && o.Format != "auto" || formatByExtension[strings.ToLower(filepath.Ext(path))] != ""
+	return o.Format != "" && o.Format != "auto" || textFormat(path) != ""
 }

@@ -21,9 +21,9 @@ type lineReader struct {
 
 var utf8BOM = []byte("\xef\xbb\xbf")
 
-// openLines opens a text file behind its byte order mark, and refuses UTF-16.
+// openLines opens a text file, packed or not, behind its byte order mark, and refuses UTF-16.
 func openLines(path string) (*lineReader, error) {
-	file, err := os.Open(path)
+	file, err := openText(path)
 	if err != nil {
 		return nil, config.NewError(config.Position{File: path}, "%v", err)
 	}
