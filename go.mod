@@ -7,6 +7,7 @@ require (
 	github.com/Eyevinn/mp4ff v0.50.0
 	github.com/NVIDIA/go-nvml v0.12.9-0
 	github.com/apache/beam/sdks/v2 v2.77.0
+	github.com/clipperhouse/uax29/v2 v2.7.0
 	github.com/fsouza/fake-gcs-server v1.56.1
 	github.com/goccy/go-yaml v1.19.2
 	github.com/gofrs/flock v0.13.1
@@ -42,7 +43,6 @@ require (
 	github.com/andybalholm/brotli v1.1.1 // indirect
 	github.com/avast/retry-go/v4 v4.7.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
 	github.com/cncf/xds/go v0.0.0-20260202195803-dba9d589def2 // indirect
 	github.com/containerd/errdefs v1.0.0 // indirect
 	github.com/containerd/errdefs/pkg v0.3.0 // indirect

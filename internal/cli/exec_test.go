@@ -43,7 +43,7 @@ func TestPythonPackage(t *testing.T) {
 // worker refuse them, unless they were told not to.
 func TestProgramsNeedTrust(t *testing.T) {
 	job := "version: 1\nmodel: none\ninput: {prompts: prompts.csv}\ndefaults: {height: 16, width: 16, num_frames: 2, fps: 8}\n" +
-		"stages:\n  - exec: " + exectest.Options("prompt", "video", t.TempDir(), "") + "\noutput: {path: out}\n"
+		"stages:\n  - exec: " + exectest.Options("prompt", "video", t.TempDir(), fmt.Sprintf(", scratch: %q", t.TempDir())) + "\noutput: {path: out}\n"
 	s := newShell(t, "job.yaml", job, "prompts.csv", "prompt\na circle\na square do:error-once\n", "token", "a token of the test processes\n")
 	s.env = append(s.env, "LATENTBEAM_TEST_STATE=x")
 	s.run(1, "run", "job.yaml")

@@ -27,8 +27,8 @@ var floors = []floor{
 	{"stages/sequence internal/same internal/rng schemas/fault stages/safetensors internal/torchpickle internal/sentencepiece " +
 		"internal/ftfy internal/media internal/layers internal/layers/rooms kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
 		"kernels/cuda/nccl kernels/cuda/gpu/timings",
-		"golang.org/x/text golang.org/x/net github.com/Eyevinn/mp4ff gorgonia.org/cu github.com/klauspost/compress"},
-	{"internal/config stages/cost internal/plan/weights internal/store internal/measure " +
+		"golang.org/x/text golang.org/x/net github.com/clipperhouse/uax29 github.com/Eyevinn/mp4ff gorgonia.org/cu github.com/klauspost/compress"},
+	{"internal/config stages/cost stages/t5/clean internal/plan/weights internal/store internal/measure " +
 		"internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
 		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},
 	{"stages/exec/exectest internal/plan internal/plan/layout internal/gpu/gputest internal/store/dir internal/store/storetest internal/store/bucket", ""},

@@ -43,7 +43,10 @@ func parseCharsmap(data []byte) (*charsmap, error) {
 }
 
 // lookup finds the longest rule that s starts with: its replacement and its length in s, 0 if there is none.
-func (c *charsmap) lookup(s string) (replacement string, length int) {
+func (c *charsmap) lookup(s string) (replacement string, length int) { return c.find(s, false) }
+
+// find is lookup, or finds the shortest rule.
+func (c *charsmap) find(s string, shortest bool) (replacement string, length int) {
 	// The unit layout of darts-clone: bit 31 and the low byte are the label, bit 8 says that a value follows,
 	// bits 10 to 30 are the offset, shifted by 8 where bit 9 is set. A value is a unit with bit 31 set.
 	offset := func(u uint32) uint32 { return (u >> 10) << ((u & (1 << 9)) >> 6) }
@@ -61,6 +64,9 @@ func (c *charsmap) lookup(s string) (replacement string, length int) {
 		at ^= offset(u)
 		if u>>8&1 == 1 && uint64(at) < uint64(len(c.units)) {
 			found, length = c.units[at]&^(1<<31), i+1
+			if shortest {
+				break
+			}
 		}
 	}
 	if length == 0 || uint64(found) >= uint64(len(c.blob)) {

@@ -8,8 +8,9 @@ import (
 // Tokenizer is a Model used as T5 uses it: some words in angle brackets are tokens of their own, an end token
 // closes every text.
 type Tokenizer struct {
-	model *Model
-	added map[string]int32
+	model  *Model
+	encode func(text string) []int32 // of what lies between added tokens
+	added  map[string]int32
 	// longest is the length of the longest added token.
 	longest int
 }
@@ -24,7 +25,7 @@ func NewTokenizer(m *Model, extraIDs int) (*Tokenizer, error) {
 	if extraIDs < 0 || extraIDs > maxPieces {
 		return nil, fmt.Errorf("make T5 tokenizer: %d extra ids, want 0 to %d", extraIDs, maxPieces)
 	}
-	t := &Tokenizer{model: m, added: map[string]int32{}}
+	t := &Tokenizer{model: m, encode: m.Encode, added: map[string]int32{}}
 	for _, id := range []int32{m.eos, m.pad, m.unk} {
 		t.add(m.Piece(id), id)
 	}
@@ -54,7 +55,7 @@ func (t *Tokenizer) Encode(text string, maxLength int) []int32 {
 	var ids []int32
 	for text != "" {
 		before, id, after := t.nextAdded(text)
-		ids = append(ids, t.model.Encode(before)...)
+		ids = append(ids, t.encode(before)...)
 		if id >= 0 {
 			ids = append(ids, id)
 		}

@@ -56,6 +56,10 @@ func requested(t *testing.T, f nn.Family, config string) (tensors []safetensors.
 const (
 	xxl = `{"model_type": "t5", "vocab_size": 32128, "d_model": 4096, "d_kv": 64, "num_heads": 64, "d_ff": 10240,
 		"num_layers": 24, "feed_forward_proj": "gated-gelu"}`
+	umt5 = `{"model_type": "umt5", "vocab_size": 256384, "d_model": 4096, "d_kv": 64, "num_heads": 64, "d_ff": 10240,
+		"num_layers": 24}`
+	mt5 = `{"model_type": "mt5", "vocab_size": 250112, "d_model": 4096, "d_kv": 64, "num_heads": 64, "d_ff": 10240,
+		"num_layers": 24}`
 	sdVAE  = `{"_class_name": "AutoencoderKL", "block_out_channels": [128, 256, 512, 512], "layers_per_block": 2}`
 	vae12  = `{"model_type": "VideoAutoencoderPipeline", "scale": [3.85, 2.32, 2.33, 3.06], "shift": [-0.1, 0.34, 0.27, 0.98]}`
 	vae13  = `{"model_type": "OpenSoraVAE_V1_3_Pipline"}`
@@ -68,6 +72,8 @@ func TestPublishedModelsAreRecognised(t *testing.T) {
 	all := published(t)
 	all["t5-v1_1-xxl"] = append(requested(t, t5.Family(), xxl), safetensors.Info{Name: "decoder.final_layer_norm.weight",
 		DType: "F32", Shape: []int{4096}}) // google's have the decoder too
+	all["umt5-xxl"] = requested(t, t5.Family(), umt5)
+	all["mt5-xxl"] = requested(t, t5.Family(), mt5)
 	all["sd-vae-ft"] = requested(t, vae.Family(), sdVAE)
 	all["OpenSora-VAE-v1.2"] = requested(t, vae.Family(), vae12)
 	all["OpenSora-VAE-v1.3"] = requested(t, vae.Family(), vae13)
@@ -79,6 +85,8 @@ func TestPublishedModelsAreRecognised(t *testing.T) {
 		"stdit3_v1_2_3b":        "STDiT3 of Open-Sora 1.2: depth 28, width 1872, 26 heads, 4 latent channels",
 		"stdit3_v1_3":           "STDiT3 of Open-Sora 1.3: depth 28, width 1152, 16 heads, 16 latent channels",
 		"t5-v1_1-xxl":           "T5 v1.1 encoder: 24 layers, width 4096, 64 heads, vocabulary 32128",
+		"umt5-xxl":              "UMT5 encoder: 24 layers, width 4096, 64 heads, vocabulary 256384",
+		"mt5-xxl":               "mT5 encoder: 24 layers, width 4096, 64 heads, vocabulary 250112",
 		"sd-vae-ft":             "AutoencoderKL (2D)",
 		"OpenSora-VAE-v1.2":     "autoencoder of Open-Sora 1.2 (2D and temporal)",
 		"OpenSora-VAE-v1.3":     "autoencoder of Open-Sora 1.3 (causal 3D)",

@@ -12,7 +12,6 @@ import (
 	osexec "os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -294,25 +293,6 @@ func (p *program) stop(polite bool) {
 	}
 	end(p.group)
 	<-p.ended
-}
-
-// lastLine is the last line that a program printed.
-type lastLine struct {
-	sync.Mutex
-	text string
-}
-
-func (l *lastLine) set(text string) {
-	const most = 300
-	l.Lock()
-	defer l.Unlock()
-	l.text = text[:min(len(text), most)]
-}
-
-func (l *lastLine) get() string {
-	l.Lock()
-	defer l.Unlock()
-	return l.text
 }
 
 // directory makes the directory of the next batch.

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -104,6 +105,12 @@ func (w *Weights) Subf(format string, args ...any) *Weights {
 func (w *Weights) Has(name string) bool {
 	_, ok := w.found[w.prefix+name]
 	return ok
+}
+
+// Same reports whether two tensors hold the same bytes, for names that should. It is true where one is not there.
+func (w *Weights) Same(a, b string) bool {
+	first, second := w.found[w.prefix+a], w.found[w.prefix+b]
+	return first.Data == nil || second.Data == nil || bytes.Equal(first.Data, second.Data)
 }
 
 // Tensor returns the named tensor, which must have exactly this shape.

@@ -29,13 +29,19 @@ func bucket(r int) int32 {
 // buckets returns bucket(j - i) for all queries i and keys j below n: (n, n), row-major. Each row is a piece of one
 // line of all distances.
 func buckets(n int) []int32 {
-	line := make([]int32, 2*n-1) // of distances 1-n to n-1
-	for i := range line {
-		line[i] = bucket(i + 1 - n)
-	}
+	line := distances(n)
 	out := make([]int32, 0, n*n)
 	for i := range n {
 		out = append(out, line[n-1-i:][:n]...)
 	}
 	return out
+}
+
+// distances returns the buckets of the distances 1-n to n-1.
+func distances(n int) []int32 {
+	line := make([]int32, 2*n-1)
+	for i := range line {
+		line[i] = bucket(i + 1 - n)
+	}
+	return line
 }

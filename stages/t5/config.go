@@ -8,8 +8,9 @@ import (
 	"latentbeam/kernels"
 )
 
-// Config describes a T5 v1.1 encoder; the names are those of transformers' config.json.
+// Config describes an encoder of T5 v1.1, mT5 or UMT5; the names are those of transformers' config.json.
 type Config struct {
+	ModelType   string  `json:"model_type"` // "t5", which "" stands for too, "mt5" or "umt5"
 	VocabSize   int     `json:"vocab_size"`
 	DModel      int     `json:"d_model"` // width of the hidden state
 	DKV         int     `json:"d_kv"`    // width of one head
@@ -42,10 +43,12 @@ func ParseConfig(data []byte) (Config, error) {
 	if err := json.Unmarshal(data, &id); err != nil {
 		return Config{}, fmt.Errorf("parse t5 config.json: %w", err)
 	}
-	if name := cmp.Or(id.ModelType, id.ClassName, "t5"); name != "t5" {
+	name := cmp.Or(id.ModelType, id.ClassName, modelT5)
+	of, ok := kins[name]
+	if !ok {
 		return Config{}, fmt.Errorf("t5 config.json: this is %q, not a T5 encoder", name)
 	}
-	c := Config{NumBuckets: numBuckets, MaxDistance: maxDistance, Epsilon: 1e-6, FeedForward: "relu"}
+	c := Config{NumBuckets: numBuckets, MaxDistance: maxDistance, Epsilon: 1e-6, FeedForward: of.feedForward}
 	if err := json.Unmarshal(data, &c); err != nil {
 		return Config{}, fmt.Errorf("parse t5 config.json: %w", err)
 	}

@@ -11,14 +11,17 @@ import (
 // TestEncodeOnALateDevice: nothing is read before Download, no memory counts as zero, no tensor outlives
 // its scope.
 func TestEncodeOnALateDevice(t *testing.T) {
-	cfg, c := readGolden(t)
-	direct, late := cpu.New(1), kerneltest.Deferred(cpu.New(1))
-	want := encode(t, direct, hashed(t, cfg, direct), c.IDs)
-	for i, row := range encode(t, late, hashed(t, cfg, late), c.IDs) {
-		if !slices.Equal(row, want[i]) {
-			t.Errorf("%d tokens: other bits on a late device", len(c.IDs[i]))
+	late := func(cfg Config, c goldenCase) {
+		direct, late := cpu.New(1), kerneltest.Deferred(cpu.New(1))
+		want := encode(t, direct, hashed(t, cfg, direct), c.IDs)
+		for i, row := range encode(t, late, hashed(t, cfg, late), c.IDs) {
+			if !slices.Equal(row, want[i]) {
+				t.Errorf("%s, %d tokens: other bits on a late device", cfg.ModelType, len(c.IDs[i]))
+			}
 		}
 	}
+	late(readGolden(t))
+	late(readKin(t, modelUMT5))
 }
 
 // TestEncodeBytes: the bias table is shared, all else grows with the number of prompts.

@@ -9,11 +9,11 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Encoder is a T5 v1.1 encoder. It is read-only once loaded and may serve any backend of its device.
+// Encoder is an encoder of T5 v1.1, mT5 or UMT5. It is read-only once loaded and may serve any backend of its device.
 type Encoder struct {
 	Config
 	embedding    kernels.Tensor // shared.weight (V, d_model); none behind the first stage of a pipeline
-	relativeBias kernels.Tensor // relative_attention_bias.weight of layer 0's SelfAttention (32, all heads)
+	relativeBias kernels.Tensor // relative_attention_bias.weight of block 0 (32, all heads); none of UMT5
 	heads        sequence.Range // that this rank of tensor parallelism has
 	layers       []layer
 	own          sequence.Range // which of all layers these are
@@ -28,32 +28,47 @@ type layer struct {
 	norm1      kernels.Tensor // layer.1.layer_norm.weight (d_model)
 	wi0, wi1   nn.Linear      // layer.1.DenseReluDense.{wi_0,wi_1} (d_ff, d_model)
 	wo         nn.Linear      // layer.1.DenseReluDense.wo (d_model, d_ff)
+	// relativeBias is that of the block itself (32, all heads), which only UMT5 has.
+	relativeBias kernels.Tensor
 }
+
+// The two names of the embedding in published files.
+const (
+	sharedName = "shared.weight"
+	tokensName = "encoder.embed_tokens.weight"
+)
 
 // Load reads an encoder by the tensor names of transformers. Its error lists every tensor that does not fit.
 func Load(cfg Config, w *nn.Weights) (*Encoder, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	if err := cfg.checkKin(w); err != nil {
+		return nil, fmt.Errorf("load t5: %w", err)
+	}
+	if err := cfg.checkTwins(w); err != nil {
+		return nil, fmt.Errorf("load t5: %w", err)
+	}
 	e := &Encoder{Config: cfg}
 	w = w.As(cfg.DType)
 	// The embedding has a second name; transformers writes either or both.
-	embedding := "shared.weight"
-	if !w.Has(embedding) && w.Has("encoder.embed_tokens.weight") {
-		embedding = "encoder.embed_tokens.weight"
+	embedding := sharedName
+	if !w.Has(embedding) && w.Has(tokensName) {
+		embedding = tokensName
 	}
 	e.embedding = w.AtFirst(embedding, cfg.VocabSize, cfg.DModel)
 	enc := w.Sub("encoder")
 	e.heads, _ = w.Heads(cfg.NumHeads, cfg.DKV)
-	e.relativeBias = enc.Tensor("block.0.layer.0.SelfAttention.relative_attention_bias.weight",
-		numBuckets, cfg.NumHeads)
+	if !cfg.kin().ownBias {
+		e.relativeBias = enc.Tensor("block.0."+biasName, numBuckets, cfg.NumHeads)
+	}
 	e.own, e.flow = enc.Blocks(cfg.NumLayers, "block.%d"), enc.Flow()
 	for i := e.own.Lo; i < e.own.Hi; i++ {
 		e.layers = append(e.layers, loadLayer(enc.Block(i, "block.%d"), cfg))
 	}
 	e.finalNorm = enc.AtLast("final_layer_norm.weight", cfg.DModel)
 	// A full T5 holds its decoder too.
-	if err := w.Check("encoder.embed_tokens.weight", "decoder.*", "lm_head.weight"); err != nil {
+	if err := w.Check(tokensName, "decoder.*", "lm_head.weight"); err != nil {
 		return nil, fmt.Errorf("load t5: %w", err)
 	}
 	return e, nil
@@ -70,7 +85,7 @@ func loadLayer(w *nn.Weights, cfg Config) layer {
 	wi := func(name string) nn.Linear {
 		return nn.LoadRows(dense.Sub(name), cfg.DModel, 1, cfg.DFF, hidden, false)
 	}
-	return layer{
+	l := layer{
 		norm0: w.Tensor("layer.0.layer_norm.weight", cfg.DModel),
 		q:     query("q"),
 		k:     query("k"),
@@ -83,6 +98,10 @@ func loadLayer(w *nn.Weights, cfg Config) layer {
 		wo: nn.LoadSum(dense.Sub("wo").As(cfg.streamType()), cfg.DFF, cfg.DModel, hidden,
 			nn.ColumnParts(cfg.DFF), false),
 	}
+	if cfg.kin().ownBias {
+		l.relativeBias = w.Tensor(biasName, numBuckets, cfg.NumHeads)
+	}
+	return l
 }
 
 // streamType is the type of wo, and so of the residual stream behind the first feed-forward layer. With fp16
@@ -150,10 +169,13 @@ func (e *Encoder) advance(be kernels.Backend, x kernels.Tensor, ids [][]int32) (
 	for _, row := range ids {
 		longest = max(longest, len(row))
 	}
-	bias := e.positionBias(be, longest) // (H, max L, max L)
+	var shared kernels.Tensor // (H, max L, max L), of all blocks
+	if !e.kin().ownBias {
+		shared = e.positionBias(be, longest)
+	}
 	for i := range e.flow.Each(e.own) {
 		l := &e.layers[i-e.own.Lo]
-		e.attend(be, l, x, bias, ids)
+		e.attendFrom(be, l, x, shared, longest, ids)
 		if x.DType != e.streamType() { // fp16, once
 			var err error
 			if x, err = e.widen(be, x, ids); err != nil {
@@ -181,8 +203,8 @@ func (e *Encoder) checkIDs(ids [][]int32) error {
 	return nil
 }
 
-// positionBias returns the relative position bias of layer 0, which all layers share, for this rank's heads:
-// (H, n, n).
+// positionBias returns the relative position bias of block 0, which all blocks share, for this rank's heads:
+// (H, n, n). UMT5's is blockBias.
 func (e *Encoder) positionBias(be kernels.Backend, n int) kernels.Tensor {
 	bias := be.Alloc(kernels.F32, e.heads.Len(), n, n) // (H, n, n)
 	defer be.Scope()()
@@ -191,6 +213,17 @@ func (e *Encoder) positionBias(be kernels.Backend, n int) kernels.Tensor {
 	mine := byPair.Narrow(1, e.heads.Lo, e.heads.Len()) // (n n, H)
 	be.Copy(bias, mine.Reshape(n, n, e.heads.Len()).Permute(2, 0, 1))
 	return bias
+}
+
+// attendFrom is attend with the bias that all blocks share, shared (H, n, n), or with the block's own, for prompts of
+// at most n tokens.
+func (e *Encoder) attendFrom(be kernels.Backend, l *layer, x, shared kernels.Tensor, n int, ids [][]int32) {
+	if !shared.IsZero() {
+		e.attend(be, l, x, shared, ids)
+		return
+	}
+	defer be.Scope()()
+	e.attend(be, l, x, e.blockBias(be, l.relativeBias, n), ids)
 }
 
 // attend computes x += o(attention(rms(x))) in place: x (sum L, d_model). Scores carry the bias and no

@@ -7,19 +7,22 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// Family recognises T5 encoders by their tensors. Published ones come with a config.json.
+// Family recognises encoders of T5, mT5 and UMT5 by their tensors. Published ones come with a config.json.
 func Family() nn.Family {
 	return nn.Family{
 		Component: "text_encoder",
 		Guess:     guess,
 		Load: nn.Loader(ParseConfig, Load, func(c Config) string {
-			return fmt.Sprintf("T5 v1.1 encoder: %d layers, width %d, %d heads, vocabulary %d",
-				c.NumLayers, c.DModel, c.NumHeads, c.VocabSize)
+			return fmt.Sprintf("%s encoder: %d layers, width %d, %d heads, vocabulary %d",
+				c.kin().name, c.NumLayers, c.DModel, c.NumHeads, c.VocabSize)
 		}),
 	}
 }
 
-// guess reads everything but the constants of T5 v1.1 from the shapes.
+// multilingual is a vocabulary that only mT5 has among those with one relative_attention_bias: T5 has 32128 ids.
+const multilingual = 200000
+
+// guess reads everything but the constants of the architecture from the shapes.
 func guess(s nn.Shapes) ([]byte, error) {
 	const first = "encoder.block.0."
 	q := first + "layer.0.SelfAttention.q.weight" // (H d_kv, d_model)
@@ -27,7 +30,7 @@ func guess(s nn.Shapes) ([]byte, error) {
 		return nil, nil
 	}
 	c := map[string]any{
-		"model_type": "t5", "feed_forward_proj": "gated-gelu", "d_model": s.Dim(q, 1),
+		"model_type": modelT5, "feed_forward_proj": "gated-gelu", "d_model": s.Dim(q, 1),
 		"d_ff":       s.Dim(first+"layer.1.DenseReluDense.wi_0.weight", 0),
 		"num_layers": s.Count("encoder.block.%d.layer.0.SelfAttention.q.weight"),
 		"vocab_size": max(s.Dim("shared.weight", 0), s.Dim("encoder.embed_tokens.weight", 0)),
@@ -36,7 +39,13 @@ func guess(s nn.Shapes) ([]byte, error) {
 		c["feed_forward_proj"] = "relu" // T5 v1.0
 		c["d_ff"] = s.Dim(first+"layer.1.DenseReluDense.wi.weight", 0)
 	}
-	heads := s.Dim(first+"layer.0.SelfAttention.relative_attention_bias.weight", 1) // (buckets, H)
+	switch {
+	case s.Has("encoder.block.1." + biasName):
+		c["model_type"] = modelUMT5
+	case c["vocab_size"].(int) >= multilingual:
+		c["model_type"] = modelMT5
+	}
+	heads := s.Dim(first+biasName, 1) // (buckets, H)
 	if heads < 1 || s.Dim(q, 0)%heads != 0 {
 		return nil, fmt.Errorf("this is a T5 encoder whose heads cannot be told: block 0 has no relative_attention_bias")
 	}

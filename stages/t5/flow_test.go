@@ -56,8 +56,8 @@ type streamedCase struct {
 	size int64
 }
 
-func newStreamedCase(t *testing.T) streamedCase {
-	cfg := Config{VocabSize: 64, DModel: 256, DKV: 32, DFF: 1024, NumLayers: 16, NumHeads: 8, Epsilon: 1e-6,
+func newStreamedCase(t *testing.T, model string) streamedCase {
+	cfg := Config{ModelType: model, VocabSize: 64, DModel: 256, DKV: 32, DFF: 1024, NumLayers: 16, NumHeads: 8, Epsilon: 1e-6,
 		FeedForward: "gated-gelu", NumBuckets: numBuckets, MaxDistance: maxDistance, DType: kernels.BF16}
 	dir, size := noiseOnDisk(t, nntest.Shapes(t, cfg, Load))
 	return streamedCase{cfg, dir, size}
@@ -89,7 +89,13 @@ func (c streamedCase) run(t *testing.T, dev kernels.Backend, stay int) [][]float
 // TestStreamedEncoder: layers that pass through memory give the same numbers, and of a mapped file there are never
 // more than those that stay and three others; on a card there are two.
 func TestStreamedEncoder(t *testing.T) {
-	c := newStreamedCase(t)
+	for _, model := range []string{modelT5, modelUMT5} {
+		t.Run(model, func(t *testing.T) { streamedEncoder(t, model) })
+	}
+}
+
+func streamedEncoder(t *testing.T, model string) {
+	c := newStreamedCase(t, model)
 	before := nntest.ReadResident(t).File
 	const stay, slack = 2, 2 << 20
 	block := c.size / int64(c.NumLayers)
@@ -120,7 +126,7 @@ func TestStreamedEncoder(t *testing.T) {
 // TestStreamedRounded: layers that are rounded pass through memory too. Neither of them nor of their file there are
 // more than those that stay and three others.
 func TestStreamedRounded(t *testing.T) {
-	c := newStreamedCase(t)
+	c := newStreamedCase(t, modelT5)
 	c.DType = kernels.F16 // but wo, which stays bf16 as it lies
 	const stay, slack = 2, 2 << 20
 	const heap = 14 << 20 // of Go's, for what was read once
@@ -158,7 +164,7 @@ func TestStreamedOnDevice(t *testing.T) {
 	if os.Getenv(nntest.DeviceEnv) == "" {
 		t.Skip("set " + nntest.DeviceEnv + " to cuda:0, or run make cuda")
 	}
-	c := newStreamedCase(t)
+	c := newStreamedCase(t, modelT5)
 	c.DType = kernels.F16
 	want := c.run(t, nntest.Device(t), -1)
 	if got := c.run(t, nntest.Device(t), 2); !slices.EqualFunc(got, want, slices.Equal) {

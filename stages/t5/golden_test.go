@@ -16,6 +16,19 @@ type goldenCase struct {
 	Config json.RawMessage `json:"config"`
 	IDs    [][]int32       `json:"ids"`
 	Out    [][]float32     `json:"out"`
+	BF16   float64         `json:"bf16_rounding"`
+}
+
+// readKin reads the case of an encoder of another kin than T5.
+func readKin(t testing.TB, model string) (Config, goldenCase) {
+	t.Helper()
+	var c goldenCase
+	nntest.Decode(t, nntest.Golden(t, golden+"umt5.json")[model], &c)
+	cfg, err := ParseConfig(c.Config)
+	if err != nil || cfg.ModelType != model {
+		t.Fatalf("%+v, %v", cfg, err)
+	}
+	return cfg, c
 }
 
 func readGolden(t testing.TB) (Config, goldenCase) {
@@ -63,21 +76,52 @@ func TestEncodeMatchesTransformers(t *testing.T) {
 	}
 }
 
+// TestKinMatchesTransformers compares UMT5, whose blocks have positions of their own, and mT5 with transformers: fp32
+// within 1e-5 of the largest value (transformers' own fp32 is 2e-6 of it from fp64), bf16 no further from fp32 than 1.2
+// times as far as transformers' bf16 is.
+func TestKinMatchesTransformers(t *testing.T) {
+	for _, model := range []string{modelUMT5, modelMT5} {
+		cfg, c := readKin(t, model)
+		be := cpu.New(2)
+		exact := encode(t, be, hashed(t, cfg, be), c.IDs)
+		for i, row := range exact {
+			diff, largest := nntest.MaxDiff(row, c.Out[i])
+			t.Logf("%s, %d tokens: largest difference %.2g of %.3g", model, len(c.IDs[i]), diff, largest)
+			if diff > 1e-5*largest {
+				t.Errorf("%s, %d tokens: differs by %g of %g", model, len(c.IDs[i]), diff, largest)
+			}
+		}
+		cfg.DType = kernels.BF16
+		got := relativeRMS(encode(t, be, hashed(t, cfg, be), c.IDs), c.Out)
+		t.Logf("%s in bf16: %.4f from fp32, transformers %.4f", model, got, c.BF16)
+		if got > 1.2*c.BF16 || got < c.BF16/3 {
+			t.Errorf("%s in bf16 is %.4f from fp32, transformers %.4f", model, got, c.BF16)
+		}
+	}
+}
+
 // TestEncodeRowsAreIndependent: a prompt gives the same bits alone and in any company, on any threads.
 func TestEncodeRowsAreIndependent(t *testing.T) {
 	cfg, c := readGolden(t)
+	umt5, own := readKin(t, modelUMT5)
+	rowsAreIndependent(t, cfg, c)
+	rowsAreIndependent(t, umt5, own)
+}
+
+func rowsAreIndependent(t *testing.T, cfg Config, c goldenCase) {
+	t.Helper()
 	one := cpu.New(1)
 	e := hashed(t, cfg, one)
 	together := encode(t, one, e, c.IDs)
 	for i, ids := range c.IDs {
 		if alone := encode(t, one, e, [][]int32{ids}); !slices.Equal(alone[0], together[i]) {
-			t.Errorf("%d tokens: other bits alone than in the batch", len(ids))
+			t.Errorf("%s, %d tokens: other bits alone than in the batch", cfg.ModelType, len(ids))
 		}
 	}
 	for _, threads := range []int{2, 8} {
 		for i, row := range encode(t, cpu.New(threads), e, c.IDs) {
 			if !slices.Equal(row, together[i]) {
-				t.Errorf("%d tokens: other bits on %d threads", len(c.IDs[i]), threads)
+				t.Errorf("%s, %d tokens: other bits on %d threads", cfg.ModelType, len(c.IDs[i]), threads)
 			}
 		}
 	}
@@ -140,6 +184,10 @@ func TestConfigIsChecked(t *testing.T) {
 		{`{` + good + `,"feed_forward_proj":"gated-gelu","relative_attention_num_buckets":64}`, "has 64 buckets"},
 		{`{` + good + `,"feed_forward_proj":"gated-gelu","layer_norm_epsilon":0}`, "layer_norm_epsilon"},
 		{`{` + good + `,"feed_forward_proj":"gated-gelu","model_type":"t5"}`, ""},
+		{`{` + good + `,"model_type":"umt5"}`, ""}, // whose configurations may leave gated-gelu out
+		{`{` + good + `,"model_type":"mt5"}`, ""},
+		{`{` + good + `,"model_type":"mt5","feed_forward_proj":"gated-silu"}`, `feed_forward_proj is "gated-silu"`},
+		{`{` + good + `,"model_type":"byt5"}`, `this is "byt5", not a T5 encoder`},
 		{`{"model_type":"STDiT3","hidden_size":1152}`, `this is "STDiT3", not a T5 encoder`},
 		{`{"_class_name":"AutoencoderKL"}`, `this is "AutoencoderKL"`},
 		{`[]`, "parse t5 config.json"},
@@ -149,20 +197,31 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-// TestXXLHasThePublishedTensors counts what the config of DeepFloyd/t5-v1_1-xxl asks for.
+// TestXXLHasThePublishedTensors counts what the configs of DeepFloyd/t5-v1_1-xxl, google/mt5-xxl and Wan's encoder ask
+// for.
 func TestXXLHasThePublishedTensors(t *testing.T) {
-	shapes := nntest.Shapes(t, Config{VocabSize: 32128, DModel: 4096, DKV: 64, DFF: 10240, NumLayers: 24, NumHeads: 64,
-		NumBuckets: 32, MaxDistance: 128, Epsilon: 1e-6, FeedForward: "gated-gelu"}, Load)
-	elements := 0
-	for _, shape := range shapes {
-		n := 1
-		for _, d := range shape {
-			n *= d
+	for _, c := range []struct {
+		model                    string
+		vocab, tensors, elements int
+	}{
+		// 219 and the alias of the embedding are the 220 entries of the index; 4.762e9 elements are 19.05 GB.
+		{modelT5, 32128, 219, 4762_000_000}, {modelMT5, 250112, 219, 5655_000_000}, {modelUMT5, 256384, 242, 5680_910_336},
+	} {
+		shapes := nntest.Shapes(t, Config{ModelType: c.model, VocabSize: c.vocab, DModel: 4096, DKV: 64, DFF: 10240,
+			NumLayers: 24, NumHeads: 64, NumBuckets: 32, MaxDistance: 128, Epsilon: 1e-6, FeedForward: "gated-gelu"}, Load)
+		elements := 0
+		for _, shape := range shapes {
+			n := 1
+			for _, d := range shape {
+				n *= d
+			}
+			elements += n
 		}
-		elements += n
-	}
-	// 219 and the alias of the embedding are the 220 entries of the index; 4.762e9 elements are 19.05 GB.
-	if got := len(shapes); got != 219 || elements/1e6 != 4762 {
-		t.Errorf("%d tensors of %d elements, want 219 of 4.762e9", got, elements)
+		if got := len(shapes); got != c.tensors || elements/1e6 != c.elements/1e6 {
+			t.Errorf("%s: %d tensors of %d elements, want %d of %d", c.model, got, elements, c.tensors, c.elements)
+		}
+		if c.model == modelUMT5 && elements != c.elements {
+			t.Errorf("UMT5-xxl has %d numbers, want %d", elements, c.elements)
+		}
 	}
 }

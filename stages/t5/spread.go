@@ -15,7 +15,11 @@ const groupsOfStage = 2
 
 // Capabilities says what the encoder can do beyond Run.
 func (s *stage) Capabilities() stages.Capabilities {
-	return stages.Capabilities{Cost: s.Cost, Loading: s.Loading(), Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
+	out := stages.Capabilities{Cost: s.Cost, Loading: s.Loading(), Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
+	if n := s.Config.kin().tokens; n > 0 {
+		out.Published = func() schemas.PromptRow { return schemas.PromptRow{MaxSequenceLength: n} }
+	}
+	return out
 }
 
 // Width is how many devices the weights are cut over.

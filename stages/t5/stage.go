@@ -16,12 +16,10 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// extraIDs is the number of <extra_id_N> tokens that follow the pieces of a published T5 tokenizer.
-const extraIDs = 100
-
 // options is the stage's map in the YAML.
 type options struct {
-	// Clean says whether captions are cleaned as the reference does before tokenizing; default true.
+	// Clean says whether prompts are cleaned before tokenizing as the reference does: for T5 Open-Sora, for UMT5 Wan;
+	// default true. mT5's reference, Open-Sora-Plan 1.3, leaves them as they are.
 	Clean bool `yaml:"clean" json:"clean"`
 	// Scores is how aes, flow and camera_motion are written behind a prompt: none, 1.2 or 1.3. Default: as the
 	// model's version reads them; models that read none leave the columns alone.
@@ -40,7 +38,7 @@ type options struct {
 func Spec() stages.Spec {
 	return stages.Spec{
 		Name: "encode_text",
-		Doc: "T5 v1.1: prompts to text embeddings; clean: false leaves the caption as it is; " +
+		Doc: "T5 v1.1, mT5 or UMT5: prompts to text embeddings; clean: false leaves the prompt as it is; " +
 			"scores: none, 1.2 or 1.3; dtype: fp32, bf16 or fp16; tp_size, pp_size: auto or N",
 		In:      stages.KindPrompt,
 		Out:     stages.KindText,
@@ -118,7 +116,12 @@ func openTokenizer(data []byte, cfg Config) (*sentencepiece.Tokenizer, error) {
 		return nil, fmt.Errorf("spiece.model has %d pieces, config.json a vocab_size of %d: "+
 			"they belong to different models", pieces.VocabSize(), cfg.VocabSize)
 	}
-	return sentencepiece.NewTokenizer(pieces, min(extraIDs, cfg.VocabSize-pieces.VocabSize()))
+	of := cfg.kin()
+	newTokenizer := sentencepiece.NewTokenizer
+	if of.fast {
+		newTokenizer = sentencepiece.NewFastTokenizer
+	}
+	return newTokenizer(pieces, min(of.extraIDs, cfg.VocabSize-pieces.VocabSize()))
 }
 
 type stage struct {
@@ -228,7 +231,7 @@ func (b prompts) give(dev kernels.Backend, hidden []kernels.Tensor) error {
 
 func (s *stage) tokens(prompt string, e *stages.Element) []int32 {
 	if s.clean {
-		prompt = CleanCaption(prompt)
+		prompt = s.Config.kin().clean(prompt)
 	}
 	return s.tok.Encode(prompt, e.Row.MaxSequenceLength)
 }

@@ -20,8 +20,8 @@ import (
 func TestTensorParallelGivesTheBytesOfOne(t *testing.T) {
 	ids := [][]int32{{5, 6, 7, 1}, {1}, {9, 8, 7, 6, 5, 4, 3, 2, 1}}
 	for _, heads := range []int{4, 7, 24} {
-		for _, dt := range []kernels.DType{kernels.F32, kernels.BF16, kernels.F16} {
-			cfg := Config{VocabSize: 40, DModel: 24, DKV: 6, DFF: 88, NumLayers: 2, NumHeads: heads, Epsilon: 1e-6,
+		for i, dt := range []kernels.DType{kernels.F32, kernels.BF16, kernels.F16, kernels.F32, kernels.BF16, kernels.F16} {
+			cfg := Config{ModelType: []string{modelT5, modelUMT5}[i/3], VocabSize: 40, DModel: 24, DKV: 6, DFF: 88, NumLayers: 2, NumHeads: heads, Epsilon: 1e-6,
 				FeedForward: "gated-gelu", NumBuckets: numBuckets,
 				MaxDistance: maxDistance, DType: dt}
 			file := nntest.File(t, nntest.Shapes(t, cfg, Load))
@@ -29,7 +29,7 @@ func TestTensorParallelGivesTheBytesOfOne(t *testing.T) {
 			whole := nntest.Loaded(t, one, cfg, Load, file)
 			want := encode(t, one, whole, ids)
 			for ways := 1; ways <= min(4, heads); ways++ {
-				name := fmt.Sprintf("%d heads, %v, %d ranks", heads, dt, ways)
+				name := fmt.Sprintf("%s, %d heads, %v, %d ranks", cfg.ModelType, heads, dt, ways)
 				err := kernels.Together(context.Background(), transport.Shared(ways), time.Second,
 					func(ctx context.Context, i int, tr kernels.Transport) error {
 						dev := kernels.Backend(cpu.New(1 + i%2))
@@ -68,8 +68,8 @@ func TestTensorParallelGivesTheBytesOfOne(t *testing.T) {
 // ranks.
 func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 	groups := [][][]int32{{{5, 6, 7, 1}, {1}}, {{9, 8, 7, 6, 5, 4, 3, 2, 1}}, {{2, 1}}}
-	for _, dt := range []kernels.DType{kernels.F32, kernels.BF16, kernels.F16} {
-		cfg := Config{VocabSize: 40, DModel: 24, DKV: 6, DFF: 88, NumLayers: 4, NumHeads: 4, Epsilon: 1e-6,
+	for i, dt := range []kernels.DType{kernels.F32, kernels.BF16, kernels.F16, kernels.F32, kernels.BF16, kernels.F16} {
+		cfg := Config{ModelType: []string{modelT5, modelUMT5}[i/3], VocabSize: 40, DModel: 24, DKV: 6, DFF: 88, NumLayers: 4, NumHeads: 4, Epsilon: 1e-6,
 			FeedForward: "gated-gelu", NumBuckets: numBuckets, MaxDistance: maxDistance, DType: dt}
 		file := nntest.File(t, nntest.Shapes(t, cfg, Load))
 		one := cpu.New(1)
@@ -105,7 +105,7 @@ func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 					return nil
 				})
 			if err != nil {
-				t.Errorf("%v, %d ranks: %v", dt, ways, err)
+				t.Errorf("%s, %v, %d ranks: %v", cfg.ModelType, dt, ways, err)
 			}
 		}
 	}

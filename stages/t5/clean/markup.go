@@ -1,4 +1,4 @@
-package t5
+package clean
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package t5
+package clean
 
 import (
 	"encoding/json"
@@ -10,7 +10,7 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// cleaned is a file of captions and what the reference makes of them (testdata/clean/make_goldens.py).
+// cleaned is a file of captions and what the reference makes of them (testdata/make_goldens.py).
 type cleaned struct {
 	Pairs    [][2]string
 	Rejected []string // captions on which the reference raises an error
@@ -33,9 +33,9 @@ func checkCleaned(t *testing.T, pairs [][2]string) {
 	t.Helper()
 	wrong := 0
 	for _, p := range pairs {
-		if got := CleanCaption(p[0]); got != p[1] {
+		if got := Caption(p[0]); got != p[1] {
 			if wrong++; wrong <= 30 {
-				t.Errorf("CleanCaption(%+q)\n got %+q\nwant %+q", p[0], got, p[1])
+				t.Errorf("Caption(%+q)\n got %+q\nwant %+q", p[0], got, p[1])
 			}
 		}
 	}
@@ -44,8 +44,8 @@ func checkCleaned(t *testing.T, pairs [][2]string) {
 	}
 }
 
-func TestCleanCaptionEqualsReference(t *testing.T) {
-	c := readCleaned(t, "testdata/clean/captions.json")
+func TestCaptionEqualsReference(t *testing.T) {
+	c := readCleaned(t, "testdata/captions.json")
 	if len(c.Pairs) < 1600 {
 		t.Fatalf("only %d captions", len(c.Pairs))
 	}
@@ -53,9 +53,9 @@ func TestCleanCaptionEqualsReference(t *testing.T) {
 }
 
 // The pairs that the specification of this project was checked with, made with Beautiful Soup 4.11.2.
-func TestCleanCaptionEqualsSpecification(t *testing.T) {
-	checkCleaned(t, readCleaned(t, "testdata/clean/open-sora.json").Pairs)
-	if data, ok := nntest.OpenSora(t, golden+"open-sora.json")["text_preprocessing"]; ok {
+func TestCaptionEqualsSpecification(t *testing.T) {
+	checkCleaned(t, readCleaned(t, "testdata/open-sora.json").Pairs)
+	if data, ok := nntest.OpenSora(t, "../../../testdata/golden/open-sora.json")["text_preprocessing"]; ok {
 		var c cleaned
 		nntest.Decode(t, data, &c)
 		checkCleaned(t, c.Pairs)
@@ -63,19 +63,19 @@ func TestCleanCaptionEqualsSpecification(t *testing.T) {
 }
 
 // What the reference rejects keeps its words.
-func TestCleanCaptionRejected(t *testing.T) {
-	for _, caption := range readCleaned(t, "testdata/clean/captions.json").Rejected {
+func TestCaptionRejected(t *testing.T) {
+	for _, caption := range readCleaned(t, "testdata/captions.json").Rejected {
 		if strings.HasPrefix(caption, "a cat ") {
-			got := CleanCaption(caption)
+			got := Caption(caption)
 			if !strings.HasPrefix(got, "a cat ") || !strings.HasSuffix(got, "on a mat") {
-				t.Errorf("CleanCaption(%q) = %q", caption, got)
+				t.Errorf("Caption(%q) = %q", caption, got)
 			}
 		}
 	}
 }
 
 // Every unit is what some step could take quadratic time for: 16 times the text, not 256 times the time.
-func TestCleanCaptionIsLinear(t *testing.T) {
+func TestCaptionIsLinear(t *testing.T) {
 	for _, unit := range []string{
 		"a red bird drifts above the clouds, ", "a", " ", "\n", "a.", ".", "-", "a-", "a.com@", "http:",
 		"<", "<a ", "<a b=\"", "<a b='\">", "<!--", "<!--->", "<![cdata[", "<![if ]", "<b>", "</b>",
@@ -87,7 +87,7 @@ func TestCleanCaptionIsLinear(t *testing.T) {
 		took := func(size int) time.Duration {
 			caption := strings.Repeat(unit, size/len(unit))
 			start := time.Now()
-			CleanCaption(caption)
+			Caption(caption)
 			return time.Since(start)
 		}
 		took(1 << 12)
@@ -104,18 +104,18 @@ func TestCleanCaptionIsLinear(t *testing.T) {
 	}
 }
 
-func TestCleanCaptionMegabyte(t *testing.T) {
+func TestCaptionMegabyte(t *testing.T) {
 	start := time.Now()
 	const unit = "The man said,hello.World is 10,000 big/small “quoted” café. "
-	CleanCaption(strings.Repeat(unit, 1<<20/len(unit)))
+	Caption(strings.Repeat(unit, 1<<20/len(unit)))
 	if took := time.Since(start); took > 5*time.Minute { // seconds; a machine may do much else
 		t.Errorf("1 MiB took %v", took)
 	}
 }
 
-func FuzzCleanCaption(f *testing.F) {
+func FuzzCaption(f *testing.F) {
 	for _, s := range []string{"a <b", "&#x", "%e2%82", "x.com/@", "<a b=\"", "\xff<", "<![if", "ΑΣ", "“a”"} {
 		f.Add(s)
 	}
-	f.Fuzz(func(_ *testing.T, s string) { CleanCaption(s) })
+	f.Fuzz(func(_ *testing.T, s string) { Caption(s) })
 }

@@ -1,4 +1,4 @@
-package t5
+package clean
 
 import (
 	"strings"
@@ -6,14 +6,14 @@ import (
 	"latentbeam/internal/ftfy"
 )
 
-// CleanCaption prepares a caption for the tokenizer exactly as the training data was prepared (Open-Sora
+// Caption prepares a caption for the tokenizer exactly as the training data was prepared (Open-Sora
 // v1.0 to v1.2, T5Embedder.text_preprocessing, taken over from DeepFloyd IF): lower case, no URLs, markup,
 // handles, Chinese characters, file names, article numbers and the like. Two passes, as there, because the
 // first one may uncover work for the second.
 //
 // Where the reference raises an error on broken markup ("<![x"), the text is cleaned without reading
 // markup. Bytes that are not UTF-8 count as U+FFFD. Time is linear in len(caption).
-func CleanCaption(caption string) string {
+func Caption(caption string) string {
 	return cleanOnce(cleanOnce(strings.ToValidUTF8(caption, "\uFFFD")))
 }
 

@@ -1,0 +1,74 @@
+package t5
+
+import (
+	"fmt"
+	"strings"
+
+	"latentbeam/stages/nn"
+	"latentbeam/stages/t5/clean"
+)
+
+// kin is what tells an encoder of T5's architecture from the others.
+type kin struct {
+	name        string // for people
+	feedForward string // what config.json means where it has no feed_forward_proj
+	ownBias     bool   // every block has relative positions of its own; else those of block 0 serve all
+	extraIDs    int    // <extra_id_N> tokens that follow the pieces of a published tokenizer
+	fast        bool   // the reference uses transformers' fast tokenizer, which differs in rare cases
+	tokens      int    // max_sequence_length of the models that use it; 0: they say it themselves
+	clean       func(prompt string) string
+}
+
+// The values of model_type in config.json.
+const (
+	modelT5   = "t5"
+	modelMT5  = "mt5"
+	modelUMT5 = "umt5"
+)
+
+// kins are the encoders by model_type. "" is a T5 whose config.json names none.
+//
+// Wan's notes leave open in which order UMT5's extra ids follow: like T5's they fall (transformers' conversion), so
+// <extra_id_0> is the last. mT5's are pieces of its file.
+var kins = map[string]kin{
+	"":        {name: "T5 v1.1", feedForward: "relu", extraIDs: 100, clean: clean.Caption},
+	modelT5:   {name: "T5 v1.1", feedForward: "relu", extraIDs: 100, clean: clean.Caption},
+	modelMT5:  {name: "mT5", feedForward: "gated-gelu", fast: true, tokens: 512, clean: strings.Clone},
+	modelUMT5: {name: "UMT5", feedForward: "gated-gelu", ownBias: true, extraIDs: 300, fast: true, tokens: 512, clean: clean.Prompt},
+}
+
+func (c Config) kin() kin { return kins[c.ModelType] }
+
+// biasName is the tensor of the relative positions of a block.
+const biasName = "layer.0.SelfAttention.relative_attention_bias.weight"
+
+// checkKin says of which kin the tensors are where config.json names another: to share the positions of block 0, or
+// to leave out those of the others, would give other numbers without a word.
+func (c Config) checkKin(w *nn.Weights) error {
+	if c.NumLayers < 2 || !w.Has("encoder.block.0."+biasName) {
+		return nil // Check lists what is missing
+	}
+	others := w.Has("encoder.block.1." + biasName)
+	for i := 2; i < c.NumLayers; i++ {
+		others = others || w.Has(fmt.Sprintf("encoder.block.%d.", i)+biasName)
+	}
+	switch own := c.kin().ownBias; {
+	case own && !others:
+		return fmt.Errorf("config.json says %s, which has a relative_attention_bias in every block, but the weights have "+
+			"one in block 0 alone: they are those of T5 or mT5", c.kin().name)
+	case !own && others:
+		return fmt.Errorf("config.json says %s, which has a relative_attention_bias in block 0 alone, but the weights have "+
+			"more: they are those of UMT5, whose model_type is umt5", c.kin().name)
+	}
+	return nil
+}
+
+// checkTwins refuses weights that hold the embedding under both of its names with other numbers (a file of a
+// release of transformers that left one of them zero). Files of T5 have long been read by the first.
+func (c Config) checkTwins(w *nn.Weights) error {
+	if c.kin().tokens > 0 && !w.Same(sharedName, tokensName) {
+		return fmt.Errorf("%s and %s are the same embedding, but their numbers differ: one of them is damaged", sharedName,
+			tokensName)
+	}
+	return nil
+}
