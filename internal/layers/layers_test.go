@@ -38,7 +38,7 @@ var floors = []floor{
 	{"internal/lend internal/engine/memory", ""},
 	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus internal/engine/schedule", ""},
 	{"stages/nn/nntest stages/diffuse stages/vae/wan internal/engine/recovery", ""},
-	{"stages/t5 stages/stdit stages/vae stages/guard stages/exec stages/video internal/engine", ""},
+	{"stages/t5 stages/stdit stages/wan stages/vae stages/guard stages/exec stages/video internal/engine", ""},
 	{"stages/catalog internal/table", "github.com/parquet-go/parquet-go"},
 	{"internal/report internal/engine/host", ""},
 	{"transforms", "github.com/apache/beam"},

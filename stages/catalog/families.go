@@ -10,6 +10,7 @@ import (
 	"latentbeam/stages/stdit"
 	"latentbeam/stages/t5"
 	"latentbeam/stages/vae"
+	"latentbeam/stages/wan"
 )
 
 // Families returns every family of models whose checkpoints are known. To add one, write its Family and its
@@ -19,6 +20,7 @@ func Families() []nn.Family {
 		t5.Family(),
 		stdit.Family(),
 		vae.Family(),
+		wan.Family(),
 	}
 }
 
@@ -27,6 +29,7 @@ func Families() []nn.Family {
 func Denoisers() []diffuse.Family {
 	return []diffuse.Family{
 		stdit.Denoiser(),
+		wan.Denoiser(),
 	}
 }
 

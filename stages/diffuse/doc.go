@@ -9,7 +9,7 @@
 // samplers, guidance, ranks or clips, and nothing here knows what a network does inside.
 //
 // How others will fit:
-//   - Attention over all tokens of a video, as in Wan and Open-Sora-Plan: columns lie on the ranks as they do now, and
+//   - Attention over all tokens of a video, as in Wan (stages/wan) and Open-Sora-Plan: columns lie on the ranks as they do now, and
 //     Batch.Advance calls nn.SelfAttention.AddFull with Rows.Split; Description.Full tells the cost model. Sparse
 //     attention re-arranges the tokens behind the same exchange. Padded boxes are a sequence.Mask for each row.
 //   - A timestep for each frame (Wan 2.2 5B): a frame that is not in Instant.Generated is at timestep 0.

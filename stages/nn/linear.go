@@ -56,14 +56,17 @@ type MLP struct {
 
 // LoadMLP reads "fc1" (hidden, in) and "fc2" (out, hidden), with biases. One that is too narrow for the ranks of
 // tensor parallelism is on all of them whole.
-func LoadMLP(w *Weights, in, hidden, out int) MLP {
+func LoadMLP(w *Weights, in, hidden, out int) MLP { return LoadMLPOf(w, "fc1", "fc2", in, hidden, out) }
+
+// LoadMLPOf is LoadMLP of layers with other names.
+func LoadMLPOf(w *Weights, first, second string, in, hidden, out int) MLP {
 	if w.cut.Ways > len(weights.SumParts(weights.ColumnUnits(hidden))) {
 		w = w.Cut(Cut{})
 	}
 	columns := w.Hidden(hidden)
 	return MLP{
-		FC1: LoadRows(w.Sub("fc1"), in, 1, hidden, columns, true),
-		FC2: LoadSum(w.Sub("fc2"), hidden, out, columns, ColumnParts(hidden), true),
+		FC1: LoadRows(w.Sub(first), in, 1, hidden, columns, true),
+		FC2: LoadSum(w.Sub(second), hidden, out, columns, ColumnParts(hidden), true),
 	}
 }
 

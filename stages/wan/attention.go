@@ -1,0 +1,102 @@
+package wan
+
+import (
+	"latentbeam/kernels"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/sequence"
+)
+
+// attention is multi-head attention whose queries and keys are normalised over all heads together. A rank that has
+// some of the heads computes queries and keys of all, for the norm, and values and results of its own.
+type attention struct {
+	q, k         nn.Linear      // to_q, to_k (C, C)
+	v            nn.Linear      // to_v (own columns, C)
+	proj         nn.Linear      // to_out.0 (C, own columns)
+	normQ, normK kernels.Tensor // norm_q.weight, norm_k.weight (C)
+	mine         sequence.Range // this rank's heads
+	heads, d     int            // all heads, and the width of one
+}
+
+func loadAttention(w *nn.Weights, cfg Config) attention {
+	c, whole := cfg.Hidden(), w.Cut(nn.Cut{})
+	mine, columns := w.Heads(cfg.Heads, cfg.HeadSize)
+	return attention{
+		q: nn.LoadLinear(whole.Sub("to_q"), c, c), k: nn.LoadLinear(whole.Sub("to_k"), c, c),
+		v:     nn.LoadRows(w.Sub("to_v"), c, 1, c, columns, true),
+		proj:  nn.LoadSum(w.Sub("to_out.0"), c, c, columns, nn.HeadParts(cfg.Heads, cfg.HeadSize), true),
+		normQ: w.Tensor("norm_q.weight", c), normK: w.Tensor("norm_k.weight", c),
+		mine: mine, heads: cfg.Heads, d: cfg.HeadSize,
+	}
+}
+
+// normalised writes this rank's heads of RMS(l(x)) w to dst (..., heads, D): x (..., C).
+func (a attention) normalised(be kernels.Backend, dst, x kernels.Tensor, l nn.Linear, w kernels.Tensor) {
+	defer be.Scope()()
+	y := l.Forward(be, x, kernels.Identity)
+	be.Norm(y, y, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: nn.QKNormEps, Weight: w})
+	shape := append(append([]int(nil), x.Shape[:len(x.Shape)-1]...), a.heads, a.d)
+	be.Copy(dst, y.Reshape(shape...).Narrow(-2, a.mine.Lo, a.mine.Len()))
+}
+
+// values writes this rank's heads of the values of x (..., C) to dst (..., heads, D).
+func (a attention) values(be kernels.Backend, dst, x kernels.Tensor) {
+	defer be.Scope()()
+	be.Copy(dst, a.v.Forward(be, x, kernels.Identity).Reshape(dst.Shape...))
+}
+
+// qkv returns the queries, keys and values of x (n, T, W, C), normalised: (n, T, W, 3, heads, D). The first patches are
+// rotated by the angles of rope (T, patches, D/2); the others are padding.
+func (a attention) qkv(be kernels.Backend, x kernels.Tensor, rope nn.Rope, patches nn.Span) kernels.Tensor {
+	n, t, width, heads := x.Dim(0), x.Dim(1), x.Dim(2), a.mine.Len()
+	out := be.Alloc(x.DType, n, t, width, 3, heads, a.d)
+	part := func(i int) kernels.Tensor { return out.Narrow(3, i, 1).Reshape(n, t, width, heads, a.d) }
+	a.normalised(be, part(0), x, a.q, a.normQ)
+	a.normalised(be, part(1), x, a.k, a.normK)
+	a.values(be, part(2), x)
+	if patches.Len > 0 {
+		turned := out.Narrow(2, 0, patches.Len).Narrow(3, 0, 2) // (n, T, patches, 2, heads, D)
+		angles := func(x kernels.Tensor) kernels.Tensor {
+			return x.Narrow(1, patches.Start, patches.Len).Reshape(t, patches.Len, 1, 1, a.d/2).
+				Expand(n, t, patches.Len, 2, heads, a.d/2)
+		}
+		be.Rope(turned, turned, angles(rope.Cos), angles(rope.Sin))
+	}
+	return out
+}
+
+// keys writes the keys and values of texts to kv (B, tokens, 2, heads, D). text (sum L + 1, C) has the rows of one text
+// after the other, and then the row of padding, which fills each of them up.
+func (a attention) keys(be kernels.Backend, kv, text kernels.Tensor, lens []int) {
+	defer be.Scope()()
+	heads, tokens := a.mine.Len(), kv.Dim(1)
+	packed := be.Alloc(text.DType, text.Dim(0), 2, heads, a.d)
+	part := func(i int) kernels.Tensor { return packed.Narrow(1, i, 1).Reshape(text.Dim(0), heads, a.d) }
+	a.normalised(be, part(0), text, a.k, a.normK)
+	a.values(be, part(1), text)
+	start, pad := 0, packed.Narrow(0, text.Dim(0)-1, 1)
+	for i, n := range lens {
+		row := kv.Index(i) // (tokens, 2, heads, D)
+		be.Copy(row.Narrow(0, 0, n), packed.Narrow(0, start, n))
+		if n < tokens {
+			be.Copy(row.Narrow(0, n, tokens-n), pad.Expand(tokens-n, 2, heads, a.d))
+		}
+		start += n
+	}
+}
+
+// addText adds proj(attention(x, text)) to the stream; both are (n, T, W, C), and kv (n, tokens, 2, heads, D) is of keys.
+func (a attention) addText(be kernels.Backend, stream, x, kv kernels.Tensor) {
+	defer be.Scope()()
+	n, tokens, heads := x.Dim(0), x.Dim(1)*x.Dim(2), a.mine.Len()
+	q := be.Alloc(x.DType, n, x.Dim(1), x.Dim(2), heads, a.d)
+	a.normalised(be, q, x, a.q, a.normQ)
+	part := func(i int) kernels.Tensor { return kv.Narrow(2, i, 1).Reshape(n, kv.Dim(1), heads, a.d) }
+	out := be.Alloc(x.DType, n, tokens, heads, a.d)
+	be.Attention(out, q.Reshape(out.Shape...), part(0), part(1), kernels.AttentionSpec{Scale: nn.AttentionScale(a.d)})
+	a.add(be, stream, out, kernels.Tensor{})
+}
+
+// add adds gate * proj(out) to the stream (n, T, W, C): out has as many rows of heads x D.
+func (a attention) add(be kernels.Backend, stream, out, gate kernels.Tensor) {
+	a.proj.AddTo(be, stream, out.Reshape(stream.Dim(0), stream.Dim(1), stream.Dim(2), a.mine.Len()*a.d), gate)
+}

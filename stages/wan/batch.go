@@ -1,0 +1,159 @@
+package wan
+
+import (
+	"errors"
+
+	"latentbeam/kernels"
+	"latentbeam/stages/diffuse"
+	"latentbeam/stages/nn"
+)
+
+// batch is the network on some rows: what all steps share.
+type batch struct {
+	*Model
+	be   kernels.Backend
+	rows *diffuse.Rows
+	area int              // patches of a frame
+	rope nn.Rope          // (T, S, D/2), of all tokens
+	kv   []kernels.Tensor // of the texts, for each block of this rank (B, tokens, 2, heads, D)
+}
+
+var errNoNull = errors.New("Wan has no null text of its own: give rows with guidance a negative_prompt, or " +
+	"guidance_scale 1")
+
+// Prepare computes the positions, and the keys and values of the texts.
+func (m *Model) Prepare(be kernels.Backend, rows *diffuse.Rows) (diffuse.Batch, error) {
+	t, h, w := m.PatchSize.Grid(rows.Size.T, rows.Size.H, rows.Size.W)
+	frames, side, _ := m.axes()
+	b := &batch{Model: m, be: be, rows: rows, area: h * w, kv: make([]kernels.Tensor, m.Layers),
+		rope: nn.NewVideoRope(be, kernels.F32, nn.RopeAngles(t, frames, 1), nn.RopeAngles(h, side, 1), nn.RopeAngles(w, side, 1))}
+	for i := m.own.Lo; i < m.own.Hi; i++ {
+		b.kv[i] = be.Alloc(kernels.F32, len(rows.Rows), textTokens, 2, m.blocks[i].cross.mine.Len(), m.HeadSize)
+	}
+	defer be.Scope()()
+	text, lens, err := m.embedTexts(be, rows.Rows)
+	if err != nil {
+		return nil, err
+	}
+	for i := range m.flow.Each(m.own) {
+		m.blocks[i].cross.keys(be, b.kv[i], text, lens)
+	}
+	return b, nil
+}
+
+// embedTexts returns the embedded texts of rows (sum L + 1, C), the last row being that of padding, and their lengths.
+func (m *Model) embedTexts(be kernels.Backend, rows []diffuse.Row) (kernels.Tensor, []int, error) {
+	var lens []int
+	total := 1
+	for _, r := range rows {
+		caption := r.Caption()
+		if caption == nil {
+			return kernels.Tensor{}, nil, errNoNull
+		}
+		lens = append(lens, caption.Shape[0])
+		total += caption.Shape[0]
+	}
+	packed := be.Alloc(kernels.F32, total, m.TextWidth)
+	start := 0
+	for i, r := range rows {
+		be.Upload(packed.Narrow(0, start, lens[i]), r.Caption().Data)
+		start += lens[i]
+	}
+	be.Upload(packed.Narrow(0, start, 1), make([]float32, m.TextWidth))
+	return m.text.Forward(be, packed), lens, nil
+}
+
+// Embed writes the tokens x of a part.
+func (b *batch) Embed(_ int, x, vectors kernels.Tensor) { b.patch.Into(b.be, x, vectors) }
+
+// Advance runs this rank's blocks on the tokens xs in place, and with last the head.
+func (b *batch) Advance(xs []kernels.Tensor, at diffuse.Instant, last bool) ([]kernels.Tensor, error) {
+	if at.Generated != nil {
+		return nil, errors.New("Wan cannot go on from given frames")
+	}
+	be, n, c := b.be, len(at.Timesteps), b.Hidden()
+	t := b.timestep.Forward(be, kernels.F32, at.Timesteps) // (B, C)
+	silu := be.Alloc(t.DType, t.Shape...)
+	be.Unary(silu, t, kernels.SiLU)
+	mod := b.blockMod.Forward(be, silu, kernels.Identity).Reshape(n, 1, 6, c)
+	for i := range b.flow.Each(b.own) {
+		if b.rows.Split != nil {
+			b.rows.Split.Group.Block(i)
+		}
+		if err := b.advance(i, xs, mod); err != nil {
+			return nil, err
+		}
+	}
+	if !last {
+		return nil, nil
+	}
+	ends := nn.ModulationRows(be, b.table, b.twice(t)) // (B, 1, 2, C)
+	outs := make([]kernels.Tensor, len(xs))
+	for i, x := range xs {
+		row := b.rowsOf(i, ends, x)
+		outs[i] = b.out.Forward(be, nn.Modulate(be, x, row(0), row(1)), kernels.Identity)
+	}
+	return outs, nil
+}
+
+// twice returns t (B, C) as the modulation (B, 1, 2, C) of shift and scale.
+func (b *batch) twice(t kernels.Tensor) kernels.Tensor {
+	n, c := t.Dim(0), t.Dim(1)
+	both := b.be.Alloc(t.DType, n, 1, 2, c)
+	b.be.Copy(both, t.Reshape(n, 1, 1, c).Expand(n, 1, 2, c))
+	return both
+}
+
+// rowsOf returns how to get a row of a modulation (B, 1, R, C) for the tokens x (n, T, W, C) of a part.
+func (b *batch) rowsOf(part int, mod, x kernels.Tensor) func(i int) kernels.Tensor {
+	at := b.rows.Parts[part].Rows
+	mod = mod.Narrow(0, at.Start, at.Len)
+	return func(i int) kernels.Tensor { return nn.ModulationRow(mod, i, x.Dim(1), x.Dim(2)) }
+}
+
+// real returns the patches of a part that are no padding.
+func (b *batch) real(part int) nn.Span {
+	p := b.rows.Parts[part].Patches
+	return nn.Span{Start: min(p.Start, b.area), Len: max(0, min(p.Len, b.area-p.Start))}
+}
+
+// advance takes the tokens xs of all parts through block i, under the modulation mod (B, 1, 6, C).
+func (b *batch) advance(i int, xs []kernels.Tensor, mod kernels.Tensor) error {
+	be, l := b.be, b.blocks[i]
+	defer be.Scope()()
+	mod = nn.ModulationRows(be, l.table, mod)
+	if err := b.attend(l.self, xs, mod); err != nil {
+		return err
+	}
+	for k, x := range xs {
+		b.after(i, k, x, b.rowsOf(k, mod, x))
+	}
+	return nil
+}
+
+// attend adds gate * attention(modulate(LN(x))) over all tokens of a video to each part.
+func (b *batch) attend(a attention, xs []kernels.Tensor, mod kernels.Tensor) error {
+	be := b.be
+	defer be.Scope()()
+	var qkvs, outs []kernels.Tensor
+	for k, x := range xs {
+		row := b.rowsOf(k, mod, x)
+		outs = append(outs, be.Alloc(x.DType, x.Dim(0), x.Dim(1), x.Dim(2), a.mine.Len(), a.d))
+		qkvs = append(qkvs, a.qkv(be, nn.Modulate(be, x, row(0), row(1)), b.rope, b.real(k)))
+	}
+	if err := nn.AttendFull(be, b.rows.Split, kernels.F32, outs, qkvs, nil); err != nil {
+		return err
+	}
+	for k, x := range xs {
+		a.add(be, x, outs[k], b.rowsOf(k, mod, x)(2))
+	}
+	return nil
+}
+
+// after adds the attention to the text and the MLP of block i to a part; row gives its modulation.
+func (b *batch) after(i, part int, x kernels.Tensor, row func(i int) kernels.Tensor) {
+	be, l, at := b.be, b.blocks[i], b.rows.Parts[part].Rows
+	defer be.Scope()()
+	l.cross.addText(be, x, l.norm.forward(be, x), b.kv[i].Narrow(0, at.Start, at.Len))
+	l.ffn.AddTo(be, x, nn.Modulate(be, x, row(3), row(4)), row(5))
+}

@@ -1,0 +1,127 @@
+package wan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"latentbeam/stages/diffuse"
+	"latentbeam/stages/nn"
+)
+
+// Config describes a denoiser; the names are those of diffusers' config.json.
+type Config struct {
+	PatchSize     nn.Patch `json:"patch_size"` // (frames, rows, columns)
+	Heads         int      `json:"num_attention_heads"`
+	HeadSize      int      `json:"attention_head_dim"`
+	InChannels    int      `json:"in_channels"`
+	OutChannels   int      `json:"out_channels"`
+	TextWidth     int      `json:"text_dim"`
+	FreqDim       int      `json:"freq_dim"` // numbers of the timestep's sinusoid
+	FFN           int      `json:"ffn_dim"`
+	Layers        int      `json:"num_layers"`
+	CrossAttnNorm bool     `json:"cross_attn_norm"`
+	QKNorm        string   `json:"qk_norm"`
+	Eps           float64  `json:"eps"`
+	MaxPositions  int      `json:"rope_max_seq_len"` // of an axis of the patch grid
+
+	ImageDim    *int `json:"image_dim"`         // I2V; refused
+	AddedKV     *int `json:"added_kv_proj_dim"` // I2V; refused
+	ImageTokens *int `json:"pos_embed_seq_len"` // first and last frame to video; refused
+}
+
+// textTokens is the length that the network's texts are padded to.
+const textTokens = 512
+
+// className is how config.json names the architecture.
+const className = "WanTransformer3DModel"
+
+// DefaultConfig returns T2V-14B, whose values hold for keys that a config.json leaves out, as in diffusers.
+func DefaultConfig() Config {
+	return Config{PatchSize: nn.Patch{1, 2, 2}, Heads: 40, HeadSize: 128, InChannels: 16, OutChannels: 16, TextWidth: 4096,
+		FreqDim: nn.SinusoidWidth, FFN: 13824, Layers: 40, CrossAttnNorm: true, QKNorm: "rms_norm_across_heads", Eps: 1e-6,
+		MaxPositions: 1024}
+}
+
+// ParseConfig reads a published config.json over the DefaultConfig and refuses what the network cannot do.
+func ParseConfig(data []byte) (Config, error) {
+	c := DefaultConfig()
+	class, err := diffuse.ClassName(data)
+	if err != nil {
+		return c, err
+	}
+	if class == "WanModel" {
+		return c, errors.New("config.json of Wan is that of the original layout (WanModel), whose tensor names are not " +
+			"known here: give the directory of the same model whose name ends in -Diffusers")
+	}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return c, fmt.Errorf("parse config.json of Wan: %w", err)
+	}
+	if err := c.validate(); err != nil {
+		return c, fmt.Errorf("config.json of Wan: %w", err)
+	}
+	return c, nil
+}
+
+// Bounds of configurations, far beyond the published ones.
+const (
+	maxWidth  = 1 << 16
+	maxLayers = 1 << 10
+)
+
+func (c Config) validate() error {
+	for _, v := range []struct {
+		name  string
+		value int
+		most  int
+	}{
+		{"num_attention_heads", c.Heads, maxWidth}, {"attention_head_dim", c.HeadSize, maxWidth},
+		{"in_channels", c.InChannels, maxWidth}, {"text_dim", c.TextWidth, maxWidth}, {"ffn_dim", c.FFN, 1 << 20},
+		{"num_layers", c.Layers, maxLayers}, {"rope_max_seq_len", c.MaxPositions, maxWidth},
+	} {
+		if v.value < 1 || v.value > v.most {
+			return fmt.Errorf("%s is %d: give 1 to %d", v.name, v.value, v.most)
+		}
+	}
+	switch {
+	case c.Hidden() > maxWidth:
+		return fmt.Errorf("%d heads of %d are more than %d numbers", c.Heads, c.HeadSize, maxWidth)
+	case c.HeadSize%2 != 0 || c.HeadSize < 6:
+		return fmt.Errorf("attention_head_dim is %d: rotary positions need an even number from 6 on", c.HeadSize)
+	case c.PatchSize != nn.Patch{1, 2, 2}:
+		return fmt.Errorf("patch_size is %v, only (1, 2, 2) is supported", c.PatchSize)
+	case c.FreqDim != nn.SinusoidWidth:
+		return fmt.Errorf("freq_dim is %d, only %d is supported", c.FreqDim, nn.SinusoidWidth)
+	case !c.CrossAttnNorm:
+		return errors.New("cross_attn_norm is false, only true is supported")
+	case c.QKNorm != "rms_norm_across_heads":
+		return fmt.Errorf("qk_norm is %q, only rms_norm_across_heads is supported", c.QKNorm)
+	case c.Eps != nn.LayerNormEps:
+		return fmt.Errorf("eps is %g, only %g is supported", c.Eps, nn.LayerNormEps)
+	}
+	return c.refuseOthers()
+}
+
+// refuseOthers refuses the relatives of the network that have more inputs.
+func (c Config) refuseOthers() error {
+	switch {
+	case c.ImageDim != nil || c.AddedKV != nil || c.ImageTokens != nil:
+		return errors.New("image_dim, added_kv_proj_dim or pos_embed_seq_len is set: image to video (I2V) is not " +
+			"supported yet, text to video is")
+	case c.InChannels != c.OutChannels:
+		return fmt.Errorf("in_channels is %d and out_channels is %d: conditions in more channels (image to video) are "+
+			"not supported yet, text to video is", c.InChannels, c.OutChannels)
+	case c.InChannels == 48:
+		return errors.New("in_channels is 48: this is Wan 2.2 TI2V-5B, which is not supported yet; Wan 2.1 text to video is")
+	}
+	return nil
+}
+
+// Hidden returns the numbers of a token in the blocks.
+func (c Config) Hidden() int { return c.Heads * c.HeadSize }
+
+// axes returns how many angles of a head turn by frame, row and column.
+func (c Config) axes() (frames, rows, cols int) {
+	side := c.HeadSize / 6
+	return c.HeadSize/2 - 2*side, side, side
+}

@@ -1,0 +1,123 @@
+package wan
+
+import (
+	"errors"
+	"fmt"
+
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/diffuse"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/sampler"
+)
+
+// Denoiser returns the family of Wan for the stage `denoise`.
+func Denoiser() diffuse.Family {
+	return diffuse.Family{
+		Name: "Wan", Models: "2.1 text to video",
+		Options: "flow_solver, flow_sigmas, flow_shift",
+		Recognise: func(config []byte) bool {
+			class, err := diffuse.ClassName(config)
+			return err == nil && (class == className || class == "WanModel")
+		},
+		Open: func(config []byte, o stages.Options) (diffuse.Network, error) {
+			cfg, err := ParseConfig(config)
+			if err != nil {
+				return nil, err
+			}
+			return open(cfg, o)
+		},
+	}
+}
+
+// options are those of the stage with a network of this family.
+type options struct {
+	diffuse.Options
+	// FlowSolver is unipc or euler, FlowSigmas the published table of unipc: diffusers or wan. FlowShift moves the
+	// steps towards the noise. The defaults are unipc, diffusers and 3, those of the published scheduler.
+	FlowSolver string  `yaml:"flow_solver" json:"flow_solver,omitempty"`
+	FlowSigmas string  `yaml:"flow_sigmas" json:"flow_sigmas,omitempty"`
+	FlowShift  float64 `yaml:"flow_shift" json:"flow_shift,omitempty"`
+}
+
+// denoiser is a model of the family with the options of a job.
+type denoiser struct {
+	Config
+	options diffuse.Options
+	recipe  sampler.Recipe
+}
+
+// open takes the options of a job to a configuration.
+func open(cfg Config, o stages.Options) (*denoiser, error) {
+	var opts options
+	if err := o.Into(&opts); err != nil {
+		return nil, err
+	}
+	if opts.DType == "" {
+		opts.DType = "fp32" // it shows in the keys: the default may become bf16
+	}
+	if opts.DType != "fp32" {
+		return nil, fmt.Errorf("denoise: %w", stages.Errorf("dtype",
+			"dtype is %q: Wan is computed in fp32 alone so far, of weights of any type; leave it out", opts.DType))
+	}
+	recipe, err := sampler.Wan(sampler.WanConfig{Solver: opts.FlowSolver, Sigmas: opts.FlowSigmas, Shift: opts.FlowShift})
+	if err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
+	}
+	if err := opts.Check("Wan", cfg.InChannels, 0); err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
+	}
+	return &denoiser{cfg, opts.Options, recipe}, nil
+}
+
+// Describe returns what the stage must know of the network.
+func (d *denoiser) Describe() diffuse.Description {
+	guidance := d.recipe.GuidanceScale
+	return diffuse.Description{Name: "Wan", Channels: d.InChannels, OutChannels: d.OutChannels, Patch: d.PatchSize,
+		Hidden: d.Hidden(), Heads: d.Heads, Blocks: d.Layers, Sums: 3, Full: true, DType: kernels.F32,
+		TextWidth: d.TextWidth, TextTokens: textTokens, Options: d.options, Recipe: d.recipe, LatentScale: 1,
+		Published: schemas.PromptRow{NumInferenceSteps: d.recipe.NumInferenceSteps, GuidanceScale: &guidance, FPS: 16,
+			MaxSequenceLength: textTokens}}
+}
+
+// Strides of the autoencoder of Wan 2.1, and the pixels of a token.
+const (
+	strideT, strideHW = 4, 8
+	tokenPixels       = 2 * strideHW
+)
+
+// LatentSize returns the size of a row's latents.
+func (d *denoiser) LatentSize(row *schemas.PromptRow) diffuse.Size {
+	return diffuse.Size{T: (row.NumFrames-1)/strideT + 1, H: row.Height / strideHW, W: row.Width / strideHW}
+}
+
+// Check refuses sizes and guidance that the model cannot do.
+func (d *denoiser) Check(row *schemas.PromptRow) error {
+	size := d.LatentSize(row)
+	switch guidance := row.Guidance(); {
+	case row.NumFrames < 1 || row.NumFrames%strideT != 1:
+		return fmt.Errorf("num_frames is %d: give 4 n + 1, such as 81", row.NumFrames)
+	case row.Height < tokenPixels || row.Height%tokenPixels != 0:
+		return fmt.Errorf("height is %d: give a multiple of %d", row.Height, tokenPixels)
+	case row.Width < tokenPixels || row.Width%tokenPixels != 0:
+		return fmt.Errorf("width is %d: give a multiple of %d", row.Width, tokenPixels)
+	case max(size.T, size.H/2, size.W/2) > d.MaxPositions:
+		return fmt.Errorf("%d frames of %dx%d make latents of %dx%dx%d: the model has positions for %d frames, rows and "+
+			"columns of tokens", row.NumFrames, row.Height, row.Width, size.T, size.H, size.W, d.MaxPositions)
+	case row.GuidanceScale != nil && guidance < 1:
+		return fmt.Errorf("guidance_scale is %g: Wan takes 1, which is none, and more", guidance)
+	case row.Loop > 1:
+		return errors.New("loop is given: Wan makes one clip")
+	}
+	return nil
+}
+
+// Load reads the weights.
+func (d *denoiser) Load(w *nn.Weights) (diffuse.Model, error) {
+	m, err := Load(d.Config, w)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}

@@ -1,0 +1,98 @@
+package wan
+
+import (
+	"fmt"
+
+	"latentbeam/kernels"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/sequence"
+)
+
+// Model is a denoiser with its weights on a device. It is read-only once loaded and may serve any backend of it.
+type Model struct {
+	Config
+	patch    nn.PatchEmbed       // patch_embedding
+	timestep nn.TimestepEmbedder // condition_embedder.time_embedder.linear_1 and linear_2
+	blockMod nn.Linear           // condition_embedder.time_proj (6C, C), behind a SiLU
+	text     nn.MLP              // condition_embedder.text_embedder.linear_1 and linear_2 (text -> C -> C)
+	blocks   []block
+	own      sequence.Range // of blocks
+	flow     *nn.Flow
+	table    kernels.Tensor // scale_shift_table (2, C): shift, scale of the head
+	out      nn.Linear      // proj_out (pt ph pw c, C)
+}
+
+// block is one block.
+type block struct {
+	table kernels.Tensor // scale_shift_table (6, C): shift, scale, gate of attention, then of the MLP
+	self  attention      // attn1
+	norm  norm           // norm2, in front of the attention to the text
+	cross attention      // attn2
+	ffn   nn.MLP         // ffn.net.0.proj, ffn.net.2
+}
+
+// norm is a LayerNorm with weight and bias (C).
+type norm struct{ w, b kernels.Tensor }
+
+// Load reads a model by the tensor names of diffusers. Its error lists every tensor that does not fit.
+func Load(cfg Config, w *nn.Weights) (*Model, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("load wan: %w", err)
+	}
+	w = w.As(kernels.F32)
+	c, p := cfg.Hidden(), cfg.PatchSize
+	cond := w.Sub("condition_embedder")
+	timestep := cond.Sub("time_embedder")
+	m := &Model{
+		Config: cfg,
+		timestep: nn.TimestepEmbedder{L0: nn.LoadLinear(timestep.Sub("linear_1"), cfg.FreqDim, c),
+			L2: nn.LoadLinear(timestep.Sub("linear_2"), c, c)},
+		blockMod: nn.LoadLinear(cond.Sub("time_proj"), c, 6*c),
+		text: nn.MLP{FC1: nn.LoadLinear(cond.Sub("text_embedder.linear_1"), cfg.TextWidth, c),
+			FC2: nn.LoadLinear(cond.Sub("text_embedder.linear_2"), c, c)},
+		table:  table(w, 2, c),
+		out:    nn.LoadLinear(w.Sub("proj_out"), c, p.Size()*cfg.OutChannels),
+		blocks: make([]block, cfg.Layers),
+	}
+	embed := w.Tensor("patch_embedding.weight", c, cfg.InChannels, p[0], p[1], p[2])
+	if !embed.IsZero() {
+		embed = embed.Reshape(c, cfg.InChannels*p.Size())
+	}
+	m.patch = nn.PatchEmbed{Proj: nn.Linear{W: embed, B: w.Tensor("patch_embedding.bias", c)}, Patch: p,
+		Channels: cfg.InChannels}
+	m.own, m.flow = w.Blocks(cfg.Layers, "blocks.%d"), w.Flow()
+	for i := m.own.Lo; i < m.own.Hi; i++ {
+		m.blocks[i] = loadBlock(w.Block(i, "blocks.%d"), cfg)
+	}
+	if err := w.Check(); err != nil {
+		return nil, fmt.Errorf("load wan: %w", err)
+	}
+	return m, nil
+}
+
+func loadBlock(w *nn.Weights, cfg Config) block {
+	c := cfg.Hidden()
+	return block{
+		table: table(w, 6, c),
+		self:  loadAttention(w.Sub("attn1"), cfg),
+		norm:  norm{w.Tensor("norm2.weight", c), w.Tensor("norm2.bias", c)},
+		cross: loadAttention(w.Sub("attn2"), cfg),
+		ffn:   nn.LoadMLPOf(w.Sub("ffn.net"), "0.proj", "2", c, cfg.FFN, c),
+	}
+}
+
+// table reads "scale_shift_table" (1, rows, c) as (rows, c).
+func table(w *nn.Weights, rows, c int) kernels.Tensor {
+	t := w.Tensor("scale_shift_table", 1, rows, c)
+	if t.IsZero() {
+		return t
+	}
+	return t.Reshape(rows, c)
+}
+
+// forward returns LN(x) w + b: x (n, T, W, C).
+func (l norm) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+	y := be.Alloc(x.DType, x.Shape...)
+	be.Norm(y, x, kernels.NormSpec{Kind: kernels.LayerNorm, Eps: nn.LayerNormEps, Weight: l.w, Bias: l.b})
+	return y
+}
