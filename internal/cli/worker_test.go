@@ -114,7 +114,7 @@ func TestStoppedWorker(t *testing.T) {
 	}
 	var rows strings.Builder
 	rows.WriteString("id,prompt\n")
-	for i := range 12 {
+	for i := range 8 {
 		fmt.Fprintf(&rows, "%d,a red circle number %d\n", i, i)
 	}
 	s := newShell(t, "job.yaml", widely, "prompts.csv", rows.String(), "token", "a token of the test processes\n")
@@ -122,13 +122,13 @@ func TestStoppedWorker(t *testing.T) {
 	b, addrB := s.startWorker()
 	r := s.begin("run", "job.yaml", "--set", fmt.Sprintf("resources.hosts=[%q, %q]", addrA, addrB),
 		"--set", "resources.token_file=token", "--set", "resources.workers=0", "--set", "stages.denoise.sequence_parallel=1",
-		"--set", "defaults.num_inference_steps=60")
+		"--set", "defaults.num_inference_steps=400")
 	r.until(func() bool { return s.exists("out/videos") })
 	if err := b.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	s.says(r.ends(0, 90*time.Second), "a worker does not answer", addrB, "silent for 20s: it is stopped")
-	s.run(0, "run", "job.yaml", "--output", "again", "--set", "defaults.num_inference_steps=60")
+	s.says(r.ends(0, 3*time.Minute), "a worker does not answer", addrB, "silent for 20s: it is stopped")
+	s.run(0, "run", "job.yaml", "--output", "again", "--set", "defaults.num_inference_steps=400")
 	if s.results("out") != s.results("again") {
 		t.Error("with a worker that was stopped the bytes are others")
 	}
