@@ -70,9 +70,16 @@ func load(net Network, w *nn.Weights) (*loaded, error) {
 	return &loaded{m}, err
 }
 
+// secondExpert is the directory of the denoiser for low noise, in models that have two.
+const secondExpert = "transformer_2"
+
 // newStage opens the network of a model that pick makes of its config.json.
 func newStage(m *stages.Model, pick func(config []byte) (Network, error), again func() (stages.Reencoder, error)) (
 	*stage, error) {
+	if _, err := m.ReadFile(secondExpert + "/config.json"); err == nil {
+		return nil, fmt.Errorf("denoise: model %s has a second denoiser in %s: models of two experts, such as Wan 2.2 A14B, "+
+			"cannot be run yet, and one expert alone would give other videos", m.Name, secondExpert)
+	}
 	c, err := nn.OpenComponent(m, "transformer", pick, load)
 	if err != nil {
 		return nil, err
