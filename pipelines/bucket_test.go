@@ -4,6 +4,7 @@ package pipelines_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"latentbeam/internal/config"
 	"latentbeam/internal/store"
 	"latentbeam/internal/store/bucket/buckettest"
 	"latentbeam/internal/store/open"
@@ -182,7 +184,9 @@ func TestBucketMessages(t *testing.T) {
 			{scheme + "://key:" + buckettest.SecretKey + "@bucket/out", "credentials"},
 		} {
 			_, err := job{prompts: table, out: c.out}.run()
-			if err == nil || fault.ExitCode(err) != fault.ExitUsage || !strings.Contains(err.Error(), c.want) ||
+			var wrong *config.Error // the command line ends with 2 on it
+			usage := errors.As(err, &wrong) || fault.ExitCode(err) == fault.ExitUsage
+			if err == nil || !usage || !strings.Contains(err.Error(), c.want) ||
 				strings.Contains(err.Error(), buckettest.SecretKey) {
 				t.Errorf("%s: exit %d, %v", c.out, fault.ExitCode(err), err)
 			}
