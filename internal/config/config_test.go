@@ -325,3 +325,19 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestAutoIntIsStrict: neither a number in quotes nor one with a fraction is a whole number.
+func TestAutoIntIsStrict(t *testing.T) {
+	for text, ok := range map[string]bool{"auto": true, "3": true, "0x10": true, `"3"`: false, "2.0": false, "0": false} {
+		o, err := ParseOptions("denoise", "n: "+text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var into struct {
+			N schemas.AutoInt `yaml:"n"`
+		}
+		if err := o.Decode(&into); (err == nil) != ok {
+			t.Errorf("%s: %v, %v", text, into.N, err)
+		}
+	}
+}

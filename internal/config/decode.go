@@ -1,13 +1,12 @@
 package config
 
 import (
-	"encoding"
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
-	"strconv"
 	"strings"
+
+	"latentbeam/schemas"
 )
 
 // decoder fills Go values from nodes and collects every problem on the way.
@@ -35,8 +34,8 @@ func (d *decoder) decode(n *node, v reflect.Value, path string) {
 		}
 		return
 	}
-	if other, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		d.decodeText(n, other, path)
+	if auto, ok := v.Addr().Interface().(*schemas.AutoInt); ok {
+		d.decodeAuto(n, auto, path)
 		return
 	}
 	if short, ok := v.Addr().Interface().(fromText); ok && n.kind == textKind {
@@ -59,21 +58,15 @@ func (d *decoder) decode(n *node, v reflect.Value, path string) {
 	}
 }
 
-// decodeText decodes a text or a number into a type of another package. Its error says what it wants.
-func (d *decoder) decodeText(n *node, v encoding.TextUnmarshaler, path string) {
-	var err error
-	switch n.kind {
-	case textKind:
-		err = v.UnmarshalText([]byte(n.text))
-	case intKind:
-		err = v.UnmarshalText(strconv.AppendInt(nil, n.i, 10))
-	case floatKind:
-		err = v.UnmarshalText(strconv.AppendFloat(nil, n.f, 'g', -1, 64))
+// decodeAuto takes the word auto or a whole number; a number in quotes is a text.
+func (d *decoder) decodeAuto(n *node, v *schemas.AutoInt, path string) {
+	switch {
+	case n.kind == textKind && n.text == "auto":
+		*v = 0
+	case n.kind == intKind && n.i >= 1 && n.i <= math.MaxInt32:
+		*v = schemas.AutoInt(n.i)
 	default:
-		err = errors.New("a text or a number")
-	}
-	if err != nil {
-		d.mismatch(n, path, err.Error())
+		d.mismatch(n, path, "auto or a whole number of 1 or more")
 	}
 }
 

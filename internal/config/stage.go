@@ -86,7 +86,7 @@ func ParseOptions(name, text string) (Options, error) {
 
 // Decode fills into, a pointer to a struct whose fields carry yaml tags, and keeps what the options do not
 // say. Unknown keys and wrong types are reported with their lines. Fields may have the types of this
-// package, such as Duration, or implement encoding.TextUnmarshaler; structs may be embedded. The error is an *Error.
+// package, such as Duration, or be schemas.AutoInt; structs may be embedded. The error is an *Error.
 func (o Options) Decode(into any) error {
 	v := reflect.ValueOf(into)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
