@@ -79,7 +79,7 @@ func initCommand() *cobra.Command {
 	var chosen string
 	cmd := &cobra.Command{
 		Use:   "init [FILE]",
-		Short: "Write a commented job to start from, with a small table or clip beside it (default job.yaml)",
+		Short: "Write a commented job and a small prompt table to start from (default job.yaml, prompts.csv)",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := "job.yaml"
