@@ -24,7 +24,7 @@ func Spec() stages.Spec {
 		Doc: "any program as a stage (docs/exec.md): command, takes, gives, version, params, digest, env; " +
 			"a name where a job has several",
 		Version: 1,
-		Program: true,
+		Program: programOf,
 		Of:      of,
 		New:     open,
 	}
@@ -45,6 +45,21 @@ func of(o stages.Options) (stages.Spec, error) {
 		s.Params = append(s.Params, stages.ParamMedia)
 	}
 	return s, nil
+}
+
+// programOf says which program the options name.
+func programOf(o stages.Options) (stages.Program, error) {
+	opts, err := read(o)
+	p := stages.Program{Command: opts.Command}
+	for _, set := range []struct {
+		name  string
+		given bool
+	}{{"env", len(opts.Env) > 0}, {"log", opts.Log != ""}, {"scratch", opts.Scratch != ""}} {
+		if set.given {
+			p.Sets = append(p.Sets, set.name)
+		}
+	}
+	return p, err
 }
 
 func open(_ *stages.Model, o stages.Options) (stages.Stage, error) {
