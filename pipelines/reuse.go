@@ -115,13 +115,13 @@ func wholeVideo(ctx context.Context, v *schemas.VideoFile, sizes store.Sizes) (s
 		if f.name == "" {
 			continue
 		}
-		size, err := sizes.Of(ctx, f.name)
+		info, err := sizes.Of(ctx, f.name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			found = max(found, missing)
 		case err != nil:
 			return found, err
-		case f.bytes > 0 && size != f.bytes:
+		case f.bytes > 0 && info.Size != f.bytes:
 			found = damagedFile
 		}
 	}

@@ -35,7 +35,7 @@ func (j *Job) AsWritten(ctx context.Context, files Files) bool {
 	sizes := j.Store.Sizes(ctx)
 	defer sizes.Close()
 	for name, want := range files {
-		if size, err := sizes.Of(ctx, name); err != nil || size != want {
+		if info, err := sizes.Of(ctx, name); err != nil || info.Size != want {
 			slog.Warn("a file of the report is not as it was written: the report is written anew", "file", name)
 			return false
 		}
