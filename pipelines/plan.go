@@ -149,5 +149,5 @@ func (j *Job) upToDate(ctx context.Context, name string, p Plan) (report.Summary
 	}
 	s, err := report.ReadSummary(ctx, j.engine.Store, name)
 	whole := s.State == report.Complete || s.State == report.Limited && s.Limit == j.Opts.Limit
-	return s, err == nil && whole && s.Input == p.Input && j.report.AsWritten(ctx, s.Files)
+	return s, err == nil && whole && s.Input == p.Input && j.report.AsWritten(ctx, s.Files, j.look())
 }

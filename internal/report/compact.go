@@ -99,6 +99,17 @@ func (j *Job) rescue(ctx context.Context, file string, stays func(key uint64) bo
 			continue
 		}
 		var readErr error
+		if j.Damaged[file] { // also tensors that have no digest
+			if ok, err := j.soundRow(cursor, t, table, key, row); err != nil || !ok {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+			if rec, err = cursor.Find(ledger.Key(key)); err != nil {
+				return err
+			}
+		}
 		added := complete(&rec, cursor, table, func(column string) (data []byte, err error) {
 			data, readErr = t.Read(column, row)
 			return data, readErr

@@ -104,7 +104,9 @@ func (t *Tensors) Read(column string, row int64) (data []byte, err error) {
 		data, err = t.read(column, row)
 		return err
 	})
-	if err != nil {
+	if err != nil { // a damaged page costs its rows alone: the next read begins anew
+		t.open[column].close()
+		delete(t.open, column)
 		return nil, fmt.Errorf("read table %s: row %d: column %q: %w", t.path, row+1, column, err)
 	}
 	return data, nil
@@ -164,7 +166,9 @@ func (c *tensorColumn) release() {
 
 func (c *tensorColumn) close() {
 	if c != nil {
-		c.release()
+		if c.page != nil {
+			c.release()
+		}
 		_ = c.pages.Close() // it closes no file
 	}
 }
