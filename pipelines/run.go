@@ -81,6 +81,9 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	r := Result{Plan: plan}
 	if s, ok := j.upToDate(ctx, j.report.SummaryName(), plan); ok {
 		r.NothingToDo, r.Totals, r.Skipped = true, s.Totals, plan.Done
+		if err := j.keepStart(ctx); err != nil {
+			return r, err
+		}
 		return r, j.remember(ctx)
 	}
 	if s, ok, err := j.joined(ctx, plan); ok || err != nil {

@@ -41,7 +41,7 @@ var floors = []floor{
 	{"stages/t5 stages/stdit stages/wan stages/vae stages/guard stages/exec stages/video internal/engine", ""},
 	{"stages/catalog internal/table", "github.com/parquet-go/parquet-go"},
 	{"internal/report internal/engine/host", ""},
-	{"transforms", "github.com/apache/beam"},
+	{"transforms internal/audit", "github.com/apache/beam"},
 	{"runners", ""},
 	{"pipelines", ""},
 	{"internal/cli", "github.com/spf13/cobra github.com/vbauerster/mpb"},

@@ -10,6 +10,7 @@ import (
 
 	"latentbeam/internal/store"
 	"latentbeam/internal/witness"
+	"latentbeam/schemas"
 )
 
 // Files are the files of a report, tables and pages, and their sizes in bytes.
@@ -78,6 +79,11 @@ func (j *Job) CheckTensors(ctx context.Context, look Look) error {
 				continue
 			}
 			whole, err := j.asWitnessed(ctx, info, look)
+			if err == nil && whole && look == LookAtAll { // it may have been damaged before anybody looked
+				var bad []schemas.Key
+				bad, err = j.DamagedRows(ctx, info.Name)
+				whole = len(bad) == 0
+			}
 			if err != nil {
 				return err
 			}
@@ -131,6 +137,14 @@ func (j *Job) asWitnessed(ctx context.Context, info store.Info, look Look) (bool
 	}
 	j.Witness.SetFile(info.Name, now)
 	return true, nil
+}
+
+// IsAsWritten compares the content of a small file with what is remembered of it. One that is not known is taken for
+// right.
+func (j *Job) IsAsWritten(name string, content []byte) bool {
+	known, found := j.Witness.File(name)
+	sum := sha256.Sum256(content)
+	return !found || known.SHA256 == hex.EncodeToString(sum[:])
 }
 
 // Sum is the SHA-256 of an object.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
@@ -124,6 +125,75 @@ func (j *Job) openPlaces(ctx context.Context, name string, h *held, i int) error
 		row++
 	}
 	return ctx.Err()
+}
+
+// maxDamagedRows bounds the rows that DamagedRows names.
+const maxDamagedRows = 1000
+
+// DamagedRows reads all tensors of a table's file and returns the keys of those that are not what the ledger says, at
+// most maxDamagedRows. A file that cannot be read has the zero key.
+func (j *Job) DamagedRows(ctx context.Context, file string) (bad []schemas.Key, err error) {
+	t, err := j.openTensors(ctx, file)
+	if away(err) {
+		return nil, err
+	}
+	if err != nil {
+		return []schemas.Key{{}}, nil //nolint:nilerr // it is damaged
+	}
+	defer t.Close()
+	cursor := j.Ledger.Cursor()
+	defer cursor.Close()
+	row := int64(0)
+	for text, err := range t.Keys() {
+		if away(err) || ctx.Err() != nil {
+			return bad, errors.Join(err, ctx.Err())
+		}
+		key, keyErr := schemas.ParseKey(text)
+		if err != nil || keyErr != nil {
+			return append(bad, schemas.Key{}), nil //nolint:nilerr // it is damaged
+		}
+		ok, err := j.readable(cursor, t, tableOf(file), key, row)
+		if err != nil {
+			return bad, err
+		}
+		if !ok && len(bad) < maxDamagedRows {
+			bad = append(bad, key)
+		}
+		row++
+	}
+	return bad, nil
+}
+
+// tableOf is the table that a file belongs to.
+func tableOf(file string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(file, "tables/"), "-")
+	return name
+}
+
+// readable reports whether the tensors in a row of a table can be read and are those of its ledger record, as far as
+// there is a digest.
+func (j *Job) readable(cursor *ledger.Cursor, t *table.Tensors, name string, key schemas.Key, row int64) (bool, error) {
+	rec, err := cursor.Find(ledger.Key(key))
+	if err != nil || rec.Status != ledger.Done {
+		return rec.Status == ledger.Absent, err // what is not in the ledger is computed again anyway
+	}
+	var r schemas.Result
+	if json.Unmarshal(rec.Row, &r) != nil {
+		return true, nil
+	}
+	for _, tensor := range names(r) {
+		if homes[tensor].table != name {
+			continue
+		}
+		data, err := t.Read(homes[tensor].column, row)
+		if away(err) {
+			return false, err
+		}
+		if err != nil || !matches(data, tensor, r) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // soundRow reports whether all tensors in a row of a damaged file are those of its ledger record. One without a digest

@@ -10,6 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"latentbeam/internal/store"
+	"latentbeam/schemas"
 )
 
 // Tensors reads single tensors out of one of our own tables, by the number of the row. It is for one
@@ -179,4 +180,21 @@ func (t *Tensors) Close() error {
 		c.close()
 	}
 	return t.file.Close()
+}
+
+// RowsOf yields the rows of one of our own tables, without tensors; path is its name for people. The file stays open.
+func RowsOf[T schemas.Row](path string, file store.Reader) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		p, err := readParquet(path, file)
+		if err != nil {
+			var zero T
+			yield(zero, err)
+			return
+		}
+		for row, err := range rowsOf[T](p, false) {
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}
 }
