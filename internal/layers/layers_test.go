@@ -20,10 +20,10 @@ type floor struct {
 
 // floors is the house plan. Mend the import, not the plan.
 var floors = []floor{
-	{"python internal/media/h264 internal/aspect internal/mapfile internal/torchpickle/torchtest internal/testaid " +
+	{"python internal/browser internal/media/h264 internal/aspect internal/mapfile internal/torchpickle/torchtest internal/testaid " +
 		"kernels/cuda/library testdata/tiny",
 		"golang.org/x/sys"},
-	{"schemas", ""},
+	{"schemas docs/pictures", ""},
 	{"stages/sequence internal/same internal/rng schemas/fault stages/safetensors internal/torchpickle internal/sentencepiece " +
 		"internal/ftfy internal/media internal/layers internal/layers/rooms kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
 		"kernels/cuda/nccl kernels/cuda/gpu/timings",
