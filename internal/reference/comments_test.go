@@ -1,0 +1,89 @@
+package reference
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"reflect"
+	"strings"
+)
+
+const module = "latentbeam"
+
+// comments finds what the source says of types and their fields.
+type comments struct {
+	root     string
+	packages map[string]map[string]*ast.TypeSpec // import path -> name of a type
+	docs     map[*ast.TypeSpec]string
+}
+
+func newComments(root string) *comments {
+	return &comments{root, map[string]map[string]*ast.TypeSpec{}, map[*ast.TypeSpec]string{}}
+}
+
+// load reads the types of a package.
+func (c *comments) load(path string) (map[string]*ast.TypeSpec, error) {
+	if types, ok := c.packages[path]; ok {
+		return types, nil
+	}
+	dir := filepath.Join(c.root, strings.TrimPrefix(strings.TrimPrefix(path, module), "/"))
+	types := map[string]*ast.TypeSpec{}
+	noTests := func(i fs.FileInfo) bool { return !strings.HasSuffix(i.Name(), "_test.go") }
+	all, err := parser.ParseDir(token.NewFileSet(), dir, noTests, parser.ParseComments)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range all {
+		for _, f := range p.Files {
+			for _, d := range f.Decls {
+				g, ok := d.(*ast.GenDecl)
+				if !ok {
+					continue
+				}
+				for _, s := range g.Specs {
+					if t, ok := s.(*ast.TypeSpec); ok {
+						types[t.Name.Name] = t
+						c.docs[t] = text(g.Doc)
+					}
+				}
+			}
+		}
+	}
+	c.packages[path] = types
+	return types, nil
+}
+
+// field returns what the source says of a field of a struct: the comment above it, and that behind it.
+func (c *comments) field(t reflect.Type, name string) (string, error) {
+	types, err := c.load(t.PkgPath())
+	if err != nil {
+		return "", err
+	}
+	spec, ok := types[t.Name()]
+	if !ok {
+		return "", fmt.Errorf("%s has no source", t)
+	}
+	s, ok := spec.Type.(*ast.StructType)
+	if !ok {
+		return "", fmt.Errorf("%s is no struct", t)
+	}
+	for _, f := range s.Fields.List {
+		for _, n := range f.Names {
+			if n.Name == name {
+				return strings.TrimSpace(text(f.Doc) + " " + text(f.Comment)), nil
+			}
+		}
+	}
+	return "", fmt.Errorf("%s has no field %s", t, name)
+}
+
+// text is a comment as one line of a table.
+func text(g *ast.CommentGroup) string {
+	if g == nil {
+		return ""
+	}
+	return strings.ReplaceAll(strings.Join(strings.Fields(g.Text()), " "), "|", "\\|")
+}
