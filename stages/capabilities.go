@@ -18,6 +18,9 @@ type Capabilities struct {
 	// Published returns the parameters that the model was published with. They hold where neither the row nor the job
 	// nor the model's index says otherwise.
 	Published func() schemas.PromptRow
+	// Complete fills in what a row leaves open and what its other values decide, such as the negative prompt of a row
+	// under guidance. It comes behind all defaults, for rows that are encoded in this job.
+	Complete func(row *schemas.PromptRow)
 	// LatentShape returns the shape (C, T, H, W) of the latents of one clip of the row, for which Check has passed. A
 	// stage has it that makes, takes or conditions on latents: a denoiser and an autoencoder that were not made for
 	// each other are told by it.

@@ -13,12 +13,12 @@ import (
 var laterParams = []stages.Param{
 	stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion, stages.ParamReference, stages.ParamMaskStrategy,
 	stages.ParamLoop, stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit,
-	stages.ParamMedia,
+	stages.ParamMedia, stages.ParamGuidanceScale2, stages.ParamNoise,
 }
 
 func laterParam(p stages.Param) bool { return slices.Contains(laterParams, p) }
 
-// laterValue is what a row says of a later parameter but the reference, "" for nothing. One clip is nothing: it is
+// laterValue is what a row says of a later parameter but those that go by content, "" for nothing. One clip is nothing: it is
 // what rows without a loop are.
 func laterValue(row *schemas.PromptRow, p stages.Param) string {
 	switch p {
@@ -41,6 +41,10 @@ func laterValue(row *schemas.PromptRow, p stages.Param) string {
 	case stages.ParamConditionFrameEdit:
 		if row.Loop > 1 && row.ConditionFrameEdit != nil {
 			return strconv.FormatUint(math.Float64bits(*row.ConditionFrameEdit), 16)
+		}
+	case stages.ParamGuidanceScale2:
+		if row.GuidanceScale2 != nil {
+			return strconv.FormatUint(math.Float64bits(*row.GuidanceScale2), 16)
 		}
 	}
 	return ""

@@ -49,9 +49,9 @@ func plainFamily() Family {
 	return Family{
 		Name: "Plain", Models: "none published", Options: "cond_type",
 		Recognise: func(config []byte) bool { class, _ := ClassName(config); return class == "PlainModel" },
-		Open: func(config []byte, o stages.Options) (Network, error) {
+		Open: func(source Source, o stages.Options) (Network, error) {
 			p := &plain{}
-			if err := json.Unmarshal(config, p); err != nil {
+			if err := json.Unmarshal(source.Config, p); err != nil {
 				return nil, err
 			}
 			if err := o.Into(&p.opts); err != nil {

@@ -53,7 +53,11 @@ func rowsOf(batch []*stages.Element, branches int) (rows []Row) {
 
 // start writes the initial latents (C, T, H, W) of an element: noise, and the frames that are given.
 func (j *job) start(dst []float32, e *stages.Element) {
-	j.draw(dst, e, 0)
+	if noise := j.noises[e]; noise != nil {
+		copy(dst, noise)
+	} else {
+		j.draw(dst, e, 0)
+	}
 	if isGiven(e) {
 		z := &stages.Array{Shape: []int{j.Channels, j.size.T, j.size.H, j.size.W}, Data: dst}
 		_, _ = j.give(z, e, j.clip) // newJob has seen that it can be done

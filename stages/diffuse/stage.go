@@ -40,9 +40,15 @@ func Spec(families []Family, again stages.OpenReencoder) stages.Spec {
 		Out:     stages.KindLatents,
 		Version: 1,
 		Params: []stages.Param{stages.ParamSeed, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames,
-			stages.ParamSteps, stages.ParamGuidanceScale},
+			stages.ParamSteps, stages.ParamGuidanceScale, stages.ParamNoise},
 		New: func(m *stages.Model, o stages.Options) (stages.Stage, error) {
-			pick := func(config []byte) (Network, error) { return open(families, config, o) }
+			pick := func(config []byte) (Network, error) {
+				source, err := sourceOf(m, config)
+				if err != nil {
+					return nil, err
+				}
+				return open(families, source, o)
+			}
 			return newStage(m, pick, func() (stages.Reencoder, error) {
 				if again == nil {
 					return nil, errors.New("this program has no autoencoder for it")
@@ -97,8 +103,16 @@ func newStage(m *stages.Model, pick func(config []byte) (Network, error), again 
 // Capabilities says what the stage can do beyond Run.
 func (s *stage) Capabilities() stages.Capabilities {
 	return stages.Capabilities{Params: s.Params, Published: func() schemas.PromptRow { return s.Published },
+		Complete:    s.complete,
 		LatentShape: s.LatentShape, LoopDigest: s.LoopDigest, Cost: s.Cost, Loading: s.Loading(),
 		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
+}
+
+// complete gives rows under guidance a negative prompt.
+func (s *stage) complete(row *schemas.PromptRow) {
+	if row.NegativePrompt == "" && guided(row) {
+		row.NegativePrompt = s.NoNegative
+	}
 }
 
 // LatentShape returns the shape of the latents that a clip of the row is denoised as.
@@ -117,6 +131,9 @@ func (s *stage) Check(row *schemas.PromptRow) error {
 			"%s was published with %g", s.Name, s.recipe.GuidanceScale)
 	}
 	if err := s.checkCondition(row); err != nil {
+		return err
+	}
+	if err := s.checkNoise(row); err != nil {
 		return err
 	}
 	return s.recipe.Check(row.NumInferenceSteps, s.clip(row))

@@ -21,21 +21,49 @@ func Denoiser() diffuse.Family {
 			class, err := diffuse.ClassName(config)
 			return err == nil && (class == className || class == "WanModel")
 		},
-		Open: func(config []byte, o stages.Options) (diffuse.Network, error) {
-			cfg, err := ParseConfig(config)
+		Open: func(source diffuse.Source, o stages.Options) (diffuse.Network, error) {
+			cfg, err := ParseConfig(source.Config)
 			if err != nil {
 				return nil, err
 			}
-			return open(cfg, o)
+			solver, err := solverOf(source)
+			if err != nil {
+				return nil, err
+			}
+			d, err := open(cfg, solver, o)
+			if err != nil {
+				return nil, err
+			}
+			if source.Index.ClassName == pipelineName {
+				d.negative = publishedNegative
+			}
+			return d, nil
 		},
 	}
+}
+
+// pipelineName is how model_index.json names the whole model.
+const pipelineName = "WanPipeline"
+
+// publishedNegative is the negative prompt that the original code takes where none is given.
+const publishedNegative = "色调艳丽，过曝，静态，细节模糊不清，字幕，风格，作品，画作，画面，静止，整体发灰，最差质量，低质量，JPEG压缩残留，" +
+	"丑陋的，残缺的，多余的手指，画得不好的手部，画得不好的脸部，畸形的，毁容的，形态畸形的肢体，手指融合，静止不动的画面，杂乱的背景，" +
+	"三条腿，背景人很多，倒着走"
+
+// solverOf returns how the model's own scheduler_config.json samples, zero where there is none.
+func solverOf(source diffuse.Source) (sampler.WanConfig, error) {
+	if source.Scheduler == nil {
+		return sampler.WanConfig{}, nil
+	}
+	return parseScheduler(source.Scheduler)
 }
 
 // options are those of the stage with a network of this family.
 type options struct {
 	diffuse.Options
 	// FlowSolver is unipc or euler, FlowSigmas the published table of unipc: diffusers or wan. FlowShift moves the
-	// steps towards the noise. The defaults are unipc, diffusers and 3, those of the published scheduler.
+	// steps towards the noise. The defaults are those of the model's scheduler_config.json, where there is one; else
+	// unipc, diffusers and 3. What differs from the latter shows in the keys, wherever it comes from.
 	FlowSolver string  `yaml:"flow_solver" json:"flow_solver,omitempty"`
 	FlowSigmas string  `yaml:"flow_sigmas" json:"flow_sigmas,omitempty"`
 	FlowShift  float64 `yaml:"flow_shift" json:"flow_shift,omitempty"`
@@ -44,12 +72,13 @@ type options struct {
 // denoiser is a model of the family with the options of a job.
 type denoiser struct {
 	Config
-	options diffuse.Options
-	recipe  sampler.Recipe
+	options  diffuse.Options
+	recipe   sampler.Recipe
+	negative string // prompt of rows that have none
 }
 
-// open takes the options of a job to a configuration.
-func open(cfg Config, o stages.Options) (*denoiser, error) {
+// open takes the options of a job to a configuration; published is how the model's own files sample.
+func open(cfg Config, published sampler.WanConfig, o stages.Options) (*denoiser, error) {
 	var opts options
 	if err := o.Into(&opts); err != nil {
 		return nil, err
@@ -61,6 +90,7 @@ func open(cfg Config, o stages.Options) (*denoiser, error) {
 		return nil, fmt.Errorf("denoise: %w", stages.Errorf("dtype",
 			"dtype is %q: Wan is computed in fp32 alone so far, of weights of any type; leave it out", opts.DType))
 	}
+	opts.publish(published)
 	recipe, err := sampler.Wan(sampler.WanConfig{Solver: opts.FlowSolver, Sigmas: opts.FlowSigmas, Shift: opts.FlowShift})
 	if err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
@@ -68,7 +98,17 @@ func open(cfg Config, o stages.Options) (*denoiser, error) {
 	if err := opts.Check("Wan", cfg.InChannels, 0); err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
-	return &denoiser{cfg, opts.Options, recipe}, nil
+	return &denoiser{Config: cfg, options: opts.Options, recipe: recipe, negative: schemas.None}, nil
+}
+
+// publish fills in what the job does not say. What is the default without a scheduler stays out of the key.
+func (o *options) publish(published sampler.WanConfig) {
+	if o.FlowSolver == "" && published.Solver != "unipc" {
+		o.FlowSolver = published.Solver
+	}
+	if o.FlowShift == 0 && published.Shift != 3 {
+		o.FlowShift = published.Shift
+	}
 }
 
 // Describe returns what the stage must know of the network.
@@ -77,8 +117,9 @@ func (d *denoiser) Describe() diffuse.Description {
 	return diffuse.Description{Name: "Wan", Channels: d.InChannels, OutChannels: d.OutChannels, Patch: d.PatchSize,
 		Hidden: d.Hidden(), Heads: d.Heads, Blocks: d.Layers, Sums: 3, Full: true, DType: kernels.F32,
 		TextWidth: d.TextWidth, TextTokens: textTokens, Options: d.options, Recipe: d.recipe, LatentScale: 1,
-		Published: schemas.PromptRow{NumInferenceSteps: d.recipe.NumInferenceSteps, GuidanceScale: &guidance, FPS: 16,
-			MaxSequenceLength: textTokens}}
+		NoNegative: d.negative, Published: schemas.PromptRow{Height: 480, Width: 832, NumFrames: 81,
+			NumInferenceSteps: d.recipe.NumInferenceSteps, GuidanceScale: &guidance,
+			FPS: 16, MaxSequenceLength: textTokens}}
 }
 
 // Strides of the autoencoder of Wan 2.1, and the pixels of a token.
