@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"latentbeam/stages"
+	"latentbeam/stages/wan"
 )
 
 // pipelines are the classes that a model_index.json may name, with what they do.
 var pipelines = map[string]string{
 	"OpenSoraPipeline": "text to video",
-	"WanPipeline":      "text to video",
+	wan.PipelineName:   "text to video",
 }
 
 // refused are the classes of Wan that there is no pipeline for yet.
@@ -41,6 +42,14 @@ func Pipeline(class string) (string, error) {
 		return "", fmt.Errorf("model_index.json is missing or names no _class_name; there are %s", known)
 	}
 	return "", fmt.Errorf("model_index.json names %s, which is not known; there are %s", class, known)
+}
+
+// Scheduler says how a scheduler_config.json of a model of the class samples, "" where the class does not read it.
+func Scheduler(class string, config []byte) (string, error) {
+	if class != wan.PipelineName {
+		return "", nil
+	}
+	return wan.DescribeScheduler(config)
 }
 
 // StagesOf returns the stages of a job that starts from a kind of input and names only a whole model of the class.

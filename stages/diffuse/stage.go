@@ -130,10 +130,10 @@ func (s *stage) Check(row *schemas.PromptRow) error {
 		return fmt.Errorf("guidance_scale is not given and the model has no default: "+
 			"%s was published with %g", s.Name, s.recipe.GuidanceScale)
 	}
-	if err := s.checkCondition(row); err != nil {
+	if err := s.checkNoise(row); err != nil {
 		return err
 	}
-	if err := s.checkNoise(row); err != nil {
+	if err := s.checkCondition(row); err != nil {
 		return err
 	}
 	return s.recipe.Check(row.NumInferenceSteps, s.clip(row))

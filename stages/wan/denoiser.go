@@ -34,7 +34,7 @@ func Denoiser() diffuse.Family {
 			if err != nil {
 				return nil, err
 			}
-			if source.Index.ClassName == pipelineName {
+			if source.Index.ClassName == PipelineName {
 				d.negative = publishedNegative
 			}
 			return d, nil
@@ -42,8 +42,8 @@ func Denoiser() diffuse.Family {
 	}
 }
 
-// pipelineName is how model_index.json names the whole model.
-const pipelineName = "WanPipeline"
+// PipelineName is how model_index.json names the whole model.
+const PipelineName = "WanPipeline"
 
 // publishedNegative is the negative prompt that the original code takes where none is given.
 const publishedNegative = "色调艳丽，过曝，静态，细节模糊不清，字幕，风格，作品，画作，画面，静止，整体发灰，最差质量，低质量，JPEG压缩残留，" +
@@ -117,9 +117,18 @@ func (d *denoiser) Describe() diffuse.Description {
 	return diffuse.Description{Name: "Wan", Channels: d.InChannels, OutChannels: d.OutChannels, Patch: d.PatchSize,
 		Hidden: d.Hidden(), Heads: d.Heads, Blocks: d.Layers, Sums: 3, Full: true, DType: kernels.F32,
 		TextWidth: d.TextWidth, TextTokens: textTokens, Options: d.options, Recipe: d.recipe, LatentScale: 1,
-		NoNegative: d.negative, Published: schemas.PromptRow{Height: 480, Width: 832, NumFrames: 81,
-			NumInferenceSteps: d.recipe.NumInferenceSteps, GuidanceScale: &guidance,
-			FPS: 16, MaxSequenceLength: textTokens}}
+		NoNegative: d.negative, Published: d.published(schemas.PromptRow{
+			NumInferenceSteps: d.recipe.NumInferenceSteps, GuidanceScale: &guidance, FPS: 16, MaxSequenceLength: textTokens})}
+}
+
+// published adds the published size to a row, unless the model is too small for it.
+func (d *denoiser) published(row schemas.PromptRow) schemas.PromptRow {
+	sized := row
+	sized.Height, sized.Width, sized.NumFrames = 480, 832, 81
+	if d.Check(&sized) != nil {
+		return row
+	}
+	return sized
 }
 
 // Strides of the autoencoder of Wan 2.1, and the pixels of a token.

@@ -59,6 +59,15 @@ func parseScheduler(data []byte) (sampler.WanConfig, error) {
 	return out, s.check(class, fields)
 }
 
+// DescribeScheduler says how a scheduler_config.json samples. The error names what there is no solver for.
+func DescribeScheduler(data []byte) (string, error) {
+	c, err := parseScheduler(data)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s, flow_shift %g", c.Solver, c.Shift), nil
+}
+
 // check refuses fields that the solver cannot follow.
 func (s solver) check(class string, fields map[string]any) error {
 	for _, name := range sortedKeys(s.must) {
