@@ -46,10 +46,10 @@ type PromptRow struct {
 	ConditionFrameLength int      `json:"condition_frame_length,omitempty"`
 	ConditionFrameEdit   *float64 `json:"condition_frame_edit,omitempty"`
 	// GuidanceScale2 is the guidance scale of the second of two denoisers, for low noise.
-	GuidanceScale2 *float64 `json:"guidance_scale_2,omitempty"`
+	GuidanceScale2 *float64 `json:"guidance_scale_2,omitempty" digest:"later"`
 	// Noise is the path of a safetensors file whose tensor "noise" (C, T, H, W), float32, replaces the noise that the
 	// latents begin with.
-	Noise string `json:"noise,omitempty"`
+	Noise string `json:"noise,omitempty" digest:"later"`
 	// SampleIndex numbers the videos of one row from 0 once the row is expanded.
 	SampleIndex int `json:"sample_index,omitempty"`
 	// Extra is a JSON object of the table's other columns in their order, "" where there are none.
