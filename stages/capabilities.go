@@ -37,6 +37,8 @@ type Capabilities struct {
 	Loading *Loading
 	// MaxBatch is the most elements of a batch; 0: as many as fit in memory.
 	MaxBatch int
+	// Group returns the most elements of a batch of rows like this one that are of use together; nil: any number is.
+	Group func(row *schemas.PromptRow) int
 	// Close gives back what the stage holds beyond memory, such as processes. It is called once, when no element comes
 	// any more; nil: there is nothing.
 	Close func()

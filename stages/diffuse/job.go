@@ -16,6 +16,7 @@ type job struct {
 	masks   []float32      // edit ratio of every frame of every element, n x T; nil: no frame is given
 	image   *sampler.Image // frames given by inputs of their own; nil: none
 	plans   *plans
+	expert  int                           // which of two denoisers is due
 	noises  map[*stages.Element][]float32 // that replace the generator's, of elements that have their own
 }
 

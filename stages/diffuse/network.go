@@ -60,6 +60,9 @@ type Description struct {
 	Recipe    sampler.Recipe    // how it is sampled
 	Params    []stages.Param    // that results depend on beside those of Spec
 	Published schemas.PromptRow // parameters that it was published with
+	// Boundary is the timestep from which on the first of two denoisers computes; the second one, transformer_2 of the
+	// model, computes the steps below it. 0: there is one.
+	Boundary float32
 	// NoNegative is the negative prompt of rows under guidance that have none. schemas.None stands for the empty text;
 	// "" leaves such rows to the network's own null text.
 	NoNegative  string

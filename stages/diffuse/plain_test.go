@@ -29,6 +29,7 @@ type plain struct {
 	Blocks   int     `json:"depth"`
 	Scale    float64 `json:"space_scale"`
 	Full     bool    `json:"full"` // every block begins with attention over all tokens
+	Boundary float32 `json:"boundary"`
 
 	opts plainOptions
 }
@@ -69,7 +70,7 @@ func (p *plain) Describe() Description {
 	}
 	d := Description{Name: "Plain", Channels: p.Channels, OutChannels: p.Channels, Patch: nn.Patch{1, 2, 2},
 		Hidden: p.Hidden, Heads: plainHeads, Full: p.Full, Blocks: p.Blocks, Sums: 1, TextWidth: plainText, TextTokens: 5, Options: p.opts.Options,
-		Recipe: recipe, LatentScale: 1, Params: []stages.Param{stages.ParamReference, stages.ParamLoop},
+		Recipe: recipe, LatentScale: 1, Boundary: p.Boundary, Params: []stages.Param{stages.ParamReference, stages.ParamLoop},
 		Conditions: Conditions{Marked: true, Group: 5}}
 	if p.opts.CondType != "" {
 		d.Conditions.Images = &Images{CondType: p.opts.CondType, Guide: sampler.Image{Scale: 3, Ramp: true}}

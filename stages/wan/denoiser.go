@@ -16,7 +16,7 @@ import (
 func Denoiser() diffuse.Family {
 	return diffuse.Family{
 		Name: "Wan", Models: "2.1 text to video",
-		Options: "flow_solver, flow_sigmas, flow_shift",
+		Options: "flow_solver, flow_sigmas, flow_shift, boundary_ratio",
 		Recognise: func(config []byte) bool {
 			class, err := diffuse.ClassName(config)
 			return err == nil && (class == className || class == "WanModel")
@@ -30,14 +30,7 @@ func Denoiser() diffuse.Family {
 			if err != nil {
 				return nil, err
 			}
-			d, err := open(cfg, solver, o)
-			if err != nil {
-				return nil, err
-			}
-			if source.Index.ClassName == PipelineName {
-				d.negative = publishedNegative
-			}
-			return d, nil
+			return open(cfg, published{solver, source.Index}, o)
 		},
 	}
 }
@@ -67,6 +60,15 @@ type options struct {
 	FlowSolver string  `yaml:"flow_solver" json:"flow_solver,omitempty"`
 	FlowSigmas string  `yaml:"flow_sigmas" json:"flow_sigmas,omitempty"`
 	FlowShift  float64 `yaml:"flow_shift" json:"flow_shift,omitempty"`
+	// BoundaryRatio is the part of the training process at which the second of two denoisers takes over. The default is
+	// that of model_index.json; models of one denoiser have none.
+	BoundaryRatio float64 `yaml:"boundary_ratio" json:"boundary_ratio,omitempty"`
+}
+
+// published is how the model's own files sample.
+type published struct {
+	solver sampler.WanConfig
+	index  stages.Index
 }
 
 // denoiser is a model of the family with the options of a job.
@@ -74,11 +76,12 @@ type denoiser struct {
 	Config
 	options  diffuse.Options
 	recipe   sampler.Recipe
-	negative string // prompt of rows that have none
+	negative string  // prompt of rows that have none
+	boundary float32 // timestep below which the second of two denoisers computes; 0: there is one
 }
 
-// open takes the options of a job to a configuration; published is how the model's own files sample.
-func open(cfg Config, published sampler.WanConfig, o stages.Options) (*denoiser, error) {
+// open takes the options of a job to a configuration.
+func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 	var opts options
 	if err := o.Into(&opts); err != nil {
 		return nil, err
@@ -90,7 +93,9 @@ func open(cfg Config, published sampler.WanConfig, o stages.Options) (*denoiser,
 		return nil, fmt.Errorf("denoise: %w", stages.Errorf("dtype",
 			"dtype is %q: Wan is computed in fp32 alone so far, of weights of any type; leave it out", opts.DType))
 	}
-	opts.publish(published)
+	if err := opts.publish(p); err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
+	}
 	recipe, err := sampler.Wan(sampler.WanConfig{Solver: opts.FlowSolver, Sigmas: opts.FlowSigmas, Shift: opts.FlowShift})
 	if err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
@@ -98,31 +103,59 @@ func open(cfg Config, published sampler.WanConfig, o stages.Options) (*denoiser,
 	if err := opts.Check("Wan", cfg.InChannels, 0); err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
-	return &denoiser{Config: cfg, options: opts.Options, recipe: recipe, negative: schemas.None}, nil
+	d := &denoiser{Config: cfg, options: opts.Options, recipe: recipe, negative: schemas.None,
+		boundary: float32(opts.BoundaryRatio * trainingSteps)}
+	if p.index.ClassName == PipelineName {
+		d.negative = publishedNegative
+	}
+	return d, nil
 }
 
+// trainingSteps is the length of the training process.
+const trainingSteps = 1000
+
 // publish fills in what the job does not say. What is the default without a scheduler stays out of the key.
-func (o *options) publish(published sampler.WanConfig) {
-	if o.FlowSolver == "" && published.Solver != "unipc" {
-		o.FlowSolver = published.Solver
+func (o *options) publish(p published) error {
+	if o.FlowSolver == "" && p.solver.Solver != "unipc" {
+		o.FlowSolver = p.solver.Solver
 	}
-	if o.FlowShift == 0 && published.Shift != 3 {
-		o.FlowShift = published.Shift
+	if o.FlowShift == 0 && p.solver.Shift != 3 {
+		o.FlowShift = p.solver.Shift
 	}
+	if b := p.index.BoundaryRatio; o.BoundaryRatio == 0 && b != nil {
+		o.BoundaryRatio = *b
+	}
+	if o.BoundaryRatio < 0 || o.BoundaryRatio > 1 {
+		return stages.Errorf("boundary_ratio", "boundary_ratio is %g: give a number above 0, at most 1", o.BoundaryRatio)
+	}
+	return nil
 }
 
 // Describe returns what the stage must know of the network.
 func (d *denoiser) Describe() diffuse.Description {
-	guidance := d.recipe.GuidanceScale
 	return diffuse.Description{Name: "Wan", Channels: d.InChannels, OutChannels: d.OutChannels, Patch: d.PatchSize,
 		Hidden: d.Hidden(), Heads: d.Heads, Blocks: d.Layers, Sums: 3, Full: true, DType: kernels.F32,
 		TextWidth: d.TextWidth, TextTokens: textTokens, Options: d.options, Recipe: d.recipe, LatentScale: 1,
-		NoNegative: d.negative, Published: d.published(schemas.PromptRow{
-			NumInferenceSteps: d.recipe.NumInferenceSteps, GuidanceScale: &guidance, FPS: 16, MaxSequenceLength: textTokens})}
+		NoNegative: d.negative, Published: d.published(), Boundary: d.boundary, Params: d.params()}
 }
 
-// published adds the published size to a row, unless the model is too small for it.
-func (d *denoiser) published(row schemas.PromptRow) schemas.PromptRow {
+// params are the columns that only models of two denoisers depend on.
+func (d *denoiser) params() []stages.Param {
+	if d.boundary == 0 {
+		return nil
+	}
+	return []stages.Param{stages.ParamGuidanceScale2}
+}
+
+// published returns the published parameters, without a size where the model is too small for it.
+func (d *denoiser) published() schemas.PromptRow {
+	guidance, second := d.recipe.GuidanceScale, 3.0
+	row := schemas.PromptRow{NumInferenceSteps: d.recipe.NumInferenceSteps, GuidanceScale: &guidance, FPS: 16,
+		MaxSequenceLength: textTokens}
+	if d.boundary > 0 { // A14B
+		guidance = 4
+		row.NumInferenceSteps, row.GuidanceScale2 = 40, &second
+	}
 	sized := row
 	sized.Height, sized.Width, sized.NumFrames = 480, 832, 81
 	if d.Check(&sized) != nil {
