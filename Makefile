@@ -41,6 +41,9 @@ lint: ## gofmt, go vet, staticcheck (staticcheck.conf) and the house plan
 rooms: ## the structure in figures: lines by room, optional interfaces, types of one name
 	@$(GO) run ./internal/layers/rooms
 
+reference: ## docs/reference.md, made anew from the code
+	REFERENCE=write $(GO) test -count 1 -run TestReference ./internal/reference
+
 pictures: ## the pictures of docs, made anew (needs Chromium)
 	$(GO) run ./docs/pictures
 

@@ -45,7 +45,7 @@ var floors = []floor{
 	{"runners", ""},
 	{"pipelines", ""},
 	{"internal/cli", "github.com/spf13/cobra github.com/vbauerster/mpb"},
-	{".", ""}, // Main
+	{". internal/reference", ""}, // Main
 	{"cmd/latentbeam", ""},
 }
 

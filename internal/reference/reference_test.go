@@ -16,6 +16,7 @@ import (
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
+	"latentbeam/stages/diffuse"
 	"latentbeam/testdata/tiny"
 )
 
@@ -213,7 +214,8 @@ func (b *book) options(s stages.Spec) (found []reflect.Type) {
 	if s.Name == "denoise" {
 		for _, f := range catalog.Denoisers() {
 			for _, class := range classes {
-				_, _ = f.Open([]byte(`{"_class_name": "`+class+`", "model_type": "`+class+`"}`), see)
+				config := []byte(`{"_class_name": "` + class + `", "model_type": "` + class + `"}`)
+				_, _ = f.Open(diffuse.Source{Config: config}, see)
 			}
 		}
 	}
