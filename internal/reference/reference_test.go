@@ -121,7 +121,7 @@ func (b *book) key(t reflect.Type, f reflect.StructField) string {
 		b.t.Error(err)
 	}
 	if doc == "" {
-		return ""
+		return seeBefore(b, t, f)
 	}
 	for _, verb := range []string{" is ", " are "} {
 		if rest, ok := strings.CutPrefix(doc, f.Name+verb); ok {
@@ -134,6 +134,23 @@ func (b *book) key(t reflect.Type, f reflect.StructField) string {
 		}
 	}
 	return doc
+}
+
+// seeBefore refers to the field before one without a comment, whose comment tells of both.
+func seeBefore(b *book, t reflect.Type, f reflect.StructField) string {
+	for i := f.Index[0] - 1; i >= 0; i-- {
+		before := t.Field(i)
+		doc, err := b.comments.field(t, before.Name)
+		if err != nil || doc == "" {
+			continue
+		}
+		if regexp.MustCompile(`\b` + f.Name + `\b`).MatchString(doc) {
+			key, _, _ := strings.Cut(before.Tag.Get("yaml"), ",")
+			return "see `" + key + "`"
+		}
+		break
+	}
+	return ""
 }
 
 func hasKeys(t reflect.Type) bool {
