@@ -151,11 +151,13 @@ func (j *Job) rows(ctx context.Context) iter.Seq2[*stages.Element, error] {
 			if err == nil {
 				err = ctx.Err()
 			}
+			if err == nil {
+				err = j.engine.Rules.Apply(e)
+			}
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			j.engine.Rules.Apply(e)
 			if j.engine.Rules.Mine(e) && !yield(e, nil) {
 				return
 			}

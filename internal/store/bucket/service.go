@@ -36,6 +36,8 @@ type Object struct {
 	Key     string
 	Version Version
 	Size    int64 // in bytes
+	// Sum is a checksum of the content, "crc32c:", "md5:" or "sha256:" and its hex digits; "" where the service tells none.
+	Sum string
 }
 
 // Content is what Write writes.
