@@ -58,7 +58,7 @@ func (p Position) String() string {
 	}
 	switch {
 	case p.Flag != "":
-		return p.Flag
+		return shown(p.Flag)
 	case p.Line == 0:
 		return name
 	case p.Column == 0:
