@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 
+	"latentbeam/internal/gallery"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/table"
 	"latentbeam/schemas"
@@ -17,7 +18,7 @@ import (
 // tables of tensors see what they will hold.
 func (j *Job) failures(ctx context.Context, tables []tensors) (Totals, error) {
 	var totals Totals
-	err := j.Store.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
+	err := j.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
 		_, err := table.Write(w, j.failureRows(ctx, &totals, tables), table.WriteOptions{Version: j.Version})
 		return err
 	})
@@ -42,6 +43,8 @@ func (j *Job) failureRows(ctx context.Context, totals *Totals,
 			if err == nil && o.status == ledger.Failed {
 				row, err = j.failureRow(&o)
 				totals.Name(row.Source, row.Stage, row.Message)
+				totals.causes.Add(row.Class, row.Stage,
+					gallery.Failure{ID: row.ID, Source: row.Source, Prompt: row.Prompt, Reason: row.Message})
 			}
 			if (err != nil || o.status == ledger.Failed) && (!yield(row, err) || err != nil) {
 				return

@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"latentbeam/internal/gallery"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
+	"latentbeam/internal/witness"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -30,6 +32,11 @@ type Job struct {
 	Part string
 	// Before are the files that the run before left; what is another size now is written anew.
 	Before Files
+	// Witness remembers the digests of files; nil remembers nothing.
+	Witness *witness.Witness
+	// Damaged are the files of tensor tables that are not what was written: each of their rows is checked before it
+	// is used, and they are written anew. See CheckTensors.
+	Damaged map[string]bool
 	Facts
 
 	held map[string]*held // the tables as they were before this run, by name
@@ -53,6 +60,8 @@ type Totals struct {
 	Agreement map[string]Agreement `json:"agreement,omitempty"`
 	// Input is the digest of the rows and their outcomes, see Digest.
 	Input string `json:"-"`
+
+	causes gallery.Causes // what the gallery says of failed rows
 }
 
 // firstFailures bounds the failed rows that the totals name, messageBytes what they say of each.

@@ -17,7 +17,7 @@ const videosPerFile = 500_000
 // videos writes the table of videos.
 func (j *Job) videos(ctx context.Context) error {
 	files, err := inFiles(j.done(ctx), j.perFile(videosPerFile), func(i int, rows iter.Seq2[outcome, error]) error {
-		return j.Store.Replace(ctx, j.tableName("videos", i), func(w io.Writer) error {
+		return j.Replace(ctx, j.tableName("videos", i), func(w io.Writer) error {
 			_, err := table.Write(w, convert(rows, j.videoRow), table.WriteOptions{Version: j.Version})
 			return err
 		})
@@ -44,10 +44,7 @@ func (j *Job) videoRow(o outcome) (schemas.VideoRow, error) {
 		}
 		readings = string(js)
 	}
-	width, height, frames := r.Width, r.Height, r.NumFrames
-	if v.NumFrames > 0 {
-		width, height, frames = v.Width, v.Height, v.NumFrames
-	}
+	width, height, frames := sizeOf(v, r)
 	return schemas.VideoRow{
 		ID: r.ID, Key: o.Key.String(), Prompt: r.Prompt, NegativePrompt: r.NegativePrompt,
 		Seed: *r.Seed, SampleIndex: int64(r.SampleIndex), Model: j.Model,
