@@ -89,7 +89,7 @@ func uploadAll(ctx context.Context, into store.Store, dir string) error {
 func TestStandardInput(t *testing.T) {
 	s := newShell(t, "job.yaml", small)
 	s.stdin = "prompt\na red circle\na blue square\n"
-	s.says(s.run(0, "run", "job.yaml", "--set", "input.prompts=-", "--set", "input.format=csv"), "2 done")
+	s.says(s.run(0, "run", "job.yaml", "--set", "input.prompts=-", "--set", "input.format=csv"), "2 to do")
 	s.says(s.run(0, "run", "job.yaml", "--set", "input.prompts=-", "--set", "input.format=csv"), "0 to do")
 	s.says(s.run(2, "run", "job.yaml", "--set", "input.prompts=-"), "set input.format")
 	s.stdin = ""
