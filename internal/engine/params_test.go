@@ -39,6 +39,7 @@ func TestLaterParameters(t *testing.T) {
 		"mask_strategy": {MaskStrategy: "6.5"}, "reference": {Reference: one}, "another": {Reference: other},
 		"two": {Reference: one + ";" + other}, "loop": {Loop: 2},
 		"length": {Loop: 2, ConditionFrameLength: 5}, "edit": {Loop: 2, ConditionFrameEdit: &edit},
+		"second guidance": {GuidanceScale2: &edit}, "noise": {Noise: one}, "other noise": {Noise: other},
 	}
 	seen := map[string]string{plain: "a plain row"}
 	for name, row := range rows {
@@ -70,7 +71,7 @@ func TestBadRows(t *testing.T) {
 	dir := t.TempDir()
 	for want, row := range map[string]schemas.PromptRow{
 		"no such file":           {Reference: filepath.Join(dir, "none.png")},
-		"no address of ftp":          {Reference: "ftp://example.org/a.png"},
+		"no address of ftp":      {Reference: "ftp://example.org/a.png"},
 		"holds no png or jpeg":   {Reference: dir},
 		`resolution "7" is not`:  {Resolution: "7", AspectRatio: "1:1"},
 		"resolution is missing:": {AspectRatio: "1:1"},

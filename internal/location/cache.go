@@ -99,7 +99,9 @@ type copied struct {
 }
 
 // path is where a file of the entry is.
-func (c copied) path(name string) string { return filepath.Join(c.dir, "files", filepath.FromSlash(name)) }
+func (c copied) path(name string) string {
+	return filepath.Join(c.dir, "files", filepath.FromSlash(name))
+}
 
 // obtain returns the entry, which this process or another one copies if nobody has yet. A copy that was cut off goes on
 // where it was.

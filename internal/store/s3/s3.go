@@ -111,7 +111,8 @@ func (s *service) Stat(ctx context.Context, key string) (bucket.Object, error) {
 	if err != nil {
 		return bucket.Object{}, translate(err)
 	}
-	return bucket.Object{Key: key, Version: version(info.ETag), Size: info.Size, Sum: sum(info)}, nil
+	return bucket.Object{Key: key, Version: version(info.ETag), Size: info.Size, Time: info.LastModified,
+		Sum: sum(info)}, nil
 }
 
 // md5Tag is an entity tag that is the MD5 of an object: one that was sent in parts has another form.
@@ -181,7 +182,7 @@ func (s *service) List(ctx context.Context, prefix string, flat bool, page strin
 		return nil, "", translate(err)
 	}
 	for _, o := range result.Contents {
-		objects = append(objects, bucket.Object{Key: o.Key, Version: version(o.ETag), Size: o.Size})
+		objects = append(objects, bucket.Object{Key: o.Key, Version: version(o.ETag), Size: o.Size, Time: o.LastModified})
 	}
 	if result.IsTruncated {
 		next = result.NextContinuationToken
