@@ -139,7 +139,7 @@ func (s *sampling) begin(ctx context.Context) {
 			}
 			return s.answer, nil
 		}
-		s.err = s.job.sampler.Sample(ctx, b, s.z, model, s.job.noiseOf(r), nil)
+		s.err = s.job.sampler.Sample(ctx, b, s.z, model, s.job.noiseOf(r), s.job.progress(ctx))
 	})
 }
 

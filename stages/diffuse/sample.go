@@ -32,7 +32,7 @@ func (j *job) alone(ctx context.Context, dev kernels.Backend) error {
 		}
 	}
 	noise := func(d sampler.Draw, i int, dst []float32) { j.noise(dst, j.batch[i], d) }
-	if err := j.sampler.Sample(ctx, b, z, evaluate, noise, nil); err != nil {
+	if err := j.sampler.Sample(ctx, b, z, evaluate, noise, j.progress(ctx)); err != nil {
 		return err
 	}
 	for i, e := range j.batch {
