@@ -52,7 +52,8 @@ func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, st
 		PersistentPreRun:  func(*cobra.Command, []string) { begun = true },
 	}
 	root.AddCommand(runCommand(specs), planCommand(specs), retryCommand(specs), initCommand(), stagesCommand(specs))
-	root.AddCommand(convertCommand(), inspectCommand(), workerCommand(specs), doctorCommand(), copyCommand(), statusCommand(), versionCommand())
+	root.AddCommand(convertCommand(), inspectCommand(), workerCommand(specs), doctorCommand(), copyCommand(), versionCommand())
+	root.AddCommand(verifyCommand(specs), statusCommand())
 	root.SetVersionTemplate("latentbeam {{.Version}}\n")
 	root.SetArgs(args)
 	root.SetOut(stdout)
