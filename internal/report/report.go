@@ -55,7 +55,8 @@ type Totals struct {
 	// Input is the digest of the rows and their outcomes, see Digest.
 	Input string `json:"-"`
 
-	causes gallery.Causes // what the gallery says of failed rows
+	causes  gallery.Causes // what the gallery says of failed rows
+	columns columns        // what the tables of videos have of the input and of readings
 }
 
 // firstFailures bounds the failed rows that the totals name, messageBytes what they say of each.
@@ -100,9 +101,15 @@ func (j *Job) Write(ctx context.Context) (Totals, error) {
 		}
 	}
 	if err == nil && j.Keep[stages.KindVideo] {
-		if err = j.videos(ctx); err == nil {
+		if err = j.videos(ctx, &totals.columns); err == nil {
+			err = j.dataset(ctx, &totals.columns)
+		}
+		if err == nil {
 			err = j.gallery(ctx, totals)
 		}
+	}
+	if err == nil {
+		err = j.card(ctx)
 	}
 	if err == nil {
 		err = j.removeOthers(ctx)
