@@ -114,6 +114,8 @@ type Output struct {
 	Path        string     `yaml:"path" json:"path"`
 	Write       StringList `yaml:"write" json:"write"` // of video, latents, embeddings
 	RowsPerFile int        `yaml:"rows_per_file" json:"rows_per_file,omitempty"`
+	// Name is a template over columns, such as "{id}-{seed}", by which videos also stand in names/; "": they do not.
+	Name string `yaml:"name" json:"name,omitempty"`
 }
 
 // Writes tells whether the output has the named part: "video", "latents" or "embeddings".

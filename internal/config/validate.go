@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"latentbeam/internal/names"
 	"latentbeam/schemas"
 )
 
@@ -177,6 +178,19 @@ func (v *validator) output() {
 	}
 	if out.RowsPerFile < 0 || out.RowsPerFile > maxRowsPerFile {
 		v.bounds("output.rows_per_file", 1, maxRowsPerFile)
+	}
+	if out.Name == "" {
+		return
+	}
+	if _, err := names.Parse(out.Name); err != nil {
+		v.problem("output.name", "see docs/names.md", "output.name: %v", err)
+	}
+	if strings.Contains(out.Path, "://") {
+		v.problem("output.name", "leave it out, and find files by the tables' video_path",
+			"output.name needs an output in a directory: a bucket has no links, and copies would double it")
+	}
+	if !out.Writes("video") {
+		v.problem("output.name", "leave it out, or write video", "output.name names videos, and this job writes none")
 	}
 }
 
