@@ -41,6 +41,8 @@ type Capabilities struct {
 
 // Spread is how a set of devices shares a batch. Both functions are there.
 type Spread struct {
+	// Least is the fewest devices that the stage runs on, after a failure too; 0: one.
+	Least int
 	// Width returns how many devices a batch of rows like this one is to have; 0: as many as are of use.
 	Width func(row *schemas.PromptRow) int
 	// Run is Stage.Run on a set. The result is the same, byte for byte, whatever the set. Rank 0 gets it.

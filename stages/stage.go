@@ -2,6 +2,7 @@ package stages
 
 import (
 	"context"
+	"strings"
 
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -38,14 +39,21 @@ type Spec struct {
 	Params []Param
 	// Passive stages (a guard) do not change results and stay out of the keys.
 	Passive bool
-	// Program says that the stage runs a program that the job names: a worker and `retry` refuse it unless they were
-	// allowed to.
-	Program bool
+	// Program returns the program that the options of a stage name: a worker and `retry` refuse it unless they were allowed
+	// to run it. Nil: the stage runs no program of the job.
+	Program func(options Options) (Program, error)
 	// Of returns the spec of one entry of a job where the options decide what the stage takes, gives and depends on.
 	// Such a stage may be in a job more than once, each time with another option `name`. Nil: this spec holds for all.
 	Of func(options Options) (Spec, error)
 	// New opens the stage. It reads the model's configuration and maps its weights.
 	New func(m *Model, options Options) (Stage, error)
+}
+
+// Program is a program that a job names.
+type Program struct {
+	Command []string // the program and its arguments
+	// Sets are the options by which the job decides more than the command: its environment, and files that are written.
+	Sets []string
 }
 
 // Options decodes the stage's map in the YAML into target strictly: an unknown or mistyped key is an
@@ -62,6 +70,16 @@ func (o Options) Into(target any) error {
 
 // Param is a column of the prompt table that a result can depend on.
 type Param string
+
+// ownColumn begins the parameters that are columns of the user's own.
+const ownColumn = "column "
+
+// ColumnParam is the parameter for a column of the user's own, which PromptRow.Extra carries. It enters a key only where
+// a row has it.
+func ColumnParam(name string) Param { return Param(ownColumn + name) }
+
+// Column returns the name of the user's own column that the parameter is, if it is one.
+func (p Param) Column() (name string, own bool) { return strings.CutPrefix(string(p), ownColumn) }
 
 // The parameters, by the field's names.
 const (

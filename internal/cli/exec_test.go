@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/internal/config"
+	"latentbeam/stages"
+	"latentbeam/stages/catalog"
 	"latentbeam/stages/exec/exectest"
 )
 
@@ -24,6 +27,36 @@ func TestTemplateExec(t *testing.T) {
 	}
 	s.says(s.run(0, "run", "job.yaml"), "nothing to do: all 3 rows")
 	s.says(s.run(2, "init", "other.yaml", "--template", "wan"), `--template is "wan": give one of tiny, exec`)
+}
+
+// TestTemplates: each job that init writes runs. Small programs and sizes stand for those that need a model.
+func TestTemplates(t *testing.T) {
+	for _, c := range []struct {
+		name, file, program string // the program in place of the template's
+		says                string
+		status              int
+	}{
+		{"tiny", "", "", "3/3 rows, 0 failed", 0},
+		{"precompute", "", "", "1/1 rows, 0 failed", 0},
+		{"opensora", "", "", "models/", 2},
+		{"diffusers", "generate.py", written("generate.py")(), "3/3 rows, 0 failed", 0},
+		{"caption", "caption.py", "from latentbeam_stage import stage\n\n" +
+			"stage(takes='media', gives='prompt')(lambda rows: ['a circle' for _ in rows]).run()\n", "1/1 rows, 0 failed", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newShell(t)
+			args := []string{"run", "job.yaml"}
+			if c.program != "" {
+				if _, err := exec.LookPath("python3"); err != nil {
+					t.Skip("NOT TESTED: there is no python3 for the job")
+				}
+				s.write(c.file, c.program)
+				args = append(args, "--set", "defaults.height=16", "--set", "defaults.width=16", "--set", "defaults.num_frames=1")
+			}
+			s.says(s.run(0, "init", "--template", c.name), "wrote job.yaml")
+			s.says(s.run(c.status, args...), c.says)
+		})
+	}
 }
 
 // TestPythonPackage runs the tests of the Python package.
@@ -52,12 +85,41 @@ func TestProgramsNeedTrust(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		exit int
-	}{{nil, 2}, {[]string{"--allow-exec"}, 0}} {
+	}{{nil, 2}, {[]string{"--allow-exec=sh x"}, 2}, {[]string{"--allow-exec"}, 0}} {
 		_, addr := s.startWorker(c.args...)
-		out := s.run(c.exit, "run", "job.yaml", "--output", fmt.Sprint("away", c.exit), "--set", fmt.Sprintf("resources.hosts=[%q]", addr),
+		out := s.run(c.exit, "run", "job.yaml", "--output", fmt.Sprint("away", len(c.args), c.exit), "--set", fmt.Sprintf("resources.hosts=[%q]", addr),
 			"--set", "resources.token_file=token", "--set", "resources.workers=0")
 		if c.exit != 0 {
 			s.says(out, "the worker was not allowed to", "--allow-exec")
+		}
+	}
+}
+
+// TestAllowedCommands: a list of commands allows these alone, as they are written, with nothing that the job adds.
+func TestAllowedCommands(t *testing.T) {
+	var c commands
+	for _, command := range []string{"python3  generate.py", "/opt/draw"} {
+		if err := c.Set(command); err != nil {
+			t.Fatal(err)
+		}
+	}
+	specs := c.trusted(catalog.All(), "the worker")
+	for options, want := range map[string]string{
+		"command: [python3, generate.py]":               "",
+		"command: [/opt/draw], params: [prompt]":        "",
+		"command: [/opt/draw, --more]":                  "it may run python3 generate.py and /opt/draw; if you trust",
+		"command: [/opt/draw], env: {LD_PRELOAD: x.so}": "take env out of the job",
+		"command: [/opt/draw], log: x, scratch: /tmp":   "take log and scratch out of the job",
+		"command: [sh, -c, python3 generate.py]":        "was not allowed to",
+		"command: [python3, generate.py], batch: 2":     "batch is 2",
+	} {
+		o, err := config.ParseOptions("exec", "{takes: prompt, gives: video, "+options+"}")
+		if err == nil {
+			spec, _ := stages.Find(specs, "exec")
+			_, err = spec.Of(o.Decode)
+		}
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %s", options, err, want)
 		}
 	}
 }

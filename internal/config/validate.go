@@ -179,6 +179,15 @@ func (v *validator) output() {
 	if out.RowsPerFile < 0 || out.RowsPerFile > maxRowsPerFile {
 		v.bounds("output.rows_per_file", 1, maxRowsPerFile)
 	}
+	if out.Verify != "" {
+		v.oneOf("output.verify", out.Verify, []string{VerifySize, VerifyDigest})
+	}
+	v.names()
+}
+
+// names checks output.name.
+func (v *validator) names() {
+	out := v.config.Output
 	if out.Name == "" {
 		return
 	}

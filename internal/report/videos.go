@@ -20,7 +20,7 @@ const datasetFile = "metadata.parquet"
 // videos writes the table of videos. Columns that the input carries, and readings, are columns of it.
 func (j *Job) videos(ctx context.Context, more *columns) error {
 	files, err := inFiles(j.done(ctx), j.perFile(videosPerFile), func(i int, rows iter.Seq2[outcome, error]) error {
-		return j.Store.Replace(ctx, j.tableName("videos", i), func(w io.Writer) error {
+		return j.Replace(ctx, j.tableName("videos", i), func(w io.Writer) error {
 			if len(more.list) == 0 {
 				_, err := table.Write(w, convert(rows, j.videoRow), table.WriteOptions{Version: j.Version})
 				return err
@@ -47,7 +47,7 @@ func (j *Job) dataset(ctx context.Context, more *columns) error {
 		v, err := j.videoRow(o)
 		return schemas.DatasetRow{FileName: v.VideoPath, VideoRow: v}, err
 	}
-	err := j.Store.Replace(ctx, datasetFile, func(w io.Writer) error {
+	err := j.Replace(ctx, datasetFile, func(w io.Writer) error {
 		return writeWide(w, j.done(ctx), row, more, j.Version)
 	})
 	if err != nil {

@@ -67,7 +67,7 @@ func TestEverySpecIsComplete(t *testing.T) {
 // least are the options without which a stage does not open, nil where it needs none.
 func least(t *testing.T, s stages.Spec) stages.Options {
 	t.Helper()
-	if !s.Program {
+	if s.Program == nil {
 		return nil
 	}
 	o, err := config.ParseOptions(s.Name, "{command: [cat], takes: prompt, gives: frames}")
