@@ -106,4 +106,6 @@ const (
 	ParamLoop                 Param = "loop"
 	ParamConditionFrameLength Param = "condition_frame_length"
 	ParamConditionFrameEdit   Param = "condition_frame_edit"
+	ParamGuidanceScale2       Param = "guidance_scale_2"
+	ParamNoise                Param = "noise" // by content
 )
