@@ -26,6 +26,8 @@ type Set struct {
 	// Patience is how long ranks wait for each other before one counts as missing, unless they have worked long
 	// themselves (see kernels.NewGroup); 0: patience.
 	Patience time.Duration
+	// Saving is how the steps of a sampler are saved; nil: they are not.
+	Saving *Saving
 	// Stay bounds the blocks of the stage at work that stay in the memory of devices in other processes; nil: it does not.
 	Stay *int
 }

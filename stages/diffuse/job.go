@@ -16,6 +16,7 @@ type job struct {
 	masks   []float32      // edit ratio of every frame of every element, n x T; nil: no frame is given
 	image   *sampler.Image // frames given by inputs of their own; nil: none
 	plans   *plans
+	done    int // steps that an earlier process has done, the same of all elements
 }
 
 // newJob fails the elements whose text does not fit; a nil job means that none is left.
@@ -30,7 +31,7 @@ func (s *stage) newJob(batch []*stages.Element, clip int) (*job, error) {
 		return nil, nil
 	}
 	plan, err := s.recipe.New(row.NumInferenceSteps, s.clip(row))
-	return &job{s, batch, plan, size, guided(row), clip, masks, nil, &plans{}}, err
+	return &job{s, batch, plan, size, guided(row), clip, masks, nil, &plans{}, doneOf(batch[0], clip)}, err
 }
 
 // branches is how many rows of the forward an element has.
@@ -43,6 +44,9 @@ func (j *job) branches() int {
 	}
 	return 1
 }
+
+// steps is how many are left to do.
+func (j *job) steps() int { return j.sampler.Steps() - j.done }
 
 // channels times frames: how many planes of H x W an element's latents have.
 func (j *job) planes() int { return j.Channels * j.size.T }

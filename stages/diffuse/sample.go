@@ -11,7 +11,7 @@ import (
 )
 
 // alone samples the batch on one device.
-func (j *job) alone(ctx context.Context, dev kernels.Backend) error {
+func (j *job) alone(ctx context.Context, dev kernels.Backend, v *saver) error {
 	model, err := j.Part(dev, nn.Stage{})
 	if err != nil {
 		return err
@@ -31,6 +31,11 @@ func (j *job) alone(ctx context.Context, dev kernels.Backend) error {
 			b.Guidance = append(b.Guidance, float32(e.Row.Guidance()))
 		}
 	}
+	b.From = j.from(len(j.batch), func(dst []float32, i int, of func(*stages.Element) []float32) []float32 {
+		return append(dst, of(j.batch[i])...)
+	})
+	b.After = v.alone(z)
+	defer v.wait()
 	noise := func(d sampler.Draw, i int, dst []float32) { j.noise(dst, j.batch[i], d) }
 	if err := j.sampler.Sample(ctx, b, z, evaluate, noise, nil); err != nil {
 		return err
@@ -51,8 +56,13 @@ func rowsOf(batch []*stages.Element, branches int) (rows []Row) {
 	return rows
 }
 
-// start writes the initial latents (C, T, H, W) of an element: noise, and the frames that are given.
+// start writes the initial latents (C, T, H, W) of an element: those of its steps so far, or noise and the frames that
+// are given.
 func (j *job) start(dst []float32, e *stages.Element) {
+	if j.done > 0 {
+		copy(dst, e.Begun.Latents.Data)
+		return
+	}
 	j.draw(dst, e, 0)
 	if isGiven(e) {
 		z := &stages.Array{Shape: []int{j.Channels, j.size.T, j.size.H, j.size.W}, Data: dst}
@@ -105,6 +115,15 @@ func (j *job) shares(r *rank) (z []float32, b sampler.Batch) {
 		b.Guidance = nil
 	}
 	b.Image = j.imageOf(r.shares)
+	b.From = j.from(b.N, func(dst []float32, i int, of func(*stages.Element) []float32) []float32 {
+		if len(r.shares) == 0 {
+			return append(dst, make([]float32, j.planes())...)
+		}
+		s := r.shares[i]
+		dst = append(dst, make([]float32, j.planes()*len(s.pixels))...)
+		s.pick(dst[len(dst)-j.planes()*len(s.pixels):], of(j.batch[s.element]), j.planes())
+		return dst
+	})
 	return z, b
 }
 
