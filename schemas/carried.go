@@ -2,9 +2,31 @@ package schemas
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 )
+
+// Column returns the value of a column that the table has carried along, as JSON, nil where the row has none or null.
+func (r PromptRow) Column(name string) json.RawMessage {
+	if value := r.columns()[name]; string(value) != "null" {
+		return value
+	}
+	return nil
+}
+
+// HasColumn reports whether the table has carried the column along, be it null.
+func (r PromptRow) HasColumn(name string) bool {
+	_, has := r.columns()[name]
+	return has
+}
+
+func (r PromptRow) columns() (all map[string]json.RawMessage) {
+	if r.Extra != "" && json.Unmarshal([]byte(r.Extra), &all) != nil {
+		return nil
+	}
+	return all
+}
 
 // withCarried takes what a row is conditioned on from the columns that its table has carried along: tables of
 // embeddings have no columns of their own for it.
@@ -51,4 +73,44 @@ func (r PromptRow) withCarried() PromptRow {
 		}
 	}
 	return r
+}
+
+// CarriedColumn is one column that a table carries along for a row.
+type CarriedColumn struct {
+	Name  string
+	Value json.RawMessage // as the table had it
+}
+
+// Text is the value as people read it: a text without its quotes, everything else as JSON; null is "".
+func (c CarriedColumn) Text() string {
+	var s string
+	if string(c.Value) == "null" || json.Unmarshal(c.Value, &s) == nil {
+		return s
+	}
+	return string(c.Value)
+}
+
+// Carried reads the Extra of a row: its columns in the order of the table.
+func Carried(extra string) ([]CarriedColumn, error) {
+	if extra == "" {
+		return nil, nil
+	}
+	d := json.NewDecoder(strings.NewReader(extra))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, fmt.Errorf("carried columns %.80q: want a JSON object", extra)
+	}
+	var out []CarriedColumn
+	for d.More() {
+		var c CarriedColumn
+		t, err := d.Token()
+		if err == nil {
+			c.Name, _ = t.(string)
+			err = d.Decode(&c.Value)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("carried columns %.80q: %w", extra, err)
+		}
+		out = append(out, c)
+	}
+	return out, nil
 }
