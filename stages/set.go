@@ -36,8 +36,8 @@ type Set struct {
 type Away struct {
 	Ranks []int
 	// Do runs a stage of the job on these ranks, for a coded batch. The process of rank 0 answers with the coded
-	// batch and its results, the others with nothing.
-	Do func(ctx context.Context, stage string, batch []byte) ([]byte, error)
+	// batch and its results, the others with nothing. saved is given the coded steps of rows that rank 0 saves meanwhile.
+	Do func(ctx context.Context, stage string, batch []byte, saved func(steps []byte) error) ([]byte, error)
 }
 
 // Alone is the set of one device.

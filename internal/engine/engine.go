@@ -27,19 +27,21 @@ type Source interface {
 type Engine struct {
 	*schedule.Schedule
 	*recovery.Recovery
-	Source   Source
-	Rules    Rules
-	Store    store.Store
-	Ledger   *ledger.Ledger
-	Progress *Progress
-	Keep     map[stages.Kind]bool   // what is published: video, latents, text
-	Earlier  func(schemas.Key) bool // whether an earlier run published files of a row; nil: none did
-	Expected []schedule.Expected    // what the first pass will compute, as far as it is known
-	pending  pending
-	passing  passages
-	bells    bells
-	failure  failure
-	replaced atomic.Int64 // files of earlier runs
+	Source    Source
+	Rules     Rules
+	Store     store.Store
+	Ledger    *ledger.Ledger
+	Progress  *Progress
+	Keep      map[stages.Kind]bool   // what is published: video, latents, text
+	Earlier   func(schemas.Key) bool // whether an earlier run published files of a row; nil: none did
+	Expected  []schedule.Expected    // what the first pass will compute, as far as it is known
+	pending   pending
+	passing   passages
+	bells     bells
+	steps     savedSteps
+	saveEvery *time.Duration // work between two times that steps are kept; nil: they are not
+	failure   failure
+	replaced  atomic.Int64 // files of earlier runs
 
 	pass    atomic.Pointer[pass] // the last, nil in a worker
 	running sync.WaitGroup       // goroutines of its bundles
