@@ -17,6 +17,7 @@ import (
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
+	"latentbeam/internal/witness"
 	"latentbeam/runners"
 	"latentbeam/stages"
 )
@@ -36,6 +37,9 @@ type Options struct {
 	Devices []layout.Device
 	// Look says that the job is only to be planned: devices that others could want are not taken.
 	Look bool
+
+	// VerifyAll reads every file of the output, whatever the configuration says.
+	VerifyAll bool
 
 	outputs outputs // of tests; the zero value finds the stores of addresses
 }
@@ -110,6 +114,7 @@ func (j *Job) open() error {
 	if every, on := cfg.Resources.CheckpointInterval.Every(); on {
 		j.engine.SaveSteps(every)
 	}
+	j.engine.Published = j.published
 	j.engine.Recall(j.host.Facts)
 	if j.engine.Rules, err = j.rules(workers.Class()); err != nil {
 		return cfg.Errorf("stages", "%v", err)
@@ -204,8 +209,17 @@ func (j *Job) use(ctx context.Context, s store.Store, alone bool) error {
 	if last, err := report.ReadSummary(ctx, s, j.report.SummaryName()); err == nil { // else nothing is known of them
 		j.report.Before = last.Files
 	}
+	if j.report.Witness, err = witness.Load(ctx, s); err != nil {
+		return err
+	}
 	if err := j.mend(ctx, l, alone); err != nil {
 		return err
+	}
+	j.report.Damaged = nil
+	if alone {
+		if err := j.report.CheckTensors(ctx, j.look()); err != nil {
+			return err
+		}
 	}
 	return j.forget(ctx, l)
 }

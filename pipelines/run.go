@@ -35,7 +35,8 @@ type Result struct {
 	Elapsed     time.Duration
 	Stages      []engine.StageTime
 
-	lost bool // the ledger turned out to be damaged: there is more to compute
+	lost    bool // the ledger or a table turned out to be damaged: there is more to compute
+	damaged bool // a table did
 }
 
 // runFacts is what summary.json says of the run itself.
@@ -82,7 +83,10 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	r := Result{Plan: plan}
 	if s, ok := j.upToDate(ctx, j.report.SummaryName(), plan); ok {
 		r.NothingToDo, r.Totals, r.Skipped = true, s.Totals, plan.Done
-		return r, nil
+		if err := j.keepStart(ctx); err != nil {
+			return r, err
+		}
+		return r, j.remember(ctx)
 	}
 	if s, ok, err := j.joined(ctx, plan); ok || err != nil {
 		r.NothingToDo, r.Joined, r.Totals, r.Skipped = ok, ok, s.Totals, plan.Done
@@ -116,6 +120,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	// The report is written after a failure too: what was done by then is there to be looked at.
 	err = j.finish(ctx, &r, began)
 	r.lost = computeErr == nil && !r.Interrupted && j.lost(lost, err)
+	r.damaged = r.lost && isDamagedTable(err)
 	if err == nil && computeErr == nil && r.Totals.Pending > 0 && !r.Interrupted {
 		err = fault.Fatal(fmt.Errorf("%d rows are left after the last pass over the input: it changes while it is read, "+
 			"or runner %s drops rows; run the job again", r.Totals.Pending, j.runner.Name))
@@ -129,7 +134,10 @@ func (j *Job) begin(ctx context.Context) error {
 	if err := j.engine.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return j.engine.Store.Replace(ctx, JobFile, j.saveStart)
+	if err := j.report.Witness.Begin(ctx, j.engine.Store, j.report.Part); err != nil {
+		return err
+	}
+	return j.report.Replace(ctx, JobFile, j.saveStart)
 }
 
 // compute runs the Beam pipeline, again while it has not settled all that it began.
@@ -175,7 +183,7 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time) (err error
 		return err
 	}
 	r.Elapsed = time.Since(began)
-	return j.report.WriteSummary(ctx, report.Summary{
+	err = j.report.WriteSummary(ctx, report.Summary{
 		Input: r.Totals.Input, Totals: r.Totals, Limit: j.Opts.Limit, Config: config,
 		Run: runFacts{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(),
@@ -183,4 +191,8 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time) (err error
 			Memory: j.engine.Learned.Facts(), Devices: j.deviceFacts(), Exchanges: j.exchanges(),
 		},
 	})
+	if err != nil {
+		return err
+	}
+	return j.remember(ctx)
 }

@@ -79,6 +79,7 @@ type run struct {
 	retry  bool     // failed rows too
 	dryRun bool     // or rather not run
 	empty  bool     // the input may have no rows
+	all    bool     // look at every file of the output
 	sets   []string // on top of those that the job was started with
 	specs  []stages.Spec
 }
@@ -96,7 +97,7 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) error {
 	defer ignore()
 	job, err := openJob(signals, cfg, pipelines.Options{
 		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start,
-		Shard: how.shard.index, Shards: how.shard.count, AllowEmpty: how.empty,
+		Shard: how.shard.index, Shards: how.shard.count, AllowEmpty: how.empty, VerifyAll: how.all,
 	})
 	if err != nil {
 		return err

@@ -114,7 +114,16 @@ type Output struct {
 	Path        string     `yaml:"path" json:"path"`
 	Write       StringList `yaml:"write" json:"write"` // of video, latents, embeddings
 	RowsPerFile int        `yaml:"rows_per_file" json:"rows_per_file,omitempty"`
+	// Verify says how a run looks at the videos of earlier runs: "size" (also ""), or "digest", which reads them all.
+	// A video that was written since it was read last is always read.
+	Verify string `yaml:"verify" json:"verify,omitempty"`
 }
+
+// The values of Output.Verify.
+const (
+	VerifySize   = "size"
+	VerifyDigest = "digest"
+)
 
 // Writes tells whether the output has the named part: "video", "latents" or "embeddings".
 func (o Output) Writes(part string) bool { return contains(o.Write, part) }

@@ -178,6 +178,9 @@ func (v *validator) output() {
 	if out.RowsPerFile < 0 || out.RowsPerFile > maxRowsPerFile {
 		v.bounds("output.rows_per_file", 1, maxRowsPerFile)
 	}
+	if out.Verify != "" {
+		v.oneOf("output.verify", out.Verify, []string{VerifySize, VerifyDigest})
+	}
 }
 
 func (v *validator) resources() {

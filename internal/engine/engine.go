@@ -27,14 +27,16 @@ type Source interface {
 type Engine struct {
 	*schedule.Schedule
 	*recovery.Recovery
-	Source    Source
-	Rules     Rules
-	Store     store.Store
-	Ledger    *ledger.Ledger
-	Progress  *Progress
-	Keep      map[stages.Kind]bool   // what is published: video, latents, text
-	Earlier   func(schemas.Key) bool // whether an earlier run published files of a row; nil: none did
-	Expected  []schedule.Expected    // what the first pass will compute, as far as it is known
+	Source   Source
+	Rules    Rules
+	Store    store.Store
+	Ledger   *ledger.Ledger
+	Progress *Progress
+	Keep     map[stages.Kind]bool   // what is published: video, latents, text
+	Earlier  func(schemas.Key) bool // whether an earlier run published files of a row; nil: none did
+	// Published is told of the poster of every row that this process has published; nil: nobody asks.
+	Published func(key schemas.Key, poster [32]byte)
+	Expected  []schedule.Expected // what the first pass will compute, as far as it is known
 	pending   pending
 	passing   passages
 	bells     bells
