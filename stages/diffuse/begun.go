@@ -21,6 +21,9 @@ func (s *stage) byProgress(batch []*stages.Element) (groups [][]*stages.Element)
 		if e.Begun != nil {
 			p = progress{e.Begun.Clip, e.Begun.Done}
 		}
+		if s.experts != nil { // each element has a sampler of its own
+			p.done = 0
+		}
 		i, known := at[p]
 		if !known {
 			i, at[p] = len(groups), len(groups)

@@ -42,6 +42,9 @@ func (m maker) clip(ctx context.Context, batch []*stages.Element, clip int) erro
 	if len(batch) == 0 {
 		return nil
 	}
+	if m.experts != nil {
+		return m.runExperts(ctx, batch, clip)
+	}
 	j, err := m.newJob(batch, clip)
 	if err != nil || j == nil {
 		return err
@@ -52,7 +55,7 @@ func (m maker) clip(ctx context.Context, batch []*stages.Element, clip int) erro
 // sample samples a batch.
 func (m maker) sample(ctx context.Context, j *job) error {
 	if m.seat == nil {
-		return j.alone(ctx, m.dev, m.saver(ctx, j))
+		return j.alone(ctx, m.dev, m.saverOf(ctx, j))
 	}
 	if m.seat.Grid.Pipeline > 1 {
 		return m.samplePipeline(ctx, j.groups(m.seat.Grid))
@@ -62,7 +65,7 @@ func (m maker) sample(ctx context.Context, j *job) error {
 	if err != nil {
 		return err
 	}
-	return ranks[0].sample(ctx, m.seat.First(), m.alike, m.saver(ctx, j))
+	return ranks[0].sample(ctx, m.seat.First(), m.alike, m.saverOf(ctx, j))
 }
 
 // sampleEach samples batches, in a pipeline several at once.

@@ -48,7 +48,7 @@ func (m maker) samplePipeline(ctx context.Context, jobs []*job) error {
 		if err != nil {
 			return err
 		}
-		l.add(ctx, j, ranks, m.saver(ctx, j))
+		l.add(ctx, j, ranks, m.saverOf(ctx, j))
 	}
 	if err := l.run(); err != nil {
 		return err
@@ -70,12 +70,12 @@ type pipeline struct {
 
 // add takes a job with the ranks of all its branches, or of each.
 func (l *pipeline) add(ctx context.Context, j *job, ranks []*rank, v *saver) {
-	s := &sampling{job: j}
+	s := &sampling{job: j, saver: v}
 	for _, r := range ranks {
 		s.items = append(s.items, newItem(s, r))
 	}
 	if l.seat.Stage.First() {
-		s.begin(ctx, v, l.seat.First())
+		s.begin(ctx, s.items[0].rank, l.seat.First()) // all have the same shares
 	}
 	l.samplings, l.items = append(l.samplings, s), append(l.items, s.items...)
 }
@@ -129,15 +129,18 @@ type request struct {
 	generated       []bool
 }
 
-// begin starts the sampler, which stands still whenever it has asked for an evaluation.
-func (s *sampling) begin(ctx context.Context, v *saver, first bool) {
-	var b sampler.Batch
-	s.saver = v
-	r := s.items[0].rank // all have the same shares
-	s.z, b = s.job.shares(r)
+// begin starts the sampler of a rank's shares; first says that its group gives the results.
+func (s *sampling) begin(ctx context.Context, r *rank, first bool) {
+	z, b := s.job.shares(r)
 	if first {
-		b.After = v.shares(r, s.z)
+		b.After = s.saver.shares(r, z)
 	}
+	s.start(ctx, z, b, s.job.noiseOf(r))
+}
+
+// start starts the sampler, which stands still whenever it has asked for an evaluation.
+func (s *sampling) start(ctx context.Context, z []float32, b sampler.Batch, noise sampler.Noise) {
+	s.z = z
 	s.ask, s.end = iter.Pull(func(yield func(request) bool) {
 		model := func(_ context.Context, rows, timesteps []float32, generated []bool) ([]float32, error) {
 			if !yield(request{rows, timesteps, generated}) {
@@ -145,7 +148,7 @@ func (s *sampling) begin(ctx context.Context, v *saver, first bool) {
 			}
 			return s.answer, nil
 		}
-		s.err = s.job.sampler.Sample(ctx, b, s.z, model, s.job.noiseOf(r), nil)
+		s.err = s.job.sampler.Sample(ctx, b, s.z, model, noise, nil)
 	})
 }
 

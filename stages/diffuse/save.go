@@ -24,11 +24,13 @@ type saver struct {
 	since  time.Time // of the last time
 	cost   time.Duration
 	next   int           // step behind which ranks of a set save; 0: they have not agreed
+	kept   int           // steps that were done when it last saved
+	last   sampler.State // that it was told
 	busy   chan struct{} // closed when what was saved last is kept; nil: nothing was
 }
 
-// saver returns what saves the steps of a job on this rank.
-func (m maker) saver(ctx context.Context, j *job) *saver {
+// saverOf returns what saves the steps of a job on this rank.
+func (m maker) saverOf(ctx context.Context, j *job) *saver {
 	if m.saving == nil {
 		return nil
 	}
@@ -56,15 +58,21 @@ func (v *saver) alone(z []float32) func(sampler.State) error {
 		return nil
 	}
 	return func(s sampler.State) error {
-		if began := time.Now(); v.writes && began.Sub(v.since) >= v.pause() {
-			memory := make([][]float32, len(s.Memory))
-			for i := range memory {
-				memory[i] = slices.Clone(s.Memory[i].Values)
-			}
-			v.keep(began, s, slices.Clone(z), memory)
+		if v.last = s; v.writes && time.Since(v.since) >= v.pause() {
+			v.keepAlone(z)
 		}
 		return nil
 	}
+}
+
+// keepAlone keeps the last state of a sampler that has all of the batch.
+func (v *saver) keepAlone(z []float32) {
+	began := time.Now()
+	memory := make([][]float32, len(v.last.Memory))
+	for i := range memory {
+		memory[i] = slices.Clone(v.last.Memory[i].Values)
+	}
+	v.keep(began, v.last, slices.Clone(z), memory)
 }
 
 // shares is told the states of a rank's shares. Ranks save behind the same steps, and the first of them has the time.
@@ -73,51 +81,85 @@ func (v *saver) shares(r *rank, z []float32) func(sampler.State) error {
 		return nil
 	}
 	return func(s sampler.State) error {
+		v.last = s
 		switch {
 		case v.Every == 0:
+			return v.keepShares(r, z)
 		case v.next == 0:
 			return v.agree(r, s.Done, time.Since(v.since))
 		case s.Done < v.next:
 			return nil
 		}
-		began, last := time.Now(), v.since
-		whole, err := v.job.gather(r, "saved latents", z, false)
-		memory := make([][]float32, len(s.Memory))
-		for i := range memory {
-			if err == nil {
-				memory[i], err = v.job.gather(r, "saved memory", s.Memory[i].Values, false)
-			}
-		}
-		if err != nil {
+		took, steps := time.Since(v.since), s.Done-max(v.kept, v.job.done)
+		if err := v.keepShares(r, z); err != nil {
 			return err
 		}
-		steps := max(1, v.next-v.job.done)
-		if v.writes {
-			v.keep(began, s, whole, memory)
-		}
-		if v.Every == 0 {
-			return nil
-		}
-		return v.agree(r, s.Done, began.Sub(last)/time.Duration(steps))
+		return v.agree(r, s.Done, took/time.Duration(steps))
 	}
+}
+
+// keepShares keeps the last state of the shares of a group.
+func (v *saver) keepShares(r *rank, z []float32) error {
+	began, s := time.Now(), v.last
+	whole, err := v.job.gather(r, "saved latents", z, false)
+	memory := make([][]float32, len(s.Memory))
+	for i := range memory {
+		if err == nil {
+			memory[i], err = v.job.gather(r, "saved memory", s.Memory[i].Values, false)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if v.kept = s.Done; v.writes {
+		v.keep(began, s, whole, memory)
+	}
+	return nil
+}
+
+// pauses keeps the last state of a sampling that stands still until others have come as far, where all of them together
+// have worked long enough since they began. r is nil for one that has all of the batch.
+func (v *saver) pauses(r *rank, z []float32, began time.Time) error {
+	if v == nil || v.last.Done == 0 || v.last.Done == v.kept {
+		return nil
+	}
+	due := v.Every > 0 && time.Since(began) >= v.pause()
+	if r == nil {
+		if due && v.writes {
+			v.keepAlone(z)
+		}
+		return nil
+	}
+	value := float32(0)
+	if due {
+		value = 1
+	}
+	if value, err := v.say(r, "pause", value); err != nil || value == 0 {
+		return err
+	}
+	return v.keepShares(r, z)
 }
 
 // agree lets the first rank say behind which step all save next, where a step takes so long.
 func (v *saver) agree(r *rank, done int, step time.Duration) error {
-	defer r.dev.Scope()()
-	x := r.dev.Alloc(kernels.F32, 1)
 	steps := math.Ceil(float64(v.pause()) / float64(max(1, step)))
 	steps = min(max(steps, 1), float64(v.job.sampler.Steps()))
-	r.dev.Upload(x, []float32{float32(steps)})
-	if err := r.group.Broadcast("next saving", 0, x); err != nil {
-		return err
+	value, err := v.say(r, "next saving", float32(steps))
+	v.next = done + int(value)
+	return err
+}
+
+// say returns on every rank what the first one says.
+func (v *saver) say(r *rank, op string, value float32) (float32, error) {
+	defer r.dev.Scope()()
+	x := r.dev.Alloc(kernels.F32, 1)
+	r.dev.Upload(x, []float32{value})
+	if err := r.group.Broadcast(op, 0, x); err != nil {
+		return 0, err
 	}
-	value := []float32{0}
-	if err := r.dev.Download(value, x); err != nil {
-		return err
-	}
-	v.next = done + int(value[0])
-	return nil
+	said := []float32{0}
+	err := r.dev.Download(said, x)
+	return said[0], err
 }
 
 // keep hands the values of the whole batch on, beside the steps that follow.
@@ -145,6 +187,6 @@ func (v *saver) keep(began time.Time, s sampler.State, z []float32, memory [][]f
 		defer close(busy)
 		v.Save(v.ctx, rows)
 	}()
-	v.since = time.Now()
+	v.kept, v.since = s.Done, time.Now()
 	v.cost = v.since.Sub(began)
 }

@@ -48,12 +48,21 @@ type wayOf [3]int
 
 func (w wayOf) run(t *testing.T, config string, change func(*plainOptions), saving *stages.Saving, batch []*stages.Element) {
 	t.Helper()
-	s := stageOf(t, config, func(o *plainOptions) {
+	options := func(o *plainOptions) {
 		o.SequenceParallel, o.TPSize, o.PPSize = schemas.AutoInt(w[0]), schemas.AutoInt(w[1]), schemas.AutoInt(w[2])
 		if change != nil {
 			change(o)
 		}
-	})
+	}
+	var s *stage
+	if strings.Contains(config, "boundary") {
+		var err error
+		if s, err = twoStage(t, twoFiles(t, config, "second."), options); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		s = stageOf(t, config, options)
+	}
 	ranks := w[0] * w[1] * w[2]
 	set := stages.Alone(cpu.New(1))
 	if ranks > 1 {
@@ -71,6 +80,8 @@ func TestStepsSurvive(t *testing.T) {
 	full := strings.Replace(fullConfig, `"1.3"`, `"wan"`, 1)
 	version := func(v string) string { return strings.Replace(plainConfig, `"1.3"`, `"`+v+`"`, 1) }
 	ways := []wayOf{{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 1, 3}, {2, 2, 2}}
+	two := strings.Replace(plainConfig, `"depth": 3`, `"depth": 3, "boundary": 500`, 1)
+	two = strings.Replace(two, `"1.3"`, `"wan"`, 1)
 	for _, c := range []struct {
 		name, config string
 		steps        int
@@ -89,6 +100,7 @@ func TestStepsSurvive(t *testing.T) {
 				e.References = []*stages.Array{{Shape: []int{2, 5, 4, 6}, Data: nntest.Hash(fmt.Sprint("ref", i), 1, 2, 5, 4, 6)}}
 			}
 		}},
+		{"two denoisers", two, 6, []wayOf{{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {2, 2, 1}}, nil, nil},
 		{"clips", plainConfig, 2, ways, nil, func(batch []*stages.Element) {
 			for _, e := range batch {
 				e.Row.Loop, e.Row.ConditionFrameLength = 3, 5
@@ -224,5 +236,61 @@ func TestSavingIsRare(t *testing.T) {
 				t.Errorf("every %v, kept in %v: saved %d times in %d steps of 10 s, want %d", c.every, c.kept, times, c.steps, c.want)
 			}
 		}
+	})
+}
+
+// TestPausesAreSaved: what waits for the other rows of its group, between two denoisers, is saved once the group has
+// worked long enough, on every set.
+func TestPausesAreSaved(t *testing.T) {
+	two := strings.Replace(plainConfig, `"depth": 3`, `"depth": 3, "boundary": 500`, 1)
+	for _, w := range []wayOf{{1, 1, 1}, {2, 1, 1}, {1, 2, 1}} {
+		batch := keyed(batchOf(3, 17, 4))
+		for _, e := range batch {
+			e.Row.NumInferenceSteps = 6
+		}
+		var saved savedSteps
+		saving := saved.saving(time.Nanosecond)
+		w.run(t, two, nil, saving, batch)
+		want := digest(t, batch)
+		for _, e := range batch {
+			steps := saved.of[e.Key]
+			if len(steps) == 0 {
+				t.Fatalf("%v: nothing was saved", w)
+			}
+			e.Begun, e.Latents = &steps[len(steps)-1], nil
+		}
+		w.run(t, two, nil, nil, batch)
+		if digest(t, batch) != want {
+			t.Errorf("%v goes on to other bytes", w)
+		}
+	}
+	s, err := twoStage(t, twoFiles(t, two, ""), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		j, err := s.newJob(keyed(batchOf(1, 17, 4)), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var saved savedSteps
+		v := maker{stage: s, saving: saved.saving(time.Minute), writes: true}.saverOf(t.Context(), j)
+		z, began := make([]float32, j.values()), time.Now()
+		pause := func(after time.Duration, done, want int) {
+			t.Helper()
+			time.Sleep(after)
+			v.last.Done = done
+			if err := v.pauses(nil, z, began); err != nil {
+				t.Fatal(err)
+			}
+			v.wait()
+			if n := len(saved.of[j.batch[0].Key]); n != want {
+				t.Errorf("saved %d times, want %d", n, want)
+			}
+		}
+		pause(0, 0, 0)
+		pause(time.Second, 2, 0)
+		pause(time.Minute, 2, 1)
+		pause(time.Minute, 2, 1) // it is saved already
 	})
 }

@@ -69,7 +69,7 @@ func flowSteps(ctx context.Context, f flow, b Batch, z []float32, model Model, n
 		}
 		err := r.evaluate(ctx, t, nil)
 		if err == nil {
-			r.guideAll()
+			r.guideAll(t)
 			f.step(r, i)
 			err = r.finite()
 		}
@@ -86,14 +86,18 @@ func flowSteps(ctx context.Context, f flow, b Batch, z []float32, model Model, n
 	return nil
 }
 
-// guideAll replaces the conditional velocities of all elements by the guided ones.
-func (r *run) guideAll() {
+// guideAll replaces the conditional velocities of all elements at a timestep by the guided ones.
+func (r *run) guideAll(timestep float32) {
 	if r.Guidance == nil {
 		return
 	}
+	scales := r.Guidance
+	if r.Second != nil && timestep < r.Second.Below {
+		scales = r.Second.Guidance
+	}
 	for e := range r.N {
 		v := r.row(0, e)[:len(r.element(e))]
-		guide(v, r.row(1, e), len(v), r.Guidance[e])
+		guide(v, r.row(1, e), len(v), scales[e])
 	}
 }
 
