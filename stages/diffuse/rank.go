@@ -120,7 +120,7 @@ func (r *rank) sample(ctx context.Context, first, alike bool, v *saver) error {
 	if first {
 		b.After = v.shares(r, z)
 	}
-	if err := r.j.sampler.Sample(ctx, b, z, r.evaluate, r.j.noiseOf(r), nil); err != nil || !first && !alike {
+	if err := r.j.sampler.Sample(ctx, b, z, r.evaluate, r.j.noiseOf(r), r.j.progress(ctx)); err != nil || !first && !alike {
 		return err
 	}
 	return r.j.collect(r, z, alike)

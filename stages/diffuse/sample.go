@@ -20,7 +20,7 @@ func (j *job) alone(ctx context.Context, dev kernels.Backend, v *saver) error {
 	z, b := j.whole()
 	b.After = v.alone(z)
 	defer v.wait()
-	if err := j.sampler.Sample(ctx, b, z, evaluate, j.wholeNoise, nil); err != nil {
+	if err := j.sampler.Sample(ctx, b, z, evaluate, j.wholeNoise, j.progress(ctx)); err != nil {
 		return err
 	}
 	j.finishAll(z)
