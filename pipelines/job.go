@@ -182,11 +182,13 @@ func (j *Job) all(ctx context.Context) iter.Seq2[*stages.Element, error] {
 			if err == nil {
 				err = ctx.Err()
 			}
+			if err == nil {
+				err = j.engine.Rules.Apply(e)
+			}
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			j.engine.Rules.Apply(e)
 			if !yield(e, nil) {
 				return
 			}

@@ -168,7 +168,9 @@ func (e *Engine) Read(ctx context.Context, emit func(*stages.Element)) error {
 // Admit keys an element and reports whether it is still to be computed. A bad row ends here: it is counted, and the
 // failures table is written from the source itself.
 func (e *Engine) Admit(el *stages.Element) (bool, error) {
-	e.Rules.Apply(el)
+	if err := e.Rules.Apply(el); err != nil {
+		return false, e.Fail(err)
+	}
 	if !e.Rules.Mine(el) {
 		return false, nil
 	}
