@@ -12,13 +12,14 @@ import (
 	"strings"
 	"sync"
 
+	"latentbeam/internal/location"
 	"latentbeam/internal/observe"
 )
 
 // Options say how records are written. The zero value is what users see by default.
 type Options struct {
 	JSON  bool
-	Level slog.Level // the least that is written; slog.LevelInfo, the zero value, means warnings in text
+	Level slog.Level // the least that is written; slog.LevelInfo, the zero value, means notices and warnings in text
 	Set   bool       // Level was given
 }
 
@@ -27,7 +28,7 @@ func (o Options) level() slog.Level {
 	if o.Set || o.JSON {
 		return o.Level
 	}
-	return slog.LevelWarn
+	return location.LevelNotice
 }
 
 // New returns a logger of this program: its own records, and of the libraries that it uses errors alone. Beam's
@@ -71,16 +72,18 @@ func (h *text) Enabled(_ context.Context, level slog.Level) bool { return level 
 // Handle writes a record.
 func (h *text) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
-	what := "warning"
+	what := "warning: "
 	switch {
 	case r.Level >= slog.LevelError:
-		what = "error"
+		what = "error: "
 	case r.Level < slog.LevelInfo:
-		what = "debug"
+		what = "debug: "
+	case r.Level < location.LevelNotice:
+		what = "info: "
 	case r.Level < slog.LevelWarn:
-		what = "info"
+		what = ""
 	}
-	fmt.Fprintf(&b, "latentbeam: %s: %s", what, r.Message)
+	fmt.Fprintf(&b, "latentbeam: %s%s", what, r.Message)
 	add := func(a slog.Attr) bool {
 		fmt.Fprintf(&b, "; %s: %v", a.Key, a.Value.Resolve())
 		return true
