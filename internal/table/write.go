@@ -107,9 +107,6 @@ func (w *Writer[T]) Write(row T) error {
 	return nil
 }
 
-// Rows is how many rows were written.
-func (w *Writer[T]) Rows() int64 { return w.rows }
-
 // Close writes the footer; without it the file is no parquet file. It does not close the underlying writer.
 func (w *Writer[T]) Close() error {
 	if err := w.out.Close(); err != nil {
