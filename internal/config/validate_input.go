@@ -1,7 +1,10 @@
 package config
 
 import (
+	"fmt"
+	"math"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"latentbeam/schemas"
@@ -30,14 +33,32 @@ func (v *validator) inStore(path, value string) {
 
 func (v *validator) model() {
 	m := v.config.Model
-	if m == (Model{}) {
+	if reflect.ValueOf(m).IsZero() {
 		v.missing("model", "model: tiny, or the model's directory")
 	}
 	v.onDisk("model", m.Path)
 	v.onDisk("model.text_encoder", m.TextEncoder)
 	v.onDisk("model.transformer", m.Transformer)
+	v.onDisk("model.transformer_2", m.Transformer2)
 	v.onDisk("model.vae", m.VAE)
+	if m.Path != "" && (m.TextEncoder != "" || m.Transformer != "" || m.Transformer2 != "" || m.VAE != "") {
+		v.problem("model.path", "give path, or a path for each component", "model has path and components")
+	}
+	for i, l := range m.Loras {
+		at := fmt.Sprintf("model.loras.%d", i)
+		if l.Path == "" {
+			v.problem(at, "write - path: FILE.safetensors", "an entry of loras has no path")
+		}
+		v.onDisk(at+".path", l.Path)
+		v.oneOf(at+".expert", l.Expert, []string{"", "both", "high", "low"})
+		if s := l.Scale; s != nil && !(math.Abs(*s) <= maxLoraScale) {
+			v.problem(at+".scale", "give a number such as 0.8", "scale is %g", *s)
+		}
+	}
 }
+
+// maxLoraScale bounds scales of adapters, far beyond what is of use.
+const maxLoraScale = 1000
 
 func (v *validator) input() {
 	in := v.config.Input

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -59,7 +60,7 @@ func openModel(cfg *config.Config) (*stages.Model, error) {
 	default:
 		dirs := map[string]string{}
 		for name, dir := range map[string]string{
-			"text_encoder": m.TextEncoder, "transformer": m.Transformer, "vae": m.VAE,
+			"text_encoder": m.TextEncoder, "transformer": m.Transformer, "transformer_2": m.Transformer2, "vae": m.VAE,
 		} {
 			if dir != "" {
 				dirs[name] = dir
@@ -70,8 +71,23 @@ func openModel(cfg *config.Config) (*stages.Model, error) {
 	if err != nil {
 		return nil, cfg.Errorf("model", "%v", err)
 	}
-	model.Guess = catalog.Guess
+	model.Guess, model.OtherNames = catalog.Guess, catalog.OtherNames
+	if err := model.AddLoras(lorasOf(m)); err != nil {
+		return nil, located(cfg, 0, err)
+	}
 	return model, nil
+}
+
+// lorasOf returns the adapters that the configuration names, with their defaults.
+func lorasOf(m config.Model) (out []stages.Lora) {
+	for _, l := range m.Loras {
+		one := stages.Lora{Path: l.Path, Scale: 1, Expert: cmp.Or(l.Expert, stages.ExpertBoth)}
+		if l.Scale != nil {
+			one.Scale = *l.Scale
+		}
+		out = append(out, one)
+	}
+	return out
 }
 
 // openSteps checks that the stages fit together and opens them.
@@ -158,6 +174,10 @@ func located(cfg *config.Config, i int, err error) error {
 	var known *config.Error
 	if errors.As(err, &known) {
 		return known
+	}
+	var adapter *stages.LoraError
+	if errors.As(err, &adapter) {
+		return cfg.Errorf(fmt.Sprintf("model.loras.%d", adapter.Number), "%v", err)
 	}
 	path := fmt.Sprintf("stages.%d", i)
 	var option *stages.OptionError
