@@ -37,11 +37,15 @@ type Model struct {
 }
 
 // components are the directories of a model in the published layout.
-var components = []string{"text_encoder", "tokenizer", "transformer", "vae"}
+var components = []string{"text_encoder", "tokenizer", "transformer", "transformer_2", "vae"}
 
 // Index is the model_index.json.
 type Index struct {
 	ClassName string `json:"_class_name"`
+	// BoundaryRatio is the part of the noise at which the second of two denoisers takes over; nil: there is one denoiser.
+	BoundaryRatio *float64 `json:"boundary_ratio"`
+	// ExpandTimesteps says that the denoiser takes a timestep for each token.
+	ExpandTimesteps bool `json:"expand_timesteps"`
 	// Version is that of the model's family, such as "1.2" of Open-Sora.
 	Version string `json:"version"`
 	// Defaults are what a job takes where neither its YAML nor the row says otherwise.

@@ -21,7 +21,7 @@ import (
 type workerFlags struct {
 	listen, token, device string
 	workers, threads      int
-	programs              bool // of jobs may run
+	programs              commands // of jobs that may run
 }
 
 func workerCommand(specs []stages.Spec) *cobra.Command {
@@ -32,7 +32,8 @@ func workerCommand(specs []stages.Spec) *cobra.Command {
 		Long: "Lend this host's devices to jobs that name it in resources.hosts.\n\n" +
 			"Who knows the token may run jobs here, with this process's rights; the token itself never travels, and\n" +
 			"what does is encrypted, but for what GPUs of several hosts exchange by NCCL (resources.nccl in the job).\n" +
-			"Programs of jobs (stage exec) are refused without --allow-exec: with it, who knows the token has a shell here.\n" +
+			"Programs of jobs (stage exec) are refused without --allow-exec: with it, who knows the token has a shell here;\n" +
+			"--allow-exec=\"python3 /opt/generate.py\" allows that command alone.\n" +
 			"The model must lie at the same path as on the host of the job. Runs until SIGINT or SIGTERM.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,7 +51,9 @@ func workerCommand(specs []stages.Spec) *cobra.Command {
 	flags.StringVar(&f.device, "device", "auto", "cpu, gpu, or auto: GPUs where there are any")
 	flags.IntVar(&f.workers, "workers", 0, "devices to lend (default all GPUs, or one worker of the CPU)")
 	flags.IntVar(&f.threads, "threads", 0, "threads of all devices together (default all)")
-	addAllowExec(cmd, &f.programs, "a job")
+	flags.Var(&f.programs, allowExec, "run the programs (stage exec) of a job: with =\"COMMAND ARG ...\" that one alone, which may be "+
+		"given again; a program can do all that you can")
+	flags.Lookup(allowExec).NoOptDefVal = anyCommand
 	return cmd
 }
 
@@ -98,7 +101,7 @@ func runWorker(cmd *cobra.Command, f workerFlags, gpus int, specs []stages.Spec)
 		fmt.Fprintln(cmd.ErrOrStderr(), "other hosts can reach this worker: who knows the token can run jobs here")
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "listening at %s\n", node.Addr())
-	w := pipelines.Worker{Node: node, Devices: devices, Specs: trusted(specs, f.programs, "the worker")}
+	w := pipelines.Worker{Node: node, Devices: devices, Specs: f.programs.trusted(specs, "the worker")}
 	return w.Serve(ctx)
 }
 

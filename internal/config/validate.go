@@ -125,7 +125,9 @@ func (v *validator) stages() {
 	e := v.config.root.lookup("stages")
 	const example = "[encode_text, denoise, decode_vae, encode_video]"
 	if e == nil || e.value.kind == nullKind {
-		v.missing("stages", "stages: "+example)
+		if !v.config.wholeModel() {
+			v.missing("stages", "stages: "+example)
+		}
 		return
 	}
 	if e.value.kind == listKind && len(e.value.items) == 0 {
