@@ -139,7 +139,7 @@ func (a *Adapter) fit(out map[string]Delta, m *modules, l *layer, name, module s
 	case l.down == nil:
 	case !ok:
 		misfit("unmatched   %q: the layer has no weight", name)
-	case len(shape) < 2 || len(l.down.shape) < 2 || product(l.down.shape[1:]) != product(shape[1:]) ||
+	case len(shape) < 2 || len(l.down.shape) < 2 || len(l.up.shape) < 2 || product(l.down.shape[1:]) != product(shape[1:]) ||
 		product(l.up.shape) != shape[0]*l.down.shape[0] || l.up.shape[0] != shape[0] || l.down.shape[0] == 0:
 		misfit("wrong shape %q: %v and %v, the weight has %v", name, l.down.shape, l.up.shape, shape)
 	default:

@@ -93,7 +93,7 @@ func (c *goldenCase) run(t testing.TB, be kernels.Backend) []float32 {
 func (c *goldenCase) runOn(t testing.TB, be kernels.Backend, m *Model) []float32 {
 	t.Helper()
 	defer be.Scope()()
-	d, err := open(c.config(t), nil)
+	d, err := open(c.config(t), published{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
