@@ -36,7 +36,7 @@ func TestOpenModelSaysWhatIsWrong(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"part":    "neither model_index.json nor text_encoder, tokenizer, transformer, transformer_2, vae; if it is a single",
-		"empty":   "transformer, vae; the directory is empty",
+		"empty":   "transformer_2, vae; the directory is empty",
 		"missing": "no such file or directory; give a directory with text_encoder, tokenizer, transformer, transformer_2, vae in it, a path",
 		"file":    "not a directory; give the one with text_encoder, tokenizer, transformer, transformer_2, vae in it, or name a single",
 		"hub":     "vae: ...}; it holds dit, t5",
