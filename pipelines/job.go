@@ -15,6 +15,7 @@ import (
 	"latentbeam/internal/engine/host"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
+	"latentbeam/internal/names"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
 	"latentbeam/internal/runs"
@@ -125,9 +126,15 @@ func (j *Job) open() error {
 	if err != nil {
 		return fmt.Errorf("open job: %w", err)
 	}
+	var template *names.Template
+	if cfg.Output.Name != "" {
+		if template, err = names.Parse(cfg.Output.Name); err != nil {
+			return cfg.Errorf("output.name", "%v", err)
+		}
+	}
 	j.report = report.Job{
 		Title: filepath.Base(cfg.Output.Path), Rows: j.rows, Keep: j.engine.Keep, Part: part(o),
-		RowsPerFile: cfg.Output.RowsPerFile,
+		RowsPerFile: cfg.Output.RowsPerFile, Names: template,
 		Facts: report.Facts{
 			Model: j.host.Model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
 		},
@@ -157,6 +164,17 @@ func part(o Options) string {
 // rows yields this shard's rows, filled, checked and keyed, without tensors.
 func (j *Job) rows(ctx context.Context) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
+		for e, err := range j.all(ctx) {
+			if (err != nil || j.engine.Rules.Mine(e)) && !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// all yields the rows of all shards, like rows.
+func (j *Job) all(ctx context.Context) iter.Seq2[*stages.Element, error] {
+	return func(yield func(*stages.Element, error) bool) {
 		for e, err := range j.engine.Source.Rows(ctx, false) {
 			if err == nil {
 				err = ctx.Err()
@@ -166,7 +184,7 @@ func (j *Job) rows(ctx context.Context) iter.Seq2[*stages.Element, error] {
 				return
 			}
 			j.engine.Rules.Apply(e)
-			if j.engine.Rules.Mine(e) && !yield(e, nil) {
+			if !yield(e, nil) {
 				return
 			}
 		}

@@ -127,6 +127,8 @@ type Output struct {
 	Path        string     `yaml:"path" json:"path"`
 	Write       StringList `yaml:"write" json:"write"` // of video, latents, embeddings
 	RowsPerFile int        `yaml:"rows_per_file" json:"rows_per_file,omitempty"`
+	// Name is a template over columns, such as "{id}-{seed}", by which videos also stand in names/; "": they do not.
+	Name string `yaml:"name" json:"name,omitempty"`
 	// Verify says how a run looks at the videos of earlier runs: "size" (also ""), or "digest", which reads them all.
 	// A video that was written since it was read last is always read.
 	Verify string `yaml:"verify" json:"verify,omitempty"`
