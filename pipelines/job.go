@@ -117,6 +117,9 @@ func (j *Job) open() error {
 	j.engine = engine.New(j.host.Steps, workers)
 	j.engine.Source, j.engine.MaxBatch, j.engine.Retries = source, int(cfg.Resources.BatchSize), cfg.OnError.Retries
 	j.engine.Progress.TooMany, j.engine.Keep, j.engine.Freed = cfg.OnError.Stop, host.Keep(cfg), j.host.Freed
+	if every, on := cfg.Resources.CheckpointInterval.Every(); on {
+		j.engine.SaveSteps(every)
+	}
 	j.engine.Published = j.published
 	j.engine.Recall(j.host.Facts)
 	if j.engine.Rules, err = j.rules(workers.Class()); err != nil {
@@ -179,11 +182,13 @@ func (j *Job) all(ctx context.Context) iter.Seq2[*stages.Element, error] {
 			if err == nil {
 				err = ctx.Err()
 			}
+			if err == nil {
+				err = j.engine.Rules.Apply(e)
+			}
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			j.engine.Rules.Apply(e)
 			if !yield(e, nil) {
 				return
 			}

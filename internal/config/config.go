@@ -162,6 +162,8 @@ type Resources struct {
 	// Hosts are the addresses (host:port) of `latentbeam worker` processes, which know the token in TokenFile.
 	Hosts     StringList `yaml:"hosts" json:"hosts,omitempty"`
 	TokenFile string     `yaml:"token_file" json:"token_file,omitempty"`
+	// CheckpointInterval is the work after which the steps of long samplings are saved, so that a kill costs no more.
+	CheckpointInterval Interval `yaml:"checkpoint_interval" json:"checkpoint_interval,omitempty"`
 	// NCCL is whether GPUs of several hosts exchange by it: "auto" (also ""), where all of a set have it, or
 	// "off". It does not encrypt; TCP does.
 	NCCL string `yaml:"nccl" json:"nccl,omitempty"`

@@ -10,11 +10,10 @@ import (
 	"latentbeam/schemas"
 )
 
-// onDisk refuses an address, such as gs://bucket/x, where a path belongs.
-func (v *validator) onDisk(path, value string) {
-	if scheme, _, found := strings.Cut(value, "://"); found && !strings.ContainsAny(scheme, "/.") {
-		v.problem(path, "only files on disk are read and written: copy it there, or mount it, and give the path",
-			"%s is %q, an address and no path", path, clip(value, valueRunes))
+// address refuses an address of another kind than those of schemes.
+func (v *validator) address(path, value string, schemes []string) {
+	if problem, fix := CheckAddress(value, schemes); problem != "" {
+		v.problem(path, fix, "%s: %s", path, problem)
 	}
 }
 
@@ -36,11 +35,11 @@ func (v *validator) model() {
 	if reflect.ValueOf(m).IsZero() {
 		v.missing("model", "model: tiny, or the model's directory")
 	}
-	v.onDisk("model", m.Path)
-	v.onDisk("model.text_encoder", m.TextEncoder)
-	v.onDisk("model.transformer", m.Transformer)
-	v.onDisk("model.transformer_2", m.Transformer2)
-	v.onDisk("model.vae", m.VAE)
+	v.address("model", m.Path, BucketSchemes)
+	v.address("model.text_encoder", m.TextEncoder, BucketSchemes)
+	v.address("model.transformer", m.Transformer, BucketSchemes)
+	v.address("model.transformer_2", m.Transformer2, BucketSchemes)
+	v.address("model.vae", m.VAE, BucketSchemes)
 	if m.Path != "" && (m.TextEncoder != "" || m.Transformer != "" || m.Transformer2 != "" || m.VAE != "") {
 		v.problem("model.path", "give path, or a path for each component", "model has path and components")
 	}
@@ -49,7 +48,7 @@ func (v *validator) model() {
 		if l.Path == "" {
 			v.problem(at, "write - path: FILE.safetensors", "an entry of loras has no path")
 		}
-		v.onDisk(at+".path", l.Path)
+		v.address(at+".path", l.Path, BucketSchemes)
 		v.oneOf(at+".expert", l.Expert, []string{"", "both", "high", "low"})
 		if s := l.Scale; s != nil && !(math.Abs(*s) <= maxLoraScale) {
 			v.problem(at+".scale", "give a number such as 0.8", "scale is %g", *s)
@@ -80,7 +79,7 @@ func (v *validator) input() {
 	}
 	kind, patterns := in.Source()
 	for _, p := range patterns {
-		v.onDisk("input."+kind, p)
+		v.address("input."+kind, p, InputSchemes)
 		if _, err := filepath.Match(p, ""); err != nil {
 			v.problem("input."+strings.Join(given, ""), "close its bracket, or put \\ before [",
 				"%q is not a glob pattern", p)

@@ -32,10 +32,10 @@ var floors = []floor{
 		"stages/lora internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
 		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},
 	{"stages/exec/exectest internal/hub internal/witness internal/plan internal/plan/layout internal/gpu/gputest internal/store/dir internal/store/storetest internal/store/bucket", ""},
-	{"internal/store/gcs internal/store/s3 internal/store/bucket/buckettest", "cloud.google.com/go/storage google.golang.org/api " +
+	{"internal/store/gcs internal/store/s3 internal/store/web internal/store/bucket/buckettest", "cloud.google.com/go/storage google.golang.org/api " +
 		"github.com/minio/minio-go github.com/fsouza/fake-gcs-server github.com/johannesboyne/gofakes3"},
 	{"internal/store/open internal/ledger internal/transport internal/doctor stages", ""},
-	{"internal/lend internal/engine/memory internal/runs", ""},
+	{"internal/lend internal/engine/memory internal/runs internal/location", ""},
 	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus internal/engine/schedule internal/observe internal/progress", "github.com/vbauerster/mpb"},
 	{"stages/nn/nntest stages/diffuse stages/vae/wan internal/engine/recovery", ""},
 	{"stages/t5 stages/stdit stages/wan stages/vae stages/guard stages/exec stages/video internal/engine", ""},
