@@ -38,6 +38,7 @@ type Plan struct {
 type Bucket struct {
 	Shape schemas.Bucket
 	Rows  int64
+	Keys  int64             // of them, equal rows counted once
 	first schemas.PromptRow // the first of them
 }
 
@@ -69,10 +70,16 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 	}
 	input := j.report.Digest()
 	var asked []uint64
+	var keys distinct
 	var named report.Totals
-	for e, err := range j.rows(ctx) {
+	names := j.report.Named()
+	for e, err := range j.all(ctx) {
 		if err != nil {
 			return p, err
+		}
+		names.Add(e)
+		if !j.engine.Rules.Mine(e) {
+			continue
 		}
 		p.Rows++
 		found := ledger.Failed
@@ -84,7 +91,7 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		switch {
 		case found == ledger.Absent:
 			p.New++
-			p.count(e)
+			keys.add(e.Key, p.count(e))
 		case found == ledger.Done:
 			p.Done++
 		default:
@@ -95,6 +102,10 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		}
 		input.Add(e, found)
 	}
+	if err := j.conflict(ctx, names); err != nil {
+		return p, err
+	}
+	keys.count(&p)
 	p.Input, p.First, p.Vanished = input.Sum(), named.First, j.vanished(ctx, p.Rows)
 	if j.peeking && j.Opts.Limit == 0 {
 		var err error
@@ -103,6 +114,32 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// conflict is an error where two rows have one name; it reads the input again to say which.
+func (j *Job) conflict(ctx context.Context, names *report.Named) error {
+	if err := names.Unknown(); err != nil {
+		return j.Config.Errorf("output.name", "%v", err)
+	}
+	first, second, found := names.Conflict()
+	if !found {
+		return nil
+	}
+	var a *stages.Element
+	at := uint64(0)
+	for e, err := range j.all(ctx) {
+		if err != nil {
+			return err
+		}
+		if at == first {
+			a = e
+		}
+		if at == second && a != nil {
+			return j.Config.Errorf("output.name", "%v", j.report.ConflictError(a, e))
+		}
+		at++
+	}
+	return nil
 }
 
 // vanished counts the rows of the report of an earlier run that are more than those of the input.
@@ -130,16 +167,34 @@ func (j *Job) stale(ctx context.Context, asked []uint64) (n int64, err error) {
 	return n, err
 }
 
-// count adds a new row to its bucket.
-func (p *Plan) count(e *stages.Element) {
+// count adds a new row to its bucket and returns the number of the bucket.
+func (p *Plan) count(e *stages.Element) int {
 	shape := schemas.BucketOf(e.Row)
 	for i := range p.Buckets {
 		if p.Buckets[i].Shape == shape || i == maxBuckets-1 {
 			p.Buckets[i].Rows++
-			return
+			return i
 		}
 	}
 	p.Buckets = append(p.Buckets, Bucket{Shape: shape, Rows: 1, first: e.Row})
+	return len(p.Buckets) - 1
+}
+
+// distinct counts the keys of new rows by bucket, by their first 58 bits. It takes eight bytes a row.
+type distinct []uint64
+
+func (d *distinct) add(key schemas.Key, bucket int) {
+	*d = append(*d, binary.BigEndian.Uint64(key[:])&^(maxBuckets-1)|uint64(bucket))
+}
+
+// count writes the numbers into the buckets of the plan.
+func (d distinct) count(p *Plan) {
+	slices.Sort(d)
+	for i, k := range d {
+		if i == 0 || d[i-1] != k {
+			p.Buckets[k%maxBuckets].Keys++
+		}
+	}
 }
 
 // upToDate returns the summary of that name where an earlier run left a complete report of exactly these rows, whose

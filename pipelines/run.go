@@ -12,6 +12,7 @@ import (
 	"latentbeam/internal/engine/memory"
 	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/report"
+	"latentbeam/internal/runs"
 	"latentbeam/internal/store"
 	"latentbeam/internal/transport"
 	"latentbeam/runners"
@@ -35,6 +36,7 @@ type Result struct {
 	Elapsed     time.Duration
 	Stages      []engine.StageTime
 
+	whole   bool // the run was of all shards
 	lost    bool // the ledger or a table turned out to be damaged: there is more to compute
 	damaged bool // a table did
 }
@@ -47,6 +49,8 @@ type runFacts struct {
 	Workers  int                `json:"workers"`
 	Runner   string             `json:"runner"`
 	Stages   []engine.StageTime `json:"stages"`
+	// Resumed are the sampling steps that an earlier run had done of rows of this one.
+	Resumed int64 `json:"steps_resumed,omitempty"`
 
 	Memory  []memory.Fact `json:"memory,omitempty"`  // what was learned of it
 	Devices any           `json:"devices,omitempty"` // what was seen of GPUs
@@ -57,7 +61,10 @@ type runFacts struct {
 // Run computes what is missing and writes the report. started is called once the plan is known. The
 // error is nil when every row is settled, failed rows included. The last shard of a job writes the report of all.
 func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
+	j.identify()
 	r, err := j.run(ctx, started)
+	j.recorder.Load().End(err)
+	r.whole = j.report.Part == ""
 	if err != nil || j.report.Part == "" || r.Joined || r.Interrupted || r.Totals.Pending > 0 {
 		return r, err
 	}
@@ -76,6 +83,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		return Result{}, err
 	}
 	if started != nil {
+		j.expect(plan)
 		started(plan)
 	}
 	r := Result{Plan: plan}
@@ -94,6 +102,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		slog.Warn("the input has lost rows of the finished output: the tables lose them now, their videos and results stay",
 			"lost", plan.Vanished, "left", plan.Rows)
 	}
+	ctx = j.watch(ctx, plan)
 	if err := j.prepare(ctx, plan); err != nil {
 		return r, err
 	}
@@ -103,6 +112,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	if err := j.begin(ctx); err != nil {
 		return r, err
 	}
+	j.recorder.Load().Set(runs.Running)
 	computeErr := j.compute(ctx, plan)
 	if ctx.Err() != nil {
 		if errors.Is(computeErr, context.Canceled) {
@@ -115,6 +125,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	}
 	r.Done, r.Skipped, r.Stages = j.engine.Progress.Done.Load(), plan.Done, j.engine.Progress.Stages()
 	r.Interrupted = j.engine.Stopping()
+	j.recorder.Load().Set(runs.Writing)
 	// The report is written after a failure too: what was done by then is there to be looked at.
 	err = j.finish(ctx, &r, began)
 	r.lost = computeErr == nil && !r.Interrupted && j.lost(lost, err)
@@ -173,6 +184,9 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time) (err error
 			return err
 		}
 	}
+	if err := j.engine.CleanSteps(ctx, r.Totals.Pending == 0 && j.report.Part == "" && j.Opts.Limit == 0); err != nil {
+		return err
+	}
 	config, err := j.Config.CanonicalJSON()
 	if err != nil {
 		return err
@@ -182,7 +196,7 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time) (err error
 		Input: r.Totals.Input, Totals: r.Totals, Limit: j.Opts.Limit, Config: config,
 		Run: runFacts{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(),
-			Workers: j.engine.Pool.Size(), Runner: j.runner.Name, Stages: r.Stages,
+			Workers: j.engine.Pool.Size(), Runner: j.runner.Name, Stages: r.Stages, Resumed: j.engine.StepsResumed(),
 			Memory: j.engine.Learned.Facts(), Devices: j.deviceFacts(), Exchanges: j.exchanges(),
 		},
 	})

@@ -26,6 +26,9 @@ type Config struct {
 	Resources    Resources `yaml:"resources" json:"resources"`
 	OnError      OnError   `yaml:"on_error" json:"on_error"`
 	DrainTimeout Duration  `yaml:"drain_timeout" json:"drain_timeout"`
+	// OnComplete are commands and URLs that are told when the job is complete. They are in no summary and in no key: a URL
+	// may hold a secret.
+	OnComplete StringList `yaml:"on_complete" json:"-"`
 
 	src   *source
 	root  *node
@@ -34,10 +37,19 @@ type Config struct {
 
 // Model says where the weights are: a name or directory that holds all components, or a directory for each.
 type Model struct {
-	Path        string `json:"path,omitempty"`                             // "tiny", or a directory
-	TextEncoder string `yaml:"text_encoder" json:"text_encoder,omitempty"` // directories of single components,
-	Transformer string `yaml:"transformer" json:"transformer,omitempty"`   // when Path is ""
-	VAE         string `yaml:"vae" json:"vae,omitempty"`
+	Path         string `yaml:"path" json:"path,omitempty"`                 // "tiny", a directory, or OWNER/NAME of a hub
+	TextEncoder  string `yaml:"text_encoder" json:"text_encoder,omitempty"` // directories of single components,
+	Transformer  string `yaml:"transformer" json:"transformer,omitempty"`   // when Path is ""
+	Transformer2 string `yaml:"transformer_2" json:"transformer_2,omitempty"`
+	VAE          string `yaml:"vae" json:"vae,omitempty"`
+	Loras        []Lora `yaml:"loras" json:"loras,omitempty"`
+}
+
+// Lora is an adapter of low rank that is added to the weights of the denoisers.
+type Lora struct {
+	Path   string   `yaml:"path" json:"path"`     // of a safetensors file, or a directory with one
+	Scale  *float64 `yaml:"scale" json:"scale"`   // nil: 1
+	Expert string   `yaml:"expert" json:"expert"` // of two denoisers: "both" (also ""), "high" or "low"
 }
 
 // Input names the rows a job starts from. Exactly one of Prompts, Media, Embeddings and Latents is given; each
@@ -118,6 +130,8 @@ type Output struct {
 	Path        string     `yaml:"path" json:"path"`
 	Write       StringList `yaml:"write" json:"write"` // of video, latents, embeddings
 	RowsPerFile int        `yaml:"rows_per_file" json:"rows_per_file,omitempty"`
+	// Name is a template over columns, such as "{id}-{seed}", by which videos also stand in names/; "": they do not.
+	Name string `yaml:"name" json:"name,omitempty"`
 	// Verify says how a run looks at the videos of earlier runs: "size" (also ""), or "digest", which reads them all.
 	// A video that was written since it was read last is always read.
 	Verify string `yaml:"verify" json:"verify,omitempty"`
@@ -151,6 +165,8 @@ type Resources struct {
 	// Hosts are the addresses (host:port) of `latentbeam worker` processes, which know the token in TokenFile.
 	Hosts     StringList `yaml:"hosts" json:"hosts,omitempty"`
 	TokenFile string     `yaml:"token_file" json:"token_file,omitempty"`
+	// CheckpointInterval is the work after which the steps of long samplings are saved, so that a kill costs no more.
+	CheckpointInterval Interval `yaml:"checkpoint_interval" json:"checkpoint_interval,omitempty"`
 	// NCCL is whether GPUs of several hosts exchange by it: "auto" (also ""), where all of a set have it, or
 	// "off". It does not encrypt; TCP does.
 	NCCL string `yaml:"nccl" json:"nccl,omitempty"`

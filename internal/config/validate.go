@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"latentbeam/internal/names"
 	"latentbeam/schemas"
 )
 
@@ -19,6 +20,7 @@ const (
 	maxThreads     = 4096
 	maxRetries     = 20
 	maxRowsPerFile = 10_000_000
+	maxHooks       = 20
 	maxDrain       = 24 * time.Hour
 	minMemory      = 16 << 20
 )
@@ -183,6 +185,25 @@ func (v *validator) output() {
 	if out.Verify != "" {
 		v.oneOf("output.verify", out.Verify, []string{VerifySize, VerifyDigest})
 	}
+	v.names()
+}
+
+// names checks output.name.
+func (v *validator) names() {
+	out := v.config.Output
+	if out.Name == "" {
+		return
+	}
+	if _, err := names.Parse(out.Name); err != nil {
+		v.problem("output.name", "see docs/names.md", "output.name: %v", err)
+	}
+	if strings.Contains(out.Path, "://") {
+		v.problem("output.name", "leave it out, and find files by the tables' video_path",
+			"output.name needs an output in a directory: a bucket has no links, and copies would double it")
+	}
+	if !out.Writes("video") {
+		v.problem("output.name", "leave it out, or write video", "output.name names videos, and this job writes none")
+	}
 }
 
 func (v *validator) resources() {
@@ -222,6 +243,9 @@ func (v *validator) resources() {
 	}
 	if e.MinRows < 0 {
 		v.bounds("on_error.min_rows", 0, maxRowsPerFile)
+	}
+	if len(v.config.OnComplete) > maxHooks {
+		v.problem("on_complete", "let one command call the others", "on_complete has %d entries, more than %d", len(v.config.OnComplete), maxHooks)
 	}
 	if time.Duration(v.config.DrainTimeout) > maxDrain {
 		v.problem("drain_timeout", "", "drain_timeout is longer than %s", maxDrain)

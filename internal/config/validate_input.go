@@ -1,17 +1,19 @@
 package config
 
 import (
+	"fmt"
+	"math"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"latentbeam/schemas"
 )
 
-// onDisk refuses an address, such as gs://bucket/x, where a path belongs.
-func (v *validator) onDisk(path, value string) {
-	if scheme, _, found := strings.Cut(value, "://"); found && !strings.ContainsAny(scheme, "/.") {
-		v.problem(path, "only files on disk are read and written: copy it there, or mount it, and give the path",
-			"%s is %q, an address and no path", path, clip(value, valueRunes))
+// address refuses an address of another kind than those of schemes.
+func (v *validator) address(path, value string, schemes []string) {
+	if problem, fix := CheckAddress(value, schemes); problem != "" {
+		v.problem(path, fix, "%s: %s", path, problem)
 	}
 }
 
@@ -30,14 +32,32 @@ func (v *validator) inStore(path, value string) {
 
 func (v *validator) model() {
 	m := v.config.Model
-	if m == (Model{}) {
+	if reflect.ValueOf(m).IsZero() {
 		v.missing("model", "model: tiny, or the model's directory")
 	}
-	v.onDisk("model", m.Path)
-	v.onDisk("model.text_encoder", m.TextEncoder)
-	v.onDisk("model.transformer", m.Transformer)
-	v.onDisk("model.vae", m.VAE)
+	v.address("model", m.Path, BucketSchemes)
+	v.address("model.text_encoder", m.TextEncoder, BucketSchemes)
+	v.address("model.transformer", m.Transformer, BucketSchemes)
+	v.address("model.transformer_2", m.Transformer2, BucketSchemes)
+	v.address("model.vae", m.VAE, BucketSchemes)
+	if m.Path != "" && (m.TextEncoder != "" || m.Transformer != "" || m.Transformer2 != "" || m.VAE != "") {
+		v.problem("model.path", "give path, or a path for each component", "model has path and components")
+	}
+	for i, l := range m.Loras {
+		at := fmt.Sprintf("model.loras.%d", i)
+		if l.Path == "" {
+			v.problem(at, "write - path: FILE.safetensors", "an entry of loras has no path")
+		}
+		v.address(at+".path", l.Path, BucketSchemes)
+		v.oneOf(at+".expert", l.Expert, []string{"", "both", "high", "low"})
+		if s := l.Scale; s != nil && !(math.Abs(*s) <= maxLoraScale) {
+			v.problem(at+".scale", "give a number such as 0.8", "scale is %g", *s)
+		}
+	}
 }
+
+// maxLoraScale bounds scales of adapters, far beyond what is of use.
+const maxLoraScale = 1000
 
 func (v *validator) input() {
 	in := v.config.Input
@@ -59,7 +79,7 @@ func (v *validator) input() {
 	}
 	kind, patterns := in.Source()
 	for _, p := range patterns {
-		v.onDisk("input."+kind, p)
+		v.address("input."+kind, p, InputSchemes)
 		if _, err := filepath.Match(p, ""); err != nil {
 			v.problem("input."+strings.Join(given, ""), "close its bracket, or put \\ before [",
 				"%q is not a glob pattern", p)

@@ -51,7 +51,9 @@ func (s *Station) pause(d time.Duration) bool {
 
 // attempt runs the stage once on leased devices, maybe together with other batches that wait.
 func (s *Station) attempt(t *recovery.Try, passage *schedule.Passage) schedule.Attempt {
+	waiting := s.engine.Board.Wait(s.step.Name, shapeOf(t.Live), len(t.Live), idsOf(t.Live))
 	g, err := s.acquire(s.engine.Turn(s.index, t.Live, t.Ask).On(passage))
+	waiting.End(err)
 	if err != nil {
 		return schedule.Attempt{Elements: len(t.Live), Err: err}
 	}
@@ -91,6 +93,7 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 	defer stop()
 	peak := peaks(set.Devices)
 	began, usage := time.Now(), metered(set)
+	ctx, ended := s.engine.follow(ctx, s.step.Name, set, g)
 	set.Patience = s.engine.Begin(g)
 	defer func() {
 		if r := recover(); r != nil {
@@ -106,11 +109,35 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 		if err == nil {
 			s.engine.Learn(g, time.Since(began))
 		}
+		ended(err)
 		s.engine.Progress.Spent(s.step.Name, time.Since(began))
 		s.engine.Progress.Computed(s.step.Name, usage())
 	}()
 	set.Stay = s.engine.Stays(s.step.Name)
-	err = RunStep(ctx, s.step, set, g.Live)
+	if s.engine.Samples(s.index) {
+		return s.sample(ctx, set, g.Live)
+	}
+	return s.compute(ctx, set, g.Live)
+}
+
+// sample runs the stage that samples, from the steps on that are kept. Steps that look wrong are kept no longer.
+func (s *Station) sample(ctx context.Context, set *stages.Set, live []*stages.Element) error {
+	e := s.engine
+	e.resume(ctx, live)
+	set.Saving = e.saving()
+	err := s.compute(ctx, set, live)
+	for _, el := range live {
+		el.Begun = nil
+		if looksWrong(err, set.Ill() != nil) || err == nil && el.Failed == nil && el.NotFinite(s.step.Gives) != "" {
+			e.forgetSteps(s.ctx, el.Key)
+		}
+	}
+	return err
+}
+
+// compute runs the stage on the set.
+func (s *Station) compute(ctx context.Context, set *stages.Set, live []*stages.Element) error {
+	err := RunStep(ctx, s.step, set, live)
 	if err != nil && set.Ranks() > 1 && fault.ClassOf(err) == fault.ClassRow && !fault.IsNotFinite(err) {
 		slog.Debug("set failed", "stage", s.step.Name, "devices", set.Ranks(), "error", err)
 		err = fault.Retry(err)

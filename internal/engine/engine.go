@@ -11,6 +11,7 @@ import (
 	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
+	"latentbeam/internal/observe"
 	"latentbeam/internal/store"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -32,6 +33,7 @@ type Engine struct {
 	Store    store.Store
 	Ledger   *ledger.Ledger
 	Progress *Progress
+	Board    *observe.Board
 	Keep     map[stages.Kind]bool   // what is published: video, latents, text
 	Earlier  func(schemas.Key) bool // whether an earlier run published files of a row; nil: none did
 	// Published is told of the poster of every row that this process has published; nil: nobody asks.
@@ -40,6 +42,8 @@ type Engine struct {
 	pending   pending
 	passing   passages
 	bells     bells
+	steps     savedSteps
+	saveEvery *time.Duration // work between two times that steps are kept; nil: they are not
 	failure   failure
 	replaced  atomic.Int64 // files of earlier runs
 
@@ -51,7 +55,7 @@ type Engine struct {
 // first pass.
 func New(steps []stages.Step, pool lend.Pool) *Engine {
 	s := schedule.New(clock{}, steps, pool)
-	return &Engine{Schedule: s, Recovery: recovery.New(s), Progress: &Progress{}}
+	return &Engine{Schedule: s, Recovery: recovery.New(s), Progress: &Progress{}, Board: newBoard(steps, pool)}
 }
 
 // clock is the time of the machine.
@@ -164,17 +168,21 @@ func (e *Engine) Read(ctx context.Context, emit func(*stages.Element)) error {
 // Admit keys an element and reports whether it is still to be computed. A bad row ends here: it is counted, and the
 // failures table is written from the source itself.
 func (e *Engine) Admit(el *stages.Element) (bool, error) {
-	e.Rules.Apply(el)
+	if err := e.Rules.Apply(el); err != nil {
+		return false, e.Fail(err)
+	}
 	if !e.Rules.Mine(el) {
 		return false, nil
 	}
 	p := e.Progress
 	p.Seen.Add(1)
 	if el.Failed != nil {
+		e.Board.Bad(failureOf(el), reasonOf(el))
 		return false, e.Fail(p.Settle(0, 1))
 	}
 	if !e.pending.claim(el.Key) {
 		p.Shared.Add(1)
+		e.Board.Shared()
 		return false, nil
 	}
 	// Only after the claim: an equal row in flight gives its claim back when the ledger has it.
@@ -184,5 +192,6 @@ func (e *Engine) Admit(el *stages.Element) (bool, error) {
 	}
 	e.pending.release(el.Key)
 	p.Skipped.Add(1)
+	e.Board.Skipped()
 	return false, e.Fail(err)
 }
