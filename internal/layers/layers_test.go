@@ -44,13 +44,8 @@ var floors = []floor{
 	{"transforms internal/audit", "github.com/apache/beam"},
 	{"runners", ""},
 	{"pipelines", ""},
-<<<<<<< HEAD
-	{"internal/cli", "github.com/spf13/cobra github.com/vbauerster/mpb"},
-	{". internal/reference", ""}, // Main
-=======
 	{"internal/cli", "github.com/spf13/cobra"},
-	{".", ""}, // Main
->>>>>>> main
+	{". internal/reference", ""}, // Main
 	{"cmd/latentbeam", ""},
 }
 
