@@ -67,6 +67,9 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	if err != nil {
 		return nil, cfg.Errorf("runner", "%v", err)
 	}
+	if err := runner.Check(cfg); err != nil {
+		return nil, err
+	}
 	h, err := host.Open(cfg, o.Specs)
 	if err != nil {
 		return nil, err

@@ -146,7 +146,8 @@ func (j *Job) compute(ctx context.Context, plan Plan) error {
 	}
 	for range maxPasses {
 		err := j.engine.Pass(ctx, func(ctx context.Context) error {
-			return j.runner.Run(ctx, transforms.Pipeline(j.spec, names))
+			return j.runner.Run(ctx, runners.Launch{Pipeline: transforms.Pipeline(j.spec, names), Job: j.report.Title,
+				Config: j.Config.Runner})
 		})
 		if err != nil || j.engine.Settled() || j.engine.Stopping() {
 			return err
