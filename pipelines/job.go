@@ -2,11 +2,10 @@ package pipelines
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
-	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
@@ -18,6 +17,7 @@ import (
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
 	"latentbeam/runners"
+	"latentbeam/schemas"
 	"latentbeam/stages"
 )
 
@@ -37,6 +37,8 @@ type Options struct {
 	// Look says that the job is only to be planned: devices that others could want are not taken.
 	Look bool
 
+	worker bool // another process has submitted the job
+
 	outputs outputs // of tests; the zero value finds the stores of addresses
 }
 
@@ -52,12 +54,14 @@ type Job struct {
 	fleet   *devices.Fleet // local and the devices of other hosts; nil where there are none
 	runner  runners.Runner
 	report  report.Job
-	spec    []byte
 	peeking bool            // the output is only read
 	told    map[string]bool // files of the ledger of whose damage was told
+	id      string          // of this run
 	free    []string        // locks of others that nobody holds while this run holds its own
 	close   []func()
 	output  int // where those of close begin that give the output back
+
+	forgotten atomic.Pointer[func(schemas.Key) bool] // of a worker that has read the input
 }
 
 // Open opens all that a job needs but its output. What is wrong with the configuration, the model or the
@@ -70,11 +74,14 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	if err := runner.Check(cfg); err != nil {
 		return nil, err
 	}
+	if err := checkSpread(cfg, o, runner); err != nil {
+		return nil, err
+	}
 	h, err := host.Open(cfg, o.Specs)
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{Config: cfg, Opts: o, host: h, runner: runner, close: []func(){h.Close}}
+	j := &Job{Config: cfg, Opts: o, host: h, runner: runner, id: newJobID(), close: []func(){h.Close}}
 	if err := j.open(); err != nil {
 		j.Close()
 		return nil, err
@@ -84,6 +91,9 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 
 // openRows opens the input of a job, which has rows unless the options say that it need not.
 func openRows(cfg *config.Config, o Options) (engine.Source, error) {
+	if o.worker {
+		return lazily(cfg, o.Limit), nil
+	}
 	source, err := openSource(cfg, o.Limit)
 	if err == nil && !o.AllowEmpty && isEmpty(source) {
 		kind, _ := cfg.Input.Source()
@@ -114,16 +124,15 @@ func (j *Job) open() error {
 	if j.engine.Rules, err = j.rules(workers.Class()); err != nil {
 		return cfg.Errorf("stages", "%v", err)
 	}
-	j.spec, err = json.Marshal(map[string]any{"config": cfg, "shard": o.Shard, "shards": o.Shards, "pid": os.Getpid()})
-	if err != nil {
-		return fmt.Errorf("open job: %w", err)
-	}
 	j.report = report.Job{
 		Title: filepath.Base(cfg.Output.Path), Rows: j.rows, Keep: j.engine.Keep, Part: part(o),
 		RowsPerFile: cfg.Output.RowsPerFile,
 		Facts: report.Facts{
 			Model: j.host.Model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
 		},
+	}
+	if j.elsewhere() {
+		return nil
 	}
 	return j.host.Load(context.Background())
 }
@@ -207,7 +216,8 @@ func (j *Job) use(ctx context.Context, s store.Store, alone bool) error {
 	if err := j.mend(ctx, l, alone); err != nil {
 		return err
 	}
-	return j.forget(ctx, l)
+	j.engine.Earlier, err = j.forget(ctx, l)
+	return err
 }
 
 // Close gives back what the job holds.

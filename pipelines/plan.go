@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
 	"latentbeam/schemas"
@@ -31,6 +32,8 @@ type Plan struct {
 	Buckets []Bucket
 	// Input is a digest of the rows, their keys and outcomes.
 	Input string
+
+	census engine.Census // what workers compare their input with
 }
 
 // Bucket is the new rows of one shape.
@@ -74,6 +77,7 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 			return p, err
 		}
 		p.Rows++
+		p.census.Add(e)
 		found := ledger.Failed
 		if e.Failed != nil {
 			named.Name(e.Given.Source, e.Failed.Stage, e.Failed.Message)

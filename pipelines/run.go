@@ -90,11 +90,13 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		slog.Warn("the input has lost rows of the finished output: the tables lose them now, their videos and results stay",
 			"lost", plan.Vanished, "left", plan.Rows)
 	}
-	if err := j.prepare(ctx, plan); err != nil {
-		return r, err
-	}
-	if err := j.host.Reload(ctx); err != nil {
-		return r, err
+	if !j.elsewhere() {
+		if err := j.prepare(ctx, plan); err != nil {
+			return r, err
+		}
+		if err := j.host.Reload(ctx); err != nil {
+			return r, err
+		}
 	}
 	if err := j.begin(ctx); err != nil {
 		return r, err
@@ -114,7 +116,10 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	// The report is written after a failure too: what was done by then is there to be looked at.
 	err = j.finish(ctx, &r, began)
 	r.lost = computeErr == nil && !r.Interrupted && j.lost(lost, err)
-	if err == nil && computeErr == nil && r.Totals.Pending > 0 && !r.Interrupted {
+	switch left := err == nil && computeErr == nil && r.Totals.Pending > 0 && !r.Interrupted; {
+	case left && j.spread():
+		err = j.lostRows(r.Totals.Pending)
+	case left:
 		err = fault.Fatal(fmt.Errorf("%d rows are left after the last pass over the input: it changes while it is read, "+
 			"or runner %s drops rows; run the job again", r.Totals.Pending, j.runner.Name))
 	}
@@ -136,7 +141,6 @@ func (j *Job) compute(ctx context.Context, plan Plan) error {
 		return nil
 	}
 	runners.Init()
-	defer transforms.Register(j.spec, j.engine)()
 	names := make([]string, len(j.engine.Steps))
 	for i, s := range j.engine.Steps {
 		names[i] = s.Name
@@ -144,9 +148,14 @@ func (j *Job) compute(ctx context.Context, plan Plan) error {
 	for _, b := range plan.Buckets {
 		j.engine.Expected = append(j.engine.Expected, schedule.Expected{Row: b.first, Rows: int(b.Rows)})
 	}
+	if j.spread() {
+		return j.distribute(ctx, plan, names)
+	}
+	spec := []byte(j.id)
+	defer transforms.Register(spec, j.engine)()
 	for range maxPasses {
 		err := j.engine.Pass(ctx, func(ctx context.Context) error {
-			return j.runner.Run(ctx, runners.Launch{Pipeline: transforms.Pipeline(j.spec, names), Job: j.report.Title,
+			return j.runner.Run(ctx, runners.Launch{Pipeline: transforms.Pipeline(spec, names, false), Job: j.report.Title,
 				Config: j.Config.Runner})
 		})
 		if err != nil || j.engine.Settled() || j.engine.Stopping() {

@@ -193,7 +193,7 @@ func (f *failure) add(m *jobpb.JobMessage) {
 	if m.GetImportance() >= jobpb.JobMessage_JOB_MESSAGE_ERROR {
 		f.last = text
 	}
-	if reason := Reason(text); reason != "" {
+	if reason := fault.Marked(text); reason != "" {
 		f.marked = reason
 	}
 	slog.Debug("the engine says", "importance", m.GetImportance().String(), "text", text)
@@ -233,28 +233,4 @@ func died(text string) bool {
 		}
 	}
 	return false
-}
-
-// The marks around an error of a worker, by which it is found in the text of an engine.
-const (
-	reasonOpens  = "[latentbeam: "
-	reasonCloses = " :latentbeam]"
-)
-
-// Marked puts marks around the text of an error.
-func Marked(err error) error {
-	if err == nil || strings.Contains(err.Error(), reasonOpens) {
-		return err
-	}
-	return fmt.Errorf("%s%w%s", reasonOpens, err, reasonCloses)
-}
-
-// Reason returns what stands between the marks of a text, "" where there are none.
-func Reason(text string) string {
-	_, rest, found := strings.Cut(text, reasonOpens)
-	reason, _, closed := strings.Cut(rest, reasonCloses)
-	if !found || !closed {
-		return ""
-	}
-	return reason
 }

@@ -28,11 +28,23 @@ func (f *BucketFn) Setup(context.Context) (err error) {
 }
 
 // StartBundle begins with empty buckets.
-func (f *BucketFn) StartBundle(context.Context, func(*stages.Batch)) { f.buckets = f.engine.Buckets() }
+func (f *BucketFn) StartBundle(ctx context.Context, _ func(*stages.Batch)) error {
+	f.buckets = f.engine.Buckets()
+	if s := f.engine.Spread; s != nil {
+		return told(f.engine, s.Begin(ctx))
+	}
+	return nil
+}
 
 // ProcessElement puts e into its bucket and emits the batch when it is full.
-func (f *BucketFn) ProcessElement(_ context.Context, e *stages.Element, emit func(*stages.Batch)) {
+func (f *BucketFn) ProcessElement(_ context.Context, e *stages.Element, emit func(*stages.Batch)) error {
+	if f.engine.Spread != nil {
+		if wanted, err := f.engine.Rejoin(e); !wanted || err != nil {
+			return told(f.engine, err)
+		}
+	}
 	f.buckets.Put(e, emit)
+	return nil
 }
 
 // FinishBundle emits what is left.

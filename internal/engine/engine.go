@@ -35,6 +35,7 @@ type Engine struct {
 	Keep     map[stages.Kind]bool   // what is published: video, latents, text
 	Earlier  func(schemas.Key) bool // whether an earlier run published files of a row; nil: none did
 	Expected []schedule.Expected    // what the first pass will compute, as far as it is known
+	Spread   *Spread                // nil: all bundles are of this process and pass
 	pending  pending
 	failure  failure
 	replaced atomic.Int64 // files of earlier runs
