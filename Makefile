@@ -6,7 +6,7 @@ TESTED = -tags prism
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-cuda demo eval test same race lint rooms bench memory fuzz million cuda gpu host cuda-headers kern ptx ptxas
+.PHONY: help build build-cuda demo eval test same race lint rooms pictures bench memory fuzz million cuda gpu host cuda-headers kern ptx ptxas
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ lint: ## gofmt, go vet, staticcheck (staticcheck.conf) and the house plan
 
 rooms: ## the structure in figures: lines by room, optional interfaces, types of one name
 	@$(GO) run ./internal/layers/rooms
+
+pictures: ## the pictures of docs, made anew (needs Chromium)
+	$(GO) run ./docs/pictures
 
 bench: ## every kernel against this machine's peak (bench.json), the encoder and the row path
 	LATENTBEAM_BENCH=$(CURDIR)/bench.json $(GO) test -count 1 -run TestMeasure -v -timeout 30m ./kernels/cpu

@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -51,4 +52,44 @@ func (r PromptRow) withCarried() PromptRow {
 		}
 	}
 	return r
+}
+
+// CarriedColumn is one column that a table carries along for a row.
+type CarriedColumn struct {
+	Name  string
+	Value json.RawMessage // as the table had it
+}
+
+// Text is the value as people read it: a text without its quotes, everything else as JSON; null is "".
+func (c CarriedColumn) Text() string {
+	var s string
+	if string(c.Value) == "null" || json.Unmarshal(c.Value, &s) == nil {
+		return s
+	}
+	return string(c.Value)
+}
+
+// Carried reads the Extra of a row: its columns in the order of the table.
+func Carried(extra string) ([]CarriedColumn, error) {
+	if extra == "" {
+		return nil, nil
+	}
+	d := json.NewDecoder(strings.NewReader(extra))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, fmt.Errorf("carried columns %.80q: want a JSON object", extra)
+	}
+	var out []CarriedColumn
+	for d.More() {
+		var c CarriedColumn
+		t, err := d.Token()
+		if err == nil {
+			c.Name, _ = t.(string)
+			err = d.Decode(&c.Value)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("carried columns %.80q: %w", extra, err)
+		}
+		out = append(out, c)
+	}
+	return out, nil
 }

@@ -32,7 +32,7 @@ func (f *PublishFn) StartBundle(ctx context.Context) { f.publisher = f.engine.Pu
 
 // ProcessElement queues the elements of the batch.
 func (f *PublishFn) ProcessElement(_ context.Context, b *stages.Batch) error {
-	return told(f.engine, f.publisher.Add(b.Elements))
+	return told(f.engine, f.publisher.Add(b))
 }
 
 // FinishBundle waits until everything queued is published.

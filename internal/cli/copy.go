@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"latentbeam/internal/runs"
 	"latentbeam/internal/store"
 	"latentbeam/internal/store/open"
 	"latentbeam/schemas/fault"
@@ -107,12 +108,12 @@ func (c *copier) names(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !known[info.Name] && !isLock(info.Name) {
+		if !known[info.Name] && !isLock(info.Name) && !runs.Owns(info.Name) {
 			return nil, fault.Usage(fmt.Errorf("copy to %s: it holds %s, which %s does not: it is another output; give a new place",
 				c.to.URL(), info.Name, c.from.URL()))
 		}
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return isLock(name) || !strings.HasPrefix(name, c.prefix) })
+	names = slices.DeleteFunc(names, func(name string) bool { return isLock(name) || runs.Owns(name) || !strings.HasPrefix(name, c.prefix) })
 	slices.SortStableFunc(names, func(a, b string) int {
 		return bytes.Compare([]byte{rank(a)}, []byte{rank(b)})
 	})

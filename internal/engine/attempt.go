@@ -19,13 +19,13 @@ var errNotBegun = errors.New("the job is stopping")
 
 // settle tries the elements until each has its result or its failure. Only an error that ends the job comes back, or
 // errNotBegun.
-func (s *Station) settle(live []*stages.Element) error {
+func (s *Station) settle(live []*stages.Element, passage *schedule.Passage) error {
 	tries := s.engine.Tries(s.index, live)
 	for t := tries.Next(); t != nil; t = tries.Next() {
 		if t.Pause > 0 && !s.pause(t.Pause) {
 			return context.Cause(s.ctx)
 		}
-		r := s.attempt(t)
+		r := s.attempt(t, passage)
 		switch {
 		case errors.Is(r.Err, errNotBegun):
 			return r.Err
@@ -49,9 +49,9 @@ func (s *Station) pause(d time.Duration) bool {
 	}
 }
 
-// attempt runs the stage once on leased devices; the batch may do so together with others that wait.
-func (s *Station) attempt(t *recovery.Try) schedule.Attempt {
-	g, err := s.acquire(s.engine.Turn(s.index, t.Live, t.Ask))
+// attempt runs the stage once on leased devices, maybe together with other batches that wait.
+func (s *Station) attempt(t *recovery.Try, passage *schedule.Passage) schedule.Attempt {
+	g, err := s.acquire(s.engine.Turn(s.index, t.Live, t.Ask).On(passage))
 	if err != nil {
 		return schedule.Attempt{Elements: len(t.Live), Err: err}
 	}

@@ -37,6 +37,8 @@ type Engine struct {
 	Expected []schedule.Expected    // what the first pass will compute, as far as it is known
 	Spread   *Spread                // nil: all bundles are of this process and pass
 	pending  pending
+	passing  passages
+	bells    bells
 	failure  failure
 	replaced atomic.Int64 // files of earlier runs
 
@@ -71,6 +73,7 @@ type pass struct{ ctx, job context.Context }
 // that failed as they are.
 func (e *Engine) Pass(ctx context.Context, run func(context.Context) error) error {
 	e.pending.reset()
+	e.passing.forget(e.Schedule)
 	e.Reset(e.Expected)
 	e.Expected = nil // what a pass leaves is not known
 	p := &pass{job: ctx}

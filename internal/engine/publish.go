@@ -51,10 +51,11 @@ func (e *Engine) Publisher(ctx context.Context) *Publisher {
 	return c
 }
 
-// Add queues elements, or returns the error that stopped the publisher.
-func (c *Publisher) Add(elements []*stages.Element) error {
+// Add queues the elements of a batch, or returns the error that stopped the publisher.
+func (c *Publisher) Add(b *stages.Batch) error {
+	defer c.engine.through(b)
 	select {
-	case c.queue <- elements:
+	case c.queue <- b.Elements:
 		return c.failure()
 	case <-c.ctx.Done():
 		return context.Cause(c.ctx)

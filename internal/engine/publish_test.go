@@ -36,7 +36,7 @@ func TestGroupCommit(t *testing.T) {
 		c := e.Publisher(t.Context())
 		add := func(els []*stages.Element) {
 			t.Helper()
-			if err := c.Add(els); err != nil {
+			if err := c.Add(&stages.Batch{Elements: els}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -81,7 +81,7 @@ func TestPublishReleasesKeys(t *testing.T) {
 		if !e.pending.claim(els[0].Key) || e.pending.claim(els[0].Key) {
 			t.Fatal("one claim")
 		}
-		if err := c.Add(els); err != nil {
+		if err := c.Add(&stages.Batch{Elements: els}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -112,12 +112,12 @@ func TestPublishStopsAtAnError(t *testing.T) {
 			return nil
 		})
 		c := e.Publisher(t.Context())
-		if err := c.Add(e.results(0, 1, 1)); err != nil {
+		if err := c.Add(&stages.Batch{Elements: e.results(0, 1, 1)}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(commitDelay)
 		synctest.Wait()
-		if err := c.Add(e.results(1, 1, 1)); !errors.Is(err, syscall.ENOSPC) {
+		if err := c.Add(&stages.Batch{Elements: e.results(1, 1, 1)}); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("add after the disk was full: %v", err)
 		}
 		e.Store.(*dir.Dir).SetTrace(nil)
@@ -143,7 +143,7 @@ func TestForeignFileFailsOneRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := e.Publisher(t.Context())
-	if err := c.Add(els); err != nil {
+	if err := c.Add(&stages.Batch{Elements: els}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Close(); err != nil {
@@ -169,7 +169,7 @@ func TestPublishWhenTheJobEnds(t *testing.T) {
 			defer cancel()
 			failed := errors.New("a stage failed")
 			err := e.Pass(ctx, func(ctx context.Context) error {
-				if err := e.Publisher(ctx).Add(e.results(0, 2, 1)); err != nil {
+				if err := e.Publisher(ctx).Add(&stages.Batch{Elements: e.results(0, 2, 1)}); err != nil {
 					t.Error(err)
 				}
 				synctest.Wait()

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
+	"latentbeam/internal/engine/schedule"
 	"latentbeam/stages"
 )
 
@@ -21,10 +21,8 @@ type Station struct {
 	cancel   context.CancelCauseFunc
 	results  chan finished
 	inFlight int
+	behind   <-chan struct{} // closed when a stage behind has finished a batch since this one has emitted
 }
-
-// nudgeEvery is how often a waiting stage lets those behind it emit.
-const nudgeEvery = 200 * time.Millisecond
 
 // finished is a batch that has left the stage, or the error that ends the job; neither for a batch that
 // was dropped after Stop.
@@ -38,6 +36,7 @@ func (e *Engine) Station(ctx context.Context, index int) *Station {
 	s := &Station{index: index, engine: e, step: &e.Steps[index]}
 	s.ctx, s.cancel = e.bundle(ctx)
 	s.results = make(chan finished, e.Limit(index))
+	s.behind = e.bells.behind(index)
 	return s
 }
 
@@ -50,8 +49,11 @@ func (s *Station) Put(b *stages.Batch, emit func(*stages.Batch)) error {
 	}
 	if len(b.Elements) > 0 {
 		s.inFlight++
-		results := s.results
-		s.engine.running.Go(func() { results <- s.run(b) })
+		results, passage := s.results, s.engine.takes(s.index, b)
+		s.engine.running.Go(func() {
+			results <- s.run(b, passage)
+			s.engine.bells.ring(s.index)
+		})
 	}
 	for {
 		select {
@@ -61,7 +63,7 @@ func (s *Station) Put(b *stages.Batch, emit func(*stages.Batch)) error {
 			}
 		default:
 			if len(b.Elements) == 0 {
-				emit(b)
+				s.emit(b, emit)
 			}
 			return nil
 		}
@@ -79,14 +81,21 @@ func (s *Station) Close(emit func(*stages.Batch)) error {
 	return nil
 }
 
-// take waits for a batch to finish. While it waits, it sends an empty batch down now and then: the stages
-// behind it can emit only when they are called, and what they have finished should not wait for it.
+// emit sends a batch down.
+func (s *Station) emit(b *stages.Batch, emit func(*stages.Batch)) {
+	s.behind = s.engine.bells.behind(s.index)
+	emit(b)
+	s.engine.gave(s.index, b)
+}
+
+// take waits for a batch to finish. When a stage behind finishes one meanwhile, it sends an empty batch down: stages
+// can emit only when they are called, and what they have finished should not wait.
 func (s *Station) take(emit func(*stages.Batch)) error {
 	select {
 	case o := <-s.results:
 		return s.finish(o, emit)
-	case <-time.After(nudgeEvery):
-		emit(&stages.Batch{})
+	case <-s.behind:
+		s.emit(&stages.Batch{}, emit)
 		return nil
 	case <-s.ctx.Done():
 		return context.Cause(s.ctx)
@@ -100,13 +109,18 @@ func (s *Station) finish(o finished, emit func(*stages.Batch)) error {
 		return s.engine.Fail(o.err)
 	}
 	if o.batch != nil {
-		emit(o.batch)
+		s.emit(o.batch, emit)
 	}
 	return nil
 }
 
 // run takes the batch through the stage. Only a fatal error comes back; anything else ends in Failed.
-func (s *Station) run(b *stages.Batch) finished {
+func (s *Station) run(b *stages.Batch, passage *schedule.Passage) (o finished) {
+	defer func() {
+		if o.batch == nil {
+			s.engine.through(b)
+		}
+	}()
 	for _, e := range b.Live() {
 		s.checkInput(e)
 	}
@@ -115,7 +129,7 @@ func (s *Station) run(b *stages.Batch) finished {
 	if len(live) == 0 {
 		return finished{batch: b}
 	}
-	switch err := s.settle(live); {
+	switch err := s.settle(live, passage); {
 	case errors.Is(err, errNotBegun):
 		return finished{}
 	case err != nil:

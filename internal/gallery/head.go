@@ -14,6 +14,10 @@ var (
 	pageHTML string
 	//go:embed assets/page.css
 	pageCSS string
+	//go:embed assets/rows.js
+	rowsJS string
+	//go:embed assets/grid.js
+	gridJS string
 	//go:embed assets/play.js
 	playJS string
 	//go:embed assets/filter.js
@@ -24,7 +28,7 @@ var (
 
 var (
 	page   = template.Must(template.New("page").Parse(pageHTML))
-	script = playJS + filterJS + viewerJS
+	script = rowsJS + gridJS + playJS + filterJS + viewerJS
 )
 
 // head is what the page's frame shows.
@@ -37,8 +41,18 @@ type head struct {
 	Number, Pages  int
 	Total          int
 	Range          string // "501–1,000 of 1,200 videos"
+	First          string // name of the first page, which lists the failed rows
 	Prev, Next     string // page names, "" at the ends
 	Steps          []pagerStep
+	Failed         *shownFailures // nil: none, or not on this page
+	FailedTotal    int
+}
+
+// shownFailures is what the first page says of failed rows.
+type shownFailures struct {
+	Summary, Table string // Table: URL, "" where there is none
+	Causes         []shownCause
+	Others         string // "5 rows with other reasons"
 }
 
 // shownDetail is a Detail with its link as a URL.
@@ -65,6 +79,15 @@ func newHead(p *Page) (*head, error) {
 	if p.Pages > 1 {
 		h.Title = fmt.Sprintf("%s, page %s of %s", h.Heading, grouped(p.Number), grouped(p.Pages))
 	}
+	if h.First, err = link(p.name(1)); err != nil {
+		return nil, fmt.Errorf("prefix: %w", err)
+	}
+	if h.Failed, err = newFailures(p); err != nil {
+		return nil, err
+	}
+	if p.Failed != nil {
+		h.FailedTotal = p.Failed.Total
+	}
 	if p.Number > 1 {
 		h.Prev = p.name(p.Number - 1)
 	}
@@ -72,6 +95,28 @@ func newHead(p *Page) (*head, error) {
 		h.Next = p.name(p.Number + 1)
 	}
 	return h, nil
+}
+
+func newFailures(p *Page) (*shownFailures, error) {
+	if p.Failed == nil || p.Failed.Total == 0 || p.Number > 1 {
+		return nil, nil
+	}
+	s := &shownFailures{Causes: p.Failed.shown()}
+	s.Summary = plural(p.Failed.Total, "row") + " failed"
+	if n := len(s.Causes); n > 1 {
+		s.Summary += ", for " + plural(n, "reason")
+	}
+	if n := p.Failed.Others; n > 0 {
+		s.Others = plural(n, "row") + " with other reasons"
+	}
+	if p.Table == "" {
+		return s, nil
+	}
+	var err error
+	if s.Table, err = link(p.Table); err != nil {
+		return nil, fmt.Errorf("failures table: %w", err)
+	}
+	return s, nil
 }
 
 // policy allows the one script of the page, by hash, and no request but for what the page's elements show.

@@ -7,8 +7,9 @@ import (
 	"net/url"
 )
 
-// PageSize is the most items a page holds: what a browser filters and scrolls without a pause.
-const PageSize = 500
+// PageSize is the most items a page holds: about four megabytes, which a browser reads in a quarter of a second. The
+// page draws only the cards near the view, so its size matters for reading and not for scrolling.
+const PageSize = 10_000
 
 // Detail is a named value, shown in the order given. Link, where not empty, is a relative slash-separated
 // path that the value leads to.
@@ -19,16 +20,21 @@ type Detail struct {
 // Item is one video or still image of a run.
 type Item struct {
 	ID     string // the row's id, "" where it has none
+	Source string // where the row stands: "shapes.csv:17"
 	Prompt string // any text; may be empty
-	Video  string // relative slash-separated path of the mp4 or png
+	Video  string // relative slash-separated path of the mp4 or png; items with one path are duplicates
 	Poster string // relative slash-separated path of a jpeg, "" where there is none
 
 	Width, Height int     // pixels
 	NumFrames     int     // 1 for a still image
 	FPS           float64 // frames per second, 0 where unknown
 	Seed          int64
+	Steps         int     // 0 where unknown
+	Guidance      float64 // 0 where unknown
+	Model         string
+	Key           string // "" where it is the name of the video's file
 
-	Details []Detail // what else made it, shown on demand
+	Details []Detail // what else is known of it; a name with few values can be filtered by
 }
 
 // Page is one page of a gallery.
@@ -39,6 +45,8 @@ type Page struct {
 	Pages  int    // pages in all, PageCount(Total)
 	Total  int    // items on all pages
 	Facts  []Detail
+	Failed *Causes                // the rows that failed, shown on the first page; nil: none
+	Table  string                 // relative path of the table of all failed rows, "" where there is none
 	Items  iter.Seq2[Item, error] // at most PageSize; the first error ends the page
 }
 

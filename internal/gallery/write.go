@@ -11,6 +11,12 @@ import (
 // writeBuffer is large enough that a card is rarely cut, small beside a page.
 const writeBuffer = 64 << 10
 
+// The element that holds the cards. A browser does not run it.
+const (
+	dataBegin = "<script type=\"application/json\" id=\"rows\">[\n"
+	dataEnd   = "]</script>\n"
+)
+
 // Write writes one page. It reads p.Items once, holding one item at a time, and fails on the first item it
 // cannot show, on more or fewer items than p.Total says belong on the page, and when w fails; what was
 // written by then is not a page, so w should be a file that is renamed when Write succeeds.
@@ -80,6 +86,9 @@ func write(w io.Writer, p *Page) error {
 
 func writeCards(out io.Writer, p *Page) error {
 	n := 0
+	if _, err := io.WriteString(out, dataBegin); err != nil {
+		return err
+	}
 	for item, err := range p.Items {
 		if err != nil {
 			return fmt.Errorf("read item %d: %w", n+1, err)
@@ -87,11 +96,14 @@ func writeCards(out io.Writer, p *Page) error {
 		if n++; n > p.expected() {
 			break
 		}
-		c, err := newCard(n, &item)
+		card, err := cardJSON(&item)
 		if err != nil {
 			return fmt.Errorf("item %d, id %q: %w", n, item.ID, err)
 		}
-		if err := page.ExecuteTemplate(out, "card", c); err != nil {
+		if n > 1 {
+			card = append([]byte(",\n"), card...)
+		}
+		if _, err := out.Write(card); err != nil {
 			return err
 		}
 	}
@@ -99,5 +111,6 @@ func writeCards(out io.Writer, p *Page) error {
 		return fmt.Errorf("items differ in number from the %d that belong on page %d of %d in all",
 			p.expected(), p.Number, p.Total)
 	}
-	return nil
+	_, err := io.WriteString(out, dataEnd)
+	return err
 }

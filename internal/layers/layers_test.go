@@ -20,10 +20,10 @@ type floor struct {
 
 // floors is the house plan. Mend the import, not the plan.
 var floors = []floor{
-	{"python internal/media/h264 internal/aspect internal/mapfile internal/torchpickle/torchtest internal/testaid " +
+	{"python internal/browser internal/media/h264 internal/aspect internal/mapfile internal/torchpickle/torchtest internal/testaid " +
 		"kernels/cuda/library testdata/tiny",
 		"golang.org/x/sys"},
-	{"schemas", ""},
+	{"schemas docs/pictures", ""},
 	{"stages/sequence internal/same internal/rng schemas/fault stages/safetensors internal/torchpickle internal/sentencepiece " +
 		"internal/ftfy internal/media internal/layers internal/layers/rooms kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
 		"kernels/cuda/nccl kernels/cuda/gpu/timings",
@@ -35,7 +35,7 @@ var floors = []floor{
 	{"internal/store/gcs internal/store/s3 internal/store/bucket/buckettest", "cloud.google.com/go/storage google.golang.org/api " +
 		"github.com/minio/minio-go github.com/fsouza/fake-gcs-server github.com/johannesboyne/gofakes3"},
 	{"internal/store/open internal/ledger internal/transport internal/doctor stages", ""},
-	{"internal/lend internal/engine/memory", ""},
+	{"internal/lend internal/engine/memory internal/runs", ""},
 	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus internal/engine/schedule", ""},
 	{"stages/nn/nntest stages/diffuse stages/vae/wan internal/engine/recovery", ""},
 	{"stages/t5 stages/stdit stages/wan stages/vae stages/guard stages/exec stages/video internal/engine", ""},

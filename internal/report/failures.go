@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 
+	"latentbeam/internal/gallery"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/table"
 	"latentbeam/schemas"
@@ -42,6 +43,8 @@ func (j *Job) failureRows(ctx context.Context, totals *Totals,
 			if err == nil && o.status == ledger.Failed {
 				row, err = j.failureRow(&o)
 				totals.Name(row.Source, row.Stage, row.Message)
+				totals.causes.Add(row.Class, row.Stage,
+					gallery.Failure{ID: row.ID, Source: row.Source, Prompt: row.Prompt, Reason: row.Message})
 			}
 			if (err != nil || o.status == ledger.Failed) && (!yield(row, err) || err != nil) {
 				return

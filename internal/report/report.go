@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"latentbeam/internal/gallery"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
 	"latentbeam/schemas"
@@ -53,6 +54,8 @@ type Totals struct {
 	Agreement map[string]Agreement `json:"agreement,omitempty"`
 	// Input is the digest of the rows and their outcomes, see Digest.
 	Input string `json:"-"`
+
+	causes gallery.Causes // what the gallery says of failed rows
 }
 
 // firstFailures bounds the failed rows that the totals name, messageBytes what they say of each.

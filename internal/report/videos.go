@@ -44,10 +44,7 @@ func (j *Job) videoRow(o outcome) (schemas.VideoRow, error) {
 		}
 		readings = string(js)
 	}
-	width, height, frames := r.Width, r.Height, r.NumFrames
-	if v.NumFrames > 0 {
-		width, height, frames = v.Width, v.Height, v.NumFrames
-	}
+	width, height, frames := sizeOf(v, r)
 	return schemas.VideoRow{
 		ID: r.ID, Key: o.Key.String(), Prompt: r.Prompt, NegativePrompt: r.NegativePrompt,
 		Seed: *r.Seed, SampleIndex: int64(r.SampleIndex), Model: j.Model,

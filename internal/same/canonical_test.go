@@ -140,14 +140,15 @@ func shown(summary string, whole bool) string {
 	return stage.ReplaceAllString(summary, "$1")
 }
 
-// skipped tells the files that are not compared: locks, what the case wrote itself, and what it says.
+// skipped tells the files that are not compared: locks, facts of runs, what the case wrote itself, and
+// what it says.
 func (s *shell) skipped(name string) bool {
 	for _, dir := range s.ignored {
 		if strings.HasPrefix(name, dir) {
 			return true
 		}
 	}
-	return s.given[name] || strings.HasSuffix(name, "lock")
+	return s.given[name] || strings.HasSuffix(name, "lock") || strings.HasPrefix(name, "runs/") || strings.Contains(name, "/runs/")
 }
 
 func digest(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }

@@ -33,7 +33,10 @@ type comingRows struct {
 }
 
 // played is a batch.
-type played []*stages.Element
+type played struct {
+	elements []*stages.Element
+	passage  *Passage // nil before it is sampled
+}
 
 type waitingTurn struct {
 	*Turn
@@ -121,7 +124,8 @@ func (p *play) pass() {
 				p.arrive(i+1, b)
 				continue
 			}
-			rows := len(b)
+			rows := len(b.elements)
+			p.Leave(b.passage)
 			if n := len(p.ends); n > 0 {
 				rows += p.ends[n-1].rows
 			}
@@ -150,15 +154,19 @@ func (p *play) feed() bool {
 	}
 	p.Dispatch(shape, &c.row.Row, n)
 	p.coming[slices.IndexFunc(p.coming, func(o comingRows) bool { return o.row == c.row })].left -= n
-	p.arrive(0, slices.Repeat(played{c.row}, n))
+	p.arrive(0, played{elements: slices.Repeat([]*stages.Element{c.row}, n)})
 	return true
 }
 
 // arrive lets a batch wait for devices.
 func (p *play) arrive(stage int, b played) {
 	p.inside[stage]++
-	p.Arrive(stage, &stages.Batch{Elements: b})
-	t := p.Turn(stage, b, Ask{})
+	p.Arrive(stage, &stages.Batch{Elements: b.elements})
+	t := p.Turn(stage, b.elements, Ask{})
+	if p.Samples(stage) {
+		b.passage = &Passage{}
+		t.On(b.passage)
+	}
 	p.turns.join(t)
 	p.waiting = append(p.waiting, waitingTurn{t, b})
 }
@@ -181,7 +189,7 @@ func (p *play) start() {
 func (p *play) begin(w waitingTurn, g *Grant) {
 	batches := []played{w.batch}
 	for _, o := range g.joined {
-		batches = append(batches, o.live)
+		batches = append(batches, played{o.live, o.passage})
 	}
 	p.Begin(g)
 	took := time.Duration(p.seconds(g) * float64(time.Second))

@@ -27,6 +27,7 @@ type Schedule struct {
 	MaxBatch int            // upper bound on a batch; 0: the memory plan alone decides
 	Learned  memory.Learned // what batches have taught of their memory
 
+	sampling int // index of the step that samples, -1: none does
 	stopping atomic.Bool
 	turns    turns
 	tail     tail
@@ -35,7 +36,7 @@ type Schedule struct {
 
 // New returns the schedule of these steps on these devices, by the time of the clock.
 func New(clock Clock, steps []stages.Step, pool lend.Pool) *Schedule {
-	s := &Schedule{Steps: steps, Pool: pool}
+	s := &Schedule{Steps: steps, Pool: pool, sampling: samplingStage(steps)}
 	s.turns.clock = clock
 	s.forecast.open(NewPredictions())
 	return s

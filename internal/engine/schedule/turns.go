@@ -22,6 +22,8 @@ type turns struct {
 	clock   Clock
 	again   time.Time // when a turn that waits beside free devices is asked again; zero: none does
 	stop    func()    // ends the wait for that; nil: nothing waits
+	// passages are those of batches that have begun to sample and are not published yet.
+	passages map[*Passage]bool
 }
 
 // Turn is a batch that waits for devices.
@@ -35,6 +37,7 @@ type Turn struct {
 	choose  func(v view) (devices []int, elements int)
 	granted chan *Grant
 	idle    time.Time // since when it has waited beside free devices; zero: it does not
+	passage *Passage  // of the batch; nil: nothing holds it
 }
 
 // waited is for how long it has waited beside free devices.
@@ -170,6 +173,11 @@ func (t *turns) grant(pool lend.Pool) bool {
 				v.queue = append(v.queue, o)
 			}
 		}
+		if t.held(w, v) {
+			t.askAgain(w, v)
+			i++
+			continue
+		}
 		devices, elements := w.choose(v)
 		if len(devices) == 0 { // neither are those that it would take along
 			t.askAgain(w, v)
@@ -226,6 +234,7 @@ func (t *turns) give(w *Turn, queue []*Turn, devices []int, elements int) (given
 			g.joined, g.told = append(g.joined, o), append(g.told, leader)
 			g.Live = append(g.Live[:len(g.Live):len(g.Live)], o.live...)
 			elements -= len(o.live)
+			t.beginPassage(o)
 			o.granted <- &Grant{leader: leader}
 		}
 	}
@@ -233,6 +242,7 @@ func (t *turns) give(w *Turn, queue []*Turn, devices []int, elements int) (given
 	for _, d := range devices {
 		t.busy[d] = l
 	}
+	t.beginPassage(w)
 	w.granted <- g
 	given = append(g.joined, w)
 	t.waiting = slices.DeleteFunc(t.waiting, func(o *Turn) bool { return slices.Contains(given, o) })

@@ -1,62 +1,165 @@
-// Filtering: a card stays when its prompt or id holds every word typed, in any case. The words live in the
-// page's fragment, so that they survive a reload, a link sent to someone and the step to the next page.
+// Choosing: words, facets and an order. A row stays when its prompt, id or line holds every word and it has every
+// value chosen. The choice lives in the page's fragment, so that it survives a reload, a link sent to someone
+// and the step to the next page.
 const filter = document.getElementById('filter');
 const status = document.getElementById('status');
+const sort = document.getElementById('sort');
+const failures = document.getElementById('failures'); // null: none on this page
 const allText = status.textContent;
 const paged = document.querySelector('.pager') !== null;
+const switches = ['all', 'videos', 'failed'].map((name) => [name, document.getElementById(`show-${name}`)]);
+let show = 'all';
 
-const fold = (text) => text.normalize('NFKC').toLowerCase();
-const promptOf = (card) => {
-  const prompt = card.querySelector('.prompt');
-  return prompt.classList.contains('none') ? '' : prompt.textContent;
+// Orders by name: the label, and what two rows are compared by.
+const byNumber = (of) => (a, b) => of(a) - of(b) || a.at - b.at;
+const byText = (of) => (a, b) => of(a).localeCompare(of(b), undefined, { numeric: true }) || a.at - b.at;
+const area = (row) => row.width * row.height;
+const orders = {
+  '': ['As in the input', null],
+  'prompt': ['Prompt', byText((row) => row.prompt)],
+  'id': ['ID', byText((row) => row.id)],
+  'largest': ['Largest first', byNumber((row) => -area(row))],
+  'smallest': ['Smallest first', byNumber(area)],
+  'longest': ['Longest first', byNumber((row) => -(row.seconds || row.frames))],
+  'shortest': ['Shortest first', byNumber((row) => row.seconds || row.frames)],
+  'steps': ['Most steps first', byNumber((row) => -row.steps)],
+  'model': ['Model', byText((row) => row.model)],
 };
-const idOf = (card) => {
-  const name = card.querySelector('template').content.querySelector('dt');
-  return name.textContent === 'ID' ? name.nextElementSibling.textContent : '';
-};
-const haystacks = cards.map((card) => fold(promptOf(card) + '\n' + idOf(card)));
 
-// shown are the cards that the filter leaves, in order.
-const shown = () => cards.filter((card) => !card.hidden);
+// Facets: values that rows share. One with a single value says nothing and is left out; so is a detail with too many.
+const maxValues = 24;
+const facets = new Map(); // name -> {of, select}
+function addFacet(name, of, limit) {
+  const count = new Map();
+  for (const row of rows) {
+    const value = of(row);
+    if (value) count.set(value, (count.get(value) ?? 0) + 1);
+    if (count.size > limit) return;
+  }
+  if (count.size === 0 || (count.size === 1 && [...count.values()][0] === rows.length)) return;
+  const select = element('select');
+  select.setAttribute('aria-label', name);
+  select.append(new Option(`${name}: any`, ''));
+  const compare = new Intl.Collator(undefined, { numeric: true }).compare;
+  for (const value of [...count.keys()].sort(compare)) {
+    select.append(new Option(`${value} (${count.get(value)})`, value));
+  }
+  select.addEventListener('change', choose);
+  document.getElementById('facets').append(select);
+  facets.set(name, { of, select });
+}
 
-function applyFilter() {
+function addFacets() {
+  addFacet('Size', sizeOf, 200);
+  addFacet('Length', lengthOf, 200);
+  addFacet('Steps', (row) => row.steps ? String(row.steps) : '', 200);
+  addFacet('Model', (row) => row.model, 200);
+  addFacet('Duplicates', (row) => row.same ? 'duplicate' : '', 1);
+  const names = new Set(rows.slice(0, 1000).flatMap((row) => row.details.map(([name]) => name)));
+  for (const name of [...names].slice(0, 12)) {
+    const values = new Map(rows.map((row) => [row, row.details.find(([n]) => n === name)?.[1] ?? '']));
+    addFacet(name, (row) => values.get(row), maxValues);
+  }
+}
+
+// choose shows what the controls say.
+function choose() {
   const words = fold(filter.value).split(/\s+/).filter(Boolean);
-  let left = 0;
-  cards.forEach((card, i) => {
-    card.hidden = !words.every((word) => haystacks[i].includes(word));
-    if (!card.hidden) left++;
-  });
-  const on = words.length > 0;
-  status.textContent = on ? `${left} of ${cards.length}` + (paged ? ' on this page' : '') : allText;
-  document.getElementById('scope').hidden = !(on && paged);
-  document.getElementById('nothing').hidden = !(on && left === 0);
-  carryFilter(on ? '#filter=' + encodeURIComponent(filter.value.trim()) : '');
+  const wanted = [...facets.values()].filter(({ select }) => select.value)
+    .map(({ of, select }) => [of, select.value]);
+  let chosen = rows;
+  if (words.length || wanted.length) {
+    chosen = rows.filter((row) => words.every((word) => row.text.includes(word)) &&
+      wanted.every(([of, value]) => of(row) === value));
+  }
+  const compare = orders[sort.value]?.[1];
+  if (compare) chosen = [...chosen].sort(compare);
+  if (show === 'failed') chosen = [];
+  arrange(chosen);
+  const failed = chooseFailures(words);
+  const on = words.length > 0 || wanted.length > 0;
+  const parts = [];
+  if (show !== 'failed') parts.push(on ? `${chosen.length} of ${rows.length}` + (paged ? ' on this page' : '') : allText);
+  if (failures && show !== 'videos' && (on || show === 'failed')) parts.push(`${failed} failed`);
+  status.textContent = parts.join(', ');
+  document.getElementById('chosen').textContent = wanted.length || '';
+  document.getElementById('scope').hidden = !((on || sort.value) && paged);
+  document.getElementById('nothing').hidden = !(on && chosen.length + failed === 0);
+  carry();
   settle();
 }
 
-function carryFilter(fragment) {
+// chooseFailures leaves the failed rows that hold every word, and returns how many rows that are.
+function chooseFailures(words) {
+  if (!failures) return 0;
+  failures.hidden = show === 'videos';
+  let left = 0;
+  for (const cause of failures.querySelectorAll('.cause')) {
+    const why = fold(cause.querySelector('summary').textContent);
+    let some = false;
+    for (const item of cause.querySelectorAll('li')) {
+      const text = why + fold(item.textContent);
+      item.hidden = !words.every((word) => text.includes(word));
+      if (item.hidden || item.classList.contains('more')) continue;
+      some = true;
+      left++;
+    }
+    cause.hidden = !some;
+  }
+  return left;
+}
+
+function setShow(name) {
+  show = failures && switches.some(([known]) => known === name) ? name : 'all';
+  for (const [known, button] of switches) button?.setAttribute('aria-pressed', String(known === show));
+  if (failures) failures.open = show === 'failed' || rows.length === 0;
+}
+
+// carry writes the choice into the fragment, and into the links to other pages.
+function carry() {
+  const says = new URLSearchParams();
+  if (filter.value.trim()) says.set('filter', filter.value.trim());
+  if (sort.value) says.set('sort', sort.value);
+  if (show !== 'all') says.set('show', show);
+  if (current && viewer.open) says.set('row', nameOf(current));
+  for (const [name, { select }] of facets) if (select.value) says.set(name, select.value);
+  const text = says.toString();
+  const fragment = text ? `#${text}` : '';
   for (const a of document.querySelectorAll('.pager a')) a.hash = fragment;
-  if (location.hash === fragment) return;
-  history.replaceState(null, '', fragment || location.pathname + location.search);
+  if (location.hash !== fragment) history.replaceState(null, '', fragment || location.pathname + location.search);
 }
 
 function readFragment() {
-  const match = /^#filter=(.*)$/.exec(location.hash);
-  try {
-    filter.value = match ? decodeURIComponent(match[1]) : '';
-  } catch {
-    filter.value = ''; // a fragment cut in the middle of an escape
+  const says = new URLSearchParams(location.hash.slice(1));
+  filter.value = says.get('filter') ?? '';
+  sort.value = says.get('sort') ?? '';
+  if (sort.selectedIndex < 0) sort.value = '';
+  setShow(says.get('show') ?? 'all');
+  for (const [name, { select }] of facets) {
+    select.value = says.get(name) ?? '';
+    if (select.selectedIndex < 0) select.value = '';
   }
-  applyFilter();
+  const named = says.get('row'); // choose writes the fragment anew
+  choose();
+  const row = named && order.find((one) => nameOf(one) === named);
+  if (row) view(row);
 }
 
-filter.addEventListener('input', applyFilter);
+const more = document.getElementById('more');
+document.addEventListener('click', (event) => {
+  if (!more.contains(event.target)) more.open = false;
+});
+for (const [name, [label]] of Object.entries(orders)) sort.append(new Option(label, name));
+sort.addEventListener('change', choose);
+for (const [name, button] of switches) {
+  button?.addEventListener('click', () => { setShow(name); choose(); });
+}
+filter.addEventListener('input', choose);
 filter.addEventListener('keydown', (event) => {
   if (event.key === 'Escape' && filter.value) {
     filter.value = '';
-    applyFilter();
+    choose();
     event.preventDefault();
   }
 });
 addEventListener('hashchange', readFragment);
-

@@ -4,8 +4,6 @@
 const maxLoaded = matchMedia('(pointer: coarse)').matches ? 34 : 66;
 const maxPlaying = maxLoaded - 4;
 
-const grid = document.getElementById('grid');
-const cards = [...grid.children];
 const motion = document.getElementById('motion');
 const stillness = matchMedia('(prefers-reduced-motion: reduce)');
 const visible = new Set(); // cards in view
@@ -16,7 +14,7 @@ const autoplay = () => motion.getAttribute('aria-pressed') === 'true';
 
 function hold(card) {
   const video = videoOf(card);
-  if (!video.hasAttribute('src')) video.src = card.querySelector('.media').href;
+  if (!video.hasAttribute('src')) video.src = card.row.video;
   loaded.delete(video);
   loaded.add(video);
   return video;
@@ -24,6 +22,7 @@ function hold(card) {
 
 function release(video) {
   loaded.delete(video);
+  if (!video.hasAttribute('src')) return;
   video.removeAttribute('src');
   video.load(); // shows the poster again
 }
@@ -31,8 +30,7 @@ function release(video) {
 // settle makes the videos agree with what is in view; it is called after every change of that.
 function settle() {
   const busy = document.getElementById('viewer').open || document.hidden;
-  const wanted = cards.filter((card) => visible.has(card) && !card.hidden && videoOf(card))
-    .slice(0, maxPlaying);
+  const wanted = [...visible].filter(videoOf).slice(0, maxPlaying);
   const playing = new Set(autoplay() && !busy ? wanted.map(hold) : []);
   for (const video of loaded) {
     if (!playing.has(video)) video.pause();
@@ -65,7 +63,18 @@ const watcher = new IntersectionObserver((entries) => {
   }
   settle();
 }, { threshold: 0.25 });
-for (const card of cards) watcher.observe(card.querySelector('.media'));
+
+// watch and forget are called as a card comes into the document and leaves it.
+function watch(card) {
+  watcher.observe(card.querySelector('.media'));
+}
+
+function forget(card) {
+  watcher.unobserve(card.querySelector('.media'));
+  visible.delete(card);
+  const video = videoOf(card);
+  if (video) release(video);
+}
 
 function setMotion(on) {
   motion.setAttribute('aria-pressed', String(on));
@@ -74,4 +83,3 @@ function setMotion(on) {
 motion.addEventListener('click', () => setMotion(!autoplay()));
 stillness.addEventListener('change', () => setMotion(!stillness.matches));
 document.addEventListener('visibilitychange', settle);
-

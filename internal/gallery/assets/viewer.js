@@ -3,30 +3,42 @@
 const viewer = document.getElementById('viewer');
 const stage = viewer.querySelector('.fit');
 const copy = document.getElementById('viewer-copy');
-let current = null; // the card on view
+let current = null; // the row on view
 
-function mediaFor(card) {
-  const source = card.querySelector('.media');
-  const video = videoOf(card);
-  const media = document.createElement(video ? 'video' : 'img');
-  if (video) {
-    media.poster = video.poster;
+function mediaFor(row) {
+  const media = element(row.still ? 'img' : 'video');
+  if (row.still) {
+    media.alt = row.prompt;
+  } else {
+    if (row.poster) media.poster = row.poster;
     media.muted = media.loop = media.controls = media.playsInline = true;
     media.autoplay = autoplay();
-  } else {
-    media.alt = promptOf(card);
   }
-  media.width = card.style.getPropertyValue('--w');
-  media.height = card.style.getPropertyValue('--h');
+  media.width = row.width;
+  media.height = row.height;
   media.addEventListener('error', () => {
     if (!media.isConnected) return;
-    const note = document.createElement('p');
-    note.className = 'broken';
-    note.textContent = 'This file cannot be shown: ' + decodeURIComponent(source.getAttribute('href'));
-    stage.replaceChildren(note);
+    stage.replaceChildren(element('p', 'broken', `This file cannot be shown: ${fileOf(row)}`));
   });
-  media.src = source.href;
+  media.src = row.video;
   return media;
+}
+
+function detailList(row) {
+  const list = element('dl');
+  for (const [name, value, url] of detailsOf(row)) {
+    const item = element('div');
+    const shown = element('dd', '', url ? undefined : value);
+    shown.dir = 'auto';
+    if (url) {
+      const a = element('a', '', value);
+      a.href = url;
+      shown.append(a);
+    }
+    item.append(element('dt', '', name), shown);
+    list.append(item);
+  }
+  return list;
 }
 
 function clearStage() {
@@ -35,37 +47,35 @@ function clearStage() {
   if (video) release(video); // gives its decoder back now, not when memory is next collected
 }
 
-function show(card) {
-  current = card;
-  const order = shown();
-  const at = order.indexOf(card);
+function view(row) {
+  current = row;
+  const at = positionOf(row);
   clearStage();
-  stage.classList.toggle('pixel', card.classList.contains('pixel'));
-  stage.style.cssText = card.style.cssText;
-  stage.append(mediaFor(card));
+  stage.classList.toggle('pixel', row.pixel);
+  stage.style.cssText = `--w:${row.width};--h:${row.height}`;
+  stage.append(mediaFor(row));
   const prompt = document.getElementById('viewer-prompt');
-  prompt.textContent = promptOf(card) || 'No prompt';
-  prompt.classList.toggle('none', !promptOf(card));
+  prompt.textContent = row.prompt || 'No prompt';
+  prompt.classList.toggle('none', !row.prompt);
   prompt.scrollTop = 0;
   copy.textContent = 'Copy prompt';
-  copy.disabled = !promptOf(card);
-  document.getElementById('viewer-details').replaceChildren(
-    card.querySelector('template').content.cloneNode(true));
+  copy.disabled = !row.prompt;
+  document.getElementById('viewer-details').replaceChildren(detailList(row));
   document.getElementById('viewer-at').textContent = `${at + 1} of ${order.length}`;
   document.getElementById('viewer-prev').disabled = at <= 0;
   document.getElementById('viewer-next').disabled = at >= order.length - 1;
   if (!viewer.open) viewer.showModal();
+  carry();
   settle();
 }
 
 function step(by) {
-  const order = shown();
-  const card = order[order.indexOf(current) + by];
-  if (card) show(card);
+  const row = order[positionOf(current) + by];
+  if (row) view(row);
 }
 
 async function copyPrompt() {
-  const text = promptOf(current);
+  const text = current.prompt;
   try {
     await navigator.clipboard.writeText(text);
     copy.textContent = 'Copied';
@@ -76,18 +86,14 @@ async function copyPrompt() {
   }
 }
 
-// neighbour is the card that an arrow key leads to: beside it in reading order, or the nearest in the next
-// row.
-function neighbour(card, key) {
-  const order = shown();
-  const at = order.indexOf(card);
-  if (key === 'ArrowLeft') return order[at - 1];
-  if (key === 'ArrowRight') return order[at + 1];
-  const down = key === 'ArrowDown';
-  const beyond = (down ? order.slice(at + 1) : order.slice(0, at).reverse())
-    .filter((other) => other.offsetTop !== card.offsetTop);
-  return beyond.filter((other) => other.offsetTop === beyond[0].offsetTop)
-    .find((other) => down ? other.offsetLeft >= card.offsetLeft : other.offsetLeft <= card.offsetLeft);
+// neighbour is the row that an arrow key leads to: beside it in reading order, or the nearest in the next line.
+function neighbour(row, key) {
+  if (key === 'ArrowLeft') return order[positionOf(row) - 1];
+  if (key === 'ArrowRight') return order[positionOf(row) + 1];
+  const [n, i] = placeOf.get(row);
+  const line = lines[n + (key === 'ArrowDown' ? 1 : -1)];
+  const { left } = lines[n].cards[i];
+  return line?.cards.reduce((best, card) => Math.abs(card.left - left) < Math.abs(best.left - left) ? card : best).row;
 }
 
 grid.addEventListener('click', (event) => {
@@ -95,14 +101,15 @@ grid.addEventListener('click', (event) => {
   const plain = !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
   if (!card || !plain || String(getSelection())) return;
   event.preventDefault();
-  show(card);
+  view(card.row);
 });
 
 grid.addEventListener('keydown', (event) => {
   const card = event.target.closest('.card');
   if (!card || !event.key.startsWith('Arrow') || event.altKey || event.ctrlKey || event.metaKey) return;
   event.preventDefault();
-  neighbour(card, event.key)?.querySelector('.media').focus();
+  const row = neighbour(card.row, event.key);
+  if (row) reveal(row)?.querySelector('.media').focus({ preventScroll: true });
 });
 
 viewer.addEventListener('click', (event) => {
@@ -110,8 +117,8 @@ viewer.addEventListener('click', (event) => {
 });
 viewer.addEventListener('close', () => {
   clearStage();
-  current.querySelector('.media').focus();
-  current.scrollIntoView({ block: 'nearest' });
+  carry();
+  reveal(current)?.querySelector('.media').focus({ preventScroll: true });
   settle();
 });
 document.getElementById('viewer-prev').addEventListener('click', () => step(-1));
@@ -126,14 +133,26 @@ document.addEventListener('keydown', (event) => {
     event.preventDefault();
     step(event.key === 'ArrowLeft' ? -1 : 1);
   }
-  if (!viewer.open && event.key === '/' && !event.target.matches('input')) {
+  if (!viewer.open && event.key === '/' && !event.target.matches('input, select')) {
     event.preventDefault();
     filter.focus();
   }
 });
 
+// The file's own date, where the browser knows it: a server that tells none gives this moment.
+const written = new Date(document.lastModified);
+const facts = document.querySelector('header dl');
+if (facts && Date.now() - written > 5000) {
+  const item = element('div');
+  item.append(element('dt', '', 'Written'), element('dd', '', written.toLocaleString()));
+  facts.append(item);
+}
+
 // Everything above is in place: show what needs a script, and start.
-for (const part of document.querySelectorAll('.tools, .keys')) part.hidden = cards.length === 0;
-motion.hidden = !document.querySelector('.grid video');
+const some = rows.length > 0 || failures !== null;
+for (const part of document.querySelectorAll('.tools, .keys')) part.hidden = !some;
+motion.hidden = rows.every((row) => row.still);
+addFacets();
+more.hidden = facets.size === 0;
 setMotion(!stillness.matches);
 readFragment();

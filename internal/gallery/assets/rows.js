@@ -1,0 +1,51 @@
+// Rows: what the page shows, as its data has it. card.go writes one array a row, in this order.
+const columns = ['id', 'source', 'prompt', 'video', 'poster', 'width', 'height', 'frames', 'fps', 'seed', 'steps',
+  'guidance', 'model', 'key', 'details'];
+const fold = (text) => text.normalize('NFKC').toLowerCase();
+const fileOf = (row) => decodeURIComponent(row.video);
+
+const rows = JSON.parse(document.getElementById('rows').textContent).map((values, at) => {
+  const row = { at };
+  columns.forEach((name, i) => { row[name] = values[i]; });
+  row.still = /\.png$/i.test(row.video);
+  row.seconds = row.fps > 0 ? row.frames / row.fps : 0;
+  row.pixel = Math.max(row.width, row.height) < 128; // blurred, a picture this small shows nothing
+  row.text = fold(`${row.prompt}\n${row.id}\n${row.source}`);
+  return row;
+});
+
+// Rows of one key have one file. The first of them counts as the original.
+const firstOf = new Map();
+for (const row of rows) {
+  if (firstOf.has(row.video)) row.same = firstOf.get(row.video);
+  else firstOf.set(row.video, row);
+}
+
+const number = (value, digits = 2) => String(Number(value.toFixed(digits)));
+const sizeOf = (row) => `${row.width}×${row.height}`;
+const lengthOf = (row) => row.frames < 2 ? 'still' :
+  row.seconds ? `${number(row.seconds)} s` : `${row.frames} frames`;
+const nameOf = (row) => row.id || row.source || `row ${row.at + 1}`;
+
+// captionOf are the short facts below a prompt. An id that the program made up, a hash, says nothing there.
+function captionOf(row) {
+  const facts = [sizeOf(row), lengthOf(row), `seed ${row.seed}`];
+  return row.id && !/^[0-9a-f]{12,}/.test(row.id) ? [row.id, ...facts] : facts;
+}
+
+// detailsOf lists all that is known of a row: name, value, and the address that the value leads to.
+function detailsOf(row) {
+  const file = fileOf(row);
+  const details = [['ID', row.id], ['Row', row.source]];
+  if (row.same) details.push(['Same as', nameOf(row.same)]);
+  details.push(['Size', `${row.width} × ${row.height}`]);
+  if (row.frames > 1) {
+    details.push(['Length', `${row.frames} frames` +
+      (row.fps > 0 ? ` at ${number(row.fps, 3)} fps, ${number(row.seconds)} s` : '')]);
+  }
+  details.push(['Model', row.model], ['Steps', row.steps ? String(row.steps) : ''],
+    ['Guidance', row.guidance ? String(row.guidance) : ''], ['Seed', row.seed]);
+  details.push(...row.details, ['Key', row.key || file.replace(/^.*\//, '').replace(/\.[^.]*$/, '')],
+    ['File', file, row.video]);
+  return details.filter(([, value]) => value !== '');
+}
