@@ -6,6 +6,7 @@ import (
 	"iter"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
@@ -15,6 +16,7 @@ import (
 	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
+	"latentbeam/internal/runs"
 	"latentbeam/internal/store"
 	"latentbeam/runners"
 	"latentbeam/schemas"
@@ -57,6 +59,7 @@ type Job struct {
 	peeking bool            // the output is only read
 	told    map[string]bool // files of the ledger of whose damage was told
 	id      string          // of this run
+	workers *overseer       // of the last pass of a job that is spread; nil: there was none
 	free    []string        // locks of others that nobody holds while this run holds its own
 	close   []func()
 	output  int // where those of close begin that give the output back
@@ -81,7 +84,7 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{Config: cfg, Opts: o, host: h, runner: runner, id: newJobID(), close: []func(){h.Close}}
+	j := &Job{Config: cfg, Opts: o, host: h, runner: runner, id: runs.NewID(time.Now()), close: []func(){h.Close}}
 	if err := j.open(); err != nil {
 		j.Close()
 		return nil, err

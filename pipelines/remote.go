@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"time"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/runs"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -78,24 +80,29 @@ func (r *Remote) Close() {
 
 // openJob opens a job from its specification.
 func (r *Remote) openJob(text []byte) (j *Job, err error) {
+	var s spec
+	var output string
 	defer func() {
 		if err != nil {
 			err = here(err)
+			refuse(output, s.Job, err)
 		}
 	}()
-	var s spec
 	if err := json.Unmarshal(text, &s); err != nil {
 		return nil, fault.Usage(fmt.Errorf("the job's specification: %w", err))
+	}
+	cfg, wrong := s.Start.Config()
+	if wrong == nil {
+		cfg.From(s.Start.Dir)
+		output = cfg.Output.Path
 	}
 	if s.Version != r.Version {
 		return nil, fault.Usage(fmt.Errorf("this worker is latentbeam %s, the job was submitted by %s: give every host the same "+
 			"program", r.Version, s.Version))
 	}
-	cfg, err := s.Start.Config()
-	if err != nil {
-		return nil, fault.Usage(err)
+	if wrong != nil {
+		return nil, fault.Usage(wrong)
 	}
-	cfg.From(s.Start.Dir)
 	if j, err = Open(cfg, Options{Specs: r.Specs, Version: r.Version, Limit: s.Start.Limit, Shard: s.Shard, Shards: s.Shards,
 		Retry: s.Retry, Start: s.Start, AllowEmpty: true, worker: true}); err != nil {
 		if fault.ExitCode(err) == fault.ExitFatal { // nobody said what else it is
@@ -116,6 +123,26 @@ func (r *Remote) openJob(text []byte) (j *Job, err error) {
 	}
 	slog.Info("a job was opened, with its weights", "job", s.Job, "pid", os.Getpid(), "devices", j.engine.Pool.Size())
 	return j, nil
+}
+
+// refuse tells the submitter of a job why this process does not work for it. The engine may try again for ever, and its
+// log is on another host.
+func refuse(output, job string, why error) {
+	if output == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
+	defer cancel()
+	s, err := outputs{}.read(ctx, output)
+	if err == nil {
+		defer s.Close()
+		t := runs.Trouble{Process: runs.Process(fmt.Sprintf("refused-%d-%s", os.Getpid(), newJobID())), At: time.Now().UTC(),
+			Error: why.Error(), Exit: fault.ExitCode(why)}
+		err = runs.Job{Store: s, ID: job}.Report(ctx, t, 1)
+	}
+	if err != nil {
+		slog.Warn("the submitter could not be told why this worker cannot do its job", "reason", why, "error", err)
+	}
 }
 
 // here says on which host an error was.
@@ -157,7 +184,9 @@ func (j *Job) attend(ctx context.Context, s spec) error {
 	j.report.Store, j.report.Ledger = out, l
 	j.engine.Progress.TooMany = nil // the submitter sums all workers
 	j.engine.Earlier = j.earlier(s.Since)
-	j.engine.Spread = j.spreadOf(s)
+	a := newAttendant(j.engine, s.Job, true)
+	j.close = append(j.close, a.close)
+	j.engine.Spread = j.spreadOf(s, a)
 	if len(s.Rows.Rows) == 0 {
 		return nil
 	}
@@ -186,7 +215,7 @@ func (j *Job) earlier(since uint32) func(schemas.Key) bool {
 }
 
 // spreadOf says how the engine of this process works for a job that is spread.
-func (j *Job) spreadOf(s spec) *engine.Spread {
+func (j *Job) spreadOf(s spec, a *attendant) *engine.Spread {
 	dir := j.Opts.Start.dir()
 	return &engine.Spread{
 		Since: s.Since,
@@ -197,9 +226,11 @@ func (j *Job) spreadOf(s spec) *engine.Spread {
 		},
 		Reads:   func(ctx context.Context) error { return j.reads(ctx) },
 		Tensors: tensorsOf(j.engine.Source),
-		Begin:   func(ctx context.Context) error { return j.engine.Ledger.Refresh(ctx) },
-		End:     func() {},
-		Report:  here,
+		Begin:   a.begin,
+		End:     a.finish,
+		Mark:    a.mark,
+		Done:    func(keys []schemas.Key) { a.marks.Done(texts(keys)) },
+		Report:  a.report,
 	}
 }
 

@@ -112,9 +112,13 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		return r, computeErr
 	}
 	r.Done, r.Skipped, r.Stages = j.engine.Progress.Done.Load(), plan.Done, j.engine.Progress.Stages()
+	workers := j.engine.Pool.Size()
+	if j.workers != nil && j.elsewhere() {
+		r.Stages, workers = j.workers.stages(), j.workers.workers()
+	}
 	r.Interrupted = j.engine.Stopping()
 	// The report is written after a failure too: what was done by then is there to be looked at.
-	err = j.finish(ctx, &r, began)
+	err = j.finish(ctx, &r, began, workers)
 	r.lost = computeErr == nil && !r.Interrupted && j.lost(lost, err)
 	switch left := err == nil && computeErr == nil && r.Totals.Pending > 0 && !r.Interrupted; {
 	case left && j.spread():
@@ -166,7 +170,7 @@ func (j *Job) compute(ctx context.Context, plan Plan) error {
 }
 
 // finish writes the tables, the gallery and, last, the summary.
-func (j *Job) finish(ctx context.Context, r *Result, began time.Time) (err error) {
+func (j *Job) finish(ctx context.Context, r *Result, began time.Time, workers int) (err error) {
 	if r.Totals, err = j.report.Write(ctx); err != nil {
 		return err
 	}
@@ -184,7 +188,7 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time) (err error
 		Input: r.Totals.Input, Totals: r.Totals, Limit: j.Opts.Limit, Config: config,
 		Run: runFacts{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(),
-			Workers: j.engine.Pool.Size(), Runner: j.runner.Name, Stages: r.Stages,
+			Workers: workers, Runner: j.runner.Name, Stages: r.Stages,
 			Memory: j.engine.Learned.Facts(), Devices: j.deviceFacts(), Exchanges: j.exchanges(),
 		},
 	})

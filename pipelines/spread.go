@@ -134,17 +134,35 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 	if err != nil {
 		return err
 	}
+	ended, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	o, stop, err := j.oversee(ctx, cancel)
+	if err != nil {
+		return err
+	}
 	if !j.elsewhere() { // workers are goroutines of this process, with its engine
-		j.engine.Spread = j.spreadOf(spec{Since: j.engine.Ledger.Generation(), Input: plan.census})
+		a := newAttendant(j.engine, j.id, false)
+		defer a.close()
+		j.engine.Spread = j.spreadOf(spec{Since: j.engine.Ledger.Generation(), Input: plan.census}, a)
 		defer transforms.Register(text, j.engine)()
 	}
-	err = j.runner.Run(ctx, runners.Launch{Pipeline: transforms.Pipeline(text, names, true), Job: j.report.Title,
-		Config: j.Config.Runner, Subtasks: j.subtasks(plan)})
+	err = j.runner.Run(ended, runners.Launch{Pipeline: transforms.Pipeline(text, names, true), Job: j.report.Title,
+		Config: j.Config.Runner, Subtasks: j.subtasks(plan), Started: func(id string) { o.started(ctx, id) }})
+	stop()
 	if ctx.Err() != nil {
 		return err
 	}
-	if refreshErr := j.engine.Ledger.Refresh(ctx); refreshErr != nil && err == nil {
-		err = refreshErr
+	o.look(ctx) // what came last, and why it ended
+	o.ended(ctx)
+	if why := context.Cause(ended); why != nil {
+		err = why
+	}
+	j.workers = o
+	if failed := j.engine.Ledger.Refresh(ctx); failed != nil && err == nil {
+		err = failed
+	}
+	if failed := cleanWorkers(ctx, j.engine.Store, j.id); failed != nil && err == nil {
+		err = failed
 	}
 	return err
 }

@@ -112,12 +112,12 @@ func TestSpread(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			j.out = filepath.Join(t.TempDir(), "local")
+			j.out = filepath.Join(t.TempDir(), "out")
 			want := j
 			r := want.mustRun(t)
 			for where, addr := range map[string]string{"another process": pool, "this process": ""} {
 				got := j.spread(t, addr)
-				got.out = filepath.Join(t.TempDir(), "spread")
+				got.out = filepath.Join(t.TempDir(), "out")
 				s := got.mustRun(t)
 				if s.Totals.Done != r.Totals.Done || s.Totals.Failed != r.Totals.Failed || s.Totals.Pending > 0 {
 					t.Errorf("%s: %+v, want %+v", where, s.Totals, r.Totals)
@@ -166,4 +166,5 @@ func TestSpreadRefusals(t *testing.T) {
 		}
 	}
 	refuse("another version", startPool(t, poolVersion+"=2"), job{prompts: table}, "this worker is latentbeam test2, the job was submitted by test")
+	refuse("another class", startPool(t, "GODEBUG=cpu.all=off"), job{prompts: table}, "this worker computes in class ")
 }

@@ -160,7 +160,7 @@ func readOutput(dir string) (output, error) {
 		}
 		name = filepath.ToSlash(name)
 		switch folder, _, _ := strings.Cut(name, "/"); {
-		case folder == "ledger", isRunFact(name):
+		case folder == "ledger", folder == "runs", isRunFact(name):
 			return nil
 		case folder == "tables" && !isTemporary(name):
 			table, _, _ := strings.Cut(strings.TrimPrefix(name, "tables/"), "-")

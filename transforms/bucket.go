@@ -29,11 +29,13 @@ func (f *BucketFn) Setup(context.Context) (err error) {
 
 // StartBundle begins with empty buckets.
 func (f *BucketFn) StartBundle(ctx context.Context, _ func(*stages.Batch)) error {
-	f.buckets = f.engine.Buckets()
-	if s := f.engine.Spread; s != nil {
-		return told(f.engine, s.Begin(ctx))
+	if f.engine.Spread == nil {
+		f.buckets = f.engine.Buckets()
+		return nil
 	}
-	return nil
+	var err error
+	f.buckets, err = f.engine.BucketsOf(ctx)
+	return told(f.engine, err)
 }
 
 // ProcessElement puts e into its bucket and emits the batch when it is full.
@@ -44,8 +46,11 @@ func (f *BucketFn) ProcessElement(_ context.Context, e *stages.Element, emit fun
 		}
 	}
 	f.buckets.Put(e, emit)
-	return nil
+	return told(f.engine, f.buckets.Err())
 }
 
 // FinishBundle emits what is left.
-func (f *BucketFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) { f.buckets.Close(emit) }
+func (f *BucketFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) error {
+	f.buckets.Close(emit)
+	return told(f.engine, f.buckets.Err())
+}

@@ -203,6 +203,7 @@ func (c *Publisher) publish(group []*stages.Element) error {
 		return fmt.Errorf("publish: %w", err)
 	}
 	c.engine.pending.release(keys...)
+	c.engine.landed(keys)
 	c.engine.Progress.Spent("publish", time.Since(began))
 	return c.engine.Progress.Settle(done, failed)
 }

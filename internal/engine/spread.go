@@ -24,11 +24,24 @@ type Spread struct {
 	Reads func(context.Context) error
 	// Tensors brings the tensors of an element that has crossed the shuffle; nil: there are none.
 	Tensors func(*stages.Element) error
-	// Begin is called when a bundle behind the shuffle begins, End when it has ended well.
-	Begin func(context.Context) error
+	// Begin is called when a bundle behind the shuffle begins. It returns the rows with which processes have died. End is
+	// called when the bundle has ended well.
+	Begin func(context.Context) (map[schemas.Key]Suspect, error)
 	End   func()
+	// Mark notes rows before they are begun; where they are alone, nothing else is at work.
+	Mark func(ctx context.Context, keys []schemas.Key, alone bool) error
+	// Done notes that rows have come to an end.
+	Done func(keys []schemas.Key)
 	// Report tells the process that submitted the job of an error that ends a bundle, and returns what the runner is told.
 	Report func(error) error
+
+	flight flight
+}
+
+// Suspect is a row with which processes have died.
+type Suspect struct {
+	Among  int  // rows that were at work in such a death, in the one with the fewest
+	Guilty bool // no other row can be the cause
 }
 
 // Census is a digest of an input by which two processes compare what they read. The order of rows does not matter.

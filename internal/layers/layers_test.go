@@ -42,7 +42,7 @@ var floors = []floor{
 	{"stages/catalog internal/table", "github.com/parquet-go/parquet-go"},
 	{"internal/report internal/engine/host", ""},
 	{"transforms", "github.com/apache/beam"},
-	{"runners", ""},
+	{"runners", "google.golang.org/grpc google.golang.org/protobuf"},
 	{"pipelines", ""},
 	{"internal/cli", "github.com/spf13/cobra github.com/vbauerster/mpb"},
 	{".", ""}, // Main
