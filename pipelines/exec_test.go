@@ -109,6 +109,66 @@ func TestProgramsBetweenStages(t *testing.T) {
 	}
 }
 
+// TestProgramGetsColumns: a column of the user's own reaches the program as the table has it, and is part of the key of
+// the rows that have it.
+func TestProgramGetsColumns(t *testing.T) {
+	rows := "id,prompt,style,note\na,a red circle,oil,x\nb,a red circle,ink,y\n"
+	trace := filepath.Join(t.TempDir(), "trace")
+	name, value := exectest.Trace(trace)
+	t.Setenv(name, value)
+	with := func(params string) job {
+		return job{prompts: writeTable(t, "prompts.csv", rows), out: filepath.Join(t.TempDir(), "out"),
+			stages: "[" + program(t, "prompt", "video", ", params: [prompt, seed, "+params+"]") + "]",
+			sets:   []string{"model=none", "output.write=[video]", "on_error.stop_after=100%"}}
+	}
+	j := with("style")
+	if r := j.mustRun(t); r.Totals.Done != 2 {
+		t.Fatalf("%+v", r.Totals)
+	}
+	videos := readRows[schemas.VideoRow](t, j.out, "videos")
+	if len(videos) != 2 || videos[0].Key == videos[1].Key {
+		t.Errorf("rows that differ in a column that the program gets have the same key: %+v", videos)
+	}
+	said, err := os.ReadFile(trace)
+	must(t, err)
+	if !strings.Contains(string(said), `"style":"oil"`) || strings.Contains(string(said), "note") {
+		t.Errorf("%s", said)
+	}
+	j.prompts = writeTable(t, "prompts.csv", strings.ReplaceAll(strings.ReplaceAll(rows, "oil,x", "oil,z"), "ink", "pen"))
+	if r := j.mustRun(t); r.Totals.Done != 2 || r.Done != 1 {
+		t.Errorf("one style of two has changed, and a column that the program does not get: %+v", r.Totals)
+	}
+	j = with("stile")
+	if r, err := j.run(); r.Totals.Failed != 2 {
+		t.Errorf("%v %+v", err, r)
+	}
+	f := readRows[schemas.FailureRow](t, j.out, "failures")
+	if len(f) != 2 || !strings.Contains(f[0].Message, `a stage depends on the column "stile", which the row does not have`) {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestCaptioner: a program writes the captions of a folder of images, and the tensors and tables are of these captions.
+func TestCaptioner(t *testing.T) {
+	caption := program(t, "media", "prompt", ", name: caption")
+	j := job{input: "{media: ../testdata/media/triangle.png}", out: filepath.Join(t.TempDir(), "out"), stages: "[" + caption + ", encode_vae, encode_text]",
+		sets: []string{"output.write=[latents, embeddings]"}}
+	if r := j.mustRun(t); r.Totals.Done != 1 {
+		t.Fatalf("%+v", r.Totals)
+	}
+	const want = "a new " // the program adds it to what it gets: nothing
+	for _, row := range readRows[schemas.LatentRow](t, j.out, "latents") {
+		if row.Caption != strings.TrimSpace(want) {
+			t.Errorf("the caption is %q", row.Caption)
+		}
+	}
+	for _, row := range readRows[schemas.EmbeddingRow](t, j.out, "embeddings") {
+		if row.Caption != strings.TrimSpace(want) || row.Seed == nil {
+			t.Errorf("%+v", row)
+		}
+	}
+}
+
 // TestPoisonIsFound: a row that ends the program fails alone, whatever the batch.
 func TestPoisonIsFound(t *testing.T) {
 	var table strings.Builder

@@ -7,6 +7,27 @@ import (
 	"strings"
 )
 
+// Column returns the value of a column that the table has carried along, as JSON, nil where the row has none or null.
+func (r PromptRow) Column(name string) json.RawMessage {
+	if value := r.columns()[name]; string(value) != "null" {
+		return value
+	}
+	return nil
+}
+
+// HasColumn reports whether the table has carried the column along, be it null.
+func (r PromptRow) HasColumn(name string) bool {
+	_, has := r.columns()[name]
+	return has
+}
+
+func (r PromptRow) columns() (all map[string]json.RawMessage) {
+	if r.Extra != "" && json.Unmarshal([]byte(r.Extra), &all) != nil {
+		return nil
+	}
+	return all
+}
+
 // withCarried takes what a row is conditioned on from the columns that its table has carried along: tables of
 // embeddings have no columns of their own for it.
 func (r PromptRow) withCarried() PromptRow {

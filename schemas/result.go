@@ -27,6 +27,7 @@ type Result struct {
 	LatentsSHA256     string            `json:"latents_sha256,omitempty"`
 	LatentScale       float64           `json:"latent_scale,omitempty"` // stored = the VAE's latent * this
 	Readings          map[string]string `json:"readings,omitempty"`
+	Prompt            string            `json:"prompt,omitempty"` // where a stage gave the row another one
 	Failure           *FailureFacts     `json:"failure,omitempty"`
 }
 

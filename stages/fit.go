@@ -8,7 +8,8 @@ import (
 
 // Fit checks that the stages named, in this order, take a source of kind in, each one giving what a
 // later one takes, and returns the kind at every seam: seams[0] is in, seams[i+1] what names[i] gives.
-// Elements of media carry their caption beside it, so a job may encode both. The error is about stage index.
+// Elements of media carry their caption beside it, so a job may encode both; a stage that makes the caption out of the
+// media leaves it where it is. The error is about stage index.
 func Fit(in Kind, names []string, specs []Spec) (seams []Kind, index int, err error) {
 	seams = []Kind{in}
 	carried := []Kind{in} // what elements have that no stage has taken
@@ -27,6 +28,8 @@ func Fit(in Kind, names []string, specs []Spec) (seams []Kind, index int, err er
 		case !slices.Contains(carried, spec.In):
 			return nil, i, fmt.Errorf("stage %q takes %s, but %s gives %s%s",
 				name, spec.In, before(names, i), have, suggest(have, spec.In, specs))
+		case spec.In == KindMedia && spec.Out == KindPrompt:
+			seams = append(seams, spec.Out)
 		default:
 			carried[slices.Index(carried, spec.In)] = spec.Out
 			seams = append(seams, spec.Out)

@@ -13,6 +13,7 @@ var house = []Spec{
 	{Name: "denoise", In: KindText, Out: KindLatents},
 	{Name: "decode_vae", In: KindLatents, Out: KindFrames},
 	{Name: "guard"},
+	{Name: "caption", In: KindMedia, Out: KindPrompt},
 	{Name: "watermark", In: KindFrames, Out: KindFrames},
 	{Name: "encode_video", In: KindFrames, Out: KindVideo},
 }
@@ -33,6 +34,7 @@ func TestFit(t *testing.T) {
 		{KindMedia, "encode_vae encode_text", "media latents text"},
 		{KindMedia, "encode_text encode_vae guard", "media text latents latents"},
 		{KindMedia, "encode_vae decode_vae encode_text", "media latents frames text"},
+		{KindMedia, "caption encode_vae encode_text", "media prompt latents text"},
 
 		{KindMedia, "encode_vae encode_vae",
 			`1: stage "encode_vae" takes media, but stage "encode_vae" before it gives latents`},

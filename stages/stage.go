@@ -2,6 +2,7 @@ package stages
 
 import (
 	"context"
+	"strings"
 
 	"latentbeam/kernels"
 	"latentbeam/schemas"
@@ -62,6 +63,16 @@ func (o Options) Into(target any) error {
 
 // Param is a column of the prompt table that a result can depend on.
 type Param string
+
+// ownColumn begins the parameters that are columns of the user's own.
+const ownColumn = "column "
+
+// ColumnParam is the parameter for a column of the user's own, which PromptRow.Extra carries. It enters a key only where
+// a row has it.
+func ColumnParam(name string) Param { return Param(ownColumn + name) }
+
+// Column returns the name of the user's own column that the parameter is, if it is one.
+func (p Param) Column() (name string, own bool) { return strings.CutPrefix(string(p), ownColumn) }
 
 // The parameters, by the field's names.
 const (

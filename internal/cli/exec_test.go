@@ -26,6 +26,36 @@ func TestTemplateExec(t *testing.T) {
 	s.says(s.run(2, "init", "other.yaml", "--template", "wan"), `--template is "wan": give one of tiny, exec`)
 }
 
+// TestTemplates: each job that init writes runs. Small programs and sizes stand for those that need a model.
+func TestTemplates(t *testing.T) {
+	for _, c := range []struct {
+		name, file, program string // the program in place of the template's
+		says                string
+		status              int
+	}{
+		{"tiny", "", "", "3/3 rows, 0 failed", 0},
+		{"precompute", "", "", "1/1 rows, 0 failed", 0},
+		{"opensora", "", "", "models/", 2},
+		{"diffusers", "generate.py", written("generate.py")(), "3/3 rows, 0 failed", 0},
+		{"caption", "caption.py", "from latentbeam_stage import stage\n\n" +
+			"stage(takes='media', gives='prompt')(lambda rows: ['a circle' for _ in rows]).run()\n", "1/1 rows, 0 failed", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newShell(t)
+			args := []string{"run", "job.yaml"}
+			if c.program != "" {
+				if _, err := exec.LookPath("python3"); err != nil {
+					t.Skip("NOT TESTED: there is no python3 for the job")
+				}
+				s.write(c.file, c.program)
+				args = append(args, "--set", "defaults.height=16", "--set", "defaults.width=16", "--set", "defaults.num_frames=1")
+			}
+			s.says(s.run(0, "init", "--template", c.name), "wrote job.yaml")
+			s.says(s.run(c.status, args...), c.says)
+		})
+	}
+}
+
 // TestPythonPackage runs the tests of the Python package.
 func TestPythonPackage(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {

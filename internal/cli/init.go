@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -40,10 +41,24 @@ type file struct {
 
 // templates of jobs, the default first.
 var known = []template{
-	{"tiny", "the built-in model", config.Default, nil},
-	{"exec", "a Python program of yours as a stage", written("exec.yaml"), []file{{"generate.py", written("generate.py")},
-		{"latentbeam_stage.py", func() string { return python.Stage }}}},
+	{"tiny", "the built-in model", config.Default, []file{prompts}},
+	{"exec", "a Python program of yours as a stage", written("exec.yaml"),
+		[]file{prompts, {"generate.py", written("generate.py")}, pythonStage}},
+	{"diffusers", "a pipeline of diffusers as a stage", written("diffusers.yaml"),
+		[]file{prompts, {"generate.py", written("diffusers.py")}, pythonStage}},
+	{"opensora", "Open-Sora 1.2", written("opensora.yaml"), []file{prompts}},
+	{"precompute", "latents and text embeddings of videos, to train on", written("precompute.yaml"), clips},
+	{"caption", "the same, with captions by a model of transformers", written("caption.yaml"),
+		append([]file{{"caption.py", written("caption.py")}, pythonStage}, clips[0])},
 }
+
+// Files of more than one template.
+var (
+	prompts     = file{"prompts.csv", func() string { return starterPrompts }}
+	pythonStage = file{"latentbeam_stage.py", func() string { return python.Stage }}
+	clips       = []file{{"clips/sample.png", written("sample.png")},
+		{"clips/sample.txt", func() string { return "a red circle\n" }}}
+)
 
 // written returns the text of an embedded file.
 func written(name string) func() string {
@@ -88,7 +103,12 @@ func writeJob(cmd *cobra.Command, name string, t template) error {
 		return err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", name)
-	for _, f := range append([]file{{"prompts.csv", func() string { return starterPrompts }}}, t.files...) {
+	for _, f := range t.files {
+		if dir := filepath.Dir(f.name); dir != "." {
+			if err := os.MkdirAll(dir, 0o777); err != nil {
+				return err
+			}
+		}
 		switch err := create(f.name, f.text()); {
 		case errors.Is(err, os.ErrExist):
 		case err != nil:

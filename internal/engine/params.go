@@ -16,11 +16,17 @@ var laterParams = []stages.Param{
 	stages.ParamMedia,
 }
 
-func laterParam(p stages.Param) bool { return slices.Contains(laterParams, p) }
+func laterParam(p stages.Param) bool {
+	_, own := p.Column()
+	return own || slices.Contains(laterParams, p)
+}
 
 // laterValue is what a row says of a later parameter but the reference, "" for nothing. One clip is nothing: it is
 // what rows without a loop are.
 func laterValue(row *schemas.PromptRow, p stages.Param) string {
+	if name, own := p.Column(); own {
+		return string(row.Column(name))
+	}
 	switch p {
 	case stages.ParamAes:
 		return row.Aes

@@ -233,6 +233,9 @@ func (e *Engine) record(el *stages.Element) ([]store.Object, ledger.Record, erro
 		}
 	} else {
 		result.Readings = el.Readings
+		if el.Row.Prompt != el.Given.Prompt {
+			result.Prompt = el.Row.Prompt
+		}
 		if e.Keep[stages.KindVideo] {
 			files, result.Video = e.files(el)
 		}

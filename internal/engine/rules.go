@@ -46,7 +46,7 @@ func (r *Rules) Seal() error {
 		b = appendText(b, "stage", s.KeyName(), "version", strconv.Itoa(s.Spec.Version), "options", string(s.Options),
 			"weights", s.Digest())
 		for _, p := range s.Params() {
-			if !slices.Contains(knownParams, p) {
+			if _, own := p.Column(); !own && !slices.Contains(knownParams, p) {
 				return fmt.Errorf("stage %s depends on %q, which no prompt row has", s.Name, p)
 			}
 			if !slices.Contains(r.params, p) {
@@ -215,6 +215,10 @@ func (r *Rules) laterValue(row *schemas.PromptRow, p stages.Param) (string, erro
 		return r.references.digest(row.Reference)
 	case stages.ParamMedia:
 		return r.references.media(row.Media)
+	}
+	if name, own := p.Column(); own && !row.HasColumn(name) {
+		return "", fmt.Errorf("params: a stage depends on the column %q, which the row does not have; write null where it has "+
+			"no value", name)
 	}
 	v := laterValue(row, p)
 	if p == stages.ParamLoop && v != "" {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -52,6 +53,9 @@ func (o *outcome) parse() error {
 	}
 	return nil
 }
+
+// caption is the prompt that the text and the latents were made with.
+func (o *outcome) caption() string { return cmp.Or(o.result.Prompt, o.Row.Prompt) }
 
 // done yields only the rows that have a result, parsed.
 func (j *Job) done(ctx context.Context) iter.Seq2[outcome, error] {

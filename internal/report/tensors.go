@@ -135,6 +135,9 @@ func drain(rows iter.Seq2[outcome, error]) error {
 func (j *Job) embeddingRow(ctx context.Context, o outcome) (schemas.EmbeddingRow, error) {
 	r := schemas.NewEmbeddingRow(o.Given)
 	r.SampleIndex = int64(o.Row.SampleIndex)
+	if o.result.Prompt != "" { // a seed that follows from the prompt is that of the prompt that the job began with
+		r.Caption, r.Seed = o.result.Prompt, o.Row.Seed
+	}
 	// The text depends on these, so a later job cannot decide them.
 	r.NegativePrompt, r.MaxSequenceLength = o.Row.NegativePrompt, int64(o.Row.MaxSequenceLength)
 	if o.Given.Resolution != "" || o.Given.AspectRatio != "" { // the table has no names of sizes
@@ -167,7 +170,7 @@ func (j *Job) embeddingRow(ctx context.Context, o outcome) (schemas.EmbeddingRow
 func (j *Job) latentRow(ctx context.Context, o outcome) (schemas.LatentRow, error) {
 	p := &o.Row
 	r := schemas.LatentRow{
-		ID: p.ID, Key: o.Key.String(), Caption: p.Prompt, NegativePrompt: p.NegativePrompt, MediaType: "video",
+		ID: p.ID, Key: o.Key.String(), Caption: o.caption(), NegativePrompt: p.NegativePrompt, MediaType: "video",
 		Width: int64(p.Width), Height: int64(p.Height), VideoFrames: int64(p.NumFrames), FPS: p.FPS,
 		Seed: *p.Seed, SampleIndex: int64(p.SampleIndex),
 		NumInferenceSteps: int64(p.NumInferenceSteps), GuidanceScale: p.Guidance(),

@@ -29,7 +29,7 @@ const (
 func (x *exchange) row(i int, e *stages.Element) (row, error) {
 	r := row{ID: e.Row.ID, Key: e.Key.String(), Params: map[string]any{}, Inputs: map[string]string{}}
 	for _, p := range x.opts.Params {
-		if v, given := value(&e.Row, stages.Param(p)); given {
+		if v, given := value(&e.Row, param(p)); given {
 			r.Params[p] = v
 			if p == string(stages.ParamSeed) {
 				seed := v.(int64)
@@ -119,6 +119,10 @@ func writeFrames(path string, c *schemas.Clip) error {
 
 // value is what a row says of a parameter, if it does. Seeds of several videos of a row follow each other.
 func value(r *schemas.PromptRow, p stages.Param) (v any, given bool) {
+	if name, own := p.Column(); own {
+		column := r.Column(name)
+		return column, column != nil
+	}
 	switch p {
 	case stages.ParamPrompt:
 		return r.Prompt, true

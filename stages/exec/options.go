@@ -94,13 +94,34 @@ func read(o stages.Options) (*options, error) {
 	}
 	for i, p := range opts.Params {
 		switch {
-		case !slices.Contains(known, stages.Param(p)):
-			return opts, stages.Errorf("params", "exec: params names %q; known: %s", p, list(known))
+		case !slices.Contains(known, stages.Param(p)) && mistaken(p) != "":
+			return opts, stages.Errorf("params", "exec: params names %q; %s", p, mistaken(p))
 		case slices.Contains(opts.Params[:i], p):
 			return opts, stages.Errorf("params", "exec: params names %q twice", p)
 		}
 	}
 	return opts, opts.running()
+}
+
+// mistaken says why a name cannot be that of a column of the user's own, or "".
+func mistaken(name string) string {
+	for _, f := range schemas.Fields() {
+		switch {
+		case slices.Contains(f.Aliases, name):
+			return "write " + f.Name + ", whose other name it is"
+		case f.Name == name:
+			return "a program does not get that; known: " + list(known) + ", and columns of your own"
+		}
+	}
+	return ""
+}
+
+// param is the parameter that a name in params stands for.
+func param(name string) stages.Param {
+	if slices.Contains(known, stages.Param(name)) {
+		return stages.Param(name)
+	}
+	return stages.ColumnParam(name)
 }
 
 // kinds checks what the program takes and gives.

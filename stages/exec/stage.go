@@ -38,7 +38,7 @@ func of(o stages.Options) (stages.Spec, error) {
 	}
 	s.In, s.Out = stages.Kind(opts.Takes), stages.Kind(opts.Gives)
 	for _, p := range opts.Params {
-		s.Params = append(s.Params, stages.Param(p))
+		s.Params = append(s.Params, param(p))
 	}
 	if s.In == stages.KindMedia && !slices.Contains(s.Params, stages.ParamMedia) {
 		s.Params = append(s.Params, stages.ParamMedia)
