@@ -13,7 +13,6 @@ import (
 
 	"latentbeam/internal/engine"
 	"latentbeam/internal/runs"
-	"latentbeam/internal/store"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 )
@@ -229,29 +228,4 @@ func (a *attendant) close() {
 	a.mu.Unlock()
 	a.rest(ctx)
 	a.tell(ctx)
-}
-
-// clean removes what workers that have ended leave in the output of a job: locks that nobody holds, and temporary files
-// under them.
-func cleanWorkers(ctx context.Context, s store.Store, job string) error {
-	j := runs.Job{Store: s, ID: job}
-	names, err := store.Names(ctx, s, j.LockName(""), store.Flat)
-	if err != nil || len(names) == 0 {
-		return err
-	}
-	var free []string
-	for _, name := range names {
-		if s.Held(ctx, name) == nil {
-			free = append(free, name)
-		}
-	}
-	if _, err := s.CleanTemps(ctx, free...); err != nil {
-		return err
-	}
-	for _, name := range free {
-		if err := s.Remove(ctx, name); err != nil {
-			return err
-		}
-	}
-	return nil
 }

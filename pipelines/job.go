@@ -39,6 +39,9 @@ type Options struct {
 	// Look says that the job is only to be planned: devices that others could want are not taken.
 	Look bool
 
+	// CancelOthers ends a job of an earlier run that an engine is still at work on, instead of following it.
+	CancelOthers bool
+
 	worker bool // another process has submitted the job
 
 	outputs outputs // of tests; the zero value finds the stores of addresses

@@ -106,6 +106,9 @@ func (o *overseer) listen(ctx context.Context) error {
 	sum := o.sum()
 	e.Progress.Done.Store(sum.Done)
 	e.Progress.Failed.Store(sum.Failed)
+	if o.job.id != o.run.ID { // of an earlier run
+		return nil
+	}
 	if tooMany := e.Progress.TooMany; tooMany != nil && tooMany(sum.Done+sum.Failed, sum.Failed) {
 		o.cancel(fault.Fatal(fmt.Errorf("stop: %d of the first %d rows that the workers have settled failed, more than "+
 			"on_error.stop_after allows: see the failures table, mend the cause or allow more, and run again", sum.Failed,

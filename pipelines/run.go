@@ -67,6 +67,9 @@ func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
 // once computes what is missing and writes the report, once.
 func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Result, error) {
 	lost := j.engine.Ledger.Lost()
+	if err := j.follow(ctx); err != nil {
+		return Result{}, err
+	}
 	if _, err := j.engine.Store.CleanTemps(ctx, j.free...); err != nil {
 		return Result{}, err
 	}

@@ -161,7 +161,7 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 	if failed := j.engine.Ledger.Refresh(ctx); failed != nil && err == nil {
 		err = failed
 	}
-	if failed := cleanWorkers(ctx, j.engine.Store, j.id); failed != nil && err == nil {
+	if failed := cleanWorkers(ctx, j.engine.Store, j.id, false); failed != nil && err == nil {
 		err = failed
 	}
 	return err

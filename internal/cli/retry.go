@@ -43,7 +43,7 @@ func retryCommand(specs []stages.Spec) *cobra.Command {
 				return fault.Usage(fmt.Errorf("retry: the job was started in another directory: %w", err))
 			}
 			here := "output.path=" + strconv.Quote(output) // it may have been moved
-			return runJob(cmd, start, run{shard: shard, retry: true, empty: f.empty, sets: []string{here},
+			return runJob(cmd, start, run{shard: shard, retry: true, empty: f.empty, cancel: f.cancel, sets: []string{here},
 				specs: trusted(specs, programs, "retry")})
 		},
 	}

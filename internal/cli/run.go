@@ -22,6 +22,7 @@ type runFlags struct {
 	shard  string
 	dryRun bool
 	empty  bool
+	cancel bool
 }
 
 func runCommand(specs []stages.Spec) *cobra.Command {
@@ -46,7 +47,7 @@ func runCommand(specs []stages.Spec) *cobra.Command {
 			if err != nil {
 				return fault.Usage(err)
 			}
-			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, empty: f.empty, specs: specs})
+			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, empty: f.empty, cancel: f.cancel, specs: specs})
 		},
 	}
 	flags := cmd.Flags()
@@ -62,6 +63,7 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the first N rows of the input; 0: all")
 	cmd.Flags().StringVar(&f.shard, "shard", "", "i/n: only share i of n, counted from 0 "+
 		"(default from JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID with their counts)")
+	cmd.Flags().BoolVar(&f.cancel, "cancel", false, "end a job of an earlier run that a cluster still works on, instead of following it")
 	cmd.Flags().BoolVar(&f.empty, "allow-empty", false, "take an input without rows for right")
 }
 
@@ -79,6 +81,7 @@ type run struct {
 	retry  bool     // failed rows too
 	dryRun bool     // or rather not run
 	empty  bool     // the input may have no rows
+	cancel bool     // a job of an earlier run that an engine is still at work on
 	sets   []string // on top of those that the job was started with
 	specs  []stages.Spec
 }
@@ -96,7 +99,7 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) error {
 	defer ignore()
 	job, err := openJob(signals, cfg, pipelines.Options{
 		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start,
-		Shard: how.shard.index, Shards: how.shard.count, AllowEmpty: how.empty,
+		Shard: how.shard.index, Shards: how.shard.count, AllowEmpty: how.empty, CancelOthers: how.cancel,
 	})
 	if err != nil {
 		return err

@@ -118,7 +118,7 @@ func (e *Engine) ReadKeyed(ctx context.Context, emit func(*stages.Element)) erro
 			e.Progress.Skipped.Add(1)
 			continue
 		}
-		el.Text, el.Latents, el.Given = nil, nil, schemas.PromptRow{} // the tables are written elsewhere
+		el.Text, el.Latents = nil, nil
 		e.Spread.Resolve(&el.Row)
 		emit(el)
 	}
