@@ -133,7 +133,11 @@ func (c *client) wait(ctx context.Context, id string) error {
 
 // follow reads messages and states of a job until it ends or the connection does. heard is called with each.
 func (c *client) follow(ctx context.Context, id string, why *failure, heard func()) (jobpb.JobState_Enum, error) {
-	stream, err := c.jobs.GetMessageStream(ctx, &jobpb.JobMessagesRequest{JobId: id})
+	streaming, end := context.WithCancel(ctx)
+	defer end()
+	// The state is asked for besides: a job server that has lost one listener does not tell the others of the end.
+	go c.untilEnd(streaming, id, end)
+	stream, err := c.jobs.GetMessageStream(streaming, &jobpb.JobMessagesRequest{JobId: id})
 	for err == nil {
 		var m *jobpb.JobMessagesResponse
 		if m, err = stream.Recv(); err != nil {
@@ -155,6 +159,22 @@ func (c *client) follow(ctx context.Context, id string, why *failure, heard func
 		heard()
 	}
 	return answer.GetState(), err
+}
+
+// untilEnd calls end when the job has ended, and a little later than its stream of messages would say it.
+func (c *client) untilEnd(ctx context.Context, id string, end func()) {
+	for ended := 0; ended < 2; {
+		select {
+		case <-time.After(c.pause):
+		case <-ctx.Done():
+			return
+		}
+		answer, err := c.jobs.GetState(ctx, &jobpb.GetJobStateRequest{JobId: id})
+		if err == nil && terminal(answer.GetState()) {
+			ended++
+		}
+	}
+	end()
 }
 
 // state returns the state of a job.

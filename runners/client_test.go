@@ -234,6 +234,14 @@ func dialed(t *testing.T, f *fakeServer) *client {
 	return c
 }
 
+// TestLostListener: a job that has ended is noticed although its stream of messages does not say it.
+func TestLostListener(t *testing.T) {
+	c := dialed(t, serveFake(t, &fakeServer{hang: true, state: jobpb.JobState_DONE}))
+	if err := c.wait(t.Context(), "job-7"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestCancel: the end of the context cancels the job at the engine.
 func TestCancel(t *testing.T) {
 	f := serveFake(t, &fakeServer{hang: true, state: jobpb.JobState_RUNNING})
