@@ -186,6 +186,7 @@ func TestDamagedBeforeSizesWereNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	withoutPosterSizes(t, j.out)
+	must(t, os.RemoveAll(filepath.Join(j.out, "runs")))
 	if err := resize(filepath.Join(j.out, filepath.FromSlash(videoFiles(t, j.out, "c")[1])), 1); err != nil {
 		t.Fatal(err)
 	}

@@ -86,6 +86,10 @@ func checkWidths(cfg *config.Config, steps []stages.Step, defaults *schemas.Prom
 // tooWide is the error of step i, which wants n devices for a batch, at the option that says so.
 func tooWide(cfg *config.Config, i int, s stages.Step, n, devices int) error {
 	path, key, how := fmt.Sprintf("stages.%d", i), "sequence_parallel", ""
+	if s.Spec.Program != nil {
+		return cfg.Errorf(path+".devices", "%s wants %d workers for a program, the job has %d", s.Name, n, devices).
+			WithFix("set resources.workers to a multiple of %d, or devices to less", n)
+	}
 	if shards := s.Capabilities().Shards(); shards > 1 {
 		how = fmt.Sprintf(", %d to hold its weights", shards)
 		for _, size := range []string{"pp_size", "tp_size"} {

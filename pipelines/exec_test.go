@@ -169,6 +169,20 @@ func TestCaptioner(t *testing.T) {
 	}
 }
 
+// TestProgramOnTwoDevices: a job with a program on two devices, beside a stage on one, and one that has too few.
+func TestProgramOnTwoDevices(t *testing.T) {
+	j := job{prompts: writeTable(t, "prompts.csv", "id,prompt\na,x\nb,y do:crash-once\nc,z\n"), out: filepath.Join(t.TempDir(), "out"),
+		stages: "[" + program(t, "prompt", "frames", ", devices: 2") + ", encode_video]",
+		sets:   []string{"model=none", "output.write=[video]", "resources.workers=4"}}
+	if r := j.mustRun(t); r.Totals.Done != 3 {
+		t.Errorf("%+v", r.Totals)
+	}
+	j.sets[2] = "resources.workers=1"
+	if _, err := j.run(); err == nil || !strings.Contains(err.Error(), "exec wants 2 workers for a program, the job has 1") {
+		t.Error(err)
+	}
+}
+
 // TestPoisonIsFound: a row that ends the program fails alone, whatever the batch.
 func TestPoisonIsFound(t *testing.T) {
 	var table strings.Builder

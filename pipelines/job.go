@@ -18,6 +18,7 @@ import (
 	"latentbeam/internal/report"
 	"latentbeam/internal/runs"
 	"latentbeam/internal/store"
+	"latentbeam/internal/witness"
 	"latentbeam/runners"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -39,6 +40,8 @@ type Options struct {
 	// Look says that the job is only to be planned: devices that others could want are not taken.
 	Look bool
 
+	// VerifyAll reads every file of the output, whatever the configuration says.
+	VerifyAll bool
 	// CancelOthers ends a job of an earlier run that an engine is still at work on, instead of following it.
 	CancelOthers bool
 
@@ -126,6 +129,7 @@ func (j *Job) open() error {
 	j.engine = engine.New(j.host.Steps, workers)
 	j.engine.Source, j.engine.MaxBatch, j.engine.Retries = source, int(cfg.Resources.BatchSize), cfg.OnError.Retries
 	j.engine.Progress.TooMany, j.engine.Keep, j.engine.Freed = cfg.OnError.Stop, host.Keep(cfg), j.host.Freed
+	j.engine.Published = j.published
 	j.engine.Recall(j.host.Facts)
 	if j.engine.Rules, err = j.rules(workers.Class()); err != nil {
 		return cfg.Errorf("stages", "%v", err)
@@ -219,8 +223,17 @@ func (j *Job) use(ctx context.Context, s store.Store, alone bool) error {
 	if last, err := report.ReadSummary(ctx, s, j.report.SummaryName()); err == nil { // else nothing is known of them
 		j.report.Before = last.Files
 	}
+	if j.report.Witness, err = witness.Load(ctx, s); err != nil {
+		return err
+	}
 	if err := j.mend(ctx, l, alone); err != nil {
 		return err
+	}
+	j.report.Damaged = nil
+	if alone {
+		if err := j.report.CheckTensors(ctx, j.look()); err != nil {
+			return err
+		}
 	}
 	j.engine.Earlier, err = j.forget(ctx, l)
 	return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/report"
 )
 
 // maxMends bounds how often a run computes what it found damaged only while it wrote its report.
@@ -28,6 +29,15 @@ func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 			return r, err
 		}
 		j.report.Release() // the tables may be others now
+		if r.damaged {
+			err := j.report.DamageAll(ctx)
+			if err == nil {
+				j.engine.Earlier, err = j.forgetDamaged(ctx, j.engine.Ledger)
+			}
+			if err != nil {
+				return r, err
+			}
+		}
 		again, againErr := j.once(ctx, began, nil)
 		if again.NothingToDo { // it was computed on the way
 			break
@@ -38,10 +48,19 @@ func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 	return r, err
 }
 
+// isDamagedTable reports whether err is about a table of tensors that is damaged.
+func isDamagedTable(err error) bool {
+	var damaged *report.DamagedTableError
+	return errors.As(err, &damaged)
+}
+
 // lost reports whether a run that computed all it could, and ended with err, found records damaged since there were so
 // many of them.
 func (j *Job) lost(before int, err error) bool {
 	var damaged *ledger.DamagedError
+	if isDamagedTable(err) {
+		return true
+	}
 	return j.engine.Ledger.Lost() > before && (err == nil || errors.As(err, &damaged))
 }
 

@@ -8,6 +8,7 @@ import (
 	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
+	"latentbeam/internal/store"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -153,5 +154,8 @@ func (j *Job) upToDate(ctx context.Context, name string, p Plan) (report.Summary
 	}
 	s, err := report.ReadSummary(ctx, j.engine.Store, name)
 	whole := s.State == report.Complete || s.State == report.Limited && s.Limit == j.Opts.Limit
-	return s, err == nil && whole && s.Input == p.Input && j.report.AsWritten(ctx, s.Files)
+	if data, err := store.ReadFile(ctx, j.engine.Store, name); err != nil || !j.report.IsAsWritten(name, data) {
+		return s, false
+	}
+	return s, err == nil && whole && s.Input == p.Input && j.report.AsWritten(ctx, s.Files, j.look())
 }

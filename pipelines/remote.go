@@ -14,6 +14,7 @@ import (
 	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/runs"
+	"latentbeam/internal/witness"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -169,7 +170,7 @@ func (j *Job) agree(s spec) error {
 	return nil
 }
 
-// attend opens the output for a worker and arranges the weights for the rows that are expected.
+// attend opens the output for a worker, begins to attend the job, and arranges the weights for the rows that are expected.
 func (j *Job) attend(ctx context.Context, s spec) error {
 	out, err := j.openOutput(ctx, j.Opts.outputs.write)
 	if err != nil {
@@ -183,6 +184,10 @@ func (j *Job) attend(ctx context.Context, s spec) error {
 	j.engine.Store, j.engine.Ledger = out, l
 	j.report.Store, j.report.Ledger = out, l
 	j.engine.Progress.TooMany = nil // the submitter sums all workers
+	j.engine.Published = nil        // it writes the pages, too
+	if j.report.Witness, err = witness.Load(ctx, out); err != nil {
+		return err
+	}
 	j.engine.Earlier = j.earlier(s.Since)
 	a := newAttendant(j.engine, s.Job, true)
 	j.close = append(j.close, a.close)

@@ -11,6 +11,7 @@ import (
 
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
+	"latentbeam/internal/witness"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -22,36 +23,50 @@ func (j *Job) forget(ctx context.Context, l *ledger.Ledger) (func(schemas.Key) b
 	if j.Opts.Retry {
 		l.Forget(ledger.Failed)
 	}
+	return j.forgetDamaged(ctx, l)
+}
+
+// forgetDamaged makes the ledger forget what is not all there. It returns what forget does.
+func (j *Job) forgetDamaged(ctx context.Context, l *ledger.Ledger) (func(schemas.Key) bool, error) {
 	sizes := j.engine.Store.Sizes(ctx)
 	defer sizes.Close()
+	reading := j.beginReading(ctx)
 	var earlier []uint64 // fingerprints of what is forgotten: eight bytes a row
-	var damaged int
 	var failed error
 	_, err := l.ForgetIf(ctx, func(rec ledger.Record) bool {
 		if failed != nil || rec.Status != ledger.Done {
 			return false
 		}
-		found, err := j.whole(ctx, rec, sizes)
+		found, err := j.whole(ctx, rec, sizes, reading)
 		failed = err
 		if found == whole || err != nil {
 			return false
 		}
 		if found == damagedFile {
-			damaged++
+			reading.damaged.Add(1)
 		}
 		if found != never {
 			earlier = append(earlier, binary.BigEndian.Uint64(rec.Key[:]))
 		}
 		return true
 	})
-	if damaged > 0 {
-		slog.Warn("videos or posters are not as they were written: their rows are computed again", "rows", damaged)
+	wrong, readErr := reading.end()
+	err = errors.Join(err, failed, readErr)
+	if err == nil && len(wrong) > 0 {
+		_, err = l.ForgetIf(ctx, func(rec ledger.Record) bool {
+			_, found := slices.BinarySearch(wrong, binary.BigEndian.Uint64(rec.Key[:]))
+			return found && rec.Status == ledger.Done
+		})
+		earlier = append(earlier, wrong...)
+	}
+	if n := reading.damaged.Load(); n > 0 {
+		slog.Warn("videos or posters are not as they were written: their rows are computed again", "rows", n)
 	}
 	slices.Sort(earlier)
 	return func(key schemas.Key) bool {
 		_, found := slices.BinarySearch(earlier, binary.BigEndian.Uint64(key[:]))
 		return found || j.told != nil || l.Lost() > 0 // a record that was lost may have been its own
-	}, errors.Join(err, failed)
+	}, err
 }
 
 // state says what is there of the results of a finished row.
@@ -67,7 +82,7 @@ const (
 // whole says whether a finished row has all that this job publishes: the earlier run may have written
 // less (output.write), and somebody may have removed or cut short a video or a table. Files come first, for it is to
 // be told that they are damaged.
-func (j *Job) whole(ctx context.Context, rec ledger.Record, sizes store.Sizes) (state, error) {
+func (j *Job) whole(ctx context.Context, rec ledger.Record, sizes store.Sizes, reading *reading) (state, error) {
 	var r schemas.Result
 	if err := json.Unmarshal(rec.Row, &r); err != nil {
 		return missing, nil //nolint:nilerr // it is computed again
@@ -76,7 +91,7 @@ func (j *Job) whole(ctx context.Context, rec ledger.Record, sizes store.Sizes) (
 		if r.Video == nil {
 			return never, nil
 		}
-		if found, err := wholeVideo(ctx, r.Video, sizes); found != whole || err != nil {
+		if found, err := j.wholeVideo(ctx, schemas.Key(rec.Key), r.Video, sizes, reading); found != whole || err != nil {
 			return found, err
 		}
 	}
@@ -105,25 +120,33 @@ func (j *Job) whole(ctx context.Context, rec ledger.Record, sizes store.Sizes) (
 	return whole, nil
 }
 
-// wholeVideo says whether video and poster are there as long as they were written.
-func wholeVideo(ctx context.Context, v *schemas.VideoFile, sizes store.Sizes) (state, error) {
+// wholeVideo says whether video and poster are there as long as they were written. Where they were written since they
+// were read last, reading reads them.
+func (j *Job) wholeVideo(ctx context.Context, key schemas.Key, v *schemas.VideoFile, sizes store.Sizes,
+	reading *reading) (state, error) {
 	found := whole
-	for _, f := range []struct {
+	var marks [2]string
+	for i, f := range []struct {
 		name  string
 		bytes int64 // 0: not known
 	}{{v.Path, v.Bytes}, {v.Poster, v.PosterBytes}} {
 		if f.name == "" {
 			continue
 		}
-		size, err := sizes.Of(ctx, f.name)
+		info, err := sizes.Of(ctx, f.name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			found = max(found, missing)
 		case err != nil:
 			return found, err
-		case f.bytes > 0 && size != f.bytes:
+		case f.bytes > 0 && info.Size != f.bytes:
 			found = damagedFile
 		}
+		marks[i] = info.Mark
 	}
-	return found, nil
+	if found != whole {
+		j.report.Witness.SetRow(key, witness.Row{})
+		return found, nil
+	}
+	return whole, reading.look(ctx, key, v, witness.MarkOf(marks[:]...))
 }

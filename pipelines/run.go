@@ -35,7 +35,8 @@ type Result struct {
 	Elapsed     time.Duration
 	Stages      []engine.StageTime
 
-	lost bool // the ledger turned out to be damaged: there is more to compute
+	lost    bool // the ledger or a table turned out to be damaged: there is more to compute
+	damaged bool // a table did
 }
 
 // runFacts is what summary.json says of the run itself.
@@ -83,7 +84,10 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	r := Result{Plan: plan}
 	if s, ok := j.upToDate(ctx, j.report.SummaryName(), plan); ok {
 		r.NothingToDo, r.Totals, r.Skipped = true, s.Totals, plan.Done
-		return r, nil
+		if err := j.keepStart(ctx); err != nil {
+			return r, err
+		}
+		return r, j.remember(ctx)
 	}
 	if s, ok, err := j.joined(ctx, plan); ok || err != nil {
 		r.NothingToDo, r.Joined, r.Totals, r.Skipped = ok, ok, s.Totals, plan.Done
@@ -123,6 +127,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	// The report is written after a failure too: what was done by then is there to be looked at.
 	err = j.finish(ctx, &r, began, workers)
 	r.lost = computeErr == nil && !r.Interrupted && j.lost(lost, err)
+	r.damaged = r.lost && isDamagedTable(err)
 	switch left := err == nil && computeErr == nil && r.Totals.Pending > 0 && !r.Interrupted; {
 	case left && j.spread():
 		err = j.lostRows(r.Totals.Pending)
@@ -139,7 +144,10 @@ func (j *Job) begin(ctx context.Context) error {
 	if err := j.engine.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return j.engine.Store.Replace(ctx, JobFile, j.saveStart)
+	if err := j.report.Witness.Begin(ctx, j.engine.Store, j.report.Part); err != nil {
+		return err
+	}
+	return j.report.Replace(ctx, JobFile, j.saveStart)
 }
 
 // compute runs the Beam pipeline, again while it has not settled all that it began.
@@ -187,7 +195,7 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time, workers in
 		return err
 	}
 	r.Elapsed = time.Since(began)
-	return j.report.WriteSummary(ctx, report.Summary{
+	err = j.report.WriteSummary(ctx, report.Summary{
 		Input: r.Totals.Input, Totals: r.Totals, Limit: j.Opts.Limit, Config: config,
 		Run: runFacts{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(),
@@ -195,4 +203,8 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time, workers in
 			Memory: j.engine.Learned.Facts(), Devices: j.deviceFacts(), Exchanges: j.exchanges(),
 		},
 	})
+	if err != nil {
+		return err
+	}
+	return j.remember(ctx)
 }

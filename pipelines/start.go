@@ -3,8 +3,10 @@ package pipelines
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 
@@ -65,6 +67,19 @@ func LastStart(ctx context.Context, output string) (Start, error) {
 // Config parses the job; sets come on top of its own.
 func (s Start) Config(sets ...string) (*config.Config, error) {
 	return config.Parse(s.File, s.YAML, slices.Concat(s.Sets, sets))
+}
+
+// keepStart writes the file of the start anew where it is gone or damaged.
+func (j *Job) keepStart(ctx context.Context) error {
+	data, err := store.ReadFile(ctx, j.engine.Store, JobFile)
+	var s Start
+	if err == nil && json.Unmarshal(data, &s) == nil && j.report.IsAsWritten(JobFile, data) {
+		return nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return j.report.Replace(ctx, JobFile, j.saveStart)
 }
 
 func (j *Job) saveStart(w io.Writer) error {

@@ -183,7 +183,7 @@ func isTemporary(name string) bool { return strings.Contains(name, ".tmp-") }
 
 // isRunFact tells the files that may differ between equal runs.
 func isRunFact(name string) bool {
-	return strings.HasSuffix(name, "lock") || strings.HasSuffix(name, "job.json") ||
+	return strings.HasPrefix(name, "runs/") || strings.HasSuffix(name, "lock") || strings.HasSuffix(name, "job.json") ||
 		strings.HasSuffix(name, "summary.json")
 }
 

@@ -31,7 +31,8 @@ func (r PromptRow) columns() (all map[string]json.RawMessage) {
 // withCarried takes what a row is conditioned on from the columns that its table has carried along: tables of
 // embeddings have no columns of their own for it.
 func (r PromptRow) withCarried() PromptRow {
-	if !strings.Contains(r.Extra, `"reference`) && !strings.Contains(r.Extra, `"loop"`) {
+	if !strings.Contains(r.Extra, `"reference`) && !strings.Contains(r.Extra, `"loop"`) &&
+		!strings.Contains(r.Extra, `"noise"`) && !strings.Contains(r.Extra, `"guidance_scale_2"`) {
 		return r
 	}
 	var columns map[string]json.RawMessage
@@ -66,12 +67,16 @@ func (r PromptRow) withCarried() PromptRow {
 	r.MaskStrategy, _ = text("mask_strategy")
 	whole("loop", &r.Loop)
 	whole("condition_frame_length", &r.ConditionFrameLength)
-	if s, ok := text("condition_frame_edit"); ok {
-		f, _ := FieldByName("condition_frame_edit")
+	real := func(field string, into **float64) {
+		s, _ := text(field)
+		f, _ := FieldByName(field)
 		if v, err := strconv.ParseFloat(s, 64); err == nil && f.CheckReal(v) == nil {
-			r.ConditionFrameEdit = &v
+			*into = &v
 		}
 	}
+	real("condition_frame_edit", &r.ConditionFrameEdit)
+	real("guidance_scale_2", &r.GuidanceScale2)
+	r.Noise, _ = text("noise")
 	return r
 }
 

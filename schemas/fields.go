@@ -67,6 +67,8 @@ var fields = []Field{
 	{Name: "loop", Kind: Integer, Min: 1, Max: MaxLoop, Carried: true},
 	{Name: "condition_frame_length", Kind: Integer, Min: 1, Max: MaxNumFrames, Carried: true},
 	{Name: "condition_frame_edit", Kind: Real, Min: 0, Max: 1, Carried: true},
+	{Name: "guidance_scale_2", Kind: Real, Min: 0, Max: MaxGuidanceScale, Carried: true},
+	{Name: "noise", Kind: Text, Max: MaxReferenceBytes, Carried: true},
 	{Name: FieldMedia, Aliases: []string{"path", "video", "image", "video_path", "image_path", "file_name"}, Kind: Text,
 		Max: MaxReferenceBytes, Carried: true},
 }

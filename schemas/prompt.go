@@ -45,6 +45,11 @@ type PromptRow struct {
 	Loop                 int      `json:"loop,omitempty"`
 	ConditionFrameLength int      `json:"condition_frame_length,omitempty"`
 	ConditionFrameEdit   *float64 `json:"condition_frame_edit,omitempty"`
+	// GuidanceScale2 is the guidance scale of the second of two denoisers, for low noise.
+	GuidanceScale2 *float64 `json:"guidance_scale_2,omitempty" digest:"later"`
+	// Noise is the path of a safetensors file whose tensor "noise" (C, T, H, W), float32, replaces the noise that the
+	// latents begin with.
+	Noise string `json:"noise,omitempty" digest:"later"`
 	// SampleIndex numbers the videos of one row from 0 once the row is expanded.
 	SampleIndex int `json:"sample_index,omitempty"`
 	// Extra is a JSON object of the table's other columns in their order, "" where there are none.
@@ -59,7 +64,7 @@ func (PromptRow) Schema() string { return PromptVersion }
 // ByteSize is about how much the row takes in a file.
 func (r PromptRow) ByteSize() int {
 	return fixedBytes + textBytes(r.ID, r.Prompt, r.NegativePrompt, r.Extra, r.Source, r.Resolution, r.AspectRatio,
-		r.Aes, r.Flow, r.CameraMotion, r.Reference, r.MaskStrategy, r.Media)
+		r.Aes, r.Flow, r.CameraMotion, r.Reference, r.MaskStrategy, r.Media, r.Noise)
 }
 
 // WithDefaults returns the row with everything it does not say taken from d. Prompt, ID, Extra, Source and
@@ -77,6 +82,9 @@ func (r PromptRow) WithDefaults(d PromptRow) PromptRow {
 	if r.ConditionFrameEdit == nil {
 		r.ConditionFrameEdit = d.ConditionFrameEdit
 	}
+	if r.GuidanceScale2 == nil {
+		r.GuidanceScale2 = d.GuidanceScale2
+	}
 	r = r.sizeFrom(d)
 	fill(&r.NumFrames, d.NumFrames)
 	fill(&r.NumInferenceSteps, d.NumInferenceSteps)
@@ -89,6 +97,7 @@ func (r PromptRow) WithDefaults(d PromptRow) PromptRow {
 	fill(&r.MaskStrategy, d.MaskStrategy)
 	fill(&r.Loop, d.Loop)
 	fill(&r.ConditionFrameLength, d.ConditionFrameLength)
+	fill(&r.Noise, d.Noise)
 	return r
 }
 
@@ -153,14 +162,17 @@ func (r PromptRow) ContentID() string {
 // appendLater adds the parameters that prompt rows have had since later versions, those that the row gives
 // under their names, so that rows without them keep their ids.
 func (r PromptRow) appendLater(b []byte) []byte {
-	edit := ""
-	if r.ConditionFrameEdit != nil {
-		edit = strconv.FormatFloat(*r.ConditionFrameEdit, 'g', -1, 64)
+	real := func(v *float64) string {
+		if v == nil {
+			return ""
+		}
+		return strconv.FormatFloat(*v, 'g', -1, 64)
 	}
 	for _, p := range [][2]string{{"resolution", r.Resolution}, {"aspect_ratio", r.AspectRatio}, {"aes", r.Aes},
 		{"flow", r.Flow}, {"camera_motion", r.CameraMotion}, {"reference", r.Reference},
 		{"mask_strategy", r.MaskStrategy}, {FieldMedia, r.Media}, {"loop", given(r.Loop)},
-		{"condition_frame_length", given(r.ConditionFrameLength)}, {"condition_frame_edit", edit}} {
+		{"condition_frame_length", given(r.ConditionFrameLength)}, {"condition_frame_edit", real(r.ConditionFrameEdit)},
+		{"guidance_scale_2", real(r.GuidanceScale2)}, {"noise", r.Noise}} {
 		if p[1] != "" {
 			b = appendText(appendText(b, p[0]), p[1])
 		}

@@ -50,7 +50,8 @@ func TestLaterParametersInIDs(t *testing.T) {
 	plain := PromptRow{Prompt: "a"}
 	seen := map[string]bool{plain.ContentID(): true}
 	for i, r := range []PromptRow{{Resolution: "240p"}, {AspectRatio: "240p"}, {Aes: "1"}, {Flow: "1"},
-		{CameraMotion: "1"}, {Reference: "1"}, {MaskStrategy: "1"}, {Loop: 1}, {ConditionFrameLength: 1}, {ConditionFrameEdit: &edit}} {
+		{CameraMotion: "1"}, {Reference: "1"}, {MaskStrategy: "1"}, {Loop: 1}, {ConditionFrameLength: 1}, {ConditionFrameEdit: &edit},
+		{GuidanceScale2: &edit}, {Noise: "1"}} {
 		r.Prompt = "a"
 		if id := r.ContentID(); seen[id] {
 			t.Errorf("row %d has the id of another", i)

@@ -18,6 +18,9 @@ type Capabilities struct {
 	// Published returns the parameters that the model was published with. They hold where neither the row nor the job
 	// nor the model's index says otherwise.
 	Published func() schemas.PromptRow
+	// Complete fills in what a row leaves open and what its other values decide, such as the negative prompt of a row
+	// under guidance. It comes behind all defaults, for rows that are encoded in this job.
+	Complete func(row *schemas.PromptRow)
 	// LatentShape returns the shape (C, T, H, W) of the latents of one clip of the row, for which Check has passed. A
 	// stage has it that makes, takes or conditions on latents: a denoiser and an autoencoder that were not made for
 	// each other are told by it.
@@ -34,6 +37,8 @@ type Capabilities struct {
 	Loading *Loading
 	// MaxBatch is the most elements of a batch; 0: as many as fit in memory.
 	MaxBatch int
+	// Group returns the most elements of a batch of rows like this one that are of use together; nil: any number is.
+	Group func(row *schemas.PromptRow) int
 	// Close gives back what the stage holds beyond memory, such as processes. It is called once, when no element comes
 	// any more; nil: there is nothing.
 	Close func()
@@ -41,6 +46,8 @@ type Capabilities struct {
 
 // Spread is how a set of devices shares a batch. Both functions are there.
 type Spread struct {
+	// Least is the fewest devices that the stage runs on, after a failure too; 0: one.
+	Least int
 	// Width returns how many devices a batch of rows like this one is to have; 0: as many as are of use.
 	Width func(row *schemas.PromptRow) int
 	// Run is Stage.Run on a set. The result is the same, byte for byte, whatever the set. Rank 0 gets it.

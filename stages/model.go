@@ -9,11 +9,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"latentbeam/internal/checkpoint"
+	"latentbeam/internal/hub"
 	"latentbeam/stages/safetensors"
 )
 
@@ -33,11 +33,15 @@ type Model struct {
 }
 
 // components are the directories of a model in the published layout.
-var components = []string{"text_encoder", "tokenizer", "transformer", "vae"}
+var components = []string{"text_encoder", "tokenizer", "transformer", "transformer_2", "vae"}
 
 // Index is the model_index.json.
 type Index struct {
 	ClassName string `json:"_class_name"`
+	// BoundaryRatio is the part of the noise at which the second of two denoisers takes over; nil: there is one denoiser.
+	BoundaryRatio *float64 `json:"boundary_ratio"`
+	// ExpandTimesteps says that the denoiser takes a timestep for each token.
+	ExpandTimesteps bool `json:"expand_timesteps"`
 	// Version is that of the model's family, such as "1.2" of Open-Sora.
 	Version string `json:"version"`
 	// Defaults are what a job takes where neither its YAML nor the row says otherwise.
@@ -52,9 +56,14 @@ type Index struct {
 	} `json:"defaults"`
 }
 
-// OpenModel opens the model in directory dir.
+// OpenModel opens the model in directory dir, or a repository that was pulled, such as "OWNER/NAME" or
+// "OWNER/NAME@REVISION".
 func OpenModel(dir string) (*Model, error) {
-	dir = checkpoint.Snapshot(dir)
+	name := filepath.Base(checkpoint.Snapshot(dir))
+	dir, repo := locate(dir)
+	if repo != "" {
+		name = repo
+	}
 	info, err := os.Stat(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open model %q: %w; give a directory with %s in it, a path for each, or tiny%s", dir, err,
@@ -75,7 +84,7 @@ func OpenModel(dir string) (*Model, error) {
 		return nil, fmt.Errorf("open model %q: it holds neither model_index.json nor %s; %s", dir,
 			strings.Join(components, ", "), insteadOf(dir))
 	}
-	return newModel(filepath.Base(dir), os.DirFS(dir), dirs)
+	return newModel(name, os.DirFS(dir), dirs)
 }
 
 // insteadOf says how to name what is in a directory that is not a whole model.
@@ -98,15 +107,33 @@ func insteadOf(dir string) string {
 	return fmt.Sprintf("if it is a single component, name it as one: model: {transformer: %s}", dir)
 }
 
-// hubName is how hubs name a repository.
-var hubName = regexp.MustCompile(`^[\w.-]+/[\w.-]+$`)
+// locate returns the directory of a path: the path itself, the files of a repository in a cache, or those of a
+// repository that was pulled, with its name. What is on disk under the path comes first.
+func locate(path string) (dir, repo string) {
+	if _, err := os.Stat(path); err == nil {
+		return checkpoint.Snapshot(path), ""
+	}
+	r, err := hub.ParseRepo(path)
+	if err != nil {
+		return path, ""
+	}
+	cache, err := hub.DefaultCache()
+	if err != nil {
+		return path, ""
+	}
+	if dir, _, err = cache.Find(r); err != nil {
+		return path, ""
+	}
+	return dir, r.String()
+}
 
-// notFetched explains to who gives the name of a repository that nothing is downloaded.
+// notFetched says how to get what has the name of a repository and is not there.
 func notFetched(path string) string {
-	if !hubName.MatchString(path) {
+	r, err := hub.ParseRepo(path)
+	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf("; weights are not downloaded: fetch the repository (hf download %s) and give its directory", path)
+	return fmt.Sprintf("; if it is a repository on a hub, run `latentbeam pull %s` first", r)
 }
 
 // OpenComponents puts a model together from a path for each component, such as {"text_encoder":
@@ -115,7 +142,10 @@ func notFetched(path string) string {
 func OpenComponents(paths map[string]string) (*Model, error) {
 	files, dirs, named := mounts{}, map[string]string{}, map[string]string{}
 	for c, p := range paths {
-		p = checkpoint.Snapshot(p)
+		p, repo := locate(p)
+		if part := filepath.Join(p, c); repo != "" && isDir(part) { // of a repository with a whole model
+			p = part
+		}
 		info, err := os.Stat(p)
 		switch {
 		case err != nil:
@@ -138,6 +168,11 @@ func OpenComponents(paths map[string]string) (*Model, error) {
 	}
 	m.named = named
 	return m, nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // mounts is a file system whose top-level directories lie in different places.

@@ -54,13 +54,50 @@ func TestOpenModelSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("component %s: %v, want %s", path, err, want)
 		}
 	}
-	const hub = "hpcai-tech/OpenSora-STDiT-v3"
-	_, whole := OpenModel(hub)
-	_, part := OpenComponents(map[string]string{"vae": hub})
+	t.Setenv("HF_HUB_CACHE", t.TempDir())
+	const name = "hpcai-tech/OpenSora-STDiT-v3"
+	_, whole := OpenModel(name)
+	_, part := OpenComponents(map[string]string{"vae": name})
 	for _, err := range []error{whole, part} {
-		if err == nil || !strings.Contains(err.Error(), "weights are not downloaded: fetch the repository (hf download "+hub) {
+		if err == nil || !strings.Contains(err.Error(), "run `latentbeam pull "+name+"` first") {
 			t.Errorf("the name of a repository: %v", err)
 		}
+	}
+}
+
+// TestPulledModel: a repository in the cache is a model by its name, at any revision that is there, as a whole and as a
+// component; what lies on disk under this name comes first.
+func TestPulledModel(t *testing.T) {
+	commit := strings.Repeat("ab", 20)
+	folder := "hub/models--org--video/"
+	cache := layOut(t, map[string]string{folder + "refs/main": commit, folder + "refs/v1": commit,
+		folder + "snapshots/" + commit + "/model_index.json":      `{"defaults": {"height": 64}}`,
+		folder + "snapshots/" + commit + "/vae/config.json":       `{"vae": 1}`,
+		folder + "snapshots/" + commit + "/transformer/spare.txt": ""})
+	t.Setenv("HF_HUB_CACHE", "")
+	t.Setenv("HUGGINGFACE_HUB_CACHE", "")
+	t.Setenv("HF_HOME", cache)
+	for _, name := range []string{"org/video", "org/video@v1", "org/video@" + commit} {
+		m, err := OpenModel(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Name != name || m.Index.Defaults.Height != 64 {
+			t.Errorf("%s is called %s, defaults %+v", name, m.Name, m.Index.Defaults)
+		}
+		if m, err = OpenComponents(map[string]string{"vae": name}); err != nil {
+			t.Fatal(err)
+		}
+		if data, err := m.Config("vae"); err != nil || string(data) != `{"vae": 1}` {
+			t.Errorf("vae of %s: %s, %v", name, data, err)
+		}
+	}
+	if _, err := OpenModel("org/video@v2"); err == nil || !strings.Contains(err.Error(), "run `latentbeam pull org/video@v2` first") {
+		t.Errorf("another revision: %v", err)
+	}
+	t.Chdir(layOut(t, map[string]string{"org/video/model_index.json": `{"defaults": {"height": 32}}`}))
+	if m, err := OpenModel("org/video"); err != nil || m.Name != "video" || m.Index.Defaults.Height != 32 {
+		t.Errorf("a directory of this name: %+v, %v", m, err)
 	}
 }
 

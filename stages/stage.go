@@ -39,14 +39,21 @@ type Spec struct {
 	Params []Param
 	// Passive stages (a guard) do not change results and stay out of the keys.
 	Passive bool
-	// Program says that the stage runs a program that the job names: a worker and `retry` refuse it unless they were
-	// allowed to.
-	Program bool
+	// Program returns the program that the options of a stage name: a worker and `retry` refuse it unless they were allowed
+	// to run it. Nil: the stage runs no program of the job.
+	Program func(options Options) (Program, error)
 	// Of returns the spec of one entry of a job where the options decide what the stage takes, gives and depends on.
 	// Such a stage may be in a job more than once, each time with another option `name`. Nil: this spec holds for all.
 	Of func(options Options) (Spec, error)
 	// New opens the stage. It reads the model's configuration and maps its weights.
 	New func(m *Model, options Options) (Stage, error)
+}
+
+// Program is a program that a job names.
+type Program struct {
+	Command []string // the program and its arguments
+	// Sets are the options by which the job decides more than the command: its environment, and files that are written.
+	Sets []string
 }
 
 // Options decodes the stage's map in the YAML into target strictly: an unknown or mistyped key is an
@@ -99,4 +106,6 @@ const (
 	ParamLoop                 Param = "loop"
 	ParamConditionFrameLength Param = "condition_frame_length"
 	ParamConditionFrameEdit   Param = "condition_frame_edit"
+	ParamGuidanceScale2       Param = "guidance_scale_2"
+	ParamNoise                Param = "noise" // by content
 )

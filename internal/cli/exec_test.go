@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/internal/config"
+	"latentbeam/stages"
+	"latentbeam/stages/catalog"
 	"latentbeam/stages/exec/exectest"
 )
 
@@ -82,12 +85,41 @@ func TestProgramsNeedTrust(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		exit int
-	}{{nil, 2}, {[]string{"--allow-exec"}, 0}} {
+	}{{nil, 2}, {[]string{"--allow-exec=sh x"}, 2}, {[]string{"--allow-exec"}, 0}} {
 		_, addr := s.startWorker(c.args...)
-		out := s.run(c.exit, "run", "job.yaml", "--output", fmt.Sprint("away", c.exit), "--set", fmt.Sprintf("resources.hosts=[%q]", addr),
+		out := s.run(c.exit, "run", "job.yaml", "--output", fmt.Sprint("away", len(c.args), c.exit), "--set", fmt.Sprintf("resources.hosts=[%q]", addr),
 			"--set", "resources.token_file=token", "--set", "resources.workers=0")
 		if c.exit != 0 {
 			s.says(out, "the worker was not allowed to", "--allow-exec")
+		}
+	}
+}
+
+// TestAllowedCommands: a list of commands allows these alone, as they are written, with nothing that the job adds.
+func TestAllowedCommands(t *testing.T) {
+	var c commands
+	for _, command := range []string{"python3  generate.py", "/opt/draw"} {
+		if err := c.Set(command); err != nil {
+			t.Fatal(err)
+		}
+	}
+	specs := c.trusted(catalog.All(), "the worker")
+	for options, want := range map[string]string{
+		"command: [python3, generate.py]":               "",
+		"command: [/opt/draw], params: [prompt]":        "",
+		"command: [/opt/draw, --more]":                  "it may run python3 generate.py and /opt/draw; if you trust",
+		"command: [/opt/draw], env: {LD_PRELOAD: x.so}": "take env out of the job",
+		"command: [/opt/draw], log: x, scratch: /tmp":   "take log and scratch out of the job",
+		"command: [sh, -c, python3 generate.py]":        "was not allowed to",
+		"command: [python3, generate.py], batch: 2":     "batch is 2",
+	} {
+		o, err := config.ParseOptions("exec", "{takes: prompt, gives: video, "+options+"}")
+		if err == nil {
+			spec, _ := stages.Find(specs, "exec")
+			_, err = spec.Of(o.Decode)
+		}
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %s", options, err, want)
 		}
 	}
 }

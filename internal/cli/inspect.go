@@ -31,6 +31,9 @@ func inspectCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			misfits := 0
+			if err := inspectModel(cmd.OutOrStdout(), args[0]); err != nil {
+				return fault.Usage(err)
+			}
 			for _, path := range parts(args[0]) {
 				n, err := inspect(cmd.OutOrStdout(), path, key, list)
 				if err != nil {
@@ -52,7 +55,7 @@ func inspectCommand() *cobra.Command {
 // parts returns the components of a whole model, or path itself.
 func parts(path string) []string {
 	var found []string
-	for _, name := range []string{"text_encoder", "transformer", "vae"} {
+	for _, name := range []string{"text_encoder", "transformer", "transformer_2", "vae"} {
 		dir := filepath.Join(path, name)
 		if info, err := os.Stat(dir); err == nil && info.IsDir() {
 			found = append(found, dir)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,23 +27,13 @@ func retryCommand(specs []stages.Spec) *cobra.Command {
 			if err != nil {
 				return fault.Usage(err)
 			}
-			start, err := pipelines.LastStart(cmd.Context(), args[0])
+			start, here, err := lastStart(cmd.Context(), args[0])
 			if err != nil {
-				return fault.Usage(err)
+				return err
 			}
 			if cmd.Flags().Changed("limit") {
 				start.Limit = f.limit
 			}
-			output := args[0]
-			if !store.HasScheme(output) {
-				if output, err = filepath.Abs(output); err != nil {
-					return err
-				}
-			}
-			if err := os.Chdir(start.Dir); err != nil {
-				return fault.Usage(fmt.Errorf("retry: the job was started in another directory: %w", err))
-			}
-			here := "output.path=" + strconv.Quote(output) // it may have been moved
 			return runJob(cmd, start, run{shard: shard, retry: true, empty: f.empty, cancel: f.cancel, sets: []string{here},
 				specs: trusted(specs, programs, "retry")})
 		},
@@ -50,4 +41,30 @@ func retryCommand(specs []stages.Spec) *cobra.Command {
 	addRunFlags(cmd, &f)
 	addAllowExec(cmd, &programs, "the output's job.json")
 	return cmd
+}
+
+// lastStart reads how the job of an output was started, and goes to the directory where that was. here sets the output,
+// which may have been moved since.
+func lastStart(ctx context.Context, output string) (start pipelines.Start, here string, err error) {
+	if start, err = pipelines.LastStart(ctx, output); err != nil {
+		return start, "", fault.Usage(err)
+	}
+	if here, err = outputAt(output); err != nil {
+		return start, "", err
+	}
+	if err := os.Chdir(start.Dir); err != nil {
+		return start, "", fault.Usage(fmt.Errorf("the job of %s was started in another directory: %w", output, err))
+	}
+	return start, here, nil
+}
+
+// outputAt is the setting that names an output, from whatever directory.
+func outputAt(output string) (string, error) {
+	if !store.HasScheme(output) {
+		var err error
+		if output, err = filepath.Abs(output); err != nil {
+			return "", err
+		}
+	}
+	return "output.path=" + strconv.Quote(output), nil
 }

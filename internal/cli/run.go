@@ -82,6 +82,7 @@ type run struct {
 	dryRun bool     // or rather not run
 	empty  bool     // the input may have no rows
 	cancel bool     // a job of an earlier run that an engine is still at work on
+	all    bool     // look at every file of the output
 	sets   []string // on top of those that the job was started with
 	specs  []stages.Spec
 }
@@ -99,7 +100,7 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) error {
 	defer ignore()
 	job, err := openJob(signals, cfg, pipelines.Options{
 		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start,
-		Shard: how.shard.index, Shards: how.shard.count, AllowEmpty: how.empty, CancelOthers: how.cancel,
+		Shard: how.shard.index, Shards: how.shard.count, AllowEmpty: how.empty, CancelOthers: how.cancel, VerifyAll: how.all,
 	})
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ type workerFlags struct {
 	listen, token, device string
 	pool                  string // address of a pool for engines of Beam; "": none
 	workers, threads      int
-	programs              bool // of jobs may run
+	programs              commands // of jobs that may run
 }
 
 func workerCommand(specs []stages.Spec) *cobra.Command {
@@ -34,7 +34,8 @@ func workerCommand(specs []stages.Spec) *cobra.Command {
 		Long: "Lend this host's devices to jobs that name it in resources.hosts.\n\n" +
 			"Who knows the token may run jobs here, with this process's rights; the token itself never travels, and\n" +
 			"what does is encrypted, but for what GPUs of several hosts exchange by NCCL (resources.nccl in the job).\n" +
-			"Programs of jobs (stage exec) are refused without --allow-exec: with it, who knows the token has a shell here.\n" +
+			"Programs of jobs (stage exec) are refused without --allow-exec: with it, who knows the token has a shell here;\n" +
+			"--allow-exec=\"python3 /opt/generate.py\" allows that command alone.\n" +
 			"The model must lie at the same path as on the host of the job. Runs until SIGINT or SIGTERM.\n\n" +
 			"With --pool it serves an engine of Beam instead (runner: {environment: external, pool: ADDR}). It asks for no\n" +
 			"password: whoever reaches the address runs jobs here.",
@@ -58,7 +59,9 @@ func workerCommand(specs []stages.Spec) *cobra.Command {
 	flags.IntVar(&f.workers, "workers", 0, "devices to lend (default all GPUs, or one worker of the CPU)")
 	flags.IntVar(&f.threads, "threads", 0, "threads of all devices together (default all)")
 	flags.StringVar(&f.pool, "pool", "", "host:port: serve an engine of Beam there; other flags but --allow-exec have no meaning then")
-	addAllowExec(cmd, &f.programs, "a job")
+	flags.Var(&f.programs, allowExec, "run the programs (stage exec) of a job: with =\"COMMAND ARG ...\" that one alone, which may be "+
+		"given again; a program can do all that you can")
+	flags.Lookup(allowExec).NoOptDefVal = anyCommand
 	return cmd
 }
 
@@ -68,7 +71,7 @@ func runPool(cmd *cobra.Command, f workerFlags, specs []stages.Spec) error {
 	if err != nil {
 		return notListening("--pool", f.pool, err)
 	}
-	remote := &pipelines.Remote{Specs: trusted(specs, f.programs, "the worker"), Version: release}
+	remote := &pipelines.Remote{Specs: f.programs.trusted(specs, "the worker"), Version: release}
 	remote.Serve()
 	defer remote.Close()
 	runners.Init()
@@ -134,7 +137,7 @@ func runWorker(cmd *cobra.Command, f workerFlags, gpus int, specs []stages.Spec)
 		fmt.Fprintln(cmd.ErrOrStderr(), "other hosts can reach this worker: who knows the token can run jobs here")
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "listening at %s\n", node.Addr())
-	w := pipelines.Worker{Node: node, Devices: devices, Specs: trusted(specs, f.programs, "the worker")}
+	w := pipelines.Worker{Node: node, Devices: devices, Specs: f.programs.trusted(specs, "the worker")}
 	return w.Serve(ctx)
 }
 

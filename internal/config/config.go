@@ -27,8 +27,9 @@ type Config struct {
 	OnError      OnError   `yaml:"on_error" json:"on_error"`
 	DrainTimeout Duration  `yaml:"drain_timeout" json:"drain_timeout"`
 
-	src  *source
-	root *node
+	src   *source
+	root  *node
+	later []string // sets of stages that the file does not list; Complete applies them
 }
 
 // Model says where the weights are: a name or directory that holds all components, or a directory for each.
@@ -96,6 +97,8 @@ type Defaults struct {
 	Loop                 int      `yaml:"loop" json:"loop,omitempty"` // clips of a video
 	ConditionFrameLength int      `yaml:"condition_frame_length" json:"condition_frame_length,omitempty"`
 	ConditionFrameEdit   *float64 `yaml:"condition_frame_edit" json:"condition_frame_edit,omitempty"`
+	GuidanceScale2       *float64 `yaml:"guidance_scale_2" json:"guidance_scale_2,omitempty"` // of the second denoiser
+	Noise                string   `yaml:"noise" json:"noise,omitempty"`                       // path of the initial noise
 }
 
 // Row is the defaults as the row that schemas.PromptRow.WithDefaults takes. The seed stays out of it.
@@ -106,7 +109,8 @@ func (d Defaults) Row() schemas.PromptRow {
 		NumVideosPerPrompt: d.NumVideosPerPrompt, Resolution: string(d.Resolution),
 		AspectRatio: string(d.AspectRatio), Aes: string(d.Aes), Flow: string(d.Flow),
 		CameraMotion: string(d.CameraMotion), Reference: d.Reference, MaskStrategy: string(d.MaskStrategy),
-		Loop: d.Loop, ConditionFrameLength: d.ConditionFrameLength, ConditionFrameEdit: d.ConditionFrameEdit}
+		Loop: d.Loop, ConditionFrameLength: d.ConditionFrameLength, ConditionFrameEdit: d.ConditionFrameEdit,
+		GuidanceScale2: d.GuidanceScale2, Noise: d.Noise}
 }
 
 // Output says where results go and which.
@@ -114,7 +118,16 @@ type Output struct {
 	Path        string     `yaml:"path" json:"path"`
 	Write       StringList `yaml:"write" json:"write"` // of video, latents, embeddings
 	RowsPerFile int        `yaml:"rows_per_file" json:"rows_per_file,omitempty"`
+	// Verify says how a run looks at the videos of earlier runs: "size" (also ""), or "digest", which reads them all.
+	// A video that was written since it was read last is always read.
+	Verify string `yaml:"verify" json:"verify,omitempty"`
 }
+
+// The values of Output.Verify.
+const (
+	VerifySize   = "size"
+	VerifyDigest = "digest"
+)
 
 // Writes tells whether the output has the named part: "video", "latents" or "embeddings".
 func (o Output) Writes(part string) bool { return contains(o.Write, part) }
@@ -252,9 +265,13 @@ func load(src *source, sets []string) (*Config, error) {
 		}
 	}
 	c.usePreset(problems)
+	known := c.Given("stages") || !c.wholeModel()
 	for _, set := range sets {
-		if later(set) {
+		switch {
+		case later(set) && known:
 			apply(set)
+		case later(set):
+			c.later = append(c.later, set)
 		}
 	}
 	d := decoder{errors: problems}

@@ -126,7 +126,9 @@ func (v *validator) stages() {
 	e := v.config.root.lookup("stages")
 	const example = "[encode_text, denoise, decode_vae, encode_video]"
 	if e == nil || e.value.kind == nullKind {
-		v.missing("stages", "stages: "+example)
+		if !v.config.wholeModel() {
+			v.missing("stages", "stages: "+example)
+		}
 		return
 	}
 	if e.value.kind == listKind && len(e.value.items) == 0 {
@@ -178,6 +180,9 @@ func (v *validator) output() {
 	}
 	if out.RowsPerFile < 0 || out.RowsPerFile > maxRowsPerFile {
 		v.bounds("output.rows_per_file", 1, maxRowsPerFile)
+	}
+	if out.Verify != "" {
+		v.oneOf("output.verify", out.Verify, []string{VerifySize, VerifyDigest})
 	}
 }
 

@@ -34,13 +34,15 @@ type Engine struct {
 	Progress *Progress
 	Keep     map[stages.Kind]bool   // what is published: video, latents, text
 	Earlier  func(schemas.Key) bool // whether an earlier run published files of a row; nil: none did
-	Expected []schedule.Expected    // what the first pass will compute, as far as it is known
-	Spread   *Spread                // nil: all bundles are of this process and pass
-	pending  pending
-	passing  passages
-	bells    bells
-	failure  failure
-	replaced atomic.Int64 // files of earlier runs
+	// Published is told of the poster of every row that this process has published; nil: nobody asks.
+	Published func(key schemas.Key, poster [32]byte)
+	Expected  []schedule.Expected // what the first pass will compute, as far as it is known
+	Spread    *Spread             // nil: all bundles are of this process and pass
+	pending   pending
+	passing   passages
+	bells     bells
+	failure   failure
+	replaced  atomic.Int64 // files of earlier runs
 
 	pass    atomic.Pointer[pass] // the last, nil in a worker
 	running sync.WaitGroup       // goroutines of its bundles

@@ -13,7 +13,7 @@ import (
 var laterParams = []stages.Param{
 	stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion, stages.ParamReference, stages.ParamMaskStrategy,
 	stages.ParamLoop, stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit,
-	stages.ParamMedia,
+	stages.ParamMedia, stages.ParamGuidanceScale2, stages.ParamNoise,
 }
 
 func laterParam(p stages.Param) bool {
@@ -21,7 +21,7 @@ func laterParam(p stages.Param) bool {
 	return own || slices.Contains(laterParams, p)
 }
 
-// laterValue is what a row says of a later parameter but the reference, "" for nothing. One clip is nothing: it is
+// laterValue is what a row says of a later parameter but those that go by content, "" for nothing. One clip is nothing: it is
 // what rows without a loop are.
 func laterValue(row *schemas.PromptRow, p stages.Param) string {
 	if name, own := p.Column(); own {
@@ -47,6 +47,10 @@ func laterValue(row *schemas.PromptRow, p stages.Param) string {
 	case stages.ParamConditionFrameEdit:
 		if row.Loop > 1 && row.ConditionFrameEdit != nil {
 			return strconv.FormatUint(math.Float64bits(*row.ConditionFrameEdit), 16)
+		}
+	case stages.ParamGuidanceScale2:
+		if row.GuidanceScale2 != nil {
+			return strconv.FormatUint(math.Float64bits(*row.GuidanceScale2), 16)
 		}
 	}
 	return ""

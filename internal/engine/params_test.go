@@ -39,6 +39,7 @@ func TestLaterParameters(t *testing.T) {
 		"mask_strategy": {MaskStrategy: "6.5"}, "reference": {Reference: one}, "another": {Reference: other},
 		"two": {Reference: one + ";" + other}, "loop": {Loop: 2},
 		"length": {Loop: 2, ConditionFrameLength: 5}, "edit": {Loop: 2, ConditionFrameEdit: &edit},
+		"second guidance": {GuidanceScale2: &edit}, "noise": {Noise: one}, "other noise": {Noise: other},
 	}
 	seen := map[string]string{plain: "a plain row"}
 	for name, row := range rows {

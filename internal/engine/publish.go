@@ -202,10 +202,23 @@ func (c *Publisher) publish(group []*stages.Element) error {
 	if err := c.engine.Ledger.Commit(c.job, records); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
+	c.engine.tell(group)
 	c.engine.pending.release(keys...)
 	c.engine.landed(keys)
 	c.engine.Progress.Spent("publish", time.Since(began))
 	return c.engine.Progress.Settle(done, failed)
+}
+
+// tell tells of the posters of a group that is published.
+func (e *Engine) tell(group []*stages.Element) {
+	if e.Published == nil || !e.Keep[stages.KindVideo] {
+		return
+	}
+	for _, el := range group {
+		if el.Failed == nil && el.Poster != nil {
+			e.Published(el.Key, sha256.Sum256(el.Poster))
+		}
+	}
 }
 
 // replace replaces a file that an earlier run published: it is damaged, for equal keys have equal bytes.

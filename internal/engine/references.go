@@ -46,6 +46,22 @@ func (r *references) media(path string) (string, error) {
 	return d, nil
 }
 
+// noise names the content of the file with the noise that a row's latents begin with.
+func (r *references) noise(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return "", fmt.Errorf("noise: %q is a directory; name a safetensors file", path)
+	}
+	d, err := r.content(path)
+	if err != nil {
+		return "", fmt.Errorf("noise: %w", err)
+	}
+	digest, _, _ := strings.Cut(d, " ") // no program decodes it
+	return digest, nil
+}
+
 func (r *references) content(path string) (string, error) {
 	if d, ok := r.known.Load(path); ok {
 		return d.(string), nil

@@ -66,7 +66,7 @@ var knownParams = []stages.Param{
 	stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS, stages.ParamSteps,
 	stages.ParamGuidanceScale, stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion, stages.ParamReference,
 	stages.ParamMaskStrategy, stages.ParamLoop, stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit,
-	stages.ParamMedia,
+	stages.ParamMedia, stages.ParamGuidanceScale2, stages.ParamNoise,
 }
 
 // Weights names the weights of all stages by content, for the provenance columns.
@@ -153,6 +153,9 @@ func SameLatents(steps []stages.Step, row *schemas.PromptRow) error {
 	return nil
 }
 
+// Params are the parameters of a row that its key is made of.
+func (r *Rules) Params() []stages.Param { return slices.Clone(r.params) }
+
 // Mine reports whether the element belongs to this shard. It goes by key, so that equal rows meet.
 func (r *Rules) Mine(e *stages.Element) bool {
 	return r.Shards <= 1 || binary.BigEndian.Uint64(e.Key[:8])%uint64(r.Shards) == uint64(r.Shard)
@@ -171,9 +174,16 @@ func (r *Rules) fill(row *schemas.PromptRow) (err error) {
 		d.NumInferenceSteps, d.GuidanceScale = 0, nil
 	}
 	*row, err = row.WithDefaults(d).Sized()
-	for _, text := range []*string{&row.Aes, &row.Flow, &row.CameraMotion, &row.Reference, &row.MaskStrategy} {
+	for _, text := range []*string{&row.Aes, &row.Flow, &row.CameraMotion, &row.Reference, &row.MaskStrategy, &row.Noise} {
 		if *text == schemas.None {
 			*text = ""
+		}
+	}
+	if err == nil && r.Input == stages.KindPrompt {
+		for _, s := range r.Steps {
+			if complete := s.Capabilities().Complete; complete != nil {
+				complete(row)
+			}
 		}
 	}
 	if row.Seed == nil {
@@ -215,6 +225,8 @@ func (r *Rules) laterValue(row *schemas.PromptRow, p stages.Param) (string, erro
 		return r.references.digest(row.Reference)
 	case stages.ParamMedia:
 		return r.references.media(row.Media)
+	case stages.ParamNoise:
+		return r.references.noise(row.Noise)
 	}
 	if name, own := p.Column(); own && !row.HasColumn(name) {
 		return "", fmt.Errorf("params: a stage depends on the column %q, which the row does not have; write null where it has "+

@@ -21,7 +21,7 @@ type floor struct {
 // floors is the house plan. Mend the import, not the plan.
 var floors = []floor{
 	{"python internal/browser internal/media/h264 internal/aspect internal/mapfile internal/torchpickle/torchtest internal/testaid " +
-		"kernels/cuda/library testdata/tiny",
+		"kernels/cuda/library testdata/tiny internal/hub/hubtest",
 		"golang.org/x/sys"},
 	{"schemas docs/pictures", ""},
 	{"stages/sequence internal/same internal/rng schemas/fault stages/safetensors internal/torchpickle internal/sentencepiece " +
@@ -31,7 +31,7 @@ var floors = []floor{
 	{"internal/config stages/cost stages/t5/clean internal/plan/weights internal/store internal/measure " +
 		"internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
 		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},
-	{"stages/exec/exectest internal/plan internal/plan/layout internal/gpu/gputest internal/store/dir internal/store/storetest internal/store/bucket", ""},
+	{"stages/exec/exectest internal/hub internal/witness internal/plan internal/plan/layout internal/gpu/gputest internal/store/dir internal/store/storetest internal/store/bucket", ""},
 	{"internal/store/gcs internal/store/s3 internal/store/bucket/buckettest", "cloud.google.com/go/storage google.golang.org/api " +
 		"github.com/minio/minio-go github.com/fsouza/fake-gcs-server github.com/johannesboyne/gofakes3"},
 	{"internal/store/open internal/ledger internal/transport internal/doctor stages", ""},
@@ -41,7 +41,7 @@ var floors = []floor{
 	{"stages/t5 stages/stdit stages/wan stages/vae stages/guard stages/exec stages/video internal/engine", ""},
 	{"stages/catalog internal/table", "github.com/parquet-go/parquet-go"},
 	{"internal/report internal/engine/host", ""},
-	{"transforms", "github.com/apache/beam"},
+	{"transforms internal/audit", "github.com/apache/beam"},
 	{"runners", "google.golang.org/grpc google.golang.org/protobuf"},
 	{"pipelines", ""},
 	{"internal/cli", "github.com/spf13/cobra github.com/vbauerster/mpb"},

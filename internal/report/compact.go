@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"latentbeam/internal/ledger"
 	"latentbeam/schemas"
@@ -63,7 +62,7 @@ func (j *Job) weigh(ctx context.Context, pick func(ledger.Key, string) (bool, er
 // do not stay, where the ledger knows the row and has not got its tensors. A file that cannot be read has
 // nothing to be rescued.
 func (j *Job) rescue(ctx context.Context, file string, stays func(key uint64) bool) error {
-	table, _, _ := strings.Cut(strings.TrimPrefix(file, "tables/"), "-")
+	table := tableOf(file)
 	if table != "embeddings" && table != "latents" {
 		return nil
 	}
@@ -99,6 +98,17 @@ func (j *Job) rescue(ctx context.Context, file string, stays func(key uint64) bo
 			continue
 		}
 		var readErr error
+		if j.Damaged[file] { // also tensors that have no digest
+			if ok, err := j.soundRow(cursor, t, table, key, row); err != nil || !ok {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+			if rec, err = cursor.Find(ledger.Key(key)); err != nil {
+				return err
+			}
+		}
 		added := complete(&rec, cursor, table, func(column string) (data []byte, err error) {
 			data, readErr = t.Read(column, row)
 			return data, readErr

@@ -60,16 +60,35 @@ func appendRow(b []byte, e *stages.Element) []byte {
 	row.Source, given.Source = "", ""
 	b = append(b, e.Key[:]...)
 	b = appendValue(b, reflect.ValueOf(&row).Elem())
-	return appendValue(b, reflect.ValueOf(&given).Elem())
+	b = appendValue(b, reflect.ValueOf(&given).Elem())
+	return appendLater(appendLater(b, "row.", reflect.ValueOf(&row).Elem()), "given.", reflect.ValueOf(&given).Elem())
 }
 
-// appendValue writes a value so that no two values share a spelling: structs field by field, so that a new
-// field enters by itself.
+// laterTag marks the fields that rows have had since later releases. They enter where a row has them, so that a new
+// release writes no table of an earlier one anew.
+const laterTag = "later"
+
+// appendLater writes the later fields that a struct has, each behind its name.
+func appendLater(b []byte, prefix string, v reflect.Value) []byte {
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); isLater(f) && !v.Field(i).IsZero() {
+			b = appendValue(appendText(b, prefix+f.Name), v.Field(i))
+		}
+	}
+	return b
+}
+
+func isLater(f reflect.StructField) bool { return f.Tag.Get("digest") == laterTag }
+
+// appendValue writes a value so that no two values share a spelling: structs field by field, but for later ones, so
+// that a new field enters by itself.
 func appendValue(b []byte, v reflect.Value) []byte {
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
-			b = appendValue(b, v.Field(i))
+			if !isLater(v.Type().Field(i)) {
+				b = appendValue(b, v.Field(i))
+			}
 		}
 		return b
 	case reflect.Pointer:

@@ -18,7 +18,7 @@ import (
 // tables of tensors see what they will hold.
 func (j *Job) failures(ctx context.Context, tables []tensors) (Totals, error) {
 	var totals Totals
-	err := j.Store.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
+	err := j.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
 		_, err := table.Write(w, j.failureRows(ctx, &totals, tables), table.WriteOptions{Version: j.Version})
 		return err
 	})

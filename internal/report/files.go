@@ -2,10 +2,15 @@ package report
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
 	"log/slog"
 	"regexp"
 
 	"latentbeam/internal/store"
+	"latentbeam/internal/witness"
+	"latentbeam/schemas"
 )
 
 // Files are the files of a report, tables and pages, and their sizes in bytes.
@@ -30,15 +35,156 @@ func (j *Job) files(ctx context.Context) (Files, error) {
 	return out, nil
 }
 
-// AsWritten reports whether all files of a report are there, as long as they were written.
-func (j *Job) AsWritten(ctx context.Context, files Files) bool {
+// Look says how closely files are looked at.
+type Look int
+
+const (
+	// LookAtSizes reads nothing.
+	LookAtSizes Look = iota
+	// LookAtMarks reads what is small and what was written since it was read last.
+	LookAtMarks
+	// LookAtAll reads everything.
+	LookAtAll
+)
+
+// AsWritten reports whether all files of a report are there, as they were written. Tables of tensors are large: see
+// CheckTensors, which has looked at them.
+func (j *Job) AsWritten(ctx context.Context, files Files, look Look) bool {
 	sizes := j.Store.Sizes(ctx)
 	defer sizes.Close()
 	for name, want := range files {
-		if size, err := sizes.Of(ctx, name); err != nil || size != want {
+		info, err := sizes.Of(ctx, name)
+		whole := err == nil && info.Size == want && !j.Damaged[name]
+		if whole && look > LookAtSizes && !tensorFile.MatchString(name) {
+			whole, err = j.asWitnessed(ctx, info, LookAtAll)
+		}
+		if err != nil || !whole {
 			slog.Warn("a file of the report is not as it was written: the report is written anew", "file", name)
 			return false
 		}
 	}
 	return true
+}
+
+var tensorFile = regexp.MustCompile(`^tables/(latents|embeddings)-[-0-9a-z]*[0-9]{5}\.parquet$`)
+
+// CheckTensors finds the files of tensor tables that are not what was written, and notes them as Damaged.
+func (j *Job) CheckTensors(ctx context.Context, look Look) error {
+	for _, table := range []string{"tables/embeddings-", "tables/latents-"} {
+		for info, err := range j.Store.List(ctx, table, store.Flat) {
+			if err != nil {
+				return err
+			}
+			if !tensorFile.MatchString(info.Name) {
+				continue
+			}
+			whole, err := j.asWitnessed(ctx, info, look)
+			if err == nil && whole && look == LookAtAll { // it may have been damaged before anybody looked
+				var bad []schemas.Key
+				bad, err = j.DamagedRows(ctx, info.Name)
+				whole = len(bad) == 0
+			}
+			if err != nil {
+				return err
+			}
+			if !whole {
+				j.damage(info.Name)
+				slog.Warn("a table is not as it was written: what is lost of it is computed again", "file", info.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// damage notes a file as damaged.
+func (j *Job) damage(name string) {
+	if j.Damaged == nil {
+		j.Damaged = map[string]bool{}
+	}
+	j.Damaged[name] = true
+}
+
+// DamageAll notes all files of tensor tables as damaged: where one turned out to be, others may be too.
+func (j *Job) DamageAll(ctx context.Context) error {
+	for _, table := range []string{"tables/embeddings-", "tables/latents-"} {
+		names, err := store.Names(ctx, j.Store, table, store.Flat)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			j.damage(name)
+		}
+	}
+	return nil
+}
+
+// asWitnessed compares a file with what is remembered of it. A file that is not known becomes known.
+func (j *Job) asWitnessed(ctx context.Context, info store.Info, look Look) (bool, error) {
+	known, found := j.Witness.File(info.Name)
+	switch {
+	case found && known.Bytes != info.Size:
+		return false, nil
+	case found && look < LookAtAll && known.Mark == info.Mark, !found && look < LookAtMarks:
+		return true, nil
+	}
+	sum, err := Sum(ctx, j.Store, info.Name)
+	if err != nil {
+		return false, err
+	}
+	now := witness.File{Bytes: info.Size, SHA256: hex.EncodeToString(sum[:]), Mark: info.Mark}
+	if found && known.SHA256 != now.SHA256 {
+		return false, nil
+	}
+	j.Witness.SetFile(info.Name, now)
+	return true, nil
+}
+
+// IsAsWritten compares the content of a small file with what is remembered of it. One that is not known is taken for
+// right.
+func (j *Job) IsAsWritten(name string, content []byte) bool {
+	known, found := j.Witness.File(name)
+	sum := sha256.Sum256(content)
+	return !found || known.SHA256 == hex.EncodeToString(sum[:])
+}
+
+// Sum is the SHA-256 of an object.
+func Sum(ctx context.Context, s store.Store, name string) (sum [sha256.Size]byte, err error) {
+	f, err := s.Open(ctx, name)
+	if err != nil {
+		return sum, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.CopyBuffer(h, onlyReader{io.NewSectionReader(f, 0, f.Size())}, make([]byte, sumBytes)); err != nil {
+		return sum, err
+	}
+	return [sha256.Size]byte(h.Sum(nil)), ctx.Err()
+}
+
+// sumBytes is how much of a file is read at a time: in a bucket each is a request.
+const sumBytes = 1 << 20
+
+// onlyReader hides what else a reader can do, so that CopyBuffer uses its buffer.
+type onlyReader struct{ io.Reader }
+
+// Replace replaces an object of the output, and remembers its digest.
+func (j *Job) Replace(ctx context.Context, name string, write func(io.Writer) error) error {
+	h := sha256.New()
+	err := j.Store.Replace(ctx, name, func(w io.Writer) error {
+		h.Reset()
+		return write(io.MultiWriter(w, h))
+	})
+	if err != nil {
+		return err
+	}
+	delete(j.Damaged, name)
+	if j.Witness == nil {
+		return nil
+	}
+	info, err := j.Store.Stat(ctx, name)
+	if err != nil {
+		return err
+	}
+	j.Witness.SetFile(name, witness.File{Bytes: info.Size, SHA256: hex.EncodeToString(h.Sum(nil)), Mark: info.Mark})
+	return nil
 }

@@ -21,7 +21,7 @@ func (j *Job) gallery(ctx context.Context, totals Totals) error {
 		Failed: &totals.causes, Table: j.tableName("failures", 0), Items: convert(j.done(ctx), j.item),
 	}
 	err := gallery.WriteAll(page, func(name string, write func(io.Writer) error) error {
-		return j.Store.Replace(ctx, name, write)
+		return j.Replace(ctx, name, write)
 	})
 	for n := gallery.PageCount(page.Total) + 1; err == nil; n++ {
 		name := j.Part + gallery.PageName(n)

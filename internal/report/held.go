@@ -6,9 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
@@ -36,7 +38,8 @@ var homes = map[string]home{
 // held says where the files of one table have the tensors of which key. It takes 16 bytes a row.
 type held struct {
 	files  []*table.Tensors
-	places []place // sorted by key
+	names  []string // of files
+	places []place  // sorted by key
 }
 
 // place is where the tensors of a key are. Eight bytes of the key find it; what is found is checked by the
@@ -74,28 +77,149 @@ func (j *Job) openHeld(ctx context.Context, name string) (*held, error) {
 			return nil, err
 		}
 		if err == nil {
-			h.files = append(h.files, t)
+			h.files, h.names = append(h.files, t), append(h.names, file)
 			n += t.Rows()
 		}
 	}
 	h.places = make([]place, 0, min(n, maxPlaces))
-	for i, t := range h.files {
-		row := uint32(0)
-		for text, err := range t.Keys() {
-			if away(err) {
-				h.close()
-				return nil, err
-			}
-			key, keyErr := schemas.ParseKey(text)
-			if err != nil || keyErr != nil {
-				break
-			}
-			h.places = append(h.places, place{fingerprint(key), uint32(i), row})
-			row++
+	for i := range h.files {
+		if err := j.openPlaces(ctx, name, h, i); err != nil {
+			h.close()
+			return nil, err
 		}
 	}
 	slices.SortFunc(h.places, func(a, b place) int { return cmp.Compare(a.key, b.key) })
 	return h, nil
+}
+
+// openPlaces notes the rows of file number i. Of a damaged one those count whose tensors are right; where the file cannot
+// be read any more, those before.
+func (j *Job) openPlaces(ctx context.Context, name string, h *held, i int) error {
+	t := h.files[i]
+	sound := func(schemas.Key, int64) (bool, error) { return true, nil }
+	if j.Damaged[h.names[i]] {
+		cursor := j.Ledger.Cursor()
+		defer cursor.Close()
+		sound = func(key schemas.Key, row int64) (bool, error) { return j.soundRow(cursor, t, name, key, row) }
+	}
+	row := int64(0)
+	for text, err := range t.Keys() {
+		if away(err) {
+			return err
+		}
+		key, keyErr := schemas.ParseKey(text)
+		if err == nil && keyErr != nil && j.Damaged[h.names[i]] {
+			row++
+			continue
+		}
+		if err != nil || keyErr != nil {
+			return nil //nolint:nilerr // the file is damaged
+		}
+		ok, err := sound(key, row)
+		if err != nil {
+			return err
+		}
+		if ok {
+			h.places = append(h.places, place{fingerprint(key), uint32(i), uint32(row)})
+		}
+		row++
+	}
+	return ctx.Err()
+}
+
+// maxDamagedRows bounds the rows that DamagedRows names.
+const maxDamagedRows = 1000
+
+// DamagedRows reads all tensors of a table's file and returns the keys of those that are not what the ledger says, at
+// most maxDamagedRows. A file that cannot be read has the zero key.
+func (j *Job) DamagedRows(ctx context.Context, file string) (bad []schemas.Key, err error) {
+	t, err := j.openTensors(ctx, file)
+	if away(err) {
+		return nil, err
+	}
+	if err != nil {
+		return []schemas.Key{{}}, nil //nolint:nilerr // it is damaged
+	}
+	defer t.Close()
+	cursor := j.Ledger.Cursor()
+	defer cursor.Close()
+	row := int64(0)
+	for text, err := range t.Keys() {
+		if away(err) || ctx.Err() != nil {
+			return bad, errors.Join(err, ctx.Err())
+		}
+		key, keyErr := schemas.ParseKey(text)
+		if err != nil || keyErr != nil {
+			return append(bad, schemas.Key{}), nil //nolint:nilerr // it is damaged
+		}
+		ok, err := j.readable(cursor, t, tableOf(file), key, row)
+		if err != nil {
+			return bad, err
+		}
+		if !ok && len(bad) < maxDamagedRows {
+			bad = append(bad, key)
+		}
+		row++
+	}
+	return bad, nil
+}
+
+// tableOf is the table that a file belongs to.
+func tableOf(file string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(file, "tables/"), "-")
+	return name
+}
+
+// readable reports whether the tensors in a row of a table can be read and are those of its ledger record, as far as
+// there is a digest.
+func (j *Job) readable(cursor *ledger.Cursor, t *table.Tensors, name string, key schemas.Key, row int64) (bool, error) {
+	rec, err := cursor.Find(ledger.Key(key))
+	if err != nil || rec.Status != ledger.Done {
+		return rec.Status == ledger.Absent, err // what is not in the ledger is computed again anyway
+	}
+	var r schemas.Result
+	if json.Unmarshal(rec.Row, &r) != nil {
+		return true, nil
+	}
+	for _, tensor := range names(r) {
+		if homes[tensor].table != name {
+			continue
+		}
+		data, err := t.Read(homes[tensor].column, row)
+		if away(err) {
+			return false, err
+		}
+		if err != nil || !matches(data, tensor, r) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// soundRow reports whether all tensors in a row of a damaged file are those of its ledger record. One without a digest
+// may be damaged.
+func (j *Job) soundRow(cursor *ledger.Cursor, t *table.Tensors, name string, key schemas.Key, row int64) (bool, error) {
+	rec, err := cursor.Find(ledger.Key(key))
+	if err != nil || rec.Status != ledger.Done {
+		return false, err
+	}
+	var r schemas.Result
+	if json.Unmarshal(rec.Row, &r) != nil {
+		return false, nil
+	}
+	for _, tensor := range names(r) {
+		if homes[tensor].table != name {
+			continue
+		}
+		data, err := t.Read(homes[tensor].column, row)
+		if away(err) {
+			return false, err
+		}
+		if err != nil || digestOf(tensor, r) == "" || !matches(data, tensor, r) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 func (j *Job) openTensors(ctx context.Context, name string) (*table.Tensors, error) {
@@ -183,10 +307,24 @@ func (j *Job) blob(ctx context.Context, o outcome, name string) ([]byte, error) 
 		err = fmt.Errorf("table %s: the %s of row %d is not what was written there", file.Path(), name, p.row+1)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: remove the file and run again, its rows are computed anew", err)
+		return nil, fault.Fatal(&DamagedTableError{h.names[p.file], err})
 	}
 	return data, nil
 }
+
+// DamagedTableError says that a file of a tensor table turned out to be damaged while the tables were written.
+type DamagedTableError struct {
+	File string // within the output
+	Err  error
+}
+
+// Error names the file and what to do.
+func (e *DamagedTableError) Error() string {
+	return fmt.Sprintf("%s is damaged (%v); run again, what is lost is computed anew", e.File, e.Err)
+}
+
+// Unwrap returns what was found.
+func (e *DamagedTableError) Unwrap() error { return e.Err }
 
 // rescued reads from the ledger a tensor whose table was replaced since the row was read: rescue has put it there. err
 // says that the table was.
@@ -203,9 +341,14 @@ func has(r ledger.Record, name string) bool {
 	return slices.ContainsFunc(r.Blobs, func(b ledger.Blob) bool { return b.Name == name })
 }
 
+// digestOf is the digest of a tensor, "" where the result has none.
+func digestOf(name string, r schemas.Result) string {
+	return map[string]string{schemas.BlobText: r.TextSHA256, schemas.BlobLatents: r.LatentsSHA256}[name]
+}
+
 // matches compares a tensor with its digest, where the result has one.
 func matches(data []byte, name string, r schemas.Result) bool {
-	want := map[string]string{schemas.BlobText: r.TextSHA256, schemas.BlobLatents: r.LatentsSHA256}[name]
+	want := digestOf(name, r)
 	sum := sha256.Sum256(data)
 	return want == "" || want == hex.EncodeToString(sum[:])
 }

@@ -12,6 +12,7 @@ import (
 	"latentbeam/internal/gallery"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
+	"latentbeam/internal/witness"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -31,6 +32,11 @@ type Job struct {
 	Part string
 	// Before are the files that the run before left; what is another size now is written anew.
 	Before Files
+	// Witness remembers the digests of files; nil remembers nothing.
+	Witness *witness.Witness
+	// Damaged are the files of tensor tables that are not what was written: each of their rows is checked before it
+	// is used, and they are written anew. See CheckTensors.
+	Damaged map[string]bool
 	Facts
 
 	held map[string]*held // the tables as they were before this run, by name

@@ -330,21 +330,23 @@ func TestDigestTellsRowsApart(t *testing.T) {
 	seed := int64(1)
 	guidance := 0.0
 	changes := map[string]func(j *Job, e *stages.Element, s *ledger.Status){
-		"nothing":   func(*Job, *stages.Element, *ledger.Status) {},
-		"prompt":    func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Row.Prompt += "x" },
-		"given":     func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Given.Prompt += "x" },
-		"id":        func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Row.ID, e.Row.Prompt = "ap", "rompt a" },
-		"seed":      func(_ *Job, e *stages.Element, _ *ledger.Status) { *e.Row.Seed, e.Given.Seed = 5, &seed },
-		"no seed":   func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Given.Seed = nil },
-		"guidance":  func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Row.GuidanceScale = &guidance },
-		"fps":       func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Row.FPS = 8.5 },
-		"source":    func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Given.Source = "y.csv:1" },
-		"failure":   func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Fail("read", fmt.Errorf("no")) },
-		"key":       func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Key[31]++ },
-		"status":    func(_ *Job, _ *stages.Element, s *ledger.Status) { *s = ledger.Failed },
-		"version":   func(j *Job, _ *stages.Element, _ *ledger.Status) { j.Version = "v2" },
-		"write":     func(j *Job, _ *stages.Element, _ *ledger.Status) { j.Keep[stages.KindText] = true },
-		"row count": func(j *Job, _ *stages.Element, _ *ledger.Status) { j.RowsPerFile = 5 },
+		"nothing":     func(*Job, *stages.Element, *ledger.Status) {},
+		"prompt":      func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Row.Prompt += "x" },
+		"given":       func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Given.Prompt += "x" },
+		"id":          func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Row.ID, e.Row.Prompt = "ap", "rompt a" },
+		"seed":        func(_ *Job, e *stages.Element, _ *ledger.Status) { *e.Row.Seed, e.Given.Seed = 5, &seed },
+		"no seed":     func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Given.Seed = nil },
+		"guidance":    func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Row.GuidanceScale = &guidance },
+		"noise":       func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Row.Noise = "x" },
+		"given noise": func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Given.Noise = "x" },
+		"fps":         func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Row.FPS = 8.5 },
+		"source":      func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Given.Source = "y.csv:1" },
+		"failure":     func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Fail("read", fmt.Errorf("no")) },
+		"key":         func(_ *Job, e *stages.Element, _ *ledger.Status) { e.Key[31]++ },
+		"status":      func(_ *Job, _ *stages.Element, s *ledger.Status) { *s = ledger.Failed },
+		"version":     func(j *Job, _ *stages.Element, _ *ledger.Status) { j.Version = "v2" },
+		"write":       func(j *Job, _ *stages.Element, _ *ledger.Status) { j.Keep[stages.KindText] = true },
+		"row count":   func(j *Job, _ *stages.Element, _ *ledger.Status) { j.RowsPerFile = 5 },
 	}
 	seen := map[string]string{}
 	for what, change := range changes {

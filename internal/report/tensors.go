@@ -80,11 +80,12 @@ func (t *tensorTable[T]) write(ctx context.Context) error {
 		o := table.WriteOptions{Version: t.job.Version}
 		if i < len(t.digests) {
 			if t.job.hasDigest(ctx, name, t.digests[i]) {
+				t.job.Witness.Keep(name)
 				return drain(rows)
 			}
 			o.Metadata = map[string]string{digestKey: t.digests[i]}
 		}
-		return t.job.Store.Replace(ctx, name, func(w io.Writer) error {
+		return t.job.Replace(ctx, name, func(w io.Writer) error {
 			var written []uint64
 			full := convert(rows, func(o outcome) (T, error) {
 				written = append(written, fingerprint(o.Key))
@@ -111,6 +112,9 @@ func (t *tensorTable[T]) write(ctx context.Context) error {
 
 // hasDigest reports whether the file exists, as long as it was written, and holds the rows of that digest.
 func (j *Job) hasDigest(ctx context.Context, name, digest string) bool {
+	if j.Damaged[name] {
+		return false
+	}
 	f, err := j.Store.Open(ctx, name)
 	if err != nil {
 		return false

@@ -17,7 +17,7 @@ const videosPerFile = 500_000
 // videos writes the table of videos.
 func (j *Job) videos(ctx context.Context) error {
 	files, err := inFiles(j.done(ctx), j.perFile(videosPerFile), func(i int, rows iter.Seq2[outcome, error]) error {
-		return j.Store.Replace(ctx, j.tableName("videos", i), func(w io.Writer) error {
+		return j.Replace(ctx, j.tableName("videos", i), func(w io.Writer) error {
 			_, err := table.Write(w, convert(rows, j.videoRow), table.WriteOptions{Version: j.Version})
 			return err
 		})

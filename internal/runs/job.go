@@ -25,7 +25,11 @@ const Prefix = "runs/"
 const Keep = 20
 
 // Owns reports whether an object of an output belongs to this package and is no result.
-func Owns(name string) bool { return strings.HasPrefix(name, Prefix) }
+// What stands directly below runs/ is of internal/witness: how results looked when they were right.
+func Owns(name string) bool {
+	rest, found := strings.CutPrefix(name, Prefix)
+	return found && strings.Contains(rest, "/")
+}
 
 // Job is the directory of one job in an output. Its methods are safe for concurrent use, by several processes.
 type Job struct {
@@ -106,7 +110,10 @@ func List(ctx context.Context, s store.Store) ([]Info, error) {
 		if err != nil {
 			return nil, err
 		}
-		id, _, _ := strings.Cut(strings.TrimPrefix(info.Name, Prefix), "/")
+		id, _, found := strings.Cut(strings.TrimPrefix(info.Name, Prefix), "/")
+		if !found { // no job's
+			continue
+		}
 		if len(jobs) > 0 && jobs[len(jobs)-1].ID == id {
 			continue
 		}

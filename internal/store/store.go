@@ -50,7 +50,7 @@ type Store interface {
 	// Stat describes an object.
 	Stat(ctx context.Context, name string) (Info, error)
 
-	// Sizes returns what tells the sizes of very many objects, faster than Stat does. Close it. What it tells may
+	// Sizes returns what describes very many objects, faster than Stat does. Close it. What it tells may
 	// be as old as the call of Sizes. It is for one goroutine.
 	Sizes(ctx context.Context) Sizes
 
@@ -93,6 +93,9 @@ type Object struct {
 type Info struct {
 	Name string
 	Size int64 // in bytes
+	// Mark is another one when the content may be another one: the time of the last write, a generation, an entity tag.
+	Mark string
+	Time int64 // of the last write, in nanoseconds since 1970
 }
 
 // Reader reads an object as it was when it was opened. ReadAt is safe for concurrent use. Where the object has
@@ -103,10 +106,10 @@ type Reader interface {
 	Size() int64 // in bytes
 }
 
-// Sizes tells the sizes of objects.
+// Sizes describes objects.
 type Sizes interface {
-	// Of returns the size of an object in bytes; a missing one is fs.ErrNotExist.
-	Of(ctx context.Context, name string) (int64, error)
+	// Of describes an object; a missing one is fs.ErrNotExist.
+	Of(ctx context.Context, name string) (Info, error)
 	// Close gives back what is held.
 	Close()
 }

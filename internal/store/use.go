@@ -60,18 +60,18 @@ func Address(url, name string) string {
 }
 
 // ListSizes are the Sizes of a store that lists faster than it describes single objects, as buckets do: a directory
-// is listed when the first of its objects is asked for. It takes some 100 bytes an object.
-func ListSizes(s Store) Sizes { return &listSizes{s, map[string]map[string]int64{}} }
+// is listed when the first of its objects is asked for. It takes some 150 bytes an object.
+func ListSizes(s Store) Sizes { return &listSizes{s, map[string]map[string]Info{}} }
 
 type listSizes struct {
 	store Store
-	known map[string]map[string]int64 // by directory, by name
+	known map[string]map[string]Info // by directory, by name
 }
 
 // Of implements Sizes.
-func (l *listSizes) Of(ctx context.Context, name string) (int64, error) {
+func (l *listSizes) Of(ctx context.Context, name string) (Info, error) {
 	if err := CheckName(name); err != nil {
-		return 0, err
+		return Info{}, err
 	}
 	directory := path.Dir(name) + "/"
 	if directory == "./" {
@@ -79,20 +79,20 @@ func (l *listSizes) Of(ctx context.Context, name string) (int64, error) {
 	}
 	sizes, listed := l.known[directory]
 	if !listed {
-		sizes = map[string]int64{}
+		sizes = map[string]Info{}
 		for info, err := range l.store.List(ctx, directory, Flat) {
 			if err != nil {
-				return 0, err
+				return Info{}, err
 			}
-			sizes[info.Name] = info.Size
+			sizes[info.Name] = info
 		}
 		l.known[directory] = sizes
 	}
-	size, found := sizes[name]
+	info, found := sizes[name]
 	if !found {
-		return 0, &fs.PathError{Op: "stat", Path: Address(l.store.URL(), name), Err: fs.ErrNotExist}
+		return Info{}, &fs.PathError{Op: "stat", Path: Address(l.store.URL(), name), Err: fs.ErrNotExist}
 	}
-	return size, nil
+	return info, nil
 }
 
 // Close implements Sizes.

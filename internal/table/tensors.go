@@ -10,6 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"latentbeam/internal/store"
+	"latentbeam/schemas"
 )
 
 // Tensors reads single tensors out of one of our own tables, by the number of the row. It is for one
@@ -104,7 +105,9 @@ func (t *Tensors) Read(column string, row int64) (data []byte, err error) {
 		data, err = t.read(column, row)
 		return err
 	})
-	if err != nil {
+	if err != nil { // a damaged page costs its rows alone: the next read begins anew
+		t.open[column].close()
+		delete(t.open, column)
 		return nil, fmt.Errorf("read table %s: row %d: column %q: %w", t.path, row+1, column, err)
 	}
 	return data, nil
@@ -164,7 +167,9 @@ func (c *tensorColumn) release() {
 
 func (c *tensorColumn) close() {
 	if c != nil {
-		c.release()
+		if c.page != nil {
+			c.release()
+		}
 		_ = c.pages.Close() // it closes no file
 	}
 }
@@ -175,4 +180,21 @@ func (t *Tensors) Close() error {
 		c.close()
 	}
 	return t.file.Close()
+}
+
+// RowsOf yields the rows of one of our own tables, without tensors; path is its name for people. The file stays open.
+func RowsOf[T schemas.Row](path string, file store.Reader) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		p, err := readParquet(path, file)
+		if err != nil {
+			var zero T
+			yield(zero, err)
+			return
+		}
+		for row, err := range rowsOf[T](p, false) {
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}
 }

@@ -96,3 +96,37 @@ func openTensors(path string) (*Tensors, error) {
 	}
 	return OpenTensors(path, file)
 }
+
+// TestTensorsOfADamagedPage: a damaged page costs its rows alone, whatever was read before.
+func TestTensorsOfADamagedPage(t *testing.T) {
+	const n, damaged = 8, 3
+	rng := rand.New(rand.NewPCG(3, 4))
+	var rows []schemas.LatentRow
+	for i := range n {
+		data := make([]byte, 300_000) // more than a page
+		for k := range data {
+			data[k] = byte(rng.Uint32())
+		}
+		rows = append(rows, schemas.LatentRow{Key: string(rune('a' + i)), VAELatentBytes: data})
+	}
+	path := save(t, rows, WriteOptions{})
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file[bytes.Index(file, rows[damaged].VAELatentBytes)+1000] ^= 4
+	if err := os.WriteFile(path, file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tensors, err := openTensors(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tensors.Close()
+	for _, i := range []int64{0, 3, 4, 3, 2, 3, 7, 5, 6, 1} {
+		data, err := tensors.Read("vae_latent_bytes", i)
+		if whole := err == nil && bytes.Equal(data, rows[i].VAELatentBytes); whole == (i == damaged) {
+			t.Errorf("row %d: whole %v, %v", i, whole, err)
+		}
+	}
+}

@@ -152,6 +152,8 @@ const (
 	fieldLoop
 	fieldConditionLength
 	fieldConditionEdit
+	fieldGuidance2
+	fieldNoise
 	fieldMedia
 	numFields
 )
@@ -252,6 +254,11 @@ func fillLater(row *schemas.PromptRow, text func(int, *string), whole func(int, 
 	if real(fieldConditionEdit, &edit) {
 		row.ConditionFrameEdit = &edit
 	}
+	var second float64
+	if real(fieldGuidance2, &second) {
+		row.GuidanceScale2 = &second
+	}
+	text(fieldNoise, &row.Noise)
 }
 
 // empty tells whether the row is silent about a number.

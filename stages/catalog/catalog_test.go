@@ -19,7 +19,7 @@ var (
 		stages.ParamSeed, stages.ParamMedia, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS,
 		stages.ParamSteps, stages.ParamGuidanceScale, stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion,
 		stages.ParamReference, stages.ParamMaskStrategy, stages.ParamLoop, stages.ParamConditionFrameLength,
-		stages.ParamConditionFrameEdit}
+		stages.ParamConditionFrameEdit, stages.ParamGuidanceScale2, stages.ParamNoise}
 	name = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 )
 
@@ -67,7 +67,7 @@ func TestEverySpecIsComplete(t *testing.T) {
 // least are the options without which a stage does not open, nil where it needs none.
 func least(t *testing.T, s stages.Spec) stages.Options {
 	t.Helper()
-	if !s.Program {
+	if s.Program == nil {
 		return nil
 	}
 	o, err := config.ParseOptions(s.Name, "{command: [cat], takes: prompt, gives: frames}")

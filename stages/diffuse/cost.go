@@ -19,6 +19,9 @@ func (s *stage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 		return work, err
 	}
 	e := s.Weigh(s.DType)
+	if s.experts != nil {
+		e.Grid.Pipeline = 1
+	}
 	e.Work, e.Split, e.Rounds = work.Work, work.Split, row.NumInferenceSteps
 	e.Split.Width = s.Width(row)
 	if e.Split.Grid, e.Split.Sums = s.grid(), s.Sums; s.Shards() <= 1 {

@@ -8,6 +8,9 @@
 // smallest one. No network knows of
 // samplers, guidance, ranks or clips, and nothing here knows what a network does inside.
 //
+// Two denoisers that take turns by the timestep (Wan 2.2 A14B) are the stage's matter too (experts.go): Description.Boundary
+// says when the second takes over.
+//
 // How others will fit:
 //   - Attention over all tokens of a video, as in Wan (stages/wan) and Open-Sora-Plan: columns lie on the ranks as they do now, and
 //     Batch.Advance calls nn.SelfAttention.AddFull with Rows.Split; Description.Full tells the cost model. Sparse
@@ -15,8 +18,5 @@
 //   - A timestep for each frame (Wan 2.2 5B): a frame that is not in Instant.Generated is at timestep 0.
 //   - First frames and masks as more input channels (Wan I2V): Rows.Given has them in Prepare. Embed copies them beside
 //     the patch vectors and multiplies once. Images then needs a way to say that guidance keeps two branches.
-//   - Two experts by timestep (Wan 2.2 14B): Instant tells Advance which one is due. To have one of them in memory
-//     alone, Description would name the components and their timesteps, and the stage would take all jobs through the
-//     first; a sampler can wait meanwhile, as it does in a pipeline (pipeline.go).
 //   - UniPC, Euler and other steps: a sampler.Recipe. Noise inside a step is sampler.Noise by its number.
 package diffuse

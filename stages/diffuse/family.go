@@ -2,7 +2,9 @@ package diffuse
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"latentbeam/stages"
@@ -16,19 +18,35 @@ type Family struct {
 	// Recognise reports whether a config.json is that of a network of this family.
 	Recognise func(config []byte) bool
 	// Open reads config.json and decodes the options of the job, into a struct that embeds Options.
-	Open func(config []byte, options stages.Options) (Network, error)
+	Open func(source Source, options stages.Options) (Network, error)
+}
+
+// Source is what the files of a model say of its denoiser.
+type Source struct {
+	Config    []byte       // config.json of the denoiser
+	Scheduler []byte       // scheduler/scheduler_config.json; nil: there is none
+	Index     stages.Index // model_index.json; zero: there is none
+}
+
+// sourceOf returns what a model says of the denoiser with this config.json.
+func sourceOf(m *stages.Model, config []byte) (Source, error) {
+	scheduler, err := m.ReadFile("scheduler/scheduler_config.json")
+	if errors.Is(err, fs.ErrNotExist) {
+		scheduler, err = nil, nil
+	}
+	return Source{Config: config, Scheduler: scheduler, Index: m.Index}, err
 }
 
 // open opens the network that a config.json describes.
-func open(families []Family, config []byte, options stages.Options) (Network, error) {
-	class, err := ClassName(config)
+func open(families []Family, source Source, options stages.Options) (Network, error) {
+	class, err := ClassName(source.Config)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, f := range families {
-		if f.Recognise(config) {
-			return f.Open(config, options)
+		if f.Recognise(source.Config) {
+			return f.Open(source, options)
 		}
 		names = append(names, f.title())
 	}

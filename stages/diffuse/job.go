@@ -16,6 +16,8 @@ type job struct {
 	masks   []float32      // edit ratio of every frame of every element, n x T; nil: no frame is given
 	image   *sampler.Image // frames given by inputs of their own; nil: none
 	plans   *plans
+	expert  int                           // which of two denoisers is due
+	noises  map[*stages.Element][]float32 // that replace the generator's, of elements that have their own
 }
 
 // newJob fails the elements whose text does not fit; a nil job means that none is left.
@@ -25,12 +27,14 @@ func (s *stage) newJob(batch []*stages.Element, clip int) (*job, error) {
 	}
 	row := &batch[0].Row
 	size := s.Config.LatentSize(row)
+	batch, noises := s.readNoises(batch, size)
 	batch, masks := s.condition(batch, size, clip)
 	if len(batch) == 0 {
 		return nil, nil
 	}
 	plan, err := s.recipe.New(row.NumInferenceSteps, s.clip(row))
-	return &job{s, batch, plan, size, guided(row), clip, masks, nil, &plans{}}, err
+	return &job{stage: s, batch: batch, sampler: plan, size: size, guided: guided(row), clip: clip, masks: masks,
+		plans: &plans{}, noises: noises}, err
 }
 
 // branches is how many rows of the forward an element has.

@@ -40,6 +40,9 @@ func (m maker) clip(ctx context.Context, batch []*stages.Element, clip int) erro
 	if len(batch) == 0 {
 		return nil
 	}
+	if m.experts != nil {
+		return m.runExperts(ctx, batch, clip)
+	}
 	j, err := m.newJob(batch, clip)
 	if err != nil || j == nil {
 		return err

@@ -56,12 +56,18 @@ type Description struct {
 	TextWidth   int           // numbers of a token of text
 	TextTokens  int           // most tokens of a text
 
-	Options     Options           // those that concern any network, as the job gave them
-	Recipe      sampler.Recipe    // how it is sampled
-	Params      []stages.Param    // that results depend on beside those of Spec
-	Published   schemas.PromptRow // parameters that it was published with
-	LatentScale float64           // what its latents were multiplied by after the autoencoder
-	Conditions  Conditions        // on given frames
+	Options   Options           // those that concern any network, as the job gave them
+	Recipe    sampler.Recipe    // how it is sampled
+	Params    []stages.Param    // that results depend on beside those of Spec
+	Published schemas.PromptRow // parameters that it was published with
+	// Boundary is the timestep from which on the first of two denoisers computes; the second one, transformer_2 of the
+	// model, computes the steps below it. 0: there is one.
+	Boundary float32
+	// NoNegative is the negative prompt of rows under guidance that have none. schemas.None stands for the empty text;
+	// "" leaves such rows to the network's own null text.
+	NoNegative  string
+	LatentScale float64    // what its latents were multiplied by after the autoencoder
+	Conditions  Conditions // on given frames
 }
 
 // Conditions is how a network takes given frames.

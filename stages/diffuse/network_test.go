@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"latentbeam/internal/config"
 	"latentbeam/kernels"
@@ -33,19 +32,6 @@ func TestPick(t *testing.T) {
 		_, err := spec.New(modelOf(t, config), nil)
 		nntest.WantError(t, config, err, want)
 	}
-}
-
-// TestTwoExperts: a model with a second denoiser is refused; one of the two alone would give other videos.
-func TestTwoExperts(t *testing.T) {
-	two, err := stages.EmbeddedModel("two", fstest.MapFS{
-		"transformer/config.json":   &fstest.MapFile{Data: []byte(plainConfig)},
-		"transformer_2/config.json": &fstest.MapFile{Data: []byte(plainConfig)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = Spec([]Family{plainFamily()}, nil).New(two, nil)
-	nntest.WantError(t, "two experts", err, "model two has a second denoiser in transformer_2")
 }
 
 // TestOptionsOfBoth: one map holds the options of the stage and of the family, strictly; those that change a result

@@ -75,7 +75,7 @@ func (l *pipeline) add(ctx context.Context, j *job, ranks []*rank) {
 		s.items = append(s.items, newItem(s, r))
 	}
 	if l.seat.Stage.First() {
-		s.begin(ctx)
+		s.begin(ctx, s.items[0].rank) // all have the same shares
 	}
 	l.samplings, l.items = append(l.samplings, s), append(l.items, s.items...)
 }
@@ -127,11 +127,15 @@ type request struct {
 	generated       []bool
 }
 
-// begin starts the sampler, which stands still whenever it has asked for an evaluation.
-func (s *sampling) begin(ctx context.Context) {
-	var b sampler.Batch
-	r := s.items[0].rank // all have the same shares
-	s.z, b = s.job.shares(r)
+// begin starts the sampler of a rank's shares.
+func (s *sampling) begin(ctx context.Context, r *rank) {
+	z, b := s.job.shares(r)
+	s.start(ctx, z, b, s.job.noiseOf(r))
+}
+
+// start starts the sampler, which stands still whenever it has asked for an evaluation.
+func (s *sampling) start(ctx context.Context, z []float32, b sampler.Batch, noise sampler.Noise) {
+	s.z = z
 	s.ask, s.end = iter.Pull(func(yield func(request) bool) {
 		model := func(_ context.Context, rows, timesteps []float32, generated []bool) ([]float32, error) {
 			if !yield(request{rows, timesteps, generated}) {
@@ -139,7 +143,7 @@ func (s *sampling) begin(ctx context.Context) {
 			}
 			return s.answer, nil
 		}
-		s.err = s.job.sampler.Sample(ctx, b, s.z, model, s.job.noiseOf(r), nil)
+		s.err = s.job.sampler.Sample(ctx, b, s.z, model, noise, nil)
 	})
 }
 

@@ -29,6 +29,7 @@ type plain struct {
 	Blocks   int     `json:"depth"`
 	Scale    float64 `json:"space_scale"`
 	Full     bool    `json:"full"` // every block begins with attention over all tokens
+	Boundary float32 `json:"boundary"`
 
 	opts plainOptions
 }
@@ -49,9 +50,9 @@ func plainFamily() Family {
 	return Family{
 		Name: "Plain", Models: "none published", Options: "cond_type",
 		Recognise: func(config []byte) bool { class, _ := ClassName(config); return class == "PlainModel" },
-		Open: func(config []byte, o stages.Options) (Network, error) {
+		Open: func(source Source, o stages.Options) (Network, error) {
 			p := &plain{}
-			if err := json.Unmarshal(config, p); err != nil {
+			if err := json.Unmarshal(source.Config, p); err != nil {
 				return nil, err
 			}
 			if err := o.Into(&p.opts); err != nil {
@@ -69,7 +70,7 @@ func (p *plain) Describe() Description {
 	}
 	d := Description{Name: "Plain", Channels: p.Channels, OutChannels: p.Channels, Patch: nn.Patch{1, 2, 2},
 		Hidden: p.Hidden, Heads: plainHeads, Full: p.Full, Blocks: p.Blocks, Sums: 1, TextWidth: plainText, TextTokens: 5, Options: p.opts.Options,
-		Recipe: recipe, LatentScale: 1, Params: []stages.Param{stages.ParamReference, stages.ParamLoop},
+		Recipe: recipe, LatentScale: 1, Boundary: p.Boundary, Params: []stages.Param{stages.ParamReference, stages.ParamLoop},
 		Conditions: Conditions{Marked: true, Group: 5}}
 	if p.opts.CondType != "" {
 		d.Conditions.Images = &Images{CondType: p.opts.CondType, Guide: sampler.Image{Scale: 3, Ramp: true}}

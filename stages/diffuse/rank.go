@@ -47,7 +47,7 @@ func (j *job) ranks(seat *nn.Seat, speeds []float64, together int) (out []*rank,
 			return nil, err
 		}
 	}
-	model, err := j.Part(seat.Dev, seat.Stage)
+	model, err := j.part(seat.Dev, seat.Stage)
 	for branch := 0; err == nil && branch < j.branches(); branch += together {
 		var r *rank
 		r, err = j.newRank(seat.Dev, seat.Sequence, plan, model, branch, together)

@@ -12,33 +12,68 @@ import (
 
 // alone samples the batch on one device.
 func (j *job) alone(ctx context.Context, dev kernels.Backend) error {
-	model, err := j.Part(dev, nn.Stage{})
-	if err != nil {
-		return err
-	}
 	defer dev.Scope()()
-	evaluate, err := j.Evaluator(dev, model, &Rows{Size: j.size, Rows: rowsOf(j.batch, j.branches()), Given: j.given()})
+	evaluate, err := j.evaluator(dev)
 	if err != nil {
 		return err
 	}
+	z, b := j.whole()
+	if err := j.sampler.Sample(ctx, b, z, evaluate, j.wholeNoise, nil); err != nil {
+		return err
+	}
+	j.finishAll(z)
+	return nil
+}
+
+// evaluator returns the network on a device that has all of the batch, prepared in the scope open at the call.
+func (j *job) evaluator(dev kernels.Backend) (sampler.Model, error) {
+	model, err := j.part(dev, nn.Stage{})
+	if err != nil {
+		return nil, err
+	}
+	return j.Evaluator(dev, model, &Rows{Size: j.size, Rows: rowsOf(j.batch, j.branches()), Given: j.given()})
+}
+
+// whole returns the initial latents of the batch as a batch of the sampler.
+func (j *job) whole() (z []float32, b sampler.Batch) {
 	n := j.values()
-	z := make([]float32, len(j.batch)*n)
-	b := sampler.Batch{N: len(j.batch), Channels: j.Channels, Size: n / j.Channels, Frames: j.size.T, Masks: j.masks,
+	z = make([]float32, len(j.batch)*n)
+	b = sampler.Batch{N: len(j.batch), Channels: j.Channels, Size: n / j.Channels, Frames: j.size.T, Masks: j.masks,
 		Image: j.image}
 	for i, e := range j.batch {
 		j.start(z[i*n:][:n], e)
 		if j.branches() > 1 {
-			b.Guidance = append(b.Guidance, float32(e.Row.Guidance()))
+			j.guideBy(&b, e)
 		}
 	}
-	noise := func(d sampler.Draw, i int, dst []float32) { j.noise(dst, j.batch[i], d) }
-	if err := j.sampler.Sample(ctx, b, z, evaluate, noise, nil); err != nil {
-		return err
+	return z, b
+}
+
+// wholeNoise is the noise of the batch of whole.
+func (j *job) wholeNoise(d sampler.Draw, i int, dst []float32) { j.noise(dst, j.batch[i], d) }
+
+// guideBy adds the guidance scales of an element to a batch of the sampler.
+func (j *job) guideBy(b *sampler.Batch, e *stages.Element) {
+	b.Guidance = append(b.Guidance, float32(e.Row.Guidance()))
+	if j.experts == nil {
+		return
 	}
+	if b.Second == nil {
+		b.Second = &sampler.Second{Below: j.Boundary}
+	}
+	second := e.Row.Guidance()
+	if e.Row.GuidanceScale2 != nil {
+		second = *e.Row.GuidanceScale2
+	}
+	b.Second.Guidance = append(b.Second.Guidance, float32(second))
+}
+
+// finishAll gives the elements their latents z.
+func (j *job) finishAll(z []float32) {
+	n := j.values()
 	for i, e := range j.batch {
 		j.finish(e, z[i*n:(i+1)*n:(i+1)*n])
 	}
-	return nil
 }
 
 // rowsOf are the rows of a batch as the sampler orders them: branch by branch.
@@ -53,7 +88,11 @@ func rowsOf(batch []*stages.Element, branches int) (rows []Row) {
 
 // start writes the initial latents (C, T, H, W) of an element: noise, and the frames that are given.
 func (j *job) start(dst []float32, e *stages.Element) {
-	j.draw(dst, e, 0)
+	if noise := j.noises[e]; noise != nil {
+		copy(dst, noise)
+	} else {
+		j.draw(dst, e, 0)
+	}
 	if isGiven(e) {
 		z := &stages.Array{Shape: []int{j.Channels, j.size.T, j.size.H, j.size.W}, Data: dst}
 		_, _ = j.give(z, e, j.clip) // newJob has seen that it can be done
@@ -92,17 +131,18 @@ func (j *job) shares(r *rank) (z []float32, b sampler.Batch) {
 		j.start(full, j.batch[s.element])
 		s.pick(z[len(z)-j.planes()*n:], full, j.planes())
 		b.Sizes = append(b.Sizes, j.size.T*n)
-		b.Guidance = append(b.Guidance, float32(j.batch[s.element].Row.Guidance()))
+		j.guideBy(&b, j.batch[s.element])
 		if j.masks != nil {
 			b.Masks = append(b.Masks, j.masks[s.element*j.size.T:][:j.size.T]...)
 		}
 	}
 	if b.N == 0 {
-		b.N, b.Sizes, b.Guidance, b.Idle = 1, []int{j.size.T}, []float32{1}, true
+		b.N, b.Sizes, b.Guidance, b.Idle = 1, []int{j.size.T}, nil, true
+		j.guideBy(&b, j.batch[0])
 		z = make([]float32, j.planes())
 	}
 	if j.branches() == 1 {
-		b.Guidance = nil
+		b.Guidance, b.Second = nil, nil
 	}
 	b.Image = j.imageOf(r.shares)
 	return z, b

@@ -34,7 +34,7 @@ func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 	if set.Ranks() != grid.Ranks() {
 		grid = cost.Grid{Sequence: set.Ranks(), Tensor: 1, Pipeline: 1}
 	}
-	if s.inTurn(&batch[0].Row) || grid.Sequence == 1 && grid.Pipeline == 1 {
+	if s.experts != nil || s.inTurn(&batch[0].Row) || grid.Sequence == 1 && grid.Pipeline == 1 {
 		return s.runAlike(ctx, set, grid, batch)
 	}
 	j, err := s.newJob(batch, 0)

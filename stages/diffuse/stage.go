@@ -40,9 +40,15 @@ func Spec(families []Family, again stages.OpenReencoder) stages.Spec {
 		Out:     stages.KindLatents,
 		Version: 1,
 		Params: []stages.Param{stages.ParamSeed, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames,
-			stages.ParamSteps, stages.ParamGuidanceScale},
+			stages.ParamSteps, stages.ParamGuidanceScale, stages.ParamNoise},
 		New: func(m *stages.Model, o stages.Options) (stages.Stage, error) {
-			pick := func(config []byte) (Network, error) { return open(families, config, o) }
+			pick := func(config []byte) (Network, error) {
+				source, err := sourceOf(m, config)
+				if err != nil {
+					return nil, err
+				}
+				return open(families, source, o)
+			}
 			return newStage(m, pick, func() (stages.Reencoder, error) {
 				if again == nil {
 					return nil, errors.New("this program has no autoencoder for it")
@@ -57,8 +63,9 @@ func Spec(families []Family, again stages.OpenReencoder) stages.Spec {
 type stage struct {
 	nn.Sharded[Network, loaded]
 	Description
-	again  func() (stages.Reencoder, error) // opens it for the first longer video
-	recipe sampler.Recipe                   // with the guided channels of the job
+	again   func() (stages.Reencoder, error) // opens it for the first longer video
+	recipe  sampler.Recipe                   // with the guided channels of the job
+	experts *experts                         // nil: the model has one denoiser
 }
 
 // loaded is a Model as nn.Component keeps it.
@@ -70,16 +77,9 @@ func load(net Network, w *nn.Weights) (*loaded, error) {
 	return &loaded{m}, err
 }
 
-// secondExpert is the directory of the denoiser for low noise, in models that have two.
-const secondExpert = "transformer_2"
-
 // newStage opens the network of a model that pick makes of its config.json.
 func newStage(m *stages.Model, pick func(config []byte) (Network, error), again func() (stages.Reencoder, error)) (
 	*stage, error) {
-	if _, err := m.ReadFile(secondExpert + "/config.json"); err == nil {
-		return nil, fmt.Errorf("denoise: model %s has a second denoiser in %s: models of two experts, such as Wan 2.2 A14B, "+
-			"cannot be run yet, and one expert alone would give other videos", m.Name, secondExpert)
-	}
 	c, err := nn.OpenComponent(m, "transformer", pick, load)
 	if err != nil {
 		return nil, err
@@ -91,14 +91,25 @@ func newStage(m *stages.Model, pick func(config []byte) (Network, error), again 
 	}
 	s := &stage{Sharded: sharded, Description: d, again: sync.OnceValues(again), recipe: d.Recipe}
 	s.recipe.GuidedChannels = d.Options.GuidedChannels
+	if err := s.openSecond(m, pick); err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
+	}
 	return s, nil
 }
 
 // Capabilities says what the stage can do beyond Run.
 func (s *stage) Capabilities() stages.Capabilities {
 	return stages.Capabilities{Params: s.Params, Published: func() schemas.PromptRow { return s.Published },
-		LatentShape: s.LatentShape, LoopDigest: s.LoopDigest, Cost: s.Cost, Loading: s.Loading(),
+		Complete:    s.complete,
+		LatentShape: s.LatentShape, LoopDigest: s.LoopDigest, Cost: s.Cost, Loading: s.Loading(), Group: s.group(),
 		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
+}
+
+// complete gives rows under guidance a negative prompt.
+func (s *stage) complete(row *schemas.PromptRow) {
+	if row.NegativePrompt == "" && guided(row) {
+		row.NegativePrompt = s.NoNegative
+	}
 }
 
 // LatentShape returns the shape of the latents that a clip of the row is denoised as.
@@ -116,6 +127,12 @@ func (s *stage) Check(row *schemas.PromptRow) error {
 		return fmt.Errorf("guidance_scale is not given and the model has no default: "+
 			"%s was published with %g", s.Name, s.recipe.GuidanceScale)
 	}
+	if row.GuidanceScale2 != nil && s.experts == nil {
+		return fmt.Errorf("guidance_scale_2 is %g, but %s has one denoiser: leave it out", *row.GuidanceScale2, s.Name)
+	}
+	if err := s.checkNoise(row); err != nil {
+		return err
+	}
 	if err := s.checkCondition(row); err != nil {
 		return err
 	}
@@ -131,6 +148,10 @@ func (s *stage) clip(row *schemas.PromptRow) sampler.Clip {
 // Need is that of the network for texts of full length.
 func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	switch {
+	case s.experts != nil && guided(row):
+		n = 2 // the branches of one element at a time
+	case s.experts != nil:
+		n = 1
 	case s.byImages(row) || s.Conditions.Images != nil && row.Loop > 1:
 		n = 3 * min(n, max(1, s.Pipeline)) // the branches of one element at a time, or of one for each stage
 	case guided(row):

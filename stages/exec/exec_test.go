@@ -230,6 +230,39 @@ func TestChildrenAreEnded(t *testing.T) {
 	}
 }
 
+// TestThoseThatLeaveAreEnded: a process that has left the group of its program ends with it too.
+func TestThoseThatLeaveAreEnded(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("it looks into /proc")
+	}
+	s, _ := opened(t, "prompt", "frames", "")
+	if err := s.Run(t.Context(), onCPU(t), []*stages.Element{element("well")}); err != nil {
+		t.Fatal(err)
+	}
+	of := "LATENTBEAM_SCRATCH=" + s.programs.dir
+	if n := len(inheritors(of)); n != 1 {
+		t.Fatalf("%d processes have the environment of the program", n)
+	}
+	err := s.Run(t.Context(), onCPU(t), []*stages.Element{element("do:session")})
+	if err == nil || !strings.Contains(err.Error(), "status 1") {
+		t.Fatal(err)
+	}
+	if left := inheritors(of); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+}
+
+// inheritors lists the processes whose environment has the variable, but for zombies, which have none.
+func inheritors(variable string) (found []string) {
+	all, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, name := range all {
+		if env, _ := os.ReadFile(name); slices.Contains(strings.Split(string(env), "\x00"), variable) {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
 // members lists the processes of a group, but for zombies that their new parent has not looked at yet.
 func members(group int) (found []string) {
 	all, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -274,6 +307,36 @@ func TestDevices(t *testing.T) {
 	}
 	if n := len(s.programs.taken); n != 1 {
 		t.Errorf("%d programs at a time", n)
+	}
+}
+
+// TestSet: a program may have several devices, all on its host.
+func TestSet(t *testing.T) {
+	s, _ := opened(t, "prompt", "frames", ", devices: 2")
+	run := s.Capabilities().Spread.Run
+	gpu := func(uuids ...string) (all []kernels.Backend) {
+		for _, u := range uuids {
+			all = append(all, device{cpu.New(1), u})
+		}
+		return all
+	}
+	e := element("on two")
+	if err := run(t.Context(), &stages.Set{Devices: gpu("GPU-2", "GPU-1"), Speeds: []float64{1, 1}}, []*stages.Element{e}); err != nil {
+		t.Fatal(err)
+	}
+	if got := e.Readings["device"]; got != "GPU-1,GPU-2" {
+		t.Errorf("the program saw %q", got)
+	}
+	for _, c := range []struct {
+		set  *stages.Set
+		want string
+	}{
+		{&stages.Set{Devices: gpu("GPU-1"), Speeds: []float64{1, 1}}, "has its 2 devices on one host"},
+		{&stages.Set{Devices: gpu("GPU-1"), Speeds: []float64{1}}, "needs 2 devices, and 1 are left"},
+	} {
+		if err := run(t.Context(), c.set, []*stages.Element{element("x")}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v; want %s", err, c.want)
+		}
 	}
 }
 
@@ -322,7 +385,7 @@ func TestOptions(t *testing.T) {
 		"{command: [sh], takes: prompt, gives: video, params: [seed, seed]}":          `params names "seed" twice`,
 		"{command: [sh], takes: prompt, gives: video, batch: 2}":                      "write batch_invariant: true",
 		"{command: [sh], takes: prompt, gives: video, batch: 0, batch_invariant: on}": "batch",
-		"{command: [sh], takes: prompt, gives: video, devices: 2}":                    "one device in this version",
+		"{command: [sh], takes: prompt, gives: video, devices: 0}":                    "devices is 0: give 1 to",
 		"{command: [sh], takes: prompt, gives: video, digest: [no-such-file]}":        `digest: "no-such-file" matches no file`,
 		"{command: [sh], takes: prompt, gives: video, secrets: [NO_SUCH_SECRET]}":     "export NO_SUCH_SECRET",
 		"{command: [sh], takes: prompt, gives: video, timeout: 30}":                   "must be a time with its unit",

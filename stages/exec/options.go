@@ -145,8 +145,8 @@ func (o *options) kinds() error {
 // running checks the options of how the program runs.
 func (o *options) running() error {
 	switch {
-	case o.Devices != 1:
-		return stages.Errorf("devices", "exec: devices is %d: a program has one device in this version; write 1", o.Devices)
+	case o.Devices < 1 || o.Devices > config.MaxWorkers:
+		return stages.Errorf("devices", "exec: devices is %d: give 1 to %d", o.Devices, config.MaxWorkers)
 	case o.Batch < 1 || o.Batch > maxBatch:
 		return stages.Errorf("batch", "exec: batch is %d: give 1 to %d rows", o.Batch, maxBatch)
 	case o.Batch > 1 && !o.BatchInvariant:

@@ -1,8 +1,13 @@
 package exec
 
 import (
+	"os"
 	osexec "os/exec"
+	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -12,9 +17,10 @@ import (
 func supported() error { return nil }
 
 // run starts the program as the leader of a process group and calls started. When the program has ended, run ends the
-// rest of its group, and returns how it ended. The program dies with this process: for that the thread that started it
+// rest of its group and those that have left the group but have the mark, a variable of their environment, and returns
+// how it ended. The program dies with this process: for that the thread that started it
 // must live as long as it.
-func run(cmd *osexec.Cmd, memory int64, started func(error)) error {
+func run(cmd *osexec.Cmd, memory int64, mark string, started func(error)) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -34,7 +40,31 @@ func run(cmd *osexec.Cmd, memory int64, started func(error)) error {
 		}
 	}
 	end(cmd.Process.Pid)
+	for range maxSweeps {
+		if !endMarked(mark) {
+			break
+		}
+	}
 	return cmd.Wait()
+}
+
+// maxSweeps bounds the search for processes that a program has left, since one may start another meanwhile.
+const maxSweeps = 10
+
+// endMarked kills all processes whose environment has the mark, and reports whether there were any.
+func endMarked(mark string) (found bool) {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, name := range files {
+		env, err := os.ReadFile(name)
+		if err != nil || !slices.Contains(strings.Split(string(env), "\x00"), mark) {
+			continue // of another user, gone, or a zombie
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil {
+			found = true
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+	return found
 }
 
 // end kills all processes of a group.

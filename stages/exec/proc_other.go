@@ -13,7 +13,7 @@ func supported() error {
 	return errors.New("programs as stages need file descriptors 3 and 4, which " + runtime.GOOS + " does not pass on")
 }
 
-func run(_ *osexec.Cmd, _ int64, started func(error)) error {
+func run(_ *osexec.Cmd, _ int64, _ string, started func(error)) error {
 	err := supported()
 	started(err)
 	return err

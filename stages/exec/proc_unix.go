@@ -11,8 +11,9 @@ import (
 func supported() error { return nil }
 
 // run starts the program as the leader of a process group and calls started. When the program has ended, run ends the
-// rest of its group, and returns how it ended. This system has no limit of memory that can be set from outside.
-func run(cmd *osexec.Cmd, _ int64, started func(error)) error {
+// rest of its group, and returns how it ended. This system has no limit of memory that can be set from outside, and does
+// not tell which processes have left the group.
+func run(cmd *osexec.Cmd, _ int64, _ string, started func(error)) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	err := cmd.Start()
 	started(err)

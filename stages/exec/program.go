@@ -3,6 +3,7 @@ package exec
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ var grace = 5 * time.Second
 // program is one process at work, with what it leads. It is used by one batch at a time.
 type program struct {
 	label    string
-	device   string // UUID of its GPU, "" for none
+	device   string // UUIDs of its GPUs, with commas; "" for none
 	slot     int    // its number among those of the stage
 	group    int    // of its processes
 	requests *os.File
@@ -76,7 +77,8 @@ func (l launch) start() (*program, error) {
 		return nil, errors.Join(err, theirs.Close(), requests.Close(), answers.Close(), ours.Close())
 	}
 	cmd := osexec.Command(l.path, l.args...)
-	cmd.Env = append(l.env, fmt.Sprintf("LATENTBEAM_WORKER=%d", l.slot), "LATENTBEAM_SCRATCH="+l.scratch)
+	mark := "LATENTBEAM_PROGRAM=" + rand.Text() // those that it starts inherit it
+	cmd.Env = append(l.env, fmt.Sprintf("LATENTBEAM_WORKER=%d", l.slot), "LATENTBEAM_SCRATCH="+l.scratch, mark)
 	if l.device != "" {
 		cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES="+l.device)
 	}
@@ -86,7 +88,7 @@ func (l launch) start() (*program, error) {
 		answers: make(chan answer, maxQueued), ended: make(chan struct{}), logged: make(chan struct{}), heard: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		p.how = run(cmd, l.memory, func(err error) {
+		p.how = run(cmd, l.memory, mark, func(err error) {
 			for _, f := range []*os.File{theirs, ours, stdout} {
 				f.Close()
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"latentbeam/kernels"
@@ -23,7 +24,7 @@ func Spec() stages.Spec {
 		Doc: "any program as a stage (docs/exec.md): command, takes, gives, version, params, digest, env; " +
 			"a name where a job has several",
 		Version: 1,
-		Program: true,
+		Program: programOf,
 		Of:      of,
 		New:     open,
 	}
@@ -44,6 +45,21 @@ func of(o stages.Options) (stages.Spec, error) {
 		s.Params = append(s.Params, stages.ParamMedia)
 	}
 	return s, nil
+}
+
+// programOf says which program the options name.
+func programOf(o stages.Options) (stages.Program, error) {
+	opts, err := read(o)
+	p := stages.Program{Command: opts.Command}
+	for _, set := range []struct {
+		name  string
+		given bool
+	}{{"env", len(opts.Env) > 0}, {"log", opts.Log != ""}, {"scratch", opts.Scratch != ""}} {
+		if set.given {
+			p.Sets = append(p.Sets, set.name)
+		}
+	}
+	return p, err
 }
 
 func open(_ *stages.Model, o stages.Options) (stages.Stage, error) {
@@ -80,24 +96,47 @@ func (s *stage) Check(*schemas.PromptRow) error { return nil }
 // Need is nothing that the stage could know: the program has its own memory.
 func (s *stage) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 
-// Capabilities are the size of a batch, and the end of the programs.
+// Capabilities are the size of a batch, the devices of a program, and the end of the programs.
 func (s *stage) Capabilities() stages.Capabilities {
-	return stages.Capabilities{MaxBatch: s.opts.Batch, Close: s.programs.close}
+	c := stages.Capabilities{MaxBatch: s.opts.Batch, Close: s.programs.close}
+	if n := s.opts.Devices; n > 1 {
+		c.Spread = &stages.Spread{Least: n, Width: func(*schemas.PromptRow) int { return n }, Run: s.runSet}
+	}
+	return c
 }
 
-// Run gives the elements to a program, as many at a time as it takes.
+// Run gives the elements to a program on one device.
 func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+	return s.runSet(ctx, stages.Alone(dev), batch)
+}
+
+// runSet gives the elements to a program on the devices of a set, as many elements at a time as it takes.
+func (s *stage) runSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
+	switch n := s.opts.Devices; {
+	case len(set.Devices) < set.Ranks():
+		return fault.Fatal(fmt.Errorf("devices: a program has its %d devices on one host; of %d that are free only %d are "+
+			"on this one; give each host a multiple of %d", n, set.Ranks(), len(set.Devices), n))
+	case len(set.Devices) < n:
+		return fault.TryAgain(fmt.Errorf("devices: a program needs %d devices, and %d are left", n, len(set.Devices)))
+	}
+	var uuids []string
+	for _, dev := range set.Devices[:s.opts.Devices] {
+		if uuid := dev.Capabilities().UUID; uuid != "" {
+			uuids = append(uuids, uuid)
+		}
+	}
+	slices.Sort(uuids)
 	for some := range slices.Chunk(batch, s.opts.Batch) {
-		if err := s.some(ctx, dev.Capabilities().UUID, some); err != nil {
+		if err := s.some(ctx, strings.Join(uuids, ","), some); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// some gives elements to a program that is on the device, in one batch of the protocol.
-func (s *stage) some(ctx context.Context, device string, batch []*stages.Element) error {
-	p, scratch, err := s.programs.take(ctx, device)
+// some gives elements to a program that is on the devices, UUIDs with commas, in one batch of the protocol.
+func (s *stage) some(ctx context.Context, devices string, batch []*stages.Element) error {
+	p, scratch, err := s.programs.take(ctx, devices)
 	if err != nil {
 		return err
 	}
@@ -144,7 +183,7 @@ type exchange struct {
 func (x *exchange) do() error {
 	r := request{Type: typeBatch, Batch: x.program.batches, Scratch: x.dir}
 	if x.program.device != "" {
-		r.Devices = []string{x.program.device}
+		r.Devices = strings.Split(x.program.device, ",")
 	}
 	for i, e := range x.batch {
 		row, err := x.row(i, e)

@@ -37,12 +37,7 @@ func (c *Component[C, M]) ShardBytes(dt kernels.DType, g cost.Grid) (shards [][]
 
 // bytesOf returns the bytes of a shard: what belongs to no block, then the blocks.
 func (c *Component[C, M]) bytesOf(dt kernels.DType, shard Shard) []int64 {
-	var tensors []safetensors.Info
-	for _, name := range c.weights.Names() {
-		t, _ := c.weights.Tensor(name)
-		tensors = append(tensors, safetensors.Info{Name: name, DType: t.DType, Shape: t.Shape})
-	}
-	w := Outline(tensors).Cut(shard.Cut).Stage(shard.Stage)
+	w := Outline(c.infos()).Cut(shard.Cut).Stage(shard.Stage)
 	_, _ = c.load(c.Config, w) // what does not fit is said by Load
 	parts := []int64{0}
 	for name, block := range w.blocks {
@@ -61,3 +56,12 @@ func (c *Component[C, M]) bytesOf(dt kernels.DType, shard Shard) []int64 {
 
 // converted reports whether a tensor of a type is rounded when it is loaded as dt.
 func converted(stored, dt kernels.DType) bool { return dt != kernels.F32 && dt != stored }
+
+// infos describes the tensors of the file.
+func (c *Component[C, M]) infos() (tensors []safetensors.Info) {
+	for _, name := range c.weights.Names() {
+		t, _ := c.weights.Tensor(name)
+		tensors = append(tensors, safetensors.Info{Name: name, DType: t.DType, Shape: t.Shape})
+	}
+	return tensors
+}

@@ -171,6 +171,42 @@ func (c *Component[C, M]) shard(dev kernels.Backend, shard Shard) (*M, error) {
 	return one.load()
 }
 
+// Free forgets the model on dev's memory, where it has one, and reports whether it had. Nobody else may use it then if the
+// device has a memory of its own.
+func (c *Component[C, M]) Free(dev kernels.Backend) bool {
+	c.mu.Lock()
+	var gone []*resident[M]
+	for place, r := range c.loaded {
+		if place.device == dev.Device() {
+			gone = append(gone, r)
+			delete(c.loaded, place)
+		}
+	}
+	c.mu.Unlock()
+	release(dev, gone)
+	return len(gone) > 0
+}
+
+// Resident reports whether the model, or a part of it, is on dev's memory.
+func (c *Component[C, M]) Resident(dev kernels.Backend) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for place := range c.loaded {
+		if place.device == dev.Device() {
+			return true
+		}
+	}
+	return false
+}
+
+// Check looks at the tensors without loading them. The error lists those that do not fit.
+func (c *Component[C, M]) Check() error {
+	if _, err := c.load(c.Config, Outline(c.infos())); err != nil {
+		return fmt.Errorf("load %s: %w", c.name, err)
+	}
+	return nil
+}
+
 // release gives back the memory of models that nobody uses any more, where the device can; else it is given back when
 // the last that has one is done with it.
 func release[M any](dev kernels.Backend, gone []*resident[M]) {

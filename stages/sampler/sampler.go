@@ -29,6 +29,8 @@ type Batch struct {
 	// Guidance holds the guidance_scale of each element. The network is then called with 2n rows: the n
 	// elements under their prompts, then the same n under the null text. Nil means no guidance and n rows.
 	Guidance []float32
+	// Second guides the steps with little noise by other scales; nil: Guidance holds for all.
+	Second *Second
 	// Masks holds the edit ratio of each frame of each element (n x Frames), 0 to 1, for z that partly holds
 	// given frames: 1 is noise to be denoised, 0 a frame that stays, and what is between is noised again
 	// from its part of the way on. Nil: all is noise.
@@ -41,6 +43,12 @@ type Batch struct {
 	// Idle says that z belongs to no element: a worker without a share takes part in the steps, whatever comes
 	// of its values.
 	Idle bool
+}
+
+// Second is the guidance of the second of two denoisers.
+type Second struct {
+	Below    float32   // the timestep below which it holds
+	Guidance []float32 // of each element, as Batch.Guidance
 }
 
 // Model evaluates the network on rows of Channels x Size at a timestep each, in the training process, 0 to
@@ -87,6 +95,9 @@ func (b Batch) check(length int) error {
 	}
 	if b.Guidance != nil && len(b.Guidance) != b.N {
 		return fmt.Errorf("%d guidance scales for %d elements", len(b.Guidance), b.N)
+	}
+	if b.Second != nil && len(b.Second.Guidance) != len(b.Guidance) {
+		return fmt.Errorf("%d second guidance scales for %d first ones", len(b.Second.Guidance), len(b.Guidance))
 	}
 	if b.Masks != nil && len(b.Masks) != b.N*b.Frames {
 		return fmt.Errorf("%d frame masks for %d elements of %d frames", len(b.Masks), b.N, b.Frames)

@@ -54,7 +54,7 @@ func flowSteps(ctx context.Context, name string, b Batch, z []float32, model Mod
 		}
 		err := r.evaluate(ctx, t, nil)
 		if err == nil {
-			r.guideAll()
+			r.guideAll(t)
 			step(r, i)
 			err = r.finite()
 		}
@@ -68,14 +68,18 @@ func flowSteps(ctx context.Context, name string, b Batch, z []float32, model Mod
 	return nil
 }
 
-// guideAll replaces the conditional velocities of all elements by the guided ones.
-func (r *run) guideAll() {
+// guideAll replaces the conditional velocities of all elements at a timestep by the guided ones.
+func (r *run) guideAll(timestep float32) {
 	if r.Guidance == nil {
 		return
 	}
+	scales := r.Guidance
+	if r.Second != nil && timestep < r.Second.Below {
+		scales = r.Second.Guidance
+	}
 	for e := range r.N {
 		v := r.row(0, e)[:len(r.element(e))]
-		guide(v, r.row(1, e), len(v), r.Guidance[e])
+		guide(v, r.row(1, e), len(v), scales[e])
 	}
 }
 

@@ -29,8 +29,8 @@ func Denoiser() diffuse.Family {
 		Name: "STDiT", Models: "Open-Sora 1.0 to 1.3",
 		Options:   "frame_interval, version, cond_type, image_cfg_scale, use_sdedit",
 		Recognise: recognise,
-		Open: func(config []byte, o stages.Options) (diffuse.Network, error) {
-			cfg, err := ParseConfig(config)
+		Open: func(source diffuse.Source, o stages.Options) (diffuse.Network, error) {
+			cfg, err := ParseConfig(source.Config)
 			if err != nil {
 				return nil, err
 			}

@@ -53,7 +53,7 @@ func (s *testedStage) stage() stages.Stage {
 		return now
 	}
 	family := Denoiser()
-	family.Open = func(_ []byte, o stages.Options) (diffuse.Network, error) {
+	family.Open = func(_ diffuse.Source, o stages.Options) (diffuse.Network, error) {
 		if err := s.Config.validate(); err != nil {
 			return nil, err
 		}

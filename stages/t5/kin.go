@@ -17,6 +17,7 @@ type kin struct {
 	fast        bool   // the reference uses transformers' fast tokenizer, which differs in rare cases
 	tokens      int    // max_sequence_length of the models that use it; 0: they say it themselves
 	clean       func(prompt string) string
+	emptyText   bool // the negative prompt "none" is the empty text; else it is the word
 }
 
 // The values of model_type in config.json.
@@ -31,10 +32,11 @@ const (
 // Wan's notes leave open in which order UMT5's extra ids follow: like T5's they fall (transformers' conversion), so
 // <extra_id_0> is the last. mT5's are pieces of its file.
 var kins = map[string]kin{
-	"":        {name: "T5 v1.1", feedForward: "relu", extraIDs: 100, clean: clean.Caption},
-	modelT5:   {name: "T5 v1.1", feedForward: "relu", extraIDs: 100, clean: clean.Caption},
-	modelMT5:  {name: "mT5", feedForward: "gated-gelu", fast: true, tokens: 512, clean: strings.Clone},
-	modelUMT5: {name: "UMT5", feedForward: "gated-gelu", ownBias: true, extraIDs: 300, fast: true, tokens: 512, clean: clean.Prompt},
+	"":       {name: "T5 v1.1", feedForward: "relu", extraIDs: 100, clean: clean.Caption},
+	modelT5:  {name: "T5 v1.1", feedForward: "relu", extraIDs: 100, clean: clean.Caption},
+	modelMT5: {name: "mT5", feedForward: "gated-gelu", fast: true, tokens: 512, clean: strings.Clone},
+	modelUMT5: {name: "UMT5", feedForward: "gated-gelu", ownBias: true, extraIDs: 300, fast: true, tokens: 512, clean: clean.Prompt,
+		emptyText: true},
 }
 
 func (c Config) kin() kin { return kins[c.ModelType] }

@@ -187,20 +187,33 @@ func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 type prompts struct {
 	batch []*stages.Element
 	clips [][]condition.Segment // of each element: what holds from which clip on
-	ids   [][]int32             // of each element its segments and its negative prompt
+	ids   [][]int32             // each text once: the negative prompt is often the same for all
+	texts []int                 // of each element its segments and its negative prompt, as numbers of ids
+	known map[string]int        // numbers of ids by their content
+}
+
+// add takes one more text.
+func (b *prompts) add(ids []int32) {
+	name := fmt.Sprint(ids)
+	at, ok := b.known[name]
+	if !ok {
+		at = len(b.ids)
+		b.known[name], b.ids = at, append(b.ids, ids)
+	}
+	b.texts = append(b.texts, at)
 }
 
 func (s *stage) tokenize(batch []*stages.Element) (b prompts, err error) {
-	b = prompts{batch: batch, clips: make([][]condition.Segment, len(batch))}
+	b = prompts{batch: batch, clips: make([][]condition.Segment, len(batch)), known: map[string]int{}}
 	for i, e := range batch {
 		if b.clips[i], err = segments(&e.Row); err != nil {
 			return b, err // Check has refused such a row
 		}
 		for _, c := range b.clips[i] {
-			b.ids = append(b.ids, s.tokens(withScores(s.scores, c.Text, &e.Row), e))
+			b.add(s.tokens(withScores(s.scores, c.Text, &e.Row), e))
 		}
 		if e.Row.NegativePrompt != "" {
-			b.ids = append(b.ids, s.tokens(e.Row.NegativePrompt, e))
+			b.add(s.tokens(s.negative(&e.Row), e))
 		}
 	}
 	return b, nil
@@ -216,7 +229,7 @@ func (b prompts) give(dev kernels.Backend, hidden []kernels.Tensor) error {
 		}
 	}
 	next := 0
-	take := func() *stages.Array { next++; return texts[next-1] }
+	take := func() *stages.Array { next++; return texts[b.texts[next-1]] }
 	for i, e := range b.batch {
 		e.Text = &stages.Text{Embedding: take()}
 		for _, c := range b.clips[i][1:] {
@@ -227,6 +240,14 @@ func (b prompts) give(dev kernels.Backend, hidden []kernels.Tensor) error {
 		}
 	}
 	return nil
+}
+
+// negative is the text of the negative prompt of a row.
+func (s *stage) negative(row *schemas.PromptRow) string {
+	if s.Config.kin().emptyText && row.NegativePrompt == schemas.None {
+		return ""
+	}
+	return row.NegativePrompt
 }
 
 func (s *stage) tokens(prompt string, e *stages.Element) []int32 {

@@ -18,8 +18,8 @@ type batch struct {
 	kv   []kernels.Tensor // of the texts, for each block of this rank (B, tokens, 2, heads, D)
 }
 
-var errNoNull = errors.New("Wan has no null text of its own: give rows with guidance a negative_prompt, or " +
-	"guidance_scale 1")
+var errNoNull = errors.New("Wan has no null text of its own, and this row has guidance and no embedding of a " +
+	"negative prompt: give negative_prompt (none is the empty text) where the text is encoded, or guidance_scale 1")
 
 // Prepare computes the positions, and the keys and values of the texts.
 func (m *Model) Prepare(be kernels.Backend, rows *diffuse.Rows) (diffuse.Batch, error) {

@@ -16,40 +16,72 @@ import (
 func Denoiser() diffuse.Family {
 	return diffuse.Family{
 		Name: "Wan", Models: "2.1 text to video",
-		Options: "flow_solver, flow_sigmas, flow_shift",
+		Options: "flow_solver, flow_sigmas, flow_shift, boundary_ratio",
 		Recognise: func(config []byte) bool {
 			class, err := diffuse.ClassName(config)
 			return err == nil && (class == className || class == "WanModel")
 		},
-		Open: func(config []byte, o stages.Options) (diffuse.Network, error) {
-			cfg, err := ParseConfig(config)
+		Open: func(source diffuse.Source, o stages.Options) (diffuse.Network, error) {
+			cfg, err := ParseConfig(source.Config)
 			if err != nil {
 				return nil, err
 			}
-			return open(cfg, o)
+			solver, err := solverOf(source)
+			if err != nil {
+				return nil, err
+			}
+			return open(cfg, published{solver, source.Index}, o)
 		},
 	}
+}
+
+// PipelineName is how model_index.json names the whole model.
+const PipelineName = "WanPipeline"
+
+// publishedNegative is the negative prompt that the original code takes where none is given.
+const publishedNegative = "色调艳丽，过曝，静态，细节模糊不清，字幕，风格，作品，画作，画面，静止，整体发灰，最差质量，低质量，JPEG压缩残留，" +
+	"丑陋的，残缺的，多余的手指，画得不好的手部，画得不好的脸部，畸形的，毁容的，形态畸形的肢体，手指融合，静止不动的画面，杂乱的背景，" +
+	"三条腿，背景人很多，倒着走"
+
+// solverOf returns how the model's own scheduler_config.json samples, zero where there is none.
+func solverOf(source diffuse.Source) (sampler.WanConfig, error) {
+	if source.Scheduler == nil {
+		return sampler.WanConfig{}, nil
+	}
+	return parseScheduler(source.Scheduler)
 }
 
 // options are those of the stage with a network of this family.
 type options struct {
 	diffuse.Options
 	// FlowSolver is unipc or euler, FlowSigmas the published table of unipc: diffusers or wan. FlowShift moves the
-	// steps towards the noise. The defaults are unipc, diffusers and 3, those of the published scheduler.
+	// steps towards the noise. The defaults are those of the model's scheduler_config.json, where there is one; else
+	// unipc, diffusers and 3. What differs from the latter shows in the keys, wherever it comes from.
 	FlowSolver string  `yaml:"flow_solver" json:"flow_solver,omitempty"`
 	FlowSigmas string  `yaml:"flow_sigmas" json:"flow_sigmas,omitempty"`
 	FlowShift  float64 `yaml:"flow_shift" json:"flow_shift,omitempty"`
+	// BoundaryRatio is the part of the training process at which the second of two denoisers takes over. The default is
+	// that of model_index.json; models of one denoiser have none.
+	BoundaryRatio float64 `yaml:"boundary_ratio" json:"boundary_ratio,omitempty"`
+}
+
+// published is how the model's own files sample.
+type published struct {
+	solver sampler.WanConfig
+	index  stages.Index
 }
 
 // denoiser is a model of the family with the options of a job.
 type denoiser struct {
 	Config
-	options diffuse.Options
-	recipe  sampler.Recipe
+	options  diffuse.Options
+	recipe   sampler.Recipe
+	negative string  // prompt of rows that have none
+	boundary float32 // timestep below which the second of two denoisers computes; 0: there is one
 }
 
 // open takes the options of a job to a configuration.
-func open(cfg Config, o stages.Options) (*denoiser, error) {
+func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 	var opts options
 	if err := o.Into(&opts); err != nil {
 		return nil, err
@@ -61,6 +93,9 @@ func open(cfg Config, o stages.Options) (*denoiser, error) {
 		return nil, fmt.Errorf("denoise: %w", stages.Errorf("dtype",
 			"dtype is %q: Wan is computed in fp32 alone so far, of weights of any type; leave it out", opts.DType))
 	}
+	if err := opts.publish(p); err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
+	}
 	recipe, err := sampler.Wan(sampler.WanConfig{Solver: opts.FlowSolver, Sigmas: opts.FlowSigmas, Shift: opts.FlowShift})
 	if err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
@@ -68,17 +103,65 @@ func open(cfg Config, o stages.Options) (*denoiser, error) {
 	if err := opts.Check("Wan", cfg.InChannels, 0); err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
-	return &denoiser{cfg, opts.Options, recipe}, nil
+	d := &denoiser{Config: cfg, options: opts.Options, recipe: recipe, negative: schemas.None,
+		boundary: float32(opts.BoundaryRatio * trainingSteps)}
+	if p.index.ClassName == PipelineName {
+		d.negative = publishedNegative
+	}
+	return d, nil
+}
+
+// trainingSteps is the length of the training process.
+const trainingSteps = 1000
+
+// publish fills in what the job does not say. What is the default without a scheduler stays out of the key.
+func (o *options) publish(p published) error {
+	if o.FlowSolver == "" && p.solver.Solver != "unipc" {
+		o.FlowSolver = p.solver.Solver
+	}
+	if o.FlowShift == 0 && p.solver.Shift != 3 {
+		o.FlowShift = p.solver.Shift
+	}
+	if b := p.index.BoundaryRatio; o.BoundaryRatio == 0 && b != nil {
+		o.BoundaryRatio = *b
+	}
+	if o.BoundaryRatio < 0 || o.BoundaryRatio > 1 {
+		return stages.Errorf("boundary_ratio", "boundary_ratio is %g: give a number above 0, at most 1", o.BoundaryRatio)
+	}
+	return nil
 }
 
 // Describe returns what the stage must know of the network.
 func (d *denoiser) Describe() diffuse.Description {
-	guidance := d.recipe.GuidanceScale
 	return diffuse.Description{Name: "Wan", Channels: d.InChannels, OutChannels: d.OutChannels, Patch: d.PatchSize,
 		Hidden: d.Hidden(), Heads: d.Heads, Blocks: d.Layers, Sums: 3, Full: true, DType: kernels.F32,
 		TextWidth: d.TextWidth, TextTokens: textTokens, Options: d.options, Recipe: d.recipe, LatentScale: 1,
-		Published: schemas.PromptRow{NumInferenceSteps: d.recipe.NumInferenceSteps, GuidanceScale: &guidance, FPS: 16,
-			MaxSequenceLength: textTokens}}
+		NoNegative: d.negative, Published: d.published(), Boundary: d.boundary, Params: d.params()}
+}
+
+// params are the columns that only models of two denoisers depend on.
+func (d *denoiser) params() []stages.Param {
+	if d.boundary == 0 {
+		return nil
+	}
+	return []stages.Param{stages.ParamGuidanceScale2}
+}
+
+// published returns the published parameters, without a size where the model is too small for it.
+func (d *denoiser) published() schemas.PromptRow {
+	guidance, second := d.recipe.GuidanceScale, 3.0
+	row := schemas.PromptRow{NumInferenceSteps: d.recipe.NumInferenceSteps, GuidanceScale: &guidance, FPS: 16,
+		MaxSequenceLength: textTokens}
+	if d.boundary > 0 { // A14B
+		guidance = 4
+		row.NumInferenceSteps, row.GuidanceScale2 = 40, &second
+	}
+	sized := row
+	sized.Height, sized.Width, sized.NumFrames = 480, 832, 81
+	if d.Check(&sized) != nil {
+		return row
+	}
+	return sized
 }
 
 // Strides of the autoencoder of Wan 2.1, and the pixels of a token.

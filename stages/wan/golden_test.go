@@ -74,7 +74,7 @@ func (c *goldenCase) config(t testing.TB) Config {
 func (c *goldenCase) run(t testing.TB, be kernels.Backend) []float32 {
 	t.Helper()
 	defer be.Scope()()
-	d, err := open(c.config(t), nil)
+	d, err := open(c.config(t), published{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,10 +183,10 @@ func TestRefuses(t *testing.T) {
 		"dtype: bf16": `dtype is "bf16": Wan is computed in fp32`, "dtype: fp32": "", "flow_shift: -2": "flow_shift is -2",
 		"flow_solver: dpm": "flow_solver", "flow_sigmas: wan": "", "cfg_channel: 3": "cfg_channel is 3",
 	} {
-		_, err := open(DefaultConfig(), optionsOf(t, text))
+		_, err := open(DefaultConfig(), published{}, optionsOf(t, text))
 		nntest.WantError(t, text, err, want)
 	}
-	d, err := open(DefaultConfig(), nil)
+	d, err := open(DefaultConfig(), published{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func stageOf(t testing.TB, name, options string) stages.Stage {
 // batchOf makes elements of one size with texts and seeds of their own.
 func batchOf(t testing.TB, name string, n, frames int, guidance float64) []*stages.Element {
 	t.Helper()
-	d, err := open((&goldenCase{Config: goldens(t)[name].Config}).config(t), nil)
+	d, err := open((&goldenCase{Config: goldens(t)[name].Config}).config(t), published{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"latentbeam/internal/config"
 	"latentbeam/stages"
@@ -20,11 +21,27 @@ func Open(cfg *config.Config, specs []stages.Spec) (*Stages, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := complete(cfg, model); err != nil {
+		return nil, err
+	}
 	steps, err := openSteps(cfg, specs, model)
 	if err != nil {
 		return nil, err
 	}
 	return &Stages{Config: cfg, Model: model.Name, Steps: steps, Defaults: withPublished(defaultsOf(cfg, model), steps)}, nil
+}
+
+// complete gives a job that lists no stages those of its model.
+func complete(cfg *config.Config, model *stages.Model) error {
+	if cfg.Given("stages") {
+		return nil
+	}
+	names, err := catalog.StagesOf(model.Index.ClassName, SourceKind(cfg))
+	if err != nil {
+		return cfg.Errorf("model", "the job lists no stages, and model %s does not say them: %v", model.Name, err).
+			WithFix("add stages: [encode_text, denoise, decode_vae, encode_video]")
+	}
+	return cfg.Complete("model_index.json of "+model.Name, "["+strings.Join(names, ", ")+"]")
 }
 
 // sourceKinds maps the kinds of input to what the first stage must take.

@@ -94,8 +94,14 @@ func (s *Schedule) Limit(stage int) int {
 func (s *Schedule) BatchSize(row *schemas.PromptRow) (int, error) {
 	limit := s.MaxBatch
 	for i := range s.Steps {
-		if most := s.Steps[i].Capabilities().MaxBatch; most > 0 && (limit == 0 || most < limit) {
+		can := s.Steps[i].Capabilities()
+		if most := can.MaxBatch; most > 0 && (limit == 0 || most < limit) {
 			limit = most
+		}
+		if can.Group != nil {
+			if most := can.Group(row); most > 0 && (limit == 0 || most < limit) {
+				limit = most
+			}
 		}
 	}
 	return plan.BatchSize(s.Pool.Memory(), limit, func(n int) (int64, error) {

@@ -37,11 +37,14 @@ func (f step) choose(mine *Turn, cap int, v view) (devices []int, elements int) 
 	}
 	least, fixed := f.least(row)
 	needed := f.Learned.Devices(f.Name, row) // fewer have run out of memory
+	s := f.Capabilities().Spread
+	if s != nil {
+		needed = max(needed, s.Least)
+	}
 	least = max(least, needed)
 	if cap > 0 {
 		return v.pick(capped(f.Step, least, min(max(cap, needed), there))), own
 	}
-	s := f.Capabilities().Spread
 	if least = capped(f.Step, least, there); s == nil || fixed || s.Width(row) != 0 {
 		return v.pick(least), own
 	}

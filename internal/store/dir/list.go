@@ -70,7 +70,7 @@ func (l *lister) walk(directory string) bool {
 			if err != nil {
 				return l.fail(err)
 			}
-			if !l.yield(store.Info{Name: name, Size: info.Size()}, nil) {
+			if !l.yield(described(name, info), nil) {
 				return false
 			}
 		}

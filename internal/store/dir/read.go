@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 
 	"latentbeam/internal/store"
 )
@@ -63,6 +64,12 @@ func (d *Dir) Open(ctx context.Context, name string) (store.Reader, error) {
 	return &File{f, info.Size()}, nil
 }
 
+// described describes a published file.
+func described(name string, info fs.FileInfo) store.Info {
+	at := info.ModTime().UnixNano()
+	return store.Info{Name: name, Size: info.Size(), Mark: strconv.FormatInt(at, 10), Time: at}
+}
+
 // Stat implements store.Store.
 func (d *Dir) Stat(ctx context.Context, name string) (store.Info, error) {
 	if err := checkCall(ctx, name); err != nil {
@@ -75,7 +82,7 @@ func (d *Dir) Stat(ctx context.Context, name string) (store.Info, error) {
 	if err != nil {
 		return store.Info{}, err
 	}
-	return store.Info{Name: name, Size: info.Size()}, nil
+	return described(name, info), nil
 }
 
 // regular refuses what is no published file: a directory has no object of its name, anything else is somebody

@@ -53,6 +53,6 @@ func TestSizes(t *testing.T) {
 
 // of is Of, with false for a missing file.
 func of(t *testing.T, s store.Sizes, name string) (int64, bool) {
-	size, err := s.Of(t.Context(), name)
-	return size, err == nil
+	info, err := s.Of(t.Context(), name)
+	return info.Size, err == nil
 }

@@ -221,6 +221,21 @@ var readFlaws = []flaw{
 	{"a missing object has no bytes", "sizes", func(b *bent) {
 		b.sizes = func(ctx context.Context) store.Sizes { return zeroes{b.Handle.Sizes(ctx)} }
 	}},
+	{"marks are sizes", "marks change with the content", func(b *bent) {
+		b.stat = func(ctx context.Context, name string) (store.Info, error) {
+			info, err := b.Handle.Stat(ctx, name)
+			return bySize(info), err
+		}
+		b.list = func(ctx context.Context, prefix string, depth store.Depth) iter.Seq2[store.Info, error] {
+			return func(yield func(store.Info, error) bool) {
+				for info, err := range b.Handle.List(ctx, prefix, depth) {
+					if !yield(bySize(info), err) {
+						return
+					}
+				}
+			}
+		}
+	}},
 	{"a missing object is some error", "a missing object is ErrNotExist", func(b *bent) {
 		b.open = func(ctx context.Context, name string) (store.Reader, error) {
 			r, err := b.Handle.Open(ctx, name)
@@ -322,12 +337,18 @@ func (r following) ReadAt(b []byte, offset int64) (int, error) {
 
 type zeroes struct{ store.Sizes }
 
-func (z zeroes) Of(ctx context.Context, name string) (int64, error) {
+func (z zeroes) Of(ctx context.Context, name string) (store.Info, error) {
 	n, err := z.Sizes.Of(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
 	return n, err
+}
+
+// bySize marks an object by its size.
+func bySize(info store.Info) store.Info {
+	info.Mark = fmt.Sprint(info.Size)
+	return info
 }
 
 var lockFlaws = []flaw{

@@ -34,6 +34,11 @@ type Memory struct {
 // object is one content; another content is another object.
 type object struct{ data []byte }
 
+// info describes the object under its name.
+func (o *object) info(name string) store.Info {
+	return store.Info{Name: name, Size: int64(len(o.data)), Mark: fmt.Sprintf("%p", o)}
+}
+
 // lease is a lock held. It is lost when another one takes its name.
 type lease struct {
 	name  string
@@ -277,7 +282,7 @@ func (h *Handle) Stat(ctx context.Context, name string) (store.Info, error) {
 	if o == nil {
 		return store.Info{}, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
 	}
-	return store.Info{Name: name, Size: int64(len(o.data))}, nil
+	return o.info(name), nil
 }
 
 // Sizes implements store.Store.
@@ -302,7 +307,7 @@ func (h *Handle) List(ctx context.Context, prefix string, depth store.Depth) ite
 			if !found || depth == store.Flat && strings.Contains(rest, "/") {
 				continue
 			}
-			if !yield(store.Info{Name: name, Size: int64(len(objects[name].data))}, nil) {
+			if !yield(objects[name].info(name), nil) {
 				return
 			}
 		}

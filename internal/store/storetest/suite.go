@@ -48,6 +48,7 @@ func Laws() []Law {
 		{"reads go by range", readRanges},
 		{"a reader never mixes", readChanged},
 		{"sizes", sizes},
+		{"marks change with the content", marks},
 		{"a missing object is ErrNotExist", missing},
 		{"remove", remove},
 		{"list goes by prefix", listPrefixes},

@@ -1,0 +1,55 @@
+// Package audit looks at outputs that are there: whether every byte is what was written (Verify), what nobody needs any
+// more (Stale, Clean), and how two of them differ (Diff). It computes nothing and needs no model.
+package audit
+
+import (
+	"regexp"
+	"strings"
+
+	"latentbeam/schemas"
+)
+
+// class says what an object of an output is, by its name.
+type class int
+
+const (
+	foreign class = iota // nothing that latentbeam writes
+	video
+	poster
+	tableFile
+	page
+	facts // summary.json, job.json
+	ledgerFile
+	other // locks, runs/, names/: checked by nobody, or as a part of something else
+)
+
+var (
+	byKey    = regexp.MustCompile(`^(videos|posters)/([0-9a-f]{2})/([0-9a-f]{64})\.[a-z0-9]+$`)
+	tables   = regexp.MustCompile(`^tables/[a-z]+[-/][-0-9a-z]*[0-9]{5}\.parquet$`)
+	pages    = regexp.MustCompile(`^([0-9]{5}-of-[0-9]{5}-)?index(-[0-9]+)?\.html$`)
+	factual  = regexp.MustCompile(`^(([0-9]{5}-of-[0-9]{5}-)?summary\.json|job\.json)$`)
+	segments = regexp.MustCompile(`^ledger/[0-9a-f]{8}-[0-9a-f]{16}-[0-9a-f]{8}\.seg$`)
+	others   = regexp.MustCompile(`^(runs/.*|names/.*|ledger/steps/.*|\.[-0-9a-z]*lock|[^/]*report\.html|README\.md|assets/.*)$`)
+)
+
+// classOf tells what an object is, and its key where its name holds one.
+func classOf(name string) (class, schemas.Key) {
+	if m := byKey.FindStringSubmatch(name); m != nil && strings.HasPrefix(m[3], m[2]) {
+		key, err := schemas.ParseKey(m[3])
+		if err == nil && m[1] == "videos" {
+			return video, key
+		}
+		if err == nil {
+			return poster, key
+		}
+	}
+	for _, c := range []struct {
+		name  *regexp.Regexp
+		class class
+	}{{tables, tableFile}, {pages, page}, {factual, facts}, {segments, ledgerFile}, {others, other}} {
+		if c.name.MatchString(name) {
+			return c.class, schemas.Key{}
+		}
+	}
+	return foreign, schemas.Key{}
+}

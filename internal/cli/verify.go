@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"latentbeam/internal/audit"
+	"latentbeam/internal/config"
+	"latentbeam/internal/store"
+	"latentbeam/internal/store/open"
+	"latentbeam/pipelines"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// verifyFlags are the flags of `latentbeam verify`.
+type verifyFlags struct {
+	repair, json, programs bool
+}
+
+func verifyCommand(specs []stages.Spec) *cobra.Command {
+	var f verifyFlags
+	cmd := &cobra.Command{
+		Use:   "verify DIR",
+		Short: "Read every byte of an output and compare it with what was written",
+		Long: "Read every byte of an output and compare it with what was written: videos, posters, tables, pages and the\n" +
+			"ledger. DIR is a path, or an address that begins with gs:// or s3://. --repair makes what is damaged or\n" +
+			"missing anew: it runs the job of the output, which computes those rows alone.\n\n" +
+			"Exit codes: 0 all is as it was written; 1 something is damaged or missing; 2 there is no output;\n" +
+			"75 a run is at work there.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return verify(cmd, args[0], f, specs) },
+	}
+	cmd.Flags().BoolVar(&f.repair, "repair", false, "make anew what is damaged or missing")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print what was found as JSON")
+	addAllowExec(cmd, &f.programs, "the output's job.json")
+	return cmd
+}
+
+func verify(cmd *cobra.Command, output string, f verifyFlags, specs []stages.Spec) error {
+	out := cmd.OutOrStdout()
+	show := func(v audit.Verified, took time.Duration) {
+		if !f.json {
+			printVerified(out, v, took)
+		}
+	}
+	s, err := openExisting(cmd.Context(), output)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	began := time.Now()
+	found, err := audit.Verify(cmd.Context(), s)
+	if err != nil {
+		return err
+	}
+	show(found, time.Since(began))
+	repaired := !found.Sound() && f.repair
+	if repaired {
+		if found.Is(audit.Damaged, pipelines.JobFile) { // it may say another job now
+			return fault.Usage(fmt.Errorf("%s is damaged, so the job is not known; run the job by its YAML, which mends "+
+				"the output", store.Address(output, pipelines.JobFile)))
+		}
+		cmd.SetOut(cmd.ErrOrStderr()) // the answer is what is found in the end
+		err := repair(cmd, output, specs, f.programs)
+		cmd.SetOut(out)
+		if err != nil {
+			return err
+		}
+		began = time.Now()
+		if found, err = audit.Verify(cmd.Context(), s); err != nil {
+			return err
+		}
+		show(found, time.Since(began))
+	}
+	if f.json {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		if err := e.Encode(found); err != nil {
+			return err
+		}
+	}
+	if found.Sound() {
+		return nil
+	}
+	fix := fmt.Sprintf("`latentbeam verify %s --repair` makes them anew", output)
+	if repaired {
+		fix = fmt.Sprintf("the job makes none of them any more: `latentbeam clean %s` removes what no table names", output)
+	}
+	return fault.Failures(fmt.Errorf("%d files or rows are damaged, %d files are missing; %s", found.Counts[audit.Damaged],
+		found.Counts[audit.Missing], fix))
+}
+
+// openExisting opens an output that is there.
+func openExisting(ctx context.Context, output string) (store.Store, error) {
+	s, err := open.Existing(ctx, output)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fault.Usage(err)
+	}
+	return s, err
+}
+
+// repair runs the job of an output again, looking at every file.
+func repair(cmd *cobra.Command, output string, specs []stages.Spec, programs bool) error {
+	start, here, err := lastStart(cmd.Context(), output)
+	if err != nil {
+		return err
+	}
+	err = runJob(cmd, start, run{sets: []string{here}, empty: true, all: true, specs: trusted(specs, programs, "verify --repair")})
+	if fault.ExitCode(err) == fault.ExitFailures {
+		return nil // rows that failed before
+	}
+	return err
+}
+
+// shownFindings bounds the findings that are printed of one kind; --json has more.
+const shownFindings = 20
+
+// printVerified prints what was found.
+func printVerified(out io.Writer, v audit.Verified, took time.Duration) {
+	fmt.Fprintf(out, "%s: %d rows, %d files, %s read in %s\n", v.Output, v.Rows, v.Files, config.ByteSize(v.Bytes),
+		took.Round(10*time.Millisecond))
+	shown := map[string]int64{}
+	for _, f := range v.Findings {
+		if shown[f.Kind]++; shown[f.Kind] <= shownFindings {
+			fmt.Fprintf(out, "%-9s  %s: %s\n", f.Kind, f.File, f.Why)
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(v.Counts)) {
+		if more := v.Counts[kind] - min(shown[kind], shownFindings); more > 0 {
+			fmt.Fprintf(out, "%-9s  and %d more; --json lists more of them\n", kind, more)
+		}
+	}
+	if v.Undigested > 0 {
+		fmt.Fprintf(out, "note: of %d files no digest is known, for an earlier program wrote them; the next run notes them\n", v.Undigested)
+	}
+	if v.Sound() {
+		fmt.Fprintln(out, "all is as it was written")
+	}
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"latentbeam/internal/audit"
+)
+
+// flip changes a bit in the middle of a file and keeps its time, so that no rerun looks there.
+func (s shell) flip(path string) {
+	s.t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// files are those that a pattern names below the directory; there must be some.
+func (s shell) files(pattern string) []string {
+	s.t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.dir, pattern))
+	if err != nil || len(files) == 0 {
+		s.t.Fatalf("%s: %v, %v", pattern, files, err)
+	}
+	return files
+}
+
+// TestVerify: damage of every kind is found and made anew, from another directory too.
+func TestVerify(t *testing.T) {
+	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
+	s.run(0, "run", "job.yaml", "--set", "output.write=[video,latents]")
+	s.says(s.run(0, "verify", "out"), "3 rows", "all is as it was written")
+	video := s.files("out/videos/*/*.mp4")[0]
+	for _, path := range []string{video, s.files("out/posters/*/*.jpg")[1], s.files("out/tables/latents-*")[0],
+		s.files("out/tables/videos-*")[0], s.files("out/index.html")[0]} {
+		s.flip(path)
+	}
+	s.write("out/notes.txt", "mine")
+	text := s.run(1, "verify", "out")
+	s.says(text, "damaged    videos/", "damaged    posters/", "damaged    tables/latents-00000.parquet", "damaged    tables/videos-00000.parquet",
+		"damaged    index.html", "foreign    notes.txt", "latentbeam verify out --repair")
+	var found audit.Verified
+	cmd, stdout, _ := s.command("verify", "out", "--json")
+	_ = cmd.Run() // exit 1
+	if err := json.Unmarshal([]byte(stdout.String()), &found); err != nil || found.Counts[audit.Damaged] < 5 {
+		t.Errorf("%+v, %v", found, err)
+	}
+	elsewhere := s
+	elsewhere.dir = t.TempDir()
+	elsewhere.says(elsewhere.run(0, "verify", filepath.Join(s.dir, "out"), "--repair"), "all is as it was written")
+	s.says(s.run(0, "run", "job.yaml", "--set", "output.write=[video,latents]"), "nothing to do")
+	s.flip(s.files("out/ledger/*.seg")[0])
+	s.says(s.run(1, "verify", "out"), "damaged    ledger/", "records are lost")
+	s.says(s.run(0, "verify", "out", "--repair"), "all is as it was written")
+	s.flip(filepath.Join(s.dir, "out", "job.json"))
+	s.says(s.run(2, "verify", "out", "--repair"), "job.json is damaged", "run the job by its YAML")
+	s.says(s.run(0, "run", "job.yaml", "--set", "output.write=[video,latents]"), "nothing to do")
+	s.run(0, "verify", "out")
+	if err := os.Remove(filepath.Join(s.dir, "out", "job.json")); err != nil {
+		t.Fatal(err)
+	}
+	s.says(s.run(0, "run", "job.yaml", "--set", "output.write=[video,latents]"), "nothing to do")
+	s.run(0, "retry", "out")
+	s.says(s.run(2, "verify", "nowhere"), "nowhere")
+}

@@ -1,0 +1,37 @@
+package config
+
+import "reflect"
+
+// wholeModel reports whether the job names a whole model, whose model_index.json can say what the stages are.
+func (c *Config) wholeModel() bool {
+	e := c.root.lookup("model")
+	return e != nil && e.value.kind == textKind && e.value.text != "" && e.value.text != "none"
+}
+
+// Complete gives a job without stages those of its model: a YAML list that name stands for in messages. A job that
+// lists stages keeps them.
+func (c *Config) Complete(name, list string) error {
+	if c.Given("stages") {
+		return nil
+	}
+	under, problems := parse(&source{name: name, text: []byte("stages: " + list + "\n")}, "")
+	if problems != nil {
+		return problems
+	}
+	underlay(c.root, under)
+	problems = &Error{}
+	for _, set := range c.later {
+		if err := c.set(set); err != nil {
+			problems.Problems = append(problems.Problems, err.Problems...)
+		}
+	}
+	c.later = nil
+	fresh := newConfig()
+	d := decoder{errors: problems}
+	fresh.src, fresh.root = c.src, c.root
+	d.decode(c.root, reflect.ValueOf(fresh).Elem(), "")
+	v := validator{config: fresh, errors: problems, decoded: len(problems.Problems)}
+	v.stages()
+	c.Stages = fresh.Stages
+	return problems.orNil()
+}

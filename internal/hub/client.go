@@ -1,0 +1,275 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"latentbeam/schemas/fault"
+)
+
+// defaultEndpoint is the hub where HF_ENDPOINT names no other.
+const defaultEndpoint = "https://huggingface.co"
+
+const (
+	maxAnswer = 64 << 20 // bytes of one answer that is no file
+	maxFiles  = 100_000  // of a repository
+	// headerTime is how long a server may take to begin an answer.
+	headerTime = 60 * time.Second
+)
+
+// Client asks a hub.
+type Client struct {
+	endpoint string
+	token    string
+	agent    string
+	http     *http.Client
+	wait     func(ctx context.Context, attempt int, asked time.Duration) error
+	idle     time.Duration // how long a download may stand still
+}
+
+// NewClient returns a client of the hub that HF_ENDPOINT names, with the token of HF_TOKEN or of the file that `hf auth
+// login` writes. agent is what the program calls itself.
+func NewClient(agent string) (*Client, error) {
+	if v := os.Getenv("HF_HUB_OFFLINE"); slices.Contains([]string{"1", "ON", "YES", "TRUE"}, strings.ToUpper(v)) {
+		return nil, fault.Usage(fmt.Errorf("HF_HUB_OFFLINE is %s, so nothing is downloaded: unset it", v))
+	}
+	c := &Client{endpoint: defaultEndpoint, agent: agent, wait: pause, idle: headerTime}
+	if v := os.Getenv("HF_ENDPOINT"); v != "" {
+		u, err := url.Parse(v)
+		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fault.Usage(errors.New("HF_ENDPOINT: want http(s)://host without a user, such as https://huggingface.co"))
+		}
+		c.endpoint = strings.TrimRight(v, "/")
+	}
+	var err error
+	if c.token, err = readToken(); err != nil {
+		return nil, err
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout, transport.DisableCompression = headerTime, true
+	c.http = &http.Client{Transport: transport, CheckRedirect: c.redirect}
+	return c, nil
+}
+
+// maxRedirects bounds the addresses that one request is sent on to.
+const maxRedirects = 10
+
+// redirect keeps the token from other hosts than the hub.
+func (c *Client) redirect(next *http.Request, before []*http.Request) error {
+	if len(before) > maxRedirects {
+		return errors.New("the hub sends the request from one address to the next without an end")
+	}
+	if home, err := url.Parse(c.endpoint); err != nil || next.URL.Host != home.Host || next.URL.Scheme != home.Scheme {
+		next.Header.Del("Authorization")
+	}
+	return nil
+}
+
+// readToken returns the user's token, "" for none.
+func readToken() (string, error) {
+	for _, name := range []string{"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"} {
+		if v := strings.TrimSpace(os.Getenv(name)); v != "" {
+			return checkToken(name, v)
+		}
+	}
+	file := os.Getenv("HF_TOKEN_PATH")
+	if file == "" {
+		home, err := homeDir()
+		if err != nil {
+			return "", nil // then there is none
+		}
+		file = filepath.Join(home, "token")
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", nil
+	}
+	return checkToken(file, strings.TrimSpace(string(data)))
+}
+
+// checkToken refuses a token that cannot stand in a header. The message does not repeat it.
+func checkToken(where, token string) (string, error) {
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fault.Usage(fmt.Errorf("the token in %s holds a space or a character that no token has", where))
+	}
+	return token, nil
+}
+
+// get sends a request. An answer that is not good becomes an error; the body of a good one must be closed.
+func (c *Client) get(ctx context.Context, address string, from int64) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", c.agent)
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if from > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, unreachable(err)
+	}
+	if resp.StatusCode == http.StatusOK || from > 0 && resp.StatusCode == http.StatusPartialContent {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	return nil, refusal(resp)
+}
+
+// read returns the whole answer to a request, trying again where that may help.
+func (c *Client) read(ctx context.Context, address string) (data []byte, next string, err error) {
+	err = c.again(ctx, func() (bool, error) {
+		resp, err := c.get(ctx, address, 0)
+		if err != nil {
+			return false, err
+		}
+		defer resp.Body.Close()
+		next = nextPage(resp)
+		data, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+		if err != nil {
+			return false, unreachable(err)
+		}
+		if len(data) > maxAnswer {
+			return false, fmt.Errorf("the hub's answer has more than %d bytes", maxAnswer)
+		}
+		return false, nil
+	})
+	return data, next, err
+}
+
+// nextPage is the address of the page behind this one, "" for the last.
+func nextPage(resp *http.Response) string {
+	for _, link := range resp.Header.Values("Link") {
+		for part := range strings.SplitSeq(link, ",") {
+			address, rel, _ := strings.Cut(part, ";")
+			if strings.Contains(rel, `rel="next"`) {
+				target := strings.Trim(strings.TrimSpace(address), "<>")
+				if u, err := resp.Request.URL.Parse(target); err == nil {
+					return u.String()
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// Info is what a hub says of a repository.
+type Info struct {
+	Commit  string
+	Licence string // such as "apache-2.0"; "" where the repository names none
+	Terms   string // address of the text of a licence that has no common name
+}
+
+// Info asks for a repository at a revision.
+func (c *Client) Info(ctx context.Context, r Repo) (Info, error) {
+	data, _, err := c.read(ctx, c.api(r.Name, "revision", r.wanted()))
+	if err != nil {
+		return Info{}, err
+	}
+	var answer struct {
+		SHA      string `json:"sha"`
+		CardData struct {
+			License     any    `json:"license"`
+			LicenseName string `json:"license_name"`
+			LicenseLink string `json:"license_link"`
+		} `json:"cardData"`
+	}
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return Info{}, fmt.Errorf("read what the hub says: %w", err)
+	}
+	if !commitID.MatchString(answer.SHA) {
+		return Info{}, errors.New("the hub's answer names no commit: is HF_ENDPOINT a hub?")
+	}
+	info := Info{Commit: answer.SHA, Terms: answer.CardData.LicenseLink}
+	switch v := answer.CardData.License.(type) {
+	case string:
+		info.Licence = v
+	case []any:
+		info.Licence = strings.Trim(fmt.Sprint(v), "[]")
+	}
+	if name := answer.CardData.LicenseName; name != "" {
+		info.Licence = name
+	}
+	return info, nil
+}
+
+// Files lists the files of a commit.
+func (c *Client) Files(ctx context.Context, repo, commit string) ([]File, error) {
+	var files []File
+	for address := c.api(repo, "tree", commit) + "?recursive=true"; address != ""; {
+		data, next, err := c.read(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		var page []struct {
+			Type, Path, OID string
+			Size            int64
+			LFS             *struct {
+				OID  string
+				Size int64
+			}
+		}
+		if err := json.NewDecoder(bytes.NewReader(data)).Decode(&page); err != nil {
+			return nil, fmt.Errorf("read the list of files: %w", err)
+		}
+		for _, e := range page {
+			if e.Type != "file" {
+				continue
+			}
+			f := File{Path: e.Path, Size: e.Size, ID: e.OID}
+			if e.LFS != nil {
+				f.ID, f.Size = e.LFS.OID, e.LFS.Size
+			}
+			if err := f.check(); err != nil {
+				return nil, err
+			}
+			files = append(files, f)
+		}
+		if len(files) > maxFiles || next != "" && len(page) == 0 {
+			return nil, fmt.Errorf("the repository has more than %d files", maxFiles)
+		}
+		address = next
+	}
+	return files, nil
+}
+
+// check refuses a listed file that could leave the cache or cannot be verified.
+func (f File) check() error {
+	switch {
+	case !filepath.IsLocal(filepath.FromSlash(f.Path)) || strings.ContainsAny(f.Path, "\\:\x00") || len(f.Path) > 1024:
+		return fmt.Errorf("the hub lists a file %q, whose name could lead out of the cache", f.Path)
+	case f.Size < 0:
+		return fmt.Errorf("the hub lists a file %q of %d bytes", f.Path, f.Size)
+	case digestOf(f) == nil:
+		return fmt.Errorf("the hub lists %q without a digest that is known here: %q", f.Path, f.ID)
+	}
+	return nil
+}
+
+// api is the address of a question about a repository.
+func (c *Client) api(repo, question, rev string) string {
+	return c.endpoint + "/api/models/" + repo + "/" + question + "/" + url.PathEscape(rev)
+}
+
+// resolve is the address of a file.
+func (c *Client) resolve(repo, commit, file string) string {
+	parts := strings.Split(file, "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return c.endpoint + "/" + repo + "/resolve/" + commit + "/" + strings.Join(parts, "/")
+}

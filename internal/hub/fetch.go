@@ -1,0 +1,197 @@
+package hub
+
+import (
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"latentbeam/schemas/fault"
+)
+
+// hexID is what digests look like.
+var hexID = regexp.MustCompile(`^[0-9a-f]+$`)
+
+// digestOf returns the hash whose sum of the content is the file's ID; nil where there is none.
+func digestOf(f File) hash.Hash {
+	switch {
+	case !hexID.MatchString(f.ID):
+		return nil
+	case len(f.ID) == 2*sha256.Size:
+		return sha256.New()
+	case len(f.ID) == 2*sha1.Size: // git's: of a line and the content
+		h := sha1.New()
+		fmt.Fprintf(h, "blob %d\x00", f.Size)
+		return h
+	}
+	return nil
+}
+
+// fetch downloads a blob of a repository into folder, unless it is there. A part of it that an earlier attempt left is
+// gone on with. moved counts bytes as they come to be there.
+func (c *Client) fetch(ctx context.Context, folder, locks, address string, f File, moved *atomic.Int64) error {
+	blob := filepath.Join(folder, "blobs", f.ID)
+	for _, dir := range []string{filepath.Dir(blob), locks} {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			return err
+		}
+	}
+	lock := flock.New(filepath.Join(locks, f.ID+".lock")) // huggingface_hub holds the same one
+	if _, err := lock.TryLockContext(ctx, 100*time.Millisecond); err != nil {
+		return fmt.Errorf("lock %s: %w", lock.Path(), err)
+	}
+	defer lock.Unlock()
+	if info, err := os.Stat(blob); err == nil && info.Size() == f.Size {
+		moved.Add(f.Size)
+		return nil // another process has fetched it meanwhile
+	}
+	d := download{c: c, address: address, file: f, moved: moved}
+	if err := d.run(ctx, blob+".incomplete"); err != nil {
+		return err
+	}
+	return os.Rename(blob+".incomplete", blob)
+}
+
+// download is a file on its way.
+type download struct {
+	c       *Client
+	address string
+	file    File
+	moved   *atomic.Int64
+
+	out *os.File
+	sum hash.Hash // of what is there
+	at  int64     // how much is there
+}
+
+// run completes the file at path and verifies it. What it leaves on an error is good to go on with.
+func (d *download) run(ctx context.Context, path string) (err error) {
+	if d.out, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666); err != nil {
+		return err
+	}
+	defer func() {
+		if closed := d.out.Close(); err == nil {
+			err = closed
+		}
+	}()
+	if err := d.recall(); err != nil {
+		return err
+	}
+	for round := 1; ; round++ {
+		if err := d.c.again(ctx, func() (bool, error) { return d.some(ctx) }); err != nil {
+			return fmt.Errorf("%s: %w", d.file.Path, err)
+		}
+		got := hex.EncodeToString(d.sum.Sum(nil))
+		if got == d.file.ID {
+			return d.out.Sync()
+		}
+		if err := d.restart(); err != nil {
+			return err
+		}
+		if round == 2 { // what was left by an earlier attempt is not to blame any more
+			return fault.TryAgain(fmt.Errorf("%s: what came has the digest %s, the hub lists %s: the file was changed on its way",
+				d.file.Path, got, d.file.ID))
+		}
+	}
+}
+
+// recall takes over what an earlier attempt left.
+func (d *download) recall() error {
+	d.sum = digestOf(d.file)
+	info, err := d.out.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() > d.file.Size {
+		return d.restart()
+	}
+	d.at, err = io.Copy(d.sum, d.out)
+	d.moved.Add(d.at)
+	return err
+}
+
+// restart forgets what is there.
+func (d *download) restart() error {
+	d.moved.Add(-d.at)
+	d.at, d.sum = 0, digestOf(d.file)
+	if err := d.out.Truncate(0); err != nil {
+		return err
+	}
+	_, err := d.out.Seek(0, io.SeekStart)
+	return err
+}
+
+// some asks for what is missing and writes what comes.
+func (d *download) some(ctx context.Context) (progress bool, err error) {
+	if d.at == d.file.Size {
+		return false, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	resp, err := d.c.get(ctx, d.address, d.at)
+	var s *status
+	if errors.As(err, &s) && s.code == http.StatusRequestedRangeNotSatisfiable {
+		return false, errors.Join(d.restart(), cut{s})
+	}
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusOK && d.at > 0 { // the server knows no ranges
+		if err := d.restart(); err != nil {
+			return false, err
+		}
+	}
+	if want := fmt.Sprintf("bytes %d-", d.at); resp.StatusCode == http.StatusPartialContent &&
+		(len(resp.Header.Get("Content-Range")) < len(want) || resp.Header.Get("Content-Range")[:len(want)] != want) {
+		return false, fmt.Errorf("asked for bytes from %d on, the server sends %q", d.at, resp.Header.Get("Content-Range"))
+	}
+	before := d.at
+	err = d.copy(resp.Body, cancel)
+	return d.at > before, err
+}
+
+// copy writes a body behind what is there. A server that sends nothing for long is left.
+func (d *download) copy(body io.Reader, leave func()) error {
+	var stalled atomic.Bool
+	watch := time.AfterFunc(d.c.idle, func() { stalled.Store(true); leave() })
+	defer watch.Stop()
+	buffer := make([]byte, 1<<20)
+	for {
+		n, err := body.Read(buffer)
+		watch.Reset(d.c.idle)
+		if n > 0 {
+			if d.at+int64(n) > d.file.Size {
+				return fmt.Errorf("the server sends more than the %d bytes that the hub lists", d.file.Size)
+			}
+			if _, err := d.out.Write(buffer[:n]); err != nil {
+				return err
+			}
+			d.sum.Write(buffer[:n])
+			d.at += int64(n)
+			d.moved.Add(int64(n))
+		}
+		switch {
+		case err == io.EOF && d.at < d.file.Size:
+			return cut{fmt.Errorf("the connection ended after %d of %d bytes", d.at, d.file.Size)}
+		case err == io.EOF:
+			return nil
+		case stalled.Load():
+			return cut{fmt.Errorf("nothing came for %v after %d of %d bytes", d.c.idle, d.at, d.file.Size)}
+		case err != nil:
+			return cut{fmt.Errorf("the connection broke after %d of %d bytes: %w", d.at, d.file.Size, err)}
+		}
+	}
+}

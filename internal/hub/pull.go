@@ -1,0 +1,211 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"latentbeam/schemas/fault"
+)
+
+// Options of Pull.
+type Options struct {
+	Include []string // patterns that choose the weights; none: those that a job needs
+	Verify  bool     // read again what is there already, and fetch what is damaged
+	// Begin is called once, before anything is fetched, with what there is to do.
+	Begin func(p *Progress)
+}
+
+// Progress is how far a pull is.
+type Progress struct {
+	Total int64        // bytes of all chosen files
+	Moved atomic.Int64 // bytes that are there
+}
+
+// Result is what Pull did.
+type Result struct {
+	Repo
+	Info
+	Dir     string // of the files
+	Files   []File // that were chosen
+	Fetched int    // of them
+	LeftOut []File
+}
+
+// parallel is how many files are fetched at a time.
+const parallel = 4
+
+// Pull brings the files of a repository that a job needs into the cache. Every file is verified by its digest. A pull
+// that was ended goes on where it was. The reference to the commit is written last, so that a repository is found only
+// when all of it is there.
+func (c *Client) Pull(ctx context.Context, cache Cache, r Repo, o Options) (*Result, error) {
+	result, err := c.pull(ctx, cache, r, o)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return nil, fault.TryAgain(fmt.Errorf("pull %s: %w; make room in %s, or set HF_HOME to another disk, and run the same command "+
+			"again", r, err, cache))
+	}
+	if err != nil {
+		return nil, c.explain(r, err)
+	}
+	return result, nil
+}
+
+func (c *Client) pull(ctx context.Context, cache Cache, r Repo, o Options) (*Result, error) {
+	info, err := c.Info(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	files, err := c.Files(ctx, r.Name, info.Commit)
+	if err != nil {
+		return nil, err
+	}
+	chosen, err := choose(files, o.Include)
+	if err != nil {
+		return nil, err
+	}
+	if len(chosen) == 0 {
+		return nil, fault.Usage(fmt.Errorf("it holds nothing that a job reads, only %s", listed(files)))
+	}
+	result := &Result{Repo: r, Info: info, Dir: cache.snapshot(r.Name, info.Commit), Files: chosen}
+	for _, f := range files {
+		if !slices.Contains(chosen, f) {
+			result.LeftOut = append(result.LeftOut, f)
+		}
+	}
+	if result.Fetched, err = c.fetchAll(ctx, cache, r.Name, info.Commit, chosen, o); err != nil {
+		return nil, err
+	}
+	if err := cache.setRef(r, info.Commit); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// fetchAll brings the chosen files of a commit and returns how many were not there.
+func (c *Client) fetchAll(ctx context.Context, cache Cache, repo, commit string, chosen []File, o Options) (int, error) {
+	progress := &Progress{}
+	folder := cache.folder(repo)
+	var missing []File
+	var room int64
+	for _, f := range chosen {
+		progress.Total += f.Size
+		if here(cache.snapshot(repo, commit), folder, f, o.Verify) {
+			progress.Moved.Add(f.Size)
+			continue
+		}
+		missing = append(missing, f)
+		room += f.Size - partOf(folder, f)
+	}
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return 0, err
+	}
+	if free, known := freeBytes(folder); known && room > free {
+		return 0, fmt.Errorf("%d bytes are missing and the disk of %s has room for %d: %w", room, folder, free, syscall.ENOSPC)
+	}
+	if o.Begin != nil {
+		o.Begin(progress)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	var next atomic.Int64
+	for range parallel {
+		wg.Go(func() {
+			for k := next.Add(1) - 1; k < int64(len(missing)); k = next.Add(1) - 1 {
+				err := c.one(ctx, cache, repo, commit, missing[k], progress)
+				if err == nil {
+					continue
+				}
+				mu.Lock()
+				if failed == nil {
+					failed = err
+				}
+				mu.Unlock()
+				cancel()
+				return
+			}
+		})
+	}
+	wg.Wait()
+	return len(missing), failed
+}
+
+// one brings a file and links it into the snapshot.
+func (c *Client) one(ctx context.Context, cache Cache, repo, commit string, f File, p *Progress) error {
+	folder := cache.folder(repo)
+	locks := filepath.Join(string(cache), ".locks", filepath.Base(folder))
+	if err := c.fetch(ctx, folder, locks, c.resolve(repo, commit, f.Path), f, &p.Moved); err != nil {
+		return err
+	}
+	return link(filepath.Join(folder, "blobs", f.ID), filepath.Join(cache.snapshot(repo, commit), filepath.FromSlash(f.Path)))
+}
+
+// link makes path mean the blob: by a relative link, or where the file system has none by moving it there.
+func link(blob, path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	target, err := filepath.Rel(filepath.Dir(path), blob)
+	if err != nil {
+		return err
+	}
+	if old, err := os.Readlink(path); err == nil && old == target {
+		return nil
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if os.Symlink(target, path) == nil {
+		return nil
+	}
+	return os.Rename(blob, path)
+}
+
+// here tells whether a file of a snapshot is there, and with verify whether its content is right. What is damaged is
+// removed.
+func here(snapshot, folder string, f File, verify bool) bool {
+	path := filepath.Join(snapshot, filepath.FromSlash(f.Path))
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	if info.Size() == f.Size && (!verify || intact(path, f)) {
+		return true
+	}
+	_ = os.Remove(filepath.Join(folder, "blobs", f.ID)) // it is fetched anew; an error shows then
+	_ = os.Remove(path)
+	return false
+}
+
+// intact reads a file and compares its digest.
+func intact(path string, f File) bool {
+	in, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer in.Close()
+	sum := digestOf(f)
+	_, err = io.Copy(sum, in)
+	return err == nil && fmt.Sprintf("%x", sum.Sum(nil)) == f.ID
+}
+
+// partOf is how much of a blob an earlier attempt left.
+func partOf(folder string, f File) int64 {
+	path := filepath.Join(folder, "blobs", f.ID)
+	for _, p := range []string{path, path + ".incomplete"} {
+		if info, err := os.Stat(p); err == nil && info.Size() <= f.Size {
+			return info.Size()
+		}
+	}
+	return 0
+}

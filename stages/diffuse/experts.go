@@ -1,0 +1,256 @@
+package diffuse
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"sync/atomic"
+
+	"latentbeam/internal/plan"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/cost"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/sampler"
+)
+
+// Two denoisers take turns by the timestep: the first makes the steps with much noise, the second the others. A device
+// holds the weights of one of them. So the rows of a batch, a group, go through all steps of the first denoiser before
+// the second is loaded, one element at a time. A sampler stands still meanwhile; its state is on the host.
+
+// secondExpert is the directory of the second denoiser, in models that have two.
+const secondExpert = "transformer_2"
+
+// experts is the second denoiser of a model, and what happened to both.
+type experts struct {
+	second nn.Sharded[Network, loaded]
+	digest string
+	loads  atomic.Int64 // of either denoiser to a device
+}
+
+// openSecond opens the second denoiser of a model that has one.
+func (s *stage) openSecond(m *stages.Model, pick func(config []byte) (Network, error)) error {
+	_, err := m.ReadFile(secondExpert + "/config.json")
+	has := !errors.Is(err, fs.ErrNotExist)
+	switch {
+	case err != nil && has:
+		return err
+	case !has && s.Boundary == 0:
+		return nil
+	case !has:
+		return fmt.Errorf("model %s has a boundary_ratio and no second denoiser in %s", m.Name, secondExpert)
+	case s.Boundary == 0:
+		return fmt.Errorf("model %s has a second denoiser in %s and no boundary_ratio in model_index.json that says when it "+
+			"takes over: one of them alone would give other videos", m.Name, secondExpert)
+	case s.Options.PPSize > 1:
+		return stages.Errorf("pp_size", "pp_size is %d: models of two denoisers are not cut by blocks; give tp_size or "+
+			"sequence_parallel", s.Options.PPSize)
+	}
+	c, err := nn.OpenComponent(m, secondExpert, pick, load)
+	if err != nil {
+		return err
+	}
+	if c.Config.Describe().shape() != s.shape() {
+		return fmt.Errorf("the config.json of transformer and of %s are those of different models", secondExpert)
+	}
+	if err := c.Check(); err != nil {
+		return err
+	}
+	s.Sharded.Pipeline = 1
+	second, err := c.Over(s.Sharded.Tensor, 1, s.Heads, s.Blocks)
+	if err != nil {
+		return err
+	}
+	digest := sha256.Sum256([]byte(s.Sharded.Digest() + second.Digest()))
+	s.experts = &experts{second: second, digest: hex.EncodeToString(digest[:])}
+	return nil
+}
+
+// descriptionShape is what two denoisers of a model have in common.
+type descriptionShape struct {
+	channels, out, hidden, heads, blocks, textWidth, textTokens int
+	patch                                                       nn.Patch
+	dtype                                                       kernels.DType
+}
+
+func (d Description) shape() descriptionShape {
+	return descriptionShape{d.Channels, d.OutChannels, d.Hidden, d.Heads, d.Blocks, d.TextWidth, d.TextTokens, d.Patch, d.DType}
+}
+
+// Digest names the weights of all denoisers by content.
+func (s *stage) Digest() string {
+	if s.experts == nil {
+		return s.Sharded.Digest()
+	}
+	return s.experts.digest
+}
+
+// Loading is how the weights come to devices. Those of two denoisers lie in the same way.
+func (s *stage) Loading() *stages.Loading {
+	l := s.Sharded.Loading()
+	if s.experts == nil {
+		return l
+	}
+	first := *l
+	l.Hold = func(h cost.Held) error { return errors.Join(first.Hold(h), s.experts.second.Hold(h)) }
+	l.Stream = func(stay int) { first.Stream(stay); s.experts.second.Stream(stay) }
+	return l
+}
+
+// part returns the denoiser that is due, on a device.
+func (j *job) part(dev kernels.Backend, stage nn.Stage) (*loaded, error) {
+	if j.expert == 1 {
+		return j.experts.second.Part(dev, stage)
+	}
+	return j.Part(dev, stage)
+}
+
+// enter makes room on a device for one of the denoisers and counts its load.
+func (s *stage) enter(dev kernels.Backend, expert int) {
+	comes, goes := s.Sharded.Component, s.experts.second.Component
+	if expert == 1 {
+		comes, goes = goes, comes
+	}
+	goes.Free(dev)
+	if !comes.Resident(dev) {
+		s.experts.loads.Add(1)
+	}
+}
+
+// The smallest group is that whose work makes loading both denoisers a small part of it. What a byte of weights costs in
+// operations is that of a device with 4e14 of them a second and files of 1e10 bytes a second; slower ones load less long.
+const (
+	operationsOfByte = 4e4
+	loadingPart      = 0.05
+)
+
+// group returns how many elements go through the first denoiser before the second is loaded; nil where there is one.
+func (s *stage) group() func(row *schemas.PromptRow) int {
+	if s.experts == nil {
+		return nil
+	}
+	return func(row *schemas.PromptRow) int {
+		c, err := s.Cost(row)
+		if err != nil || c.Work <= 0 {
+			return 1
+		}
+		n := math.Ceil(2 * float64(c.Weights) * operationsOfByte / (loadingPart * c.Work))
+		return int(max(1, min(n, plan.MaxBatch)))
+	}
+}
+
+// runExperts samples the elements of a group.
+func (m maker) runExperts(ctx context.Context, batch []*stages.Element, clip int) error {
+	var turns []*turn
+	for _, e := range batch {
+		j, err := m.newJob([]*stages.Element{e}, clip)
+		if err != nil {
+			return err
+		}
+		if j != nil {
+			turns = append(turns, &turn{maker: m, sampling: sampling{job: j}})
+		}
+	}
+	defer func() {
+		for _, t := range turns {
+			if t.end != nil {
+				t.end()
+			}
+		}
+	}()
+	for expert := range 2 {
+		for _, t := range turns {
+			if err := t.through(ctx, expert); err != nil {
+				return err
+			}
+		}
+	}
+	for _, t := range turns {
+		if err := t.finish(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn is one element of a group on its way through both denoisers.
+type turn struct {
+	maker
+	sampling
+	rank *rank // of a set; nil: alone
+	more bool  // the sampler has asked for an evaluation
+}
+
+// through makes the steps of one denoiser.
+func (t *turn) through(ctx context.Context, expert int) error {
+	if expert > 0 && !t.due(expert) {
+		return t.err
+	}
+	defer t.dev.Scope()()
+	t.enter(t.dev, expert)
+	t.job.expert = expert
+	evaluate, err := t.prepare()
+	if err != nil {
+		return err
+	}
+	if t.ask == nil {
+		t.startSampler(ctx)
+	}
+	for t.due(expert) {
+		if t.answer, err = evaluate(ctx, t.now.rows, t.now.timesteps, t.now.generated); err != nil {
+			return err
+		}
+		t.now, t.more = t.ask()
+	}
+	return t.err
+}
+
+// due reports whether the sampler waits for this denoiser.
+func (t *turn) due(expert int) bool {
+	return t.more && (t.now.timesteps[0] < t.job.Boundary) == (expert == 1)
+}
+
+// prepare brings what all steps of the denoiser share to the device.
+func (t *turn) prepare() (sampler.Model, error) {
+	if t.seat == nil {
+		return t.job.evaluator(t.dev)
+	}
+	ranks, err := t.job.ranks(t.seat, t.speeds, t.job.branches())
+	if err != nil {
+		return nil, err
+	}
+	if t.rank != nil {
+		ranks[0].steps = t.rank.steps
+	}
+	t.rank = ranks[0]
+	return t.rank.evaluate, nil
+}
+
+// startSampler lets the sampler ask for its first evaluation.
+func (t *turn) startSampler(ctx context.Context) {
+	if t.rank != nil {
+		t.begin(ctx, t.rank)
+	} else {
+		z, b := t.job.whole()
+		t.start(ctx, z, b, t.job.wholeNoise)
+	}
+	t.now, t.more = t.ask()
+}
+
+// finish gives the element its latents.
+func (t *turn) finish() error {
+	if t.rank == nil {
+		t.job.finishAll(t.z)
+		return nil
+	}
+	if !t.seat.First() && !t.alike {
+		return nil
+	}
+	defer t.dev.Scope()()
+	return t.job.collect(t.rank, t.z, t.alike)
+}
