@@ -43,7 +43,7 @@ type attendant struct {
 // Times of an attendant.
 const (
 	stopEvery = time.Second     // between two looks at the stop marker
-	idleTime  = 3 * time.Second // that a lock is held without work: waves follow one another faster
+	idleTime  = time.Second     // that a lock is held without work: waves follow one another faster
 	tellTime  = 20 * time.Second
 )
 

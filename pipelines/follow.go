@@ -31,7 +31,7 @@ func (j *Job) follow(ctx context.Context) error {
 			}
 			found = true
 		}
-		if err := cleanWorkers(ctx, j.engine.Store, info.ID, true); err != nil {
+		if err := j.rested(ctx, info.ID); err != nil {
 			return err
 		}
 	}
@@ -39,6 +39,25 @@ func (j *Job) follow(ctx context.Context) error {
 		return nil
 	}
 	return j.engine.Ledger.Refresh(ctx)
+}
+
+// restTime is how long workers of a job that has ended may take to notice it.
+const restTime = 20 * time.Second
+
+// rested waits until no worker of a job holds a lock any more, and cleans up after them.
+func (j *Job) rested(ctx context.Context, job string) error {
+	for deadline := time.Now().Add(restTime); ; {
+		err := cleanWorkers(ctx, j.engine.Store, job, true)
+		var locked *store.LockedError
+		if !errors.As(err, &locked) || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-time.After(joinPause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // followOne waits for one job, or ends it where the options say so.
