@@ -42,8 +42,8 @@ type attendant struct {
 
 // Times of an attendant.
 const (
-	stopEvery = time.Second     // between two looks at the stop marker
-	idleTime  = time.Second     // that a lock is held without work: waves follow one another faster
+	stopEvery = time.Second // between two looks at the stop marker
+	idleTime  = time.Second // that a lock is held without work: waves follow one another faster
 	tellTime  = 20 * time.Second
 )
 
@@ -200,18 +200,17 @@ func (a *attendant) facts(every time.Duration) runs.Facts {
 	if err != nil {
 		host = "unknown"
 	}
-	f := runs.Facts{Process: a.process, Host: host, PID: os.Getpid(), At: time.Now().UTC(), Started: a.started.UTC(),
-		Every: every.Seconds(), Lock: a.job.LockName(a.process), State: runs.Running,
-		Rows: runs.Rows{Done: p.Done.Load(), Failed: p.Failed.Load(), Skipped: p.Skipped.Load(), Shared: p.Shared.Load()}}
+	f := a.engine.Board.Facts()
+	f.Process, f.Host, f.PID, f.At, f.Started = a.process, host, os.Getpid(), time.Now().UTC(), a.started.UTC()
+	f.Every, f.Lock, f.State = every.Seconds(), a.job.LockName(a.process), runs.Running
+	f.Rows = runs.Rows{Done: p.Done.Load(), Failed: p.Failed.Load(), Skipped: p.Skipped.Load(), Shared: p.Shared.Load()}
 	switch {
 	case a.engine.Stopping():
 		f.State = runs.Stopping
 	case bundles == 0:
 		f.State = runs.Done
 	}
-	for i := range a.engine.Pool.Size() {
-		f.Devices = append(f.Devices, runs.Device{Name: fmt.Sprint(i)})
-	}
+	f.Stages = nil
 	for _, s := range p.Stages() {
 		f.Stages = append(f.Stages, runs.Stage{Stage: s.Stage, Busy: s.Busy.Seconds()})
 	}

@@ -56,19 +56,22 @@ type Job struct {
 	Config *config.Config
 	Opts   Options
 
-	engine  *engine.Engine
-	host    *host.Stages   // its stages in this process
-	local   lend.Pool      // devices of this process, none where all are on other hosts
-	fleet   *devices.Fleet // local and the devices of other hosts; nil where there are none
-	runner  runners.Runner
-	report  report.Job
-	peeking bool            // the output is only read
-	told    map[string]bool // files of the ledger of whose damage was told
-	id      string          // of this run
-	workers *overseer       // of the last pass of a job that is spread; nil: there was none
-	free    []string        // locks of others that nobody holds while this run holds its own
-	close   []func()
-	output  int // where those of close begin that give the output back
+	engine   *engine.Engine
+	host     *host.Stages   // its stages in this process
+	local    lend.Pool      // devices of this process, none where all are on other hosts
+	fleet    *devices.Fleet // local and the devices of other hosts; nil where there are none
+	runner   runners.Runner
+	report   report.Job
+	id       string                        // of this run
+	workers  *overseer                     // of the last pass of a job that is spread; nil: there was none
+	peeking  bool                          // the output is only read
+	recorder atomic.Pointer[runs.Recorder] // nil: nothing is to be computed so far
+	me       atomic.Pointer[runs.Facts]    // who this process is
+	expected bool                          // the board knows what is to be computed
+	told     map[string]bool               // files of the ledger of whose damage was told
+	free     []string                      // locks of others that nobody holds while this run holds its own
+	close    []func()
+	output   int // where those of close begin that give the output back
 
 	forgotten atomic.Pointer[func(schemas.Key) bool] // of a worker that has read the input
 }

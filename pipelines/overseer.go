@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"latentbeam/internal/engine"
@@ -34,9 +35,6 @@ func (j *Job) oversee(ctx context.Context, cancel context.CancelCauseFunc) (*ove
 		info: runs.Info{Output: j.engine.Store.URL(), Runner: j.runner.Name, Endpoint: j.Config.Runner.Endpoint,
 			Version: j.Opts.Version, Started: time.Now().UTC(), File: j.Opts.Start.File, Shards: j.Opts.Shards}}
 	if err := o.run.Write(ctx, o.info); err != nil {
-		return nil, nil, err
-	}
-	if err := o.run.Prune(ctx); err != nil {
 		return nil, nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -99,6 +97,9 @@ func (o *overseer) listen(ctx context.Context) error {
 	}
 	if o.facts, err = o.run.ReadFacts(ctx); err != nil {
 		return err
+	}
+	if me := o.job.me.Load(); me != nil { // this process computes nothing
+		o.facts = slices.DeleteFunc(o.facts, func(f runs.Facts) bool { return f.Process == me.Process })
 	}
 	if !o.job.elsewhere() { // they are this engine's own
 		return nil
