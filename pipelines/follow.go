@@ -22,7 +22,7 @@ func (j *Job) follow(ctx context.Context) error {
 	}
 	found := false
 	for _, info := range jobs {
-		if info.ID == j.id || info.Engine == "" || info.Shards > 1 && j.report.Part != "" { // shards work side by side
+		if info.ID == j.RunID() || info.Engine == "" || info.Shards > 1 && j.report.Part != "" { // shards work side by side
 			continue
 		}
 		if info.Ended == nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
-	"time"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
@@ -14,6 +14,7 @@ import (
 	"latentbeam/internal/engine/host"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
+	"latentbeam/internal/names"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
 	"latentbeam/internal/runs"
@@ -62,14 +63,15 @@ type Job struct {
 	fleet    *devices.Fleet // local and the devices of other hosts; nil where there are none
 	runner   runners.Runner
 	report   report.Job
-	id       string                        // of this run
 	workers  *overseer                     // of the last pass of a job that is spread; nil: there was none
 	peeking  bool                          // the output is only read
 	recorder atomic.Pointer[runs.Recorder] // nil: nothing is to be computed so far
 	me       atomic.Pointer[runs.Facts]    // who this process is
-	expected bool                          // the board knows what is to be computed
-	told     map[string]bool               // files of the ledger of whose damage was told
-	free     []string                      // locks of others that nobody holds while this run holds its own
+	runID    string
+	naming   sync.Once       // of runID
+	expected bool            // the board knows what is to be computed
+	told     map[string]bool // files of the ledger of whose damage was told
+	free     []string        // locks of others that nobody holds while this run holds its own
 	close    []func()
 	output   int // where those of close begin that give the output back
 
@@ -93,7 +95,7 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{Config: cfg, Opts: o, host: h, runner: runner, id: runs.NewID(time.Now()), close: []func(){h.Close}}
+	j := &Job{Config: cfg, Opts: o, host: h, runner: runner, close: []func(){h.Close}}
 	if err := j.open(); err != nil {
 		j.Close()
 		return nil, err
@@ -132,14 +134,23 @@ func (j *Job) open() error {
 	j.engine = engine.New(j.host.Steps, workers)
 	j.engine.Source, j.engine.MaxBatch, j.engine.Retries = source, int(cfg.Resources.BatchSize), cfg.OnError.Retries
 	j.engine.Progress.TooMany, j.engine.Keep, j.engine.Freed = cfg.OnError.Stop, host.Keep(cfg), j.host.Freed
+	if every, on := cfg.Resources.CheckpointInterval.Every(); on {
+		j.engine.SaveSteps(every)
+	}
 	j.engine.Published = j.published
 	j.engine.Recall(j.host.Facts)
 	if j.engine.Rules, err = j.rules(workers.Class()); err != nil {
 		return cfg.Errorf("stages", "%v", err)
 	}
+	var template *names.Template
+	if cfg.Output.Name != "" {
+		if template, err = names.Parse(cfg.Output.Name); err != nil {
+			return cfg.Errorf("output.name", "%v", err)
+		}
+	}
 	j.report = report.Job{
 		Title: filepath.Base(cfg.Output.Path), Rows: j.rows, Keep: j.engine.Keep, Part: part(o),
-		RowsPerFile: cfg.Output.RowsPerFile,
+		RowsPerFile: cfg.Output.RowsPerFile, Names: template,
 		Facts: report.Facts{
 			Model: j.host.Model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
 		},
@@ -172,16 +183,29 @@ func part(o Options) string {
 // rows yields this shard's rows, filled, checked and keyed, without tensors.
 func (j *Job) rows(ctx context.Context) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
+		for e, err := range j.all(ctx) {
+			if (err != nil || j.engine.Rules.Mine(e)) && !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// all yields the rows of all shards, like rows.
+func (j *Job) all(ctx context.Context) iter.Seq2[*stages.Element, error] {
+	return func(yield func(*stages.Element, error) bool) {
 		for e, err := range j.engine.Source.Rows(ctx, false) {
 			if err == nil {
 				err = ctx.Err()
+			}
+			if err == nil {
+				err = j.engine.Rules.Apply(e)
 			}
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			j.engine.Rules.Apply(e)
-			if j.engine.Rules.Mine(e) && !yield(e, nil) {
+			if !yield(e, nil) {
 				return
 			}
 		}

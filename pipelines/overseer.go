@@ -31,7 +31,7 @@ const maxTroubles = 20
 
 // oversee follows the workers until end is called, which returns what they have done.
 func (j *Job) oversee(ctx context.Context, cancel context.CancelCauseFunc) (*overseer, func(), error) {
-	o := &overseer{job: j, run: runs.Job{Store: j.engine.Store, ID: j.id}, cancel: cancel, known: map[string]runs.Trouble{},
+	o := &overseer{job: j, run: runs.Job{Store: j.engine.Store, ID: j.RunID()}, cancel: cancel, known: map[string]runs.Trouble{},
 		info: runs.Info{Output: j.engine.Store.URL(), Runner: j.runner.Name, Endpoint: j.Config.Runner.Endpoint,
 			Version: j.Opts.Version, Started: time.Now().UTC(), File: j.Opts.Start.File, Shards: j.Opts.Shards}}
 	if err := o.run.Write(ctx, o.info); err != nil {
@@ -107,7 +107,7 @@ func (o *overseer) listen(ctx context.Context) error {
 	sum := o.sum()
 	e.Progress.Done.Store(sum.Done)
 	e.Progress.Failed.Store(sum.Failed)
-	if o.job.id != o.run.ID { // of an earlier run
+	if o.job.RunID() != o.run.ID { // of an earlier run
 		return nil
 	}
 	if tooMany := e.Progress.TooMany; tooMany != nil && tooMany(sum.Done+sum.Failed, sum.Failed) {

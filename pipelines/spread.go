@@ -117,7 +117,7 @@ func (s Start) dir() string {
 
 // specOf describes the job to workers, once its rows are known.
 func (j *Job) specOf(plan Plan) ([]byte, error) {
-	s := spec{Job: j.id, Start: j.Opts.Start, Shard: j.Opts.Shard, Shards: j.Opts.Shards, Retry: j.Opts.Retry,
+	s := spec{Job: j.RunID(), Start: j.Opts.Start, Shard: j.Opts.Shard, Shards: j.Opts.Shards, Retry: j.Opts.Retry,
 		Version: j.Opts.Version, Class: j.engine.Rules.Class, Weights: map[string]string{}, Input: plan.census,
 		Since: j.engine.Ledger.Generation(), Rows: expectedRows{plan.firsts(), int(min(plan.New, maxElements))}}
 	s.Start.Dir = j.Opts.Start.dir()
@@ -141,7 +141,7 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 		return err
 	}
 	if !j.elsewhere() { // workers are goroutines of this process, with its engine
-		a := newAttendant(j.engine, j.id, false)
+		a := newAttendant(j.engine, j.RunID(), false)
 		defer a.close()
 		j.engine.Spread = j.spreadOf(spec{Since: j.engine.Ledger.Generation(), Input: plan.census}, a)
 		defer transforms.Register(text, j.engine)()
@@ -161,7 +161,7 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 	if failed := j.engine.Ledger.Refresh(ctx); failed != nil && err == nil {
 		err = failed
 	}
-	if failed := cleanWorkers(ctx, j.engine.Store, j.id, false); failed != nil && err == nil {
+	if failed := cleanWorkers(ctx, j.engine.Store, j.RunID(), false); failed != nil && err == nil {
 		err = failed
 	}
 	return err
