@@ -29,7 +29,7 @@ var floors = []floor{
 		"kernels/cuda/nccl kernels/cuda/gpu/timings",
 		"golang.org/x/text golang.org/x/net github.com/clipperhouse/uax29 github.com/Eyevinn/mp4ff gorgonia.org/cu github.com/klauspost/compress"},
 	{"internal/config stages/cost stages/t5/clean internal/plan/weights internal/store internal/measure " +
-		"internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
+		"stages/lora internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
 		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},
 	{"stages/exec/exectest internal/hub internal/witness internal/plan internal/plan/layout internal/gpu/gputest internal/store/dir internal/store/storetest internal/store/bucket", ""},
 	{"internal/store/gcs internal/store/s3 internal/store/web internal/store/bucket/buckettest", "cloud.google.com/go/storage google.golang.org/api " +
