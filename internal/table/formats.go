@@ -52,6 +52,10 @@ func Expand(patterns []string) ([]string, error) {
 		}
 		sort.Strings(matches)
 		for _, file := range matches {
+			if info, err := os.Stat(file); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+				return nil, config.NewError(config.Position{File: file}, "this is no regular file (%v)", info.Mode().Type()).
+					WithFix("write the rows to a file first: a run reads them several times")
+			}
 			if !seen[file] {
 				seen[file] = true
 				files = append(files, file)
