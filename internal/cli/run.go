@@ -157,7 +157,11 @@ func verdict(output string, r pipelines.Result) error {
 			if p.Unusable == p.Rows && !r.Joined {
 				return fault.Usage(fmt.Errorf("none of the %d rows can be used: %s, and run the job again", p.Rows, mend))
 			}
-			mend = fmt.Sprintf("%d cannot be used as they are: %s", p.Unusable, mend)
+			as := "they are"
+			if p.Unusable == 1 {
+				as = "it is"
+			}
+			mend = fmt.Sprintf("%d cannot be used as %s: %s", p.Unusable, as, mend)
 			if p.Unusable < r.Totals.Failed {
 				mend += "; " + hint
 			}
