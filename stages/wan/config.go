@@ -111,14 +111,21 @@ func (c Config) refuseOthers() error {
 	case c.InChannels != c.OutChannels:
 		return fmt.Errorf("in_channels is %d and out_channels is %d: conditions in more channels (image to video) are "+
 			"not supported yet, text to video is", c.InChannels, c.OutChannels)
-	case c.InChannels == 48:
-		return errors.New("in_channels is 48: this is Wan 2.2 TI2V-5B, which is not supported yet; Wan 2.1 text to video is")
 	}
 	return nil
 }
 
 // Hidden returns the numbers of a token in the blocks.
 func (c Config) Hidden() int { return c.Heads * c.HeadSize }
+
+// stride is how many pixels of height and of width the autoencoder makes one latent position of: that of TI2V-5B has 48
+// channels.
+func (c Config) stride() int {
+	if c.OutChannels == 48 {
+		return 16
+	}
+	return 8
+}
 
 // axes returns how many angles of a head turn by frame, row and column.
 func (c Config) axes() (frames, rows, cols int) {

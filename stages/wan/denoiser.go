@@ -15,7 +15,7 @@ import (
 // Denoiser returns the family of Wan for the stage `denoise`.
 func Denoiser() diffuse.Family {
 	return diffuse.Family{
-		Name: "Wan", Models: "2.1 text to video",
+		Name: "Wan", Models: "text to video of 2.1 and 2.2",
 		Options: "flow_solver, flow_sigmas, flow_shift, boundary_ratio",
 		Recognise: func(config []byte) bool {
 			class, err := diffuse.ClassName(config)
@@ -158,33 +158,34 @@ func (d *denoiser) published() schemas.PromptRow {
 	}
 	sized := row
 	sized.Height, sized.Width, sized.NumFrames = 480, 832, 81
+	if d.stride() == 16 { // TI2V-5B
+		row.FPS, sized.FPS = 24, 24
+		sized.Height, sized.Width, sized.NumFrames = 704, 1280, 121
+	}
 	if d.Check(&sized) != nil {
 		return row
 	}
 	return sized
 }
 
-// Strides of the autoencoder of Wan 2.1, and the pixels of a token.
-const (
-	strideT, strideHW = 4, 8
-	tokenPixels       = 2 * strideHW
-)
+// strideT is how many frames the autoencoders make one latent frame of.
+const strideT = 4
 
 // LatentSize returns the size of a row's latents.
 func (d *denoiser) LatentSize(row *schemas.PromptRow) diffuse.Size {
-	return diffuse.Size{T: (row.NumFrames-1)/strideT + 1, H: row.Height / strideHW, W: row.Width / strideHW}
+	return diffuse.Size{T: (row.NumFrames-1)/strideT + 1, H: row.Height / d.stride(), W: row.Width / d.stride()}
 }
 
 // Check refuses sizes and guidance that the model cannot do.
 func (d *denoiser) Check(row *schemas.PromptRow) error {
-	size := d.LatentSize(row)
+	size, token := d.LatentSize(row), 2*d.stride()
 	switch guidance := row.Guidance(); {
 	case row.NumFrames < 1 || row.NumFrames%strideT != 1:
 		return fmt.Errorf("num_frames is %d: give 4 n + 1, such as 81", row.NumFrames)
-	case row.Height < tokenPixels || row.Height%tokenPixels != 0:
-		return fmt.Errorf("height is %d: give a multiple of %d", row.Height, tokenPixels)
-	case row.Width < tokenPixels || row.Width%tokenPixels != 0:
-		return fmt.Errorf("width is %d: give a multiple of %d", row.Width, tokenPixels)
+	case row.Height < token || row.Height%token != 0:
+		return fmt.Errorf("height is %d: give a multiple of %d", row.Height, token)
+	case row.Width < token || row.Width%token != 0:
+		return fmt.Errorf("width is %d: give a multiple of %d", row.Width, token)
 	case max(size.T, size.H/2, size.W/2) > d.MaxPositions:
 		return fmt.Errorf("%d frames of %dx%d make latents of %dx%dx%d: the model has positions for %d frames, rows and "+
 			"columns of tokens", row.NumFrames, row.Height, row.Width, size.T, size.H, size.W, d.MaxPositions)

@@ -128,11 +128,12 @@ func textOf(d *denoiser, name string, i, n int) *stages.Array {
 // TestPublished: the published sizes have as many tensors and numbers as the published files, and are recognised by them.
 func TestPublished(t *testing.T) {
 	for _, c := range []struct {
-		heads, ffn, layers int
-		tensors, numbers   int
-	}{{12, 8960, 30, 825, 1_418_996_800}, {40, 13824, 40, 1095, 14_288_491_584}} {
+		heads, ffn, layers, channels int
+		tensors, numbers             int
+	}{{12, 8960, 30, 16, 825, 1_418_996_800}, {40, 13824, 40, 16, 1095, 14_288_491_584},
+		{24, 14336, 30, 48, 825, 4_999_787_712}} {
 		cfg := DefaultConfig()
-		cfg.Heads, cfg.FFN, cfg.Layers = c.heads, c.ffn, c.layers
+		cfg.Heads, cfg.FFN, cfg.Layers, cfg.InChannels, cfg.OutChannels = c.heads, c.ffn, c.layers, c.channels, c.channels
 		shapes, numbers := nntest.Shapes(t, cfg, Load), 0
 		for _, shape := range shapes {
 			n := 1
@@ -164,7 +165,7 @@ func TestRefuses(t *testing.T) {
 		`{"_class_name":"WanModel","dim":1536}`:       "original layout",
 		`{"image_dim":1280,"added_kv_proj_dim":5120}`: "image to video (I2V) is not supported yet",
 		`{"in_channels":36}`:                          "in_channels is 36 and out_channels is 16",
-		`{"in_channels":48,"out_channels":48}`:        "TI2V-5B",
+		`{"in_channels":48,"out_channels":48}`:        "",
 		`{"freq_dim":128}`:                            "freq_dim is 128",
 		`{"qk_norm":null}`:                            "",
 		`{"qk_norm":"rms_norm"}`:                      "qk_norm",
