@@ -49,13 +49,22 @@ func lastStart(ctx context.Context, output string) (start pipelines.Start, here 
 	if start, err = pipelines.LastStart(ctx, output); err != nil {
 		return start, "", fault.Usage(err)
 	}
-	if !store.HasScheme(output) {
-		if output, err = filepath.Abs(output); err != nil {
-			return start, "", err
-		}
+	if here, err = outputAt(output); err != nil {
+		return start, "", err
 	}
 	if err := os.Chdir(start.Dir); err != nil {
 		return start, "", fault.Usage(fmt.Errorf("the job of %s was started in another directory: %w", output, err))
 	}
-	return start, "output.path=" + strconv.Quote(output), nil
+	return start, here, nil
+}
+
+// outputAt is the setting that names an output, from whatever directory.
+func outputAt(output string) (string, error) {
+	if !store.HasScheme(output) {
+		var err error
+		if output, err = filepath.Abs(output); err != nil {
+			return "", err
+		}
+	}
+	return "output.path=" + strconv.Quote(output), nil
 }

@@ -153,6 +153,9 @@ func SameLatents(steps []stages.Step, row *schemas.PromptRow) error {
 	return nil
 }
 
+// Params are the parameters of a row that its key is made of.
+func (r *Rules) Params() []stages.Param { return slices.Clone(r.params) }
+
 // Mine reports whether the element belongs to this shard. It goes by key, so that equal rows meet.
 func (r *Rules) Mine(e *stages.Element) bool {
 	return r.Shards <= 1 || binary.BigEndian.Uint64(e.Key[:8])%uint64(r.Shards) == uint64(r.Shard)

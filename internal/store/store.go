@@ -95,6 +95,7 @@ type Info struct {
 	Size int64 // in bytes
 	// Mark is another one when the content may be another one: the time of the last write, a generation, an entity tag.
 	Mark string
+	Time int64 // of the last write, in nanoseconds since 1970
 }
 
 // Reader reads an object as it was when it was opened. ReadAt is safe for concurrent use. Where the object has

@@ -134,7 +134,7 @@ func (b *Bucket) Stat(ctx context.Context, name string) (store.Info, error) {
 	if err != nil {
 		return store.Info{}, b.failed("stat", name, err)
 	}
-	return store.Info{Name: name, Size: o.Size, Mark: string(o.Version)}, nil
+	return o.info(name), nil
 }
 
 // Sizes implements store.Store.
@@ -166,7 +166,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, depth store.Depth) ite
 			}
 			for _, o := range objects {
 				name := strings.TrimPrefix(o.Key, b.prefix)
-				if store.CheckName(name) == nil && !yield(store.Info{Name: name, Size: o.Size, Mark: string(o.Version)}, nil) {
+				if store.CheckName(name) == nil && !yield(o.info(name), nil) {
 					return
 				}
 			}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
+
+	"latentbeam/internal/store"
 )
 
 // Service makes single requests to one bucket. It tries nothing again. A missing object is fs.ErrNotExist, a
@@ -35,7 +38,13 @@ const Absent Version = ""
 type Object struct {
 	Key     string
 	Version Version
-	Size    int64 // in bytes
+	Size    int64     // in bytes
+	Time    time.Time // of the last write; a whole second, for listings know no more
+}
+
+// info describes the object to users of the store.
+func (o Object) info(name string) store.Info {
+	return store.Info{Name: name, Size: o.Size, Mark: string(o.Version), Time: o.Time.Unix() * int64(time.Second)}
 }
 
 // Content is what Write writes.

@@ -66,7 +66,8 @@ func (d *Dir) Open(ctx context.Context, name string) (store.Reader, error) {
 
 // described describes a published file.
 func described(name string, info fs.FileInfo) store.Info {
-	return store.Info{Name: name, Size: info.Size(), Mark: strconv.FormatInt(info.ModTime().UnixNano(), 10)}
+	at := info.ModTime().UnixNano()
+	return store.Info{Name: name, Size: info.Size(), Mark: strconv.FormatInt(at, 10), Time: at}
 }
 
 // Stat implements store.Store.

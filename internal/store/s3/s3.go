@@ -110,7 +110,7 @@ func (s *service) Stat(ctx context.Context, key string) (bucket.Object, error) {
 	if err != nil {
 		return bucket.Object{}, translate(err)
 	}
-	return bucket.Object{Key: key, Version: version(info.ETag), Size: info.Size}, nil
+	return bucket.Object{Key: key, Version: version(info.ETag), Size: info.Size, Time: info.LastModified}, nil
 }
 
 // Read implements bucket.Service.
@@ -167,7 +167,7 @@ func (s *service) List(ctx context.Context, prefix string, flat bool, page strin
 		return nil, "", translate(err)
 	}
 	for _, o := range result.Contents {
-		objects = append(objects, bucket.Object{Key: o.Key, Version: version(o.ETag), Size: o.Size})
+		objects = append(objects, bucket.Object{Key: o.Key, Version: version(o.ETag), Size: o.Size, Time: o.LastModified})
 	}
 	if result.IsTruncated {
 		next = result.NextContinuationToken

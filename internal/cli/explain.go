@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"latentbeam/pipelines"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+func explainCommand(specs []stages.Spec) *cobra.Command {
+	var file string
+	var asJSON, programs bool
+	cmd := &cobra.Command{
+		Use:   "explain DIR ID",
+		Short: "Say what became of a row, and what would make a run compute it again",
+		Long: "Say what became of a row, and what would make a run compute it again. ID is the row's id, its place in the input\n" +
+			"(prompts.csv:3) or the first digits of its key. Where the row was computed under another key, it says which\n" +
+			"part of the key has changed. Nothing is computed and nothing written.",
+		Example: "  latentbeam explain out/shapes a17\n  latentbeam explain out/shapes a17 --job edited.yaml",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var start pipelines.Start
+			var here string
+			var err error
+			if file != "" {
+				if start, err = pipelines.ReadStart(file, nil); err != nil {
+					return fault.Usage(err)
+				}
+				here, err = outputAt(args[0])
+			} else {
+				start, here, err = lastStart(cmd.Context(), args[0])
+			}
+			if err != nil {
+				return err
+			}
+			all, err := explain(cmd, start, here, args[1], trusted(specs, programs || file != "", "explain"))
+			if err != nil {
+				return err
+			}
+			if len(all) == 0 {
+				return fault.Usage(fmt.Errorf("explain: no row of the input is called %q, by id, by place (prompts.csv:3) or by the first "+
+					"digits of its key; the results of rows that were taken out stay until `latentbeam clean`", args[1]))
+			}
+			if asJSON {
+				e := json.NewEncoder(cmd.OutOrStdout())
+				e.SetIndent("", "  ")
+				return e.Encode(all)
+			}
+			for _, x := range all {
+				printExplained(cmd.OutOrStdout(), x)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&file, "job", "", "the job's YAML, where it has changed since the last run")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	addAllowExec(cmd, &programs, "the output's job.json")
+	return cmd
+}
+
+// explain opens the job without its devices and asks it.
+func explain(cmd *cobra.Command, start pipelines.Start, here, id string, specs []stages.Spec) ([]pipelines.Explained, error) {
+	cfg, err := start.Config(here)
+	if err != nil {
+		return nil, err
+	}
+	signals, ignore := catchSignals()
+	defer ignore()
+	job, err := openJob(signals, cfg, pipelines.Options{Specs: specs, Version: release, Start: start, Limit: start.Limit,
+		Look: true, AllowEmpty: true})
+	if err != nil {
+		return nil, err
+	}
+	defer job.Close()
+	if err := job.Peek(cmd.Context()); err != nil {
+		return nil, err
+	}
+	return job.Explain(cmd.Context(), id)
+}
+
+func printExplained(out io.Writer, x pipelines.Explained) {
+	name := x.ID
+	if x.Sample > 0 {
+		name = fmt.Sprintf("%s, sample %d", name, x.Sample)
+	}
+	fmt.Fprintf(out, "%s (%s): %s\n  why: %s\n  next: %s\n  key: %s\n", name, x.Source, x.State, x.Why, x.Next, x.Key)
+	for _, f := range x.Files {
+		fmt.Fprintf(out, "  file: %s\n", f)
+	}
+	for _, c := range x.Changed {
+		fmt.Fprintf(out, "  changed: %s, from %s to %s\n", c.Name, c.A, c.B)
+	}
+	for _, c := range x.Depends {
+		fmt.Fprintf(out, "  depends on: %s %.*s\n", c.Name, valueBytes, c.B)
+	}
+}
