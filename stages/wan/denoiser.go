@@ -35,8 +35,11 @@ func Denoiser() diffuse.Family {
 	}
 }
 
-// PipelineName is how model_index.json names the whole model.
-const PipelineName = "WanPipeline"
+// How model_index.json names whole models: DMDName are those that FastVideo distilled to three steps.
+const (
+	PipelineName = "WanPipeline"
+	DMDName      = "WanDMDPipeline"
+)
 
 // publishedNegative is the negative prompt that the original code takes where none is given.
 const publishedNegative = "色调艳丽，过曝，静态，细节模糊不清，字幕，风格，作品，画作，画面，静止，整体发灰，最差质量，低质量，JPEG压缩残留，" +
@@ -45,6 +48,9 @@ const publishedNegative = "色调艳丽，过曝，静态，细节模糊不清�
 
 // solverOf returns how the model's own scheduler_config.json samples, zero where there is none.
 func solverOf(source diffuse.Source) (sampler.WanConfig, error) {
+	if source.Index.ClassName == DMDName { // its scheduler_config.json is not followed by its own code
+		return sampler.WanConfig{Solver: "dmd"}, nil
+	}
 	if source.Scheduler == nil {
 		return sampler.WanConfig{}, nil
 	}
@@ -54,7 +60,7 @@ func solverOf(source diffuse.Source) (sampler.WanConfig, error) {
 // options are those of the stage with a network of this family.
 type options struct {
 	diffuse.Options
-	// FlowSolver is unipc or euler, FlowSigmas the published table of unipc: diffusers or wan. FlowShift moves the
+	// FlowSolver is unipc, euler or dmd, FlowSigmas a published table: diffusers, wan or distilled. FlowShift moves the
 	// steps towards the noise. The defaults are those of the model's scheduler_config.json, where there is one; else
 	// unipc, diffusers and 3. What differs from the latter shows in the keys, wherever it comes from.
 	FlowSolver string  `yaml:"flow_solver" json:"flow_solver,omitempty"`
@@ -105,7 +111,7 @@ func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 	}
 	d := &denoiser{Config: cfg, options: opts.Options, recipe: recipe, negative: schemas.None,
 		boundary: float32(opts.BoundaryRatio * trainingSteps)}
-	if p.index.ClassName == PipelineName {
+	if p.index.ClassName == PipelineName || p.index.ClassName == DMDName {
 		d.negative = publishedNegative
 	}
 	return d, nil
@@ -116,10 +122,11 @@ const trainingSteps = 1000
 
 // publish fills in what the job does not say. What is the default without a scheduler stays out of the key.
 func (o *options) publish(p published) error {
+	own := sampler.WanConfig{Solver: o.FlowSolver, Sigmas: o.FlowSigmas}
 	if o.FlowSolver == "" && p.solver.Solver != "unipc" {
 		o.FlowSolver = p.solver.Solver
 	}
-	if o.FlowShift == 0 && p.solver.Shift != 3 {
+	if o.FlowShift == 0 && p.solver.Shift != 3 && !own.Distilled() { // models of few steps have a shift of their own
 		o.FlowShift = p.solver.Shift
 	}
 	if b := p.index.BoundaryRatio; o.BoundaryRatio == 0 && b != nil {
