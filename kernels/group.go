@@ -59,12 +59,23 @@ type Group struct {
 	tag     Tag
 	last    time.Time
 	traffic Traffic
+	tell    Exchanged // nil: nobody is told
 }
 
 // Traffic counts what a rank has sent to others.
 type Traffic struct {
 	Exchanges int
 	Bytes     int64
+}
+
+type exchangeKey struct{}
+
+// Exchanged is told of an exchange of the rank that computes on be.
+type Exchanged func(be Backend, tag Tag, began time.Time, bytes int64)
+
+// WithExchanges returns a context whose groups tell of their exchanges.
+func WithExchanges(ctx context.Context, tell Exchanged) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, tell)
 }
 
 // slower is how many times longer than this rank another may need for the same stretch of work before it
@@ -75,7 +86,8 @@ const slower = 10
 // exchange waits for the others as long as patience, or, where this rank has just worked longer, ten times
 // its own work.
 func NewGroup(ctx context.Context, tr Transport, be Backend, patience time.Duration) *Group {
-	return &Group{ctx: ctx, tr: tr, be: be, patient: patience, last: time.Now()}
+	tell, _ := ctx.Value(exchangeKey{}).(Exchanged)
+	return &Group{ctx: ctx, tr: tr, be: be, patient: patience, last: time.Now(), tell: tell}
 }
 
 // Sub returns the membership in the group of some of the ranks, in the order given, of which this is one. It
@@ -153,17 +165,23 @@ func (g *Group) Exchange(op string, send, recv []Part) error {
 	for i := range mine {
 		g.be.Copy(own[i].View, mine[i].View)
 	}
+	bytes := int64(0)
 	for _, p := range send {
-		g.traffic.Bytes += int64(p.View.Len()) * int64(p.View.DType.Size())
+		bytes += int64(p.View.Len()) * int64(p.View.DType.Size())
 	}
+	g.traffic.Bytes += bytes
 	g.traffic.Exchanges++
 	tag := g.tag
 	tag.Op = op
 	wait := max(g.patient, slower*time.Since(g.last))
 	ctx, cancel := context.WithTimeoutCause(g.ctx, wait, fmt.Errorf("waited %v", wait))
 	defer cancel()
+	began := time.Now()
 	err := g.tr.Exchange(ctx, g.be, tag, send, recv)
 	g.last = time.Now()
+	if g.tell != nil {
+		g.tell(g.be, tag, began, bytes)
+	}
 	return err
 }
 

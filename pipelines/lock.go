@@ -12,7 +12,7 @@ import (
 // anything else that is at work there (a run over all rows, a job cut into another number of shards) is an
 // error that names it.
 func (j *Job) lock(ctx context.Context, s store.Store) (release func(), err error) {
-	mine := "." + j.report.Part + "lock"
+	mine := j.lockName()
 	if release, err = s.Lock(ctx, mine, "latentbeam run"); err != nil {
 		return nil, err
 	}
@@ -41,3 +41,6 @@ func (j *Job) othersLocks(ctx context.Context, s store.Store) (names []string, e
 	}
 	return names, err
 }
+
+// lockName is the lock of this run, or of this shard.
+func (j *Job) lockName() string { return "." + j.report.Part + "lock" }

@@ -38,6 +38,7 @@ type Plan struct {
 type Bucket struct {
 	Shape schemas.Bucket
 	Rows  int64
+	Keys  int64             // of them, equal rows counted once
 	first schemas.PromptRow // the first of them
 }
 
@@ -69,6 +70,7 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 	}
 	input := j.report.Digest()
 	var asked []uint64
+	var keys distinct
 	var named report.Totals
 	for e, err := range j.rows(ctx) {
 		if err != nil {
@@ -84,7 +86,7 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		switch {
 		case found == ledger.Absent:
 			p.New++
-			p.count(e)
+			keys.add(e.Key, p.count(e))
 		case found == ledger.Done:
 			p.Done++
 		default:
@@ -95,6 +97,7 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		}
 		input.Add(e, found)
 	}
+	keys.count(&p)
 	p.Input, p.First, p.Vanished = input.Sum(), named.First, j.vanished(ctx, p.Rows)
 	if j.peeking && j.Opts.Limit == 0 {
 		var err error
@@ -130,16 +133,34 @@ func (j *Job) stale(ctx context.Context, asked []uint64) (n int64, err error) {
 	return n, err
 }
 
-// count adds a new row to its bucket.
-func (p *Plan) count(e *stages.Element) {
+// count adds a new row to its bucket and returns the number of the bucket.
+func (p *Plan) count(e *stages.Element) int {
 	shape := schemas.BucketOf(e.Row)
 	for i := range p.Buckets {
 		if p.Buckets[i].Shape == shape || i == maxBuckets-1 {
 			p.Buckets[i].Rows++
-			return
+			return i
 		}
 	}
 	p.Buckets = append(p.Buckets, Bucket{Shape: shape, Rows: 1, first: e.Row})
+	return len(p.Buckets) - 1
+}
+
+// distinct counts the keys of new rows by bucket, by their first 58 bits. It takes eight bytes a row.
+type distinct []uint64
+
+func (d *distinct) add(key schemas.Key, bucket int) {
+	*d = append(*d, binary.BigEndian.Uint64(key[:])&^(maxBuckets-1)|uint64(bucket))
+}
+
+// count writes the numbers into the buckets of the plan.
+func (d distinct) count(p *Plan) {
+	slices.Sort(d)
+	for i, k := range d {
+		if i == 0 || d[i-1] != k {
+			p.Buckets[k%maxBuckets].Keys++
+		}
+	}
 }
 
 // upToDate returns the summary of that name where an earlier run left a complete report of exactly these rows, whose

@@ -12,6 +12,7 @@ import (
 	"latentbeam/internal/engine/memory"
 	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/report"
+	"latentbeam/internal/runs"
 	"latentbeam/internal/store"
 	"latentbeam/internal/transport"
 	"latentbeam/runners"
@@ -57,7 +58,9 @@ type runFacts struct {
 // Run computes what is missing and writes the report. started is called once the plan is known. The
 // error is nil when every row is settled, failed rows included. The last shard of a job writes the report of all.
 func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
+	j.identify()
 	r, err := j.run(ctx, started)
+	j.recorder.Load().End(err)
 	if err != nil || j.report.Part == "" || r.Joined || r.Interrupted || r.Totals.Pending > 0 {
 		return r, err
 	}
@@ -76,6 +79,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		return Result{}, err
 	}
 	if started != nil {
+		j.expect(plan)
 		started(plan)
 	}
 	r := Result{Plan: plan}
@@ -94,6 +98,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		slog.Warn("the input has lost rows of the finished output: the tables lose them now, their videos and results stay",
 			"lost", plan.Vanished, "left", plan.Rows)
 	}
+	ctx = j.watch(ctx, plan)
 	if err := j.prepare(ctx, plan); err != nil {
 		return r, err
 	}
@@ -103,6 +108,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	if err := j.begin(ctx); err != nil {
 		return r, err
 	}
+	j.recorder.Load().Set(runs.Running)
 	computeErr := j.compute(ctx, plan)
 	if ctx.Err() != nil {
 		if errors.Is(computeErr, context.Canceled) {
@@ -115,6 +121,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	}
 	r.Done, r.Skipped, r.Stages = j.engine.Progress.Done.Load(), plan.Done, j.engine.Progress.Stages()
 	r.Interrupted = j.engine.Stopping()
+	j.recorder.Load().Set(runs.Writing)
 	// The report is written after a failure too: what was done by then is there to be looked at.
 	err = j.finish(ctx, &r, began)
 	r.lost = computeErr == nil && !r.Interrupted && j.lost(lost, err)

@@ -19,7 +19,8 @@ import (
 
 // Main runs the command line of this process with the stages of specs and returns the exit code.
 func Main(specs []stages.Spec) int {
-	slog.SetDefault(log(os.Stderr))
+	logWriter.through(nil)
+	slog.SetDefault(log(logWriter))
 	if twice := repeated(specs); twice != "" {
 		fmt.Fprintf(os.Stderr, "latentbeam: two stages are named %q\n  fix: give the stage of this program another name\n", twice)
 		return fault.ExitUsage
@@ -52,7 +53,7 @@ func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, st
 	}
 	root.AddCommand(runCommand(specs), planCommand(specs), retryCommand(specs), initCommand(), stagesCommand(specs))
 	root.AddCommand(convertCommand(), inspectCommand(), workerCommand(specs), doctorCommand(), copyCommand(), versionCommand())
-	root.AddCommand(verifyCommand(specs), cleanCommand(), explainCommand(specs), diffCommand(), pullCommand())
+	root.AddCommand(verifyCommand(specs), cleanCommand(), explainCommand(specs), diffCommand(), pullCommand(), statusCommand())
 	root.SetVersionTemplate("latentbeam {{.Version}}\n")
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -20,6 +20,9 @@ import (
 	"latentbeam/schemas/fault"
 )
 
+// pullLines is how often a download says how far it is where there is no terminal.
+const pullLines = 5 * time.Second
+
 func pullCommand() *cobra.Command {
 	var o hub.Options
 	cmd := &cobra.Command{
@@ -153,7 +156,7 @@ type pulling struct {
 func (p *pulling) start(of *hub.Progress) {
 	p.quit = make(chan struct{})
 	began, before := time.Now(), of.Moved.Load()
-	every, show, end := lineEvery, func() {
+	every, show, end := pullLines, func() {
 		moved := of.Moved.Load()
 		rate := float64(moved-before) / time.Since(began).Seconds()
 		fmt.Fprintf(p.w, "%s of %s, %s/s\n", config.ByteSize(moved), config.ByteSize(of.Total), config.ByteSize(rate))

@@ -114,9 +114,9 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) error {
 	}
 	ctx, stop := drainOnSignal(cmd.Context(), signals, cmd.ErrOrStderr(), job.Stop, time.Duration(cfg.DrainTimeout))
 	defer stop()
-	show := newProgress(cmd.ErrOrStderr(), job.Progress())
+	show := &progressOf{w: cmd.ErrOrStderr(), facts: job.Facts, over: logWriter.through}
 	result, err := job.Run(ctx, show.start)
-	show.stop()
+	show.show.Stop()
 	if err == nil || result.Totals.Rows > 0 {
 		printResult(cmd.OutOrStdout(), cfg.Output.Path, result)
 		if how.shard.count > 1 {

@@ -7,107 +7,35 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
-
 	"latentbeam/internal/engine"
+	"latentbeam/internal/progress"
 	"latentbeam/internal/report"
+	"latentbeam/internal/runs"
 	"latentbeam/pipelines"
 )
 
-// lineEvery is how often progress is printed where there is no terminal.
-const lineEvery = 5 * time.Second
-
-// progress shows how far a run is: a bar on a terminal, a line now and then elsewhere.
-type progress struct {
-	w       io.Writer
-	counts  *engine.Progress
-	bar     func() // one step of showing
-	end     func()
-	quit    chan struct{}
-	stopped sync.WaitGroup
-}
-
-func newProgress(w io.Writer, counts *engine.Progress) *progress {
-	return &progress{w: w, counts: counts, quit: make(chan struct{})}
+// progressOf shows how far a run is, once its plan is known.
+type progressOf struct {
+	w     io.Writer
+	facts func() runs.Facts
+	over  func(io.Writer) // see progress.Show
+	quiet bool
+	show  *progress.Display
 }
 
 // start is called once with the plan.
-func (p *progress) start(plan pipelines.Plan) {
-	fmt.Fprintf(p.w, "%d rows: %d to do, %d done before, %d failed before or unusable\n",
-		plan.Rows, plan.New, plan.Done, plan.Failed)
-	if plan.New == 0 {
+func (p *progressOf) start(plan pipelines.Plan) {
+	if p.quiet {
 		return
 	}
-	every := lineEvery
-	if isTerminal(p.w) {
-		every = 200 * time.Millisecond
-		p.showBar(plan.New)
-	} else {
-		p.showLines(plan.New)
+	fmt.Fprintf(p.w, "%d rows: %d to do, %d done before, %d failed before or unusable\n",
+		plan.Rows, plan.New, plan.Done, plan.Failed)
+	if plan.New > 0 {
+		p.show = progress.Show(p.w, isTerminal(p.w), p.facts, p.over)
 	}
-	p.stopped.Go(func() {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				p.bar()
-			case <-p.quit:
-				p.bar()
-				p.end()
-				return
-			}
-		}
-	})
-}
-
-// settled counts the rows of the plan that came to an end. Rows that could not be read fail too, without
-// being part of it.
-func (p *progress) settled(total int64) int64 {
-	return min(total, p.counts.Done.Load()+p.counts.Failed.Load()+p.counts.Shared.Load())
-}
-
-func (p *progress) showBar(total int64) {
-	container := mpb.New(mpb.WithOutput(p.w), mpb.WithWidth(60))
-	bar := container.AddBar(total,
-		mpb.PrependDecorators(decor.CountersNoUnit("%d/%d rows ")),
-		mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageSpeed(0, "%.2f rows/s"),
-			decor.Name("  ETA "), decor.AverageETA(decor.ET_STYLE_GO)))
-	p.bar = func() { bar.SetCurrent(p.settled(total)) }
-	p.end = func() {
-		bar.Abort(false)
-		container.Wait()
-	}
-}
-
-func (p *progress) showLines(total int64) {
-	began := time.Now()
-	last := int64(-1)
-	p.bar = func() {
-		n := p.settled(total)
-		if n == last {
-			return
-		}
-		last = n
-		rate := float64(n) / time.Since(began).Seconds()
-		eta := "?"
-		if rate > 0 {
-			eta = time.Duration(float64(total-n) / rate * float64(time.Second)).Round(time.Second).String()
-		}
-		fmt.Fprintf(p.w, "%d/%d rows, %d failed, %.2f rows/s, ETA %s\n", n, total, p.counts.Failed.Load(), rate, eta)
-	}
-	p.end = func() {}
-}
-
-// stop ends the display.
-func (p *progress) stop() {
-	close(p.quit)
-	p.stopped.Wait()
 }
 
 // isTerminal reports whether w is a character device.

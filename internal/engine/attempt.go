@@ -51,7 +51,9 @@ func (s *Station) pause(d time.Duration) bool {
 
 // attempt runs the stage once on leased devices, maybe together with other batches that wait.
 func (s *Station) attempt(t *recovery.Try, passage *schedule.Passage) schedule.Attempt {
+	waiting := s.engine.Board.Wait(s.step.Name, shapeOf(t.Live), len(t.Live), idsOf(t.Live))
 	g, err := s.acquire(s.engine.Turn(s.index, t.Live, t.Ask).On(passage))
+	waiting.End(err)
 	if err != nil {
 		return schedule.Attempt{Elements: len(t.Live), Err: err}
 	}
@@ -91,6 +93,7 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 	defer stop()
 	peak := peaks(set.Devices)
 	began, usage := time.Now(), metered(set)
+	ctx, ended := s.engine.follow(ctx, s.step.Name, set, g)
 	set.Patience = s.engine.Begin(g)
 	defer func() {
 		if r := recover(); r != nil {
@@ -106,6 +109,7 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 		if err == nil {
 			s.engine.Learn(g, time.Since(began))
 		}
+		ended(err)
 		s.engine.Progress.Spent(s.step.Name, time.Since(began))
 		s.engine.Progress.Computed(s.step.Name, usage())
 	}()

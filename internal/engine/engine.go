@@ -11,6 +11,7 @@ import (
 	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
+	"latentbeam/internal/observe"
 	"latentbeam/internal/store"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -32,6 +33,7 @@ type Engine struct {
 	Store    store.Store
 	Ledger   *ledger.Ledger
 	Progress *Progress
+	Board    *observe.Board
 	Keep     map[stages.Kind]bool   // what is published: video, latents, text
 	Earlier  func(schemas.Key) bool // whether an earlier run published files of a row; nil: none did
 	// Published is told of the poster of every row that this process has published; nil: nobody asks.
@@ -51,7 +53,7 @@ type Engine struct {
 // first pass.
 func New(steps []stages.Step, pool lend.Pool) *Engine {
 	s := schedule.New(clock{}, steps, pool)
-	return &Engine{Schedule: s, Recovery: recovery.New(s), Progress: &Progress{}}
+	return &Engine{Schedule: s, Recovery: recovery.New(s), Progress: &Progress{}, Board: newBoard(steps, pool)}
 }
 
 // clock is the time of the machine.
@@ -171,10 +173,12 @@ func (e *Engine) Admit(el *stages.Element) (bool, error) {
 	p := e.Progress
 	p.Seen.Add(1)
 	if el.Failed != nil {
+		e.Board.Bad(failureOf(el), reasonOf(el))
 		return false, e.Fail(p.Settle(0, 1))
 	}
 	if !e.pending.claim(el.Key) {
 		p.Shared.Add(1)
+		e.Board.Shared()
 		return false, nil
 	}
 	// Only after the claim: an equal row in flight gives its claim back when the ledger has it.
@@ -184,5 +188,6 @@ func (e *Engine) Admit(el *stages.Element) (bool, error) {
 	}
 	e.pending.release(el.Key)
 	p.Skipped.Add(1)
+	e.Board.Skipped()
 	return false, e.Fail(err)
 }

@@ -36,7 +36,7 @@ var floors = []floor{
 		"github.com/minio/minio-go github.com/fsouza/fake-gcs-server github.com/johannesboyne/gofakes3"},
 	{"internal/store/open internal/ledger internal/transport internal/doctor stages", ""},
 	{"internal/lend internal/engine/memory internal/runs", ""},
-	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus internal/engine/schedule", ""},
+	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus internal/engine/schedule internal/observe internal/progress", "github.com/vbauerster/mpb"},
 	{"stages/nn/nntest stages/diffuse stages/vae/wan internal/engine/recovery", ""},
 	{"stages/t5 stages/stdit stages/wan stages/vae stages/guard stages/exec stages/video internal/engine", ""},
 	{"stages/catalog internal/table", "github.com/parquet-go/parquet-go"},
@@ -44,7 +44,7 @@ var floors = []floor{
 	{"transforms internal/audit", "github.com/apache/beam"},
 	{"runners", ""},
 	{"pipelines", ""},
-	{"internal/cli", "github.com/spf13/cobra github.com/vbauerster/mpb"},
+	{"internal/cli", "github.com/spf13/cobra"},
 	{".", ""}, // Main
 	{"cmd/latentbeam", ""},
 }

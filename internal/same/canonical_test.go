@@ -18,7 +18,7 @@ import (
 var (
 	durations = regexp.MustCompile(`([ (])(?:\d+(?:\.\d+)?(?:h|m|s|ms|µs|ns))+\b`)
 	built     = regexp.MustCompile(`(?m)^(latentbeam \S+) .*$`)
-	progress  = regexp.MustCompile(`(?m)^\d+/\d+ rows, .*\n`)
+	progress  = regexp.MustCompile(`(?m)^(?:[-0-9T:]+Z )?\d+/\d+ rows, .*\n`)
 	spaces    = regexp.MustCompile(` +`)
 	// timings are the tables of a run that show where its time went.
 	timings = regexp.MustCompile(`(?m)^ *(stage busy|kernel stage) (.+\n)+\n?`)

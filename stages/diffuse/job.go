@@ -1,6 +1,8 @@
 package diffuse
 
 import (
+	"context"
+
 	"latentbeam/stages"
 	"latentbeam/stages/sampler"
 )
@@ -35,6 +37,12 @@ func (s *stage) newJob(batch []*stages.Element, clip int) (*job, error) {
 	plan, err := s.recipe.New(row.NumInferenceSteps, s.clip(row))
 	return &job{stage: s, batch: batch, sampler: plan, size: size, guided: guided(row), clip: clip, masks: masks,
 		plans: &plans{}, noises: noises}, err
+}
+
+// progress tells whoever follows the job how many steps of all clips are done.
+func (j *job) progress(ctx context.Context) func(done, total int) {
+	tell, clips := stages.Progress(ctx), max(1, j.batch[0].Row.Loop)
+	return func(done, total int) { tell(j.clip*total+done, clips*total) }
 }
 
 // branches is how many rows of the forward an element has.

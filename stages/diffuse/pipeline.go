@@ -143,7 +143,7 @@ func (s *sampling) start(ctx context.Context, z []float32, b sampler.Batch, nois
 			}
 			return s.answer, nil
 		}
-		s.err = s.job.sampler.Sample(ctx, b, s.z, model, noise, nil)
+		s.err = s.job.sampler.Sample(ctx, b, s.z, model, noise, s.job.progress(ctx))
 	})
 }
 

@@ -116,7 +116,7 @@ func (j *job) newRank(dev kernels.Backend, g *kernels.Group, plan *sequence.Plan
 // sample samples the shares. Then the first rank gives the elements their latents, or with alike every rank to its own.
 func (r *rank) sample(ctx context.Context, first, alike bool) error {
 	z, b := r.j.shares(r)
-	if err := r.j.sampler.Sample(ctx, b, z, r.evaluate, r.j.noiseOf(r), nil); err != nil || !first && !alike {
+	if err := r.j.sampler.Sample(ctx, b, z, r.evaluate, r.j.noiseOf(r), r.j.progress(ctx)); err != nil || !first && !alike {
 		return err
 	}
 	return r.j.collect(r, z, alike)

@@ -18,7 +18,7 @@ func (j *job) alone(ctx context.Context, dev kernels.Backend) error {
 		return err
 	}
 	z, b := j.whole()
-	if err := j.sampler.Sample(ctx, b, z, evaluate, j.wholeNoise, nil); err != nil {
+	if err := j.sampler.Sample(ctx, b, z, evaluate, j.wholeNoise, j.progress(ctx)); err != nil {
 		return err
 	}
 	j.finishAll(z)

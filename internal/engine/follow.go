@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"latentbeam/internal/engine/schedule"
+	"latentbeam/internal/lend"
+	"latentbeam/internal/observe"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// The board of a job: what whoever watches it is told.
+
+// newBoard returns the board of a process with these steps and devices.
+func newBoard(steps []stages.Step, pool lend.Pool) *observe.Board {
+	names := make([]string, len(steps))
+	for i, s := range steps {
+		names[i] = s.Name
+	}
+	if pool == nil {
+		return observe.New(names, nil)
+	}
+	devices := make([]string, len(pool.Speeds()))
+	for i := range devices {
+		devices[i] = deviceName(pool, i)
+	}
+	return observe.New(names, devices)
+}
+
+// deviceName names a device of a pool for people, such as "cpu:0"; a device of another host by that, too.
+func deviceName(pool lend.Pool, device int) string {
+	kind, _, _ := strings.Cut(pool.Class(), "/")
+	name := fmt.Sprintf("%s:%d", kind, device)
+	can := pool.Capabilities()
+	if can.Layout == nil || can.Hardware == nil {
+		return name
+	}
+	if of := can.Layout(); device < len(of) && of[device].Node != 0 {
+		return can.Hardware.Label(device) + "/" + name
+	}
+	return name
+}
+
+// ShapeName names the shape of a row for people: "64x64x9, 30 steps".
+func ShapeName(row *schemas.PromptRow) string {
+	b := schemas.BucketOf(*row)
+	if b.NumInferenceSteps == 0 {
+		return b.String()
+	}
+	return fmt.Sprintf("%s, %d steps", b, b.NumInferenceSteps)
+}
+
+func shapeOf(live []*stages.Element) string { return ShapeName(&live[0].Row) }
+
+// idsOf names the rows of a batch for people.
+func idsOf(live []*stages.Element) []string {
+	ids := make([]string, len(live))
+	for i, e := range live {
+		ids[i] = idOf(e)
+	}
+	return ids
+}
+
+func idOf(e *stages.Element) string {
+	if e.Row.ID != "" {
+		return e.Row.ID
+	}
+	return e.Key.String()[:12]
+}
+
+// follow notes on the board that the batch of a grant is on its devices. The stage tells its steps under the context
+// that it returns; ended notes the end.
+func (e *Engine) follow(ctx context.Context, stage string, set *stages.Set, g *schedule.Grant) (context.Context, func(error)) {
+	names := make([]string, len(g.Devices))
+	for i, d := range g.Devices {
+		names[i] = deviceName(e.Pool, d)
+	}
+	work := e.Board.Work(stage, shapeOf(g.Live), len(g.Live), idsOf(g.Live), names)
+	ctx = stages.WithProgress(ctx, work.Step)
+	if e.Board.WantsSmall() {
+		ctx = kernels.WithExchanges(ctx, func(be kernels.Backend, tag kernels.Tag, began time.Time, bytes int64) {
+			s := observe.Span{Kind: observe.Exchange, Name: tag.Op, Stage: stage, Begin: began, End: time.Now(), Bytes: bytes}
+			if i := slices.Index(set.Devices, be); i >= 0 && i < len(names) {
+				s.Devices = names[i : i+1]
+			}
+			e.Board.Tell(s)
+		})
+	}
+	return ctx, work.End
+}
+
+// published notes on the board that rows have reached the output.
+func (e *Engine) published(group []*stages.Element, began time.Time) {
+	now := time.Now()
+	e.Board.Tell(observe.Span{Kind: observe.Publish, Stage: "publish", Rows: idsOf(group), Count: len(group), Begin: began, End: now})
+	for _, el := range group {
+		failure := failureOf(el)
+		e.Board.Settled(ShapeName(&el.Row), failure, reasonOf(el))
+		s := observe.Span{Kind: observe.Row, Stage: "publish", Shape: ShapeName(&el.Row), Rows: []string{idOf(el)}, Count: 1,
+			Begin: now, End: now, Failure: failure}
+		if el.Failed != nil {
+			s.Stage, s.Error = el.Failed.Stage, el.Failed.Message
+		}
+		e.Board.Tell(s)
+	}
+}
+
+// failureOf is the class and stage of a failure, "" of a row that is done.
+func failureOf(e *stages.Element) string {
+	if e.Failed == nil {
+		return ""
+	}
+	return e.Failed.Class.String() + "/" + e.Failed.Stage
+}
+
+// reasonOf says which row failed and why, "" of one that is done.
+func reasonOf(e *stages.Element) string {
+	if e.Failed == nil {
+		return ""
+	}
+	row := cmp.Or(e.Given.Source, idOf(e))
+	return fmt.Sprintf("%s: %s: %s", row, e.Failed.Stage, strings.TrimPrefix(e.Failed.Message, row+": "))
+}

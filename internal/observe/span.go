@@ -1,0 +1,41 @@
+package observe
+
+import "time"
+
+// Kind is what a Span shows.
+type Kind string
+
+// Kinds of spans.
+const (
+	Wait     Kind = "wait"     // a batch waits for devices
+	Work     Kind = "work"     // a batch is on devices
+	Step     Kind = "step"     // a sampling step of such a batch
+	Exchange Kind = "exchange" // a device exchanges parts with the others of its set
+	Publish  Kind = "publish"  // files and records of rows are written
+	Row      Kind = "row"      // a row reached its end
+)
+
+// Span is something that has ended.
+type Span struct {
+	Kind    Kind
+	Name    string // of a step or an exchange
+	Stage   string
+	Shape   string
+	Rows    []string // ids of the first rows
+	Count   int      // rows
+	Devices []string
+	Begin   time.Time
+	End     time.Time
+	Bytes   int64  // that an exchange has sent
+	Error   string // why it failed, "" where it went well
+	Failure string // class and stage of a row that failed
+}
+
+// Seconds is how long the span took.
+func (s Span) Seconds() float64 { return s.End.Sub(s.Begin).Seconds() }
+
+// Sink takes spans as they end. Take is called from many goroutines.
+type Sink struct {
+	Take  func(Span)
+	Small bool // the sink also wants steps and exchanges, which are many
+}

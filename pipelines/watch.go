@@ -1,0 +1,92 @@
+package pipelines
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"latentbeam/internal/engine"
+	"latentbeam/internal/observe"
+	"latentbeam/internal/runs"
+	"latentbeam/internal/store"
+)
+
+// errCancelled is why a job ends at once that was asked to in its output.
+var errCancelled = errors.New("the job was cancelled: runs/<job>/stop in its output says so; run it again to go on")
+
+// watch writes the facts of this process into the output from now on. The context that it returns ends when somebody
+// cancels the job there.
+func (j *Job) watch(ctx context.Context, p Plan) context.Context {
+	j.expect(p)
+	if j.recorder.Load() != nil {
+		return ctx
+	}
+	now := time.Now()
+	id := runs.NewID(now)
+	if j.Opts.Shards > 1 {
+		id = runs.ShardsID(j.Opts.Shards)
+	}
+	info := runs.Info{Output: j.engine.Store.URL(), Runner: j.runner.Name, Version: j.Opts.Version, Started: now.UTC().Round(0),
+		File: j.Opts.Start.File, Shards: j.Opts.Shards}
+	ctx, cancel := context.WithCancelCause(ctx)
+	j.recorder.Store(runs.Record(ctx, runs.Job{Store: j.engine.Store, ID: id}, info, j.Facts, func(s runs.Stop) {
+		j.Stop()
+		if s.How == runs.Cancel {
+			cancel(errCancelled)
+		}
+	}))
+	return ctx
+}
+
+// Facts says how far this process is. It may be called at any time.
+func (j *Job) Facts() runs.Facts {
+	f := j.engine.Board.Facts()
+	if me := j.me.Load(); me != nil {
+		f.Host, f.PID, f.Lock, f.Process = me.Host, me.PID, me.Lock, me.Process
+	}
+	f.State = j.recorder.Load().State()
+	if f.State == runs.Running && j.engine.Stopping() {
+		f.State = runs.Stopping
+	}
+	return f
+}
+
+// identify notes who this process is, before it may become the one that joins all shards.
+func (j *Job) identify() {
+	owner := store.NewOwner("")
+	j.me.Store(&runs.Facts{Host: owner.Host, PID: owner.PID, Lock: j.lockName(),
+		Process: runs.Process(cmp.Or(j.shardName(), owner.Host))})
+}
+
+// shardName names this process among those of its job, "" where it is the only one.
+func (j *Job) shardName() string {
+	if j.report.Part == "" {
+		return ""
+	}
+	return "shard-" + j.report.Part[:len(j.report.Part)-1]
+}
+
+// Board is told what happens while the job runs.
+func (j *Job) Board() *observe.Board { return j.engine.Board }
+
+// expect tells the board which rows are to be computed, once.
+func (j *Job) expect(p Plan) {
+	if j.expected {
+		return
+	}
+	j.expected = true
+	var shapes []observe.Shape
+	for _, b := range p.Buckets {
+		name := engine.ShapeName(&b.first)
+		weight := float64(b.Shape.Width) * float64(b.Shape.Height) * float64(max(1, b.Shape.NumFrames)) *
+			float64(max(1, b.Shape.NumInferenceSteps))
+		if i := slices.IndexFunc(shapes, func(s observe.Shape) bool { return s.Name == name }); i >= 0 {
+			shapes[i].Rows += b.Keys
+			continue
+		}
+		shapes = append(shapes, observe.Shape{Name: name, Rows: b.Keys, Weight: weight})
+	}
+	j.engine.Board.Expect(shapes)
+}
