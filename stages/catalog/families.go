@@ -54,6 +54,19 @@ func Guess(component string, weights *safetensors.File) ([]byte, error) {
 	return nil, errors.New("they are of no model known here")
 }
 
+// Names returns the names that tensors have here by those of a layout of other code, nil where that is not known.
+func Names(tensors []safetensors.Info) map[string]string {
+	shapes := nn.ShapesOf(tensors)
+	for _, f := range Families() {
+		for _, l := range f.Layouts {
+			if names := l.Names(shapes); names != nil {
+				return names
+			}
+		}
+	}
+	return nil
+}
+
 // Finding is what Recognize tells of a checkpoint.
 type Finding struct {
 	Component string // "" where the tensors are of no model known here

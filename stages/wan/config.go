@@ -33,8 +33,11 @@ type Config struct {
 // textTokens is the length that the network's texts are padded to.
 const textTokens = 512
 
-// className is how config.json names the architecture.
-const className = "WanTransformer3DModel"
+// className is how config.json names the architecture, originalClass how that of the original code does.
+const (
+	className     = "WanTransformer3DModel"
+	originalClass = "WanModel"
+)
 
 // DefaultConfig returns T2V-14B, whose values hold for keys that a config.json leaves out, as in diffusers.
 func DefaultConfig() Config {
@@ -50,11 +53,11 @@ func ParseConfig(data []byte) (Config, error) {
 	if err != nil {
 		return c, err
 	}
-	if class == "WanModel" {
-		return c, errors.New("config.json of Wan is that of the original layout (WanModel), whose tensor names are not " +
-			"known here: give the directory of the same model whose name ends in -Diffusers")
-	}
-	if err := json.Unmarshal(data, &c); err != nil {
+	if class == originalClass {
+		if c, err = parseOriginal(data, c); err != nil {
+			return c, err
+		}
+	} else if err := json.Unmarshal(data, &c); err != nil {
 		return c, fmt.Errorf("parse config.json of Wan: %w", err)
 	}
 	if err := c.validate(); err != nil {

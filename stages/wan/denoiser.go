@@ -19,7 +19,7 @@ func Denoiser() diffuse.Family {
 		Options: "flow_solver, flow_sigmas, flow_shift, boundary_ratio",
 		Recognise: func(config []byte) bool {
 			class, err := diffuse.ClassName(config)
-			return err == nil && (class == className || class == "WanModel")
+			return err == nil && (class == className || class == originalClass)
 		},
 		Open: func(source diffuse.Source, o stages.Options) (diffuse.Network, error) {
 			cfg, err := ParseConfig(source.Config)

@@ -6,6 +6,6 @@
 // A text is padded to its full length with zeros, and the padding is attended as the reference attends it. Queries and
 // keys are normalised over all heads together, so that ranks which share the heads each compute all of them.
 //
-// What there is not yet is refused by name: image conditions (I2V), timesteps of single tokens (TI2V), the tensor names
-// of the original layout, and other types than fp32.
+// What there is not yet is refused by name: image conditions (I2V), timesteps of single tokens (TI2V image to
+// video), and other types than fp32.
 package wan
