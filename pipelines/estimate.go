@@ -44,7 +44,9 @@ func (j *Job) Estimate(ctx context.Context, p Plan) (Estimate, error) {
 		if err != nil {
 			return total, err
 		}
-		j.engine.Rules.Apply(e)
+		if err := j.engine.Rules.Apply(e); err != nil {
+			return total, err
+		}
 		i := slices.IndexFunc(left, func(b Bucket) bool { return b.Shape == schemas.BucketOf(e.Row) })
 		if e.Failed != nil || i < 0 {
 			continue

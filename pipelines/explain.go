@@ -39,7 +39,7 @@ func (j *Job) Explain(ctx context.Context, id string) (all []Explained, err erro
 		if err != nil {
 			return nil, err
 		}
-		if !names(e, id) {
+		if !idNames(e, id) {
 			continue
 		}
 		one, err := j.explain(ctx, e)
@@ -53,8 +53,8 @@ func (j *Job) Explain(ctx context.Context, id string) (all []Explained, err erro
 	return all, nil
 }
 
-// names tells whether id names the row.
-func names(e *stages.Element, id string) bool {
+// idNames tells whether id names the row.
+func idNames(e *stages.Element, id string) bool {
 	return e.Given.ID == id || e.Row.ID == id || e.Given.Source == id || strings.HasSuffix(e.Given.Source, "/"+id) ||
 		len(id) >= 8 && strings.HasPrefix(e.Key.String(), id)
 }

@@ -15,6 +15,7 @@ import (
 	"latentbeam/internal/engine/host"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
+	"latentbeam/internal/names"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
 	"latentbeam/internal/runs"
@@ -116,6 +117,9 @@ func (j *Job) open() error {
 	j.engine = engine.New(j.host.Steps, workers)
 	j.engine.Source, j.engine.MaxBatch, j.engine.Retries = source, int(cfg.Resources.BatchSize), cfg.OnError.Retries
 	j.engine.Progress.TooMany, j.engine.Keep, j.engine.Freed = cfg.OnError.Stop, host.Keep(cfg), j.host.Freed
+	if every, on := cfg.Resources.CheckpointInterval.Every(); on {
+		j.engine.SaveSteps(every)
+	}
 	j.engine.Published = j.published
 	j.engine.Recall(j.host.Facts)
 	if j.engine.Rules, err = j.rules(workers.Class()); err != nil {
@@ -125,9 +129,15 @@ func (j *Job) open() error {
 	if err != nil {
 		return fmt.Errorf("open job: %w", err)
 	}
+	var template *names.Template
+	if cfg.Output.Name != "" {
+		if template, err = names.Parse(cfg.Output.Name); err != nil {
+			return cfg.Errorf("output.name", "%v", err)
+		}
+	}
 	j.report = report.Job{
 		Title: filepath.Base(cfg.Output.Path), Rows: j.rows, Keep: j.engine.Keep, Part: part(o),
-		RowsPerFile: cfg.Output.RowsPerFile,
+		RowsPerFile: cfg.Output.RowsPerFile, Names: template,
 		Facts: report.Facts{
 			Model: j.host.Model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
 		},
@@ -157,16 +167,29 @@ func part(o Options) string {
 // rows yields this shard's rows, filled, checked and keyed, without tensors.
 func (j *Job) rows(ctx context.Context) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
+		for e, err := range j.all(ctx) {
+			if (err != nil || j.engine.Rules.Mine(e)) && !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// all yields the rows of all shards, like rows.
+func (j *Job) all(ctx context.Context) iter.Seq2[*stages.Element, error] {
+	return func(yield func(*stages.Element, error) bool) {
 		for e, err := range j.engine.Source.Rows(ctx, false) {
 			if err == nil {
 				err = ctx.Err()
+			}
+			if err == nil {
+				err = j.engine.Rules.Apply(e)
 			}
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			j.engine.Rules.Apply(e)
-			if j.engine.Rules.Mine(e) && !yield(e, nil) {
+			if !yield(e, nil) {
 				return
 			}
 		}

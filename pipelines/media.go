@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/location"
 	"latentbeam/internal/table"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -20,7 +22,8 @@ import (
 type media struct {
 	files []string // tables, media files and folders of frames, in order
 	opts  table.Options
-	limit int // on rows; 0: none
+	limit int       // on rows; 0: none
+	texts *sync.Map // captions of files at addresses, by address: each is asked for once
 }
 
 // captionExt is the extension of a text beside a media file that holds its caption.
@@ -29,8 +32,12 @@ const captionExt = ".txt"
 // openMedia checks the form of every table among files.
 func openMedia(cfg *config.Config, files []string, limit int) (media, error) {
 	opts := table.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns, Media: true}
-	s := media{opts: opts, limit: limit}
+	s := media{opts: opts, limit: limit, texts: &sync.Map{}}
 	for _, file := range files {
+		if file == location.Stdin && !s.isTable(file) {
+			return media{}, config.NewError(config.Position{File: file}, "standard input can be a table, no media file").
+				WithFix("set input.format to csv, jsonl, parquet or txt")
+		}
 		if strings.EqualFold(filepath.Ext(file), captionExt) {
 			continue // belongs to the file beside it
 		}
@@ -70,7 +77,7 @@ func (s media) Rows(context.Context, bool) iter.Seq2[*stages.Element, error] {
 func (s media) rows(file string) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
 		if !s.isTable(file) {
-			yield(mediaFile(file), nil)
+			yield(s.mediaFile(file))
 			return
 		}
 		p, err := table.Open([]string{file}, s.opts)
@@ -96,25 +103,41 @@ func (s media) rows(file string) iter.Seq2[*stages.Element, error] {
 }
 
 // mediaFile is the row of a media file: its name is the id, the text beside it the caption.
-func mediaFile(file string) *stages.Element {
+func (s media) mediaFile(file string) (*stages.Element, error) {
 	stem := strings.TrimSuffix(file, filepath.Ext(file))
 	e := &stages.Element{Row: schemas.PromptRow{ID: filepath.Base(stem), Media: file, Source: file}}
-	caption, err := readCaption(stem + captionExt)
+	caption, err := s.caption(stem + captionExt)
+	if fault.ClassOf(err) != fault.ClassRow {
+		return nil, err
+	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		e.Fail("read", fault.Row(err))
 	}
 	e.Row.Prompt = strings.TrimSpace(caption)
-	return e
+	return e, nil
+}
+
+// caption reads the caption at a location; one at an address is kept.
+func (s media) caption(at string) (string, error) {
+	if known, found := s.texts.Load(at); found {
+		return known.(string), nil
+	}
+	text, err := readCaption(at)
+	if location.IsAddress(at) && (err == nil || errors.Is(err, os.ErrNotExist)) {
+		s.texts.Store(at, text)
+		err = nil
+	}
+	return text, err
 }
 
 // readCaption reads a text that is no longer than a prompt may be.
 func readCaption(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := location.Open(context.Background(), path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, schemas.MaxPromptBytes+1))
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, schemas.MaxPromptBytes+1))
 	if err == nil && len(text) > schemas.MaxPromptBytes {
 		err = errors.New(path + ": the caption is longer than a prompt may be")
 	}

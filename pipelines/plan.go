@@ -72,9 +72,14 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 	var asked []uint64
 	var keys distinct
 	var named report.Totals
-	for e, err := range j.rows(ctx) {
+	names := j.report.Named()
+	for e, err := range j.all(ctx) {
 		if err != nil {
 			return p, err
+		}
+		names.Add(e)
+		if !j.engine.Rules.Mine(e) {
+			continue
 		}
 		p.Rows++
 		found := ledger.Failed
@@ -97,6 +102,9 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		}
 		input.Add(e, found)
 	}
+	if err := j.conflict(ctx, names); err != nil {
+		return p, err
+	}
 	keys.count(&p)
 	p.Input, p.First, p.Vanished = input.Sum(), named.First, j.vanished(ctx, p.Rows)
 	if j.peeking && j.Opts.Limit == 0 {
@@ -106,6 +114,32 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// conflict is an error where two rows have one name; it reads the input again to say which.
+func (j *Job) conflict(ctx context.Context, names *report.Named) error {
+	if err := names.Unknown(); err != nil {
+		return j.Config.Errorf("output.name", "%v", err)
+	}
+	first, second, found := names.Conflict()
+	if !found {
+		return nil
+	}
+	var a *stages.Element
+	at := uint64(0)
+	for e, err := range j.all(ctx) {
+		if err != nil {
+			return err
+		}
+		if at == first {
+			a = e
+		}
+		if at == second && a != nil {
+			return j.Config.Errorf("output.name", "%v", j.report.ConflictError(a, e))
+		}
+		at++
+	}
+	return nil
 }
 
 // vanished counts the rows of the report of an earlier run that are more than those of the input.

@@ -40,3 +40,10 @@ func (r VideoRow) ByteSize() int {
 	return fixedBytes + textBytes(r.ID, r.Key, r.Prompt, r.NegativePrompt, r.VideoPath, r.VideoSHA256, r.Poster,
 		r.Readings, r.Extra)
 }
+
+// DatasetRow is a row of metadata.parquet at the top of an output, which loaders of datasets look for: a VideoRow with
+// the name of its file as they want it.
+type DatasetRow struct {
+	FileName string `parquet:"file_name" json:"file_name"` // VideoPath
+	VideoRow
+}

@@ -1,11 +1,16 @@
 package cli
 
 import (
+	"context"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"latentbeam/internal/store"
 	"latentbeam/internal/store/bucket/buckettest"
+	"latentbeam/internal/store/open"
 )
 
 // TestBucketCommands runs every command of docs/buckets.md.
@@ -16,6 +21,16 @@ func TestBucketCommands(t *testing.T) {
 	}
 	s := newShell(t)
 	s.env = append(buckettest.GCS(t).Env, buckettest.S3(t).Env...)
+	s.env = append(s.env, "LATENTBEAM_CACHE="+t.TempDir())
+	name, value, _ := strings.Cut(s.env[0], "=") // of this process too, to put the model there
+	t.Setenv(name, value)
+	model, err := open.Output(t.Context(), "gs://bucket/models/tiny")
+	if err == nil {
+		err = uploadAll(t.Context(), model, "../../testdata/tiny")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, block, _ := strings.Cut(string(text), "```sh\n")
 	block, _, found := strings.Cut(block, "```")
 	if !found {
@@ -23,9 +38,12 @@ func TestBucketCommands(t *testing.T) {
 	}
 	runs := map[string]int{}
 	for line := range strings.Lines(block) {
-		args := strings.Fields(line)
+		args := strings.Fields(strings.ReplaceAll(line, `"`, ""))
 		out := s.run(0, args[1:]...)
 		if runs[line]++; runs[line] == 2 {
+			s.says(out, "0 to do")
+		}
+		if strings.Contains(line, "model=") {
 			s.says(out, "0 to do")
 		}
 		if strings.Contains(out, buckettest.SecretKey) {
@@ -47,4 +65,33 @@ func TestBucketCommands(t *testing.T) {
 	s.run(2, "copy", "again", "again")
 	s.says(s.run(2, "copy", "tables", "home"), "another output")
 	s.says(s.run(2, "doctor", "gs://bucket/x"), "--limit 1")
+}
+
+// uploadAll puts the files of a directory into a store.
+func uploadAll(ctx context.Context, into store.Store, dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		return into.Put(ctx, store.Object{Name: filepath.ToSlash(name), Data: data})
+	})
+}
+
+// TestStandardInput: a table that is piped in.
+func TestStandardInput(t *testing.T) {
+	s := newShell(t, "job.yaml", small)
+	s.stdin = "prompt\na red circle\na blue square\n"
+	s.says(s.run(0, "run", "job.yaml", "--set", "input.prompts=-", "--set", "input.format=csv"), "2 to do")
+	s.says(s.run(0, "run", "job.yaml", "--set", "input.prompts=-", "--set", "input.format=csv"), "0 to do")
+	s.says(s.run(2, "run", "job.yaml", "--set", "input.prompts=-"), "set input.format")
+	s.stdin = ""
+	s.says(s.run(2, "run", "job.yaml", "--set", "input.prompts=-", "--set", "input.format=csv"), "pipe the table")
 }

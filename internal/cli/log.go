@@ -11,9 +11,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"latentbeam/internal/location"
 )
 
-// log returns the logger of this program: its own warnings, and of the libraries that it uses errors alone. Beam's
+// log returns the logger of this program: its own notices and warnings, and of the libraries that it uses errors alone. Beam's
 // runners warn of what is none of a user's business. A line reads like the program's other messages.
 func log(w io.Writer) *slog.Logger { return slog.New(&ours{w: w, mu: new(sync.Mutex)}) }
 
@@ -24,7 +26,9 @@ type ours struct {
 }
 
 // Enabled reports whether records of a level may be shown.
-func (h *ours) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+func (h *ours) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= location.LevelNotice
+}
 
 // Handle drops what is not an error and comes from a library.
 func (h *ours) Handle(_ context.Context, r slog.Record) error {
@@ -33,11 +37,14 @@ func (h *ours) Handle(_ context.Context, r slog.Record) error {
 		return nil
 	}
 	var b strings.Builder
-	what := "warning"
-	if r.Level >= slog.LevelError {
-		what = "error"
+	what := "warning: "
+	switch {
+	case r.Level >= slog.LevelError:
+		what = "error: "
+	case r.Level < slog.LevelWarn:
+		what = ""
 	}
-	fmt.Fprintf(&b, "latentbeam: %s: %s", what, r.Message)
+	fmt.Fprintf(&b, "latentbeam: %s%s", what, r.Message)
 	add := func(a slog.Attr) bool {
 		fmt.Fprintf(&b, "; %s: %v", a.Key, a.Value.Resolve())
 		return true

@@ -26,9 +26,10 @@ func TestMain(m *testing.M) {
 
 // shell is a directory to call the program in.
 type shell struct {
-	t   *testing.T
-	dir string
-	env []string
+	t     *testing.T
+	dir   string
+	env   []string
+	stdin string // what is piped into the program
 }
 
 // small is a job that takes milliseconds a row.
@@ -71,6 +72,9 @@ func (s shell) command(args ...string) (cmd *exec.Cmd, stdout, stderr *strings.B
 	cmd.Env = append(append(clean(os.Environ()), asProgram+"=1"), s.env...)
 	stdout, stderr = &strings.Builder{}, &strings.Builder{}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
+	if s.stdin != "" {
+		cmd.Stdin = strings.NewReader(s.stdin)
+	}
 	return cmd, stdout, stderr
 }
 

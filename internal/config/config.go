@@ -118,6 +118,8 @@ type Output struct {
 	Path        string     `yaml:"path" json:"path"`
 	Write       StringList `yaml:"write" json:"write"` // of video, latents, embeddings
 	RowsPerFile int        `yaml:"rows_per_file" json:"rows_per_file,omitempty"`
+	// Name is a template over columns, such as "{id}-{seed}", by which videos also stand in names/; "": they do not.
+	Name string `yaml:"name" json:"name,omitempty"`
 	// Verify says how a run looks at the videos of earlier runs: "size" (also ""), or "digest", which reads them all.
 	// A video that was written since it was read last is always read.
 	Verify string `yaml:"verify" json:"verify,omitempty"`
@@ -151,6 +153,8 @@ type Resources struct {
 	// Hosts are the addresses (host:port) of `latentbeam worker` processes, which know the token in TokenFile.
 	Hosts     StringList `yaml:"hosts" json:"hosts,omitempty"`
 	TokenFile string     `yaml:"token_file" json:"token_file,omitempty"`
+	// CheckpointInterval is the work after which the steps of long samplings are saved, so that a kill costs no more.
+	CheckpointInterval Interval `yaml:"checkpoint_interval" json:"checkpoint_interval,omitempty"`
 	// NCCL is whether GPUs of several hosts exchange by it: "auto" (also ""), where all of a set have it, or
 	// "off". It does not encrypt; TCP does.
 	NCCL string `yaml:"nccl" json:"nccl,omitempty"`

@@ -13,8 +13,16 @@ const ExitCode = 2
 // excerptRunes is how much of a line a message shows.
 const excerptRunes = 100
 
-// userPart is what an address may hold of credentials. No message shows it.
-var userPart = regexp.MustCompile(`://[^\s"'@]*@`)
+// userPart and queryPart are what an address may hold of credentials. No message shows them.
+var (
+	userPart  = regexp.MustCompile(`://[^\s"'@]*@`)
+	queryPart = regexp.MustCompile(`(://[^\s"'?]*\?)[^\s"']*`)
+)
+
+// shown is a line without credentials.
+func shown(line string) string {
+	return queryPart.ReplaceAllString(userPart.ReplaceAllString(line, "://[...]@"), "$1[...]")
+}
 
 // source is the text that positions point into.
 type source struct {
@@ -50,7 +58,7 @@ func (p Position) String() string {
 	}
 	switch {
 	case p.Flag != "":
-		return p.Flag
+		return shown(p.Flag)
 	case p.Line == 0:
 		return name
 	case p.Column == 0:
@@ -66,7 +74,7 @@ func (p Position) excerpt() string {
 	}
 	var b strings.Builder
 	for n := max(1, p.Line-1); n <= p.Line; n++ {
-		fmt.Fprintf(&b, "  %4d | %s\n", n, clip(strings.ReplaceAll(userPart.ReplaceAllString(p.src.line(n), "://[...]@"), "\t", " "), excerptRunes))
+		fmt.Fprintf(&b, "  %4d | %s\n", n, clip(strings.ReplaceAll(shown(p.src.line(n)), "\t", " "), excerptRunes))
 	}
 	if p.Column > 0 && p.Column <= excerptRunes {
 		fmt.Fprintf(&b, "       | %s^\n", strings.Repeat(" ", p.Column-1))

@@ -17,6 +17,9 @@ func (c *Config) set(text string) *Error {
 				WithFix("write --set defaults.height=128 or --set stages.NAME.key=value")
 		}
 	}
+	if value == "-" { // standard input, and no list of nothing
+		value = `"-"`
+	}
 	v, problems := parse(&source{name: flag, text: []byte(value)}, flag)
 	if problems != nil {
 		return problems

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"latentbeam/internal/names"
 	"latentbeam/schemas"
 )
 
@@ -182,6 +183,25 @@ func (v *validator) output() {
 	}
 	if out.Verify != "" {
 		v.oneOf("output.verify", out.Verify, []string{VerifySize, VerifyDigest})
+	}
+	v.names()
+}
+
+// names checks output.name.
+func (v *validator) names() {
+	out := v.config.Output
+	if out.Name == "" {
+		return
+	}
+	if _, err := names.Parse(out.Name); err != nil {
+		v.problem("output.name", "see docs/names.md", "output.name: %v", err)
+	}
+	if strings.Contains(out.Path, "://") {
+		v.problem("output.name", "leave it out, and find files by the tables' video_path",
+			"output.name needs an output in a directory: a bucket has no links, and copies would double it")
+	}
+	if !out.Writes("video") {
+		v.problem("output.name", "leave it out, or write video", "output.name names videos, and this job writes none")
 	}
 }
 

@@ -7,11 +7,10 @@ import (
 	"latentbeam/schemas"
 )
 
-// onDisk refuses an address, such as gs://bucket/x, where a path belongs.
-func (v *validator) onDisk(path, value string) {
-	if scheme, _, found := strings.Cut(value, "://"); found && !strings.ContainsAny(scheme, "/.") {
-		v.problem(path, "only files on disk are read and written: copy it there, or mount it, and give the path",
-			"%s is %q, an address and no path", path, clip(value, valueRunes))
+// address refuses an address of another kind than those of schemes.
+func (v *validator) address(path, value string, schemes []string) {
+	if problem, fix := CheckAddress(value, schemes); problem != "" {
+		v.problem(path, fix, "%s: %s", path, problem)
 	}
 }
 
@@ -33,10 +32,10 @@ func (v *validator) model() {
 	if m == (Model{}) {
 		v.missing("model", "model: tiny, or the model's directory")
 	}
-	v.onDisk("model", m.Path)
-	v.onDisk("model.text_encoder", m.TextEncoder)
-	v.onDisk("model.transformer", m.Transformer)
-	v.onDisk("model.vae", m.VAE)
+	v.address("model", m.Path, BucketSchemes)
+	v.address("model.text_encoder", m.TextEncoder, BucketSchemes)
+	v.address("model.transformer", m.Transformer, BucketSchemes)
+	v.address("model.vae", m.VAE, BucketSchemes)
 }
 
 func (v *validator) input() {
@@ -59,7 +58,7 @@ func (v *validator) input() {
 	}
 	kind, patterns := in.Source()
 	for _, p := range patterns {
-		v.onDisk("input."+kind, p)
+		v.address("input."+kind, p, InputSchemes)
 		if _, err := filepath.Match(p, ""); err != nil {
 			v.problem("input."+strings.Join(given, ""), "close its bracket, or put \\ before [",
 				"%q is not a glob pattern", p)

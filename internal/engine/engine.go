@@ -42,6 +42,8 @@ type Engine struct {
 	pending   pending
 	passing   passages
 	bells     bells
+	steps     savedSteps
+	saveEvery *time.Duration // work between two times that steps are kept; nil: they are not
 	failure   failure
 	replaced  atomic.Int64 // files of earlier runs
 
@@ -166,7 +168,9 @@ func (e *Engine) Read(ctx context.Context, emit func(*stages.Element)) error {
 // Admit keys an element and reports whether it is still to be computed. A bad row ends here: it is counted, and the
 // failures table is written from the source itself.
 func (e *Engine) Admit(el *stages.Element) (bool, error) {
-	e.Rules.Apply(el)
+	if err := e.Rules.Apply(el); err != nil {
+		return false, e.Fail(err)
+	}
 	if !e.Rules.Mine(el) {
 		return false, nil
 	}

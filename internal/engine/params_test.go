@@ -71,7 +71,7 @@ func TestBadRows(t *testing.T) {
 	dir := t.TempDir()
 	for want, row := range map[string]schemas.PromptRow{
 		"no such file":           {Reference: filepath.Join(dir, "none.png")},
-		"is an address":          {Reference: "https://example.org/a.png"},
+		"no address of ftp":      {Reference: "ftp://example.org/a.png"},
 		"holds no png or jpeg":   {Reference: dir},
 		`resolution "7" is not`:  {Resolution: "7", AspectRatio: "1:1"},
 		"resolution is missing:": {AspectRatio: "1:1"},

@@ -1,12 +1,13 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
 	"sync"
 
-	"latentbeam/internal/media"
+	"latentbeam/internal/location"
 )
 
 // maxReferenceFile bounds an image or video that rows are conditioned on or made of.
@@ -66,15 +67,12 @@ func (r *references) content(path string) (string, error) {
 	if d, ok := r.known.Load(path); ok {
 		return d.(string), nil
 	}
-	if strings.Contains(path, "://") {
-		return "", fmt.Errorf("%q is an address; download it and give the file", path)
-	}
 	info, err := os.Stat(path) // before it is opened: a pipe would wait for its writer
-	if err == nil && !info.IsDir() && (!info.Mode().IsRegular() || info.Size() > maxReferenceFile) {
+	if err == nil && !location.IsAddress(path) && !info.IsDir() && (!info.Mode().IsRegular() || info.Size() > maxReferenceFile) {
 		return "", fmt.Errorf("%q is not a file of at most %d GiB or a folder of images",
 			path, maxReferenceFile>>30)
 	}
-	d, err := media.Digest(path)
+	d, err := location.MediaDigest(context.Background(), path)
 	if err != nil {
 		return "", err
 	}

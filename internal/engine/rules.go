@@ -81,11 +81,11 @@ func (r *Rules) Weights() string {
 }
 
 // Apply fills, checks and keys e. A row that no stage can do comes back failed.
-func (r *Rules) Apply(e *stages.Element) {
+func (r *Rules) Apply(e *stages.Element) error {
 	e.Given = e.Row
 	if e.Failed != nil {
 		e.Key = r.badKey(e)
-		return
+		return nil
 	}
 	if err := r.fill(&e.Row); err != nil {
 		e.Fail("read", fault.Row(err))
@@ -95,14 +95,18 @@ func (r *Rules) Apply(e *stages.Element) {
 	}
 	if e.Failed != nil {
 		e.Key = r.badKey(e)
-		return
+		return nil
 	}
 	key, err := r.key(e)
+	if fault.ClassOf(err) != fault.ClassRow {
+		return err
+	}
 	if err != nil {
 		e.Fail("read", fault.Row(err))
 		key = r.badKey(e)
 	}
 	e.Key = key
+	return nil
 }
 
 // check lets every stage look at the row.

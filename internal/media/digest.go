@@ -29,15 +29,15 @@ func Digest(path string) (string, error) {
 			return "", fmt.Errorf("read %s: %w", file, unplaced(err))
 		}
 		if len(files) == 1 && !info.IsDir() {
-			return withDecoder(one, file), nil
+			return Decoded(one, file), nil
 		}
 		fmt.Fprintf(sum, "%s %q\n", one, filepath.Base(file))
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// withDecoder adds the version of ffmpeg to the digest of a file that passes through it.
-func withDecoder(digest, file string) string {
+// Decoded adds the version of ffmpeg to the digest of a file that passes through it.
+func Decoded(digest, file string) string {
 	if ext := strings.ToLower(filepath.Ext(file)); ext == extY4M || isImage(ext) {
 		return digest
 	}

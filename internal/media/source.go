@@ -42,7 +42,7 @@ type SourceOptions struct {
 // Limits of a Source.
 const (
 	maxPixels       = 1 << 26 // of a frame
-	maxFolderFrames = 1 << 16
+	FolderFramesMax = 1 << 16
 )
 
 // OpenSource opens a video or an image: y4m, png and jpeg are read here, a folder of png and jpeg images is a
@@ -110,8 +110,8 @@ func folderImages(dir string) ([]string, error) {
 	switch {
 	case len(files) == 0:
 		return nil, errors.New("the folder holds no png or jpeg images; a folder is one video of such frames")
-	case len(files) > maxFolderFrames:
-		return nil, fmt.Errorf("the folder holds %d images, more than %d", len(files), maxFolderFrames)
+	case len(files) > FolderFramesMax:
+		return nil, fmt.Errorf("the folder holds %d images, more than %d", len(files), FolderFramesMax)
 	}
 	return files, nil
 }

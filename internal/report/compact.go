@@ -142,7 +142,7 @@ func complete(rec *ledger.Record, cursor *ledger.Cursor, table string,
 		return false
 	}
 	var added []ledger.Blob
-	for _, name := range names(result) {
+	for _, name := range tensorNames(result) {
 		if homes[name].table != table || has(*rec, name) {
 			continue
 		}
@@ -167,8 +167,8 @@ func complete(rec *ledger.Record, cursor *ledger.Cursor, table string,
 	return true
 }
 
-// names lists the tensors that a result has.
-func names(r schemas.Result) []string {
+// tensorNames lists the tensors that a result has.
+func tensorNames(r schemas.Result) []string {
 	var out []string
 	if len(r.TextShape) > 0 {
 		out = append(out, schemas.BlobText)

@@ -30,6 +30,9 @@ func (j *Job) Digest() *Digest {
 		d.row = fmt.Appendf(d.row, "%s %v\n", k, j.Keep[k])
 	}
 	d.row = binary.LittleEndian.AppendUint64(d.row, uint64(j.RowsPerFile))
+	if j.Names != nil {
+		d.row = fmt.Appendf(d.row, "names %v\n", *j.Names)
+	}
 	d.hash.Write(d.row)
 	return d
 }

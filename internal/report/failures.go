@@ -75,6 +75,9 @@ func (t *Totals) count(o *outcome, row []byte, tables []tensors) error {
 			}
 			t.compare(o)
 		}
+		if err := t.columns.see(o); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ type Files map[string]int64
 func (j *Job) files(ctx context.Context) (Files, error) {
 	part := regexp.QuoteMeta(j.Part)
 	own := regexp.MustCompile(`^(tables/(videos|failures|latents|embeddings)-` + part + `[0-9]{5}\.parquet|` +
-		part + `index(-[0-9]+)?\.html)$`)
+		part + `index(-[0-9]+)?\.html|` + part + `metadata\.parquet)$`)
 	out := Files{}
 	for _, directory := range []string{"tables/", ""} {
 		for info, err := range j.Store.List(ctx, directory, store.Flat) {

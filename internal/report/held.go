@@ -181,7 +181,7 @@ func (j *Job) readable(cursor *ledger.Cursor, t *table.Tensors, name string, key
 	if json.Unmarshal(rec.Row, &r) != nil {
 		return true, nil
 	}
-	for _, tensor := range names(r) {
+	for _, tensor := range tensorNames(r) {
 		if homes[tensor].table != name {
 			continue
 		}
@@ -207,7 +207,7 @@ func (j *Job) soundRow(cursor *ledger.Cursor, t *table.Tensors, name string, key
 	if json.Unmarshal(rec.Row, &r) != nil {
 		return false, nil
 	}
-	for _, tensor := range names(r) {
+	for _, tensor := range tensorNames(r) {
 		if homes[tensor].table != name {
 			continue
 		}

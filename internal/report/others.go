@@ -15,7 +15,7 @@ import (
 
 var (
 	shardOf = regexp.MustCompile(`(?:^|[/.-])[0-9]{5}-of-([0-9]{5})-`)
-	ofJob   = regexp.MustCompile(`^(?:[0-9]{5}-of-[0-9]{5}-)?(?:summary\.json|index(?:-[0-9]+)?\.html)$`)
+	ofJob   = regexp.MustCompile(`^(?:[0-9]{5}-of-[0-9]{5}-)?(?:summary\.json|metadata\.parquet|index(?:-[0-9]+)?\.html)$`)
 )
 
 // Layout says how many shards wrote a file of the report or hold a lock: their number as five digits, or ""
@@ -49,7 +49,7 @@ func (j *Job) removeOthers(ctx context.Context) error {
 	}
 	for _, name := range append(tables, files...) {
 		other := Layout(name) != Layout(j.Part) && (strings.HasSuffix(name, ".parquet") || ofJob.MatchString(name))
-		page := !j.Keep[stages.KindVideo] && name == j.Part+gallery.PageName(1)
+		page := !j.Keep[stages.KindVideo] && (name == j.Part+gallery.PageName(1) || name == datasetFile)
 		if !other && !page {
 			continue
 		}

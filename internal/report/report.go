@@ -11,6 +11,7 @@ import (
 
 	"latentbeam/internal/gallery"
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/names"
 	"latentbeam/internal/store"
 	"latentbeam/internal/witness"
 	"latentbeam/schemas"
@@ -28,6 +29,8 @@ type Job struct {
 	Keep map[stages.Kind]bool // which tables are wanted: video, latents, text
 	// RowsPerFile bounds the files of the tables; 0: their own bounds alone.
 	RowsPerFile int
+	// Names makes the names of videos for people in a directory; nil: none are given.
+	Names *names.Template
 	// Part tells the files of one shard from those of others, such as "00001-of-00004-"; "" for all.
 	Part string
 	// Before are the files that the run before left; what is another size now is written anew.
@@ -61,7 +64,8 @@ type Totals struct {
 	// Input is the digest of the rows and their outcomes, see Digest.
 	Input string `json:"-"`
 
-	causes gallery.Causes // what the gallery says of failed rows
+	causes  gallery.Causes // what the gallery says of failed rows
+	columns columns        // what the tables of videos have of the input and of readings
 }
 
 // firstFailures bounds the failed rows that the totals name, messageBytes what they say of each.
@@ -106,9 +110,18 @@ func (j *Job) Write(ctx context.Context) (Totals, error) {
 		}
 	}
 	if err == nil && j.Keep[stages.KindVideo] {
-		if err = j.videos(ctx); err == nil {
+		if err = j.videos(ctx, &totals.columns); err == nil {
+			err = j.dataset(ctx, &totals.columns)
+		}
+		if err == nil {
+			err = j.name(ctx)
+		}
+		if err == nil {
 			err = j.gallery(ctx, totals)
 		}
+	}
+	if err == nil {
+		err = j.card(ctx)
 	}
 	if err == nil {
 		err = j.removeOthers(ctx)

@@ -14,12 +14,18 @@ import (
 // videosPerFile bounds a file of the videos table; a row takes a few hundred bytes.
 const videosPerFile = 500_000
 
-// videos writes the table of videos.
-func (j *Job) videos(ctx context.Context) error {
+// datasetFile is the table of videos as loaders of datasets look for it.
+const datasetFile = "metadata.parquet"
+
+// videos writes the table of videos. Columns that the input carries, and readings, are columns of it.
+func (j *Job) videos(ctx context.Context, more *columns) error {
 	files, err := inFiles(j.done(ctx), j.perFile(videosPerFile), func(i int, rows iter.Seq2[outcome, error]) error {
 		return j.Replace(ctx, j.tableName("videos", i), func(w io.Writer) error {
-			_, err := table.Write(w, convert(rows, j.videoRow), table.WriteOptions{Version: j.Version})
-			return err
+			if len(more.list) == 0 {
+				_, err := table.Write(w, convert(rows, j.videoRow), table.WriteOptions{Version: j.Version})
+				return err
+			}
+			return writeWide(w, rows, j.videoRow, more, j.Version)
 		})
 	})
 	if err == nil {
@@ -29,6 +35,39 @@ func (j *Job) videos(ctx context.Context) error {
 		return fmt.Errorf("write videos table: %w", err)
 	}
 	return nil
+}
+
+// dataset writes the table of videos once more, in one file at the top of the output. Shards write none: the report of
+// all has it.
+func (j *Job) dataset(ctx context.Context, more *columns) error {
+	if j.Part != "" {
+		return nil
+	}
+	row := func(o outcome) (schemas.DatasetRow, error) {
+		v, err := j.videoRow(o)
+		return schemas.DatasetRow{FileName: v.VideoPath, VideoRow: v}, err
+	}
+	err := j.Replace(ctx, datasetFile, func(w io.Writer) error {
+		return writeWide(w, j.done(ctx), row, more, j.Version)
+	})
+	if err != nil {
+		return fmt.Errorf("write %s: %w", datasetFile, err)
+	}
+	return nil
+}
+
+func writeWide[T schemas.Row](w io.Writer, rows iter.Seq2[outcome, error], row func(outcome) (T, error), more *columns,
+	version string) error {
+	wide := convert(rows, func(o outcome) (table.Wide[T], error) {
+		r, err := row(o)
+		if err != nil {
+			return table.Wide[T]{}, err
+		}
+		values, err := more.values(&o)
+		return table.Wide[T]{Row: r, Values: values}, err
+	})
+	_, err := table.WriteWide(w, more.list, wide, table.WriteOptions{Version: version})
+	return err
 }
 
 func (j *Job) videoRow(o outcome) (schemas.VideoRow, error) {

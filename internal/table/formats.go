@@ -1,14 +1,15 @@
 package table
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/location"
 )
 
 // rowReader reads one file. next returns io.EOF after the last row; a row that cannot be read is a rawRow
@@ -33,61 +34,17 @@ var formatByExtension = map[string]string{
 	".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet", ".txt": "txt",
 }
 
-// Expand finds the files of a list of paths and glob patterns: pattern by pattern, the files of a pattern
+// Expand finds the files of a list of locations and glob patterns: pattern by pattern, the files of a pattern
 // sorted, each file once.
 func Expand(patterns []string) ([]string, error) {
-	var files []string
-	seen := map[string]bool{}
-	for _, pattern := range patterns {
-		matches := []string{pattern}
-		if _, err := os.Stat(pattern); err != nil { // a name with brackets is a name first
-			found, globErr := filepath.Glob(pattern)
-			if globErr != nil {
-				return nil, config.NewError(config.Position{File: pattern}, "not a glob pattern: %v", globErr)
-			}
-			if len(found) == 0 {
-				return nil, noFile(pattern, err)
-			}
-			matches = found
-		}
-		sort.Strings(matches)
-		for _, file := range matches {
-			if !seen[file] {
-				seen[file] = true
-				files = append(files, file)
-			}
-		}
-		if len(files) > maxFiles {
-			return nil, config.NewError(config.Position{File: pattern}, "more than %d files", maxFiles)
-		}
-	}
-	return files, nil
-}
-
-func noFile(pattern string, err error) error {
-	if strings.ContainsAny(pattern, "*?[") {
-		return config.NewError(config.Position{File: pattern}, "no file matches this pattern").
-			WithFix("paths are relative to the current directory%s", currentDirectory())
-	}
-	if os.IsNotExist(err) {
-		return config.NewError(config.Position{File: pattern}, "no such file").
-			WithFix("paths are relative to the current directory%s", currentDirectory())
-	}
-	return config.NewError(config.Position{File: pattern}, "%v", err)
-}
-
-func currentDirectory() string {
-	if dir, err := os.Getwd(); err == nil {
-		return ", " + dir
-	}
-	return ""
+	return location.Expand(context.Background(), patterns, maxFiles)
 }
 
 // openFile opens a file of prompts in the given format, or in the one its name tells when that is "auto".
 func openFile(path, format string, n names) (rowReader, error) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	if isFolder(path) {
 		return nil, config.NewError(config.Position{File: path}, "this is a directory").
-			WithFix("name the files in it: %s", filepath.Join(path, "*.csv"))
+			WithFix("name the files in it: %s/*.csv", strings.TrimSuffix(path, "/"))
 	}
 	if format == "" || format == "auto" {
 		if format = textFormat(path); format == "" {
@@ -103,6 +60,14 @@ func openFile(path, format string, n names) (rowReader, error) {
 		return nil, fmt.Errorf("open %s: format %q is not one of csv, jsonl, parquet, txt", path, format)
 	}
 	return open(path, n)
+}
+
+func isFolder(path string) bool {
+	if location.IsAddress(path) {
+		return strings.HasSuffix(path, "/")
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // textFormat is the format that a file's name tells, "" for none. Text may be packed: prompts.csv.gz.

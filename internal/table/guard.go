@@ -1,6 +1,7 @@
 package table
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/location"
 	"latentbeam/internal/store"
+	"latentbeam/schemas/fault"
 )
 
 // Limits of parquet files. The library trusts what a file says about itself: a footer length makes it
@@ -65,9 +68,9 @@ func (p *parquetFile) failed() error { return p.file.err }
 
 // openParquet opens a file of the user's behind the guards, see readParquet.
 func openParquet(path string) (*parquetFile, error) {
-	file, err := openLocal(path)
+	file, err := location.Open(context.Background(), path)
 	if err != nil {
-		return nil, config.NewError(config.Position{File: path}, "%v", err)
+		return nil, unopened(path, err)
 	}
 	p, err := readParquet(path, file)
 	if err != nil {
@@ -84,6 +87,9 @@ func readParquet(path string, file store.Reader) (*parquetFile, error) {
 		var known *config.Error
 		if errors.As(err, &known) {
 			return nil, err
+		}
+		if world := p.failed(); fault.ClassOf(world) != fault.ClassRow {
+			return nil, world
 		}
 		return nil, config.NewError(config.Position{File: path}, "not a readable parquet file: %v", err).
 			WithFix("%s", copyFix)

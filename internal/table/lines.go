@@ -6,14 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"latentbeam/internal/config"
+	"latentbeam/schemas/fault"
 )
 
 // lineReader reads a text file line by line, whatever the lines' length.
 type lineReader struct {
-	file *os.File
+	file *text
 	buf  *bufio.Reader
 	long []byte // a line that does not fit into buf
 	line int    // number of the line read last, from 1
@@ -25,12 +25,12 @@ var utf8BOM = []byte("\xef\xbb\xbf")
 func openLines(path string) (*lineReader, error) {
 	file, err := openText(path)
 	if err != nil {
-		return nil, config.NewError(config.Position{File: path}, "%v", err)
+		return nil, unopened(path, err)
 	}
 	l := &lineReader{file: file, buf: bufio.NewReaderSize(file, readBufferBytes)}
 	head, err := l.buf.Peek(len(utf8BOM))
 	if err != nil && !errors.Is(err, io.EOF) {
-		_ = file.Close()
+		_ = file.close()
 		return nil, config.NewError(config.Position{File: path}, "%v", err)
 	}
 	switch {
@@ -42,10 +42,18 @@ func openLines(path string) (*lineReader, error) {
 		err = nil
 	}
 	if err != nil {
-		_ = file.Close()
+		_ = file.close()
 		return nil, config.NewError(config.Position{File: path}, "%v", err).WithFix("save it as UTF-8")
 	}
 	return l, nil
+}
+
+// unopened says that a file cannot be opened. What may pass, such as a network, is no error of the file.
+func unopened(path string, err error) error {
+	if fault.ClassOf(err) != fault.ClassRow {
+		return err
+	}
+	return config.NewError(config.Position{File: path}, "%v", err)
 }
 
 // errTooLong says that a line is longer than maxRecordBytes; the line is skipped.
@@ -93,4 +101,4 @@ func (l *lineReader) readLong(first []byte) ([]byte, error) {
 	}
 }
 
-func (l *lineReader) close() error { return l.file.Close() }
+func (l *lineReader) close() error { return l.file.close() }

@@ -2,6 +2,7 @@ package table
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"latentbeam/internal/location"
 )
 
 // packings unpack a text file by the end of its name.
@@ -24,13 +27,22 @@ var packings = map[string]func(io.Reader) (io.ReadCloser, error){
 	},
 }
 
-// openText opens a text file. A packed one is unpacked into a temporary file without a name, because readers go back
-// in it; the system removes that when it is closed.
-func openText(path string) (*os.File, error) {
-	file, err := os.Open(path)
+// text is an open text file. Readers go back in it.
+type text struct {
+	*io.SectionReader
+	close func() error
+}
+
+// openText opens a text file. A packed one is unpacked into a temporary file without a name; the system removes that
+// when it is closed.
+func openText(path string) (*text, error) {
+	file, err := location.Copy(context.Background(), path)
+	if err != nil {
+		return nil, err
+	}
 	unpack := packings[strings.ToLower(filepath.Ext(path))]
-	if err != nil || unpack == nil {
-		return file, err
+	if unpack == nil {
+		return &text{io.NewSectionReader(file, 0, file.Size()), file.Close}, nil
 	}
 	defer file.Close()
 	plain, err := os.CreateTemp("", "latentbeam-table-")
@@ -38,26 +50,23 @@ func openText(path string) (*os.File, error) {
 		return nil, fmt.Errorf("unpack: %w", err)
 	}
 	err = os.Remove(plain.Name())
+	var n int64
 	if err == nil {
-		err = unpackInto(plain, file, unpack)
+		n, err = unpackInto(plain, io.NewSectionReader(file, 0, file.Size()), unpack)
 	}
 	if err != nil {
 		_ = plain.Close()
 		return nil, fmt.Errorf("unpack: %w", err)
 	}
-	return plain, nil
+	return &text{io.NewSectionReader(plain, 0, n), plain.Close}, nil
 }
 
-// unpackInto writes the text of a packed file, and goes back to its beginning.
-func unpackInto(plain, file *os.File, unpack func(io.Reader) (io.ReadCloser, error)) error {
+// unpackInto writes the text of a packed file, and returns its length.
+func unpackInto(plain *os.File, file io.Reader, unpack func(io.Reader) (io.ReadCloser, error)) (int64, error) {
 	r, err := unpack(bufio.NewReaderSize(file, readBufferBytes))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer r.Close()
-	if _, err := io.Copy(plain, r); err != nil {
-		return err
-	}
-	_, err = plain.Seek(0, io.SeekStart)
-	return err
+	return io.Copy(plain, r)
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 	"unicode/utf8"
 
@@ -21,7 +20,7 @@ import (
 // so that only one row is lost.
 type csvReader struct {
 	path     string
-	file     *os.File
+	file     *text
 	csv      *csv.Reader
 	budget   *budgetReader
 	buf      *bufio.Reader
@@ -55,7 +54,7 @@ func openCSV(path string, names names) (rowReader, error) {
 	}
 	r := &csvReader{path: path, file: lines.file, buf: lines.buf}
 	if err := r.readHeader(names); err != nil {
-		_ = r.file.Close()
+		_ = r.file.close()
 		return nil, err
 	}
 	return r, nil
@@ -212,4 +211,4 @@ func (r *csvReader) firstLine(offset int64) (lines int, end int64, err error) {
 	}
 }
 
-func (r *csvReader) close() error { return r.file.Close() }
+func (r *csvReader) close() error { return r.file.close() }

@@ -2,11 +2,13 @@ package table
 
 import (
 	"bytes"
+	"context"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"latentbeam/internal/location"
 	"latentbeam/schemas"
 )
 
@@ -90,7 +92,7 @@ func TestTensorsOfDamagedFiles(t *testing.T) {
 
 // openTensors opens a table on disk.
 func openTensors(path string) (*Tensors, error) {
-	file, err := openLocal(path)
+	file, err := location.Open(context.Background(), path)
 	if err != nil {
 		return nil, err
 	}

@@ -57,8 +57,12 @@ type WriteOptions struct {
 
 // Writer writes one parquet file, row by row. At most one row group is held in memory. Equal rows in equal
 // order give equal bytes.
-type Writer[T schemas.Row] struct {
+type Writer[T schemas.Row] struct{ fileWriter[T] }
+
+// fileWriter writes rows of a schema that it is given.
+type fileWriter[T any] struct {
 	out     *parquet.GenericWriter[T]
+	name    string // of the schema
 	limit   int
 	size    int // of the open row group
 	inGroup int // rows of it
@@ -69,13 +73,16 @@ type Writer[T schemas.Row] struct {
 // minima and maxima in every page header a file takes five times the room.
 func NewWriter[T schemas.Row](w io.Writer, opts WriteOptions) *Writer[T] {
 	var row T
-	schema := parquet.SchemaOf(row)
+	return &Writer[T]{newWriter[T](w, row.Schema(), parquet.SchemaOf(row), opts)}
+}
+
+func newWriter[T any](w io.Writer, name string, schema *parquet.Schema, opts WriteOptions) fileWriter[T] {
 	options := []parquet.WriterOption{
 		schema,
 		parquet.CreatedBy("latentbeam", opts.Version, "parquet-go"),
 		parquet.Compression(&pageCodec{}),
 		parquet.PageBufferSize(pageBytes),
-		parquet.KeyValueMetadata(MetadataSchema, row.Schema()),
+		parquet.KeyValueMetadata(MetadataSchema, name),
 		parquet.KeyValueMetadata(MetadataVersion, opts.Version),
 	}
 	for _, name := range blobColumns(schema) {
@@ -88,30 +95,33 @@ func NewWriter[T schemas.Row](w io.Writer, opts WriteOptions) *Writer[T] {
 	if limit <= 0 {
 		limit = rowGroupBytes
 	}
-	return &Writer[T]{out: parquet.NewGenericWriter[T](w, options...), limit: limit}
+	return fileWriter[T]{out: parquet.NewGenericWriter[T](w, options...), name: name, limit: limit}
 }
 
 // Write adds a row.
-func (w *Writer[T]) Write(row T) error {
+func (w *Writer[T]) Write(row T) error { return w.write(row, row.ByteSize()) }
+
+// write adds a row of about size bytes.
+func (w *fileWriter[T]) write(row T, size int) error {
 	if _, err := w.out.Write([]T{row}); err != nil {
-		return fmt.Errorf("write %s row %d: %w", row.Schema(), w.rows+1, err)
+		return fmt.Errorf("write %s row %d: %w", w.name, w.rows+1, err)
 	}
 	w.rows++
 	w.inGroup++
-	if w.size += row.ByteSize(); w.size >= w.limit || w.inGroup >= rowGroupRows {
+	if w.size += size; w.size >= w.limit || w.inGroup >= rowGroupRows {
 		w.size, w.inGroup = 0, 0
 		if err := w.out.Flush(); err != nil {
-			return fmt.Errorf("write %s row group: %w", row.Schema(), err)
+			return fmt.Errorf("write %s row group: %w", w.name, err)
 		}
 	}
 	return nil
 }
 
 // Rows is how many rows were written.
-func (w *Writer[T]) Rows() int64 { return w.rows }
+func (w *fileWriter[T]) Rows() int64 { return w.rows }
 
 // Close writes the footer; without it the file is no parquet file. It does not close the underlying writer.
-func (w *Writer[T]) Close() error {
+func (w *fileWriter[T]) Close() error {
 	if err := w.out.Close(); err != nil {
 		return fmt.Errorf("write parquet footer: %w", err)
 	}

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -9,7 +10,9 @@ import (
 	"strconv"
 	"unsafe"
 
+	"latentbeam/internal/location"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/safetensors"
 )
@@ -24,6 +27,31 @@ const (
 	metaScale      = "latent_scale"
 	metaFPS        = "fps"
 )
+
+// localMedia finds the media files of elements on this host. An element whose file cannot be had fails, and is left out.
+func (s *stage) localMedia(ctx context.Context, batch []*stages.Element) (live []*stages.Element, paths []string, release func(), err error) {
+	var files []location.Local
+	release = func() {
+		for _, f := range files {
+			f.Release()
+		}
+	}
+	if stages.Kind(s.opts.Takes) != stages.KindMedia {
+		return batch, nil, release, nil
+	}
+	for _, e := range batch {
+		f, err := location.Media(ctx, e.Row.Media)
+		if err != nil && fault.ClassOf(err) != fault.ClassRow {
+			return nil, nil, release, err
+		}
+		if err != nil {
+			e.Fail(s.opts.label(), fault.Row(err))
+			continue
+		}
+		files, live, paths = append(files, f), append(live, e), append(paths, f.Path)
+	}
+	return live, paths, release, nil
+}
 
 // row describes element i of the batch to the program, and writes what it takes to a file.
 func (x *exchange) row(i int, e *stages.Element) (row, error) {
@@ -50,7 +78,7 @@ func (x *exchange) put(i int, e *stages.Element, kind stages.Kind) (string, erro
 	name := func(ext string) string { return filepath.Join(x.dir, fmt.Sprintf("in-%d-%s%s", i, kind, ext)) }
 	switch kind {
 	case stages.KindMedia:
-		return filepath.Abs(e.Row.Media)
+		return filepath.Abs(x.media[i])
 	case stages.KindVideo:
 		return name(e.Video.Ext), os.WriteFile(name(e.Video.Ext), e.Video.Data, 0o600)
 	case stages.KindText:

@@ -136,6 +136,11 @@ func (s *stage) runSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 
 // some gives elements to a program that is on the devices, UUIDs with commas, in one batch of the protocol.
 func (s *stage) some(ctx context.Context, devices string, batch []*stages.Element) error {
+	batch, media, release, err := s.localMedia(ctx, batch)
+	defer release()
+	if err != nil || len(batch) == 0 {
+		return err
+	}
 	p, scratch, err := s.programs.take(ctx, devices)
 	if err != nil {
 		return err
@@ -145,7 +150,7 @@ func (s *stage) some(ctx context.Context, devices string, batch []*stages.Elemen
 		s.programs.end(p, false)
 		return fault.Retry(fmt.Errorf("scratch: %w; name another directory by the option scratch", err))
 	}
-	x := &exchange{ctx: ctx, opts: s.opts, program: p, dir: dir, batch: batch}
+	x := &exchange{ctx: ctx, opts: s.opts, program: p, dir: dir, batch: batch, media: media}
 	settled := false
 	defer func() {
 		if !settled { // a panic
@@ -173,6 +178,7 @@ type exchange struct {
 	program *program
 	dir     string
 	batch   []*stages.Element
+	media   []string // paths of the elements' media files
 
 	answered map[string]bool
 	failed   error // a row asked for the whole batch to be tried again

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"latentbeam/internal/location"
 	"latentbeam/internal/media"
 	"latentbeam/internal/rng"
 	"latentbeam/kernels"
@@ -128,12 +129,26 @@ type mediaError struct{ err error }
 
 func (e *mediaError) Error() string { return e.err.Error() }
 
+// localMedia returns a media file on this host. One that cannot be had for the file's sake is a mediaError.
+func localMedia(ctx context.Context, at string) (location.Local, error) {
+	file, err := location.Media(ctx, at)
+	if err != nil && fault.ClassOf(err) == fault.ClassRow {
+		err = &mediaError{err}
+	}
+	return file, err
+}
+
 // encode gives one element its latents.
 func (s *encodeStage) encode(
 	ctx context.Context, dev kernels.Backend, model *Model, e *stages.Element,
 ) error {
 	row := &e.Row
-	frames, err := media.OpenFrames(ctx, row.Media, row.NumFrames, row.FPS, row.Height, row.Width)
+	file, err := localMedia(ctx, row.Media)
+	if err != nil {
+		return err
+	}
+	defer file.Release()
+	frames, err := media.OpenFrames(ctx, file.Path, row.NumFrames, row.FPS, row.Height, row.Width)
 	if err != nil {
 		return &mediaError{err}
 	}

@@ -96,14 +96,19 @@ func (s *referenceStage) Run(ctx context.Context, dev kernels.Backend, batch []*
 // reference returns the latents of the file at path, the row's reference number i.
 func (s *referenceStage) reference(ctx context.Context, dev kernels.Backend, model *Model, row *schemas.PromptRow,
 	path string, i int) (*stages.Array, error) {
-	n, err := countFrames(ctx, path)
+	file, err := localMedia(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Release()
+	n, err := countFrames(ctx, file.Path)
 	if err == nil {
 		n, err = s.Config.whole(n, row.Height, row.Width)
 	}
 	if err != nil {
 		return nil, &mediaError{fmt.Errorf("reference: %w", err)}
 	}
-	frames, err := media.OpenFrames(ctx, path, n, 0, row.Height, row.Width)
+	frames, err := media.OpenFrames(ctx, file.Path, n, 0, row.Height, row.Width)
 	if err != nil {
 		return nil, &mediaError{fmt.Errorf("reference: %w", err)}
 	}

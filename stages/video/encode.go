@@ -19,6 +19,8 @@ type encodeOptions struct {
 	QP      int    `yaml:"qp" json:"qp"`           // embedded: quantiser 1 to 51; 0 is the default
 	CRF     int    `yaml:"crf" json:"crf"`         // ffmpeg: quality 1 to 51; 0 is the default
 	GOP     int    `yaml:"gop" json:"gop"`         // frames between key frames; 0 is the default
+	// Metadata writes the prompt, the seed, the model and the key into the file. Then they are in the row's key.
+	Metadata bool `yaml:"metadata" json:"metadata,omitempty"`
 }
 
 // Encode returns the stage `encode_video`: frames become an mp4 (H.264), one frame a PNG, and a poster
@@ -26,7 +28,7 @@ type encodeOptions struct {
 func Encode() stages.Spec {
 	return stages.Spec{
 		Name:    "encode_video",
-		Doc:     "frames to H.264 in mp4, one frame to PNG; encoder: embedded or ffmpeg, qp, crf, gop",
+		Doc:     "frames to H.264 in mp4, one frame to PNG; encoder: embedded or ffmpeg, qp, crf, gop, metadata",
 		In:      stages.KindFrames,
 		Out:     stages.KindVideo,
 		Version: 1,
@@ -35,7 +37,7 @@ func Encode() stages.Spec {
 	}
 }
 
-func openEncode(_ *stages.Model, o stages.Options) (stages.Stage, error) {
+func openEncode(model *stages.Model, o stages.Options) (stages.Stage, error) {
 	opts := encodeOptions{Codec: "h264", Encoder: "embedded"} // said or not, the same job
 	if err := o.Into(&opts); err != nil {
 		return nil, err
@@ -56,13 +58,27 @@ func openEncode(_ *stages.Model, o stages.Options) (stages.Stage, error) {
 	case err != nil: // the encoder is not there
 		return nil, stages.Errorf("encoder", "encode_video: %w", err)
 	}
-	return &encode{enc}, nil
+	s := &encode{enc: enc}
+	if s.describe = opts.Metadata; s.describe && model != nil {
+		s.model = model.Name
+	}
+	return s, nil
 }
 
-type encode struct{ enc media.Encoder }
+type encode struct {
+	enc      media.Encoder
+	describe bool
+	model    string // its name, where files say it
+}
 
-// Digest names the program that encodes; "" where it is this one: an encoder has no weights.
-func (s *encode) Digest() string { return s.enc.Version() }
+// Digest names the program that encodes; "" where it is this one: an encoder has no weights. The name of a model that is
+// written into files is part of it, for it is part of the bytes.
+func (s *encode) Digest() string {
+	if s.describe {
+		return s.enc.Version() + " model " + s.model
+	}
+	return s.enc.Version()
+}
 
 // Check refuses frame rates that players do not know. Sizes are the autoencoder's matter: what it makes of an
 // odd one is even.
@@ -76,8 +92,13 @@ func (s *encode) Check(row *schemas.PromptRow) error {
 // Need is nothing: encoding works on the host.
 func (s *encode) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 
-// Capabilities are none.
-func (s *encode) Capabilities() stages.Capabilities { return stages.Capabilities{} }
+// Capabilities are none, but files with metadata depend on what they say.
+func (s *encode) Capabilities() stages.Capabilities {
+	if s.describe {
+		return stages.Capabilities{Params: []stages.Param{stages.ParamPrompt, stages.ParamSeed}}
+	}
+	return stages.Capabilities{}
+}
 
 // Run encodes the clips one after the other; the encoder is parallel inside.
 func (s *encode) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Element) error {
@@ -92,6 +113,12 @@ func (s *encode) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Ele
 			e.Fail("encode_video", fault.Row(err))
 			continue
 		}
+		if s.describe {
+			if err := media.Describe(video, e.Row.Prompt, s.comment(e)); err != nil {
+				e.Fail("encode_video", fault.Row(err))
+				continue
+			}
+		}
 		poster, err := media.Poster(clip.Middle(), clip.Width, clip.Height)
 		if err != nil {
 			e.Fail("encode_video", fault.Row(err))
@@ -101,4 +128,13 @@ func (s *encode) Run(ctx context.Context, _ kernels.Backend, batch []*stages.Ele
 		e.Video, e.Poster = video, poster
 	}
 	return nil
+}
+
+// comment says what made the video.
+func (s *encode) comment(e *stages.Element) string {
+	seed := ""
+	if e.Row.Seed != nil {
+		seed = fmt.Sprintf("seed %d, ", *e.Row.Seed)
+	}
+	return fmt.Sprintf("%smodel %s, key %s", seed, s.model, e.Key)
 }

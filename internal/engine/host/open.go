@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"strings"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/location"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
 	"latentbeam/testdata/tiny"
@@ -72,23 +75,44 @@ func openModel(cfg *config.Config) (*stages.Model, error) {
 	case m.Path == noModel:
 		model, err = stages.EmbeddedModel(noModel, embed.FS{})
 	case m.Path != "":
-		model, err = stages.OpenModel(m.Path)
-	default:
-		dirs := map[string]string{}
-		for name, dir := range map[string]string{
-			"text_encoder": m.TextEncoder, "transformer": m.Transformer, "vae": m.VAE,
-		} {
-			if dir != "" {
-				dirs[name] = dir
-			}
+		var dir string
+		if dir, err = location.Model(context.Background(), m.Path); err == nil {
+			model, err = stages.OpenModel(dir)
 		}
-		model, err = stages.OpenComponents(dirs)
+	default:
+		var dirs map[string]string
+		if dirs, err = componentDirs(m); err == nil {
+			model, err = stages.OpenComponents(dirs)
+		}
+	}
+	if fault.ExitCode(err) == fault.ExitTryAgain { // a network, or no room for a copy
+		return nil, err
 	}
 	if err != nil {
 		return nil, cfg.Errorf("model", "%v", err)
 	}
 	model.Guess = catalog.Guess
 	return model, nil
+}
+
+// componentDirs returns the directories of single components on this host. Some hubs keep the tokenizer beside the text
+// encoder.
+func componentDirs(m config.Model) (map[string]string, error) {
+	dirs := map[string]string{}
+	for _, c := range []struct {
+		name, at string
+		beside   []string
+	}{{"text_encoder", m.TextEncoder, []string{"tokenizer"}}, {"transformer", m.Transformer, nil}, {"vae", m.VAE, nil}} {
+		if c.at == "" {
+			continue
+		}
+		dir, err := location.Model(context.Background(), c.at, c.beside...)
+		if err != nil {
+			return nil, err
+		}
+		dirs[c.name] = dir
+	}
+	return dirs, nil
 }
 
 // openSteps checks that the stages fit together and opens them.

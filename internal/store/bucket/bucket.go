@@ -152,14 +152,7 @@ func (b *Bucket) List(ctx context.Context, prefix string, depth store.Depth) ite
 			return
 		}
 		for page, first := "", true; first || page != ""; first = false {
-			var objects []Object
-			var next string
-			err := b.retry(ctx, func(ctx context.Context) (err error) {
-				ctx, cancel := b.bound(ctx, 0)
-				defer cancel()
-				objects, next, err = b.service.List(ctx, b.prefix+prefix, depth == store.Flat, page)
-				return err
-			})
+			objects, next, err := b.page(ctx, prefix, depth == store.Flat, page)
 			if err != nil {
 				yield(store.Info{}, b.failed("list", prefix, err))
 				return

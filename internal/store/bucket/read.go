@@ -26,8 +26,13 @@ func (b *Bucket) Open(ctx context.Context, name string) (store.Reader, error) {
 	if err != nil {
 		return nil, b.failed("open", name, err)
 	}
+	return b.reader(ctx, name, o), nil
+}
+
+// reader reads an object; name is what errors call it.
+func (b *Bucket) reader(ctx context.Context, name string, o Object) *reader {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	return &reader{bucket: b, name: name, object: o, ctx: ctx, stop: stop}, nil
+	return &reader{bucket: b, name: name, object: o, ctx: ctx, stop: stop}
 }
 
 // reader reads one version of an object.

@@ -40,6 +40,8 @@ type Object struct {
 	Version Version
 	Size    int64     // in bytes
 	Time    time.Time // of the last write; a whole second, for listings know no more
+	// Sum is a checksum of the content, "crc32c:", "md5:" or "sha256:" and its hex digits; "" where the service tells none.
+	Sum string
 }
 
 // info describes the object to users of the store.

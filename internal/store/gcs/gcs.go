@@ -49,7 +49,8 @@ type service struct{ bucket *storage.BucketHandle }
 func (s *service) Close() {}
 
 func object(a *storage.ObjectAttrs) bucket.Object {
-	return bucket.Object{Key: a.Name, Version: bucket.Version(strconv.FormatInt(a.Generation, 10)), Size: a.Size, Time: a.Updated}
+	return bucket.Object{Key: a.Name, Version: bucket.Version(strconv.FormatInt(a.Generation, 10)), Size: a.Size, Time: a.Updated,
+		Sum: fmt.Sprintf("crc32c:%08x", a.CRC32C)}
 }
 
 func generation(v bucket.Version) int64 {
@@ -123,7 +124,7 @@ func (s *service) List(ctx context.Context, prefix string, flat bool, page strin
 	if flat {
 		query.Delimiter = "/"
 	}
-	if err := query.SetAttrSelection([]string{"Name", "Size", "Generation", "Updated"}); err != nil {
+	if err := query.SetAttrSelection([]string{"Name", "Size", "Generation", "Updated", "CRC32C"}); err != nil {
 		return nil, "", err
 	}
 	var attrs []*storage.ObjectAttrs

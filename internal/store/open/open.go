@@ -13,6 +13,7 @@ import (
 	"latentbeam/internal/store/dir"
 	"latentbeam/internal/store/gcs"
 	"latentbeam/internal/store/s3"
+	"latentbeam/internal/store/web"
 	"latentbeam/schemas/fault"
 )
 
@@ -59,10 +60,19 @@ func inBucket(ctx context.Context, url string) (*bucket.Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	if scheme == gcs.Scheme {
+	return Bucket(ctx, at)
+}
+
+// Bucket opens what lies at an address of gs://, s3://, http:// or https://. The last two can only be read, by keys
+// (bucket.Find and bucket.Read), which are paths there.
+func Bucket(ctx context.Context, at bucket.Address) (*bucket.Bucket, error) {
+	switch at.Scheme {
+	case gcs.Scheme:
 		return gcs.Open(ctx, at, nil, bucket.Options{})
+	case s3.Scheme:
+		return s3.Open(ctx, at, nil, bucket.Options{})
 	}
-	return s3.Open(ctx, at, nil, bucket.Options{})
+	return web.Open(at, nil, bucket.Options{})
 }
 
 // result keeps a failed store from being one that is not nil.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/minio/minio-go/v7"
@@ -110,7 +111,21 @@ func (s *service) Stat(ctx context.Context, key string) (bucket.Object, error) {
 	if err != nil {
 		return bucket.Object{}, translate(err)
 	}
-	return bucket.Object{Key: key, Version: version(info.ETag), Size: info.Size, Time: info.LastModified}, nil
+	return bucket.Object{Key: key, Version: version(info.ETag), Size: info.Size, Time: info.LastModified,
+		Sum: sum(info)}, nil
+}
+
+// md5Tag is an entity tag that is the MD5 of an object: one that was sent in parts has another form.
+var md5Tag = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// sum is the checksum that an entity tag is. It is none where the service encrypts with a key of the user.
+func sum(info minio.ObjectInfo) string {
+	const encrypted = "X-Amz-Server-Side-Encryption"
+	if !md5Tag.MatchString(string(version(info.ETag))) || strings.HasPrefix(info.Metadata.Get(encrypted), "aws:kms") ||
+		info.Metadata.Get(encrypted+"-Customer-Algorithm") != "" {
+		return ""
+	}
+	return "md5:" + string(version(info.ETag))
 }
 
 // Read implements bucket.Service.

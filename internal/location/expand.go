@@ -1,0 +1,138 @@
+package location
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"latentbeam/internal/config"
+)
+
+// Expand finds the files of a list of locations and glob patterns: pattern by pattern, the files of a pattern sorted,
+// each file once, at most so many. An error about a location is a *config.Error.
+func Expand(ctx context.Context, patterns []string, most int) ([]string, error) {
+	var files []string
+	seen := map[string]bool{}
+	for _, pattern := range patterns {
+		matches, err := expand(ctx, pattern, most)
+		if err != nil {
+			return nil, err
+		}
+		slices.Sort(matches)
+		for _, file := range matches {
+			if !seen[file] {
+				seen[file] = true
+				files = append(files, file)
+			}
+		}
+		if len(files) > most {
+			return nil, config.NewError(config.Position{File: pattern}, "more than %d files", most)
+		}
+	}
+	return files, nil
+}
+
+func expand(ctx context.Context, pattern string, most int) ([]string, error) {
+	if pattern == Stdin {
+		return []string{Stdin}, nil
+	}
+	if IsAddress(pattern) {
+		return expandAddress(ctx, pattern, most)
+	}
+	_, err := os.Stat(pattern)
+	if err == nil { // a name with brackets is a name first
+		return []string{pattern}, nil
+	}
+	found, globErr := filepath.Glob(pattern)
+	if globErr != nil {
+		return nil, config.NewError(config.Position{File: pattern}, "not a glob pattern: %v", globErr)
+	}
+	if len(found) == 0 {
+		return nil, noFile(pattern, err)
+	}
+	return found, nil
+}
+
+// wild are the characters that make a pattern.
+const wild = `*?[\`
+
+// expandAddress finds the objects of a pattern. As on disk, * and ? match no slash. What has a slash at its end is a
+// folder, whatever is in it.
+func expandAddress(ctx context.Context, pattern string, most int) ([]string, error) {
+	p, err := parse(ctx, pattern, config.InputSchemes)
+	if err != nil {
+		return nil, config.NewError(config.Position{File: "input"}, "%v", err)
+	}
+	if _, err = p.server.Find(ctx, p.key); err == nil {
+		return []string{pattern}, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if isWeb(pattern) {
+		return nil, noObject(pattern)
+	}
+	if !strings.ContainsAny(p.key, wild) {
+		folder := strings.TrimSuffix(p.key, "/") + "/"
+		for _, err := range p.server.Objects(ctx, folder, false) {
+			return []string{p.root + "/" + folder}, err
+		}
+		return nil, noObject(pattern)
+	}
+	return p.matches(ctx, pattern, most)
+}
+
+// matches lists the objects of a pattern. Only what is below its fixed part is asked for.
+func (p place) matches(ctx context.Context, pattern string, most int) (found []string, err error) {
+	fixed := p.key[:strings.IndexAny(p.key, wild)]
+	flat := !strings.Contains(p.key[len(fixed):], "/")
+	for o, err := range p.server.Objects(ctx, fixed, flat) {
+		if err != nil {
+			return nil, err
+		}
+		if match, err := path.Match(p.key, o.Key); err != nil {
+			return nil, config.NewError(config.Position{File: pattern}, "not a glob pattern: %v", err)
+		} else if match {
+			found = append(found, p.root+"/"+o.Key)
+		}
+		if len(found) > most {
+			return nil, config.NewError(config.Position{File: pattern}, "more than %d files", most)
+		}
+	}
+	if len(found) == 0 {
+		return nil, noObject(pattern)
+	}
+	return found, nil
+}
+
+func noObject(pattern string) error {
+	if strings.ContainsAny(pattern, wild) {
+		return config.NewError(config.Position{File: pattern}, "no object matches this pattern").
+			WithFix("* matches no slash; give the whole key, such as gs://bucket/tables/*.parquet")
+	}
+	return config.NewError(config.Position{File: pattern}, "there is no such file").WithFix("check the address")
+}
+
+func noFile(pattern string, err error) error {
+	if strings.ContainsAny(pattern, "*?[") {
+		return config.NewError(config.Position{File: pattern}, "no file matches this pattern").
+			WithFix("paths are relative to the current directory%s", currentDirectory())
+	}
+	if os.IsNotExist(err) {
+		return config.NewError(config.Position{File: pattern}, "no such file").
+			WithFix("paths are relative to the current directory%s", currentDirectory())
+	}
+	return config.NewError(config.Position{File: pattern}, "%v", err)
+}
+
+func currentDirectory() string {
+	if dir, err := os.Getwd(); err == nil {
+		return ", " + dir
+	}
+	return ""
+}

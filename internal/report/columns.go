@@ -1,0 +1,163 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"latentbeam/internal/table"
+	"latentbeam/schemas"
+)
+
+// maxColumns bounds the columns that an input adds to a table. Those beyond are in its column "extra" alone.
+const maxColumns = 256
+
+// readingPrefix is put before the name of a reading: a job that is scored has a column of that name, too.
+const readingPrefix = "measured_"
+
+// columns are what the carried columns and the readings of all rows become in a table: their names and types.
+type columns struct {
+	list  []table.Column
+	index map[string]int // of "carried NAME" or "reading NAME" in list
+	taken map[string]bool
+}
+
+// see takes the types of a row's carried columns and readings.
+func (c *columns) see(o *outcome) error {
+	carried, err := schemas.Carried(o.Row.Extra)
+	if err != nil {
+		return err
+	}
+	for _, one := range carried {
+		c.add("carried ", one.Name, one.Name, typeOf(one.Value))
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.result.Readings)) {
+		c.add("reading ", name, readingPrefix+name, table.Text)
+	}
+	return nil
+}
+
+func (c *columns) add(kind, name, column string, t table.ColumnType) {
+	i, known := c.index[kind+name]
+	if known {
+		c.list[i].Type = join(c.list[i].Type, t)
+		return
+	}
+	if len(c.list) == maxColumns {
+		return
+	}
+	if c.index == nil {
+		c.index, c.taken = map[string]int{}, taken()
+	}
+	c.index[kind+name] = len(c.list)
+	c.list = append(c.list, table.Column{Name: c.free(table.ColumnName(column)), Type: t})
+}
+
+// free is the name, with something before or behind it where another column has it. Many readers know no case.
+func (c *columns) free(name string) string {
+	if name == "" {
+		name = "unnamed"
+	}
+	wanted := name
+	if c.taken[strings.ToLower(name)] {
+		wanted = "input_" + name
+	}
+	for n := 2; c.taken[strings.ToLower(wanted)]; n++ {
+		wanted = fmt.Sprintf("input_%s_%d", name, n)
+	}
+	c.taken[strings.ToLower(wanted)] = true
+	return wanted
+}
+
+// taken are the names that a table of videos has itself.
+func taken() map[string]bool {
+	names := map[string]bool{}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[schemas.DatasetRow]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("parquet"), ",")
+		names[name] = true
+	}
+	return names
+}
+
+// values are those of a row, in the order of the columns.
+func (c *columns) values(o *outcome) ([]any, error) {
+	out := make([]any, len(c.list))
+	carried, err := schemas.Carried(o.Row.Extra)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range carried {
+		if i, ok := c.index["carried "+one.Name]; ok {
+			if out[i], err = value(one, c.list[i].Type); err != nil {
+				return nil, fmt.Errorf("column %q: %w", one.Name, err)
+			}
+		}
+	}
+	for name, text := range o.result.Readings {
+		if i, ok := c.index["reading "+name]; ok {
+			out[i] = &text
+		}
+	}
+	return out, nil
+}
+
+// typeOf is the type of a JSON value. Objects and lists are texts.
+func typeOf(value json.RawMessage) table.ColumnType {
+	switch value[0] {
+	case 'n':
+		return table.Nothing
+	case 't', 'f':
+		return table.Boolean
+	case '"', '{', '[':
+		return table.Text
+	}
+	var n int64
+	if json.Unmarshal(value, &n) == nil {
+		return table.Integer
+	}
+	var f float64
+	if json.Unmarshal(value, &f) == nil {
+		return table.Real
+	}
+	return table.Text // a number that no column holds
+}
+
+// join is the type that holds values of both.
+func join(a, b table.ColumnType) table.ColumnType {
+	numbers := func(t table.ColumnType) bool { return t == table.Integer || t == table.Real }
+	switch {
+	case a == b || b == table.Nothing:
+		return a
+	case a == table.Nothing:
+		return b
+	case numbers(a) && numbers(b):
+		return table.Real
+	}
+	return table.Text
+}
+
+// value is a carried value as a column of the type has it; nil is null.
+func value(c schemas.CarriedColumn, t table.ColumnType) (any, error) {
+	if typeOf(c.Value) == table.Nothing {
+		return nil, nil
+	}
+	switch t {
+	case table.Boolean:
+		return parsed[bool](c.Value)
+	case table.Integer:
+		return parsed[int64](c.Value)
+	case table.Real:
+		return parsed[float64](c.Value)
+	}
+	text := c.Text()
+	return &text, nil
+}
+
+func parsed[T any](value json.RawMessage) (any, error) {
+	v := new(T)
+	err := json.Unmarshal(value, v)
+	return v, err
+}

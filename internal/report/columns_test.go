@@ -1,0 +1,102 @@
+package report
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"latentbeam/internal/ledger"
+	"latentbeam/internal/store"
+	"latentbeam/internal/table"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// carry shows the outcomes of rows with these carried columns to the columns and returns them.
+func carry(t *testing.T, c *columns, extras ...string) (out []*outcome) {
+	t.Helper()
+	for _, extra := range extras {
+		o := &outcome{Element: &stages.Element{Row: schemas.PromptRow{Extra: extra}}, status: ledger.Done}
+		must(t, c.see(o))
+		out = append(out, o)
+	}
+	return out
+}
+
+func TestColumnsHaveTypes(t *testing.T) {
+	var c columns
+	rows := carry(t, &c, `{"i":1,"r":1,"b":true,"s":"x","mixed":1,"none":null,"key":"k","Key":2,"o":{"a":1},"big":1e400}`,
+		"", `{"i":-5,"r":0.5,"b":null,"s":"","mixed":"one","none":null}`)
+	rows[0].result.Readings = map[string]string{"s": "seen"}
+	must(t, c.see(rows[0]))
+	want := []table.Column{{Name: "i", Type: table.Integer}, {Name: "r", Type: table.Real}, {Name: "b", Type: table.Boolean},
+		{Name: "s", Type: table.Text}, {Name: "mixed", Type: table.Text}, {Name: "none", Type: table.Nothing},
+		{Name: "input_key", Type: table.Text}, {Name: "input_Key_2", Type: table.Integer}, {Name: "o", Type: table.Text},
+		{Name: "big", Type: table.Text}, {Name: "measured_s", Type: table.Text}}
+	if !slices.Equal(c.list, want) {
+		t.Errorf("columns\n%+v, want\n%+v", c.list, want)
+	}
+	values, err := c.values(rows[0])
+	must(t, err)
+	text := func(i int) string { return *values[i].(*string) }
+	if *values[0].(*int64) != 1 || *values[1].(*float64) != 1 || !*values[2].(*bool) || text(3) != "x" ||
+		text(4) != "1" || values[5] != nil || text(8) != `{"a":1}` || text(9) != "1e400" || text(10) != "seen" {
+		t.Errorf("values %v", values)
+	}
+	values, err = c.values(rows[1])
+	must(t, err)
+	if slices.ContainsFunc(values, func(v any) bool { return v != nil }) {
+		t.Errorf("a row without columns has %v", values)
+	}
+}
+
+// TestDataset: loaders of datasets find the videos, their files and the columns of the input.
+func TestDataset(t *testing.T) {
+	j := newJob(t, input{"a", "bad", "b", "a"})
+	j.settle(t, 4, "a", "b")
+	j.write(t)
+	type row struct {
+		FileName string  `parquet:"file_name"`
+		ID       string  `parquet:"id"`
+		Color    *string `parquet:"color,optional"`
+		N        *int64  `parquet:"n,optional"`
+		Measured *string `parquet:"measured_color,optional"`
+	}
+	rows, err := parquet.ReadFile[row](filepath.Join(j.Store.URL(), "metadata.parquet"))
+	must(t, err)
+	if len(rows) != 3 || rows[0].FileName != "videos/a.mp4" || rows[1].ID != "b" || *rows[2].N != 1 ||
+		*rows[2].Color != "red" || *rows[1].Measured != "red" {
+		t.Errorf("metadata.parquet has %+v", rows)
+	}
+	card := func() string {
+		text, err := store.ReadFile(t.Context(), j.Store, "README.md")
+		must(t, err)
+		return string(text)
+	}
+	if got := card(); !strings.Contains(got, "- metadata.parquet\n") || strings.Contains(got, "config_name: latents") {
+		t.Errorf("the card is\n%s", got)
+	}
+	j.Keep[stages.KindVideo] = false
+	j.write(t)
+	if got := card(); strings.Contains(got, "metadata") || !strings.Contains(got, "config_name: latents\n  default: true") {
+		t.Errorf("the card of latents is\n%s", got)
+	}
+	if there, err := store.Exists(t.Context(), j.Store, "metadata.parquet"); there || err != nil {
+		t.Errorf("metadata.parquet stays: %v", err)
+	}
+}
+
+// TestOwnReadmeStays: a README.md that somebody has written is not ours to replace.
+func TestOwnReadmeStays(t *testing.T) {
+	j := newJob(t, input{"a"})
+	j.settle(t, 4, "a")
+	must(t, os.WriteFile(filepath.Join(j.Store.URL(), "README.md"), []byte("mine"), 0o644))
+	j.write(t)
+	if got, err := store.ReadFile(t.Context(), j.Store, "README.md"); string(got) != "mine" || err != nil {
+		t.Errorf("README.md is %q: %v", got, err)
+	}
+}

@@ -1,0 +1,55 @@
+package bucket
+
+import (
+	"context"
+	"io/fs"
+	"iter"
+
+	"latentbeam/internal/store"
+)
+
+// Find describes the object under a key. Unlike a name of a Store, the key of an input may be any text.
+func (b *Bucket) Find(ctx context.Context, key string) (Object, error) {
+	if err := ctx.Err(); err != nil {
+		return Object{}, b.failed("open", key, err)
+	}
+	if key == "" || len(key) > keyBytesMax {
+		return Object{}, &fs.PathError{Op: "open", Path: b.url + "/" + key, Err: fs.ErrNotExist}
+	}
+	o, err := b.stat(ctx, key)
+	return o, b.failed("open", key, err)
+}
+
+// Objects yields the objects whose keys start with prefix, sorted by key. flat leaves out keys with a slash behind the
+// prefix. An error ends the list.
+func (b *Bucket) Objects(ctx context.Context, prefix string, flat bool) iter.Seq2[Object, error] {
+	return func(yield func(Object, error) bool) {
+		for page, first := "", true; first || page != ""; first = false {
+			objects, next, err := b.page(ctx, prefix, flat, page)
+			if err != nil {
+				yield(Object{}, b.failed("list", prefix, err))
+				return
+			}
+			for _, o := range objects {
+				if !yield(o, nil) {
+					return
+				}
+			}
+			page = next
+		}
+	}
+}
+
+// Read opens a version of an object, as Find and Objects return it. ctx ends no read; Close does.
+func (b *Bucket) Read(ctx context.Context, o Object) store.Reader { return b.reader(ctx, o.Key, o) }
+
+// page is Service.List, tried again.
+func (b *Bucket) page(ctx context.Context, prefix string, flat bool, page string) (objects []Object, next string, err error) {
+	err = b.retry(ctx, func(ctx context.Context) (err error) {
+		ctx, cancel := b.bound(ctx, 0)
+		defer cancel()
+		objects, next, err = b.service.List(ctx, b.prefix+prefix, flat, page)
+		return err
+	})
+	return objects, next, err
+}

@@ -1,0 +1,164 @@
+package pipelines_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/location"
+	"latentbeam/internal/store/bucket/buckettest"
+	"latentbeam/internal/store/open"
+	"latentbeam/schemas/fault"
+)
+
+// upload puts the files of a directory into a bucket.
+func upload(t *testing.T, dir, url string) {
+	t.Helper()
+	s, err := open.Output(t.Context(), url)
+	must(t, err)
+	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(dir, path)
+		return s.Replace(t.Context(), filepath.ToSlash(name), func(w io.Writer) error {
+			_, err := w.Write(data)
+			return err
+		})
+	}))
+}
+
+// unchanged runs the job of an output with its inputs elsewhere: all of its rows are there already.
+func unchanged(t *testing.T, what string, j job) {
+	t.Helper()
+	opened, err := j.unattached()
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+		return
+	}
+	defer opened.Close()
+	must(t, opened.Peek(t.Context()))
+	plan, err := opened.Plan(t.Context())
+	if err != nil || plan.New != 0 || plan.Rows == 0 || plan.Done == 0 {
+		t.Errorf("%s: %d rows, %d done, %d new, %v", what, plan.Rows, plan.Done, plan.New, err)
+	}
+}
+
+// TestKeysOfAddresses: a row has the same key wherever its table, its files and its model lie.
+func TestKeysOfAddresses(t *testing.T) {
+	table := writeTable(t, "all.csv", seamTable)
+	made := job{prompts: table, out: filepath.Join(t.TempDir(), "out")}
+	made.mustRun(t)
+	decoded := job{input: fmt.Sprintf("{latents: %q}", inTables(made.out, "latents")), stages: "[decode_vae, encode_video]",
+		out: filepath.Join(t.TempDir(), "out"), sets: []string{"output.write=[video]"}}
+	decoded.mustRun(t)
+	encoded := encodes(t, mediaTable(t, ""), forward)
+	encoded.mustRun(t)
+	frames := encodes(t, clips+"disc", "[encode_vae]", "output.write=[latents]")
+	frames.sets = append(frames.sets, "defaults.num_frames=16")
+	frames.mustRun(t)
+	web := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(table))))
+	defer web.Close()
+	for scheme, service := range services {
+		t.Run(scheme, func(t *testing.T) {
+			server := service(t)
+			server.Use(t)
+			server.Set(buckettest.Faults{Rate: 0.03, Seed: 5})
+			t.Setenv(location.CacheVariable, t.TempDir())
+			root := scheme + "://bucket/in"
+			upload(t, filepath.Dir(table), root+"/prompts")
+			upload(t, filepath.Join(made.out, "tables"), root+"/tables")
+			upload(t, clips, root+"/media")
+			upload(t, "../testdata/tiny", root+"/models/tiny")
+			for what, at := range map[string]string{
+				"a table": root + "/prompts/all.csv", "a pattern": root + "/*/a*.csv", "a web server": web.URL + "/all.csv",
+			} {
+				j := made
+				j.prompts = at
+				unchanged(t, what, j)
+			}
+			j := made
+			j.sets = []string{"model=" + root + "/models/tiny"}
+			unchanged(t, "a model", j)
+			j.sets = []string{fmt.Sprintf("model={text_encoder: %q, transformer: %q, vae: %q}", root+"/models/tiny/text_encoder/",
+				root+"/models/tiny/transformer", root+"/models/tiny/vae")}
+			unchanged(t, "parts of a model", j)
+			j = decoded
+			j.input = fmt.Sprintf("{latents: %q}", root+"/tables/latents-*.parquet")
+			unchanged(t, "latents", j)
+			j.out = filepath.Join(t.TempDir(), "out")
+			j.mustRun(t)
+			same(t, "videos", files(t, j.out, "videos"), files(t, decoded.out, "videos"))
+			j = encoded
+			j.input = fmt.Sprintf("{media: %q}", writeTable(t, "clips.csv", "id,path,caption,num_frames\n"+
+				"disc,"+root+"/media/disc,a red circle,16\n"+
+				"square,"+root+"/media/square.y4m,a blue square,16\n"+
+				"triangle,"+root+"/media/triangle.png,a green triangle,1\n"))
+			unchanged(t, "media", j)
+			j.out = filepath.Join(t.TempDir(), "out")
+			j.mustRun(t)
+			latents := latentColumns(t, j.out)
+			for name, row := range latents { // the table's own columns are carried along
+				latents[name] = strings.ReplaceAll(row, root+"/media/", clips)
+			}
+			same(t, "latents", latents, latentColumns(t, encoded.out))
+			j = frames
+			j.input = fmt.Sprintf("{media: %q}", root+"/media/disc")
+			unchanged(t, "a folder of frames", j)
+		})
+	}
+}
+
+// files are the names of the files below a directory, which are their content.
+func files(t *testing.T, out, name string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	must(t, filepath.WalkDir(filepath.Join(out, name), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			found[filepath.Base(path)] = ""
+		}
+		return err
+	}))
+	return found
+}
+
+// TestAddressMessages: what a user gets to read when an input cannot be had, and that no secret is in it.
+func TestAddressMessages(t *testing.T) {
+	t.Setenv(location.CacheVariable, t.TempDir())
+	for scheme, service := range services {
+		service(t).Use(t)
+		root := scheme + "://bucket"
+		for _, c := range []struct {
+			set, want string
+		}{
+			{"input.prompts=" + root + "/none.csv", "there is no such file"},
+			{"input.prompts=" + root + "/*.csv", "no object matches"},
+			{"input.prompts=" + scheme + "://none/a.csv", "no such bucket"},
+			{"input.prompts=https://host/a.csv?key=" + buckettest.SecretKey, "query"},
+			{"input.prompts=https://user:" + buckettest.SecretKey + "@host/a.csv", "credentials"},
+			{"model=" + root + "/none", "no files of a model"},
+			{"model=https://host/model", "no address of https://"},
+		} {
+			_, err := job{prompts: writeTable(t, "all.csv", seamTable), out: filepath.Join(t.TempDir(), "out"),
+				sets: []string{c.set}}.unattached()
+			var wrong *config.Error
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), buckettest.SecretKey) {
+				t.Errorf("%s: %v, want %q", c.set, err, c.want)
+			} else if !errors.As(err, &wrong) && fault.ExitCode(err) != fault.ExitUsage {
+				t.Errorf("%s: exit code %d", c.set, fault.ExitCode(err))
+			}
+		}
+	}
+}
