@@ -61,8 +61,12 @@ func (s *FlowDMD) Sample(ctx context.Context, b Batch, z []float32, model Model,
 			}
 		}
 	}
-	return flowSteps(ctx, "dmd", b, z, model, noise, s.timesteps, step, progress)
+	none := func(int) []Memory { return nil }
+	return flowSteps(ctx, flow{"dmd", s.timesteps, step, nothing, none}, b, z, model, noise, progress)
 }
+
+// Signature names the sampler with its tables.
+func (s *FlowDMD) Signature() string { return signature("dmd", wide(s.timesteps), wide(s.sigmas)) }
 
 // newDistilledEuler returns Euler's method in n even steps, moved once by the shift: the table of models that lightx2v
 // distilled to four steps.

@@ -47,14 +47,16 @@ func (c *wanRun) batch() Batch {
 	return b
 }
 
+// fresh is the noise of the steps of DMD; the others draw none.
+func (c *wanRun) fresh(d Draw, element int, dst []float32) {
+	copy(dst, nntest.Hash(fmt.Sprint("fresh.", d.Step), 1.7, c.Shape[0]*len(dst))[element*len(dst):])
+}
+
 func (c *wanRun) check(t *testing.T) {
 	b := c.batch()
 	toy, z := &toyNetwork{batch: b}, nntest.Hash("noise.init", 1.7, c.Shape...)
 	s := wanSampler(t, WanConfig{Solver: c.Solver, Sigmas: c.Sigmas, Shift: c.Shift}, c.Steps)
-	fresh := func(d Draw, element int, dst []float32) { // of DMD alone
-		copy(dst, nntest.Hash(fmt.Sprint("fresh.", d.Step), 1.7, n*len(dst))[element*len(dst):])
-	}
-	if err := s.Sample(t.Context(), b, z, toy.evaluate, fresh, nil); err != nil {
+	if err := s.Sample(t.Context(), b, z, toy.evaluate, c.fresh, nil); err != nil {
 		t.Fatal(err)
 	}
 	diff, largest := nntest.MaxDiff(z, c.Out)
