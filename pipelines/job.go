@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 
 	"latentbeam/internal/config"
@@ -63,9 +64,11 @@ type Job struct {
 	peeking  bool                          // the output is only read
 	recorder atomic.Pointer[runs.Recorder] // nil: nothing is to be computed so far
 	me       atomic.Pointer[runs.Facts]    // who this process is
-	expected bool                          // the board knows what is to be computed
-	told     map[string]bool               // files of the ledger of whose damage was told
-	free     []string                      // locks of others that nobody holds while this run holds its own
+	runID    string
+	naming   sync.Once       // of runID
+	expected bool            // the board knows what is to be computed
+	told     map[string]bool // files of the ledger of whose damage was told
+	free     []string        // locks of others that nobody holds while this run holds its own
 	close    []func()
 	output   int // where those of close begin that give the output back
 }

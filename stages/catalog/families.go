@@ -3,6 +3,7 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn"
@@ -65,6 +66,14 @@ func Names(tensors []safetensors.Info) map[string]string {
 		}
 	}
 	return nil
+}
+
+// OtherNames returns what else a tensor of a component is called, for adapters.
+func OtherNames(component, tensor string) []string {
+	if !strings.HasPrefix(component, "transformer") {
+		return nil
+	}
+	return []string{wan.OriginalName(tensor)}
 }
 
 // Finding is what Recognize tells of a checkpoint.

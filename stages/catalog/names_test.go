@@ -58,6 +58,9 @@ func TestOriginalNames(t *testing.T) {
 				if got[prefix+from] != to {
 					t.Errorf("%s: %s becomes %q, want %s", component, prefix+from, got[prefix+from], to)
 				}
+				if back := OtherNames(component, to); component == "transformer" && back[0] != from {
+					t.Errorf("%s: %s goes back to %q, want %s", component, to, back, from)
+				}
 			}
 			if len(names) < 20 || Names(ours) != nil {
 				t.Errorf("%s: %d names, and our own become %v", component, len(names), Names(ours))

@@ -39,7 +39,7 @@ func Load(cfg Config, w *nn.Weights) (*Model, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("load wan: %w", err)
 	}
-	if w.Has(original.Mark) {
+	if w.Has(originalLayout.Mark) {
 		return nil, fmt.Errorf("load wan: %w", errOriginal)
 	}
 	w = w.As(kernels.F32)

@@ -8,9 +8,10 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// original is the layout of the code that Wan was published with. ComfyUI's files have it too, behind a prefix. The
+// originalLayout is the layout of the code that Wan was published with. ComfyUI's files have it too, behind a prefix. The
 // numbers of the norms 2 and 3 are exchanged between the layouts; norm 3 here has no tensors.
-var original = nn.Layout{Mark: "time_projection.1.weight", Strip: "model.diffusion_model.", Rules: nn.Rules(
+// OriginalName goes the other way.
+var originalLayout = nn.Layout{Mark: "time_projection.1.weight", Strip: "model.diffusion_model.", Rules: nn.Rules(
 	`time_embedding\.0\.(.*)`, "condition_embedder.time_embedder.linear_1.$1",
 	`time_embedding\.2\.(.*)`, "condition_embedder.time_embedder.linear_2.$1",
 	`time_projection\.1\.(.*)`, "condition_embedder.time_proj.$1",
