@@ -36,6 +36,7 @@ type Result struct {
 	Elapsed     time.Duration
 	Stages      []engine.StageTime
 
+	whole   bool // the run was of all shards
 	lost    bool // the ledger or a table turned out to be damaged: there is more to compute
 	damaged bool // a table did
 }
@@ -63,6 +64,7 @@ func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
 	j.identify()
 	r, err := j.run(ctx, started)
 	j.recorder.Load().End(err)
+	r.whole = j.report.Part == ""
 	if err != nil || j.report.Part == "" || r.Joined || r.Interrupted || r.Totals.Pending > 0 {
 		return r, err
 	}

@@ -95,3 +95,14 @@ func (j *Job) expect(p Plan) {
 	}
 	j.engine.Board.Expect(shapes)
 }
+
+// Completed reports whether the run has settled the last rows of the whole output.
+func (r Result) Completed() bool {
+	return !r.NothingToDo && !r.Interrupted && r.Totals.Pending == 0 && (r.whole || r.Joined)
+}
+
+// Summary reads the summary of the output, and where it is.
+func (j *Job) Summary(ctx context.Context) (data []byte, output string, err error) {
+	data, err = store.ReadFile(ctx, j.engine.Store, j.report.SummaryName())
+	return data, j.engine.Store.URL(), err
+}

@@ -47,7 +47,7 @@ func runCommand(specs []stages.Spec) *cobra.Command {
 			if err != nil {
 				return fault.Usage(err)
 			}
-			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, empty: f.empty, specs: specs, watch: f.watch})
+			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, empty: f.empty, specs: specs, watch: f.watch, hooks: true})
 		},
 	}
 	flags := cmd.Flags()
@@ -83,6 +83,7 @@ type run struct {
 	empty  bool // the input may have no rows
 	all    bool // look at every file of the output
 	watch  watchFlags
+	hooks  bool     // on_complete may be called
 	sets   []string // on top of those that the job was started with
 	specs  []stages.Spec
 }
@@ -98,6 +99,10 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) (err error) {
 		return err
 	}
 	if err := checkLimit(start.Limit); err != nil {
+		return err
+	}
+	hooks, err := hooksOf(cfg, how.hooks)
+	if err != nil {
 		return err
 	}
 	signals, ignore := catchSignals()
@@ -136,6 +141,9 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) (err error) {
 	}
 	if err != nil {
 		return err
+	}
+	if result.Completed() {
+		runHooks(ctx, hooks, job, w.notices)
 	}
 	return verdict(cfg.Output.Path, result)
 }

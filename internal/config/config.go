@@ -26,6 +26,9 @@ type Config struct {
 	Resources    Resources `yaml:"resources" json:"resources"`
 	OnError      OnError   `yaml:"on_error" json:"on_error"`
 	DrainTimeout Duration  `yaml:"drain_timeout" json:"drain_timeout"`
+	// OnComplete are commands and URLs that are told when the job is complete. They are in no summary and in no key: a URL
+	// may hold a secret.
+	OnComplete StringList `yaml:"on_complete" json:"-"`
 
 	src   *source
 	root  *node

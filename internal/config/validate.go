@@ -20,6 +20,7 @@ const (
 	maxThreads     = 4096
 	maxRetries     = 20
 	maxRowsPerFile = 10_000_000
+	maxHooks       = 20
 	maxDrain       = 24 * time.Hour
 	minMemory      = 16 << 20
 )
@@ -242,6 +243,9 @@ func (v *validator) resources() {
 	}
 	if e.MinRows < 0 {
 		v.bounds("on_error.min_rows", 0, maxRowsPerFile)
+	}
+	if len(v.config.OnComplete) > maxHooks {
+		v.problem("on_complete", "let one command call the others", "on_complete has %d entries, more than %d", len(v.config.OnComplete), maxHooks)
 	}
 	if time.Duration(v.config.DrainTimeout) > maxDrain {
 		v.problem("drain_timeout", "", "drain_timeout is longer than %s", maxDrain)
