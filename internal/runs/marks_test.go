@@ -50,6 +50,16 @@ func TestMarks(t *testing.T) {
 			t.Errorf("death %d: %+v, %v", n+1, found, err)
 		}
 	}
+	for n := range 3 { // together each time: either may be innocent
+		dies(t, j, 10+n, `"x","y"`)
+	}
+	if err := me.Bury(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	found, err := j.Suspects(t.Context(), map[string][]string{})
+	if err != nil || found["x"].Deaths != 3 || found["x"].Guilty() {
+		t.Errorf("never alone: %+v, %v", found["x"], err)
+	}
 	if err := me.Rest(t.Context()); err != nil {
 		t.Fatal(err)
 	}
