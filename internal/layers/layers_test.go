@@ -20,7 +20,7 @@ type floor struct {
 
 // floors is the house plan. Mend the import, not the plan.
 var floors = []floor{
-	{"python internal/browser internal/media/h264 internal/aspect internal/mapfile internal/torchpickle/torchtest internal/testaid " +
+	{"python internal/browser internal/cluster internal/media/h264 internal/aspect internal/mapfile internal/torchpickle/torchtest internal/testaid " +
 		"kernels/cuda/library testdata/tiny internal/hub/hubtest",
 		"golang.org/x/sys"},
 	{"schemas docs/pictures", ""},
@@ -42,11 +42,11 @@ var floors = []floor{
 	{"stages/catalog internal/table", "github.com/parquet-go/parquet-go"},
 	{"internal/report internal/engine/host", ""},
 	{"transforms internal/audit", "github.com/apache/beam"},
-	{"runners", ""},
+	{"runners", "google.golang.org/grpc google.golang.org/protobuf"},
 	{"pipelines", ""},
 	{"internal/cli", "github.com/spf13/cobra"},
 	{".", ""}, // Main
-	{"cmd/latentbeam", ""},
+	{"cmd/latentbeam internal/cluster/program", ""},
 }
 
 // testExternal is what tests of any floor may import beside what their code may.
