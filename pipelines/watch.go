@@ -38,7 +38,7 @@ func (j *Job) watch(ctx context.Context, p Plan) context.Context {
 // RunID names the job under runs/ in its output.
 func (j *Job) RunID() string {
 	j.naming.Do(func() {
-		if j.runID = runs.NewID(time.Now()); j.Opts.Shards > 1 {
+		if j.runID = runs.NewID(time.Now()); j.Opts.Shards > 1 && !j.spread() { // a cluster has processes of its own
 			j.runID = runs.ShardsID(j.Opts.Shards)
 		}
 	})

@@ -22,6 +22,7 @@ type runFlags struct {
 	shard  string
 	dryRun bool
 	empty  bool
+	cancel bool
 	watch  watchFlags
 }
 
@@ -47,7 +48,7 @@ func runCommand(specs []stages.Spec) *cobra.Command {
 			if err != nil {
 				return fault.Usage(err)
 			}
-			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, empty: f.empty, specs: specs, watch: f.watch, hooks: true})
+			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, empty: f.empty, cancel: f.cancel, specs: specs, watch: f.watch, hooks: true})
 		},
 	}
 	flags := cmd.Flags()
@@ -63,6 +64,7 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the first N rows of the input; 0: all")
 	cmd.Flags().StringVar(&f.shard, "shard", "", "i/n: only share i of n, counted from 0 "+
 		"(default from JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID with their counts)")
+	cmd.Flags().BoolVar(&f.cancel, "cancel", false, "end a job of an earlier run that a cluster still works on, instead of following it")
 	f.watch.addTo(cmd)
 	cmd.Flags().BoolVar(&f.empty, "allow-empty", false, "take an input without rows for right")
 }
@@ -81,6 +83,7 @@ type run struct {
 	retry  bool // failed rows too
 	dryRun bool // or rather not run
 	empty  bool // the input may have no rows
+	cancel bool // a job of an earlier run that an engine is still at work on
 	all    bool // look at every file of the output
 	watch  watchFlags
 	hooks  bool     // on_complete may be called
@@ -109,7 +112,7 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) (err error) {
 	defer ignore()
 	job, err := openJob(signals, cfg, pipelines.Options{
 		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start,
-		Shard: how.shard.index, Shards: how.shard.count, AllowEmpty: how.empty, VerifyAll: how.all,
+		Shard: how.shard.index, Shards: how.shard.count, AllowEmpty: how.empty, CancelOthers: how.cancel, VerifyAll: how.all,
 	})
 	if err != nil {
 		return err
@@ -165,8 +168,28 @@ func verdict(output string, r pipelines.Result) error {
 	case r.Interrupted && r.Totals.Pending > 0:
 		return interrupted(fmt.Sprintf("interrupted with %d rows to do; run it again to go on", r.Totals.Pending))
 	case r.Totals.Failed > 0:
-		return fault.Failures(fmt.Errorf("%d of %d rows failed: see %s; `latentbeam retry %s` tries them again",
-			r.Totals.Failed, r.Totals.Rows, store.Address(output, "tables/failures-*.parquet"), output))
+		failed := fmt.Sprintf("%d of %d rows failed: see %s", r.Totals.Failed, r.Totals.Rows, store.Address(output, "tables/failures-*.parquet"))
+		hint := fmt.Sprintf("`latentbeam retry %s` tries them again", output)
+		p := r.Plan
+		if p.Unusable > 0 && len(p.First) > 0 {
+			mend := "mend " + p.First[0].Source
+			if p.Unusable > 1 {
+				mend = fmt.Sprintf("%s and %d more", mend, p.Unusable-1)
+			}
+			if p.Unusable == p.Rows && !r.Joined {
+				return fault.Usage(fmt.Errorf("none of the %d rows can be used: %s, and run the job again", p.Rows, mend))
+			}
+			as := "they are"
+			if p.Unusable == 1 {
+				as = "it is"
+			}
+			mend = fmt.Sprintf("%d cannot be used as %s: %s", p.Unusable, as, mend)
+			if p.Unusable < r.Totals.Failed {
+				mend += "; " + hint
+			}
+			hint = mend
+		}
+		return fault.Failures(fmt.Errorf("%s; %s", failed, hint))
 	}
 	return nil
 }

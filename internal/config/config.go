@@ -15,17 +15,17 @@ const Version = 1
 
 // Config is a whole job. Relative paths are relative to the current directory, not to the file.
 type Config struct {
-	Version      int       `yaml:"version" json:"version"`
-	Preset       string    `yaml:"preset" json:"preset,omitempty"` // of Presets; the rest of the file stands above it
-	Model        Model     `yaml:"model" json:"model"`
-	Input        Input     `yaml:"input" json:"input"`
-	Defaults     Defaults  `yaml:"defaults" json:"defaults"`
-	Stages       Stages    `yaml:"stages" json:"stages"`
-	Output       Output    `yaml:"output" json:"output"`
-	Runner       Runner    `yaml:"runner" json:"runner"`
-	Resources    Resources `yaml:"resources" json:"resources"`
-	OnError      OnError   `yaml:"on_error" json:"on_error"`
-	DrainTimeout Duration  `yaml:"drain_timeout" json:"drain_timeout"`
+	Version      int       `yaml:"version" json:"version"`             // of this format: 1
+	Preset       string    `yaml:"preset" json:"preset,omitempty"`     // a published configuration; the rest of the file stands above it
+	Model        Model     `yaml:"model" json:"model"`                 // where the weights are: a name or directory that holds all components, or a path for each
+	Input        Input     `yaml:"input" json:"input"`                 // the rows that the job starts from: one of prompts, media, embeddings and latents
+	Defaults     Defaults  `yaml:"defaults" json:"defaults"`           // what holds for rows that do not say it; without it the model's own default holds
+	Stages       Stages    `yaml:"stages" json:"stages"`               // names of stages, or maps of a name to its options, in order
+	Output       Output    `yaml:"output" json:"output"`               // where results go, and which
+	Runner       Runner    `yaml:"runner" json:"runner"`               // the Beam runner that executes the job: a name, or a map
+	Resources    Resources `yaml:"resources" json:"resources"`         // what the job takes of the machine
+	OnError      OnError   `yaml:"on_error" json:"on_error"`           // how much failure the job takes
+	DrainTimeout Duration  `yaml:"drain_timeout" json:"drain_timeout"` // for what is at work when the job is told to stop
 	// OnComplete are commands and URLs that are told when the job is complete. They are in no summary and in no key: a URL
 	// may hold a secret.
 	OnComplete StringList `yaml:"on_complete" json:"-"`
@@ -37,12 +37,12 @@ type Config struct {
 
 // Model says where the weights are: a name or directory that holds all components, or a directory for each.
 type Model struct {
-	Path         string `yaml:"path" json:"path,omitempty"`                 // "tiny", a directory, or OWNER/NAME of a hub
-	TextEncoder  string `yaml:"text_encoder" json:"text_encoder,omitempty"` // directories of single components,
-	Transformer  string `yaml:"transformer" json:"transformer,omitempty"`   // when Path is ""
-	Transformer2 string `yaml:"transformer_2" json:"transformer_2,omitempty"`
-	VAE          string `yaml:"vae" json:"vae,omitempty"`
-	Loras        []Lora `yaml:"loras" json:"loras,omitempty"`
+	Path         string `yaml:"path" json:"path,omitempty"`                   // "tiny", a directory, or OWNER/NAME of a hub
+	TextEncoder  string `yaml:"text_encoder" json:"text_encoder,omitempty"`   // a single component: a directory, or a file of weights
+	Transformer  string `yaml:"transformer" json:"transformer,omitempty"`     // the denoiser, as text_encoder
+	Transformer2 string `yaml:"transformer_2" json:"transformer_2,omitempty"` // the second of two denoisers, for little noise
+	VAE          string `yaml:"vae" json:"vae,omitempty"`                     // the autoencoder, as text_encoder
+	Loras        []Lora `yaml:"loras" json:"loras,omitempty"`                 // adapters for the denoisers: path, scale (1), expert (both, high or low)
 }
 
 // Lora is an adapter of low rank that is added to the weights of the denoisers.
@@ -55,13 +55,13 @@ type Lora struct {
 // Input names the rows a job starts from. Exactly one of Prompts, Media, Embeddings and Latents is given; each
 // is a list of paths and glob patterns.
 type Input struct {
-	Prompts StringList `yaml:"prompts" json:"prompts,omitempty"`
+	Prompts StringList `yaml:"prompts" json:"prompts,omitempty"` // tables: paths, patterns or addresses
 	// Media are videos, images and folders of images, or tables that name them.
 	Media      StringList        `yaml:"media" json:"media,omitempty"`
-	Embeddings StringList        `yaml:"embeddings" json:"embeddings,omitempty"`
-	Latents    StringList        `yaml:"latents" json:"latents,omitempty"`
-	Columns    map[string]string `yaml:"columns" json:"columns,omitempty"` // field name -> column of the table
-	Format     string            `yaml:"format" json:"format"`             // auto, csv, jsonl, parquet or txt
+	Embeddings StringList        `yaml:"embeddings" json:"embeddings,omitempty"` // tables of text embeddings of an earlier job
+	Latents    StringList        `yaml:"latents" json:"latents,omitempty"`       // tables of latents of an earlier job
+	Columns    map[string]string `yaml:"columns" json:"columns,omitempty"`       // our name of a column: its name in the table
+	Format     string            `yaml:"format" json:"format"`                   // auto, csv, jsonl, parquet or txt
 }
 
 // The kinds of rows that a job can start from, as Input.Source returns them.
@@ -88,29 +88,29 @@ func (in Input) Source() (kind string, patterns []string) {
 // Defaults are the parameters of rows that do not say them. Zero and nil mean that the model's own default
 // holds.
 type Defaults struct {
-	Height             int      `yaml:"height" json:"height,omitempty"`             // pixels
-	Width              int      `yaml:"width" json:"width,omitempty"`               // pixels
-	Resolution         Name     `yaml:"resolution" json:"resolution,omitempty"`     // "720p", in place of the sides
-	AspectRatio        Name     `yaml:"aspect_ratio" json:"aspect_ratio,omitempty"` // "9:16", height:width
-	NumFrames          Length   `yaml:"num_frames" json:"num_frames,omitempty"`     // 51, or "2s"
-	FPS                float64  `yaml:"fps" json:"fps,omitempty"`
-	Seed               *int64   `yaml:"seed" json:"seed,omitempty"` // of the job; rows derive theirs from it
-	NumInferenceSteps  int      `yaml:"num_inference_steps" json:"num_inference_steps,omitempty"`
-	GuidanceScale      *float64 `yaml:"guidance_scale" json:"guidance_scale,omitempty"`
-	NegativePrompt     string   `yaml:"negative_prompt" json:"negative_prompt,omitempty"`
-	MaxSequenceLength  int      `yaml:"max_sequence_length" json:"max_sequence_length,omitempty"` // tokens
-	NumVideosPerPrompt int      `yaml:"num_videos_per_prompt" json:"num_videos_per_prompt,omitempty"`
+	Height             int      `yaml:"height" json:"height,omitempty"`                               // pixels
+	Width              int      `yaml:"width" json:"width,omitempty"`                                 // pixels
+	Resolution         Name     `yaml:"resolution" json:"resolution,omitempty"`                       // "720p", in place of the sides
+	AspectRatio        Name     `yaml:"aspect_ratio" json:"aspect_ratio,omitempty"`                   // "9:16", height:width
+	NumFrames          Length   `yaml:"num_frames" json:"num_frames,omitempty"`                       // 51, or "2s"
+	FPS                float64  `yaml:"fps" json:"fps,omitempty"`                                     // frames a second
+	Seed               *int64   `yaml:"seed" json:"seed,omitempty"`                                   // of the job; rows derive theirs from it
+	NumInferenceSteps  int      `yaml:"num_inference_steps" json:"num_inference_steps,omitempty"`     // steps of the sampler
+	GuidanceScale      *float64 `yaml:"guidance_scale" json:"guidance_scale,omitempty"`               // of classifier-free guidance; 1 is none
+	NegativePrompt     string   `yaml:"negative_prompt" json:"negative_prompt,omitempty"`             // what guidance leads away from
+	MaxSequenceLength  int      `yaml:"max_sequence_length" json:"max_sequence_length,omitempty"`     // tokens
+	NumVideosPerPrompt int      `yaml:"num_videos_per_prompt" json:"num_videos_per_prompt,omitempty"` // videos of a row, with seeds of their own
 
-	Aes                  Name     `yaml:"aes" json:"aes,omitempty"` // scores that stand behind every prompt
-	Flow                 Name     `yaml:"flow" json:"flow,omitempty"`
-	CameraMotion         Name     `yaml:"camera_motion" json:"camera_motion,omitempty"`
-	Reference            string   `yaml:"reference" json:"reference,omitempty"` // paths, ";" between them
-	MaskStrategy         Name     `yaml:"mask_strategy" json:"mask_strategy,omitempty"`
-	Loop                 int      `yaml:"loop" json:"loop,omitempty"` // clips of a video
-	ConditionFrameLength int      `yaml:"condition_frame_length" json:"condition_frame_length,omitempty"`
-	ConditionFrameEdit   *float64 `yaml:"condition_frame_edit" json:"condition_frame_edit,omitempty"`
-	GuidanceScale2       *float64 `yaml:"guidance_scale_2" json:"guidance_scale_2,omitempty"` // of the second denoiser
-	Noise                string   `yaml:"noise" json:"noise,omitempty"`                       // path of the initial noise
+	Aes                  Name     `yaml:"aes" json:"aes,omitempty"`                                       // scores that stand behind every prompt: a number, or none
+	Flow                 Name     `yaml:"flow" json:"flow,omitempty"`                                     // as aes
+	CameraMotion         Name     `yaml:"camera_motion" json:"camera_motion,omitempty"`                   // as aes: a word
+	Reference            string   `yaml:"reference" json:"reference,omitempty"`                           // images or videos to condition on: paths, ";" between them
+	MaskStrategy         Name     `yaml:"mask_strategy" json:"mask_strategy,omitempty"`                   // which latent frames of the references go where
+	Loop                 int      `yaml:"loop" json:"loop,omitempty"`                                     // clips of a video
+	ConditionFrameLength int      `yaml:"condition_frame_length" json:"condition_frame_length,omitempty"` // latent frames that the next clip goes on from
+	ConditionFrameEdit   *float64 `yaml:"condition_frame_edit" json:"condition_frame_edit,omitempty"`     // by how much they are noised again: 0 to 1
+	GuidanceScale2       *float64 `yaml:"guidance_scale_2" json:"guidance_scale_2,omitempty"`             // of the second denoiser
+	Noise                string   `yaml:"noise" json:"noise,omitempty"`                                   // path of the initial noise
 }
 
 // Row is the defaults as the row that schemas.PromptRow.WithDefaults takes. The seed stays out of it.
@@ -127,9 +127,11 @@ func (d Defaults) Row() schemas.PromptRow {
 
 // Output says where results go and which.
 type Output struct {
-	Path        string     `yaml:"path" json:"path"`
-	Write       StringList `yaml:"write" json:"write"` // of video, latents, embeddings
-	RowsPerFile int        `yaml:"rows_per_file" json:"rows_per_file,omitempty"`
+	Path        string     `yaml:"path" json:"path"`                             // a directory, or gs://BUCKET/PREFIX, s3://BUCKET/PREFIX; {date} is today's
+	Write       StringList `yaml:"write" json:"write"`                           // of video, latents, embeddings
+	RowsPerFile int        `yaml:"rows_per_file" json:"rows_per_file,omitempty"` // rows of a file of a table
+	// Timezone is that of {date} in Path, such as Europe/Berlin; "" is UTC.
+	Timezone string `yaml:"timezone" json:"timezone,omitempty"`
 	// Name is a template over columns, such as "{id}-{seed}", by which videos also stand in names/; "": they do not.
 	Name string `yaml:"name" json:"name,omitempty"`
 	// Verify says how a run looks at the videos of earlier runs: "size" (also ""), or "digest", which reads them all.
@@ -146,9 +148,50 @@ const (
 // Writes tells whether the output has the named part: "video", "latents" or "embeddings".
 func (o Output) Writes(part string) bool { return contains(o.Write, part) }
 
-// Runner is the Beam runner that executes the job.
+// Runner is the Beam runner that executes the job. Which of its keys a runner takes is that runner's matter.
 type Runner struct {
-	Name string `yaml:"name" json:"name"`
+	Name string `yaml:"name" json:"name"` // local, flink, spark, dataflow or prism
+	// Endpoint is the address (host:port) of the engine's job server.
+	Endpoint string `yaml:"endpoint" json:"endpoint,omitempty"`
+	// Parallelism is how many slots of the engine the job uses; 0: those of one worker.
+	Parallelism int `yaml:"parallelism" json:"parallelism,omitempty"`
+	// Waves is how many bundles every slot works off, one after the other; 0: as many as balance hosts of unequal speed.
+	Waves int `yaml:"waves" json:"waves,omitempty"`
+	// Environment is how a worker is started: "process" (also ""), "external" or "loopback".
+	Environment string `yaml:"environment" json:"environment,omitempty"`
+	// Command is the program that is a worker, on every host; "": the path of this program.
+	Command string `yaml:"command" json:"command,omitempty"`
+	// Pool is the address (host:port) of `latentbeam worker --pool` as the engine reaches it, where Environment is
+	// "external".
+	Pool string `yaml:"pool" json:"pool,omitempty"`
+	// Options are those of the engine, by their names without "beam:option:".
+	Options Values `yaml:"options" json:"options,omitempty"`
+}
+
+// RunnerKeys lists the keys of the runner that the file or a flag gives, but for the name, in order.
+func (c *Config) RunnerKeys() (keys []string) {
+	e := c.root.lookup("runner")
+	if e == nil {
+		return nil
+	}
+	for _, p := range e.value.pairs {
+		if p.key != "name" && p.value.kind != nullKind {
+			keys = append(keys, p.key)
+		}
+	}
+	return keys
+}
+
+// Values are options that only another program understands, as encoding/json would decode them.
+type Values map[string]any
+
+func (v *Values) fromNode(n *node) (wanted string, ok bool) {
+	const form = "a map of keys and values"
+	if n.kind != mapKind {
+		return form, false
+	}
+	*v = plain(n).(map[string]any)
+	return form, true
 }
 
 // Resources bound what the job takes of the machine.
@@ -174,9 +217,9 @@ type Resources struct {
 
 // OnError says how much failure a job takes.
 type OnError struct {
-	StopAfter Tolerance `yaml:"stop_after" json:"stop_after"`
-	MinRows   int       `yaml:"min_rows" json:"min_rows"` // rows seen before a part of them can stop the job
-	Retries   int       `yaml:"retries" json:"retries"`
+	StopAfter Tolerance `yaml:"stop_after" json:"stop_after"` // so much failure ends the job: a part ("5%", 0.05) or a number of rows (20)
+	MinRows   int       `yaml:"min_rows" json:"min_rows"`     // rows seen before a part of them can stop the job
+	Retries   int       `yaml:"retries" json:"retries"`       // tries more, of what the world is to blame for
 }
 
 // Stop tells whether failed of seen rows are too many: more than StopAfter, a part only after MinRows.

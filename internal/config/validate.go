@@ -39,6 +39,7 @@ func (c *Config) validate(errors *Error) {
 	v.defaults()
 	v.stages()
 	v.output()
+	v.runner()
 	v.resources()
 	sort.SliceStable(errors.Problems, func(i, j int) bool {
 		a, b := errors.Problems[i].Pos, errors.Problems[j].Pos
@@ -203,6 +204,37 @@ func (v *validator) names() {
 	}
 	if !out.Writes("video") {
 		v.problem("output.name", "leave it out, or write video", "output.name names videos, and this job writes none")
+	}
+}
+
+// Bounds of the runner's part.
+const (
+	maxSlots = 100_000
+	maxWaves = 1000
+)
+
+func (v *validator) runner() {
+	r := v.config.Runner
+	if r.Environment != "" {
+		v.oneOf("runner.environment", r.Environment, []string{"process", "external", "loopback"})
+	}
+	for key, addr := range map[string]string{"endpoint": r.Endpoint, "pool": r.Pool} {
+		if _, _, err := net.SplitHostPort(addr); addr != "" && err != nil {
+			v.problem("runner."+key, "write host:port, such as localhost:8099", "runner.%s is %q", key, clip(addr, valueRunes))
+		}
+	}
+	switch external := r.Environment == "external"; {
+	case external && r.Pool == "":
+		v.problem("runner.environment", "add pool: the address of `latentbeam worker --pool`, as the engine reaches it",
+			"environment external needs runner.pool")
+	case !external && r.Pool != "":
+		v.problem("runner.pool", "write environment: external", "runner.pool is there only for environment external")
+	}
+	if r.Parallelism < 0 || r.Parallelism > maxSlots {
+		v.bounds("runner.parallelism", 1, maxSlots)
+	}
+	if r.Waves < 0 || r.Waves > maxWaves {
+		v.bounds("runner.waves", 1, maxWaves)
 	}
 }
 

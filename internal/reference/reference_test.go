@@ -104,9 +104,6 @@ func (b *book) keys(v reflect.Value, path string, required map[string]bool) {
 		if !required[path+name] && !value.IsZero() && !nested {
 			byDefault = "`" + shown(value) + "`"
 		}
-		if doc == "" {
-			doc = b.typeDoc(f.Type)
-		}
 		b.say("| `%s` | %s | %s |", path+name, byDefault, doc)
 		if nested {
 			b.keys(value, path+name+".", required)
@@ -121,7 +118,10 @@ func (b *book) key(t reflect.Type, f reflect.StructField) string {
 		b.t.Error(err)
 	}
 	if doc == "" {
-		return seeBefore(b, t, f)
+		if doc = seeBefore(b, t, f); doc == "" {
+			b.t.Errorf("%s.%s: a key of a job needs a comment: it is its documentation", t, f.Name)
+		}
+		return doc
 	}
 	for _, verb := range []string{" is ", " are "} {
 		if rest, ok := strings.CutPrefix(doc, f.Name+verb); ok {
@@ -160,24 +160,6 @@ func hasKeys(t reflect.Type) bool {
 		}
 	}
 	return false
-}
-
-// typeDoc is what the source says of the type of a key, without its name.
-func (b *book) typeDoc(t reflect.Type) string {
-	if t.Name() == "" || !strings.HasPrefix(t.PkgPath(), module) {
-		return ""
-	}
-	types, err := b.comments.load(t.PkgPath())
-	if err != nil || types[t.Name()] == nil {
-		return ""
-	}
-	doc := b.comments.docs[types[t.Name()]]
-	for _, verb := range []string{" is ", " are "} {
-		if rest, ok := strings.CutPrefix(doc, t.Name()+verb); ok {
-			return rest
-		}
-	}
-	return strings.TrimPrefix(doc, t.Name()+" ")
 }
 
 // shown is a value as a job file has it.

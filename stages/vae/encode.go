@@ -21,7 +21,7 @@ type encodeOptions struct {
 	MicroBatchSize int `yaml:"micro_batch_size" json:"-"`
 	// Posterior is sample, as the reference prepares its training data, or mean.
 	Posterior string `yaml:"posterior" json:"posterior"`
-	DType     string `yaml:"dtype" json:"dtype,omitempty"`
+	DType     string `yaml:"dtype" json:"dtype,omitempty"` // of weights and activations: fp32, bf16 or fp16
 }
 
 // Encode returns the stage `encode_vae`: the frames of a video or an image become latents. They are resampled

@@ -17,7 +17,7 @@ import (
 type decodeOptions struct {
 	// MicroBatchSize is how many frames are decoded at a time; it bounds memory and changes no value.
 	MicroBatchSize int    `yaml:"micro_batch_size" json:"-"`
-	DType          string `yaml:"dtype" json:"dtype,omitempty"`
+	DType          string `yaml:"dtype" json:"dtype,omitempty"` // of weights and activations: fp32, bf16 or fp16
 }
 
 // Spec returns the stage `decode_vae`: latents become RGB frames. Which autoencoder it is says the model's
