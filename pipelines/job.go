@@ -18,6 +18,7 @@ import (
 	"latentbeam/internal/names"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
+	"latentbeam/internal/runpage"
 	"latentbeam/internal/runs"
 	"latentbeam/internal/store"
 	"latentbeam/internal/witness"
@@ -53,21 +54,24 @@ type Job struct {
 	Config *config.Config
 	Opts   Options
 
-	engine   *engine.Engine
-	host     *host.Stages   // its stages in this process
-	local    lend.Pool      // devices of this process, none where all are on other hosts
-	fleet    *devices.Fleet // local and the devices of other hosts; nil where there are none
-	runner   runners.Runner
-	report   report.Job
-	spec     []byte
-	peeking  bool                          // the output is only read
-	recorder atomic.Pointer[runs.Recorder] // nil: nothing is to be computed so far
-	me       atomic.Pointer[runs.Facts]    // who this process is
-	expected bool                          // the board knows what is to be computed
-	told     map[string]bool               // files of the ledger of whose damage was told
-	free     []string                      // locks of others that nobody holds while this run holds its own
-	close    []func()
-	output   int // where those of close begin that give the output back
+	engine    *engine.Engine
+	host      *host.Stages   // its stages in this process
+	local     lend.Pool      // devices of this process, none where all are on other hosts
+	fleet     *devices.Fleet // local and the devices of other hosts; nil where there are none
+	runner    runners.Runner
+	report    report.Job
+	spec      []byte
+	peeking   bool                          // the output is only read
+	runID     string                        // names this run below runs/, once there is something to compute
+	predicted prediction                    // of the run, before it
+	tally     *runpage.Tally                // where its time goes; nil before
+	recorder  atomic.Pointer[runs.Recorder] // nil: nothing is to be computed so far
+	me        atomic.Pointer[runs.Facts]    // who this process is
+	expected  bool                          // the board knows what is to be computed
+	told      map[string]bool               // files of the ledger of whose damage was told
+	free      []string                      // locks of others that nobody holds while this run holds its own
+	close     []func()
+	output    int // where those of close begin that give the output back
 }
 
 // Open opens all that a job needs but its output. What is wrong with the configuration, the model or the

@@ -16,12 +16,13 @@ import (
 
 // runFlags are the flags of `latentbeam run`.
 type runFlags struct {
-	sets   []string
-	limit  int
-	output string
-	shard  string
-	dryRun bool
-	empty  bool
+	sets    []string
+	limit   int
+	output  string
+	shard   string
+	dryRun  bool
+	empty   bool
+	profile bool
 }
 
 func runCommand(specs []stages.Spec) *cobra.Command {
@@ -46,7 +47,7 @@ func runCommand(specs []stages.Spec) *cobra.Command {
 			if err != nil {
 				return fault.Usage(err)
 			}
-			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, empty: f.empty, specs: specs})
+			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, empty: f.empty, profile: f.profile, specs: specs})
 		},
 	}
 	flags := cmd.Flags()
@@ -62,6 +63,7 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the first N rows of the input; 0: all")
 	cmd.Flags().StringVar(&f.shard, "shard", "", "i/n: only share i of n, counted from 0 "+
 		"(default from JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID with their counts)")
+	cmd.Flags().BoolVar(&f.profile, "profile", false, "print at the end which kernels took the time; report.html of the run has them, too")
 	cmd.Flags().BoolVar(&f.empty, "allow-empty", false, "take an input without rows for right")
 }
 
@@ -75,13 +77,14 @@ func checkLimit(n int) error {
 
 // run is how a job is run.
 type run struct {
-	shard  shard
-	retry  bool     // failed rows too
-	dryRun bool     // or rather not run
-	empty  bool     // the input may have no rows
-	all    bool     // look at every file of the output
-	sets   []string // on top of those that the job was started with
-	specs  []stages.Spec
+	shard   shard
+	retry   bool     // failed rows too
+	dryRun  bool     // or rather not run
+	empty   bool     // the input may have no rows
+	profile bool     // print the kernels
+	all     bool     // look at every file of the output
+	sets    []string // on top of those that the job was started with
+	specs   []stages.Spec
 }
 
 // runJob opens and runs a job.
@@ -118,7 +121,7 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) error {
 	result, err := job.Run(ctx, show.start)
 	show.show.Stop()
 	if err == nil || result.Totals.Rows > 0 {
-		printResult(cmd.OutOrStdout(), cfg.Output.Path, result)
+		printResult(cmd.OutOrStdout(), cfg.Output.Path, result, how.profile)
 		if how.shard.count > 1 {
 			fmt.Fprintln(cmd.OutOrStdout(), aboutShard(how.shard, result))
 		}
