@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"latentbeam/internal/engine"
 	"latentbeam/internal/runpage"
 	"latentbeam/internal/runs"
+	"latentbeam/stages/cost"
 )
 
 // maxPredicted bounds the rows whose run is played through for the page: playing takes a while for each.
@@ -44,6 +48,9 @@ func (j *Job) page(r *Result) *runpage.Run {
 		{"Model", j.host.Model}, {"Devices", fmt.Sprintf("%d, %s", devices, j.engine.Pool.Class())}, {"Run", j.runID},
 		{"Version", j.Opts.Version},
 	}}
+	if most := peakMemory(); most > 0 {
+		page.Facts = append(page.Facts, [2]string{"Most memory of this process", cost.Bytes(most)})
+	}
 	for _, s := range j.engine.Steps {
 		page.Stages = append(page.Stages, s.Name)
 	}
@@ -63,6 +70,22 @@ func (j *Job) page(r *Result) *runpage.Run {
 	page.Kernels = kernelsOf(r.Stages)
 	page.Expected, page.NoPlan = j.expectation(r)
 	return page
+}
+
+// peakMemory is the most memory that this process had so far, in bytes, mapped weights included; 0 where the system does
+// not say.
+func peakMemory() int64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	line, _, _ := strings.Cut(rest, "kB")
+	kib, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return kib << 10
 }
 
 // kernelsOf are the kernels that took most of the time.
@@ -110,7 +133,7 @@ func (j *Job) expectation(r *Result) ([]runpage.Expectation, string) {
 	switch {
 	case j.predicted.why != "":
 		return nil, j.predicted.why
-	case r.Done+r.Totals.Failed < r.Plan.New:
+	case r.Totals.Pending > 0:
 		return nil, "Not all rows were computed, so the prediction for all says nothing."
 	}
 	return []runpage.Expectation{{Name: fmt.Sprintf("all %d rows; tables and pages are not predicted", r.Plan.New),
