@@ -4,7 +4,7 @@ GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-cuda demo eval test same race lint rooms pictures bench memory fuzz million cuda gpu host cuda-headers kern ptx ptxas
+.PHONY: deploy bucket-kills store-schedules help build build-cuda demo eval test same race lint rooms pictures bench memory fuzz million cuda gpu host cuda-headers kern ptx ptxas
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,15 @@ lint: ## gofmt, go vet, staticcheck (staticcheck.conf) and the house plan
 	cd kernels/cpu/gen && $(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) test ./internal/layers
+
+deploy: ## the recipes of docs/deploy: the image is built and run, manifests decoded, scripts run (a module of its own)
+	cd docs/deploy && $(GO) vet ./... && $(GO) test -count 1 ./...
+
+bucket-kills: ## 200 jobs that write to fake buckets, killed with kill -9 and resumed (a long time: KILLS=20 for less)
+	LATENTBEAM_BUCKET_KILLS=$$(($(or $(KILLS),200) / 2)) $(GO) test -v -count 1 -timeout 5h -run TestKillAndResumeInBuckets ./pipelines
+
+store-schedules: ## the laws of every store with 2,000 random sequences of calls, with and without faults
+	LATENTBEAM_STORE_SCHEDULES=2000 $(GO) test -v -count 1 -timeout 5h -run 'Laws' ./internal/store/dir ./internal/store/gcs ./internal/store/s3
 
 rooms: ## the structure in figures: lines by room, optional interfaces, types of one name
 	@$(GO) run ./internal/layers/rooms

@@ -148,6 +148,9 @@ func TestKillAndResume(t *testing.T) {
 	hits := fresh.prepare(t)
 	var kills []life
 	for _, point := range fault.Names() {
+		if point == fault.StepsKept { // TestKillAtEveryStep
+			continue
+		}
 		if hits[point] == 0 {
 			t.Errorf("the job never comes to %s", point)
 		}

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 
 	"latentbeam/internal/config"
@@ -62,14 +63,15 @@ type Job struct {
 	report    report.Job
 	spec      []byte
 	peeking   bool                          // the output is only read
-	runID     string                        // names this run below runs/, once there is something to compute
-	predicted prediction                    // of the run, before it
-	tally     *runpage.Tally                // where its time goes; nil before
 	recorder  atomic.Pointer[runs.Recorder] // nil: nothing is to be computed so far
 	me        atomic.Pointer[runs.Facts]    // who this process is
-	expected  bool                          // the board knows what is to be computed
-	told      map[string]bool               // files of the ledger of whose damage was told
-	free      []string                      // locks of others that nobody holds while this run holds its own
+	runID     string
+	predicted prediction      // of the run, before it
+	tally     *runpage.Tally  // where its time goes; nil before
+	naming    sync.Once       // of runID
+	expected  bool            // the board knows what is to be computed
+	told      map[string]bool // files of the ledger of whose damage was told
+	free      []string        // locks of others that nobody holds while this run holds its own
 	close     []func()
 	output    int // where those of close begin that give the output back
 }
@@ -121,6 +123,9 @@ func (j *Job) open() error {
 	j.engine = engine.New(j.host.Steps, workers)
 	j.engine.Source, j.engine.MaxBatch, j.engine.Retries = source, int(cfg.Resources.BatchSize), cfg.OnError.Retries
 	j.engine.Progress.TooMany, j.engine.Keep, j.engine.Freed = cfg.OnError.Stop, host.Keep(cfg), j.host.Freed
+	if every, on := cfg.Resources.CheckpointInterval.Every(); on {
+		j.engine.SaveSteps(every)
+	}
 	j.engine.Published = j.published
 	j.engine.Recall(j.host.Facts)
 	if j.engine.Rules, err = j.rules(workers.Class()); err != nil {

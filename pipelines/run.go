@@ -52,6 +52,8 @@ type runFacts struct {
 	Workers  int                `json:"workers"`
 	Runner   string             `json:"runner"`
 	Stages   []engine.StageTime `json:"stages"`
+	// Resumed are the sampling steps that an earlier run had done of rows of this one.
+	Resumed int64 `json:"steps_resumed,omitempty"`
 
 	Memory  []memory.Fact `json:"memory,omitempty"`  // what was learned of it
 	Devices any           `json:"devices,omitempty"` // what was seen of GPUs
@@ -193,6 +195,9 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time) (err error
 			return err
 		}
 	}
+	if err := j.engine.CleanSteps(ctx, r.Totals.Pending == 0 && j.report.Part == "" && j.Opts.Limit == 0); err != nil {
+		return err
+	}
 	config, err := j.Config.CanonicalJSON()
 	if err != nil {
 		return err
@@ -202,7 +207,7 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time) (err error
 		Input: r.Totals.Input, Totals: r.Totals, Limit: j.Opts.Limit, Config: config,
 		Run: runFacts{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(),
-			Workers: j.engine.Pool.Size(), Runner: j.runner.Name, Stages: r.Stages,
+			Workers: j.engine.Pool.Size(), Runner: j.runner.Name, Stages: r.Stages, Resumed: j.engine.StepsResumed(),
 			Memory: j.engine.Learned.Facts(), Devices: j.deviceFacts(), Exchanges: j.exchanges(),
 		},
 	})

@@ -31,7 +31,7 @@ func (j *Job) writePage(ctx context.Context, r *Result) string {
 		return ""
 	}
 	page := j.page(r)
-	job := runs.Job{Store: j.engine.Store, ID: j.runID}
+	job := runs.Job{Store: j.engine.Store, ID: j.RunID()}
 	err := job.WritePage(ctx, j.shardName(), func(w io.Writer) error { return runpage.Write(w, page) })
 	if err != nil {
 		slog.Warn("the report of the run cannot be written", "error", err)
@@ -45,7 +45,7 @@ func (j *Job) page(r *Result) *runpage.Run {
 	page := &runpage.Run{Title: j.report.Title, Elapsed: r.Elapsed, Tally: j.tally, Facts: [][2]string{
 		{"Time", r.Elapsed.Round(100 * time.Millisecond).String()}, {"Computed", fmt.Sprint(r.Done)},
 		{"Skipped", fmt.Sprint(r.Skipped)}, {"Failed", fmt.Sprint(r.Totals.Failed)}, {"Pending", fmt.Sprint(r.Totals.Pending)},
-		{"Model", j.host.Model}, {"Devices", fmt.Sprintf("%d, %s", devices, j.engine.Pool.Class())}, {"Run", j.runID},
+		{"Model", j.host.Model}, {"Devices", fmt.Sprintf("%d, %s", devices, j.engine.Pool.Class())}, {"Run", j.RunID()},
 		{"Version", j.Opts.Version},
 	}}
 	if most := peakMemory(); most > 0 {

@@ -24,23 +24,28 @@ func (j *Job) watch(ctx context.Context, p Plan) context.Context {
 	if j.recorder.Load() != nil {
 		return ctx
 	}
-	now := time.Now()
-	id := runs.NewID(now)
-	if j.Opts.Shards > 1 {
-		id = runs.ShardsID(j.Opts.Shards)
-	}
-	j.runID, j.tally = id, new(runpage.Tally)
+	j.tally = new(runpage.Tally)
 	j.engine.Board.Add(j.tally.Sink())
-	info := runs.Info{Output: j.engine.Store.URL(), Runner: j.runner.Name, Version: j.Opts.Version, Started: now.UTC().Round(0),
+	info := runs.Info{Output: j.engine.Store.URL(), Runner: j.runner.Name, Version: j.Opts.Version, Started: time.Now().UTC().Round(0),
 		File: j.Opts.Start.File, Shards: j.Opts.Shards}
 	ctx, cancel := context.WithCancelCause(ctx)
-	j.recorder.Store(runs.Record(ctx, runs.Job{Store: j.engine.Store, ID: id}, info, j.Facts, func(s runs.Stop) {
+	j.recorder.Store(runs.Record(ctx, runs.Job{Store: j.engine.Store, ID: j.RunID()}, info, j.Facts, func(s runs.Stop) {
 		j.Stop()
 		if s.How == runs.Cancel {
 			cancel(errCancelled)
 		}
 	}))
 	return ctx
+}
+
+// RunID names the job under runs/ in its output.
+func (j *Job) RunID() string {
+	j.naming.Do(func() {
+		if j.runID = runs.NewID(time.Now()); j.Opts.Shards > 1 {
+			j.runID = runs.ShardsID(j.Opts.Shards)
+		}
+	})
+	return j.runID
 }
 
 // Facts says how far this process is. It may be called at any time.

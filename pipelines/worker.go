@@ -79,7 +79,7 @@ func (w *Worker) serve(ctx context.Context, conn *transport.Conn) {
 	}()
 	beat := conn.Beat()
 	defer beat()
-	reply, body := w.answer(ctx, r, batch)
+	reply, body := w.answer(ctx, conn, r, batch)
 	beat()
 	if ctx.Err() == nil {
 		stop()
@@ -87,7 +87,8 @@ func (w *Worker) serve(ctx context.Context, conn *transport.Conn) {
 	}
 }
 
-func (w *Worker) answer(ctx context.Context, r devices.Request, batch []byte) (reply devices.Reply, body []byte) {
+func (w *Worker) answer(ctx context.Context, conn *transport.Conn, r devices.Request, batch []byte) (
+	reply devices.Reply, body []byte) {
 	defer func() {
 		if v := recover(); v != nil {
 			reply, body = devices.Failed(fault.Row(fmt.Errorf("panic: %v", v))), nil
@@ -110,7 +111,7 @@ func (w *Worker) answer(ctx context.Context, r devices.Request, batch []byte) (r
 	}
 	elements := decoded.Elements
 	freed := len(elements) > 0 && r.Stay != nil && j.Free(i, elements[0].Row, *r.Stay)
-	if body, err = w.run(ctx, j.Steps[i], r, elements); err != nil {
+	if body, err = w.run(ctx, conn, j.Steps[i], r, elements); err != nil {
 		reply = devices.Failed(err)
 	}
 	if freed {
@@ -220,7 +221,7 @@ func (w *Worker) openJob(ctx context.Context, j *workerJob, job json.RawMessage)
 }
 
 // run runs a stage on this worker's ranks of a set. The batch goes back from rank 0.
-func (w *Worker) run(ctx context.Context, s stages.Step, r devices.Request,
+func (w *Worker) run(ctx context.Context, conn *transport.Conn, s stages.Step, r devices.Request,
 	elements []*stages.Element) ([]byte, error) {
 	if len(r.Ranks) < 1 || len(r.Ranks) != len(r.Devices) {
 		return nil, fault.Retry(fmt.Errorf("%d ranks are asked for on %d devices", len(r.Ranks), len(r.Devices)))
@@ -232,6 +233,9 @@ func (w *Worker) run(ctx context.Context, s stages.Step, r devices.Request,
 	well := false // after a panic, too
 	defer func() { release(well) }()
 	set.Patience = r.Patience
+	if r.SaveEvery != nil {
+		set.Saving = &stages.Saving{Every: *r.SaveEvery, Save: func(_ context.Context, rows []stages.Saved) { sendSaved(conn, rows) }}
+	}
 	if set.Speeds = r.Speeds; len(r.Speeds) > 1 {
 		defer w.Node.Over(r.Table) // ranks elsewhere may still wait for one that failed before it joined
 		set.Connect = func(ctx context.Context) ([]kernels.Transport, error) {
@@ -249,5 +253,15 @@ func (w *Worker) run(ctx context.Context, s stages.Step, r devices.Request,
 	if well = err == nil; !well || r.Ranks[0] != 0 {
 		return nil, err
 	}
+	for _, e := range elements {
+		e.Begun = nil
+	}
 	return engine.EncodeBatch(&stages.Batch{Elements: elements})
+}
+
+// sendSaved sends the steps of rows to the job, which keeps them. One that is gone has nothing to gain from it.
+func sendSaved(conn *transport.Conn, rows []stages.Saved) {
+	if body, err := engine.EncodeSaved(rows); err == nil {
+		_ = conn.Send(devices.Reply{Saved: true}, body)
+	}
 }

@@ -60,6 +60,8 @@ type Element struct {
 	Latents *Array // (C, T, H, W), scaled as the denoiser leaves them
 	// References are the latents (C, T, H, W) of the images and videos that the row is conditioned on.
 	References []*Array
+	// Begun is how far an earlier attempt or process has sampled the row; nil: nothing is known of one.
+	Begun *Steps
 	// LatentScale is the factor between the VAE's own latents and Latents (0.18215 for sd-vae).
 	LatentScale float64
 	Frames      *schemas.Clip    // RGB24, what the video encoder takes

@@ -26,6 +26,8 @@ type Set struct {
 	// Patience is how long ranks wait for each other before one counts as missing, unless they have worked long
 	// themselves (see kernels.NewGroup); 0: patience.
 	Patience time.Duration
+	// Saving is how the steps of a sampler are saved; nil: they are not.
+	Saving *Saving
 	// Stay bounds the blocks of the stage at work that stay in the memory of devices in other processes; nil: it does not.
 	Stay *int
 }
@@ -34,8 +36,8 @@ type Set struct {
 type Away struct {
 	Ranks []int
 	// Do runs a stage of the job on these ranks, for a coded batch. The process of rank 0 answers with the coded
-	// batch and its results, the others with nothing.
-	Do func(ctx context.Context, stage string, batch []byte) ([]byte, error)
+	// batch and its results, the others with nothing. saved is given the coded steps of rows that rank 0 saves meanwhile.
+	Do func(ctx context.Context, stage string, batch []byte, saved func(steps []byte) error) ([]byte, error)
 }
 
 // Alone is the set of one device.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/logs"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -20,7 +21,7 @@ import (
 // Main runs the command line of this process with the stages of specs and returns the exit code.
 func Main(specs []stages.Spec) int {
 	logWriter.through(nil)
-	slog.SetDefault(log(logWriter))
+	slog.SetDefault(logs.New(logWriter, logs.Options{}))
 	if twice := repeated(specs); twice != "" {
 		fmt.Fprintf(os.Stderr, "latentbeam: two stages are named %q\n  fix: give the stage of this program another name\n", twice)
 		return fault.ExitUsage
@@ -42,6 +43,7 @@ func repeated(specs []stages.Spec) string {
 // execute runs a command line and returns the exit code.
 func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, stderr io.Writer) int {
 	begun := false
+	jsonErrors = nil
 	root := &cobra.Command{
 		Use:               "latentbeam",
 		Short:             "Offline video diffusion: a prompt table in, videos and parquet out",
@@ -62,7 +64,7 @@ func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, st
 	if err == nil {
 		return fault.ExitDone
 	}
-	fmt.Fprintln(stderr, "latentbeam:", err)
+	sayError(stderr, err)
 	if !begun { // cobra refused the command line
 		if cmd == root {
 			fmt.Fprintln(stderr, "  fix: latentbeam --help lists the commands")

@@ -81,6 +81,62 @@ func (d *Duration) fromNode(n *node) (string, bool) {
 // MarshalJSON writes the duration as it is written in a file.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
 
+// Interval is how often the steps of a sampler are saved: after a time of work ("2m"), behind each step ("1step") or
+// never ("off"). The zero value is the default, DefaultInterval.
+type Interval time.Duration
+
+// DefaultInterval is the work that a kill may cost where the job does not say.
+const DefaultInterval = 2 * time.Minute
+
+const (
+	eachStep Interval = -1
+	never    Interval = -2
+)
+
+// Every returns the work between two times, 0 behind each step; on is false where steps are not saved.
+func (i Interval) Every() (every time.Duration, on bool) {
+	switch i {
+	case 0:
+		return DefaultInterval, true
+	case eachStep:
+		return 0, true
+	case never:
+		return 0, false
+	}
+	return time.Duration(i), true
+}
+
+func (i *Interval) fromNode(n *node) (string, bool) {
+	const wanted = `a time of work such as 2m or 30s, "1step" or "off"`
+	switch {
+	case n.kind != textKind:
+		return wanted, false
+	case n.text == "1step":
+		*i = eachStep
+		return wanted, true
+	case n.text == "off":
+		*i = never
+		return wanted, true
+	}
+	v, err := time.ParseDuration(n.text)
+	if *i = Interval(v); v == DefaultInterval {
+		*i = 0 // to say the default changes nothing
+	}
+	return wanted, err == nil && v > 0
+}
+
+// MarshalJSON writes the interval as it is written in a file.
+func (i Interval) MarshalJSON() ([]byte, error) {
+	switch i {
+	case eachStep:
+		return json.Marshal("1step")
+	case never:
+		return json.Marshal("off")
+	}
+	every, _ := i.Every()
+	return json.Marshal(every.String())
+}
+
 // ByteSize is an amount of memory or disk written as "512MiB", "2GiB" or "2GB"; a bare number is bytes.
 type ByteSize int64
 

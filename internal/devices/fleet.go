@@ -129,7 +129,7 @@ func (f *Fleet) meet(ctx context.Context, h *host) (Reply, error) {
 	f.mu.Lock()
 	rows := f.rows
 	f.mu.Unlock()
-	reply, _, err := f.call(ctx, h, Request{Job: f.job.Start, Rows: rows}, nil)
+	reply, _, err := f.call(ctx, h, Request{Job: f.job.Start, Rows: rows}, nil, nil)
 	switch {
 	case err != nil && reply.Error != "":
 		return reply, fmt.Errorf("worker %s: %w", h.addr, err)
@@ -253,8 +253,10 @@ func (f *Fleet) linked() bool { return f.job.Link && !strings.HasPrefix(f.class,
 // Class returns the numeric class of the results: that of the workers where this process has no devices.
 func (f *Fleet) Class() string { return f.class }
 
-// call sends a request to a worker and waits for its answer. A worker that does not give one is lost.
-func (f *Fleet) call(ctx context.Context, h *host, r Request, batch []byte) (Reply, []byte, error) {
+// call sends a request to a worker and waits for its answer. A worker that does not give one is lost. saved takes the
+// steps that the worker saves meanwhile.
+func (f *Fleet) call(ctx context.Context, h *host, r Request, batch []byte, saved func([]byte) error) (
+	Reply, []byte, error) {
 	var reply Reply
 	conn, err := f.node.Call(ctx, h.addr)
 	if err != nil {
@@ -266,9 +268,17 @@ func (f *Fleet) call(ctx context.Context, h *host, r Request, batch []byte) (Rep
 	if err := conn.Send(r, batch); err != nil {
 		return reply, nil, f.lose(ctx, h, err)
 	}
-	body, err := conn.Receive(&reply)
-	if err != nil {
-		return reply, nil, f.lose(ctx, h, err)
+	for {
+		body, err := conn.Receive(&reply)
+		if err == nil && reply.Saved && saved != nil {
+			err = saved(body)
+		}
+		if err != nil {
+			return reply, nil, f.lose(ctx, h, err)
+		}
+		if !reply.Saved {
+			return reply, body, reply.err()
+		}
+		reply = Reply{}
 	}
-	return reply, body, reply.err()
 }

@@ -81,7 +81,7 @@ func TestALostWorkerComesBack(t *testing.T) {
 	var log bytes.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	_, err = set.Away[0].Do(t.Context(), "denoise", nil)
+	_, err = set.Away[0].Do(t.Context(), "denoise", nil, nil)
 	slog.SetDefault(before)
 	if fault.ClassOf(err) != fault.ClassRetry {
 		t.Errorf("a worker that is gone is the error %v", err)
@@ -125,7 +125,7 @@ func TestALostWorkerIsGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = set.Away[0].Do(t.Context(), "denoise", nil)
+	_, _ = set.Away[0].Do(t.Context(), "denoise", nil, nil)
 	release(false)
 	if _, _, err := f.LeaseSet(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "no worker is left") {
 		t.Errorf("error %v", err)
@@ -355,7 +355,7 @@ func TestAFleetLearnsWhatBlocksGaveBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := set.Away[0].Do(t.Context(), "denoise", nil); err != nil {
+		if _, err := set.Away[0].Do(t.Context(), "denoise", nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		release(true)

@@ -161,10 +161,13 @@ func (f *Fleet) set(ctx context.Context, devices []int) (set *stages.Set, releas
 			continue
 		}
 		set.Away = append(set.Away, stages.Away{Ranks: ranks[h],
-			Do: func(ctx context.Context, stage string, batch []byte) ([]byte, error) {
+			Do: func(ctx context.Context, stage string, batch []byte, saved func([]byte) error) ([]byte, error) {
 				r := Request{Job: f.job.Start, Stage: stage, Table: table, Ranks: ranks[h], Devices: theirs[h],
 					Speeds: set.Speeds, Patience: set.Patience, Stay: set.Stay}
-				reply, body, err := f.call(ctx, h, r, batch)
+				if set.Saving != nil {
+					r.SaveEvery = &set.Saving.Every
+				}
+				reply, body, err := f.call(ctx, h, r, batch, saved)
 				if reply.Memory.Limit > 0 {
 					f.mu.Lock()
 					h.memory = reply.Memory

@@ -31,12 +31,16 @@ type Request struct {
 	Devices []int `json:"devices,omitempty"`
 	// Patience is how long its ranks wait for others that do not come.
 	Patience time.Duration `json:"patience,omitempty"`
+	// SaveEvery is how often the steps of a sampler are saved; nil: never.
+	SaveEvery *time.Duration `json:"save_every,omitempty"`
 	// Stay bounds the blocks of the stage that stay in the memory of devices, where an element did not fit beside them.
 	Stay *int `json:"stay,omitempty"`
 }
 
 // Reply is the answer. Its body is the coded batch with its results, where the worker has rank 0.
 type Reply struct {
+	// Saved says that this is not the answer yet: the body is the coded steps of rows so far.
+	Saved bool        `json:"saved,omitempty"`
 	Error string      `json:"error,omitempty"`
 	Kind  fault.Class `json:"kind,omitempty"` // of the error
 	// Device says what is wrong with a device, where that is the error, or may be: "memory", "lost" or "not finite".

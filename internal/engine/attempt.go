@@ -114,7 +114,30 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 		s.engine.Progress.Computed(s.step.Name, usage())
 	}()
 	set.Stay = s.engine.Stays(s.step.Name)
-	err = RunStep(ctx, s.step, set, g.Live)
+	if s.engine.Samples(s.index) {
+		return s.sample(ctx, set, g.Live)
+	}
+	return s.compute(ctx, set, g.Live)
+}
+
+// sample runs the stage that samples, from the steps on that are kept. Steps that look wrong are kept no longer.
+func (s *Station) sample(ctx context.Context, set *stages.Set, live []*stages.Element) error {
+	e := s.engine
+	e.resume(ctx, live)
+	set.Saving = e.saving()
+	err := s.compute(ctx, set, live)
+	for _, el := range live {
+		el.Begun = nil
+		if looksWrong(err, set.Ill() != nil) || err == nil && el.Failed == nil && el.NotFinite(s.step.Gives) != "" {
+			e.forgetSteps(s.ctx, el.Key)
+		}
+	}
+	return err
+}
+
+// compute runs the stage on the set.
+func (s *Station) compute(ctx context.Context, set *stages.Set, live []*stages.Element) error {
+	err := RunStep(ctx, s.step, set, live)
 	if err != nil && set.Ranks() > 1 && fault.ClassOf(err) == fault.ClassRow && !fault.IsNotFinite(err) {
 		slog.Debug("set failed", "stage", s.step.Name, "devices", set.Ranks(), "error", err)
 		err = fault.Retry(err)

@@ -10,11 +10,11 @@ import (
 
 // RunOn runs a stage for the elements on the devices of a set that this process has.
 func RunOn(ctx context.Context, s stages.Stage, set *stages.Set, elements []*stages.Element) error {
-	if set.Ranks() == 1 {
-		return s.Run(ctx, set.Devices[0], elements)
-	}
 	spread := s.Capabilities().Spread
-	if spread == nil {
+	switch {
+	case set.Ranks() == 1 && (spread == nil || set.Saving == nil):
+		return s.Run(ctx, set.Devices[0], elements)
+	case spread == nil:
 		return fmt.Errorf("the stage does not run on %d devices", set.Ranks())
 	}
 	return spread.Run(ctx, set, elements)
@@ -47,9 +47,16 @@ func runAway(ctx context.Context, step *stages.Step, set *stages.Set, live []*st
 		})
 	}
 	var result []byte
+	saved := func(body []byte) error {
+		rows, err := DecodeSaved(body)
+		if err == nil && set.Saving != nil {
+			set.Saving.Save(ctx, rows)
+		}
+		return err
+	}
 	for _, a := range set.Away {
 		try(func() error {
-			body, err := a.Do(ctx, step.Name, batch)
+			body, err := a.Do(ctx, step.Name, batch, saved)
 			if a.Ranks[0] == 0 {
 				result = body
 			}

@@ -30,7 +30,8 @@ type head struct {
 	Poster   bool               `json:"poster,omitempty"`
 	Refs     []*arrayHead       `json:"references,omitempty"`
 	Later    []laterHead        `json:"later,omitempty"` // texts of later clips
-	Lengths  []int              `json:"lengths"`         // of the parts behind the head, in order
+	Begun    *begunHead         `json:"begun,omitempty"`
+	Lengths  []int              `json:"lengths"` // of the parts behind the head, in order
 }
 
 // The arrays of an element, in the order in which they are coded.
@@ -47,6 +48,21 @@ type arrayHead struct {
 
 type laterHead struct {
 	Clip int
+	arrayHead
+}
+
+// begunHead is the head of stages.Steps. Its arrays are the latents, where there are some, the memories and the clips.
+type begunHead struct {
+	Clip    int
+	Done    int
+	Sampler string      `json:",omitempty"`
+	Latents *arrayHead  `json:",omitempty"`
+	Memory  []namedHead `json:",omitempty"`
+	Clips   []arrayHead `json:",omitempty"`
+}
+
+type namedHead struct {
+	Name string
 	arrayHead
 }
 
@@ -98,6 +114,7 @@ func EncodeElement(e *stages.Element) ([]byte, error) {
 		h.Refs = append(h.Refs, &arrayHead{a.Shape})
 		add(schemas.PackFloats(a.Data))
 	}
+	h.Begun = codeSteps(e.Begun, add)
 	h.Frames = clip(e.Frames)
 	if v := e.Video; v != nil {
 		add(v.Data)
@@ -153,6 +170,7 @@ func DecodeElement(data []byte) (*stages.Element, error) {
 	for _, a := range h.Refs {
 		e.References = append(e.References, d.array(a))
 	}
+	e.Begun = d.steps(h.Begun)
 	e.Frames = d.clip(h.Frames)
 	if v := h.Video; v != nil {
 		e.Video = &schemas.Encoded{Data: d.part(), Ext: v.Ext, Codec: v.Codec, Recon: d.clip(v.Recon),

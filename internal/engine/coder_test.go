@@ -70,6 +70,19 @@ func randomElement(r *rand.Rand) *stages.Element {
 		e.Poster = part()
 	}
 	if maybe() {
+		shaped := func() *stages.Array {
+			return &stages.Array{Shape: []int{1, 2, 1, 3}, Data: []float32{r.Float32(), 1, 2, r.Float32(), 4, 5}}
+		}
+		e.Begun = &stages.Steps{Clip: r.IntN(3)}
+		for range e.Begun.Clip {
+			e.Begun.Clips = append(e.Begun.Clips, shaped())
+		}
+		if maybe() {
+			e.Begun.Done, e.Begun.Sampler, e.Begun.Latents = 1+r.IntN(9), text(), shaped()
+			e.Begun.Memory = []stages.Remembered{{Name: "data", Values: shaped()}, {Name: text(), Values: shaped()}}
+		}
+	}
+	if maybe() {
 		e.Readings = map[string]string{"color": text(), text(): "x"}
 	}
 	if maybe() {

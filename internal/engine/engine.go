@@ -42,6 +42,8 @@ type Engine struct {
 	pending   pending
 	passing   passages
 	bells     bells
+	steps     savedSteps
+	saveEvery *time.Duration // work between two times that steps are kept; nil: they are not
 	failure   failure
 	replaced  atomic.Int64 // files of earlier runs
 

@@ -107,7 +107,7 @@ func latent(e *stages.Element) {
 }
 
 // newEngine is an engine with an output of its own and these steps.
-func newEngine(t *testing.T, workers int, steps ...stages.Step) *Engine {
+func newEngine(t testing.TB, workers int, steps ...stages.Step) *Engine {
 	t.Helper()
 	dir, err := dir.Open(filepath.Join(t.TempDir(), "out"))
 	if err != nil {

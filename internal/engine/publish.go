@@ -202,6 +202,7 @@ func (c *Publisher) publish(group []*stages.Element) error {
 	if err := c.engine.Ledger.Commit(c.job, records); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
+	c.engine.forgetSteps(c.job, keys...)
 	c.engine.tell(group)
 	c.engine.pending.release(keys...)
 	c.engine.Progress.Spent("publish", time.Since(began))

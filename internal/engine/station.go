@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"latentbeam/internal/engine/schedule"
 	"latentbeam/stages"
@@ -21,6 +22,7 @@ type Station struct {
 	cancel   context.CancelCauseFunc
 	results  chan finished
 	inFlight int
+	look     sync.Once       // for steps that are kept
 	behind   <-chan struct{} // closed when a stage behind has finished a batch since this one has emitted
 }
 
@@ -128,6 +130,9 @@ func (s *Station) run(b *stages.Batch, passage *schedule.Passage) (o finished) {
 	live := b.Live()
 	if len(live) == 0 {
 		return finished{batch: b}
+	}
+	if s.engine.saveEvery != nil && s.engine.Samples(s.index) {
+		s.look.Do(func() { s.engine.lookForSteps(s.ctx) })
 	}
 	switch err := s.settle(live, passage); {
 	case errors.Is(err, errNotBegun):

@@ -32,6 +32,9 @@ const (
 	// LedgerCommitAfterPut: the segment is on disk, the index in memory does not know it yet.
 	LedgerCommitAfterPut = "ledger.commit.after_put"
 
+	// StepsKept: the steps of a row so far are in the output.
+	StepsKept = "engine.steps.kept"
+
 	// LedgerCompactSegmentPut: one rewritten segment is on disk beside the old ones.
 	LedgerCompactSegmentPut = "ledger.compact.segment_put"
 	// LedgerCompactBeforeRemove: everything is rewritten, every old segment is still there.
@@ -54,6 +57,7 @@ func Names() []string {
 		StoreReplaceTempWritten,
 		StoreReplaceTempSynced,
 		StoreReplaceRenamed,
+		StepsKept,
 		LedgerCommitBeforePut,
 		LedgerCommitAfterPut,
 		LedgerCompactSegmentPut,

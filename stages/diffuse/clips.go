@@ -64,7 +64,11 @@ func (m maker) clips(ctx context.Context, batch []*stages.Element, clips int) er
 		}
 		videos = append(videos, &video{Element: e, strategy: e.Row.MaskStrategy})
 	}
-	for clip := range clips {
+	first, err := m.goOnFrom(ctx, videos)
+	if err != nil {
+		return err
+	}
+	for clip := first; clip < clips; clip++ {
 		var live []*stages.Element
 		for _, v := range videos {
 			if v.Failed == nil {
@@ -103,6 +107,9 @@ type video struct {
 // clip returns the element of one clip: its text, and the end of the clip before as one more reference.
 func (v *video) clip(n int) *stages.Element {
 	one := *v.Element
+	if b := v.Begun; n > 0 && (b == nil || b.Clip != n) {
+		one.Begun = &stages.Steps{Clip: n, Clips: v.done}
+	}
 	one.Text = &stages.Text{Embedding: v.Text.At(n), Negative: v.Text.Negative}
 	if v.before != nil {
 		edit := 0.0
@@ -126,24 +133,44 @@ func (m maker) goOn(ctx context.Context, videos []*video, clip int, last bool) e
 		if v.Failed = v.now.Failed; v.Failed != nil {
 			continue
 		}
-		v.done = append(v.done, v.now.Latents)
+		v.done = append(v.done[:len(v.done):len(v.done)], v.now.Latents)
 		if last {
 			continue
 		}
-		if m.Conditions.Group > 0 {
-			v.before = m.ending(v.now.Latents, v.Row.ConditionFrameLength)
-			continue
-		}
-		again, err := m.again()
-		if err != nil {
-			return err
-		}
-		v.before, err = again.Reencode(ctx, m.dev, &v.Row, v.now.Latents, clip, v.Row.ConditionFrameLength)
-		if err != nil {
+		if err := m.follow(ctx, v, clip); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// follow has the end of a clip ready for the next.
+func (m maker) follow(ctx context.Context, v *video, clip int) error {
+	latents := v.done[clip]
+	if m.Conditions.Group > 0 {
+		v.before = m.ending(latents, v.Row.ConditionFrameLength)
+		return nil
+	}
+	again, err := m.again()
+	if err != nil {
+		return err
+	}
+	v.before, err = again.Reencode(ctx, m.dev, &v.Row, latents, clip, v.Row.ConditionFrameLength)
+	return err
+}
+
+// goOnFrom returns the first clip that is not done, the same of all videos, and has the one before it ready.
+func (m maker) goOnFrom(ctx context.Context, videos []*video) (clip int, err error) {
+	for _, v := range videos {
+		if v.Begun == nil || v.Begun.Clip == 0 {
+			continue
+		}
+		clip, v.done = v.Begun.Clip, v.Begun.Clips
+		if err := m.follow(ctx, v, clip-1); err != nil {
+			return 0, err
+		}
+	}
+	return clip, nil
 }
 
 // ending returns the last n frames of latents (C, T, H, W), in the type of the network's input.

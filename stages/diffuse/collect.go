@@ -8,6 +8,20 @@ import (
 
 // collect brings the latents of all shares to rank 0, or to everyone, where the elements get them.
 func (j *job) collect(r *rank, z []float32, everyone bool) error {
+	full, err := j.gather(r, "latents", z, everyone)
+	if err != nil || full == nil {
+		return err
+	}
+	n := j.values()
+	for i, e := range j.batch {
+		j.finish(e, full[i*n:(i+1)*n:(i+1)*n])
+	}
+	return nil
+}
+
+// gather brings values of all shares to rank 0, or to everyone, as those of whole elements; nil for the others.
+func (j *job) gather(r *rank, op string, z []float32, everyone bool) ([]float32, error) {
+	defer r.dev.Scope()()
 	var send, recv []kernels.Part
 	at := 0
 	mine := sharesOf(r.plan, r.branches, r.group.Rank(), true)
@@ -26,7 +40,7 @@ func (j *job) collect(r *rank, z []float32, everyone bool) error {
 		at += n
 	}
 	if len(mine) > 0 {
-		return fmt.Errorf("denoise: rank %d has no latents for %d of its shares", r.group.Rank(), len(mine))
+		return nil, fmt.Errorf("denoise: rank %d has no latents for %d of its shares", r.group.Rank(), len(mine))
 	}
 	var shares []share
 	gets := everyone || r.group.Rank() == 0
@@ -40,25 +54,22 @@ func (j *job) collect(r *rank, z []float32, everyone bool) error {
 			}
 		}
 	}
-	if err := r.group.Exchange("latents", send, recv); err != nil || !gets {
-		return err
+	if err := r.group.Exchange(op, send, recv); err != nil || !gets {
+		return nil, err
 	}
 	return j.put(r.dev, shares, recv)
 }
 
-// put gives the elements the latents that have come in.
-func (j *job) put(dev kernels.Backend, shares []share, from []kernels.Part) error {
+// put returns the values of whole elements that have come in as those of shares.
+func (j *job) put(dev kernels.Backend, shares []share, from []kernels.Part) ([]float32, error) {
 	n := j.values()
 	full := make([]float32, len(j.batch)*n)
 	for i, s := range shares {
 		z := make([]float32, from[i].View.Len())
 		if err := dev.Download(z, from[i].View); err != nil {
-			return err
+			return nil, err
 		}
 		s.put(full[s.element*n:][:n], z, j.planes())
 	}
-	for i, e := range j.batch {
-		j.finish(e, full[i*n:(i+1)*n:(i+1)*n])
-	}
-	return nil
+	return full, nil
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"sync/atomic"
+	"time"
 
 	"latentbeam/internal/plan"
 	"latentbeam/kernels"
@@ -153,7 +154,7 @@ func (m maker) runExperts(ctx context.Context, batch []*stages.Element, clip int
 			return err
 		}
 		if j != nil {
-			turns = append(turns, &turn{maker: m, sampling: sampling{job: j}})
+			turns = append(turns, &turn{maker: m, sampling: sampling{job: j, saver: m.saverOf(ctx, j)}})
 		}
 	}
 	defer func() {
@@ -161,11 +162,16 @@ func (m maker) runExperts(ctx context.Context, batch []*stages.Element, clip int
 			if t.end != nil {
 				t.end()
 			}
+			t.saver.wait()
 		}
 	}()
+	began := time.Now()
 	for expert := range 2 {
 		for _, t := range turns {
 			if err := t.through(ctx, expert); err != nil {
+				return err
+			}
+			if err := t.pause(expert, began); err != nil {
 				return err
 			}
 		}
@@ -199,6 +205,9 @@ func (t *turn) through(ctx context.Context, expert int) error {
 		return err
 	}
 	if t.ask == nil {
+		if t.saver != nil {
+			t.saver.since = time.Now()
+		}
 		t.startSampler(ctx)
 	}
 	for t.due(expert) {
@@ -208,6 +217,14 @@ func (t *turn) through(ctx context.Context, expert int) error {
 		t.now, t.more = t.ask()
 	}
 	return t.err
+}
+
+// pause has the steps saved of an element that waits for the others of its group.
+func (t *turn) pause(expert int, began time.Time) error {
+	if expert > 0 || t.err != nil || t.seat != nil && !t.seat.First() {
+		return nil
+	}
+	return t.saver.pauses(t.rank, t.z, began)
 }
 
 // due reports whether the sampler waits for this denoiser.
@@ -234,9 +251,10 @@ func (t *turn) prepare() (sampler.Model, error) {
 // startSampler lets the sampler ask for its first evaluation.
 func (t *turn) startSampler(ctx context.Context) {
 	if t.rank != nil {
-		t.begin(ctx, t.rank)
+		t.begin(ctx, t.rank, t.seat.First())
 	} else {
 		z, b := t.job.whole()
+		b.After = t.saver.alone(z)
 		t.start(ctx, z, b, t.job.wholeNoise)
 	}
 	t.now, t.more = t.ask()

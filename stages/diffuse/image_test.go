@@ -86,7 +86,7 @@ func TestImageClips(t *testing.T) {
 			t.Fatal(err)
 		}
 		j.image = image
-		if err := j.alone(t.Context(), cpu.New(1)); err != nil {
+		if err := j.alone(t.Context(), cpu.New(1), nil); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(one.Latents.Data, second.Data) {

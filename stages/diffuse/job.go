@@ -18,6 +18,7 @@ type job struct {
 	masks   []float32      // edit ratio of every frame of every element, n x T; nil: no frame is given
 	image   *sampler.Image // frames given by inputs of their own; nil: none
 	plans   *plans
+	done    int                           // steps that an earlier process has done, the same of all elements
 	expert  int                           // which of two denoisers is due
 	noises  map[*stages.Element][]float32 // that replace the generator's, of elements that have their own
 }
@@ -36,7 +37,7 @@ func (s *stage) newJob(batch []*stages.Element, clip int) (*job, error) {
 	}
 	plan, err := s.recipe.New(row.NumInferenceSteps, s.clip(row))
 	return &job{stage: s, batch: batch, sampler: plan, size: size, guided: guided(row), clip: clip, masks: masks,
-		plans: &plans{}, noises: noises}, err
+		plans: &plans{}, noises: noises, done: doneOf(batch[0], clip)}, err
 }
 
 // progress tells whoever follows the job how many steps of all clips are done.
@@ -55,6 +56,9 @@ func (j *job) branches() int {
 	}
 	return 1
 }
+
+// steps is how many are left to do.
+func (j *job) steps() int { return j.sampler.Steps() - j.done }
 
 // channels times frames: how many planes of H x W an element's latents have.
 func (j *job) planes() int { return j.Channels * j.size.T }

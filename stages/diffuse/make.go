@@ -13,15 +13,17 @@ import (
 type maker struct {
 	*stage
 	dev    kernels.Backend
-	seat   *nn.Seat  // nil: alone, or with ranks that do the same in step
-	speeds []float64 // of the ranks
-	alike  bool      // every rank has elements of its own to give latents to, else only rank 0
+	seat   *nn.Seat       // nil: alone, or with ranks that do the same in step
+	speeds []float64      // of the ranks
+	saving *stages.Saving // nil: steps are not saved
+	writes bool           // this rank hands them on
+	alike  bool           // every rank has elements of its own to give latents to, else only rank 0
 }
 
 // Run samples the whole batch. The noise of an element depends on its seed, its sample index and the
 // step alone, so neither the batch nor a restart shows in the result.
 func (s *stage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
-	return maker{stage: s, dev: dev}.run(ctx, batch)
+	return s.RunSet(ctx, stages.Alone(dev), batch)
 }
 
 func (m maker) run(ctx context.Context, batch []*stages.Element) error {
@@ -53,7 +55,7 @@ func (m maker) clip(ctx context.Context, batch []*stages.Element, clip int) erro
 // sample samples a batch.
 func (m maker) sample(ctx context.Context, j *job) error {
 	if m.seat == nil {
-		return j.alone(ctx, m.dev)
+		return j.alone(ctx, m.dev, m.saverOf(ctx, j))
 	}
 	if m.seat.Grid.Pipeline > 1 {
 		return m.samplePipeline(ctx, j.groups(m.seat.Grid))
@@ -63,7 +65,7 @@ func (m maker) sample(ctx context.Context, j *job) error {
 	if err != nil {
 		return err
 	}
-	return ranks[0].sample(ctx, m.seat.First(), m.alike)
+	return ranks[0].sample(ctx, m.seat.First(), m.alike, m.saverOf(ctx, j))
 }
 
 // sampleEach samples batches, in a pipeline several at once.

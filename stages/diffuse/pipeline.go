@@ -48,7 +48,7 @@ func (m maker) samplePipeline(ctx context.Context, jobs []*job) error {
 		if err != nil {
 			return err
 		}
-		l.add(ctx, j, ranks)
+		l.add(ctx, j, ranks, m.saverOf(ctx, j))
 	}
 	if err := l.run(); err != nil {
 		return err
@@ -69,13 +69,13 @@ type pipeline struct {
 }
 
 // add takes a job with the ranks of all its branches, or of each.
-func (l *pipeline) add(ctx context.Context, j *job, ranks []*rank) {
-	s := &sampling{job: j}
+func (l *pipeline) add(ctx context.Context, j *job, ranks []*rank, v *saver) {
+	s := &sampling{job: j, saver: v}
 	for _, r := range ranks {
 		s.items = append(s.items, newItem(s, r))
 	}
 	if l.seat.Stage.First() {
-		s.begin(ctx, s.items[0].rank) // all have the same shares
+		s.begin(ctx, s.items[0].rank, l.seat.First()) // all have the same shares
 	}
 	l.samplings, l.items = append(l.samplings, s), append(l.items, s.items...)
 }
@@ -89,7 +89,7 @@ func (l *pipeline) run() error {
 	}
 	at := func(i int) *item { return l.items[i%slots] }
 	return nn.Belt{
-		Op: "blocks", Items: l.samplings[0].job.sampler.Steps() * slots,
+		Op: "blocks", Items: l.samplings[0].job.steps() * slots,
 		Empty: func(i int) bool { return i%slots >= len(l.items) },
 		Take:  func(i int) error { return at(i).take(l.seat) },
 		On:    func(i int) []kernels.Tensor { return at(i).onward },
@@ -104,6 +104,7 @@ func (l *pipeline) stop() {
 		if s.end != nil {
 			s.end()
 		}
+		s.saver.wait()
 	}
 }
 
@@ -111,6 +112,7 @@ func (l *pipeline) stop() {
 type sampling struct {
 	job   *job
 	items []*item // all branches together, or each alone
+	saver *saver
 
 	// The sampler, on the first stage.
 	ask    func() (request, bool) // the next evaluation
@@ -127,9 +129,12 @@ type request struct {
 	generated       []bool
 }
 
-// begin starts the sampler of a rank's shares.
-func (s *sampling) begin(ctx context.Context, r *rank) {
+// begin starts the sampler of a rank's shares; first says that its group gives the results.
+func (s *sampling) begin(ctx context.Context, r *rank, first bool) {
 	z, b := s.job.shares(r)
+	if first {
+		b.After = s.saver.shares(r, z)
+	}
 	s.start(ctx, z, b, s.job.noiseOf(r))
 }
 

@@ -65,10 +65,13 @@ func plainFamily() Family {
 
 func (p *plain) Describe() Description {
 	recipe, err := sampler.OpenSora(p.Version)
+	if p.Version == "wan" {
+		recipe, err = sampler.Wan(sampler.WanConfig{})
+	}
 	if err != nil {
 		panic(err)
 	}
-	d := Description{Name: "Plain", Channels: p.Channels, OutChannels: p.Channels, Patch: nn.Patch{1, 2, 2},
+	d := Description{Name: "Plain", Channels: p.Channels, OutChannels: p.outChannels(), Patch: nn.Patch{1, 2, 2},
 		Hidden: p.Hidden, Heads: plainHeads, Full: p.Full, Blocks: p.Blocks, Sums: 1, TextWidth: plainText, TextTokens: 5, Options: p.opts.Options,
 		Recipe: recipe, LatentScale: 1, Boundary: p.Boundary, Params: []stages.Param{stages.ParamReference, stages.ParamLoop},
 		Conditions: Conditions{Marked: true, Group: 5}}
@@ -76,6 +79,14 @@ func (p *plain) Describe() Description {
 		d.Conditions.Images = &Images{CondType: p.opts.CondType, Guide: sampler.Image{Scale: 3, Ramp: true}}
 	}
 	return d
+}
+
+// outChannels are twice as many where the sampler takes the variance.
+func (p *plain) outChannels() int {
+	if p.Version < "1.2" {
+		return 2 * p.Channels
+	}
+	return p.Channels
 }
 
 func (p *plain) LatentSize(row *schemas.PromptRow) Size {
@@ -88,7 +99,7 @@ func (p *plain) Load(w *nn.Weights) (Model, error) {
 	w = w.As(kernels.F32)
 	m := &plainModel{plain: p, embed: nn.LoadPatchEmbed(w.Sub("embed"), nn.Patch{1, 2, 2}, p.Channels, p.Hidden),
 		text: nn.LoadLinear(w.Sub("text"), plainText, p.Hidden), null: w.Rows("null", 5, plainText),
-		out: nn.LoadLinear(w.Sub("out"), p.Hidden, 4*p.Channels)}
+		out: nn.LoadLinear(w.Sub("out"), p.Hidden, 4*p.outChannels())}
 	m.own, m.blocks = w.Blocks(p.Blocks, "blocks.%d"), make([]nn.Linear, p.Blocks)
 	m.attn = make([]nn.SelfAttention, p.Blocks)
 	m.flow = w.Flow()
@@ -178,7 +189,13 @@ func (b *plainBatch) Advance(xs []kernels.Tensor, at Instant, last bool) (outs [
 	}
 	for _, x := range xs {
 		if last {
-			outs = append(outs, b.out.Forward(b.be, x, kernels.Identity))
+			y := b.out.Forward(b.be, x, kernels.Identity)
+			if b.outChannels() > b.Channels { // what is random would be no variance
+				little := b.be.Alloc(kernels.F32, 1, 1, 1, 1)
+				b.be.Upload(little, []float32{0.01})
+				b.be.Binary(y, y, little.Expand(y.Shape...), kernels.Mul)
+			}
+			outs = append(outs, y)
 		}
 	}
 	return outs, nil

@@ -114,8 +114,12 @@ func (j *job) newRank(dev kernels.Backend, g *kernels.Group, plan *sequence.Plan
 }
 
 // sample samples the shares. Then the first rank gives the elements their latents, or with alike every rank to its own.
-func (r *rank) sample(ctx context.Context, first, alike bool) error {
+func (r *rank) sample(ctx context.Context, first, alike bool, v *saver) error {
 	z, b := r.j.shares(r)
+	defer v.wait()
+	if first {
+		b.After = v.shares(r, z)
+	}
 	if err := r.j.sampler.Sample(ctx, b, z, r.evaluate, r.j.noiseOf(r), r.j.progress(ctx)); err != nil || !first && !alike {
 		return err
 	}

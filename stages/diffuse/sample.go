@@ -11,13 +11,15 @@ import (
 )
 
 // alone samples the batch on one device.
-func (j *job) alone(ctx context.Context, dev kernels.Backend) error {
+func (j *job) alone(ctx context.Context, dev kernels.Backend, v *saver) error {
 	defer dev.Scope()()
 	evaluate, err := j.evaluator(dev)
 	if err != nil {
 		return err
 	}
 	z, b := j.whole()
+	b.After = v.alone(z)
+	defer v.wait()
 	if err := j.sampler.Sample(ctx, b, z, evaluate, j.wholeNoise, j.progress(ctx)); err != nil {
 		return err
 	}
@@ -46,6 +48,9 @@ func (j *job) whole() (z []float32, b sampler.Batch) {
 			j.guideBy(&b, e)
 		}
 	}
+	b.From = j.from(len(j.batch), func(dst []float32, i int, of func(*stages.Element) []float32) []float32 {
+		return append(dst, of(j.batch[i])...)
+	})
 	return z, b
 }
 
@@ -86,8 +91,13 @@ func rowsOf(batch []*stages.Element, branches int) (rows []Row) {
 	return rows
 }
 
-// start writes the initial latents (C, T, H, W) of an element: noise, and the frames that are given.
+// start writes the initial latents (C, T, H, W) of an element: those of its steps so far, or noise and the frames that
+// are given.
 func (j *job) start(dst []float32, e *stages.Element) {
+	if j.done > 0 {
+		copy(dst, e.Begun.Latents.Data)
+		return
+	}
 	if noise := j.noises[e]; noise != nil {
 		copy(dst, noise)
 	} else {
@@ -145,6 +155,15 @@ func (j *job) shares(r *rank) (z []float32, b sampler.Batch) {
 		b.Guidance, b.Second = nil, nil
 	}
 	b.Image = j.imageOf(r.shares)
+	b.From = j.from(b.N, func(dst []float32, i int, of func(*stages.Element) []float32) []float32 {
+		if len(r.shares) == 0 {
+			return append(dst, make([]float32, j.planes())...)
+		}
+		s := r.shares[i]
+		dst = append(dst, make([]float32, j.planes()*len(s.pixels))...)
+		s.pick(dst[len(dst)-j.planes()*len(s.pixels):], of(j.batch[s.element]), j.planes())
+		return dst
+	})
 	return z, b
 }
 

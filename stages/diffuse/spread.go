@@ -27,8 +27,18 @@ func (s *stage) grid() cost.Grid {
 // RunSet samples the batch on a set of devices, each a rank with its share of the columns. Rank 0 gives the
 // elements their latents.
 func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
+	for _, some := range s.byProgress(batch) {
+		if err := s.runSet(ctx, set, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runSet samples rows that have come equally far.
+func (s *stage) runSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
 	if set.Ranks() == 1 {
-		return s.Run(ctx, set.Devices[0], batch)
+		return maker{stage: s, dev: set.Devices[0], saving: set.Saving, writes: true}.run(ctx, batch)
 	}
 	grid := s.grid()
 	if set.Ranks() != grid.Ranks() {
@@ -42,7 +52,8 @@ func (s *stage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Ele
 		return err
 	}
 	return nn.OnGrid(ctx, set, grid, func(ctx context.Context, seat *nn.Seat) error {
-		return maker{stage: s, dev: seat.Dev, seat: seat, speeds: grid.Speeds(set.Speeds)}.sample(ctx, j)
+		return maker{stage: s, dev: seat.Dev, seat: seat, speeds: grid.Speeds(set.Speeds), saving: set.Saving,
+			writes: seat.First() && seat.Share == 0}.sample(ctx, j)
 	})
 }
 
@@ -62,7 +73,8 @@ func (s *stage) runAlike(ctx context.Context, set *stages.Set, grid cost.Grid, b
 		}
 	}
 	return nn.OnGrid(ctx, set, grid, func(ctx context.Context, seat *nn.Seat) error {
-		m := maker{stage: s, dev: seat.Dev, speeds: grid.Speeds(set.Speeds), alike: true}
+		m := maker{stage: s, dev: seat.Dev, speeds: grid.Speeds(set.Speeds), saving: set.Saving,
+			writes: seat.First() && seat.Share == 0, alike: true}
 		if grid.Sequence > 1 || grid.Pipeline > 1 {
 			m.seat = seat
 		}

@@ -44,5 +44,6 @@ func (s *FlowEuler) Sample(ctx context.Context, b Batch, z []float32, model Mode
 			}
 		}
 	}
-	return flowSteps(ctx, "euler", b, z, model, noise, s.timesteps, step, progress)
+	none := func(int) []Memory { return nil }
+	return flowSteps(ctx, flow{"euler", s.timesteps, step, nothing, none}, b, z, model, noise, progress)
 }

@@ -46,6 +46,17 @@ func TestGolden(t *testing.T) {
 }
 
 func (c *goldenRun) check(t *testing.T, name string) {
+	b, noise := c.batch(name)
+	toy := &toyNetwork{batch: b}
+	z := nntest.Hash("noise.init", 1.7, c.Shape...)
+	if err := c.sampler(t).Sample(t.Context(), b, z, toy.evaluate, noise, nil); err != nil {
+		t.Fatal(err)
+	}
+	c.compare(t, z, toy)
+}
+
+// batch is what the run samples, with its noise.
+func (c *goldenRun) batch(name string) (Batch, Noise) {
 	n, frames := c.Shape[0], c.Shape[2]
 	b := Batch{N: n, Channels: c.Shape[1], Frames: frames, Size: frames * c.Shape[3] * c.Shape[4],
 		Guidance: slices.Repeat([]float32{c.Guidance}, n), Masks: slices.Concat(c.Masks...)}
@@ -61,8 +72,7 @@ func (c *goldenRun) check(t *testing.T, name string) {
 			}
 		}
 	}
-	toy := &toyNetwork{batch: b}
-	noise := func(d Draw, element int, dst []float32) {
+	return b, func(d Draw, element int, dst []float32) {
 		kind := "noise"
 		if d.Given {
 			kind = "given"
@@ -70,11 +80,6 @@ func (c *goldenRun) check(t *testing.T, name string) {
 		all := nntest.Hash(fmt.Sprintf("%s.%d", kind, d.Step), 1.7, n*len(dst))
 		copy(dst, all[element*len(dst):])
 	}
-	z := nntest.Hash("noise.init", 1.7, c.Shape...)
-	if err := c.sampler(t).Sample(t.Context(), b, z, toy.evaluate, noise, nil); err != nil {
-		t.Fatal(err)
-	}
-	c.compare(t, z, toy)
 }
 
 func (c *goldenRun) sampler(t *testing.T) Sampler {

@@ -47,18 +47,24 @@ func (s *IDDPM) Sample(ctx context.Context, b Batch, z []float32, model Model, n
 	if err == nil && s.guided > b.Channels {
 		err = fmt.Errorf("%d guided channels of %d", s.guided, b.Channels)
 	}
+	if err == nil {
+		err = b.checkState(len(s.steps), len(z), nothing)
+	}
 	if err == nil && b.Image != nil {
 		err = fmt.Errorf("no published model conditions it on image latents")
 	}
 	if err != nil {
 		return fmt.Errorf("iddpm: %w", err)
 	}
-	for done := range s.steps {
+	for done := b.From.Done; done < b.until(len(s.steps)); done++ {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("iddpm: stopped before step %d of %d: %w", done+1, len(s.steps), err)
 		}
 		if err := s.step(ctx, r, done); err != nil {
 			return fmt.Errorf("iddpm: step %d of %d: %w", done+1, len(s.steps), err)
+		}
+		if err := b.stepped(done+1, len(s.steps), nil); err != nil {
+			return fmt.Errorf("iddpm: behind step %d of %d: %w", done+1, len(s.steps), err)
 		}
 		if progress != nil {
 			progress(done+1, len(s.steps))

@@ -29,16 +29,25 @@ func (s *RectifiedFlow) Timesteps() []float32 { return s.timesteps }
 func (s *RectifiedFlow) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
 	r, err := newRun(b, z, model, noise)
+	if err == nil {
+		err = b.checkState(len(s.timesteps), len(z), nothing)
+	}
 	if err != nil {
 		return fmt.Errorf("rflow: %w", err)
 	}
 	f := newFlowFrames(b)
-	for i := range s.timesteps {
+	if b.From.Done > 0 {
+		f.begin(s.timesteps[b.From.Done-1])
+	}
+	for i := b.From.Done; i < b.until(len(s.timesteps)); i++ {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("rflow: stopped before step %d of %d: %w", i+1, len(s.timesteps), err)
 		}
 		if err := s.step(ctx, r, f, i); err != nil {
 			return fmt.Errorf("rflow: step %d of %d: %w", i+1, len(s.timesteps), err)
+		}
+		if err := b.stepped(i+1, len(s.timesteps), nil); err != nil {
+			return fmt.Errorf("rflow: behind step %d of %d: %w", i+1, len(s.timesteps), err)
 		}
 		if progress != nil {
 			progress(i+1, len(s.timesteps))

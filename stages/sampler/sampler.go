@@ -11,6 +11,8 @@ import (
 type Sampler interface {
 	// Steps returns how many steps Sample takes, each with one call of the network.
 	Steps() int
+	// Signature names the sampler with its tables: samplers of one signature can go on from each other's State.
+	Signature() string
 	// Sample turns the initial noise z (n x Channels x Size) into latents, in place. progress, which may be
 	// nil, is told after each step how many are done. A cancelled ctx ends the run between two steps.
 	Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
@@ -40,6 +42,14 @@ type Batch struct {
 	Gather func(parts [][]Moments) error
 	// Image conditions the network on given frames as Open-Sora 1.3 does; nil: it is not.
 	Image *Image
+	// From is what an earlier call has done: z then holds the latents of that moment. The zero value: nothing.
+	From State
+	// After is told behind each step but the last how far it has come, z being the latents. What the state holds is
+	// valid during the call. An error ends the sampling. Nil: nobody is told.
+	After func(State) error
+	// Until ends Sample behind that step, which After is told too; 0: the last. Where two networks take turns, each does
+	// its steps of all batches so.
+	Until int
 	// Idle says that z belongs to no element: a worker without a share takes part in the steps, whatever comes
 	// of its values.
 	Idle bool

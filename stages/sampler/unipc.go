@@ -35,28 +35,46 @@ func (s *UniPC) Timesteps() []float32 { return s.timesteps }
 func (s *UniPC) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
 	u := &uniRun{UniPC: s}
-	return flowSteps(ctx, "unipc", b, z, model, noise, s.timesteps, u.step, progress)
+	u.recall(b.From)
+	return flowSteps(ctx, flow{"unipc", s.timesteps, u.step, s.remembers, u.memory}, b, z, model, noise, progress)
+}
+
+// flow is a sampler that goes through timesteps.
+type flow struct {
+	name      string
+	timesteps []float32
+	step      func(r *run, i int)
+	remembers func(done int) []string
+	memory    func(done int) []Memory
 }
 
 // flowSteps calls step for each timestep, after the network was evaluated there and guided.
-func flowSteps(ctx context.Context, name string, b Batch, z []float32, model Model, noise Noise, timesteps []float32,
-	step func(r *run, i int), progress func(done, total int)) error {
+func flowSteps(ctx context.Context, f flow, b Batch, z []float32, model Model, noise Noise,
+	progress func(done, total int)) error {
+	name, timesteps := f.name, f.timesteps
 	if b.Masks != nil || b.Image != nil {
 		return fmt.Errorf("%s: frames cannot be given", name)
 	}
 	r, err := newRun(b, z, model, noise)
+	if err == nil {
+		err = b.checkState(len(timesteps), len(z), f.remembers)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	for i, t := range timesteps {
+	for i := b.From.Done; i < b.until(len(timesteps)); i++ {
+		t := timesteps[i]
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("%s: stopped before step %d of %d: %w", name, i+1, len(timesteps), err)
 		}
 		err := r.evaluate(ctx, t, nil)
 		if err == nil {
 			r.guideAll(t)
-			step(r, i)
+			f.step(r, i)
 			err = r.finite()
+		}
+		if err == nil {
+			err = b.stepped(i+1, len(timesteps), f.memory(i+1))
 		}
 		if err != nil {
 			return fmt.Errorf("%s: step %d of %d: %w", name, i+1, len(timesteps), err)
@@ -122,7 +140,7 @@ func (u *UniPC) lambda(i int) float64 { return math.Log(1-u.sigmas[i]) - math.Lo
 
 // predict replaces z of step i by that of step i+1.
 func (u *uniRun) predict(z []float32, i int) {
-	u.order = min(2, len(u.timesteps)-i, i+1)
+	u.order = u.orderOf(i)
 	next := u.sigmas[i+1]
 	if next == 0 { // the data itself
 		copy(z, u.data)

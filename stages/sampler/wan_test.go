@@ -35,12 +35,18 @@ func TestWanGolden(t *testing.T) {
 	}
 }
 
-func (c *wanRun) check(t *testing.T) {
+// batch is what the run samples.
+func (c *wanRun) batch() Batch {
 	n, frames := c.Shape[0], c.Shape[2]
 	b := Batch{N: n, Channels: c.Shape[1], Frames: frames, Size: frames * c.Shape[3] * c.Shape[4]}
 	if c.Guidance != nil {
 		b.Guidance = slices.Repeat([]float32{*c.Guidance}, n)
 	}
+	return b
+}
+
+func (c *wanRun) check(t *testing.T) {
+	b := c.batch()
 	toy, z := &toyNetwork{batch: b}, nntest.Hash("noise.init", 1.7, c.Shape...)
 	s := wanSampler(t, WanConfig{Solver: c.Solver, Sigmas: c.Sigmas, Shift: c.Shift}, c.Steps)
 	if err := s.Sample(t.Context(), b, z, toy.evaluate, nil, nil); err != nil {

@@ -1,0 +1,191 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"latentbeam/internal/ledger"
+	"latentbeam/internal/store"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// The steps of a long sampling are kept in the output, a file for each row, so that a kill costs no more than the work
+// since the last time (design decision D15). They are there for speed alone: steps that are damaged, of another job or
+// another class are ignored, and a row whose steps cannot be kept is sampled all the same.
+
+// stepsFolder holds them; the ledger looks at its segments alone.
+const stepsFolder = "ledger/steps/"
+
+// stepsName is the name of a row's steps.
+func stepsName(k schemas.Key) string { return stepsFolder + k.String() + ".safetensors" }
+
+// savedSteps are the rows whose steps are in the output.
+type savedSteps struct {
+	mu     sync.Mutex
+	there  map[schemas.Key]bool
+	warned bool
+
+	resumed atomic.Int64
+}
+
+// SaveSteps lets samplings keep their steps after so much work each, 0: behind each step.
+func (e *Engine) SaveSteps(every time.Duration) { e.saveEvery = &every }
+
+// StepsResumed returns how many steps did not have to be done again, because an earlier process had kept them.
+func (e *Engine) StepsResumed() int64 { return e.steps.resumed.Load() }
+
+// lookForSteps finds the steps that are there. What cannot be listed is not gone on from.
+func (e *Engine) lookForSteps(ctx context.Context) {
+	for info, err := range e.Store.List(ctx, stepsFolder, store.Flat) {
+		if err != nil {
+			e.stepsTrouble("saved steps cannot be listed: rows begin anew", "", err)
+			return
+		}
+		if k, ok := keyOfSteps(info.Name); ok {
+			e.steps.note(k, true)
+		}
+	}
+}
+
+// keyOfSteps is the inverse of stepsName.
+func keyOfSteps(name string) (k schemas.Key, ok bool) {
+	text, ok := strings.CutSuffix(strings.TrimPrefix(name, stepsFolder), ".safetensors")
+	if !ok {
+		return k, false
+	}
+	k, err := schemas.ParseKey(text)
+	return k, err == nil
+}
+
+// note says whether the steps of a row are there.
+func (s *savedSteps) note(k schemas.Key, there bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.there == nil {
+		s.there = map[schemas.Key]bool{}
+	}
+	if there {
+		s.there[k] = true
+	} else {
+		delete(s.there, k)
+	}
+}
+
+// has reports whether they are.
+func (s *savedSteps) has(k schemas.Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.there[k]
+}
+
+// stepsTrouble says once why steps are not kept or not gone on from.
+func (e *Engine) stepsTrouble(what, name string, err error) {
+	e.steps.mu.Lock()
+	first := !e.steps.warned
+	e.steps.warned = true
+	e.steps.mu.Unlock()
+	if first && !errors.Is(err, context.Canceled) {
+		slog.Warn(what, "file", name, "error", err)
+	}
+}
+
+// resume gives elements the steps that are kept of them.
+func (e *Engine) resume(ctx context.Context, live []*stages.Element) {
+	for _, el := range live {
+		el.Begun = nil
+		if e.saveEvery == nil || !e.steps.has(el.Key) {
+			continue
+		}
+		name := stepsName(el.Key)
+		data, err := store.ReadFile(ctx, e.Store, name)
+		if err == nil {
+			el.Begun, err = readSteps(data, el.Key, e.Rules.Class)
+		}
+		if err != nil {
+			e.steps.note(el.Key, false)
+			slog.Warn("the saved steps of a row cannot be used: it begins anew", "file", name, "error", err)
+			continue
+		}
+		n := el.Begun.Count(el.Row.NumInferenceSteps)
+		e.steps.resumed.Add(int64(n))
+		slog.Info("a row goes on where an earlier run has left it", "row", el.Key, "step", el.Begun.Done, "clip", el.Begun.Clip,
+			"of", el.Row.NumInferenceSteps)
+	}
+}
+
+// saving is how a batch keeps its steps; nil: it does not.
+func (e *Engine) saving() *stages.Saving {
+	if e.saveEvery == nil {
+		return nil
+	}
+	return &stages.Saving{Every: *e.saveEvery, Save: e.keepSteps}
+}
+
+// keepSteps writes the steps of rows. A row's file is replaced as a whole.
+func (e *Engine) keepSteps(ctx context.Context, rows []stages.Saved) {
+	for i := range rows {
+		name := stepsName(rows[i].Key)
+		err := e.Store.Replace(ctx, name, func(w io.Writer) error { return writeSteps(w, &rows[i], e.Rules.Class) })
+		if err != nil {
+			e.stepsTrouble("the steps of a row cannot be saved: a kill costs more than it should", name, err)
+			return
+		}
+		e.steps.note(rows[i].Key, true)
+		fault.Point(fault.StepsKept)
+	}
+}
+
+// looksWrong reports whether what an attempt computed is to be mistrusted from its first step on.
+func looksWrong(err error, ill bool) bool {
+	return ill || err != nil && (fault.IsNotFinite(err) || fault.ClassOf(err) == fault.ClassRow)
+}
+
+// forgetSteps removes what is kept of rows.
+func (e *Engine) forgetSteps(ctx context.Context, keys ...schemas.Key) {
+	for _, k := range keys {
+		if !e.steps.has(k) {
+			continue
+		}
+		name := stepsName(k)
+		if err := e.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			e.stepsTrouble("saved steps cannot be removed", name, err)
+		}
+		e.steps.note(k, false)
+	}
+}
+
+// CleanSteps removes the steps of rows that are settled; all says that no row is left to go on with.
+func (e *Engine) CleanSteps(ctx context.Context, all bool) error {
+	var old []string
+	for info, err := range e.Store.List(ctx, stepsFolder, store.Flat) {
+		if err != nil {
+			return err
+		}
+		k, ok := keyOfSteps(info.Name)
+		if !ok {
+			continue
+		}
+		_, status, err := e.Ledger.Lookup(ledger.Key(k))
+		if err != nil {
+			return err
+		}
+		if all || status != ledger.Absent {
+			old = append(old, info.Name)
+		}
+	}
+	for _, name := range old {
+		if err := e.Store.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/store"
+	"latentbeam/internal/testaid"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// stepsOf are steps of a row, with a sampler that remembers so many arrays of this shape.
+func stepsOf(key byte, memories int, shape ...int) stages.Saved {
+	s := stages.Saved{Steps: stages.Steps{Done: 3, Sampler: "unipc/1", Latents: stages.NewArray(shape...)}}
+	s.Key[0] = key
+	for i := range s.Latents.Data {
+		s.Latents.Data[i] = float32(i%251) / 16
+	}
+	for i := range memories {
+		s.Memory = append(s.Memory, stages.Remembered{Name: fmt.Sprint("m", i), Values: s.Latents})
+	}
+	return s
+}
+
+// TestStepsFile: what is written is read again, for this row and this class alone; whatever byte of the file is
+// another one, it is refused or means the same.
+func TestStepsFile(t *testing.T) {
+	row := stepsOf(1, 2, 1, 1, 2, 2)
+	row.Clip, row.Clips = 1, []*stages.Array{stages.NewArray(1, 1, 2, 2)}
+	var b bytes.Buffer
+	if err := writeSteps(&b, &row, "fake"); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprint(printSteps(&row.Steps))
+	if s, err := readSteps(b.Bytes(), row.Key, "fake"); err != nil || fmt.Sprint(printSteps(s)) != want {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if _, err := readSteps(b.Bytes(), schemas.Key{2}, "fake"); err == nil || !strings.Contains(err.Error(), "its key is") {
+		t.Errorf("another row: %v", err)
+	}
+	if _, err := readSteps(b.Bytes(), row.Key, "other"); err == nil || !strings.Contains(err.Error(), "its class is") {
+		t.Errorf("another class: %v", err)
+	}
+	for i := range b.Bytes() {
+		for _, bit := range []byte{1, 0x80} {
+			data := bytes.Clone(b.Bytes())
+			data[i] ^= bit
+			if s, err := readSteps(data, row.Key, "fake"); err == nil && fmt.Sprint(printSteps(s)) != want {
+				t.Fatalf("byte %d: other steps are taken", i)
+			}
+		}
+		if _, err := readSteps(b.Bytes()[:i], row.Key, "fake"); err == nil {
+			t.Fatalf("%d of %d bytes are taken", i, b.Len())
+		}
+	}
+}
+
+func printSteps(s *stages.Steps) (out []any) {
+	out = append(out, s.Clip, s.Done, s.Sampler, *s.Latents)
+	for _, m := range s.Memory {
+		out = append(out, m.Name, *m.Values)
+	}
+	for _, c := range s.Clips {
+		out = append(out, *c)
+	}
+	return out
+}
+
+// TestStepsGoWithTheirRow: steps are there until the ledger has the row's record, and no longer; what is left of rows
+// that are settled goes at the end of a run.
+func TestStepsGoWithTheirRow(t *testing.T) {
+	e := newEngine(t, 1, step("model", fakeStage{}))
+	e.SaveSteps(0)
+	els := e.results(0, 3, 1)
+	var rows []stages.Saved
+	for _, el := range els {
+		s := stepsOf(0, 1, 1, 1, 1, 1)
+		s.Key = el.Key
+		rows = append(rows, s)
+	}
+	e.keepSteps(t.Context(), rows)
+	there := func(want int) {
+		t.Helper()
+		names, err := store.Names(t.Context(), e.Store, stepsFolder, store.Flat)
+		if err != nil || len(names) != want {
+			t.Errorf("%d files of steps, want %d: %v", len(names), want, err)
+		}
+	}
+	there(3)
+	c := e.Publisher(t.Context())
+	if err := errors.Join(c.Add(&stages.Batch{Elements: els[:1]}), c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	there(2)
+	c = e.Publisher(t.Context())
+	e.steps.note(els[1].Key, false) // as where the process that kept them has died
+	if err := errors.Join(c.Add(&stages.Batch{Elements: els[1:2]}), c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	there(2)
+	if err := e.CleanSteps(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	there(1) // that of the row that is not done
+	if err := e.CleanSteps(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	there(0)
+}
+
+// TestStepsThatCannotBeKept: a full disk costs a word, once, and no row.
+func TestStepsThatCannotBeKept(t *testing.T) {
+	e := newEngine(t, 1, step("model", fakeStage{}))
+	e.SaveSteps(time.Minute)
+	log := testaid.Log(t)
+	e.Store = readOnly{e.Store}
+	for range 3 {
+		e.keepSteps(t.Context(), []stages.Saved{stepsOf(1, 0, 1, 1, 1, 1)})
+	}
+	if n := strings.Count(log.String(), "cannot be saved"); n != 1 || e.steps.has(schemas.Key{1}) {
+		t.Errorf("told %d times:\n%s", n, log)
+	}
+}
+
+// BenchmarkKeepSteps writes the steps of the largest published videos, and says what part of the work that is: each is
+// written once in two minutes of work, beside it.
+func BenchmarkKeepSteps(b *testing.B) {
+	for _, c := range []struct {
+		name     string
+		memories int
+		shape    []int
+	}{
+		{"OpenSora-1.2-720p-16s", 0, []int{4, 120, 90, 160}},
+		{"Wan-2.1-14B-720p-5s", 3, []int{16, 21, 90, 160}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			e := newEngine(b, 1, step("model", fakeStage{}))
+			row := stepsOf(1, c.memories, c.shape...)
+			b.SetBytes(int64(4 * len(row.Latents.Data) * (1 + c.memories)))
+			for b.Loop() {
+				e.keepSteps(b.Context(), []stages.Saved{row})
+			}
+			b.ReportMetric(100*b.Elapsed().Seconds()/float64(b.N)/config.DefaultInterval.Seconds(), "%ofwork")
+		})
+	}
+}
+
+// readOnly is a store that takes nothing.
+type readOnly struct{ store.Store }
+
+func (readOnly) Replace(_ context.Context, name string, _ func(io.Writer) error) error {
+	return fmt.Errorf("write %s: %w", name, fs.ErrPermission)
+}

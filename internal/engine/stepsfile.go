@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/safetensors"
+)
+
+// A file of steps is a safetensors file: latents, memory.NAME for what the sampler remembers, clip.N for the clips before,
+// all (C, T, H, W) in fp32. Its metadata say of what; their sha256 is over everything else in the file that counts.
+
+// stepsVersion is that of the form of the file.
+const stepsVersion = "1"
+
+// memoryPrefix and clipPrefix begin names of tensors.
+const (
+	latentsTensor = "latents"
+	memoryPrefix  = "memory."
+	clipPrefix    = "clip."
+)
+
+// writeSteps writes the file of a row.
+func writeSteps(w io.Writer, row *stages.Saved, class string) error {
+	tensors := map[string]safetensors.Tensor{}
+	add := func(name string, a *stages.Array) {
+		tensors[name] = safetensors.Tensor{DType: "F32", Shape: a.Shape, Data: schemas.PackFloats(a.Data)}
+	}
+	if row.Latents != nil {
+		add(latentsTensor, row.Latents)
+	}
+	var order []string
+	for _, m := range row.Memory {
+		add(memoryPrefix+m.Name, m.Values)
+		order = append(order, m.Name)
+	}
+	for i, c := range row.Clips {
+		add(clipPrefix+strconv.Itoa(i), c)
+	}
+	metadata := map[string]string{"key": row.Key.String(), "step": strconv.Itoa(row.Done), "clip": strconv.Itoa(row.Clip),
+		"class": class, "scheduler": row.Sampler, "memory": strings.Join(order, ","), "version": stepsVersion}
+	metadata["sha256"] = stepsDigest(metadata, tensors)
+	return safetensors.Write(w, tensors, metadata)
+}
+
+// stepsDigest is the SHA-256 over metadata and tensors, each with its length.
+func stepsDigest(metadata map[string]string, tensors map[string]safetensors.Tensor) string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(metadata)) {
+		if name != "sha256" {
+			h.Write(appendText(nil, name, metadata[name]))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(tensors)) {
+		t := tensors[name]
+		h.Write(appendText(nil, name, t.DType, fmt.Sprint(t.Shape)))
+		h.Write(t.Data)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// readSteps reads the file of a row, and says why it is not that of this row and class.
+func readSteps(data []byte, key schemas.Key, class string) (*stages.Steps, error) {
+	f, err := safetensors.New(data)
+	if err != nil {
+		return nil, err
+	}
+	metadata, tensors := f.Metadata(), map[string]safetensors.Tensor{}
+	for _, name := range f.Names() {
+		tensors[name], _ = f.Tensor(name)
+	}
+	for name, want := range map[string]string{"version": stepsVersion, "key": key.String(), "class": class,
+		"sha256": stepsDigest(metadata, tensors)} {
+		if got := metadata[name]; got != want {
+			return nil, fmt.Errorf("its %s is %q, want %q", name, got, want)
+		}
+	}
+	s := &stages.Steps{Sampler: metadata["scheduler"]}
+	for name, into := range map[string]*int{"step": &s.Done, "clip": &s.Clip} {
+		if *into, err = strconv.Atoi(metadata[name]); err != nil {
+			return nil, fmt.Errorf("its %s: %w", name, err)
+		}
+	}
+	array := func(name string) *stages.Array {
+		t, there := tensors[name]
+		values, problem := schemas.UnpackFloats(t.Data, t.Shape)
+		if !there || problem != nil || t.DType != "F32" {
+			err = errors.Join(err, fmt.Errorf("tensor %s is missing or no fp32", name))
+			return nil
+		}
+		return &stages.Array{Shape: t.Shape, Data: values}
+	}
+	if s.Done > 0 {
+		s.Latents = array(latentsTensor)
+	}
+	for _, name := range strings.Split(metadata["memory"], ",") {
+		if name != "" {
+			s.Memory = append(s.Memory, stages.Remembered{Name: name, Values: array(memoryPrefix + name)})
+		}
+	}
+	for i := 0; i < s.Clip && err == nil; i++ {
+		s.Clips = append(s.Clips, array(clipPrefix+strconv.Itoa(i)))
+	}
+	if err == nil {
+		err = soundSteps(s)
+	}
+	return s, err
+}

@@ -1,0 +1,146 @@
+//go:build unix
+
+package pipelines_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"latentbeam/schemas/fault"
+	"latentbeam/stages/catalog"
+)
+
+// stepsTable is a row that is sampled in 50 steps.
+const stepsTable = "id,prompt,width,height,num_frames\na,a red circle moves left,48,32,5\n"
+
+// stepsSets save behind each step.
+var stepsSets = []string{"defaults.num_inference_steps=50", "resources.checkpoint_interval=1step"}
+
+// TestKillAtEveryStep kills a job of 50 steps behind each of them. The next run goes on there, on another set of
+// workers, here or on other hosts, to the same bytes, and leaves no steps behind.
+func TestKillAtEveryStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills 49 processes")
+	}
+	table := writeTable(t, "prompts.csv", stepsTable)
+	whole := &crashJob{life: life{Prompts: table, Sets: stepsSets}}
+	whole.Out = whole.fresh(t)
+	cmd, text := whole.start(t)
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("undisturbed run: %v: %s", err, text)
+	}
+	var hits map[string]int
+	must(t, json.Unmarshal([]byte(text.String()), &hits))
+	if hits[fault.StepsKept] != 49 {
+		t.Fatalf("steps were kept %d times of 49", hits[fault.StepsKept])
+	}
+	want := mustRead(t, whole.Out)
+	if n := len(want.rows["videos"]); n != 1 || steps(t, whole.Out) != 0 {
+		t.Fatalf("%d videos, %d steps resumed", n, steps(t, whole.Out))
+	}
+	token := tokenFile(t, workerToken)
+	addr, stop := worker(t, token, 2, append(catalog.All(), specs(pauseSpec(0))...))
+	defer stop()
+	elsewhere := job{}.onHosts(token, "resources.workers=0 stages.denoise.sequence_parallel=2", addr).sets
+	ways := [][]string{
+		nil,
+		{"resources.workers=2", "stages.denoise.sequence_parallel=2"},
+		{"resources.workers=3", "stages.denoise.sequence_parallel=3", "resources.threads=1"},
+		{"resources.workers=2", "stages.denoise.pp_size=2"},
+		elsewhere,
+	}
+	skipped := 0
+	for step := 1; step < 50; step++ {
+		l := whole.at(fault.StepsKept, step)
+		l.Out = whole.fresh(t)
+		if step%5 == 4 { // on another host, and the kill of the job that asked for it
+			l.Sets = append(slices.Clone(stepsSets), job{}.onHosts(token, "resources.workers=0", addr).sets...)
+		}
+		cmd, text := l.start(t)
+		if err := cmd.Wait(); !killed(err) {
+			t.Fatalf("the run was not killed behind step %d: %v: %s", step, err, text)
+		}
+		left := l.job()
+		left.sets = append(slices.Clone(stepsSets), ways[step%len(ways)]...)
+		left.stages = strings.Replace(left.stages, "denoise", "denoise: {}", 1)
+		left.mustRun(t)
+		resumed := steps(t, l.Out)
+		skipped += resumed
+		if wrong := want.diff(mustRead(t, l.Out)); wrong != nil || resumed != step {
+			t.Errorf("killed behind step %d, resumed with %v: %d steps skipped\n%s", step, ways[step%len(ways)], resumed,
+				strings.Join(wrong, "\n"))
+		}
+		if files, _ := filepath.Glob(filepath.Join(l.Out, "ledger", "steps", "*")); len(files) > 0 {
+			t.Errorf("the run leaves %v", files)
+		}
+	}
+	t.Logf("49 kills, %d steps skipped", skipped)
+}
+
+// steps returns how many steps a run did not do again, by its summary.
+func steps(t *testing.T, out string) int {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(out, "summary.json"))
+	must(t, err)
+	var summary struct {
+		Run struct {
+			Resumed int `json:"steps_resumed"`
+		} `json:"run"`
+	}
+	must(t, json.Unmarshal(data, &summary))
+	return summary.Run.Resumed
+}
+
+// TestDamagedSteps: steps that are damaged, cut or of another row are ignored with a word, and removed.
+func TestDamagedSteps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills a process")
+	}
+	table := writeTable(t, "prompts.csv", stepsTable)
+	whole := &crashJob{life: life{Prompts: table, Sets: stepsSets}}
+	whole.Out = whole.fresh(t)
+	must(t, func() error { _, err := whole.job().run(); return err }())
+	want := mustRead(t, whole.Out)
+	l := whole.at(fault.StepsKept, 7)
+	l.Out = whole.fresh(t)
+	cmd, _ := l.start(t)
+	if err := cmd.Wait(); !killed(err) {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(l.Out, "ledger", "steps", "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	data, err := os.ReadFile(files[0])
+	must(t, err)
+	for name, change := range map[string]func() []byte{
+		"as it was":       func() []byte { return data },
+		"a bit":           func() []byte { d := slices.Clone(data); d[len(d)-3] ^= 4; return d },
+		"its end":         func() []byte { return data[:len(data)/2] },
+		"empty":           func() []byte { return nil },
+		"another step":    func() []byte { return []byte(strings.Replace(string(data), `"step":"7"`, `"step":"8"`, 1)) },
+		"another class":   func() []byte { return []byte(strings.Replace(string(data), `"class":"cpu`, `"class":"gpu`, 1)) },
+		"another sampler": func() []byte { return []byte(strings.Replace(string(data), `"scheduler":"`, `"scheduler":"x`, 1)) },
+	} {
+		at := life{Prompts: table, Sets: stepsSets, Out: whole.fresh(t)}
+		must(t, os.CopyFS(at.Out, os.DirFS(l.Out)))
+		must(t, os.WriteFile(filepath.Join(at.Out, "ledger", "steps", filepath.Base(files[0])), change(), 0o644))
+		must(t, os.WriteFile(filepath.Join(at.Out, "ledger", "steps", fmt.Sprintf("%064x.safetensors", 5)), data, 0o644))
+		at.job().mustRun(t)
+		resumed := 0
+		if name == "as it was" {
+			resumed = 7
+		}
+		if wrong := want.diff(mustRead(t, at.Out)); wrong != nil || steps(t, at.Out) != resumed {
+			t.Errorf("%s: %d steps skipped, want %d\n%s", name, steps(t, at.Out), resumed, strings.Join(wrong, "\n"))
+		}
+		if left, _ := filepath.Glob(filepath.Join(at.Out, "ledger", "steps", "*")); len(left) > 0 {
+			t.Errorf("%s: the run leaves %v", name, left)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package diffuse
+
+import (
+	"log/slog"
+	"slices"
+
+	"latentbeam/stages"
+	"latentbeam/stages/sampler"
+)
+
+// Rows go on from where an earlier process has left them (stages.Steps). What of a batch has come equally far is sampled
+// together, so a row that goes on and one that begins are in different samplings. Results do not depend on that.
+
+// byProgress groups a batch by how far its rows have come, in the order in which they stand.
+func (s *stage) byProgress(batch []*stages.Element) (groups [][]*stages.Element) {
+	type progress struct{ clip, done int }
+	at := map[progress]int{}
+	for _, e := range batch {
+		s.checkBegun(e)
+		var p progress
+		if e.Begun != nil {
+			p = progress{e.Begun.Clip, e.Begun.Done}
+		}
+		if s.experts != nil { // each element has a sampler of its own
+			p.done = 0
+		}
+		i, known := at[p]
+		if !known {
+			i, at[p] = len(groups), len(groups)
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], e)
+	}
+	return groups
+}
+
+// checkBegun forgets steps that are not those of the row: then it begins anew.
+func (s *stage) checkBegun(e *stages.Element) {
+	b := e.Begun
+	if b == nil {
+		return
+	}
+	size := s.Config.LatentSize(&e.Row)
+	want := []int{s.Channels, size.T, size.H, size.W}
+	fits := b.Clip < max(1, e.Row.Loop) && len(b.Clips) == b.Clip
+	for _, a := range b.Clips {
+		fits = fits && slices.Equal(a.Shape, want)
+	}
+	if b.Done > 0 {
+		plan, err := s.recipe.New(e.Row.NumInferenceSteps, s.clip(&e.Row))
+		fits = fits && err == nil && b.Sampler == plan.Signature() && b.Done < plan.Steps() && slices.Equal(b.Latents.Shape, want)
+		for _, m := range b.Memory {
+			fits = fits && slices.Equal(m.Values.Shape, want)
+		}
+	}
+	if !fits {
+		slog.Warn("the saved steps of a row are those of another sampling: the row begins anew", "row", e.Key)
+		e.Begun = nil
+	}
+}
+
+// doneOf returns how many steps of a clip are done of an element.
+func doneOf(e *stages.Element, clip int) int {
+	if b := e.Begun; b != nil && b.Clip == clip {
+		return b.Done
+	}
+	return 0
+}
+
+// from is the state that shares of the batch go on from; pick takes a share's part of an element's values, of which a
+// sampler has all together.
+func (j *job) from(shares int, pick func(dst []float32, share int, of func(e *stages.Element) []float32) []float32) sampler.State {
+	s := sampler.State{Done: j.done}
+	if j.done == 0 {
+		return s
+	}
+	for i, m := range j.batch[0].Begun.Memory {
+		var values []float32
+		of := func(e *stages.Element) []float32 { return e.Begun.Memory[i].Values.Data }
+		for share := range shares {
+			values = pick(values, share, of)
+		}
+		s.Memory = append(s.Memory, sampler.Memory{Name: m.Name, Values: values})
+	}
+	return s
+}

@@ -1,0 +1,296 @@
+package diffuse
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"latentbeam/kernels"
+	"latentbeam/kernels/cpu"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/sequence"
+)
+
+// savedSteps are what was saved, by row, in order.
+type savedSteps struct {
+	mu sync.Mutex
+	of map[schemas.Key][]stages.Steps
+}
+
+func (s *savedSteps) saving(every time.Duration) *stages.Saving {
+	s.of = map[schemas.Key][]stages.Steps{}
+	return &stages.Saving{Every: every, Save: func(_ context.Context, rows []stages.Saved) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, r := range rows {
+			s.of[r.Key] = append(s.of[r.Key], r.Steps)
+		}
+	}}
+}
+
+// keyed gives the rows of a batch keys.
+func keyed(batch []*stages.Element) []*stages.Element {
+	for i, e := range batch {
+		e.Key[0] = byte(i + 1)
+	}
+	return batch
+}
+
+// wayOf is how a batch is shared: a grid of tokens, heads and blocks.
+type wayOf [3]int
+
+func (w wayOf) run(t *testing.T, config string, change func(*plainOptions), saving *stages.Saving, batch []*stages.Element) {
+	t.Helper()
+	options := func(o *plainOptions) {
+		o.SequenceParallel, o.TPSize, o.PPSize = schemas.AutoInt(w[0]), schemas.AutoInt(w[1]), schemas.AutoInt(w[2])
+		if change != nil {
+			change(o)
+		}
+	}
+	var s *stage
+	if strings.Contains(config, "boundary") {
+		var err error
+		if s, err = twoStage(t, twoFiles(t, config, "second."), options); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		s = stageOf(t, config, options)
+	}
+	ranks := w[0] * w[1] * w[2]
+	set := stages.Alone(cpu.New(1))
+	if ranks > 1 {
+		set = setOf(sequence.Equal(ranks), func() kernels.Backend { return cpu.New(1) })
+	}
+	set.Saving = saving
+	if err := s.RunSet(t.Context(), set, batch); err != nil {
+		t.Fatalf("%v: %v", w, err)
+	}
+}
+
+// TestStepsSurvive: what any set saves behind any step is the same, and any other set goes on from it to the bytes of an
+// undisturbed run, for every sampler, with given frames, and in any clip. Rows that have come less far go along.
+func TestStepsSurvive(t *testing.T) {
+	full := strings.Replace(fullConfig, `"1.3"`, `"wan"`, 1)
+	version := func(v string) string { return strings.Replace(plainConfig, `"1.3"`, `"`+v+`"`, 1) }
+	ways := []wayOf{{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {1, 1, 3}, {2, 2, 2}}
+	two := strings.Replace(plainConfig, `"depth": 3`, `"depth": 3, "boundary": 500`, 1)
+	two = strings.Replace(two, `"1.3"`, `"wan"`, 1)
+	for _, c := range []struct {
+		name, config string
+		steps        int
+		ways         []wayOf
+		change       func(*plainOptions)
+		batch        func([]*stages.Element)
+	}{
+		{"iddpm", version("1.0"), 5, ways, nil, nil},
+		{"iddpm in fp32", version("1.1"), 4, ways[:2], nil, nil},
+		{"rflow", version("1.2"), 3, ways, nil, nil},
+		{"rflow that rescales", plainConfig, 3, ways, nil, nil},
+		{"unipc", full, 5, append(ways, wayOf{7, 1, 1}), nil, nil},
+		{"given frames", version("1.2"), 4, ways, nil, func(batch []*stages.Element) {
+			for i, e := range batch {
+				e.Row.Reference, e.Row.MaskStrategy = "r", "0,0,0,0,1,0.5"
+				e.References = []*stages.Array{{Shape: []int{2, 5, 4, 6}, Data: nntest.Hash(fmt.Sprint("ref", i), 1, 2, 5, 4, 6)}}
+			}
+		}},
+		{"two denoisers", two, 6, []wayOf{{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {2, 2, 1}}, nil, nil},
+		{"clips", plainConfig, 2, ways, nil, func(batch []*stages.Element) {
+			for _, e := range batch {
+				e.Row.Loop, e.Row.ConditionFrameLength = 3, 5
+			}
+		}},
+		{"clips with images", plainConfig, 2, ways, func(o *plainOptions) { o.CondType = imageHead }, func(batch []*stages.Element) {
+			for i, e := range batch {
+				e.Row.Loop, e.Row.ConditionFrameLength, e.Row.Reference = 2, 5, "r"
+				e.References = []*stages.Array{{Shape: []int{2, 1, 4, 6}, Data: nntest.Hash(fmt.Sprint("ref", i), 1, 2, 1, 4, 6)}}
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			begin := func() []*stages.Element {
+				batch := keyed(batchOf(3, 33, 4))
+				for _, e := range batch {
+					e.Row.NumInferenceSteps = c.steps
+				}
+				if c.batch != nil {
+					c.batch(batch)
+				}
+				return batch
+			}
+			whole := begin()
+			var first savedSteps
+			c.ways[0].run(t, c.config, c.change, first.saving(0), whole)
+			want := digest(t, whole)
+			clips := max(1, whole[0].Row.Loop)
+			for _, w := range c.ways[1:] {
+				var other savedSteps
+				batch := begin()
+				w.run(t, c.config, c.change, other.saving(0), batch)
+				if digest(t, batch) != want || fmt.Sprint(printed(&other)) != fmt.Sprint(printed(&first)) {
+					t.Errorf("%v saves other steps", w)
+				}
+			}
+			for i, steps := range first.of[whole[0].Key] {
+				batch := begin()
+				for k, e := range batch[:2] { // the third begins anew
+					all := first.of[e.Key]
+					one := all[(i+k)%len(all)]
+					e.Begun = &one
+				}
+				w := c.ways[(i+1)%len(c.ways)]
+				var other savedSteps
+				w.run(t, c.config, c.change, other.saving(0), batch)
+				if digest(t, batch) != want {
+					t.Errorf("%v goes on to other bytes behind step %d of clip %d", w, steps.Done, steps.Clip)
+				}
+				if n := len(other.of[batch[0].Key]); n != len(first.of[batch[0].Key])-i-1 {
+					t.Errorf("%v saves %d times behind step %d of clip %d", w, n, steps.Done, steps.Clip)
+				}
+			}
+			if n := len(first.of[whole[0].Key]); n != clips*(c.steps-1) {
+				t.Errorf("%d steps were saved of %d clips of %d", n, clips, c.steps)
+			}
+		})
+	}
+}
+
+// printed are all steps in order, with the bits of their values.
+func printed(s *savedSteps) (out []string) {
+	for key, all := range s.of {
+		for _, one := range all {
+			text := fmt.Sprint(key, one.Clip, one.Done, one.Sampler, one.Latents)
+			for _, m := range one.Memory {
+				text += fmt.Sprint(m.Name, *m.Values)
+			}
+			for _, c := range one.Clips {
+				text += fmt.Sprint(*c)
+			}
+			out = append(out, text)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestStepsOfOthersAreIgnored: steps of another sampler or another size begin the row anew.
+func TestStepsOfOthersAreIgnored(t *testing.T) {
+	whole := keyed(batchOf(1, 33, 4))
+	var saved savedSteps
+	wayOf{1, 1, 1}.run(t, plainConfig, nil, saved.saving(0), whole)
+	want := digest(t, whole)
+	for name, change := range map[string]func(s *stages.Steps){
+		"another sampler":       func(s *stages.Steps) { s.Sampler = "rflow/0" },
+		"too many steps":        func(s *stages.Steps) { s.Done = 3 },
+		"another size":          func(s *stages.Steps) { s.Latents = stages.NewArray(2, 10, 4, 7) },
+		"a clip that is not":    func(s *stages.Steps) { s.Clip, s.Clips = 1, []*stages.Array{s.Latents} },
+		"clips of another size": func(s *stages.Steps) { s.Clip, s.Clips, s.Done = 1, []*stages.Array{stages.NewArray(1, 1, 1, 1)}, 0 },
+	} {
+		batch := keyed(batchOf(1, 33, 4))
+		one := saved.of[batch[0].Key][0]
+		change(&one)
+		batch[0].Begun = &one
+		var again savedSteps
+		wayOf{1, 1, 1}.run(t, plainConfig, nil, again.saving(0), batch)
+		if digest(t, batch) != want || len(again.of[batch[0].Key]) != 2 {
+			t.Errorf("%s: other bytes, or it did not begin anew", name)
+		}
+	}
+}
+
+// TestSavingIsRare: steps are saved once in so much work, and never more often than a hundredth of the work pays for.
+func TestSavingIsRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			every, kept time.Duration // and how long keeping takes
+			steps, want int
+		}{{time.Minute, 0, 50, 8}, {2 * time.Minute, 0, 50, 4}, {time.Hour, 0, 50, 0}, {time.Minute, 50 * time.Second, 50, 8}, {time.Minute, 70 * time.Second, 50, 2}} {
+			times := 0
+			v := &saver{Saving: &stages.Saving{Every: c.every, Save: func(context.Context, []stages.Saved) {
+				times++
+				time.Sleep(c.kept)
+			}}, ctx: t.Context(), writes: true, since: time.Now()}
+			s := plainStage(t, nil)
+			j, err := s.newJob(keyed(batchOf(1, 33, 4)), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v.job = j
+			after := v.alone(make([]float32, j.values()))
+			for i := 1; i < c.steps; i++ {
+				time.Sleep(10 * time.Second)
+				state := j.from(1, nil)
+				state.Done = i
+				if err := after(state); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v.wait()
+			if times != c.want {
+				t.Errorf("every %v, kept in %v: saved %d times in %d steps of 10 s, want %d", c.every, c.kept, times, c.steps, c.want)
+			}
+		}
+	})
+}
+
+// TestPausesAreSaved: what waits for the other rows of its group, between two denoisers, is saved once the group has
+// worked long enough, on every set.
+func TestPausesAreSaved(t *testing.T) {
+	two := strings.Replace(plainConfig, `"depth": 3`, `"depth": 3, "boundary": 500`, 1)
+	for _, w := range []wayOf{{1, 1, 1}, {2, 1, 1}, {1, 2, 1}} {
+		batch := keyed(batchOf(3, 17, 4))
+		for _, e := range batch {
+			e.Row.NumInferenceSteps = 6
+		}
+		var saved savedSteps
+		saving := saved.saving(time.Nanosecond)
+		w.run(t, two, nil, saving, batch)
+		want := digest(t, batch)
+		for _, e := range batch {
+			steps := saved.of[e.Key]
+			if len(steps) == 0 {
+				t.Fatalf("%v: nothing was saved", w)
+			}
+			e.Begun, e.Latents = &steps[len(steps)-1], nil
+		}
+		w.run(t, two, nil, nil, batch)
+		if digest(t, batch) != want {
+			t.Errorf("%v goes on to other bytes", w)
+		}
+	}
+	s, err := twoStage(t, twoFiles(t, two, ""), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		j, err := s.newJob(keyed(batchOf(1, 17, 4)), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var saved savedSteps
+		v := maker{stage: s, saving: saved.saving(time.Minute), writes: true}.saverOf(t.Context(), j)
+		z, began := make([]float32, j.values()), time.Now()
+		pause := func(after time.Duration, done, want int) {
+			t.Helper()
+			time.Sleep(after)
+			v.last.Done = done
+			if err := v.pauses(nil, z, began); err != nil {
+				t.Fatal(err)
+			}
+			v.wait()
+			if n := len(saved.of[j.batch[0].Key]); n != want {
+				t.Errorf("saved %d times, want %d", n, want)
+			}
+		}
+		pause(0, 0, 0)
+		pause(time.Second, 2, 0)
+		pause(time.Minute, 2, 1)
+		pause(time.Minute, 2, 1) // it is saved already
+	})
+}
