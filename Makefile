@@ -1,6 +1,8 @@
 # latentbeam: everything a developer runs. `make help` lists the targets.
 export CGO_ENABLED ?= 0
 GO ?= go
+# What tests have and the binary has not: the runner prism.
+TESTED = -tags prism
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
@@ -23,19 +25,20 @@ eval: ## score the built-in model on its 96 evaluation prompts (out/eval, severa
 	$(GO) run ./cmd/latentbeam run testdata/prompts/eval.yaml
 
 test: ## all tests (a package may take long on a busy machine)
-	$(GO) test -timeout 30m ./...
+	$(GO) test $(TESTED) -timeout 30m ./...
 
 same: ## whole jobs against the record of an earlier commit, in the classes go and avx2 (internal/same/doc.go)
-	LATENTBEAM_SAME=$(or $(SAME),compare) $(GO) test -v -count 1 -timeout 30m -run "$(or $(RUN),TestSame)" ./internal/same
+	LATENTBEAM_SAME=$(or $(SAME),compare) $(GO) test $(TESTED) -v -count 1 -timeout 30m -run "$(or $(RUN),TestSame)" ./internal/same
 
 race: ## the short tests under the race detector (needs cgo and gcc)
-	CGO_ENABLED=1 $(GO) test -race -short -timeout 60m ./...
+	CGO_ENABLED=1 $(GO) test $(TESTED) -race -short -timeout 60m ./...
 
 lint: ## gofmt, go vet, staticcheck (staticcheck.conf) and the house plan
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
 	$(GO) vet ./...
+	$(GO) vet $(TESTED) ./runners ./pipelines
 	cd kernels/cpu/gen && $(GO) vet ./...
-	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(STATICCHECK) $(TESTED) ./...
 	$(GO) test ./internal/layers
 
 deploy: ## the recipes of docs/deploy: the image is built and run, manifests decoded, scripts run (a module of its own)

@@ -131,11 +131,11 @@ func (j *Job) predict(ctx context.Context, p Plan) prediction {
 // expectation is the prediction beside the time that the run took.
 func (j *Job) expectation(r *Result) ([]runpage.Expectation, string) {
 	switch {
-	case j.predicted.why != "":
-		return nil, j.predicted.why
+	case j.foreseen.why != "":
+		return nil, j.foreseen.why
 	case r.Totals.Pending > 0:
 		return nil, "Not all rows were computed, so the prediction for all says nothing."
 	}
 	return []runpage.Expectation{{Name: fmt.Sprintf("all %d rows; tables and pages are not predicted", r.Plan.New),
-		Predicted: time.Duration(j.predicted.seconds * float64(time.Second)), Measured: r.Elapsed}}, ""
+		Predicted: time.Duration(j.foreseen.seconds * float64(time.Second)), Measured: r.Elapsed}}, ""
 }

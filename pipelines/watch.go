@@ -41,7 +41,7 @@ func (j *Job) watch(ctx context.Context, p Plan) context.Context {
 // RunID names the job under runs/ in its output.
 func (j *Job) RunID() string {
 	j.naming.Do(func() {
-		if j.runID = runs.NewID(time.Now()); j.Opts.Shards > 1 {
+		if j.runID = runs.NewID(time.Now()); j.Opts.Shards > 1 && !j.spread() { // a cluster has processes of its own
 			j.runID = runs.ShardsID(j.Opts.Shards)
 		}
 	})
@@ -97,4 +97,15 @@ func (j *Job) expect(p Plan) {
 		shapes = append(shapes, observe.Shape{Name: name, Rows: b.Keys, Weight: weight})
 	}
 	j.engine.Board.Expect(shapes)
+}
+
+// Completed reports whether the run has settled the last rows of the whole output.
+func (r Result) Completed() bool {
+	return !r.NothingToDo && !r.Interrupted && r.Totals.Pending == 0 && (r.whole || r.Joined)
+}
+
+// Summary reads the summary of the output, and where it is.
+func (j *Job) Summary(ctx context.Context) (data []byte, output string, err error) {
+	data, err = store.ReadFile(ctx, j.engine.Store, j.report.SummaryName())
+	return data, j.engine.Store.URL(), err
 }

@@ -22,6 +22,7 @@ type runFlags struct {
 	shard   string
 	dryRun  bool
 	empty   bool
+	cancel  bool
 	watch   watchFlags
 	profile bool
 }
@@ -48,7 +49,7 @@ func runCommand(specs []stages.Spec) *cobra.Command {
 			if err != nil {
 				return fault.Usage(err)
 			}
-			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, empty: f.empty, profile: f.profile, specs: specs, watch: f.watch})
+			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, empty: f.empty, profile: f.profile, cancel: f.cancel, specs: specs, watch: f.watch, hooks: true})
 		},
 	}
 	flags := cmd.Flags()
@@ -64,6 +65,7 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the first N rows of the input; 0: all")
 	cmd.Flags().StringVar(&f.shard, "shard", "", "i/n: only share i of n, counted from 0 "+
 		"(default from JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID with their counts)")
+	cmd.Flags().BoolVar(&f.cancel, "cancel", false, "end a job of an earlier run that a cluster still works on, instead of following it")
 	f.watch.addTo(cmd)
 	cmd.Flags().BoolVar(&f.profile, "profile", false, "print at the end which kernels took the time; report.html of the run has them, too")
 	cmd.Flags().BoolVar(&f.empty, "allow-empty", false, "take an input without rows for right")
@@ -83,8 +85,10 @@ type run struct {
 	retry   bool // failed rows too
 	dryRun  bool // or rather not run
 	empty   bool // the input may have no rows
+	cancel  bool // a job of an earlier run that an engine is still at work on
 	all     bool // look at every file of the output
 	watch   watchFlags
+	hooks   bool     // on_complete may be called
 	profile bool     // print the kernels
 	sets    []string // on top of those that the job was started with
 	specs   []stages.Spec
@@ -103,11 +107,15 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) (err error) {
 	if err := checkLimit(start.Limit); err != nil {
 		return err
 	}
+	hooks, err := hooksOf(cfg, how.hooks)
+	if err != nil {
+		return err
+	}
 	signals, ignore := catchSignals()
 	defer ignore()
 	job, err := openJob(signals, cfg, pipelines.Options{
 		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start,
-		Shard: how.shard.index, Shards: how.shard.count, AllowEmpty: how.empty, VerifyAll: how.all,
+		Shard: how.shard.index, Shards: how.shard.count, AllowEmpty: how.empty, CancelOthers: how.cancel, VerifyAll: how.all,
 	})
 	if err != nil {
 		return err
@@ -139,6 +147,9 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) (err error) {
 	}
 	if err != nil {
 		return err
+	}
+	if result.Completed() {
+		runHooks(ctx, hooks, job, w.notices)
 	}
 	return verdict(cfg.Output.Path, result)
 }
