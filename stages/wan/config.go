@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 
+	"latentbeam/kernels"
 	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn"
 )
 
 // Config describes a denoiser; the names are those of diffusers' config.json.
 type Config struct {
+	DType kernels.DType `json:"-"` // of weights and activations: F32 or BF16
+
 	PatchSize     nn.Patch `json:"patch_size"` // (frames, rows, columns)
 	Heads         int      `json:"num_attention_heads"`
 	HeadSize      int      `json:"attention_head_dim"`

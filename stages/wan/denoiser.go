@@ -89,9 +89,9 @@ func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 	if opts.DType == "" {
 		opts.DType = "fp32" // it shows in the keys: the default may become bf16
 	}
-	if opts.DType != "fp32" {
-		return nil, fmt.Errorf("denoise: %w", stages.Errorf("dtype",
-			"dtype is %q: Wan is computed in fp32 alone so far, of weights of any type; leave it out", opts.DType))
+	var ok bool
+	if cfg.DType, ok = map[string]kernels.DType{"fp32": kernels.F32, "bf16": kernels.BF16}[opts.DType]; !ok {
+		return nil, fmt.Errorf("denoise: %w", stages.Errorf("dtype", "dtype is %q: give fp32 or bf16", opts.DType))
 	}
 	if err := opts.publish(p); err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
@@ -134,7 +134,7 @@ func (o *options) publish(p published) error {
 // Describe returns what the stage must know of the network.
 func (d *denoiser) Describe() diffuse.Description {
 	return diffuse.Description{Name: "Wan", Channels: d.InChannels, OutChannels: d.OutChannels, Patch: d.PatchSize,
-		Hidden: d.Hidden(), Heads: d.Heads, Blocks: d.Layers, Sums: 3, Full: true, DType: kernels.F32,
+		Hidden: d.Hidden(), Heads: d.Heads, Blocks: d.Layers, Sums: 3, Full: true, DType: d.DType,
 		TextWidth: d.TextWidth, TextTokens: textTokens, Options: d.options, Recipe: d.recipe, LatentScale: 1,
 		NoNegative: d.negative, Published: d.published(), Boundary: d.boundary, Params: d.params()}
 }

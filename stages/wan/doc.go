@@ -6,5 +6,9 @@
 // A text is padded to its full length with zeros, and the padding is attended as the reference attends it. Queries and
 // keys are normalised over all heads together, so that ranks which share the heads each compute all of them.
 //
-// What there is not yet is refused by name: image conditions (I2V), timesteps of single tokens (TI2V), the tensor names of the original layout, and other types than fp32.
+// In bf16 the timestep's embedding, the tables of modulation and the norms in front of them are computed in fp32, as in
+// the reference.
+//
+// What there is not yet is refused by name: image conditions (I2V), timesteps of single tokens (TI2V), the tensor names of
+// the original layout, and fp16.
 package wan

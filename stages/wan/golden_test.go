@@ -29,6 +29,8 @@ type goldenCase struct {
 	Steps     int
 	Guidance  float32
 	Out       []float32
+
+	dtype kernels.DType
 }
 
 func goldens(t testing.TB) map[string]goldenCase {
@@ -70,11 +72,19 @@ func (c *goldenCase) config(t testing.TB) Config {
 	return cfg
 }
 
+// options are those of the stage.
+func (c *goldenCase) options(t testing.TB) stages.Options {
+	if c.dtype == kernels.F32 {
+		return nil
+	}
+	return optionsOf(t, "dtype: "+strings.ToLower(c.dtype.String()))
+}
+
 // run returns what the network, or the sampler over it, makes of the case.
 func (c *goldenCase) run(t testing.TB, be kernels.Backend) []float32 {
 	t.Helper()
 	defer be.Scope()()
-	d, err := open(c.config(t), published{}, nil)
+	d, err := open(c.config(t), published{}, c.options(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,11 +99,35 @@ func (c *goldenCase) run(t testing.TB, be kernels.Backend) []float32 {
 	return c.runOn(t, be, m)
 }
 
+// TestGoldenBF16: in bf16 the network is at most 1.2 times as far from diffusers in fp32 as PyTorch's bf16 is.
+func TestGoldenBF16(t *testing.T) {
+	cases := goldens(t)
+	for name, data := range nntest.Golden(t, "../../testdata/golden/wan-bf16.json") {
+		t.Run(name, func(t *testing.T) {
+			var torch struct{ RMS float64 }
+			nntest.Decode(t, data, &torch)
+			c := cases[name]
+			if c.dtype = kernels.BF16; len(c.Out) < 64 {
+				t.Skipf("%d numbers are too few to measure a distance", len(c.Out))
+			}
+			got := c.run(t, cpu.New(2))
+			rms := nntest.RelativeRMS(got, c.Out)
+			t.Logf("relative RMS %.2g, PyTorch's %.2g", rms, torch.RMS)
+			if !(rms > 1e-4 && rms <= 1.2*torch.RMS) {
+				t.Errorf("relative RMS %g, PyTorch's bf16 has %g", rms, torch.RMS)
+			}
+			if late := c.run(t, kerneltest.Deferred(cpu.New(1))); !slices.Equal(late, got) {
+				t.Error("other bytes where work is deferred, or by one thread")
+			}
+		})
+	}
+}
+
 // runOn is run for a loaded model.
 func (c *goldenCase) runOn(t testing.TB, be kernels.Backend, m *Model) []float32 {
 	t.Helper()
 	defer be.Scope()()
-	d, err := open(c.config(t), published{}, nil)
+	d, err := open(c.config(t), published{}, c.options(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +225,7 @@ func TestRefuses(t *testing.T) {
 		nntest.WantError(t, config, err, want)
 	}
 	for text, want := range map[string]string{
-		"dtype: bf16": `dtype is "bf16": Wan is computed in fp32`, "dtype: fp32": "", "flow_shift: -2": "flow_shift is -2",
+		"dtype: bf16": "", "dtype: fp16": `dtype is "fp16": give fp32 or bf16`, "dtype: fp32": "", "flow_shift: -2": "flow_shift is -2",
 		"flow_solver: dpm": "flow_solver", "flow_sigmas: wan": "", "cfg_channel: 3": "cfg_channel is 3",
 	} {
 		_, err := open(DefaultConfig(), published{}, optionsOf(t, text))
