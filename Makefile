@@ -1,10 +1,12 @@
 # latentbeam: everything a developer runs. `make help` lists the targets.
 export CGO_ENABLED ?= 0
 GO ?= go
+# What tests have and the binary has not: the runner prism.
+TESTED = -tags prism
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-cuda demo eval test same simulate race lint rooms pictures bench memory fuzz million cuda gpu host cuda-headers kern ptx ptxas
+.PHONY: deploy bucket-kills store-schedules help build build-cuda demo eval test same simulate race lint rooms pictures bench memory fuzz million cuda gpu host cuda-headers kern ptx ptxas
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,24 +25,34 @@ eval: ## score the built-in model on its 96 evaluation prompts (out/eval, severa
 	$(GO) run ./cmd/latentbeam run testdata/prompts/eval.yaml
 
 test: ## all tests (a package may take long on a busy machine)
-	$(GO) test -timeout 30m ./...
+	$(GO) test $(TESTED) -timeout 30m ./...
 
 same: ## whole jobs against the record of an earlier commit, in the classes go and avx2 (internal/same/doc.go)
-	LATENTBEAM_SAME=$(or $(SAME),compare) $(GO) test -v -count 1 -timeout 30m -run "$(or $(RUN),TestSame)" ./internal/same
+	LATENTBEAM_SAME=$(or $(SAME),compare) $(GO) test $(TESTED) -v -count 1 -timeout 30m -run "$(or $(RUN),TestSame)" ./internal/same
 
 simulate: ## 10,000 simulated jobs with faults (LATENTBEAM_SEEDS=...), and whether twenty flaws are noticed
 	LATENTBEAM_SEEDS=$(or $(LATENTBEAM_SEEDS),10000) $(GO) test -count 1 -timeout 30m -run TestJobs -v ./internal/engine/simulator
 	LATENTBEAM_FLAWS=1 $(GO) test -count 1 -timeout 60m -run TestFlaws -v ./internal/engine/simulator
 
 race: ## the short tests under the race detector (needs cgo and gcc)
-	CGO_ENABLED=1 $(GO) test -race -short -timeout 60m ./...
+	CGO_ENABLED=1 $(GO) test $(TESTED) -race -short -timeout 60m ./...
 
 lint: ## gofmt, go vet, staticcheck (staticcheck.conf) and the house plan
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
 	$(GO) vet ./...
+	$(GO) vet $(TESTED) ./runners ./pipelines
 	cd kernels/cpu/gen && $(GO) vet ./...
-	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(STATICCHECK) $(TESTED) ./...
 	$(GO) test ./internal/layers
+
+deploy: ## the recipes of docs/deploy: the image is built and run, manifests decoded, scripts run (a module of its own)
+	cd docs/deploy && $(GO) vet ./... && $(GO) test -count 1 ./...
+
+bucket-kills: ## 200 jobs that write to fake buckets, killed with kill -9 and resumed (a long time: KILLS=20 for less)
+	LATENTBEAM_BUCKET_KILLS=$$(($(or $(KILLS),200) / 2)) $(GO) test -v -count 1 -timeout 5h -run TestKillAndResumeInBuckets ./pipelines
+
+store-schedules: ## the laws of every store with 2,000 random sequences of calls, with and without faults
+	LATENTBEAM_STORE_SCHEDULES=2000 $(GO) test -v -count 1 -timeout 5h -run 'Laws' ./internal/store/dir ./internal/store/gcs ./internal/store/s3
 
 rooms: ## the structure in figures: lines by room, optional interfaces, types of one name
 	@$(GO) run ./internal/layers/rooms

@@ -40,13 +40,13 @@ func TestJobInBuckets(t *testing.T) {
 	defer onDisk.Close()
 	want := objects(t, onDisk)
 	for scheme, service := range services {
-		for _, runner := range []string{"local", "prism"} {
-			t.Run(scheme+" "+runner, func(t *testing.T) {
+		for _, runner := range inProcess(t) {
+			t.Run(scheme+" "+runner.Name, func(t *testing.T) {
 				server := service(t)
 				server.Use(t)
 				server.Set(buckettest.Faults{Rate: 0.05, Seed: 3})
 				j := directory
-				j.out, j.sets = scheme+"://bucket/some/out", append([]string{"runner=" + runner}, j.sets...)
+				j.out, j.sets = scheme+"://bucket/some/out", append([]string{"runner=" + runner.Name}, j.sets...)
 				j.mustRun(t)
 				if r := j.mustRun(t); !r.NothingToDo {
 					t.Errorf("the second run: %+v", r)

@@ -202,6 +202,7 @@ func TestKillOnPrism(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills two processes")
 	}
+	needPrism(t)
 	c := &crashJob{life: life{Prompts: writeTable(t, "prompts.csv", crashTable), Sets: crashSets}}
 	c.prepare(t)
 	c.Sets = append([]string{"resources.batch_size=2", "runner=prism"}, crashSets[1:]...)

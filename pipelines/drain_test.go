@@ -48,11 +48,11 @@ func drainJob(t *testing.T, g *gate) job {
 // TestStopFinishesWhatIsInFlight: after Stop nothing new is begun, what is past the sampler is published, the
 // tables say what is there, and the next run does the rest.
 func TestStopFinishesWhatIsInFlight(t *testing.T) {
-	for _, runner := range []string{"local", "prism"} {
-		t.Run(runner, func(t *testing.T) {
+	for _, runner := range inProcess(t) {
+		t.Run(runner.Name, func(t *testing.T) {
 			g := newGate(6)
 			j := drainJob(t, g)
-			j.sets = append(j.sets, "runner="+runner)
+			j.sets = append(j.sets, "runner="+runner.Name)
 			opened, err := j.open()
 			if err != nil {
 				t.Fatal(err)

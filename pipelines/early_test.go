@@ -15,6 +15,9 @@ func TestFinishedRowsAreNotKept(t *testing.T) {
 	for runner, places := range map[string][]string{"local": {"encode_text", "denoise", "encode_video"}, "prism": {"denoise"}} {
 		for _, before := range places {
 			t.Run(runner+" "+before, func(t *testing.T) {
+				if runner == "prism" {
+					needPrism(t)
+				}
 				t.Parallel()
 				open := make(chan bool)
 				slow := passive("slow", func(ctx context.Context, batch []*stages.Element) error {

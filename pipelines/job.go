@@ -2,11 +2,10 @@ package pipelines
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
-	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 
 	"latentbeam/internal/config"
@@ -22,6 +21,7 @@ import (
 	"latentbeam/internal/store"
 	"latentbeam/internal/witness"
 	"latentbeam/runners"
+	"latentbeam/schemas"
 	"latentbeam/stages"
 )
 
@@ -43,6 +43,10 @@ type Options struct {
 
 	// VerifyAll reads every file of the output, whatever the configuration says.
 	VerifyAll bool
+	// CancelOthers ends a job of an earlier run that an engine is still at work on, instead of following it.
+	CancelOthers bool
+
+	worker bool // another process has submitted the job
 
 	outputs outputs // of tests; the zero value finds the stores of addresses
 }
@@ -59,15 +63,19 @@ type Job struct {
 	fleet    *devices.Fleet // local and the devices of other hosts; nil where there are none
 	runner   runners.Runner
 	report   report.Job
-	spec     []byte
+	workers  *overseer                     // of the last pass of a job that is spread; nil: there was none
 	peeking  bool                          // the output is only read
 	recorder atomic.Pointer[runs.Recorder] // nil: nothing is to be computed so far
 	me       atomic.Pointer[runs.Facts]    // who this process is
-	expected bool                          // the board knows what is to be computed
-	told     map[string]bool               // files of the ledger of whose damage was told
-	free     []string                      // locks of others that nobody holds while this run holds its own
+	runID    string
+	naming   sync.Once       // of runID
+	expected bool            // the board knows what is to be computed
+	told     map[string]bool // files of the ledger of whose damage was told
+	free     []string        // locks of others that nobody holds while this run holds its own
 	close    []func()
 	output   int // where those of close begin that give the output back
+
+	forgotten atomic.Pointer[func(schemas.Key) bool] // of a worker that has read the input
 }
 
 // Open opens all that a job needs but its output. What is wrong with the configuration, the model or the
@@ -76,6 +84,12 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	runner, err := runners.Find(cfg.Runner.Name)
 	if err != nil {
 		return nil, cfg.Errorf("runner", "%v", err)
+	}
+	if err := runner.Check(cfg); err != nil {
+		return nil, err
+	}
+	if err := checkSpread(cfg, o, runner); err != nil {
+		return nil, err
 	}
 	h, err := host.Open(cfg, o.Specs)
 	if err != nil {
@@ -91,6 +105,9 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 
 // openRows opens the input of a job, which has rows unless the options say that it need not.
 func openRows(cfg *config.Config, o Options) (engine.Source, error) {
+	if o.worker {
+		return lazily(cfg, o.Limit), nil
+	}
 	source, err := openSource(cfg, o.Limit)
 	if err == nil && !o.AllowEmpty && isEmpty(source) {
 		kind, _ := cfg.Input.Source()
@@ -125,10 +142,6 @@ func (j *Job) open() error {
 	if j.engine.Rules, err = j.rules(workers.Class()); err != nil {
 		return cfg.Errorf("stages", "%v", err)
 	}
-	j.spec, err = json.Marshal(map[string]any{"config": cfg, "shard": o.Shard, "shards": o.Shards, "pid": os.Getpid()})
-	if err != nil {
-		return fmt.Errorf("open job: %w", err)
-	}
 	var template *names.Template
 	if cfg.Output.Name != "" {
 		if template, err = names.Parse(cfg.Output.Name); err != nil {
@@ -141,6 +154,9 @@ func (j *Job) open() error {
 		Facts: report.Facts{
 			Model: j.host.Model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
 		},
+	}
+	if j.elsewhere() {
+		return nil
 	}
 	return j.host.Load(context.Background())
 }
@@ -246,7 +262,8 @@ func (j *Job) use(ctx context.Context, s store.Store, alone bool) error {
 			return err
 		}
 	}
-	return j.forget(ctx, l)
+	j.engine.Earlier, err = j.forget(ctx, l)
+	return err
 }
 
 // Close gives back what the job holds.

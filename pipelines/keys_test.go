@@ -25,7 +25,7 @@ func TestWhatKeysIgnore(t *testing.T) {
 		"workers, threads, batches": func(j *job) {
 			j.sets = []string{"resources.workers=2", "resources.threads=2", "resources.batch_size=1"}
 		},
-		"the runner": func(j *job) { j.sets = []string{"runner=prism"} },
+		"the runner": func(j *job) { j.sets = []string{"runner=" + inProcess(t)[len(inProcess(t))-1].Name} },
 	} {
 		same := j
 		change(&same)

@@ -97,14 +97,14 @@ func (l Local) openGPUs() (*gpus.Pool, func(), error) {
 }
 
 // local opens the devices of this process for a job.
-func local(cfg *config.Config, o Options) (lend.Pool, func(), error) {
+func local(cfg *config.Config, o Options, elsewhere bool) (lend.Pool, func(), error) {
 	r := cfg.Resources
 	l := Local{Device: r.Device, Workers: r.Workers, Threads: r.Threads, Memory: int64(r.Memory),
 		What: "job " + o.Start.File}
 	if cfg.Given("resources.workers") {
 		l.GPUs = r.Workers
 	}
-	p, end, err := l.openOrLook(o)
+	p, end, err := l.openOrLook(o, elsewhere)
 	if err != nil && fault.ClassOf(err) != fault.ClassFatal {
 		key := "resources.workers"
 		if r.Device == "gpu" {
@@ -115,8 +115,8 @@ func local(cfg *config.Config, o Options) (lend.Pool, func(), error) {
 	return p, end, err
 }
 
-// openOrLook opens the devices, or only looks at them where the options say so.
-func (l Local) openOrLook(o Options) (lend.Pool, func(), error) {
+// openOrLook opens the devices, or only looks at them where the options say so or others compute with theirs.
+func (l Local) openOrLook(o Options, elsewhere bool) (lend.Pool, func(), error) {
 	if o.Devices != nil {
 		like, err := devices.NewCPU(1, 1, 0)
 		if err != nil {
@@ -124,7 +124,7 @@ func (l Local) openOrLook(o Options) (lend.Pool, func(), error) {
 		}
 		return &machine{devices: o.Devices, class: like.Class(), given: l.Memory}, func() {}, nil
 	}
-	if o.Look {
+	if o.Look || elsewhere {
 		if m, err := l.look(); m != nil || err != nil {
 			return m, func() {}, err
 		}
@@ -144,7 +144,7 @@ func (j *Job) deviceFacts() any {
 // openDevices opens the devices of this process and finds those of the workers on other hosts.
 func (j *Job) openDevices() (lend.Pool, error) {
 	steps, defaults := j.host.Steps, &j.host.Defaults
-	devices, end, err := local(j.Config, j.Opts)
+	devices, end, err := local(j.Config, j.Opts, j.elsewhere())
 	if err != nil {
 		return nil, err
 	}

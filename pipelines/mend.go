@@ -32,7 +32,7 @@ func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 		if r.damaged {
 			err := j.report.DamageAll(ctx)
 			if err == nil {
-				err = j.forgetDamaged(ctx, j.engine.Ledger)
+				j.engine.Earlier, err = j.forgetDamaged(ctx, j.engine.Ledger)
 			}
 			if err != nil {
 				return r, err

@@ -88,7 +88,7 @@ func own(t *testing.T, runner runners.Runner, out string, between link) {
 		batches = between(s, transforms.Stage(s, spec, step.Name, i, batches))
 	}
 	transforms.Publish(s, spec, batches)
-	must(t, e.Pass(t.Context(), func(ctx context.Context) error { return runner.Run(ctx, p) }))
+	must(t, e.Pass(t.Context(), func(ctx context.Context) error { return runner.Run(ctx, runners.Launch{Pipeline: p}) }))
 	if !e.Settled() || e.Progress.Done.Load() != 4 {
 		t.Errorf("settled %v, %d done", e.Settled(), e.Progress.Done.Load())
 	}

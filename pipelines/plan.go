@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
@@ -32,6 +33,8 @@ type Plan struct {
 	Buckets []Bucket
 	// Input is a digest of the rows, their keys and outcomes.
 	Input string
+
+	census engine.Census // what workers compare their input with
 }
 
 // Bucket is the new rows of one shape.
@@ -82,6 +85,7 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 			continue
 		}
 		p.Rows++
+		p.census.Add(e)
 		found := ledger.Failed
 		if e.Failed != nil {
 			named.Name(e.Given.Source, e.Failed.Stage, e.Failed.Message)

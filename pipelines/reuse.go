@@ -17,16 +17,17 @@ import (
 )
 
 // forget makes the ledger forget, for this run, what has to be computed again although an earlier run has
-// settled it: failed rows where they are to be retried, and results that are not all there.
-func (j *Job) forget(ctx context.Context, l *ledger.Ledger) error {
+// settled it: failed rows where they are to be retried, and results that are not all there. It returns
+// what says whether an earlier run has published files of a row.
+func (j *Job) forget(ctx context.Context, l *ledger.Ledger) (func(schemas.Key) bool, error) {
 	if j.Opts.Retry {
 		l.Forget(ledger.Failed)
 	}
 	return j.forgetDamaged(ctx, l)
 }
 
-// forgetDamaged makes the ledger forget what is not all there.
-func (j *Job) forgetDamaged(ctx context.Context, l *ledger.Ledger) error {
+// forgetDamaged makes the ledger forget what is not all there. It returns what forget does.
+func (j *Job) forgetDamaged(ctx context.Context, l *ledger.Ledger) (func(schemas.Key) bool, error) {
 	sizes := j.engine.Store.Sizes(ctx)
 	defer sizes.Close()
 	reading := j.beginReading(ctx)
@@ -62,11 +63,10 @@ func (j *Job) forgetDamaged(ctx context.Context, l *ledger.Ledger) error {
 		slog.Warn("videos or posters are not as they were written: their rows are computed again", "rows", n)
 	}
 	slices.Sort(earlier)
-	j.engine.Earlier = func(key schemas.Key) bool {
+	return func(key schemas.Key) bool {
 		_, found := slices.BinarySearch(earlier, binary.BigEndian.Uint64(key[:]))
 		return found || j.told != nil || l.Lost() > 0 // a record that was lost may have been its own
-	}
-	return err
+	}, err
 }
 
 // state says what is there of the results of a finished row.

@@ -36,6 +36,7 @@ type Result struct {
 	Elapsed     time.Duration
 	Stages      []engine.StageTime
 
+	whole   bool // the run was of all shards
 	lost    bool // the ledger or a table turned out to be damaged: there is more to compute
 	damaged bool // a table did
 }
@@ -63,6 +64,7 @@ func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
 	j.identify()
 	r, err := j.run(ctx, started)
 	j.recorder.Load().End(err)
+	r.whole = j.report.Part == ""
 	if err != nil || j.report.Part == "" || r.Joined || r.Interrupted || r.Totals.Pending > 0 {
 		return r, err
 	}
@@ -73,6 +75,9 @@ func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
 // once computes what is missing and writes the report, once.
 func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Result, error) {
 	lost := j.engine.Ledger.Lost()
+	if err := j.follow(ctx); err != nil {
+		return Result{}, err
+	}
 	if _, err := j.engine.Store.CleanTemps(ctx, j.free...); err != nil {
 		return Result{}, err
 	}
@@ -101,11 +106,13 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 			"lost", plan.Vanished, "left", plan.Rows)
 	}
 	ctx = j.watch(ctx, plan)
-	if err := j.prepare(ctx, plan); err != nil {
-		return r, err
-	}
-	if err := j.host.Reload(ctx); err != nil {
-		return r, err
+	if !j.elsewhere() {
+		if err := j.prepare(ctx, plan); err != nil {
+			return r, err
+		}
+		if err := j.host.Reload(ctx); err != nil {
+			return r, err
+		}
 	}
 	if err := j.begin(ctx); err != nil {
 		return r, err
@@ -122,13 +129,20 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		return r, computeErr
 	}
 	r.Done, r.Skipped, r.Stages = j.engine.Progress.Done.Load(), plan.Done, j.engine.Progress.Stages()
+	workers := j.engine.Pool.Size()
+	if j.workers != nil && j.elsewhere() {
+		r.Stages, workers = j.workers.stages(), j.workers.workers()
+	}
 	r.Interrupted = j.engine.Stopping()
 	j.recorder.Load().Set(runs.Writing)
 	// The report is written after a failure too: what was done by then is there to be looked at.
-	err = j.finish(ctx, &r, began)
+	err = j.finish(ctx, &r, began, workers)
 	r.lost = computeErr == nil && !r.Interrupted && j.lost(lost, err)
 	r.damaged = r.lost && isDamagedTable(err)
-	if err == nil && computeErr == nil && r.Totals.Pending > 0 && !r.Interrupted {
+	switch left := err == nil && computeErr == nil && r.Totals.Pending > 0 && !r.Interrupted; {
+	case left && j.spread():
+		err = j.lostRows(r.Totals.Pending)
+	case left:
 		err = fault.Fatal(fmt.Errorf("%d rows are left after the last pass over the input: it changes while it is read, "+
 			"or runner %s drops rows; run the job again", r.Totals.Pending, j.runner.Name))
 	}
@@ -153,7 +167,6 @@ func (j *Job) compute(ctx context.Context, plan Plan) error {
 		return nil
 	}
 	runners.Init()
-	defer transforms.Register(j.spec, j.engine)()
 	names := make([]string, len(j.engine.Steps))
 	for i, s := range j.engine.Steps {
 		names[i] = s.Name
@@ -161,9 +174,15 @@ func (j *Job) compute(ctx context.Context, plan Plan) error {
 	for _, b := range plan.Buckets {
 		j.engine.Expected = append(j.engine.Expected, schedule.Expected{Row: b.first, Rows: int(b.Rows)})
 	}
+	if j.spread() {
+		return j.distribute(ctx, plan, names)
+	}
+	spec := []byte(j.RunID())
+	defer transforms.Register(spec, j.engine)()
 	for range maxPasses {
 		err := j.engine.Pass(ctx, func(ctx context.Context) error {
-			return j.runner.Run(ctx, transforms.Pipeline(j.spec, names))
+			return j.runner.Run(ctx, runners.Launch{Pipeline: transforms.Pipeline(spec, names, false), Job: j.report.Title,
+				Config: j.Config.Runner})
 		})
 		if err != nil || j.engine.Settled() || j.engine.Stopping() {
 			return err
@@ -173,7 +192,7 @@ func (j *Job) compute(ctx context.Context, plan Plan) error {
 }
 
 // finish writes the tables, the gallery and, last, the summary.
-func (j *Job) finish(ctx context.Context, r *Result, began time.Time) (err error) {
+func (j *Job) finish(ctx context.Context, r *Result, began time.Time, workers int) (err error) {
 	if r.Totals, err = j.report.Write(ctx); err != nil {
 		return err
 	}
@@ -194,7 +213,7 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time) (err error
 		Input: r.Totals.Input, Totals: r.Totals, Limit: j.Opts.Limit, Config: config,
 		Run: runFacts{
 			Computed: r.Done, Skipped: r.Skipped, Seconds: r.Elapsed.Seconds(),
-			Workers: j.engine.Pool.Size(), Runner: j.runner.Name, Stages: r.Stages, Resumed: j.engine.StepsResumed(),
+			Workers: workers, Runner: j.runner.Name, Stages: r.Stages, Resumed: j.engine.StepsResumed(),
 			Memory: j.engine.Learned.Facts(), Devices: j.deviceFacts(), Exchanges: j.exchanges(),
 		},
 	})

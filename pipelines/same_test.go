@@ -55,6 +55,9 @@ func TestSameBytes(t *testing.T) {
 		{5, "resources.batch_size=5 resources.workers=2 resources.threads=3"},
 		{5, "resources.batch_size=5 runner=prism"},
 	} {
+		if strings.Contains(c.sets, "prism") {
+			needPrism(t)
+		}
 		largest.Store(0)
 		j := set(c.sets)
 		j.mustRun(t)

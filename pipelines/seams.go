@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
+	"strings"
 
 	"latentbeam/internal/table"
 	"latentbeam/schemas"
@@ -38,29 +40,32 @@ func (s embeddings) Rows(_ context.Context, tensors bool) iter.Seq2[*stages.Elem
 
 func (s embeddings) rows(tensors bool) iter.Seq2[*stages.Element, error] {
 	named := func(r schemas.EmbeddingRow) bool { return r.TextEmbeddingSHA256 != "" }
-	return readRows(s.files, s.limit, tensors, named, func(r schemas.EmbeddingRow, tensors bool) (*stages.Element, error) {
-		e := &stages.Element{Row: r.PromptRow(), Origin: origin(
-			fmt.Sprint(r.Key, r.TextEmbeddingShape, r.TextEmbeddingDType), r.TextEmbeddingSHA256, r.TextEmbeddingBytes)}
-		if !tensors {
-			return e, nil
-		}
-		text, err := array(r.TextEmbeddingBytes, r.TextEmbeddingShape, r.TextEmbeddingDType)
-		if err != nil {
-			return e, err
-		}
-		var negative *stages.Array
-		if len(r.NegativeEmbeddingShape) > 0 {
-			negative, err = array(r.NegativeEmbeddingBytes, r.NegativeEmbeddingShape, r.TextEmbeddingDType)
-		}
-		var later []stages.LaterText
-		if err == nil {
-			later, err = laterTexts(r, text)
-		}
-		if err == nil {
-			e.Text = &stages.Text{Embedding: text, Negative: negative, Later: later}
-		}
+	return readRows(s.files, s.limit, tensors, named, s.element)
+}
+
+// element is the element of a row.
+func (s embeddings) element(r schemas.EmbeddingRow, tensors bool) (*stages.Element, error) {
+	e := &stages.Element{Row: r.PromptRow(), Origin: origin(
+		fmt.Sprint(r.Key, r.TextEmbeddingShape, r.TextEmbeddingDType), r.TextEmbeddingSHA256, r.TextEmbeddingBytes)}
+	if !tensors {
+		return e, nil
+	}
+	text, err := array(r.TextEmbeddingBytes, r.TextEmbeddingShape, r.TextEmbeddingDType)
+	if err != nil {
 		return e, err
-	})
+	}
+	var negative *stages.Array
+	if len(r.NegativeEmbeddingShape) > 0 {
+		negative, err = array(r.NegativeEmbeddingBytes, r.NegativeEmbeddingShape, r.TextEmbeddingDType)
+	}
+	var later []stages.LaterText
+	if err == nil {
+		later, err = laterTexts(r, text)
+	}
+	if err == nil {
+		e.Text = &stages.Text{Embedding: text, Negative: negative, Later: later}
+	}
+	return e, err
 }
 
 // laterTexts are the texts of later clips, of the width of the first.
@@ -99,23 +104,63 @@ type latents struct {
 // Rows yields a row for each latent.
 func (s latents) Rows(_ context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
 	named := func(r schemas.LatentRow) bool { return r.VAELatentSHA256 != "" }
-	return readRows(s.files, s.limit, tensors, named, func(r schemas.LatentRow, tensors bool) (*stages.Element, error) {
-		e := &stages.Element{
-			Row: r.PromptRow(), LatentScale: r.LatentScale,
-			Origin: origin(fmt.Sprint(r.Key, r.LatentScale, r.VAELatentShape, r.VAELatentDType), r.VAELatentSHA256,
-				r.VAELatentBytes),
-		}
-		if e.Row.NumFrames == 0 && len(r.VAELatentShape) == 4 {
-			e.Row.NumFrames = int(r.VAELatentShape[1]) // other programs' tables count latent frames alone
-		}
-		if !tensors {
-			return e, nil
-		}
-		var err error
-		e.Latents, err = array(r.VAELatentBytes, r.VAELatentShape, r.VAELatentDType)
-		return e, err
-	})
+	return readRows(s.files, s.limit, tensors, named, s.element)
 }
+
+// element is the element of a row.
+func (s latents) element(r schemas.LatentRow, tensors bool) (*stages.Element, error) {
+	e := &stages.Element{
+		Row: r.PromptRow(), LatentScale: r.LatentScale,
+		Origin: origin(fmt.Sprint(r.Key, r.LatentScale, r.VAELatentShape, r.VAELatentDType), r.VAELatentSHA256,
+			r.VAELatentBytes),
+	}
+	if e.Row.NumFrames == 0 && len(r.VAELatentShape) == 4 {
+		e.Row.NumFrames = int(r.VAELatentShape[1]) // other programs' tables count latent frames alone
+	}
+	if !tensors {
+		return e, nil
+	}
+	var err error
+	e.Latents, err = array(r.VAELatentBytes, r.VAELatentShape, r.VAELatentDType)
+	return e, err
+}
+
+// finder returns what brings the tensors of an element from its place in a table, which its row names.
+func finder[T schemas.Row](element func(T, bool) (*stages.Element, error)) func(*stages.Element) error {
+	var rows table.Finder[T] // open as long as the process: workers live as long as their job
+	return func(e *stages.Element) error {
+		at := strings.LastIndex(e.Row.Source, rowMark)
+		if at < 0 {
+			return fmt.Errorf("the element %s does not say where its tensors are: %q", e.Key, e.Row.Source)
+		}
+		n, err := strconv.ParseInt(e.Row.Source[at+len(rowMark):], 10, 64)
+		if err != nil {
+			return fmt.Errorf("the element %s does not say where its tensors are: %w", e.Key, err)
+		}
+		row, err := rows.Row(e.Row.Source[:at], n)
+		var bad *table.RowError
+		if err != nil && !errors.As(err, &bad) {
+			return err
+		}
+		if bad != nil {
+			e.Unread = bad.Error()
+			return nil
+		}
+		found, err := element(row, true)
+		switch {
+		case found.Origin != e.Origin:
+			return fault.Usage(fmt.Errorf("%s is another row here than where the input was read: give every host the same files",
+				e.Row.Source))
+		case err != nil:
+			e.Unread = err.Error()
+		}
+		e.Text, e.Latents = found.Text, found.Latents
+		return nil
+	}
+}
+
+// rowMark stands in Source between the file and the number of the row.
+const rowMark = ":row "
 
 // origin names the content that a row of tensors was read with: what the table says of it, and the digest
 // of the tensor, from the table where it has one.
@@ -165,7 +210,7 @@ func readRows[T schemas.Row](files []string, limit int, tensors bool, named func
 				}
 				n++
 				e, err := element(row, tensors)
-				e.Row.Source = fmt.Sprintf("%s:row %d", file, n)
+				e.Row.Source = fmt.Sprintf("%s%s%d", file, rowMark, n)
 				switch {
 				case bad != nil && bad.Tensor && !foreign:
 					e.Unread = bad.Error() // of a row that has its key all the same

@@ -248,7 +248,7 @@ func onCards(t *testing.T, pool lend.Pool) (records []string, facts []memory.Fac
 	defer transforms.Register(spec, e)()
 	runners.Init()
 	must(t, e.Pass(t.Context(), func(ctx context.Context) error {
-		return runners.All()[0].Run(ctx, transforms.Pipeline(spec, names))
+		return runners.All()[0].Run(ctx, runners.Launch{Pipeline: transforms.Pipeline(spec, names, false)})
 	}))
 	return recordTexts(t, out), e.Learned.Facts()
 }

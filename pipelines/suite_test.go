@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"latentbeam/pipelines"
-	"latentbeam/runners"
 	"latentbeam/stages"
 )
 
@@ -50,7 +49,7 @@ func TestSuite(t *testing.T) {
 	for name, j := range suite(t) {
 		t.Run(name, func(t *testing.T) {
 			var first output
-			names := runners.All()
+			names := inProcess(t)
 			for i, runner := range names {
 				j.out = filepath.Join(t.TempDir(), "out")
 				one := j
@@ -89,7 +88,7 @@ func TestRunnersLeaveNoTraces(t *testing.T) {
 		tracesChild(t, name)
 		return
 	}
-	for _, runner := range runners.All() {
+	for _, runner := range inProcess(t) {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestRunnersLeaveNoTraces$")
 		cmd.Env = append(os.Environ(), suiteRunnerEnv+"="+runner.Name, "TMPDIR="+t.TempDir())
 		out, err := cmd.Output()

@@ -18,6 +18,7 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/pipelines"
+	"latentbeam/runners"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
@@ -105,6 +106,28 @@ func (j job) mustRun(t *testing.T) pipelines.Result {
 	return r
 }
 
+// inProcess lists the runners that need nothing but this process. Those that the build lacks are told.
+func inProcess(t *testing.T) (all []runners.Runner) {
+	t.Helper()
+	for _, r := range runners.All() {
+		switch {
+		case r.Missing != "":
+			t.Logf("NOT TESTED: runner %s: %s (make test has the tag)", r.Name, r.Missing)
+		case !r.Distributed:
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// needPrism skips a test where the build lacks prism.
+func needPrism(t *testing.T) {
+	t.Helper()
+	if r, err := runners.Find("prism"); err != nil || r.Missing != "" {
+		t.Skip(r.Missing)
+	}
+}
+
 // writeTable writes a prompt table into a new directory and returns its path.
 func writeTable(t *testing.T, name, text string) string {
 	t.Helper()
@@ -137,7 +160,7 @@ func readOutput(dir string) (output, error) {
 		}
 		name = filepath.ToSlash(name)
 		switch folder, _, _ := strings.Cut(name, "/"); {
-		case folder == "ledger", isRunFact(name):
+		case folder == "ledger", folder == "runs", isRunFact(name):
 			return nil
 		case folder == "tables" && !isTemporary(name):
 			table, _, _ := strings.Cut(strings.TrimPrefix(name, "tables/"), "-")

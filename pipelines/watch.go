@@ -23,21 +23,26 @@ func (j *Job) watch(ctx context.Context, p Plan) context.Context {
 	if j.recorder.Load() != nil {
 		return ctx
 	}
-	now := time.Now()
-	id := runs.NewID(now)
-	if j.Opts.Shards > 1 {
-		id = runs.ShardsID(j.Opts.Shards)
-	}
-	info := runs.Info{Output: j.engine.Store.URL(), Runner: j.runner.Name, Version: j.Opts.Version, Started: now.UTC().Round(0),
+	info := runs.Info{Output: j.engine.Store.URL(), Runner: j.runner.Name, Version: j.Opts.Version, Started: time.Now().UTC().Round(0),
 		File: j.Opts.Start.File, Shards: j.Opts.Shards}
 	ctx, cancel := context.WithCancelCause(ctx)
-	j.recorder.Store(runs.Record(ctx, runs.Job{Store: j.engine.Store, ID: id}, info, j.Facts, func(s runs.Stop) {
+	j.recorder.Store(runs.Record(ctx, runs.Job{Store: j.engine.Store, ID: j.RunID()}, info, j.Facts, func(s runs.Stop) {
 		j.Stop()
 		if s.How == runs.Cancel {
 			cancel(errCancelled)
 		}
 	}))
 	return ctx
+}
+
+// RunID names the job under runs/ in its output.
+func (j *Job) RunID() string {
+	j.naming.Do(func() {
+		if j.runID = runs.NewID(time.Now()); j.Opts.Shards > 1 && !j.spread() { // a cluster has processes of its own
+			j.runID = runs.ShardsID(j.Opts.Shards)
+		}
+	})
+	return j.runID
 }
 
 // Facts says how far this process is. It may be called at any time.
@@ -89,4 +94,15 @@ func (j *Job) expect(p Plan) {
 		shapes = append(shapes, observe.Shape{Name: name, Rows: b.Keys, Weight: weight})
 	}
 	j.engine.Board.Expect(shapes)
+}
+
+// Completed reports whether the run has settled the last rows of the whole output.
+func (r Result) Completed() bool {
+	return !r.NothingToDo && !r.Interrupted && r.Totals.Pending == 0 && (r.whole || r.Joined)
+}
+
+// Summary reads the summary of the output, and where it is.
+func (j *Job) Summary(ctx context.Context) (data []byte, output string, err error) {
+	data, err = store.ReadFile(ctx, j.engine.Store, j.report.SummaryName())
+	return data, j.engine.Store.URL(), err
 }

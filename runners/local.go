@@ -3,7 +3,6 @@ package runners
 import (
 	"context"
 
-	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	//lint:ignore SA1019 deprecated in favour of prism, which is no default yet: see runLocal
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
 )
@@ -11,7 +10,7 @@ import (
 // runLocal uses Beam's in-process direct runner: it hands Go values from DoFn to DoFn, opens no socket
 // and is idle while a device works. Beam calls it deprecated in favour of prism; what speaks against
 // prism as a default is measured in ARCHITECTURE.md.
-func runLocal(ctx context.Context, p *beam.Pipeline) error {
-	_, err := direct.Execute(ctx, p)
+func runLocal(ctx context.Context, l Launch) error {
+	_, err := direct.Execute(ctx, l.Pipeline)
 	return err
 }

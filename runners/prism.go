@@ -1,11 +1,15 @@
+//go:build prism
+
 package runners
 
 import (
 	"context"
 
-	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 )
+
+// prismMissing is what this build lacks to run prism: nothing.
+const prismMissing = ""
 
 // runPrism uses Beam's portable runner with its job server in this process: the job goes through Beam's
 // pipeline protocol, as it would to Flink or Dataflow. Prism fuses the whole job into one bundle and uses the
@@ -20,7 +24,7 @@ import (
 //     other job a file descriptor.
 //
 // Jobs of one process may follow each other.
-func runPrism(ctx context.Context, p *beam.Pipeline) error {
-	_, err := prism.Execute(ctx, p)
+func runPrism(ctx context.Context, l Launch) error {
+	_, err := prism.Execute(ctx, l.Pipeline)
 	return err
 }

@@ -4,24 +4,45 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"latentbeam/internal/config"
 )
 
 // Runner executes pipelines.
 type Runner struct {
-	Name string
-	Doc  string // one line
-	run  func(ctx context.Context, p *beam.Pipeline) error
+	Name  string
+	Doc   string   // one line
+	Keys  []string // keys that its map in the YAML may have, beside name
+	Needs []string // keys that its map must have
+	// Distributed says that its workers are other processes, on other hosts perhaps: rows cross one shuffle behind their
+	// keys, and a worker opens the job from its specification.
+	Distributed bool
+	Missing     string // what this build lacks to run it; "": nothing
+	run         func(ctx context.Context, l Launch) error
+}
+
+// Launch is one execution of a pipeline.
+type Launch struct {
+	Pipeline *beam.Pipeline
+	Job      string        // name of the job, for people
+	Config   config.Runner // the job's part of the YAML
+	Subtasks int           // how many bundles there are behind the shuffle; 0: the runner decides
+	// Started is told the engine's id of the job as soon as it has one; nil: nobody wants it.
+	Started func(id string)
 }
 
 // All lists the runners, the default first.
 func All() []Runner {
 	return []Runner{
-		{"local", "in this process: no sockets, nothing to install", runLocal},
-		{"prism", "Beam's portable runner, in this process", runPrism},
+		{Name: "local", Doc: "in this process: no sockets, nothing to install", run: runLocal},
+		flinkRunner(),
+		sparkRunner(),
+		{Name: "prism", Doc: "Beam's portable runner, in this process; for tests", Missing: prismMissing, run: runPrism},
 	}
 }
 
@@ -37,10 +58,45 @@ func Find(name string) (Runner, error) {
 	return Runner{}, fmt.Errorf("unknown runner %q; there are %s", name, strings.Join(names, ", "))
 }
 
+// Check refuses keys of the runner's map that this runner has no use for, and missing ones. The error has its place in
+// the file.
+func (r Runner) Check(cfg *config.Config) error {
+	for _, key := range cfg.RunnerKeys() {
+		if !slices.Contains(r.Keys, key) {
+			fix := "it takes no keys: write runner: " + r.Name
+			if len(r.Keys) > 0 {
+				fix = "it takes " + strings.Join(r.Keys, ", ")
+			}
+			return cfg.Errorf("runner."+key, "runner %s has no key %q", r.Name, key).WithFix("%s", fix)
+		}
+	}
+	for _, key := range r.Needs {
+		if !cfg.Given("runner." + key) {
+			return cfg.Errorf("runner", "runner %s needs %s", r.Name, key).
+				WithFix("write runner: {name: %s, %s}", r.Name, example(r.Needs))
+		}
+	}
+	if r.Missing != "" {
+		return cfg.Errorf("runner", "%s", r.Missing)
+	}
+	return nil
+}
+
+// examples are values of keys, for messages.
+var examples = map[string]string{"endpoint": "localhost:8099"}
+
+func example(keys []string) string {
+	var out []string
+	for _, k := range keys {
+		out = append(out, k+": "+examples[k])
+	}
+	return strings.Join(out, ", ")
+}
+
 // Run executes the pipeline and waits for it. Cancel ctx to end it early (never by a deadline on ctx:
 // Beam's data plane does not survive one).
-func (r Runner) Run(ctx context.Context, p *beam.Pipeline) error {
-	if err := r.run(ctx, p); err != nil {
+func (r Runner) Run(ctx context.Context, l Launch) error {
+	if err := r.run(ctx, l); err != nil {
 		return fmt.Errorf("runner %s: %w", r.Name, err)
 	}
 	return nil

@@ -25,6 +25,10 @@ type Model struct {
 	Index Index
 	// Guess makes the config.json of a component that was published without one from its tensors. Nil: nobody can.
 	Guess func(component string, weights *safetensors.File) ([]byte, error)
+	// Loras are added to the weights of the denoisers, in this order.
+	Loras []Lora
+	// OtherNames returns what else a tensor of a component is called, for adapters. Nil: nothing.
+	OtherNames func(component, tensor string) []string
 	files fs.FS
 	// dirs are the directories of the components on disk, for memory-mapping; nil when embedded.
 	dirs map[string]string
@@ -168,6 +172,11 @@ func OpenComponents(paths map[string]string) (*Model, error) {
 	}
 	m.named = named
 	return m, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func isDir(path string) bool {

@@ -28,12 +28,29 @@ func (f *BucketFn) Setup(context.Context) (err error) {
 }
 
 // StartBundle begins with empty buckets.
-func (f *BucketFn) StartBundle(context.Context, func(*stages.Batch)) { f.buckets = f.engine.Buckets() }
+func (f *BucketFn) StartBundle(ctx context.Context, _ func(*stages.Batch)) error {
+	if f.engine.Spread == nil {
+		f.buckets = f.engine.Buckets()
+		return nil
+	}
+	var err error
+	f.buckets, err = f.engine.BucketsOf(ctx)
+	return told(f.engine, err)
+}
 
 // ProcessElement puts e into its bucket and emits the batch when it is full.
-func (f *BucketFn) ProcessElement(_ context.Context, e *stages.Element, emit func(*stages.Batch)) {
+func (f *BucketFn) ProcessElement(_ context.Context, e *stages.Element, emit func(*stages.Batch)) error {
+	if f.engine.Spread != nil {
+		if wanted, err := f.engine.Rejoin(e); !wanted || err != nil {
+			return told(f.engine, err)
+		}
+	}
 	f.buckets.Put(e, emit)
+	return told(f.engine, f.buckets.Err())
 }
 
 // FinishBundle emits what is left.
-func (f *BucketFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) { f.buckets.Close(emit) }
+func (f *BucketFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) error {
+	f.buckets.Close(emit)
+	return told(f.engine, f.buckets.Err())
+}

@@ -32,8 +32,14 @@ func (f *PublishFn) StartBundle(ctx context.Context) { f.publisher = f.engine.Pu
 
 // ProcessElement queues the elements of the batch.
 func (f *PublishFn) ProcessElement(_ context.Context, b *stages.Batch) error {
-	return f.publisher.Add(b)
+	return told(f.engine, f.publisher.Add(b))
 }
 
 // FinishBundle waits until everything queued is published.
-func (f *PublishFn) FinishBundle(context.Context) error { return f.publisher.Close() }
+func (f *PublishFn) FinishBundle(context.Context) error {
+	err := told(f.engine, f.publisher.Close())
+	if s := f.engine.Spread; s != nil && err == nil {
+		s.End()
+	}
+	return err
+}

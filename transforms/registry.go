@@ -6,12 +6,14 @@ import (
 	"sync"
 
 	"latentbeam/internal/engine"
+	"latentbeam/schemas/fault"
 )
 
-// registry holds the engines of this process by the hash of their specification.
+// registry holds the engines of this process by the hash of their specification, and what opens others.
 var registry struct {
 	sync.Mutex
 	engines map[[32]byte]*engine.Engine
+	open    func(spec []byte) (*engine.Engine, error) // nil: nobody opens jobs of other processes
 }
 
 // Register makes e the engine of spec in this process, where the transforms of that specification find it;
@@ -31,13 +33,32 @@ func Register(spec []byte, e *engine.Engine) (forget func()) {
 	}
 }
 
+// Serve makes open what opens jobs that this process has not submitted: it is a worker from then on.
+func Serve(open func(spec []byte) (*engine.Engine, error)) {
+	registry.Lock()
+	defer registry.Unlock()
+	registry.open = open
+}
+
 // engineOf returns the engine of spec.
 func engineOf(spec []byte) (*engine.Engine, error) {
 	registry.Lock()
-	defer registry.Unlock()
-	if e := registry.engines[sha256.Sum256(spec)]; e != nil {
+	e, open := registry.engines[sha256.Sum256(spec)], registry.open
+	registry.Unlock()
+	switch {
+	case e != nil:
 		return e, nil
+	case open == nil:
+		return nil, fault.Mark(errors.New("find engine: this process has not submitted the job and is no worker"))
 	}
-	return nil, errors.New("find engine: this process has not opened the job, and workers of other processes " +
-		"are not there yet: use runner local or prism")
+	e, err := open(spec)
+	return e, fault.Mark(err)
+}
+
+// told is err as the runner is told it: in a job that is spread over processes, its submitter hears of it too.
+func told(e *engine.Engine, err error) error {
+	if err == nil || e.Spread == nil {
+		return err
+	}
+	return fault.Mark(e.Spread.Report(err))
 }

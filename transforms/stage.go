@@ -35,10 +35,10 @@ func (f *StageFn) StartBundle(ctx context.Context, _ func(*stages.Batch)) {
 
 // ProcessElement starts the batch and emits what has finished.
 func (f *StageFn) ProcessElement(_ context.Context, b *stages.Batch, emit func(*stages.Batch)) error {
-	return f.station.Put(b, emit)
+	return told(f.engine, f.station.Put(b, emit))
 }
 
 // FinishBundle waits for what is in flight and emits it.
 func (f *StageFn) FinishBundle(_ context.Context, emit func(*stages.Batch)) error {
-	return f.station.Close(emit)
+	return told(f.engine, f.station.Close(emit))
 }

@@ -72,15 +72,6 @@ func Resolutions() []string {
 	return names
 }
 
-// Ratios lists the names of the aspect ratios, widest first.
-func Ratios() []string {
-	var names []string
-	for _, r := range ratios {
-		names = append(names, r[0])
-	}
-	return names
-}
-
 // Size returns height and width in pixels of a resolution such as "720p" at an aspect ratio, which is a name
 // such as "9:16" (height:width) or a key such as "0.56". The error says what there is instead.
 func Size(name, ratio string) (height, width int, err error) {

@@ -13,6 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/logs"
+	"latentbeam/pipelines"
+	"latentbeam/runners"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -20,12 +23,27 @@ import (
 // Main runs the command line of this process with the stages of specs and returns the exit code.
 func Main(specs []stages.Spec) int {
 	logWriter.through(nil)
-	slog.SetDefault(log(logWriter))
+	slog.SetDefault(logs.New(logWriter, logs.Options{}))
 	if twice := repeated(specs); twice != "" {
 		fmt.Fprintf(os.Stderr, "latentbeam: two stages are named %q\n  fix: give the stage of this program another name\n", twice)
 		return fault.ExitUsage
 	}
+	if id, provision, found := runners.BootArgs(os.Args[1:]); found {
+		return boot(specs, id, provision, os.Stderr)
+	}
 	return execute(context.Background(), specs, os.Args[1:], os.Stdout, os.Stderr)
+}
+
+// boot makes this process a worker of an engine, which has started it. It ends with the engine's connection.
+func boot(specs []stages.Spec, id, provision string, stderr io.Writer) int {
+	remote := &pipelines.Remote{Specs: specs, Version: release}
+	defer remote.Close()
+	remote.Serve()
+	if err := runners.Boot(context.Background(), id, provision); err != nil {
+		fmt.Fprintln(stderr, "latentbeam:", err)
+		return fault.ExitCode(err)
+	}
+	return fault.ExitDone
 }
 
 // repeated returns a name that two stages have, "" for none.
@@ -42,6 +60,7 @@ func repeated(specs []stages.Spec) string {
 // execute runs a command line and returns the exit code.
 func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, stderr io.Writer) int {
 	begun := false
+	jsonErrors = nil
 	root := &cobra.Command{
 		Use:               "latentbeam",
 		Short:             "Offline video diffusion: a prompt table in, videos and parquet out",
@@ -62,7 +81,7 @@ func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, st
 	if err == nil {
 		return fault.ExitDone
 	}
-	fmt.Fprintln(stderr, "latentbeam:", err)
+	sayError(stderr, err)
 	if !begun { // cobra refused the command line
 		if cmd == root {
 			fmt.Fprintln(stderr, "  fix: latentbeam --help lists the commands")

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latentbeam/internal/devices"
+	"latentbeam/internal/logs"
 	"latentbeam/stages"
 )
 
@@ -29,7 +30,7 @@ func TestLog(t *testing.T) {
 		{slog.LevelError, there, true, "error"}, {slog.LevelInfo, here, false, ""}, {slog.LevelWarn, 0, false, ""},
 	} {
 		var b bytes.Buffer
-		for _, l := range []*slog.Logger{log(&b), log(&b).With("a", 1), log(&b).WithGroup("g")} {
+		for _, l := range []*slog.Logger{logs.New(&b, logs.Options{}), logs.New(&b, logs.Options{}).With("a", 1), logs.New(&b, logs.Options{}).WithGroup("g")} {
 			if h := l.Handler(); h.Enabled(context.Background(), c.level) {
 				if err := h.Handle(context.Background(), slog.NewRecord(time.Time{}, c.level, "text", c.pc)); err != nil {
 					t.Fatal(err)

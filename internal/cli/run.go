@@ -22,6 +22,8 @@ type runFlags struct {
 	shard  string
 	dryRun bool
 	empty  bool
+	cancel bool
+	watch  watchFlags
 }
 
 func runCommand(specs []stages.Spec) *cobra.Command {
@@ -46,7 +48,7 @@ func runCommand(specs []stages.Spec) *cobra.Command {
 			if err != nil {
 				return fault.Usage(err)
 			}
-			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, empty: f.empty, specs: specs})
+			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, empty: f.empty, cancel: f.cancel, specs: specs, watch: f.watch, hooks: true})
 		},
 	}
 	flags := cmd.Flags()
@@ -62,6 +64,8 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the first N rows of the input; 0: all")
 	cmd.Flags().StringVar(&f.shard, "shard", "", "i/n: only share i of n, counted from 0 "+
 		"(default from JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID with their counts)")
+	cmd.Flags().BoolVar(&f.cancel, "cancel", false, "end a job of an earlier run that a cluster still works on, instead of following it")
+	f.watch.addTo(cmd)
 	cmd.Flags().BoolVar(&f.empty, "allow-empty", false, "take an input without rows for right")
 }
 
@@ -76,16 +80,23 @@ func checkLimit(n int) error {
 // run is how a job is run.
 type run struct {
 	shard  shard
-	retry  bool     // failed rows too
-	dryRun bool     // or rather not run
-	empty  bool     // the input may have no rows
-	all    bool     // look at every file of the output
+	retry  bool // failed rows too
+	dryRun bool // or rather not run
+	empty  bool // the input may have no rows
+	cancel bool // a job of an earlier run that an engine is still at work on
+	all    bool // look at every file of the output
+	watch  watchFlags
+	hooks  bool     // on_complete may be called
 	sets   []string // on top of those that the job was started with
 	specs  []stages.Spec
 }
 
 // runJob opens and runs a job.
-func runJob(cmd *cobra.Command, start pipelines.Start, how run) error {
+func runJob(cmd *cobra.Command, start pipelines.Start, how run) (err error) {
+	logging, err := how.watch.startLogs()
+	if err != nil {
+		return err
+	}
 	cfg, err := start.Config(how.sets...)
 	if err != nil {
 		return err
@@ -93,11 +104,15 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) error {
 	if err := checkLimit(start.Limit); err != nil {
 		return err
 	}
+	hooks, err := hooksOf(cfg, how.hooks)
+	if err != nil {
+		return err
+	}
 	signals, ignore := catchSignals()
 	defer ignore()
 	job, err := openJob(signals, cfg, pipelines.Options{
 		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start,
-		Shard: how.shard.index, Shards: how.shard.count, AllowEmpty: how.empty, VerifyAll: how.all,
+		Shard: how.shard.index, Shards: how.shard.count, AllowEmpty: how.empty, CancelOthers: how.cancel, VerifyAll: how.all,
 	})
 	if err != nil {
 		return err
@@ -109,22 +124,29 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) error {
 	if err := job.Attach(cmd.Context()); err != nil {
 		return err
 	}
-	if how.shard.count > 1 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "shard %v\n", how.shard)
+	w, err := how.watch.watch(cmd, logging, job)
+	if err != nil {
+		return err
 	}
-	ctx, stop := drainOnSignal(cmd.Context(), signals, cmd.ErrOrStderr(), job.Stop, time.Duration(cfg.DrainTimeout))
+	defer func() { w.end(err) }()
+	if how.shard.count > 1 {
+		fmt.Fprintf(w.notices, "shard %v\n", how.shard)
+	}
+	ctx, stop := drainOnSignal(cmd.Context(), signals, w.notices, job.Stop, time.Duration(cfg.DrainTimeout))
 	defer stop()
-	show := &progressOf{w: cmd.ErrOrStderr(), facts: job.Facts, over: logWriter.through}
-	result, err := job.Run(ctx, show.start)
-	show.show.Stop()
+	result, err := job.Run(ctx, w.start)
+	w.stopShowing()
 	if err == nil || result.Totals.Rows > 0 {
-		printResult(cmd.OutOrStdout(), cfg.Output.Path, result)
+		printResult(w.out, cfg.Output.Path, result)
 		if how.shard.count > 1 {
-			fmt.Fprintln(cmd.OutOrStdout(), aboutShard(how.shard, result))
+			fmt.Fprintln(w.out, aboutShard(how.shard, result))
 		}
 	}
 	if err != nil {
 		return err
+	}
+	if result.Completed() {
+		runHooks(ctx, hooks, job, w.notices)
 	}
 	return verdict(cfg.Output.Path, result)
 }

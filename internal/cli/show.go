@@ -11,32 +11,9 @@ import (
 	"time"
 
 	"latentbeam/internal/engine"
-	"latentbeam/internal/progress"
 	"latentbeam/internal/report"
-	"latentbeam/internal/runs"
 	"latentbeam/pipelines"
 )
-
-// progressOf shows how far a run is, once its plan is known.
-type progressOf struct {
-	w     io.Writer
-	facts func() runs.Facts
-	over  func(io.Writer) // see progress.Show
-	quiet bool
-	show  *progress.Display
-}
-
-// start is called once with the plan.
-func (p *progressOf) start(plan pipelines.Plan) {
-	if p.quiet {
-		return
-	}
-	fmt.Fprintf(p.w, "%d rows: %d to do, %d done before, %d failed before or unusable\n",
-		plan.Rows, plan.New, plan.Done, plan.Failed)
-	if plan.New > 0 {
-		p.show = progress.Show(p.w, isTerminal(p.w), p.facts, p.over)
-	}
-}
 
 // isTerminal reports whether w is a character device.
 func isTerminal(w io.Writer) bool {

@@ -13,6 +13,7 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/transport"
 	"latentbeam/pipelines"
+	"latentbeam/runners"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -20,6 +21,7 @@ import (
 // workerFlags are the flags of `latentbeam worker`.
 type workerFlags struct {
 	listen, token, device string
+	pool                  string // address of a pool for engines of Beam; "": none
 	workers, threads      int
 	programs              commands // of jobs that may run
 }
@@ -34,9 +36,14 @@ func workerCommand(specs []stages.Spec) *cobra.Command {
 			"what does is encrypted, but for what GPUs of several hosts exchange by NCCL (resources.nccl in the job).\n" +
 			"Programs of jobs (stage exec) are refused without --allow-exec: with it, who knows the token has a shell here;\n" +
 			"--allow-exec=\"python3 /opt/generate.py\" allows that command alone.\n" +
-			"The model must lie at the same path as on the host of the job. Runs until SIGINT or SIGTERM.",
+			"The model must lie at the same path as on the host of the job. Runs until SIGINT or SIGTERM.\n\n" +
+			"With --pool it serves an engine of Beam instead (runner: {environment: external, pool: ADDR}). It asks for no\n" +
+			"password: whoever reaches the address runs jobs here.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.pool != "" {
+				return runPool(cmd, f, specs)
+			}
 			gpus := f.workers
 			if !cmd.Flags().Changed("workers") {
 				f.workers, gpus = 1, 0 // all GPUs
@@ -51,10 +58,39 @@ func workerCommand(specs []stages.Spec) *cobra.Command {
 	flags.StringVar(&f.device, "device", "auto", "cpu, gpu, or auto: GPUs where there are any")
 	flags.IntVar(&f.workers, "workers", 0, "devices to lend (default all GPUs, or one worker of the CPU)")
 	flags.IntVar(&f.threads, "threads", 0, "threads of all devices together (default all)")
+	flags.StringVar(&f.pool, "pool", "", "host:port: serve an engine of Beam there; other flags but --allow-exec have no meaning then")
 	flags.Var(&f.programs, allowExec, "run the programs (stage exec) of a job: with =\"COMMAND ARG ...\" that one alone, which may be "+
 		"given again; a program can do all that you can")
 	flags.Lookup(allowExec).NoOptDefVal = anyCommand
 	return cmd
+}
+
+// runPool starts workers of this process for engines that ask for them.
+func runPool(cmd *cobra.Command, f workerFlags, specs []stages.Spec) error {
+	pool, err := runners.Listen(f.pool)
+	if err != nil {
+		return notListening("--pool", f.pool, err)
+	}
+	remote := &pipelines.Remote{Specs: f.programs.trusted(specs, "the worker"), Version: release}
+	remote.Serve()
+	defer remote.Close()
+	runners.Init()
+	signals, ignore := catchSignals()
+	defer ignore()
+	ctx, stop := context.WithCancel(cmd.Context())
+	defer stop()
+	go func() {
+		select {
+		case <-signals:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	fmt.Fprintf(cmd.OutOrStdout(), "a pool of workers at %s\n", pool.Addr())
+	if err := pool.Serve(ctx); ctx.Err() == nil {
+		return err
+	}
+	return nil
 }
 
 func runWorker(cmd *cobra.Command, f workerFlags, gpus int, specs []stages.Spec) error {
@@ -83,7 +119,7 @@ func runWorker(cmd *cobra.Command, f workerFlags, gpus int, specs []stages.Spec)
 	defer end()
 	node, err := transport.Listen(f.listen, token)
 	if err != nil {
-		return notListening(f.listen, err)
+		return notListening("--listen", f.listen, err)
 	}
 	defer node.Close()
 	signals, ignore := catchSignals()
@@ -106,10 +142,10 @@ func runWorker(cmd *cobra.Command, f workerFlags, gpus int, specs []stages.Spec)
 }
 
 // notListening tells an address that is none from one that may be free later.
-func notListening(addr string, err error) error {
+func notListening(flag, addr string, err error) error {
 	var form *net.AddrError
 	if errors.As(err, &form) {
-		return fault.Usage(fmt.Errorf("--listen is %q: %s; write host:port, such as 0.0.0.0:7447", addr, form.Err))
+		return fault.Usage(fmt.Errorf("%s is %q: %s; write host:port, such as 0.0.0.0:7447", flag, addr, form.Err))
 	}
 	what := "give another port"
 	switch {
@@ -118,5 +154,5 @@ func notListening(addr string, err error) error {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		what = "this host does not have that address now; 0.0.0.0 stands for all that it has"
 	}
-	return fault.TryAgain(fmt.Errorf("--listen: %w; %s", err, what))
+	return fault.TryAgain(fmt.Errorf("%s: %w; %s", flag, err, what))
 }

@@ -5,6 +5,9 @@ import "reflect"
 // wholeModel reports whether the job names a whole model, whose model_index.json can say what the stages are.
 func (c *Config) wholeModel() bool {
 	e := c.root.lookup("model")
+	if e != nil && e.value.kind == mapKind {
+		e = e.value.lookup("path")
+	}
 	return e != nil && e.value.kind == textKind && e.value.text != "" && e.value.text != "none"
 }
 

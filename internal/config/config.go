@@ -26,6 +26,9 @@ type Config struct {
 	Resources    Resources `yaml:"resources" json:"resources"`
 	OnError      OnError   `yaml:"on_error" json:"on_error"`
 	DrainTimeout Duration  `yaml:"drain_timeout" json:"drain_timeout"`
+	// OnComplete are commands and URLs that are told when the job is complete. They are in no summary and in no key: a URL
+	// may hold a secret.
+	OnComplete StringList `yaml:"on_complete" json:"-"`
 
 	src   *source
 	root  *node
@@ -34,10 +37,19 @@ type Config struct {
 
 // Model says where the weights are: a name or directory that holds all components, or a directory for each.
 type Model struct {
-	Path        string `json:"path,omitempty"`                             // "tiny", or a directory
-	TextEncoder string `yaml:"text_encoder" json:"text_encoder,omitempty"` // directories of single components,
-	Transformer string `yaml:"transformer" json:"transformer,omitempty"`   // when Path is ""
-	VAE         string `yaml:"vae" json:"vae,omitempty"`
+	Path         string `yaml:"path" json:"path,omitempty"`                 // "tiny", a directory, or OWNER/NAME of a hub
+	TextEncoder  string `yaml:"text_encoder" json:"text_encoder,omitempty"` // directories of single components,
+	Transformer  string `yaml:"transformer" json:"transformer,omitempty"`   // when Path is ""
+	Transformer2 string `yaml:"transformer_2" json:"transformer_2,omitempty"`
+	VAE          string `yaml:"vae" json:"vae,omitempty"`
+	Loras        []Lora `yaml:"loras" json:"loras,omitempty"`
+}
+
+// Lora is an adapter of low rank that is added to the weights of the denoisers.
+type Lora struct {
+	Path   string   `yaml:"path" json:"path"`     // of a safetensors file, or a directory with one
+	Scale  *float64 `yaml:"scale" json:"scale"`   // nil: 1
+	Expert string   `yaml:"expert" json:"expert"` // of two denoisers: "both" (also ""), "high" or "low"
 }
 
 // Input names the rows a job starts from. Exactly one of Prompts, Media, Embeddings and Latents is given; each
@@ -134,9 +146,50 @@ const (
 // Writes tells whether the output has the named part: "video", "latents" or "embeddings".
 func (o Output) Writes(part string) bool { return contains(o.Write, part) }
 
-// Runner is the Beam runner that executes the job.
+// Runner is the Beam runner that executes the job. Which of its keys a runner takes is that runner's matter.
 type Runner struct {
 	Name string `yaml:"name" json:"name"`
+	// Endpoint is the address (host:port) of the engine's job server.
+	Endpoint string `yaml:"endpoint" json:"endpoint,omitempty"`
+	// Parallelism is how many slots of the engine the job uses; 0: those of one worker.
+	Parallelism int `yaml:"parallelism" json:"parallelism,omitempty"`
+	// Waves is how many bundles every slot works off, one after the other; 0: as many as balance hosts of unequal speed.
+	Waves int `yaml:"waves" json:"waves,omitempty"`
+	// Environment is how a worker is started: "process" (also ""), "external" or "loopback".
+	Environment string `yaml:"environment" json:"environment,omitempty"`
+	// Command is the program that is a worker, on every host; "": the path of this program.
+	Command string `yaml:"command" json:"command,omitempty"`
+	// Pool is the address (host:port) of `latentbeam worker --pool` as the engine reaches it, where Environment is
+	// "external".
+	Pool string `yaml:"pool" json:"pool,omitempty"`
+	// Options are those of the engine, by their names without "beam:option:".
+	Options Values `yaml:"options" json:"options,omitempty"`
+}
+
+// RunnerKeys lists the keys of the runner that the file or a flag gives, but for the name, in order.
+func (c *Config) RunnerKeys() (keys []string) {
+	e := c.root.lookup("runner")
+	if e == nil {
+		return nil
+	}
+	for _, p := range e.value.pairs {
+		if p.key != "name" && p.value.kind != nullKind {
+			keys = append(keys, p.key)
+		}
+	}
+	return keys
+}
+
+// Values are options that only another program understands, as encoding/json would decode them.
+type Values map[string]any
+
+func (v *Values) fromNode(n *node) (wanted string, ok bool) {
+	const form = "a map of keys and values"
+	if n.kind != mapKind {
+		return form, false
+	}
+	*v = plain(n).(map[string]any)
+	return form, true
 }
 
 // Resources bound what the job takes of the machine.

@@ -20,6 +20,7 @@ const (
 	maxThreads     = 4096
 	maxRetries     = 20
 	maxRowsPerFile = 10_000_000
+	maxHooks       = 20
 	maxDrain       = 24 * time.Hour
 	minMemory      = 16 << 20
 )
@@ -38,6 +39,7 @@ func (c *Config) validate(errors *Error) {
 	v.defaults()
 	v.stages()
 	v.output()
+	v.runner()
 	v.resources()
 	sort.SliceStable(errors.Problems, func(i, j int) bool {
 		a, b := errors.Problems[i].Pos, errors.Problems[j].Pos
@@ -205,6 +207,37 @@ func (v *validator) names() {
 	}
 }
 
+// Bounds of the runner's part.
+const (
+	maxSlots = 100_000
+	maxWaves = 1000
+)
+
+func (v *validator) runner() {
+	r := v.config.Runner
+	if r.Environment != "" {
+		v.oneOf("runner.environment", r.Environment, []string{"process", "external", "loopback"})
+	}
+	for key, addr := range map[string]string{"endpoint": r.Endpoint, "pool": r.Pool} {
+		if _, _, err := net.SplitHostPort(addr); addr != "" && err != nil {
+			v.problem("runner."+key, "write host:port, such as localhost:8099", "runner.%s is %q", key, clip(addr, valueRunes))
+		}
+	}
+	switch external := r.Environment == "external"; {
+	case external && r.Pool == "":
+		v.problem("runner.environment", "add pool: the address of `latentbeam worker --pool`, as the engine reaches it",
+			"environment external needs runner.pool")
+	case !external && r.Pool != "":
+		v.problem("runner.pool", "write environment: external", "runner.pool is there only for environment external")
+	}
+	if r.Parallelism < 0 || r.Parallelism > maxSlots {
+		v.bounds("runner.parallelism", 1, maxSlots)
+	}
+	if r.Waves < 0 || r.Waves > maxWaves {
+		v.bounds("runner.waves", 1, maxWaves)
+	}
+}
+
 func (v *validator) resources() {
 	r, e := v.config.Resources, v.config.OnError
 	if r.Device != "" {
@@ -242,6 +275,9 @@ func (v *validator) resources() {
 	}
 	if e.MinRows < 0 {
 		v.bounds("on_error.min_rows", 0, maxRowsPerFile)
+	}
+	if len(v.config.OnComplete) > maxHooks {
+		v.problem("on_complete", "let one command call the others", "on_complete has %d entries, more than %d", len(v.config.OnComplete), maxHooks)
 	}
 	if time.Duration(v.config.DrainTimeout) > maxDrain {
 		v.problem("drain_timeout", "", "drain_timeout is longer than %s", maxDrain)

@@ -1,7 +1,10 @@
 package config
 
 import (
+	"fmt"
+	"math"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"latentbeam/schemas"
@@ -29,14 +32,32 @@ func (v *validator) inStore(path, value string) {
 
 func (v *validator) model() {
 	m := v.config.Model
-	if m == (Model{}) {
+	if reflect.ValueOf(m).IsZero() {
 		v.missing("model", "model: tiny, or the model's directory")
 	}
 	v.address("model", m.Path, BucketSchemes)
 	v.address("model.text_encoder", m.TextEncoder, BucketSchemes)
 	v.address("model.transformer", m.Transformer, BucketSchemes)
+	v.address("model.transformer_2", m.Transformer2, BucketSchemes)
 	v.address("model.vae", m.VAE, BucketSchemes)
+	if m.Path != "" && (m.TextEncoder != "" || m.Transformer != "" || m.Transformer2 != "" || m.VAE != "") {
+		v.problem("model.path", "give path, or a path for each component", "model has path and components")
+	}
+	for i, l := range m.Loras {
+		at := fmt.Sprintf("model.loras.%d", i)
+		if l.Path == "" {
+			v.problem(at, "write - path: FILE.safetensors", "an entry of loras has no path")
+		}
+		v.address(at+".path", l.Path, BucketSchemes)
+		v.oneOf(at+".expert", l.Expert, []string{"", "both", "high", "low"})
+		if s := l.Scale; s != nil && !(math.Abs(*s) <= maxLoraScale) {
+			v.problem(at+".scale", "give a number such as 0.8", "scale is %g", *s)
+		}
+	}
 }
+
+// maxLoraScale bounds scales of adapters, far beyond what is of use.
+const maxLoraScale = 1000
 
 func (v *validator) input() {
 	in := v.config.Input

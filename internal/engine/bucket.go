@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"slices"
 
 	"latentbeam/schemas"
@@ -18,6 +19,11 @@ type Buckets struct {
 	open     map[schemas.Bucket]*bucket
 	order    []schemas.Bucket // of the open buckets, oldest first
 	buffered int
+
+	// Of a job that is spread over processes:
+	ctx      context.Context
+	suspects suspects
+	err      error
 }
 
 type bucket struct {
@@ -32,6 +38,9 @@ func (e *Engine) Buckets() *Buckets {
 
 // Put puts e into its bucket and emits the batch when it is full.
 func (f *Buckets) Put(e *stages.Element, emit func(*stages.Batch)) {
+	if f.suspects.keep(e) {
+		return
+	}
 	name := schemas.BucketOf(e.Row)
 	b := f.open[name]
 	if b == nil {
@@ -40,7 +49,7 @@ func (f *Buckets) Put(e *stages.Element, emit func(*stages.Batch)) {
 			e.Fail("plan", fault.Row(err))
 			f.engine.Add(name, &e.Row)
 			f.engine.Dispatch(name, &e.Row, 1)
-			emit(&stages.Batch{Bucket: name, Elements: []*stages.Element{e}})
+			f.emit(&stages.Batch{Bucket: name, Elements: []*stages.Element{e}}, false, emit)
 			return
 		}
 		b = &bucket{size: size}
@@ -64,7 +73,11 @@ func (f *Buckets) Close(emit func(*stages.Batch)) {
 	for len(f.order) > 0 && !f.engine.Stopping() {
 		f.flush(f.order[0], emit)
 	}
+	f.suspected(emit)
 }
+
+// Err is why rows could not be marked before they were begun, nil where they were.
+func (f *Buckets) Err() error { return f.err }
 
 // flush emits what the bucket holds and forgets it.
 func (f *Buckets) flush(name schemas.Bucket, emit func(*stages.Batch)) {
@@ -74,5 +87,5 @@ func (f *Buckets) flush(name schemas.Bucket, emit func(*stages.Batch)) {
 	f.order = slices.Delete(f.order, i, i+1)
 	f.buffered -= len(b.elements)
 	f.engine.Dispatch(name, &b.elements[0].Row, len(b.elements))
-	emit(&stages.Batch{Bucket: name, Elements: b.elements})
+	f.emit(&stages.Batch{Bucket: name, Elements: b.elements}, false, emit)
 }

@@ -39,6 +39,7 @@ type Engine struct {
 	// Published is told of the poster of every row that this process has published; nil: nobody asks.
 	Published func(key schemas.Key, poster [32]byte)
 	Expected  []schedule.Expected // what the first pass will compute, as far as it is known
+	Spread    *Spread             // nil: all bundles are of this process and pass
 	pending   pending
 	passing   passages
 	bells     bells

@@ -64,9 +64,12 @@ func (n *names) add(id segmentID) (uint32, error) {
 }
 
 // name is the file name of a numbered segment.
-func (n *names) name(number uint32) string {
+func (n *names) name(number uint32) string { return n.id(number).name() }
+
+// id is the ID of a numbered segment.
+func (n *names) id(number uint32) segmentID {
 	i := sort.Search(len(n.runs), func(i int) bool { return n.runs[i].number > number }) - 1
 	id := n.runs[i].first
 	id.sequence += number - n.runs[i].number
-	return id.name()
+	return id
 }

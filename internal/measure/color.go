@@ -29,17 +29,6 @@ var (
 // purple, are 36 apart; decoders and compression move a colour by 10 to 20.
 const maxColorDistance = 30
 
-// Colors names the colours that a Reading can hold beside Unknown.
-func Colors() []string { return names(colors) }
-
-func names(list []named) []string {
-	out := make([]string, len(list))
-	for i, n := range list {
-		out[i] = n.name
-	}
-	return out
-}
-
 func nameColor(rgb [3]uint8) (string, float64) {
 	name, d := nearest(colors, rgb)
 	if d > maxColorDistance {

@@ -26,10 +26,10 @@ func compressed(t *testing.T, c *schemas.Clip, qp int) *schemas.Clip {
 
 // worlds are all 270 combinations.
 func worlds(visit func(color, shape, motion, back string)) {
-	for _, color := range Colors() {
-		for _, shape := range Shapes() {
-			for _, motion := range Motions() {
-				for _, back := range names(backgrounds) {
+	for _, color := range namesOf(colors) {
+		for _, shape := range shapesOf() {
+			for _, motion := range motionsOf() {
+				for _, back := range namesOf(backgrounds) {
 					visit(color, shape, motion, back)
 				}
 			}
@@ -60,7 +60,7 @@ func TestReadsTheWholeWorld(t *testing.T) {
 					c = compressed(t, c, k.qp)
 				}
 				r := Measure(c)
-				if !Score(color, shape, motion, r).Right() || r.Background != back {
+				if !score(color, shape, motion, r).right() || r.Background != back {
 					t.Errorf("%s %s %s on %s: %+v", color, shape, motion, back, r)
 				}
 				own := r.Features.Overlap[shape]
@@ -80,12 +80,12 @@ func TestReadsTheWholeWorld(t *testing.T) {
 func TestReadsOtherSizes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 0))
 	for _, size := range []int{48, 96, 128} {
-		for _, shape := range Shapes() {
+		for _, shape := range shapesOf() {
 			for _, width := range []float64{0.22, 0.3, 0.45} {
 				s := spec{color: "green", shape: shape, motion: "up", background: "grey"}
 				s.size, s.frames, s.width, s.speed, s.noise = size, 16, width*float64(size), 0.025*float64(size), 4
 				r := Measure(compressed(t, s.render(rng), 22))
-				if !Score("green", shape, "up", r).Right() {
+				if !score("green", shape, "up", r).right() {
 					t.Errorf("%d pixels, %s of width %.2f: %+v", size, shape, width, r)
 				}
 			}
@@ -111,7 +111,7 @@ func TestSurvivesArtefacts(t *testing.T) {
 				copy(f[3*(64*y+4):], bytes.Repeat([]byte{9, 200, 200}, 5))
 			}
 		}
-		if r := Measure(c); !Score(color, shape, motion, r).Right() {
+		if r := Measure(c); !score(color, shape, motion, r).right() {
 			t.Errorf("%s %s %s on %s: %+v", color, shape, motion, back, r)
 		}
 	})
@@ -215,10 +215,38 @@ func shiftDown(f []byte, size, by int) []byte {
 
 func TestScore(t *testing.T) {
 	r := Reading{Color: "red", Shape: "circle", Motion: "up"}
-	if v := Score("red", "circle", "up", r); !v.Right() {
+	if v := score("red", "circle", "up", r); !v.right() {
 		t.Errorf("%+v", v)
 	}
-	if v := Score("red", "square", "up", r); v.Right() || !v.Color || v.Shape || !v.Motion {
+	if v := score("red", "square", "up", r); v.right() || !v.Color || v.Shape || !v.Motion {
 		t.Errorf("%+v", v)
 	}
+}
+
+// namesOf are the names that a Reading can hold beside Unknown.
+func namesOf(list []named) (names []string) {
+	for _, n := range list {
+		names = append(names, n.name)
+	}
+	return names
+}
+
+func motionsOf() []string { return []string{"left", "right", "up", "down", "still"} }
+
+func shapesOf() (list []string) {
+	for _, o := range outlines {
+		list = append(list, o.name)
+	}
+	return list
+}
+
+// verdict says which parts of a reading are as expected.
+type verdict struct{ Color, Shape, Motion bool }
+
+// right reports whether all three are.
+func (v verdict) right() bool { return v.Color && v.Shape && v.Motion }
+
+// score compares a reading with the words of a prompt.
+func score(color, shape, motion string, r Reading) verdict {
+	return verdict{Color: r.Color == color, Shape: r.Shape == shape, Motion: r.Motion == motion}
 }

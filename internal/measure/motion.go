@@ -14,9 +14,6 @@ const (
 	maxPoints = 128
 )
 
-// Motions names the motions, see Colors.
-func Motions() []string { return []string{"left", "right", "up", "down", "still"} }
-
 // path is a straight line through the centroids.
 type path struct {
 	points int

@@ -58,14 +58,3 @@ func Measure(c *schemas.Clip) Reading {
 	r.Motion = path.name(c.Width, c.Height)
 	return r
 }
-
-// Verdict says which parts of a reading are as expected.
-type Verdict struct{ Color, Shape, Motion bool }
-
-// Right reports whether all three are.
-func (v Verdict) Right() bool { return v.Color && v.Shape && v.Motion }
-
-// Score compares a reading with the words of a prompt.
-func Score(color, shape, motion string, r Reading) Verdict {
-	return Verdict{Color: r.Color == color, Shape: r.Shape == shape, Motion: r.Motion == motion}
-}

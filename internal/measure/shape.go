@@ -27,15 +27,6 @@ var outlines = []outline{
 // square of equal area overlap by 0.83, either and the triangle by less than 0.7.
 const minOverlap = 0.75
 
-// Shapes names the shapes, see Colors.
-func Shapes() []string {
-	var list []string
-	for _, o := range outlines {
-		list = append(list, o.name)
-	}
-	return list
-}
-
 // nameShape picks the shape whose outline, at each blob's centroid and area, overlaps it best in the median
 // frame.
 func nameShape(blobs []blob) (string, map[string]float64) {

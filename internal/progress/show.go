@@ -25,6 +25,7 @@ const (
 type Display struct {
 	w       io.Writer
 	facts   func() runs.Facts
+	say     func(runs.Facts)
 	quit    chan struct{}
 	stopped sync.WaitGroup
 	once    sync.Once
@@ -33,11 +34,19 @@ type Display struct {
 // Show begins to show. Over is told which writer other text goes through while a terminal's bar is there; nil afterwards.
 func Show(w io.Writer, terminal bool, facts func() runs.Facts, over func(io.Writer)) *Display {
 	d := &Display{w: w, facts: facts, quit: make(chan struct{})}
+	d.say = d.line
 	if terminal {
 		d.stopped.Go(func() { d.bar(over) })
 	} else {
 		d.stopped.Go(d.lines)
 	}
+	return d
+}
+
+// Tell lets say have the facts whenever Show would print a line.
+func Tell(facts func() runs.Facts, say func(runs.Facts)) *Display {
+	d := &Display{facts: facts, say: say, quit: make(chan struct{})}
+	d.stopped.Go(d.lines)
 	return d
 }
 
@@ -125,13 +134,13 @@ func (d *Display) lines() {
 		case <-tick.C:
 		case <-d.quit:
 			if f := d.facts(); f.Rows.Done+f.Rows.Failed > 0 && Percent(f) != percent {
-				d.line(f)
+				d.say(f)
 			}
 			return
 		}
 		f := d.facts()
 		if now := Percent(f); now != percent || time.Now().After(next) {
-			d.line(f)
+			d.say(f)
 			next, percent = time.Now().Add(linesEvery), now
 		}
 	}

@@ -49,6 +49,8 @@ type Info struct {
 	Started  time.Time `json:"started"`
 	File     string    `json:"file,omitempty"`   // the job's YAML
 	Shards   int       `json:"shards,omitempty"` // 0: all rows are of one run
+	// Ended is when the process that started the job saw the engine's job end; nil: it did not.
+	Ended *time.Time `json:"ended,omitempty"`
 }
 
 // NewID names a job that starts now: a time in UTC, and some letters by chance.

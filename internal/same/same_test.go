@@ -70,7 +70,7 @@ func program(t *testing.T, class string) string {
 		}
 		return full
 	}
-	return build(t, "CGO_ENABLED=0")
+	return build(t, "CGO_ENABLED=0", "-tags", "prism")
 }
 
 // build builds the program from this tree.

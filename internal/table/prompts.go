@@ -47,16 +47,6 @@ type Record struct {
 	Bad *RowError // nil for a good row
 }
 
-// Failure is the row of the failures table for a bad record.
-func (r Record) Failure() schemas.FailureRow {
-	f := schemas.FailureRow{ID: r.Row.ID, Prompt: r.Row.Prompt, Source: r.Row.Source, Class: "row", Stage: "read",
-		Extra: r.Row.Extra}
-	if r.Bad != nil {
-		f.Message = schemas.ValidText(r.Bad.Error(), schemas.MaxFailurePromptBytes)
-	}
-	return f
-}
-
 // Prompts reads prompt tables, one file after the other. It is not safe for concurrent use.
 type Prompts struct {
 	files   []string
@@ -92,9 +82,6 @@ func Open(patterns []string, opts Options) (*Prompts, error) {
 
 // Slips lists the columns whose names look like slips of a parameter's.
 func (p *Prompts) Slips() []Slip { return p.slips }
-
-// Files lists the files in the order they are read.
-func (p *Prompts) Files() []string { return p.files }
 
 // Next returns the next row, good or bad, and io.EOF after the last. Any other error ends the table: the
 // rest of it cannot be read.

@@ -141,9 +141,8 @@ func TestCSVBadRows(t *testing.T) {
 	if got[1].Row.Prompt != "nan" || got[11].Row.Prompt != "bad \uFFFD utf8" {
 		t.Errorf("bad rows lost their prompts: %q, %q", got[1].Row.Prompt, got[11].Row.Prompt)
 	}
-	f := got[11].Failure()
-	if f.Class != "row" || f.Stage != "read" || f.Source != "b.csv:13" || !strings.Contains(f.Message, "UTF-8") {
-		t.Errorf("%+v", f)
+	if bad := got[11].Bad; got[11].Row.Source != "b.csv:13" || !strings.Contains(bad.Error(), "UTF-8") {
+		t.Errorf("%+v", bad)
 	}
 }
 
@@ -335,7 +334,7 @@ func TestSeveralFiles(t *testing.T) {
 	if _, err := p.Next(); !errors.Is(err, io.EOF) {
 		t.Errorf("after the end: %v", err)
 	}
-	if p, err := Open([]string{filepath.Join(dir, "odd[1].txt")}, Options{}); err != nil || len(p.Files()) != 1 {
+	if p, err := Open([]string{filepath.Join(dir, "odd[1].txt")}, Options{}); err != nil || len(p.files) != 1 {
 		t.Errorf("a name with brackets: %v", err)
 	}
 }

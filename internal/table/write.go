@@ -117,9 +117,6 @@ func (w *fileWriter[T]) write(row T, size int) error {
 	return nil
 }
 
-// Rows is how many rows were written.
-func (w *fileWriter[T]) Rows() int64 { return w.rows }
-
 // Close writes the footer; without it the file is no parquet file. It does not close the underlying writer.
 func (w *fileWriter[T]) Close() error {
 	if err := w.out.Close(); err != nil {

@@ -3,6 +3,7 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn"
@@ -52,6 +53,14 @@ func Guess(component string, weights *safetensors.File) ([]byte, error) {
 		}
 	}
 	return nil, errors.New("they are of no model known here")
+}
+
+// OtherNames returns what else a tensor of a component is called, for adapters.
+func OtherNames(component, tensor string) []string {
+	if !strings.HasPrefix(component, "transformer") {
+		return nil
+	}
+	return []string{wan.OriginalName(tensor)}
 }
 
 // Finding is what Recognize tells of a checkpoint.

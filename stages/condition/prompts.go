@@ -32,14 +32,3 @@ func Segments(prompt string) ([]Segment, error) {
 	}
 	return segments, nil
 }
-
-// At returns the number of the segment that holds for a clip.
-func At(segments []Segment, loop int) int {
-	n := 0
-	for i, s := range segments {
-		if s.Loop <= loop {
-			n = i
-		}
-	}
-	return n
-}

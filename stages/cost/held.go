@@ -13,7 +13,6 @@ type Held struct {
 	// a pipeline, none for equal numbers.
 	Grid Grid
 	Runs []sequence.Range
-	As   string // whose way of cutting the runs are; "": so that the slowest device is done first
 	// Streamed says that blocks pass through memory, but for the first Stay of every device's run of Blocks.
 	Streamed     bool
 	Stay, Blocks int
@@ -37,7 +36,7 @@ func (h Held) String() string {
 		for _, r := range h.Runs {
 			counts = append(counts, r.Len())
 		}
-		cut = fmt.Sprintf("blocks cut over %d devices by %d, %s", len(h.Runs), counts, h.As)
+		cut = fmt.Sprintf("blocks cut over %d devices by %d, ", len(h.Runs), counts)
 	case shards > 1:
 		cut = fmt.Sprintf("cut over %d devices, tp_size %d by pp_size %d, ", shards, h.Grid.Tensor, h.Grid.Pipeline)
 	}

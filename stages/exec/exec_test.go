@@ -310,6 +310,19 @@ func TestDevices(t *testing.T) {
 	}
 }
 
+// TestProgress: what a program says of its steps reaches those who watch.
+func TestProgress(t *testing.T) {
+	s, _ := opened(t, "prompt", "frames", ", batch: 2, batch_invariant: true")
+	var told []string
+	ctx := stages.WithProgress(t.Context(), func(done, of int) { told = append(told, fmt.Sprintf("%d/%d", done, of)) })
+	if err := s.Run(ctx, onCPU(t), []*stages.Element{element("one"), element("two")}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"1/4", "3/4"}; !slices.Equal(told, want) { // the program says 1 of 2 of the first row, 2 of 2 of the second
+		t.Errorf("told %v, want %v", told, want)
+	}
+}
+
 // TestSet: a program may have several devices, all on its host.
 func TestSet(t *testing.T) {
 	s, _ := opened(t, "prompt", "frames", ", devices: 2")

@@ -177,6 +177,8 @@ func value(r *schemas.PromptRow, p stages.Param) (v any, given bool) {
 		return r.Media, r.Media != ""
 	case stages.ParamReference:
 		return r.Reference, r.Reference != ""
+	case stages.ParamNoise:
+		return r.Noise, r.Noise != ""
 	case stages.ParamAes:
 		return r.Aes, r.Aes != ""
 	case stages.ParamFlow:

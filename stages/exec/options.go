@@ -67,7 +67,7 @@ var known = []stages.Param{
 	stages.ParamPrompt, stages.ParamNegativePrompt, stages.ParamSeed, stages.ParamHeight, stages.ParamWidth,
 	stages.ParamNumFrames, stages.ParamFPS, stages.ParamSteps, stages.ParamGuidanceScale,
 	stages.ParamMaxSequenceLength, stages.ParamMedia, stages.ParamReference, stages.ParamAes, stages.ParamFlow,
-	stages.ParamCameraMotion,
+	stages.ParamCameraMotion, stages.ParamNoise,
 }
 
 // promptParams are the params of a program that takes prompts, where the job does not say them.

@@ -135,8 +135,6 @@ func (p *program) listen(from *os.File) {
 		case typeLog:
 			p.said(a)
 			continue
-		case typeProgress:
-			continue // it is for people, and nobody shows it yet
 		}
 		select {
 		case p.answers <- a:

@@ -181,6 +181,7 @@ type exchange struct {
 	media   []string // paths of the elements' media files
 
 	answered map[string]bool
+	steps    map[string]int // that rows have done, by key
 	failed   error // a row asked for the whole batch to be tried again
 	lost     bool  // the program did not come to the end of the batch
 }
@@ -274,6 +275,10 @@ func (x *exchange) take(a answer) (done bool, err error) {
 	if a.Type == typeHello {
 		return false, wrong("a second hello")
 	}
+	if a.Type == typeProgress {
+		x.progress(a)
+		return false, nil
+	}
 	if a.Batch != x.program.batches {
 		return false, wrong("a %s is of batch %d, not of batch %d", a.Type, a.Batch, x.program.batches)
 	}
@@ -299,6 +304,27 @@ func (x *exchange) take(a answer) (done bool, err error) {
 	}
 	return false, nil
 }
+
+// progress passes on how far a row is. Those of the batch are done one by one, or together: the steps of all rows count.
+func (x *exchange) progress(a answer) {
+	if a.Batch != x.program.batches || a.Of < 1 || a.Step < 0 || a.Step > a.Of || a.Of > maxSteps {
+		return
+	}
+	if x.steps == nil {
+		x.steps = map[string]int{}
+	}
+	if len(x.steps) < len(x.batch) || x.steps[a.Key] > 0 {
+		x.steps[a.Key] = max(x.steps[a.Key], a.Step)
+	}
+	done := 0
+	for _, n := range x.steps {
+		done += min(n, a.Of)
+	}
+	stages.Progress(x.ctx)(done, a.Of*len(x.batch))
+}
+
+// maxSteps bounds what a program may say of its steps.
+const maxSteps = 1 << 20
 
 // rowError takes an error of a row.
 func (x *exchange) rowError(e *stages.Element, a answer) error {

@@ -44,7 +44,11 @@ func (c *Component[C, M]) bytesOf(dt kernels.DType, shard Shard) []int64 {
 		t, _ := c.weights.Tensor(name)
 		n := int64(w.sizes[name])
 		if stored, known := dtypes[t.DType]; known {
-			n *= int64(min(dt.Size(), stored.Size()))
+			size := min(dt.Size(), stored.Size())
+			if c.added[name] != nil { // rounded from fp32
+				size = dt.Size()
+			}
+			n *= int64(size)
 		}
 		for len(parts) <= block {
 			parts = append(parts, 0)

@@ -10,6 +10,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/lora"
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/sequence"
 )
@@ -23,6 +24,7 @@ type Component[C, M any] struct {
 	name    string
 	digest  string
 	weights *safetensors.File
+	added   map[string]lora.Delta // what adapters add to tensors
 	load    func(C, *Weights) (*M, error)
 
 	mu     sync.Mutex
@@ -75,12 +77,17 @@ func OpenComponent[C, M any](m *stages.Model, name string, parse func([]byte) (C
 	if err != nil {
 		return nil, err
 	}
-	digest := sha256.Sum256(append(data, weights.Digest()...))
-	return &Component[C, M]{Config: cfg, name: name, digest: hex.EncodeToString(digest[:]),
-		weights: weights, load: load, loaded: map[modelPlace]*resident[M]{}}, nil
+	sum := sha256.Sum256(append(data, weights.Digest()...))
+	added, digest, err := adapt(m, name, weights, hex.EncodeToString(sum[:]))
+	if err != nil {
+		return nil, err
+	}
+	return &Component[C, M]{Config: cfg, name: name, digest: digest, weights: weights, added: added, load: load,
+		loaded: map[modelPlace]*resident[M]{}}, nil
 }
 
-// Digest names the component by content: SHA-256 over config.json and the digest of the weights.
+// Digest names the component by content: SHA-256 over config.json and the digest of the weights, and where adapters are
+// added to them over this and the adapters.
 func (c *Component[C, M]) Digest() string { return c.digest }
 
 // Load brings the weights to dev.
@@ -224,6 +231,7 @@ func release[M any](dev kernels.Backend, gone []*resident[M]) {
 
 func (c *Component[C, M]) read(dev kernels.Backend, at modelPlace, one *resident[M], now held) (*M, error) {
 	w := NewWeights(dev, c.weights).Cut(at.shard.Cut).Stage(at.shard.Stage)
+	w.added = c.added
 	if now.streamed {
 		w.flow = newFlow(dev, now.stay)
 	}

@@ -22,11 +22,6 @@ func LoadLinear(w *Weights, in, out int) Linear {
 	return Linear{W: w.Tensor("weight", out, in), B: w.Tensor("bias", out)}
 }
 
-// LoadLinearNoBias reads "weight" (out, in) alone, as all of T5's layers have it.
-func LoadLinearNoBias(w *Weights, in, out int) Linear {
-	return Linear{W: w.Tensor("weight", out, in)}
-}
-
 // Forward returns act(x W^T + b), of x's type: x (..., in) -> (..., out).
 func (l Linear) Forward(be kernels.Backend, x kernels.Tensor, act kernels.UnaryOp) kernels.Tensor {
 	shape := slices.Clone(x.Shape)

@@ -8,6 +8,7 @@ import (
 
 	"latentbeam/internal/mapfile"
 	"latentbeam/kernels"
+	"latentbeam/stages/lora"
 )
 
 // source is where the bytes of a weight come from: stretches of a tensor as it lies in its file, at equal distances,
@@ -19,6 +20,9 @@ type source struct {
 
 	first, length int // bytes: where the first stretch begins, and of each
 	count, every  int // of the stretches, and bytes from one's begin to the next's
+
+	added   lora.Delta // what adapters add; nil: nothing
+	columns int        // of a row of the tensor, all axes but the first together
 }
 
 // source is the part s of a tensor of the given shape.
@@ -27,7 +31,7 @@ func (s subset) source(file []byte, shape []int, dt kernels.DType) source {
 	for _, d := range shape[1:] {
 		line *= d
 	}
-	out := source{file: file, from: dt, to: dt, length: len(file), count: 1}
+	out := source{file: file, from: dt, to: dt, length: len(file), count: 1, columns: line / dt.Size()}
 	switch {
 	case s.rows.Len() > 0 && s.rows.Len()*s.groups < shape[0]:
 		out.first, out.length = s.rows.Lo*line, s.rows.Len()*line
@@ -40,7 +44,7 @@ func (s subset) source(file []byte, shape []int, dt kernels.DType) source {
 }
 
 // inPlace reports whether the weight can be used as it lies in the file.
-func (s source) inPlace() bool { return s.from == s.to && s.count == 1 }
+func (s source) inPlace() bool { return s.from == s.to && s.count == 1 && s.added == nil }
 
 // size is the bytes of the weight.
 func (s source) size() int { return s.count * s.length / s.from.Size() * s.to.Size() }
@@ -80,10 +84,30 @@ func (s source) readSome(dst []byte, from, to int) {
 	for i := from; i < to; {
 		stretch, within := i/each, i%each
 		n := min(each-within, to-i)
+		if s.added != nil {
+			n = s.readAdded(dst[i*narrow:], (s.first+stretch*s.every)/wide+within, n)
+			i += n
+			continue
+		}
 		src := s.file[s.first+stretch*s.every+within*wide:][:n*wide]
 		convert(dst[i*narrow:][:n*narrow], src, s.from, s.to)
 		i += n
 	}
+}
+
+// readAdded writes at most n elements from element at of the tensor on, those of one row, with what adapters add to them,
+// and returns how many.
+func (s source) readAdded(dst []byte, at, n int) int {
+	row, column := at/s.columns, at%s.columns
+	n = min(n, s.columns-column)
+	sums := decode(s.file[at*s.from.Size():][:n*s.from.Size()], s.from)
+	s.added.Add(sums, row, column)
+	wide := make([]byte, 0, 4*n)
+	for _, v := range sums {
+		wide = binary.LittleEndian.AppendUint32(wide, math.Float32bits(v))
+	}
+	convert(dst[:n*s.to.Size()], wide, kernels.F32, s.to)
+	return n
 }
 
 // convert writes little-endian src of one type to dst of the same or of a type of two bytes.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"latentbeam/kernels"
+	"latentbeam/stages/lora"
 	"latentbeam/stages/safetensors"
 )
 
@@ -29,7 +30,8 @@ type Weights struct {
 type account struct {
 	be     kernels.Backend
 	found  map[string]safetensors.Tensor
-	mapped map[string]bool // tensors that lie in mapped files
+	mapped map[string]bool       // tensors that lie in mapped files
+	added  map[string]lora.Delta // what adapters add to tensors
 	asked  map[string][]int
 	blocks map[string]int // of the tensors that were asked for, counted from 1
 	sizes  map[string]int // of what was loaded of them, in numbers
@@ -177,7 +179,7 @@ func (w *Weights) load(name string, want []int, fits func(have []int) bool, part
 		return outline
 	}
 	from := part.source(t.Data, t.Shape, dt)
-	from.mapped = w.mapped[name]
+	from.mapped, from.added = w.mapped[name], w.added[name]
 	return w.make(name, part.shape(t.Shape), from)
 }
 
@@ -214,7 +216,7 @@ func (w *Weights) make(name string, shape []int, from source) kernels.Tensor {
 	if w.failed != nil {
 		return kernels.Tensor{}
 	}
-	if w.as != nil && converted(from.from, *w.as) {
+	if w.as != nil && (converted(from.from, *w.as) || from.added != nil) {
 		from.to = *w.as
 	}
 	loaded, err := w.flow.load(w, name, shape, from)

@@ -110,7 +110,7 @@ func TestHalfWeights(t *testing.T) {
 	f := nntest.Encode(t, map[string]safetensors.Tensor{"weight": weight})
 	be := cpu.New(1)
 	w := nn.NewWeights(be, f)
-	l := nn.LoadLinearNoBias(w, 2, 2)
+	l := nn.Linear{W: w.Tensor("weight", 2, 2)}
 	if err := w.Check(); err != nil {
 		t.Fatal(err)
 	}

@@ -86,6 +86,17 @@ func (c *goldenCase) run(t testing.TB, be kernels.Backend) []float32 {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c.runOn(t, be, m)
+}
+
+// runOn is run for a loaded model.
+func (c *goldenCase) runOn(t testing.TB, be kernels.Backend, m *Model) []float32 {
+	t.Helper()
+	defer be.Scope()()
+	d, err := open(c.config(t), published{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	rows := &diffuse.Rows{Size: diffuse.Size{T: c.Shape[2], H: c.Shape[3], W: c.Shape[4]}}
 	for i, n := range c.Lens {
 		e := &stages.Element{Text: &stages.Text{Embedding: textOf(d, "text", i, n)}}

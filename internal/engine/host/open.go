@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -91,8 +92,34 @@ func openModel(cfg *config.Config) (*stages.Model, error) {
 	if err != nil {
 		return nil, cfg.Errorf("model", "%v", err)
 	}
-	model.Guess = catalog.Guess
+	model.Guess, model.OtherNames = catalog.Guess, catalog.OtherNames
+	loras, err := lorasOf(m)
+	if err == nil {
+		err = model.AddLoras(loras)
+	}
+	if fault.ExitCode(err) == fault.ExitTryAgain {
+		return nil, err
+	}
+	if err != nil {
+		return nil, located(cfg, 0, err)
+	}
 	return model, nil
+}
+
+// lorasOf returns the adapters that the configuration names, with their defaults.
+func lorasOf(m config.Model) (out []stages.Lora, err error) {
+	for i, l := range m.Loras {
+		path, err := location.Model(context.Background(), l.Path)
+		if err != nil {
+			return nil, fmt.Errorf("model.loras[%d]: %w", i, err)
+		}
+		one := stages.Lora{Path: path, Scale: 1, Expert: cmp.Or(l.Expert, stages.ExpertBoth)}
+		if l.Scale != nil {
+			one.Scale = *l.Scale
+		}
+		out = append(out, one)
+	}
+	return out, nil
 }
 
 // componentDirs returns the directories of single components on this host. Some hubs keep the tokenizer beside the text
@@ -102,7 +129,7 @@ func componentDirs(m config.Model) (map[string]string, error) {
 	for _, c := range []struct {
 		name, at string
 		beside   []string
-	}{{"text_encoder", m.TextEncoder, []string{"tokenizer"}}, {"transformer", m.Transformer, nil}, {"vae", m.VAE, nil}} {
+	}{{"text_encoder", m.TextEncoder, []string{"tokenizer"}}, {"transformer", m.Transformer, nil}, {"transformer_2", m.Transformer2, nil}, {"vae", m.VAE, nil}} {
 		if c.at == "" {
 			continue
 		}
@@ -199,6 +226,10 @@ func located(cfg *config.Config, i int, err error) error {
 	var known *config.Error
 	if errors.As(err, &known) {
 		return known
+	}
+	var adapter *stages.LoraError
+	if errors.As(err, &adapter) {
+		return cfg.Errorf(fmt.Sprintf("model.loras.%d", adapter.Number), "%v", err)
 	}
 	path := fmt.Sprintf("stages.%d", i)
 	var option *stages.OptionError

@@ -24,6 +24,7 @@ type world struct {
 	version int
 	calls   map[string]int // by what is called
 	trouble float64        // the part of calls that fail
+	down    [2]time.Time   // from when to when every call fails
 	log     func(format string, args ...any)
 }
 
@@ -111,8 +112,8 @@ func (d *disk) call(ctx context.Context, op, key string, effect func() error) er
 	if d.isDead() {
 		return errDead
 	}
-	switch {
-	case fate < d.trouble/2:
+	switch now := time.Now(); {
+	case d.trouble > 0 && now.After(d.down[0]) && now.Before(d.down[1]), fate < d.trouble/2:
 		return &bucket.Failure{Status: 503, Code: "SlowDown"}
 	case fate < d.trouble:
 		err := d.locked(effect)

@@ -81,7 +81,11 @@ func (j *job) run() {
 	lives := 1 + int(3*j.roll("lives"))
 	for life := range lives {
 		j.trouble = 0.25 * j.roll("trouble", life)
-		j.live(life, time.Duration(float64(3*time.Minute)*j.roll("life", life)))
+		if at := j.roll("outage", life); at < 0.3 { // longer than anybody tries again
+			j.down[0] = time.Now().Add(time.Duration(at * 600 * float64(time.Second)))
+			j.down[1] = j.down[0].Add(5 * time.Minute)
+		}
+		j.live(life, time.Duration(float64(6*time.Minute)*j.roll("life", life)))
 		j.check(false)
 	}
 	j.trouble = 0

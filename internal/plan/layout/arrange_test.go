@@ -190,17 +190,6 @@ func TestArrangeAskedAndPassing(t *testing.T) {
 	}
 }
 
-// The placement of accelerate is compared (weights.TestPlacementOfAccelerate has its budgets), and lost.
-func TestArrangeAsDeviceMap(t *testing.T) {
-	stages := xxl(stdit3(16, 1024, 2))[:1]
-	held, _ := Arrange(stages, devices(t, "4xT4-8GB"), 4)
-	lost := held[0].Lost[0]
-	if lost.What != "blocks cut over 4 devices by [5 7 7 5], as device_map=auto does it, 2.5 GiB on the fullest" ||
-		lost.Why != "4.8% slower" {
-		t.Errorf("lost: %+v", held[0].Lost)
-	}
-}
-
 // Where layers are brought for few elements at a time, devices that each bring their own run of them are done sooner.
 func TestArrangeStreamedPipeline(t *testing.T) {
 	stages := xxl(stdit3(16, 1024, 2))[:1]

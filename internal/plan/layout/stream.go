@@ -143,13 +143,12 @@ type placed struct {
 	seconds float64
 }
 
-// place chooses between blocks that pass through each device, a pipeline over the devices, cut by time or as others
-// cut it, and both, beside so many bytes of other things. Where two take the same time it is the first, so that no
+// place chooses between blocks that pass through each device, a pipeline over the devices, and both, beside so many bytes of other things. Where two take the same time it is the first, so that no
 // device waits for others. Where nothing is small enough as few blocks stay as can be.
 func (s estimate) place(h *cost.Held, devices []Device, elements int, beside int64) {
 	var ways []placed
 	for _, way := range []func(cost.Held, []Device, int, int64) (placed, bool){
-		s.streamed, s.pipeline, s.deviceMap, s.streamedPipeline} {
+		s.streamed, s.pipeline, s.streamedPipeline} {
 		p, ok := way(*h, devices, elements, beside)
 		same := func(other placed) bool { return p.Streamed == other.Streamed && slices.Equal(p.Runs, other.Runs) }
 		if ok && !slices.ContainsFunc(ways, same) {

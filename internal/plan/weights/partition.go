@@ -96,9 +96,3 @@ func Stream(blocks []int64, fixed, room int64) (Streaming, error) {
 	}
 	return found, nil
 }
-
-// Hides reports whether the way of a block from the host, at bandwidth bytes/s, is hidden behind the work on
-// the block before it, at rate FLOP/s.
-func (s Streaming) Hides(work, rate, bandwidth float64) bool {
-	return float64(s.Buffer)/bandwidth <= work/rate
-}

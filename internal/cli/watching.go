@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"latentbeam/internal/logs"
+	"latentbeam/internal/metrics"
+	"latentbeam/internal/progress"
+	"latentbeam/internal/runs"
+	"latentbeam/internal/trace"
+	"latentbeam/pipelines"
+	"latentbeam/schemas/fault"
+)
+
+// watchFlags say how a run is told of.
+type watchFlags struct {
+	format, level     string
+	quiet             bool
+	metrics, promFile string
+	trace             string
+}
+
+// addTo adds the flags to a command that runs a job.
+func (f *watchFlags) addTo(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.format, "log-format", "text", "text for people, or json: one object a line on stderr")
+	flags.StringVar(&f.level, "log-level", "", "debug, info, warn or error (default warn, with json info)")
+	flags.BoolVar(&f.quiet, "quiet", false, "no progress and no final table; warnings and errors stay")
+	flags.StringVar(&f.metrics, "metrics", "", "host:port at which Prometheus finds /metrics while the job runs")
+	flags.StringVar(&f.promFile, "metrics-file", "", "FILE.prom for the node exporter's textfile collector")
+	flags.StringVar(&f.trace, "trace", "", "write a timeline for ui.perfetto.dev to this file")
+}
+
+// options reads the flags that are about logs.
+func (f *watchFlags) options() (o logs.Options, err error) {
+	switch f.format {
+	case "text", "": // retry and tests leave it out
+	case "json":
+		o.JSON = true
+	default:
+		return o, fault.Usage(fmt.Errorf("--log-format is %q: give text or json", f.format))
+	}
+	if f.level != "" {
+		if o.Level, err = logs.ParseLevel(f.level); err != nil {
+			return o, fault.Usage(fmt.Errorf("--log-level: %w", err))
+		}
+		o.Set = true
+	}
+	return o, nil
+}
+
+// watching is everything that tells of a run.
+type watching struct {
+	flags   watchFlags
+	options logs.Options
+	out     io.Writer // for the final table
+	notices io.Writer // for other text
+	job     *pipelines.Job
+	show    *progress.Display
+	ends    []func(err error)
+}
+
+// jsonErrors takes the error that ends the program, nil where it is printed as text.
+var jsonErrors *slog.Logger
+
+// startLogs lets records go out as the flags say, from now on.
+func (f *watchFlags) startLogs() (logs.Options, error) {
+	o, err := f.options()
+	if err != nil {
+		return o, err
+	}
+	l := logs.New(logWriter, o)
+	slog.SetDefault(l)
+	if o.JSON {
+		jsonErrors = l
+	}
+	return o, nil
+}
+
+// watch begins to tell of a job. Flags that cannot be followed are errors, and nothing has been computed yet.
+func (f watchFlags) watch(cmd *cobra.Command, o logs.Options, job *pipelines.Job) (w *watching, err error) {
+	w = &watching{flags: f, options: o, out: cmd.OutOrStdout(), notices: cmd.ErrOrStderr(), job: job}
+	defer func() {
+		if err != nil {
+			w.end(err)
+			w = nil
+		}
+	}()
+	if f.quiet {
+		w.out = io.Discard
+	}
+	if o.JSON {
+		l := logs.New(logWriter, o).With("run", job.RunID())
+		slog.SetDefault(l)
+		w.notices, jsonErrors = logs.Lines(l), l
+	}
+	if o.JSON || o.Set {
+		job.Board().Add(logs.Spans(slog.Default()))
+	}
+	if err := w.offerMetrics(); err != nil {
+		return w, err
+	}
+	return w, w.traces(cmd.Context())
+}
+
+// offerMetrics begins to offer metrics.
+func (w *watching) offerMetrics() error {
+	if w.flags.metrics == "" && w.flags.promFile == "" {
+		return nil
+	}
+	r := metrics.New(metrics.Run{Version: release, Facts: w.job.Facts, Counts: w.job.Board().Counts})
+	w.job.Board().Add(r.Sink())
+	if w.flags.metrics != "" {
+		at, stop, err := r.Serve(w.flags.metrics)
+		if err != nil {
+			return fault.Usage(fmt.Errorf("--metrics: %w; give a free host:port, such as 127.0.0.1:9464", err))
+		}
+		fmt.Fprintf(w.notices, "metrics at http://%s/metrics\n", at)
+		w.ends = append(w.ends, func(error) { stop() })
+	}
+	if name := w.flags.promFile; name != "" {
+		if err := r.WriteNow(name); err != nil {
+			return fault.Usage(fmt.Errorf("--metrics-file %s: %w", name, err))
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var written sync.WaitGroup
+		written.Go(func() {
+			if err := r.Write(ctx, name); err != nil {
+				slog.Warn("metrics are not written any more", "file", name, "error", err)
+			}
+		})
+		w.ends = append(w.ends, func(error) { cancel(); written.Wait() })
+	}
+	return nil
+}
+
+// traces begins a timeline and sends spans, where that is wanted.
+func (w *watching) traces(ctx context.Context) error {
+	if name := w.flags.trace; name != "" {
+		c, err := trace.NewChrome(name, time.Now())
+		if err != nil {
+			return fault.Usage(fmt.Errorf("--trace: %w", err))
+		}
+		w.job.Board().Add(c.Sink())
+		w.ends = append(w.ends, func(error) {
+			if err := c.Close(); err != nil {
+				slog.Warn("the timeline is not whole", "file", name, "error", err)
+			}
+		})
+	}
+	wanted, err := trace.Wanted(os.Getenv)
+	if err != nil {
+		return fault.Usage(err)
+	}
+	if !wanted {
+		return nil
+	}
+	o, err := trace.NewOTLP(ctx, w.job.RunID(), release)
+	if err != nil {
+		return fault.Usage(fmt.Errorf("traces by OTLP: %w; see the OTEL_ variables of the environment", err))
+	}
+	w.job.Board().Add(o.Sink())
+	w.ends = append(w.ends, o.Close)
+	return nil
+}
+
+// start shows how far the run is, once its plan is known.
+func (w *watching) start(plan pipelines.Plan) {
+	if w.flags.quiet {
+		return
+	}
+	if w.options.JSON {
+		slog.Info("plan", "rows", plan.Rows, "to_do", plan.New, "done_before", plan.Done, "failed_before_or_unusable", plan.Failed)
+		if plan.New > 0 {
+			w.show = progress.Tell(w.job.Facts, tellFacts)
+		}
+		return
+	}
+	fmt.Fprintf(w.notices, "%d rows: %d to do, %d done before, %d failed before or unusable\n",
+		plan.Rows, plan.New, plan.Done, plan.Failed)
+	if plan.New > 0 {
+		w.show = progress.Show(w.notices, isTerminal(w.notices), w.job.Facts, logWriter.through)
+	}
+}
+
+// tellFacts makes progress a record.
+func tellFacts(f runs.Facts) {
+	settled, total := progress.Settled(f)
+	slog.Info("progress", "rows_settled", settled, "rows_total", total, "rows_failed", f.Rows.Failed+f.Rows.Bad, "eta_s", f.ETA,
+		"state", f.State)
+}
+
+// stopShowing ends the display of progress.
+func (w *watching) stopShowing() { w.show.Stop() }
+
+// end ends everything that tells of the run, which err has ended.
+func (w *watching) end(err error) {
+	w.stopShowing()
+	for i := len(w.ends) - 1; i >= 0; i-- {
+		w.ends[i](err)
+	}
+	w.ends = nil
+}
+
+// sayError prints the error that ends the program.
+func sayError(stderr io.Writer, err error) {
+	if jsonErrors == nil {
+		fmt.Fprintln(stderr, "latentbeam:", err)
+		return
+	}
+	level := slog.LevelError
+	if errors.Is(err, context.Canceled) || fault.ExitCode(err) == fault.ExitFailures {
+		level = slog.LevelWarn
+	}
+	jsonErrors.Log(context.Background(), level, err.Error(), "exit", fault.ExitCode(err))
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestWatching: a run writes logs as JSON, metrics and a timeline, says nothing else with --quiet, and leaves facts that
+// status reads.
+func TestWatching(t *testing.T) {
+	s := newShell(t, "job.yaml", small, "prompts.csv", "id,prompt,num_frames\na,a red circle,\nb,a red circle moves left,-3\n")
+	s.says(s.run(2, "status", "out"), "out")
+	out := s.run(1, "run", "job.yaml", "--log-format", "json", "--quiet", "--trace", "t.json", "--metrics-file", "m.prom",
+		"--metrics", "127.0.0.1:0")
+	var rows []string
+	for line := range strings.Lines(out) {
+		var one map[string]any
+		if err := json.Unmarshal([]byte(line), &one); err != nil {
+			t.Fatalf("%v in line %q", err, line)
+		}
+		if one["msg"] == "row done" {
+			rows = append(rows, one["row"].(string))
+			if one["run"] == "" || one["run"] == nil {
+				t.Errorf("a record without its run: %s", line)
+			}
+		}
+	}
+	if strings.Join(rows, " ") != "a" || !strings.Contains(out, `"exit":1`) {
+		t.Errorf("rows %v:\n%s", rows, out)
+	}
+	prom, err := os.ReadFile(filepath.Join(s.dir, "m.prom"))
+	if err != nil || !strings.Contains(string(prom), `latentbeam_rows_settled_total{result="done"} 1`) ||
+		!strings.Contains(string(prom), `latentbeam_rows_passed_over_total{reason="unusable"} 1`) {
+		t.Errorf("%v:\n%s", err, prom)
+	}
+	timeline, err := os.ReadFile(filepath.Join(s.dir, "t.json"))
+	var events []map[string]any
+	if err != nil || json.Unmarshal(timeline, &events) != nil || !strings.Contains(string(timeline), `"cat":"work"`) {
+		t.Errorf("%v:\n%s", err, timeline)
+	}
+	s.says(s.run(0, "status", "out"), "job done, ", "1/1 rows, 100 %", "1 failed (1 cannot be used), the first: prompts.csv:3: ")
+	var st struct {
+		State     string
+		Processes []struct{ Life string }
+	}
+	if err := json.Unmarshal([]byte(s.run(0, "status", "out", "--json", "--watch")), &st); err != nil || st.State != "done" ||
+		len(st.Processes) != 1 || st.Processes[0].Life != "ended" {
+		t.Errorf("%v, %+v", err, st)
+	}
+	s.says(s.run(2, "status", "out", "--job", "none"), "knows no job none")
+}
+
+// TestWatchingWrong: flags that cannot be followed are refused before anything is computed.
+func TestWatchingWrong(t *testing.T) {
+	s := newShell(t, "job.yaml", small, "prompts.csv", "prompt\na red circle\n")
+	for want, args := range map[string][]string{
+		`--log-format is "xml": give text or json`: {"--log-format", "xml"},
+		`--log-level: "loud" is no level`:          {"--log-level", "loud"},
+		"give a free host:port":                    {"--metrics", "nowhere"},
+		"reads only files that end with .prom":     {"--metrics-file", "m.txt"},
+		"--trace: open no/such/dir/t.json":         {"--trace", "no/such/dir/t.json"},
+	} {
+		s.says(s.run(2, append([]string{"run", "job.yaml"}, args...)...), want)
+	}
+	if s.exists("out/summary.json") {
+		t.Error("something was computed")
+	}
+}

@@ -1,0 +1,398 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// job is a job file and its outputs.
+type job struct {
+	f    *flink
+	dir  string // of everything
+	yaml string // path of the job
+	log  string // directory of the workers' notes
+	sets []string
+}
+
+// probing is a job of n rows through the stage probe.
+func probing(t *testing.T, f *flink, n int, more ...string) job {
+	t.Helper()
+	j := job{f: f, dir: t.TempDir()}
+	j.log, j.yaml = filepath.Join(j.dir, "log"), filepath.Join(j.dir, "job.yaml")
+	rows := "prompt,seed\n"
+	for i := range n {
+		rows += fmt.Sprintf("a row,%d\n", i)
+	}
+	for _, line := range more {
+		rows += line + ",1\n"
+	}
+	write(t, filepath.Join(j.dir, "rows.csv"), rows)
+	write(t, j.yaml, "version: 1\nmodel: none\ninput: {prompts: rows.csv}\nstages: [{probe: {}}]\n"+
+		"output: {path: out, write: [latents]}\non_error: {stop_after: 100%}\n")
+	if err := os.Mkdir(j.log, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// on is a run of the job on the cluster, with so many subtasks for each of two slots.
+func (j job) on(waves int, sets ...string) []string {
+	return append([]string{fmt.Sprintf("runner={name: flink, endpoint: \"localhost:%d\", parallelism: 2, waves: %d, "+
+		"options: {pipeline_resources_detector_factory_class: NoJars$Factory}}", jobPort, waves)}, sets...)
+}
+
+// start starts a run whose output is out.
+func (j job) start(t *testing.T, out string, sets ...string) *run {
+	t.Helper()
+	args := []string{"run", j.yaml, "--output", filepath.Join(j.dir, out)}
+	for _, s := range append(slices.Clone(j.sets), sets...) {
+		args = append(args, "--set", s)
+	}
+	r := &run{t: t, Cmd: exec.Command(j.f.program, args...), out: filepath.Join(j.dir, out), began: time.Now()}
+	r.Cmd.Dir, r.Cmd.Stdout, r.Cmd.Stderr = j.dir, &r.text, &r.text
+	if err := r.Cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// run is a process of the program.
+type run struct {
+	t *testing.T
+	*exec.Cmd
+	out   string
+	text  bytes.Buffer
+	began time.Time
+}
+
+// ends waits for the run and checks its exit code.
+func (r *run) ends(code int) string {
+	r.t.Helper()
+	err := r.Wait()
+	if r.ProcessState.ExitCode() != code {
+		r.t.Fatalf("exit %d, want %d (%v):\n%s", r.ProcessState.ExitCode(), code, err, r.text.String())
+	}
+	r.t.Logf("%.1f s: %s", time.Since(r.began).Seconds(), strings.ReplaceAll(last(r.text.String(), 400), "\n", " | "))
+	return r.text.String()
+}
+
+func last(s string, n int) string { return s[max(0, len(s)-n):] }
+
+// digests are those of what a job promises to make again byte for byte.
+func digests(t *testing.T, out string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(out, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(out, path)
+		if err != nil {
+			return err
+		}
+		switch folder, _, _ := strings.Cut(name, "/"); folder {
+		case "videos", "posters", "tables":
+			data, err := os.ReadFile(path)
+			all[name] = fmt.Sprintf("%x", sha256.Sum256(data))
+			if strings.Contains(name, ".tmp-") {
+				t.Errorf("a temporary file is left: %s", name)
+			}
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// same compares two outputs of a job.
+func same(t *testing.T, want, got string) {
+	t.Helper()
+	w, g := digests(t, want), digests(t, got)
+	if len(w) == 0 || !maps.Equal(w, g) {
+		var wrong []string
+		for name := range w {
+			if w[name] != g[name] {
+				wrong = append(wrong, name)
+			}
+		}
+		slices.Sort(wrong)
+		t.Errorf("%d files, want %d; others are %v", len(g), len(w), wrong[:min(len(wrong), 10)])
+		return
+	}
+	t.Logf("%d files are the same", len(w))
+}
+
+// note is what the stage probe notes of a batch.
+type note struct {
+	PID        int
+	Host       string
+	Begin, End float64
+	Rows       int
+}
+
+// notes reads what the workers have noted, in order.
+func (j job) notes(t *testing.T) (all []note) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(j.log, "*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			var n note
+			if err := json.Unmarshal(lines.Bytes(), &n); err == nil {
+				all = append(all, n)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b note) int { return int(1e6 * (a.Begin - b.Begin)) })
+	return all
+}
+
+// processes are the workers that have noted something, by host.
+func processes(notes []note) map[string]map[int]int {
+	out := map[string]map[int]int{}
+	for _, n := range notes {
+		if out[n.Host] == nil {
+			out[n.Host] = map[int]int{}
+		}
+		out[n.Host][n.PID] += n.Rows
+	}
+	return out
+}
+
+// soon waits until something is so.
+func soon(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within two minutes: %s", what)
+		}
+	}
+}
+
+func (j job) logging(ms int) []string {
+	return []string{"stages.probe.log=" + j.log, fmt.Sprintf("stages.probe.sleep_ms=%d", ms)}
+}
+
+// TestShapes: the videos of the built-in model, as the local runner makes them.
+func TestShapes(t *testing.T) {
+	f := cluster(t)
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := job{f: f, dir: t.TempDir(), yaml: filepath.Join(root, "testdata/prompts/shapes.yaml")}
+	if err := os.Symlink(filepath.Join(root, "testdata"), filepath.Join(j.dir, "testdata")); err != nil {
+		t.Fatal(err)
+	}
+	j.sets = []string{"defaults.num_inference_steps=4"}
+	local := j.start(t, "local")
+	local.ends(0)
+	spread := j.start(t, "flink", j.on(3)...)
+	spread.ends(0)
+	same(t, local.out, spread.out)
+}
+
+// TestThousandRows: rows of a trivial stage, some of them bad, equal or failing in time.
+func TestThousandRows(t *testing.T) {
+	f := cluster(t)
+	j := probing(t, f, 1000, "refuse", "a row", "refuse")
+	j.start(t, "local", "runner=local").ends(1)
+	r := j.start(t, "flink", j.on(4, j.logging(0)...)...)
+	r.ends(1)
+	same(t, filepath.Join(j.dir, "local"), r.out)
+	hosts := processes(j.notes(t))
+	for host, pids := range hosts {
+		if len(pids) != 1 {
+			t.Errorf("host %s had %d processes", host, len(pids))
+		}
+	}
+	if len(hosts) != 2 {
+		t.Errorf("rows were computed on %v", hosts)
+	}
+	again := j.start(t, "flink", j.on(4)...).ends(1)
+	if !strings.Contains(again, "nothing") {
+		t.Logf("a second run says: %s", again)
+	}
+}
+
+// TestKilledWorker: rows of a worker that is killed are computed by others, and none twice.
+func TestKilledWorker(t *testing.T) {
+	f := cluster(t)
+	j := probing(t, f, 200)
+	j.start(t, "local", "runner=local").ends(0)
+	r := j.start(t, "flink", j.on(4, j.logging(20)...)...)
+	soon(t, "rows are computed", func() bool { return len(j.notes(t)) > 0 })
+	pids := f.workers(t, "")
+	if len(pids) == 0 {
+		t.Fatal("there are no workers")
+	}
+	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.ends(0)
+	same(t, filepath.Join(j.dir, "local"), r.out)
+}
+
+// TestTrouble: a bundle that ends with an error is computed again by the same process.
+func TestTrouble(t *testing.T) {
+	f := full(t)
+	j := probing(t, f, 100, "trouble 1")
+	j.start(t, "local", "runner=local").ends(0)
+	r := j.start(t, "flink", j.on(4, j.logging(5)...)...)
+	if text := r.ends(0); !strings.Contains(text, "the row asks for trouble") {
+		t.Errorf("the submitter did not hear of the trouble:\n%s", text)
+	}
+	same(t, filepath.Join(j.dir, "local"), r.out)
+	for host, pids := range processes(j.notes(t)) {
+		if len(pids) != 1 {
+			t.Errorf("host %s had %d processes", host, len(pids))
+		}
+	}
+}
+
+// TestFatal: an error that ends a job ends it on the cluster too, although the cluster would try 1,000 times.
+func TestFatal(t *testing.T) {
+	f := full(t)
+	j := probing(t, f, 100, "fatal")
+	text := j.start(t, "flink", j.on(4, j.logging(5)...)...).ends(3)
+	if !strings.Contains(text, "the row asks for the end") || !strings.Contains(text, "worker on host") {
+		t.Errorf("the reason is not there:\n%s", text)
+	}
+}
+
+// TestDeadlyRow: a row with which workers die is a failure at the third death, and all others are done.
+func TestDeadlyRow(t *testing.T) {
+	f := full(t)
+	j := probing(t, f, 60, "kill")
+	r := j.start(t, "flink", j.on(2, append(j.logging(5), "resources.batch_size=8")...)...)
+	text := r.ends(1)
+	if !strings.Contains(text, "60 done") && !strings.Contains(text, "1 failed") {
+		t.Errorf("it says:\n%s", text)
+	}
+	deaths, err := filepath.Glob(filepath.Join(r.out, "runs/*/death-*.json"))
+	if err != nil || len(deaths) != 3 {
+		t.Errorf("%d deaths, %v, want 3", len(deaths), err)
+	}
+}
+
+// TestKilledTaskManager: its rows are computed by the other one.
+func TestKilledTaskManager(t *testing.T) {
+	f := full(t)
+	j := probing(t, f, 200)
+	j.start(t, "local", "runner=local").ends(0)
+	r := j.start(t, "flink", j.on(4, j.logging(20)...)...)
+	soon(t, "rows are computed on tm2", func() bool { return processes(j.notes(t))["tm2"] != nil })
+	f.kill(t, "tm2")
+	r.ends(0)
+	same(t, filepath.Join(j.dir, "local"), r.out)
+	if err := f.start("tm2", f.taskManager("tm2")); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.ready(2); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestInterrupt: Ctrl-C ends the job on the cluster, and the next run does what is left.
+func TestInterrupt(t *testing.T) {
+	f := full(t)
+	j := probing(t, f, 400)
+	j.start(t, "local", "runner=local").ends(0)
+	sets := j.on(8, append(j.logging(40), "resources.batch_size=4")...)
+	r := j.start(t, "flink", sets...)
+	soon(t, "rows are computed", func() bool { return len(j.notes(t)) > 4 })
+	if err := r.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	asked := time.Now()
+	text := r.ends(130)
+	t.Logf("the end came %.1f s after Ctrl-C", time.Since(asked).Seconds())
+	if !strings.Contains(text, "rows to do") {
+		t.Errorf("it says:\n%s", text)
+	}
+	before := len(j.notes(t))
+	time.Sleep(5 * time.Second)
+	if after := len(j.notes(t)); after != before {
+		t.Errorf("%d batches were computed after the end", after-before)
+	}
+	j.start(t, "flink", sets...).ends(0)
+	same(t, filepath.Join(j.dir, "local"), r.out)
+}
+
+// TestKilledSubmitter: the job goes on without the process that has submitted it, and the next run follows it.
+func TestKilledSubmitter(t *testing.T) {
+	f := full(t)
+	j := probing(t, f, 300)
+	j.start(t, "local", "runner=local").ends(0)
+	sets := j.on(4, append(j.logging(40), "resources.batch_size=4")...)
+	r := j.start(t, "flink", sets...)
+	soon(t, "rows are computed", func() bool { return len(j.notes(t)) > 4 })
+	if err := r.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Wait()
+	again := j.start(t, "flink", sets...)
+	text := again.ends(0)
+	if !strings.Contains(text, "follow") {
+		t.Errorf("the second run did not follow the first:\n%s", text)
+	}
+	same(t, filepath.Join(j.dir, "local"), r.out)
+	rows := 0
+	for _, n := range j.notes(t) {
+		rows += n.Rows
+	}
+	if rows != 300 {
+		t.Errorf("%d rows were computed, want each once", rows)
+	}
+}
+
+// TestBalance: of two hosts, one of them three times slower, each takes what it can; halves would take twice the time.
+func TestBalance(t *testing.T) {
+	f := full(t)
+	const rows, ms = 320, 40
+	j := probing(t, f, rows)
+	r := j.start(t, "flink", j.on(8, j.logging(ms)...)...)
+	r.ends(0)
+	notes := j.notes(t)
+	begin, end, on := notes[0].Begin, 0.0, map[string]int{}
+	for _, n := range notes {
+		end = max(end, n.End)
+		on[n.Host] += n.Rows
+	}
+	ideal := rows * ms / 1000.0 / (1 + 1.0/3)
+	t.Logf("makespan %.2f s, ideal %.2f s, ratio %.3f, rows %v, %d batches, processes %v", end-begin, ideal, (end-begin)/ideal, on,
+		len(notes), processes(notes))
+	if ratio := (end - begin) / ideal; ratio > 1.6 { // a busy machine; quiet ones reach 1.1
+		t.Errorf("the makespan is %.2f of the ideal", ratio)
+	}
+}

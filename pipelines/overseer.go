@@ -1,0 +1,172 @@
+package pipelines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"latentbeam/internal/engine"
+	"latentbeam/internal/runs"
+	"latentbeam/schemas/fault"
+)
+
+// overseer follows the workers of a job from the process that has submitted it: it sums what they have done, hears of
+// their trouble, and tells them to stop.
+type overseer struct {
+	job     *Job
+	run     runs.Job
+	info    runs.Info
+	cancel  context.CancelCauseFunc // ends the job at the engine
+	known   map[string]runs.Trouble
+	passing int  // troubles that may pass
+	stopped bool // the marker is written
+	facts   []runs.Facts
+}
+
+// maxTroubles is how often bundles may end with an error that may pass, until the job is given up.
+const maxTroubles = 20
+
+// oversee follows the workers until end is called, which returns what they have done.
+func (j *Job) oversee(ctx context.Context, cancel context.CancelCauseFunc) (*overseer, func(), error) {
+	o := &overseer{job: j, run: runs.Job{Store: j.engine.Store, ID: j.RunID()}, cancel: cancel, known: map[string]runs.Trouble{},
+		info: runs.Info{Output: j.engine.Store.URL(), Runner: j.runner.Name, Endpoint: j.Config.Runner.Endpoint,
+			Version: j.Opts.Version, Started: time.Now().UTC(), File: j.Opts.Start.File, Shards: j.Opts.Shards}}
+	if err := o.run.Write(ctx, o.info); err != nil {
+		return nil, nil, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-time.After(stopEvery):
+				o.look(ctx)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return o, func() { stop(); <-done }, nil
+}
+
+// started notes the engine's id of the job, by which it is found if this process dies.
+func (o *overseer) started(ctx context.Context, id string) {
+	o.info.Engine = id
+	if err := o.run.Write(ctx, o.info); err != nil {
+		slog.Warn("the id of the engine's job could not be noted: another run would not find it", "job", id, "error", err)
+	}
+}
+
+// ended notes that the engine's job is no more.
+func (o *overseer) ended(ctx context.Context) {
+	now := time.Now().UTC()
+	o.info.Ended = &now
+	if err := o.run.Write(ctx, o.info); err != nil {
+		slog.Debug("the end of the job could not be noted", "error", err)
+	}
+}
+
+// look reads what the workers say, once.
+func (o *overseer) look(ctx context.Context) {
+	if err := o.listen(ctx); err != nil && ctx.Err() == nil {
+		slog.Debug("what the workers say could not be read", "error", err)
+	}
+}
+
+func (o *overseer) listen(ctx context.Context) error {
+	e := o.job.engine
+	if stop, err := o.run.Stopped(ctx); err == nil && stop != nil && !e.Stopping() {
+		e.Stop()
+	}
+	if e.Stopping() && !o.stopped {
+		if err := o.run.Stop(ctx, runs.Drain, "the process that submitted the job"); err != nil {
+			return err
+		}
+		o.stopped = true
+	}
+	added, err := o.run.Troubles(ctx, o.known)
+	for _, t := range added {
+		o.hear(t)
+	}
+	if err != nil {
+		return err
+	}
+	if o.facts, err = o.run.ReadFacts(ctx); err != nil {
+		return err
+	}
+	if me := o.job.me.Load(); me != nil { // this process computes nothing
+		o.facts = slices.DeleteFunc(o.facts, func(f runs.Facts) bool { return f.Process == me.Process })
+	}
+	if !o.job.elsewhere() { // they are this engine's own
+		return nil
+	}
+	sum := o.sum()
+	e.Progress.Done.Store(sum.Done)
+	e.Progress.Failed.Store(sum.Failed)
+	if o.job.RunID() != o.run.ID { // of an earlier run
+		return nil
+	}
+	if tooMany := e.Progress.TooMany; tooMany != nil && tooMany(sum.Done+sum.Failed, sum.Failed) {
+		o.cancel(fault.Fatal(fmt.Errorf("stop: %d of the first %d rows that the workers have settled failed, more than "+
+			"on_error.stop_after allows: see the failures table, mend the cause or allow more, and run again", sum.Failed,
+			sum.Done+sum.Failed)))
+	}
+	return nil
+}
+
+// sum adds up the rows of all workers.
+func (o *overseer) sum() (sum runs.Rows) {
+	for _, f := range o.facts {
+		sum.Done += f.Rows.Done
+		sum.Failed += f.Rows.Failed
+		sum.Skipped += f.Rows.Skipped
+		sum.Shared += f.Rows.Shared
+	}
+	return sum
+}
+
+// hear takes the trouble of a worker: what cannot pass ends the job, instead of being tried again for ever.
+func (o *overseer) hear(t runs.Trouble) {
+	err := errors.New(t.Error)
+	switch t.Exit {
+	case fault.ExitUsage:
+		o.cancel(fault.Usage(err))
+	case fault.ExitTryAgain:
+		o.passing++
+		slog.Warn("a worker could not go on; the engine tries again", "error", t.Error)
+		if o.passing >= maxTroubles {
+			o.cancel(fault.TryAgain(fmt.Errorf("%w (it is the trouble number %d)", err, o.passing)))
+		}
+	default:
+		o.cancel(fault.Fatal(err))
+	}
+}
+
+// stages sums the times of the workers.
+func (o *overseer) stages() (all []engine.StageTime) {
+	at := map[string]int{}
+	for _, f := range o.facts {
+		for _, s := range f.Stages {
+			i, found := at[s.Stage]
+			if !found {
+				i = len(all)
+				at[s.Stage] = i
+				all = append(all, engine.StageTime{Stage: s.Stage})
+			}
+			all[i].Busy += time.Duration(s.Busy * float64(time.Second))
+		}
+	}
+	return all
+}
+
+// workers counts the devices of all workers.
+func (o *overseer) workers() (n int) {
+	for _, f := range o.facts {
+		n += len(f.Devices)
+	}
+	return n
+}

@@ -1,0 +1,310 @@
+package pipelines
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/engine"
+	"latentbeam/internal/ledger"
+	"latentbeam/internal/runs"
+	"latentbeam/internal/witness"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+	"latentbeam/transforms"
+)
+
+// Remote opens the jobs of other processes in this one, which is a worker of an engine such as Flink.
+type Remote struct {
+	Specs   []stages.Spec
+	Version string // of the program: that of the submitter must be the same
+
+	mu   sync.Mutex
+	jobs map[string]*remoteJob // by specification
+}
+
+// remoteJob is a job that was opened, or why it was not.
+type remoteJob struct {
+	once sync.Once
+	job  *Job
+	err  error
+}
+
+// Serve makes this process a worker: transforms find the engines of jobs here from now on.
+func (r *Remote) Serve() { transforms.Serve(r.open) }
+
+// open returns the engine of a job. It is opened once, with its weights, and stays open as long as the process lives or
+// until another job comes; a job that could not be opened for a reason that may pass is tried again.
+func (r *Remote) open(text []byte) (*engine.Engine, error) {
+	r.mu.Lock()
+	j := r.jobs[string(text)]
+	if j == nil {
+		j = &remoteJob{}
+		if r.jobs == nil {
+			r.jobs = map[string]*remoteJob{}
+		}
+		r.jobs[string(text)] = j
+	}
+	r.mu.Unlock()
+	j.once.Do(func() { j.job, j.err = r.openJob(text) })
+	if j.err != nil {
+		if fault.ExitCode(j.err) == fault.ExitTryAgain {
+			r.mu.Lock()
+			if r.jobs[string(text)] == j {
+				delete(r.jobs, string(text))
+			}
+			r.mu.Unlock()
+		}
+		return nil, j.err
+	}
+	return j.job.engine, nil
+}
+
+// Close gives back what the jobs hold.
+func (r *Remote) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, j := range r.jobs {
+		if j.job != nil {
+			j.job.Close()
+		}
+	}
+	r.jobs = nil
+}
+
+// openJob opens a job from its specification.
+func (r *Remote) openJob(text []byte) (j *Job, err error) {
+	var s spec
+	var output string
+	defer func() {
+		if err != nil {
+			err = here(err)
+			refuse(output, s.Job, err)
+		}
+	}()
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, fault.Usage(fmt.Errorf("the job's specification: %w", err))
+	}
+	cfg, wrong := s.Start.Config()
+	if wrong == nil {
+		cfg.From(s.Start.Dir)
+		output = cfg.Output.Path
+	}
+	if s.Version != r.Version {
+		return nil, fault.Usage(fmt.Errorf("this worker is latentbeam %s, the job was submitted by %s: give every host the same "+
+			"program", r.Version, s.Version))
+	}
+	if wrong != nil {
+		return nil, fault.Usage(wrong)
+	}
+	if j, err = Open(cfg, Options{Specs: r.Specs, Version: r.Version, Limit: s.Start.Limit, Shard: s.Shard, Shards: s.Shards,
+		Retry: s.Retry, Start: s.Start, AllowEmpty: true, worker: true}); err != nil {
+		if fault.ExitCode(err) == fault.ExitFatal { // nobody said what else it is
+			err = fault.Usage(err)
+		}
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			j.Close()
+		}
+	}()
+	if err := j.agree(s); err != nil {
+		return nil, err
+	}
+	if err := j.attend(context.Background(), s); err != nil {
+		return nil, err
+	}
+	slog.Info("a job was opened, with its weights", "job", s.Job, "pid", os.Getpid(), "devices", j.engine.Pool.Size())
+	return j, nil
+}
+
+// refuse tells the submitter of a job why this process does not work for it. The engine may try again for ever, and its
+// log is on another host.
+func refuse(output, job string, why error) {
+	if output == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
+	defer cancel()
+	s, err := outputs{}.read(ctx, output)
+	if err == nil {
+		defer s.Close()
+		t := runs.Trouble{Process: runs.Process(fmt.Sprintf("refused-%d-%s", os.Getpid(), newJobID())), At: time.Now().UTC(),
+			Error: why.Error(), Exit: fault.ExitCode(why)}
+		err = runs.Job{Store: s, ID: job}.Report(ctx, t, 1)
+	}
+	if err != nil {
+		slog.Warn("the submitter could not be told why this worker cannot do its job", "reason", why, "error", err)
+	}
+}
+
+// here says on which host an error was.
+func here(err error) error {
+	host, nameErr := os.Hostname()
+	if nameErr != nil {
+		host = "unknown"
+	}
+	return fmt.Errorf("worker on host %s: %w", host, err)
+}
+
+// agree compares what the submitter has found with what this process has.
+func (j *Job) agree(s spec) error {
+	if class := j.engine.Rules.Class; class != s.Class {
+		return fault.Usage(fmt.Errorf("this worker computes in class %s, the job is of class %s: bytes would differ; give the job "+
+			"hosts of one class", class, s.Class))
+	}
+	for _, step := range j.host.Steps {
+		if d := step.Digest(); d != s.Weights[step.Name] {
+			return fault.Usage(fmt.Errorf("the weights of %s are others here (digest %s) than where the job was submitted (%s): "+
+				"give every host the same model", step.Name, d, s.Weights[step.Name]))
+		}
+	}
+	return nil
+}
+
+// attend opens the output for a worker, begins to attend the job, and arranges the weights for the rows that are expected.
+func (j *Job) attend(ctx context.Context, s spec) error {
+	out, err := j.openOutput(ctx, j.Opts.outputs.write)
+	if err != nil {
+		return err
+	}
+	l, err := ledger.Open(ctx, out)
+	if err != nil {
+		return err
+	}
+	j.close = append(j.close, l.Close)
+	j.engine.Store, j.engine.Ledger = out, l
+	j.report.Store, j.report.Ledger = out, l
+	j.engine.Progress.TooMany = nil // the submitter sums all workers
+	j.engine.Published = nil        // it writes the pages, too
+	if j.report.Witness, err = witness.Load(ctx, out); err != nil {
+		return err
+	}
+	j.engine.Earlier = j.earlier(s.Since)
+	a := newAttendant(j.engine, s.Job, true)
+	j.close = append(j.close, a.close)
+	j.engine.Spread = j.spreadOf(s, a)
+	if len(s.Rows.Rows) == 0 {
+		return nil
+	}
+	if err := j.host.Arrange(s.Rows.Rows, s.Rows.Elements); err != nil {
+		return err
+	}
+	return j.host.Reload(ctx)
+}
+
+// earlier says whether an earlier run has published files of a row.
+func (j *Job) earlier(since uint32) func(schemas.Key) bool {
+	return func(key schemas.Key) bool {
+		if j.engine.Ledger.Lost() > 0 || len(j.engine.Ledger.Damaged()) > 0 {
+			return true
+		}
+		if forgotten := j.forgotten.Load(); forgotten != nil && (*forgotten)(key) { // this process has read the input
+			return true
+		}
+		_, any, err := j.engine.Ledger.Lookup(ledger.Key(key))
+		if err != nil || any != ledger.Done {
+			return false
+		}
+		own, err := j.engine.Ledger.LookupSince(ledger.Key(key), since)
+		return err == nil && own == ledger.Absent
+	}
+}
+
+// spreadOf says how the engine of this process works for a job that is spread.
+func (j *Job) spreadOf(s spec, a *attendant) *engine.Spread {
+	dir := j.Opts.Start.dir()
+	return &engine.Spread{
+		Since: s.Since,
+		Input: s.Input,
+		Resolve: func(row *schemas.PromptRow) {
+			row.Media = config.Absolute(dir, row.Media)
+			row.Reference = config.Absolute(dir, row.Reference)
+		},
+		Reads:   func(ctx context.Context) error { return j.reads(ctx) },
+		Tensors: tensorsOf(j.engine.Source),
+		Begin:   a.begin,
+		End:     a.finish,
+		Mark:    a.mark,
+		Done:    func(keys []schemas.Key) { a.marks.Done(texts(keys)) },
+		Report:  a.report,
+	}
+}
+
+// reads makes the ledger forget what is to be computed again, as the submitter did before it planned.
+func (j *Job) reads(ctx context.Context) error {
+	if !j.Opts.worker { // it has
+		return nil
+	}
+	earlier, err := j.forget(ctx, j.engine.Ledger)
+	j.forgotten.Store(&earlier)
+	return err
+}
+
+// lazy is the source of a worker: only one of them reads the input, and only its host needs it.
+type lazy struct {
+	open func() (engine.Source, error)
+}
+
+// Rows opens the source and yields its rows.
+func (l lazy) Rows(ctx context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
+	return func(yield func(*stages.Element, error) bool) {
+		source, err := l.open()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for e, err := range source.Rows(ctx, tensors) {
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// lazily opens the source of cfg when it is first asked for rows.
+func lazily(cfg *config.Config, limit int) lazy {
+	return lazy{sync.OnceValues(func() (engine.Source, error) {
+		source, err := openSource(cfg, limit)
+		if err != nil {
+			err = fault.Usage(err)
+		}
+		return source, err
+	})}
+}
+
+// tensorsOf returns what brings the tensors of single elements of a source, nil where it has none.
+func tensorsOf(s engine.Source) func(*stages.Element) error {
+	if l, ok := s.(lazy); ok {
+		var once sync.Once
+		var tensors func(*stages.Element) error
+		var err error
+		return func(e *stages.Element) error {
+			once.Do(func() {
+				var source engine.Source
+				if source, err = l.open(); err == nil {
+					tensors = tensorsOf(source)
+				}
+			})
+			if err != nil || tensors == nil {
+				return err
+			}
+			return tensors(e)
+		}
+	}
+	switch s := s.(type) {
+	case embeddings:
+		return finder(s.element)
+	case latents:
+		return finder(s.element)
+	}
+	return nil
+}

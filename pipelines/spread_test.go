@@ -1,0 +1,170 @@
+//go:build prism
+
+package pipelines_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
+
+	"latentbeam/pipelines"
+	"latentbeam/runners"
+	"latentbeam/stages"
+	"latentbeam/stages/catalog"
+)
+
+// poolEnv makes this binary a pool of workers, and poolVersion gives it another version.
+const (
+	poolEnv     = "LATENTBEAM_TEST_POOL"
+	poolVersion = "LATENTBEAM_TEST_POOL_VERSION"
+)
+
+// TestPoolProcess is the process of startPool.
+func TestPoolProcess(t *testing.T) {
+	if os.Getenv(poolEnv) == "" {
+		t.Skip("a process of other tests")
+	}
+	remote := &pipelines.Remote{Specs: poolSpecs(), Version: "test" + os.Getenv(poolVersion)}
+	remote.Serve()
+	runners.Init()
+	pool, err := runners.Listen("127.0.0.1:0")
+	must(t, err)
+	fmt.Println("pool " + pool.Addr())
+	go func() { // its end is the end of the test that has started it
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		os.Exit(0)
+	}()
+	must(t, pool.Serve(context.Background()))
+}
+
+// poolSpecs are the stages that both processes know.
+func poolSpecs() []stages.Spec { return append(catalog.All(), toySpec()) }
+
+// startPool starts a process that is a pool of workers, in a directory of its own, and returns its address.
+func startPool(t *testing.T, env ...string) string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestPoolProcess$", "-test.v")
+	cmd.Dir, cmd.Stderr = t.TempDir(), os.Stderr
+	cmd.Env = append(append(os.Environ(), poolEnv+"=1"), env...)
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		in.Close()
+		cmd.Wait()
+	})
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if addr, found := strings.CutPrefix(lines.Text(), "pool "); found {
+			go func() {
+				for lines.Scan() {
+				}
+			}()
+			return addr
+		}
+	}
+	t.Fatal("the pool did not start")
+	return ""
+}
+
+// prismServer is a job server of prism, for all tests of the process.
+var prismServer = sync.OnceValues(func() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	_, err = prism.CreateJobServer(context.Background(), prism.Options{Port: port})
+	return fmt.Sprintf("localhost:%d", port), err
+})
+
+// spread is the job on workers of the pool, or of this process where there is none.
+func (j job) spread(t *testing.T, pool string) job {
+	t.Helper()
+	server, err := prismServer()
+	must(t, err)
+	j.sets = append([]string{"runner.name=flink", "runner.endpoint=" + server}, j.sets...)
+	if pool == "" {
+		j.sets = append(j.sets, "runner.environment=loopback")
+	} else {
+		j.sets = append(j.sets, "runner.environment=external", "runner.pool="+pool)
+	}
+	return j
+}
+
+// TestSpread: workers of another process, which have not opened the job, give the bytes of the local runner. Jobs whose
+// rows bring tensors send their places alone.
+func TestSpread(t *testing.T) {
+	pool := startPool(t)
+	for name, j := range suite(t) {
+		if name == "with readings" && testing.Short() {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			j.out = filepath.Join(t.TempDir(), "out")
+			want := j
+			r := want.mustRun(t)
+			for where, addr := range map[string]string{"another process": pool, "this process": ""} {
+				got := j.spread(t, addr)
+				got.out = filepath.Join(t.TempDir(), "out")
+				s := got.mustRun(t)
+				if s.Totals.Done != r.Totals.Done || s.Totals.Failed != r.Totals.Failed || s.Totals.Pending > 0 {
+					t.Errorf("%s: %+v, want %+v", where, s.Totals, r.Totals)
+				}
+				if wrong := mustRead(t, want.out).diff(mustRead(t, got.out)); len(wrong) > 0 {
+					t.Errorf("%s:\n%s", where, strings.Join(wrong, "\n"))
+				}
+				if again := got.mustRun(t); !again.NothingToDo {
+					t.Errorf("%s: the finished job computed %d", where, again.Done)
+				}
+			}
+		})
+	}
+}
+
+// TestSpreadAgain: rows whose results are damaged, and failed ones at a retry, are computed again by workers; others
+// are not.
+func TestSpreadAgain(t *testing.T) {
+	j := job{prompts: writeTable(t, "all.csv", seamTable), out: filepath.Join(t.TempDir(), "out")}.spread(t, startPool(t))
+	j.mustRun(t)
+	want := mustRead(t, j.out)
+	videos, err := filepath.Glob(filepath.Join(j.out, "videos/*/*.mp4"))
+	must(t, err)
+	must(t, os.Remove(videos[0]))
+	must(t, os.Truncate(videos[1], 100))
+	if r := j.mustRun(t); r.Done != 2 || r.Totals.Failed > 0 {
+		t.Errorf("two videos were damaged: %d done, %+v", r.Done, r.Totals)
+	}
+	if wrong := want.diff(mustRead(t, j.out)); len(wrong) > 0 {
+		t.Error(strings.Join(wrong, "\n"))
+	}
+}
+
+// TestSpreadRefusals: workers that cannot do the job say why, and the submitter says it, with exit code 2.
+func TestSpreadRefusals(t *testing.T) {
+	table := writeTable(t, "all.csv", seamTable)
+	refuse := func(what, pool string, j job, want string) {
+		t.Helper()
+		j.out = filepath.Join(t.TempDir(), "out")
+		_, err := j.spread(t, pool).run()
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "worker on host") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if strings.Contains(fmt.Sprint(err), "harness") {
+			t.Errorf("%s: the text of the engine is shown: %v", what, err)
+		}
+	}
+	refuse("another version", startPool(t, poolVersion+"=2"), job{prompts: table}, "this worker is latentbeam test2, the job was submitted by test")
+	refuse("another class", startPool(t, "GODEBUG=cpu.all=off"), job{prompts: table}, "this worker computes in class ")
+}

@@ -1,0 +1,256 @@
+package runners
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
+	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/universal/runnerlib"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"latentbeam/schemas/fault"
+)
+
+// client speaks to a job server of Beam. It is our own and not Beam's: it sends every option of the engine, stages no
+// file, knows the id of the job, and can cancel it.
+type client struct {
+	endpoint string
+	conn     *grpc.ClientConn
+	jobs     jobpb.JobServiceClient
+	pause    time.Duration // between questions to a server that does not answer
+	patience time.Duration // how long a server may be silent while the job runs
+}
+
+// Times of the client.
+const (
+	dialTime     = 30 * time.Second // for the first answer
+	submitTime   = 10 * time.Minute // a server may load its classes for the first job
+	cancelTime   = 3 * time.Second  // this process ends soon after
+	askPause     = 2 * time.Second
+	lostPatience = 5 * time.Minute
+)
+
+// maxMessage bounds one answer of a server: a pipeline and its errors are small.
+const maxMessage = 64 << 20
+
+// dial returns a client of the job server at endpoint. It does not wait for the server.
+func dial(endpoint string) (*client, error) {
+	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))
+	if err != nil {
+		return nil, err
+	}
+	return &client{endpoint: endpoint, conn: conn, jobs: jobpb.NewJobServiceClient(conn), pause: askPause,
+		patience: lostPatience}, nil
+}
+
+func (c *client) close() { c.conn.Close() }
+
+// unreachable says that nobody answers, if that is what err says.
+func (c *client) unreachable(err error) error {
+	if s := status.Code(err); s == codes.Unavailable || s == codes.DeadlineExceeded {
+		return fault.TryAgain(fmt.Errorf("no job server answers at %s: start one there, or mend runner.endpoint (%w)",
+			c.endpoint, err))
+	}
+	return err
+}
+
+// look asks the server whether it is one.
+func (c *client) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	_, err := c.jobs.GetJobs(ctx, &jobpb.GetJobsRequest{}, grpc.WaitForReady(true))
+	if status.Code(err) == codes.Unimplemented { // it answers
+		return nil
+	}
+	return c.unreachable(err)
+}
+
+// submit starts a job and returns the id that the engine gives it.
+func (c *client) submit(ctx context.Context, name string, p *pipepb.Pipeline, options map[string]any) (id string, err error) {
+	raw, err := structpb.NewStruct(options)
+	if err != nil {
+		return "", fmt.Errorf("options of the engine: %w", err)
+	}
+	if err := c.look(ctx); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, submitTime)
+	defer cancel()
+	prepared, err := c.jobs.Prepare(ctx, &jobpb.PrepareJobRequest{Pipeline: p, PipelineOptions: raw, JobName: name})
+	if err != nil {
+		return "", fmt.Errorf("prepare the job: %w", c.unreachable(err))
+	}
+	// A server waits for this session, even where nothing is staged.
+	if at := prepared.GetArtifactStagingEndpoint().GetUrl(); at != "" {
+		if _, err := runnerlib.Stage(ctx, prepared.GetPreparationId(), at, "/dev/null", prepared.GetStagingSessionToken()); err != nil {
+			return "", fmt.Errorf("stage nothing at %s: %w", at, err)
+		}
+	}
+	run, err := c.jobs.Run(ctx, &jobpb.RunJobRequest{PreparationId: prepared.GetPreparationId(),
+		RetrievalToken: prepared.GetStagingSessionToken()})
+	if err != nil {
+		return "", fmt.Errorf("start the job: %w", c.unreachable(err))
+	}
+	return run.GetJobId(), nil
+}
+
+// wait follows a job to its end. The end of ctx does not end the job: see cancel.
+func (c *client) wait(ctx context.Context, id string) error {
+	var why failure
+	for silent := time.Now(); ; {
+		state, err := c.follow(ctx, id, &why, func() { silent = time.Now() })
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err == nil && terminal(state) {
+			return why.of(state)
+		}
+		if err != nil && status.Code(err) == codes.NotFound {
+			return fault.TryAgain(fmt.Errorf("the job server at %s does not know job %s any more: run again, which finds what "+
+				"was done", c.endpoint, id))
+		}
+		if time.Since(silent) > c.patience {
+			return fault.TryAgain(fmt.Errorf("the job server at %s has been silent for %v, job %s may be running: run again "+
+				"later, which finds what was done (%w)", c.endpoint, c.patience, id, err))
+		}
+		select {
+		case <-time.After(c.pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// follow reads messages and states of a job until it ends or the connection does. heard is called with each.
+func (c *client) follow(ctx context.Context, id string, why *failure, heard func()) (jobpb.JobState_Enum, error) {
+	streaming, end := context.WithCancel(ctx)
+	defer end()
+	// The state is asked for besides: a job server that has lost one listener does not tell the others of the end.
+	go c.untilEnd(streaming, id, end)
+	stream, err := c.jobs.GetMessageStream(streaming, &jobpb.JobMessagesRequest{JobId: id})
+	for err == nil {
+		var m *jobpb.JobMessagesResponse
+		if m, err = stream.Recv(); err != nil {
+			break
+		}
+		heard()
+		if text := m.GetMessageResponse(); text != nil {
+			why.add(text)
+		}
+		if s := m.GetStateResponse(); s != nil && terminal(s.GetState()) {
+			return s.GetState(), nil
+		}
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		slog.Debug("the stream of messages has ended", "job", id, "error", err)
+	}
+	answer, err := c.jobs.GetState(ctx, &jobpb.GetJobStateRequest{JobId: id})
+	if err == nil {
+		heard()
+	}
+	return answer.GetState(), err
+}
+
+// untilEnd calls end when the job has ended, and a little later than its stream of messages would say it.
+func (c *client) untilEnd(ctx context.Context, id string, end func()) {
+	for ended := 0; ended < 2; {
+		select {
+		case <-time.After(c.pause):
+		case <-ctx.Done():
+			return
+		}
+		answer, err := c.jobs.GetState(ctx, &jobpb.GetJobStateRequest{JobId: id})
+		if err == nil && terminal(answer.GetState()) {
+			ended++
+		}
+	}
+	end()
+}
+
+// state returns the state of a job.
+func (c *client) state(ctx context.Context, id string) (jobpb.JobState_Enum, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	answer, err := c.jobs.GetState(ctx, &jobpb.GetJobStateRequest{JobId: id}, grpc.WaitForReady(true))
+	return answer.GetState(), c.unreachable(err)
+}
+
+// cancel ends a job, whatever becomes of ctx.
+func (c *client) cancel(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+	defer cancel()
+	_, err := c.jobs.Cancel(ctx, &jobpb.CancelJobRequest{JobId: id})
+	return err
+}
+
+func terminal(s jobpb.JobState_Enum) bool {
+	switch s {
+	case jobpb.JobState_DONE, jobpb.JobState_FAILED, jobpb.JobState_CANCELLED, jobpb.JobState_DRAINED, jobpb.JobState_UPDATED:
+		return true
+	}
+	return false
+}
+
+// failure gathers what a server says of a job that fails.
+type failure struct{ last, marked string }
+
+// maxReason bounds what is shown of an engine's text.
+const maxReason = 2000
+
+// add keeps a message. Errors of our own DoFns are marked: an engine wraps them in pages of its own.
+func (f *failure) add(m *jobpb.JobMessage) {
+	text := m.GetMessageText()
+	if m.GetImportance() >= jobpb.JobMessage_JOB_MESSAGE_ERROR {
+		f.last = text
+	}
+	if reason := fault.Marked(text); reason != "" {
+		f.marked = reason
+	}
+	slog.Debug("the engine says", "importance", m.GetImportance().String(), "text", text)
+}
+
+// of is the error of a job that has ended so.
+func (f *failure) of(s jobpb.JobState_Enum) error {
+	if s == jobpb.JobState_DONE {
+		return nil
+	}
+	if f.marked != "" {
+		return errors.New(f.marked)
+	}
+	reason := f.last
+	if reason == "" {
+		reason = "the engine gave no reason; its log may have one"
+	}
+	text, _, _ := strings.Cut(reason, "\n\tat ") // Java's stack
+	if len(text) > maxReason {
+		text = text[:maxReason] + "…"
+	}
+	err := fmt.Errorf("job %s: %s", strings.ToLower(s.String()), text)
+	if s == jobpb.JobState_FAILED && died(reason) {
+		err = fmt.Errorf("%w\n  a worker has died, and the engine did not start another: give the cluster a restart strategy "+
+			"(restart-strategy.type: fixed-delay, attempts: 1000, delay: 3 s) and run again", err)
+		return fault.TryAgain(err)
+	}
+	return err
+}
+
+// died reports whether an engine's text is what it says of a worker that is gone.
+func died(text string) bool {
+	for _, sign := range []string{"client cancelled", "call already cancelled", "call already closed", "NoRestartBackoffTimeStrategy",
+		"Connection reset", "was closed", "hung up"} {
+		if strings.Contains(text, sign) {
+			return true
+		}
+	}
+	return false
+}

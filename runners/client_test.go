@@ -1,0 +1,319 @@
+package runners
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
+	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"latentbeam/internal/config"
+	"latentbeam/schemas/fault"
+)
+
+// fakeServer is a job server that runs nothing.
+type fakeServer struct {
+	jobpb.UnimplementedJobServiceServer
+	jobpb.UnimplementedArtifactStagingServiceServer
+	addr string
+
+	mu        sync.Mutex
+	prepared  *jobpb.PrepareJobRequest
+	staged    string // token of the session
+	cancelled string
+	answers   []*jobpb.JobMessagesResponse // of the stream
+	cuts      int                          // how many streams break before they say anything
+	state     jobpb.JobState_Enum
+	refuse    error // of Prepare
+	hang      bool  // the stream says nothing until its caller goes
+}
+
+func serveFake(t *testing.T, f *fakeServer) *fakeServer {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.addr = listener.Addr().String()
+	s := grpc.NewServer()
+	jobpb.RegisterJobServiceServer(s, f)
+	jobpb.RegisterArtifactStagingServiceServer(s, f)
+	go s.Serve(listener)
+	t.Cleanup(s.Stop)
+	return f
+}
+
+func (f *fakeServer) Prepare(_ context.Context, r *jobpb.PrepareJobRequest) (*jobpb.PrepareJobResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refuse != nil {
+		return nil, f.refuse
+	}
+	f.prepared = r
+	return &jobpb.PrepareJobResponse{PreparationId: "prep", StagingSessionToken: "token",
+		ArtifactStagingEndpoint: &pipepb.ApiServiceDescriptor{Url: f.addr}}, nil
+}
+
+// ReverseArtifactRetrievalService asks for the artifacts of an environment that has none.
+func (f *fakeServer) ReverseArtifactRetrievalService(s jobpb.ArtifactStagingService_ReverseArtifactRetrievalServiceServer) error {
+	first, err := s.Recv()
+	if err != nil {
+		return err
+	}
+	if err := s.Send(&jobpb.ArtifactRequestWrapper{Request: &jobpb.ArtifactRequestWrapper_ResolveArtifact{
+		ResolveArtifact: &jobpb.ResolveArtifactsRequest{}}}); err != nil {
+		return err
+	}
+	if _, err := s.Recv(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.staged = first.GetStagingToken()
+	return nil
+}
+
+func (f *fakeServer) Run(_ context.Context, r *jobpb.RunJobRequest) (*jobpb.RunJobResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.staged != "token" || r.GetRetrievalToken() != "token" || r.GetPreparationId() != "prep" {
+		return nil, status.Errorf(codes.FailedPrecondition, "run %v before the session of artifacts (%q)", r, f.staged)
+	}
+	return &jobpb.RunJobResponse{JobId: "job-7"}, nil
+}
+
+func (f *fakeServer) GetMessageStream(r *jobpb.JobMessagesRequest, s jobpb.JobService_GetMessageStreamServer) error {
+	f.mu.Lock()
+	answers, hang := f.answers, f.hang
+	if f.cuts > 0 {
+		f.cuts--
+		f.mu.Unlock()
+		return status.Error(codes.Unavailable, "cut")
+	}
+	f.mu.Unlock()
+	for _, a := range answers {
+		if err := s.Send(a); err != nil {
+			return err
+		}
+	}
+	if hang {
+		<-s.Context().Done()
+	}
+	return nil
+}
+
+func (f *fakeServer) GetState(context.Context, *jobpb.GetJobStateRequest) (*jobpb.JobStateEvent, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return &jobpb.JobStateEvent{State: f.state}, nil
+}
+
+func (f *fakeServer) Cancel(_ context.Context, r *jobpb.CancelJobRequest) (*jobpb.CancelJobResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cancelled, f.state = r.GetJobId(), jobpb.JobState_CANCELLED
+	return &jobpb.CancelJobResponse{State: jobpb.JobState_CANCELLING}, nil
+}
+
+func said(text string) *jobpb.JobMessagesResponse {
+	return &jobpb.JobMessagesResponse{Response: &jobpb.JobMessagesResponse_MessageResponse{
+		MessageResponse: &jobpb.JobMessage{Importance: jobpb.JobMessage_JOB_MESSAGE_ERROR, MessageText: text}}}
+}
+
+func became(s jobpb.JobState_Enum) *jobpb.JobMessagesResponse {
+	return &jobpb.JobMessagesResponse{Response: &jobpb.JobMessagesResponse_StateResponse{StateResponse: &jobpb.JobStateEvent{State: s}}}
+}
+
+// submitted runs a pipeline on a fake server as flink.
+func submitted(t *testing.T, f *fakeServer, c config.Runner) (id string, err error) {
+	t.Helper()
+	c.Endpoint = serveFake(t, f).addr
+	r, err := Find("flink")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.Run(t.Context(), Launch{Pipeline: counting(false), Job: "a job", Config: c, Subtasks: 12, Started: func(s string) { id = s }})
+	return id, err
+}
+
+// TestSubmit: what a job server is sent, options of the engine and environment included, and nothing to stage.
+func TestSubmit(t *testing.T) {
+	f := &fakeServer{answers: []*jobpb.JobMessagesResponse{became(jobpb.JobState_RUNNING), said("noise"), became(jobpb.JobState_DONE)}}
+	id, err := submitted(t, f, config.Runner{Parallelism: 2, Command: "/opt/worker",
+		Options: config.Values{"environment_cache_millis": int64(5000), "mine": []any{"x"}}})
+	if err != nil || id != "job-7" {
+		t.Fatalf("job %q, %v", id, err)
+	}
+	if f.prepared.GetJobName() != "a job" {
+		t.Errorf("it is called %q", f.prepared.GetJobName())
+	}
+	options := f.prepared.GetPipelineOptions().AsMap()
+	for name, want := range map[string]any{"parallelism": 12.0, "execution_mode_for_batch": "BATCH",
+		"environment_cache_millis": 5000.0, "job_name": "a job"} {
+		if got := options["beam:option:"+name+":v1"]; got != want {
+			t.Errorf("option %s is %v, want %v", name, got, want)
+		}
+	}
+	if _, found := options["beam:option:mine:v1"]; !found {
+		t.Errorf("an option of the YAML is not there: %v", slices.Collect(maps.Keys(options)))
+	}
+	for _, e := range f.prepared.GetPipeline().GetComponents().GetEnvironments() {
+		var p pipepb.ProcessPayload
+		if err := proto.Unmarshal(e.GetPayload(), &p); err != nil || e.GetUrn() != "beam:env:process:v1" || p.GetCommand() != "/opt/worker" ||
+			len(e.GetDependencies()) > 0 || len(e.GetCapabilities()) == 0 {
+			t.Errorf("environment %v, %v", e, err)
+		}
+	}
+}
+
+// TestFailures: what a user reads of a job that fails.
+func TestFailures(t *testing.T) {
+	failed := became(jobpb.JobState_FAILED)
+	for name, c := range map[string]struct {
+		answers []*jobpb.JobMessagesResponse
+		want    string
+		code    int
+	}{
+		"our own error": {[]*jobpb.JobMessagesResponse{
+			said("java.lang.RuntimeException: Error from SDK: " + fault.Mark(errors.New("worker b: another model")).Error() + "\n\tat x.y"),
+			said("later noise"), failed}, "runner flink: worker b: another model", fault.ExitFatal},
+		"an engine's": {[]*jobpb.JobMessagesResponse{said("java.lang.Foo: no slots\n\tat a.b\n\tat c.d"), failed},
+			"runner flink: job failed: java.lang.Foo: no slots", fault.ExitFatal},
+		"a dead worker": {[]*jobpb.JobMessagesResponse{said("CANCELLED: client cancelled"), failed}, "restart-strategy", fault.ExitTryAgain},
+		"no reason":     {[]*jobpb.JobMessagesResponse{failed}, "the engine gave no reason", fault.ExitFatal},
+		"cancelled":     {[]*jobpb.JobMessagesResponse{became(jobpb.JobState_CANCELLED)}, "job cancelled", fault.ExitFatal},
+	} {
+		_, err := submitted(t, &fakeServer{answers: c.answers}, config.Runner{})
+		if err == nil || !strings.Contains(err.Error(), c.want) || fault.ExitCode(err) != c.code {
+			t.Errorf("%s: %v (exit %d)", name, err, fault.ExitCode(err))
+		}
+	}
+	_, err := submitted(t, &fakeServer{refuse: status.Error(codes.InvalidArgument, "no such option")}, config.Runner{})
+	if err == nil || !strings.Contains(err.Error(), "prepare the job") || !strings.Contains(err.Error(), "no such option") {
+		t.Errorf("a refused job: %v", err)
+	}
+}
+
+// TestCutStream: a job is followed to its end although the connection breaks meanwhile.
+func TestCutStream(t *testing.T) {
+	f := serveFake(t, &fakeServer{cuts: 3, state: jobpb.JobState_RUNNING,
+		answers: []*jobpb.JobMessagesResponse{became(jobpb.JobState_DONE)}})
+	c := dialed(t, f)
+	if err := c.wait(t.Context(), "job-7"); err != nil || f.cuts != 0 {
+		t.Errorf("%v, %d streams to go", err, f.cuts)
+	}
+	f = serveFake(t, &fakeServer{cuts: 1 << 30})
+	c = dialed(t, f)
+	c.patience = 50 * time.Millisecond
+	c.conn.Close() // nobody answers any more
+	if err := c.wait(t.Context(), "job-7"); fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(fmt.Sprint(err), "job-7") {
+		t.Errorf("a silent server: %v", err)
+	}
+}
+
+func dialed(t *testing.T, f *fakeServer) *client {
+	t.Helper()
+	c, err := dial(f.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.pause = time.Millisecond
+	t.Cleanup(c.close)
+	return c
+}
+
+// TestLostListener: a job that has ended is noticed although its stream of messages does not say it.
+func TestLostListener(t *testing.T) {
+	c := dialed(t, serveFake(t, &fakeServer{hang: true, state: jobpb.JobState_DONE}))
+	if err := c.wait(t.Context(), "job-7"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCancel: the end of the context cancels the job at the engine.
+func TestCancel(t *testing.T) {
+	f := serveFake(t, &fakeServer{hang: true, state: jobpb.JobState_RUNNING})
+	r, err := Find("spark")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	err = r.Run(ctx, Launch{Pipeline: counting(false), Config: config.Runner{Endpoint: f.addr}, Started: func(string) { cancel(why) }})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !errors.Is(err, why) || f.cancelled != "job-7" {
+		t.Errorf("%v, cancelled %q", err, f.cancelled)
+	}
+}
+
+// TestNobodyThere: an endpoint without a server is tried again later, and named.
+func TestNobodyThere(t *testing.T) {
+	c, err := dial("127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := c.look(ctx); fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), "127.0.0.1:1") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestCheck: keys that a runner has no use for are refused with their place.
+func TestCheck(t *testing.T) {
+	const head = "version: 1\nmodel: tiny\ninput: {prompts: x.txt}\nstages: [encode_text]\noutput: {path: out, write: [embeddings]}\n"
+	for text, want := range map[string]string{
+		"runner: flink": "",
+		"runner: {name: flink, endpoint: \"h:1\", parallelism: 8, waves: 6, command: /x, options: {a: {b: [1]}}}": "",
+		"runner: {name: local, waves: 2}":                         `job.yaml:6:30: runner local has no key "waves"`,
+		"runner: {name: flink, environment: external}":            "needs runner.pool",
+		"runner: {name: flink, environment: docker}":              `"docker" is not known`,
+		"runner: {name: flink, endpoint: h}":                      "write host:port",
+		"runner: {name: flink, parallelism: -1}":                  "from 1 to",
+		"runner: {name: flink, slots: 1}":                         `unknown key "slots" in runner`,
+		"runner: {name: flink, options: [1]}":                     "must be a map",
+		"runner: {name: flink, pool: \"h:1\"}":                    "only for environment external",
+		"runner: {name: flink, environment: external, pool: h:1}": "",
+	} {
+		cfg, err := config.Parse("job.yaml", head+text+"\n", nil)
+		if err == nil {
+			r, findErr := Find(cfg.Runner.Name)
+			if findErr != nil {
+				t.Fatal(findErr)
+			}
+			err = r.Check(cfg)
+		}
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestBootArgs(t *testing.T) {
+	for line, want := range map[string]bool{
+		"--id=1-1 --provision_endpoint=localhost:4711": true,
+		"--provision_endpoint=localhost:4711 -id=1-1":  true,
+		"run job.yaml":  false,
+		"run --id=3":    false,
+		"--id 1 --help": false,
+	} {
+		id, at, found := BootArgs(strings.Fields(line))
+		if found != want || found && (id != "1-1" || at != "localhost:4711") {
+			t.Errorf("%s: %q, %q, %v", line, id, at, found)
+		}
+	}
+}

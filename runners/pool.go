@@ -1,0 +1,130 @@
+package runners
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+
+	"github.com/apache/beam/sdks/v2/go/container/tools"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/harness"
+	fnpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/fnexecution_v1"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
+	"google.golang.org/grpc"
+)
+
+// Pool starts workers of this process for engines that ask for them (environment external). Unlike Beam's own, it
+// serves several engines: two TaskManagers of Flink call their workers by the same names.
+type Pool struct {
+	fnpb.UnimplementedBeamFnExternalWorkerPoolServer
+	listener net.Listener
+	server   *grpc.Server
+	root     context.Context
+	end      context.CancelFunc
+
+	mu      sync.Mutex
+	workers map[worker]context.CancelFunc
+}
+
+// worker is a worker as its engine knows it.
+type worker struct{ id, control string }
+
+// Listen returns a pool that answers at addr once it serves. Whoever reaches it runs jobs in this process.
+func Listen(addr string) (*Pool, error) {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pool{listener: listener, server: grpc.NewServer(), workers: map[worker]context.CancelFunc{}}
+	p.root, p.end = context.WithCancel(context.Background())
+	fnpb.RegisterBeamFnExternalWorkerPoolServer(p.server, p)
+	return p, nil
+}
+
+// Addr is where the pool listens.
+func (p *Pool) Addr() string { return p.listener.Addr().String() }
+
+// Serve answers until ctx ends or Close is called. Workers end with it.
+func (p *Pool) Serve(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, p.Close)
+	defer stop()
+	defer p.end()
+	return p.server.Serve(p.listener)
+}
+
+// Close ends the pool and its workers.
+func (p *Pool) Close() {
+	p.end()
+	p.server.Stop()
+}
+
+// StartWorker starts a worker; its engine is asked what it can.
+func (p *Pool) StartWorker(_ context.Context, r *fnpb.StartWorkerRequest) (*fnpb.StartWorkerResponse, error) {
+	w := worker{r.GetWorkerId(), r.GetControlEndpoint().GetUrl()}
+	logging := r.GetLoggingEndpoint()
+	refuse := func(format string, args ...any) (*fnpb.StartWorkerResponse, error) {
+		return &fnpb.StartWorkerResponse{Error: fmt.Sprintf(format, args...)}, nil
+	}
+	switch {
+	case w.id == "" || w.control == "" || logging.GetUrl() == "":
+		return refuse("worker %q: an id, a control endpoint and a logging endpoint are needed", w.id)
+	case logging.GetAuthentication() != nil || r.GetControlEndpoint().GetAuthentication() != nil:
+		return refuse("worker %q: endpoints with authentication are not supported", w.id)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.workers[w] != nil {
+		return refuse("worker %q of %s is there already", w.id, w.control)
+	}
+	ctx, cancel := context.WithCancel(grpcx.WriteWorkerID(p.root, w.id))
+	p.workers[w] = cancel
+	go func() {
+		defer p.forget(w)
+		err := serveEngine(ctx, logging.GetUrl(), w.control, r.GetProvisionEndpoint().GetUrl())
+		if err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
+			slog.Debug("a worker has ended", "worker", w.id, "error", err)
+		}
+	}()
+	return &fnpb.StartWorkerResponse{}, nil
+}
+
+// StopWorker ends the workers of that name: an engine does not say here who it is.
+func (p *Pool) StopWorker(_ context.Context, r *fnpb.StopWorkerRequest) (*fnpb.StopWorkerResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var own []worker
+	for w := range p.workers {
+		if w.id == r.GetWorkerId() {
+			own = append(own, w)
+		}
+	}
+	if len(own) != 1 { // of two, the one that is meant ends with its connection
+		return &fnpb.StopWorkerResponse{}, nil
+	}
+	p.workers[own[0]]()
+	return &fnpb.StopWorkerResponse{}, nil
+}
+
+func (p *Pool) forget(w worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if end := p.workers[w]; end != nil {
+		end()
+		delete(p.workers, w)
+	}
+}
+
+// serveEngine is one worker of this process: it computes what the engine at control asks for until that hangs up.
+func serveEngine(ctx context.Context, logging, control, provision string) error {
+	var o harness.Options
+	if provision != "" {
+		info, err := tools.ProvisionInfo(ctx, provision)
+		if err != nil {
+			return fmt.Errorf("ask the engine what it can: %w", err)
+		}
+		o = harness.Options{StatusEndpoint: info.GetStatusEndpoint().GetUrl(), RunnerCapabilities: info.GetRunnerCapabilities()}
+	}
+	return harness.MainWithOptions(ctx, logging, control, o)
+}

@@ -1,0 +1,155 @@
+package runners
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/graphx"
+	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
+	"google.golang.org/protobuf/proto"
+
+	"latentbeam/internal/config"
+)
+
+// defaultEndpoint is where Beam's job servers listen if nobody says otherwise.
+const defaultEndpoint = "localhost:8099"
+
+// portableKeys are the keys of runners that have a job server.
+var portableKeys = []string{"endpoint", "parallelism", "waves", "environment", "command", "pool", "options"}
+
+// The environments in which workers run.
+const (
+	processEnvironment  = "process"
+	externalEnvironment = "external"
+	loopbackEnvironment = "loopback"
+)
+
+func flinkRunner() Runner {
+	return Runner{Name: "flink", Doc: "Apache Flink, by Beam's job server", Keys: portableKeys, Distributed: true,
+		run: func(ctx context.Context, l Launch) error { return runPortable(ctx, l, flinkOptions(l)) }}
+}
+
+func sparkRunner() Runner {
+	return Runner{Name: "spark", Doc: "Apache Spark, by Beam's job server", Keys: portableKeys, Distributed: true,
+		run: func(ctx context.Context, l Launch) error { return runPortable(ctx, l, nil) }}
+}
+
+// cacheMillis is how long Flink keeps an idle worker. Waves follow each other faster; a dead one must be gone before
+// the cluster tries again (restart-strategy.fixed-delay.delay).
+const cacheMillis = 2000
+
+// flinkOptions are Flink's for a job whose rows are worked off in waves: more subtasks than slots, one after the other,
+// behind a blocking exchange. A slot that is free takes the next, so a fast host takes more of them. Without the cache
+// every wave would start a process of its own and load the weights again.
+func flinkOptions(l Launch) map[string]any {
+	return map[string]any{
+		"parallelism":              max(1, l.Config.Parallelism, l.Subtasks),
+		"execution_mode_for_batch": "BATCH",
+		"environment_cache_millis": cacheMillis,
+	}
+}
+
+// InLoopback says that the workers of a job are goroutines of the process that submits it.
+func InLoopback(r config.Runner) bool { return r.Environment == loopbackEnvironment }
+
+// runPortable submits the pipeline to a job server and follows it to its end. Where ctx ends first the job is cancelled.
+func runPortable(ctx context.Context, l Launch, defaults map[string]any) error {
+	endpoint := l.Config.Endpoint
+	if endpoint == "" {
+		endpoint = defaultEndpoint
+	}
+	environment, end, err := environmentOf(ctx, l.Config)
+	if err != nil {
+		return err
+	}
+	defer end()
+	pipeline, err := model(l.Pipeline, environment)
+	if err != nil {
+		return err
+	}
+	c, err := dial(endpoint)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	id, err := c.submit(ctx, l.Job, pipeline, optionsOf(l, defaults))
+	if err != nil {
+		return err
+	}
+	if l.Started != nil {
+		l.Started(id)
+	}
+	err = c.wait(ctx, id)
+	if ctx.Err() != nil {
+		if failed := c.cancel(ctx, id); failed != nil {
+			return fmt.Errorf("%w; job %s could not be cancelled and may go on: %w", context.Cause(ctx), id, failed)
+		}
+	}
+	return err
+}
+
+// optionsOf names the options as the job service wants them; what the YAML says stands above our own.
+func optionsOf(l Launch, defaults map[string]any) map[string]any {
+	all := map[string]any{"experiments": []any{"beam_fn_api"}, "app_name": l.Job, "job_name": l.Job}
+	maps.Copy(all, defaults)
+	maps.Copy(all, l.Config.Options)
+	out := map[string]any{}
+	for name, value := range all {
+		out["beam:option:"+name+":v1"] = value
+	}
+	return out
+}
+
+// model is the pipeline in Beam's portable form.
+func model(p *beam.Pipeline, environment *pipepb.Environment) (*pipepb.Pipeline, error) {
+	edges, _, err := p.Build()
+	if err != nil {
+		return nil, err
+	}
+	return graphx.Marshal(edges, &graphx.Options{Environment: environment})
+}
+
+// environmentOf says how the engine starts a worker. end gives back what serves workers in this process.
+func environmentOf(ctx context.Context, r config.Runner) (env *pipepb.Environment, end func(), err error) {
+	var urn string
+	var payload proto.Message
+	end = func() {}
+	switch r.Environment {
+	case "", processEnvironment:
+		command := r.Command
+		if command == "" {
+			if command, err = os.Executable(); err != nil {
+				return nil, nil, err
+			}
+		}
+		urn, payload = graphx.URNEnvProcess, &pipepb.ProcessPayload{Command: command}
+	case externalEnvironment:
+		urn, payload = graphx.URNEnvExternal, externalPayload(r.Pool)
+	case loopbackEnvironment:
+		pool, err := Listen("localhost:0")
+		if err != nil {
+			return nil, nil, err
+		}
+		go pool.Serve(ctx)
+		end = pool.Close
+		urn, payload = graphx.URNEnvExternal, externalPayload(pool.Addr())
+	}
+	data, err := proto.Marshal(payload)
+	if err != nil {
+		return nil, nil, err
+	}
+	// CreateEnvironment of Beam knows what its worker can, and asks for a binary to be staged: ours lies on every host.
+	env, err = graphx.CreateEnvironment(ctx, graphx.URNEnvDocker, func(context.Context) string { return "" })
+	if err != nil {
+		return nil, nil, err
+	}
+	env.Urn, env.Payload, env.Dependencies = urn, data, nil
+	return env, end, nil
+}
+
+func externalPayload(addr string) *pipepb.ExternalPayload {
+	return &pipepb.ExternalPayload{Endpoint: &pipepb.ApiServiceDescriptor{Url: addr}}
+}

@@ -1,0 +1,205 @@
+package lora
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Names returns what else the tensor of a model is called, such as by the code that the model was published with.
+type Names func(tensor string) []string
+
+// prefixes are what programs put before the names of modules.
+var prefixes = []string{"base_model.model.", "diffusion_model.", "transformer.", "model."}
+
+// flatPrefix begins the names of Kohya's scripts, which have _ in place of dots.
+const flatPrefix = "lora_unet_"
+
+// modules finds the modules of a model by all their names.
+type modules struct {
+	tensors map[string][]int    // of the model, with their shapes
+	known   map[string]string   // name of a module: in the model
+	flat    map[string]string   // the same, with _ in place of dots
+	twice   map[string]struct{} // flat names that mean several modules
+}
+
+func newModules(tensors map[string][]int, other Names) *modules {
+	m := &modules{tensors: tensors, known: map[string]string{}, flat: map[string]string{}, twice: map[string]struct{}{}}
+	for _, tensor := range slices.Sorted(maps.Keys(tensors)) {
+		own, _ := moduleOf(tensor)
+		names := []string{tensor}
+		if other != nil {
+			names = append(names, other(tensor)...)
+		}
+		for _, name := range names {
+			module, _ := moduleOf(name)
+			m.known[module] = own
+			f := flatten(module)
+			if old, ok := m.flat[f]; ok && old != own {
+				m.twice[f] = struct{}{}
+			}
+			m.flat[f] = own
+		}
+	}
+	return m
+}
+
+// moduleOf splits the name of a tensor.
+func moduleOf(tensor string) (module, role string) {
+	for _, role := range []string{".weight", ".bias"} {
+		if module, ok := strings.CutSuffix(tensor, role); ok {
+			return module, role
+		}
+	}
+	return tensor, ""
+}
+
+func flatten(name string) string { return strings.ReplaceAll(name, ".", "_") }
+
+// find returns the module of the model that an adapter's name means.
+func (m *modules) find(name string) (module string, ok bool) {
+	if flat, is := strings.CutPrefix(name, flatPrefix); is {
+		if _, several := m.twice[flat]; several {
+			return "", false
+		}
+		module, ok = m.flat[flat]
+		return module, ok
+	}
+	for {
+		if module, ok = m.known[name]; ok {
+			return module, true
+		}
+		short := name
+		for _, p := range prefixes {
+			if rest, has := strings.CutPrefix(name, p); has {
+				short = rest
+				break
+			}
+		}
+		if short == name {
+			return "", false
+		}
+		name = short
+	}
+}
+
+// weight returns the tensor of a module that is multiplied with, or its bias.
+func (m *modules) weight(module, role string) (tensor string, shape []int, ok bool) {
+	tensor = module + role
+	if shape, ok = m.tensors[tensor]; !ok && role == ".weight" { // a parameter with a name of its own
+		tensor = module
+		shape, ok = m.tensors[module]
+	}
+	return tensor, shape, ok
+}
+
+// Fit returns what the adapter, multiplied with scale, adds to each of a model's tensors, which are given by name and
+// shape. Whatever of the adapter means none of them, or has another shape, is one error that lists it.
+func (a *Adapter) Fit(tensors map[string][]int, other Names, scale float64) (map[string]Delta, error) {
+	m := newModules(tensors, other)
+	out := map[string]Delta{}
+	var misfits []string
+	for _, name := range a.unknown {
+		misfits = append(misfits, fmt.Sprintf("unknown     %q", name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.layers)) {
+		l := a.layers[name]
+		module, ok := m.find(name)
+		if !ok {
+			misfits = append(misfits, fmt.Sprintf("unmatched   %q: the model has no such layer", name))
+			continue
+		}
+		misfits = append(misfits, a.fit(out, m, l, name, module, scale)...)
+	}
+	if len(misfits) == 0 {
+		return out, nil
+	}
+	total := len(misfits)
+	if total > maxListed {
+		misfits = append(misfits[:maxListed], fmt.Sprintf("and %d more", total-maxListed))
+	}
+	return nil, fmt.Errorf("LoRA %s: %d of its layers do not fit the model (%d do):\n  %s", printable(a.path), total, len(out),
+		strings.Join(misfits, "\n  "))
+}
+
+// maxListed bounds the lines of one error.
+const maxListed = 1000
+
+// fit adds what a layer says of a module to out and returns what does not fit.
+func (a *Adapter) fit(out map[string]Delta, m *modules, l *layer, name, module string, scale float64) (misfits []string) {
+	misfit := func(format string, args ...any) { misfits = append(misfits, fmt.Sprintf(format, args...)) }
+	weightName, shape, ok := m.weight(module, ".weight")
+	biasName, biasShape, hasBias := m.weight(module, ".bias")
+	weight, bias := out[weightName], out[biasName]
+	switch {
+	case (l.down == nil) != (l.up == nil), l.bias != nil && l.up == nil:
+		misfit("half        %q: one of its two matrices is missing", name)
+	case l.down == nil:
+	case !ok:
+		misfit("unmatched   %q: the layer has no weight", name)
+	case len(shape) < 2 || len(l.down.shape) < 2 || len(l.up.shape) < 2 || product(l.down.shape[1:]) != product(shape[1:]) ||
+		product(l.up.shape) != shape[0]*l.down.shape[0] || l.up.shape[0] != shape[0] || l.down.shape[0] == 0:
+		misfit("wrong shape %q: %v and %v, the weight has %v", name, l.down.shape, l.up.shape, shape)
+	default:
+		f := a.factor(l, plainName(name)) * scale
+		weight = append(weight, part{factor: float32(f), down: l.down, up: l.up, rank: l.down.shape[0], columns: product(shape[1:])})
+		if l.bias != nil && (!hasBias || product(l.bias.shape) != product(biasShape)) {
+			misfit("wrong shape %q: it has a bias of %v, the layer has %v", name, l.bias.shape, biasShape)
+		} else if l.bias != nil {
+			bias = append(bias, part{factor: float32(f), diff: l.bias, columns: 1})
+		}
+	}
+	for _, d := range []struct {
+		of      *tensor
+		to      *Delta
+		shape   []int
+		columns bool
+	}{{l.diff, &weight, shape, true}, {l.biasDelta, &bias, biasShape, false}} {
+		switch {
+		case d.of == nil:
+		case d.shape == nil || product(d.of.shape) != product(d.shape):
+			misfit("wrong shape %q: %v, the model has %v", d.of.name, d.of.shape, d.shape)
+		default:
+			columns := 1
+			if d.columns && len(d.shape) > 1 {
+				columns = product(d.shape[1:])
+			}
+			*d.to = append(*d.to, part{factor: float32(scale), diff: d.of, columns: columns})
+		}
+	}
+	if weight != nil {
+		out[weightName] = weight
+	}
+	if bias != nil {
+		out[biasName] = bias
+	}
+	return misfits
+}
+
+// plainName is a module's name without what programs put before it.
+func plainName(name string) string {
+	for _, p := range prefixes {
+		name = strings.TrimPrefix(name, p)
+	}
+	return name
+}
+
+func product(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// printable keeps a path from controlling the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, s)
+}
