@@ -6,7 +6,7 @@ TESTED = -tags prism
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: deploy bucket-kills store-schedules help build build-cuda demo eval test same simulate race lint rooms pictures bench memory fuzz million cuda gpu host cuda-headers kern ptx ptxas
+.PHONY: deploy bucket-kills store-schedules help build build-cuda demo eval test same simulate race lint rooms pictures bench flink memory fuzz million cuda gpu host cuda-headers kern ptx ptxas
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ simulate: ## 10,000 simulated jobs with faults (LATENTBEAM_SEEDS=...), and wheth
 
 race: ## the short tests under the race detector (needs cgo and gcc)
 	CGO_ENABLED=1 $(GO) test $(TESTED) -race -short -timeout 60m ./...
+
+flink: ## the tests on a cluster of Flink, in a network of its own (needs Java 17 and Maven; 150 MB of jars the first time)
+	@.ci/flink full
 
 lint: ## gofmt, go vet, staticcheck (staticcheck.conf) and the house plan
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }

@@ -117,10 +117,27 @@ func openRows(cfg *config.Config, o Options) (engine.Source, error) {
 	return source, err
 }
 
+// firstUsable is the first row of the input that can be read; nil where there is none.
+func firstUsable(cfg *config.Config, o Options) *schemas.PromptRow {
+	source, err := openSource(cfg, o.Limit)
+	if err != nil {
+		return nil
+	}
+	for e, err := range source.Rows(context.Background(), false) {
+		if err != nil {
+			return nil
+		}
+		if e.Failed == nil {
+			return &e.Row
+		}
+	}
+	return nil
+}
+
 // open opens the input and the devices and puts the job together.
 func (j *Job) open() error {
 	cfg, o := j.Config, j.Opts
-	if err := j.host.CheckDefaults(); err != nil {
+	if err := j.host.CheckDefaults(func() *schemas.PromptRow { return firstUsable(cfg, o) }); err != nil {
 		return err
 	}
 	source, err := openRows(cfg, o)

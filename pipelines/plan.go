@@ -18,10 +18,11 @@ const maxBuckets = 64
 
 // Plan is what a run would do.
 type Plan struct {
-	Rows   int64 // input rows of this run, several videos of one prompt counted singly
-	New    int64 // to be computed
-	Done   int64 // computed by an earlier run
-	Failed int64 // failed in an earlier run, or not computable as they are
+	Rows     int64 // input rows of this run, several videos of one prompt counted singly
+	New      int64 // to be computed
+	Done     int64 // computed by an earlier run
+	Failed   int64 // failed in an earlier run, or not computable as they are
+	Unusable int64 // of those, not computable as they are
 	// First are the first of those that are not computable.
 	First []report.Failed
 	// Stale counts the results in the output that no row of the input asks for any more. Only Peek has it
@@ -63,6 +64,13 @@ func (j *Job) Plan(ctx context.Context) (p Plan, err error) {
 	return p, err
 }
 
+// PlanAnew is the plan of the job as if it had no output yet. The job only looks at its output.
+func (j *Job) PlanAnew(ctx context.Context) (Plan, error) {
+	j.detach()
+	j.engine.Store, j.engine.Ledger = nil, nil
+	return j.plan(ctx)
+}
+
 func (j *Job) plan(ctx context.Context) (Plan, error) {
 	var p Plan
 	status := func(*stages.Element) (ledger.Status, error) { return ledger.Absent, nil }
@@ -88,6 +96,7 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		p.census.Add(e)
 		found := ledger.Failed
 		if e.Failed != nil {
+			p.Unusable++
 			named.Name(e.Given.Source, e.Failed.Stage, e.Failed.Message)
 		} else if found, err = status(e); err != nil {
 			return p, err

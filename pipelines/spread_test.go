@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
+	"latentbeam/internal/store/dir"
+	"latentbeam/internal/store/open"
 	"latentbeam/pipelines"
 	"latentbeam/runners"
 	"latentbeam/stages"
@@ -167,4 +170,32 @@ func TestSpreadRefusals(t *testing.T) {
 	}
 	refuse("another version", startPool(t, poolVersion+"=2"), job{prompts: table}, "this worker is latentbeam test2, the job was submitted by test")
 	refuse("another class", startPool(t, "GODEBUG=cpu.all=off"), job{prompts: table}, "this worker computes in class ")
+}
+
+// TestSpreadBuckets: workers of another process publish into a bucket.
+func TestSpreadBuckets(t *testing.T) {
+	j := job{prompts: writeTable(t, "all.csv", seamTable)}
+	j.out = filepath.Join(t.TempDir(), "out")
+	j.mustRun(t)
+	onDisk, err := dir.Open(j.out)
+	must(t, err)
+	defer onDisk.Close()
+	want := objects(t, onDisk)
+	for scheme, service := range services {
+		t.Run(scheme, func(t *testing.T) {
+			server := service(t)
+			server.Use(t)
+			s := j.spread(t, startPool(t))
+			s.out = scheme + "://bucket/some/out"
+			if r := s.mustRun(t); r.Totals.Done == 0 || r.Totals.Pending > 0 {
+				t.Errorf("%+v", r.Totals)
+			}
+			there, err := open.Existing(t.Context(), s.out)
+			must(t, err)
+			defer there.Close()
+			if got := objects(t, there); !maps.Equal(want, got) {
+				t.Errorf("on disk\n%v\nin the bucket\n%v", want, got)
+			}
+		})
+	}
 }

@@ -3,18 +3,22 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"latentbeam/internal/config"
 	"latentbeam/internal/doctor"
 	"latentbeam/internal/store"
 	"latentbeam/internal/store/bucket"
+	"latentbeam/runners"
 	"latentbeam/schemas/fault"
 )
 
 func doctorCommand() *cobra.Command {
 	var asJSON bool
+	var endpoint string
 	cmd := &cobra.Command{
 		Use:   "doctor [OUTPUT]",
 		Short: "Say what this machine has for a job, and what each missing piece costs",
@@ -24,6 +28,9 @@ func doctorCommand() *cobra.Command {
 			"Exit codes: 0; 1 when something that the machine promises does not work.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if endpoint != "" {
+				return lookAt(cmd, endpoint)
+			}
 			dir := "."
 			if len(args) > 0 {
 				dir = args[0]
@@ -35,8 +42,21 @@ func doctorCommand() *cobra.Command {
 			return runDoctor(cmd, doctor.Examine(doctor.Collect(release, dir)), asJSON)
 		},
 	}
+	cmd.Flags().StringVar(&endpoint, "endpoint", "", "host:port: only ask whether a job server of Beam (runner flink, spark) answers there")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print facts and findings as JSON")
 	return cmd
+}
+
+// lookAt asks whether a job server answers at an endpoint.
+func lookAt(cmd *cobra.Command, endpoint string) error {
+	if _, _, err := net.SplitHostPort(endpoint); err != nil {
+		return fault.Usage(fmt.Errorf("--endpoint is %q: write host:port, such as localhost:8099", endpoint))
+	}
+	if err := runners.Look(cmd.Context(), config.Runner{Endpoint: endpoint}); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "a job server answers at %s\n", endpoint)
+	return nil
 }
 
 // runDoctor prints the report; its error makes the exit code.

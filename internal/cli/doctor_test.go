@@ -1,8 +1,14 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"strings"
 	"testing"
+	"time"
+
+	"latentbeam/schemas/fault"
 )
 
 func TestDoctor(t *testing.T) {
@@ -20,5 +26,21 @@ func TestDoctor(t *testing.T) {
 	}
 	if s.exists("not") {
 		t.Error("doctor has made the directory")
+	}
+}
+
+// TestDoctorEndpoint: an address that is none is wrong usage, and where nobody listens is said.
+func TestDoctorEndpoint(t *testing.T) {
+	var out, errs bytes.Buffer
+	if code := execute(t.Context(), nil, []string{"doctor", "--endpoint", "jobserver"}, &out, &errs); code != fault.ExitUsage ||
+		!strings.Contains(errs.String(), "write host:port") {
+		t.Errorf("exit %d: %s", code, errs.String())
+	}
+	errs.Reset()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if code := execute(ctx, nil, []string{"doctor", "--endpoint", "127.0.0.1:1"}, &out, &errs); code != fault.ExitTryAgain ||
+		!strings.Contains(errs.String(), "no job server answers at 127.0.0.1:1") {
+		t.Errorf("exit %d: %s", code, errs.String())
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -40,7 +41,7 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 	fmt.Fprintln(out)
 	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "shape (WxHxF)\tsteps\trows\tbatch\teach\ttotal\tdisk\t")
-	for _, b := range e.Buckets {
+	for _, b := range byShape(e.Buckets) {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%s\t\n", b.Shape, b.Shape.NumInferenceSteps, b.Rows, b.Batch,
 			b.Each.Round(10*time.Millisecond), b.Total.Round(time.Second), cost.Bytes(b.Disk))
 	}
@@ -48,4 +49,21 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 	fmt.Fprintf(out, "\nestimated: %s and %s on disk (measured on one row of each shape with few steps)\n",
 		e.Time.Round(time.Second), cost.Bytes(e.Disk))
 	return nil
+}
+
+// byShape lists each shape and number of steps once: rows that differ in other things are batched apart.
+func byShape(all []pipelines.BucketEstimate) (once []pipelines.BucketEstimate) {
+	for _, b := range all {
+		i := slices.IndexFunc(once, func(o pipelines.BucketEstimate) bool {
+			return o.Shape.String() == b.Shape.String() && o.Shape.NumInferenceSteps == b.Shape.NumInferenceSteps
+		})
+		if i < 0 {
+			once = append(once, b)
+			continue
+		}
+		o := &once[i]
+		o.Each = (o.Each*time.Duration(o.Rows) + b.Each*time.Duration(b.Rows)) / time.Duration(max(1, o.Rows+b.Rows))
+		o.Rows, o.Total, o.Disk, o.Batch = o.Rows+b.Rows, o.Total+b.Total, o.Disk+b.Disk, min(o.Batch, b.Batch)
+	}
+	return once
 }

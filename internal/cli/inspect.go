@@ -18,6 +18,7 @@ import (
 	"latentbeam/stages/catalog"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/safetensors"
+	"latentbeam/testdata/tiny"
 )
 
 func inspectCommand() *cobra.Command {
@@ -30,12 +31,21 @@ func inspectCommand() *cobra.Command {
 			"with one of them, or a whole model. The exit code is 2 where a tensor does not fit.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout()
+			if _, err := os.Stat(args[0]); err != nil && args[0] == "tiny" { // the built-in model
+				dir, remove, err := unpackTiny()
+				if err != nil {
+					return err
+				}
+				defer remove()
+				args, out = []string{dir}, &replacing{out, filepath.Dir(dir) + "/", ""}
+			}
 			misfits := 0
-			if err := inspectModel(cmd.OutOrStdout(), args[0]); err != nil {
+			if err := inspectModel(out, args[0]); err != nil {
 				return fault.Usage(err)
 			}
 			for _, path := range parts(args[0]) {
-				n, err := inspect(cmd.OutOrStdout(), path, key, list)
+				n, err := inspect(out, path, key, list)
 				if err != nil {
 					return fault.Usage(err)
 				}
@@ -96,11 +106,15 @@ func recognize(c *checkpoint.Checkpoint, dir string) (catalog.Finding, error) {
 	if err != nil {
 		return catalog.Finding{}, err
 	}
+	return catalog.Recognize(infosOf(c), data)
+}
+
+func infosOf(c *checkpoint.Checkpoint) []safetensors.Info {
 	infos := make([]safetensors.Info, len(c.Tensors))
 	for i, t := range c.Tensors {
 		infos[i] = t.Info
 	}
-	return catalog.Recognize(infos, data)
+	return infos
 }
 
 // describeTensors says what is in the files.
@@ -133,6 +147,10 @@ func describeTensors(w io.Writer, c *checkpoint.Checkpoint) {
 // describeModel says which model it is and what does not fit.
 func describeModel(w io.Writer, c *checkpoint.Checkpoint, f catalog.Finding) {
 	if f.Component == "" {
+		if catalog.Names(infosOf(c)) != nil {
+			fmt.Fprintf(w, "  model\tin the layout of its original code\n  to use it\tlatentbeam convert %s OUT\n", c.File)
+			return
+		}
 		fmt.Fprintln(w, "  model\tnone that is known here")
 		return
 	}
@@ -189,4 +207,29 @@ func grouped(n int) string {
 		text = text[:at] + "," + text[at:]
 	}
 	return text
+}
+
+// replacing is a writer that shows a path by another name; each write is a whole text.
+type replacing struct {
+	io.Writer
+	old, new string
+}
+
+// Write implements io.Writer.
+func (r *replacing) Write(b []byte) (int, error) {
+	_, err := io.WriteString(r.Writer, strings.ReplaceAll(string(b), r.old, r.new))
+	return len(b), err
+}
+
+// unpackTiny writes the built-in model to a directory, which remove removes.
+func unpackTiny() (dir string, remove func(), err error) {
+	if dir, err = os.MkdirTemp("", "latentbeam-tiny-"); err != nil {
+		return "", nil, err
+	}
+	remove = func() { _ = os.RemoveAll(dir) } // what is left is in the system's directory for such files
+	if err := os.CopyFS(filepath.Join(dir, "tiny"), tiny.Files()); err != nil {
+		remove()
+		return "", nil, err
+	}
+	return filepath.Join(dir, "tiny"), remove, nil
 }

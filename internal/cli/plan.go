@@ -88,6 +88,12 @@ func planJob(cmd *cobra.Command, start pipelines.Start, f planFlags, specs []sta
 	if err != nil {
 		return err
 	}
+	anew := p.New == 0 && p.Rows > p.Unusable
+	if anew {
+		if p, err = job.PlanAnew(cmd.Context()); err != nil {
+			return err
+		}
+	}
 	devices, err := job.Devices()
 	if err != nil {
 		return err
@@ -98,6 +104,9 @@ func planJob(cmd *cobra.Command, start pipelines.Start, f planFlags, specs []sta
 	}
 	out := cmd.OutOrStdout()
 	printDevices(out, devices, f.devices != "")
+	if anew {
+		fmt.Fprintln(out, "\nevery row is done: a run computes nothing. This is the plan of the whole job done anew.")
+	}
 	if len(layouts) == 0 {
 		fmt.Fprintln(out, "\nnothing to compute")
 	}

@@ -168,8 +168,28 @@ func verdict(output string, r pipelines.Result) error {
 	case r.Interrupted && r.Totals.Pending > 0:
 		return interrupted(fmt.Sprintf("interrupted with %d rows to do; run it again to go on", r.Totals.Pending))
 	case r.Totals.Failed > 0:
-		return fault.Failures(fmt.Errorf("%d of %d rows failed: see %s; `latentbeam retry %s` tries them again",
-			r.Totals.Failed, r.Totals.Rows, store.Address(output, "tables/failures-*.parquet"), output))
+		failed := fmt.Sprintf("%d of %d rows failed: see %s", r.Totals.Failed, r.Totals.Rows, store.Address(output, "tables/failures-*.parquet"))
+		hint := fmt.Sprintf("`latentbeam retry %s` tries them again", output)
+		p := r.Plan
+		if p.Unusable > 0 && len(p.First) > 0 {
+			mend := "mend " + p.First[0].Source
+			if p.Unusable > 1 {
+				mend = fmt.Sprintf("%s and %d more", mend, p.Unusable-1)
+			}
+			if p.Unusable == p.Rows && !r.Joined {
+				return fault.Usage(fmt.Errorf("none of the %d rows can be used: %s, and run the job again", p.Rows, mend))
+			}
+			as := "they are"
+			if p.Unusable == 1 {
+				as = "it is"
+			}
+			mend = fmt.Sprintf("%d cannot be used as %s: %s", p.Unusable, as, mend)
+			if p.Unusable < r.Totals.Failed {
+				mend += "; " + hint
+			}
+			hint = mend
+		}
+		return fault.Failures(fmt.Errorf("%s; %s", failed, hint))
 	}
 	return nil
 }

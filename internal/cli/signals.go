@@ -27,6 +27,9 @@ func catchSignals() (signals chan os.Signal, ignore func()) {
 // openJob opens the job, which may take long for large models. A signal ends it at once: nothing has been
 // written yet.
 func openJob(signals <-chan os.Signal, cfg *config.Config, o pipelines.Options) (*pipelines.Job, error) {
+	if err := cfg.ResolveOutput(time.Now(), os.Getenv, o.Shards); err != nil {
+		return nil, err
+	}
 	type opened struct {
 		job *pipelines.Job
 		err error

@@ -130,6 +130,8 @@ type Output struct {
 	Path        string     `yaml:"path" json:"path"`
 	Write       StringList `yaml:"write" json:"write"` // of video, latents, embeddings
 	RowsPerFile int        `yaml:"rows_per_file" json:"rows_per_file,omitempty"`
+	// Timezone is that of {date} in Path, such as Europe/Berlin; "" is UTC.
+	Timezone string `yaml:"timezone" json:"timezone,omitempty"`
 	// Name is a template over columns, such as "{id}-{seed}", by which videos also stand in names/; "": they do not.
 	Name string `yaml:"name" json:"name,omitempty"`
 	// Verify says how a run looks at the videos of earlier runs: "size" (also ""), or "digest", which reads them all.

@@ -48,6 +48,7 @@ type Position struct {
 	Column int    // from 1
 	Flag   string // "--set output.path=x", then there is no line
 	src    *source
+	over   *Position // what the flag took the place of in the file, nil where there was nothing
 }
 
 // String is "file:line:column", less where less is known.
@@ -69,6 +70,9 @@ func (p Position) String() string {
 
 // excerpt shows the line of p, the one above, and a caret below; "" where there is no line to show.
 func (p Position) excerpt() string {
+	if p.over != nil {
+		return fmt.Sprintf("  in place of %s\n%s", p.over, p.over.excerpt())
+	}
 	if p.src == nil || p.Flag != "" || p.Line < 1 {
 		return ""
 	}

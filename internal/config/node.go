@@ -68,6 +68,19 @@ func (n *node) describe() string {
 // valueRunes is how much of a value a message quotes.
 const valueRunes = 60
 
+// joined undoes what the YAML library does to a text such as host:7447 in a list in brackets: it makes a map of it,
+// although no space stands behind the colon.
+func (n *node) joined() *node {
+	if n.kind != mapKind || len(n.pairs) != 1 {
+		return n
+	}
+	p := n.pairs[0]
+	if p.value.kind != intKind || p.value.pos.Line != p.pos.Line || p.value.pos.Column != p.pos.Column+len(p.key)+1 {
+		return n
+	}
+	return &node{kind: textKind, pos: n.pos, text: p.key + ":" + p.value.text}
+}
+
 func clip(s string, most int) string {
 	if runes := []rune(s); len(runes) > most {
 		return string(runes[:most]) + "…"

@@ -46,6 +46,9 @@ func assign(n *node, path []string, v *node, flag string) *Error {
 				n.pairs = append(n.pairs, e)
 			}
 			if last {
+				if was := e.value.pos; was.Line > 0 {
+					at.over, v.pos.over = &was, &was
+				}
 				e.pos, e.value = at, v
 				return nil
 			}

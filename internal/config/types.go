@@ -23,6 +23,7 @@ func (l *StringList) fromNode(n *node) (string, bool) {
 	case listKind:
 		*l = (*l)[:0:0]
 		for _, item := range n.items {
+			item = item.joined()
 			if item.kind != textKind || item.text == "" {
 				return wanted, false
 			}

@@ -8,12 +8,12 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/lend"
+	"latentbeam/internal/limits"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
@@ -199,25 +199,13 @@ func (p *CPU) Capabilities() lend.PoolCapabilities {
 func (p *CPU) Class() string { return p.class }
 
 // available is the memory that this process may still take, in bytes: what the system has free, or what
-// its control group leaves, as in a container.
+// a control group, a resource limit or Slurm leaves.
 func available() int64 {
 	free := systemFree()
-	if limit, ok := readNumber("/sys/fs/cgroup/memory.max"); ok {
-		if used, ok := readNumber("/sys/fs/cgroup/memory.current"); ok {
-			free = min(free, max(0, limit-used))
-		}
+	if least, ok := limits.Smallest(limits.Bounds()); ok {
+		free = min(free, least.Free())
 	}
 	return free
-}
-
-// readNumber reads a file that holds one number; "max" and a missing file are none.
-func readNumber(name string) (int64, bool) {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	return n, err == nil
 }
 
 // systemFree reads what Linux calls MemAvailable.

@@ -3,28 +3,27 @@ package doctor
 import (
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
+
+	"latentbeam/internal/limits"
 
 	"golang.org/x/sys/unix"
 )
 
 // Where Linux shows things.
 const (
-	memInfo   = "/proc/meminfo"
-	hugeMode  = "/sys/kernel/mm/transparent_hugepage/enabled"
-	groupMost = "/sys/fs/cgroup/memory.max"
-	groupUsed = "/sys/fs/cgroup/memory.current"
-	pciRoot   = "/sys/bus/pci/devices"
-	moduleAt  = "/sys/module/nvidia/version"
+	memInfo  = "/proc/meminfo"
+	hugeMode = "/sys/kernel/mm/transparent_hugepage/enabled"
+	pciRoot  = "/sys/bus/pci/devices"
+	moduleAt = "/sys/module/nvidia/version"
 )
 
 func hostMemory() Memory {
 	m := Memory{Total: kib(field(memInfo, "MemTotal")), Free: kib(field(memInfo, "MemAvailable")),
 		HugePages: chosen(text(hugeMode))}
-	if most, err := strconv.ParseInt(text(groupMost), 10, 64); err == nil { // else "max"
-		used, _ := strconv.ParseInt(text(groupUsed), 10, 64)
-		m.Total, m.Free = min(m.Total, most), min(m.Free, max(0, most-used))
+	m.Files, _ = limits.OpenFiles()
+	if least, ok := limits.Smallest(limits.Bounds()); ok && least.Free() < m.Free {
+		m.Total, m.Free, m.Bound = min(m.Total, least.Most), least.Free(), least.What
 	}
 	return m
 }

@@ -15,6 +15,9 @@ func Examine(f Facts) Report {
 	if f.Memory.HugePages != "" {
 		add(hugePages(f.Memory))
 	}
+	if n := f.Memory.Files; n > 0 {
+		add(openFiles(n))
+	}
 	add(output(f.Output))
 	add(cudaChecks(f)...)
 	add(libraries(f)...)
@@ -42,10 +45,26 @@ const little = 10 << 30
 
 func memory(m Memory) Check {
 	out := Check{Name: "memory", State: OK, Found: fmt.Sprintf("%s, %s free", cost.Bytes(m.Total), cost.Bytes(m.Free))}
+	if m.Bound != "" {
+		out.Found += ", bound by " + m.Bound
+	}
 	if m.Free < little {
 		out.State = Note
 		out.Cost = "T5-xxl's weights (9 GiB in 16 bit) do not stay in memory and are read from disk again and again; " +
 			"the built-in model needs little"
+	}
+	return out
+}
+
+// fewFiles is a limit at which tables of many files and many workers meet it.
+const fewFiles = 1024
+
+func openFiles(n uint64) Check {
+	out := Check{Name: "open files", State: OK, Found: fmt.Sprint(n)}
+	if n <= fewFiles {
+		out.State = Note
+		out.Cost = "many files of weights, tables and connections may not be open at a time"
+		out.Fix = "raise the hard limit: ulimit -Hn, or LimitNOFILE of the service"
 	}
 	return out
 }

@@ -35,8 +35,10 @@ type CPU struct {
 // Memory is the host's.
 type Memory struct {
 	Total     int64  `json:"total_bytes"`
-	Free      int64  `json:"free_bytes"` // for this process, inside its control group
-	HugePages string `json:"huge_pages"` // the mode: always, madvise, never, or "" where there is none
+	Free      int64  `json:"free_bytes"`           // for this process, inside its control group
+	Bound     string `json:"bound_by,omitempty"`   // what leaves less than the system: a control group, RLIMIT_AS, Slurm
+	Files     uint64 `json:"open_files,omitempty"` // that the process may have open; 0: not known
+	HugePages string `json:"huge_pages"`           // the mode: always, madvise, never, or "" where there is none
 }
 
 // Output is the directory that results go to.

@@ -24,7 +24,7 @@ var floors = []floor{
 		"kernels/cuda/library testdata/tiny internal/hub/hubtest",
 		"golang.org/x/sys"},
 	{"schemas docs/pictures", ""},
-	{"stages/sequence internal/names internal/same internal/rng schemas/fault stages/safetensors internal/torchpickle internal/sentencepiece " +
+	{"stages/sequence internal/limits internal/names internal/same internal/rng schemas/fault stages/safetensors internal/torchpickle internal/sentencepiece " +
 		"internal/ftfy internal/media internal/layers internal/layers/rooms kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
 		"kernels/cuda/nccl kernels/cuda/gpu/timings",
 		"golang.org/x/text golang.org/x/net github.com/clipperhouse/uax29 github.com/Eyevinn/mp4ff gorgonia.org/cu github.com/klauspost/compress"},

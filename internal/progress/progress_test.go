@@ -132,6 +132,20 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// TestStopped: a process that ended before all was done is not done.
+func TestStopped(t *testing.T) {
+	f := example()
+	if f.State = runs.Done; ended(f) != "stopped" {
+		t.Errorf("with rows left it is %s", ended(f))
+	}
+	if f.Rows.Done = 59; ended(f) != "done" {
+		t.Errorf("with all rows settled it is %s", ended(f))
+	}
+	if f.State, f.Rows.Done = runs.Failed, 0; ended(f) != "failed" {
+		t.Errorf("failed is %s", ended(f))
+	}
+}
+
 // TestRecorder writes facts until the end, and is told of a stop that came after it began.
 func TestRecorder(t *testing.T) {
 	ctx := t.Context()
@@ -145,6 +159,15 @@ func TestRecorder(t *testing.T) {
 		return runs.Facts{Process: "p", At: time.Now(), Rows: runs.Rows{Total: 2}}
 	}, func(s runs.Stop) { stops <- s })
 	r.Set(runs.Running)
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) { // until it has looked at the old marker, and written again
+		if all, err := job.ReadFacts(ctx); err == nil && all[0].State == runs.Running {
+			break
+		}
+		if time.Since(began) > 2*time.Minute {
+			t.Fatal("no facts were written")
+		}
+	}
+	time.Sleep(100 * time.Millisecond)
 	must(t, job.Stop(ctx, runs.Drain, "a test"))
 	select {
 	case got := <-stops:

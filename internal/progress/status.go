@@ -26,7 +26,7 @@ type Status struct {
 	Output    string      `json:"output"`
 	Job       runs.Info   `json:"job"`
 	Stop      *runs.Stop  `json:"stop,omitempty"`
-	State     string      `json:"state"` // running, done, failed, dead or silent
+	State     string      `json:"state"` // running, done, stopped, failed, dead or silent
 	Rows      runs.Rows   `json:"rows"`  // of all processes
 	ETA       float64     `json:"eta_s,omitempty"`
 	Processes []Process   `json:"processes"`
@@ -96,14 +96,14 @@ func (st *Status) add(p Process) {
 // state is that of the job: of the processes the one that a person should look at first.
 func (st *Status) state() string {
 	state := "done"
-	rank := map[string]int{"done": 0, "running": 1, "failed": 2, "silent": 3, "dead": 4}
+	rank := map[string]int{"done": 0, "stopped": 1, "running": 1, "failed": 2, "silent": 3, "dead": 4}
 	for _, p := range st.Processes {
 		now := "running"
 		switch {
 		case p.Life == runs.Dead || p.Life == runs.Silent:
 			now = string(p.Life)
 		case p.State.Ended():
-			now = string(p.State)
+			now = ended(p.Facts)
 		}
 		if rank[now] > rank[state] {
 			state = now
@@ -113,6 +113,14 @@ func (st *Status) state() string {
 		return "running"
 	}
 	return state
+}
+
+// ended says how a process has ended: one that was asked to has rows left.
+func ended(f runs.Facts) string {
+	if n, of := Settled(f); f.State == runs.Done && n < of {
+		return "stopped"
+	}
+	return string(f.State)
 }
 
 // Over reports whether no process of the job is at work any more.
@@ -209,7 +217,7 @@ func (st *Status) Print(w io.Writer) {
 
 // process prints what a process does.
 func (st *Status) process(w io.Writer, p Process) {
-	state := string(p.State)
+	state := ended(p.Facts)
 	if p.Life == runs.Dead || p.Life == runs.Silent {
 		state = string(p.Life)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"regexp"
+	"sync"
 
 	"latentbeam/internal/store"
 	"latentbeam/internal/witness"
@@ -155,7 +156,9 @@ func Sum(ctx context.Context, s store.Store, name string) (sum [sha256.Size]byte
 	}
 	defer f.Close()
 	h := sha256.New()
-	if _, err := io.CopyBuffer(h, onlyReader{io.NewSectionReader(f, 0, f.Size())}, make([]byte, sumBytes)); err != nil {
+	buffer := sumBuffers.Get().(*[sumBytes]byte)
+	defer sumBuffers.Put(buffer)
+	if _, err := io.CopyBuffer(h, onlyReader{io.NewSectionReader(f, 0, f.Size())}, buffer[:]); err != nil {
 		return sum, err
 	}
 	return [sha256.Size]byte(h.Sum(nil)), ctx.Err()
@@ -163,6 +166,8 @@ func Sum(ctx context.Context, s store.Store, name string) (sum [sha256.Size]byte
 
 // sumBytes is how much of a file is read at a time: in a bucket each is a request.
 const sumBytes = 1 << 20
+
+var sumBuffers = sync.Pool{New: func() any { return new([sumBytes]byte) }}
 
 // onlyReader hides what else a reader can do, so that CopyBuffer uses its buffer.
 type onlyReader struct{ io.Reader }

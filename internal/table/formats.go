@@ -37,7 +37,14 @@ var formatByExtension = map[string]string{
 // Expand finds the files of a list of locations and glob patterns: pattern by pattern, the files of a pattern
 // sorted, each file once.
 func Expand(patterns []string) ([]string, error) {
-	return location.Expand(context.Background(), patterns, maxFiles)
+	files, err := location.Expand(context.Background(), patterns, maxFiles)
+	for _, file := range files {
+		if info, statErr := os.Stat(file); statErr == nil && !info.IsDir() && !info.Mode().IsRegular() {
+			return nil, config.NewError(config.Position{File: file}, "this is no regular file (%v)", info.Mode().Type()).
+				WithFix("write the rows to a file first: a run reads them several times")
+		}
+	}
+	return files, err
 }
 
 // openFile opens a file of prompts in the given format, or in the one its name tells when that is "auto".

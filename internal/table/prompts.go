@@ -24,7 +24,8 @@ type RowError struct {
 	Column  string // the field at fault, "" for the whole row
 	Problem string
 	Fix     string
-	Tensor  bool // only a tensor of the row is at fault, everything else was read
+	Others  []string // what is wrong with other fields, at most maxOthers
+	Tensor  bool     // only a tensor of the row is at fault, everything else was read
 }
 
 // Error says where, what, why and what to do.
@@ -36,6 +37,9 @@ func (e *RowError) Error() string {
 	text += e.Problem
 	if e.Fix != "" {
 		text += "; " + e.Fix
+	}
+	for _, other := range e.Others {
+		text += "; also " + other
 	}
 	return text
 }

@@ -169,18 +169,24 @@ type rawRow struct {
 	fault, fix string
 }
 
+// maxOthers bounds the errors that are told of a row beside the first.
+const maxOthers = 8
+
 func (r *rawRow) reset() {
 	r.line, r.unit, r.fault, r.fix = 0, "", "", ""
 	r.values = [numFields]value{}
 	r.extra = r.extra[:0]
 }
 
-// fill puts the understood cells into row and reports the first that cannot be.
+// fill puts the understood cells into row and reports those that cannot be.
 func (r *rawRow) fill(row *schemas.PromptRow) *RowError {
 	var first *RowError
 	fail := func(field int, err error) {
+		f := schemas.Fields()[field]
+		if err != nil && first != nil && len(first.Others) < maxOthers {
+			first.Others = append(first.Others, f.Name+": "+err.Error())
+		}
 		if err != nil && first == nil {
-			f := schemas.Fields()[field]
 			first = &RowError{Column: f.Name, Problem: err.Error(), Fix: "give " + f.Range()}
 			if field != r.needed && field != fieldID {
 				first.Fix += ", or leave it empty for the default"

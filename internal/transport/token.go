@@ -7,8 +7,10 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
+	"runtime"
 )
 
 // Token is the secret that the processes of a job share.
@@ -21,6 +23,9 @@ func ReadToken(file string) (Token, error) {
 		return nil, fmt.Errorf("read token: %w; make one with: head -c 32 /dev/urandom | base64 > %s", err, file)
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Mode().Perm()&0o044 != 0 && runtime.GOOS != "windows" {
+		slog.Warn("the token can be read by other users of this host: take that right away", "fix", "chmod 600 "+file)
+	}
 	text, err := io.ReadAll(io.LimitReader(f, maxToken+1))
 	if err != nil {
 		return nil, fmt.Errorf("read token: %w", err)

@@ -28,7 +28,7 @@ func (m *Model) Prepare(be kernels.Backend, rows *diffuse.Rows) (diffuse.Batch, 
 	b := &batch{Model: m, be: be, rows: rows, area: h * w, kv: make([]kernels.Tensor, m.Layers),
 		rope: nn.NewVideoRope(be, kernels.F32, nn.RopeAngles(t, frames, 1), nn.RopeAngles(h, side, 1), nn.RopeAngles(w, side, 1))}
 	for i := m.own.Lo; i < m.own.Hi; i++ {
-		b.kv[i] = be.Alloc(kernels.F32, len(rows.Rows), textTokens, 2, m.blocks[i].cross.mine.Len(), m.HeadSize)
+		b.kv[i] = be.Alloc(m.DType, len(rows.Rows), textTokens, 2, m.blocks[i].cross.mine.Len(), m.HeadSize)
 	}
 	defer be.Scope()()
 	text, lens, err := m.embedTexts(be, rows.Rows)
@@ -53,7 +53,7 @@ func (m *Model) embedTexts(be kernels.Backend, rows []diffuse.Row) (kernels.Tens
 		lens = append(lens, caption.Shape[0])
 		total += caption.Shape[0]
 	}
-	packed := be.Alloc(kernels.F32, total, m.TextWidth)
+	packed := be.Alloc(m.DType, total, m.TextWidth)
 	start := 0
 	for i, r := range rows {
 		be.Upload(packed.Narrow(0, start, lens[i]), r.Caption().Data)
@@ -72,10 +72,10 @@ func (b *batch) Advance(xs []kernels.Tensor, at diffuse.Instant, last bool) ([]k
 		return nil, errors.New("Wan cannot go on from given frames")
 	}
 	be, n, c := b.be, len(at.Timesteps), b.Hidden()
-	t := b.timestep.Forward(be, kernels.F32, at.Timesteps) // (B, C)
+	t := b.as(b.DType, b.timestep.Forward(be, kernels.F32, at.Timesteps)) // (B, C)
 	silu := be.Alloc(t.DType, t.Shape...)
 	be.Unary(silu, t, kernels.SiLU)
-	mod := b.blockMod.Forward(be, silu, kernels.Identity).Reshape(n, 1, 6, c)
+	mod := b.as(kernels.F32, b.blockMod.Forward(be, silu, kernels.Identity)).Reshape(n, 1, 6, c) // tables are in fp32
 	for i := range b.flow.Each(b.own) {
 		if b.rows.Split != nil {
 			b.rows.Split.Group.Block(i)
@@ -91,15 +91,32 @@ func (b *batch) Advance(xs []kernels.Tensor, at diffuse.Instant, last bool) ([]k
 	outs := make([]kernels.Tensor, len(xs))
 	for i, x := range xs {
 		row := b.rowsOf(i, ends, x)
-		outs[i] = b.out.Forward(be, nn.Modulate(be, x, row(0), row(1)), kernels.Identity)
+		outs[i] = b.out.Forward(be, b.modulate(x, row(0), row(1)), kernels.Identity)
 	}
 	return outs, nil
+}
+
+// as returns x in a type.
+func (b *batch) as(dt kernels.DType, x kernels.Tensor) kernels.Tensor {
+	if x.DType == dt {
+		return x
+	}
+	y := b.be.Alloc(dt, x.Shape...)
+	b.be.Copy(y, x)
+	return y
+}
+
+// modulate returns LN(x) (1 + scale) + shift, computed in fp32 and rounded once.
+func (b *batch) modulate(x, shift, scale kernels.Tensor) kernels.Tensor {
+	y := b.be.Alloc(kernels.F32, x.Shape...)
+	b.be.Norm(y, x, kernels.NormSpec{Kind: kernels.LayerNorm, Eps: nn.LayerNormEps, Shift: shift, Scale: scale})
+	return b.as(x.DType, y)
 }
 
 // twice returns t (B, C) as the modulation (B, 1, 2, C) of shift and scale.
 func (b *batch) twice(t kernels.Tensor) kernels.Tensor {
 	n, c := t.Dim(0), t.Dim(1)
-	both := b.be.Alloc(t.DType, n, 1, 2, c)
+	both := b.be.Alloc(kernels.F32, n, 1, 2, c)
 	b.be.Copy(both, t.Reshape(n, 1, 1, c).Expand(n, 1, 2, c))
 	return both
 }
@@ -139,9 +156,9 @@ func (b *batch) attend(a attention, xs []kernels.Tensor, mod kernels.Tensor) err
 	for k, x := range xs {
 		row := b.rowsOf(k, mod, x)
 		outs = append(outs, be.Alloc(x.DType, x.Dim(0), x.Dim(1), x.Dim(2), a.mine.Len(), a.d))
-		qkvs = append(qkvs, a.qkv(be, nn.Modulate(be, x, row(0), row(1)), b.rope, b.real(k)))
+		qkvs = append(qkvs, a.qkv(be, b.modulate(x, row(0), row(1)), b.rope, b.real(k)))
 	}
-	if err := nn.AttendFull(be, b.rows.Split, kernels.F32, outs, qkvs, nil); err != nil {
+	if err := nn.AttendFull(be, b.rows.Split, b.DType, outs, qkvs, nil); err != nil {
 		return err
 	}
 	for k, x := range xs {
@@ -155,5 +172,5 @@ func (b *batch) after(i, part int, x kernels.Tensor, row func(i int) kernels.Ten
 	be, l, at := b.be, b.blocks[i], b.rows.Parts[part].Rows
 	defer be.Scope()()
 	l.cross.addText(be, x, l.norm.forward(be, x), b.kv[i].Narrow(0, at.Start, at.Len))
-	l.ffn.AddTo(be, x, nn.Modulate(be, x, row(3), row(4)), row(5))
+	l.ffn.AddTo(be, x, b.modulate(x, row(3), row(4)), row(5))
 }

@@ -29,6 +29,8 @@ type goldenCase struct {
 	Steps     int
 	Guidance  float32
 	Out       []float32
+
+	dtype kernels.DType
 }
 
 func goldens(t testing.TB) map[string]goldenCase {
@@ -70,11 +72,19 @@ func (c *goldenCase) config(t testing.TB) Config {
 	return cfg
 }
 
+// options are those of the stage.
+func (c *goldenCase) options(t testing.TB) stages.Options {
+	if c.dtype == kernels.F32 {
+		return nil
+	}
+	return optionsOf(t, "dtype: "+strings.ToLower(c.dtype.String()))
+}
+
 // run returns what the network, or the sampler over it, makes of the case.
 func (c *goldenCase) run(t testing.TB, be kernels.Backend) []float32 {
 	t.Helper()
 	defer be.Scope()()
-	d, err := open(c.config(t), published{}, nil)
+	d, err := open(c.config(t), published{}, c.options(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,11 +99,35 @@ func (c *goldenCase) run(t testing.TB, be kernels.Backend) []float32 {
 	return c.runOn(t, be, m)
 }
 
+// TestGoldenBF16: in bf16 the network is at most 1.2 times as far from diffusers in fp32 as PyTorch's bf16 is.
+func TestGoldenBF16(t *testing.T) {
+	cases := goldens(t)
+	for name, data := range nntest.Golden(t, "../../testdata/golden/wan-bf16.json") {
+		t.Run(name, func(t *testing.T) {
+			var torch struct{ RMS float64 }
+			nntest.Decode(t, data, &torch)
+			c := cases[name]
+			if c.dtype = kernels.BF16; len(c.Out) < 64 {
+				t.Skipf("%d numbers are too few to measure a distance", len(c.Out))
+			}
+			got := c.run(t, cpu.New(2))
+			rms := nntest.RelativeRMS(got, c.Out)
+			t.Logf("relative RMS %.2g, PyTorch's %.2g", rms, torch.RMS)
+			if !(rms > 1e-4 && rms <= 1.2*torch.RMS) {
+				t.Errorf("relative RMS %g, PyTorch's bf16 has %g", rms, torch.RMS)
+			}
+			if late := c.run(t, kerneltest.Deferred(cpu.New(1))); !slices.Equal(late, got) {
+				t.Error("other bytes where work is deferred, or by one thread")
+			}
+		})
+	}
+}
+
 // runOn is run for a loaded model.
 func (c *goldenCase) runOn(t testing.TB, be kernels.Backend, m *Model) []float32 {
 	t.Helper()
 	defer be.Scope()()
-	d, err := open(c.config(t), published{}, nil)
+	d, err := open(c.config(t), published{}, c.options(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,11 +173,12 @@ func textOf(d *denoiser, name string, i, n int) *stages.Array {
 // TestPublished: the published sizes have as many tensors and numbers as the published files, and are recognised by them.
 func TestPublished(t *testing.T) {
 	for _, c := range []struct {
-		heads, ffn, layers int
-		tensors, numbers   int
-	}{{12, 8960, 30, 825, 1_418_996_800}, {40, 13824, 40, 1095, 14_288_491_584}} {
+		heads, ffn, layers, channels int
+		tensors, numbers             int
+	}{{12, 8960, 30, 16, 825, 1_418_996_800}, {40, 13824, 40, 16, 1095, 14_288_491_584},
+		{24, 14336, 30, 48, 825, 4_999_787_712}} {
 		cfg := DefaultConfig()
-		cfg.Heads, cfg.FFN, cfg.Layers = c.heads, c.ffn, c.layers
+		cfg.Heads, cfg.FFN, cfg.Layers, cfg.InChannels, cfg.OutChannels = c.heads, c.ffn, c.layers, c.channels, c.channels
 		shapes, numbers := nntest.Shapes(t, cfg, Load), 0
 		for _, shape := range shapes {
 			n := 1
@@ -171,27 +206,30 @@ func TestPublished(t *testing.T) {
 // TestRefuses: what there is not yet is named.
 func TestRefuses(t *testing.T) {
 	for config, want := range map[string]string{
-		`{"_class_name":"WanTransformer3DModel"}`:     "",
-		`{"_class_name":"WanModel","dim":1536}`:       "original layout",
-		`{"image_dim":1280,"added_kv_proj_dim":5120}`: "image to video (I2V) is not supported yet",
-		`{"in_channels":36}`:                          "in_channels is 36 and out_channels is 16",
-		`{"in_channels":48,"out_channels":48}`:        "TI2V-5B",
-		`{"freq_dim":128}`:                            "freq_dim is 128",
-		`{"qk_norm":null}`:                            "",
-		`{"qk_norm":"rms_norm"}`:                      "qk_norm",
-		`{"cross_attn_norm":false}`:                   "cross_attn_norm",
-		`{"patch_size":[2,2,2]}`:                      "patch_size",
-		`{"eps":1e-5}`:                                "eps",
-		`{"num_layers":0}`:                            "num_layers is 0",
-		`{"attention_head_dim":5}`:                    "attention_head_dim is 5",
-		`{"num_attention_heads":9000}`:                "more than 65536",
-		`{"num_layers":"2"}`:                          "parse config.json of Wan",
+		`{"_class_name":"WanTransformer3DModel"}`:              "",
+		`{"_class_name":"WanModel","dim":1536,"num_heads":12}`: "",
+		`{"_class_name":"WanModel","dim":1536}`:                "dim is 1536 and num_heads 40",
+		`{"_class_name":"WanModel","model_type":"i2v"}`:        "model_type is \"i2v\"",
+		`{"_class_name":"WanModel","text_len":226}`:            "text_len is 226",
+		`{"image_dim":1280,"added_kv_proj_dim":5120}`:          "image to video (I2V) is not supported yet",
+		`{"in_channels":36}`:                                   "in_channels is 36 and out_channels is 16",
+		`{"in_channels":48,"out_channels":48}`:                 "",
+		`{"freq_dim":128}`:                                     "freq_dim is 128",
+		`{"qk_norm":null}`:                                     "",
+		`{"qk_norm":"rms_norm"}`:                               "qk_norm",
+		`{"cross_attn_norm":false}`:                            "cross_attn_norm",
+		`{"patch_size":[2,2,2]}`:                               "patch_size",
+		`{"eps":1e-5}`:                                         "eps",
+		`{"num_layers":0}`:                                     "num_layers is 0",
+		`{"attention_head_dim":5}`:                             "attention_head_dim is 5",
+		`{"num_attention_heads":9000}`:                         "more than 65536",
+		`{"num_layers":"2"}`:                                   "parse config.json of Wan",
 	} {
 		_, err := ParseConfig([]byte(config))
 		nntest.WantError(t, config, err, want)
 	}
 	for text, want := range map[string]string{
-		"dtype: bf16": `dtype is "bf16": Wan is computed in fp32`, "dtype: fp32": "", "flow_shift: -2": "flow_shift is -2",
+		"dtype: bf16": "", "dtype: fp16": `dtype is "fp16": give fp32 or bf16`, "dtype: fp32": "", "flow_shift: -2": "flow_shift is -2",
 		"flow_solver: dpm": "flow_solver", "flow_sigmas: wan": "", "cfg_channel: 3": "cfg_channel is 3",
 	} {
 		_, err := open(DefaultConfig(), published{}, optionsOf(t, text))

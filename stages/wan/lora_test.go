@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
@@ -165,33 +166,42 @@ func TestLoraDigest(t *testing.T) {
 	}
 }
 
-// TestLorasSameBytes: weights with adapters have the same bytes whole and where blocks pass through memory.
+// TestLorasSameBytes: weights with adapters have the same bytes whole and where blocks pass through memory, in fp32 and
+// rounded to bf16.
 func TestLorasSameBytes(t *testing.T) {
-	g, base := readLoras(t), goldens(t)["b_2"]
-	loras := g.lorasOf(t, "several")
-	open := func() *nn.Component[Config, Model] {
-		c, err := openLoras(t, loras...)
-		if err != nil {
-			t.Fatal(err)
+	g := readLoras(t)
+	loras, be := g.lorasOf(t, "several"), cpu.New(2)
+	results := map[kernels.DType][]float32{}
+	for _, dt := range []kernels.DType{kernels.F32, kernels.BF16} {
+		base := goldens(t)["b_2"]
+		base.dtype = dt
+		for _, stream := range []bool{false, true} {
+			c, err := nn.OpenComponent(loraModel(t, loras...), "transformer", func(data []byte) (Config, error) {
+				c, err := ParseConfig(data)
+				c.DType = dt
+				return c, err
+			}, Load)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if stream {
+				c.Stream(1)
+			}
+			m, err := c.On(be)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				got := base.runOn(t, be, m)
+				if want := results[dt]; want != nil && !slices.Equal(got, want) {
+					t.Errorf("%v, streamed %v: other bytes", dt, stream)
+				}
+				results[dt] = got
+			}
 		}
-		return c
 	}
-	be := cpu.New(2)
-	whole, err := open().On(be)
-	if err != nil {
-		t.Fatal(err)
-	}
-	streaming := open()
-	streaming.Stream(1)
-	streamed, err := streaming.On(be)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := base.runOn(t, be, whole)
-	for range 2 {
-		if !slices.Equal(base.runOn(t, be, streamed), want) {
-			t.Error("other bytes where blocks pass through memory")
-		}
+	if rms := nntest.RelativeRMS(results[kernels.BF16], results[kernels.F32]); !(rms > 1e-4 && rms < 0.02) {
+		t.Errorf("bf16 is %g from fp32", rms)
 	}
 }
 

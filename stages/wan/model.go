@@ -39,10 +39,13 @@ func Load(cfg Config, w *nn.Weights) (*Model, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("load wan: %w", err)
 	}
-	w = w.As(kernels.F32)
+	if w.Has(originalLayout.Mark) {
+		return nil, fmt.Errorf("load wan: %w", errOriginal)
+	}
+	w = w.As(cfg.DType)
 	c, p := cfg.Hidden(), cfg.PatchSize
 	cond := w.Sub("condition_embedder")
-	timestep := cond.Sub("time_embedder")
+	timestep := wide(cond.Sub("time_embedder"))
 	m := &Model{
 		Config: cfg,
 		timestep: nn.TimestepEmbedder{L0: nn.LoadLinear(timestep.Sub("linear_1"), cfg.FreqDim, c),
@@ -75,15 +78,18 @@ func loadBlock(w *nn.Weights, cfg Config) block {
 	return block{
 		table: table(w, 6, c),
 		self:  loadAttention(w.Sub("attn1"), cfg),
-		norm:  norm{w.Tensor("norm2.weight", c), w.Tensor("norm2.bias", c)},
+		norm:  norm{wide(w).Tensor("norm2.weight", c), wide(w).Tensor("norm2.bias", c)},
 		cross: loadAttention(w.Sub("attn2"), cfg),
 		ffn:   nn.LoadMLPOf(w.Sub("ffn.net"), "0.proj", "2", c, cfg.FFN, c),
 	}
 }
 
+// wide returns the weights of what the reference computes in fp32 whatever the model's type is.
+func wide(w *nn.Weights) *nn.Weights { return w.As(kernels.F32) }
+
 // table reads "scale_shift_table" (1, rows, c) as (rows, c).
 func table(w *nn.Weights, rows, c int) kernels.Tensor {
-	t := w.Tensor("scale_shift_table", 1, rows, c)
+	t := wide(w).Tensor("scale_shift_table", 1, rows, c)
 	if t.IsZero() {
 		return t
 	}

@@ -98,10 +98,14 @@ func setOf(n int) *stages.Set {
 // TestOnAnySet: the stage gives the same bytes alone, in a batch, on 1, 2 and 8 threads, and on sets that cut columns,
 // heads and blocks.
 func TestOnAnySet(t *testing.T) {
-	for _, name := range []string{"a_0", "b_0"} {
-		for _, guidance := range []float64{1, 4} {
+	for _, c := range []struct {
+		name, dtype string
+		guidances   []float64
+	}{{"a_0", "fp32", []float64{1, 4}}, {"b_0", "fp32", []float64{1, 4}}, {"b_0", "bf16", []float64{4}}} {
+		name := c.name
+		for _, guidance := range c.guidances {
 			batch := batchOf(t, name, 3, 9, guidance)
-			s := stageOf(t, name, "")
+			s := stageOf(t, name, "dtype: "+c.dtype)
 			if err := s.Check(&batch[0].Row); err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +116,7 @@ func TestOnAnySet(t *testing.T) {
 			same := func(what string, got, want []string) {
 				t.Helper()
 				if fmt.Sprint(got) != fmt.Sprint(want) {
-					t.Errorf("%s, guidance %g, %s: other bytes", name, guidance, what)
+					t.Errorf("%s %s, guidance %g, %s: other bytes", name, c.dtype, guidance, what)
 				}
 			}
 			for _, threads := range []int{2, 8} {
@@ -129,7 +133,7 @@ func TestOnAnySet(t *testing.T) {
 			same("alone", digests(t, alone), want[2:])
 			for _, g := range [][3]int{{2, 1, 1}, {3, 1, 1}, {5, 1, 1}, {7, 1, 1}, {1, 2, 1}, {3, 2, 1}, {1, 1, 2}, {2, 2, 2}} {
 				for _, partition := range []string{"uneven", "pad"} {
-					s := stageOf(t, name, fmt.Sprintf("{sequence_parallel: %d, tp_size: %d, pp_size: %d, partition: %s}",
+					s := stageOf(t, name, fmt.Sprintf("{sequence_parallel: %d, tp_size: %d, pp_size: %d, partition: %s, dtype: "+c.dtype+"}",
 						g[0], g[1], g[2], partition))
 					many := batchOf(t, name, 3, 9, guidance)
 					if err := s.Capabilities().Spread.Run(t.Context(), setOf(g[0]*g[1]*g[2]), many); err != nil {
@@ -175,5 +179,31 @@ func TestCost(t *testing.T) {
 	key, err := json.Marshal(options{Options: diffuse.Options{DType: "fp32"}, FlowShift: 5})
 	if err != nil || string(key) != `{"cfg_channel":0,"dtype":"fp32","flow_shift":5}` {
 		t.Errorf("the key has %s, %v", key, err)
+	}
+}
+
+// TestFewStepsOnAnySet: the fresh noise of DMD is that of an element, whatever the set and the batch.
+func TestFewStepsOnAnySet(t *testing.T) {
+	for _, options := range []string{"flow_solver: dmd", "flow_solver: euler, flow_sigmas: distilled"} {
+		run := func(ranks int, batch []*stages.Element) []string {
+			t.Helper()
+			s := stageOf(t, "a_0", "{"+options+"}")
+			if err := s.Check(&batch[0].Row); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Capabilities().Spread.Run(t.Context(), setOf(ranks), batch); err != nil {
+				t.Fatal(err)
+			}
+			return digests(t, batch)
+		}
+		want := run(1, batchOf(t, "a_0", 3, 9, 1))
+		for _, ranks := range []int{2, 3, 5} {
+			if got := run(ranks, batchOf(t, "a_0", 3, 9, 1)); fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%s, %d ranks: other bytes", options, ranks)
+			}
+		}
+		if got := run(1, batchOf(t, "a_0", 3, 9, 1)[1:2]); got[0] != want[1] {
+			t.Errorf("%s: a row alone has other bytes", options)
+		}
 	}
 }

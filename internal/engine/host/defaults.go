@@ -31,7 +31,8 @@ func defaultsOf(cfg *config.Config, model *stages.Model) schemas.PromptRow {
 
 // CheckDefaults lets every stage look at a row that says nothing itself, so that an impossible size in
 // the configuration is reported with its line before any work.
-func (h *Stages) CheckDefaults() error {
+// Where the configuration does not give what is missing, first, a row of the table, may: it is nil where there is none.
+func (h *Stages) CheckDefaults(first func() *schemas.PromptRow) error {
 	cfg := h.Config
 	kind, _ := cfg.Input.Source()
 	if kind != config.PromptInput && kind != config.MediaInput {
@@ -44,6 +45,9 @@ func (h *Stages) CheckDefaults() error {
 	for _, s := range h.Steps {
 		if err := s.Check(&defaults); err != nil {
 			name, _, _ := strings.Cut(err.Error(), " ")
+			if !cfg.Given("defaults."+name) && h.gives(first()) {
+				return nil
+			}
 			return cfg.Errorf("defaults."+name, "%s: %v", s.Name, err)
 		}
 	}
@@ -51,4 +55,16 @@ func (h *Stages) CheckDefaults() error {
 		return cfg.Errorf("model", "%v", err)
 	}
 	return nil
+}
+
+// gives reports whether a row has all that the defaults lack.
+func (h *Stages) gives(row *schemas.PromptRow) bool {
+	if row == nil {
+		return false
+	}
+	full, err := row.WithDefaults(h.Defaults).Sized()
+	for i := 0; err == nil && i < len(h.Steps); i++ {
+		err = h.Steps[i].Check(&full)
+	}
+	return err == nil
 }

@@ -264,7 +264,7 @@ func (s *denoiser) noteBegun(batch []*stages.Element) {
 		}
 	}
 	// Where the bucket does not answer, batches that are not published are not waited for longer than a few seconds.
-	if most := s.Pool.Size() * max(s.batch, len(batch)); len(s.begun) > most && s.trouble == 0 && !s.disk.isDead() {
+	if most := s.Pool.Size() * max(s.batch, len(batch)); len(s.begun) > most && s.quiet {
 		s.wrong("%s has begun to sample %d rows and encoded none of them, the most is %d", s.process.name, len(s.begun), most)
 	}
 }

@@ -28,6 +28,7 @@ type job struct {
 	devices int
 	batch   int
 	every   time.Duration // between two times that steps are kept; below 0: never
+	quiet   bool          // this is the last life, which nothing disturbs
 	local   bool          // one process that takes the lock, as the runner local does
 
 	settled map[schemas.Key]bool // rows that were done when this life began
@@ -95,7 +96,9 @@ func (j *job) run() {
 			most += 2 * rowTime
 		}
 	}
+	j.quiet = true
 	j.live(lives, 0)
+	j.quiet = false
 	if took := time.Since(began); took > most {
 		j.wrong("the last run took %v for %d rows, the most is %v", took, len(j.rows), most)
 	}

@@ -70,10 +70,14 @@ func open(path string, make func(d *Dir, abs string) error) (*Dir, error) {
 		return nil, fmt.Errorf("open output %s: %w", abs, err)
 	case errors.Is(err, syscall.ENOTDIR):
 		return nil, fault.Usage(fmt.Errorf("open output %s: a part of the path is a file; name a directory", abs))
+	case isAny(err, denied):
+		return nil, fault.Fatal(fmt.Errorf("open output %s: %w; name a directory that this user may write to", abs, err))
 	case err != nil:
 		return nil, d.failed("create", "the output directory", err)
 	}
-	if d.root, err = os.OpenRoot(abs); err != nil {
+	if d.root, err = os.OpenRoot(abs); isAny(err, denied) {
+		return nil, fault.Fatal(fmt.Errorf("open output %s: %w; name a directory that this user may write to", abs, err))
+	} else if err != nil {
 		return nil, d.failed("open", "the output directory", err)
 	}
 	return d, nil

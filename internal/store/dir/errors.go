@@ -23,6 +23,9 @@ var (
 	}
 )
 
+// denied are the errors of a path that this user may not use. While a job runs they may pass, before it they do not.
+var denied = []error{syscall.EACCES, syscall.EPERM, syscall.EROFS}
+
 func isAny(err error, list []error) bool {
 	return slices.ContainsFunc(list, func(e error) bool { return errors.Is(err, e) })
 }

@@ -1,0 +1,72 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+	"time"
+	_ "time/tzdata" // zones, on hosts without a list of them
+)
+
+// DateEnv is the environment variable that says to the shards of a job what date it is.
+const DateEnv = "LATENTBEAM_DATE"
+
+var (
+	dated  = regexp.MustCompile(`\{(date|year|month|day|hour)\}`)
+	inPath = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+)
+
+// dates are the layouts of what stands in braces.
+var dates = map[string]string{"date": "2006-01-02", "year": "2006", "month": "01", "day": "02", "hour": "15"}
+
+// ResolveOutput puts the date and environment variables into output.path: {date}, {year}, {month}, {day}, {hour} and ${NAME}.
+// The date is that of now, in UTC or output.timezone; LATENTBEAM_DATE (2006-01-02, or RFC 3339) takes its place. A shard
+// needs it there: shards that begin on two sides of midnight would have two outputs.
+func (c *Config) ResolveOutput(now time.Time, getenv func(string) string, shards int) error {
+	path := c.Output.Path
+	if dated.MatchString(path) {
+		at, err := c.date(now, getenv(DateEnv), shards)
+		if err != nil {
+			return err
+		}
+		path = dated.ReplaceAllStringFunc(path, func(s string) string { return at.Format(dates[strings.Trim(s, "{}")]) })
+	}
+	var missing string
+	path = inPath.ReplaceAllStringFunc(path, func(s string) string {
+		v := getenv(inPath.FindStringSubmatch(s)[1])
+		if v == "" {
+			missing = s
+		}
+		return v
+	})
+	if missing != "" {
+		return c.Errorf("output.path", "output.path has %s, and the environment has no such variable", missing).
+			WithFix("set it, or write the path out")
+	}
+	c.Output.Path = path
+	return nil
+}
+
+// date is what the braces mean.
+func (c *Config) date(now time.Time, given string, shards int) (time.Time, error) {
+	zone, err := time.LoadLocation(c.Output.Timezone) // "" is UTC
+	if err != nil {
+		return now, c.Errorf("output.timezone", "output.timezone: %v", err).WithFix("write it as Europe/Berlin")
+	}
+	if given == "" && shards > 1 {
+		return now, c.Errorf("output.path", "output.path has a date, and every shard may see another one").
+			WithFix("set %s for all shards, such as %s", DateEnv, now.In(zone).Format(time.DateOnly))
+	}
+	if given == "" {
+		return now.In(zone), nil
+	}
+	at, err := time.ParseInLocation(time.DateOnly, given, zone)
+	if err != nil {
+		var rfc error
+		if at, rfc = time.Parse(time.RFC3339, given); rfc != nil {
+			return now, c.Errorf("output.path", "%s is %q, which is no date", DateEnv, given).WithFix("write it as 2006-01-02")
+		}
+	} else if strings.Contains(c.Output.Path, "{hour}") {
+		return now, c.Errorf("output.path", "output.path has {hour}, and %s is a day", DateEnv).WithFix("write it as 2006-01-02T15:04:05Z")
+	}
+	return at.In(zone), nil
+}

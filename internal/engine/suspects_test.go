@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+
+	"latentbeam/schemas"
+	"latentbeam/stages"
+)
+
+// TestSuspectsAreDivided: rows of a death of many are computed in sixteenths, those of a death of few alone, and rows of
+// two shapes never together.
+func TestSuspectsAreDivided(t *testing.T) {
+	for _, c := range []struct {
+		rows, among, shapes int
+		want                []int
+	}{{3, 3, 1, []int{1, 1, 1}}, {64, 64, 1, []int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4}}, {8, 64, 2, []int{4, 4}},
+		{5, 40, 1, []int{2, 2, 1}}} {
+		s := suspects{known: map[schemas.Key]Suspect{}}
+		for i := range c.rows {
+			e := &stages.Element{Key: schemas.Key{byte(i)}, Row: schemas.PromptRow{Height: 16 * (1 + i*c.shapes/c.rows)}}
+			s.known[e.Key] = Suspect{Among: c.among}
+			if !s.keep(e) {
+				t.Fatal("a suspect is not kept for the end")
+			}
+		}
+		var sizes []int
+		for _, group := range s.groups() {
+			sizes = append(sizes, len(group))
+		}
+		if fmt.Sprint(sizes) != fmt.Sprint(c.want) {
+			t.Errorf("%+v: groups of %v", c, sizes)
+		}
+	}
+	if (&suspects{}).keep(&stages.Element{}) {
+		t.Error("a row that is no suspect is kept")
+	}
+}
+
+// TestCensus: another input is noticed, whatever the order of its rows.
+func TestCensus(t *testing.T) {
+	count := func(keys ...byte) (c Census) {
+		for _, k := range keys {
+			c.Add(&stages.Element{Key: schemas.Key{k, 1, 31: k}})
+		}
+		return c
+	}
+	if err := count(1, 2, 3).differs(count(3, 1, 2)); err != nil {
+		t.Error(err)
+	}
+	for what, other := range map[string]Census{"a row more": count(1, 2, 3, 4), "another row": count(1, 2, 4), "one twice": count(1, 1, 3)} {
+		if count(1, 2, 3).differs(other) == nil {
+			t.Errorf("%s is not noticed", what)
+		}
+	}
+}
