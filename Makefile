@@ -6,7 +6,7 @@ TESTED = -tags prism
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: deploy bucket-kills store-schedules help build build-cuda demo eval test same race lint rooms pictures bench flink memory fuzz million cuda gpu host cuda-headers kern ptx ptxas
+.PHONY: deploy bucket-kills store-schedules help build build-cuda demo eval test same simulate race lint rooms pictures bench flink memory fuzz million cuda gpu host cuda-headers kern ptx ptxas
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,10 @@ test: ## all tests (a package may take long on a busy machine)
 
 same: ## whole jobs against the record of an earlier commit, in the classes go and avx2 (internal/same/doc.go)
 	LATENTBEAM_SAME=$(or $(SAME),compare) $(GO) test $(TESTED) -v -count 1 -timeout 30m -run "$(or $(RUN),TestSame)" ./internal/same
+
+simulate: ## 10,000 simulated jobs with faults (LATENTBEAM_SEEDS=...), and whether twenty flaws are noticed
+	LATENTBEAM_SEEDS=$(or $(LATENTBEAM_SEEDS),10000) $(GO) test -count 1 -timeout 30m -run TestJobs -v ./internal/engine/simulator
+	LATENTBEAM_FLAWS=1 $(GO) test -count 1 -timeout 60m -run TestFlaws -v ./internal/engine/simulator
 
 race: ## the short tests under the race detector (needs cgo and gcc)
 	CGO_ENABLED=1 $(GO) test $(TESTED) -race -short -timeout 60m ./...

@@ -278,6 +278,17 @@ func TestModelIsAllAJobNeeds(t *testing.T) {
 	}
 	_, err = runYAML(t, text(prompts, out), []string{"stages.nothing.x=1"})
 	nntest.WantError(t, "an option of no stage", err, `there is no stage "nothing" in the list`)
+	put(t, dir, "model_index.json", []byte(`{"_class_name": "WanDMDPipeline"}`))
+	few := filepath.Join(t.TempDir(), "few")
+	r, err := runYAML(t, strings.Replace(text(prompts, few), ", num_inference_steps: 2", "", 1), nil)
+	if err != nil || r.Done != 2 {
+		t.Errorf("a model of three steps: %+v, %v", r, err)
+	}
+	for _, v := range readRows[schemas.VideoRow](t, few, "videos") {
+		if v.GuidanceScale != 1 || v.NumInferenceSteps != 3 {
+			t.Errorf("a model of three steps: %+v", v)
+		}
+	}
 	for index, want := range map[string]string{
 		`{"_class_name": "WanImageToVideoPipeline"}`: "WanImageToVideoPipeline (image to video), which is not supported yet",
 		`{"_class_name": "FluxPipeline"}`:            "FluxPipeline, which is not known",

@@ -1,12 +1,14 @@
 package checkpoint
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"latentbeam/stages/safetensors"
@@ -24,6 +26,8 @@ type Options struct {
 	Key      string // the state dict of a pickle that has several, such as "model"
 	Type     string // round floating-point tensors to this type of Types; "" keeps theirs
 	MaxShard int64  // bytes of tensors in one file; a single larger tensor has a file of its own
+	// Names returns new names of tensors by their old ones, nil where they keep them. Nil: all keep theirs.
+	Names func(tensors []safetensors.Info) map[string]string
 }
 
 // Result is what Convert has written.
@@ -31,6 +35,8 @@ type Result struct {
 	From  *Checkpoint // closed
 	Files []string    // the last is the one to open
 	Bytes int64
+	// Renamed says that the tensors have other names than in the input.
+	Renamed bool
 }
 
 // Convert rewrites the checkpoint at in as safetensors. out is the file to write or a directory to write to,
@@ -53,12 +59,16 @@ func Convert(in, out string, o Options) (*Result, error) {
 	if !c.Pickle() && out == "" {
 		return nil, fmt.Errorf("convert: %s is safetensors already; name an output to round or divide it", c.File)
 	}
+	renamed, err := c.rename(o.Names)
+	if err != nil {
+		return nil, fmt.Errorf("convert %s: %w", c.File, err)
+	}
 	if err := c.round(to); err != nil {
 		return nil, fmt.Errorf("convert %s: %w", c.File, err)
 	}
 	target := outputPath(c.File, out)
 	plan := plan(c.Tensors, target, o.MaxShard)
-	r := &Result{From: c}
+	r := &Result{From: c, Renamed: renamed}
 	if r.Files, err = c.write(plan, target); err != nil {
 		return nil, fmt.Errorf("convert %s: %w", c.File, err)
 	}
@@ -73,6 +83,35 @@ func Convert(in, out string, o Options) (*Result, error) {
 		r.Files = append(copied, r.Files...)
 	}
 	return r, nil
+}
+
+// rename gives the tensors the names that names has for them, and reports whether it has any.
+func (c *Checkpoint) rename(names func([]safetensors.Info) map[string]string) (bool, error) {
+	if names == nil {
+		return false, nil
+	}
+	infos := make([]safetensors.Info, len(c.Tensors))
+	for i, t := range c.Tensors {
+		infos[i] = t.Info
+	}
+	to := names(infos)
+	if to == nil {
+		return false, nil
+	}
+	seen := map[string]string{}
+	for i := range c.Tensors {
+		t := &c.Tensors[i]
+		name, ok := to[t.Name]
+		if !ok {
+			name = t.Name
+		}
+		if other, twice := seen[name]; twice {
+			return false, fmt.Errorf("the tensors %q and %q would both become %q", other, t.Name, name)
+		}
+		seen[name], t.Name = t.Name, name
+	}
+	slices.SortFunc(c.Tensors, func(a, b Tensor) int { return cmp.Compare(a.Name, b.Name) })
+	return true, nil
 }
 
 // round makes the tensors come out in their new type and bounds their bytes.

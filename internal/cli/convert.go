@@ -14,6 +14,7 @@ import (
 	"latentbeam/internal/checkpoint"
 	"latentbeam/internal/config"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages/catalog"
 )
 
 func convertCommand() *cobra.Command {
@@ -26,7 +27,7 @@ func convertCommand() *cobra.Command {
 			"default the safetensors file goes beside IN. Memory does not grow with the checkpoint.",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.MaxShard = int64(shard)
+			o.MaxShard, o.Names = int64(shard), catalog.Names
 			out := ""
 			if len(args) == 2 {
 				out = args[1]
@@ -56,6 +57,9 @@ func showConversion(w io.Writer, r *checkpoint.Result) error {
 	}
 	if n := len(r.From.Skipped); n > 0 {
 		fmt.Fprintf(w, "left   %s\n", strings.Join(firstOf(r.From.Skipped, maxShown), ", "))
+	}
+	if r.Renamed {
+		fmt.Fprintln(w, "named  the tensors as here; the original code has other names for them")
 	}
 	for _, file := range r.Files {
 		fmt.Fprintf(w, "wrote  %s\n", file)

@@ -106,11 +106,15 @@ func recognize(c *checkpoint.Checkpoint, dir string) (catalog.Finding, error) {
 	if err != nil {
 		return catalog.Finding{}, err
 	}
+	return catalog.Recognize(infosOf(c), data)
+}
+
+func infosOf(c *checkpoint.Checkpoint) []safetensors.Info {
 	infos := make([]safetensors.Info, len(c.Tensors))
 	for i, t := range c.Tensors {
 		infos[i] = t.Info
 	}
-	return catalog.Recognize(infos, data)
+	return infos
 }
 
 // describeTensors says what is in the files.
@@ -143,6 +147,10 @@ func describeTensors(w io.Writer, c *checkpoint.Checkpoint) {
 // describeModel says which model it is and what does not fit.
 func describeModel(w io.Writer, c *checkpoint.Checkpoint, f catalog.Finding) {
 	if f.Component == "" {
+		if catalog.Names(infosOf(c)) != nil {
+			fmt.Fprintf(w, "  model\tin the layout of its original code\n  to use it\tlatentbeam convert %s OUT\n", c.File)
+			return
+		}
 		fmt.Fprintln(w, "  model\tnone that is known here")
 		return
 	}

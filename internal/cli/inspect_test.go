@@ -4,6 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/wan"
 )
 
 // TestInspectModel: a whole directory says what it does and how it samples, before its parts.
@@ -24,4 +27,31 @@ func TestInspectModel(t *testing.T) {
 	s.says(s.run(0, "inspect", "st"), "FluxPipeline, which is not known", "vae")
 	s.write("st/model_index.json", `{`)
 	s.says(s.run(2, "inspect", "st"), "model_index.json", "unexpected end of JSON")
+}
+
+// TestConvertOriginalWan: a directory of Wan's own code is refused with the way out, and complete once it is converted.
+func TestConvertOriginalWan(t *testing.T) {
+	s := newShell(t)
+	for _, dir := range []string{"wan", "st"} {
+		if err := os.Mkdir(filepath.Join(s.dir, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const config = `{"_class_name": "WanModel", "dim": 24, "num_heads": 2, "ffn_dim": 32, "num_layers": 2, "in_dim": 16,
+		"out_dim": 16, "freq_dim": 256, "text_len": 512, "eps": 1e-6, "model_type": "t2v"}`
+	cfg, err := wan.ParseConfig([]byte(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names map[string]string
+	nntest.Decode(t, nntest.Golden(t, "../../testdata/golden/wan-names.json")["transformer"], &names)
+	shapes, theirs := nntest.Shapes(t, cfg, wan.Load), map[string][]int{}
+	for from, to := range names {
+		theirs[from] = shapes[to]
+	}
+	s.write("wan/config.json", config)
+	s.write("wan/diffusion_pytorch_model.safetensors", string(nntest.FileBytes(t, theirs)))
+	s.says(s.run(0, "inspect", "wan"), "in the layout of its original code", "latentbeam convert")
+	s.says(s.run(0, "convert", "wan", "st"), "named  the tensors as here", "Wan text to video: 2 layers")
+	s.says(s.run(0, "inspect", "st"), "all 69 tensors of the model are there")
 }

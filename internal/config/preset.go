@@ -13,8 +13,8 @@ type Preset struct {
 }
 
 // Presets lists the published configurations of Open-Sora 1.0 to 1.3 (configs/opensora*/inference of the
-// reference and the sizes and lengths that its documentation measures). An aspect ratio other than 9:16 is
-// defaults.aspect_ratio.
+// reference and the sizes and lengths that its documentation measures), and of Wan 2.1 and 2.2. An aspect ratio of
+// Open-Sora other than 9:16 is defaults.aspect_ratio; Wan's other one is got by exchanging height and width.
 func Presets() []Preset {
 	var all []Preset
 	add := func(name, text string) { all = append(all, Preset{"opensora-" + name, text + presetStages}) }
@@ -36,7 +36,28 @@ func Presets() []Preset {
 	combine("v1.1", preset11, resolutions, "image", "16f", "32f", "64f")
 	combine("v1.2", preset12, resolutions, "image", "2s", "4s", "8s", "16s")
 	combine("v1.3", preset13, resolutions, "image", "49f", "65f", "81f", "97f", "113f")
+	for _, w := range wanPresets {
+		all = append(all, Preset{"wan" + w.name, fmt.Sprintf(presetWan, w.height, w.width, w.frames, w.fps, w.steps, w.guidance,
+			w.second, w.shift) + presetStages})
+	}
 	return all
+}
+
+// wanPresets are the sizes and steps of Wan's documentation and of its code, with the shifts that diffusers'
+// documentation gives for them (12 for A14B is that of Wan's own code).
+var wanPresets = []struct {
+	name                              string
+	height, width, frames, fps, steps int
+	guidance                          float64
+	second                            string // ", guidance_scale_2: 3" of models of two denoisers
+	shift                             float64
+}{
+	{"2.1-t2v-1.3b-480p", 480, 832, 81, 16, 50, 5, "", 3},
+	{"2.1-t2v-14b-480p", 480, 832, 81, 16, 50, 5, "", 3},
+	{"2.1-t2v-14b-720p", 720, 1280, 81, 16, 50, 5, "", 5},
+	{"2.2-t2v-a14b-480p", 480, 832, 81, 16, 40, 4, ", guidance_scale_2: 3", 12},
+	{"2.2-t2v-a14b-720p", 720, 1280, 81, 16, 40, 4, ", guidance_scale_2: 3", 12},
+	{"2.2-ti2v-5b-720p", 704, 1280, 121, 24, 50, 5, "", 5},
 }
 
 // presetFrames is num_frames of a length as it stands in a preset's name.
@@ -75,6 +96,12 @@ stages:
 - encode_text: {scores: "1.3"}
 - encode_reference
 - denoise: {version: "1.3"}
+`
+	presetWan = `defaults: {height: %d, width: %d, num_frames: %d, fps: %d, num_inference_steps: %d, guidance_scale: %v%s,
+  max_sequence_length: 512}
+stages:
+- encode_text
+- denoise: {flow_shift: %v}
 `
 	presetStages = `- decode_vae
 - encode_video

@@ -15,13 +15,16 @@ func TestPresets(t *testing.T) {
 		c := mustParse(t, presetJob+"preset: "+p.Name+"\n")
 		row, err := c.Defaults.Row().Sized()
 		if err != nil || row.Height < 100 || row.Width < 100 || row.NumFrames < 1 || row.FPS < 8 ||
-			row.NumInferenceSteps < 30 || row.Guidance() < 7 || row.MaxSequenceLength < 120 {
+			row.NumInferenceSteps < 30 || row.Guidance() < 4 || row.MaxSequenceLength < 120 {
 			t.Errorf("%s: %+v, %v", p.Name, row, err)
 		}
 		if n := len(c.Stages); n < 4 || c.Stages[n-3].Name != "denoise" || names[p.Name] {
 			t.Errorf("%s: %d stages", p.Name, len(c.Stages))
 		}
 		names[p.Name] = true
+		if strings.HasPrefix(p.Name, "wan") {
+			continue
+		}
 		var options struct {
 			Version  string  `yaml:"version"`
 			Interval int     `yaml:"frame_interval"`
@@ -39,7 +42,8 @@ func TestPresets(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"opensora-v1.0-16x256x256", "opensora-v1.0-64x512x512", "opensora-v1.1-240p-16f",
-		"opensora-v1.2-720p-4s", "opensora-v1.2-144p-16s", "opensora-v1.2-1080p-image", "opensora-v1.3-720p-113f"} {
+		"opensora-v1.2-720p-4s", "opensora-v1.2-144p-16s", "opensora-v1.2-1080p-image", "opensora-v1.3-720p-113f",
+		"wan2.1-t2v-1.3b-480p", "wan2.1-t2v-14b-720p", "wan2.2-t2v-a14b-480p", "wan2.2-ti2v-5b-720p"} {
 		if !names[name] {
 			t.Errorf("no preset %s", name)
 		}
@@ -58,6 +62,33 @@ func TestPresetValues(t *testing.T) {
 	}
 	if err := c.Stages[0].Options.Decode(&options); err != nil || options.Scores != "1.2" {
 		t.Errorf("encode_text %+v, %v", options, err)
+	}
+}
+
+// TestPresetOfWan: the sizes, steps, scales and shifts of Wan's models.
+func TestPresetOfWan(t *testing.T) {
+	for name, want := range map[string]string{
+		"wan2.1-t2v-1.3b-480p": "480x832x81 16 50 5 0 3",
+		"wan2.1-t2v-14b-720p":  "720x1280x81 16 50 5 0 5",
+		"wan2.2-t2v-a14b-720p": "720x1280x81 16 40 4 3 12",
+		"wan2.2-ti2v-5b-720p":  "704x1280x121 24 50 5 0 5",
+	} {
+		c := mustParse(t, presetJob+"preset: "+name+"\n")
+		row := c.Defaults.Row()
+		second := 0.0
+		if row.GuidanceScale2 != nil {
+			second = *row.GuidanceScale2
+		}
+		var options struct {
+			Shift float64 `yaml:"flow_shift"`
+		}
+		if err := c.Stages[1].Options.Decode(&options); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprintf("%dx%dx%d %v %d %v %v %v", row.Height, row.Width, row.NumFrames, row.FPS, row.NumInferenceSteps,
+			row.Guidance(), second, options.Shift); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"latentbeam/internal/engine/schedule"
 	"latentbeam/stages"
@@ -22,7 +21,7 @@ type Station struct {
 	cancel   context.CancelCauseFunc
 	results  chan finished
 	inFlight int
-	look     sync.Once       // for steps that are kept
+	looked   bool            // for steps that are kept
 	behind   <-chan struct{} // closed when a stage behind has finished a batch since this one has emitted
 }
 
@@ -50,6 +49,10 @@ func (s *Station) Put(b *stages.Batch, emit func(*stages.Batch)) error {
 		}
 	}
 	if len(b.Elements) > 0 {
+		if !s.looked && s.engine.saveEvery != nil && s.engine.Samples(s.index) {
+			s.looked = true
+			s.engine.lookForSteps(s.ctx)
+		}
 		s.inFlight++
 		results, passage := s.results, s.engine.takes(s.index, b)
 		s.engine.running.Go(func() {
@@ -130,9 +133,6 @@ func (s *Station) run(b *stages.Batch, passage *schedule.Passage) (o finished) {
 	live := b.Live()
 	if len(live) == 0 {
 		return finished{batch: b}
-	}
-	if s.engine.saveEvery != nil && s.engine.Samples(s.index) {
-		s.look.Do(func() { s.engine.lookForSteps(s.ctx) })
 	}
 	switch err := s.settle(live, passage); {
 	case errors.Is(err, errNotBegun):

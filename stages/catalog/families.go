@@ -55,6 +55,19 @@ func Guess(component string, weights *safetensors.File) ([]byte, error) {
 	return nil, errors.New("they are of no model known here")
 }
 
+// Names returns the names that tensors have here by those of a layout of other code, nil where that is not known.
+func Names(tensors []safetensors.Info) map[string]string {
+	shapes := nn.ShapesOf(tensors)
+	for _, f := range Families() {
+		for _, l := range f.Layouts {
+			if names := l.Names(shapes); names != nil {
+				return names
+			}
+		}
+	}
+	return nil
+}
+
 // OtherNames returns what else a tensor of a component is called, for adapters.
 func OtherNames(component, tensor string) []string {
 	if !strings.HasPrefix(component, "transformer") {

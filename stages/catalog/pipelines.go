@@ -13,6 +13,7 @@ import (
 var pipelines = map[string]string{
 	"OpenSoraPipeline": "text to video",
 	wan.PipelineName:   "text to video",
+	wan.DMDName:        "text to video in three steps",
 }
 
 // refused are the classes of Wan that there is no pipeline for yet.
@@ -46,6 +47,9 @@ func Pipeline(class string) (string, error) {
 
 // Scheduler says how a scheduler_config.json of a model of the class samples, "" where the class does not read it.
 func Scheduler(class string, config []byte) (string, error) {
+	if class == wan.DMDName {
+		return "dmd, in place of scheduler_config.json", nil
+	}
 	if class != wan.PipelineName {
 		return "", nil
 	}

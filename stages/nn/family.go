@@ -2,6 +2,8 @@ package nn
 
 import (
 	"fmt"
+	"regexp"
+	"strings"
 
 	"latentbeam/stages/safetensors"
 )
@@ -15,6 +17,50 @@ type Family struct {
 	// Load loads the model that config describes, and returns its name for people. Its error is about config;
 	// what does not fit of the tensors is in w's Misfits.
 	Load func(config []byte, w *Weights) (name string, err error)
+	// Layouts are those that other code has published models of the family in; nil: none is known.
+	Layouts []Layout
+}
+
+// Layout is how other code names the tensors of a model.
+type Layout struct {
+	Mark  string // a tensor that only checkpoints of this layout have
+	Strip string // a prefix that names may have
+	Rules []Rule // the first that matches a name changes it; others stay
+}
+
+// Rule changes a name.
+type Rule struct {
+	Pattern *regexp.Regexp
+	To      string // with $1 and so on
+}
+
+// Rules makes rules of pairs of a pattern and what it becomes.
+func Rules(pairs ...string) (out []Rule) {
+	for i := 0; i < len(pairs); i += 2 {
+		out = append(out, Rule{regexp.MustCompile("^" + pairs[i] + "$"), pairs[i+1]})
+	}
+	return out
+}
+
+// Names returns the names that tensors have here by those of the layout, nil where they are of another.
+func (l Layout) Names(s Shapes) map[string]string {
+	if !s.Has(l.Mark) && (l.Strip == "" || !s.Has(l.Strip+l.Mark)) {
+		return nil
+	}
+	out := make(map[string]string, len(s))
+	for name := range s {
+		out[name] = l.name(strings.TrimPrefix(name, l.Strip))
+	}
+	return out
+}
+
+func (l Layout) name(name string) string {
+	for _, r := range l.Rules {
+		if r.Pattern.MatchString(name) {
+			return r.Pattern.ReplaceAllString(name, r.To)
+		}
+	}
+	return name
 }
 
 // Loader makes a Family's Load of a model's own functions; name describes a configuration for people.

@@ -45,6 +45,9 @@ func (r Recipe) Check(numInferenceSteps int, clip Clip) error {
 	if numInferenceSteps < least || numInferenceSteps > MaxSteps {
 		return fmt.Errorf("num_inference_steps is %d: give %d to %d", numInferenceSteps, least, MaxSteps)
 	}
+	if r.wan.Solver == solverDMD && numInferenceSteps != len(dmdTimesteps) {
+		return fmt.Errorf("num_inference_steps is %d: dmd has %d", numInferenceSteps, len(dmdTimesteps))
+	}
 	if r.flow {
 		return r.frames.check(clip.Frames)
 	}

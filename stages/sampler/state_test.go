@@ -92,11 +92,12 @@ func allRuns(t *testing.T) map[string]toyRun {
 		all[name] = toyRun{c.sampler(t), b, noise, c.Shape}
 	}
 	cases = nntest.Golden(t, "../../testdata/golden/wan-sampler.json")
+	maps.Copy(cases, nntest.Golden(t, "../../testdata/golden/wan-distilled.json"))
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		var c wanRun
 		nntest.Decode(t, cases[name], &c)
 		s := wanSampler(t, WanConfig{Solver: c.Solver, Sigmas: c.Sigmas, Shift: c.Shift}, c.Steps)
-		all["wan "+name] = toyRun{s, c.batch(), nil, c.Shape}
+		all["wan "+name] = toyRun{s, c.batch(), c.fresh, c.Shape}
 	}
 	return all
 }
@@ -146,7 +147,8 @@ func TestSignatures(t *testing.T) {
 			}
 			note(t, seen, fmt.Sprint(version, steps), s.Signature())
 		}
-		for _, c := range []WanConfig{{}, {Solver: "euler"}, {Sigmas: "wan"}, {Shift: 5}} {
+		for _, c := range []WanConfig{{}, {Solver: "euler"}, {Sigmas: "wan"}, {Shift: 5},
+			{Solver: "euler", Sigmas: "distilled"}} {
 			note(t, seen, fmt.Sprint(c, steps), wanSampler(t, c, steps).Signature())
 		}
 	}

@@ -8,38 +8,68 @@ import (
 
 // WanConfig is how Wan and the models of its class are sampled.
 type WanConfig struct {
-	// Solver is unipc (the published one) or euler (FlowMatchEulerDiscreteScheduler).
+	// Solver is unipc (the published one), euler (FlowMatchEulerDiscreteScheduler), or dmd for models that were distilled
+	// to three steps (FastWan).
 	Solver string
-	// Sigmas names the published table of UniPC: diffusers or wan (that of the original code). Euler has that of
-	// diffusers alone.
+	// Sigmas names the table. Of UniPC there are diffusers and wan (that of the original code), of Euler diffusers and
+	// distilled (that of models which were distilled to four steps, by lightx2v). DMD has one of its own.
 	Sigmas string
 	// Shift moves the steps towards the noise: above 0, 3 for 480 rows as a rule and 5 for 720.
 	Shift float64
 }
 
+// The values of WanConfig.
+const (
+	solverUniPC, solverEuler, solverDMD = "unipc", "euler", "dmd"
+
+	sigmasDiffusers, sigmasWan, sigmasDistilled = "diffusers", "wan", "distilled"
+)
+
+// Distilled reports whether the configuration is that of a model of few steps, which has a shift of its own.
+func (c WanConfig) Distilled() bool { return c.Solver == solverDMD || c.Sigmas == sigmasDistilled }
+
 // maxShift bounds WanConfig.Shift, far beyond the published 3 to 12.
 const maxShift = 1 << 10
 
 // Wan returns the recipe of a configuration. Empty fields are those of the published scheduler: unipc, diffusers
-// and shift 3. An error begins with the option that is wrong: flow_solver, flow_sigmas or flow_shift.
+// and shift 3, or 8 for dmd and 5 for distilled. An error begins with the option that is wrong: flow_solver, flow_sigmas or flow_shift.
 func Wan(c WanConfig) (Recipe, error) {
-	c.Solver, c.Sigmas, c.Shift = cmp.Or(c.Solver, "unipc"), cmp.Or(c.Sigmas, "diffusers"), cmp.Or(c.Shift, 3)
+	r := Recipe{NumInferenceSteps: 50, GuidanceScale: 5}
+	shift := 3.0
 	switch {
-	case c.Solver != "unipc" && c.Solver != "euler":
-		return Recipe{}, fmt.Errorf("flow_solver is %q: give unipc or euler", c.Solver)
-	case c.Sigmas != "diffusers" && c.Sigmas != "wan":
-		return Recipe{}, fmt.Errorf("flow_sigmas is %q: give diffusers or wan", c.Sigmas)
-	case c.Solver == "euler" && c.Sigmas != "diffusers":
-		return Recipe{}, fmt.Errorf("flow_sigmas is %s: only unipc has that table, euler has that of diffusers", c.Sigmas)
+	case c.Solver == solverDMD:
+		r, shift = Recipe{NumInferenceSteps: len(dmdTimesteps), GuidanceScale: 1}, 8
+	case c.Sigmas == sigmasDistilled:
+		r, shift = Recipe{NumInferenceSteps: 4, GuidanceScale: 1}, 5
+	}
+	c.Solver, c.Sigmas, c.Shift = cmp.Or(c.Solver, solverUniPC), cmp.Or(c.Sigmas, sigmasDiffusers), cmp.Or(c.Shift, shift)
+	switch {
+	case c.Solver != solverUniPC && c.Solver != solverEuler && c.Solver != solverDMD:
+		return Recipe{}, fmt.Errorf("flow_solver is %q: give unipc, euler or dmd", c.Solver)
+	case c.Sigmas != sigmasDiffusers && c.Sigmas != sigmasWan && c.Sigmas != sigmasDistilled:
+		return Recipe{}, fmt.Errorf("flow_sigmas is %q: give diffusers, wan or distilled", c.Sigmas)
+	case c.Solver == solverDMD && c.Sigmas != sigmasDiffusers:
+		return Recipe{}, fmt.Errorf("flow_sigmas is %s: dmd has a table of its own, leave it out", c.Sigmas)
+	case c.Solver == solverEuler && c.Sigmas == sigmasWan:
+		return Recipe{}, fmt.Errorf("flow_sigmas is %s: only unipc has that table, euler has those of diffusers and distilled",
+			c.Sigmas)
+	case c.Solver == solverUniPC && c.Sigmas == sigmasDistilled:
+		return Recipe{}, fmt.Errorf("flow_sigmas is %s: only euler has that table; add flow_solver: euler", c.Sigmas)
 	case !(c.Shift > 0 && c.Shift <= maxShift):
 		return Recipe{}, fmt.Errorf("flow_shift is %g: give a number above 0, at most %d", c.Shift, maxShift)
 	}
-	return Recipe{NumInferenceSteps: 50, GuidanceScale: 5, wan: c}, nil
+	r.wan = c
+	return r, nil
 }
 
 // new returns the sampler of n steps.
 func (c WanConfig) new(n int) Sampler {
-	if c.Solver == "euler" {
+	switch {
+	case c.Solver == solverDMD:
+		return newFlowDMD(c.Shift)
+	case c.Sigmas == sigmasDistilled:
+		return newDistilledEuler(n, c.Shift)
+	case c.Solver == solverEuler:
 		return newFlowEuler(n, c.Shift)
 	}
 	return newUniPC(wanSigmas(n, c))
@@ -52,7 +82,7 @@ func shifted(sigma, shift float64) float64 { return shift * sigma / (1 + (shift-
 // which the solver's logarithms end.
 func wanSigmas(n int, c WanConfig) []float64 {
 	first, last := 1.0, 1.0/flowTimesteps
-	if c.Sigmas == "wan" {
+	if c.Sigmas == sigmasWan {
 		first, last = float64(float32(1-last)), 0 // the original's table goes through fp32
 	}
 	out := make([]float64, n)
@@ -60,7 +90,7 @@ func wanSigmas(n int, c WanConfig) []float64 {
 	for i := range out {
 		out[i] = shifted(first+float64(float64(i)*step), c.Shift)
 	}
-	if c.Sigmas == "diffusers" && math.Abs(out[0]-1) < 1e-6 {
+	if c.Sigmas == sigmasDiffusers && math.Abs(out[0]-1) < 1e-6 {
 		out[0] -= 1e-6
 	}
 	return out

@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -26,6 +27,7 @@ type wanRun struct {
 // TestWanGolden runs the solvers of Wan against diffusers' own.
 func TestWanGolden(t *testing.T) {
 	cases := nntest.Golden(t, "../../testdata/golden/wan-sampler.json")
+	maps.Copy(cases, nntest.Golden(t, "../../testdata/golden/wan-distilled.json"))
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		t.Run(name, func(t *testing.T) {
 			var c wanRun
@@ -45,11 +47,16 @@ func (c *wanRun) batch() Batch {
 	return b
 }
 
+// fresh is the noise of the steps of DMD; the others draw none.
+func (c *wanRun) fresh(d Draw, element int, dst []float32) {
+	copy(dst, nntest.Hash(fmt.Sprint("fresh.", d.Step), 1.7, c.Shape[0]*len(dst))[element*len(dst):])
+}
+
 func (c *wanRun) check(t *testing.T) {
 	b := c.batch()
 	toy, z := &toyNetwork{batch: b}, nntest.Hash("noise.init", 1.7, c.Shape...)
 	s := wanSampler(t, WanConfig{Solver: c.Solver, Sigmas: c.Sigmas, Shift: c.Shift}, c.Steps)
-	if err := s.Sample(t.Context(), b, z, toy.evaluate, nil, nil); err != nil {
+	if err := s.Sample(t.Context(), b, z, toy.evaluate, c.fresh, nil); err != nil {
 		t.Fatal(err)
 	}
 	diff, largest := nntest.MaxDiff(z, c.Out)
@@ -67,6 +74,8 @@ func (c *wanRun) check(t *testing.T) {
 			levels = append(levels, float32(sigma))
 		}
 	case *FlowEuler:
+		levels = s.sigmas
+	case *FlowDMD:
 		levels = s.sigmas
 	}
 	if at, _ := nntest.MaxDiff(levels, c.Levels); at > 1e-7 {
@@ -93,9 +102,11 @@ func TestWanRefuses(t *testing.T) {
 		config WanConfig
 		want   string
 	}{
-		{WanConfig{Solver: "dpm"}, "flow_solver is \"dpm\": give unipc or euler"},
-		{WanConfig{Sigmas: "karras"}, "flow_sigmas is \"karras\": give diffusers or wan"},
+		{WanConfig{Solver: "dpm"}, "flow_solver is \"dpm\": give unipc, euler or dmd"},
+		{WanConfig{Sigmas: "karras"}, "flow_sigmas is \"karras\": give diffusers, wan or distilled"},
 		{WanConfig{Solver: "euler", Sigmas: "wan"}, "flow_sigmas is wan: only unipc"},
+		{WanConfig{Solver: "dmd", Sigmas: "wan"}, "flow_sigmas is wan: dmd has a table of its own"},
+		{WanConfig{Sigmas: "distilled"}, "flow_sigmas is distilled: only euler has that table"},
 		{WanConfig{Shift: -1}, "flow_shift is -1"}, {WanConfig{Shift: math.NaN()}, "flow_shift is NaN"},
 	} {
 		if _, err := Wan(c.config); err == nil || !strings.HasPrefix(err.Error(), c.want) {
@@ -110,6 +121,13 @@ func TestWanRefuses(t *testing.T) {
 		if err := r.Check(steps, Clip{Frames: 2}); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%d steps: %v", steps, err)
 		}
+	}
+	few, err := Wan(WanConfig{Solver: "dmd"})
+	if err != nil || few.NumInferenceSteps != 3 || few.GuidanceScale != 1 {
+		t.Errorf("%+v, %v", few, err)
+	}
+	if err := few.Check(4, Clip{}); err == nil || err.Error() != "num_inference_steps is 4: dmd has 3" {
+		t.Errorf("4 steps of dmd: %v", err)
 	}
 	for _, solver := range []string{"unipc", "euler"} {
 		b := Batch{N: 1, Channels: 1, Size: 4, Frames: 1, Masks: []float32{0}}

@@ -11,6 +11,7 @@ import (
 func Family() nn.Family {
 	return nn.Family{
 		Component: "text_encoder",
+		Layouts:   []nn.Layout{originalUMT5},
 		Guess:     guess,
 		Load: nn.Loader(ParseConfig, Load, func(c Config) string {
 			return fmt.Sprintf("%s encoder: %d layers, width %d, %d heads, vocabulary %d",

@@ -12,6 +12,7 @@ import (
 func Family() nn.Family {
 	return nn.Family{
 		Component: "vae",
+		Layouts:   []nn.Layout{originalWan},
 		Guess:     guess,
 		Load:      nn.Loader(ParseConfig, Load, title),
 	}

@@ -36,8 +36,11 @@ type Config struct {
 // textTokens is the length that the network's texts are padded to.
 const textTokens = 512
 
-// className is how config.json names the architecture.
-const className = "WanTransformer3DModel"
+// className is how config.json names the architecture, originalClass how that of the original code does.
+const (
+	className     = "WanTransformer3DModel"
+	originalClass = "WanModel"
+)
 
 // DefaultConfig returns T2V-14B, whose values hold for keys that a config.json leaves out, as in diffusers.
 func DefaultConfig() Config {
@@ -53,11 +56,11 @@ func ParseConfig(data []byte) (Config, error) {
 	if err != nil {
 		return c, err
 	}
-	if class == "WanModel" {
-		return c, errors.New("config.json of Wan is that of the original layout (WanModel), whose tensor names are not " +
-			"known here: give the directory of the same model whose name ends in -Diffusers")
-	}
-	if err := json.Unmarshal(data, &c); err != nil {
+	if class == originalClass {
+		if c, err = parseOriginal(data, c); err != nil {
+			return c, err
+		}
+	} else if err := json.Unmarshal(data, &c); err != nil {
 		return c, fmt.Errorf("parse config.json of Wan: %w", err)
 	}
 	if err := c.validate(); err != nil {
@@ -114,14 +117,21 @@ func (c Config) refuseOthers() error {
 	case c.InChannels != c.OutChannels:
 		return fmt.Errorf("in_channels is %d and out_channels is %d: conditions in more channels (image to video) are "+
 			"not supported yet, text to video is", c.InChannels, c.OutChannels)
-	case c.InChannels == 48:
-		return errors.New("in_channels is 48: this is Wan 2.2 TI2V-5B, which is not supported yet; Wan 2.1 text to video is")
 	}
 	return nil
 }
 
 // Hidden returns the numbers of a token in the blocks.
 func (c Config) Hidden() int { return c.Heads * c.HeadSize }
+
+// stride is how many pixels of height and of width the autoencoder makes one latent position of: that of TI2V-5B has 48
+// channels.
+func (c Config) stride() int {
+	if c.OutChannels == 48 {
+		return 16
+	}
+	return 8
+}
 
 // axes returns how many angles of a head turn by frame, row and column.
 func (c Config) axes() (frames, rows, cols int) {

@@ -15,11 +15,11 @@ import (
 // Denoiser returns the family of Wan for the stage `denoise`.
 func Denoiser() diffuse.Family {
 	return diffuse.Family{
-		Name: "Wan", Models: "2.1 text to video",
+		Name: "Wan", Models: "text to video of 2.1 and 2.2",
 		Options: "flow_solver, flow_sigmas, flow_shift, boundary_ratio",
 		Recognise: func(config []byte) bool {
 			class, err := diffuse.ClassName(config)
-			return err == nil && (class == className || class == "WanModel")
+			return err == nil && (class == className || class == originalClass)
 		},
 		Open: func(source diffuse.Source, o stages.Options) (diffuse.Network, error) {
 			cfg, err := ParseConfig(source.Config)
@@ -35,8 +35,11 @@ func Denoiser() diffuse.Family {
 	}
 }
 
-// PipelineName is how model_index.json names the whole model.
-const PipelineName = "WanPipeline"
+// How model_index.json names whole models: DMDName are those that FastVideo distilled to three steps.
+const (
+	PipelineName = "WanPipeline"
+	DMDName      = "WanDMDPipeline"
+)
 
 // publishedNegative is the negative prompt that the original code takes where none is given.
 const publishedNegative = "色调艳丽，过曝，静态，细节模糊不清，字幕，风格，作品，画作，画面，静止，整体发灰，最差质量，低质量，JPEG压缩残留，" +
@@ -45,6 +48,9 @@ const publishedNegative = "色调艳丽，过曝，静态，细节模糊不清�
 
 // solverOf returns how the model's own scheduler_config.json samples, zero where there is none.
 func solverOf(source diffuse.Source) (sampler.WanConfig, error) {
+	if source.Index.ClassName == DMDName { // its scheduler_config.json is not followed by its own code
+		return sampler.WanConfig{Solver: "dmd"}, nil
+	}
 	if source.Scheduler == nil {
 		return sampler.WanConfig{}, nil
 	}
@@ -54,7 +60,7 @@ func solverOf(source diffuse.Source) (sampler.WanConfig, error) {
 // options are those of the stage with a network of this family.
 type options struct {
 	diffuse.Options
-	// FlowSolver is unipc or euler, FlowSigmas the published table of unipc: diffusers or wan. FlowShift moves the
+	// FlowSolver is unipc, euler or dmd, FlowSigmas a published table: diffusers, wan or distilled. FlowShift moves the
 	// steps towards the noise. The defaults are those of the model's scheduler_config.json, where there is one; else
 	// unipc, diffusers and 3. What differs from the latter shows in the keys, wherever it comes from.
 	FlowSolver string  `yaml:"flow_solver" json:"flow_solver,omitempty"`
@@ -105,7 +111,7 @@ func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 	}
 	d := &denoiser{Config: cfg, options: opts.Options, recipe: recipe, negative: schemas.None,
 		boundary: float32(opts.BoundaryRatio * trainingSteps)}
-	if p.index.ClassName == PipelineName {
+	if p.index.ClassName == PipelineName || p.index.ClassName == DMDName {
 		d.negative = publishedNegative
 	}
 	return d, nil
@@ -116,10 +122,11 @@ const trainingSteps = 1000
 
 // publish fills in what the job does not say. What is the default without a scheduler stays out of the key.
 func (o *options) publish(p published) error {
+	own := sampler.WanConfig{Solver: o.FlowSolver, Sigmas: o.FlowSigmas}
 	if o.FlowSolver == "" && p.solver.Solver != "unipc" {
 		o.FlowSolver = p.solver.Solver
 	}
-	if o.FlowShift == 0 && p.solver.Shift != 3 {
+	if o.FlowShift == 0 && p.solver.Shift != 3 && !own.Distilled() { // models of few steps have a shift of their own
 		o.FlowShift = p.solver.Shift
 	}
 	if b := p.index.BoundaryRatio; o.BoundaryRatio == 0 && b != nil {
@@ -158,33 +165,34 @@ func (d *denoiser) published() schemas.PromptRow {
 	}
 	sized := row
 	sized.Height, sized.Width, sized.NumFrames = 480, 832, 81
+	if d.stride() == 16 { // TI2V-5B
+		row.FPS, sized.FPS = 24, 24
+		sized.Height, sized.Width, sized.NumFrames = 704, 1280, 121
+	}
 	if d.Check(&sized) != nil {
 		return row
 	}
 	return sized
 }
 
-// Strides of the autoencoder of Wan 2.1, and the pixels of a token.
-const (
-	strideT, strideHW = 4, 8
-	tokenPixels       = 2 * strideHW
-)
+// strideT is how many frames the autoencoders make one latent frame of.
+const strideT = 4
 
 // LatentSize returns the size of a row's latents.
 func (d *denoiser) LatentSize(row *schemas.PromptRow) diffuse.Size {
-	return diffuse.Size{T: (row.NumFrames-1)/strideT + 1, H: row.Height / strideHW, W: row.Width / strideHW}
+	return diffuse.Size{T: (row.NumFrames-1)/strideT + 1, H: row.Height / d.stride(), W: row.Width / d.stride()}
 }
 
 // Check refuses sizes and guidance that the model cannot do.
 func (d *denoiser) Check(row *schemas.PromptRow) error {
-	size := d.LatentSize(row)
+	size, token := d.LatentSize(row), 2*d.stride()
 	switch guidance := row.Guidance(); {
 	case row.NumFrames < 1 || row.NumFrames%strideT != 1:
 		return fmt.Errorf("num_frames is %d: give 4 n + 1, such as 81", row.NumFrames)
-	case row.Height < tokenPixels || row.Height%tokenPixels != 0:
-		return fmt.Errorf("height is %d: give a multiple of %d", row.Height, tokenPixels)
-	case row.Width < tokenPixels || row.Width%tokenPixels != 0:
-		return fmt.Errorf("width is %d: give a multiple of %d", row.Width, tokenPixels)
+	case row.Height < token || row.Height%token != 0:
+		return fmt.Errorf("height is %d: give a multiple of %d", row.Height, token)
+	case row.Width < token || row.Width%token != 0:
+		return fmt.Errorf("width is %d: give a multiple of %d", row.Width, token)
 	case max(size.T, size.H/2, size.W/2) > d.MaxPositions:
 		return fmt.Errorf("%d frames of %dx%d make latents of %dx%dx%d: the model has positions for %d frames, rows and "+
 			"columns of tokens", row.NumFrames, row.Height, row.Width, size.T, size.H, size.W, d.MaxPositions)

@@ -1,6 +1,6 @@
-// Package wan is the denoiser of Wan 2.1 text to video (1.3B and 14B) and of models of its class, diffusers'
-// WanTransformer3DModel: blocks of attention over all tokens of a video, attention to the text and an MLP, modulated by
-// the timestep.
+// Package wan is the denoiser of Wan text to video (2.1 1.3B and 14B, 2.2 A14B and TI2V-5B) and of models of its class,
+// diffusers' WanTransformer3DModel: blocks of attention over all tokens of a video, attention to the text and an MLP,
+// modulated by the timestep.
 //
 // The reference is diffusers 0.42.1. Where the code that Wan was published with differs, diffusers is followed.
 // A text is padded to its full length with zeros, and the padding is attended as the reference attends it. Queries and
@@ -9,6 +9,6 @@
 // In bf16 the timestep's embedding, the tables of modulation and the norms in front of them are computed in fp32, as in
 // the reference.
 //
-// What there is not yet is refused by name: image conditions (I2V), timesteps of single tokens (TI2V), the tensor names of
-// the original layout, and fp16.
+// What there is not yet is refused by name: image conditions (I2V), timesteps of single tokens (TI2V image to video), and
+// fp16.
 package wan

@@ -11,6 +11,7 @@ import (
 func Family() nn.Family {
 	return nn.Family{
 		Component: "transformer",
+		Layouts:   []nn.Layout{originalLayout},
 		Guess:     guess,
 		Load: nn.Loader(ParseConfig, Load, func(c Config) string {
 			return fmt.Sprintf("Wan text to video: %d layers, width %d, %d heads, %d latent channels",

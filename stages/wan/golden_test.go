@@ -173,11 +173,12 @@ func textOf(d *denoiser, name string, i, n int) *stages.Array {
 // TestPublished: the published sizes have as many tensors and numbers as the published files, and are recognised by them.
 func TestPublished(t *testing.T) {
 	for _, c := range []struct {
-		heads, ffn, layers int
-		tensors, numbers   int
-	}{{12, 8960, 30, 825, 1_418_996_800}, {40, 13824, 40, 1095, 14_288_491_584}} {
+		heads, ffn, layers, channels int
+		tensors, numbers             int
+	}{{12, 8960, 30, 16, 825, 1_418_996_800}, {40, 13824, 40, 16, 1095, 14_288_491_584},
+		{24, 14336, 30, 48, 825, 4_999_787_712}} {
 		cfg := DefaultConfig()
-		cfg.Heads, cfg.FFN, cfg.Layers = c.heads, c.ffn, c.layers
+		cfg.Heads, cfg.FFN, cfg.Layers, cfg.InChannels, cfg.OutChannels = c.heads, c.ffn, c.layers, c.channels, c.channels
 		shapes, numbers := nntest.Shapes(t, cfg, Load), 0
 		for _, shape := range shapes {
 			n := 1
@@ -205,21 +206,24 @@ func TestPublished(t *testing.T) {
 // TestRefuses: what there is not yet is named.
 func TestRefuses(t *testing.T) {
 	for config, want := range map[string]string{
-		`{"_class_name":"WanTransformer3DModel"}`:     "",
-		`{"_class_name":"WanModel","dim":1536}`:       "original layout",
-		`{"image_dim":1280,"added_kv_proj_dim":5120}`: "image to video (I2V) is not supported yet",
-		`{"in_channels":36}`:                          "in_channels is 36 and out_channels is 16",
-		`{"in_channels":48,"out_channels":48}`:        "TI2V-5B",
-		`{"freq_dim":128}`:                            "freq_dim is 128",
-		`{"qk_norm":null}`:                            "",
-		`{"qk_norm":"rms_norm"}`:                      "qk_norm",
-		`{"cross_attn_norm":false}`:                   "cross_attn_norm",
-		`{"patch_size":[2,2,2]}`:                      "patch_size",
-		`{"eps":1e-5}`:                                "eps",
-		`{"num_layers":0}`:                            "num_layers is 0",
-		`{"attention_head_dim":5}`:                    "attention_head_dim is 5",
-		`{"num_attention_heads":9000}`:                "more than 65536",
-		`{"num_layers":"2"}`:                          "parse config.json of Wan",
+		`{"_class_name":"WanTransformer3DModel"}`:              "",
+		`{"_class_name":"WanModel","dim":1536,"num_heads":12}`: "",
+		`{"_class_name":"WanModel","dim":1536}`:                "dim is 1536 and num_heads 40",
+		`{"_class_name":"WanModel","model_type":"i2v"}`:        "model_type is \"i2v\"",
+		`{"_class_name":"WanModel","text_len":226}`:            "text_len is 226",
+		`{"image_dim":1280,"added_kv_proj_dim":5120}`:          "image to video (I2V) is not supported yet",
+		`{"in_channels":36}`:                                   "in_channels is 36 and out_channels is 16",
+		`{"in_channels":48,"out_channels":48}`:                 "",
+		`{"freq_dim":128}`:                                     "freq_dim is 128",
+		`{"qk_norm":null}`:                                     "",
+		`{"qk_norm":"rms_norm"}`:                               "qk_norm",
+		`{"cross_attn_norm":false}`:                            "cross_attn_norm",
+		`{"patch_size":[2,2,2]}`:                               "patch_size",
+		`{"eps":1e-5}`:                                         "eps",
+		`{"num_layers":0}`:                                     "num_layers is 0",
+		`{"attention_head_dim":5}`:                             "attention_head_dim is 5",
+		`{"num_attention_heads":9000}`:                         "more than 65536",
+		`{"num_layers":"2"}`:                                   "parse config.json of Wan",
 	} {
 		_, err := ParseConfig([]byte(config))
 		nntest.WantError(t, config, err, want)

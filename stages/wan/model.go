@@ -39,6 +39,9 @@ func Load(cfg Config, w *nn.Weights) (*Model, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("load wan: %w", err)
 	}
+	if w.Has(originalLayout.Mark) {
+		return nil, fmt.Errorf("load wan: %w", errOriginal)
+	}
 	w = w.As(cfg.DType)
 	c, p := cfg.Hidden(), cfg.PatchSize
 	cond := w.Sub("condition_embedder")

@@ -181,3 +181,29 @@ func TestCost(t *testing.T) {
 		t.Errorf("the key has %s, %v", key, err)
 	}
 }
+
+// TestFewStepsOnAnySet: the fresh noise of DMD is that of an element, whatever the set and the batch.
+func TestFewStepsOnAnySet(t *testing.T) {
+	for _, options := range []string{"flow_solver: dmd", "flow_solver: euler, flow_sigmas: distilled"} {
+		run := func(ranks int, batch []*stages.Element) []string {
+			t.Helper()
+			s := stageOf(t, "a_0", "{"+options+"}")
+			if err := s.Check(&batch[0].Row); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Capabilities().Spread.Run(t.Context(), setOf(ranks), batch); err != nil {
+				t.Fatal(err)
+			}
+			return digests(t, batch)
+		}
+		want := run(1, batchOf(t, "a_0", 3, 9, 1))
+		for _, ranks := range []int{2, 3, 5} {
+			if got := run(ranks, batchOf(t, "a_0", 3, 9, 1)); fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%s, %d ranks: other bytes", options, ranks)
+			}
+		}
+		if got := run(1, batchOf(t, "a_0", 3, 9, 1)[1:2]); got[0] != want[1] {
+			t.Errorf("%s: a row alone has other bytes", options)
+		}
+	}
+}

@@ -46,10 +46,10 @@ type lease struct {
 	name   string
 
 	token   string
-	mu      sync.Mutex // held while the record is written
-	held    bool       // the lock was taken
-	found              // as last written
-	renewed time.Time  // when the last write that succeeded began
+	mu      chan bool // full while the record is written: a lock that waits for the network
+	held    bool      // the lock was taken
+	found             // as last written
+	renewed time.Time // when the last write that succeeded began
 	lost    bool
 	stop    func() // the heartbeat
 }
@@ -59,7 +59,7 @@ func (b *Bucket) Lock(ctx context.Context, name, owner string) (release func(), 
 	if err := b.begin(ctx, "lock", name); err != nil {
 		return nil, err
 	}
-	l := &lease{bucket: b, name: name, token: rand.Text()}
+	l := &lease{bucket: b, name: name, token: rand.Text(), mu: make(chan bool, 1)}
 	l.record = record{Owner: store.NewOwner(owner), Token: l.token, Process: process()}
 	b.mu.Lock()
 	if b.lease != nil {
@@ -101,8 +101,8 @@ func (l *lease) take(ctx context.Context) error {
 
 // claim writes the first record over the version given. The heartbeat waits for it.
 func (l *lease) claim(ctx context.Context, old Version) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.mu <- true
+	defer func() { <-l.mu }()
 	if l.stop == nil {
 		l.stop = l.bucket.clock.Every(beatTime, l.beat)
 	}
@@ -124,8 +124,8 @@ func (l *lease) write(ctx context.Context, r record) error {
 
 // beat shows that this process lives.
 func (l *lease) beat() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.mu <- true
+	defer func() { <-l.mu }()
 	ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
 	defer cancel()
 	_ = l.renew(ctx) // a failed one is tried again at the next heartbeat, and before the next write
@@ -154,8 +154,8 @@ func (b *Bucket) mine(ctx context.Context) error {
 	if l == nil {
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.mu <- true
+	defer func() { <-l.mu }()
 	if l.held && !l.lost && b.since(l.renewed) > doubtTime {
 		if err := l.renew(ctx); err != nil {
 			return b.failed("renew the lock", l.name, err)
@@ -175,14 +175,14 @@ func (b *Bucket) since(t time.Time) time.Duration {
 
 // release gives the lock back. A bucket out of reach frees it by time.
 func (l *lease) release() {
-	l.mu.Lock()
+	l.mu <- true
 	if !l.lost {
 		ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
 		_ = l.write(ctx, record{Owner: l.Owner, Token: l.Token, Beat: l.Beat + 1, Free: true})
 		cancel()
 	}
 	l.held = false
-	l.mu.Unlock()
+	<-l.mu
 	l.end()
 }
 

@@ -1,0 +1,244 @@
+package simulator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"latentbeam/internal/store/bucket"
+)
+
+// world is what outlives processes: the bucket, and the dice.
+type world struct {
+	seed    uint64
+	mu      sync.Mutex
+	objects map[string]object
+	version int
+	calls   map[string]int // by what is called
+	trouble float64        // the part of calls that fail
+	down    [2]time.Time   // from when to when every call fails
+	log     func(format string, args ...any)
+}
+
+type object struct {
+	data    []byte
+	version bucket.Version
+	time    time.Time
+}
+
+// dice returns a number from 0 to 1 for the n-th call of something.
+func (w *world) dice(what ...any) float64 {
+	name := fmt.Sprint(what...)
+	w.mu.Lock()
+	w.calls[name]++
+	n := w.calls[name]
+	w.mu.Unlock()
+	return w.roll(name, n)
+}
+
+// first reports whether something happens for the first time.
+func (w *world) first(what ...any) bool {
+	name := fmt.Sprint(what...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls[name]++
+	return w.calls[name] == 1
+}
+
+// roll is dice without memory.
+func (w *world) roll(what ...any) float64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, w.seed, what)
+	x := h.Sum64()
+	x ^= x >> 31
+	x *= 0x9e3779b97f4a7c15
+	x ^= x >> 29
+	x *= 0xbf58476d1ce4e5b9
+	return float64(x>>11) / (1 << 53)
+}
+
+// disk is the bucket as one process sees it.
+type disk struct {
+	*world
+	name string
+	dead chan struct{} // closed when the process has died: nothing that it calls happens any more
+}
+
+var errDead = errors.New("the process is dead")
+
+func (d *disk) isDead() bool {
+	select {
+	case <-d.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// kindOf is a key without what differs by chance.
+func kindOf(key string) string {
+	if strings.HasSuffix(key, ".seg") {
+		return "segment"
+	}
+	return key
+}
+
+// call makes one request: it takes a while, and may fail before it has an effect or after.
+func (d *disk) call(ctx context.Context, op, key string, effect func() error) error {
+	what := d.name + " " + op + " " + kindOf(key)
+	took := time.Duration(1e6 + 4e7*d.dice("time", what))
+	fate := d.dice("fate", what)
+	if fate < d.trouble/10 {
+		took += 70 * time.Second // longer than a request may take
+	}
+	select {
+	case <-time.After(took):
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-d.dead:
+		if fate > 0.5 { // the request was on its way
+			d.locked(effect)
+		}
+		return errDead
+	}
+	if d.isDead() {
+		return errDead
+	}
+	switch now := time.Now(); {
+	case d.trouble > 0 && now.After(d.down[0]) && now.Before(d.down[1]), fate < d.trouble/2:
+		return &bucket.Failure{Status: 503, Code: "SlowDown"}
+	case fate < d.trouble:
+		err := d.locked(effect)
+		d.log("%v %s: done, and not acknowledged (%v)", time.Now().Format(time.TimeOnly), what, err)
+		return errors.New("connection reset by peer")
+	}
+	return d.locked(effect)
+}
+
+func (d *disk) locked(effect func() error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return effect()
+}
+
+func (d *disk) Stat(ctx context.Context, key string) (o bucket.Object, err error) {
+	err = d.call(ctx, "stat", key, func() error {
+		there, ok := d.objects[key]
+		if !ok {
+			return fs.ErrNotExist
+		}
+		o = describe(key, there)
+		return nil
+	})
+	return o, err
+}
+
+func describe(key string, o object) bucket.Object {
+	return bucket.Object{Key: key, Version: o.version, Size: int64(len(o.data)), Time: o.time}
+}
+
+func (d *disk) Read(ctx context.Context, o bucket.Object, offset, length int64) (r io.ReadCloser, err error) {
+	err = d.call(ctx, "read", o.Key, func() error {
+		there, ok := d.objects[o.Key]
+		if !ok {
+			return fs.ErrNotExist
+		}
+		if there.version != o.Version {
+			return bucket.ErrRefused
+		}
+		r = io.NopCloser(bytes.NewReader(there.data[offset : offset+length]))
+		return nil
+	})
+	return r, err
+}
+
+func (d *disk) Write(ctx context.Context, key string, old bucket.Version, c bucket.Content) (v bucket.Version, err error) {
+	data := make([]byte, c.Size)
+	if _, err := c.ReadAt(data, 0); err != nil && err != io.EOF {
+		return "", err
+	}
+	err = d.call(ctx, "write", key, func() error {
+		if d.objects[key].version != old {
+			return bucket.ErrRefused
+		}
+		d.version++
+		v = bucket.Version(fmt.Sprint(d.version))
+		d.objects[key] = object{data, v, time.Now()}
+		return nil
+	})
+	return v, err
+}
+
+func (d *disk) List(ctx context.Context, prefix string, flat bool, page string) (out []bucket.Object, next string, err error) {
+	err = d.call(ctx, "list", prefix, func() error {
+		for key, o := range d.objects {
+			if rest, ok := strings.CutPrefix(key, prefix); ok && !(flat && strings.Contains(rest, "/")) {
+				out = append(out, describe(key, o))
+			}
+		}
+		slices.SortFunc(out, func(a, b bucket.Object) int { return strings.Compare(a.Key, b.Key) })
+		return nil
+	})
+	return out, "", err
+}
+
+func (d *disk) Remove(ctx context.Context, o bucket.Object) error {
+	return d.call(ctx, "remove", o.Key, func() error {
+		there, ok := d.objects[o.Key]
+		switch {
+		case !ok:
+			return fs.ErrNotExist
+		case o.Version != "" && there.version != o.Version:
+			return bucket.ErrRefused
+		}
+		delete(d.objects, o.Key)
+		return nil
+	})
+}
+
+func (d *disk) Close() {}
+
+// clock is that of the bubble. Pauses before another try are the same in every run of a seed.
+type clock struct{ *disk }
+
+func (clock) Now() time.Time { return time.Now() }
+
+func (c clock) Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.dead:
+		return errDead
+	}
+}
+
+func (c clock) Pause(ctx context.Context, _ time.Duration) error {
+	return c.Sleep(ctx, time.Duration(2e8+1e9*c.dice("pause", c.name)))
+}
+
+func (c clock) Every(d time.Duration, f func()) (stop func()) {
+	end := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-end:
+				return
+			case <-c.dead:
+				return
+			case <-time.After(d):
+				f()
+			}
+		}
+	}()
+	return sync.OnceFunc(func() { close(end) })
+}

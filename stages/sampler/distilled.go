@@ -1,0 +1,82 @@
+package sampler
+
+import (
+	"context"
+	"math"
+)
+
+// dmdTimesteps are those that FastWan's models were distilled for.
+var dmdTimesteps = []float32{1000, 757, 522}
+
+// FlowDMD predicts the data in every step and adds fresh noise of the next level to it, as models are run that were
+// distilled by distribution matching (FastWan).
+type FlowDMD struct {
+	timesteps []float32
+	sigmas    []float32
+}
+
+// newFlowDMD returns the sampler with a shift. The level of a timestep is the nearest one of the 1000 of training.
+func newFlowDMD(shift float64) *FlowDMD {
+	s := &FlowDMD{timesteps: dmdTimesteps}
+	for _, t := range s.timesteps {
+		best, distance := float32(0), float32(math.Inf(1))
+		for i := flowTimesteps; i > 0; i-- {
+			sigma := shifted32(float32(i)/flowTimesteps, float32(shift))
+			if d := float32(math.Abs(float64(float32(sigma*flowTimesteps) - t))); d < distance {
+				best, distance = sigma, d
+			}
+		}
+		s.sigmas = append(s.sigmas, best)
+	}
+	return s
+}
+
+// shifted32 is shifted in fp32, as the reference makes its table.
+func shifted32(sigma, shift float32) float32 {
+	return float32(shift*sigma) / (1 + float32((shift-1)*sigma))
+}
+
+// Steps returns how many steps there are.
+func (s *FlowDMD) Steps() int { return len(s.timesteps) }
+
+// Timesteps returns the timesteps in the order in which the network sees them.
+func (s *FlowDMD) Timesteps() []float32 { return s.timesteps }
+
+// Sample runs the steps; see Sampler. Each but the last draws noise. Frames cannot be given.
+func (s *FlowDMD) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
+	progress func(done, total int)) error {
+	step := func(r *run, i int) {
+		sigma := float64(s.sigmas[i])
+		for e := range r.N {
+			x := r.element(e)
+			for j, v := range r.row(0, e)[:len(x)] {
+				x[j] = float32(float64(x[j]) - float64(sigma*float64(v)))
+			}
+			if i == len(s.sigmas)-1 {
+				continue
+			}
+			next := s.sigmas[i+1]
+			for j, n := range r.drawFor(e, Draw{Step: i}) {
+				x[j] = float32((1-next)*x[j]) + float32(next*n)
+			}
+		}
+	}
+	none := func(int) []Memory { return nil }
+	return flowSteps(ctx, flow{"dmd", s.timesteps, step, nothing, none}, b, z, model, noise, progress)
+}
+
+// Signature names the sampler with its tables.
+func (s *FlowDMD) Signature() string { return signature("dmd", wide(s.timesteps), wide(s.sigmas)) }
+
+// newDistilledEuler returns Euler's method in n even steps, moved once by the shift: the table of models that lightx2v
+// distilled to four steps.
+func newDistilledEuler(n int, shift float64) *FlowEuler {
+	s := &FlowEuler{}
+	for i := range n {
+		sigma := float32(shifted(1-float64(i)/float64(n), shift))
+		s.sigmas = append(s.sigmas, sigma)
+		s.timesteps = append(s.timesteps, float32(sigma*flowTimesteps))
+	}
+	s.sigmas = append(s.sigmas, 0)
+	return s
+}
