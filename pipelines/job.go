@@ -17,6 +17,7 @@ import (
 	"latentbeam/internal/names"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
+	"latentbeam/internal/runpage"
 	"latentbeam/internal/runs"
 	"latentbeam/internal/store"
 	"latentbeam/internal/witness"
@@ -68,6 +69,8 @@ type Job struct {
 	recorder atomic.Pointer[runs.Recorder] // nil: nothing is to be computed so far
 	me       atomic.Pointer[runs.Facts]    // who this process is
 	runID    string
+	foreseen prediction      // of the run, before it
+	tally    *runpage.Tally  // where its time goes; nil before
 	naming   sync.Once       // of runID
 	expected bool            // the board knows what is to be computed
 	told     map[string]bool // files of the ledger of whose damage was told

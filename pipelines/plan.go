@@ -32,6 +32,9 @@ type Plan struct {
 	Vanished int64
 	// Buckets counts the new rows of each shape, in the order of first appearance.
 	Buckets []Bucket
+	// Warning says what the model was trained on where new rows ask for something else, "" where none does or it is not
+	// known.
+	Warning string
 	// Input is a digest of the rows, their keys and outcomes.
 	Input string
 
@@ -84,6 +87,8 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 	var keys distinct
 	var named report.Totals
 	names := j.report.Named()
+	var odd outside
+	draws := j.host.Model == "tiny" && j.draws()
 	for e, err := range j.all(ctx) {
 		if err != nil {
 			return p, err
@@ -105,6 +110,9 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		case found == ledger.Absent:
 			p.New++
 			keys.add(e.Key, p.count(e))
+			if draws {
+				odd.see(&e.Row)
+			}
 		case found == ledger.Done:
 			p.Done++
 		default:
@@ -119,6 +127,7 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		return p, err
 	}
 	keys.count(&p)
+	p.Warning = odd.warning()
 	p.Input, p.First, p.Vanished = input.Sum(), named.First, j.vanished(ctx, p.Rows)
 	if j.peeking && j.Opts.Limit == 0 {
 		var err error
@@ -127,6 +136,12 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// draws reports whether the model makes pictures from prompts in this job.
+func (j *Job) draws() bool {
+	return slices.ContainsFunc(j.engine.Steps, func(s stages.Step) bool { return s.Spec.Name == "denoise" }) &&
+		j.engine.Rules.Input == stages.KindPrompt
 }
 
 // conflict is an error where two rows have one name; it reads the input again to say which.

@@ -11,12 +11,14 @@ import (
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/memory"
 	"latentbeam/internal/engine/schedule"
+	"latentbeam/internal/gallery"
 	"latentbeam/internal/report"
 	"latentbeam/internal/runs"
 	"latentbeam/internal/store"
 	"latentbeam/internal/transport"
 	"latentbeam/runners"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages"
 	"latentbeam/transforms"
 )
 
@@ -35,6 +37,8 @@ type Result struct {
 	Skipped     int64
 	Elapsed     time.Duration
 	Stages      []engine.StageTime
+	Gallery     string // name of the page with the videos in the output, "" where there is none
+	Page        string // name of report.html of this run in the output, "" where nothing was to be computed
 
 	whole   bool // the run was of all shards
 	lost    bool // the ledger or a table turned out to be damaged: there is more to compute
@@ -68,7 +72,9 @@ func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
 	if err != nil || j.report.Part == "" || r.Joined || r.Interrupted || r.Totals.Pending > 0 {
 		return r, err
 	}
-	r.Joined, err = j.join(ctx)
+	if r.Joined, err = j.join(ctx); r.Joined && r.Gallery != "" {
+		r.Gallery = gallery.PageName(1)
+	}
 	return r, err
 }
 
@@ -105,11 +111,16 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		slog.Warn("the input has lost rows of the finished output: the tables lose them now, their videos and results stay",
 			"lost", plan.Vanished, "left", plan.Rows)
 	}
+	if plan.Warning != "" {
+		slog.Warn(plan.Warning)
+	}
 	ctx = j.watch(ctx, plan)
+	j.foreseen = prediction{why: "The rows were computed by an engine's workers: latentbeam plan predicts for this host alone."}
 	if !j.elsewhere() {
 		if err := j.prepare(ctx, plan); err != nil {
 			return r, err
 		}
+		j.foreseen = j.predict(ctx, plan)
 		if err := j.host.Reload(ctx); err != nil {
 			return r, err
 		}
@@ -196,6 +207,9 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time, workers in
 	if r.Totals, err = j.report.Write(ctx); err != nil {
 		return err
 	}
+	if j.engine.Keep[stages.KindVideo] {
+		r.Gallery = j.report.Part + gallery.PageName(1)
+	}
 	if r.Totals.Pending == 0 && j.report.Part == "" { // shards share the ledger
 		if err := j.report.Compact(ctx); err != nil {
 			return err
@@ -220,5 +234,6 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time, workers in
 	if err != nil {
 		return err
 	}
+	r.Page = j.writePage(ctx, r)
 	return j.remember(ctx)
 }

@@ -9,6 +9,7 @@ import (
 
 	"latentbeam/internal/engine"
 	"latentbeam/internal/observe"
+	"latentbeam/internal/runpage"
 	"latentbeam/internal/runs"
 	"latentbeam/internal/store"
 )
@@ -23,6 +24,8 @@ func (j *Job) watch(ctx context.Context, p Plan) context.Context {
 	if j.recorder.Load() != nil {
 		return ctx
 	}
+	j.tally = new(runpage.Tally)
+	j.engine.Board.Add(j.tally.Sink())
 	info := runs.Info{Output: j.engine.Store.URL(), Runner: j.runner.Name, Version: j.Opts.Version, Started: time.Now().UTC().Round(0),
 		File: j.Opts.Start.File, Shards: j.Opts.Shards}
 	ctx, cancel := context.WithCancelCause(ctx)

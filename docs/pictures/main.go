@@ -35,6 +35,7 @@ var pictures = []picture{
 	{"gallery-video", "index.html#row=shape-02", dark, ""},
 	{"gallery-phone", "index.html", phone, ""},
 	{"gallery-phone-video", "index.html#row=shape-02", phone, ""},
+	{"report", "runs/*/report.html", browser.Window{Width: 1000, Height: 1150}, ""},
 }
 
 func main() {
@@ -67,12 +68,16 @@ func run(ctx context.Context) error {
 
 // take writes docs/pictures/NAME.webp.
 func (p picture) take(ctx context.Context, folder string) error {
+	page := p.page
+	if found, err := filepath.Glob(filepath.Join(folder, page)); err == nil && len(found) == 1 {
+		page = filepath.ToSlash(found[0][len(folder)+1:])
+	}
 	b, err := browser.Open(ctx, p.window)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	if err := b.Go("file://" + folder + "/" + p.page); err != nil {
+	if err := b.Go("file://" + folder + "/" + page); err != nil {
 		return err
 	}
 	if p.do != "" {

@@ -30,6 +30,9 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 	if p.Vanished > 0 {
 		fmt.Fprintf(out, "\nthe input has lost %d rows of the finished output: a run takes them out of the tables\n", p.Vanished)
 	}
+	if p.Warning != "" {
+		fmt.Fprintf(out, "\nwarning: %s\n", p.Warning)
+	}
 	if p.New == 0 {
 		fmt.Fprintln(out, "\nnothing to compute")
 		return nil

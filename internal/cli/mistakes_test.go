@@ -95,6 +95,9 @@ func firstLine(text, what string) string {
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, what) {
 			line = strings.TrimPrefix(strings.TrimSpace(line), "latentbeam: ")
+			if before, _, found := strings.Cut(line, "; there are "); found { // a list that grows
+				line = before + "; there are …"
+			}
 			if runes := []rune(line); len(runes) > 160 {
 				line = string(runes[:160]) + "…"
 			}

@@ -16,14 +16,15 @@ import (
 
 // runFlags are the flags of `latentbeam run`.
 type runFlags struct {
-	sets   []string
-	limit  int
-	output string
-	shard  string
-	dryRun bool
-	empty  bool
-	cancel bool
-	watch  watchFlags
+	sets    []string
+	limit   int
+	output  string
+	shard   string
+	dryRun  bool
+	empty   bool
+	cancel  bool
+	watch   watchFlags
+	profile bool
 }
 
 func runCommand(specs []stages.Spec) *cobra.Command {
@@ -48,7 +49,7 @@ func runCommand(specs []stages.Spec) *cobra.Command {
 			if err != nil {
 				return fault.Usage(err)
 			}
-			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, empty: f.empty, cancel: f.cancel, specs: specs, watch: f.watch, hooks: true})
+			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, empty: f.empty, profile: f.profile, cancel: f.cancel, specs: specs, watch: f.watch, hooks: true})
 		},
 	}
 	flags := cmd.Flags()
@@ -66,6 +67,7 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 		"(default from JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID with their counts)")
 	cmd.Flags().BoolVar(&f.cancel, "cancel", false, "end a job of an earlier run that a cluster still works on, instead of following it")
 	f.watch.addTo(cmd)
+	cmd.Flags().BoolVar(&f.profile, "profile", false, "print at the end which kernels took the time; report.html of the run has them, too")
 	cmd.Flags().BoolVar(&f.empty, "allow-empty", false, "take an input without rows for right")
 }
 
@@ -79,16 +81,17 @@ func checkLimit(n int) error {
 
 // run is how a job is run.
 type run struct {
-	shard  shard
-	retry  bool // failed rows too
-	dryRun bool // or rather not run
-	empty  bool // the input may have no rows
-	cancel bool // a job of an earlier run that an engine is still at work on
-	all    bool // look at every file of the output
-	watch  watchFlags
-	hooks  bool     // on_complete may be called
-	sets   []string // on top of those that the job was started with
-	specs  []stages.Spec
+	shard   shard
+	retry   bool // failed rows too
+	dryRun  bool // or rather not run
+	empty   bool // the input may have no rows
+	cancel  bool // a job of an earlier run that an engine is still at work on
+	all     bool // look at every file of the output
+	watch   watchFlags
+	hooks   bool     // on_complete may be called
+	profile bool     // print the kernels
+	sets    []string // on top of those that the job was started with
+	specs   []stages.Spec
 }
 
 // runJob opens and runs a job.
@@ -137,7 +140,7 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) (err error) {
 	result, err := job.Run(ctx, w.start)
 	w.stopShowing()
 	if err == nil || result.Totals.Rows > 0 {
-		printResult(w.out, cfg.Output.Path, result)
+		printResult(w.out, cfg.Output.Path, result, how.profile)
 		if how.shard.count > 1 {
 			fmt.Fprintln(w.out, aboutShard(how.shard, result))
 		}

@@ -12,6 +12,7 @@ import (
 
 	"latentbeam/internal/engine"
 	"latentbeam/internal/report"
+	"latentbeam/internal/store"
 	"latentbeam/pipelines"
 )
 
@@ -25,8 +26,8 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// printResult prints the final table.
-func printResult(out io.Writer, dir string, r pipelines.Result) {
+// printResult prints the final table; profile adds the kernels.
+func printResult(out io.Writer, dir string, r pipelines.Result, profile bool) {
 	if r.NothingToDo {
 		fmt.Fprintf(out, "nothing to do: all %d rows of this job are in %s (%d done, %d failed)\n",
 			r.Totals.Rows, dir, r.Totals.Done, r.Totals.Failed)
@@ -52,11 +53,19 @@ func printResult(out io.Writer, dir string, r pipelines.Result) {
 				100*float64(s.Busy)/float64(max(1, all)), (s.Busy / time.Duration(max(1, r.Done))).Round(time.Microsecond))
 		}
 		w.Flush()
-		printKernels(out, r)
+		if profile {
+			printKernels(out, r)
+		}
 	}
 	printAgreement(out, r)
 	printFailures(out, r.Totals.First, r.Totals.Failed)
 	fmt.Fprintf(out, "\noutput: %s\n", dir)
+	if r.Gallery != "" && r.Totals.Done > 0 {
+		fmt.Fprintf(out, "gallery: %s\n", store.Address(dir, r.Gallery))
+	}
+	if r.Page != "" {
+		fmt.Fprintf(out, "report: %s\n", store.Address(dir, r.Page))
+	}
 }
 
 // printFailures prints why the first rows failed; the failures table has all.

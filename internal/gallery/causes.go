@@ -85,6 +85,30 @@ func (g *cause) reason() string {
 	})
 }
 
+// Cause is a reason for which rows failed.
+type Cause struct {
+	Class, Stage, Reason string
+	Count                int // rows
+}
+
+// List lists the causes that were told apart, those of most rows first.
+func (c *Causes) List() []Cause {
+	var out []Cause
+	for _, g := range c.sorted() {
+		out = append(out, Cause{g.Class, g.Stage, g.reason(), g.Count})
+	}
+	if c.Others > 0 {
+		out = append(out, Cause{Reason: "other reasons", Count: c.Others})
+	}
+	return out
+}
+
+func (c *Causes) sorted() []*cause {
+	order := slices.Clone(c.order)
+	slices.SortStableFunc(order, func(a, b *cause) int { return cmp.Compare(b.Count, a.Count) })
+	return order
+}
+
 // shownCause is a cause as the page lists it.
 type shownCause struct {
 	Class, Stage, Reason, Rows string
@@ -95,10 +119,8 @@ type shownCause struct {
 
 // shown are the causes, those of most rows first.
 func (c *Causes) shown() []shownCause {
-	order := slices.Clone(c.order)
-	slices.SortStableFunc(order, func(a, b *cause) int { return cmp.Compare(b.Count, a.Count) })
 	var out []shownCause
-	for _, g := range order {
+	for _, g := range c.sorted() {
 		s := shownCause{Class: clean(g.Class), Stage: clean(g.Stage), Reason: g.reason(),
 			Rows: plural(g.Count, "row"), Open: g.Count <= 3, Listed: slices.Clone(g.Listed)}
 		for i := range s.Listed {

@@ -68,6 +68,9 @@ type Totals struct {
 	columns columns        // what the tables of videos have of the input and of readings
 }
 
+// Causes lists why rows failed, as far as this pass has seen them.
+func (t Totals) Causes() []gallery.Cause { return t.causes.List() }
+
 // firstFailures bounds the failed rows that the totals name, messageBytes what they say of each.
 const (
 	firstFailures = 5

@@ -19,7 +19,9 @@ var (
 	durations = regexp.MustCompile(`([ (])(?:\d+(?:\.\d+)?(?:h|m|s|ms|µs|ns))+\b`)
 	built     = regexp.MustCompile(`(?m)^(latentbeam \S+) .*$`)
 	progress  = regexp.MustCompile(`(?m)^(?:[-0-9T:]+Z )?\d+/\d+ rows, .*\n`)
-	spaces    = regexp.MustCompile(` +`)
+	// reportPage is the folder of a run, which has the time in its name.
+	reportPage = regexp.MustCompile(`runs/[0-9A-Za-z-]+/`)
+	spaces     = regexp.MustCompile(` +`)
 	// timings are the tables of a run that show where its time went.
 	timings = regexp.MustCompile(`(?m)^ *(stage busy|kernel stage) (.+\n)+\n?`)
 	// facts are the lines of summary.json with times, rates, and what happened on which device.
@@ -51,6 +53,7 @@ func (s *shell) canonicalOutput(args []string, text string) string {
 	}
 	text = spaces.ReplaceAllString(text, " ")
 	text = progress.ReplaceAllString(timings.ReplaceAllString(text, ""), "")
+	text = reportPage.ReplaceAllString(text, "runs/RUN/")
 	return durations.ReplaceAllString(text, "${1}TIME")
 }
 

@@ -1,0 +1,60 @@
+package runpage
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"latentbeam/internal/observe"
+)
+
+func TestPage(t *testing.T) {
+	at := time.Unix(0, 0)
+	var tally Tally
+	work := func(stage, shape string, took time.Duration, devices ...string) {
+		tally.Sink().Take(observe.Span{Kind: observe.Work, Stage: stage, Shape: shape, Count: 2, Devices: devices,
+			Begin: at, End: at.Add(took)})
+	}
+	work("denoise", "64x64x16", 3*time.Second, "cpu:0", "cpu:1")
+	work("denoise", "64x64x16", time.Second, "cpu:0")
+	work("decode_vae", "64x64x16", time.Second, "cpu:1")
+	tally.Sink().Take(observe.Span{Kind: observe.Wait, Begin: at, End: at.Add(2 * time.Second)})
+	r := &Run{Title: "a <b>", Stages: []string{"denoise", "decode_vae"}, Elapsed: 10 * time.Second, Tally: &tally,
+		Stage:    []StageTime{{"denoise", 4 * time.Second}, {"decode_vae", time.Second}},
+		Expected: []Expectation{{"64x64x16", 5 * time.Second, 10 * time.Second}},
+		Memory:   []Memory{{"denoise", "64x64x16", 1 << 20, 2 << 20, 1}},
+		Failures: []Failures{{"row", "read", `seed "<x>"`, 3}}, Kernels: []Kernel{{"linear", "denoise", 7, time.Second, 12.5, 0}}}
+	var b bytes.Buffer
+	if err := Write(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	for _, want := range []string{"a &lt;b&gt;", "4.0 s, 80 %", "8.0 s, 4 rows", "4.0 s, 40 % busy", "waited for devices for 2.0 s",
+		"<td>2.00</td>", "seed &#34;&lt;x&gt;&#34;", "<td>12.5</td>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(page, "<script") || strings.Contains(page, "http:") {
+		t.Error("the page has a script or leads elsewhere")
+	}
+}
+
+// The tally of very many shapes is bounded, and loses no time.
+func TestTallyIsBounded(t *testing.T) {
+	var tally Tally
+	for i := range 10_000 {
+		tally.Sink().Take(observe.Span{Kind: observe.Work, Stage: "denoise", Shape: fmt.Sprint(i), Count: 1,
+			Devices: []string{"cpu:0"}, End: time.Time{}.Add(time.Second)})
+	}
+	shapes, devices, _ := tally.Cells()
+	var sum time.Duration
+	for _, c := range shapes {
+		sum += c.Busy
+	}
+	if len(shapes) != maxCells+1 || sum != 10_000*time.Second || len(devices) != 1 || devices[0].Batches != 10_000 {
+		t.Errorf("%d shapes of %v, %+v", len(shapes), sum, devices)
+	}
+}

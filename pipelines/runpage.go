@@ -1,0 +1,141 @@
+package pipelines
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"latentbeam/internal/engine"
+	"latentbeam/internal/runpage"
+	"latentbeam/internal/runs"
+	"latentbeam/stages/cost"
+)
+
+// maxPredicted bounds the rows whose run is played through for the page: playing takes a while for each.
+const maxPredicted = 2000
+
+// kernelLines bounds the kernels of a page; summary.json has all.
+const kernelLines = 24
+
+// writePage writes report.html of this run and returns its name in the output, "" where there is none. A page that cannot
+// be written ends no job.
+func (j *Job) writePage(ctx context.Context, r *Result) string {
+	if j.tally == nil {
+		return ""
+	}
+	page := j.page(r)
+	job := runs.Job{Store: j.engine.Store, ID: j.RunID()}
+	err := job.WritePage(ctx, j.shardName(), func(w io.Writer) error { return runpage.Write(w, page) })
+	if err != nil {
+		slog.Warn("the report of the run cannot be written", "error", err)
+		return ""
+	}
+	return job.PageName(j.shardName())
+}
+
+func (j *Job) page(r *Result) *runpage.Run {
+	devices := j.engine.Pool.Size()
+	page := &runpage.Run{Title: j.report.Title, Elapsed: r.Elapsed, Tally: j.tally, Facts: [][2]string{
+		{"Time", r.Elapsed.Round(100 * time.Millisecond).String()}, {"Computed", fmt.Sprint(r.Done)},
+		{"Skipped", fmt.Sprint(r.Skipped)}, {"Failed", fmt.Sprint(r.Totals.Failed)}, {"Pending", fmt.Sprint(r.Totals.Pending)},
+		{"Model", j.host.Model}, {"Devices", fmt.Sprintf("%d, %s", devices, j.engine.Pool.Class())}, {"Run", j.RunID()},
+		{"Version", j.Opts.Version},
+	}}
+	if most := peakMemory(); most > 0 {
+		page.Facts = append(page.Facts, [2]string{"Most memory of this process", cost.Bytes(most)})
+	}
+	for _, s := range j.engine.Steps {
+		page.Stages = append(page.Stages, s.Name)
+	}
+	for _, s := range r.Stages {
+		page.Stage = append(page.Stage, runpage.StageTime{Name: s.Stage, Busy: s.Busy})
+		if !slices.Contains(page.Stages, s.Stage) {
+			page.Stages = append(page.Stages, s.Stage)
+		}
+	}
+	for _, f := range j.engine.Learned.Facts() {
+		page.Memory = append(page.Memory, runpage.Memory{Stage: f.Stage, Shape: f.Shape, Estimated: f.Estimated,
+			Measured: f.Measured, Fails: f.Fails})
+	}
+	for _, c := range r.Totals.Causes() {
+		page.Failures = append(page.Failures, runpage.Failures{Class: c.Class, Stage: c.Stage, Reason: c.Reason, Rows: c.Count})
+	}
+	page.Kernels = kernelsOf(r.Stages)
+	page.Expected, page.NoPlan = j.expectation(r)
+	return page
+}
+
+// peakMemory is the most memory that this process had so far, in bytes, mapped weights included; 0 where the system does
+// not say.
+func peakMemory() int64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	line, _, _ := strings.Cut(rest, "kB")
+	kib, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return kib << 10
+}
+
+// kernelsOf are the kernels that took most of the time.
+func kernelsOf(stages []engine.StageTime) []runpage.Kernel {
+	var out []runpage.Kernel
+	for _, s := range stages {
+		for _, k := range s.Kernels {
+			out = append(out, runpage.Kernel{Name: k.Kernel, Stage: s.Stage, Calls: k.Calls, Busy: k.Busy, GFLOPS: k.Rate, GBS: k.Moved})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b runpage.Kernel) int { return cmp.Compare(b.Busy, a.Busy) })
+	return out[:min(len(out), kernelLines)]
+}
+
+// prediction is what `plan` says of the rows that are to be computed; why says why it says nothing.
+type prediction struct {
+	seconds float64
+	why     string
+}
+
+func (j *Job) predict(ctx context.Context, p Plan) prediction {
+	if p.New == 0 {
+		return prediction{why: "Nothing was to be computed."}
+	}
+	if p.New > maxPredicted {
+		return prediction{why: fmt.Sprintf("Runs of more than %d rows are not predicted here; latentbeam plan does it.", maxPredicted)}
+	}
+	devices, err := j.Devices()
+	if err != nil {
+		return prediction{why: "Not predicted: " + err.Error()}
+	}
+	layouts, err := j.Layouts(ctx, p, devices)
+	if err != nil {
+		return prediction{why: "Not predicted: " + err.Error()}
+	}
+	total, err := j.Together(layouts, devices)
+	if err != nil || total <= 0 {
+		return prediction{why: "The stages of this job do not say what they cost."}
+	}
+	return prediction{seconds: total}
+}
+
+// expectation is the prediction beside the time that the run took.
+func (j *Job) expectation(r *Result) ([]runpage.Expectation, string) {
+	switch {
+	case j.foreseen.why != "":
+		return nil, j.foreseen.why
+	case r.Totals.Pending > 0:
+		return nil, "Not all rows were computed, so the prediction for all says nothing."
+	}
+	return []runpage.Expectation{{Name: fmt.Sprintf("all %d rows; tables and pages are not predicted", r.Plan.New),
+		Predicted: time.Duration(j.foreseen.seconds * float64(time.Second)), Measured: r.Elapsed}}, ""
+}

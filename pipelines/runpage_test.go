@@ -1,0 +1,57 @@
+package pipelines_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestRunPage: a run that computes leaves a page about itself, with each stage, its devices and a prediction; a run that has
+// nothing to do leaves none.
+func TestRunPage(t *testing.T) {
+	j := newJob(t, "id,prompt,seed\na,a red circle,1\nb,a blue square,2\nbad,a green square,x\n")
+	r := j.mustRun(t)
+	data, err := os.ReadFile(filepath.Join(j.out, r.Page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(data)
+	for _, want := range []string{"encode_text", "denoise", "decode_vae", "16x16x2", "cpu:0", "2 rows", "is not a whole number",
+		">linear<"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	predicted := regexp.MustCompile(`<td>all 2 rows[^<]*</td><td>[^<]+</td><td>[^<]+</td><td>[0-9]+\.[0-9]{2}</td>`)
+	if !predicted.MatchString(page) {
+		t.Error("the page has no prediction beside what happened")
+	}
+	if r.Gallery != "index.html" {
+		t.Errorf("the gallery is %q", r.Gallery)
+	}
+	if again := j.mustRun(t); again.Page != "" {
+		t.Errorf("a run with nothing to do wrote %q", again.Page)
+	}
+}
+
+// TestOutsideOfTheBuiltInModel: rows that it was not trained for are told before they are computed.
+func TestOutsideOfTheBuiltInModel(t *testing.T) {
+	for table, want := range map[string]string{
+		"prompt,height,width,num_frames\na red circle moving left,64,64,16\n":                        "",
+		"prompt,height,width,num_frames\na white circle moving left,64,64,16\na red ball,64,64,16\n": "1 rows ask for something else",
+		"prompt,height,width,num_frames\na red circle,64,128,16\na red box,64,64,1\n":                "2 rows have another size",
+		"prompt,height,width,num_frames\na cat,64,128,16\n":                                          "1 rows have another size or length and 1 ask",
+	} {
+		opened, err := newJob(t, table).open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := opened.Plan(t.Context())
+		opened.Close()
+		if err != nil || (want == "") != (p.Warning == "") || !strings.Contains(p.Warning, want) {
+			t.Errorf("%q: warning %q, want %q (%v)", table, p.Warning, want, err)
+		}
+	}
+}

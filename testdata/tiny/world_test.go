@@ -1,0 +1,32 @@
+package tiny
+
+import (
+	"encoding/csv"
+	"os"
+	"testing"
+)
+
+// TestKnowsItsPrompts: no prompt that the model is scored with is outside of what it was trained on.
+func TestKnowsItsPrompts(t *testing.T) {
+	for _, name := range []string{"../prompts/shapes.csv", "../prompts/eval.csv"} {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		rows, err := csv.NewReader(f).ReadAll()
+		if err != nil || len(rows) < 10 {
+			t.Fatalf("%s: %d rows, %v", name, len(rows), err)
+		}
+		for _, row := range rows[1:] {
+			if !Knows(row[0]) {
+				t.Errorf("%s: %q", name, row[0])
+			}
+		}
+	}
+	for _, prompt := range []string{"", "a white circle moving left", "a red hexagon", "a cat", "a reddish circle"} {
+		if Knows(prompt) {
+			t.Errorf("%q is taken for a prompt of the training", prompt)
+		}
+	}
+}
