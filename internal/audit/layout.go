@@ -26,10 +26,10 @@ const (
 var (
 	byKey    = regexp.MustCompile(`^(videos|posters)/([0-9a-f]{2})/([0-9a-f]{64})\.[a-z0-9]+$`)
 	tables   = regexp.MustCompile(`^(tables/[a-z]+[-/][-0-9a-z]*[0-9]{5}|metadata)\.parquet$`)
-	pages    = regexp.MustCompile(`^([0-9]{5}-of-[0-9]{5}-)?index(-[0-9]+)?\.html$`)
+	pages    = regexp.MustCompile(`^(([0-9]{5}-of-[0-9]{5}-)?(index(-[0-9]+)?|report)\.html|README\.md)$`)
 	factual  = regexp.MustCompile(`^(([0-9]{5}-of-[0-9]{5}-)?summary\.json|job\.json)$`)
 	segments = regexp.MustCompile(`^ledger/[0-9a-f]{8}-[0-9a-f]{16}-[0-9a-f]{8}\.seg$`)
-	others   = regexp.MustCompile(`^(runs/.*|names/.*|ledger/steps/.*|\.[-0-9a-z]*lock|[^/]*report\.html|README\.md|assets/.*)$`)
+	others   = regexp.MustCompile(`^(runs/.*|names/.*|ledger/steps/.*|\.[-0-9a-z]*lock|assets/.*)$`)
 )
 
 // classOf tells what an object is, and its key where its name holds one.

@@ -49,10 +49,14 @@ func (j *Job) card(ctx context.Context) error {
 	var text bytes.Buffer
 	err = cardPage.Execute(&text, cardFacts{Mark: cardMark, Title: oneLine(j.Title), Model: oneLine(j.Model),
 		Video: j.Keep[stages.KindVideo], Latents: j.Keep[stages.KindLatents], Embeddings: j.Keep[stages.KindText]})
-	if err != nil || bytes.Equal(text.Bytes(), there) {
+	if err != nil {
 		return err
 	}
-	return j.Store.Replace(ctx, cardFile, func(w io.Writer) error {
+	if bytes.Equal(text.Bytes(), there) {
+		j.Witness.Keep(cardFile)
+		return nil
+	}
+	return j.Replace(ctx, cardFile, func(w io.Writer) error {
 		_, err := w.Write(text.Bytes())
 		return err
 	})

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"io"
 	"log/slog"
+	"maps"
 	"regexp"
 	"sync"
 
@@ -53,6 +54,13 @@ const (
 func (j *Job) AsWritten(ctx context.Context, files Files, look Look) bool {
 	sizes := j.Store.Sizes(ctx)
 	defer sizes.Close()
+	if card, known := j.Witness.File(cardFile); known && look > LookAtSizes { // summaries do not name it
+		files = maps.Clone(files)
+		if files == nil {
+			files = Files{}
+		}
+		files[cardFile] = card.Bytes
+	}
 	for name, want := range files {
 		info, err := sizes.Of(ctx, name)
 		whole := err == nil && info.Size == want && !j.Damaged[name]

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,8 +87,11 @@ func (j *job) run() {
 			j.down[0] = time.Now().Add(time.Duration(at * 600 * float64(time.Second)))
 			j.down[1] = j.down[0].Add(5 * time.Minute)
 		}
-		j.live(life, time.Duration(float64(6*time.Minute)*j.roll("life", life)))
+		done := j.live(life, time.Duration(float64(6*time.Minute)*j.roll("life", life)))
 		j.check(false)
+		if n := len(j.settled); done && n != j.count() {
+			j.wrong("life %d has ended well with %d rows of %d", life, n, j.count())
+		}
 	}
 	j.trouble = 0
 	began, most := time.Now(), 3*time.Minute
@@ -109,7 +113,7 @@ func (j *job) run() {
 const rowTime = 66 * time.Second
 
 // live lets the processes work until all is done, or for so long where that is not 0. Then all of them die.
-func (j *job) live(life int, lasts time.Duration) {
+func (j *job) live(life int, lasts time.Duration) (done bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if lasts > 0 {
@@ -117,12 +121,22 @@ func (j *job) live(life int, lasts time.Duration) {
 		defer stop.Stop()
 	}
 	var all sync.WaitGroup
-	defer all.Wait()
 	r := &runner{job: j, life: life, last: lasts == 0}
 	r.fill()
 	for i := range j.workers {
 		all.Go(func() { r.work(ctx, i) })
 	}
+	all.Wait()
+	return r.finished.Load()
+}
+
+// count returns how many different rows there are.
+func (j *job) count() int {
+	different := map[string]bool{}
+	for _, row := range j.rows {
+		different[fmt.Sprint(row.Prompt, "/", *row.Seed)] = true
+	}
+	return len(different)
 }
 
 // runner hands bundles to processes, some of them more than once.
@@ -133,6 +147,8 @@ type runner struct {
 	mu   sync.Mutex
 	todo [][]schemas.PromptRow
 	open int // bundles that are not done
+
+	finished atomic.Bool
 }
 
 func (r *runner) fill() {
@@ -176,6 +192,7 @@ func (r *runner) work(ctx context.Context, place int) {
 	for n := 0; ctx.Err() == nil; n++ {
 		name := fmt.Sprintf("%d.%d.%d", r.life, place, n)
 		if r.serve(ctx, name) {
+			r.finished.Store(true)
 			return
 		}
 		if n > 60 {
