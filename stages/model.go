@@ -29,7 +29,7 @@ type Model struct {
 	Loras []Lora
 	// OtherNames returns what else a tensor of a component is called, for adapters. Nil: nothing.
 	OtherNames func(component, tensor string) []string
-	files fs.FS
+	files      fs.FS
 	// dirs are the directories of the components on disk, for memory-mapping; nil when embedded.
 	dirs map[string]string
 	// named are the weights of components that are given as a file, by the file's name.

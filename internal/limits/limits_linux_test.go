@@ -16,7 +16,7 @@ func TestBounds(t *testing.T) {
 		"sys/fs/cgroup/slurm/memory.max": "9000000000", "sys/fs/cgroup/slurm/memory.current": "7000000000",
 	}
 	one := map[string]string{
-		"proc/self/cgroup":                                      "11:cpu,cpuacct:/x\n9:memory:/docker/abc\n",
+		"proc/self/cgroup": "11:cpu,cpuacct:/x\n9:memory:/docker/abc\n",
 		"sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes": "9223372036854771712",
 		"sys/fs/cgroup/memory/docker/memory.limit_in_bytes":     "2000000000", "sys/fs/cgroup/memory/docker/memory.usage_in_bytes": "500000000",
 	}
