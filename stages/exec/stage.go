@@ -182,8 +182,8 @@ type exchange struct {
 
 	answered map[string]bool
 	steps    map[string]int // that rows have done, by key
-	failed   error // a row asked for the whole batch to be tried again
-	lost     bool  // the program did not come to the end of the batch
+	failed   error          // a row asked for the whole batch to be tried again
+	lost     bool           // the program did not come to the end of the batch
 }
 
 // do sends the batch and takes the answers.
