@@ -135,6 +135,13 @@ func TestProgramGetsColumns(t *testing.T) {
 		t.Errorf("%s", said)
 	}
 	j.prompts = writeTable(t, "prompts.csv", strings.ReplaceAll(strings.ReplaceAll(rows, "oil,x", "oil,z"), "ink", "pen"))
+	opened, err := j.open()
+	must(t, err)
+	all, err := opened.Explain(t.Context(), "b")
+	opened.Close()
+	if err != nil || len(all) != 1 || len(all[0].Changed) != 1 || all[0].Changed[0].Name != "style" || all[0].Changed[0].A != `"ink"` {
+		t.Errorf("explain: %+v, %v", all, err)
+	}
 	if r := j.mustRun(t); r.Totals.Done != 2 || r.Done != 1 {
 		t.Errorf("one style of two has changed, and a column that the program does not get: %+v", r.Totals)
 	}

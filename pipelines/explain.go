@@ -117,7 +117,9 @@ func (j *Job) depends(e *stages.Element) (all []audit.Column) {
 		values[stages.ParamSeed] = *r.Seed
 	}
 	for _, p := range j.engine.Rules.Params() {
-		if v, known := values[p]; known {
+		if name, own := p.Column(); own {
+			add(name, string(r.Column(name)))
+		} else if v, known := values[p]; known {
 			add(string(p), v)
 		}
 	}
@@ -155,6 +157,12 @@ func (j *Job) changed(ctx context.Context, e *stages.Element, x *Explained) erro
 		before, known := was[name]
 		if known && name != "num_frames" && fmt.Sprint(before) != fmt.Sprint(is) {
 			x.Changed = append(x.Changed, audit.Column{Name: name, A: fmt.Sprint(before), B: fmt.Sprint(is)})
+		}
+	}
+	before := schemas.PromptRow{Extra: fmt.Sprint(was["extra"])}
+	for _, p := range j.engine.Rules.Params() {
+		if name, own := p.Column(); own && string(before.Column(name)) != string(r.Column(name)) {
+			x.Changed = append(x.Changed, audit.Column{Name: name, A: string(before.Column(name)), B: string(r.Column(name))})
 		}
 	}
 	slices.SortFunc(x.Changed, func(a, b audit.Column) int { return strings.Compare(a.Name, b.Name) })

@@ -7,8 +7,10 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
+	"latentbeam/internal/config"
 	"latentbeam/internal/rng"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -67,6 +69,11 @@ var knownParams = []stages.Param{
 	stages.ParamGuidanceScale, stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion, stages.ParamReference,
 	stages.ParamMaskStrategy, stages.ParamLoop, stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit,
 	stages.ParamMedia, stages.ParamGuidanceScale2, stages.ParamNoise,
+}
+
+// paramNames are the names of the parameters that rows have, with spaces between them.
+func paramNames() string {
+	return strings.Trim(fmt.Sprint(knownParams), "[]")
 }
 
 // Weights names the weights of all stages by content, for the provenance columns.
@@ -233,8 +240,11 @@ func (r *Rules) laterValue(row *schemas.PromptRow, p stages.Param) (string, erro
 		return r.references.noise(row.Noise)
 	}
 	if name, own := p.Column(); own && !row.HasColumn(name) {
-		return "", fmt.Errorf("params: a stage depends on the column %q, which the row does not have; write null where it has "+
-			"no value", name)
+		hint := "write null where a row has no value"
+		if near := config.Near(name, strings.Split(paramNames(), " ")); near != "" {
+			hint = "did you mean " + near + "? The stages of the job say it"
+		}
+		return "", fmt.Errorf("params: a stage depends on the column %q, which the row does not have; %s", name, hint)
 	}
 	v := laterValue(row, p)
 	if p == stages.ParamLoop && v != "" {

@@ -323,6 +323,25 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// TestReadings: a reading is a text, or what stands there for a number or a truth value.
+func TestReadings(t *testing.T) {
+	a, err := parseAnswer([]byte(`{"type":"result","readings":{"a":"x","b":0.250,"c":true}}`))
+	if err != nil || a.Readings["a"] != "x" || a.Readings["b"] != "0.250" || a.Readings["c"] != "true" {
+		t.Errorf("%+v, %v", a.Readings, err)
+	}
+	for line, want := range map[string]string{
+		`{"type":"result","readings":{"q":[1]}}`:  `the reading "q" is "[1]": a text or a number is wanted`,
+		`{"type":"result","readings":{"q":null}}`: `the reading "q" is "null"`,
+		`{"type":"result","readings":[1]}`:        "readings is no object",
+		`{"type":"result","batch":"1"}`:           "a result has batch of the type string: int is wanted",
+		`{"type":`:                                "is not a message",
+	} {
+		if _, err := parseAnswer([]byte(line)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
+}
+
 // TestSet: a program may have several devices, all on its host.
 func TestSet(t *testing.T) {
 	s, _ := opened(t, "prompt", "frames", ", devices: 2")
@@ -361,6 +380,7 @@ func TestDoesNotStart(t *testing.T) {
 	}
 	for _, c := range []struct{ command, want string }{
 		{"[sh, -c, 'echo no such model >&2; exit 7']", "start: it ended with status 7; the last it printed: no such model"},
+		{"[sh, -c, 'echo hello world']", "start: it ended; the last it printed: hello world; a program says hello on descriptor 4"},
 		{"[sh, -c, 'echo {} >&4']", `a message has the unknown type ""`},
 		{fmt.Sprintf("[env, LATENTBEAM_TEST_GIVES=video, LATENTBEAM_TEST_TAKES=prompt, %q]", program),
 			"start: it takes prompt and gives video, the job says takes: prompt, gives: frames"},

@@ -206,7 +206,7 @@ func (p *program) greet(o *options) error {
 	select {
 	case a, ok := <-p.answers:
 		if !ok {
-			return p.died(troubleStart)
+			return p.silent(p.died(troubleStart))
 		}
 		p.beats = a.Heartbeat > 0
 		if why := a.refused(o); why != "" {
@@ -214,8 +214,20 @@ func (p *program) greet(o *options) error {
 		}
 		return nil
 	case <-late.C:
-		return &trouble{troubleStart, fmt.Sprintf("it sent no hello within %v", within)}
+		text := fmt.Sprintf("it sent no hello within %v", within)
+		if last := p.last.get(); last != "" {
+			text += "; the last it printed: " + last
+		}
+		return p.silent(&trouble{troubleStart, text})
 	}
+}
+
+// silent adds to the trouble of a program without a hello how one is said, where the program did not fail by itself.
+func (p *program) silent(t *trouble) *trouble {
+	if p.broken == nil && !strings.Contains(t.text, "status") && !strings.Contains(t.text, "signal") {
+		t.text += "; a program says hello on descriptor 4 when it is ready: in Python, NAME.run() does it at the end of the file"
+	}
+	return t
 }
 
 // refused says what is wrong with the first message of a program, or "".

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -52,7 +53,7 @@ type answer struct {
 	Batch     int               `json:"batch"`
 	Key       string            `json:"key"`
 	Outputs   map[string]string `json:"outputs"`  // kind -> path
-	Readings  map[string]string `json:"readings"` // of a result
+	Readings  readings          `json:"readings"` // of a result
 	Class     string            `json:"class"`    // of an error
 	Message   string            `json:"message"`
 	Level     string            `json:"level"` // of a log
@@ -60,9 +61,41 @@ type answer struct {
 	Of        int               `json:"of"`
 }
 
+// readings are texts by name; a number or a truth value is the text that stands there.
+type readings map[string]string
+
+// UnmarshalJSON takes texts, numbers and truth values.
+func (r *readings) UnmarshalJSON(data []byte) error {
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(data, &values); err != nil {
+		return errors.New("readings is no object of texts and numbers")
+	}
+	*r = readings{}
+	for name, value := range values {
+		text := string(value)
+		switch text[0] {
+		case '"':
+			if err := json.Unmarshal(value, &text); err != nil {
+				return err
+			}
+		case '{', '[', 'n':
+			return fmt.Errorf("the reading %.40q is %.40q: a text or a number is wanted", name, value)
+		}
+		(*r)[name] = text
+	}
+	return nil
+}
+
 // parseAnswer reads a line of the program.
 func parseAnswer(line []byte) (a answer, err error) {
-	if err := json.Unmarshal(line, &a); err != nil {
+	var mistyped *json.UnmarshalTypeError
+	switch err := json.Unmarshal(line, &a); {
+	case err == nil:
+	case errors.As(err, &mistyped):
+		return a, fmt.Errorf("a %s has %s of the type %s: %s is wanted", a.Type, mistyped.Field, mistyped.Value, mistyped.Type)
+	case json.Valid(line):
+		return a, err
+	default:
 		return a, fmt.Errorf("a line on descriptor 4 is not a message: %.80q", line)
 	}
 	switch a.Type {

@@ -124,8 +124,12 @@ func keyword(root, schema map[string]any, word string, rule, v any) error {
 		}
 	case "type":
 		types := map[string]bool{"object": isA[map[string]any](v), "array": isA[[]any](v), "string": isA[string](v),
-			"number": isA[float64](v), "integer": isA[float64](v) && number == math.Trunc(number)}
-		if !types[rule.(string)] {
+			"number": isA[float64](v), "integer": isA[float64](v) && number == math.Trunc(number), "boolean": isA[bool](v)}
+		either, several := rule.([]any)
+		if !several {
+			either = []any{rule}
+		}
+		if !slices.ContainsFunc(either, func(name any) bool { return types[name.(string)] }) {
 			return wrong
 		}
 	case "const":
