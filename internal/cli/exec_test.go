@@ -26,7 +26,7 @@ func TestTemplateExec(t *testing.T) {
 		t.Errorf("generate.log: %q, %v", log, err)
 	}
 	s.says(s.run(0, "run", "job.yaml"), "nothing to do: all 3 rows")
-	s.says(s.run(2, "init", "other.yaml", "--template", "wan"), `--template is "wan": give one of tiny, exec`)
+	s.says(s.run(2, "init", "other.yaml", "--template", "van"), `--template is "van": give one of tiny, exec`)
 }
 
 // TestTemplates: each job that init writes runs. Small programs and sizes stand for those that need a model.
@@ -39,6 +39,7 @@ func TestTemplates(t *testing.T) {
 		{"tiny", "", "", "3/3 rows, 0 failed", 0},
 		{"precompute", "", "", "1/1 rows, 0 failed", 0},
 		{"opensora", "", "", "models/", 2},
+		{"wan", "", "", "latentbeam pull Wan-AI/Wan2.1-T2V-1.3B-Diffusers", 2},
 		{"diffusers", "generate.py", written("generate.py")(), "3/3 rows, 0 failed", 0},
 		{"caption", "caption.py", "from latentbeam_stage import stage\n\n" +
 			"stage(takes='media', gives='prompt')(lambda rows: ['a circle' for _ in rows]).run()\n", "1/1 rows, 0 failed", 0},

@@ -46,6 +46,7 @@ var known = []template{
 		[]file{prompts, {"generate.py", written("generate.py")}, pythonStage}},
 	{"diffusers", "a pipeline of diffusers as a stage", written("diffusers.yaml"),
 		[]file{prompts, {"generate.py", written("diffusers.py")}, pythonStage}},
+	{"wan", "Wan 2.1, text to video", written("wan.yaml"), []file{prompts}},
 	{"opensora", "Open-Sora 1.2", written("opensora.yaml"), []file{prompts}},
 	{"precompute", "latents and text embeddings of videos, to train on", written("precompute.yaml"), clips},
 	{"caption", "the same, with captions by a model of transformers", written("caption.yaml"),

@@ -199,7 +199,7 @@ func (p *program) send(r request, within time.Duration) error {
 func (p *program) greet(o *options) error {
 	within := time.Duration(o.Timeout)
 	if err := p.send(request{Type: typeHello, Takes: o.Takes, Gives: o.Gives}, within); err != nil {
-		return p.died(troubleStart)
+		return p.silent(p.died(troubleStart))
 	}
 	late := time.NewTimer(within)
 	defer late.Stop()
