@@ -29,6 +29,9 @@ output: {path: out, write: [video, latents]}
 func (s shell) startWorker(args ...string) (*exec.Cmd, string) {
 	s.t.Helper()
 	args = append([]string{"worker", "--listen", "127.0.0.1:0", "--token-file", "token", "--threads", "1"}, args...)
+	if err := os.Chmod(filepath.Join(s.dir, "token"), 0o600); err != nil { // else it begins with a warning
+		s.t.Fatal(err)
+	}
 	cmd, _, _ := s.command(args...)
 	out, err := os.Create(filepath.Join(s.dir, fmt.Sprintf("worker-%d.log", time.Now().UnixNano())))
 	if err != nil {
