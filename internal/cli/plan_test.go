@@ -52,7 +52,7 @@ func TestPlanIsRefused(t *testing.T) {
 	}
 }
 
-// What was done needs no plan.
+// What was done needs no plan; the plan of doing it anew is shown all the same.
 func TestPlanAfterRun(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
 	s.run(0, "run", "job.yaml", "--limit", "2")
@@ -62,5 +62,5 @@ func TestPlanAfterRun(t *testing.T) {
 		t.Errorf("no time is predicted:\n%s", text)
 	}
 	s.run(0, "run", "job.yaml")
-	s.says(s.run(0, "plan", "job.yaml", "--devices", "2xT4-16GB"), "nothing to compute")
+	s.says(s.run(0, "plan", "job.yaml", "--devices", "2xT4-16GB"), "every row is done: a run computes nothing", "3 rows to compute")
 }
