@@ -210,7 +210,7 @@ func TestBadMedia(t *testing.T) {
 	table := mediaTable(t, "missing,nowhere.y4m,a,16\n"+
 		"cut,"+path("cut.y4m", "YUV4MPEG2 W64 H64 F8:1\nFRAME\nabc")+",a,16\n"+
 		"none,,a,16\n"+
-		"url,https://example.com/a.mp4,a,16\n"+
+		"url,ftp://example.com/a.mp4,a,16\n"+
 		"short,"+clips+"square.y4m,a,17\n")
 	j := encodes(t, table, forward, "on_error.stop_after=100%")
 	r := j.mustRun(t)
@@ -223,7 +223,7 @@ func TestBadMedia(t *testing.T) {
 	}
 	for id, want := range map[string]string{
 		"missing": "read: media: read nowhere.y4m: no such file",
-		"cut":     "the last frame is cut off", "none": "read: ", "url": "download it",
+		"cut":     "the last frame is cut off", "none": "read: ", "url": "no address of ftp:// can be read here",
 		"short": "encode_vae: read " + clips + "square.y4m: the video has 16 frames at 8 a second, 17 frames",
 	} {
 		if !strings.Contains(failures[id], want) {

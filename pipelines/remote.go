@@ -111,9 +111,10 @@ func (r *Remote) openJob(text []byte) (j *Job, err error) {
 		}
 		return nil, err
 	}
+	opened := j
 	defer func() {
 		if err != nil {
-			j.Close()
+			opened.Close()
 		}
 	}()
 	if err := j.agree(s); err != nil {

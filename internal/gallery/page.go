@@ -20,7 +20,7 @@ type Detail struct {
 // Item is one video or still image of a run.
 type Item struct {
 	ID     string // the row's id, "" where it has none
-	Source string // where the row stands: "shapes.csv:17"
+	Source string // where the row stands, without directories: "shapes.csv:17"
 	Prompt string // any text; may be empty
 	Video  string // relative slash-separated path of the mp4 or png; items with one path are duplicates
 	Poster string // relative slash-separated path of a jpeg, "" where there is none

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 
@@ -59,7 +60,7 @@ func (j *Job) item(o outcome) (gallery.Item, error) {
 	width, height, frames := sizeOf(v, r)
 	details, err := j.details(&o)
 	return gallery.Item{
-		ID: r.ID, Source: o.Given.Source, Prompt: r.Prompt, Video: v.Path, Poster: v.Poster,
+		ID: r.ID, Source: path.Base(o.Given.Source), Prompt: r.Prompt, Video: v.Path, Poster: v.Poster,
 		Width: width, Height: height, NumFrames: frames, FPS: r.FPS, Seed: *r.Seed,
 		Steps: r.NumInferenceSteps, Guidance: r.Guidance(), Model: j.Model, Key: o.Key.String(), Details: details,
 	}, err
