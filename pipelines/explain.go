@@ -118,7 +118,8 @@ func (j *Job) depends(e *stages.Element) (all []audit.Column) {
 	}
 	for _, p := range j.engine.Rules.Params() {
 		if name, own := p.Column(); own {
-			add(name, string(r.Column(name)))
+			value, _ := r.Column(name)
+			add(name, string(value))
 		} else if v, known := values[p]; known {
 			add(string(p), v)
 		}
@@ -161,8 +162,11 @@ func (j *Job) changed(ctx context.Context, e *stages.Element, x *Explained) erro
 	}
 	before := schemas.PromptRow{Extra: fmt.Sprint(was["extra"])}
 	for _, p := range j.engine.Rules.Params() {
-		if name, own := p.Column(); own && string(before.Column(name)) != string(r.Column(name)) {
-			x.Changed = append(x.Changed, audit.Column{Name: name, A: string(before.Column(name)), B: string(r.Column(name))})
+		name, own := p.Column()
+		was, _ := before.Column(name)
+		is, _ := r.Column(name)
+		if own && string(was) != string(is) {
+			x.Changed = append(x.Changed, audit.Column{Name: name, A: string(was), B: string(is)})
 		}
 	}
 	slices.SortFunc(x.Changed, func(a, b audit.Column) int { return strings.Compare(a.Name, b.Name) })

@@ -7,18 +7,13 @@ import (
 	"strings"
 )
 
-// Column returns the value of a column that the table has carried along, as JSON, nil where the row has none or null.
-func (r PromptRow) Column(name string) json.RawMessage {
-	if value := r.columns()[name]; string(value) != "null" {
-		return value
+// Column returns the value of a column that the table has carried along, as JSON, nil for null, and whether the row has
+// the column.
+func (r PromptRow) Column(name string) (value json.RawMessage, has bool) {
+	if value, has = r.columns()[name]; string(value) == "null" {
+		return nil, has
 	}
-	return nil
-}
-
-// HasColumn reports whether the table has carried the column along, be it null.
-func (r PromptRow) HasColumn(name string) bool {
-	_, has := r.columns()[name]
-	return has
+	return value, has
 }
 
 func (r PromptRow) columns() (all map[string]json.RawMessage) {
@@ -35,8 +30,8 @@ func (r PromptRow) withCarried() PromptRow {
 		!strings.Contains(r.Extra, `"noise"`) && !strings.Contains(r.Extra, `"guidance_scale_2"`) {
 		return r
 	}
-	var columns map[string]json.RawMessage
-	if json.Unmarshal([]byte(r.Extra), &columns) != nil {
+	columns := r.columns()
+	if columns == nil {
 		return r
 	}
 	text := func(field string) (string, bool) {

@@ -1,10 +1,11 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"os/signal"
 	"slices"
 	"syscall"
 
@@ -75,17 +76,8 @@ func runPool(cmd *cobra.Command, f workerFlags, specs []stages.Spec) error {
 	remote.Serve()
 	defer remote.Close()
 	runners.Init()
-	signals, ignore := catchSignals()
-	defer ignore()
-	ctx, stop := context.WithCancel(cmd.Context())
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	go func() {
-		select {
-		case <-signals:
-			stop()
-		case <-ctx.Done():
-		}
-	}()
 	fmt.Fprintf(cmd.OutOrStdout(), "a pool of workers at %s\n", pool.Addr())
 	if err := pool.Serve(ctx); ctx.Err() == nil {
 		return err
@@ -122,17 +114,8 @@ func runWorker(cmd *cobra.Command, f workerFlags, gpus int, specs []stages.Spec)
 		return notListening("--listen", f.listen, err)
 	}
 	defer node.Close()
-	signals, ignore := catchSignals()
-	defer ignore()
-	ctx, stop := context.WithCancel(cmd.Context())
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	go func() {
-		select {
-		case <-signals:
-			stop()
-		case <-ctx.Done():
-		}
-	}()
 	if !transport.IsLoopback(node.Addr()) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "other hosts can reach this worker: who knows the token can run jobs here")
 	}

@@ -24,9 +24,6 @@ func laterParam(p stages.Param) bool {
 // laterValue is what a row says of a later parameter but those that go by content, "" for nothing. One clip is nothing: it is
 // what rows without a loop are.
 func laterValue(row *schemas.PromptRow, p stages.Param) string {
-	if name, own := p.Column(); own {
-		return string(row.Column(name))
-	}
 	switch p {
 	case stages.ParamAes:
 		return row.Aes

@@ -239,7 +239,11 @@ func (r *Rules) laterValue(row *schemas.PromptRow, p stages.Param) (string, erro
 	case stages.ParamNoise:
 		return r.references.noise(row.Noise)
 	}
-	if name, own := p.Column(); own && !row.HasColumn(name) {
+	if name, own := p.Column(); own {
+		value, has := row.Column(name)
+		if has {
+			return string(value), nil
+		}
 		hint := "write null where a row has no value"
 		if near := config.Near(name, strings.Split(paramNames(), " ")); near != "" {
 			hint = "did you mean " + near + "? The stages of the job say it"

@@ -181,19 +181,7 @@ func (j *Job) readable(cursor *ledger.Cursor, t *table.Tensors, name string, key
 	if json.Unmarshal(rec.Row, &r) != nil {
 		return true, nil
 	}
-	for _, tensor := range tensorNames(r) {
-		if homes[tensor].table != name {
-			continue
-		}
-		data, err := t.Read(homes[tensor].column, row)
-		if away(err) {
-			return false, err
-		}
-		if err != nil || !matches(data, tensor, r) {
-			return false, nil
-		}
-	}
-	return true, nil
+	return matching(t, name, row, r, false)
 }
 
 // soundRow reports whether all tensors in a row of a damaged file are those of its ledger record. One without a digest
@@ -207,6 +195,12 @@ func (j *Job) soundRow(cursor *ledger.Cursor, t *table.Tensors, name string, key
 	if json.Unmarshal(rec.Row, &r) != nil {
 		return false, nil
 	}
+	return matching(t, name, row, r, true)
+}
+
+// matching reports whether the tensors of a result that stand in a row of the table can be read and are those of their
+// digests. One without a digest is taken as it is, unless digests are demanded.
+func matching(t *table.Tensors, name string, row int64, r schemas.Result, demanded bool) (bool, error) {
 	for _, tensor := range tensorNames(r) {
 		if homes[tensor].table != name {
 			continue
@@ -215,7 +209,7 @@ func (j *Job) soundRow(cursor *ledger.Cursor, t *table.Tensors, name string, key
 		if away(err) {
 			return false, err
 		}
-		if err != nil || digestOf(tensor, r) == "" || !matches(data, tensor, r) {
+		if err != nil || demanded && digestOf(tensor, r) == "" || !matches(data, tensor, r) {
 			return false, nil
 		}
 	}

@@ -148,7 +148,7 @@ func writeFrames(path string, c *schemas.Clip) error {
 // value is what a row says of a parameter, if it does. Seeds of several videos of a row follow each other.
 func value(r *schemas.PromptRow, p stages.Param) (v any, given bool) {
 	if name, own := p.Column(); own {
-		column := r.Column(name)
+		column, _ := r.Column(name)
 		return column, column != nil
 	}
 	switch p {
