@@ -14,7 +14,7 @@ import (
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/typed"
 	"latentbeam/internal/witness"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -151,7 +151,7 @@ func (c *cleaner) keys(ctx context.Context, name string) error {
 		return err
 	}
 	defer f.Close()
-	for row, err := range table.RowsOf[keyRow](store.Address(c.store.URL(), name), f) {
+	for row, err := range typed.RowsOf[keyRow](store.Address(c.store.URL(), name), f) {
 		if err == nil {
 			err = ctx.Err()
 		}
