@@ -12,8 +12,8 @@ import (
 // cannot. A plain stage returns Capabilities{}. Which fields are set stays the same as long as the stage is open;
 // what can change meanwhile is a function.
 type Capabilities struct {
-	// Params are columns that the result depends on and that Spec.Params cannot know of, because the model that was
-	// opened decides. They join Spec.Params in the keys.
+	// Params are further columns that the result depends on. The opened model decides them, so Spec.Params cannot
+	// list them. They join Spec.Params in the keys.
 	Params []Param
 	// Published returns the parameters that the model was published with. They hold where neither the row nor the job
 	// nor the model's index says otherwise.

@@ -52,8 +52,8 @@ type cleaner struct {
 	seen    Cleaned
 }
 
-// Clean removes from a finished output what its tables do not name: results of rows that are no longer in the input, and
-// what runs left that were killed. It touches no file that latentbeam does not write. It takes some 50 bytes of memory a
+// Clean removes from a finished output what its tables do not name: results of rows no longer in the input, and
+// leftovers of killed runs. It touches no file that latentbeam does not write. It takes some 50 bytes of memory a
 // row.
 func Clean(ctx context.Context, s store.Store, o CleanOptions) (Cleaned, error) {
 	c := &cleaner{CleanOptions: o, store: s, seen: Cleaned{Output: s.URL(), Applied: o.Apply}}

@@ -80,8 +80,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// watchHeap looks at the heap in use now and then; the function that it returns ends that and answers how much it was at
-// most, above what it was before.
+// watchHeap looks at the heap in use now and then; the returned function stops the watch and returns the highest
+// growth since the call.
 func watchHeap() func() uint64 {
 	var m runtime.MemStats
 	runtime.GC()

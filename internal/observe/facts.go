@@ -61,8 +61,8 @@ func (b *Board) Facts() runs.Facts {
 	return f
 }
 
-// predict fills in rates and what is left; mu is held. What a row of a shape costs in a stage is what such rows have
-// cost, else what a batch at work shows by its steps, else what rows of another shape cost, by their weights. Devices
+// predict fills in rates and what is left; mu is held. The cost of a shape in a stage comes from finished rows of the
+// shape, else from the steps of a batch at work, else from rows of other shapes, scaled by their weights. Devices
 // share what is left.
 func (b *Board) predict(f *runs.Facts, now time.Time) {
 	devices := float64(max(1, len(b.devices)))

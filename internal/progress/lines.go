@@ -9,8 +9,8 @@ import (
 	"latentbeam/internal/runs"
 )
 
-// Settled returns the rows that have come to an end, and those that there are. Rows that cannot be read, that an
-// earlier run settled or that equal another row count in neither.
+// Settled returns the rows that have come to an end, and those that there are. Unreadable rows, rows settled by an
+// earlier run and duplicates count in neither.
 func Settled(f runs.Facts) (settled, total int64) {
 	total = max(f.Rows.Total, f.Rows.Done+f.Rows.Failed)
 	return f.Rows.Done + f.Rows.Failed, total

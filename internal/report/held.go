@@ -20,10 +20,10 @@ import (
 )
 
 // A tensor is in the ledger until the tables of a complete run are on disk; then Compact drops it from the
-// ledger, for one copy is enough. A later run that writes a file of a table anew takes it from the old
-// files, which it holds open meanwhile, and before a file goes, what only that file has goes back into the
-// ledger (rescue). So at every moment a tensor is in one place at least, wherever a run is killed; and where
-// somebody has removed a table, its rows are found in no place and are computed again (Holds).
+// ledger, for one copy is enough. A later run that writes a file of a table anew takes the tensor from the old files
+// and holds them open meanwhile. Before a file goes, tensors that only this file has go back into the ledger
+// (rescue). So at every moment a tensor is in one place at least, wherever a run is killed; and where somebody has
+// removed a table, its rows are found in no place and are computed again (Holds).
 
 // home is where the tables have a tensor that ledger records call by a name.
 type home struct{ table, column string }

@@ -139,7 +139,7 @@ func drain(rows iter.Seq2[outcome, error]) error {
 func (j *Job) embeddingRow(ctx context.Context, o outcome) (schemas.EmbeddingRow, error) {
 	r := schemas.NewEmbeddingRow(o.Given)
 	r.SampleIndex = int64(o.Row.SampleIndex)
-	if o.result.Prompt != "" { // a seed that follows from the prompt is that of the prompt that the job began with
+	if o.result.Prompt != "" { // a derived seed comes from the original prompt
 		r.Caption, r.Seed = o.result.Prompt, o.Row.Seed
 	}
 	// The text depends on these, so a later job cannot decide them.

@@ -51,8 +51,8 @@ const (
 // Ended reports whether the process said that it has ended.
 func (s State) Ended() bool { return s == Done || s == Failed }
 
-// Rows counts the rows of a process. Total is what it had to compute when it began: no row that an earlier run had
-// settled, that cannot be read, or that equals another one.
+// Rows counts the rows of a process. Total is what it had to compute when it began: without unreadable rows,
+// duplicates and rows settled by an earlier run.
 type Rows struct {
 	Total   int64 `json:"total"`
 	Done    int64 `json:"done"`

@@ -23,7 +23,7 @@ type names struct {
 	slips   *[]Slip           // where columns that look like slips are noted; nil: nowhere
 }
 
-// Slip is a column that is carried along, whose name is nearly that of a parameter that no column gives.
+// Slip is a carried column whose name is close to a parameter without a column.
 type Slip struct{ File, Column, Field string }
 
 func newNames(o Options) names {

@@ -12,9 +12,9 @@ import (
 // maxPageHeaderBytes is how long a page's header may be; some writers put the largest value into it.
 const maxPageHeaderBytes = 32 << 20
 
-// pageGuard checks the pages of column chunks before the library decodes them: their sizes, codecs and
-// encodings, that compressed data holds exactly what its header says, and that runs, deltas and texts hold as many
-// values as their page.
+// pageGuard checks the pages of column chunks before the library decodes them: their sizes, codecs and encodings, the
+// length of compressed data against its header, and the number of values in runs, deltas and texts against their
+// page.
 type pageGuard struct {
 	file    *parquetFile
 	maxPage int // uncompressed bytes of a page

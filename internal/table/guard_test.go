@@ -152,7 +152,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// A page that holds more than it claims is refused after what it claims, whatever it would become.
+// A page with more data than it claims is refused after the claimed size.
 func TestBombs(t *testing.T) {
 	zeros := make([]byte, 32<<20)
 	var gz bytes.Buffer

@@ -192,8 +192,8 @@ func checkRuns(b []byte, width, values int) error {
 	return nil
 }
 
-// checkDelta checks delta-encoded numbers: that they are as many as the page's values, and that each
-// miniblock lies in the data and has a width that exists. It returns what follows them.
+// checkDelta checks delta-encoded numbers: their number against the page's values, and the place and the width of
+// each miniblock. It returns what follows them.
 func checkDelta(b []byte, maxWidth, values int) (rest []byte, err error) {
 	var head [3]uint64 // block size, miniblocks in a block, values
 	for i := range head {
