@@ -39,6 +39,9 @@ type Capabilities struct {
 	MaxBatch int
 	// Group returns the most elements of a batch of rows like this one that are of use together; nil: any number is.
 	Group func(row *schemas.PromptRow) int
+	// Ready says what this host lacks for the stage to run, such as a program; nil: it is asked for nothing, or nothing
+	// lacks. A run asks before its first row; whoever only looks at a job goes on without it.
+	Ready func() error
 	// Close gives back what the stage holds beyond memory, such as processes. It is called once, when no element comes
 	// any more; nil: there is nothing.
 	Close func()

@@ -29,7 +29,7 @@ func (b *Board) Facts() runs.Facts {
 		Rows: runs.Rows{Done: c.Done, Failed: c.Failed, Skipped: c.Skipped, Shared: c.Shared, Bad: c.Bad}}
 	for x := range b.batches {
 		f.Batches = append(f.Batches, runs.Batch{Stage: x.stage, Count: x.count, Rows: x.rows, Shape: x.shape, Step: x.step,
-			Of: x.of, Device: strings.Join(x.devices, " "), Since: x.last.UTC().Round(0), Begun: x.begun.UTC().Round(0)})
+			Of: x.of, Note: x.note, Device: strings.Join(x.devices, " "), Since: x.last.UTC().Round(0), Begun: x.begun.UTC().Round(0)})
 	}
 	slices.SortFunc(f.Batches, func(a, b runs.Batch) int {
 		return cmp.Or(cmp.Compare(b.Device, a.Device), a.Begun.Compare(b.Begun), cmp.Compare(a.Stage, b.Stage))

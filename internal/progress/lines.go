@@ -117,10 +117,14 @@ func device(f runs.Facts, d runs.Device, now time.Time) string {
 
 // work is what a batch is doing: "denoise 17/50 of 4 rows".
 func work(b runs.Batch) string {
+	text := fmt.Sprintf("%s of %s", b.Stage, rows(b.Count))
 	if b.Of > 0 {
-		return fmt.Sprintf("%s %d/%d of %s", b.Stage, b.Step, b.Of, rows(b.Count))
+		text = fmt.Sprintf("%s %d/%d of %s", b.Stage, b.Step, b.Of, rows(b.Count))
 	}
-	return fmt.Sprintf("%s of %s", b.Stage, rows(b.Count))
+	if b.Note != "" {
+		text += " (" + b.Note + ")"
+	}
+	return text
 }
 
 func rows(n int) string {

@@ -70,6 +70,7 @@ type Batch struct {
 	Shape  string    `json:"shape,omitempty"` // such as 64x64x9
 	Step   int       `json:"step,omitempty"`  // steps that are done
 	Of     int       `json:"of,omitempty"`    // steps in all; 0: the stage has no steps
+	Note   string    `json:"note,omitempty"`  // why it does not move
 	Device string    `json:"device,omitempty"`
 	Since  time.Time `json:"since"` // of the last thing that happened to it: its start, or its last step
 	Begun  time.Time `json:"begun"`
