@@ -15,9 +15,11 @@ import (
 
 // wanImageStages are the stages of a case of image to video between encode_text and decode_vae.
 func wanImageStages(c wanCase) string {
-	switch {
-	case bytes.Contains(c.Index, []byte("expand_timesteps")):
+	if bytes.Contains(c.Index, []byte("expand_timesteps")) {
 		return "encode_image, denoise"
+	}
+	if c.ImageEncoder != nil {
+		return "encode_image: {frames: all}, embed_image, denoise"
 	}
 	return "encode_image: {frames: all}, denoise"
 }
@@ -92,7 +94,7 @@ func TestWanImages(t *testing.T) {
 }
 
 // wanImageKinds are the cases of the ways in which a network takes an image.
-var wanImageKinds = []string{"first"}
+var wanImageKinds = []string{"first", "experts", "clip"}
 
 // TestWanImageMistakes: what cannot be done is said before anything is computed.
 func TestWanImageMistakes(t *testing.T) {

@@ -138,8 +138,13 @@ func cubic(x float64) float64 {
 	return 0
 }
 
-// fitImage resizes along rows, then along columns.
+// fitImage fills dst, its values in [-1, 1].
 func (f *Fitter) fitImage(dst []float32, rgb []byte) {
+	f.resize(func(at int, v byte) { dst[at] = (float32(v)/255 - 0.5) / 0.5 }, rgb)
+}
+
+// resize resizes along rows, then along columns. put takes the values (height, width, 3).
+func (f *Fitter) resize(put func(at int, v byte), rgb []byte) {
 	first, last := f.rows[0].first, f.rows[len(f.rows)-1].last
 	width := f.to[1]
 	mid := make([]byte, (last-first+1)*width*3)
@@ -162,8 +167,7 @@ func (f *Fitter) fitImage(dst []float32, rgb []byte) {
 				for j, w := range r.fixed {
 					sum += w * int32(mid[((r.first-first+j)*width+x)*3+c])
 				}
-				v := float32(clip8(sum>>cubicBits)) / 255
-				dst[(y*width+x)*3+c] = (v - 0.5) / 0.5
+				put((y*width+x)*3+c, clip8(sum>>cubicBits))
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"latentbeam/stages/clip"
 	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/safetensors"
@@ -22,6 +23,7 @@ func Families() []nn.Family {
 		stdit.Family(),
 		vae.Family(),
 		wan.Family(),
+		clip.Family(),
 	}
 }
 
