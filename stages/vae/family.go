@@ -27,11 +27,14 @@ var titles = map[string]string{
 
 // title names an architecture for people.
 func title(c Config) string {
+	version := "2.1"
 	a, ok := c.arch.(*WanConfig)
+	if f, yes := c.arch.(*WFConfig); yes {
+		return fmt.Sprintf("autoencoder of Open-Sora-Plan 1.3 (WF-VAE, %d latent channels)", f.LatentDim)
+	}
 	if !ok {
 		return titles[c.Name]
 	}
-	version := "2.1"
 	if a.IsResidual {
 		version = "2.2"
 	}

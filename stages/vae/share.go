@@ -44,10 +44,19 @@ func (c Config) groupsOf(row *schemas.PromptRow) int {
 	return clips * c.group().of(row.NumFrames)
 }
 
+// banded reports whether devices share the rows of a clip, because all frames depend on each other.
+func (c Config) banded() bool {
+	switch c.arch.(type) {
+	case *WanConfig, *WFConfig:
+		return true
+	}
+	return false
+}
+
 // piecesOf returns how many parts of the video of a row devices can take each for itself: groups of frames, or rows of
 // the latents where all frames depend on each other.
 func (c Config) piecesOf(row *schemas.PromptRow) int {
-	if _, ok := c.arch.(*WanConfig); ok {
+	if c.banded() {
 		return max(1, row.Height/c.Downscale())
 	}
 	return c.groupsOf(row)
