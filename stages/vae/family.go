@@ -23,6 +23,7 @@ var titles = map[string]string{
 	"AutoencoderKL":            "AutoencoderKL (2D)",
 	"VideoAutoencoderPipeline": "autoencoder of Open-Sora 1.2 (2D and temporal)",
 	"OpenSoraVAE_V1_3_Pipline": "autoencoder of Open-Sora 1.3 (causal 3D)",
+	"CausalVAEModel":           "autoencoder of Open-Sora-Plan 1.2 (causal 3D)",
 }
 
 // title names an architecture for people.

@@ -15,7 +15,7 @@ func RGB24(dst []byte, src []float32) error {
 // Open-Sora-Plan cut off without rounding.
 func (c Config) bytes(dst []byte, src []float32) error {
 	switch c.arch.(type) {
-	case *WanConfig, *WFConfig:
+	case *WanConfig, *WFConfig, *CausalVAEConfig:
 		return rgb24(dst, src, 0)
 	}
 	return RGB24(dst, src)

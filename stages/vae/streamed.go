@@ -2,21 +2,24 @@ package vae
 
 import (
 	"fmt"
+	"slices"
 
 	"latentbeam/kernels"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
+	causalvae "latentbeam/stages/vae/causal"
 	"latentbeam/stages/vae/stream"
 	"latentbeam/stages/vae/wan"
 	"latentbeam/stages/vae/wf"
 )
 
-// streamed is the network of an autoencoder that takes a clip chunk by chunk, whatever the micro batch. Denoisers and
+// streamed is the network of an autoencoder that takes a clip by chunks of its own, whatever the micro batch. Denoisers and
 // tables have its latents normalised channel by channel.
 type streamed struct {
 	architecture
 	dt        kernels.DType
 	mean, std []float64 // of the autoencoder's own latents, by channel
+	most      int       // latent frames until what a device needs grows no more
 	model     chunks
 }
 
@@ -49,7 +52,7 @@ func (c *WanConfig) downscale() int { return c.Downscale() }
 func (c *WanConfig) scale() float64 { return 1 }
 
 func (c *WanConfig) load(w *nn.Weights, dt kernels.DType) network {
-	return &streamed{c, dt, c.LatentsMean, c.LatentsStd, wan.Load(&c.Config, w, dt)}
+	return &streamed{c, dt, c.LatentsMean, c.LatentsStd, 3, wan.Load(&c.Config, w, dt)}
 }
 
 // WFConfig is the configuration of a WFVAEModel, that of Open-Sora-Plan 1.3.
@@ -73,7 +76,28 @@ func (c *WFConfig) load(w *nn.Weights, dt kernels.DType) network {
 	for _, v := range c.Scale {
 		std = append(std, 1/v)
 	}
-	return &streamed{c, dt, c.Shift, std, wf.Load(&c.Config, w, dt)}
+	return &streamed{c, dt, c.Shift, std, 3, wf.Load(&c.Config, w, dt)}
+}
+
+// CausalVAEConfig is the configuration of a CausalVAEModel, that of Open-Sora-Plan 1.2.
+type CausalVAEConfig struct{ causalvae.Config }
+
+func newCausalVAEConfig() *CausalVAEConfig { return &CausalVAEConfig{*causalvae.New()} }
+
+func (c *CausalVAEConfig) validate() error { return inConfig(c.Validate()) }
+
+func (c *CausalVAEConfig) latents(frames, height, width int) ([]int, error) {
+	return c.Latents(frames, height, width)
+}
+
+func (c *CausalVAEConfig) downscale() int { return c.Downscale() }
+
+// scale is what the reference multiplies latents with; its config.json does not say it.
+func (c *CausalVAEConfig) scale() float64 { return 0.18215 }
+
+func (c *CausalVAEConfig) load(w *nn.Weights, dt kernels.DType) network {
+	one := slices.Repeat([]float64{1}, c.EmbedDim)
+	return &streamed{c, dt, make([]float64, c.EmbedDim), one, causalvae.GroupLatents, causalvae.Load(&c.Config, w, dt)}
 }
 
 // inConfig says where what is wrong stands.
@@ -139,11 +163,11 @@ func (m *streamed) encode(be kernels.Backend, c clip, _ int, draw Noise) (*stage
 
 // decodeGroup and encodeGroup take the first chunks of a clip, until one is as large as any.
 func (m *streamed) decodeGroup(be kernels.Backend, frames, height, width, _ int) {
-	t, h, w := min(3, (frames-1)/chunkFrames+1), height/m.downscale(), width/m.downscale()
+	t, h, w := min(m.most, (frames-1)/chunkFrames+1), height/m.downscale(), width/m.downscale()
 	_ = m.model.Decode(be, make([]float32, t*h*w*len(m.mean)), t, h, w, nil, func([]float32, int) {})
 }
 
 func (m *streamed) encodeGroup(be kernels.Backend, frames, height, width, _ int) {
-	_ = m.model.Encode(be, min(frames, 1+chunkFrames), height, width,
+	_ = m.model.Encode(be, min(frames, 1+chunkFrames*(m.most-1)), height, width,
 		func([]float32, int, int) error { return nil }, func([]float32) {})
 }
