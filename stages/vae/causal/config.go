@@ -169,17 +169,21 @@ func (c *Config) checkNames() error {
 		name   string
 		values []string
 		known  []string
+		levels bool // one value for each
 	}{
-		{"q_conv", []string{c.QConv}, convs}, {"encoder_conv_in", []string{c.EncoderConvIn}, convs},
-		{"encoder_conv_out", []string{c.EncoderConvOut}, convs}, {"decoder_conv_in", []string{c.DecoderConvIn}, convs},
-		{"decoder_conv_out", []string{c.DecoderConvOut}, convs}, {"encoder_attention", []string{c.EncoderAttention}, attentions},
-		{"decoder_attention", []string{c.DecoderAttention}, attentions}, {"encoder_mid_resnet", []string{c.EncoderMiddle}, blocks},
-		{"decoder_mid_resnet", []string{c.DecoderMiddle}, blocks}, {"encoder_resnet_blocks", c.EncoderBlocks, blocks},
-		{"decoder_resnet_blocks", c.DecoderBlocks, blocks}, {"encoder_spatial_downsample", c.EncoderSpace, names(halvings)},
-		{"encoder_temporal_downsample", c.EncoderTime, names(timeHalvings)}, {"decoder_spatial_upsample", c.DecoderSpace, names(doublings)},
-		{"decoder_temporal_upsample", c.DecoderTime, names(timeDoublings)},
+		{"q_conv", []string{c.QConv}, convs, false}, {"encoder_conv_in", []string{c.EncoderConvIn}, convs, false},
+		{"encoder_conv_out", []string{c.EncoderConvOut}, convs, false}, {"decoder_conv_in", []string{c.DecoderConvIn}, convs, false},
+		{"decoder_conv_out", []string{c.DecoderConvOut}, convs, false},
+		{"encoder_attention", []string{c.EncoderAttention}, attentions, false},
+		{"decoder_attention", []string{c.DecoderAttention}, attentions, false},
+		{"encoder_mid_resnet", []string{c.EncoderMiddle}, blocks, false}, {"decoder_mid_resnet", []string{c.DecoderMiddle}, blocks, false},
+		{"encoder_resnet_blocks", c.EncoderBlocks, blocks, true}, {"decoder_resnet_blocks", c.DecoderBlocks, blocks, true},
+		{"encoder_spatial_downsample", c.EncoderSpace, names(halvings), true},
+		{"encoder_temporal_downsample", c.EncoderTime, names(timeHalvings), true},
+		{"decoder_spatial_upsample", c.DecoderSpace, names(doublings), true},
+		{"decoder_temporal_upsample", c.DecoderTime, names(timeDoublings), true},
 	} {
-		if len(f.values) > 1 && len(f.values) != len(c.HiddenSizeMult) {
+		if f.levels && len(f.values) != len(c.HiddenSizeMult) {
 			return fmt.Errorf("%s has %d entries, hidden_size_mult has %d", f.name, len(f.values), len(c.HiddenSizeMult))
 		}
 		for _, v := range f.values {
