@@ -261,8 +261,8 @@ func (r *Rules) laterValue(row *schemas.PromptRow, p stages.Param) (string, erro
 	return v, nil
 }
 
-// badKey names a row that cannot be computed by where it stands and what it says, so that the failures
-// table can name it and a mended row gets a new key.
+// badKey names a row that cannot be computed, by its place and its text. The failures table can name it, and a mended
+// row gets a new key.
 func (r *Rules) badKey(e *stages.Element) schemas.Key {
 	id := fmt.Sprint(e.Row.ID, "/", e.Row.SampleIndex)
 	return sha256.Sum256(appendText(slices.Clone(r.prefix),
