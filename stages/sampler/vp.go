@@ -60,7 +60,7 @@ func (c VPConfig) check(n int) error {
 	}
 	if c.ZeroSNR && n > 1 && n <= MaxSteps && c.steps(n)[1] > zeroLast {
 		return fmt.Errorf("num_inference_steps is %d: with rescale_betas_zero_snr the second step would have more noise than the "+
-			"first: give at most %d", n, trainSteps/(trainSteps-1-zeroLast))
+			"first: give fewer, such as %d", n, trainSteps/(trainSteps-1-zeroLast))
 	}
 	return nil
 }
