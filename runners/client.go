@@ -56,7 +56,7 @@ func dial(endpoint string) (*client, error) {
 
 func (c *client) close() { c.conn.Close() }
 
-// unreachable says that nobody answers, if that is what err says.
+// unreachable says that nobody answers, where err means it.
 func (c *client) unreachable(err error) error {
 	if s := status.Code(err); s == codes.Unavailable || s == codes.DeadlineExceeded {
 		return fault.TryAgain(fmt.Errorf("no job server answers at %s: start one there, or mend runner.endpoint (%w)",

@@ -31,7 +31,7 @@ func (s *EulerAncestral) Timesteps() []float32 { return s.timesteps }
 
 // Signature names the sampler with its tables.
 func (s *EulerAncestral) Signature() string {
-	name := "euler_ancestral"
+	name := solverAncestral
 	if s.velocity {
 		name += "/v"
 	}
@@ -41,13 +41,16 @@ func (s *EulerAncestral) Signature() string {
 // Sample runs the steps; see Sampler. Every step but the last draws noise. Frames cannot be given.
 func (s *EulerAncestral) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
+	if err := b.ofNoise(solverAncestral); err != nil {
+		return err
+	}
 	if b.From.Done == 0 {
 		for i := range z {
 			z[i] *= s.first
 		}
 	}
 	none := func(int) []Memory { return nil }
-	return flowSteps(ctx, flow{name: "euler_ancestral", timesteps: s.timesteps, step: s.step, remembers: nothing, memory: none,
+	return flowSteps(ctx, flow{name: solverAncestral, timesteps: s.timesteps, step: s.step, remembers: nothing, memory: none,
 		input: s.input}, b, z, model, noise, progress)
 }
 

@@ -43,7 +43,7 @@ func (s *PNDM) Timesteps() []float32 { return s.timesteps }
 
 // Signature names the sampler with its tables.
 func (s *PNDM) Signature() string {
-	name := "pndm"
+	name := solverPNDM
 	if s.velocity {
 		name += "/v"
 	}
@@ -53,11 +53,14 @@ func (s *PNDM) Signature() string {
 // Sample runs the steps; see Sampler. No noise is drawn. Frames cannot be given.
 func (s *PNDM) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
+	if err := b.ofNoise(solverPNDM); err != nil {
+		return err
+	}
 	u := &pndmRun{PNDM: s}
 	for _, m := range b.From.Memory {
 		u.recall(m)
 	}
-	return flowSteps(ctx, flow{name: "pndm", timesteps: s.timesteps, step: u.step, remembers: s.remembers, memory: u.memory},
+	return flowSteps(ctx, flow{name: solverPNDM, timesteps: s.timesteps, step: u.step, remembers: s.remembers, memory: u.memory},
 		b, z, model, noise, progress)
 }
 

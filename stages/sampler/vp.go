@@ -65,6 +65,14 @@ func (c VPConfig) check(n int) error {
 	return nil
 }
 
+// ofNoise refuses given frames: the samplers of this process have no law for them.
+func (b Batch) ofNoise(name string) error {
+	if b.Masks != nil || b.Image != nil {
+		return fmt.Errorf("%s: frames cannot be given", name)
+	}
+	return nil
+}
+
 // new returns the sampler of n steps.
 func (c VPConfig) new(n int) Sampler {
 	if c.Solver == solverPNDM {
