@@ -15,7 +15,7 @@ import (
 // Denoiser returns the family of Open-Sora-Plan for the stage `denoise`.
 func Denoiser() diffuse.Family {
 	return diffuse.Family{
-		Name: "Open-Sora-Plan", Models: "text to video of 1.2 and 1.3",
+		Name: "Open-Sora-Plan", Models: "1.2 and 1.3",
 		Options: "sample_method, prediction_type, timestep_spacing, rescale_betas_zero_snr, padded_box",
 		Recognise: func(config []byte) bool {
 			class, err := diffuse.ClassName(config)
