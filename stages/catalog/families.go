@@ -8,6 +8,7 @@ import (
 	"latentbeam/stages/clip"
 	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/osplan"
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/stdit"
 	"latentbeam/stages/t5"
@@ -24,6 +25,7 @@ func Families() []nn.Family {
 		vae.Family(),
 		wan.Family(),
 		clip.Family(),
+		osplan.Family(),
 	}
 }
 
@@ -33,6 +35,7 @@ func Denoisers() []diffuse.Family {
 	return []diffuse.Family{
 		stdit.Denoiser(),
 		wan.Denoiser(),
+		osplan.Denoiser(),
 	}
 }
 
