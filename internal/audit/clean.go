@@ -14,7 +14,7 @@ import (
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/typed"
 	"latentbeam/internal/witness"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -156,7 +156,7 @@ func addKeys(ctx context.Context, s store.Store, name string, keys []uint64) ([]
 		return nil, err
 	}
 	defer f.Close()
-	for row, err := range table.RowsOf[keyRow](store.Address(s.URL(), name), f) {
+	for row, err := range typed.RowsOf[keyRow](store.Address(s.URL(), name), f) {
 		if err == nil {
 			err = ctx.Err()
 		}

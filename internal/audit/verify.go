@@ -14,7 +14,7 @@ import (
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/typed"
 	"latentbeam/internal/witness"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -328,7 +328,7 @@ func (v *verifier) parses(ctx context.Context, name string) error {
 		return err
 	}
 	defer f.Close()
-	for _, err := range table.RowsOf[anyRow](name, f) {
+	for _, err := range typed.RowsOf[anyRow](name, f) {
 		if err != nil {
 			if !v.unread(name, err) {
 				return err

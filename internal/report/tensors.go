@@ -11,7 +11,8 @@ import (
 	"reflect"
 	"slices"
 
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/typed"
+	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
 )
 
@@ -96,7 +97,7 @@ func (t *tensorTable[T]) write(ctx context.Context) error {
 // writeFile writes file number i, and rescues what only the file before it has.
 func (t *tensorTable[T]) writeFile(ctx context.Context, i int, rows iter.Seq2[outcome, error]) error {
 	name := t.job.tableName(t.name, i)
-	o := table.WriteOptions{Version: t.job.Version}
+	o := write.Options{Version: t.job.Version}
 	if i < len(t.digests) {
 		o.Metadata = map[string]string{digestKey: t.digests[i]}
 	}
@@ -106,7 +107,7 @@ func (t *tensorTable[T]) writeFile(ctx context.Context, i int, rows iter.Seq2[ou
 			written = append(written, fingerprint(o.Key))
 			return t.row(o)
 		})
-		if _, err := table.Write(w, full, o); err != nil {
+		if _, err := write.Write(w, full, o); err != nil {
 			return err
 		}
 		slices.Sort(written)
@@ -130,7 +131,7 @@ func (j *Job) hasDigest(ctx context.Context, name, digest string) bool {
 	if size, known := j.Before[name]; known && size != f.Size() {
 		return false
 	}
-	metadata, err := table.Metadata(f, f.Size())
+	metadata, err := typed.Metadata(f, f.Size())
 	return err == nil && metadata[digestKey] == digest
 }
 
