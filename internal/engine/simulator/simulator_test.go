@@ -397,6 +397,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// failed are seeds beyond the first hundreds that once failed. Every run has them.
+var failed = []uint64{
+	4715, // a heartbeat that was not acknowledged was taken for a later one
+}
+
 // seeds are those of this run.
 func seeds(t *testing.T) []uint64 {
 	if text := os.Getenv("LATENTBEAM_SEED"); text != "" {
@@ -413,9 +418,9 @@ func seeds(t *testing.T) []uint64 {
 			t.Fatal(err)
 		}
 	}
-	out := make([]uint64, count)
-	for i := range out {
-		out[i] = uint64(i)
+	out := slices.Clone(failed)
+	for i := range uint64(count) {
+		out = append(out, i)
 	}
 	return out
 }
@@ -423,7 +428,7 @@ func seeds(t *testing.T) []uint64 {
 // TestJobs: whatever goes wrong, no row is lost, doubled or wrong, and nothing is stuck.
 func TestJobs(t *testing.T) {
 	began := time.Now()
-	resumed, failed := 0, 0
+	resumed, bad := 0, 0
 	for _, seed := range seeds(t) {
 		var broken []string
 		synctest.Test(t, func(t *testing.T) {
@@ -439,7 +444,7 @@ func TestJobs(t *testing.T) {
 		})
 		if len(broken) > 0 {
 			t.Errorf("seed %d (again: LATENTBEAM_SEED=%d):\n%s", seed, seed, strings.Join(broken, "\n"))
-			if failed++; failed == 10 {
+			if bad++; bad == 10 {
 				t.Fatal("and others")
 			}
 		}
