@@ -10,6 +10,7 @@ import (
 
 	"latentbeam/internal/store"
 	"latentbeam/internal/store/dir"
+	"latentbeam/internal/store/dir/dirtest"
 )
 
 const powerElements = 6
@@ -53,18 +54,18 @@ func broken(h *history, cut int, files map[string][]byte) string {
 
 // cuts tries every cut of a history and returns how many it took to find a broken promise.
 func cuts(h *history) (n int, wrong string) {
-	d := &disk{newDir()}
+	d := dirtest.New(nil)
 	for cut := range len(h.calls) + 1 {
 		if cut > 0 {
-			d.do(h.calls[cut-1])
+			d.Do(h.calls[cut-1])
 		}
-		survivals := []survival{none, all}
+		survivals := []dirtest.Survival{dirtest.None, dirtest.All}
 		for seed := range uint64(powerSeeds) {
-			survivals = append(survivals, coins(seed<<20|uint64(cut)))
+			survivals = append(survivals, dirtest.Coins(seed<<20|uint64(cut)))
 		}
 		for i, s := range survivals {
 			n++
-			if wrong := broken(h, cut, d.reboot(s)); wrong != "" {
+			if wrong := broken(h, cut, d.Reboot(s)); wrong != "" {
 				return n, fmt.Sprintf("power cut after call %d, survival %d: %s", cut, i, wrong)
 			}
 		}
@@ -94,12 +95,12 @@ func TestPowerCut(t *testing.T) {
 func TestPowerCutHeals(t *testing.T) {
 	h := live(t)
 	for cut := range h.calls {
-		disk := &disk{newDir()}
+		disk := dirtest.New(nil)
 		for _, c := range h.calls[:cut] {
-			disk.do(c)
+			disk.Do(c)
 		}
 		d := openDir(t)
-		for name, data := range disk.reboot(coins(uint64(cut))) {
+		for name, data := range disk.Reboot(dirtest.Coins(uint64(cut))) {
 			at := filepath.Join(d.Path(), filepath.FromSlash(name))
 			must(t, os.MkdirAll(filepath.Dir(at), 0o755))
 			must(t, os.WriteFile(at, data, 0o644))
