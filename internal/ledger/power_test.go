@@ -11,6 +11,7 @@ import (
 	"latentbeam/internal/store"
 	"latentbeam/internal/store/dir"
 	"latentbeam/internal/store/dir/dirtest"
+	"latentbeam/internal/testaid"
 )
 
 const powerElements = 6
@@ -53,14 +54,14 @@ func broken(h *history, cut int, files map[string][]byte) string {
 }
 
 // cuts tries every cut of a history and returns how many it took to find a broken promise.
-func cuts(h *history) (n int, wrong string) {
+func cuts(h *history, seeds int) (n int, wrong string) {
 	d := dirtest.New(nil)
 	for cut := range len(h.calls) + 1 {
 		if cut > 0 {
 			d.Do(h.calls[cut-1])
 		}
 		survivals := []dirtest.Survival{dirtest.None, dirtest.All}
-		for seed := range uint64(powerSeeds) {
+		for seed := range uint64(seeds) {
 			survivals = append(survivals, dirtest.Coins(seed<<20|uint64(cut)))
 		}
 		for i, s := range survivals {
@@ -81,14 +82,15 @@ func live(t *testing.T) *history {
 	return h
 }
 
-// TestPowerCut cuts the power after every call that a worker makes.
+// TestPowerCut cuts the power after every call that a worker makes (P2). LATENTBEAM_SURVIVALS says for how many random
+// choices of what survives.
 func TestPowerCut(t *testing.T) {
 	h := live(t)
-	n, wrong := cuts(h)
+	n, wrong := cuts(h, testaid.Count(t, "LATENTBEAM_SURVIVALS", powerSeeds))
 	if wrong != "" {
 		t.Error(wrong)
 	}
-	t.Logf("%d calls, %d power cuts", len(h.calls), n)
+	t.Logf("P2: %d power cuts after each of %d calls: what is visible is whole, what was safe is there", n, len(h.calls))
 }
 
 // TestPowerCutHeals writes what a cut leaves into a real directory and lets the next life finish.
@@ -145,7 +147,7 @@ func TestFlawsAreFound(t *testing.T) {
 		}),
 		"ledger before files": ledgerFirst(t),
 	} {
-		n, wrong := cuts(flawed)
+		n, wrong := cuts(flawed, powerSeeds)
 		if wrong == "" {
 			t.Errorf("flaw %q is not found by %d power cuts", name, n)
 		}
