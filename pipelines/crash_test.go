@@ -174,7 +174,7 @@ func TestKillAndResume(t *testing.T) {
 		kills = append(kills, fresh.at("", 150+random.IntN(1600)))
 	}
 	fresh.breakAll(t, kills)
-	t.Logf("seed %d: %d kills", seed, len(kills))
+	t.Logf("P1: %d kills at every step of publishing and at random times, no row lost or doubled (seed %d)", len(kills), seed)
 }
 
 // TestKillTheRunAfterAnEdit kills runs on an output that a run with another table has finished: its rows

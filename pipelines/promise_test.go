@@ -85,7 +85,7 @@ func TestPromiseP7(t *testing.T) {
 		table.Write(append(js, '\n'))
 	}
 	j := job{prompts: writeTable(t, "prompts.jsonl", table.String()), out: filepath.Join(above, "out"),
-		sets: []string{`output.name="{id}-{seed}"`, "output.write=[video]", "defaults.num_inference_steps=1", "on_error.stop_after=100%"}}
+		sets: []string{`output.name="{id}-{seed}"`, "output.write=[video]", "on_error.stop_after=100%"}}
 	r := j.mustRun(t)
 	if r.Totals.Done+r.Totals.Failed != int64(n) || r.Totals.Done < int64(n)/2 {
 		t.Errorf("%+v of %d rows", r.Totals, n)

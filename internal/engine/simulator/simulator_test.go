@@ -250,6 +250,9 @@ func (r *runner) bundles(p *process) bool {
 		}
 		err := p.bundle(p.ctx, rows)
 		if err == nil {
+			err = p.ctx.Err() // who is dead acknowledges nothing
+		}
+		if err == nil {
 			r.acknowledge(p, rows)
 		}
 		r.done(rows, err)
