@@ -36,10 +36,10 @@ var floors = []floor{
 		"github.com/minio/minio-go github.com/fsouza/fake-gcs-server github.com/johannesboyne/gofakes3"},
 	{"internal/store/open internal/ledger internal/transport internal/doctor stages", ""},
 	{"internal/lend internal/engine/memory internal/runs internal/location", ""},
-	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus internal/engine/schedule internal/observe internal/progress", "github.com/vbauerster/mpb"},
-	{"stages/nn/nntest stages/diffuse stages/vae/wan internal/engine/recovery internal/logs internal/metrics internal/trace internal/hooks", "github.com/prometheus/client_golang go.opentelemetry.io/otel go.opentelemetry.io/proto/otlp google.golang.org/protobuf"},
+	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus internal/engine/schedule internal/observe internal/progress internal/table/pages internal/table/write internal/table/tabletest", "github.com/vbauerster/mpb github.com/parquet-go/parquet-go"},
+	{"stages/nn/nntest stages/diffuse stages/vae/wan internal/engine/recovery internal/logs internal/metrics internal/trace internal/hooks internal/table/typed", "github.com/prometheus/client_golang go.opentelemetry.io/otel go.opentelemetry.io/proto/otlp google.golang.org/protobuf"},
 	{"internal/runpage stages/t5 stages/stdit stages/wan stages/vae stages/guard stages/exec stages/video internal/engine", ""},
-	{"stages/catalog internal/table", "github.com/parquet-go/parquet-go"},
+	{"stages/catalog internal/table/read", ""},
 	{"internal/report internal/engine/host internal/engine/simulator", ""},
 	{"transforms internal/audit", "github.com/apache/beam"},
 	{"runners", "google.golang.org/grpc google.golang.org/protobuf"},
@@ -52,7 +52,7 @@ var floors = []floor{
 // testExternal is what tests of any floor may import beside what their code may.
 const testExternal = "latentbeam/kernels/kerneltest latentbeam/stages/nn/nntest " +
 	"latentbeam/internal/torchpickle/torchtest latentbeam/internal/gpu/gputest latentbeam/internal/testaid " +
-	"latentbeam/internal/store/storetest latentbeam/internal/store/bucket/buckettest latentbeam/stages/exec/exectest"
+	"latentbeam/internal/store/storetest latentbeam/internal/table/tabletest latentbeam/internal/store/bucket/buckettest latentbeam/stages/exec/exectest"
 
 type pkg struct {
 	ImportPath                         string

@@ -62,7 +62,7 @@ var proofs = []proof{
 		release: counts{"LATENTBEAM_MUTANTS": 1_000_000}, budget: 20 * second},
 	{promise: "P5", room: "internal/torchpickle", tests: "TestPromiseP5", counts: counts{"LATENTBEAM_MUTANTS": 20_000},
 		release: counts{"LATENTBEAM_MUTANTS": 1_000_000}, budget: 20 * second},
-	{promise: "P6", room: "internal/table", tests: "TestMutants", counts: counts{"LATENTBEAM_MUTANTS": 60_000},
+	{promise: "P6", room: "internal/table/read", tests: "TestMutants", counts: counts{"LATENTBEAM_MUTANTS": 60_000},
 		release: counts{"LATENTBEAM_MUTANTS": 600_000}, budget: 180 * second},
 	{promise: "P7", room: "pipelines", tests: "TestPromiseP7", counts: counts{"LATENTBEAM_NAMES": 500}, budget: 60 * second},
 	{promise: "P8", room: "internal/store/gcs", tests: "TestLaws", counts: counts{"LATENTBEAM_STORE_SCHEDULES": 10},
