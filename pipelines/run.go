@@ -183,10 +183,7 @@ func (j *Job) compute(ctx context.Context, plan Plan) error {
 		return nil
 	}
 	runners.Init()
-	names := make([]string, len(j.engine.Steps))
-	for i, s := range j.engine.Steps {
-		names[i] = s.Name
-	}
+	names := j.names()
 	for _, b := range plan.Buckets {
 		j.engine.Expected = append(j.engine.Expected, schedule.Expected{Row: b.first, Rows: int(b.Rows)})
 	}

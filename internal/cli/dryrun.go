@@ -40,6 +40,14 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 		fmt.Fprintln(out, "\nnothing to compute")
 		return nil
 	}
+	request, err := job.Request(p)
+	if err != nil {
+		return err
+	}
+	if request != nil { // this host says nothing of the workers' time
+		fmt.Fprintf(out, "\nthe job, as it would be submitted:\n%s\n", request)
+		return nil
+	}
 	e, err := job.Estimate(ctx, p)
 	if err != nil {
 		return err

@@ -71,7 +71,7 @@ func (o *Images) places(references []*stages.Array, t, length int, p place) (at 
 // clips of a video of which only the end is given.
 func (s *stage) image(e *stages.Element, size Size, p place) (*sampler.Image, []int, error) {
 	if len(e.References) == 0 {
-		return nil, nil, errNotEncoded
+		return nil, nil, s.notEncoded()
 	}
 	c := s.Channels
 	for i, r := range e.References {
