@@ -22,6 +22,9 @@ func (j *Job) failures(ctx context.Context, tables []tensors) (Totals, error) {
 		_, err := write.Write(w, j.failureRows(ctx, &totals, tables), write.Options{Version: j.Version})
 		return err
 	})
+	if err == nil {
+		err = j.removeFrom(ctx, "failures", 1)
+	}
 	if err != nil {
 		return totals, fmt.Errorf("write failures table: %w", err)
 	}
