@@ -68,7 +68,7 @@ var knownParams = []stages.Param{
 	stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS, stages.ParamSteps,
 	stages.ParamGuidanceScale, stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion, stages.ParamReference,
 	stages.ParamMaskStrategy, stages.ParamLoop, stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit,
-	stages.ParamMedia, stages.ParamGuidanceScale2, stages.ParamNoise,
+	stages.ParamMedia, stages.ParamGuidanceScale2, stages.ParamNoise, stages.ParamCut,
 }
 
 // paramNames are the names of the parameters that rows have, with spaces between them.
