@@ -1,9 +1,11 @@
 package pipelines
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"slices"
+	"strings"
 
 	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
@@ -23,6 +25,11 @@ type Plan struct {
 	Done     int64 // computed by an earlier run
 	Failed   int64 // failed in an earlier run, or not computable as they are
 	Unusable int64 // of those, not computable as they are
+	Dropped  int64 // left out by the job's own rules
+	// Reasons counts the dropped rows by the rule that leaves them out.
+	Reasons map[string]int64
+	// Clips counts the rows of each shape where the job cuts clips of its media, those that are done included.
+	Clips map[schemas.Bucket]int64
 	// First are the first of those that are not computable.
 	First []report.Failed
 	// Stale counts the results in the output that no row of the input asks for any more. Only Peek has it
@@ -75,7 +82,7 @@ func (j *Job) PlanAnew(ctx context.Context) (Plan, error) {
 }
 
 func (j *Job) plan(ctx context.Context) (Plan, error) {
-	var p Plan
+	p := Plan{Reasons: map[string]int64{}, Clips: map[schemas.Bucket]int64{}}
 	status := func(*stages.Element) (ledger.Status, error) { return ledger.Absent, nil }
 	if j.engine.Ledger != nil {
 		cursor := j.engine.Ledger.Cursor()
@@ -100,6 +107,14 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		p.Rows++
 		p.census.Add(e)
 		found := ledger.Failed
+		if e.Failed.IsDropped() {
+			p.drop(e)
+			input.Add(e, found)
+			continue
+		}
+		if e.Row.Cut != nil && e.Failed == nil {
+			p.Clips[clipShape(e.Row)]++
+		}
 		if e.Failed != nil {
 			p.Unusable++
 			named.Name(e.Given.Source, e.Failed.Stage, e.Failed.Message)
@@ -136,6 +151,56 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// clipShape is the shape of a row's clip alone.
+func clipShape(r schemas.PromptRow) schemas.Bucket {
+	return schemas.Bucket{Width: r.Width, Height: r.Height, NumFrames: r.NumFrames}
+}
+
+// ClipsOf is the clips of one shape.
+type ClipsOf struct {
+	Shape schemas.Bucket
+	Rows  int64
+	Bytes int64 // of their latents in the tables, float32
+}
+
+// Histogram lists the shapes of the clips that the job cuts of its media, by size and length.
+func (j *Job) Histogram(p Plan) (all []ClipsOf, err error) {
+	for shape, rows := range p.Clips {
+		row := schemas.PromptRow{Width: shape.Width, Height: shape.Height, NumFrames: shape.NumFrames}
+		c := ClipsOf{Shape: shape, Rows: rows}
+		for _, s := range j.engine.Steps {
+			latents := s.Capabilities().LatentShape
+			if latents == nil || !j.engine.Keep[stages.KindLatents] {
+				continue
+			}
+			dims, err := latents(&row)
+			if err != nil {
+				return nil, err
+			}
+			values := int64(1)
+			for _, d := range dims {
+				values *= int64(d)
+			}
+			c.Bytes = rows * bytesPerValue * values
+		}
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b ClipsOf) int {
+		return cmp.Or(a.Shape.Width-b.Shape.Width, a.Shape.Height-b.Shape.Height, a.Shape.NumFrames-b.Shape.NumFrames)
+	})
+	return all, nil
+}
+
+// bytesPerValue is that of float32.
+const bytesPerValue = 4
+
+// drop counts a row that the job's own rules leave out. The rule stands at the end of the message.
+func (p *Plan) drop(e *stages.Element) {
+	p.Dropped++
+	rule := e.Failed.Message[strings.LastIndexByte(e.Failed.Message, '(')+1:]
+	p.Reasons[strings.TrimSuffix(rule, ")")]++
 }
 
 // draws reports whether the model makes pictures from prompts in this job.
