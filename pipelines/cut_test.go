@@ -152,6 +152,6 @@ func TestCutRate(t *testing.T) {
 	j.mustRun(t)
 	rows := readRows[schemas.LatentRow](t, j.out, "latents")
 	if len(rows) != 1 || rows[0].VideoFrames != 7 || rows[0].FPS != 4 { // 16 frames at 8 are 8 at 4
-		t.Errorf("rows %+v", rows)
+		t.Errorf("%d rows, of %d frames at %v", len(rows), rows[0].VideoFrames, rows[0].FPS)
 	}
 }

@@ -1,6 +1,7 @@
 package pipelines
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -29,6 +30,7 @@ type cutter struct {
 	null     bool              // a row without a caption beside each
 	defaults schemas.PromptRow // of the job and its models
 	seed     int64             // of the job
+	most     int               // frames of a clip whose length is open, where the row does not say it
 	encodes  bool              // a stage reads the media, so that their digests are needed
 	contents *location.Contents
 	facts    sync.Map // probed -> files.Facts
@@ -45,7 +47,7 @@ func newCutter(cfg *config.Config, defaults schemas.PromptRow, steps []stages.St
 	if !cfg.Input.Cuts() {
 		return nil
 	}
-	c := &cutter{rule: clips.New(cfg.Input), null: cfg.Input.NullCaption, defaults: defaults, contents: contents,
+	c := &cutter{rule: clips.New(cfg.Input), most: int(cfg.Defaults.NumFrames), null: cfg.Input.NullCaption, defaults: defaults, contents: contents,
 		encodes: slices.ContainsFunc(steps, func(s stages.Step) bool { return slices.Contains(s.Params(), stages.ParamMedia) })}
 	if cfg.Defaults.Seed != nil {
 		c.seed = *cfg.Defaults.Seed
@@ -141,7 +143,7 @@ func (c *cutter) expand(ctx context.Context, e *stages.Element) expansion {
 		}
 	}
 	seen := clips.Media{Width: facts.Width, Height: facts.Height, Frames: facts.Frames, Still: facts.Still}
-	found := c.rule.Cut(seen, clips.Want{Height: row.Height, Width: row.Width, NumFrames: row.NumFrames,
+	found := c.rule.Cut(seen, clips.Want{Height: row.Height, Width: row.Width, NumFrames: row.NumFrames, Most: cmp.Or(e.Row.NumFrames, c.most),
 		Draw: func(label string, n int) (int, error) { return c.draw(ctx, &row, label, n) }})
 	var out expansion
 	for _, clip := range found {

@@ -27,7 +27,8 @@ type Media struct {
 // Want is what the row asks for beside its media.
 type Want struct {
 	Height, Width int // pixels, where there are no buckets
-	NumFrames     int // the most frames of a clip whose length is open; 0: all
+	NumFrames     int // of a clip whose length no bucket says
+	Most          int // frames of a clip whose length has a form; 0: as many as there are
 	// Draw returns a whole number from 0 to n, which follows from the row, its media and the label alone.
 	Draw func(label string, n int) (int, error)
 }
@@ -104,7 +105,7 @@ func (r *Rule) Cut(m Media, want Want) []Clip {
 			clip.Height)
 		return []Clip{clip}
 	}
-	n, enough := r.length(m, lengths, want.NumFrames)
+	n, enough := r.length(m, lengths, want)
 	clip.NumFrames = n
 	starts := []int{0}
 	clip.Cut.Count = n
@@ -184,7 +185,7 @@ func framesOf(sizes []config.Size, of config.Size) (frames []int) {
 }
 
 // length is the longest length that the media have room for, or, where enough is false, the shortest that there is.
-func (r *Rule) length(m Media, lengths config.Lengths, most int) (n int, enough bool) {
+func (r *Rule) length(m Media, lengths config.Lengths, want Want) (n int, enough bool) {
 	fill := r.windows.Short == config.ShortLoop || r.windows.Short == config.ShortPad
 	switch has := m.Frames; {
 	case len(lengths.List) > 0:
@@ -197,8 +198,8 @@ func (r *Rule) length(m Media, lengths config.Lengths, most int) (n int, enough 
 		}
 		return lengths.List[at], true
 	case lengths.Factor > 0:
-		if most > 0 {
-			has = min(has, most)
+		if want.Most > 0 {
+			has = min(has, want.Most)
 		}
 		least := lengths.Add
 		if least == 0 {
@@ -208,12 +209,11 @@ func (r *Rule) length(m Media, lengths config.Lengths, most int) (n int, enough 
 			return least, false
 		}
 		return (has-lengths.Add)/lengths.Factor*lengths.Factor + lengths.Add, true
-	case most < 1, m.Still && !fill:
+	case want.NumFrames < 1, m.Still && !fill:
 		return has, true
-	case has < most:
-		return most, false
+	default:
+		return want.NumFrames, has >= want.NumFrames
 	}
-	return most, true
 }
 
 // short says what becomes of media that have fewer frames than the clip.

@@ -74,7 +74,7 @@ func TestCut(t *testing.T) {
 		{"buckets: {sizes: [64x32], frames: 4n}", image, "failed: 1 frames are fewer than the 4 of a clip; windows.short says what becomes " +
 			"of such media: drop, loop, pad or image"},
 	} {
-		got := shown(New(inputOf(t, c.input)).Cut(c.media, Want{Height: 48, Width: 48, NumFrames: 16}))
+		got := shown(New(inputOf(t, c.input)).Cut(c.media, Want{Height: 48, Width: 48, NumFrames: 16, Most: 16}))
 		if got != c.want {
 			t.Errorf("%s, %+v:\n got %s\nwant %s", c.input, c.media, got, c.want)
 		}
