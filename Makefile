@@ -68,7 +68,7 @@ pictures: ## the pictures of docs, made anew (needs Chromium)
 
 bench: ## every kernel against this machine's peak (bench.json), the encoder and the row path
 	LATENTBEAM_BENCH=$(CURDIR)/bench.json $(GO) test -count 1 -run TestMeasure -v -timeout 30m ./kernels/cpu
-	$(GO) test -run '^$$' -bench . -benchtime 0.3s ./kernels/cpu ./internal/media/h264 ./internal/ledger ./internal/table
+	$(GO) test -run '^$$' -bench . -benchtime 0.3s ./kernels/cpu ./internal/media/h264 ./internal/ledger ./internal/table/read
 
 memory: ## peak memory of models of published size (11 GB of disk in DIR, 12 GB of memory): make memory DIR=/tmp
 	LATENTBEAM_MEMORY=$(or $(DIR),/tmp) $(GO) test -count 1 -run "TestMemoryOf|TestMapped|TestStreamedXXL" -v -timeout 30m -p 1 ./stages/stdit ./stages/t5

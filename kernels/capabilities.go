@@ -18,9 +18,8 @@ type Capabilities struct {
 	// Passing says that t, a weight, is one of many of which few are in memory at a time: nothing is to be kept of it
 	// but its own elements, wherever they lie.
 	Passing func(t Tensor)
-	// Peak returns the most bytes that tensors (not weights) held at once since the last call, on this backend, so
-	// that a plan can be corrected by what was measured. Backends of one device share its weights and count their own
-	// tensors.
+	// Peak returns the most bytes of tensors (not weights) at one time since the last call, on this backend. A plan
+	// is corrected by it. Backends of one device share its weights and count their own tensors.
 	Peak func() int64
 	// Time is that of a device that computes behind its caller, such as a GPU: the time of an operation is not that of
 	// its call. It marks where the stream is now, and end where it is then. What the stream took between the two goes

@@ -9,7 +9,7 @@ import (
 // Tag names one exchange of a group. Ranks that come to an exchange under different tags compute different
 // things, so all of them get an error.
 type Tag struct {
-	Plan  uint64 // hash of the plan that says who owns what
+	Plan  uint64 // hash of the plan of ownership
 	Step  int    // sampling step
 	Block int    // block of the network
 	Op    string // what is exchanged, such as "space in"; at most MaxOp bytes

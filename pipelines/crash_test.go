@@ -105,9 +105,8 @@ func killed(err error) bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// crashTable has all that a job meets: several shapes, an image, an empty prompt, two equal rows, a row
-// that cannot be read and, last, one that waits, so that the rows before it are published in a group of
-// their own.
+// crashTable has all that a job meets: several shapes, an image, an empty prompt, two equal rows, an unreadable row
+// and, last, a row that waits. So the rows before it are published in a group of their own.
 const crashTable = `id,prompt,seed,width,num_frames
 a,a red circle moves left,1,,
 b,a blue square moves up,,,
@@ -321,8 +320,8 @@ func (c *crashJob) breakOne(t *testing.T, l life, child bool) bool {
 	return err != nil
 }
 
-// halfDone checks what a killed run left: whatever has a final name is whole, what the ledger calls done
-// is there, and a summary means that all is there.
+// halfDone checks what a killed run left: each file with a final name is whole, each row that the ledger calls done
+// has its files, and a summary means a complete output.
 func (c *crashJob) halfDone(dir string) (wrong []string) {
 	got, err := readOutput(dir)
 	if err != nil {

@@ -47,7 +47,7 @@ func fleet(cfg *config.Config, start Start, steps []stages.Step, local lend.Pool
 	return f, nil
 }
 
-// notMet is the error of a worker that does not answer, which may be there at the next run, or that cannot be used.
+// notMet is the error of an unusable worker, or of a silent one that may answer in the next run.
 func notMet(cfg *config.Config, err error) error {
 	wrong := cfg.Errorf("resources.hosts", "%v", err)
 	if fault.ClassOf(err) != fault.ClassRetry || errors.Is(err, transport.ErrToken) {

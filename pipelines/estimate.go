@@ -18,8 +18,11 @@ const probeSteps = 2
 
 // Estimate is what a plan will cost.
 type Estimate struct {
-	Time    time.Duration
-	Disk    int64 // bytes
+	Time time.Duration
+	Disk int64 // bytes
+	// Program is the stage that was not measured, nor those behind it, because it is a program, which only a run starts;
+	// "": all were.
+	Program string
 	Buckets []BucketEstimate
 }
 
@@ -58,6 +61,7 @@ func (j *Job) Estimate(ctx context.Context, p Plan) (Estimate, error) {
 		if err != nil {
 			return total, err
 		}
+		total.Program = j.firstProgram()
 		total.Time, total.Disk, total.Buckets = total.Time+b.Total, total.Disk+b.Disk, append(total.Buckets, b)
 		if left = slices.Delete(left, i, i+1); len(left) == 0 {
 			break
@@ -66,7 +70,17 @@ func (j *Job) Estimate(ctx context.Context, p Plan) (Estimate, error) {
 	return total, nil
 }
 
-// estimate measures one element of a bucket.
+// firstProgram is the name of the first stage that is a program, "" where none is.
+func (j *Job) firstProgram() string {
+	for _, s := range j.engine.Steps {
+		if s.Spec.Program != nil {
+			return s.Name
+		}
+	}
+	return ""
+}
+
+// estimate measures one element of a bucket, up to the first stage that is a program.
 func (j *Job) estimate(ctx context.Context, b Bucket, e *stages.Element) (est BucketEstimate, err error) {
 	est.Bucket = b
 	if est.Batch, err = j.engine.BatchSize(&e.Row); err != nil {
@@ -86,6 +100,9 @@ func (j *Job) estimate(ctx context.Context, b Bucket, e *stages.Element) (est Bu
 	e.Row.NumInferenceSteps = min(steps, probeSteps)
 	for i := range j.engine.Steps {
 		s, began := &j.engine.Steps[i], time.Now()
+		if s.Spec.Program != nil {
+			return est, nil
+		}
 		if err = engine.RunStep(ctx, s, set, []*stages.Element{e}); err != nil {
 			return est, fmt.Errorf("estimate %s: %w", s.Name, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -183,26 +184,94 @@ func (j *Job) changedStages(ctx context.Context, x *Explained) error {
 	if err != nil {
 		return err
 	}
-	var a, b struct {
-		Stages json.RawMessage `json:"stages"`
-		Model  json.RawMessage `json:"model"`
+	type part struct {
+		Stages []any `json:"stages"`
+		Model  any   `json:"model"`
 	}
+	var a, b part
 	if json.Unmarshal(last.Config, &a) != nil || json.Unmarshal(now, &b) != nil {
 		return nil
 	}
-	for _, c := range []audit.Column{{Name: "stages", A: compact(a.Stages), B: compact(b.Stages)}, {Name: "model", A: compact(a.Model), B: compact(b.Model)}} {
-		if c.A != c.B {
-			x.Changed = append(x.Changed, c)
+	x.Changed = append(x.Changed, differences("model", a.Model, b.Model)...)
+	was, is := stagesOf(a.Stages), stagesOf(b.Stages)
+	if was, is := slices.Collect(maps.Keys(was)), slices.Collect(maps.Keys(is)); !sameSet(was, is) {
+		x.Changed = append(x.Changed, audit.Column{Name: "stages", A: compact(a.Stages), B: compact(b.Stages)})
+		return nil
+	}
+	for _, s := range j.engine.Steps {
+		for _, c := range differences("stages."+s.Name, was[s.Name], is[s.Name]) {
+			if keyed(s, strings.TrimPrefix(c.Name, "stages."+s.Name+"."), c) {
+				x.Changed = append(x.Changed, c)
+			}
 		}
 	}
 	return nil
 }
 
+// stagesOf are the options of the stages of a configuration by their names.
+func stagesOf(list []any) map[string]any {
+	out := map[string]any{}
+	for _, s := range list {
+		switch s := s.(type) {
+		case string:
+			out[s] = map[string]any{}
+		case map[string]any:
+			for name, options := range s {
+				if o, ok := options.(map[string]any); ok {
+					if own, ok := o["name"].(string); ok {
+						name = own
+					}
+				}
+				out[name] = options
+			}
+		}
+	}
+	return out
+}
+
+func sameSet(a, b []string) bool {
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(a, b)
+}
+
+// keyed reports whether an option that has changed is part of the keys: the step has it among its options, or it is not
+// given any more, so that nobody knows.
+func keyed(s stages.Step, option string, c audit.Column) bool {
+	name, _, _ := strings.Cut(option, ".")
+	var options map[string]json.RawMessage
+	if json.Unmarshal(s.Options, &options) != nil {
+		return true
+	}
+	_, found := options[name]
+	return found || c.B == notGiven
+}
+
+// notGiven stands for a value that the configuration does not have.
+const notGiven = "(not given)"
+
+// differences lists what differs in two values of JSON, by the names of its fields. Lists are compared as a whole.
+func differences(name string, a, b any) (all []audit.Column) {
+	was, isMap := a.(map[string]any)
+	is, areMaps := b.(map[string]any)
+	if !isMap || !areMaps {
+		if a, b := compact(a), compact(b); a != b {
+			all = append(all, audit.Column{Name: name, A: a, B: b})
+		}
+		return all
+	}
+	names := slices.AppendSeq(slices.Collect(maps.Keys(was)), maps.Keys(is))
+	slices.Sort(names)
+	for _, n := range slices.Compact(names) {
+		all = append(all, differences(name+"."+n, was[n], is[n])...)
+	}
+	return all
+}
+
 // compact writes JSON without spaces.
-func compact(text json.RawMessage) string {
-	var v any
-	if json.Unmarshal(text, &v) != nil {
-		return string(text)
+func compact(v any) string {
+	if v == nil {
+		return notGiven
 	}
 	out, _ := json.Marshal(v)
 	return string(out)

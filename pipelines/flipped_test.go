@@ -127,9 +127,9 @@ func TestFlippedTensors(t *testing.T) {
 	flip(t, latents, at, false)
 	j.computes(t, 3) // those of its page
 	flip(t, latents, at, true)
-	j.opts.VerifyAll = true
+	j.opts.Repair = true
 	j.computes(t, 3)
-	j.opts.VerifyAll = false
+	j.opts.Repair = false
 	flip(t, latents, len(data)-20, false) // the footer: nothing can be read
 	j.computes(t, 3)
 	j.sameAs(t, j.elsewhere(t))
@@ -154,7 +154,7 @@ func TestThreeFaults(t *testing.T) {
 		t.Fatalf("%+v", r.Totals)
 	}
 	j.sameTables(t, "after three faults")
-	j.opts.VerifyAll = true
+	j.opts.Repair = true
 	if r := j.mustRun(t); !r.NothingToDo {
 		t.Errorf("there is something left to do: %+v", r.Plan)
 	}

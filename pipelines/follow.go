@@ -62,7 +62,7 @@ func (j *Job) rested(ctx context.Context, job string) error {
 
 // followOne waits for one job, or ends it where the options say so.
 func (j *Job) followOne(ctx context.Context, info runs.Info) error {
-	at := runners.Submitted{Endpoint: info.Endpoint, ID: info.Engine}
+	at := runners.Submitted{Runner: info.Runner, Endpoint: info.Endpoint, ID: info.Engine}
 	running, err := at.Running(ctx)
 	if err != nil {
 		slog.Warn("a job of an earlier run may still be at work, its engine does not answer; its workers' locks decide",

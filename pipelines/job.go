@@ -43,8 +43,9 @@ type Options struct {
 	// Look says that the job is only to be planned: devices that others could want are not taken.
 	Look bool
 
-	// VerifyAll reads every file of the output, whatever the configuration says.
-	VerifyAll bool
+	// Repair reads every file of the output, whatever the configuration says, and computes what is damaged or missing of
+	// rows that earlier runs have done; other rows that are new are an error before anything is computed.
+	Repair bool
 	// CancelOthers ends a job of an earlier run that an engine is still at work on, instead of following it.
 	CancelOthers bool
 
@@ -238,6 +239,9 @@ func (j *Job) all(ctx context.Context) iter.Seq2[*stages.Element, error] {
 // Attach opens the output for writing and takes its lock; a second run on it gets an error that names
 // the first. Close gives it back.
 func (j *Job) Attach(ctx context.Context) error {
+	if err := j.Ready(); err != nil {
+		return err
+	}
 	s, err := j.openOutput(ctx, j.Opts.outputs.write)
 	if err != nil {
 		return err
@@ -248,6 +252,14 @@ func (j *Job) Attach(ctx context.Context) error {
 	}
 	j.close = append(j.close, release)
 	return j.use(ctx, s, true)
+}
+
+// Ready says what this host lacks to compute the job, such as the program of a stage; nil: nothing. Attach asks it.
+func (j *Job) Ready() error {
+	if j.elsewhere() || j.local.Size() == 0 { // others compute
+		return nil
+	}
+	return j.host.Ready()
 }
 
 // openOutput opens the store of the output. What is closed from then on belongs to it.

@@ -28,8 +28,8 @@ func (j job) ofShards(t *testing.T) []string {
 	return append(files, tables...)
 }
 
-// TestLastShardJoins: whichever shard ends last leaves the output as one run over all rows does; a shard that is
-// started again after that has nothing to do, and what is new is joined again.
+// TestLastShardJoins: whichever shard ends last leaves the output as one run over all rows does; a shard started
+// again has nothing to do, and new rows are joined again.
 func TestLastShardJoins(t *testing.T) {
 	j := newJob(t, shardTable())
 	whole := j.elsewhere(t)

@@ -12,7 +12,7 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/location"
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/read"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -21,7 +21,7 @@ import (
 // media reads rows of videos and images: from tables that name them, or the files themselves.
 type media struct {
 	files []string // tables, media files and folders of frames, in order
-	opts  table.Options
+	opts  read.Options
 	limit int       // on rows; 0: none
 	texts *sync.Map // captions of files at addresses, by address: each is asked for once
 }
@@ -31,7 +31,7 @@ const captionExt = ".txt"
 
 // openMedia checks the form of every table among files.
 func openMedia(cfg *config.Config, files []string, limit int) (media, error) {
-	opts := table.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns, Media: true}
+	opts := read.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns, Media: true}
 	s := media{opts: opts, limit: limit, texts: &sync.Map{}}
 	for _, file := range files {
 		if file == location.Stdin && !s.isTable(file) {
@@ -54,7 +54,7 @@ func openMedia(cfg *config.Config, files []string, limit int) (media, error) {
 	return s, nil
 }
 
-func (s media) isTable(file string) bool { return table.IsTable(file, s.opts) }
+func (s media) isTable(file string) bool { return read.IsTable(file, s.opts) }
 
 // Rows yields an element for each row of a table and for each media file.
 func (s media) Rows(context.Context, bool) iter.Seq2[*stages.Element, error] {
@@ -80,7 +80,7 @@ func (s media) rows(file string) iter.Seq2[*stages.Element, error] {
 			yield(s.mediaFile(file))
 			return
 		}
-		p, err := table.Open([]string{file}, s.opts)
+		p, err := read.Open([]string{file}, s.opts)
 		if err != nil {
 			yield(nil, err)
 			return

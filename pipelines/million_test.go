@@ -18,7 +18,8 @@ import (
 
 	"latentbeam/internal/store"
 	"latentbeam/internal/store/dir"
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/typed"
+	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -143,7 +144,7 @@ func countRows(t *testing.T, out, name string) (n int64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := table.OpenTensors(info.Name, file)
+		f, err := typed.OpenTensors(info.Name, file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +211,7 @@ func plainPipeline(prompts, out string) error {
 	}
 	defer f.Close()
 	w := bufio.NewWriter(f)
-	_, err = table.Write(w, func(yield func(schemas.LatentRow, error) bool) {
+	_, err = write.Write(w, func(yield func(schemas.LatentRow, error) bool) {
 		for batch := range done {
 			for _, e := range batch {
 				if e.Latents != nil && !yield(schemas.LatentRow{ID: e.Row.ID, Caption: e.Row.Prompt, Extra: e.Row.Extra,
@@ -219,7 +220,7 @@ func plainPipeline(prompts, out string) error {
 				}
 			}
 		}
-	}, table.WriteOptions{})
+	}, write.Options{})
 	return errors.Join(readErr, err, w.Flush())
 }
 

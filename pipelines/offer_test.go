@@ -45,8 +45,8 @@ func TestAWorkerOffersWhatWeightsLeave(t *testing.T) {
 	}
 }
 
-// TestAWorkerArrangesForTheRows: a worker that hears of rows which need more memory than the defaults lets weights pass
-// for them, and offers what that leaves.
+// TestAWorkerArrangesForTheRows: a worker hears of rows that need more memory than the defaults. It streams weights
+// and offers the memory left.
 func TestAWorkerArrangesForTheRows(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	must(t, os.CopyFS(dir, tiny.Files()))

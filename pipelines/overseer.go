@@ -10,6 +10,7 @@ import (
 
 	"latentbeam/internal/engine"
 	"latentbeam/internal/runs"
+	"latentbeam/runners"
 	"latentbeam/schemas/fault"
 )
 
@@ -32,7 +33,7 @@ const maxTroubles = 20
 // oversee follows the workers until end is called, which returns what they have done.
 func (j *Job) oversee(ctx context.Context, cancel context.CancelCauseFunc) (*overseer, func(), error) {
 	o := &overseer{job: j, run: runs.Job{Store: j.engine.Store, ID: j.RunID()}, cancel: cancel, known: map[string]runs.Trouble{},
-		info: runs.Info{Output: j.engine.Store.URL(), Runner: j.runner.Name, Endpoint: j.Config.Runner.Endpoint,
+		info: runs.Info{Output: j.engine.Store.URL(), Runner: j.runner.Name, Endpoint: runners.Endpoint(j.Config.Runner),
 			Version: j.Opts.Version, Started: time.Now().UTC(), File: j.Opts.Start.File, Shards: j.Opts.Shards}}
 	if err := o.run.Write(ctx, o.info); err != nil {
 		return nil, nil, err

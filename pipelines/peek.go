@@ -29,8 +29,7 @@ func (j *Job) peek(ctx context.Context) error {
 // maxLooks bounds how often an output is read anew that somebody else changes meanwhile.
 const maxLooks = 5
 
-// again reads the output, anew where a run that ends there has removed what was to be read: who only reads has no lock
-// that would keep it from that.
+// again retries the read when a finishing run has removed a file meanwhile. A reader holds no lock.
 func (j *Job) again(read func() error) (err error) {
 	for range maxLooks {
 		if err = read(); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, store.ErrChanged) {

@@ -1,17 +1,18 @@
 package pipelines
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
+	"fmt"
+	"path"
 	"slices"
-	"strings"
 
 	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 
@@ -39,13 +40,16 @@ type Plan struct {
 	Vanished int64
 	// Buckets counts the new rows of each shape, in the order of first appearance.
 	Buckets []Bucket
-	// Warning says what the model was trained on where new rows ask for something else, "" where none does or it is not
-	// known.
-	Warning string
+	// Warnings are what a person may not have meant: rows with one id, empty prompts, and prompts or sizes that the
+	// built-in model was not trained on.
+	Warnings []string
 	// Input is a digest of the rows, their keys and outcomes.
 	Input string
 
 	census engine.Census // what workers compare their input with
+
+	undone      int64  // new rows that no earlier run has done
+	firstUndone string // place of the first of them
 }
 
 // Bucket is the new rows of one shape.
@@ -95,12 +99,14 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 	var named report.Totals
 	names := j.report.Named()
 	var odd outside
+	doubts := j.doubtsOf()
 	draws := j.host.Model == "tiny" && j.draws()
 	for e, err := range j.all(ctx) {
 		if err != nil {
 			return p, err
 		}
 		names.Add(e)
+		doubts.see(e)
 		if !j.engine.Rules.Mine(e) {
 			continue
 		}
@@ -124,6 +130,7 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		switch {
 		case found == ledger.Absent:
 			p.New++
+			p.never(e, j.engine.Earlier)
 			keys.add(e.Key, p.count(e))
 			if draws {
 				odd.see(&e.Row)
@@ -142,10 +149,15 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		return p, err
 	}
 	keys.count(&p)
-	p.Warning = odd.warning()
+	var err error
+	if p.Warnings, err = doubts.warnings(ctx, j); err != nil {
+		return p, err
+	}
+	if odd := odd.warning(); odd != "" {
+		p.Warnings = append(p.Warnings, odd)
+	}
 	p.Input, p.First, p.Vanished = input.Sum(), named.First, j.vanished(ctx, p.Rows)
 	if j.peeking && j.Opts.Limit == 0 {
-		var err error
 		if p.Stale, err = j.stale(ctx, asked); err != nil {
 			return p, err
 		}
@@ -153,54 +165,27 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 	return p, nil
 }
 
-// clipShape is the shape of a row's clip alone.
-func clipShape(r schemas.PromptRow) schemas.Bucket {
-	return schemas.Bucket{Width: r.Width, Height: r.Height, NumFrames: r.NumFrames}
-}
-
-// ClipsOf is the clips of one shape.
-type ClipsOf struct {
-	Shape schemas.Bucket
-	Rows  int64
-	Bytes int64 // of their latents in the tables, float32
-}
-
-// Histogram lists the shapes of the clips that the job cuts of its media, by size and length.
-func (j *Job) Histogram(p Plan) (all []ClipsOf, err error) {
-	for shape, rows := range p.Clips {
-		row := schemas.PromptRow{Width: shape.Width, Height: shape.Height, NumFrames: shape.NumFrames}
-		c := ClipsOf{Shape: shape, Rows: rows}
-		for _, s := range j.engine.Steps {
-			latents := s.Capabilities().LatentShape
-			if latents == nil || !j.engine.Keep[stages.KindLatents] {
-				continue
-			}
-			dims, err := latents(&row)
-			if err != nil {
-				return nil, err
-			}
-			values := int64(1)
-			for _, d := range dims {
-				values *= int64(d)
-			}
-			c.Bytes = rows * bytesPerValue * values
-		}
-		all = append(all, c)
+// never counts a new row, unless an earlier run has done it.
+func (p *Plan) never(e *stages.Element, earlier func(schemas.Key) bool) {
+	if earlier != nil && earlier(e.Key) {
+		return
 	}
-	slices.SortFunc(all, func(a, b ClipsOf) int {
-		return cmp.Or(a.Shape.Width-b.Shape.Width, a.Shape.Height-b.Shape.Height, a.Shape.NumFrames-b.Shape.NumFrames)
-	})
-	return all, nil
+	if p.undone++; p.undone == 1 {
+		p.firstUndone = path.Base(e.Given.Source)
+	}
 }
 
-// bytesPerValue is that of float32.
-const bytesPerValue = 4
-
-// drop counts a row that the job's own rules leave out. The rule stands at the end of the message.
-func (p *Plan) drop(e *stages.Element) {
-	p.Dropped++
-	rule := e.Failed.Message[strings.LastIndexByte(e.Failed.Message, '(')+1:]
-	p.Reasons[strings.TrimSuffix(rule, ")")]++
+// mends is an error where a plan does more than to mend what earlier runs have done.
+func (j *Job) mends(p Plan) error {
+	if p.undone == 0 {
+		return nil
+	}
+	out := j.engine.Store.URL()
+	return fault.Usage(fmt.Errorf("a repair makes anew what earlier runs have done, and %d of the %d rows of the job have never been done "+
+		"under the keys that they have now: the job, or a file that it depends on, has changed, or the job was not run to its end. "+
+		"Nothing was computed. `latentbeam explain %s %s` says what has changed; undo that, and repair again. Or run the job "+
+		"(`latentbeam run %s`), which computes these rows and mends what it still needs", p.undone, p.Rows, out, p.firstUndone,
+		j.Opts.Start.File))
 }
 
 // draws reports whether the model makes pictures from prompts in this job.

@@ -47,8 +47,8 @@ func (j job) computes(t *testing.T, want int64) {
 	}
 }
 
-// sameAs checks that the output is what a run of the same job into a new output makes, but for files of
-// rows that are no longer asked for. Those must still be there.
+// sameAs checks that the output equals a run of the job into a new output, except for files of rows no longer in the
+// input. Those must still be there.
 func (j job) sameAs(t *testing.T, fresh job, stale ...string) {
 	t.Helper()
 	fresh.mustRun(t)

@@ -91,6 +91,11 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	if err != nil {
 		return Result{}, err
 	}
+	if j.Opts.Repair {
+		if err := j.mends(plan); err != nil {
+			return Result{Plan: plan}, err
+		}
+	}
 	if started != nil {
 		j.expect(plan)
 		started(plan)
@@ -111,8 +116,8 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		slog.Warn("the input has lost rows of the finished output: the tables lose them now, their videos and results stay",
 			"lost", plan.Vanished, "left", plan.Rows)
 	}
-	if plan.Warning != "" {
-		slog.Warn(plan.Warning)
+	for _, w := range plan.Warnings {
+		slog.Warn(w)
 	}
 	ctx = j.watch(ctx, plan)
 	j.foreseen = prediction{why: "The rows were computed by an engine's workers: latentbeam plan predicts for this host alone."}
@@ -178,10 +183,7 @@ func (j *Job) compute(ctx context.Context, plan Plan) error {
 		return nil
 	}
 	runners.Init()
-	names := make([]string, len(j.engine.Steps))
-	for i, s := range j.engine.Steps {
-		names[i] = s.Name
-	}
+	names := j.names()
 	for _, b := range plan.Buckets {
 		j.engine.Expected = append(j.engine.Expected, schedule.Expected{Row: b.first, Rows: int(b.Rows)})
 	}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -127,7 +127,7 @@ func (s latents) element(r schemas.LatentRow, tensors bool) (*stages.Element, er
 
 // finder returns what brings the tensors of an element from its place in a table, which its row names.
 func finder[T schemas.Row](element func(T, bool) (*stages.Element, error)) func(*stages.Element) error {
-	var rows table.Finder[T] // open as long as the process: workers live as long as their job
+	var rows typed.Finder[T] // open as long as the process: workers live as long as their job
 	return func(e *stages.Element) error {
 		at := strings.LastIndex(e.Row.Source, rowMark)
 		if at < 0 {
@@ -138,7 +138,7 @@ func finder[T schemas.Row](element func(T, bool) (*stages.Element, error)) func(
 			return fmt.Errorf("the element %s does not say where its tensors are: %w", e.Key, err)
 		}
 		row, err := rows.Row(e.Row.Source[:at], n)
-		var bad *table.RowError
+		var bad *typed.RowError
 		if err != nil && !errors.As(err, &bad) {
 			return err
 		}
@@ -202,8 +202,8 @@ func readRows[T schemas.Row](files []string, limit int, tensors bool, named func
 				return
 			}
 			n := 0
-			for row, err := range table.Read[T](file, tensors || foreign) {
-				var bad *table.RowError
+			for row, err := range typed.Read[T](file, tensors || foreign) {
+				var bad *typed.RowError
 				if err != nil && !errors.As(err, &bad) {
 					yield(nil, fmt.Errorf("read %s: %w", file, err))
 					return
@@ -235,8 +235,8 @@ func readRows[T schemas.Row](files []string, limit int, tensors bool, named func
 
 // firstRow tests the first row of a file that can be read; a file without tests false.
 func firstRow[T schemas.Row](file string, test func(T) bool) (bool, error) {
-	for row, err := range table.Read[T](file, false) {
-		var bad *table.RowError
+	for row, err := range typed.Read[T](file, false) {
+		var bad *typed.RowError
 		if errors.As(err, &bad) {
 			continue
 		}

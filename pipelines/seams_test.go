@@ -109,8 +109,8 @@ func videoColumns(t *testing.T, out string) map[string]string {
 	})
 }
 
-// TestSeamsGiveTheSameBytes cuts a job at both seams. Every table of tensors, every video and every column
-// that says what was made is that of the whole job.
+// TestSeamsGiveTheSameBytes cuts a job at both seams. Every tensor table, every video and every column about results
+// equals that of the whole job.
 func TestSeamsGiveTheSameBytes(t *testing.T) {
 	whole := newJob(t, seamTable)
 	whole.mustRun(t)

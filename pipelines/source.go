@@ -8,7 +8,7 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/read"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -41,7 +41,7 @@ func sourceOf(cfg *config.Config, limit int) (engine.Source, error) {
 	kind, patterns := cfg.Input.Source()
 	videos := cfg.Defaults.NumVideosPerPrompt
 	if kind != config.PromptInput {
-		files, err := table.Expand(patterns)
+		files, err := read.Expand(patterns)
 		if err != nil {
 			return nil, err
 		}
@@ -53,7 +53,7 @@ func sourceOf(cfg *config.Config, limit int) (engine.Source, error) {
 		}
 		return latents{files, limit}, nil
 	}
-	opts := table.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns}
+	opts := read.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns}
 	if err := checkTable(patterns, opts); err != nil {
 		return nil, err
 	}
@@ -61,8 +61,8 @@ func sourceOf(cfg *config.Config, limit int) (engine.Source, error) {
 }
 
 // checkTable checks the form of tables, and tells of columns whose names look like slips.
-func checkTable(patterns []string, opts table.Options) error {
-	p, err := table.Open(patterns, opts)
+func checkTable(patterns []string, opts read.Options) error {
+	p, err := read.Open(patterns, opts)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func checkTable(patterns []string, opts table.Options) error {
 // prompts reads prompt tables, one element for each video of a row.
 type prompts struct {
 	patterns []string
-	opts     table.Options
+	opts     read.Options
 	videos   int // num_videos_per_prompt of rows that do not say it; 0: the job does not say it either
 	limit    int // on rows, whatever videos they ask for; 0: none
 }
@@ -84,7 +84,7 @@ type prompts struct {
 // Rows yields the elements of every row in turn.
 func (s prompts) Rows(_ context.Context, _ bool) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
-		p, err := table.Open(s.patterns, s.opts)
+		p, err := read.Open(s.patterns, s.opts)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -107,7 +107,7 @@ func (s prompts) Rows(_ context.Context, _ bool) iter.Seq2[*stages.Element, erro
 }
 
 // expand yields the samples of one record; a bad record is one failed element.
-func (s prompts) expand(rec table.Record, yield func(*stages.Element, error) bool) bool {
+func (s prompts) expand(rec read.Record, yield func(*stages.Element, error) bool) bool {
 	if rec.Bad != nil {
 		e := &stages.Element{Row: rec.Row}
 		e.Fail("read", fault.Row(rec.Bad))

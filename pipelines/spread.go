@@ -60,6 +60,11 @@ func checkSpread(cfg *config.Config, o Options, r runners.Runner) error {
 				WithFix("write the rows to a file that all hosts have")
 		}
 	}
+	if r.Apart {
+		if err := checkApart(cfg, r); err != nil {
+			return err
+		}
+	}
 	for i, s := range cfg.Stages {
 		options, err := json.Marshal(s.Options)
 		if err != nil {
@@ -68,6 +73,36 @@ func checkSpread(cfg *config.Config, o Options, r runners.Runner) error {
 		if path := relativePath(options, o.Start.dir()); path != "" {
 			return cfg.Errorf(fmt.Sprintf("stages.%d", i), "%s: %q is relative to %s, and workers of runner %s have directories of "+
 				"their own", s.Name, path, o.Start.dir(), r.Name).WithFix("give an absolute path, which every host has")
+		}
+	}
+	return nil
+}
+
+// checkApart refuses what workers on machines of their own cannot see.
+func checkApart(cfg *config.Config, r runners.Runner) error {
+	if !config.IsAddress(cfg.Output.Path) {
+		return cfg.Errorf("output.path", "workers of runner %s cannot write to %s: they see no directory of this machine", r.Name,
+			cfg.Output.Path).WithFix("write to a bucket: gs://BUCKET/PREFIX")
+	}
+	relative := func(path string) bool {
+		return path != "" && path != "none" && path != "tiny" && !config.IsAddress(path) && !filepath.IsAbs(path)
+	}
+	refuse := func(key, path string) error {
+		return cfg.Errorf(key, "%q is relative to a directory of this machine, which workers of runner %s do not see", path, r.Name).
+			WithFix("give an address (gs://, s3://), or an absolute path that the image has, too")
+	}
+	kind, paths := cfg.Input.Source()
+	for _, path := range paths {
+		if relative(path) {
+			return refuse("input."+kind, path)
+		}
+	}
+	m := cfg.Model
+	for key, path := range map[string]string{"": m.Path, ".text_encoder": m.TextEncoder, ".transformer": m.Transformer, ".vae": m.VAE} {
+		for _, one := range strings.Split(path, ";") {
+			if _, err := os.Stat(one); err == nil && relative(one) { // else it is a name of a hub
+				return refuse("model"+key, one)
+			}
 		}
 	}
 	return nil
@@ -117,9 +152,13 @@ func (s Start) dir() string {
 
 // specOf describes the job to workers, once its rows are known.
 func (j *Job) specOf(plan Plan) ([]byte, error) {
+	since := uint32(0) // of an output that is not there yet
+	if j.engine.Ledger != nil {
+		since = j.engine.Ledger.Generation()
+	}
 	s := spec{Job: j.RunID(), Start: j.Opts.Start, Shard: j.Opts.Shard, Shards: j.Opts.Shards, Retry: j.Opts.Retry,
 		Version: j.Opts.Version, Class: j.engine.Rules.Class, Weights: map[string]string{}, Input: plan.census,
-		Since: j.engine.Ledger.Generation(), Rows: expectedRows{plan.firsts(), int(min(plan.New, maxElements))}}
+		Since: since, Rows: expectedRows{plan.firsts(), int(min(plan.New, maxElements))}}
 	s.Start.Dir = j.Opts.Start.dir()
 	s.Start.Limit = j.Opts.Limit
 	for _, step := range j.host.Steps {
@@ -146,8 +185,9 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 		j.engine.Spread = j.spreadOf(spec{Since: j.engine.Ledger.Generation(), Input: plan.census}, a)
 		defer transforms.Register(text, j.engine)()
 	}
-	err = j.runner.Run(ended, runners.Launch{Pipeline: transforms.Pipeline(text, names, true), Job: j.report.Title,
-		Config: j.Config.Runner, Subtasks: j.subtasks(plan), Started: func(id string) { o.started(ctx, id) }})
+	launch := j.launch(plan, text, names)
+	launch.Started = func(id string) { o.started(ctx, id) }
+	err = j.runner.Run(ended, launch)
 	stop()
 	if ctx.Err() != nil {
 		return err
@@ -165,6 +205,34 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 		err = failed
 	}
 	return err
+}
+
+// launch is the execution of a job that is spread.
+func (j *Job) launch(plan Plan, text []byte, names []string) runners.Launch {
+	return runners.Launch{Pipeline: transforms.Pipeline(text, names, true), Job: j.report.Title, ID: j.RunID(),
+		Config: j.Config.Runner, Subtasks: j.subtasks(plan)}
+}
+
+// Request returns the job as its runner would be sent it, for people; nil where the runner has nothing to show.
+func (j *Job) Request(plan Plan) ([]byte, error) {
+	if !j.spread() || plan.New == 0 {
+		return nil, nil
+	}
+	runners.Init()
+	text, err := j.specOf(plan)
+	if err != nil {
+		return nil, err
+	}
+	return j.runner.Request(j.launch(plan, text, j.names()))
+}
+
+// names are those of the job's stages.
+func (j *Job) names() []string {
+	names := make([]string, len(j.engine.Steps))
+	for i, s := range j.engine.Steps {
+		names[i] = s.Name
+	}
+	return names
 }
 
 // Subtasks of a job: several for each slot, so that a fast host takes more of them than a slow one.

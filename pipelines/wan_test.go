@@ -6,8 +6,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/png"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,12 +47,16 @@ type wanCase struct {
 	Latents       []float32
 	PixelsShape   []int `json:"pixels_shape"`
 	Pixels        []int // every 7th byte
+	Images        int   // that the video begins and ends with
 }
 
-func wanCases(t *testing.T) map[string]wanCase {
+func wanCases(t *testing.T) map[string]wanCase { return wanCasesOf(t, "wan-pipelines.json") }
+
+// wanCasesOf returns the cases of a golden file.
+func wanCasesOf(t *testing.T, file string) map[string]wanCase {
 	t.Helper()
 	out := map[string]wanCase{}
-	for name, data := range nntest.Golden(t, "../testdata/golden/wan-pipelines.json") {
+	for name, data := range nntest.Golden(t, "../testdata/golden/"+file) {
 		var c wanCase
 		nntest.Decode(t, data, &c)
 		out[name] = c
@@ -151,12 +158,34 @@ func wanTable(t *testing.T, c wanCase) string {
 	if c.Guidance2 != nil {
 		row["guidance_scale_2"] = *c.Guidance2
 	}
+	if c.Images > 0 {
+		row["reference"] = strings.Join(wanImages(t, c), ";")
+	}
 	line, err := json.Marshal(row)
 	if err != nil {
 		t.Fatal(err)
 	}
 	put(t, dir, "prompts.jsonl", append(line, '\n'))
 	return filepath.Join(dir, "prompts.jsonl")
+}
+
+// wanImages writes the images of a case, of the size of its video, and returns their paths.
+func wanImages(t *testing.T, c wanCase) (paths []string) {
+	t.Helper()
+	dir := t.TempDir()
+	for i := range c.Images {
+		picture := image.NewRGBA(image.Rect(0, 0, c.Width, c.Height))
+		for j, v := range nntest.Hash(fmt.Sprint("image.", i), 1, c.Height, c.Width, 3) {
+			picture.Pix[j/3*4+j%3] = byte(min(255, math.Floor((float64(v)+1)*128)))
+			picture.Pix[j/3*4+3] = 255
+		}
+		var file bytes.Buffer
+		must(t, png.Encode(&file, picture))
+		name := fmt.Sprint(i, ".png")
+		put(t, dir, name, file.Bytes())
+		paths = append(paths, filepath.Join(dir, name))
+	}
+	return paths
 }
 
 // runYAML runs the job that a text describes.
@@ -183,44 +212,47 @@ func runYAML(t *testing.T, text string, sets []string, more ...stages.Spec) (pip
 func TestWanPipelines(t *testing.T) {
 	cases := wanCases(t)
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
-		t.Run(name, func(t *testing.T) {
-			c := cases[name]
-			var latents []float32
-			var frames []byte
-			look := passive("look", func(_ context.Context, batch []*stages.Element) error {
-				for _, e := range batch {
-					latents = slices.Clone(e.Latents.Data)
-					for _, f := range e.Frames.Frames {
-						frames = append(frames, f...)
-					}
-				}
-				return nil
-			})
-			text := fmt.Sprintf("version: 1\nmodel: %q\ninput: {prompts: %q}\noutput: {path: %q, write: [video, latents]}\n"+
-				"defaults: {height: %d, width: %d, num_frames: %d}\nstages: [encode_text, denoise, decode_vae, look, encode_video]\n",
-				wanDir(t, c), wanTable(t, c), t.TempDir(), c.Height, c.Width, c.Frames)
-			r, err := runYAML(t, text, nil, look)
-			if err != nil || r.Done != 1 || len(frames) != c.PixelsShape[0]*c.Height*c.Width*3 {
-				t.Fatalf("%+v, %v, %d bytes of frames", r, err, len(frames))
+		t.Run(name, func(t *testing.T) { cases[name].compare(t, "denoise") })
+	}
+}
+
+// compare runs a case, with these stages between encode_text and decode_vae, and compares it with diffusers.
+func (c wanCase) compare(t *testing.T, list string) {
+	t.Helper()
+	var latents []float32
+	var frames []byte
+	look := passive("look", func(_ context.Context, batch []*stages.Element) error {
+		for _, e := range batch {
+			latents = slices.Clone(e.Latents.Data)
+			for _, f := range e.Frames.Frames {
+				frames = append(frames, f...)
 			}
-			diff, largest := nntest.MaxDiff(latents, c.Latents)
-			t.Logf("latents differ by %.2g of %.3g", diff, largest)
-			if diff > 1e-4*largest {
-				t.Errorf("latents differ by %g of %g from diffusers", diff, largest)
-			}
-			off := 0
-			for i, want := range c.Pixels {
-				if d := int(frames[7*i]) - want; d < -1 || d > 1 {
-					t.Fatalf("byte %d is %d, diffusers has %d", 7*i, frames[7*i], want)
-				} else if d != 0 {
-					off++
-				}
-			}
-			t.Logf("%d of %d bytes differ by one", off, len(c.Pixels))
-			if 100*off > len(c.Pixels) { // rounding of pixels at a border
-				t.Errorf("%d of %d bytes differ by one", off, len(c.Pixels))
-			}
-		})
+		}
+		return nil
+	})
+	text := fmt.Sprintf("version: 1\nmodel: %q\ninput: {prompts: %q}\noutput: {path: %q, write: [video, latents]}\n"+
+		"defaults: {height: %d, width: %d, num_frames: %d}\nstages: [encode_text, %s, decode_vae, look, encode_video]\n",
+		wanDir(t, c), wanTable(t, c), t.TempDir(), c.Height, c.Width, c.Frames, list)
+	r, err := runYAML(t, text, nil, look)
+	if err != nil || r.Done != 1 || len(frames) != c.PixelsShape[0]*c.Height*c.Width*3 {
+		t.Fatalf("%+v, %v, %d bytes of frames", r, err, len(frames))
+	}
+	diff, largest := nntest.MaxDiff(latents, c.Latents)
+	t.Logf("latents differ by %.2g of %.3g", diff, largest)
+	if diff > 1e-4*largest {
+		t.Errorf("latents differ by %g of %g from diffusers", diff, largest)
+	}
+	off := 0
+	for i, want := range c.Pixels {
+		if d := int(frames[7*i]) - want; d < -1 || d > 1 {
+			t.Fatalf("byte %d is %d, diffusers has %d", 7*i, frames[7*i], want)
+		} else if d != 0 {
+			off++
+		}
+	}
+	t.Logf("%d of %d bytes differ by one", off, len(c.Pixels))
+	if 100*off > len(c.Pixels) { // rounding of pixels at a border
+		t.Errorf("%d of %d bytes differ by one", off, len(c.Pixels))
 	}
 }
 
@@ -290,9 +322,9 @@ func TestModelIsAllAJobNeeds(t *testing.T) {
 		}
 	}
 	for index, want := range map[string]string{
-		`{"_class_name": "WanImageToVideoPipeline"}`: "WanImageToVideoPipeline (image to video), which is not supported yet",
-		`{"_class_name": "FluxPipeline"}`:            "FluxPipeline, which is not known",
-		`{}`:                                         "names no _class_name",
+		`{"_class_name": "WanVACEPipeline"}`: "WanVACEPipeline (video editing), which is not supported yet",
+		`{"_class_name": "FluxPipeline"}`:    "FluxPipeline, which is not known",
+		`{}`:                                 "names no _class_name",
 	} {
 		put(t, dir, "model_index.json", []byte(index))
 		_, err := runYAML(t, text(prompts, out), nil)

@@ -28,7 +28,7 @@ func (j *Job) look() report.Look {
 	switch {
 	case j.peeking:
 		return report.LookAtSizes
-	case j.Opts.VerifyAll || j.Config.Output.Verify == config.VerifyDigest:
+	case j.Opts.Repair || j.Config.Output.Verify == config.VerifyDigest:
 		return report.LookAtAll
 	}
 	return report.LookAtMarks

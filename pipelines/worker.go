@@ -202,6 +202,9 @@ func (w *Worker) openJob(ctx context.Context, j *workerJob, job json.RawMessage)
 		return err
 	}
 	h, err := host.Open(cfg, w.Specs)
+	if err == nil {
+		err = h.Ready()
+	}
 	if err != nil {
 		return err
 	}

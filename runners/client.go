@@ -56,7 +56,7 @@ func dial(endpoint string) (*client, error) {
 
 func (c *client) close() { c.conn.Close() }
 
-// unreachable says that nobody answers, if that is what err says.
+// unreachable says that nobody answers, where err means it.
 func (c *client) unreachable(err error) error {
 	if s := status.Code(err); s == codes.Unavailable || s == codes.DeadlineExceeded {
 		return fault.TryAgain(fmt.Errorf("no job server answers at %s: start one there, or mend runner.endpoint (%w)",
@@ -185,12 +185,22 @@ func (c *client) state(ctx context.Context, id string) (jobpb.JobState_Enum, err
 	return answer.GetState(), c.unreachable(err)
 }
 
+// running reports whether the job is at work. A server that does not know it any more has ended it.
+func (c *client) running(ctx context.Context, id string) (bool, error) {
+	state, err := c.state(ctx, id)
+	switch status.Code(err) {
+	case codes.NotFound, codes.InvalidArgument, codes.Unknown, codes.Internal: // job servers have no agreement on this
+		return false, nil
+	}
+	return err == nil && !terminal(state), err
+}
+
 // cancel ends a job, whatever becomes of ctx.
 func (c *client) cancel(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer cancel()
 	_, err := c.jobs.Cancel(ctx, &jobpb.CancelJobRequest{JobId: id})
-	return err
+	return c.unreachable(err)
 }
 
 func terminal(s jobpb.JobState_Enum) bool {
@@ -202,7 +212,10 @@ func terminal(s jobpb.JobState_Enum) bool {
 }
 
 // failure gathers what a server says of a job that fails.
-type failure struct{ last, marked string }
+type failure struct {
+	engine       string // "": one with a job server
+	last, marked string
+}
 
 // maxReason bounds what is shown of an engine's text.
 const maxReason = 2000
@@ -236,7 +249,7 @@ func (f *failure) of(s jobpb.JobState_Enum) error {
 		text = text[:maxReason] + "…"
 	}
 	err := fmt.Errorf("job %s: %s", strings.ToLower(s.String()), text)
-	if s == jobpb.JobState_FAILED && died(reason) {
+	if s == jobpb.JobState_FAILED && f.engine == "" && died(reason) {
 		err = fmt.Errorf("%w\n  a worker has died, and the engine did not start another: give the cluster a restart strategy "+
 			"(restart-strategy.type: fixed-delay, attempts: 1000, delay: 3 s) and run again", err)
 		return fault.TryAgain(err)

@@ -279,15 +279,25 @@ func TestCheck(t *testing.T) {
 	for text, want := range map[string]string{
 		"runner: flink": "",
 		"runner: {name: flink, endpoint: \"h:1\", parallelism: 8, waves: 6, command: /x, options: {a: {b: [1]}}}": "",
-		"runner: {name: local, waves: 2}":                         `job.yaml:6:30: runner local has no key "waves"`,
-		"runner: {name: flink, environment: external}":            "needs runner.pool",
-		"runner: {name: flink, environment: docker}":              `"docker" is not known`,
-		"runner: {name: flink, endpoint: h}":                      "write host:port",
-		"runner: {name: flink, parallelism: -1}":                  "from 1 to",
-		"runner: {name: flink, slots: 1}":                         `unknown key "slots" in runner`,
-		"runner: {name: flink, options: [1]}":                     "must be a map",
-		"runner: {name: flink, pool: \"h:1\"}":                    "only for environment external",
-		"runner: {name: flink, environment: external, pool: h:1}": "",
+		"runner: {name: local, waves: 2}":                                                                            `job.yaml:6:30: runner local has no key "waves"`,
+		"runner: {name: flink, environment: external}":                                                               "needs runner.pool",
+		"runner: {name: flink, environment: docker}":                                                                 `"docker" is not known`,
+		"runner: {name: flink, endpoint: h}":                                                                         "write host:port",
+		"runner: {name: flink, parallelism: -1}":                                                                     "from 1 to",
+		"runner: {name: flink, slots: 1}":                                                                            `unknown key "slots" in runner`,
+		"runner: {name: flink, options: [1]}":                                                                        "must be a map",
+		"runner: {name: flink, pool: \"h:1\"}":                                                                       "only for environment external",
+		"runner: {name: flink, environment: external, pool: h:1}":                                                    "",
+		"runner: {name: flink, endpoint: h:1, image: x}":                                                             `job.yaml:6:45: runner flink has no key "image"`,
+		"runner: dataflow":                                                                                           "job.yaml:6:9: runner dataflow needs project",
+		"runner: {name: dataflow, project: p, region: r, image: i}":                                                  "needs staging",
+		"runner: {name: dataflow, project: p, region: r, image: i, staging: \"s3://b/x\"}":                           "write gs://BUCKET/PREFIX",
+		"runner: {name: dataflow, project: p, region: r, image: i, staging: \"gs://b/x\"}":                           "",
+		"runner: {name: dataflow, project: p/q, region: r, image: i, staging: \"gs://b/x\"}":                         `runner.project is "p/q"`,
+		"runner: {name: dataflow, project: p, region: r, image: i, staging: \"gs://b\", waves: 2}":                   `runner dataflow has no key "waves"`,
+		"runner: {name: dataflow, project: p, region: r, image: i, staging: \"gs://b\", options: {workers: 2}}":      `job.yaml:6:97: runner dataflow knows no option "workers"`,
+		"runner: {name: dataflow, project: p, region: r, image: i, staging: \"gs://b\", options: {disk_size_gb: x}}": "disk_size_gb is x, no whole number",
+		"runner: {name: dataflow, project: p, region: r, image: i, staging: \"gs://b\", max_workers: -1}":            "max_workers must be",
 	} {
 		cfg, err := config.Parse("job.yaml", head+text+"\n", nil)
 		if err == nil {
@@ -304,16 +314,21 @@ func TestCheck(t *testing.T) {
 }
 
 func TestBootArgs(t *testing.T) {
-	for line, want := range map[string]bool{
-		"--id=1-1 --provision_endpoint=localhost:4711": true,
-		"--provision_endpoint=localhost:4711 -id=1-1":  true,
-		"run job.yaml":  false,
-		"run --id=3":    false,
-		"--id 1 --help": false,
+	for line, want := range map[string]Worker{
+		"--id=1-1 --provision_endpoint=localhost:4711":                                                   {ID: "1-1", Provision: "localhost:4711"},
+		"--provision_endpoint=localhost:4711 -id=1-1":                                                    {ID: "1-1", Provision: "localhost:4711"},
+		"--worker=true --id=7 --logging_endpoint=h:1 --control_endpoint=h:2 --semi_persist_dir=/var/opt": {ID: "7", Logging: "h:1", Control: "h:2"},
+		"--worker --id=7 --logging_endpoint=h:1 --control_endpoint=h:2 --options={}":                     {ID: "7", Logging: "h:1", Control: "h:2"},
+		"run job.yaml":  {},
+		"run --id=3":    {},
+		"--id 1 --help": {},
+		"--worker=false --id=7 --control_endpoint=h:2": {},
+		"--id=7 --control_endpoint=h:2":                {},
+		"worker --listen=h:2":                          {},
 	} {
-		id, at, found := BootArgs(strings.Fields(line))
-		if found != want || found && (id != "1-1" || at != "localhost:4711") {
-			t.Errorf("%s: %q, %q, %v", line, id, at, found)
+		w, found := BootArgs(strings.Fields(line))
+		if found != (want.ID != "") || found && w != want {
+			t.Errorf("%s: %+v, %v", line, w, found)
 		}
 	}
 }

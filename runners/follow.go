@@ -2,23 +2,61 @@ package runners
 
 import (
 	"context"
+	"fmt"
 	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"latentbeam/internal/config"
 )
 
+// service is an engine that has jobs: a job server of Beam, or Dataflow.
+type service interface {
+	// running reports whether a job is at work. A job that is not known has ended.
+	running(ctx context.Context, id string) (bool, error)
+	// wait follows a job to its end.
+	wait(ctx context.Context, id string) error
+	// cancel ends a job, whatever becomes of ctx.
+	cancel(ctx context.Context, id string) error
+	close()
+}
+
+// attended waits for the end of a job that was started. Where ctx ends first the job is cancelled.
+func attended(ctx context.Context, l Launch, s service, id string) error {
+	if l.Started != nil {
+		l.Started(id)
+	}
+	err := s.wait(ctx, id)
+	if ctx.Err() != nil {
+		if failed := s.cancel(ctx, id); failed != nil {
+			return fmt.Errorf("%w; job %s could not be cancelled and may go on: %w", context.Cause(ctx), id, failed)
+		}
+	}
+	return err
+}
+
+// Endpoint says where the engine of a runner is: what Submitted needs to find its jobs again.
+func Endpoint(r config.Runner) string {
+	switch {
+	case r.Name == "dataflow":
+		return dataflowEndpoint(r)
+	case r.Endpoint == "":
+		return defaultEndpoint
+	}
+	return r.Endpoint
+}
+
 // Submitted is a job of an engine that some process has submitted.
 type Submitted struct {
-	Endpoint string // of the job server; "": where Beam's listen
+	Runner   string // its name
+	Endpoint string // as the function Endpoint says it
 	ID       string
 }
 
-// dial connects to the job server.
-func (s Submitted) dial() (*client, error) {
-	if s.Endpoint == "" {
+// dial connects to the engine.
+func (s Submitted) dial() (service, error) {
+	if s.Runner == "dataflow" {
+		return dialDataflow(s.Endpoint)
+	}
+	if s.Endpoint == "" { // of an earlier release
 		s.Endpoint = defaultEndpoint
 	}
 	return dial(s.Endpoint)
@@ -31,12 +69,7 @@ func (s Submitted) Running(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer c.close()
-	state, err := c.state(ctx, s.ID)
-	switch status.Code(err) {
-	case codes.NotFound, codes.InvalidArgument, codes.Unknown, codes.Internal: // job servers have no agreement on this
-		return false, nil
-	}
-	return err == nil && !terminal(state), err
+	return c.running(ctx, s.ID)
 }
 
 // Follow waits for the end of the job. The end of ctx ends the job at the engine.
@@ -61,24 +94,27 @@ func (s Submitted) Cancel(ctx context.Context) error {
 	}
 	defer c.close()
 	if err := c.cancel(ctx, s.ID); err != nil {
-		return c.unreachable(err)
+		return err
 	}
 	for {
-		state, err := c.state(ctx, s.ID)
-		if err != nil || terminal(state) {
+		running, err := c.running(ctx, s.ID)
+		if err != nil || !running {
 			return err
 		}
 		select {
-		case <-time.After(c.pause):
+		case <-time.After(cancelPause):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
+// cancelPause is the time between two looks at a job that was cancelled.
+const cancelPause = 500 * time.Millisecond
+
 // Look asks whether a job server answers at the endpoint of a runner.
 func Look(ctx context.Context, r config.Runner) error {
-	c, err := Submitted{Endpoint: r.Endpoint}.dial()
+	c, err := dial(Endpoint(r))
 	if err != nil {
 		return err
 	}

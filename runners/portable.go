@@ -2,7 +2,6 @@ package runners
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"os"
 
@@ -57,10 +56,6 @@ func InLoopback(r config.Runner) bool { return r.Environment == loopbackEnvironm
 
 // runPortable submits the pipeline to a job server and follows it to its end. Where ctx ends first the job is cancelled.
 func runPortable(ctx context.Context, l Launch, defaults map[string]any) error {
-	endpoint := l.Config.Endpoint
-	if endpoint == "" {
-		endpoint = defaultEndpoint
-	}
 	environment, end, err := environmentOf(ctx, l.Config)
 	if err != nil {
 		return err
@@ -70,7 +65,7 @@ func runPortable(ctx context.Context, l Launch, defaults map[string]any) error {
 	if err != nil {
 		return err
 	}
-	c, err := dial(endpoint)
+	c, err := dial(Endpoint(l.Config))
 	if err != nil {
 		return err
 	}
@@ -79,16 +74,7 @@ func runPortable(ctx context.Context, l Launch, defaults map[string]any) error {
 	if err != nil {
 		return err
 	}
-	if l.Started != nil {
-		l.Started(id)
-	}
-	err = c.wait(ctx, id)
-	if ctx.Err() != nil {
-		if failed := c.cancel(ctx, id); failed != nil {
-			return fmt.Errorf("%w; job %s could not be cancelled and may go on: %w", context.Cause(ctx), id, failed)
-		}
-	}
-	return err
+	return attended(ctx, l, c, id)
 }
 
 // optionsOf names the options as the job service wants them; what the YAML says stands above our own.

@@ -22,14 +22,20 @@ type Runner struct {
 	// Distributed says that its workers are other processes, on other hosts perhaps: rows cross one shuffle behind their
 	// keys, and a worker opens the job from its specification.
 	Distributed bool
-	Missing     string // what this build lacks to run it; "": nothing
-	run         func(ctx context.Context, l Launch) error
+	// Apart says that its workers run on machines that share no directory with this one.
+	Apart   bool
+	Missing string                         // what this build lacks to run it; "": nothing
+	check   func(cfg *config.Config) error // beyond the keys; nil: nothing
+	// request is the job as it would be sent to the engine, for people; nil: nothing is to be shown.
+	request func(l Launch) ([]byte, error)
+	run     func(ctx context.Context, l Launch) error
 }
 
 // Launch is one execution of a pipeline.
 type Launch struct {
 	Pipeline *beam.Pipeline
 	Job      string        // name of the job, for people
+	ID       string        // of the run, unique
 	Config   config.Runner // the job's part of the YAML
 	Subtasks int           // how many bundles there are behind the shuffle; 0: the runner decides
 	// Started is told the engine's id of the job as soon as it has one; nil: nobody wants it.
@@ -42,6 +48,7 @@ func All() []Runner {
 		{Name: "local", Doc: "in this process: no sockets, nothing to install", run: runLocal},
 		flinkRunner(),
 		sparkRunner(),
+		dataflowRunner(),
 		{Name: "prism", Doc: "Beam's portable runner, in this process; for tests", Missing: prismMissing, run: runPrism},
 	}
 }
@@ -71,7 +78,7 @@ func (r Runner) Check(cfg *config.Config) error {
 		}
 	}
 	for _, key := range r.Needs {
-		if !cfg.Given("runner." + key) {
+		if !slices.Contains(cfg.RunnerKeys(), key) {
 			return cfg.Errorf("runner", "runner %s needs %s", r.Name, key).
 				WithFix("write runner: {name: %s, %s}", r.Name, example(r.Needs))
 		}
@@ -79,11 +86,23 @@ func (r Runner) Check(cfg *config.Config) error {
 	if r.Missing != "" {
 		return cfg.Errorf("runner", "%s", r.Missing)
 	}
-	return nil
+	if r.check == nil {
+		return nil
+	}
+	return r.check(cfg)
+}
+
+// Request returns the job as it would be sent to the engine, for people; nil where the runner has nothing to show.
+func (r Runner) Request(l Launch) ([]byte, error) {
+	if r.request == nil {
+		return nil, nil
+	}
+	return r.request(l)
 }
 
 // examples are values of keys, for messages.
-var examples = map[string]string{"endpoint": "localhost:8099"}
+var examples = map[string]string{"project": "my-project", "region": "europe-west4", "staging": `"gs://my-bucket/staging"`,
+	"image": `"europe-west4-docker.pkg.dev/my-project/my-repository/latentbeam:TAG"`}
 
 func example(keys []string) string {
 	var out []string

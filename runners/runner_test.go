@@ -79,7 +79,7 @@ func TestEveryRunner(t *testing.T) {
 }
 
 func TestFindSaysWhatThereIs(t *testing.T) {
-	if _, err := Find("storm"); err == nil || err.Error() != `unknown runner "storm"; there are local, flink, spark, prism` {
+	if _, err := Find("storm"); err == nil || err.Error() != `unknown runner "storm"; there are local, flink, spark, dataflow, prism` {
 		t.Errorf("got %v", err)
 	}
 }

@@ -161,8 +161,8 @@ func (r PromptRow) ContentID() string {
 	return hex.EncodeToString(sum[:contentIDBytes])
 }
 
-// appendLater adds the parameters that prompt rows have had since later versions, those that the row gives
-// under their names, so that rows without them keep their ids.
+// appendLater adds the parameters of later versions that the row gives, under their names. Rows without them keep
+// their ids.
 func (r PromptRow) appendLater(b []byte) []byte {
 	real := func(v *float64) string {
 		if v == nil {

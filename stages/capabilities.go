@@ -12,8 +12,8 @@ import (
 // cannot. A plain stage returns Capabilities{}. Which fields are set stays the same as long as the stage is open;
 // what can change meanwhile is a function.
 type Capabilities struct {
-	// Params are columns that the result depends on and that Spec.Params cannot know of, because the model that was
-	// opened decides. They join Spec.Params in the keys.
+	// Params are further columns that the result depends on. The opened model decides them, so Spec.Params cannot
+	// list them. They join Spec.Params in the keys.
 	Params []Param
 	// Published returns the parameters that the model was published with. They hold where neither the row nor the job
 	// nor the model's index says otherwise.
@@ -39,6 +39,9 @@ type Capabilities struct {
 	MaxBatch int
 	// Group returns the most elements of a batch of rows like this one that are of use together; nil: any number is.
 	Group func(row *schemas.PromptRow) int
+	// Ready says what this host lacks for the stage to run, such as a program; nil: it is asked for nothing, or nothing
+	// lacks. A run asks before its first row; whoever only looks at a job goes on without it.
+	Ready func() error
 	// Close gives back what the stage holds beyond memory, such as processes. It is called once, when no element comes
 	// any more; nil: there is nothing.
 	Close func()

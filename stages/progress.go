@@ -17,3 +17,19 @@ func Progress(ctx context.Context) func(done, of int) {
 	}
 	return func(int, int) {}
 }
+
+type noteKey struct{}
+
+// WithNote returns a context under which a stage says why a batch does not move, such as a program that is loading.
+// tell gets a few words, "" when they hold no more. It is called from any goroutine.
+func WithNote(ctx context.Context, tell func(note string)) context.Context {
+	return context.WithValue(ctx, noteKey{}, tell)
+}
+
+// Note returns what a stage tells its words, never nil.
+func Note(ctx context.Context) func(note string) {
+	if tell, ok := ctx.Value(noteKey{}).(func(string)); ok {
+		return tell
+	}
+	return func(string) {}
+}

@@ -37,6 +37,9 @@ type Spec struct {
 	Version int    // raised whenever equal inputs may give other bytes; part of the keys
 	// Params are the columns of the prompt table that the result depends on.
 	Params []Param
+	// Only is the later parameter without which the stage leaves a row alone: then it is in none of the row's keys. "": the
+	// stage concerns all rows.
+	Only Param
 	// Passive stages (a guard) do not change results and stay out of the keys.
 	Passive bool
 	// Program returns the program that the options of a stage name: a worker and `retry` refuse it unless they were allowed

@@ -14,7 +14,7 @@ import (
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/typed"
 	"latentbeam/internal/witness"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -52,8 +52,8 @@ type cleaner struct {
 	seen    Cleaned
 }
 
-// Clean removes from a finished output what its tables do not name: results of rows that are no longer in the input, and
-// what runs left that were killed. It touches no file that latentbeam does not write. It takes some 50 bytes of memory a
+// Clean removes from a finished output what its tables do not name: results of rows no longer in the input, and
+// leftovers of killed runs. It touches no file that latentbeam does not write. It takes some 50 bytes of memory a
 // row.
 func Clean(ctx context.Context, s store.Store, o CleanOptions) (Cleaned, error) {
 	c := &cleaner{CleanOptions: o, store: s, seen: Cleaned{Output: s.URL(), Applied: o.Apply}}
@@ -130,39 +130,44 @@ func (c *cleaner) named(ctx context.Context) error {
 		return fault.Usage(fmt.Errorf("clean %s: a table is damaged, so it is not known which rows are wanted; mend it first: "+
 			"latentbeam verify %s --repair", c.store.URL(), c.store.URL()))
 	}
-	for name := range s.Files {
+	c.keep, err = keysOf(ctx, c.store, s.Files)
+	c.seen.Rows = int64(len(c.keep))
+	return err
+}
+
+// keysOf returns the first bytes of the keys that the tables among the files of a report name, sorted.
+func keysOf(ctx context.Context, s store.Store, files report.Files) (keys []uint64, err error) {
+	for name := range files {
 		if !strings.HasPrefix(name, "tables/") {
 			continue
 		}
-		if err := c.keys(ctx, name); err != nil {
-			return err
+		if keys, err = addKeys(ctx, s, name, keys); err != nil {
+			return nil, err
 		}
 	}
-	slices.Sort(c.keep)
-	c.keep = slices.Compact(c.keep)
-	c.seen.Rows = int64(len(c.keep))
-	return nil
+	slices.Sort(keys)
+	return slices.Compact(keys), nil
 }
 
-// keys adds the keys of a table's file.
-func (c *cleaner) keys(ctx context.Context, name string) error {
-	f, err := c.store.Open(ctx, name)
+// addKeys adds the keys of a table's file.
+func addKeys(ctx context.Context, s store.Store, name string, keys []uint64) ([]uint64, error) {
+	f, err := s.Open(ctx, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
-	for row, err := range table.RowsOf[keyRow](store.Address(c.store.URL(), name), f) {
+	for row, err := range typed.RowsOf[keyRow](store.Address(s.URL(), name), f) {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if key, err := schemas.ParseKey(row.Key); err == nil { // a row that could not be read has none
-			c.keep = append(c.keep, fingerprint(key))
+			keys = append(keys, fingerprint(key))
 		}
 	}
-	return nil
+	return keys, nil
 }
 
 // keyRow is what Clean reads of a row.

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/store"
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 )
@@ -143,7 +143,7 @@ func eachRow[T schemas.Row](ctx context.Context, s store.Store, name string, fn 
 		if err != nil {
 			return err
 		}
-		for row, err := range table.RowsOf[T](store.Address(s.URL(), file), f) {
+		for row, err := range typed.RowsOf[T](store.Address(s.URL(), file), f) {
 			var columns map[string]any
 			if err == nil {
 				columns, err = columnsOf(row)
@@ -237,7 +237,7 @@ func find[T schemas.Row](ctx context.Context, s store.Store, file string, is fun
 		return nil, err
 	}
 	defer f.Close()
-	for row, err := range table.RowsOf[T](store.Address(s.URL(), file), f) {
+	for row, err := range typed.RowsOf[T](store.Address(s.URL(), file), f) {
 		if err == nil {
 			err = ctx.Err()
 		}

@@ -20,7 +20,7 @@ import (
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store/dir"
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/write"
 	"latentbeam/internal/witness"
 	"latentbeam/schemas"
 )
@@ -80,8 +80,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// watchHeap looks at the heap in use now and then; the function that it returns ends that and answers how much it was at
-// most, above what it was before.
+// watchHeap looks at the heap in use now and then; the returned function stops the watch and returns the highest
+// growth since the call.
 func watchHeap() func() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -147,7 +147,7 @@ func build(t *testing.T, d *dir.Dir, out string, rows, stale int) (videos []stri
 	}
 	j := report.Job{Store: d, Ledger: l, Witness: w}
 	check(t, j.Replace(t.Context(), "tables/videos-00000.parquet", func(w io.Writer) error {
-		_, err := table.Write(w, all(table1), table.WriteOptions{Version: "test"})
+		_, err := write.Write(w, all(table1), write.Options{Version: "test"})
 		return err
 	}))
 	check(t, j.WriteSummary(t.Context(), report.Summary{Totals: report.Totals{Rows: int64(rows - stale), Done: int64(rows - stale)}, Config: json.RawMessage("{}")}))

@@ -14,7 +14,7 @@ import (
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/typed"
 	"latentbeam/internal/witness"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -23,6 +23,9 @@ import (
 // maxFindings bounds the findings that a report names; all are counted.
 const maxFindings = 1000
 
+// maxSizes bounds the files that are named of which only the size is known.
+const maxSizes = 20
+
 // readers is how many files are read at a time: in a bucket each waits for the network.
 const readers = 8
 
@@ -30,6 +33,7 @@ const readers = 8
 const (
 	Damaged   = "damaged"   // not what was written
 	Missing   = "missing"   // not there
+	Stale     = "stale"     // damaged or missing, of a row that no table names any more
 	Unclaimed = "unclaimed" // of a run that was killed, or of a row that the ledger has forgotten; harmless
 	Foreign   = "foreign"   // not latentbeam's
 )
@@ -48,6 +52,7 @@ type Verified struct {
 	Files      int64            `json:"files"`
 	Bytes      int64            `json:"bytes"`             // that were read
 	Undigested int64            `json:"without_digest"`    // files of which only the size is known
+	Sizes      []string         `json:"only_sizes_known"`  // the first of them
 	Counts     map[string]int64 `json:"counts"`            // of findings, by kind
 	Findings   []Finding        `json:"findings"`          // at most maxFindings
 	Unlisted   int64            `json:"unlisted_findings"` // the others
@@ -67,6 +72,7 @@ type verifier struct {
 	ledger  *ledger.Ledger
 	witness *witness.Witness
 	report  report.Job
+	named   []uint64 // first bytes of the keys that the tables of a finished output name; nil: not known
 	work    chan func() error
 
 	mu   sync.Mutex
@@ -74,7 +80,7 @@ type verifier struct {
 	err  error
 }
 
-// Verify reads every byte of an output and compares it with what was recorded. It takes about 40 bytes of memory a row
+// Verify reads every byte of an output and compares it with what was recorded. It takes about 50 bytes of memory a row
 // and writes nothing.
 func Verify(ctx context.Context, s store.Store) (Verified, error) {
 	if err := idle(ctx, s); err != nil {
@@ -92,6 +98,9 @@ func Verify(ctx context.Context, s store.Store) (Verified, error) {
 	v := &verifier{store: s, ledger: l, witness: w, work: make(chan func() error, readers),
 		report: report.Job{Store: s, Ledger: l, Witness: w},
 		seen:   Verified{Output: s.URL(), Counts: map[string]int64{}}}
+	if s, err := report.ReadSummary(ctx, s, "summary.json"); err == nil && s.State == report.Complete {
+		v.named, _ = keysOf(ctx, v.store, s.Files) // a table that cannot be read is found damaged below
+	}
 	err = l.Verify(ctx)
 	for _, d := range l.Damaged() {
 		lost := fmt.Sprintf("%d records are lost", d.Lost)
@@ -139,6 +148,14 @@ func (v *verifier) find(kind, file, why string) {
 	v.seen.Findings = append(v.seen.Findings, Finding{kind, file, why})
 }
 
+// lost notes that a file of a row is damaged or missing. What no table names is of no use to anybody.
+func (v *verifier) lost(kind, file, why string, key schemas.Key) {
+	if _, found := slices.BinarySearch(v.named, fingerprint(key)); v.named != nil && !found {
+		kind, why = Stale, kind+": "+why
+	}
+	v.find(kind, file, why)
+}
+
 // files reads all objects.
 func (v *verifier) files(ctx context.Context) error {
 	var workers sync.WaitGroup
@@ -176,7 +193,7 @@ func (v *verifier) list(ctx context.Context) error {
 		case other:
 			continue
 		case ledgerFile: // read already
-			v.count(info.Size, true)
+			v.count(info.Name, info.Size, true)
 			continue
 		case video, poster:
 			rec, err := cursor.Find(ledger.Key(key))
@@ -198,13 +215,16 @@ func (v *verifier) list(ctx context.Context) error {
 }
 
 // count counts a file that was read.
-func (v *verifier) count(bytes int64, digested bool) {
+func (v *verifier) count(name string, bytes int64, digested bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.seen.Files++
 	v.seen.Bytes += bytes
-	if !digested {
-		v.seen.Undigested++
+	if digested {
+		return
+	}
+	if v.seen.Undigested++; len(v.seen.Sizes) < maxSizes {
+		v.seen.Sizes = append(v.seen.Sizes, name)
 	}
 }
 
@@ -225,14 +245,16 @@ func (v *verifier) media(ctx context.Context, info store.Info, what class, key s
 	if info.Name != r.Video.Path && info.Name != r.Video.Poster {
 		return nil
 	}
-	return func() error { return v.compare(ctx, info, size, want) }
+	return func() error {
+		return v.compare(ctx, info, size, want, func(why string) { v.lost(Damaged, info.Name, why, key) })
+	}
 }
 
 // compare compares a file with its size, where that is above 0, and its digest, which may be as short as a witness keeps
-// it, or "".
-func (v *verifier) compare(ctx context.Context, info store.Info, size int64, want string) error {
+// it, or "". damaged takes what is wrong.
+func (v *verifier) compare(ctx context.Context, info store.Info, size int64, want string, damaged func(why string)) error {
 	if size > 0 && info.Size != size {
-		v.find(Damaged, info.Name, fmt.Sprintf("it has %d bytes, %d were written", info.Size, size))
+		damaged(fmt.Sprintf("it has %d bytes, %d were written", info.Size, size))
 		return nil
 	}
 	sum, err := report.Sum(ctx, v.store, info.Name)
@@ -247,9 +269,9 @@ func (v *verifier) compare(ctx context.Context, info store.Info, size int64, wan
 		got = fmt.Sprintf("%016x", witness.SumOf(sum))
 	}
 	if want != "" && got != want {
-		v.find(Damaged, info.Name, fmt.Sprintf("its SHA-256 begins with %s, that of what was written with %s", got[:16], want[:16]))
+		damaged(fmt.Sprintf("its SHA-256 begins with %s, that of what was written with %s", got[:16], want[:16]))
 	}
-	v.count(info.Size, want != "")
+	v.count(info.Name, info.Size, want != "")
 	return nil
 }
 
@@ -273,7 +295,7 @@ func (v *verifier) file(ctx context.Context, info store.Info, what class) error 
 	if found {
 		want, size = known.SHA256, known.Bytes
 	}
-	if err := v.compare(ctx, info, size, want); err != nil {
+	if err := v.compare(ctx, info, size, want, func(why string) { v.find(Damaged, info.Name, why) }); err != nil {
 		return err
 	}
 	switch {
@@ -306,7 +328,7 @@ func (v *verifier) parses(ctx context.Context, name string) error {
 		return err
 	}
 	defer f.Close()
-	for _, err := range table.RowsOf[anyRow](name, f) {
+	for _, err := range typed.RowsOf[anyRow](name, f) {
 		if err != nil {
 			if !v.unread(name, err) {
 				return err
@@ -353,7 +375,7 @@ func (v *verifier) records(ctx context.Context) error {
 			if found, err := there(name); err != nil {
 				return err
 			} else if !found {
-				v.find(Missing, name, "row "+schemas.Key(rec.Key).String()+" is done, and its file is gone")
+				v.lost(Missing, name, "row "+schemas.Key(rec.Key).String()+" is done, and its file is gone", schemas.Key(rec.Key))
 			}
 		}
 		return nil
@@ -361,7 +383,7 @@ func (v *verifier) records(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	want, err := v.named(ctx)
+	want, err := v.expected(ctx)
 	for _, name := range want {
 		if found, err := there(name); err != nil {
 			return err
@@ -372,8 +394,8 @@ func (v *verifier) records(ctx context.Context) error {
 	return err
 }
 
-// named are the files that summaries and the witness name.
-func (v *verifier) named(ctx context.Context) ([]string, error) {
+// expected are the files that summaries and the witness name.
+func (v *verifier) expected(ctx context.Context) ([]string, error) {
 	all := v.witness.Files()
 	roots, err := store.Names(ctx, v.store, "", store.Flat)
 	for _, name := range roots {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCleanExplainDiff: a row is edited, which makes another result; explain says why, diff says what, clean removes
-// what is left of it, and only that.
+// TestCleanExplainDiff: a row is edited, which makes another result; explain says why, diff shows the change, clean
+// removes the old result and nothing else.
 func TestCleanExplainDiff(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
 	s.says(s.run(2, "clean", "out"), "out")

@@ -28,18 +28,18 @@ func Main(specs []stages.Spec) int {
 		fmt.Fprintf(os.Stderr, "latentbeam: two stages are named %q\n  fix: give the stage of this program another name\n", twice)
 		return fault.ExitUsage
 	}
-	if id, provision, found := runners.BootArgs(os.Args[1:]); found {
-		return boot(specs, id, provision, os.Stderr)
+	if worker, found := runners.BootArgs(os.Args[1:]); found {
+		return boot(specs, worker, os.Stderr)
 	}
 	return execute(context.Background(), specs, os.Args[1:], os.Stdout, os.Stderr)
 }
 
 // boot makes this process a worker of an engine, which has started it. It ends with the engine's connection.
-func boot(specs []stages.Spec, id, provision string, stderr io.Writer) int {
+func boot(specs []stages.Spec, worker runners.Worker, stderr io.Writer) int {
 	remote := &pipelines.Remote{Specs: specs, Version: release}
 	defer remote.Close()
 	remote.Serve()
-	if err := runners.Boot(context.Background(), id, provision); err != nil {
+	if err := runners.Boot(context.Background(), worker); err != nil {
 		fmt.Fprintln(stderr, "latentbeam:", err)
 		return fault.ExitCode(err)
 	}

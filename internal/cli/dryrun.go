@@ -35,11 +35,22 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 	if err := printClips(out, job, p); err != nil {
 		return err
 	}
-	if p.Warning != "" {
-		fmt.Fprintf(out, "\nwarning: %s\n", p.Warning)
+	for _, w := range p.Warnings {
+		fmt.Fprintf(out, "\nwarning: %s\n", w)
+	}
+	if err := job.Ready(); err != nil {
+		fmt.Fprintf(out, "\nwarning: a run would stop at once: %v\n", err)
 	}
 	if p.New == 0 {
 		fmt.Fprintln(out, "\nnothing to compute")
+		return nil
+	}
+	request, err := job.Request(p)
+	if err != nil {
+		return err
+	}
+	if request != nil { // this host says nothing of the workers' time
+		fmt.Fprintf(out, "\nthe job, as it would be submitted:\n%s\n", request)
 		return nil
 	}
 	e, err := job.Estimate(ctx, p)
@@ -50,10 +61,18 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "shape (WxHxF)\tsteps\trows\tbatch\teach\ttotal\tdisk\t")
 	for _, b := range byShape(e.Buckets) {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%s\t\n", b.Shape, b.Shape.NumInferenceSteps, b.Rows, b.Batch,
-			b.Each.Round(10*time.Millisecond), b.Total.Round(time.Second), cost.Bytes(b.Disk))
+		each, total, disk := b.Each.Round(10*time.Millisecond).String(), b.Total.Round(time.Second).String(), cost.Bytes(b.Disk)
+		if e.Program != "" {
+			each, total, disk = "-", "-", "-"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%s\t\n", b.Shape, b.Shape.NumInferenceSteps, b.Rows, b.Batch, each, total, disk)
 	}
 	w.Flush()
+	if e.Program != "" {
+		fmt.Fprintf(out, "\nno time is estimated: stage %s is a program, which only a run starts; a run with --limit 1 shows what a row takes\n",
+			e.Program)
+		return nil
+	}
 	fmt.Fprintf(out, "\nestimated: %s and %s on disk (measured on one row of each shape with few steps)\n",
 		e.Time.Round(time.Second), cost.Bytes(e.Disk))
 	return nil

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 )
 
@@ -15,7 +15,7 @@ func (s shell) videoIDs() (ids []string) {
 	s.t.Helper()
 	files, _ := filepath.Glob(filepath.Join(s.dir, "out", "tables", "videos-*.parquet"))
 	for _, file := range files {
-		for row, err := range table.Read[schemas.VideoRow](file, false) {
+		for row, err := range typed.Read[schemas.VideoRow](file, false) {
 			if err != nil {
 				s.t.Fatal(err)
 			}

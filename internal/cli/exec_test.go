@@ -124,3 +124,33 @@ func TestAllowedCommands(t *testing.T) {
 		}
 	}
 }
+
+// TestDryRunStartsNoProgram: a dry run and a plan need no program, and say what a run would miss.
+func TestDryRunStartsNoProgram(t *testing.T) {
+	const job = "version: 1\nmodel: none\ninput: {prompts: prompts.csv}\ndefaults: {height: 16, width: 16, num_frames: 2, fps: 8}\n" +
+		"stages:\n  - exec: {command: [no-such-program], takes: prompt, gives: video}\noutput: {path: out}\n"
+	s := newShell(t, "job.yaml", job, "prompts.csv", "id,prompt\na,a circle\nb,\na,a square\n")
+	s.says(s.run(0, "run", "job.yaml", "--dry-run"), "warning: a run would stop at once: ", `"no-such-program": executable file not found`,
+		"no time is estimated: stage exec is a program", "16x16x2", "warning: 1 prompt is without a word, the first in prompts.csv:3",
+		`warning: 1 row has the id of another row, such as "a" in prompts.csv:2 and prompts.csv:4`)
+	s.run(0, "plan", "job.yaml")
+	s.says(s.run(2, "run", "job.yaml"), "job.yaml:6", `"no-such-program": executable file not found`)
+	s.says(s.run(0, "run", "job.yaml", "--dry-run", "--set", "stages.exec.command=[sh, -c, 'touch started; exit 1']"), "no time is estimated")
+	if _, err := os.Stat(filepath.Join(s.dir, "started")); err == nil {
+		t.Error("the dry run has started the program")
+	}
+}
+
+// TestExplainOptions: an option that has changed is named, and not the whole list of stages.
+func TestExplainOptions(t *testing.T) {
+	job := "version: 1\nmodel: none\ninput: {prompts: prompts.csv}\ndefaults: {height: 16, width: 16, num_frames: 2, fps: 8}\n" +
+		"stages:\n  - exec: " + exectest.Options("prompt", "video", t.TempDir(), fmt.Sprintf(", scratch: %q", t.TempDir())) + "\noutput: {path: out}\n"
+	s := newShell(t, "job.yaml", job, "prompts.csv", "id,prompt\na,a circle\n")
+	s.run(0, "run", "job.yaml")
+	s.write("job.yaml", strings.Replace(job, "takes: prompt", "params: [prompt, seed], timeout: 9m, takes: prompt", 1))
+	text := s.run(0, "explain", "out", "a", "--job", "job.yaml")
+	s.says(text, `changed: stages.exec.params, from (not given) to ["prompt","seed"]`)
+	if strings.Contains(text, "timeout") || strings.Contains(text, "command") {
+		t.Errorf("it names what is in no key, or has not changed:\n%s", text)
+	}
+}

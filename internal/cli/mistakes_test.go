@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// mistake is something that people do wrong, and what the program must say of it: what is wrong, where that is (a file, a
-// line, a flag or a row), and what to do.
+// mistake is something that people do wrong, and what the program must say of it: the fault, its place (a file, a
+// line, a flag or a row), and the remedy.
 type mistake struct {
 	name    string
 	job     [2]string // a replacement in the job

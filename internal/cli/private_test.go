@@ -9,7 +9,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 )
 
@@ -80,7 +80,7 @@ func (s shell) messages() string {
 	text := string(summary)
 	files, _ := filepath.Glob(filepath.Join(s.dir, "out", "tables", "failures-*.parquet"))
 	for _, file := range files {
-		for row, err := range table.Read[schemas.FailureRow](file, false) {
+		for row, err := range typed.Read[schemas.FailureRow](file, false) {
 			if err != nil {
 				s.t.Fatal(err)
 			}

@@ -115,7 +115,7 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) (err error) {
 	defer ignore()
 	job, err := openJob(signals, cfg, pipelines.Options{
 		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start,
-		Shard: how.shard.index, Shards: how.shard.count, AllowEmpty: how.empty, CancelOthers: how.cancel, VerifyAll: how.all,
+		Shard: how.shard.index, Shards: how.shard.count, AllowEmpty: how.empty, CancelOthers: how.cancel, Repair: how.all,
 	})
 	if err != nil {
 		return err

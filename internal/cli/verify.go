@@ -92,12 +92,17 @@ func verify(cmd *cobra.Command, output string, f verifyFlags, specs []stages.Spe
 	if found.Sound() {
 		return nil
 	}
-	fix := fmt.Sprintf("`latentbeam verify %s --repair` makes them anew", output)
-	if repaired {
-		fix = fmt.Sprintf("the job makes none of them any more: `latentbeam clean %s` removes what no table names", output)
-	}
 	return fault.Failures(fmt.Errorf("%d files or rows are damaged, %d files are missing; %s", found.Counts[audit.Damaged],
-		found.Counts[audit.Missing], fix))
+		found.Counts[audit.Missing], howToMend(output, repaired)))
+}
+
+// howToMend says what to do about damage. repaired says that a repair has been tried.
+func howToMend(output string, repaired bool) string {
+	if repaired {
+		return fmt.Sprintf("a repair does not mend them: no row of the job makes them any more. `latentbeam explain %s KEY` says "+
+			"more of a row; remove the output, or these files, to begin anew", output)
+	}
+	return fmt.Sprintf("`latentbeam verify %s --repair` makes them anew", output)
 }
 
 // openExisting opens an output that is there.
@@ -141,9 +146,18 @@ func printVerified(out io.Writer, v audit.Verified, took time.Duration) {
 		}
 	}
 	if v.Undigested > 0 {
-		fmt.Fprintf(out, "note: of %d files no digest is known, for an earlier program wrote them; the next run notes them\n", v.Undigested)
+		fmt.Fprintf(out, "note: of %d files only the size is known and was compared, such as %s: an earlier program wrote them, or the "+
+			"row was found damaged before and is not in the tables any more\n", v.Undigested, v.Sizes[0])
+	}
+	if n := v.Counts[audit.Stale]; n > 0 {
+		fmt.Fprintf(out, "note: %d files are damaged or missing that no table names; nothing needs them, and `latentbeam clean %s --apply` "+
+			"removes what is left of them\n", n, v.Output)
 	}
 	if v.Sound() {
-		fmt.Fprintln(out, "all is as it was written")
+		what := "all"
+		if v.Counts[audit.Stale] > 0 {
+			what = "all that the tables name"
+		}
+		fmt.Fprintln(out, what, "is as it was written")
 	}
 }

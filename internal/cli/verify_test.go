@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"latentbeam/internal/audit"
@@ -76,4 +77,31 @@ func TestVerify(t *testing.T) {
 	s.says(s.run(0, "run", "job.yaml", "--set", "output.write=[video,latents]"), "nothing to do")
 	s.run(0, "retry", "out")
 	s.says(s.run(2, "verify", "nowhere"), "nowhere")
+}
+
+// TestRepairOfAChangedJob: a repair computes nothing that no run has done, says what to do, and that leads to an end.
+func TestRepairOfAChangedJob(t *testing.T) {
+	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
+	s.run(0, "run", "job.yaml")
+	s.flip(s.files("out/videos/*/*.mp4")[0])
+	s.write("prompts.csv", strings.Replace(threePrompts, "moves left", "moves right", 1))
+	before := len(s.files("out/ledger/*.seg"))
+	s.says(s.run(2, "verify", "out", "--repair"), "1 of the 3 rows of the job have never been done", "prompts.csv:2` says what has changed",
+		"latentbeam run job.yaml")
+	if after := len(s.files("out/ledger/*.seg")); after != before {
+		t.Errorf("the repair wrote to the ledger: %d files, %d before", after, before)
+	}
+	s.says(s.run(0, "explain", "out", "prompts.csv:2"), "changed: prompt, from a red circle moves left to a red circle moves right")
+	s.write("prompts.csv", threePrompts)
+	s.says(s.run(0, "verify", "out", "--repair"), "all is as it was written")
+
+	s.run(0, "run", "job.yaml", "--set", "defaults.num_inference_steps=3")
+	s.flip(s.files("out/videos/*/*.mp4")[0])
+	s.flip(s.files("out/videos/*/*.mp4")[1])
+	s.flip(s.files("out/videos/*/*.mp4")[2])
+	s.flip(s.files("out/videos/*/*.mp4")[3])
+	s.says(s.run(1, "verify", "out"), "stale      videos/", "damaged    videos/")
+	s.says(s.run(0, "verify", "out", "--repair"), "no table names", "latentbeam clean", "all that the tables name is as it was written")
+	s.run(0, "clean", "out", "--apply")
+	s.says(s.run(0, "verify", "out"), "3 rows", "all is as it was written")
 }

@@ -55,13 +55,11 @@ type Rule struct {
 
 // New returns the rule of an input that cuts its media.
 func New(in config.Input) *Rule {
-	r := &Rule{filter: cmp.Or(in.Resize, string(resize.Bicubic)), crop: cmp.Or(in.Crop, config.CropCenter), flip: in.Flip}
-	if in.Windows != nil {
-		r.windows = *in.Windows
-	}
+	r := &Rule{filter: cmp.Or(in.Resize, string(resize.Bicubic)), crop: cmp.Or(in.Crop, config.CropCenter), flip: in.Flip,
+		windows: in.Windows}
 	r.windows.Pick = cmp.Or(r.windows.Pick, config.PickHead)
 	r.windows.Short = cmp.Or(r.windows.Short, config.ShortFail)
-	if b := in.Buckets; b != nil {
+	if b := in.Buckets; !b.IsZero() {
 		r.lengths, r.small = b.Frames, b.Small
 		if r.sizes = slices.Clone(b.Sizes); len(r.sizes) == 0 {
 			r.sizes = AutoSizes(b.Pixels, cmp.Or(b.Step, autoStep))

@@ -44,9 +44,14 @@ const (
 	maxWindows, maxSizes, maxStep, maxLengths, defaultSizesStep = 10_000, 1024, 1024, 1024, 16
 )
 
+// IsZero reports whether there are no buckets.
+func (b Buckets) IsZero() bool {
+	return b.Sizes == nil && b.Pixels == 0 && b.Step == 0 && b.Frames.IsZero() && b.Small == ""
+}
+
 // Cuts tells whether the job cuts its media into clips.
 func (in Input) Cuts() bool {
-	return in.Buckets != nil || in.Windows != nil || in.Resize != "" || in.Crop != "" || in.Flip || in.NullCaption
+	return !in.Buckets.IsZero() || in.Windows != (Windows{}) || in.Resize != "" || in.Crop != "" || in.Flip || in.NullCaption
 }
 
 // Size is a size of frames in pixels, and a number of frames, 0 where it is left open.
@@ -172,9 +177,6 @@ func (l Lengths) MarshalJSON() ([]byte, error) {
 // clips checks how media are cut.
 func (v *validator) clips() {
 	in := v.config.Input
-	if !in.Cuts() {
-		return
-	}
 	for _, key := range []string{"buckets", "windows", "resize", "crop", "flip", "null_caption"} {
 		if v.given("input."+key) && !v.given("input."+MediaInput) {
 			v.problem("input."+key, "remove it, or name media", "input.%s is for input.media alone", key)
@@ -187,11 +189,9 @@ func (v *validator) clips() {
 	if in.Crop != "" {
 		v.oneOf("input.crop", in.Crop, []string{CropCenter, CropRandom, CropPad})
 	}
-	if w := in.Windows; w != nil {
-		v.windows(*w)
-	}
-	if b := in.Buckets; b != nil {
-		v.buckets(*b)
+	v.windows(in.Windows)
+	if v.given("input.buckets") {
+		v.buckets(in.Buckets)
 	}
 }
 

@@ -63,8 +63,8 @@ type Input struct {
 	Columns    map[string]string `yaml:"columns" json:"columns,omitempty"`       // our name of a column: its name in the table
 	Format     string            `yaml:"format" json:"format"`                   // auto, csv, jsonl, parquet or txt
 
-	Buckets *Buckets `yaml:"buckets" json:"buckets,omitempty"` // sizes and lengths of clips, chosen for each of the media
-	Windows *Windows `yaml:"windows" json:"windows,omitempty"` // which frames become clips
+	Buckets Buckets `yaml:"buckets" json:"buckets,omitzero"` // sizes and lengths of clips, chosen for each of the media
+	Windows Windows `yaml:"windows" json:"windows,omitzero"` // which frames become clips
 	// Resize is the filter of frames, as Pillow has it: area, bilinear, bicubic (the default of jobs that cut) or lanczos.
 	Resize string `yaml:"resize" json:"resize,omitempty"`
 	// Crop says which part of a frame is kept: center (the default), random, or pad, which keeps all and adds borders.
@@ -176,6 +176,22 @@ type Runner struct {
 	Pool string `yaml:"pool" json:"pool,omitempty"`
 	// Options are those of the engine, by their names without "beam:option:".
 	Options Values `yaml:"options" json:"options,omitempty"`
+	// Project is the one of Google Cloud that pays for the workers.
+	Project string `yaml:"project" json:"project,omitempty"`
+	// Region is where the workers run, such as europe-west4.
+	Region string `yaml:"region" json:"region,omitempty"`
+	// Staging is a prefix in a bucket (gs://BUCKET/PREFIX) for the program, the pipeline and temporary files of the engine.
+	Staging string `yaml:"staging" json:"staging,omitempty"`
+	// Image is the container image of the workers. It holds the program or Beam's boot program, and local models.
+	Image string `yaml:"image" json:"image,omitempty"`
+	// MachineType is that of a worker, such as g2-standard-8; "": the engine's default.
+	MachineType string `yaml:"machine_type" json:"machine_type,omitempty"`
+	// Accelerator is the GPU of a worker, such as nvidia-l4, or nvidia-l4:2 for two; "": none.
+	Accelerator string `yaml:"accelerator" json:"accelerator,omitempty"`
+	// MaxWorkers is how many machines the engine may start; 0: as many as it likes.
+	MaxWorkers int `yaml:"max_workers" json:"max_workers,omitempty"`
+	// Binary is the program that is staged for an image with Beam's boot program; "": this program.
+	Binary string `yaml:"binary" json:"binary,omitempty"`
 }
 
 // RunnerKeys lists the keys of the runner that the file or a flag gives, but for the name, in order.

@@ -7,7 +7,7 @@ import (
 	"latentbeam/internal/aspect"
 )
 
-// size checks that a size is given in one way only, and that it has a name that is known.
+// size checks that a size is given in one way only and that its name is known.
 func (v *validator) size() {
 	d := v.config.Defaults
 	named := d.Resolution != "" || d.AspectRatio != ""

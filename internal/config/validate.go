@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"sort"
 	"strings"
 	"time"
@@ -235,6 +236,13 @@ func (v *validator) runner() {
 	}
 	if r.Waves < 0 || r.Waves > maxWaves {
 		v.bounds("runner.waves", 1, maxWaves)
+	}
+	if r.MaxWorkers < 0 || r.MaxWorkers > maxSlots {
+		v.bounds("runner.max_workers", 1, maxSlots)
+	}
+	if at, err := url.Parse(r.Staging); r.Staging != "" && (err != nil || at.Scheme != "gs" || at.Host == "" || at.User != nil) {
+		v.problem("runner.staging", "write gs://BUCKET/PREFIX", "runner.staging is %q, no prefix in a bucket of Google Cloud",
+			clip(r.Staging, valueRunes))
 	}
 }
 

@@ -24,7 +24,7 @@ func Rate(be kernels.Backend) (float64, error) {
 	return 2 * rows * width * width / seconds, err
 }
 
-// Bandwidth measures the bytes/s at which be copies, which is what ranks of one memory exchange at.
+// Bandwidth measures how fast be copies, in bytes/s. Ranks of one memory exchange at this rate.
 func Bandwidth(be kernels.Backend) (float64, error) {
 	const bytes = 8 << 20
 	defer be.Scope()()

@@ -69,7 +69,7 @@ func openA100s(t *testing.T, n int) *gpus.Pool {
 	return pool
 }
 
-// onlyBadFails checks that n elements came out and that the row "bad" alone failed, with a message that ends so.
+// onlyBadFails checks that n elements came out and that the row "bad" alone failed, with this end of the message.
 func onlyBadFails(t *testing.T, elements []*stages.Element, n int, fails string) {
 	t.Helper()
 	for _, el := range elements {

@@ -83,7 +83,7 @@ func (e *Engine) follow(ctx context.Context, stage string, set *stages.Set, g *s
 		names[i] = deviceName(e.Pool, d)
 	}
 	work := e.Board.Work(stage, shapeOf(g.Live), len(g.Live), idsOf(g.Live), names)
-	ctx = stages.WithProgress(ctx, work.Step)
+	ctx = stages.WithNote(stages.WithProgress(ctx, work.Step), work.Note)
 	if e.Board.WantsSmall() {
 		ctx = kernels.WithExchanges(ctx, func(be kernels.Backend, tag kernels.Tag, began time.Time, bytes int64) {
 			s := observe.Span{Kind: observe.Exchange, Name: tag.Op, Stage: stage, Begin: began, End: time.Now(), Bytes: bytes}

@@ -73,7 +73,7 @@ func (p *passages) forget(s *schedule.Schedule) {
 	}
 }
 
-// bells wake stations that wait, so that what those behind them have finished goes on at once.
+// bells wake waiting stations, so that finished batches of later stations go on at once.
 type bells struct {
 	mu sync.Mutex
 	of map[int]chan struct{} // by the stage that waits; closed when one behind it has finished a batch

@@ -34,6 +34,7 @@ type Rules struct {
 
 	// Made by Seal:
 	prefix []byte         // what all keys of the job share
+	only   []onlyStage    // stages that concern some rows
 	params []stages.Param // what some stage depends on, each once
 
 	references *references
@@ -43,20 +44,29 @@ type Rules struct {
 // that no row has.
 func (r *Rules) Seal() error {
 	b := appendText(nil, "latentbeam", "key/1", "input", string(r.Input), "class", r.Class)
-	r.params = nil
+	r.params, r.only = nil, nil
 	for _, s := range r.Steps {
-		if s.Spec.Passive {
+		text := appendText(nil, "stage", s.KeyName(), "version", strconv.Itoa(s.Spec.Version), "options", string(s.Options),
+			"weights", s.Digest())
+		switch p := s.Spec.Only; {
+		case s.Spec.Passive:
+		case p == "":
+			b = append(b, text...)
+			if err := r.depend(s); err != nil {
+				return err
+			}
+		case !laterParam(p):
+			return fmt.Errorf("stage %s concerns rows with %q, which every row has", s.Name, p)
+		default:
+			r.only = append(r.only, onlyStage{p, text})
+		}
+	}
+	for _, s := range r.Steps { // behind the others, whose order stays
+		if s.Spec.Only == "" || s.Spec.Passive {
 			continue
 		}
-		b = appendText(b, "stage", s.KeyName(), "version", strconv.Itoa(s.Spec.Version), "options", string(s.Options),
-			"weights", s.Digest())
-		for _, p := range s.Params() {
-			if _, own := p.Column(); !own && !slices.Contains(knownParams, p) {
-				return fmt.Errorf("stage %s depends on %q, which no prompt row has", s.Name, p)
-			}
-			if !slices.Contains(r.params, p) {
-				r.params = append(r.params, p)
-			}
+		if err := r.depend(s); err != nil {
+			return err
 		}
 	}
 	sum := sha256.Sum256(b)
@@ -66,6 +76,25 @@ func (r *Rules) Seal() error {
 	}
 	r.references = &references{r.Contents}
 	return nil
+}
+
+// depend adds the parameters of a stage.
+func (r *Rules) depend(s stages.Step) error {
+	for _, p := range s.Params() {
+		if _, own := p.Column(); !own && !slices.Contains(knownParams, p) {
+			return fmt.Errorf("stage %s depends on %q, which no prompt row has", s.Name, p)
+		}
+		if !slices.Contains(r.params, p) {
+			r.params = append(r.params, p)
+		}
+	}
+	return nil
+}
+
+// onlyStage is what a stage adds to the keys of the rows that it concerns.
+type onlyStage struct {
+	param stages.Param
+	text  []byte
 }
 
 // knownParams are those that appendParam writes.
@@ -85,7 +114,12 @@ func paramNames() string {
 // Weights names the weights of all stages by content, for the provenance columns.
 func (r *Rules) Weights() string {
 	var b []byte
-	for _, s := range r.Steps {
+	for i, s := range r.Steps {
+		if s.Spec.Only != "" && slices.ContainsFunc(r.Steps, func(o stages.Step) bool {
+			return o.Name != r.Steps[i].Name && o.Spec.Only == "" && o.Digest() == s.Digest()
+		}) {
+			continue // weights of a stage that concerns all rows
+		}
 		if d := s.Digest(); d != "" {
 			b = appendText(b, s.KeyName(), d)
 		}
@@ -218,6 +252,14 @@ func (r *Rules) key(e *stages.Element) (schemas.Key, error) {
 	if r.Input == stages.KindText || r.Input == stages.KindLatents {
 		b = append(b, e.Origin[:]...)
 	}
+	for _, o := range r.only {
+		switch v, err := r.laterValue(&e.Row, o.param); {
+		case err != nil:
+			return schemas.Key{}, err
+		case v != "":
+			b = append(b, o.text...)
+		}
+	}
 	for _, p := range r.params {
 		if laterParam(p) {
 			v, err := r.laterValue(&e.Row, p)
@@ -267,8 +309,8 @@ func (r *Rules) laterValue(row *schemas.PromptRow, p stages.Param) (string, erro
 	return v, nil
 }
 
-// badKey names a row that cannot be computed by where it stands and what it says, so that the failures
-// table can name it and a mended row gets a new key.
+// badKey names a row that cannot be computed, by its place and its text. The failures table can name it, and a mended
+// row gets a new key.
 func (r *Rules) badKey(e *stages.Element) schemas.Key {
 	id := fmt.Sprint(e.Row.ID, "/", e.Row.SampleIndex)
 	return sha256.Sum256(appendText(slices.Clone(r.prefix),

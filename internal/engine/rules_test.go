@@ -47,6 +47,40 @@ func (r *Rules) keyOf(t *testing.T, row schemas.PromptRow) string {
 	return e.Key.String()
 }
 
+// TestOnlyStage: a stage that concerns rows with a later parameter is in their keys alone, wherever it stands.
+func TestOnlyStage(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.png")
+	if err := os.WriteFile(file, []byte("picture"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	plain, with := schemas.PromptRow{Prompt: "a ball"}, schemas.PromptRow{Prompt: "a ball", Reference: file}
+	before := goldenRules(t).keyOf(t, plain)
+	rules := func(digest string, only stages.Param) *Rules {
+		r := goldenRules(t)
+		r.Steps = slices.Insert(r.Steps, 1, stages.Step{Name: "image", Options: json.RawMessage(`{}`),
+			Spec:  stages.Spec{Name: "image", Params: []stages.Param{stages.ParamReference, stages.ParamWidth}, Only: only},
+			Stage: fakeStage{digest: digest}})
+		return r
+	}
+	if got := rules("cc", stages.ParamReference).keyOf(t, plain); got != before {
+		t.Errorf("a row without the parameter has the key %s, without the stage %s", got, before)
+	}
+	if got := rules("cc", "").keyOf(t, plain); got == before {
+		t.Error("a stage that concerns all rows is in no key")
+	}
+	one, other := rules("cc", stages.ParamReference).keyOf(t, with), rules("dd", stages.ParamReference).keyOf(t, with)
+	if one == other || one == before {
+		t.Errorf("rows with the parameter have the keys %s and %s", one, other)
+	}
+	if err := rules("cc", stages.ParamPrompt).Seal(); err == nil || !strings.Contains(err.Error(), "which every row has") {
+		t.Errorf("a parameter of all rows: %v", err)
+	}
+	same, weights := rules("aa", stages.ParamReference), goldenRules(t).Weights()
+	if same.Weights() != weights || rules("cc", stages.ParamReference).Weights() == weights {
+		t.Error("the weights are named once, by those that concern all rows")
+	}
+}
+
 // TestGoldenKeys: a key is what names results in every output there is. If this fails, all users compute
 // everything again: raise the version in Seal and say so.
 func TestGoldenKeys(t *testing.T) {

@@ -311,8 +311,8 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// Other jobs than the one in the table: mixed ones of any length, and equal ones. Equal devices that finish in one instant
-// take their next batches in any order, and what a run takes differs by that: of 360 runs, 15 videos took 260.0 s in 323
+// Other jobs than the one in the table: mixed ones of any length, and equal ones. Equal devices that finish in one
+// instant take their next batches in any order, and the makespan differs: of 360 runs, 15 videos took 260.0 s in 323
 // and up to 261.9 s in the others, where the best other way takes 260.0; 18 videos took 312.9 or 321.6 s.
 func TestSimulationOfOtherJobs(t *testing.T) {
 	w := newWorld(t)

@@ -32,7 +32,7 @@ type Spread struct {
 	Mark func(ctx context.Context, keys []schemas.Key, alone bool) error
 	// Done notes that rows have come to an end.
 	Done func(keys []schemas.Key)
-	// Report tells the process that submitted the job of an error that ends a bundle, and returns what the runner is told.
+	// Report tells the submitter of an error that ends a bundle, and returns the error for the runner.
 	Report func(error) error
 
 	flight flight

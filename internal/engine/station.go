@@ -154,8 +154,7 @@ func (s *Station) run(b *stages.Batch, passage *schedule.Passage) (o finished) {
 	return finished{batch: b}
 }
 
-// checkInput fails an element that came from the source without what the stage takes, or with numbers that
-// are none.
+// checkInput fails an element from the source that lacks the stage's input, or holds NaN or infinite numbers.
 func (s *Station) checkInput(e *stages.Element) {
 	if k := s.step.Spec.In; k != "" && !e.Has(k) {
 		e.Fail("read", fmt.Errorf("no %s: %s", k, e.Unread))

@@ -110,8 +110,7 @@ func TestStagesOverlap(t *testing.T) {
 	})
 }
 
-// TestStageKeepsEveryElement: whatever the order in which batches finish, each element comes out once, with
-// the result that it has alone.
+// TestStageKeepsEveryElement: in any order of batches, each element comes out once, with the result of a run alone.
 func TestStageKeepsEveryElement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))

@@ -39,8 +39,7 @@ func (s *Survey) spread(i, number int, out []int, joined func(Link) bool) {
 }
 
 // Choose returns n of the free devices that talk to each other fastest, in ascending order; all where there
-// are fewer. An island that is just large enough goes before one that is larger, so that large sets find
-// whole islands later.
+// are fewer. The smallest sufficient island goes first, so that large sets find whole islands later.
 func (s *Survey) Choose(free []int, n int) []int {
 	free = slices.Sorted(slices.Values(free))
 	if n >= len(free) {

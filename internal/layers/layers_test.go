@@ -28,7 +28,7 @@ var floors = []floor{
 		"internal/ftfy internal/media internal/layers internal/layers/rooms kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
 		"kernels/cuda/nccl kernels/cuda/gpu/timings",
 		"golang.org/x/text golang.org/x/net github.com/clipperhouse/uax29 github.com/Eyevinn/mp4ff gorgonia.org/cu github.com/klauspost/compress"},
-	{"internal/config stages/cost stages/t5/clean internal/plan/weights internal/store internal/measure " +
+	{"internal/config stages/cost stages/vae/stream stages/t5/clean internal/plan/weights internal/store internal/measure " +
 		"stages/lora internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
 		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},
 	{"stages/exec/exectest internal/hub internal/witness internal/plan internal/clips internal/plan/layout internal/gpu/gputest internal/store/dir internal/store/storetest internal/store/bucket", ""},
@@ -36,10 +36,10 @@ var floors = []floor{
 		"github.com/minio/minio-go github.com/fsouza/fake-gcs-server github.com/johannesboyne/gofakes3"},
 	{"internal/store/open internal/ledger internal/transport internal/doctor stages", ""},
 	{"internal/lend internal/engine/memory internal/runs internal/location", ""},
-	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus internal/engine/schedule internal/observe internal/progress", "github.com/vbauerster/mpb"},
-	{"stages/nn/nntest stages/diffuse stages/vae/wan internal/engine/recovery internal/logs internal/metrics internal/trace internal/hooks", "github.com/prometheus/client_golang go.opentelemetry.io/otel go.opentelemetry.io/proto/otlp google.golang.org/protobuf"},
+	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus internal/engine/schedule internal/observe internal/progress internal/table/pages internal/table/write internal/table/tabletest", "github.com/vbauerster/mpb github.com/parquet-go/parquet-go"},
+	{"stages/nn/nntest stages/diffuse stages/vae/causal stages/vae/wan stages/vae/wf internal/engine/recovery internal/logs internal/metrics internal/trace internal/hooks internal/table/typed", "github.com/prometheus/client_golang go.opentelemetry.io/otel go.opentelemetry.io/proto/otlp google.golang.org/protobuf"},
 	{"internal/runpage stages/t5 stages/stdit stages/wan stages/vae stages/guard stages/exec stages/video internal/engine", ""},
-	{"stages/catalog internal/table", "github.com/parquet-go/parquet-go"},
+	{"stages/catalog internal/table/read", ""},
 	{"internal/report internal/engine/host internal/engine/simulator", ""},
 	{"transforms internal/audit", "github.com/apache/beam"},
 	{"runners", "google.golang.org/grpc google.golang.org/protobuf"},
@@ -52,7 +52,7 @@ var floors = []floor{
 // testExternal is what tests of any floor may import beside what their code may.
 const testExternal = "latentbeam/kernels/kerneltest latentbeam/stages/nn/nntest " +
 	"latentbeam/internal/torchpickle/torchtest latentbeam/internal/gpu/gputest latentbeam/internal/testaid " +
-	"latentbeam/internal/store/storetest latentbeam/internal/store/bucket/buckettest latentbeam/stages/exec/exectest"
+	"latentbeam/internal/store/storetest latentbeam/internal/table/tabletest latentbeam/internal/store/bucket/buckettest latentbeam/stages/exec/exectest"
 
 type pkg struct {
 	ImportPath                         string

@@ -118,7 +118,7 @@ func (r *reader) checkRecord(offset int64, h header) error {
 	return err
 }
 
-// examine finds out what is left of a segment, to which r points, and drops the records that are not sound.
+// examine finds the sound records of a segment and drops the others; r points to the segment.
 func (l *Ledger) examine(r *reader, number uint32, why *DamagedError) (*Damage, error) {
 	d, err := r.salvage(why, func(int64, header) {})
 	if err != nil {

@@ -4,8 +4,8 @@
 // rate and fitted into a size.
 //
 // Videos are BT.601 matrix, limited range, 4:2:0, and tagged so in the bitstream and in the container with
-// BT.709 primaries and transfer. That is the one combination that readers which honour tags and readers
-// which ignore them show alike. Files carry no dates, so that equal frames give equal bytes.
+// BT.709 primaries and transfer. Only this combination looks alike in readers that honour tags and in readers that
+// ignore them. Files carry no dates, so that equal frames give equal bytes.
 //
 // MP4 boxes are written by github.com/Eyevinn/mp4ff: it has every box a progressive file needs (avcC, nclx
 // colr, stss), depends on nothing but the standard library and takes no clock.

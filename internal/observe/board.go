@@ -173,6 +173,7 @@ type Batch struct {
 	begun    time.Time // it waits or works since then
 	last     time.Time // of its last step, or begun
 	step, of int
+	note     string // why it does not move
 }
 
 // Wait notes that a batch waits for devices.
@@ -217,6 +218,13 @@ func (x *Batch) Step(done, of int) {
 	x.step, x.of, x.last = done, of, now
 	b.mu.Unlock()
 	b.Tell(s)
+}
+
+// Note notes why the batch does not move, "" when it does.
+func (x *Batch) Note(note string) {
+	x.board.mu.Lock()
+	defer x.board.mu.Unlock()
+	x.note = note
 }
 
 // End notes that the batch is done, or has failed with err.

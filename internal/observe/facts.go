@@ -29,7 +29,7 @@ func (b *Board) Facts() runs.Facts {
 		Rows: runs.Rows{Done: c.Done, Failed: c.Failed, Skipped: c.Skipped, Shared: c.Shared, Bad: c.Bad}}
 	for x := range b.batches {
 		f.Batches = append(f.Batches, runs.Batch{Stage: x.stage, Count: x.count, Rows: x.rows, Shape: x.shape, Step: x.step,
-			Of: x.of, Device: strings.Join(x.devices, " "), Since: x.last.UTC().Round(0), Begun: x.begun.UTC().Round(0)})
+			Of: x.of, Note: x.note, Device: strings.Join(x.devices, " "), Since: x.last.UTC().Round(0), Begun: x.begun.UTC().Round(0)})
 	}
 	slices.SortFunc(f.Batches, func(a, b runs.Batch) int {
 		return cmp.Or(cmp.Compare(b.Device, a.Device), a.Begun.Compare(b.Begun), cmp.Compare(a.Stage, b.Stage))
@@ -61,8 +61,8 @@ func (b *Board) Facts() runs.Facts {
 	return f
 }
 
-// predict fills in rates and what is left; mu is held. What a row of a shape costs in a stage is what such rows have
-// cost, else what a batch at work shows by its steps, else what rows of another shape cost, by their weights. Devices
+// predict fills in rates and what is left; mu is held. The cost of a shape in a stage comes from finished rows of the
+// shape, else from the steps of a batch at work, else from rows of other shapes, scaled by their weights. Devices
 // share what is left.
 func (b *Board) predict(f *runs.Facts, now time.Time) {
 	devices := float64(max(1, len(b.devices)))

@@ -9,8 +9,8 @@ import (
 	"latentbeam/internal/runs"
 )
 
-// Settled returns the rows that have come to an end, and those that there are. Rows that cannot be read, that an
-// earlier run settled or that equal another row count in neither.
+// Settled returns the rows that have come to an end, and those that there are. Unreadable rows, rows settled by an
+// earlier run and duplicates count in neither.
 func Settled(f runs.Facts) (settled, total int64) {
 	total = max(f.Rows.Total, f.Rows.Done+f.Rows.Failed)
 	return f.Rows.Done + f.Rows.Failed, total
@@ -117,10 +117,14 @@ func device(f runs.Facts, d runs.Device, now time.Time) string {
 
 // work is what a batch is doing: "denoise 17/50 of 4 rows".
 func work(b runs.Batch) string {
+	text := fmt.Sprintf("%s of %s", b.Stage, rows(b.Count))
 	if b.Of > 0 {
-		return fmt.Sprintf("%s %d/%d of %s", b.Stage, b.Step, b.Of, rows(b.Count))
+		text = fmt.Sprintf("%s %d/%d of %s", b.Stage, b.Step, b.Of, rows(b.Count))
 	}
-	return fmt.Sprintf("%s of %s", b.Stage, rows(b.Count))
+	if b.Note != "" {
+		text += " (" + b.Note + ")"
+	}
+	return text
 }
 
 func rows(n int) string {

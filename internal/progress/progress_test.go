@@ -34,6 +34,11 @@ func TestLine(t *testing.T) {
 	if got := Line(example()); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
+	noted := example()
+	noted.Batches[0].Note = "its program has sent no hello for 12s"
+	if got := Line(noted); got != strings.Replace(want, "4 rows on", "4 rows (its program has sent no hello for 12s) on", 1) {
+		t.Errorf("with a note: %s", got)
+	}
 	f := runs.Facts{Rows: runs.Rows{Total: 60, Bad: 30}}
 	if got := Line(f); got != "0/60 rows, 30 failed, 0 %, ETA ?" {
 		t.Errorf("rows that cannot be read are progress: %s", got)

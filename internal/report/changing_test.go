@@ -9,7 +9,7 @@ import (
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
 	"latentbeam/internal/store/storetest"
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -52,7 +52,7 @@ func TestMovedRowsWithoutOldFiles(t *testing.T) {
 	for _, name := range files {
 		f, err := j.Store.Open(t.Context(), name)
 		must(t, err)
-		tensors, err := table.OpenTensors(name, f)
+		tensors, err := typed.OpenTensors(name, f)
 		must(t, err)
 		for row := range tensors.Rows() {
 			data, err := tensors.Read("vae_latent_bytes", row)

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
 )
 
@@ -20,7 +20,7 @@ const readingPrefix = "measured_"
 
 // columns are what the carried columns and the readings of all rows become in a table: their names and types.
 type columns struct {
-	list  []table.Column
+	list  []write.Column
 	index map[string]int // of "carried NAME" or "reading NAME" in list
 	taken map[string]bool
 }
@@ -35,12 +35,12 @@ func (c *columns) see(o *outcome) error {
 		c.add("carried ", one.Name, one.Name, typeOf(one.Value))
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.result.Readings)) {
-		c.add("reading ", name, readingPrefix+name, table.Text)
+		c.add("reading ", name, readingPrefix+name, write.Text)
 	}
 	return nil
 }
 
-func (c *columns) add(kind, name, column string, t table.ColumnType) {
+func (c *columns) add(kind, name, column string, t write.ColumnType) {
 	i, known := c.index[kind+name]
 	if known {
 		c.list[i].Type = join(c.list[i].Type, t)
@@ -53,7 +53,7 @@ func (c *columns) add(kind, name, column string, t table.ColumnType) {
 		c.index, c.taken = map[string]int{}, taken()
 	}
 	c.index[kind+name] = len(c.list)
-	c.list = append(c.list, table.Column{Name: c.free(table.ColumnName(column)), Type: t})
+	c.list = append(c.list, write.Column{Name: c.free(write.ColumnName(column)), Type: t})
 }
 
 // free is the name, with something before or behind it where another column has it. Many readers know no case.
@@ -105,51 +105,51 @@ func (c *columns) values(o *outcome) ([]any, error) {
 }
 
 // typeOf is the type of a JSON value. Objects and lists are texts.
-func typeOf(value json.RawMessage) table.ColumnType {
+func typeOf(value json.RawMessage) write.ColumnType {
 	switch value[0] {
 	case 'n':
-		return table.Nothing
+		return write.Nothing
 	case 't', 'f':
-		return table.Boolean
+		return write.Boolean
 	case '"', '{', '[':
-		return table.Text
+		return write.Text
 	}
 	var n int64
 	if json.Unmarshal(value, &n) == nil {
-		return table.Integer
+		return write.Integer
 	}
 	var f float64
 	if json.Unmarshal(value, &f) == nil {
-		return table.Real
+		return write.Real
 	}
-	return table.Text // a number that no column holds
+	return write.Text // a number that no column holds
 }
 
 // join is the type that holds values of both.
-func join(a, b table.ColumnType) table.ColumnType {
-	numbers := func(t table.ColumnType) bool { return t == table.Integer || t == table.Real }
+func join(a, b write.ColumnType) write.ColumnType {
+	numbers := func(t write.ColumnType) bool { return t == write.Integer || t == write.Real }
 	switch {
-	case a == b || b == table.Nothing:
+	case a == b || b == write.Nothing:
 		return a
-	case a == table.Nothing:
+	case a == write.Nothing:
 		return b
 	case numbers(a) && numbers(b):
-		return table.Real
+		return write.Real
 	}
-	return table.Text
+	return write.Text
 }
 
 // value is a carried value as a column of the type has it; nil is null.
-func value(c schemas.CarriedColumn, t table.ColumnType) (any, error) {
-	if typeOf(c.Value) == table.Nothing {
+func value(c schemas.CarriedColumn, t write.ColumnType) (any, error) {
+	if typeOf(c.Value) == write.Nothing {
 		return nil, nil
 	}
 	switch t {
-	case table.Boolean:
+	case write.Boolean:
 		return parsed[bool](c.Value)
-	case table.Integer:
+	case write.Integer:
 		return parsed[int64](c.Value)
-	case table.Real:
+	case write.Real:
 		return parsed[float64](c.Value)
 	}
 	text := c.Text()

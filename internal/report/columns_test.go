@@ -11,7 +11,7 @@ import (
 
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -33,10 +33,10 @@ func TestColumnsHaveTypes(t *testing.T) {
 		"", `{"i":-5,"r":0.5,"b":null,"s":"","mixed":"one","none":null}`)
 	rows[0].result.Readings = map[string]string{"s": "seen"}
 	must(t, c.see(rows[0]))
-	want := []table.Column{{Name: "i", Type: table.Integer}, {Name: "r", Type: table.Real}, {Name: "b", Type: table.Boolean},
-		{Name: "s", Type: table.Text}, {Name: "mixed", Type: table.Text}, {Name: "none", Type: table.Nothing},
-		{Name: "input_key", Type: table.Text}, {Name: "input_Key_2", Type: table.Integer}, {Name: "o", Type: table.Text},
-		{Name: "big", Type: table.Text}, {Name: "measured_s", Type: table.Text}}
+	want := []write.Column{{Name: "i", Type: write.Integer}, {Name: "r", Type: write.Real}, {Name: "b", Type: write.Boolean},
+		{Name: "s", Type: write.Text}, {Name: "mixed", Type: write.Text}, {Name: "none", Type: write.Nothing},
+		{Name: "input_key", Type: write.Text}, {Name: "input_Key_2", Type: write.Integer}, {Name: "o", Type: write.Text},
+		{Name: "big", Type: write.Text}, {Name: "measured_s", Type: write.Text}}
 	if !slices.Equal(c.list, want) {
 		t.Errorf("columns\n%+v, want\n%+v", c.list, want)
 	}

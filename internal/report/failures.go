@@ -10,7 +10,7 @@ import (
 
 	"latentbeam/internal/gallery"
 	"latentbeam/internal/ledger"
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
 )
 
@@ -19,7 +19,7 @@ import (
 func (j *Job) failures(ctx context.Context, tables []tensors) (Totals, error) {
 	var totals Totals
 	err := j.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
-		_, err := table.Write(w, j.failureRows(ctx, &totals, tables), table.WriteOptions{Version: j.Version})
+		_, err := write.Write(w, j.failureRows(ctx, &totals, tables), write.Options{Version: j.Version})
 		return err
 	})
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 )
 
 // A tensor is in the ledger until the tables of a complete run are on disk; then Compact drops it from the
-// ledger, for one copy is enough. A later run that writes a file of a table anew takes it from the old
-// files, which it holds open meanwhile, and before a file goes, what only that file has goes back into the
-// ledger (rescue). So at every moment a tensor is in one place at least, wherever a run is killed; and where
-// somebody has removed a table, its rows are found in no place and are computed again (Holds).
+// ledger, for one copy is enough. A later run that writes a file of a table anew takes the tensor from the old files
+// and holds them open meanwhile. Before a file goes, tensors that only this file has go back into the ledger
+// (rescue). So at every moment a tensor is in one place at least, wherever a run is killed; and where somebody has
+// removed a table, its rows are found in no place and are computed again (Holds).
 
 // home is where the tables have a tensor that ledger records call by a name.
 type home struct{ table, column string }
@@ -37,7 +37,7 @@ var homes = map[string]home{
 
 // held says where the files of one table have the tensors of which key. It takes 16 bytes a row.
 type held struct {
-	files  []*table.Tensors
+	files  []*typed.Tensors
 	names  []string // of files
 	places []place  // sorted by key
 }
@@ -172,7 +172,7 @@ func tableOf(file string) string {
 
 // readable reports whether the tensors in a row of a table can be read and are those of its ledger record, as far as
 // there is a digest.
-func (j *Job) readable(cursor *ledger.Cursor, t *table.Tensors, name string, key schemas.Key, row int64) (bool, error) {
+func (j *Job) readable(cursor *ledger.Cursor, t *typed.Tensors, name string, key schemas.Key, row int64) (bool, error) {
 	rec, err := cursor.Find(ledger.Key(key))
 	if err != nil || rec.Status != ledger.Done {
 		return rec.Status == ledger.Absent, err // what is not in the ledger is computed again anyway
@@ -186,7 +186,7 @@ func (j *Job) readable(cursor *ledger.Cursor, t *table.Tensors, name string, key
 
 // soundRow reports whether all tensors in a row of a damaged file are those of its ledger record. One without a digest
 // may be damaged.
-func (j *Job) soundRow(cursor *ledger.Cursor, t *table.Tensors, name string, key schemas.Key, row int64) (bool, error) {
+func (j *Job) soundRow(cursor *ledger.Cursor, t *typed.Tensors, name string, key schemas.Key, row int64) (bool, error) {
 	rec, err := cursor.Find(ledger.Key(key))
 	if err != nil || rec.Status != ledger.Done {
 		return false, err
@@ -200,7 +200,7 @@ func (j *Job) soundRow(cursor *ledger.Cursor, t *table.Tensors, name string, key
 
 // matching reports whether the tensors of a result that stand in a row of the table can be read and are those of their
 // digests. One without a digest is taken as it is, unless digests are demanded.
-func matching(t *table.Tensors, name string, row int64, r schemas.Result, demanded bool) (bool, error) {
+func matching(t *typed.Tensors, name string, row int64, r schemas.Result, demanded bool) (bool, error) {
 	for _, tensor := range tensorNames(r) {
 		if homes[tensor].table != name {
 			continue
@@ -216,12 +216,12 @@ func matching(t *table.Tensors, name string, row int64, r schemas.Result, demand
 	return true, nil
 }
 
-func (j *Job) openTensors(ctx context.Context, name string) (*table.Tensors, error) {
+func (j *Job) openTensors(ctx context.Context, name string) (*typed.Tensors, error) {
 	file, err := j.Store.Open(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return table.OpenTensors(store.Address(j.Store.URL(), name), file)
+	return typed.OpenTensors(store.Address(j.Store.URL(), name), file)
 }
 
 // find returns the place of a key.

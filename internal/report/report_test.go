@@ -18,7 +18,7 @@ import (
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
 	"latentbeam/internal/store/dir"
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -110,7 +110,7 @@ func ids[T schemas.Row](t *testing.T, j *Job, name string, id func(T) string) (r
 	files, err := store.Names(t.Context(), j.Store, "tables/"+name+"-", store.Flat)
 	must(t, err)
 	for _, f := range files {
-		for row, err := range table.Read[T](filepath.Join(j.Store.URL(), f), true) {
+		for row, err := range typed.Read[T](filepath.Join(j.Store.URL(), f), true) {
 			must(t, err)
 			rows = append(rows, id(row))
 		}

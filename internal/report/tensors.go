@@ -11,7 +11,8 @@ import (
 	"reflect"
 	"slices"
 
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/typed"
+	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
 )
 
@@ -77,7 +78,7 @@ func (t *tensorTable[T]) write(ctx context.Context) error {
 	t.close()
 	files, err := inFiles(t.job.done(ctx), max(1, t.perFile), func(i int, rows iter.Seq2[outcome, error]) error {
 		name := t.job.tableName(t.name, i)
-		o := table.WriteOptions{Version: t.job.Version}
+		o := write.Options{Version: t.job.Version}
 		if i < len(t.digests) {
 			if t.job.hasDigest(ctx, name, t.digests[i]) {
 				t.job.Witness.Keep(name)
@@ -91,7 +92,7 @@ func (t *tensorTable[T]) write(ctx context.Context) error {
 				written = append(written, fingerprint(o.Key))
 				return t.row(o)
 			})
-			if _, err := table.Write(w, full, o); err != nil {
+			if _, err := write.Write(w, full, o); err != nil {
 				return err
 			}
 			slices.Sort(written)
@@ -123,7 +124,7 @@ func (j *Job) hasDigest(ctx context.Context, name, digest string) bool {
 	if size, known := j.Before[name]; known && size != f.Size() {
 		return false
 	}
-	metadata, err := table.Metadata(f, f.Size())
+	metadata, err := typed.Metadata(f, f.Size())
 	return err == nil && metadata[digestKey] == digest
 }
 
@@ -139,7 +140,7 @@ func drain(rows iter.Seq2[outcome, error]) error {
 func (j *Job) embeddingRow(ctx context.Context, o outcome) (schemas.EmbeddingRow, error) {
 	r := schemas.NewEmbeddingRow(o.Given)
 	r.SampleIndex = int64(o.Row.SampleIndex)
-	if o.result.Prompt != "" { // a seed that follows from the prompt is that of the prompt that the job began with
+	if o.result.Prompt != "" { // a derived seed comes from the original prompt
 		r.Caption, r.Seed = o.result.Prompt, o.Row.Seed
 	}
 	// The text depends on these, so a later job cannot decide them.

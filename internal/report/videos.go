@@ -7,7 +7,7 @@ import (
 	"io"
 	"iter"
 
-	"latentbeam/internal/table"
+	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
 )
 
@@ -22,7 +22,7 @@ func (j *Job) videos(ctx context.Context, more *columns) error {
 	files, err := inFiles(j.done(ctx), j.perFile(videosPerFile), func(i int, rows iter.Seq2[outcome, error]) error {
 		return j.Replace(ctx, j.tableName("videos", i), func(w io.Writer) error {
 			if len(more.list) == 0 {
-				_, err := table.Write(w, convert(rows, j.videoRow), table.WriteOptions{Version: j.Version})
+				_, err := write.Write(w, convert(rows, j.videoRow), write.Options{Version: j.Version})
 				return err
 			}
 			return writeWide(w, rows, j.videoRow, more, j.Version)
@@ -58,15 +58,15 @@ func (j *Job) dataset(ctx context.Context, more *columns) error {
 
 func writeWide[T schemas.Row](w io.Writer, rows iter.Seq2[outcome, error], row func(outcome) (T, error), more *columns,
 	version string) error {
-	wide := convert(rows, func(o outcome) (table.Wide[T], error) {
+	wide := convert(rows, func(o outcome) (write.Wide[T], error) {
 		r, err := row(o)
 		if err != nil {
-			return table.Wide[T]{}, err
+			return write.Wide[T]{}, err
 		}
 		values, err := more.values(&o)
-		return table.Wide[T]{Row: r, Values: values}, err
+		return write.Wide[T]{Row: r, Values: values}, err
 	})
-	_, err := table.WriteWide(w, more.list, wide, table.WriteOptions{Version: version})
+	_, err := write.WriteWide(w, more.list, wide, write.Options{Version: version})
 	return err
 }
 

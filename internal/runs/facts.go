@@ -51,8 +51,8 @@ const (
 // Ended reports whether the process said that it has ended.
 func (s State) Ended() bool { return s == Done || s == Failed }
 
-// Rows counts the rows of a process. Total is what it had to compute when it began: no row that an earlier run had
-// settled, that cannot be read, or that equals another one.
+// Rows counts the rows of a process. Total is what it had to compute when it began: without unreadable rows,
+// duplicates and rows settled by an earlier run.
 type Rows struct {
 	Total   int64 `json:"total"`
 	Done    int64 `json:"done"`
@@ -70,6 +70,7 @@ type Batch struct {
 	Shape  string    `json:"shape,omitempty"` // such as 64x64x9
 	Step   int       `json:"step,omitempty"`  // steps that are done
 	Of     int       `json:"of,omitempty"`    // steps in all; 0: the stage has no steps
+	Note   string    `json:"note,omitempty"`  // why it does not move
 	Device string    `json:"device,omitempty"`
 	Since  time.Time `json:"since"` // of the last thing that happened to it: its start, or its last step
 	Begun  time.Time `json:"begun"`

@@ -32,7 +32,7 @@ const (
 	deathFile = "death-"
 )
 
-// Marks note what a process works on, so that rows with which processes die are found.
+// Marks note the rows at work in a process, to find rows that kill their process.
 type Marks struct {
 	job     Job
 	process string

@@ -22,8 +22,8 @@ func (m *Model) Encode(s string) []int32 {
 	return m.backtrack(text, m.bestPath(text))
 }
 
-// resetThreshold is the size of a path's score at which the library subtracts it from all that is still open,
-// so that long texts keep the precision of short ones.
+// resetThreshold is the largest score of a path. Beyond it the library subtracts the score from all open paths, so
+// that long texts keep the precision of short ones.
 const resetThreshold = 100000
 
 // bestPath is the Viterbi search: for every position of text, the best last piece. Equal scores are common

@@ -10,10 +10,10 @@ import (
 	"github.com/clipperhouse/uax29/v2/graphemes"
 )
 
-// NewFastTokenizer is NewTokenizer for models whose references use the fast tokenizer of transformers 4.x (UMT5, mT5),
-// which that makes of the same file: a tokenizer.json of a Precompiled normaliser, Metaspace and Unigram. It gives
-// other ids than the library for some combining marks, for the order of equally likely pieces ("..."), and for text
-// that spells a control piece; <s> is a token of its own where the model has that piece.
+// NewFastTokenizer is NewTokenizer for models whose references use the fast tokenizer of transformers 4.x (UMT5,
+// mT5). transformers converts the same file: a tokenizer.json of a Precompiled normaliser, Metaspace and Unigram. It
+// gives other ids than the library for some combining marks, for the order of equally likely pieces ("..."), and for
+// text that spells a control piece; <s> is a token of its own where the model has that piece.
 //
 // transformers 5 loses the byte fallback of these models, so its T5Tokenizer is no reference.
 func NewFastTokenizer(m *Model, extraIDs int) (*Tokenizer, error) {

@@ -23,11 +23,11 @@ import (
 // process.
 //
 // Errors: a missing object is fs.ErrNotExist. Other bytes under the name of a Put are a *ConflictError. A lock of
-// somebody else is a *LockedError. A lock that was lost is ErrLost, an output that is gone ErrRemoved, an object
-// that is not the one that was opened ErrChanged. Faults of the world that may pass (no room, no rights, no
-// network) are fault.TryAgain, everything else is fault.Fatal. A store tries again by itself, within bounds, what
-// usually passes within seconds. An ended ctx is the ctx's own error, and the call has changed nothing or all.
-// Errors name the object and the store, and never a credential.
+// somebody else is a *LockedError. A lost lock is ErrLost, a removed output ErrRemoved, a replaced object ErrChanged.
+// Faults of the world that may pass (no room, no rights, no network) are fault.TryAgain, everything else is
+// fault.Fatal. A store tries again by itself, within bounds, what usually passes within seconds. An ended ctx is the
+// ctx's own error, and the call has changed nothing or all. Errors name the object and the store, and never a
+// credential.
 type Store interface {
 	// URL says for people where the store is: the absolute path of a directory, or an address such as
 	// gs://bucket/prefix.

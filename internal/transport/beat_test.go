@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestHeartbeats: a call goes on as long as the process that is called sends heartbeats, whatever the work takes, and
-// fails when that process is silent or takes nothing any more.
+// TestHeartbeats: a call of any length goes on while the called process sends heartbeats, and fails when the process
+// is silent or reads no more.
 func TestHeartbeats(t *testing.T) {
 	token := Token("0123456789abcdef")
 	n, err := Listen("127.0.0.1:0", token)

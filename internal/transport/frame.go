@@ -55,8 +55,7 @@ func (f *frame) encode() []byte {
 	return binary.BigEndian.AppendUint64(b, f.length)
 }
 
-// readFrame reads a head, and the cause that an abortFrame has, and checks what can be checked without knowing what is
-// expected.
+// readFrame reads a head, and the cause of an abortFrame. It makes all checks that need no expected value.
 func readFrame(r io.Reader) (*frame, error) {
 	b := make([]byte, frameSize)
 	if _, err := io.ReadFull(r, b); err != nil {

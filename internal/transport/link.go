@@ -46,9 +46,9 @@ func (n *Node) linkAll(ctx context.Context, t Table, ends []*mesh, devices []ker
 	return out, nil
 }
 
-// link lets the ranks agree on a link, in three rounds: who can have one of which kind, by what they find each other, and
-// who has got it; in one where all have the same one already, of a group before. Every rank hears the same, so all take
-// the same way. An error is one of the connections.
+// link lets the ranks agree on a link, in three rounds: the kinds that each rank supports, the addresses of the
+// ranks, and the connected ranks; in one where all have the same one already, of a group before. Every rank hears the
+// same, so all take the same way. An error is one of the connections.
 func (n *Node) link(ctx context.Context, m *mesh, be kernels.Backend) (kernels.Transport, error) {
 	dev, mine := n.offer(m, be)
 	offers, err := m.swap(ctx, mine)

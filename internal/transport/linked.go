@@ -194,7 +194,7 @@ func (l *linked) outer(parts []kernels.Part) []kernels.Part {
 	return out
 }
 
-// hush makes the writing that is under way fail, but not that of a group that has ended; see expire.
+// hush makes a write under way fail, except in a group that has ended; see expire.
 func (l *linked) hush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

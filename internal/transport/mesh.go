@@ -156,8 +156,9 @@ func (m *mesh) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag
 // past is a deadline that makes what is under way fail.
 var past = time.Unix(1, 0)
 
-// halt is called when a wait ends. One that took too long makes what is under way fail, which shows who has not come. One
-// that is cancelled ends the group, so that the frames under way are whole and the peers are told why behind them.
+// halt is called when a wait ends. A timeout makes the transfers under way fail, and the failures name the missing
+// rank. One that is cancelled ends the group, so that the frames under way are whole and the peers are told why
+// behind them.
 func (m *mesh) halt(ctx context.Context, late func()) {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		late()

@@ -67,8 +67,7 @@ func (c *Conn) Receive(head any) ([]byte, error) {
 // headerSize is that of the lengths before a message: 4 bytes for the head, 8 for the body.
 const headerSize = 12
 
-// Beat sends heartbeats until stop is called, so that the caller knows a process that computes from one that is
-// stopped.
+// Beat sends heartbeats until stop is called. By them the caller tells a busy process from a stopped one.
 func (c *Conn) Beat() (stop func()) {
 	end := make(chan struct{})
 	go func() {

@@ -118,7 +118,7 @@ func kindOf(cause error) uint64 {
 	return otherCause
 }
 
-// check compares what a peer announces with what is expected, and returns the bytes of that.
+// check compares a peer's announcement with the expected one, and returns the expected bytes.
 func (p *peer) check(f *frame, from, rank int, tag kernels.Tag) (size int, err error) {
 	if f.tag != tag {
 		return 0, mismatch(rank, tag, int(f.from), f.tag)

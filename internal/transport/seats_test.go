@@ -10,8 +10,8 @@ import (
 	"latentbeam/kernels/cpu"
 )
 
-// TestOver: ranks that wait for one whose process says that it will not come get an error at once, whether they
-// call before or after it is said, and the process keeps nothing of them.
+// TestOver: a process may say that its rank will not come. Ranks that wait for it get an error at once, before or
+// after the message, and the process keeps no state of them.
 func TestOver(t *testing.T) {
 	far, err := Listen("127.0.0.1:0", token)
 	if err != nil {

@@ -29,7 +29,7 @@ func carriers() map[string]carrier {
 }
 
 // grace is how long a group that failed may take to end; patience is how long a rank waits for another. Both are far
-// beyond what a machine that does much else needs, and no test that passes waits so long.
+// beyond the need of a busy machine, and no passing test waits so long.
 const (
 	grace    = time.Minute
 	patience = 4 * time.Minute

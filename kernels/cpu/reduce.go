@@ -38,7 +38,7 @@ type reduce struct {
 	askEnd      uintptr // of the first row
 }
 
-// What a kernel that asks ahead computes, and what it asks for: bytes every so many terms.
+// The sum of a prefetching kernel, and its prefetch distance: bytes every so many terms.
 const aheadRows, aheadBytes, aheadTerms = 6, 2 * lineSize, 8
 
 // askFor lets kernels ask for rows of size bytes, stride bytes apart: two lines of each, then the next two.

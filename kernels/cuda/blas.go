@@ -91,8 +91,8 @@ func (b *Backend) blasTakes(dst, x, w kernels.Tensor, ep kernels.Epilogue) bool 
 		ep.Onto.IsZero() && (ep.Bias.IsZero() || ep.Bias.DType == dst.DType)
 }
 
-// blasLinear is Linear by cublasLt. Operands that do not lie as it wants are copied; what follows the bias is
-// done step by step, each rounded to dst's type, which is what Epilogue asks for.
+// blasLinear is Linear by cublasLt. Operands that do not lie as it wants are copied; the steps after the bias are
+// separate and each is rounded to dst's type, as Epilogue asks.
 func (b *Backend) blasLinear(op string, o []*operand, ep kernels.Epilogue) {
 	m := b.arena.mark()
 	defer b.arena.reset(m)

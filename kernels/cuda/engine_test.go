@@ -73,8 +73,8 @@ func TestLargeTransfers(t *testing.T) {
 	}
 }
 
-// TestSmallTransfers: what is sent without a page-locked block of ours stays until the device has read it, which may be
-// late, whatever becomes of the memory that is not referred to any more.
+// TestSmallTransfers: data sent without a page-locked block stays until the device has read it, even late and after
+// the last reference is gone.
 func TestSmallTransfers(t *testing.T) {
 	b := device(t, 0)
 	defer b.Scope()()

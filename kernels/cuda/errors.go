@@ -33,9 +33,8 @@ const (
 	unknown           = 999
 )
 
-// classify marks an error of the driver with what it means: memory that is short and devices that are gone are
-// the world's doing and worth a retry, as is a context that a kernel has broken, since the next one is new. All
-// else is a mistake of this program and ends the job.
+// classify marks an error of the driver with what it means: short memory, lost devices and broken contexts are the
+// world's doing and worth a retry (the next context is new). All else is a mistake of this program and ends the job.
 func classify(err error) error {
 	var e *driver.Error
 	if err == nil || !errors.As(err, &e) {

@@ -18,6 +18,7 @@ func All() []stages.Spec {
 		vae.Spec(),
 		vae.Encode(),
 		vae.Reference(),
+		vae.Image(),
 		guard.Spec(),
 		video.Encode(),
 		video.Measure(),

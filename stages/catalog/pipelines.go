@@ -14,11 +14,11 @@ var pipelines = map[string]string{
 	"OpenSoraPipeline": "text to video",
 	wan.PipelineName:   "text to video",
 	wan.DMDName:        "text to video in three steps",
+	wan.ImageName:      "image to video",
 }
 
 // refused are the classes of Wan that there is no pipeline for yet.
 var refused = map[string]string{
-	"WanImageToVideoPipeline": "image to video",
 	"WanVideoToVideoPipeline": "video to video",
 	"WanVACEPipeline":         "video editing",
 	"WanAnimatePipeline":      "animation of people",
@@ -50,25 +50,35 @@ func Scheduler(class string, config []byte) (string, error) {
 	if class == wan.DMDName {
 		return "dmd, in place of scheduler_config.json", nil
 	}
-	if class != wan.PipelineName {
+	if class != wan.PipelineName && class != wan.ImageName {
 		return "", nil
 	}
 	return wan.DescribeScheduler(config)
 }
 
-// StagesOf returns the stages of a job that starts from a kind of input and names only a whole model of the class.
-func StagesOf(class string, input stages.Kind) ([]string, error) {
-	if _, err := Pipeline(class); err != nil {
+// StagesOf returns the stages of a job that starts from a kind of input and names only a whole model, each as an entry of
+// the YAML.
+func StagesOf(index stages.Index, input stages.Kind) ([]string, error) {
+	if _, err := Pipeline(index.ClassName); err != nil {
 		return nil, err
 	}
-	all := []string{"encode_text", "denoise", "decode_vae", "encode_video"}
+	var images []string
+	switch {
+	case index.ExpandTimesteps: // by text and by image
+		images = []string{"encode_image"}
+	case index.ClassName == wan.ImageName:
+		images = []string{"encode_image: {frames: all}"}
+	}
+	last := []string{"decode_vae", "encode_video"}
 	switch input {
 	case stages.KindMedia:
 		return []string{"encode_vae", "encode_text"}, nil
-	case stages.KindText:
-		return all[1:], nil
 	case stages.KindLatents:
-		return all[2:], nil
+		return last, nil
 	}
-	return all, nil
+	all := slices.Concat(images, []string{"denoise"}, last)
+	if input == stages.KindText {
+		return all, nil
+	}
+	return append([]string{"encode_text"}, all...), nil
 }

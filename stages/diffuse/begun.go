@@ -8,8 +8,8 @@ import (
 	"latentbeam/stages/sampler"
 )
 
-// Rows go on from where an earlier process has left them (stages.Steps). What of a batch has come equally far is sampled
-// together, so a row that goes on and one that begins are in different samplings. Results do not depend on that.
+// Rows go on from where an earlier process has left them (stages.Steps). Rows of a batch at the same step are sampled
+// together, so a resumed row and a new row are in different samplings. Results do not depend on that.
 
 // byProgress groups a batch by how far its rows have come, in the order in which they stand.
 func (s *stage) byProgress(batch []*stages.Element) (groups [][]*stages.Element) {

@@ -19,7 +19,9 @@ func (s *stage) checkCondition(row *schemas.PromptRow) error {
 		return err
 	case row.Reference != "" && !slices.Contains(s.Params, stages.ParamReference):
 		return fmt.Errorf("reference is given, but %s takes none", s.Name)
-	case row.Reference != "" && row.MaskStrategy == "" && s.Conditions.Images == nil:
+	case row.MaskStrategy != "" && s.Conditions.Input != NoImageInput:
+		return fmt.Errorf("mask_strategy is given, but %s takes none: its reference is the first frame", s.Name)
+	case row.Reference != "" && row.MaskStrategy == "" && s.Conditions.Images == nil && s.Conditions.Input == NoImageInput:
 		return errors.New("mask_strategy is missing: a reference needs one, such as 0, " +
 			"which begins with its first frame")
 	case row.Loop > 1:
@@ -33,7 +35,13 @@ func (s *stage) checkCondition(row *schemas.PromptRow) error {
 func (s *stage) condition(batch []*stages.Element, size Size, clip int) (fit []*stages.Element, masks []float32) {
 	var scratch *stages.Array
 	for _, e := range batch {
-		if !isGiven(e) {
+		if s.Conditions.Input == BesideLatents {
+			if err := s.checkBeside(e, size); err != nil {
+				e.Fail("denoise", fault.Row(err))
+				continue
+			}
+		}
+		if !s.isGiven(e) {
 			fit = append(fit, e)
 			masks = append(masks, slices.Repeat([]float32{1}, size.T)...)
 			continue
@@ -55,18 +63,49 @@ func (s *stage) condition(batch []*stages.Element, size Size, clip int) (fit []*
 	return fit, masks
 }
 
-var errNotEncoded = errors.New("reference is given, but nothing has encoded it: " +
-	"put `- encode_reference: {}` before denoise")
+// notEncoded is the error of a row whose reference no stage has encoded.
+func (s *stage) notEncoded() error {
+	fix := "- encode_reference: {}"
+	switch s.Conditions.Input {
+	case FirstFrame:
+		fix = "- encode_image: {}"
+	case BesideLatents:
+		fix = "- encode_image: {frames: all}"
+	}
+	return fmt.Errorf("reference is given, but nothing has encoded it: put `%s` before denoise", fix)
+}
 
 // isGiven reports whether an element has given frames.
-func isGiven(e *stages.Element) bool { return e.Row.Reference != "" || len(e.References) > 0 }
+func (s *stage) isGiven(e *stages.Element) bool {
+	return s.Conditions.Input != BesideLatents && (e.Row.Reference != "" || len(e.References) > 0)
+}
+
+// checkBeside compares what is conditioned on with the latents.
+func (s *stage) checkBeside(e *stages.Element, size Size) error {
+	if len(e.References) == 0 {
+		return s.notEncoded()
+	}
+	want := []int{s.Channels, size.T, size.H, size.W}
+	if got := e.References[0].Shape; len(e.References) != 1 || !slices.Equal(got, want) {
+		return fmt.Errorf("the image has latents of shape %v, the clip of %v: put `- encode_image: {frames: all}` before "+
+			"denoise", got, want)
+	}
+	return nil
+}
+
+// firstFrame is the mask strategy by which the first reference begins the clip.
+const firstFrame = "0"
 
 // give puts the given frames of an element into the latents z of a clip and returns the edit ratio of every frame.
 func (s *stage) give(z *stages.Array, e *stages.Element, clip int) ([]float32, error) {
 	if len(e.References) == 0 {
-		return nil, errNotEncoded
+		return nil, s.notEncoded()
 	}
-	pieces, err := condition.Parse(e.Row.MaskStrategy)
+	strategy := e.Row.MaskStrategy
+	if s.Conditions.Input == FirstFrame {
+		strategy = firstFrame
+	}
+	pieces, err := condition.Parse(strategy)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ type Images struct {
 // place is where a clip is in its video: its number, from 0, and how many there are.
 type place struct{ clip, clips int }
 
-// places returns which latent frames of a clip of t are given, and by which frame of which reference. A clip that
+// places returns the given latent frames of a clip of t frames, and the reference and its frame for each. A clip that
 // goes on begins with the last reference, which is the end of the one before; what ends a video ends its last clip.
 // (The reference's script lets i2v_loop end every clip but the first so, and i2v_tail none of several.)
 func (o *Images) places(references []*stages.Array, t, length int, p place) (at []int, from [][2]int) {
@@ -71,7 +71,7 @@ func (o *Images) places(references []*stages.Array, t, length int, p place) (at 
 // clips of a video of which only the end is given.
 func (s *stage) image(e *stages.Element, size Size, p place) (*sampler.Image, []int, error) {
 	if len(e.References) == 0 {
-		return nil, nil, errNotEncoded
+		return nil, nil, s.notEncoded()
 	}
 	c := s.Channels
 	for i, r := range e.References {

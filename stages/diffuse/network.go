@@ -77,12 +77,27 @@ type Conditions struct {
 	// Align is the latent frames of one group of the autoencoder, to which the starts of given frames are moved; 0
 	// leaves them.
 	Align int
+	// Input is how the network takes the image that the stage encode_image has encoded.
+	Input ImageInput
 	// Images gives the references of a row by inputs of their own; nil leaves them to the row's mask strategy.
 	Images *Images
 	// Group says that the clips of a video go on as latents, by a multiple of so many frames: those that the
 	// autoencoder decodes together. 0: clips go on through the autoencoder.
 	Group int
 }
+
+// ImageInput is how a network is conditioned on what the stage encode_image makes of a row's references.
+type ImageInput int
+
+const (
+	// NoImageInput: the network takes no such image.
+	NoImageInput ImageInput = iota
+	// FirstFrame: the latents of the image are the first latent frame, and stay.
+	FirstFrame
+	// BesideLatents: the latents are those of a whole clip. The network takes them beside those that are being denoised
+	// (Element.References), in the same forward.
+	BesideLatents
+)
 
 // Size is the size of latents: frames, rows, columns.
 type Size struct{ T, H, W int }

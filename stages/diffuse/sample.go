@@ -103,7 +103,7 @@ func (j *job) start(dst []float32, e *stages.Element) {
 	} else {
 		j.draw(dst, e, 0)
 	}
-	if isGiven(e) {
+	if j.isGiven(e) {
 		z := &stages.Array{Shape: []int{j.Channels, j.size.T, j.size.H, j.size.W}, Data: dst}
 		_, _ = j.give(z, e, j.clip) // newJob has seen that it can be done
 	}

@@ -1,11 +1,13 @@
 package exec
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -405,6 +407,49 @@ func TestDoesNotStart(t *testing.T) {
 	}
 }
 
+// TestNoHello: a program that says nothing is told of while it is waited for, and given up by a deadline of its own.
+func TestNoHello(t *testing.T) {
+	defer func(a, b time.Duration) { noteEvery, firstWarning = a, b }(noteEvery, firstWarning)
+	noteEvery, firstWarning = 20*time.Millisecond, 100*time.Millisecond
+	var log bytes.Buffer
+	defer slog.SetDefault(slog.Default())
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	s, err := open(nil, optionsOf(t, "{command: [sh, -c, 'echo loading; sleep 60'], takes: prompt, gives: frames, start_timeout: 500ms}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Capabilities().Close()
+	var notes []string
+	ctx := stages.WithNote(t.Context(), func(note string) { notes = append(notes, note) })
+	began := time.Now()
+	err = s.Run(ctx, onCPU(t), []*stages.Element{element("x")})
+	if err == nil || !strings.Contains(err.Error(), "start: it sent no hello within 500ms, the start_timeout; the last it printed: loading") {
+		t.Errorf("%v", err)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it was given up after %v", took)
+	}
+	if len(notes) < 3 || !strings.HasPrefix(notes[0], "its program has sent no hello for ") || notes[len(notes)-1] != "" {
+		t.Errorf("notes %q", notes)
+	}
+	if text := log.String(); strings.Count(text, "has not said hello") != 2 || !strings.Contains(text, "last_printed=loading") {
+		t.Errorf("log:\n%s", text)
+	}
+}
+
+func TestReady(t *testing.T) {
+	for command, want := range map[string]string{"sh": "", "no-such-program": `"no-such-program": executable file not found`} {
+		s, err := open(nil, optionsOf(t, "{command: ["+command+"], takes: prompt, gives: video}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.Capabilities().Ready()
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v; want %q", command, err, want)
+		}
+	}
+}
+
 func TestOptions(t *testing.T) {
 	for options, want := range map[string]string{
 		"{takes: prompt, gives: video}":                                               "command is missing",
@@ -412,7 +457,6 @@ func TestOptions(t *testing.T) {
 		"{command: [sh], takes: prompt}":                                              "gives is missing",
 		"{command: [sh], takes: picture, gives: video}":                               `takes is "picture"; known: prompt, text, media, latents, frames, video`,
 		"{command: [sh], takes: video, gives: media}":                                 "cannot give media",
-		"{command: [no-such-program], takes: prompt, gives: video}":                   `"no-such-program": executable file not found`,
 		"{command: [sh], takes: prompt, gives: video, params: [caption]}":             `params names "caption"; write prompt, whose`,
 		"{command: [sh], takes: prompt, gives: video, params: [loop]}":                `params names "loop"; a program does not get`,
 		"{command: [sh], takes: prompt, gives: video, params: [seed, seed]}":          `params names "seed" twice`,

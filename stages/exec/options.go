@@ -32,6 +32,7 @@ type options struct {
 	Batch          int             `yaml:"batch" json:"-"`
 	BatchInvariant bool            `yaml:"batch_invariant" json:"-"`
 	Timeout        config.Duration `yaml:"timeout" json:"-"`
+	StartTimeout   config.Duration `yaml:"start_timeout" json:"-"` // until hello; 0: defaultStart, or timeout if that is less
 	Heartbeat      config.Duration `yaml:"heartbeat" json:"-"`
 	Memory         config.ByteSize `yaml:"memory" json:"-"`
 	Scratch        string          `yaml:"scratch" json:"-"`
@@ -51,6 +52,7 @@ func (o *options) MarshalJSON() ([]byte, error) {
 
 const (
 	defaultTimeout   = 30 * time.Minute
+	defaultStart     = 10 * time.Minute
 	defaultHeartbeat = time.Minute
 	maxBatch         = 1024
 )
@@ -86,6 +88,9 @@ func read(o stages.Options) (*options, error) {
 	}
 	if err := opts.kinds(); err != nil {
 		return opts, err
+	}
+	if opts.StartTimeout == 0 {
+		opts.StartTimeout = min(opts.Timeout, config.Duration(defaultStart))
 	}
 	if opts.Params == nil && opts.Takes == string(stages.KindPrompt) {
 		for _, p := range promptParams {
@@ -170,13 +175,15 @@ func (o *options) running() error {
 	return nil
 }
 
-// program finds the program of the command.
-func (o *options) program() (string, error) {
-	path, err := osexec.LookPath(o.Command[0])
-	if err != nil {
-		return "", stages.Errorf("command", "exec: %v", err)
+// ready says why the program of the command cannot be started here, nil: it is there.
+func (o *options) ready() error {
+	if err := supported(); err != nil {
+		return fmt.Errorf("exec: %w", err)
 	}
-	return path, nil
+	if _, err := osexec.LookPath(o.Command[0]); err != nil {
+		return stages.Errorf("command", "exec: %v", err)
+	}
+	return nil
 }
 
 // label names the stage in messages.

@@ -16,12 +16,20 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"latentbeam/stages"
 )
 
 const (
 	maxLine    = 1 << 20 // bytes of a message
 	maxLogLine = 4 << 10 // bytes of a line of a log that are kept
 	maxQueued  = 64      // messages that wait to be looked at
+)
+
+// How a person is told of a program that does not say hello; variables for tests.
+var (
+	noteEvery    = time.Second
+	firstWarning = 10 * time.Second // the next ones come after four times as long
 )
 
 // grace is how long a program may take to end by itself; a variable for tests.
@@ -50,8 +58,7 @@ type program struct {
 
 // launch is how a program is started.
 type launch struct {
-	path    string
-	args    []string
+	command []string
 	env     []string
 	memory  int64 // bytes; 0: no limit
 	label   string
@@ -76,7 +83,7 @@ func (l launch) start() (*program, error) {
 	if err != nil {
 		return nil, errors.Join(err, theirs.Close(), requests.Close(), answers.Close(), ours.Close())
 	}
-	cmd := osexec.Command(l.path, l.args...)
+	cmd := osexec.Command(l.command[0], l.command[1:]...)
 	mark := "LATENTBEAM_PROGRAM=" + rand.Text() // those that it starts inherit it
 	cmd.Env = append(l.env, fmt.Sprintf("LATENTBEAM_WORKER=%d", l.slot), "LATENTBEAM_SCRATCH="+l.scratch, mark)
 	if l.device != "" {
@@ -196,29 +203,42 @@ func (p *program) send(r request, within time.Duration) error {
 }
 
 // greet exchanges hellos. What the program takes and gives must be what the job says.
-func (p *program) greet(o *options) error {
-	within := time.Duration(o.Timeout)
+func (p *program) greet(ctx context.Context, o *options) error {
+	within, began := time.Duration(o.StartTimeout), time.Now()
+	defer stages.Note(ctx)("")
 	if err := p.send(request{Type: typeHello, Takes: o.Takes, Gives: o.Gives}, within); err != nil {
 		return p.silent(p.died(troubleStart))
 	}
 	late := time.NewTimer(within)
 	defer late.Stop()
-	select {
-	case a, ok := <-p.answers:
-		if !ok {
-			return p.silent(p.died(troubleStart))
+	look := time.NewTicker(noteEvery)
+	defer look.Stop()
+	for warn := firstWarning; ; {
+		select {
+		case a, ok := <-p.answers:
+			if !ok {
+				return p.silent(p.died(troubleStart))
+			}
+			p.beats = a.Heartbeat > 0
+			if why := a.refused(o); why != "" {
+				return &trouble{troubleStart, why}
+			}
+			return nil
+		case <-look.C:
+			waited := time.Since(began).Round(noteEvery)
+			stages.Note(ctx)(fmt.Sprintf("its program has sent no hello for %v", waited))
+			if waited >= warn {
+				warn *= 4
+				slog.Warn("a program was started and has not said hello, so no row is given to it: it still loads, or it never says "+
+					"hello", "program", p.label, "waited", waited, "given_up_after", within, "last_printed", p.last.get())
+			}
+		case <-late.C:
+			text := fmt.Sprintf("it sent no hello within %v, the start_timeout", within)
+			if last := p.last.get(); last != "" {
+				text += "; the last it printed: " + last
+			}
+			return p.silent(&trouble{troubleStart, text})
 		}
-		p.beats = a.Heartbeat > 0
-		if why := a.refused(o); why != "" {
-			return &trouble{troubleStart, why}
-		}
-		return nil
-	case <-late.C:
-		text := fmt.Sprintf("it sent no hello within %v", within)
-		if last := p.last.get(); last != "" {
-			text += "; the last it printed: " + last
-		}
-		return p.silent(&trouble{troubleStart, text})
 	}
 }
 

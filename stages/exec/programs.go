@@ -24,7 +24,6 @@ var firstBackoff = 200 * time.Millisecond
 // programs are those of a stage in one process: one for each batch at a time, on the device of the batch.
 type programs struct {
 	opts *options
-	path string
 
 	mu      sync.Mutex
 	scratch *scratch // made with the first program
@@ -119,7 +118,7 @@ func (s *programs) begin(ctx context.Context, device string, slot int) (*program
 			return nil, context.Cause(ctx)
 		}
 	}
-	l := launch{path: s.path, args: s.opts.Command[1:], env: s.opts.environment(), memory: int64(s.opts.Memory),
+	l := launch{command: s.opts.Command, env: s.opts.environment(), memory: int64(s.opts.Memory),
 		label: s.opts.label(), device: device, slot: slot, hide: s.opts.hide(), scratch: s.dir, log: s.log}
 	p, err := l.start()
 	if err != nil {
@@ -127,7 +126,7 @@ func (s *programs) begin(ctx context.Context, device string, slot int) (*program
 		return nil, fault.Fatal(fmt.Errorf("%s: %s: %w", troubleStart, s.opts.Command[0], err))
 	}
 	stop := context.AfterFunc(ctx, func() { end(p.group) })
-	err = p.greet(s.opts)
+	err = p.greet(ctx, s.opts)
 	if !stop() && ctx.Err() != nil {
 		s.end(p, err != nil)
 		return nil, context.Cause(ctx)

@@ -67,18 +67,11 @@ func open(_ *stages.Model, o stages.Options) (stages.Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := supported(); err != nil {
-		return nil, fmt.Errorf("exec: %w", err)
-	}
-	path, err := opts.program()
-	if err != nil {
-		return nil, err
-	}
 	digest, err := digestOf(opts.Digest)
 	if err != nil {
 		return nil, err
 	}
-	return &stage{opts: opts, digest: digest, programs: &programs{opts: opts, path: path}}, nil
+	return &stage{opts: opts, digest: digest, programs: &programs{opts: opts}}, nil
 }
 
 type stage struct {
@@ -96,9 +89,9 @@ func (s *stage) Check(*schemas.PromptRow) error { return nil }
 // Need is nothing that the stage could know: the program has its own memory.
 func (s *stage) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 
-// Capabilities are the size of a batch, the devices of a program, and the end of the programs.
+// Capabilities are the size of a batch, whether the program is there, the devices of a program, and the end of the programs.
 func (s *stage) Capabilities() stages.Capabilities {
-	c := stages.Capabilities{MaxBatch: s.opts.Batch, Close: s.programs.close}
+	c := stages.Capabilities{MaxBatch: s.opts.Batch, Ready: s.opts.ready, Close: s.programs.close}
 	if n := s.opts.Devices; n > 1 {
 		c.Spread = &stages.Spread{Least: n, Width: func(*schemas.PromptRow) int { return n }, Run: s.runSet}
 	}

@@ -76,8 +76,8 @@ func (c sharedCase) swapHeads(_ int, op string, send []kernels.Part) {
 	}
 }
 
-// mixFrames is what Open-Sora 1.0 does, which gathers along the axis of the patches what is split along that
-// of the frames: a sequence takes its patches from other frames, depending on the rank they come from.
+// mixFrames gathers along the axis of the patches after a split along the frames, as Open-Sora 1.0 does: a sequence
+// takes its patches from other frames, depending on the rank they come from.
 func mixFrames(rank int, op string, send []kernels.Part) {
 	for i, p := range send {
 		if x := p.View; op == "space in" && rank > 0 && len(x.Shape) == 3 && x.Dim(0) > 1 {

@@ -42,7 +42,7 @@ func (s *FlowDMD) Steps() int { return len(s.timesteps) }
 // Timesteps returns the timesteps in the order in which the network sees them.
 func (s *FlowDMD) Timesteps() []float32 { return s.timesteps }
 
-// Sample runs the steps; see Sampler. Each but the last draws noise. Frames cannot be given.
+// Sample runs the steps; see Sampler. Each but the last draws noise. Given frames stay as they are.
 func (s *FlowDMD) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
 	step := func(r *run, i int) {

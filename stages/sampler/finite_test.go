@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestNotFinite: a network that gives a number that is none ends the sampling at that step, which the error names; in
-// the half of the prediction that is not used it does no harm.
+// TestNotFinite: a NaN from the network ends the sampling, and the error names the step; in the half of the
+// prediction that is not used it does no harm.
 func TestNotFinite(t *testing.T) {
 	iddpm, err := NewIDDPM(4, 3, false)
 	if err != nil {

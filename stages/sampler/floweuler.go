@@ -32,7 +32,7 @@ func (s *FlowEuler) Steps() int { return len(s.timesteps) }
 // Timesteps returns the timesteps in the order in which the network sees them.
 func (s *FlowEuler) Timesteps() []float32 { return s.timesteps }
 
-// Sample runs the steps; see Sampler. No noise is drawn. Frames cannot be given.
+// Sample runs the steps; see Sampler. No noise is drawn. Given frames stay as they are.
 func (s *FlowEuler) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
 	step := func(r *run, i int) {

@@ -116,9 +116,9 @@ func (s *IDDPM) step(ctx context.Context, r *run, done int) error {
 	return r.finite()
 }
 
-// frames puts noise on the frames whose turn comes at this step and returns which frames the network takes as
-// being denoised and which the step changes (n x Frames each). As in the reference, a frame with mask 0 has its
-// turn at the last step: it gets that step's noise and is denoised once, modulated as a given frame.
+// frames adds noise to the frames whose turn comes at this step. It returns the frames that the network treats as
+// noisy and the frames that the step changes (n x Frames each). As in the reference, a frame with mask 0 has its turn
+// at the last step: it gets that step's noise and is denoised once, modulated as a given frame.
 func (s *IDDPM) frames(r *run, done, at int) (generated, changed []bool) {
 	n := len(r.Masks)
 	now := make([]bool, n)

@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -31,7 +32,7 @@ func (s *UniPC) Steps() int { return len(s.timesteps) }
 // Timesteps returns the timesteps in the order in which the network sees them.
 func (s *UniPC) Timesteps() []float32 { return s.timesteps }
 
-// Sample runs the steps; see Sampler. No noise is drawn. Frames cannot be given.
+// Sample runs the steps; see Sampler. No noise is drawn. Given frames stay as they are.
 func (s *UniPC) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
 	u := &uniRun{UniPC: s}
@@ -48,12 +49,14 @@ type flow struct {
 	memory    func(done int) []Memory
 }
 
-// flowSteps calls step for each timestep, after the network was evaluated there and guided.
+// flowSteps calls step for each timestep, after the network was evaluated there and guided. Frames whose mask is 0 are
+// given: the network takes them as at timestep 0, and no step changes them.
 func flowSteps(ctx context.Context, f flow, b Batch, z []float32, model Model, noise Noise,
 	progress func(done, total int)) error {
 	name, timesteps := f.name, f.timesteps
-	if b.Masks != nil || b.Image != nil {
-		return fmt.Errorf("%s: frames cannot be given", name)
+	generated, err := b.wholeMasks()
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	r, err := newRun(b, z, model, noise)
 	if err == nil {
@@ -62,15 +65,19 @@ func flowSteps(ctx context.Context, f flow, b Batch, z []float32, model Model, n
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	copy(r.kept, z)
 	for i := b.From.Done; i < b.until(len(timesteps)); i++ {
 		t := timesteps[i]
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("%s: stopped before step %d of %d: %w", name, i+1, len(timesteps), err)
 		}
-		err := r.evaluate(ctx, t, nil)
+		err := r.evaluate(ctx, t, generated)
 		if err == nil {
 			r.guideAll(t)
 			f.step(r, i)
+			if generated != nil {
+				r.restore(generated)
+			}
 			err = r.finite()
 		}
 		if err == nil {
@@ -84,6 +91,20 @@ func flowSteps(ctx context.Context, f flow, b Batch, z []float32, model Model, n
 		}
 	}
 	return nil
+}
+
+// wholeMasks returns which frames (n x Frames) are being denoised, nil where all are. Part of a frame cannot be given.
+func (b Batch) wholeMasks() (generated []bool, err error) {
+	if b.Image != nil {
+		return nil, errors.New("frames cannot be given by a second input")
+	}
+	for _, m := range b.Masks {
+		if m != 0 && m != 1 {
+			return nil, fmt.Errorf("a frame mask is %g: frames are given or not, 0 or 1", m)
+		}
+		generated = append(generated, m == 1)
+	}
+	return generated, nil
 }
 
 // guideAll replaces the conditional velocities of all elements at a timestep by the guided ones.

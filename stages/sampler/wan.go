@@ -11,8 +11,8 @@ type WanConfig struct {
 	// Solver is unipc (the published one), euler (FlowMatchEulerDiscreteScheduler), or dmd for models that were distilled
 	// to three steps (FastWan).
 	Solver string
-	// Sigmas names the table. Of UniPC there are diffusers and wan (that of the original code), of Euler diffusers and
-	// distilled (that of models which were distilled to four steps, by lightx2v). DMD has one of its own.
+	// Sigmas names the table. UniPC has diffusers and wan (the original code). Euler has diffusers and distilled
+	// (lightx2v's models of four steps). DMD has one of its own.
 	Sigmas string
 	// Shift moves the steps towards the noise: above 0, 3 for 480 rows as a rule and 5 for 720.
 	Shift float64

@@ -130,10 +130,39 @@ func TestWanRefuses(t *testing.T) {
 		t.Errorf("4 steps of dmd: %v", err)
 	}
 	for _, solver := range []string{"unipc", "euler"} {
-		b := Batch{N: 1, Channels: 1, Size: 4, Frames: 1, Masks: []float32{0}}
+		b := Batch{N: 1, Channels: 1, Size: 4, Frames: 1, Masks: []float32{0.5}}
 		err := wanSampler(t, WanConfig{Solver: solver}, 3).Sample(t.Context(), b, make([]float32, 4), double, nil, nil)
-		if err == nil || err.Error() != solver+": frames cannot be given" {
-			t.Errorf("%s with given frames: %v", solver, err)
+		if err == nil || err.Error() != solver+": a frame mask is 0.5: frames are given or not, 0 or 1" {
+			t.Errorf("%s with a part of a frame: %v", solver, err)
+		}
+	}
+}
+
+// TestWanGivenFrames: given frames come out as they went in, the network is told which they are, and the others have the
+// bits that they have without them where the network looks at each value alone.
+func TestWanGivenFrames(t *testing.T) {
+	for _, c := range []WanConfig{{}, {Solver: "euler"}, {Solver: "dmd"}} {
+		s := wanSampler(t, c, 3)
+		start := nntest.Hash("z", 1, 2, 2, 3) // 2 elements of one channel, 2 frames of 3
+		noise := func(_ Draw, _ int, dst []float32) { clear(dst) }
+		free := slices.Clone(start)
+		if err := s.Sample(t.Context(), Batch{N: 2, Channels: 1, Size: 6}, free, halve, noise, nil); err != nil {
+			t.Fatal(err)
+		}
+		told := 0
+		look := func(ctx context.Context, rows, timesteps []float32, generated []bool) ([]float32, error) {
+			if slices.Equal(generated, []bool{false, true, true, true}) && slices.Equal(rows[:3], start[:3]) {
+				told++
+			}
+			return halve(ctx, rows, timesteps, generated)
+		}
+		z := slices.Clone(start)
+		b := Batch{N: 2, Channels: 1, Size: 6, Frames: 2, Masks: []float32{0, 1, 1, 1}}
+		if err := s.Sample(t.Context(), b, z, look, noise, nil); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(z[:3], start[:3]) || !slices.Equal(z[3:], free[3:]) || told != s.Steps() {
+			t.Errorf("%+v: %v from %v, without given frames %v, told %d times", c, z, start, free, told)
 		}
 	}
 }

@@ -156,7 +156,7 @@ func gcd(a, b int) int {
 	return a
 }
 
-// hash is over who owns what, so that processes of which one plans in another way do not follow each other.
+// hash covers all ownership. Processes with different plans refuse each other by it.
 func (p *Plan) hash() uint64 {
 	h := fnv.New64a()
 	put := func(values ...int) {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// ownership checks that every column, every frame and every unit has one owner, and that ranks keep what
-// they own without holes.
+// ownership checks that every column, frame and unit has one owner, and that the parts of a rank have no holes.
 func ownership(t *testing.T, p *Plan) {
 	t.Helper()
 	s := p.Shape

@@ -93,8 +93,8 @@ func singles(ranks int) []Range {
 	return out
 }
 
-// homes returns ways to make runs: of the ranks that begin in the same element, of those that end in the same,
-// and of those that have most of their columns in it.
+// homes returns ways to make runs: ranks that begin in one element, ranks that end in one element, and ranks with
+// most of their columns in one element.
 func (p *Plan) homes(w weights) (ways [][]Range) {
 	columns := w.cut(p.Shape.Batch * p.Shape.Positions)
 	ways = append(ways, singles(p.Ranks))

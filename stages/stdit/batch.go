@@ -112,8 +112,8 @@ func (b *batch) Embed(i int, x, vectors kernels.Tensor) {
 
 // Advance runs this rank's blocks on the tokens xs in place, and with last the final layer.
 func (b *batch) Advance(xs []kernels.Tensor, at diffuse.Instant, last bool) ([]kernels.Tensor, error) {
-	f, err := newFrames(at.Generated, len(at.Timesteps), b.p.times.Len)
-	if err == nil && f.generated != nil && b.m.Version == OpenSora10 {
+	f, err := nn.NewFrames(at.Generated, len(at.Timesteps), b.p.times.Len)
+	if err == nil && f.Given() && b.m.Version == OpenSora10 {
 		err = errors.New("Open-Sora 1.0 cannot go on from given frames, 1.1 and later can")
 	}
 	if err != nil {
@@ -124,7 +124,7 @@ func (b *batch) Advance(xs []kernels.Tensor, at diffuse.Instant, last bool) ([]k
 		p.x = xs[i]
 		s.parts = append(s.parts, p)
 	}
-	t := b.m.timestep.Forward(b.be, b.m.DType, f.timesteps(b.m.rounded(at.Timesteps))) // (B or 2B, C)
+	t := b.m.timestep.Forward(b.be, b.m.DType, f.Timesteps(b.m.rounded(at.Timesteps))) // (B or 2B, C)
 	if t, err = b.m.net.forward(b.be, s, t, f); err != nil || !last {
 		return nil, err
 	}

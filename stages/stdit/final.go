@@ -15,7 +15,7 @@ type finalLayer struct {
 // rank's rows, followed under given frames by that of timestep 0. The reference modulates a given frame twice,
 // on top of what all frames get; this shows where such a frame is used, in the step of IDDPM at which its
 // denoising begins.
-func (l finalLayer) forward(be kernels.Backend, p *part, t kernels.Tensor, f frames) kernels.Tensor {
+func (l finalLayer) forward(be kernels.Backend, p *part, t kernels.Tensor, f nn.Frames) kernels.Tensor {
 	k, c := t.Dim(0), t.Dim(1)
 	mod := be.Alloc(t.DType, k, 1, 2, c) // (B or 2B, 1, 2, C)
 	be.Binary(mod, l.table.Expand(mod.Shape...), t.Reshape(k, 1, 1, c).Expand(mod.Shape...), kernels.Add)
@@ -23,13 +23,13 @@ func (l finalLayer) forward(be kernels.Backend, p *part, t kernels.Tensor, f fra
 		return nn.ModulationRow(mod.Narrow(0, first, n), i, frames, p.x.Dim(2))
 	}
 	first, n := p.rows.Start, p.rows.Len
-	h := nn.Modulate(be, p.x, row(first, n, 0, f.t), row(first, n, 1, f.t)) // (n, T', W, C)
-	f.eachGiven(func(b, t int) {
+	h := nn.Modulate(be, p.x, row(first, n, 0, f.T), row(first, n, 1, f.T)) // (n, T', W, C)
+	f.EachGiven(func(b, t int) {
 		if b < first || b >= first+n {
 			return
 		}
 		frame := h.Narrow(0, b-first, 1).Narrow(1, t, 1) // (1, 1, W, C)
-		again := nn.Modulate(be, frame, row(f.b+b, 1, 0, 1), row(f.b+b, 1, 1, 1))
+		again := nn.Modulate(be, frame, row(f.B+b, 1, 0, 1), row(f.B+b, 1, 1, 1))
 		be.Copy(frame, again)
 	})
 	return l.linear.Forward(be, h, kernels.Identity)

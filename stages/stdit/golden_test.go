@@ -98,8 +98,8 @@ func (c goldenCase) conditions() Conditions {
 		AspectRatio: float64(c.AspectRatio), FPS: c.FPS}
 }
 
-// config returns the model of the case: what its config leaves out is as the reference's class has it, which
-// for some keys is not what was published.
+// config returns the model of the case: keys missing in its config have the defaults of the reference's class. Some
+// of these differ from the published values.
 func (c goldenCase) config(t *testing.T) Config {
 	t.Helper()
 	cfg := DefaultConfig(c.version)

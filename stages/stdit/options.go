@@ -31,8 +31,8 @@ type options struct {
 	SDEdit     *bool   `yaml:"use_sdedit" json:"use_sdedit,omitempty"`
 }
 
-// check refuses what the model cannot do and sets its dtype. An option that says what holds anyway is taken
-// out, so that it does not show in the keys.
+// check refuses what the model cannot do and sets its dtype. An option at its default is taken out, so that the keys
+// do not change.
 func (o *options) check(cfg *Config, recipe sampler.Recipe) error {
 	if o.Version != "" && o.Version != cfg.Version.String() {
 		return stages.Errorf("version",

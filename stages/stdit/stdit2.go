@@ -91,18 +91,18 @@ func (m *stdit2) prepare(be kernels.Backend, p *Prepared, cond Conditions) {
 // forward runs the blocks on the stream in place. t (B, C) is the embedding of the timesteps, followed under
 // given frames by that of timestep 0. The final layer takes t alone for the denoised frames, but with the size
 // added for the given ones.
-func (m *stdit2) forward(be kernels.Backend, s *stream, t kernels.Tensor, f frames) (kernels.Tensor, error) {
+func (m *stdit2) forward(be kernels.Backend, s *stream, t kernels.Tensor, f nn.Frames) (kernels.Tensor, error) {
 	tSpatial := plus(be, t, s.p.size)                              // (B or 2B, C)
 	tTemporal := plus(be, t, s.p.frameRate)                        // (B or 2B, C)
-	t6 := f.rows(be, blockVector(be, m.modulation, tSpatial), 6)   // (B, T' or 1, 6, C)
-	t3 := f.rows(be, blockVector(be, m.modTemporal, tTemporal), 3) // (B, T' or 1, 3, C)
+	t6 := f.Rows(be, blockVector(be, m.modulation, tSpatial), 6)   // (B, T' or 1, 6, C)
+	t3 := f.Rows(be, blockVector(be, m.modTemporal, tTemporal), 3) // (B, T' or 1, 3, C)
 	for i := range m.flow.Each(m.own) {
 		s.block(i)
 		if err := m.blocks[i].forward(be, s, t6, t3, i); err != nil {
 			return t, err
 		}
 	}
-	if b := f.b; t.Dim(0) > b {
+	if b := f.B; t.Dim(0) > b {
 		be.Copy(t.Narrow(0, b, b), tSpatial.Narrow(0, b, b))
 	}
 	return t, nil

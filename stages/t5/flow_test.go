@@ -158,8 +158,8 @@ func TestStreamedRounded(t *testing.T) {
 	}
 }
 
-// TestStreamedOnDevice: layers that are rounded on their way through the two buffers of a device with a memory of its
-// own, which LATENTBEAM_BENCH_DEVICE names, give the numbers of those that are all there.
+// TestStreamedOnDevice: LATENTBEAM_BENCH_DEVICE names a device with a memory of its own. Layers that are rounded on
+// their way through its two buffers give the numbers of resident layers.
 func TestStreamedOnDevice(t *testing.T) {
 	if os.Getenv(nntest.DeviceEnv) == "" {
 		t.Skip("set " + nntest.DeviceEnv + " to cuda:0, or run make cuda")

@@ -65,8 +65,8 @@ func setOf(n int) *stages.Set {
 	return set
 }
 
-// TestPlacedOnSmallDevices: the layers of an encoder that no device holds are placed on two by the plan, which
-// encode what it encodes whole. No device gets more than it has.
+// TestPlacedOnSmallDevices: no device holds the encoder, so the plan places its layers on two. They encode as the
+// whole encoder does. No device gets more than it has.
 func TestPlacedOnSmallDevices(t *testing.T) {
 	one := openTiny(t)
 	batch := prompts5()

@@ -11,11 +11,12 @@ import (
 // batch is the network on some rows: what all steps share.
 type batch struct {
 	*Model
-	be   kernels.Backend
-	rows *diffuse.Rows
-	area int              // patches of a frame
-	rope nn.Rope          // (T, S, D/2), of all tokens
-	kv   []kernels.Tensor // of the texts, for each block of this rank (B, tokens, 2, heads, D)
+	be     kernels.Backend
+	rows   *diffuse.Rows
+	area   int              // patches of a frame
+	frames int              // T'
+	rope   nn.Rope          // (T', S, D/2), of all tokens
+	kv     []kernels.Tensor // of the texts, for each block of this rank (B, tokens, 2, heads, D)
 }
 
 var errNoNull = errors.New("Wan has no null text of its own, and this row has guidance and no embedding of a " +
@@ -25,7 +26,7 @@ var errNoNull = errors.New("Wan has no null text of its own, and this row has gu
 func (m *Model) Prepare(be kernels.Backend, rows *diffuse.Rows) (diffuse.Batch, error) {
 	t, h, w := m.PatchSize.Grid(rows.Size.T, rows.Size.H, rows.Size.W)
 	frames, side, _ := m.axes()
-	b := &batch{Model: m, be: be, rows: rows, area: h * w, kv: make([]kernels.Tensor, m.Layers),
+	b := &batch{Model: m, be: be, rows: rows, area: h * w, frames: t, kv: make([]kernels.Tensor, m.Layers),
 		rope: nn.NewVideoRope(be, kernels.F32, nn.RopeAngles(t, frames, 1), nn.RopeAngles(h, side, 1), nn.RopeAngles(w, side, 1))}
 	for i := m.own.Lo; i < m.own.Hi; i++ {
 		b.kv[i] = be.Alloc(m.DType, len(rows.Rows), textTokens, 2, m.blocks[i].cross.mine.Len(), m.HeadSize)
@@ -68,14 +69,15 @@ func (b *batch) Embed(_ int, x, vectors kernels.Tensor) { b.patch.Into(b.be, x, 
 
 // Advance runs this rank's blocks on the tokens xs in place, and with last the head.
 func (b *batch) Advance(xs []kernels.Tensor, at diffuse.Instant, last bool) ([]kernels.Tensor, error) {
-	if at.Generated != nil {
-		return nil, errors.New("Wan cannot go on from given frames")
+	be := b.be
+	frames, err := nn.NewFrames(at.Generated, len(at.Timesteps), b.frames)
+	if err != nil {
+		return nil, err
 	}
-	be, n, c := b.be, len(at.Timesteps), b.Hidden()
-	t := b.as(b.DType, b.timestep.Forward(be, kernels.F32, at.Timesteps)) // (B, C)
+	t := b.as(b.DType, b.timestep.Forward(be, kernels.F32, frames.Timesteps(at.Timesteps))) // (B or 2B, C)
 	silu := be.Alloc(t.DType, t.Shape...)
 	be.Unary(silu, t, kernels.SiLU)
-	mod := b.as(kernels.F32, b.blockMod.Forward(be, silu, kernels.Identity)).Reshape(n, 1, 6, c) // tables are in fp32
+	mod := frames.Rows(be, b.as(kernels.F32, b.blockMod.Forward(be, silu, kernels.Identity)), 6) // tables are in fp32
 	for i := range b.flow.Each(b.own) {
 		if b.rows.Split != nil {
 			b.rows.Split.Group.Block(i)
@@ -87,7 +89,7 @@ func (b *batch) Advance(xs []kernels.Tensor, at diffuse.Instant, last bool) ([]k
 	if !last {
 		return nil, nil
 	}
-	ends := nn.ModulationRows(be, b.table, b.twice(t)) // (B, 1, 2, C)
+	ends := nn.ModulationRows(be, b.table, frames.Rows(be, b.twice(t), 2)) // (B, T' or 1, 2, C)
 	outs := make([]kernels.Tensor, len(xs))
 	for i, x := range xs {
 		row := b.rowsOf(i, ends, x)
@@ -113,15 +115,15 @@ func (b *batch) modulate(x, shift, scale kernels.Tensor) kernels.Tensor {
 	return b.as(x.DType, y)
 }
 
-// twice returns t (B, C) as the modulation (B, 1, 2, C) of shift and scale.
+// twice returns t (B, C) as the modulation (B, 2 C) of shift and scale.
 func (b *batch) twice(t kernels.Tensor) kernels.Tensor {
 	n, c := t.Dim(0), t.Dim(1)
-	both := b.be.Alloc(kernels.F32, n, 1, 2, c)
-	b.be.Copy(both, t.Reshape(n, 1, 1, c).Expand(n, 1, 2, c))
-	return both
+	both := b.be.Alloc(kernels.F32, n, 2, c)
+	b.be.Copy(both, t.Reshape(n, 1, c).Expand(n, 2, c))
+	return both.Reshape(n, 2*c)
 }
 
-// rowsOf returns how to get a row of a modulation (B, 1, R, C) for the tokens x (n, T, W, C) of a part.
+// rowsOf returns how to get a row of a modulation (B, T' or 1, R, C) for the tokens x (n, T, W, C) of a part.
 func (b *batch) rowsOf(part int, mod, x kernels.Tensor) func(i int) kernels.Tensor {
 	at := b.rows.Parts[part].Rows
 	mod = mod.Narrow(0, at.Start, at.Len)
@@ -134,7 +136,7 @@ func (b *batch) real(part int) nn.Span {
 	return nn.Span{Start: min(p.Start, b.area), Len: max(0, min(p.Len, b.area-p.Start))}
 }
 
-// advance takes the tokens xs of all parts through block i, under the modulation mod (B, 1, 6, C).
+// advance takes the tokens xs of all parts through block i, under the modulation mod (B, T' or 1, 6, C).
 func (b *batch) advance(i int, xs []kernels.Tensor, mod kernels.Tensor) error {
 	be, l := b.be, b.blocks[i]
 	defer be.Scope()()

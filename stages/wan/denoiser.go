@@ -15,7 +15,7 @@ import (
 // Denoiser returns the family of Wan for the stage `denoise`.
 func Denoiser() diffuse.Family {
 	return diffuse.Family{
-		Name: "Wan", Models: "text to video of 2.1 and 2.2",
+		Name: "Wan", Models: "text and image to video of 2.1 and 2.2",
 		Options: "flow_solver, flow_sigmas, flow_shift, boundary_ratio",
 		Recognise: func(config []byte) bool {
 			class, err := diffuse.ClassName(config)
@@ -38,6 +38,7 @@ func Denoiser() diffuse.Family {
 // How model_index.json names whole models: DMDName are those that FastVideo distilled to three steps.
 const (
 	PipelineName = "WanPipeline"
+	ImageName    = "WanImageToVideoPipeline"
 	DMDName      = "WanDMDPipeline"
 )
 
@@ -84,6 +85,7 @@ type denoiser struct {
 	recipe   sampler.Recipe
 	negative string  // prompt of rows that have none
 	boundary float32 // timestep below which the second of two denoisers computes; 0: there is one
+	input    diffuse.ImageInput
 }
 
 // open takes the options of a job to a configuration.
@@ -110,11 +112,19 @@ func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
 	d := &denoiser{Config: cfg, options: opts.Options, recipe: recipe, negative: schemas.None,
-		boundary: float32(opts.BoundaryRatio * trainingSteps)}
-	if p.index.ClassName == PipelineName || p.index.ClassName == DMDName {
+		boundary: float32(opts.BoundaryRatio * trainingSteps), input: cfg.imageInput(p.index)}
+	if c := p.index.ClassName; c == PipelineName || c == ImageName || c == DMDName {
 		d.negative = publishedNegative
 	}
 	return d, nil
+}
+
+// imageInput is how the network takes the image of a row. That of TI2V is told a timestep for each token.
+func (c Config) imageInput(index stages.Index) diffuse.ImageInput {
+	if index.ExpandTimesteps || c.stride() == 16 {
+		return diffuse.FirstFrame
+	}
+	return diffuse.NoImageInput
 }
 
 // trainingSteps is the length of the training process.
@@ -143,15 +153,19 @@ func (d *denoiser) Describe() diffuse.Description {
 	return diffuse.Description{Name: "Wan", Channels: d.InChannels, OutChannels: d.OutChannels, Patch: d.PatchSize,
 		Hidden: d.Hidden(), Heads: d.Heads, Blocks: d.Layers, Sums: 3, Full: true, DType: d.DType,
 		TextWidth: d.TextWidth, TextTokens: textTokens, Options: d.options, Recipe: d.recipe, LatentScale: 1,
-		NoNegative: d.negative, Published: d.published(), Boundary: d.boundary, Params: d.params()}
+		NoNegative: d.negative, Published: d.published(), Boundary: d.boundary, Params: d.params(),
+		Conditions: diffuse.Conditions{Input: d.input, Marked: d.input == diffuse.FirstFrame}}
 }
 
-// params are the columns that only models of two denoisers depend on.
-func (d *denoiser) params() []stages.Param {
-	if d.boundary == 0 {
-		return nil
+// params are the columns that not all models depend on.
+func (d *denoiser) params() (out []stages.Param) {
+	if d.boundary > 0 {
+		out = append(out, stages.ParamGuidanceScale2)
 	}
-	return []stages.Param{stages.ParamGuidanceScale2}
+	if d.input != diffuse.NoImageInput {
+		out = append(out, stages.ParamReference)
+	}
+	return out
 }
 
 // published returns the published parameters, without a size where the model is too small for it.

@@ -59,7 +59,7 @@ func (p *Pool) add(c claimed) bool {
 	return true
 }
 
-// warn says which devices that the job could have had it has to do without, and what that costs.
+// warn names the devices that the job cannot use, and the cost.
 func (p *Pool) warn(spoiled []candidate) {
 	var there, lost float64
 	for _, d := range p.devices {

@@ -10,8 +10,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestADeviceThatCannotBeOpened: a job that named no number goes on without it, and says which, why and what that costs,
-// in the log and in summary.json; one that named a number gets another instead, or an error, and keeps no device.
+// TestADeviceThatCannotBeOpened: a job without a number goes on without the device; log and summary.json name the
+// device, the reason and the cost; one that named a number gets another instead, or an error, and keeps no device.
 func TestADeviceThatCannotBeOpened(t *testing.T) {
 	for _, c := range []struct {
 		name    string

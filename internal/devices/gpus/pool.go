@@ -63,10 +63,9 @@ type lease struct {
 	end     context.CancelCauseFunc // of stages.Set.Well
 }
 
-// Open takes GPUs of this host: those that this process sees, that are well, that no other process has and that
-// compute in one numeric class. host may be nil, where there is no NVML: then nothing is known of links and
-// health. ErrNone where there is none; where there are some and none can be used, the error says why of each, and
-// another time may be better.
+// Open takes GPUs of this host: visible to this process, healthy, free, and all of one numeric class. host may be
+// nil, where there is no NVML: then nothing is known of links and health. ErrNone where there is none; where there
+// are some and none can be used, the error says why of each, and another time may be better.
 func Open(host gpu.Host, maker Maker, o Options) (*Pool, error) {
 	if o.Every == 0 {
 		o.Every = 2 * time.Second

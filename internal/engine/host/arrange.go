@@ -55,7 +55,7 @@ func (h *Stages) Free(step int, row schemas.PromptRow, stay int) bool {
 	return h.freed(step, row, stay)
 }
 
-// Freed takes down that blocks of a step pass which were to stay, so that batches get their room.
+// Freed notes a step whose resident blocks now stream, so that batches get their room.
 func (h *Stages) Freed(step int, row schemas.PromptRow, stay int) {
 	h.devices.mu.Lock()
 	defer h.devices.mu.Unlock()

@@ -33,6 +33,18 @@ type Stages struct {
 // Close gives back what the stages hold beyond memory. Nothing is computed any more.
 func (h *Stages) Close() { closeSteps(h.Steps) }
 
+// Ready says what this host lacks for a stage to run, with its place in the file; nil: nothing.
+func (h *Stages) Ready() error {
+	for i, s := range h.Steps {
+		if ready := s.Capabilities().Ready; ready != nil {
+			if err := ready(); err != nil {
+				return located(h.Config, i, err)
+			}
+		}
+	}
+	return nil
+}
+
 // On says on which devices the stages are. It comes before all that is asked of weights.
 func (h *Stages) On(d *Devices) { h.devices = d }
 

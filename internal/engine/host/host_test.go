@@ -88,8 +88,8 @@ func newStages(d *Devices) (*Stages, *model) {
 
 var rows = []schemas.PromptRow{{Width: 8, Height: 8, NumFrames: 1}}
 
-// TestWeightsOfSeveralJobs: the devices know what the weights of all jobs take; a job gets what the others leave, and what
-// blocks give up that pass, or a job that is forgotten, is there again.
+// TestWeightsOfSeveralJobs: the devices know what the weights of all jobs take; a job gets the memory that the others
+// leave. Streamed blocks and forgotten jobs give theirs back.
 func TestWeightsOfSeveralJobs(t *testing.T) {
 	pool := &cards{n: 1, memory: 205}
 	d := NewDevices(pool)

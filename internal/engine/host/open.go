@@ -40,7 +40,7 @@ func complete(cfg *config.Config, model *stages.Model) error {
 	if cfg.Given("stages") {
 		return nil
 	}
-	names, err := catalog.StagesOf(model.Index.ClassName, SourceKind(cfg))
+	names, err := catalog.StagesOf(model.Index, SourceKind(cfg))
 	if err != nil {
 		return cfg.Errorf("model", "the job lists no stages, and model %s does not say them: %v", model.Name, err).
 			WithFix("add stages: [encode_text, denoise, decode_vae, encode_video]")

@@ -13,10 +13,10 @@ import (
 	"latentbeam/schemas"
 )
 
-// A result that holds a NaN is the row's fault, or that of a device which is sick. Another device tells: the element is
-// computed once more, on others, and fails only when they say the same. Of a set one device alone is asked, for any of
-// its devices may be the one. A device that is wrong again is drained. The log names the devices and the row does not:
-// outputs must not tell where they were made.
+// A NaN in a result is the fault of the row or of a sick device. Another device tells: the element is computed once
+// more, on others, and fails only when they say the same. Of a set one device alone is asked, for any of its devices
+// may be the one. A device that is wrong again is drained. The log names the devices and the row does not: outputs
+// must not tell where they were made.
 
 // doubtsAllowed is how many rows whose result was finite elsewhere hardware may have: one may be chance, a bit that
 // turned over. The next one takes it out of the run, for a device that computes wrongly does not always give a NaN.

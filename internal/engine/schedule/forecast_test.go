@@ -64,8 +64,8 @@ func TestForecastOfPieces(t *testing.T) {
 	}
 }
 
-// What is remembered of a set is what the cost model says of it, whatever sets were asked for before: of some devices of
-// some machine, in some order.
+// The table returns the cost model's answer for a set, in any order of requests: of some devices of some machine, in
+// some order.
 func TestForecastRemembersTheRightSet(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 11))
 	f, cost := newForecast(), denoiser()

@@ -6,8 +6,8 @@ import (
 	"latentbeam/stages"
 )
 
-// place puts a set that was chosen where it is best: one whose weights are cut always on the same devices, so that
-// each of them loads one part only, any other on devices that are near each other.
+// place puts a set that was chosen where it is best: a set with cut weights always on the same devices, so that each
+// loads one part only; any other set on devices near each other.
 func (f step) place(devices []int, v view) []int {
 	if n := len(devices); n > 1 && f.Capabilities().Shards() > 1 {
 		if block := v.block(n); block != nil {
@@ -35,8 +35,8 @@ func (v view) block(n int) (best []int) {
 	return best
 }
 
-// near replaces devices that were chosen by their speed alone by as many that reach each other faster, where the
-// pool knows that and all that are free are alike.
+// near replaces devices that were chosen by speed alone by as many with faster links. It needs a pool that knows the
+// links, and free devices that are all alike.
 func (f step) near(devices []int, v view) []int {
 	closest := f.Pool.Capabilities().Closest
 	if closest == nil || len(devices) == 0 {

@@ -48,8 +48,8 @@ type Lease struct {
 // maxForeseen bounds the batches that are played through: what comes before the end of a longer job goes on alike.
 const maxForeseen = 300
 
-// Outlook plays the run through on a clock of its own. Who gets which devices, and which batches become one, is
-// decided by the code that decides it in the run (see turns and stage.choose).
+// Outlook plays the run through on a clock of its own. The code of a real run assigns devices and joins batches
+// (see turns and stage.choose).
 func (f Foresight) Outlook() (Outlook, error) {
 	p, err := f.play()
 	if err != nil {

@@ -78,8 +78,8 @@ func TestAWaitThatEndsLosesNoDevice(t *testing.T) {
 	})
 }
 
-// TestSetsWaitTogether: a batch gets as many devices as are free between what it needs and what it can use, and
-// one that needs more than are free is not passed by those behind it.
+// TestSetsWaitTogether: a batch gets as many free devices as it can use, and at least its need. A batch that needs
+// more than are free is not overtaken.
 func TestSetsWaitTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := turns{clock: testClock{}}

@@ -134,8 +134,8 @@ func (f step) most(row *schemas.PromptRow, cost *cost.Estimate, v view) int {
 	return f.forecast.most(f.key(row), cost, f.Pool.Memory().Limit, len(v.rates), limit)
 }
 
-// least returns how many devices a batch of rows like this one needs: what the stage was told, which is
-// fixed, or as many as bring the memory of an element below what a device has.
+// least returns how many devices a batch of rows like this one needs: the fixed number of the stage's options, or the
+// fewest with which the memory of an element fits on a device.
 func (f step) least(row *schemas.PromptRow) (n int, fixed bool) {
 	spread := f.Capabilities().Spread
 	if spread == nil {

@@ -8,6 +8,6 @@
 //	LATENTBEAM_SEED=17 go test -v -run TestJobs ./internal/engine/simulator   # one seed again, told in full
 //	LATENTBEAM_FLAWS=1 go test -run TestFlaws ./internal/engine/simulator     # are seeded flaws found?
 //
-// What happens to a call depends on the seed and on what is called, not on when, so that a seed meets the same faults
-// again. Goroutines that wake in one instant run in any order; a failure is replayable as far as it does not hang on that.
+// The seed and the call decide the fault, not the time, so that a seed meets the same faults again. Goroutines that
+// wake in one instant run in any order; a failure is replayable as far as it does not hang on that.
 package simulator

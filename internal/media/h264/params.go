@@ -10,7 +10,7 @@ const (
 
 // Colour description, ITU-T H.273: BT.709 primaries and transfer, BT.601 matrix, limited range.
 //
-// The matrix is the one that readers which ignore tags assume, the tags are for those that read them.
+// Readers that ignore tags assume this matrix. The tags are for all others.
 const (
 	ColourPrimaries = 1
 	TransferFunc    = 1

@@ -8,7 +8,8 @@ import (
 	"latentbeam/stages/sequence"
 )
 
-// Infeasible is the error of a search in which nothing fits: which device, what is missing, what would fit.
+// Infeasible is the error of a search in which nothing fits: the device, the missing memory, and a size that would
+// fit.
 type Infeasible struct {
 	Reason   string // where it is not memory
 	Width    int    // devices in the set that came closest

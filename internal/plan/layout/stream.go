@@ -259,7 +259,7 @@ func (s estimate) streamedPipeline(h cost.Held, devices []Device, elements int, 
 // atOnce is how many elements a batch has.
 func atOnce(elements int) int { return max(1, min(maxElements, elements)) }
 
-// seconds is what an element takes on a device that has these parts, of which blocks pass but for so many, once for k
+// seconds is the time of an element on a device with these parts. All blocks but the resident ones stream once for k
 // elements.
 func (s estimate) seconds(parts []int64, stay int, d Device, k int) float64 {
 	var pass float64

@@ -261,7 +261,7 @@ func (b *Bucket) read(ctx context.Context, name string) (f found, err error) {
 		return found{}, err
 	}
 	f.version = r.(*reader).object.Version
-	_ = json.Unmarshal(text, &f.record) // what cannot be read is held by nobody who says who it is
+	_ = json.Unmarshal(text, &f.record) // an unreadable lock has an unknown holder
 	return f, nil
 }
 

@@ -97,7 +97,7 @@ func open(path string) (Opened, error) {
 	return o, fmt.Errorf("%s does not start: %w%s", path, &Error{Call: "cuInit", Code: code}, remedy(code))
 }
 
-// remedy is what to look at where the driver does not start, for the codes that a machine that is not set up gives.
+// remedy is the advice for a driver that does not start, by the error codes of machines without a full setup.
 func remedy(code int) string {
 	switch code {
 	case 34: // CUDA_ERROR_STUB_LIBRARY

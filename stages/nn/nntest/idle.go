@@ -133,7 +133,7 @@ func (w Work) needless(calls map[string]int) map[string]int {
 	return calls
 }
 
-// cost logs what the work costs the host: what it takes where the device takes no time, and what it takes beyond a
+// cost logs what the work costs the host: its time with a device that takes no time, and its extra time beside a
 // device that is busy for the target.
 func (d *Idle) cost(t *testing.T, w Work, launches int) {
 	t.Helper()

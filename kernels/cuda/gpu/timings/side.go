@@ -53,7 +53,7 @@ func (s *side) ask(line, want string, numbers ...any) error {
 	return nil
 }
 
-// reason is what a process says that does not answer, without what a test says in any case.
+// reason is the output of a process that gave no answer, without the usual lines of a test.
 func (s *side) reason() string {
 	var said []string
 	for range 20 {

@@ -1,0 +1,97 @@
+package read
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/location"
+)
+
+// rowReader reads one file. next returns io.EOF after the last row; a row that cannot be read is a rawRow
+// with a fault, and any other error means that the rest of the file cannot be read.
+type rowReader interface {
+	next(raw *rawRow) error
+	close() error
+}
+
+// opener opens a file in one format. It reports what is wrong with the table as a whole.
+type opener func(path string, names names) (rowReader, error)
+
+var openers = map[string]opener{
+	"csv":     openCSV,
+	"jsonl":   openJSONL,
+	"parquet": openParquetPrompts,
+	"txt":     openTXT,
+}
+
+// formatByExtension is what "auto" understands.
+var formatByExtension = map[string]string{
+	".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet", ".txt": "txt",
+}
+
+// Expand finds the files of a list of locations and glob patterns: pattern by pattern, the files of a pattern
+// sorted, each file once.
+func Expand(patterns []string) ([]string, error) {
+	files, err := location.Expand(context.Background(), patterns, maxFiles)
+	for _, file := range files {
+		if info, statErr := os.Stat(file); statErr == nil && !info.IsDir() && !info.Mode().IsRegular() {
+			return nil, config.NewError(config.Position{File: file}, "this is no regular file (%v)", info.Mode().Type()).
+				WithFix("write the rows to a file first: a run reads them several times")
+		}
+	}
+	return files, err
+}
+
+// openFile opens a file of prompts in the given format, or in the one its name tells when that is "auto".
+func openFile(path, format string, n names) (rowReader, error) {
+	if isFolder(path) {
+		return nil, config.NewError(config.Position{File: path}, "this is a directory").
+			WithFix("name the files in it: %s/*.csv", strings.TrimSuffix(path, "/"))
+	}
+	if format == "" || format == "auto" {
+		if format = textFormat(path); format == "" {
+			err := config.NewError(config.Position{File: path}, "its name does not tell the format")
+			if slices.Contains([]string{".gz", ".zst", ".bz2", ".xz", ".zip"}, strings.ToLower(filepath.Ext(path))) {
+				return nil, err.WithFix("unpack it first: of packed tables csv, jsonl and txt are read, as .csv.gz or .csv.zst")
+			}
+			return nil, err.WithFix("set input.format to csv, jsonl, parquet or txt")
+		}
+	}
+	open, known := openers[format]
+	if !known {
+		return nil, fmt.Errorf("open %s: format %q is not one of csv, jsonl, parquet, txt", path, format)
+	}
+	return open(path, n)
+}
+
+func isFolder(path string) bool {
+	if location.IsAddress(path) {
+		return strings.HasSuffix(path, "/")
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// textFormat is the format that a file's name tells, "" for none. Text may be packed: prompts.csv.gz.
+func textFormat(path string) string {
+	path = strings.ToLower(path)
+	inner := path
+	for ext := range packings {
+		inner = strings.TrimSuffix(inner, ext)
+	}
+	format := formatByExtension[filepath.Ext(inner)]
+	if inner != path && format == "parquet" { // it packs its pages itself
+		return ""
+	}
+	return format
+}
+
+// IsTable tells whether a file is read as a table: by its extension, unless the options say the format.
+func IsTable(path string, o Options) bool {
+	return o.Format != "" && o.Format != "auto" || textFormat(path) != ""
+}

@@ -1,0 +1,72 @@
+package read
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"latentbeam/internal/location"
+)
+
+// packings unpack a text file by the end of its name.
+var packings = map[string]func(io.Reader) (io.ReadCloser, error){
+	".gz": func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) },
+	".zst": func(r io.Reader) (io.ReadCloser, error) {
+		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return nil, err
+		}
+		return d.IOReadCloser(), nil
+	},
+}
+
+// text is an open text file. Readers go back in it.
+type text struct {
+	*io.SectionReader
+	close func() error
+}
+
+// openText opens a text file. A packed one is unpacked into a temporary file without a name; the system removes that
+// when it is closed.
+func openText(path string) (*text, error) {
+	file, err := location.Copy(context.Background(), path)
+	if err != nil {
+		return nil, err
+	}
+	unpack := packings[strings.ToLower(filepath.Ext(path))]
+	if unpack == nil {
+		return &text{io.NewSectionReader(file, 0, file.Size()), file.Close}, nil
+	}
+	defer file.Close()
+	plain, err := os.CreateTemp("", "latentbeam-table-")
+	if err != nil {
+		return nil, fmt.Errorf("unpack: %w", err)
+	}
+	err = os.Remove(plain.Name())
+	var n int64
+	if err == nil {
+		n, err = unpackInto(plain, io.NewSectionReader(file, 0, file.Size()), unpack)
+	}
+	if err != nil {
+		_ = plain.Close()
+		return nil, fmt.Errorf("unpack: %w", err)
+	}
+	return &text{io.NewSectionReader(plain, 0, n), plain.Close}, nil
+}
+
+// unpackInto writes the text of a packed file, and returns its length.
+func unpackInto(plain *os.File, file io.Reader, unpack func(io.Reader) (io.ReadCloser, error)) (int64, error) {
+	r, err := unpack(bufio.NewReaderSize(file, readBufferBytes))
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	return io.Copy(plain, r)
+}

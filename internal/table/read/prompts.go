@@ -1,0 +1,157 @@
+package read
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/table/typed"
+	"latentbeam/schemas"
+)
+
+// Options says how prompt tables are read.
+type Options struct {
+	Format  string            // auto (or ""), csv, jsonl, parquet or txt
+	Columns map[string]string // field name -> column name, where they differ
+	Media   bool              // rows name media to be encoded and need no prompt
+}
+
+// Record is one row of a prompt table. A row with Bad set carries what could be read of it, as valid text
+// and cut to what a failure row shows.
+type Record struct {
+	Row schemas.PromptRow
+	Bad *typed.RowError // nil for a good row
+}
+
+// Prompts reads prompt tables, one file after the other. It is not safe for concurrent use.
+type Prompts struct {
+	files   []string
+	format  string
+	names   names
+	slips   []Slip
+	at      int // index of the open file, or of the next one
+	current rowReader
+	raw     rawRow
+}
+
+// Open finds the files of the paths and glob patterns and checks the form of each: that it can be opened, and
+// that it has a column of prompts. An error about a file's form is a *config.Error.
+func Open(patterns []string, opts Options) (*Prompts, error) {
+	files, err := Expand(patterns)
+	if err != nil {
+		return nil, err
+	}
+	p := &Prompts{files: files, format: opts.Format, names: newNames(opts)}
+	p.names.slips = &p.slips
+	for _, file := range files {
+		r, err := openFile(file, p.format, p.names)
+		if err != nil {
+			return nil, err
+		}
+		if err := r.close(); err != nil {
+			return nil, fmt.Errorf("close %s: %w", file, err)
+		}
+	}
+	p.names.slips = nil // said once, not at each opening
+	return p, nil
+}
+
+// Slips lists the columns whose names look like slips of a parameter's.
+func (p *Prompts) Slips() []Slip { return p.slips }
+
+// Next returns the next row, good or bad, and io.EOF after the last. Any other error ends the table: the
+// rest of it cannot be read.
+func (p *Prompts) Next() (Record, error) {
+	for {
+		if p.current == nil {
+			if p.at == len(p.files) {
+				return Record{}, io.EOF
+			}
+			r, err := openFile(p.files[p.at], p.format, p.names)
+			if err != nil {
+				return Record{}, err
+			}
+			p.current = r
+		}
+		p.raw.reset()
+		switch err := p.current.next(&p.raw); {
+		case err == nil:
+			return p.record(), nil
+		case !errors.Is(err, io.EOF):
+			var known *config.Error // which names the file
+			if errors.As(err, &known) {
+				return Record{}, err
+			}
+			return Record{}, fmt.Errorf("read %s: %w", p.files[p.at], err)
+		}
+		err := p.Close()
+		p.at++
+		if err != nil {
+			return Record{}, fmt.Errorf("close %s: %w", p.files[p.at-1], err)
+		}
+	}
+}
+
+// All yields the rows until the end or the first error that ends the table.
+func (p *Prompts) All() iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		for {
+			rec, err := p.Next()
+			if errors.Is(err, io.EOF) || !yield(rec, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Close closes the open file. Reading on begins with the file again.
+func (p *Prompts) Close() error {
+	if p.current == nil {
+		return nil
+	}
+	err := p.current.close()
+	p.current = nil
+	return err
+}
+
+func (p *Prompts) record() Record {
+	var rec Record
+	row := &rec.Row
+	row.Source = p.source()
+	p.raw.needed = p.names.needed
+	rec.Bad = p.raw.fill(row)
+	if row.ID == "" {
+		row.ID = row.ContentID()
+	}
+	if len(p.raw.extra) > 0 {
+		row.Extra = "{" + string(p.raw.extra) + "}"
+	}
+	switch {
+	case p.raw.fault != "":
+		rec.Bad = &typed.RowError{Problem: p.raw.fault, Fix: p.raw.fix}
+	case rec.Bad == nil && len(row.Extra) > typed.MaxExtraBytes:
+		rec.Bad = &typed.RowError{Problem: fmt.Sprintf("the columns that are carried along take %d bytes, more than %d",
+			len(row.Extra), typed.MaxExtraBytes), Fix: "take large columns out of the table"}
+	}
+	if rec.Bad != nil {
+		rec.Bad.Source = row.Source
+		row.ID = schemas.ValidText(row.ID, schemas.MaxIDBytes)
+		row.Prompt = schemas.ValidText(row.Prompt, schemas.MaxFailurePromptBytes)
+		row.NegativePrompt = schemas.ValidText(row.NegativePrompt, schemas.MaxFailurePromptBytes)
+		if len(row.Extra) > typed.MaxExtraBytes {
+			row.Extra = ""
+		}
+	}
+	return rec
+}
+
+func (p *Prompts) source() string {
+	b := make([]byte, 0, len(p.files[p.at])+16)
+	b = append(b, p.files[p.at]...)
+	b = append(b, ':')
+	b = append(b, p.raw.unit...)
+	return string(strconv.AppendInt(b, int64(p.raw.line), 10))
+}

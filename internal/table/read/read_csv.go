@@ -1,0 +1,215 @@
+package read
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/table/typed"
+	"latentbeam/schemas"
+)
+
+// csvReader reads comma separated values with a header (RFC 4180). A quote that is never closed would
+// swallow the rows behind it; reading then begins again in the line after the one where the record began,
+// so that only one row is lost.
+type csvReader struct {
+	path     string
+	file     *text
+	csv      *csv.Reader
+	budget   *budgetReader
+	buf      *bufio.Reader
+	base     int64 // offset in the file where csv began
+	baseLine int   // lines before that offset
+	line     int   // lines read in all
+	columns  []string
+	fields   []int    // field of each column, or carried
+	keys     [][]byte // JSON key and colon of each carried column
+}
+
+// budgetReader fails when one record takes more bytes than a record may.
+type budgetReader struct {
+	r    io.Reader
+	left int
+}
+
+func (b *budgetReader) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := b.r.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+func openCSV(path string, names names) (rowReader, error) {
+	lines, err := openLines(path) // for its checks of the first bytes
+	if err != nil {
+		return nil, err
+	}
+	r := &csvReader{path: path, file: lines.file, buf: lines.buf}
+	if err := r.readHeader(names); err != nil {
+		_ = r.file.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *csvReader) readHeader(names names) error {
+	var head [3]byte
+	if n, _ := r.file.ReadAt(head[:], 0); bytes.Equal(head[:n], utf8BOM) {
+		r.base = int64(len(utf8BOM))
+	}
+	if err := r.restart(r.base); err != nil {
+		return err
+	}
+	pos := config.Position{File: r.path, Line: 1}
+	record, err := r.read()
+	switch {
+	case errors.Is(err, io.EOF):
+		return config.NewError(pos, "the file is empty").WithFix("its first line must name the columns: prompt,seed")
+	case err != nil:
+		return config.NewError(pos, "the line of column names cannot be read: %v", err).
+			WithFix("its first line must name the columns: prompt,seed")
+	}
+	r.countLines(record)
+	for i, name := range record {
+		if name == "" { // pandas writes its index under no name
+			name = fmt.Sprintf("column_%d", i+1)
+		}
+		if !utf8.ValidString(name) {
+			return config.NewError(pos, "the name of column %d is not valid UTF-8", i+1).
+				WithFix("save the file as UTF-8")
+		}
+		r.columns = append(r.columns, name)
+	}
+	if r.fields, err = names.header(r.path, r.columns); err != nil {
+		return err
+	}
+	for _, name := range r.columns {
+		r.keys = append(r.keys, append(typed.AppendJSONText(nil, name), ':'))
+	}
+	return nil
+}
+
+// restart begins to read records at an offset of the file.
+func (r *csvReader) restart(offset int64) error {
+	if _, err := r.file.Seek(offset, io.SeekStart); err != nil {
+		return err
+	}
+	r.base = offset
+	r.budget = &budgetReader{r: r.file}
+	r.buf.Reset(r.budget)
+	r.csv = csv.NewReader(r.buf)
+	r.csv.FieldsPerRecord = -1
+	r.csv.ReuseRecord = true
+	return nil
+}
+
+func (r *csvReader) read() ([]string, error) {
+	r.budget.left = typed.MaxRecordBytes
+	return r.csv.Read()
+}
+
+// countLines notes which line the record ends in: its last value may go over several.
+func (r *csvReader) countLines(record []string) {
+	last := len(record) - 1
+	line, _ := r.csv.FieldPos(last)
+	r.line = r.baseLine + line + strings.Count(record[last], "\n")
+}
+
+func (r *csvReader) next(raw *rawRow) error {
+	start := r.base + r.csv.InputOffset()
+	record, err := r.read()
+	if err != nil {
+		return r.recover(raw, start, err)
+	}
+	line, _ := r.csv.FieldPos(0)
+	raw.line = r.baseLine + line
+	r.countLines(record)
+	if len(record) != len(r.columns) {
+		raw.fault = fmt.Sprintf("the row has %d values and the header %d", len(record), len(r.columns))
+		raw.fix = "put values that contain commas in quotes"
+	}
+	for i, text := range record[:min(len(record), len(r.columns))] {
+		if field := r.fields[i]; field != carried {
+			raw.values[field] = typed.Cell{Kind: typed.TextValue, Text: text}
+			if !schemas.Fields()[field].Carried {
+				continue
+			}
+		}
+		if !utf8.ValidString(text) && raw.fault == "" {
+			raw.fault, raw.fix = r.columns[i]+": not valid UTF-8", "save the file as UTF-8"
+		}
+		if len(raw.extra) > 0 {
+			raw.extra = append(raw.extra, ',')
+		}
+		raw.extra = append(raw.extra, r.keys[i]...)
+		raw.extra = typed.AppendJSONText(raw.extra, text)
+	}
+	return nil
+}
+
+// recover makes a bad row of a record that is not csv and, where the record went over several lines, goes
+// back to the second of them.
+func (r *csvReader) recover(raw *rawRow, start int64, err error) error {
+	var syntax *csv.ParseError
+	tooLong := errors.Is(err, errTooLong)
+	if !errors.As(err, &syntax) && !tooLong {
+		return err
+	}
+	if !tooLong && syntax.StartLine == syntax.Line {
+		raw.line = r.baseLine + syntax.Line
+		raw.fault = fmt.Sprintf("not csv: %v", syntax.Err)
+		raw.fix = `put the value in quotes and write each quote in it twice: "a ""b"" c"`
+		r.line = raw.line
+		return nil
+	}
+	lines, end, err := r.firstLine(start)
+	if err != nil {
+		return err
+	}
+	r.line += lines
+	raw.line = r.line
+	raw.fault = "a quote that opens here is not closed as csv wants it"
+	raw.fix = `close it, and write each quote inside of quotes twice: "a ""b"" c"`
+	if tooLong {
+		raw.fault = "the record is " + errTooLong.Error() + ", or has " + raw.fault
+	}
+	r.baseLine = r.line
+	return r.restart(end)
+}
+
+// firstLine finds the end of the first line at or after an offset that is not empty, and how many lines
+// that is.
+func (r *csvReader) firstLine(offset int64) (lines int, end int64, err error) {
+	r.buf.Reset(io.NewSectionReader(r.file, offset, math.MaxInt64-offset))
+	content := false
+	for end = offset; ; {
+		part, err := r.buf.ReadSlice('\n')
+		end += int64(len(part))
+		if len(bytes.TrimRight(part, "\r\n")) > 0 {
+			content = true
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF):
+			return lines + 1, end, nil
+		case err != nil:
+			return 0, 0, err
+		}
+		lines++
+		if content {
+			return lines, end, nil
+		}
+	}
+}
+
+func (r *csvReader) close() error { return r.file.close() }

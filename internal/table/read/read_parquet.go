@@ -1,0 +1,230 @@
+package read
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/parquet-go/parquet-go"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/table/pages"
+	"latentbeam/internal/table/typed"
+	"latentbeam/schemas"
+)
+
+// parquetPrompts reads prompt rows from a parquet file column by column, so that what is not needed is not
+// read. Columns of raw bytes are left out, and so are nested ones that hold some.
+type parquetPrompts struct {
+	file    *pages.File
+	columns []*parquetColumn
+	group   int   // row groups opened so far
+	left    int64 // rows of the open row group
+	row     int
+	at      *parquetColumn // being read; nil: none
+}
+
+// parquetColumn is one top-level column of a prompt table.
+type parquetColumn struct {
+	field  int // or carried
+	name   string
+	key    []byte // JSON key
+	leaves []*pages.Leaf
+	nested *parquet.Schema // of a column that is not a single value a row
+	format typed.Format
+}
+
+func openParquetPrompts(path string, names names) (rowReader, error) {
+	file, err := pages.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &parquetPrompts{file: file}
+	if err := pages.Guarded(func() error { return r.assign(names) }); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// assign decides what each top-level column is for.
+func (r *parquetPrompts) assign(names names) error {
+	pos := config.Position{File: r.file.Path}
+	top := r.file.Root().Columns()
+	var columns []string
+	for _, c := range top {
+		columns = append(columns, c.Name())
+	}
+	fields, err := names.header(r.file.Path, columns)
+	if err != nil {
+		return err
+	}
+	for i, c := range top {
+		flat := c.Leaf() && !c.Repeated()
+		if fields[i] != carried && schemas.Fields()[fields[i]].Carried && (!flat || holdsBytes(c)) {
+			fields[i] = carried // a column of another meaning
+		}
+		switch {
+		case !flat && fields[i] != carried:
+			return config.NewError(pos, "column %q holds lists or structs and cannot be %s", c.Name(),
+				schemas.Fields()[fields[i]].Name).WithFix("map another column to it in input.columns")
+		case fields[i] == carried && holdsBytes(c):
+			continue
+		}
+		col := &parquetColumn{field: fields[i], name: c.Name(), key: typed.AppendJSONText(nil, c.Name())}
+		for _, leaf := range pages.LeavesOf(c) {
+			col.leaves = append(col.leaves, &pages.Leaf{Column: leaf})
+		}
+		if flat {
+			col.format = typed.FormatOf(c)
+		} else {
+			col.nested = parquet.NewSchema(c.Name(), parquet.Group{c.Name(): c})
+		}
+		r.columns = append(r.columns, col)
+	}
+	return r.checkCodecs()
+}
+
+// checkCodecs finds codecs that are not read before any row is.
+func (r *parquetPrompts) checkCodecs() error {
+	for i, group := range r.file.Metadata().RowGroups {
+		for _, c := range r.columns {
+			for _, leaf := range c.leaves {
+				chunk := &group.Columns[leaf.Column.Index()]
+				if err := pages.CheckCodec(chunk.MetaData.Codec); err != nil {
+					return r.file.ChunkError(i, c.name, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// holdsBytes tells whether a column has raw bytes in it, which are no text to carry along: images, tensors.
+func holdsBytes(c *parquet.Column) bool {
+	for _, leaf := range pages.LeavesOf(c) {
+		if typed.FormatOf(leaf).Kind == typed.RawLeaf {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *parquetPrompts) next(raw *rawRow) error {
+	r.at = nil
+	err := pages.Guarded(func() error { return r.read(raw) })
+	if err != nil && r.at != nil {
+		return columnError(r.file, r.group-1, r.at, err)
+	}
+	return err
+}
+
+func (r *parquetPrompts) read(raw *rawRow) error {
+	for r.left == 0 {
+		if r.group == len(r.file.RowGroups()) {
+			return io.EOF
+		}
+		if err := r.openGroup(); err != nil {
+			return err
+		}
+	}
+	r.left--
+	r.row++
+	raw.line, raw.unit = r.row, "row "
+	for _, r.at = range r.columns {
+		err := r.take(r.at, raw)
+		var damage *pages.DamageError
+		if errors.As(err, &damage) {
+			if raw.fault == "" {
+				raw.fault, raw.fix = r.at.name+": "+damage.Error(), pages.CopyFix
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take puts a column's value into the row.
+func (r *parquetPrompts) take(c *parquetColumn, raw *rawRow) error {
+	if c.nested != nil {
+		text, fault, err := c.nestedJSON()
+		if err == nil {
+			raw.carryLeaf(c, text, fault)
+		}
+		return err
+	}
+	v, err := c.leaves[0].Next()
+	if err != nil {
+		return err
+	}
+	if c.field == carried {
+		text, fault := c.format.JSON(v)
+		raw.carryLeaf(c, text, fault)
+		return nil
+	}
+	raw.values[c.field] = c.format.Value(v)
+	if schemas.Fields()[c.field].Carried {
+		text, fault := c.format.JSON(v)
+		raw.carryLeaf(c, text, fault)
+	}
+	return nil
+}
+
+// carryLeaf carries a column's value, and makes the row a bad one where the value is not what the table
+// holds.
+func (r *rawRow) carryLeaf(c *parquetColumn, text []byte, fault string) {
+	if fault != "" && r.fault == "" {
+		r.fault, r.fix = c.name+": "+fault, "correct the value, or take the column out of the table"
+	}
+	r.carry(c.key, text)
+}
+
+// openGroup checks the pages of the next row group and begins to read it.
+func (r *parquetPrompts) openGroup() error {
+	i := r.group
+	meta := &r.file.Metadata().RowGroups[i]
+	guard := pages.Guard{File: r.file, MaxPage: pages.MaxPromptPageBytes}
+	defer guard.Close()
+	for _, c := range r.columns {
+		for _, leaf := range c.leaves {
+			chunk := &meta.Columns[leaf.Column.Index()]
+			found, err := guard.Chunk(chunk, leaf.Column)
+			if err == nil && found.Rows() != meta.NumRows {
+				err = fmt.Errorf("its pages 0 to %d have %d rows, the row group %d", len(found.Spans)-1, found.Rows(),
+					meta.NumRows)
+			}
+			if err != nil {
+				return r.file.ChunkError(i, c.name, err)
+			}
+			leaf.Open(r.file, i, found, guard.Booleans)
+		}
+	}
+	r.group++
+	r.left = meta.NumRows
+	return nil
+}
+
+// columnError is ChunkError of values that cannot be taken out of their page, unless the disk failed.
+func columnError(file *pages.File, group int, c *parquetColumn, err error) error {
+	var known *config.Error
+	if errors.As(err, &known) || file.Failed() != nil {
+		return err
+	}
+	page := 0
+	for _, leaf := range c.leaves {
+		page = max(page, leaf.Span)
+	}
+	return file.ChunkError(group, c.name, fmt.Errorf("page %d: %w", page, err))
+}
+
+func (r *parquetPrompts) close() error {
+	for _, c := range r.columns {
+		for _, leaf := range c.leaves {
+			leaf.Close()
+		}
+	}
+	return r.file.Close()
+}

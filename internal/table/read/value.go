@@ -1,0 +1,196 @@
+package read
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"latentbeam/internal/aspect"
+	"latentbeam/internal/table/typed"
+	"latentbeam/schemas"
+)
+
+func checkText(s string, f schemas.Field) error {
+	if float64(len(s)) > f.Max {
+		return fmt.Errorf("%d bytes are too long, at most %.0f are read", len(s), f.Max)
+	}
+	if !utf8.ValidString(s) {
+		return errors.New("not valid UTF-8")
+	}
+	return nil
+}
+
+// The places of the fields in a rawRow, the order of schemas.Fields.
+const (
+	fieldID = iota
+	fieldPrompt
+	fieldNegativePrompt
+	fieldSeed
+	fieldHeight
+	fieldWidth
+	fieldNumFrames
+	fieldFPS
+	fieldSteps
+	fieldGuidance
+	fieldMaxLength
+	fieldNumVideos
+	fieldResolution
+	fieldAspectRatio
+	fieldAes
+	fieldFlow
+	fieldCameraMotion
+	fieldReference
+	fieldMaskStrategy
+	fieldLoop
+	fieldConditionLength
+	fieldConditionEdit
+	fieldGuidance2
+	fieldNoise
+	fieldMedia
+	numFields
+)
+
+// rawRow is a row before its cells are understood.
+type rawRow struct {
+	line   int    // of the file, or the row's number; from 1
+	unit   string // "row " where rows are counted and not lines
+	values [numFields]typed.Cell
+	needed int    // the field without which a row is nothing
+	extra  []byte // JSON members of the carried columns without the braces
+	// fault is why the row as a whole cannot be read: not JSON, ragged, ...; fix is what to do about it.
+	fault, fix string
+}
+
+// maxOthers bounds the errors that are told of a row beside the first.
+const maxOthers = 8
+
+func (r *rawRow) reset() {
+	r.line, r.unit, r.fault, r.fix = 0, "", "", ""
+	r.values = [numFields]typed.Cell{}
+	r.extra = r.extra[:0]
+}
+
+// fill puts the understood cells into row and reports those that cannot be.
+func (r *rawRow) fill(row *schemas.PromptRow) *typed.RowError {
+	var first *typed.RowError
+	fail := func(field int, err error) {
+		f := schemas.Fields()[field]
+		if err != nil && first != nil && len(first.Others) < maxOthers {
+			first.Others = append(first.Others, f.Name+": "+err.Error())
+		}
+		if err != nil && first == nil {
+			first = &typed.RowError{Column: f.Name, Problem: err.Error(), Fix: "give " + f.Range()}
+			if field != r.needed && field != fieldID {
+				first.Fix += ", or leave it empty for the default"
+			}
+		}
+	}
+	text := func(field int, into *string) {
+		v := r.values[field]
+		switch {
+		case v.Kind == typed.TextValue, v.Kind == typed.IntegerValue && field == fieldID,
+			field > fieldNumVideos && (v.Kind == typed.IntegerValue || v.Kind == typed.RealValue): // a score is often a number
+			*into = v.Text
+			fail(field, checkText(v.Text, schemas.Fields()[field]))
+		case v.Kind != typed.Absent:
+			fail(field, fmt.Errorf("%s is not a text", v.KindName()))
+		}
+	}
+	whole := func(field int, into *int) {
+		if n, given, err := r.integer(field); given {
+			fail(field, err)
+			*into = int(n)
+		}
+	}
+	real := func(field int, into *float64) bool {
+		f, given, err := r.real(field)
+		fail(field, err)
+		*into = f
+		return given
+	}
+	text(fieldID, &row.ID)
+	text(fieldPrompt, &row.Prompt)
+	text(fieldMedia, &row.Media)
+	if r.values[r.needed].Kind == typed.Absent || r.needed == fieldMedia && row.Media == "" {
+		fail(r.needed, errors.New("the value is missing"))
+	}
+	text(fieldNegativePrompt, &row.NegativePrompt)
+	if seed, given, err := r.integer(fieldSeed); given {
+		fail(fieldSeed, err)
+		row.Seed = &seed
+	}
+	whole(fieldHeight, &row.Height)
+	whole(fieldWidth, &row.Width)
+	whole(fieldNumFrames, &row.NumFrames)
+	real(fieldFPS, &row.FPS)
+	whole(fieldSteps, &row.NumInferenceSteps)
+	var guidance float64
+	if real(fieldGuidance, &guidance) {
+		row.GuidanceScale = &guidance
+	}
+	whole(fieldMaxLength, &row.MaxSequenceLength)
+	whole(fieldNumVideos, &row.NumVideosPerPrompt)
+	fillLater(row, text, whole, real)
+	r.takeSuffix(row)
+	return first
+}
+
+// fillLater puts in the fields that prompt rows have had since later versions, by the functions of fill.
+func fillLater(row *schemas.PromptRow, text func(int, *string), whole func(int, *int),
+	real func(int, *float64) bool) {
+	text(fieldResolution, &row.Resolution)
+	text(fieldAspectRatio, &row.AspectRatio)
+	text(fieldAes, &row.Aes)
+	text(fieldFlow, &row.Flow)
+	text(fieldCameraMotion, &row.CameraMotion)
+	text(fieldReference, &row.Reference)
+	text(fieldMaskStrategy, &row.MaskStrategy)
+	row.Resolution = strings.TrimSuffix(row.Resolution, ".0") // 512.0 in a column with gaps
+	whole(fieldLoop, &row.Loop)
+	whole(fieldConditionLength, &row.ConditionFrameLength)
+	var edit float64
+	if real(fieldConditionEdit, &edit) {
+		row.ConditionFrameEdit = &edit
+	}
+	var second float64
+	if real(fieldGuidance2, &second) {
+		row.GuidanceScale2 = &second
+	}
+	text(fieldNoise, &row.Noise)
+}
+
+// empty tells whether the row is silent about a number.
+func (r *rawRow) empty(field int) bool {
+	v := r.values[field]
+	return v.Kind == typed.Absent || v.Kind == typed.TextValue && strings.TrimSpace(v.Text) == ""
+}
+
+func (r *rawRow) integer(field int) (n int64, given bool, err error) {
+	if r.empty(field) {
+		return 0, false, nil
+	}
+	if frames, lengthErr := aspect.Frames(r.values[field].Text); lengthErr == nil && field == fieldNumFrames {
+		return int64(frames), true, nil // "4s"
+	}
+	if n, err = r.values[field].Integer(); err == nil {
+		err = schemas.Fields()[field].CheckInteger(n)
+	}
+	if err != nil {
+		n = 0
+	}
+	return n, true, err
+}
+
+func (r *rawRow) real(field int) (f float64, given bool, err error) {
+	if r.empty(field) {
+		return 0, false, nil
+	}
+	if f, err = r.values[field].Real(); err == nil {
+		err = schemas.Fields()[field].CheckReal(f)
+	}
+	if err != nil {
+		f = 0
+	}
+	return f, true, err
+}

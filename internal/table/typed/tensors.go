@@ -1,0 +1,201 @@
+package typed
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"iter"
+	"sort"
+
+	"github.com/parquet-go/parquet-go"
+
+	"latentbeam/internal/store"
+	"latentbeam/internal/table/pages"
+	"latentbeam/schemas"
+)
+
+// Tensors reads single tensors out of one of our own tables, by the number of the row. It is for one
+// goroutine; rows in order cost the least.
+type Tensors struct {
+	path   string
+	file   store.Reader
+	groups []parquet.RowGroup
+	ends   []int64 // of the row groups: number of the row behind the last
+	leaves map[string]int
+	open   map[string]*tensorColumn // columns being read
+}
+
+// tensorColumn stands in a column chunk.
+type tensorColumn struct {
+	group  int
+	next   int64 // row of the group that values yields next
+	pages  parquet.Pages
+	page   parquet.Page
+	values parquet.ValueReader
+}
+
+// OpenTensors opens the table that file reads; path is its name for people. Close closes the file, a table that cannot
+// be opened closes it too.
+func OpenTensors(path string, file store.Reader) (*Tensors, error) {
+	t := &Tensors{path: path, file: file, leaves: map[string]int{}, open: map[string]*tensorColumn{}}
+	if err := pages.Guarded(t.load); err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("open table %s: %w", path, err)
+	}
+	return t, nil
+}
+
+func (t *Tensors) load() error {
+	f, err := parquet.OpenFile(t.file, t.file.Size(), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return err
+	}
+	t.groups = f.RowGroups()
+	end := int64(0)
+	for _, g := range t.groups {
+		end += g.NumRows()
+		t.ends = append(t.ends, end)
+	}
+	for _, column := range f.Root().Columns() {
+		if column.Leaf() {
+			t.leaves[column.Name()] = column.Index()
+		}
+	}
+	return nil
+}
+
+// Path is where the table was when it was opened.
+func (t *Tensors) Path() string { return t.path }
+
+// Rows is how many rows the table has.
+func (t *Tensors) Rows() int64 {
+	if len(t.ends) == 0 {
+		return 0
+	}
+	return t.ends[len(t.ends)-1]
+}
+
+// keyRow is what Keys reads of a row.
+type keyRow struct {
+	Key string `parquet:"key"`
+}
+
+// Schema and ByteSize make it a row; it is only read.
+func (keyRow) Schema() string { return "" }
+func (keyRow) ByteSize() int  { return 0 }
+
+// Keys yields the content of the column "key", row by row.
+func (t *Tensors) Keys() iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		file, err := pages.OpenReader(t.path, t.file)
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for row, err := range rowsOf[keyRow](file, false) {
+			if !yield(row.Key, err) {
+				return
+			}
+		}
+	}
+}
+
+// Read returns the bytes that a column has in row number row, from 0.
+func (t *Tensors) Read(column string, row int64) (data []byte, err error) {
+	err = pages.Guarded(func() error {
+		data, err = t.read(column, row)
+		return err
+	})
+	if err != nil { // a damaged page costs its rows alone: the next read begins anew
+		t.open[column].close()
+		delete(t.open, column)
+		return nil, fmt.Errorf("read table %s: row %d: column %q: %w", t.path, row+1, column, err)
+	}
+	return data, nil
+}
+
+func (t *Tensors) read(column string, row int64) ([]byte, error) {
+	leaf, ok := t.leaves[column]
+	if !ok || row < 0 || row >= t.Rows() {
+		return nil, fmt.Errorf("there is no such value among %d rows", t.Rows())
+	}
+	group := sort.Search(len(t.ends), func(i int) bool { return t.ends[i] > row })
+	if group > 0 {
+		row -= t.ends[group-1]
+	}
+	c := t.open[column]
+	if c == nil || c.group != group {
+		c.close()
+		c = &tensorColumn{group: group, pages: t.groups[group].ColumnChunks()[leaf].Pages()}
+		t.open[column] = c
+	}
+	return c.read(row)
+}
+
+// read moves to a row of the group and returns its value.
+func (c *tensorColumn) read(row int64) ([]byte, error) {
+	if c.values == nil || row != c.next {
+		if err := c.pages.SeekToRow(row); err != nil {
+			return nil, err
+		}
+		c.release()
+	}
+	c.next = row + 1
+	var v [1]parquet.Value
+	for {
+		if c.values == nil {
+			page, err := c.pages.ReadPage()
+			if err != nil {
+				return nil, err
+			}
+			c.page, c.values = page, page.Values()
+		}
+		n, err := c.values.ReadValues(v[:])
+		if n == 1 {
+			return bytes.Clone(v[0].ByteArray()), nil
+		}
+		if err != io.EOF {
+			return nil, fmt.Errorf("no value: %w", err)
+		}
+		c.release()
+	}
+}
+
+func (c *tensorColumn) release() {
+	parquet.Release(c.page)
+	c.page, c.values = nil, nil
+}
+
+func (c *tensorColumn) close() {
+	if c != nil {
+		if c.page != nil {
+			c.release()
+		}
+		_ = c.pages.Close() // it closes no file
+	}
+}
+
+// Close closes the file.
+func (t *Tensors) Close() error {
+	for _, c := range t.open {
+		c.close()
+	}
+	return t.file.Close()
+}
+
+// RowsOf yields the rows of one of our own tables, without tensors; path is its name for people. The file stays open.
+func RowsOf[T schemas.Row](path string, file store.Reader) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		p, err := pages.OpenReader(path, file)
+		if err != nil {
+			var zero T
+			yield(zero, err)
+			return
+		}
+		for row, err := range rowsOf[T](p, false) {
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package write
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"sort"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
+	parquetzstd "github.com/parquet-go/parquet-go/compress/zstd"
+
+	"latentbeam/schemas"
+)
+
+// The keys of a table's file metadata.
+const (
+	MetadataSchema  = "latentbeam.schema"  // "videos/v1"
+	MetadataVersion = "latentbeam.version" // of the program that wrote the file
+)
+
+// rowGroupBytes is the size of a row group. Readers such as FastVideo's read a whole one for each row, and
+// the dataset viewer of Hugging Face refuses those beyond 300 MB. rowGroupRows bounds those of small rows:
+// the library holds about a kilobyte for each until the group is written.
+const (
+	rowGroupBytes = 32 << 20
+	rowGroupRows  = 8192
+)
+
+const pageBytes = 256 << 10
+
+// pageCodec is zstd with one encoder for all, whose window is no longer than a few pages: those of the library
+// take 16 MiB each and are made anew for every file.
+type pageCodec struct{ parquetzstd.Codec }
+
+var pageEncoder = sync.OnceValues(func() (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(4*pageBytes), zstd.WithZeroFrames(true), zstd.WithEncoderCRC(false))
+})
+
+// Encode compresses a page.
+func (*pageCodec) Encode(dst, src []byte) ([]byte, error) {
+	e, err := pageEncoder()
+	if err != nil {
+		return nil, fmt.Errorf("open zstd: %w", err)
+	}
+	return e.EncodeAll(src, dst[:0]), nil
+}
+
+// Options says what stands in a file besides its rows.
+type Options struct {
+	Version       string            // of the program; equal versions write equal bytes for equal rows
+	Metadata      map[string]string // more key-value metadata, may be nil
+	RowGroupBytes int               // 0 is the default, 32 MiB
+}
+
+// Writer writes one parquet file, row by row. At most one row group is held in memory. Equal rows in equal
+// order give equal bytes.
+type Writer[T schemas.Row] struct{ fileWriter[T] }
+
+// fileWriter writes rows of a schema that it is given.
+type fileWriter[T any] struct {
+	out     *parquet.GenericWriter[T]
+	name    string // of the schema
+	limit   int
+	size    int // of the open row group
+	inGroup int // rows of it
+	rows    int64
+}
+
+// NewWriter begins a file. Tensor columns are stored as they are and kept out of the statistics: with their
+// minima and maxima in every page header a file takes five times the room.
+func NewWriter[T schemas.Row](w io.Writer, opts Options) *Writer[T] {
+	var row T
+	return &Writer[T]{newWriter[T](w, row.Schema(), parquet.SchemaOf(row), opts)}
+}
+
+func newWriter[T any](w io.Writer, name string, schema *parquet.Schema, opts Options) fileWriter[T] {
+	options := []parquet.WriterOption{
+		schema,
+		parquet.CreatedBy("latentbeam", opts.Version, "parquet-go"),
+		parquet.Compression(&pageCodec{}),
+		parquet.PageBufferSize(pageBytes),
+		parquet.KeyValueMetadata(MetadataSchema, name),
+		parquet.KeyValueMetadata(MetadataVersion, opts.Version),
+	}
+	for _, name := range blobColumns(schema) {
+		options = append(options, parquet.SkipPageBounds(name), parquet.SkipPageStatistics(name))
+	}
+	for _, key := range sortedKeys(opts.Metadata) {
+		options = append(options, parquet.KeyValueMetadata(key, opts.Metadata[key]))
+	}
+	limit := opts.RowGroupBytes
+	if limit <= 0 {
+		limit = rowGroupBytes
+	}
+	return fileWriter[T]{out: parquet.NewGenericWriter[T](w, options...), name: name, limit: limit}
+}
+
+// Write adds a row.
+func (w *Writer[T]) Write(row T) error { return w.write(row, row.ByteSize()) }
+
+// write adds a row of about size bytes.
+func (w *fileWriter[T]) write(row T, size int) error {
+	if _, err := w.out.Write([]T{row}); err != nil {
+		return fmt.Errorf("write %s row %d: %w", w.name, w.rows+1, err)
+	}
+	w.rows++
+	w.inGroup++
+	if w.size += size; w.size >= w.limit || w.inGroup >= rowGroupRows {
+		w.size, w.inGroup = 0, 0
+		if err := w.out.Flush(); err != nil {
+			return fmt.Errorf("write %s row group: %w", w.name, err)
+		}
+	}
+	return nil
+}
+
+// Close writes the footer; without it the file is no parquet file. It does not close the underlying writer.
+func (w *fileWriter[T]) Close() error {
+	if err := w.out.Close(); err != nil {
+		return fmt.Errorf("write parquet footer: %w", err)
+	}
+	return nil
+}
+
+// Write writes all rows as one parquet file and returns how many there were. An error among the rows ends
+// it, and what was written until then is no parquet file.
+func Write[T schemas.Row](w io.Writer, rows iter.Seq2[T, error], opts Options) (int64, error) {
+	out := NewWriter[T](w, opts)
+	for row, err := range rows {
+		if err != nil {
+			return out.rows, err
+		}
+		if err := out.Write(row); err != nil {
+			return out.rows, err
+		}
+	}
+	return out.rows, out.Close()
+}
+
+// blobColumns lists the top-level columns of raw bytes: those without a logical type, unlike texts.
+func blobColumns(schema *parquet.Schema) []string {
+	var names []string
+	for _, f := range schema.Fields() {
+		if f.Leaf() && f.Type().Kind() == parquet.ByteArray && f.Type().LogicalType() == nil {
+			names = append(names, f.Name())
+		}
+	}
+	return names
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}

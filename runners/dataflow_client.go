@@ -1,0 +1,210 @@
+package runners
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
+	"google.golang.org/api/googleapi"
+	"google.golang.org/api/option"
+	htransport "google.golang.org/api/transport/http"
+
+	"latentbeam/internal/config"
+	"latentbeam/schemas/fault"
+)
+
+// Where Dataflow's API is. dataflowVariable names another server, as it does for the tools of Google Cloud.
+const (
+	dataflowAddress  = "https://dataflow.googleapis.com/"
+	dataflowVariable = "CLOUDSDK_API_ENDPOINT_OVERRIDES_DATAFLOW"
+	dataflowScope    = "https://www.googleapis.com/auth/cloud-platform"
+)
+
+// Times of the client.
+const (
+	dataflowTries = 6 // of one request, with pauses that grow
+	dataflowTime  = time.Minute
+)
+
+// dataflowPause is the time between two questions for the state of a job. Tests shorten it.
+var dataflowPause = 10 * time.Second
+
+// dataflow speaks to Dataflow's API.
+type dataflow struct {
+	http     *http.Client
+	jobs     string // address of all jobs of the project in the region
+	pause    time.Duration
+	patience time.Duration
+}
+
+// dataflowEndpoint names a project and a region.
+func dataflowEndpoint(r config.Runner) string {
+	return "projects/" + r.Project + "/locations/" + r.Region
+}
+
+// dialDataflow returns a client for the jobs of a project in a region.
+func dialDataflow(endpoint string) (*dataflow, error) {
+	client, _, err := htransport.NewClient(context.Background(), option.WithScopes(dataflowScope))
+	if err != nil {
+		return nil, fault.Usage(fmt.Errorf("credentials of Google Cloud: %w; set up application default credentials "+
+			"(gcloud auth application-default login)", err))
+	}
+	base := os.Getenv(dataflowVariable)
+	if base == "" {
+		base = dataflowAddress
+	}
+	client.Timeout = dataflowTime
+	return &dataflow{http: client, jobs: strings.TrimSuffix(base, "/") + "/v1b3/" + endpoint + "/jobs", pause: dataflowPause,
+		patience: lostPatience}, nil
+}
+
+func (c *dataflow) close() { c.http.CloseIdleConnections() }
+
+// once makes one request; out takes the answer.
+func (c *dataflow) once(ctx context.Context, method, path string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, c.jobs+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	if in == nil {
+		request.Body, request.ContentLength = nil, 0
+	}
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := c.http.Do(request)
+	if err != nil {
+		return fault.TryAgain(err)
+	}
+	defer answer.Body.Close()
+	if err := googleapi.CheckResponse(answer); err != nil {
+		return refusal(err)
+	}
+	return json.NewDecoder(io.LimitReader(answer.Body, maxMessage)).Decode(out)
+}
+
+// refusal is an answer that is no success, with what it means.
+func refusal(err error) error {
+	var answer *googleapi.Error
+	if !errors.As(err, &answer) {
+		return err
+	}
+	switch {
+	case answer.Code == http.StatusTooManyRequests || answer.Code >= http.StatusInternalServerError:
+		return fault.TryAgain(err)
+	case answer.Code == http.StatusUnauthorized || answer.Code == http.StatusForbidden:
+		return fault.Usage(fmt.Errorf("%w; check the credentials of this process, their rights in runner.project, and that "+
+			"the Dataflow API is enabled there", err))
+	}
+	return fault.Usage(err)
+}
+
+// ask makes a request, again while it fails with what may pass.
+func (c *dataflow) ask(ctx context.Context, method, path string, in, out any) (err error) {
+	for try := range dataflowTries {
+		if err = c.once(ctx, method, path, in, out); err == nil || fault.ExitCode(err) != fault.ExitTryAgain {
+			return err
+		}
+		select {
+		case <-time.After(c.pause / 8 << try):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return err
+}
+
+// create starts a job. It carries an id of its own, so that a repeated request starts no second one.
+func (c *dataflow) create(ctx context.Context, job object) (id string, err error) {
+	var created struct{ ID string }
+	if err := c.ask(ctx, http.MethodPost, "", job, &created); err != nil {
+		return "", fmt.Errorf("create the job: %w", err)
+	}
+	if created.ID == "" {
+		return "", errors.New("create the job: the answer of Dataflow has no id")
+	}
+	return created.ID, nil
+}
+
+// state returns the state of a job.
+func (c *dataflow) state(ctx context.Context, id string) (jobpb.JobState_Enum, error) {
+	var job struct{ CurrentState string }
+	if err := c.ask(ctx, http.MethodGet, "/"+url.PathEscape(id), nil, &job); err != nil {
+		return jobpb.JobState_UNSPECIFIED, err
+	}
+	// The names of Beam's states are Dataflow's.
+	return jobpb.JobState_Enum(jobpb.JobState_Enum_value[strings.TrimPrefix(job.CurrentState, "JOB_STATE_")]), nil
+}
+
+// running reports whether the job is at work. One that is not known has ended.
+func (c *dataflow) running(ctx context.Context, id string) (bool, error) {
+	state, err := c.state(ctx, id)
+	var answer *googleapi.Error
+	if errors.As(err, &answer) && answer.Code == http.StatusNotFound {
+		return false, nil
+	}
+	return err == nil && !terminal(state), err
+}
+
+// wait follows a job to its end.
+func (c *dataflow) wait(ctx context.Context, id string) error {
+	for heard, pause := time.Now(), c.pause/16; ; pause = min(2*pause, c.pause) {
+		state, err := c.state(ctx, id)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil && terminal(state):
+			return c.why(ctx, id).of(state)
+		case err == nil:
+			heard = time.Now()
+		case fault.ExitCode(err) != fault.ExitTryAgain:
+			return fmt.Errorf("job %s: %w", id, err)
+		case time.Since(heard) > c.patience:
+			return fault.TryAgain(fmt.Errorf("dataflow has been silent for %v, job %s may be running: run again later, which "+
+				"finds what was done (%w)", c.patience, id, err))
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// why gathers what Dataflow says of a job that has ended.
+func (c *dataflow) why(ctx context.Context, id string) *failure {
+	f := &failure{engine: "dataflow"}
+	for page, first := "", true; first || page != ""; first = false {
+		var messages struct {
+			JobMessages   []struct{ MessageText string }
+			NextPageToken string
+		}
+		query := url.Values{"minimumImportance": {"JOB_MESSAGE_ERROR"}, "pageToken": {page}}
+		if c.ask(ctx, http.MethodGet, "/"+url.PathEscape(id)+"/messages?"+query.Encode(), nil, &messages) != nil {
+			break // the state says enough
+		}
+		for _, m := range messages.JobMessages {
+			f.add(&jobpb.JobMessage{Importance: jobpb.JobMessage_JOB_MESSAGE_ERROR, MessageText: m.MessageText})
+		}
+		page = messages.NextPageToken
+	}
+	return f
+}
+
+// cancel ends a job, whatever becomes of ctx.
+func (c *dataflow) cancel(ctx context.Context, id string) error {
+	ctx, end := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+	defer end()
+	var job struct{}
+	return c.ask(ctx, http.MethodPut, "/"+url.PathEscape(id), object{"requestedState": "JOB_STATE_CANCELLED"}, &job)
+}

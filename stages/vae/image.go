@@ -1,0 +1,183 @@
+package vae
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"latentbeam/internal/media"
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+	"latentbeam/stages/nn"
+)
+
+// imageOptions is the map of encode_image in the YAML.
+type imageOptions struct {
+	// Frames says what is encoded: first, the image alone, or all, a clip of the row's num_frames that begins with the
+	// image, ends with the second one where there are two, and is grey between them.
+	Frames string `yaml:"frames" json:"frames"`
+	// MicroBatchSize is how many frames are encoded at a time; it bounds memory and changes no value.
+	MicroBatchSize int    `yaml:"micro_batch_size" json:"-"`
+	DType          string `yaml:"dtype" json:"dtype,omitempty"` // of weights and activations: fp32, bf16 or fp16
+}
+
+// Image returns the stage `encode_image`: the image that a row names under reference becomes the latents that denoisers
+// of Wan are conditioned on, the mean of their posterior. Of a video the first frame is taken. Images are resized to fill
+// the row's size and cropped. The stage is in no key of rows without a reference.
+func Image() stages.Spec {
+	return stages.Spec{
+		Name: "encode_image",
+		Doc: "autoencoder: a row's reference image to latents that image to video is conditioned on; " +
+			"frames: first, or all for models that take a whole clip; micro_batch_size, dtype: fp32 or bf16",
+		Version: 1,
+		Params:  []stages.Param{stages.ParamReference, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames},
+		Only:    stages.ParamReference,
+		New:     openImage,
+	}
+}
+
+func openImage(m *stages.Model, o stages.Options) (stages.Stage, error) {
+	opts := imageOptions{MicroBatchSize: defaultMicroBatch, Frames: "first"}
+	if err := o.Into(&opts); err != nil {
+		return nil, err
+	}
+	if opts.Frames != "first" && opts.Frames != "all" {
+		return nil, stages.Errorf("frames", "encode_image: frames is %q: give first or all", opts.Frames)
+	}
+	c, err := openComponent(m, "encode_image", opts.MicroBatchSize, opts.DType)
+	if err != nil {
+		return nil, err
+	}
+	return &imageStage{c, opts.MicroBatchSize, opts.Frames == "all"}, nil
+}
+
+// imageStage is the stage `encode_image`.
+type imageStage struct {
+	*nn.Component[Config, Model]
+	micro int
+	all   bool // a whole clip, not the image alone
+}
+
+// Capabilities says what the stage can do beyond Run.
+func (s *imageStage) Capabilities() stages.Capabilities {
+	return stages.Capabilities{Loading: s.Loading()}
+}
+
+// frames is how many frames of a row are encoded.
+func (s *imageStage) frames(row *schemas.PromptRow) int {
+	if s.all {
+		return row.NumFrames
+	}
+	return 1
+}
+
+// Check refuses sizes that the autoencoder has no latents for, and too many images.
+func (s *imageStage) Check(row *schemas.PromptRow) error {
+	if row.Reference == "" {
+		return nil
+	}
+	n, most := strings.Count(row.Reference, ";")+1, 1
+	if s.all {
+		most = min(2, row.NumFrames)
+	}
+	if n > most {
+		return fmt.Errorf("reference has %d images: give 1, or with frames: all and more than one frame 2, the first and the "+
+			"last frame", n)
+	}
+	_, err := s.Config.LatentShape(s.frames(row), row.Height, row.Width)
+	return err
+}
+
+// Need is that of the frames encoded at a time, and the latents of all elements on the host.
+func (s *imageStage) Need(row *schemas.PromptRow, n int) (int64, error) {
+	if row.Reference == "" {
+		return 0, nil
+	}
+	frames := s.frames(row)
+	encode, err := s.Config.EncodeBytes(frames, row.Height, row.Width, s.micro)
+	if err != nil {
+		return 0, err
+	}
+	shape, err := s.Config.LatentShape(frames, row.Height, row.Width)
+	if err != nil {
+		return 0, err
+	}
+	return encode + 4*int64(shape[0]*shape[1])*int64(shape[2]*shape[3])*int64(n), nil
+}
+
+// Run encodes the images of the elements one after the other. A file that cannot be read fails its element.
+func (s *imageStage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
+	for _, e := range batch {
+		if e.Row.Reference == "" {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		model, err := s.On(dev)
+		if err != nil {
+			return err
+		}
+		var bad *mediaError
+		z, err := s.encode(ctx, dev, model, &e.Row)
+		if errors.As(err, &bad) && ctx.Err() == nil {
+			e.Fail("encode_image", fault.Row(bad.err))
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		e.References = []*stages.Array{z}
+	}
+	return nil
+}
+
+// encode returns the latents of a row's images.
+func (s *imageStage) encode(ctx context.Context, dev kernels.Backend, model *Model, row *schemas.PromptRow) (
+	*stages.Array, error) {
+	n, size := s.frames(row), row.Height*row.Width*3
+	given := map[int][]float32{} // by frame
+	for i, path := range strings.Split(row.Reference, ";") {
+		pixels := make([]float32, size)
+		if err := firstFrame(ctx, pixels, path, row.Height, row.Width); err != nil {
+			return nil, err
+		}
+		given[i*(n-1)] = pixels
+	}
+	z, err := model.Encode(dev, n, row.Height, row.Width, s.micro, nil, func(dst []float32, first, count int) error {
+		clear(dst[:count*size])
+		for i := range count {
+			copy(dst[i*size:(i+1)*size], given[first+i])
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	scale := s.Config.Scale()
+	for i, v := range z.Data {
+		z.Data[i] = nn.Round(s.Config.DType, float32(float64(v)*scale))
+	}
+	return z, nil
+}
+
+// firstFrame fills dst (height, width, 3) with the first frame of a file, in [-1, 1].
+func firstFrame(ctx context.Context, dst []float32, path string, height, width int) error {
+	file, err := localMedia(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer file.Release()
+	frames, err := media.OpenFrames(ctx, file.Path, 1, 0, height, width)
+	if err != nil {
+		return &mediaError{fmt.Errorf("reference: %w", err)}
+	}
+	defer frames.Close()
+	if err := frames.At(dst, 0); err != nil {
+		return &mediaError{fmt.Errorf("reference: read %s: %w", path, err)}
+	}
+	return nil
+}
