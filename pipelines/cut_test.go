@@ -147,7 +147,7 @@ func TestCutKeys(t *testing.T) {
 // TestCutRate: windows count frames at the rate of the clips.
 func TestCutRate(t *testing.T) {
 	table := writeTable(t, "clips.csv", "id,path,caption,fps\nsquare,"+clips+"square.y4m,a,4\n")
-	j := encodes(t, "", "[encode_vae]", "output.write=[latents]")
+	j := encodes(t, "", "[encode_vae]", "output.write=[latents]", "defaults.num_frames=99")
 	j.input = fmt.Sprintf("{media: %q, buckets: {sizes: [64x64], frames: 2n+1}, windows: {pick: all}}", table)
 	j.mustRun(t)
 	rows := readRows[schemas.LatentRow](t, j.out, "latents")
