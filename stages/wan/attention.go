@@ -54,15 +54,25 @@ func loadAttention(w *nn.Weights, cfg Config) attention {
 func (a attention) normalised(be kernels.Backend, dst, x kernels.Tensor, l nn.Linear, w kernels.Tensor) {
 	defer be.Scope()()
 	y := l.Forward(be, x, kernels.Identity)
-	be.Norm(y, y, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: nn.QKNormEps, Weight: w})
+	spec := kernels.NormSpec{Kind: kernels.RMSNorm, Eps: nn.QKNormEps, Weight: w}
+	if a.mine.Len() == a.heads {
+		be.Norm(flat(dst), y, spec)
+		return
+	}
+	be.Norm(y, y, spec)
 	shape := append(append([]int(nil), x.Shape[:len(x.Shape)-1]...), a.heads, a.d)
 	be.Copy(dst, y.Reshape(shape...).Narrow(-2, a.mine.Lo, a.mine.Len()))
 }
 
+// flat returns x (..., heads, D) as (..., heads D).
+func flat(x kernels.Tensor) kernels.Tensor {
+	n := len(x.Shape) - 2
+	return x.Reshape(append(append([]int(nil), x.Shape[:n]...), x.Shape[n]*x.Shape[n+1])...)
+}
+
 // values writes this rank's heads of the values of x (..., C) to dst (..., heads, D).
 func (a attention) values(be kernels.Backend, dst, x kernels.Tensor, l nn.Linear) {
-	defer be.Scope()()
-	be.Copy(dst, l.Forward(be, x, kernels.Identity).Reshape(dst.Shape...))
+	l.Into(be, flat(dst), x)
 }
 
 // qkv returns the queries, keys and values of x (n, T, W, C), normalised: (n, T, W, 3, heads, D). The first patches are
