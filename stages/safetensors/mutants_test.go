@@ -20,7 +20,8 @@ var strange = []string{"0", "-1", "1", "7", "8", "9223372036854775807", "1844674
 	`"__metadata__"`, `"dtype"`, `"shape"`, `"data_offsets"`, `"F32"`, `"BF16"`, `"I64"`, `"F4"`, `"\u0000"`, "[", "]", "{", "}", "[]", "{}",
 	"[0,0]", "[8,4]", ",", ""}
 
-// mutant is a file whose header is changed in one to three pieces, with a length that is right, so that the change is read.
+// mutant is a file with one to three changes in the header and a correct length, so that the reader meets the
+// changes.
 func mutant(random *rand.Rand, header, data []byte) []byte {
 	for range 1 + random.IntN(3) {
 		pieces := piece.FindAllIndex(header, -1)

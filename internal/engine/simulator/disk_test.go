@@ -207,6 +207,9 @@ func (d *disk) Remove(ctx context.Context, o bucket.Object) error {
 
 func (d *disk) Close() {}
 
+// Parts implements bucket.Service: every object goes in one request.
+func (d *disk) Parts() *bucket.Parts { return nil }
+
 // clock is that of the bubble. Pauses before another try are the same in every run of a seed.
 type clock struct{ *disk }
 

@@ -299,7 +299,8 @@ func (b *Bucket) swap(ctx context.Context, name string, old Version, r record) (
 	return found{}, err
 }
 
-// CleanTemps implements store.Store. A bucket shows no object that is not whole, so there is nothing to remove; but
+// CleanTemps implements store.Store. A bucket shows no object that is not whole, so there is nothing to remove but old
+// uploads in parts, which nobody sees and somebody pays; but
 // what the dead have begun, a process that was only paused could still finish. So their locks are taken from them.
 func (b *Bucket) CleanTemps(ctx context.Context, free ...string) (int, error) {
 	if err := b.begin(ctx, "clean temporary files", free...); err != nil {
@@ -326,5 +327,6 @@ func (b *Bucket) CleanTemps(ctx context.Context, free ...string) (int, error) {
 			return 0, b.failed("clean", name, err)
 		}
 	}
-	return 0, nil
+	n, err := b.cleanUploads(ctx)
+	return n, b.failed("clean", "", err)
 }

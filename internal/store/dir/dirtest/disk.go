@@ -98,8 +98,7 @@ func (d *Disk) Do(c dir.Call) {
 	}
 }
 
-// Survival says for a change that was not synced whether it is on disk after a power cut, and for bytes that were not
-// synced which fraction of them is.
+// Survival says whether an unsynced change is on disk after a power cut, and how large a fraction of unsynced bytes.
 type Survival func() (survives bool, fraction float64)
 
 // None lets nothing survive that was not synced.

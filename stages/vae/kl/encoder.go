@@ -1,12 +1,12 @@
-package vae
+package kl
 
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 )
 
-// klEncoder is "encoder" with "quant_conv" behind it.
-type klEncoder struct {
+// encoder is "encoder" with "quant_conv" behind it.
+type encoder struct {
 	convIn  nn.Conv      // conv_in (C_0, 3, 3, 3)
 	down    []downBlock  // down_blocks.N
 	mid     mid          // mid_block
@@ -21,13 +21,13 @@ type downBlock struct {
 	downsample *nn.Conv // downsamplers.0.conv
 }
 
-func loadKLEncoder(w *nn.Weights, cfg *KLConfig) klEncoder {
+func loadEncoder(w *nn.Weights, cfg *Config) encoder {
 	moments := 2 * cfg.LatentChannels
 	quant := nn.LoadConv(w.Sub("quant_conv"), moments, moments, 1)
 	w = w.Sub("encoder")
 	channels, groups := cfg.BlockOutChannels, cfg.NormNumGroups
 	last := len(channels) - 1
-	e := klEncoder{
+	e := encoder{
 		convIn:  nn.LoadConv(w.Sub("conv_in"), cfg.InChannels, channels[0], 3),
 		mid:     loadMid(w.Sub("mid_block"), channels[last], groups),
 		normOut: nn.LoadGroupNorm(w.Sub("conv_norm_out"), channels[last], groups, groupNormEps),
@@ -52,7 +52,7 @@ func loadKLEncoder(w *nn.Weights, cfg *KLConfig) klEncoder {
 }
 
 // forward returns the moments (N, h, w, 2c) of pixels x (N, H, W, 3): mean, then log variance.
-func (e klEncoder) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+func (e encoder) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	x = e.convIn.Forward(be, x) // (N, H, W, C_0)
 	for _, d := range e.down {
 		x = d.forward(be, x) // (N, H/2, W/2, C) and so on

@@ -1,4 +1,4 @@
-package vae
+package wan
 
 import (
 	"encoding/json"
@@ -6,12 +6,11 @@ import (
 	"fmt"
 
 	"latentbeam/stages/nn"
-	"latentbeam/stages/vae/wan"
 )
 
-// guessWan makes the config.json of an AutoencoderKLWan. Means and deviations of latents are in no tensor: they are
+// Guess makes the config.json of an AutoencoderKLWan. Means and deviations of latents are in no tensor: they are
 // known of the published sizes alone.
-func guessWan(s nn.Shapes) ([]byte, error) {
+func Guess(s nn.Shapes) ([]byte, error) {
 	c := map[string]any{
 		"_class_name": "AutoencoderKLWan", "base_dim": s.Dim("encoder.conv_in.weight", 0),
 		"z_dim": s.Dim("decoder.conv_in.weight", 1), "in_channels": s.Dim("encoder.conv_in.weight", 1), "out_channels": s.Dim("decoder.conv_out.weight", 0),
@@ -79,7 +78,7 @@ func levelsOfWan22(s nn.Shapes) (widths []int, halved []bool, blocks int) {
 
 // statistics returns the published means and deviations of latents of so many channels.
 func statistics(channels int) (mean, std []float64, err error) {
-	switch one, two := wan.New(), wan.NewTI2V5B(); channels {
+	switch one, two := New(), NewTI2V5B(); channels {
 	case one.ZDim:
 		return one.LatentsMean, one.LatentsStd, nil
 	case two.ZDim:

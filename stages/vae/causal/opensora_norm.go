@@ -1,6 +1,9 @@
-package vae
+package causal
 
-import "latentbeam/stages/nn"
+import (
+	"latentbeam/kernels"
+	"latentbeam/stages/nn"
+)
 
 // The normalisations of Open-Sora 1.3's latents, by the names in its configurations (constants.py there).
 const (
@@ -8,27 +11,27 @@ const (
 	norm5Frames = "video_5frames" // for each channel and latent frame of a group of five
 )
 
-// normalize returns (v - mean) / deviation of channel ch in latent frame t of the video.
-func (m *causal) normalize(v float32, ch, t int) float32 {
-	if m.Normalization == "" {
+// Normalize returns (v - mean) / deviation of channel ch in latent frame t of the video, rounded to dt.
+func (c *OpenSora) Normalize(dt kernels.DType, v float32, ch, t int) float32 {
+	if c.Normalization == "" {
 		return v
 	}
-	mean, deviation := m.statistics(ch, t)
-	return nn.Round(m.dt, (v-mean)/deviation)
+	mean, deviation := c.statistics(ch, t)
+	return nn.Round(dt, (v-mean)/deviation)
 }
 
-// restore returns v deviation + mean, the inverse of normalize.
-func (m *causal) restore(v float32, ch, t int) float32 {
-	if m.Normalization == "" {
+// Restore returns v deviation + mean, the inverse of Normalize.
+func (c *OpenSora) Restore(dt kernels.DType, v float32, ch, t int) float32 {
+	if c.Normalization == "" {
 		return v
 	}
-	mean, deviation := m.statistics(ch, t)
-	return nn.Round(m.dt, float32(nn.Round(m.dt, v)*deviation)+mean)
+	mean, deviation := c.statistics(ch, t)
+	return nn.Round(dt, float32(nn.Round(dt, v)*deviation)+mean)
 }
 
 // statistics returns mean and deviation of channel ch in latent frame t.
-func (m *causal) statistics(ch, t int) (mean, deviation float32) {
-	if m.Normalization == norm5Frames {
+func (c *OpenSora) statistics(ch, t int) (mean, deviation float32) {
+	if c.Normalization == norm5Frames {
 		return groupMean[ch][t%len(groupMean[ch])], groupDeviation[ch][t%len(groupMean[ch])]
 	}
 	return videoMean[ch], videoDeviation[ch]

@@ -1,4 +1,4 @@
-package vae
+package kl
 
 import (
 	"latentbeam/kernels"
@@ -54,13 +54,13 @@ type attention struct {
 	q, k, v, out nn.Linear // (C, C)
 }
 
-// spellings lists the two published names of each part of the attention: of diffusers today, and of files
+// Spellings lists the two published names of each part of the attention: of diffusers today, and of files
 // written before its version 0.15.
-var spellings = map[string]string{"to_q": "query", "to_k": "key", "to_v": "value", "to_out.0": "proj_attn"}
+var Spellings = map[string]string{"to_q": "query", "to_k": "key", "to_v": "value", "to_out.0": "proj_attn"}
 
 func loadAttention(w *nn.Weights, c, groups int) attention {
 	linear := func(name string) nn.Linear {
-		if old := spellings[name]; !w.Has(name+".weight") && w.Has(old+".weight") {
+		if old := Spellings[name]; !w.Has(name+".weight") && w.Has(old+".weight") {
 			name = old
 		}
 		part := w.Sub(name)

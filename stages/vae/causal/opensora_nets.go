@@ -1,4 +1,4 @@
-package vae
+package causal
 
 import (
 	"slices"
@@ -23,7 +23,7 @@ type causalDown struct {
 	space  *nn.Conv       // downsample.conv (C, C, 3, 3) of stride 2
 }
 
-func loadCausalEncoder(w *nn.Weights, c *CausalEncoderConfig) causalEncoder {
+func loadCausalEncoder(w *nn.Weights, c *OpenSoraEncoder) causalEncoder {
 	e := causalEncoder{convIn: nn.LoadCausalConv(w.Sub("conv_in.conv"), c.InChannels, c.Ch, 3)}
 	in := c.Ch
 	for i, m := range c.ChMult {
@@ -102,7 +102,7 @@ type causalUp struct {
 	space  *nn.Conv      // upsample.conv (C, C, 3, 3)
 }
 
-func loadCausalDecoder(w *nn.Weights, c *CausalDecoderConfig) causalDecoder {
+func loadCausalDecoder(w *nn.Weights, c *OpenSoraDecoder) causalDecoder {
 	levels := len(c.ChMult)
 	in := c.Ch * c.ChMult[levels-1]
 	d := causalDecoder{convIn: nn.LoadCausalConv(w.Sub("conv_in.conv"), c.ZChannels, in, 3),

@@ -1,4 +1,4 @@
-package vae
+package wan
 
 import (
 	"strconv"
@@ -6,9 +6,9 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// originalWan is the layout in which the autoencoder of Wan 2.1 was published (Wan2.1_VAE.pth). Blocks of the encoder
+// Original is the layout in which the autoencoder of Wan 2.1 was published (Wan2.1_VAE.pth). Blocks of the encoder
 // have one list in both layouts. Those of the decoder are levels of three here, with what enlarges behind each but the last.
-var originalWan = nn.Layout{Mark: "encoder.downsamples.0.residual.0.gamma", Rules: append(nn.Rules(
+var Original = nn.Layout{Mark: "encoder.downsamples.0.residual.0.gamma", Rules: append(nn.Rules(
 	`conv1\.(.*)`, "quant_conv.$1",
 	`conv2\.(.*)`, "post_quant_conv.$1",
 	`(encoder|decoder)\.conv1\.(.*)`, "$1.conv_in.$2",

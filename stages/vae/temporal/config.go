@@ -1,12 +1,19 @@
-package vae
+package temporal
 
 import (
 	"fmt"
 )
 
-// TemporalConfig describes VAE_Temporal, the part of Open-Sora 1.2's autoencoder that halves the frames; the
+// Limits of a configuration, several times the largest published autoencoder.
+const (
+	maxChannels = 1 << 14
+	maxBlocks   = 8
+	maxLayers   = 64
+)
+
+// Config describes VAE_Temporal, the part of Open-Sora 1.2's autoencoder that halves the frames; the
 // names are those of the reference's constructor.
-type TemporalConfig struct {
+type Config struct {
 	Type               string `json:"type"`
 	InOutChannels      int    `json:"in_out_channels"`
 	LatentEmbedDim     int    `json:"latent_embed_dim"`
@@ -19,16 +26,16 @@ type TemporalConfig struct {
 	NumGroups          int    `json:"num_groups"`
 }
 
-// newTemporalConfig returns VAE_Temporal_SD, which all published weights are of.
-func newTemporalConfig() TemporalConfig {
-	return TemporalConfig{Type: "VAE_Temporal_SD", InOutChannels: 4, LatentEmbedDim: 4, EmbedDim: 4,
+// New returns VAE_Temporal_SD, which all published weights are of.
+func New() Config {
+	return Config{Type: "VAE_Temporal_SD", InOutChannels: 4, LatentEmbedDim: 4, EmbedDim: 4,
 		Filters: 128, NumResBlocks: 4, ChannelMultipliers: []int{1, 2, 2, 4},
 		TemporalDownsample: []bool{false, true, true},
 		NumGroups:          32}
 }
 
-// factor returns how many frames become one latent frame: 4 in published models.
-func (c *TemporalConfig) factor() int {
+// Factor returns how many frames become one latent frame: 4 in published models.
+func (c *Config) Factor() int {
 	f := 1
 	for _, half := range c.TemporalDownsample {
 		if half {
@@ -38,10 +45,11 @@ func (c *TemporalConfig) factor() int {
 	return f
 }
 
-// front returns how many zero frames come before n frames, so that their number divides by factor.
-func (c *TemporalConfig) front(n int) int { return (c.factor() - n%c.factor()) % c.factor() }
+// Front returns how many zero frames come before n frames, so that their number divides by Factor.
+func (c *Config) Front(n int) int { return (c.Factor() - n%c.Factor()) % c.Factor() }
 
-func (c *TemporalConfig) validate() error {
+// Validate checks what config.json said; errors name the field.
+func (c *Config) Validate() error {
 	if c.Type != "VAE_Temporal_SD" && c.Type != "VAE_Temporal" {
 		return fmt.Errorf("vae config.json: vae_temporal.type is %q, only VAE_Temporal_SD and VAE_Temporal are "+
 			"supported", c.Type)

@@ -1,12 +1,12 @@
-package vae
+package kl
 
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 )
 
-// klDecoder is "decoder" with "post_quant_conv" in front.
-type klDecoder struct {
+// decoder is "decoder" with "post_quant_conv" in front.
+type decoder struct {
 	postQuant nn.Conv      // post_quant_conv (c, c, 1, 1)
 	convIn    nn.Conv      // conv_in (C_last, c, 3, 3)
 	mid       mid          // mid_block
@@ -21,12 +21,12 @@ type upBlock struct {
 	upsample *nn.Conv // upsamplers.0.conv
 }
 
-func loadKLDecoder(w *nn.Weights, cfg *KLConfig) klDecoder {
+func loadDecoder(w *nn.Weights, cfg *Config) decoder {
 	postQuant := nn.LoadConv(w.Sub("post_quant_conv"), cfg.LatentChannels, cfg.LatentChannels, 1)
 	w = w.Sub("decoder")
 	channels, groups := cfg.BlockOutChannels, cfg.NormNumGroups
 	last := len(channels) - 1
-	d := klDecoder{
+	d := decoder{
 		postQuant: postQuant,
 		convIn:    nn.LoadConv(w.Sub("conv_in"), cfg.LatentChannels, channels[last], 3),
 		mid:       loadMid(w.Sub("mid_block"), channels[last], groups),
@@ -52,7 +52,7 @@ func loadKLDecoder(w *nn.Weights, cfg *KLConfig) klDecoder {
 }
 
 // forward returns the pixels (N, H, W, 3) of latents z (N, h, w, c).
-func (d klDecoder) forward(be kernels.Backend, z kernels.Tensor) kernels.Tensor {
+func (d decoder) forward(be kernels.Backend, z kernels.Tensor) kernels.Tensor {
 	f := 1 << (len(d.up) - 1)
 	pixels := be.Alloc(z.DType, z.Dim(0), f*z.Dim(1), f*z.Dim(2), d.convOut.W.Dim(0)) // (N, H, W, 3)
 	defer be.Scope()()

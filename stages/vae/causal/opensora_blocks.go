@@ -1,4 +1,4 @@
-package vae
+package causal
 
 import (
 	"math"

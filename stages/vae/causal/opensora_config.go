@@ -1,16 +1,16 @@
-package vae
+package causal
 
 import (
 	"fmt"
 	"slices"
 )
 
-// CausalConfig describes the autoencoder of Open-Sora 1.3; the names are those of its config.json. How long
+// OpenSora describes the autoencoder of Open-Sora 1.3; the names are those of its config.json. How long
 // videos are cut and which normalisation is used stands in the reference's inference configurations; the
 // values here are those of all published ones, and config.json may say otherwise.
-type CausalConfig struct {
-	Encoder CausalEncoderConfig `json:"encoder"`
-	Decoder CausalDecoderConfig `json:"decoder"`
+type OpenSora struct {
+	Encoder OpenSoraEncoder `json:"encoder"`
+	Decoder OpenSoraDecoder `json:"decoder"`
 	// MicroFrameSize is how many frames are taken together: 17. With TemporalOverlap a group begins with the
 	// last frame of the one before, and decoding averages the two.
 	MicroFrameSize  int  `json:"micro_frame_size"`
@@ -20,8 +20,8 @@ type CausalConfig struct {
 	Normalization string `json:"normalization"`
 }
 
-// CausalEncoderConfig describes VideoEncoder.
-type CausalEncoderConfig struct {
+// OpenSoraEncoder describes VideoEncoder.
+type OpenSoraEncoder struct {
 	Ch           int   `json:"ch"`
 	ChMult       []int `json:"ch_mult"`
 	NumResBlocks int   `json:"num_res_blocks"`
@@ -32,8 +32,8 @@ type CausalEncoderConfig struct {
 	DownSamplingLayer []int `json:"down_sampling_layer"`
 }
 
-// CausalDecoderConfig describes VideoDecoder, whose levels have a block more than NumResBlocks.
-type CausalDecoderConfig struct {
+// OpenSoraDecoder describes VideoDecoder, whose levels have a block more than NumResBlocks.
+type OpenSoraDecoder struct {
 	Ch           int   `json:"ch"`
 	ChMult       []int `json:"ch_mult"`
 	NumResBlocks int   `json:"num_res_blocks"`
@@ -43,21 +43,25 @@ type CausalDecoderConfig struct {
 	TemporalUpLayers []int `json:"temporal_up_layers"`
 }
 
-// newCausalConfig returns what OpenSoraVAE_V1_3 builds.
-func newCausalConfig() *CausalConfig {
-	return &CausalConfig{
-		Encoder: CausalEncoderConfig{Ch: 128, ChMult: []int{1, 2, 4, 4}, NumResBlocks: 2, InChannels: 3,
+// NewOpenSora returns what OpenSoraVAE_V1_3 builds.
+func NewOpenSora() *OpenSora {
+	return &OpenSora{
+		Encoder: OpenSoraEncoder{Ch: 128, ChMult: []int{1, 2, 4, 4}, NumResBlocks: 2, InChannels: 3,
 			ZChannels: 16, DoubleZ: true, DownSamplingLayer: []int{1, 2}},
-		Decoder: CausalDecoderConfig{Ch: 128, ChMult: []int{1, 2, 4, 4}, NumResBlocks: 2, OutCh: 3,
+		Decoder: OpenSoraDecoder{Ch: 128, ChMult: []int{1, 2, 4, 4}, NumResBlocks: 2, OutCh: 3,
 			ZChannels: 16, TemporalUpLayers: []int{2, 3}},
 		MicroFrameSize: 17, TemporalOverlap: true, Normalization: "video",
 	}
 }
 
+// maxGroup bounds the frames that are taken together.
+const maxGroup = 1 << 12
+
 // causalGroups is the number of groups of every GroupNorm.
 const causalGroups = 32
 
-func (c *CausalConfig) validate() error {
+// Validate checks what config.json said; errors name the field.
+func (c *OpenSora) Validate() error {
 	e, d := &c.Encoder, &c.Decoder
 	if err := checkLevels("encoder", e.Ch, e.ChMult, e.NumResBlocks, e.InChannels, e.ZChannels,
 		e.DownSamplingLayer); err != nil {
@@ -88,7 +92,7 @@ func (c *CausalConfig) validate() error {
 	case c.Normalization != "" && e.ZChannels != len(videoMean):
 		return fmt.Errorf("vae config.json: z_channels is %d, normalization %q is for %d", e.ZChannels, c.Normalization,
 			len(videoMean))
-	case c.Normalization == norm5Frames && c.groupLatents(c.MicroFrameSize) != len(groupMean[0]):
+	case c.Normalization == norm5Frames && c.GroupLatents(c.MicroFrameSize) != len(groupMean[0]):
 		return fmt.Errorf("vae config.json: micro_frame_size is %d, normalization %q is for groups of %d latent frames",
 			c.MicroFrameSize, norm5Frames, len(groupMean[0]))
 	}
@@ -102,7 +106,7 @@ func checkLevels(part string, ch int, mult []int, blocks, pixels, z int, halved 
 	}{
 		{"ch", ch, maxChannels}, {"num_res_blocks", blocks, maxLayers},
 		{"channels of pixels", pixels, maxChannels}, {"z_channels", z, maxChannels},
-		{"length of ch_mult", len(mult), maxBlocks},
+		{"length of ch_mult", len(mult), maxLevels},
 	} {
 		if f.value < 1 || f.value > f.max {
 			return fmt.Errorf("vae config.json: %s: %s is %d, must be 1 to %d", part, f.name, f.value, f.max)
@@ -124,45 +128,45 @@ func checkLevels(part string, ch int, mult []int, blocks, pixels, z int, halved 
 }
 
 // factor returns how many frames become one latent frame, but for the first: 4.
-func (c *CausalConfig) factor() int { return 1 << len(c.Encoder.DownSamplingLayer) }
+func (c *OpenSora) factor() int { return 1 << len(c.Encoder.DownSamplingLayer) }
 
-// stride returns how many frames lie between the first frames of neighbouring groups.
-func (c *CausalConfig) stride() int {
+// Stride returns how many frames lie between the first frames of neighbouring groups.
+func (c *OpenSora) Stride() int {
 	if c.TemporalOverlap {
 		return c.MicroFrameSize - 1
 	}
 	return c.MicroFrameSize
 }
 
-// groupLatents returns the latent frames of a group of n frames.
-func (c *CausalConfig) groupLatents(n int) int { return (n-1)/c.factor() + 1 }
+// GroupLatents returns the latent frames of a group of n frames.
+func (c *OpenSora) GroupLatents(n int) int { return (n-1)/c.factor() + 1 }
 
-// framesOf returns how many frames latents of whole groups are: groups may share a frame.
-func (c *CausalConfig) framesOf(latents int) (int, error) {
-	per := c.groupLatents(c.MicroFrameSize)
+// FramesOf returns how many frames latents of whole groups are: groups may share a frame.
+func (c *OpenSora) FramesOf(latents int) (int, error) {
+	per := c.GroupLatents(c.MicroFrameSize)
 	if latents < 1 || latents%per != 0 {
 		return 0, fmt.Errorf("condition_frame_length is %d: give a multiple of %d, the latent frames of a group",
 			latents, per)
 	}
-	return latents/per*c.stride() + c.MicroFrameSize - c.stride(), nil
+	return latents/per*c.Stride() + c.MicroFrameSize - c.Stride(), nil
 }
 
-func (c *CausalConfig) downscale() int { return 1 << (len(c.Decoder.ChMult) - 1) }
-func (c *CausalConfig) scale() float64 { return 1 }
+// Downscale returns how many pixels a latent position spans in each direction: 8 in published models.
+func (c *OpenSora) Downscale() int { return 1 << (len(c.Decoder.ChMult) - 1) }
 
-// latents: a single image becomes one latent frame; of videos only whole groups are defined.
-func (c *CausalConfig) latents(frames, height, width int) ([]int, error) {
-	overlap := c.MicroFrameSize - c.stride()
-	groups := (frames - overlap) / c.stride()
-	if frames != 1 && (groups < 1 || groups*c.stride()+overlap != frames) {
+// Latents returns the shape (C, T', h, w) of the latents of a clip. A single image becomes one latent frame; of videos only whole groups are defined.
+func (c *OpenSora) Latents(frames, height, width int) ([]int, error) {
+	overlap := c.MicroFrameSize - c.Stride()
+	groups := (frames - overlap) / c.Stride()
+	if frames != 1 && (groups < 1 || groups*c.Stride()+overlap != frames) {
 		return nil, fmt.Errorf("num_frames is %d: this autoencoder takes 1 frame, or %d and any multiple of %d "+
-			"more", frames, c.MicroFrameSize, c.stride())
+			"more", frames, c.MicroFrameSize, c.Stride())
 	}
-	t := groups * c.groupLatents(c.MicroFrameSize)
+	t := groups * c.GroupLatents(c.MicroFrameSize)
 	if frames == 1 {
 		t = 1
 	}
-	d := c.downscale()
+	d := c.Downscale()
 	h, w := (height+d-1)/d, (width+d-1)/d
 	if n := height; c.side(n) != h { // 1 pixel more than a multiple of 8: the reference is at odds with itself
 		return nil, fmt.Errorf("height is %d: give a multiple of %d, such as %d", n, d, n/d*d)
@@ -175,7 +179,7 @@ func (c *CausalConfig) latents(frames, height, width int) ([]int, error) {
 
 // side returns the latent positions that n pixels are encoded to: levels that halve the frames round up,
 // others down.
-func (c *CausalConfig) side(n int) int {
+func (c *OpenSora) side(n int) int {
 	for level := range len(c.Encoder.ChMult) - 1 {
 		if c.halves(level) {
 			n++
@@ -185,6 +189,6 @@ func (c *CausalConfig) side(n int) int {
 	return n
 }
 
-func (c *CausalConfig) halves(level int) bool {
+func (c *OpenSora) halves(level int) bool {
 	return slices.Contains(c.Encoder.DownSamplingLayer, level)
 }

@@ -1,12 +1,12 @@
-package vae
+package kl
 
 import (
 	"encoding/json"
 	"fmt"
 )
 
-// KLConfig describes an AutoencoderKL; the names are those of diffusers' config.json.
-type KLConfig struct {
+// Config describes an AutoencoderKL; the names are those of diffusers' config.json.
+type Config struct {
 	InChannels       int      `json:"in_channels"`
 	OutChannels      int      `json:"out_channels"`
 	LatentChannels   int      `json:"latent_channels"`
@@ -32,19 +32,20 @@ const (
 	maxLayers   = 64
 )
 
-// newKLConfig returns what diffusers takes where config.json is silent.
-func newKLConfig() KLConfig {
-	return KLConfig{
+// New returns what diffusers takes where config.json is silent.
+func New() Config {
+	return Config{
 		InChannels: 3, OutChannels: 3, LatentChannels: 4, BlockOutChannels: []int{64}, LayersPerBlock: 1,
 		NormNumGroups: 32, ActFn: "silu", ScalingFactor: 0.18215,
 		UseQuantConv: true, UsePostQuantConv: true, MidAttention: true,
 	}
 }
 
-// downscale returns how many pixels a latent position spans in each direction: 8 in published models.
-func (c *KLConfig) downscale() int { return 1 << (len(c.BlockOutChannels) - 1) }
+// Downscale returns how many pixels a latent position spans in each direction: 8 in published models.
+func (c *Config) Downscale() int { return 1 << (len(c.BlockOutChannels) - 1) }
 
-func (c *KLConfig) validate() error {
+// Validate checks what config.json said; errors name the field.
+func (c *Config) Validate() error {
 	if n := len(c.BlockOutChannels); n < 1 || n > maxBlocks {
 		return fmt.Errorf("vae config.json: block_out_channels has %d entries, must be 1 to %d", n, maxBlocks)
 	}
@@ -73,7 +74,7 @@ func (c *KLConfig) validate() error {
 }
 
 // supported refuses the variants of AutoencoderKL that this package does not compute.
-func (c *KLConfig) supported() error {
+func (c *Config) supported() error {
 	if c.ActFn != "silu" {
 		return fmt.Errorf("vae config.json: act_fn is %q, only \"silu\" is supported", c.ActFn)
 	}

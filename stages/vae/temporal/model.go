@@ -1,15 +1,15 @@
-package vae
+package temporal
 
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 )
 
-// temporal is VAE_Temporal of Open-Sora 1.2 (docs/report_03.md there): an autoencoder over time alone, after
+// Model is VAE_Temporal of Open-Sora 1.2 (docs/report_03.md there): an autoencoder over time alone, after
 // MAGVIT-v2 (arXiv:2310.05737), that takes the latents of a 2D autoencoder as its pictures. Convolutions
 // are causal, GroupNorm's statistics are those of all frames of a group.
-type temporal struct {
-	*TemporalConfig
+type Model struct {
+	*Config
 	encoder   temporalEncoder
 	decoder   temporalDecoder
 	quant     nn.CausalConv // quant_conv (2e, 2l, 1, 1, 1)
@@ -19,24 +19,25 @@ type temporal struct {
 // temporalNormEps is the epsilon of all its GroupNorms, PyTorch's default.
 const temporalNormEps = 1e-5
 
-func loadTemporal(w *nn.Weights, c *TemporalConfig) temporal {
-	return temporal{
-		TemporalConfig: c,
-		encoder:        loadTemporalEncoder(w.Sub("encoder"), c),
-		decoder:        loadTemporalDecoder(w.Sub("decoder"), c),
-		quant:          nn.LoadCausalConv(w.Sub("quant_conv.conv"), 2*c.LatentEmbedDim, 2*c.EmbedDim, 1),
-		postQuant:      nn.LoadCausalConv(w.Sub("post_quant_conv.conv"), c.EmbedDim, c.LatentEmbedDim, 1),
+// Load reads an autoencoder by its published tensor names. Tensors that do not fit are noted in w.
+func Load(w *nn.Weights, c *Config) Model {
+	return Model{
+		Config:    c,
+		encoder:   loadTemporalEncoder(w.Sub("encoder"), c),
+		decoder:   loadTemporalDecoder(w.Sub("decoder"), c),
+		quant:     nn.LoadCausalConv(w.Sub("quant_conv.conv"), 2*c.LatentEmbedDim, 2*c.EmbedDim, 1),
+		postQuant: nn.LoadCausalConv(w.Sub("post_quant_conv.conv"), c.EmbedDim, c.LatentEmbedDim, 1),
 	}
 }
 
-// encode returns the moments (1, T/4, h, w, 2e) of x (1, T, h, w, c): mean, then log variance. T divides by
-// factor: zero frames stand in front where the clip has fewer.
-func (t temporal) encode(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+// Encode returns the moments (1, T/4, h, w, 2e) of x (1, T, h, w, c): mean, then log variance. T divides by
+// Factor: zero frames stand in front where the clip has fewer.
+func (t Model) Encode(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	return t.quant.Forward(be, t.encoder.forward(be, x))
 }
 
-// decode returns the last n frames (1, n, h, w, c) of the 4 T that latents z (1, T, h, w, e) become.
-func (t temporal) decode(be kernels.Backend, z kernels.Tensor, n int) kernels.Tensor {
+// Decode returns the last n frames (1, n, h, w, c) of the 4 T that latents z (1, T, h, w, e) become.
+func (t Model) Decode(be kernels.Backend, z kernels.Tensor, n int) kernels.Tensor {
 	x := t.decoder.forward(be, t.postQuant.Forward(be, z)) // (1, 4T, h, w, c)
 	return x.Narrow(1, x.Dim(1)-n, n)                      // (1, n, h, w, c)
 }
@@ -88,7 +89,7 @@ type temporalEncoder struct {
 	conv   nn.CausalConv     // conv2 (2l, C, 1, 1, 1)
 }
 
-func loadTemporalEncoder(w *nn.Weights, c *TemporalConfig) temporalEncoder {
+func loadTemporalEncoder(w *nn.Weights, c *Config) temporalEncoder {
 	e := temporalEncoder{convIn: nn.LoadCausalConvNoBias(w.Sub("conv_in.conv"), c.InOutChannels, c.Filters, 3)}
 	in := c.Filters
 	for i, m := range c.ChannelMultipliers {
@@ -110,7 +111,7 @@ func loadTemporalEncoder(w *nn.Weights, c *TemporalConfig) temporalEncoder {
 	return e
 }
 
-func loadTemporalBlocks(w *nn.Weights, in, out int, c *TemporalConfig) []temporalBlock {
+func loadTemporalBlocks(w *nn.Weights, in, out int, c *Config) []temporalBlock {
 	var blocks []temporalBlock
 	for j := range c.NumResBlocks {
 		blocks = append(blocks, loadTemporalBlock(w.Subf("%d", j), in, out, c.NumGroups))
@@ -150,7 +151,7 @@ type temporalDecoder struct {
 	conv   nn.CausalConv     // conv_out (c, C, 3, 3, 3)
 }
 
-func loadTemporalDecoder(w *nn.Weights, c *TemporalConfig) temporalDecoder {
+func loadTemporalDecoder(w *nn.Weights, c *Config) temporalDecoder {
 	levels := len(c.ChannelMultipliers)
 	in := c.Filters * c.ChannelMultipliers[levels-1]
 	d := temporalDecoder{
