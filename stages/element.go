@@ -162,6 +162,9 @@ type Failure struct {
 	Message string
 }
 
+// IsDropped reports whether the job's own rules leave the element out.
+func (f *Failure) IsDropped() bool { return f != nil && f.Class == fault.ClassDropped }
+
 // Error makes a Failure an error whose text names the stage.
 func (f *Failure) Error() string { return f.Stage + ": " + f.Message }
 

@@ -88,6 +88,7 @@ func (v *validator) input() {
 	}
 	v.oneOf("input.format", in.Format, formats)
 	v.columns(in.Columns)
+	v.clips()
 }
 
 func (v *validator) columns(columns map[string]string) {

@@ -3,6 +3,8 @@ package media
 import (
 	"context"
 	"fmt"
+
+	"latentbeam/internal/media/resize"
 )
 
 // Square returns the first frame of the file at path as CLIP's preprocessing makes it: the shorter side is resized to edge
@@ -21,19 +23,21 @@ func Square(ctx context.Context, path string, edge, crop int) ([]byte, error) {
 	if err := src.Next(rgb); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	f := &Fitter{from: [2]int{info.Height, info.Width}, to: [2]int{crop, crop}, scaled: [2]int{edge, edge}, smooth: true}
-	short := min(info.Height, info.Width)
-	for axis, n := range f.from { // the longer side is cut off to a whole number
-		if n > short {
-			f.scaled[axis] = int(float64(edge*n) / float64(short))
-		}
+	scaled := resize.Size{Width: edge, Height: edge}
+	if info.Height > info.Width { // the longer side is cut off to a whole number
+		scaled.Height = int(float64(edge*info.Height) / float64(info.Width))
+	} else {
+		scaled.Width = int(float64(edge*info.Width) / float64(info.Height))
 	}
-	if err := (Info{Width: f.scaled[1], Height: f.scaled[0]}).check(); err != nil {
+	if err := (Info{Width: scaled.Width, Height: scaled.Height}).check(); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	f.top, f.left = (f.scaled[0]-crop)/2, (f.scaled[1]-crop)/2
-	f.rows, f.cols = bicubic(f.from[0], f.scaled[0])[f.top:][:crop], bicubic(f.from[1], f.scaled[1])[f.left:][:crop]
+	middle := resize.Rect{X: (scaled.Width - crop) / 2, Y: (scaled.Height - crop) / 2, Width: crop, Height: crop}
+	r, err := resize.New(resize.Bicubic, resize.Size{Width: info.Width, Height: info.Height}, scaled, middle)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
 	out := make([]byte, crop*crop*3)
-	f.resize(func(at int, v byte) { out[at] = v }, rgb)
+	r.Resize(out, rgb)
 	return out, nil
 }

@@ -23,7 +23,7 @@ var (
 		stages.ParamSeed, stages.ParamMedia, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS,
 		stages.ParamSteps, stages.ParamGuidanceScale, stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion,
 		stages.ParamReference, stages.ParamMaskStrategy, stages.ParamLoop, stages.ParamConditionFrameLength,
-		stages.ParamConditionFrameEdit, stages.ParamGuidanceScale2, stages.ParamNoise}
+		stages.ParamConditionFrameEdit, stages.ParamGuidanceScale2, stages.ParamNoise, stages.ParamCut}
 	name = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 )
 

@@ -24,8 +24,8 @@ func Families() []nn.Family {
 		stdit.Family(),
 		vae.Family(),
 		wan.Family(),
-		clip.Family(),
 		osplan.Family(),
+		clip.Family(),
 	}
 }
 

@@ -9,8 +9,8 @@
 // In bf16 the timestep's embedding, the tables of modulation and the norms in front of them are computed in fp32, as in
 // the reference.
 //
-// Images come in three ways: as the first frame, whose tokens have timestep 0 (TI2V), as latents of a clip beside those that are
-// being denoised (I2V), and as an embedding of CLIP that is attended beside the text (I2V of 2.1).
+// Images come in three ways: as the first frame with timestep 0 (TI2V), as latents of a clip beside the noisy latents
+// (I2V), and as an embedding of CLIP attended beside the text (I2V of 2.1).
 //
 // What there is not yet is refused by name: fp16.
 package wan

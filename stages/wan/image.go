@@ -10,8 +10,8 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// Image to video: the network takes the latents of a clip that begins with the image, and is grey behind it, beside those
-// that are being denoised, and a mask of which frames are the image's.
+// Image to video: beside the noisy latents the network takes the latents of a clip, the image first and grey frames
+// after it, and a mask of the image's frames.
 
 // maskChannels are those of the mask: one for each frame of pixels that a latent frame is made of.
 const maskChannels = strideT
