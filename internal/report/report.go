@@ -39,7 +39,8 @@ type Job struct {
 	Damaged map[string]bool
 	Facts
 
-	held map[string]*held // the tables as they were before this run, by name
+	held  map[string]*held // the tables as they were before this run, by name
+	early *early           // while the job runs; nil: it has ended
 }
 
 // Facts are the provenance columns that all rows of a job share.
@@ -90,20 +91,9 @@ type Agreement struct {
 // Write writes all tables and the gallery of the job and removes those of earlier runs that no longer
 // belong to it. It goes over the input once to see what there is, and once for each table to be written.
 func (j *Job) Write(ctx context.Context) (Totals, error) {
-	var tensors []tensors
-	if j.Keep[stages.KindText] {
-		size := func(r schemas.Result) int {
-			return 4 * (product(r.TextShape) + product(r.NegativeTextShape) + product(r.LaterShape()))
-		}
-		tensors = append(tensors, &tensorTable[schemas.EmbeddingRow]{job: j, name: "embeddings",
-			row: func(o outcome) (schemas.EmbeddingRow, error) { return j.embeddingRow(ctx, o) }, size: size})
-	}
-	if j.Keep[stages.KindLatents] {
-		size := func(r schemas.Result) int { return 4 * product(r.LatentsShape) }
-		tensors = append(tensors, &tensorTable[schemas.LatentRow]{job: j, name: "latents",
-			row: func(o outcome) (schemas.LatentRow, error) { return j.latentRow(ctx, o) }, size: size})
-	}
-	totals, err := j.failures(ctx, tensors)
+	var totals Totals
+	tensors := j.tensors(ctx)
+	err := j.failures(ctx, &totals, tensors)
 	for _, t := range tensors {
 		if err == nil {
 			err = t.write(ctx)
@@ -129,6 +119,31 @@ func (j *Job) Write(ctx context.Context) (Totals, error) {
 	return totals, err
 }
 
+<<<<<<< HEAD
+=======
+// tensors are the tables of tensors that the job keeps.
+func (j *Job) tensors(ctx context.Context) (tensors []tensors) {
+	if j.Keep[stages.KindText] {
+		size := func(r schemas.Result) int {
+			return 4 * (product(r.TextShape) + product(r.NegativeTextShape) + product(r.LaterShape()))
+		}
+		tensors = append(tensors, &tensorTable[schemas.EmbeddingRow]{job: j, name: "embeddings",
+			row: func(o outcome) (schemas.EmbeddingRow, error) { return j.embeddingRow(ctx, o) }, size: size})
+	}
+	if j.Keep[stages.KindLatents] {
+		size := func(r schemas.Result) int { return 4 * product(r.LatentsShape) }
+		tensors = append(tensors, &tensorTable[schemas.LatentRow]{job: j, name: "latents",
+			row: func(o outcome) (schemas.LatentRow, error) { return j.latentRow(ctx, o) }, size: size})
+	}
+	return tensors
+}
+
+// tableName names file number i of a table.
+func (j *Job) tableName(table string, i int) string {
+	return fmt.Sprintf("tables/%s-%s%05d.parquet", table, j.Part, i)
+}
+
+>>>>>>> main
 // perFile is the number of rows of a table's files, at most n.
 func (j *Job) perFile(n int) int {
 	if j.RowsPerFile > 0 {
