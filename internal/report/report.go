@@ -119,8 +119,6 @@ func (j *Job) Write(ctx context.Context) (Totals, error) {
 	return totals, err
 }
 
-<<<<<<< HEAD
-=======
 // tensors are the tables of tensors that the job keeps.
 func (j *Job) tensors(ctx context.Context) (tensors []tensors) {
 	if j.Keep[stages.KindText] {
@@ -138,12 +136,6 @@ func (j *Job) tensors(ctx context.Context) (tensors []tensors) {
 	return tensors
 }
 
-// tableName names file number i of a table.
-func (j *Job) tableName(table string, i int) string {
-	return fmt.Sprintf("tables/%s-%s%05d.parquet", table, j.Part, i)
-}
-
->>>>>>> main
 // perFile is the number of rows of a table's files, at most n.
 func (j *Job) perFile(n int) int {
 	if j.RowsPerFile > 0 {
