@@ -16,16 +16,15 @@ import (
 
 // failures writes the failures table. In the same pass over the input it counts the rows and lets the
 // tables of tensors see what they will hold.
-func (j *Job) failures(ctx context.Context, tables []tensors) (Totals, error) {
-	var totals Totals
+func (j *Job) failures(ctx context.Context, totals *Totals, tables []tensors) error {
 	err := j.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
-		_, err := write.Write(w, j.failureRows(ctx, &totals, tables), write.Options{Version: j.Version})
+		_, err := write.Write(w, j.failureRows(ctx, totals, tables), write.Options{Version: j.Version})
 		return err
 	})
 	if err != nil {
-		return totals, fmt.Errorf("write failures table: %w", err)
+		return fmt.Errorf("write failures table: %w", err)
 	}
-	return totals, nil
+	return nil
 }
 
 // failureRows yields the rows that failed, looking at all.
@@ -34,6 +33,7 @@ func (j *Job) failureRows(ctx context.Context, totals *Totals,
 	return func(yield func(schemas.FailureRow, error) bool) {
 		digest := j.Digest()
 		for o, err := range j.walk(ctx) {
+			j.early.note(o.status)
 			if err == nil {
 				digest.row = appendRow(digest.row[:0], o.Element)
 				digest.add(o.Element, o.status)

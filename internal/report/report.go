@@ -43,7 +43,8 @@ type Job struct {
 	Clips   bool // the job cuts clips of its media, and tables say which
 	Facts
 
-	held map[string]*held // the tables as they were before this run, by name
+	held  map[string]*held // the tables as they were before this run, by name
+	early *early           // while the job runs; nil: it has ended
 }
 
 // Facts are the provenance columns that all rows of a job share.
@@ -96,18 +97,9 @@ type Agreement struct {
 // Write writes all tables and the gallery of the job and removes those of earlier runs that no longer
 // belong to it. It goes over the input once to see what there is, and once for each table to be written.
 func (j *Job) Write(ctx context.Context) (Totals, error) {
-	var tensors []tensors
-	if j.Keep[stages.KindText] {
-		size := func(r schemas.Result) int {
-			return 4 * (product(r.TextShape) + product(r.NegativeTextShape) + product(r.LaterShape()))
-		}
-		tensors = append(tensors, &tensorTable[schemas.EmbeddingRow]{job: j, name: "embeddings",
-			row: func(o outcome) (schemas.EmbeddingRow, error) { return j.embeddingRow(ctx, o) }, size: size})
-	}
-	if j.Keep[stages.KindLatents] {
-		tensors = append(tensors, j.latents(ctx))
-	}
-	totals, err := j.failures(ctx, tensors)
+	var totals Totals
+	tensors := j.tensors(ctx)
+	err := j.failures(ctx, &totals, tensors)
 	for _, t := range tensors {
 		if err == nil {
 			err = t.write(ctx)
@@ -131,6 +123,21 @@ func (j *Job) Write(ctx context.Context) (Totals, error) {
 		err = j.removeOthers(ctx)
 	}
 	return totals, err
+}
+
+// tensors are the tables of tensors that the job keeps.
+func (j *Job) tensors(ctx context.Context) (tensors []tensors) {
+	if j.Keep[stages.KindText] {
+		size := func(r schemas.Result) int {
+			return 4 * (product(r.TextShape) + product(r.NegativeTextShape) + product(r.LaterShape()))
+		}
+		tensors = append(tensors, &tensorTable[schemas.EmbeddingRow]{job: j, name: "embeddings",
+			row: func(o outcome) (schemas.EmbeddingRow, error) { return j.embeddingRow(ctx, o) }, size: size})
+	}
+	if j.Keep[stages.KindLatents] {
+		tensors = append(tensors, j.latents(ctx))
+	}
+	return tensors
 }
 
 // tableName names file number i of a table.
