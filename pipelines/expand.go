@@ -23,8 +23,8 @@ import (
 	"latentbeam/stages"
 )
 
-// cutter expands the rows of a source to a row for each clip of their media, before they get keys. What a row expands to
-// follows from the row, the job and what its file says of itself, so that plan, run, report, shards and workers agree.
+// cutter expands the rows of a source to a row for each clip of their media, before they get keys. The row, the job
+// and the header of the file decide the expansion of a row, so that plan, run, report, shards and workers agree.
 type cutter struct {
 	rule     *clips.Rule
 	null     bool              // a row without a caption beside each

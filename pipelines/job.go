@@ -43,8 +43,8 @@ type Options struct {
 	// Look says that the job is only to be planned: devices that others could want are not taken.
 	Look bool
 
-	// Repair reads every file of the output, whatever the configuration says, and computes what is damaged or missing of
-	// rows that earlier runs have done; other rows that are new are an error before anything is computed.
+	// Repair reads every file of the output, for any configuration, and computes damaged or missing results of rows
+	// that earlier runs have done; other rows that are new are an error before anything is computed.
 	Repair bool
 	// CancelOthers ends a job of an earlier run that an engine is still at work on, instead of following it.
 	CancelOthers bool

@@ -41,6 +41,7 @@ type Model struct {
 	TextEncoder  string `yaml:"text_encoder" json:"text_encoder,omitempty"`   // a single component: a directory, or a file of weights
 	Transformer  string `yaml:"transformer" json:"transformer,omitempty"`     // the denoiser, as text_encoder
 	Transformer2 string `yaml:"transformer_2" json:"transformer_2,omitempty"` // the second of two denoisers, for little noise
+	ImageEncoder string `yaml:"image_encoder" json:"image_encoder,omitempty"` // CLIP's vision encoder, for image to video of Wan 2.1
 	VAE          string `yaml:"vae" json:"vae,omitempty"`                     // the autoencoder, as text_encoder
 	Loras        []Lora `yaml:"loras" json:"loras,omitempty"`                 // adapters for the denoisers: path, scale (1), expert (both, high or low)
 }
