@@ -34,7 +34,7 @@ const maxTroubles = 20
 func (j *Job) oversee(ctx context.Context, cancel context.CancelCauseFunc) (*overseer, func(), error) {
 	o := &overseer{job: j, run: runs.Job{Store: j.engine.Store, ID: j.RunID()}, cancel: cancel, known: map[string]runs.Trouble{},
 		info: runs.Info{Output: j.engine.Store.URL(), Runner: j.runner.Name, Endpoint: runners.Endpoint(j.Config.Runner),
-			Version: j.Opts.Version, Started: time.Now().UTC(), File: j.Opts.Start.File, Shards: j.Opts.Shards}}
+			Version: j.Opts.Version, Started: time.Now().UTC(), File: j.Opts.Start.File, Shards: j.Opts.Shards, Class: j.engine.Rules.Class}}
 	if err := o.run.Write(ctx, o.info); err != nil {
 		return nil, nil, err
 	}
