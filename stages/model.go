@@ -207,7 +207,34 @@ func newModel(name string, files fs.FS, dirs map[string]string) (*Model, error) 
 	if err := m.ReadJSON("model_index.json", &m.Index); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	m.Index.completePlan(m)
 	return m, nil
+}
+
+// PlanPipeline is the class of whole models of Open-Sora-Plan, and Plan12 and Plan13 are its versions. The project
+// publishes no model_index.json: the class of the denoiser says what the model is.
+const (
+	PlanPipeline   = "OpenSoraPlanPipeline"
+	Plan12, Plan13 = "1.2", "1.3"
+)
+
+// planVersions are the versions by the class of transformer/config.json.
+var planVersions = map[string]string{"OpenSoraT2V": Plan12, "OpenSoraT2V_v1_3": Plan13}
+
+// completePlan fills in what a model of Open-Sora-Plan is.
+func (i *Index) completePlan(m *Model) {
+	if i.ClassName != "" && i.ClassName != PlanPipeline {
+		return
+	}
+	var denoiser struct {
+		ClassName string `json:"_class_name"`
+	}
+	if m.ReadJSON("transformer/config.json", &denoiser) != nil {
+		return // who needs it says so
+	}
+	if version := planVersions[denoiser.ClassName]; version != "" {
+		i.ClassName, i.Version = PlanPipeline, version
+	}
 }
 
 // ReadFile reads a file of the model, such as "text_encoder/spiece.model".

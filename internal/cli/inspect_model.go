@@ -21,12 +21,17 @@ func inspectModel(w io.Writer, path string) error {
 	data, err := os.ReadFile(filepath.Join(path, "model_index.json"))
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err != nil && !isDir(path):
-		return nil
+		m, err := stages.OpenModel(path)
+		if err != nil || m.Index.ClassName == "" {
+			return nil
+		}
+		index = m.Index // its denoiser says what it is
 	case err != nil:
 		return err
-	}
-	if err := json.Unmarshal(data, &index); err != nil {
-		return fmt.Errorf("inspect %s: model_index.json: %w", path, err)
+	default:
+		if err := json.Unmarshal(data, &index); err != nil {
+			return fmt.Errorf("inspect %s: model_index.json: %w", path, err)
+		}
 	}
 	fmt.Fprintln(w, path)
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

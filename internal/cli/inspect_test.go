@@ -1,11 +1,17 @@
 package cli
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	tt "latentbeam/internal/torchpickle/torchtest"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/vae"
 	"latentbeam/stages/wan"
 )
 
@@ -54,4 +60,42 @@ func TestConvertOriginalWan(t *testing.T) {
 	s.says(s.run(0, "inspect", "wan"), "in the layout of its original code", "latentbeam convert")
 	s.says(s.run(0, "convert", "wan", "st"), "named  the tensors as here", "Wan text to video: 2 layers")
 	s.says(s.run(0, "inspect", "st"), "all 69 tensors of the model are there")
+}
+
+// TestConvertOpenSoraPlanVAE: a checkpoint.ckpt of the code of Open-Sora-Plan is refused by inspect with the way out, and
+// complete once it is converted: the averaged weights are taken, their prefix goes, and Haar filters do not matter.
+func TestConvertOpenSoraPlanVAE(t *testing.T) {
+	s := newShell(t)
+	var c struct{ Config json.RawMessage }
+	nntest.Decode(t, nntest.Golden(t, "../../testdata/golden/osplan-vae.json")["wf_1frames"], &c)
+	cfg, err := vae.ParseConfig(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tensors []tt.Tensor
+	var storages [][]byte
+	add := func(name string, shape []int) {
+		values := nntest.Tensor(nntest.Weight(name, shape...), shape...)
+		tensors = append(tensors, tt.Tensor{Name: "module." + name, Storage: "FloatStorage", Shape: shape, Data: values.Data})
+		storages = append(storages, values.Data)
+	}
+	shapes := nntest.Shapes(t, cfg, vae.Load)
+	for _, name := range slices.Sorted(maps.Keys(shapes)) {
+		add(name, shapes[name])
+	}
+	add("encoder.wavelet_tranform_l1.aa", []int{1, 1, 2, 2})
+	add("decoder.inverse_wavelet_tranform_l2.gh_v", []int{1, 1, 2, 2, 2})
+	for _, dir := range []string{"plan", "st"} {
+		if err := os.Mkdir(filepath.Join(s.dir, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ckpt := tt.Dict(tt.Text("epoch"), tt.Int(7), tt.Text("state_dict"), tt.Dict(tt.Text("gen_model"), tt.StateDict(tensors[:2]...)),
+		tt.Text("ema_state_dict"), tt.StateDict(tensors...))
+	s.write("plan/config.json", string(c.Config))
+	s.write("plan/checkpoint.ckpt", string(tt.Zip(t, tt.Pickle(ckpt), storages...)))
+	const name = "autoencoder of Open-Sora-Plan 1.3 (WF-VAE, 4 latent channels)"
+	s.says(s.run(0, "inspect", "plan"), "PyTorch pickle", `"ema_state_dict" of what it holds`, "latentbeam convert", name)
+	s.says(s.run(0, "convert", "plan", "st"), `took   "ema_state_dict"`, name)
+	s.says(s.run(0, "inspect", "st"), fmt.Sprintf("all %d tensors of the model are there", len(shapes)))
 }

@@ -28,7 +28,7 @@ var floors = []floor{
 		"internal/ftfy internal/media internal/layers internal/layers/rooms kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
 		"kernels/cuda/nccl kernels/cuda/gpu/timings",
 		"golang.org/x/text golang.org/x/net github.com/clipperhouse/uax29 github.com/Eyevinn/mp4ff gorgonia.org/cu github.com/klauspost/compress"},
-	{"internal/config stages/cost stages/t5/clean internal/plan/weights internal/store internal/measure " +
+	{"internal/config stages/cost stages/vae/stream stages/t5/clean internal/plan/weights internal/store internal/measure " +
 		"stages/lora internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
 		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},
 	{"stages/exec/exectest internal/hub internal/witness internal/plan internal/plan/layout internal/gpu/gputest internal/store/dir internal/store/storetest internal/store/bucket", ""},
@@ -37,8 +37,8 @@ var floors = []floor{
 	{"internal/store/open internal/ledger internal/transport internal/doctor stages", ""},
 	{"internal/lend internal/engine/memory internal/runs internal/location", ""},
 	{"stages/nn stages/sampler stages/condition internal/devices internal/devices/gpus internal/engine/schedule internal/observe internal/progress internal/table/pages internal/table/write internal/table/tabletest", "github.com/vbauerster/mpb github.com/parquet-go/parquet-go"},
-	{"stages/nn/nntest stages/diffuse stages/vae/wan internal/engine/recovery internal/logs internal/metrics internal/trace internal/hooks internal/table/typed", "github.com/prometheus/client_golang go.opentelemetry.io/otel go.opentelemetry.io/proto/otlp google.golang.org/protobuf"},
-	{"internal/runpage stages/t5 stages/stdit stages/wan stages/vae stages/guard stages/exec stages/video internal/engine", ""},
+	{"stages/nn/nntest stages/diffuse stages/vae/causal stages/vae/wan stages/vae/wf internal/engine/recovery internal/logs internal/metrics internal/trace internal/hooks internal/table/typed", "github.com/prometheus/client_golang go.opentelemetry.io/otel go.opentelemetry.io/proto/otlp google.golang.org/protobuf"},
+	{"internal/runpage stages/t5 stages/stdit stages/wan stages/osplan stages/vae stages/guard stages/exec stages/video internal/engine", ""},
 	{"stages/catalog internal/table/read", ""},
 	{"internal/report internal/engine/host internal/engine/simulator", ""},
 	{"transforms internal/audit", "github.com/apache/beam"},

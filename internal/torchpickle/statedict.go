@@ -16,8 +16,9 @@ type StateDict struct {
 }
 
 // preferred are the entries that training programs keep a state dict in, the one to use for inference first:
-// Open-Sora 1.0 unwraps "ema", PixArt "state_dict".
-var preferred = []string{"ema", "state_dict_ema", "state_dict", "model", "module"}
+// Open-Sora 1.0 unwraps "ema", PixArt "state_dict", the autoencoders of Open-Sora-Plan "ema_state_dict" or what lies under
+// "state_dict".
+var preferred = []string{"ema", "ema_state_dict", "state_dict_ema", "state_dict", "state_dict.gen_model", "model", "module"}
 
 // wrappers are the beginnings of all names that training wrappers leave behind (DistributedDataParallel,
 // torch.compile).

@@ -7,6 +7,7 @@ import (
 
 	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/osplan"
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/stdit"
 	"latentbeam/stages/t5"
@@ -22,6 +23,7 @@ func Families() []nn.Family {
 		stdit.Family(),
 		vae.Family(),
 		wan.Family(),
+		osplan.Family(),
 	}
 }
 
@@ -31,6 +33,7 @@ func Denoisers() []diffuse.Family {
 	return []diffuse.Family{
 		stdit.Denoiser(),
 		wan.Denoiser(),
+		osplan.Denoiser(),
 	}
 }
 

@@ -6,15 +6,17 @@ import (
 	"strings"
 
 	"latentbeam/stages"
+	"latentbeam/stages/osplan"
 	"latentbeam/stages/wan"
 )
 
 // pipelines are the classes that a model_index.json may name, with what they do.
 var pipelines = map[string]string{
-	"OpenSoraPipeline": "text to video",
-	wan.PipelineName:   "text to video",
-	wan.DMDName:        "text to video in three steps",
-	wan.ImageName:      "image to video",
+	"OpenSoraPipeline":  "text to video",
+	wan.PipelineName:    "text to video",
+	wan.DMDName:         "text to video in three steps",
+	stages.PlanPipeline: "text to video",
+	wan.ImageName:       "image to video",
 }
 
 // refused are the classes of Wan that there is no pipeline for yet.
@@ -49,6 +51,9 @@ func Pipeline(class string) (string, error) {
 func Scheduler(class string, config []byte) (string, error) {
 	if class == wan.DMDName {
 		return "dmd, in place of scheduler_config.json", nil
+	}
+	if class == stages.PlanPipeline {
+		return osplan.DescribeScheduler(config)
 	}
 	if class != wan.PipelineName && class != wan.ImageName {
 		return "", nil

@@ -24,7 +24,7 @@ func (j *job) gather(r *rank, op string, z []float32, everyone bool) ([]float32,
 	defer r.dev.Scope()()
 	var send, recv []kernels.Part
 	at := 0
-	mine := sharesOf(r.plan, r.branches, r.group.Rank(), true)
+	mine := j.sharesOf(r.plan, r.branches, r.group.Rank(), true, j.size)
 	for _, s := range r.shares {
 		n := j.planes() * len(s.pixels)
 		if len(mine) > 0 && mine[0].element == s.element && mine[0].patches == s.patches {
@@ -46,8 +46,8 @@ func (j *job) gather(r *rank, op string, z []float32, everyone bool) ([]float32,
 	gets := everyone || r.group.Rank() == 0
 	if gets {
 		for peer := range r.plan.Ranks {
-			for _, s := range sharesOf(r.plan, r.branches, peer, true) {
-				s.locate(j.size, j.Patch)
+			for _, s := range j.sharesOf(r.plan, r.branches, peer, true, j.size) {
+				s.locate(j.size, &j.Description)
 				x := r.dev.Alloc(kernels.F32, j.planes()*len(s.pixels))
 				recv = append(recv, kernels.Part{Peer: peer, View: x})
 				shares = append(shares, s)

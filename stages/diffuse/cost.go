@@ -1,6 +1,8 @@
 package diffuse
 
 import (
+	"cmp"
+
 	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages/cost"
@@ -48,7 +50,8 @@ func Work(net Network, row *schemas.PromptRow) (cost.Estimate, error) {
 	if err != nil {
 		return cost.Estimate{}, err
 	}
-	t, h, w := d.Patch.Grid(size.T, size.H, size.W)
+	box := size.in(d.Box)
+	t, h, w := d.Patch.Grid(box.T, box.H, box.W)
 	shape := sequence.Shape{Batch: branches, Frames: t, Positions: h * w, Heads: d.Heads,
 		HeadSize: d.Hidden / d.Heads, QueryTile: queryTile, Full: d.Full}
 	steps := row.NumInferenceSteps * max(1, row.Loop) // of all clips
@@ -56,7 +59,7 @@ func Work(net Network, row *schemas.PromptRow) (cost.Estimate, error) {
 	step := both - prepare
 	split.Costs = sequence.Costs{
 		Project: 6 * float64(d.Hidden) * float64(d.Hidden),
-		Score:   4 * float64(shape.HeadSize),
+		Score:   4 * float64(shape.HeadSize) * cmp.Or(d.Scored, 1),
 	}
 	tokens := float64(branches) * float64(t) * float64(shape.Positions)
 	split.Costs.Local = (step - float64(d.Blocks)*shape.Total(split.Costs)) / (float64(d.Blocks) * tokens)

@@ -11,7 +11,7 @@ import (
 // Evaluator prepares rows on a device that has all of their columns, in the scope open at the call, and returns the
 // network as a sampler calls it for them.
 func (d *Description) Evaluator(dev kernels.Backend, m Model, rows *Rows) (sampler.Model, error) {
-	rows.Parts = d.alone(len(rows.Rows), rows.Size)
+	rows.Box, rows.Parts = d.Box, d.alone(len(rows.Rows), rows.Size)
 	b, err := m.Prepare(dev, rows)
 	if err != nil {
 		return nil, err
@@ -39,19 +39,21 @@ func (d *Description) Forward(be kernels.Backend, b Batch, x kernels.Tensor, at 
 	n, t, h, w := x.Dim(0), x.Dim(2), x.Dim(3), x.Dim(4)
 	out := be.Alloc(kernels.F32, n, d.OutChannels, t, h, w) // (B, c_out, T, H, W)
 	defer be.Scope()()
-	frames, rows, cols := d.Patch.Grid(t, h, w)
+	box := Size{t, h, w}.in(d.Box)
+	frames, rows, cols := d.Patch.Grid(box.T, box.H, box.W)
 	tokens := be.Alloc(d.DType, n, frames, rows*cols, d.Hidden) // (B, T', S, C)
 	d.embed(be, b, tokens, x)
 	outs, err := b.Advance([]kernels.Tensor{tokens}, at, true)
 	if err != nil {
 		return kernels.Tensor{}, err
 	}
-	nn.Unpatchify(be, out, outs[0], d.Patch) // of (B, T', S, pt ph pw c_out)
+	nn.UnpatchifyFrom(be, out, outs[0], d.Patch, [3]int{box.T, box.H, box.W}) // of (B, T', S, pt ph pw c_out)
 	return out, nil
 }
 
 // embed writes the tokens (B, T', S, C) of latents x (B, c, T, H, W).
 func (d *Description) embed(be kernels.Backend, b Batch, tokens, x kernels.Tensor) {
 	defer be.Scope()()
-	b.Embed(0, tokens, nn.Patchify(be, d.DType, x, d.Patch))
+	box := Size{x.Dim(2), x.Dim(3), x.Dim(4)}.in(d.Box)
+	b.Embed(0, tokens, nn.PatchifyInto(be, d.DType, x, d.Patch, [3]int{box.T, box.H, box.W}))
 }

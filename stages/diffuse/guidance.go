@@ -36,7 +36,7 @@ func (r *rank) guidance(tokens []kernels.Tensor) ([][]kernels.Tensor, error) {
 
 // sendTo lists what a rank takes from this one's tokens for its shares.
 func (r *rank) sendTo(peer int, tokens []kernels.Tensor) (out []kernels.Part) {
-	for _, s := range sharesOf(r.plan, r.branches, peer, false) {
+	for _, s := range r.j.sharesOf(r.plan, r.branches, peer, false, r.j.size) {
 		for b := range r.branches {
 			at := s.element*r.branches + b
 			for i, p := range r.split.Parts() {

@@ -67,9 +67,9 @@ func (r *rank) sharesOfAll() [][]share {
 	if r.everyone == nil {
 		r.everyone = make([][]share, r.group.Size())
 		for q := range r.everyone {
-			r.everyone[q] = sharesOf(r.plan, r.branches, q, true)
+			r.everyone[q] = r.j.sharesOf(r.plan, r.branches, q, true, r.j.size)
 			for i := range r.everyone[q] {
-				r.everyone[q][i].locate(r.j.size, r.j.Patch)
+				r.everyone[q][i].locate(r.j.size, &r.j.Description)
 			}
 		}
 	}

@@ -43,7 +43,7 @@ func (d *Description) anyRows(n int, size Size, tokens int) *Rows {
 		Row:  schemas.PromptRow{Height: 1, Width: 1, NumFrames: 1, FPS: 1},
 		Text: &stages.Text{Embedding: stages.NewArray(tokens, d.TextWidth)},
 	}
-	rows := &Rows{Size: size, Parts: d.alone(n, size)}
+	rows := &Rows{Size: size, Box: d.Box, Parts: d.alone(n, size)}
 	for range n {
 		rows.Rows = append(rows.Rows, Row{Element: e})
 	}

@@ -52,6 +52,7 @@ type Description struct {
 	Blocks      int           // runs of layers that a pipeline can be cut between
 	Sums        int           // layers of a block whose sums tensor parallelism cuts; 0: none, and tp_size is refused
 	Full        bool          // attention is over all tokens of a video (nn.SelfAttention.AddFull), not inside frames
+	Scored      float64       // with Full: part of the pairs of tokens that is scored, on average over the blocks; 0: all
 	DType       kernels.DType // of weights and activations
 	TextWidth   int           // numbers of a token of text
 	TextTokens  int           // most tokens of a text
@@ -66,8 +67,12 @@ type Description struct {
 	// NoNegative is the negative prompt of rows under guidance that have none. schemas.None stands for the empty text;
 	// "" leaves such rows to the network's own null text.
 	NoNegative  string
-	LatentScale float64    // what its latents were multiplied by after the autoencoder
-	Conditions  Conditions // on given frames
+	LatentScale float64 // what its latents were multiplied by after the autoencoder
+	// Box is the size of latents in whose first corner those of every row lie while they are denoised; what is around
+	// them is zeros, and the network masks it (Rows.Grid). Latents begin with the noise of their own size and come out in
+	// it. The zero value: no box. A network that takes given frames has none.
+	Box        Size
+	Conditions Conditions // on given frames
 }
 
 // Conditions is how a network takes given frames.
@@ -121,6 +126,7 @@ func (r Row) Caption() *stages.Array {
 // Rows is what a network prepares for all steps.
 type Rows struct {
 	Size Size  // of the latents
+	Box  Size  // see Description.Box
 	Rows []Row // of one size
 	// Parts are the columns that this device has, as rows of Rows and patches of a frame. Patches may reach beyond the
 	// frame, into padding.
@@ -128,6 +134,17 @@ type Rows struct {
 	// Split exchanges with the ranks that have the other columns; nil: this device has all.
 	Split *nn.Split
 	Given *Given
+}
+
+// Grid returns the size of the latents that the tokens are made of: the box, or where there is none Size.
+func (r *Rows) Grid() Size { return r.Size.in(r.Box) }
+
+// in returns the size of a box with latents of this size in it.
+func (s Size) in(box Size) Size {
+	if box == (Size{}) {
+		return s
+	}
+	return box
 }
 
 // Given are frames that come in by inputs of their own.
@@ -149,6 +166,7 @@ func (d *Description) outputs() int { return d.Patch.Size() * d.OutChannels }
 
 // alone are the parts of a device that has all patches of so many rows.
 func (d *Description) alone(rows int, size Size) []nn.Part {
+	size = size.in(d.Box)
 	_, h, w := d.Patch.Grid(size.T, size.H, size.W)
 	return []nn.Part{{Rows: nn.Span{Len: rows}, Patches: nn.Span{Len: h * w}}}
 }

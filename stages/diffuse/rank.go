@@ -93,7 +93,7 @@ func (j *job) newRank(dev kernels.Backend, g *kernels.Group, plan *sequence.Plan
 		last := parts[len(parts)-1].Rows
 		r.rows = nn.Span{Start: parts[0].Rows.Start, Len: last.Start + last.Len - parts[0].Rows.Start}
 	}
-	rows := &Rows{Size: j.size, Split: r.split, Given: j.given()}
+	rows := &Rows{Size: j.size, Box: j.Box, Split: r.split, Given: j.given()}
 	for i := range r.rows.Len {
 		at := r.rows.Start + i
 		rows.Rows = append(rows.Rows, Row{j.batch[at/branches], branch + at%branches})
@@ -106,9 +106,9 @@ func (j *job) newRank(dev kernels.Backend, g *kernels.Group, plan *sequence.Plan
 	if r.batch, err = model.Prepare(dev, rows); err != nil {
 		return nil, err
 	}
-	r.shares = sharesOf(plan, branches, g.Rank(), false)
+	r.shares = j.sharesOf(plan, branches, g.Rank(), false, j.size)
 	for i := range r.shares {
-		r.shares[i].locate(j.size, j.Patch)
+		r.shares[i].locate(j.size, &j.Description)
 	}
 	return r, nil
 }
@@ -217,15 +217,19 @@ func (r *rank) embedPart(i int, x kernels.Tensor, z []float32, p nn.Part) {
 	channels, frames := r.j.Channels, r.j.size.T
 	var vectors []float32
 	for row := range p.Rows.Len {
-		at := 0
+		at, found := 0, false
 		for _, s := range r.shares {
 			size := channels * frames * len(s.pixels)
 			here := s.patches == nn.Span{Start: p.Patches.Start, Len: x.Dim(2)}
 			if here && s.element == (p.Rows.Start+row)/r.branches {
-				vectors = append(vectors, s.vectors(z[at:at+size], channels, frames, r.j.Patch)...)
+				vectors = append(vectors, s.vectors(z[at:at+size], channels, frames, r.frames, r.j.Patch)...)
+				found = true
 				break
 			}
 			at += size
+		}
+		if !found { // outside of the latents, in a box
+			vectors = append(vectors, make([]float32, r.frames*x.Dim(2)*channels*r.j.Patch.Size())...)
 		}
 	}
 	v := r.dev.Alloc(r.j.DType, x.Dim(0), x.Dim(1), x.Dim(2), channels*r.j.Patch.Size())

@@ -21,9 +21,10 @@ type share struct {
 	pixels, at []int
 }
 
-// sharesOf returns what a rank samples: the patches of its columns, each once although several branches
-// may have them. first counts those of branch 0 only, which cover every element once over all ranks.
-func sharesOf(plan *sequence.Plan, branches, rank int, first bool) (out []share) {
+// sharesOf returns what a rank samples of latents of a size: the patches of its columns, each once although several
+// branches may have them. first counts those of branch 0 only, which cover every element once over all ranks. Patches
+// that are all outside of the latents, in a box, are no share.
+func (d *Description) sharesOf(plan *sequence.Plan, branches, rank int, first bool, size Size) (out []share) {
 	type key struct {
 		element int
 		patches nn.Span
@@ -32,7 +33,7 @@ func sharesOf(plan *sequence.Plan, branches, rank int, first bool) (out []share)
 	for _, c := range plan.Columns(rank) {
 		r := c.And(sequence.Range{Hi: plan.Shape.Positions})
 		k := key{c.Element / branches, nn.Span{Start: r.Lo, Len: r.Len()}}
-		if r.Len() == 0 || seen[k] || first && c.Element%branches != 0 {
+		if r.Len() == 0 || seen[k] || d.outside(k.patches, size) || first && c.Element%branches != 0 {
 			continue
 		}
 		seen[k] = true
@@ -41,9 +42,24 @@ func sharesOf(plan *sequence.Plan, branches, rank int, first bool) (out []share)
 	return out
 }
 
-// locate finds the pixels of a share in latents of the given size.
-func (s *share) locate(size Size, patch nn.Patch) {
-	_, _, cols := patch.Grid(size.T, size.H, size.W)
+// outside reports whether none of some patches has a pixel of latents of the given size.
+func (d *Description) outside(patches nn.Span, size Size) bool {
+	if d.Box == (Size{}) {
+		return false
+	}
+	_, _, cols := d.Patch.Grid(d.Box.T, d.Box.H, d.Box.W)
+	for p := patches.Start; p < patches.Start+patches.Len; p++ {
+		if p/cols*d.Patch[1] < size.H && p%cols*d.Patch[2] < size.W {
+			return false
+		}
+	}
+	return true
+}
+
+// locate finds the pixels of a share in latents of the given size, which may lie in a box.
+func (s *share) locate(size Size, d *Description) {
+	box, patch := size.in(d.Box), d.Patch
+	_, _, cols := patch.Grid(box.T, box.H, box.W)
 	for p := s.patches.Start; p < s.patches.Start+s.patches.Len; p++ {
 		for i := range patch[1] {
 			for j := range patch[2] {
@@ -79,9 +95,9 @@ func (s *share) put(full, z []float32, frames int) {
 	}
 }
 
-// vectors writes z (C, T, pixels) as the patch vectors (T', patches, C pt ph pw) that the embedding takes.
-func (s *share) vectors(z []float32, channels, t int, patch nn.Patch) []float32 {
-	frames := (t + patch[0] - 1) / patch[0]
+// vectors writes z (C, T, pixels) as the patch vectors (T', patches, C pt ph pw) that the embedding takes, of so many
+// frames T'.
+func (s *share) vectors(z []float32, channels, t, frames int, patch nn.Patch) []float32 {
 	area, n := patch[1]*patch[2], len(s.pixels)
 	out := make([]float32, frames*s.patches.Len*channels*patch.Size())
 	at := 0

@@ -95,7 +95,7 @@ func (a SelfAttention) projectHeads(be kernels.Backend, x kernels.Tensor, first,
 func (a SelfAttention) rotate(be kernels.Backend, qkv kernels.Tensor, rope Rope) {
 	qk := qkv.Narrow(-3, 0, 2) // (..., 2, H, D)
 	if a.QKNorm.IsZero() {
-		rope.apply(be, qk)
+		rope.Turn(be, qk)
 		return
 	}
 	spec := kernels.NormSpec{Kind: kernels.RMSNorm, Eps: QKNormEps, RopeFirst: a.RopeFirst}
@@ -105,7 +105,7 @@ func (a SelfAttention) rotate(be kernels.Backend, qkv kernels.Tensor, rope Rope)
 	}
 	be.Norm(qk, qk, spec)
 	if rope.halves != nil { // behind the norm alone
-		rope.apply(be, qk)
+		rope.Turn(be, qk)
 	}
 }
 

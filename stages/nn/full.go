@@ -30,7 +30,7 @@ func (a SelfAttention) AddFull(be kernels.Backend, s *Split, dt kernels.DType, s
 		qkvs = append(qkvs, qkv)
 		outs = append(outs, be.Alloc(dt, x.Dim(0), x.Dim(1), x.Dim(2), a.Heads, a.D))
 	}
-	if err := AttendFull(be, s, dt, outs, qkvs, masks); err != nil {
+	if err := AttendFull(be, s, dt, outs, qkvs, &Pattern{Masks: masks}); err != nil {
 		return err
 	}
 	for i := range xs {
@@ -39,16 +39,27 @@ func (a SelfAttention) AddFull(be kernels.Backend, s *Split, dt kernels.DType, s
 	return nil
 }
 
+// Pattern is which tokens of a video attend to each other.
+type Pattern struct {
+	Masks []sequence.Mask // of each row of the whole batch (Split.Rows): valid tokens are keys; nil: all are
+	Skip  sequence.Skip   // sub-sequences that attention stays in; zero: none
+}
+
 // AttendFull is the attention inside AddFull, for networks that make their queries, keys and values in another way: qkvs
-// (n, T, W, 3, H, D) of each part, normalised and rotated, give outs (n, T, W, H, D).
-func AttendFull(be kernels.Backend, s *Split, dt kernels.DType, outs, qkvs []kernels.Tensor, masks []sequence.Mask) error {
+// (n, T, W, 3, H, D) of each part, normalised and rotated, give outs (n, T, W, H, D). A nil pattern lets all tokens attend
+// to all.
+func AttendFull(be kernels.Backend, s *Split, dt kernels.DType, outs, qkvs []kernels.Tensor, pattern *Pattern) error {
+	var p Pattern
+	if pattern != nil {
+		p = *pattern
+	}
 	if s != nil && s.moves {
-		return attendFullShared(be, s, dt, outs, qkvs, masks)
+		return attendFullShared(be, s, dt, outs, qkvs, p)
 	}
 	for i, qkv := range qkvs {
-		own := masks
-		if s != nil && masks != nil {
-			own = masks[s.parts[i].Rows.Start:][:s.parts[i].Rows.Len]
+		own := p
+		if s != nil && p.Masks != nil {
+			own.Masks = p.Masks[s.parts[i].Rows.Start:][:s.parts[i].Rows.Len]
 		}
 		n, tokens, heads, d := qkv.Dim(0), qkv.Dim(1)*qkv.Dim(2), qkv.Dim(4), qkv.Dim(5)
 		attendRows(be, outs[i].Reshape(n, tokens, heads, d), qkv.Reshape(n, tokens, 3, heads, d), own)
@@ -57,40 +68,98 @@ func AttendFull(be kernels.Backend, s *Split, dt kernels.DType, outs, qkvs []ker
 }
 
 // attendRows computes the attention of whole rows: qkv (n, N, 3, H, D) gives out (n, N, H, D).
-func attendRows(be kernels.Backend, out, qkv kernels.Tensor, masks []sequence.Mask) {
+func attendRows(be kernels.Backend, out, qkv kernels.Tensor, p Pattern) {
 	n, tokens, heads, d := out.Dim(0), out.Dim(1), out.Dim(2), out.Dim(3)
-	if masks == nil {
+	if p.Masks == nil && p.Skip.Dense() {
 		part := func(i int) kernels.Tensor { return qkv.Narrow(2, i, 1).Reshape(n, tokens, heads, d) }
 		be.Attention(out, part(0), part(1), part(2), kernels.AttentionSpec{Scale: AttentionScale(d)})
 		return
 	}
 	for i := range n {
 		row := qkv.Index(i) // (N, 3, H, D)
-		attendKeys(be, out.Index(i), row.Narrow(1, 0, 1).Reshape(tokens, heads, d), row.Narrow(1, 1, 2), &masks[i])
+		q := row.Narrow(1, 0, 1).Reshape(tokens, heads, d)
+		attendKeys(be, out.Index(i), q, row.Narrow(1, 1, 2), 0, p.mask(i), p.Skip)
 	}
 }
 
-// attendKeys computes the attention of queries q (L, H, D) to the keys and values kv (N, 2, H, D) that a mask, which may
-// be nil, lets through: out (L, H, D). These are copied together, in order.
-func attendKeys(be kernels.Backend, out, q, kv kernels.Tensor, mask *sequence.Mask) {
-	defer be.Scope()()
+// mask returns the mask of a row; nil: all tokens are valid.
+func (p Pattern) mask(row int) *sequence.Mask {
+	if p.Masks == nil || p.Masks[row].Count() == p.Masks[row].Tokens() {
+		return nil
+	}
+	return &p.Masks[row]
+}
+
+// attendKeys computes the attention of queries q (L, H, D), the first of which is token first, to the keys and values kv
+// (N, 2, H, D) of their sub-sequences that a mask, which may be nil, lets through: out (L, H, D).
+func attendKeys(be kernels.Backend, out, q, kv kernels.Tensor, first int, mask *sequence.Mask, skip sequence.Skip) {
+	queries := sequence.Range{Lo: first, Hi: first + q.Dim(0)}
+	for way := range max(1, skip.Ways) {
+		mine, n := combsOf(skip, way, queries, nil)
+		if n == 0 {
+			continue
+		}
+		end := be.Scope()
+		qs, outs := q, out
+		if n < q.Dim(0) {
+			qs, outs = be.Alloc(q.DType, n, q.Dim(1), q.Dim(2)), be.Alloc(out.DType, n, q.Dim(1), q.Dim(2))
+			eachComb(mine, first, q, qs, be.Copy)
+		}
+		attendSome(be, outs, qs, kv, way, mask, skip)
+		if n < q.Dim(0) {
+			eachComb(mine, first, out, outs, func(gathered, from kernels.Tensor) { be.Copy(from, gathered) })
+		}
+		end()
+	}
+}
+
+// attendSome is attendKeys of queries of one sub-sequence. Its keys are copied together, in order.
+func attendSome(be kernels.Backend, out, q, kv kernels.Tensor, way int, mask *sequence.Mask, skip sequence.Skip) {
 	heads, d := q.Dim(1), q.Dim(2)
 	spec := kernels.AttentionSpec{Scale: AttentionScale(d)}
+	keys, n := combsOf(skip, way, sequence.Range{Hi: kv.Dim(0)}, mask)
 	switch {
-	case mask == nil || mask.Count() == mask.Tokens():
-	case mask.Count() == 0:
+	case n == kv.Dim(0):
+	case n == 0:
 		spec.KeyLens = []int{0}
 	default:
-		near, at := be.Alloc(kv.DType, mask.Count(), 2, heads, d), 0
-		for run := range mask.Runs(sequence.Range{Hi: mask.Tokens()}) {
-			be.Copy(near.Narrow(0, at, run.Len()), kv.Narrow(0, run.Lo, run.Len()))
-			at += run.Len()
-		}
+		near := be.Alloc(kv.DType, n, 2, heads, d)
+		eachComb(keys, 0, kv, near, be.Copy)
 		kv = near
 	}
 	part := func(i int) kernels.Tensor { return kv.Narrow(1, i, 1).Reshape(1, kv.Dim(0), heads, d) }
 	lead := func(x kernels.Tensor) kernels.Tensor { return x.Reshape(1, x.Dim(0), heads, d) }
 	be.Attention(lead(out), lead(q), part(0), part(1), spec)
+}
+
+// combsOf lists the tokens of r in a sub-sequence that a mask, which may be nil, lets through, and counts them.
+func combsOf(skip sequence.Skip, way int, r sequence.Range, mask *sequence.Mask) (out []sequence.Comb, n int) {
+	add := func(r sequence.Range) {
+		for c := range skip.Combs(way, r) {
+			out, n = append(out, c), n+c.Tokens()
+		}
+	}
+	if mask == nil {
+		add(r)
+		return out, n
+	}
+	for run := range mask.Runs(r) {
+		add(run)
+	}
+	return out, n
+}
+
+// eachComb calls copy for the tokens of combs in x (L, ...), which begins with token first, and their places in gathered
+// (n, ...), where they lie together.
+func eachComb(combs []sequence.Comb, first int, x, gathered kernels.Tensor, copy func(gathered, from kernels.Tensor)) {
+	at := 0
+	for _, c := range combs {
+		from := x.Narrow(0, c.Lo-first, c.Count*c.Stride)
+		from = from.Reshape(append([]int{c.Count, c.Stride}, x.Shape[1:]...)...).Narrow(1, 0, c.Width)
+		to := gathered.Narrow(0, at, c.Tokens())
+		copy(to.Reshape(from.Shape...), from)
+		at += c.Tokens()
+	}
 }
 
 // real returns the patches of a part that are no padding.

@@ -18,7 +18,7 @@ type fullSharing struct {
 
 // attendFullShared is AttendFull where columns of a row lie on several ranks.
 func attendFullShared(be kernels.Backend, s *Split, dt kernels.DType, outs, qkvs []kernels.Tensor,
-	masks []sequence.Mask) error {
+	pattern Pattern) error {
 	defer be.Scope()()
 	shape, me := s.Plan.Shape, s.Group.Rank()
 	tokens := shape.Frames * shape.Positions
@@ -33,14 +33,12 @@ func attendFullShared(be kernels.Backend, s *Split, dt kernels.DType, outs, qkvs
 		return err
 	}
 	for i, p := range f.pieces[me] {
-		var mask *sequence.Mask
-		if masks != nil {
-			mask = &masks[p.Element]
-		}
+		mask := pattern.mask(p.Element)
 		if mask != nil && mask.Tokens() != tokens {
 			return fmt.Errorf("a mask of %v for %d tokens", mask.Grid, tokens)
 		}
-		attendKeys(be, f.out[i], f.queries[i].Reshape(f.out[i].Shape...), f.keyValues[i], mask)
+		attendKeys(be, f.out[i], f.queries[i].Reshape(f.out[i].Shape...), f.keyValues[i], p.Queries.Lo, mask,
+			pattern.Skip)
 	}
 	for i, p := range s.parts { // nobody gives padding a result
 		if n := s.real(p).Len; n < p.Patches.Len {

@@ -48,8 +48,13 @@ func (e PatchEmbed) Into(be kernels.Backend, tokens, vectors kernels.Tensor) {
 // Patchify returns the patch vectors (B, T', S, c pt ph pw) of type dt of a latent x (B, c, T, H, W), padded with zeros
 // at the end of each axis, in the scope open at the call.
 func Patchify(be kernels.Backend, dt kernels.DType, x kernels.Tensor, patch Patch) kernels.Tensor {
+	return PatchifyInto(be, dt, x, patch, [3]int{x.Dim(2), x.Dim(3), x.Dim(4)})
+}
+
+// PatchifyInto is Patchify of a latent that zeros fill up to a box (T, H, W).
+func PatchifyInto(be kernels.Backend, dt kernels.DType, x kernels.Tensor, patch Patch, box [3]int) kernels.Tensor {
 	b, c := x.Dim(0), x.Dim(1)
-	t, h, w := patch.Grid(x.Dim(2), x.Dim(3), x.Dim(4))
+	t, h, w := patch.Grid(box[0], box[1], box[2])
 	x = padded(be, x, t*patch[0], h*patch[1], w*patch[2])
 	patches := be.Alloc(dt, b, t, h, w, c, patch[0], patch[1], patch[2])
 	be.Copy(patches, patchView(x, patch).Permute(0, 2, 4, 6, 1, 3, 5, 7))
@@ -59,9 +64,14 @@ func Patchify(be kernels.Backend, dt kernels.DType, x kernels.Tensor, patch Patc
 // Unpatchify writes tokens (B, T', S, pt ph pw c_out), channel fastest, to the latent dst
 // (B, c_out, T, H, W), leaving out the padding of PatchEmbed.
 func Unpatchify(be kernels.Backend, dst, tokens kernels.Tensor, patch Patch) {
+	UnpatchifyFrom(be, dst, tokens, patch, [3]int{dst.Dim(2), dst.Dim(3), dst.Dim(4)})
+}
+
+// UnpatchifyFrom is Unpatchify of the tokens of a box (T, H, W), in whose first corner the latent lies.
+func UnpatchifyFrom(be kernels.Backend, dst, tokens kernels.Tensor, patch Patch, box [3]int) {
 	defer be.Scope()()
 	b, c := dst.Dim(0), dst.Dim(1)
-	t, h, w := patch.Grid(dst.Dim(2), dst.Dim(3), dst.Dim(4))
+	t, h, w := patch.Grid(box[0], box[1], box[2])
 	patches := tokens.Reshape(b, t, h, w, patch[0], patch[1], patch[2], c).
 		Permute(0, 7, 1, 4, 2, 5, 3, 6) // (B, c_out, T', pt, H', ph, W', pw)
 	if t*patch[0] == dst.Dim(2) && h*patch[1] == dst.Dim(3) && w*patch[2] == dst.Dim(4) {

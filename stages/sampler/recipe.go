@@ -16,6 +16,7 @@ type Recipe struct {
 	frames     frameRule
 	style      flowStyle
 	wan        WanConfig // of Wan's solvers; zero: another
+	vp         VPConfig  // of the variance-preserving process; zero: another
 }
 
 // recipes are the published ones (configs/opensora*/inference of the reference).
@@ -39,7 +40,7 @@ func OpenSora(version string) (Recipe, error) {
 // Check says why a row with these parameters cannot be sampled, or nil; the text begins with the parameter.
 func (r Recipe) Check(numInferenceSteps int, clip Clip) error {
 	least := MinSteps
-	if r.flow || r.wan != (WanConfig{}) {
+	if r.flow || r.wan != (WanConfig{}) || r.vp != (VPConfig{}) {
 		least = 1
 	}
 	if numInferenceSteps < least || numInferenceSteps > MaxSteps {
@@ -47,6 +48,9 @@ func (r Recipe) Check(numInferenceSteps int, clip Clip) error {
 	}
 	if r.wan.Solver == solverDMD && numInferenceSteps != len(dmdTimesteps) {
 		return fmt.Errorf("num_inference_steps is %d: dmd has %d", numInferenceSteps, len(dmdTimesteps))
+	}
+	if err := r.vp.check(numInferenceSteps); err != nil {
+		return err
 	}
 	if r.flow {
 		return r.frames.check(clip.Frames)
@@ -61,6 +65,9 @@ func (r Recipe) New(numInferenceSteps int, clip Clip) (Sampler, error) {
 	}
 	if r.wan != (WanConfig{}) {
 		return r.wan.new(numInferenceSteps), nil
+	}
+	if r.vp != (VPConfig{}) {
+		return r.vp.new(numInferenceSteps), nil
 	}
 	if !r.flow {
 		return NewIDDPM(numInferenceSteps, r.GuidedChannels, r.fp32Tables)

@@ -22,6 +22,7 @@ type run struct {
 	draw      []float32 // of one element
 	ahead     []float32 // of all, drawn beside the network
 	kept      []float32 // z before the step, where frames are masked
+	input     float32   // factor of z that the network takes; 0: 1
 }
 
 func newRun(b Batch, z []float32, model Model, noise Noise) (*run, error) {
@@ -76,6 +77,11 @@ func (r *run) drawFor(e int, d Draw) []float32 {
 func (r *run) evaluate(ctx context.Context, timestep float32, generated []bool) (err error) {
 	for h := range r.branches() {
 		copy(r.rows[h*len(r.z):], r.z)
+	}
+	if r.input != 0 {
+		for i := range r.rows {
+			r.rows[i] *= r.input
+		}
 	}
 	for i := range r.timesteps {
 		r.timesteps[i] = timestep

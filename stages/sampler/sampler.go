@@ -6,8 +6,8 @@ import (
 )
 
 // Sampler turns noise into latents by calling a network step by step. It is read-only and may serve any
-// number of batches at once. There are IDDPM, RectifiedFlow, UniPC and
-// FlowEuler.
+// number of batches at once. There are IDDPM, RectifiedFlow, UniPC,
+// FlowEuler, FlowDMD, EulerAncestral and PNDM.
 type Sampler interface {
 	// Steps returns how many steps Sample takes, each with one call of the network.
 	Steps() int

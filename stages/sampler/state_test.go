@@ -99,6 +99,12 @@ func allRuns(t *testing.T) map[string]toyRun {
 		s := wanSampler(t, WanConfig{Solver: c.Solver, Sigmas: c.Sigmas, Shift: c.Shift}, c.Steps)
 		all["wan "+name] = toyRun{s, c.batch(), c.fresh, c.Shape}
 	}
+	for name, c := range vpRuns(t) {
+		if name == "pndm_least" { // its one step behind the Runge-Kutta steps is at timestep 0 and changes nothing
+			continue
+		}
+		all["vp "+name] = toyRun{c.sampler(t), c.batch(), c.noise, c.Shape}
+	}
 	return all
 }
 
@@ -150,6 +156,18 @@ func TestSignatures(t *testing.T) {
 		for _, c := range []WanConfig{{}, {Solver: "euler"}, {Sigmas: "wan"}, {Shift: 5},
 			{Solver: "euler", Sigmas: "distilled"}} {
 			note(t, seen, fmt.Sprint(c, steps), wanSampler(t, c, steps).Signature())
+		}
+		for _, c := range []VPConfig{{}, {Prediction: "v_prediction"}, {Spacing: "trailing"}, {Spacing: "leading"}, {ZeroSNR: true},
+			{Solver: "pndm"}, {Solver: "pndm", Prediction: "v_prediction"}, {Solver: "pndm", Spacing: "trailing"}} {
+			r, err := VP(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := r.New(steps, Clip{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			note(t, seen, fmt.Sprint(c, steps), s.Signature())
 		}
 	}
 	if again := wanSampler(t, WanConfig{}, 4).Signature(); !strings.HasPrefix(again, "unipc/") || seen[again] == "" {

@@ -37,7 +37,7 @@ func (s *UniPC) Sample(ctx context.Context, b Batch, z []float32, model Model, n
 	progress func(done, total int)) error {
 	u := &uniRun{UniPC: s}
 	u.recall(b.From)
-	return flowSteps(ctx, flow{"unipc", s.timesteps, u.step, s.remembers, u.memory}, b, z, model, noise, progress)
+	return flowSteps(ctx, flow{name: "unipc", timesteps: s.timesteps, step: u.step, remembers: s.remembers, memory: u.memory}, b, z, model, noise, progress)
 }
 
 // flow is a sampler that goes through timesteps.
@@ -47,6 +47,7 @@ type flow struct {
 	step      func(r *run, i int)
 	remembers func(done int) []string
 	memory    func(done int) []Memory
+	input     func(i int) float32 // factor of the latents that the network takes; nil: 1
 }
 
 // flowSteps calls step for each timestep, after the network was evaluated there and guided. Frames whose mask is 0 are
@@ -70,6 +71,9 @@ func flowSteps(ctx context.Context, f flow, b Batch, z []float32, model Model, n
 		t := timesteps[i]
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("%s: stopped before step %d of %d: %w", name, i+1, len(timesteps), err)
+		}
+		if f.input != nil {
+			r.input = f.input(i)
 		}
 		err := r.evaluate(ctx, t, generated)
 		if err == nil {

@@ -16,14 +16,14 @@ const (
 	scores13   = "1.3"  // in words
 )
 
-// scoreStyle returns the style of an option; "" is that of the model's version.
-func scoreStyle(option, modelVersion string) (string, error) {
+// scoreStyle returns the style of an option; "" is that of the model's version, where it is an Open-Sora.
+func scoreStyle(option string, index stages.Index) (string, error) {
 	switch option {
 	case scoresNone, scores12, scores13:
 		return option, nil
 	case "":
-		if modelVersion == scores12 || modelVersion == scores13 {
-			return modelVersion, nil
+		if v := index.Version; index.ClassName != stages.PlanPipeline && (v == scores12 || v == scores13) {
+			return v, nil
 		}
 		return scoresNone, nil
 	}

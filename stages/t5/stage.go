@@ -19,8 +19,13 @@ import (
 // options is the stage's map in the YAML.
 type options struct {
 	// Clean says whether prompts are cleaned before tokenizing as the reference does: for T5 Open-Sora, for UMT5 Wan;
-	// default true. mT5's reference, Open-Sora-Plan 1.3, leaves them as they are.
+	// default true. mT5's reference is Open-Sora-Plan: its templates of version 1.2 clean as Open-Sora does, that of 1.3
+	// leaves prompts as they are.
 	Clean bool `yaml:"clean" json:"clean"`
+	// PromptTemplate is what is put around prompts, but not around negative ones: osp12-single, osp12-multi or osp13, as the
+	// scripts of Open-Sora-Plan do, or none. Default: osp12-single for models of version 1.2, osp13 for those of 1.3, else
+	// none.
+	PromptTemplate string `yaml:"prompt_template" json:"prompt_template,omitempty"`
 	// Scores is how aes, flow and camera_motion are written behind a prompt: none, 1.2 or 1.3. Default: as the
 	// model's version reads them; models that read none leave the columns alone.
 	Scores string `yaml:"scores" json:"scores,omitempty"`
@@ -39,7 +44,7 @@ func Spec() stages.Spec {
 	return stages.Spec{
 		Name: "encode_text",
 		Doc: "T5 v1.1, mT5 or UMT5: prompts to text embeddings; clean: false leaves the prompt as it is; " +
-			"scores: none, 1.2 or 1.3; dtype: fp32, bf16 or fp16; tp_size, pp_size: auto or N",
+			"prompt_template: osp12-single, osp12-multi, osp13 or none; scores: none, 1.2 or 1.3; dtype: fp32, bf16 or fp16; tp_size, pp_size: auto or N",
 		In:      stages.KindPrompt,
 		Out:     stages.KindText,
 		Version: 1,
@@ -62,10 +67,15 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if !ok {
 		return nil, stages.Errorf("dtype", "encode_text: dtype is %q: give fp32, bf16 or fp16", opts.DType)
 	}
-	style, err := scoreStyle(opts.Scores, m.Index.Version)
+	style, err := scoreStyle(opts.Scores, m.Index)
 	if err != nil {
 		return nil, err
 	}
+	wrapping, err := templateOf(opts.PromptTemplate, m.Index)
+	if err != nil {
+		return nil, err
+	}
+	opts.PromptTemplate = "" // the digest has it
 	encoder, err := nn.OpenComponent(m, "text_encoder", ParseConfig, Load)
 	if err != nil {
 		return nil, err
@@ -90,8 +100,12 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if style != scoresNone {
 		named = append(named, style...)
 	}
+	if wrapping != templateNone {
+		named = append(named, wrapping...)
+	}
 	digest := sha256.Sum256(named)
-	return &stage{Sharded: sharded, tok: tok, digest: hex.EncodeToString(digest[:]), clean: opts.Clean, scores: style}, nil
+	return &stage{Sharded: sharded, tok: tok, digest: hex.EncodeToString(digest[:]), clean: opts.Clean, scores: style,
+		template: templates[wrapping]}, nil
 }
 
 // readTokenizer reads spiece.model from beside the encoder, or from tokenizer/ as some hubs lay it out.
@@ -126,10 +140,11 @@ func openTokenizer(data []byte, cfg Config) (*sentencepiece.Tokenizer, error) {
 
 type stage struct {
 	nn.Sharded[Config, Encoder]
-	tok    *sentencepiece.Tokenizer
-	digest string
-	clean  bool
-	scores string // none, 1.2 or 1.3
+	tok      *sentencepiece.Tokenizer
+	digest   string
+	clean    bool
+	scores   string // none, 1.2 or 1.3
+	template template
 }
 
 // Digest names the encoder and its tokenizer by content, and the way in which the model reads scores.
@@ -210,7 +225,7 @@ func (s *stage) tokenize(batch []*stages.Element) (b prompts, err error) {
 			return b, err // Check has refused such a row
 		}
 		for _, c := range b.clips[i] {
-			b.add(s.tokens(withScores(s.scores, c.Text, &e.Row), e))
+			b.add(s.tokens(s.template.wrap(withScores(s.scores, c.Text, &e.Row)), e))
 		}
 		if e.Row.NegativePrompt != "" {
 			b.add(s.tokens(s.negative(&e.Row), e))
@@ -252,7 +267,7 @@ func (s *stage) negative(row *schemas.PromptRow) string {
 
 func (s *stage) tokens(prompt string, e *stages.Element) []int32 {
 	if s.clean {
-		prompt = s.Config.kin().clean(prompt)
+		prompt = s.template.cleaner(s.Config.kin())(prompt)
 	}
 	return s.tok.Encode(prompt, e.Row.MaxSequenceLength)
 }

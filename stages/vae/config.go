@@ -11,7 +11,7 @@ import (
 
 // Config is the configuration of one of the autoencoders, as its config.json tells it.
 type Config struct {
-	// Name is the architecture: AutoencoderKL, VideoAutoencoderPipeline, OpenSoraVAE_V1_3_Pipline or AutoencoderKLWan.
+	// Name is the architecture: that of a case of ParseConfig.
 	Name string
 	// DType is the type of the activations; weights are rounded to it on loading. F32 unless changed.
 	DType kernels.DType
@@ -76,9 +76,14 @@ func ParseConfig(data []byte) (Config, error) {
 		c.arch = newCausalConfig()
 	case "AutoencoderKLWan":
 		c.arch = newWanConfig()
+	case "CausalVAEModel":
+		c.arch = newCausalVAEConfig()
+	case "WFVAEModel":
+		c.arch = newWFConfig()
 	default:
 		return Config{}, fmt.Errorf("vae config.json: %q is not an autoencoder this version computes; there are "+
-			"AutoencoderKL, AutoencoderKLWan, VideoAutoencoderPipeline (Open-Sora 1.2) and OpenSoraVAE_V1_3_Pipline", c.Name)
+			"AutoencoderKL, AutoencoderKLWan, VideoAutoencoderPipeline (Open-Sora 1.2), OpenSoraVAE_V1_3_Pipline, "+
+			"CausalVAEModel (Open-Sora-Plan 1.2) and WFVAEModel (Open-Sora-Plan 1.3)", c.Name)
 	}
 	if err := json.Unmarshal(data, c.arch); err != nil {
 		return Config{}, fmt.Errorf("parse vae config.json: %w", err)

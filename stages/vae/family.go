@@ -2,10 +2,12 @@ package vae
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
 	"latentbeam/stages/nn"
+	"latentbeam/stages/vae/wf"
 )
 
 // Family recognises the autoencoders by their tensors. Published ones come with a config.json.
@@ -23,15 +25,19 @@ var titles = map[string]string{
 	"AutoencoderKL":            "AutoencoderKL (2D)",
 	"VideoAutoencoderPipeline": "autoencoder of Open-Sora 1.2 (2D and temporal)",
 	"OpenSoraVAE_V1_3_Pipline": "autoencoder of Open-Sora 1.3 (causal 3D)",
+	"CausalVAEModel":           "autoencoder of Open-Sora-Plan 1.2 (causal 3D)",
 }
 
 // title names an architecture for people.
 func title(c Config) string {
+	version := "2.1"
 	a, ok := c.arch.(*WanConfig)
+	if f, yes := c.arch.(*WFConfig); yes {
+		return fmt.Sprintf("autoencoder of Open-Sora-Plan 1.3 (WF-VAE, %d latent channels)", f.LatentDim)
+	}
 	if !ok {
 		return titles[c.Name]
 	}
-	version := "2.1"
 	if a.IsResidual {
 		version = "2.2"
 	}
@@ -48,6 +54,11 @@ func guess(s nn.Shapes) ([]byte, error) {
 			c["shift"], c["scale"] = slices.Repeat([]int{0}, min(n, maxChannels)), slices.Repeat([]int{1}, min(n, maxChannels))
 		}
 		return json.Marshal(c)
+	case s.Has("decoder.conv_out.conv.weight") && s.Has("encoder.mid.attn_1.q.conv.weight"):
+		return nil, errors.New("the autoencoder is a CausalVAEModel of Open-Sora-Plan; its tensors do not tell all of its layers: " +
+			"put the config.json that it was published with beside it")
+	case s.Has("decoder.connect_l2.0.conv1.conv.weight"):
+		return guessWF(s)
 	case s.Has("encoder.conv_in.conv.weight") && s.Has("encoder.down.0.block.0.norm1.weight"):
 		return json.Marshal(map[string]any{"model_type": "OpenSoraVAE_V1_3_Pipline"})
 	case s.Has("encoder.conv_in.weight") && s.Has("encoder.norm_out.gamma"):
@@ -65,4 +76,25 @@ func guess(s nn.Shapes) ([]byte, error) {
 		"in_channels":      s.Dim("encoder.conv_in.weight", 1), "out_channels": s.Dim("decoder.conv_out.weight", 0),
 		"latent_channels": s.Dim("decoder.conv_in.weight", 1), // also of a file with quant_conv
 	})
+}
+
+// guessWF makes the config.json of a WFVAEModel. The interpolation, scale and shift are in no tensor: they are known of
+// the published model of 8 channels alone.
+func guessWF(s nn.Shapes) ([]byte, error) {
+	c := wf.NewPublished()
+	if n := s.Dim("decoder.conv_in.conv.weight", 1); n != c.LatentDim {
+		return nil, fmt.Errorf("the autoencoder is a WFVAEModel of %d latent channels, only that of %d is known without one: "+
+			"put the config.json that it was published with beside it", n, c.LatentDim)
+	}
+	c.BaseChannels = s.Dim("encoder.down1.0.weight", 0)
+	c.EncoderEnergyFlow, c.DecoderEnergyFlow = s.Dim("encoder.connect_l1.weight", 0), c.BaseChannels
+	for c.EncoderBlocks = 0; s.Has(fmt.Sprintf("encoder.down1.%d.conv1.weight", c.EncoderBlocks+1)); c.EncoderBlocks++ {
+	}
+	c.DecoderBlocks = s.Count("decoder.up2.%d.conv1.conv.weight")
+	c.ConnectBlocks = s.Count("decoder.connect_l1.%d.conv1.conv.weight")
+	c.UseAttention = s.Has("encoder.mid.1.q.conv.weight")
+	return json.Marshal(struct {
+		ClassName string `json:"_class_name"`
+		*wf.Config
+	}{"WFVAEModel", c})
 }

@@ -18,10 +18,23 @@ type Model struct {
 // Load reads an autoencoder by its published tensor names. The error lists every tensor that does not fit.
 func Load(cfg Config, w *nn.Weights) (*Model, error) {
 	m := &Model{Config: cfg, network: cfg.arch.load(w.As(cfg.DType), cfg.DType)}
-	if err := w.Check(); err != nil {
+	if err := w.Check(unread(cfg.arch)...); err != nil {
 		return nil, fmt.Errorf("load vae: %w", err)
 	}
 	return m, nil
+}
+
+// unread are names of tensors that published files hold and no network needs: the filters of Haar transforms, which are
+// constant, and what the reference's training measures losses with.
+func unread(arch architecture) []string {
+	switch arch.(type) {
+	case *WFConfig:
+		return []string{"encoder.wavelet_tranform_l1.*", "encoder.wavelet_tranform_l2.*",
+			"decoder.inverse_wavelet_tranform_l1.*", "decoder.inverse_wavelet_tranform_l2.*"}
+	case *CausalVAEConfig:
+		return []string{"loss.*"}
+	}
+	return nil
 }
 
 // Decode turns latents z (C, T', h, w), as the autoencoder itself has them (divided by Scale), into the

@@ -11,9 +11,11 @@ func RGB24(dst []byte, src []float32) error {
 	return rgb24(dst, src, 0.5)
 }
 
-// bytes converts decoded pixels to bytes as the reference of the autoencoder does. That of Wan cuts off without rounding.
+// bytes converts decoded pixels to bytes as the reference of the autoencoder does. Those of Wan and
+// Open-Sora-Plan cut off without rounding.
 func (c Config) bytes(dst []byte, src []float32) error {
-	if _, ok := c.arch.(*WanConfig); ok {
+	switch c.arch.(type) {
+	case *WanConfig, *WFConfig, *CausalVAEConfig:
 		return rgb24(dst, src, 0)
 	}
 	return RGB24(dst, src)

@@ -7,7 +7,7 @@ import (
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/sequence"
-	"latentbeam/stages/vae/wan"
+	"latentbeam/stages/vae/stream"
 )
 
 // shareRows is share where all frames depend on each other: a rank decodes rows of all of them.
@@ -67,14 +67,14 @@ func (s *decodeStage) decodeBand(dev kernels.Backend, g *kernels.Group, step int
 	if mine.Len() == 0 {
 		return nil, nil
 	}
-	var bands *wan.Bands
+	var bands *stream.Bands
 	if len(ranks) > 1 {
 		sub, err := g.Sub(ranks, 0)
 		if err != nil {
 			return nil, err
 		}
 		sub.Step(step)
-		bands = wan.NewBands(sub, theirs)
+		bands = stream.NewBands(sub, theirs)
 	}
 	model, err := s.On(dev)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *decodeStage) decodeBand(dev kernels.Backend, g *kernels.Group, step int
 	z := rowsOf(e.Latents, mine)
 	s.unscale(z, e)
 	var unreal error // of a frame
-	err = model.network.(*wanNetwork).decodeRows(dev, z, bands, func(pixels []float32) {
+	err = model.network.(*streamed).decodeRows(dev, z, bands, func(pixels []float32) {
 		frame := make([]byte, len(pixels))
 		if err := s.Config.bytes(frame, pixels); err != nil && unreal == nil {
 			unreal = err

@@ -7,22 +7,28 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/sequence"
+	causalvae "latentbeam/stages/vae/causal"
 )
 
 // grouping is how many frames are decoded without a look at others, their latent frames, and how many frames
 // neighbouring groups share.
-type grouping struct{ frames, latents, overlap int }
+type grouping struct {
+	frames, latents, overlap int
+	dropped                  bool // groups also share a latent frame, and what the later one makes of it is dropped
+}
 
 // group: single frames by AutoencoderKL, groups of 17 by the autoencoders of Open-Sora 1.2 and 1.3, where those of
-// 1.3 share a frame.
+// 1.3 share a frame, and of 29 by that of Open-Sora-Plan 1.2.
 func (c Config) group() grouping {
 	switch a := c.arch.(type) {
+	case *CausalVAEConfig:
+		return grouping{causalvae.GroupFrames, causalvae.GroupLatents, 1, true}
 	case *PipelineConfig:
-		return grouping{a.MicroFrameSize, a.latentFrames(a.MicroFrameSize), 0}
+		return grouping{a.MicroFrameSize, a.latentFrames(a.MicroFrameSize), 0, false}
 	case *CausalConfig:
-		return grouping{a.MicroFrameSize, a.groupLatents(a.MicroFrameSize), a.MicroFrameSize - a.stride()}
+		return grouping{a.MicroFrameSize, a.groupLatents(a.MicroFrameSize), a.MicroFrameSize - a.stride(), false}
 	}
-	return grouping{1, 1, 0}
+	return grouping{1, 1, 0, false}
 }
 
 // of returns how many groups so many frames are.
@@ -44,10 +50,19 @@ func (c Config) groupsOf(row *schemas.PromptRow) int {
 	return clips * c.group().of(row.NumFrames)
 }
 
+// banded reports whether devices share the rows of a clip, because all frames depend on each other.
+func (c Config) banded() bool {
+	switch c.arch.(type) {
+	case *WanConfig, *WFConfig:
+		return true
+	}
+	return false
+}
+
 // piecesOf returns how many parts of the video of a row devices can take each for itself: groups of frames, or rows of
 // the latents where all frames depend on each other.
 func (c Config) piecesOf(row *schemas.PromptRow) int {
-	if _, ok := c.arch.(*WanConfig); ok {
+	if c.banded() {
 		return max(1, row.Height/c.Downscale())
 	}
 	return c.groupsOf(row)
@@ -111,12 +126,20 @@ func (g grouping) stretches(segments []segment, speeds []float64) ([][]stretch, 
 func (g grouping) stretch(s segment, lo, hi, n int) stretch {
 	stride := g.frames - g.overlap
 	from, to := lo*stride, min(hi*stride+g.overlap, s.frames)
-	t := min(hi*g.latents, s.z.Shape[1])
+	first, t := lo*g.latents, min(hi*g.latents, s.z.Shape[1])
+	again := max(0, s.again-from)
+	if g.dropped {
+		first, t = lo*(g.latents-1), min(hi*(g.latents-1)+1, s.z.Shape[1])
+		if lo > 0 {
+			again = max(again, g.overlap)
+		}
+	}
 	if hi == n {
 		to, t = s.frames, s.z.Shape[1]
 	}
-	return stretch{segment: segment{framesOf(s.z, lo*g.latents, t-lo*g.latents), to - from, max(0, s.again-from)},
-		before: lo > 0 && g.overlap > 0, after: hi < n && g.overlap > 0}
+	halves := g.overlap > 0 && !g.dropped
+	return stretch{segment: segment{framesOf(s.z, first, t-first), to - from, again},
+		before: lo > 0 && halves, after: hi < n && halves}
 }
 
 // part is what has become of a stretch.

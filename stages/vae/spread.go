@@ -48,7 +48,7 @@ func (s *decodeStage) RunSet(ctx context.Context, set *stages.Set, batch []*stag
 // share decodes one rank's part of element number step.
 func (s *decodeStage) share(dev kernels.Backend, g *kernels.Group, step int, speeds []float64, e *stages.Element) error {
 	defer dev.Scope()()
-	if _, ok := s.Config.arch.(*WanConfig); ok {
+	if s.Config.banded() {
 		return s.shareRows(dev, g, step, speeds, e)
 	}
 	segments, err := s.segments(e)

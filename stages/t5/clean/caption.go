@@ -13,21 +13,41 @@ import (
 //
 // Where the reference raises an error on broken markup ("<![x"), the text is cleaned without reading
 // markup. Bytes that are not UTF-8 count as U+FFFD. Time is linear in len(caption).
-func Caption(caption string) string {
-	return cleanOnce(cleanOnce(strings.ToValidUTF8(caption, "\uFFFD")))
+func Caption(caption string) string { return openSora.twice(caption) }
+
+// PlanCaption is the cleaning of Open-Sora-Plan 1.2, which took the same code over from diffusers: ideographs stay, and
+// white space at the ends hides marks from the last steps.
+func PlanCaption(caption string) string { return openSoraPlan.twice(caption) }
+
+// style is what tells the copies of the code apart.
+type style struct {
+	deleted func(rune) bool // characters
+	strip   bool            // white space at the ends, before the marks there
 }
 
-// cleanOnce is one pass. The order of the steps is the reference's, and many depend on it.
-func cleanOnce(caption string) string {
+var (
+	openSora     = style{isChinese, true}
+	openSoraPlan = style{func(r rune) bool { return isChinese(r) && r < firstIdeograph }, false}
+)
+
+func (s style) twice(caption string) string {
+	return s.once(s.once(strings.ToValidUTF8(caption, "\uFFFD")))
+}
+
+// once is one pass. The order of the steps is the reference's, and many depend on it.
+func (s style) once(caption string) string {
 	caption = unquotePlus(caption)
 	caption = lowerCase(strings.TrimFunc(caption, ftfy.IsSpace))
 	caption = strings.ReplaceAll(caption, "<person>", "person")
 	caption = string(deleteURLs(deleteURLs(text(caption), "http"), "www"))
 	caption = htmlText(caption)
 
+	caption = string(replacing(runOf(s.deleted), "")(replacing(handle, "")(text(caption))))
 	caption = string(applySteps(text(caption), stepsBeforeRepair))
 	caption = ftfy.UnescapeHTML(ftfy.UnescapeHTML(ftfy.Fix(caption)))
-	caption = strings.TrimFunc(caption, ftfy.IsSpace)
+	if s.strip {
+		caption = strings.TrimFunc(caption, ftfy.IsSpace)
+	}
 
 	return trimMarks(string(applySteps(text(caption), stepsAfterRepair)))
 }
@@ -43,8 +63,6 @@ func applySteps(t text, steps []step) text {
 }
 
 var stepsBeforeRepair = []step{
-	replacing(handle, ""),
-	replacing(runOf(isChinese), ""),
 	replacing(runOf(isDash), "-"),
 	straightenQuotes,
 	replacing(quotEntity, ""),

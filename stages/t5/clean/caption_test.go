@@ -29,13 +29,13 @@ func readCleaned(t *testing.T, path string) cleaned {
 	return c
 }
 
-func checkCleaned(t *testing.T, pairs [][2]string) {
+func checkCleaned(t *testing.T, clean func(string) string, pairs [][2]string) {
 	t.Helper()
 	wrong := 0
 	for _, p := range pairs {
-		if got := Caption(p[0]); got != p[1] {
+		if got := clean(p[0]); got != p[1] {
 			if wrong++; wrong <= 30 {
-				t.Errorf("Caption(%+q)\n got %+q\nwant %+q", p[0], got, p[1])
+				t.Errorf("%+q\n got %+q\nwant %+q", p[0], got, p[1])
 			}
 		}
 	}
@@ -49,17 +49,35 @@ func TestCaptionEqualsReference(t *testing.T) {
 	if len(c.Pairs) < 1600 {
 		t.Fatalf("only %d captions", len(c.Pairs))
 	}
-	checkCleaned(t, c.Pairs)
+	checkCleaned(t, Caption, c.Pairs)
 }
 
 // The pairs that the specification of this project was checked with, made with Beautiful Soup 4.11.2.
 func TestCaptionEqualsSpecification(t *testing.T) {
-	checkCleaned(t, readCleaned(t, "testdata/open-sora.json").Pairs)
+	checkCleaned(t, Caption, readCleaned(t, "testdata/open-sora.json").Pairs)
 	if data, ok := nntest.OpenSora(t, "../../../testdata/golden/open-sora.json")["text_preprocessing"]; ok {
 		var c cleaned
 		nntest.Decode(t, data, &c)
-		checkCleaned(t, c.Pairs)
+		checkCleaned(t, Caption, c.Pairs)
 	}
+}
+
+// Open-Sora-Plan's copy of the code gives the same but for the captions of plan.json.
+func TestPlanCaptionEqualsReference(t *testing.T) {
+	others := readCleaned(t, "testdata/plan.json").Pairs
+	if len(others) < 100 {
+		t.Fatalf("only %d captions", len(others))
+	}
+	own := map[string]bool{}
+	for _, p := range others {
+		own[p[0]] = true
+	}
+	for _, p := range append(readCleaned(t, "testdata/captions.json").Pairs, readCleaned(t, "testdata/open-sora.json").Pairs...) {
+		if !own[p[0]] {
+			others = append(others, p)
+		}
+	}
+	checkCleaned(t, PlanCaption, others)
 }
 
 // What the reference rejects keeps its words.

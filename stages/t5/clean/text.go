@@ -111,6 +111,9 @@ func isQuote(r rune) bool { return r == '"' || r == '\'' }
 // isChinese: strokes, phonetic extensions, enclosed and compatibility characters, hexagrams, ideographs.
 func isChinese(r rune) bool { return r >= 0x31c0 && r <= 0x9fff }
 
+// firstIdeograph begins the unified ideographs.
+const firstIdeograph = 0x4e00
+
 func isDash(r rune) bool {
 	switch r {
 	case '-', 0x058a, 0x05be, 0x1400, 0x1806, 0x2e17, 0x2e1a, 0x2e3a, 0x2e3b, 0x2e40, 0x301c, 0x3030, 0x30a0,

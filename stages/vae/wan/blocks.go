@@ -3,6 +3,7 @@ package wan
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/vae/stream"
 )
 
 // norm divides the channels of each position by their root mean square and multiplies them by gamma. The reference
@@ -28,7 +29,7 @@ func (n norm) into(be kernels.Backend, dst, x kernels.Tensor, act kernels.UnaryO
 // channels change.
 type block struct {
 	norm1, norm2 norm
-	conv1, conv2 conv
+	conv1, conv2 stream.Conv
 	shortcut     *nn.CausalConv // conv_shortcut, nil where the channels stay
 }
 
@@ -54,19 +55,19 @@ func loadBlocks(l loader, in, out, n int) (blocks []block) {
 
 // forward returns the block's output (1, T, H, W, Cout) for x (1, T, H, W, Cin): x itself, changed in place, where the
 // channels stay.
-func (b block) forward(s *stream, x kernels.Tensor) kernels.Tensor {
+func (b block) forward(s *stream.Stream, x kernels.Tensor) kernels.Tensor {
 	t, h, w := x.Dim(1), x.Dim(2), x.Dim(3)
 	y := x
 	if b.shortcut != nil {
-		y = b.shortcut.Forward(s.be, x) // (1, T, H, W, Cout)
+		y = b.shortcut.Forward(s, x) // (1, T, H, W, Cout)
 	}
-	defer s.be.Scope()()
-	second, between := s.input(b.conv2, t, h, w) // (1, T, H, W, Cout)
-	first, fill := s.input(b.conv1, t, h, w)     // (1, T, H, W, Cin)
-	b.norm1.into(s.be, fill, x, kernels.SiLU)
-	s.conv(b.conv1, between, first, kernels.Tensor{})
-	b.norm2.into(s.be, between, between, kernels.SiLU)
-	s.conv(b.conv2, y, second, y)
+	defer s.Scope()()
+	second, between := s.Input(b.conv2, t, h, w) // (1, T, H, W, Cout)
+	first, fill := s.Input(b.conv1, t, h, w)     // (1, T, H, W, Cin)
+	b.norm1.into(s, fill, x, kernels.SiLU)
+	s.Convolve(b.conv1, between, first, kernels.Tensor{})
+	b.norm2.into(s, between, between, kernels.SiLU)
+	s.Convolve(b.conv2, y, second, y)
 	return y
 }
 
@@ -85,19 +86,19 @@ func loadAttention(w *nn.Weights, c int) attention {
 }
 
 // addTo adds the attention of x (1, T, H, W, C) to it, in place.
-func (a attention) addTo(s *stream, x kernels.Tensor) {
-	defer s.be.Scope()()
+func (a attention) addTo(s *stream.Stream, x kernels.Tensor) {
+	defer s.Scope()()
 	t, n, c := x.Dim(1), x.Dim(2)*x.Dim(3), x.Dim(4)
-	h := s.be.Alloc(s.dt, x.Shape...) // (1, T, H, W, C)
-	a.norm.into(s.be, h, x, kernels.Identity)
-	qkv := a.qkv.Forward(s.be, h.Reshape(t, n, c), kernels.Identity).Reshape(t, n, 3, 1, c)
-	kv := s.gather(qkv.Narrow(2, 1, 2), x.Dim(3))          // (T, N of all rows, 2, 1, C)
+	h := s.Alloc(s.DType, x.Shape...) // (1, T, H, W, C)
+	a.norm.into(s, h, x, kernels.Identity)
+	qkv := a.qkv.Forward(s, h.Reshape(t, n, c), kernels.Identity).Reshape(t, n, 3, 1, c)
+	kv := s.AllRows(qkv.Narrow(2, 1, 2), x.Dim(3))         // (T, N of all rows, 2, 1, C)
 	part := func(x kernels.Tensor, i int) kernels.Tensor { // (T, N, 1, C)
 		return x.Narrow(2, i, 1).Reshape(t, x.Dim(1), 1, c)
 	}
-	mixed := s.be.Alloc(s.dt, t, n, 1, c)
-	s.be.Attention(mixed, part(qkv, 0), part(kv, 0), part(kv, 1), kernels.AttentionSpec{Scale: nn.AttentionScale(c)})
-	a.proj.AddTo(s.be, x, mixed.Reshape(x.Shape...), kernels.Tensor{})
+	mixed := s.Alloc(s.DType, t, n, 1, c)
+	s.Attention(mixed, part(qkv, 0), part(kv, 0), part(kv, 1), kernels.AttentionSpec{Scale: nn.AttentionScale(c)})
+	a.proj.AddTo(s, x, mixed.Reshape(x.Shape...), kernels.Tensor{})
 }
 
 // middle is the mid_block of encoder and decoder: block, attention, block.
@@ -112,7 +113,7 @@ func loadMiddle(l loader, c int) middle {
 }
 
 // forward returns the output for x, both (1, T, H, W, C).
-func (m middle) forward(s *stream, x kernels.Tensor) kernels.Tensor {
+func (m middle) forward(s *stream.Stream, x kernels.Tensor) kernels.Tensor {
 	x = m.first.forward(s, x)
 	m.attention.addTo(s, x)
 	return m.second.forward(s, x)

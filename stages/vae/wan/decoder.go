@@ -3,33 +3,34 @@ package wan
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/vae/stream"
 )
 
 // decoder is "decoder" with "post_quant_conv" in front.
 type decoder struct {
 	postQuant nn.CausalConv // post_quant_conv (z, z, 1, 1, 1)
-	convIn    conv          // conv_in (C, z, 3, 3, 3)
+	convIn    stream.Conv   // conv_in (C, z, 3, 3, 3)
 	middle    middle        // mid_block
 	up        []upLevel     // up_blocks.N, from the widest
 	normOut   norm          // norm_out
-	convOut   conv          // conv_out (3 p p, C_0, 3, 3, 3)
+	convOut   stream.Conv   // conv_out (3 p p, C_0, 3, 3, 3)
 	patch     int
-	memories  []memory
+	plan      *stream.Plan
 }
 
 // upLevel is blocks and, but for the last level, twice the height and width, and twice the frames in some.
 type upLevel struct {
 	level
-	blocks []block   // resnets.N, one more than num_res_blocks
-	frames *conv     // time_conv (2C, C, 3, 1, 1), nil where the frames stay
-	space  *nn.Conv  // resample.1 (C', C, 3, 3), nil in the last level
-	repeat *shortcut // of Wan 2.2, nil in the last level
+	blocks []block        // resnets.N, one more than num_res_blocks
+	frames *stream.Conv   // time_conv (2C, C, 3, 1, 1), nil where the frames stay
+	space  *stream.Frames // resample.1 (C', C, 3, 3), nil in the last level
+	repeat *shortcut      // of Wan 2.2, nil in the last level
 }
 
 func loadDecoder(w *nn.Weights, c *Config) decoder {
 	levels := c.upLevels()
-	d := decoder{postQuant: nn.LoadCausalConv(w.Sub("post_quant_conv"), c.ZDim, c.ZDim, 1), patch: c.patch()}
-	l := loader{Weights: w.Sub("decoder"), memories: &d.memories}
+	d := decoder{postQuant: nn.LoadCausalConv(w.Sub("post_quant_conv"), c.ZDim, c.ZDim, 1), patch: c.patch(), plan: &stream.Plan{}}
+	l := loader{Weights: w.Sub("decoder"), plan: d.plan}
 	d.convIn = l.cube("conv_in", c.ZDim, levels[0].in)
 	d.middle = loadMiddle(l.sub("mid_block"), levels[0].in)
 	for i, v := range levels {
@@ -44,11 +45,11 @@ func loadDecoder(w *nn.Weights, c *Config) decoder {
 				u.repeat = &shortcut{v}
 			}
 			if v.time {
-				conv := resample.frames("time_conv", v.out, 2*v.out, 2, 1)
+				conv := resample.frames("time_conv", v.out, 2*v.out, 1)
 				u.frames = &conv
 			}
-			conv := nn.LoadConv(resample.Sub("resample.1"), v.out, out, 3)
-			u.space = &conv
+			conv := resample.images("resample.1", v.out, out)
+			u.space = &stream.Frames{W: conv.W, B: conv.B, Upsample: 2}
 			l.level++
 		}
 		d.up = append(d.up, u)
@@ -60,32 +61,32 @@ func loadDecoder(w *nn.Weights, c *Config) decoder {
 }
 
 // begin starts a clip of latents that are h x w here.
-func (d *decoder) begin(be kernels.Backend, dt kernels.DType, h, w int, bands *Bands) *stream {
-	return begin(be, dt, d.memories, bands, func(level int) (int, int) { return h << level, w << level })
+func (d *decoder) begin(be kernels.Backend, dt kernels.DType, h, w int, bands *stream.Bands) *stream.Stream {
+	return d.plan.Begin(be, dt, bands, func(level int) (int, int) { return h << level, w << level })
 }
 
 // forward returns the pixels (1, T, H, W, 3) of the next latent frame z (1, 1, h, w, z): 1 frame of the first, 4 of the
 // others.
-func (d *decoder) forward(s *stream, z kernels.Tensor, first bool) kernels.Tensor {
-	room, fill := s.input(d.convIn, 1, z.Dim(2), z.Dim(3))
-	d.postQuant.Into(s.be, fill, z, kernels.Tensor{})
-	x := s.be.Alloc(s.dt, 1, 1, z.Dim(2), z.Dim(3), d.convIn.w.Dim(0)) // (1, 1, h, w, C)
-	s.conv(d.convIn, x, room, kernels.Tensor{})
+func (d *decoder) forward(s *stream.Stream, z kernels.Tensor, first bool) kernels.Tensor {
+	room, fill := s.Input(d.convIn, 1, z.Dim(2), z.Dim(3))
+	d.postQuant.Into(s, fill, z, kernels.Tensor{})
+	x := s.Alloc(s.DType, 1, 1, z.Dim(2), z.Dim(3), d.convIn.W.Dim(0)) // (1, 1, h, w, C)
+	s.Convolve(d.convIn, x, room, kernels.Tensor{})
 	x = d.middle.forward(s, x) // (1, 1, h, w, C)
 	for _, u := range d.up {
 		x = u.forward(s, x, first) // (1, 2T, 2H, 2W, C) and so on
 	}
 	t, h, w := x.Dim(1), x.Dim(2), x.Dim(3)
-	pixels := s.be.Alloc(s.dt, 1, t, h, w, d.convOut.w.Dim(0)) // (1, T, H, W, 3 p p)
-	room, fill = s.input(d.convOut, t, h, w)
-	d.normOut.into(s.be, fill, x, kernels.SiLU)
-	s.conv(d.convOut, pixels, room, kernels.Tensor{})
-	return unpatch(s.be, pixels, d.patch)
+	pixels := s.Alloc(s.DType, 1, t, h, w, d.convOut.W.Dim(0)) // (1, T, H, W, 3 p p)
+	room, fill = s.Input(d.convOut, t, h, w)
+	d.normOut.into(s, fill, x, kernels.SiLU)
+	s.Convolve(d.convOut, pixels, room, kernels.Tensor{})
+	return unpatch(s, pixels, d.patch)
 }
 
 // forward returns the level's output for x (1, T, H, W, Cin). Only it outlives the call: at full size these tensors are
 // the memory of a decoder.
-func (u upLevel) forward(s *stream, x kernels.Tensor, first bool) kernels.Tensor {
+func (u upLevel) forward(s *stream.Stream, x kernels.Tensor, first bool) kernels.Tensor {
 	if u.space == nil {
 		return u.through(s, x)
 	}
@@ -93,22 +94,22 @@ func (u upLevel) forward(s *stream, x kernels.Tensor, first bool) kernels.Tensor
 	if u.frames != nil && !first {
 		t *= 2
 	}
-	y := s.be.Alloc(s.dt, 1, t, 2*h, 2*w, u.space.W.Dim(0)) // (1, T', 2H, 2W, C')
-	defer s.be.Scope()()
+	y := s.Alloc(s.DType, 1, t, 2*h, 2*w, u.space.W.Dim(0)) // (1, T', 2H, 2W, C')
+	defer s.Scope()()
 	var residual kernels.Tensor
 	if u.repeat != nil {
-		u.repeat.repeat(s.be, y, x)
+		u.repeat.repeat(s, y, x)
 		residual = y
 	}
 	x = u.through(s, x) // (1, T, H, W, C)
 	if u.frames != nil && !first {
 		x = u.double(s, x) // (1, 2T, H, W, C)
 	}
-	s.enlarge(*u.space, y, x, residual)
+	s.Frames(*u.space, y, x, residual)
 	return y
 }
 
-func (u upLevel) through(s *stream, x kernels.Tensor) kernels.Tensor {
+func (u upLevel) through(s *stream.Stream, x kernels.Tensor) kernels.Tensor {
 	for _, b := range u.blocks {
 		x = b.forward(s, x) // (1, T, H, W, C)
 	}
@@ -117,46 +118,16 @@ func (u upLevel) through(s *stream, x kernels.Tensor) kernels.Tensor {
 
 // double returns twice the frames (1, 2T, H, W, C) of x: half of the channels of time_conv are the earlier of two.
 // The first frame of a clip stays one and is not seen here.
-func (u upLevel) double(s *stream, x kernels.Tensor) kernels.Tensor {
+func (u upLevel) double(s *stream.Stream, x kernels.Tensor) kernels.Tensor {
 	t, h, w, c := x.Dim(1), x.Dim(2), x.Dim(3), x.Dim(4)
-	y := s.be.Alloc(s.dt, 1, t, 2, h, w, c)
-	defer s.be.Scope()()
-	room, fill := s.input(*u.frames, t, h, w)
-	s.be.Copy(fill, x)
-	both := s.be.Alloc(s.dt, 1, t, h, w, 2*c) // (1, T, H, W, 2C)
-	s.conv(*u.frames, both, room, kernels.Tensor{})
-	s.be.Copy(y, both.Reshape(1, t, h, w, 2, c).Permute(0, 1, 4, 2, 3, 5))
+	y := s.Alloc(s.DType, 1, t, 2, h, w, c)
+	defer s.Scope()()
+	room, fill := s.Input(*u.frames, t, h, w)
+	s.Copy(fill, x)
+	both := s.Alloc(s.DType, 1, t, h, w, 2*c) // (1, T, H, W, 2C)
+	s.Convolve(*u.frames, both, room, kernels.Tensor{})
+	s.Copy(y, both.Reshape(1, t, h, w, 2, c).Permute(0, 1, 4, 2, 3, 5))
 	return y.Reshape(1, 2*t, h, w, c)
-}
-
-// enlarge computes dst (1, T, 2H, 2W, C') = conv of x (1, T, H, W, C) enlarged by nearest neighbour, plus residual where
-// it is given.
-func (s *stream) enlarge(c nn.Conv, dst, x, residual kernels.Tensor) {
-	t, h, w := x.Dim(1), x.Dim(2), x.Dim(3)
-	above, below := s.bands.above(), s.bands.below()
-	spec := kernels.ConvSpec{Bias: c.B, Upsample: 2, Top: 1 - above, Bottom: 1 - below, Left: 1, Right: 1}
-	images := func(x kernels.Tensor) kernels.Tensor { // (T, H, W, C)
-		return x.Reshape(t, x.Dim(2), x.Dim(3), x.Dim(4))
-	}
-	if above+below == 0 {
-		if !residual.IsZero() {
-			spec.Residual = images(residual)
-		}
-		s.be.Conv(images(dst), images(x), c.W, spec)
-		return
-	}
-	defer s.be.Scope()()
-	room := s.be.Alloc(s.dt, 1, t, above+h+below, w, x.Dim(4))
-	s.be.Copy(room.Narrow(2, above, h), x)
-	s.swap(room, above, below)
-	wide := s.be.Alloc(s.dt, 1, t, above+2*h+below, 2*w, c.W.Dim(0)) // with the nearer row of each neighbour's two
-	s.be.Conv(images(wide), images(room), c.W, spec)
-	own := wide.Narrow(2, above, 2*h)
-	if residual.IsZero() {
-		s.be.Copy(dst, own)
-		return
-	}
-	s.be.Binary(dst, residual, own, kernels.Add)
 }
 
 // unpatch returns pixels (1, T, p H, p W, 3) of x (1, T, H, W, 3 p p), whose channels are (color, column, row) of a

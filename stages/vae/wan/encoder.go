@@ -3,32 +3,33 @@ package wan
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/vae/stream"
 )
 
 // encoder is "encoder" with "quant_conv" behind it.
 type encoder struct {
-	convIn   conv          // conv_in (C, 3 p p, 3, 3, 3)
-	down     []downLevel   // down_blocks
-	middle   middle        // mid_block
-	normOut  norm          // norm_out
-	convOut  conv          // conv_out (2z, C_last, 3, 3, 3)
-	quant    nn.CausalConv // quant_conv (2z, 2z, 1, 1, 1)
-	patch    int
-	memories []memory
+	convIn  stream.Conv   // conv_in (C, 3 p p, 3, 3, 3)
+	down    []downLevel   // down_blocks
+	middle  middle        // mid_block
+	normOut norm          // norm_out
+	convOut stream.Conv   // conv_out (2z, C_last, 3, 3, 3)
+	quant   nn.CausalConv // quant_conv (2z, 2z, 1, 1, 1)
+	patch   int
+	plan    *stream.Plan
 }
 
 // downLevel is blocks and, but for the last level, half the height and width, and half the frames in some.
 type downLevel struct {
 	level
 	blocks []block
-	space  *nn.Conv  // resample.1 (C, C, 3, 3) of stride 2, nil in the last level
-	frames *conv     // time_conv (C, C, 3, 1, 1) of stride 2, nil where the frames stay
-	mean   *shortcut // of Wan 2.2
+	space  *stream.Frames // resample.1 (C, C, 3, 3) of stride 2, nil in the last level
+	frames *stream.Conv   // time_conv (C, C, 3, 1, 1) of stride 2, nil where the frames stay
+	mean   *shortcut      // of Wan 2.2
 }
 
 func loadEncoder(w *nn.Weights, c *Config) encoder {
-	e := encoder{patch: c.patch()}
-	l := loader{Weights: w.Sub("encoder"), memories: &e.memories}
+	e := encoder{patch: c.patch(), plan: &stream.Plan{}}
+	l := loader{Weights: w.Sub("encoder"), plan: e.plan}
 	e.convIn = l.cube("conv_in", c.InChannels, c.BaseDim)
 	flat := 0 // Wan 2.1 counts blocks and halvings in one list
 	for i, v := range c.downLevels() {
@@ -49,13 +50,13 @@ func loadEncoder(w *nn.Weights, c *Config) encoder {
 			flat++
 		}
 		if v.space {
-			conv := nn.LoadConv(resample.Sub("resample.1"), v.out, v.out, 3)
-			d.space = &conv
+			conv := resample.images("resample.1", v.out, v.out)
+			d.space = &stream.Frames{W: conv.W, B: conv.B, Stride: 2}
 			l.level++
 		}
 		if v.time {
 			resample.level = l.level
-			conv := resample.frames("time_conv", v.out, v.out, 1, 2)
+			conv := resample.frames("time_conv", v.out, v.out, 2)
 			d.frames = &conv
 		}
 		e.down = append(e.down, d)
@@ -69,35 +70,35 @@ func loadEncoder(w *nn.Weights, c *Config) encoder {
 }
 
 // begin starts a clip of height x width pixels.
-func (e *encoder) begin(be kernels.Backend, dt kernels.DType, height, width int) *stream {
-	return begin(be, dt, e.memories, nil, func(level int) (int, int) {
+func (e *encoder) begin(be kernels.Backend, dt kernels.DType, height, width int) *stream.Stream {
+	return e.plan.Begin(be, dt, nil, func(level int) (int, int) {
 		return height / e.patch >> level, width / e.patch >> level
 	})
 }
 
 // forward returns the moments (1, 1, h, w, 2z), mean before log variance, of the next frames x (1, T, H, W, 3): 1 frame
 // first, then 4 at a time.
-func (e *encoder) forward(s *stream, x kernels.Tensor, first bool) kernels.Tensor {
+func (e *encoder) forward(s *stream.Stream, x kernels.Tensor, first bool) kernels.Tensor {
 	t, h, w := x.Dim(1), x.Dim(2)/e.patch, x.Dim(3)/e.patch
-	y := s.be.Alloc(s.dt, 1, t, h, w, e.convIn.w.Dim(0)) // (1, T, H, W, C)
-	end := s.be.Scope()
-	room, fill := s.input(e.convIn, t, h, w)
-	patch(s.be, fill, x, e.patch)
-	s.conv(e.convIn, y, room, kernels.Tensor{})
+	y := s.Alloc(s.DType, 1, t, h, w, e.convIn.W.Dim(0)) // (1, T, H, W, C)
+	end := s.Scope()
+	room, fill := s.Input(e.convIn, t, h, w)
+	patch(s, fill, x, e.patch)
+	s.Convolve(e.convIn, y, room, kernels.Tensor{})
 	end()
 	for _, d := range e.down {
 		y = d.forward(s, y, first) // (1, T/2, H/2, W/2, C) and so on
 	}
 	y = e.middle.forward(s, y) // (1, 1, h, w, C_last)
-	room, fill = s.input(e.convOut, 1, y.Dim(2), y.Dim(3))
-	e.normOut.into(s.be, fill, y, kernels.SiLU)
-	moments := s.be.Alloc(s.dt, 1, 1, y.Dim(2), y.Dim(3), e.convOut.w.Dim(0)) // (1, 1, h, w, 2z)
-	s.conv(e.convOut, moments, room, kernels.Tensor{})
-	return e.quant.Forward(s.be, moments)
+	room, fill = s.Input(e.convOut, 1, y.Dim(2), y.Dim(3))
+	e.normOut.into(s, fill, y, kernels.SiLU)
+	moments := s.Alloc(s.DType, 1, 1, y.Dim(2), y.Dim(3), e.convOut.W.Dim(0)) // (1, 1, h, w, 2z)
+	s.Convolve(e.convOut, moments, room, kernels.Tensor{})
+	return e.quant.Forward(s, moments)
 }
 
 // forward returns the level's output for x (1, T, H, W, Cin). Halves of height and width are rounded down.
-func (d downLevel) forward(s *stream, x kernels.Tensor, first bool) kernels.Tensor {
+func (d downLevel) forward(s *stream.Stream, x kernels.Tensor, first bool) kernels.Tensor {
 	t, h, w := x.Dim(1), x.Dim(2), x.Dim(3)
 	if d.space != nil {
 		h, w = h/2, w/2
@@ -105,11 +106,11 @@ func (d downLevel) forward(s *stream, x kernels.Tensor, first bool) kernels.Tens
 	if d.frames != nil && !first {
 		t /= 2
 	}
-	y := s.be.Alloc(s.dt, 1, t, h, w, d.out) // (1, T', H', W', C)
-	defer s.be.Scope()()
+	y := s.Alloc(s.DType, 1, t, h, w, d.out) // (1, T', H', W', C)
+	defer s.Scope()()
 	var residual kernels.Tensor
 	if d.mean != nil {
-		d.mean.average(s.be, y, x)
+		d.mean.average(s, y, x)
 		residual = y
 	}
 	for _, b := range d.blocks {
@@ -119,43 +120,30 @@ func (d downLevel) forward(s *stream, x kernels.Tensor, first bool) kernels.Tens
 	case d.frames != nil:
 		d.halve(s, y, x, residual, first)
 	case d.space != nil:
-		shrink(s.be, *d.space, y, x, residual)
+		s.Frames(*d.space, y, x, residual)
 	case residual.IsZero():
-		s.be.Copy(y, x)
+		s.Copy(y, x)
 	default:
-		s.be.Binary(y, residual, x, kernels.Add)
+		s.Binary(y, residual, x, kernels.Add)
 	}
 	return y
 }
 
 // halve computes y (1, T/2, H/2, W/2, C) from x (1, T, H, W, C). The first frame of a clip is halved in height and width
 // alone.
-func (d downLevel) halve(s *stream, y, x, residual kernels.Tensor, first bool) {
-	room, fill := s.input(*d.frames, x.Dim(1), y.Dim(2), y.Dim(3))
-	shrink(s.be, *d.space, fill, x, kernels.Tensor{})
+func (d downLevel) halve(s *stream.Stream, y, x, residual kernels.Tensor, first bool) {
+	room, fill := s.Input(*d.frames, x.Dim(1), y.Dim(2), y.Dim(3))
+	s.Frames(*d.space, fill, x, kernels.Tensor{})
 	switch {
 	case !first:
-		s.conv(*d.frames, y, room, residual)
+		s.Convolve(*d.frames, y, room, residual)
 		return
 	case residual.IsZero():
-		s.be.Copy(y, fill)
+		s.Copy(y, fill)
 	default:
-		s.be.Binary(y, residual, fill, kernels.Add)
+		s.Binary(y, residual, fill, kernels.Add)
 	}
-	s.remember(*d.frames, room)
-}
-
-// shrink computes dst (1, T, H/2, W/2, C) = conv of stride 2 of x (1, T, H, W, C), frame by frame, plus residual where it
-// is given.
-func shrink(be kernels.Backend, c nn.Conv, dst, x, residual kernels.Tensor) {
-	images := func(x kernels.Tensor) kernels.Tensor { // (T, H, W, C)
-		return x.Reshape(x.Shape[1:]...)
-	}
-	spec := kernels.ConvSpec{Bias: c.B, Stride: 2, Bottom: 1, Right: 1}
-	if !residual.IsZero() {
-		spec.Residual = images(residual)
-	}
-	be.Conv(images(dst), images(x), c.W, spec)
+	s.Remember(*d.frames, room)
 }
 
 // patch is the inverse of unpatch: it fills dst (1, T, H/p, W/p, 3 p p) with x (1, T, H, W, 3).

@@ -3,6 +3,7 @@ package wan
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/vae/stream"
 )
 
 // Model is a loaded autoencoder. It is read-only and may serve any backend of its device.
@@ -22,7 +23,7 @@ func Load(c *Config, w *nn.Weights, dt kernels.DType) *Model {
 // Decode turns latents z (T, h, w, C), as the autoencoder itself has them, into pixels: it calls emit with n frames
 // (n, H, W, 3) in [-1, 1] at a time, in order, one first and then four. pixels is valid until emit returns. With bands z
 // holds this rank's rows, and so do the pixels.
-func (m *Model) Decode(be kernels.Backend, z []float32, t, h, w int, bands *Bands,
+func (m *Model) Decode(be kernels.Backend, z []float32, t, h, w int, bands *stream.Bands,
 	emit func(pixels []float32, n int)) error {
 	defer be.Scope()()
 	s := m.decoder.begin(be, m.dt, h, w, bands)
@@ -61,19 +62,19 @@ func clamp(v float32) float32 {
 	return v
 }
 
-func (m *Model) decodeOne(s *stream, pixels, z []float32, h, w int, first bool) error {
-	defer s.be.Scope()()
-	x := s.be.Alloc(m.dt, 1, 1, h, w, m.ZDim) // (1, 1, h, w, z)
-	s.be.Upload(x, z)
+func (m *Model) decodeOne(s *stream.Stream, pixels, z []float32, h, w int, first bool) error {
+	defer s.Scope()()
+	x := s.Alloc(m.dt, 1, 1, h, w, m.ZDim) // (1, 1, h, w, z)
+	s.Upload(x, z)
 	y := m.decoder.forward(s, x, first)
-	if s.err != nil {
-		return s.err
+	if s.Err != nil {
+		return s.Err
 	}
-	return s.be.Download(pixels, y)
+	return s.Download(pixels, y)
 }
 
 // Encode calls emit with the moments (h, w, 2C) of each latent frame in order, mean before log variance. pixels fills
-// dst (n, H, W, 3) with the frames first to first+n, in [-1, 1].
+// dst (n, H, W, 3) with the frames first to first+n, in [-1, 1]. One device has all rows.
 func (m *Model) Encode(be kernels.Backend, frameCount, height, width int,
 	pixels func(dst []float32, first, n int) error, emit func(moments []float32)) error {
 	defer be.Scope()()
@@ -98,9 +99,9 @@ func (m *Model) Encode(be kernels.Backend, frameCount, height, width int,
 	return nil
 }
 
-func (m *Model) encodeOne(s *stream, moments, pixels []float32, n, height, width int) error {
-	defer s.be.Scope()()
-	x := s.be.Alloc(m.dt, 1, n, height, width, 3) // (1, T, H, W, 3)
-	s.be.Upload(x, pixels)
-	return s.be.Download(moments, m.encoder.forward(s, x, n == 1))
+func (m *Model) encodeOne(s *stream.Stream, moments, pixels []float32, n, height, width int) error {
+	defer s.Scope()()
+	x := s.Alloc(m.dt, 1, n, height, width, 3) // (1, T, H, W, 3)
+	s.Upload(x, pixels)
+	return s.Download(moments, m.encoder.forward(s, x, n == 1))
 }

@@ -1,0 +1,100 @@
+package pipelines_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/media"
+	"latentbeam/kernels/cpu"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/safetensors"
+	"latentbeam/stages/vae"
+)
+
+// TestPrecomputeOpenSoraPlan: clips become latents by the autoencoders of Open-Sora-Plan, those of the autoencoder asked
+// itself, and come back as videos, the same on one worker and on three.
+func TestPrecomputeOpenSoraPlan(t *testing.T) {
+	for name, scale := range map[string]float64{"wf_9frames": 1, "causal_defaults_9frames": 0.18215} {
+		t.Run(name, func(t *testing.T) {
+			var c struct{ Config json.RawMessage }
+			nntest.Decode(t, nntest.Golden(t, "../testdata/golden/osplan-vae.json")[name], &c)
+			cfg, err := vae.ParseConfig(c.Config)
+			must(t, err)
+			dir := t.TempDir()
+			weights := tensorsOf(t, nntest.Shapes(t, cfg, vae.Load), "")
+			put(t, dir, "config.json", c.Config)
+			put(t, dir, "diffusion_pytorch_model.safetensors", weights)
+			table := writeTable(t, "clips.csv", "id,path,num_frames\ndisc,"+clips+"disc,9\nsquare,"+clips+"square.y4m,13\n"+
+				"triangle,"+clips+"triangle.png,1\n")
+			const job = "version: 1\nmodel: {vae: %q}\ninput: {%s}\noutput: {path: %q, write: [%s]}\n" +
+				"defaults: {height: 32, width: 32, fps: 8}\nstages: [%s]\n"
+			there := t.TempDir()
+			r, err := runYAML(t, fmt.Sprintf(job, dir, "media: "+table, there, "latents", "encode_vae: {posterior: mean}"), nil)
+			if err != nil || r.Done != 3 {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			rows := readRows[schemas.LatentRow](t, there, "latents")
+			if len(rows) != 3 {
+				t.Fatalf("%d rows", len(rows))
+			}
+			file, err := safetensors.New(weights)
+			must(t, err)
+			be := cpu.New(2)
+			m := nntest.Loaded(t, be, cfg, vae.Load, file)
+			for i, row := range rows {
+				frames := []int{9, 13, 1}[i]
+				if !slices.Equal(row.VAELatentShape, []int64{4, int64(frames+3) / 4, 4, 4}) || row.LatentScale != scale {
+					t.Fatalf("row %d: shape %v, scale %g", i, row.VAELatentShape, row.LatentScale)
+				}
+				want := encoded(t, m, be, clips+[]string{"disc", "square.y4m", "triangle.png"}[i], frames)
+				for j, v := range want {
+					got := math.Float32frombits(binary.LittleEndian.Uint32(row.VAELatentBytes[4*j:]))
+					if got != float32(float64(v)*scale) {
+						t.Fatalf("row %d, value %d: %g, want %g", i, j, got, float64(v)*scale)
+					}
+				}
+			}
+			var outputs []output
+			for _, workers := range []int{1, 3} {
+				back := filepath.Join(t.TempDir(), "out")
+				r, err := runYAML(t, fmt.Sprintf(job, dir, fmt.Sprintf("latents: %q", there+"/tables/latents-*.parquet"), back, "video",
+					"decode_vae, encode_video"), []string{fmt.Sprint("resources.workers=", workers), "resources.threads=1"})
+				if err != nil || r.Done != 3 {
+					t.Fatalf("%d workers: %+v, %v", workers, r, err)
+				}
+				outputs = append(outputs, mustRead(t, back))
+			}
+			if wrong := outputs[0].diff(outputs[1]); len(wrong) > 0 || len(outputs[0].files) < 3 {
+				t.Errorf("one worker and three, %d files:\n%s", len(outputs[0].files), strings.Join(wrong, "\n"))
+			}
+		})
+	}
+}
+
+// encoded are the means of the latents of a clip of 32x32 pixels.
+func encoded(t *testing.T, m *vae.Model, be *cpu.Backend, path string, n int) []float32 {
+	t.Helper()
+	frames, err := media.OpenFrames(t.Context(), path, n, 8, 32, 32)
+	must(t, err)
+	defer frames.Close()
+	var z *stages.Array
+	z, err = m.Encode(be, n, 32, 32, 1, nil, func(dst []float32, first, count int) error {
+		size := len(dst) / count
+		for i := range count {
+			if err := frames.At(dst[i*size:(i+1)*size], first+i); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	must(t, err)
+	return z.Data
+}

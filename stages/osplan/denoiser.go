@@ -1,0 +1,260 @@
+package osplan
+
+import (
+	"errors"
+	"fmt"
+
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/diffuse"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/sampler"
+)
+
+// Denoiser returns the family of Open-Sora-Plan for the stage `denoise`.
+func Denoiser() diffuse.Family {
+	return diffuse.Family{
+		Name: "Open-Sora-Plan", Models: "1.2 and 1.3",
+		Options: "sample_method, prediction_type, timestep_spacing, rescale_betas_zero_snr, padded_box",
+		Recognise: func(config []byte) bool {
+			class, err := diffuse.ClassName(config)
+			return err == nil && (class == class12 || class == class13 || refused[class] != "")
+		},
+		Open: func(source diffuse.Source, o stages.Options) (diffuse.Network, error) {
+			cfg, err := ParseConfig(source.Config)
+			if err != nil {
+				return nil, err
+			}
+			var published *sampler.VPConfig
+			if source.Scheduler != nil {
+				c, err := parseScheduler(source.Scheduler)
+				if err != nil {
+					return nil, err
+				}
+				published = &c
+			}
+			return open(cfg, published, o)
+		},
+	}
+}
+
+// NegativePrompt is that of the published scripts of both versions, with their line breaks and indentation.
+const NegativePrompt = `
+    nsfw, lowres, bad anatomy, bad hands, text, error, missing fingers, extra digit, fewer digits, cropped, worst quality, 
+    low quality, normal quality, jpeg artifacts, signature, watermark, username, blurry.
+    `
+
+// options are those of the stage with a network of this family.
+type options struct {
+	diffuse.Options
+	// SampleMethod is euler_ancestral, which the published scripts use, or pndm. PredictionType is epsilon or
+	// v_prediction, TimestepSpacing linspace, leading or trailing. RescaleBetasZeroSNR ends the process in noise alone. The
+	// defaults are those of the model's scheduler_config.json, where there is one, else those of the published scripts:
+	// epsilon and linspace for version 1.2; v_prediction, trailing and true for 1.3. Without rescaled betas 1.3 has leading
+	// steps, and pndm always has.
+	SampleMethod        string `yaml:"sample_method" json:"sample_method,omitempty"`
+	PredictionType      string `yaml:"prediction_type" json:"prediction_type,omitempty"`
+	TimestepSpacing     string `yaml:"timestep_spacing" json:"timestep_spacing,omitempty"`
+	RescaleBetasZeroSNR *bool  `yaml:"rescale_betas_zero_snr" json:"rescale_betas_zero_snr,omitempty"`
+	// PaddedBox is latent frames, rows and columns: every row is denoised in the corner of a box of this size, whose other
+	// tokens are masked, as training pads its buckets. Version 1.2 makes the same of a row in any box; the sparse blocks of
+	// 1.3 deal out the tokens of the box.
+	PaddedBox []int `yaml:"padded_box" json:"padded_box,omitempty"`
+}
+
+// denoiser is a model of the family with the options of a job.
+type denoiser struct {
+	Config
+	options diffuse.Options
+	recipe  sampler.Recipe
+	box     diffuse.Size
+}
+
+// open takes the options of a job to a configuration. published is what the model's own scheduler says; nil: nothing.
+func open(cfg Config, published *sampler.VPConfig, o stages.Options) (*denoiser, error) {
+	var opts options
+	if err := o.Into(&opts); err != nil {
+		return nil, err
+	}
+	if opts.DType == "" {
+		opts.DType = "fp32"
+	}
+	var ok bool
+	if cfg.DType, ok = map[string]kernels.DType{"fp32": kernels.F32, "bf16": kernels.BF16}[opts.DType]; !ok {
+		return nil, fmt.Errorf("denoise: %w", stages.Errorf("dtype", "dtype is %q: give fp32 or bf16", opts.DType))
+	}
+	recipe, err := opts.recipe(cfg, published)
+	if err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
+	}
+	box, err := opts.box()
+	if err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
+	}
+	if err := opts.Check("Open-Sora-Plan", cfg.InChannels, 0); err != nil {
+		return nil, fmt.Errorf("denoise: %w", err)
+	}
+	return &denoiser{Config: cfg, options: opts.Options, recipe: recipe, box: box}, nil
+}
+
+// recipe returns how rows are sampled, and leaves in the options what is not the default of the version: that alone shows
+// in the keys.
+func (o *options) recipe(cfg Config, published *sampler.VPConfig) (sampler.Recipe, error) {
+	usual := scripted(cfg)
+	base := usual
+	if published != nil {
+		base = *published
+	}
+	c := base
+	c.Solver, c.Prediction = orElse(o.SampleMethod, base.Solver), orElse(o.PredictionType, base.Prediction)
+	if o.RescaleBetasZeroSNR != nil {
+		c.ZeroSNR = *o.RescaleBetasZeroSNR
+	} else if c.Solver != base.Solver {
+		c.ZeroSNR = c.ZeroSNR && c.Solver != pndm
+	}
+	if c.Spacing = o.TimestepSpacing; c.Spacing == "" {
+		if c.Spacing = base.Spacing; c.Solver != base.Solver || c.ZeroSNR != base.ZeroSNR {
+			c.Spacing = spacing(cfg, c)
+		}
+	}
+	*o = options{Options: o.Options, PaddedBox: o.PaddedBox, SampleMethod: unless(c.Solver, usual.Solver),
+		PredictionType: unless(c.Prediction, usual.Prediction), TimestepSpacing: unless(c.Spacing, usual.Spacing)}
+	if c.ZeroSNR != usual.ZeroSNR {
+		o.RescaleBetasZeroSNR = &c.ZeroSNR
+	}
+	return sampler.VP(c)
+}
+
+func orElse(v, other string) string {
+	if v == "" {
+		return other
+	}
+	return v
+}
+
+// unless returns v, or "" where it is the usual value.
+func unless(v, usual string) string {
+	if v == usual {
+		return ""
+	}
+	return v
+}
+
+// The samplers of the published scripts.
+const ancestral, pndm = "euler_ancestral", "pndm"
+
+// scripted is how the published scripts of a version sample.
+func scripted(cfg Config) sampler.VPConfig {
+	c := sampler.VPConfig{Solver: ancestral, Prediction: "epsilon"}
+	if cfg.Sparse {
+		c.Prediction, c.ZeroSNR = "v_prediction", true
+	}
+	c.Spacing = spacing(cfg, c)
+	return c
+}
+
+// spacing is that of the published scripts for a scheduler: the class's default in version 1.2, and by the betas in 1.3.
+func spacing(cfg Config, c sampler.VPConfig) string {
+	switch {
+	case cfg.Sparse && c.ZeroSNR:
+		return "trailing"
+	case cfg.Sparse || c.Solver == pndm:
+		return "leading"
+	}
+	return "linspace"
+}
+
+// box is PaddedBox as a size.
+func (o *options) box() (diffuse.Size, error) {
+	b := o.PaddedBox
+	if b == nil {
+		return diffuse.Size{}, nil
+	}
+	if len(b) != 3 || min(b[0], b[1], b[2]) < 1 || max(b[0], b[1], b[2]) > maxPositions || b[1]%2 != 0 || b[2]%2 != 0 {
+		return diffuse.Size{}, stages.Errorf("padded_box", "padded_box is %v: give latent frames, rows and columns such as "+
+			"[24, 60, 80], the last two even, at most %d", b, maxPositions)
+	}
+	return diffuse.Size{T: b[0], H: b[1], W: b[2]}, nil
+}
+
+// maxPositions bounds latents on every axis.
+const maxPositions = 1 << 12
+
+// Describe returns what the stage must know of the network.
+func (d *denoiser) Describe() diffuse.Description {
+	return diffuse.Description{Name: "Open-Sora-Plan", Channels: d.InChannels, OutChannels: d.OutChannels, Patch: d.patch(),
+		Hidden: d.Hidden(), Heads: d.Heads, Blocks: d.Layers, Sums: 3, Full: true, Scored: d.scored(), DType: d.DType,
+		TextWidth: d.TextWidth, TextTokens: textTokens, Options: d.options, Recipe: d.recipe, LatentScale: latentScale,
+		NoNegative: NegativePrompt, Published: d.published(), Box: d.box}
+}
+
+// latentScale is what the autoencoders of both versions multiply latents by.
+const latentScale = 0.18215
+
+// scored is the part of the pairs of tokens that attention scores, on average over the blocks.
+func (d *denoiser) scored() float64 {
+	sum := 0.0
+	for i := range d.Layers {
+		sum += 1 / float64(max(1, d.skip(i).Ways))
+	}
+	return sum / float64(d.Layers)
+}
+
+// published returns the published parameters, with the size of training where config.json has one.
+func (d *denoiser) published() schemas.PromptRow {
+	guidance := d.recipe.GuidanceScale
+	row := schemas.PromptRow{NumInferenceSteps: d.recipe.NumInferenceSteps, GuidanceScale: &guidance, FPS: 24,
+		MaxSequenceLength: textTokens}
+	h, w := d.Sample[0], d.Sample[1]
+	if d.Sparse {
+		row.FPS, h, w = 18, d.SampleH, d.SampleW
+	}
+	sized := row
+	sized.Height, sized.Width, sized.NumFrames = h*stride, w*stride, (d.SampleT-1)*strideT+1
+	if d.Check(&sized) != nil {
+		return row
+	}
+	return sized
+}
+
+// What the autoencoders make one latent position of: rows and columns, and frames behind the first.
+const stride, strideT = 8, 4
+
+// LatentSize returns the size of a row's latents.
+func (d *denoiser) LatentSize(row *schemas.PromptRow) diffuse.Size {
+	return diffuse.Size{T: (row.NumFrames-1)/strideT + 1, H: row.Height / stride, W: row.Width / stride}
+}
+
+// Check refuses sizes and guidance that the model cannot do.
+func (d *denoiser) Check(row *schemas.PromptRow) error {
+	size := d.LatentSize(row)
+	switch guidance := row.Guidance(); {
+	case row.NumFrames < 1 || row.NumFrames%strideT != 1:
+		return fmt.Errorf("num_frames is %d: give 4 n + 1, such as 93", row.NumFrames)
+	case row.Height < 2*stride || row.Height%(2*stride) != 0:
+		return fmt.Errorf("height is %d: give a multiple of %d", row.Height, 2*stride)
+	case row.Width < 2*stride || row.Width%(2*stride) != 0:
+		return fmt.Errorf("width is %d: give a multiple of %d", row.Width, 2*stride)
+	case max(size.T, size.H, size.W) > maxPositions:
+		return fmt.Errorf("%d frames of %dx%d make latents of %dx%dx%d: give at most %d on an axis", row.NumFrames, row.Height,
+			row.Width, size.T, size.H, size.W, maxPositions)
+	case d.box != (diffuse.Size{}) && (size.T > d.box.T || size.H > d.box.H || size.W > d.box.W):
+		return fmt.Errorf("%d frames of %dx%d make latents of %dx%dx%d, which do not fit padded_box [%d, %d, %d]",
+			row.NumFrames, row.Height, row.Width, size.T, size.H, size.W, d.box.T, d.box.H, d.box.W)
+	case row.GuidanceScale != nil && guidance < 1:
+		return fmt.Errorf("guidance_scale is %g: Open-Sora-Plan takes 1, which is none, and more", guidance)
+	case row.Loop > 1:
+		return errors.New("loop is given: Open-Sora-Plan makes one clip")
+	}
+	return nil
+}
+
+// Load reads the weights.
+func (d *denoiser) Load(w *nn.Weights) (diffuse.Model, error) {
+	m, err := Load(d.Config, w)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}

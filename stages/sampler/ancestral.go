@@ -1,0 +1,92 @@
+package sampler
+
+import (
+	"context"
+	"math"
+)
+
+// EulerAncestral goes from level to level of noise in straight steps that go too far, and adds fresh noise up to the next
+// level: EulerAncestralDiscreteScheduler of diffusers (algorithm of k-diffusion).
+type EulerAncestral struct {
+	timesteps []float32 // may be fractional, in sampling order
+	sigmas    []float32 // of the steps, and 0 behind them
+	first     float32   // factor of the initial noise
+	velocity  bool      // the network gives v, not the noise
+}
+
+func newEulerAncestral(n int, c VPConfig) *EulerAncestral {
+	s := &EulerAncestral{timesteps: c.steps(n), velocity: c.Prediction == predictionV}
+	s.sigmas = c.sigmas(s.timesteps)
+	if s.first = s.sigmas[0]; c.Spacing == spacingLeading {
+		s.first = float32(math.Sqrt(float64(float32(s.first*s.first) + 1)))
+	}
+	return s
+}
+
+// Steps returns how many steps there are.
+func (s *EulerAncestral) Steps() int { return len(s.timesteps) }
+
+// Timesteps returns the timesteps in the order in which the network sees them.
+func (s *EulerAncestral) Timesteps() []float32 { return s.timesteps }
+
+// Signature names the sampler with its tables.
+func (s *EulerAncestral) Signature() string {
+	name := solverAncestral
+	if s.velocity {
+		name += "/v"
+	}
+	return signature(name, wide(s.timesteps), wide(s.sigmas), []float64{float64(s.first)})
+}
+
+// Sample runs the steps; see Sampler. Every step but the last draws noise. Frames cannot be given.
+func (s *EulerAncestral) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
+	progress func(done, total int)) error {
+	if err := b.ofNoise(solverAncestral); err != nil {
+		return err
+	}
+	if b.From.Done == 0 {
+		for i := range z {
+			z[i] *= s.first
+		}
+	}
+	none := func(int) []Memory { return nil }
+	return flowSteps(ctx, flow{name: solverAncestral, timesteps: s.timesteps, step: s.step, remembers: nothing, memory: none,
+		input: s.input}, b, z, model, noise, progress)
+}
+
+// input is the factor of the latents that the network takes in step i.
+func (s *EulerAncestral) input(i int) float32 { return 1 / rootPlus1(s.sigmas[i]) }
+
+// rootPlus1 is sqrt(sigma^2 + 1).
+func rootPlus1(sigma float32) float32 { return float32(math.Sqrt(float64(float32(sigma*sigma) + 1))) }
+
+// levels returns what of the next level's noise is kept and what is fresh.
+func (s *EulerAncestral) levels(i int) (down, up float32) {
+	from, to := s.sigmas[i]*s.sigmas[i], s.sigmas[i+1]*s.sigmas[i+1]
+	up = float32(math.Sqrt(float64(float32(to*(from-to)) / from)))
+	return float32(math.Sqrt(float64(to - float32(up*up)))), up
+}
+
+// step advances all elements.
+func (s *EulerAncestral) step(r *run, i int) {
+	sigma := s.sigmas[i]
+	down, up := s.levels(i)
+	root := rootPlus1(sigma)
+	for e := range r.N {
+		x := r.element(e)
+		var noise []float32
+		if up > 0 {
+			noise = r.drawFor(e, Draw{Step: i})
+		}
+		for j, v := range r.row(0, e)[:len(x)] {
+			data := x[j] - float32(sigma*v)
+			if s.velocity {
+				data = float32(v*(-sigma/root)) + x[j]/(float32(sigma*sigma)+1)
+			}
+			x[j] += float32((x[j] - data) / sigma * (down - sigma))
+			if noise != nil {
+				x[j] += float32(noise[j] * up)
+			}
+		}
+	}
+}

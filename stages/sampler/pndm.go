@@ -1,0 +1,183 @@
+package sampler
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// PNDM is PNDMScheduler of diffusers: three Runge-Kutta steps of four evaluations each, then linear multistep of order 4
+// (arXiv:2202.09778). n steps are n + 9 evaluations.
+type PNDM struct {
+	timesteps []float32 // of the evaluations
+	bars      []float32 // of the training process
+	stride    int       // of the steps in the training process
+	velocity  bool      // the network gives v, not the noise
+}
+
+// rungeKutta is how many evaluations the Runge-Kutta steps have.
+const rungeKutta = 12
+
+func newPNDM(n int, c VPConfig) *PNDM {
+	s := &PNDM{bars: c.alphaBars(), stride: trainSteps / n, velocity: c.Prediction == predictionV}
+	whole := c.steps(n)
+	for i, t := range whole {
+		if whole[i] = t; c.Spacing == spacingLinspace {
+			whole[i] = float32(math.RoundToEven(float64(t)))
+		}
+	}
+	half := float32(s.stride / 2)
+	for i := range 3 { // each step: its beginning, its middle twice, its end
+		s.timesteps = append(s.timesteps, whole[i], whole[i+1]+half, whole[i+1]+half, whole[i+1])
+	}
+	s.timesteps = append(s.timesteps, whole[3:]...)
+	return s
+}
+
+// Steps returns how many evaluations there are.
+func (s *PNDM) Steps() int { return len(s.timesteps) }
+
+// Timesteps returns the timesteps in the order in which the network sees them.
+func (s *PNDM) Timesteps() []float32 { return s.timesteps }
+
+// Signature names the sampler with its tables.
+func (s *PNDM) Signature() string {
+	name := solverPNDM
+	if s.velocity {
+		name += "/v"
+	}
+	return signature(name, wide(s.timesteps), wide(s.bars), []float64{float64(s.stride)})
+}
+
+// Sample runs the steps; see Sampler. No noise is drawn. Frames cannot be given.
+func (s *PNDM) Sample(ctx context.Context, b Batch, z []float32, model Model, noise Noise,
+	progress func(done, total int)) error {
+	if err := b.ofNoise(solverPNDM); err != nil {
+		return err
+	}
+	u := &pndmRun{PNDM: s}
+	for _, m := range b.From.Memory {
+		u.recall(m)
+	}
+	return flowSteps(ctx, flow{name: solverPNDM, timesteps: s.timesteps, step: u.step, remembers: s.remembers, memory: u.memory},
+		b, z, model, noise, progress)
+}
+
+// The memories of PNDM: outputs of earlier evaluations, the last one first, and inside a Runge-Kutta step the sum of
+// outputs so far and the latents that it began with.
+const (
+	pndmSum   = "sum"
+	pndmBegin = "begin"
+)
+
+// outputs is how many outputs are remembered behind so many evaluations.
+func (s *PNDM) outputs(done int) int {
+	if done < rungeKutta {
+		return (done + 3) / 4
+	}
+	return 3
+}
+
+// remembers names what is remembered behind so many evaluations.
+func (s *PNDM) remembers(done int) (names []string) {
+	for i := range s.outputs(done) {
+		names = append(names, fmt.Sprint("output", i))
+	}
+	if done < rungeKutta && done%4 > 0 {
+		names = append(names, pndmSum, pndmBegin)
+	}
+	return names
+}
+
+// pndmRun is one run.
+type pndmRun struct {
+	*PNDM
+	outs       [][]float32 // the last one last
+	sum, begin []float32
+}
+
+func (u *pndmRun) memory(done int) (out []Memory) {
+	for _, name := range u.remembers(done) {
+		switch name {
+		case pndmSum:
+			out = append(out, Memory{name, u.sum})
+		case pndmBegin:
+			out = append(out, Memory{name, u.begin})
+		default:
+			out = append(out, Memory{name, u.outs[len(u.outs)-1-len(out)]})
+		}
+	}
+	return out
+}
+
+func (u *pndmRun) recall(m Memory) {
+	values := slices.Clone(m.Values)
+	switch m.Name {
+	case pndmSum:
+		u.sum = values
+	case pndmBegin:
+		u.begin = values
+	default:
+		u.outs = slices.Insert(u.outs, 0, values)
+	}
+}
+
+// step advances all elements behind evaluation i.
+func (u *pndmRun) step(r *run, i int) {
+	var out []float32
+	for e := range r.N {
+		out = append(out, r.row(0, e)[:r.starts[e+1]-r.starts[e]]...)
+	}
+	if i < rungeKutta {
+		u.rungeKutta(r, i, out)
+		return
+	}
+	u.outs = append(u.outs[max(0, len(u.outs)-3):], out)
+	at, n := int(u.timesteps[i]), len(u.outs)
+	mixed := make([]float32, len(out))
+	for j := range mixed {
+		mixed[j] = (float32(55*u.outs[n-1][j]) - float32(59*u.outs[n-2][j]) + float32(37*u.outs[n-3][j]) -
+			float32(9*u.outs[n-4][j])) * (1.0 / 24)
+	}
+	u.advance(r.z, r.z, mixed, at, at-u.stride)
+}
+
+// rungeKutta is an evaluation of a Runge-Kutta step.
+func (u *pndmRun) rungeKutta(r *run, i int, out []float32) {
+	from := int(u.timesteps[i/4*4])
+	to := int(u.timesteps[i])
+	if i%2 == 0 {
+		to -= u.stride / 2
+	}
+	weight := [4]float32{1.0 / 6, 1.0 / 3, 1.0 / 3, 1.0 / 6}[i%4]
+	if i%4 == 0 {
+		u.outs = append(u.outs, out)
+		u.begin, u.sum = slices.Clone(r.z), make([]float32, len(out))
+	}
+	for j, v := range out {
+		u.sum[j] += float32(weight * v)
+	}
+	if i%4 == 3 {
+		out = u.sum
+	}
+	u.advance(r.z, u.begin, out, from, to)
+}
+
+// advance writes to dst what the latents x become from one timestep to another under the output of the network.
+func (u *pndmRun) advance(dst, x, out []float32, from, to int) {
+	bar, next := u.bars[from], u.bars[0]
+	if to >= 0 {
+		next = u.bars[to]
+	}
+	root := func(v float32) float32 { return float32(math.Sqrt(float64(v))) }
+	keep := root(next / bar)
+	by := float32(bar*root(1-next)) + root(float32(float32(bar*(1-bar))*next))
+	a, b := root(bar), root(1-bar)
+	for j, v := range out {
+		if u.velocity {
+			v = float32(a*v) + float32(b*x[j])
+		}
+		dst[j] = float32(keep*x[j]) - float32((next-bar)*v)/by
+	}
+}

@@ -1,0 +1,63 @@
+package sequence
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestCombs: the combs of the sub-sequences are the tokens of a range, each once, in order, where Way says that they are.
+func TestCombs(t *testing.T) {
+	for _, s := range []Skip{{}, {1, 1}, {4, 1}, {4, 4}, {3, 2}, {2, 5}} {
+		for n := range 70 {
+			for lo := range n + 1 {
+				r, seen := Range{lo, n}, 0
+				for way := range max(1, s.Ways) {
+					var got []int
+					for c := range s.Combs(way, r) {
+						if c.Count > 1 && c.Lo+c.Count*c.Stride > r.Hi {
+							t.Fatalf("%v of %v: the comb %v goes beyond", s, r, c)
+						}
+						if before := len(got); c.Tokens() == 0 {
+							t.Fatalf("%v of %v: an empty comb at %d", s, r, before)
+						}
+						for i := range c.Count {
+							for j := range c.Width {
+								got = append(got, c.Lo+i*c.Stride+j)
+							}
+						}
+					}
+					for i, token := range got {
+						if s.Way(token) != way || token < lo || token >= n || i > 0 && token <= got[i-1] {
+							t.Fatalf("%v of %v: way %d has %v", s, r, way, got)
+						}
+					}
+					seen += len(got)
+				}
+				if seen != n-lo {
+					t.Fatalf("%v of %v: %d tokens", s, r, seen)
+				}
+			}
+		}
+	}
+}
+
+// TestSkipIsSkiparse: the sub-sequences are those of the reference's two rearrangements, with k = 4.
+func TestSkipIsSkiparse(t *testing.T) {
+	const k, n = 4, 50
+	for i, s := range []Skip{{k, 1}, {k, k}} {
+		for way := range k {
+			var want, got []int
+			for token := range n { // '(g k)' and '(n m k)'
+				if at := []int{token % k, token / k % k}[i]; at == way {
+					want = append(want, token)
+				}
+				if s.Way(token) == way {
+					got = append(got, token)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%v, way %d: %v, want %v", s, way, got, want)
+			}
+		}
+	}
+}

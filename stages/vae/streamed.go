@@ -1,0 +1,173 @@
+package vae
+
+import (
+	"fmt"
+	"slices"
+
+	"latentbeam/kernels"
+	"latentbeam/stages"
+	"latentbeam/stages/nn"
+	causalvae "latentbeam/stages/vae/causal"
+	"latentbeam/stages/vae/stream"
+	"latentbeam/stages/vae/wan"
+	"latentbeam/stages/vae/wf"
+)
+
+// streamed is the network of an autoencoder that takes a clip by chunks of its own, whatever the micro batch. Denoisers and
+// tables have its latents normalised channel by channel.
+type streamed struct {
+	architecture
+	dt        kernels.DType
+	mean, std []float64 // of the autoencoder's own latents, by channel
+	most      int       // latent frames until what a device needs grows no more
+	model     chunks
+}
+
+// chunks is a loaded network of one of the rooms. Frames and moments of latents come in chunks, channels last.
+type chunks interface {
+	// Decode decodes latents z (T, h, w, C), with bands those of this rank's rows.
+	Decode(be kernels.Backend, z []float32, t, h, w int, bands *stream.Bands, emit func(pixels []float32, n int)) error
+	// Encode emits the moments (h, w, 2C) of each latent frame.
+	Encode(be kernels.Backend, frames, height, width int, pixels func(dst []float32, first, n int) error,
+		emit func(moments []float32)) error
+}
+
+// chunkFrames is how many frames become one latent frame, but for the first.
+const chunkFrames = 4
+
+// WanConfig is the configuration of an AutoencoderKLWan, that of Wan 2.1 or of TI2V-5B of Wan 2.2.
+type WanConfig struct{ wan.Config }
+
+func newWanConfig() *WanConfig { return &WanConfig{*wan.New()} }
+
+func (c *WanConfig) validate() error { return inConfig(c.Validate()) }
+
+func (c *WanConfig) latents(frames, height, width int) ([]int, error) {
+	return c.Latents(frames, height, width)
+}
+
+func (c *WanConfig) downscale() int { return c.Downscale() }
+
+// scale is 1: denoisers and tables have latents that are normalised channel by channel.
+func (c *WanConfig) scale() float64 { return 1 }
+
+func (c *WanConfig) load(w *nn.Weights, dt kernels.DType) network {
+	return &streamed{c, dt, c.LatentsMean, c.LatentsStd, 3, wan.Load(&c.Config, w, dt)}
+}
+
+// WFConfig is the configuration of a WFVAEModel, that of Open-Sora-Plan 1.3.
+type WFConfig struct{ wf.Config }
+
+func newWFConfig() *WFConfig { return &WFConfig{*wf.New()} }
+
+func (c *WFConfig) validate() error { return inConfig(c.Validate()) }
+
+func (c *WFConfig) latents(frames, height, width int) ([]int, error) {
+	return c.Latents(frames, height, width)
+}
+
+func (c *WFConfig) downscale() int { return wf.Downscale }
+
+// scale is 1: shift and scale are those of the channels.
+func (c *WFConfig) scale() float64 { return 1 }
+
+func (c *WFConfig) load(w *nn.Weights, dt kernels.DType) network {
+	var std []float64
+	for _, v := range c.Scale {
+		std = append(std, 1/v)
+	}
+	return &streamed{c, dt, c.Shift, std, 3, wf.Load(&c.Config, w, dt)}
+}
+
+// CausalVAEConfig is the configuration of a CausalVAEModel, that of Open-Sora-Plan 1.2.
+type CausalVAEConfig struct{ causalvae.Config }
+
+func newCausalVAEConfig() *CausalVAEConfig { return &CausalVAEConfig{*causalvae.New()} }
+
+func (c *CausalVAEConfig) validate() error { return inConfig(c.Validate()) }
+
+func (c *CausalVAEConfig) latents(frames, height, width int) ([]int, error) {
+	return c.Latents(frames, height, width)
+}
+
+func (c *CausalVAEConfig) downscale() int { return c.Downscale() }
+
+// scale is what the reference multiplies latents with; its config.json does not say it.
+func (c *CausalVAEConfig) scale() float64 { return 0.18215 }
+
+func (c *CausalVAEConfig) load(w *nn.Weights, dt kernels.DType) network {
+	one := slices.Repeat([]float64{1}, c.EmbedDim)
+	return &streamed{c, dt, make([]float64, c.EmbedDim), one, causalvae.GroupLatents, causalvae.Load(&c.Config, w, dt)}
+}
+
+// inConfig says where what is wrong stands.
+func inConfig(err error) error {
+	if err != nil {
+		return fmt.Errorf("vae config.json: %w", err)
+	}
+	return nil
+}
+
+// normalize makes of latents (..., C) of the autoencoder those of denoisers: less the mean of their channel, over its
+// deviation.
+func (m *streamed) normalize(z []float32) {
+	for i, v := range z {
+		ch := i % len(m.mean)
+		z[i] = nn.Round(m.dt, (v-float32(m.mean[ch]))/float32(m.std[ch]))
+	}
+}
+
+// restore is the inverse of normalize.
+func (m *streamed) restore(z []float32) {
+	for i, v := range z {
+		ch := i % len(m.mean)
+		z[i] = nn.Round(m.dt, float32(v*float32(m.std[ch]))+float32(m.mean[ch]))
+	}
+}
+
+func (m *streamed) decode(be kernels.Backend, z *stages.Array, _, _ int, emit func([]float32)) error {
+	return m.decodeRows(be, z, nil, emit)
+}
+
+// decodeRows decodes latents z (C, T', h, w), with bands those of this rank's rows.
+func (m *streamed) decodeRows(be kernels.Backend, z *stages.Array, bands *stream.Bands, emit func([]float32)) error {
+	z = framesLast(z) // (T', h, w, C)
+	m.restore(z.Data)
+	return m.model.Decode(be, z.Data, z.Shape[0], z.Shape[1], z.Shape[2], bands, func(pixels []float32, n int) {
+		size := len(pixels) / n
+		for i := range n {
+			emit(pixels[i*size : (i+1)*size])
+		}
+	})
+}
+
+func (m *streamed) encode(be kernels.Backend, c clip, _ int, draw Noise) (*stages.Array, error) {
+	shape, err := m.latents(c.frames, c.height, c.width)
+	if err != nil {
+		return nil, err
+	}
+	ch, t, h, w := shape[0], shape[1], shape[2], shape[3]
+	p := posterior{dt: m.dt, frames: t, height: h, width: w, channels: ch, draw: draw, step: videoNoise}
+	out := stages.NewArray(t, h, w, ch) // (T', h, w, C)
+	i := 0
+	err = m.model.Encode(be, c.frames, c.height, c.width, c.pixels, func(moments []float32) {
+		p.sample(out.Data[i*h*w*ch:], moments, i, 1)
+		i++
+	})
+	if err != nil {
+		return nil, err
+	}
+	m.normalize(out.Data)
+	return channelsFirst(out), nil
+}
+
+// decodeGroup and encodeGroup take the first chunks of a clip, until one is as large as any.
+func (m *streamed) decodeGroup(be kernels.Backend, frames, height, width, _ int) {
+	t, h, w := min(m.most, (frames-1)/chunkFrames+1), height/m.downscale(), width/m.downscale()
+	_ = m.model.Decode(be, make([]float32, t*h*w*len(m.mean)), t, h, w, nil, func([]float32, int) {})
+}
+
+func (m *streamed) encodeGroup(be kernels.Backend, frames, height, width, _ int) {
+	_ = m.model.Encode(be, min(frames, 1+chunkFrames*(m.most-1)), height, width,
+		func([]float32, int, int) error { return nil }, func([]float32) {})
+}

@@ -1,0 +1,88 @@
+package wf
+
+import (
+	"latentbeam/kernels"
+	"latentbeam/stages/nn"
+	"latentbeam/stages/vae/stream"
+)
+
+// Model is a loaded autoencoder. It is read-only and may serve any backend of its device.
+type Model struct {
+	*Config
+	dt      kernels.DType
+	encoder encoder
+	decoder decoder
+}
+
+// Load reads an autoencoder by its published tensor names, for activations of type dt. Tensors that do not fit are noted
+// in w. The filters of the Haar transforms, which files hold too, are not read.
+func Load(c *Config, w *nn.Weights, dt kernels.DType) *Model {
+	return &Model{Config: c, dt: dt, encoder: loadEncoder(w, c), decoder: loadDecoder(w, c)}
+}
+
+// Decode turns latents z (T, h, w, C), as the autoencoder itself has them, into pixels: it calls emit with n frames
+// (n, H, W, 3), about in [-1, 1], at a time, in order. pixels is valid until emit returns. With bands z holds this rank's
+// rows, and so do the pixels.
+func (m *Model) Decode(be kernels.Backend, z []float32, t, h, w int, bands *stream.Bands,
+	emit func(pixels []float32, n int)) error {
+	defer be.Scope()()
+	d := m.decoder.begin(be, m.dt, h, w, bands)
+	pixels := make([]float32, Factor*h*Downscale*w*Downscale*colors)
+	step := func(next func() kernels.Tensor) error {
+		defer be.Scope()()
+		y := next()
+		if d.Err != nil {
+			return d.Err
+		}
+		if err := be.Download(pixels[:y.Len()], y); err != nil {
+			return err
+		}
+		emit(pixels[:y.Len()], y.Dim(1))
+		return nil
+	}
+	for i := range t {
+		if err := step(func() kernels.Tensor {
+			x := be.Alloc(m.dt, 1, 1, h, w, m.LatentDim) // (1, 1, h, w, z)
+			be.Upload(x, z[i*h*w*m.LatentDim:][:h*w*m.LatentDim])
+			return d.next(x)
+		}); err != nil {
+			return err
+		}
+	}
+	if t == 1 {
+		return nil
+	}
+	return step(d.last)
+}
+
+// Encode calls emit with the moments (h, w, 2C) of each latent frame in order, mean before log variance. pixels fills
+// dst (n, H, W, 3) with the frames first to first+n, in [-1, 1]. One device has all rows.
+func (m *Model) Encode(be kernels.Backend, frames, height, width int,
+	pixels func(dst []float32, first, n int) error, emit func(moments []float32)) error {
+	defer be.Scope()()
+	e := m.encoder.begin(be, m.dt, height, width)
+	moments := make([]float32, height/Downscale*(width/Downscale)*2*m.LatentDim)
+	buffer := make([]float32, min(frames, Factor)*height*width*colors)
+	for first, n := 0, 1; first < frames; first, n = first+n, Factor {
+		x := buffer[:n*height*width*colors]
+		if err := pixels(x, first, n); err != nil {
+			return err
+		}
+		if err := m.encodeOne(e, moments, x, n, height, width); err != nil {
+			return err
+		}
+		emit(moments)
+	}
+	return nil
+}
+
+func (m *Model) encodeOne(e *encoding, moments, pixels []float32, n, height, width int) error {
+	defer e.Scope()()
+	x := e.Alloc(m.dt, 1, n, height, width, colors) // (1, T, H, W, 3)
+	e.Upload(x, pixels)
+	y := e.next(x, n == 1)
+	if e.Err != nil {
+		return e.Err
+	}
+	return e.Download(moments, y)
+}
