@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"context"
+	"time"
 
 	"latentbeam/internal/store"
 )
@@ -9,4 +10,11 @@ import (
 // OutputIn makes the job's output a store that both functions open, the second one only where it is there.
 func (o *Options) OutputIn(output, existing func(ctx context.Context, url string) (store.Store, error)) {
 	o.outputs = outputs{output, existing}
+}
+
+// WriteEarlyEvery lets jobs write their report so often while they run, however long it takes, until restore.
+func WriteEarlyEvery(every time.Duration) (restore func()) {
+	e, f := earlyEvery, earlyFactor
+	earlyEvery, earlyFactor = every, 0
+	return func() { earlyEvery, earlyFactor = e, f }
 }

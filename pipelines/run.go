@@ -137,7 +137,9 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		return r, err
 	}
 	j.recorder.Load().Set(runs.Running)
+	endEarly := j.writeEarly(ctx)
 	computeErr := j.compute(ctx, plan)
+	endEarly()
 	if ctx.Err() != nil {
 		if errors.Is(computeErr, context.Canceled) {
 			computeErr = nil // says the same

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"latentbeam/internal/report"
 	"latentbeam/internal/store"
 	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
@@ -133,27 +134,16 @@ func (t *TableDiff) add(columns map[string]any, in string, differ []Column) {
 
 // eachRow yields the rows of a table as their columns, without tensors.
 func eachRow[T schemas.Row](ctx context.Context, s store.Store, name string, fn func(at uint64, columns map[string]any)) error {
-	names, err := store.Names(ctx, s, "tables/"+name+"-", store.Flat)
+	names, err := report.TableFiles(ctx, s, name)
 	if err != nil {
 		return err
 	}
 	met := map[uint64]uint32{}
 	for _, file := range names {
-		f, err := s.Open(ctx, file)
-		if err != nil {
-			return err
-		}
-		for row, err := range typed.RowsOf[T](store.Address(s.URL(), file), f) {
-			var columns map[string]any
-			if err == nil {
-				columns, err = columnsOf(row)
-			}
-			if err == nil {
-				err = ctx.Err()
-			}
+		err := rowsOf(ctx, s, file, func(row T) error {
+			columns, err := columnsOf(row)
 			if err != nil {
-				f.Close()
-				return fault.Usage(err)
+				return err
 			}
 			at := hash(fmt.Sprint(columns["id"]), fmt.Sprint(columns["sample_index"]))
 			again := met[at]
@@ -165,8 +155,14 @@ func eachRow[T schemas.Row](ctx context.Context, s store.Store, name string, fn 
 				delete(columns, name)
 			}
 			fn(at, columns)
+			return nil
+		})
+		if fault.ExitCode(err) == fault.ExitTryAgain {
+			return err
 		}
-		f.Close()
+		if err != nil {
+			return fault.Usage(err)
+		}
 	}
 	return nil
 }
@@ -208,7 +204,7 @@ func differing(a, b map[string]any) (all []Column) {
 
 // Was returns the columns of the rows of an id in the tables of an output, with their keys.
 func Was(ctx context.Context, s store.Store, id string, sample int) (columns map[string]any, err error) {
-	names, err := store.Names(ctx, s, "tables/videos-", store.Flat)
+	names, err := report.TableFiles(ctx, s, "videos")
 	for _, file := range names {
 		if err != nil {
 			return nil, err
@@ -218,7 +214,7 @@ func Was(ctx context.Context, s store.Store, id string, sample int) (columns map
 			return columns, err
 		}
 	}
-	names, err = store.Names(ctx, s, "tables/latents-", store.Flat)
+	names, err = report.TableFiles(ctx, s, "latents")
 	for _, file := range names {
 		if err != nil {
 			return nil, err

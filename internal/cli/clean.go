@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -17,18 +18,28 @@ import (
 func cleanCommand() *cobra.Command {
 	var apply, asJSON bool
 	var older string
+	var whole retention
 	cmd := &cobra.Command{
-		Use:   "clean DIR",
-		Short: "Remove from a finished output what its tables do not name",
+		Use:   "clean DIR...",
+		Short: "Remove from a finished output what its tables do not name, or whole outputs that are old",
 		Long: "Remove from a finished output what its tables do not name: videos and records of rows that are no longer in\n" +
 			"the input, and what killed runs left. Without --apply it only says what it would remove. Files that\n" +
 			"latentbeam did not write, and those below names/, stay.\n\n" +
+			"With --keep-outputs or --outputs-older-than it removes whole outputs among those named, such as out/* of a\n" +
+			"scheduled job. Outputs that are not finished, and files that latentbeam did not write, stay.\n\n" +
 			"Exit codes: 0; 2 when the output is not finished or its tables are damaged; 75 when a run is at work there.",
-		Args: cobra.ExactArgs(1),
+		Example: "  latentbeam clean out/shapes --apply\n  latentbeam clean out/* --keep-outputs 14 --apply",
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if whole.wanted(cmd) {
+				return retire(cmd, args, whole, apply)
+			}
+			if len(args) > 1 {
+				return fault.Usage(errors.New("several outputs are for --keep-outputs and --outputs-older-than; else name one"))
+			}
 			age, err := parseAge(older)
 			if err != nil {
-				return fault.Usage(err)
+				return fault.Usage(fmt.Errorf("--older-than %w", err))
 			}
 			s, err := openExisting(cmd.Context(), args[0])
 			if err != nil {
@@ -51,6 +62,8 @@ func cleanCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&apply, "apply", false, "remove it; without this flag nothing is removed")
 	cmd.Flags().StringVar(&older, "older-than", "", "only what was written before, such as 36h or 30d; rows without a video have no age and stay")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was found as JSON")
+	cmd.Flags().IntVar(&whole.keep, "keep-outputs", 0, "of the outputs named, keep this many that were finished last, and remove the others")
+	cmd.Flags().StringVar(&whole.older, "outputs-older-than", "", "remove those of the outputs named that were finished before, such as 30d")
 	return cmd
 }
 
@@ -66,7 +79,7 @@ func parseAge(text string) (time.Duration, error) {
 		age = time.Duration(n * float64(24*time.Hour))
 	}
 	if err != nil || age <= 0 {
-		return 0, fmt.Errorf("--older-than %s: write a time with its unit, such as 36h or 30d", text)
+		return 0, fmt.Errorf("%s: write a time with its unit, such as 36h or 30d", text)
 	}
 	return age, nil
 }

@@ -3,8 +3,13 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"latentbeam/internal/report"
+	"latentbeam/pipelines"
 )
 
 // TestCleanExplainDiff: a row is edited, which makes another result; explain says why, diff shows the change, clean
@@ -37,11 +42,75 @@ func TestCleanExplainDiff(t *testing.T) {
 	s.says(s.run(0, "clean", "out", "--apply"), "2 files", "are removed", "the tables name 3 rows")
 	s.says(s.run(0, "verify", "out"), "3 rows", "all is as it was written", "foreign    videos/mine.mp4")
 	s.says(s.run(0, "run", "job.yaml"), "nothing to do")
-	s.write("out/tables/videos-00000.parquet", "cut")
+	s.write("out/tables/videos/00000.parquet", "cut")
 	s.says(s.run(2, "clean", "out", "--apply"), "a table is damaged")
 	s.says(s.run(2, "clean", "out", "--older-than", "soon"), "36h or 30d")
 	if err := os.Remove(filepath.Join(s.dir, "out", "summary.json")); err != nil {
 		t.Fatal(err)
 	}
 	s.says(s.run(2, "clean", "out", "--apply"), "not finished")
+}
+
+// TestRetention: of the outputs of a scheduled job those that were finished last stay, and what is not latentbeam's.
+func TestRetention(t *testing.T) {
+	s := newShell(t, "job.yaml", small, "prompts.csv", "id,prompt\na,a red circle\n")
+	for i, day := range []string{"out/mon", "out/tue", "out/wed"} {
+		s.run(0, "run", "job.yaml", "--output", day)
+		at := time.Now().Add(time.Duration(i-10) * 24 * time.Hour)
+		if err := os.Chtimes(filepath.Join(s.dir, day, "summary.json"), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.run(0, "run", "job.yaml", "--output", "out/half")
+	if err := os.Remove(filepath.Join(s.dir, "out/half/summary.json")); err != nil {
+		t.Fatal(err)
+	}
+	s.write("out/mon/notes.txt", "mine")
+	s.write("out/log", "no output")
+	all := []string{"out/mon", "out/tue", "out/wed", "out/half", "out/log"}
+	clean := func(code int, flags ...string) string {
+		return s.run(code, slices.Concat([]string{"clean"}, all, flags)...)
+	}
+	s.says(clean(0, "--keep-outputs", "1"), "out/half stays: it is not a finished output", "out/log stays", "out/tue would be removed",
+		"2 outputs would be removed, 3 stay", "--apply")
+	s.says(clean(0, "--outputs-older-than", "30d"), "no output would be removed")
+	s.says(clean(0, "--outputs-older-than", "9.5d", "--apply"), "out/mon is removed", "1 outputs are removed")
+	s.says(s.run(0, "verify", "out/wed"), "all is as it was written")
+	if left := s.files("out/mon/*"); len(left) != 1 || filepath.Base(left[0]) != "notes.txt" {
+		t.Errorf("left of out/mon: %v", left)
+	}
+	all = all[1:]
+	s.says(clean(0, "--keep-outputs", "1", "--apply"), "out/tue is removed")
+	if _, err := os.Stat(filepath.Join(s.dir, "out/tue")); err == nil {
+		t.Error("out/tue is still there")
+	}
+	s.says(s.run(0, "verify", "out/wed"), "all is as it was written")
+	s.files("out/half/videos/*/*.mp4")
+	s.says(s.run(2, "clean", "out/wed", "--keep-outputs", "0"), "give 1 or more")
+	s.says(s.run(2, "clean", "out/wed", "out/half"), "several outputs are for")
+}
+
+// TestNextCommand: the end of a run says the exact command that is next.
+func TestNextCommand(t *testing.T) {
+	type result = pipelines.Result
+	args := []string{"/usr/bin/latentbeam", "run", "my job.yaml", "--set", "defaults.seed=7"}
+	totals := func(done, failed, pending int64) report.Totals {
+		return report.Totals{Done: done, Failed: failed, Pending: pending}
+	}
+	for _, c := range []struct {
+		system, dir, want string
+		r                 result
+	}{
+		{"linux", "out/x", "latentbeam run 'my job.yaml' --set defaults.seed=7", result{Totals: totals(1, 1, 2), Gallery: "index.html"}},
+		{"linux", "it's/x", `latentbeam retry 'it'\''s/x'`, result{Totals: totals(1, 1, 0), Gallery: "index.html"}},
+		{"linux", "out/x", "xdg-open out/x/index.html", result{Totals: totals(1, 1, 0), Plan: pipelines.Plan{Unusable: 1}, Gallery: "index.html"}},
+		{"darwin", "out/x", "open out/x/index.html", result{Totals: totals(1, 0, 0), Gallery: "index.html"}},
+		{"linux", "gs://b/x", "latentbeam verify gs://b/x", result{Totals: totals(1, 0, 0), Gallery: "index.html"}},
+		{"linux", "out/x", "latentbeam verify out/x", result{Totals: totals(1, 0, 0)}},
+		{"linux", "out/x", "", result{Totals: totals(0, 2, 0), Plan: pipelines.Plan{Unusable: 2}}},
+	} {
+		if got := nextCommand(args, c.system, c.dir, c.r); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -58,6 +59,7 @@ func printResult(out io.Writer, dir string, r pipelines.Result, profile bool) {
 		}
 	}
 	printAgreement(out, r)
+	printDropped(out, r.Totals.Dropped)
 	printFailures(out, r.Totals.First, r.Totals.Failed)
 	fmt.Fprintf(out, "\noutput: %s\n", dir)
 	if r.Gallery != "" && r.Totals.Done > 0 {
@@ -66,6 +68,43 @@ func printResult(out io.Writer, dir string, r pipelines.Result, profile bool) {
 	if r.Page != "" {
 		fmt.Fprintf(out, "report: %s\n", store.Address(dir, r.Page))
 	}
+	if next := nextCommand(os.Args, runtime.GOOS, dir, r); next != "" {
+		fmt.Fprintf(out, "next: %s\n", next)
+	}
+}
+
+// nextCommand is the command that a person would type now, given the one that was; "" where there is none.
+func nextCommand(args []string, system, dir string, r pipelines.Result) string {
+	quoted := shellWord(dir)
+	local := !store.HasScheme(dir)
+	switch {
+	case r.Totals.Pending > 0 && len(args) > 1:
+		words := []string{"latentbeam"}
+		for _, a := range args[1:] {
+			words = append(words, shellWord(a))
+		}
+		return strings.Join(words, " ")
+	case r.Totals.Failed > r.Plan.Unusable:
+		return "latentbeam retry " + quoted
+	case r.Gallery != "" && r.Totals.Done > 0 && local && system == "darwin":
+		return "open " + shellWord(store.Address(dir, r.Gallery))
+	case r.Gallery != "" && r.Totals.Done > 0 && local && system != "windows":
+		return "xdg-open " + shellWord(store.Address(dir, r.Gallery))
+	case r.Totals.Done > 0:
+		return "latentbeam verify " + quoted
+	}
+	return ""
+}
+
+// shellWord quotes a word for a shell where it needs that.
+func shellWord(word string) string {
+	plain := func(c rune) bool {
+		return c < 128 && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_./=:,@%+", c))
+	}
+	if word != "" && strings.IndexFunc(word, func(c rune) bool { return !plain(c) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // printFailures prints why the first rows failed; the failures table has all.
@@ -133,4 +172,11 @@ func printAgreement(out io.Writer, r pipelines.Result) {
 	slices.Sort(parts)
 	fmt.Fprintf(out, "\nscore: %d of %d videos are as prompted, %.1f %% (%s)\n",
 		all.Equal, all.Of, 100*float64(all.Equal)/float64(max(1, all.Of)), strings.Join(parts, ", "))
+}
+
+// printDropped says how many rows the job's own rules left out.
+func printDropped(out io.Writer, n int64) {
+	if n > 0 {
+		fmt.Fprintf(out, "\ndropped: %d by the rules of the input (class dropped in tables/failures)\n", n)
+	}
 }

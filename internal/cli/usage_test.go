@@ -51,10 +51,6 @@ func TestWrongJobIsRefusedBeforeWork(t *testing.T) {
 		{"an output of another kind", "path: out", "path: ftp://b/out",
 			[]string{"job.yaml:11:9: output.path is \"ftp://b/out\", an address of another kind", "gs:// or s3://"}},
 		{"broken YAML", "stages: [", "stages: [[", []string{"job.yaml:"}},
-		{"an output below a file", "path: out", "path: prompts.csv/out",
-			[]string{"a part of the path is a file; name a directory"}},
-		{"an output that is a file", "path: out", "path: prompts.csv",
-			[]string{"prompts.csv: it is a file; name a directory"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !strings.Contains(small, c.old) {
@@ -164,10 +160,20 @@ func TestShardsTogether(t *testing.T) {
 	}
 	s.says(s.run(0, "retry", "out", "--shard", "1/2"), "nothing to do")
 	s.says(s.run(0, "run", "job.yaml", "--shard", "0/1"), "nothing to do", fmt.Sprint(rows))
-	if left, err := filepath.Glob(filepath.Join(s.dir, "out/tables/*-of-*")); err != nil || left != nil {
+	if left, err := filepath.Glob(filepath.Join(s.dir, "out/tables/*/*-of-*")); err != nil || left != nil {
 		t.Errorf("left of the shards: %q, %v", left, err)
 	}
-	if _, err := os.Stat(filepath.Join(s.dir, "out/tables/videos-00000.parquet")); err != nil {
+	if _, err := os.Stat(filepath.Join(s.dir, "out/tables/videos/00000.parquet")); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestImpossibleOutputs: a path that can be no output stops the run; as something to be read it is a wrong command line.
+func TestImpossibleOutputs(t *testing.T) {
+	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
+	for output, want := range map[string]string{"prompts.csv/out": "a part of the path is a file; name a directory",
+		"prompts.csv": "prompts.csv: it is a file; name a directory"} {
+		s.says(s.run(3, "run", "job.yaml", "--output", output), want)
+	}
+	s.says(s.run(2, "verify", "prompts.csv"), "prompts.csv: it is a file; name a directory")
 }

@@ -108,7 +108,7 @@ func howToMend(output string, repaired bool) string {
 // openExisting opens an output that is there.
 func openExisting(ctx context.Context, output string) (store.Store, error) {
 	s, err := open.Existing(ctx, output)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || fault.ExitCode(err) == fault.ExitFatal {
 		err = fault.Usage(err)
 	}
 	return s, err

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -179,5 +180,41 @@ func TestManyRowsInBrowser(t *testing.T) {
 	t.Logf("JS heap %.1f MB, %v nodes", m["JSHeapUsedSize"]/1e6, m["Nodes"])
 	for _, e := range b.Errors {
 		t.Error("the browser reports:", e)
+	}
+}
+
+// TestUnfinishedPage: the page of a job that runs reads itself anew and keeps the choice; not while a video is open.
+func TestUnfinishedPage(t *testing.T) {
+	p := onePage(mixed()...)
+	if text := render(t, p); strings.Contains(text, "unfinished") {
+		t.Error("the page of a finished job says that it is not finished")
+	}
+	p.Unfinished = &Unfinished{Left: 7, Written: time.Now().Add(-time.Hour), Again: time.Second}
+	p.Items = sequence(mixed())
+	b := inBrowser(t, p, browser.Window{Width: 1200, Height: 900})
+	if text := eval[string](t, b, "document.getElementById('unfinished').innerText"); !strings.Contains(text, "7 rows to be done") ||
+		!strings.Contains(text, "the run may have ended") {
+		t.Errorf("the page says %q", text)
+	}
+	again := func() bool {
+		eval[int](t, b, "window.marked = 1")
+		for begin := time.Now(); time.Since(begin) < 10*time.Second; time.Sleep(100 * time.Millisecond) {
+			var marked bool
+			if err := b.Eval("window.marked === 1", &marked); err == nil && !marked { // an error: the page is on its way
+				return true
+			}
+		}
+		return false
+	}
+	eval[string](t, b, fmt.Sprintf(pick, sizing, "64×64", "change"))
+	if !again() {
+		t.Fatal("the page was not read anew")
+	}
+	if got := eval[string](t, b, sizing+".value"); got != "64×64" {
+		t.Errorf("after it the size chosen is %q", got)
+	}
+	eval[bool](t, b, "document.querySelector('.card .media').click() ?? true")
+	if again() {
+		t.Error("the page was read anew under an open video")
 	}
 }

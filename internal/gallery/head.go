@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"html/template"
+	"time"
 )
 
 // Parts of a page. The scripts are one module in the page and share its scope.
@@ -24,6 +25,8 @@ var (
 	filterJS string
 	//go:embed assets/viewer.js
 	viewerJS string
+	//go:embed assets/unfinished.js
+	unfinishedJS string
 )
 
 var (
@@ -46,6 +49,14 @@ type head struct {
 	Steps          []pagerStep
 	Failed         *shownFailures // nil: none, or not on this page
 	FailedTotal    int
+	Unfinished     *shownUnfinished // nil: the job has ended
+}
+
+// shownUnfinished is what a page says of a job that runs.
+type shownUnfinished struct {
+	Left    string // "7 rows"
+	Written string // RFC 3339
+	Again   int    // seconds
 }
 
 // shownFailures is what the first page says of failed rows.
@@ -71,10 +82,18 @@ func newHead(p *Page) (*head, error) {
 	if err != nil {
 		return nil, fmt.Errorf("facts: %w", err)
 	}
+	text := script
+	if p.Unfinished != nil {
+		text += unfinishedJS
+	}
 	h := &head{
 		Title: clean(p.Title), Heading: clean(p.Title), Facts: facts,
-		Policy: policy(script), Style: template.CSS(pageCSS), Script: template.JS(script),
+		Policy: policy(text), Style: template.CSS(pageCSS), Script: template.JS(text),
 		Number: p.Number, Pages: p.Pages, Total: p.Total, Range: rangeText(p), Steps: pagerSteps(p.Number, p.Pages, p.name),
+	}
+	if u := p.Unfinished; u != nil {
+		h.Unfinished = &shownUnfinished{plural(int(u.Left), "row"), u.Written.UTC().Format(time.RFC3339),
+			max(1, int(u.Again.Round(time.Second).Seconds()))}
 	}
 	if p.Pages > 1 {
 		h.Title = fmt.Sprintf("%s, page %s of %s", h.Heading, grouped(p.Number), grouped(p.Pages))

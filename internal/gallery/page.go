@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"iter"
 	"net/url"
+	"time"
 )
 
 // PageSize is the most items a page holds: about four megabytes, which a browser reads in a quarter of a second. The
@@ -48,6 +49,15 @@ type Page struct {
 	Failed *Causes                // the rows that failed, shown on the first page; nil: none
 	Table  string                 // relative path of the table of all failed rows, "" where there is none
 	Items  iter.Seq2[Item, error] // at most PageSize; the first error ends the page
+	// Unfinished says that the job still runs; nil: it has ended.
+	Unfinished *Unfinished
+}
+
+// Unfinished is what a page says of a job that runs.
+type Unfinished struct {
+	Left    int64         // rows to be done
+	Written time.Time     // when the page was written
+	Again   time.Duration // after which the page may be another
 }
 
 // PageCount is the number of pages that total items fill: at least one, so that an empty run has its page

@@ -16,16 +16,18 @@ import (
 
 // failures writes the failures table. In the same pass over the input it counts the rows and lets the
 // tables of tensors see what they will hold.
-func (j *Job) failures(ctx context.Context, tables []tensors) (Totals, error) {
-	var totals Totals
+func (j *Job) failures(ctx context.Context, totals *Totals, tables []tensors) error {
 	err := j.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
-		_, err := write.Write(w, j.failureRows(ctx, &totals, tables), write.Options{Version: j.Version})
+		_, err := write.Write(w, j.failureRows(ctx, totals, tables), write.Options{Version: j.Version})
 		return err
 	})
-	if err != nil {
-		return totals, fmt.Errorf("write failures table: %w", err)
+	if err == nil {
+		err = j.removeFrom(ctx, "failures", 1)
 	}
-	return totals, nil
+	if err != nil {
+		return fmt.Errorf("write failures table: %w", err)
+	}
+	return nil
 }
 
 // failureRows yields the rows that failed, looking at all.
@@ -34,6 +36,7 @@ func (j *Job) failureRows(ctx context.Context, totals *Totals,
 	return func(yield func(schemas.FailureRow, error) bool) {
 		digest := j.Digest()
 		for o, err := range j.walk(ctx) {
+			j.early.note(o.status)
 			if err == nil {
 				digest.row = appendRow(digest.row[:0], o.Element)
 				digest.add(o.Element, o.status)
@@ -42,9 +45,11 @@ func (j *Job) failureRows(ctx context.Context, totals *Totals,
 			var row schemas.FailureRow
 			if err == nil && o.status == ledger.Failed {
 				row, err = j.failureRow(&o)
-				totals.Name(row.Source, row.Stage, row.Message)
-				totals.causes.Add(row.Class, row.Stage,
-					gallery.Failure{ID: row.ID, Source: row.Source, Prompt: row.Prompt, Reason: row.Message})
+				if !o.Failed.IsDropped() {
+					totals.Name(row.Source, row.Stage, row.Message)
+					totals.causes.Add(row.Class, row.Stage,
+						gallery.Failure{ID: row.ID, Source: row.Source, Prompt: row.Prompt, Reason: row.Message})
+				}
 			}
 			if (err != nil || o.status == ledger.Failed) && (!yield(row, err) || err != nil) {
 				return
@@ -59,6 +64,10 @@ func (t *Totals) count(o *outcome, row []byte, tables []tensors) error {
 	t.Rows++
 	switch o.status {
 	case ledger.Failed:
+		if o.Failed.IsDropped() {
+			t.Dropped++
+			return nil
+		}
 		t.Failed++
 	case ledger.Absent:
 		t.Pending++

@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"time"
 
 	"latentbeam/internal/gallery"
 	"latentbeam/schemas"
@@ -20,6 +21,9 @@ func (j *Job) gallery(ctx context.Context, totals Totals) error {
 	page := gallery.Page{
 		Title: j.Title, Prefix: j.Part, Total: int(totals.Done), Facts: j.pageFacts(totals),
 		Failed: &totals.causes, Table: j.tableName("failures", 0), Items: convert(j.done(ctx), j.item),
+	}
+	if j.early != nil {
+		page.Unfinished = &gallery.Unfinished{Left: totals.Pending, Written: time.Now(), Again: j.early.again}
 	}
 	err := gallery.WriteAll(page, func(name string, write func(io.Writer) error) error {
 		return j.Replace(ctx, name, write)

@@ -57,11 +57,14 @@ func (o *outcome) parse() error {
 // caption is the prompt that the text and the latents were made with.
 func (o *outcome) caption() string { return cmp.Or(o.result.Prompt, o.Row.Prompt) }
 
-// done yields only the rows that have a result, parsed.
+// done yields only the rows that have a result, parsed. Those of a report that is written early are the rows that its
+// first pass has found done.
 func (j *Job) done(ctx context.Context) iter.Seq2[outcome, error] {
 	return func(yield func(outcome, error) bool) {
+		at := -1
 		for o, err := range j.walk(ctx) {
-			if err == nil && o.status != ledger.Done {
+			at++
+			if err == nil && (o.status != ledger.Done || j.early != nil && !j.early.done.has(at)) {
 				continue
 			}
 			if err == nil {

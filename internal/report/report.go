@@ -3,11 +3,8 @@ package report
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"iter"
-	"slices"
-	"strings"
 
 	"latentbeam/internal/gallery"
 	"latentbeam/internal/ledger"
@@ -42,7 +39,8 @@ type Job struct {
 	Damaged map[string]bool
 	Facts
 
-	held map[string]*held // the tables as they were before this run, by name
+	held  map[string]*held // the tables as they were before this run, by name
+	early *early           // while the job runs; nil: it has ended
 }
 
 // Facts are the provenance columns that all rows of a job share.
@@ -56,6 +54,8 @@ type Totals struct {
 	Done    int64 `json:"done"`    // with a result
 	Failed  int64 `json:"failed"`  // in the failures table
 	Pending int64 `json:"pending"` // neither, because the run ended early
+	// Dropped are left out by the job's own rules. They stand in the failures table, and do not count as failed.
+	Dropped int64 `json:"dropped,omitempty"`
 	// First are the first of those that failed, at most firstFailures, for those who read no parquet.
 	First []Failed `json:"first_failures,omitempty"`
 	// Agreement counts, for every reading that has a column of its name in the prompt table, how many
@@ -93,20 +93,9 @@ type Agreement struct {
 // Write writes all tables and the gallery of the job and removes those of earlier runs that no longer
 // belong to it. It goes over the input once to see what there is, and once for each table to be written.
 func (j *Job) Write(ctx context.Context) (Totals, error) {
-	var tensors []tensors
-	if j.Keep[stages.KindText] {
-		size := func(r schemas.Result) int {
-			return 4 * (product(r.TextShape) + product(r.NegativeTextShape) + product(r.LaterShape()))
-		}
-		tensors = append(tensors, &tensorTable[schemas.EmbeddingRow]{job: j, name: "embeddings",
-			row: func(o outcome) (schemas.EmbeddingRow, error) { return j.embeddingRow(ctx, o) }, size: size})
-	}
-	if j.Keep[stages.KindLatents] {
-		size := func(r schemas.Result) int { return 4 * product(r.LatentsShape) }
-		tensors = append(tensors, &tensorTable[schemas.LatentRow]{job: j, name: "latents",
-			row: func(o outcome) (schemas.LatentRow, error) { return j.latentRow(ctx, o) }, size: size})
-	}
-	totals, err := j.failures(ctx, tensors)
+	var totals Totals
+	tensors := j.tensors(ctx)
+	err := j.failures(ctx, &totals, tensors)
 	for _, t := range tensors {
 		if err == nil {
 			err = t.write(ctx)
@@ -132,9 +121,21 @@ func (j *Job) Write(ctx context.Context) (Totals, error) {
 	return totals, err
 }
 
-// tableName names file number i of a table.
-func (j *Job) tableName(table string, i int) string {
-	return fmt.Sprintf("tables/%s-%s%05d.parquet", table, j.Part, i)
+// tensors are the tables of tensors that the job keeps.
+func (j *Job) tensors(ctx context.Context) (tensors []tensors) {
+	if j.Keep[stages.KindText] {
+		size := func(r schemas.Result) int {
+			return 4 * (product(r.TextShape) + product(r.NegativeTextShape) + product(r.LaterShape()))
+		}
+		tensors = append(tensors, &tensorTable[schemas.EmbeddingRow]{job: j, name: "embeddings",
+			row: func(o outcome) (schemas.EmbeddingRow, error) { return j.embeddingRow(ctx, o) }, size: size})
+	}
+	if j.Keep[stages.KindLatents] {
+		size := func(r schemas.Result) int { return 4 * product(r.LatentsShape) }
+		tensors = append(tensors, &tensorTable[schemas.LatentRow]{job: j, name: "latents",
+			row: func(o outcome) (schemas.LatentRow, error) { return j.latentRow(ctx, o) }, size: size})
+	}
+	return tensors
 }
 
 // perFile is the number of rows of a table's files, at most n.
@@ -145,31 +146,9 @@ func (j *Job) perFile(n int) int {
 	return max(1, n)
 }
 
-// removeFrom removes the files of a table from number i on: an earlier run had more rows.
-func (j *Job) removeFrom(ctx context.Context, table string, i int) error {
-	names, err := store.Names(ctx, j.Store, "tables/"+table+"-"+j.Part, store.Flat)
-	if err != nil {
-		return err
-	}
-	keep := make([]string, i)
-	for k := range keep {
-		keep[k] = j.tableName(table, k)
-	}
-	for _, name := range names {
-		rest := strings.TrimPrefix(name, "tables/"+table+"-"+j.Part)
-		if len(rest) != len("00000.parquet") || slices.Contains(keep, name) {
-			continue // another shard's, or to be kept
-		}
-		if err := j.remove(ctx, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// remove removes a file of the report; what only it has goes back into the ledger first.
-func (j *Job) remove(ctx context.Context, name string) error {
-	if err := j.rescue(ctx, name, func(uint64) bool { return false }); err != nil {
+// remove removes a file of the report. The tensors of keys that do not stay elsewhere go back into the ledger first.
+func (j *Job) remove(ctx context.Context, name string, stays func(key uint64) bool) error {
+	if err := j.rescue(ctx, name, stays); err != nil {
 		return err
 	}
 	err := j.Store.Remove(ctx, name)

@@ -31,6 +31,7 @@ const digestKey = "latentbeam.rows_sha256"
 type tensors interface {
 	add(o *outcome, row []byte) error
 	write(ctx context.Context) error
+	gain(ctx context.Context) error // what is complete, while the job runs
 }
 
 // tensorTable is a table of T.
@@ -78,29 +79,11 @@ func (t *tensorTable[T]) write(ctx context.Context) error {
 	t.close()
 	files, err := inFiles(t.job.done(ctx), max(1, t.perFile), func(i int, rows iter.Seq2[outcome, error]) error {
 		name := t.job.tableName(t.name, i)
-		o := write.Options{Version: t.job.Version}
-		if i < len(t.digests) {
-			if t.job.hasDigest(ctx, name, t.digests[i]) {
-				t.job.Witness.Keep(name)
-				return drain(rows)
-			}
-			o.Metadata = map[string]string{digestKey: t.digests[i]}
+		if i < len(t.digests) && t.job.hasDigest(ctx, name, t.digests[i]) {
+			t.job.Witness.Keep(name)
+			return drain(rows)
 		}
-		return t.job.Replace(ctx, name, func(w io.Writer) error {
-			var written []uint64
-			full := convert(rows, func(o outcome) (T, error) {
-				written = append(written, fingerprint(o.Key))
-				return t.row(o)
-			})
-			if _, err := write.Write(w, full, o); err != nil {
-				return err
-			}
-			slices.Sort(written)
-			return t.job.rescue(ctx, name, func(key uint64) bool {
-				_, found := slices.BinarySearch(written, key)
-				return found
-			})
-		})
+		return t.writeFile(ctx, i, rows)
 	})
 	if err == nil {
 		err = t.job.removeFrom(ctx, t.name, files)
@@ -109,6 +92,30 @@ func (t *tensorTable[T]) write(ctx context.Context) error {
 		return fmt.Errorf("write %s table: %w", t.name, err)
 	}
 	return nil
+}
+
+// writeFile writes file number i, and rescues what only the file before it has.
+func (t *tensorTable[T]) writeFile(ctx context.Context, i int, rows iter.Seq2[outcome, error]) error {
+	name := t.job.tableName(t.name, i)
+	o := write.Options{Version: t.job.Version}
+	if i < len(t.digests) {
+		o.Metadata = map[string]string{digestKey: t.digests[i]}
+	}
+	return t.job.Replace(ctx, name, func(w io.Writer) error {
+		var written []uint64
+		full := convert(rows, func(o outcome) (T, error) {
+			written = append(written, fingerprint(o.Key))
+			return t.row(o)
+		})
+		if _, err := write.Write(w, full, o); err != nil {
+			return err
+		}
+		slices.Sort(written)
+		return t.job.rescue(ctx, name, func(key uint64) bool {
+			_, found := slices.BinarySearch(written, key)
+			return found
+		})
+	})
 }
 
 // hasDigest reports whether the file exists, as long as it was written, and holds the rows of that digest.
@@ -203,6 +210,13 @@ func (j *Job) latentRow(ctx context.Context, o outcome) (schemas.LatentRow, erro
 	r.FileName = p.Media
 	if o.result.Video != nil {
 		r.FileName = o.result.Video.Path
+	}
+	if c := p.Cut; c != nil {
+		r.Bucket, r.FrameStart, r.FrameCount = schemas.BucketOf(*p).String(), int64(c.Start), int64(c.Count)
+		r.CropX, r.CropY = int64(c.X), int64(c.Y)
+		if c.Flipped {
+			r.Flipped = 1
+		}
 	}
 	var err error
 	if p.Media != "" && len(o.result.TextShape) > 0 { // trainers read both from one table

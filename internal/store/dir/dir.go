@@ -32,6 +32,7 @@ type Dir struct {
 	run   string // random, tells this run's temporary files from a dead run's
 	temps atomic.Uint64
 	trace func(Call) error
+	look  bool // opened for readers, who rely on nothing
 
 	mu    sync.Mutex
 	scope string          // of the lock held, part of every temporary name
@@ -47,7 +48,8 @@ func Open(path string) (*Dir, error) { return open(path, (*Dir).mkdirAbove) }
 // Look opens the directory at path as Open does, and creates nothing: where nothing is to be seen there, it answers
 // fs.ErrNotExist.
 func Look(path string) (*Dir, error) {
-	return open(path, func(_ *Dir, abs string) error {
+	return open(path, func(d *Dir, abs string) error {
+		d.look = true
 		if _, err := os.Stat(abs); err != nil {
 			return fmt.Errorf("%w (%w)", fs.ErrNotExist, err)
 		}
@@ -63,13 +65,13 @@ func open(path string, make func(d *Dir, abs string) error) (*Dir, error) {
 	}
 	d := &Dir{path: abs, run: randomHex(8), scope: noScope, known: map[string]bool{".": true}}
 	if info, err := os.Stat(abs); err == nil && !info.IsDir() {
-		return nil, fault.Usage(fmt.Errorf("open output %s: it is a file; name a directory", abs))
+		return nil, fault.Fatal(fmt.Errorf("open output %s: it is a file; name a directory", abs))
 	}
 	switch err := make(d, abs); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("open output %s: %w", abs, err)
 	case errors.Is(err, syscall.ENOTDIR):
-		return nil, fault.Usage(fmt.Errorf("open output %s: a part of the path is a file; name a directory", abs))
+		return nil, fault.Fatal(fmt.Errorf("open output %s: a part of the path is a file; name a directory", abs))
 	case isAny(err, denied):
 		return nil, fault.Fatal(fmt.Errorf("open output %s: %w; name a directory that this user may write to", abs, err))
 	case err != nil:
@@ -154,6 +156,22 @@ func (d *Dir) settled(name string) {
 	for ; !d.known[name]; name = path.Dir(name) {
 		d.known[name] = true
 	}
+}
+
+// settle makes the names in a directory survive a power cut, whoever gave them.
+func (d *Dir) settle(name string) error {
+	if d.look {
+		return nil
+	}
+	dirty, err := d.ensureDir(name)
+	if err != nil {
+		return err
+	}
+	touched := map[string]bool{name: true}
+	for _, parent := range dirty {
+		touched[parent] = true
+	}
+	return d.syncDirs(touched)
 }
 
 func (d *Dir) syncDir(name string) error {

@@ -296,7 +296,7 @@ func TestCancelledPutPublishesNothing(t *testing.T) {
 func TestOpenDirOnAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	os.WriteFile(path, nil, 0o644)
-	if _, err := Open(path); fault.ExitCode(err) != fault.ExitUsage {
+	if _, err := Open(path); fault.ExitCode(err) != fault.ExitFatal {
 		t.Errorf("a file as output: %v", err)
 	}
 }

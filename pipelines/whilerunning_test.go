@@ -1,0 +1,145 @@
+package pipelines_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"latentbeam/pipelines"
+)
+
+// seen is what was in an output while its job ran.
+type seen struct {
+	unfinished, gained, early int // looks at which the page said so, a full table of tensors was there, a video was in the table
+	wrong                     []string
+}
+
+// look watches an output until quit is closed.
+func look(t *testing.T, out string, old []string, quit chan struct{}) *seen {
+	s := &seen{}
+	for {
+		select {
+		case <-quit:
+			return s
+		case <-time.After(5 * time.Millisecond):
+		}
+		page, err := os.ReadFile(filepath.Join(out, "index.html"))
+		if err != nil {
+			continue
+		}
+		if bytes.Contains(page, []byte(`id="unfinished"`)) {
+			s.unfinished++
+		}
+		files, _ := filepath.Glob(filepath.Join(out, "tables", "*", "*.parquet"))
+		flat, _ := filepath.Glob(filepath.Join(out, "tables", "*.parquet"))
+		for _, f := range append(files, flat...) {
+			table := strings.FieldsFunc(strings.TrimPrefix(f, filepath.Join(out, "tables")), func(r rune) bool { return r == '/' || r == '-' })[0]
+			rows, err := tableRows(table, f)
+			if os.IsNotExist(err) { // it was replaced by nothing: the end of a longer table
+				continue
+			}
+			switch {
+			case err != nil:
+				s.wrong = append(s.wrong, fmt.Sprintf("%s: %v", f, err))
+			case table == "videos" && len(rows) > 0:
+				s.early++
+			case table == "latents" && !slices.Contains(old, filepath.Base(f)):
+				last := strings.HasSuffix(f, "00006.parquet") // of 13 rows that are done; the end of the run writes it
+				if s.gained++; len(rows) != 2 && !last {
+					s.wrong = append(s.wrong, fmt.Sprintf("%s has %d rows", f, len(rows)))
+				}
+			}
+		}
+	}
+}
+
+// lookedAt runs the job and returns what was seen meanwhile.
+func lookedAt(t *testing.T, j job) *seen {
+	t.Helper()
+	var old []string
+	for _, pattern := range []string{"latents-*", "latents/*"} {
+		files, _ := filepath.Glob(filepath.Join(j.out, "tables", pattern))
+		for _, f := range files {
+			old = append(old, filepath.Base(f))
+		}
+	}
+	quit, result := make(chan struct{}), make(chan *seen)
+	go func() { result <- look(t, j.out, old, quit) }()
+	j.mustRun(t)
+	close(quit)
+	return <-result
+}
+
+// TestWhileItRuns: tables and pages are there while a job runs, and in the end they are those of a run without.
+func TestWhileItRuns(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("id,prompt,height,seed\n")
+	for i := range 16 {
+		height := 16
+		if i%5 == 3 {
+			height = 17 // fails
+		}
+		fmt.Fprintf(&table, "r%d,a red circle moves left %d,%d,%d\n", i, i, height, i)
+	}
+	j := newJob(t, table.String())
+	j.sets = append(j.sets, "output.write=[video,latents,embeddings]", "output.rows_per_file=2", "resources.batch_size=1")
+	fresh := j.elsewhere(t)
+	fresh.mustRun(t)
+	want := mustRead(t, fresh.out)
+
+	defer pipelines.WriteEarlyEvery(time.Millisecond)()
+	s := lookedAt(t, j)
+	t.Logf("looks: %d at an unfinished page, %d at a full table of tensors, %d at a table with videos", s.unfinished, s.gained, s.early)
+	if s.unfinished == 0 || s.gained == 0 || s.early == 0 || len(s.wrong) > 0 {
+		t.Errorf("%+v", s)
+	}
+	if wrong := want.diff(mustRead(t, j.out)); len(wrong) > 0 {
+		t.Errorf("the output is another: %v", wrong)
+	}
+	sameFiles(t, fresh.out, j.out)
+
+	// A row before all others moves every row to another file, whose tensors nothing else has any more.
+	more := strings.Replace(table.String(), "seed\n", "seed\nfirst,a green square stays still,16,5\n", 1)
+	j.rewrite(t, more)
+	fresh = j.elsewhere(t)
+	s = lookedAt(t, j)
+	if len(s.wrong) > 0 {
+		t.Errorf("%+v", s)
+	}
+	pipelines.WriteEarlyEvery(time.Hour)
+	j.sameAs(t, fresh)
+	sameFiles(t, fresh.out, j.out)
+}
+
+// sameFiles compares the tables and pages of two outputs byte for byte.
+func sameFiles(t *testing.T, a, b string) {
+	t.Helper()
+	compared := 0
+	for _, pattern := range []string{"tables/*.parquet", "tables/*/*.parquet", "*.parquet", "index*.html"} {
+		files, _ := filepath.Glob(filepath.Join(a, pattern))
+		others, _ := filepath.Glob(filepath.Join(b, pattern))
+		if len(files) != len(others) {
+			t.Errorf("%s: %d files, %d in the other output", pattern, len(files), len(others))
+		}
+		for _, f := range files {
+			rest, err := filepath.Rel(a, f)
+			must(t, err)
+			want, err := os.ReadFile(f)
+			must(t, err)
+			got, err := os.ReadFile(filepath.Join(b, rest))
+			must(t, err)
+			if !bytes.Equal(want, got) {
+				t.Errorf("%s is another", rest)
+			}
+			compared++
+		}
+	}
+	if compared < 5 {
+		t.Errorf("only %d files were compared", compared)
+	}
+}
