@@ -49,7 +49,11 @@ type Options struct {
 	// CancelOthers ends a job of an earlier run that an engine is still at work on, instead of following it.
 	CancelOthers bool
 
-	worker bool // another process has submitted the job
+	// NewClass lets a job compute rows anew in another numeric class than that of the output.
+	NewClass bool
+
+	worker bool   // another process has submitted the job
+	class  string // that of the submitter, where worker
 
 	outputs outputs // of tests; the zero value finds the stores of addresses
 }
@@ -75,6 +79,7 @@ type Job struct {
 	foreseen prediction      // of the run, before it
 	tally    *runpage.Tally  // where its time goes; nil before
 	naming   sync.Once       // of runID
+	before   string          // numeric class of the rows that the output has; "": it has none, or nothing says it
 	expected bool            // the board knows what is to be computed
 	told     map[string]bool // files of the ledger of whose damage was told
 	free     []string        // locks of others that nobody holds while this run holds its own
