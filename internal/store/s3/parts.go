@@ -5,8 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"io/fs"
 	"io"
+	"io/fs"
 	"net/http"
 	"time"
 
