@@ -80,8 +80,8 @@ func TestDamagedReport(t *testing.T) {
 		by   int64 // 0: it is removed
 		rows int64 // that are computed
 	}{
-		{"tables/videos-00001.parquet", -1, 0}, {"tables/failures-00000.parquet", 0, 0}, {"index.html", 1, 0},
-		{"tables/latents-00001.parquet", 1, 2}, {"tables/embeddings-00002.parquet", -1, 1},
+		{"tables/videos/00001.parquet", -1, 0}, {"tables/failures/00000.parquet", 0, 0}, {"index.html", 1, 0},
+		{"tables/latents/00001.parquet", 1, 2}, {"tables/embeddings/00002.parquet", -1, 1},
 	} {
 		path := filepath.Join(j.out, filepath.FromSlash(c.file))
 		damage := os.Remove
@@ -116,7 +116,7 @@ func TestDamagedVideoOfAMissingTable(t *testing.T) {
 	for what, damage := range map[string][2]func(path string) error{
 		"a cut video": {cut, nil}, "a cut poster": {nil, cut}, "a flipped bit": {flip, flip}, "a removed video": {os.Remove, flip},
 	} {
-		for _, cause := range []string{"tables/latents-00000.parquet", "ledger"} {
+		for _, cause := range []string{"tables/latents/00000.parquet", "ledger"} {
 			j := newJob(t, diskTable)
 			j.sets = []string{"output.rows_per_file=2"}
 			j.mustRun(t)

@@ -66,7 +66,7 @@ func TestFlippedBits(t *testing.T) {
 func TestFlippedReport(t *testing.T) {
 	j := newJob(t, diskTable)
 	j.mustRun(t)
-	for _, name := range []string{"tables/videos-00000.parquet", "tables/failures-00000.parquet", "index.html"} {
+	for _, name := range []string{"tables/videos/00000.parquet", "tables/failures/00000.parquet", "index.html"} {
 		path := filepath.Join(j.out, filepath.FromSlash(name))
 		flip(t, path, middle(t, path), true)
 		if r := j.mustRun(t); r.NothingToDo || r.Done != 0 {

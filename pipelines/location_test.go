@@ -96,7 +96,7 @@ func TestKeysOfAddresses(t *testing.T) {
 				root+"/models/tiny/transformer", root+"/models/tiny/vae")}
 			unchanged(t, "parts of a model", j)
 			j = decoded
-			j.input = fmt.Sprintf("{latents: %q}", root+"/tables/latents-*.parquet")
+			j.input = fmt.Sprintf("{latents: %q}", root+"/tables/latents/*.parquet")
 			unchanged(t, "latents", j)
 			j.out = filepath.Join(t.TempDir(), "out")
 			j.mustRun(t)

@@ -82,7 +82,7 @@ func TestEncodeDecode(t *testing.T) {
 				}
 			}}, nil
 		}}
-	back := job{input: fmt.Sprintf("{latents: %s}", there.out+"/tables/latents-*.parquet"),
+	back := job{input: fmt.Sprintf("{latents: %s}", there.out+"/tables/latents/*.parquet"),
 		out: filepath.Join(t.TempDir(), "out"), stages: "[decode_vae, look, encode_video]",
 		sets: []string{"output.write=[video]"}, specs: []stages.Spec{look}}
 	back.mustRun(t)

@@ -136,7 +136,7 @@ func countRows(t *testing.T, out, name string) (n int64) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	for info, err := range d.List(t.Context(), "tables/"+name+"-", store.Flat) {
+	for info, err := range d.List(t.Context(), "tables/"+name+"/", store.Flat) {
 		if err != nil {
 			t.Fatal(err)
 		}

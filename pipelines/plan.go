@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"path"
 	"slices"
 
@@ -273,5 +274,10 @@ func (j *Job) upToDate(ctx context.Context, name string, p Plan) (report.Summary
 	if data, err := store.ReadFile(ctx, j.engine.Store, name); err != nil || !j.report.IsAsWritten(name, data) {
 		return s, false
 	}
-	return s, err == nil && whole && s.Input == p.Input && j.report.AsWritten(ctx, s.Files, j.look())
+	same := err == nil && whole && s.Input == p.Input
+	if same && report.OldPlaces(s.Files) {
+		slog.Info("the tables of an earlier release move to a folder each, as tables/videos/00000.parquet")
+		return s, false
+	}
+	return s, same && j.report.AsWritten(ctx, s.Files, j.look())
 }

@@ -62,7 +62,7 @@ func TestAnyStore(t *testing.T) {
 		{what: "all rows", check: done(4)},
 		{what: "nothing to do", check: func(r pipelines.Result) bool { return r.NothingToDo }},
 		{what: "a video and a table are gone", change: func(s store.Store) error {
-			return errors.Join(removeFirst(t, s, "videos/"), removeFirst(t, s, "tables/latents-"))
+			return errors.Join(removeFirst(t, s, "videos/"), removeFirst(t, s, "tables/latents/"))
 		}, check: func(r pipelines.Result) bool { return r.Done > 0 && r.Done < 5 }},
 		{what: "rows in other files, tensors in tables alone", job: func(j *job) { j.prompts = fewer }, check: done(0)},
 		{what: "rows moved to later files", check: done(0)},

@@ -163,7 +163,7 @@ func readOutput(dir string) (output, error) {
 		case folder == "ledger", folder == "runs", isRunFact(name):
 			return nil
 		case folder == "tables" && !isTemporary(name):
-			table, _, _ := strings.Cut(strings.TrimPrefix(name, "tables/"), "-")
+			table, _, _ := strings.Cut(strings.TrimPrefix(name, "tables/"), "/")
 			rows, err := tableRows(table, path)
 			out.rows[table] = append(out.rows[table], rows...)
 			return err

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"latentbeam/internal/report"
 	"latentbeam/internal/store"
 	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
@@ -133,7 +134,7 @@ func (t *TableDiff) add(columns map[string]any, in string, differ []Column) {
 
 // eachRow yields the rows of a table as their columns, without tensors.
 func eachRow[T schemas.Row](ctx context.Context, s store.Store, name string, fn func(at uint64, columns map[string]any)) error {
-	names, err := store.Names(ctx, s, "tables/"+name+"-", store.Flat)
+	names, err := report.TableFiles(ctx, s, name)
 	if err != nil {
 		return err
 	}
@@ -208,7 +209,7 @@ func differing(a, b map[string]any) (all []Column) {
 
 // Was returns the columns of the rows of an id in the tables of an output, with their keys.
 func Was(ctx context.Context, s store.Store, id string, sample int) (columns map[string]any, err error) {
-	names, err := store.Names(ctx, s, "tables/videos-", store.Flat)
+	names, err := report.TableFiles(ctx, s, "videos")
 	for _, file := range names {
 		if err != nil {
 			return nil, err
@@ -218,7 +219,7 @@ func Was(ctx context.Context, s store.Store, id string, sample int) (columns map
 			return columns, err
 		}
 	}
-	names, err = store.Names(ctx, s, "tables/latents-", store.Flat)
+	names, err = report.TableFiles(ctx, s, "latents")
 	for _, file := range names {
 		if err != nil {
 			return nil, err

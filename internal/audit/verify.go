@@ -299,7 +299,7 @@ func (v *verifier) file(ctx context.Context, info store.Info, what class) error 
 		return err
 	}
 	switch {
-	case what == tableFile && (strings.HasPrefix(info.Name, "tables/latents-") || strings.HasPrefix(info.Name, "tables/embeddings-")):
+	case what == tableFile && report.HasTensors(info.Name):
 		bad, err := v.report.DamagedRows(ctx, info.Name)
 		for _, key := range bad {
 			why := "a tensor of row " + key.String() + " is not what was written"

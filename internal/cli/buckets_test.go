@@ -57,7 +57,7 @@ func TestBucketCommands(t *testing.T) {
 	s.says(s.run(0, "copy", "gs://bucket/jobs/one", "again"), "; 0 were there")
 	s.says(s.run(0, "copy", "again", "s3://bucket/jobs/two"), "; 0 were there")
 	s.says(s.run(0, "run", "job.yaml", "--output", "s3://bucket/jobs/two"), "0 to do")
-	if s.exists("tables/index.html") || !s.exists("tables/tables/videos-00000.parquet") {
+	if s.exists("tables/index.html") || !s.exists("tables/tables/videos/00000.parquet") {
 		t.Error("--only tables copied something else")
 	}
 	s.run(2, "copy", "gs://bucket/nothing", "new")

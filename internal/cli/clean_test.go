@@ -42,7 +42,7 @@ func TestCleanExplainDiff(t *testing.T) {
 	s.says(s.run(0, "clean", "out", "--apply"), "2 files", "are removed", "the tables name 3 rows")
 	s.says(s.run(0, "verify", "out"), "3 rows", "all is as it was written", "foreign    videos/mine.mp4")
 	s.says(s.run(0, "run", "job.yaml"), "nothing to do")
-	s.write("out/tables/videos-00000.parquet", "cut")
+	s.write("out/tables/videos/00000.parquet", "cut")
 	s.says(s.run(2, "clean", "out", "--apply"), "a table is damaged")
 	s.says(s.run(2, "clean", "out", "--older-than", "soon"), "36h or 30d")
 	if err := os.Remove(filepath.Join(s.dir, "out", "summary.json")); err != nil {

@@ -142,8 +142,8 @@ func TestInitThenRun(t *testing.T) {
 		"--set", "stages.guard.reject=[nan]"}
 	s.says(s.run(0, append(few, "--profile")...), "done", "stage", "denoise", "kernel", "GFLOP/s", "linear", "output: out/my-job",
 		"gallery: out/my-job/index.html", "report: out/my-job/runs/")
-	for _, name := range []string{"summary.json", "index.html", "tables/videos-00000.parquet",
-		"tables/failures-00000.parquet"} {
+	for _, name := range []string{"summary.json", "index.html", "tables/videos/00000.parquet",
+		"tables/failures/00000.parquet"} {
 		if !s.exists("out/my-job/" + name) {
 			t.Errorf("no %s", name)
 		}
@@ -167,7 +167,7 @@ func TestInitThenRun(t *testing.T) {
 func TestExitCodes(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts+"d,a red circle\ne,,\n")
 	const why = "\nfailed\n  prompts.csv:6: read: the row has 3 values"
-	s.says(s.run(1, "run", "job.yaml"), "1 of 5 rows failed", "out/tables/failures-*.parquet",
+	s.says(s.run(1, "run", "job.yaml"), "1 of 5 rows failed", "out/tables/failures/*.parquet",
 		"1 cannot be used as it is: mend prompts.csv:6", why)
 	s.says(s.run(1, "run", "job.yaml"), "nothing to do", "4 done, 1 failed", "1 of 5 rows failed", why)
 	s.says(s.run(3, "run", "job.yaml", "--output", "strict", "--set", "on_error.stop_after=0",

@@ -171,7 +171,7 @@ func verdict(output string, r pipelines.Result) error {
 	case r.Interrupted && r.Totals.Pending > 0:
 		return interrupted(fmt.Sprintf("interrupted with %d rows to do; run it again to go on", r.Totals.Pending))
 	case r.Totals.Failed > 0:
-		failed := fmt.Sprintf("%d of %d rows failed: see %s", r.Totals.Failed, r.Totals.Rows, store.Address(output, "tables/failures-*.parquet"))
+		failed := fmt.Sprintf("%d of %d rows failed: see %s", r.Totals.Failed, r.Totals.Rows, store.Address(output, "tables/failures/*.parquet"))
 		hint := fmt.Sprintf("`latentbeam retry %s` tries them again", output)
 		p := r.Plan
 		if p.Unusable > 0 && len(p.First) > 0 {

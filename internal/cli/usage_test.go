@@ -160,10 +160,10 @@ func TestShardsTogether(t *testing.T) {
 	}
 	s.says(s.run(0, "retry", "out", "--shard", "1/2"), "nothing to do")
 	s.says(s.run(0, "run", "job.yaml", "--shard", "0/1"), "nothing to do", fmt.Sprint(rows))
-	if left, err := filepath.Glob(filepath.Join(s.dir, "out/tables/*-of-*")); err != nil || left != nil {
+	if left, err := filepath.Glob(filepath.Join(s.dir, "out/tables/*/*-of-*")); err != nil || left != nil {
 		t.Errorf("left of the shards: %q, %v", left, err)
 	}
-	if _, err := os.Stat(filepath.Join(s.dir, "out/tables/videos-00000.parquet")); err != nil {
+	if _, err := os.Stat(filepath.Join(s.dir, "out/tables/videos/00000.parquet")); err != nil {
 		t.Error(err)
 	}
 }

@@ -46,13 +46,13 @@ func TestVerify(t *testing.T) {
 	s.run(0, "run", "job.yaml", "--set", "output.write=[video,latents]")
 	s.says(s.run(0, "verify", "out"), "3 rows", "all is as it was written")
 	video := s.files("out/videos/*/*.mp4")[0]
-	for _, path := range []string{video, s.files("out/posters/*/*.jpg")[1], s.files("out/tables/latents-*")[0],
-		s.files("out/tables/videos-*")[0], s.files("out/index.html")[0]} {
+	for _, path := range []string{video, s.files("out/posters/*/*.jpg")[1], s.files("out/tables/latents/*")[0],
+		s.files("out/tables/videos/*")[0], s.files("out/index.html")[0]} {
 		s.flip(path)
 	}
 	s.write("out/notes.txt", "mine")
 	text := s.run(1, "verify", "out")
-	s.says(text, "damaged    videos/", "damaged    posters/", "damaged    tables/latents-00000.parquet", "damaged    tables/videos-00000.parquet",
+	s.says(text, "damaged    videos/", "damaged    posters/", "damaged    tables/latents/00000.parquet", "damaged    tables/videos/00000.parquet",
 		"damaged    index.html", "foreign    notes.txt", "latentbeam verify out --repair")
 	var found audit.Verified
 	cmd, stdout, _ := s.command("verify", "out", "--json")

@@ -69,9 +69,9 @@ func TestGolden(t *testing.T) {
 	p.Facts = []Detail{
 		{Name: "Model", Value: "tiny"},
 		{Name: "Done", Value: "2"},
-		{Name: "Failed", Value: "1", Link: "tables/failures-0.parquet"},
+		{Name: "Failed", Value: "1", Link: "tables/failures/0.parquet"},
 	}
-	p.Failed, p.Table = new(Causes), "tables/failures-0.parquet"
+	p.Failed, p.Table = new(Causes), "tables/failures/0.parquet"
 	p.Failed.Add("row", "read", Failure{ID: "r7", Source: "p.csv:7", Prompt: "a <b>", Reason: `seed: "x" is no number`})
 	p.Failed.Add("panic", "denoise", Failure{Source: "p.csv:9", Reason: "it broke"})
 	p.Failed.Add("row", "read", Failure{ID: "r8", Source: "p.csv:8", Reason: `seed: "y" is no number`})

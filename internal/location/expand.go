@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -53,6 +54,13 @@ func expand(ctx context.Context, pattern string, most int) ([]string, error) {
 		return nil, config.NewError(config.Position{File: pattern}, "not a glob pattern: %v", globErr)
 	}
 	if len(found) == 0 {
+		noTable := noTable(pattern, func(other string) bool {
+			found, err := filepath.Glob(other)
+			return err == nil && len(found) > 0
+		})
+		if noTable != nil {
+			return nil, noTable
+		}
 		return nil, noFile(pattern, err)
 	}
 	return found, nil
@@ -82,7 +90,7 @@ func expandAddress(ctx context.Context, pattern string, most int) ([]string, err
 		for _, err := range p.server.Objects(ctx, folder, false) {
 			return []string{p.root + "/" + folder}, err
 		}
-		return nil, noObject(pattern)
+		return nil, p.nothing(ctx, pattern)
 	}
 	return p.matches(ctx, pattern, most)
 }
@@ -105,9 +113,57 @@ func (p place) matches(ctx context.Context, pattern string, most int) (found []s
 		}
 	}
 	if len(found) == 0 {
-		return nil, noObject(pattern)
+		return nil, p.nothing(ctx, pattern)
 	}
 	return found, nil
+}
+
+// nothing is the error about a pattern that finds no object.
+func (p place) nothing(ctx context.Context, pattern string) error {
+	noTable := noTable(pattern, func(string) bool {
+		fixed := otherPlace(p.key)
+		if i := strings.IndexAny(fixed, wild); i >= 0 {
+			fixed = fixed[:i]
+		}
+		for _, err := range p.server.Objects(ctx, fixed, true) {
+			return err == nil
+		}
+		return false
+	})
+	if noTable != nil {
+		return noTable
+	}
+	return noObject(pattern)
+}
+
+// moved matches the files of a table of an output, in its folder and as releases before wrote them.
+var moved = regexp.MustCompile(`^(.*\btables/)(videos|failures|latents|embeddings)([-/])([^/]*)$`)
+
+// otherPlace is the pattern for the place where another release has the tables of an output; "" where a pattern names
+// no table.
+func otherPlace(pattern string) string {
+	m := moved.FindStringSubmatch(filepath.ToSlash(pattern))
+	if m == nil {
+		return ""
+	}
+	return m[1] + m[2] + map[string]string{"-": "/", "/": "-"}[m[3]] + m[4]
+}
+
+// noTable is the error about a pattern that finds nothing and names the tables of an output in the place of another
+// release; nil where it is none. finds tells whether a pattern finds something.
+func noTable(pattern string, finds func(string) bool) error {
+	other := otherPlace(pattern)
+	switch {
+	case other == "":
+		return nil
+	case moved.FindStringSubmatch(other)[3] == "/":
+		return config.NewError(config.Position{File: pattern}, "each table of an output has a folder of its own now").
+			WithFix("give %s", other)
+	case finds(other):
+		return config.NewError(config.Position{File: pattern}, "an earlier release wrote this output, with its tables in one folder").
+			WithFix("run its job once more, which moves them and computes nothing, or give %s", other)
+	}
+	return nil
 }
 
 func noObject(pattern string) error {

@@ -118,6 +118,45 @@ func TestExpand(t *testing.T) {
 	})
 }
 
+// TestExpandMovedTables: a pattern that names the tables of an output where another release has them is told the place.
+func TestExpandMovedTables(t *testing.T) {
+	try := func(t *testing.T, root string) {
+		for pattern, want := range map[string]string{
+			"/n/tables/latents-*.parquet":                   "give " + root + "/n/tables/latents/*.parquet",
+			"/n/tables/embeddings-00001-of-00004-*.parquet": "give " + root + "/n/tables/embeddings/00001-of-00004-*.parquet",
+			"/n/tables/videos-00000.parquet":                "give " + root + "/n/tables/videos/00000.parquet",
+			"/o/tables/failures/*.parquet":                  "or give " + root + "/o/tables/failures-*.parquet",
+			"/o/tables/latents/*.parquet":                   "",
+			"/n/tables/clips-*.parquet":                     "",
+			"/nothing/*":                                    "",
+		} {
+			var wrong *config.Error
+			_, err := Expand(t.Context(), []string{root + pattern}, 10)
+			if !errors.As(err, &wrong) {
+				t.Errorf("%s: %v", pattern, err)
+				continue
+			}
+			if fix := wrong.Problems[0].Fix; want != "" && !strings.HasSuffix(fix, want) || want == "" && strings.Contains(fix, "give "+root) {
+				t.Errorf("%s: %s", pattern, fix)
+			}
+		}
+		files, err := Expand(t.Context(), []string{root + "/o/tables/failures-*.parquet", root + "/n/tables/latents/*"}, 10)
+		if err != nil || len(files) != 2 {
+			t.Errorf("%v, %v", files, err)
+		}
+	}
+	inBuckets(t, func(t *testing.T, root string, _ *buckettest.Server) {
+		put(t, root, map[string]string{"n/tables/latents/00000.parquet": "", "o/tables/failures-00000.parquet": ""})
+		try(t, root)
+	})
+	root := t.TempDir()
+	for _, name := range []string{"n/tables/latents/00000.parquet", "o/tables/failures-00000.parquet"} {
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
+		must(t, os.WriteFile(filepath.Join(root, name), nil, 0o644))
+	}
+	try(t, root)
+}
+
 // TestMediaDigest: what names a file in the keys depends on its content, not on where it lies.
 func TestMediaDigest(t *testing.T) {
 	dir := t.TempDir()

@@ -272,7 +272,7 @@ func (b *book) columns() {
 // tables writes the columns of the tables of an output.
 func (b *book) tables() {
 	b.say("## Tables\n")
-	b.say("Parquet files in `tables/` of the output.\n")
+	b.say("Parquet files in the output: `tables/videos/00000.parquet` and so on, a folder for each table.\n")
 	for _, row := range []schemas.Row{schemas.VideoRow{}, schemas.LatentRow{}, schemas.EmbeddingRow{}, schemas.FailureRow{}} {
 		t := reflect.TypeOf(row)
 		b.say("### `%s`\n", row.Schema())

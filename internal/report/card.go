@@ -42,7 +42,7 @@ func (j *Job) card(ctx context.Context) error {
 	}
 	if j.Part != "" {
 		if err == nil {
-			return j.remove(ctx, cardFile)
+			return j.removeAll(ctx, []string{cardFile})
 		}
 		return nil
 	}

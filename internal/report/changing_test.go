@@ -47,7 +47,7 @@ func TestMovedRowsWithoutOldFiles(t *testing.T) {
 	j.Rows = names.rows
 	j.write(t)
 	var got []string
-	files, err := store.Names(t.Context(), j.Store, "tables/latents-", store.Flat)
+	files, err := store.Names(t.Context(), j.Store, "tables/latents/", store.Flat)
 	must(t, err)
 	for _, name := range files {
 		f, err := j.Store.Open(t.Context(), name)
@@ -71,7 +71,7 @@ func TestTablesOutOfReach(t *testing.T) {
 	m := storetest.NewMemory()
 	away := false
 	m.Fault = func(call, name string) error {
-		if away && call == "Open" && strings.HasPrefix(name, "tables/latents-") {
+		if away && call == "Open" && strings.HasPrefix(name, "tables/latents/") {
 			return fault.TryAgain(errors.New("503"))
 		}
 		return nil
@@ -81,7 +81,7 @@ func TestTablesOutOfReach(t *testing.T) {
 	if held, err := j.Holds(t.Context(), ledger.Key(element("a", 1).Key), schemas.BlobLatents); err == nil {
 		t.Errorf("the tables are said to hold it: %v", held)
 	}
-	if err := j.remove(t.Context(), j.tableName("latents", 0)); fault.ExitCode(err) != fault.ExitTryAgain {
+	if err := j.remove(t.Context(), j.tableName("latents", 0), func(uint64) bool { return false }); fault.ExitCode(err) != fault.ExitTryAgain {
 		t.Errorf("a table was removed that could not be read: %v", err)
 	}
 	away = false

@@ -62,10 +62,10 @@ func (j *Job) weigh(ctx context.Context, pick func(ledger.Key, string) (bool, er
 // do not stay, where the ledger knows the row and has not got its tensors. A file that cannot be read has
 // nothing to be rescued.
 func (j *Job) rescue(ctx context.Context, file string, stays func(key uint64) bool) error {
-	table := tableOf(file)
-	if table != "embeddings" && table != "latents" {
+	if !HasTensors(file) {
 		return nil
 	}
+	table := TableOf(file)
 	t, err := j.openTensors(ctx, file)
 	if away(err) {
 		return err

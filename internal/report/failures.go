@@ -21,6 +21,9 @@ func (j *Job) failures(ctx context.Context, totals *Totals, tables []tensors) er
 		_, err := write.Write(w, j.failureRows(ctx, totals, tables), write.Options{Version: j.Version})
 		return err
 	})
+	if err == nil {
+		err = j.removeFrom(ctx, "failures", 1)
+	}
 	if err != nil {
 		return fmt.Errorf("write failures table: %w", err)
 	}

@@ -20,18 +20,25 @@ type Files map[string]int64
 
 // files are those of this job that there are.
 func (j *Job) files(ctx context.Context) (Files, error) {
-	part := regexp.QuoteMeta(j.Part)
-	own := regexp.MustCompile(`^(tables/(videos|failures|latents|embeddings)-` + part + `[0-9]{5}\.parquet|` +
-		part + `index(-[0-9]+)?\.html|` + part + `metadata\.parquet)$`)
+	own := regexp.MustCompile(`^` + regexp.QuoteMeta(j.Part) + `(index(-[0-9]+)?\.html|metadata\.parquet)$`)
 	out := Files{}
-	for _, directory := range []string{"tables/", ""} {
-		for info, err := range j.Store.List(ctx, directory, store.Flat) {
-			if err != nil {
-				return nil, err
-			}
-			if own.MatchString(info.Name) {
+	for _, table := range tableNames {
+		infos, err := tableInfos(ctx, j.Store, table)
+		if err != nil {
+			return nil, err
+		}
+		for _, info := range infos {
+			if j.owns(info.Name) {
 				out[info.Name] = info.Size
 			}
+		}
+	}
+	for info, err := range j.Store.List(ctx, "", store.Flat) {
+		if err != nil {
+			return nil, err
+		}
+		if own.MatchString(info.Name) {
+			out[info.Name] = info.Size
 		}
 	}
 	return out, nil
@@ -64,7 +71,7 @@ func (j *Job) AsWritten(ctx context.Context, files Files, look Look) bool {
 	for name, want := range files {
 		info, err := sizes.Of(ctx, name)
 		whole := err == nil && info.Size == want && !j.Damaged[name]
-		if whole && look > LookAtSizes && !tensorFile.MatchString(name) {
+		if whole && look > LookAtSizes && !HasTensors(name) {
 			whole, err = j.asWitnessed(ctx, info, LookAtAll)
 		}
 		if err != nil || !whole {
@@ -75,18 +82,14 @@ func (j *Job) AsWritten(ctx context.Context, files Files, look Look) bool {
 	return true
 }
 
-var tensorFile = regexp.MustCompile(`^tables/(latents|embeddings)-[-0-9a-z]*[0-9]{5}\.parquet$`)
-
 // CheckTensors finds the files of tensor tables that are not what was written, and notes them as Damaged.
 func (j *Job) CheckTensors(ctx context.Context, look Look) error {
-	for _, table := range []string{"tables/embeddings-", "tables/latents-"} {
-		for info, err := range j.Store.List(ctx, table, store.Flat) {
-			if err != nil {
-				return err
-			}
-			if !tensorFile.MatchString(info.Name) {
-				continue
-			}
+	for _, table := range tensorTables {
+		infos, err := tableInfos(ctx, j.Store, table)
+		if err != nil {
+			return err
+		}
+		for _, info := range infos {
 			whole, err := j.asWitnessed(ctx, info, look)
 			if err == nil && whole && look == LookAtAll { // it may have been damaged before anybody looked
 				var bad []schemas.Key
@@ -115,8 +118,8 @@ func (j *Job) damage(name string) {
 
 // DamageAll notes all files of tensor tables as damaged: where one turned out to be, others may be too.
 func (j *Job) DamageAll(ctx context.Context) error {
-	for _, table := range []string{"tables/embeddings-", "tables/latents-"} {
-		names, err := store.Names(ctx, j.Store, table, store.Flat)
+	for _, table := range tensorTables {
+		names, err := allFiles(ctx, j.Store, table)
 		if err != nil {
 			return err
 		}

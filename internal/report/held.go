@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
@@ -64,7 +63,7 @@ func away(err error) bool {
 // openHeld reads the keys of all files of a table, those of other shards too. A file that is damaged
 // holds nothing.
 func (j *Job) openHeld(ctx context.Context, name string) (*held, error) {
-	files, err := store.Names(ctx, j.Store, "tables/"+name+"-", store.Flat)
+	files, err := allFiles(ctx, j.Store, name)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +151,7 @@ func (j *Job) DamagedRows(ctx context.Context, file string) (bad []schemas.Key, 
 		if err != nil || keyErr != nil {
 			return append(bad, schemas.Key{}), nil //nolint:nilerr // it is damaged
 		}
-		ok, err := j.readable(cursor, t, tableOf(file), key, row)
+		ok, err := j.readable(cursor, t, TableOf(file), key, row)
 		if err != nil {
 			return bad, err
 		}
@@ -162,12 +161,6 @@ func (j *Job) DamagedRows(ctx context.Context, file string) (bad []schemas.Key, 
 		row++
 	}
 	return bad, nil
-}
-
-// tableOf is the table that a file belongs to.
-func tableOf(file string) string {
-	name, _, _ := strings.Cut(strings.TrimPrefix(file, "tables/"), "-")
-	return name
 }
 
 // readable reports whether the tensors in a row of a table can be read and are those of its ledger record, as far as

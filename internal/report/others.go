@@ -39,7 +39,7 @@ func (j *Job) removeOthers(ctx context.Context) error {
 			}
 		}
 	}
-	tables, err := store.Names(ctx, j.Store, "tables/", store.Flat)
+	tables, err := store.Names(ctx, j.Store, "tables/", store.Deep)
 	if err != nil {
 		return err
 	}
@@ -47,15 +47,13 @@ func (j *Job) removeOthers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var gone []string
 	for _, name := range append(tables, files...) {
 		other := Layout(name) != Layout(j.Part) && (strings.HasSuffix(name, ".parquet") || ofJob.MatchString(name))
 		page := !j.Keep[stages.KindVideo] && (name == j.Part+gallery.PageName(1) || name == datasetFile)
-		if !other && !page {
-			continue
-		}
-		if err := j.remove(ctx, name); err != nil {
-			return err
+		if other || page {
+			gone = append(gone, name)
 		}
 	}
-	return nil
+	return j.removeAll(ctx, gone)
 }

@@ -3,11 +3,8 @@ package report
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"iter"
-	"slices"
-	"strings"
 
 	"latentbeam/internal/gallery"
 	"latentbeam/internal/ledger"
@@ -139,11 +136,6 @@ func (j *Job) tensors(ctx context.Context) (tensors []tensors) {
 	return tensors
 }
 
-// tableName names file number i of a table.
-func (j *Job) tableName(table string, i int) string {
-	return fmt.Sprintf("tables/%s-%s%05d.parquet", table, j.Part, i)
-}
-
 // perFile is the number of rows of a table's files, at most n.
 func (j *Job) perFile(n int) int {
 	if j.RowsPerFile > 0 {
@@ -152,31 +144,9 @@ func (j *Job) perFile(n int) int {
 	return max(1, n)
 }
 
-// removeFrom removes the files of a table from number i on: an earlier run had more rows.
-func (j *Job) removeFrom(ctx context.Context, table string, i int) error {
-	names, err := store.Names(ctx, j.Store, "tables/"+table+"-"+j.Part, store.Flat)
-	if err != nil {
-		return err
-	}
-	keep := make([]string, i)
-	for k := range keep {
-		keep[k] = j.tableName(table, k)
-	}
-	for _, name := range names {
-		rest := strings.TrimPrefix(name, "tables/"+table+"-"+j.Part)
-		if len(rest) != len("00000.parquet") || slices.Contains(keep, name) {
-			continue // another shard's, or to be kept
-		}
-		if err := j.remove(ctx, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// remove removes a file of the report; what only it has goes back into the ledger first.
-func (j *Job) remove(ctx context.Context, name string) error {
-	if err := j.rescue(ctx, name, func(uint64) bool { return false }); err != nil {
+// remove removes a file of the report. The tensors of keys that do not stay elsewhere go back into the ledger first.
+func (j *Job) remove(ctx context.Context, name string, stays func(key uint64) bool) error {
+	if err := j.rescue(ctx, name, stays); err != nil {
 		return err
 	}
 	err := j.Store.Remove(ctx, name)

@@ -107,7 +107,7 @@ func (j *Job) write(t *testing.T) Totals {
 // ids lists the rows of a table, in order, and its files.
 func ids[T schemas.Row](t *testing.T, j *Job, name string, id func(T) string) (rows, files []string) {
 	t.Helper()
-	files, err := store.Names(t.Context(), j.Store, "tables/"+name+"-", store.Flat)
+	files, err := store.Names(t.Context(), j.Store, "tables/"+name+"/", store.Flat)
 	must(t, err)
 	for _, f := range files {
 		for row, err := range typed.Read[T](filepath.Join(j.Store.URL(), f), true) {

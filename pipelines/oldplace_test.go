@@ -1,0 +1,165 @@
+package pipelines_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"strings"
+	"testing"
+
+	"latentbeam/internal/store"
+	"latentbeam/internal/store/storetest"
+	"latentbeam/internal/witness"
+	"latentbeam/schemas/fault"
+)
+
+var newPlace = regexp.MustCompile(`tables/(videos|failures|latents|embeddings)/`)
+
+// toOldPlace makes an output what earlier releases left: its tables have no folders of their own.
+func toOldPlace(t *testing.T, s store.Store) {
+	t.Helper()
+	names, err := store.Names(t.Context(), s, "", store.Deep)
+	must(t, err)
+	moved := 0
+	for _, name := range names {
+		old := newPlace.ReplaceAllString(name, "tables/$1-")
+		if old == name && !strings.HasSuffix(name, "summary.json") && name != "README.md" {
+			continue
+		}
+		data, err := store.ReadFile(t.Context(), s, name)
+		must(t, err)
+		if old == name {
+			data = newPlace.ReplaceAll(data, []byte("tables/$1-"))
+		} else {
+			must(t, s.Remove(t.Context(), name))
+			moved++
+		}
+		must(t, s.Replace(t.Context(), old, func(w io.Writer) error {
+			_, err := io.Copy(w, bytes.NewReader(data))
+			return err
+		}))
+	}
+	for _, name := range names {
+		if witness.IsOwn(name) { // they know the new names, and nobody else does
+			must(t, s.Remove(t.Context(), name))
+		}
+	}
+	if moved < 4 {
+		t.Fatalf("%d tables have moved", moved)
+	}
+}
+
+// TestOldPlace: a run on the output of an earlier release moves the tables and computes nothing, wherever runs before it
+// were killed.
+func TestOldPlace(t *testing.T) {
+	for name, c := range map[string]struct {
+		parts, stride int
+		change        func(j *job)
+	}{
+		"the same rows":   {1, 1, func(*job) {}},
+		"other files":     {1, 5, func(j *job) { j.sets = []string{"output.rows_per_file=2"} }},
+		"tensors no more": {1, 5, func(j *job) { j.sets = append(j.sets, "output.write=[video]") }},
+		"a row fewer":     {1, 5, func(j *job) { j.prompts = writeTable(t, "all.csv", fewerRows()) }},
+		"a part of two":   {2, 5, func(*job) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := job{prompts: writeTable(t, "all.csv", seamTable), out: "none"}
+			then := first
+			c.change(&then)
+			straight := storetest.NewMemory()
+			s, err := straight.Open(t.Context(), "")
+			must(t, err)
+			if first.opts.Shards = c.parts; c.parts == 1 {
+				first.opts.Shards = 0
+			}
+			first.in(straight).mustRun(t)
+			before := contents(t, s)
+			want := then.in(straight).mustRun(t)
+			kills := 0
+			for step := 1; killMoving(t, then, step, before, want.Done, objects(t, s)); step += c.stride {
+				kills++
+			}
+			if kills < 4 {
+				t.Errorf("%d kills test nothing", kills)
+			}
+			t.Logf("%d kills", kills)
+		})
+	}
+}
+
+func fewerRows() string {
+	rows := strings.SplitAfter(seamTable, "\n")
+	return rows[0] + strings.Join(rows[2:], "")
+}
+
+// contents are all objects of an output.
+func contents(t *testing.T, s store.Store) map[string][]byte {
+	t.Helper()
+	out := map[string][]byte{}
+	names, err := store.Names(t.Context(), s, "", store.Deep)
+	must(t, err)
+	for _, name := range names {
+		out[name], err = store.ReadFile(t.Context(), s, name)
+		must(t, err)
+	}
+	return out
+}
+
+// killMoving runs a job on the output as an earlier release left it, and kills the run at a change of the store. The next
+// run has to compute no row that was done, and to leave what a run leaves that was not killed and has met no old output.
+// It reports whether there was a change to be killed at.
+func killMoving(t *testing.T, j job, step int, before map[string][]byte, rows int64, want map[string]string) bool {
+	t.Helper()
+	m := storetest.NewMemory()
+	s, err := m.Open(t.Context(), "")
+	must(t, err)
+	for name, data := range before {
+		must(t, s.Replace(t.Context(), name, func(w io.Writer) error {
+			_, err := w.Write(data)
+			return err
+		}))
+	}
+	toOldPlace(t, s)
+	seen := 0
+	m.Fault = func(call, _ string) error {
+		if call == "Replace" || call == "Remove" || call == "Put" {
+			seen++
+		}
+		if seen >= step {
+			return fault.Fatal(errors.New("killed"))
+		}
+		return nil
+	}
+	r, err := j.in(m).run()
+	killed := err != nil
+	m.Fault = nil
+	if killed {
+		r, err = j.in(m).run()
+	}
+	if err != nil || r.Done > rows || r.Done != rows && !killed {
+		t.Fatalf("killed at change %d: %d rows done, not %d, %v", step, r.Done, rows, err)
+	}
+	if got := objects(t, s); !maps.Equal(got, want) {
+		t.Fatalf("killed at change %d: %s", step, differing(got, want))
+	}
+	return killed
+}
+
+// differing names the objects that differ.
+func differing(got, want map[string]string) string {
+	var b strings.Builder
+	for name, sum := range want {
+		if got[name] != sum {
+			fmt.Fprintf(&b, "%s is %q, not %q\n", name, got[name], sum)
+		}
+	}
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			fmt.Fprintf(&b, "%s is there\n", name)
+		}
+	}
+	return b.String()
+}
