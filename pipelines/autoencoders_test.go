@@ -65,7 +65,7 @@ func TestPrecomputeOpenSoraPlan(t *testing.T) {
 			var outputs []output
 			for _, workers := range []int{1, 3} {
 				back := filepath.Join(t.TempDir(), "out")
-				r, err := runYAML(t, fmt.Sprintf(job, dir, fmt.Sprintf("latents: %q", there+"/tables/latents-*.parquet"), back, "video",
+				r, err := runYAML(t, fmt.Sprintf(job, dir, fmt.Sprintf("latents: %q", there+"/tables/latents/*.parquet"), back, "video",
 					"decode_vae, encode_video"), []string{fmt.Sprint("resources.workers=", workers), "resources.threads=1"})
 				if err != nil || r.Done != 3 {
 					t.Fatalf("%d workers: %+v, %v", workers, r, err)
