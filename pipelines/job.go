@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -182,6 +183,7 @@ func (j *Job) open() error {
 		RowsPerFile: cfg.Output.RowsPerFile, Names: template, Clips: cfg.Input.Cuts(),
 		Facts: report.Facts{
 			Model: j.host.Model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
+			Varies: strings.Join(j.varying(), " "),
 		},
 	}
 	if j.elsewhere() {

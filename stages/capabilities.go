@@ -39,6 +39,8 @@ type Capabilities struct {
 	MaxBatch int
 	// Group returns the most elements of a batch of rows like this one that are of use together; nil: any number is.
 	Group func(row *schemas.PromptRow) int
+	// Varies says that a row may have another result when it is computed again, so that nobody can check it that way.
+	Varies bool
 	// Ready says what this host lacks for the stage to run, such as a program; nil: it is asked for nothing, or nothing
 	// lacks. A run asks before its first row; whoever only looks at a job goes on without it.
 	Ready func() error

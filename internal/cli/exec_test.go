@@ -154,3 +154,30 @@ func TestExplainOptions(t *testing.T) {
 		t.Errorf("it names what is in no key, or has not changed:\n%s", text)
 	}
 }
+
+// TestRecompute: a sample is computed again and compared, where the job says that it has the same results.
+func TestRecompute(t *testing.T) {
+	job := "version: 1\nmodel: none\ninput: {prompts: prompts.csv}\ndefaults: {height: 16, width: 16, num_frames: 2, fps: 8}\n" +
+		"stages:\n  - exec: {command: [python3, draw.py], takes: prompt, gives: frames, deterministic: true}\n  - encode_video\noutput: {path: out}\n"
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: there is no python3 for the job")
+	}
+	const draw = "import os\nfrom latentbeam_stage import Tensor, stage\n\n@stage(takes='prompt', gives='frames')\ndef draw(rows):\n" +
+		"    for row in rows:\n        colour = %s\n        yield Tensor('U8', [2, 16, 16, 3], bytes([colour]) * 1536)\n\n\ndraw.run()\n"
+	s := newShell(t)
+	s.run(0, "init", "--template", "exec")
+	s.write("job.yaml", job)
+	s.write("prompts.csv", "id,prompt\na,a circle\nb,a square\n")
+	s.write("draw.py", fmt.Sprintf(draw, "len(row.prompt)"))
+	s.run(0, "run", "job.yaml")
+	s.says(s.run(0, "verify", "out", "--recompute", "2", "--allow-exec"), "2 rows were computed again, and have the same results")
+	s.write("draw.py", fmt.Sprintf(draw, "200"))
+	s.says(s.run(1, "verify", "out", "--recompute", "2", "--allow-exec"), "differs    prompts.csv:2: the video", "2 results are others")
+	s.write("job.yaml", strings.Replace(job, ", deterministic: true", "", 1))
+	s.run(0, "run", "job.yaml", "--output", "other")
+	s.says(s.run(2, "verify", "other", "--recompute", "1", "--allow-exec"), "the results of stage exec may be others", "deterministic: true")
+	summary, err := os.ReadFile(filepath.Join(s.dir, "other", "summary.json"))
+	if err != nil || !strings.Contains(string(summary), `"varies": "exec"`) {
+		t.Errorf("summary.json does not say that exec may vary: %v", err)
+	}
+}

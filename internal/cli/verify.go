@@ -25,6 +25,7 @@ import (
 // verifyFlags are the flags of `latentbeam verify`.
 type verifyFlags struct {
 	repair, json, programs bool
+	recompute              int // rows
 }
 
 func verifyCommand(specs []stages.Spec) *cobra.Command {
@@ -35,6 +36,7 @@ func verifyCommand(specs []stages.Spec) *cobra.Command {
 		Long: "Read every byte of an output and compare it with what was written: videos, posters, tables, pages and the\n" +
 			"ledger. DIR is a path, or an address that begins with gs:// or s3://. --repair makes what is damaged or\n" +
 			"missing anew: it runs the job of the output, which computes those rows alone.\n\n" +
+			"--recompute 5 also computes about five rows again on this machine and compares their digests.\n\n" +
 			"Exit codes: 0 all is as it was written; 1 something is damaged or missing; 2 there is no output;\n" +
 			"75 a run is at work there.",
 		Args: cobra.ExactArgs(1),
@@ -42,8 +44,45 @@ func verifyCommand(specs []stages.Spec) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&f.repair, "repair", false, "make anew what is damaged or missing")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print what was found as JSON")
+	cmd.Flags().IntVar(&f.recompute, "recompute", 0, "compute about so many of the rows again, and compare; nothing is written")
 	addAllowExec(cmd, &f.programs, "the output's job.json")
 	return cmd
+}
+
+// recompute computes some rows of an output again and compares them.
+func recompute(cmd *cobra.Command, output string, f verifyFlags, specs []stages.Spec) error {
+	start, here, err := lastStart(cmd.Context(), output)
+	if err != nil {
+		return err
+	}
+	cfg, err := start.Config(here)
+	if err != nil {
+		return err
+	}
+	signals, ignore := catchSignals()
+	defer ignore()
+	job, err := openJob(signals, cfg, pipelines.Options{Specs: trusted(specs, f.programs, "verify --recompute"), Version: release,
+		Start: start, Limit: start.Limit, AllowEmpty: true})
+	if err != nil {
+		return err
+	}
+	defer job.Close()
+	if err := job.Peek(cmd.Context()); err != nil {
+		return err
+	}
+	r, err := job.Recompute(cmd.Context(), f.recompute)
+	if err != nil {
+		return err
+	}
+	out := cmd.ErrOrStderr()
+	for _, d := range r.Differ {
+		fmt.Fprintf(out, "differs    %s\n", d)
+	}
+	if len(r.Differ) > 0 {
+		return fault.Failures(fmt.Errorf("%d rows were computed again, and %d results are others than those in the output", r.Rows, len(r.Differ)))
+	}
+	fmt.Fprintf(out, "%d rows were computed again, and have the same results\n", r.Rows)
+	return nil
 }
 
 func verify(cmd *cobra.Command, output string, f verifyFlags, specs []stages.Spec) error {
@@ -88,6 +127,9 @@ func verify(cmd *cobra.Command, output string, f verifyFlags, specs []stages.Spe
 		if err := e.Encode(found); err != nil {
 			return err
 		}
+	}
+	if found.Sound() && f.recompute > 0 {
+		return recompute(cmd, output, f, specs)
 	}
 	if found.Sound() {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"iter"
+	"slices"
 	"time"
 
 	"latentbeam/internal/ledger"
@@ -86,16 +87,20 @@ func (t settledTensors) add(o *outcome, row []byte) error {
 }
 
 // gain writes the files that are full and not there. Those that are there, of an earlier run, stay until the end, for
-// they may hold tensors that nothing else has.
+// they may hold tensors that nothing else has; where earlier releases wrote them, the end writes all.
 func (t *tensorTable[T]) gain(ctx context.Context) error {
 	if t.rows == 0 || t.rows < t.perFile {
 		return nil
+	}
+	names, err := allFiles(ctx, t.job.Store, t.name)
+	if err != nil || slices.ContainsFunc(names, inOldPlace) {
+		return err
 	}
 	if t.rows%t.perFile == 0 {
 		t.close()
 	}
 	full := t.rows / t.perFile
-	_, err := inFiles(first(t.job.done(ctx), full*t.perFile), t.perFile, func(i int, rows iter.Seq2[outcome, error]) error {
+	_, err = inFiles(first(t.job.done(ctx), full*t.perFile), t.perFile, func(i int, rows iter.Seq2[outcome, error]) error {
 		name := t.job.tableName(t.name, i)
 		_, err := t.job.Store.Stat(ctx, name)
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {

@@ -18,7 +18,7 @@ import (
 // tables of tensors see what they will hold.
 func (j *Job) failures(ctx context.Context, totals *Totals, tables []tensors) error {
 	err := j.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
-		_, err := write.Write(w, j.failureRows(ctx, totals, tables), write.Options{Version: j.Version})
+		_, err := write.Write(w, j.failureRows(ctx, totals, tables), j.options())
 		return err
 	})
 	if err == nil {

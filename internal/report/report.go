@@ -10,6 +10,7 @@ import (
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/names"
 	"latentbeam/internal/store"
+	"latentbeam/internal/table/write"
 	"latentbeam/internal/witness"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -47,6 +48,20 @@ type Job struct {
 // Facts are the provenance columns that all rows of a job share.
 type Facts struct {
 	Model, Weights, Class, Version string
+	// Varies names the stages whose results may be others when a row is computed again. The metadata of tables have it.
+	Varies string `digest:"later"`
+}
+
+// variesKey is the metadata of a table's file that names the stages of Facts.Varies.
+const variesKey = "latentbeam.varies"
+
+// options are those of a table's file.
+func (j *Job) options() write.Options {
+	o := write.Options{Version: j.Version}
+	if j.Varies != "" {
+		o.Metadata = map[string]string{variesKey: j.Varies}
+	}
+	return o
 }
 
 // Totals is what a pass over the input found.

@@ -17,6 +17,7 @@ type Summary struct {
 	Class   string `json:"class"`
 	Model   string `json:"model"`
 	Weights string `json:"weights_digest"`
+	Varies  string `json:"varies,omitempty"` // stages whose results may be others when a row is computed again
 	// Input is a digest of the rows, their keys and their outcomes: a later run that finds the same has
 	// nothing to do.
 	Input  string          `json:"input_sha256"`
@@ -46,7 +47,7 @@ func (j *Job) WriteSummary(ctx context.Context, s Summary) error {
 	if s.Totals.Pending > 0 {
 		s.State = Incomplete
 	}
-	s.Version, s.Class, s.Model, s.Weights = j.Version, j.Class, j.Model, j.Facts.Weights
+	s.Version, s.Class, s.Model, s.Weights, s.Varies = j.Version, j.Class, j.Model, j.Facts.Weights, j.Varies
 	var err error
 	if s.Files, err = j.files(ctx); err != nil {
 		return err

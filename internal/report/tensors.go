@@ -97,9 +97,12 @@ func (t *tensorTable[T]) write(ctx context.Context) error {
 // writeFile writes file number i, and rescues what only the file before it has.
 func (t *tensorTable[T]) writeFile(ctx context.Context, i int, rows iter.Seq2[outcome, error]) error {
 	name := t.job.tableName(t.name, i)
-	o := write.Options{Version: t.job.Version}
+	o := t.job.options()
 	if i < len(t.digests) {
-		o.Metadata = map[string]string{digestKey: t.digests[i]}
+		if o.Metadata == nil {
+			o.Metadata = map[string]string{}
+		}
+		o.Metadata[digestKey] = t.digests[i]
 	}
 	return t.job.Replace(ctx, name, func(w io.Writer) error {
 		var written []uint64

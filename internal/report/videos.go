@@ -22,10 +22,10 @@ func (j *Job) videos(ctx context.Context, more *columns) error {
 	files, err := inFiles(j.done(ctx), j.perFile(videosPerFile), func(i int, rows iter.Seq2[outcome, error]) error {
 		return j.Replace(ctx, j.tableName("videos", i), func(w io.Writer) error {
 			if len(more.list) == 0 {
-				_, err := write.Write(w, convert(rows, j.videoRow), write.Options{Version: j.Version})
+				_, err := write.Write(w, convert(rows, j.videoRow), j.options())
 				return err
 			}
-			return writeWide(w, rows, j.videoRow, more, j.Version)
+			return writeWide(w, rows, j.videoRow, more, j.options())
 		})
 	})
 	if err == nil {
@@ -48,7 +48,7 @@ func (j *Job) dataset(ctx context.Context, more *columns) error {
 		return schemas.DatasetRow{FileName: v.VideoPath, VideoRow: v}, err
 	}
 	err := j.Replace(ctx, datasetFile, func(w io.Writer) error {
-		return writeWide(w, j.done(ctx), row, more, j.Version)
+		return writeWide(w, j.done(ctx), row, more, j.options())
 	})
 	if err != nil {
 		return fmt.Errorf("write %s: %w", datasetFile, err)
@@ -57,7 +57,7 @@ func (j *Job) dataset(ctx context.Context, more *columns) error {
 }
 
 func writeWide[T schemas.Row](w io.Writer, rows iter.Seq2[outcome, error], row func(outcome) (T, error), more *columns,
-	version string) error {
+	options write.Options) error {
 	wide := convert(rows, func(o outcome) (write.Wide[T], error) {
 		r, err := row(o)
 		if err != nil {
@@ -66,7 +66,7 @@ func writeWide[T schemas.Row](w io.Writer, rows iter.Seq2[outcome, error], row f
 		values, err := more.values(&o)
 		return write.Wide[T]{Row: r, Values: values}, err
 	})
-	_, err := write.WriteWide(w, more.list, wide, write.Options{Version: version})
+	_, err := write.WriteWide(w, more.list, wide, options)
 	return err
 }
 

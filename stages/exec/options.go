@@ -31,6 +31,7 @@ type options struct {
 	Devices        int             `yaml:"devices" json:"-"`
 	Batch          int             `yaml:"batch" json:"-"`
 	BatchInvariant bool            `yaml:"batch_invariant" json:"-"`
+	Deterministic  bool            `yaml:"deterministic" json:"-"` // a row computed again has the same result
 	Timeout        config.Duration `yaml:"timeout" json:"-"`
 	StartTimeout   config.Duration `yaml:"start_timeout" json:"-"` // until hello; 0: defaultStart, or timeout if that is less
 	Heartbeat      config.Duration `yaml:"heartbeat" json:"-"`
