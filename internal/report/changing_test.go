@@ -26,7 +26,7 @@ func inMemory(t *testing.T, m *storetest.Memory) *Job {
 	l, err := ledger.Open(t.Context(), s)
 	must(t, err)
 	names := input(strings.Split("a b c d e f", " "))
-	j := &Job{Title: "test", Store: s, Ledger: l, Rows: names.rows, Facts: Facts{"tiny", "w", "cpu", "v1"},
+	j := &Job{Title: "test", Store: s, Ledger: l, Rows: names.rows, Facts: Facts{Model: "tiny", Weights: "w", Class: "cpu", Version: "v1"},
 		Keep: map[stages.Kind]bool{stages.KindLatents: true}, RowsPerFile: 2}
 	t.Cleanup(func() { j.Release(); l.Close() })
 	j.settle(t, bytesOfTensor, names...)

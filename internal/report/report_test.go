@@ -57,7 +57,7 @@ func newJob(t *testing.T, in input) *Job {
 	t.Cleanup(func() { dir.Close() })
 	l, err := ledger.Open(t.Context(), dir)
 	must(t, err)
-	j := &Job{Title: "test", Store: dir, Ledger: l, Rows: in.rows, Facts: Facts{"tiny", "w", "cpu", "v1"},
+	j := &Job{Title: "test", Store: dir, Ledger: l, Rows: in.rows, Facts: Facts{Model: "tiny", Weights: "w", Class: "cpu", Version: "v1"},
 		Keep: map[stages.Kind]bool{stages.KindVideo: true, stages.KindLatents: true}}
 	t.Cleanup(func() { j.Release(); l.Close() })
 	return j

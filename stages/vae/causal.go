@@ -16,6 +16,7 @@ type CausalConfig struct{ causal.OpenSora }
 func newCausalConfig() *CausalConfig { return &CausalConfig{*causal.NewOpenSora()} }
 
 func (c *CausalConfig) validate() error { return c.Validate() }
+
 func (c *CausalConfig) latents(frames, height, width int) ([]int, error) {
 	return c.Latents(frames, height, width)
 }

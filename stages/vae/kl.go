@@ -18,7 +18,8 @@ type KLConfig struct{ klvae.Config }
 func newKLConfig() KLConfig { return KLConfig{klvae.New()} }
 
 func (c *KLConfig) validate() error { return c.Validate() }
-func (c *KLConfig) downscale() int  { return c.Downscale() }
+
+func (c *KLConfig) downscale() int { return c.Downscale() }
 
 // kl is AutoencoderKL, which takes a video frame by frame.
 type kl struct {

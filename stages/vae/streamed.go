@@ -42,6 +42,7 @@ type WanConfig struct{ wan.Config }
 func newWanConfig() *WanConfig { return &WanConfig{*wan.New()} }
 
 func (c *WanConfig) validate() error { return inConfig(c.Validate()) }
+
 func (c *WanConfig) latents(frames, height, width int) ([]int, error) {
 	return c.Latents(frames, height, width)
 }
@@ -61,6 +62,7 @@ type WFConfig struct{ wf.Config }
 func newWFConfig() *WFConfig { return &WFConfig{*wf.New()} }
 
 func (c *WFConfig) validate() error { return inConfig(c.Validate()) }
+
 func (c *WFConfig) latents(frames, height, width int) ([]int, error) {
 	return c.Latents(frames, height, width)
 }
@@ -84,6 +86,7 @@ type CausalVAEConfig struct{ causal.Config }
 func newCausalVAEConfig() *CausalVAEConfig { return &CausalVAEConfig{*causal.New()} }
 
 func (c *CausalVAEConfig) validate() error { return inConfig(c.Validate()) }
+
 func (c *CausalVAEConfig) latents(frames, height, width int) ([]int, error) {
 	return c.Latents(frames, height, width)
 }
