@@ -6,7 +6,7 @@ TESTED = -tags prism
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: deploy bucket-kills store-schedules help build build-cuda demo eval test same simulate race lint rooms pictures bench flink memory fuzz million cuda gpu host cuda-headers kern ptx ptxas
+.PHONY: nightly release-proofs deploy bucket-kills store-schedules help build build-cuda demo eval test same simulate race lint rooms pictures bench flink memory fuzz million cuda gpu host cuda-headers kern ptx ptxas
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,12 +74,13 @@ memory: ## peak memory of models of published size (11 GB of disk in DIR, 12 GB 
 	LATENTBEAM_MEMORY=$(or $(DIR),/tmp) $(GO) test -count 1 -run "TestMemoryOf|TestMapped|TestStreamedXXL" -v -timeout 30m -p 1 ./stages/stdit ./stages/t5
 
 fuzz: ## the fuzz targets, 30 seconds each
-	@for t in stages/safetensors:FuzzNew stages/safetensors:FuzzParseIndex internal/torchpickle:FuzzNew \
-		internal/torchpickle:FuzzPickle internal/sentencepiece:FuzzLoad internal/ledger:FuzzSegment internal/config:FuzzParse \
-		internal/ftfy:FuzzFix stages/sequence:FuzzPlan internal/plan/layout:FuzzParseDevices \
-		internal/transport:FuzzFrame internal/transport:FuzzReceive; do \
-		$(GO) test -run '^$$' -fuzz $${t#*:} -fuzztime 30s -fuzzminimizetime 10x ./$${t%:*} || exit 1; \
-	done
+	$(GO) run ./internal/proofs -only fuzz
+
+nightly: ## every promise with its counts of a night, into docs/reliability.md (an hour; PROOFS="-only P1,P9 -scale 0.1" for less)
+	$(GO) run ./internal/proofs $(PROOFS)
+
+release-proofs: ## the same with the counts of a release (a day)
+	$(GO) run ./internal/proofs -release $(PROOFS)
 
 million: ## a million rows through the pipeline: memory a row, time a row
 	LATENTBEAM_MILLION=1000000 $(GO) test -run Million -v -timeout 30m ./pipelines

@@ -30,11 +30,13 @@ const childEnv = "LATENTBEAM_TEST_LIFE"
 
 // life is a job that a child process runs until it is killed.
 type life struct {
-	Prompts, Out string
-	Sets         []string
-	Pause        time.Duration // of the row that waits
-	Point        string        // kill at this fault point, "": somebody else kills
-	Hit          int           // at its n-th hit
+	Prompts, Out  string
+	Input, Stages string // as in job; Stages "": with a pause
+	Shard, Shards int
+	Sets          []string
+	Pause         time.Duration // of the row that waits
+	Point         string        // kill at this fault point, "": somebody else kills
+	Hit           int           // at its n-th hit
 }
 
 func TestMain(m *testing.M) {
@@ -43,7 +45,7 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(childEnv); text != "" {
 		if err := lead(text); err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			os.Exit(fault.ExitCode(err))
 		}
 		os.Exit(0)
 	}
@@ -74,8 +76,12 @@ func lead(text string) error {
 }
 
 func (l life) job() job {
-	return job{prompts: l.Prompts, out: l.Out, sets: l.Sets, specs: specs(pauseSpec(l.Pause)),
-		stages: "[pause, encode_text, denoise, decode_vae, encode_video]"}
+	j := job{prompts: l.Prompts, input: l.Input, out: l.Out, sets: l.Sets, stages: l.Stages, specs: specs(pauseSpec(l.Pause))}
+	if j.stages == "" {
+		j.stages = "[pause, encode_text, denoise, decode_vae, encode_video]"
+	}
+	j.opts.Shard, j.opts.Shards = l.Shard, l.Shards
+	return j
 }
 
 // start leads the life in a process of its own.
@@ -167,7 +173,7 @@ func TestKillAndResume(t *testing.T) {
 		kills = append(kills, fresh.at("", 150+random.IntN(1600)))
 	}
 	fresh.breakAll(t, kills)
-	t.Logf("seed %d: %d kills", seed, len(kills))
+	t.Logf("P1: %d kills at every step of publishing and at random times, no row lost or doubled (seed %d)", len(kills), seed)
 }
 
 // TestKillTheRunAfterAnEdit kills runs on an output that a run with another table has finished: its rows

@@ -14,6 +14,7 @@ import (
 	"latentbeam/internal/engine/host"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
+	"latentbeam/internal/location"
 	"latentbeam/internal/names"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
@@ -42,8 +43,8 @@ type Options struct {
 	// Look says that the job is only to be planned: devices that others could want are not taken.
 	Look bool
 
-	// Repair reads every file of the output, whatever the configuration says, and computes what is damaged or missing of
-	// rows that earlier runs have done; other rows that are new are an error before anything is computed.
+	// Repair reads every file of the output, for any configuration, and computes damaged or missing results of rows
+	// that earlier runs have done; other rows that are new are an error before anything is computed.
 	Repair bool
 	// CancelOthers ends a job of an earlier run that an engine is still at work on, instead of following it.
 	CancelOthers bool
@@ -60,7 +61,8 @@ type Job struct {
 	Opts   Options
 
 	engine   *engine.Engine
-	host     *host.Stages   // its stages in this process
+	host     *host.Stages // its stages in this process
+	contents location.Contents
 	local    lend.Pool      // devices of this process, none where all are on other hosts
 	fleet    *devices.Fleet // local and the devices of other hosts; nil where there are none
 	runner   runners.Runner
@@ -108,11 +110,11 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 }
 
 // openRows opens the input of a job, which has rows unless the options say that it need not.
-func openRows(cfg *config.Config, o Options) (engine.Source, error) {
+func openRows(cfg *config.Config, o Options, cut *cutter) (engine.Source, error) {
 	if o.worker {
-		return lazily(cfg, o.Limit), nil
+		return lazily(cfg, o.Limit, cut), nil
 	}
-	source, err := openSource(cfg, o.Limit)
+	source, err := openSource(cfg, o.Limit, cut)
 	if err == nil && !o.AllowEmpty && isEmpty(source) {
 		kind, _ := cfg.Input.Source()
 		err = cfg.Errorf("input."+kind, "the input has no rows").
@@ -122,8 +124,8 @@ func openRows(cfg *config.Config, o Options) (engine.Source, error) {
 }
 
 // firstUsable is the first row of the input that can be read; nil where there is none.
-func firstUsable(cfg *config.Config, o Options) *schemas.PromptRow {
-	source, err := openSource(cfg, o.Limit)
+func firstUsable(cfg *config.Config, o Options, cut *cutter) *schemas.PromptRow {
+	source, err := openSource(cfg, o.Limit, cut)
 	if err != nil {
 		return nil
 	}
@@ -141,10 +143,11 @@ func firstUsable(cfg *config.Config, o Options) *schemas.PromptRow {
 // open opens the input and the devices and puts the job together.
 func (j *Job) open() error {
 	cfg, o := j.Config, j.Opts
-	if err := j.host.CheckDefaults(func() *schemas.PromptRow { return firstUsable(cfg, o) }); err != nil {
+	cut := newCutter(cfg, j.host.Defaults, j.host.Steps, &j.contents)
+	if err := j.host.CheckDefaults(func() *schemas.PromptRow { return firstUsable(cfg, o, cut) }); err != nil {
 		return err
 	}
-	source, err := openRows(cfg, o)
+	source, err := openRows(cfg, o, cut)
 	if err != nil {
 		return err
 	}
@@ -185,7 +188,7 @@ func (j *Job) open() error {
 func (j *Job) rules(class string) (engine.Rules, error) {
 	r := engine.Rules{
 		Defaults: j.host.Defaults, Input: host.SourceKind(j.Config), Steps: j.host.Steps, Class: class,
-		Shard: j.Opts.Shard, Shards: j.Opts.Shards,
+		Shard: j.Opts.Shard, Shards: j.Opts.Shards, Contents: &j.contents,
 	}
 	if seed := j.Config.Defaults.Seed; seed != nil {
 		r.JobSeed = *seed

@@ -69,6 +69,7 @@ func TestMillionRows(t *testing.T) {
 	t.Logf("%d rows: %.1f us a row, %.1f us in plain goroutines", n, each(large.Seconds), each(large.Plain))
 	t.Logf("resident %d MiB, %d MiB for %d rows: %.0f bytes a row", large.PeakKiB>>10, small.PeakKiB>>10,
 		rowsSmall, float64(grown)*1024/float64(n-rowsSmall))
+	t.Logf("P3: %d rows, %d of them poisoned: each is in one table, %d MiB resident", n, n/poisonEvery, large.PeakKiB>>10)
 	allowed := int64(bytesARow * (n - rowsSmall) >> 10)
 	if n < rowsOfWhole {
 		allowed += buffersKiB

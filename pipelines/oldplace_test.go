@@ -108,9 +108,9 @@ func contents(t *testing.T, s store.Store) map[string][]byte {
 	return out
 }
 
-// killMoving runs a job on the output as an earlier release left it, and kills the run at a change of the store. The next
-// run has to compute no row that was done, and to leave what a run leaves that was not killed and has met no old output.
-// It reports whether there was a change to be killed at.
+// killMoving runs a job on the output as an earlier release left it, and kills the run at a change of the store. The
+// next run must compute no finished row, and leave the output of an undisturbed run into a new place. It reports
+// whether there was a change to be killed at.
 func killMoving(t *testing.T, j job, step int, before map[string][]byte, rows int64, want map[string]string) bool {
 	t.Helper()
 	m := storetest.NewMemory()

@@ -27,6 +27,11 @@ type Plan struct {
 	Done     int64 // computed by an earlier run
 	Failed   int64 // failed in an earlier run, or not computable as they are
 	Unusable int64 // of those, not computable as they are
+	Dropped  int64 // left out by the job's own rules
+	// Reasons counts the dropped rows by the rule that leaves them out.
+	Reasons map[string]int64
+	// Clips counts the rows of each shape where the job cuts clips of its media, those that are done included.
+	Clips map[schemas.Bucket]int64
 	// First are the first of those that are not computable.
 	First []report.Failed
 	// Stale counts the results in the output that no row of the input asks for any more. Only Peek has it
@@ -82,7 +87,7 @@ func (j *Job) PlanAnew(ctx context.Context) (Plan, error) {
 }
 
 func (j *Job) plan(ctx context.Context) (Plan, error) {
-	var p Plan
+	p := Plan{Reasons: map[string]int64{}, Clips: map[schemas.Bucket]int64{}}
 	status := func(*stages.Element) (ledger.Status, error) { return ledger.Absent, nil }
 	if j.engine.Ledger != nil {
 		cursor := j.engine.Ledger.Cursor()
@@ -109,6 +114,14 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		p.Rows++
 		p.census.Add(e)
 		found := ledger.Failed
+		if e.Failed.IsDropped() {
+			p.drop(e)
+			input.Add(e, found)
+			continue
+		}
+		if e.Row.Cut != nil && e.Failed == nil {
+			p.Clips[clipShape(e.Row)]++
+		}
 		if e.Failed != nil {
 			p.Unusable++
 			named.Name(e.Given.Source, e.Failed.Stage, e.Failed.Message)

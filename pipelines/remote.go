@@ -272,9 +272,9 @@ func (l lazy) Rows(ctx context.Context, tensors bool) iter.Seq2[*stages.Element,
 }
 
 // lazily opens the source of cfg when it is first asked for rows.
-func lazily(cfg *config.Config, limit int) lazy {
+func lazily(cfg *config.Config, limit int, cut *cutter) lazy {
 	return lazy{sync.OnceValues(func() (engine.Source, error) {
-		source, err := openSource(cfg, limit)
+		source, err := openSource(cfg, limit, cut)
 		if err != nil {
 			err = fault.Usage(err)
 		}

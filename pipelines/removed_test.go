@@ -14,12 +14,20 @@ import (
 
 // TestOutputRemovedUnderARun: the run ends with one error that says so and what to do, and the next one begins anew.
 func TestOutputRemovedUnderARun(t *testing.T) {
+	t.Run("removed", func(t *testing.T) { underARun(t, os.RemoveAll) })
+	t.Run("moved", func(t *testing.T) {
+		underARun(t, func(out string) error { return os.Rename(out, out+"-moved") })
+	})
+}
+
+// underARun takes the output of a job away while it runs.
+func underARun(t *testing.T, away func(out string) error) {
 	j := newJob(t, strings.ReplaceAll(manyRows(3), "poison", "fine"))
 	first := true
 	j.specs = specs(passive("remove", func(context.Context, []*stages.Element) error {
 		if first {
 			first = false
-			return os.RemoveAll(j.out)
+			return away(j.out)
 		}
 		return nil
 	}))

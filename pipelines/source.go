@@ -13,8 +13,9 @@ import (
 	"latentbeam/stages"
 )
 
-// openSource opens the job's input and checks its form. limit stops after so many rows; 0: never.
-func openSource(cfg *config.Config, limit int) (engine.Source, error) {
+// openSource opens the job's input and checks its form. limit stops after so many rows of it; 0: never. cut expands the
+// rows; nil: they stay as they are.
+func openSource(cfg *config.Config, limit int, cut *cutter) (engine.Source, error) {
 	source, err := sourceOf(cfg, limit)
 	var problem *config.Error
 	if errors.As(err, &problem) && problem.Problems[0].Pos.Line == 0 { // about a file: say who named it
@@ -22,7 +23,10 @@ func openSource(cfg *config.Config, limit int) (engine.Source, error) {
 		kind, _ := cfg.Input.Source()
 		return nil, cfg.Errorf("input."+kind, "%v: %s", p.Pos, p.Message).WithFix("%s", p.Fix)
 	}
-	return source, err
+	if err != nil {
+		return nil, err
+	}
+	return cut.of(source), nil
 }
 
 // isEmpty reports whether a source has no rows at all. One that cannot be read is left to those who read all of it.

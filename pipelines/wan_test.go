@@ -22,6 +22,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
+	"latentbeam/stages/clip"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/t5"
@@ -45,9 +46,11 @@ type wanCase struct {
 	Index         json.RawMessage
 	Shape         []int // of the latents
 	Latents       []float32
-	PixelsShape   []int `json:"pixels_shape"`
-	Pixels        []int // every 7th byte
-	Images        int   // that the video begins and ends with
+	PixelsShape   []int           `json:"pixels_shape"`
+	Pixels        []int           // every 7th byte
+	Images        int             // that the video begins and ends with
+	ImageEncoder  json.RawMessage `json:"image_encoder"`
+	Processor     json.RawMessage `json:"image_processor"`
 }
 
 func wanCases(t *testing.T) map[string]wanCase { return wanCasesOf(t, "wan-pipelines.json") }
@@ -122,6 +125,13 @@ func wanDir(t *testing.T, c wanCase) string {
 	if c.Guidance2 != nil || bytes.Contains(c.Index, []byte("boundary_ratio")) {
 		put(t, dir, "transformer_2/config.json", c.Transformer)
 		put(t, dir, "transformer_2/"+weights, tensorsOf(t, nntest.Shapes(t, net, wan.Load), "second."))
+	}
+	if c.ImageEncoder != nil {
+		encoder, err := clip.ParseConfig(c.ImageEncoder)
+		must(t, err)
+		put(t, dir, "image_encoder/config.json", c.ImageEncoder)
+		put(t, dir, "image_encoder/model.safetensors", tensorsOf(t, nntest.Shapes(t, encoder, clip.Load), ""))
+		put(t, dir, "image_processor/preprocessor_config.json", c.Processor)
 	}
 	put(t, dir, "vae/config.json", c.VAE)
 	put(t, dir, "vae/"+weights, tensorsOf(t, nntest.Shapes(t, autoencoder, vae.Load), ""))

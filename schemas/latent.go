@@ -44,6 +44,16 @@ type LatentRow struct {
 	// begins with the last ConditionFrameLength latent frames of the one before.
 	Loop                 int64 `parquet:"loop" json:"loop"`
 	ConditionFrameLength int64 `parquet:"condition_frame_length" json:"condition_frame_length"`
+
+	// Which part of the file was encoded, where the job cuts clips of its media. FrameStart and FrameCount are frames at
+	// FPS; fewer than VideoFrames are followed by themselves or the last. CropX and CropY are the pixel of the resized frame
+	// in the upper left corner, below 0 where there is a border.
+	Bucket     string `parquet:"bucket,dict" json:"bucket"` // WIDTHxHEIGHTxFRAMES
+	FrameStart int64  `parquet:"frame_start" json:"frame_start"`
+	FrameCount int64  `parquet:"frame_count" json:"frame_count"`
+	CropX      int64  `parquet:"crop_x" json:"crop_x"`
+	CropY      int64  `parquet:"crop_y" json:"crop_y"`
+	Flipped    int64  `parquet:"flipped" json:"flipped"` // 1: mirrored, left and right
 }
 
 // Schema names the table and its version.

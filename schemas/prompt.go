@@ -50,6 +50,8 @@ type PromptRow struct {
 	// Noise is the path of a safetensors file whose tensor "noise" (C, T, H, W), float32, replaces the noise that the
 	// latents begin with.
 	Noise string `json:"noise,omitempty" digest:"later"`
+	// Cut is the part of Media that the row is made of, where the job cuts its input; nil: see schemas.Cut.
+	Cut *Cut `json:"cut,omitempty" digest:"later"`
 	// SampleIndex numbers the videos of one row from 0 once the row is expanded.
 	SampleIndex int `json:"sample_index,omitempty"`
 	// Extra is a JSON object of the table's other columns in their order, "" where there are none.

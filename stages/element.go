@@ -2,6 +2,7 @@ package stages
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -60,6 +61,8 @@ type Element struct {
 	Latents *Array // (C, T, H, W), scaled as the denoiser leaves them
 	// References are the latents (C, T, H, W) of the images and videos that the row is conditioned on.
 	References []*Array
+	// ImageEmbedding is what an image encoder makes of the row's references (tokens, C), one after the other.
+	ImageEmbedding *Array
 	// Begun is how far an earlier attempt or process has sampled the row; nil: nothing is known of one.
 	Begun *Steps
 	// LatentScale is the factor between the VAE's own latents and Latents (0.18215 for sd-vae).
@@ -95,6 +98,16 @@ func (e *Element) Has(k Kind) bool {
 		return e.Row.Media != ""
 	}
 	return k == KindPrompt
+}
+
+// Read adds readings. The map that the element had is not changed.
+func (e *Element) Read(readings map[string]string) {
+	all := maps.Clone(e.Readings)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, readings)
+	e.Readings = all
 }
 
 // NotFinite says where the element's tensors of the kind hold a NaN or an infinity, or "".
@@ -148,6 +161,9 @@ type Failure struct {
 	Class   fault.Class
 	Message string
 }
+
+// IsDropped reports whether the job's own rules leave the element out.
+func (f *Failure) IsDropped() bool { return f != nil && f.Class == fault.ClassDropped }
 
 // Error makes a Failure an error whose text names the stage.
 func (f *Failure) Error() string { return f.Stage + ": " + f.Message }

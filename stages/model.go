@@ -37,13 +37,15 @@ type Model struct {
 }
 
 // components are the directories of a model in the published layout.
-var components = []string{"text_encoder", "tokenizer", "transformer", "transformer_2", "vae"}
+var components = []string{"text_encoder", "tokenizer", "transformer", "transformer_2", "image_encoder", "vae"}
 
 // Index is the model_index.json.
 type Index struct {
 	ClassName string `json:"_class_name"`
 	// BoundaryRatio is the part of the noise at which the second of two denoisers takes over; nil: there is one denoiser.
 	BoundaryRatio *float64 `json:"boundary_ratio"`
+	// ImageEncoder names the library and the class of the image encoder; nulls, or nothing: there is none.
+	ImageEncoder []*string `json:"image_encoder"`
 	// ExpandTimesteps says that the denoiser takes a timestep for each token.
 	ExpandTimesteps bool `json:"expand_timesteps"`
 	// Version is that of the model's family, such as "1.2" of Open-Sora.
@@ -163,8 +165,10 @@ func OpenComponents(paths map[string]string) (*Model, error) {
 		}
 		files[c] = os.DirFS(dirs[c])
 	}
-	if dir, ok := dirs["text_encoder"]; ok { // some hubs keep the tokenizer in a directory of its own
-		files["tokenizer"] = os.DirFS(filepath.Join(filepath.Dir(filepath.Clean(dir)), "tokenizer"))
+	for component, beside := range map[string]string{"text_encoder": "tokenizer", "image_encoder": "image_processor"} {
+		if dir, ok := dirs[component]; ok { // some hubs keep it in a directory of its own
+			files[beside] = os.DirFS(filepath.Join(filepath.Dir(filepath.Clean(dir)), beside))
+		}
 	}
 	m, err := newModel("components", files, dirs)
 	if err != nil {

@@ -35,10 +35,10 @@ func TestOpenModelSaysWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		"part":    "neither model_index.json nor text_encoder, tokenizer, transformer, transformer_2, vae; if it is a single",
-		"empty":   "transformer_2, vae; the directory is empty",
-		"missing": "no such file or directory; give a directory with text_encoder, tokenizer, transformer, transformer_2, vae in it, a path",
-		"file":    "not a directory; give the one with text_encoder, tokenizer, transformer, transformer_2, vae in it, or name a single",
+		"part":    "neither model_index.json nor text_encoder, tokenizer, transformer, transformer_2, image_encoder, vae; if it is a single",
+		"empty":   "transformer_2, image_encoder, vae; the directory is empty",
+		"missing": "no such file or directory; give a directory with text_encoder, tokenizer, transformer, transformer_2, image_encoder, vae in it, a path",
+		"file":    "not a directory; give the one with text_encoder, tokenizer, transformer, transformer_2, image_encoder, vae in it, or name a single",
 		"hub":     "vae: ...}; it holds dit, t5",
 		"broken":  "model_index.json: unexpected EOF",
 	} {

@@ -111,4 +111,5 @@ const (
 	ParamConditionFrameEdit   Param = "condition_frame_edit"
 	ParamGuidanceScale2       Param = "guidance_scale_2"
 	ParamNoise                Param = "noise" // by content
+	ParamCut                  Param = "cut"   // the part of the media
 )

@@ -14,7 +14,6 @@ import (
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
-	"latentbeam/internal/table/typed"
 	"latentbeam/internal/witness"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -141,43 +140,19 @@ func keysOf(ctx context.Context, s store.Store, files report.Files) (keys []uint
 		if !strings.HasPrefix(name, "tables/") {
 			continue
 		}
-		if keys, err = addKeys(ctx, s, name, keys); err != nil {
+		err := rowsOf(ctx, s, name, func(row keyRow) error {
+			if key, err := schemas.ParseKey(row.Key); err == nil { // a row that could not be read has none
+				keys = append(keys, fingerprint(key))
+			}
+			return nil
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys), nil
 }
-
-// addKeys adds the keys of a table's file.
-func addKeys(ctx context.Context, s store.Store, name string, keys []uint64) ([]uint64, error) {
-	f, err := s.Open(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	for row, err := range typed.RowsOf[keyRow](store.Address(s.URL(), name), f) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return nil, err
-		}
-		if key, err := schemas.ParseKey(row.Key); err == nil { // a row that could not be read has none
-			keys = append(keys, fingerprint(key))
-		}
-	}
-	return keys, nil
-}
-
-// keyRow is what Clean reads of a row.
-type keyRow struct {
-	Key string `parquet:"key"`
-}
-
-// Schema and ByteSize make it a row; it is only read.
-func (keyRow) Schema() string { return "" }
-func (keyRow) ByteSize() int  { return 0 }
 
 func fingerprint(key [32]byte) uint64 { return binary.BigEndian.Uint64(key[:]) }
 

@@ -140,21 +140,10 @@ func eachRow[T schemas.Row](ctx context.Context, s store.Store, name string, fn 
 	}
 	met := map[uint64]uint32{}
 	for _, file := range names {
-		f, err := s.Open(ctx, file)
-		if err != nil {
-			return err
-		}
-		for row, err := range typed.RowsOf[T](store.Address(s.URL(), file), f) {
-			var columns map[string]any
-			if err == nil {
-				columns, err = columnsOf(row)
-			}
-			if err == nil {
-				err = ctx.Err()
-			}
+		err := rowsOf(ctx, s, file, func(row T) error {
+			columns, err := columnsOf(row)
 			if err != nil {
-				f.Close()
-				return fault.Usage(err)
+				return err
 			}
 			at := hash(fmt.Sprint(columns["id"]), fmt.Sprint(columns["sample_index"]))
 			again := met[at]
@@ -166,8 +155,14 @@ func eachRow[T schemas.Row](ctx context.Context, s store.Store, name string, fn 
 				delete(columns, name)
 			}
 			fn(at, columns)
+			return nil
+		})
+		if fault.ExitCode(err) == fault.ExitTryAgain {
+			return err
 		}
-		f.Close()
+		if err != nil {
+			return fault.Usage(err)
+		}
 	}
 	return nil
 }

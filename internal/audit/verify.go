@@ -14,7 +14,6 @@ import (
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
-	"latentbeam/internal/table/typed"
 	"latentbeam/internal/witness"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -323,33 +322,12 @@ func (v *verifier) file(ctx context.Context, info store.Info, what class) error 
 
 // parses reads a table of which nothing is remembered: its pages have checksums of their own.
 func (v *verifier) parses(ctx context.Context, name string) error {
-	f, err := v.store.Open(ctx, name)
-	if err != nil {
-		return err
+	err := rowsOf(ctx, v.store, name, func(anyRow) error { return nil })
+	if v.unread(name, err) {
+		return nil
 	}
-	defer f.Close()
-	for _, err := range typed.RowsOf[anyRow](name, f) {
-		if err != nil {
-			if !v.unread(name, err) {
-				return err
-			}
-			return nil
-		}
-	}
-	return nil
+	return err
 }
-
-// anyRow is what all our tables have.
-type anyRow struct {
-	ID      string `parquet:"id"`
-	Key     string `parquet:"key"`
-	Message string `parquet:"message"`
-	Prompt  string `parquet:"prompt"`
-}
-
-// Schema and ByteSize make it a row; it is only read.
-func (anyRow) Schema() string { return "" }
-func (anyRow) ByteSize() int  { return 0 }
 
 // records looks for what the ledger and the summaries name and is not there.
 func (v *verifier) records(ctx context.Context) error {

@@ -198,8 +198,9 @@ func (f *aliveDataflow) StopWorker(context.Context, *fnpb.StopWorkerRequest) (*f
 	return &fnpb.StopWorkerResponse{}, nil
 }
 
-// TestDataflow: a job whose input and output are in a bucket goes to Dataflow, which runs the program that was staged; the
-// bytes are those of the local runner. A dry run shows the job and sends nothing; what its workers cannot see is refused.
+// TestDataflow: a job with input and output in a bucket goes to Dataflow, and Dataflow runs the staged program; the
+// bytes are those of the local runner. A dry run shows the job and sends nothing; what its workers cannot see is
+// refused.
 func TestDataflow(t *testing.T) {
 	gcs := buckettest.GCS(t)
 	gcs.Use(t)

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"io"
+	"maps"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -29,6 +31,9 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 	printFailures(out, p.First, p.Failed)
 	if p.Vanished > 0 {
 		fmt.Fprintf(out, "\nthe input has lost %d rows of the finished output: a run takes them out of the tables\n", p.Vanished)
+	}
+	if err := printClips(out, job, p); err != nil {
+		return err
 	}
 	for _, w := range p.Warnings {
 		fmt.Fprintf(out, "\nwarning: %s\n", w)
@@ -70,6 +75,27 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 	}
 	fmt.Fprintf(out, "\nestimated: %s and %s on disk (measured on one row of each shape with few steps)\n",
 		e.Time.Round(time.Second), cost.Bytes(e.Disk))
+	return nil
+}
+
+// printClips prints which clips the job cuts of its media, and what it leaves out.
+func printClips(out io.Writer, job *pipelines.Job, p pipelines.Plan) error {
+	all, err := job.Histogram(p)
+	if err != nil || len(all) == 0 && p.Dropped == 0 {
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "\nbucket (WxHxF)\tclips\tlatents\t")
+	var rows, bytes int64
+	for _, c := range all {
+		fmt.Fprintf(w, "%s\t%d\t%s\t\n", c.Shape, c.Rows, cost.Bytes(c.Bytes))
+		rows, bytes = rows+c.Rows, bytes+c.Bytes
+	}
+	fmt.Fprintf(w, "all\t%d\t%s\t\n", rows, cost.Bytes(bytes))
+	w.Flush()
+	for _, rule := range slices.Sorted(maps.Keys(p.Reasons)) {
+		fmt.Fprintf(out, "dropped: %d by %s\n", p.Reasons[rule], rule)
+	}
 	return nil
 }
 

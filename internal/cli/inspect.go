@@ -65,7 +65,7 @@ func inspectCommand() *cobra.Command {
 // parts returns the components of a whole model, or path itself.
 func parts(path string) []string {
 	var found []string
-	for _, name := range []string{"text_encoder", "transformer", "transformer_2", "vae"} {
+	for _, name := range []string{"text_encoder", "transformer", "transformer_2", "image_encoder", "vae"} {
 		dir := filepath.Join(path, name)
 		if info, err := os.Stat(dir); err == nil && info.IsDir() {
 			found = append(found, dir)

@@ -59,6 +59,7 @@ func printResult(out io.Writer, dir string, r pipelines.Result, profile bool) {
 		}
 	}
 	printAgreement(out, r)
+	printDropped(out, r.Totals.Dropped)
 	printFailures(out, r.Totals.First, r.Totals.Failed)
 	fmt.Fprintf(out, "\noutput: %s\n", dir)
 	if r.Gallery != "" && r.Totals.Done > 0 {
@@ -171,4 +172,11 @@ func printAgreement(out io.Writer, r pipelines.Result) {
 	slices.Sort(parts)
 	fmt.Fprintf(out, "\nscore: %d of %d videos are as prompted, %.1f %% (%s)\n",
 		all.Equal, all.Of, 100*float64(all.Equal)/float64(max(1, all.Of)), strings.Join(parts, ", "))
+}
+
+// printDropped says how many rows the job's own rules left out.
+func printDropped(out io.Writer, n int64) {
+	if n > 0 {
+		fmt.Fprintf(out, "\ndropped: %d by the rules of the input (class dropped in tables/failures)\n", n)
+	}
 }

@@ -79,7 +79,7 @@ func TestVerify(t *testing.T) {
 	s.says(s.run(2, "verify", "nowhere"), "nowhere")
 }
 
-// TestRepairOfAChangedJob: a repair computes nothing that no run has done, says what to do, and that leads to an end.
+// TestRepairOfAChangedJob: a repair computes no new rows and says what to do, and its advice leads to an end.
 func TestRepairOfAChangedJob(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", threePrompts)
 	s.run(0, "run", "job.yaml")

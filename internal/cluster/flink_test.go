@@ -203,18 +203,23 @@ func (j job) logging(ms int) []string {
 	return []string{"stages.probe.log=" + j.log, fmt.Sprintf("stages.probe.sleep_ms=%d", ms)}
 }
 
-// TestShapes: the videos of the built-in model, as the local runner makes them.
-func TestShapes(t *testing.T) {
-	f := cluster(t)
+// shapes is the job of the built-in model.
+func shapes(t *testing.T, f *flink) job {
+	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := job{f: f, dir: t.TempDir(), yaml: filepath.Join(root, "testdata/prompts/shapes.yaml")}
+	j := job{f: f, dir: t.TempDir(), yaml: filepath.Join(root, "testdata/prompts/shapes.yaml"), sets: []string{"defaults.num_inference_steps=4"}}
 	if err := os.Symlink(filepath.Join(root, "testdata"), filepath.Join(j.dir, "testdata")); err != nil {
 		t.Fatal(err)
 	}
-	j.sets = []string{"defaults.num_inference_steps=4"}
+	return j
+}
+
+// TestShapes: the videos of the built-in model, as the local runner makes them.
+func TestShapes(t *testing.T) {
+	j := shapes(t, cluster(t))
 	local := j.start(t, "local")
 	local.ends(0)
 	spread := j.start(t, "flink", j.on(3)...)

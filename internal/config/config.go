@@ -41,6 +41,7 @@ type Model struct {
 	TextEncoder  string `yaml:"text_encoder" json:"text_encoder,omitempty"`   // a single component: a directory, or a file of weights
 	Transformer  string `yaml:"transformer" json:"transformer,omitempty"`     // the denoiser, as text_encoder
 	Transformer2 string `yaml:"transformer_2" json:"transformer_2,omitempty"` // the second of two denoisers, for little noise
+	ImageEncoder string `yaml:"image_encoder" json:"image_encoder,omitempty"` // CLIP's vision encoder, for image to video of Wan 2.1
 	VAE          string `yaml:"vae" json:"vae,omitempty"`                     // the autoencoder, as text_encoder
 	Loras        []Lora `yaml:"loras" json:"loras,omitempty"`                 // adapters for the denoisers: path, scale (1), expert (both, high or low)
 }
@@ -62,6 +63,16 @@ type Input struct {
 	Latents    StringList        `yaml:"latents" json:"latents,omitempty"`       // tables of latents of an earlier job
 	Columns    map[string]string `yaml:"columns" json:"columns,omitempty"`       // our name of a column: its name in the table
 	Format     string            `yaml:"format" json:"format"`                   // auto, csv, jsonl, parquet or txt
+
+	Buckets Buckets `yaml:"buckets" json:"buckets,omitzero"` // sizes and lengths of clips, chosen for each of the media
+	Windows Windows `yaml:"windows" json:"windows,omitzero"` // which frames become clips
+	// Resize is the filter of frames, as Pillow has it: area, bilinear, bicubic (the default of jobs that cut) or lanczos.
+	Resize string `yaml:"resize" json:"resize,omitempty"`
+	// Crop says which part of a frame is kept: center (the default), random, or pad, which keeps all and adds borders.
+	Crop string `yaml:"crop" json:"crop,omitempty"`
+	Flip bool   `yaml:"flip" json:"flip,omitempty"` // every clip also makes a mirrored one
+	// NullCaption makes every clip also a row without a caption, for training without guidance.
+	NullCaption bool `yaml:"null_caption" json:"null_caption,omitempty"`
 }
 
 // The kinds of rows that a job can start from, as Input.Source returns them.

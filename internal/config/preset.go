@@ -13,7 +13,8 @@ type Preset struct {
 }
 
 // Presets lists the published configurations of Open-Sora 1.0 to 1.3 (configs/opensora*/inference of the
-// reference and the sizes and lengths that its documentation measures), and of Wan 2.1 and 2.2. An aspect ratio of
+// reference and the sizes and lengths that its documentation measures), of Wan 2.1 and 2.2, and
+// of Open-Sora-Plan 1.2 and 1.3. An aspect ratio of
 // Open-Sora other than 9:16 is defaults.aspect_ratio; Wan's other one is got by exchanging height and width.
 func Presets() []Preset {
 	var all []Preset
@@ -40,7 +41,19 @@ func Presets() []Preset {
 		all = append(all, Preset{"wan" + w.name, fmt.Sprintf(presetWan, w.height, w.width, w.frames, w.fps, w.steps, w.guidance,
 			w.second, w.shift) + presetStages})
 	}
+	for _, p := range planPresets {
+		all = append(all, Preset{"osplan-" + p.name, fmt.Sprintf(presetPlan, p.height, p.width, p.frames, p.fps) + presetStages})
+	}
 	return all
+}
+
+// planPresets are the published sizes of Open-Sora-Plan, with the steps and the guidance of its scripts.
+var planPresets = []struct {
+	name                       string
+	height, width, frames, fps int
+}{
+	{"v1.2-29x480p", 480, 640, 29, 24}, {"v1.2-93x480p", 480, 640, 93, 24}, {"v1.2-29x720p", 720, 1280, 29, 24},
+	{"v1.2-93x720p", 720, 1280, 93, 24}, {"v1.3-93x640p", 352, 640, 93, 18},
 }
 
 // wanPresets are the sizes and steps of Wan's documentation and of its code, with the shifts that diffusers'
@@ -102,6 +115,12 @@ stages:
 stages:
 - encode_text
 - denoise: {flow_shift: %v}
+`
+	presetPlan = `defaults: {height: %d, width: %d, num_frames: %d, fps: %d, num_inference_steps: 100, guidance_scale: 7.5,
+  max_sequence_length: 512}
+stages:
+- encode_text
+- denoise
 `
 	presetStages = `- decode_vae
 - encode_video

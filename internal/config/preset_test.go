@@ -22,7 +22,7 @@ func TestPresets(t *testing.T) {
 			t.Errorf("%s: %d stages", p.Name, len(c.Stages))
 		}
 		names[p.Name] = true
-		if strings.HasPrefix(p.Name, "wan") {
+		if !strings.HasPrefix(p.Name, "opensora-") {
 			continue
 		}
 		var options struct {
@@ -43,7 +43,8 @@ func TestPresets(t *testing.T) {
 	}
 	for _, name := range []string{"opensora-v1.0-16x256x256", "opensora-v1.0-64x512x512", "opensora-v1.1-240p-16f",
 		"opensora-v1.2-720p-4s", "opensora-v1.2-144p-16s", "opensora-v1.2-1080p-image", "opensora-v1.3-720p-113f",
-		"wan2.1-t2v-1.3b-480p", "wan2.1-t2v-14b-720p", "wan2.2-t2v-a14b-480p", "wan2.2-ti2v-5b-720p"} {
+		"wan2.1-t2v-1.3b-480p", "wan2.1-t2v-14b-720p", "wan2.2-t2v-a14b-480p", "wan2.2-ti2v-5b-720p",
+		"osplan-v1.2-29x480p", "osplan-v1.2-93x480p", "osplan-v1.2-93x720p", "osplan-v1.3-93x640p"} {
 		if !names[name] {
 			t.Errorf("no preset %s", name)
 		}
@@ -62,6 +63,20 @@ func TestPresetValues(t *testing.T) {
 	}
 	if err := c.Stages[0].Options.Decode(&options); err != nil || options.Scores != "1.2" {
 		t.Errorf("encode_text %+v, %v", options, err)
+	}
+}
+
+// TestPresetOfPlan: sizes, steps and guidance of Open-Sora-Plan's scripts.
+func TestPresetOfPlan(t *testing.T) {
+	for name, want := range map[string]string{
+		"osplan-v1.2-29x480p": "480x640x29 24 100 7.5", "osplan-v1.2-93x720p": "720x1280x93 24 100 7.5",
+		"osplan-v1.3-93x640p": "352x640x93 18 100 7.5",
+	} {
+		row, err := mustParse(t, presetJob+"preset: "+name+"\n").Defaults.Row().Sized()
+		got := fmt.Sprintf("%dx%dx%d %g %d %g", row.Height, row.Width, row.NumFrames, row.FPS, row.NumInferenceSteps, row.Guidance())
+		if err != nil || got != want {
+			t.Errorf("%s is %s, %v, want %s", name, got, err, want)
+		}
 	}
 }
 

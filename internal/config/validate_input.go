@@ -39,8 +39,9 @@ func (v *validator) model() {
 	v.address("model.text_encoder", m.TextEncoder, BucketSchemes)
 	v.address("model.transformer", m.Transformer, BucketSchemes)
 	v.address("model.transformer_2", m.Transformer2, BucketSchemes)
+	v.address("model.image_encoder", m.ImageEncoder, BucketSchemes)
 	v.address("model.vae", m.VAE, BucketSchemes)
-	if m.Path != "" && (m.TextEncoder != "" || m.Transformer != "" || m.Transformer2 != "" || m.VAE != "") {
+	if m.Path != "" && m.TextEncoder+m.Transformer+m.Transformer2+m.ImageEncoder+m.VAE != "" {
 		v.problem("model.path", "give path, or a path for each component", "model has path and components")
 	}
 	for i, l := range m.Loras {
@@ -87,6 +88,7 @@ func (v *validator) input() {
 	}
 	v.oneOf("input.format", in.Format, formats)
 	v.columns(in.Columns)
+	v.clips()
 }
 
 func (v *validator) columns(columns map[string]string) {

@@ -39,6 +39,7 @@ const (
 	textArray = iota
 	negativeArray
 	latentsArray
+	imageArray
 	arrays
 )
 
@@ -139,7 +140,7 @@ func arraysOf(e *stages.Element) (a [arrays]*stages.Array) {
 	if e.Text != nil {
 		a[textArray], a[negativeArray] = e.Text.Embedding, e.Text.Negative
 	}
-	a[latentsArray] = e.Latents
+	a[latentsArray], a[imageArray] = e.Latents, e.ImageEmbedding
 	return a
 }
 
@@ -161,6 +162,7 @@ func DecodeElement(data []byte) (*stages.Element, error) {
 		e.Text = &stages.Text{Embedding: text, Negative: negative}
 	}
 	e.Latents = d.array(h.Arrays[latentsArray])
+	e.ImageEmbedding = d.array(h.Arrays[imageArray])
 	for _, l := range h.Later {
 		if e.Text == nil {
 			return nil, errCoded

@@ -177,6 +177,10 @@ func (e *Engine) Admit(el *stages.Element) (bool, error) {
 	}
 	p := e.Progress
 	p.Seen.Add(1)
+	if el.Failed.IsDropped() {
+		p.Dropped.Add(1)
+		return false, nil
+	}
 	if el.Failed != nil {
 		e.Board.Bad(failureOf(el), reasonOf(el))
 		return false, e.Fail(p.Settle(0, 1))

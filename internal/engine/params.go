@@ -13,7 +13,7 @@ import (
 var laterParams = []stages.Param{
 	stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion, stages.ParamReference, stages.ParamMaskStrategy,
 	stages.ParamLoop, stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit,
-	stages.ParamMedia, stages.ParamGuidanceScale2, stages.ParamNoise,
+	stages.ParamMedia, stages.ParamGuidanceScale2, stages.ParamNoise, stages.ParamCut,
 }
 
 func laterParam(p stages.Param) bool {
@@ -44,6 +44,10 @@ func laterValue(row *schemas.PromptRow, p stages.Param) string {
 	case stages.ParamConditionFrameEdit:
 		if row.Loop > 1 && row.ConditionFrameEdit != nil {
 			return strconv.FormatUint(math.Float64bits(*row.ConditionFrameEdit), 16)
+		}
+	case stages.ParamCut:
+		if row.Cut != nil {
+			return row.Cut.String()
 		}
 	case stages.ParamGuidanceScale2:
 		if row.GuidanceScale2 != nil {

@@ -17,6 +17,7 @@ type Progress struct {
 	Skipped atomic.Int64 // found in the ledger
 	Failed  atomic.Int64 // recorded as failures in this run
 	Shared  atomic.Int64 // equal to a row in flight
+	Dropped atomic.Int64 // left out by the job's own rules
 
 	// TooMany says whether so many failures end the job; nil: never.
 	TooMany func(seen, failed int64) bool

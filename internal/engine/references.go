@@ -5,18 +5,14 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 
 	"latentbeam/internal/location"
 )
 
-// maxReferenceFile bounds an image or video that rows are conditioned on or made of.
-const maxReferenceFile = 1 << 40
-
 // references knows the content of the files that rows are conditioned on or made of. A file is read once for a
 // run, so that plan, run and tables agree on every key.
 type references struct {
-	known sync.Map // path -> digest string
+	*location.Contents
 }
 
 // digest names the content of the files of a row's reference, ";" between their paths, "" for none.
@@ -64,18 +60,5 @@ func (r *references) noise(path string) (string, error) {
 }
 
 func (r *references) content(path string) (string, error) {
-	if d, ok := r.known.Load(path); ok {
-		return d.(string), nil
-	}
-	info, err := os.Stat(path) // before it is opened: a pipe would wait for its writer
-	if err == nil && !location.IsAddress(path) && !info.IsDir() && (!info.Mode().IsRegular() || info.Size() > maxReferenceFile) {
-		return "", fmt.Errorf("%q is not a file of at most %d GiB or a folder of images",
-			path, maxReferenceFile>>30)
-	}
-	d, err := location.MediaDigest(context.Background(), path)
-	if err != nil {
-		return "", err
-	}
-	r.known.Store(path, d)
-	return d, nil
+	return r.Digest(context.Background(), path)
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/location"
 	"latentbeam/internal/rng"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -28,6 +29,8 @@ type Rules struct {
 	Input    stages.Kind
 	Steps    []stages.Step
 	Class    string // numeric class of the devices
+	// Contents are the digests of media that are known already; nil: none are.
+	Contents *location.Contents
 
 	// Made by Seal:
 	prefix []byte         // what all keys of the job share
@@ -68,7 +71,10 @@ func (r *Rules) Seal() error {
 	}
 	sum := sha256.Sum256(b)
 	r.prefix = sum[:]
-	r.references = &references{}
+	if r.Contents == nil {
+		r.Contents = &location.Contents{}
+	}
+	r.references = &references{r.Contents}
 	return nil
 }
 
@@ -97,7 +103,7 @@ var knownParams = []stages.Param{
 	stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS, stages.ParamSteps,
 	stages.ParamGuidanceScale, stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion, stages.ParamReference,
 	stages.ParamMaskStrategy, stages.ParamLoop, stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit,
-	stages.ParamMedia, stages.ParamGuidanceScale2, stages.ParamNoise,
+	stages.ParamMedia, stages.ParamGuidanceScale2, stages.ParamNoise, stages.ParamCut,
 }
 
 // paramNames are the names of the parameters that rows have, with spaces between them.

@@ -100,6 +100,10 @@ func (e *Engine) ReadKeyed(ctx context.Context, emit func(*stages.Element)) erro
 		}
 		census.Add(el)
 		e.Progress.Seen.Add(1)
+		if el.Failed.IsDropped() {
+			e.Progress.Dropped.Add(1)
+			continue
+		}
 		if el.Failed != nil {
 			e.Progress.Failed.Add(1)
 			continue

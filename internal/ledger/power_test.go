@@ -10,6 +10,8 @@ import (
 
 	"latentbeam/internal/store"
 	"latentbeam/internal/store/dir"
+	"latentbeam/internal/store/dir/dirtest"
+	"latentbeam/internal/testaid"
 )
 
 const powerElements = 6
@@ -52,19 +54,19 @@ func broken(h *history, cut int, files map[string][]byte) string {
 }
 
 // cuts tries every cut of a history and returns how many it took to find a broken promise.
-func cuts(h *history) (n int, wrong string) {
-	d := &disk{newDir()}
+func cuts(h *history, seeds int) (n int, wrong string) {
+	d := dirtest.New(nil)
 	for cut := range len(h.calls) + 1 {
 		if cut > 0 {
-			d.do(h.calls[cut-1])
+			d.Do(h.calls[cut-1])
 		}
-		survivals := []survival{none, all}
-		for seed := range uint64(powerSeeds) {
-			survivals = append(survivals, coins(seed<<20|uint64(cut)))
+		survivals := []dirtest.Survival{dirtest.None, dirtest.All}
+		for seed := range uint64(seeds) {
+			survivals = append(survivals, dirtest.Coins(seed<<20|uint64(cut)))
 		}
 		for i, s := range survivals {
 			n++
-			if wrong := broken(h, cut, d.reboot(s)); wrong != "" {
+			if wrong := broken(h, cut, d.Reboot(s)); wrong != "" {
 				return n, fmt.Sprintf("power cut after call %d, survival %d: %s", cut, i, wrong)
 			}
 		}
@@ -80,26 +82,27 @@ func live(t *testing.T) *history {
 	return h
 }
 
-// TestPowerCut cuts the power after every call that a worker makes.
+// TestPowerCut cuts the power after every call that a worker makes (P2). LATENTBEAM_SURVIVALS says for how many random
+// choices of what survives.
 func TestPowerCut(t *testing.T) {
 	h := live(t)
-	n, wrong := cuts(h)
+	n, wrong := cuts(h, testaid.Count(t, "LATENTBEAM_SURVIVALS", powerSeeds))
 	if wrong != "" {
 		t.Error(wrong)
 	}
-	t.Logf("%d calls, %d power cuts", len(h.calls), n)
+	t.Logf("P2: %d power cuts after each of %d calls: what is visible is whole, what was safe is there", n, len(h.calls))
 }
 
 // TestPowerCutHeals writes what a cut leaves into a real directory and lets the next life finish.
 func TestPowerCutHeals(t *testing.T) {
 	h := live(t)
 	for cut := range h.calls {
-		disk := &disk{newDir()}
+		disk := dirtest.New(nil)
 		for _, c := range h.calls[:cut] {
-			disk.do(c)
+			disk.Do(c)
 		}
 		d := openDir(t)
-		for name, data := range disk.reboot(coins(uint64(cut))) {
+		for name, data := range disk.Reboot(dirtest.Coins(uint64(cut))) {
 			at := filepath.Join(d.Path(), filepath.FromSlash(name))
 			must(t, os.MkdirAll(filepath.Dir(at), 0o755))
 			must(t, os.WriteFile(at, data, 0o644))
@@ -144,7 +147,7 @@ func TestFlawsAreFound(t *testing.T) {
 		}),
 		"ledger before files": ledgerFirst(t),
 	} {
-		n, wrong := cuts(flawed)
+		n, wrong := cuts(flawed, powerSeeds)
 		if wrong == "" {
 			t.Errorf("flaw %q is not found by %d power cuts", name, n)
 		}

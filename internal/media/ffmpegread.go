@@ -38,6 +38,9 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions) (Source, erro
 		return nil, fmt.Errorf("%s files need ffmpeg, which is not there (%w): install it (apt install ffmpeg), "+
 			"or convert the file to y4m or a folder of png images", orNone(filepath.Ext(path)), err)
 	}
+	if o.Window != nil && o.FPS == 0 && o.Frames > 0 {
+		o.Frames += o.Window.Start // those before it come too
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	p := &piped{cmd: exec.CommandContext(ctx, program, readArgs(path, o)...), stderr: &bytes.Buffer{},
 		cancel: cancel, left: o.Frames}
@@ -60,6 +63,11 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions) (Source, erro
 	slow.Stop()
 	if err != nil {
 		return nil, p.fail(err)
+	}
+	if w := o.Window; w != nil && o.FPS == 0 {
+		if _, err := p.Skip(w.Start); err != nil {
+			return nil, err
+		}
 	}
 	return p, nil
 }
@@ -85,6 +93,10 @@ const (
 	maxMemory = 8 << 30 // bytes of its address space, on Linux
 )
 
+// confined are the options by which ffmpeg and ffprobe open nothing but one file.
+var confined = []string{"-hide_banner", "-loglevel", "error", "-protocol_whitelist", "file", "-format_whitelist", demuxers,
+	"-max_alloc", strconv.Itoa(maxAlloc), "-max_pixels", strconv.Itoa(maxPixels)}
+
 // frameTime is how long it may take for a frame; a variable for tests.
 var frameTime = 5 * time.Minute
 
@@ -92,14 +104,23 @@ var frameTime = 5 * time.Minute
 // the file.
 func readArgs(path string, o SourceOptions) []string {
 	filter := "scale=out_color_matrix=bt601:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int"
+	args := append([]string{"-nostdin"}, confined...)
 	if o.FPS > 0 {
 		num, den := frameRate(o.FPS)
-		filter = fmt.Sprintf("settb=AVTB,setpts=PTS-STARTPTS-%d,fps=%d/%d:round=up,%s", clockSlack, num, den,
+		origin, begin := "STARTPTS", ""
+		if w := o.Window; w != nil && w.Start > 0 {
+			begin = fmt.Sprintf(":start_time=%.9f,setpts=PTS-STARTPTS", float64(w.Start)*float64(den)/float64(num))
+			if w.Seek != 0 { // frames keep the times of the file, and the filter drops those before the window
+				origin = strconv.FormatInt(w.Origin, 10)
+				args = append(args, "-noaccurate_seek", "-seek_timestamp", "1", "-ss", fmt.Sprintf("%dus", w.Seek), "-copyts")
+			}
+		}
+		filter = fmt.Sprintf("settb=AVTB,setpts=PTS-%s-%d,fps=%d/%d:round=up%s,%s", origin, clockSlack, num, den, begin,
 			filter)
+	} else if o.Window != nil { // one frame for each, however long it is shown
+		filter = "setpts=N/(FRAME_RATE*TB)," + filter
 	}
-	args := []string{"-nostdin", "-hide_banner", "-loglevel", "error", "-protocol_whitelist", "file",
-		"-format_whitelist", demuxers, "-max_alloc", strconv.Itoa(maxAlloc), "-max_pixels", strconv.Itoa(maxPixels),
-		"-i", "file:" + path, "-map", "0:v:0", "-vf", filter, "-pix_fmt", "yuv444p"}
+	args = append(args, "-i", "file:"+path, "-map", "0:v:0", "-vf", filter, "-pix_fmt", "yuv444p")
 	if o.Frames > 0 {
 		args = append(args, "-frames:v", strconv.Itoa(o.Frames))
 	}
@@ -123,21 +144,40 @@ func (p *piped) Next(rgb []byte) error {
 	return err
 }
 
+// Skip passes over frames.
+func (p *piped) Skip(n int) (int, error) {
+	slow := time.AfterFunc(frameTime, p.giveUp)
+	defer slow.Stop()
+	passed, err := p.y4m.Skip(n)
+	if p.left > 0 {
+		p.left -= passed
+	}
+	if err != nil {
+		err = p.fail(err)
+	}
+	return passed, err
+}
+
 // fail waits for the process and returns what it said, or err.
 func (p *piped) fail(err error) error {
 	wait := p.wait()
-	switch {
-	case p.slow.Load():
+	if p.slow.Load() {
 		return fmt.Errorf("ffmpeg: no frame within %v", frameTime)
-	case strings.Contains(p.stderr.String(), "Format not on whitelist"):
-		return errors.New("ffmpeg: not a video in one file: a playlist or a list of images is not followed; " +
-			"give a mov, mp4, mkv, webm, avi, ts, mpg, flv or gif file, or a folder of png images")
-	}
-	if said := lastOf(address.ReplaceAllString(p.stderr.String(), "")); said != "" {
-		return fmt.Errorf("ffmpeg: %s", said)
 	}
 	if wait != nil && errors.Is(err, io.EOF) {
-		return fmt.Errorf("ffmpeg: %w", wait)
+		err = fmt.Errorf("ffmpeg: %w", wait)
+	}
+	return saidBy("ffmpeg", p.stderr.String(), err)
+}
+
+// saidBy is what a program said of its end, or err.
+func saidBy(program, stderr string, err error) error {
+	if strings.Contains(stderr, "Format not on whitelist") {
+		return errors.New(program + ": not a video in one file: a playlist or a list of images is not followed; " +
+			"give a mov, mp4, mkv, webm, avi, ts, mpg, flv or gif file, or a folder of png images")
+	}
+	if said := lastOf(address.ReplaceAllString(stderr, "")); said != "" {
+		return fmt.Errorf("%s: %s", program, said)
 	}
 	return err
 }

@@ -3,61 +3,125 @@ package media
 import (
 	"fmt"
 	"math"
+
+	"latentbeam/internal/media/resize"
+	"latentbeam/schemas"
 )
 
-// Fitter resizes frames until they fill a size and cuts out the middle, as Open-Sora's "resize_crop" does
-// with its training data (opensora/datasets, v1.2 and v1.3): videos by bilinear interpolation without
-// smoothing, single images by PIL's bicubic filter.
+// Fitter resizes frames to a size and cuts out a part. Without a cut it is what Open-Sora's "resize_crop" does with its
+// training data (opensora/datasets, v1.2 and v1.3): frames fill the size and the middle is kept, of videos by bilinear
+// interpolation without smoothing, of single images by Pillow's bicubic filter. With a cut it is what the cut says.
 type Fitter struct {
 	from, to   [2]int // height and width
-	scaled     [2]int
-	top, left  int
-	smooth     bool
-	rows, cols []taps
+	rows, cols []taps // of videos without a cut
+
+	resizer     *resize.Resizer // of all others, nil for videos without a cut
+	pixels      []byte          // what it makes
+	part        resize.Rect     // where that stands in the result
+	flipped     bool
+	hasNoBorder bool
 }
 
-// NewFitter prepares for frames like those of info to be fitted into height x width.
+// NewFitter prepares for frames like those of info to be fitted into height x width, without a cut.
 func NewFitter(info Info, height, width int) (*Fitter, error) {
-	if err := (Info{Width: width, Height: height}).check(); err != nil {
-		return nil, err
-	}
-	f := &Fitter{from: [2]int{info.Height, info.Width}, to: [2]int{height, width}, smooth: info.Still}
+	f := &Fitter{from: [2]int{info.Height, info.Width}, to: [2]int{height, width}}
+	scaled := f.from
 	down, across := float64(height)/float64(info.Height), float64(width)/float64(info.Width)
 	if down > across {
-		f.scaled = [2]int{height, int(math.RoundToEven(float64(info.Width) * down))}
+		scaled = [2]int{height, int(math.RoundToEven(float64(info.Width) * down))}
 	} else {
-		f.scaled = [2]int{int(math.RoundToEven(float64(info.Height) * across)), width}
+		scaled = [2]int{int(math.RoundToEven(float64(info.Height) * across)), width}
 	}
-	if err := (Info{Width: f.scaled[1], Height: f.scaled[0]}).check(); err != nil {
-		return nil, fmt.Errorf("frames of %dx%d do not fit %dx%d: %w", info.Width, info.Height, width, height, err)
+	if err := f.check(info, scaled); err != nil {
+		return nil, err
 	}
-	f.top, f.left = f.middle(0), f.middle(1)
-	if f.smooth {
-		f.rows, f.cols = bicubic(f.from[0], f.scaled[0]), bicubic(f.from[1], f.scaled[1])
-	} else {
-		f.rows, f.cols = bilinear(f.from[0], f.scaled[0]), bilinear(f.from[1], f.scaled[1])
+	// How much is cut off before the middle; the two transforms of the reference round differently.
+	rest := [2]int{scaled[0] - height, scaled[1] - width}
+	if info.Still {
+		for axis, n := range rest {
+			rest[axis] = int(math.RoundToEven(float64(n) / 2))
+		}
+		return f, f.resize(resize.Bicubic, scaled, resize.Rect{X: rest[1], Y: rest[0], Width: width, Height: height})
 	}
-	f.rows, f.cols = f.rows[f.top:][:height], f.cols[f.left:][:width]
+	f.rows = bilinear(f.from[0], scaled[0])[rest[0]/2:][:height]
+	f.cols = bilinear(f.from[1], scaled[1])[rest[1]/2:][:width]
 	return f, nil
 }
 
-// middle is how much is cut off before the middle; the two transforms of the reference round differently.
-func (f *Fitter) middle(axis int) int {
-	rest := f.scaled[axis] - f.to[axis]
-	if f.smooth {
-		return int(math.RoundToEven(float64(rest) / 2))
+// NewCutFitter prepares for frames like those of info to be fitted into height x width as a cut says.
+func NewCutFitter(info Info, height, width int, c schemas.Cut) (*Fitter, error) {
+	f := &Fitter{from: [2]int{info.Height, info.Width}, to: [2]int{height, width}, flipped: c.Flipped}
+	scaled := [2]int{c.ScaledHeight, c.ScaledWidth}
+	if err := f.check(info, scaled); err != nil {
+		return nil, err
 	}
-	return rest / 2
+	kept := resize.Rect{X: max(0, c.X), Y: max(0, c.Y)}
+	f.part.X, f.part.Y = max(0, -c.X), max(0, -c.Y)
+	kept.Width = min(scaled[1]-kept.X, width-f.part.X)
+	kept.Height = min(scaled[0]-kept.Y, height-f.part.Y)
+	return f, f.resize(resize.Filter(c.Filter), scaled, kept)
+}
+
+// check refuses sizes that are too large.
+func (f *Fitter) check(info Info, scaled [2]int) error {
+	if err := (Info{Width: f.to[1], Height: f.to[0]}).check(); err != nil {
+		return err
+	}
+	if err := (Info{Width: scaled[1], Height: scaled[0]}).check(); err != nil {
+		return fmt.Errorf("frames of %dx%d do not fit %dx%d: %w", info.Width, info.Height, f.to[1], f.to[0], err)
+	}
+	return nil
+}
+
+// resize makes the part kept of the scaled frame what the fitter shows.
+func (f *Fitter) resize(filter resize.Filter, scaled [2]int, kept resize.Rect) (err error) {
+	f.part.Width, f.part.Height = kept.Width, kept.Height
+	f.hasNoBorder = kept.Width == f.to[1] && kept.Height == f.to[0]
+	f.resizer, err = resize.New(filter, resize.Size{Width: f.from[1], Height: f.from[0]},
+		resize.Size{Width: scaled[1], Height: scaled[0]}, kept)
+	if err == nil {
+		f.pixels = make([]byte, kept.Width*kept.Height*3)
+	}
+	return err
 }
 
 // Fit fills dst (height, width, 3) with a frame, its values in [-1, 1].
 func (f *Fitter) Fit(dst []float32, rgb []byte) {
-	if f.smooth {
-		f.fitImage(dst, rgb)
+	if f.resizer == nil {
+		f.fitFrame(dst, rgb)
 		return
 	}
-	f.fitFrame(dst, rgb)
+	f.resizer.Resize(f.pixels, rgb)
+	if !f.hasNoBorder {
+		for i := range dst {
+			dst[i] = levels[0]
+		}
+	}
+	for y := range f.part.Height {
+		row := f.pixels[3*y*f.part.Width:][:3*f.part.Width]
+		line := dst[3*(y+f.part.Y)*f.to[1]:][:3*f.to[1]]
+		if !f.flipped {
+			for i, v := range row {
+				line[3*f.part.X+i] = levels[v]
+			}
+			continue
+		}
+		for x := range f.part.Width {
+			at := 3 * (f.to[1] - 1 - f.part.X - x)
+			for c, v := range row[3*x:][:3] {
+				line[at+c] = levels[v]
+			}
+		}
+	}
 }
+
+// levels are the values of bytes, in fp32 as PyTorch computes them.
+var levels = func() (v [256]float32) {
+	for i := range v {
+		v[i] = (float32(i)/255 - 0.5) / 0.5
+	}
+	return v
+}()
 
 // fitFrame interpolates between the four nearest pixels, in fp32 as PyTorch does.
 func (f *Fitter) fitFrame(dst []float32, rgb []byte) {
@@ -75,11 +139,10 @@ func (f *Fitter) fitFrame(dst []float32, rgb []byte) {
 	}
 }
 
-// taps are the source pixels of one result: first to last with their weights.
+// taps are the two source pixels of one result, and their weights.
 type taps struct {
 	first, last int
-	weights     [2]float32 // of first and last
-	fixed       []int32    // of all, in fixed point
+	weights     [2]float32
 }
 
 // bilinear is interpolation between the centres of pixels (align_corners=False).
@@ -93,78 +156,4 @@ func bilinear(from, to int) []taps {
 		out[i] = taps{first: first, last: min(first+1, from-1), weights: [2]float32{1 - weight, weight}}
 	}
 	return out
-}
-
-// PIL's resize of 8-bit images works in fixed point, rows first, and rounds between the two passes.
-const (
-	cubicBits    = 22
-	cubicSupport = 2.0
-)
-
-// bicubic is the filter with a = -0.5, widened where the picture shrinks.
-func bicubic(from, to int) []taps {
-	scale := float64(from) / float64(to)
-	wide := max(scale, 1)
-	support := cubicSupport * wide
-	out := make([]taps, to)
-	for i := range out {
-		center := (float64(i) + 0.5) * scale
-		first := max(0, int(center-support+0.5))
-		end := min(from, int(center+support+0.5))
-		weights := make([]float64, end-first)
-		sum := 0.0
-		for j := range weights {
-			weights[j] = cubic((float64(j+first) - center + 0.5) / wide)
-			sum += weights[j]
-		}
-		fixed := make([]int32, len(weights))
-		for j, w := range weights {
-			fixed[j] = int32(math.Round(w / sum * (1 << cubicBits)))
-		}
-		out[i] = taps{first: first, last: end - 1, fixed: fixed}
-	}
-	return out
-}
-
-func cubic(x float64) float64 {
-	const a = -0.5
-	x = math.Abs(x)
-	switch {
-	case x < 1:
-		return ((a+2)*x-(a+3))*x*x + 1
-	case x < 2:
-		return (((x-5)*x+8)*x - 4) * a
-	}
-	return 0
-}
-
-// fitImage resizes along rows, then along columns.
-func (f *Fitter) fitImage(dst []float32, rgb []byte) {
-	first, last := f.rows[0].first, f.rows[len(f.rows)-1].last
-	width := f.to[1]
-	mid := make([]byte, (last-first+1)*width*3)
-	for y := first; y <= last; y++ {
-		row := rgb[y*f.from[1]*3:][:f.from[1]*3]
-		for x, q := range f.cols {
-			for c := range 3 {
-				sum := int32(1 << (cubicBits - 1))
-				for j, w := range q.fixed {
-					sum += w * int32(row[3*(q.first+j)+c])
-				}
-				mid[((y-first)*width+x)*3+c] = clip8(sum >> cubicBits)
-			}
-		}
-	}
-	for y, r := range f.rows {
-		for x := range width {
-			for c := range 3 {
-				sum := int32(1 << (cubicBits - 1))
-				for j, w := range r.fixed {
-					sum += w * int32(mid[((r.first-first+j)*width+x)*3+c])
-				}
-				v := float32(clip8(sum>>cubicBits)) / 255
-				dst[(y*width+x)*3+c] = (v - 0.5) / 0.5
-			}
-		}
-	}
 }

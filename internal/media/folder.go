@@ -43,6 +43,13 @@ func openFolderOf(files []string, still bool) (Source, error) {
 func (s *folder) Info() Info   { return s.info }
 func (s *folder) Close() error { return nil }
 
+// Skip passes over images without opening them.
+func (s *folder) Skip(n int) (int, error) {
+	n = min(n, len(s.files)-s.at)
+	s.at += n
+	return n, nil
+}
+
 // Next decodes the next image.
 func (s *folder) Next(rgb []byte) error {
 	if s.at == len(s.files) {

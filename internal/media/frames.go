@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"latentbeam/schemas"
 )
 
 // Frames are n frames of a video or an image at a frame rate, fitted into a size. Frame i is the one on
@@ -15,28 +17,55 @@ type Frames struct {
 	fit    *Fitter
 	n      int
 	rate   [2]int64 // asked for, as a fraction; 0 / 0 as it is
+	first  int      // the frame of src, at the rate asked for, that is shown first
 	rgb    []byte
 	read   int // frames taken from src
 	last   []float32
-	lastAt int // the frame in last
+	lastAt int // the frame in last, -1: none
+
+	cut    *schemas.Cut
+	reopen func() (Source, error) // begins with the first frame again
 }
 
 // OpenFrames opens the file or folder at path for its first n frames at fps frames a second (0: as they are),
 // each fitted into height x width.
 func OpenFrames(ctx context.Context, path string, n int, fps float64, height, width int) (*Frames, error) {
-	src, err := OpenSource(ctx, path, SourceOptions{Frames: n, FPS: fps})
-	if err != nil {
+	return openFrames(ctx, path, n, fps, func(info Info) (*Fitter, error) { return NewFitter(info, height, width) }, nil)
+}
+
+// OpenCut is OpenFrames for the part of a file that a cut names.
+func OpenCut(ctx context.Context, path string, n int, fps float64, height, width int, c schemas.Cut) (*Frames, error) {
+	if c.Count < 1 || c.Start < 0 || c.Count < n && c.Short != schemas.CutLoop && c.Short != schemas.CutPad {
+		return nil, fmt.Errorf("read %s: a cut of %d frames from %d on cannot give %d", path, c.Count, c.Start, n)
+	}
+	return openFrames(ctx, path, n, fps, func(info Info) (*Fitter, error) { return NewCutFitter(info, height, width, c) }, &c)
+}
+
+func openFrames(ctx context.Context, path string, n int, fps float64, fitter func(Info) (*Fitter, error),
+	c *schemas.Cut) (*Frames, error) {
+	f := &Frames{n: n, lastAt: -1, cut: c}
+	o := SourceOptions{Frames: n, FPS: fps}
+	if c != nil {
+		o.Frames = min(n, c.Count)
+		f.first = c.Start
+		o.Window = &Window{c.Start, c.Seek, c.Origin}
+	}
+	f.reopen = func() (Source, error) { return OpenSource(ctx, path, o) }
+	var err error
+	if f.src, err = f.reopen(); err != nil {
 		return nil, err
 	}
-	info := src.Info()
-	f := &Frames{src: src, n: n, rgb: make([]byte, info.Height*info.Width*3), lastAt: -1,
-		last: make([]float32, height*width*3)}
+	if _, begun := f.src.(*piped); begun {
+		f.first = 0
+	}
+	info := f.src.Info()
+	f.rgb = make([]byte, info.Height*info.Width*3)
 	if fps > 0 && info.RateNum > 0 {
 		num, den := frameRate(fps)
 		f.rate = [2]int64{int64(num), int64(den)}
 	}
-	if f.fit, err = NewFitter(info, height, width); err != nil {
-		return nil, errors.Join(fmt.Errorf("read %s: %w", path, err), src.Close())
+	if f.fit, err = fitter(info); err != nil {
+		return nil, errors.Join(fmt.Errorf("read %s: %w", path, err), f.src.Close())
 	}
 	return f, nil
 }
@@ -47,6 +76,7 @@ func (f *Frames) Close() error { return f.src.Close() }
 // source returns the number of the source's frame that is shown as frame i.
 func (f *Frames) source(i int) int {
 	info := f.src.Info()
+	i += f.first
 	switch {
 	case info.Still:
 		return 0
@@ -59,24 +89,50 @@ func (f *Frames) source(i int) int {
 // At fills dst (height, width, 3) with frame i, its values in [-1, 1]. Frames are asked for in order; the
 // last one may be asked for again.
 func (f *Frames) At(dst []float32, i int) error {
+	if f.cut != nil {
+		at := f.cut.Frame(i)
+		if i != at && at == 0 && f.lastAt > f.source(0) { // the loop begins again
+			if err := f.rewind(); err != nil {
+				return err
+			}
+		}
+		i = at
+	}
 	want := f.source(i)
+	if want == f.lastAt {
+		copy(dst, f.last)
+		return nil
+	}
 	if want < f.lastAt {
 		return fmt.Errorf("frame %d was asked for after frame %d of the source", i, f.lastAt)
 	}
-	for f.read <= want {
-		if err := f.src.Next(f.rgb); errors.Is(err, io.EOF) {
-			return f.tooShort()
-		} else if err != nil {
+	if f.read < want {
+		passed, err := f.src.Skip(want - f.read)
+		if err != nil {
 			return err
 		}
-		f.read++
+		f.read += passed
 	}
-	if f.lastAt != want {
-		f.fit.Fit(f.last, f.rgb)
-		f.lastAt = want
+	if err := f.src.Next(f.rgb); errors.Is(err, io.EOF) {
+		return f.tooShort()
+	} else if err != nil {
+		return err
 	}
-	copy(dst, f.last)
+	f.read++
+	f.fit.Fit(dst, f.rgb)
+	f.last, f.lastAt = append(f.last[:0], dst...), want
 	return nil
+}
+
+// rewind opens the source again.
+func (f *Frames) rewind() error {
+	src, err := f.reopen()
+	if err != nil {
+		return err
+	}
+	err = f.src.Close()
+	f.src, f.read, f.lastAt = src, 0, -1
+	return err
 }
 
 // tooShort says how long the video is.

@@ -18,6 +18,8 @@ type Source interface {
 	Info() Info
 	// Next fills rgb, Height*Width*3 bytes, with the next frame. After the last it returns io.EOF.
 	Next(rgb []byte) error
+	// Skip passes over the next n frames and returns over how many, fewer where the source ends.
+	Skip(n int) (int, error)
 	// Close ends the reading.
 	Close() error
 }
@@ -35,8 +37,16 @@ type Info struct {
 // saved, and it alone knows when each frame of a file is shown.
 type SourceOptions struct {
 	Frames int     // that are read at most; 0: all
+	Window *Window // where they begin in a file that ffmpeg decodes; nil: at its beginning
 	FPS    float64 // at which they are wanted; 0: as they are
 	FFmpeg string  // name or path of the program; "" is "ffmpeg" on PATH
+}
+
+// Window is where the frames that are wanted begin, at the rate at which they are wanted. The source then begins there.
+type Window struct {
+	Start  int   // frames before it
+	Seek   int64 // time of a keyframe at or before it, see schemas.Cut; 0: the file is decoded from its beginning
+	Origin int64 // time of the first frame of the file, where Seek is given
 }
 
 // Limits of a Source.

@@ -138,8 +138,8 @@ func (s *y4m) line(most int) (string, error) {
 func (s *y4m) Info() Info   { return s.info }
 func (s *y4m) Close() error { return s.closer.Close() }
 
-// Next reads one frame and converts it, with one chroma sample for all of its pixels.
-func (s *y4m) Next(rgb []byte) error {
+// begin reads what stands before a frame.
+func (s *y4m) begin() error {
 	head, err := s.line(maxY4MFrame)
 	if errors.Is(err, io.EOF) && head == "" {
 		return io.EOF
@@ -147,9 +147,34 @@ func (s *y4m) Next(rgb []byte) error {
 	if err != nil || head != "FRAME" && !strings.HasPrefix(head, "FRAME ") {
 		return errors.New("y4m: a frame does not begin with FRAME: the file is damaged")
 	}
+	return nil
+}
+
+var errCutOff = errors.New("y4m: the last frame is cut off")
+
+// Skip passes over frames without converting them.
+func (s *y4m) Skip(n int) (int, error) {
+	for i := range n {
+		if err := s.begin(); errors.Is(err, io.EOF) {
+			return i, nil
+		} else if err != nil {
+			return i, err
+		}
+		if _, err := s.in.Discard(len(s.luma) + len(s.chromaU) + len(s.chromaV)); err != nil {
+			return i, errCutOff
+		}
+	}
+	return n, nil
+}
+
+// Next reads one frame and converts it, with one chroma sample for all of its pixels.
+func (s *y4m) Next(rgb []byte) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
 	for _, plane := range [][]byte{s.luma, s.chromaU, s.chromaV} {
 		if _, err := io.ReadFull(s.in, plane); err != nil {
-			return errors.New("y4m: the last frame is cut off")
+			return errCutOff
 		}
 	}
 	w := s.info.Width

@@ -101,6 +101,11 @@ func appendValue(b []byte, v reflect.Value) []byte {
 		return appendValue(append(b, 1), v.Elem())
 	case reflect.String:
 		return appendText(b, v.String())
+	case reflect.Bool:
+		if v.Bool() {
+			return append(b, 1)
+		}
+		return append(b, 0)
 	case reflect.Int, reflect.Int64:
 		return binary.LittleEndian.AppendUint64(b, uint64(v.Int()))
 	case reflect.Float64:

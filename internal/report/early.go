@@ -44,10 +44,10 @@ func (b *bits) set(i int) {
 
 func (b bits) has(i int) bool { return i/64 < len(b) && b[i/64]>>(i%64)&1 != 0 }
 
-// WriteEarly writes what there is while rows are still computed: the tables of videos and failures, the pages, which say
-// that the job is not finished, and those files of tensor tables that are complete and new. It removes nothing, and the
-// final Write leaves the same files as without it. again is the time until it is called again. Nobody else uses j
-// meanwhile; the ledger may grow.
+// WriteEarly writes what there is while rows are still computed: the tables of videos and failures, the pages with a
+// note of an unfinished job, and complete new files of tensor tables. It removes nothing, and the final Write leaves
+// the same files as without it. again is the time until it is called again. Nobody else uses j meanwhile; the ledger
+// may grow.
 func (j *Job) WriteEarly(ctx context.Context, again time.Duration) error {
 	now := *j
 	now.early = &early{again: again}

@@ -45,9 +45,11 @@ func (j *Job) failureRows(ctx context.Context, totals *Totals,
 			var row schemas.FailureRow
 			if err == nil && o.status == ledger.Failed {
 				row, err = j.failureRow(&o)
-				totals.Name(row.Source, row.Stage, row.Message)
-				totals.causes.Add(row.Class, row.Stage,
-					gallery.Failure{ID: row.ID, Source: row.Source, Prompt: row.Prompt, Reason: row.Message})
+				if !o.Failed.IsDropped() {
+					totals.Name(row.Source, row.Stage, row.Message)
+					totals.causes.Add(row.Class, row.Stage,
+						gallery.Failure{ID: row.ID, Source: row.Source, Prompt: row.Prompt, Reason: row.Message})
+				}
 			}
 			if (err != nil || o.status == ledger.Failed) && (!yield(row, err) || err != nil) {
 				return
@@ -62,6 +64,10 @@ func (t *Totals) count(o *outcome, row []byte, tables []tensors) error {
 	t.Rows++
 	switch o.status {
 	case ledger.Failed:
+		if o.Failed.IsDropped() {
+			t.Dropped++
+			return nil
+		}
 		t.Failed++
 	case ledger.Absent:
 		t.Pending++

@@ -54,6 +54,8 @@ type Totals struct {
 	Done    int64 `json:"done"`    // with a result
 	Failed  int64 `json:"failed"`  // in the failures table
 	Pending int64 `json:"pending"` // neither, because the run ended early
+	// Dropped are left out by the job's own rules. They stand in the failures table, and do not count as failed.
+	Dropped int64 `json:"dropped,omitempty"`
 	// First are the first of those that failed, at most firstFailures, for those who read no parquet.
 	First []Failed `json:"first_failures,omitempty"`
 	// Agreement counts, for every reading that has a column of its name in the prompt table, how many

@@ -211,6 +211,13 @@ func (j *Job) latentRow(ctx context.Context, o outcome) (schemas.LatentRow, erro
 	if o.result.Video != nil {
 		r.FileName = o.result.Video.Path
 	}
+	if c := p.Cut; c != nil {
+		r.Bucket, r.FrameStart, r.FrameCount = schemas.BucketOf(*p).String(), int64(c.Start), int64(c.Count)
+		r.CropX, r.CropY = int64(c.X), int64(c.Y)
+		if c.Flipped {
+			r.Flipped = 1
+		}
+	}
 	var err error
 	if p.Media != "" && len(o.result.TextShape) > 0 { // trainers read both from one table
 		r.TextEmbeddingDType, r.TextEmbeddingShape = "float32", int64s(o.result.TextShape)

@@ -75,7 +75,8 @@ func (b begun) dead(here begun) bool {
 	if b.Host != here.Host || b.PID == here.PID && b.Start == here.Start {
 		return false
 	}
-	if errors.Is(syscall.Kill(b.PID, 0), syscall.ESRCH) {
+	p, err := os.FindProcess(b.PID)
+	if err != nil || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) {
 		return true
 	}
 	return b.Start != "" && startOf(b.PID) != b.Start

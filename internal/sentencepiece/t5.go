@@ -52,7 +52,12 @@ func (t *Tokenizer) VocabSize() int {
 // Encode returns the ids of text and the end id, at most maxLength in all: a longer text is cut so that the
 // end id still closes it. maxLength 0 means no limit. There is no padding; len(ids) is the attention mask.
 func (t *Tokenizer) Encode(text string, maxLength int) []int32 {
-	var ids []int32
+	ids, _ := t.EncodeCut(text, maxLength)
+	return ids
+}
+
+// EncodeCut is Encode, and says how many ids of the text were cut off.
+func (t *Tokenizer) EncodeCut(text string, maxLength int) (ids []int32, cut int) {
 	for text != "" {
 		before, id, after := t.nextAdded(text)
 		ids = append(ids, t.encode(before)...)
@@ -62,9 +67,10 @@ func (t *Tokenizer) Encode(text string, maxLength int) []int32 {
 		text = after
 	}
 	if maxLength > 0 && len(ids) >= maxLength {
+		cut = len(ids) - (maxLength - 1)
 		ids = ids[:maxLength-1]
 	}
-	return append(ids, t.model.eos)
+	return append(ids, t.model.eos), cut
 }
 
 // nextAdded splits text at its first added token; id is -1 where there is none.

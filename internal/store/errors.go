@@ -10,7 +10,7 @@ var (
 	// ErrConflict is what a *ConflictError is.
 	ErrConflict = errors.New("a different file is already there")
 	// ErrRemoved says that the output is not there any more, or another one in its place.
-	ErrRemoved = errors.New("the output directory was removed or replaced while it was in use")
+	ErrRemoved = errors.New("the output directory was removed, moved or replaced while it was in use")
 	// ErrChanged says that an object is not the one that was opened any more.
 	ErrChanged = errors.New("the file was replaced or removed while it was read")
 	// ErrLost says that another process may have taken over the lock of this one.

@@ -16,8 +16,8 @@ import (
 // Atomicity: under a name stands a whole object or none, at every moment and after every crash. Nobody sees a
 // part of one, in List or Stat either.
 //
-// Durability: an object is safe from a power cut when Put or Replace returns nil. Remove is not: the object may
-// be back.
+// Durability: an object is safe from a power cut when Put or Replace returns nil, or when a List of a store that may
+// write has shown it, whoever wrote it. Remove is not: the object may be back.
 //
 // Order: Open, Stat, Sizes and List see every Put, Replace and Remove that returned before they began, of any
 // process.

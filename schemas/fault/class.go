@@ -16,6 +16,8 @@ const (
 	ClassRetry
 	// ClassFatal: the job is wrong or cannot go on. It stops cleanly and can be resumed.
 	ClassFatal
+	// ClassDropped: the job's own rules leave the element out. It stands in the failures table and is no failure.
+	ClassDropped Class = -1
 )
 
 // String is the word written to the failures table.
@@ -27,6 +29,8 @@ func (c Class) String() string {
 		return "retry"
 	case ClassFatal:
 		return "fatal"
+	case ClassDropped:
+		return "dropped"
 	}
 	return "unknown"
 }

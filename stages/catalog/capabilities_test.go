@@ -11,9 +11,8 @@ import (
 // TestCapabilitiesFitTogether: what a stage says that it can, every caller can count on: fields that need each other
 // are there together, and they agree.
 func TestCapabilitiesFitTogether(t *testing.T) {
-	m := builtIn(t)
 	for _, s := range All() {
-		stage, err := s.New(m, least(t, s))
+		stage, err := s.New(modelOf(t, s), least(t, s))
 		if err != nil {
 			t.Fatal(err)
 		}

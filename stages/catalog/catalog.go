@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"latentbeam/stages"
+	"latentbeam/stages/clip"
 	"latentbeam/stages/diffuse"
 	"latentbeam/stages/exec"
 	"latentbeam/stages/guard"
@@ -19,6 +20,7 @@ func All() []stages.Spec {
 		vae.Encode(),
 		vae.Reference(),
 		vae.Image(),
+		clip.Spec(),
 		guard.Spec(),
 		video.Encode(),
 		video.Measure(),

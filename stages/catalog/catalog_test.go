@@ -2,13 +2,17 @@ package catalog
 
 import (
 	"errors"
+	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"latentbeam/internal/config"
 	"latentbeam/stages"
+	"latentbeam/stages/clip"
+	"latentbeam/stages/nn/nntest"
 	"latentbeam/testdata/tiny"
 )
 
@@ -19,13 +23,25 @@ var (
 		stages.ParamSeed, stages.ParamMedia, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames, stages.ParamFPS,
 		stages.ParamSteps, stages.ParamGuidanceScale, stages.ParamAes, stages.ParamFlow, stages.ParamCameraMotion,
 		stages.ParamReference, stages.ParamMaskStrategy, stages.ParamLoop, stages.ParamConditionFrameLength,
-		stages.ParamConditionFrameEdit, stages.ParamGuidanceScale2, stages.ParamNoise}
+		stages.ParamConditionFrameEdit, stages.ParamGuidanceScale2, stages.ParamNoise, stages.ParamCut}
 	name = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 )
 
-func builtIn(t *testing.T) *stages.Model {
+// modelOf is the built-in model, or for a stage that it has nothing for the smallest one.
+func modelOf(t *testing.T, s stages.Spec) *stages.Model {
 	t.Helper()
-	m, err := stages.EmbeddedModel("tiny", tiny.Files())
+	name, files := "tiny", fs.FS(tiny.Files())
+	if s.Name == "embed_image" {
+		config := []byte(`{"model_type": "clip_vision_model", "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2,
+			"num_attention_heads": 2, "image_size": 28, "patch_size": 14, "hidden_act": "gelu"}`)
+		cfg, err := clip.ParseConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = fstest.MapFS{"image_encoder/config.json": &fstest.MapFile{Data: config},
+			"image_encoder/model.safetensors": &fstest.MapFile{Data: nntest.FileBytes(t, nntest.Shapes(t, cfg, clip.Load))}}
+	}
+	m, err := stages.EmbeddedModel(name, files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,9 +95,8 @@ func least(t *testing.T, s stages.Spec) stages.Options {
 
 // TestEveryStageOpens with the built-in model and as few options as can be, and says what it is.
 func TestEveryStageOpens(t *testing.T) {
-	m := builtIn(t)
 	for _, s := range All() {
-		stage, err := s.New(m, least(t, s))
+		stage, err := s.New(modelOf(t, s), least(t, s))
 		if err != nil {
 			t.Errorf("%s: %v", s.Name, err)
 			continue
@@ -89,7 +104,7 @@ func TestEveryStageOpens(t *testing.T) {
 		if weights := stage.Capabilities().Loading != nil; weights != (stage.Digest() != "") {
 			t.Errorf("%s: it has weights: %v, and the digest %q", s.Name, weights, stage.Digest())
 		}
-		again, err := s.New(m, least(t, s))
+		again, err := s.New(modelOf(t, s), least(t, s))
 		if err != nil || again.Digest() != stage.Digest() {
 			t.Errorf("%s: the digest changes: %q, %q, %v", s.Name, stage.Digest(), again.Digest(), err)
 		}
@@ -98,7 +113,6 @@ func TestEveryStageOpens(t *testing.T) {
 
 // TestOptionsAreStrict: an unknown key and a wrong type are errors with their line, in every stage.
 func TestOptionsAreStrict(t *testing.T) {
-	m := builtIn(t)
 	for _, s := range All() {
 		if s.Name == "measure_shapes" {
 			continue // it has no options; the job refuses any
@@ -111,7 +125,7 @@ func TestOptionsAreStrict(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = s.New(m, o.Decode)
+			_, err = s.New(modelOf(t, s), o.Decode)
 			var located *config.Error
 			if !errors.As(err, &located) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s with %q: %v, want an error at %s", s.Name, text, err, want)
@@ -122,7 +136,6 @@ func TestOptionsAreStrict(t *testing.T) {
 
 // TestOptionsOfOneStage are checked when it is opened.
 func TestOptionsOfOneStage(t *testing.T) {
-	m := builtIn(t)
 	for _, c := range []struct{ stage, options, want string }{
 		{"encode_text", "clean: false", ""},
 		{"denoise", "sequence_parallel: auto", ""},
@@ -138,6 +151,8 @@ func TestOptionsOfOneStage(t *testing.T) {
 		{"denoise", "cfg_channel: 5", "cfg_channel is 5: give 1 to 4"},
 		{"decode_vae", "micro_batch_size: 1", ""},
 		{"decode_vae", "micro_batch_size: 0", "micro_batch_size is 0: give 1 or more frames"},
+		{"encode_image", "frames: all", ""},
+		{"encode_image", "frames: two", `frames is "two": give first or all`},
 		{"guard", "reject: [nan, black, frozen]", ""},
 		{"guard", "reject: []", ""},
 		{"guard", "reject: [blur]", `reject names "blur"; there are nan, black and frozen`},
@@ -155,7 +170,7 @@ func TestOptionsOfOneStage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = spec.New(m, o.Decode)
+		_, err = spec.New(modelOf(t, spec), o.Decode)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s {%s}: %v, want %q", c.stage, c.options, err, c.want)
 		}

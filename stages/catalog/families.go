@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"latentbeam/stages/clip"
 	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/osplan"
@@ -24,6 +25,7 @@ func Families() []nn.Family {
 		vae.Family(),
 		wan.Family(),
 		osplan.Family(),
+		clip.Family(),
 	}
 }
 

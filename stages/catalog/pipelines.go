@@ -74,6 +74,9 @@ func StagesOf(index stages.Index, input stages.Kind) ([]string, error) {
 	case index.ClassName == wan.ImageName:
 		images = []string{"encode_image: {frames: all}"}
 	}
+	if e := index.ImageEncoder; index.ClassName == wan.ImageName && len(e) > 0 && e[0] != nil {
+		images = append(images, "embed_image")
+	}
 	last := []string{"decode_vae", "encode_video"}
 	switch input {
 	case stages.KindMedia:

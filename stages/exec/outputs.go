@@ -29,11 +29,7 @@ const outputPoster = "poster"
 // result takes what the program made of a row. An error is the row's.
 func (x *exchange) result(e *stages.Element, a answer) error {
 	if len(a.Readings) > 0 {
-		e.Readings = maps.Clone(e.Readings)
-		if e.Readings == nil {
-			e.Readings = map[string]string{}
-		}
-		maps.Copy(e.Readings, a.Readings)
+		e.Read(a.Readings)
 	}
 	for kind := range a.Outputs {
 		if kind != x.opts.Gives && (kind != outputPoster || x.opts.Gives != string(stages.KindVideo)) {

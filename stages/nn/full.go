@@ -90,8 +90,8 @@ func (p Pattern) mask(row int) *sequence.Mask {
 	return &p.Masks[row]
 }
 
-// attendKeys computes the attention of queries q (L, H, D), the first of which is token first, to the keys and values kv
-// (N, 2, H, D) of their sub-sequences that a mask, which may be nil, lets through: out (L, H, D).
+// attendKeys computes the attention of queries q (L, H, D) to the keys and values kv (N, 2, H, D) of their
+// sub-sequences. The first query is token first. A mask hides keys; nil hides none. The result is out (L, H, D).
 func attendKeys(be kernels.Backend, out, q, kv kernels.Tensor, first int, mask *sequence.Mask, skip sequence.Skip) {
 	queries := sequence.Range{Lo: first, Hi: first + q.Dim(0)}
 	for way := range max(1, skip.Ways) {

@@ -31,6 +31,9 @@ func (l Linear) Forward(be kernels.Backend, x kernels.Tensor, act kernels.UnaryO
 	return y
 }
 
+// Into writes x W^T + b to y: x (..., in), y (..., out).
+func (l Linear) Into(be kernels.Backend, y, x kernels.Tensor) { l.linear(be, y, x, kernels.Epilogue{}) }
+
 // ForwardGated returns gate * (x W^T + b), of x's type: x (..., in), gate (..., out) -> (..., out).
 func (l Linear) ForwardGated(be kernels.Backend, x, gate kernels.Tensor) kernels.Tensor {
 	y := be.Alloc(x.DType, gate.Shape...)

@@ -185,12 +185,17 @@ const maxPositions = 1 << 12
 func (d *denoiser) Describe() diffuse.Description {
 	return diffuse.Description{Name: "Open-Sora-Plan", Channels: d.InChannels, OutChannels: d.OutChannels, Patch: d.patch(),
 		Hidden: d.Hidden(), Heads: d.Heads, Blocks: d.Layers, Sums: 3, Full: true, Scored: d.scored(), DType: d.DType,
-		TextWidth: d.TextWidth, TextTokens: textTokens, Options: d.options, Recipe: d.recipe, LatentScale: latentScale,
+		TextWidth: d.TextWidth, TextTokens: textTokens, Options: d.options, Recipe: d.recipe, LatentScale: d.latentScale(),
 		NoNegative: NegativePrompt, Published: d.published(), Box: d.box}
 }
 
-// latentScale is what the autoencoders of both versions multiply latents by.
-const latentScale = 0.18215
+// latentScale is what latents were multiplied by after the autoencoder. WF-VAE, of version 1.3, does that itself.
+func (d *denoiser) latentScale() float64 {
+	if d.Sparse {
+		return 1
+	}
+	return 0.18215
+}
 
 // scored is the part of the pairs of tokens that attention scores, on average over the blocks.
 func (d *denoiser) scored() float64 {

@@ -143,3 +143,39 @@ func TestOnAnySet(t *testing.T) {
 		})
 	}
 }
+
+// TestGrid is the case of the project's documents: latents of 24x60x80, those of 93 frames of 480x640, in which a smaller
+// video lies whose padding is masked. Its network is narrower. Any number of ranks has one digest, of both versions.
+func TestGrid(t *testing.T) {
+	if testing.Short() {
+		t.Skip("28,800 tokens")
+	}
+	net := `{"num_attention_heads": 5, "attention_head_dim": 6, "cross_attention_dim": 30, "attention_bias": true, "patch_size": 2,
+		"patch_size_t": 1, "activation_fn": "gelu-approximate", "norm_elementwise_affine": false, "norm_eps": 1e-6,
+		"caption_channels": 10, "in_channels": 4, "out_channels": 4, `
+	for version, cfg := range map[string]string{
+		"1.2": net + `"_class_name": "OpenSoraT2V", "num_layers": 1, "norm_type": "ada_norm_single", "use_rope": true,
+			"interpolation_scale_t": 1, "interpolation_scale_h": 1, "interpolation_scale_w": 1}`,
+		"1.3": net + `"_class_name": "OpenSoraT2V_v1_3", "num_layers": 4, "sparse1d": true, "sparse_n": 4}`,
+	} {
+		var want string
+		for _, ranks := range []int{1, 2, 3, 4, 5, 8} {
+			s := stageOf(t, []byte(cfg), fmt.Sprintf("{padded_box: [24, 60, 80], sequence_parallel: %d}", ranks))
+			batch := batchOf(1, 37, 208, 272, 1) // latents of 10x26x34
+			batch[0].Row.NumInferenceSteps = 1
+			if err := s.Check(&batch[0].Row); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Capabilities().Spread.Run(t.Context(), setOf(sequence.Equal(ranks)), batch); err != nil {
+				t.Fatal(err)
+			}
+			got := digests(t, batch)[0]
+			if t.Logf("%s on %d ranks: %s", version, ranks, got); want == "" {
+				want = got
+			}
+			if got != want || fmt.Sprint(batch[0].Latents.Shape) != "[4 10 26 34]" {
+				t.Errorf("%s on %d ranks: latents %v with other bytes", version, ranks, batch[0].Latents.Shape)
+			}
+		}
+	}
+}

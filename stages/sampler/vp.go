@@ -49,8 +49,8 @@ func VP(c VPConfig) (Recipe, error) {
 	return Recipe{NumInferenceSteps: 100, GuidanceScale: 7.5, vp: c}, nil
 }
 
-// zeroLast is the last timestep but that of noise alone whose sigma is below the largest one, 4096, which stands for the
-// infinite one of rescaled betas.
+// zeroLast is the last timestep with a sigma below the largest one, except the one of pure noise. The largest sigma,
+// 4096, stands for the infinite one of rescaled betas.
 const zeroLast = 995
 
 // check refuses numbers of steps.

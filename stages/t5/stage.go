@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 
 	"latentbeam/internal/sentencepiece"
 	"latentbeam/kernels"
@@ -207,6 +208,10 @@ type prompts struct {
 	known map[string]int        // numbers of ids by their content
 }
 
+// readingCut is the reading that says how many tokens of a prompt lie beyond max_sequence_length; rows without such tokens
+// have none.
+const readingCut = "truncated_tokens"
+
 // add takes one more text.
 func (b *prompts) add(ids []int32) {
 	name := fmt.Sprint(ids)
@@ -224,11 +229,18 @@ func (s *stage) tokenize(batch []*stages.Element) (b prompts, err error) {
 		if b.clips[i], err = segments(&e.Row); err != nil {
 			return b, err // Check has refused such a row
 		}
+		cut := 0
 		for _, c := range b.clips[i] {
-			b.add(s.tokens(s.template.wrap(withScores(s.scores, c.Text, &e.Row)), e))
+			ids, n := s.tokens(s.template.wrap(withScores(s.scores, c.Text, &e.Row)), e)
+			b.add(ids)
+			cut += n
+		}
+		if cut > 0 {
+			e.Read(map[string]string{readingCut: strconv.Itoa(cut)})
 		}
 		if e.Row.NegativePrompt != "" {
-			b.add(s.tokens(s.negative(&e.Row), e))
+			ids, _ := s.tokens(s.negative(&e.Row), e)
+			b.add(ids)
 		}
 	}
 	return b, nil
@@ -265,9 +277,10 @@ func (s *stage) negative(row *schemas.PromptRow) string {
 	return row.NegativePrompt
 }
 
-func (s *stage) tokens(prompt string, e *stages.Element) []int32 {
+// tokens returns the ids of a prompt, and how many were cut off.
+func (s *stage) tokens(prompt string, e *stages.Element) ([]int32, int) {
 	if s.clean {
 		prompt = s.template.cleaner(s.Config.kin())(prompt)
 	}
-	return s.tok.Encode(prompt, e.Row.MaxSequenceLength)
+	return s.tok.EncodeCut(prompt, e.Row.MaxSequenceLength)
 }

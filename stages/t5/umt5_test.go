@@ -5,9 +5,11 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -84,6 +86,10 @@ func TestUMT5Stage(t *testing.T) {
 	if n := len(want[2]); n != 512 || want[2][511] != 1 || want[2][510] < 4 || want[2][510] > 259 {
 		t.Errorf("a long prompt has %d tokens, which end in %v: want 512 of bytes and 1", n, want[2][n-4:])
 	}
+	cut := map[string]string{readingCut: strconv.Itoa(len(s.tok.Encode(long.Prompt, 0)) - 512)}
+	if got := batch[1].Readings; !maps.Equal(got, cut) || batch[0].Readings != nil {
+		t.Errorf("the long prompt has the readings %v, want %v; the short one %v", got, cut, batch[0].Readings)
+	}
 	e := nntest.Loaded(t, be, cfg, Load, nntest.Encode(t, tensorsOf(t, cfg)))
 	rows := encode(t, be, e, want)
 	if got := texts(batch); !slices.EqualFunc(got, rows, slices.Equal) {
@@ -101,6 +107,9 @@ func TestUMT5Stage(t *testing.T) {
 		}
 		if !slices.EqualFunc(texts(again), rows, slices.Equal) {
 			t.Errorf("%d by %d devices give other embeddings", grid[0], grid[1])
+		}
+		if got := again[1].Readings; !maps.Equal(got, cut) {
+			t.Errorf("%d by %d devices give the readings %v", grid[0], grid[1], got)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (c Config) groupOf() (latents, frames int, err error) {
 // framesOf returns how many frames the last length latent frames of a clip of frames are made of.
 func (c Config) framesOf(length, frames int) (int, error) {
 	if a, ok := c.arch.(*CausalConfig); ok {
-		return a.framesOf(length)
+		return a.FramesOf(length)
 	}
 	latents, group, err := c.groupOf()
 	if err != nil {

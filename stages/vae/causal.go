@@ -6,31 +6,44 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/vae/causal"
+	"latentbeam/stages/vae/posterior"
 )
 
-// causal is the autoencoder of Open-Sora 1.3 (OpenSoraVAE_V1_3): one causal 3D network over groups of 17
-// frames, after MAGVIT-v2 (arXiv:2310.05737).
-type causal struct {
+// CausalConfig is the configuration of the autoencoder of Open-Sora 1.3.
+type CausalConfig struct{ causal.OpenSora }
+
+func newCausalConfig() *CausalConfig { return &CausalConfig{*causal.NewOpenSora()} }
+
+func (c *CausalConfig) validate() error { return c.Validate() }
+
+func (c *CausalConfig) latents(frames, height, width int) ([]int, error) {
+	return c.Latents(frames, height, width)
+}
+
+func (c *CausalConfig) downscale() int { return c.Downscale() }
+func (c *CausalConfig) scale() float64 { return 1 }
+
+// grouped is the autoencoder of Open-Sora 1.3, which takes groups of 17 frames.
+type grouped struct {
 	*CausalConfig
-	dt      kernels.DType
-	encoder causalEncoder
-	decoder causalDecoder
+	dt    kernels.DType
+	model *causal.OpenSoraModel
 }
 
 func (c *CausalConfig) load(w *nn.Weights, dt kernels.DType) network {
-	return &causal{CausalConfig: c, dt: dt, encoder: loadCausalEncoder(w.Sub("encoder"), &c.Encoder),
-		decoder: loadCausalDecoder(w.Sub("decoder"), &c.Decoder)}
+	return &grouped{CausalConfig: c, dt: dt, model: causal.LoadOpenSora(w, &c.OpenSora)}
 }
 
 // decode decodes group by group. With overlap the last frame of a group waits for the first of the next, and
 // their mean is the frame.
-func (m *causal) decode(be kernels.Backend, z *stages.Array, frames, _ int, emit func([]float32)) error {
+func (m *grouped) decode(be kernels.Backend, z *stages.Array, frames, _ int, emit func([]float32)) error {
 	z = framesLast(z) // (T', h, w, z)
 	t, h, w, c := z.Shape[0], z.Shape[1], z.Shape[2], z.Shape[3]
 	for i, v := range z.Data {
-		z.Data[i] = m.restore(v, i%c, i/(h*w*c))
+		z.Data[i] = m.Restore(m.dt, v, i%c, i/(h*w*c))
 	}
-	per := min(t, m.groupLatents(m.MicroFrameSize))
+	per := min(t, m.GroupLatents(m.MicroFrameSize))
 	n := min(frames, m.MicroFrameSize)
 	size := h * m.downscale() * w * m.downscale() * m.Decoder.OutCh
 	pixels := make([]float32, n*size)
@@ -63,54 +76,54 @@ func meet(dt kernels.DType, last, first []float32) {
 }
 
 // decodeOne computes the pixels (n, H, W, 3) of the latents (t, h, w, z) of one group.
-func (m *causal) decodeOne(be kernels.Backend, pixels, latents []float32, t, h, w int) error {
+func (m *grouped) decodeOne(be kernels.Backend, pixels, latents []float32, t, h, w int) error {
 	defer be.Scope()()
 	z := be.Alloc(m.dt, 1, t, h, w, m.Decoder.ZChannels) // (1, T', h, w, z)
 	be.Upload(z, latents)
-	return be.Download(pixels, m.decoder.forward(be, z))
+	return be.Download(pixels, m.model.DecodeGroup(be, z))
 }
 
 // encode encodes group by group; with overlap a group begins with the last frame of the one before.
-func (m *causal) encode(be kernels.Backend, c clip, _ int, draw Noise) (*stages.Array, error) {
+func (m *grouped) encode(be kernels.Backend, c clip, _ int, draw Noise) (*stages.Array, error) {
 	shape, err := m.latents(c.frames, c.height, c.width)
 	if err != nil {
 		return nil, err
 	}
 	ch, t, h, w := shape[0], shape[1], shape[2], shape[3]
-	p := posterior{dt: m.dt, frames: t, height: h, width: w, channels: ch, draw: draw, step: videoNoise}
+	p := posterior.Posterior{DType: m.dt, Frames: t, Height: h, Width: w, Channels: ch, Draw: draw, Step: posterior.VideoNoise}
 	out := stages.NewArray(t, h, w, ch) // (T', h, w, z)
 	n := min(c.frames, m.MicroFrameSize)
-	per := m.groupLatents(n)
+	per := m.GroupLatents(n)
 	pixels := make([]float32, n*c.height*c.width*m.Encoder.InChannels)
 	moments := make([]float32, per*h*w*2*ch)
 	for group := range t / per {
-		if err := c.pixels(pixels, group*m.stride(), n); err != nil {
+		if err := c.pixels(pixels, group*m.Stride(), n); err != nil {
 			return nil, err
 		}
 		if err := m.encodeOne(be, moments, pixels, n, c.height, c.width); err != nil {
 			return nil, err
 		}
-		p.sample(out.Data[group*per*h*w*ch:], moments, group*per, per)
+		p.Sample(out.Data[group*per*h*w*ch:], moments, group*per, per)
 	}
 	for i, v := range out.Data {
-		out.Data[i] = m.normalize(v, i%ch, i/(h*w*ch))
+		out.Data[i] = m.Normalize(m.dt, v, i%ch, i/(h*w*ch))
 	}
 	return channelsFirst(out), nil
 }
 
 // encodeOne computes the moments (T', h, w, 2z) of the pixels (n, H, W, 3) of one group.
-func (m *causal) encodeOne(be kernels.Backend, moments, pixels []float32, n, height, width int) error {
+func (m *grouped) encodeOne(be kernels.Backend, moments, pixels []float32, n, height, width int) error {
 	defer be.Scope()()
 	x := be.Alloc(m.dt, 1, n, height, width, m.Encoder.InChannels) // (1, T, H, W, 3)
 	be.Upload(x, pixels)
-	return be.Download(moments, m.encoder.forward(be, x))
+	return be.Download(moments, m.model.EncodeGroup(be, x))
 }
 
-func (m *causal) decodeGroup(be kernels.Backend, frames, height, width, _ int) {
-	t := m.groupLatents(min(frames, m.MicroFrameSize))
-	m.decoder.forward(be, be.Alloc(m.dt, 1, t, height/m.downscale(), width/m.downscale(), m.Decoder.ZChannels))
+func (m *grouped) decodeGroup(be kernels.Backend, frames, height, width, _ int) {
+	t := m.GroupLatents(min(frames, m.MicroFrameSize))
+	m.model.DecodeGroup(be, be.Alloc(m.dt, 1, t, height/m.downscale(), width/m.downscale(), m.Decoder.ZChannels))
 }
 
-func (m *causal) encodeGroup(be kernels.Backend, frames, height, width, _ int) {
-	m.encoder.forward(be, be.Alloc(m.dt, 1, min(frames, m.MicroFrameSize), height, width, m.Encoder.InChannels))
+func (m *grouped) encodeGroup(be kernels.Backend, frames, height, width, _ int) {
+	m.model.EncodeGroup(be, be.Alloc(m.dt, 1, min(frames, m.MicroFrameSize), height, width, m.Encoder.InChannels))
 }

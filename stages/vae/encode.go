@@ -36,7 +36,7 @@ func Encode() stages.Spec {
 		Out:     stages.KindLatents,
 		Version: 2,
 		Params: []stages.Param{stages.ParamMedia, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames,
-			stages.ParamFPS},
+			stages.ParamFPS, stages.ParamCut},
 		New: openEncoder,
 	}
 }
@@ -73,7 +73,9 @@ type encodeStage struct {
 
 // Capabilities says what the encoder can do beyond Run.
 func (s *encodeStage) Capabilities() stages.Capabilities {
-	return stages.Capabilities{Params: s.Params(), Loading: s.Loading()}
+	return stages.Capabilities{Params: s.Params(), Loading: s.Loading(), LatentShape: func(row *schemas.PromptRow) ([]int, error) {
+		return s.Config.LatentShape(row.NumFrames, row.Height, row.Width)
+	}}
 }
 
 // Params are those that Spec cannot know of: samples depend on the seed.
@@ -138,6 +140,14 @@ func localMedia(ctx context.Context, at string) (location.Local, error) {
 	return file, err
 }
 
+// openFrames opens what a row says of its media.
+func openFrames(ctx context.Context, path string, row *schemas.PromptRow) (*media.Frames, error) {
+	if row.Cut != nil {
+		return media.OpenCut(ctx, path, row.NumFrames, row.FPS, row.Height, row.Width, *row.Cut)
+	}
+	return media.OpenFrames(ctx, path, row.NumFrames, row.FPS, row.Height, row.Width)
+}
+
 // encode gives one element its latents.
 func (s *encodeStage) encode(
 	ctx context.Context, dev kernels.Backend, model *Model, e *stages.Element,
@@ -148,7 +158,7 @@ func (s *encodeStage) encode(
 		return err
 	}
 	defer file.Release()
-	frames, err := media.OpenFrames(ctx, file.Path, row.NumFrames, row.FPS, row.Height, row.Width)
+	frames, err := openFrames(ctx, file.Path, row)
 	if err != nil {
 		return &mediaError{err}
 	}

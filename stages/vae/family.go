@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"latentbeam/stages/nn"
+	"latentbeam/stages/vae/wan"
 	"latentbeam/stages/vae/wf"
 )
 
@@ -14,7 +15,7 @@ import (
 func Family() nn.Family {
 	return nn.Family{
 		Component: "vae",
-		Layouts:   []nn.Layout{originalWan},
+		Layouts:   []nn.Layout{wan.Original},
 		Guess:     guess,
 		Load:      nn.Loader(ParseConfig, Load, title),
 	}
@@ -47,22 +48,23 @@ func title(c Config) string {
 // guess tells the architecture by the names of its first layers. Those of Open-Sora have one published size;
 // of a 2D autoencoder the channels are in the shapes.
 func guess(s nn.Shapes) ([]byte, error) {
+	const most = 1 << 14 // channels, far beyond any autoencoder
 	switch {
 	case s.Has("spatial_vae.module.encoder.conv_in.weight"):
 		c := map[string]any{"model_type": "VideoAutoencoderPipeline"}
 		if n := s.Dim("shift", 1); n > 0 { // the values are in the file
-			c["shift"], c["scale"] = slices.Repeat([]int{0}, min(n, maxChannels)), slices.Repeat([]int{1}, min(n, maxChannels))
+			c["shift"], c["scale"] = slices.Repeat([]int{0}, min(n, most)), slices.Repeat([]int{1}, min(n, most))
 		}
 		return json.Marshal(c)
 	case s.Has("decoder.conv_out.conv.weight") && s.Has("encoder.mid.attn_1.q.conv.weight"):
 		return nil, errors.New("the autoencoder is a CausalVAEModel of Open-Sora-Plan; its tensors do not tell all of its layers: " +
 			"put the config.json that it was published with beside it")
 	case s.Has("decoder.connect_l2.0.conv1.conv.weight"):
-		return guessWF(s)
+		return wf.Guess(s)
 	case s.Has("encoder.conv_in.conv.weight") && s.Has("encoder.down.0.block.0.norm1.weight"):
 		return json.Marshal(map[string]any{"model_type": "OpenSoraVAE_V1_3_Pipline"})
 	case s.Has("encoder.conv_in.weight") && s.Has("encoder.norm_out.gamma"):
-		return guessWan(s)
+		return wan.Guess(s)
 	case !s.Has("encoder.conv_in.weight") || !s.Has("encoder.down_blocks.0.resnets.0.conv1.weight"):
 		return nil, nil
 	}
@@ -76,25 +78,4 @@ func guess(s nn.Shapes) ([]byte, error) {
 		"in_channels":      s.Dim("encoder.conv_in.weight", 1), "out_channels": s.Dim("decoder.conv_out.weight", 0),
 		"latent_channels": s.Dim("decoder.conv_in.weight", 1), // also of a file with quant_conv
 	})
-}
-
-// guessWF makes the config.json of a WFVAEModel. The interpolation, scale and shift are in no tensor: they are known of
-// the published model of 8 channels alone.
-func guessWF(s nn.Shapes) ([]byte, error) {
-	c := wf.NewPublished()
-	if n := s.Dim("decoder.conv_in.conv.weight", 1); n != c.LatentDim {
-		return nil, fmt.Errorf("the autoencoder is a WFVAEModel of %d latent channels, only that of %d is known without one: "+
-			"put the config.json that it was published with beside it", n, c.LatentDim)
-	}
-	c.BaseChannels = s.Dim("encoder.down1.0.weight", 0)
-	c.EncoderEnergyFlow, c.DecoderEnergyFlow = s.Dim("encoder.connect_l1.weight", 0), c.BaseChannels
-	for c.EncoderBlocks = 0; s.Has(fmt.Sprintf("encoder.down1.%d.conv1.weight", c.EncoderBlocks+1)); c.EncoderBlocks++ {
-	}
-	c.DecoderBlocks = s.Count("decoder.up2.%d.conv1.conv.weight")
-	c.ConnectBlocks = s.Count("decoder.connect_l1.%d.conv1.conv.weight")
-	c.UseAttention = s.Has("encoder.mid.1.q.conv.weight")
-	return json.Marshal(struct {
-		ClassName string `json:"_class_name"`
-		*wf.Config
-	}{"WFVAEModel", c})
 }

@@ -14,6 +14,7 @@ import (
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
+	"latentbeam/stages/vae/posterior"
 )
 
 // tolerance against the reference in fp32, absolute on values of some units.
@@ -127,8 +128,8 @@ func (c goldenCase) hashedNoise() Noise {
 	frame := slices.Clone(c.LatentsShape)
 	frame[0], frame[1] = 4, c.XShape[1] // of the 2D autoencoder
 	noise := map[uint32][]float32{
-		frameNoise: nntest.Hash("noise.frames", 1.7, frame...),
-		videoNoise: nntest.Hash("noise.video", 1.7, c.LatentsShape...),
+		posterior.FrameNoise: nntest.Hash("noise.frames", 1.7, frame...),
+		posterior.VideoNoise: nntest.Hash("noise.video", 1.7, c.LatentsShape...),
 	}
 	return func(dst []float32, step uint32, offset uint64) { copy(dst, noise[step][offset:]) }
 }

@@ -4,24 +4,34 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
+	klvae "latentbeam/stages/vae/kl"
+	"latentbeam/stages/vae/posterior"
 )
 
 // openSoraScale times a latent of the 2D autoencoder is what Open-Sora's denoisers and temporal
 // autoencoders see, whatever its config.json says.
 const openSoraScale = 0.18215
 
+// KLConfig is the configuration of an AutoencoderKL.
+type KLConfig struct{ klvae.Config }
+
+func newKLConfig() KLConfig { return KLConfig{klvae.New()} }
+
+func (c *KLConfig) validate() error { return c.Validate() }
+
+func (c *KLConfig) downscale() int { return c.Downscale() }
+
 // kl is AutoencoderKL, which takes a video frame by frame.
 type kl struct {
 	*KLConfig
-	dt      kernels.DType
-	encoder klEncoder
-	decoder klDecoder
+	dt    kernels.DType
+	model *klvae.Model
 }
 
 func (c *KLConfig) load(w *nn.Weights, dt kernels.DType) network { return loadKL(w, c, dt) }
 
 func loadKL(w *nn.Weights, c *KLConfig, dt kernels.DType) *kl {
-	return &kl{KLConfig: c, dt: dt, encoder: loadKLEncoder(w, c), decoder: loadKLDecoder(w, c)}
+	return &kl{KLConfig: c, dt: dt, model: klvae.Load(w, &c.Config)}
 }
 
 func (c *KLConfig) latents(frames, height, width int) ([]int, error) {
@@ -58,7 +68,7 @@ func (m *kl) decodeSome(be kernels.Backend, pixels, latents []float32, n, h, w i
 	defer be.Scope()()
 	z := be.Alloc(m.dt, n, h, w, m.LatentChannels) // (n, h, w, c)
 	be.Upload(z, latents)
-	return be.Download(pixels, m.decoder.forward(be, z))
+	return be.Download(pixels, m.model.Decode(be, z))
 }
 
 // encode draws the latents of every frame.
@@ -73,22 +83,22 @@ func (m *kl) encode(be kernels.Backend, c clip, micro int, draw Noise) (*stages.
 // encodeFrames returns the latents (T, h, w, c) of a clip, not yet scaled.
 func (m *kl) encodeFrames(be kernels.Backend, c clip, micro int, draw Noise) (*stages.Array, error) {
 	d := m.downscale()
-	p := posterior{dt: m.dt, frames: c.frames, height: c.height / d, width: c.width / d,
-		channels: m.LatentChannels, draw: draw, step: frameNoise}
-	out := stages.NewArray(c.frames, p.height, p.width, p.channels) // (T, h, w, c)
+	p := posterior.Posterior{DType: m.dt, Frames: c.frames, Height: c.height / d, Width: c.width / d,
+		Channels: m.LatentChannels, Draw: draw, Step: posterior.FrameNoise}
+	out := stages.NewArray(c.frames, p.Height, p.Width, p.Channels) // (T, h, w, c)
 	pixels := make([]float32, min(micro, c.frames)*c.height*c.width*m.InChannels)
-	moments := make([]float32, min(micro, c.frames)*p.height*p.width*2*p.channels)
+	moments := make([]float32, min(micro, c.frames)*p.Height*p.Width*2*p.Channels)
 	for first := 0; first < c.frames; first += micro {
 		n := min(micro, c.frames-first)
 		x := pixels[:n*c.height*c.width*m.InChannels]
 		if err := c.pixels(x, first, n); err != nil {
 			return nil, err
 		}
-		mo := moments[:n*p.height*p.width*2*p.channels]
+		mo := moments[:n*p.Height*p.Width*2*p.Channels]
 		if err := m.encodeSome(be, mo, x, n, c.height, c.width); err != nil {
 			return nil, err
 		}
-		p.sample(out.Data[first*p.height*p.width*p.channels:], mo, first, n)
+		p.Sample(out.Data[first*p.Height*p.Width*p.Channels:], mo, first, n)
 	}
 	return out, nil
 }
@@ -98,14 +108,14 @@ func (m *kl) encodeSome(be kernels.Backend, moments, pixels []float32, n, height
 	defer be.Scope()()
 	x := be.Alloc(m.dt, n, height, width, m.InChannels) // (n, H, W, 3)
 	be.Upload(x, pixels)
-	return be.Download(moments, m.encoder.forward(be, x))
+	return be.Download(moments, m.model.Encode(be, x))
 }
 
 func (m *kl) decodeGroup(be kernels.Backend, frames, height, width, micro int) {
 	d := m.downscale()
-	m.decoder.forward(be, be.Alloc(m.dt, min(frames, micro), height/d, width/d, m.LatentChannels))
+	m.model.Decode(be, be.Alloc(m.dt, min(frames, micro), height/d, width/d, m.LatentChannels))
 }
 
 func (m *kl) encodeGroup(be kernels.Backend, frames, height, width, micro int) {
-	m.encoder.forward(be, be.Alloc(m.dt, min(frames, micro), height, width, m.InChannels))
+	m.model.Encode(be, be.Alloc(m.dt, min(frames, micro), height, width, m.InChannels))
 }

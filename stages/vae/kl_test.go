@@ -13,6 +13,7 @@ import (
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
+	klvae "latentbeam/stages/vae/kl"
 )
 
 // klCase is a case of vae.json: AutoencoderKL of diffusers alone, its latents as they are.
@@ -99,7 +100,7 @@ func TestTiny(t *testing.T) {
 
 // oldName returns the name that files written before diffusers 0.15 give a tensor.
 func oldName(name string) string {
-	for today, old := range spellings {
+	for today, old := range klvae.Spellings {
 		name = strings.Replace(name, ".attentions.0."+today+".", ".attentions.0."+old+".", 1)
 	}
 	return name

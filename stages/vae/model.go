@@ -7,7 +7,11 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/vae/posterior"
 )
+
+// Noise draws the standard normals of latents; see posterior.Noise.
+type Noise = posterior.Noise
 
 // Model is a loaded autoencoder. It is read-only and may serve any backend of its device.
 type Model struct {

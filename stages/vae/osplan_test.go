@@ -19,7 +19,7 @@ import (
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/sequence"
-	causalvae "latentbeam/stages/vae/causal"
+	"latentbeam/stages/vae/causal"
 	"latentbeam/stages/vae/wf"
 )
 
@@ -209,7 +209,7 @@ func setOf(speeds []float64) *stages.Set {
 }
 
 // publishedPlan are the config.json of the autoencoders of Open-Sora-Plan 1.3 and 1.2.
-func publishedPlan(t *testing.T) (wavelets, causal string) {
+func publishedPlan(t *testing.T) (wavelets, groups string) {
 	t.Helper()
 	text := func(class string, c any) string {
 		data, err := json.Marshal(c)
@@ -218,13 +218,13 @@ func publishedPlan(t *testing.T) (wavelets, causal string) {
 		}
 		return fmt.Sprintf(`{"_class_name": %q, %s`, class, data[1:])
 	}
-	return text("WFVAEModel", wf.NewPublished()), text("CausalVAEModel", causalvae.NewPublished())
+	return text("WFVAEModel", wf.NewPublished()), text("CausalVAEModel", causal.NewPublished())
 }
 
 // TestPlanPublished: the published sizes have as many tensors and parameters as the reference's modules. What does not fit
 // is named, the filters of the Haar transforms are passed over.
 func TestPlanPublished(t *testing.T) {
-	wavelets, causal := publishedPlan(t)
+	wavelets, groups := publishedPlan(t)
 	for _, c := range []struct {
 		config, title       string
 		tensors, parameters int
@@ -236,7 +236,7 @@ func TestPlanPublished(t *testing.T) {
 			"encoder.mid.0.nin_shortcut.conv.weight": {512, 320, 1, 1, 1}, "decoder.up2.2.conv.conv.weight": {512, 512, 3, 3, 3},
 			"decoder.up1.2.conv.weight": {256, 256, 3, 3}, "decoder.connect_l1.2.weight": {12, 128, 3, 3},
 			"encoder.norm_out.norm.bias": {512}}, "decoder.inverse_wavelet_tranform_l2.gh_v"},
-		{causal, "autoencoder of Open-Sora-Plan 1.2 (causal 3D)", 248, 239_189_991, map[string][]int{
+		{groups, "autoencoder of Open-Sora-Plan 1.2 (causal 3D)", 248, 239_189_991, map[string][]int{
 			"encoder.conv_in.weight": {128, 3, 3, 3}, "encoder.down.0.downsample.conv.weight": {128, 128, 3, 3},
 			"encoder.down.1.downsample.conv.conv.weight": {256, 256, 3, 3, 3}, "decoder.up.1.upsample.conv.conv.weight": {256, 256, 1, 3, 3},
 			"decoder.mid.attn_1.proj_out.conv.weight": {512, 512, 1, 1, 1}, "quant_conv.conv.weight": {8, 8, 1, 1, 1}}, "loss.logvar"},
@@ -288,11 +288,11 @@ func TestPlanPublished(t *testing.T) {
 
 // TestPlanMemory: what a device needs does not grow with the clip behind its first chunks, and is about what was planned.
 func TestPlanMemory(t *testing.T) {
-	wavelets, causal := publishedPlan(t)
+	wavelets, groups := publishedPlan(t)
 	for name, k := range map[string]struct {
 		config string
 		chunk  int
-	}{"WF-VAE": {wavelets, 9}, "CausalVAE": {causal, 29}} {
+	}{"WF-VAE": {wavelets, 9}, "CausalVAE": {groups, 29}} {
 		cfg, err := ParseConfig([]byte(k.config))
 		if err != nil {
 			t.Fatal(err)
@@ -314,8 +314,8 @@ func TestPlanMemory(t *testing.T) {
 
 // TestPlanChecks: what a row or a config.json says wrong is named.
 func TestPlanChecks(t *testing.T) {
-	wavelets, causal := publishedPlan(t)
-	for _, config := range []string{wavelets, causal} {
+	wavelets, groups := publishedPlan(t)
+	for _, config := range []string{wavelets, groups} {
 		cfg, _ := ParseConfig([]byte(config))
 		for _, c := range []struct {
 			frames, height, width int

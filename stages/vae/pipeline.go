@@ -7,13 +7,15 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/vae/posterior"
+	"latentbeam/stages/vae/temporal"
 )
 
 // PipelineConfig describes the VideoAutoencoderPipeline of Open-Sora 1.2: a 2D autoencoder for every frame
 // and a temporal one over groups of frames.
 type PipelineConfig struct {
-	VAE2D       KLConfig       `json:"vae_2d"`
-	VAETemporal TemporalConfig `json:"vae_temporal"`
+	VAE2D       KLConfig        `json:"vae_2d"`
+	VAETemporal temporal.Config `json:"vae_temporal"`
 	// MicroFrameSize is how many frames make a group: 17 in the published model. Groups do not see each
 	// other, so it changes values.
 	MicroFrameSize int      `json:"micro_frame_size"`
@@ -40,7 +42,7 @@ func (c channels) at(i int) float32 { return c[min(i, len(c)-1)] }
 // newPipelineConfig returns what OpenSoraVAE_V1_2 builds. Its config.json names the 2D autoencoder, that of
 // Stable Diffusion XL, but does not describe it.
 func newPipelineConfig() *PipelineConfig {
-	c := &PipelineConfig{VAE2D: newKLConfig(), VAETemporal: newTemporalConfig(), MicroFrameSize: 17,
+	c := &PipelineConfig{VAE2D: newKLConfig(), VAETemporal: temporal.New(), MicroFrameSize: 17,
 		Shift: channels{0}, ScaleBy: channels{1}}
 	c.VAE2D.BlockOutChannels, c.VAE2D.LayersPerBlock = []int{128, 256, 512, 512}, 2
 	return c
@@ -50,7 +52,7 @@ func (c *PipelineConfig) validate() error {
 	if err := c.VAE2D.validate(); err != nil {
 		return err
 	}
-	if err := c.VAETemporal.validate(); err != nil {
+	if err := c.VAETemporal.Validate(); err != nil {
 		return err
 	}
 	z := c.VAETemporal.EmbedDim
@@ -70,17 +72,17 @@ func (c *PipelineConfig) validate() error {
 // maxGroup bounds the frames that are taken together.
 const maxGroup = 1 << 12
 
-func (c *PipelineConfig) downscale() int { return c.VAE2D.downscale() }
+func (c *PipelineConfig) downscale() int { return c.VAE2D.Downscale() }
 func (c *PipelineConfig) scale() float64 { return 1 }
 
 // latents: every whole group of 17 frames makes 5 latent frames, the rest n/4 rounded up.
 func (c *PipelineConfig) latents(frames, height, width int) ([]int, error) {
-	d := c.VAE2D.downscale()
+	d := c.VAE2D.Downscale()
 	return []int{c.VAETemporal.EmbedDim, c.latentFrames(frames), height / d, width / d}, nil
 }
 
 func (c *PipelineConfig) latentFrames(frames int) int {
-	of := func(n int) int { return (n + c.VAETemporal.front(n)) / c.VAETemporal.factor() }
+	of := func(n int) int { return (n + c.VAETemporal.Front(n)) / c.VAETemporal.Factor() }
 	return frames/c.MicroFrameSize*of(c.MicroFrameSize) + of(frames%c.MicroFrameSize)
 }
 
@@ -89,14 +91,14 @@ type pipeline struct {
 	*PipelineConfig
 	dt           kernels.DType
 	spatial      *kl
-	temporal     temporal
+	temporal     temporal.Model
 	shift, times kernels.Tensor // (1, e, 1, 1, 1): what the file holds wins over config.json
 }
 
 func (c *PipelineConfig) load(w *nn.Weights, dt kernels.DType) network {
 	p := &pipeline{PipelineConfig: c, dt: dt,
 		spatial:  loadKL(w.Sub("spatial_vae.module"), &c.VAE2D, dt),
-		temporal: loadTemporal(w.Sub("temporal_vae"), &c.VAETemporal)}
+		temporal: temporal.Load(w.Sub("temporal_vae"), &c.VAETemporal)}
 	if len(c.Shift) > 1 {
 		p.shift = w.Tensor("shift", 1, len(c.Shift), 1, 1, 1)
 	} else {
@@ -155,7 +157,7 @@ func (p *pipeline) decodeTime(be kernels.Backend, group []float32, t, h, w, n in
 	z := be.Alloc(p.dt, 1, t, h, w, p.VAETemporal.EmbedDim) // (1, T', h, w, e)
 	be.Upload(z, group)
 	out := stages.NewArray(n, h, w, p.VAE2D.LatentChannels) // (n, h, w, c)
-	if err := be.Download(out.Data, p.temporal.decode(be, z, n)); err != nil {
+	if err := be.Download(out.Data, p.temporal.Decode(be, z, n)); err != nil {
 		return nil, err
 	}
 	for i, v := range out.Data {
@@ -179,9 +181,9 @@ func (p *pipeline) encode(be kernels.Backend, c clip, micro int, draw Noise) (*s
 		pictures.Data[i] = nn.Round(p.dt, v*openSoraScale)
 	}
 	h, w, e := pictures.Shape[1], pictures.Shape[2], p.VAETemporal.EmbedDim
-	q := posterior{dt: p.dt, frames: p.latentFrames(c.frames), height: h, width: w, channels: e, draw: draw,
-		step: videoNoise}
-	out := stages.NewArray(q.frames, h, w, e) // (T', h, w, e)
+	q := posterior.Posterior{DType: p.dt, Frames: p.latentFrames(c.frames), Height: h, Width: w, Channels: e, Draw: draw,
+		Step: posterior.VideoNoise}
+	out := stages.NewArray(q.Frames, h, w, e) // (T', h, w, e)
 	size := h * w * p.VAE2D.LatentChannels
 	at := 0
 	for first := 0; first < c.frames; first += p.MicroFrameSize {
@@ -190,7 +192,7 @@ func (p *pipeline) encode(be kernels.Backend, c clip, micro int, draw Noise) (*s
 		if err != nil {
 			return nil, err
 		}
-		q.sample(out.Data[at*h*w*e:], moments, at, p.latentFrames(n))
+		q.Sample(out.Data[at*h*w*e:], moments, at, p.latentFrames(n))
 		at += p.latentFrames(n)
 	}
 	for i, v := range out.Data {
@@ -202,18 +204,18 @@ func (p *pipeline) encode(be kernels.Backend, c clip, micro int, draw Noise) (*s
 // encodeTime returns the moments (T', h, w, 2e) of a group of n frames (n, h, w, c).
 func (p *pipeline) encodeTime(be kernels.Backend, group []float32, n, h, w int) ([]float32, error) {
 	defer be.Scope()()
-	c, front := p.VAE2D.LatentChannels, p.temporal.front(n)
+	c, front := p.VAE2D.LatentChannels, p.temporal.Front(n)
 	padded := append(make([]float32, front*h*w*c, (front+n)*h*w*c), group...)
 	x := be.Alloc(p.dt, 1, front+n, h, w, c) // (1, T, h, w, c)
 	be.Upload(x, padded)
 	moments := make([]float32, p.latentFrames(n)*h*w*2*p.VAETemporal.EmbedDim)
-	return moments, be.Download(moments, p.temporal.encode(be, x))
+	return moments, be.Download(moments, p.temporal.Encode(be, x))
 }
 
 func (p *pipeline) decodeGroup(be kernels.Backend, frames, height, width, micro int) {
 	n, d := min(frames, p.MicroFrameSize), p.downscale()
 	end := be.Scope()
-	p.temporal.decode(be, be.Alloc(p.dt, 1, p.latentFrames(n), height/d, width/d, p.VAETemporal.EmbedDim), n)
+	p.temporal.Decode(be, be.Alloc(p.dt, 1, p.latentFrames(n), height/d, width/d, p.VAETemporal.EmbedDim), n)
 	end()
 	p.spatial.decodeGroup(be, n, height, width, micro)
 }
@@ -221,8 +223,8 @@ func (p *pipeline) decodeGroup(be kernels.Backend, frames, height, width, micro 
 func (p *pipeline) encodeGroup(be kernels.Backend, frames, height, width, micro int) {
 	n, d := min(frames, p.MicroFrameSize), p.downscale()
 	end := be.Scope()
-	t := n + p.temporal.front(n)
-	p.temporal.encode(be, be.Alloc(p.dt, 1, t, height/d, width/d, p.VAE2D.LatentChannels))
+	t := n + p.temporal.Front(n)
+	p.temporal.Encode(be, be.Alloc(p.dt, 1, t, height/d, width/d, p.VAE2D.LatentChannels))
 	end()
 	p.spatial.encodeGroup(be, frames, height, width, micro)
 }

@@ -43,6 +43,13 @@ func openReference(m *stages.Model, o stages.Options) (stages.Stage, error) {
 
 type referenceStage struct{ encodeStage }
 
+// Capabilities says what the encoder can do beyond Run. Its latents are not those of the row.
+func (s *referenceStage) Capabilities() stages.Capabilities {
+	c := s.encodeStage.Capabilities()
+	c.LatentShape = nil
+	return c
+}
+
 // Check refuses sizes that the autoencoder has no latents for.
 func (s *referenceStage) Check(row *schemas.PromptRow) error {
 	if row.Reference == "" {

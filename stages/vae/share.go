@@ -7,7 +7,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/sequence"
-	causalvae "latentbeam/stages/vae/causal"
+	"latentbeam/stages/vae/causal"
 )
 
 // grouping is how many frames are decoded without a look at others, their latent frames, and how many frames
@@ -22,11 +22,11 @@ type grouping struct {
 func (c Config) group() grouping {
 	switch a := c.arch.(type) {
 	case *CausalVAEConfig:
-		return grouping{causalvae.GroupFrames, causalvae.GroupLatents, 1, true}
+		return grouping{causal.GroupFrames, causal.GroupLatents, 1, true}
 	case *PipelineConfig:
 		return grouping{a.MicroFrameSize, a.latentFrames(a.MicroFrameSize), 0, false}
 	case *CausalConfig:
-		return grouping{a.MicroFrameSize, a.groupLatents(a.MicroFrameSize), a.MicroFrameSize - a.stride(), false}
+		return grouping{a.MicroFrameSize, a.GroupLatents(a.MicroFrameSize), a.MicroFrameSize - a.Stride(), false}
 	}
 	return grouping{1, 1, 0, false}
 }
@@ -42,7 +42,7 @@ func (c Config) groupsOf(row *schemas.PromptRow) int {
 	clips := max(1, row.Loop)
 	if a, ok := c.arch.(*CausalConfig); ok && clips > 1 {
 		if shape, err := c.LatentShape(row.NumFrames, row.Height, row.Width); err == nil {
-			if frames, err := a.framesOf(shape[1] + (clips-1)*(shape[1]-row.ConditionFrameLength)); err == nil {
+			if frames, err := a.FramesOf(shape[1] + (clips-1)*(shape[1]-row.ConditionFrameLength)); err == nil {
 				return c.group().of(frames)
 			}
 		}

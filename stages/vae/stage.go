@@ -156,7 +156,7 @@ func (s *decodeStage) segments(e *stages.Element) ([]segment, error) {
 	if a, ok := s.Config.arch.(*CausalConfig); ok && clips > 1 {
 		z := joined(e.Latents, clips, e.Row.ConditionFrameLength)
 		s.unscale(z, e)
-		frames, err := a.framesOf(z.Shape[1])
+		frames, err := a.FramesOf(z.Shape[1])
 		return []segment{{z, frames, 0}}, err
 	}
 	var out []segment

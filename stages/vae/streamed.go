@@ -7,7 +7,8 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
-	causalvae "latentbeam/stages/vae/causal"
+	"latentbeam/stages/vae/causal"
+	"latentbeam/stages/vae/posterior"
 	"latentbeam/stages/vae/stream"
 	"latentbeam/stages/vae/wan"
 	"latentbeam/stages/vae/wf"
@@ -80,9 +81,9 @@ func (c *WFConfig) load(w *nn.Weights, dt kernels.DType) network {
 }
 
 // CausalVAEConfig is the configuration of a CausalVAEModel, that of Open-Sora-Plan 1.2.
-type CausalVAEConfig struct{ causalvae.Config }
+type CausalVAEConfig struct{ causal.Config }
 
-func newCausalVAEConfig() *CausalVAEConfig { return &CausalVAEConfig{*causalvae.New()} }
+func newCausalVAEConfig() *CausalVAEConfig { return &CausalVAEConfig{*causal.New()} }
 
 func (c *CausalVAEConfig) validate() error { return inConfig(c.Validate()) }
 
@@ -97,7 +98,7 @@ func (c *CausalVAEConfig) scale() float64 { return 0.18215 }
 
 func (c *CausalVAEConfig) load(w *nn.Weights, dt kernels.DType) network {
 	one := slices.Repeat([]float64{1}, c.EmbedDim)
-	return &streamed{c, dt, make([]float64, c.EmbedDim), one, causalvae.GroupLatents, causalvae.Load(&c.Config, w, dt)}
+	return &streamed{c, dt, make([]float64, c.EmbedDim), one, causal.GroupLatents, causal.Load(&c.Config, w, dt)}
 }
 
 // inConfig says where what is wrong stands.
@@ -147,11 +148,11 @@ func (m *streamed) encode(be kernels.Backend, c clip, _ int, draw Noise) (*stage
 		return nil, err
 	}
 	ch, t, h, w := shape[0], shape[1], shape[2], shape[3]
-	p := posterior{dt: m.dt, frames: t, height: h, width: w, channels: ch, draw: draw, step: videoNoise}
+	p := posterior.Posterior{DType: m.dt, Frames: t, Height: h, Width: w, Channels: ch, Draw: draw, Step: posterior.VideoNoise}
 	out := stages.NewArray(t, h, w, ch) // (T', h, w, C)
 	i := 0
 	err = m.model.Encode(be, c.frames, c.height, c.width, c.pixels, func(moments []float32) {
-		p.sample(out.Data[i*h*w*ch:], moments, i, 1)
+		p.Sample(out.Data[i*h*w*ch:], moments, i, 1)
 		i++
 	})
 	if err != nil {

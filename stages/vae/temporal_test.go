@@ -13,20 +13,22 @@ import (
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/vae/posterior"
+	"latentbeam/stages/vae/temporal"
 )
 
 // temporalCase is a case of VAE_Temporal alone.
 type temporalCase struct {
-	Config       TemporalConfig `json:"config"`
-	Input        string         `json:"input"`        // H("input.vae", (1, c, T, h, w), 1.0)
-	LatentInput  string         `json:"latent_input"` // what is decoded; the latent mean where it is missing
-	MeanShape    []int          `json:"latent_mean_shape"`
-	MeanStride   int            `json:"latent_mean_stride"`
-	Mean         []float32      `json:"latent_mean"`
-	DecodeFrames int            `json:"decode_num_frames"`
-	DecodeShape  []int          `json:"decode_shape"`
-	DecodeStride int            `json:"decode_stride"`
-	Decode       []float32      `json:"decode"`
+	Config       temporal.Config `json:"config"`
+	Input        string          `json:"input"`        // H("input.vae", (1, c, T, h, w), 1.0)
+	LatentInput  string          `json:"latent_input"` // what is decoded; the latent mean where it is missing
+	MeanShape    []int           `json:"latent_mean_shape"`
+	MeanStride   int             `json:"latent_mean_stride"`
+	Mean         []float32       `json:"latent_mean"`
+	DecodeFrames int             `json:"decode_num_frames"`
+	DecodeShape  []int           `json:"decode_shape"`
+	DecodeStride int             `json:"decode_stride"`
+	Decode       []float32       `json:"decode"`
 }
 
 func TestTemporalMatchesReference(t *testing.T) {
@@ -46,16 +48,16 @@ func TestTemporalMatchesReference(t *testing.T) {
 }
 
 func testTemporal(t *testing.T, data json.RawMessage) {
-	c := temporalCase{Config: newTemporalConfig(), MeanStride: 1, DecodeStride: 1}
+	c := temporalCase{Config: temporal.New(), MeanStride: 1, DecodeStride: 1}
 	nntest.Decode(t, data, &c)
-	if err := c.Config.validate(); err != nil {
+	if err := c.Config.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	be := cpu.New(2)
 	names := nn.ShapesOnly()
-	loadTemporal(names, &c.Config)
+	temporal.Load(names, &c.Config)
 	w := nn.NewWeights(be, nntest.File(t, names.Requested()))
-	m := loadTemporal(w, &c.Config)
+	m := temporal.Load(w, &c.Config)
 	if err := w.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +72,8 @@ func testTemporal(t *testing.T, data json.RawMessage) {
 		t.Fatal(err)
 	}
 	mean := stages.NewArray(p.latentFrames(n), h, width, e)
-	q := posterior{channels: e, frames: mean.Shape[0], height: h, width: width}
-	q.sample(mean.Data, moments, 0, mean.Shape[0])
+	q := posterior.Posterior{Channels: e, Frames: mean.Shape[0], Height: h, Width: width}
+	q.Sample(mean.Data, moments, 0, mean.Shape[0])
 	golden := goldenCase{}
 	golden.check(t, "mean", channelsFirst(mean).Data, c.MeanStride, c.Mean, 0)
 
@@ -84,7 +86,7 @@ func testTemporal(t *testing.T, data json.RawMessage) {
 	up := be.Alloc(kernels.F32, 1, z.Shape[0], h, width, e)
 	be.Upload(up, z.Data)
 	out := stages.NewArray(c.DecodeFrames, h, width, c.Config.InOutChannels)
-	if err := be.Download(out.Data, m.decode(be, up, c.DecodeFrames)); err != nil {
+	if err := be.Download(out.Data, m.Decode(be, up, c.DecodeFrames)); err != nil {
 		t.Fatal(err)
 	}
 	got := channelsFirst(out)

@@ -44,7 +44,7 @@ func (shapes) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element)
 			continue
 		}
 		got := measure.Measure(e.Video.Recon)
-		e.Readings = map[string]string{"color": got.Color, "shape": got.Shape, "motion": got.Motion}
+		e.Read(map[string]string{"color": got.Color, "shape": got.Shape, "motion": got.Motion})
 	}
 	return nil
 }

@@ -13,8 +13,29 @@ type attention struct {
 	v            nn.Linear      // to_v (own columns, C)
 	proj         nn.Linear      // to_out.0 (C, own columns)
 	normQ, normK kernels.Tensor // norm_q.weight, norm_k.weight (C)
+	image        *imageKeys     // of attention to an image; nil: there is none
 	mine         sequence.Range // this rank's heads
 	heads, d     int            // all heads, and the width of one
+}
+
+// imageKeys makes the keys and values of an image: add_k_proj, norm_added_k and add_v_proj.
+type imageKeys struct {
+	k, v nn.Linear
+	norm kernels.Tensor
+}
+
+// loadCross reads the attention to a text, and with an image embedding to that.
+func loadCross(w *nn.Weights, cfg Config) attention {
+	a := loadAttention(w, cfg)
+	if cfg.ImageDim == nil {
+		return a
+	}
+	c := cfg.Hidden()
+	_, columns := w.Heads(cfg.Heads, cfg.HeadSize)
+	whole := w.Cut(nn.Cut{})
+	a.image = &imageKeys{k: nn.LoadLinear(whole.Sub("add_k_proj"), c, c),
+		v: nn.LoadRows(w.Sub("add_v_proj"), c, 1, c, columns, true), norm: w.Tensor("norm_added_k.weight", c)}
+	return a
 }
 
 func loadAttention(w *nn.Weights, cfg Config) attention {
@@ -33,15 +54,25 @@ func loadAttention(w *nn.Weights, cfg Config) attention {
 func (a attention) normalised(be kernels.Backend, dst, x kernels.Tensor, l nn.Linear, w kernels.Tensor) {
 	defer be.Scope()()
 	y := l.Forward(be, x, kernels.Identity)
-	be.Norm(y, y, kernels.NormSpec{Kind: kernels.RMSNorm, Eps: nn.QKNormEps, Weight: w})
+	spec := kernels.NormSpec{Kind: kernels.RMSNorm, Eps: nn.QKNormEps, Weight: w}
+	if a.mine.Len() == a.heads {
+		be.Norm(flat(dst), y, spec)
+		return
+	}
+	be.Norm(y, y, spec)
 	shape := append(append([]int(nil), x.Shape[:len(x.Shape)-1]...), a.heads, a.d)
 	be.Copy(dst, y.Reshape(shape...).Narrow(-2, a.mine.Lo, a.mine.Len()))
 }
 
+// flat returns x (..., heads, D) as (..., heads D).
+func flat(x kernels.Tensor) kernels.Tensor {
+	n := len(x.Shape) - 2
+	return x.Reshape(append(append([]int(nil), x.Shape[:n]...), x.Shape[n]*x.Shape[n+1])...)
+}
+
 // values writes this rank's heads of the values of x (..., C) to dst (..., heads, D).
-func (a attention) values(be kernels.Backend, dst, x kernels.Tensor) {
-	defer be.Scope()()
-	be.Copy(dst, a.v.Forward(be, x, kernels.Identity).Reshape(dst.Shape...))
+func (a attention) values(be kernels.Backend, dst, x kernels.Tensor, l nn.Linear) {
+	l.Into(be, flat(dst), x)
 }
 
 // qkv returns the queries, keys and values of x (n, T, W, C), normalised: (n, T, W, 3, heads, D). The first patches are
@@ -52,7 +83,7 @@ func (a attention) qkv(be kernels.Backend, x kernels.Tensor, rope nn.Rope, patch
 	part := func(i int) kernels.Tensor { return out.Narrow(3, i, 1).Reshape(n, t, width, heads, a.d) }
 	a.normalised(be, part(0), x, a.q, a.normQ)
 	a.normalised(be, part(1), x, a.k, a.normK)
-	a.values(be, part(2), x)
+	a.values(be, part(2), x, a.v)
 	if patches.Len > 0 {
 		turned := out.Narrow(2, 0, patches.Len).Narrow(3, 0, 2) // (n, T, patches, 2, heads, D)
 		angles := func(x kernels.Tensor) kernels.Tensor {
@@ -72,7 +103,7 @@ func (a attention) keys(be kernels.Backend, kv, text kernels.Tensor, lens []int)
 	packed := be.Alloc(text.DType, text.Dim(0), 2, heads, a.d)
 	part := func(i int) kernels.Tensor { return packed.Narrow(1, i, 1).Reshape(text.Dim(0), heads, a.d) }
 	a.normalised(be, part(0), text, a.k, a.normK)
-	a.values(be, part(1), text)
+	a.values(be, part(1), text, a.v)
 	start, pad := 0, packed.Narrow(0, text.Dim(0)-1, 1)
 	for i, n := range lens {
 		row := kv.Index(i) // (tokens, 2, heads, D)
@@ -84,15 +115,31 @@ func (a attention) keys(be kernels.Backend, kv, text kernels.Tensor, lens []int)
 	}
 }
 
+// imageKeys writes the keys and values of images (B, tokens, C) to kv (B, tokens, 2, heads, D).
+func (a attention) imageKeys(be kernels.Backend, kv, images kernels.Tensor) {
+	heads := a.mine.Len()
+	part := func(i int) kernels.Tensor { return kv.Narrow(2, i, 1).Reshape(kv.Dim(0), kv.Dim(1), heads, a.d) }
+	a.normalised(be, part(0), images, a.image.k, a.image.norm)
+	a.values(be, part(1), images, a.image.v)
+}
+
 // addText adds proj(attention(x, text)) to the stream; both are (n, T, W, C), and kv (n, tokens, 2, heads, D) is of keys.
-func (a attention) addText(be kernels.Backend, stream, x, kv kernels.Tensor) {
+// With images, which are like kv, attention(x, images) is added to that to the text.
+func (a attention) addText(be kernels.Backend, stream, x, kv, images kernels.Tensor) {
 	defer be.Scope()()
 	n, tokens, heads := x.Dim(0), x.Dim(1)*x.Dim(2), a.mine.Len()
 	q := be.Alloc(x.DType, n, x.Dim(1), x.Dim(2), heads, a.d)
 	a.normalised(be, q, x, a.q, a.normQ)
-	part := func(i int) kernels.Tensor { return kv.Narrow(2, i, 1).Reshape(n, kv.Dim(1), heads, a.d) }
-	out := be.Alloc(x.DType, n, tokens, heads, a.d)
-	be.Attention(out, q.Reshape(out.Shape...), part(0), part(1), kernels.AttentionSpec{Scale: nn.AttentionScale(a.d)})
+	attend := func(kv kernels.Tensor) kernels.Tensor {
+		part := func(i int) kernels.Tensor { return kv.Narrow(2, i, 1).Reshape(n, kv.Dim(1), heads, a.d) }
+		out := be.Alloc(x.DType, n, tokens, heads, a.d)
+		be.Attention(out, q.Reshape(out.Shape...), part(0), part(1), kernels.AttentionSpec{Scale: nn.AttentionScale(a.d)})
+		return out
+	}
+	out := attend(kv)
+	if !images.IsZero() {
+		be.Binary(out, out, attend(images), kernels.Add)
+	}
 	a.add(be, stream, out, kernels.Tensor{})
 }
 

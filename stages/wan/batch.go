@@ -15,8 +15,10 @@ type batch struct {
 	rows   *diffuse.Rows
 	area   int              // patches of a frame
 	frames int              // T'
+	beside []kernels.Tensor // of each part, see conditions
 	rope   nn.Rope          // (T', S, D/2), of all tokens
 	kv     []kernels.Tensor // of the texts, for each block of this rank (B, tokens, 2, heads, D)
+	seen   []kernels.Tensor // of the images, the same; none: the network has no image embedding
 }
 
 var errNoNull = errors.New("Wan has no null text of its own, and this row has guidance and no embedding of a " +
@@ -31,13 +33,26 @@ func (m *Model) Prepare(be kernels.Backend, rows *diffuse.Rows) (diffuse.Batch, 
 	for i := m.own.Lo; i < m.own.Hi; i++ {
 		b.kv[i] = be.Alloc(m.DType, len(rows.Rows), textTokens, 2, m.blocks[i].cross.mine.Len(), m.HeadSize)
 	}
+	if m.image != nil {
+		if err := b.allocSeen(); err != nil {
+			return nil, err
+		}
+	}
+	b.conditions()
 	defer be.Scope()()
 	text, lens, err := m.embedTexts(be, rows.Rows)
 	if err != nil {
 		return nil, err
 	}
+	var images kernels.Tensor
+	if m.image != nil {
+		images = b.embedImages()
+	}
 	for i := range m.flow.Each(m.own) {
 		m.blocks[i].cross.keys(be, b.kv[i], text, lens)
+		if m.image != nil {
+			m.blocks[i].cross.imageKeys(be, b.seen[i], images)
+		}
 	}
 	return b, nil
 }
@@ -63,9 +78,6 @@ func (m *Model) embedTexts(be kernels.Backend, rows []diffuse.Row) (kernels.Tens
 	be.Upload(packed.Narrow(0, start, 1), make([]float32, m.TextWidth))
 	return m.text.Forward(be, packed), lens, nil
 }
-
-// Embed writes the tokens x of a part.
-func (b *batch) Embed(_ int, x, vectors kernels.Tensor) { b.patch.Into(b.be, x, vectors) }
 
 // Advance runs this rank's blocks on the tokens xs in place, and with last the head.
 func (b *batch) Advance(xs []kernels.Tensor, at diffuse.Instant, last bool) ([]kernels.Tensor, error) {
@@ -173,6 +185,10 @@ func (b *batch) attend(a attention, xs []kernels.Tensor, mod kernels.Tensor) err
 func (b *batch) after(i, part int, x kernels.Tensor, row func(i int) kernels.Tensor) {
 	be, l, at := b.be, b.blocks[i], b.rows.Parts[part].Rows
 	defer be.Scope()()
-	l.cross.addText(be, x, l.norm.forward(be, x), b.kv[i].Narrow(0, at.Start, at.Len))
+	var seen kernels.Tensor
+	if b.seen != nil {
+		seen = b.seen[i].Narrow(0, at.Start, at.Len)
+	}
+	l.cross.addText(be, x, l.norm.forward(be, x), b.kv[i].Narrow(0, at.Start, at.Len), seen)
 	l.ffn.AddTo(be, x, b.modulate(x, row(3), row(4)), row(5))
 }

@@ -28,9 +28,9 @@ type Config struct {
 	Eps           float64  `json:"eps"`
 	MaxPositions  int      `json:"rope_max_seq_len"` // of an axis of the patch grid
 
-	ImageDim    *int `json:"image_dim"`         // I2V; refused
-	AddedKV     *int `json:"added_kv_proj_dim"` // I2V; refused
-	ImageTokens *int `json:"pos_embed_seq_len"` // first and last frame to video; refused
+	ImageDim    *int `json:"image_dim"`         // numbers of a token of an image embedding; nil: there is none
+	AddedKV     *int `json:"added_kv_proj_dim"` // of the keys and values of images, as wide as the blocks; nil: none
+	ImageTokens *int `json:"pos_embed_seq_len"` // tokens of the embeddings of first and last frame; nil: of one image
 }
 
 // textTokens is the length that the network's texts are padded to.
@@ -111,12 +111,18 @@ func (c Config) validate() error {
 // refuseOthers refuses the relatives of the network that have more inputs.
 func (c Config) refuseOthers() error {
 	switch {
-	case c.ImageDim != nil || c.AddedKV != nil || c.ImageTokens != nil:
-		return errors.New("image_dim, added_kv_proj_dim or pos_embed_seq_len is set: image to video (I2V) is not " +
-			"supported yet, text to video is")
-	case c.InChannels != c.OutChannels:
-		return fmt.Errorf("in_channels is %d and out_channels is %d: conditions in more channels (image to video) are "+
-			"not supported yet, text to video is", c.InChannels, c.OutChannels)
+	case (c.ImageDim == nil) != (c.AddedKV == nil) || c.ImageTokens != nil && c.ImageDim == nil:
+		return errors.New("image_dim and added_kv_proj_dim go together, and pos_embed_seq_len needs both")
+	case c.ImageDim != nil && (*c.ImageDim < 1 || *c.ImageDim > maxWidth):
+		return fmt.Errorf("image_dim is %d: give 1 to %d", *c.ImageDim, maxWidth)
+	case c.ImageDim != nil && (*c.AddedKV != c.Hidden() || c.beside() == 0):
+		return fmt.Errorf("added_kv_proj_dim is %d and in_channels %d: models with an image embedding have the width of the "+
+			"blocks, %d, and take the image beside the latents", *c.AddedKV, c.InChannels, c.Hidden())
+	case c.ImageTokens != nil && (*c.ImageTokens < 2 || *c.ImageTokens > maxWidth || *c.ImageTokens%2 != 0):
+		return fmt.Errorf("pos_embed_seq_len is %d: give an even number, the tokens of two images", *c.ImageTokens)
+	case c.beside() != 0 && c.beside() != maskChannels+c.OutChannels:
+		return fmt.Errorf("in_channels is %d and out_channels is %d: text to video has as many, image to video %d more for a "+
+			"mask and an image; others are not supported", c.InChannels, c.OutChannels, maskChannels+c.OutChannels)
 	}
 	return nil
 }

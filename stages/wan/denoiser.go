@@ -108,7 +108,7 @@ func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
-	if err := opts.Check("Wan", cfg.InChannels, 0); err != nil {
+	if err := opts.Check("Wan", cfg.OutChannels, 0); err != nil {
 		return nil, fmt.Errorf("denoise: %w", err)
 	}
 	d := &denoiser{Config: cfg, options: opts.Options, recipe: recipe, negative: schemas.None,
@@ -121,7 +121,10 @@ func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 
 // imageInput is how the network takes the image of a row. That of TI2V is told a timestep for each token.
 func (c Config) imageInput(index stages.Index) diffuse.ImageInput {
-	if index.ExpandTimesteps || c.stride() == 16 {
+	switch {
+	case c.beside() > 0:
+		return diffuse.BesideLatents
+	case index.ExpandTimesteps || c.stride() == 16:
 		return diffuse.FirstFrame
 	}
 	return diffuse.NoImageInput
@@ -150,7 +153,7 @@ func (o *options) publish(p published) error {
 
 // Describe returns what the stage must know of the network.
 func (d *denoiser) Describe() diffuse.Description {
-	return diffuse.Description{Name: "Wan", Channels: d.InChannels, OutChannels: d.OutChannels, Patch: d.PatchSize,
+	return diffuse.Description{Name: "Wan", Channels: d.OutChannels, OutChannels: d.OutChannels, Patch: d.PatchSize,
 		Hidden: d.Hidden(), Heads: d.Heads, Blocks: d.Layers, Sums: 3, Full: true, DType: d.DType,
 		TextWidth: d.TextWidth, TextTokens: textTokens, Options: d.options, Recipe: d.recipe, LatentScale: 1,
 		NoNegative: d.negative, Published: d.published(), Boundary: d.boundary, Params: d.params(),
@@ -175,6 +178,9 @@ func (d *denoiser) published() schemas.PromptRow {
 		MaxSequenceLength: textTokens}
 	if d.boundary > 0 { // A14B
 		guidance = 4
+		if d.input == diffuse.BesideLatents {
+			guidance, second = 3.5, 3.5
+		}
 		row.NumInferenceSteps, row.GuidanceScale2 = 40, &second
 	}
 	sized := row
@@ -183,7 +189,7 @@ func (d *denoiser) published() schemas.PromptRow {
 		row.FPS, sized.FPS = 24, 24
 		sized.Height, sized.Width, sized.NumFrames = 704, 1280, 121
 	}
-	if d.Check(&sized) != nil {
+	if d.checkSize(&sized) != nil {
 		return row
 	}
 	return sized
@@ -199,8 +205,27 @@ func (d *denoiser) LatentSize(row *schemas.PromptRow) diffuse.Size {
 
 // Check refuses sizes and guidance that the model cannot do.
 func (d *denoiser) Check(row *schemas.PromptRow) error {
-	size, token := d.LatentSize(row), 2*d.stride()
+	if err := d.checkSize(row); err != nil {
+		return err
+	}
 	switch guidance := row.Guidance(); {
+	case row.GuidanceScale != nil && guidance < 1:
+		return fmt.Errorf("guidance_scale is %g: Wan takes 1, which is none, and more", guidance)
+	case row.Loop > 1:
+		return errors.New("loop is given: Wan makes one clip")
+	case d.input == diffuse.BesideLatents && row.Reference == "":
+		return errors.New("reference is missing: this model makes videos from images; give the image that the video begins with")
+	case d.ImageDim != nil && d.ImageTokens == nil && ended(row):
+		return errors.New("reference has two images: this model takes the first frame alone")
+	case d.ImageTokens != nil && !ended(row):
+		return errors.New("reference has one image: this model takes the first and the last frame, FIRST;LAST")
+	}
+	return nil
+}
+
+func (d *denoiser) checkSize(row *schemas.PromptRow) error {
+	size, token := d.LatentSize(row), 2*d.stride()
+	switch {
 	case row.NumFrames < 1 || row.NumFrames%strideT != 1:
 		return fmt.Errorf("num_frames is %d: give 4 n + 1, such as 81", row.NumFrames)
 	case row.Height < token || row.Height%token != 0:
@@ -210,10 +235,6 @@ func (d *denoiser) Check(row *schemas.PromptRow) error {
 	case max(size.T, size.H/2, size.W/2) > d.MaxPositions:
 		return fmt.Errorf("%d frames of %dx%d make latents of %dx%dx%d: the model has positions for %d frames, rows and "+
 			"columns of tokens", row.NumFrames, row.Height, row.Width, size.T, size.H, size.W, d.MaxPositions)
-	case row.GuidanceScale != nil && guidance < 1:
-		return fmt.Errorf("guidance_scale is %g: Wan takes 1, which is none, and more", guidance)
-	case row.Loop > 1:
-		return errors.New("loop is given: Wan makes one clip")
 	}
 	return nil
 }

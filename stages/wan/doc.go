@@ -1,4 +1,4 @@
-// Package wan is the denoiser of Wan text to video (2.1 1.3B and 14B, 2.2 A14B and TI2V-5B) and of models of its class,
+// Package wan is the denoiser of Wan (2.1 and 2.2, text and image to video) and of models of its class,
 // diffusers' WanTransformer3DModel: blocks of attention over all tokens of a video, attention to the text and an MLP,
 // modulated by the timestep.
 //
@@ -9,6 +9,8 @@
 // In bf16 the timestep's embedding, the tables of modulation and the norms in front of them are computed in fp32, as in
 // the reference.
 //
-// What there is not yet is refused by name: image conditions (I2V), timesteps of single tokens (TI2V image to video), and
-// fp16.
+// Images come in three ways: as the first frame with timestep 0 (TI2V), as latents of a clip beside the noisy latents
+// (I2V), and as an embedding of CLIP attended beside the text (I2V of 2.1).
+//
+// What there is not yet is refused by name: fp16.
 package wan

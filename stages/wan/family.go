@@ -14,8 +14,12 @@ func Family() nn.Family {
 		Layouts:   []nn.Layout{originalLayout},
 		Guess:     guess,
 		Load: nn.Loader(ParseConfig, Load, func(c Config) string {
-			return fmt.Sprintf("Wan text to video: %d layers, width %d, %d heads, %d latent channels",
-				c.Layers, c.Hidden(), c.Heads, c.InChannels)
+			does := "text"
+			if c.beside() > 0 {
+				does = "image"
+			}
+			return fmt.Sprintf("Wan %s to video: %d layers, width %d, %d heads, %d latent channels",
+				does, c.Layers, c.Hidden(), c.Heads, c.OutChannels)
 		}),
 	}
 }
@@ -46,6 +50,10 @@ func guess(s nn.Shapes) ([]byte, error) {
 	}
 	if s.Has("blocks.0.attn2.add_k_proj.weight") {
 		c["added_kv_proj_dim"] = width
+		c["image_dim"] = s.Dim("condition_embedder.image_embedder.norm1.weight", 0)
+	}
+	if positions := "condition_embedder.image_embedder.pos_embed"; s.Has(positions) {
+		c["pos_embed_seq_len"] = s.Dim(positions, 1)
 	}
 	return json.Marshal(c)
 }

@@ -15,6 +15,7 @@ type Model struct {
 	timestep nn.TimestepEmbedder // condition_embedder.time_embedder.linear_1 and linear_2
 	blockMod nn.Linear           // condition_embedder.time_proj (6C, C), behind a SiLU
 	text     nn.MLP              // condition_embedder.text_embedder.linear_1 and linear_2 (text -> C -> C)
+	image    *imageEmbedder      // condition_embedder.image_embedder; nil: the network has none
 	blocks   []block
 	own      sequence.Range // of blocks
 	flow     *nn.Flow
@@ -32,7 +33,10 @@ type block struct {
 }
 
 // norm is a LayerNorm with weight and bias (C).
-type norm struct{ w, b kernels.Tensor }
+type norm struct {
+	w, b kernels.Tensor
+	eps  float32
+}
 
 // Load reads a model by the tensor names of diffusers. Its error lists every tensor that does not fit.
 func Load(cfg Config, w *nn.Weights) (*Model, error) {
@@ -63,6 +67,9 @@ func Load(cfg Config, w *nn.Weights) (*Model, error) {
 	}
 	m.patch = nn.PatchEmbed{Proj: nn.Linear{W: embed, B: w.Tensor("patch_embedding.bias", c)}, Patch: p,
 		Channels: cfg.InChannels}
+	if cfg.ImageDim != nil {
+		m.image = loadImageEmbedder(cond.Sub("image_embedder"), cfg)
+	}
 	m.own, m.flow = w.Blocks(cfg.Layers, "blocks.%d"), w.Flow()
 	for i := m.own.Lo; i < m.own.Hi; i++ {
 		m.blocks[i] = loadBlock(w.Block(i, "blocks.%d"), cfg)
@@ -78,8 +85,8 @@ func loadBlock(w *nn.Weights, cfg Config) block {
 	return block{
 		table: table(w, 6, c),
 		self:  loadAttention(w.Sub("attn1"), cfg),
-		norm:  norm{wide(w).Tensor("norm2.weight", c), wide(w).Tensor("norm2.bias", c)},
-		cross: loadAttention(w.Sub("attn2"), cfg),
+		norm:  loadNorm(w.Sub("norm2"), c, nn.LayerNormEps),
+		cross: loadCross(w.Sub("attn2"), cfg),
 		ffn:   nn.LoadMLPOf(w.Sub("ffn.net"), "0.proj", "2", c, cfg.FFN, c),
 	}
 }
@@ -96,9 +103,14 @@ func table(w *nn.Weights, rows, c int) kernels.Tensor {
 	return t.Reshape(rows, c)
 }
 
-// forward returns LN(x) w + b: x (n, T, W, C).
+// loadNorm reads "weight" and "bias" (c).
+func loadNorm(w *nn.Weights, c int, eps float32) norm {
+	return norm{wide(w).Tensor("weight", c), wide(w).Tensor("bias", c), eps}
+}
+
+// forward returns LN(x) w + b: x (..., C).
 func (l norm) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	y := be.Alloc(x.DType, x.Shape...)
-	be.Norm(y, x, kernels.NormSpec{Kind: kernels.LayerNorm, Eps: nn.LayerNormEps, Weight: l.w, Bias: l.b})
+	be.Norm(y, x, kernels.NormSpec{Kind: kernels.LayerNorm, Eps: l.eps, Weight: l.w, Bias: l.b})
 	return y
 }

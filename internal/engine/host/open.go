@@ -129,7 +129,8 @@ func componentDirs(m config.Model) (map[string]string, error) {
 	for _, c := range []struct {
 		name, at string
 		beside   []string
-	}{{"text_encoder", m.TextEncoder, []string{"tokenizer"}}, {"transformer", m.Transformer, nil}, {"transformer_2", m.Transformer2, nil}, {"vae", m.VAE, nil}} {
+	}{{"text_encoder", m.TextEncoder, []string{"tokenizer"}}, {"transformer", m.Transformer, nil}, {"transformer_2", m.Transformer2, nil},
+		{"image_encoder", m.ImageEncoder, []string{"image_processor"}}, {"vae", m.VAE, nil}} {
 		if c.at == "" {
 			continue
 		}

@@ -16,16 +16,17 @@ import (
 	"latentbeam/internal/store/bucket"
 )
 
-// world is what outlives processes: the bucket, and the dice.
+// world is what outlives processes: the bucket or the directory, and the dice.
 type world struct {
-	seed    uint64
-	mu      sync.Mutex
-	objects map[string]object
-	version int
-	calls   map[string]int // by what is called
-	trouble float64        // the part of calls that fail
-	down    [2]time.Time   // from when to when every call fails
-	log     func(format string, args ...any)
+	*directory // nil: the output is in a bucket
+	seed       uint64
+	mu         sync.Mutex
+	objects    map[string]object
+	version    int
+	calls      map[string]int // by what is called
+	trouble    float64        // the part of calls that fail
+	down       [2]time.Time   // from when to when every call fails
+	log        func(format string, args ...any)
 }
 
 type object struct {
@@ -65,7 +66,7 @@ func (w *world) roll(what ...any) float64 {
 	return float64(x>>11) / (1 << 53)
 }
 
-// disk is the bucket as one process sees it.
+// disk is the output as one process sees it.
 type disk struct {
 	*world
 	name string
@@ -205,6 +206,9 @@ func (d *disk) Remove(ctx context.Context, o bucket.Object) error {
 }
 
 func (d *disk) Close() {}
+
+// Parts implements bucket.Service: every object goes in one request.
+func (d *disk) Parts() *bucket.Parts { return nil }
 
 // clock is that of the bubble. Pauses before another try are the same in every run of a seed.
 type clock struct{ *disk }

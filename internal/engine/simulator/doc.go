@@ -1,6 +1,7 @@
 // Package simulator holds no code. Its tests run whole jobs on a simulated clock: engine, ledger and store as they are,
 // over a bucket, devices, processes and a runner that fail by a seed. The bucket answers late, not at all, or does what it
-// was asked and says that it did not. Devices are lost, run out of memory, compute nonsense and hang. Processes die at
+// was asked and says that it did not. A third of the outputs are directories on a disk that loses power, and with it all
+// that was not synced. Devices are lost, run out of memory, compute nonsense and hang. Processes die at
 // any moment. The runner gives a bundle to several processes, gives up bundles and tries them again.
 //
 //	go test ./internal/engine/simulator                            # some hundred seeds

@@ -13,7 +13,7 @@ import (
 	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
-	"latentbeam/internal/store/bucket"
+	"latentbeam/internal/store"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -30,7 +30,7 @@ type process struct {
 	*job
 	name   string
 	disk   *disk
-	store  *bucket.Bucket
+	store  store.Store
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -43,9 +43,13 @@ type process struct {
 func (j *job) start(name string, devices int) (*process, error) {
 	p := &process{job: j, name: name, disk: &disk{j.world, name, make(chan struct{})}, begun: map[schemas.Key]bool{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	p.store = bucket.New(p.disk, bucket.Address{Scheme: "sim", Bucket: "b", Prefix: "out"}, bucket.Options{Clock: clock{p.disk}})
+	var err error
+	if p.store, err = p.disk.open(); err != nil {
+		return nil, err
+	}
 	l, err := ledger.Open(p.ctx, p.store)
 	if err != nil {
+		p.store.Close()
 		return nil, err
 	}
 	steps := p.stages()
@@ -61,6 +65,12 @@ func (j *job) start(name string, devices int) (*process, error) {
 		p.SaveSteps(j.every)
 	}
 	return p, nil
+}
+
+// close gives back what a process holds that has ended.
+func (p *process) close() {
+	p.Ledger.Close()
+	p.store.Close()
 }
 
 // die ends a process as kill -9 does: of what is on its way some happens.

@@ -24,7 +24,7 @@ import (
 type job struct {
 	*world
 	rows    table
-	keys    map[schemas.Key]schemas.PromptRow
+	keys    map[schemas.Key]schemas.PromptRow // by a process that has looked
 	workers int
 	devices int
 	batch   int
@@ -33,6 +33,8 @@ type job struct {
 	local   bool          // one process that takes the lock, as the runner local does
 
 	settled map[schemas.Key]bool // rows that were done when this life began
+	before  map[schemas.Key]bool // and when the last one began
+	safe    map[schemas.Key]bool // rows of bundles that were acknowledged: nothing may take them back
 	resumed int                  // steps that were not done again
 	kills   int
 	told    sync.Mutex
@@ -54,7 +56,7 @@ func (j *job) noteResumed(_ schemas.Key, n int) {
 // newJob rolls the dice for a seed.
 func newJob(seed uint64, log func(string, ...any)) *job {
 	j := &job{world: &world{seed: seed, objects: map[string]object{}, calls: map[string]int{}, log: log},
-		keys: map[schemas.Key]schemas.PromptRow{}}
+		keys: map[schemas.Key]schemas.PromptRow{}, safe: map[schemas.Key]bool{}}
 	n := func(what string, from, to int) int { return from + int(j.roll(what)*float64(to-from+1)) }
 	j.workers, j.devices, j.batch = n("workers", 1, 3), n("devices", 1, 3), n("batch", 1, 3)
 	j.every = []time.Duration{-1, 0, 0, 25 * time.Second}[n("every", 0, 3)]
@@ -88,6 +90,9 @@ func (j *job) run() {
 			j.down[1] = j.down[0].Add(5 * time.Minute)
 		}
 		done := j.live(life, time.Duration(float64(6*time.Minute)*j.roll("life", life)))
+		if at := j.roll("power", life); at < 0.5 {
+			j.cutPower(at)
+		}
 		j.check(false)
 		if n := len(j.settled); done && n != j.count() {
 			j.wrong("life %d has ended well with %d rows of %d", life, n, j.count())
@@ -213,7 +218,7 @@ func (r *runner) serve(ctx context.Context, name string) bool {
 		return false
 	}
 	defer p.running.Wait()
-	defer p.Ledger.Close()
+	defer p.close()
 	var once sync.Once
 	kill := func() { once.Do(p.die) }
 	defer kill()
@@ -244,6 +249,12 @@ func (r *runner) bundles(p *process) bool {
 			continue
 		}
 		err := p.bundle(p.ctx, rows)
+		if err == nil {
+			err = p.ctx.Err() // who is dead acknowledges nothing
+		}
+		if err == nil {
+			r.acknowledge(p, rows)
+		}
 		r.done(rows, err)
 		if err != nil {
 			r.log("%s gives up a bundle: %v", p.name, err)
@@ -254,6 +265,17 @@ func (r *runner) bundles(p *process) bool {
 		}
 	}
 	return false
+}
+
+// acknowledge notes rows that are done for good: the runner was told so.
+func (r *runner) acknowledge(p *process, rows []schemas.PromptRow) {
+	r.told.Lock()
+	defer r.told.Unlock()
+	for _, row := range rows {
+		e := &stages.Element{Row: row}
+		p.Rules.Apply(e)
+		r.safe[e.Key], r.keys[e.Key] = true, row
+	}
 }
 
 // alone is the job of the runner local: one process under the lock, one pass and what follows it.
@@ -278,6 +300,7 @@ func (r *runner) alone(p *process) bool {
 			return false
 		}
 		if p.Settled() {
+			r.acknowledge(p, r.rows)
 			break
 		}
 	}
@@ -309,14 +332,17 @@ func (r *runner) rival(p *process) {
 		return
 	}
 	p.running.Go(func() {
-		defer other.Ledger.Close()
+		defer other.close()
+		release, err := other.store.Lock(p.ctx, "lock", "a rival")
+		if err == nil {
+			defer release() // of a process that is dead by then
+		}
 		defer other.die()
-		if _, err := other.store.Lock(p.ctx, "lock", "a rival"); err != nil || p.ctx.Err() != nil {
+		if err != nil || p.ctx.Err() != nil {
 			return
 		}
 		// It may take the lock of a process that could not renew it for a minute. That one must not write any more.
-		err := p.store.Put(p.ctx, store.Object{Name: "probe", Data: []byte(p.name)})
-		if err == nil {
+		if p.store.Put(p.ctx, store.Object{Name: "probe", Data: []byte(p.name)}) == nil {
 			r.wrong("%s writes although a rival has its lock", p.name)
 		}
 	})
@@ -334,9 +360,10 @@ func (j *job) check(final bool) {
 		return
 	}
 	defer p.cancel()
-	defer p.Ledger.Close()
+	defer p.close()
 	c := p.Ledger.Cursor()
 	defer c.Close()
+	j.before = j.settled
 	settled := map[schemas.Key]bool{}
 	for _, row := range j.rows {
 		e := &stages.Element{Row: row}
@@ -360,34 +387,48 @@ func (j *job) check(final bool) {
 			continue
 		}
 		want := schemas.PackFloats([]float32{sampled(*row.Seed)})
-		name := "out/videos/" + e.Key.String()[:2] + "/" + e.Key.String() + ".mp4"
-		if got, there := j.objects[name]; !there || string(got.data) != string(want) {
-			j.wrong("row %s is done, its video is there: %v, and is %x, want %x", row.ID, there, got.data, want)
+		name := "videos/" + e.Key.String()[:2] + "/" + e.Key.String() + ".mp4"
+		if got, err := store.ReadFile(p.ctx, p.store, name); err != nil || string(got) != string(want) {
+			j.wrong("row %s is done, its video is %x, want %x: %v", row.ID, got, want, err)
 		}
 		if got, err := c.Blob(schemas.BlobLatents); err != nil || string(got) != string(want) {
 			j.wrong("row %s has latents %x, want %x: %v", row.ID, got, want, err)
 		}
 	}
-	if !final {
-		j.settled = settled
-		return
+	for key := range j.safe {
+		if !settled[key] {
+			j.wrong("row %s was done and is lost", j.keys[key].ID)
+		}
 	}
-	for name := range j.objects { // of rows that were done in this life
-		text, ok := strings.CutPrefix(name, "out/ledger/steps/")
-		if key, err := schemas.ParseKey(strings.TrimSuffix(text, ".safetensors")); ok && err == nil && !j.settled[key] {
+	j.settled = settled
+	if final {
+		j.checkEnd(p)
+	}
+}
+
+// checkEnd looks at what is left when all is done.
+func (j *job) checkEnd(p *process) {
+	steps := func() []string {
+		names, err := store.Names(p.ctx, p.store, "ledger/steps/", store.Deep)
+		if err != nil {
+			j.wrong("list: %v", err)
+		}
+		return slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, store.TempPrefix) })
+	}
+	for _, name := range steps() { // of rows that were done in this life
+		text := strings.TrimPrefix(name, "ledger/steps/")
+		if key, err := schemas.ParseKey(strings.TrimSuffix(text, ".safetensors")); err == nil && !j.before[key] {
 			j.wrong("%s is left over by a life that nothing disturbed", name)
 		}
 	}
-	if n := p.Ledger.Len(); n != len(settled) {
-		j.wrong("the ledger has %d rows, the table %d", n, len(settled))
+	if n := p.Ledger.Len(); n != len(j.settled) {
+		j.wrong("the ledger has %d rows, the table %d", n, len(j.settled))
 	}
 	if err := p.CleanSteps(p.ctx, false); err != nil {
 		j.wrong("clean: %v", err)
 	}
-	for name := range j.objects {
-		if strings.Contains(name, "/steps/") {
-			j.wrong("%s is left over", name)
-		}
+	for _, name := range steps() {
+		j.wrong("%s is left over", name)
 	}
 }
 
@@ -395,6 +436,12 @@ func (j *job) check(final bool) {
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	os.Exit(m.Run())
+}
+
+// failed are seeds beyond the first hundreds that once failed. Every run has them.
+var failed = []uint64{
+	869, 1860, 3090, // a name that a dead process had given, and not synced, was relied on
+	4715, // a heartbeat that was not acknowledged was taken for a later one
 }
 
 // seeds are those of this run.
@@ -413,9 +460,9 @@ func seeds(t *testing.T) []uint64 {
 			t.Fatal(err)
 		}
 	}
-	out := make([]uint64, count)
-	for i := range out {
-		out[i] = uint64(i)
+	out := slices.Clone(failed)
+	for i := range uint64(count) {
+		out = append(out, i)
 	}
 	return out
 }
@@ -423,7 +470,7 @@ func seeds(t *testing.T) []uint64 {
 // TestJobs: whatever goes wrong, no row is lost, doubled or wrong, and nothing is stuck.
 func TestJobs(t *testing.T) {
 	began := time.Now()
-	resumed, failed := 0, 0
+	resumed, bad := 0, 0
 	for _, seed := range seeds(t) {
 		var broken []string
 		synctest.Test(t, func(t *testing.T) {
@@ -432,6 +479,7 @@ func TestJobs(t *testing.T) {
 				log = t.Logf
 			}
 			j := newJob(seed, log)
+			defer j.makeDirectory(t)()
 			j.run()
 			slices.Sort(j.broken)
 			broken = slices.Compact(j.broken)
@@ -439,7 +487,7 @@ func TestJobs(t *testing.T) {
 		})
 		if len(broken) > 0 {
 			t.Errorf("seed %d (again: LATENTBEAM_SEED=%d):\n%s", seed, seed, strings.Join(broken, "\n"))
-			if failed++; failed == 10 {
+			if bad++; bad == 10 {
 				t.Fatal("and others")
 			}
 		}
@@ -447,5 +495,6 @@ func TestJobs(t *testing.T) {
 	if n := len(seeds(t)); n >= 100 && resumed == 0 {
 		t.Error("no row ever went on from its saved steps")
 	}
-	t.Logf("%d seeds in %v, %d steps were not done again", len(seeds(t)), time.Since(began).Round(time.Second/10), resumed)
+	t.Logf("P1: %d simulated jobs with faults of disk, network, devices and processes in %v: no row lost, doubled or wrong, nothing stuck; %d "+
+		"steps were not done again", len(seeds(t)), time.Since(began).Round(time.Second/10), resumed)
 }

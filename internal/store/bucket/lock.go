@@ -36,6 +36,7 @@ type record struct {
 type found struct {
 	record
 	version Version // Absent: nobody ever took the lock
+	echo    bool    // an earlier write of the same lease, found there
 }
 
 func (f found) free() bool { return f.version == Absent || f.Free }
@@ -49,7 +50,7 @@ type lease struct {
 	mu      chan bool // full while the record is written: a lock that waits for the network
 	held    bool      // the lock was taken
 	found             // as last written
-	renewed time.Time // when the last write that succeeded began
+	renewed time.Time // when the last write that was acknowledged began
 	lost    bool
 	stop    func() // the heartbeat
 }
@@ -112,14 +113,23 @@ func (l *lease) claim(ctx context.Context, old Version) error {
 	return err
 }
 
-// write gives the lease's object a new record; mu is held. The error is the service's.
+// write gives the lease's object a new record; mu is held. The error is the service's. Where the bucket already has
+// a record of this lease, an earlier write was carried out and not acknowledged, perhaps long ago. Whoever watches counts
+// from that one, so it is no heartbeat of now: another record is written over it.
 func (l *lease) write(ctx context.Context, r record) error {
-	begun := l.bucket.clock.Now()
-	version, err := l.bucket.swap(ctx, l.name, l.version, r)
-	if err == nil {
-		l.record, l.version, l.renewed = r, version, begun
+	for {
+		begun := l.bucket.clock.Now()
+		there, err := l.bucket.swap(ctx, l.name, l.version, r)
+		switch {
+		case err != nil:
+			return err
+		case there.echo:
+			l.version, r.Beat = there.version, there.Beat+1
+		default:
+			l.record, l.version, l.renewed = r, there.version, begun
+			return nil
+		}
 	}
-	return err
 }
 
 // beat shows that this process lives.
@@ -265,29 +275,32 @@ func (b *Bucket) read(ctx context.Context, name string) (f found, err error) {
 	return f, nil
 }
 
-// swap writes a record if the lock's object still has the version given. The error is the service's.
-func (b *Bucket) swap(ctx context.Context, name string, old Version, r record) (Version, error) {
+// swap writes a record if the lock's object still has the version given, and returns what the bucket holds then. The error
+// is the service's.
+func (b *Bucket) swap(ctx context.Context, name string, old Version, r record) (found, error) {
 	text, err := json.Marshal(r)
 	if err != nil {
-		return Absent, err
+		return found{}, err
 	}
 	c := content(name, append(text, '\n'))
 	c.Changes = true
 	version, err := b.write(ctx, name, old, c)
 	if !errors.Is(err, ErrRefused) {
-		return version, err
+		return found{record: r, version: version}, err
 	}
-	there, readErr := b.read(ctx, name) // an earlier try may have been carried out
-	if readErr == nil && there.Token == r.Token && there.Beat == r.Beat && there.Free == r.Free {
-		return there.version, nil
+	there, readErr := b.read(ctx, name)
+	switch {
+	case readErr != nil:
+		return found{}, readErr
+	case there.Token == r.Token:
+		there.echo = true
+		return there, nil
 	}
-	if readErr != nil {
-		return Absent, readErr
-	}
-	return Absent, err
+	return found{}, err
 }
 
-// CleanTemps implements store.Store. A bucket shows no object that is not whole, so there is nothing to remove; but
+// CleanTemps implements store.Store. A bucket shows no object that is not whole, so there is nothing to remove but old
+// uploads in parts, which nobody sees and somebody pays; but
 // what the dead have begun, a process that was only paused could still finish. So their locks are taken from them.
 func (b *Bucket) CleanTemps(ctx context.Context, free ...string) (int, error) {
 	if err := b.begin(ctx, "clean temporary files", free...); err != nil {
@@ -314,5 +327,6 @@ func (b *Bucket) CleanTemps(ctx context.Context, free ...string) (int, error) {
 			return 0, b.failed("clean", name, err)
 		}
 	}
-	return 0, nil
+	n, err := b.cleanUploads(ctx)
+	return n, b.failed("clean", "", err)
 }

@@ -88,6 +88,9 @@ func content(name string, data []byte) Content {
 
 // write is Service.Write, tried again. A refused write may be the echo of an earlier try. The error is the service's.
 func (b *Bucket) write(ctx context.Context, name string, old Version, c Content) (v Version, err error) {
+	if p := b.inParts(c.Size); p != nil {
+		return b.writeParts(ctx, p, name, old, c)
+	}
 	err = b.retry(ctx, func(ctx context.Context) (err error) {
 		ctx, cancel := b.bound(ctx, c.Size)
 		defer cancel()

@@ -24,6 +24,8 @@ type Service interface {
 	List(ctx context.Context, prefix string, flat bool, page string) (objects []Object, next string, err error)
 	// Remove removes a version of an object. A service that knows no such condition removes the object.
 	Remove(ctx context.Context, o Object) error
+	// Parts says how large objects are sent; nil: Write takes all of them.
+	Parts() *Parts
 	// Close gives back idle connections. The service may be used again.
 	Close()
 }
@@ -56,6 +58,27 @@ type Content struct {
 	Type    string // as HTTP says it, such as "video/mp4"
 	Changes bool   // a browser asks again before it shows it from its cache
 }
+
+// Parts is how a service takes an object in parts: single requests, like those of Service.
+type Parts struct {
+	Above int64 // sizes of which objects go in parts
+	Bytes int64 // of a part, but for the last one
+	Most  int64 // parts of an object
+	// Begin begins an upload. Nobody sees it until Finish.
+	Begin func(ctx context.Context, key string, c Content) (upload string, err error)
+	// Send sends part number n, counted from 1, and returns its entity tag. A part that is sent again replaces itself.
+	Send func(ctx context.Context, key, upload string, n int, part *io.SectionReader) (tag string, err error)
+	// Finish makes the parts an object, if the version that is there is still old. An upload that is not known, because it
+	// was finished before or given up, is ErrRefused.
+	Finish func(ctx context.Context, key, upload string, tags []string, old Version, c Content) (Version, error)
+	// Drop gives an upload up.
+	Drop func(ctx context.Context, key, upload string) error
+	// Begun lists uploads below a prefix that were begun before a time, and neither finished nor given up.
+	Begun func(ctx context.Context, prefix string, before time.Time) ([]Upload, error)
+}
+
+// Upload is an upload in parts.
+type Upload struct{ Key, ID string }
 
 // ErrRefused says that a key does not have the version that a request named.
 var ErrRefused = errors.New("the object is another one")

@@ -32,6 +32,7 @@ type Dir struct {
 	run   string // random, tells this run's temporary files from a dead run's
 	temps atomic.Uint64
 	trace func(Call) error
+	look  bool // opened for readers, who rely on nothing
 
 	mu    sync.Mutex
 	scope string          // of the lock held, part of every temporary name
@@ -47,7 +48,8 @@ func Open(path string) (*Dir, error) { return open(path, (*Dir).mkdirAbove) }
 // Look opens the directory at path as Open does, and creates nothing: where nothing is to be seen there, it answers
 // fs.ErrNotExist.
 func Look(path string) (*Dir, error) {
-	return open(path, func(_ *Dir, abs string) error {
+	return open(path, func(d *Dir, abs string) error {
+		d.look = true
 		if _, err := os.Stat(abs); err != nil {
 			return fmt.Errorf("%w (%w)", fs.ErrNotExist, err)
 		}
@@ -154,6 +156,22 @@ func (d *Dir) settled(name string) {
 	for ; !d.known[name]; name = path.Dir(name) {
 		d.known[name] = true
 	}
+}
+
+// settle makes the names in a directory survive a power cut, whoever gave them.
+func (d *Dir) settle(name string) error {
+	if d.look {
+		return nil
+	}
+	dirty, err := d.ensureDir(name)
+	if err != nil {
+		return err
+	}
+	touched := map[string]bool{name: true}
+	for _, parent := range dirty {
+		touched[parent] = true
+	}
+	return d.syncDirs(touched)
 }
 
 func (d *Dir) syncDir(name string) error {

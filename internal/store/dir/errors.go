@@ -60,10 +60,23 @@ func (d *Dir) failed(verb, name string, err error) error {
 	case isAny(err, passing):
 		return fault.TryAgain(fmt.Errorf("%w; repair it and run again, finished work is kept", wrapped))
 	case errors.Is(err, fs.ErrNotExist) && d.removed():
-		return fault.Fatal(fmt.Errorf("%s %s in %s: %w; put it back and run again to keep its finished work, or run again "+
-			"to begin anew", verb, name, d.path, store.ErrRemoved))
+		return d.gone(verb, name)
 	}
 	return fault.Fatal(wrapped)
+}
+
+func (d *Dir) gone(verb, name string) error {
+	return fault.Fatal(fmt.Errorf("%s %s in %s: %w; put it back and run again to keep its finished work, or run again "+
+		"to begin anew", verb, name, d.path, store.ErrRemoved))
+}
+
+// found is an error where what was written is not below the path of the directory: writing goes on without a word in
+// one that was moved.
+func (d *Dir) found(verb, name string) error {
+	if d.removed() {
+		return d.gone(verb, name)
+	}
+	return nil
 }
 
 // syncFailed classes a failed fsync. The kernel may have dropped the pages and marked them clean,

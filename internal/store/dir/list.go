@@ -16,7 +16,8 @@ import (
 	"latentbeam/internal/store"
 )
 
-// List implements store.Store. It reads a directory when its turn comes.
+// List implements store.Store. It reads a directory when its turn comes, and syncs it: a run that was killed may have
+// given names there and come no further, and whoever sees them relies on them.
 func (d *Dir) List(ctx context.Context, prefix string, depth store.Depth) iter.Seq2[store.Info, error] {
 	return func(yield func(store.Info, error) bool) {
 		if err := store.CheckPrefix(prefix); err != nil {
@@ -52,6 +53,9 @@ func (l *lister) walk(directory string) bool {
 		return l.fail(err)
 	}
 	defer root.Close()
+	if err := l.dir.settle(directory); err != nil {
+		return l.fail(err)
+	}
 	for _, e := range entries {
 		if err := l.ctx.Err(); err != nil {
 			return l.fail(err)

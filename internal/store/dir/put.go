@@ -36,6 +36,11 @@ func (d *Dir) Put(ctx context.Context, objects ...store.Object) error {
 	if err := b.publish(ctx); err != nil {
 		return err
 	}
+	if len(objects) > 0 {
+		if err := d.found("publish", objects[0].Name); err != nil {
+			return err
+		}
+	}
 	return errors.Join(b.conflicts...)
 }
 

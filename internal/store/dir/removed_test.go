@@ -12,7 +12,7 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// TestRemovedOutput: an output that is removed or replaced while it is in use is said to be, with what to do; a file
+// TestRemovedOutput: an output that is removed, moved or replaced while it is in use is said to be, with what to do; a file
 // that is not there is something else.
 func TestRemovedOutput(t *testing.T) {
 	write := func(w io.Writer) error {
@@ -20,14 +20,18 @@ func TestRemovedOutput(t *testing.T) {
 		return err
 	}
 	for name, after := range map[string]func(path string) error{
-		"removed":  func(string) error { return nil },
-		"replaced": func(path string) error { return os.Mkdir(path, dirMode) },
+		"removed":  os.RemoveAll,
+		"replaced": func(path string) error { return errors.Join(os.RemoveAll(path), os.Mkdir(path, dirMode)) },
+		"moved":    func(path string) error { return os.Rename(path, path+"-elsewhere") },
 	} {
 		d := openTest(t)
 		if err := d.Remove(t.Context(), "a/missing"); errors.Is(err, store.ErrRemoved) || !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("a missing file: %v", err)
 		}
-		if err := errors.Join(os.RemoveAll(d.Path()), after(d.Path())); err != nil {
+		if err := d.Replace(t.Context(), "dir/known.txt", write); err != nil {
+			t.Fatal(err)
+		}
+		if err := after(d.Path()); err != nil {
 			t.Fatal(err)
 		}
 		for _, file := range []string{"one.txt", "dir/one.txt"} {
@@ -35,6 +39,10 @@ func TestRemovedOutput(t *testing.T) {
 			if !errors.Is(err, store.ErrRemoved) || fault.ExitCode(err) != fault.ExitFatal ||
 				!strings.Contains(err.Error(), d.Path()) || !strings.Contains(err.Error(), "run again to begin anew") {
 				t.Errorf("%s, %s: %v", name, file, err)
+			}
+			err = d.Put(t.Context(), store.Object{Name: "put/" + file, Data: []byte("a")})
+			if !errors.Is(err, store.ErrRemoved) {
+				t.Errorf("%s, put %s: %v", name, file, err)
 			}
 		}
 	}

@@ -41,7 +41,10 @@ func (d *Dir) Replace(ctx context.Context, name string, write func(io.Writer) er
 	for _, parent := range dirty {
 		touched[parent] = true
 	}
-	return d.syncDirs(touched)
+	if err := d.syncDirs(touched); err != nil {
+		return err
+	}
+	return d.found("replace", name)
 }
 
 // fill writes and syncs the new content.

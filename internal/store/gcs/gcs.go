@@ -118,6 +118,9 @@ func (s *service) Write(ctx context.Context, key string, old bucket.Version, c b
 	return object(w.Attrs()).Version, nil
 }
 
+// Parts implements bucket.Service: Write sends large objects in parts by itself.
+func (s *service) Parts() *bucket.Parts { return nil }
+
 // List implements bucket.Service.
 func (s *service) List(ctx context.Context, prefix string, flat bool, page string) (objects []bucket.Object, next string, err error) {
 	query := &storage.Query{Prefix: prefix}

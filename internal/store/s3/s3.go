@@ -24,10 +24,7 @@ import (
 // Scheme of addresses.
 const Scheme = "s3"
 
-const (
-	pageKeys = 1000
-	sizeMax  = 5 << 30 // of one PUT
-)
+const pageKeys = 1000
 
 // Environment is what the environment says about S3.
 type Environment struct {
@@ -72,6 +69,23 @@ func first(names ...string) string {
 // Open opens the bucket of an address. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the file
 // of AWS_PROFILE, or the machine's role. transport is nil but in tests.
 func Open(_ context.Context, at bucket.Address, transport http.RoundTripper, o bucket.Options) (*bucket.Bucket, error) {
+	return openIn(at, transport, o, partBytes)
+}
+
+// openIn is Open with parts of a size.
+func openIn(at bucket.Address, transport http.RoundTripper, o bucket.Options, part int64) (*bucket.Bucket, error) {
+	core, err := connect(transport)
+	if err != nil {
+		return nil, fault.Usage(fmt.Errorf("open %s: %s", at, bucket.Redact(err.Error())))
+	}
+	for _, name := range []string{"AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN"} {
+		o.Secrets = append(o.Secrets, os.Getenv(name))
+	}
+	return bucket.New(&service{core, at.Bucket, part}, at, o), nil
+}
+
+// connect returns a client of what the environment names.
+func connect(transport http.RoundTripper) (*minio.Core, error) {
 	env, err := FromEnvironment()
 	if err != nil {
 		return nil, err
@@ -80,24 +94,18 @@ func Open(_ context.Context, at bucket.Address, transport http.RoundTripper, o b
 	if env.PathStyle {
 		lookup = minio.BucketLookupPath
 	}
-	core, err := minio.NewCore(env.Endpoint.Host, &minio.Options{
+	return minio.NewCore(env.Endpoint.Host, &minio.Options{
 		Creds: credentials.NewChainCredentials([]credentials.Provider{
 			&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
 		}),
 		Secure: env.Endpoint.Scheme == "https", Transport: transport, Region: env.Region, BucketLookup: lookup, MaxRetries: 1,
 	})
-	if err != nil {
-		return nil, fault.Usage(fmt.Errorf("open %s: %s", at, bucket.Redact(err.Error())))
-	}
-	for _, name := range []string{"AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN"} {
-		o.Secrets = append(o.Secrets, os.Getenv(name))
-	}
-	return bucket.New(&service{core, at.Bucket}, at, o), nil
 }
 
 type service struct {
 	core   *minio.Core
 	bucket string
+	part   int64 // bytes of a part, and the size above which objects go in parts
 }
 
 // Close implements bucket.Service. The client keeps its connections, which readers may still use.
@@ -148,27 +156,41 @@ func (s *service) Read(ctx context.Context, o bucket.Object, offset, length int6
 
 // Write implements bucket.Service.
 func (s *service) Write(ctx context.Context, key string, old bucket.Version, c bucket.Content) (bucket.Version, error) {
-	if c.Size > sizeMax {
-		return bucket.Absent, &bucket.Failure{Status: http.StatusRequestEntityTooLarge, Text: "an object of more than 5 GiB"}
-	}
-	options := minio.PutObjectOptions{ContentType: c.Type, DisableMultipart: true}
+	options := writing(c)
+	options.DisableMultipart = true
 	options.DisableContentSha256 = c.Size == 0 // else the client sends no length over plain http
-	if c.Changes {
-		options.CacheControl = "no-cache"
-	}
-	if old == bucket.Absent {
-		options.SetMatchETagExcept("*")
-	} else {
-		options.SetMatchETag(string(old))
-	}
+	onlyOver(&options, old)
 	info, err := s.core.Client.PutObject(ctx, s.bucket, key, io.NewSectionReader(c, 0, c.Size), c.Size, options)
 	if err != nil {
-		if err := translate(err); old == bucket.Absent || !errors.Is(err, fs.ErrNotExist) {
-			return bucket.Absent, err
-		}
-		return bucket.Absent, bucket.ErrRefused // AWS answers 404 to If-Match where nothing is
+		return bucket.Absent, refused(err, old)
 	}
 	return version(info.ETag), nil
+}
+
+// writing are the options of a new object.
+func writing(c bucket.Content) (o minio.PutObjectOptions) {
+	o.ContentType = c.Type
+	if c.Changes {
+		o.CacheControl = "no-cache"
+	}
+	return o
+}
+
+// onlyOver makes a write depend on what is there.
+func onlyOver(o *minio.PutObjectOptions, old bucket.Version) {
+	if old == bucket.Absent {
+		o.SetMatchETagExcept("*")
+	} else {
+		o.SetMatchETag(string(old))
+	}
+}
+
+// refused is the error of a write over old.
+func refused(err error, old bucket.Version) error {
+	if err := translate(err); old == bucket.Absent || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return bucket.ErrRefused // AWS answers 404 to If-Match where nothing is
 }
 
 // List implements bucket.Service.

@@ -32,13 +32,14 @@ func random(e *Env) error {
 	if err != nil {
 		schedules = 3
 	}
+	var opened []store.Store
+	for range 3 {
+		opened = append(opened, e.open())
+	}
 	for seed := range schedules {
-		r := &schedule{Env: e, rng: rand.New(rand.NewPCG(uint64(seed), 1)), want: map[string]string{}}
+		r := &schedule{Env: e, rng: rand.New(rand.NewPCG(uint64(seed), 1)), stores: opened, want: map[string]string{}}
 		for i := range 4 {
 			r.names = append(r.names, fmt.Sprintf("s%d/a/%d", seed, i), fmt.Sprintf("s%d/b%d", seed, i))
-		}
-		for range 3 {
-			r.stores = append(r.stores, e.open())
 		}
 		r.release = make([]func(), len(r.stores))
 		for step := range 100 {
@@ -46,13 +47,32 @@ func random(e *Env) error {
 				return fmt.Errorf("sequence %d, step %d: %v", seed, step, err)
 			}
 		}
-		for _, release := range r.release {
-			if release != nil {
-				release()
-			}
+		if err := r.end(); err != nil {
+			return fmt.Errorf("sequence %d, its end: %v", seed, err)
 		}
 	}
 	return e.noTemps("after all")
+}
+
+// end gives locks back, checks what is there, and removes it: services in memory look through all objects.
+func (r *schedule) end() error {
+	for _, release := range r.release {
+		if release != nil {
+			release()
+		}
+	}
+	for _, name := range r.names {
+		if err := r.holds(r.stores[0], name, r.want[name]); err != nil {
+			return err
+		}
+		if _, there := r.want[name]; !there {
+			continue
+		}
+		if err := r.stores[0].Remove(r.ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // step makes one call and compares its answer.

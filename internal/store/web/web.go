@@ -156,6 +156,9 @@ func (s *service) Write(context.Context, string, bucket.Version, bucket.Content)
 	return bucket.Absent, errOnlyRead
 }
 
+// Parts implements bucket.Service.
+func (s *service) Parts() *bucket.Parts { return nil }
+
 // List implements bucket.Service.
 func (s *service) List(context.Context, string, bool, string) ([]bucket.Object, string, error) {
 	return nil, "", errOnlyRead

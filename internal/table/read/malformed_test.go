@@ -116,7 +116,7 @@ func TestCodecThatChanges(t *testing.T) {
 	}
 }
 
-// Damaged files must end in rows or an error: no death, no panic, no allocation beyond all measure.
+// TestMutants: damaged files end in rows or an error (P6): no death, no panic, no allocation beyond all measure.
 func TestMutants(t *testing.T) {
 	mutants := 3000
 	if n, err := strconv.Atoi(os.Getenv("LATENTBEAM_MUTANTS")); err == nil {
@@ -163,7 +163,7 @@ func TestMutants(t *testing.T) {
 	if slowest > 10*time.Second {
 		t.Errorf("a damaged file takes %v", slowest)
 	}
-	t.Logf("%d read, %d refused, slowest %v", outcomes[true], outcomes[false], slowest)
+	t.Logf("P6: %d damaged parquet files: %d read, %d refused, no death, slowest %v", mutants, outcomes[true], outcomes[false], slowest)
 }
 
 // mutate damages a file in one to four places: half of them in the footer, where the claims are.

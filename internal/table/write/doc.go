@@ -1,3 +1,3 @@
-// Package write writes the tables that a job makes: parquet files whose rows stream, whose row groups are bounded by
-// bytes, and whose bytes follow from their rows.
+// Package write writes the tables that a job makes: parquet files of streamed rows. Row groups are bounded by bytes,
+// and the bytes follow from the rows.
 package write

@@ -42,9 +42,10 @@ CASES = {
     "last": dict(prompt="a red ball", negative="", frames=5, height=32, width=32, steps=3, guidance=4.0, shift=5.0, images=2,
                  index=dict(_class_name="WanImageToVideoPipeline"), net={}),
     "clip": dict(prompt="a red ball rolls", negative="blurred", frames=5, height=48, width=32, steps=4, guidance=5.0, shift=3.0,
-                 index=dict(_class_name="WanImageToVideoPipeline"), net=dict(image_dim=32, added_kv_proj_dim=24), clip=True),
+                 index=dict(_class_name="WanImageToVideoPipeline", image_encoder=["transformers", "CLIPVisionModel"]),
+                 net=dict(image_dim=32, added_kv_proj_dim=24), clip=True),
     "clip_last": dict(prompt="a cat", negative="", frames=5, height=32, width=48, steps=3, guidance=4.0, shift=5.0, images=2,
-                      index=dict(_class_name="WanImageToVideoPipeline"), clip=True,
+                      index=dict(_class_name="WanImageToVideoPipeline", image_encoder=["transformers", "CLIPVisionModel"]), clip=True,
                       net=dict(image_dim=32, added_kv_proj_dim=24, pos_embed_seq_len=10)),
 }
 
@@ -107,7 +108,7 @@ def run(c):
         tokenizer=None, text_encoder=encoder, vae=fill(AutoencoderKLWan(**vae)),
         scheduler=UniPCMultistepScheduler.from_config(scheduler),
         image_processor=CLIPImageProcessorPil(**PROCESSOR) if clip else None,
-        image_encoder=fill(CLIPVisionModel(CLIPVisionConfig(**CLIP))) if clip else None,
+        image_encoder=fill(CLIPVisionModel(CLIPVisionConfig(**CLIP)), "vision_model.") if clip else None,
         transformer=fill(WanTransformer3DModel(**net)),
         transformer_2=fill(WanTransformer3DModel(**net), "second.") if boundary else None,
         boundary_ratio=boundary, expand_timesteps=index.get("expand_timesteps", False))

@@ -1,10 +1,13 @@
-"""One evaluation of Wan's denoiser against PyTorch's, in turns: python wan_against_torch.py DIR [rounds] [layers].
+"""One evaluation of Wan's denoiser against PyTorch's, in turns: python wan_against_torch.py DIR [rounds] [layers] [sides].
 
-Needs go, torch and diffusers; no test needs this file. DIR gets a network of the size of Wan 2.1 1.3B with random
+Needs go, torch and diffusers; no test needs this file. Sides are ours, torch, compile (torch.compile, which needs a C++
+compiler) and openvino (its package, in bf16 where the network is), with commas between them; ours and torch unless given. DIR gets a network of the size of Wan 2.1 1.3B with random
 weights (5.7 GB; fewer layers for a trial) and one case: 480x832, 17 frames, 120 tokens of text, timestep 437. Each
 round runs the test TestFullSize of stages/wan and diffusers in fp32 and in bf16, each in a process of its own with as
 many threads as there are cores. Every second round begins with the other side. What is printed: seconds of one
-evaluation, the relative RMS to PyTorch's fp32, the peak of resident memory, and the load of the machine.
+evaluation, of the clock and of the processors together, the relative RMS to PyTorch's fp32, the peak of resident memory,
+and the load of the machine. Under load the processors' seconds say more; PyTorch's threads are told to sleep while they wait.
+compile and openvino evaluate twice, and the second time counts.
 """
 
 import json
@@ -43,55 +46,79 @@ def evaluate(model, case):
     dtype = model.patch_embedding.weight.dtype
     text = torch.zeros(1, 512, 4096)
     text[0, : len(case["text"])] = case["text"]
-    begun = time.time()
+    begun, busy = time.time(), time.process_time()
     with torch.no_grad():
         out = model(hidden_states=case["x"].to(dtype), timestep=case["timestep"], encoder_hidden_states=text.to(dtype),
                     return_dict=False)[0]
-    return out.float(), time.time() - begun
+    return out.float(), time.time() - begun, time.process_time() - busy
 
 
-def theirs(folder, kind):
+def to_openvino(model, case, kind):
+    import openvino
+
+    inputs = dict(hidden_states=case["x"], timestep=case["timestep"], encoder_hidden_states=torch.zeros(1, 512, 4096))
+    with torch.no_grad():
+        graph = openvino.convert_model(model, example_input=inputs)
+    hint = {"INFERENCE_PRECISION_HINT": {"fp32": "f32", "bf16": "bf16"}[kind], "PERFORMANCE_HINT": "LATENCY"}
+    compiled = openvino.Core().compile_model(graph, "CPU", hint)
+    names = [p.get_any_name() for p in compiled.inputs]
+
+    def run(hidden_states, timestep, encoder_hidden_states, return_dict):
+        values = dict(hidden_states=hidden_states, timestep=timestep, encoder_hidden_states=encoder_hidden_states)
+        return [torch.from_numpy(compiled([values[n].float().numpy() for n in names])[0])]
+
+    run.patch_embedding = model.patch_embedding
+    return run
+
+
+def theirs(side, folder, kind):
     """Runs in a process of its own."""
     config = json.loads((folder / "config.json").read_text())
     (folder / "diffusion_pytorch_model.safetensors").unlink(missing_ok=True)
     (folder / "diffusion_pytorch_model.safetensors").symlink_to("model.safetensors")
-    model = WanTransformer3DModel.from_pretrained(folder, torch_dtype=TYPES[kind]).eval()
+    model = WanTransformer3DModel.from_pretrained(folder, torch_dtype=torch.float32 if side == "openvino" else TYPES[kind]).eval()
     assert len(model.blocks) == config["num_layers"]
     case = load_file(folder / "case.safetensors")
-    out, seconds = evaluate(model, case)
+    if side != "torch":
+        model = torch.compile(model) if side == "compile" else to_openvino(model, case, kind)
+        evaluate(model, case)
+    out, seconds, busy = evaluate(model, case)
     rms = ((out - case["out"]).square().mean() / case["out"].square().mean()).sqrt().item()
-    print(f"evaluated {seconds:.3f} s, rms {rms:.6g}, peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss} kB")
+    print(f"evaluated {seconds:.3f} s, cpu {busy:.2f} s, rms {rms:.6g}, peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss} kB")
 
 
 def run(side, folder, kind):
-    env = {**os.environ, "LATENTBEAM_WAN_FULL_SIZE": str(folder), "LATENTBEAM_WAN_DTYPE": kind, "CGO_ENABLED": "0"}
+    env = {**os.environ, "LATENTBEAM_WAN_FULL_SIZE": str(folder), "LATENTBEAM_WAN_DTYPE": kind, "CGO_ENABLED": "0",
+           "OMP_WAIT_POLICY": "PASSIVE"}
     if side == "ours":
         command = ["go", "test", "-count", "1", "-v", "-timeout", "4h", "-run", "TestFullSize", "."]
     else:
-        command = [sys.executable, str(pathlib.Path(__file__).resolve()), "--theirs", str(folder), kind]
+        command = [sys.executable, str(pathlib.Path(__file__).resolve()), "--theirs", side, str(folder), kind]
     text = subprocess.run(command, cwd=HERE.parent, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
-    found = re.search(r"evaluated ([\d.]+) s, rms (\S+), peak (\d+) kB", text)
+    found = re.search(r"evaluated ([\d.]+) s, cpu ([\d.]+) s, rms (\S+), peak (\d+) kB", text)
     if not found:
         sys.exit(text)
-    return float(found[1]), found[2], int(found[3]) / 1e6
+    return float(found[1]), float(found[2]), found[3], int(found[4]) / 1e6
 
 
 def main():
     if sys.argv[1] == "--theirs":
-        return theirs(pathlib.Path(sys.argv[2]), sys.argv[3])
+        return theirs(sys.argv[2], pathlib.Path(sys.argv[3]), sys.argv[4])
     folder = pathlib.Path(sys.argv[1]).resolve()
-    rounds, layers = (int(v) for v in (sys.argv[2:] + ["3", "30"][len(sys.argv) - 2:])[:2])
+    given = sys.argv[2:] + ["3", "30", "ours,torch"][len(sys.argv) - 2:]
+    rounds, layers, sides = int(given[0]), int(given[1]), given[2].split(",")
     if not (folder / "case.safetensors").exists():
         folder.mkdir(parents=True, exist_ok=True)
         make(folder, layers)
     for kind in TYPES:
         best = {}
         for i in range(rounds):
-            for side in ["ours", "torch"][:: 1 if i % 2 == 0 else -1]:
-                seconds, rms, peak = run(side, folder, kind)
-                best[side] = min(best.get(side, 1e9), seconds)
-                print(f"{kind} {side}: {seconds:.2f} s, rms {rms}, peak {peak:.2f} GB, load {os.getloadavg()[0]:.1f}", flush=True)
-        print(f"{kind}: best {best['ours']:.2f} and {best['torch']:.2f} s, ratio {best['torch'] / best['ours']:.3f}", flush=True)
+            for side in sides[:: 1 if i % 2 == 0 else -1]:
+                seconds, busy, rms, peak = run(side, folder, kind)
+                best[side] = [min(pair) for pair in zip(best.get(side, (1e9, 1e9)), (seconds, busy))]
+                print(f"{kind} {side}: {seconds:.2f} s, cpu {busy:.2f} s, rms {rms}, peak {peak:.2f} GB, load {os.getloadavg()[0]:.1f}",
+                      flush=True)
+        print(f"{kind}: best", *(f"{side} {wall:.2f} s, cpu {busy:.2f} s;" for side, (wall, busy) in best.items()), flush=True)
 
 
 main()

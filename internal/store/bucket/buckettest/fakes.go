@@ -1,12 +1,15 @@
 package buckettest
 
 import (
+	"encoding/hex"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,13 +67,44 @@ func S3(t testing.TB) *Server {
 		if err := backend.CreateBucket(Bucket); err != nil {
 			t.Fatal(err)
 		}
-		return gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()
+		return &conditional{backend: backend,
+			service: gofakes3.New(backend, gofakes3.WithLogger(gofakes3.DiscardLog())).Server()}
 	})
 	s.Env = []string{
 		"AWS_ENDPOINT_URL=" + s.URL, "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=planted-access-key",
 		"AWS_SECRET_ACCESS_KEY=" + SecretKey,
 	}
 	return s
+}
+
+// conditional adds what the fake of S3 lacks: the end of an upload in parts knows If-None-Match and If-Match.
+type conditional struct {
+	backend gofakes3.Backend
+	service http.Handler
+	mu      sync.Mutex // one writes at a time
+}
+
+// ServeHTTP implements http.Handler.
+func (c *conditional) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	upload := r.URL.Query().Has("uploadId")
+	if r.Method == http.MethodPut && !upload || r.Method == http.MethodPost && upload {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+	}
+	if r.Method == http.MethodPost && upload {
+		_, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		tag := ""
+		if there, err := c.backend.HeadObject(Bucket, key); err == nil {
+			tag = hex.EncodeToString(there.Hash)
+		}
+		only := strings.Trim(r.Header.Get("If-Match"), `"`)
+		if r.Header.Get("If-None-Match") == "*" && tag != "" || only != "" && only != tag {
+			w.WriteHeader(http.StatusPreconditionFailed)
+			_, _ = io.WriteString(w, "<Error><Code>PreconditionFailed</Code><Message>of the test</Message></Error>")
+			return
+		}
+	}
+	c.service.ServeHTTP(w, r)
 }
 
 func serve(t testing.TB, service func(address *url.URL) http.Handler) *Server {
@@ -91,10 +125,12 @@ func serve(t testing.TB, service func(address *url.URL) http.Handler) *Server {
 	return &Server{Proxy: proxy, URL: address.String()}
 }
 
-// quiet waits until no request has come for a while.
+// quietTime is how long no request may have come for a server to be quiet.
+const quietTime = 10 * time.Millisecond
+
+// quiet waits until no request has been at work for a while.
 func (s *Server) quiet() {
-	for n := int64(-1); n != s.Requests.Load(); {
-		n = s.Requests.Load()
-		time.Sleep(20 * time.Millisecond)
+	for s.working.Load() > 0 || time.Now().UnixNano()-s.last.Load() < int64(quietTime) {
+		time.Sleep(time.Millisecond)
 	}
 }

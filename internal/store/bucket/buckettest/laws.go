@@ -56,6 +56,6 @@ func Laws(t *testing.T, server *Server, open Opener) {
 				t.Errorf("no request met %q", kind)
 			}
 		}
-		t.Logf("of %d requests", server.Requests.Load())
+		t.Logf("P8: every law of a store holds in %d requests, of which about one in seven was refused, cut, lost, halved or slow", server.Requests.Load())
 	})
 }

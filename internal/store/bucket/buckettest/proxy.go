@@ -30,6 +30,9 @@ type Proxy struct {
 	Requests atomic.Int64
 	Met      sync.Map // *atomic.Int64 by kind of fault
 
+	working atomic.Int64 // requests
+	last    atomic.Int64 // when one ended, in nanoseconds since 1970
+
 	mu     sync.Mutex
 	faults Faults
 	rng    *rand.Rand
@@ -67,6 +70,11 @@ func (p *Proxy) pick(r *http.Request) (kind string, skew time.Duration) {
 // ServeHTTP implements http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.Requests.Add(1)
+	p.working.Add(1)
+	defer func() {
+		p.last.Store(time.Now().UnixNano())
+		p.working.Add(-1)
+	}()
 	kind, skew := p.pick(r)
 	switch kind {
 	case "429", "500", "503":

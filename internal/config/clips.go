@@ -1,0 +1,250 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"latentbeam/internal/media/resize"
+	"latentbeam/schemas"
+)
+
+// Buckets are the sizes and lengths that clips may have.
+type Buckets struct {
+	// Sizes are auto, the sizes of Pixels in multiples of Step, or a list of WIDTHxHEIGHT or WIDTHxHEIGHTxFRAMES.
+	Sizes Sizes `yaml:"sizes" json:"sizes,omitempty"`
+	// Pixels is how many a frame of auto sizes has at most.
+	Pixels int `yaml:"pixels" json:"pixels,omitempty"`
+	Step   int `yaml:"step" json:"step,omitempty"` // sides of auto sizes are multiples of it; 0: 16
+	// Frames are the lengths of clips: a form such as 4n+1, the longest that num_frames and the media have room for, or a
+	// list. "": num_frames.
+	Frames Lengths `yaml:"frames" json:"frames,omitzero"`
+	// Small says what happens to media that are smaller than their bucket: enlarge (also ""), or drop.
+	Small string `yaml:"small" json:"small,omitempty"`
+}
+
+// Windows say which frames of a video become clips.
+type Windows struct {
+	// Pick is head (also ""), the first frames; uniform, Count clips evenly spaced; or all, a clip every Stride frames.
+	Pick   string `yaml:"pick" json:"pick,omitempty"`
+	Count  int    `yaml:"count" json:"count,omitempty"`   // clips of uniform; 0: 1
+	Stride int    `yaml:"stride" json:"stride,omitempty"` // frames from clip to clip of all; 0: the length of a clip
+	// Short says what becomes of media that are too short for a clip: fail (also ""), drop, loop, pad (the last frame again)
+	// or image (its first frame alone).
+	Short string `yaml:"short" json:"short,omitempty"`
+}
+
+// The values of Crop, Pick, Short and Small.
+const (
+	CropCenter, CropRandom, CropPad                             = "center", "random", "pad"
+	PickHead, PickUniform, PickAll                              = "head", "uniform", "all"
+	ShortFail, ShortDrop, ShortLoop, ShortPad, ShortImage       = "fail", "drop", "loop", "pad", "image"
+	SmallEnlarge, SmallDrop                                     = "enlarge", "drop"
+	maxWindows, maxSizes, maxStep, maxLengths, defaultSizesStep = 10_000, 1024, 1024, 1024, 16
+)
+
+// IsZero reports whether there are no buckets.
+func (b Buckets) IsZero() bool {
+	return b.Sizes == nil && b.Pixels == 0 && b.Step == 0 && b.Frames.IsZero() && b.Small == ""
+}
+
+// Cuts tells whether the job cuts its media into clips.
+func (in Input) Cuts() bool {
+	return !in.Buckets.IsZero() || in.Windows != (Windows{}) || in.Resize != "" || in.Crop != "" || in.Flip || in.NullCaption
+}
+
+// Size is a size of frames in pixels, and a number of frames, 0 where it is left open.
+type Size struct{ Width, Height, Frames int }
+
+// String writes WIDTHxHEIGHT or WIDTHxHEIGHTxFRAMES.
+func (s Size) String() string {
+	text := fmt.Sprintf("%dx%d", s.Width, s.Height)
+	if s.Frames > 0 {
+		text += "x" + strconv.Itoa(s.Frames)
+	}
+	return text
+}
+
+// Sizes are the sizes of buckets; none stands for auto.
+type Sizes []Size
+
+func (l *Sizes) fromNode(n *node) (string, bool) {
+	const wanted = "auto, or a list of sizes such as 832x480 or 832x480x81 (WIDTHxHEIGHTxFRAMES)"
+	var texts StringList
+	if n.kind == textKind && n.text == "auto" {
+		*l = nil
+		return wanted, true
+	}
+	if _, ok := texts.fromNode(n); !ok || len(texts) == 0 || len(texts) > maxSizes {
+		return wanted, false
+	}
+	*l = nil
+	for _, text := range texts {
+		size, ok := parseSize(text)
+		if !ok {
+			return wanted, false
+		}
+		*l = append(*l, size)
+	}
+	return wanted, true
+}
+
+// parseSize reads WIDTHxHEIGHT or WIDTHxHEIGHTxFRAMES.
+func parseSize(text string) (s Size, ok bool) {
+	parts := strings.Split(text, "x")
+	if len(parts) < 2 || len(parts) > 3 {
+		return s, false
+	}
+	limits := []int{schemas.MaxSide, schemas.MaxSide, schemas.MaxNumFrames}
+	for i, into := range []*int{&s.Width, &s.Height, &s.Frames}[:len(parts)] {
+		n, err := strconv.Atoi(parts[i])
+		if err != nil || n < 1 || n > limits[i] {
+			return s, false
+		}
+		*into = n
+	}
+	return s, true
+}
+
+// MarshalJSON writes the list, or auto.
+func (l Sizes) MarshalJSON() ([]byte, error) {
+	if l == nil {
+		return json.Marshal("auto")
+	}
+	texts := make([]string, len(l))
+	for i, s := range l {
+		texts[i] = s.String()
+	}
+	return json.Marshal(texts)
+}
+
+// Lengths are numbers of frames: those of the form Factor n + Add, or a list. The zero value says nothing.
+type Lengths struct {
+	Factor, Add int
+	List        []int // in rising order
+}
+
+func (l *Lengths) fromNode(n *node) (string, bool) {
+	const wanted = "a form such as 4n+1, or a list of numbers of frames in rising order"
+	*l = Lengths{}
+	if n.kind == textKind {
+		factor, rest, found := strings.Cut(n.text, "n")
+		if factor == "" {
+			factor = "1"
+		}
+		f, err := strconv.Atoi(factor)
+		add := 0
+		if err == nil && rest != "" {
+			add, err = strconv.Atoi(strings.TrimPrefix(rest, "+"))
+		}
+		*l = Lengths{Factor: f, Add: add}
+		return wanted, found && err == nil && f >= 1 && f <= maxStep && add >= 0 && add < f+1
+	}
+	items := n.items
+	if n.kind == intKind {
+		items = []*node{n}
+	} else if n.kind != listKind || len(items) == 0 || len(items) > maxLengths {
+		return wanted, false
+	}
+	last := 0
+	for _, item := range items {
+		if item.kind != intKind || item.i <= int64(last) || item.i > schemas.MaxNumFrames {
+			return wanted, false
+		}
+		last = int(item.i)
+		l.List = append(l.List, last)
+	}
+	return wanted, true
+}
+
+// IsZero reports whether nothing is said.
+func (l Lengths) IsZero() bool { return l.Factor == 0 && len(l.List) == 0 }
+
+// MarshalJSON writes the form or the list.
+func (l Lengths) MarshalJSON() ([]byte, error) {
+	switch {
+	case len(l.List) > 0:
+		return json.Marshal(l.List)
+	case l.Factor > 0 && l.Add > 0:
+		return json.Marshal(fmt.Sprintf("%dn+%d", l.Factor, l.Add))
+	case l.Factor > 0:
+		return json.Marshal(fmt.Sprintf("%dn", l.Factor))
+	}
+	return json.Marshal("")
+}
+
+// clips checks how media are cut.
+func (v *validator) clips() {
+	in := v.config.Input
+	for _, key := range []string{"buckets", "windows", "resize", "crop", "flip", "null_caption"} {
+		if v.given("input."+key) && !v.given("input."+MediaInput) {
+			v.problem("input."+key, "remove it, or name media", "input.%s is for input.media alone", key)
+			return
+		}
+	}
+	if in.Resize != "" {
+		v.oneOf("input.resize", in.Resize, resize.Filters())
+	}
+	if in.Crop != "" {
+		v.oneOf("input.crop", in.Crop, []string{CropCenter, CropRandom, CropPad})
+	}
+	v.windows(in.Windows)
+	if v.given("input.buckets") {
+		v.buckets(in.Buckets)
+	}
+}
+
+func (v *validator) windows(w Windows) {
+	if w.Pick != "" {
+		v.oneOf("input.windows.pick", w.Pick, []string{PickHead, PickUniform, PickAll})
+	}
+	if w.Short != "" {
+		v.oneOf("input.windows.short", w.Short, []string{ShortFail, ShortDrop, ShortLoop, ShortPad, ShortImage})
+	}
+	if w.Count < 0 || w.Count > maxWindows {
+		v.bounds("input.windows.count", 1, maxWindows)
+	}
+	if w.Stride < 0 || w.Stride > schemas.MaxNumFrames {
+		v.bounds("input.windows.stride", 1, schemas.MaxNumFrames)
+	}
+	if w.Count > 0 && w.Pick != PickUniform {
+		v.problem("input.windows.count", "write pick: uniform, or remove it", "input.windows.count is for pick: uniform")
+	}
+	if w.Stride > 0 && w.Pick != PickAll {
+		v.problem("input.windows.stride", "write pick: all, or remove it", "input.windows.stride is for pick: all")
+	}
+}
+
+func (v *validator) buckets(b Buckets) {
+	const path = "input.buckets"
+	if b.Small != "" {
+		v.oneOf(path+".small", b.Small, []string{SmallEnlarge, SmallDrop})
+	}
+	if b.Step < 0 || b.Step > maxStep {
+		v.bounds(path+".step", 1, maxStep)
+		return
+	}
+	step := b.Step
+	if step == 0 {
+		step = defaultSizesStep
+	}
+	least := 4 * step * step // auto sizes have sides of at least one step
+	switch {
+	case b.Sizes != nil && (b.Pixels != 0 || b.Step != 0):
+		v.problem(path+".sizes", "write sizes: auto, or remove pixels and step", "input.buckets has a list of sizes, and pixels or step")
+	case b.Sizes == nil && b.Pixels == 0 && !v.given(path+".pixels"):
+		v.problem(path, "add pixels, such as 399360 for 832x480, or a list of sizes", "input.buckets has sizes: auto and no pixels")
+	case b.Sizes == nil && (b.Pixels < least || b.Pixels > schemas.MaxSide*schemas.MaxSide/4):
+		v.bounds(path+".pixels", least, schemas.MaxSide*schemas.MaxSide/4)
+	}
+	open := map[string]bool{}
+	for _, s := range b.Sizes {
+		name := Size{s.Width, s.Height, 0}.String()
+		if other, seen := open[name]; seen && other != (s.Frames == 0) {
+			v.problem(path+".sizes", "give all sizes of "+name+" a number of frames, or none", "%s stands with a number of frames and without", name)
+			return
+		}
+		open[name] = s.Frames == 0
+	}
+}

@@ -1,0 +1,74 @@
+package media
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// FuzzY4M: no bytes make the reader of y4m panic, and its frames are as large as it says.
+func FuzzY4M(f *testing.F) {
+	f.Add([]byte("YUV4MPEG2 W4 H2 F8:1 C420\nFRAME\n" + string(make([]byte, 12))))
+	f.Add([]byte("YUV4MPEG2 W4 H2 F30000:1001 C444 XCOLORRANGE=FULL\nFRAME\n" + string(make([]byte, 24)) + "FRAME\n"))
+	f.Add([]byte("YUV4MPEG2 W3 H3 Cmono Ip A1:1\nFRAME Ip\n123456789"))
+	f.Add([]byte("YUV4MPEG2 W1 H1 C422 F0:0\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := newY4M(io.NopCloser(bytes.NewReader(data)))
+		if err != nil {
+			return
+		}
+		defer s.Close()
+		info := s.Info()
+		if info.Width < 1 || info.Height < 1 || info.Width*info.Height > maxPixels {
+			t.Fatalf("%+v", info)
+		}
+		if info.Width*info.Height > 1<<20 {
+			return // slow, and the same
+		}
+		rgb := make([]byte, info.Width*info.Height*3)
+		for n := 0; ; n++ {
+			if err := s.Next(rgb); err != nil {
+				return
+			}
+			if n > len(data) {
+				t.Fatalf("%d frames in %d bytes", n, len(data))
+			}
+		}
+	})
+}
+
+// FuzzImage: no bytes make the readers of pictures panic or take memory beyond the limits.
+func FuzzImage(f *testing.F) {
+	for _, name := range []string{"triangle.png"} {
+		data, err := os.ReadFile(filepath.Join("../../testdata/media", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data, true)
+	}
+	poster, err := Poster(make([]byte, 16*16*3), 16, 16)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(poster, false)
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, data []byte, png bool) {
+		path := filepath.Join(dir, "image.jpg")
+		if png {
+			path = filepath.Join(dir, "image.png")
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := OpenSource(t.Context(), path, SourceOptions{})
+		if err != nil {
+			return
+		}
+		defer s.Close()
+		if info := s.Info(); info.Width*info.Height <= 1<<20 {
+			_ = s.Next(make([]byte, info.Width*info.Height*3))
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package media
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Facts are what can be said of a video or an image before its frames are decoded.
+type Facts struct {
+	Width, Height int  // of frames as they are shown, in pixels
+	Still         bool // a single image
+	Frames        int  // at the rate that was asked for
+	// Keys are frames at which decoding can begin, in order; none where it cannot begin but at the beginning.
+	Keys   []Key
+	Origin int64 // time of the first frame, in microseconds of the file's clock
+}
+
+// Key is a frame at which decoding can begin.
+type Key struct {
+	Frame int   // the first frame, at the rate that was asked for, that shows this frame of the file or a later one
+	Time  int64 // in microseconds of the file's clock
+}
+
+// Seek is the time of the last keyframe from which frame start can be decoded, 0 where nothing is saved by it.
+func (f Facts) Seek(start int) int64 {
+	at, found := slices.BinarySearchFunc(f.Keys, start, func(k Key, start int) int { return k.Frame - start })
+	if !found {
+		at--
+	}
+	if at < 1 {
+		return 0
+	}
+	return f.Keys[at].Time
+}
+
+// Probe reads what a file or folder says of its frames at fps frames a second (0: as they are). mp4 and mov files are
+// read here, other files of ffmpeg's by ffprobe, which reads every packet and decodes none.
+func Probe(ctx context.Context, path string, fps float64) (Facts, error) {
+	f, err := factsOf(ctx, path, fps)
+	if err == nil && f.Frames < 1 {
+		err = errors.New("it has no frames")
+	}
+	if err == nil {
+		err = Info{Width: f.Width, Height: f.Height}.check()
+	}
+	if err != nil {
+		return Facts{}, fmt.Errorf("read %s: %w", path, unplaced(err))
+	}
+	return f, nil
+}
+
+func factsOf(ctx context.Context, path string, fps float64) (Facts, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Facts{}, err
+	}
+	ext := strings.ToLower(filepath.Ext(path))
+	if !info.IsDir() && info.Mode().IsRegular() && ext != extY4M && !isImage(ext) {
+		t, err := timelineOf(ctx, path)
+		if err != nil {
+			return Facts{}, err
+		}
+		return t.facts(fps), nil
+	}
+	src, err := openSource(ctx, path, SourceOptions{})
+	if err != nil {
+		return Facts{}, err
+	}
+	defer src.Close()
+	i := src.Info()
+	f := Facts{Width: i.Width, Height: i.Height, Still: i.Still}
+	n, err := src.Skip(math.MaxInt)
+	if err != nil {
+		return f, err
+	}
+	f.Frames = n
+	if fps > 0 && i.RateNum > 0 { // frame j is shown while floor(j rate / fps) is a frame of the file
+		num, den := frameRate(fps)
+		up, down := int64(num)*i.RateDen, int64(den)*i.RateNum
+		f.Frames = int((int64(n)*up + down - 1) / down)
+	}
+	return f, nil
+}
+
+// timeline is when the frames of a file are shown, on the file's clock.
+type timeline struct {
+	width, height int
+	times         []int64 // of the frames in the order in which they are shown, in microseconds
+	keys          []int64 // of the keyframes
+	end           int64   // of the last frame
+	noSeek        bool    // the container has no index by which a keyframe is found exactly
+}
+
+// facts counts as the filters of openFFmpeg do.
+func (t *timeline) facts(fps float64) Facts {
+	f := Facts{Width: t.width, Height: t.height, Frames: len(t.times)}
+	if len(t.times) == 0 {
+		return f
+	}
+	f.Origin = t.times[0]
+	if fps <= 0 {
+		return f
+	}
+	num, den := frameRate(fps)
+	up := func(time int64) int { // the first frame that is shown at that time or later
+		us := max(0, time-f.Origin-clockSlack)
+		scale := int64(den) * 1_000_000
+		return int((us*int64(num) + scale - 1) / scale)
+	}
+	f.Frames = max(1, up(t.end))
+	if t.noSeek {
+		return f
+	}
+	for _, k := range t.keys {
+		f.Keys = append(f.Keys, Key{up(k), k})
+	}
+	return f
+}
+
+// timelineOf reads the timeline of a file that ffmpeg decodes.
+func timelineOf(ctx context.Context, path string) (*timeline, error) {
+	if t, err := mp4Timeline(path); err == nil {
+		return t, nil
+	} else if !errors.Is(err, errNotPlain) && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return ffprobe(ctx, path)
+}

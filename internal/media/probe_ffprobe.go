@@ -1,0 +1,116 @@
+package media
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// probed is what ffprobe writes.
+type probed struct {
+	Streams []struct {
+		Width, Height int
+		Sides         []struct {
+			Rotation float64
+		} `json:"side_data_list"`
+		Rate string `json:"avg_frame_rate"`
+	}
+	Packets []struct {
+		Time     string `json:"pts_time"`
+		Duration string `json:"duration_time"`
+		Flags    string
+	}
+	Format struct {
+		Name string `json:"format_name"`
+	}
+}
+
+// maxProbe bounds what ffprobe may write, in bytes.
+const maxProbe = 256 << 20
+
+// seekable are the containers with an index of keyframes.
+var seekable = []string{"mov", "matroska"}
+
+// ffprobe reads the packets of a file's first video stream.
+func ffprobe(ctx context.Context, path string) (*timeline, error) {
+	program, err := exec.LookPath("ffprobe")
+	if err != nil {
+		return nil, fmt.Errorf("%s files need ffprobe, which is not there (%w): install ffmpeg (apt install ffmpeg), "+
+			"or convert the file to mp4, y4m or a folder of png images", orNone(filepath.Ext(path)), err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, frameTime)
+	defer cancel()
+	args := append(slices.Clone(confined), "-select_streams", "v:0", "-show_entries",
+		"stream=width,height,avg_frame_rate:stream_side_data=rotation:packet=pts_time,duration_time,flags:format=format_name",
+		"-of", "json", "file:"+path)
+	cmd := exec.CommandContext(ctx, program, args...)
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &limited{&out, maxProbe}, &limited{&stderr, 4 * maxStderr}, killDelay
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("ffprobe: %w", err)
+	}
+	limitMemory(cmd.Process.Pid, maxMemory)
+	wait := cmd.Wait()
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("ffprobe: no end within %v", frameTime)
+	}
+	if wait != nil {
+		return nil, saidBy("ffprobe", stderr.String(), wait)
+	}
+	var p probed
+	if err := json.Unmarshal(out.Bytes(), &p); err != nil || len(p.Streams) == 0 {
+		return nil, saidBy("ffprobe", stderr.String(), errors.New("it finds no video in the file"))
+	}
+	return p.timeline()
+}
+
+// timeline orders the packets by the times at which they are shown.
+func (p *probed) timeline() (*timeline, error) {
+	s := p.Streams[0]
+	t := &timeline{width: s.Width, height: s.Height, noSeek: true}
+	for _, side := range s.Sides {
+		if math.Mod(math.Abs(side.Rotation), 180) == 90 {
+			t.width, t.height = s.Height, s.Width
+		}
+	}
+	for _, name := range seekable {
+		t.noSeek = t.noSeek && !slices.Contains(strings.Split(p.Format.Name, ","), name)
+	}
+	last := int64(0)
+	for _, packet := range p.Packets {
+		at, err := strconv.ParseFloat(packet.Time, 64)
+		if err != nil || strings.Contains(packet.Flags, "D") { // not shown
+			continue
+		}
+		us := int64(math.Round(at * 1e6))
+		t.times = append(t.times, us)
+		if strings.HasPrefix(packet.Flags, "K") {
+			t.keys = append(t.keys, us)
+		}
+		if d, err := strconv.ParseFloat(packet.Duration, 64); err == nil && us >= t.end {
+			last = int64(math.Round(d * 1e6))
+		}
+		t.end = max(t.end, us)
+	}
+	if len(t.times) == 0 {
+		return nil, errors.New("ffprobe: no frame of the file says when it is shown")
+	}
+	slices.Sort(t.times)
+	slices.Sort(t.keys)
+	if last == 0 { // as long as the mean, as decoders take it
+		var num, den float64
+		if _, err := fmt.Sscanf(s.Rate, "%f/%f", &num, &den); err == nil && num > 0 {
+			last = int64(math.Round(den / num * 1e6))
+		}
+	}
+	t.end += last
+	return t, nil
+}

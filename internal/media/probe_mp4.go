@@ -1,0 +1,212 @@
+package media
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"slices"
+
+	"github.com/Eyevinn/mp4ff/mp4"
+)
+
+// errNotPlain is that a file is no mp4 of the plain kind that is read here.
+var errNotPlain = errors.New("not a plain mp4 file")
+
+// maxMoov bounds the header of an mp4 file that is read here, in bytes.
+const maxMoov = 64 << 20
+
+// mp4Timeline reads the timeline of an mp4 or mov file with one header and at most one edit, by ISO/IEC 14496-12. Any
+// other file is errNotPlain.
+func mp4Timeline(path string) (t *timeline, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := findMoov(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if recover() != nil { // tables of a damaged file
+			t, err = nil, errNotPlain
+		}
+	}()
+	box, err := mp4.DecodeBox(0, bytes.NewReader(data))
+	moov, ok := box.(*mp4.MoovBox)
+	if err != nil || !ok || moov.Mvex != nil {
+		return nil, errNotPlain
+	}
+	for i, trak := range moov.Traks {
+		if trak.Mdia == nil || trak.Mdia.Hdlr == nil || trak.Mdia.Hdlr.HandlerType != "vide" {
+			continue
+		}
+		t, err := trackTimeline(moov, trak)
+		if err != nil {
+			return nil, err
+		}
+		return t, t.turn(inside(inside(data, "trak", i), "tkhd", 0))
+	}
+	return nil, errNotPlain
+}
+
+// inside is the box of a kind number n that a box holds, header included; nil: there is none.
+func inside(box []byte, kind string, n int) []byte {
+	for rest := box[min(len(box), 8):]; len(rest) >= 8; {
+		size := int(binary.BigEndian.Uint32(rest))
+		if size < 8 || size > len(rest) {
+			return nil
+		}
+		if string(rest[4:8]) == kind {
+			if n == 0 {
+				return rest[:size]
+			}
+			n--
+		}
+		rest = rest[size:]
+	}
+	return nil
+}
+
+// turn swaps the sides of a track that is shown turned by a quarter, as the matrix of its header says.
+func (t *timeline) turn(tkhd []byte) error {
+	const matrix0, matrix1 = 8 + 40, 8 + 52 // where it stands in versions 0 and 1
+	at := matrix0
+	if len(tkhd) > 8 && tkhd[8] == 1 {
+		at = matrix1
+	}
+	if len(tkhd) < at+36 {
+		return errNotPlain
+	}
+	m := func(i int) uint32 { return binary.BigEndian.Uint32(tkhd[at+4*i:]) }
+	switch {
+	case m(1) == 0 && m(3) == 0:
+	case m(0) == 0 && m(4) == 0:
+		t.width, t.height = t.height, t.width
+	default:
+		return errNotPlain
+	}
+	return nil
+}
+
+// findMoov reads the movie header, wherever it stands. A file of fragments is not plain.
+func findMoov(file *os.File) ([]byte, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var head [16]byte
+	for at := int64(0); at < info.Size(); {
+		if _, err := file.ReadAt(head[:], at); err != nil {
+			return nil, errNotPlain
+		}
+		size, kind := int64(binary.BigEndian.Uint32(head[:])), string(head[4:8])
+		if size == 1 {
+			size = int64(binary.BigEndian.Uint64(head[8:]))
+		}
+		known := kind == "ftyp" || kind == "moov" || kind == "wide" || kind == "free" || kind == "skip" || kind == "mdat"
+		if size < 8 || size > info.Size()-at || at == 0 && !known || kind == "moof" || kind == "moov" && size > maxMoov {
+			return nil, errNotPlain
+		}
+		if kind == "moov" {
+			data := make([]byte, size)
+			_, err := file.ReadAt(data, at)
+			return data, err
+		}
+		at += size
+	}
+	return nil, errNotPlain
+}
+
+// trackTimeline reads the tables of a video track.
+func trackTimeline(moov *mp4.MoovBox, trak *mp4.TrakBox) (*timeline, error) {
+	stbl, scale := trak.Mdia.Minf.Stbl, int64(trak.Mdia.Mdhd.Timescale)
+	entry, ok := stbl.Stsd.Children[0].(*mp4.VisualSampleEntryBox)
+	if !ok || len(stbl.Stsd.Children) != 1 || scale < 1 || stbl.Stts == nil || stbl.Stsz == nil {
+		return nil, errNotPlain
+	}
+	n := int(stbl.Stsz.SampleNumber)
+	if n < 1 || n > maxSamples {
+		return nil, errNotPlain
+	}
+	shown, end, err := sampleTimes(stbl, n)
+	if err != nil {
+		return nil, err
+	}
+	first := slices.Min(shown)
+	shift, err := editShift(moov, trak, first, end-first)
+	if err != nil {
+		return nil, err
+	}
+	us := func(ticks int64) int64 { // rounded as av_rescale_q does
+		ticks += shift
+		return (ticks*1_000_000*2 + scale) / (2 * scale)
+	}
+	t := &timeline{width: int(entry.Width), height: int(entry.Height), end: us(end)}
+	for i, ticks := range shown {
+		if stbl.Stss == nil || isSync(stbl.Stss.SampleNumber, uint32(i+1)) {
+			t.keys = append(t.keys, us(ticks))
+		}
+	}
+	slices.Sort(shown)
+	slices.Sort(t.keys)
+	for _, ticks := range shown {
+		t.times = append(t.times, us(ticks))
+	}
+	return t, nil
+}
+
+// maxSamples bounds the frames of a file: ten hours at 60 a second, with room.
+const maxSamples = 1 << 22
+
+func isSync(sorted []uint32, n uint32) bool {
+	_, found := slices.BinarySearch(sorted, n)
+	return found
+}
+
+// sampleTimes returns when each sample is shown, and when the last one ends, in ticks of the media.
+func sampleTimes(stbl *mp4.StblBox, n int) (shown []int64, end int64, err error) {
+	at := int64(0)
+	for i, count := range stbl.Stts.SampleCount {
+		if int(count) > n-len(shown) {
+			return nil, 0, errNotPlain
+		}
+		for range count {
+			shown = append(shown, at)
+			at += int64(stbl.Stts.SampleTimeDelta[i])
+		}
+	}
+	if len(shown) != n {
+		return nil, 0, errNotPlain
+	}
+	last := at - shown[n-1]
+	if stbl.Ctts != nil {
+		for i := range shown {
+			shown[i] += int64(stbl.Ctts.GetCompositionTimeOffset(uint32(i + 1)))
+		}
+	}
+	return shown, slices.Max(shown) + last, nil
+}
+
+// editShift is what the edit list adds to the times of the media, in its ticks. Lists that leave out frames are not
+// plain.
+func editShift(moov *mp4.MoovBox, trak *mp4.TrakBox, first, length int64) (int64, error) {
+	if trak.Edts == nil || len(trak.Edts.Elst) == 0 {
+		return 0, nil
+	}
+	movie, scale := int64(moov.Mvhd.Timescale), int64(trak.Mdia.Mdhd.Timescale)
+	list := trak.Edts.Elst[0].Entries
+	shift := int64(0)
+	if len(list) == 2 && list[0].MediaTime == -1 && movie > 0 {
+		shift = int64(list[0].SegmentDuration) * scale / movie
+		list = list[1:]
+	}
+	if len(list) != 1 || list[0].MediaRateInteger != 1 || list[0].MediaTime != first || movie < 1 {
+		return 0, errNotPlain
+	}
+	if d := int64(list[0].SegmentDuration); d != 0 && (d+1)*scale < length*movie { // shorter by more than its rounding
+		return 0, errNotPlain
+	}
+	return shift - first, nil
+}

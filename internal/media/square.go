@@ -1,0 +1,43 @@
+package media
+
+import (
+	"context"
+	"fmt"
+
+	"latentbeam/internal/media/resize"
+)
+
+// Square returns the first frame of the file at path as CLIP's preprocessing makes it: the shorter side is resized to edge
+// pixels by PIL's bicubic filter, and crop x crop pixels of the middle are cut out, (crop, crop, 3).
+func Square(ctx context.Context, path string, edge, crop int) ([]byte, error) {
+	if crop > edge {
+		return nil, fmt.Errorf("%d pixels cannot be cut out of %d", crop, edge)
+	}
+	src, err := OpenSource(ctx, path, SourceOptions{Frames: 1})
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	info := src.Info()
+	rgb := make([]byte, info.Height*info.Width*3)
+	if err := src.Next(rgb); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	scaled := resize.Size{Width: edge, Height: edge}
+	if info.Height > info.Width { // the longer side is cut off to a whole number
+		scaled.Height = int(float64(edge*info.Height) / float64(info.Width))
+	} else {
+		scaled.Width = int(float64(edge*info.Width) / float64(info.Height))
+	}
+	if err := (Info{Width: scaled.Width, Height: scaled.Height}).check(); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	middle := resize.Rect{X: (scaled.Width - crop) / 2, Y: (scaled.Height - crop) / 2, Width: crop, Height: crop}
+	r, err := resize.New(resize.Bicubic, resize.Size{Width: info.Width, Height: info.Height}, scaled, middle)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	out := make([]byte, crop*crop*3)
+	r.Resize(out, rgb)
+	return out, nil
+}

@@ -1,0 +1,164 @@
+// Command proofs runs the tests of the promises with the counts of a night (make nightly) or of a release (make
+// release-proofs), and writes what they print into docs/reliability.md. A row that is not run keeps its earlier figure, with
+// the date and the commit of that one.
+//
+//	go run ./internal/proofs -only P1,P9      # some promises; fuzz: the fuzz targets
+//	go run ./internal/proofs -scale 0.1       # a tenth of the counts
+//
+// A promise is a row of promises in table.go, its test a row of proofs. The test prints a line that begins with the promise:
+// t.Logf("P7: ..."). A new fuzz target is a row of targets.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+func main() {
+	only := flag.String("only", "", "promises to prove, joined by commas; fuzz: the fuzz targets; \"\": all")
+	scale := flag.Float64("scale", 1, "of the counts and of the time for fuzzing")
+	release := flag.Bool("release", false, "the counts of a release")
+	out := flag.String("report", "docs/reliability.md", "the report, which is read and written")
+	flag.Parse()
+	r := &run{scale: *scale, release: *release}
+	if *only != "" {
+		r.only = strings.Split(*only, ",")
+	}
+	if err := r.all(*out); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// run is one run of proofs.
+type run struct {
+	scale   float64
+	release bool
+	only    []string
+	failed  []string
+}
+
+func (r *run) wants(name string) bool { return r.only == nil || slices.Contains(r.only, name) }
+
+// all runs what is wanted and writes the report after each proof.
+func (r *run) all(path string) error {
+	report, err := readReport(path)
+	if err != nil {
+		return err
+	}
+	commit, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
+	if err != nil {
+		return fmt.Errorf("git rev-parse: %w", err)
+	}
+	began := time.Now()
+	if err := os.WriteFile(path, []byte(report.text()), 0o644); err != nil {
+		return err
+	}
+	note := func(key, figure string, took time.Duration) error {
+		report[key] = row{figure: figure, date: time.Now().UTC().Format(time.DateOnly), commit: strings.TrimSpace(string(commit)),
+			took: took.Round(time.Second).String()}
+		return os.WriteFile(path, []byte(report.text()), 0o644)
+	}
+	for _, p := range proofs {
+		if !r.wants(p.promise) || p.only && !r.release && r.only == nil {
+			continue
+		}
+		start := time.Now()
+		figure := r.prove(p)
+		if err := note(p.key(), figure, time.Since(start)); err != nil {
+			return err
+		}
+	}
+	for _, t := range targets {
+		if !r.wants("fuzz") {
+			break
+		}
+		start := time.Now()
+		figure := r.fuzz(t)
+		if err := note(t.key(), figure, time.Since(start)); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("%v in all\n", time.Since(began).Round(time.Second))
+	if len(r.failed) > 0 {
+		return fmt.Errorf("failed: %s", strings.Join(r.failed, ", "))
+	}
+	return nil
+}
+
+// figures are the lines in which tests say how far a promise was tried.
+var figures = regexp.MustCompile(`(?m)^\s+\S+_test\.go:\d+: (P\d+): (.*)$`)
+
+// prove runs the tests of a proof and returns their figures, or that they failed.
+func (r *run) prove(p proof) string {
+	args := []string{"test", "-count", "1", "-v", "-tags", "prism", "-timeout", "12h", "-run", "^(" + p.tests + ")$", "./" + p.room}
+	env := os.Environ()
+	if p.cuda {
+		root, _ := os.Getwd()
+		library := filepath.Join(root, "build", "libfakecuda.so")
+		if out, err := exec.Command("make", "-s", "-C", "kernels/cuda/fake", "BUILD="+filepath.Join(root, "build")).CombinedOutput(); err != nil {
+			return r.fail(p.key(), fmt.Sprintf("%v: %s", err, out))
+		}
+		args[5] = "cuda,netgo,osusergo"
+		env = append(env, "CGO_ENABLED=1", "CGO_CFLAGS=-O2 -I"+root+"/kernels/cuda/include", "CGO_LDFLAGS=-L"+root+"/kernels/cuda/driver/stub",
+			"LATENTBEAM_LIBCUDA="+library)
+	}
+	wanted := p.counts
+	if r.release && p.release != nil {
+		wanted = p.release
+	}
+	for name, n := range wanted {
+		env = append(env, fmt.Sprintf("%s=%d", name, max(1, int(float64(n)*r.scale))))
+	}
+	fmt.Printf("%s %s %s (budget %v)\n", p.promise, p.room, p.tests, p.budget)
+	cmd := exec.Command("go", args...)
+	cmd.Env = env
+	out, err := cmd.CombinedOutput()
+	var said []string
+	for _, m := range figures.FindAllStringSubmatch(string(out), -1) {
+		if m[1] == p.promise {
+			said = append(said, strings.TrimSpace(m[2]))
+		}
+	}
+	switch {
+	case err != nil:
+		return r.fail(p.key(), string(out))
+	case len(said) == 0:
+		return r.fail(p.key(), "no test prints a figure\n"+string(out))
+	}
+	fmt.Printf("  %s\n", strings.Join(said, "\n  "))
+	return strings.Join(said, "; ")
+}
+
+// executed is in the last line of a fuzz target.
+var executed = regexp.MustCompile(`execs: (\d+) \(`)
+
+// fuzz runs one fuzz target.
+func (r *run) fuzz(t target) string {
+	lasts := fuzzTime
+	if r.release {
+		lasts = fuzzTimeRelease
+	}
+	lasts = time.Duration(float64(lasts) * r.scale).Round(time.Second)
+	fmt.Printf("fuzz %s %s (%v)\n", t.room, t.name, lasts)
+	out, err := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", lasts.String(), "-fuzzminimizetime", "10x",
+		"./"+t.room).CombinedOutput()
+	counts := executed.FindAllStringSubmatch(string(out), -1)
+	if err != nil || len(counts) == 0 {
+		return r.fail(t.key(), string(out))
+	}
+	return counts[len(counts)-1][1] + " inputs, nothing found"
+}
+
+func (r *run) fail(key, why string) string {
+	fmt.Printf("FAILED %s:\n%s\n", key, why)
+	r.failed = append(r.failed, key)
+	return "**failed**"
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+// row is what was seen of a proof or a fuzz target, and when.
+type row struct{ figure, date, commit, took string }
+
+// report is the figures by what made them.
+type report map[string]row
+
+// key names a proof in the report.
+func (p proof) key() string { return "`" + p.room + "` " + strings.ReplaceAll(p.tests, "|", ", ") }
+
+func (t target) key() string { return "`" + t.room + "` " + t.name }
+
+// readReport reads the rows of an earlier report; a missing one has none.
+func readReport(path string) (report, error) {
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	r := report{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if len(cells) == 6 && strings.HasPrefix(cells[1], "`") {
+			r[cells[1]] = row{cells[2], cells[3], cells[4], cells[5]}
+		}
+	}
+	return r, nil
+}
+
+const head = `# Reliability: promises and figures
+
+Made by ` + "`make nightly`" + ` (` + "`internal/proofs`" + `). Each promise has tests that name it and print a figure. A row shows the figure of the test
+on that date, at that commit; a row without a figure was not run yet. Counts are set by environment variables
+(` + "`internal/proofs/table.go`" + `). ` + "`make release-proofs`" + ` takes the larger ones. [SECURITY.md](../SECURITY.md) says whom the program trusts.
+
+`
+
+// text is the whole report.
+func (r report) text() string {
+	var b strings.Builder
+	b.WriteString(head)
+	b.WriteString("| | promise |\n|---|---|\n")
+	for _, p := range promises {
+		fmt.Fprintf(&b, "| %s | %s |\n", p.name, p.claim)
+	}
+	b.WriteString("\n## Proofs\n\n| | test | figure | date | commit | took |\n|---|---|---|---|---|---|\n")
+	for _, p := range proofs {
+		r.line(&b, p.promise, p.key())
+	}
+	b.WriteString("\n## Fuzz targets\n\nParsers of bytes from outside. Inputs that once failed are kept in `testdata/fuzz` of their room.\n\n" +
+		"| bytes | target | figure | date | commit | took |\n|---|---|---|---|---|---|\n")
+	for _, t := range targets {
+		r.line(&b, t.bytes, t.key())
+	}
+	b.WriteString("\nNot promised: equal bytes between numeric classes or versions of a driver; survival of a disk that says it has synced and " +
+		"has not;\nprotection from somebody who can write to the output or to the memory of the machine.\n")
+	return b.String()
+}
+
+func (r report) line(b *strings.Builder, of, key string) {
+	s := r[key]
+	if s.figure == "" {
+		s.figure = "not run yet"
+	}
+	fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", of, key, strings.ReplaceAll(s.figure, "|", "/"), s.date, s.commit, s.took)
+}

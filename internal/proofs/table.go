@@ -1,0 +1,119 @@
+package main
+
+import "time"
+
+// promise is one of the things that the program promises.
+type promise struct{ name, claim string }
+
+// promises are what docs/reliability.md lists. Each has a proof at least.
+var promises = []promise{
+	{"P1", "Every row ends in one place, done or failed. kill -9 at any moment loses and doubles nothing."},
+	{"P2", "A file with its final name is whole, and what was reported as done survives a power cut."},
+	{"P3", "A poisoned prompt never stops a job."},
+	{"P4", "Equal keys give equal bytes, whatever the batches, ranks, threads and restarts (one numeric class)."},
+	{"P5", "A hostile checkpoint cannot execute, crash or take memory beyond its size."},
+	{"P6", "A hostile parquet file cannot take the job down."},
+	{"P7", "Nothing is written outside of the output."},
+	{"P8", "Trouble with a bucket never gives a part of an object, or two."},
+	{"P9", "A full or failing disk stops the job with 75 (3 after a failed fsync), and the next run completes it."},
+	{"P10", "A sick device harms only what it computes at that moment."},
+	{"P11", "Silent damage of an output is found by verify."},
+	{"P12", "No secret is shown anywhere, no prompt in logs, messages, names of files and facts of runs."},
+	{"P13", "Clocks do not matter."},
+	{"P14", "A worker trusts no byte of a peer."},
+	{"P15", "Outputs of released formats stay readable, and reruns on them compute nothing."},
+	{"P16", "Copies of one job at the same time are safe."},
+}
+
+// proof is a run of tests of one package that print a figure for a promise.
+type proof struct {
+	promise string
+	room    string // of the tests, from the root
+	tests   string // names, joined by |
+	counts  counts // nightly
+	release counts // instead of them before a release
+	budget  time.Duration
+	cuda    bool // with the stand-in driver: needs gcc and g++
+	only    bool // before a release only
+}
+
+// counts are environment variables that say how often a test does something.
+type counts map[string]int
+
+const second = time.Second
+
+// proofs are run one after the other. Budgets are for two cores.
+var proofs = []proof{
+	{promise: "P1", room: "internal/engine/simulator", tests: "TestJobs", counts: counts{"LATENTBEAM_SEEDS": 10_000},
+		release: counts{"LATENTBEAM_SEEDS": 100_000}, budget: 300 * second},
+	{promise: "P1", room: "pipelines", tests: "TestPromiseP1", counts: counts{"LATENTBEAM_KILLS": 1000},
+		release: counts{"LATENTBEAM_KILLS": 10_000}, budget: 540 * second},
+	{promise: "P1", room: "pipelines", tests: "TestKillAndResume", budget: 60 * second},
+	{promise: "P1", room: "pipelines", tests: "TestKillAtEveryStep", budget: 60 * second},
+	{promise: "P1", room: "pipelines", tests: "TestKillAndResumeInBuckets", counts: counts{"LATENTBEAM_BUCKET_KILLS": 15},
+		release: counts{"LATENTBEAM_BUCKET_KILLS": 100}, budget: 120 * second},
+	{promise: "P2", room: "internal/ledger", tests: "TestPowerCut|TestPowerCutHeals|TestFlawsAreFound",
+		counts: counts{"LATENTBEAM_SURVIVALS": 200}, release: counts{"LATENTBEAM_SURVIVALS": 2000}, budget: 60 * second},
+	{promise: "P2", room: "internal/engine/simulator", tests: "TestFlaws", counts: counts{"LATENTBEAM_FLAWS": 1}, budget: 600 * second, only: true},
+	{promise: "P3", room: "pipelines", tests: "TestMillionRows", counts: counts{"LATENTBEAM_MILLION": 1_000_000}, budget: 150 * second},
+	{promise: "P4", room: "pipelines", tests: "TestPromiseP4", counts: counts{"LATENTBEAM_COMBINATIONS": 100},
+		release: counts{"LATENTBEAM_COMBINATIONS": 2000}, budget: 150 * second},
+	{promise: "P5", room: "stages/safetensors", tests: "TestPromiseP5", counts: counts{"LATENTBEAM_MUTANTS": 20_000},
+		release: counts{"LATENTBEAM_MUTANTS": 1_000_000}, budget: 20 * second},
+	{promise: "P5", room: "internal/torchpickle", tests: "TestPromiseP5", counts: counts{"LATENTBEAM_MUTANTS": 20_000},
+		release: counts{"LATENTBEAM_MUTANTS": 1_000_000}, budget: 20 * second},
+	{promise: "P6", room: "internal/table/read", tests: "TestMutants", counts: counts{"LATENTBEAM_MUTANTS": 60_000},
+		release: counts{"LATENTBEAM_MUTANTS": 600_000}, budget: 180 * second},
+	{promise: "P7", room: "pipelines", tests: "TestPromiseP7", counts: counts{"LATENTBEAM_NAMES": 500}, budget: 60 * second},
+	{promise: "P8", room: "internal/store/gcs", tests: "TestLaws", counts: counts{"LATENTBEAM_STORE_SCHEDULES": 10},
+		release: counts{"LATENTBEAM_STORE_SCHEDULES": 2000}, budget: 90 * second},
+	{promise: "P8", room: "internal/store/s3", tests: "TestLaws", counts: counts{"LATENTBEAM_STORE_SCHEDULES": 10},
+		release: counts{"LATENTBEAM_STORE_SCHEDULES": 2000}, budget: 90 * second},
+	{promise: "P9", room: "pipelines", tests: "TestPromiseP9", counts: counts{"LATENTBEAM_ERRORS": 250},
+		release: counts{"LATENTBEAM_ERRORS": 1_000_000}, budget: 180 * second},
+	{promise: "P10", room: "kernels/cuda", tests: "TestPromiseP10", counts: counts{"LATENTBEAM_GPU_SCHEDULES": 500}, budget: 120 * second, cuda: true},
+	{promise: "P11", room: "pipelines", tests: "TestPromiseP11", counts: counts{"LATENTBEAM_FLIPS": 2000},
+		release: counts{"LATENTBEAM_FLIPS": 10_000}, budget: 60 * second},
+	{promise: "P12", room: "internal/cli", tests: "TestPromiseP12", budget: 60 * second},
+	{promise: "P13", room: "internal/cli", tests: "TestPromiseP13", counts: counts{"LATENTBEAM_CLOCK": 1}, budget: 240 * second},
+	{promise: "P14", room: "internal/transport", tests: "TestPromiseP14", counts: counts{"LATENTBEAM_STRANGERS": 2000},
+		release: counts{"LATENTBEAM_STRANGERS": 50_000}, budget: 60 * second},
+	{promise: "P15", room: "internal/cli", tests: "TestPromiseP15", budget: 20 * second},
+	{promise: "P16", room: "pipelines", tests: "TestPromiseP16", counts: counts{"LATENTBEAM_RACES": 200},
+		release: counts{"LATENTBEAM_RACES": 2000}, budget: 240 * second},
+}
+
+// fuzzTime is how long each fuzz target runs, nightly and before a release.
+const (
+	fuzzTime        = 30 * second
+	fuzzTimeRelease = 10 * time.Minute
+)
+
+// target is a fuzz target of a parser that takes bytes from outside.
+type target struct{ room, name, bytes string }
+
+var targets = []target{
+	{"stages/safetensors", "FuzzNew", "weights"},
+	{"stages/safetensors", "FuzzParseIndex", "indices of weights in parts"},
+	{"internal/torchpickle", "FuzzNew", "checkpoints of PyTorch"},
+	{"internal/torchpickle", "FuzzPickle", "pickles in archives"},
+	{"internal/sentencepiece", "FuzzLoad", "tokenizer models"},
+	{"internal/ledger", "FuzzSegment", "segments of the ledger"},
+	{"internal/config", "FuzzParse", "job files"},
+	{"internal/ftfy", "FuzzFix", "prompts"},
+	{"stages/t5/clean", "FuzzCaption", "captions"},
+	{"stages/sequence", "FuzzPlan", "shapes"},
+	{"internal/plan/layout", "FuzzParseDevices", "descriptions of devices"},
+	{"internal/transport", "FuzzFrame", "frames of peers"},
+	{"internal/transport", "FuzzReceive", "messages of peers"},
+	{"internal/table/read", "FuzzParquet", "parquet"},
+	{"internal/table/read", "FuzzCSV", "csv"},
+	{"internal/table/read", "FuzzJSONL", "lines of JSON"},
+	{"internal/media", "FuzzY4M", "y4m"},
+	{"internal/media", "FuzzImage", "png and jpeg"},
+	{"stages/catalog", "FuzzConfig", "config.json, scheduler_config.json, model_index.json"},
+	{"stages/exec", "FuzzAnswer", "answers of programs"},
+	{"internal/hub", "FuzzAnswer", "answers of a hub"},
+	{"internal/runs", "FuzzFacts", "job.json, facts and stop markers"},
+	{"internal/runs", "FuzzWitness", "what is remembered of an output"},
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const root = "../.."
+
+// tests is the text of the tests of a room.
+func tests(t *testing.T, room string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, room, "*_test.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s has %d files of tests, %v", room, len(files), err)
+	}
+	var all strings.Builder
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// TestTable: each promise has a proof, each proof tests that are there and that print a figure, and a night is long enough.
+func TestTable(t *testing.T) {
+	proved := map[string]bool{}
+	night := time.Duration(len(targets)) * fuzzTime
+	for _, p := range proofs {
+		proved[p.promise] = true
+		if p.budget == 0 {
+			t.Errorf("%s has no budget", p.key())
+		}
+		if !p.only {
+			night += p.budget
+		}
+		text := tests(t, p.room)
+		for name := range strings.SplitSeq(p.tests, "|") {
+			if !strings.Contains(text, "func "+name+"(t *testing.T)") {
+				t.Errorf("%s has no test %s", p.room, name)
+			}
+		}
+		if !strings.Contains(text, `"`+p.promise+": ") && p.room != "internal/store/gcs" && p.room != "internal/store/s3" {
+			t.Errorf("no test of %s prints a figure for %s", p.room, p.promise)
+		}
+		for name := range p.counts {
+			if !strings.Contains(text, name) && name != "LATENTBEAM_STORE_SCHEDULES" {
+				t.Errorf("no test of %s reads %s", p.room, name)
+			}
+		}
+	}
+	for i, p := range promises {
+		if p.name != fmt.Sprint("P", i+1) || !proved[p.name] {
+			t.Errorf("promise %d is called %s, proved: %v", i+1, p.name, proved[p.name])
+		}
+	}
+	if night > time.Hour {
+		t.Errorf("a night takes %v", night)
+	}
+	t.Logf("a night takes %v at most", night)
+}
+
+// TestTargets: the table has all fuzz targets of the tree, and each has a corpus that is committed or seeds in its code.
+func TestTargets(t *testing.T) {
+	named := regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
+	var found, listed []string
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		room, _ := filepath.Rel(root, filepath.Dir(path))
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+			found = append(found, filepath.ToSlash(room)+" "+m[1])
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range targets {
+		listed = append(listed, f.room+" "+f.name)
+	}
+	slices.Sort(found)
+	slices.Sort(listed)
+	if !slices.Equal(found, listed) {
+		t.Errorf("fuzz targets\n%s\nlisted are\n%s", strings.Join(found, "\n"), strings.Join(listed, "\n"))
+	}
+}
+
+// TestReport: what is written is read again, and the report of the tree lists what the table does.
+func TestReport(t *testing.T) {
+	r := report{proofs[0].key(): {"10 | of 10", "2026-01-02", "abc", "3s"}}
+	path := filepath.Join(t.TempDir(), "report.md")
+	if err := os.WriteFile(path, []byte(r.text()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, err := readReport(path)
+	if err != nil || again[proofs[0].key()] != (row{"10 / of 10", "2026-01-02", "abc", "3s"}) {
+		t.Errorf("%+v, %v", again, err)
+	}
+	if again[proofs[1].key()].figure != "not run yet" {
+		t.Errorf("%+v", again[proofs[1].key()])
+	}
+	old, err := readReport(filepath.Join(root, "docs", "reliability.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "docs", "reliability.md"))
+	if err != nil || old.text() != string(text) {
+		t.Error("docs/reliability.md is not what the table makes of its own figures: go run ./internal/proofs -only none")
+	}
+}

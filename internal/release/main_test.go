@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestOfAProgram: the modules of a program that is linked from this tree have licences that are known, and are in the bill.
+func TestOfAProgram(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "program")
+	build := exec.Command("go", "build", "-o", binary, "latentbeam/docs/pictures")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var list, bill bytes.Buffer
+	if err := run(&list, "licences", binary); err != nil {
+		t.Errorf("%v\n%s", err, &list)
+	}
+	if err := run(&bill, "sbom", binary); err != nil {
+		t.Fatal(err)
+	}
+	var b struct {
+		Components []component `json:"components"`
+	}
+	if err := json.Unmarshal(bill.Bytes(), &b); err != nil || len(b.Components) != strings.Count(list.String(), "\n") {
+		t.Errorf("%d components, %v, licences\n%s", len(b.Components), err, &list)
+	}
+}
+
+// TestLicences: texts are told apart, and one that is not known stays so.
+func TestLicences(t *testing.T) {
+	for want, text := range map[string]string{
+		"MIT":          "MIT License\n\nPermission is hereby granted, free of charge,\nto any person obtaining a copy",
+		"BSD-2-Clause": "Redistribution and use in source\nand binary forms, with or without",
+		"BSD-3-Clause": "Redistribution and use in source and binary forms ... Neither the name of X nor",
+		"Apache-2.0":   "   Apache License\n   Version 2.0, January 2004\n   http://www.apache.org/licenses/LICENSE-2.0",
+		"":             "All rights reserved.",
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "LICENSE"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := licenceIn(dir); got != want {
+			t.Errorf("%q is taken for %q, it is %q", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package runs_test
+
+import (
+	"testing"
+
+	"latentbeam/internal/runs"
+	"latentbeam/internal/store"
+	"latentbeam/internal/store/storetest"
+	"latentbeam/internal/witness"
+)
+
+// FuzzFacts: whatever stands in the files of a run, those who look at it get an answer or an error.
+func FuzzFacts(f *testing.F) {
+	f.Add([]byte(`{"id": "a", "started": "2026-01-02T03:04:05Z", "runner": "local"}`), []byte(`{"schema": 1, "process": "p", "at": "2026-01-02T03:04:05Z", "rows": {"done": 1}}`))
+	f.Add([]byte(`{"schema": 2}`), []byte(`null`))
+	f.Add([]byte(``), []byte(`[]`))
+	f.Fuzz(func(t *testing.T, job, facts []byte) {
+		s, err := storetest.NewMemory().Open(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.Put(t.Context(), store.Object{Name: runs.Prefix + "one/job.json", Data: job}, store.Object{Name: runs.Prefix + "one/facts-p.json", Data: facts},
+			store.Object{Name: runs.Prefix + "one/stop", Data: facts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs, err := runs.List(t.Context(), s)
+		if err != nil || len(jobs) != 1 {
+			t.Fatalf("%d jobs, %v", len(jobs), err)
+		}
+		j := runs.Job{Store: s, ID: "one"}
+		_, _ = j.ReadFacts(t.Context())
+		_, _ = j.Stopped(t.Context())
+	})
+}
+
+// FuzzWitness: whatever stands in the files that tell how an output looked, a run begins: what is wrong is not used.
+func FuzzWitness(f *testing.F) {
+	f.Add([]byte(`{"schema": 1, "files": {"a": {"size": 1}}}`), []byte("LBROWS1\n\x00\x00\x00\x00"))
+	f.Add([]byte(`{"schema": 2}`), []byte{})
+	f.Fuzz(func(t *testing.T, files, rows []byte) {
+		s, err := storetest.NewMemory().Open(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Put(t.Context(), store.Object{Name: "runs/files.json", Data: files}, store.Object{Name: "runs/rows.bin", Data: rows}); err != nil {
+			t.Fatal(err)
+		}
+		if w, err := witness.Load(t.Context(), s); err != nil || w == nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,132 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// partsAtOnce is how many parts of an object are on their way at the same time.
+const partsAtOnce = 4
+
+// inParts says how an object of a size is sent in parts, nil where it goes in one request.
+func (b *Bucket) inParts(size int64) *Parts {
+	p := b.service.Parts()
+	if p == nil || size <= p.Above {
+		return nil
+	}
+	return p
+}
+
+// writeParts is write for a large object. Each part is tried again by itself, so a broken connection costs one part. What
+// is there is looked at first: a refusal comes only behind the last part.
+func (b *Bucket) writeParts(ctx context.Context, p *Parts, name string, old Version, c Content) (v Version, err error) {
+	switch there, err := b.stat(ctx, name); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return Absent, err
+	case there.Version != old:
+		return Absent, ErrRefused
+	}
+	key, upload := b.prefix+name, ""
+	err = b.retry(ctx, func(ctx context.Context) (err error) {
+		ctx, cancel := b.bound(ctx, 0)
+		defer cancel()
+		upload, err = p.Begin(ctx, key, c)
+		return err
+	})
+	if err != nil {
+		return Absent, err
+	}
+	tags, err := b.sendParts(ctx, p, key, upload, c)
+	if err == nil {
+		err = b.mine(ctx) // long since it was asked last
+	}
+	if err == nil {
+		err = b.retry(ctx, func(ctx context.Context) (err error) {
+			ctx, cancel := b.bound(ctx, 0)
+			defer cancel()
+			v, err = p.Finish(ctx, key, upload, tags, old, c)
+			return err
+		})
+	}
+	if err != nil {
+		b.drop(ctx, p, Upload{key, upload})
+	}
+	return v, err
+}
+
+// sendParts sends all parts of an object and returns their entity tags. The first error ends it.
+func (b *Bucket) sendParts(ctx context.Context, p *Parts, key, upload string, c Content) ([]string, error) {
+	bytes := max(p.Bytes, (c.Size+p.Most-1)/p.Most)
+	tags := make([]string, (c.Size+bytes-1)/bytes)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	room := make(chan bool, partsAtOnce)
+	var wg sync.WaitGroup
+	for i := range tags {
+		wg.Go(func() {
+			room <- true
+			defer func() { <-room }()
+			if ctx.Err() != nil {
+				return
+			}
+			size := min(bytes, c.Size-int64(i)*bytes)
+			err := b.retry(ctx, func(ctx context.Context) (err error) {
+				ctx, cancel := b.bound(ctx, size)
+				defer cancel()
+				tags[i], err = p.Send(ctx, key, upload, i+1, io.NewSectionReader(c, int64(i)*bytes, size))
+				return err
+			})
+			if err != nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	return tags, context.Cause(ctx)
+}
+
+// dropTime bounds the end of an upload that nobody wants any more.
+const dropTime = 20 * time.Second
+
+// drop gives an upload up, whatever has become of ctx. What stays behind is dropped by a later run.
+func (b *Bucket) drop(ctx context.Context, p *Parts, u Upload) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
+	defer cancel()
+	_ = b.retry(ctx, func(ctx context.Context) error { return p.Drop(ctx, u.Key, u.ID) })
+}
+
+// oldUpload is the age at which an upload in parts belongs to nobody any more: a day is longer than any takes.
+const oldUpload = 24 * time.Hour
+
+// cleanUploads gives up what the dead have begun to send, and returns how many uploads that were.
+func (b *Bucket) cleanUploads(ctx context.Context) (n int, err error) {
+	p := b.service.Parts()
+	if p == nil {
+		return 0, nil
+	}
+	var old []Upload
+	err = b.retry(ctx, func(ctx context.Context) (err error) {
+		ctx, cancel := b.bound(ctx, 0)
+		defer cancel()
+		old, err = p.Begun(ctx, b.prefix, b.clock.Now().Add(-oldUpload))
+		return err
+	})
+	var f *Failure
+	if errors.As(err, &f) && (f.Status == http.StatusForbidden || f.Status == http.StatusNotImplemented) {
+		return 0, nil // not everybody may list them, and not every service can
+	}
+	if err != nil {
+		return 0, fmt.Errorf("list uploads: %w", err)
+	}
+	for _, u := range old {
+		b.drop(ctx, p, u)
+	}
+	return len(old), nil
+}

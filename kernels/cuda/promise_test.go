@@ -1,0 +1,85 @@
+//go:build cuda && linux
+
+package cuda_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"latentbeam/internal/testaid"
+	"latentbeam/kernels"
+	"latentbeam/kernels/cuda"
+	"latentbeam/schemas/fault"
+)
+
+// gpuFaults are what a driver answers when a device is sick, and ~ for one that is slow.
+var gpuFaults = []string{"2", "214", "214!", "219!", "46", "700!", "702!", "710!", "719!", "999!", "~30"}
+
+// gpuCalls are the calls that meet them.
+var gpuCalls = []string{"cuLaunchKernel", "cuLaunchKernelEx", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuStreamSynchronize", "cuMemAlloc",
+	"cuMemHostAlloc", "cuStreamCreate", "cuModuleLoadData", "cuEventRecord", "cuEventSynchronize"}
+
+// product is a computation whose result is known.
+func productOf(b kernels.Backend) ([]float32, error) {
+	defer b.Scope()()
+	const n = 24
+	x, y, out := b.Alloc(kernels.F32, n, n), b.Alloc(kernels.F32, n, n), make([]float32, n*n)
+	values := make([]float32, n*n)
+	for i := range values {
+		values[i] = float32(i%7) - 3
+	}
+	b.Upload(x, values)
+	for range 8 {
+		b.Copy(y, x.Permute(1, 0))
+		b.Unary(x, y, kernels.SiLU)
+	}
+	return out, b.Download(out, x)
+}
+
+// TestPromiseP10: a device that fails in any call harms what it computes then and no more: the error says of which kind it is,
+// no wrong number comes back, and the next backend on it computes what it would have. LATENTBEAM_GPU_SCHEDULES says how often.
+func TestPromiseP10(t *testing.T) {
+	onFake(t)
+	want, err := productOf(fresh(t, 0, cuda.Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := testaid.Count(t, "LATENTBEAM_GPU_SCHEDULES", 60)
+	random := rand.New(rand.NewPCG(10, uint64(n)))
+	failed, slow, met := 0, 0, map[string]int{}
+	for range n {
+		code := gpuFaults[random.IntN(len(gpuFaults))]
+		schedule := fmt.Sprintf("%s:%d:%s", gpuCalls[random.IntN(len(gpuCalls))], 1+random.IntN(12), code)
+		t.Setenv("FAKE_FAIL", schedule)
+		var got []float32
+		b, err := cuda.New(0, cuda.Options{})
+		if err == nil {
+			got, err = productOf(b)
+		}
+		switch {
+		case err == nil && !slices.Equal(got, want):
+			t.Errorf("%s: no error, and other numbers", schedule)
+		case err == nil:
+			slow++
+		case fault.ClassOf(err) == fault.ClassRow:
+			t.Errorf("%s: a row is blamed: %v", schedule, err)
+		case code == "2" && !fault.IsOutOfMemory(err):
+			t.Errorf("%s: it is not called out of memory: %v", schedule, err)
+		default:
+			failed++
+			met[code]++
+		}
+		t.Setenv("FAKE_FAIL", "")
+		again, err := productOf(fresh(t, 0, cuda.Options{}))
+		if err != nil || !slices.Equal(again, want) {
+			t.Errorf("%s: the next backend computes something else: %v", schedule, err)
+		}
+	}
+	if failed < n/8 || len(met) < 5 {
+		t.Errorf("%d of %d schedules met a fault, of %d kinds: they test nothing", failed, n, len(met))
+	}
+	t.Logf("P10: %d schedules of faults of the driver, %d failed a computation (%d kinds), %d passed it by; no wrong number, every next "+
+		"computation right", n, failed, len(met), slow)
+}

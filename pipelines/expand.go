@@ -1,0 +1,219 @@
+package pipelines
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"latentbeam/internal/clips"
+	"latentbeam/internal/config"
+	"latentbeam/internal/engine"
+	"latentbeam/internal/location"
+	files "latentbeam/internal/media"
+	"latentbeam/internal/rng"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// cutter expands the rows of a source to a row for each clip of their media, before they get keys. The row, the job
+// and the header of the file decide the expansion of a row, so that plan, run, report, shards and workers agree.
+type cutter struct {
+	rule     *clips.Rule
+	null     bool              // a row without a caption beside each
+	defaults schemas.PromptRow // of the job and its models
+	seed     int64             // of the job
+	most     int               // frames of a clip whose length is open, where the row does not say it
+	encodes  bool              // a stage reads the media, so that their digests are needed
+	contents *location.Contents
+	facts    sync.Map // probed -> files.Facts
+}
+
+// probed names what was asked of a file.
+type probed struct {
+	path string
+	fps  float64
+}
+
+// newCutter returns what cuts the media of a job, nil where its rows are the media as they are.
+func newCutter(cfg *config.Config, defaults schemas.PromptRow, steps []stages.Step, contents *location.Contents) *cutter {
+	if !cfg.Input.Cuts() {
+		return nil
+	}
+	c := &cutter{rule: clips.New(cfg.Input), most: int(cfg.Defaults.NumFrames), null: cfg.Input.NullCaption, defaults: defaults, contents: contents,
+		encodes: slices.ContainsFunc(steps, func(s stages.Step) bool { return slices.Contains(s.Params(), stages.ParamMedia) })}
+	if cfg.Defaults.Seed != nil {
+		c.seed = *cfg.Defaults.Seed
+	}
+	return c
+}
+
+// of is the source whose rows are the clips of s, or s where c is nil.
+func (c *cutter) of(s engine.Source) engine.Source {
+	if c == nil {
+		return s
+	}
+	return expanded{s, c}
+}
+
+// expanded is a source whose rows are the clips of another's media.
+type expanded struct {
+	engine.Source
+	*cutter
+}
+
+// expansion is what one row expands to; err ends the table.
+type expansion struct {
+	rows []*stages.Element
+	err  error
+}
+
+// Rows yields the clips in the order of their media. Several files are looked at at a time.
+func (x expanded) Rows(ctx context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
+	return func(yield func(*stages.Element, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		queue := make(chan chan expansion, 2*runtime.GOMAXPROCS(0))
+		var reading sync.WaitGroup
+		defer reading.Wait()
+		defer cancel()
+		reading.Go(func() {
+			defer close(queue)
+			for e, err := range x.Source.Rows(ctx, tensors) {
+				slot := make(chan expansion, 1)
+				select {
+				case queue <- slot:
+				case <-ctx.Done():
+					return
+				}
+				if err != nil {
+					slot <- expansion{err: err}
+					return
+				}
+				go func() { slot <- x.expand(ctx, e) }()
+			}
+		})
+		for slot := range queue {
+			found := <-slot
+			if err := ctx.Err(); found.err == nil && err != nil {
+				found.err = context.Cause(ctx)
+			}
+			if found.err != nil {
+				yield(nil, found.err)
+				return
+			}
+			for _, e := range found.rows {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// expand returns the clips of a row, at least one. A row that cannot be cut comes back failed.
+func (c *cutter) expand(ctx context.Context, e *stages.Element) expansion {
+	if e.Failed != nil {
+		return expansion{rows: []*stages.Element{e}}
+	}
+	fail := func(err error) expansion {
+		if fault.ClassOf(err) != fault.ClassRow {
+			return expansion{err: err}
+		}
+		e.Fail("read", fault.Row(fmt.Errorf("media: %w", err)))
+		return expansion{rows: []*stages.Element{e}}
+	}
+	row, err := e.Row.WithDefaults(c.defaults).Sized()
+	if err != nil {
+		return fail(err)
+	}
+	facts, err := c.look(ctx, probed{row.Media, row.FPS})
+	if err != nil {
+		return fail(err)
+	}
+	if c.encodes { // here several are read at a time
+		if _, err := c.contents.Digest(ctx, row.Media); err != nil {
+			return fail(err)
+		}
+	}
+	seen := clips.Media{Width: facts.Width, Height: facts.Height, Frames: facts.Frames, Still: facts.Still}
+	found := c.rule.Cut(seen, clips.Want{Height: row.Height, Width: row.Width, NumFrames: row.NumFrames, Most: cmp.Or(e.Row.NumFrames, c.most),
+		Draw: func(label string, n int) (int, error) { return c.draw(ctx, &row, label, n) }})
+	var out expansion
+	for _, clip := range found {
+		if cut := &clip.Cut; cut.Start > 0 {
+			if cut.Seek = facts.Seek(cut.Start); cut.Seek != 0 {
+				cut.Origin = facts.Origin
+			}
+		}
+		out.rows = append(out.rows, c.row(e, clip))
+		if last := out.rows[len(out.rows)-1]; c.null && last.Failed == nil {
+			empty := *last
+			empty.Row.ID += "#null"
+			empty.Row.Prompt = ""
+			out.rows = append(out.rows, &empty)
+		}
+	}
+	return out
+}
+
+// row is the row of a clip.
+func (c *cutter) row(of *stages.Element, clip clips.Clip) *stages.Element {
+	e := *of
+	e.Row.ID += clip.Suffix
+	switch {
+	case clip.Failed != nil:
+		e.Fail("read", fault.Row(fmt.Errorf("media: %w", clip.Failed)))
+		return &e
+	case clip.Dropped != "":
+		e.Failed = &stages.Failure{Stage: "read", Class: fault.ClassDropped, Message: "media: " + clip.Dropped}
+		return &e
+	}
+	e.Row.Width, e.Row.Height, e.Row.NumFrames = clip.Width, clip.Height, clip.NumFrames
+	e.Row.Resolution, e.Row.AspectRatio = "", ""
+	e.Row.Cut = &clip.Cut
+	return &e
+}
+
+// look probes a file once.
+func (c *cutter) look(ctx context.Context, p probed) (files.Facts, error) {
+	if f, known := c.facts.Load(p); known {
+		return f.(files.Facts), nil
+	}
+	file, err := location.Media(ctx, p.path)
+	if err != nil {
+		return files.Facts{}, err
+	}
+	defer file.Release()
+	f, err := files.Probe(ctx, file.Path, p.fps)
+	if err != nil {
+		return f, err
+	}
+	first, _ := c.facts.LoadOrStore(p, f)
+	return first.(files.Facts), nil
+}
+
+// draw returns a number from 0 to n that follows from the row's seed, the content of its media and the label.
+func (c *cutter) draw(ctx context.Context, row *schemas.PromptRow, label string, n int) (int, error) {
+	if n < 1 {
+		return 0, nil
+	}
+	digest, err := c.contents.Digest(ctx, row.Media)
+	if err != nil {
+		return 0, err
+	}
+	digest, _, _ = strings.Cut(digest, " ") // whoever decodes it
+	seed := rng.SeedFor(c.seed, row.Prompt)
+	if row.Seed != nil {
+		seed = *row.Seed
+	}
+	b := append([]byte("latentbeam cut 1\n"), binary.BigEndian.AppendUint64(nil, uint64(seed))...)
+	sum := sha256.Sum256(append(b, digest+"\n"+label...))
+	return int(binary.BigEndian.Uint64(sum[:8]) % uint64(n+1)), nil
+}

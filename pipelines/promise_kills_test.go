@@ -1,0 +1,226 @@
+//go:build unix
+
+package pipelines_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"latentbeam/internal/testaid"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages/exec/exectest"
+)
+
+// kind is a kind of job that is killed.
+type kind struct {
+	name string
+	life
+	want output        // of an undisturbed run
+	took time.Duration // by a process
+}
+
+// fewRows is a table with several shapes, equal rows and a row that cannot be read.
+const fewRows = "id,prompt,seed,width,num_frames\na,a red circle moves left,1,,\nb,a blue square,,,\nc,a green triangle,,32,\n" +
+	"d,a red circle moves left,1,,\ne,,,,\nf,a red circle,NaN,,\ng,a yellow square,,,1\n"
+
+// kindsOfJobs are jobs of every kind that a process can be killed in, each after an undisturbed run.
+func kindsOfJobs(t *testing.T) []*kind {
+	t.Helper()
+	prompts := writeTable(t, "prompts.csv", fewRows)
+	encode, denoise, decode := seams(t, prompts)
+	encode.mustRun(t)
+	denoise.mustRun(t)
+	of := func(name string, j job, sets ...string) *kind {
+		return &kind{name: name, life: life{Prompts: j.prompts, Input: j.input, Stages: j.stages, Sets: append(j.sets, sets...)}}
+	}
+	program := "[{exec: " + exectest.Options("prompt", "video", t.TempDir(), fmt.Sprintf(", scratch: %q", t.TempDir())) + "}]"
+	all := []*kind{
+		of("videos", job{prompts: prompts, stages: textToVideo, sets: crashSets}),
+		of("embeddings", encode), of("latents", denoise), of("decode", decode),
+		of("precompute", encodes(t, mediaTable(t, ""), forward)),
+		of("steps", job{prompts: writeTable(t, "steps.csv", stepsTable), stages: textToVideo}, stepsSets...),
+		of("set of two", job{prompts: prompts, stages: "[encode_text, denoise: {}, decode_vae, encode_video]"},
+			"resources.workers=2", "stages.denoise.sequence_parallel=2"),
+		of("program", job{prompts: prompts, stages: program}, "model=none", "output.write=[video]"),
+		of("shards", job{prompts: prompts, stages: textToVideo}),
+	}
+	all[len(all)-1].Shards = 2
+	for _, k := range all {
+		k.Out = filepath.Join(t.TempDir(), "out")
+		began := time.Now()
+		cmd, text := k.start(t)
+		if err := cmd.Wait(); err != nil {
+			t.Fatalf("%s, undisturbed: %v: %s", k.name, err, text)
+		}
+		k.took = time.Since(began)
+		if err := k.finish(k.life); err != nil {
+			t.Fatalf("%s, undisturbed: %v", k.name, err)
+		}
+		k.want = mustRead(t, k.Out)
+		if rows := len(k.want.rows["videos"]) + len(k.want.rows["latents"]) + len(k.want.rows["embeddings"]); rows == 0 {
+			t.Fatalf("%s, undisturbed: no rows", k.name)
+		}
+	}
+	return all
+}
+
+// finish runs a job to its end here, all shards of it.
+func (k *kind) finish(l life) error {
+	for shard := range max(1, l.Shards) {
+		l.Shard = shard
+		if _, err := l.job().run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check compares the output with that of an undisturbed run, and runs the job once more, which must find nothing to do.
+func (k *kind) check(l life) (wrong []string) {
+	got, err := readOutput(l.Out)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	wrong = append(k.want.diff(got), unpublished(l.Out, got)...)
+	if r, err := l.job().run(); err != nil || !r.NothingToDo {
+		wrong = append(wrong, fmt.Sprintf("one run more: %v, nothing to do: %v", err, r.NothingToDo))
+	}
+	return wrong
+}
+
+// TestPromiseP1: kill -9 at any moment loses and doubles nothing, in jobs of every kind. LATENTBEAM_KILLS says how many
+// processes are killed. What is killed at every step of publishing is in TestKillAndResume.
+func TestPromiseP1(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills processes")
+	}
+	all := kindsOfJobs(t)
+	kills := testaid.Count(t, "LATENTBEAM_KILLS", 2*len(all))
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 1))
+	slot := make(chan bool, 3)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	dead := map[string]int{}
+	for i := range kills {
+		k := all[i%len(all)]
+		after := time.Duration((0.1 + random.Float64()) * float64(k.took))
+		slot <- true
+		wg.Go(func() {
+			defer func() { <-slot }()
+			if k.breakOff(t, after) {
+				mu.Lock()
+				dead[k.name]++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	total := 0
+	for _, n := range dead {
+		total += n
+	}
+	if total < kills/4 {
+		t.Errorf("only %d of %d processes were killed before they had ended", total, kills)
+	}
+	t.Logf("P1: %d processes of %d kinds of jobs, %d killed before their end, no row lost or doubled (seed %d, %v)", kills, len(all),
+		total, seed, dead)
+}
+
+// breakOff kills a process after a while and runs its job to the end. It reports whether the process was killed.
+func (k *kind) breakOff(t *testing.T, after time.Duration) bool {
+	l := k.life
+	l.Out = filepath.Join(t.TempDir(), "out")
+	cmd, text := l.start(t)
+	time.AfterFunc(after, func() { cmd.Process.Kill() })
+	err := cmd.Wait()
+	where := fmt.Sprintf("%s, killed after %v", k.name, after)
+	if err != nil && !killed(err) {
+		t.Errorf("%s: the child ended with %v: %s", where, err, text)
+		return false
+	}
+	if got, readErr := readOutput(l.Out); readErr != nil {
+		t.Errorf("%s: before the next run: %v", where, readErr)
+	} else {
+		for name, sum := range got.files {
+			if want := k.want.files[name]; !isTemporary(name) && want != sum && l.Shards == 0 && !strings.HasPrefix(name, "index") {
+				t.Errorf("%s: before the next run: %s is not as it will be", where, name)
+			}
+		}
+		for _, wrong := range unpublished(l.Out, got) {
+			t.Errorf("%s: before the next run: %s", where, wrong)
+		}
+	}
+	if err := k.finish(l); err != nil {
+		t.Errorf("%s: the next run: %v", where, err)
+		return err == nil
+	}
+	if wrong := k.check(l); len(wrong) > 0 {
+		t.Errorf("%s: after the next run:\n%s", where, strings.Join(wrong, "\n"))
+	}
+	return err != nil
+}
+
+// TestPromiseP16: two and three copies of a job at once, killed by chance, still give one job's output.
+// LATENTBEAM_RACES says how many rounds.
+func TestPromiseP16(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills processes")
+	}
+	all := kindsOfJobs(t)
+	rounds := testaid.Count(t, "LATENTBEAM_RACES", 4)
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 2))
+	var started, dead, refused int
+	for round := range rounds {
+		k := all[round%len(all)]
+		l := k.life
+		l.Out = filepath.Join(t.TempDir(), "out")
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		for range 2 + random.IntN(2) {
+			wait := time.Duration(random.Float64() * 0.7 * float64(k.took))
+			kill := time.Duration((0.1 + random.Float64()) * float64(k.took))
+			dies := random.IntN(2) == 0
+			started++
+			wg.Go(func() {
+				time.Sleep(wait)
+				cmd, text := l.start(t)
+				if dies {
+					time.AfterFunc(kill, func() { cmd.Process.Kill() })
+				}
+				err := cmd.Wait()
+				var exit *exec.ExitError
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil:
+				case killed(err):
+					dead++
+				case errors.As(err, &exit) && exit.ExitCode() == fault.ExitTryAgain && strings.Contains(text.String(), "in use by"):
+					refused++
+				default:
+					t.Errorf("%s: a copy ended with %v: %s", k.name, err, text)
+				}
+			})
+		}
+		wg.Wait()
+		if err := k.finish(l); err != nil {
+			t.Errorf("%s: the last run: %v", k.name, err)
+		} else if wrong := k.check(l); len(wrong) > 0 {
+			t.Errorf("%s: after %d copies:\n%s", k.name, started, strings.Join(wrong, "\n"))
+		}
+	}
+	if rounds >= 50 && (dead == 0 || refused == 0) {
+		t.Error("nothing was killed, or nothing refused: the rounds test nothing")
+	}
+	t.Logf("P16: %d rounds with %d processes, %d killed, %d refused by the lock, no row lost or doubled (seed %d)", rounds, started,
+		dead, refused, seed)
+}

@@ -1,0 +1,208 @@
+package pipelines_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"latentbeam/internal/store"
+	"latentbeam/internal/store/dir"
+	"latentbeam/internal/testaid"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+)
+
+// TestPromiseP4: equal keys give equal bytes, whatever the workers, threads, batches, ranks and restarts.
+// LATENTBEAM_COMBINATIONS says how many of them are tried, by chance.
+func TestPromiseP4(t *testing.T) {
+	base := newJob(t, setTable)
+	base.mustRun(t)
+	want := mustRead(t, base.out)
+	n := testaid.Count(t, "LATENTBEAM_COMBINATIONS", 5)
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 4))
+	pick := func(of ...int) int { return of[random.IntN(len(of))] }
+	tried := map[string]bool{}
+	for range n {
+		workers := pick(1, 2, 3, 4, 8)
+		j := base.elsewhere(t)
+		j.stages = "[encode_text, denoise: {}, decode_vae, guard, encode_video]"
+		how := fmt.Sprintf("resources.workers=%d stages.denoise.sequence_parallel=%d resources.threads=%d resources.batch_size=%d",
+			workers, 1+random.IntN(workers), pick(1, 2, 8), pick(1, 2, 3, 4, 8))
+		first := random.IntN(4)
+		tried[fmt.Sprint(how, first)] = true
+		j.sets = strings.Fields(how)
+		for _, limit := range []int{first, 0} {
+			if j.opts.Limit = limit; first > 0 || limit == 0 {
+				j.mustRun(t)
+			}
+		}
+		if wrong := want.diff(mustRead(t, j.out)); wrong != nil {
+			t.Errorf("%s, restarted after %d rows (seed %d):\n%s", how, first, seed, strings.Join(wrong, "\n"))
+		}
+	}
+	t.Logf("P4: %d combinations of workers, ranks, threads, batches and restarts (%d different), all the same bytes", n, len(tried))
+}
+
+// hostileNames are texts that lead out of a directory, or that some system cannot have as a name.
+func hostileNames(n int) (names []string) {
+	seeds := []string{"../../escaped", "/etc/escaped", "..\\..\\escaped", "a/../../escaped", "CON", "nul.txt", "a:b", "a\u0000b", "~/escaped",
+		"$HOME/escaped", "`touch escaped`", "$(touch escaped)", "; touch escaped", "\r\nescaped", strings.Repeat("n", 4096), ".", "..", "-rf",
+		"\u202egpj.exe", "a\u0300\u0301\u0302", ".tmp-00000000-1-1", "con.mp4", "trailing. ", "\xc0\xae\xc0\xae/escaped", "%2e%2e%2fescaped",
+		"file:///escaped", "|escaped", "<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "日本/../../../escaped"}
+	random := rand.New(rand.NewPCG(7, uint64(n)))
+	for i := range n {
+		name := seeds[i%len(seeds)]
+		if i >= len(seeds) { // two of them, joined
+			name += []string{"/", "\\", " ", "", "//", "/./"}[random.IntN(6)] + seeds[random.IntN(len(seeds))]
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// TestPromiseP7: nothing is written outside of the output, whatever rows are called and whoever swaps directories for
+// links. LATENTBEAM_NAMES says how many hostile names.
+func TestPromiseP7(t *testing.T) {
+	n := testaid.Count(t, "LATENTBEAM_NAMES", 60)
+	above := t.TempDir()
+	t.Chdir(above)
+	var table strings.Builder
+	for i, name := range hostileNames(n) {
+		js, err := json.Marshal(map[string]any{"id": fmt.Sprint(name), "prompt": "a red circle", "seed": i, "num_frames": 1, "note": name})
+		must(t, err)
+		table.Write(append(js, '\n'))
+	}
+	j := job{prompts: writeTable(t, "prompts.jsonl", table.String()), out: filepath.Join(above, "out"),
+		sets: []string{`output.name="{id}-{seed}"`, "output.write=[video]", "on_error.stop_after=100%"}}
+	r := j.mustRun(t)
+	if r.Totals.Done+r.Totals.Failed != int64(n) || r.Totals.Done < int64(n)/2 {
+		t.Errorf("%+v of %d rows", r.Totals, n)
+	}
+	if names := namesOf(t, above); !slices.Equal(names, []string{"out"}) {
+		t.Errorf("beside the output there is %q", names)
+	}
+	named, escaped := 0, 0
+	must(t, filepath.WalkDir(j.out, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Type()&os.ModeSymlink != 0 {
+			escaped++
+			t.Errorf("%s is a link", path)
+		}
+		if strings.HasPrefix(path, filepath.Join(j.out, "names")+string(filepath.Separator)) {
+			named++
+		}
+		return err
+	}))
+	if int64(named) != r.Totals.Done {
+		t.Errorf("%d names for %d videos", named, r.Totals.Done)
+	}
+	swapped := 0
+	for _, directory := range []string{"videos", "posters", "names", "tables", "ledger", "runs"} {
+		swapped++
+		swap(t, directory)
+	}
+	t.Logf("P7: %d hostile names, %d directories swapped for links while a job ran: %d files outside", n, swapped, escaped)
+}
+
+func namesOf(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// swap runs a job during which a directory of its output becomes a link to another place: nothing may be written there.
+func swap(t *testing.T, directory string) {
+	outside := t.TempDir()
+	j := newJob(t, manyRows(4))
+	j.sets = []string{"resources.batch_size=1", `output.name="{prompt}"`}
+	j.mustRun(t)
+	at := filepath.Join(j.out, directory)
+	j.rewrite(t, strings.ReplaceAll(manyRows(4), "good", "other"))
+	var once sync.Once
+	j.specs = specs(passive("swap", func(context.Context, []*stages.Element) error {
+		once.Do(func() { must(t, errors.Join(os.Rename(at, at+"-before"), os.Symlink(outside, at))) })
+		return nil
+	}))
+	j.stages = "[encode_text, swap, denoise, decode_vae, encode_video]"
+	_, err := j.run() // it may end with an error, or not notice
+	if left := namesOf(t, outside); len(left) > 0 {
+		t.Errorf("%s is a link: %q is written outside (%v)", directory, left, err)
+	}
+}
+
+// TestPromiseP9: each call that changes the output fails once, with no room, no descriptor, no rights, or a bad disk. The
+// job stops with 75 (3 where an fsync failed, which nobody may repeat), and the next run completes it.
+// LATENTBEAM_ERRORS says at how many of the calls; all of them is the most.
+func TestPromiseP9(t *testing.T) {
+	base := newJob(t, diskTable)
+	var calls atomic.Int64
+	base.onDisk(func(dir.Call) error { calls.Add(1); return nil }).mustRun(t)
+	total := int(calls.Load())
+	want := mustRead(t, base.out)
+	errnos := []syscall.Errno{syscall.ENOSPC, syscall.EIO, syscall.EMFILE, syscall.EACCES, syscall.EDQUOT}
+	tries := min(testaid.Count(t, "LATENTBEAM_ERRORS", 40), total*len(errnos))
+	random := rand.New(rand.NewPCG(9, uint64(tries)))
+	order := random.Perm(total * len(errnos))
+	stopped := 0
+	for _, at := range order[:tries] {
+		errno, n, seen := errnos[at%len(errnos)], at/len(errnos), 0
+		var failed dir.Call
+		var mu sync.Mutex
+		e := base.elsewhere(t)
+		_, err := e.onDisk(func(c dir.Call) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if seen++; seen == n+1 {
+				failed = c
+				return errno
+			}
+			return nil
+		}).run()
+		code := fault.ExitCode(err)
+		sync := failed.Op == dir.OpSync || failed.Op == dir.OpSyncDir
+		switch {
+		case err == nil: // of what is no part of the results, such as the facts of the run
+		case code == fault.ExitTryAgain, code == fault.ExitFatal && sync && errors.Is(err, errno):
+			stopped++
+		default:
+			t.Errorf("%v at %s %s: exit %d: %v", errno, failed.Op, failed.Name, code, err)
+		}
+		if _, err := e.run(); err != nil {
+			t.Errorf("after %v at %s %s: %v", errno, failed.Op, failed.Name, err)
+		} else if wrong := want.diff(mustRead(t, e.out)); wrong != nil {
+			t.Errorf("after %v at %s %s:\n%s", errno, failed.Op, failed.Name, strings.Join(wrong, "\n"))
+		}
+	}
+	t.Logf("P9: %d of %d pairs of a call and an error, %d jobs stopped, all were completed by the next run", tries, total*len(errnos), stopped)
+}
+
+// onDisk is the job with a directory whose calls are told before they are made, or fail.
+func (j job) onDisk(trace func(dir.Call) error) job {
+	open := func(make func(string) (*dir.Dir, error)) func(context.Context, string) (store.Store, error) {
+		return func(context.Context, string) (store.Store, error) {
+			d, err := make(j.out)
+			if err != nil {
+				return nil, err
+			}
+			d.SetTrace(trace)
+			return d, nil
+		}
+	}
+	j.opts.OutputIn(open(dir.Open), open(dir.Look))
+	return j
+}

@@ -1,0 +1,85 @@
+package clip
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"latentbeam/kernels"
+)
+
+// Config describes a vision encoder; the names are those of transformers' config.json.
+type Config struct {
+	ModelType    string  `json:"model_type"`
+	Hidden       int     `json:"hidden_size"`
+	Intermediate int     `json:"intermediate_size"`
+	Layers       int     `json:"num_hidden_layers"`
+	Heads        int     `json:"num_attention_heads"`
+	Channels     int     `json:"num_channels"`
+	ImageSize    int     `json:"image_size"` // pixels of a side
+	PatchSize    int     `json:"patch_size"` // pixels of a side
+	Act          string  `json:"hidden_act"`
+	Eps          float64 `json:"layer_norm_eps"`
+
+	DType kernels.DType `json:"-"` // of weights and activations: F32 or BF16
+}
+
+// modelType is how config.json names the architecture.
+const modelType = "clip_vision_model"
+
+// normEps is the epsilon of the norms.
+const normEps = 1e-5
+
+// Limits of a configuration, several times the largest published encoder.
+const (
+	maxWidth  = 1 << 14
+	maxLayers = 256
+	maxSide   = 1 << 12
+)
+
+// ParseConfig reads transformers' config.json.
+func ParseConfig(data []byte) (Config, error) {
+	c := Config{Channels: 3, Act: "quick_gelu", Eps: normEps, Layers: 12, Heads: 12, Hidden: 768, Intermediate: 3072,
+		ImageSize: 224, PatchSize: 32}
+	if err := json.Unmarshal(data, &c); err != nil {
+		return c, fmt.Errorf("parse config.json of the image encoder: %w", err)
+	}
+	if err := c.validate(); err != nil {
+		return c, fmt.Errorf("config.json of the image encoder: %w", err)
+	}
+	return c, nil
+}
+
+func (c Config) validate() error {
+	for _, v := range []struct {
+		name        string
+		value, most int
+	}{{"hidden_size", c.Hidden, maxWidth}, {"intermediate_size", c.Intermediate, 4 * maxWidth}, {"num_hidden_layers", c.Layers, maxLayers},
+		{"num_attention_heads", c.Heads, maxWidth}, {"image_size", c.ImageSize, maxSide}, {"patch_size", c.PatchSize, maxSide}} {
+		if v.value < 1 || v.value > v.most {
+			return fmt.Errorf("%s is %d: give 1 to %d", v.name, v.value, v.most)
+		}
+	}
+	switch {
+	case c.ModelType != modelType:
+		return fmt.Errorf("model_type is %q, only %s is supported", c.ModelType, modelType)
+	case c.Hidden%c.Heads != 0:
+		return fmt.Errorf("hidden_size %d is no multiple of num_attention_heads %d", c.Hidden, c.Heads)
+	case c.ImageSize%c.PatchSize != 0:
+		return fmt.Errorf("image_size %d is no multiple of patch_size %d", c.ImageSize, c.PatchSize)
+	case c.Channels != 3:
+		return fmt.Errorf("num_channels is %d, only 3 is supported", c.Channels)
+	case c.Act != "gelu":
+		return fmt.Errorf("hidden_act is %q, only gelu is supported", c.Act)
+	case c.Eps != normEps:
+		return fmt.Errorf("layer_norm_eps is %g, only %g is supported", c.Eps, normEps)
+	case c.Layers < 2:
+		return fmt.Errorf("num_hidden_layers is %d: give 2 or more, the last one is left out", c.Layers)
+	}
+	return nil
+}
+
+// Tokens returns how many tokens an image becomes: one for the image, and one for each patch.
+func (c Config) Tokens() int { return 1 + c.patches()*c.patches() }
+
+// patches is how many patches a side has.
+func (c Config) patches() int { return c.ImageSize / c.PatchSize }

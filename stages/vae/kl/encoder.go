@@ -1,0 +1,85 @@
+package kl
+
+import (
+	"latentbeam/kernels"
+	"latentbeam/stages/nn"
+)
+
+// encoder is "encoder" with "quant_conv" behind it.
+type encoder struct {
+	convIn  nn.Conv      // conv_in (C_0, 3, 3, 3)
+	down    []downBlock  // down_blocks.N
+	mid     mid          // mid_block
+	normOut nn.GroupNorm // conv_norm_out
+	convOut nn.Conv      // conv_out (2c, C_last, 3, 3)
+	quant   nn.Conv      // quant_conv (2c, 2c, 1, 1)
+}
+
+// downBlock is a row of resnets and, but for the last block, half the size.
+type downBlock struct {
+	resnets    []resnet // resnets.N
+	downsample *nn.Conv // downsamplers.0.conv
+}
+
+func loadEncoder(w *nn.Weights, cfg *Config) encoder {
+	moments := 2 * cfg.LatentChannels
+	quant := nn.LoadConv(w.Sub("quant_conv"), moments, moments, 1)
+	w = w.Sub("encoder")
+	channels, groups := cfg.BlockOutChannels, cfg.NormNumGroups
+	last := len(channels) - 1
+	e := encoder{
+		convIn:  nn.LoadConv(w.Sub("conv_in"), cfg.InChannels, channels[0], 3),
+		mid:     loadMid(w.Sub("mid_block"), channels[last], groups),
+		normOut: nn.LoadGroupNorm(w.Sub("conv_norm_out"), channels[last], groups, groupNormEps),
+		convOut: nn.LoadConv(w.Sub("conv_out"), channels[last], moments, 3),
+		quant:   quant,
+	}
+	in := channels[0]
+	for i, out := range channels {
+		block := w.Subf("down_blocks.%d", i)
+		var d downBlock
+		for j := range cfg.LayersPerBlock {
+			d.resnets = append(d.resnets, loadResnet(block.Subf("resnets.%d", j), in, out, groups))
+			in = out
+		}
+		if i < last {
+			conv := nn.LoadConv(block.Sub("downsamplers.0.conv"), out, out, 3)
+			d.downsample = &conv
+		}
+		e.down = append(e.down, d)
+	}
+	return e
+}
+
+// forward returns the moments (N, h, w, 2c) of pixels x (N, H, W, 3): mean, then log variance.
+func (e encoder) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+	x = e.convIn.Forward(be, x) // (N, H, W, C_0)
+	for _, d := range e.down {
+		x = d.forward(be, x) // (N, H/2, W/2, C) and so on
+	}
+	x = e.mid.forward(be, x) // (N, h, w, C_last)
+	e.normOut.Into(be, x, x, kernels.SiLU)
+	return e.quant.Forward(be, e.convOut.Forward(be, x)) // (N, h, w, 2c)
+}
+
+// forward returns the block's output for x (N, H, W, Cin): (N, H/2, W/2, Cout), or (N, H, W, Cout) in the
+// last block. Only the output outlives the call.
+func (d downBlock) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
+	c := d.resnets[0].conv2.W.Dim(0)
+	factor := 1
+	if d.downsample != nil {
+		factor = 2
+	}
+	y := be.Alloc(x.DType, x.Dim(0), x.Dim(1)/factor, x.Dim(2)/factor, c) // (N, H', W', Cout)
+	defer be.Scope()()
+	last := len(d.resnets) - 1
+	for _, r := range d.resnets[:last] {
+		x = r.forward(be, x) // (N, H, W, Cout)
+	}
+	if d.downsample == nil {
+		d.resnets[last].into(be, y, x)
+		return y
+	}
+	d.downsample.DownsampleInto(be, y, d.resnets[last].forward(be, x))
+	return y
+}
