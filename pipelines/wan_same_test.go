@@ -12,7 +12,7 @@ import (
 // takes an image.
 var wanKinds = []struct{ name, file, kind string }{
 	{"text", "wan-pipelines.json", "unipc"}, {"two denoisers", "wan-pipelines.json", "experts"},
-	{"first frame", "wan-i2v.json", "first"}, {"beside, two denoisers", "wan-i2v.json", "experts"},
+	{"first frame", "wan-i2v.json", "first"}, {"beside by two denoisers", "wan-i2v.json", "experts"},
 	{"with CLIP", "wan-i2v.json", "clip"},
 }
 

@@ -39,7 +39,7 @@ func Presets() []Preset {
 	combine("v1.3", preset13, resolutions, "image", "49f", "65f", "81f", "97f", "113f")
 	for _, w := range wanPresets {
 		all = append(all, Preset{"wan" + w.name, fmt.Sprintf(presetWan, w.height, w.width, w.frames, w.fps, w.steps, w.guidance,
-			w.second, w.shift) + presetStages})
+			w.second, w.images, w.shift) + presetStages})
 	}
 	for _, p := range planPresets {
 		all = append(all, Preset{"osplan-" + p.name, fmt.Sprintf(presetPlan, p.height, p.width, p.frames, p.fps) + presetStages})
@@ -63,14 +63,19 @@ var wanPresets = []struct {
 	height, width, frames, fps, steps int
 	guidance                          float64
 	second                            string // ", guidance_scale_2: 3" of models of two denoisers
+	images                            string // stages that encode images
 	shift                             float64
 }{
-	{"2.1-t2v-1.3b-480p", 480, 832, 81, 16, 50, 5, "", 3},
-	{"2.1-t2v-14b-480p", 480, 832, 81, 16, 50, 5, "", 3},
-	{"2.1-t2v-14b-720p", 720, 1280, 81, 16, 50, 5, "", 5},
-	{"2.2-t2v-a14b-480p", 480, 832, 81, 16, 40, 4, ", guidance_scale_2: 3", 12},
-	{"2.2-t2v-a14b-720p", 720, 1280, 81, 16, 40, 4, ", guidance_scale_2: 3", 12},
-	{"2.2-ti2v-5b-720p", 704, 1280, 121, 24, 50, 5, "", 5},
+	{"2.1-t2v-1.3b-480p", 480, 832, 81, 16, 50, 5, "", "", 3},
+	{"2.1-t2v-14b-480p", 480, 832, 81, 16, 50, 5, "", "", 3},
+	{"2.1-t2v-14b-720p", 720, 1280, 81, 16, 50, 5, "", "", 5},
+	{"2.1-i2v-14b-480p", 480, 832, 81, 16, 40, 5, "", "- encode_image: {frames: all}\n- embed_image\n", 3},
+	{"2.1-i2v-14b-720p", 720, 1280, 81, 16, 40, 5, "", "- encode_image: {frames: all}\n- embed_image\n", 5},
+	{"2.2-t2v-a14b-480p", 480, 832, 81, 16, 40, 4, ", guidance_scale_2: 3", "", 12},
+	{"2.2-t2v-a14b-720p", 720, 1280, 81, 16, 40, 4, ", guidance_scale_2: 3", "", 12},
+	{"2.2-i2v-a14b-480p", 480, 832, 81, 16, 40, 3.5, ", guidance_scale_2: 3.5", "- encode_image: {frames: all}\n", 5},
+	{"2.2-i2v-a14b-720p", 720, 1280, 81, 16, 40, 3.5, ", guidance_scale_2: 3.5", "- encode_image: {frames: all}\n", 5},
+	{"2.2-ti2v-5b-720p", 704, 1280, 121, 24, 50, 5, "", "- encode_image\n", 5},
 }
 
 // presetFrames is num_frames of a length as it stands in a preset's name.
@@ -114,7 +119,7 @@ stages:
   max_sequence_length: 512}
 stages:
 - encode_text
-- denoise: {flow_shift: %v}
+%s- denoise: {flow_shift: %v}
 `
 	presetPlan = `defaults: {height: %d, width: %d, num_frames: %d, fps: %d, num_inference_steps: 100, guidance_scale: 7.5,
   max_sequence_length: 512}

@@ -15,7 +15,7 @@ func TestPresets(t *testing.T) {
 		c := mustParse(t, presetJob+"preset: "+p.Name+"\n")
 		row, err := c.Defaults.Row().Sized()
 		if err != nil || row.Height < 100 || row.Width < 100 || row.NumFrames < 1 || row.FPS < 8 ||
-			row.NumInferenceSteps < 30 || row.Guidance() < 4 || row.MaxSequenceLength < 120 {
+			row.NumInferenceSteps < 30 || row.Guidance() < 3.5 || row.MaxSequenceLength < 120 {
 			t.Errorf("%s: %+v, %v", p.Name, row, err)
 		}
 		if n := len(c.Stages); n < 4 || c.Stages[n-3].Name != "denoise" || names[p.Name] {
@@ -43,7 +43,7 @@ func TestPresets(t *testing.T) {
 	}
 	for _, name := range []string{"opensora-v1.0-16x256x256", "opensora-v1.0-64x512x512", "opensora-v1.1-240p-16f",
 		"opensora-v1.2-720p-4s", "opensora-v1.2-144p-16s", "opensora-v1.2-1080p-image", "opensora-v1.3-720p-113f",
-		"wan2.1-t2v-1.3b-480p", "wan2.1-t2v-14b-720p", "wan2.2-t2v-a14b-480p", "wan2.2-ti2v-5b-720p",
+		"wan2.1-t2v-1.3b-480p", "wan2.1-t2v-14b-720p", "wan2.2-t2v-a14b-480p", "wan2.2-ti2v-5b-720p", "wan2.2-i2v-a14b-720p",
 		"osplan-v1.2-29x480p", "osplan-v1.2-93x480p", "osplan-v1.2-93x720p", "osplan-v1.3-93x640p"} {
 		if !names[name] {
 			t.Errorf("no preset %s", name)
@@ -87,6 +87,8 @@ func TestPresetOfWan(t *testing.T) {
 		"wan2.1-t2v-14b-720p":  "720x1280x81 16 50 5 0 5",
 		"wan2.2-t2v-a14b-720p": "720x1280x81 16 40 4 3 12",
 		"wan2.2-ti2v-5b-720p":  "704x1280x121 24 50 5 0 5",
+		"wan2.2-i2v-a14b-480p": "480x832x81 16 40 3.5 3.5 5",
+		"wan2.1-i2v-14b-720p":  "720x1280x81 16 40 5 0 5",
 	} {
 		c := mustParse(t, presetJob+"preset: "+name+"\n")
 		row := c.Defaults.Row()
@@ -97,7 +99,7 @@ func TestPresetOfWan(t *testing.T) {
 		var options struct {
 			Shift float64 `yaml:"flow_shift"`
 		}
-		if err := c.Stages[1].Options.Decode(&options); err != nil {
+		if err := c.Stages[len(c.Stages)-3].Options.Decode(&options); err != nil {
 			t.Fatal(err)
 		}
 		if got := fmt.Sprintf("%dx%dx%d %v %d %v %v %v", row.Height, row.Width, row.NumFrames, row.FPS, row.NumInferenceSteps,

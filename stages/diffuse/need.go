@@ -1,6 +1,8 @@
 package diffuse
 
 import (
+	"fmt"
+
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -20,6 +22,9 @@ func SampleBytes(net Network, rows int, size Size, tokens int) (int64, error) {
 
 // evaluation prepares rows, and with forward evaluates them once, on shapes alone.
 func evaluation(net Network, rows int, size Size, tokens int, forward bool) (func(be kernels.Backend) error, error) {
+	if min(size.T, size.H, size.W) < 1 {
+		return nil, fmt.Errorf("latents of %dx%dx%d: height, width or num_frames is missing or too small", size.T, size.H, size.W)
+	}
 	m, err := net.Load(nn.ShapesOnly())
 	if err != nil {
 		return nil, err

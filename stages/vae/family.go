@@ -15,7 +15,7 @@ import (
 func Family() nn.Family {
 	return nn.Family{
 		Component: "vae",
-		Layouts:   []nn.Layout{wan.Original},
+		Layouts:   []nn.Layout{wan.Original, wan.Original22},
 		Guess:     guess,
 		Load:      nn.Loader(ParseConfig, Load, title),
 	}

@@ -1,6 +1,8 @@
 package wan
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 
 	"latentbeam/stages/nn"
@@ -8,23 +10,36 @@ import (
 
 // Original is the layout in which the autoencoder of Wan 2.1 was published (Wan2.1_VAE.pth). Blocks of the encoder
 // have one list in both layouts. Those of the decoder are levels of three here, with what enlarges behind each but the last.
-var Original = nn.Layout{Mark: "encoder.downsamples.0.residual.0.gamma", Rules: append(nn.Rules(
-	`conv1\.(.*)`, "quant_conv.$1",
-	`conv2\.(.*)`, "post_quant_conv.$1",
-	`(encoder|decoder)\.conv1\.(.*)`, "$1.conv_in.$2",
-	`(encoder|decoder)\.head\.0\.gamma`, "$1.norm_out.gamma",
-	`(encoder|decoder)\.head\.2\.(.*)`, "$1.conv_out.$2",
-	`(encoder|decoder)\.middle\.1\.(.*)`, "$1.mid_block.attentions.0.$2",
-), append(append(inResidual(`(encoder|decoder)\.middle\.0`, "$1.mid_block.resnets.0"),
-	inResidual(`(encoder|decoder)\.middle\.2`, "$1.mid_block.resnets.1")...),
-	append(append(inResidual(`encoder\.downsamples\.(\d+)`, "encoder.down_blocks.$1"),
-		nn.Rules(`encoder\.downsamples\.(\d+)\.(.*)`, "encoder.down_blocks.$1.$2")...), decoderLevels()...)...)...)}
+var Original = nn.Layout{Mark: "encoder.downsamples.0.residual.0.gamma", Rules: slices.Concat(ends(),
+	inResidual(`encoder\.downsamples\.(\d+)`, "encoder.down_blocks.$1", 1),
+	nn.Rules(`encoder\.downsamples\.(\d+)\.(.*)`, "encoder.down_blocks.$1.$2"), decoderLevels())}
 
-// inResidual are the rules for the parts of a residual block. Each pattern has one group.
-func inResidual(from, to string) []nn.Rule {
-	return nn.Rules(from+`\.residual\.0\.gamma`, to+".norm1.gamma", from+`\.residual\.2\.(.*)`, to+".conv1.$2",
-		from+`\.residual\.3\.gamma`, to+".norm2.gamma", from+`\.residual\.6\.(.*)`, to+".conv2.$2",
-		from+`\.shortcut\.(.*)`, to+".conv_shortcut.$2")
+// Original22 is that of Wan 2.2 (Wan2.2_VAE.pth). Levels have lists of their own, and what changes the size is the last of a list.
+var Original22 = nn.Layout{Mark: "encoder.downsamples.0.downsamples.0.residual.0.gamma", Rules: slices.Concat(ends(),
+	inResidual(`encoder\.downsamples\.(\d+)\.downsamples\.(\d+)`, "encoder.down_blocks.$1.resnets.$2", 2),
+	nn.Rules(`encoder\.downsamples\.(\d+)\.downsamples\.\d+\.(.*)`, "encoder.down_blocks.$1.downsampler.$2"),
+	inResidual(`decoder\.upsamples\.(\d+)\.upsamples\.(\d+)`, "decoder.up_blocks.$1.resnets.$2", 2),
+	nn.Rules(`decoder\.upsamples\.(\d+)\.upsamples\.\d+\.(.*)`, "decoder.up_blocks.$1.upsampler.$2"))}
+
+// ends are the rules for what is in front of the levels and behind them, the same in both versions.
+func ends() []nn.Rule {
+	return slices.Concat(nn.Rules(
+		`conv1\.(.*)`, "quant_conv.$1",
+		`conv2\.(.*)`, "post_quant_conv.$1",
+		`(encoder|decoder)\.conv1\.(.*)`, "$1.conv_in.$2",
+		`(encoder|decoder)\.head\.0\.gamma`, "$1.norm_out.gamma",
+		`(encoder|decoder)\.head\.2\.(.*)`, "$1.conv_out.$2",
+		`(encoder|decoder)\.middle\.1\.(.*)`, "$1.mid_block.attentions.0.$2",
+	), inResidual(`(encoder|decoder)\.middle\.0`, "$1.mid_block.resnets.0", 1),
+		inResidual(`(encoder|decoder)\.middle\.2`, "$1.mid_block.resnets.1", 1))
+}
+
+// inResidual are the rules for the parts of a residual block. Each pattern has so many groups.
+func inResidual(from, to string, groups int) []nn.Rule {
+	rest := fmt.Sprint("$", groups+1)
+	return nn.Rules(from+`\.residual\.0\.gamma`, to+".norm1.gamma", from+`\.residual\.2\.(.*)`, to+".conv1."+rest,
+		from+`\.residual\.3\.gamma`, to+".norm2.gamma", from+`\.residual\.6\.(.*)`, to+".conv2."+rest,
+		from+`\.shortcut\.(.*)`, to+".conv_shortcut."+rest)
 }
 
 // decoderLevels are the rules for the one list of the decoder's blocks.
@@ -37,7 +52,7 @@ func decoderLevels() (out []nn.Rule) {
 			if block == blocks {
 				out = append(out, nn.Rules(from+`\.(.*)`, to+".upsamplers.0.$2")...)
 			} else {
-				out = append(out, inResidual(from, to+".resnets."+strconv.Itoa(block))...)
+				out = append(out, inResidual(from, to+".resnets."+strconv.Itoa(block), 1)...)
 			}
 		}
 	}
