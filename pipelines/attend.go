@@ -78,6 +78,10 @@ func (a *attendant) begin(ctx context.Context) (map[schemas.Key]engine.Suspect, 
 		}
 		a.release = release
 	}
+	// A cluster may begin bundles of a job that has long been given up.
+	if stop, err := a.job.Stopped(ctx); err == nil && stop != nil && !a.engine.Stopping() {
+		a.engine.Stop()
+	}
 	a.bundles++
 	if err := a.engine.Ledger.Refresh(ctx); err != nil {
 		return nil, err

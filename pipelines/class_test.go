@@ -12,6 +12,8 @@ import (
 	"latentbeam/internal/plan/layout"
 	"latentbeam/internal/report"
 	"latentbeam/internal/transport"
+	"latentbeam/kernels/cpu"
+	"latentbeam/schemas/fault"
 )
 
 // otherwise is workers of a numeric class of their own, of which a table knows.
@@ -89,4 +91,59 @@ func wantText(t *testing.T, err error, parts ...string) {
 			t.Errorf("error %v, want %q", err, part)
 		}
 	}
+}
+
+// TestTheClassOfTheOutput: a job goes on in the class that its output has, also one that was interrupted. It computes rows
+// anew in another class only where it is told to, and refuses a class that this host has not.
+func TestTheClassOfTheOutput(t *testing.T) {
+	base := newJob(t, setTable)
+	first := base.elsewhere(t)
+	first.sets = append(first.sets, "resources.class=cpu/go")
+	first.mustRun(t)
+	again := first
+	again.sets = again.sets[:len(again.sets)-1]
+	if r := again.mustRun(t); !r.NothingToDo {
+		t.Errorf("a rerun without a class computed %d rows", r.Done)
+	}
+	must(t, os.Remove(filepath.Join(first.out, "summary.json"))) // as an interrupted run leaves it
+	videos, err := filepath.Glob(filepath.Join(first.out, "videos/*/*.mp4"))
+	must(t, err)
+	must(t, os.Remove(videos[0]))
+	if r := again.mustRun(t); r.Done != 1 {
+		t.Errorf("a rerun computed %d rows, want the one that is missing", r.Done)
+	}
+	best := cpu.Classes()[0]
+	if best == "cpu/go" {
+		t.Skip("this processor has one class")
+	}
+	other := again
+	other.sets = append(other.sets, "resources.class="+best)
+	_, err = other.run()
+	wantText(t, err, "class changed: the rows of this output are of class cpu/go, this run computes in "+best, "4 rows would be new", "--new-class")
+	if fault.ExitCode(err) != fault.ExitUsage {
+		t.Errorf("exit %d", fault.ExitCode(err))
+	}
+	opened, err := other.unattached()
+	must(t, err)
+	must(t, opened.Peek(t.Context()))
+	plan, err := opened.Plan(t.Context())
+	opened.Close()
+	if err != nil || !strings.Contains(strings.Join(plan.Warnings, "; "), "class changed") {
+		t.Errorf("a dry run warns %q, %v", plan.Warnings, err)
+	}
+	other.opts.NewClass = true
+	if r := other.mustRun(t); r.Done != 4 {
+		t.Errorf("told to, a run computed %d rows", r.Done)
+	}
+	second := base.elsewhere(t)
+	second.mustRun(t)
+	t.Setenv("LATENTBEAM_CPU", "go") // a host that has not the class of the output any more
+	_, err = second.run()
+	wantText(t, err, "class changed: the rows of this output are of class "+best)
+	other.opts.NewClass = false
+	_, err = other.run()
+	wantText(t, err, "resources.class", "this host does not compute in class "+best, "it has cpu/go")
+	other.sets = append(other.sets, "resources.class=best")
+	_, err = other.run()
+	wantText(t, err, "write auto, or a class")
 }

@@ -41,7 +41,7 @@ func writePicture(t *testing.T, c color.Color) string {
 	return path
 }
 
-func inTables(out, name string) string { return filepath.Join(out, "tables", name+"-00000.parquet") }
+func inTables(out, name string) string { return filepath.Join(out, "tables", name, "00000.parquet") }
 
 // TestReferencesAndClips runs image conditioning and a video of two clips from the prompt table to video and
 // latents: conditions count by content, a clip's shared frames are in the video once, a rerun does nothing, and a set

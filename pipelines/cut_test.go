@@ -42,7 +42,7 @@ func cuts(t *testing.T, sets ...string) job {
 func TestCuts(t *testing.T) {
 	j := cuts(t)
 	r := j.mustRun(t)
-	rows := readRows[schemas.LatentRow](t, j.out, "latents")
+	rows := readRows[schemas.ClipLatentRow](t, j.out, "latents")
 	var ids []string
 	for _, row := range rows {
 		ids = append(ids, row.ID+" "+row.Bucket+fmt.Sprintf(" %d+%d %d", row.FrameStart, row.FrameCount, row.Flipped))
@@ -80,7 +80,7 @@ func TestCuts(t *testing.T) {
 	if tt := r.Totals; tt.Rows != int64(len(want)+1) || tt.Done != int64(len(want)) || tt.Dropped != 1 || tt.Failed != 0 || tt.Pending != 0 {
 		t.Errorf("totals %+v", tt)
 	}
-	same := map[string]schemas.LatentRow{}
+	same := map[string]schemas.ClipLatentRow{}
 	for _, row := range rows {
 		same[row.ID] = row
 	}
@@ -150,7 +150,7 @@ func TestCutRate(t *testing.T) {
 	j := encodes(t, "", "[encode_vae]", "output.write=[latents]", "defaults.num_frames=99")
 	j.input = fmt.Sprintf("{media: %q, buckets: {sizes: [64x64], frames: 2n+1}, windows: {pick: all}}", table)
 	j.mustRun(t)
-	rows := readRows[schemas.LatentRow](t, j.out, "latents")
+	rows := readRows[schemas.ClipLatentRow](t, j.out, "latents")
 	if len(rows) != 1 || rows[0].VideoFrames != 7 || rows[0].FPS != 4 { // 16 frames at 8 are 8 at 4
 		t.Errorf("%d rows, of %d frames at %v", len(rows), rows[0].VideoFrames, rows[0].FPS)
 	}

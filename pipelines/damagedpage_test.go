@@ -84,7 +84,7 @@ func TestDamagedPageOfEmbeddings(t *testing.T) {
 	texts := newJob(t, "id,prompt\na,a red circle\nb,a blue square\nc,a green triangle\n")
 	texts.stages, texts.sets = "[encode_text]", []string{"output.write=[embeddings]"}
 	texts.mustRun(t)
-	table := filepath.Join(texts.out, "tables", "embeddings-00000.parquet")
+	table := filepath.Join(texts.out, "tables", "embeddings", "00000.parquet")
 	rows := readRows[schemas.EmbeddingRow](t, texts.out, "embeddings")
 	flipAt(t, table, string(rows[1].TextEmbeddingBytes[:64]), 40)
 	j := job{input: fmt.Sprintf("{embeddings: %q}", table), out: filepath.Join(t.TempDir(), "out"), stages: "[denoise]",

@@ -131,7 +131,7 @@ func TestRemovedTable(t *testing.T) {
 	j := newJob(t, diskTable)
 	j.sets = []string{"output.rows_per_file=2"}
 	j.mustRun(t)
-	file := filepath.Join(j.out, "tables", "latents-00001.parquet")
+	file := filepath.Join(j.out, "tables", "latents", "00001.parquet")
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func TestFlippedTensors(t *testing.T) {
 	j := newJob(t, diskTable)
 	j.sets = []string{"output.rows_per_file=3"}
 	j.mustRun(t)
-	latents := filepath.Join(j.out, "tables", "latents-00000.parquet")
+	latents := filepath.Join(j.out, "tables", "latents", "00000.parquet")
 	data, err := os.ReadFile(latents)
 	must(t, err)
 	at := bytes.Index(data, readRows[latentBytes](t, j.out, "latents")[1].Bytes)
@@ -141,7 +141,7 @@ func TestThreeFaults(t *testing.T) {
 	j.sets = []string{"output.rows_per_file=2"}
 	j.mustRun(t)
 	must(t, resize(filepath.Join(j.out, filepath.FromSlash(videoFiles(t, j.out, "a")[0])), -1))
-	latents := filepath.Join(j.out, "tables", "latents-00001.parquet")
+	latents := filepath.Join(j.out, "tables", "latents", "00001.parquet")
 	data, err := os.ReadFile(latents)
 	must(t, err)
 	flip(t, latents, bytes.Index(data, readRows[latentBytes](t, j.out, "latents")[2].Bytes), true) // row c, unseen

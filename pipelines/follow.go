@@ -75,6 +75,9 @@ func (j *Job) followOne(ctx context.Context, info runs.Info) error {
 		return nil
 	case j.Opts.CancelOthers:
 		slog.Warn("a job of an earlier run is cancelled", "runner", info.Runner, "job", info.Engine)
+		if err := o.run.Stop(ctx, runs.Cancel, "a later run with --cancel"); err != nil {
+			return err
+		}
 		if err := at.Cancel(ctx); err != nil {
 			return err
 		}

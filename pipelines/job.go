@@ -49,7 +49,11 @@ type Options struct {
 	// CancelOthers ends a job of an earlier run that an engine is still at work on, instead of following it.
 	CancelOthers bool
 
-	worker bool // another process has submitted the job
+	// NewClass lets a job compute rows anew in another numeric class than that of the output.
+	NewClass bool
+
+	worker bool   // another process has submitted the job
+	class  string // that of the submitter, where worker
 
 	outputs outputs // of tests; the zero value finds the stores of addresses
 }
@@ -75,6 +79,7 @@ type Job struct {
 	foreseen prediction      // of the run, before it
 	tally    *runpage.Tally  // where its time goes; nil before
 	naming   sync.Once       // of runID
+	before   string          // numeric class of the rows that the output has; "": it has none, or nothing says it
 	expected bool            // the board knows what is to be computed
 	told     map[string]bool // files of the ledger of whose damage was told
 	free     []string        // locks of others that nobody holds while this run holds its own
@@ -174,7 +179,7 @@ func (j *Job) open() error {
 	}
 	j.report = report.Job{
 		Title: filepath.Base(cfg.Output.Path), Rows: j.rows, Keep: j.engine.Keep, Part: part(o),
-		RowsPerFile: cfg.Output.RowsPerFile, Names: template,
+		RowsPerFile: cfg.Output.RowsPerFile, Names: template, Clips: cfg.Input.Cuts(),
 		Facts: report.Facts{
 			Model: j.host.Model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
 		},

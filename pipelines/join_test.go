@@ -23,7 +23,7 @@ func (j job) ofShards(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(j.out, "[^.]*-of-*"))
 	must(t, err)
-	tables, err := filepath.Glob(filepath.Join(j.out, "tables", "*-of-*"))
+	tables, err := filepath.Glob(filepath.Join(j.out, "tables", "*", "*-of-*"))
 	must(t, err)
 	return append(files, tables...)
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
+	"strings"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
@@ -14,6 +16,7 @@ import (
 	"latentbeam/internal/engine/host"
 	"latentbeam/internal/gpu"
 	"latentbeam/internal/lend"
+	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 )
@@ -25,14 +28,19 @@ type Local struct {
 	GPUs    int    // 0: all that can be had
 	Threads int    // of the CPU's workers together; 0: all
 	Memory  int64  // for batches, of each; 0: what is free
+	Class   string // numeric class; "": the best of the devices
 	What    string // this process, to others that find a GPU taken
 }
 
 // Open opens the devices: GPUs where there are any and Device does not say otherwise, else workers of the CPU.
 // end gives them back.
 func (l Local) Open() (opened lend.Pool, end func(), err error) {
-	if l.Device != "cpu" && l.Workers > 0 {
+	if l.Device != "cpu" && l.Workers > 0 && !l.ofCPU() {
 		p, end, err := l.openGPUs()
+		if err == nil && l.Class != "" && p.Class() != l.Class {
+			end()
+			return nil, nil, &classError{l.Class, []string{p.Class()}}
+		}
 		if err == nil {
 			return p, end, nil
 		}
@@ -44,19 +52,43 @@ func (l Local) Open() (opened lend.Pool, end func(), err error) {
 		slog.Warn("more workers than threads save no time: they take turns on the processor",
 			"workers", l.Workers, "threads", threads)
 	}
-	p, err := devices.NewCPU(l.Workers, l.Threads, l.Memory)
+	if has := cpu.Classes(); l.Class != "" && l.Workers > 0 && (l.Device == "gpu" || !slices.Contains(has, l.Class)) {
+		return nil, nil, &classError{l.Class, has}
+	}
+	class := l.Class
+	if l.Workers == 0 { // others compute
+		class = ""
+	}
+	p, err := devices.NewCPUOf(class, l.Workers, l.Threads, l.Memory)
 	return p, func() {}, err
+}
+
+// ofCPU tells whether only a CPU has the class.
+func (l Local) ofCPU() bool { return strings.HasPrefix(l.Class, "cpu/") && l.Device != "gpu" }
+
+// classError says that the devices of this host do not compute in a class.
+type classError struct {
+	want string
+	has  []string
+}
+
+// Error names both.
+func (e *classError) Error() string {
+	return fmt.Sprintf("this host does not compute in class %s; it has %s", e.want, strings.Join(e.has, ", "))
 }
 
 // look returns the devices that Open would open, as far as they can be seen without taking them; nil where these are
 // workers of the CPU.
 func (l Local) look() (*machine, error) {
-	if l.Device == "cpu" || l.Workers == 0 {
+	if l.Device == "cpu" || l.Workers == 0 || l.ofCPU() {
 		return nil, nil
 	}
 	host, closeHost := openHost()
 	defer closeHost()
 	devices, class, err := gpus.Look(host, gpus.CUDA(l.Memory), gpus.Options{Workers: l.GPUs})
+	if err == nil && l.Class != "" && class != l.Class {
+		return nil, &classError{l.Class, []string{class}}
+	}
 	if err == nil {
 		return &machine{devices: devices, class: class, given: l.Memory}, nil
 	}
@@ -96,15 +128,15 @@ func (l Local) openGPUs() (*gpus.Pool, func(), error) {
 	return p, func() { p.Close(); closeHost() }, nil
 }
 
-// local opens the devices of this process for a job.
-func local(cfg *config.Config, o Options, elsewhere bool) (lend.Pool, func(), error) {
+// local opens the devices of this process for a job whose output has rows of the class before.
+func local(cfg *config.Config, o Options, elsewhere bool, before string) (lend.Pool, func(), error) {
 	r := cfg.Resources
 	l := Local{Device: r.Device, Workers: r.Workers, Threads: r.Threads, Memory: int64(r.Memory),
 		What: "job " + o.Start.File}
 	if cfg.Given("resources.workers") {
 		l.GPUs = r.Workers
 	}
-	p, end, err := l.openOrLook(o, elsewhere)
+	p, end, err := l.openClass(cfg, o, elsewhere, before)
 	if err != nil && fault.ClassOf(err) != fault.ClassFatal {
 		key := "resources.workers"
 		if r.Device == "gpu" {
@@ -113,6 +145,45 @@ func local(cfg *config.Config, o Options, elsewhere bool) (lend.Pool, func(), er
 		return nil, nil, cfg.Errorf(key, "%v", err)
 	}
 	return p, end, err
+}
+
+// promised is a pool of a process that computes nothing: its workers will be of the class.
+type promised struct {
+	lend.Pool
+	class string
+}
+
+// Class returns the class that was promised.
+func (p promised) Class() string { return p.class }
+
+// openClass opens the devices of the class that the job asks for. One that it does not ask for is that of the output's rows
+// where this host can compute it.
+func (l Local) openClass(cfg *config.Config, o Options, elsewhere bool, before string) (lend.Pool, func(), error) {
+	asked := cfg.Resources.Class
+	if asked == "auto" {
+		asked = ""
+	}
+	l.Class = cmp.Or(o.class, asked, before)
+	p, end, err := l.openOrLook(o, elsewhere)
+	var other *classError
+	switch {
+	case !errors.As(err, &other):
+		return p, end, err
+	case asked != "" && elsewhere: // its workers tell whether they are of the class
+		l.Class = ""
+		p, end, err = l.openOrLook(o, elsewhere)
+		if err == nil {
+			p = promised{p, asked}
+		}
+		return p, end, err
+	case o.class != "":
+		return nil, nil, fault.Usage(fmt.Errorf("this worker cannot compute the job: %w; give the job hosts that do, or set "+
+			"resources.class to a class that all of them have", err))
+	case asked != "":
+		return nil, nil, cfg.Errorf("resources.class", "%v", err).WithFix("run on a host that does, or leave resources.class out")
+	}
+	l.Class = ""
+	return l.openOrLook(o, elsewhere)
 }
 
 // openOrLook opens the devices, or only looks at them where the options say so or others compute with theirs.
@@ -144,7 +215,10 @@ func (j *Job) deviceFacts() any {
 // openDevices opens the devices of this process and finds those of the workers on other hosts.
 func (j *Job) openDevices() (lend.Pool, error) {
 	steps, defaults := j.host.Steps, &j.host.Defaults
-	devices, end, err := local(j.Config, j.Opts, j.elsewhere())
+	if !j.Opts.worker {
+		j.before = j.Opts.outputs.class(context.Background(), j.Config.Output.Path, part(j.Opts))
+	}
+	devices, end, err := local(j.Config, j.Opts, j.elsewhere(), j.before)
 	if err != nil {
 		return nil, err
 	}

@@ -2,8 +2,12 @@ package pipelines
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"strings"
+	"time"
 
+	"latentbeam/internal/config"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
 )
@@ -29,6 +33,43 @@ func (j *Job) lock(ctx context.Context, s store.Store) (release func(), err erro
 		return nil, err
 	}
 	return release, nil
+}
+
+// awaitPause is the time between two looks at the locks of an output.
+const awaitPause = time.Second
+
+// Await waits until no run holds a lock for which a job would have to wait. waiting is told once who does.
+func Await(ctx context.Context, cfg *config.Config, o Options, waiting func(who error)) error {
+	s, err := o.outputs.read(ctx, cfg.Output.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	j := &Job{report: report.Job{Part: part(o)}}
+	for told := false; ; {
+		names, err := j.othersLocks(ctx, s)
+		var locked *store.LockedError
+		for _, name := range append(names, j.lockName()) {
+			if err == nil {
+				err = s.Held(ctx, name)
+			}
+		}
+		if !errors.As(err, &locked) {
+			return err
+		}
+		if !told {
+			waiting(locked)
+			told = true
+		}
+		select {
+		case <-time.After(awaitPause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // othersLocks lists the locks of runs that may not work beside this one.

@@ -161,7 +161,7 @@ func TestPlanNeedsNoList(t *testing.T) {
 		return nntest.Read(t, all[0])
 	}
 	again := filepath.Join(t.TempDir(), "again")
-	latents := fmt.Sprintf("latents: %q", filepath.Join(out, "tables", "latents-*.parquet"))
+	latents := fmt.Sprintf("latents: %q", filepath.Join(out, "tables", "latents", "*.parquet"))
 	if r, err := runYAML(t, text(latents, again), []string{"output.write=[video]"}); err != nil || r.Done != 1 {
 		t.Fatalf("from latents: %+v, %v", r, err)
 	}

@@ -34,7 +34,7 @@ const maxTroubles = 20
 func (j *Job) oversee(ctx context.Context, cancel context.CancelCauseFunc) (*overseer, func(), error) {
 	o := &overseer{job: j, run: runs.Job{Store: j.engine.Store, ID: j.RunID()}, cancel: cancel, known: map[string]runs.Trouble{},
 		info: runs.Info{Output: j.engine.Store.URL(), Runner: j.runner.Name, Endpoint: runners.Endpoint(j.Config.Runner),
-			Version: j.Opts.Version, Started: time.Now().UTC(), File: j.Opts.Start.File, Shards: j.Opts.Shards}}
+			Version: j.Opts.Version, Started: time.Now().UTC(), File: j.Opts.Start.File, Shards: j.Opts.Shards, Class: j.engine.Rules.Class}}
 	if err := o.run.Write(ctx, o.info); err != nil {
 		return nil, nil, err
 	}
@@ -91,7 +91,7 @@ func (o *overseer) listen(ctx context.Context) error {
 	}
 	added, err := o.run.Troubles(ctx, o.known)
 	for _, t := range added {
-		o.hear(t)
+		o.hear(ctx, t)
 	}
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (o *overseer) listen(ctx context.Context) error {
 		return nil
 	}
 	if tooMany := e.Progress.TooMany; tooMany != nil && tooMany(sum.Done+sum.Failed, sum.Failed) {
-		o.cancel(fault.Fatal(fmt.Errorf("stop: %d of the first %d rows that the workers have settled failed, more than "+
+		o.giveUp(ctx, fault.Fatal(fmt.Errorf("stop: %d of the first %d rows that the workers have settled failed, more than "+
 			"on_error.stop_after allows: see the failures table, mend the cause or allow more, and run again", sum.Failed,
 			sum.Done+sum.Failed)))
 	}
@@ -131,20 +131,29 @@ func (o *overseer) sum() (sum runs.Rows) {
 }
 
 // hear takes the trouble of a worker: what cannot pass ends the job, instead of being tried again for ever.
-func (o *overseer) hear(t runs.Trouble) {
+func (o *overseer) hear(ctx context.Context, t runs.Trouble) {
 	err := errors.New(t.Error)
 	switch t.Exit {
 	case fault.ExitUsage:
-		o.cancel(fault.Usage(err))
+		o.giveUp(ctx, fault.Usage(err))
 	case fault.ExitTryAgain:
 		o.passing++
 		slog.Warn("a worker could not go on; the engine tries again", "error", t.Error)
 		if o.passing >= maxTroubles {
-			o.cancel(fault.TryAgain(fmt.Errorf("%w (it is the trouble number %d)", err, o.passing)))
+			o.giveUp(ctx, fault.TryAgain(fmt.Errorf("%w (it is the trouble number %d)", err, o.passing)))
 		}
 	default:
-		o.cancel(fault.Fatal(err))
+		o.giveUp(ctx, fault.Fatal(err))
 	}
+}
+
+// giveUp ends the job. Its workers are told, too: a job server of Flink calls a job cancelled at once, and the cluster may
+// go on with it for a long time. Then its bundles find the marker and end.
+func (o *overseer) giveUp(ctx context.Context, why error) {
+	if err := o.run.Stop(ctx, runs.Cancel, "the process that submitted the job"); err != nil {
+		slog.Warn("the workers of a job that is given up could not be told to stop", "error", err)
+	}
+	o.cancel(why)
 }
 
 // stages sums the times of the workers.

@@ -157,6 +157,9 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 	if odd := odd.warning(); odd != "" {
 		p.Warnings = append(p.Warnings, odd)
 	}
+	if why := j.otherClass(p); why != "" {
+		p.Warnings = append(p.Warnings, why+": a run needs --new-class")
+	}
 	p.Input, p.First, p.Vanished = input.Sum(), named.First, j.vanished(ctx, p.Rows)
 	if j.peeking && j.Opts.Limit == 0 {
 		if p.Stale, err = j.stale(ctx, asked); err != nil {

@@ -105,7 +105,7 @@ func (r *Remote) openJob(text []byte) (j *Job, err error) {
 		return nil, fault.Usage(wrong)
 	}
 	if j, err = Open(cfg, Options{Specs: r.Specs, Version: r.Version, Limit: s.Start.Limit, Shard: s.Shard, Shards: s.Shards,
-		Retry: s.Retry, Start: s.Start, AllowEmpty: true, worker: true}); err != nil {
+		Retry: s.Retry, Start: s.Start, AllowEmpty: true, worker: true, class: s.Class}); err != nil {
 		if fault.ExitCode(err) == fault.ExitFatal { // nobody said what else it is
 			err = fault.Usage(err)
 		}

@@ -96,6 +96,9 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 			return Result{Plan: plan}, err
 		}
 	}
+	if err := j.sameClass(plan); err != nil {
+		return Result{Plan: plan}, err
+	}
 	if started != nil {
 		j.expect(plan)
 		started(plan)

@@ -35,7 +35,7 @@ func seams(t *testing.T, prompts string, sets ...string) (encode, denoise, decod
 			sets: append([]string{"output.write=[" + write + "]"}, sets...)}
 	}
 	tables := func(j job, kind string) string {
-		return fmt.Sprintf("{%s: %q}", kind, filepath.Join(j.out, "tables", kind+"-*.parquet"))
+		return fmt.Sprintf("{%s: %q}", kind, filepath.Join(j.out, "tables", kind, "*.parquet"))
 	}
 	encode = step("encoded", fmt.Sprintf("{prompts: %q}", prompts), "[encode_text]", "embeddings")
 	denoise = step("denoised", tables(encode, "embeddings"), "[denoise]", "latents")

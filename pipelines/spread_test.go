@@ -169,7 +169,27 @@ func TestSpreadRefusals(t *testing.T) {
 		}
 	}
 	refuse("another version", startPool(t, poolVersion+"=2"), job{prompts: table}, "this worker is latentbeam test2, the job was submitted by test")
-	refuse("another class", startPool(t, "GODEBUG=cpu.all=off"), job{prompts: table}, "this worker computes in class ")
+	refuse("another class", startPool(t, "GODEBUG=cpu.all=off"), job{prompts: table}, "this host does not compute in class ")
+}
+
+// TestSpreadClasses: a worker computes in the class of the job where its host can, whatever is best there. A submitter need
+// not have the class; its workers must.
+func TestSpreadClasses(t *testing.T) {
+	j := job{prompts: writeTable(t, "all.csv", seamTable), out: filepath.Join(t.TempDir(), "out"), sets: []string{"resources.class=cpu/go"}}
+	j.mustRun(t)
+	want := mustRead(t, j.out)
+	for name, env := range map[string]string{"a better host": "A=b", "a host of this class": "GODEBUG=cpu.all=off"} {
+		s := j.spread(t, startPool(t, env))
+		s.out = filepath.Join(t.TempDir(), "out")
+		s.mustRun(t)
+		if wrong := want.diff(mustRead(t, s.out)); len(wrong) > 0 {
+			t.Errorf("%s:\n%s", name, strings.Join(wrong, "\n"))
+		}
+	}
+	s := j.spread(t, startPool(t))
+	s.out, s.sets = filepath.Join(t.TempDir(), "out"), append(s.sets, "resources.class=cuda/sm_90")
+	_, err := s.run()
+	wantText(t, err, "worker on host", "this host does not compute in class cuda/sm_90")
 }
 
 // TestSpreadBuckets: workers of another process publish into a bucket.

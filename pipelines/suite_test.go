@@ -21,7 +21,7 @@ func suite(t *testing.T) map[string]job {
 	whole := newJob(t, seamTable)
 	whole.mustRun(t)
 	tables := func(kind string) string {
-		return fmt.Sprintf("{%s: %q}", kind, filepath.Join(whole.out, "tables", kind+"-*.parquet"))
+		return fmt.Sprintf("{%s: %q}", kind, filepath.Join(whole.out, "tables", kind, "*.parquet"))
 	}
 	write := func(kind string, more ...string) []string { return append(more, "output.write=["+kind+"]") }
 	rows := func(text string) string { return writeTable(t, "prompts.csv", text) }

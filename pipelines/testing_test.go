@@ -238,7 +238,7 @@ func mustRead(t *testing.T, dir string) output {
 // readRows reads all rows of one table of an output, in the order of its files.
 func readRows[T schemas.Row](t *testing.T, dir, table string) []T {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "tables", table+"-*.parquet"))
+	files, err := filepath.Glob(filepath.Join(dir, "tables", table, "*.parquet"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -314,7 +314,7 @@ func TestModelIsAllAJobNeeds(t *testing.T) {
 		t.Errorf("another shift: %+v", r)
 	}
 	again := filepath.Join(t.TempDir(), "again")
-	latents := fmt.Sprintf("{latents: %q}", filepath.Join(out, "tables", "latents-*.parquet"))
+	latents := fmt.Sprintf("{latents: %q}", filepath.Join(out, "tables", "latents", "*.parquet"))
 	if r := run(text(latents, again), "output.write=[video]"); r.Done != 2 {
 		t.Errorf("from latents: %+v", r)
 	}

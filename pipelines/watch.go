@@ -27,7 +27,7 @@ func (j *Job) watch(ctx context.Context, p Plan) context.Context {
 	j.tally = new(runpage.Tally)
 	j.engine.Board.Add(j.tally.Sink())
 	info := runs.Info{Output: j.engine.Store.URL(), Runner: j.runner.Name, Version: j.Opts.Version, Started: time.Now().UTC().Round(0),
-		File: j.Opts.Start.File, Shards: j.Opts.Shards}
+		File: j.Opts.Start.File, Shards: j.Opts.Shards, Class: j.engine.Rules.Class}
 	ctx, cancel := context.WithCancelCause(ctx)
 	j.recorder.Store(runs.Record(ctx, runs.Job{Store: j.engine.Store, ID: j.RunID()}, info, j.Facts, func(s runs.Stop) {
 		j.Stop()

@@ -44,16 +44,6 @@ type LatentRow struct {
 	// begins with the last ConditionFrameLength latent frames of the one before.
 	Loop                 int64 `parquet:"loop" json:"loop"`
 	ConditionFrameLength int64 `parquet:"condition_frame_length" json:"condition_frame_length"`
-
-	// Which part of the file was encoded, where the job cuts clips of its media. FrameStart and FrameCount are frames at
-	// FPS; fewer than VideoFrames are followed by themselves or the last. CropX and CropY are the pixel of the resized frame
-	// in the upper left corner, below 0 where there is a border.
-	Bucket     string `parquet:"bucket,dict" json:"bucket"` // WIDTHxHEIGHTxFRAMES
-	FrameStart int64  `parquet:"frame_start" json:"frame_start"`
-	FrameCount int64  `parquet:"frame_count" json:"frame_count"`
-	CropX      int64  `parquet:"crop_x" json:"crop_x"`
-	CropY      int64  `parquet:"crop_y" json:"crop_y"`
-	Flipped    int64  `parquet:"flipped" json:"flipped"` // 1: mirrored, left and right
 }
 
 // Schema names the table and its version.
@@ -64,6 +54,33 @@ func (r LatentRow) ByteSize() int {
 	return fixedBytes + len(r.VAELatentBytes) + len(r.TextEmbeddingBytes) +
 		8*(len(r.VAELatentShape)+len(r.TextEmbeddingShape)) +
 		textBytes(r.ID, r.FileName, r.Caption, r.Key, r.VAELatentSHA256, r.NegativePrompt, r.Extra)
+}
+
+// ClipLatentRow is a LatentRow of a job that cuts clips of its media. It says which part of the file was encoded.
+type ClipLatentRow struct {
+	LatentRow
+
+	Bucket string `parquet:"bucket,dict" json:"bucket"` // WIDTHxHEIGHTxFRAMES
+	// FrameStart and FrameCount are frames at FPS. Fewer than VideoFrames are followed by themselves or by the last.
+	FrameStart int64 `parquet:"frame_start" json:"frame_start"`
+	FrameCount int64 `parquet:"frame_count" json:"frame_count"`
+	// CropX and CropY are the pixel of the resized frame in the upper left corner, below 0 where there is a border.
+	CropX   int64 `parquet:"crop_x" json:"crop_x"`
+	CropY   int64 `parquet:"crop_y" json:"crop_y"`
+	Flipped int64 `parquet:"flipped" json:"flipped"` // 1: mirrored, left and right
+}
+
+// NewClipLatentRow is the row of a latent that was made of a part of the media of r.
+func NewClipLatentRow(l LatentRow, r PromptRow) ClipLatentRow {
+	row := ClipLatentRow{LatentRow: l}
+	if c := r.Cut; c != nil {
+		row.Bucket = Bucket{Width: r.Width, Height: r.Height, NumFrames: r.NumFrames}.String()
+		row.FrameStart, row.FrameCount, row.CropX, row.CropY = int64(c.Start), int64(c.Count), int64(c.X), int64(c.Y)
+		if c.Flipped {
+			row.Flipped = 1
+		}
+	}
+	return row
 }
 
 // PromptRow is the prompt row that the latent was made from, for a job that starts here.

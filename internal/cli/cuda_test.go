@@ -34,7 +34,7 @@ func (s shell) latents(name string, sets ...string) map[string]schemas.LatentRow
 	}
 	text := s.run(0, args...)
 	of := map[string]schemas.LatentRow{}
-	files, _ := filepath.Glob(filepath.Join(s.dir, name, "tables", "latents-*.parquet"))
+	files, _ := filepath.Glob(filepath.Join(s.dir, name, "tables", "latents", "*.parquet"))
 	for _, f := range files {
 		rows, err := parquet.ReadFile[schemas.LatentRow](f)
 		if err != nil {

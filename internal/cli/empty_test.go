@@ -13,7 +13,7 @@ import (
 // videoIDs lists the rows of the videos table.
 func (s shell) videoIDs() (ids []string) {
 	s.t.Helper()
-	files, _ := filepath.Glob(filepath.Join(s.dir, "out", "tables", "videos-*.parquet"))
+	files, _ := filepath.Glob(filepath.Join(s.dir, "out", "tables", "videos", "*.parquet"))
 	for _, file := range files {
 		for row, err := range typed.Read[schemas.VideoRow](file, false) {
 			if err != nil {

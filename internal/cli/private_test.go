@@ -78,7 +78,7 @@ func (s shell) messages() string {
 	s.t.Helper()
 	summary, _ := os.ReadFile(filepath.Join(s.dir, "out", "summary.json")) // a table that is refused has none
 	text := string(summary)
-	files, _ := filepath.Glob(filepath.Join(s.dir, "out", "tables", "failures-*.parquet"))
+	files, _ := filepath.Glob(filepath.Join(s.dir, "out", "tables", "failures", "*.parquet"))
 	for _, file := range files {
 		for row, err := range typed.Read[schemas.FailureRow](file, false) {
 			if err != nil {

@@ -46,8 +46,8 @@ func (s shell) unpack(archive string) {
 	}
 }
 
-// TestPromiseP15: outputs of every released format are verified and gone on with: nothing is computed, and no result changes
-// a byte.
+// TestPromiseP15: outputs of every released format are verified and gone on with: nothing is computed, and no video or poster
+// changes a byte. The first run may put tables in another place; the second has nothing to do.
 func TestPromiseP15(t *testing.T) {
 	archives, err := filepath.Glob("../../testdata/compat/*.tar.gz")
 	if err != nil || len(archives) == 0 {
@@ -62,15 +62,18 @@ func TestPromiseP15(t *testing.T) {
 			for job, out := range map[string]string{"job.yaml": "out", "media.yaml": "latents"} {
 				before := s.made(out)
 				s.says(s.run(0, "verify", out), "all is as it was written")
+				s.says(s.run(1, "run", job), "0 to do", "1 failed")
 				s.says(s.run(1, "run", job), "nothing to do: all", "0 to do", "1 failed")
 				s.says(s.run(0, "verify", out), "all is as it was written")
 				after := s.made(out)
 				for name, text := range before {
-					if after[name] != text {
+					if folder, _, _ := strings.Cut(filepath.ToSlash(name), "/"); folder != "videos" && folder != "posters" {
+						continue
+					}
+					if files++; after[name] != text {
 						t.Errorf("%s/%s has changed", out, name)
 					}
 				}
-				files += len(before)
 			}
 			for shard := range 2 {
 				s.says(s.run(1, "run", "job.yaml", "--shard", []string{"0/2", "1/2"}[shard]), "0 to do")

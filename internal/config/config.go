@@ -226,6 +226,10 @@ type Resources struct {
 	// Device is what the job computes on: "cpu", "gpu", or "auto" (also ""), the GPUs of this host where there
 	// are any.
 	Device string `yaml:"device" json:"device,omitempty"`
+	// Class is the numeric class in which the job computes, such as "cpu/avx2", "cpu/go" or "cuda/sm_90": rows of another one
+	// have other last bits, and other keys. "auto" (also "") is that of the rows that the output has, where this host can
+	// compute it, and else the best of the devices.
+	Class string `yaml:"class" json:"class,omitempty"`
 	// Workers of this process; on GPUs, how many of them, all where it is not given.
 	Workers   int             `yaml:"workers" json:"workers"`
 	Threads   int             `yaml:"threads" json:"threads,omitempty"` // of all workers together; 0 is every core

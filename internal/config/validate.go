@@ -251,6 +251,10 @@ func (v *validator) resources() {
 	if r.Device != "" {
 		v.oneOf("resources.device", r.Device, []string{"auto", "cpu", "gpu"})
 	}
+	if kind, name, _ := strings.Cut(r.Class, "/"); r.Class != "" && r.Class != "auto" && (kind != "cpu" && kind != "cuda" || name == "") {
+		v.problem("resources.class", "write auto, or a class as `latentbeam doctor` and summary.json say it, such as cpu/avx2",
+			"resources.class is %q", clip(r.Class, valueRunes))
+	}
 	if r.NCCL != "" {
 		v.oneOf("resources.nccl", r.NCCL, []string{"auto", "off"})
 	}

@@ -55,6 +55,16 @@ type worker struct {
 // threads gain nothing but the test of a larger set: they take turns on the processors. A pool without workers
 // is for a process whose work is all done on other hosts.
 func NewCPU(workers, threads int, memory int64) (*CPU, error) {
+	return NewCPUOf("", workers, threads, memory)
+}
+
+// NewCPUOf is NewCPU for workers of a numeric class; "" is the best of this processor. One that this processor does not have
+// is an error.
+func NewCPUOf(class string, workers, threads int, memory int64) (*CPU, error) {
+	like := cpu.NewOf(class, 1)
+	if class != "" && like.Wait() != nil {
+		return nil, like.Wait()
+	}
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
@@ -65,13 +75,13 @@ func NewCPU(workers, threads int, memory int64) (*CPU, error) {
 		memory = available() / 5 * 4 / int64(max(1, workers))
 	}
 	whole := cost.Memory{Target: min(cpuTarget, memory), Limit: memory}
-	p := &CPU{free: map[int]worker{}, changed: make(chan struct{}), whole: whole, memory: whole, class: cpu.New(1).Class()}
+	p := &CPU{free: map[int]worker{}, changed: make(chan struct{}), whole: whole, memory: whole, class: like.Class()}
 	for i := range workers {
 		share := threads / workers
 		if i < threads%workers {
 			share++
 		}
-		b := cpu.New(max(1, share))
+		b := cpu.NewOf(class, max(1, share))
 		p.speeds = append(p.speeds, float64(max(1, share)))
 		p.free[i] = worker{i, b, max(1, share)}
 	}
@@ -150,7 +160,7 @@ func setOf(workers []worker) *stages.Set {
 func (p *CPU) giveBack(workers []worker, ok bool) {
 	for i, w := range workers {
 		if !ok || w.dev.Wait() != nil {
-			workers[i].dev = cpu.New(w.threads)
+			workers[i].dev = cpu.NewOf(p.class, w.threads)
 		}
 	}
 	p.mu.Lock()

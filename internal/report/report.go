@@ -37,6 +37,7 @@ type Job struct {
 	// Damaged are the files of tensor tables that are not what was written: each of their rows is checked before it
 	// is used, and they are written anew. See CheckTensors.
 	Damaged map[string]bool
+	Clips   bool // the job cuts clips of its media, and tables say which
 	Facts
 
 	held  map[string]*held // the tables as they were before this run, by name
@@ -131,9 +132,7 @@ func (j *Job) tensors(ctx context.Context) (tensors []tensors) {
 			row: func(o outcome) (schemas.EmbeddingRow, error) { return j.embeddingRow(ctx, o) }, size: size})
 	}
 	if j.Keep[stages.KindLatents] {
-		size := func(r schemas.Result) int { return 4 * product(r.LatentsShape) }
-		tensors = append(tensors, &tensorTable[schemas.LatentRow]{job: j, name: "latents",
-			row: func(o outcome) (schemas.LatentRow, error) { return j.latentRow(ctx, o) }, size: size})
+		tensors = append(tensors, j.latents(ctx))
 	}
 	return tensors
 }

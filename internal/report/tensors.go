@@ -211,13 +211,6 @@ func (j *Job) latentRow(ctx context.Context, o outcome) (schemas.LatentRow, erro
 	if o.result.Video != nil {
 		r.FileName = o.result.Video.Path
 	}
-	if c := p.Cut; c != nil {
-		r.Bucket, r.FrameStart, r.FrameCount = schemas.BucketOf(*p).String(), int64(c.Start), int64(c.Count)
-		r.CropX, r.CropY = int64(c.X), int64(c.Y)
-		if c.Flipped {
-			r.Flipped = 1
-		}
-	}
 	var err error
 	if p.Media != "" && len(o.result.TextShape) > 0 { // trainers read both from one table
 		r.TextEmbeddingDType, r.TextEmbeddingShape = "float32", int64s(o.result.TextShape)
@@ -227,6 +220,20 @@ func (j *Job) latentRow(ctx context.Context, o outcome) (schemas.LatentRow, erro
 	}
 	r.VAELatentBytes, err = j.blob(ctx, o, schemas.BlobLatents)
 	return r, err
+}
+
+// latents is the table of latents.
+func (j *Job) latents(ctx context.Context) tensors {
+	size := func(r schemas.Result) int { return 4 * product(r.LatentsShape) }
+	if !j.Clips {
+		return &tensorTable[schemas.LatentRow]{job: j, name: "latents",
+			row: func(o outcome) (schemas.LatentRow, error) { return j.latentRow(ctx, o) }, size: size}
+	}
+	return &tensorTable[schemas.ClipLatentRow]{job: j, name: "latents", size: size,
+		row: func(o outcome) (schemas.ClipLatentRow, error) {
+			r, err := j.latentRow(ctx, o)
+			return schemas.NewClipLatentRow(r, o.Row), err
+		}}
 }
 
 func int64s(shape []int) []int64 {

@@ -49,6 +49,7 @@ type Info struct {
 	Started  time.Time `json:"started"`
 	File     string    `json:"file,omitempty"`   // the job's YAML
 	Shards   int       `json:"shards,omitempty"` // 0: all rows are of one run
+	Class    string    `json:"class,omitempty"`  // numeric class of its rows
 	// Ended is when the process that started the job saw the engine's job end; nil: it did not.
 	Ended *time.Time `json:"ended,omitempty"`
 }

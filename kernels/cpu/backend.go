@@ -39,7 +39,11 @@ var _ kernels.Backend = (*Backend)(nil)
 // processor the program may use. Results do not depend on threads. The environment variable
 // LATENTBEAM_CPU (avx512bf16, avx512, avx2 or go) asks for other instructions than the best this processor
 // has; where it has not got those the backend starts out failed.
-func New(threads int) *Backend {
+func New(threads int) *Backend { return NewOf("", threads) }
+
+// NewOf is New for a numeric class, one of Classes; "" is the first of them. A backend of a class that this processor does
+// not have starts out failed.
+func NewOf(class string, threads int) *Backend {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
@@ -51,7 +55,7 @@ func New(threads int) *Backend {
 	runtime.AddCleanup(b, (*crew).dismiss, b.crew)
 	b.tile, b.band, b.copyLeft = b.runTile, b.runBand, b.runCopyLeft
 	b.tasks = newTasks(b)
-	t, err := chooseTier()
+	t, err := chooseTier(class)
 	if err != nil {
 		b.fail("%w", err)
 	}
@@ -61,7 +65,7 @@ func New(threads int) *Backend {
 
 // Class returns "cpu/" and the instructions that the sums are made of: "cpu/go" for plain Go, with the same
 // bits on every platform, "cpu/avx2", "cpu/avx512" or "cpu/avx512bf16".
-func (b *Backend) Class() string { return "cpu/" + b.tier.name }
+func (b *Backend) Class() string { return classPrefix + b.tier.name }
 
 // Device returns "cpu".
 func (b *Backend) Device() string { return "cpu" }

@@ -71,7 +71,7 @@ func (m *rowMath) activate(row []float32, op kernels.UnaryOp) {
 // conversions are those of the tier that the process starts with. Every tier gives the same bits, so views
 // need not know the tier of their backend.
 var conversions = func() *rowMath {
-	t, _ := chooseTier()
+	t, _ := chooseTier("")
 	return &t.row
 }()
 

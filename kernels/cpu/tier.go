@@ -55,11 +55,32 @@ var portable = &tier{
 // tierVariable is the environment variable that forces a tier, for tests and comparisons.
 const tierVariable = "LATENTBEAM_CPU"
 
-// chooseTier returns the best tier of this processor, or the one the environment asks for. Where that
-// one cannot run here it returns the portable tier and an error.
-func chooseTier() (*tier, error) {
-	tiers := slices.Concat(nativeTiers(), []*tier{portable})
+// classPrefix begins the numeric classes of this package.
+const classPrefix = "cpu/"
+
+// Classes returns the numeric classes in which this processor can compute, best first. Where the environment asks for a
+// tier, that is the only one.
+func Classes() (all []string) {
 	want := os.Getenv(tierVariable)
+	for _, t := range slices.Concat(nativeTiers(), []*tier{portable}) {
+		if want == "" || t.name == want {
+			all = append(all, classPrefix+t.name)
+		}
+	}
+	return all
+}
+
+// chooseTier returns the tier of a numeric class, or the one the environment asks for, or the best of this processor.
+// Where it cannot run here chooseTier returns the portable tier and an error.
+func chooseTier(class string) (*tier, error) {
+	tiers := slices.Concat(nativeTiers(), []*tier{portable})
+	want, why := strings.TrimPrefix(class, classPrefix), "class "+class
+	if name := os.Getenv(tierVariable); name != "" {
+		if want != "" && want != name {
+			return portable, fmt.Errorf("%s=%s is not class %s", tierVariable, name, class)
+		}
+		want, why = name, tierVariable+"="+name
+	}
 	if want == "" {
 		return tiers[0], nil
 	}
@@ -70,5 +91,5 @@ func chooseTier() (*tier, error) {
 		}
 		names[i] = t.name
 	}
-	return portable, fmt.Errorf("%s=%s: this processor has %s", tierVariable, want, strings.Join(names, ", "))
+	return portable, fmt.Errorf("%s: this processor has %s", why, strings.Join(names, ", "))
 }

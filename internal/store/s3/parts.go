@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"time"
 
@@ -70,8 +71,11 @@ func (s *service) drop(ctx context.Context, key, upload string) error {
 func (s *service) begun(ctx context.Context, prefix string, before time.Time) (all []bucket.Upload, err error) {
 	for key, id, more := "", "", true; more; {
 		page, err := s.core.ListMultipartUploads(ctx, s.bucket, prefix, key, id, "", pageKeys)
-		if err != nil {
-			return nil, translate(err)
+		switch err = translate(err); {
+		case errors.Is(err, fs.ErrNotExist): // the answer of some services where nothing has ever been sent in parts
+			return all, nil
+		case err != nil:
+			return nil, err
 		}
 		for _, u := range page.Uploads {
 			if u.Initiated.Before(before) {

@@ -18,6 +18,9 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
 
+// Host is the address at which services listen.
+var Host = "127.0.0.1"
+
 // Bucket is the bucket that the services have.
 const Bucket = "bucket"
 
@@ -108,7 +111,7 @@ func (c *conditional) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func serve(t testing.TB, service func(address *url.URL) http.Handler) *Server {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", net.JoinHostPort(Host, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
