@@ -72,7 +72,7 @@ func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, st
 	}
 	root.AddCommand(runCommand(specs), planCommand(specs), retryCommand(specs), initCommand(), stagesCommand(specs))
 	root.AddCommand(convertCommand(), inspectCommand(), workerCommand(specs), doctorCommand(), copyCommand(), versionCommand())
-	root.AddCommand(verifyCommand(specs), cleanCommand(), explainCommand(specs), diffCommand(), pullCommand(), statusCommand())
+	root.AddCommand(verifyCommand(specs), cleanCommand(), explainCommand(specs), diffCommand(), exportCommand(), pullCommand(), statusCommand())
 	root.SetVersionTemplate("latentbeam {{.Version}}\n")
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -41,7 +41,7 @@ var floors = []floor{
 	{"internal/runpage stages/t5 stages/stdit stages/wan stages/osplan stages/clip stages/vae stages/guard stages/exec stages/video internal/engine", ""},
 	{"stages/catalog internal/table/read", ""},
 	{"internal/report internal/engine/host internal/engine/simulator", ""},
-	{"transforms internal/audit", "github.com/apache/beam"},
+	{"transforms internal/audit internal/export", "github.com/apache/beam"},
 	{"runners", "google.golang.org/grpc google.golang.org/protobuf"},
 	{"pipelines", ""},
 	{"internal/cli", "github.com/spf13/cobra"},

@@ -1,0 +1,242 @@
+// Package export writes the latents and text embeddings of a finished output in the formats of trainers. Rows stream:
+// memory holds one of them, and about 100 bytes for each row of a table of embeddings.
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"latentbeam/internal/report"
+	"latentbeam/internal/store"
+	"latentbeam/internal/table/typed"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+)
+
+// Options say what Run writes.
+type Options struct {
+	To   string      // one of Formats
+	Text store.Store // the output whose embeddings are taken; nil: those beside the latents
+	VAE  *Statistics // of the autoencoder; nil: not known
+}
+
+// Done is what was written.
+type Done struct{ Rows, Files, Bytes int64 }
+
+// sample is one row on its way out.
+type sample struct {
+	row  schemas.LatentRow
+	text []byte // float32 (L, D), valid tokens alone; nil: the row has none
+	len  []int64
+	src  string // for messages
+}
+
+// writer writes samples in one format.
+type writer interface {
+	add(s *sample) error
+	close() error
+}
+
+// formats are the formats by name.
+var formats = map[string]func(o *out) writer{
+	"fastvideo":   func(o *out) writer { return &fastVideo{out: o} },
+	"musubi":      func(o *out) writer { return &musubi{out: o, seen: map[string]string{}} },
+	"safetensors": func(o *out) writer { return &plain{out: o, seen: map[string]string{}} },
+	"webdataset":  func(o *out) writer { return &webDataset{out: o} },
+}
+
+// Formats are the names of the formats.
+func Formats() []string { return []string{"fastvideo", "musubi", "safetensors", "webdataset"} }
+
+// Run writes the latents of an output to a directory that is not there yet. It appears when it is whole: until then it is
+// called DIR.partial. The count of rows that were written is that of the summary, or an error.
+func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Done, err error) {
+	open, known := formats[opts.To]
+	if !known {
+		return done, fault.Usage(fmt.Errorf("export --to %s: give one of %s", opts.To, strings.Join(Formats(), ", ")))
+	}
+	summary, err := report.ReadSummary(ctx, s, "summary.json")
+	if err != nil || summary.State != report.Complete {
+		return done, fault.Usage(fmt.Errorf("export %s: the output is not finished (no summary.json with state %q); run its job "+
+			"to the end first", s.URL(), report.Complete))
+	}
+	for _, path := range []string{dir, dir + ".partial"} {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return done, fault.Usage(fmt.Errorf("export to %s: it is there already; give a new place, or remove it", path))
+		}
+	}
+	o := &out{dir: dir + ".partial", vae: opts.VAE}
+	if err := os.MkdirAll(o.dir, 0o755); err != nil {
+		return done, err
+	}
+	w := open(o)
+	err = each(ctx, s, opts.Text, func(row *sample) error {
+		o.done.Rows++
+		return w.add(row)
+	})
+	if closeErr := w.close(); err == nil {
+		err = closeErr
+	}
+	if err == nil && o.done.Rows != summary.Totals.Done {
+		err = fault.Fatal(fmt.Errorf("export %s: %d rows were written and the job has done %d: latentbeam verify says what is "+
+			"missing", s.URL(), o.done.Rows, summary.Totals.Done))
+	}
+	if err != nil {
+		return o.done, errors.Join(err, os.RemoveAll(o.dir)) // it was made by this run
+	}
+	return o.done, os.Rename(o.dir, dir)
+}
+
+// each yields the rows of the table of latents, in its order, with their tensors.
+func each(ctx context.Context, s, text store.Store, yield func(*sample) error) error {
+	files, err := report.TableFiles(ctx, s, "latents")
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return fault.Usage(fmt.Errorf("export %s: it has no table of latents; write: [latents] in the job makes one", s.URL()))
+	}
+	texts := &texts{places: map[string]place{}}
+	defer texts.close()
+	if text != nil {
+		if err := texts.open(ctx, text); err != nil {
+			return err
+		}
+	}
+	for _, name := range files {
+		if err := eachOf(ctx, s, name, texts, yield); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func eachOf(ctx context.Context, s store.Store, name string, texts *texts, yield func(*sample) error) error {
+	path := store.Address(s.URL(), name)
+	file, err := s.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	tensors, err := typed.OpenTensors(path, file)
+	if err != nil {
+		return err
+	}
+	defer tensors.Close()
+	at := int64(0)
+	for row, err := range typed.RowsOf[schemas.LatentRow](path, file) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		one := sample{row: row, src: fmt.Sprintf("%s: row %d (%s)", path, at+1, row.ID)}
+		if row.VAELatentDType != "float32" || len(row.VAELatentShape) != 4 {
+			return fault.Usage(fmt.Errorf("export %s: latents of %s %v; only float32 (C, T, H, W) can be exported", one.src,
+				row.VAELatentDType, row.VAELatentShape))
+		}
+		if one.row.VAELatentBytes, err = tensors.Read("vae_latent_bytes", at); err != nil {
+			return err
+		}
+		if n := elements(row.VAELatentShape); int64(len(one.row.VAELatentBytes)) != 4*n {
+			return fault.Usage(fmt.Errorf("export %s: the latent has %d bytes, its shape needs %d", one.src,
+				len(one.row.VAELatentBytes), 4*n))
+		}
+		if err := one.takeText(tensors, at, texts); err != nil {
+			return err
+		}
+		if err := yield(&one); err != nil {
+			return err
+		}
+		at++
+	}
+	return nil
+}
+
+// takeText finds the text of the row: in its own columns, else in the table of embeddings by id.
+func (s *sample) takeText(tensors *typed.Tensors, at int64, texts *texts) (err error) {
+	if len(s.row.TextEmbeddingShape) == 2 {
+		s.len = s.row.TextEmbeddingShape
+		s.text, err = tensors.Read("text_embedding_bytes", at)
+		return err
+	}
+	p, found := texts.places[s.row.ID]
+	if !found {
+		return nil
+	}
+	s.len = p.shape
+	s.text, err = texts.files[p.file].Read("text_embedding_bytes", p.row)
+	return err
+}
+
+func elements(shape []int64) int64 {
+	n := int64(1)
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// texts finds the embeddings of another output by id.
+type texts struct {
+	files  []*typed.Tensors
+	places map[string]place
+}
+
+type place struct {
+	file  int
+	row   int64
+	shape []int64
+}
+
+func (t *texts) open(ctx context.Context, s store.Store) error {
+	names, err := report.TableFiles(ctx, s, "embeddings")
+	if err == nil && len(names) == 0 {
+		err = fault.Usage(fmt.Errorf("export: %s has no table of embeddings; write: [embeddings] in its job makes one", s.URL()))
+	}
+	for _, name := range names {
+		if err != nil {
+			return err
+		}
+		err = t.add(ctx, s, name)
+	}
+	return err
+}
+
+func (t *texts) add(ctx context.Context, s store.Store, name string) error {
+	path := store.Address(s.URL(), name)
+	file, err := s.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	tensors, err := typed.OpenTensors(path, file)
+	if err != nil {
+		return err
+	}
+	t.files = append(t.files, tensors)
+	row := int64(0)
+	for e, err := range typed.RowsOf[schemas.EmbeddingRow](path, file) {
+		if err != nil {
+			return err
+		}
+		if was, twice := t.places[e.ID]; twice && !slices.Equal(was.shape, e.TextEmbeddingShape) {
+			return fault.Usage(fmt.Errorf("export: %s has two texts with the id %q; give each row an id of its own", s.URL(), e.ID))
+		}
+		if e.TextEmbeddingDType == "float32" && len(e.TextEmbeddingShape) == 2 {
+			t.places[e.ID] = place{len(t.files) - 1, row, e.TextEmbeddingShape}
+		}
+		row++
+	}
+	return nil
+}
+
+func (t *texts) close() {
+	for _, f := range t.files {
+		_ = f.Close() // it was only read
+	}
+}

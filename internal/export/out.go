@@ -1,0 +1,136 @@
+package export
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"latentbeam/kernels"
+	"latentbeam/schemas/fault"
+)
+
+// out is the directory that is written.
+type out struct {
+	dir  string
+	vae  *Statistics
+	done Done
+}
+
+// file writes one file of the directory.
+func (o *out) file(name string, write func(io.Writer) error) (err error) {
+	path := filepath.Join(o.dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	b := bufio.NewWriterSize(f, 1<<20)
+	err = write(b)
+	if err == nil {
+		err = b.Flush()
+	}
+	if n, seekErr := f.Seek(0, io.SeekCurrent); seekErr == nil {
+		o.done.Files++
+		o.done.Bytes += n
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Statistics are what makes latents of denoisers out of those of the autoencoder: model = (raw - mean) / std, by channel.
+type Statistics struct {
+	Mean []float64 `json:"latents_mean"`
+	Std  []float64 `json:"latents_std"`
+}
+
+// ReadStatistics reads the config.json of an autoencoder.
+func ReadStatistics(path string) (*Statistics, error) {
+	data, err := os.ReadFile(path)
+	var s Statistics
+	if err == nil {
+		err = json.Unmarshal(data, &s)
+	}
+	if err == nil && (len(s.Mean) == 0 || len(s.Mean) != len(s.Std)) {
+		err = errors.New("it has no latents_mean and latents_std")
+	}
+	if err != nil {
+		return nil, fault.Usage(fmt.Errorf("read the autoencoder's configuration %s: %w", path, err))
+	}
+	return &s, nil
+}
+
+// raw returns the latent of the autoencoder itself, float32 (C, T, H, W).
+func (o *out) raw(s *sample) ([]byte, error) {
+	channels, scale := int(s.row.VAELatentShape[0]), s.row.LatentScale
+	var back func(v float64, ch int) float64
+	switch v := o.vae; {
+	case v != nil && len(v.Mean) != channels:
+		return nil, fault.Usage(fmt.Errorf("export %s: the latent has %d channels and the autoencoder's configuration %d",
+			s.src, channels, len(v.Mean)))
+	case v != nil:
+		back = func(x float64, ch int) float64 { return float64(x*v.Std[ch]) + v.Mean[ch] }
+	case scale != 0 && scale != 1:
+		back = func(x float64, _ int) float64 { return x / scale }
+	default:
+		return nil, fault.Usage(fmt.Errorf("export %s: the table has the latents of denoisers, and the trainer wants those of the "+
+			"autoencoder: give --vae MODEL/vae/config.json, which has latents_mean and latents_std", s.src))
+	}
+	data := make([]byte, len(s.row.VAELatentBytes))
+	per := len(data) / 4 / channels
+	for i := range len(data) / 4 {
+		x := math.Float32frombits(binary.LittleEndian.Uint32(s.row.VAELatentBytes[4*i:]))
+		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(float32(back(float64(x), i/per))))
+	}
+	return data, nil
+}
+
+// bf16 rounds float32 values to bfloat16.
+func bf16(data []byte) []byte {
+	half := make([]byte, len(data)/2)
+	for i := range len(data) / 4 {
+		x := math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+		binary.LittleEndian.PutUint16(half[2*i:], kernels.ToBF16(x))
+	}
+	return half
+}
+
+// needText refuses a row without a text, on whose absence a trainer would train.
+func (s *sample) needText() error {
+	if s.text != nil {
+		return nil
+	}
+	return fault.Usage(fmt.Errorf("export %s: it has no text embedding, and the trainer would train on zeros: add encode_text to "+
+		"the stages, or name the output of a text job by --text", s.src))
+}
+
+// stem is a name of files for the row's id.
+func (s *sample) stem() string {
+	name := strings.Map(func(r rune) rune {
+		if r < ' ' || strings.ContainsRune(`/\:*?"<>|`, r) {
+			return '-'
+		}
+		return r
+	}, s.row.ID)
+	if s.row.SampleIndex > 0 {
+		name = fmt.Sprintf("%s-%d", name, s.row.SampleIndex)
+	}
+	return name
+}
+
+// claim refuses a second row of one name.
+func claim(seen map[string]string, s *sample) (string, error) {
+	stem := s.stem()
+	if was, twice := seen[strings.ToLower(stem)]; twice {
+		return "", fault.Usage(fmt.Errorf("export %s: the row %s has files of the same name; give them other ids", s.src, was))
+	}
+	seen[strings.ToLower(stem)] = s.row.ID
+	return stem, nil
+}
