@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,17 +18,17 @@ import (
 var crashContents = []string{"d/1", "one", "d/2", strings.Repeat("two", 100_000), "e/3", "three"}
 
 // crashWork does a bit of everything that changes an output.
-func (e *Env) crashWork(s store.Store) error {
-	if err := s.Put(e.ctx, objects(crashContents...)...); err != nil {
+func (e *Env) crashWork(ctx context.Context, s store.Store) error {
+	if err := s.Put(ctx, objects(crashContents...)...); err != nil {
 		return err
 	}
-	if err := s.Replace(e.ctx, "t", text("new ", "content")); err != nil {
+	if err := s.Replace(ctx, "t", text("new ", "content")); err != nil {
 		return err
 	}
-	if err := s.Remove(e.ctx, "old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.Remove(ctx, "old"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return s.Put(e.ctx, objects(crashContents[:2]...)...)
+	return s.Put(ctx, objects(crashContents[:2]...)...)
 }
 
 // crash lets a store stop for ever at each of its fault points in turn, and another one go on.
@@ -43,7 +44,7 @@ func crash(e *Env) error {
 			points.Add(1)
 		}
 	})
-	e.must(e.crashWork(e.open()))
+	e.must(e.crashWork(e.ctx, e.open()))
 	fault.SetHook(nil)
 	for n := range points.Load() {
 		e.empty()
@@ -61,17 +62,20 @@ func crash(e *Env) error {
 			}
 		})
 		ended := make(chan bool)
+		ctx, die := context.WithCancel(e.ctx) // of what the worker does beside the call that stops
 		go func() {
 			defer close(ended)
-			_ = e.crashWork(worker)
+			_ = e.crashWork(ctx, worker)
 		}()
 		select {
 		case <-stopped:
 		case <-ended: // a network with faults leads through another number of points
 			fault.SetHook(nil)
+			die()
 			release()
 			continue
 		}
+		die()
 		e.Die(worker)
 		err := e.afterCrash()
 		close(goOn)
@@ -126,7 +130,7 @@ func (e *Env) afterCrash() error {
 	if err := e.noTemps("after cleaning"); err != nil {
 		return err
 	}
-	if err := e.crashWork(s); err != nil {
+	if err := e.crashWork(e.ctx, s); err != nil {
 		return err
 	}
 	return errors.Join(e.holds(s, append(contents, "old", "")...), e.noTemps("after the work"))
