@@ -25,7 +25,7 @@ eval: ## score the built-in model on its 96 evaluation prompts (out/eval, severa
 	$(GO) run ./cmd/latentbeam run testdata/prompts/eval.yaml
 
 test: ## all tests (a package may take long on a busy machine)
-	$(GO) test $(TESTED) -timeout 30m ./...
+	$(GO) test $(TESTED) -timeout 30m ./pipelines ./internal/cli ./... # the longest first
 
 same: ## whole jobs against the record of an earlier commit, in the classes go and avx2 (internal/same/doc.go)
 	LATENTBEAM_SAME=$(or $(SAME),compare) $(GO) test $(TESTED) -v -count 1 -timeout 30m -run "$(or $(RUN),TestSame)" ./internal/same
