@@ -15,13 +15,16 @@ import (
 )
 
 // gpuFaults are what a driver answers when a device is sick, and ~ for one that is slow.
-var gpuFaults = []string{"2", "214", "214!", "219!", "46", "700!", "702!", "710!", "719!", "999!", "~30"}
+var gpuFaults = []string{"2", "214", "214!", "220!", "46", "700!", "702!", "710!", "719!", "999!", "~30"}
 
-// gpuCalls are the calls that meet them.
-var gpuCalls = []string{"cuLaunchKernel", "cuLaunchKernelEx", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuStreamSynchronize", "cuMemAlloc",
-	"cuMemHostAlloc", "cuStreamCreate", "cuModuleLoadData", "cuEventRecord", "cuEventSynchronize"}
+// gpuCalls are the calls that meet them, and how often one computation of productOf makes each, as FAKE_COUNTS tells.
+var gpuCalls = []struct {
+	name  string
+	times int
+}{{"cuLaunchKernel", 16}, {"cuMemcpyHtoDAsync_v2", 1}, {"cuMemcpyDtoHAsync_v2", 1}, {"cuMemAlloc_v2", 1}, {"cuMemHostAlloc", 1},
+	{"cuStreamCreate", 1}, {"cuEventCreate", 1}, {"cuEventRecord", 1}, {"cuEventSynchronize", 1}}
 
-// product is a computation whose result is known.
+// productOf is a computation whose result is known.
 func productOf(b kernels.Backend) ([]float32, error) {
 	defer b.Scope()()
 	const n = 24
@@ -51,7 +54,8 @@ func TestPromiseP10(t *testing.T) {
 	failed, slow, met := 0, 0, map[string]int{}
 	for range n {
 		code := gpuFaults[random.IntN(len(gpuFaults))]
-		schedule := fmt.Sprintf("%s:%d:%s", gpuCalls[random.IntN(len(gpuCalls))], 1+random.IntN(12), code)
+		call := gpuCalls[random.IntN(len(gpuCalls))]
+		schedule := fmt.Sprintf("%s:%d:%s", call.name, 1+random.IntN(call.times), code)
 		t.Setenv("FAKE_FAIL", schedule)
 		var got []float32
 		b, err := cuda.New(0, cuda.Options{})
@@ -77,7 +81,7 @@ func TestPromiseP10(t *testing.T) {
 			t.Errorf("%s: the next backend computes something else: %v", schedule, err)
 		}
 	}
-	if failed < n/20 || len(met) < 2 { // few schedules hit a call that the computation makes
+	if failed < n/8 || len(met) < 5 { // few schedules hit a call that the computation makes
 		t.Errorf("%d of %d schedules met a fault, of %d kinds: they test nothing", failed, n, len(met))
 	}
 	t.Logf("P10: %d schedules of faults of the driver, %d failed a computation (%d kinds), %d passed it by; no wrong number, every next "+
