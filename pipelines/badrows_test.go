@@ -301,6 +301,7 @@ func TestTooManyFailuresStopTheJob(t *testing.T) {
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			case <-time.After(time.Minute):
+				t.Error("the job is stopping, and nobody has told the stage that is at work")
 			}
 		}
 		return nil

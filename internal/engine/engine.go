@@ -72,7 +72,10 @@ func (clock) AfterFunc(d time.Duration, f func()) (stop func()) {
 }
 
 // pass is one execution of the pipeline: its own context, and that of the job around it.
-type pass struct{ ctx, job context.Context }
+type pass struct {
+	ctx, job context.Context
+	end      context.CancelFunc
+}
 
 // Pass lets run execute a pipeline of the job once, and returns why the job ended early, nil if it did not.
 // However it ended, nothing of the pipeline is at work any more when Pass returns: runners leave bundles
@@ -83,11 +86,10 @@ func (e *Engine) Pass(ctx context.Context, run func(context.Context) error) erro
 	e.Reset(e.Expected)
 	e.Expected = nil // what a pass leaves is not known
 	p := &pass{job: ctx}
-	ctx, cancel := context.WithCancel(ctx)
-	p.ctx = ctx
+	p.ctx, p.end = context.WithCancel(ctx)
 	e.pass.Store(p)
-	err := run(ctx)
-	cancel()
+	err := run(p.ctx)
+	p.end()
 	e.running.Wait()
 	if cause := e.Err(); cause != nil {
 		return cause
@@ -129,14 +131,19 @@ type failure struct {
 	err error
 }
 
-// Fail records err as the reason why the job ends, if it is one, and returns it.
+// Fail records err as the reason why the job ends, if it is one, and returns it. What is being computed ends too: a runner
+// sees an error only when a bundle comes back from its stages.
 func (e *Engine) Fail(err error) error {
-	if err != nil {
-		e.failure.Lock()
-		defer e.failure.Unlock()
-		if e.failure.err == nil {
-			e.failure.err = err
-		}
+	if err == nil {
+		return nil
+	}
+	e.failure.Lock()
+	if e.failure.err == nil {
+		e.failure.err = err
+	}
+	e.failure.Unlock()
+	if p := e.pass.Load(); p != nil {
+		p.end()
 	}
 	return err
 }
