@@ -195,7 +195,7 @@ func (j *Job) compute(ctx context.Context, plan Plan) error {
 	if j.spread() {
 		return j.distribute(ctx, plan, names)
 	}
-	spec := []byte(j.RunID())
+	spec := fmt.Appendf(nil, "%s %s %s", j.engine.Store.URL(), j.RunID(), j.report.Part) // shards have one ID
 	defer transforms.Register(spec, j.engine)()
 	for range maxPasses {
 		err := j.engine.Pass(ctx, func(ctx context.Context) error {

@@ -45,15 +45,18 @@ type lister struct {
 // walk lists a directory, and with Deep those in it; false ends the list.
 func (l *lister) walk(directory string) bool {
 	root, entries, err := l.read(directory)
+	if errors.Is(err, fs.ErrNotExist) && directory != "." { // the output itself is there as long as it is open
+		return true // nothing has such a name, or had at the moment in which somebody removed and made the directory anew
+	}
 	if info, statErr := l.dir.root.Stat(directory); err != nil && (errors.Is(statErr, fs.ErrNotExist) ||
 		errors.Is(statErr, syscall.ENOTDIR) || statErr == nil && !info.IsDir()) {
-		return true // nothing has such a name
+		return true
 	}
 	if err != nil {
 		return l.fail(err)
 	}
 	defer root.Close()
-	if err := l.dir.settle(directory); err != nil {
+	if err := l.dir.settle(directory); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return l.fail(err)
 	}
 	for _, e := range entries {

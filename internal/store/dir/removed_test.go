@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,6 +45,32 @@ func TestRemovedOutput(t *testing.T) {
 			if !errors.Is(err, store.ErrRemoved) {
 				t.Errorf("%s, put %s: %v", name, file, err)
 			}
+		}
+	}
+}
+
+// TestListWhileRemoved: a directory that others remove and make again meanwhile is listed as it is in some moment.
+func TestListWhileRemoved(t *testing.T) {
+	d := openTest(t)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		name := filepath.Join(d.Path(), "runs", "one")
+		for range 3000 {
+			_ = os.MkdirAll(name, dirMode)
+			_ = os.RemoveAll(filepath.Dir(name))
+		}
+	}()
+	for {
+		for _, err := range d.List(t.Context(), "runs/", store.Deep) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		select {
+		case <-ended:
+			return
+		default:
 		}
 	}
 }
