@@ -34,7 +34,7 @@ func Reference() stages.Spec {
 }
 
 func openReference(m *stages.Model, o stages.Options) (stages.Stage, error) {
-	s, err := openEncodeStage("encode_reference", m, o)
+	s, err := openEncodeStage("encode_reference", "sample", m, o)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ type referenceStage struct{ encodeStage }
 // Capabilities says what the encoder can do beyond Run. Its latents are not those of the row.
 func (s *referenceStage) Capabilities() stages.Capabilities {
 	c := s.encodeStage.Capabilities()
-	c.LatentShape = nil
+	c.LatentShape, c.LatentSpace = nil, nil
 	return c
 }
 
