@@ -38,6 +38,9 @@ func openReference(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.half {
+		return nil, stages.Errorf("store", "encode_reference: store is bfloat16: its latents stand in no table; leave store out")
+	}
 	return &referenceStage{*s}, nil
 }
 
