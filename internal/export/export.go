@@ -16,6 +16,7 @@ import (
 	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages"
 )
 
 // Options say what Run writes.
@@ -30,10 +31,12 @@ type Done struct{ Rows, Files, Bytes int64 }
 
 // sample is one row on its way out.
 type sample struct {
-	row  schemas.LatentRow
-	text []byte // float32 (L, D), valid tokens alone; nil: the row has none
+	row  schemas.LatentRow // VAELatentBytes are float32
+	half bool              // the table has the latent in bfloat16
+	text []byte            // float32 (L, D), valid tokens alone; nil: the row has none
 	len  []int64
-	src  string // for messages
+	vae  *Statistics // of the autoencoder, as the table has them; nil: it has none
+	src  string      // for messages
 }
 
 // writer writes samples in one format.
@@ -127,6 +130,10 @@ func eachOf(ctx context.Context, s store.Store, name string, texts *texts, yield
 		return err
 	}
 	defer tensors.Close()
+	vae, err := statisticsOf(path, file)
+	if err != nil {
+		return err
+	}
 	at := int64(0)
 	for row, err := range typed.RowsOf[schemas.LatentRow](path, file) {
 		if err == nil {
@@ -135,17 +142,9 @@ func eachOf(ctx context.Context, s store.Store, name string, texts *texts, yield
 		if err != nil {
 			return err
 		}
-		one := sample{row: row, src: fmt.Sprintf("%s: row %d (%s)", path, at+1, row.ID)}
-		if row.VAELatentDType != "float32" || len(row.VAELatentShape) != 4 {
-			return fault.Usage(fmt.Errorf("export %s: latents of %s %v; only float32 (C, T, H, W) can be exported", one.src,
-				row.VAELatentDType, row.VAELatentShape))
-		}
-		if one.row.VAELatentBytes, err = tensors.Read("vae_latent_bytes", at); err != nil {
+		one := sample{row: row, vae: vae, src: fmt.Sprintf("%s: row %d (%s)", path, at+1, row.ID)}
+		if err := one.takeLatent(tensors, at); err != nil {
 			return err
-		}
-		if n := elements(row.VAELatentShape); int64(len(one.row.VAELatentBytes)) != 4*n {
-			return fault.Usage(fmt.Errorf("export %s: the latent has %d bytes, its shape needs %d", one.src,
-				len(one.row.VAELatentBytes), 4*n))
 		}
 		if err := one.takeText(tensors, at, texts); err != nil {
 			return err
@@ -154,6 +153,26 @@ func eachOf(ctx context.Context, s store.Store, name string, texts *texts, yield
 			return err
 		}
 		at++
+	}
+	return nil
+}
+
+// takeLatent reads the latent of the row.
+func (s *sample) takeLatent(tensors *typed.Tensors, at int64) (err error) {
+	r := &s.row
+	s.half = r.VAELatentDType == stages.BFloat16
+	if !s.half && r.VAELatentDType != stages.Float32 || len(r.VAELatentShape) != 4 {
+		return fault.Usage(fmt.Errorf("export %s: latents of %s %v; only float32 and bfloat16 (C, T, H, W) can be exported", s.src,
+			r.VAELatentDType, r.VAELatentShape))
+	}
+	if r.VAELatentBytes, err = tensors.Read("vae_latent_bytes", at); err != nil {
+		return err
+	}
+	if s.half {
+		r.VAELatentBytes = schemas.WidenBF16(r.VAELatentBytes)
+	}
+	if n := elements(r.VAELatentShape); int64(len(r.VAELatentBytes)) != 4*n {
+		return fault.Usage(fmt.Errorf("export %s: the latent has %d values, its shape needs %d", s.src, len(r.VAELatentBytes)/4, n))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"latentbeam/internal/table/write"
+	"latentbeam/schemas/fault"
 )
 
 // fastVideoRow is FastVideo's pyarrow_schema_t2v. Its loader takes all bytes for float32, pads the text with zeros and
@@ -58,6 +59,10 @@ type fastVideoFile struct {
 func (f *fastVideo) add(s *sample) error {
 	if err := s.needText(); err != nil {
 		return err
+	}
+	if s.half {
+		return fault.Usage(fmt.Errorf("export %s: its latent is in bfloat16, and FastVideo trains on float32 latents: encode with "+
+			"store: float32", s.src))
 	}
 	raw, err := f.raw(s)
 	if err != nil {
