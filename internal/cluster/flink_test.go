@@ -435,7 +435,7 @@ func TestKilledSubmitter(t *testing.T) {
 }
 
 // TestShapesMeet: rows of five shapes, in any order, meet in full batches behind the shuffle. In the order of the table
-// they would fill three quarters of them.
+// they would fill 0.80 of them.
 func TestShapesMeet(t *testing.T) {
 	f := full(t)
 	const rows, size = 480, 8
