@@ -116,7 +116,7 @@ func TestMusubi(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	_, err := Run(t.Context(), output(t, 1, nil), dir, Options{To: "musubi"})
 	must(t, err)
-	f, err := safetensors.Open(dir + "/clip-0_00000-005_0032x0024_wan.safetensors")
+	f, err := safetensors.Open(dir + "/32x24x5/clip-0_00000-005_0032x0024_wan.safetensors")
 	must(t, err)
 	defer f.Close()
 	z, found := f.Tensor("latents_2x3x4_bfloat16")
@@ -127,7 +127,7 @@ func TestMusubi(t *testing.T) {
 	if got := kernels.FromBF16(binary.LittleEndian.Uint16(z.Data[2*100:])); math.Abs(float64(got)-100./37) > 0.01 {
 		t.Errorf("value 100 is %g", got)
 	}
-	text, err := safetensors.Open(dir + "/clip-0_wan_te.safetensors")
+	text, err := safetensors.Open(dir + "/32x24x5/clip-0_wan_te.safetensors")
 	must(t, err)
 	defer text.Close()
 	if e, found := text.Tensor("varlen_t5_bfloat16"); !found || !slices.Equal(e.Shape, []int{3, 2}) || text.Metadata()["caption1"] != "a wave" {

@@ -22,9 +22,10 @@ import (
 
 // out is the directory that is written.
 type out struct {
-	dir  string
-	vae  *Statistics
-	done Done
+	dir   string // that is written
+	final string // that it becomes
+	vae   *Statistics
+	done  Done
 }
 
 // file writes one file of the directory.
@@ -147,12 +148,12 @@ func (s *sample) stem() string {
 	return name
 }
 
-// claim refuses a second row of one name.
-func claim(seen map[string]string, s *sample) (string, error) {
-	stem := s.stem()
-	if was, twice := seen[strings.ToLower(stem)]; twice {
-		return "", fault.Usage(fmt.Errorf("export %s: the row %s has files of the same name; give them other ids", s.src, was))
+// claim refuses a second row with files of one name.
+func claim(seen map[string]string, name string, s *sample) error {
+	name = strings.ToLower(name) // many file systems know no case
+	if was, twice := seen[name]; twice {
+		return fault.Usage(fmt.Errorf("export %s: the row %s has files of the same name; give them other ids", s.src, was))
 	}
-	seen[strings.ToLower(stem)] = s.row.ID
-	return stem, nil
+	seen[name] = s.row.ID
+	return nil
 }
