@@ -54,7 +54,7 @@ func (j *Job) Facts() runs.Facts {
 	if me := j.me.Load(); me != nil {
 		f.Host, f.PID, f.Lock, f.Process = me.Host, me.PID, me.Lock, me.Process
 	}
-	f.State = j.recorder.Load().State()
+	f.Away, f.State = j.elsewhere(), j.recorder.Load().State()
 	if f.State == runs.Running && j.engine.Stopping() {
 		f.State = runs.Stopping
 	}

@@ -137,6 +137,25 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// TestStatusOfACluster: rows that workers have computed count once, and the job is done although the process that
+// submitted it has computed none.
+func TestStatusOfACluster(t *testing.T) {
+	s, err := open.Output(t.Context(), filepath.Join(t.TempDir(), "out"))
+	must(t, err)
+	defer s.Close()
+	job := runs.Job{Store: s, ID: runs.NewID(noon)}
+	must(t, job.Write(t.Context(), runs.Info{Runner: "flink", Started: noon}))
+	for name, rows := range map[string]runs.Rows{"host": {Total: 3}, "worker-1": {Done: 1}, "worker-2": {Done: 1, Failed: 1}} {
+		f := runs.Facts{Process: name, At: time.Now(), Lock: job.LockName(name), State: runs.Done, Away: name == "host", Rows: rows}
+		must(t, job.WriteFacts(t.Context(), f))
+	}
+	st, err := Read(t.Context(), s, "")
+	must(t, err)
+	if st.State != "done" || st.Rows != (runs.Rows{Total: 3, Done: 2, Failed: 1}) || len(st.Processes) != 3 {
+		t.Errorf("job %s, %d processes, rows %+v", st.State, len(st.Processes), st.Rows)
+	}
+}
+
 // TestStopped: a process that ended before all was done is not done.
 func TestStopped(t *testing.T) {
 	f := example()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,20 +70,41 @@ func Read(ctx context.Context, s store.Store, id string) (Status, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return st, err
 	}
+	away := gather(facts)
 	for _, f := range facts {
 		life, err := job.LifeOf(ctx, f, time.Now())
 		if err != nil {
 			return st, err
 		}
-		st.add(Process{f, life})
+		st.add(Process{f, life}, f.Away || !away)
 	}
 	st.State = st.state()
 	return st, nil
 }
 
-// add counts a process.
-func (st *Status) add(p Process) {
+// gather gives a process whose rows others compute what those have done, and reports whether there is one.
+func gather(facts []runs.Facts) bool {
+	i := slices.IndexFunc(facts, func(f runs.Facts) bool { return f.Away })
+	if i < 0 {
+		return false
+	}
+	rows := &facts[i].Rows
+	rows.Done, rows.Failed = 0, 0
+	for j, f := range facts {
+		if j != i {
+			rows.Done, rows.Failed = rows.Done+f.Rows.Done, rows.Failed+f.Rows.Failed
+		}
+	}
+	return true
+}
+
+// add takes a process; its rows are counted where no other stands for them.
+func (st *Status) add(p Process, counted bool) {
 	st.Processes = append(st.Processes, p)
+	st.Stuck = append(st.Stuck, stuck(p, st.At)...)
+	if !counted {
+		return
+	}
 	r, of := &st.Rows, p.Rows
 	settled, total := Settled(p.Facts)
 	r.Total, r.Done, r.Failed = r.Total+total, r.Done+of.Done, r.Failed+of.Failed
@@ -90,7 +112,6 @@ func (st *Status) add(p Process) {
 	if settled < total && (p.Life == runs.Alive || p.Life == runs.Silent) {
 		st.ETA = max(st.ETA, p.ETA)
 	}
-	st.Stuck = append(st.Stuck, stuck(p, st.At)...)
 }
 
 // state is that of the job: of the processes the one that a person should look at first.

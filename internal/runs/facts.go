@@ -23,6 +23,8 @@ type Facts struct {
 	Every   float64   `json:"every_s"` // seconds between two writes
 	Lock    string    `json:"lock"`    // the lock that the process holds while it lives
 
+	Away bool `json:"away,omitempty"` // the other processes of the job compute the rows of this one
+
 	State State   `json:"state"`
 	Error string  `json:"error,omitempty"` // why the process ended early
 	Rows  Rows    `json:"rows"`
