@@ -74,6 +74,24 @@ func statistics() *Statistics {
 	return s
 }
 
+// TestReadStatistics: Wan's config.json has means and deviations, that of WF-VAE shifts and scales.
+func TestReadStatistics(t *testing.T) {
+	for config, want := range map[string]string{
+		`{"latents_mean": [1, 2], "latents_std": [3, 4]}`:                                                               "{[1 2] [3 4]}",
+		`{"_class_name": "WFVAEModel", "norm_type": "layernorm", "latent_dim": 2, "scale": [0.5, 4], "shift": [1, -2]}`: "{[1 -2] [2 0.25]}",
+		`{"_class_name": "WFVAEModel", "norm_type": "layernorm", "latent_dim": 2, "scale": [0.5, 0], "shift": [1, -2]}`: "scale[1] is 0, must be positive",
+		`{"_class_name": "CausalVAEModel"}`:                                                                             "it has no latents_mean and latents_std",
+		`[`:                                                                                                             "unexpected end of JSON input",
+	} {
+		path := filepath.Join(t.TempDir(), "config.json")
+		must(t, os.WriteFile(path, []byte(config), 0o600))
+		s, err := ReadStatistics(path)
+		if err == nil && fmt.Sprint(*s) != want || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v, want %s", config, s, err, want)
+		}
+	}
+}
+
 func TestFastVideo(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	done, err := Run(t.Context(), output(t, 3, func(i int, r *schemas.LatentRow) {

@@ -14,6 +14,7 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages/vae/wf"
 )
 
 // out is the directory that is written.
@@ -56,7 +57,7 @@ func ReadStatistics(path string) (*Statistics, error) {
 	data, err := os.ReadFile(path)
 	var s Statistics
 	if err == nil {
-		err = json.Unmarshal(data, &s)
+		err = s.parse(data)
 	}
 	if err == nil && (len(s.Mean) == 0 || len(s.Mean) != len(s.Std)) {
 		err = errors.New("it has no latents_mean and latents_std")
@@ -65,6 +66,24 @@ func ReadStatistics(path string) (*Statistics, error) {
 		return nil, fault.Usage(fmt.Errorf("read the autoencoder's configuration %s: %w", path, err))
 	}
 	return &s, nil
+}
+
+// parse reads a config.json. That of a WFVAEModel has shift and scale: model = (raw - shift) * scale.
+func (s *Statistics) parse(data []byte) error {
+	var about struct {
+		Class string `json:"_class_name"`
+	}
+	if err := json.Unmarshal(data, &about); err != nil || about.Class != "WFVAEModel" {
+		return errors.Join(err, json.Unmarshal(data, s))
+	}
+	c := wf.New()
+	if err := errors.Join(json.Unmarshal(data, c), c.Validate()); err != nil {
+		return err
+	}
+	for i, scale := range c.Scale {
+		s.Mean, s.Std = append(s.Mean, c.Shift[i]), append(s.Std, 1/scale)
+	}
+	return nil
 }
 
 // raw returns the latent of the autoencoder itself, float32 (C, T, H, W).
@@ -81,7 +100,7 @@ func (o *out) raw(s *sample) ([]byte, error) {
 		back = func(x float64, _ int) float64 { return x / scale }
 	default:
 		return nil, fault.Usage(fmt.Errorf("export %s: the table has the latents of denoisers, and the trainer wants those of the "+
-			"autoencoder: give --vae MODEL/vae/config.json, which has latents_mean and latents_std", s.src))
+			"autoencoder: give --vae MODEL/vae/config.json, which has latents_mean and latents_std, or shift and scale", s.src))
 	}
 	data := make([]byte, len(s.row.VAELatentBytes))
 	per := len(data) / 4 / channels
