@@ -8,11 +8,15 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -32,14 +36,15 @@ func probing(t *testing.T, f *flink, n int, more ...string) job {
 	t.Helper()
 	j := job{f: f, dir: t.TempDir()}
 	j.log, j.yaml = filepath.Join(j.dir, "log"), filepath.Join(j.dir, "job.yaml")
-	rows := "prompt,seed\n"
+	rows := strings.Builder{}
+	rows.WriteString("prompt,seed\n")
 	for i := range n {
-		rows += fmt.Sprintf("a row,%d\n", i)
+		fmt.Fprintf(&rows, "a row,%d\n", i)
 	}
 	for _, line := range more {
-		rows += line + ",1\n"
+		rows.WriteString(line + ",1\n")
 	}
-	write(t, filepath.Join(j.dir, "rows.csv"), rows)
+	write(t, filepath.Join(j.dir, "rows.csv"), rows.String())
 	write(t, j.yaml, "version: 1\nmodel: none\ninput: {prompts: rows.csv}\nstages: [{probe: {}}]\n"+
 		"output: {path: out, write: [latents]}\non_error: {stop_after: 100%}\n")
 	if err := os.Mkdir(j.log, 0o755); err != nil {
@@ -288,6 +293,50 @@ func TestTrouble(t *testing.T) {
 	t.Logf("processes %v", processes(j.notes(t)))
 }
 
+// TestTroubleInTheInput: an error before the shuffle, from a server that refuses the input at first, is tried again, in the
+// process that had it where the cluster keeps an idle worker longer than it waits.
+func TestTroubleInTheInput(t *testing.T) {
+	f := full(t)
+	j := probing(t, f, 200)
+	out := filepath.Join(j.dir, "flink")
+	var refused atomic.Int64
+	files := http.FileServer(http.Dir(j.dir))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if ids, _ := filepath.Glob(filepath.Join(out, "runs/*/job.json")); len(ids) > 0 && refused.Add(1) <= 2 {
+			http.Error(w, "not yet", http.StatusForbidden)
+			return
+		}
+		files.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	j.sets = []string{"input.prompts=" + server.URL + "/rows.csv"}
+	j.start(t, "local", "runner=local").ends(0)
+	kept := j.on(4, append(j.logging(20), "runner.options.environment_cache_millis=60000")...)
+	r := j.start(t, "flink", kept...)
+	if text := r.ends(0); strings.Count(text, "a worker could not go on") != 2 || !strings.Contains(text, "403") {
+		t.Errorf("the submitter did not hear of both refusals:\n%s", text)
+	}
+	same(t, filepath.Join(j.dir, "local"), out)
+	rows, pids := 0, map[int]bool{}
+	for _, n := range j.notes(t) {
+		rows += n.Rows
+		pids[n.PID] = true
+	}
+	if rows != 200 || len(pids) != 2 {
+		t.Errorf("%d rows were computed by the processes %v, want 200 by one of each host", rows, pids)
+	}
+	troubles, err := filepath.Glob(filepath.Join(out, "runs/*/trouble-*.json"))
+	if err != nil || len(troubles) != 2 {
+		t.Errorf("trouble %v, %v", troubles, err)
+	}
+	for _, name := range troubles { // trouble-HOST-PID-RANDOM-N.json
+		parts := strings.Split(filepath.Base(name), "-")
+		if pid, err := strconv.Atoi(parts[max(0, len(parts)-3)]); err != nil || !pids[pid] {
+			t.Errorf("%s is not of a process that has computed rows: %v", name, pids)
+		}
+	}
+}
+
 // TestFatal: an error that ends a job ends it on the cluster too, although the cluster would try 1,000 times.
 func TestFatal(t *testing.T) {
 	f := full(t)
@@ -385,10 +434,31 @@ func TestKilledSubmitter(t *testing.T) {
 	}
 }
 
+// TestShapesMeet: rows of five shapes, in any order, meet in full batches behind the shuffle. In the order of the table
+// they would fill 0.80 of them.
+func TestShapesMeet(t *testing.T) {
+	f := full(t)
+	const rows, size = 480, 8
+	j := probing(t, f, 0)
+	table := "prompt,seed,width\n"
+	for i := range rows {
+		table += fmt.Sprintf("a row,%d,%d\n", i, 16*(1+i*i%11%5))
+	}
+	write(t, filepath.Join(j.dir, "rows.csv"), table)
+	r := j.start(t, "flink", j.on(4, append(j.logging(0), fmt.Sprintf("resources.batch_size=%d", size))...)...)
+	r.ends(0)
+	batches := len(j.notes(t))
+	fill := float64(rows) / float64(size*batches)
+	t.Logf("%d batches of %d rows at most, full to %.2f", batches, size, fill)
+	if fill < 0.85 {
+		t.Errorf("%d batches for %d rows: full to %.2f", batches, rows, fill)
+	}
+}
+
 // TestBalance: of two hosts, one of them three times slower, each takes what it can; halves would take twice the time.
 func TestBalance(t *testing.T) {
 	f := full(t)
-	const rows, ms = 320, 40
+	const rows, ms = 320, 100
 	j := probing(t, f, rows)
 	r := j.start(t, "flink", j.on(8, j.logging(ms)...)...)
 	r.ends(0)

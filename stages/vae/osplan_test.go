@@ -110,6 +110,20 @@ func TestPlanBF16(t *testing.T) {
 	}
 }
 
+// TestPlanStatistics: tables say mean and deviation of each channel. Those of WF-VAE are shift and one over scale.
+func TestPlanStatistics(t *testing.T) {
+	cases := planCases(t)
+	for name, want := range map[string]string{"wf_other_1frames": "[0.5 -0.25 0 1] [2 1 0.5 4]",
+		"causal_fixed_1frames": "[0 0 0 0] [5.49 5.49 5.49 5.49]"} {
+		c := cases[name]
+		c.DType = "fp32"
+		space := c.config(t).latentSpace("")
+		if got := fmt.Sprintf("%.3g %.3g", space.Mean, space.Std); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
 // planSets is what the invariance tests go through: case, frames and type.
 var planSets = []struct {
 	name   string
