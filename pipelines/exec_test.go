@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"latentbeam/schemas"
+	"latentbeam/stages"
 	"latentbeam/stages/exec/exectest"
 )
 
@@ -173,6 +174,64 @@ func TestCaptioner(t *testing.T) {
 		if row.Caption != strings.TrimSpace(want) || row.Seed == nil {
 			t.Errorf("%+v", row)
 		}
+	}
+}
+
+// TestEveryPairOfKinds: a program may take and give any kinds. Programs before and behind it make a whole job of it.
+func TestEveryPairOfKinds(t *testing.T) {
+	kinds := []stages.Kind{stages.KindPrompt, stages.KindText, stages.KindMedia, stages.KindLatents, stages.KindFrames, stages.KindVideo}
+	for _, takes := range kinds {
+		for _, gives := range kinds {
+			var list []string
+			if takes != stages.KindPrompt {
+				list = append(list, program(t, "prompt", string(takes), ", name: before"))
+			}
+			list = append(list, program(t, string(takes), string(gives), ""))
+			if gives != stages.KindVideo && takes != stages.KindVideo {
+				list = append(list, program(t, string(gives), "video", ", name: behind"))
+			}
+			j := job{prompts: writeTable(t, "p.csv", "prompt\na red circle\n"), out: filepath.Join(t.TempDir(), "out"),
+				stages: "[" + strings.Join(list, ", ") + "]", sets: []string{"model=none", "output.write=[video]"}}
+			if r, err := j.run(); err != nil || r.Totals.Done != 1 {
+				t.Errorf("%s to %s: %v %+v", takes, gives, err, r)
+			}
+		}
+	}
+	for list, want := range map[string]string{
+		"[{exec: {command: [sh], takes: media, gives: video}}]":                                                                  "takes media, but the input gives prompt",
+		"[{exec: {command: [sh], takes: prompt, gives: media}}, {exec: {command: [sh], takes: latents, gives: video, name: b}}]": "takes latents, but stage \"exec\" before it gives media",
+		"[{exec: {command: [sh], takes: prompt, gives: film}}]":                                                                  "known: prompt, text, media, latents, frames, video",
+	} {
+		_, err := job{prompts: writeTable(t, "p.csv", "prompt\nx\n"), out: t.TempDir(), stages: list, sets: []string{"model=none"}}.unattached()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", list, err)
+		}
+	}
+}
+
+// TestConverter: a program makes other media of a folder's, and the autoencoder reads these.
+func TestConverter(t *testing.T) {
+	sums := map[string]string{}
+	for name, list := range map[string]string{"with": "[" + program(t, "media", "media", ", name: convert") + ", encode_vae, encode_text]",
+		"twice":   "[" + program(t, "media", "media", ", name: a") + ", " + program(t, "media", "media", ", name: b") + ", encode_vae, encode_text]",
+		"without": "[encode_vae, encode_text]"} {
+		j := job{input: "{media: ../testdata/media/triangle.png}", out: filepath.Join(t.TempDir(), name), stages: list,
+			sets: []string{"output.write=[latents, embeddings]"}}
+		if r := j.mustRun(t); r.Totals.Done != 1 {
+			t.Fatalf("%+v", r.Totals)
+		}
+		for _, row := range readRows[schemas.LatentRow](t, j.out, "latents") {
+			sums[name] = row.VAELatentSHA256
+		}
+		if n := len(readRows[schemas.EmbeddingRow](t, j.out, "embeddings")); n != 1 {
+			t.Errorf("%d embeddings", n)
+		}
+	}
+	if sums["with"] == sums["without"] || sums["with"] != sums["twice"] || sums["with"] == "" {
+		t.Errorf("latents %v", sums)
+	}
+	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "latentbeam-media-*")); len(left) > 0 {
+		t.Errorf("files are left: %v", left)
 	}
 }
 

@@ -456,7 +456,6 @@ func TestOptions(t *testing.T) {
 		"{command: [sh], gives: video}":                                               "takes is missing: write one of prompt, text",
 		"{command: [sh], takes: prompt}":                                              "gives is missing",
 		"{command: [sh], takes: picture, gives: video}":                               `takes is "picture"; known: prompt, text, media, latents, frames, video`,
-		"{command: [sh], takes: video, gives: media}":                                 "cannot give media",
 		"{command: [sh], takes: prompt, gives: video, params: [caption]}":             `params names "caption"; write prompt, whose`,
 		"{command: [sh], takes: prompt, gives: video, params: [loop]}":                `params names "loop"; a program does not get`,
 		"{command: [sh], takes: prompt, gives: video, params: [seed, seed]}":          `params names "seed" twice`,

@@ -210,7 +210,12 @@ func (c *child) make(r request, row row, how string) (string, error) {
 		return name, write(name, map[string]safetensors.Tensor{"frames": {DType: "U8", Shape: shape, Data: data}})
 	case "latents", "text":
 		return name + ".safetensors", c.tensor(name+".safetensors", row, how)
-	case "video":
+	case "video", "media":
+		if path := row.Inputs["media"]; path != "" {
+			if _, err := os.Stat(path); err != nil {
+				return "", err
+			}
+		}
 		img := image.NewRGBA(image.Rect(0, 0, w, h))
 		for x := range w {
 			img.Set(x, x%h, color.RGBA{255, byte(row.Seed), byte(len(row.prompt())), 255})
