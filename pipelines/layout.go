@@ -51,13 +51,12 @@ func (j *Job) Devices() ([]layout.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := layout.Device{Name: dev.Device(), Memory: j.engine.Pool.Memory().Limit, Latency: memoryLatency}
-	d.Rate, err = devices.Rate(dev)
-	if err == nil {
-		d.Link, err = devices.Bandwidth(dev)
-	}
+	speed, err := devices.Measure(dev, devices.Setup{Class: dev.Class(), Device: dev.Device(), Workers: local.Size(),
+		Threads: j.Config.Resources.Threads, Cores: runtime.GOMAXPROCS(0)})
 	release(err == nil)
-	d.Host, d.Mapped = d.Link, d.Name == "cpu"
+	d := layout.Device{Name: dev.Device(), Memory: j.engine.Pool.Memory().Limit, Latency: memoryLatency,
+		Rate: speed.Rate, Link: speed.Bandwidth, Host: speed.Bandwidth}
+	d.Mapped = d.Name == "cpu"
 	devices := make([]layout.Device, j.engine.Pool.Size())
 	if n := runtime.GOMAXPROCS(0); d.Mapped && len(devices) > n { // workers take turns on the processors
 		d.Rate *= float64(n) / float64(len(devices))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"latentbeam/internal/testaid"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/catalog"
 )
@@ -21,11 +22,11 @@ const stepsTable = "id,prompt,width,height,num_frames\na,a red circle moves left
 // stepsSets save behind each step.
 var stepsSets = []string{"defaults.num_inference_steps=50", "resources.checkpoint_interval=1step"}
 
-// TestKillAtEveryStep kills a job of 50 steps behind each of them. The next run goes on there, on another set of
-// workers, here or on other hosts, to the same bytes, and leaves no steps behind.
+// TestKillAtEveryStep kills a job of 50 steps behind each of them, or behind as many as LATENTBEAM_STEP_KILLS says. The
+// next run goes on there, on another set of workers, here or on other hosts, to the same bytes, and leaves no steps behind.
 func TestKillAtEveryStep(t *testing.T) {
 	if testing.Short() {
-		t.Skip("kills 49 processes")
+		t.Skip("kills processes")
 	}
 	table := writeTable(t, "prompts.csv", stepsTable)
 	whole := &crashJob{life: life{Prompts: table, Sets: stepsSets}}
@@ -54,11 +55,11 @@ func TestKillAtEveryStep(t *testing.T) {
 		{"resources.workers=2", "stages.denoise.pp_size=2"},
 		elsewhere,
 	}
-	skipped := 0
-	for step := 1; step < 50; step++ {
+	skipped, kills := 0, spread(49, testaid.Count(t, "LATENTBEAM_STEP_KILLS", 16))
+	for i, step := range kills {
 		l := whole.at(fault.StepsKept, step)
 		l.Out = whole.fresh(t)
-		if step%5 == 4 { // on another host, and the kill of the job that asked for it
+		if i%5 == 4 { // on another host, and the kill of the job that asked for it
 			l.Sets = append(slices.Clone(stepsSets), job{}.onHosts(token, "resources.workers=0", addr).sets...)
 		}
 		cmd, text := l.start(t)
@@ -66,20 +67,21 @@ func TestKillAtEveryStep(t *testing.T) {
 			t.Fatalf("the run was not killed behind step %d: %v: %s", step, err, text)
 		}
 		left := l.job()
-		left.sets = append(slices.Clone(stepsSets), ways[step%len(ways)]...)
+		left.sets = append(slices.Clone(stepsSets), ways[i%len(ways)]...)
 		left.stages = strings.Replace(left.stages, "denoise", "denoise: {}", 1)
 		left.mustRun(t)
 		resumed := steps(t, l.Out)
 		skipped += resumed
 		if wrong := want.diff(mustRead(t, l.Out)); wrong != nil || resumed != step {
-			t.Errorf("killed behind step %d, resumed with %v: %d steps skipped\n%s", step, ways[step%len(ways)], resumed,
+			t.Errorf("killed behind step %d, resumed with %v: %d steps skipped\n%s", step, ways[i%len(ways)], resumed,
 				strings.Join(wrong, "\n"))
 		}
 		if files, _ := filepath.Glob(filepath.Join(l.Out, "ledger", "steps", "*")); len(files) > 0 {
 			t.Errorf("the run leaves %v", files)
 		}
 	}
-	t.Logf("P1: 49 kills, one behind each step, resumed on other sets: the same bytes, %d steps were not done again", skipped)
+	t.Logf("P1: %d kills, each behind another of 49 steps, resumed on other sets: the same bytes, %d steps were not done again",
+		len(kills), skipped)
 }
 
 // steps returns how many steps a run did not do again, by its summary.

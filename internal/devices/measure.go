@@ -2,6 +2,7 @@ package devices
 
 import (
 	"math"
+	"sync"
 	"time"
 
 	"latentbeam/kernels"
@@ -10,6 +11,41 @@ import (
 // measureFor is how long a measurement repeats what it measures: long enough for clocks to settle, short
 // enough for a command that only prints.
 const measureFor = 100 * time.Millisecond
+
+// Setup is what devices of equal speed have in common.
+type Setup struct {
+	Class, Device           string // as of the backend
+	Workers, Threads, Cores int    // that share the processors; Threads as configured, 0: all
+}
+
+// Speed is what a device was measured to do: FLOP/s of a matrix product, and bytes/s of a copy.
+type Speed struct{ Rate, Bandwidth float64 }
+
+// speeds holds what was measured in this process.
+var speeds struct {
+	sync.Mutex
+	of map[Setup]Speed
+}
+
+// Measure returns the speed of a device of setup k, measured with be where this process has measured none.
+func Measure(be kernels.Backend, k Setup) (s Speed, err error) {
+	speeds.Lock()
+	defer speeds.Unlock()
+	if s, ok := speeds.of[k]; ok {
+		return s, nil
+	}
+	if s.Rate, err = Rate(be); err != nil {
+		return s, err
+	}
+	if s.Bandwidth, err = Bandwidth(be); err != nil {
+		return s, err
+	}
+	if speeds.of == nil {
+		speeds.of = map[Setup]Speed{}
+	}
+	speeds.of[k] = s
+	return s, nil
+}
 
 // Rate measures the FLOP/s that be reaches in a matrix product of the shape that denoisers spend their time
 // in: 512 tokens, 1152 channels to 1152.

@@ -1,11 +1,8 @@
 package osplan
 
 import (
-	"bufio"
-	"bytes"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -67,22 +64,8 @@ func TestFullSize(t *testing.T) {
 	took := time.Since(loaded)
 	want, _ := read("out")
 	rms := nntest.RelativeRMS(got, want)
-	t.Logf("loaded %.2f s, evaluated %.3f s, rms %.6g, peak %s", loaded.Sub(begun).Seconds(), took.Seconds(), rms, peakMemory(t))
+	t.Logf("loaded %.2f s, evaluated %.3f s, rms %.6g, peak %d kB", loaded.Sub(begun).Seconds(), took.Seconds(), rms, nntest.ReadResident(t).Peak>>10)
 	if limit := map[kernels.DType]float64{kernels.F32: 1e-4, kernels.BF16: 5e-2}[cfg.DType]; !(rms <= limit) {
 		t.Errorf("relative RMS %g to PyTorch's fp32, want at most %g", rms, limit)
 	}
-}
-
-// peakMemory is what the system says of this process, such as "123 kB"; mapped weights count where they were read.
-func peakMemory(t *testing.T) string {
-	data, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return "unknown"
-	}
-	for s := bufio.NewScanner(bytes.NewReader(data)); s.Scan(); {
-		if value, ok := strings.CutPrefix(s.Text(), "VmHWM:"); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown"
 }

@@ -1,7 +1,6 @@
 package wan
 
 import (
-	"bufio"
 	"bytes"
 	"os"
 	"path/filepath"
@@ -68,8 +67,8 @@ func TestFullSize(t *testing.T) {
 	took, busy := time.Since(loaded), cpuSeconds()-busy
 	want, _ := read("out")
 	rms := nntest.RelativeRMS(got, want)
-	t.Logf("loaded %.2f s, evaluated %.3f s, cpu %.2f s, rms %.6g, peak %s", loaded.Sub(begun).Seconds(), took.Seconds(), busy,
-		rms, peakMemory(t))
+	t.Logf("loaded %.2f s, evaluated %.3f s, cpu %.2f s, rms %.6g, peak %d kB", loaded.Sub(begun).Seconds(), took.Seconds(), busy,
+		rms, nntest.ReadResident(t).Peak>>10)
 	if limit := map[kernels.DType]float64{kernels.F32: 1e-4, kernels.BF16: 5e-2}[cfg.DType]; !(rms <= limit) {
 		t.Errorf("relative RMS %g to PyTorch's fp32, want at most %g", rms, limit)
 	}
@@ -89,18 +88,4 @@ func cpuSeconds() float64 {
 		sum += n / ticks
 	}
 	return sum
-}
-
-// peakMemory is what the system says of this process, such as "123 kB"; mapped weights count where they were read.
-func peakMemory(t *testing.T) string {
-	data, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return "unknown"
-	}
-	for s := bufio.NewScanner(bytes.NewReader(data)); s.Scan(); {
-		if value, ok := strings.CutPrefix(s.Text(), "VmHWM:"); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown"
 }

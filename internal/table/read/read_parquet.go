@@ -3,7 +3,6 @@ package read
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -18,8 +17,7 @@ import (
 type parquetPrompts struct {
 	file    *pages.File
 	columns []*parquetColumn
-	group   int   // row groups opened so far
-	left    int64 // rows of the open row group
+	cursor  pages.Cursor
 	row     int
 	at      *parquetColumn // being read; nil: none
 }
@@ -40,6 +38,7 @@ func openParquetPrompts(path string, names names) (rowReader, error) {
 		return nil, err
 	}
 	r := &parquetPrompts{file: file}
+	r.cursor = pages.Cursor{File: file, MaxPage: pages.MaxPromptPageBytes, Leaves: r.leaves}
 	if err := pages.Guarded(func() error { return r.assign(names) }); err != nil {
 		_ = file.Close()
 		return nil, err
@@ -82,22 +81,18 @@ func (r *parquetPrompts) assign(names names) error {
 		}
 		r.columns = append(r.columns, col)
 	}
-	return r.checkCodecs()
+	return r.cursor.CheckCodecs()
 }
 
-// checkCodecs finds codecs that are not read before any row is.
-func (r *parquetPrompts) checkCodecs() error {
-	for i, group := range r.file.Metadata().RowGroups {
-		for _, c := range r.columns {
-			for _, leaf := range c.leaves {
-				chunk := &group.Columns[leaf.Column.Index()]
-				if err := pages.CheckCodec(chunk.MetaData.Codec); err != nil {
-					return r.file.ChunkError(i, c.name, err)
-				}
+// leaves yields the leaves of all columns that are read.
+func (r *parquetPrompts) leaves(yield func(string, *pages.Leaf) bool) {
+	for _, c := range r.columns {
+		for _, leaf := range c.leaves {
+			if !yield(c.name, leaf) {
+				return
 			}
 		}
 	}
-	return nil
 }
 
 // holdsBytes tells whether a column has raw bytes in it, which are no text to carry along: images, tensors.
@@ -114,21 +109,15 @@ func (r *parquetPrompts) next(raw *rawRow) error {
 	r.at = nil
 	err := pages.Guarded(func() error { return r.read(raw) })
 	if err != nil && r.at != nil {
-		return columnError(r.file, r.group-1, r.at, err)
+		return columnError(r.file, r.cursor.Group-1, r.at, err)
 	}
 	return err
 }
 
 func (r *parquetPrompts) read(raw *rawRow) error {
-	for r.left == 0 {
-		if r.group == len(r.file.RowGroups()) {
-			return io.EOF
-		}
-		if err := r.openGroup(); err != nil {
-			return err
-		}
+	if err := r.cursor.Next(); err != nil {
+		return err
 	}
-	r.left--
 	r.row++
 	raw.line, raw.unit = r.row, "row "
 	for _, r.at = range r.columns {
@@ -182,31 +171,6 @@ func (r *rawRow) carryLeaf(c *parquetColumn, text []byte, fault string) {
 	r.carry(c.key, text)
 }
 
-// openGroup checks the pages of the next row group and begins to read it.
-func (r *parquetPrompts) openGroup() error {
-	i := r.group
-	meta := &r.file.Metadata().RowGroups[i]
-	guard := pages.Guard{File: r.file, MaxPage: pages.MaxPromptPageBytes}
-	defer guard.Close()
-	for _, c := range r.columns {
-		for _, leaf := range c.leaves {
-			chunk := &meta.Columns[leaf.Column.Index()]
-			found, err := guard.Chunk(chunk, leaf.Column)
-			if err == nil && found.Rows() != meta.NumRows {
-				err = fmt.Errorf("its pages 0 to %d have %d rows, the row group %d", len(found.Spans)-1, found.Rows(),
-					meta.NumRows)
-			}
-			if err != nil {
-				return r.file.ChunkError(i, c.name, err)
-			}
-			leaf.Open(r.file, i, found, guard.Booleans)
-		}
-	}
-	r.group++
-	r.left = meta.NumRows
-	return nil
-}
-
 // columnError is ChunkError of values that cannot be taken out of their page, unless the disk failed.
 func columnError(file *pages.File, group int, c *parquetColumn, err error) error {
 	var known *config.Error
@@ -221,10 +185,8 @@ func columnError(file *pages.File, group int, c *parquetColumn, err error) error
 }
 
 func (r *parquetPrompts) close() error {
-	for _, c := range r.columns {
-		for _, leaf := range c.leaves {
-			leaf.Close()
-		}
+	for _, leaf := range r.leaves {
+		leaf.Close()
 	}
 	return r.file.Close()
 }

@@ -74,28 +74,28 @@ func (f *Finder[T]) close() {
 // skip passes over the next n rows. Row groups and pages that lie in them whole are not read.
 func (r *rowsReader) skip(n int64) error {
 	for n > 0 {
-		if r.left == 0 {
+		if r.cursor.Left == 0 {
 			groups := r.file.Metadata().RowGroups
-			if r.group == len(groups) {
+			if r.cursor.Group == len(groups) {
 				return io.EOF
 			}
-			if rows := groups[r.group].NumRows; rows <= n {
-				r.group++
+			if rows := groups[r.cursor.Group].NumRows; rows <= n {
+				r.cursor.Group++
 				r.row += rows
 				n -= rows
 				continue
 			}
-			if err := r.openGroup(); err != nil {
+			if err := r.cursor.Open(); err != nil {
 				return err
 			}
 		}
-		step := min(n, r.left)
+		step := min(n, r.cursor.Left)
 		for _, c := range r.columns {
 			if err := c.skip(step); err != nil {
 				return fmt.Errorf("column %q: %w", c.name, err)
 			}
 		}
-		r.left -= step
+		r.cursor.Left -= step
 		r.row += step
 		n -= step
 	}

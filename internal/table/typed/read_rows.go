@@ -76,8 +76,7 @@ const MaxNestedValues = 1 << 16
 type rowsReader struct {
 	file    *pages.File
 	columns []*rowColumn
-	group   int   // row groups opened so far
-	left    int64 // rows of the open row group
+	cursor  pages.Cursor
 	row     int64
 }
 
@@ -92,6 +91,7 @@ type rowColumn struct {
 
 func openRows(file *pages.File, row reflect.Type, tensors bool) (*rowsReader, error) {
 	r := &rowsReader{file: file}
+	r.cursor = pages.Cursor{File: file, MaxPage: pages.MaxTensorPageBytes, Leaves: r.leaves}
 	if err := pages.Guarded(func() error { return r.assign(row, tensors) }); err != nil {
 		return nil, err
 	}
@@ -128,13 +128,10 @@ func (r *rowsReader) assign(row reflect.Type, tensors bool) error {
 		if len(leaves) != 1 || (leaves[0].MaxRepetitionLevel() > 0) != c.list {
 			return config.NewError(pos, "column %q does not hold one %s a row", name, f.Type)
 		}
-		if err := r.checkCodec(leaves[0], name); err != nil {
-			return err
-		}
 		c.leaf, c.format = &pages.Leaf{Column: leaves[0]}, FormatOf(leaves[0])
 		r.columns = append(r.columns, c)
 	}
-	return nil
+	return r.cursor.CheckCodecs()
 }
 
 // isTensorPart tells whether a column is one of the three that make a tensor.
@@ -151,26 +148,20 @@ func columnNames(columns []*parquet.Column) []string {
 	return names
 }
 
-func (r *rowsReader) checkCodec(leaf *parquet.Column, name string) error {
-	for i, g := range r.file.Metadata().RowGroups {
-		if err := pages.CheckCodec(g.Columns[leaf.Index()].MetaData.Codec); err != nil {
-			return r.file.ChunkError(i, name, err)
+// leaves yields the leaf of each column that is read.
+func (r *rowsReader) leaves(yield func(string, *pages.Leaf) bool) {
+	for _, c := range r.columns {
+		if !yield(c.name, c.leaf) {
+			return
 		}
 	}
-	return nil
 }
 
 // read fills the next row, or returns io.EOF.
 func (r *rowsReader) read(row reflect.Value) error {
-	for r.left == 0 {
-		if r.group == len(r.file.RowGroups()) {
-			return io.EOF
-		}
-		if err := r.openGroup(); err != nil {
-			return err
-		}
+	if err := r.cursor.Next(); err != nil {
+		return err
 	}
-	r.left--
 	r.row++
 	var bad *RowError
 	for _, c := range r.columns {
@@ -190,27 +181,6 @@ func (r *rowsReader) read(row reflect.Value) error {
 	if bad != nil {
 		return bad
 	}
-	return nil
-}
-
-func (r *rowsReader) openGroup() error {
-	i := r.group
-	meta := &r.file.Metadata().RowGroups[i]
-	guard := pages.Guard{File: r.file, MaxPage: pages.MaxTensorPageBytes}
-	defer guard.Close()
-	for _, c := range r.columns {
-		chunk := &meta.Columns[c.leaf.Column.Index()]
-		found, err := guard.Chunk(chunk, c.leaf.Column)
-		if err == nil && found.Rows() != meta.NumRows {
-			err = fmt.Errorf("its pages have %d rows, the row group %d", found.Rows(), meta.NumRows)
-		}
-		if err != nil {
-			return r.file.ChunkError(i, c.name, err)
-		}
-		c.leaf.Open(r.file, i, found, guard.Booleans)
-	}
-	r.group++
-	r.left = meta.NumRows
 	return nil
 }
 

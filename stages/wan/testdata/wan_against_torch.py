@@ -61,11 +61,11 @@ def to_openvino(model, case, kind):
         graph = openvino.convert_model(model, example_input=inputs)
     hint = {"INFERENCE_PRECISION_HINT": {"fp32": "f32", "bf16": "bf16"}[kind], "PERFORMANCE_HINT": "LATENCY"}
     compiled = openvino.Core().compile_model(graph, "CPU", hint)
-    names = [p.get_any_name() for p in compiled.inputs]
+    ranks = [len(p.partial_shape) for p in compiled.inputs]  # not every input keeps its name
 
     def run(hidden_states, timestep, encoder_hidden_states, return_dict):
-        values = dict(hidden_states=hidden_states, timestep=timestep, encoder_hidden_states=encoder_hidden_states)
-        return [torch.from_numpy(compiled([values[n].float().numpy() for n in names])[0])]
+        values = {v.dim(): v.float().numpy() for v in (hidden_states, timestep, encoder_hidden_states)}
+        return [torch.from_numpy(compiled([values[r] for r in ranks])[0])]
 
     run.patch_embedding = model.patch_embedding
     return run
