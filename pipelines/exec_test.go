@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	osexec "os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/parquet-go/parquet-go"
 
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -232,6 +235,51 @@ func TestConverter(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "latentbeam-media-*")); len(left) > 0 {
 		t.Errorf("files are left: %v", left)
+	}
+}
+
+// TestScorer runs python/examples/clip_score.yaml with a small CLIP of chance: the readings of a program that gives no frames
+// are columns of the videos table, and the videos are those of the job without it.
+func TestScorer(t *testing.T) {
+	examples, err := filepath.Abs("../python/examples")
+	must(t, err)
+	model := filepath.Join(t.TempDir(), "clip")
+	if out, err := osexec.Command("python3", filepath.Join(examples, "tiny_clip.py"), model).CombinedOutput(); err != nil {
+		t.Skipf("NOT TESTED: python/examples/clip_score.py: no python3 with torch, transformers and Pillow: %s", out[max(0, len(out)-200):])
+	}
+	t.Setenv("PYTHONPATH", "../python/latentbeam-stage/src")
+	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	score := fmt.Sprintf("{exec: {name: score, command: [python3, %q], takes: frames, gives: frames, params: [prompt], env: {MODEL: %q}}}",
+		filepath.Join(examples, "clip_score.py"), model)
+	sums := [2][]string{}
+	for i, list := range []string{"[encode_text, denoise, decode_vae, " + score + ", encode_video]", "[encode_text, denoise, decode_vae, encode_video]"} {
+		j := job{prompts: filepath.Join(examples, "prompts.csv"), out: filepath.Join(t.TempDir(), "out"), stages: list,
+			sets: []string{"output.write=[video]", "defaults.num_inference_steps=2"}}
+		j.mustRun(t)
+		for _, row := range readRows[schemas.VideoRow](t, j.out, "videos") {
+			sums[i] = append(sums[i], row.VideoSHA256)
+		}
+		files, err := filepath.Glob(filepath.Join(j.out, "tables/videos/*.parquet"))
+		must(t, err)
+		rows, err := parquet.ReadFile[struct {
+			Clip *string `parquet:"measured_clip,optional"`
+		}](files[0])
+		must(t, err)
+		for _, row := range rows {
+			switch {
+			case i == 1 && row.Clip != nil:
+				t.Errorf("a job without a scorer has the score %s", *row.Clip)
+			case i == 0 && row.Clip == nil:
+				t.Error("a video has no score")
+			case i == 0:
+				if s, err := strconv.ParseFloat(*row.Clip, 64); err != nil || s < -1 || s > 1 {
+					t.Errorf("the score is %s", *row.Clip)
+				}
+			}
+		}
+	}
+	if len(sums[0]) != 2 || !slices.Equal(sums[0], sums[1]) {
+		t.Errorf("videos %v", sums)
 	}
 }
 

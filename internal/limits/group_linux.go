@@ -73,13 +73,13 @@ func (h host) alone(dir string) bool {
 // groups without processes.
 const ownLeaf = "latentbeam"
 
-// NewGroup makes a control group whose processes have at most so many bytes together, and no swap, and puts a process into
-// it. One that the system kills for memory ends all of them.
-func NewGroup(memory int64, pid int) (*Group, error) {
-	return host{"/", os.Getenv}.newGroup(memory, pid)
+// NewGroup makes a control group whose processes have at most so many bytes together, and no swap. One that the
+// system kills for memory ends all of them.
+func NewGroup(memory int64) (*Group, error) {
+	return host{"/", os.Getenv}.newGroup(memory)
 }
 
-func (h host) newGroup(memory int64, pid int) (*Group, error) {
+func (h host) newGroup(memory int64) (*Group, error) {
 	write := func(dir, name, text string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0) }
 	parent, err := h.parent()
 	if err != nil {
@@ -106,12 +106,16 @@ func (h host) newGroup(memory int64, pid int) (*Group, error) {
 	if err = write(dir, "memory.max", strconv.FormatInt(memory, 10)); err == nil {
 		_ = write(dir, "memory.swap.max", "0")  // where there is swap
 		_ = write(dir, "memory.oom.group", "1") // since Linux 4.19
-		err = write(dir, "cgroup.procs", strconv.Itoa(pid))
 	}
 	if err != nil {
 		return nil, errors.Join(err, g.Remove())
 	}
 	return g, nil
+}
+
+// Add puts a process into the group. Those that it starts from then on are in it too.
+func (g *Group) Add(pid int) error {
+	return os.WriteFile(filepath.Join(g.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 }
 
 // Dir is the directory of the group.

@@ -9,7 +9,10 @@ type Group struct{}
 func Parent() (string, error) { return "", errNoGroups }
 
 // NewGroup says that there are no control groups.
-func NewGroup(int64, int) (*Group, error) { return nil, errNoGroups }
+func NewGroup(int64) (*Group, error) { return nil, errNoGroups }
+
+// Add says that there is no group.
+func (*Group) Add(int) error { return errNoGroups }
 
 // Dir returns "".
 func (*Group) Dir() string { return "" }

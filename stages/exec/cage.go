@@ -9,25 +9,33 @@ import (
 // cage bounds the memory of a program: of it and all that it starts by a control group where one can be made, else of
 // each process by a resource limit. It tells whether the system has killed the program for want of memory.
 type cage struct {
-	group *limits.Group // nil: there is none
-	kills int64         // on this host before the program began
+	memory int64         // bytes; 0: no bound
+	group  *limits.Group // nil: there is none
+	reason error         // why
+	kills  int64         // on this host before the program began
 }
 
-// confine bounds the memory of a process that has just been started; 0 bounds nothing.
-func confine(pid int, memory int64) cage {
-	c := cage{kills: limits.Kills()}
-	if memory == 0 {
-		return c
+// newCage makes the bound of a program that is about to start; 0 bounds nothing.
+func newCage(memory int64) *cage {
+	c := &cage{memory: memory, kills: limits.Kills()}
+	if memory > 0 {
+		c.group, c.reason = limits.NewGroup(memory)
 	}
-	group, err := limits.NewGroup(memory, pid)
-	if err == nil {
-		c.group = group
-		slog.Debug("the memory of a program is bounded", "by", "control group "+group.Dir(), "bytes", memory)
-		return c
-	}
-	limitData(pid, memory)
-	slog.Debug("the memory of each process of a program is bounded", "by", "RLIMIT_DATA", "bytes", memory, "no_control_group", err)
 	return c
+}
+
+// hold bounds the memory of a process that has just been started.
+func (c *cage) hold(pid int) {
+	if c.group != nil {
+		if c.reason = c.group.Add(pid); c.reason == nil {
+			slog.Debug("the memory of a program is bounded", "by", "control group "+c.group.Dir(), "bytes", c.memory)
+			return
+		}
+	}
+	if c.memory > 0 {
+		limitData(pid, c.memory)
+		slog.Debug("the memory of each process of a program is bounded", "by", "RLIMIT_DATA", "bytes", c.memory, "no_control_group", c.reason)
+	}
 }
 
 // How memory has ended a program.
@@ -40,7 +48,7 @@ const (
 )
 
 // open ends what is left in the cage.
-func (c cage) open() shortage {
+func (c *cage) open() shortage {
 	if c.group == nil {
 		if limits.Kills() > c.kills {
 			return hostFull

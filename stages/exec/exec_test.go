@@ -305,9 +305,12 @@ func members(group int) (found []string) {
 
 func TestCancel(t *testing.T) {
 	defer func(d time.Duration) { grace = d }(grace)
-	grace = 300 * time.Millisecond
+	grace = time.Second
 	for how, alive := range map[string]int{"wait": 1, "slow": 0} {
 		s, _ := opened(t, "prompt", "frames", "")
+		if err := s.Run(t.Context(), onCPU(t), []*stages.Element{element("well")}); err != nil { // a start takes long on a busy machine
+			t.Fatal(err)
+		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		why := errors.New("that is enough")
 		time.AfterFunc(200*time.Millisecond, func() { cancel(why) })

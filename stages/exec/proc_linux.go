@@ -24,13 +24,14 @@ func run(cmd *osexec.Cmd, memory int64, mark string, started func(error)) (short
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	held := newCage(memory)
 	err := cmd.Start()
-	var held cage
 	if err == nil {
-		held = confine(cmd.Process.Pid, memory)
+		held.hold(cmd.Process.Pid)
 	}
 	started(err)
 	if err != nil {
+		held.open()
 		return enough, err
 	}
 	for { // it stays a zombie, so that nobody else can have the number of its group

@@ -47,6 +47,9 @@ func (c *child) misbehave(r request, row row, how string) bool {
 		child.Env = append(os.Environ(), envFill+"=1")
 		_ = child.Run()
 		time.Sleep(time.Hour)
+	case "nap":
+		time.Sleep(100 * time.Millisecond)
+		return false
 	case "hang":
 		c.mu.Lock()
 		c.silent = true

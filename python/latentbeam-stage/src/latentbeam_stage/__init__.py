@@ -336,7 +336,7 @@ def _to_numpy(t: Tensor) -> Any:
         import numpy
     except ImportError:
         return t
-    return numpy.frombuffer(t.data, _NUMPY[t.dtype]).reshape(t.shape)
+    return numpy.frombuffer(t.data, _NUMPY[t.dtype]).reshape(t.shape).copy()  # torch wants it writable
 
 
 def write_safetensors(path: Union[str, Path], tensors: Mapping[str, Tensor], metadata: Mapping[str, str] = {}) -> None:
