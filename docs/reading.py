@@ -1,6 +1,6 @@
 """Runs the snippets of docs/reading.md and compares what they print with the blocks below them.
 
-In the root of the repository, after `make pictures`:
+In the root of the repository, after `go run ./docs/pictures`:
 
     pip install datasets torch torchcodec duckdb pandas polars pyspark
     python docs/reading.py           # exits with 1 where something differs

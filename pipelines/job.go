@@ -186,6 +186,7 @@ func (j *Job) open() error {
 			Varies: strings.Join(j.varying(), " "),
 		},
 	}
+	j.describe()
 	if j.elsewhere() {
 		return nil
 	}

@@ -26,7 +26,8 @@ var pinnedJobs = []struct {
 		"[encode_text: {clean: false}, denoise: {cfg_channel: 4}, decode_vae, encode_video: {qp: 30, gop: 8}]",
 		"prompt,negative_prompt,guidance_scale,num_inference_steps,fps\na,dark,1,4,23.976\nb,,,3,\nc,,,,30\n"},
 	{"embeddings", "prompts: %q", "seed: 42", "[encode_text]", "prompt\na\nb\n"},
-	{"media", "media: %q", "seed: 42", "[encode_vae, encode_text]", "path,caption\n%[1]s,a triangle\n"},
+	{"media", "media: %q", "seed: 42", "[encode_vae: {posterior: sample}, encode_text]", "path,caption\n%[1]s,a triangle\n"},
+	{"media by default", "media: %q", "seed: 42", "[encode_vae, encode_text]", "path,caption\n%[1]s,a triangle\n"},
 }
 
 // TestPinnedKeys: the keys of rows under the stages of the catalogue and the built-in model, in the numeric class
@@ -53,7 +54,7 @@ func TestPinnedKeys(t *testing.T) {
 		switch p.name {
 		case "embeddings":
 			write = "[embeddings]"
-		case "media":
+		case "media", "media by default":
 			write = "[latents, embeddings]"
 		}
 		text := fmt.Sprintf("version: 1\nmodel: tiny\ninput: {%s}\ndefaults: {height: 16, width: 16, num_frames: 2, fps: 8, "+

@@ -160,6 +160,9 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 	if why := j.otherClass(p); why != "" {
 		p.Warnings = append(p.Warnings, why+": a run needs --new-class")
 	}
+	if why := j.newDefault(p); why != "" {
+		p.Warnings = append(p.Warnings, why)
+	}
 	p.Input, p.First, p.Vanished = input.Sum(), named.First, j.vanished(ctx, p.Rows)
 	if j.peeking && j.Opts.Limit == 0 {
 		if p.Stale, err = j.stale(ctx, asked); err != nil {

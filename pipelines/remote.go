@@ -273,28 +273,47 @@ func (l lazy) Rows(ctx context.Context, tensors bool) iter.Seq2[*stages.Element,
 
 // lazily opens the source of cfg when it is first asked for rows.
 func lazily(cfg *config.Config, limit int, cut *cutter) lazy {
-	return lazy{sync.OnceValues(func() (engine.Source, error) {
+	return lazy{untilGood(func() (engine.Source, error) {
 		source, err := openSource(cfg, limit, cut)
-		if err != nil {
+		if err != nil && fault.ExitCode(err) != fault.ExitTryAgain {
 			err = fault.Usage(err)
 		}
 		return source, err
 	})}
 }
 
+// untilGood returns what calls open until it has once given no error, and returns from then on what it gave: the process
+// of a worker outlives trouble that passes.
+func untilGood[T any](open func() (T, error)) func() (T, error) {
+	var mu sync.Mutex
+	var value T
+	good := false
+	return func() (T, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if good {
+			return value, nil
+		}
+		v, err := open()
+		if err == nil {
+			value, good = v, true
+		}
+		return v, err
+	}
+}
+
 // tensorsOf returns what brings the tensors of single elements of a source, nil where it has none.
 func tensorsOf(s engine.Source) func(*stages.Element) error {
 	if l, ok := s.(lazy); ok {
-		var once sync.Once
-		var tensors func(*stages.Element) error
-		var err error
+		find := untilGood(func() (func(*stages.Element) error, error) {
+			source, err := l.open()
+			if err != nil {
+				return nil, err
+			}
+			return tensorsOf(source), nil
+		})
 		return func(e *stages.Element) error {
-			once.Do(func() {
-				var source engine.Source
-				if source, err = l.open(); err == nil {
-					tensors = tensorsOf(source)
-				}
-			})
+			tensors, err := find()
 			if err != nil || tensors == nil {
 				return err
 			}

@@ -10,7 +10,7 @@ import (
 )
 
 // TestBuiltInModelFollowsPrompts makes the twelve videos of the demonstration and reads colour, shape and
-// motion back from them as a player shows them. At least 11 of 12 must be right in all three; `make eval`
+// motion back from them as a player shows them. At least 11 of 12 must be right in all three; `latentbeam run testdata/prompts/eval.yaml`
 // does the same with 96. The same job on three workers writes the same videos and latents.
 func TestBuiltInModelFollowsPrompts(t *testing.T) {
 	if testing.Short() {

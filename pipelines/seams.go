@@ -173,8 +173,12 @@ func origin(about, digest string, tensor []byte) schemas.Key {
 
 // array is a tensor column as an array. Only float32, which our own tables hold, is read.
 func array(data []byte, shape []int64, dtype string) (*stages.Array, error) {
-	if dtype != "float32" {
-		return nil, fmt.Errorf("tensor of dtype %q: this version reads float32", dtype)
+	switch dtype {
+	case stages.Float32:
+	case stages.BFloat16:
+		data = schemas.WidenBF16(data)
+	default:
+		return nil, fmt.Errorf("tensor of dtype %q: this version reads float32 and bfloat16", dtype)
 	}
 	a := &stages.Array{Shape: make([]int, len(shape))}
 	for i, d := range shape {

@@ -103,3 +103,21 @@ func UnpackFloats(data []byte, shape []int) ([]float32, error) {
 	}
 	return values, nil
 }
+
+// WidenBF16 returns the float32 values of little-endian bfloat16 values, as bytes.
+func WidenBF16(data []byte) []byte {
+	out := make([]byte, 2*len(data))
+	for i := 0; i+1 < len(data); i += 2 {
+		out[2*i+2], out[2*i+3] = data[i], data[i+1]
+	}
+	return out
+}
+
+// NarrowBF16 returns float32 values that bfloat16 can have as little-endian bfloat16, as bytes.
+func NarrowBF16(data []byte) []byte {
+	out := make([]byte, len(data)/2)
+	for i := 0; i+1 < len(out); i += 2 {
+		out[i], out[i+1] = data[2*i+2], data[2*i+3]
+	}
+	return out
+}

@@ -25,6 +25,8 @@ type Capabilities struct {
 	// stage has it that makes, takes or conditions on latents: a denoiser and an autoencoder that were not made for
 	// each other are told by it.
 	LatentShape LatentShape
+	// LatentSpace describes the latents of the stage's autoencoder for readers of tables; nil: nothing is said.
+	LatentSpace func() LatentSpace
 	// LoopDigest names by content what weights the results of rows with several clips depend on beside the stage's own;
 	// it joins the keys of such rows.
 	LoopDigest func() string
@@ -47,6 +49,22 @@ type Capabilities struct {
 	// Close gives back what the stage holds beyond memory, such as processes. It is called once, when no element comes
 	// any more; nil: there is nothing.
 	Close func()
+}
+
+// The types of latents in tables.
+const (
+	Float32  = "float32"
+	BFloat16 = "bfloat16"
+)
+
+// LatentSpace describes the latents of a table.
+type LatentSpace struct {
+	// Mean and Std are those of each channel of the autoencoder's own latents: latent = (own - Mean) / Std. Both are empty
+	// where they are not known.
+	Mean, Std []float64
+	Posterior string // mean or sample; "" for latents that nothing was encoded to
+	DType     string // Float32, also "", or BFloat16
+	Digest    string // of the autoencoder's weights
 }
 
 // Spread is how a set of devices shares a batch. Both functions are there.

@@ -1,5 +1,5 @@
 // Command pictures makes the pictures of docs: it runs docs/pictures/job.yaml and opens what the job leaves in Chromium.
-// Run it in the root of the repository: make pictures. Its own pictures lie beside it.
+// Run it in the root of the repository: go run ./docs/pictures. Its own pictures lie beside it.
 package main
 
 import (

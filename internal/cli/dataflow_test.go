@@ -34,6 +34,7 @@ import (
 	"latentbeam/internal/store"
 	"latentbeam/internal/store/bucket/buckettest"
 	"latentbeam/internal/store/open"
+	"latentbeam/internal/store/storetest"
 )
 
 // aliveDataflow is Dataflow's API over prism. It runs what was staged: the pipeline, and the program as Beam's boot
@@ -237,7 +238,7 @@ func TestDataflow(t *testing.T) {
 	s.says(s.run(0, "run", "apart.yaml"), "0 to do")
 	s.says(s.run(0, "diff", "gs://bucket/near", "gs://bucket/far"), "same")
 	same := 0
-	near, far := bucketFiles(t, "gs://bucket/near"), bucketFiles(t, "gs://bucket/far")
+	near, far := storetest.Outcome(t, open.Existing, "gs://bucket/near"), storetest.Outcome(t, open.Existing, "gs://bucket/far")
 	for name, data := range near {
 		if far[name] != data {
 			t.Errorf("%s differs", name)
@@ -268,29 +269,4 @@ func serviceAccount(t *testing.T, address string) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// bucketFiles are the files of an output that a job promises to make again byte for byte.
-func bucketFiles(t *testing.T, url string) map[string]string {
-	t.Helper()
-	s, err := open.Existing(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	files := map[string]string{}
-	for _, prefix := range []string{"videos/", "posters/", "tables/"} {
-		names, err := store.Names(t.Context(), s, prefix, store.Deep)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range names {
-			data, err := store.ReadFile(t.Context(), s, name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			files[name] = string(data)
-		}
-	}
-	return files
 }

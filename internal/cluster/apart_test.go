@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -10,10 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"latentbeam/internal/store"
 	"latentbeam/internal/store/bucket/buckettest"
 	"latentbeam/internal/store/open"
+	"latentbeam/internal/store/storetest"
 )
 
 // hosts are TaskManagers in network and mount namespaces of their own. At the path of the directory each sees a copy of
@@ -42,6 +43,9 @@ shift 3; exec "$@"`
 
 // connect gives the process of a TaskManager a link to this host.
 func (h *hosts) connect(name string, pid int) error {
+	if err := entered(pid); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
 	n := number(name)
 	for _, line := range []string{
 		fmt.Sprintf("ip link add up%s type veth peer name eth0 netns %d", n, pid),
@@ -50,22 +54,26 @@ func (h *hosts) connect(name string, pid int) error {
 		fmt.Sprintf("nsenter -t %d -n ip addr add %s/24 dev eth0", pid, h.addressOf(name)),
 		fmt.Sprintf("nsenter -t %d -n ip link set eth0 up", pid),
 	} {
-		if text, err := retried(line); err != nil {
+		args := strings.Fields(line)
+		if text, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w: %s", line, err, text)
 		}
 	}
 	return nil
 }
 
-// retried runs a line again while the namespace of its process is not there yet.
-func retried(line string) (text []byte, err error) {
-	for range 100 {
-		args := strings.Fields(line)
-		if text, err = exec.Command(args[0], args[1:]...).CombinedOutput(); err == nil || bytes.Contains(text, []byte("File exists")) {
-			return text, nil
+// entered waits until a process is in a network namespace of its own. A link that is given to it earlier stays here.
+func entered(pid int) error {
+	here, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(startTime); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if there, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid)); err != nil || there != here {
+			return err
 		}
 	}
-	return text, err
+	return fmt.Errorf("process %d has no network namespace of its own", pid)
 }
 
 // startApart starts a cluster whose TaskManagers share nothing with each other and with this host but a network.
@@ -125,11 +133,11 @@ func TestApart(t *testing.T) {
 	}
 	local := j.start(t, "local", "runner=local")
 	local.ends(0)
-	want := bucketDigests(t, local.out)
+	want := storetest.Outcome(t, open.Existing, local.out)
 	for _, url := range []string{"gs://bucket/far", "s3://bucket/far"} {
 		r := j.startAt(t, url, j.on(3)...)
 		r.ends(0)
-		got := bucketDigests(t, url)
+		got := storetest.Outcome(t, open.Existing, url)
 		if len(want) == 0 || len(got) != len(want) {
 			t.Errorf("%s: %d files, want %d", url, len(got), len(want))
 		}
@@ -140,34 +148,9 @@ func TestApart(t *testing.T) {
 		}
 		t.Logf("%s: %d files are the same", url, len(got))
 	}
-	for name := range map[string]bool{"tm1": true, "tm2": true} { // what workers see is theirs alone
+	for _, name := range []string{"tm1", "tm2"} { // what workers see is theirs alone
 		if _, err := fs.Stat(os.DirFS(filepath.Join(j.f.apart.own, name)), "out"); err == nil {
 			t.Errorf("%s has written into a directory", name)
 		}
 	}
-}
-
-// bucketDigests are the files of an output that a job promises to make again.
-func bucketDigests(t *testing.T, url string) map[string]string {
-	t.Helper()
-	s, err := open.Existing(context.Background(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	all := map[string]string{}
-	for _, prefix := range []string{"videos/", "posters/", "tables/"} {
-		names, err := store.Names(t.Context(), s, prefix, store.Deep)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range names {
-			data, err := store.ReadFile(t.Context(), s, name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all[name] = string(data)
-		}
-	}
-	return all
 }

@@ -8,11 +8,15 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -350,6 +354,50 @@ func TestTrouble(t *testing.T) {
 	}
 	same(t, filepath.Join(j.dir, "local"), r.out)
 	t.Logf("processes %v", processes(j.notes(t)))
+}
+
+// TestTroubleInTheInput: an error before the shuffle, from a server that refuses the input at first, is tried again, in the
+// process that had it where the cluster keeps an idle worker longer than it waits.
+func TestTroubleInTheInput(t *testing.T) {
+	f := full(t)
+	j := probing(t, f, 200)
+	out := filepath.Join(j.dir, "flink")
+	var refused atomic.Int64
+	files := http.FileServer(http.Dir(j.dir))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if ids, _ := filepath.Glob(filepath.Join(out, "runs/*/job.json")); len(ids) > 0 && refused.Add(1) <= 2 {
+			http.Error(w, "not yet", http.StatusForbidden)
+			return
+		}
+		files.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	j.sets = []string{"input.prompts=" + server.URL + "/rows.csv"}
+	j.start(t, "local", "runner=local").ends(0)
+	kept := j.on(4, append(j.logging(20), "runner.options.environment_cache_millis=60000")...)
+	r := j.start(t, "flink", kept...)
+	if text := r.ends(0); strings.Count(text, "a worker could not go on") != 2 || !strings.Contains(text, "403") {
+		t.Errorf("the submitter did not hear of both refusals:\n%s", text)
+	}
+	same(t, filepath.Join(j.dir, "local"), out)
+	rows, pids := 0, map[int]bool{}
+	for _, n := range j.notes(t) {
+		rows += n.Rows
+		pids[n.PID] = true
+	}
+	if rows != 200 || len(pids) != 2 {
+		t.Errorf("%d rows were computed by the processes %v, want 200 by one of each host", rows, pids)
+	}
+	troubles, err := filepath.Glob(filepath.Join(out, "runs/*/trouble-*.json"))
+	if err != nil || len(troubles) != 2 {
+		t.Errorf("trouble %v, %v", troubles, err)
+	}
+	for _, name := range troubles { // trouble-HOST-PID-RANDOM-N.json
+		parts := strings.Split(filepath.Base(name), "-")
+		if pid, err := strconv.Atoi(parts[max(0, len(parts)-3)]); err != nil || !pids[pid] {
+			t.Errorf("%s is not of a process that has computed rows: %v", name, pids)
+		}
+	}
 }
 
 // TestFatal: an error that ends a job ends it on the cluster too, although the cluster would try 1,000 times.

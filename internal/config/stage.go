@@ -70,6 +70,9 @@ type Options struct {
 	node *node // nil where the stage has none
 }
 
+// Has reports whether the file gives the option.
+func (o Options) Has(key string) bool { return o.node.lookup(key) != nil }
+
 // ParseOptions reads options from YAML text, for programs and tests that build stages without a file.
 func ParseOptions(name, text string) (Options, error) {
 	src := &source{name: name, text: []byte(text)}

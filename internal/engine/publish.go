@@ -205,7 +205,7 @@ func (c *Publisher) publish(group []*stages.Element) error {
 	c.engine.forgetSteps(c.job, keys...)
 	c.engine.tell(group)
 	c.engine.pending.release(keys...)
-	c.engine.landed(keys)
+	c.engine.settledRows(keys)
 	c.engine.Progress.Spent("publish", time.Since(began))
 	c.engine.published(group, began)
 	return c.engine.Progress.Settle(done, failed)

@@ -35,7 +35,7 @@ type Spread struct {
 	// Report tells the submitter of an error that ends a bundle, and returns the error for the runner.
 	Report func(error) error
 
-	flight flight
+	atWork atWork
 }
 
 // Suspect is a row with which processes have died.

@@ -89,7 +89,7 @@ const settlePause = 20 * time.Millisecond
 // settle waits until all that the bundle has emitted is published. Empty batches push what is finished through the
 // stages: nothing moves in a bundle unless somebody is called.
 func (f *Buckets) settle(emit func(*stages.Batch)) {
-	for f.engine.Spread.flight.flying(f) && !f.engine.Stopping() && f.ctx.Err() == nil {
+	for f.engine.Spread.atWork.has(f) && !f.engine.Stopping() && f.ctx.Err() == nil {
 		emit(&stages.Batch{})
 		time.Sleep(settlePause)
 	}
@@ -112,7 +112,7 @@ func (f *Buckets) emit(b *stages.Batch, alone bool, emit func(*stages.Batch)) {
 	if f.err = s.Mark(f.ctx, keys, alone); f.err != nil {
 		return
 	}
-	s.flight.begin(f, keys)
+	s.atWork.begin(f, keys)
 	emit(b)
 }
 
@@ -125,14 +125,14 @@ func (e *Engine) BucketsOf(ctx context.Context) (*Buckets, error) {
 	return f, err
 }
 
-// flight knows the rows that are at work, by the bundle that has emitted them.
-type flight struct {
+// atWork knows the rows that are at work, by the bundle that has emitted them.
+type atWork struct {
 	mu  sync.Mutex
 	of  map[schemas.Key]*Buckets
 	out map[*Buckets]int
 }
 
-func (f *flight) begin(b *Buckets, keys []schemas.Key) {
+func (f *atWork) begin(b *Buckets, keys []schemas.Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.of == nil {
@@ -146,7 +146,7 @@ func (f *flight) begin(b *Buckets, keys []schemas.Key) {
 }
 
 // take takes a row out; the lock is held.
-func (f *flight) take(k schemas.Key) {
+func (f *atWork) take(k schemas.Key) {
 	if b := f.of[k]; b != nil {
 		delete(f.of, k)
 		if f.out[b]--; f.out[b] == 0 {
@@ -155,7 +155,7 @@ func (f *flight) take(k schemas.Key) {
 	}
 }
 
-func (f *flight) end(keys []schemas.Key) {
+func (f *atWork) end(keys []schemas.Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, k := range keys {
@@ -163,16 +163,16 @@ func (f *flight) end(keys []schemas.Key) {
 	}
 }
 
-func (f *flight) flying(b *Buckets) bool {
+func (f *atWork) has(b *Buckets) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.out[b] > 0
 }
 
-// landed notes that rows are published.
-func (e *Engine) landed(keys []schemas.Key) {
+// settledRows notes that rows are published.
+func (e *Engine) settledRows(keys []schemas.Key) {
 	if e.Spread != nil {
-		e.Spread.flight.end(keys)
+		e.Spread.atWork.end(keys)
 		e.Spread.Done(keys)
 	}
 }

@@ -3,11 +3,14 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,6 +19,7 @@ import (
 	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages"
 )
 
 // Options say what Run writes.
@@ -30,10 +34,34 @@ type Done struct{ Rows, Files, Bytes int64 }
 
 // sample is one row on its way out.
 type sample struct {
-	row  schemas.LatentRow
-	text []byte // float32 (L, D), valid tokens alone; nil: the row has none
+	row  schemas.LatentRow // VAELatentBytes are float32
+	half bool              // the table has the latent in bfloat16
+	text []byte            // float32 (L, D), valid tokens alone; nil: the row has none
 	len  []int64
+	vae  *Statistics // of the autoencoder, as the table has them; nil: it has none
+	cut  cutRow
 	src  string // for messages
+}
+
+// cutRow is what a table of clips says of the part of the file that was encoded; other tables have the id alone.
+type cutRow struct {
+	ID         string `parquet:"id"`
+	FrameStart int64  `parquet:"frame_start"`
+	FrameCount int64  `parquet:"frame_count"`
+	CropX      int64  `parquet:"crop_x"`
+	CropY      int64  `parquet:"crop_y"`
+	Flipped    int64  `parquet:"flipped"`
+}
+
+// Schema and ByteSize make it a row; it is only read.
+func (cutRow) Schema() string { return "" }
+
+// ByteSize is never asked for.
+func (cutRow) ByteSize() int { return 0 }
+
+// bucket names the folder of samples of one shape: WIDTHxHEIGHTxFRAMES.
+func (s *sample) bucket() string {
+	return fmt.Sprintf("%dx%dx%d", s.row.Width, s.row.Height, s.row.VideoFrames)
 }
 
 // writer writes samples in one format.
@@ -44,14 +72,15 @@ type writer interface {
 
 // formats are the formats by name.
 var formats = map[string]func(o *out) writer{
-	"fastvideo":   func(o *out) writer { return &fastVideo{out: o} },
-	"musubi":      func(o *out) writer { return &musubi{out: o, seen: map[string]string{}} },
+	"fastvideo":   func(o *out) writer { return newFastVideo(o) },
+	"hf":          func(o *out) writer { return newHuggingFace(o) },
+	"musubi":      func(o *out) writer { return newMusubi(o) },
 	"safetensors": func(o *out) writer { return &plain{out: o, seen: map[string]string{}} },
 	"webdataset":  func(o *out) writer { return &webDataset{out: o} },
 }
 
 // Formats are the names of the formats.
-func Formats() []string { return []string{"fastvideo", "musubi", "safetensors", "webdataset"} }
+func Formats() []string { return []string{"fastvideo", "hf", "musubi", "safetensors", "webdataset"} }
 
 // Run writes the latents of an output to a directory that is not there yet. It appears when it is whole: until then it is
 // called DIR.partial. The count of rows that were written is that of the summary, or an error.
@@ -71,6 +100,9 @@ func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Don
 		}
 	}
 	o := &out{dir: dir + ".partial", vae: opts.VAE}
+	if o.final, err = filepath.Abs(dir); err != nil {
+		return done, err
+	}
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return done, err
 	}
@@ -127,25 +159,24 @@ func eachOf(ctx context.Context, s store.Store, name string, texts *texts, yield
 		return err
 	}
 	defer tensors.Close()
+	vae, err := statisticsOf(path, file)
+	if err != nil {
+		return err
+	}
+	cuts, stop := iter.Pull2(typed.RowsOf[cutRow](path, file))
+	defer stop()
 	at := int64(0)
 	for row, err := range typed.RowsOf[schemas.LatentRow](path, file) {
 		if err == nil {
 			err = ctx.Err()
 		}
-		if err != nil {
+		cut, cutErr, _ := cuts()
+		if err = cmp.Or(err, cutErr); err != nil {
 			return err
 		}
-		one := sample{row: row, src: fmt.Sprintf("%s: row %d (%s)", path, at+1, row.ID)}
-		if row.VAELatentDType != "float32" || len(row.VAELatentShape) != 4 {
-			return fault.Usage(fmt.Errorf("export %s: latents of %s %v; only float32 (C, T, H, W) can be exported", one.src,
-				row.VAELatentDType, row.VAELatentShape))
-		}
-		if one.row.VAELatentBytes, err = tensors.Read("vae_latent_bytes", at); err != nil {
+		one := sample{row: row, cut: cut, vae: vae, src: fmt.Sprintf("%s: row %d (%s)", path, at+1, row.ID)}
+		if err := one.takeLatent(tensors, at); err != nil {
 			return err
-		}
-		if n := elements(row.VAELatentShape); int64(len(one.row.VAELatentBytes)) != 4*n {
-			return fault.Usage(fmt.Errorf("export %s: the latent has %d bytes, its shape needs %d", one.src,
-				len(one.row.VAELatentBytes), 4*n))
 		}
 		if err := one.takeText(tensors, at, texts); err != nil {
 			return err
@@ -154,6 +185,26 @@ func eachOf(ctx context.Context, s store.Store, name string, texts *texts, yield
 			return err
 		}
 		at++
+	}
+	return nil
+}
+
+// takeLatent reads the latent of the row.
+func (s *sample) takeLatent(tensors *typed.Tensors, at int64) (err error) {
+	r := &s.row
+	s.half = r.VAELatentDType == stages.BFloat16
+	if !s.half && r.VAELatentDType != stages.Float32 || len(r.VAELatentShape) != 4 {
+		return fault.Usage(fmt.Errorf("export %s: latents of %s %v; only float32 and bfloat16 (C, T, H, W) can be exported", s.src,
+			r.VAELatentDType, r.VAELatentShape))
+	}
+	if r.VAELatentBytes, err = tensors.Read("vae_latent_bytes", at); err != nil {
+		return err
+	}
+	if s.half {
+		r.VAELatentBytes = schemas.WidenBF16(r.VAELatentBytes)
+	}
+	if n := elements(r.VAELatentShape); int64(len(r.VAELatentBytes)) != 4*n {
+		return fault.Usage(fmt.Errorf("export %s: the latent has %d values, its shape needs %d", s.src, len(r.VAELatentBytes)/4, n))
 	}
 	return nil
 }

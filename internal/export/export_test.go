@@ -23,6 +23,9 @@ import (
 	"latentbeam/stages/safetensors"
 )
 
+// about is the metadata of the tables that output makes.
+var about map[string]string
+
 // output is a finished output of rows of Wan's latents (16, 2, 3, 4), with a failed row beside them.
 func output(t *testing.T, rows int, change func(i int, r *schemas.LatentRow)) store.Store {
 	t.Helper()
@@ -44,7 +47,7 @@ func output(t *testing.T, rows int, change func(i int, r *schemas.LatentRow)) st
 		all = append(all, r)
 	}
 	must(t, s.Replace(t.Context(), "tables/latents/00000.parquet", func(w io.Writer) error {
-		_, err := write.Write(w, tabletest.Seq(all), write.Options{})
+		_, err := write.Write(w, tabletest.Seq(all), write.Options{Metadata: about})
 		return err
 	}))
 	must(t, s.Replace(t.Context(), "tables/failures/00000.parquet", func(w io.Writer) error {
@@ -113,7 +116,7 @@ func TestMusubi(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	_, err := Run(t.Context(), output(t, 1, nil), dir, Options{To: "musubi"})
 	must(t, err)
-	f, err := safetensors.Open(dir + "/clip-0_00000-005_0032x0024_wan.safetensors")
+	f, err := safetensors.Open(dir + "/32x24x5/clip-0_00000-005_0032x0024_wan.safetensors")
 	must(t, err)
 	defer f.Close()
 	z, found := f.Tensor("latents_2x3x4_bfloat16")
@@ -124,7 +127,7 @@ func TestMusubi(t *testing.T) {
 	if got := kernels.FromBF16(binary.LittleEndian.Uint16(z.Data[2*100:])); math.Abs(float64(got)-100./37) > 0.01 {
 		t.Errorf("value 100 is %g", got)
 	}
-	text, err := safetensors.Open(dir + "/clip-0_wan_te.safetensors")
+	text, err := safetensors.Open(dir + "/32x24x5/clip-0_wan_te.safetensors")
 	must(t, err)
 	defer text.Close()
 	if e, found := text.Tensor("varlen_t5_bfloat16"); !found || !slices.Equal(e.Shape, []int{3, 2}) || text.Metadata()["caption1"] != "a wave" {
@@ -163,7 +166,8 @@ func TestRefusals(t *testing.T) {
 		"not raw":        {"fastvideo", "--vae", nil, 1},
 		"another format": {"pickle", "give one of", nil, 1},
 		"other channels": {"musubi", "none of Wan's", func(_ int, r *schemas.LatentRow) { r.VAELatentShape = []int64{32, 1, 3, 4} }, 1},
-		"half a number":  {"safetensors", "only float32", func(_ int, r *schemas.LatentRow) { r.VAELatentDType = "bfloat16" }, 1},
+		"a quarter":      {"safetensors", "only float32", func(_ int, r *schemas.LatentRow) { r.VAELatentDType = "float8" }, 1},
+		"half a number":  {"fastvideo", "store: float32", halved, 1},
 		"one name twice": {"musubi", "same name", func(_ int, r *schemas.LatentRow) { r.ID = "a" }, 2},
 	} {
 		dir := filepath.Join(t.TempDir(), "out")
@@ -174,6 +178,52 @@ func TestRefusals(t *testing.T) {
 		if left, _ := filepath.Glob(dir + "*"); left != nil {
 			t.Errorf("%s leaves %v", name, left)
 		}
+	}
+}
+
+// halved gives the row its latent in bfloat16.
+func halved(_ int, r *schemas.LatentRow) {
+	r.VAELatentDType, r.VAELatentBytes = "bfloat16", bf16(r.VAELatentBytes)
+}
+
+// TestHalf: a table of latents in bfloat16 gives the values that it has.
+func TestHalf(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	_, err := Run(t.Context(), output(t, 1, halved), dir, Options{To: "safetensors"})
+	must(t, err)
+	f, err := safetensors.Open(dir + "/clip-0.safetensors")
+	must(t, err)
+	defer f.Close()
+	z, _ := f.Tensor("latents")
+	if z.DType != "BF16" || kernels.FromBF16(binary.LittleEndian.Uint16(z.Data[2*37:])) != 1 {
+		t.Errorf("%s", z.DType)
+	}
+}
+
+// TestStatisticsOfTheTable: latents become those of the autoencoder by the metadata of their table.
+func TestStatisticsOfTheTable(t *testing.T) {
+	s := output(t, 1, nil)
+	mean, err := json.Marshal(statistics().Mean)
+	must(t, err)
+	std, err := json.Marshal(statistics().Std)
+	must(t, err)
+	about = map[string]string{"latentbeam.latent_space": "model", "latentbeam.latents_mean": string(mean), "latentbeam.latents_std": string(std)}
+	defer func() { about = nil }()
+	told := output(t, 1, nil)
+	about = nil
+	var files [2][]byte
+	for i, c := range []struct {
+		from store.Store
+		vae  *Statistics
+	}{{s, statistics()}, {told, nil}} {
+		dir := filepath.Join(t.TempDir(), "out")
+		_, err := Run(t.Context(), c.from, dir, Options{To: "fastvideo", VAE: c.vae})
+		must(t, err)
+		files[i], err = os.ReadFile(dir + "/32x24x5/data_chunk_0.parquet")
+		must(t, err)
+	}
+	if !slices.Equal(files[0], files[1]) {
+		t.Error("the statistics of the table make another file than those of config.json")
 	}
 }
 

@@ -3,8 +3,14 @@ package export
 import (
 	"fmt"
 	"io"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
+	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/safetensors"
 )
@@ -13,12 +19,23 @@ import (
 const wanChannels = 16
 
 // musubi writes the cache files of musubi-tuner for Wan: latents as denoisers take them, (raw - mean) / std, in bfloat16,
-// and the valid tokens of the text. The reader takes size, position and frames from the right end of a file's name, and
-// finds the bucket of a clip by that size: it is the size of the clip as it was encoded.
+// and the valid tokens of the text. Its reader takes size, position and frames from the right end of a file's name. It puts
+// clips of different sizes into one batch where its own buckets do not tell them apart. So each size has a folder, and
+// dataset.toml has a data set for each with that size as the only bucket. Images have folders of their own, for their
+// names have no position.
 type musubi struct {
 	*out
-	seen map[string]string
+	seen  map[string]string // names of latents
+	texts map[string]string // captions by names of text files
+	sizes map[string]*sample
 }
+
+func newMusubi(o *out) *musubi {
+	return &musubi{out: o, seen: map[string]string{}, texts: map[string]string{}, sizes: map[string]*sample{}}
+}
+
+// window is the end of the id of one clip of many.
+var window = regexp.MustCompile(`#w[0-9]{3,}$`)
 
 func (m *musubi) add(s *sample) error {
 	if err := s.needText(); err != nil {
@@ -29,29 +46,61 @@ func (m *musubi) add(s *sample) error {
 		return fault.Usage(fmt.Errorf("export %s: latents of %d channels with scale %g are none of Wan's autoencoder of %d channels, "+
 			"the one that musubi-tuner is written for here", s.src, r.VAELatentShape[0], r.LatentScale, wanChannels))
 	}
-	stem, err := claim(m.seen, s)
-	if err != nil {
-		return err
-	}
-	name := fmt.Sprintf("%s_%04dx%04d_wan.safetensors", stem, r.Width, r.Height)
+	stem, folder := window.ReplaceAllString(s.stem(), ""), s.bucket()
+	name := fmt.Sprintf("%s/%s_%04dx%04d_wan.safetensors", folder, stem, r.Width, r.Height)
 	metadata := map[string]string{"architecture": "wan", "width": strconv.FormatInt(r.Width, 10),
 		"height": strconv.FormatInt(r.Height, 10), "format_version": "1.0.1"}
 	if r.MediaType == "video" {
-		name = fmt.Sprintf("%s_%05d-%03d_%04dx%04d_wan.safetensors", stem, 0, r.VideoFrames, r.Width, r.Height)
+		name = fmt.Sprintf("%s/%s_%05d-%03d_%04dx%04d_wan.safetensors", folder, stem, s.cut.FrameStart, r.VideoFrames, r.Width, r.Height)
 		metadata["frame_count"] = strconv.FormatInt(r.VideoFrames, 10)
+	}
+	if err := claim(m.seen, name, s); err != nil {
+		return err
+	}
+	if m.sizes[folder] == nil {
+		m.sizes[folder] = &sample{row: schemas.LatentRow{Width: r.Width, Height: r.Height, VideoFrames: r.VideoFrames, MediaType: r.MediaType}}
 	}
 	shape := ints(r.VAELatentShape)
 	key := fmt.Sprintf("latents_%dx%dx%d_bfloat16", shape[1], shape[2], shape[3])
-	err = m.tensors(name, map[string]safetensors.Tensor{key: {DType: "BF16", Shape: shape, Data: bf16(r.VAELatentBytes)}}, metadata)
+	err := m.tensors(name, map[string]safetensors.Tensor{key: {DType: "BF16", Shape: shape, Data: bf16(r.VAELatentBytes)}}, metadata)
 	if err != nil {
 		return err
 	}
-	return m.tensors(stem+"_wan_te.safetensors", map[string]safetensors.Tensor{
-		"varlen_t5_bfloat16": {DType: "BF16", Shape: ints(s.len), Data: bf16(s.text)},
-	}, map[string]string{"architecture": "wan", "caption1": r.Caption, "format_version": "1.0.1"})
+	return m.text(folder+"/"+stem+"_wan_te.safetensors", s)
 }
 
-func (m *musubi) close() error { return nil }
+// text writes the text of a clip. The windows of one video share a file.
+func (m *musubi) text(name string, s *sample) error {
+	switch was, there := m.texts[name]; {
+	case there && was != s.row.Caption:
+		return fault.Usage(fmt.Errorf("export %s: another row has the file %s with another caption; give them other ids", s.src, name))
+	case there:
+		return nil
+	}
+	m.texts[name] = s.row.Caption
+	return m.tensors(name, map[string]safetensors.Tensor{
+		"varlen_t5_bfloat16": {DType: "BF16", Shape: ints(s.len), Data: bf16(s.text)},
+	}, map[string]string{"architecture": "wan", "caption1": s.row.Caption, "format_version": "1.0.1"})
+}
+
+// close writes the configuration of the data sets.
+func (m *musubi) close() error {
+	var text strings.Builder
+	text.WriteString("[general]\nenable_bucket = false\nbatch_size = 1\ncaption_extension = \".txt\"\n")
+	for _, folder := range slices.Sorted(maps.Keys(m.sizes)) {
+		r, at := &m.sizes[folder].row, strconv.Quote(filepath.ToSlash(filepath.Join(m.final, folder)))
+		fmt.Fprintf(&text, "\n[[datasets]]\nresolution = [%d, %d]\ncache_directory = %s\n", r.Width, r.Height, at)
+		if r.MediaType == "video" {
+			fmt.Fprintf(&text, "video_directory = %s\ntarget_frames = [%d]\n", at, r.VideoFrames)
+		} else {
+			fmt.Fprintf(&text, "image_directory = %s\n", at)
+		}
+	}
+	return m.file("dataset.toml", func(w io.Writer) error {
+		_, err := io.WriteString(w, text.String())
+		return err
+	})
+}
 
 // plain writes a safetensors file for each row, as the table has it.
 type plain struct {
@@ -60,12 +109,15 @@ type plain struct {
 }
 
 func (p *plain) add(s *sample) error {
-	stem, err := claim(p.seen, s)
-	if err != nil {
+	stem := s.stem()
+	if err := claim(p.seen, stem, s); err != nil {
 		return err
 	}
 	r := &s.row
 	tensors := map[string]safetensors.Tensor{"latents": {DType: "F32", Shape: ints(r.VAELatentShape), Data: r.VAELatentBytes}}
+	if s.half {
+		tensors["latents"] = safetensors.Tensor{DType: "BF16", Shape: ints(r.VAELatentShape), Data: schemas.NarrowBF16(r.VAELatentBytes)}
+	}
 	if s.text != nil {
 		tensors["text_embedding"] = safetensors.Tensor{DType: "F32", Shape: ints(s.len), Data: s.text}
 	}

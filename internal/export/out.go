@@ -2,6 +2,7 @@ package export
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -12,15 +13,19 @@ import (
 	"path/filepath"
 	"strings"
 
+	"latentbeam/internal/report"
+	"latentbeam/internal/store"
+	"latentbeam/internal/table/typed"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
 )
 
 // out is the directory that is written.
 type out struct {
-	dir  string
-	vae  *Statistics
-	done Done
+	dir   string // that is written
+	final string // that it becomes
+	vae   *Statistics
+	done  Done
 }
 
 // file writes one file of the directory.
@@ -67,17 +72,35 @@ func ReadStatistics(path string) (*Statistics, error) {
 	return &s, nil
 }
 
+// statisticsOf reads the statistics of the autoencoder in the metadata of a table; nil where it has none.
+func statisticsOf(path string, file store.Reader) (*Statistics, error) {
+	metadata, err := typed.Metadata(file, file.Size())
+	if err != nil || metadata["latentbeam.latent_space"] != report.ModelSpace {
+		return nil, err
+	}
+	var s Statistics
+	for key, to := range map[string]*[]float64{report.LatentsMean: &s.Mean, report.LatentsStd: &s.Std} {
+		if err := json.Unmarshal([]byte(metadata["latentbeam."+key]), to); err != nil {
+			return nil, fmt.Errorf("%s: metadata latentbeam.%s: %w", path, key, err)
+		}
+	}
+	if len(s.Mean) != len(s.Std) {
+		return nil, fmt.Errorf("%s: metadata has %d means and %d standard deviations of latents", path, len(s.Mean), len(s.Std))
+	}
+	return &s, nil
+}
+
 // raw returns the latent of the autoencoder itself, float32 (C, T, H, W).
 func (o *out) raw(s *sample) ([]byte, error) {
 	channels, scale := int(s.row.VAELatentShape[0]), s.row.LatentScale
 	var back func(v float64, ch int) float64
-	switch v := o.vae; {
+	switch v := cmp.Or(o.vae, s.vae); {
 	case v != nil && len(v.Mean) != channels:
 		return nil, fault.Usage(fmt.Errorf("export %s: the latent has %d channels and the autoencoder's configuration %d",
 			s.src, channels, len(v.Mean)))
 	case v != nil:
 		back = func(x float64, ch int) float64 { return float64(x*v.Std[ch]) + v.Mean[ch] }
-	case scale != 0 && scale != 1:
+	case scale != 0 && scale != 1: // tables of earlier releases
 		back = func(x float64, _ int) float64 { return x / scale }
 	default:
 		return nil, fault.Usage(fmt.Errorf("export %s: the table has the latents of denoisers, and the trainer wants those of the "+
@@ -125,12 +148,12 @@ func (s *sample) stem() string {
 	return name
 }
 
-// claim refuses a second row of one name.
-func claim(seen map[string]string, s *sample) (string, error) {
-	stem := s.stem()
-	if was, twice := seen[strings.ToLower(stem)]; twice {
-		return "", fault.Usage(fmt.Errorf("export %s: the row %s has files of the same name; give them other ids", s.src, was))
+// claim refuses a second row with files of one name.
+func claim(seen map[string]string, name string, s *sample) error {
+	name = strings.ToLower(name) // many file systems know no case
+	if was, twice := seen[name]; twice {
+		return fault.Usage(fmt.Errorf("export %s: the row %s has files of the same name; give them other ids", s.src, was))
 	}
-	seen[strings.ToLower(stem)] = s.row.ID
-	return stem, nil
+	seen[name] = s.row.ID
+	return nil
 }

@@ -42,7 +42,7 @@ const head = `# Reliability: promises and figures
 
 Made by ` + "`make nightly`" + ` (` + "`internal/proofs`" + `). Each promise has tests that name it and print a figure. A row shows the figure of the test
 on that date, at that commit; a row without a figure was not run yet. Counts are set by environment variables
-(` + "`internal/proofs/table.go`" + `). ` + "`make release-proofs`" + ` takes the larger ones. [SECURITY.md](../SECURITY.md) says whom the program trusts.
+(` + "`internal/proofs/table.go`" + `). ` + "`make nightly PROOFS=-release`" + ` takes the larger ones. [SECURITY.md](../SECURITY.md) says whom the program trusts.
 
 `
 

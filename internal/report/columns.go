@@ -23,19 +23,28 @@ type columns struct {
 	list  []write.Column
 	index map[string]int // of "carried NAME" or "reading NAME" in list
 	taken map[string]bool
+	table reflect.Type // of a row of the table; nil: DatasetRow
 }
 
 // see takes the types of a row's carried columns and readings.
 func (c *columns) see(o *outcome) error {
+	if err := c.carry(o); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.result.Readings)) {
+		c.add("reading ", name, readingPrefix+name, write.Text)
+	}
+	return nil
+}
+
+// carry takes the types of a row's carried columns.
+func (c *columns) carry(o *outcome) error {
 	carried, err := schemas.Carried(o.Row.Extra)
 	if err != nil {
 		return err
 	}
 	for _, one := range carried {
 		c.add("carried ", one.Name, one.Name, typeOf(one.Value))
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.result.Readings)) {
-		c.add("reading ", name, readingPrefix+name, write.Text)
 	}
 	return nil
 }
@@ -50,7 +59,7 @@ func (c *columns) add(kind, name, column string, t write.ColumnType) {
 		return
 	}
 	if c.index == nil {
-		c.index, c.taken = map[string]int{}, taken()
+		c.index, c.taken = map[string]int{}, taken(c.table)
 	}
 	c.index[kind+name] = len(c.list)
 	c.list = append(c.list, write.Column{Name: c.free(write.ColumnName(column)), Type: t})
@@ -72,10 +81,13 @@ func (c *columns) free(name string) string {
 	return wanted
 }
 
-// taken are the names that a table of videos has itself.
-func taken() map[string]bool {
+// taken are the names that a table has itself.
+func taken(row reflect.Type) map[string]bool {
+	if row == nil {
+		row = reflect.TypeFor[schemas.DatasetRow]()
+	}
 	names := map[string]bool{}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[schemas.DatasetRow]()) {
+	for _, f := range reflect.VisibleFields(row) {
 		name, _, _ := strings.Cut(f.Tag.Get("parquet"), ",")
 		names[name] = true
 	}

@@ -147,6 +147,7 @@ func complete(rec *ledger.Record, cursor *ledger.Cursor, table string,
 			continue
 		}
 		data, err := read(homes[name].column)
+		data = widened(data, name, result)
 		if err != nil || !matches(data, name, result) {
 			return false
 		}

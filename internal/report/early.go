@@ -99,6 +99,7 @@ func (t *tensorTable[T]) gain(ctx context.Context) error {
 	if t.rows%t.perFile == 0 {
 		t.close()
 	}
+	t.digests = t.wanted(ctx)
 	full := t.rows / t.perFile
 	_, err = inFiles(first(t.job.done(ctx), full*t.perFile), t.perFile, func(i int, rows iter.Seq2[outcome, error]) error {
 		name := t.job.tableName(t.name, i)

@@ -199,6 +199,7 @@ func matching(t *typed.Tensors, name string, row int64, r schemas.Result, demand
 			continue
 		}
 		data, err := t.Read(homes[tensor].column, row)
+		data = widened(data, tensor, r)
 		if away(err) {
 			return false, err
 		}
@@ -284,6 +285,7 @@ func (j *Job) blob(ctx context.Context, o outcome, name string) ([]byte, error) 
 	}
 	file := h.files[p.file]
 	data, err := file.Read(homes[name].column, int64(p.row))
+	data = widened(data, name, o.result)
 	if errors.Is(err, store.ErrChanged) {
 		return rescued(o, name, err)
 	}
@@ -331,6 +333,14 @@ func has(r ledger.Record, name string) bool {
 // digestOf is the digest of a tensor, "" where the result has none.
 func digestOf(name string, r schemas.Result) string {
 	return map[string]string{schemas.BlobText: r.TextSHA256, schemas.BlobLatents: r.LatentsSHA256}[name]
+}
+
+// widened is a tensor of a table as the ledger has it: float32. A table of latents may have bfloat16, half the bytes.
+func widened(data []byte, name string, r schemas.Result) []byte {
+	if n := 2 * product(r.LatentsShape); name == schemas.BlobLatents && n > 0 && len(data) == n {
+		return schemas.WidenBF16(data)
+	}
+	return data
 }
 
 // matches compares a tensor with its digest, where the result has one.

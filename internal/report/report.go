@@ -39,6 +39,10 @@ type Job struct {
 	// is used, and they are written anew. See CheckTensors.
 	Damaged map[string]bool
 	Clips   bool // the job cuts clips of its media, and tables say which
+	// HalfLatents says that latents are values of bfloat16 and stand so in their table.
+	HalfLatents bool
+	// Tensors is metadata of the files of tensor tables.
+	Tensors map[string]string
 	Facts
 
 	held  map[string]*held // the tables as they were before this run, by name
@@ -54,6 +58,14 @@ type Facts struct {
 
 // variesKey is the metadata of a table's file that names the stages of Facts.Varies.
 const variesKey = "latentbeam.varies"
+
+// The keys of tensor tables' metadata that exports read, behind "latentbeam.". Latents in ModelSpace are
+// (raw - latents_mean) / latents_std, by channel.
+const (
+	ModelSpace  = "model"
+	LatentsMean = "latents_mean"
+	LatentsStd  = "latents_std"
+)
 
 // options are those of a table's file.
 func (j *Job) options() write.Options {

@@ -8,12 +8,14 @@ import (
 	"hash"
 	"io"
 	"iter"
+	"maps"
 	"reflect"
 	"slices"
 
 	"latentbeam/internal/table/typed"
 	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
+	"latentbeam/stages"
 )
 
 // Files of tensor tables hold about tensorFileBytes, so that one changed row rewrites one such file and
@@ -45,6 +47,7 @@ type tensorTable[T schemas.Row] struct {
 	rows    int
 	hash    hash.Hash // of the file at hand
 	digests []string  // of the files before it
+	columns columns   // what the rows carry
 }
 
 // add hashes a row of the file at hand, tensors aside: those follow from the key.
@@ -53,6 +56,7 @@ func (t *tensorTable[T]) add(o *outcome, row []byte) error {
 		if err := o.parse(); err != nil {
 			return err
 		}
+		t.columns.table = reflect.TypeFor[T]()
 		t.perFile = t.job.perFile(min(tensorFileRows, tensorFileBytes/max(1, t.size(o.result))))
 	}
 	if t.rows%t.perFile == 0 {
@@ -63,7 +67,7 @@ func (t *tensorTable[T]) add(o *outcome, row []byte) error {
 	t.hash.Write(row)
 	t.hash.Write(o.record.Row)
 	t.rows++
-	return nil
+	return t.columns.carry(o)
 }
 
 // close ends the file at hand.
@@ -77,6 +81,7 @@ func (t *tensorTable[T]) close() {
 // write writes the files whose rows are not those that are already there.
 func (t *tensorTable[T]) write(ctx context.Context) error {
 	t.close()
+	t.digests = t.wanted(ctx)
 	files, err := inFiles(t.job.done(ctx), max(1, t.perFile), func(i int, rows iter.Seq2[outcome, error]) error {
 		name := t.job.tableName(t.name, i)
 		if i < len(t.digests) && t.job.hasDigest(ctx, name, t.digests[i]) {
@@ -94,23 +99,49 @@ func (t *tensorTable[T]) write(ctx context.Context) error {
 	return nil
 }
 
+// wanted are the digests that the files are to have: the columns that the input adds join those of the rows. Tables of
+// earlier releases have no such columns and stay as they are, as long as none of their rows change.
+func (t *tensorTable[T]) wanted(ctx context.Context) []string {
+	if len(t.columns.list) == 0 {
+		return t.digests
+	}
+	earlier := true
+	var all []string
+	for i, d := range t.digests {
+		earlier = earlier && t.job.hasDigest(ctx, t.job.tableName(t.name, i), d)
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s %v", d, t.columns.list))
+		all = append(all, hex.EncodeToString(sum[:]))
+	}
+	if earlier {
+		return t.digests
+	}
+	return all
+}
+
 // writeFile writes file number i, and rescues what only the file before it has.
 func (t *tensorTable[T]) writeFile(ctx context.Context, i int, rows iter.Seq2[outcome, error]) error {
 	name := t.job.tableName(t.name, i)
 	o := t.job.options()
+	more := maps.Clone(t.job.Tensors)
 	if i < len(t.digests) {
-		if o.Metadata == nil {
-			o.Metadata = map[string]string{}
-		}
-		o.Metadata[digestKey] = t.digests[i]
+		more = with(more, digestKey, t.digests[i])
+	}
+	for key, value := range more {
+		o.Metadata = with(o.Metadata, key, value)
 	}
 	return t.job.Replace(ctx, name, func(w io.Writer) error {
 		var written []uint64
-		full := convert(rows, func(o outcome) (T, error) {
+		row := func(o outcome) (T, error) {
 			written = append(written, fingerprint(o.Key))
 			return t.row(o)
-		})
-		if _, err := write.Write(w, full, o); err != nil {
+		}
+		var err error
+		if len(t.columns.list) == 0 {
+			_, err = write.Write(w, convert(rows, row), o)
+		} else {
+			err = writeWide(w, rows, row, &t.columns, o)
+		}
+		if err != nil {
 			return err
 		}
 		slices.Sort(written)
@@ -119,6 +150,15 @@ func (t *tensorTable[T]) writeFile(ctx context.Context, i int, rows iter.Seq2[ou
 			return found
 		})
 	})
+}
+
+// with returns the map with one value more.
+func with(m map[string]string, key, value string) map[string]string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[key] = value
+	return m
 }
 
 // hasDigest reports whether the file exists, as long as it was written, and holds the rows of that digest.
@@ -190,7 +230,7 @@ func (j *Job) latentRow(ctx context.Context, o outcome) (schemas.LatentRow, erro
 		Seed: *p.Seed, SampleIndex: int64(p.SampleIndex),
 		NumInferenceSteps: int64(p.NumInferenceSteps), GuidanceScale: p.Guidance(),
 		MaxSequenceLength: int64(p.MaxSequenceLength),
-		VAELatentDType:    "float32", VAELatentShape: int64s(o.result.LatentsShape),
+		VAELatentDType:    stages.Float32, VAELatentShape: int64s(o.result.LatentsShape),
 		VAELatentSHA256: o.result.LatentsSHA256, LatentScale: o.result.LatentScale, Extra: p.Extra,
 		Loop:  int64(max(1, p.Loop)),
 		Model: j.Model, WeightsDigest: j.Weights, Class: j.Class, LatentbeamVersion: j.Version,
@@ -222,6 +262,9 @@ func (j *Job) latentRow(ctx context.Context, o outcome) (schemas.LatentRow, erro
 		}
 	}
 	r.VAELatentBytes, err = j.blob(ctx, o, schemas.BlobLatents)
+	if j.HalfLatents {
+		r.VAELatentDType, r.VAELatentBytes = stages.BFloat16, schemas.NarrowBF16(r.VAELatentBytes)
+	}
 	return r, err
 }
 

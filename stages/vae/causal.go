@@ -24,6 +24,8 @@ func (c *CausalConfig) latents(frames, height, width int) ([]int, error) {
 func (c *CausalConfig) downscale() int { return c.Downscale() }
 func (c *CausalConfig) scale() float64 { return 1 }
 
+func (c *CausalConfig) statistics() (mean, std []float64) { return nil, nil }
+
 // grouped is the autoencoder of Open-Sora 1.3, which takes groups of 17 frames.
 type grouped struct {
 	*CausalConfig

@@ -33,6 +33,9 @@ type architecture interface {
 	downscale() int
 	// scale is the factor between the autoencoder's own latents and what the denoiser sees.
 	scale() float64
+	// statistics returns the mean and standard deviation of each channel of the autoencoder's own latents, which make those
+	// of the denoiser of them; nil where config.json does not tell.
+	statistics() (mean, std []float64)
 }
 
 // network is a loaded autoencoder. Only the memory of one group of frames is in use at any moment.
@@ -110,6 +113,12 @@ func (c Config) Downscale() int { return c.arch.downscale() }
 
 // Scale is the factor between the autoencoder's own latents and those of a denoiser and of the tables.
 func (c Config) Scale() float64 { return c.arch.scale() }
+
+// latentSpace describes the latents of an autoencoder with weights of this digest.
+func (c Config) latentSpace(digest string) stages.LatentSpace {
+	mean, std := c.arch.statistics()
+	return stages.LatentSpace{Mean: mean, Std: std, Digest: digest}
+}
 
 // MaxSide bounds the height and width of images, in pixels.
 const MaxSide = 1 << 14

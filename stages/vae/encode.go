@@ -19,9 +19,11 @@ import (
 type encodeOptions struct {
 	// MicroBatchSize is how many frames are encoded at a time; it bounds memory and changes no value.
 	MicroBatchSize int `yaml:"micro_batch_size" json:"-"`
-	// Posterior is sample, as the reference prepares its training data, or mean.
+	// Posterior is mean, as trainers cache latents, or sample, which depends on the seed.
 	Posterior string `yaml:"posterior" json:"posterior"`
 	DType     string `yaml:"dtype" json:"dtype,omitempty"` // of weights and activations: fp32, bf16 or fp16
+	// Store is the type of the latents and of their table: float32 or bfloat16.
+	Store string `yaml:"store" json:"store,omitempty"`
 }
 
 // Encode returns the stage `encode_vae`: the frames of a video or an image become latents. They are resampled
@@ -31,7 +33,7 @@ func Encode() stages.Spec {
 	return stages.Spec{
 		Name: "encode_vae",
 		Doc: "autoencoder: videos (y4m, folders of images, others through ffmpeg) and images to latents; " +
-			"posterior: sample or mean, dtype: fp32, bf16 or fp16",
+			"posterior: mean or sample, store: float32 or bfloat16, dtype: fp32, bf16 or fp16",
 		In:      stages.KindMedia,
 		Out:     stages.KindLatents,
 		Version: 2,
@@ -42,18 +44,22 @@ func Encode() stages.Spec {
 }
 
 func openEncoder(m *stages.Model, o stages.Options) (stages.Stage, error) {
-	s, err := openEncodeStage("encode_vae", m, o)
+	s, err := openEncodeStage("encode_vae", "mean", m, o)
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// openEncodeStage opens what encode_vae and encode_reference have in common; name is that of the stage.
-func openEncodeStage(name string, m *stages.Model, o stages.Options) (*encodeStage, error) {
-	opts := encodeOptions{MicroBatchSize: defaultMicroBatch, Posterior: "sample"}
+// openEncodeStage opens what encode_vae and encode_reference have in common. name is the name of the stage, posterior
+// its default.
+func openEncodeStage(name, posterior string, m *stages.Model, o stages.Options) (*encodeStage, error) {
+	opts := encodeOptions{MicroBatchSize: defaultMicroBatch, Posterior: posterior}
 	if err := o.Into(&opts); err != nil {
 		return nil, err
+	}
+	if opts.Store != "" && opts.Store != stages.Float32 && opts.Store != stages.BFloat16 {
+		return nil, stages.Errorf("store", "%s: store is %q: give float32 or bfloat16", name, opts.Store)
 	}
 	if opts.Posterior != "sample" && opts.Posterior != "mean" {
 		return nil, stages.Errorf("posterior", "%s: posterior is %q: give sample or mean", name, opts.Posterior)
@@ -62,20 +68,34 @@ func openEncodeStage(name string, m *stages.Model, o stages.Options) (*encodeSta
 	if err != nil {
 		return nil, err
 	}
-	return &encodeStage{c, opts.MicroBatchSize, opts.Posterior == "sample"}, nil
+	return &encodeStage{c, opts.MicroBatchSize, opts.Posterior == "sample", opts.Store == stages.BFloat16}, nil
 }
 
 type encodeStage struct {
 	*nn.Component[Config, Model]
 	micro  int // frames encoded at a time
 	sample bool
+	half   bool // latents are rounded to bfloat16
 }
 
 // Capabilities says what the encoder can do beyond Run.
 func (s *encodeStage) Capabilities() stages.Capabilities {
-	return stages.Capabilities{Params: s.Params(), Loading: s.Loading(), LatentShape: func(row *schemas.PromptRow) ([]int, error) {
+	return stages.Capabilities{Params: s.Params(), Loading: s.Loading(), LatentSpace: s.latentSpace, LatentShape: func(row *schemas.PromptRow) ([]int, error) {
 		return s.Config.LatentShape(row.NumFrames, row.Height, row.Width)
 	}}
+}
+
+// latentSpace describes the latents for readers of tables.
+func (s *encodeStage) latentSpace() stages.LatentSpace {
+	space := s.Config.latentSpace(s.Digest())
+	space.Posterior, space.DType = "mean", stages.Float32
+	if s.sample {
+		space.Posterior = "sample"
+	}
+	if s.half {
+		space.DType = stages.BFloat16
+	}
+	return space
 }
 
 // Params are those that Spec cannot know of: samples depend on the seed.
@@ -199,6 +219,9 @@ func (s *encodeStage) encode(
 	scale := s.Config.Scale()
 	for i, v := range z.Data {
 		z.Data[i] = nn.Round(s.Config.DType, float32(float64(v)*scale))
+		if s.half {
+			z.Data[i] = nn.Round(kernels.BF16, z.Data[i])
+		}
 	}
 	e.Latents, e.LatentScale = z, scale
 	return nil

@@ -41,6 +41,8 @@ func (c *KLConfig) latents(frames, height, width int) ([]int, error) {
 
 func (c *KLConfig) scale() float64 { return openSoraScale }
 
+func (c *KLConfig) statistics() (mean, std []float64) { return scaled(c.LatentChannels, c.scale()) }
+
 // decode takes latents as the network has them, divided by the scaling factor.
 func (m *kl) decode(be kernels.Backend, z *stages.Array, frames, micro int, emit func([]float32)) error {
 	return m.decodeFrames(be, framesLast(z), micro, emit)

@@ -75,6 +75,9 @@ const maxGroup = 1 << 12
 func (c *PipelineConfig) downscale() int { return c.VAE2D.Downscale() }
 func (c *PipelineConfig) scale() float64 { return 1 }
 
+// statistics are not those of config.json where the file of the weights has others.
+func (c *PipelineConfig) statistics() (mean, std []float64) { return nil, nil }
+
 // latents: every whole group of 17 frames makes 5 latent frames, the rest n/4 rounded up.
 func (c *PipelineConfig) latents(frames, height, width int) ([]int, error) {
 	d := c.VAE2D.Downscale()

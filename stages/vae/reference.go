@@ -34,9 +34,12 @@ func Reference() stages.Spec {
 }
 
 func openReference(m *stages.Model, o stages.Options) (stages.Stage, error) {
-	s, err := openEncodeStage("encode_reference", m, o)
+	s, err := openEncodeStage("encode_reference", "sample", m, o)
 	if err != nil {
 		return nil, err
+	}
+	if s.half {
+		return nil, stages.Errorf("store", "encode_reference: store is bfloat16: its latents stand in no table; leave store out")
 	}
 	return &referenceStage{*s}, nil
 }
@@ -46,7 +49,7 @@ type referenceStage struct{ encodeStage }
 // Capabilities says what the encoder can do beyond Run. Its latents are not those of the row.
 func (s *referenceStage) Capabilities() stages.Capabilities {
 	c := s.encodeStage.Capabilities()
-	c.LatentShape = nil
+	c.LatentShape, c.LatentSpace = nil, nil
 	return c
 }
 

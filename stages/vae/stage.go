@@ -81,7 +81,8 @@ type decodeStage struct {
 
 // Capabilities says what the decoder can do beyond Run.
 func (s *decodeStage) Capabilities() stages.Capabilities {
-	return stages.Capabilities{LatentShape: s.LatentShape, Cost: s.Cost, Loading: s.Loading(),
+	space := func() stages.LatentSpace { return s.Config.latentSpace(s.Digest()) }
+	return stages.Capabilities{LatentShape: s.LatentShape, LatentSpace: space, Cost: s.Cost, Loading: s.Loading(),
 		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
 }
 

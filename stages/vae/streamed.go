@@ -52,6 +52,8 @@ func (c *WanConfig) downscale() int { return c.Downscale() }
 // scale is 1: denoisers and tables have latents that are normalised channel by channel.
 func (c *WanConfig) scale() float64 { return 1 }
 
+func (c *WanConfig) statistics() (mean, std []float64) { return c.LatentsMean, c.LatentsStd }
+
 func (c *WanConfig) load(w *nn.Weights, dt kernels.DType) network {
 	return &streamed{c, dt, c.LatentsMean, c.LatentsStd, 3, wan.Load(&c.Config, w, dt)}
 }
@@ -72,12 +74,16 @@ func (c *WFConfig) downscale() int { return wf.Downscale }
 // scale is 1: shift and scale are those of the channels.
 func (c *WFConfig) scale() float64 { return 1 }
 
-func (c *WFConfig) load(w *nn.Weights, dt kernels.DType) network {
-	var std []float64
+func (c *WFConfig) statistics() (mean, std []float64) {
 	for _, v := range c.Scale {
 		std = append(std, 1/v)
 	}
-	return &streamed{c, dt, c.Shift, std, 3, wf.Load(&c.Config, w, dt)}
+	return c.Shift, std
+}
+
+func (c *WFConfig) load(w *nn.Weights, dt kernels.DType) network {
+	mean, std := c.statistics()
+	return &streamed{c, dt, mean, std, 3, wf.Load(&c.Config, w, dt)}
 }
 
 // CausalVAEConfig is the configuration of a CausalVAEModel, that of Open-Sora-Plan 1.2.
@@ -94,7 +100,17 @@ func (c *CausalVAEConfig) latents(frames, height, width int) ([]int, error) {
 func (c *CausalVAEConfig) downscale() int { return c.Downscale() }
 
 // scale is what the reference multiplies latents with; its config.json does not say it.
-func (c *CausalVAEConfig) scale() float64 { return 0.18215 }
+func (c *CausalVAEConfig) scale() float64 { return causalScale }
+
+func (c *CausalVAEConfig) statistics() (mean, std []float64) { return scaled(c.EmbedDim, causalScale) }
+
+// causalScale times a latent of Open-Sora-Plan 1.2 is what its denoiser sees.
+const causalScale = 0.18215
+
+// scaled are the statistics of so many channels with one factor between raw latents and those of the denoiser.
+func scaled(channels int, factor float64) (mean, std []float64) {
+	return make([]float64, channels), slices.Repeat([]float64{1 / factor}, channels)
+}
 
 func (c *CausalVAEConfig) load(w *nn.Weights, dt kernels.DType) network {
 	one := slices.Repeat([]float64{1}, c.EmbedDim)

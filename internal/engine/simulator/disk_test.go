@@ -23,9 +23,10 @@ type world struct {
 	mu         sync.Mutex
 	objects    map[string]object
 	version    int
-	calls      map[string]int // by what is called
-	trouble    float64        // the part of calls that fail
-	down       [2]time.Time   // from when to when every call fails
+	calls      map[string]int  // by what is called
+	trouble    float64         // the part of calls that fail
+	down       [2]time.Time    // from when to when every call fails
+	stops      map[string]stop // of processes
 	log        func(format string, args ...any)
 }
 
@@ -92,8 +93,42 @@ func kindOf(key string) string {
 	return key
 }
 
+// stop is a process that makes no call until a time, as after SIGSTOP. It begins with a heartbeat of its lock, which is done
+// and not acknowledged.
+type stop struct {
+	lasts time.Duration
+	until time.Time // zero: it has not begun
+}
+
+// wake waits until a process that was stopped goes on.
+func (d *disk) wake(ctx context.Context) error {
+	d.mu.Lock()
+	rest := time.Until(d.stops[d.name].until)
+	d.mu.Unlock()
+	if rest <= 0 {
+		return nil
+	}
+	return clock{d}.Sleep(ctx, rest)
+}
+
+// stopsAt reports whether the process stops in this call.
+func (d *disk) stopsAt(op, key string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.stops[d.name]
+	if s.lasts == 0 || !s.until.IsZero() || op != "write" || !strings.HasSuffix(key, "lock") {
+		return false
+	}
+	s.until = time.Now().Add(s.lasts)
+	d.stops[d.name] = s
+	return true
+}
+
 // call makes one request: it takes a while, and may fail before it has an effect or after.
 func (d *disk) call(ctx context.Context, op, key string, effect func() error) error {
+	if err := d.wake(ctx); err != nil {
+		return err
+	}
 	what := d.name + " " + op + " " + kindOf(key)
 	took := time.Duration(1e6 + 4e7*d.dice("time", what))
 	fate := d.dice("fate", what)
@@ -116,7 +151,7 @@ func (d *disk) call(ctx context.Context, op, key string, effect func() error) er
 	switch now := time.Now(); {
 	case d.trouble > 0 && now.After(d.down[0]) && now.Before(d.down[1]), fate < d.trouble/2:
 		return &bucket.Failure{Status: 503, Code: "SlowDown"}
-	case fate < d.trouble:
+	case fate < d.trouble || d.stopsAt(op, key):
 		err := d.locked(effect)
 		d.log("%v %s: done, and not acknowledged (%v)", time.Now().Format(time.TimeOnly), what, err)
 		return errors.New("connection reset by peer")

@@ -55,7 +55,8 @@ func (j *job) noteResumed(_ schemas.Key, n int) {
 
 // newJob rolls the dice for a seed.
 func newJob(seed uint64, log func(string, ...any)) *job {
-	j := &job{world: &world{seed: seed, objects: map[string]object{}, calls: map[string]int{}, log: log},
+	j := &job{world: &world{seed: seed, objects: map[string]object{}, calls: map[string]int{},
+		stops: map[string]stop{}, log: log},
 		keys: map[schemas.Key]schemas.PromptRow{}, safe: map[schemas.Key]bool{}}
 	n := func(what string, from, to int) int { return from + int(j.roll(what)*float64(to-from+1)) }
 	j.workers, j.devices, j.batch = n("workers", 1, 3), n("devices", 1, 3), n("batch", 1, 3)
@@ -325,14 +326,23 @@ func (r *runner) lock(p *process) (func(), error) {
 	}
 }
 
-// rival tries to take the lock that p has.
+// rival tries to take the lock that p has, often while p is stopped.
 func (r *runner) rival(p *process) {
 	other, err := r.start(p.name+".rival", 1)
 	if err != nil {
 		return
 	}
+	stops := r.roll("stopped", p.name)
+	if stops < 0.5 && !r.last {
+		r.world.mu.Lock()
+		r.stops[p.name] = stop{lasts: time.Duration((40 + 120*stops) * float64(time.Second))}
+		r.world.mu.Unlock()
+	}
 	p.running.Go(func() {
 		defer other.close()
+		if stops < 0.5 {
+			time.Sleep(20 * time.Second) // p has a heartbeat by then
+		}
 		release, err := other.store.Lock(p.ctx, "lock", "a rival")
 		if err == nil {
 			defer release() // of a process that is dead by then

@@ -1,7 +1,7 @@
 /* The part of NVIDIA's CUDA driver interface that gorgonia.org/cu v0.9.6 uses, written down here so that
  * `-tags cuda` builds on a machine without a CUDA toolkit. Declarations only, for 64-bit Linux: types and
  * values are those of the binary interface of CUDA 12, which drivers of CUDA 12 and 13 both answer to (the
- * exported names carry version suffixes and keep their meaning). `make cuda-headers` compares the layouts
+ * exported names carry version suffixes and keep their meaning). `make -C kernels/cuda headers` compares the layouts
  * with NVIDIA's own headers. Nothing is defined here: kernels/cuda/driver finds the functions at run time. */
 #ifndef LATENTBEAM_CUDA_H
 #define LATENTBEAM_CUDA_H

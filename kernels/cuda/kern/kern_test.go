@@ -44,7 +44,7 @@ func hash(set map[string][]byte) string {
 	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
-// TestFresh: the committed PTX was made of the sources as they are. `make ptx` makes it anew.
+// TestFresh: the committed PTX was made of the sources as they are. `make -C kernels/cuda/kern ptx` makes it anew.
 func TestFresh(t *testing.T) {
 	var want []string
 	for _, unit := range units(t) {
@@ -57,7 +57,7 @@ func TestFresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.TrimSpace(string(text)); got != strings.Join(want, "\n") {
-		t.Errorf("ptx/SOURCES is\n%s\nbut the sources are\n%s\nrun make ptx", got, strings.Join(want, "\n"))
+		t.Errorf("ptx/SOURCES is\n%s\nbut the sources are\n%s\nrun make -C kernels/cuda/kern ptx", got, strings.Join(want, "\n"))
 	}
 	set := map[string][]byte{}
 	names, err := filepath.Glob("args*.h")
@@ -70,7 +70,7 @@ func TestFresh(t *testing.T) {
 		}
 	}
 	if h := hash(set)[:16]; h != HeadersHash {
-		t.Errorf("HeadersHash is %s, the headers have %s: run make ptx", HeadersHash, h)
+		t.Errorf("HeadersHash is %s, the headers have %s: run make -C kernels/cuda/kern ptx", HeadersHash, h)
 	}
 }
 

@@ -41,7 +41,7 @@ func NewIdle(t *testing.T) *Idle {
 	t.Helper()
 	d := &Idle{Full: os.Getenv(HostEnv) == "full"}
 	if os.Getenv(HostEnv) == "" {
-		t.Skip("set " + HostEnv + ", or run make host")
+		t.Skip("set " + HostEnv + ", or run make -C kernels/cuda host")
 	}
 	fd, err := unix.MemfdCreate("calls", 0)
 	if err != nil {

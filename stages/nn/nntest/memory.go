@@ -14,7 +14,7 @@ import (
 )
 
 // MemoryEnv names a directory with room for a checkpoint of published size; without it tests of memory are
-// skipped (make memory).
+// skipped.
 const MemoryEnv = "LATENTBEAM_MEMORY"
 
 // RandomBF16 writes a component, a directory with a config.json and a file of these tensors as random bf16 below
@@ -24,7 +24,7 @@ func RandomBF16(t testing.TB, config string, shapes map[string][]int) (component
 	t.Helper()
 	dir := os.Getenv(MemoryEnv)
 	if dir == "" {
-		t.Skip("set " + MemoryEnv + " to a directory with room for the weights, or run make memory")
+		t.Skip("set " + MemoryEnv + " to a directory with room for the weights")
 	}
 	dir, err := os.MkdirTemp(dir, "weights-")
 	if err != nil {

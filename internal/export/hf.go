@@ -1,0 +1,122 @@
+package export
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"latentbeam/internal/table/write"
+)
+
+// huggingFaceRow is a row for the datasets package: tensors are lists of float32 with their shapes beside them, which
+// with_format("torch") returns as tensors.
+type huggingFaceRow struct {
+	ID                 string    `parquet:"id"`
+	Caption            string    `parquet:"caption"`
+	Latents            []float32 `parquet:"latents,list"`
+	LatentsShape       []int64   `parquet:"latents_shape,list"` // (C, T, H, W)
+	TextEmbedding      []float32 `parquet:"text_embedding,list"`
+	TextEmbeddingShape []int64   `parquet:"text_embedding_shape,list"` // (L, D), valid tokens; empty without a text
+	FileName           string    `parquet:"file_name"`
+	MediaType          string    `parquet:"media_type"`
+	Width              int64     `parquet:"width"`
+	Height             int64     `parquet:"height"`
+	NumFrames          int64     `parquet:"num_frames"` // of pixels
+	FPS                float64   `parquet:"fps"`
+	FrameStart         int64     `parquet:"frame_start"`
+	FrameCount         int64     `parquet:"frame_count"`
+	CropX              int64     `parquet:"crop_x"`
+	CropY              int64     `parquet:"crop_y"`
+	Flipped            int64     `parquet:"flipped"`
+	Key                string    `parquet:"key"`
+	Extra              string    `parquet:"extra"` // other columns of the input, in JSON
+}
+
+// Schema names the rows.
+func (huggingFaceRow) Schema() string { return "hf/v1" }
+
+// ByteSize is about how much the row takes in a file.
+func (r huggingFaceRow) ByteSize() int {
+	return 256 + 4*(len(r.Latents)+len(r.TextEmbedding)) + len(r.Caption) + len(r.FileName) + len(r.Extra)
+}
+
+// huggingFaceGroup bounds a row group, which a reader of one row decodes.
+const huggingFaceGroup = 16 << 20
+
+// huggingFace writes a dataset that load_dataset opens: parquet files in a folder for each shape, and a card that makes
+// each folder a configuration, beside a default one of all rows. Latents are as the table has them.
+type huggingFace struct {
+	*out
+	files shards[huggingFaceRow]
+	rows  map[string]int64 // by series
+	vae   *Statistics
+	scale float64
+	model string
+}
+
+func newHuggingFace(o *out) *huggingFace {
+	return &huggingFace{out: o, rows: map[string]int64{},
+		files: shards[huggingFaceRow]{out: o, options: write.Options{RowGroupBytes: huggingFaceGroup}}}
+}
+
+func (h *huggingFace) add(s *sample) error {
+	r, series := &s.row, s.bucket()+"/%05d.parquet"
+	h.rows[series]++
+	h.vae, h.scale, h.model = s.vae, r.LatentScale, r.Model
+	return h.files.add(series, huggingFaceRow{ID: r.ID, Caption: r.Caption, Latents: floats(r.VAELatentBytes),
+		LatentsShape: r.VAELatentShape, TextEmbedding: floats(s.text), TextEmbeddingShape: s.len, FileName: r.FileName,
+		MediaType: r.MediaType, Width: r.Width, Height: r.Height, NumFrames: r.VideoFrames, FPS: r.FPS,
+		FrameStart: s.cut.FrameStart, FrameCount: s.cut.FrameCount, CropX: s.cut.CropX, CropY: s.cut.CropY,
+		Flipped: s.cut.Flipped, Key: r.Key, Extra: r.Extra})
+}
+
+// close ends the files and writes the card.
+func (h *huggingFace) close() error {
+	if err := h.files.close(); err != nil {
+		return err
+	}
+	var card strings.Builder
+	card.WriteString("---\nconfigs:\n- config_name: default\n  default: true\n  data_files:\n  - split: train\n    path: \"*/*.parquet\"\n")
+	for _, series := range h.files.series() {
+		bucket, _, _ := strings.Cut(series, "/")
+		fmt.Fprintf(&card, "- config_name: %q\n  data_files:\n  - split: train\n    path: %q\n", bucket, bucket+"/*.parquet")
+	}
+	card.WriteString("---\n\n# Latents and text embeddings\n\nEach row has `latents`, float32 of shape `latents_shape` (C, T, H, W), and " +
+		"`text_embedding`, float32 of shape\n`text_embedding_shape` (tokens, width), without padding. The configurations are the " +
+		"sizes, WIDTHxHEIGHTxFRAMES.\n\n")
+	switch {
+	case h.vae != nil:
+		fmt.Fprintf(&card, "`latents` = (raw - mean) / std for each channel, where raw is what the autoencoder gives:\n\n- mean: %s\n- std: %s\n\n",
+			list(h.vae.Mean), list(h.vae.Std))
+	case h.scale != 0:
+		fmt.Fprintf(&card, "`latents` = raw * %g, where raw is what the autoencoder gives.\n\n", h.scale)
+	}
+	card.WriteString("| configuration | rows |\n|---|---|\n")
+	for _, series := range h.files.series() {
+		bucket, _, _ := strings.Cut(series, "/")
+		fmt.Fprintf(&card, "| %s | %d |\n", bucket, h.rows[series])
+	}
+	return h.file("README.md", func(w io.Writer) error {
+		_, err := io.WriteString(w, card.String())
+		return err
+	})
+}
+
+// list is a list of numbers in JSON.
+func list(numbers []float64) string {
+	text, _ := json.Marshal(slices.Clip(numbers)) // they were read from JSON
+	return string(text)
+}
+
+// floats are the float32 values of little-endian bytes.
+func floats(data []byte) []float32 {
+	out := make([]float32, len(data)/4)
+	for i := range out {
+		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return out
+}

@@ -1,0 +1,89 @@
+package export
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"latentbeam/internal/table/write"
+	"latentbeam/schemas"
+)
+
+// shardFileBytes bounds a parquet file of an export.
+const shardFileBytes = 256 << 20
+
+// shards are parquet files under names with a number, one series for each name. Each series has one open file.
+type shards[T schemas.Row] struct {
+	out     *out
+	options write.Options
+	open    map[string]*shard[T]
+}
+
+type shard[T schemas.Row] struct {
+	number, size int
+	file         *os.File
+	rows         *write.Writer[T]
+}
+
+// add adds a row to the open file of a series, such as "832x480x81/%05d.parquet".
+func (f *shards[T]) add(series string, row T) (err error) {
+	if f.open == nil {
+		f.open = map[string]*shard[T]{}
+	}
+	to := f.open[series]
+	if to == nil {
+		to = &shard[T]{}
+		f.open[series] = to
+	}
+	if to.rows == nil {
+		path := filepath.Join(f.out.dir, filepath.FromSlash(fmt.Sprintf(series, to.number)))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if to.file, err = os.Create(path); err != nil {
+			return err
+		}
+		to.rows = write.NewWriter[T](to.file, f.options)
+	}
+	if err := to.rows.Write(row); err != nil {
+		return err
+	}
+	if to.size += row.ByteSize(); to.size >= shardFileBytes {
+		return f.end(to)
+	}
+	return nil
+}
+
+// end ends a file; the next row begins another.
+func (f *shards[T]) end(to *shard[T]) error {
+	if to.rows == nil {
+		return nil
+	}
+	err := to.rows.Close()
+	if n, seekErr := to.file.Seek(0, io.SeekCurrent); seekErr == nil {
+		f.out.done.Files++
+		f.out.done.Bytes += n
+	}
+	err = errors.Join(err, to.file.Close())
+	to.number, to.size, to.rows, to.file = to.number+1, 0, nil, nil
+	return err
+}
+
+func (f *shards[T]) close() (err error) {
+	for _, to := range f.open {
+		err = errors.Join(err, f.end(to))
+	}
+	return err
+}
+
+// series are the names of all series, in order.
+func (f *shards[T]) series() (names []string) {
+	for name := range f.open {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
