@@ -225,6 +225,7 @@ func (j *Job) spreadOf(s spec, a *attendant) *engine.Spread {
 	dir := j.Opts.Start.dir()
 	return &engine.Spread{
 		Since: s.Since,
+		Parts: s.Parts,
 		Input: s.Input,
 		Resolve: func(row *schemas.PromptRow) {
 			row.Media = config.Absolute(dir, row.Media)

@@ -31,6 +31,8 @@ type spec struct {
 	// Since is the generation of the ledger with which the job began.
 	Since uint32       `json:"since"`
 	Rows  expectedRows `json:"rows"`
+	// Parts is the number of bundles behind the shuffle.
+	Parts int `json:"parts"`
 }
 
 // newJobID names a run.
@@ -158,7 +160,7 @@ func (j *Job) specOf(plan Plan) ([]byte, error) {
 	}
 	s := spec{Job: j.RunID(), Start: j.Opts.Start, Shard: j.Opts.Shard, Shards: j.Opts.Shards, Retry: j.Opts.Retry,
 		Version: j.Opts.Version, Class: j.engine.Rules.Class, Weights: map[string]string{}, Input: plan.census,
-		Since: since, Rows: expectedRows{plan.firsts(), int(min(plan.New, maxElements))}}
+		Since: since, Rows: expectedRows{plan.firsts(), int(min(plan.New, maxElements))}, Parts: j.subtasks(plan)}
 	s.Start.Dir = j.Opts.Start.dir()
 	s.Start.Limit = j.Opts.Limit
 	for _, step := range j.host.Steps {
@@ -182,7 +184,7 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 	if !j.elsewhere() { // workers are goroutines of this process, with its engine
 		a := newAttendant(j.engine, j.RunID(), false)
 		defer a.close()
-		j.engine.Spread = j.spreadOf(spec{Since: j.engine.Ledger.Generation(), Input: plan.census}, a)
+		j.engine.Spread = j.spreadOf(spec{Since: j.engine.Ledger.Generation(), Input: plan.census, Parts: j.subtasks(plan)}, a)
 		defer transforms.Register(text, j.engine)()
 	}
 	launch := j.launch(plan, text, names)

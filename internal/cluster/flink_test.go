@@ -38,14 +38,15 @@ func probing(t *testing.T, f *flink, n int, more ...string) job {
 	t.Helper()
 	j := job{f: f, dir: t.TempDir()}
 	j.log, j.yaml = filepath.Join(j.dir, "log"), filepath.Join(j.dir, "job.yaml")
-	rows := "prompt,seed\n"
+	rows := strings.Builder{}
+	rows.WriteString("prompt,seed\n")
 	for i := range n {
-		rows += fmt.Sprintf("a row,%d\n", i)
+		fmt.Fprintf(&rows, "a row,%d\n", i)
 	}
 	for _, line := range more {
-		rows += line + ",1\n"
+		rows.WriteString(line + ",1\n")
 	}
-	write(t, filepath.Join(j.dir, "rows.csv"), rows)
+	write(t, filepath.Join(j.dir, "rows.csv"), rows.String())
 	write(t, j.yaml, "version: 1\nmodel: none\ninput: {prompts: rows.csv}\nstages: [{probe: {}}]\n"+
 		"output: {path: out, write: [latents]}\non_error: {stop_after: 100%}\n")
 	if err := os.Mkdir(j.log, 0o755); err != nil {
@@ -497,10 +498,31 @@ func TestKilledSubmitter(t *testing.T) {
 	}
 }
 
+// TestShapesMeet: rows of five shapes, in any order, meet in full batches behind the shuffle. In the order of the table
+// they would fill 0.80 of them.
+func TestShapesMeet(t *testing.T) {
+	f := full(t)
+	const rows, size = 480, 8
+	j := probing(t, f, 0)
+	table := "prompt,seed,width\n"
+	for i := range rows {
+		table += fmt.Sprintf("a row,%d,%d\n", i, 16*(1+i*i%11%5))
+	}
+	write(t, filepath.Join(j.dir, "rows.csv"), table)
+	r := j.start(t, "flink", j.on(4, append(j.logging(0), fmt.Sprintf("resources.batch_size=%d", size))...)...)
+	r.ends(0)
+	batches := len(j.notes(t))
+	fill := float64(rows) / float64(size*batches)
+	t.Logf("%d batches of %d rows at most, full to %.2f", batches, size, fill)
+	if fill < 0.85 {
+		t.Errorf("%d batches for %d rows: full to %.2f", batches, rows, fill)
+	}
+}
+
 // TestBalance: of two hosts, one of them three times slower, each takes what it can; halves would take twice the time.
 func TestBalance(t *testing.T) {
 	f := full(t)
-	const rows, ms = 320, 40
+	const rows, ms = 320, 100
 	j := probing(t, f, rows)
 	r := j.start(t, "flink", j.on(8, j.logging(ms)...)...)
 	r.ends(0)

@@ -16,6 +16,8 @@ import (
 type Spread struct {
 	// Since is the generation of the ledger with which the job began: such records and later ones are of this job.
 	Since uint32
+	// Parts is how many bundles there are behind the shuffle; 0: nobody knows.
+	Parts int
 	// Input is what the process that submitted the job found in the input.
 	Input Census
 	// Resolve makes the paths in a row independent of the current directory.
@@ -84,6 +86,7 @@ func (e *Engine) ReadKeyed(ctx context.Context, emit func(*stages.Element)) erro
 	}
 	seen := map[[16]byte]struct{}{} // of this bundle: one that is tried again begins anew
 	var census Census
+	deal := e.dealer(emit)
 	for el, err := range e.Source.Rows(ctx, false) {
 		if err == nil {
 			err = ctx.Err()
@@ -124,8 +127,9 @@ func (e *Engine) ReadKeyed(ctx context.Context, emit func(*stages.Element)) erro
 		}
 		el.Text, el.Latents = nil, nil
 		e.Spread.Resolve(&el.Row)
-		emit(el)
+		deal.put(el)
 	}
+	deal.deal()
 	return census.differs(e.Spread.Input)
 }
 

@@ -13,7 +13,7 @@ import (
 
 func compressed(t *testing.T, c *schemas.Clip, qp int) *schemas.Clip {
 	t.Helper()
-	e, err := media.New("h264", media.Options{QP: qp})
+	e, err := media.New("h264", "embedded", media.Options{QP: qp})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func described(t *testing.T, frames int) (before []byte, after *schemas.Encoded)
 	for i := range frames {
 		c.Frames = append(c.Frames, bytes.Repeat([]byte{byte(40 * i)}, 64*48*3))
 	}
-	enc, err := New("h264", Options{})
+	enc, err := New("h264", "embedded", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

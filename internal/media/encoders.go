@@ -3,6 +3,7 @@ package media
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"latentbeam/schemas"
@@ -10,8 +11,6 @@ import (
 
 // Encoder makes a file of a clip. It is safe for concurrent use.
 type Encoder interface {
-	// Name is what New takes.
-	Name() string
 	// Version is that of a program outside of this one which makes the bytes; "" where there is none.
 	Version() string
 	// Encode fails on clips that do not validate or that the format cannot hold, and when ctx ends.
@@ -26,16 +25,25 @@ type Options struct {
 	FFmpeg string // ffmpeg: name or path of the program; empty is "ffmpeg" on PATH
 }
 
-// OptionError is what is wrong with one option: qp, gop or crf.
+// OptionError is what is wrong with one option.
 type OptionError struct {
 	Option string
-	Value  int
+	Value  int // of a number: qp, gop or crf
 	Least  int
 	Most   int
+	Name   string   // of codec or encoder
+	Known  []string // what may be in its place
 }
 
 // Error names the option, its value and what is possible.
 func (e *OptionError) Error() string {
+	if e.Known != nil {
+		are := "there is"
+		if len(e.Known) > 1 {
+			are = "there are"
+		}
+		return fmt.Sprintf("%s %q is unknown; %s %s", e.Option, e.Name, are, strings.Join(e.Known, " and "))
+	}
 	return fmt.Sprintf("%s is %d: give %d to %d, or 0 for the default", e.Option, e.Value, e.Least, e.Most)
 }
 
@@ -45,55 +53,66 @@ func within(option string, value, least, most, byDefault int) (int, error) {
 		return byDefault, nil
 	}
 	if value < least || value > most {
-		return 0, &OptionError{option, value, least, most}
+		return 0, &OptionError{Option: option, Value: value, Least: least, Most: most}
 	}
 	return value, nil
 }
 
-// format is one line of the list of encoders.
-type format struct {
-	name string
-	open func(Options) (Encoder, error)
+// Format is one line of the list of video formats.
+type Format struct {
+	Codec   string // "h264"
+	Encoder string // who makes it: "embedded", or a program
+	open    func(Options) (Encoder, error)
 }
 
-// formats is the list of encoders, the default first.
-var formats = []format{
-	{"h264", newH264},
-	{"ffmpeg", newFFmpeg},
+// formats is the list of video formats, the default first.
+var formats = []Format{
+	{"h264", "embedded", newH264},
+	{"h264", "ffmpeg", newFFmpeg},
 }
 
-// Encoders names the encoders that New knows, the default first.
-func Encoders() []string {
-	names := make([]string, len(formats))
-	for i, f := range formats {
-		names[i] = f.name
-	}
-	return names
+// Formats returns the formats that New opens, the default first.
+func Formats() []Format { return slices.Clone(formats) }
+
+// Codecs names the codecs of all formats.
+func Codecs() []string { return names(func(f Format) (string, bool) { return f.Codec, true }) }
+
+// Encoders names those that make a codec.
+func Encoders(codec string) []string {
+	return names(func(f Format) (string, bool) { return f.Encoder, f.Codec == codec })
 }
 
-// New opens an encoder by name; "" is the default. Clips of one frame become lossless PNG files whatever the
-// name. It fails for unknown names, impossible options and where the encoder is not installed.
-func New(name string, o Options) (Encoder, error) {
-	if name == "" {
-		name = formats[0].name
-	}
+// names lists what is said of the formats, each name once.
+func names(of func(Format) (string, bool)) (list []string) {
 	for _, f := range formats {
-		if f.name != name {
+		if name, ok := of(f); ok && !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// New opens an encoder of a codec. Clips of one frame become lossless PNG files whatever the codec. What is unknown or not
+// possible of codec, encoder and options is an *OptionError; any other error says that the encoder is not installed.
+func New(codec, encoder string, o Options) (Encoder, error) {
+	for _, f := range formats {
+		if f.Codec != codec || f.Encoder != encoder {
 			continue
 		}
 		e, err := f.open(o)
 		if err != nil {
-			return nil, fmt.Errorf("open encoder %q: %w", name, err)
+			return nil, fmt.Errorf("open encoder %q of %s: %w", encoder, codec, err)
 		}
 		return stillOr{e}, nil
 	}
-	return nil, fmt.Errorf("open encoder %q: unknown, choose one of %s", name, strings.Join(Encoders(), ", "))
+	if list := Encoders(codec); list != nil {
+		return nil, &OptionError{Option: "encoder", Name: encoder, Known: list}
+	}
+	return nil, &OptionError{Option: "codec", Name: codec, Known: Codecs()}
 }
 
 // stillOr sends clips of one frame to PNG and others to a video encoder.
 type stillOr struct{ video Encoder }
-
-func (s stillOr) Name() string { return s.video.Name() }
 
 func (s stillOr) Version() string { return s.video.Version() }
 

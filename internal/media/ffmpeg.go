@@ -66,8 +66,6 @@ func newFFmpeg(o Options) (Encoder, error) {
 	return p, err
 }
 
-func (p process) Name() string { return "ffmpeg" }
-
 func (p process) Version() string { return p.version }
 
 // Encode pipes raw frames in. The file goes by way of a temporary directory, since ffmpeg must seek to put

@@ -73,7 +73,7 @@ func TestReconIsWhatFFmpegShows(t *testing.T) {
 		testClip(250, 98, 5, 24, false),
 		testClip(64, 64, 5, 8, true),
 	} {
-		out := mustEncode(t, "h264", Options{}, c)
+		out := mustEncode(t, "embedded", Options{}, c)
 		shown := asPlayer(t, decodeFile(t, out.Data, "yuv420p"), c.Width, c.Height)
 		if largest, _ := maxDifference(shown, out.Recon.Frames); len(shown) != len(c.Frames) || largest != 0 {
 			t.Errorf("%dx%d: %d frames, difference %d", c.Width, c.Height, len(shown), largest)
@@ -129,7 +129,7 @@ func probeFile(t *testing.T, data []byte) probe {
 
 func TestFFprobeReadsTheFile(t *testing.T) {
 	needTools(t)
-	for _, name := range Encoders() {
+	for _, name := range Encoders("h264") {
 		for _, f := range []struct {
 			fps  float64
 			rate string
@@ -165,7 +165,7 @@ func TestFFmpegEncoder(t *testing.T) {
 	if moov > mdat {
 		t.Errorf("moov at %d comes after mdat at %d", moov, mdat)
 	}
-	e, err := New("ffmpeg", Options{})
+	e, err := New("h264", "ffmpeg", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestFFmpegEncoder(t *testing.T) {
 }
 
 func TestFFmpegErrorsSayWhy(t *testing.T) {
-	if _, err := New("ffmpeg", Options{FFmpeg: "no-such-ffmpeg"}); err == nil ||
+	if _, err := New("h264", "ffmpeg", Options{FFmpeg: "no-such-ffmpeg"}); err == nil ||
 		!strings.Contains(err.Error(), "install it") {
 		t.Errorf("missing program: %v", err)
 	}
@@ -190,7 +190,7 @@ func TestFFmpegErrorsSayWhy(t *testing.T) {
 	if err := os.WriteFile(broken, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New("ffmpeg", Options{FFmpeg: broken}); err == nil ||
+	if _, err := New("h264", "ffmpeg", Options{FFmpeg: broken}); err == nil ||
 		!strings.Contains(err.Error(), "Unknown encoder libx264") {
 		t.Errorf("broken program: %v", err)
 	}

@@ -23,8 +23,6 @@ func newH264(o Options) (Encoder, error) {
 	return embedded{qp, gop}, nil
 }
 
-func (e embedded) Name() string { return "h264" }
-
 func (e embedded) Version() string { return "" }
 
 func (e embedded) Encode(ctx context.Context, c *schemas.Clip) (*schemas.Encoded, error) {

@@ -60,12 +60,12 @@ func TestDigestNamesTheDecoder(t *testing.T) {
 
 // TestEncoderNamesItsProgram: what encodes outside of this program is part of the key.
 func TestEncoderNamesItsProgram(t *testing.T) {
-	embedded, err := New("h264", Options{})
+	embedded, err := New("h264", "embedded", Options{})
 	if err != nil || embedded.Version() != "" {
 		t.Errorf("embedded: %q, %v", embedded.Version(), err)
 	}
 	needTools(t)
-	e, err := New("ffmpeg", Options{})
+	e, err := New("h264", "ffmpeg", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

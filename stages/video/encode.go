@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"latentbeam/internal/media"
 	"latentbeam/kernels"
@@ -14,8 +15,8 @@ import (
 
 // encodeOptions is the stage's map in the YAML.
 type encodeOptions struct {
-	Codec   string `yaml:"codec" json:"codec"`     // h264, the default and so far the only one
-	Encoder string `yaml:"encoder" json:"encoder"` // embedded (default) or ffmpeg
+	Codec   string `yaml:"codec" json:"codec"`     // of a format of internal/media; "" is the first
+	Encoder string `yaml:"encoder" json:"encoder"` // of that codec
 	QP      int    `yaml:"qp" json:"qp"`           // embedded: quantiser 1 to 51; 0 is the default
 	CRF     int    `yaml:"crf" json:"crf"`         // ffmpeg: quality 1 to 51; 0 is the default
 	GOP     int    `yaml:"gop" json:"gop"`         // frames between key frames; 0 is the default
@@ -27,8 +28,9 @@ type encodeOptions struct {
 // is made for the gallery.
 func Encode() stages.Spec {
 	return stages.Spec{
-		Name:    "encode_video",
-		Doc:     "frames to H.264 in mp4, one frame to PNG; encoder: embedded or ffmpeg, qp, crf, gop, metadata",
+		Name: "encode_video",
+		Doc: "frames to a video, one frame to PNG; codec: " + strings.Join(media.Codecs(), " or ") + ", encoder: " +
+			strings.Join(encoders(), " or ") + ", qp, crf, gop, metadata",
 		In:      stages.KindFrames,
 		Out:     stages.KindVideo,
 		Version: 1,
@@ -37,20 +39,21 @@ func Encode() stages.Spec {
 	}
 }
 
+// encoders names those of all formats.
+func encoders() (list []string) {
+	for _, codec := range media.Codecs() {
+		list = append(list, media.Encoders(codec)...)
+	}
+	return list
+}
+
 func openEncode(model *stages.Model, o stages.Options) (stages.Stage, error) {
-	opts := encodeOptions{Codec: "h264", Encoder: "embedded"} // said or not, the same job
+	first := media.Formats()[0]
+	opts := encodeOptions{Codec: first.Codec, Encoder: first.Encoder} // said or not, the same job
 	if err := o.Into(&opts); err != nil {
 		return nil, err
 	}
-	if opts.Codec != "h264" {
-		return nil, stages.Errorf("codec", "encode_video: codec %q is unknown; there is h264", opts.Codec)
-	}
-	name := map[string]string{"embedded": "h264", "ffmpeg": "ffmpeg"}[opts.Encoder]
-	if name == "" {
-		return nil, stages.Errorf("encoder",
-			"encode_video: encoder %q is unknown; there are embedded and ffmpeg", opts.Encoder)
-	}
-	enc, err := media.New(name, media.Options{QP: opts.QP, CRF: opts.CRF, GOP: opts.GOP})
+	enc, err := media.New(opts.Codec, opts.Encoder, media.Options{QP: opts.QP, CRF: opts.CRF, GOP: opts.GOP})
 	var wrong *media.OptionError
 	switch {
 	case errors.As(err, &wrong):

@@ -9,8 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
+	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -85,7 +86,11 @@ func files(binary string, fromScratch bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	zones, err := os.ReadFile(filepath.Join(runtime.GOROOT(), "lib", "time", "zoneinfo.zip"))
+	root, err := exec.Command("go", "env", "GOROOT").Output() // runtime knows it not where paths are trimmed
+	if err != nil {
+		return nil, fmt.Errorf("time zones: go env GOROOT: %w", err)
+	}
+	zones, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "lib", "time", "zoneinfo.zip"))
 	if err != nil {
 		return nil, fmt.Errorf("time zones: %w", err)
 	}
