@@ -1,5 +1,5 @@
 // Package export writes the latents and text embeddings of a finished output in the formats of trainers. Rows stream:
-// memory holds one of them, and about 100 bytes for each row of a table of embeddings.
+// memory holds one of them, and about 200 bytes for each row of a table of embeddings.
 package export
 
 import (
@@ -11,7 +11,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 
 	"latentbeam/internal/report"
@@ -107,16 +107,20 @@ func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Don
 		return done, err
 	}
 	w := open(o)
-	err = each(ctx, s, opts.Text, func(row *sample) error {
+	latents := int64(0)
+	err = each(ctx, s, opts.Text, func(row *sample, captions int) error {
+		if captions == 0 {
+			latents++
+		}
 		o.done.Rows++
 		return w.add(row)
 	})
 	if closeErr := w.close(); err == nil {
 		err = closeErr
 	}
-	if err == nil && o.done.Rows != summary.Totals.Done {
+	if err == nil && latents != summary.Totals.Done {
 		err = fault.Fatal(fmt.Errorf("export %s: %d rows were written and the job has done %d: latentbeam verify says what is "+
-			"missing", s.URL(), o.done.Rows, summary.Totals.Done))
+			"missing", s.URL(), latents, summary.Totals.Done))
 	}
 	if err != nil {
 		return o.done, errors.Join(err, os.RemoveAll(o.dir)) // it was made by this run
@@ -124,8 +128,9 @@ func Run(ctx context.Context, s store.Store, dir string, opts Options) (done Don
 	return o.done, os.Rename(o.dir, dir)
 }
 
-// each yields the rows of the table of latents, in its order, with their tensors.
-func each(ctx context.Context, s, text store.Store, yield func(*sample) error) error {
+// each yields the rows of the table of latents, in its order, with their tensors: once for each of its captions, which are
+// counted from 0.
+func each(ctx context.Context, s, text store.Store, yield func(row *sample, caption int) error) error {
 	files, err := report.TableFiles(ctx, s, "latents")
 	if err != nil {
 		return err
@@ -133,9 +138,10 @@ func each(ctx context.Context, s, text store.Store, yield func(*sample) error) e
 	if len(files) == 0 {
 		return fault.Usage(fmt.Errorf("export %s: it has no table of latents; write: [latents] in the job makes one", s.URL()))
 	}
-	texts := &texts{places: map[string]place{}}
+	texts := &texts{places: map[string][]place{}}
 	defer texts.close()
 	if text != nil {
+		texts.given = true
 		if err := texts.open(ctx, text); err != nil {
 			return err
 		}
@@ -148,7 +154,7 @@ func each(ctx context.Context, s, text store.Store, yield func(*sample) error) e
 	return nil
 }
 
-func eachOf(ctx context.Context, s store.Store, name string, texts *texts, yield func(*sample) error) error {
+func eachOf(ctx context.Context, s store.Store, name string, texts *texts, yield func(*sample, int) error) error {
 	path := store.Address(s.URL(), name)
 	file, err := s.Open(ctx, name)
 	if err != nil {
@@ -178,10 +184,7 @@ func eachOf(ctx context.Context, s store.Store, name string, texts *texts, yield
 		if err := one.takeLatent(tensors, at); err != nil {
 			return err
 		}
-		if err := one.takeText(tensors, at, texts); err != nil {
-			return err
-		}
-		if err := yield(&one); err != nil {
+		if err := one.captions(tensors, at, texts, yield); err != nil {
 			return err
 		}
 		at++
@@ -209,21 +212,42 @@ func (s *sample) takeLatent(tensors *typed.Tensors, at int64) (err error) {
 	return nil
 }
 
-// takeText finds the text of the row: in its own columns, else in the table of embeddings by id.
-func (s *sample) takeText(tensors *typed.Tensors, at int64, texts *texts) (err error) {
-	if len(s.row.TextEmbeddingShape) == 2 {
-		s.len = s.row.TextEmbeddingShape
-		s.text, err = tensors.Read("text_embedding_bytes", at)
-		return err
+// captions yields the row with each of its texts: that of its own columns, or those of another output by id.
+func (s *sample) captions(tensors *typed.Tensors, at int64, texts *texts, yield func(*sample, int) error) (err error) {
+	if !texts.given {
+		if len(s.row.TextEmbeddingShape) == 2 {
+			s.len = s.row.TextEmbeddingShape
+			if s.text, err = tensors.Read("text_embedding_bytes", at); err != nil {
+				return err
+			}
+		}
+		return yield(s, 0)
 	}
-	p, found := texts.places[s.row.ID]
-	if !found {
-		return nil
+	found := texts.of(s.row.ID)
+	if len(found) == 0 {
+		return yield(s, 0)
 	}
-	s.len = p.shape
-	s.text, err = texts.files[p.file].Read("text_embedding_bytes", p.row)
-	return err
+	id := s.row.ID
+	for i, p := range found {
+		if len(found) > 1 {
+			s.row.ID = captionID(id, i)
+		}
+		s.row.Caption, s.len = p.caption, p.shape
+		if s.text, err = texts.files[p.file].Read("text_embedding_bytes", p.row); err != nil {
+			return err
+		}
+		if err := yield(s, i); err != nil {
+			return err
+		}
+	}
+	return nil
 }
+
+// nullMark ends the id of a clip without its caption.
+const nullMark = "#null"
+
+// captionID is the id of a clip with caption number i of several.
+func captionID(id string, i int) string { return fmt.Sprintf("%s#c%d", id, i) }
 
 func elements(shape []int64) int64 {
 	n := int64(1)
@@ -235,14 +259,32 @@ func elements(shape []int64) int64 {
 
 // texts finds the embeddings of another output by id.
 type texts struct {
+	given  bool // there is another output
 	files  []*typed.Tensors
-	places map[string]place
+	places map[string][]place
+	empty  []place // the first text without words, for clips without a caption
 }
 
 type place struct {
-	file  int
-	row   int64
-	shape []int64
+	file    int
+	row     int64
+	shape   []int64
+	caption string
+}
+
+// clipEnds are what the ids of clips have behind the id of their source.
+var clipEnds = regexp.MustCompile(`(#w[0-9]{3,})?(#flip)?$`)
+
+// of returns the texts of a clip: those of its id, else those of its source. A clip without its caption has the text
+// without words.
+func (t *texts) of(id string) []place {
+	if found := t.places[id]; found != nil {
+		return found
+	}
+	if strings.HasSuffix(id, nullMark) {
+		return t.empty
+	}
+	return t.places[clipEnds.ReplaceAllString(id, "")]
 }
 
 func (t *texts) open(ctx context.Context, s store.Store) error {
@@ -275,11 +317,12 @@ func (t *texts) add(ctx context.Context, s store.Store, name string) error {
 		if err != nil {
 			return err
 		}
-		if was, twice := t.places[e.ID]; twice && !slices.Equal(was.shape, e.TextEmbeddingShape) {
-			return fault.Usage(fmt.Errorf("export: %s has two texts with the id %q; give each row an id of its own", s.URL(), e.ID))
-		}
-		if e.TextEmbeddingDType == "float32" && len(e.TextEmbeddingShape) == 2 {
-			t.places[e.ID] = place{len(t.files) - 1, row, e.TextEmbeddingShape}
+		if e.TextEmbeddingDType == stages.Float32 && len(e.TextEmbeddingShape) == 2 {
+			p := place{len(t.files) - 1, row, e.TextEmbeddingShape, e.Caption}
+			t.places[e.ID] = append(t.places[e.ID], p)
+			if e.Caption == "" && t.empty == nil {
+				t.empty = []place{p}
+			}
 		}
 		row++
 	}

@@ -238,3 +238,46 @@ func TestCount(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// textOutput is an output of embeddings alone.
+func textOutput(t *testing.T, rows ...schemas.EmbeddingRow) store.Store {
+	t.Helper()
+	s, err := storetest.NewMemory().Open(t.Context(), "")
+	must(t, err)
+	for i := range rows {
+		rows[i].TextEmbeddingBytes, rows[i].TextEmbeddingShape = schemas.PackFloats([]float32{float32(i), 7}), []int64{1, 2}
+		rows[i].TextEmbeddingDType = "float32"
+	}
+	must(t, s.Replace(t.Context(), "tables/embeddings/00000.parquet", func(w io.Writer) error {
+		_, err := write.Write(w, tabletest.Seq(rows), write.Options{})
+		return err
+	}))
+	return s
+}
+
+// TestTextsOfAnotherJob: the texts of another output take the place of those in the table. A clip has the captions of its
+// source, one sample for each, and a clip without a caption has the text without words.
+func TestTextsOfAnotherJob(t *testing.T) {
+	ids := []string{"a#w000", "a#w001#flip", "a#w000#null", "b"}
+	from := output(t, len(ids), func(i int, r *schemas.LatentRow) { r.ID = ids[i] })
+	text := textOutput(t, schemas.EmbeddingRow{ID: "a", Caption: "one"}, schemas.EmbeddingRow{ID: "a", Caption: "two"},
+		schemas.EmbeddingRow{ID: "b", Caption: "three"}, schemas.EmbeddingRow{ID: "nothing"})
+	dir := filepath.Join(t.TempDir(), "out")
+	done, err := Run(t.Context(), from, dir, Options{To: "fastvideo", VAE: statistics(), Text: text})
+	must(t, err)
+	var got []string
+	for r, err := range typed.Read[fastVideoRow](dir+"/32x24x5/data_chunk_0.parquet", true) {
+		must(t, err)
+		text, err := schemas.UnpackFloats(r.TextEmbeddingBytes, []int{1, 2})
+		must(t, err)
+		got = append(got, fmt.Sprintf("%s %s %g", r.ID, r.Caption, text[0]))
+	}
+	want := []string{"a#w000#c0 one 0", "a#w000#c1 two 1", "a#w001#flip#c0 one 0", "a#w001#flip#c1 two 1", "a#w000#null  3", "b three 2"}
+	if !slices.Equal(got, want) || done.Rows != 6 {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if _, err := Run(t.Context(), from, dir+"2", Options{To: "fastvideo", VAE: statistics(), Text: textOutput(t,
+		schemas.EmbeddingRow{ID: "b"})}); err == nil || !strings.Contains(err.Error(), "no text embedding") {
+		t.Error(err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"latentbeam/internal/location"
 	"latentbeam/internal/media"
@@ -68,7 +69,7 @@ func openEncodeStage(name, posterior string, m *stages.Model, o stages.Options) 
 	if err != nil {
 		return nil, err
 	}
-	return &encodeStage{c, opts.MicroBatchSize, opts.Posterior == "sample", opts.Store == stages.BFloat16}, nil
+	return &encodeStage{c, opts.MicroBatchSize, opts.Posterior == "sample", opts.Store == stages.BFloat16, &recent{}}, nil
 }
 
 type encodeStage struct {
@@ -76,6 +77,7 @@ type encodeStage struct {
 	micro  int // frames encoded at a time
 	sample bool
 	half   bool // latents are rounded to bfloat16
+	recent *recent
 }
 
 // Capabilities says what the encoder can do beyond Run.
@@ -181,7 +183,11 @@ func openFrames(ctx context.Context, path string, row *schemas.PromptRow) (*medi
 func (s *encodeStage) encode(
 	ctx context.Context, dev kernels.Backend, model *Model, e *stages.Element,
 ) error {
-	row := e.Row
+	row, name := e.Row, clipName(e, s.sample)
+	if z := s.recent.find(name); z != nil {
+		e.Latents, e.LatentScale = z, s.Config.Scale()
+		return nil
+	}
 	file, err := mediaOf(ctx, e)
 	if err != nil {
 		return err
@@ -224,5 +230,8 @@ func (s *encodeStage) encode(
 		}
 	}
 	e.Latents, e.LatentScale = z, scale
+	if e.NotFinite(stages.KindLatents) == "" { // else another attempt computes them anew
+		s.recent.add(name, &stages.Array{Shape: z.Shape, Data: slices.Clone(z.Data)})
+	}
 	return nil
 }

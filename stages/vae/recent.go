@@ -1,0 +1,58 @@
+package vae
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"sync"
+
+	"latentbeam/stages"
+)
+
+// recentClips is how many clips an encoder remembers. Rows that differ in their text alone follow each other in tables.
+const recentClips = 4
+
+// recent remembers the latents of the last clips, so that the captions of a clip, and its twin without a caption, cost one
+// encoding. The zero value is ready.
+type recent struct {
+	mu      sync.Mutex
+	names   [recentClips]string
+	latents [recentClips]*stages.Array
+	next    int
+}
+
+// clipName names all that the latents of an element depend on within a run. A file is the same as long as the run lasts;
+// what a stage made goes by content.
+func clipName(e *stages.Element, sample bool) string {
+	row := &e.Row
+	name := fmt.Sprintf("%dx%dx%d %v ", row.Width, row.Height, row.NumFrames, row.FPS)
+	if row.Cut != nil {
+		name += fmt.Sprintf("%+v ", *row.Cut)
+	}
+	if sample {
+		name += fmt.Sprintf("%d/%d ", *row.Seed, row.SampleIndex)
+	}
+	if e.Media != nil {
+		return name + fmt.Sprintf("%x", sha256.Sum256(e.Media.Data))
+	}
+	return name + row.Media
+}
+
+// find returns a copy of the latents of a clip, nil where they are not remembered.
+func (r *recent) find(name string) *stages.Array {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.Index(r.names[:], name)
+	if i < 0 {
+		return nil
+	}
+	return &stages.Array{Shape: slices.Clone(r.latents[i].Shape), Data: slices.Clone(r.latents[i].Data)}
+}
+
+// add remembers the latents of a clip in place of the oldest.
+func (r *recent) add(name string, z *stages.Array) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.names[r.next], r.latents[r.next] = name, z
+	r.next = (r.next + 1) % recentClips
+}
