@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	osexec "os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -12,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parquet-go/parquet-go"
+
 	"latentbeam/schemas"
+	"latentbeam/stages"
 	"latentbeam/stages/exec/exectest"
 )
 
@@ -173,6 +177,109 @@ func TestCaptioner(t *testing.T) {
 		if row.Caption != strings.TrimSpace(want) || row.Seed == nil {
 			t.Errorf("%+v", row)
 		}
+	}
+}
+
+// TestEveryPairOfKinds: a program may take and give any kinds. Programs before and behind it make a whole job of it.
+func TestEveryPairOfKinds(t *testing.T) {
+	kinds := []stages.Kind{stages.KindPrompt, stages.KindText, stages.KindMedia, stages.KindLatents, stages.KindFrames, stages.KindVideo}
+	for _, takes := range kinds {
+		for _, gives := range kinds {
+			var list []string
+			if takes != stages.KindPrompt {
+				list = append(list, program(t, "prompt", string(takes), ", name: before"))
+			}
+			list = append(list, program(t, string(takes), string(gives), ""))
+			if gives != stages.KindVideo && takes != stages.KindVideo {
+				list = append(list, program(t, string(gives), "video", ", name: behind"))
+			}
+			j := job{prompts: writeTable(t, "p.csv", "prompt\na red circle\n"), out: filepath.Join(t.TempDir(), "out"),
+				stages: "[" + strings.Join(list, ", ") + "]", sets: []string{"model=none", "output.write=[video]"}}
+			if r, err := j.run(); err != nil || r.Totals.Done != 1 {
+				t.Errorf("%s to %s: %v %+v", takes, gives, err, r)
+			}
+		}
+	}
+	for list, want := range map[string]string{
+		"[{exec: {command: [sh], takes: media, gives: video}}]":                                                                  "takes media, but the input gives prompt",
+		"[{exec: {command: [sh], takes: prompt, gives: media}}, {exec: {command: [sh], takes: latents, gives: video, name: b}}]": "takes latents, but stage \"exec\" before it gives media",
+		"[{exec: {command: [sh], takes: prompt, gives: film}}]":                                                                  "known: prompt, text, media, latents, frames, video",
+	} {
+		_, err := job{prompts: writeTable(t, "p.csv", "prompt\nx\n"), out: t.TempDir(), stages: list, sets: []string{"model=none"}}.unattached()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", list, err)
+		}
+	}
+}
+
+// TestConverter: a program makes other media of a folder's, and the autoencoder reads these.
+func TestConverter(t *testing.T) {
+	sums := map[string]string{}
+	for name, list := range map[string]string{"with": "[" + program(t, "media", "media", ", name: convert") + ", encode_vae, encode_text]",
+		"twice":   "[" + program(t, "media", "media", ", name: a") + ", " + program(t, "media", "media", ", name: b") + ", encode_vae, encode_text]",
+		"without": "[encode_vae, encode_text]"} {
+		j := job{input: "{media: ../testdata/media/triangle.png}", out: filepath.Join(t.TempDir(), name), stages: list,
+			sets: []string{"output.write=[latents, embeddings]"}}
+		if r := j.mustRun(t); r.Totals.Done != 1 {
+			t.Fatalf("%+v", r.Totals)
+		}
+		for _, row := range readRows[schemas.LatentRow](t, j.out, "latents") {
+			sums[name] = row.VAELatentSHA256
+		}
+		if n := len(readRows[schemas.EmbeddingRow](t, j.out, "embeddings")); n != 1 {
+			t.Errorf("%d embeddings", n)
+		}
+	}
+	if sums["with"] == sums["without"] || sums["with"] != sums["twice"] || sums["with"] == "" {
+		t.Errorf("latents %v", sums)
+	}
+	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "latentbeam-media-*")); len(left) > 0 {
+		t.Errorf("files are left: %v", left)
+	}
+}
+
+// TestScorer runs python/examples/clip_score.yaml with a small CLIP of chance: the readings of a program that gives no frames
+// are columns of the videos table, and the videos are those of the job without it.
+func TestScorer(t *testing.T) {
+	examples, err := filepath.Abs("../python/examples")
+	must(t, err)
+	model := filepath.Join(t.TempDir(), "clip")
+	if out, err := osexec.Command("python3", filepath.Join(examples, "tiny_clip.py"), model).CombinedOutput(); err != nil {
+		t.Skipf("NOT TESTED: python/examples/clip_score.py: no python3 with torch, transformers and Pillow: %s", out[max(0, len(out)-200):])
+	}
+	t.Setenv("PYTHONPATH", "../python/latentbeam-stage/src")
+	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	score := fmt.Sprintf("{exec: {name: score, command: [python3, %q], takes: frames, gives: frames, params: [prompt], env: {MODEL: %q}}}",
+		filepath.Join(examples, "clip_score.py"), model)
+	sums := [2][]string{}
+	for i, list := range []string{"[encode_text, denoise, decode_vae, " + score + ", encode_video]", "[encode_text, denoise, decode_vae, encode_video]"} {
+		j := job{prompts: filepath.Join(examples, "prompts.csv"), out: filepath.Join(t.TempDir(), "out"), stages: list,
+			sets: []string{"output.write=[video]", "defaults.num_inference_steps=2"}}
+		j.mustRun(t)
+		for _, row := range readRows[schemas.VideoRow](t, j.out, "videos") {
+			sums[i] = append(sums[i], row.VideoSHA256)
+		}
+		files, err := filepath.Glob(filepath.Join(j.out, "tables/videos/*.parquet"))
+		must(t, err)
+		rows, err := parquet.ReadFile[struct {
+			Clip *string `parquet:"measured_clip,optional"`
+		}](files[0])
+		must(t, err)
+		for _, row := range rows {
+			switch {
+			case i == 1 && row.Clip != nil:
+				t.Errorf("a job without a scorer has the score %s", *row.Clip)
+			case i == 0 && row.Clip == nil:
+				t.Error("a video has no score")
+			case i == 0:
+				if s, err := strconv.ParseFloat(*row.Clip, 64); err != nil || s < -1 || s > 1 {
+					t.Errorf("the score is %s", *row.Clip)
+				}
+			}
+		}
+	}
+	if len(sums[0]) != 2 || !slices.Equal(sums[0], sums[1]) {
+		t.Errorf("videos %v", sums)
 	}
 }
 

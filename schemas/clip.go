@@ -34,6 +34,12 @@ func (c *Clip) Validate() error {
 // Middle is the frame that stands for the clip as a poster.
 func (c *Clip) Middle() []byte { return c.Frames[len(c.Frames)/2] }
 
+// MediaFile is a video or an image that a stage made, for a later stage to read.
+type MediaFile struct {
+	Data []byte
+	Ext  string // with its dot, such as ".mp4"
+}
+
 // Encoded is a finished file.
 type Encoded struct {
 	Data  []byte

@@ -57,6 +57,8 @@ type Element struct {
 	Given schemas.PromptRow // as the table gave it
 	Key   schemas.Key
 
+	// Media is what a stage made of the row's media, or made anew; nil: the file that Row.Media names.
+	Media   *schemas.MediaFile
 	Text    *Text
 	Latents *Array // (C, T, H, W), scaled as the denoiser leaves them
 	// References are the latents (C, T, H, W) of the images and videos that the row is conditioned on.
@@ -95,7 +97,7 @@ func (e *Element) Has(k Kind) bool {
 	case KindVideo:
 		return e.Video != nil
 	case KindMedia:
-		return e.Row.Media != ""
+		return e.Media != nil || e.Row.Media != ""
 	}
 	return k == KindPrompt
 }
@@ -145,6 +147,8 @@ func (a *Array) notFinite(name string) string {
 // Drop lets go of what the element carries of the kind, once no later stage and no table needs it.
 func (e *Element) Drop(k Kind) {
 	switch k {
+	case KindMedia:
+		e.Media = nil
 	case KindText:
 		e.Text = nil
 	case KindLatents:

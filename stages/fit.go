@@ -8,7 +8,7 @@ import (
 
 // Fit checks that the stages named, in this order, take a source of kind in, each one giving what a
 // later one takes, and returns the kind at every seam: seams[0] is in, seams[i+1] what names[i] gives.
-// Elements of media carry their caption beside it, so a job may encode both; a stage that makes the caption out of the
+// Elements of media, of the input or made of prompts, carry their caption beside it, so a job may encode both; a stage that makes the caption out of the
 // media leaves it where it is. The error is about stage index.
 func Fit(in Kind, names []string, specs []Spec) (seams []Kind, index int, err error) {
 	seams = []Kind{in}
@@ -32,6 +32,9 @@ func Fit(in Kind, names []string, specs []Spec) (seams []Kind, index int, err er
 			seams = append(seams, spec.Out)
 		default:
 			carried[slices.Index(carried, spec.In)] = spec.Out
+			if spec.Out == KindMedia && in == KindPrompt && !slices.Contains(carried, KindPrompt) {
+				carried = append(carried, KindPrompt)
+			}
 			seams = append(seams, spec.Out)
 		}
 	}

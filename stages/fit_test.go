@@ -14,6 +14,8 @@ var house = []Spec{
 	{Name: "decode_vae", In: KindLatents, Out: KindFrames},
 	{Name: "guard"},
 	{Name: "caption", In: KindMedia, Out: KindPrompt},
+	{Name: "convert", In: KindMedia, Out: KindMedia},
+	{Name: "fetch", In: KindPrompt, Out: KindMedia},
 	{Name: "watermark", In: KindFrames, Out: KindFrames},
 	{Name: "encode_video", In: KindFrames, Out: KindVideo},
 }
@@ -35,6 +37,9 @@ func TestFit(t *testing.T) {
 		{KindMedia, "encode_text encode_vae guard", "media text latents latents"},
 		{KindMedia, "encode_vae decode_vae encode_text", "media latents frames text"},
 		{KindMedia, "caption encode_vae encode_text", "media prompt latents text"},
+
+		{KindMedia, "convert encode_vae encode_text", "media media latents text"},
+		{KindPrompt, "fetch convert encode_vae encode_text", "prompt media media latents text"},
 
 		{KindMedia, "encode_vae encode_vae",
 			`1: stage "encode_vae" takes media, but stage "encode_vae" before it gives latents`},

@@ -63,7 +63,7 @@ func run(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
-	return nil
+	return terminal(ctx, folder)
 }
 
 // take writes docs/pictures/NAME.webp.

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"latentbeam/stages/exec/exectest"
 )
 
 // The environment of the tests, set by .ci/flink.
@@ -68,6 +70,7 @@ func full(t *testing.T) *flink {
 }
 
 func TestMain(m *testing.M) {
+	exectest.Main()
 	code := m.Run()
 	if os.Getenv(sizeVariable) != "" {
 		if f, err := started(); err == nil {

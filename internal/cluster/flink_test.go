@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"latentbeam/stages/exec/exectest"
 )
 
 // job is a job file and its outputs.
@@ -277,6 +279,68 @@ func TestKilledWorker(t *testing.T) {
 	}
 	r.ends(0)
 	same(t, filepath.Join(j.dir, "local"), r.out)
+}
+
+// TestKilledWorkerOfPrograms: a worker is killed whose stage is a program. The rows are those of the local runner, each is there
+// once, and neither the programs nor their files outlive the workers.
+func TestKilledWorkerOfPrograms(t *testing.T) {
+	f := cluster(t)
+	const rows = 120
+	scratch := t.TempDir()
+	j := job{f: f, dir: t.TempDir()}
+	j.yaml = filepath.Join(j.dir, "job.yaml")
+	table := "id,prompt\n"
+	for i := range rows {
+		how := "nap"
+		if i%40 == 39 {
+			how = "error"
+		}
+		table += fmt.Sprintf("%d,row %d do:%s\n", i, i, how)
+	}
+	write(t, filepath.Join(j.dir, "rows.csv"), table)
+	write(t, j.yaml, "version: 1\nmodel: none\ninput: {prompts: rows.csv}\ndefaults: {height: 16, width: 16, num_frames: 1}\n"+
+		"stages: [{exec: "+exectest.Options("prompt", "video", t.TempDir(), fmt.Sprintf(", scratch: %q", scratch))+"}]\n"+
+		"output: {path: out, write: [video]}\non_error: {stop_after: 100%}\n")
+	j.start(t, "local", "runner=local").ends(1)
+	r := j.start(t, "flink", j.on(4)...)
+	soon(t, "a video is there", func() bool {
+		found, _ := filepath.Glob(filepath.Join(r.out, "videos/*"))
+		return len(found) > 0
+	})
+	pids := f.workers(t, "")
+	if len(pids) == 0 {
+		t.Fatal("there are no workers")
+	}
+	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.ends(1)
+	same(t, filepath.Join(j.dir, "local"), r.out)
+	videos := 0
+	for name := range digests(t, r.out) {
+		if strings.HasPrefix(name, "videos/") {
+			videos++
+		}
+	}
+	if videos != rows-rows/40 {
+		t.Errorf("%d videos", videos)
+	}
+	soon(t, "all programs have ended", func() bool { return len(programs(t, scratch)) == 0 })
+}
+
+// programs lists the processes that work in a scratch directory.
+func programs(t *testing.T, scratch string) (found []string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range all {
+		if env, _ := os.ReadFile(name); strings.Contains(string(env), "LATENTBEAM_SCRATCH="+scratch) {
+			found = append(found, name)
+		}
+	}
+	return found
 }
 
 // TestTrouble: a bundle that ends with an error is computed again, and the submitter hears of it. The process is another

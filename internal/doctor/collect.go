@@ -24,6 +24,7 @@ func Collect(version, dir string) Facts {
 		CPU: CPU{Name: processorName(), Class: cpu.New(1).Class(), Cores: runtime.NumCPU(),
 			Threads: runtime.GOMAXPROCS(0)},
 		Memory:    hostMemory(),
+		Bound:     programMemory(),
 		Output:    room(dir),
 		GPU:       hardware(),
 		Libraries: find(os.Getenv, searched()),

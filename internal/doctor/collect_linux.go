@@ -28,6 +28,14 @@ func hostMemory() Memory {
 	return m
 }
 
+func programMemory() Bound {
+	group, err := limits.Parent()
+	if err != nil {
+		return Bound{By: BoundLimit, Reason: err.Error()}
+	}
+	return Bound{By: BoundGroup, Group: group}
+}
+
 // chosen returns the word in brackets: "always [madvise] never".
 func chosen(modes string) string {
 	_, rest, _ := strings.Cut(modes, "[")

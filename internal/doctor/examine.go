@@ -18,6 +18,9 @@ func Examine(f Facts) Report {
 	if n := f.Memory.Files; n > 0 {
 		add(openFiles(n))
 	}
+	if f.Bound.By != "" {
+		add(programs(f.Bound))
+	}
 	add(output(f.Output))
 	add(cudaChecks(f)...)
 	add(libraries(f)...)
@@ -75,6 +78,16 @@ func hugePages(m Memory) Check {
 		out.State = Note
 		out.Cost = "large tensors on the CPU lose time to small pages"
 		out.Fix = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, as root"
+	}
+	return out
+}
+
+// programs says what the option memory of exec stages comes to.
+func programs(b Bound) Check {
+	out := Check{Name: "exec memory", State: OK, Found: "bounded by a control group in " + b.Group}
+	if b.By != BoundGroup {
+		out.State, out.Found = Note, "bounded by "+b.By+", for each process of a program by itself"
+		out.Cost, out.Fix = "a program may take more by starting others: "+b.Reason, "see memory in docs/exec.md"
 	}
 	return out
 }

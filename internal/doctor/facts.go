@@ -10,6 +10,7 @@ type Facts struct {
 	Program Program `json:"program"`
 	CPU     CPU     `json:"cpu"`
 	Memory  Memory  `json:"memory"`
+	Bound   Bound   `json:"program_memory"`
 	Output  Output  `json:"output"`
 	GPU     GPU     `json:"gpu"`
 	// Libraries are shared libraries and programs that are used where they are found.
@@ -40,6 +41,19 @@ type Memory struct {
 	Files     uint64 `json:"open_files,omitempty"` // that the process may have open; 0: not known
 	HugePages string `json:"huge_pages"`           // the mode: always, madvise, never, or "" where there is none
 }
+
+// Bound is what bounds the memory of programs that are stages (exec, its option memory).
+type Bound struct {
+	By     string `json:"by"`               // BoundGroup, BoundLimit, or "" where nothing can
+	Group  string `json:"group,omitempty"`  // in which groups are made
+	Reason string `json:"reason,omitempty"` // why there is no control group
+}
+
+// What bounds the memory of programs.
+const (
+	BoundGroup = "control group"
+	BoundLimit = "RLIMIT_DATA"
+)
 
 // Output is the directory that results go to.
 type Output struct {

@@ -28,6 +28,7 @@ type head struct {
 	Frames   *clipHead          `json:"frames,omitempty"`
 	Video    *videoHead         `json:"video,omitempty"`
 	Poster   bool               `json:"poster,omitempty"`
+	Media    *string            `json:"media,omitempty"` // the extension of a file that a stage made
 	Refs     []*arrayHead       `json:"references,omitempty"`
 	Later    []laterHead        `json:"later,omitempty"` // texts of later clips
 	Begun    *begunHead         `json:"begun,omitempty"`
@@ -124,6 +125,10 @@ func EncodeElement(e *stages.Element) ([]byte, error) {
 	if h.Poster {
 		add(e.Poster)
 	}
+	if m := e.Media; m != nil {
+		add(m.Data)
+		h.Media = &m.Ext
+	}
 	js, err := json.Marshal(h)
 	if err != nil {
 		return nil, fmt.Errorf("encode element %s: %w", e.Key, err)
@@ -180,6 +185,9 @@ func DecodeElement(data []byte) (*stages.Element, error) {
 	}
 	if h.Poster {
 		e.Poster = d.part()
+	}
+	if h.Media != nil {
+		e.Media = &schemas.MediaFile{Data: d.part(), Ext: *h.Media}
 	}
 	if d.err == nil && (len(d.lengths) > 0 || len(d.data) > 0) {
 		d.err = errCoded

@@ -70,6 +70,9 @@ func randomElement(r *rand.Rand) *stages.Element {
 		e.Poster = part()
 	}
 	if maybe() {
+		e.Media = &schemas.MediaFile{Data: part(), Ext: text()}
+	}
+	if maybe() {
 		shaped := func() *stages.Array {
 			return &stages.Array{Shape: []int{1, 2, 1, 3}, Data: []float32{r.Float32(), 1, 2, r.Float32(), 4, 5}}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -38,6 +39,21 @@ func Media(ctx context.Context, at string) (Local, error) {
 		l, err = folder(ctx, at)
 	}
 	return l, rowsOwn(err)
+}
+
+// Temporary writes the content of a media file to this host. The caller releases it.
+func Temporary(data []byte, ext string) (Local, error) {
+	f, err := os.CreateTemp("", "latentbeam-media-*"+ext)
+	if err != nil {
+		return Local{}, err
+	}
+	l := Local{Path: f.Name(), release: func() { os.Remove(f.Name()) }}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		l.Release()
+		return Local{}, err
+	}
+	return l, nil
 }
 
 // MediaDigest is media.Digest of what is at a location: it names the content alone, wherever it lies.

@@ -40,6 +40,10 @@ func (s *stage) localMedia(ctx context.Context, batch []*stages.Element) (live [
 		return batch, nil, release, nil
 	}
 	for _, e := range batch {
+		if e.Media != nil { // it is written where the program works
+			live, paths = append(live, e), append(paths, "")
+			continue
+		}
 		f, err := location.Media(ctx, e.Row.Media)
 		if err != nil && fault.ClassOf(err) != fault.ClassRow {
 			return nil, nil, release, err
@@ -78,6 +82,9 @@ func (x *exchange) put(i int, e *stages.Element, kind stages.Kind) (string, erro
 	name := func(ext string) string { return filepath.Join(x.dir, fmt.Sprintf("in-%d-%s%s", i, kind, ext)) }
 	switch kind {
 	case stages.KindMedia:
+		if m := e.Media; m != nil {
+			return name(m.Ext), os.WriteFile(name(m.Ext), m.Data, 0o600)
+		}
 		return filepath.Abs(x.media[i])
 	case stages.KindVideo:
 		return name(e.Video.Ext), os.WriteFile(name(e.Video.Ext), e.Video.Data, 0o600)

@@ -58,12 +58,9 @@ const (
 	maxBatch         = 1024
 )
 
-// Kinds that a program can take and give.
-var (
-	takes = []stages.Kind{stages.KindPrompt, stages.KindText, stages.KindMedia, stages.KindLatents, stages.KindFrames,
-		stages.KindVideo}
-	gives = []stages.Kind{stages.KindPrompt, stages.KindText, stages.KindLatents, stages.KindFrames, stages.KindVideo}
-)
+// kinds are what a program can take, and what it can give.
+var kinds = []stages.Kind{stages.KindPrompt, stages.KindText, stages.KindMedia, stages.KindLatents, stages.KindFrames,
+	stages.KindVideo}
 
 // known are the columns that params may name.
 var known = []stages.Param{
@@ -87,7 +84,7 @@ func read(o stages.Options) (*options, error) {
 		return opts, stages.Errorf("command", "exec: command is missing: write the program and its arguments, "+
 			"such as [python3, generate.py]")
 	}
-	if err := opts.kinds(); err != nil {
+	if err := opts.seam(); err != nil {
 		return opts, err
 	}
 	if opts.StartTimeout == 0 {
@@ -130,19 +127,14 @@ func param(name string) stages.Param {
 	return stages.ColumnParam(name)
 }
 
-// kinds checks what the program takes and gives.
-func (o *options) kinds() error {
-	for _, k := range []struct {
-		key, value string
-		of         []stages.Kind
-	}{{"takes", o.Takes, takes}, {"gives", o.Gives, gives}} {
+// seam checks what the program takes and gives.
+func (o *options) seam() error {
+	for _, k := range []struct{ key, value string }{{"takes", o.Takes}, {"gives", o.Gives}} {
 		switch {
 		case k.value == "":
-			return stages.Errorf(k.key, "exec: %s is missing: write one of %s", k.key, list(k.of))
-		case k.value == string(stages.KindMedia) && k.key == "gives":
-			return stages.Errorf(k.key, "exec: a program cannot give media: let it give frames or video")
-		case !slices.Contains(k.of, stages.Kind(k.value)):
-			return stages.Errorf(k.key, "exec: %s is %q; known: %s", k.key, k.value, list(k.of))
+			return stages.Errorf(k.key, "exec: %s is missing: write one of %s", k.key, list(kinds))
+		case !slices.Contains(kinds, stages.Kind(k.value)):
+			return stages.Errorf(k.key, "exec: %s is %q; known: %s", k.key, k.value, list(kinds))
 		}
 	}
 	return nil

@@ -51,6 +51,8 @@ func (x *exchange) result(e *stages.Element, a answer) error {
 	switch stages.Kind(x.opts.Gives) {
 	case stages.KindPrompt:
 		return takePrompt(e, path)
+	case stages.KindMedia:
+		return takeMedia(e, path)
 	case stages.KindText:
 		return takeText(e, path)
 	case stages.KindLatents:
@@ -88,6 +90,29 @@ func takePrompt(e *stages.Element, path string) error {
 	e.Readings["prompt"] = text
 	return nil
 }
+
+// takeMedia takes a file as it is: the stage that reads it knows what it can read.
+func takeMedia(e *stages.Element, path string) error {
+	info, err := os.Stat(path)
+	ext := strings.ToLower(filepath.Ext(path))
+	switch {
+	case err != nil:
+		return unplaced(err, path)
+	case !info.Mode().IsRegular():
+		return errors.New("the media is no file: of several images make one y4m or mp4")
+	case ext == "" || info.Size() == 0 || info.Size() > maxMedia:
+		return fmt.Errorf("the media file %q has %d bytes: an extension and 1 to %d bytes are wanted", filepath.Base(path), info.Size(), maxMedia)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return unplaced(err, path)
+	}
+	e.Media = &schemas.MediaFile{Data: data, Ext: ext}
+	return nil
+}
+
+// maxMedia bounds a media file, which is in memory until the last stage that takes it has read it.
+const maxMedia = 4 << 30
 
 func takeText(e *stages.Element, path string) error {
 	f, err := safetensors.Open(path)

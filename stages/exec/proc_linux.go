@@ -18,20 +18,21 @@ func supported() error { return nil }
 
 // run starts the program as the leader of a process group and calls started. When the program has ended, run ends the
 // rest of its group and those that have left the group but have the mark, a variable of their environment, and returns
-// how it ended. The program dies with this process: for that the thread that started it
+// how it ended, and whether for want of memory. The program dies with this process: for that the thread that started it
 // must live as long as it.
-func run(cmd *osexec.Cmd, memory int64, mark string, started func(error)) error {
+func run(cmd *osexec.Cmd, memory int64, mark string, started func(error)) (short shortage, how error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	held := newCage(memory)
 	err := cmd.Start()
-	if err == nil && memory > 0 {
-		limit := &unix.Rlimit{Cur: uint64(memory), Max: uint64(memory)}
-		_ = unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_DATA, limit, nil) // one that has ended needs no limit
+	if err == nil {
+		held.hold(cmd.Process.Pid)
 	}
 	started(err)
 	if err != nil {
-		return err
+		held.open()
+		return enough, err
 	}
 	for { // it stays a zombie, so that nobody else can have the number of its group
 		err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -45,7 +46,14 @@ func run(cmd *osexec.Cmd, memory int64, mark string, started func(error)) error 
 			break
 		}
 	}
-	return cmd.Wait()
+	how = cmd.Wait()
+	return held.open(), how
+}
+
+// limitData bounds the data of a process.
+func limitData(pid int, memory int64) {
+	limit := &unix.Rlimit{Cur: uint64(memory), Max: uint64(memory)}
+	_ = unix.Prlimit(pid, unix.RLIMIT_DATA, limit, nil) // one that has ended needs no limit
 }
 
 // maxSweeps bounds the search for processes that a program has left, since one may start another meanwhile.

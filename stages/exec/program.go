@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 
@@ -47,7 +48,8 @@ type program struct {
 	heard    chan struct{}
 	logged   chan struct{} // closed at the end of what it prints
 	ended    chan struct{}
-	how      error        // of the end; set before ended is closed
+	how      error        // of the end; set before ended is closed, as short is
+	short    shortage     // of memory
 	beats    bool         // it sends heartbeats
 	seen     atomic.Int64 // when the last message came, in Unix nanoseconds
 	batches  int
@@ -95,7 +97,7 @@ func (l launch) start() (*program, error) {
 		answers: make(chan answer, maxQueued), ended: make(chan struct{}), logged: make(chan struct{}), heard: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		p.how = run(cmd, l.memory, mark, func(err error) {
+		p.short, p.how = run(cmd, l.memory, mark, func(err error) {
 			for _, f := range []*os.File{theirs, ours, stdout} {
 				f.Close()
 			}
@@ -282,12 +284,18 @@ func (p *program) died(kind string) *trouble {
 		return &trouble{troubleProtocol, "it closed descriptor 3 or 4 and did not end"}
 	}
 	before(p.logged, grace)
+	if p.short == ownBound {
+		return &trouble{troubleMemory, "the system killed it at its bound, the option memory"}
+	}
 	text := "it ended"
 	var status *osexec.ExitError
 	if errors.As(p.how, &status) {
 		if ws, ok := status.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 			text = "it was ended by the signal " + ws.Signal().String()
-			if ws.Signal() == syscall.SIGKILL {
+			switch {
+			case ws.Signal() == syscall.SIGKILL && p.short == hostFull:
+				kind, text = troubleMemory, "the system killed it when memory was short on this host"
+			case ws.Signal() == syscall.SIGKILL:
 				text += ", as the system does when memory is short"
 			}
 		} else {
@@ -298,6 +306,15 @@ func (p *program) died(kind string) *trouble {
 		text += "; the last it printed: " + last
 	}
 	return &trouble{kind, text}
+}
+
+// lost is the end of the program as an error: one that reached its bound may do a smaller batch.
+func (p *program) lost() error {
+	t := p.died(troubleCrash)
+	if t.kind == troubleMemory && p.short == ownBound {
+		return fault.OutOfMemory(t)
+	}
+	return retried(t)
 }
 
 // before reports whether the channel is closed within a time.

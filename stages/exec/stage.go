@@ -198,7 +198,7 @@ func (x *exchange) do() error {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return retried(&trouble{troubleHang, "it does not read its requests"})
 		}
-		return retried(x.program.died(troubleCrash))
+		return x.program.lost()
 	}
 	if err := x.listen(); err != nil {
 		return err
@@ -218,7 +218,7 @@ func (x *exchange) listen() error {
 		select {
 		case a, ok := <-x.program.answers:
 			if !ok {
-				return retried(x.program.died(troubleCrash))
+				return x.program.lost()
 			}
 			if done, err := x.take(a); done || err != nil {
 				return err

@@ -8,6 +8,7 @@ import (
 const (
 	troubleStart    = "start"    // it did not come to its hello
 	troubleCrash    = "crash"    // it ended, or was killed
+	troubleMemory   = "memory"   // the system killed it for want of memory
 	troubleHang     = "hang"     // it sent nothing for too long
 	troubleTimeout  = "timeout"  // a batch took too long
 	troubleProtocol = "protocol" // it broke the rules of the protocol

@@ -162,6 +162,15 @@ func localMedia(ctx context.Context, at string) (location.Local, error) {
 	return file, err
 }
 
+// mediaOf returns the media of an element on this host: what a stage made, else the file that the row names.
+func mediaOf(ctx context.Context, e *stages.Element) (location.Local, error) {
+	if e.Media == nil {
+		return localMedia(ctx, e.Row.Media)
+	}
+	file, err := location.Temporary(e.Media.Data, e.Media.Ext)
+	return file, fault.TryAgain(err)
+}
+
 // openFrames opens what a row says of its media.
 func openFrames(ctx context.Context, path string, row *schemas.PromptRow) (*media.Frames, error) {
 	if row.Cut != nil {
@@ -174,17 +183,22 @@ func openFrames(ctx context.Context, path string, row *schemas.PromptRow) (*medi
 func (s *encodeStage) encode(
 	ctx context.Context, dev kernels.Backend, model *Model, e *stages.Element,
 ) error {
-	row, name := &e.Row, clipName(&e.Row, s.sample)
+	row, name := e.Row, clipName(e, s.sample)
 	if z := s.recent.find(name); z != nil {
 		e.Latents, e.LatentScale = z, s.Config.Scale()
 		return nil
 	}
-	file, err := localMedia(ctx, row.Media)
+	file, err := mediaOf(ctx, e)
 	if err != nil {
 		return err
 	}
 	defer file.Release()
-	frames, err := openFrames(ctx, file.Path, row)
+	if row.Cut != nil && e.Media != nil { // the times of keyframes are those of another file
+		cut := *row.Cut
+		cut.Seek, cut.Origin = 0, 0
+		row.Cut = &cut
+	}
+	frames, err := openFrames(ctx, file.Path, &row)
 	if err != nil {
 		return &mediaError{err}
 	}

@@ -1,11 +1,11 @@
 package vae
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"sync"
 
-	"latentbeam/schemas"
 	"latentbeam/stages"
 )
 
@@ -21,14 +21,19 @@ type recent struct {
 	next    int
 }
 
-// clipName names all that the latents of a row depend on within a run. A file is the same as long as the run lasts.
-func clipName(row *schemas.PromptRow, sample bool) string {
+// clipName names all that the latents of an element depend on within a run. A file is the same as long as the run lasts;
+// what a stage made goes by content.
+func clipName(e *stages.Element, sample bool) string {
+	row := &e.Row
 	name := fmt.Sprintf("%dx%dx%d %v ", row.Width, row.Height, row.NumFrames, row.FPS)
 	if row.Cut != nil {
 		name += fmt.Sprintf("%+v ", *row.Cut)
 	}
 	if sample {
 		name += fmt.Sprintf("%d/%d ", *row.Seed, row.SampleIndex)
+	}
+	if e.Media != nil {
+		return name + fmt.Sprintf("%x", sha256.Sum256(e.Media.Data))
 	}
 	return name + row.Media
 }

@@ -129,12 +129,13 @@ class TestStage(unittest.TestCase):
             self.assertEqual(seen[0].data, b"\0\0\x80\x3f\0\0\0\x40")
         else:
             self.assertEqual(list(seen[0]), [1, 2])
+            self.assertTrue(seen[0].flags.writeable)
         _, metadata = read_safetensors(found[0]["outputs"]["latents"])
         self.assertEqual(metadata, {"latent_scale": "0.25"})
 
     def test_wrong_kinds(self) -> None:
         with self.assertRaises(ValueError):
-            stage(takes="prompt", gives="media")(lambda rows: rows)
+            stage(takes="prompt", gives="film")(lambda rows: rows)
 
     @unittest.skipIf(numpy is None, "numpy is not there")
     def test_numpy(self) -> None:

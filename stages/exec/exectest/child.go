@@ -23,11 +23,15 @@ const (
 	envState = "LATENTBEAM_TEST_STATE" // directory for what it did once
 	envTrace = "LATENTBEAM_TEST_TRACE" // file that gets every line of the protocol
 	envTakes = "LATENTBEAM_TEST_TAKES"
+	envFill  = "LATENTBEAM_TEST_FILL" // set: this process takes memory until there is none
 )
 
 // Main is called first in TestMain: where this process was started as the program, Main is the program and does not
 // return.
 func Main() {
+	if os.Getenv(envFill) != "" {
+		fill()
+	}
 	if gives := os.Getenv(envGives); gives != "" {
 		c := &child{takes: os.Getenv(envTakes), gives: gives, out: os.NewFile(4, "answers"), cancelled: map[int]bool{}}
 		c.serve(os.NewFile(3, "requests"))
@@ -210,7 +214,12 @@ func (c *child) make(r request, row row, how string) (string, error) {
 		return name, write(name, map[string]safetensors.Tensor{"frames": {DType: "U8", Shape: shape, Data: data}})
 	case "latents", "text":
 		return name + ".safetensors", c.tensor(name+".safetensors", row, how)
-	case "video":
+	case "video", "media":
+		if path := row.Inputs["media"]; path != "" {
+			if _, err := os.Stat(path); err != nil {
+				return "", err
+			}
+		}
 		img := image.NewRGBA(image.Rect(0, 0, w, h))
 		for x := range w {
 			img.Set(x, x%h, color.RGBA{255, byte(row.Seed), byte(len(row.prompt())), 255})

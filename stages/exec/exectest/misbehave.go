@@ -8,6 +8,19 @@ import (
 	"time"
 )
 
+// fill takes memory until there is none.
+func fill() {
+	all := make([][]byte, 0)
+	for range 1 << 20 {
+		b := make([]byte, 1<<26)
+		for i := 0; i < len(b); i += 4096 {
+			b[i] = 1
+		}
+		all = append(all, b)
+	}
+	fmt.Fprintln(os.Stderr, len(all))
+}
+
 // misbehave does what a prompt asks for, and reports whether the row has had its answer, or is to have none.
 func (c *child) misbehave(r request, row row, how string) bool {
 	result := func(key, path string) {
@@ -24,15 +37,19 @@ func (c *child) misbehave(r request, row row, how string) bool {
 		_ = self.Kill()
 		time.Sleep(time.Hour)
 	case "memory":
-		all := make([][]byte, 0)
-		for range 1 << 20 {
-			b := make([]byte, 1<<26)
-			for i := 0; i < len(b); i += 4096 {
-				b[i] = 1
-			}
-			all = append(all, b)
+		fill()
+	case "heavy": // a child takes the memory
+		self, err := os.Executable()
+		if err != nil {
+			panic(err)
 		}
-		fmt.Fprintln(os.Stderr, len(all))
+		child := osexec.Command(self)
+		child.Env = append(os.Environ(), envFill+"=1")
+		_ = child.Run()
+		time.Sleep(time.Hour)
+	case "nap":
+		time.Sleep(100 * time.Millisecond)
+		return false
 	case "hang":
 		c.mu.Lock()
 		c.silent = true

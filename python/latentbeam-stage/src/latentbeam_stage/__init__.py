@@ -18,7 +18,7 @@ __all__ = ["Cancelled", "Fatal", "Latents", "Result", "Retry", "Row", "RowError"
 
 PROTOCOL = 1
 TAKES = ("prompt", "text", "media", "latents", "frames", "video")
-GIVES = ("prompt", "text", "latents", "frames", "video")
+GIVES = TAKES
 HEARTBEAT = 5.0  # seconds
 
 
@@ -267,10 +267,10 @@ def _write(kind: str, value: Any, base: str) -> str:
             raise RowError(f"a stage that gives prompt returns a text, not {type(value).__name__}")
         Path(base + ".txt").write_text(value, encoding="utf-8")
         return base + ".txt"
-    if kind == "video":
+    if kind in ("video", "media"):
         if not isinstance(value, bytes):
-            raise RowError(f"a stage that gives video returns a path or bytes, not {type(value).__name__}; "
-                           "give frames and let encode_video make the file")
+            raise RowError(f"a stage that gives {kind} returns a path or bytes, not {type(value).__name__}"
+                           + ("; give frames and let encode_video make the file" if kind == "video" else ""))
         name = base + (".png" if value.startswith(b"\x89PNG") else ".mp4")
         Path(name).write_bytes(value)
         return name
@@ -336,7 +336,7 @@ def _to_numpy(t: Tensor) -> Any:
         import numpy
     except ImportError:
         return t
-    return numpy.frombuffer(t.data, _NUMPY[t.dtype]).reshape(t.shape)
+    return numpy.frombuffer(t.data, _NUMPY[t.dtype]).reshape(t.shape).copy()  # torch wants it writable
 
 
 def write_safetensors(path: Union[str, Path], tensors: Mapping[str, Tensor], metadata: Mapping[str, str] = {}) -> None:
