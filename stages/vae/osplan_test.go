@@ -72,6 +72,58 @@ func TestPlanMatchesReference(t *testing.T) {
 	}
 }
 
+// TestPlanBF16: in bf16 latents and pixels of each autoencoder are on average at most 1.2 times as far from fp32 as those of
+// the reference in bf16. Latents of a case are 16 to 240 numbers, so a single case may be 1.5 times as far.
+func TestPlanBF16(t *testing.T) {
+	const slack, single = 1.2, 1.5
+	ratios := map[string][]float64{}
+	for name, c := range planCases(t) {
+		be := cpu.New(2)
+		m := wanModel(t, c, "bf16", be)
+		for _, w := range []struct {
+			what   string
+			got    []float32
+			stride int
+			want   []float32
+			spread float64
+		}{
+			{"mean", encode(t, be, m, c.XShape, 1, nil), c.MeanStride, c.Mean, c.MeanSpread},
+			{"sample", encode(t, be, m, c.XShape, 1, wanNoise(c)), c.SampleStride, c.Sample, c.SampleSpread},
+			{"pixels", decode(t, be, m, c.LatentsShape, c.PixelsShape[1], 1), c.PixelsStride, c.Pixels, c.PixelsSpread},
+		} {
+			rms := relativeRMS(every(w.got, w.stride), w.want)
+			if !(rms > 1e-4 && rms <= single*w.spread) {
+				t.Errorf("%s %s: relative RMS %g to fp32, PyTorch's bf16 has %g", name, w.what, rms, w.spread)
+			}
+			kind, _, _ := strings.Cut(name, "_")
+			ratios[kind+" "+w.what] = append(ratios[kind+" "+w.what], rms/w.spread)
+		}
+	}
+	for what, all := range ratios {
+		sum := 0.0
+		for _, r := range all {
+			sum += r / float64(len(all))
+		}
+		if t.Logf("%s: %.2f of PyTorch's distance, at most %.2f, %d cases", what, sum, slices.Max(all), len(all)); !(sum <= slack) {
+			t.Errorf("%s in bf16: %g times as far from fp32 as the reference's", what, sum)
+		}
+	}
+}
+
+// TestPlanStatistics: tables say mean and deviation of each channel. Those of WF-VAE are shift and one over scale.
+func TestPlanStatistics(t *testing.T) {
+	cases := planCases(t)
+	for name, want := range map[string]string{"wf_other_1frames": "[0.5 -0.25 0 1] [2 1 0.5 4]",
+		"causal_fixed_1frames": "[0 0 0 0] [5.49 5.49 5.49 5.49]"} {
+		c := cases[name]
+		c.DType = "fp32"
+		space := c.config(t).latentSpace("")
+		if got := fmt.Sprintf("%.3g %.3g", space.Mean, space.Std); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
 // planSets is what the invariance tests go through: case, frames and type.
 var planSets = []struct {
 	name   string

@@ -1,10 +1,12 @@
-"""One evaluation of Open-Sora-Plan's denoiser against PyTorch's: python osplan_against_torch.py SOURCE DIR 12|13 [layers].
+"""One evaluation of Open-Sora-Plan's denoiser against PyTorch's: 
+python osplan_against_torch.py SOURCE DIR 12|13 [layers [types]].
 
 SOURCE is a checkout of PKU-YuanGroup/Open-Sora-Plan at v1.2.0 or v1.3.1. Needs go, torch, diffusers and einops; no test needs
 this file. DIR gets a network of published width with random weights (11 GB with all 32 layers in fp32; fewer for a trial)
 and one case: 480x640, 29 frames, 120 tokens of text, timestep 437.5. The project's modules run unchanged, and the test
-TestFullSize of stages/osplan, each in a process of its own. What is printed: seconds of one evaluation, the relative RMS,
-the peak of resident memory, and the load of the machine.
+TestFullSize of stages/osplan, each in a process of its own. Types are fp32,bf16 unless given. What is printed: seconds of
+one evaluation, by the clock and of all processors, the relative RMS, the peak of resident memory, and the load of the machine
+when it ended.
 """
 
 import json
@@ -49,24 +51,25 @@ def theirs(source, folder, version, layers):
     x, words = torch.randn(1, config["in_channels"], 8, 60, 80), torch.randn(120, 4096)
     text, mask = torch.zeros(1, 1, 512, 4096), torch.zeros(1, 1, 512)
     text[0, 0, :120], mask[0, 0, :120] = words, 1
-    begun = time.time()
+    begun, busy = time.time(), time.process_time()
     with torch.no_grad():
         out = made(x, timestep=torch.tensor([437.5]), encoder_hidden_states=text, attention_mask=torch.ones(1, 8, 60, 80),
                    encoder_attention_mask=mask, return_dict=False)[0]
-    seconds = time.time() - begun
+    seconds, busy = time.time() - begun, time.process_time() - busy
     save_file({"x": x, "text": words, "timestep": torch.tensor([437.5]), "out": out.contiguous()}, folder / "case.safetensors")
-    print(f"torch: evaluated {seconds:.1f} s, peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB")
+    print(f"torch: evaluated {seconds:.1f} s, processors {busy:.1f} s, peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss} kB; "
+          f"load {os.getloadavg()[0]:.1f}", flush=True)
 
 
 def main():
     if sys.argv[1] == "--theirs":
         return theirs(sys.argv[2], pathlib.Path(sys.argv[3]), sys.argv[4], int(sys.argv[5]))
-    source, folder, version, layers = (sys.argv[1:] + ["32"])[:4]
+    source, folder, version, layers, kinds = (sys.argv[1:] + ["32", "fp32,bf16"][len(sys.argv) - 4:])[:5]
     folder = pathlib.Path(folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run([sys.executable, "-W", "ignore", str(pathlib.Path(__file__).resolve()), "--theirs", source, str(folder), version, layers],
                    check=True, stderr=subprocess.DEVNULL)
-    for kind in "fp32", "bf16":
+    for kind in kinds.split(","):
         env = {**os.environ, "LATENTBEAM_OSPLAN_FULL_SIZE": str(folder), "LATENTBEAM_OSPLAN_DTYPE": kind, "CGO_ENABLED": "0"}
         text = subprocess.run(["go", "test", "-count", "1", "-v", "-timeout", "4h", "-run", "TestFullSize", "."], cwd=HERE.parent, env=env,
                               text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout

@@ -3,6 +3,7 @@
 V1.2.0 and V1.3.1 are checkouts of Open-Sora-Plan at these tags; needed are torch, diffusers and einops. Only the files of
 the models are loaded, because the packages around them import much that is not needed.
 """
+import copy
 import importlib
 import json
 import math
@@ -72,18 +73,32 @@ def thin(values, most):
     return stride, [float(f"{v:.7g}") for v in values[::stride].tolist()]
 
 
-def case(model, name, config, frames, height, width, shift, scale):
-    shift, scale = (torch.tensor(v, dtype=torch.float32).view(1, -1, 1, 1, 1) for v in (shift, scale))
-    x = hashed("input.x", 1, (3, frames, height, width))
+pool = torch.nn.functional.avg_pool3d  # which CPUs do not have in bf16: a mean in fp32, rounded, as on GPUs
+torch.nn.functional.avg_pool3d = lambda x, *a: pool(x.float(), *a).to(x.dtype)
+
+
+def outputs(model, frames, height, width, shift, scale, dtype):
+    """Returns latents, latents of noise and pixels, of the model in a type."""
+    model.to(dtype)
+    shift, scale = (torch.tensor(v, dtype=dtype).view(1, -1, 1, 1, 1) for v in (shift, scale))
+    x = hashed("input.x", 1, (3, frames, height, width)).to(dtype)
     posterior = model.encode(x[None])
     mean = ((posterior.mode() - shift) * scale)[0]
-    sample = posterior.mean + posterior.std * hashed("noise", 1.7, mean.shape)
-    z = hashed("input.z", 1.7, mean.shape)
+    sample = posterior.mean + posterior.std * hashed("noise", 1.7, mean.shape).to(dtype)
+    z = hashed("input.z", 1.7, mean.shape).to(dtype)
     pixels = model.decode(z[None] / scale + shift)[0]
-    out = {"config": {"_class_name": name, **config}, "x_shape": list(x.shape), "latents_shape": list(mean.shape),
-           "pixels_shape": list(pixels.shape)}
-    for what, values in (("mean", mean), ("sample", ((sample - shift) * scale)[0]), ("pixels", pixels)):
-        out[what + "_stride"], out[what] = thin(values, 400)
+    return x, {"mean": mean, "sample": ((sample - shift) * scale)[0], "pixels": pixels}
+
+
+def case(model, name, config, *of):
+    x, values = outputs(model, *of, torch.float32)
+    low = outputs(copy.deepcopy(model), *of, torch.bfloat16)[1]
+    out = {"config": {"_class_name": name, **config}, "x_shape": list(x.shape), "latents_shape": list(values["mean"].shape),
+           "pixels_shape": list(values["pixels"].shape)}
+    for what, v in values.items():
+        rms = ((low[what].float() - v).square().mean() / v.square().mean()).sqrt()
+        out[what + "_stride"], out[what] = thin(v, 400)
+        out[what + "_spread"] = float(f"{rms:.4g}")
     return out
 
 
@@ -93,7 +108,8 @@ def main(v12, v13, path):
     cases = {"_about": "CausalVAEModel of Open-Sora-Plan v1.2.0 and WFVAEModel of v1.3.1 (CPU, fp32, whole clips: tiling off, but "
              "for causal_grouped) on tiny models, by stages/vae/testdata/make_goldens.py. Tensors are hashes of their names as in "
              "open-sora.json. x is Hash('input.x', 1), z Hash('input.z', 1.7) as denoisers have it, noise Hash('noise', 1.7). "
-             "Every stride-th value of mean and sample (as denoisers have them) and of pixels."}
+             "Every stride-th value of mean and sample (as denoisers have them) and of pixels; their "
+             "spreads are how far the same modules in bf16 are from fp32, as a relative root mean square of all values."}
     blocks3 = ["ResnetBlock3D"] * 4
     published = {
         "hidden_size": 32, "z_channels": 4, "hidden_size_mult": [1, 2, 2, 2], "embed_dim": 4, "num_res_blocks": 2,
