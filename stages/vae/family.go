@@ -76,6 +76,7 @@ func guess(s nn.Shapes) ([]byte, error) {
 		"_class_name": "AutoencoderKL", "block_out_channels": channels,
 		"layers_per_block": s.Count("encoder.down_blocks.0.resnets.%d.conv1.weight"),
 		"in_channels":      s.Dim("encoder.conv_in.weight", 1), "out_channels": s.Dim("decoder.conv_out.weight", 0),
-		"latent_channels": s.Dim("decoder.conv_in.weight", 1), // also of a file with quant_conv
+		"latent_channels": s.Dim("decoder.conv_in.weight", 1),
+		"use_quant_conv":  s.Has("quant_conv.weight"), "use_post_quant_conv": s.Has("post_quant_conv.weight"),
 	})
 }

@@ -1,6 +1,8 @@
 package vae
 
 import (
+	"slices"
+
 	"latentbeam/kernels"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
@@ -8,8 +10,8 @@ import (
 	"latentbeam/stages/vae/posterior"
 )
 
-// openSoraScale times a latent of the 2D autoencoder is what Open-Sora's denoisers and temporal
-// autoencoders see, whatever its config.json says.
+// openSoraScale times a latent of the 2D autoencoder is what Open-Sora's temporal autoencoders see, whatever its config.json
+// says. Its denoisers see that too, and their latents say so (LatentScale).
 const openSoraScale = 0.18215
 
 // KLConfig is the configuration of an AutoencoderKL.
@@ -39,11 +41,14 @@ func (c *KLConfig) latents(frames, height, width int) ([]int, error) {
 	return []int{c.LatentChannels, frames, height / d, width / d}, nil
 }
 
-func (c *KLConfig) scale() float64 { return openSoraScale }
+func (c *KLConfig) scale() float64 { return c.ScalingFactor }
 
-func (c *KLConfig) statistics() (mean, std []float64) { return scaled(c.LatentChannels, c.scale()) }
+func (c *KLConfig) statistics() (mean, std []float64) {
+	_, std = scaled(c.LatentChannels, c.scale())
+	return slices.Repeat([]float64{c.ShiftFactor}, c.LatentChannels), std
+}
 
-// decode takes latents as the network has them, divided by the scaling factor.
+// decode takes latents as the network has them, divided by the scaling factor; shift_factor is still to be added.
 func (m *kl) decode(be kernels.Backend, z *stages.Array, frames, micro int, emit func([]float32)) error {
 	return m.decodeFrames(be, framesLast(z), micro, emit)
 }
@@ -68,6 +73,12 @@ func (m *kl) decodeFrames(be kernels.Backend, z *stages.Array, micro int, emit f
 // decodeSome computes pixels (n, H, W, 3) of latents (n, h, w, c).
 func (m *kl) decodeSome(be kernels.Backend, pixels, latents []float32, n, h, w int) error {
 	defer be.Scope()()
+	if m.ShiftFactor != 0 {
+		latents = slices.Clone(latents)
+		for i := range latents {
+			latents[i] += float32(m.ShiftFactor)
+		}
+	}
 	z := be.Alloc(m.dt, n, h, w, m.LatentChannels) // (n, h, w, c)
 	be.Upload(z, latents)
 	return be.Download(pixels, m.model.Decode(be, z))
@@ -82,7 +93,7 @@ func (m *kl) encode(be kernels.Backend, c clip, micro int, draw Noise) (*stages.
 	return channelsFirst(z), nil
 }
 
-// encodeFrames returns the latents (T, h, w, c) of a clip, not yet scaled.
+// encodeFrames returns the latents (T, h, w, c) of a clip without shift_factor, not yet scaled.
 func (m *kl) encodeFrames(be kernels.Backend, c clip, micro int, draw Noise) (*stages.Array, error) {
 	d := m.downscale()
 	p := posterior.Posterior{DType: m.dt, Frames: c.frames, Height: c.height / d, Width: c.width / d,
@@ -101,6 +112,11 @@ func (m *kl) encodeFrames(be kernels.Backend, c clip, micro int, draw Noise) (*s
 			return nil, err
 		}
 		p.Sample(out.Data[first*p.Height*p.Width*p.Channels:], mo, first, n)
+	}
+	if m.ShiftFactor != 0 {
+		for i := range out.Data {
+			out.Data[i] -= float32(m.ShiftFactor)
+		}
 	}
 	return out, nil
 }

@@ -40,6 +40,13 @@ func TestMatchesDiffusers(t *testing.T) {
 		be := cpu.New(2)
 		m := hashed(t, cfg, be)
 		z := images("input.z", 1.7, c.ZShape)
+		shift, std := cfg.arch.statistics() // of raw latents, which the case has
+		for i := range z.Data {
+			z.Data[i] -= float32(shift[0])
+		}
+		if want := cfg.arch.(*KLConfig).ScalingFactor; std[0] != 1/want || cfg.Scale() != want {
+			t.Errorf("%s: std %g, scale %g, want those of scaling_factor %g", name, std[0], cfg.Scale(), want)
+		}
 		pixels := decodeArray(t, be, m, z, c.ZShape[0], 2)
 		got := swapped(channelsFirst(pixels))
 		golden := goldenCase{}
@@ -48,6 +55,9 @@ func TestMatchesDiffusers(t *testing.T) {
 		mean, err := m.Encode(be, c.XShape[0], c.XShape[2], c.XShape[3], 2, nil, source(x))
 		if err != nil {
 			t.Fatal(err)
+		}
+		for i := range mean.Data {
+			mean.Data[i] += float32(shift[0])
 		}
 		golden.check(t, name+": mean", swapped(mean), 1, c.Mean, 0)
 	}

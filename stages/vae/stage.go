@@ -71,7 +71,14 @@ func openComponent(
 		c.DType = dt
 		return c, err
 	}
-	return nn.OpenComponent(m, "vae", parse, Load)
+	c, err := nn.OpenComponent(m, "vae", parse, Load)
+	if err != nil {
+		return nil, err
+	}
+	if images, ok := c.Config.arch.(*KLConfig); ok && images.ScalingFactor != openSoraScale {
+		c.Renew("its own scaling_factor") // until then 0.18215 stood for all
+	}
+	return c, nil
 }
 
 type decodeStage struct {

@@ -87,6 +87,15 @@ func (a attention) addTo(be kernels.Backend, x kernels.Tensor) {
 	a.out.AddTo(be, x, mixed.Reshape(x.Shape...), kernels.Tensor{})
 }
 
+// loadQuant loads the 1x1 convolution between latents and the inner channels, where there is one.
+func loadQuant(w *nn.Weights, name string, channels int, there bool) *nn.Conv {
+	if !there {
+		return nil
+	}
+	c := nn.LoadConv(w.Sub(name), channels, channels, 1)
+	return &c
+}
+
 // mid is the mid_block of encoder and decoder: resnet, attention, resnet.
 type mid struct {
 	first, second resnet

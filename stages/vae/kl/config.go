@@ -3,6 +3,7 @@ package kl
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 )
 
 // Config describes an AutoencoderKL; the names are those of diffusers' config.json.
@@ -16,9 +17,9 @@ type Config struct {
 	ActFn            string   `json:"act_fn"`
 	DownBlockTypes   []string `json:"down_block_types"`
 	UpBlockTypes     []string `json:"up_block_types"`
-	// ScalingFactor times a latent is what the denoiser sees. Open-Sora 1.0 uses 0.18215 with every VAE.
+	// A denoiser sees (latent - ShiftFactor) * ScalingFactor.
 	ScalingFactor    float64         `json:"scaling_factor"`
-	ShiftFactor      *float64        `json:"shift_factor"`
+	ShiftFactor      float64         `json:"shift_factor"` // null: 0
 	LatentsMean      json.RawMessage `json:"latents_mean"`
 	UseQuantConv     bool            `json:"use_quant_conv"`
 	UsePostQuantConv bool            `json:"use_post_quant_conv"`
@@ -67,7 +68,7 @@ func (c *Config) Validate() error {
 				"divisible by norm_num_groups %d", i, n, maxChannels, c.NormNumGroups)
 		}
 	}
-	if !(c.ScalingFactor > 0) {
+	if !(c.ScalingFactor > 0) || math.IsInf(c.ScalingFactor, 1) {
 		return fmt.Errorf("vae config.json: scaling_factor is %g, must be positive", c.ScalingFactor)
 	}
 	return c.supported()
@@ -90,15 +91,11 @@ func (c *Config) supported() error {
 				"only \"UpDecoderBlock2D\" is supported", t)
 		}
 	}
-	if c.ShiftFactor != nil && *c.ShiftFactor != 0 {
-		return fmt.Errorf("vae config.json: shift_factor is %g, only null or 0 is supported", *c.ShiftFactor)
-	}
 	if len(c.LatentsMean) > 0 && string(c.LatentsMean) != "null" {
 		return fmt.Errorf("vae config.json: latents_mean is set, only null is supported")
 	}
-	if !c.UseQuantConv || !c.UsePostQuantConv || !c.MidAttention {
-		return fmt.Errorf("vae config.json: use_quant_conv, use_post_quant_conv and " +
-			"mid_block_add_attention must be true")
+	if !c.MidAttention {
+		return fmt.Errorf("vae config.json: mid_block_add_attention is false, only true is supported")
 	}
 	return nil
 }

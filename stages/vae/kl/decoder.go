@@ -5,9 +5,9 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// decoder is "decoder" with "post_quant_conv" in front.
+// decoder is "decoder" with "post_quant_conv" in front, where the autoencoder has one.
 type decoder struct {
-	postQuant nn.Conv      // post_quant_conv (c, c, 1, 1)
+	postQuant *nn.Conv     // post_quant_conv (c, c, 1, 1); nil: none
 	convIn    nn.Conv      // conv_in (C_last, c, 3, 3)
 	mid       mid          // mid_block
 	up        []upBlock    // up_blocks.N, from the widest
@@ -22,7 +22,7 @@ type upBlock struct {
 }
 
 func loadDecoder(w *nn.Weights, cfg *Config) decoder {
-	postQuant := nn.LoadConv(w.Sub("post_quant_conv"), cfg.LatentChannels, cfg.LatentChannels, 1)
+	postQuant := loadQuant(w, "post_quant_conv", cfg.LatentChannels, cfg.UsePostQuantConv)
 	w = w.Sub("decoder")
 	channels, groups := cfg.BlockOutChannels, cfg.NormNumGroups
 	last := len(channels) - 1
@@ -56,8 +56,10 @@ func (d decoder) forward(be kernels.Backend, z kernels.Tensor) kernels.Tensor {
 	f := 1 << (len(d.up) - 1)
 	pixels := be.Alloc(z.DType, z.Dim(0), f*z.Dim(1), f*z.Dim(2), d.convOut.W.Dim(0)) // (N, H, W, 3)
 	defer be.Scope()()
-	x := d.convIn.Forward(be, d.postQuant.Forward(be, z)) // (N, h, w, C_last)
-	x = d.mid.forward(be, x)                              // (N, h, w, C_last)
+	if d.postQuant != nil {
+		z = d.postQuant.Forward(be, z) // (N, h, w, c)
+	}
+	x := d.mid.forward(be, d.convIn.Forward(be, z)) // (N, h, w, C_last)
 	for _, u := range d.up {
 		x = u.forward(be, x) // (N, 2h, 2w, C) and so on
 	}

@@ -5,14 +5,14 @@ import (
 	"latentbeam/stages/nn"
 )
 
-// encoder is "encoder" with "quant_conv" behind it.
+// encoder is "encoder" with "quant_conv" behind it, where the autoencoder has one.
 type encoder struct {
 	convIn  nn.Conv      // conv_in (C_0, 3, 3, 3)
 	down    []downBlock  // down_blocks.N
 	mid     mid          // mid_block
 	normOut nn.GroupNorm // conv_norm_out
 	convOut nn.Conv      // conv_out (2c, C_last, 3, 3)
-	quant   nn.Conv      // quant_conv (2c, 2c, 1, 1)
+	quant   *nn.Conv     // quant_conv (2c, 2c, 1, 1); nil: none
 }
 
 // downBlock is a row of resnets and, but for the last block, half the size.
@@ -23,7 +23,7 @@ type downBlock struct {
 
 func loadEncoder(w *nn.Weights, cfg *Config) encoder {
 	moments := 2 * cfg.LatentChannels
-	quant := nn.LoadConv(w.Sub("quant_conv"), moments, moments, 1)
+	quant := loadQuant(w, "quant_conv", moments, cfg.UseQuantConv)
 	w = w.Sub("encoder")
 	channels, groups := cfg.BlockOutChannels, cfg.NormNumGroups
 	last := len(channels) - 1
@@ -59,7 +59,11 @@ func (e encoder) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	}
 	x = e.mid.forward(be, x) // (N, h, w, C_last)
 	e.normOut.Into(be, x, x, kernels.SiLU)
-	return e.quant.Forward(be, e.convOut.Forward(be, x)) // (N, h, w, 2c)
+	x = e.convOut.Forward(be, x) // (N, h, w, 2c)
+	if e.quant != nil {
+		x = e.quant.Forward(be, x) // (N, h, w, 2c)
+	}
+	return x
 }
 
 // forward returns the block's output for x (N, H, W, Cin): (N, H/2, W/2, Cout), or (N, H, W, Cout) in the
