@@ -94,7 +94,7 @@ func (r *run) all(path string) error {
 }
 
 // figures are the lines in which tests say how far a promise was tried.
-var figures = regexp.MustCompile(`(?m)^\s+\S+_test\.go:\d+: (P\d+): (.*)$`)
+var figures = regexp.MustCompile(`(?m)^\s+\S+\.go:\d+: (P\d+): (.*)$`)
 
 // prove runs the tests of a proof and returns their figures, or that they failed.
 func (r *run) prove(p proof) string {
