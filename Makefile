@@ -22,7 +22,7 @@ demo: ## twelve videos of the built-in model in out/shapes, with their score
 	$(GO) run ./cmd/latentbeam run testdata/prompts/shapes.yaml
 
 test: ## all tests (a package may take long on a busy machine)
-	$(GO) test $(TESTED) -timeout 30m ./pipelines ./internal/cli ./... # the longest first
+	$(GO) test $(TESTED) -timeout 30m -p 3 ./pipelines ./internal/cli ./internal/store/s3 ./... # the longest first; s3 only waits
 
 same: ## whole jobs against the record of an earlier commit, in the classes go and avx2 (internal/same/doc.go)
 	LATENTBEAM_SAME=$(or $(SAME),compare) $(GO) test $(TESTED) -v -count 1 -timeout 30m -run "$(or $(RUN),TestSame)" ./internal/same
