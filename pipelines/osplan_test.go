@@ -115,6 +115,15 @@ func TestPlanJobs(t *testing.T) {
 					t.Errorf("the published negative prompt has shape %v", n)
 				}
 			}
+			short := t.TempDir()
+			if got := run(short, "", "defaults.max_sequence_length=16"); slices.Equal(got[0], want[0]) {
+				t.Error("16 tokens of text make the latents of all")
+			}
+			for _, e := range readRows[schemas.EmbeddingRow](t, short, "embeddings") {
+				if n := e.NegativeEmbeddingShape; len(n) != 2 || n[0] != 16 {
+					t.Errorf("of 16 tokens the negative prompt has shape %v", n)
+				}
+			}
 			if again := run(out, ""); len(again) != 0 {
 				t.Errorf("a rerun computed %d rows", len(again))
 			}
