@@ -200,7 +200,7 @@ func TestUnfinishedPage(t *testing.T) {
 		eval[int](t, b, "window.marked = 1")
 		for begin := time.Now(); time.Since(begin) < 10*time.Second; time.Sleep(100 * time.Millisecond) {
 			var marked bool
-			if err := b.Eval("window.marked === 1", &marked); err == nil && !marked { // an error: the page is on its way
+			if err := b.Eval("window.marked === 1 || !"+sizing, &marked); err == nil && !marked { // an error: the page is on its way
 				return true
 			}
 		}
