@@ -8,8 +8,8 @@ import (
 
 // Fit checks that the stages named, in this order, take a source of kind in, each one giving what a
 // later one takes, and returns the kind at every seam: seams[0] is in, seams[i+1] what names[i] gives.
-// Elements of media, of the input or made of prompts, carry their caption beside it, so a job may encode both; a stage that makes the caption out of the
-// media leaves it where it is. The error is about stage index.
+// Elements of media, of the input or made of prompts, carry their caption beside it, so a job may encode both; a stage that
+// makes the caption out of the media leaves it where it is. The error is about stage index.
 func Fit(in Kind, names []string, specs []Spec) (seams []Kind, index int, err error) {
 	seams = []Kind{in}
 	carried := []Kind{in} // what elements have that no stage has taken

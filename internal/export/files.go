@@ -116,7 +116,7 @@ func (p *plain) add(s *sample) error {
 	r := &s.row
 	tensors := map[string]safetensors.Tensor{"latents": {DType: "F32", Shape: ints(r.VAELatentShape), Data: r.VAELatentBytes}}
 	if s.half {
-		tensors["latents"] = safetensors.Tensor{DType: "BF16", Shape: ints(r.VAELatentShape), Data: schemas.NarrowBF16(r.VAELatentBytes)}
+		tensors["latents"] = safetensors.Tensor{DType: "BF16", Shape: ints(r.VAELatentShape), Data: bf16(r.VAELatentBytes)}
 	}
 	if s.text != nil {
 		tensors["text_embedding"] = safetensors.Tensor{DType: "F32", Shape: ints(s.len), Data: s.text}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -52,7 +53,7 @@ const huggingFaceGroup = 16 << 20
 type huggingFace struct {
 	*out
 	files shards[huggingFaceRow]
-	rows  map[string]int64 // by series
+	rows  map[string]int64 // by bucket
 	vae   *Statistics
 	scale float64
 	model string
@@ -64,10 +65,10 @@ func newHuggingFace(o *out) *huggingFace {
 }
 
 func (h *huggingFace) add(s *sample) error {
-	r, series := &s.row, s.bucket()+"/%05d.parquet"
-	h.rows[series]++
+	r, bucket := &s.row, s.bucket()
+	h.rows[bucket]++
 	h.vae, h.scale, h.model = s.vae, r.LatentScale, r.Model
-	return h.files.add(series, huggingFaceRow{ID: r.ID, Caption: r.Caption, Latents: floats(r.VAELatentBytes),
+	return h.files.add(bucket+"/%05d.parquet", huggingFaceRow{ID: r.ID, Caption: r.Caption, Latents: floats(r.VAELatentBytes),
 		LatentsShape: r.VAELatentShape, TextEmbedding: floats(s.text), TextEmbeddingShape: s.len, FileName: r.FileName,
 		MediaType: r.MediaType, Width: r.Width, Height: r.Height, NumFrames: r.VideoFrames, FPS: r.FPS,
 		FrameStart: s.cut.FrameStart, FrameCount: s.cut.FrameCount, CropX: s.cut.CropX, CropY: s.cut.CropY,
@@ -81,8 +82,8 @@ func (h *huggingFace) close() error {
 	}
 	var card strings.Builder
 	card.WriteString("---\nconfigs:\n- config_name: default\n  default: true\n  data_files:\n  - split: train\n    path: \"*/*.parquet\"\n")
-	for _, series := range h.files.series() {
-		bucket, _, _ := strings.Cut(series, "/")
+	buckets := slices.Sorted(maps.Keys(h.rows))
+	for _, bucket := range buckets {
 		fmt.Fprintf(&card, "- config_name: %q\n  data_files:\n  - split: train\n    path: %q\n", bucket, bucket+"/*.parquet")
 	}
 	card.WriteString("---\n\n# Latents and text embeddings\n\nEach row has `latents`, float32 of shape `latents_shape` (C, T, H, W), and " +
@@ -96,9 +97,8 @@ func (h *huggingFace) close() error {
 		fmt.Fprintf(&card, "`latents` = raw * %g, where raw is what the autoencoder gives.\n\n", h.scale)
 	}
 	card.WriteString("| configuration | rows |\n|---|---|\n")
-	for _, series := range h.files.series() {
-		bucket, _, _ := strings.Cut(series, "/")
-		fmt.Fprintf(&card, "| %s | %d |\n", bucket, h.rows[series])
+	for _, bucket := range buckets {
+		fmt.Fprintf(&card, "| %s | %d |\n", bucket, h.rows[bucket])
 	}
 	return h.file("README.md", func(w io.Writer) error {
 		_, err := io.WriteString(w, card.String())
@@ -108,7 +108,7 @@ func (h *huggingFace) close() error {
 
 // list is a list of numbers in JSON.
 func list(numbers []float64) string {
-	text, _ := json.Marshal(slices.Clip(numbers)) // they were read from JSON
+	text, _ := json.Marshal(numbers) // they were read from JSON
 	return string(text)
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
@@ -77,13 +76,4 @@ func (f *shards[T]) close() (err error) {
 		err = errors.Join(err, f.end(to))
 	}
 	return err
-}
-
-// series are the names of all series, in order.
-func (f *shards[T]) series() (names []string) {
-	for name := range f.open {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

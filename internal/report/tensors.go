@@ -122,13 +122,13 @@ func (t *tensorTable[T]) wanted(ctx context.Context) []string {
 func (t *tensorTable[T]) writeFile(ctx context.Context, i int, rows iter.Seq2[outcome, error]) error {
 	name := t.job.tableName(t.name, i)
 	o := t.job.options()
-	more := maps.Clone(t.job.Tensors)
+	metadata := map[string]string{}
+	maps.Copy(metadata, o.Metadata)
+	maps.Copy(metadata, t.job.Tensors)
 	if i < len(t.digests) {
-		more = with(more, digestKey, t.digests[i])
+		metadata[digestKey] = t.digests[i]
 	}
-	for key, value := range more {
-		o.Metadata = with(o.Metadata, key, value)
-	}
+	o.Metadata = metadata
 	return t.job.Replace(ctx, name, func(w io.Writer) error {
 		var written []uint64
 		row := func(o outcome) (T, error) {
@@ -150,15 +150,6 @@ func (t *tensorTable[T]) writeFile(ctx context.Context, i int, rows iter.Seq2[ou
 			return found
 		})
 	})
-}
-
-// with returns the map with one value more.
-func with(m map[string]string, key, value string) map[string]string {
-	if m == nil {
-		m = map[string]string{}
-	}
-	m[key] = value
-	return m
 }
 
 // hasDigest reports whether the file exists, as long as it was written, and holds the rows of that digest.
