@@ -110,6 +110,7 @@ func (e *Engine) published(group []*stages.Element, began time.Time) {
 		}
 		e.Board.Tell(s)
 	}
+	e.Board.Published(began, len(group))
 }
 
 // failureOf is the class and stage of a failure, "" of a row that is done.

@@ -19,6 +19,8 @@ type Board struct {
 	devices []*device
 	batches map[*Batch]bool
 	cells   map[cell]*spent
+	publish spent     // groups of rows: seconds in which some publisher was at work
+	until   time.Time // publish covers the time before
 	counts  Counts
 	sinks   []Sink
 }
@@ -130,6 +132,20 @@ func (b *Board) Settled(shapeName, failure, reason string) {
 	}
 	b.counts.Failed++
 	b.failed(failure, reason)
+}
+
+// Published counts rows that a publisher has had at work since began. Publishers work side by side: time that two of
+// them share counts once.
+func (b *Board) Published(began time.Time, rows int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	if began.Before(b.until) {
+		began = b.until
+	}
+	b.publish.seconds += now.Sub(began).Seconds()
+	b.publish.rows += int64(rows)
+	b.until = now
 }
 
 func (b *Board) failed(failure, reason string) {

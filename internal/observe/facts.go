@@ -63,7 +63,7 @@ func (b *Board) Facts() runs.Facts {
 
 // predict fills in rates and what is left; mu is held. The cost of a shape in a stage comes from finished rows of the
 // shape, else from the steps of a batch at work, else from rows of other shapes, scaled by their weights. Devices
-// share what is left.
+// share what is left. Publishing goes on beside them: where it is the slower of the two, it says what is left.
 func (b *Board) predict(f *runs.Facts, now time.Time) {
 	devices := float64(max(1, len(b.devices)))
 	known := true
@@ -97,6 +97,10 @@ func (b *Board) predict(f *runs.Facts, now time.Time) {
 	}
 	if !known {
 		f.ETA = 0
+		return
+	}
+	if p := b.publish; p.rows > 0 {
+		f.ETA = max(f.ETA, p.seconds/float64(p.rows)*float64(f.Rows.Total-f.Rows.Done-f.Rows.Failed))
 	}
 }
 

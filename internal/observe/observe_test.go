@@ -77,6 +77,31 @@ func TestTwoDevices(t *testing.T) {
 	near(t, "busy of decode", f.Stages[1].Busy, 2)
 }
 
+// TestPublishing: where rows are published more slowly than devices compute them, publishing says what is left; time
+// that two publishers share counts once.
+func TestPublishing(t *testing.T) {
+	b, pass := at([]string{"denoise"}, []string{"cpu:0"})
+	b.Expect([]Shape{{"s", 100, 1}})
+	w := b.Work("denoise", "s", 20, nil, []string{"cpu:0"})
+	pass(2 * time.Second)
+	w.End(nil)
+	near(t, "ETA before anything is published", b.Facts().ETA, 80*0.1)
+	began := b.now()
+	pass(10 * time.Second)
+	b.Published(began, 10)
+	b.Published(began, 10) // a second publisher, at the same time
+	for range 20 {
+		b.Settled("s", "", "")
+	}
+	near(t, "ETA", b.Facts().ETA, 80*0.5)
+	began = b.now()
+	w = b.Work("denoise", "s", 10, nil, []string{"cpu:0"})
+	pass(60 * time.Second) // the device became the slower one
+	w.End(nil)
+	b.Published(began.Add(59*time.Second), 10)
+	near(t, "ETA of a slow device", b.Facts().ETA, 70*62/30.)
+}
+
 // TestNoProgress: rows that cannot be read, that are shared or were skipped are no progress, and a failed row is.
 func TestNoProgress(t *testing.T) {
 	b, _ := at([]string{"denoise"}, []string{"cpu:0"})

@@ -14,7 +14,7 @@ import (
 // come back in blocks of 4 MiB, and nothing else is waited for.
 func TestHostShare(t *testing.T) {
 	be := nntest.NewIdle(t)
-	cfg, err := ParseConfig([]byte(sdVAE))
+	cfg, err := ParseConfig([]byte(measured["sd"]))
 	if err != nil {
 		t.Fatal(err)
 	}

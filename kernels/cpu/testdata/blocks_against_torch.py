@@ -1,13 +1,14 @@
 """Blocks of the models against PyTorch's, in turns: python blocks_against_torch.py [words of the cases to run].
 
-Needs go, torch, transformers and diffusers; no test needs this file. Two threads on both sides, the best time of
-all rounds. STDiT's blocks are written here with scaled_dot_product_attention as the reference computes them; T5's
-is that of transformers, the decoder that of diffusers with channels last. Every module runs as it is and behind
-torch.compile, where that takes less than COMPILE seconds. Weights and inputs are hashes of their names on both
-sides, and what the two sides compute is compared before they are timed. What it printed is in benchmarks.md beside
-the package.
+Needs go, torch, transformers and diffusers, and openvino for the third rival; no test needs this file. Two threads on
+all sides, the best time of all rounds. STDiT's blocks are written here with scaled_dot_product_attention as the
+reference computes them; T5's is that of transformers, the autoencoders those of diffusers. Every module runs as it
+is, behind torch.compile where that takes less than COMPILE seconds, and converted by OpenVINO, which computes in the
+type of the case. Weights and inputs are hashes of their names on all sides, and what ours and PyTorch compute is compared
+before they are timed. What it printed is in benchmarks.md beside the package.
 """
 
+import copy
 import os
 import pathlib
 import signal
@@ -30,6 +31,7 @@ C, HEADS, THREADS, COMPILE = 1152, 16, 2, 60
 # Of the root mean square of the differences over that of PyTorch's result. The decoder is 40 layers deep: in bf16
 # both sides are 0.019 away from PyTorch's fp32.
 TOLERANCE = {"f32": 1e-5, "bf16": 1e-2, "vae f32": 1e-4, "vae bf16": 3e-2}
+RIVALS = ["torch", "compiled", "openvino"]
 
 # name, stage, case as the stage's test reads it, rounds, what is asked for, whether to compile
 CASES = [
@@ -39,11 +41,15 @@ CASES = [
     ("STDiT block, 16x256x256, f32", "stdit", "1.0 16x32x32 120 f32", 4, 1.1, True),
     ("STDiT3 pair, 240p 51 frames, bf16", "stdit", "1.2 15x30x53 300 bf16", 5, 1.25, True),
     ("STDiT3 pair, 240p 51 frames, f32", "stdit", "1.2 15x30x53 300 f32", 2, 1.1, True),
-    ("VAE decode, 1 frame 512x512, bf16", "vae", "1x64x64 4 bf16", 4, 1.1, False),
+    ("VAE decode, 1 frame 512x512, bf16", "vae", "sd decode 1x512x512 4 bf16", 4, 1.1, False),
     ("STDiT block, 16x512x512, bf16", "stdit", "1.0 16x64x64 120 bf16", 3, 1.25, True),
     ("STDiT block, 16x512x512, f32", "stdit", "1.0 16x64x64 120 f32", 2, 1.1, False),
-    ("VAE decode, 4 frames 512x512, bf16", "vae", "4x64x64 4 bf16", 2, 1.1, False),
-    ("VAE decode, 16 frames 512x512, bf16", "vae", "16x64x64 4 bf16", 1, 1.1, False),
+    ("VAE decode, 4 frames 512x512, bf16", "vae", "sd decode 4x512x512 4 bf16", 2, 1.1, False),
+    ("VAE decode, 16 frames 512x512, bf16", "vae", "sd decode 16x512x512 4 bf16", 1, 1.1, False),
+    ("Wan VAE decode, 17x480x832, f32", "vae", "wan decode 17x480x832 4 f32", 1, 1.1, False),
+    ("Wan VAE encode, 17x480x832, f32", "vae", "wan encode 17x480x832 4 f32", 1, 1.1, False),
+    ("Wan VAE decode, 17x480x832, bf16", "vae", "wan decode 17x480x832 4 bf16", 1, 1.1, False),
+    ("Wan VAE encode, 17x480x832, bf16", "vae", "wan encode 17x480x832 4 bf16", 1, 1.1, False),
 ]
 
 
@@ -66,7 +72,7 @@ def weight(name, shape):
     elif name.endswith(".weight") and len(shape) >= 2:
         amplitude = (3 / numpy.prod(shape[1:])) ** 0.5
     values = hashed(name, amplitude, *shape)
-    return values + 1 if name.endswith(".weight") and len(shape) == 1 else values
+    return values + 1 if name.endswith(".weight") and len(shape) == 1 or name.endswith(".gamma") else values
 
 
 def fill(model, rename):
@@ -215,6 +221,8 @@ def t5(case):
 
 
 class Decoder(nn.Module):
+    """Frames (T, 3, H, W) of latents (T, 4, h, w)."""
+
     def __init__(self, vae, micro):
         super().__init__()
         self.vae, self.micro = vae, micro
@@ -223,17 +231,43 @@ class Decoder(nn.Module):
         return torch.cat([self.vae.decode(part).sample for part in z.split(self.micro)])
 
 
+class WanClip(nn.Module):
+    """The mean (C, T', h, w) of the posterior of x (1, 3, T, H, W), or the frames (T, 3, H, W) of latents x."""
+
+    def __init__(self, vae, what):
+        super().__init__()
+        self.vae, self.what = vae, what
+
+    def forward(self, x):
+        if self.what == "encode":
+            return self.vae.encode(x).latent_dist.mode()[0]
+        return self.vae.decode(x).sample[0].transpose(0, 1)
+
+
 def vae(case):
+    which, what, size, micro, dtype = case.split()
+    frames, height, width = map(int, size.split("x"))
+    if which == "wan":
+        return wan_vae(what, frames, height, width, TYPES[dtype])
     from diffusers import AutoencoderKL
 
-    size, micro, dtype = case.split()
-    frames, height, width = map(int, size.split("x"))
     kinds = {"down_block_types": ["DownEncoderBlock2D"] * 4, "up_block_types": ["UpDecoderBlock2D"] * 4}
     model = AutoencoderKL(block_out_channels=[128, 256, 512, 512], layers_per_block=2, **kinds).eval()
     fill(model, lambda name: name)
-    z = hashed("z", 1, 4, frames, height, width).transpose(0, 1)
+    z = hashed("z", 1, 4, frames, height // 8, width // 8).transpose(0, 1)
     z = z.to(TYPES[dtype], memory_format=torch.channels_last)
     return Decoder(model.to(TYPES[dtype], memory_format=torch.channels_last), int(micro)), (z,)
+
+
+def wan_vae(what, frames, height, width, dtype):
+    from diffusers import AutoencoderKLWan
+
+    model = AutoencoderKLWan().eval()
+    fill(model, lambda name: name)
+    x = hashed("x", 1, 3, frames, height, width)
+    if what == "decode":
+        x = hashed("z", 1, 16, (frames + 3) // 4, height // 8, width // 8)
+    return WanClip(model.to(dtype), what), (x[None].to(dtype),)
 
 
 class Ours:
@@ -244,7 +278,7 @@ class Ours:
         if not os.path.exists(binary):
             subprocess.run(["go", "test", "-c", "-o", binary, "."], check=True, cwd=STAGES / stage)
         env = dict(os.environ, LATENTBEAM_BENCH_BLOCKS="1", GOMAXPROCS=str(THREADS))
-        self.process = subprocess.Popen([binary, "-test.run", "TestMeasure(Block|Decode)", "-test.timeout", "0"],
+        self.process = subprocess.Popen([binary, "-test.run", "TestMeasure(Block|Clips)", "-test.timeout", "0"],
                                         env=env, cwd=STAGES / stage, text=True, bufsize=1,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
@@ -292,41 +326,60 @@ def compiled(model, args):
         signal.alarm(0)
 
 
-def difference(ours, theirs, stage):
+def converted(model, args, dtype):
+    """The module behind OpenVINO, or None where that fails."""
+    try:
+        import openvino
+
+        graph = openvino.convert_model(model.float(), example_input=tuple(a.float() for a in args))
+        hint = {"INFERENCE_PRECISION_HINT": dtype, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": THREADS}
+        run = openvino.Core().compile_model(graph, "CPU", hint)
+        values = [a.float().contiguous().numpy() for a in args]
+        print(f"    converted and run in {seconds(run, (values,)):.0f} s", file=sys.stderr)
+        return lambda: run(values)
+    except Exception as error:  # any failure of the converter only loses a column
+        print(f"    not converted: {str(error)[:200]}", file=sys.stderr)
+        return None
+
+
+def difference(ours, theirs, case):
     """Root mean square of the differences over that of theirs."""
-    theirs = (theirs.permute(0, 2, 3, 1) if stage == "vae" else theirs).flatten().float()
+    if " decode " in case:
+        theirs = theirs.permute(0, 2, 3, 1)
+    if case.startswith("wan decode"):
+        ours = ours.clamp(-1, 1)  # theirs is
+    theirs = theirs.flatten().float()
     return ((ours - theirs).square().mean() / theirs.square().mean()).sqrt().item()
 
 
 def measure(ours, stage, case, rounds, compile, directory):
-    """Returns the best seconds of ours, of torch as it is, and compiled (None without); and how far the results of
-    the first two are apart."""
+    """Returns the best seconds of ours and of the rivals (NaN without); and how far the results of ours and of PyTorch
+    are apart."""
     model, args = {"stdit": stdit, "t5": t5, "vae": vae}[stage](case)
     ours.seconds(case)
-    apart = difference(ours.result(directory), model(*args), stage)
+    apart = difference(ours.result(directory), model(*args), case)
     dtype = case.split()[-1]
     if not apart <= TOLERANCE.get(f"{stage} {dtype}", TOLERANCE[dtype]):
         raise RuntimeError(f"case {case!r}: the results differ by {apart:.2g}")
-    if rounds == 0:  # compare only
-        return [float("nan")] * 3, apart
-    sides = [lambda: ours.seconds(case), lambda: seconds(model, args)]
-    fast = compiled(model, args) if compile else None
-    if fast is not None:
-        sides.append(lambda: seconds(fast, args))
-    best = [None, None, None]
+    best = [float("inf")] * (1 + len(RIVALS))
+    if rounds > 0:
+        fast = compiled(model, args) if compile else None
+        graph = converted(copy.deepcopy(model), args, dtype) if "openvino" in RIVALS else None
+        sides = [lambda: ours.seconds(case), lambda: seconds(model, args),
+                 None if fast is None else lambda: seconds(fast, args),
+                 None if graph is None else lambda: seconds(graph, ())]
     for number in range(rounds):
         for i, side in enumerate(sides):
-            took = side()
-            best[i] = took if best[i] is None else min(best[i], took)
+            if side is not None:
+                best[i] = min(best[i], side())
     return best, apart
 
 
 def main():
     torch.set_num_threads(THREADS)
     torch.set_grad_enabled(False)
-    print(f"torch {torch.__version__}, {THREADS} threads, seconds, best of the rounds in brackets")
-    print(f"{'':38} {'ours':>8} {'torch':>8} {'compiled':>8} {'ratio':>6} {'to best':>8} {'asked':>6} {'apart':>8}",
-          flush=True)
+    print(f"torch {torch.__version__}, {THREADS} threads, seconds, best of the rounds in brackets; inf: not measured")
+    print(f"{'':38}", *(f"{name:>8}" for name in ["ours", *RIVALS, "to torch", "to best", "asked", "apart"]), flush=True)
     with tempfile.TemporaryDirectory() as temporary:
         directory = os.environ.get("BINARIES", temporary)  # of the tests, so that a run may find them built
         for name, stage, case, rounds, asked, compile in CASES:
@@ -334,11 +387,11 @@ def main():
                 continue
             ours = Ours(stage, directory)
             rounds = int(os.environ.get("ROUNDS", rounds))  # 0: compare results only
-            (mine, torch_s, fast), apart = measure(ours, stage, case, rounds, compile, directory)
+            (mine, *rivals), apart = measure(ours, stage, case, rounds, compile, directory)
             ours.close()
             torch._dynamo.reset()
-            print(f"{name + f' ({rounds})':38} {mine:8.3f} {torch_s:8.3f} {fast or float('nan'):8.3f}"
-                  f" {torch_s / mine:6.2f} {min(torch_s, fast or torch_s) / mine:8.2f} {asked:6.2f} {apart:8.1e}", flush=True)
+            print(f"{name + f' ({rounds})':38} {mine:8.3f}", *(f"{r:8.3f}" for r in rivals),
+                  f"{rivals[0] / mine:8.2f} {min(rivals) / mine:8.2f} {asked:8.2f} {apart:8.1e}", flush=True)
 
 
 if __name__ == "__main__":

@@ -188,7 +188,7 @@ def t5(case, device):
 
 
 def vae(case, device):
-    """A case of TestMeasureDecode."""
+    """A case of TestMeasureClips."""
     model, (z,) = blocks.vae(case)
     model, z = model.to(device), z.to(device)
 

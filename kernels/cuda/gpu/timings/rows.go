@@ -22,5 +22,6 @@ var rows = []row{
 		3, 414, 546},
 	{"T5-v1.1-xxl, 120 tokens", "t5", "TestMeasureEncode", "xxl 24 120", "small 2 7", 1, 2.33, 2.75},
 	{"T5-v1.1-xxl, 300 tokens", "t5", "TestMeasureEncode", "xxl 24 300", "small 2 9", 1, 3.76, 4.4},
-	{"AutoencoderKL, 16 frames 512x512", "vae", "TestMeasureDecode", "16x64x64 16 bf16", "1x1x1 1 bf16", 1, 63, 88},
+	{"AutoencoderKL, 16 frames 512x512", "vae", "TestMeasureClips", "sd decode 16x512x512 16 bf16",
+		"sd decode 1x8x8 1 bf16", 1, 63, 88},
 }
