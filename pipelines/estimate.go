@@ -61,7 +61,7 @@ func (j *Job) Estimate(ctx context.Context, p Plan) (Estimate, error) {
 		if err != nil {
 			return total, err
 		}
-		total.Program = j.firstProgram()
+		total.Program = j.Program()
 		total.Time, total.Disk, total.Buckets = total.Time+b.Total, total.Disk+b.Disk, append(total.Buckets, b)
 		if left = slices.Delete(left, i, i+1); len(left) == 0 {
 			break
@@ -70,8 +70,8 @@ func (j *Job) Estimate(ctx context.Context, p Plan) (Estimate, error) {
 	return total, nil
 }
 
-// firstProgram is the name of the first stage that is a program, "" where none is.
-func (j *Job) firstProgram() string {
+// Program is the name of the first stage that is a program, "" where none is.
+func (j *Job) Program() string {
 	for _, s := range j.engine.Steps {
 		if s.Spec.Program != nil {
 			return s.Name

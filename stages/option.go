@@ -6,11 +6,12 @@ import "fmt"
 type OptionError struct {
 	Key string
 	Err error
+	Fix string // what to do about it, "" where the error says it
 }
 
 // Errorf returns the OptionError of a key.
 func Errorf(key, format string, args ...any) *OptionError {
-	return &OptionError{key, fmt.Errorf(format, args...)}
+	return &OptionError{Key: key, Err: fmt.Errorf(format, args...)}
 }
 
 // Error is that of the error.

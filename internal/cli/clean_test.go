@@ -99,17 +99,19 @@ func TestNextCommand(t *testing.T) {
 	}
 	for _, c := range []struct {
 		system, dir, want string
+		programs          bool
 		r                 result
 	}{
-		{"linux", "out/x", "latentbeam run 'my job.yaml' --set defaults.seed=7", result{Totals: totals(1, 1, 2), Gallery: "index.html"}},
-		{"linux", "it's/x", `latentbeam retry 'it'\''s/x'`, result{Totals: totals(1, 1, 0), Gallery: "index.html"}},
-		{"linux", "out/x", "xdg-open out/x/index.html", result{Totals: totals(1, 1, 0), Plan: pipelines.Plan{Unusable: 1}, Gallery: "index.html"}},
-		{"darwin", "out/x", "open out/x/index.html", result{Totals: totals(1, 0, 0), Gallery: "index.html"}},
-		{"linux", "gs://b/x", "latentbeam verify gs://b/x", result{Totals: totals(1, 0, 0), Gallery: "index.html"}},
-		{"linux", "out/x", "latentbeam verify out/x", result{Totals: totals(1, 0, 0)}},
-		{"linux", "out/x", "", result{Totals: totals(0, 2, 0), Plan: pipelines.Plan{Unusable: 2}}},
+		{"linux", "out/x", "latentbeam run 'my job.yaml' --set defaults.seed=7", false, result{Totals: totals(1, 1, 2), Gallery: "index.html"}},
+		{"linux", "it's/x", `latentbeam retry 'it'\''s/x'`, false, result{Totals: totals(1, 1, 0), Gallery: "index.html"}},
+		{"linux", "out/x", "latentbeam retry out/x --allow-exec", true, result{Totals: totals(1, 1, 0), Gallery: "index.html"}},
+		{"linux", "out/x", "xdg-open out/x/index.html", false, result{Totals: totals(1, 1, 0), Plan: pipelines.Plan{Unusable: 1}, Gallery: "index.html"}},
+		{"darwin", "out/x", "open out/x/index.html", false, result{Totals: totals(1, 0, 0), Gallery: "index.html"}},
+		{"linux", "gs://b/x", "latentbeam verify gs://b/x", false, result{Totals: totals(1, 0, 0), Gallery: "index.html"}},
+		{"linux", "out/x", "latentbeam verify out/x", false, result{Totals: totals(1, 0, 0)}},
+		{"linux", "out/x", "", false, result{Totals: totals(0, 2, 0), Plan: pipelines.Plan{Unusable: 2}}},
 	} {
-		if got := nextCommand(args, c.system, c.dir, c.r); got != c.want {
+		if got := nextCommand(args, c.system, c.dir, c.programs, c.r); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}
 	}

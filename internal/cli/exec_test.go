@@ -80,8 +80,10 @@ func TestProgramsNeedTrust(t *testing.T) {
 		"stages:\n  - exec: " + exectest.Options("prompt", "video", t.TempDir(), fmt.Sprintf(", scratch: %q", t.TempDir())) + "\noutput: {path: out}\n"
 	s := newShell(t, "job.yaml", job, "prompts.csv", "prompt\na circle\na square do:error-once\n", "token", "a token of the test processes\n")
 	s.env = append(s.env, "LATENTBEAM_TEST_STATE=x")
-	s.run(1, "run", "job.yaml")
-	s.says(s.run(2, "retry", "out"), "job.yaml:6", "the job runs a program here, and retry was not allowed to", "--allow-exec")
+	s.says(s.run(1, "run", "job.yaml"), "next: latentbeam retry out --allow-exec\n", "`latentbeam retry out --allow-exec` tries them again")
+	s.says(s.run(2, "retry", "out", "--limit", "9"), "job.yaml:6", "runs a program here, and retry was not allowed to",
+		"fix: if you trust who wrote the output: latentbeam retry out --limit 9 --allow-exec")
+	s.says(s.run(0, "explain", "out", "prompts.csv:3"), "retry tries it again")
 	s.run(0, "retry", "out", "--allow-exec")
 	for _, c := range []struct {
 		args []string

@@ -2,12 +2,12 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 
@@ -21,7 +21,7 @@ func addAllowExec(cmd *cobra.Command, allowed *bool, whose string) {
 
 // trusted returns the stages with those that run programs of a job refused, unless they are allowed.
 func trusted(specs []stages.Spec, allowed bool, verb string) []stages.Spec {
-	return commands{all: allowed}.trusted(specs, verb)
+	return commands{all: allowed, fix: asTyped(os.Args) + " --" + allowExec}.trusted(specs, verb)
 }
 
 // commands are those that jobs may run: all, or those listed, as they are written in a job with a space between their
@@ -29,6 +29,7 @@ func trusted(specs []stages.Spec, allowed bool, verb string) []stages.Spec {
 type commands struct {
 	all  bool
 	list []string
+	fix  string // command that allows them, "" where it is somebody else's
 }
 
 // anyCommand is the value of the flag that has none.
@@ -66,7 +67,7 @@ func (c commands) trusted(specs []stages.Spec, verb string) []stages.Spec {
 				err = c.refused(p, verb)
 			}
 			if err != nil {
-				return s, fault.Usage(fmt.Errorf("%s: %w", s.Name, err))
+				return s, fmt.Errorf("%s: %w", s.Name, err)
 			}
 			return s.Of(o)
 		}
@@ -77,6 +78,10 @@ func (c commands) trusted(specs []stages.Spec, verb string) []stages.Spec {
 // refused says why a program may not run, nil: it may.
 func (c commands) refused(p stages.Program, verb string) error {
 	switch {
+	case len(c.list) == 0 && c.fix != "":
+		err := stages.Errorf("command", "the job of an output runs a program here, and %s was not allowed to", verb)
+		err.Fix = "if you trust who wrote the output: " + c.fix
+		return err
 	case len(c.list) == 0:
 		return fmt.Errorf("the job runs a program here, and %s was not allowed to: if you trust the job, start it with --%s",
 			verb, allowExec)

@@ -145,7 +145,7 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) (err error) {
 	result, err := job.Run(ctx, w.start)
 	w.stopShowing()
 	if err == nil || result.Totals.Rows > 0 {
-		printResult(w.out, cfg.Output.Path, result, how.profile)
+		printResult(w.out, cfg.Output.Path, result, how.profile, job.Program() != "")
 		if how.shard.count > 1 {
 			fmt.Fprintln(w.out, aboutShard(how.shard, result))
 		}
@@ -156,7 +156,7 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) (err error) {
 	if result.Completed() {
 		runHooks(ctx, hooks, job, w.notices)
 	}
-	return verdict(cfg.Output.Path, result)
+	return verdict(cfg.Output.Path, job.Program() != "", result)
 }
 
 // open opens the job and takes its output. One that somebody else is at work on is waited for where the flags say so.
@@ -193,14 +193,14 @@ func aboutShard(s shard, r pipelines.Result) string {
 	return fmt.Sprintf("shard %v is done; the last one to end joins the tables and galleries", s)
 }
 
-// verdict is what the exit code says of a run that went to its end.
-func verdict(output string, r pipelines.Result) error {
+// verdict is what the exit code says of a run that went to its end; programs says that its job has some.
+func verdict(output string, programs bool, r pipelines.Result) error {
 	switch {
 	case r.Interrupted && r.Totals.Pending > 0:
 		return interrupted(fmt.Sprintf("interrupted with %d rows to do; run it again to go on", r.Totals.Pending))
 	case r.Totals.Failed > 0:
 		failed := fmt.Sprintf("%d of %d rows failed: see %s", r.Totals.Failed, r.Totals.Rows, store.Address(output, "tables/failures/*.parquet"))
-		hint := fmt.Sprintf("`latentbeam retry %s` tries them again", output)
+		hint := fmt.Sprintf("`%s` tries them again", retryOf(output, programs))
 		p := r.Plan
 		if p.Unusable > 0 && len(p.First) > 0 {
 			mend := "mend " + p.First[0].Source

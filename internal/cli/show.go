@@ -27,8 +27,8 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// printResult prints the final table; profile adds the kernels.
-func printResult(out io.Writer, dir string, r pipelines.Result, profile bool) {
+// printResult prints the final table; profile adds the kernels. programs says that the job has some.
+func printResult(out io.Writer, dir string, r pipelines.Result, profile, programs bool) {
 	if r.NothingToDo {
 		fmt.Fprintf(out, "nothing to do: all %d rows of this job are in %s (%d done, %d failed)\n",
 			r.Totals.Rows, dir, r.Totals.Done, r.Totals.Failed)
@@ -68,24 +68,20 @@ func printResult(out io.Writer, dir string, r pipelines.Result, profile bool) {
 	if r.Page != "" {
 		fmt.Fprintf(out, "report: %s\n", store.Address(dir, r.Page))
 	}
-	if next := nextCommand(os.Args, runtime.GOOS, dir, r); next != "" {
+	if next := nextCommand(os.Args, runtime.GOOS, dir, programs, r); next != "" {
 		fmt.Fprintf(out, "next: %s\n", next)
 	}
 }
 
 // nextCommand is the command that a person would type now, given the one that was; "" where there is none.
-func nextCommand(args []string, system, dir string, r pipelines.Result) string {
+func nextCommand(args []string, system, dir string, programs bool, r pipelines.Result) string {
 	quoted := shellWord(dir)
 	local := !store.HasScheme(dir)
 	switch {
 	case r.Totals.Pending > 0 && len(args) > 1:
-		words := []string{"latentbeam"}
-		for _, a := range args[1:] {
-			words = append(words, shellWord(a))
-		}
-		return strings.Join(words, " ")
+		return asTyped(args)
 	case r.Totals.Failed > r.Plan.Unusable:
-		return "latentbeam retry " + quoted
+		return retryOf(dir, programs)
 	case r.Gallery != "" && r.Totals.Done > 0 && local && system == "darwin":
 		return "open " + shellWord(store.Address(dir, r.Gallery))
 	case r.Gallery != "" && r.Totals.Done > 0 && local && system != "windows":
@@ -94,6 +90,24 @@ func nextCommand(args []string, system, dir string, r pipelines.Result) string {
 		return "latentbeam verify " + quoted
 	}
 	return ""
+}
+
+// asTyped is the command line of a process as a person may type it again.
+func asTyped(args []string) string {
+	words := []string{"latentbeam"}
+	for _, a := range args[1:] {
+		words = append(words, shellWord(a))
+	}
+	return strings.Join(words, " ")
+}
+
+// retryOf is the command that tries the failed rows of an output again; programs says that the job has some.
+func retryOf(dir string, programs bool) string {
+	command := "latentbeam retry " + shellWord(dir)
+	if programs {
+		command += " --" + allowExec
+	}
+	return command
 }
 
 // shellWord quotes a word for a shell where it needs that.

@@ -235,7 +235,7 @@ func located(cfg *config.Config, i int, err error) error {
 	path := fmt.Sprintf("stages.%d", i)
 	var option *stages.OptionError
 	if errors.As(err, &option) {
-		path += "." + option.Key
+		return cfg.Errorf(path+"."+option.Key, "%v", err).WithFix("%s", option.Fix)
 	}
 	return cfg.Errorf(path, "%v", err)
 }
