@@ -151,12 +151,9 @@ func TestProgramGetsColumns(t *testing.T) {
 		t.Errorf("one style of two has changed, and a column that the program does not get: %+v", r.Totals)
 	}
 	j = with("stile")
-	if r, err := j.run(); r.Totals.Failed != 2 {
-		t.Errorf("%v %+v", err, r)
-	}
-	f := readRows[schemas.FailureRow](t, j.out, "failures")
-	if len(f) != 2 || !strings.Contains(f[0].Message, `a stage depends on the column "stile", which the row does not have`) {
-		t.Errorf("%+v", f)
+	if _, err := j.run(); err == nil || !strings.Contains(err.Error(), `prompts.csv:1: no column "stile", which the params of a stage name`) ||
+		!strings.Contains(err.Error(), "did you mean style?") {
+		t.Errorf("a column that is not there: %v", err)
 	}
 }
 
@@ -483,4 +480,29 @@ func children(t *testing.T) (found []string) {
 		}
 	}
 	return found
+}
+
+// TestDoubtsAboutPrograms: a script that is not there and workers without devices are said before the run and in it. A
+// column that a program gets is no slip, and one that looks like a slip may be meant for the program.
+func TestDoubtsAboutPrograms(t *testing.T) {
+	said := warnings(t).String
+	j := job{prompts: writeTable(t, "prompts.csv", "prompt,speed,stile\na,1,x\n"), out: filepath.Join(t.TempDir(), "out"),
+		stages: "[{exec: {command: [sh, no.sh, make.py], takes: prompt, gives: video, params: [prompt, speed], workers: 2}}]",
+		sets:   []string{"model=none", "output.write=[video]"}}
+	opened, err := j.open()
+	must(t, err)
+	p, err := opened.Plan(t.Context())
+	opened.Close()
+	all := strings.Join(p.Warnings, "\n")
+	if err != nil || !strings.Contains(all, "there is no file no.sh in ") || !strings.Contains(all, "there is no file make.py") ||
+		!strings.Contains(all, "set resources.workers: 2 too") || strings.Contains(said(), "did you mean") {
+		t.Errorf("%v\n%s\n%s", err, all, said())
+	}
+	j.stages = strings.Replace(j.stages, ", speed", "", 1)
+	opened, err = j.open()
+	must(t, err)
+	opened.Close()
+	if !strings.Contains(said(), "column=speed") || !strings.Contains(said(), `"or add it to"="params of exec"`) {
+		t.Error(said())
+	}
 }

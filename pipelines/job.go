@@ -116,11 +116,11 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 }
 
 // openRows opens the input of a job, which has rows unless the options say that it need not.
-func openRows(cfg *config.Config, o Options, cut *cutter) (engine.Source, error) {
+func openRows(cfg *config.Config, o Options, cut *cutter, want wanted) (engine.Source, error) {
 	if o.worker {
-		return lazily(cfg, o.Limit, cut), nil
+		return lazily(cfg, o.Limit, cut, want), nil
 	}
-	source, err := openSource(cfg, o.Limit, cut)
+	source, err := openSource(cfg, o.Limit, cut, want)
 	if err == nil && !o.AllowEmpty && isEmpty(source) {
 		kind, _ := cfg.Input.Source()
 		err = cfg.Errorf("input."+kind, "the input has no rows").
@@ -130,8 +130,8 @@ func openRows(cfg *config.Config, o Options, cut *cutter) (engine.Source, error)
 }
 
 // firstUsable is the first row of the input that can be read; nil where there is none.
-func firstUsable(cfg *config.Config, o Options, cut *cutter) *schemas.PromptRow {
-	source, err := openSource(cfg, o.Limit, cut)
+func firstUsable(cfg *config.Config, o Options, cut *cutter, want wanted) *schemas.PromptRow {
+	source, err := openSource(cfg, o.Limit, cut, want)
 	if err != nil {
 		return nil
 	}
@@ -149,11 +149,12 @@ func firstUsable(cfg *config.Config, o Options, cut *cutter) *schemas.PromptRow 
 // open opens the input and the devices and puts the job together.
 func (j *Job) open() error {
 	cfg, o := j.Config, j.Opts
+	want := wantedBy(j.host.Steps)
 	cut := newCutter(cfg, j.host.Defaults, j.host.Steps, &j.contents)
-	if err := j.host.CheckDefaults(func() *schemas.PromptRow { return firstUsable(cfg, o, cut) }); err != nil {
+	if err := j.host.CheckDefaults(func() *schemas.PromptRow { return firstUsable(cfg, o, cut, want) }); err != nil {
 		return err
 	}
-	source, err := openRows(cfg, o, cut)
+	source, err := openRows(cfg, o, cut, want)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func TestLazySource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := lazily(cfg, 0, nil)
+	source := lazily(cfg, 0, nil, wanted{})
 	read := func() (n int, err error) {
 		for _, err := range source.Rows(t.Context(), false) {
 			if err != nil {

@@ -30,8 +30,8 @@ type media struct {
 const captionExt = ".txt"
 
 // openMedia checks the form of every table among files.
-func openMedia(cfg *config.Config, files []string, limit int) (media, error) {
-	opts := read.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns, Media: true}
+func openMedia(cfg *config.Config, files []string, limit int, want wanted) (media, error) {
+	opts := read.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns, Media: true, Own: want.columns}
 	s := media{opts: opts, limit: limit, texts: &sync.Map{}}
 	for _, file := range files {
 		if file == location.Stdin && !s.isTable(file) {
@@ -42,7 +42,7 @@ func openMedia(cfg *config.Config, files []string, limit int) (media, error) {
 			continue // belongs to the file beside it
 		}
 		if s.isTable(file) {
-			if err := checkTable([]string{file}, s.opts); err != nil {
+			if err := checkTable([]string{file}, s.opts, want); err != nil {
 				return media{}, err
 			}
 		}

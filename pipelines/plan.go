@@ -157,6 +157,7 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 	if odd := odd.warning(); odd != "" {
 		p.Warnings = append(p.Warnings, odd)
 	}
+	p.Warnings = append(p.Warnings, j.aboutPrograms()...)
 	if why := j.otherClass(p); why != "" {
 		p.Warnings = append(p.Warnings, why+": a run needs --new-class")
 	}

@@ -273,9 +273,9 @@ func (l lazy) Rows(ctx context.Context, tensors bool) iter.Seq2[*stages.Element,
 }
 
 // lazily opens the source of cfg when it is first asked for rows.
-func lazily(cfg *config.Config, limit int, cut *cutter) lazy {
+func lazily(cfg *config.Config, limit int, cut *cutter, want wanted) lazy {
 	return lazy{untilGood(func() (engine.Source, error) {
-		source, err := openSource(cfg, limit, cut)
+		source, err := openSource(cfg, limit, cut, want)
 		if err != nil && fault.ExitCode(err) != fault.ExitTryAgain {
 			err = fault.Usage(err)
 		}

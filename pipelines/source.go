@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"slices"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
@@ -14,9 +15,9 @@ import (
 )
 
 // openSource opens the job's input and checks its form. limit stops after so many rows of it; 0: never. cut expands the
-// rows; nil: they stay as they are.
-func openSource(cfg *config.Config, limit int, cut *cutter) (engine.Source, error) {
-	source, err := sourceOf(cfg, limit)
+// rows; nil: they stay as they are. want is what the stages want of a table.
+func openSource(cfg *config.Config, limit int, cut *cutter, want wanted) (engine.Source, error) {
+	source, err := sourceOf(cfg, limit, want)
 	var problem *config.Error
 	if errors.As(err, &problem) && problem.Problems[0].Pos.Line == 0 { // about a file: say who named it
 		p := problem.Problems[0]
@@ -37,7 +38,7 @@ func isEmpty(source engine.Source) bool {
 	return true
 }
 
-func sourceOf(cfg *config.Config, limit int) (engine.Source, error) {
+func sourceOf(cfg *config.Config, limit int, want wanted) (engine.Source, error) {
 	kind, patterns := cfg.Input.Source()
 	videos := cfg.Defaults.NumVideosPerPrompt
 	if kind != config.PromptInput {
@@ -47,30 +48,54 @@ func sourceOf(cfg *config.Config, limit int) (engine.Source, error) {
 		}
 		switch kind {
 		case config.MediaInput:
-			return openMedia(cfg, files, limit)
+			return openMedia(cfg, files, limit, want)
 		case config.EmbeddingInput:
 			return embeddings{files, videos, limit}, nil
 		}
 		return latents{files, limit}, nil
 	}
-	opts := read.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns}
-	if err := checkTable(patterns, opts); err != nil {
+	opts := read.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns, Own: want.columns}
+	if err := checkTable(patterns, opts, want); err != nil {
 		return nil, err
 	}
 	return prompts{patterns, opts, videos, limit}, nil
 }
 
 // checkTable checks the form of tables, and tells of columns whose names look like slips.
-func checkTable(patterns []string, opts read.Options) error {
+func checkTable(patterns []string, opts read.Options, want wanted) error {
 	p, err := read.Open(patterns, opts)
 	if err != nil {
 		return err
 	}
 	for _, s := range p.Slips() {
-		slog.Warn("a column is no parameter, it is carried along as it is", "file", s.File, "column", s.Column,
-			"did you mean", s.Field)
+		about := []any{"file", s.File, "column", s.Column, "did you mean", s.Field}
+		if want.program != "" {
+			about = append(about, "or add it to", "params of "+want.program)
+		}
+		slog.Warn("a column is no parameter, it is carried along as it is", about...)
 	}
 	return p.Close()
+}
+
+// wanted is what the stages of a job want of its table.
+type wanted struct {
+	columns []string // of the user's own, that results depend on
+	program string   // the first stage that is a program, "" where none is
+}
+
+// wantedBy returns what the steps want of a table.
+func wantedBy(steps []stages.Step) (w wanted) {
+	for _, s := range steps {
+		for _, p := range s.Params() {
+			if name, own := p.Column(); own && !slices.Contains(w.columns, name) {
+				w.columns = append(w.columns, name)
+			}
+		}
+		if s.Spec.Program != nil && w.program == "" {
+			w.program = s.Name
+		}
+	}
+	return w
 }
 
 // prompts reads prompt tables, one element for each video of a row.

@@ -55,6 +55,7 @@ type Spec struct {
 // Program is a program that a job names.
 type Program struct {
 	Command []string // the program and its arguments
+	Workers int      // most of them at a time; 0: one for each device
 	// Sets are the options by which the job decides more than the command: its environment, and files that are written.
 	Sets []string
 }

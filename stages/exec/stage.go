@@ -50,7 +50,7 @@ func of(o stages.Options) (stages.Spec, error) {
 // programOf says which program the options name.
 func programOf(o stages.Options) (stages.Program, error) {
 	opts, err := read(o)
-	p := stages.Program{Command: opts.Command}
+	p := stages.Program{Command: opts.Command, Workers: int(opts.Workers)}
 	for _, set := range []struct {
 		name  string
 		given bool

@@ -20,6 +20,7 @@ type names struct {
 	mapping map[string]string // field -> column, from the configuration
 	taken   map[string]int    // column -> field, the mapping turned round
 	needed  int               // the field that every table must have
+	own     []string          // columns that are no fields and have to be there
 	slips   *[]Slip           // where columns that look like slips are noted; nil: nowhere
 }
 
@@ -29,7 +30,7 @@ type Slip struct{ File, Column, Field string }
 func newNames(o Options) names {
 	mapping := o.Columns
 	n := names{byName: map[string]int{}, rank: map[string]int{}, mapping: mapping, taken: map[string]int{},
-		needed: fieldPrompt}
+		needed: fieldPrompt, own: o.Own}
 	if o.Media {
 		n.needed = fieldMedia
 	}
@@ -106,6 +107,11 @@ func (n names) header(file string, columns []string) ([]int, error) {
 	if best[n.needed] < 0 {
 		return nil, n.noColumn(pos, columns)
 	}
+	for _, name := range n.own {
+		if !seen[name] {
+			return nil, noOwn(pos, name, columns, fields)
+		}
+	}
 	if n.slips != nil {
 		*n.slips = append(*n.slips, n.slipsOf(file, columns, fields)...)
 	}
@@ -125,7 +131,7 @@ func (n names) slipsOf(file string, columns []string, fields []int) (slips []Sli
 	}
 	for i, column := range columns {
 		name := strings.TrimSpace(column)
-		if fields[i] != carried || len(name) < minSlip || len(name) > schemas.MaxIDBytes {
+		if fields[i] != carried || slices.Contains(n.own, column) || len(name) < minSlip || len(name) > schemas.MaxIDBytes {
 			continue
 		}
 		if near := config.Near(name, missing); near != "" {
@@ -133,6 +139,21 @@ func (n names) slipsOf(file string, columns []string, fields []int) (slips []Sli
 		}
 	}
 	return slips
+}
+
+// noOwn says that a table lacks a column of the user's own that a stage depends on.
+func noOwn(pos config.Position, name string, columns []string, fields []int) error {
+	var free []string
+	for i, column := range columns {
+		if fields[i] == carried {
+			free = append(free, column)
+		}
+	}
+	err := config.NewError(pos, "no column %q, which the params of a stage name; the columns are: %s", name, typed.Listed(columns))
+	if near := config.Near(name, free); near != "" {
+		return err.WithFix("did you mean %s? Write one name in both places", near)
+	}
+	return err.WithFix("add the column, or take the name out of params")
 }
 
 func (n names) noColumn(pos config.Position, columns []string) error {

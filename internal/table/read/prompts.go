@@ -17,6 +17,7 @@ type Options struct {
 	Format  string            // auto (or ""), csv, jsonl, parquet or txt
 	Columns map[string]string // field name -> column name, where they differ
 	Media   bool              // rows name media to be encoded and need no prompt
+	Own     []string          // columns of the user's own that stages depend on
 }
 
 // Record is one row of a prompt table. A row with Bad set carries what could be read of it, as valid text
