@@ -367,13 +367,23 @@ func TestPoisonIsFound(t *testing.T) {
 	j := job{prompts: writeTable(t, "prompts.csv", table.String()), out: filepath.Join(t.TempDir(), "out"),
 		stages: "[" + program(t, "prompt", "frames", ", batch: 4, batch_invariant: true") + ", encode_video]",
 		sets:   []string{"model=none", "output.write=[video]", "on_error.retries=2"}}
-	if r := j.mustRun(t); r.Totals.Done != 7 || r.Totals.Failed != 1 {
+	r := j.mustRun(t)
+	if r.Totals.Done != 7 || r.Totals.Failed != 1 {
 		t.Errorf("%+v", r.Totals)
 	}
 	failures := readRows[schemas.FailureRow](t, j.out, "failures")
 	if len(failures) != 1 || failures[0].ID != "5" || failures[0].Class != "retry" ||
-		failures[0].Message != "crash: it ended with status 3; the last it printed: out of luck" {
+		failures[0].Message != "crash: it ended with status 3; the last it printed: out of luck (2 tries)" {
 		t.Errorf("%+v", failures)
+	}
+	logs, err := filepath.Glob(filepath.Join(j.out, "runs", "*", "exec.log"))
+	if err != nil || len(logs) != 1 || !slices.Equal(r.Logs, logs) {
+		t.Fatalf("logs %q, %q: %v", logs, r.Logs, err)
+	}
+	text, err := os.ReadFile(logs[0])
+	must(t, err)
+	if !strings.Contains(string(text), "started: ") || !strings.Contains(string(text), "crash: it ended with status 3; the last it printed: out of luck (row 5)") {
+		t.Errorf("%s", text)
 	}
 }
 

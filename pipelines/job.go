@@ -80,6 +80,7 @@ type Job struct {
 	foreseen prediction      // of the run, before it
 	tally    *runpage.Tally  // where its time goes; nil before
 	naming   sync.Once       // of runID
+	logs     []string        // of the programs of the run
 	before   string          // numeric class of the rows that the output has; "": it has none, or nothing says it
 	expected bool            // the board knows what is to be computed
 	told     map[string]bool // files of the ledger of whose damage was told

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
+	"slices"
 	"time"
 
 	"latentbeam/internal/engine"
@@ -37,8 +39,9 @@ type Result struct {
 	Skipped     int64
 	Elapsed     time.Duration
 	Stages      []engine.StageTime
-	Gallery     string // name of the page with the videos in the output, "" where there is none
-	Page        string // name of report.html of this run in the output, "" where nothing was to be computed
+	Gallery     string   // name of the page with the videos in the output, "" where there is none
+	Logs        []string // files with what the programs printed
+	Page        string   // name of report.html of this run in the output, "" where nothing was to be computed
 
 	whole   bool // the run was of all shards
 	lost    bool // the ledger or a table turned out to be damaged: there is more to compute
@@ -149,7 +152,16 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	if errors.Is(computeErr, store.ErrRemoved) { // there is no place for a report
 		return r, computeErr
 	}
+	r.Logs = slices.DeleteFunc(slices.Clone(j.logs), func(name string) bool {
+		info, err := os.Stat(name)
+		return err != nil || info.Size() == 0
+	})
 	r.Done, r.Skipped, r.Stages = j.engine.Progress.Done.Load(), plan.Done, j.engine.Progress.Stages()
+	for _, seen := range j.engine.Board.Facts().Stages {
+		if i := slices.IndexFunc(r.Stages, func(s engine.StageTime) bool { return s.Stage == seen.Stage }); i >= 0 {
+			r.Stages[i].Rows = seen.Rows
+		}
+	}
 	workers := j.engine.Pool.Size()
 	if j.workers != nil && j.elsewhere() {
 		r.Stages, workers = j.workers.stages(), j.workers.workers()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -23,6 +24,17 @@ func (j *Job) watch(ctx context.Context, p Plan) context.Context {
 	j.expect(p)
 	if j.recorder.Load() != nil {
 		return ctx
+	}
+	dir := ""
+	if !store.HasScheme(j.engine.Store.URL()) {
+		dir = filepath.Join(j.engine.Store.URL(), runs.Prefix, j.RunID())
+	}
+	for _, s := range j.engine.Steps {
+		if log := s.Capabilities().Log; log != nil && !j.elsewhere() {
+			if name := log(dir); name != "" && !slices.Contains(j.logs, name) {
+				j.logs = append(j.logs, name)
+			}
+		}
 	}
 	j.tally = new(runpage.Tally)
 	j.engine.Board.Add(j.tally.Sink())

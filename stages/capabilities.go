@@ -46,6 +46,9 @@ type Capabilities struct {
 	// Ready says what this host lacks for the stage to run, such as a program; nil: it is asked for nothing, or nothing
 	// lacks. A run asks before its first row; whoever only looks at a job goes on without it.
 	Ready func() error
+	// Log returns the file that gets what the programs of the stage print, "" for none. dir is a directory of the run for it,
+	// where the job names no file; "": there is none. It is asked before the first row. Nil: the stage has no programs.
+	Log func(dir string) string
 	// Close gives back what the stage holds beyond memory, such as processes. It is called once, when no element comes
 	// any more; nil: there is nothing.
 	Close func()

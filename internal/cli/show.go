@@ -51,7 +51,7 @@ func printResult(out io.Writer, dir string, r pipelines.Result, profile, program
 		fmt.Fprintln(w, "stage\tbusy\tshare\tper row\t")
 		for _, s := range r.Stages {
 			fmt.Fprintf(w, "%s\t%s\t%.0f %%\t%s\t\n", s.Stage, s.Busy.Round(time.Millisecond),
-				100*float64(s.Busy)/float64(max(1, all)), (s.Busy / time.Duration(max(1, r.Done))).Round(time.Microsecond))
+				100*float64(s.Busy)/float64(max(1, all)), (s.Busy / time.Duration(max(1, cmp.Or(s.Rows, r.Done)))).Round(time.Microsecond))
 		}
 		w.Flush()
 		if profile {
@@ -61,6 +61,9 @@ func printResult(out io.Writer, dir string, r pipelines.Result, profile, program
 	printAgreement(out, r)
 	printDropped(out, r.Totals.Dropped)
 	printFailures(out, r.Totals.First, r.Totals.Failed)
+	for _, name := range r.Logs {
+		fmt.Fprintf(out, "\nlog of programs: %s", name)
+	}
 	fmt.Fprintf(out, "\noutput: %s\n", dir)
 	if r.Gallery != "" && r.Totals.Done > 0 {
 		fmt.Fprintf(out, "gallery: %s\n", store.Address(dir, r.Gallery))

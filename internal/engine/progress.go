@@ -70,6 +70,7 @@ func (p *Progress) Computed(stage string, u kernels.Usage) {
 type StageTime struct {
 	Stage   string        `json:"stage"`
 	Busy    time.Duration `json:"busy_ns"`
+	Rows    int64         `json:"rows,omitempty"` // that left it, failed ones included
 	Kernels []KernelTime  `json:"kernels,omitempty"`
 }
 

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -410,6 +411,8 @@ func TestDoesNotStart(t *testing.T) {
 	}
 	for _, c := range []struct{ command, want string }{
 		{"[sh, -c, 'echo no such model >&2; exit 7']", "start: it ended with status 7; the last it printed: no such model"},
+		{`[sh, -c, 'printf "Traceback (most recent call last):\n  File \"/x/gen.py\", line 2, in <module>\n    import nosuch\nModuleNotFoundError: No module named \047nosuch\047\n"; exit 1']`,
+			"No module named 'nosuch' (gen.py, line 2); install it: /"},
 		{"[sh, -c, 'echo hello world']", "start: it ended; the last it printed: hello world; a program says hello on descriptor 4"},
 		{"[sh, -c, 'echo {} >&4']", `a message has the unknown type ""`},
 		{fmt.Sprintf("[env, LATENTBEAM_TEST_GIVES=video, LATENTBEAM_TEST_TAKES=prompt, %q]", program),
@@ -569,7 +572,7 @@ func TestKeys(t *testing.T) {
 func TestSecrets(t *testing.T) {
 	t.Setenv("TOKEN", "s3cret")
 	log := filepath.Join(t.TempDir(), "log")
-	s, err := open(nil, optionsOf(t, fmt.Sprintf("{command: [sh, -c, 'echo my token is $TOKEN; exit 1'], takes: prompt, gives: video, "+
+	s, err := open(nil, optionsOf(t, fmt.Sprintf("{command: [sh, -c, 'echo \"  my token is $TOKEN\"; exit 1'], takes: prompt, gives: video, "+
 		"secrets: [TOKEN], name: teller, log: %q}", log)))
 	if err != nil {
 		t.Fatal(err)
@@ -579,7 +582,8 @@ func TestSecrets(t *testing.T) {
 		t.Error(err)
 	}
 	s.Capabilities().Close()
-	if text, err := os.ReadFile(log); err != nil || string(text) != "teller 0: my token is ***\n" {
+	if text, err := os.ReadFile(log); err != nil ||
+		!regexp.MustCompile(`^teller 0: \[.{19}\] started: sh -c .*\nteller 0:   my token is \*\*\*\nteller 0: \[.{19}\] start: it ended`).Match(text) {
 		t.Errorf("the log says %q, %v", text, err)
 	}
 }
@@ -612,5 +616,25 @@ func TestSweep(t *testing.T) {
 	}
 	if err := mine.remove(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLastLine: the error of a traceback gets the place in the user's own code.
+func TestLastLine(t *testing.T) {
+	var l lastLine
+	for line := range strings.Lines(`Traceback (most recent call last):
+  File "/home/me/gen.py", line 7, in <module>
+    draw()
+  File "/usr/lib/python3.11/random.py", line 3, in draw
+    ~~~^^^
+ValueError: no
+`) {
+		l.set(strings.TrimRight(line, "\n"))
+	}
+	if l.get() != "ValueError: no (gen.py, line 7)" {
+		t.Error(l.get())
+	}
+	if l.set("  done"); l.get() != "done" {
+		t.Error(l.get())
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	osexec "os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -39,6 +40,7 @@ var grace = 5 * time.Second
 // program is one process at work, with what it leads. It is used by one batch at a time.
 type program struct {
 	label    string
+	command  string // without its arguments
 	device   string // UUIDs of its GPUs, with commas; "" for none
 	slot     int    // its number among those of the stage
 	group    int    // of its processes
@@ -93,7 +95,7 @@ func (l launch) start() (*program, error) {
 	}
 	cmd.ExtraFiles = []*os.File{theirs, ours}
 	cmd.Stdout, cmd.Stderr = stdout, stdout
-	p := &program{label: l.label, device: l.device, slot: l.slot, requests: requests, hide: l.hide, file: l.log,
+	p := &program{label: l.label, command: l.command[0], device: l.device, slot: l.slot, requests: requests, hide: l.hide, file: l.log,
 		answers: make(chan answer, maxQueued), ended: make(chan struct{}), logged: make(chan struct{}), heard: make(chan struct{})}
 	started := make(chan error)
 	go func() {
@@ -181,12 +183,19 @@ func (p *program) log(from *os.File) {
 		if err != nil {
 			return
 		}
-		if text := strings.TrimSpace(p.hide.Replace(string(line))); text != "" {
+		if text := strings.TrimRight(p.hide.Replace(string(line)), " \t\r"); strings.TrimSpace(text) != "" {
 			p.last.set(text)
 			if p.file != nil {
 				fmt.Fprintf(p.file, "%s %d: %s\n", p.label, p.slot, text) // one write, at the end of the file
 			}
 		}
+	}
+}
+
+// note adds a line of latentbeam's own to the log.
+func (p *program) note(text string) {
+	if p.file != nil {
+		fmt.Fprintf(p.file, "%s %d: [%s] %s\n", p.label, p.slot, time.Now().UTC().Format(time.DateTime), p.hide.Replace(text))
 	}
 }
 
@@ -304,8 +313,33 @@ func (p *program) died(kind string) *trouble {
 	}
 	if last := p.last.get(); last != "" {
 		text += "; the last it printed: " + last
+		if kind == troubleStart {
+			text += p.install(last)
+		}
 	}
 	return &trouble{kind, text}
+}
+
+// missing finds the module that a Python program lacks in the last line that it printed.
+var missing = regexp.MustCompile(`No module named '([\w-]+)`)
+
+// install says how a module that the program lacks comes to its interpreter, "" where it lacks none.
+func (p *program) install(last string) string {
+	found := missing.FindStringSubmatch(last)
+	if found == nil {
+		return ""
+	}
+	python := p.command
+	if there, err := osexec.LookPath(p.command); err == nil {
+		if python, err = filepath.Abs(there); err != nil {
+			python = there
+		}
+	}
+	if found[1] != "latentbeam_stage" {
+		return fmt.Sprintf("; install it: %s -m pip install %s", python, found[1])
+	}
+	return fmt.Sprintf("; install it from the tree of latentbeam: %s -m pip install ./python/latentbeam-stage, or put latentbeam_stage.py, "+
+		"which `latentbeam init --template exec` writes, beside the program", python)
 }
 
 // lost is the end of the program as an error: one that reached its bound may do a smaller batch.

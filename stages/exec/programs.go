@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +31,7 @@ type programs struct {
 	scratch *scratch // made with the first program
 	dir     string   // of the scratch
 	log     *os.File // for what programs print; nil: none
+	logDir  string   // for the log of a job that names none; "": none
 	idle    []*program
 	taken   []bool        // slots, by number
 	free    chan struct{} // closed when a program comes back; made anew
@@ -61,6 +64,39 @@ func (s *programs) take(ctx context.Context, device string) (*program, string, e
 	}
 }
 
+// logTo says where the log of a job lies that names none.
+func (s *programs) logTo(dir string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.logDir = dir
+	return s.logName()
+}
+
+// openLog opens the log where there is one. A job goes on without the one that it has not named.
+func (s *programs) openLog() (err error) {
+	name := s.logName()
+	if name == "" {
+		return nil
+	}
+	s.log, err = os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil && s.opts.Log != "" {
+		return fault.Fatal(fmt.Errorf("log: %w", err))
+	}
+	if err != nil {
+		slog.Warn("what programs print is not kept", "error", err)
+		s.log, s.logDir = nil, ""
+	}
+	return nil
+}
+
+// logName is the file of the log, "" for none.
+func (s *programs) logName() string {
+	if s.opts.Log != "" || s.logDir == "" {
+		return s.opts.Log
+	}
+	return filepath.Join(s.logDir, filepath.Base(s.opts.label())+".log")
+}
+
 // choose finds an idle program, or a slot for a new one, or what to wait for.
 func (s *programs) choose(device string) (p *program, slot int, wait chan struct{}, err error) {
 	s.mu.Lock()
@@ -73,10 +109,8 @@ func (s *programs) choose(device string) (p *program, slot int, wait chan struct
 			return nil, 0, nil, fault.TryAgain(err)
 		}
 		s.dir = s.scratch.dir
-		if name := s.opts.Log; name != "" {
-			if s.log, err = os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-				return nil, 0, nil, fault.Fatal(fmt.Errorf("log: %w", err))
-			}
+		if err := s.openLog(); err != nil {
+			return nil, 0, nil, err
 		}
 	}
 	if i := slices.IndexFunc(s.idle, func(p *program) bool { return p.device == device }); i >= 0 {
@@ -125,6 +159,7 @@ func (s *programs) begin(ctx context.Context, device string, slot int) (*program
 		s.leave(slot)
 		return nil, fault.Fatal(fmt.Errorf("%s: %s: %w", troubleStart, s.opts.Command[0], err))
 	}
+	p.note("started: " + strings.Join(s.opts.Command, " "))
 	stop := context.AfterFunc(ctx, func() { end(p.group) })
 	err = p.greet(ctx, s.opts)
 	if !stop() && ctx.Err() != nil {
@@ -138,10 +173,14 @@ func (s *programs) begin(ctx context.Context, device string, slot int) (*program
 		slog.Debug("a program has said hello", "program", p.label, "slot", p.slot, "device", device)
 		return p, nil
 	}
+	p.note(err.Error())
 	s.end(p, true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.greeted && s.failed >= maxStarts {
+		if name := s.logName(); name != "" {
+			err = fmt.Errorf("%w; what they printed is in %s", err, name)
+		}
 		return nil, fault.Fatal(fmt.Errorf("%d programs in a row did not start: %w", s.failed, err))
 	}
 	return nil, fault.Retry(err)

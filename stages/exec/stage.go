@@ -91,7 +91,8 @@ func (s *stage) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 
 // Capabilities are the size of a batch, whether the program is there, the devices of a program, and the end of the programs.
 func (s *stage) Capabilities() stages.Capabilities {
-	c := stages.Capabilities{MaxBatch: s.opts.Batch, Ready: s.opts.ready, Varies: !s.opts.Deterministic, Close: s.programs.close}
+	c := stages.Capabilities{MaxBatch: s.opts.Batch, Ready: s.opts.ready, Varies: !s.opts.Deterministic, Log: s.programs.logTo,
+		Close: s.programs.close}
 	if n := s.opts.Devices; n > 1 {
 		c.Spread = &stages.Spread{Least: n, Width: func(*schemas.PromptRow) int { return n }, Run: s.runSet}
 	}
@@ -155,6 +156,7 @@ func (s *stage) some(ctx context.Context, devices string, batch []*stages.Elemen
 	var wrong *trouble
 	switch {
 	case errors.As(err, &wrong):
+		p.note(fmt.Sprintf("%v (%s)", wrong, ids(batch)))
 		s.programs.end(p, true)
 	case x.lost:
 		s.programs.end(p, false)
@@ -162,6 +164,18 @@ func (s *stage) some(ctx context.Context, devices string, batch []*stages.Elemen
 		s.programs.giveBack(p)
 	}
 	return errors.Join(err, os.RemoveAll(dir))
+}
+
+// ids lists the rows of a batch for people.
+func ids(batch []*stages.Element) string {
+	var all []string
+	for _, e := range batch {
+		all = append(all, e.Row.ID)
+	}
+	if len(all) == 1 {
+		return "row " + all[0]
+	}
+	return "rows " + strings.Join(all, ", ")
 }
 
 // exchange is one batch of the protocol.

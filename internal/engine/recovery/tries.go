@@ -142,8 +142,11 @@ func (b *Tries) narrow(t *Try, r schedule.Attempt) {
 	}
 }
 
-// fail settles an element as a failure.
+// fail settles an element as a failure. One that was tried more than once says so.
 func (b *Tries) fail(e *stages.Element, err error, t *Try) {
+	if t.tries > 0 && fault.ClassOf(err) == fault.ClassRetry {
+		err = fmt.Errorf("%w (%d tries)", err, t.tries+1)
+	}
 	e.Fail(b.step.Name, err)
 	b.settled(e, t)
 }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import tempfile
 import threading
 import unittest
@@ -37,7 +38,7 @@ class Serving:
 
     def batch(self, *prompts: str, inputs: dict = {}) -> list:
         self.batches += 1
-        rows = [{"id": p, "key": f"{i:064x}", "seed": 7, "params": {"prompt": p}, "inputs": inputs}
+        rows = [{"id": p, "key": f"{i:064x}", "seed": 7, "params": {"prompt": p, "seed": 7}, "inputs": inputs}
                 for i, p in enumerate(prompts)]
         self.send({"type": "batch", "batch": self.batches, "scratch": self.scratch, "rows": rows})
         found = []
@@ -74,25 +75,79 @@ class TestStage(unittest.TestCase):
         s = self.serve("prompt", "frames", generate)
         self.assertEqual((s.hello["v"], s.hello["takes"], s.hello["gives"]), (1, "prompt", "frames"))
         found = s.batch("good", "bad", "good too")
-        self.assertEqual([m["type"] for m in found], ["progress", "result", "error", "progress", "result"])
-        self.assertEqual((found[2]["class"], found[2]["message"]), ("row", "no"))
-        self.assertEqual(found[1]["readings"], {"score": "0.5"})
-        tensors, _ = read_safetensors(found[1]["outputs"]["frames"])
+        self.assertEqual([m["type"] for m in found], ["progress", "progress", "result", "error", "result"])
+        self.assertEqual((found[3]["class"], found[3]["message"]), ("row", "no"))
+        self.assertEqual(found[2]["readings"], {"score": "0.5"})
+        tensors, _ = read_safetensors(found[2]["outputs"]["frames"])
         self.assertEqual((tensors["frames"].dtype, tensors["frames"].shape), ("U8", [1, 2, 2, 3]))
 
     def test_exceptions(self) -> None:
         for error, kind, text in ((RowError("a"), "row", "a"), (Retry("b"), "retry", "b"), (Fatal("c"), "fatal", "c"),
-                                  (MemoryError("d"), "memory", "MemoryError: d"), (KeyError("e"), "row", "KeyError: 'e'")):
+                                  (MemoryError("d"), "memory", "MemoryError: d (test_stage.py, line N)"), (KeyError("e"), "row", "KeyError: 'e' (test_stage.py, line N)")):
             def generate(rows, error=error):
                 raise error
 
             found = self.serve("prompt", "prompt", generate).batch("x", "y")
-            self.assertEqual([(m["type"], m["class"], m["message"]) for m in found], [("error", kind, text)] * 2)
+            got = [(m["type"], m["class"], re.sub(r"line \d+", "line N", m["message"])) for m in found]
+            self.assertEqual(got, [("error", kind, text)] * 2)
 
-    def test_too_few(self) -> None:
-        found = self.serve("prompt", "prompt", lambda rows: ["one"]).batch("x", "y")
-        self.assertEqual([m["type"] for m in found], ["result", "error"])
-        self.assertEqual(Path(found[0]["outputs"]["prompt"]).read_text(), "one")
+    def test_culprit(self) -> None:
+        """An exception for one row of a batch fails this row alone, whether results are yielded or returned."""
+        def each(row):
+            if row.prompt == "bad":
+                raise ValueError("no")
+            return row.prompt
+
+        def yields(rows):
+            for row in rows:
+                yield each(row)
+
+        for function in (yields, lambda rows: [each(row) for row in rows]):
+            found = self.serve("prompt", "prompt", function).batch("a", "bad", "c", "d")
+            self.assertEqual([m["type"] for m in found], ["result", "error", "result", "result"])
+            self.assertRegex(found[1]["message"], r"^ValueError: no \(test_stage.py, line \d+\)$")
+
+    def test_misfits(self) -> None:
+        """Results that do not belong to the rows are said with what to do. Each row is tried alone before."""
+        def one_row(row):
+            yield row.prompt
+
+        def forgets(rows):
+            for row in rows:
+                row.prompt
+
+        def skips(rows):
+            for row in rows:
+                if row.prompt != "x":
+                    yield "two"
+
+        def returns(rows):
+            for row in rows:
+                return "one"
+
+        def asks(rows):
+            for row in rows:
+                yield row.params["speed"]
+
+        for function, kinds, text in (
+                (lambda rows: ["one"], ["result", "result"], ""),
+                (skips, ["error", "result"], "gave 0 results for 1 row"),
+                (lambda rows: ["one"] * 3, ["error", "error"], "gave more than 1 result for 1 row: yield one for each row"),
+                (lambda rows: (p for p in "abc"), ["error", "error"], "gave more than 1 result"),
+                (one_row, ["error", "error"], "gets a list of rows, so write `for row in rows:`"),
+                (forgets, ["error", "error"], "gave nothing for 1 row: yield one result for each"),
+                (returns, ["error", "error"], "returned one str for 1 row, not a list"),
+                (lambda rows: [None] * len(rows), ["error", "error"], "the result is None, prompt is wanted"),
+                (asks, ["error", "error"], "speed is not among params of the stage: add it to params in the job file")):
+            found = self.serve("media", "prompt", function).batch("x", "y")
+            self.assertEqual([m["type"] for m in found], kinds)
+            for m in found:
+                if m["type"] == "error":
+                    self.assertIn(text, m["message"])
+
+    def test_no_such_file(self) -> None:
+        found = self.serve("prompt", "frames", lambda rows: ["a text"]).batch("x")
+        self.assertIn("'a text', and there is no such file: frames or the path of a file is wanted", found[0]["message"])
 
     def test_unchanged(self) -> None:
         found = self.serve("video", "video", lambda rows: [Result(readings={"clip": 1})]).batch("x")
@@ -140,9 +195,18 @@ class TestStage(unittest.TestCase):
     @unittest.skipIf(numpy is None, "numpy is not there")
     def test_numpy(self) -> None:
         values = [numpy.zeros((2, 4, 4, 3)) + 0.5, [numpy.full((4, 4, 3), 9, "u1")] * 2, numpy.zeros((2, 4, 4)),
-                  numpy.full((1, 2, 2, 3), numpy.nan)]
-        found = self.serve("prompt", "frames", lambda rows: values).batch("a", "b", "c", "d")
-        self.assertEqual([m["type"] for m in found], ["result", "result", "error", "error"])
+                  numpy.full((1, 2, 2, 3), numpy.nan), numpy.full((1, 2, 2, 3), 200.0), numpy.full((1, 2, 2, 3), -1.0),
+                  numpy.full((1, 2, 2, 3), 1.02), [numpy.zeros((4, 4, 3)), numpy.zeros((4, 5, 3))]]
+        found = self.serve("prompt", "frames", lambda rows: values).batch(*"abcdefgh")
+        self.assertEqual([m["type"] for m in found], ["result"] * 2 + ["error"] * 4 + ["result", "error"])
+        for m, text in zip(found[2:], ("is wanted", "not finite", "these from 200 to 200: divide by 255 or use uint8",
+                                       "these from -1 to -1: scale or clip")):
+            self.assertIn(text, m["message"])
+        self.assertIn("the result cannot be used: ValueError", found[7]["message"])
+        whole = self.serve("prompt", "frames", lambda rows: numpy.zeros((1, 2, 2, 3))).batch("x")
+        self.assertIn("returned one ndarray for 1 row", whole[0]["message"])
+        stacked = self.serve("prompt", "frames", lambda rows: numpy.zeros((len(rows), 1, 2, 2, 3))).batch("x", "y")
+        self.assertEqual([m["type"] for m in stacked], ["result", "result"])
         first = [read_safetensors(m["outputs"]["frames"])[0]["frames"] for m in found[:2]]
         self.assertEqual([(t.shape, t.data[0]) for t in first], [([2, 4, 4, 3], 128), ([2, 4, 4, 3], 9)])
 

@@ -11,7 +11,7 @@ import time
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Iterable, Mapping, Optional, Sequence, Union
+from typing import Any, BinaryIO, Callable, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 __all__ = ["Cancelled", "Fatal", "Latents", "Result", "Retry", "Row", "RowError", "Stage", "Tensor",
            "read_safetensors", "stage", "write_safetensors"]
@@ -64,16 +64,34 @@ class Result:
     poster: Optional[Union[str, Path]] = None
 
 
+class _Misfit(Exception):
+    """The results do not belong to the rows."""
+
+
+class _Missing(KeyError):
+    def __str__(self) -> str:
+        return f"{self.args[0]} is not among params of the stage: add it to params in the job file (a null of the table is not sent)"
+
+
+class _Params(dict[str, Any]):
+    def __missing__(self, name: str) -> Any:
+        raise _Missing(name)
+
+
 class Row:
     """One row of a batch."""
 
     def __init__(self, raw: Mapping[str, Any], batch: "_Batch") -> None:
         self.id: str = raw["id"]
         self.key: str = raw["key"]
-        self.seed: Optional[int] = raw.get("seed")
-        self.params: dict[str, Any] = dict(raw["params"])
+        self.params: dict[str, Any] = _Params(raw["params"])
         self.inputs: dict[str, str] = dict(raw["inputs"])
         self._batch = batch
+
+    @property
+    def seed(self) -> int:
+        """The seed of the row; it must be one of the params."""
+        return int(self.params["seed"])
 
     @property
     def prompt(self) -> str:
@@ -97,8 +115,6 @@ class Row:
         """A torch.Generator with the seed of the row."""
         import torch  # type: ignore[import-not-found,unused-ignore]
 
-        if self.seed is None:
-            raise Fatal("the row has no seed: add seed to params")
         return torch.Generator(device).manual_seed(self.seed)
 
     def progress(self, step: int, of: int) -> None:
@@ -110,6 +126,11 @@ class Row:
         """callback_on_step_end of diffusers."""
         self.progress(step + 1, int(getattr(pipe, "num_timesteps", 0) or 0))
         return kwargs
+
+
+class _Rows(list[Row]):
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"no {name!r}: the function gets a list of rows, so write `for row in rows:` and yield a result for each")
 
 
 Function = Callable[[list[Row]], Iterable[Any]]
@@ -204,50 +225,76 @@ class _Batch:
             raise Cancelled()
 
     def run(self) -> None:
-        done = 0
         try:
-            results = self.server.stage.function(list(self.rows))
-            for row, result in zip(self.rows, results if results is not None else ()):
-                try:
-                    self.answer(row, result)
-                except RowError as e:
-                    self.error(row, "row", e)
-                done += 1
-                self.check()
-            for row in self.rows[done:]:
-                self.error(row, "row", RowError("the function gave fewer results than rows"))
+            self.some(self.rows)
         except Cancelled:
             pass
-        except BaseException as e:  # whatever it is, the rows get their answers
-            if not isinstance(e, RowError):
-                traceback.print_exc()
-            for row in self.rows[done:]:
-                self.error(row, _class_of(e), e)
-            if isinstance(e, (KeyboardInterrupt, SystemExit)):
-                raise
         self.say({"type": "done", "batch": self.number})
         sys.stdout.flush()
 
-    def error(self, row: Row, kind: str, e: BaseException) -> None:
-        text = str(e)
-        if not isinstance(e, (RowError, Retry, Fatal)):
-            text = f"{type(e).__name__}: {text}"
-        self.say({"type": "error", "batch": self.number, "key": row.key, "class": kind, "message": text[:4000]})
+    def some(self, rows: list[Row]) -> None:
+        """Give rows to the function. Where it raises for several, each that has no result is given alone."""
+        answers: list[dict[str, Any]] = []  # they wait: results that are too many or too few belong to no row
+        alone: list[Row] = []
+        try:
+            for result in _each(self.server.stage.function(_Rows(rows)), self.server.stage.gives, len(rows)):
+                answers.append(self.answer(rows[len(answers)], result))
+                self.check()
+        except Cancelled:
+            raise
+        except Exception as e:
+            if isinstance(e, _Misfit):
+                answers = []
+            kind = _class_of(e)
+            if kind == "row" and len(rows) > 1:
+                alone = rows[len(answers):]
+                print(f"{type(e).__name__}: {e}{_place(e)}; tried alone:", ", ".join(row.id for row in alone), file=sys.stderr)
+            else:
+                if not isinstance(e, (RowError, _Misfit)):
+                    traceback.print_exc()
+                answers += [self.error(row, kind, e) for row in rows[len(answers):]]
+        for answer in answers:
+            self.say(answer)
+        for row in alone:
+            self.some([row])
 
-    def answer(self, row: Row, result: Any) -> None:
+    def error(self, row: Row, kind: str, e: BaseException) -> dict[str, Any]:
+        text = str(e)
+        if not isinstance(e, (RowError, Retry, Fatal, _Misfit, _Missing)):
+            text = f"{type(e).__name__}: {text}"
+        if not isinstance(e, (RowError, Retry, Fatal, _Misfit)):
+            text += _place(e)
+        return {"type": "error", "batch": self.number, "key": row.key, "class": kind, "message": text[:4000]}
+
+    def answer(self, row: Row, result: Any) -> dict[str, Any]:
+        try:
+            return self.result(row, result)
+        except MemoryError:
+            raise
+        except OSError as e:
+            raise Retry(f"the result cannot be written: {e}") from e
+        except RowError as e:
+            return self.error(row, "row", e)
+        except Exception as e:
+            traceback.print_exc()
+            return self.error(row, "row", RowError(f"the result cannot be used: {type(e).__name__}: {e}"))
+
+    def result(self, row: Row, result: Any) -> dict[str, Any]:
         if isinstance(result, RowError):
             raise result
         if not isinstance(result, Result):
             result = Result(result)
+        takes, gives = self.server.stage.takes, self.server.stage.gives
         message: dict[str, Any] = {"type": "result", "batch": self.number, "key": row.key}
         if result.output is not None:
-            gives = self.server.stage.gives
             message["outputs"] = {gives: _write(gives, result.output, str(Path(self.scratch) / row.key))}
             if result.poster is not None:
                 message["outputs"]["poster"] = os.path.abspath(result.poster)
+        elif takes != gives:
+            raise RowError(f"the result is None, {gives} is wanted: yield it, or a RowError where the row cannot be done")
         if result.readings:
             message["readings"] = {str(k): str(v) for k, v in result.readings.items()}
-        self.say(message)
+        return message
 
 
 def _class_of(e: BaseException) -> str:
@@ -256,11 +303,49 @@ def _class_of(e: BaseException) -> str:
     return "retry" if isinstance(e, Retry) else "fatal" if isinstance(e, Fatal) else "row"
 
 
+_LIBRARIES = os.path.dirname(os.__file__)
+
+
+def _place(e: BaseException) -> str:
+    """Where in the code of the user an exception comes from: " (generate.py, line 16)"."""
+    for frame in reversed(traceback.extract_tb(e.__traceback__)):
+        name = frame.filename
+        if name != __file__ and not name.startswith((_LIBRARIES, "<")) and "site-packages" not in name:
+            return f" ({os.path.basename(name)}, line {frame.lineno})"
+    return ""
+
+
+_AXES = {"frames": 4, "latents": 4, "text": 2}  # of what one row gives, as an array
+
+
+def _each(results: Any, gives: str, rows: int) -> Iterator[Any]:
+    """Yield one result for each row. Fewer or more raise _Misfit."""
+    for_rows = f"for {rows} row{'s'[:rows > 1]}"
+    if results is None:
+        raise _Misfit(f"the function gave nothing {for_rows}: yield one result for each row, or return a list of them")
+    one = isinstance(results, (str, bytes, Path, Mapping, Tensor, Latents, Result, RowError)) or hasattr(results, "getbands")
+    if one or getattr(results, "ndim", 0) == _AXES.get(gives, -1) or not isinstance(results, Iterable):
+        raise _Misfit(f"the function returned one {type(results).__name__} {for_rows}, not a list with a result for each: "
+                      "write yield in place of return, inside the loop over the rows")
+    found = 0
+    for result in results:
+        if found == rows:
+            raise _Misfit(f"the function gave more than {found} result{'s'[:found > 1]} {for_rows}: yield one for each row; "
+                          "all frames of a row are one result")
+        yield result
+        found += 1
+    if found < rows:
+        raise _Misfit(f"the function gave {found} result{'s'[:found != 1]} {for_rows}: yield one for each row; a return inside the "
+                      "loop ends it after its first, and a continue needs a yield RowError(...) before it")
+
+
 # What a function returns becomes a file.
 
 
 def _write(kind: str, value: Any, base: str) -> str:
     if isinstance(value, Path) or isinstance(value, str) and kind != "prompt":
+        if not os.path.exists(value):
+            raise RowError(f"the result is {str(value)[:80]!r}, and there is no such file: {kind} or the path of a file is wanted")
         return os.path.abspath(value)
     if kind == "prompt":
         if not isinstance(value, str):
@@ -322,10 +407,19 @@ def _frames(value: Any) -> Tensor:
     if a.dtype.kind == "f":
         if not numpy.isfinite(a).all():
             raise RowError("the frames hold values that are not finite")
+        low, high = (float(a.min()), float(a.max())) if a.size else (0.0, 0.0)
+        if low < -_OVER or high > 1 + _OVER:
+            mend = "divide by 255 or use uint8" if high > 2 else "scale or clip them, as by (frames / 2 + 0.5).clip(0, 1)"
+            raise RowError(f"frames of floats go from 0 to 1, these from {low:g} to {high:g}: {mend}")
         a = (a.clip(0, 1) * 255 + 0.5).astype("u1")
     if a.dtype != numpy.uint8 or a.ndim != 4 or a.shape[3] != 3:
-        raise RowError(f"frames are {a.dtype} {a.shape}: (frames, height, width, 3) of bytes or floats is wanted")
+        mend = ("; one image is frame[None]" if a.ndim == 3 else "; the channels come last" if a.ndim == 4 and a.shape[1] == 3
+                else "; .astype('uint8') makes bytes of it" if a.ndim == 4 and a.shape[3] == 3 else "")
+        raise RowError(f"frames are {a.dtype} {a.shape}: (frames, height, width, 3) of bytes or floats is wanted{mend}")
     return Tensor("U8", a.shape, numpy.ascontiguousarray(a).tobytes())
+
+
+_OVER = 0.1  # what floats may go beyond 0 and 1, as those of a decoder do; they are clipped
 
 
 _NUMPY = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "u1"}
