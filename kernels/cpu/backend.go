@@ -37,7 +37,7 @@ var _ kernels.Backend = (*Backend)(nil)
 
 // New returns a backend that computes on up to threads goroutines; 0 or less means one for each
 // processor the program may use. Results do not depend on threads. The environment variable
-// LATENTBEAM_CPU (avx512bf16, avx512, avx2 or go) asks for other instructions than the best this processor
+// LATENTBEAM_CPU (amxbf16, avx512bf16, avx512, avx2 or go) asks for other instructions than the best this processor
 // has; where it has not got those the backend starts out failed.
 func New(threads int) *Backend { return NewOf("", threads) }
 
@@ -64,7 +64,7 @@ func NewOf(class string, threads int) *Backend {
 }
 
 // Class returns "cpu/" and the instructions that the sums are made of: "cpu/go" for plain Go, with the same
-// bits on every platform, "cpu/avx2", "cpu/avx512" or "cpu/avx512bf16".
+// bits on every platform, "cpu/avx2", "cpu/avx512", "cpu/avx512bf16" or "cpu/amxbf16".
 func (b *Backend) Class() string { return classPrefix + b.tier.name }
 
 // Device returns "cpu".

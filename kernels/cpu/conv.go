@@ -163,7 +163,7 @@ func (b *Backend) runBand(w *worker, i int) {
 	s := strip{a: c.copyBand(w, frame/c.outT, frame%c.outT, y0, lines), run: c.outW,
 		lda: c.stride * c.pixel, jump: c.stride * c.line}
 	for j := range g.groups() {
-		g.tile(w, s, lines*c.outW, (frame*c.outH+y0)*c.outW, j, j+1)
+		g.tile(w, s, lines*c.outW, (frame*c.outH+y0)*c.outW, j, j+1, j+1)
 	}
 }
 

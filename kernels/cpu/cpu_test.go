@@ -11,7 +11,7 @@ import (
 
 // onEveryTier runs f once for each set of instructions that this processor has.
 func onEveryTier(t *testing.T, f func(t *testing.T)) {
-	for _, tier := range []string{"avx512bf16", "avx512", "avx2", "go"} {
+	for _, tier := range []string{"amxbf16", "avx512bf16", "avx512", "avx2", "go"} {
 		t.Run(tier, func(t *testing.T) {
 			t.Setenv("LATENTBEAM_CPU", tier)
 			b := cpu.New(1)

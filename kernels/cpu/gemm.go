@@ -14,6 +14,7 @@ const (
 	groupColumns = 64  // columns that are computed together; the last group may have up to groupWidest
 	groupWidest  = 80  // five vectors of AVX-512: for 72 columns
 	epilogueRows = 48  // rows that are finished while they are still in the first cache
+	tiledRows    = 96  // the same with tiles, whose sums are in the second cache
 	askBefore    = 144 // rows before the end of a stage when the next panel is asked for: late, to find it near
 
 	// strideTrap: rows this far apart, or a multiple, share sets of the first cache, which has 64 sets of 8
@@ -48,9 +49,10 @@ type gemm struct {
 	w       packing        // where the elements of column 0 of B are stored
 	e       epilogue
 
-	a     rows  // Linear: the other operand,
-	strip strip // where it is read,
-	step  int   // and how many rows a task has
+	a        rows  // Linear: the other operand,
+	strip    strip // where it is read,
+	step     int   // how many rows a task has,
+	together int   // and how many groups of columns
 }
 
 // reset makes g a product without terms.
@@ -128,16 +130,21 @@ func (g *gemm) batch(i int) int {
 	return len(g.stages)
 }
 
-// panels returns B of stages i to end for cols columns from j, one after the other, packing them into the
-// worker's scratch where that has not been done before.
-func (g *gemm) panels(w *worker, i, end, j, cols int) unsafe.Pointer {
+// panels returns B of stages i to last for the groups of columns from to end, packing them into the worker's scratch where
+// that has not been done before: each group at panelOffset, stage by stage.
+func (g *gemm) panels(w *worker, i, last, from, end int) unsafe.Pointer {
 	if g.packed != nil {
+		j, cols := g.group(from)
 		return unsafe.Add(g.packed, (j*g.depth+g.stages[i].first*g.tier.padded(cols))*4)
 	}
-	b := w.panel.take(groupWidest * batchTerms * 4)
-	for k := i; k < end; k++ {
-		s := &g.stages[k]
-		g.packStage(unsafe.Add(b, (s.first-g.stages[i].first)*g.tier.padded(cols)*4), s, j, cols)
+	b := w.panel.take((end - from) * groupWidest * batchTerms * 4)
+	for q := from; q < end; q++ {
+		j, cols := g.group(q)
+		for k := i; k < last; k++ {
+			s := &g.stages[k]
+			at := (q-from)*groupWidest*batchTerms + (s.first-g.stages[i].first)*g.tier.padded(cols)
+			g.packStage(unsafe.Add(b, at*4), s, j, cols)
+		}
 	}
 	return b
 }
@@ -184,52 +191,95 @@ func (g *gemm) ask(r *reduce, end, j, next int) {
 	r.askFor(uintptr(g.w.src)+uintptr(j*g.w.stride+g.from[from.at]*size), g.w.stride, cols, elements*size)
 }
 
-// tile computes m rows of A and the columns of group i, and finishes them as the rows of dst from row0 on.
-// Group next probably comes after it.
-func (g *gemm) tile(w *worker, a strip, m, row0, i, next int) {
+// finishedRows is how many rows are finished together.
+func (g *gemm) finishedRows() int {
+	if g.tier.kernels[g.dot].tiles != nil {
+		return tiledRows
+	}
+	return epilogueRows
+}
+
+// tile computes m rows of A and the columns of groups i to end, and finishes them as the rows of dst from row0 on.
+// Group next probably comes after them.
+func (g *gemm) tile(w *worker, a strip, m, row0, i, end, next int) {
 	if len(g.stages) == 0 {
-		g.nothing(w, m, row0, i)
+		for ; i < end; i++ {
+			g.nothing(w, m, row0, i)
+		}
 		return
 	}
-	j, cols := g.group(i)
-	width, kept, onto := g.tier.padded(cols), m, 0
-	if g.batch(0) == len(g.stages) {
-		kept = min(m, epilogueRows) // finished at once, so that all parts may use the same memory
+	rows := g.finishedRows()
+	t := tileOf{strip: a, row0: row0, from: i, kept: m, own: g.batch(0) < len(g.stages)}
+	if !t.own {
+		t.kept = min(m, rows)
 	}
-	c := w.sums.take(kept * width * 4)
-	r := &w.reduce
-	*r = reduce{ldc: width * 4, lda: a.lda}
-	askAt := max(0, (m-askBefore+epilogueRows-1)/epilogueRows*epilogueRows)
-	for first := 0; first < len(g.stages); {
-		end := g.batch(first)
-		b := g.panels(w, first, end, j, cols)
-		for done := 0; done < m; {
-			part, sums := min(epilogueRows, m-done), c
-			if kept == m {
-				sums = unsafe.Add(c, done*width*4)
+	t.sums = w.sums.take((end - i) * t.kept * groupWidest * 4)
+	askAt := max(0, (m-askBefore+rows-1)/rows*rows)
+	for t.first < len(g.stages) {
+		t.last = g.batch(t.first)
+		t.panels = g.panels(w, t.first, t.last, i, end)
+		for done := 0; done < m; done += rows {
+			if done == askAt && end == i+1 {
+				g.ask(&w.reduce, t.last, i*groupColumns, next)
 			}
-			if first == 0 && g.e.onto.view != nil {
-				onto = 1
-				g.e.begin(w, sums, width, row0+done, j, part, cols)
+			for q := i; q < end; q++ {
+				g.part(w, &t, done, min(rows, m-done), q)
 			}
-			if done == askAt {
-				g.ask(r, end, j, next)
-			}
-			for i := first; i < end; i++ {
-				s := &g.stages[i]
-				r.blocks, r.k, r.offs = s.blocks, s.k, unsafe.Pointer(&g.offs[s.at])
-				r.add, r.apart = min(i+onto, 1), s.apart
-				r.b = unsafe.Add(b, (s.first-g.stages[first].first)*width*4)
-				g.rows(r, a, sums, done, part, cols)
-			}
-			if end == len(g.stages) {
-				g.e.finish(w, sums, width, row0+done, j, part, cols)
-			}
-			done += part
 		}
-		first, r.ahead = end, 0
+		t.first, w.reduce.ahead = t.last, 0
 	}
-	*r = reduce{}
+	w.reduce = reduce{}
+}
+
+// tileOf is one tile under way: rows of A, groups of columns, and the batch of stages that is computed.
+type tileOf struct {
+	strip        strip
+	row0         int  // of dst
+	from         int  // the first group
+	kept         int  // rows of sums in memory, group by group
+	own          bool // all rows have sums of their own, else parts use the same memory
+	first, last  int  // stages
+	sums, panels unsafe.Pointer
+}
+
+// part adds the stages of a batch to the sums of m rows from done on, in the columns of group q; behind the last stage it
+// finishes them.
+func (g *gemm) part(w *worker, t *tileOf, done, m, q int) {
+	j, cols := g.group(q)
+	width, onto := g.tier.padded(cols), 0
+	sums, b := unsafe.Add(t.sums, (q-t.from)*t.kept*groupWidest*4), unsafe.Add(t.panels, g.panelOffset(t, q))
+	if t.own {
+		sums = unsafe.Add(sums, done*width*4)
+	}
+	if g.e.onto.view != nil {
+		onto = 1
+		if t.first == 0 {
+			g.e.begin(w, sums, width, t.row0+done, j, m, cols)
+		}
+	}
+	r := &w.reduce
+	r.ldc, r.lda = width*4, t.strip.lda
+	for i := t.first; i < t.last; i++ {
+		s := &g.stages[i]
+		r.blocks, r.k, r.offs = s.blocks, s.k, unsafe.Pointer(&g.offs[s.at])
+		r.add, r.apart = min(i+onto, 1), s.apart
+		r.b = unsafe.Add(b, (s.first-g.stages[t.first].first)*width*4)
+		g.rows(r, t.strip, sums, done, m, cols)
+	}
+	if t.last == len(g.stages) {
+		g.e.finish(w, sums, width, t.row0+done, j, m, cols)
+	}
+}
+
+// panelOffset returns how far the panels of group q lie behind those of the first group of a tile.
+func (g *gemm) panelOffset(t *tileOf, q int) int {
+	if g.packed != nil {
+		j, cols := g.group(q)
+		first, firstCols := g.group(t.from)
+		at := g.stages[t.first].first
+		return (j*g.depth + at*g.tier.padded(cols) - first*g.depth - at*g.tier.padded(firstCols)) * 4
+	}
+	return (q - t.from) * groupWidest * batchTerms * 4
 }
 
 // nothing finishes a tile of sums without terms.

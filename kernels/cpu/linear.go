@@ -12,6 +12,8 @@ const (
 	streamRows = 1056
 	// packAhead is the size up to which the other operand is packed as a whole before the product.
 	packAhead = 1 << 20
+	// mostTogether is how many groups of columns at most are computed together: a part of A is read from afar once for all.
+	mostTogether = 4
 	// soloWork is the number of multiplications below which waking a helper takes longer than it saves.
 	soloWork = 1 << 17
 )
@@ -160,16 +162,23 @@ func (b *Backend) compute(op string) {
 	down = max(down, (m+streamRows-1)/streamRows)
 	g.step = ((m+down-1)/down + block - 1) / block * block
 	down = (m + g.step - 1) / g.step
+	g.together = 1
+	if g.tier.kernels[g.dot].tiles != nil { // they are so fast that rows of A must be near
+		g.together = max(1, min(mostTogether, down*across/(2*workers)))
+	}
 	if m*g.n*g.depth < soloWork {
 		workers = 1
 	}
-	b.eachOf(workers, op, down*across, b.tile)
+	b.eachOf(workers, op, down*((across+g.together-1)/g.together), b.tile)
 }
 
-// runTile computes block of rows i / groups and group of columns i % groups.
+// runTile computes a block of rows and some groups of columns: task i, with the groups of a block one after the other.
 func (b *Backend) runTile(w *worker, i int) {
 	g := &b.gemm
-	part, across := g.strip, g.groups()
+	part, groups := g.strip, g.groups()
+	across := (groups + g.together - 1) / g.together
 	part.skip = i / across * g.step
-	g.tile(w, part, min(g.step, g.a.count-part.skip), part.skip, i%across, i%across+len(b.crew.workers))
+	first := i % across * g.together
+	g.tile(w, part, min(g.step, g.a.count-part.skip), part.skip, first, min(first+g.together, groups),
+		first+len(b.crew.workers))
 }

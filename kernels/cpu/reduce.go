@@ -12,8 +12,8 @@ const maxRows = 12
 // C is fp32. A is read where it lies: row r of block i begins at a + offs[i] + r*lda and holds k terms side
 // by side. B is packed (see packNK) and its blocks follow one another in each panel. A term is a dword: one
 // fp32, or a pair of bf16. Each sum runs over the blocks and their terms in order, in one chain, whatever m
-// and n are; with add its total is then added to C, and with apart that of each block. So a row's bits depend
-// on k and blocks alone.
+// and n are; with add its total is then added to C, and with apart that of each block (with tiles the chain begins
+// with C instead). So a row's bits depend on k and blocks alone.
 //
 // The generated assembly knows the order of the fields.
 type reduce struct {
@@ -68,6 +68,8 @@ type kernelSet struct {
 	halves    []microKernels      // those whose last vector is half as wide, where there are some
 	best      [][maxRows + 1]int8 // [vectors][rows left]: how many to take at once
 	ahead     func(*reduce)       // 6 rows of a usual panel that ask for memory ahead; nil where there is none
+	// tiles computes m rows and n columns in its own way, or nothing and returns false; nil where there is none.
+	tiles func(t *tier, r *reduce, m, n int) bool
 }
 
 func newKernelSet(byVectors []microKernels) *kernelSet {
@@ -87,6 +89,9 @@ func newKernelSet(byVectors []microKernels) *kernelSet {
 // during the call and holds what it did before at the end.
 func (t *tier) multiply(r *reduce, d dot, m, n int) {
 	set := t.kernels[d]
+	if set.tiles != nil && set.tiles(t, r, m, n) {
+		return
+	}
 	a, b, c, add := r.a, r.b, r.c, r.add
 	for j := 0; j < n; {
 		width := t.panel(n - j)
