@@ -147,6 +147,15 @@ func TestProgramGetsColumns(t *testing.T) {
 	if err != nil || len(all) != 1 || len(all[0].Changed) != 1 || all[0].Changed[0].Name != "style" || all[0].Changed[0].A != `"ink"` {
 		t.Errorf("explain: %+v, %v", all, err)
 	}
+	raised := j
+	raised.stages = strings.Replace(j.stages, "params:", "version: 2, params:", 1)
+	opened, err = raised.open()
+	must(t, err)
+	all, err = opened.Explain(t.Context(), "b")
+	opened.Close()
+	if text := fmt.Sprint(all); err != nil || !strings.Contains(text, "{stage exec  version 2}") || strings.Contains(text, "weights_digest") {
+		t.Errorf("explain after the version was raised: %s, %v", text, err)
+	}
 	if r := j.mustRun(t); r.Totals.Done != 2 || r.Done != 1 {
 		t.Errorf("one style of two has changed, and a column that the program does not get: %+v", r.Totals)
 	}

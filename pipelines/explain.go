@@ -125,10 +125,17 @@ func (j *Job) depends(e *stages.Element) (all []audit.Column) {
 			add(string(p), v)
 		}
 	}
-	add("weights_digest", j.engine.Rules.Weights())
+	if slices.ContainsFunc(j.engine.Steps, func(s stages.Step) bool { return s.Digest() != "" }) {
+		add("weights_digest", j.engine.Rules.Weights())
+	}
 	add("class", j.engine.Rules.Class)
 	for _, s := range j.engine.Steps {
-		if !s.Spec.Passive {
+		var own struct{ Version any } // of the program
+		switch {
+		case s.Spec.Passive:
+		case s.Spec.Program != nil && json.Unmarshal(s.Options, &own) == nil && own.Version != nil:
+			add("stage "+s.Name, fmt.Sprint("version ", own.Version))
+		default:
 			add("stage "+s.Name, fmt.Sprint("version ", s.Spec.Version))
 		}
 	}

@@ -43,6 +43,13 @@ func (l *lastLine) set(line string) {
 	}
 }
 
+// clear forgets the line: what comes is about something else.
+func (l *lastLine) clear() {
+	l.Lock()
+	defer l.Unlock()
+	l.text, l.trace = "", false
+}
+
 func (l *lastLine) get() string {
 	l.Lock()
 	defer l.Unlock()

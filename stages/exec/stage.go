@@ -207,6 +207,7 @@ func (x *exchange) do() error {
 		r.Rows = append(r.Rows, row)
 	}
 	x.lost = true
+	x.program.last.clear()
 	x.program.seen.Store(time.Now().UnixNano())
 	if err := x.program.send(r, time.Duration(x.opts.Heartbeat)); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
