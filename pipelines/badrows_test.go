@@ -200,7 +200,7 @@ func TestBadRowInAStage(t *testing.T) {
 		{oneBad{"a result that is missing", "", "row", "sick", "the stage gave no frames"},
 			afterFrames,
 			func(b []*stages.Element, bad int) error { b[bad].Frames = nil; return nil }},
-		{oneBad{"a world that does not heal", "", "retry", "sick", "^no answer$"},
+		{oneBad{"a world that does not heal", "", "retry", "sick", "^no answer \\(3 tries\\)$"},
 			afterFrames,
 			func([]*stages.Element, int) error { return fault.Retry(errors.New("no answer")) }},
 	} {

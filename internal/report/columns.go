@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"latentbeam/internal/table/write"
@@ -32,7 +33,7 @@ func (c *columns) see(o *outcome) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.result.Readings)) {
-		c.add("reading ", name, readingPrefix+name, write.Text)
+		c.add("reading ", name, readingPrefix+name, typeOfReading(name, o.result.Readings[name]))
 	}
 	return nil
 }
@@ -110,7 +111,9 @@ func (c *columns) values(o *outcome) ([]any, error) {
 	}
 	for name, text := range o.result.Readings {
 		if i, ok := c.index["reading "+name]; ok {
-			out[i] = &text
+			if out[i], err = reading(text, c.list[i].Type); err != nil {
+				return nil, fmt.Errorf("reading %q: %w", name, err)
+			}
 		}
 	}
 	return out, nil
@@ -135,6 +138,32 @@ func typeOf(value json.RawMessage) write.ColumnType {
 		return write.Real
 	}
 	return write.Text // a number that no column holds
+}
+
+// typeOfReading is the type of a reading. A prompt is a text, even if it is a number.
+func typeOfReading(name, text string) write.ColumnType {
+	switch {
+	case name == "prompt" || text == "":
+		return write.Text
+	case text == "nan" || text == "inf" || text == "-inf": // as Python writes them
+		return write.Real
+	case (text[0] == '-' || '0' <= text[0] && text[0] <= '9') && json.Valid([]byte(text)):
+		return typeOf(json.RawMessage(text))
+	}
+	return write.Text
+}
+
+// reading is a reading as a column of the type has it.
+func reading(text string, t write.ColumnType) (any, error) {
+	switch t {
+	case write.Integer:
+		n, err := strconv.ParseInt(text, 10, 64)
+		return &n, err
+	case write.Real:
+		f, err := strconv.ParseFloat(text, 64)
+		return &f, err
+	}
+	return &text, nil
 }
 
 // join is the type that holds values of both.

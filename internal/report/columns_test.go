@@ -31,12 +31,14 @@ func TestColumnsHaveTypes(t *testing.T) {
 	var c columns
 	rows := carry(t, &c, `{"i":1,"r":1,"b":true,"s":"x","mixed":1,"none":null,"key":"k","Key":2,"o":{"a":1},"big":1e400}`,
 		"", `{"i":-5,"r":0.5,"b":null,"s":"","mixed":"one","none":null}`)
-	rows[0].result.Readings = map[string]string{"s": "seen"}
+	rows[0].result.Readings = map[string]string{"n": "7", "prompt": "1984", "r": "0.3100", "s": "seen"}
 	must(t, c.see(rows[0]))
+	must(t, c.see(&outcome{Element: rows[0].Element, result: schemas.Result{Readings: map[string]string{"r": "nan", "n": "-2"}}}))
 	want := []write.Column{{Name: "i", Type: write.Integer}, {Name: "r", Type: write.Real}, {Name: "b", Type: write.Boolean},
 		{Name: "s", Type: write.Text}, {Name: "mixed", Type: write.Text}, {Name: "none", Type: write.Nothing},
 		{Name: "input_key", Type: write.Text}, {Name: "input_Key_2", Type: write.Integer}, {Name: "o", Type: write.Text},
-		{Name: "big", Type: write.Text}, {Name: "measured_s", Type: write.Text}}
+		{Name: "big", Type: write.Text}, {Name: "measured_n", Type: write.Integer}, {Name: "measured_prompt", Type: write.Text},
+		{Name: "measured_r", Type: write.Real}, {Name: "measured_s", Type: write.Text}}
 	if !slices.Equal(c.list, want) {
 		t.Errorf("columns\n%+v, want\n%+v", c.list, want)
 	}
@@ -44,7 +46,8 @@ func TestColumnsHaveTypes(t *testing.T) {
 	must(t, err)
 	text := func(i int) string { return *values[i].(*string) }
 	if *values[0].(*int64) != 1 || *values[1].(*float64) != 1 || !*values[2].(*bool) || text(3) != "x" ||
-		text(4) != "1" || values[5] != nil || text(8) != `{"a":1}` || text(9) != "1e400" || text(10) != "seen" {
+		text(4) != "1" || values[5] != nil || text(8) != `{"a":1}` || text(9) != "1e400" || *values[10].(*int64) != 7 || text(11) != "1984" ||
+		*values[12].(*float64) != 0.31 || text(13) != "seen" {
 		t.Errorf("values %v", values)
 	}
 	values, err = c.values(rows[1])
@@ -98,5 +101,28 @@ func TestOwnReadmeStays(t *testing.T) {
 	j.write(t)
 	if got, err := store.ReadFile(t.Context(), j.Store, "README.md"); string(got) != "mine" || err != nil {
 		t.Errorf("README.md is %q: %v", got, err)
+	}
+}
+
+// TestFailuresHaveColumns: carried columns are columns of the failures table, and its parameters are those that the row
+// was tried with.
+func TestFailuresHaveColumns(t *testing.T) {
+	j := newJob(t, input{"a", "xx"})
+	j.settle(t, 4, "a", "xx")
+	j.write(t)
+	files, err := filepath.Glob(filepath.Join(j.Store.URL(), "tables/failures/*.parquet"))
+	must(t, err)
+	type row struct {
+		ID         string  `parquet:"id"`
+		Parameters string  `parquet:"parameters"`
+		Color      *string `parquet:"color,optional"`
+		N          *int64  `parquet:"n,optional"`
+	}
+	rows, err := parquet.ReadFile[row](files[0])
+	must(t, err)
+	if len(rows) != 1 || rows[0].ID != "xx" || rows[0].Color == nil || *rows[0].Color != "red" || *rows[0].N != 2 ||
+		strings.Contains(rows[0].Parameters, `"id"`) || strings.Contains(rows[0].Parameters, `"prompt"`) ||
+		!strings.Contains(rows[0].Parameters, `"width":16`) {
+		t.Errorf("failures: %+v", rows)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"reflect"
 
 	"latentbeam/internal/gallery"
 	"latentbeam/internal/ledger"
@@ -17,10 +18,17 @@ import (
 // failures writes the failures table. In the same pass over the input it counts the rows and lets the
 // tables of tensors see what they will hold.
 func (j *Job) failures(ctx context.Context, totals *Totals, tables []tensors) error {
+	totals.failed.table = reflect.TypeFor[schemas.FailureRow]()
 	err := j.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
 		_, err := write.Write(w, j.failureRows(ctx, totals, tables), j.options())
 		return err
 	})
+	if err == nil && len(totals.failed.list) > 0 && j.early == nil { // only that pass knows the columns; later no row fails any more
+		err = j.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
+			row := func(o outcome) (schemas.FailureRow, error) { return j.failureRow(&o) }
+			return writeWide(w, j.failed(ctx), row, &totals.failed, j.options())
+		})
+	}
 	if err == nil {
 		err = j.removeFrom(ctx, "failures", 1)
 	}
@@ -59,11 +67,25 @@ func (j *Job) failureRows(ctx context.Context, totals *Totals,
 	}
 }
 
+// failed yields the rows that failed.
+func (j *Job) failed(ctx context.Context) iter.Seq2[outcome, error] {
+	return func(yield func(outcome, error) bool) {
+		for o, err := range j.walk(ctx) {
+			if (err != nil || o.status == ledger.Failed) && (!yield(o, err) || err != nil) {
+				return
+			}
+		}
+	}
+}
+
 // count counts a row, whose appendRow is row.
 func (t *Totals) count(o *outcome, row []byte, tables []tensors) error {
 	t.Rows++
 	switch o.status {
 	case ledger.Failed:
+		if err := t.failed.carry(o); err != nil {
+			return err
+		}
 		if o.Failed.IsDropped() {
 			t.Dropped++
 			return nil
@@ -102,8 +124,12 @@ func (j *Job) failureRow(o *outcome) (schemas.FailureRow, error) {
 	if err := o.parse(); err != nil {
 		return schemas.FailureRow{}, err
 	}
-	parameters := o.Given
-	parameters.ID, parameters.Prompt, parameters.Extra, parameters.Source = "", "", "", ""
+	parameters := struct { // without what has columns of its own
+		schemas.PromptRow
+		ID     string `json:"id,omitempty"`
+		Prompt string `json:"prompt,omitempty"`
+	}{PromptRow: o.Row}
+	parameters.Extra, parameters.Source = "", ""
 	js, err := json.Marshal(parameters)
 	if err != nil {
 		return schemas.FailureRow{}, fmt.Errorf("failure of row %s: %w", o.Given.Source, err)

@@ -92,6 +92,7 @@ type Totals struct {
 	// Input is the digest of the rows and their outcomes, see Digest.
 	Input string `json:"-"`
 
+	failed  columns        // what the table of failures has of the input
 	causes  gallery.Causes // what the gallery says of failed rows
 	columns columns        // what the tables of videos have of the input and of readings
 }
