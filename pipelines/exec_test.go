@@ -506,7 +506,7 @@ func children(t *testing.T) (found []string) {
 func TestDoubtsAboutPrograms(t *testing.T) {
 	said := warnings(t).String
 	j := job{prompts: writeTable(t, "prompts.csv", "prompt,speed,stile\na,1,x\n"), out: filepath.Join(t.TempDir(), "out"),
-		stages: "[{exec: {command: [sh, no.sh, make.py], takes: prompt, gives: video, params: [prompt, speed], workers: 2}}]",
+		stages: "[{exec: {command: [sh, no.sh, make.py, 'python x.py'], takes: prompt, gives: video, params: [prompt, speed], workers: 2}}]",
 		sets:   []string{"model=none", "output.write=[video]"}}
 	opened, err := j.open()
 	must(t, err)
@@ -514,7 +514,7 @@ func TestDoubtsAboutPrograms(t *testing.T) {
 	opened.Close()
 	all := strings.Join(p.Warnings, "\n")
 	if err != nil || !strings.Contains(all, "there is no file no.sh in ") || !strings.Contains(all, "there is no file make.py") ||
-		!strings.Contains(all, "set resources.workers: 2 too") || strings.Contains(said(), "did you mean") {
+		!strings.Contains(all, "set resources.workers: 2 too") || strings.Contains(all, "x.py") || strings.Contains(said(), "did you mean") {
 		t.Errorf("%v\n%s\n%s", err, all, said())
 	}
 	j.stages = strings.Replace(j.stages, ", speed", "", 1)

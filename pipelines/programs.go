@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"latentbeam/stages"
 )
@@ -28,8 +29,8 @@ func (j *Job) aboutPrograms() (all []string) {
 			continue // the job would not have been opened
 		}
 		at := fmt.Sprintf("stages.%d", i)
-		for _, word := range p.Command[min(1, len(p.Command)):] {
-			if _, err := os.Stat(word); os.IsNotExist(err) && slices.Contains(scripts, filepath.Ext(word)) {
+		for _, word := range p.Command[min(1, len(p.Command)):] { // one with a space is a line for a shell
+			if _, err := os.Stat(word); os.IsNotExist(err) && !strings.Contains(word, " ") && slices.Contains(scripts, filepath.Ext(word)) {
 				here, _ := os.Getwd()
 				all = append(all, fmt.Sprintf("%v: there is no file %s in %s, where the program is started",
 					j.Config.At(at+".command"), word, here))
