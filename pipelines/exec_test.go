@@ -391,7 +391,7 @@ func TestPoisonIsFound(t *testing.T) {
 	}
 	text, err := os.ReadFile(logs[0])
 	must(t, err)
-	if !strings.Contains(string(text), "started: ") || !strings.Contains(string(text), "crash: it ended with status 3; the last it printed: out of luck (row 5)") {
+	if !strings.Contains(string(text), "started: ") || !strings.Contains(string(text), "crash: it ended with status 3; the last it printed: out of luck (row 5, try 2)") {
 		t.Errorf("%s", text)
 	}
 }

@@ -12,6 +12,10 @@ import (
 // ran is a shell in which the job has run.
 func ran(s shell) { s.run(0, "run", "job.yaml") }
 
+// program replaces the stages of the small job by a program that never starts.
+var program = [2]string{"stages: [encode_text, denoise, decode_vae, guard, encode_video]",
+	"stages: [{exec: {command: [sh, -c, exit 1], takes: prompt, gives: video, params: [prompt, speed]}}]"}
+
 // mistakes are what newcomers did wrong, by reports and by trying.
 var mistakes = []mistake{
 	{name: "no such verb", args: []string{"rnu"}, exit: 2, what: "unknown command", where: "rnu", fix: "latentbeam --help"},
@@ -86,6 +90,11 @@ var mistakes = []mistake{
 	{name: "diff with what is no output", args: []string{"diff", "out", "nowhere"}, exit: 2, what: "no such file", where: "nowhere", prepare: ran},
 	{name: "a damaged job.json", args: []string{"retry", "out"}, exit: 2, what: "job.json", where: "out", fix: "run the job by its YAML",
 		prepare: func(s shell) { ran(s); s.write("out/job.json", "{") }},
+	{name: "a column of params is not in the table", job: program, rows: "id,prompt,sped\na,a circle,1\n", exit: 2, what: `no column "speed"`,
+		where: "prompts.csv:1", fix: "did you mean sped"},
+	{name: "retry of a job with a program", job: program, rows: "id,prompt,speed\na,a circle,1\n", args: []string{"retry", "out"}, exit: 2,
+		what: "retry was not allowed to", where: "job.yaml:9", fix: "latentbeam retry out --allow-exec",
+		prepare: func(s shell) { s.run(3, "run", "job.yaml") }},
 	{name: "inspect of nothing", args: []string{"inspect", "nothing"}, exit: 2, what: "no such file", where: "nothing"},
 	{name: "init over a file", args: []string{"init"}, exit: 2, what: "job.yaml", where: "job.yaml"},
 }

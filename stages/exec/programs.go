@@ -33,10 +33,11 @@ type programs struct {
 	log     *os.File // for what programs print; nil: none
 	logDir  string   // for the log of a job that names none; "": none
 	idle    []*program
-	taken   []bool        // slots, by number
-	free    chan struct{} // closed when a program comes back; made anew
-	failed  int           // failures in a row
-	greeted bool          // one has said hello
+	taken   []bool         // slots, by number
+	free    chan struct{}  // closed when a program comes back; made anew
+	failed  int            // failures in a row
+	tries   map[string]int // of batches that failed, by their rows
+	greeted bool           // one has said hello
 	closed  bool
 }
 
@@ -197,6 +198,17 @@ func (s *programs) giveBack(p *program) {
 	}
 	s.idle = append(s.idle, p)
 	s.wake()
+}
+
+// tried counts a batch that failed and returns how often it did.
+func (s *programs) tried(rows string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tries == nil {
+		s.tries = map[string]int{}
+	}
+	s.tries[rows]++
+	return s.tries[rows]
 }
 
 // end ends a program that is not to be used again. failed says that it is to blame.

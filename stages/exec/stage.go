@@ -156,7 +156,8 @@ func (s *stage) some(ctx context.Context, devices string, batch []*stages.Elemen
 	var wrong *trouble
 	switch {
 	case errors.As(err, &wrong):
-		p.note(fmt.Sprintf("%v (%s)", wrong, ids(batch)))
+		rows := ids(batch)
+		p.note(fmt.Sprintf("%v (%s, try %d)", wrong, rows, s.programs.tried(rows)))
 		s.programs.end(p, true)
 	case x.lost:
 		s.programs.end(p, false)
