@@ -114,6 +114,14 @@ func (c Config) Downscale() int { return c.arch.downscale() }
 // Scale is the factor between the autoencoder's own latents and those of a denoiser and of the tables.
 func (c Config) Scale() float64 { return c.arch.scale() }
 
+// forDenoiser makes of the autoencoder's own latents, in place, those of a denoiser and of the tables.
+func (c Config) forDenoiser(z *stages.Array) {
+	scale := c.Scale()
+	for i, v := range z.Data {
+		z.Data[i] = nn.Round(c.DType, float32(float64(v)*scale))
+	}
+}
+
 // latentSpace describes the latents of an autoencoder with weights of this digest.
 func (c Config) latentSpace(digest string) stages.LatentSpace {
 	mean, std := c.arch.statistics()

@@ -222,14 +222,13 @@ func (s *encodeStage) encode(
 	if err != nil {
 		return err
 	}
-	scale := s.Config.Scale()
-	for i, v := range z.Data {
-		z.Data[i] = nn.Round(s.Config.DType, float32(float64(v)*scale))
-		if s.half {
-			z.Data[i] = nn.Round(kernels.BF16, z.Data[i])
+	s.Config.forDenoiser(z)
+	if s.half {
+		for i, v := range z.Data {
+			z.Data[i] = nn.Round(kernels.BF16, v)
 		}
 	}
-	e.Latents, e.LatentScale = z, scale
+	e.Latents, e.LatentScale = z, s.Config.Scale()
 	if e.NotFinite(stages.KindLatents) == "" { // else another attempt computes them anew
 		s.recent.add(name, &stages.Array{Shape: z.Shape, Data: slices.Clone(z.Data)})
 	}

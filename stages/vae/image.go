@@ -157,10 +157,7 @@ func (s *imageStage) encode(ctx context.Context, dev kernels.Backend, model *Mod
 	if err != nil {
 		return nil, err
 	}
-	scale := s.Config.Scale()
-	for i, v := range z.Data {
-		z.Data[i] = nn.Round(s.Config.DType, float32(float64(v)*scale))
-	}
+	s.Config.forDenoiser(z)
 	return z, nil
 }
 

@@ -13,7 +13,6 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
 )
 
 // maxReferenceFrames bounds a video that a row is conditioned on.
@@ -142,10 +141,7 @@ func (s *referenceStage) reference(ctx context.Context, dev kernels.Backend, mod
 	if err != nil {
 		return nil, err
 	}
-	scale := s.Config.Scale()
-	for j, v := range z.Data {
-		z.Data[j] = nn.Round(s.Config.DType, float32(float64(v)*scale))
-	}
+	s.Config.forDenoiser(z)
 	return z, nil
 }
 
