@@ -193,7 +193,7 @@ func (c *cutter) look(ctx context.Context, p probed) (files.Facts, error) {
 	defer file.Release()
 	f, err := files.Probe(ctx, file.Path, p.fps)
 	if err != nil {
-		return f, err
+		return f, file.Named(err)
 	}
 	first, _ := c.facts.LoadOrStore(p, f)
 	return first.(files.Facts), nil

@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -21,9 +22,11 @@ import (
 // media reads rows of videos and images: from tables that name them, or the files themselves.
 type media struct {
 	files []string // tables, media files and folders of frames, in order
-	opts  read.Options
-	limit int       // on rows; 0: none
-	texts *sync.Map // captions of files at addresses, by address: each is asked for once
+	// folders are those of tables that were found in them: paths and ids begin there.
+	folders map[string]string
+	opts    read.Options
+	limit   int       // on rows; 0: none
+	texts   *sync.Map // captions of files at addresses, by address: each is asked for once
 }
 
 // captionExt is the extension of a text beside a media file that holds its caption.
@@ -32,7 +35,7 @@ const captionExt = ".txt"
 // openMedia checks the form of every table among files.
 func openMedia(cfg *config.Config, files []string, limit int, want wanted) (media, error) {
 	opts := read.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns, Media: true, Own: want.columns}
-	s := media{opts: opts, limit: limit, texts: &sync.Map{}}
+	s := media{opts: opts, limit: limit, texts: &sync.Map{}, folders: map[string]string{}}
 	for _, file := range files {
 		if file == location.Stdin && !s.isTable(file) {
 			return media{}, config.NewError(config.Position{File: file}, "standard input can be a table, no media file").
@@ -40,6 +43,13 @@ func openMedia(cfg *config.Config, files []string, limit int, want wanted) (medi
 		}
 		if strings.EqualFold(filepath.Ext(file), captionExt) {
 			continue // belongs to the file beside it
+		}
+		table, err := metadataOf(file)
+		if err != nil {
+			return media{}, err
+		}
+		if table != "" {
+			s.folders[table], file = file, table
 		}
 		if s.isTable(file) {
 			if err := checkTable([]string{file}, s.opts, want); err != nil {
@@ -92,6 +102,9 @@ func (s media) rows(file string) iter.Seq2[*stages.Element, error] {
 				return
 			}
 			e := &stages.Element{Row: rec.Row}
+			if folder, inside := s.folders[file]; inside {
+				place(&e.Row, folder)
+			}
 			if rec.Bad != nil {
 				e.Fail("read", fault.Row(rec.Bad))
 			}
@@ -100,6 +113,41 @@ func (s media) rows(file string) iter.Seq2[*stages.Element, error] {
 			}
 		}
 	}
+}
+
+// metadataOf is the table of a folder that is a data set as Hugging Face lays it out, "" for all else.
+func metadataOf(folder string) (string, error) {
+	if location.IsAddress(folder) {
+		if !strings.HasSuffix(folder, "/") {
+			return "", nil
+		}
+	} else if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		return "", nil //nolint:nilerr // whoever reads it says so
+	}
+	for _, ext := range []string{".csv", ".jsonl", ".parquet"} {
+		table := strings.TrimSuffix(folder, "/") + "/metadata" + ext
+		file, err := location.Open(context.Background(), table)
+		if err == nil {
+			return table, file.Close()
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// place puts the path of a row of a folder's table below the folder. It is the id of a row without one, as the name of a
+// file is.
+func place(row *schemas.PromptRow, folder string) {
+	at := row.Media
+	if _, inside := location.ParseMember(at); at == "" || inside || location.IsAddress(at) || filepath.IsAbs(at) {
+		return
+	}
+	if row.ID == row.ContentID() {
+		row.ID = schemas.ValidText(strings.TrimSuffix(at, filepath.Ext(at)), schemas.MaxIDBytes)
+	}
+	row.Media = strings.TrimSuffix(folder, "/") + "/" + path.Clean(at)
 }
 
 // mediaFile is the row of a media file: its name is the id, the text beside it the caption.

@@ -57,7 +57,8 @@ type Lora struct {
 // is a list of paths and glob patterns.
 type Input struct {
 	Prompts StringList `yaml:"prompts" json:"prompts,omitempty"` // tables: paths, patterns or addresses
-	// Media are videos, images and folders of images, or tables that name them.
+	// Media are videos, images and folders of images, tables that name or hold them, tars of WebDataset, and folders with
+	// metadata.csv, .jsonl or .parquet.
 	Media      StringList        `yaml:"media" json:"media,omitempty"`
 	Embeddings StringList        `yaml:"embeddings" json:"embeddings,omitempty"` // tables of text embeddings of an earlier job
 	Latents    StringList        `yaml:"latents" json:"latents,omitempty"`       // tables of latents of an earlier job

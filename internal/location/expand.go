@@ -3,12 +3,14 @@ package location
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"latentbeam/internal/config"
@@ -19,7 +21,7 @@ import (
 func Expand(ctx context.Context, patterns []string, most int) ([]string, error) {
 	var files []string
 	seen := map[string]bool{}
-	for _, pattern := range patterns {
+	for _, pattern := range ranges(patterns, most) {
 		matches, err := expand(ctx, pattern, most)
 		if err != nil {
 			return nil, err
@@ -36,6 +38,32 @@ func Expand(ctx context.Context, patterns []string, most int) ([]string, error) 
 		}
 	}
 	return files, nil
+}
+
+// numberRange matches {000..009}, a range of shards.
+var numberRange = regexp.MustCompile(`\{(\d{1,9})\.\.(\d{1,9})\}`)
+
+// ranges writes ranges of numbers out: a{8..10} is a8, a9 and a10, a{08..10} begins with a08. One beyond most stays as it
+// is, and so does the name of a file.
+func ranges(patterns []string, most int) (all []string) {
+	for _, pattern := range patterns {
+		m := numberRange.FindStringSubmatchIndex(pattern)
+		if m == nil {
+			all = append(all, pattern)
+			continue
+		}
+		first, _ := strconv.Atoi(pattern[m[2]:m[3]])
+		last, _ := strconv.Atoi(pattern[m[4]:m[5]])
+		if _, err := os.Stat(pattern); err == nil || last < first || last-first >= most-len(all) {
+			all = append(all, pattern)
+			continue
+		}
+		for n := first; n <= last; n++ {
+			one := fmt.Sprintf("%s%0*d%s", pattern[:m[0]], m[3]-m[2], n, pattern[m[1]:])
+			all = append(all, ranges([]string{one}, most-len(all))...)
+		}
+	}
+	return all
 }
 
 func expand(ctx context.Context, pattern string, most int) ([]string, error) {

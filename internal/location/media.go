@@ -19,6 +19,7 @@ import (
 type Local struct {
 	Path    string
 	sha     string // of a file that is a copy, in hex
+	shown   string // what a copy is of, where errors say that instead of Path
 	release func()
 }
 
@@ -29,8 +30,12 @@ func (l Local) Release() {
 	}
 }
 
-// Media returns the media file or the folder of frames at a location on this host. The caller releases it.
+// Media returns the media file, the member or the folder of frames at a location on this host. The caller releases it.
 func Media(ctx context.Context, at string) (Local, error) {
+	if m, ok := ParseMember(at); ok {
+		l, err := m.copy(ctx)
+		return l, rowsOwn(err)
+	}
 	if !IsAddress(at) {
 		return Local{Path: at}, nil
 	}
@@ -58,6 +63,9 @@ func Temporary(data []byte, ext string) (Local, error) {
 
 // MediaDigest is media.Digest of what is at a location: it names the content alone, wherever it lies.
 func MediaDigest(ctx context.Context, at string) (string, error) {
+	if m, ok := ParseMember(at); ok {
+		return m.digest(ctx)
+	}
 	if !IsAddress(at) {
 		return media.Digest(at)
 	}
@@ -109,7 +117,7 @@ func file(ctx context.Context, at string) (Local, error) {
 			known, sha)
 	}
 	remember(e.id(), sha)
-	return Local{c.path(name), sha, c.release}, nil
+	return Local{Path: c.path(name), sha: sha, release: c.release}, nil
 }
 
 // frameExtensions are those of the images in a folder of frames.

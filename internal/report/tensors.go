@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 
+	"latentbeam/internal/location"
 	"latentbeam/internal/table/typed"
 	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
@@ -241,7 +242,7 @@ func (j *Job) latentRow(ctx context.Context, o outcome) (schemas.LatentRow, erro
 	if len(o.result.LatentsShape) == 4 {
 		r.NumFrames = int64(o.result.LatentsShape[1]) // latent frames, as FastVideo counts them
 	}
-	r.FileName = p.Media
+	r.FileName = location.Shown(p.Media)
 	if o.result.Video != nil {
 		r.FileName = o.result.Video.Path
 	}

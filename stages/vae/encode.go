@@ -200,14 +200,14 @@ func (s *encodeStage) encode(
 	}
 	frames, err := openFrames(ctx, file.Path, &row)
 	if err != nil {
-		return &mediaError{err}
+		return &mediaError{file.Named(err)}
 	}
 	defer frames.Close()
 	size := row.Height * row.Width * 3
 	pixels := func(dst []float32, first, n int) error {
 		for i := range n {
 			if err := frames.At(dst[i*size:(i+1)*size], first+i); err != nil {
-				return &mediaError{fmt.Errorf("read %s: %w", row.Media, err)}
+				return &mediaError{fmt.Errorf("read %s: %w", location.Shown(row.Media), err)}
 			}
 		}
 		return nil

@@ -27,11 +27,13 @@ var openers = map[string]opener{
 	"jsonl":   openJSONL,
 	"parquet": openParquetPrompts,
 	"txt":     openTXT,
+	"tar":     openTar,
 }
 
 // formatByExtension is what "auto" understands.
 var formatByExtension = map[string]string{
 	".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet", ".txt": "txt",
+	".tar": "tar",
 }
 
 // Expand finds the files of a list of locations and glob patterns: pattern by pattern, the files of a pattern

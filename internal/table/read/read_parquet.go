@@ -7,6 +7,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/location"
 	"latentbeam/internal/table/pages"
 	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
@@ -30,6 +31,7 @@ type parquetColumn struct {
 	leaves []*pages.Leaf
 	nested *parquet.Schema // of a column that is not a single value a row
 	format typed.Format
+	cells  bool // it holds media; leaves has their paths, if any
 }
 
 func openParquetPrompts(path string, names names) (rowReader, error) {
@@ -59,6 +61,12 @@ func (r *parquetPrompts) assign(names names) error {
 		return err
 	}
 	for i, c := range top {
+		if fields[i] == fieldMedia {
+			if data, name := mediaLeaves(c); data != nil {
+				r.columns = append(r.columns, newMediaColumn(c, name))
+				continue
+			}
+		}
 		flat := c.Leaf() && !c.Repeated()
 		if fields[i] != carried && schemas.Fields()[fields[i]].Carried && (!flat || holdsBytes(c)) {
 			fields[i] = carried // a column of another meaning
@@ -82,6 +90,33 @@ func (r *parquetPrompts) assign(names names) error {
 		r.columns = append(r.columns, col)
 	}
 	return r.cursor.CheckCodecs()
+}
+
+// newMediaColumn is a column with media in it, of which the names are read.
+func newMediaColumn(c, name *parquet.Column) *parquetColumn {
+	col := &parquetColumn{field: fieldMedia, name: c.Name(), key: typed.AppendJSONText(nil, c.Name()), cells: true}
+	if name != nil {
+		col.leaves, col.format = []*pages.Leaf{{Column: name}}, typed.FormatOf(name)
+	}
+	return col
+}
+
+// takeMedia puts the place of a row's media into the row.
+func (r *parquetPrompts) takeMedia(c *parquetColumn, raw *rawRow) error {
+	m := location.Member{File: r.file.Path, Row: int64(r.row - 1), Column: c.name}
+	if len(c.leaves) > 0 {
+		v, err := c.leaves[0].Next()
+		if err != nil {
+			return err
+		}
+		m.Name = c.format.Value(v).Text
+	}
+	if m.Name == "" {
+		m.Name = fmt.Sprintf("row%d", r.row)
+	}
+	raw.values[fieldMedia] = textCell(m.String())
+	raw.carry(c.key, typed.AppendJSONText(nil, m.Name))
+	return nil
 }
 
 // leaves yields the leaves of all columns that are read.
@@ -138,6 +173,9 @@ func (r *parquetPrompts) read(raw *rawRow) error {
 
 // take puts a column's value into the row.
 func (r *parquetPrompts) take(c *parquetColumn, raw *rawRow) error {
+	if c.cells {
+		return r.takeMedia(c, raw)
+	}
 	if c.nested != nil {
 		text, fault, err := c.nestedJSON()
 		if err == nil {

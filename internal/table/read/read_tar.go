@@ -1,0 +1,240 @@
+package read
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"latentbeam/internal/config"
+	"latentbeam/internal/location"
+	"latentbeam/internal/store"
+	"latentbeam/internal/table/pages"
+	"latentbeam/internal/table/typed"
+	"latentbeam/schemas"
+)
+
+// tarReader reads the samples of a WebDataset tar: members in sequence whose names differ behind the first dot alone. Of
+// the media only the place is read.
+type tarReader struct {
+	path  string
+	names names
+	file  store.Reader
+	at    *window
+	tar   *tar.Reader
+	head  *tar.Header // of the next sample; nil: there is none
+	end   int64       // of the members read so far
+	row   int
+}
+
+// mediaKinds tells videos from images by the extension of a member.
+var mediaKinds = map[string]string{".mp4": "video", ".m4v": "video", ".mov": "video", ".mkv": "video", ".webm": "video", ".avi": "video",
+	".ts": "video", ".mpg": "video", ".mpeg": "video", ".flv": "video", ".gif": "video", ".y4m": "video",
+	".png": "image", ".jpg": "image", ".jpeg": "image"}
+
+func openTar(at string, names names) (rowReader, error) {
+	pos := config.Position{File: at}
+	if names.needed != fieldMedia {
+		return nil, config.NewError(pos, "a tar holds media and no table of prompts").WithFix("name it in input.media")
+	}
+	if !strings.EqualFold(filepath.Ext(at), ".tar") {
+		return nil, config.NewError(pos, "media cannot be read out of a packed tar").WithFix("unpack it to .tar, as WebDataset does for videos")
+	}
+	file, err := location.Open(context.Background(), at)
+	if err != nil {
+		return nil, pages.Unopened(at, err)
+	}
+	r := &tarReader{path: at, names: names, file: file, at: &window{file: file}}
+	r.tar = tar.NewReader(r.at)
+	if err := r.advance(); err != nil && !errors.Is(err, io.EOF) {
+		_ = file.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// endMark is how many zeros end a tar. Without them a file that was cut off between two members looks whole.
+const endMark = 1024
+
+// advance goes to the next file of the tar. The error io.EOF says that there is none.
+func (r *tarReader) advance() error {
+	last := "its beginning"
+	if r.head != nil {
+		last = r.head.Name
+	}
+	for {
+		h, err := r.tar.Next()
+		if err != nil {
+			r.head = nil
+		}
+		switch {
+		case errors.Is(err, io.EOF) && r.at.at < r.end+endMark:
+			return config.NewError(config.Position{File: r.path}, "the tar is cut off behind %s: it has no end mark", last).
+				WithFix("copy or make the file again; if it is whole, append 1024 zeros")
+		case errors.Is(err, io.EOF):
+			return err
+		case err != nil:
+			return config.NewError(config.Position{File: r.path}, "the tar is damaged behind %s: %v", last, err).WithFix("copy or make the file again")
+		}
+		r.end = (r.at.at + h.Size + 511) &^ 511
+		if h.Typeflag == tar.TypeReg && !strings.HasPrefix(path.Base(h.Name), ".") {
+			r.head = h
+			return nil
+		}
+	}
+}
+
+// sampleKey is the name of a member in front of the first dot of its last part.
+func sampleKey(name string) string {
+	dir, base := path.Split(name)
+	key, _, _ := strings.Cut(base, ".")
+	return dir + key
+}
+
+func (r *tarReader) next(raw *rawRow) error {
+	if r.head == nil {
+		return io.EOF
+	}
+	r.row++
+	raw.line, raw.unit = r.row, "sample "
+	key := sampleKey(r.head.Name)
+	raw.values[fieldID] = textCell(key)
+	var members []string
+	kind, caption := "", "" // of the media; of the fields
+	for r.head != nil && sampleKey(r.head.Name) == key {
+		name := r.head.Name
+		ext := strings.ToLower(path.Ext(name))
+		members = append(members, name)
+		switch found := mediaKinds[ext]; {
+		case ext == ".txt":
+			r.caption(raw)
+		case ext == ".json":
+			caption = r.fields(raw)
+		case found == "":
+		case kind == found:
+			raw.blame(fmt.Sprintf("the sample has two of %s: %s", found, strings.Join(members, ", ")), "give each a name of its own in front of the first dot")
+		case kind != "video": // an image beside a video is its picture
+			kind = found
+			raw.values[fieldMedia] = r.place(raw)
+		}
+		if err := r.advance(); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	if raw.values[fieldPrompt].Kind == typed.Absent && caption != "" {
+		raw.values[fieldPrompt] = textCell(caption)
+	}
+	if kind == "" {
+		raw.blame("the sample has no video or image that can be read, only "+strings.Join(members, ", "), "add one, such as "+key+".mp4")
+	}
+	return nil
+}
+
+func textCell(s string) typed.Cell { return typed.Cell{Kind: typed.TextValue, Text: s} }
+
+// blame makes the row a bad one, unless it is one.
+func (r *rawRow) blame(fault, fix string) {
+	if r.fault == "" {
+		r.fault, r.fix = fault, fix
+	}
+}
+
+// place is where the content of the member at hand lies.
+func (r *tarReader) place(raw *rawRow) typed.Cell {
+	for name := range r.head.PAXRecords {
+		if strings.HasPrefix(name, "GNU.sparse.") {
+			raw.blame(r.head.Name+" is stored with holes", "make the tar without --sparse")
+		}
+	}
+	return textCell(location.Member{File: r.path, Offset: r.at.at, Size: r.head.Size, Name: r.head.Name}.String())
+}
+
+// content reads the member at hand, if it has at most so many bytes.
+func (r *tarReader) content(raw *rawRow, most int64) []byte {
+	if r.head.Size > most {
+		raw.blame(fmt.Sprintf("%s has %d bytes, more than %d", r.head.Name, r.head.Size, most), "make it shorter")
+		return nil
+	}
+	data, err := io.ReadAll(r.tar)
+	if err != nil {
+		raw.blame(fmt.Sprintf("%s: %v", r.head.Name, err), "copy or make the file again")
+		return nil
+	}
+	return bytes.TrimSpace(data)
+}
+
+func (r *tarReader) caption(raw *rawRow) {
+	if data := r.content(raw, schemas.MaxPromptBytes); data != nil {
+		raw.values[fieldPrompt] = textCell(string(data))
+	}
+}
+
+// fields carries the members of a JSON object, and returns the one that a table would take for the prompt.
+func (r *tarReader) fields(raw *rawRow) (caption string) {
+	data := r.content(raw, typed.MaxExtraBytes)
+	if len(data) == 0 || data[0] != '{' || !json.Valid(data) {
+		raw.blame(r.head.Name+" is not a JSON object", `write {"caption": "..."}`)
+		return ""
+	}
+	var plain bytes.Buffer
+	_ = json.Compact(&plain, data) // it is valid
+	best := -1
+	members(plain.Bytes(), func(key, val []byte) {
+		raw.carry(key, val)
+		name, err := jsonText(key)
+		if field, rank := r.names.find(name); err != nil || field != fieldPrompt || val[0] != '"' || best >= 0 && rank >= best {
+			return
+		} else if found, err := jsonText(val); err == nil {
+			caption, best = found, rank
+		}
+	})
+	return caption
+}
+
+func (r *tarReader) close() error { return r.file.Close() }
+
+// windowBytes is how much of a tar is read at once: headers and captions that stand together are one request to a bucket.
+const windowBytes = 64 << 10
+
+// window reads a file in pieces, from any place.
+type window struct {
+	file  store.Reader
+	at    int64 // the next byte
+	start int64 // of piece
+	piece []byte
+}
+
+// Read implements io.Reader.
+func (w *window) Read(p []byte) (int, error) {
+	if w.at < w.start || w.at >= w.start+int64(len(w.piece)) {
+		if cap(w.piece) == 0 {
+			w.piece = make([]byte, windowBytes)
+		}
+		n, err := w.file.ReadAt(w.piece[:cap(w.piece)], w.at)
+		if w.start, w.piece = w.at, w.piece[:n]; n == 0 {
+			return 0, err
+		}
+	}
+	n := copy(p, w.piece[w.at-w.start:])
+	w.at += int64(n)
+	return n, nil
+}
+
+// Seek implements io.Seeker. A tar is read from its beginning.
+func (w *window) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekStart:
+		w.at = offset
+	case io.SeekCurrent:
+		w.at += offset
+	default:
+		return w.at, errors.ErrUnsupported
+	}
+	return w.at, nil
+}
