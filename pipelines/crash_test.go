@@ -34,7 +34,7 @@ type life struct {
 	Input, Stages string // as in job; Stages "": with a pause
 	Shard, Shards int
 	Sets          []string
-	Pause         time.Duration // of the row that waits
+	Pause         time.Duration // of the row that waits, and of each latent in the stage "slow"
 	Point         string        // kill at this fault point, "": somebody else kills
 	Hit           int           // at its n-th hit
 }
@@ -76,7 +76,7 @@ func lead(text string) error {
 }
 
 func (l life) job() job {
-	j := job{prompts: l.Prompts, input: l.Input, out: l.Out, sets: l.Sets, stages: l.Stages, specs: specs(pauseSpec(l.Pause))}
+	j := job{prompts: l.Prompts, input: l.Input, out: l.Out, sets: l.Sets, stages: l.Stages, specs: specs(pauseSpec(l.Pause), slowSpec(l.Pause))}
 	if j.stages == "" {
 		j.stages = "[pause, encode_text, denoise, decode_vae, encode_video]"
 	}

@@ -147,15 +147,21 @@ func swap(t *testing.T, directory string) {
 
 // TestPromiseP9: each call that changes the output fails once, with no room, no descriptor, no rights, or a bad disk. The
 // job stops with 75 (3 where an fsync failed, which nobody may repeat), and the next run completes it.
-// LATENTBEAM_ERRORS says at how many of the calls; all of them is the most.
+// LATENTBEAM_ERRORS says at how many of the calls of each job; all of them is the most.
 func TestPromiseP9(t *testing.T) {
-	base := newJob(t, diskTable)
+	for name, j := range map[string]job{"videos": newJob(t, diskTable), "precompute": encodes(t, mediaTable(t, ""), forward)} {
+		t.Run(name, func(t *testing.T) { failEachCall(t, j) })
+	}
+}
+
+// failEachCall runs a job whose disk fails at one call, and completes it, many times.
+func failEachCall(t *testing.T, base job) {
 	var calls atomic.Int64
 	base.onDisk(func(dir.Call) error { calls.Add(1); return nil }).mustRun(t)
 	total := int(calls.Load())
 	want := mustRead(t, base.out)
 	errnos := []syscall.Errno{syscall.ENOSPC, syscall.EIO, syscall.EMFILE, syscall.EACCES, syscall.EDQUOT}
-	tries := min(testaid.Count(t, "LATENTBEAM_ERRORS", 40), total*len(errnos))
+	tries := min(testaid.Count(t, "LATENTBEAM_ERRORS", 20), total*len(errnos))
 	random := rand.New(rand.NewPCG(9, uint64(tries)))
 	order := random.Perm(total * len(errnos))
 	stopped := 0
