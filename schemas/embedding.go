@@ -15,8 +15,9 @@ type EmbeddingRow struct {
 	TextEmbeddingBytes []byte  `parquet:"text_embedding_bytes,plain,uncompressed" json:"-"`
 	TextEmbeddingShape []int64 `parquet:"text_embedding_shape,list" json:"text_embedding_shape"`
 	TextEmbeddingDType string  `parquet:"text_embedding_dtype,dict" json:"text_embedding_dtype"`
-	// NegativeEmbedding is that of the negative prompt, empty where the model's null caption stands in.
-	NegativeEmbeddingBytes []byte  `parquet:"negative_embedding_bytes,plain,uncompressed" json:"-"`
+	// NegativeEmbedding is that of the negative prompt, empty where the model's null caption stands in. Rows have few
+	// different ones, and a row group holds each once.
+	NegativeEmbeddingBytes []byte  `parquet:"negative_embedding_bytes,dict,uncompressed" json:"-"`
 	NegativeEmbeddingShape []int64 `parquet:"negative_embedding_shape,list" json:"negative_embedding_shape"`
 	Caption                string  `parquet:"caption" json:"caption"` // the prompt as it came in
 

@@ -49,6 +49,35 @@ func TestFileIsAsLargeAsItsTensors(t *testing.T) {
 	}
 }
 
+// TestNegativeTextIsStoredOnce: rows have one negative prompt as a rule; its embedding stands once in a row group.
+func TestNegativeTextIsStoredOnce(t *testing.T) {
+	const blob = 512 << 10
+	tensors := tabletest.Latents(24, blob)
+	rows := make([]schemas.EmbeddingRow, len(tensors))
+	for negatives, most := range map[int]int{1: blob + 24*8192, 24: 24 * (blob + 8192)} {
+		for i, l := range tensors {
+			rows[i] = schemas.EmbeddingRow{ID: l.ID, TextEmbeddingBytes: l.VAELatentBytes[:4096],
+				NegativeEmbeddingBytes: tensors[i%negatives].VAELatentBytes}
+		}
+		var b bytes.Buffer
+		if _, err := write.Write(&b, tabletest.Seq(rows), write.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if b.Len() > most {
+			t.Errorf("%d negative prompts: %d bytes, want at most %d", negatives, b.Len(), most)
+		}
+		got, err := parquet.Read[schemas.EmbeddingRow](bytes.NewReader(b.Bytes()), int64(b.Len()))
+		if err != nil || len(got) != len(rows) {
+			t.Fatal(len(got), err)
+		}
+		for i := range rows {
+			if !bytes.Equal(got[i].NegativeEmbeddingBytes, rows[i].NegativeEmbeddingBytes) {
+				t.Errorf("%d negative prompts: row %d has another embedding", negatives, i)
+			}
+		}
+	}
+}
+
 func TestRowGroupsByBytes(t *testing.T) {
 	var b bytes.Buffer
 	if _, err := write.Write(&b, tabletest.Seq(tabletest.Latents(10, 64<<10)), write.Options{RowGroupBytes: 256 << 10}); err != nil {
