@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -136,7 +137,7 @@ jobmanager.execution.failover-strategy: region
 
 // java is a command line of Java.
 func (f *flink) java(heap, main string, args ...string) []string {
-	line := []string{"java", "-Xms64m", "-Xmx" + heap, "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m",
+	line := []string{"java", "-Xms64m", "-Xmx" + heap, "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError", "-XX:MaxDirectMemorySize=256m",
 		"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dlog.file=/dev/null"}
 	for _, p := range opens {
 		line = append(line, "--add-opens=java.base/"+p+"=ALL-UNNAMED")
@@ -149,6 +150,9 @@ func (f *flink) jobManager() []string {
 		"--configDir", filepath.Join(f.dir, "conf"), "-Dio.tmp.dirs="+f.dir)
 }
 
+// heapEnv is the heap of a TaskManager, 400m unless given: what is read in one bundle must fit into it.
+const heapEnv = "LATENTBEAM_FLINK_HEAP"
+
 // taskManager is one of a single slot. Every size must be given, else Flink refuses to start without its scripts.
 func (f *flink) taskManager(name string) []string {
 	args := []string{"--configDir", filepath.Join(f.dir, "conf"), "-Dtaskmanager.cpu.cores=1", "-Dtaskmanager.numberOfTaskSlots=1",
@@ -159,7 +163,7 @@ func (f *flink) taskManager(name string) []string {
 		"jvm-metaspace.size": "256m", "jvm-overhead.min": "64m", "jvm-overhead.max": "64m"} {
 		args = append(args, "-Dtaskmanager.memory."+key+"="+size)
 	}
-	return f.java("400m", "org.apache.flink.runtime.taskexecutor.TaskManagerRunner", args...)
+	return f.java(cmp.Or(os.Getenv(heapEnv), "400m"), "org.apache.flink.runtime.taskexecutor.TaskManagerRunner", args...)
 }
 
 func (f *flink) jobServer() []string {

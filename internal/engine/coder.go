@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -18,8 +19,8 @@ import (
 type head struct {
 	Row      schemas.PromptRow  `json:"row"`
 	Given    schemas.PromptRow  `json:"given"`
-	Key      schemas.Key        `json:"key"`
-	Origin   schemas.Key        `json:"origin"`
+	Key      []byte             `json:"key,omitempty"` // nil: zero
+	Origin   []byte             `json:"origin,omitempty"`
 	Unread   string             `json:"unread,omitempty"`
 	Readings map[string]string  `json:"readings,omitempty"`
 	Failed   *stages.Failure    `json:"failed,omitempty"`
@@ -84,7 +85,7 @@ var errCoded = errors.New("decode element: the bytes are not what the coder wrot
 
 // EncodeElement codes an element for another process.
 func EncodeElement(e *stages.Element) ([]byte, error) {
-	h := head{Row: e.Row, Given: e.Given, Key: e.Key, Origin: e.Origin, Unread: e.Unread, Readings: e.Readings,
+	h := head{Row: e.Row, Given: e.Given, Key: keyBytes(e.Key), Origin: keyBytes(e.Origin), Unread: e.Unread, Readings: e.Readings,
 		Failed: e.Failed, Scale: e.LatentScale, Poster: e.Poster != nil}
 	var parts [][]byte
 	add := func(p []byte) {
@@ -141,6 +142,23 @@ func EncodeElement(e *stages.Element) ([]byte, error) {
 	return out, nil
 }
 
+// keyBytes codes a key.
+func keyBytes(k schemas.Key) []byte {
+	if k == (schemas.Key{}) {
+		return nil
+	}
+	return k[:]
+}
+
+// keyOf is the inverse of keyBytes.
+func keyOf(data []byte) (k schemas.Key, err error) {
+	if len(data) != 0 && len(data) != len(k) {
+		return k, errCoded
+	}
+	copy(k[:], data)
+	return k, nil
+}
+
 func arraysOf(e *stages.Element) (a [arrays]*stages.Array) {
 	if e.Text != nil {
 		a[textArray], a[negativeArray] = e.Text.Embedding, e.Text.Negative
@@ -159,8 +177,10 @@ func DecodeElement(data []byte) (*stages.Element, error) {
 	if err := json.Unmarshal(js, &h); err != nil {
 		return nil, fmt.Errorf("decode element: %w", err)
 	}
-	d := decoder{lengths: h.Lengths, data: data}
-	e := &stages.Element{Row: h.Row, Given: h.Given, Key: h.Key, Origin: h.Origin, Unread: h.Unread,
+	key, err := keyOf(h.Key)
+	origin, originErr := keyOf(h.Origin)
+	d := decoder{lengths: h.Lengths, data: data, err: cmp.Or(err, originErr)}
+	e := &stages.Element{Row: h.Row, Given: h.Given, Key: key, Origin: origin, Unread: h.Unread,
 		Readings: h.Readings, Failed: h.Failed, LatentScale: h.Scale}
 	text, negative := d.array(h.Arrays[textArray]), d.array(h.Arrays[negativeArray])
 	if text != nil {
