@@ -11,6 +11,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/vbauerster/mpb/v8/cwriter"
+
 	"latentbeam/internal/engine"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
@@ -25,6 +27,15 @@ func isTerminal(w io.Writer) bool {
 	}
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// hasRoom reports whether w is a terminal with columns; some have none, such as that of script(1).
+func hasRoom(w io.Writer) bool {
+	if !isTerminal(w) {
+		return false
+	}
+	width, _, err := cwriter.New(w).GetTermSize()
+	return err == nil && width > 0
 }
 
 // printResult prints the final table; profile adds the kernels. programs says that the job has some.

@@ -188,8 +188,8 @@ func printVerified(out io.Writer, v audit.Verified, took time.Duration) {
 		}
 	}
 	if v.Undigested > 0 {
-		fmt.Fprintf(out, "note: of %d files only the size is known and was compared, such as %s: an earlier program wrote them, or the "+
-			"row was found damaged before and is not in the tables any more\n", v.Undigested, v.Sizes[0])
+		fmt.Fprintf(out, "note: of %d files only the size is known and was compared, such as %s: an earlier program wrote them, "+
+			"or no table names their row: the run was ended before it wrote its tables, or the row was found damaged\n", v.Undigested, v.Sizes[0])
 	}
 	if n := v.Counts[audit.Stale]; n > 0 {
 		fmt.Fprintf(out, "note: %d files are damaged or missing that no table names; nothing needs them, and `latentbeam clean %s --apply` "+

@@ -188,7 +188,7 @@ func (w *watching) start(plan pipelines.Plan) {
 	fmt.Fprintf(w.notices, "%d rows: %d to do, %d done before, %d failed before or unusable\n",
 		plan.Rows, plan.New, plan.Done, plan.Failed)
 	if plan.New > 0 {
-		w.show = progress.Show(w.notices, isTerminal(w.notices), w.job.Facts, logWriter.through)
+		w.show = progress.Show(w.notices, hasRoom(w.notices), w.job.Facts, logWriter.through)
 	}
 }
 

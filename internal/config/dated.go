@@ -1,7 +1,9 @@
 package config
 
 import (
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // zones, on hosts without a list of them
@@ -12,6 +14,8 @@ const DateEnv = "LATENTBEAM_DATE"
 
 var (
 	dated  = regexp.MustCompile(`\{(date|year|month|day|hour)\}`)
+	braced = regexp.MustCompile(`\{([A-Za-z]+)\}`)
+	dollar = regexp.MustCompile(`\$([A-Za-z_][A-Za-z0-9_]*)`)
 	inPath = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 )
 
@@ -42,7 +46,23 @@ func (c *Config) ResolveOutput(now time.Time, getenv func(string) string, shards
 		return c.Errorf("output.path", "output.path has %s, and the environment has no such variable", missing).
 			WithFix("set it, or write the path out")
 	}
+	if err := c.slipOf(path, getenv); err != nil {
+		return err
+	}
 	c.Output.Path = path
+	return nil
+}
+
+// slipOf finds what was surely meant to be replaced: a word in braces that is nearly a date, a variable without braces.
+func (c *Config) slipOf(path string, getenv func(string) string) error {
+	for _, m := range braced.FindAllStringSubmatch(c.Output.Path, -1) {
+		if near := Near(strings.ToLower(m[1]), slices.Collect(maps.Keys(dates))); near != "" && near != m[1] {
+			return c.Errorf("output.path", "output.path has %s, which stands for nothing", m[0]).WithFix("write {%s}", near)
+		}
+	}
+	if m := dollar.FindStringSubmatch(path); m != nil && getenv(m[1]) != "" {
+		return c.Errorf("output.path", "output.path has %s without braces", m[0]).WithFix("write ${%s}", m[1])
+	}
 	return nil
 }
 

@@ -27,6 +27,10 @@ func TestResolveOutput(t *testing.T) {
 		{path: "out/{hour}", given: "2026-01-02", problem: "{hour}"},
 		{path: "out/{date}", zone: "Mars/Base", problem: "Europe/Berlin"},
 		{path: "out/${NOBODY}", problem: "${NOBODY}"},
+		{path: "out/{Date}", problem: "{date}"},
+		{path: "out/{dates}", problem: "{date}"},
+		{path: "out/$TEAM", problem: "${TEAM}"},
+		{path: "out/$NOBODY", want: "out/$NOBODY"},
 	} {
 		cfg := &Config{Output: Output{Path: c.path, Timezone: c.zone}}
 		err := cfg.ResolveOutput(now, func(name string) string {

@@ -63,10 +63,12 @@ func (b *Board) Facts() runs.Facts {
 
 // predict fills in rates and what is left; mu is held. The cost of a shape in a stage comes from finished rows of the
 // shape, else from the steps of a batch at work, else from rows of other shapes, scaled by their weights. Devices
-// share what is left. Publishing goes on beside them: where it is the slower of the two, it says what is left.
+// share what is left. Publishing goes on beside them: where it is the slower of the two, it says what is left. Nothing is
+// known before a row is published or a step is done, for stages that have not run would cost nothing; nor while a
+// batch takes far longer than its rows have cost.
 func (b *Board) predict(f *runs.Facts, now time.Time) {
 	devices := float64(max(1, len(b.devices)))
-	known := true
+	known := b.begun() && !b.late(now)
 	for i, s := range b.shapes {
 		var each, left float64 // seconds of devices
 		measured := false
@@ -102,6 +104,37 @@ func (b *Board) predict(f *runs.Facts, now time.Time) {
 	if p := b.publish; p.rows > 0 {
 		f.ETA = max(f.ETA, p.seconds/float64(p.rows)*float64(f.Rows.Total-f.Rows.Done-f.Rows.Failed))
 	}
+}
+
+// begun reports whether a row was published, or a step done; mu is held.
+func (b *Board) begun() bool {
+	for x := range b.batches {
+		if x.step > 0 {
+			return true
+		}
+	}
+	return b.counts.Done+b.counts.Failed > 0
+}
+
+// A batch is late when it takes so many times what its rows cost before, and so long.
+const (
+	lateTimes = 3
+	lateLeast = 10 * time.Second
+)
+
+// late reports whether a batch on devices takes far longer than its rows have cost; mu is held.
+func (b *Board) late(now time.Time) bool {
+	for x := range b.batches {
+		c := b.cells[cell{x.stage, x.shape}]
+		if x.devices == nil || c == nil || c.rows == 0 {
+			continue
+		}
+		spent, expected := now.Sub(x.begun).Seconds()*float64(len(x.devices)), c.seconds/float64(c.rows)*float64(x.count)
+		if now.Sub(x.begun) > lateLeast && spent > lateTimes*expected {
+			return true
+		}
+	}
+	return false
 }
 
 // source is where a cost comes from.

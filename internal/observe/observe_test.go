@@ -66,6 +66,10 @@ func TestTwoDevices(t *testing.T) {
 	w := b.Work("denoise", "s", 2, nil, []string{"cpu:0", "cpu:1"})
 	pass(10 * time.Second)
 	w.End(nil)
+	if eta := b.Facts().ETA; eta != 0 {
+		t.Errorf("decode has not run, ETA %g", eta)
+	}
+	b.Settled("s", "ROW/denoise", "a NaN")
 	near(t, "ETA", b.Facts().ETA, 4*10/2) // 10 s of devices a row
 	d := b.Work("decode", "s", 2, nil, []string{"cpu:1"})
 	pass(2 * time.Second)
@@ -85,7 +89,6 @@ func TestPublishing(t *testing.T) {
 	w := b.Work("denoise", "s", 20, nil, []string{"cpu:0"})
 	pass(2 * time.Second)
 	w.End(nil)
-	near(t, "ETA before anything is published", b.Facts().ETA, 80*0.1)
 	began := b.now()
 	pass(10 * time.Second)
 	b.Published(began, 10)
@@ -100,6 +103,26 @@ func TestPublishing(t *testing.T) {
 	w.End(nil)
 	b.Published(began.Add(59*time.Second), 10)
 	near(t, "ETA of a slow device", b.Facts().ETA, 70*62/30.)
+}
+
+// TestLate: while a batch takes far longer than its rows have cost, nobody knows when it ends.
+func TestLate(t *testing.T) {
+	b, pass := at([]string{"exec"}, []string{"cpu:0"})
+	b.Expect([]Shape{{"s", 40, 1}})
+	w := b.Work("exec", "s", 10, nil, []string{"cpu:0"})
+	pass(5 * time.Second)
+	w.End(nil)
+	b.Settled("s", "", "")
+	w = b.Work("exec", "s", 10, nil, []string{"cpu:0"})
+	pass(9 * time.Second)
+	near(t, "ETA of a batch that may end at any moment", b.Facts().ETA, 20*0.5)
+	pass(60 * time.Second)
+	if f := b.Facts(); f.ETA != 0 {
+		t.Errorf("it hangs, ETA %g", f.ETA)
+	}
+	w.End(nil)
+	b.Settled("s", "", "")
+	near(t, "ETA when it has ended", b.Facts().ETA, 20*74/20.)
 }
 
 // TestNoProgress: rows that cannot be read, that are shared or were skipped are no progress, and a failed row is.

@@ -64,7 +64,9 @@ func (r *Recorder) loop() {
 func (r *Recorder) write(ctx context.Context, why string) error {
 	f := r.facts()
 	r.mu.Lock()
-	f.State = r.state
+	if r.state != Running || f.State != Stopping { // the process knows that it stops
+		f.State = r.state
+	}
 	r.mu.Unlock()
 	f.Error, f.Every = why, Every(r.job.Store).Seconds()
 	return r.job.WriteFacts(ctx, f)
