@@ -221,6 +221,7 @@ func TestEveryPairOfKinds(t *testing.T) {
 
 // TestConverter: a program makes other media of a folder's, and the autoencoder reads these.
 func TestConverter(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	sums := map[string]string{}
 	for name, list := range map[string]string{"with": "[" + program(t, "media", "media", ", name: convert") + ", encode_vae, encode_text]",
 		"twice":   "[" + program(t, "media", "media", ", name: a") + ", " + program(t, "media", "media", ", name: b") + ", encode_vae, encode_text]",

@@ -30,6 +30,7 @@ func TestKillPrecompute(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills processes")
 	}
+	t.Setenv("TMPDIR", t.TempDir()) // for what killed processes leave
 	dir := t.TempDir()
 	writeTar(t, dir+"/a.tar", "square.txt", "a blue square", "square.y4m", string(content(t, clips+"square.y4m")))
 	j := encodes(t, fmt.Sprintf("[%q, %q]", dir+"/a.tar", clips+"disc"), "[encode_vae, slow]", "output.write=[latents]", "defaults.num_frames=4",

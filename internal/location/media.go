@@ -48,7 +48,7 @@ func Media(ctx context.Context, at string) (Local, error) {
 
 // Temporary writes the content of a media file to this host. The caller releases it.
 func Temporary(data []byte, ext string) (Local, error) {
-	f, err := os.CreateTemp("", "latentbeam-media-*"+ext)
+	f, err := temporary(ext)
 	if err != nil {
 		return Local{}, err
 	}

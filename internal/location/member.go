@@ -122,7 +122,7 @@ func (m Member) copy(ctx context.Context) (Local, error) {
 	if err != nil {
 		return Local{}, m.named(err)
 	}
-	f, err := os.CreateTemp("", "latentbeam-media-*"+m.ext(head))
+	f, err := temporary(m.ext(head))
 	if err != nil {
 		return Local{}, fault.TryAgain(err)
 	}

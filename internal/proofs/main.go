@@ -2,7 +2,7 @@
 // release-proofs), and writes what they print into docs/reliability.md. A row that is not run keeps its earlier figure, with
 // the date and the commit of that one.
 //
-//	go run ./internal/proofs -only P1,P9      # some promises; fuzz: the fuzz targets
+//	go run ./internal/proofs -only P1,P9      # some promises; fuzz: the fuzz targets, FuzzCSV: this one
 //	go run ./internal/proofs -scale 0.1       # a tenth of the counts
 //
 // A promise is a row of promises in table.go, its test a row of proofs. The test prints a line that begins with the promise:
@@ -22,7 +22,7 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "promises to prove, joined by commas; fuzz: the fuzz targets; \"\": all")
+	only := flag.String("only", "", "promises to prove, joined by commas; fuzz: the fuzz targets, or names of them; \"\": all")
 	scale := flag.Float64("scale", 1, "of the counts and of the time for fuzzing")
 	release := flag.Bool("release", false, "the counts of a release")
 	out := flag.String("report", "docs/reliability.md", "the report, which is read and written")
@@ -77,8 +77,8 @@ func (r *run) all(path string) error {
 		}
 	}
 	for _, t := range targets {
-		if !r.wants("fuzz") {
-			break
+		if !r.wants("fuzz") && !r.wants(t.name) {
+			continue
 		}
 		start := time.Now()
 		figure := r.fuzz(t)
