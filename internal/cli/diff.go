@@ -54,7 +54,7 @@ func diffCommand() *cobra.Command {
 }
 
 // valueBytes bounds a value that is printed.
-const valueBytes = 60
+const valueBytes = 64
 
 func printDiff(out io.Writer, d audit.Differences) {
 	for _, t := range d.Tables {

@@ -26,18 +26,45 @@ type Run struct {
 	Counts  func() observe.Counts
 }
 
-// metric describes one of them.
+// Description says what a metric is.
+type Description struct {
+	Name   string
+	Kind   string // gauge, counter or histogram
+	Labels []string
+	Help   string
+}
+
+// metric is one of them.
 type metric struct {
+	Description
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 }
 
 func gauge(name, help string, labels ...string) metric {
-	return metric{prometheus.NewDesc("latentbeam_"+name, help, labels, nil), prometheus.GaugeValue}
+	return newMetric("gauge", prometheus.GaugeValue, name, help, labels)
 }
 
 func counter(name, help string, labels ...string) metric {
-	return metric{prometheus.NewDesc("latentbeam_"+name, help, labels, nil), prometheus.CounterValue}
+	return newMetric("counter", prometheus.CounterValue, name, help, labels)
+}
+
+func newMetric(kind string, value prometheus.ValueType, name, help string, labels []string) metric {
+	d := Description{"latentbeam_" + name, kind, labels, help}
+	return metric{d, prometheus.NewDesc(d.Name, help, labels, nil), value}
+}
+
+// batch is the histogram of batches.
+var batch = Description{"latentbeam_batch_duration_seconds", "histogram", []string{"stage", "kind"},
+	"How long batches were on devices, or waited for them."}
+
+// Descriptions says what all metrics are.
+func Descriptions() []Description {
+	list := []Description{batch}
+	for _, m := range all {
+		list = append(list, m.Description)
+	}
+	return list
 }
 
 // The metrics of a process.
@@ -139,8 +166,7 @@ type Registry struct {
 // New returns the metrics of a run.
 func New(run Run) *Registry {
 	r := &Registry{registry: prometheus.NewRegistry(), batch: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "latentbeam_batch_duration_seconds", Help: "How long batches were on devices, or waited for them.",
-		Buckets: prometheus.ExponentialBuckets(0.01, 4, 10)}, []string{"stage", "kind"})}
+		Name: batch.Name, Help: batch.Help, Buckets: prometheus.ExponentialBuckets(0.01, 4, 10)}, batch.Labels)}
 	r.registry.MustRegister(collector{run}, r.batch)
 	return r
 }

@@ -12,6 +12,7 @@ import (
 
 	"latentbeam/internal/cli"
 	"latentbeam/internal/config"
+	"latentbeam/internal/metrics"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -67,12 +68,13 @@ func (b *book) all() {
 	b.say("# Reference\n")
 	b.say("Made from the code by `make reference`; a test compares. [README.md](../README.md) is the place to begin.\n")
 	b.say("[Keys of a job](#keys-of-a-job) · [Stages](#stages) · [Columns of a prompt table](#columns-of-a-prompt-table) · " +
-		"[Tables](#tables) · [Exit codes](#exit-codes) · [Verbs](#verbs)\n")
+		"[Tables](#tables) · [Exit codes](#exit-codes) · [Metrics](#metrics) · [Verbs](#verbs)\n")
 	b.job()
 	b.stages()
 	b.columns()
 	b.tables()
 	b.exits()
+	b.metrics()
 	b.verbs()
 }
 
@@ -322,6 +324,17 @@ func (b *book) exits() {
 		{fault.ExitInterrupted, "SIGINT or SIGTERM, after what was at work had been finished"},
 	} {
 		b.say("| %d | %s |", e.code, e.when)
+	}
+	b.say("")
+}
+
+// metrics writes what Prometheus finds.
+func (b *book) metrics() {
+	b.say("## Metrics\n")
+	b.say("[Watching a job](watch.md#prometheus) says where they are.\n")
+	b.say("| metric | kind | labels | meaning |\n|---|---|---|---|")
+	for _, d := range metrics.Descriptions() {
+		b.say("| `%s` | %s | %s | %s |", d.Name, d.Kind, strings.Join(d.Labels, ", "), strings.TrimSuffix(d.Help, "."))
 	}
 	b.say("")
 }
