@@ -28,10 +28,9 @@ var nativeTiers = sync.OnceValue(func() []*tier {
 			pairs.kernels[dotBF16].ahead = gemm512bf16ahead
 			pairs.kernels[dotBF16].halves = halves512BF16[:]
 			if hasTiles() {
-				tiles := pairs
-				tiles.name, tiles.kernels[dotBF16] = "amxbf16", newKernelSet(kernels512BF16[:])
-				*tiles.kernels[dotBF16] = *pairs.kernels[dotBF16]
-				tiles.kernels[dotBF16].tiles = multiplyTiles
+				tiles, set := pairs, *pairs.kernels[dotBF16]
+				set.tiles = multiplyTiles
+				tiles.name, tiles.kernels[dotBF16] = "amxbf16", &set
 				tiers = append(tiers, &tiles)
 			}
 			tiers = append(tiers, &pairs)
