@@ -3,6 +3,10 @@ export CGO_ENABLED ?= 0
 GO ?= go
 # What tests have and the binary has not: the runner prism.
 TESTED = -tags prism
+# Linked by libraries and used by nothing here: Google's direct paths to storage (it is asked by HTTP), and traces of gRPC as
+# pages. Without them the program has 143 packages and 12.5 MB less.
+UNUSED = disable_grpc_modules grpcnotrace
+PROGRAM = latentbeam
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
@@ -12,11 +16,11 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## the static binary, ./latentbeam
-	$(GO) build -trimpath -ldflags "-s -w" -o latentbeam ./cmd/latentbeam
+	$(GO) build -trimpath -tags "$(UNUSED)" -ldflags "-s -w" -o $(PROGRAM) ./cmd/latentbeam
 
 build-cuda: ## the binary with the CUDA backend, ./latentbeam-cuda (needs gcc, no toolkit; runs with glibc 2.34 or newer)
 	CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CURDIR)/kernels/cuda/include" CGO_LDFLAGS="-L$(CURDIR)/kernels/cuda/driver/stub" \
-		$(GO) build -trimpath -tags "cuda netgo osusergo" -o latentbeam-cuda ./cmd/latentbeam
+		$(GO) build -trimpath -tags "cuda netgo osusergo $(UNUSED)" -o latentbeam-cuda ./cmd/latentbeam
 
 demo: ## twelve videos of the built-in model in out/shapes, with their score
 	$(GO) run ./cmd/latentbeam run testdata/prompts/shapes.yaml
