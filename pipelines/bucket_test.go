@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/store"
 	"latentbeam/internal/store/bucket/buckettest"
 	"latentbeam/internal/store/open"
@@ -184,7 +184,7 @@ func TestBucketMessages(t *testing.T) {
 			{scheme + "://key:" + buckettest.SecretKey + "@bucket/out", "credentials"},
 		} {
 			_, err := job{prompts: table, out: c.out}.run()
-			var wrong *config.Error // the command line ends with 2 on it
+			var wrong *document.Error // the command line ends with 2 on it
 			usage := errors.As(err, &wrong) || fault.ExitCode(err) == fault.ExitUsage
 			if err == nil || !usage || !strings.Contains(err.Error(), c.want) ||
 				strings.Contains(err.Error(), buckettest.SecretKey) {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/location"
 	"latentbeam/internal/store/bucket/buckettest"
 	"latentbeam/internal/store/open"
@@ -153,7 +153,7 @@ func TestAddressMessages(t *testing.T) {
 		} {
 			_, err := job{prompts: writeTable(t, "all.csv", seamTable), out: filepath.Join(t.TempDir(), "out"),
 				sets: []string{c.set}}.unattached()
-			var wrong *config.Error
+			var wrong *document.Error
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), buckettest.SecretKey) {
 				t.Errorf("%s: %v, want %q", c.set, err, c.want)
 			} else if !errors.As(err, &wrong) && fault.ExitCode(err) != fault.ExitUsage {

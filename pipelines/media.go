@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/location"
 	"latentbeam/internal/table/read"
 	"latentbeam/schemas"
@@ -38,7 +39,7 @@ func openMedia(cfg *config.Config, files []string, limit int, want wanted) (medi
 	s := media{opts: opts, limit: limit, texts: &sync.Map{}, folders: map[string]string{}}
 	for _, file := range files {
 		if file == location.Stdin && !s.isTable(file) {
-			return media{}, config.NewError(config.Position{File: file}, "standard input can be a table, no media file").
+			return media{}, document.NewError(document.Position{File: file}, "standard input can be a table, no media file").
 				WithFix("set input.format to csv, jsonl, parquet or txt")
 		}
 		if strings.EqualFold(filepath.Ext(file), captionExt) {

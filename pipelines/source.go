@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/engine"
 	"latentbeam/internal/table/read"
 	"latentbeam/schemas/fault"
@@ -18,7 +19,7 @@ import (
 // rows; nil: they stay as they are. want is what the stages want of a table.
 func openSource(cfg *config.Config, limit int, cut *cutter, want wanted) (engine.Source, error) {
 	source, err := sourceOf(cfg, limit, want)
-	var problem *config.Error
+	var problem *document.Error
 	if errors.As(err, &problem) && problem.Problems[0].Pos.Line == 0 { // about a file: say who named it
 		p := problem.Problems[0]
 		kind, _ := cfg.Input.Source()

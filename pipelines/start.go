@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/store"
 )
 
@@ -35,9 +36,9 @@ func ReadStart(path string, sets []string) (Start, error) {
 	case info.IsDir(): // reading it says so
 	case !info.Mode().IsRegular():
 		return Start{}, fmt.Errorf("read job: %s is no regular file; write the job to a file", path)
-	case info.Size() > config.MaxFileBytes:
+	case info.Size() > document.MaxFileBytes:
 		return Start{}, fmt.Errorf("read job: %s has %d bytes, more than %d: is this the job's YAML? Prompts belong in a "+
-			"table named under input", path, info.Size(), config.MaxFileBytes)
+			"table named under input", path, info.Size(), document.MaxFileBytes)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/logs"
 	"latentbeam/pipelines"
 	"latentbeam/runners"
@@ -91,7 +91,7 @@ func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, st
 		return fault.ExitUsage
 	}
 	code := fault.ExitCode(err)
-	var wrong *config.Error
+	var wrong *document.Error
 	if code == fault.ExitFatal && errors.As(err, &wrong) {
 		code = fault.ExitUsage
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"latentbeam/internal/config/document"
 	"slices"
 	"strings"
 )
@@ -30,7 +31,7 @@ func CheckAddress(text string, schemes []string) (problem, fix string) {
 	case strings.Contains(host, "@"):
 		return "the address holds an @, as if it had credentials", "credentials come from the environment"
 	case !slices.Contains(schemes, scheme):
-		return "no address of " + clip(scheme, valueRunes) + ":// can be read here",
+		return "no address of " + document.Clip(scheme, document.ValueRunes) + ":// can be read here",
 			"give a path, or an address that begins with " + orList(schemes)
 	case web && strings.ContainsAny(text, "?#"):
 		return "the address has a query (?), which often is a credential, and an output shows its job",

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/media/resize"
 	"latentbeam/schemas"
 )
@@ -69,10 +70,10 @@ func (s Size) String() string {
 // Sizes are the sizes of buckets; none stands for auto.
 type Sizes []Size
 
-func (l *Sizes) fromNode(n *node) (string, bool) {
+func (l *Sizes) fromNode(n *document.Node) (string, bool) {
 	const wanted = "auto, or a list of sizes such as 832x480 or 832x480x81 (WIDTHxHEIGHTxFRAMES)"
 	var texts StringList
-	if n.kind == textKind && n.text == "auto" {
+	if n.Kind == document.TextKind && n.Text == "auto" {
 		*l = nil
 		return wanted, true
 	}
@@ -125,11 +126,11 @@ type Lengths struct {
 	List        []int // in rising order
 }
 
-func (l *Lengths) fromNode(n *node) (string, bool) {
+func (l *Lengths) fromNode(n *document.Node) (string, bool) {
 	const wanted = "a form such as 4n+1, or a list of numbers of frames in rising order"
 	*l = Lengths{}
-	if n.kind == textKind {
-		factor, rest, found := strings.Cut(n.text, "n")
+	if n.Kind == document.TextKind {
+		factor, rest, found := strings.Cut(n.Text, "n")
 		if factor == "" {
 			factor = "1"
 		}
@@ -141,18 +142,18 @@ func (l *Lengths) fromNode(n *node) (string, bool) {
 		*l = Lengths{Factor: f, Add: add}
 		return wanted, found && err == nil && f >= 1 && f <= maxStep && add >= 0 && add < f+1
 	}
-	items := n.items
-	if n.kind == intKind {
-		items = []*node{n}
-	} else if n.kind != listKind || len(items) == 0 || len(items) > maxLengths {
+	items := n.Items
+	if n.Kind == document.IntKind {
+		items = []*document.Node{n}
+	} else if n.Kind != document.ListKind || len(items) == 0 || len(items) > maxLengths {
 		return wanted, false
 	}
 	last := 0
 	for _, item := range items {
-		if item.kind != intKind || item.i <= int64(last) || item.i > schemas.MaxNumFrames {
+		if item.Kind != document.IntKind || item.Int <= int64(last) || item.Int > schemas.MaxNumFrames {
 			return wanted, false
 		}
-		last = int(item.i)
+		last = int(item.Int)
 		l.List = append(l.List, last)
 	}
 	return wanted, true

@@ -1,14 +1,17 @@
 package config
 
-import "reflect"
+import (
+	"latentbeam/internal/config/document"
+	"reflect"
+)
 
 // wholeModel reports whether the job names a whole model, whose model_index.json can say what the stages are.
 func (c *Config) wholeModel() bool {
-	e := c.root.lookup("model")
-	if e != nil && e.value.kind == mapKind {
-		e = e.value.lookup("path")
+	e := c.root.Lookup("model")
+	if e != nil && e.Value.Kind == document.MapKind {
+		e = e.Value.Lookup("path")
 	}
-	return e != nil && e.value.kind == textKind && e.value.text != "" && e.value.text != "none"
+	return e != nil && e.Value.Kind == document.TextKind && e.Value.Text != "" && e.Value.Text != "none"
 }
 
 // Complete gives a job without stages those of its model: a YAML list that name stands for in messages. A job that
@@ -17,12 +20,12 @@ func (c *Config) Complete(name, list string) error {
 	if c.Given("stages") {
 		return nil
 	}
-	under, problems := parse(&source{name: name, text: []byte("stages: " + list + "\n")}, "")
+	under, problems := document.Parse(&document.Source{Name: name, Text: []byte("stages: " + list + "\n")}, "")
 	if problems != nil {
 		return problems
 	}
 	underlay(c.root, under)
-	problems = &Error{}
+	problems = &document.Error{}
 	for _, set := range c.later {
 		if err := c.set(set); err != nil {
 			problems.Problems = append(problems.Problems, err.Problems...)
@@ -36,5 +39,5 @@ func (c *Config) Complete(name, list string) error {
 	v := validator{config: fresh, errors: problems, decoded: len(problems.Problems)}
 	v.stages()
 	c.Stages = fresh.Stages
-	return problems.orNil()
+	return problems.OrNil()
 }

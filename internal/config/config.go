@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"latentbeam/internal/config/document"
 	"latentbeam/schemas"
 )
 
@@ -30,8 +31,8 @@ type Config struct {
 	// may hold a secret.
 	OnComplete StringList `yaml:"on_complete" json:"-"`
 
-	src   *source
-	root  *node
+	src   *document.Source
+	root  *document.Node
 	later []string // sets of stages that the file does not list; Complete applies them
 }
 
@@ -198,13 +199,13 @@ type Runner struct {
 
 // RunnerKeys lists the keys of the runner that the file or a flag gives, but for the name, in order.
 func (c *Config) RunnerKeys() (keys []string) {
-	e := c.root.lookup("runner")
+	e := c.root.Lookup("runner")
 	if e == nil {
 		return nil
 	}
-	for _, p := range e.value.pairs {
-		if p.key != "name" && p.value.kind != nullKind {
-			keys = append(keys, p.key)
+	for _, p := range e.Value.Pairs {
+		if p.Key != "name" && p.Value.Kind != document.NullKind {
+			keys = append(keys, p.Key)
 		}
 	}
 	return keys
@@ -213,9 +214,9 @@ func (c *Config) RunnerKeys() (keys []string) {
 // Values are options that only another program understands, as encoding/json would decode them.
 type Values map[string]any
 
-func (v *Values) fromNode(n *node) (wanted string, ok bool) {
+func (v *Values) fromNode(n *document.Node) (wanted string, ok bool) {
 	const form = "a map of keys and values"
-	if n.kind != mapKind {
+	if n.Kind != document.MapKind {
 		return form, false
 	}
 	*v = plain(n).(map[string]any)
@@ -275,7 +276,7 @@ func newConfig() *Config {
 
 // Load reads the file at path and applies sets, each "key=value" as --set takes it. The error is an *Error.
 func Load(path string, sets []string) (*Config, error) {
-	src, problem := readSource(path)
+	src, problem := document.Read(path)
 	if problem != nil {
 		return nil, problem
 	}
@@ -284,25 +285,25 @@ func Load(path string, sets []string) (*Config, error) {
 
 // Parse is Load for text that is not in a file; name stands for the file in messages.
 func Parse(name, text string, sets []string) (*Config, error) {
-	return load(&source{name: name, text: []byte(text)}, sets)
+	return load(&document.Source{Name: name, Text: []byte(text)}, sets)
 }
 
-func load(src *source, sets []string) (*Config, error) {
-	root, problems := parse(src, "")
+func load(src *document.Source, sets []string) (*Config, error) {
+	root, problems := document.Parse(src, "")
 	if problems != nil {
 		return nil, problems
 	}
 	if root == nil {
-		return nil, NewError(Position{src: src}, "the file is empty").
+		return nil, document.NewError(document.Position{Source: src}, "the file is empty").
 			WithFix("`latentbeam init` writes a file to start from")
 	}
-	if root.kind != mapKind {
-		return nil, NewError(root.pos, "a job must be a map of keys and values, not %s", root.describe()).
+	if root.Kind != document.MapKind {
+		return nil, document.NewError(root.Pos, "a job must be a map of keys and values, not %s", root.Describe()).
 			WithFix("`latentbeam init` writes a file to start from")
 	}
 	c := newConfig()
 	c.src, c.root = src, root
-	problems = &Error{}
+	problems = &document.Error{}
 	apply := func(set string) {
 		if err := c.set(set); err != nil {
 			problems.Problems = append(problems.Problems, err.Problems...)
@@ -327,7 +328,7 @@ func load(src *source, sets []string) (*Config, error) {
 	d := decoder{errors: problems}
 	d.decode(root, reflect.ValueOf(c).Elem(), "")
 	c.validate(problems)
-	if err := problems.orNil(); err != nil {
+	if err := problems.OrNil(); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -340,34 +341,34 @@ func (r *Runner) fromText(text string) { r.Name = text }
 // At finds the place of a dotted path such as "defaults.height" or "stages.denoise.sequence_parallel"; a
 // stage is found by name or by number from 0. Where the path is not in the file it is the nearest thing
 // around it.
-func (c *Config) At(path string) Position {
+func (c *Config) At(path string) document.Position {
 	n := c.root
 	if n == nil {
-		return Position{src: c.src}
+		return document.Position{Source: c.src}
 	}
-	pos := Position{src: c.src}
+	pos := document.Position{Source: c.src}
 	for _, part := range strings.Split(path, ".") {
-		if n.kind == listKind {
+		if n.Kind == document.ListKind {
 			item, inner := stageEntry(n, part)
-			if i, err := strconv.Atoi(part); item == nil && err == nil && i >= 0 && i < len(n.items) {
-				item, inner = n.items[i], n.items[i]
-				if item.kind == mapKind && len(item.pairs) == 1 {
-					inner = item.pairs[0].value
+			if i, err := strconv.Atoi(part); item == nil && err == nil && i >= 0 && i < len(n.Items) {
+				item, inner = n.Items[i], n.Items[i]
+				if item.Kind == document.MapKind && len(item.Pairs) == 1 {
+					inner = item.Pairs[0].Value
 				}
 			}
 			if item == nil {
 				return pos
 			}
-			pos, n = item.pos, inner
+			pos, n = item.Pos, inner
 			continue
 		}
-		e := n.lookup(part)
+		e := n.Lookup(part)
 		if e == nil {
 			return pos
 		}
-		pos, n = e.pos, e.value
-		if n.kind != mapKind && n.kind != listKind {
-			pos = n.pos
+		pos, n = e.Pos, e.Value
+		if n.Kind != document.MapKind && n.Kind != document.ListKind {
+			pos = n.Pos
 		}
 	}
 	return pos
@@ -375,8 +376,8 @@ func (c *Config) At(path string) Position {
 
 // Errorf reports a problem at a path of the configuration (see At) that only a later step can see, such as an
 // unknown stage. WithFix adds what to do.
-func (c *Config) Errorf(path, format string, args ...any) *Error {
-	return NewError(c.At(path), format, args...)
+func (c *Config) Errorf(path, format string, args ...any) *document.Error {
+	return document.NewError(c.At(path), format, args...)
 }
 
 // CanonicalJSON is the effective configuration, defaults and overrides included, with sorted option keys:

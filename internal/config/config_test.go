@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"latentbeam/internal/config/document"
 	"latentbeam/schemas"
 )
 
@@ -38,7 +39,7 @@ func TestBadFiles(t *testing.T) {
 			if err == nil {
 				t.Fatal("the file loads")
 			}
-			var problem *Error
+			var problem *document.Error
 			if !errors.As(err, &problem) || problem.ExitCode() != 2 {
 				t.Fatalf("%T is not an *Error with exit code 2", err)
 			}
@@ -267,7 +268,7 @@ func TestLoadFile(t *testing.T) {
 		t.Error(err)
 	}
 	for _, path := range []string{dir, filepath.Join(dir, "missing.yaml")} {
-		var problem *Error
+		var problem *document.Error
 		if _, err := Load(path, nil); !errors.As(err, &problem) || problem.Problems[0].Fix == "" {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -6,26 +6,27 @@ import (
 	"reflect"
 	"strings"
 
+	"latentbeam/internal/config/document"
 	"latentbeam/schemas"
 )
 
 // decoder fills Go values from nodes and collects every problem on the way.
 type decoder struct {
-	errors *Error
+	errors *document.Error
 }
 
 // fromNode is implemented by values that a plain type cannot express, such as "auto or a number". It
 // returns what it wanted when the node does not fit, e.g. "auto or a whole number".
 type fromNode interface {
-	fromNode(n *node) (wanted string, ok bool)
+	fromNode(n *document.Node) (wanted string, ok bool)
 }
 
 // fromText is implemented by structs that may also be written as one text.
 type fromText interface{ fromText(text string) }
 
 // decode fills v, which must be settable, from n; an empty value leaves v as it is. path names n in messages.
-func (d *decoder) decode(n *node, v reflect.Value, path string) {
-	if n.kind == nullKind {
+func (d *decoder) decode(n *document.Node, v reflect.Value, path string) {
+	if n.Kind == document.NullKind {
 		return
 	}
 	if custom, ok := v.Addr().Interface().(fromNode); ok {
@@ -38,8 +39,8 @@ func (d *decoder) decode(n *node, v reflect.Value, path string) {
 		d.decodeAuto(n, auto, path)
 		return
 	}
-	if short, ok := v.Addr().Interface().(fromText); ok && n.kind == textKind {
-		short.fromText(n.text)
+	if short, ok := v.Addr().Interface().(fromText); ok && n.Kind == document.TextKind {
+		short.fromText(n.Text)
 		return
 	}
 	switch v.Kind() {
@@ -59,51 +60,51 @@ func (d *decoder) decode(n *node, v reflect.Value, path string) {
 }
 
 // decodeAuto takes the word auto or a whole number; a number in quotes is a text.
-func (d *decoder) decodeAuto(n *node, v *schemas.AutoInt, path string) {
+func (d *decoder) decodeAuto(n *document.Node, v *schemas.AutoInt, path string) {
 	switch {
-	case n.kind == textKind && n.text == "auto":
+	case n.Kind == document.TextKind && n.Text == "auto":
 		*v = 0
-	case n.kind == intKind && n.i >= 1 && n.i <= math.MaxInt32:
-		*v = schemas.AutoInt(n.i)
+	case n.Kind == document.IntKind && n.Int >= 1 && n.Int <= math.MaxInt32:
+		*v = schemas.AutoInt(n.Int)
 	default:
 		d.mismatch(n, path, "auto or a whole number of 1 or more")
 	}
 }
 
-func (d *decoder) decodeScalar(n *node, v reflect.Value, path string) {
+func (d *decoder) decodeScalar(n *document.Node, v reflect.Value, path string) {
 	switch v.Kind() {
 	case reflect.String:
-		if n.kind != textKind {
+		if n.Kind != document.TextKind {
 			d.mismatch(n, path, "a text")
 			return
 		}
-		v.SetString(n.text)
+		v.SetString(n.Text)
 	case reflect.Bool:
-		if n.kind != boolKind {
+		if n.Kind != document.BoolKind {
 			d.mismatch(n, path, "true or false")
 			return
 		}
-		v.SetBool(n.b)
+		v.SetBool(n.Bool)
 	case reflect.Int, reflect.Int32, reflect.Int64:
-		if n.kind != intKind || v.OverflowInt(n.i) {
+		if n.Kind != document.IntKind || v.OverflowInt(n.Int) {
 			d.mismatch(n, path, "a whole number")
 			return
 		}
-		v.SetInt(n.i)
+		v.SetInt(n.Int)
 	case reflect.Float32, reflect.Float64:
-		if n.kind != intKind && n.kind != floatKind {
+		if n.Kind != document.IntKind && n.Kind != document.FloatKind {
 			d.mismatch(n, path, "a number")
 			return
 		}
-		v.SetFloat(n.f)
+		v.SetFloat(n.Float)
 	default:
-		d.errors.add(n.pos, fmt.Sprintf("%s: the program cannot take a %s here (a fault of the program)",
+		d.errors.Add(n.Pos, fmt.Sprintf("%s: the program cannot take a %s here (a fault of the program)",
 			path, v.Type()), "")
 	}
 }
 
-func (d *decoder) decodeStruct(n *node, v reflect.Value, path string) {
-	if n.kind != mapKind {
+func (d *decoder) decodeStruct(n *document.Node, v reflect.Value, path string) {
+	if n.Kind != document.MapKind {
 		wanted := "a map of keys and values"
 		if _, ok := v.Addr().Interface().(fromText); ok {
 			wanted = "a text or " + wanted
@@ -113,13 +114,13 @@ func (d *decoder) decodeStruct(n *node, v reflect.Value, path string) {
 	}
 	fields := map[string]reflect.Value{}
 	names := keysOf(v, fields)
-	for _, p := range n.pairs {
-		field, known := fields[p.key]
+	for _, p := range n.Pairs {
+		field, known := fields[p.Key]
 		if !known {
-			d.errors.add(p.pos, fmt.Sprintf("unknown key %q%s", p.key, in(path)), suggest(p.key, names))
+			d.errors.Add(p.Pos, fmt.Sprintf("unknown key %q%s", p.Key, in(path)), suggest(p.Key, names))
 			continue
 		}
-		d.decode(p.value, field, join(path, p.key))
+		d.decode(p.Value, field, join(path, p.Key))
 	}
 }
 
@@ -141,57 +142,57 @@ func keysOf(v reflect.Value, fields map[string]reflect.Value) (names []string) {
 	return names
 }
 
-func (d *decoder) decodeMap(n *node, v reflect.Value, path string) {
-	if n.kind != mapKind {
+func (d *decoder) decodeMap(n *document.Node, v reflect.Value, path string) {
+	if n.Kind != document.MapKind {
 		d.mismatch(n, path, "a map of keys and values")
 		return
 	}
 	out := reflect.MakeMap(v.Type())
-	for _, p := range n.pairs {
+	for _, p := range n.Pairs {
 		value := reflect.New(v.Type().Elem()).Elem()
-		d.decode(p.value, value, join(path, p.key))
-		out.SetMapIndex(reflect.ValueOf(p.key), value)
+		d.decode(p.Value, value, join(path, p.Key))
+		out.SetMapIndex(reflect.ValueOf(p.Key), value)
 	}
 	v.Set(out)
 }
 
-func (d *decoder) decodeList(n *node, v reflect.Value, path string) {
-	if n.kind != listKind {
+func (d *decoder) decodeList(n *document.Node, v reflect.Value, path string) {
+	if n.Kind != document.ListKind {
 		d.mismatch(n, path, "a list")
 		return
 	}
-	out := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
-	for i, item := range n.items {
+	out := reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items))
+	for i, item := range n.Items {
 		d.decode(item, out.Index(i), fmt.Sprintf("%s[%d]", path, i))
 	}
 	v.Set(out)
 }
 
-func (d *decoder) mismatch(n *node, path, wanted string) {
+func (d *decoder) mismatch(n *document.Node, path, wanted string) {
 	fix := ""
 	switch {
-	case wanted == "a text" && (n.kind == intKind || n.kind == floatKind || n.kind == boolKind):
-		fix = fmt.Sprintf("put it in quotes: %q", n.text)
-	case n.kind == textKind && strings.HasPrefix(wanted, "a map") && strings.Contains(n.text, ":"):
+	case wanted == "a text" && (n.Kind == document.IntKind || n.Kind == document.FloatKind || n.Kind == document.BoolKind):
+		fix = fmt.Sprintf("put it in quotes: %q", n.Text)
+	case n.Kind == document.TextKind && strings.HasPrefix(wanted, "a map") && strings.Contains(n.Text, ":"):
 		fix = "write a space after the colon"
-	case n.kind == textKind && path == "input":
-		fix = fmt.Sprintf("write input: {prompts: %s}", clip(n.text, valueRunes))
-	case n.kind == mapKind && path == "stages":
+	case n.Kind == document.TextKind && path == "input":
+		fix = fmt.Sprintf("write input: {prompts: %s}", document.Clip(n.Text, document.ValueRunes))
+	case n.Kind == document.MapKind && path == "stages":
 		fix = "put \"- \" before every stage, such as - encode_text: {}"
-	case n.kind == intKind && strings.HasPrefix(wanted, "a time"):
-		fix = fmt.Sprintf("write %ss for seconds", n.text)
-	case n.kind == textKind && strings.Trim(n.text, "0123456789") == "" && len(n.text) > 18:
+	case n.Kind == document.IntKind && strings.HasPrefix(wanted, "a time"):
+		fix = fmt.Sprintf("write %ss for seconds", n.Text)
+	case n.Kind == document.TextKind && strings.Trim(n.Text, "0123456789") == "" && len(n.Text) > 18:
 		fix = fmt.Sprintf("whole numbers end at %d", int64(math.MaxInt64))
-	case n.kind == textKind && strings.Contains(wanted, "number") && looksNumeric(n.text):
+	case n.Kind == document.TextKind && strings.Contains(wanted, "number") && looksNumeric(n.Text):
 		fix = "write it without quotes or thousands separators"
-	case n.kind == floatKind && strings.HasPrefix(wanted, "a whole number"):
+	case n.Kind == document.FloatKind && strings.HasPrefix(wanted, "a whole number"):
 		fix = "write it without a fraction"
 	}
-	got := n.describe()
-	if n.kind == intKind && strings.Contains(wanted, "whole number") { // of the right kind and out of range
-		got = clip(n.text, valueRunes)
+	got := n.Describe()
+	if n.Kind == document.IntKind && strings.Contains(wanted, "whole number") { // of the right kind and out of range
+		got = document.Clip(n.Text, document.ValueRunes)
 	}
-	d.errors.add(n.pos, fmt.Sprintf("%s must be %s, not %s", path, wanted, got), fix)
+	d.errors.Add(n.Pos, fmt.Sprintf("%s must be %s, not %s", path, wanted, got), fix)
 }
 
 func looksNumeric(s string) bool {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"latentbeam/internal/config/document"
 	"slices"
 	"strings"
 )
@@ -136,22 +137,22 @@ stages:
 const nearestPresets = 5
 
 // usePreset puts what the named preset says where the file says nothing.
-func (c *Config) usePreset(problems *Error) {
-	e := c.root.lookup("preset")
-	if e == nil || e.value.kind != textKind || e.value.text == "" {
+func (c *Config) usePreset(problems *document.Error) {
+	e := c.root.Lookup("preset")
+	if e == nil || e.Value.Kind != document.TextKind || e.Value.Text == "" {
 		return // nothing, or of a type that decoding reports
 	}
-	name := e.value.text
+	name := e.Value.Text
 	presets := Presets()
 	i := slices.IndexFunc(presets, func(p Preset) bool { return p.Name == name })
 	if i < 0 {
 		near := nearest(name, presets)
-		problems.add(e.value.pos, fmt.Sprintf("preset %q is not known", clip(name, valueRunes)),
+		problems.Add(e.Value.Pos, fmt.Sprintf("preset %q is not known", document.Clip(name, document.ValueRunes)),
 			"the nearest are "+strings.Join(near, ", "))
 		// The rest of the file is checked as if it had the first of them.
 		i = slices.IndexFunc(presets, func(p Preset) bool { return p.Name == near[0] })
 	}
-	root, err := parse(&source{name: "preset " + presets[i].Name, text: []byte(presets[i].Text)}, "")
+	root, err := document.Parse(&document.Source{Name: "preset " + presets[i].Name, Text: []byte(presets[i].Text)}, "")
 	if err != nil {
 		problems.Problems = append(problems.Problems, err.Problems...)
 		return
@@ -174,37 +175,37 @@ func nearest(name string, presets []Preset) []string {
 
 // underlay adds to n what it does not say and under says. A list of stages that is given stays as it is, and its
 // stages take the options they do not have.
-func underlay(n, under *node) {
-	for _, p := range under.pairs {
-		e := n.lookup(p.key)
+func underlay(n, under *document.Node) {
+	for _, p := range under.Pairs {
+		e := n.Lookup(p.Key)
 		switch {
-		case sizedOtherwise(n, p.key):
+		case sizedOtherwise(n, p.Key):
 		case e == nil:
-			n.pairs = append(n.pairs, p)
-		case e.value.kind == nullKind:
-			e.value = p.value
-		case e.value.kind == mapKind && p.value.kind == mapKind:
-			underlay(e.value, p.value)
-		case e.value.kind == listKind && p.value.kind == listKind:
-			underlayStages(e.value, p.value)
+			n.Pairs = append(n.Pairs, p)
+		case e.Value.Kind == document.NullKind:
+			e.Value = p.Value
+		case e.Value.Kind == document.MapKind && p.Value.Kind == document.MapKind:
+			underlay(e.Value, p.Value)
+		case e.Value.Kind == document.ListKind && p.Value.Kind == document.ListKind:
+			underlayStages(e.Value, p.Value)
 		}
 	}
 }
 
 // sizedOtherwise tells whether a map gives a size in the other of the two ways: by sides or by name. A name that
 // is given in part takes its other half from the preset.
-func sizedOtherwise(n *node, key string) bool {
+func sizedOtherwise(n *document.Node, key string) bool {
 	switch key {
 	case "height", "width":
-		return n.lookup("resolution") != nil
+		return n.Lookup("resolution") != nil
 	case "resolution", "aspect_ratio":
-		return n.lookup("height") != nil || n.lookup("width") != nil
+		return n.Lookup("height") != nil || n.Lookup("width") != nil
 	}
 	return false
 }
 
-func underlayStages(list, under *node) {
-	for _, item := range under.items {
+func underlayStages(list, under *document.Node) {
+	for _, item := range under.Items {
 		s, ok := stageOf(item)
 		if !ok || s.Options.node == nil {
 			continue
@@ -214,9 +215,9 @@ func underlayStages(list, under *node) {
 		case entry == nil:
 		case entry == options: // a bare name
 			*entry = *item
-		case options.kind == nullKind:
+		case options.Kind == document.NullKind:
 			*options = *s.Options.node
-		case options.kind == mapKind:
+		case options.Kind == document.MapKind:
 			underlay(options, s.Options.node)
 		}
 	}

@@ -9,25 +9,26 @@ import (
 	"time"
 
 	"latentbeam/internal/aspect"
+	"latentbeam/internal/config/document"
 )
 
 // StringList is a list of texts that may be written as a single text.
 type StringList []string
 
-func (l *StringList) fromNode(n *node) (string, bool) {
+func (l *StringList) fromNode(n *document.Node) (string, bool) {
 	const wanted = "a text or a list of texts"
-	switch n.kind {
-	case textKind:
-		*l = StringList{n.text}
-		return wanted, n.text != ""
-	case listKind:
+	switch n.Kind {
+	case document.TextKind:
+		*l = StringList{n.Text}
+		return wanted, n.Text != ""
+	case document.ListKind:
 		*l = (*l)[:0:0]
-		for _, item := range n.items {
-			item = item.joined()
-			if item.kind != textKind || item.text == "" {
+		for _, item := range n.Items {
+			item = item.Joined()
+			if item.Kind != document.TextKind || item.Text == "" {
 				return wanted, false
 			}
-			*l = append(*l, item.text)
+			*l = append(*l, item.Text)
 		}
 		return wanted, true
 	}
@@ -37,10 +38,10 @@ func (l *StringList) fromNode(n *node) (string, bool) {
 // Name is a text that may look like a number, such as the resolution 512 or the score 6.5.
 type Name string
 
-func (m *Name) fromNode(n *node) (string, bool) {
-	switch n.kind {
-	case textKind, intKind, floatKind:
-		*m = Name(n.text)
+func (m *Name) fromNode(n *document.Node) (string, bool) {
+	switch n.Kind {
+	case document.TextKind, document.IntKind, document.FloatKind:
+		*m = Name(n.Text)
 		return "", true
 	}
 	return "a text or a number", false
@@ -49,14 +50,14 @@ func (m *Name) fromNode(n *node) (string, bool) {
 // Length is a number of frames, which may be written as a time: "4s" is 102.
 type Length int
 
-func (l *Length) fromNode(n *node) (string, bool) {
+func (l *Length) fromNode(n *document.Node) (string, bool) {
 	const wanted = `a whole number or a length such as "4s"`
 	switch {
-	case n.kind == intKind && n.i >= math.MinInt32 && n.i <= math.MaxInt32:
-		*l = Length(n.i)
+	case n.Kind == document.IntKind && n.Int >= math.MinInt32 && n.Int <= math.MaxInt32:
+		*l = Length(n.Int)
 		return wanted, true
-	case n.kind == textKind:
-		frames, err := aspect.Frames(n.text)
+	case n.Kind == document.TextKind:
+		frames, err := aspect.Frames(n.Text)
 		*l = Length(frames)
 		return wanted, err == nil
 	}
@@ -66,12 +67,12 @@ func (l *Length) fromNode(n *node) (string, bool) {
 // Duration is a time written as "30s", "2m" or "1h30m".
 type Duration time.Duration
 
-func (d *Duration) fromNode(n *node) (string, bool) {
+func (d *Duration) fromNode(n *document.Node) (string, bool) {
 	const wanted = `a time with its unit, such as 30s, 2m or 1h`
-	if n.kind != textKind {
+	if n.Kind != document.TextKind {
 		return wanted, false
 	}
-	v, err := time.ParseDuration(n.text)
+	v, err := time.ParseDuration(n.Text)
 	if err != nil || v < 0 {
 		return wanted, false
 	}
@@ -107,19 +108,19 @@ func (i Interval) Every() (every time.Duration, on bool) {
 	return time.Duration(i), true
 }
 
-func (i *Interval) fromNode(n *node) (string, bool) {
+func (i *Interval) fromNode(n *document.Node) (string, bool) {
 	const wanted = `a time of work such as 2m or 30s, "1step" or "off"`
 	switch {
-	case n.kind != textKind:
+	case n.Kind != document.TextKind:
 		return wanted, false
-	case n.text == "1step":
+	case n.Text == "1step":
 		*i = eachStep
 		return wanted, true
-	case n.text == "off":
+	case n.Text == "off":
 		*i = never
 		return wanted, true
 	}
-	v, err := time.ParseDuration(n.text)
+	v, err := time.ParseDuration(n.Text)
 	if *i = Interval(v); v == DefaultInterval {
 		*i = 0 // to say the default changes nothing
 	}
@@ -149,13 +150,13 @@ var byteUnits = []struct {
 	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1},
 }
 
-func (s *ByteSize) fromNode(n *node) (string, bool) {
+func (s *ByteSize) fromNode(n *document.Node) (string, bool) {
 	const wanted = "a size such as 512MiB or 2GiB"
-	if n.kind == intKind && n.i > 0 {
-		*s = ByteSize(n.i)
+	if n.Kind == document.IntKind && n.Int > 0 {
+		*s = ByteSize(n.Int)
 		return wanted, true
 	}
-	return wanted, n.kind == textKind && s.Set(n.text) == nil
+	return wanted, n.Kind == document.TextKind && s.Set(n.Text) == nil
 }
 
 // Set reads an amount with its unit. With String and Type it makes an amount the value of a flag.
@@ -198,20 +199,20 @@ type Tolerance struct {
 	ByCount  bool
 }
 
-func (t *Tolerance) fromNode(n *node) (string, bool) {
+func (t *Tolerance) fromNode(n *document.Node) (string, bool) {
 	const wanted = "a part such as 5% or 0.05, or a number of rows such as 20"
 	part := func(v float64) (string, bool) {
 		*t = Tolerance{Fraction: v}
 		return wanted, v >= 0 && v <= 1
 	}
-	switch n.kind {
-	case intKind:
-		*t = Tolerance{Count: n.i, ByCount: true}
-		return wanted, n.i >= 0
-	case floatKind:
-		return part(n.f)
-	case textKind:
-		number, ok := strings.CutSuffix(n.text, "%")
+	switch n.Kind {
+	case document.IntKind:
+		*t = Tolerance{Count: n.Int, ByCount: true}
+		return wanted, n.Int >= 0
+	case document.FloatKind:
+		return part(n.Float)
+	case document.TextKind:
+		number, ok := strings.CutSuffix(n.Text, "%")
 		v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 		if !ok || err != nil {
 			return wanted, false

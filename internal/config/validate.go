@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/names"
 	"latentbeam/schemas"
 )
@@ -32,7 +33,7 @@ var (
 )
 
 // validate checks what types cannot say. Problems that decoding found at the same place are not repeated.
-func (c *Config) validate(errors *Error) {
+func (c *Config) validate(errors *document.Error) {
 	v := validator{config: c, errors: errors, decoded: len(errors.Problems)}
 	v.version()
 	v.model()
@@ -50,12 +51,12 @@ func (c *Config) validate(errors *Error) {
 
 type validator struct {
 	config  *Config
-	errors  *Error
+	errors  *document.Error
 	decoded int // how many problems there were before
 }
 
 func (v *validator) problem(path, fix, format string, args ...any) {
-	v.errors.add(v.config.At(path), fmt.Sprintf(format, args...), fix)
+	v.errors.Add(v.config.At(path), fmt.Sprintf(format, args...), fix)
 }
 
 // missing reports a required key that the file does not have.
@@ -63,7 +64,7 @@ func (v *validator) missing(path, example string) {
 	if v.given(path) {
 		return // it is there and wrong, which is reported already
 	}
-	v.errors.add(Position{src: v.config.src}, fmt.Sprintf("the key %s is missing", path),
+	v.errors.Add(document.Position{Source: v.config.src}, fmt.Sprintf("the key %s is missing", path),
 		"add "+example)
 }
 
@@ -76,13 +77,13 @@ func (c *Config) Given(path string) bool {
 		return false
 	}
 	for _, part := range strings.Split(path, ".") {
-		e := n.lookup(part)
+		e := n.Lookup(part)
 		if e == nil {
 			return false
 		}
-		n = e.value
+		n = e.Value
 	}
-	return n.kind != nullKind
+	return n.Kind != document.NullKind
 }
 
 func (v *validator) version() {
@@ -90,80 +91,80 @@ func (v *validator) version() {
 	case got == Version:
 	case !v.given("version"):
 		v.missing("version", "version: 1")
-	case got != 0 || v.config.root.lookup("version").value.kind == intKind:
+	case got != 0 || v.config.root.Lookup("version").Value.Kind == document.IntKind:
 		v.problem("version", "this release reads version: 1", "version %d is not known", got)
 	}
 }
 
 func (v *validator) oneOf(path, value string, known []string) {
 	if !contains(known, value) {
-		v.problem(path, suggest(value, known), "%s %q is not known", path, clip(value, valueRunes))
+		v.problem(path, suggest(value, known), "%s %q is not known", path, document.Clip(value, document.ValueRunes))
 	}
 }
 
 func (v *validator) defaults() {
-	e := v.config.root.lookup("defaults")
+	e := v.config.root.Lookup("defaults")
 	if e == nil {
 		return
 	}
-	for _, p := range e.value.pairs {
-		field, known := schemas.FieldByName(p.key)
+	for _, p := range e.Value.Pairs {
+		field, known := schemas.FieldByName(p.Key)
 		var err error
 		switch {
 		case !known:
-		case field.Kind == schemas.Integer && p.value.kind == intKind:
-			err = field.CheckInteger(p.value.i)
-		case field.Kind == schemas.Real && (p.value.kind == intKind || p.value.kind == floatKind):
-			err = field.CheckReal(p.value.f)
-		case field.Kind == schemas.Text && float64(len(p.value.text)) > field.Max:
-			err = fmt.Errorf("%d bytes are too many, %s", len(p.value.text), field.Range())
+		case field.Kind == schemas.Integer && p.Value.Kind == document.IntKind:
+			err = field.CheckInteger(p.Value.Int)
+		case field.Kind == schemas.Real && (p.Value.Kind == document.IntKind || p.Value.Kind == document.FloatKind):
+			err = field.CheckReal(p.Value.Float)
+		case field.Kind == schemas.Text && float64(len(p.Value.Text)) > field.Max:
+			err = fmt.Errorf("%d bytes are too many, %s", len(p.Value.Text), field.Range())
 		}
 		if err != nil {
-			v.errors.add(p.value.pos, fmt.Sprintf("defaults.%s: %v", p.key, err), "")
+			v.errors.Add(p.Value.Pos, fmt.Sprintf("defaults.%s: %v", p.Key, err), "")
 		}
 	}
 	v.size()
 }
 
 func (v *validator) stages() {
-	e := v.config.root.lookup("stages")
+	e := v.config.root.Lookup("stages")
 	const example = "[encode_text, denoise, decode_vae, encode_video]"
-	if e == nil || e.value.kind == nullKind {
+	if e == nil || e.Value.Kind == document.NullKind {
 		if !v.config.wholeModel() {
 			v.missing("stages", "stages: "+example)
 		}
 		return
 	}
-	if e.value.kind == listKind && len(e.value.items) == 0 {
+	if e.Value.Kind == document.ListKind && len(e.Value.Items) == 0 {
 		v.problem("stages", "write stages: "+example, "the list of stages is empty")
 	}
-	first := map[string]Position{}
-	for i, item := range e.value.items {
+	first := map[string]document.Position{}
+	for i, item := range e.Value.Items {
 		s, ok := stageOf(item)
 		switch {
-		case !ok && item.kind == mapKind && len(item.pairs) > 1:
-			v.errors.add(item.pairs[1].pos, fmt.Sprintf("stages[%d] has more than one key", i),
+		case !ok && item.Kind == document.MapKind && len(item.Pairs) > 1:
+			v.errors.Add(item.Pairs[1].Pos, fmt.Sprintf("stages[%d] has more than one key", i),
 				fmt.Sprintf("begin %s with \"- \" of its own, or indent it below %s if it is an option",
-					item.pairs[1].key, item.pairs[0].key))
-		case !ok && item.kind == mapKind && len(item.pairs) == 1:
-			p := item.pairs[0]
-			v.errors.add(p.value.pos, fmt.Sprintf("the options of %s must be a map of keys and values, not %s",
-				p.key, p.value.describe()), fmt.Sprintf("write - %s: {}", p.key))
+					item.Pairs[1].Key, item.Pairs[0].Key))
+		case !ok && item.Kind == document.MapKind && len(item.Pairs) == 1:
+			p := item.Pairs[0]
+			v.errors.Add(p.Value.Pos, fmt.Sprintf("the options of %s must be a map of keys and values, not %s",
+				p.Key, p.Value.Describe()), fmt.Sprintf("write - %s: {}", p.Key))
 		case !ok:
-			v.errors.add(item.pos, fmt.Sprintf("stages[%d] must be %s, not %s", i, stageForm, item.describe()),
+			v.errors.Add(item.Pos, fmt.Sprintf("stages[%d] must be %s, not %s", i, stageForm, item.Describe()),
 				"write - denoise: {}")
-		case first[s.Label()] != (Position{}):
-			v.errors.add(s.Position(), fmt.Sprintf("stage %q is in the list twice", s.Label()),
+		case first[s.Label()] != (document.Position{}):
+			v.errors.Add(s.Position(), fmt.Sprintf("stage %q is in the list twice", s.Label()),
 				"a name stands once, so that --set stages."+s.Label()+".key=value can find it")
 		}
-		first[s.Label()] = item.pos
+		first[s.Label()] = item.Pos
 	}
 }
 
 func (v *validator) output() {
 	out := v.config.Output
 	if out.Path == "" {
-		if v.given("output.path") && v.config.root.lookup("output").value.lookup("path").value.kind == textKind {
+		if v.given("output.path") && v.config.root.Lookup("output").Value.Lookup("path").Value.Kind == document.TextKind {
 			v.problem("output.path", "name the directory for the results", "output.path is empty")
 		} else {
 			v.missing("output.path", "output: {path: out/my-job}")
@@ -221,7 +222,7 @@ func (v *validator) runner() {
 	}
 	for key, addr := range map[string]string{"endpoint": r.Endpoint, "pool": r.Pool} {
 		if _, _, err := net.SplitHostPort(addr); addr != "" && err != nil {
-			v.problem("runner."+key, "write host:port, such as localhost:8099", "runner.%s is %q", key, clip(addr, valueRunes))
+			v.problem("runner."+key, "write host:port, such as localhost:8099", "runner.%s is %q", key, document.Clip(addr, document.ValueRunes))
 		}
 	}
 	switch external := r.Environment == "external"; {
@@ -242,7 +243,7 @@ func (v *validator) runner() {
 	}
 	if at, err := url.Parse(r.Staging); r.Staging != "" && (err != nil || at.Scheme != "gs" || at.Host == "" || at.User != nil) {
 		v.problem("runner.staging", "write gs://BUCKET/PREFIX", "runner.staging is %q, no prefix in a bucket of Google Cloud",
-			clip(r.Staging, valueRunes))
+			document.Clip(r.Staging, document.ValueRunes))
 	}
 }
 
@@ -253,7 +254,7 @@ func (v *validator) resources() {
 	}
 	if kind, name, _ := strings.Cut(r.Class, "/"); r.Class != "" && r.Class != "auto" && (kind != "cpu" && kind != "cuda" || name == "") {
 		v.problem("resources.class", "write auto, or a class as `latentbeam doctor` and summary.json say it, such as cpu/avx2",
-			"resources.class is %q", clip(r.Class, valueRunes))
+			"resources.class is %q", document.Clip(r.Class, document.ValueRunes))
 	}
 	if r.NCCL != "" {
 		v.oneOf("resources.nccl", r.NCCL, []string{"auto", "off"})
@@ -275,7 +276,7 @@ func (v *validator) resources() {
 	for i, addr := range r.Hosts {
 		if _, _, err := net.SplitHostPort(addr); err != nil {
 			v.problem("resources.hosts", "write host:port, such as 10.0.0.2:7447",
-				"resources.hosts[%d] is %q", i, clip(addr, valueRunes))
+				"resources.hosts[%d] is %q", i, document.Clip(addr, document.ValueRunes))
 		}
 	}
 	if len(r.Hosts) > 0 && r.TokenFile == "" {

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 
+	"latentbeam/internal/config/document"
 	"latentbeam/schemas"
 )
 
@@ -26,7 +27,7 @@ func (v *validator) inStore(path, value string) {
 	}
 	if found && scheme != "gs" && scheme != "s3" && !strings.ContainsAny(scheme, "/.") {
 		v.problem(path, "give a path, or an address that begins with gs:// or s3://", "%s is %q, an address of another kind",
-			path, clip(value, valueRunes))
+			path, document.Clip(value, document.ValueRunes))
 	}
 }
 
@@ -71,7 +72,7 @@ func (v *validator) input() {
 	switch {
 	case !v.given("input"):
 		v.missing("input", "input: {prompts: prompts.csv}")
-	case len(given) == 0 && v.config.root.lookup("input").value.kind == mapKind:
+	case len(given) == 0 && v.config.root.Lookup("input").Value.Kind == document.MapKind:
 		v.problem("input", "name one of prompts, media, embeddings and latents, such as prompts: prompts.csv",
 			"input does not say what to start from")
 	case len(given) > 1:
@@ -96,22 +97,22 @@ func (v *validator) columns(columns map[string]string) {
 	for _, f := range schemas.Fields() {
 		known = append(known, f.Name)
 	}
-	n := v.config.root.lookup("input")
-	if n == nil || n.value.lookup("columns") == nil {
+	n := v.config.root.Lookup("input")
+	if n == nil || n.Value.Lookup("columns") == nil {
 		return
 	}
 	takenBy := map[string]string{}
-	for _, p := range n.value.lookup("columns").value.pairs {
-		path, column := "input.columns."+p.key, columns[p.key]
-		if !contains(known, p.key) {
-			v.problem(path, suggest(p.key, known)+
+	for _, p := range n.Value.Lookup("columns").Value.Pairs {
+		path, column := "input.columns."+p.Key, columns[p.Key]
+		if !contains(known, p.Key) {
+			v.problem(path, suggest(p.Key, known)+
 				" (the key is our field, the value your column: {prompt: my_caption})",
-				"%q in input.columns is not a field of prompt rows", p.key)
+				"%q in input.columns is not a field of prompt rows", p.Key)
 		} else if other, taken := takenBy[column]; taken && column != "" {
 			v.problem(path, "every field needs a column of its own",
 				"column %q is already mapped to %s", column, other)
 		}
-		takenBy[column] = p.key
+		takenBy[column] = p.Key
 	}
 }
 

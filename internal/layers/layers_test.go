@@ -24,13 +24,13 @@ var floors = []floor{
 		"kernels/cuda/library testdata/tiny internal/hub/hubtest",
 		"golang.org/x/sys"},
 	{"schemas docs/pictures", ""},
-	{"stages/sequence internal/limits internal/names internal/same internal/rng schemas/fault stages/safetensors internal/torchpickle internal/sentencepiece " +
+	{"internal/config/document stages/sequence internal/limits internal/names internal/same internal/rng schemas/fault stages/safetensors internal/torchpickle internal/sentencepiece " +
 		"internal/ftfy internal/media internal/layers internal/layers/rooms kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
 		"kernels/cuda/nccl kernels/cuda/gpu/timings",
-		"golang.org/x/text golang.org/x/net github.com/clipperhouse/uax29 github.com/Eyevinn/mp4ff gorgonia.org/cu github.com/klauspost/compress"},
+		"github.com/goccy/go-yaml golang.org/x/text golang.org/x/net github.com/clipperhouse/uax29 github.com/Eyevinn/mp4ff gorgonia.org/cu github.com/klauspost/compress"},
 	{"internal/config stages/cost stages/vae/stream stages/t5/clean internal/plan/weights internal/store internal/measure " +
 		"stages/lora internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
-		"github.com/goccy/go-yaml github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},
+		"github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},
 	{"stages/exec/exectest internal/hub internal/witness internal/plan internal/clips internal/plan/layout internal/gpu/gputest internal/store/dir internal/store/storetest internal/store/bucket", ""},
 	{"internal/store/gcs internal/store/s3 internal/store/web internal/store/bucket/buckettest internal/store/dir/dirtest", "cloud.google.com/go/storage google.golang.org/api " +
 		"github.com/minio/minio-go github.com/fsouza/fake-gcs-server github.com/johannesboyne/gofakes3"},

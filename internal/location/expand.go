@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 )
 
 // Expand finds the files of a list of locations and glob patterns: pattern by pattern, the files of a pattern sorted,
@@ -34,7 +35,7 @@ func Expand(ctx context.Context, patterns []string, most int) ([]string, error) 
 			}
 		}
 		if len(files) > most {
-			return nil, config.NewError(config.Position{File: pattern}, "more than %d files", most)
+			return nil, document.NewError(document.Position{File: pattern}, "more than %d files", most)
 		}
 	}
 	return files, nil
@@ -79,7 +80,7 @@ func expand(ctx context.Context, pattern string, most int) ([]string, error) {
 	}
 	found, globErr := filepath.Glob(pattern)
 	if globErr != nil {
-		return nil, config.NewError(config.Position{File: pattern}, "not a glob pattern: %v", globErr)
+		return nil, document.NewError(document.Position{File: pattern}, "not a glob pattern: %v", globErr)
 	}
 	if len(found) == 0 {
 		noTable := noTable(pattern, func(other string) bool {
@@ -102,7 +103,7 @@ const wild = `*?[\`
 func expandAddress(ctx context.Context, pattern string, most int) ([]string, error) {
 	p, err := parse(ctx, pattern, config.InputSchemes)
 	if err != nil {
-		return nil, config.NewError(config.Position{File: "input"}, "%v", err)
+		return nil, document.NewError(document.Position{File: "input"}, "%v", err)
 	}
 	if _, err = p.server.Find(ctx, p.key); err == nil {
 		return []string{pattern}, nil
@@ -132,12 +133,12 @@ func (p place) matches(ctx context.Context, pattern string, most int) (found []s
 			return nil, err
 		}
 		if match, err := path.Match(p.key, o.Key); err != nil {
-			return nil, config.NewError(config.Position{File: pattern}, "not a glob pattern: %v", err)
+			return nil, document.NewError(document.Position{File: pattern}, "not a glob pattern: %v", err)
 		} else if match {
 			found = append(found, p.root+"/"+o.Key)
 		}
 		if len(found) > most {
-			return nil, config.NewError(config.Position{File: pattern}, "more than %d files", most)
+			return nil, document.NewError(document.Position{File: pattern}, "more than %d files", most)
 		}
 	}
 	if len(found) == 0 {
@@ -185,10 +186,10 @@ func noTable(pattern string, finds func(string) bool) error {
 	case other == "":
 		return nil
 	case moved.FindStringSubmatch(other)[3] == "/":
-		return config.NewError(config.Position{File: pattern}, "each table of an output has a folder of its own now").
+		return document.NewError(document.Position{File: pattern}, "each table of an output has a folder of its own now").
 			WithFix("give %s", other)
 	case finds(other):
-		return config.NewError(config.Position{File: pattern}, "an earlier release wrote this output, with its tables in one folder").
+		return document.NewError(document.Position{File: pattern}, "an earlier release wrote this output, with its tables in one folder").
 			WithFix("run its job once more, which moves them and computes nothing, or give %s", other)
 	}
 	return nil
@@ -196,22 +197,22 @@ func noTable(pattern string, finds func(string) bool) error {
 
 func noObject(pattern string) error {
 	if strings.ContainsAny(pattern, wild) {
-		return config.NewError(config.Position{File: pattern}, "no object matches this pattern").
+		return document.NewError(document.Position{File: pattern}, "no object matches this pattern").
 			WithFix("* matches no slash; give the whole key, such as gs://bucket/tables/*.parquet")
 	}
-	return config.NewError(config.Position{File: pattern}, "there is no such file").WithFix("check the address")
+	return document.NewError(document.Position{File: pattern}, "there is no such file").WithFix("check the address")
 }
 
 func noFile(pattern string, err error) error {
 	if strings.ContainsAny(pattern, "*?[") {
-		return config.NewError(config.Position{File: pattern}, "no file matches this pattern").
+		return document.NewError(document.Position{File: pattern}, "no file matches this pattern").
 			WithFix("paths are relative to the current directory%s", currentDirectory())
 	}
 	if os.IsNotExist(err) {
-		return config.NewError(config.Position{File: pattern}, "no such file").
+		return document.NewError(document.Position{File: pattern}, "no such file").
 			WithFix("paths are relative to the current directory%s", currentDirectory())
 	}
-	return config.NewError(config.Position{File: pattern}, "%v", err)
+	return document.NewError(document.Position{File: pattern}, "%v", err)
 }
 
 func currentDirectory() string {

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/media"
 	"latentbeam/internal/store"
 	"latentbeam/internal/store/bucket/buckettest"
@@ -107,7 +107,7 @@ func TestExpand(t *testing.T) {
 			}
 		}
 		for _, pattern := range []string{"/nothing/*", "/t/9.csv", "/tt"} {
-			var wrong *config.Error
+			var wrong *document.Error
 			if _, err := Expand(t.Context(), []string{root + pattern}, 10); !errors.As(err, &wrong) {
 				t.Errorf("%s: %v", pattern, err)
 			}
@@ -130,7 +130,7 @@ func TestExpandMovedTables(t *testing.T) {
 			"/n/tables/clips-*.parquet":                     "",
 			"/nothing/*":                                    "",
 		} {
-			var wrong *config.Error
+			var wrong *document.Error
 			_, err := Expand(t.Context(), []string{root + pattern}, 10)
 			if !errors.As(err, &wrong) {
 				t.Errorf("%s: %v", pattern, err)

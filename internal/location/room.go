@@ -13,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/schemas/fault"
 )
 
@@ -29,7 +30,7 @@ func cacheSize() (int64, error) {
 	}
 	var size config.ByteSize
 	if err := size.Set(text); err != nil {
-		return 0, fault.Usage(config.NewError(config.Position{File: SizeVariable}, "%q: %v", text, err))
+		return 0, fault.Usage(document.NewError(document.Position{File: SizeVariable}, "%q: %v", text, err))
 	}
 	return int64(size), nil
 }

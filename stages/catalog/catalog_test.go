@@ -10,6 +10,7 @@ import (
 	"testing/fstest"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/stages"
 	"latentbeam/stages/clip"
 	"latentbeam/stages/nn/nntest"
@@ -126,7 +127,7 @@ func TestOptionsAreStrict(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = s.New(modelOf(t, s), o.Decode)
-			var located *config.Error
+			var located *document.Error
 			if !errors.As(err, &located) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s with %q: %v, want an error at %s", s.Name, text, err, want)
 			}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/location"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -224,7 +225,7 @@ func resolve(cfg *config.Config, specs []stages.Spec) (names []string, own []sta
 
 // located is an error of entry i of the stages with its place in the file.
 func located(cfg *config.Config, i int, err error) error {
-	var known *config.Error
+	var known *document.Error
 	if errors.As(err, &known) {
 		return known
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
-	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/location"
 	"latentbeam/internal/store"
 	"latentbeam/schemas/fault"
@@ -84,14 +84,14 @@ func Open(path string) (*File, error) {
 func OpenReader(path string, file store.Reader) (*File, error) {
 	p := &File{Path: path, file: &watchedReader{Reader: file}, size: file.Size()}
 	if err := p.open(); err != nil {
-		var known *config.Error
+		var known *document.Error
 		if errors.As(err, &known) {
 			return nil, err
 		}
 		if world := p.Failed(); fault.ClassOf(world) != fault.ClassRow {
 			return nil, world
 		}
-		return nil, config.NewError(config.Position{File: path}, "not a readable parquet file: %v", err).
+		return nil, document.NewError(document.Position{File: path}, "not a readable parquet file: %v", err).
 			WithFix("%s", CopyFix)
 	}
 	return p, nil
@@ -272,7 +272,7 @@ func Unopened(path string, err error) error {
 	if fault.ClassOf(err) != fault.ClassRow {
 		return err
 	}
-	return config.NewError(config.Position{File: path}, "%v", err)
+	return document.NewError(document.Position{File: path}, "%v", err)
 }
 
 // ChunkError says which column cannot be read and what to do about it, unless the disk failed.
@@ -280,7 +280,7 @@ func (p *File) ChunkError(group int, column string, err error) error {
 	if failed := p.Failed(); failed != nil {
 		return fmt.Errorf("column %q of row group %d: %w", column, group, failed)
 	}
-	problem := config.NewError(config.Position{File: p.Path}, "column %q of row group %d cannot be read: %v",
+	problem := document.NewError(document.Position{File: p.Path}, "column %q of row group %d cannot be read: %v",
 		column, group, err)
 	var coding codingError
 	if errors.As(err, &coding) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 )
@@ -68,9 +69,9 @@ func (n names) find(column string) (field, rank int) {
 
 // header assigns the columns of one file to fields. The error is what is wrong with the table as a whole.
 func (n names) header(file string, columns []string) ([]int, error) {
-	pos := config.Position{File: file, Line: 1}
+	pos := document.Position{File: file, Line: 1}
 	if len(columns) > maxColumns {
-		return nil, config.NewError(pos, "%d columns, more than %d", len(columns), maxColumns)
+		return nil, document.NewError(pos, "%d columns, more than %d", len(columns), maxColumns)
 	}
 	fields := make([]int, len(columns))
 	var best, rankOf [numFields]int
@@ -80,7 +81,7 @@ func (n names) header(file string, columns []string) ([]int, error) {
 	seen := map[string]bool{}
 	for i, column := range columns {
 		if seen[column] {
-			return nil, config.NewError(pos, "column %q stands twice", typed.ShownName(column)).
+			return nil, document.NewError(pos, "column %q stands twice", typed.ShownName(column)).
 				WithFix("give every column a name of its own")
 		}
 		seen[column] = true
@@ -100,7 +101,7 @@ func (n names) header(file string, columns []string) ([]int, error) {
 	}
 	for column, field := range n.taken {
 		if !seen[column] {
-			return nil, config.NewError(pos, "no column %q, to which input.columns maps %s", column,
+			return nil, document.NewError(pos, "no column %q, to which input.columns maps %s", column,
 				schemas.Fields()[field].Name).WithFix("the columns are: %s", typed.Listed(columns))
 		}
 	}
@@ -142,26 +143,26 @@ func (n names) slipsOf(file string, columns []string, fields []int) (slips []Sli
 }
 
 // noOwn says that a table lacks a column of the user's own that a stage depends on.
-func noOwn(pos config.Position, name string, columns []string, fields []int) error {
+func noOwn(pos document.Position, name string, columns []string, fields []int) error {
 	var free []string
 	for i, column := range columns {
 		if fields[i] == carried {
 			free = append(free, column)
 		}
 	}
-	err := config.NewError(pos, "no column %q, which the params of a stage name; the columns are: %s", name, typed.Listed(columns))
+	err := document.NewError(pos, "no column %q, which the params of a stage name; the columns are: %s", name, typed.Listed(columns))
 	if near := config.Near(name, free); near != "" {
 		return err.WithFix("did you mean %s? Write one name in both places", near)
 	}
 	return err.WithFix("add the column, or take the name out of params")
 }
 
-func (n names) noColumn(pos config.Position, columns []string) error {
+func (n names) noColumn(pos document.Position, columns []string) error {
 	what := "prompts"
 	if n.needed == fieldMedia {
 		what = "media"
 	}
-	err := config.NewError(pos, "no column holds the %s; the columns are: %s", what, typed.Listed(columns))
+	err := document.NewError(pos, "no column holds the %s; the columns are: %s", what, typed.Listed(columns))
 	if len(columns) == 1 && strings.ContainsAny(columns[0], ";\t") {
 		return err.WithFix("separate the columns by commas")
 	}

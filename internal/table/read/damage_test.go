@@ -16,7 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
 
-	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/table/pages"
 	"latentbeam/internal/table/tabletest"
 )
@@ -219,7 +219,7 @@ func (s *damagedSeed) judge(t *testing.T, name, path string, page damagedPage) s
 			failed++
 		}
 	})
-	var known *config.Error
+	var known *document.Error
 	switch {
 	case err == nil && rows != damagedRows && page.kind != "footer":
 		t.Errorf("%s: %d rows", name, rows)

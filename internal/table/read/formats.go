@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/location"
 )
 
@@ -42,7 +42,7 @@ func Expand(patterns []string) ([]string, error) {
 	files, err := location.Expand(context.Background(), patterns, maxFiles)
 	for _, file := range files {
 		if info, statErr := os.Stat(file); statErr == nil && !info.IsDir() && !info.Mode().IsRegular() {
-			return nil, config.NewError(config.Position{File: file}, "this is no regular file (%v)", info.Mode().Type()).
+			return nil, document.NewError(document.Position{File: file}, "this is no regular file (%v)", info.Mode().Type()).
 				WithFix("write the rows to a file first: a run reads them several times")
 		}
 	}
@@ -52,12 +52,12 @@ func Expand(patterns []string) ([]string, error) {
 // openFile opens a file of prompts in the given format, or in the one its name tells when that is "auto".
 func openFile(path, format string, n names) (rowReader, error) {
 	if isFolder(path) {
-		return nil, config.NewError(config.Position{File: path}, "this is a directory").
+		return nil, document.NewError(document.Position{File: path}, "this is a directory").
 			WithFix("name the files in it: %s/*.csv", strings.TrimSuffix(path, "/"))
 	}
 	if format == "" || format == "auto" {
 		if format = textFormat(path); format == "" {
-			err := config.NewError(config.Position{File: path}, "its name does not tell the format")
+			err := document.NewError(document.Position{File: path}, "its name does not tell the format")
 			if slices.Contains([]string{".gz", ".zst", ".bz2", ".xz", ".zip"}, strings.ToLower(filepath.Ext(path))) {
 				return nil, err.WithFix("unpack it first: of packed tables csv, jsonl and txt are read, as .csv.gz or .csv.zst")
 			}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 
-	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/table/pages"
 	"latentbeam/internal/table/typed"
 )
@@ -32,7 +32,7 @@ func openLines(path string) (*lineReader, error) {
 	head, err := l.buf.Peek(len(utf8BOM))
 	if err != nil && !errors.Is(err, io.EOF) {
 		_ = file.close()
-		return nil, config.NewError(config.Position{File: path}, "%v", err)
+		return nil, document.NewError(document.Position{File: path}, "%v", err)
 	}
 	switch {
 	case bytes.Equal(head, utf8BOM):
@@ -44,7 +44,7 @@ func openLines(path string) (*lineReader, error) {
 	}
 	if err != nil {
 		_ = file.close()
-		return nil, config.NewError(config.Position{File: path}, "%v", err).WithFix("save it as UTF-8")
+		return nil, document.NewError(document.Position{File: path}, "%v", err).WithFix("save it as UTF-8")
 	}
 	return l, nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
-	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/table/tabletest"
 )
 
@@ -44,7 +44,7 @@ func TestKillerFiles(t *testing.T) {
 		"lz4-loop.parquet": "LZ4_RAW"} {
 		path := filepath.Join("testdata/malformed", name)
 		_, allocated, err := drain(path)
-		var problem *config.Error
+		var problem *document.Error
 		if !errors.As(err, &problem) || !strings.Contains(err.Error(), want) || problem.Problems[0].Fix == "" {
 			t.Errorf("%s: %v, want %q and a fix", name, err, want)
 		}
@@ -77,7 +77,7 @@ func TestFooters(t *testing.T) {
 	} {
 		path := textFile(t, "x.parquet", text)
 		_, allocated, err := drain(path)
-		var problem *config.Error
+		var problem *document.Error
 		if !errors.As(err, &problem) || allocated > 128<<20 {
 			t.Errorf("%s: %v, %d bytes allocated", name, err, allocated)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 )
 
 // packers pack a text, by the end of a file's name.
@@ -55,7 +55,7 @@ func TestPacked(t *testing.T) {
 			if !IsTable(path, Options{}) {
 				t.Errorf("%s is not taken for a table", path)
 			}
-			var problem *config.Error
+			var problem *document.Error
 			cut := textFile(t, name+ext, packed.String()[:packed.Len()-3])
 			if _, err := Open([]string{cut}, Options{}); !errors.As(err, &problem) || !strings.Contains(err.Error(), "unpack") {
 				t.Errorf("a broken %s%s: %v", name, ext, err)

@@ -7,7 +7,7 @@ import (
 	"iter"
 	"strconv"
 
-	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 )
@@ -82,7 +82,7 @@ func (p *Prompts) Next() (Record, error) {
 		case err == nil:
 			return p.record(), nil
 		case !errors.Is(err, io.EOF):
-			var known *config.Error // which names the file
+			var known *document.Error // which names the file
 			if errors.As(err, &known) {
 				return Record{}, err
 			}

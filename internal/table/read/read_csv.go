@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 )
@@ -69,13 +69,13 @@ func (r *csvReader) readHeader(names names) error {
 	if err := r.restart(r.base); err != nil {
 		return err
 	}
-	pos := config.Position{File: r.path, Line: 1}
+	pos := document.Position{File: r.path, Line: 1}
 	record, err := r.read()
 	switch {
 	case errors.Is(err, io.EOF):
-		return config.NewError(pos, "the file is empty").WithFix("its first line must name the columns: prompt,seed")
+		return document.NewError(pos, "the file is empty").WithFix("its first line must name the columns: prompt,seed")
 	case err != nil:
-		return config.NewError(pos, "the line of column names cannot be read: %v", err).
+		return document.NewError(pos, "the line of column names cannot be read: %v", err).
 			WithFix("its first line must name the columns: prompt,seed")
 	}
 	r.countLines(record)
@@ -84,7 +84,7 @@ func (r *csvReader) readHeader(names names) error {
 			name = fmt.Sprintf("column_%d", i+1)
 		}
 		if !utf8.ValidString(name) {
-			return config.NewError(pos, "the name of column %d is not valid UTF-8", i+1).
+			return document.NewError(pos, "the name of column %d is not valid UTF-8", i+1).
 				WithFix("save the file as UTF-8")
 		}
 		r.columns = append(r.columns, name)

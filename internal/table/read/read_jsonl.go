@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 )
@@ -62,7 +62,7 @@ func (r *jsonlReader) probe(path string) error {
 			break
 		}
 		if err != nil {
-			return config.NewError(config.Position{File: path}, "%v", err)
+			return document.NewError(document.Position{File: path}, "%v", err)
 		}
 		if raw.values[r.names.needed].Kind != typed.Absent {
 			return nil
@@ -86,11 +86,11 @@ func (r *jsonlReader) probe(path string) error {
 	sort.Strings(sorted)
 	for mapped, field := range r.names.taken {
 		if field == r.names.needed {
-			return config.NewError(config.Position{File: path}, "no key %q, to which input.columns maps %s", mapped,
+			return document.NewError(document.Position{File: path}, "no key %q, to which input.columns maps %s", mapped,
 				schemas.Fields()[field].Name).WithFix("the keys are: %s", typed.Listed(sorted))
 		}
 	}
-	return r.names.noColumn(config.Position{File: path}, sorted)
+	return r.names.noColumn(document.Position{File: path}, sorted)
 }
 
 func (r *jsonlReader) next(raw *rawRow) error {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/location"
 	"latentbeam/internal/table/pages"
 	"latentbeam/internal/table/typed"
@@ -50,7 +50,7 @@ func openParquetPrompts(path string, names names) (rowReader, error) {
 
 // assign decides what each top-level column is for.
 func (r *parquetPrompts) assign(names names) error {
-	pos := config.Position{File: r.file.Path}
+	pos := document.Position{File: r.file.Path}
 	top := r.file.Root().Columns()
 	var columns []string
 	for _, c := range top {
@@ -73,7 +73,7 @@ func (r *parquetPrompts) assign(names names) error {
 		}
 		switch {
 		case !flat && fields[i] != carried:
-			return config.NewError(pos, "column %q holds lists or structs and cannot be %s", c.Name(),
+			return document.NewError(pos, "column %q holds lists or structs and cannot be %s", c.Name(),
 				schemas.Fields()[fields[i]].Name).WithFix("map another column to it in input.columns")
 		case fields[i] == carried && holdsBytes(c):
 			continue
@@ -211,7 +211,7 @@ func (r *rawRow) carryLeaf(c *parquetColumn, text []byte, fault string) {
 
 // columnError is ChunkError of values that cannot be taken out of their page, unless the disk failed.
 func columnError(file *pages.File, group int, c *parquetColumn, err error) error {
-	var known *config.Error
+	var known *document.Error
 	if errors.As(err, &known) || file.Failed() != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/location"
 	"latentbeam/internal/store"
 	"latentbeam/internal/table/pages"
@@ -39,12 +39,12 @@ var mediaKinds = map[string]string{".mp4": "video", ".m4v": "video", ".mov": "vi
 	".png": "image", ".jpg": "image", ".jpeg": "image"}
 
 func openTar(at string, names names) (rowReader, error) {
-	pos := config.Position{File: at}
+	pos := document.Position{File: at}
 	if names.needed != fieldMedia {
-		return nil, config.NewError(pos, "a tar holds media and no table of prompts").WithFix("name it in input.media")
+		return nil, document.NewError(pos, "a tar holds media and no table of prompts").WithFix("name it in input.media")
 	}
 	if !strings.EqualFold(filepath.Ext(at), ".tar") {
-		return nil, config.NewError(pos, "media cannot be read out of a packed tar").WithFix("unpack it to .tar, as WebDataset does for videos")
+		return nil, document.NewError(pos, "media cannot be read out of a packed tar").WithFix("unpack it to .tar, as WebDataset does for videos")
 	}
 	file, err := location.Open(context.Background(), at)
 	if err != nil {
@@ -75,12 +75,12 @@ func (r *tarReader) advance() error {
 		}
 		switch {
 		case errors.Is(err, io.EOF) && r.at.at < r.end+endMark:
-			return config.NewError(config.Position{File: r.path}, "the tar is cut off behind %s: it has no end mark", last).
+			return document.NewError(document.Position{File: r.path}, "the tar is cut off behind %s: it has no end mark", last).
 				WithFix("copy or make the file again; if it is whole, append 1024 zeros")
 		case errors.Is(err, io.EOF):
 			return err
 		case err != nil:
-			return config.NewError(config.Position{File: r.path}, "the tar is damaged behind %s: %v", last, err).WithFix("copy or make the file again")
+			return document.NewError(document.Position{File: r.path}, "the tar is damaged behind %s: %v", last, err).WithFix("copy or make the file again")
 		}
 		r.end = (r.at.at + h.Size + 511) &^ 511
 		if h.Typeflag == tar.TypeReg && !strings.HasPrefix(path.Base(h.Name), ".") {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/table/typed"
 )
 
@@ -302,7 +302,7 @@ func TestTablesThatCannotBeRead(t *testing.T) {
 		{dir, Options{}, "directory"},
 	} {
 		_, err := Open([]string{c.path}, c.opts)
-		var problem *config.Error
+		var problem *document.Error
 		if !errors.As(err, &problem) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %+v: %v, want %q", c.path, c.opts, err, c.want)
 		}

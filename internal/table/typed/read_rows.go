@@ -11,7 +11,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/table/pages"
 	"latentbeam/schemas"
 )
@@ -57,7 +57,7 @@ func rowsOf[T schemas.Row](file *pages.File, tensors bool) iter.Seq2[T, error] {
 			var bad *RowError
 			if err != nil && !errors.As(err, &bad) {
 				row = zero
-				var known *config.Error // which names the file
+				var known *document.Error // which names the file
 				if !errors.As(err, &known) {
 					err = fmt.Errorf("read %s: row %d: %w", file.Path, r.row, err)
 				}
@@ -104,7 +104,7 @@ func isBlob(t reflect.Type) bool {
 
 // assign finds the file's column for each field of the row type.
 func (r *rowsReader) assign(row reflect.Type, tensors bool) error {
-	pos := config.Position{File: r.file.Path}
+	pos := document.Position{File: r.file.Path}
 	needed := "" // the first tensor, such as "vae_latent"
 	for i := range row.NumField() {
 		f := row.Field(i)
@@ -115,7 +115,7 @@ func (r *rowsReader) assign(row reflect.Type, tensors bool) error {
 		column := r.file.Root().Column(name)
 		if column == nil {
 			if needed != "" && strings.HasPrefix(name, needed+"_") && isTensorPart(name, needed) {
-				return config.NewError(pos, "no column %q", name).
+				return document.NewError(pos, "no column %q", name).
 					WithFix("the columns are: %s", Listed(columnNames(r.file.Root().Columns())))
 			}
 			continue
@@ -126,7 +126,7 @@ func (r *rowsReader) assign(row reflect.Type, tensors bool) error {
 		leaves := pages.LeavesOf(column)
 		c := &rowColumn{field: i, name: name, list: f.Type.Kind() == reflect.Slice && !isBlob(f.Type)}
 		if len(leaves) != 1 || (leaves[0].MaxRepetitionLevel() > 0) != c.list {
-			return config.NewError(pos, "column %q does not hold one %s a row", name, f.Type)
+			return document.NewError(pos, "column %q does not hold one %s a row", name, f.Type)
 		}
 		c.leaf, c.format = &pages.Leaf{Column: leaves[0]}, FormatOf(leaves[0])
 		r.columns = append(r.columns, c)

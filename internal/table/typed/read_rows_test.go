@@ -14,7 +14,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"latentbeam/internal/config"
+	"latentbeam/internal/config/document"
 	"latentbeam/internal/table/tabletest"
 	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
@@ -136,7 +136,7 @@ func TestReadRowsOfOtherPrograms(t *testing.T) {
 	}
 	for _, tensors := range []bool{true, false} {
 		for _, err := range Read[schemas.EmbeddingRow](path, tensors) {
-			var problem *config.Error
+			var problem *document.Error
 			if !errors.As(err, &problem) || !strings.Contains(err.Error(), `no column "text_embedding_shape"`) {
 				t.Errorf("a table of latents as one of embeddings: %v", err)
 			}

@@ -1,4 +1,4 @@
-package config
+package document
 
 import (
 	"fmt"
@@ -24,17 +24,17 @@ func shown(line string) string {
 	return queryPart.ReplaceAllString(userPart.ReplaceAllString(line, "://[...]@"), "$1[...]")
 }
 
-// source is the text that positions point into.
-type source struct {
-	name string
-	text []byte
+// Source is the text that positions point into.
+type Source struct {
+	Name string // path, preset or flag
+	Text []byte
 }
 
-func (s *source) line(n int) string {
+func (s *Source) line(n int) string {
 	if s == nil || n < 1 {
 		return ""
 	}
-	lines := strings.Split(string(s.text), "\n")
+	lines := strings.Split(string(s.Text), "\n")
 	if n > len(lines) {
 		return ""
 	}
@@ -47,15 +47,15 @@ type Position struct {
 	Line   int    // from 1; 0 means the whole file
 	Column int    // from 1
 	Flag   string // "--set output.path=x", then there is no line
-	src    *source
-	over   *Position // what the flag took the place of in the file, nil where there was nothing
+	Source *Source
+	Over   *Position // what the flag took the place of in the file, nil where there was nothing
 }
 
 // String is "file:line:column", less where less is known.
 func (p Position) String() string {
 	name := p.File
-	if p.src != nil {
-		name = p.src.name
+	if p.Source != nil {
+		name = p.Source.Name
 	}
 	switch {
 	case p.Flag != "":
@@ -70,15 +70,15 @@ func (p Position) String() string {
 
 // excerpt shows the line of p, the one above, and a caret below; "" where there is no line to show.
 func (p Position) excerpt() string {
-	if p.over != nil {
-		return fmt.Sprintf("  in place of %s\n%s", p.over, p.over.excerpt())
+	if p.Over != nil {
+		return fmt.Sprintf("  in place of %s\n%s", p.Over, p.Over.excerpt())
 	}
-	if p.src == nil || p.Flag != "" || p.Line < 1 {
+	if p.Source == nil || p.Flag != "" || p.Line < 1 {
 		return ""
 	}
 	var b strings.Builder
 	for n := max(1, p.Line-1); n <= p.Line; n++ {
-		fmt.Fprintf(&b, "  %4d | %s\n", n, clip(strings.ReplaceAll(shown(p.src.line(n)), "\t", " "), excerptRunes))
+		fmt.Fprintf(&b, "  %4d | %s\n", n, Clip(strings.ReplaceAll(shown(p.Source.line(n)), "\t", " "), excerptRunes))
 	}
 	if p.Column > 0 && p.Column <= excerptRunes {
 		fmt.Fprintf(&b, "       | %s^\n", strings.Repeat(" ", p.Column-1))
@@ -130,19 +130,21 @@ func (e *Error) Error() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-func (e *Error) add(pos Position, message, fix string) {
+// Add notes one more problem.
+func (e *Error) Add(pos Position, message, fix string) {
 	e.Problems = append(e.Problems, Problem{Pos: pos, Message: message, Fix: fix})
 }
 
-// orNil keeps a nil *Error from becoming a non-nil error.
-func (e *Error) orNil() error {
+// OrNil keeps a nil *Error from becoming a non-nil error.
+func (e *Error) OrNil() error {
 	if e == nil || len(e.Problems) == 0 {
 		return nil
 	}
 	return e
 }
 
-func readSource(path string) (*source, *Error) {
+// Read reads a configuration file of a size that can be meant.
+func Read(path string) (*Source, *Error) {
 	info, err := os.Stat(path)
 	switch {
 	case os.IsNotExist(err):
@@ -160,5 +162,5 @@ func readSource(path string) (*source, *Error) {
 	if err != nil {
 		return nil, NewError(Position{File: path}, "%v", err)
 	}
-	return &source{name: path, text: text}, nil
+	return &Source{Name: path, Text: text}, nil
 }

@@ -1,4 +1,4 @@
-package config
+package document
 
 import (
 	"bytes"
@@ -19,26 +19,26 @@ const (
 	maxFlowDepth = 64 // open brackets in a line of flow style, before the YAML library sees them
 )
 
-// parse reads one YAML document. The node is nil when the text is empty, and when the error is not.
-func parse(src *source, flag string) (*node, *Error) {
+// Parse reads one YAML document. The node is nil when the text is empty, and when the error is not.
+func Parse(src *Source, flag string) (*Node, *Error) {
 	problems := &Error{}
-	start := Position{src: src, Line: 1, Column: 1, Flag: flag}
-	switch text := src.text; {
+	start := Position{Source: src, Line: 1, Column: 1, Flag: flag}
+	switch text := src.Text; {
 	case len(text) > MaxFileBytes:
-		problems.add(start, fmt.Sprintf("the file has %d bytes, more than %d", len(text), MaxFileBytes),
+		problems.Add(start, fmt.Sprintf("the file has %d bytes, more than %d", len(text), MaxFileBytes),
 			"is this the job's YAML? Prompts belong in a table named under input")
 		return nil, problems
 	case !utf8.Valid(text):
 		start.Line = 1 + bytes.Count(text[:invalidUTF8(text)], []byte("\n"))
-		problems.add(start, "not valid UTF-8", "save the file as UTF-8")
+		problems.Add(start, "not valid UTF-8", "save the file as UTF-8")
 		return nil, problems
 	case tooDeep(text):
-		problems.add(start, fmt.Sprintf("brackets nest deeper than %d levels", maxFlowDepth), "")
+		problems.Add(start, fmt.Sprintf("brackets nest deeper than %d levels", maxFlowDepth), "")
 		return nil, problems
 	}
-	file, err := parseBytes(src.text)
+	file, err := parseBytes(src.Text)
 	if err != nil {
-		problems.add(syntaxProblem(src, flag, err))
+		problems.Add(syntaxProblem(src, flag, err))
 		return nil, problems
 	}
 	docs := file.Docs[:0:0]
@@ -52,7 +52,7 @@ func parse(src *source, flag string) (*node, *Error) {
 	}
 	b := builder{src: src, flag: flag, errors: problems}
 	if len(docs) > 1 {
-		problems.add(b.build(docs[1].Body).pos, "a second YAML document begins here", "one file is one job")
+		problems.Add(b.build(docs[1].Body).Pos, "a second YAML document begins here", "one file is one job")
 	}
 	root := b.build(docs[0].Body)
 	if len(problems.Problems) > 0 {
@@ -71,8 +71,8 @@ func parseBytes(text []byte) (file *ast.File, err error) {
 	return parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
 }
 
-func syntaxProblem(src *source, flag string, err error) (pos Position, message, fix string) {
-	pos = Position{src: src, Flag: flag}
+func syntaxProblem(src *Source, flag string, err error) (pos Position, message, fix string) {
+	pos = Position{Source: src, Flag: flag}
 	message = err.Error()
 	var located yaml.Error
 	if errors.As(err, &located) {

@@ -1,0 +1,202 @@
+package document
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// kind is the shape of a YAML node.
+type kind int
+
+const (
+	// NullKind and the others are what Node.Kind says; the fields of Node that hold the value depend on it.
+	NullKind kind = iota
+	BoolKind
+	IntKind
+	FloatKind
+	TextKind
+	ListKind
+	MapKind
+)
+
+func (k kind) String() string {
+	return [...]string{"nothing", "true or false", "a whole number", "a number", "a text", "a list", "a map"}[k]
+}
+
+// Node is a YAML node without its syntax: what --set edits, what decoding reads, and where messages point.
+type Node struct {
+	Kind  kind
+	Pos   Position
+	Text  string // a scalar as it was written
+	Bool  bool
+	Int   int64
+	Float float64
+	Items []*Node // of a list
+	Pairs []*Pair // of a map, in order
+}
+
+// Pair is one key of a map.
+type Pair struct {
+	Key   string
+	Pos   Position // of the key
+	Value *Node
+}
+
+// Lookup returns a key of a map, nil where there is none.
+func (n *Node) Lookup(key string) *Pair {
+	if n == nil || n.Kind != MapKind {
+		return nil
+	}
+	for _, p := range n.Pairs {
+		if p.Key == key {
+			return p
+		}
+	}
+	return nil
+}
+
+// Describe names a node for messages: its kind, and a scalar's text.
+func (n *Node) Describe() string {
+	switch n.Kind {
+	case TextKind, IntKind, FloatKind, BoolKind:
+		return fmt.Sprintf("%s (%s)", n.Kind, Clip(n.Text, ValueRunes))
+	}
+	return n.Kind.String()
+}
+
+// ValueRunes is how much of a value a message quotes.
+const ValueRunes = 60
+
+// Joined undoes what the YAML library does to a text such as host:7447 in a list in brackets: it makes a map of it,
+// although no space stands behind the colon.
+func (n *Node) Joined() *Node {
+	if n.Kind != MapKind || len(n.Pairs) != 1 {
+		return n
+	}
+	p := n.Pairs[0]
+	if p.Value.Kind != IntKind || p.Value.Pos.Line != p.Pos.Line || p.Value.Pos.Column != p.Pos.Column+len(p.Key)+1 {
+		return n
+	}
+	return &Node{Kind: TextKind, Pos: n.Pos, Text: p.Key + ":" + p.Value.Text}
+}
+
+// Clip shortens a text to so many characters, for a message.
+func Clip(s string, most int) string {
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return s
+}
+
+// builder turns the YAML library's tree into ours.
+type builder struct {
+	src    *Source
+	flag   string // not "" when the text came from --set
+	depth  int
+	errors *Error
+}
+
+// maxDepth is how deep a file may nest; a real one needs four levels.
+const maxDepth = 16
+
+func (b *builder) position(n ast.Node) Position {
+	p := Position{Source: b.src, Flag: b.flag}
+	if tk := n.GetToken(); tk != nil && tk.Position != nil && b.flag == "" {
+		p.Line, p.Column = tk.Position.Line, tk.Position.Column
+	}
+	return p
+}
+
+func (b *builder) build(n ast.Node) *Node {
+	b.depth++
+	defer func() { b.depth-- }()
+	out := &Node{Pos: b.position(n)}
+	if tk := n.GetToken(); tk != nil {
+		out.Text = tk.Value
+	}
+	if b.depth > maxDepth {
+		b.errors.Add(out.Pos, fmt.Sprintf("nested deeper than %d levels", maxDepth), "")
+		return out
+	}
+	switch n := n.(type) {
+	case *ast.NullNode:
+	case *ast.BoolNode:
+		out.Kind, out.Bool = BoolKind, n.Value
+	case *ast.IntegerNode:
+		b.integer(out, n.Value)
+	case *ast.FloatNode:
+		out.Kind, out.Float = FloatKind, n.Value
+	case *ast.InfinityNode:
+		out.Kind, out.Float = FloatKind, n.Value
+	case *ast.NanNode:
+		out.Kind, out.Float = FloatKind, math.NaN()
+	case *ast.StringNode:
+		out.Kind, out.Text = TextKind, n.Value
+	case *ast.LiteralNode:
+		out.Kind, out.Text = TextKind, n.Value.Value
+	case *ast.SequenceNode:
+		out.Kind = ListKind
+		for _, item := range n.Values {
+			out.Items = append(out.Items, b.build(item))
+		}
+	case *ast.MappingNode:
+		out.Kind = MapKind
+		for _, pair := range n.Values {
+			b.addPair(out, pair)
+		}
+		if len(out.Pairs) > 0 {
+			out.Pos = out.Pairs[0].Pos
+		}
+	case *ast.MappingValueNode:
+		out.Kind = MapKind
+		b.addPair(out, n)
+		out.Pos = out.Pairs[0].Pos
+	default:
+		b.errors.Add(out.Pos, fmt.Sprintf("YAML's %s is not supported here", strings.ToLower(n.Type().String())),
+			"write the value out in plain YAML")
+	}
+	return out
+}
+
+func (b *builder) integer(out *Node, v any) {
+	out.Kind = IntKind
+	switch v := v.(type) {
+	case int64:
+		out.Int = v
+	case uint64:
+		if v > math.MaxInt64 {
+			b.errors.Add(out.Pos, fmt.Sprintf("%d is too large", v),
+				fmt.Sprintf("whole numbers end at %d", int64(math.MaxInt64)))
+			return
+		}
+		out.Int = int64(v)
+	}
+	out.Float = float64(out.Int)
+}
+
+func (b *builder) addPair(out *Node, from *ast.MappingValueNode) {
+	e := &Pair{Pos: b.position(from.Key)}
+	switch key := from.Key.(type) {
+	case *ast.StringNode:
+		e.Key = key.Value
+	default:
+		if tk := from.Key.GetToken(); tk != nil {
+			e.Key = tk.Value
+		}
+		if from.Key.IsMergeKey() {
+			b.errors.Add(e.Pos, "YAML's merge key << is not supported here", "write the keys out")
+		}
+	}
+	if first := out.Lookup(e.Key); first != nil {
+		b.errors.Add(e.Pos, fmt.Sprintf("key %q is here a second time", e.Key),
+			fmt.Sprintf("the first one is in line %d; remove one of them", first.Pos.Line))
+	}
+	e.Value = b.build(from.Value)
+	if e.Value.Kind == NullKind {
+		e.Value.Pos = e.Pos
+	}
+	out.Pairs = append(out.Pairs, e)
+}
