@@ -13,6 +13,7 @@ import (
 	"latentbeam/internal/devices"
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/host"
+	"latentbeam/internal/engine/keys"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/location"
@@ -195,8 +196,8 @@ func (j *Job) open() error {
 	return j.host.Load(context.Background())
 }
 
-func (j *Job) rules(class string) (engine.Rules, error) {
-	r := engine.Rules{
+func (j *Job) rules(class string) (keys.Rules, error) {
+	r := keys.Rules{
 		Defaults: j.host.Defaults, Input: host.SourceKind(j.Config), Steps: j.host.Steps, Class: class,
 		Shard: j.Opts.Shard, Shards: j.Opts.Shards, Contents: &j.contents,
 	}

@@ -13,6 +13,7 @@ import (
 
 	"latentbeam/internal/devices"
 	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/keys"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/store/dir"
 	"latentbeam/runners"
@@ -68,7 +69,7 @@ func own(t *testing.T, runner runners.Runner, out string, between link) {
 	guidance := 4.0
 	e := engine.New(steps, devices)
 	e.Store, e.Ledger, e.MaxBatch = dir, records, 2
-	e.Rules = engine.Rules{Input: stages.KindPrompt, Steps: steps, Class: devices.Class()}
+	e.Rules = keys.Rules{Input: stages.KindPrompt, Steps: steps, Class: devices.Class()}
 	e.Keep = map[stages.Kind]bool{stages.KindVideo: true, stages.KindLatents: true, stages.KindText: true}
 	e.Source = rowsOf{
 		{ID: "a", Prompt: "a red circle moves left", Extra: `{"color":"red"}`}, {ID: "b", NegativePrompt: "dark"},

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/keys"
 	"latentbeam/internal/engine/memory"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
@@ -238,7 +239,7 @@ func onCards(t *testing.T, pool lend.Pool) (records []string, facts []memory.Fac
 	guidance := 4.0
 	e := engine.New(steps, pool)
 	e.Store, e.Ledger, e.MaxBatch, e.Retries = dir, l, 2, 3
-	e.Rules = engine.Rules{Input: stages.KindPrompt, Steps: steps, Class: pool.Class()}
+	e.Rules = keys.Rules{Input: stages.KindPrompt, Steps: steps, Class: pool.Class()}
 	e.Keep = map[stages.Kind]bool{stages.KindLatents: true}
 	e.Source = rowsOf{{ID: "a", Prompt: "a red circle"}, {ID: "b", Prompt: "a blue square"}, {ID: "c", Prompt: "a line"}}
 	e.Rules.Defaults = schemas.PromptRow{Height: 32, Width: 32, NumFrames: 4, FPS: 8, NumInferenceSteps: 2,

@@ -11,6 +11,7 @@ import (
 
 	"latentbeam/internal/devices"
 	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/coder"
 	"latentbeam/internal/engine/host"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/transport"
@@ -105,7 +106,7 @@ func (w *Worker) answer(ctx context.Context, conn *transport.Conn, r devices.Req
 	if i < 0 {
 		return devices.Failed(fault.Usage(fmt.Errorf("the job has no stage %s", r.Stage))), nil
 	}
-	decoded, err := engine.DecodeBatch(batch)
+	decoded, err := coder.DecodeBatch(batch)
 	if err != nil {
 		return devices.Failed(err), nil
 	}
@@ -259,12 +260,12 @@ func (w *Worker) run(ctx context.Context, conn *transport.Conn, s stages.Step, r
 	for _, e := range elements {
 		e.Begun = nil
 	}
-	return engine.EncodeBatch(&stages.Batch{Elements: elements})
+	return coder.EncodeBatch(&stages.Batch{Elements: elements})
 }
 
 // sendSaved sends the steps of rows to the job, which keeps them. One that is gone has nothing to gain from it.
 func sendSaved(conn *transport.Conn, rows []stages.Saved) {
-	if body, err := engine.EncodeSaved(rows); err == nil {
+	if body, err := coder.EncodeSaved(rows); err == nil {
 		_ = conn.Send(devices.Reply{Saved: true}, body)
 	}
 }

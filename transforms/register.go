@@ -6,7 +6,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
-	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/coder"
 	"latentbeam/stages"
 )
 
@@ -16,8 +16,8 @@ func init() {
 	element, batch := reflect.TypeFor[*stages.Element](), reflect.TypeFor[*stages.Batch]()
 	beam.RegisterType(element)
 	beam.RegisterType(batch)
-	beam.RegisterCoder(element, engine.EncodeElement, engine.DecodeElement)
-	beam.RegisterCoder(batch, engine.EncodeBatch, engine.DecodeBatch)
+	beam.RegisterCoder(element, coder.EncodeElement, coder.DecodeElement)
+	beam.RegisterCoder(batch, coder.EncodeBatch, coder.DecodeBatch)
 
 	// Not register.DoFn3x1 and its like: those generate code that takes 15 s and 1.5 GB to compile, and a row costs
 	// the same without.

@@ -98,7 +98,7 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			slog.Debug("stage panicked", "stage", s.step.Name, "panic", r, "stack", string(debug.Stack()))
-			err = fault.Row(fmt.Errorf("panic: %s", panicText(r)))
+			err = fault.Row(fmt.Errorf("panic: %s", fault.PanicText(r)))
 		}
 		if why := set.Ill(); why != nil { // whatever came of it
 			err = why
@@ -143,18 +143,4 @@ func (s *Station) compute(ctx context.Context, set *stages.Set, live []*stages.E
 		err = fault.Retry(err)
 	}
 	return err
-}
-
-// panicText is what a failure says of a panic: nothing that another run would say differently, such as an
-// address.
-func panicText(v any) string {
-	switch v := v.(type) {
-	case error:
-		return v.Error()
-	case string:
-		return v
-	case fmt.Stringer:
-		return v.String()
-	}
-	return fmt.Sprintf("a value of type %T", v)
 }

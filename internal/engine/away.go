@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	"latentbeam/internal/engine/coder"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 
@@ -30,7 +32,7 @@ func RunStep(ctx context.Context, step *stages.Step, set *stages.Set, live []*st
 
 // runAway runs the step on a set that is partly or wholly in other processes. The first error ends all of them.
 func runAway(ctx context.Context, step *stages.Step, set *stages.Set, live []*stages.Element) error {
-	batch, err := EncodeBatch(&stages.Batch{Elements: live})
+	batch, err := coder.EncodeBatch(&stages.Batch{Elements: live})
 	if err != nil {
 		return err
 	}
@@ -48,7 +50,7 @@ func runAway(ctx context.Context, step *stages.Step, set *stages.Set, live []*st
 	}
 	var result []byte
 	saved := func(body []byte) error {
-		rows, err := DecodeSaved(body)
+		rows, err := coder.DecodeSaved(body)
 		if err == nil && set.Saving != nil {
 			set.Saving.Save(ctx, rows)
 		}
@@ -77,7 +79,7 @@ func runAway(ctx context.Context, step *stages.Step, set *stages.Set, live []*st
 func recovered(do func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %s", panicText(r))
+			err = fmt.Errorf("panic: %s", fault.PanicText(r))
 		}
 	}()
 	return do()
@@ -85,7 +87,7 @@ func recovered(do func() error) (err error) {
 
 // replace gives the elements what another process has made of them.
 func replace(live []*stages.Element, result []byte) error {
-	answer, err := DecodeBatch(result)
+	answer, err := coder.DecodeBatch(result)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"latentbeam/internal/engine/keys"
 	"latentbeam/internal/engine/recovery"
 	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/ledger"
@@ -29,7 +30,7 @@ type Engine struct {
 	*schedule.Schedule
 	*recovery.Recovery
 	Source   Source
-	Rules    Rules
+	Rules    keys.Rules
 	Store    store.Store
 	Ledger   *ledger.Ledger
 	Progress *Progress

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"latentbeam/internal/engine/keys"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/store/dir"
@@ -121,7 +122,7 @@ func newEngine(t testing.TB, workers int, steps ...stages.Step) *Engine {
 	t.Cleanup(l.Close)
 	e := New(steps, newFakePool(workers))
 	e.Store, e.Ledger, e.Retries, e.Keep = dir, l, 3, map[stages.Kind]bool{stages.KindLatents: true}
-	e.Rules = Rules{Input: stages.KindPrompt, Steps: steps, Class: "fake"}
+	e.Rules = keys.Rules{Input: stages.KindPrompt, Steps: steps, Class: "fake"}
 	if err := e.Rules.Seal(); err != nil {
 		t.Fatal(err)
 	}

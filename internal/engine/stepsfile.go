@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"latentbeam/internal/engine/coder"
+	"latentbeam/internal/engine/keys"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/safetensors"
@@ -57,12 +59,12 @@ func stepsDigest(metadata map[string]string, tensors map[string]safetensors.Tens
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
 		if name != "sha256" {
-			h.Write(appendText(nil, name, metadata[name]))
+			h.Write(keys.AppendText(nil, name, metadata[name]))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(tensors)) {
 		t := tensors[name]
-		h.Write(appendText(nil, name, t.DType, fmt.Sprint(t.Shape)))
+		h.Write(keys.AppendText(nil, name, t.DType, fmt.Sprint(t.Shape)))
 		h.Write(t.Data)
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -111,7 +113,7 @@ func readSteps(data []byte, key schemas.Key, class string) (*stages.Steps, error
 		s.Clips = append(s.Clips, array(clipPrefix+strconv.Itoa(i)))
 	}
 	if err == nil {
-		err = soundSteps(s)
+		err = coder.SoundSteps(s)
 	}
 	return s, err
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/config"
-	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/keys"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
@@ -51,7 +51,7 @@ func (h *Stages) CheckDefaults(first func() *schemas.PromptRow) error {
 			return cfg.Errorf("defaults."+name, "%s: %v", s.Name, err)
 		}
 	}
-	if err := engine.SameLatents(h.Steps, &defaults); err != nil {
+	if err := keys.SameLatents(h.Steps, &defaults); err != nil {
 		return cfg.Errorf("model", "%v", err)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/keys"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/store"
@@ -57,7 +58,7 @@ func (j *job) start(name string, devices int) (*process, error) {
 	p.Store, p.Ledger, p.Retries = p.store, l, 12
 	p.MaxBatch = j.batch
 	p.Keep = map[stages.Kind]bool{stages.KindVideo: true, stages.KindLatents: true}
-	p.Rules = engine.Rules{Input: stages.KindPrompt, Steps: steps, Class: "sim"}
+	p.Rules = keys.Rules{Input: stages.KindPrompt, Steps: steps, Class: "sim"}
 	if err := p.Rules.Seal(); err != nil {
 		return nil, err
 	}

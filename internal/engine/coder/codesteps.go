@@ -1,4 +1,4 @@
-package engine
+package coder
 
 import (
 	"errors"
@@ -45,14 +45,14 @@ func (d *decoder) steps(h *begunHead) *stages.Steps {
 	for i := range h.Clips {
 		s.Clips = append(s.Clips, d.array(&h.Clips[i]))
 	}
-	if err := soundSteps(s); d.err == nil && err != nil {
+	if err := SoundSteps(s); d.err == nil && err != nil {
 		d.err = fmt.Errorf("decode element: %w", err)
 	}
 	return s
 }
 
-// soundSteps says why steps cannot be those of a row: shapes that differ, or numbers that are not finite.
-func soundSteps(s *stages.Steps) error {
+// SoundSteps says why steps cannot be those of a row: shapes that differ, or numbers that are not finite.
+func SoundSteps(s *stages.Steps) error {
 	if s.Clip < 0 || s.Done < 0 || len(s.Clips) != s.Clip || (s.Done > 0) != (s.Latents != nil) {
 		return errors.New("steps of no sampling")
 	}

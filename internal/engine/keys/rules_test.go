@@ -1,4 +1,4 @@
-package engine
+package keys
 
 import (
 	"encoding/json"
@@ -11,6 +11,15 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
+
+// weightsOnly is a stage of which only the digest of its weights is asked for.
+type weightsOnly struct {
+	stages.Stage
+	digest string
+}
+
+func (s weightsOnly) Digest() string                 { return s.digest }
+func (s weightsOnly) Check(*schemas.PromptRow) error { return nil }
 
 // goldenRules depend on every parameter.
 func goldenRules(t *testing.T) *Rules {
@@ -25,11 +34,11 @@ func goldenRules(t *testing.T) *Rules {
 		Steps: []stages.Step{
 			{Name: "encode", Spec: spec("encode", stages.ParamPrompt, stages.ParamNegativePrompt,
 				stages.ParamMaxSequenceLength), Options: json.RawMessage(`{"clean":true}`),
-				Stage: fakeStage{digest: "aa"}},
+				Stage: weightsOnly{digest: "aa"}},
 			{Name: "denoise", Spec: spec("denoise", stages.ParamSeed, stages.ParamHeight, stages.ParamWidth,
 				stages.ParamNumFrames, stages.ParamSteps, stages.ParamGuidanceScale, stages.ParamPrompt),
-				Options: json.RawMessage(`{}`), Stage: fakeStage{digest: "bb"}},
-			{Name: "write", Spec: spec("write", stages.ParamFPS), Options: json.RawMessage(`{}`), Stage: fakeStage{}},
+				Options: json.RawMessage(`{}`), Stage: weightsOnly{digest: "bb"}},
+			{Name: "write", Spec: spec("write", stages.ParamFPS), Options: json.RawMessage(`{}`), Stage: weightsOnly{}},
 		}}
 	return r
 }
@@ -59,7 +68,7 @@ func TestOnlyStage(t *testing.T) {
 		r := goldenRules(t)
 		r.Steps = slices.Insert(r.Steps, 1, stages.Step{Name: "image", Options: json.RawMessage(`{}`),
 			Spec:  stages.Spec{Name: "image", Params: []stages.Param{stages.ParamReference, stages.ParamWidth}, Only: only},
-			Stage: fakeStage{digest: digest}})
+			Stage: weightsOnly{digest: digest}})
 		return r
 	}
 	if got := rules("cc", stages.ParamReference).keyOf(t, plain); got != before {
@@ -156,7 +165,7 @@ func TestKeysDependOnWhatMatters(t *testing.T) {
 		"job seed":      func(r *Rules) { r.JobSeed = 1 },
 		"default":       func(r *Rules) { r.Defaults.NumFrames = 9 },
 		"options":       func(r *Rules) { r.Steps[1].Options = json.RawMessage(`{"a":1}`) },
-		"weights":       func(r *Rules) { r.Steps[1].Stage = fakeStage{digest: "cc"} },
+		"weights":       func(r *Rules) { r.Steps[1].Stage = weightsOnly{digest: "cc"} },
 		"version":       func(r *Rules) { r.Steps[2].Spec.Version = 2 },
 		"stage name":    func(r *Rules) { r.Steps[2].Name = "write2" },
 		"a stage less":  func(r *Rules) { r.Steps = r.Steps[:2] },
@@ -197,7 +206,7 @@ func TestKeysDependOnNothingElse(t *testing.T) {
 	r := goldenRules(t)
 	guard := stages.Step{Name: "guard", Spec: stages.Spec{Name: "guard", Version: 3, Passive: true,
 		Params: []stages.Param{stages.ParamFPS}}, Options: json.RawMessage(`{"reject":["black"]}`),
-		Stage: fakeStage{digest: "zz"}}
+		Stage: weightsOnly{digest: "zz"}}
 	r.Steps = slices.Insert(r.Steps, 1, guard)
 	if r.keyOf(t, schemas.PromptRow{Prompt: "a"}) != want {
 		t.Error("the key depends on a guard")
@@ -258,7 +267,7 @@ func TestRowsThatNoStageCanSee(t *testing.T) {
 	}
 }
 
-type panicking struct{ fakeStage }
+type panicking struct{ weightsOnly }
 
 func (panicking) Check(*schemas.PromptRow) error { panic("index out of range") }
 

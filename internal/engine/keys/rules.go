@@ -1,4 +1,4 @@
-package engine
+package keys
 
 import (
 	"crypto/sha256"
@@ -43,10 +43,10 @@ type Rules struct {
 // Seal fixes what all keys of the job have in common. It fails for a stage that depends on a parameter
 // that no row has.
 func (r *Rules) Seal() error {
-	b := appendText(nil, "latentbeam", "key/1", "input", string(r.Input), "class", r.Class)
+	b := AppendText(nil, "latentbeam", "key/1", "input", string(r.Input), "class", r.Class)
 	r.params, r.only = nil, nil
 	for _, s := range r.Steps {
-		text := appendText(nil, "stage", s.KeyName(), "version", strconv.Itoa(s.Spec.Version), "options", string(s.Options),
+		text := AppendText(nil, "stage", s.KeyName(), "version", strconv.Itoa(s.Spec.Version), "options", string(s.Options),
 			"weights", s.Digest())
 		switch p := s.Spec.Only; {
 		case s.Spec.Passive:
@@ -121,7 +121,7 @@ func (r *Rules) Weights() string {
 			continue // weights of a stage that concerns all rows
 		}
 		if d := s.Digest(); d != "" {
-			b = appendText(b, s.KeyName(), d)
+			b = AppendText(b, s.KeyName(), d)
 		}
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(b))
@@ -169,7 +169,7 @@ func (r *Rules) check(e *stages.Element) {
 	stage := ""
 	defer func() {
 		if p := recover(); p != nil {
-			e.Fail(stage, fault.Row(fmt.Errorf("panic: %s", panicText(p))))
+			e.Fail(stage, fault.Row(fmt.Errorf("panic: %s", fault.PanicText(p))))
 		}
 	}()
 	for i := range r.Steps {
@@ -267,11 +267,11 @@ func (r *Rules) key(e *stages.Element) (schemas.Key, error) {
 				return schemas.Key{}, err
 			}
 			if v != "" {
-				b = appendText(b, string(p), v)
+				b = AppendText(b, string(p), v)
 			}
 			continue
 		}
-		b = appendText(b, string(p))
+		b = AppendText(b, string(p))
 		b = appendSized(b, func(b []byte) []byte { return appendParam(b, &e.Row, p) })
 	}
 	return sha256.Sum256(b), nil
@@ -313,7 +313,7 @@ func (r *Rules) laterValue(row *schemas.PromptRow, p stages.Param) (string, erro
 // row gets a new key.
 func (r *Rules) badKey(e *stages.Element) schemas.Key {
 	id := fmt.Sprint(e.Row.ID, "/", e.Row.SampleIndex)
-	return sha256.Sum256(appendText(slices.Clone(r.prefix),
+	return sha256.Sum256(AppendText(slices.Clone(r.prefix),
 		"source", e.Row.Source, "id", id, "prompt", e.Row.Prompt, "failure", e.Failed.Error()))
 }
 
@@ -347,8 +347,8 @@ func appendParam(b []byte, row *schemas.PromptRow, p stages.Param) []byte {
 	return b // Seal has refused all others
 }
 
-// appendText writes texts with their lengths, so that no two lists share a spelling.
-func appendText(b []byte, texts ...string) []byte {
+// AppendText writes texts with their lengths, so that no two lists share a spelling.
+func AppendText(b []byte, texts ...string) []byte {
 	for _, s := range texts {
 		b = binary.LittleEndian.AppendUint64(b, uint64(len(s)))
 		b = append(b, s...)

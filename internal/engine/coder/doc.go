@@ -1,0 +1,2 @@
+// Package coder writes elements, and the saved steps of samplings, as bytes for other processes, and reads them again.
+package coder
