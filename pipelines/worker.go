@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -21,7 +22,8 @@ import (
 	"latentbeam/stages"
 )
 
-// maxJobs bounds the jobs whose models a worker keeps open; the one that was opened first goes first.
+// maxJobs bounds the jobs whose models a worker keeps open; the one that was opened first goes first. Jobs say when they
+// end: this is for those that were killed.
 const maxJobs = 4
 
 // Worker lends the devices of this process to the jobs of others.
@@ -40,9 +42,14 @@ type Worker struct {
 type workerJob struct {
 	mu     sync.Mutex
 	opened bool
-	host   *host.Stages // nil until they could be opened
-	rows   string       // that the weights are arranged for, as it was told
+	rows   string // that the weights are arranged for, as it was told
 	err    error
+
+	// Under the worker's lock:
+	host  *host.Stages    // nil until they could be opened
+	runs  map[string]bool // that have asked for it and have not ended
+	using int             // requests under way
+	gone  bool            // it is forgotten, and closed with the last of these requests
 }
 
 // Serve answers requests until ctx ends, and then waits for those that are under way to stop.
@@ -95,7 +102,13 @@ func (w *Worker) answer(ctx context.Context, conn *transport.Conn, r devices.Req
 			reply, body = devices.Failed(fault.Row(fmt.Errorf("panic: %v", v))), nil
 		}
 	}()
-	j, err := w.open(ctx, r.Job, r.Rows)
+	if r.End {
+		w.end(r)
+		return devices.Reply{}, nil
+	}
+	kept, done := w.use(r)
+	defer done()
+	j, err := w.open(ctx, kept, r.Job, r.Rows)
 	if err != nil {
 		return devices.Failed(fault.Usage(err)), nil
 	}
@@ -133,8 +146,7 @@ func (w *Worker) offer(steps []stages.Step) devices.Reply {
 }
 
 // open opens the stages of a job, once, and arranges their weights for the rows that it is going to compute.
-func (w *Worker) open(ctx context.Context, job, rows json.RawMessage) (*host.Stages, error) {
-	j := w.job(string(job))
+func (w *Worker) open(ctx context.Context, j *workerJob, job, rows json.RawMessage) (*host.Stages, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !j.opened {
@@ -157,28 +169,61 @@ func (w *Worker) open(ctx context.Context, job, rows json.RawMessage) (*host.Sta
 	return j.host, j.err
 }
 
-// job returns the job that was started so; beyond maxJobs the first is forgotten.
-func (w *Worker) job(start string) *workerJob {
+// use returns the job of a request, which is not closed before done. Beyond maxJobs the first is forgotten.
+func (w *Worker) use(r devices.Request) (j *workerJob, done func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.jobs == nil {
 		w.jobs, w.devices = map[string]*workerJob{}, host.NewDevices(w.Devices)
 	}
-	j := w.jobs[start]
-	if j == nil {
-		j = &workerJob{}
+	start := string(r.Job)
+	if j = w.jobs[start]; j == nil {
+		j = &workerJob{runs: map[string]bool{}}
 		w.jobs[start] = j
 		if w.order = append(w.order, start); len(w.order) > maxJobs {
-			first := w.jobs[w.order[0]].host
-			w.devices.Forget(first)
-			if first != nil {
-				defer first.Close()
-			}
-			delete(w.jobs, w.order[0])
-			w.order = w.order[1:]
+			w.forget(w.order[0])
 		}
 	}
-	return j
+	j.runs[r.Run] = true
+	j.using++
+	return j, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		j.using--
+		w.giveBack(j)
+	}
+}
+
+// end notes that a run of a job is over. The job is forgotten with the last of them.
+func (w *Worker) end(r devices.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if j := w.jobs[string(r.Job)]; j != nil {
+		if delete(j.runs, r.Run); len(j.runs) == 0 {
+			w.forget(string(r.Job))
+		}
+	}
+}
+
+// forget takes a job off the list. The lock is held.
+func (w *Worker) forget(start string) {
+	j := w.jobs[start]
+	delete(w.jobs, start)
+	w.order = slices.DeleteFunc(w.order, func(s string) bool { return s == start })
+	j.gone = true
+	w.giveBack(j)
+}
+
+// giveBack closes a job that is forgotten and that nobody uses, and returns its memory to the system: weights that are
+// packed or lie on devices go when the collector finds that nobody has them. The lock is held.
+func (w *Worker) giveBack(j *workerJob) {
+	if !j.gone || j.using > 0 || j.host == nil {
+		return
+	}
+	w.devices.Forget(j.host)
+	j.host.Close()
+	j.host = nil
+	go debug.FreeOSMemory()
 }
 
 // close closes the jobs.

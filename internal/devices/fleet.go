@@ -2,6 +2,7 @@ package devices
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -27,6 +28,7 @@ type Fleet struct {
 	here   int // devices of this process
 	node   *transport.Node
 	job    Job
+	run    string // of the job, see Request
 	class  string // numeric, "" until a worker says, where this process has no devices
 	hosts  []*host
 	speeds []float64       // of all devices, 0 for those of workers that were drained; guarded by mu
@@ -75,7 +77,7 @@ func Dial(ctx context.Context, local lend.Pool, token transport.Token, addrs []s
 
 // newFleet returns the fleet of local alone.
 func newFleet(local lend.Pool, token transport.Token, job Job) *Fleet {
-	f := &Fleet{local: local, here: len(local.Speeds()), node: transport.NewNode(token), job: job,
+	f := &Fleet{local: local, here: len(local.Speeds()), node: transport.NewNode(token), job: job, run: rand.Text(),
 		speeds: slices.Clone(local.Speeds()), changed: make(chan struct{})}
 	f.end, f.close = context.WithCancel(context.Background())
 	if f.here > 0 {
@@ -129,7 +131,7 @@ func (f *Fleet) meet(ctx context.Context, h *host) (Reply, error) {
 	f.mu.Lock()
 	rows := f.rows
 	f.mu.Unlock()
-	reply, _, err := f.call(ctx, h, Request{Job: f.job.Start, Rows: rows}, nil, nil)
+	reply, _, err := f.call(ctx, h, Request{Rows: rows}, nil, nil)
 	switch {
 	case err != nil && reply.Error != "":
 		return reply, fmt.Errorf("worker %s: %w", h.addr, err)
@@ -192,11 +194,33 @@ func (f *Fleet) Expect(ctx context.Context, rows json.RawMessage) {
 	}
 }
 
-// Close stops asking for lost workers and looking after the devices of this process.
+// Close stops asking for lost workers and looking after the devices of this process, and tells the workers that the job
+// has ended.
 func (f *Fleet) Close() {
 	f.close()
 	f.asking.Wait()
+	f.leave()
 	f.node.Close()
+}
+
+// goodbye is how long the workers may take to hear that the job has ended.
+const goodbye = 2 * time.Second
+
+// leave tells the workers that answer that the job has ended. One that does not hear it gives back what it keeps when others
+// want its place.
+func (f *Fleet) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
+	defer cancel()
+	var telling sync.WaitGroup
+	for _, h := range f.hosts {
+		f.mu.Lock()
+		lost := h.lost
+		f.mu.Unlock()
+		if !lost {
+			telling.Go(func() { _, _, _ = f.call(ctx, h, Request{End: true}, nil, nil) })
+		}
+	}
+	telling.Wait()
 }
 
 func smaller(a, b cost.Memory) cost.Memory {
@@ -258,6 +282,7 @@ func (f *Fleet) Class() string { return f.class }
 func (f *Fleet) call(ctx context.Context, h *host, r Request, batch []byte, saved func([]byte) error) (
 	Reply, []byte, error) {
 	var reply Reply
+	r.Job, r.Run = f.job.Start, f.run
 	conn, err := f.node.Call(ctx, h.addr)
 	if err != nil {
 		return reply, nil, f.lose(ctx, h, err)

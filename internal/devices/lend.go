@@ -162,7 +162,7 @@ func (f *Fleet) set(ctx context.Context, devices []int) (set *stages.Set, releas
 		}
 		set.Away = append(set.Away, stages.Away{Ranks: ranks[h],
 			Do: func(ctx context.Context, stage string, batch []byte, saved func([]byte) error) ([]byte, error) {
-				r := Request{Job: f.job.Start, Stage: stage, Table: table, Ranks: ranks[h], Devices: theirs[h],
+				r := Request{Stage: stage, Table: table, Ranks: ranks[h], Devices: theirs[h],
 					Speeds: set.Speeds, Patience: set.Patience, Stay: set.Stay}
 				if set.Saving != nil {
 					r.SaveEvery = &set.Saving.Every

@@ -25,7 +25,7 @@ func (f *Fleet) lose(ctx context.Context, h *host, err error) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if known := slices.Contains(f.hosts, h); known && !h.lost {
+	if known := slices.Contains(f.hosts, h); known && !h.lost && f.end.Err() == nil {
 		h.lost, h.hoped = true, true
 		slog.Warn("a worker does not answer: its batches are done elsewhere, and it is asked again", "address", h.addr,
 			"why", err)

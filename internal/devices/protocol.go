@@ -19,6 +19,10 @@ type Request struct {
 	// Job is how the job was started: its YAML and flags. The worker opens model and stages by it, from its own
 	// disk, the first time.
 	Job json.RawMessage `json:"job"`
+	// Run tells runs of one job apart that are under way at the same time, such as shards. With End the run is over: what the
+	// worker keeps for the job is given back with the last of them.
+	Run string `json:"run,omitempty"`
+	End bool   `json:"end,omitempty"`
 	// Rows, without a stage, are what the job is going to compute, for the worker to arrange its weights by.
 	Rows json.RawMessage `json:"rows,omitempty"`
 	// Stage is the stage to run; "" asks only for what the worker has.
