@@ -1,14 +1,11 @@
 package devices
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
 	"latentbeam/internal/config"
@@ -27,9 +24,6 @@ const cpuTarget = 16 << 20
 
 // maxWorkers bounds the workers of a process, as the configuration does.
 const maxWorkers = config.MaxWorkers
-
-// assumedMemory stands in where the system does not tell what is free.
-const assumedMemory = 4 << 30
 
 // CPU is the pool of CPU workers of this process: each has an equal share of the threads.
 type CPU struct {
@@ -72,7 +66,7 @@ func NewCPUOf(class string, workers, threads int, memory int64) (*CPU, error) {
 		return nil, fmt.Errorf("resources.workers is %d: give 1 to %d, or 0 with hosts", workers, maxWorkers)
 	}
 	if memory == 0 {
-		memory = available() / 5 * 4 / int64(max(1, workers))
+		memory = limits.Available() / 5 * 4 / int64(max(1, workers))
 	}
 	whole := cost.Memory{Target: min(cpuTarget, memory), Limit: memory}
 	p := &CPU{free: map[int]worker{}, changed: make(chan struct{}), whole: whole, memory: whole, class: like.Class()}
@@ -207,31 +201,3 @@ func (p *CPU) Capabilities() lend.PoolCapabilities {
 
 // Class returns the numeric class of the workers' results.
 func (p *CPU) Class() string { return p.class }
-
-// available is the memory that this process may still take, in bytes: what the system has free, or what
-// a control group, a resource limit or Slurm leaves.
-func available() int64 {
-	free := systemFree()
-	if least, ok := limits.Smallest(limits.Bounds()); ok {
-		free = min(free, least.Free())
-	}
-	return free
-}
-
-// systemFree reads what Linux calls MemAvailable.
-func systemFree() int64 {
-	f, err := os.Open("/proc/meminfo")
-	if err != nil {
-		return assumedMemory
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		var kib int64
-		if line, ok := strings.CutPrefix(s.Text(), "MemAvailable:"); ok {
-			if _, err := fmt.Sscan(line, &kib); err == nil {
-				return kib << 10
-			}
-		}
-	}
-	return assumedMemory
-}

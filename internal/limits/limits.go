@@ -21,3 +21,16 @@ func Smallest(bounds []Memory) (least Memory, ok bool) {
 	}
 	return least, len(bounds) > 0
 }
+
+// assumed stands in where the system does not tell what is free.
+const assumed = 4 << 30
+
+// Available is the memory that this process may still take, in bytes: what the system has free, or what a control group, a
+// resource limit or Slurm leaves.
+func Available() int64 {
+	free := systemFree()
+	if least, ok := Smallest(Bounds()); ok {
+		free = min(free, least.Free())
+	}
+	return free
+}

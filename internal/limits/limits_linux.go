@@ -96,3 +96,14 @@ func (h host) text(name string) string {
 	}
 	return strings.TrimSpace(string(b))
 }
+
+// systemFree reads what Linux calls MemAvailable.
+func systemFree() int64 {
+	for line := range strings.Lines(host{root: "/"}.text("proc/meminfo")) {
+		var kib int64
+		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); err == nil {
+			return kib << 10
+		}
+	}
+	return assumed
+}

@@ -64,8 +64,12 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions) (Source, erro
 	if err != nil {
 		return nil, p.fail(err)
 	}
+	if err := p.makeRoom(ctx, pipedBytes+planesBytes+rgbBytes); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
 	if w := o.Window; w != nil && o.FPS == 0 {
 		if _, err := p.Skip(w.Start); err != nil {
+			p.giveBack()
 			return nil, err
 		}
 	}
@@ -203,6 +207,7 @@ func (p *piped) wait() error {
 
 // Close stops the process where it has not ended.
 func (p *piped) Close() error {
+	defer p.giveBack()
 	p.cancel()
 	_ = p.wait() // it was killed
 	return nil

@@ -1,8 +1,10 @@
 package media
 
 import (
+	"context"
 	"fmt"
 	"image"
+	"image/color"
 	_ "image/jpeg" // formats of images
 	_ "image/png"
 	"io"
@@ -12,21 +14,22 @@ import (
 
 // folder is a list of image files as the frames of a video. One frame is decoded at a time.
 type folder struct {
-	info  Info
-	files []string
-	at    int
+	info    Info
+	files   []string
+	at      int
+	release func() // of the room for a frame
 }
 
-func openFolder(dir string) (Source, error) {
+func openFolder(ctx context.Context, dir string) (Source, error) {
 	files, err := folderImages(dir)
 	if err != nil {
 		return nil, err
 	}
-	return openFolderOf(files, false)
+	return openFolderOf(ctx, files, false)
 }
 
 // openFolderOf learns the size of the frames from the first image.
-func openFolderOf(files []string, still bool) (Source, error) {
+func openFolderOf(ctx context.Context, files []string, still bool) (Source, error) {
 	f, err := os.Open(files[0])
 	if err != nil {
 		return nil, err
@@ -37,11 +40,23 @@ func openFolderOf(files []string, still bool) (Source, error) {
 		return nil, fmt.Errorf("%s: %w", filepath.Base(files[0]), err)
 	}
 	s := &folder{info: Info{Width: config.Width, Height: config.Height, Still: still}, files: files}
-	return s, s.info.check()
+	if err = s.info.check(); err != nil {
+		return nil, err
+	}
+	perPixel := imageBytes
+	if still {
+		perPixel = decodedBytes(f, config)
+	}
+	s.release, err = s.info.hold(ctx, perPixel+rgbBytes)
+	return s, err
 }
 
-func (s *folder) Info() Info   { return s.info }
-func (s *folder) Close() error { return nil }
+func (s *folder) Info() Info { return s.info }
+
+func (s *folder) Close() error {
+	s.release()
+	return nil
+}
 
 // Skip passes over images without opening them.
 func (s *folder) Skip(n int) (int, error) {
@@ -119,4 +134,53 @@ func opaque(out []byte, m image.Image, x, y int) {
 		}
 		out[0], out[1], out[2] = byte(r>>8), byte(g>>8), byte(b>>8)
 	}
+}
+
+// decodedBytes is how many bytes of a pixel the decoder of an image takes.
+func decodedBytes(f io.ReaderAt, c image.Config) int {
+	var head [32]byte
+	if _, err := f.ReadAt(head[:], 0); err != nil || string(head[1:4]) != "PNG" {
+		if isBaseline(f) {
+			return planesBytes
+		}
+		return imageBytes
+	}
+	bytes := 8
+	_, palette := c.ColorModel.(color.Palette)
+	switch {
+	case palette || c.ColorModel == color.GrayModel:
+		bytes = 1
+	case c.ColorModel == color.Gray16Model:
+		bytes = 2
+	case c.ColorModel == color.RGBAModel || c.ColorModel == color.NRGBAModel:
+		bytes = 4
+	}
+	if interlaced := head[28] != 0; interlaced { // its passes are images too
+		bytes *= 2
+	}
+	return bytes
+}
+
+// isBaseline reports whether a file is a jpeg of one to three planes whose coefficients need not be kept: it looks for the
+// segment that begins the frame (ITU T.81, B.1.1.3).
+func isBaseline(f io.ReaderAt) bool {
+	const longest = 1 << 10 // list of segments
+	at := int64(2)
+	for range longest {
+		var segment [10]byte
+		if _, err := f.ReadAt(segment[:], at); err != nil || segment[0] != 0xff {
+			return false
+		}
+		switch segment[1] {
+		case 0xc0, 0xc1:
+			return segment[9] <= planesBytes
+		case 0xc2:
+			return false
+		case 0xff: // fill
+			at++
+			continue
+		}
+		at += 2 + int64(segment[2])<<8 + int64(segment[3])
+	}
+	return false
 }

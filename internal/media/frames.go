@@ -126,13 +126,15 @@ func (f *Frames) At(dst []float32, i int) error {
 
 // rewind opens the source again.
 func (f *Frames) rewind() error {
+	if err := f.src.Close(); err != nil {
+		return err
+	}
 	src, err := f.reopen()
 	if err != nil {
 		return err
 	}
-	err = f.src.Close()
 	f.src, f.read, f.lastAt = src, 0, -1
-	return err
+	return nil
 }
 
 // tooShort says how long the video is.

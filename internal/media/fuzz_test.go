@@ -27,6 +27,9 @@ func FuzzY4M(f *testing.F) {
 		if info.Width*info.Height > 1<<20 {
 			return // slow, and the same
 		}
+		if err := s.makeRoom(t.Context(), planesBytes); err != nil {
+			t.Fatal(err)
+		}
 		rgb := make([]byte, info.Width*info.Height*3)
 		for n := 0; ; n++ {
 			if err := s.Next(rgb); err != nil {

@@ -304,6 +304,9 @@ func TestColours(t *testing.T) {
 	} {
 		data := []byte("YUV4MPEG2 W1 H1 F0:0" + c.header + "\nFRAME\n" + string([]byte{c.y, c.u, c.v}))
 		s, err := newY4M(io.NopCloser(bytes.NewReader(data)))
+		if err == nil {
+			err = s.makeRoom(t.Context(), planesBytes)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

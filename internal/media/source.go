@@ -20,7 +20,8 @@ type Source interface {
 	Next(rgb []byte) error
 	// Skip passes over the next n frames and returns over how many, fewer where the source ends.
 	Skip(n int) (int, error)
-	// Close ends the reading.
+	// Close ends the reading, and gives back the memory that frames take. Until then whoever opens another waits where there
+	// is no room for both, so nobody opens a second one before.
 	Close() error
 }
 
@@ -73,13 +74,13 @@ func openSource(ctx context.Context, path string, o SourceOptions) (Source, erro
 	ext := strings.ToLower(filepath.Ext(path))
 	switch {
 	case info.IsDir():
-		return openFolder(path)
+		return openFolder(ctx, path)
 	case !info.Mode().IsRegular():
 		return nil, errors.New("not a regular file")
 	case ext == extY4M:
-		return openY4M(path)
+		return openY4M(ctx, path)
 	case isImage(ext):
-		return openFolderOf([]string{path}, true)
+		return openFolderOf(ctx, []string{path}, true)
 	}
 	return openFFmpeg(ctx, path, o)
 }

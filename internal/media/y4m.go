@@ -2,6 +2,7 @@ package media
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,14 +27,18 @@ type y4m struct {
 	chromaW, chromaH       int  // 0 without colour
 	stepX, stepY           int  // pixels of a chroma sample
 	luma, chromaU, chromaV []byte
+	release                func() // of the room for frames; nil: there is none yet
 }
 
-func openY4M(path string) (Source, error) {
+func openY4M(ctx context.Context, path string) (Source, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	s, err := newY4M(f)
+	if err == nil {
+		err = s.makeRoom(ctx, planesBytes+rgbBytes)
+	}
 	if err != nil {
 		_ = f.Close()
 		return nil, err
@@ -41,7 +46,7 @@ func openY4M(path string) (Source, error) {
 	return s, nil
 }
 
-// newY4M reads the header of a stream.
+// newY4M reads the header of a stream. Before the first frame it needs makeRoom.
 func newY4M(r io.ReadCloser) (*y4m, error) {
 	s := &y4m{in: bufio.NewReaderSize(r, 1<<16), closer: r}
 	line, err := s.line(maxY4MHeader)
@@ -81,7 +86,7 @@ func newY4M(r io.ReadCloser) (*y4m, error) {
 	if err := s.info.check(); err != nil {
 		return nil, err
 	}
-	return s, s.planes(chroma)
+	return s, s.layOut(chroma)
 }
 
 func (s *y4m) rate(value string) error {
@@ -98,8 +103,8 @@ func (s *y4m) rate(value string) error {
 	return nil
 }
 
-// planes lays out the frame for a chroma format.
-func (s *y4m) planes(chroma string) error {
+// layOut lays out the frame for a chroma format.
+func (s *y4m) layOut(chroma string) error {
 	switch chroma {
 	case "420", "420jpeg", "420mpeg2", "420paldv":
 		s.stepX, s.stepY = 2, 2
@@ -113,6 +118,14 @@ func (s *y4m) planes(chroma string) error {
 	}
 	if s.stepX > 0 {
 		s.chromaW, s.chromaH = (s.info.Width+s.stepX-1)/s.stepX, (s.info.Height+s.stepY-1)/s.stepY
+	}
+	return nil
+}
+
+// makeRoom takes the memory for frames, of so many bytes a pixel.
+func (s *y4m) makeRoom(ctx context.Context, perPixel int) (err error) {
+	if s.release, err = s.info.hold(ctx, perPixel); err != nil {
+		return err
 	}
 	s.luma = make([]byte, s.info.Width*s.info.Height)
 	s.chromaU, s.chromaV = make([]byte, s.chromaW*s.chromaH), make([]byte, s.chromaW*s.chromaH)
@@ -135,8 +148,18 @@ func (s *y4m) line(most int) (string, error) {
 	return "", fmt.Errorf("a line of more than %d bytes", most)
 }
 
-func (s *y4m) Info() Info   { return s.info }
-func (s *y4m) Close() error { return s.closer.Close() }
+func (s *y4m) Info() Info { return s.info }
+
+func (s *y4m) Close() error {
+	s.giveBack()
+	return s.closer.Close()
+}
+
+func (s *y4m) giveBack() {
+	if s.release != nil {
+		s.release()
+	}
+}
 
 // begin reads what stands before a frame.
 func (s *y4m) begin() error {

@@ -103,6 +103,9 @@ func takeMedia(e *stages.Element, path string) error {
 	case ext == "" || info.Size() == 0 || info.Size() > maxMedia:
 		return fmt.Errorf("the media file %q has %d bytes: an extension and 1 to %d bytes are wanted", filepath.Base(path), info.Size(), maxMedia)
 	}
+	if err := fits(info.Size()); err != nil {
+		return fmt.Errorf("the media file %q: %w", filepath.Base(path), err)
+	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return unplaced(err, path)
@@ -110,6 +113,9 @@ func takeMedia(e *stages.Element, path string) error {
 	e.Media = &schemas.MediaFile{Data: data, Ext: ext}
 	return nil
 }
+
+// fits says whether a result may be in memory, so many bytes; a variable for tests.
+var fits = media.Fits
 
 // maxMedia bounds a media file, which is in memory until the last stage that takes it has read it.
 const maxMedia = 4 << 30
@@ -219,6 +225,9 @@ func takeFrames(ctx context.Context, e *stages.Element, path string) error {
 	if err := checkSize(s[2], s[1]); err != nil {
 		return err
 	}
+	if err := fits(int64(len(t.Data))); err != nil {
+		return fmt.Errorf("the frames %v: %w", s, err)
+	}
 	c := &schemas.Clip{Width: s[2], Height: s[1], FPS: e.Row.FPS}
 	if text := f.Metadata()[metaFPS]; text != "" {
 		if c.FPS, err = strconv.ParseFloat(text, 64); err != nil || !(c.FPS >= 0 && c.FPS <= schemas.MaxFPS) {
@@ -259,6 +268,9 @@ func decode(ctx context.Context, e *stages.Element, path string, most int) (*sch
 		}
 		if err != nil {
 			return nil, unplaced(err, path)
+		}
+		if err := fits(int64(len(c.Frames)+1) * int64(len(frame))); err != nil {
+			return nil, fmt.Errorf("frame %d of %dx%d: %w", len(c.Frames), info.Width, info.Height, err)
 		}
 		c.Frames = append(c.Frames, frame)
 	}

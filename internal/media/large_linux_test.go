@@ -1,0 +1,76 @@
+package media
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"latentbeam/internal/limits"
+)
+
+// largePicture is set in the process that reads pictures for TestLargePictures: the path of one.
+const largePicture = "LATENTBEAM_TEST_LARGE_PICTURE"
+
+// TestLargePictures: three pictures of 8000x8000, each 448 MB decoded, are read by three goroutines of a process that may take
+// 1.1 GB more: one after the other. Without counting them it dies.
+func TestLargePictures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
+	if path := os.Getenv(largePicture); path != "" {
+		readLarge(t, path)
+		return
+	}
+	path := writeFile(t, "large.png", pngBytes(t, image.NewRGBA(image.Rect(0, 0, 8000, 8000))))
+	child := exec.Command(os.Args[0], "-test.run", "^TestLargePictures$", "-test.v")
+	child.Env = append(os.Environ(), largePicture+"="+path, "GOMAXPROCS=2")
+	out, err := child.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "three pictures") {
+		t.Errorf("%v:\n%.3000s", err, out)
+	}
+}
+
+func readLarge(t *testing.T, path string) {
+	const more = 1100 << 20
+	var size int64
+	text, err := os.ReadFile("/proc/self/statm")
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &size)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := uint64(size*int64(os.Getpagesize()) + more)
+	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
+		t.Fatal(err)
+	}
+	if free := limits.Available(); free > more {
+		t.Fatalf("%d bytes are free", free)
+	}
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			if err := readOne(t.Context(), path); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	fmt.Println("three pictures")
+}
+
+func readOne(ctx context.Context, path string) error {
+	f, err := OpenFrames(ctx, path, 1, 0, 16, 16)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.At(make([]float32, 16*16*3), 0)
+}

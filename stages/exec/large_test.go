@@ -1,0 +1,63 @@
+package exec
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"latentbeam/stages"
+	"latentbeam/stages/safetensors"
+)
+
+// TestTooLarge: what a program made is not taken into memory where it does not fit there, and the row says why.
+func TestTooLarge(t *testing.T) {
+	const most = 1000
+	before := fits
+	fits = func(n int64) error {
+		if n > most {
+			return errors.New("it does not fit")
+		}
+		return nil
+	}
+	t.Cleanup(func() { fits = before })
+	write := func(name string, data []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	frames := func(n int) []byte {
+		var b bytes.Buffer
+		tensors := map[string]safetensors.Tensor{tensorFrames: {DType: "U8", Shape: []int{n, 10, 10, 3}, Data: make([]byte, n*300)}}
+		if err := safetensors.Write(&b, tensors, nil); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	video := func(n int) []byte {
+		return []byte("YUV4MPEG2 W10 H10 F8:1 C444\n" + strings.Repeat("FRAME\n"+string(make([]byte, 300)), n))
+	}
+	take := func(path string) error { return takeFrames(t.Context(), &stages.Element{}, path) }
+	media := func(path string) error { return takeMedia(&stages.Element{}, path) }
+	for _, c := range []struct {
+		name        string
+		take        func(string) error
+		small, much []byte
+		says        string
+	}{
+		{"a.y4m", take, video(3), video(4), "frame 3 of 10x10: it does not fit"},
+		{"a.safetensors", take, frames(3), frames(4), "the frames [4 10 10 3]: it does not fit"},
+		{"a.mp4", media, make([]byte, most), make([]byte, most+1), `the media file "a.mp4": it does not fit`},
+	} {
+		if err := c.take(write(c.name, c.small)); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if err := c.take(write(c.name, c.much)); err == nil || err.Error() != c.says {
+			t.Errorf("%s: %v, want %s", c.name, err, c.says)
+		}
+	}
+}
