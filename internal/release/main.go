@@ -3,8 +3,8 @@
 //	go run ./internal/release licences build/latentbeam   # exit 1 where one is not known
 //	go run ./internal/release sbom build/latentbeam       # CycloneDX 1.6, JSON
 //
-// Modules are those that the binary itself names. A licence that is not recognised is a row of known, after somebody has
-// read it.
+// Modules are those that the binary itself names. A licence that is not recognised becomes a row of texts, after somebody
+// has read it.
 package main
 
 import (
@@ -55,7 +55,7 @@ func run(w io.Writer, what, binary string) error {
 		}
 	}
 	if len(unknown) > 0 {
-		return fmt.Errorf("the licence is not recognised of %s: read it, and add a row to known", strings.Join(unknown, ", "))
+		return fmt.Errorf("the licence is not recognised of %s: read it, and add a row to texts", strings.Join(unknown, ", "))
 	}
 	return nil
 }
@@ -78,11 +78,7 @@ func modulesOf(info *buildinfo.BuildInfo) (modules []module, err error) {
 		dirs[path] = dir
 	}
 	for _, d := range info.Deps {
-		m := module{Module: *d, licence: known[d.Path]}
-		if m.licence == "" {
-			m.licence = licenceIn(dirs[d.Path])
-		}
-		modules = append(modules, m)
+		modules = append(modules, module{Module: *d, licence: licenceIn(dirs[d.Path])})
 	}
 	goLicence := licenceIn(goroot())
 	std := module{Module: debug.Module{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")}, licence: goLicence}
@@ -92,11 +88,6 @@ func modulesOf(info *buildinfo.BuildInfo) (modules []module, err error) {
 func goroot() string {
 	out, _ := exec.Command("go", "env", "GOROOT").Output()
 	return strings.TrimSpace(string(out))
-}
-
-// known are the licences of modules whose text is not recognised, or that have several.
-var known = map[string]string{
-	"github.com/vbauerster/mpb/v8": "Unlicense",
 }
 
 // texts are what licences say, and no other one.

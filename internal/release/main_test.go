@@ -39,6 +39,7 @@ func TestLicences(t *testing.T) {
 		"BSD-2-Clause": "Redistribution and use in source\nand binary forms, with or without",
 		"BSD-3-Clause": "Redistribution and use in source and binary forms ... Neither the name of X nor",
 		"Apache-2.0":   "   Apache License\n   Version 2.0, January 2004\n   http://www.apache.org/licenses/LICENSE-2.0",
+		"Unlicense":    "This is free and unencumbered software released into the public domain.",
 		"":             "All rights reserved.",
 	} {
 		dir := t.TempDir()
