@@ -2,8 +2,8 @@
 // release-proofs), and writes what they print into docs/reliability.md. A row that is not run keeps its earlier figure, with
 // the date and the commit of that one.
 //
-//	go run ./internal/proofs -only P1,P9      # some promises; fuzz: the fuzz targets, FuzzCSV: this one
-//	go run ./internal/proofs -scale 0.1       # a tenth of the counts
+//	go run ./internal/proofs -only P1,TestFlaws   # promises, or tests of them; fuzz: the fuzz targets, FuzzCSV: this one
+//	go run ./internal/proofs -scale 0.1           # a tenth of the counts
 //
 // A promise is a row of promises in table.go, its test a row of proofs. The test prints a line that begins with the promise:
 // t.Logf("P7: ..."). A new fuzz target is a row of targets.
@@ -19,10 +19,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func main() {
-	only := flag.String("only", "", "promises to prove, joined by commas; fuzz: the fuzz targets, or names of them; \"\": all")
+	only := flag.String("only", "", "promises to prove or tests of them, joined by commas; fuzz: the fuzz targets, or names of them; \"\": all")
 	scale := flag.Float64("scale", 1, "of the counts and of the time for fuzzing")
 	release := flag.Bool("release", false, "the counts of a release")
 	out := flag.String("report", "docs/reliability.md", "the report, which is read and written")
@@ -43,9 +45,18 @@ type run struct {
 	release bool
 	only    []string
 	failed  []string
+	over    []string // what took more than its budget
 }
 
 func (r *run) wants(name string) bool { return r.only == nil || slices.Contains(r.only, name) }
+
+// wantsProof reports whether a proof is to be run: one that is for releases only where it is named, too.
+func (r *run) wantsProof(p proof) bool {
+	if p.only && !r.release && r.only == nil {
+		return false
+	}
+	return r.wants(p.promise) || slices.ContainsFunc(strings.Split(p.tests, "|"), r.wants)
+}
 
 // all runs what is wanted and writes the report after each proof.
 func (r *run) all(path string) error {
@@ -61,36 +72,49 @@ func (r *run) all(path string) error {
 	if err := os.WriteFile(path, []byte(report.text()), 0o644); err != nil {
 		return err
 	}
-	note := func(key, figure string, took time.Duration) error {
-		report[key] = row{figure: figure, date: time.Now().UTC().Format(time.DateOnly), commit: strings.TrimSpace(string(commit)),
-			took: took.Round(time.Second).String()}
+	note := func(key string, budget time.Duration, prove func() string) error {
+		start, before := time.Now(), spent()
+		figure := prove()
+		took := row{figure: figure, date: time.Now().UTC().Format(time.DateOnly), commit: strings.TrimSpace(string(commit)),
+			took: time.Since(start).Round(time.Second).String(), spent: (spent() - before).Round(time.Second).String()}
+		if now := spent() - before; now > budget && !r.release {
+			r.over = append(r.over, fmt.Sprintf("%s took %v of %v", key, took.spent, budget))
+		}
+		report[key] = took
 		return os.WriteFile(path, []byte(report.text()), 0o644)
 	}
 	for _, p := range proofs {
-		if !r.wants(p.promise) || p.only && !r.release && r.only == nil {
-			continue
-		}
-		start := time.Now()
-		figure := r.prove(p)
-		if err := note(p.key(), figure, time.Since(start)); err != nil {
-			return err
+		if r.wantsProof(p) {
+			if err := note(p.key(), p.budget, func() string { return r.prove(p) }); err != nil {
+				return err
+			}
 		}
 	}
 	for _, t := range targets {
-		if !r.wants("fuzz") && !r.wants(t.name) {
-			continue
-		}
-		start := time.Now()
-		figure := r.fuzz(t)
-		if err := note(t.key(), figure, time.Since(start)); err != nil {
-			return err
+		if r.wants("fuzz") || r.wants(t.name) {
+			if err := note(t.key(), fuzzBudget, func() string { return r.fuzz(t) }); err != nil {
+				return err
+			}
 		}
 	}
-	fmt.Printf("%v in all\n", time.Since(began).Round(time.Second))
+	fmt.Printf("%v by the clock, %v of processors\n", time.Since(began).Round(time.Second), spent().Round(time.Second))
+	for _, over := range r.over {
+		fmt.Println("over its budget:", over)
+	}
 	if len(r.failed) > 0 {
 		return fmt.Errorf("failed: %s", strings.Join(r.failed, ", "))
 	}
 	return nil
+}
+
+// spent is the time of processors that commands have taken which have ended, with all that they started. Another load of the
+// machine makes the clock longer, and this hardly.
+func spent() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // figures are the lines in which tests say how far a promise was tried.

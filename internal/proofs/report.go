@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// row is what was seen of a proof or a fuzz target, and when.
-type row struct{ figure, date, commit, took string }
+// row is what was seen of a proof or a fuzz target, when, and what time it took: by the clock, and of processors.
+type row struct{ figure, date, commit, took, spent string }
 
 // report is the figures by what made them.
 type report map[string]row
@@ -31,8 +31,8 @@ func readReport(path string) (report, error) {
 		for i := range cells {
 			cells[i] = strings.TrimSpace(cells[i])
 		}
-		if len(cells) == 6 && strings.HasPrefix(cells[1], "`") {
-			r[cells[1]] = row{cells[2], cells[3], cells[4], cells[5]}
+		if len(cells) == 7 && strings.HasPrefix(cells[1], "`") {
+			r[cells[1]] = row{cells[2], cells[3], cells[4], cells[5], cells[6]}
 		}
 	}
 	return r, nil
@@ -43,6 +43,8 @@ const head = `# Reliability: promises and figures
 Made by ` + "`make nightly`" + ` (` + "`internal/proofs`" + `). Each promise has tests that name it and print a figure. A row shows the figure of the test
 on that date, at that commit; a row without a figure was not run yet. Counts are set by environment variables
 (` + "`internal/proofs/table.go`" + `). ` + "`make nightly PROOFS=-release`" + ` takes the larger ones. [SECURITY.md](../SECURITY.md) says whom the program trusts.
+The clock is that of a machine which others used too; processors is what the tests took of them, building included. A night has a
+budget of 120 minutes of processors, an hour of two.
 
 `
 
@@ -54,12 +56,12 @@ func (r report) text() string {
 	for _, p := range promises {
 		fmt.Fprintf(&b, "| %s | %s |\n", p.name, p.claim)
 	}
-	b.WriteString("\n## Proofs\n\n| | test | figure | date | commit | took |\n|---|---|---|---|---|---|\n")
+	b.WriteString("\n## Proofs\n\n| | test | figure | date | commit | clock | processors |\n|---|---|---|---|---|---|---|\n")
 	for _, p := range proofs {
 		r.line(&b, p.promise, p.key())
 	}
 	b.WriteString("\n## Fuzz targets\n\nParsers of bytes from outside. Inputs that once failed are kept in `testdata/fuzz` of their room.\n\n" +
-		"| bytes | target | figure | date | commit | took |\n|---|---|---|---|---|---|\n")
+		"| bytes | target | figure | date | commit | clock | processors |\n|---|---|---|---|---|---|---|\n")
 	for _, t := range targets {
 		r.line(&b, t.bytes, t.key())
 	}
@@ -73,5 +75,5 @@ func (r report) line(b *strings.Builder, of, key string) {
 	if s.figure == "" {
 		s.figure = "not run yet"
 	}
-	fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", of, key, strings.ReplaceAll(s.figure, "|", "/"), s.date, s.commit, s.took)
+	fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", of, key, strings.ReplaceAll(s.figure, "|", "/"), s.date, s.commit, s.took, s.spent)
 }

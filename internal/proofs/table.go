@@ -42,7 +42,7 @@ type counts map[string]int
 
 const second = time.Second
 
-// proofs are run one after the other. Budgets are for two cores.
+// proofs are run one after the other. Budgets are times of processors.
 var proofs = []proof{
 	{promise: "P1", room: "internal/engine/simulator", tests: "TestJobs", counts: counts{"LATENTBEAM_SEEDS": 10_000},
 		release: counts{"LATENTBEAM_SEEDS": 100_000}, budget: 300 * second},
@@ -89,7 +89,11 @@ var proofs = []proof{
 const (
 	fuzzTime        = 30 * second
 	fuzzTimeRelease = 10 * time.Minute
+	fuzzBudget      = 2*fuzzTime + 15*second // of processors: two of them, and building
 )
+
+// night is the time of processors that all proofs and targets may take together: an hour of two.
+const night = 2 * time.Hour
 
 // target is a fuzz target of a parser that takes bytes from outside.
 type target struct{ room, name, bytes string }
