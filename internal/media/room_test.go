@@ -141,15 +141,15 @@ func TestDecodedBytes(t *testing.T) {
 		data []byte
 		want int
 	}{
-		"png of three channels":  {pngBytes(t, image.NewRGBA(size)), 4},
-		"png of 16 bits":         {pngBytes(t, image.NewNRGBA64(size)), 8},
-		"grey png":               {pngBytes(t, image.NewGray(size)), 1},
-		"grey png of 16 bits":    {pngBytes(t, image.NewGray16(size)), 2},
-		"png with a palette":     {pngBytes(t, image.NewPaletted(size, color.Palette{color.Black})), 1},
-		"png in passes":          {interlaced, 16},
-		"jpeg":                   {gray, 3},
-		"grey jpeg":              {plain.Bytes(), 3},
-		"progressive jpeg":       {progressive, 15},
+		"png of three channels":   {pngBytes(t, image.NewRGBA(size)), 4},
+		"png of 16 bits":          {pngBytes(t, image.NewNRGBA64(size)), 8},
+		"grey png":                {pngBytes(t, image.NewGray(size)), 1},
+		"grey png of 16 bits":     {pngBytes(t, image.NewGray16(size)), 2},
+		"png with a palette":      {pngBytes(t, image.NewPaletted(size, color.Palette{color.Black})), 1},
+		"png in passes":           {interlaced, 16},
+		"jpeg":                    {gray, 3},
+		"grey jpeg":               {plain.Bytes(), 3},
+		"progressive jpeg":        {progressive, 15},
 		"a file that is no image": {[]byte(strings.Repeat("x", 64)), 15},
 	} {
 		config, _, _ := image.DecodeConfig(bytes.NewReader(c.data))
