@@ -15,6 +15,25 @@ func (s *decodeStage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 	return cost.Estimate{Weights: all, Work: work * float64(max(1, row.Loop)), Pieces: s.Config.piecesOf(row)}, err
 }
 
+// Cost is that of all frames of a clip, of which devices encode some rows each.
+func (s *encodeStage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
+	work, err := s.Config.encodeWork(row.NumFrames, row.Height, row.Width, s.micro)
+	all, _ := s.Bytes(s.Config.DType)
+	return cost.Estimate{Weights: all, Work: work, Pieces: s.pieces(row)}, err
+}
+
+// encodeWork returns the FLOP of Encode.
+func (c Config) encodeWork(frames, height, width, micro int) (float64, error) {
+	m, err := Load(c, nn.ShapesOnly())
+	if err != nil {
+		return 0, err
+	}
+	return nn.Work(func(be kernels.Backend) error {
+		_, err := m.Encode(be, frames, height, width, micro, nil, func([]float32, int, int) error { return nil })
+		return err
+	})
+}
+
 // decodeWork returns the FLOP of Decode.
 func (c Config) decodeWork(frames, height, width, micro int) (float64, error) {
 	shape, err := c.LatentShape(frames, height, width)

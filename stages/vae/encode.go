@@ -82,9 +82,10 @@ type encodeStage struct {
 
 // Capabilities says what the encoder can do beyond Run.
 func (s *encodeStage) Capabilities() stages.Capabilities {
-	return stages.Capabilities{Params: s.Params(), Loading: s.Loading(), LatentSpace: s.latentSpace, LatentShape: func(row *schemas.PromptRow) ([]int, error) {
-		return s.Config.LatentShape(row.NumFrames, row.Height, row.Width)
-	}}
+	return stages.Capabilities{Params: s.Params(), Loading: s.Loading(), LatentSpace: s.latentSpace, Cost: s.Cost,
+		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}, LatentShape: func(row *schemas.PromptRow) ([]int, error) {
+			return s.Config.LatentShape(row.NumFrames, row.Height, row.Width)
+		}}
 }
 
 // latentSpace describes the latents for readers of tables.
@@ -137,15 +138,24 @@ func (s *encodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*sta
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		var bad *mediaError
-		switch err := s.encode(ctx, dev, model, e); {
-		case errors.As(err, &bad) && ctx.Err() == nil:
-			e.Fail("encode_vae", fault.Row(bad.err))
-		case err != nil:
+		err := s.encode(ctx, e, func(c clip, draw Noise) (*stages.Array, error) {
+			return model.Encode(dev, c.frames, c.height, c.width, s.micro, draw, c.pixels)
+		})
+		if err := unreadable(ctx, e, err); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unreadable fails an element whose file cannot be read, and returns other errors.
+func unreadable(ctx context.Context, e *stages.Element, err error) error {
+	var bad *mediaError
+	if errors.As(err, &bad) && ctx.Err() == nil {
+		e.Fail("encode_vae", fault.Row(bad.err))
+		return nil
+	}
+	return err
 }
 
 // mediaError is that a file cannot be read; no other element is concerned.
@@ -179,10 +189,9 @@ func openFrames(ctx context.Context, path string, row *schemas.PromptRow) (*medi
 	return media.OpenFrames(ctx, path, row.NumFrames, row.FPS, row.Height, row.Width)
 }
 
-// encode gives one element its latents.
-func (s *encodeStage) encode(
-	ctx context.Context, dev kernels.Backend, model *Model, e *stages.Element,
-) error {
+// encode gives one element its latents, which it has of latents unless they are known.
+func (s *encodeStage) encode(ctx context.Context, e *stages.Element,
+	latents func(c clip, draw Noise) (*stages.Array, error)) error {
 	row, name := e.Row, clipName(e, s.sample)
 	if z := s.recent.find(name); z != nil {
 		e.Latents, e.LatentScale = z, s.Config.Scale()
@@ -218,7 +227,7 @@ func (s *encodeStage) encode(
 			rng.Normals(dst, uint64(*row.Seed), uint32(row.SampleIndex), step, offset)
 		}
 	}
-	z, err := model.Encode(dev, row.NumFrames, row.Height, row.Width, s.micro, draw, pixels)
+	z, err := latents(clip{row.NumFrames, row.Height, row.Width, pixels}, draw)
 	if err != nil {
 		return err
 	}

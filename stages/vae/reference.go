@@ -48,7 +48,7 @@ type referenceStage struct{ encodeStage }
 // Capabilities says what the encoder can do beyond Run. Its latents are not those of the row.
 func (s *referenceStage) Capabilities() stages.Capabilities {
 	c := s.encodeStage.Capabilities()
-	c.LatentShape, c.LatentSpace = nil, nil
+	c.LatentShape, c.LatentSpace, c.Cost, c.Spread = nil, nil, nil, nil
 	return c
 }
 

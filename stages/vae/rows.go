@@ -56,25 +56,13 @@ func (s *decodeStage) shareRows(dev kernels.Backend, g *kernels.Group, step int,
 // decodeBand returns this rank's rows of all frames, nil where it has none. rows are those of the latents by rank.
 func (s *decodeStage) decodeBand(dev kernels.Backend, g *kernels.Group, step int, rows []sequence.Range,
 	e *stages.Element) (frames [][]byte, err error) {
-	var ranks []int // that have rows
-	var theirs []sequence.Range
-	for rank, r := range rows {
-		if r.Len() > 0 {
-			ranks, theirs = append(ranks, rank), append(theirs, r)
-		}
-	}
 	mine := rows[g.Rank()]
 	if mine.Len() == 0 {
 		return nil, nil
 	}
-	var bands *stream.Bands
-	if len(ranks) > 1 {
-		sub, err := g.Sub(ranks, 0)
-		if err != nil {
-			return nil, err
-		}
-		sub.Step(step)
-		bands = stream.NewBands(sub, theirs)
+	bands, err := bandsOf(g, step, rows)
+	if err != nil {
+		return nil, err
 	}
 	model, err := s.On(dev)
 	if err != nil {
@@ -97,6 +85,27 @@ func (s *decodeStage) decodeBand(dev kernels.Backend, g *kernels.Group, step int
 		err = fault.Row(unreal)
 	}
 	return frames, err
+}
+
+// bandsOf returns the bands of a group for element number step, where this rank has rows of the latents: nil where it has
+// all.
+func bandsOf(g *kernels.Group, step int, rows []sequence.Range) (*stream.Bands, error) {
+	var ranks []int // that have rows
+	var theirs []sequence.Range
+	for rank, r := range rows {
+		if r.Len() > 0 {
+			ranks, theirs = append(ranks, rank), append(theirs, r)
+		}
+	}
+	if len(ranks) == 1 {
+		return nil, nil
+	}
+	sub, err := g.Sub(ranks, 0)
+	if err != nil {
+		return nil, err
+	}
+	sub.Step(step)
+	return stream.NewBands(sub, theirs), nil
 }
 
 // rowsOf copies rows out of latents (C, T, h, w).

@@ -28,9 +28,9 @@ type streamed struct {
 type chunks interface {
 	// Decode decodes latents z (T, h, w, C), with bands those of this rank's rows.
 	Decode(be kernels.Backend, z []float32, t, h, w int, bands *stream.Bands, emit func(pixels []float32, n int)) error
-	// Encode emits the moments (h, w, 2C) of each latent frame.
-	Encode(be kernels.Backend, frames, height, width int, pixels func(dst []float32, first, n int) error,
-		emit func(moments []float32)) error
+	// Encode emits the moments (h, w, 2C) of each latent frame, with bands those of this rank's rows, of which height is.
+	Encode(be kernels.Backend, frames, height, width int, bands *stream.Bands,
+		pixels func(dst []float32, first, n int) error, emit func(moments []float32)) error
 }
 
 // chunkFrames is how many frames become one latent frame, but for the first.
@@ -159,6 +159,13 @@ func (m *streamed) decodeRows(be kernels.Backend, z *stages.Array, bands *stream
 }
 
 func (m *streamed) encode(be kernels.Backend, c clip, _ int, draw Noise) (*stages.Array, error) {
+	return m.latentsOf(c, draw, func(emit func(moments []float32)) error {
+		return m.model.Encode(be, c.frames, c.height, c.width, nil, c.pixels, emit)
+	})
+}
+
+// latentsOf returns the latents (C, T', h, w) of a clip, of whose latent frames all emits the moments (h, w, 2C) in order.
+func (m *streamed) latentsOf(c clip, draw Noise, all func(emit func(moments []float32)) error) (*stages.Array, error) {
 	shape, err := m.latents(c.frames, c.height, c.width)
 	if err != nil {
 		return nil, err
@@ -167,7 +174,7 @@ func (m *streamed) encode(be kernels.Backend, c clip, _ int, draw Noise) (*stage
 	p := posterior.Posterior{DType: m.dt, Frames: t, Height: h, Width: w, Channels: ch, Draw: draw, Step: posterior.VideoNoise}
 	out := stages.NewArray(t, h, w, ch) // (T', h, w, C)
 	i := 0
-	err = m.model.Encode(be, c.frames, c.height, c.width, c.pixels, func(moments []float32) {
+	err = all(func(moments []float32) {
 		p.Sample(out.Data[i*h*w*ch:], moments, i, 1)
 		i++
 	})
@@ -185,6 +192,6 @@ func (m *streamed) decodeGroup(be kernels.Backend, frames, height, width, _ int)
 }
 
 func (m *streamed) encodeGroup(be kernels.Backend, frames, height, width, _ int) {
-	_ = m.model.Encode(be, min(frames, 1+chunkFrames*(m.most-1)), height, width,
+	_ = m.model.Encode(be, min(frames, 1+chunkFrames*(m.most-1)), height, width, nil,
 		func([]float32, int, int) error { return nil }, func([]float32) {})
 }

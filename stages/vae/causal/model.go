@@ -51,8 +51,9 @@ func (m *Model) decodeGroup(be kernels.Backend, pixels, z []float32, t, h, w int
 }
 
 // Encode calls emit with the moments (h, w, 2C) of each latent frame in order, mean before log variance. pixels fills
-// dst (n, H, W, 3) with the frames first to first+n, in [-1, 1]; the last frame of a group is asked for again.
-func (m *Model) Encode(be kernels.Backend, frames, height, width int,
+// dst (n, H, W, 3) with the frames first to first+n, in [-1, 1]; the last frame of a group is asked for again. One device
+// has all rows.
+func (m *Model) Encode(be kernels.Backend, frames, height, width int, _ *stream.Bands,
 	pixels func(dst []float32, first, n int) error, emit func(moments []float32)) error {
 	most := min(frames, GroupFrames)
 	frame, moment := height*width*3, height/m.Downscale()*(width/m.Downscale())*2*m.EmbedDim

@@ -69,9 +69,9 @@ func loadEncoder(w *nn.Weights, c *Config) encoder {
 	return e
 }
 
-// begin starts a clip of height x width pixels.
-func (e *encoder) begin(be kernels.Backend, dt kernels.DType, height, width int) *stream.Stream {
-	return e.plan.Begin(be, dt, nil, func(level int) (int, int) {
+// begin starts a clip of height x width pixels, which are those of this rank's rows where there are bands.
+func (e *encoder) begin(be kernels.Backend, dt kernels.DType, height, width int, bands *stream.Bands) *stream.Stream {
+	return e.plan.Begin(be, dt, bands, func(level int) (int, int) {
 		return height / e.patch >> level, width / e.patch >> level
 	})
 }

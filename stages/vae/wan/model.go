@@ -74,15 +74,16 @@ func (m *Model) decodeOne(s *stream.Stream, pixels, z []float32, h, w int, first
 }
 
 // Encode calls emit with the moments (h, w, 2C) of each latent frame in order, mean before log variance. pixels fills
-// dst (n, H, W, 3) with the frames first to first+n, in [-1, 1]. One device has all rows.
-func (m *Model) Encode(be kernels.Backend, frameCount, height, width int,
+// dst (n, H, W, 3) with the frames first to first+n, in [-1, 1]. With bands height is that of this rank's rows, and so are
+// the pixels and the moments.
+func (m *Model) Encode(be kernels.Backend, frameCount, height, width int, bands *stream.Bands,
 	pixels func(dst []float32, first, n int) error, emit func(moments []float32)) error {
 	defer be.Scope()()
 	shape, err := m.Latents(frameCount, height, width)
 	if err != nil {
 		return err
 	}
-	s := m.encoder.begin(be, m.dt, height, width)
+	s := m.encoder.begin(be, m.dt, height, width, bands)
 	moments := make([]float32, shape[2]*shape[3]*2*m.ZDim)
 	buffer := make([]float32, min(frameCount, Factor)*height*width*3)
 	for i := range shape[1] {
@@ -103,5 +104,9 @@ func (m *Model) encodeOne(s *stream.Stream, moments, pixels []float32, n, height
 	defer s.Scope()()
 	x := s.Alloc(m.dt, 1, n, height, width, 3) // (1, T, H, W, 3)
 	s.Upload(x, pixels)
-	return s.Download(moments, m.encoder.forward(s, x, n == 1))
+	y := m.encoder.forward(s, x, n == 1)
+	if s.Err != nil {
+		return s.Err
+	}
+	return s.Download(moments, y)
 }

@@ -55,9 +55,9 @@ type encoding struct {
 	haar transforms
 }
 
-// begin starts a clip of height x width pixels.
-func (e *encoder) begin(be kernels.Backend, dt kernels.DType, height, width int) *encoding {
-	s := e.plan.Begin(be, dt, nil, func(level int) (int, int) { return height >> level, width >> level })
+// begin starts a clip of height x width pixels, which are those of this rank's rows where there are bands.
+func (e *encoder) begin(be kernels.Backend, dt kernels.DType, height, width int, bands *stream.Bands) *encoding {
+	s := e.plan.Begin(be, dt, bands, func(level int) (int, int) { return height >> level, width >> level })
 	return &encoding{encoder: e, Stream: s, haar: analysis(be, dt)}
 }
 

@@ -56,11 +56,12 @@ func (m *Model) Decode(be kernels.Backend, z []float32, t, h, w int, bands *stre
 }
 
 // Encode calls emit with the moments (h, w, 2C) of each latent frame in order, mean before log variance. pixels fills
-// dst (n, H, W, 3) with the frames first to first+n, in [-1, 1]. One device has all rows.
-func (m *Model) Encode(be kernels.Backend, frames, height, width int,
+// dst (n, H, W, 3) with the frames first to first+n, in [-1, 1]. With bands height is that of this rank's rows, and so are
+// the pixels and the moments.
+func (m *Model) Encode(be kernels.Backend, frames, height, width int, bands *stream.Bands,
 	pixels func(dst []float32, first, n int) error, emit func(moments []float32)) error {
 	defer be.Scope()()
-	e := m.encoder.begin(be, m.dt, height, width)
+	e := m.encoder.begin(be, m.dt, height, width, bands)
 	moments := make([]float32, height/Downscale*(width/Downscale)*2*m.LatentDim)
 	buffer := make([]float32, min(frames, Factor)*height*width*colors)
 	for first, n := 0, 1; first < frames; first, n = first+n, Factor {

@@ -1,0 +1,280 @@
+package vae
+
+import (
+	"context"
+	"errors"
+
+	"latentbeam/kernels"
+	"latentbeam/schemas"
+	"latentbeam/stages"
+	"latentbeam/stages/sequence"
+)
+
+// pieces returns how many parts of the clip of a row devices can encode each for itself: rows of the latents of
+// autoencoders whose decoders share them too.
+func (s *encodeStage) pieces(row *schemas.PromptRow) int {
+	if s.Config.banded() {
+		return s.Config.piecesOf(row)
+	}
+	return 1
+}
+
+// Width lets as many devices encode a clip as are of use: one where they cannot share it.
+func (s *encodeStage) Width(row *schemas.PromptRow) int {
+	if s.pieces(row) == 1 {
+		return 1
+	}
+	return 0
+}
+
+// RunSet lets every device encode some rows of each clip. Rank 0 reads the clips and gets the latents.
+func (s *encodeStage) RunSet(ctx context.Context, set *stages.Set, batch []*stages.Element) error {
+	if set.Ranks() == 1 {
+		return s.Run(ctx, set.Devices[0], batch)
+	}
+	return set.Run(ctx, func(ctx context.Context, dev kernels.Backend, g *kernels.Group) error {
+		for i, e := range batch {
+			if err := ctx.Err(); err != nil {
+				return context.Cause(ctx)
+			}
+			g.Step(i)
+			if err := s.share(ctx, &sharing{encodeStage: s, dev: dev, group: g, step: i, speeds: set.Speeds}, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// share encodes one rank's part of an element.
+func (s *encodeStage) share(ctx context.Context, sh *sharing, e *stages.Element) error {
+	c := clip{frames: e.Row.NumFrames, height: e.Row.Height, width: e.Row.Width}
+	if sh.group.Rank() != 0 {
+		_, err := sh.latents(c, nil)
+		return ifRead(err)
+	}
+	came := false
+	err := s.encode(ctx, e, func(c clip, draw Noise) (*stages.Array, error) {
+		came = true
+		return sh.latents(c, draw)
+	})
+	if !came { // the latents are known, or the clip cannot be opened: the others wait for its frames
+		c.pixels = func([]float32, int, int) error { return errUnread }
+		if _, err := sh.latents(c, nil); ifRead(err) != nil {
+			return err
+		}
+	}
+	return unreadable(ctx, e, err)
+}
+
+// errUnread is what ranks get where rank 0 does not read the clip, or not to its end.
+var errUnread = errors.New("rank 0 does not read the clip")
+
+// ifRead returns errors but errUnread.
+func ifRead(err error) error {
+	if errors.Is(err, errUnread) {
+		return nil
+	}
+	return err
+}
+
+// sharing is one rank's part in encoding one clip.
+type sharing struct {
+	*encodeStage
+	dev    kernels.Backend
+	group  *kernels.Group
+	step   int // number of the element
+	speeds []float64
+
+	clip  clip             // pixels are rank 0's to read
+	rows  []sequence.Range // of the latents, by rank
+	whole []float32        // of rank 0: all rows of the frames that are read
+}
+
+// latents returns the latents (C, T', h, w) of a clip to rank 0, and nil to the others. Pixels of c are rank 0's.
+func (s *sharing) latents(c clip, draw Noise) (*stages.Array, error) {
+	defer s.dev.Scope()()
+	shape, err := s.Config.LatentShape(c.frames, c.height, c.width)
+	if err != nil {
+		return nil, err
+	}
+	s.clip = c
+	if s.rows, err = sequence.Cut(shape[2], s.speeds); err != nil {
+		return nil, err
+	}
+	mine, err := s.band()
+	if err != nil {
+		return nil, err
+	}
+	line := shape[3] * 2 * shape[0] // of moments
+	parts, err := s.gather(mine, shape[1], line)
+	if err != nil || s.group.Rank() != 0 {
+		return nil, err
+	}
+	model, err := s.On(s.dev)
+	if err != nil {
+		return nil, err
+	}
+	return model.network.(*streamed).latentsOf(c, draw, func(emit func(moments []float32)) error {
+		frame := make([]float32, 0, shape[2]*line)
+		for i := range shape[1] {
+			frame = frame[:0]
+			for rank, part := range parts {
+				n := s.rows[rank].Len() * line
+				frame = append(frame, part[i*n:(i+1)*n]...)
+			}
+			emit(frame)
+		}
+		return nil
+	})
+}
+
+// band returns the moments (T', rows, w, 2C) of this rank's rows.
+func (s *sharing) band() (moments []float32, err error) {
+	if s.rows[s.group.Rank()].Len() == 0 { // it takes part in what all ranks exchange
+		for first, n := 0, 1; first < s.clip.frames; first, n = first+n, chunkFrames {
+			if err := s.next(nil, first, n); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	}
+	bands, err := bandsOf(s.group, s.step, s.rows)
+	if err != nil {
+		return nil, err
+	}
+	model, err := s.On(s.dev)
+	if err != nil {
+		return nil, err
+	}
+	height := s.pixelRows(s.group.Rank()).Len()
+	err = model.network.(*streamed).model.Encode(s.dev, s.clip.frames, height, s.clip.width, bands, s.next,
+		func(part []float32) { moments = append(moments, part...) })
+	return moments, err
+}
+
+// pixelRows returns the rows of pixels of a rank. The last rows of a clip may be fewer than a latent spans.
+func (s *sharing) pixelRows(rank int) sequence.Range {
+	d, r := s.Config.Downscale(), s.rows[rank]
+	out := sequence.Range{Lo: r.Lo * d, Hi: r.Hi * d}
+	if r.Len() > 0 && r.Hi == s.rows[len(s.rows)-1].Hi {
+		out.Hi = s.clip.height
+	}
+	return out
+}
+
+// next fills dst (n, rows, W, 3) with this rank's rows of the frames first to first+n, which rank 0 reads. Every rank calls
+// it for all frames of a clip in the same order.
+func (s *sharing) next(dst []float32, first, n int) error {
+	defer s.dev.Scope()()
+	if s.group.Rank() != 0 {
+		if err := s.agree(nil); err != nil {
+			return err
+		}
+		return s.receive(dst, n)
+	}
+	size := n * s.clip.height * s.clip.width * 3
+	if len(s.whole) < size {
+		s.whole = make([]float32, size)
+	}
+	if err := s.agree(s.clip.pixels(s.whole[:size], first, n)); err != nil {
+		return err
+	}
+	s.copyRows(dst, 0, n)
+	return s.deal(n)
+}
+
+// deal sends all ranks but this, rank 0, their rows of n frames.
+func (s *sharing) deal(n int) error {
+	var send []kernels.Part
+	for rank, r := range s.rows[1:] {
+		if rank++; r.Len() > 0 {
+			x := s.part(rank, n)
+			own := make([]float32, x.Len())
+			s.copyRows(own, rank, n)
+			s.dev.Upload(x, own)
+			send = append(send, kernels.Part{Peer: rank, View: x})
+		}
+	}
+	return s.group.Exchange("pixels", send, nil)
+}
+
+// receive is what the others do meanwhile.
+func (s *sharing) receive(dst []float32, n int) error {
+	me := s.group.Rank()
+	if s.rows[me].Len() == 0 {
+		return s.group.Exchange("pixels", nil, nil)
+	}
+	x := s.part(me, n)
+	if err := s.group.Exchange("pixels", nil, []kernels.Part{{Peer: 0, View: x}}); err != nil {
+		return err
+	}
+	return s.dev.Download(dst, x)
+}
+
+// part returns room for a rank's rows of n frames: (n, rows, 3 W).
+func (s *sharing) part(rank, n int) kernels.Tensor {
+	return s.dev.Alloc(kernels.F32, n, s.pixelRows(rank).Len(), s.clip.width*3)
+}
+
+// copyRows copies a rank's rows of the n frames that were read.
+func (s *sharing) copyRows(dst []float32, rank, n int) {
+	line, r := s.clip.width*3, s.pixelRows(rank)
+	for i := range n {
+		copy(dst[i*r.Len()*line:][:r.Len()*line], s.whole[(i*s.clip.height+r.Lo)*line:])
+	}
+}
+
+// agree tells all ranks whether rank 0 could read. It gets its error back, the others errUnread.
+func (s *sharing) agree(unread error) error {
+	state, read := s.dev.Alloc(kernels.F32, 1), []float32{1}
+	if unread != nil {
+		read[0] = 0
+	}
+	if s.group.Rank() == 0 {
+		s.dev.Upload(state, read)
+	}
+	if err := s.group.Broadcast("read", 0, state); err != nil || s.group.Rank() == 0 {
+		return errors.Join(err, unread)
+	}
+	if err := s.dev.Download(read, state); err != nil {
+		return err
+	}
+	if read[0] == 0 {
+		return errUnread
+	}
+	return nil
+}
+
+// gather returns to rank 0 the moments (T', rows, w, 2C) of all ranks; line are those of a row.
+func (s *sharing) gather(mine []float32, t, line int) (parts [][]float32, err error) {
+	me := s.group.Rank()
+	parts = make([][]float32, len(s.rows))
+	views := make([]kernels.Tensor, len(s.rows))
+	var send, recv []kernels.Part
+	for rank, r := range s.rows {
+		if rank == 0 || r.Len() == 0 || me != 0 && me != rank {
+			continue
+		}
+		views[rank] = s.dev.Alloc(kernels.F32, t, r.Len()*line)
+		if me == 0 {
+			recv = append(recv, kernels.Part{Peer: rank, View: views[rank]})
+			continue
+		}
+		s.dev.Upload(views[rank], mine)
+		send = append(send, kernels.Part{Peer: 0, View: views[rank]})
+	}
+	if err := s.group.Exchange("moments", send, recv); err != nil || me != 0 {
+		return nil, err
+	}
+	parts[0] = mine
+	for rank, x := range views {
+		if !x.IsZero() {
+			parts[rank] = make([]float32, x.Len())
+			if err := s.dev.Download(parts[rank], x); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return parts, nil
+}
