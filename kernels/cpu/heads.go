@@ -9,10 +9,22 @@ import (
 // headMost is the longest row that is worth computing with others in one call.
 const headMost = 256
 
-// together reports whether the rows of two operands can be computed many at once: dense, short, of one type
-// that a routine may exist for.
+// together reports whether the rows of two operands can be computed many at once: dense, of one type that a routine may
+// exist for.
 func together(dst, x *rows) bool {
-	return dst.DType == x.DType && dst.DType <= kernels.BF16 && dst.step == 1 && x.step == 1 && x.n <= headMost
+	return dst.DType == x.DType && dst.DType <= kernels.BF16 && dst.step == 1 && x.step == 1
+}
+
+// rmsRoutine is the tier's for RMSNorm of many rows; nil where it has none, or where rows are as fast one by one.
+func (n *norm) rmsRoutine() rmsFunc {
+	switch {
+	case !together(&n.dst, &n.x):
+	case n.spec.Act == kernels.SiLU:
+		return n.math.rmsSilu[n.x.DType]
+	case n.spec.Act == kernels.Identity && n.x.n <= headMost:
+		return n.math.rmsHeads[n.x.DType]
+	}
+	return nil
 }
 
 // pointer returns where the row begins, and the bytes to the next one of its run.
@@ -25,8 +37,9 @@ func (c *cursor) pointer() (unsafe.Pointer, int) {
 func (n *norm) runHeads(w *worker, from, to int) bool {
 	own := n.weights.view != nil
 	plain := n.spec.Kind == kernels.RMSNorm && (n.weight != nil || own && n.weights.jump == 0) && n.bias == nil &&
-		n.scale.view == nil && n.spec.Act == kernels.Identity
-	if !plain || !together(&n.dst, &n.x) || n.math.rmsHeads[n.x.DType] == nil {
+		n.scale.view == nil
+	routine := n.rmsRoutine()
+	if !plain || routine == nil {
 		return false
 	}
 	x, dst, m := n.x.cursor(from), n.dst.cursor(from), n.modulation(w, from)
@@ -37,7 +50,7 @@ func (n *norm) runHeads(w *worker, from, to int) bool {
 		}
 		src, srcStride := x.pointer()
 		out, dstStride := dst.pointer()
-		n.math.rmsHeads[n.x.DType](out, src, dstStride, srcStride, k, n.weightOf(&m), float64(n.spec.Eps))
+		routine(out, src, dstStride, srcStride, k, n.weightOf(&m), float64(n.spec.Eps))
 		x.skip(k)
 		dst.skip(k)
 		if own {
@@ -50,7 +63,7 @@ func (n *norm) runHeads(w *worker, from, to int) bool {
 
 // runHeads turns rows from to to, those that share their angles at once.
 func (r *rotation) runHeads(w *worker, math *rowMath, from, to int) bool {
-	if !together(&r.dst, &r.x) || math.rotateHeads[r.x.DType] == nil || r.cos.jump != 0 || r.sin.jump != 0 {
+	if !together(&r.dst, &r.x) || r.x.n > headMost || math.rotateHeads[r.x.DType] == nil || r.cos.jump != 0 || r.sin.jump != 0 {
 		return false
 	}
 	x, dst, cos, sin := r.x.cursor(from), r.dst.cursor(from), r.cos.cursor(from), r.sin.cursor(from)

@@ -14,6 +14,16 @@ func rmsHeads512F32(dst, src unsafe.Pointer, dstStride, srcStride, rows int, wei
 //go:noescape
 func rmsHeads512BF16(dst, src unsafe.Pointer, dstStride, srcStride, rows int, weight []float32, eps float64)
 
+// rmsSilu512F32 normalises rows of fp32 and takes SiLU of them.
+//
+//go:noescape
+func rmsSilu512F32(dst, src unsafe.Pointer, dstStride, srcStride, rows int, weight []float32, eps float64)
+
+// rmsSilu512BF16 normalises rows of bf16 and takes SiLU of them, each step rounded to bf16.
+//
+//go:noescape
+func rmsSilu512BF16(dst, src unsafe.Pointer, dstStride, srcStride, rows int, weight []float32, eps float64)
+
 // rotateHeads512F32 turns rows of fp32.
 //
 //go:noescape

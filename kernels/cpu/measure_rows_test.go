@@ -8,18 +8,20 @@ import (
 
 // addAttention adds the attentions of STDiT-XL/2, at 16x256x256 and 16x512x512, and of T5-xxl: over space,
 // over time where the queries, keys and values of a fused projection lie frames apart, over a text, and
-// with relative positions.
+// with relative positions. "video" is Wan's, over all tokens of 480x832x17, of two heads; "text" at 128 is Wan's too.
 func addAttention(be *Backend, add adder) {
-	const heads = 16
 	for _, c := range []struct {
 		name       string
 		b, t, s, d int
 		text       int
+		heads      int
 	}{
-		{"space", 4, 1, 256, 72, 0}, {"space", 1, 1, 1024, 72, 0}, {"space", 1, 1, 4096, 64, 0},
-		{"time", 1, 16, 256, 72, 0}, {"time", 1, 16, 1024, 72, 0}, {"time", 1, 30, 256, 72, 0},
-		{"text", 1, 1, 4096, 72, 120}, {"T5", 1, 1, 300, 64, 300},
+		{"space", 4, 1, 256, 72, 0, 16}, {"space", 1, 1, 1024, 72, 0, 16}, {"space", 1, 1, 4096, 64, 0, 16},
+		{"time", 1, 16, 256, 72, 0, 16}, {"time", 1, 16, 1024, 72, 0, 16}, {"time", 1, 30, 256, 72, 0, 16},
+		{"text", 1, 1, 4096, 72, 120, 16}, {"T5", 1, 1, 300, 64, 300, 16},
+		{"video", 1, 1, 7800, 128, 0, 2}, {"text", 1, 1, 7800, 128, 512, 12}, {"space", 1, 1, 6240, 384, 0, 1},
 	} {
+		heads := c.heads
 		if be.tier == portable && c.b*c.t*c.s > 1024 {
 			continue
 		}
@@ -56,6 +58,7 @@ func addRows(be *Backend, add adder) {
 	for _, dt := range []kernels.DType{kernels.F32, kernels.BF16} {
 		x, y, dst := filled(be, dt, tokens, c), filled(be, dt, tokens, c), be.Alloc(dt, tokens, c)
 		mod, w := filled(be, dt, 1, c).Expand(tokens, c), filled(be, dt, 72)
+		short := filled(be, dt, 96)
 		qk := filled(be, dt, 16, 256, 3, 16, 72).Narrow(2, 0, 2)
 		angles := filled(be, kernels.F32, 16, 1, 1, 1, 36).Expand(16, 256, 2, 16, 36)
 		image, gw := filled(be, dt, 1, 128, 128, 256), filled(be, dt, 256)
@@ -74,6 +77,11 @@ func addRows(be *Backend, add adder) {
 			}},
 			{"group norm, silu", image, 3, func() {
 				be.Norm(image, image, kernels.NormSpec{Kind: kernels.GroupNorm, Groups: 32, Weight: gw, Bias: gw,
+					Act: kernels.SiLU})
+			}},
+			{"rms norm", x, 2, func() { be.Norm(dst, x, kernels.NormSpec{Kind: kernels.RMSNorm, Weight: mod}) }},
+			{"rms norm, silu of 96", x, 2, func() {
+				be.Norm(dst.Reshape(tokens*12, 96), x.Reshape(tokens*12, 96), kernels.NormSpec{Kind: kernels.RMSNorm, Weight: short,
 					Act: kernels.SiLU})
 			}},
 			{"gelu", x, 2, func() { be.Unary(dst, x, kernels.GELUTanh) }},

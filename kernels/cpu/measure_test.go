@@ -113,7 +113,8 @@ func measurements(t *testing.T, tier *tier, threads int) []*measurement {
 	}
 	addPeaks(be, add)
 	for _, s := range [][3]int{{1024, 1152, 1152}, {1024, 4608, 1152}, {1024, 1152, 4608}, {256, 1152, 1152},
-		{120, 4096, 4096}, {120, 10240, 4096}, {120, 4096, 10240}, {256, 128, 128}, {64, 64, 64}, {2, 1152, 1152}} {
+		{120, 4096, 4096}, {120, 10240, 4096}, {120, 4096, 10240}, {256, 128, 128}, {64, 64, 64}, {2, 1152, 1152},
+		{4096, 1536, 1536}, {4096, 8960, 1536}, {4096, 1536, 8960}} { // the last three are Wan's
 		addLinear(t, be, s, add)
 	}
 	addConv(be, add)
@@ -166,9 +167,10 @@ func addLinear(t *testing.T, be *Backend, s [3]int, add adder) {
 	}
 }
 
-// addConv adds the convolutions of AutoencoderKL's decoder.
+// addConv adds the convolutions of AutoencoderKL's decoder, and those over three frames of Wan's.
 func addConv(be *Backend, add adder) {
-	for _, s := range []struct{ size, cin, cout, k int }{{64, 512, 512, 3}, {256, 256, 256, 3}, {512, 128, 128, 3}, {64, 512, 512, 1}} {
+	for _, s := range []struct{ size, cin, cout, k, frames int }{{64, 512, 512, 3, 1}, {256, 256, 256, 3, 1}, {512, 128, 128, 3, 1},
+		{64, 512, 512, 1, 1}, {80, 384, 384, 3, 3}, {320, 192, 192, 3, 3}, {640, 96, 96, 3, 3}, {640, 96, 3, 3, 3}} {
 		for _, dt := range []kernels.DType{kernels.F32, kernels.BF16} {
 			peak := "f32"
 			if be.tier.dotFor(dt, dt) == dotBF16 {
@@ -177,13 +179,13 @@ func addConv(be *Backend, add adder) {
 			if be.tier == portable {
 				continue
 			}
-			x, w := filled(be, dt, 1, s.size, s.size, s.cin), filled(be, dt, s.cout, s.cin, s.k, s.k)
+			x, w := filled(be, dt, 1, s.frames, s.size, s.size, s.cin), filled(be, dt, s.cout, s.cin, s.frames, s.k, s.k)
 			w.Buf.(*buffer).weight = &weightState{}
-			y := be.Alloc(dt, 1, s.size, s.size, s.cout)
+			y := be.Alloc(dt, 1, 1, s.size, s.size, s.cout)
 			p := s.k / 2
 			spec := kernels.ConvSpec{Top: p, Left: p, Bottom: p, Right: p}
-			add(fmt.Sprintf("conv %dx%d", s.k, s.k), fmt.Sprintf("%d to %d, %dx%d", s.cin, s.cout, s.size, s.size), dt.String(),
-				"GFLOP/s", peak, 2*float64(y.Len())*float64(s.cin*s.k*s.k), func() { be.Conv(y, x, w, spec) })
+			add(fmt.Sprintf("conv %dx%dx%d", s.frames, s.k, s.k), fmt.Sprintf("%d to %d, %dx%d", s.cin, s.cout, s.size, s.size),
+				dt.String(), "GFLOP/s", peak, 2*float64(y.Len())*float64(s.cin*s.frames*s.k*s.k), func() { be.Conv(y, x, w, spec) })
 		}
 	}
 }

@@ -28,6 +28,7 @@ type rowMath struct {
 	// rmsHeads and rotateHeads do RMSNorm with a weight and Rope for many short rows of one type, F32 or BF16,
 	// whose distances are in bytes, with the bits of single rows; nil where the tier has none.
 	rmsHeads    [kernels.BF16 + 1]rmsFunc
+	rmsSilu     [kernels.BF16 + 1]rmsFunc // with SiLU behind it
 	rotateHeads [kernels.BF16 + 1]rotateFunc
 
 	// round rounds to BF16 or F16 in place. The others are of steps of which each is rounded to bf16: s, r(s) a,

@@ -7,6 +7,7 @@ var rows512 = rowMath{
 	add: addRow512, mul: mulRow512, silu: siluRow512, gelu: geluRow512, rotate: rotateRow512,
 	sum: sumRow512, squares: squaresRow512, columnMoments: columnMoments512, center: centerRow512,
 	rmsHeads:    [kernels.BF16 + 1]rmsFunc{kernels.F32: rmsHeads512F32},
+	rmsSilu:     [kernels.BF16 + 1]rmsFunc{kernels.F32: rmsSilu512F32},
 	rotateHeads: [kernels.BF16 + 1]rotateFunc{kernels.F32: rotateHeads512F32},
 	standard:    standardRow512, weigh: weighRow512, affine: affineRow512, modulate: modulateRow512,
 	widen: [...]func(dst []float32, src []uint16){
@@ -22,6 +23,7 @@ var rows512BF16 = func() rowMath {
 	m := rows512
 	m.round[kernels.BF16] = roundRowBF16
 	m.rmsHeads[kernels.BF16], m.rotateHeads[kernels.BF16] = rmsHeads512BF16, rotateHeads512BF16
+	m.rmsSilu[kernels.BF16] = rmsSilu512BF16
 	m.standardBF16, m.weighBF16, m.modulateBF16 = standardRowBF16, weighRowBF16, modulateRowBF16
 	m.rotateBF16 = rotateRowBF16
 	m.binaryBF16[kernels.Add], m.binaryBF16[kernels.Mul] = addRowBF16, mulRowBF16

@@ -81,25 +81,35 @@ func (f *file) doubleAs(bf16 bool, off int, ptr string, i int, masked bool) {
 // heads512 is the family of rows of heads for AVX-512.
 func heads512() *file {
 	f := newFile("heads_avx512")
-	f.rmsHeads("rmsHeads512F32", "normalises rows of fp32.", false)
-	f.rmsHeads("rmsHeads512BF16", "normalises rows of bf16, each step rounded to it.", true)
+	f.rmsHeads("rmsHeads512F32", "normalises rows of fp32.", false, false)
+	f.rmsHeads("rmsHeads512BF16", "normalises rows of bf16, each step rounded to it.", true, false)
+	f.rmsHeads("rmsSilu512F32", "normalises rows of fp32 and takes SiLU of them.", false, true)
+	f.rmsHeads("rmsSilu512BF16", "normalises rows of bf16 and takes SiLU of them, each step rounded to bf16.", true, true)
 	f.rotateHeads("rotateHeads512F32", "turns rows of fp32.", false)
 	f.rotateHeads("rotateHeads512BF16", "turns rows of bf16, each step rounded to it.", true)
 	return f
 }
 
-// rmsHeads follows squaresRow and weighRow.
-func (f *file) rmsHeads(name, doc string, bf16 bool) {
-	size := 4
+// rmsHeads follows squaresRow and weighRow, and siluRow.
+func (f *file) rmsHeads(name, doc string, bf16, silu bool) {
+	const count, eps, one, minus = 17, 18, 19, 15 // registers of constants
+	size, unroll := 4, 4
 	if bf16 {
 		size = 2
+	}
+	if silu { // the exponential needs registers
+		unroll = 2
 	}
 	f.fn(name, "dst, src unsafe.Pointer, dstStride, srcStride, rows int, weight []float32, eps float64", 72, doc)
 	f.p("MOVQ dst+0(FP), DI\nMOVQ src+8(FP), SI\nMOVQ dstStride+16(FP), R8\nMOVQ srcStride+24(FP), R9")
 	f.p("MOVQ rows+32(FP), R10\nMOVQ weight_base+40(FP), R11\nMOVQ weight_len+48(FP), R12")
-	f.p("VCVTSI2SDQ R12, X24, X24\nVMOVSD eps+64(FP), X25\nMOVQ $0x3ff0000000000000, AX\nVMOVQ AX, X26") // 1
+	f.p("VCVTSI2SDQ R12, X%d, X%d\nVMOVSD eps+64(FP), X%d\nMOVQ $0x3ff0000000000000, AX\nVMOVQ AX, X%d", count, count, eps, one)
 	if bf16 {
 		f.loadRounding(isa512)
+	}
+	if silu {
+		f.loadExp(isa512)
+		f.constant(isa512, -1, minus)
 	}
 	f.at("row")
 	f.zero(isa512, 0, 1, 2, 3)
@@ -111,9 +121,9 @@ func (f *file) rmsHeads(name, doc string, bf16 bool) {
 		}
 	})
 	f.foldLanes(isa512)
-	f.p("VDIVSD X24, X0, X0\nVADDSD X25, X0, X0\nVSQRTSD X0, X0, X0\nVDIVSD X0, X26, X0\nVCVTSD2SS X0, X0, X0")
+	f.p("VDIVSD X%d, X0, X0\nVADDSD X%d, X0, X0\nVSQRTSD X0, X0, X0\nVDIVSD X0, X%d, X0\nVCVTSD2SS X0, X0, X0", count, eps, one)
 	f.p("VBROADCASTSS X0, Z16\nMOVQ SI, DX\nMOVQ DI, R13\nMOVQ R11, BX\nMOVQ R12, CX")
-	f.overHead(4, []stream{{"DX", size}, {"R13", size}, {"BX", 4}}, func(n int, p part) {
+	f.overHead(unroll, []stream{{"DX", size}, {"R13", size}, {"BX", 4}}, func(n int, p part) {
 		for i := range n {
 			f.loadAs(bf16, i*16, "DX", i, p)
 			f.p("VMULPS Z16, Z%d, Z%d", i, i)
@@ -122,11 +132,30 @@ func (f *file) rmsHeads(name, doc string, bf16 bool) {
 			}
 			f.loadAs(false, i*16, "BX", 4+i, p)
 			f.p("VMULPS Z%d, Z%d, Z%d", 4+i, i, i)
+			if bf16 && silu {
+				f.stepBF16(i)
+			}
+		}
+		if silu {
+			f.siluOf(vectors(0, n), vectors(2, n), vectors(6, n), vectors(10, n), minus)
+		}
+		for i := range n {
 			f.saveAs(bf16, i, i*16, "R13", p)
 		}
 	})
 	f.p("ADDQ R8, DI\nADDQ R9, SI\nDECQ R10\nJNZ row")
 	f.ret()
+}
+
+// siluOf is siluRow of the vectors x, in registers; t, p and spare are lost.
+func (f *file) siluOf(x, t, p, spare []int, minus int) {
+	for i := range x {
+		f.p("VMULPS Z%d, Z%d, Z%d", x[i], minus, t[i])
+	}
+	f.exp(isa512, t, p, spare)
+	for i := range x {
+		f.p("VADDPS %s, Z%d, Z%d\nVDIVPS Z%d, Z%d, Z%d", expAt(isa512, expOne), p[i], p[i], p[i], x[i], x[i])
+	}
 }
 
 // rotateHeads follows rotateRow and rotateRowBF16.
