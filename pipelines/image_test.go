@@ -12,10 +12,10 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/schemas"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/vae"
+	"latentbeam/stages/weight"
 )
 
 // The smallest Open-Sora 1.3: windows of 2 x 2 patches that a set cuts, and its autoencoder.
@@ -34,7 +34,7 @@ const (
 func TestImagesOf13OnAnySet(t *testing.T) {
 	parsed, err := vae.ParseConfig([]byte(smallVAE13))
 	must(t, err)
-	names := nn.ShapesOnly()
+	names := weight.ShapesOnly()
 	_, err = vae.Load(parsed, names)
 	must(t, err)
 	autoencoder := writeComponent(t, smallVAE13, names.Requested())

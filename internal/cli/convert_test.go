@@ -14,9 +14,9 @@ import (
 	"testing"
 
 	tt "latentbeam/internal/torchpickle/torchtest"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/stdit"
+	"latentbeam/stages/weight"
 	"latentbeam/testdata/tiny"
 )
 
@@ -186,7 +186,7 @@ func TestInspectTellsWhatDoesNotFit(t *testing.T) {
 func TestFileWithoutConfig(t *testing.T) {
 	config := `{"model_type": "STDiT", "hidden_size": 72, "depth": 1, "num_heads": 1, "caption_channels": 128,
 		"model_max_length": 64, "space_scale": 0.5, "input_size": [16, 32, 32]}`
-	w := nn.ShapesOnly()
+	w := weight.ShapesOnly()
 	if _, err := stdit.Family().Load([]byte(config), w); err != nil {
 		t.Fatal(err)
 	}

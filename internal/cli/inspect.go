@@ -16,8 +16,8 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/catalog"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/safetensors"
+	"latentbeam/stages/weight"
 	"latentbeam/testdata/tiny"
 )
 
@@ -161,7 +161,7 @@ func describeModel(w io.Writer, c *checkpoint.Checkpoint, f catalog.Finding) {
 	fmt.Fprintf(w, "  model\t%s (%s; %s)\n", f.Name, f.Component, from)
 	if c.Pickle() {
 		fmt.Fprintf(w, "  to use it\tlatentbeam convert %s\n", c.File)
-	} else if nn.CastHelps(f.Misfits) {
+	} else if weight.CastHelps(f.Misfits) {
 		fmt.Fprintf(w, "  to use it\tlatentbeam convert --dtype f32 %s OUT.safetensors\n", c.File)
 	}
 	if f.Component == "text_encoder" {
@@ -170,7 +170,7 @@ func describeModel(w io.Writer, c *checkpoint.Checkpoint, f catalog.Finding) {
 	if len(f.Misfits) == 0 {
 		fmt.Fprintf(w, "  complete\tall %d tensors of the model are there\n", f.Wanted)
 	}
-	kinds := map[string][]nn.Misfit{}
+	kinds := map[string][]weight.Misfit{}
 	for _, m := range f.Misfits {
 		kinds[m.Kind] = append(kinds[m.Kind], m)
 	}

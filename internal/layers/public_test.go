@@ -16,7 +16,7 @@ import (
 // public are the packages that a program outside of this module imports to add a stage, a denoiser or an autoencoder
 // of its own. Nothing that they export mentions a type of another package of this module.
 const public = "latentbeam latentbeam/schemas latentbeam/schemas/fault latentbeam/kernels latentbeam/stages " +
-	"latentbeam/stages/cost latentbeam/stages/sequence latentbeam/stages/safetensors latentbeam/stages/nn " +
+	"latentbeam/stages/cost latentbeam/stages/sequence latentbeam/stages/safetensors latentbeam/stages/weight latentbeam/stages/nn " +
 	"latentbeam/stages/sampler latentbeam/stages/diffuse"
 
 func TestPublicSignatures(t *testing.T) {

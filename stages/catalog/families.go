@@ -7,19 +7,19 @@ import (
 
 	"latentbeam/stages/clip"
 	"latentbeam/stages/diffuse"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/osplan"
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/stdit"
 	"latentbeam/stages/t5"
 	"latentbeam/stages/vae"
 	"latentbeam/stages/wan"
+	"latentbeam/stages/weight"
 )
 
 // Families returns every family of models whose checkpoints are known. To add one, write its Family and its
 // line here.
-func Families() []nn.Family {
-	return []nn.Family{
+func Families() []weight.Family {
+	return []weight.Family{
 		t5.Family(),
 		stdit.Family(),
 		vae.Family(),
@@ -46,7 +46,7 @@ func Guess(component string, weights *safetensors.File) ([]byte, error) {
 		t, _ := weights.Tensor(name)
 		tensors = append(tensors, safetensors.Info{Name: name, DType: t.DType, Shape: t.Shape})
 	}
-	shapes := nn.ShapesOf(tensors)
+	shapes := weight.ShapesOf(tensors)
 	for _, f := range Families() {
 		switch config, err := f.Guess(shapes); {
 		case err != nil:
@@ -62,7 +62,7 @@ func Guess(component string, weights *safetensors.File) ([]byte, error) {
 
 // Names returns the names that tensors have here by those of a layout of other code, nil where that is not known.
 func Names(tensors []safetensors.Info) map[string]string {
-	shapes := nn.ShapesOf(tensors)
+	shapes := weight.ShapesOf(tensors)
 	for _, f := range Families() {
 		for _, l := range f.Layouts {
 			if names := l.Names(shapes); names != nil {
@@ -87,13 +87,13 @@ type Finding struct {
 	Name      string // for people
 	Guessed   bool   // the configuration is made of the tensors, not read
 	Wanted    int    // tensors that the model has
-	Misfits   []nn.Misfit
+	Misfits   []weight.Misfit
 }
 
 // Recognize tells which model tensors belong to, by their names and shapes, and what of it does not fit. config
 // is its config.json, nil where there is none. The error says why the configuration cannot be used.
 func Recognize(tensors []safetensors.Info, config []byte) (Finding, error) {
-	shapes := nn.ShapesOf(tensors)
+	shapes := weight.ShapesOf(tensors)
 	for _, f := range Families() {
 		guessed, err := f.Guess(shapes)
 		if guessed == nil && err == nil {
@@ -108,7 +108,7 @@ func Recognize(tensors []safetensors.Info, config []byte) (Finding, error) {
 		if err != nil {
 			return found, err
 		}
-		w := nn.Outline(tensors)
+		w := weight.Outline(tensors)
 		if found.Name, err = f.Load(config, w); err != nil {
 			return found, err
 		}

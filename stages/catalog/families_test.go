@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/stdit"
 	"latentbeam/stages/t5"
 	"latentbeam/stages/vae"
+	"latentbeam/stages/weight"
 	"latentbeam/testdata/tiny"
 )
 
@@ -41,9 +41,9 @@ func published(t *testing.T) map[string][]safetensors.Info {
 }
 
 // requested returns the tensors that a family's model of this configuration wants.
-func requested(t *testing.T, f nn.Family, config string) (tensors []safetensors.Info) {
+func requested(t *testing.T, f weight.Family, config string) (tensors []safetensors.Info) {
 	t.Helper()
-	w := nn.ShapesOnly()
+	w := weight.ShapesOnly()
 	if _, err := f.Load([]byte(config), w); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestPublishedModelsAreRecognised(t *testing.T) {
 // TestGuessedConfigurations: what the tensors of Open-Sora 1.0 tell, whose files came without a configuration.
 func TestGuessedConfigurations(t *testing.T) {
 	tensors := published(t)["stdit_v1_0_16x256x256"]
-	shapes := nn.ShapesOf(tensors)
+	shapes := weight.ShapesOf(tensors)
 	for _, c := range []struct {
 		s, frames        int
 		space, timeScale float64

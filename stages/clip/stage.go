@@ -14,6 +14,7 @@ import (
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // options is the stage's map in the YAML.
@@ -46,7 +47,7 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 	if !ok {
 		return nil, stages.Errorf("dtype", "embed_image: dtype is %q: give fp32 or bf16", opts.DType)
 	}
-	c, err := nn.OpenComponent(m, component, ParseConfig, Load)
+	c, err := weight.OpenComponent(m, component, ParseConfig, Load)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 
 // stage is the stage `embed_image`.
 type stage struct {
-	*nn.Component[Config, Encoder]
+	*weight.Component[Config, Encoder]
 	processor processor
 	digest    string
 }
@@ -86,7 +87,7 @@ func (s *stage) Need(row *schemas.PromptRow, _ int) (int64, error) {
 	if row.Reference == "" {
 		return 0, nil
 	}
-	e, err := Load(s.Config, nn.ShapesOnly())
+	e, err := Load(s.Config, weight.ShapesOnly())
 	if err != nil {
 		return 0, err
 	}

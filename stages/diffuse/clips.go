@@ -11,7 +11,7 @@ import (
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/condition"
-	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // A video of several clips: each is sampled by itself and begins with the last latent frames of the one before. These
@@ -180,7 +180,7 @@ func (s *stage) ending(z *stages.Array, n int) *stages.Array {
 	for c := range z.Shape[0] {
 		from := z.Data[(c+1)*t*size/n-size:]
 		for i := range size {
-			out.Data[c*size+i] = nn.Round(s.DType, from[i])
+			out.Data[c*size+i] = weight.Round(s.DType, from[i])
 		}
 	}
 	return out

@@ -18,6 +18,7 @@ import (
 	"latentbeam/stages/cost"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sampler"
+	"latentbeam/stages/weight"
 )
 
 // Two denoisers take turns by the timestep: the first makes the steps with much noise, the second the others. A device
@@ -29,7 +30,7 @@ const secondExpert = "transformer_2"
 
 // experts is the second denoiser of a model, and what happened to both.
 type experts struct {
-	second nn.Sharded[Network, loaded]
+	second weight.Sharded[Network, loaded]
 	digest string
 	loads  atomic.Int64 // of either denoiser to a device
 }
@@ -52,7 +53,7 @@ func (s *stage) openSecond(m *stages.Model, pick func(config []byte) (Network, e
 		return stages.Errorf("pp_size", "pp_size is %d: models of two denoisers are not cut by blocks; give tp_size or "+
 			"sequence_parallel", s.Options.PPSize)
 	}
-	c, err := nn.OpenComponent(m, secondExpert, pick, load)
+	c, err := weight.OpenComponent(m, secondExpert, pick, load)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (s *stage) Loading() *stages.Loading {
 }
 
 // part returns the denoiser that is due, on a device.
-func (j *job) part(dev kernels.Backend, stage nn.Stage) (*loaded, error) {
+func (j *job) part(dev kernels.Backend, stage weight.Stage) (*loaded, error) {
 	if j.expert == 1 {
 		return j.experts.second.Part(dev, stage)
 	}

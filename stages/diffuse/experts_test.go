@@ -10,9 +10,9 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
+	"latentbeam/stages/weight"
 )
 
 // twoConfig is a plain network whose second denoiser takes over at half of the noise.
@@ -23,7 +23,7 @@ func weightsOf(t *testing.T, config, prefix string) []byte {
 	t.Helper()
 	p := &plain{}
 	nntest.Decode(t, []byte(config), p)
-	names := nn.ShapesOnly()
+	names := weight.ShapesOnly()
 	if _, err := p.Load(names); err != nil {
 		t.Fatal(err)
 	}

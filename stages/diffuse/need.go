@@ -7,6 +7,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // SampleBytes returns the device memory that a network needs to prepare and evaluate rows latents (two for each
@@ -25,7 +26,7 @@ func evaluation(net Network, rows int, size Size, tokens int, forward bool) (fun
 	if min(size.T, size.H, size.W) < 1 {
 		return nil, fmt.Errorf("latents of %dx%dx%d: height, width or num_frames is missing or too small", size.T, size.H, size.W)
 	}
-	m, err := net.Load(nn.ShapesOnly())
+	m, err := net.Load(weight.ShapesOnly())
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sampler"
+	"latentbeam/stages/weight"
 )
 
 // Network is one model of a family, opened with the options of a job. It is read-only.
@@ -18,8 +19,8 @@ type Network interface {
 	// What any network is asked (guidance, steps, conditions) the stage checks itself.
 	Check(row *schemas.PromptRow) error
 	// Load reads the weights, by the names and shapes that w is asked for: all of them, the part of one rank
-	// (nn.Weights.Cut and Stage), or their shapes alone (nn.ShapesOnly).
-	Load(w *nn.Weights) (Model, error)
+	// (weight.Weights.Cut and Stage), or their shapes alone (weight.ShapesOnly).
+	Load(w *weight.Weights) (Model, error)
 }
 
 // Model is a network with its weights on a device. It is read-only and may serve any backend of that device.

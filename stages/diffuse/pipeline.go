@@ -9,6 +9,7 @@ import (
 	"latentbeam/stages/cost"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sampler"
+	"latentbeam/stages/weight"
 )
 
 // In a pipeline the elements of a batch go in groups, at least as many as there are stages. Each group is a sampling: it
@@ -88,7 +89,7 @@ func (l *pipeline) run() error {
 		slots = max(slots, l.seat.Pipeline.Size()+len(s.items)-1)
 	}
 	at := func(i int) *item { return l.items[i%slots] }
-	return nn.Belt{
+	return weight.Belt{
 		Op: "blocks", Items: l.samplings[0].job.steps() * slots,
 		Empty: func(i int) bool { return i%slots >= len(l.items) },
 		Take:  func(i int) error { return at(i).take(l.seat) },

@@ -17,6 +17,7 @@ import (
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sampler"
 	"latentbeam/stages/sequence"
+	"latentbeam/stages/weight"
 )
 
 // plain is the simplest network there can be: a linear map of every token in every block, with a bias of the text, the
@@ -95,7 +96,7 @@ func (p *plain) LatentSize(row *schemas.PromptRow) Size {
 
 func (p *plain) Check(*schemas.PromptRow) error { return nil }
 
-func (p *plain) Load(w *nn.Weights) (Model, error) {
+func (p *plain) Load(w *weight.Weights) (Model, error) {
 	w = w.As(kernels.F32)
 	m := &plainModel{plain: p, embed: nn.LoadPatchEmbed(w.Sub("embed"), nn.Patch{1, 2, 2}, p.Channels, p.Hidden),
 		text: nn.LoadLinear(w.Sub("text"), plainText, p.Hidden), null: w.Rows("null", 5, plainText),
@@ -121,7 +122,7 @@ type plainModel struct {
 	blocks    []nn.Linear
 	attn      []nn.SelfAttention
 	own       sequence.Range
-	flow      *nn.Flow
+	flow      *weight.Flow
 }
 
 func (m *plainModel) Prepare(be kernels.Backend, rows *Rows) (Batch, error) {
@@ -226,7 +227,7 @@ func modelOf(t testing.TB, config string) *stages.Model {
 	if json.Unmarshal([]byte(config), p) != nil || p.Hidden == 0 {
 		nntest.Decode(t, json.RawMessage(plainConfig), p)
 	}
-	shapes := nn.ShapesOnly()
+	shapes := weight.ShapesOnly()
 	if _, err := p.Load(shapes); err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"latentbeam/internal/rng"
 	"latentbeam/kernels"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/sampler"
+	"latentbeam/stages/weight"
 )
 
 // alone samples the batch on one device.
@@ -29,7 +29,7 @@ func (j *job) alone(ctx context.Context, dev kernels.Backend, v *saver) error {
 
 // evaluator returns the network on a device that has all of the batch, prepared in the scope open at the call.
 func (j *job) evaluator(dev kernels.Backend) (sampler.Model, error) {
-	model, err := j.part(dev, nn.Stage{})
+	model, err := j.part(dev, weight.Stage{})
 	if err != nil {
 		return nil, err
 	}

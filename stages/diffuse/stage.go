@@ -10,8 +10,8 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/sampler"
+	"latentbeam/stages/weight"
 )
 
 // Spec returns the stage `denoise`: a network of one of the families, under its sampler, turns noise into latents
@@ -61,18 +61,18 @@ func Spec(families []Family, again stages.OpenReencoder) stages.Spec {
 
 // stage is the stage `denoise` with one network.
 type stage struct {
-	nn.Sharded[Network, loaded]
+	weight.Sharded[Network, loaded]
 	Description
 	again   func() (stages.Reencoder, error) // opens it for the first longer video
 	recipe  sampler.Recipe                   // with the guided channels of the job
 	experts *experts                         // nil: the model has one denoiser
 }
 
-// loaded is a Model as nn.Component keeps it.
+// loaded is a Model as weight.Component keeps it.
 type loaded struct{ Model }
 
 // load makes a Model of weights.
-func load(net Network, w *nn.Weights) (*loaded, error) {
+func load(net Network, w *weight.Weights) (*loaded, error) {
 	m, err := net.Load(w)
 	return &loaded{m}, err
 }
@@ -80,7 +80,7 @@ func load(net Network, w *nn.Weights) (*loaded, error) {
 // newStage opens the network of a model that pick makes of its config.json.
 func newStage(m *stages.Model, pick func(config []byte) (Network, error), again func() (stages.Reencoder, error)) (
 	*stage, error) {
-	c, err := nn.OpenComponent(m, "transformer", pick, load)
+	c, err := weight.OpenComponent(m, "transformer", pick, load)
 	if err != nil {
 		return nil, err
 	}

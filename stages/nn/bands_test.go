@@ -10,6 +10,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sequence"
 )
 
@@ -45,7 +46,7 @@ func (c sharedCase) windowsAlone(t *testing.T, win nn.Windows) []float32 {
 	x := upload(be, c.dt, c.values("x"), stream.Shape...)
 	gate := upload(be, c.dt, c.values("gate"), stream.Shape...)
 	a.AddTemporal(be, stream, x, gate, windowRope(be, c, win), win)
-	return download(t, be, stream)
+	return nntest.Values(t, be, stream)
 }
 
 func (c sharedCase) windowsShared(t *testing.T, win nn.Windows) []float32 {

@@ -1,6 +1,9 @@
 package nn
 
-import "latentbeam/kernels"
+import (
+	"latentbeam/kernels"
+	"latentbeam/stages/weight"
+)
 
 // Conv is a 2D convolution over channels-last images.
 type Conv struct {
@@ -9,7 +12,7 @@ type Conv struct {
 }
 
 // LoadConv reads "weight" (out, in, size, size) and "bias" (out).
-func LoadConv(w *Weights, in, out, size int) Conv {
+func LoadConv(w *weight.Weights, in, out, size int) Conv {
 	return Conv{W: w.Tensor("weight", out, in, size, size), B: w.Tensor("bias", out)}
 }
 
@@ -48,7 +51,7 @@ type GroupNorm struct {
 }
 
 // LoadGroupNorm reads "weight" (C) and "bias" (C).
-func LoadGroupNorm(w *Weights, c, groups int, eps float32) GroupNorm {
+func LoadGroupNorm(w *weight.Weights, c, groups int, eps float32) GroupNorm {
 	return GroupNorm{W: w.Tensor("weight", c), B: w.Tensor("bias", c), Groups: groups, Eps: eps}
 }
 

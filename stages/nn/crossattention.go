@@ -1,6 +1,9 @@
 package nn
 
-import "latentbeam/kernels"
+import (
+	"latentbeam/kernels"
+	"latentbeam/stages/weight"
+)
 
 // CrossAttention is multi-head attention of tokens to a text, as PixArt stores it.
 type CrossAttention struct {
@@ -12,7 +15,7 @@ type CrossAttention struct {
 }
 
 // LoadCrossAttention reads "q_linear", "kv_linear" and "proj", with biases.
-func LoadCrossAttention(w *Weights, c, heads int) CrossAttention {
+func LoadCrossAttention(w *weight.Weights, c, heads int) CrossAttention {
 	d := c / heads
 	mine, columns := w.Heads(heads, d)
 	return CrossAttention{

@@ -1,5 +1,4 @@
-// Package nn holds the layers that several models share, and Weights, the only way a model reads its
-// checkpoint: by published tensor name, with the expected shape, every misfit collected into one error.
+// Package nn holds the layers that several models share, and how the ranks of a set share them.
 //
 // Layers are small structs with exported parts and run on a kernels.Backend. They allocate results in the
 // scope open at the call and free what they need on the way. What belongs to one architecture alone stays

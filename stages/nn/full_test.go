@@ -16,6 +16,7 @@ import (
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sequence"
+	"latentbeam/stages/weight"
 )
 
 // fullCase is attention over all tokens of the videos of a batch, on any number of ranks.
@@ -68,9 +69,9 @@ func (c fullCase) masks(t testing.TB) (out []sequence.Mask) {
 
 // add runs the layer on some parts, with a nil split on all.
 func (c fullCase) add(t testing.TB, be kernels.Backend, s *nn.Split, streams, xs, gates []kernels.Tensor) error {
-	names := nn.ShapesOnly()
+	names := weight.ShapesOnly()
 	nn.LoadSelfAttention(names, c.width(), c.heads, c.qkNorm)
-	a := nn.LoadSelfAttention(nn.NewWeights(be, nntest.File(t, names.Requested())).As(c.dt), c.width(), c.heads, c.qkNorm)
+	a := nn.LoadSelfAttention(weight.NewWeights(be, nntest.File(t, names.Requested())).As(c.dt), c.width(), c.heads, c.qkNorm)
 	var rope nn.Rope
 	if c.rope {
 		axes := c.axes()
@@ -101,7 +102,7 @@ func (c fullCase) alone(t testing.TB) []float32 {
 	if err := c.add(t, be, nil, all[:1], all[1:2], all[2:]); err != nil {
 		t.Fatal(err)
 	}
-	return download(t, be, all[0])
+	return nntest.Values(t, be, all[0])
 }
 
 // shared computes the case on its ranks and puts the columns together.
@@ -140,7 +141,7 @@ func (c fullCase) shared(t testing.TB) ([]float32, error) {
 			t.Errorf("%v: rank %d sent %d bytes, the plan says %d", c, rank, sent, want)
 		}
 		for i, p := range split.Parts() {
-			got := download(t, be, all[0][i])
+			got := nntest.Values(t, be, all[0][i])
 			old.eachToken(p, func(global, local int) {
 				copy(result[global*c.width():][:c.width()], got[local*c.width():])
 			})

@@ -8,6 +8,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/weight"
 )
 
 // Seat is one rank of a set that is cut in up to three ways.
@@ -17,8 +18,8 @@ type Seat struct {
 	Dev kernels.Backend
 	// Share, Cut and Stage are the rank's place in the grid.
 	Share int
-	Cut   Cut
-	Stage Stage
+	Cut   weight.Cut
+	Stage weight.Stage
 	// Sequence are the ranks with the other shares of the tokens, Pipeline those with the other blocks.
 	Sequence, Pipeline *kernels.Group
 }
@@ -48,8 +49,8 @@ func OnGrid(ctx context.Context, set *stages.Set, grid cost.Grid, f func(ctx con
 // sit finds the place of g's rank and its neighbours.
 func sit(dev kernels.Backend, g *kernels.Group, grid cost.Grid) (*Seat, error) {
 	share, tensor, stage := grid.Place(g.Rank())
-	s := &Seat{Grid: grid, Share: share, Cut: Cut{tensor, grid.Tensor},
-		Stage: Stage{Rank: stage, Ways: grid.Pipeline}}
+	s := &Seat{Grid: grid, Share: share, Cut: weight.Cut{Rank: tensor, Ways: grid.Tensor},
+		Stage: weight.Stage{Rank: stage, Ways: grid.Pipeline}}
 	sequence, cut, pipeline := grid.Lines(g.Rank())
 	var err error
 	if s.Sequence, err = g.Sub(sequence, 0); err != nil {
@@ -62,6 +63,6 @@ func sit(dev kernels.Backend, g *kernels.Group, grid cost.Grid) (*Seat, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Dev = TensorParallel(dev, together)
+	s.Dev = weight.TensorParallel(dev, together)
 	return s, nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"latentbeam/kernels"
+	"latentbeam/stages/weight"
 )
 
 // Rope holds the angles of rotary position embedding (Su et al., arXiv:2104.09864) as cosines and sines
@@ -30,7 +31,7 @@ func RopeFreqs(n int) []float32 {
 func RopePositions(dt kernels.DType, at Span, scale float64) []float32 {
 	out := make([]float32, at.Len)
 	for i := range out {
-		out[i] = Round(dt, Round(dt, float32(at.Start+i))/float32(scale))
+		out[i] = weight.Round(dt, weight.Round(dt, float32(at.Start+i))/float32(scale))
 	}
 	return out
 }
@@ -74,8 +75,8 @@ func NewVideoRope(be kernels.Backend, dt kernels.DType, frames, rows, cols [][]f
 		for _, row := range rows {
 			for _, col := range cols {
 				for _, angle := range slices.Concat(frame, row, col) {
-					cos = append(cos, Round(dt, float32(math.Cos(angle))))
-					sin = append(sin, Round(dt, float32(math.Sin(angle))))
+					cos = append(cos, weight.Round(dt, float32(math.Cos(angle))))
+					sin = append(sin, weight.Round(dt, float32(math.Sin(angle))))
 				}
 			}
 		}
@@ -96,9 +97,9 @@ func RopeAngles(n, angles int, scale float64) [][]float64 {
 
 func appendAngles(cos, sin []float32, dt kernels.DType, freqs []float32, position float32) (_, _ []float32) {
 	for _, f := range freqs {
-		angle := float64(Round(dt, position*Round(dt, f)))
-		cos = append(cos, Round(dt, float32(math.Cos(angle))))
-		sin = append(sin, Round(dt, float32(math.Sin(angle))))
+		angle := float64(weight.Round(dt, position*weight.Round(dt, f)))
+		cos = append(cos, weight.Round(dt, float32(math.Cos(angle))))
+		sin = append(sin, weight.Round(dt, float32(math.Sin(angle))))
 	}
 	return cos, sin
 }

@@ -7,16 +7,9 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/weight"
 )
-
-func hostValues(t *testing.T, be kernels.Backend, x kernels.Tensor) []float32 {
-	t.Helper()
-	out := make([]float32, x.Len())
-	if err := be.Download(out, x); err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
 
 // TestRopeAngles: position times frequency, from the given start on.
 func TestRopeAngles(t *testing.T) {
@@ -26,7 +19,7 @@ func TestRopeAngles(t *testing.T) {
 		t.Errorf("frequencies %g, %g, want 1 and 10000^(-1/2)", freqs[0], f)
 	}
 	rope := nn.NewRope(be, kernels.F32, freqs, nn.RopePositions(kernels.F32, nn.Span{Start: 5, Len: 3}, 2))
-	cos, sin := hostValues(t, be, rope.Cos), hostValues(t, be, rope.Sin)
+	cos, sin := nntest.Values(t, be, rope.Cos), nntest.Values(t, be, rope.Sin)
 	for i := range 3 {
 		for j, f := range freqs {
 			angle := float64(float32(5+i)/2) * float64(f)
@@ -46,7 +39,7 @@ func TestRope3D(t *testing.T) {
 	if got := rope.Cos.Shape; len(got) != 4 || got[0] != 2 || got[1] != 3 || got[2] != 2 || got[3] != 6 {
 		t.Fatalf("shape %v", got)
 	}
-	cos := hostValues(t, be, rope.Cos)
+	cos := nntest.Values(t, be, rope.Cos)
 	at := cos[((1*3+2)*2+1)*6:][:6] // row 1, column 2, frame 1
 	for i, angle := range []float64{3, 1.5, 1, 0.5, 20, 10} {
 		if math.Abs(float64(at[i])-math.Cos(angle)) > 1e-6 {
@@ -64,12 +57,12 @@ func TestRopeInBF16(t *testing.T) {
 	}
 	const freq = 0.0754
 	rope := nn.NewRope(be, kernels.BF16, []float32{freq}, []float32{77})
-	angle := nn.Round(kernels.BF16, 77*nn.Round(kernels.BF16, freq))
-	if angle == nn.Round(kernels.BF16, 77*freq) || angle == 77*nn.Round(kernels.BF16, freq) {
+	angle := weight.Round(kernels.BF16, 77*weight.Round(kernels.BF16, freq))
+	if angle == weight.Round(kernels.BF16, 77*freq) || angle == 77*weight.Round(kernels.BF16, freq) {
 		t.Fatal("the test cannot see the rounding")
 	}
-	want := nn.Round(kernels.BF16, float32(math.Cos(float64(angle))))
-	if got := hostValues(t, be, rope.Cos)[0]; got != want {
+	want := weight.Round(kernels.BF16, float32(math.Cos(float64(angle))))
+	if got := nntest.Values(t, be, rope.Cos)[0]; got != want {
 		t.Errorf("cosine %g, want %g", got, want)
 	}
 }
@@ -99,7 +92,7 @@ func TestGridPositions(t *testing.T) {
 func TestGridPositionsInBF16(t *testing.T) {
 	const c, side, scale = 8, 40, 0.3
 	table := nn.SinCosGrid(kernels.BF16, c, side, side, nn.Span{Start: 37, Len: 1}, scale)
-	freq := nn.Round(kernels.BF16, 0.01)
+	freq := weight.Round(kernels.BF16, 0.01)
 	want := math.Sin(float64(float32(37) / float32(scale) * freq))
 	if math.Abs(float64(table[1])-want) > 1e-6 || math.Abs(want-math.Sin(37/scale*0.01)) < 1e-4 {
 		t.Errorf("column 37 has %g, want %g", table[1], want)

@@ -16,6 +16,7 @@ import (
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sequence"
+	"latentbeam/stages/weight"
 )
 
 // sharedCase is attention over the patches of the frames of a batch, on several ranks.
@@ -68,9 +69,9 @@ func (c sharedCase) backend() kernels.Backend {
 // layer is the attention with hashed weights, and the angles of its patches.
 func (c sharedCase) layer(t testing.TB, be kernels.Backend) (nn.SelfAttention, nn.Rope) {
 	width := c.shape.Width()
-	names := nn.ShapesOnly()
+	names := weight.ShapesOnly()
 	nn.LoadSelfAttention(names, width, c.shape.Heads, c.qkNorm)
-	w := nn.NewWeights(be, nntest.File(t, names.Requested())).As(c.dt)
+	w := weight.NewWeights(be, nntest.File(t, names.Requested())).As(c.dt)
 	a := nn.LoadSelfAttention(w, width, c.shape.Heads, c.qkNorm)
 	if !c.rope {
 		return a, nn.Rope{}
@@ -88,21 +89,13 @@ func (c sharedCase) alone(t testing.TB) []float32 {
 	x := upload(be, c.dt, c.values("x"), stream.Shape...)
 	gate := upload(be, c.dt, c.values("gate"), stream.Shape...)
 	a.AddSpatial(be, stream, x, gate, rope)
-	return download(t, be, stream)
+	return nntest.Values(t, be, stream)
 }
 
 func upload(be kernels.Backend, dt kernels.DType, values []float32, shape ...int) kernels.Tensor {
 	x := be.Alloc(dt, shape...)
 	be.Upload(x, values)
 	return x
-}
-
-func download(t testing.TB, be kernels.Backend, x kernels.Tensor) []float32 {
-	out := make([]float32, x.Len())
-	if err := be.Download(out, x); err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
 
 // shared computes the case on the ranks of its plan and puts the columns together. sent is what each rank

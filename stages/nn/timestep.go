@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"latentbeam/kernels"
+	"latentbeam/stages/weight"
 )
 
 // SinusoidWidth is the width of the timestep sinusoid, 128 cosines and 128 sines.
@@ -15,7 +16,7 @@ type TimestepEmbedder struct {
 }
 
 // LoadTimestepEmbedder reads "mlp.0" (C, 256) and "mlp.2" (C, C), with biases.
-func LoadTimestepEmbedder(w *Weights, c int) TimestepEmbedder {
+func LoadTimestepEmbedder(w *weight.Weights, c int) TimestepEmbedder {
 	return TimestepEmbedder{
 		L0: LoadLinear(w.Sub("mlp.0"), SinusoidWidth, c), L2: LoadLinear(w.Sub("mlp.2"), c, c),
 	}
@@ -34,7 +35,7 @@ type SizeEmbedder struct {
 }
 
 // LoadSizeEmbedder reads "mlp.0" (width, 256) and "mlp.2" (width, width), with biases.
-func LoadSizeEmbedder(w *Weights, width int) SizeEmbedder {
+func LoadSizeEmbedder(w *weight.Weights, width int) SizeEmbedder {
 	return SizeEmbedder{LoadTimestepEmbedder(w, width)}
 }
 
@@ -43,7 +44,7 @@ func (e SizeEmbedder) Forward(be kernels.Backend, dt kernels.DType, values [][]f
 	var flat []float32
 	for _, row := range values {
 		for _, v := range row {
-			flat = append(flat, Round(dt, float32(v)))
+			flat = append(flat, weight.Round(dt, float32(v)))
 		}
 	}
 	y := e.TimestepEmbedder.Forward(be, dt, flat) // (B n, width)

@@ -1,6 +1,9 @@
 package nn
 
-import "latentbeam/kernels"
+import (
+	"latentbeam/kernels"
+	"latentbeam/stages/weight"
+)
 
 // CausalConv is a convolution over channels-last videos that looks at the present and earlier frames only:
 // "same" padding with zeros in height and width, zero frames in front in time.
@@ -10,12 +13,12 @@ type CausalConv struct {
 }
 
 // LoadCausalConv reads "weight" (out, in, size, size, size) and "bias" (out).
-func LoadCausalConv(w *Weights, in, out, size int) CausalConv {
+func LoadCausalConv(w *weight.Weights, in, out, size int) CausalConv {
 	return CausalConv{W: w.Tensor("weight", out, in, size, size, size), B: w.Tensor("bias", out)}
 }
 
 // LoadCausalConvNoBias reads "weight" (out, in, size, size, size) alone.
-func LoadCausalConvNoBias(w *Weights, in, out, size int) CausalConv {
+func LoadCausalConvNoBias(w *weight.Weights, in, out, size int) CausalConv {
 	return CausalConv{W: w.Tensor("weight", out, in, size, size, size)}
 }
 

@@ -8,8 +8,8 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/diffuse"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/sampler"
+	"latentbeam/stages/weight"
 )
 
 // Denoiser returns the family of Open-Sora-Plan for the stage `denoise`.
@@ -256,7 +256,7 @@ func (d *denoiser) Check(row *schemas.PromptRow) error {
 }
 
 // Load reads the weights.
-func (d *denoiser) Load(w *nn.Weights) (diffuse.Model, error) {
+func (d *denoiser) Load(w *weight.Weights) (diffuse.Model, error) {
 	m, err := Load(d.Config, w)
 	if err != nil {
 		return nil, err

@@ -8,9 +8,9 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages/diffuse"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sampler"
+	"latentbeam/stages/weight"
 )
 
 // TestPublished: the published sizes have as many tensors and numbers as the project's own classes, and 1.3 is recognised
@@ -42,7 +42,7 @@ func TestPublished(t *testing.T) {
 			t.Errorf("recognised as %+v, %v", guessed, err)
 		}
 	}
-	if config, err := Family().Guess(nn.Shapes{"blocks.0.attn.qkv.weight": {3, 1}}); config != nil || err != nil {
+	if config, err := Family().Guess(weight.Shapes{"blocks.0.attn.qkv.weight": {3, 1}}); config != nil || err != nil {
 		t.Errorf("another model is %s, %v", config, err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/stages"
 	"latentbeam/stages/diffuse"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/weight"
 )
 
 // goldenCase is one forward of testdata/golden/osplan.json.
@@ -122,7 +122,7 @@ func (c *goldenCase) run(t testing.TB, be kernels.Backend, dtype string) []float
 	if len(shapes) != c.Tensors {
 		t.Errorf("%d tensors, want %d", len(shapes), c.Tensors)
 	}
-	m, err := Load(d.Config, nn.NewWeights(be, nntest.File(t, shapes)))
+	m, err := Load(d.Config, weight.NewWeights(be, nntest.File(t, shapes)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
+	"latentbeam/stages/weight"
 )
 
 // counted is what one rank did in the blocks of one step.
@@ -30,7 +31,7 @@ func count(t *testing.T, cfg Config, plan *sequence.Plan, row schemas.PromptRow,
 		Data: make([]float32, cfg.ModelMaxLength*cfg.CaptionChannels)}
 	batch[0].Text = &stages.Text{Embedding: text, Negative: text}
 	all := make([]counted, plan.Ranks)
-	m, err := Load(cfg, nn.ShapesOnly())
+	m, err := Load(cfg, weight.ShapesOnly())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/diffuse"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/sampler"
+	"latentbeam/stages/weight"
 )
 
 // latentScale is the factor between the latents of the 2D autoencoder and the denoiser's, in Open-Sora 1.0 and
@@ -136,7 +136,7 @@ func (d *denoiser) Check(row *schemas.PromptRow) error {
 }
 
 // Load reads the weights.
-func (d *denoiser) Load(w *nn.Weights) (diffuse.Model, error) {
+func (d *denoiser) Load(w *weight.Weights) (diffuse.Model, error) {
 	m, err := Load(d.Config, w)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"latentbeam/stages/diffuse"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/weight"
 )
 
 // TestPipelineGivesTheBytesOfOne: every version, its blocks cut over ranks evenly or not, gives on each of
@@ -34,7 +35,7 @@ func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 			err := kernels.Together(t.Context(), transport.Shared(ways), time.Second,
 				func(ctx context.Context, i int, tr kernels.Transport) error {
 					be := cpu.New(1 + i%2)
-					m, err := Load(cfg, nn.NewWeights(be, file).Stage(nn.Stage{Rank: i, Ways: ways}))
+					m, err := Load(cfg, weight.NewWeights(be, file).Stage(weight.Stage{Rank: i, Ways: ways}))
 					if err != nil {
 						return err
 					}
@@ -76,7 +77,7 @@ func forwardPipeline(m *Model, be kernels.Backend, g *kernels.Group, all []evalu
 		xs[i] = be.Alloc(m.DType, e.x.Dim(0), p.times.Len, p.patches.Len, m.HiddenSize)
 	}
 	view := func(i int) kernels.Tensor { return xs[i] }
-	err := nn.Relay(g, "blocks", len(all), view, func(i int) error {
+	err := weight.Relay(g, "blocks", len(all), view, func(i int) error {
 		defer be.Scope()()
 		e := all[i]
 		b := m.batch(be, e.prepared, []nn.Part{{Rows: nn.Span{Len: e.x.Dim(0)}, Patches: e.prepared.patches}}, nil)
@@ -105,7 +106,7 @@ func TestPipelineHoldsItsBlocks(t *testing.T) {
 		whole := shapes(t, cfg)
 		asked := 0
 		for rank := range 2 {
-			w := nn.ShapesOnly().Stage(nn.Stage{Rank: rank, Ways: 2})
+			w := weight.ShapesOnly().Stage(weight.Stage{Rank: rank, Ways: 2})
 			if _, err := Load(cfg, w); err != nil {
 				t.Fatal(err)
 			}
@@ -124,8 +125,8 @@ func TestPipelineHoldsItsBlocks(t *testing.T) {
 		if asked != blocks {
 			t.Errorf("%s: two ranks ask for %d tensors of blocks, there are %d", cfg.name(), asked, blocks)
 		}
-		w := nn.NewWeights(cpu.New(1), nntest.File(t, whole))
-		if _, err := Load(cfg, w.Stage(nn.Stage{Rank: 3, Ways: 4})); err == nil {
+		w := weight.NewWeights(cpu.New(1), nntest.File(t, whole))
+		if _, err := Load(cfg, w.Stage(weight.Stage{Rank: 3, Ways: 4})); err == nil {
 			t.Errorf("%s: 4 ranks for 3 blocks are accepted", cfg.name())
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
+	"latentbeam/stages/weight"
 )
 
 // stdit1 is STDiT of Open-Sora 1.0: PixArt's block with temporal attention put in. Positions are those of the
@@ -13,7 +14,7 @@ type stdit1 struct {
 	modulation nn.Linear      // t_block.1 (6C, C), behind a SiLU
 	blocks     []block1       // blocks.N
 	own        sequence.Range // of blocks
-	flow       *nn.Flow
+	flow       *weight.Flow
 }
 
 // block1 is one STDiT block. Spatial attention and MLP are modulated by the timestep; temporal attention is
@@ -26,7 +27,7 @@ type block1 struct {
 	mlp      nn.MLP            // mlp
 }
 
-func loadSTDiT1(cfg Config, w *nn.Weights) *stdit1 {
+func loadSTDiT1(cfg Config, w *weight.Weights) *stdit1 {
 	c := cfg.HiddenSize
 	m := &stdit1{Config: cfg, modulation: nn.LoadLinear(w.Sub("t_block.1"), c, 6*c)}
 	m.blocks, m.own = make([]block1, cfg.Depth), w.Blocks(cfg.Depth, "blocks.%d")
@@ -44,7 +45,7 @@ func loadSTDiT1(cfg Config, w *nn.Weights) *stdit1 {
 	return m
 }
 
-func (m *stdit1) passing() (sequence.Range, *nn.Flow) { return m.own, m.flow }
+func (m *stdit1) passing() (sequence.Range, *weight.Flow) { return m.own, m.flow }
 
 func (m *stdit1) crosses() (out []nn.CrossAttention) {
 	for i := range m.blocks {

@@ -4,6 +4,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
+	"latentbeam/stages/weight"
 )
 
 // stdit2 is STDiT2 of Open-Sora 1.1: STDiT whose temporal attention has a norm and a modulation of its own and
@@ -19,7 +20,7 @@ type stdit2 struct {
 	freqs       []float32       // rope.freqs
 	blocks      []block2        // blocks.N
 	own         sequence.Range  // of blocks
-	flow        *nn.Flow
+	flow        *weight.Flow
 }
 
 // block2 is one block of STDiT2.
@@ -32,7 +33,7 @@ type block2 struct {
 	mlp           nn.MLP            // mlp
 }
 
-func loadSTDiT2(cfg Config, w *nn.Weights) *stdit2 {
+func loadSTDiT2(cfg Config, w *weight.Weights) *stdit2 {
 	c := cfg.HiddenSize
 	m := &stdit2{
 		Config:      cfg,
@@ -62,7 +63,7 @@ func loadSTDiT2(cfg Config, w *nn.Weights) *stdit2 {
 	return m
 }
 
-func (m *stdit2) passing() (sequence.Range, *nn.Flow) { return m.own, m.flow }
+func (m *stdit2) passing() (sequence.Range, *weight.Flow) { return m.own, m.flow }
 
 func (m *stdit2) crosses() (out []nn.CrossAttention) {
 	for i := range m.blocks {

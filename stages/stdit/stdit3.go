@@ -4,6 +4,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
+	"latentbeam/stages/weight"
 )
 
 // stdit3 is STDiT3 of Open-Sora 1.2 and 1.3: spatial and temporal blocks, each with attention, text and MLP of
@@ -19,7 +20,7 @@ type stdit3 struct {
 	freqs            []float32       // rope.freqs
 	blocks           []block3        // spatial_blocks.0, temporal_blocks.0, spatial_blocks.1, ...
 	own              sequence.Range  // of pairs of blocks
-	flow             *nn.Flow
+	flow             *weight.Flow
 	given, givenMask nn.PatchEmbed // x_embedder_cond, x_embedder_cond_mask, in 1.3
 }
 
@@ -32,7 +33,7 @@ type block3 struct {
 	mlp      nn.MLP            // mlp
 }
 
-func loadSTDiT3(cfg Config, w *nn.Weights) *stdit3 {
+func loadSTDiT3(cfg Config, w *weight.Weights) *stdit3 {
 	c := cfg.HiddenSize
 	m := &stdit3{
 		Config:     cfg,
@@ -53,7 +54,7 @@ func loadSTDiT3(cfg Config, w *nn.Weights) *stdit3 {
 	return m
 }
 
-func loadBlock3(w *nn.Weights, cfg Config, temporal bool) block3 {
+func loadBlock3(w *weight.Weights, cfg Config, temporal bool) block3 {
 	c := cfg.HiddenSize
 	return block3{
 		temporal: temporal,
@@ -64,7 +65,7 @@ func loadBlock3(w *nn.Weights, cfg Config, temporal bool) block3 {
 	}
 }
 
-func (m *stdit3) passing() (sequence.Range, *nn.Flow) { return m.own, m.flow }
+func (m *stdit3) passing() (sequence.Range, *weight.Flow) { return m.own, m.flow }
 
 func (m *stdit3) crosses() (out []nn.CrossAttention) {
 	for i := range m.blocks {

@@ -4,16 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // Family recognises encoders of T5, mT5 and UMT5 by their tensors. Published ones come with a config.json.
-func Family() nn.Family {
-	return nn.Family{
+func Family() weight.Family {
+	return weight.Family{
 		Component: "text_encoder",
-		Layouts:   []nn.Layout{originalUMT5},
+		Layouts:   []weight.Layout{originalUMT5},
 		Guess:     guess,
-		Load: nn.Loader(ParseConfig, Load, func(c Config) string {
+		Load: weight.Loader(ParseConfig, Load, func(c Config) string {
 			return fmt.Sprintf("%s encoder: %d layers, width %d, %d heads, vocabulary %d",
 				c.kin().name, c.NumLayers, c.DModel, c.NumHeads, c.VocabSize)
 		}),
@@ -24,7 +24,7 @@ func Family() nn.Family {
 const multilingual = 200000
 
 // guess reads everything but the constants of the architecture from the shapes.
-func guess(s nn.Shapes) ([]byte, error) {
+func guess(s weight.Shapes) ([]byte, error) {
 	const first = "encoder.block.0."
 	q := first + "layer.0.SelfAttention.q.weight" // (H d_kv, d_model)
 	if !s.Has(q) {

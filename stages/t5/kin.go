@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"latentbeam/stages/nn"
 	"latentbeam/stages/t5/clean"
+	"latentbeam/stages/weight"
 )
 
 // kin is what tells an encoder of T5's architecture from the others.
@@ -46,7 +46,7 @@ const biasName = "layer.0.SelfAttention.relative_attention_bias.weight"
 
 // checkKin says of which kin the tensors are where config.json names another: to share the positions of block 0, or
 // to leave out those of the others, would give other numbers without a word.
-func (c Config) checkKin(w *nn.Weights) error {
+func (c Config) checkKin(w *weight.Weights) error {
 	if c.NumLayers < 2 || !w.Has("encoder.block.0."+biasName) {
 		return nil // Check lists what is missing
 	}
@@ -67,7 +67,7 @@ func (c Config) checkKin(w *nn.Weights) error {
 
 // checkTwins refuses weights that hold the embedding under both of its names with other numbers (a file of a
 // release of transformers that left one of them zero). Files of T5 have long been read by the first.
-func (c Config) checkTwins(w *nn.Weights) error {
+func (c Config) checkTwins(w *weight.Weights) error {
 	if c.kin().tokens > 0 && !w.Same(sharedName, tokensName) {
 		return fmt.Errorf("%s and %s are the same embedding, but their numbers differ: one of them is damaged", sharedName,
 			tokensName)

@@ -14,7 +14,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/condition"
-	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // options is the stage's map in the YAML.
@@ -77,7 +77,7 @@ func open(m *stages.Model, o stages.Options) (stages.Stage, error) {
 		return nil, err
 	}
 	opts.PromptTemplate = "" // the digest has it
-	encoder, err := nn.OpenComponent(m, "text_encoder", ParseConfig, Load)
+	encoder, err := weight.OpenComponent(m, "text_encoder", ParseConfig, Load)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func openTokenizer(data []byte, cfg Config) (*sentencepiece.Tokenizer, error) {
 }
 
 type stage struct {
-	nn.Sharded[Config, Encoder]
+	weight.Sharded[Config, Encoder]
 	tok      *sentencepiece.Tokenizer
 	digest   string
 	clean    bool

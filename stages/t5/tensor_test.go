@@ -11,8 +11,8 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/weight"
 )
 
 // TestTensorParallelGivesTheBytesOfOne: encoders whose heads and columns are cut over ranks, whether they
@@ -36,11 +36,11 @@ func TestTensorParallelGivesTheBytesOfOne(t *testing.T) {
 						if ways == 3 {
 							dev = kerneltest.Deferred(dev)
 						}
-						e, err := Load(cfg, nn.NewWeights(dev, file).Cut(nn.Cut{Rank: i, Ways: ways}))
+						e, err := Load(cfg, weight.NewWeights(dev, file).Cut(weight.Cut{Rank: i, Ways: ways}))
 						if err != nil {
 							return err
 						}
-						be := nn.TensorParallel(dev, kernels.NewGroup(ctx, tr, dev, time.Minute))
+						be := weight.TensorParallel(dev, kernels.NewGroup(ctx, tr, dev, time.Minute))
 						rows, err := e.Encode(be, ids)
 						if err != nil {
 							return err
@@ -83,7 +83,7 @@ func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 			err := kernels.Together(t.Context(), transport.Shared(ways), time.Second,
 				func(ctx context.Context, i int, tr kernels.Transport) error {
 					be := cpu.New(1)
-					e, err := Load(cfg, nn.NewWeights(be, file).Stage(nn.Stage{Rank: i, Ways: ways}))
+					e, err := Load(cfg, weight.NewWeights(be, file).Stage(weight.Stage{Rank: i, Ways: ways}))
 					if err != nil {
 						return err
 					}
@@ -115,27 +115,27 @@ func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 func TestTensorParallelSharesTheWeights(t *testing.T) {
 	cfg := Config{VocabSize: 40, DModel: 24, DKV: 6, DFF: 96, NumLayers: 1, NumHeads: 6, Epsilon: 1e-6,
 		FeedForward: "gated-gelu", NumBuckets: numBuckets, MaxDistance: maxDistance}
-	sizes := func(c nn.Cut) (attention, dense int) {
-		e, err := Load(cfg, nn.ShapesOnly().Cut(c))
+	sizes := func(c weight.Cut) (attention, dense int) {
+		e, err := Load(cfg, weight.ShapesOnly().Cut(c))
 		if err != nil {
 			t.Fatal(err)
 		}
 		l := e.layers[0]
 		return l.q.W.Len() + l.k.W.Len() + l.v.W.Len() + l.o.W.Len(), l.wi0.W.Len() + l.wi1.W.Len() + l.wo.W.Len()
 	}
-	attention, dense := sizes(nn.Cut{})
+	attention, dense := sizes(weight.Cut{})
 	for rank := range 3 {
-		a, d := sizes(nn.Cut{Rank: rank, Ways: 3})
+		a, d := sizes(weight.Cut{Rank: rank, Ways: 3})
 		if a != attention/3 || d != dense/3 {
 			t.Errorf("rank %d has %d and %d of %d and %d numbers", rank, a, d, attention, dense)
 		}
 	}
-	names := nn.ShapesOnly()
+	names := weight.ShapesOnly()
 	if _, err := Load(cfg, names); err != nil {
 		t.Fatal(err)
 	}
-	w := nn.NewWeights(cpu.New(1), nntest.File(t, names.Requested()))
-	if _, err := Load(cfg, w.Cut(nn.Cut{Rank: 6, Ways: 7})); err == nil {
+	w := weight.NewWeights(cpu.New(1), nntest.File(t, names.Requested()))
+	if _, err := Load(cfg, w.Cut(weight.Cut{Rank: 6, Ways: 7})); err == nil {
 		t.Error("7 ranks for 6 heads are accepted")
 	} else {
 		t.Log(err)

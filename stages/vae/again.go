@@ -8,7 +8,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // againNoise marks the noise of latents that are encoded anew, for each clip steps of its own.
@@ -16,7 +16,7 @@ const againNoise = 1 << 29
 
 // again takes the end of a clip through its frames and back.
 type again struct {
-	*nn.Component[Config, Model]
+	*weight.Component[Config, Model]
 }
 
 // OpenReencoder opens the model's autoencoder as what clips of a longer video go on through.

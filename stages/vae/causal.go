@@ -5,9 +5,9 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/vae/causal"
 	"latentbeam/stages/vae/posterior"
+	"latentbeam/stages/weight"
 )
 
 // CausalConfig is the configuration of the autoencoder of Open-Sora 1.3.
@@ -33,7 +33,7 @@ type grouped struct {
 	model *causal.OpenSoraModel
 }
 
-func (c *CausalConfig) load(w *nn.Weights, dt kernels.DType) network {
+func (c *CausalConfig) load(w *weight.Weights, dt kernels.DType) network {
 	return &grouped{CausalConfig: c, dt: dt, model: causal.LoadOpenSora(w, &c.OpenSora)}
 }
 
@@ -73,7 +73,7 @@ func (m *grouped) decode(be kernels.Backend, z *stages.Array, frames, _ int, emi
 // meet makes of the last frame of a group and the first of the next the one frame that they are.
 func meet(dt kernels.DType, last, first []float32) {
 	for i, v := range first {
-		last[i] = nn.Round(dt, last[i]+v) / 2
+		last[i] = weight.Round(dt, last[i]+v) / 2
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // Config is the configuration of one of the autoencoders, as its config.json tells it.
@@ -24,7 +24,7 @@ type architecture interface {
 	// validate checks what config.json said.
 	validate() error
 	// load makes the network; tensors that do not fit are noted in w.
-	load(w *nn.Weights, dt kernels.DType) network
+	load(w *weight.Weights, dt kernels.DType) network
 	// latents returns the shape (C, T', h, w) that a clip of that many frames and pixels is encoded to; the
 	// error names the parameter that does not fit.
 	latents(frames, height, width int) ([]int, error)
@@ -118,7 +118,7 @@ func (c Config) Scale() float64 { return c.arch.scale() }
 func (c Config) forDenoiser(z *stages.Array) {
 	scale := c.Scale()
 	for i, v := range z.Data {
-		z.Data[i] = nn.Round(c.DType, float32(float64(v)*scale))
+		z.Data[i] = weight.Round(c.DType, float32(float64(v)*scale))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // Cost is that of all frames of all clips, of which devices decode a group each.
@@ -40,7 +41,7 @@ func (c Config) decodeWork(frames, height, width, micro int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	m, err := Load(c, nn.ShapesOnly())
+	m, err := Load(c, weight.ShapesOnly())
 	if err != nil {
 		return 0, err
 	}

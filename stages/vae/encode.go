@@ -13,7 +13,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // encodeOptions is the map of encode_vae in the YAML.
@@ -73,7 +73,7 @@ func openEncodeStage(name, posterior string, m *stages.Model, o stages.Options) 
 }
 
 type encodeStage struct {
-	*nn.Component[Config, Model]
+	*weight.Component[Config, Model]
 	micro  int // frames encoded at a time
 	sample bool
 	half   bool // latents are rounded to bfloat16
@@ -234,7 +234,7 @@ func (s *encodeStage) encode(ctx context.Context, e *stages.Element,
 	s.Config.forDenoiser(z)
 	if s.half {
 		for i, v := range z.Data {
-			z.Data[i] = nn.Round(kernels.BF16, v)
+			z.Data[i] = weight.Round(kernels.BF16, v)
 		}
 	}
 	e.Latents, e.LatentScale = z, s.Config.Scale()

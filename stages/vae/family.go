@@ -6,18 +6,18 @@ import (
 	"fmt"
 	"slices"
 
-	"latentbeam/stages/nn"
 	"latentbeam/stages/vae/wan"
 	"latentbeam/stages/vae/wf"
+	"latentbeam/stages/weight"
 )
 
 // Family recognises the autoencoders by their tensors. Published ones come with a config.json.
-func Family() nn.Family {
-	return nn.Family{
+func Family() weight.Family {
+	return weight.Family{
 		Component: "vae",
-		Layouts:   []nn.Layout{wan.Original, wan.Original22},
+		Layouts:   []weight.Layout{wan.Original, wan.Original22},
 		Guess:     guess,
-		Load:      nn.Loader(ParseConfig, Load, title),
+		Load:      weight.Loader(ParseConfig, Load, title),
 	}
 }
 
@@ -47,7 +47,7 @@ func title(c Config) string {
 
 // guess tells the architecture by the names of its first layers. Those of Open-Sora have one published size;
 // of a 2D autoencoder the channels are in the shapes.
-func guess(s nn.Shapes) ([]byte, error) {
+func guess(s weight.Shapes) ([]byte, error) {
 	const most = 1 << 14 // channels, far beyond any autoencoder
 	switch {
 	case s.Has("spatial_vae.module.encoder.conv_in.weight"):

@@ -12,10 +12,10 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/vae/posterior"
+	"latentbeam/stages/weight"
 )
 
 // tolerance against the reference in fp32, absolute on values of some units.
@@ -107,7 +107,7 @@ func decode(t testing.TB, be kernels.Backend, m *Model, shape []int, frames, mic
 	t.Helper()
 	z := &stages.Array{Shape: shape, Data: nntest.Hash("input.z", 1.7, shape...)}
 	for i := range z.Data {
-		z.Data[i] = nn.Round(m.DType, nn.Round(m.DType, z.Data[i])/float32(m.Scale()))
+		z.Data[i] = weight.Round(m.DType, weight.Round(m.DType, z.Data[i])/float32(m.Scale()))
 	}
 	return channelsFirst(decodeArray(t, be, m, z, frames, micro)).Data
 }
@@ -121,7 +121,7 @@ func encode(t testing.TB, be kernels.Backend, m *Model, shape []int, micro int, 
 		t.Fatal(err)
 	}
 	for i, v := range z.Data {
-		z.Data[i] = nn.Round(m.DType, v*float32(m.Scale()))
+		z.Data[i] = weight.Round(m.DType, v*float32(m.Scale()))
 	}
 	return z.Data
 }

@@ -11,7 +11,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // imageOptions is the map of encode_image in the YAML.
@@ -56,7 +56,7 @@ func openImage(m *stages.Model, o stages.Options) (stages.Stage, error) {
 
 // imageStage is the stage `encode_image`.
 type imageStage struct {
-	*nn.Component[Config, Model]
+	*weight.Component[Config, Model]
 	micro int
 	all   bool // a whole clip, not the image alone
 }

@@ -5,9 +5,9 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
 	klvae "latentbeam/stages/vae/kl"
 	"latentbeam/stages/vae/posterior"
+	"latentbeam/stages/weight"
 )
 
 // openSoraScale times a latent of the 2D autoencoder is what Open-Sora's temporal autoencoders see, whatever its config.json
@@ -30,9 +30,9 @@ type kl struct {
 	model *klvae.Model
 }
 
-func (c *KLConfig) load(w *nn.Weights, dt kernels.DType) network { return loadKL(w, c, dt) }
+func (c *KLConfig) load(w *weight.Weights, dt kernels.DType) network { return loadKL(w, c, dt) }
 
-func loadKL(w *nn.Weights, c *KLConfig, dt kernels.DType) *kl {
+func loadKL(w *weight.Weights, c *KLConfig, dt kernels.DType) *kl {
 	return &kl{KLConfig: c, dt: dt, model: klvae.Load(w, &c.Config)}
 }
 

@@ -10,10 +10,10 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
 	klvae "latentbeam/stages/vae/kl"
+	"latentbeam/stages/weight"
 )
 
 // klCase is a case of vae.json: AutoencoderKL of diffusers alone, its latents as they are.
@@ -95,7 +95,7 @@ func TestTiny(t *testing.T) {
 	}
 	nntest.Decode(t, nntest.Golden(t, "../../testdata/golden/tiny.json")["vae_decode"], &c)
 	be := cpu.New(2)
-	m, err := Load(cfg, nn.NewWeights(be, nntest.Open(t, dir+"diffusion_pytorch_model.safetensors")))
+	m, err := Load(cfg, weight.NewWeights(be, nntest.Open(t, dir+"diffusion_pytorch_model.safetensors")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestOldAttentionNames(t *testing.T) {
 				}
 				renamed[oldName(name)] = tensor
 			}
-			m, err := Load(cfg, nn.NewWeights(be, nntest.Encode(t, renamed)))
+			m, err := Load(cfg, weight.NewWeights(be, nntest.Encode(t, renamed)))
 			if err != nil {
 				t.Fatalf("%s, 4D %v: %v", name, as4D, err)
 			}

@@ -8,6 +8,7 @@ import (
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/vae/posterior"
+	"latentbeam/stages/weight"
 )
 
 // Noise draws the standard normals of latents; see posterior.Noise.
@@ -20,7 +21,7 @@ type Model struct {
 }
 
 // Load reads an autoencoder by its published tensor names. The error lists every tensor that does not fit.
-func Load(cfg Config, w *nn.Weights) (*Model, error) {
+func Load(cfg Config, w *weight.Weights) (*Model, error) {
 	m := &Model{Config: cfg, network: cfg.arch.load(w.As(cfg.DType), cfg.DType)}
 	if err := w.Check(unread(cfg.arch)...); err != nil {
 		return nil, fmt.Errorf("load vae: %w", err)
@@ -92,7 +93,7 @@ func (c Config) peak(frames, height, width int, f func(network, kernels.Backend)
 	if _, err := c.LatentShape(frames, height, width); err != nil {
 		return 0, fmt.Errorf("vae: %w", err)
 	}
-	m, err := Load(c, nn.ShapesOnly())
+	m, err := Load(c, weight.ShapesOnly())
 	if err != nil {
 		return 0, err
 	}

@@ -15,12 +15,12 @@ import (
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/sequence"
 	"latentbeam/stages/vae/causal"
 	"latentbeam/stages/vae/wf"
+	"latentbeam/stages/weight"
 )
 
 // planCases are those of osplan-vae.json, which testdata/make_goldens.py makes by running the reference's modules.
@@ -293,7 +293,7 @@ func TestPlanPublished(t *testing.T) {
 			"encoder.down.1.downsample.conv.conv.weight": {256, 256, 3, 3, 3}, "decoder.up.1.upsample.conv.conv.weight": {256, 256, 1, 3, 3},
 			"decoder.mid.attn_1.proj_out.conv.weight": {512, 512, 1, 1, 1}, "quant_conv.conv.weight": {8, 8, 1, 1, 1}}, "loss.logvar"},
 	} {
-		w := nn.ShapesOnly()
+		w := weight.ShapesOnly()
 		name, err := Family().Load([]byte(c.config), w)
 		if err != nil || name != c.title {
 			t.Fatalf("%q, %v", name, err)
@@ -320,10 +320,10 @@ func TestPlanPublished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Load(read, nn.Outline(infos)); err != nil {
+		if _, err := Load(read, weight.Outline(infos)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		guessed, err := Family().Guess(nn.ShapesOf(infos))
+		guessed, err := Family().Guess(weight.ShapesOf(infos))
 		if _, ok := read.arch.(*CausalVAEConfig); ok {
 			nntest.WantError(t, "a CausalVAE without config.json", err, "put the config.json that it was published with beside it")
 		} else if again, failed := ParseConfig(guessed); err != nil || failed != nil || !reflect.DeepEqual(again, read) {
@@ -331,7 +331,7 @@ func TestPlanPublished(t *testing.T) {
 		}
 		gone := infos[1].Name
 		infos[1] = safetensors.Info{Name: "stranger", DType: "F32", Shape: []int{1}}
-		if _, err := Load(read, nn.Outline(infos)); err == nil || !strings.Contains(err.Error(), gone) ||
+		if _, err := Load(read, weight.Outline(infos)); err == nil || !strings.Contains(err.Error(), gone) ||
 			!strings.Contains(err.Error(), "stranger") {
 			t.Errorf("%s without %s: %v", name, gone, err)
 		}
@@ -378,7 +378,7 @@ func TestPlanChecks(t *testing.T) {
 			nntest.WantError(t, fmt.Sprint(c.frames, c.height, c.width), err, c.says)
 		}
 		row := schemas.PromptRow{NumFrames: 9, Height: 16, Width: 16, Loop: 2, ConditionFrameLength: 1}
-		if err := (&decodeStage{&nn.Component[Config, Model]{Config: cfg}, 1}).Check(&row); err == nil {
+		if err := (&decodeStage{&weight.Component[Config, Model]{Config: cfg}, 1}).Check(&row); err == nil {
 			t.Error("a video of several clips is taken")
 		}
 	}

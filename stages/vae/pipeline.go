@@ -6,9 +6,9 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/vae/posterior"
 	"latentbeam/stages/vae/temporal"
+	"latentbeam/stages/weight"
 )
 
 // PipelineConfig describes the VideoAutoencoderPipeline of Open-Sora 1.2: a 2D autoencoder for every frame
@@ -98,7 +98,7 @@ type pipeline struct {
 	shift, times kernels.Tensor // (1, e, 1, 1, 1): what the file holds wins over config.json
 }
 
-func (c *PipelineConfig) load(w *nn.Weights, dt kernels.DType) network {
+func (c *PipelineConfig) load(w *weight.Weights, dt kernels.DType) network {
 	p := &pipeline{PipelineConfig: c, dt: dt,
 		spatial:  loadKL(w.Sub("spatial_vae.module"), &c.VAE2D, dt),
 		temporal: temporal.Load(w.Sub("temporal_vae"), &c.VAETemporal)}
@@ -136,8 +136,8 @@ func (p *pipeline) decode(
 	z = framesLast(z) // (T', h, w, e)
 	h, w, e := z.Shape[1], z.Shape[2], z.Shape[3]
 	for i, v := range z.Data {
-		scaled := nn.Round(p.dt, float32(nn.Round(p.dt, v)*times.at(i%e)))
-		z.Data[i] = nn.Round(p.dt, scaled+shift.at(i%e))
+		scaled := weight.Round(p.dt, float32(weight.Round(p.dt, v)*times.at(i%e)))
+		z.Data[i] = weight.Round(p.dt, scaled+shift.at(i%e))
 	}
 	for at := 0; frames > 0; frames -= p.MicroFrameSize {
 		n := min(frames, p.MicroFrameSize)
@@ -164,7 +164,7 @@ func (p *pipeline) decodeTime(be kernels.Backend, group []float32, t, h, w, n in
 		return nil, err
 	}
 	for i, v := range out.Data {
-		out.Data[i] = nn.Round(p.dt, v/openSoraScale)
+		out.Data[i] = weight.Round(p.dt, v/openSoraScale)
 	}
 	return out, nil
 }
@@ -181,7 +181,7 @@ func (p *pipeline) encode(be kernels.Backend, c clip, micro int, draw Noise) (*s
 		return nil, err
 	}
 	for i, v := range pictures.Data {
-		pictures.Data[i] = nn.Round(p.dt, v*openSoraScale)
+		pictures.Data[i] = weight.Round(p.dt, v*openSoraScale)
 	}
 	h, w, e := pictures.Shape[1], pictures.Shape[2], p.VAETemporal.EmbedDim
 	q := posterior.Posterior{DType: p.dt, Frames: p.latentFrames(c.frames), Height: h, Width: w, Channels: e, Draw: draw,
@@ -199,7 +199,7 @@ func (p *pipeline) encode(be kernels.Backend, c clip, micro int, draw Noise) (*s
 		at += p.latentFrames(n)
 	}
 	for i, v := range out.Data {
-		out.Data[i] = nn.Round(p.dt, nn.Round(p.dt, v-shift.at(i%e))/times.at(i%e))
+		out.Data[i] = weight.Round(p.dt, weight.Round(p.dt, v-shift.at(i%e))/times.at(i%e))
 	}
 	return channelsFirst(out), nil
 }

@@ -11,16 +11,16 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sequence"
+	"latentbeam/stages/weight"
 )
 
 // stageOf is the stage decode_vae with hashed weights.
 func stageOf(t *testing.T, cfg Config) *decodeStage {
 	t.Helper()
 	m := nntest.Model(t, "vae", nntest.Shapes(t, cfg, Load))
-	c, err := nn.OpenComponent(m, "vae", func([]byte) (Config, error) { return cfg, nil }, Load)
+	c, err := weight.OpenComponent(m, "vae", func([]byte) (Config, error) { return cfg, nil }, Load)
 	if err != nil {
 		t.Fatal(err)
 	}

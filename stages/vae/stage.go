@@ -10,7 +10,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // decodeOptions is the map of decode_vae in the YAML.
@@ -54,7 +54,7 @@ var dtypes = map[string]kernels.DType{"": kernels.F32, "fp32": kernels.F32, "bf1
 // openComponent opens the model's autoencoder for a stage.
 func openComponent(
 	m *stages.Model, stage string, micro int, dtype string,
-) (*nn.Component[Config, Model], error) {
+) (*weight.Component[Config, Model], error) {
 	if micro < 1 {
 		return nil, stages.Errorf("micro_batch_size", "%s: micro_batch_size is %d: give 1 or more frames", stage, micro)
 	}
@@ -71,7 +71,7 @@ func openComponent(
 		c.DType = dt
 		return c, err
 	}
-	c, err := nn.OpenComponent(m, "vae", parse, Load)
+	c, err := weight.OpenComponent(m, "vae", parse, Load)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func openComponent(
 }
 
 type decodeStage struct {
-	*nn.Component[Config, Model]
+	*weight.Component[Config, Model]
 	micro int // frames decoded at a time
 }
 

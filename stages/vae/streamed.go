@@ -6,12 +6,12 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/vae/causal"
 	"latentbeam/stages/vae/posterior"
 	"latentbeam/stages/vae/stream"
 	"latentbeam/stages/vae/wan"
 	"latentbeam/stages/vae/wf"
+	"latentbeam/stages/weight"
 )
 
 // streamed is the network of an autoencoder that takes a clip by chunks of its own, whatever the micro batch. Denoisers and
@@ -54,7 +54,7 @@ func (c *WanConfig) scale() float64 { return 1 }
 
 func (c *WanConfig) statistics() (mean, std []float64) { return c.LatentsMean, c.LatentsStd }
 
-func (c *WanConfig) load(w *nn.Weights, dt kernels.DType) network {
+func (c *WanConfig) load(w *weight.Weights, dt kernels.DType) network {
 	return &streamed{c, dt, c.LatentsMean, c.LatentsStd, 3, wan.Load(&c.Config, w, dt)}
 }
 
@@ -81,7 +81,7 @@ func (c *WFConfig) statistics() (mean, std []float64) {
 	return c.Shift, std
 }
 
-func (c *WFConfig) load(w *nn.Weights, dt kernels.DType) network {
+func (c *WFConfig) load(w *weight.Weights, dt kernels.DType) network {
 	mean, std := c.statistics()
 	return &streamed{c, dt, mean, std, 3, wf.Load(&c.Config, w, dt)}
 }
@@ -112,7 +112,7 @@ func scaled(channels int, factor float64) (mean, std []float64) {
 	return make([]float64, channels), slices.Repeat([]float64{1 / factor}, channels)
 }
 
-func (c *CausalVAEConfig) load(w *nn.Weights, dt kernels.DType) network {
+func (c *CausalVAEConfig) load(w *weight.Weights, dt kernels.DType) network {
 	one := slices.Repeat([]float64{1}, c.EmbedDim)
 	return &streamed{c, dt, make([]float64, c.EmbedDim), one, causal.GroupLatents, causal.Load(&c.Config, w, dt)}
 }
@@ -130,7 +130,7 @@ func inConfig(err error) error {
 func (m *streamed) normalize(z []float32) {
 	for i, v := range z {
 		ch := i % len(m.mean)
-		z[i] = nn.Round(m.dt, (v-float32(m.mean[ch]))/float32(m.std[ch]))
+		z[i] = weight.Round(m.dt, (v-float32(m.mean[ch]))/float32(m.std[ch]))
 	}
 }
 
@@ -138,7 +138,7 @@ func (m *streamed) normalize(z []float32) {
 func (m *streamed) restore(z []float32) {
 	for i, v := range z {
 		ch := i % len(m.mean)
-		z[i] = nn.Round(m.dt, float32(v*float32(m.std[ch]))+float32(m.mean[ch]))
+		z[i] = weight.Round(m.dt, float32(v*float32(m.std[ch]))+float32(m.mean[ch]))
 	}
 }
 

@@ -11,10 +11,10 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/vae/posterior"
 	"latentbeam/stages/vae/temporal"
+	"latentbeam/stages/weight"
 )
 
 // temporalCase is a case of VAE_Temporal alone.
@@ -54,9 +54,9 @@ func testTemporal(t *testing.T, data json.RawMessage) {
 		t.Fatal(err)
 	}
 	be := cpu.New(2)
-	names := nn.ShapesOnly()
+	names := weight.ShapesOnly()
 	temporal.Load(names, &c.Config)
-	w := nn.NewWeights(be, nntest.File(t, names.Requested()))
+	w := weight.NewWeights(be, nntest.File(t, names.Requested()))
 	m := temporal.Load(w, &c.Config)
 	if err := w.Check(); err != nil {
 		t.Fatal(err)

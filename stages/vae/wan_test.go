@@ -23,6 +23,7 @@ import (
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/sequence"
 	"latentbeam/stages/vae/wan"
+	"latentbeam/stages/weight"
 )
 
 // The tolerance against diffusers in fp32, absolute on values of some units, and how many times its own distance from
@@ -188,7 +189,7 @@ func TestWanMemory(t *testing.T) {
 			}
 			t.Logf("%s %s: %.2f GiB at 480x832", name, what, float64(nine)/(1<<30))
 		}
-		m, err := Load(cfg, nn.ShapesOnly())
+		m, err := Load(cfg, weight.ShapesOnly())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -367,7 +368,7 @@ func TestWanPublished(t *testing.T) {
 			"encoder.down_blocks.1.downsampler.time_conv.weight": {320, 320, 3, 1, 1}, "decoder.conv_out.weight": {12, 256, 3, 3, 3},
 			"decoder.up_blocks.0.upsampler.resample.1.weight": {1024, 1024, 3, 3}, "quant_conv.bias": {96}}},
 	} {
-		w := nn.ShapesOnly()
+		w := weight.ShapesOnly()
 		name, err := Family().Load([]byte(publishedWan(t, c.config)), w)
 		if err != nil || name != c.title {
 			t.Fatalf("%q, %v", name, err)
@@ -393,7 +394,7 @@ func TestWanPublished(t *testing.T) {
 				t.Errorf("%s: shape %v, want %v", name, got, shape)
 			}
 		}
-		config, err := Family().Guess(nn.ShapesOf(infos))
+		config, err := Family().Guess(weight.ShapesOf(infos))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -409,7 +410,7 @@ func TestWanPublished(t *testing.T) {
 		}
 		gone := infos[0].Name
 		infos[0] = safetensors.Info{Name: "stranger", DType: "F32", Shape: []int{1}}
-		outline := nn.Outline(infos)
+		outline := weight.Outline(infos)
 		if _, err := Load(read, outline); err == nil || !strings.Contains(err.Error(), gone) ||
 			!strings.Contains(err.Error(), "stranger") {
 			t.Errorf("%s without %s: %v", name, gone, err)
@@ -461,7 +462,7 @@ func TestWanChecks(t *testing.T) {
 		}
 	}
 	row := schemas.PromptRow{NumFrames: 9, Height: 16, Width: 16, Loop: 2, ConditionFrameLength: 1}
-	if err := (&decodeStage{&nn.Component[Config, Model]{Config: one}, 1}).Check(&row); err == nil {
+	if err := (&decodeStage{&weight.Component[Config, Model]{Config: one}, 1}).Check(&row); err == nil {
 		t.Error("a video of several clips is taken")
 	}
 }

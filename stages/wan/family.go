@@ -4,16 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // Family recognises the denoisers of Wan by their tensors.
-func Family() nn.Family {
-	return nn.Family{
+func Family() weight.Family {
+	return weight.Family{
 		Component: "transformer",
-		Layouts:   []nn.Layout{originalLayout},
+		Layouts:   []weight.Layout{originalLayout},
 		Guess:     guess,
-		Load: nn.Loader(ParseConfig, Load, func(c Config) string {
+		Load: weight.Loader(ParseConfig, Load, func(c Config) string {
 			does := "text"
 			if c.beside() > 0 {
 				does = "image"
@@ -28,7 +28,7 @@ func Family() nn.Family {
 const publishedHead = 128
 
 // guess makes a config.json of the shapes.
-func guess(s nn.Shapes) ([]byte, error) {
+func guess(s weight.Shapes) ([]byte, error) {
 	const patch = "patch_embedding.weight" // (C, c, pt, ph, pw)
 	if !s.Has("condition_embedder.time_proj.weight") || !s.Has(patch) || !s.Has("blocks.0.attn1.norm_q.weight") {
 		return nil, nil

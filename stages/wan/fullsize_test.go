@@ -13,8 +13,8 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
 	"latentbeam/stages/diffuse"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/weight"
 )
 
 // fullSizeEnv names a directory that testdata/wan_against_torch.py has made: config.json, model.safetensors, and
@@ -45,7 +45,7 @@ func TestFullSize(t *testing.T) {
 	be := cpu.New(0)
 	defer be.Scope()()
 	begun := time.Now()
-	m, err := Load(d.Config, nn.NewWeights(be, file))
+	m, err := Load(d.Config, weight.NewWeights(be, file))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,9 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
+	"latentbeam/stages/weight"
 )
 
 // loraGoldens are testdata/golden/wan-lora.json.
@@ -94,8 +94,8 @@ func loraModel(t *testing.T, loras ...stages.Lora) *stages.Model {
 	return m
 }
 
-func openLoras(t *testing.T, loras ...stages.Lora) (*nn.Component[Config, Model], error) {
-	return nn.OpenComponent(loraModel(t, loras...), "transformer", ParseConfig, Load)
+func openLoras(t *testing.T, loras ...stages.Lora) (*weight.Component[Config, Model], error) {
+	return weight.OpenComponent(loraModel(t, loras...), "transformer", ParseConfig, Load)
 }
 
 // lorasOf writes the adapters of a case.
@@ -176,7 +176,7 @@ func TestLorasSameBytes(t *testing.T) {
 		base := goldens(t)["b_2"]
 		base.dtype = dt
 		for _, stream := range []bool{false, true} {
-			c, err := nn.OpenComponent(loraModel(t, loras...), "transformer", func(data []byte) (Config, error) {
+			c, err := weight.OpenComponent(loraModel(t, loras...), "transformer", func(data []byte) (Config, error) {
 				c, err := ParseConfig(data)
 				c.DType = dt
 				return c, err

@@ -50,5 +50,5 @@ func (s sharing) busy(g cost.Grid, k int) float64 {
 	return float64(g.Pipeline*k) / float64(max(g.Pipeline, groups)*((k+groups-1)/groups))
 }
 
-// relays is how many exchanges a sum takes for each rank that it passes (nn.TensorParallel).
+// relays is how many exchanges a sum takes for each rank that it passes (weight.TensorParallel).
 const relays = 5

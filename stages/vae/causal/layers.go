@@ -4,6 +4,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/vae/stream"
+	"latentbeam/stages/weight"
 )
 
 // conv is a convolution with copies of the first frame in front. One of stride 2 in height and width has a row and a
@@ -14,7 +15,7 @@ type conv struct {
 }
 
 // loadConv reads a Conv2d or a CausalConv3d, whose tensors lie deeper, of the given size.
-func loadConv(w *nn.Weights, name, kind string, in, out, frames, size int) conv {
+func loadConv(w *weight.Weights, name, kind string, in, out, frames, size int) conv {
 	if kind == conv2D {
 		w = w.Sub(name)
 		weight := w.Tensor("weight", out, in, size, size)
@@ -77,7 +78,7 @@ type norm struct {
 	frames bool
 }
 
-func loadNorm(w *nn.Weights, name string, c int, frames bool) norm {
+func loadNorm(w *weight.Weights, name string, c int, frames bool) norm {
 	return norm{nn.LoadGroupNorm(w.Sub(name), c, groups, 1e-6), frames}
 }
 
@@ -98,7 +99,7 @@ type block struct {
 	shortcut     *conv // nin_shortcut, nil where the channels stay
 }
 
-func loadBlock(w *nn.Weights, kind string, in, out int) block {
+func loadBlock(w *weight.Weights, kind string, in, out int) block {
 	convs := conv3D
 	if kind == block2D {
 		convs = conv2D
@@ -141,7 +142,7 @@ type attention struct {
 	mixed         bool
 }
 
-func loadAttention(w *nn.Weights, kind string, c int) attention {
+func loadAttention(w *weight.Weights, kind string, c int) attention {
 	point := func(name string) conv { return loadConv(w, name, conv3D, c, c, 1, 1) }
 	return attention{loadNorm(w, "norm", c, false), point("q"), point("k"), point("v"), point("proj_out"),
 		kind == attentionMixed}
@@ -195,7 +196,7 @@ type middle struct {
 	attention     attention
 }
 
-func loadMiddle(w *nn.Weights, kind, attention string, c int) middle {
+func loadMiddle(w *weight.Weights, kind, attention string, c int) middle {
 	w = w.Sub("mid")
 	return middle{first: loadBlock(w.Sub("block_1"), kind, c, c), attention: loadAttention(w.Sub("attn_1"), attention, c),
 		second: loadBlock(w.Sub("block_2"), kind, c, c)}

@@ -2,7 +2,7 @@ package causal
 
 import (
 	"latentbeam/kernels"
-	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // encoder is "encoder" with "quant_conv" behind it.
@@ -23,7 +23,7 @@ type level struct {
 	time   bool   // frames alone are halved or doubled behind space
 }
 
-func loadEncoder(w *nn.Weights, c *Config) encoder {
+func loadEncoder(w *weight.Weights, c *Config) encoder {
 	var e encoder
 	if c.UseQuantLayer {
 		q := loadConv(w, "quant_conv", c.QConv, 2*c.ZChannels, 2*c.EmbedDim, 1, 1)
@@ -52,7 +52,7 @@ func loadEncoder(w *nn.Weights, c *Config) encoder {
 	return e
 }
 
-func loadLevel(w *nn.Weights, kind string, in, out, n int) (l level) {
+func loadLevel(w *weight.Weights, kind string, in, out, n int) (l level) {
 	for j := range n {
 		l.blocks = append(l.blocks, loadBlock(w.Subf("block.%d", j), kind, in, out))
 		in = out
@@ -61,7 +61,7 @@ func loadLevel(w *nn.Weights, kind string, in, out, n int) (l level) {
 }
 
 // resize reads the convolution that halves or doubles c channels.
-func (l *level) resize(w *nn.Weights, is resize, c int) {
+func (l *level) resize(w *weight.Weights, is resize, c int) {
 	kind := conv3D
 	if is.single {
 		kind = conv2D
@@ -108,7 +108,7 @@ type decoder struct {
 	convOut   conv    // conv_out (3, C, 3, 3, 3)
 }
 
-func loadDecoder(w *nn.Weights, c *Config) decoder {
+func loadDecoder(w *weight.Weights, c *Config) decoder {
 	var d decoder
 	if c.UseQuantLayer {
 		q := loadConv(w, "post_quant_conv", c.QConv, c.EmbedDim, c.ZChannels, 1, 1)

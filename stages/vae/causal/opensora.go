@@ -2,7 +2,7 @@ package causal
 
 import (
 	"latentbeam/kernels"
-	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // OpenSoraModel is a loaded autoencoder of Open-Sora 1.3 (OpenSoraVAE_V1_3): one causal 3D network over groups of 17
@@ -14,7 +14,7 @@ type OpenSoraModel struct {
 }
 
 // LoadOpenSora reads an autoencoder of Open-Sora 1.3 by its published tensor names. Tensors that do not fit are noted in w.
-func LoadOpenSora(w *nn.Weights, c *OpenSora) *OpenSoraModel {
+func LoadOpenSora(w *weight.Weights, c *OpenSora) *OpenSoraModel {
 	return &OpenSoraModel{OpenSora: c, encoder: loadCausalEncoder(w.Sub("encoder"), &c.Encoder),
 		decoder: loadCausalDecoder(w.Sub("decoder"), &c.Decoder)}
 }

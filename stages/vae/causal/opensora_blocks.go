@@ -5,6 +5,7 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // The epsilons of GroupNorm in Open-Sora 1.3's autoencoder; the blocks that enlarge have PyTorch's default.
@@ -41,7 +42,7 @@ type causalBlock struct {
 	shortcut     *nn.CausalConv // nin_shortcut (Cout, Cin, 1, 1, 1), nil where the channels stay
 }
 
-func loadCausalBlock(w *nn.Weights, in, out int) causalBlock {
+func loadCausalBlock(w *weight.Weights, in, out int) causalBlock {
 	b := causalBlock{
 		norm1: nn.LoadGroupNorm(w.Sub("norm1"), in, causalGroups, causalNormEps),
 		conv1: nn.LoadCausalConv(w.Sub("conv1.conv"), in, out, 3),
@@ -78,7 +79,7 @@ type causalAttention struct {
 	q, k, v, out nn.CausalConv // (C, C, 1, 1, 1)
 }
 
-func loadCausalAttention(w *nn.Weights, c int) causalAttention {
+func loadCausalAttention(w *weight.Weights, c int) causalAttention {
 	conv := func(name string) nn.CausalConv { return nn.LoadCausalConv(w.Sub(name+".conv"), c, c, 1) }
 	return causalAttention{norm: nn.LoadGroupNorm(w.Sub("norm"), c, causalGroups, causalNormEps),
 		q: conv("q"), k: conv("k"), v: conv("v"), out: conv("proj_out")}
@@ -139,7 +140,7 @@ type causalMid struct {
 	attention     causalAttention
 }
 
-func loadCausalMid(w *nn.Weights, c int) causalMid {
+func loadCausalMid(w *weight.Weights, c int) causalMid {
 	return causalMid{
 		first:     loadCausalBlock(w.Sub("block_1"), c, c),
 		attention: loadCausalAttention(w.Sub("attn_1"), c),
@@ -161,7 +162,7 @@ type enlarge struct {
 	norm1, norm2 nn.GroupNorm  // conv3d.norm1, conv3d.norm2
 }
 
-func loadEnlarge(w *nn.Weights, c int) *enlarge {
+func loadEnlarge(w *weight.Weights, c int) *enlarge {
 	w = w.Sub("conv3d")
 	return &enlarge{
 		conv1: nn.LoadCausalConv(w.Sub("conv1.conv"), c, c, 3),

@@ -5,6 +5,7 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // causalEncoder is VideoEncoder.
@@ -23,7 +24,7 @@ type causalDown struct {
 	space  *nn.Conv       // downsample.conv (C, C, 3, 3) of stride 2
 }
 
-func loadCausalEncoder(w *nn.Weights, c *OpenSoraEncoder) causalEncoder {
+func loadCausalEncoder(w *weight.Weights, c *OpenSoraEncoder) causalEncoder {
 	e := causalEncoder{convIn: nn.LoadCausalConv(w.Sub("conv_in.conv"), c.InChannels, c.Ch, 3)}
 	in := c.Ch
 	for i, m := range c.ChMult {
@@ -47,7 +48,7 @@ func loadCausalEncoder(w *nn.Weights, c *OpenSoraEncoder) causalEncoder {
 	return e
 }
 
-func loadCausalBlocks(w *nn.Weights, in, out, n int) []causalBlock {
+func loadCausalBlocks(w *weight.Weights, in, out, n int) []causalBlock {
 	var blocks []causalBlock
 	for j := range n {
 		blocks = append(blocks, loadCausalBlock(w.Subf("block.%d", j), in, out))
@@ -102,7 +103,7 @@ type causalUp struct {
 	space  *nn.Conv      // upsample.conv (C, C, 3, 3)
 }
 
-func loadCausalDecoder(w *nn.Weights, c *OpenSoraDecoder) causalDecoder {
+func loadCausalDecoder(w *weight.Weights, c *OpenSoraDecoder) causalDecoder {
 	levels := len(c.ChMult)
 	in := c.Ch * c.ChMult[levels-1]
 	d := causalDecoder{convIn: nn.LoadCausalConv(w.Sub("conv_in.conv"), c.ZChannels, in, 3),

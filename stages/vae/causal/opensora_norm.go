@@ -2,7 +2,7 @@ package causal
 
 import (
 	"latentbeam/kernels"
-	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // The normalisations of Open-Sora 1.3's latents, by the names in its configurations (constants.py there).
@@ -17,7 +17,7 @@ func (c *OpenSora) Normalize(dt kernels.DType, v float32, ch, t int) float32 {
 		return v
 	}
 	mean, deviation := c.statistics(ch, t)
-	return nn.Round(dt, (v-mean)/deviation)
+	return weight.Round(dt, (v-mean)/deviation)
 }
 
 // Restore returns v deviation + mean, the inverse of Normalize.
@@ -26,7 +26,7 @@ func (c *OpenSora) Restore(dt kernels.DType, v float32, ch, t int) float32 {
 		return v
 	}
 	mean, deviation := c.statistics(ch, t)
-	return nn.Round(dt, float32(nn.Round(dt, v)*deviation)+mean)
+	return weight.Round(dt, float32(weight.Round(dt, v)*deviation)+mean)
 }
 
 // statistics returns mean and deviation of channel ch in latent frame t.

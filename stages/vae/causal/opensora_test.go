@@ -8,6 +8,7 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
+	"latentbeam/stages/weight"
 )
 
 // TestCausalAttention: over several blocks of positions, each attends to itself and to what comes before it, as
@@ -15,9 +16,9 @@ import (
 func TestCausalAttention(t *testing.T) {
 	const c = 32
 	be := cpu.New(2)
-	names := nn.ShapesOnly()
+	names := weight.ShapesOnly()
 	loadCausalAttention(names, c)
-	a := loadCausalAttention(nn.NewWeights(be, nntest.File(t, names.Requested())), c)
+	a := loadCausalAttention(weight.NewWeights(be, nntest.File(t, names.Requested())), c)
 	for _, frames := range []int{1, 4, 10, 11} { // of 16 positions: one block of 64, two whole ones and parts
 		n := frames * 16
 		values := nntest.Hash("x", 1, n*c)

@@ -3,6 +3,7 @@ package kl
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // groupNormEps is the epsilon of all GroupNorms of AutoencoderKL.
@@ -16,7 +17,7 @@ type resnet struct {
 	shortcut     *nn.Conv // conv_shortcut, nil where the channels stay
 }
 
-func loadResnet(w *nn.Weights, in, out, groups int) resnet {
+func loadResnet(w *weight.Weights, in, out, groups int) resnet {
 	r := resnet{
 		norm1: nn.LoadGroupNorm(w.Sub("norm1"), in, groups, groupNormEps),
 		conv1: nn.LoadConv(w.Sub("conv1"), in, out, 3),
@@ -58,7 +59,7 @@ type attention struct {
 // written before its version 0.15.
 var Spellings = map[string]string{"to_q": "query", "to_k": "key", "to_v": "value", "to_out.0": "proj_attn"}
 
-func loadAttention(w *nn.Weights, c, groups int) attention {
+func loadAttention(w *weight.Weights, c, groups int) attention {
 	linear := func(name string) nn.Linear {
 		if old := Spellings[name]; !w.Has(name+".weight") && w.Has(old+".weight") {
 			name = old
@@ -88,7 +89,7 @@ func (a attention) addTo(be kernels.Backend, x kernels.Tensor) {
 }
 
 // loadQuant loads the 1x1 convolution between latents and the inner channels, where there is one.
-func loadQuant(w *nn.Weights, name string, channels int, there bool) *nn.Conv {
+func loadQuant(w *weight.Weights, name string, channels int, there bool) *nn.Conv {
 	if !there {
 		return nil
 	}
@@ -102,7 +103,7 @@ type mid struct {
 	attention     attention
 }
 
-func loadMid(w *nn.Weights, c, groups int) mid {
+func loadMid(w *weight.Weights, c, groups int) mid {
 	return mid{
 		first:     loadResnet(w.Sub("resnets.0"), c, c, groups),
 		attention: loadAttention(w.Sub("attentions.0"), c, groups),

@@ -3,6 +3,7 @@ package kl
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // decoder is "decoder" with "post_quant_conv" in front, where the autoencoder has one.
@@ -21,7 +22,7 @@ type upBlock struct {
 	upsample *nn.Conv // upsamplers.0.conv
 }
 
-func loadDecoder(w *nn.Weights, cfg *Config) decoder {
+func loadDecoder(w *weight.Weights, cfg *Config) decoder {
 	postQuant := loadQuant(w, "post_quant_conv", cfg.LatentChannels, cfg.UsePostQuantConv)
 	w = w.Sub("decoder")
 	channels, groups := cfg.BlockOutChannels, cfg.NormNumGroups

@@ -3,6 +3,7 @@ package kl
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // encoder is "encoder" with "quant_conv" behind it, where the autoencoder has one.
@@ -21,7 +22,7 @@ type downBlock struct {
 	downsample *nn.Conv // downsamplers.0.conv
 }
 
-func loadEncoder(w *nn.Weights, cfg *Config) encoder {
+func loadEncoder(w *weight.Weights, cfg *Config) encoder {
 	moments := 2 * cfg.LatentChannels
 	quant := loadQuant(w, "quant_conv", moments, cfg.UseQuantConv)
 	w = w.Sub("encoder")

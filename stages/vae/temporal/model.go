@@ -3,6 +3,7 @@ package temporal
 import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // Model is VAE_Temporal of Open-Sora 1.2 (docs/report_03.md there): an autoencoder over time alone, after
@@ -20,7 +21,7 @@ type Model struct {
 const temporalNormEps = 1e-5
 
 // Load reads an autoencoder by its published tensor names. Tensors that do not fit are noted in w.
-func Load(w *nn.Weights, c *Config) Model {
+func Load(w *weight.Weights, c *Config) Model {
 	return Model{
 		Config:    c,
 		encoder:   loadTemporalEncoder(w.Sub("encoder"), c),
@@ -50,7 +51,7 @@ type temporalBlock struct {
 	conv3        *nn.CausalConv // (Cout, Cin, 1, 1, 1), nil where the channels stay
 }
 
-func loadTemporalBlock(w *nn.Weights, in, out, groups int) temporalBlock {
+func loadTemporalBlock(w *weight.Weights, in, out, groups int) temporalBlock {
 	b := temporalBlock{
 		norm1: nn.LoadGroupNorm(w.Sub("norm1"), in, groups, temporalNormEps),
 		conv1: nn.LoadCausalConvNoBias(w.Sub("conv1.conv"), in, out, 3),
@@ -89,7 +90,7 @@ type temporalEncoder struct {
 	conv   nn.CausalConv     // conv2 (2l, C, 1, 1, 1)
 }
 
-func loadTemporalEncoder(w *nn.Weights, c *Config) temporalEncoder {
+func loadTemporalEncoder(w *weight.Weights, c *Config) temporalEncoder {
 	e := temporalEncoder{convIn: nn.LoadCausalConvNoBias(w.Sub("conv_in.conv"), c.InOutChannels, c.Filters, 3)}
 	in := c.Filters
 	for i, m := range c.ChannelMultipliers {
@@ -111,7 +112,7 @@ func loadTemporalEncoder(w *nn.Weights, c *Config) temporalEncoder {
 	return e
 }
 
-func loadTemporalBlocks(w *nn.Weights, in, out int, c *Config) []temporalBlock {
+func loadTemporalBlocks(w *weight.Weights, in, out int, c *Config) []temporalBlock {
 	var blocks []temporalBlock
 	for j := range c.NumResBlocks {
 		blocks = append(blocks, loadTemporalBlock(w.Subf("%d", j), in, out, c.NumGroups))
@@ -151,7 +152,7 @@ type temporalDecoder struct {
 	conv   nn.CausalConv     // conv_out (c, C, 3, 3, 3)
 }
 
-func loadTemporalDecoder(w *nn.Weights, c *Config) temporalDecoder {
+func loadTemporalDecoder(w *weight.Weights, c *Config) temporalDecoder {
 	levels := len(c.ChannelMultipliers)
 	in := c.Filters * c.ChannelMultipliers[levels-1]
 	d := temporalDecoder{

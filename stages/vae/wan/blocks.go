@@ -4,6 +4,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/vae/stream"
+	"latentbeam/stages/weight"
 )
 
 // norm divides the channels of each position by their root mean square and multiplies them by gamma. The reference
@@ -11,7 +12,7 @@ import (
 type norm struct{ gamma kernels.Tensor } // (C)
 
 // loadNorm reads "gamma"; ones are the axes of length 1 that it has behind its channels.
-func loadNorm(w *nn.Weights, c int, ones ...int) norm {
+func loadNorm(w *weight.Weights, c int, ones ...int) norm {
 	gamma := w.Tensor("gamma", append([]int{c}, ones...)...)
 	if gamma.IsZero() {
 		return norm{}
@@ -77,7 +78,7 @@ type attention struct {
 	qkv, proj nn.Linear // (3C, C), (C, C), stored as 1x1 convolutions
 }
 
-func loadAttention(w *nn.Weights, c int) attention {
+func loadAttention(w *weight.Weights, c int) attention {
 	linear := func(name string, out int) nn.Linear {
 		part := w.Sub(name)
 		return nn.Linear{W: part.Pointwise("weight", out, c), B: part.Tensor("bias", out)}

@@ -4,6 +4,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/vae/stream"
+	"latentbeam/stages/weight"
 )
 
 // encoder is "encoder" with "quant_conv" behind it.
@@ -27,7 +28,7 @@ type downLevel struct {
 	mean   *shortcut      // of Wan 2.2
 }
 
-func loadEncoder(w *nn.Weights, c *Config) encoder {
+func loadEncoder(w *weight.Weights, c *Config) encoder {
 	e := encoder{patch: c.patch(), plan: &stream.Plan{}}
 	l := loader{Weights: w.Sub("encoder"), plan: e.plan}
 	e.convIn = l.cube("conv_in", c.InChannels, c.BaseDim)

@@ -3,11 +3,12 @@ package wan
 import (
 	"latentbeam/stages/nn"
 	"latentbeam/stages/vae/stream"
+	"latentbeam/stages/weight"
 )
 
 // loader reads a network and plans what its streams remember.
 type loader struct {
-	*nn.Weights
+	*weight.Weights
 	plan  *stream.Plan
 	level int // how often height and width were halved or doubled
 }

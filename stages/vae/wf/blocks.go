@@ -4,12 +4,13 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/vae/stream"
+	"latentbeam/stages/weight"
 )
 
 // norm normalises the channels of each position.
 type norm struct{ w, b kernels.Tensor } // (C)
 
-func loadNorm(w *nn.Weights, c int) norm {
+func loadNorm(w *weight.Weights, c int) norm {
 	w = w.Sub("norm")
 	return norm{w.Tensor("weight", c), w.Tensor("bias", c)}
 }

@@ -4,8 +4,8 @@ import (
 	"strconv"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/vae/stream"
+	"latentbeam/stages/weight"
 )
 
 // decoder is "decoder".
@@ -44,7 +44,7 @@ func (d side) forward(s *stream.Stream, x kernels.Tensor) kernels.Tensor {
 	return y
 }
 
-func loadDecoder(w *nn.Weights, c *Config) decoder {
+func loadDecoder(w *weight.Weights, c *Config) decoder {
 	d := decoder{flow: c.DecoderEnergyFlow, plan: &stream.Plan{Front: stream.FirstFrame}}
 	l := loader{Weights: w.Sub("decoder"), plan: d.plan}
 	base, n := c.BaseChannels, c.DecoderBlocks

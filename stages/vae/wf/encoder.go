@@ -4,8 +4,8 @@ import (
 	"strconv"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/vae/stream"
+	"latentbeam/stages/weight"
 )
 
 // encoder is "encoder".
@@ -24,7 +24,7 @@ type encoder struct {
 	plan    *stream.Plan
 }
 
-func loadEncoder(w *nn.Weights, c *Config) encoder {
+func loadEncoder(w *weight.Weights, c *Config) encoder {
 	e := encoder{plan: &stream.Plan{Front: stream.FirstFrame}}
 	l := loader{Weights: w.Sub("encoder"), plan: e.plan, level: 1}
 	base, flow, n := c.BaseChannels, c.EncoderEnergyFlow, c.EncoderBlocks

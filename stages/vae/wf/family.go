@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"latentbeam/stages/nn"
+	"latentbeam/stages/weight"
 )
 
 // Guess makes the config.json of a WFVAEModel. The interpolation, scale and shift are in no tensor: they are known of
 // the published model of 8 channels alone.
-func Guess(s nn.Shapes) ([]byte, error) {
+func Guess(s weight.Shapes) ([]byte, error) {
 	c := NewPublished()
 	if n := s.Dim("decoder.conv_in.conv.weight", 1); n != c.LatentDim {
 		return nil, fmt.Errorf("the autoencoder is a WFVAEModel of %d latent channels, only that of %d is known without one: "+

@@ -2,8 +2,8 @@ package wf
 
 import (
 	"latentbeam/kernels"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/vae/stream"
+	"latentbeam/stages/weight"
 )
 
 // Model is a loaded autoencoder. It is read-only and may serve any backend of its device.
@@ -16,7 +16,7 @@ type Model struct {
 
 // Load reads an autoencoder by its published tensor names, for activations of type dt. Tensors that do not fit are noted
 // in w. The filters of the Haar transforms, which files hold too, are not read.
-func Load(c *Config, w *nn.Weights, dt kernels.DType) *Model {
+func Load(c *Config, w *weight.Weights, dt kernels.DType) *Model {
 	return &Model{Config: c, dt: dt, encoder: loadEncoder(w, c), decoder: loadDecoder(w, c)}
 }
 

@@ -1,4 +1,4 @@
-package nn
+package weight
 
 import (
 	"fmt"
@@ -32,6 +32,9 @@ func (w *Weights) Cut(c Cut) *Weights {
 	return &cut
 }
 
+// Ways returns how many ranks of tensor parallelism share the weights, 0 or 1 for one.
+func (w *Weights) Ways() int { return w.cut.Ways }
+
 // units returns this rank's part of n heads or groups of columns. Too many ranks are a fault of the account.
 func (w *Weights) units(n int) sequence.Range {
 	if w.cut.Ways <= 1 {
@@ -57,55 +60,27 @@ func (w *Weights) Hidden(hidden int) sequence.Range {
 	return weights.Columns(w.units(weights.ColumnUnits(hidden)), hidden)
 }
 
-// LoadRows reads a layer of which this rank has some outputs: "weight" (groups out, in) and, with bias,
-// "bias" (groups out), of each group the given rows.
-func LoadRows(w *Weights, in, groups, out int, rows sequence.Range, bias bool) Linear {
-	part := subset{groups: groups, rows: rows}
-	l := Linear{W: w.some("weight", part, groups*out, in)}
-	if bias {
-		l.B = w.some("bias", part, groups*out)
-	}
-	return l
-}
-
-// LoadSum reads a layer whose inputs are cut between the ranks, "weight" (out, in) and, with bias, "bias"
-// (out): this rank has the given columns, and all ranks together have the sums, whose parts begin at the
-// given places of in.
-func LoadSum(w *Weights, in, out int, columns sequence.Range, parts []int, bias bool) Linear {
-	l := Linear{cut: w.cut.Ways > 1}
-	l.W = w.some("weight", subset{columns: columns}, out, in)
-	if bias {
-		l.B = w.Tensor("bias", out)
-	}
-	for _, at := range parts {
-		if at > columns.Lo && at < columns.Hi {
-			l.Parts = append(l.Parts, at-columns.Lo)
-		}
-	}
-	return l
-}
-
-// some returns a part of the named tensor, which must have exactly this shape.
-func (w *Weights) some(name string, part subset, shape ...int) kernels.Tensor {
+// Part returns a part of the named tensor, which must have exactly this shape.
+func (w *Weights) Part(name string, part Subset, shape ...int) kernels.Tensor {
 	return w.load(name, shape, func(have []int) bool { return slices.Equal(have, shape) }, part)
 }
 
-// subset is a part of a tensor: of its first axis, which falls into groups, some rows of each, or of its
+// Subset is a part of a tensor: of its first axis, which falls into groups, some rows of each, or of its
 // second axis some columns. The zero value is all of it.
-type subset struct {
-	groups  int
-	rows    sequence.Range // of each group; empty: all
-	columns sequence.Range // empty: all
+type Subset struct {
+	Groups  int
+	Rows    sequence.Range // of each group; empty: all
+	Columns sequence.Range // empty: all
 }
 
 // shape returns the shape of the part of a tensor of the given shape.
-func (s subset) shape(whole []int) []int {
+func (s Subset) shape(whole []int) []int {
 	shape := slices.Clone(whole)
-	if s.rows.Len() > 0 {
-		shape[0] = s.groups * s.rows.Len()
+	if s.Rows.Len() > 0 {
+		shape[0] = s.Groups * s.Rows.Len()
 	}
-	if s.columns.Len() > 0 {
-		shape[1] = s.columns.Len()
+	if s.Columns.Len() > 0 {
+		shape[1] = s.Columns.Len()
 	}
 	return shape
 }

@@ -1,4 +1,4 @@
-package nn_test
+package weight_test
 
 import (
 	"slices"
@@ -7,9 +7,9 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
+	"latentbeam/stages/weight"
 )
 
 // TestStack: vectors become the rows of one tensor, in the type that they have or are rounded to; of two
@@ -21,10 +21,10 @@ func TestStack(t *testing.T) {
 		"attn.half": half, "attn.long": nntest.Tensor(make([]float32, 3), 3),
 	})
 	be := cpu.New(1)
-	w := nn.NewWeights(be, f)
+	w := weight.NewWeights(be, f)
 	sub := w.Sub("attn")
 	for _, c := range []struct {
-		w     *nn.Weights
+		w     *weight.Weights
 		names []string
 		dt    kernels.DType
 		want  []float32
@@ -36,7 +36,7 @@ func TestStack(t *testing.T) {
 		{sub.As(kernels.F16), []string{"k", "half"}, kernels.F16, []float32{3, 4, 1, -2}},
 	} {
 		got := c.w.Stack(2, c.names...)
-		if got.DType != c.dt || !slices.Equal(got.Shape, []int{2, 2}) || !slices.Equal(hostValues(t, be, got), c.want) {
+		if got.DType != c.dt || !slices.Equal(got.Shape, []int{2, 2}) || !slices.Equal(nntest.Values(t, be, got), c.want) {
 			t.Errorf("%v: %v %v, want %v %v", c.names, got.DType, got.Shape, c.dt, c.want)
 		}
 	}
@@ -49,7 +49,7 @@ func TestStack(t *testing.T) {
 			t.Errorf("error %v does not say %s", err, want)
 		}
 	}
-	shapes := nn.ShapesOnly()
+	shapes := weight.ShapesOnly()
 	if s := shapes.Stack(5, "a", "b"); !slices.Equal(s.Shape, []int{2, 5}) || len(shapes.Requested()["b"]) != 1 {
 		t.Errorf("shapes only: %v, %v", s.Shape, shapes.Requested())
 	}

@@ -1,4 +1,4 @@
-package nn_test
+package weight_test
 
 import (
 	"slices"
@@ -6,9 +6,9 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
-	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
+	"latentbeam/stages/weight"
 )
 
 // TestAs: weights are rounded on loading, below a name too, but never widened.
@@ -20,14 +20,14 @@ func TestAs(t *testing.T) {
 		"a.half":   {DType: "F16", Shape: []int{2}, Data: []byte{0x00, 0x3c, 0x06, 0x3c}}, // 1 and 1 + 6/1024
 	})
 	be := cpu.New(1)
-	w := nn.NewWeights(be, f)
+	w := weight.NewWeights(be, f)
 	for _, dt := range []kernels.DType{kernels.BF16, kernels.F16} {
 		got := w.As(dt).Sub("a").Tensor("wide", len(long))
 		want := make([]float32, len(long))
 		for i, v := range long {
-			want[i] = nn.Round(dt, v)
+			want[i] = weight.Round(dt, v)
 		}
-		if got.DType != dt || !slices.Equal(hostValues(t, be, got), want) || slices.Equal(want, long) {
+		if got.DType != dt || !slices.Equal(nntest.Values(t, be, got), want) || slices.Equal(want, long) {
 			t.Errorf("as %v: type %v, or other values than rounded", dt, got.DType)
 		}
 	}
@@ -42,7 +42,7 @@ func TestAs(t *testing.T) {
 		as   kernels.DType
 		want []float32
 	}{{"narrow", kernels.F16, []float32{1, 2}}, {"half", kernels.BF16, []float32{1, 1.0078125}}} {
-		if got := hostValues(t, be, w.As(c.as).Sub("a").Tensor(c.name, 2)); !slices.Equal(got, c.want) {
+		if got := nntest.Values(t, be, w.As(c.as).Sub("a").Tensor(c.name, 2)); !slices.Equal(got, c.want) {
 			t.Errorf("%s as %v is %v, want %v", c.name, c.as, got, c.want)
 		}
 	}
@@ -55,7 +55,7 @@ func TestValues(t *testing.T) {
 		"half":  {DType: "BF16", Shape: []int{2}, Data: []byte{0x80, 0x3f, 0x00, 0x40}},
 		"steps": {DType: "I64", Shape: []int{1}, Data: make([]byte, 8)},
 	})
-	w := nn.NewWeights(cpu.New(1), f)
+	w := weight.NewWeights(cpu.New(1), f)
 	if got := w.Values("freqs", 2); !slices.Equal(got, []float32{1, 0.5}) {
 		t.Errorf("freqs are %v", got)
 	}
@@ -69,7 +69,7 @@ func TestValues(t *testing.T) {
 	if err := w.Check(); err == nil || w.Requested()["absent"][0] != 7 {
 		t.Error("a vector of integers was taken, or a missing one not counted as asked for")
 	}
-	w = nn.NewWeights(cpu.New(1), f)
+	w = weight.NewWeights(cpu.New(1), f)
 	w.Values("freqs", 3)
 	w.Values("half", 2)
 	w.Values("steps", 1)

@@ -1,4 +1,4 @@
-package nn
+package weight
 
 import (
 	"encoding/binary"
@@ -26,18 +26,18 @@ type source struct {
 }
 
 // source is the part s of a tensor of the given shape.
-func (s subset) source(file []byte, shape []int, dt kernels.DType) source {
+func (s Subset) source(file []byte, shape []int, dt kernels.DType) source {
 	line := dt.Size() // bytes of a row
 	for _, d := range shape[1:] {
 		line *= d
 	}
 	out := source{file: file, from: dt, to: dt, length: len(file), count: 1, columns: line / dt.Size()}
 	switch {
-	case s.rows.Len() > 0 && s.rows.Len()*s.groups < shape[0]:
-		out.first, out.length = s.rows.Lo*line, s.rows.Len()*line
-		out.count, out.every = s.groups, shape[0]/s.groups*line
-	case s.columns.Len() > 0 && s.columns.Len() < shape[1]:
-		out.first, out.length = s.columns.Lo*dt.Size(), s.columns.Len()*dt.Size()
+	case s.Rows.Len() > 0 && s.Rows.Len()*s.Groups < shape[0]:
+		out.first, out.length = s.Rows.Lo*line, s.Rows.Len()*line
+		out.count, out.every = s.Groups, shape[0]/s.Groups*line
+	case s.Columns.Len() > 0 && s.Columns.Len() < shape[1]:
+		out.first, out.length = s.Columns.Lo*dt.Size(), s.Columns.Len()*dt.Size()
 		out.count, out.every = shape[0], line
 	}
 	return out

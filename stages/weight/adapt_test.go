@@ -1,4 +1,4 @@
-package nn
+package weight
 
 import (
 	"bytes"
@@ -56,13 +56,13 @@ func TestAddedIsTheSameEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := safetensors.Tensor{DType: "F32", Shape: []int{rows, columns}, Data: wave(rows*columns, 0.11)}
-	load := func(dt kernels.DType, part subset) []byte {
+	load := func(dt kernels.DType, part Subset) []byte {
 		from := part.source(whole.Data, whole.Shape, kernels.F32)
 		from.added, from.to = added["layer.weight"], dt
 		return from.bytes()
 	}
 	for _, dt := range []kernels.DType{kernels.F32, kernels.BF16, kernels.F16} {
-		all, size := load(dt, subset{}), dt.Size()
+		all, size := load(dt, Subset{}), dt.Size()
 		for r := range rows {
 			for c := range columns {
 				sum := 0.0
@@ -78,7 +78,7 @@ func TestAddedIsTheSameEverywhere(t *testing.T) {
 		}
 		var cut []byte
 		for r := 0; r < rows; r += 4 {
-			cut = append(cut, load(dt, subset{groups: 1, rows: sequence.Range{Lo: r, Hi: r + 4}})...)
+			cut = append(cut, load(dt, Subset{Groups: 1, Rows: sequence.Range{Lo: r, Hi: r + 4}})...)
 		}
 		if !bytes.Equal(cut, all) {
 			t.Errorf("%v: other bytes where rows are cut", dt)
@@ -88,7 +88,7 @@ func TestAddedIsTheSameEverywhere(t *testing.T) {
 			for r := range rows {
 				want = append(want, all[(r*columns+at.Lo)*size:(r*columns+at.Hi)*size]...)
 			}
-			if got := load(dt, subset{columns: at}); !bytes.Equal(got, want) {
+			if got := load(dt, Subset{Columns: at}); !bytes.Equal(got, want) {
 				t.Errorf("%v: other bytes in columns %v", dt, at)
 			}
 		}
@@ -96,7 +96,7 @@ func TestAddedIsTheSameEverywhere(t *testing.T) {
 		for _, r := range []int{1, 2, 7, 8} { // rows 1 and 2 of both groups of 6
 			want = append(want, all[r*columns*size:(r+1)*columns*size]...)
 		}
-		if got := load(dt, subset{groups: 2, rows: sequence.Range{Lo: 1, Hi: 3}}); !bytes.Equal(got, want) {
+		if got := load(dt, Subset{Groups: 2, Rows: sequence.Range{Lo: 1, Hi: 3}}); !bytes.Equal(got, want) {
 			t.Errorf("%v: other bytes in groups", dt)
 		}
 	}

@@ -1,4 +1,4 @@
-package nn
+package weight
 
 import (
 	"bytes"
@@ -117,14 +117,14 @@ func (w *Weights) Same(a, b string) bool {
 
 // Tensor returns the named tensor, which must have exactly this shape.
 func (w *Weights) Tensor(name string, shape ...int) kernels.Tensor {
-	return w.load(name, shape, func(have []int) bool { return slices.Equal(have, shape) }, subset{})
+	return w.load(name, shape, func(have []int) bool { return slices.Equal(have, shape) }, Subset{})
 }
 
 // Rows returns the named tensor of shape (rows, cols); the file may hold any other positive number of rows.
 func (w *Weights) Rows(name string, rows, cols int) kernels.Tensor {
 	return w.load(name, []int{rows, cols}, func(have []int) bool {
 		return len(have) == 2 && have[0] > 0 && have[1] == cols
-	}, subset{})
+	}, Subset{})
 }
 
 // Pointwise returns the named tensor as (out, in). Some conversions store such a matrix as the weight of
@@ -132,7 +132,7 @@ func (w *Weights) Rows(name string, rows, cols int) kernels.Tensor {
 func (w *Weights) Pointwise(name string, out, in int) kernels.Tensor {
 	t := w.load(name, []int{out, in}, func(have []int) bool {
 		return slices.Equal(have, []int{out, in}) || slices.Equal(have, []int{out, in, 1, 1})
-	}, subset{})
+	}, Subset{})
 	if t.IsZero() {
 		return t
 	}
@@ -165,7 +165,7 @@ func (w *Weights) Flow() *Flow { return w.flow }
 // Requested returns the name and the wanted shape of every tensor asked for so far.
 func (w *Weights) Requested() map[string][]int { return maps.Clone(w.asked) }
 
-func (w *Weights) load(name string, want []int, fits func(have []int) bool, part subset) kernels.Tensor {
+func (w *Weights) load(name string, want []int, fits func(have []int) bool, part Subset) kernels.Tensor {
 	name = w.prefix + name
 	t, dt, ok := w.find(name, want, fits)
 	switch {

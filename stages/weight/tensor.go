@@ -1,10 +1,6 @@
-package nn
+package weight
 
-import (
-	"slices"
-
-	"latentbeam/kernels"
-)
+import "latentbeam/kernels"
 
 // chunksOfRank is how many chunks of rows there are for each rank when a sum goes from rank to rank: while
 // one adds its parts to a chunk, the next is at the chunk before.
@@ -48,6 +44,16 @@ func (t *tensorParallel) Download(dst []float32, src kernels.Tensor) error {
 		return t.err
 	}
 	return t.Backend.Download(dst, src)
+}
+
+// SumAcross computes dst = ep(x w^T) where the ranks of a TensorParallel share the columns of x and w. It reports
+// false, and does nothing, for any other backend.
+func SumAcross(be kernels.Backend, dst, x, w kernels.Tensor, ep kernels.Epilogue) bool {
+	t, ok := be.(*tensorParallel)
+	if ok {
+		t.sum(dst, x, w, ep)
+	}
+	return ok
 }
 
 // sum computes dst = ep(x w^T) where each rank has some columns of x (..., K) and w (N, K): the sums go from
@@ -108,14 +114,4 @@ func (t *tensorParallel) relay(sums, x, w kernels.Tensor, parts []int) error {
 		t.Copy(rows(sums, i), c)
 	}
 	return t.group.Exchange("tensor sums", send, recv)
-}
-
-// linear computes dst = ep(x W^T), together with the other ranks where the sums are cut.
-func (l Linear) linear(be kernels.Backend, dst, x kernels.Tensor, ep kernels.Epilogue) {
-	ep.Bias, ep.Parts = l.B, slices.Clone(l.Parts)
-	if t, ok := be.(*tensorParallel); ok && l.cut {
-		t.sum(dst, x, l.W, ep)
-		return
-	}
-	be.Linear(dst, x, l.W, ep)
 }
