@@ -30,7 +30,6 @@ func (j *Job) describe() {
 		put("posterior", space.Posterior)
 		j.report.HalfLatents = space.DType == stages.BFloat16
 		if len(space.Mean) > 0 {
-			put("latent_space", report.ModelSpace)
 			put(report.LatentsMean, numbers(space.Mean))
 			put(report.LatentsStd, numbers(space.Std))
 		}

@@ -37,7 +37,7 @@ func TestTablesSayWhatTheyAre(t *testing.T) {
 		if !found || score.Node.Type().Kind() != parquet.Int64 {
 			t.Errorf("%s: score is %v", name, found)
 		}
-		for key, want := range map[string]string{"latent_space": "model", "latents_mean": "[0,0,0,0]", "posterior": "mean",
+		for key, want := range map[string]string{"latents_mean": "[0,0,0,0]", "posterior": "mean",
 			"resize": "resize_crop", "crop": "center", "vae_digest": "", "text_encoder_digest": "", "latents_std": "[5.48"} {
 			if got, found := f.Lookup("latentbeam." + key); !found || !strings.HasPrefix(got, want) || got == "" {
 				t.Errorf("%s: %s is %q, want %q", name, key, got, want)
@@ -45,7 +45,7 @@ func TestTablesSayWhatTheyAre(t *testing.T) {
 		}
 	}
 	rows := readRows[schemas.LatentRow](t, j.out, "latents")
-	if rows[0].VAELatentDType != "bfloat16" || len(rows[0].VAELatentBytes) != 2*4*8*8 ||
+	if rows[0].VAELatentDType != "bfloat16" || rows[0].LatentSpace != "model" || len(rows[0].VAELatentBytes) != 2*4*8*8 ||
 		digest(schemas.WidenBF16(rows[0].VAELatentBytes)) != rows[0].VAELatentSHA256 {
 		t.Errorf("%s, %d bytes", rows[0].VAELatentDType, len(rows[0].VAELatentBytes))
 	}

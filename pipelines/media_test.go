@@ -57,7 +57,7 @@ func TestPrecompute(t *testing.T) {
 	}
 	for i, row := range latents {
 		frames := []int64{16, 16, 1}[i]
-		if !slices.Equal(row.VAELatentShape, []int64{4, frames, 8, 8}) || row.LatentScale != 0.18215 ||
+		if !slices.Equal(row.VAELatentShape, []int64{4, frames, 8, 8}) || row.LatentSpace != "raw" || row.LatentScale != 1 ||
 			row.MediaType != []string{"video", "video", "image"}[i] || row.FPS != 8 || row.VideoFrames != frames ||
 			row.FileName != "testdata/media/"+[]string{"disc", "square.y4m", "triangle.png"}[i] {
 			t.Errorf("latents of row %d: %+v", i, row)

@@ -132,7 +132,11 @@ func (j *Job) computeAgain(ctx context.Context, e *stages.Element, was schemas.R
 				differ = append(differ, "the embedding")
 			}
 		case stages.KindLatents:
-			if e.Latents != nil && was.LatentsSHA256 != "" && floatsSHA256(e.Latents) != was.LatentsSHA256 {
+			z := e.Latents
+			if was.LatentSpace == stages.RawSpace {
+				z = e.RawLatents
+			}
+			if was.LatentsSHA256 != "" && (z == nil || floatsSHA256(z) != was.LatentsSHA256) {
 				differ = append(differ, "the latents")
 			}
 		case stages.KindVideo:

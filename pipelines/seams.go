@@ -111,7 +111,7 @@ func (s latents) Rows(_ context.Context, tensors bool) iter.Seq2[*stages.Element
 func (s latents) element(r schemas.LatentRow, tensors bool) (*stages.Element, error) {
 	e := &stages.Element{
 		Row: r.PromptRow(), LatentScale: r.LatentScale,
-		Origin: origin(fmt.Sprint(r.Key, r.LatentScale, r.VAELatentShape, r.VAELatentDType), r.VAELatentSHA256,
+		Origin: origin(fmt.Sprint(r.Key, r.LatentScale, r.VAELatentShape, r.VAELatentDType)+rawMark(r), r.VAELatentSHA256,
 			r.VAELatentBytes),
 	}
 	if e.Row.NumFrames == 0 && len(r.VAELatentShape) == 4 {
@@ -120,9 +120,24 @@ func (s latents) element(r schemas.LatentRow, tensors bool) (*stages.Element, er
 	if !tensors {
 		return e, nil
 	}
-	var err error
-	e.Latents, err = array(r.VAELatentBytes, r.VAELatentShape, r.VAELatentDType)
+	z, err := array(r.VAELatentBytes, r.VAELatentShape, r.VAELatentDType)
+	switch r.LatentSpace {
+	case "", stages.ModelSpace:
+		e.Latents = z
+	case stages.RawSpace:
+		e.RawLatents = z
+	default:
+		err = fmt.Errorf("latent_space is %q: this version reads raw and model", r.LatentSpace)
+	}
 	return e, err
+}
+
+// rawMark is what the origin of raw latents has behind that of others.
+func rawMark(r schemas.LatentRow) string {
+	if r.LatentSpace == stages.RawSpace {
+		return " raw"
+	}
+	return ""
 }
 
 // finder returns what brings the tensors of an element from its place in a table, which its row names.
@@ -154,7 +169,7 @@ func finder[T schemas.Row](element func(T, bool) (*stages.Element, error)) func(
 		case err != nil:
 			e.Unread = err.Error()
 		}
-		e.Text, e.Latents = found.Text, found.Latents
+		e.Text, e.Latents, e.RawLatents = found.Text, found.Latents, found.RawLatents
 		return nil
 	}
 }

@@ -11,8 +11,10 @@ const EmbeddingVersion = "embeddings/v1"
 // applies its own defaults. Those that the text depends on (negative_prompt, max_sequence_length) are what
 // it was made with, and so is num_videos_per_prompt where the row or the job said it: there is a row a video.
 type EmbeddingRow struct {
-	ID                 string  `parquet:"id" json:"id"`
-	TextEmbeddingBytes []byte  `parquet:"text_embedding_bytes,plain,uncompressed" json:"-"`
+	ID string `parquet:"id" json:"id"`
+	// TextEmbedding is that of the caption. Rows without one have all the same, as have the windows of a video, and a row
+	// group holds each once.
+	TextEmbeddingBytes []byte  `parquet:"text_embedding_bytes,dict,uncompressed" json:"-"`
 	TextEmbeddingShape []int64 `parquet:"text_embedding_shape,list" json:"text_embedding_shape"`
 	TextEmbeddingDType string  `parquet:"text_embedding_dtype,dict" json:"text_embedding_dtype"`
 	// NegativeEmbedding is that of the negative prompt, empty where the model's null caption stands in. Rows have few

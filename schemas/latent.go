@@ -12,7 +12,7 @@ type LatentRow struct {
 	VAELatentBytes     []byte  `parquet:"vae_latent_bytes,plain,uncompressed" json:"-"`
 	VAELatentShape     []int64 `parquet:"vae_latent_shape,list" json:"vae_latent_shape"` // (C, T, H, W)
 	VAELatentDType     string  `parquet:"vae_latent_dtype,dict" json:"vae_latent_dtype"`
-	TextEmbeddingBytes []byte  `parquet:"text_embedding_bytes,plain,uncompressed" json:"-"`
+	TextEmbeddingBytes []byte  `parquet:"text_embedding_bytes,dict,uncompressed" json:"-"`       // a row group has equal ones once
 	TextEmbeddingShape []int64 `parquet:"text_embedding_shape,list" json:"text_embedding_shape"` // (L, D)
 	TextEmbeddingDType string  `parquet:"text_embedding_dtype,dict" json:"text_embedding_dtype"`
 	FileName           string  `parquet:"file_name" json:"file_name"`
@@ -44,6 +44,10 @@ type LatentRow struct {
 	// begins with the last ConditionFrameLength latent frames of the one before.
 	Loop                 int64 `parquet:"loop" json:"loop"`
 	ConditionFrameLength int64 `parquet:"condition_frame_length" json:"condition_frame_length"`
+
+	// LatentSpace is raw for latents as the autoencoder has them, and model for those of denoisers: (raw - mean) / std,
+	// with latents_mean and latents_std of the file's metadata. Rows of earlier releases have none, and LatentScale holds.
+	LatentSpace string `parquet:"latent_space,dict" json:"latent_space"`
 }
 
 // Schema names the table and its version.

@@ -26,6 +26,7 @@ type Result struct {
 	TextSHA256        string            `json:"text_sha256,omitempty"`   // of the blobs' bytes, hex
 	LatentsSHA256     string            `json:"latents_sha256,omitempty"`
 	LatentScale       float64           `json:"latent_scale,omitempty"` // stored = the VAE's latent * this
+	LatentSpace       string            `json:"latent_space,omitempty"` // raw or model; "": a record of an earlier release
 	Readings          map[string]string `json:"readings,omitempty"`
 	Prompt            string            `json:"prompt,omitempty"` // where a stage gave the row another one
 	Failure           *FailureFacts     `json:"failure,omitempty"`

@@ -27,6 +27,8 @@ type Capabilities struct {
 	LatentShape LatentShape
 	// LatentSpace describes the latents of the stage's autoencoder for readers of tables; nil: nothing is said.
 	LatentSpace func() LatentSpace
+	// TakesRaw is that the stage takes Element.RawLatents where an element has no Latents.
+	TakesRaw bool
 	// LoopDigest names by content what weights the results of rows with several clips depend on beside the stage's own;
 	// it joins the keys of such rows.
 	LoopDigest func() string

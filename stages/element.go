@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -61,6 +62,9 @@ type Element struct {
 	Media   *schemas.MediaFile
 	Text    *Text
 	Latents *Array // (C, T, H, W), scaled as the denoiser leaves them
+	// RawLatents are the latents (C, T, H, W) as the autoencoder has them, where it encoded them or a table has them; else
+	// nil. Tables hold these. A stage that gives other Latents sets them to nil.
+	RawLatents *Array
 	// References are the latents (C, T, H, W) of the images and videos that the row is conditioned on.
 	References []*Array
 	// ImageEmbedding is what an image encoder makes of the row's references (tokens, C), one after the other.
@@ -91,7 +95,7 @@ func (e *Element) Has(k Kind) bool {
 	case KindText:
 		return e.Text != nil
 	case KindLatents:
-		return e.Latents != nil
+		return e.Latents != nil || e.RawLatents != nil
 	case KindFrames:
 		return e.Frames != nil
 	case KindVideo:
@@ -100,6 +104,21 @@ func (e *Element) Has(k Kind) bool {
 		return e.Media != nil || e.Row.Media != ""
 	}
 	return k == KindPrompt
+}
+
+// The spaces of latents in tables, which their column latent_space names. Where there is none, a table of an earlier release
+// or of another program, latent_scale says what they are.
+const (
+	ModelSpace = "model" // Element.Latents
+	RawSpace   = "raw"   // Element.RawLatents
+)
+
+// TableLatents returns what a table holds of the element's latents, and their space.
+func (e *Element) TableLatents() (z *Array, space string) {
+	if e.RawLatents != nil {
+		return e.RawLatents, RawSpace
+	}
+	return e.Latents, ModelSpace
 }
 
 // Read adds readings. The map that the element had is not changed.
@@ -126,7 +145,7 @@ func (e *Element) NotFinite(k Kind) string {
 		}
 		return e.Text.Negative.notFinite("the negative text embedding")
 	case k == KindLatents:
-		return e.Latents.notFinite("the latents")
+		return cmp.Or(e.Latents.notFinite("the latents"), e.RawLatents.notFinite("the raw latents"))
 	}
 	return ""
 }
@@ -152,7 +171,7 @@ func (e *Element) Drop(k Kind) {
 	case KindText:
 		e.Text = nil
 	case KindLatents:
-		e.Latents = nil
+		e.Latents, e.RawLatents = nil, nil
 	case KindFrames:
 		e.Frames = nil
 	}

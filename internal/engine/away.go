@@ -12,6 +12,7 @@ import (
 
 // RunOn runs a stage for the elements on the devices of a set that this process has.
 func RunOn(ctx context.Context, s stages.Stage, set *stages.Set, elements []*stages.Element) error {
+	defer forgetRaw(elements)()
 	spread := s.Capabilities().Spread
 	switch {
 	case set.Ranks() == 1 && (spread == nil || set.Saving == nil):
@@ -20,6 +21,27 @@ func RunOn(ctx context.Context, s stages.Stage, set *stages.Set, elements []*sta
 		return fmt.Errorf("the stage does not run on %d devices", set.Ranks())
 	}
 	return spread.Run(ctx, set, elements)
+}
+
+// forgetRaw returns what drops the raw latents of elements that a stage has given other latents.
+func forgetRaw(elements []*stages.Element) func() {
+	type latents struct{ model, raw *stages.Array }
+	var before map[int]latents
+	for i, e := range elements {
+		if e.Latents != nil && e.RawLatents != nil {
+			if before == nil {
+				before = map[int]latents{}
+			}
+			before[i] = latents{e.Latents, e.RawLatents}
+		}
+	}
+	return func() {
+		for i, was := range before {
+			if e := elements[i]; e.Latents != was.model && e.RawLatents == was.raw {
+				e.RawLatents = nil
+			}
+		}
+	}
 }
 
 // RunStep runs a step of a job for the elements on a set, wherever its devices are.

@@ -137,8 +137,8 @@ func (e *Engine) Size(el *stages.Element) int64 {
 	if el.Video != nil && e.Keep[stages.KindVideo] {
 		n += len(el.Video.Data) + len(el.Poster)
 	}
-	if el.Latents != nil && e.Keep[stages.KindLatents] {
-		n += 4 * len(el.Latents.Data)
+	if z, _ := el.TableLatents(); z != nil && e.Keep[stages.KindLatents] {
+		n += 4 * len(z.Data)
 	}
 	if el.Text != nil && e.Keep[stages.KindText] {
 		n += 4 * len(el.Text.Embedding.Data)
@@ -255,9 +255,12 @@ func (e *Engine) record(el *stages.Element) ([]store.Object, ledger.Record, erro
 			files, result.Video = e.files(el)
 		}
 		if e.Keep[stages.KindLatents] {
-			result.LatentsShape = el.Latents.Shape
-			result.LatentsSHA256 = attach(&r, schemas.BlobLatents, el.Latents)
-			result.LatentScale = el.LatentScale
+			z, space := el.TableLatents()
+			result.LatentsShape, result.LatentSpace = z.Shape, space
+			result.LatentsSHA256 = attach(&r, schemas.BlobLatents, z)
+			if result.LatentScale = el.LatentScale; space == stages.RawSpace {
+				result.LatentScale = 1
+			}
 		}
 		if e.Keep[stages.KindText] {
 			result.TextShape = el.Text.Embedding.Shape

@@ -125,7 +125,7 @@ func (e *Engine) ReadKeyed(ctx context.Context, emit func(*stages.Element)) erro
 			e.Progress.Skipped.Add(1)
 			continue
 		}
-		el.Text, el.Latents = nil, nil
+		el.Text, el.Latents, el.RawLatents = nil, nil, nil
 		e.Spread.Resolve(&el.Row)
 		deal.put(el)
 	}

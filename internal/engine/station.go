@@ -158,6 +158,8 @@ func (s *Station) run(b *stages.Batch, passage *schedule.Passage) (o finished) {
 func (s *Station) checkInput(e *stages.Element) {
 	if k := s.step.Spec.In; k != "" && !e.Has(k) {
 		e.Fail("read", fmt.Errorf("no %s: %s", k, e.Unread))
+	} else if k == stages.KindLatents && e.Latents == nil && !s.step.Capabilities().TakesRaw {
+		e.Fail("read", fmt.Errorf("the table has raw latents (latent_space), and %s takes those of denoisers", s.step.Name))
 	} else if s.index == 0 {
 		if why := e.NotFinite(k); why != "" {
 			e.Fail("read", errors.New(why))

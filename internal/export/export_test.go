@@ -227,6 +227,41 @@ func TestStatisticsOfTheTable(t *testing.T) {
 	}
 }
 
+// TestRawTable: FastVideo gets the raw latents of a table bit by bit, and musubi-tuner what encode_vae makes of them.
+func TestRawTable(t *testing.T) {
+	raw := func(_ int, r *schemas.LatentRow) { r.LatentSpace = "raw" }
+	dir := t.TempDir()
+	_, err := Run(t.Context(), output(t, 2, raw), dir+"/fastvideo", Options{To: "fastvideo"})
+	must(t, err)
+	i := 0
+	for r, err := range typed.Read[fastVideoRow](dir+"/fastvideo/32x24x5/data_chunk_0.parquet", true) {
+		must(t, err)
+		for k, v := range floats(r.VAELatentBytes) {
+			if v != float32(i)+float32(k)/37 {
+				t.Fatalf("row %d, value %d: %g", i, k, v)
+			}
+		}
+		i++
+	}
+	_, err = Run(t.Context(), output(t, 1, raw), dir+"/musubi", Options{To: "musubi", VAE: statistics()})
+	must(t, err)
+	z := onlyTensor(t, dir+"/musubi/32x24x5/clip-0_00000-005_0032x0024_wan.safetensors")
+	for k := range 16 * 2 * 3 * 4 {
+		c := k / 24
+		want := kernels.ToBF16((float32(k)/37 - float32(float64(c)/10)) / float32(1+float64(c)/8))
+		if got := binary.LittleEndian.Uint16(z.Data[2*k:]); got != want {
+			t.Fatalf("value %d: %x, want %x", k, got, want)
+		}
+	}
+	flux := &Statistics{Mean: make([]float64, 16), Std: slices.Repeat([]float64{1 / 0.3611}, 16)}
+	for want, vae := range map[string]*Statistics{"one factor": flux, "--vae MODEL/vae/config.json": nil} {
+		if _, err := Run(t.Context(), output(t, 1, raw), dir+"/refused", Options{To: "musubi", VAE: vae}); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("want %q: %v", want, err)
+		}
+	}
+}
+
 // TestCount: an output whose tables lack a row that its summary counts is not exported.
 func TestCount(t *testing.T) {
 	s := output(t, 2, nil)

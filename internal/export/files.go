@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"latentbeam/internal/report"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/safetensors"
@@ -46,6 +48,14 @@ func (m *musubi) add(s *sample) error {
 		return fault.Usage(fmt.Errorf("export %s: latents of %d channels with scale %g are none of Wan's autoencoder of %d channels, "+
 			"the one that musubi-tuner is written for here", s.src, r.VAELatentShape[0], r.LatentScale, wanChannels))
 	}
+	latents, err := m.model(s)
+	if err != nil {
+		return err
+	}
+	if v := cmp.Or(m.vae, s.vae); v != nil && len(slices.Compact(slices.Clone(v.Std))) == 1 {
+		return fault.Usage(fmt.Errorf("export %s: the channels of its autoencoder have one factor, so it is none of Wan's, the one "+
+			"that musubi-tuner is written for here", s.src))
+	}
 	stem, folder := window.ReplaceAllString(s.stem(), ""), s.bucket()
 	name := fmt.Sprintf("%s/%s_%04dx%04d_wan.safetensors", folder, stem, r.Width, r.Height)
 	metadata := map[string]string{"architecture": "wan", "width": strconv.FormatInt(r.Width, 10),
@@ -62,8 +72,8 @@ func (m *musubi) add(s *sample) error {
 	}
 	shape := ints(r.VAELatentShape)
 	key := fmt.Sprintf("latents_%dx%dx%d_bfloat16", shape[1], shape[2], shape[3])
-	err := m.tensors(name, map[string]safetensors.Tensor{key: {DType: "BF16", Shape: shape, Data: bf16(r.VAELatentBytes)}}, metadata)
-	if err != nil {
+	tensor := safetensors.Tensor{DType: "BF16", Shape: shape, Data: bf16(latents)}
+	if err := m.tensors(name, map[string]safetensors.Tensor{key: tensor}, metadata); err != nil {
 		return err
 	}
 	return m.text(folder+"/"+stem+"_wan_te.safetensors", s)
@@ -129,10 +139,14 @@ func (p *plain) close() error { return nil }
 // facts are what is said of a row beside its tensors.
 func facts(s *sample) map[string]string {
 	r := &s.row
-	return map[string]string{"id": r.ID, "key": r.Key, "caption": r.Caption, "file_name": r.FileName, "media_type": r.MediaType,
+	all := map[string]string{"id": r.ID, "key": r.Key, "caption": r.Caption, "file_name": r.FileName, "media_type": r.MediaType,
 		"width": strconv.FormatInt(r.Width, 10), "height": strconv.FormatInt(r.Height, 10),
 		"num_frames": strconv.FormatInt(r.VideoFrames, 10), "fps": strconv.FormatFloat(r.FPS, 'g', -1, 64),
-		"latent_scale": strconv.FormatFloat(r.LatentScale, 'g', -1, 64), "model": r.Model, "weights_digest": r.WeightsDigest}
+		"latent_space": r.LatentSpace, "latent_scale": strconv.FormatFloat(r.LatentScale, 'g', -1, 64), "model": r.Model, "weights_digest": r.WeightsDigest}
+	if s.vae != nil {
+		all[report.LatentsMean], all[report.LatentsStd] = list(s.vae.Mean), list(s.vae.Std)
+	}
+	return all
 }
 
 func (o *out) tensors(name string, tensors map[string]safetensors.Tensor, metadata map[string]string) error {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/table/write"
+	"latentbeam/stages"
 )
 
 // huggingFaceRow is a row for the datasets package: tensors are lists of float32 with their shapes beside them, which
@@ -34,7 +35,8 @@ type huggingFaceRow struct {
 	CropY              int64     `parquet:"crop_y"`
 	Flipped            int64     `parquet:"flipped"`
 	Key                string    `parquet:"key"`
-	Extra              string    `parquet:"extra"` // other columns of the input, in JSON
+	LatentSpace        string    `parquet:"latent_space,dict"` // raw or model; empty: of a table of an earlier release
+	Extra              string    `parquet:"extra"`             // other columns of the input, in JSON
 }
 
 // Schema names the rows.
@@ -56,7 +58,7 @@ type huggingFace struct {
 	rows  map[string]int64 // by bucket
 	vae   *Statistics
 	scale float64
-	model string
+	space string // of the latents
 }
 
 func newHuggingFace(o *out) *huggingFace {
@@ -67,12 +69,12 @@ func newHuggingFace(o *out) *huggingFace {
 func (h *huggingFace) add(s *sample) error {
 	r, bucket := &s.row, s.bucket()
 	h.rows[bucket]++
-	h.vae, h.scale, h.model = s.vae, r.LatentScale, r.Model
+	h.vae, h.scale, h.space = s.vae, r.LatentScale, r.LatentSpace
 	return h.files.add(bucket+"/%05d.parquet", huggingFaceRow{ID: r.ID, Caption: r.Caption, Latents: floats(r.VAELatentBytes),
 		LatentsShape: r.VAELatentShape, TextEmbedding: floats(s.text), TextEmbeddingShape: s.len, FileName: r.FileName,
 		MediaType: r.MediaType, Width: r.Width, Height: r.Height, NumFrames: r.VideoFrames, FPS: r.FPS,
 		FrameStart: s.cut.FrameStart, FrameCount: s.cut.FrameCount, CropX: s.cut.CropX, CropY: s.cut.CropY,
-		Flipped: s.cut.Flipped, Key: r.Key, Extra: r.Extra})
+		Flipped: s.cut.Flipped, Key: r.Key, LatentSpace: r.LatentSpace, Extra: r.Extra})
 }
 
 // close ends the files and writes the card.
@@ -90,6 +92,11 @@ func (h *huggingFace) close() error {
 		"`text_embedding`, float32 of shape\n`text_embedding_shape` (tokens, width), without padding. The configurations are the " +
 		"sizes, WIDTHxHEIGHTxFRAMES.\n\n")
 	switch {
+	case h.space == stages.RawSpace && h.vae != nil:
+		fmt.Fprintf(&card, "`latents` are what the autoencoder gives. Denoisers take (latents - mean) / std for each channel:\n\n- mean: %s\n- std: %s\n\n",
+			list(h.vae.Mean), list(h.vae.Std))
+	case h.space == stages.RawSpace:
+		card.WriteString("`latents` are what the autoencoder gives.\n\n")
 	case h.vae != nil:
 		fmt.Fprintf(&card, "`latents` = (raw - mean) / std for each channel, where raw is what the autoencoder gives:\n\n- mean: %s\n- std: %s\n\n",
 			list(h.vae.Mean), list(h.vae.Std))

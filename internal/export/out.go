@@ -18,6 +18,7 @@ import (
 	"latentbeam/internal/table/typed"
 	"latentbeam/kernels"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages"
 )
 
 // out is the directory that is written.
@@ -75,7 +76,7 @@ func ReadStatistics(path string) (*Statistics, error) {
 // statisticsOf reads the statistics of the autoencoder in the metadata of a table; nil where it has none.
 func statisticsOf(path string, file store.Reader) (*Statistics, error) {
 	metadata, err := typed.Metadata(file, file.Size())
-	if err != nil || metadata["latentbeam.latent_space"] != report.ModelSpace {
+	if err != nil || metadata["latentbeam."+report.LatentsMean] == "" {
 		return nil, err
 	}
 	var s Statistics
@@ -90,29 +91,60 @@ func statisticsOf(path string, file store.Reader) (*Statistics, error) {
 	return &s, nil
 }
 
-// raw returns the latent of the autoencoder itself, float32 (C, T, H, W).
-func (o *out) raw(s *sample) ([]byte, error) {
-	channels, scale := int(s.row.VAELatentShape[0]), s.row.LatentScale
-	var back func(v float64, ch int) float64
-	switch v := cmp.Or(o.vae, s.vae); {
-	case v != nil && len(v.Mean) != channels:
+// statistics returns those of the latent's channels: given ones before those of the table; nil where there are none.
+func (o *out) statistics(s *sample) (*Statistics, error) {
+	v, channels := cmp.Or(o.vae, s.vae), int(s.row.VAELatentShape[0])
+	if v != nil && len(v.Mean) != channels {
 		return nil, fault.Usage(fmt.Errorf("export %s: the latent has %d channels and the autoencoder's configuration %d",
 			s.src, channels, len(v.Mean)))
-	case v != nil:
-		back = func(x float64, ch int) float64 { return float64(x*v.Std[ch]) + v.Mean[ch] }
-	case scale != 0 && scale != 1: // tables of earlier releases
-		back = func(x float64, _ int) float64 { return x / scale }
-	default:
-		return nil, fault.Usage(fmt.Errorf("export %s: the table has the latents of denoisers, and the trainer wants those of the "+
-			"autoencoder: give --vae MODEL/vae/config.json, which has latents_mean and latents_std", s.src))
 	}
+	return v, nil
+}
+
+// raw returns the latent of the autoencoder itself, float32 (C, T, H, W).
+func (o *out) raw(s *sample) ([]byte, error) {
+	if s.row.LatentSpace == stages.RawSpace {
+		return s.row.VAELatentBytes, nil
+	}
+	v, err := o.statistics(s)
+	scale := s.row.LatentScale
+	switch {
+	case err != nil:
+		return nil, err
+	case v != nil:
+		return s.eachValue(func(x float32, ch int) float32 { return float32(float64(float64(x)*v.Std[ch]) + v.Mean[ch]) }), nil
+	case scale != 0 && scale != 1: // tables of earlier releases
+		return s.eachValue(func(x float32, _ int) float32 { return float32(float64(x) / scale) }), nil
+	}
+	return nil, fault.Usage(fmt.Errorf("export %s: the table has the latents of denoisers, and the trainer wants those of the "+
+		"autoencoder: give --vae MODEL/vae/config.json, which has latents_mean and latents_std", s.src))
+}
+
+// model returns the latent as a denoiser has it, float32 (C, T, H, W), by the operations of encode_vae.
+func (o *out) model(s *sample) ([]byte, error) {
+	if s.row.LatentSpace != stages.RawSpace {
+		return s.row.VAELatentBytes, nil
+	}
+	v, err := o.statistics(s)
+	switch {
+	case err != nil:
+		return nil, err
+	case v != nil:
+		return s.eachValue(func(x float32, ch int) float32 { return (x - float32(v.Mean[ch])) / float32(v.Std[ch]) }), nil
+	}
+	return nil, fault.Usage(fmt.Errorf("export %s: the table has raw latents, and the trainer wants those of denoisers: give --vae "+
+		"MODEL/vae/config.json, which has latents_mean and latents_std", s.src))
+}
+
+// eachValue returns the latent with each value changed by its channel.
+func (s *sample) eachValue(change func(x float32, ch int) float32) []byte {
 	data := make([]byte, len(s.row.VAELatentBytes))
-	per := len(data) / 4 / channels
+	per := len(data) / 4 / int(s.row.VAELatentShape[0])
 	for i := range len(data) / 4 {
 		x := math.Float32frombits(binary.LittleEndian.Uint32(s.row.VAELatentBytes[4*i:]))
-		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(float32(back(float64(x), i/per))))
+		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(change(x, i/per)))
 	}
-	return data, nil
+	return data
 }
 
 // bf16 rounds float32 values to bfloat16.

@@ -59,10 +59,9 @@ type Facts struct {
 // variesKey is the metadata of a table's file that names the stages of Facts.Varies.
 const variesKey = "latentbeam.varies"
 
-// The keys of tensor tables' metadata that exports read, behind "latentbeam.". Latents in ModelSpace are
+// The keys of tensor tables' metadata that exports read, behind "latentbeam.". Latents of the space model are
 // (raw - latents_mean) / latents_std, by channel.
 const (
-	ModelSpace  = "model"
 	LatentsMean = "latents_mean"
 	LatentsStd  = "latents_std"
 )

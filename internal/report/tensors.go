@@ -223,7 +223,7 @@ func (j *Job) latentRow(ctx context.Context, o outcome) (schemas.LatentRow, erro
 		NumInferenceSteps: int64(p.NumInferenceSteps), GuidanceScale: p.Guidance(),
 		MaxSequenceLength: int64(p.MaxSequenceLength),
 		VAELatentDType:    stages.Float32, VAELatentShape: int64s(o.result.LatentsShape),
-		VAELatentSHA256: o.result.LatentsSHA256, LatentScale: o.result.LatentScale, Extra: p.Extra,
+		VAELatentSHA256: o.result.LatentsSHA256, LatentScale: o.result.LatentScale, LatentSpace: o.result.LatentSpace, Extra: p.Extra,
 		Loop:  int64(max(1, p.Loop)),
 		Model: j.Model, WeightsDigest: j.Weights, Class: j.Class, LatentbeamVersion: j.Version,
 	}

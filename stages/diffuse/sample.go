@@ -127,7 +127,7 @@ func (j *job) draw(dst []float32, e *stages.Element, number uint32) {
 func (j *job) finish(e *stages.Element, z []float32) {
 	shape := []int{j.Channels, j.size.T, j.size.H, j.size.W}
 	e.Latents = &stages.Array{Shape: shape, Data: z}
-	e.LatentScale = j.LatentScale
+	e.RawLatents, e.LatentScale = nil, j.LatentScale
 }
 
 // shares returns the initial latents of a rank's shares as a batch of the sampler. A rank without shares

@@ -25,6 +25,7 @@ const (
 	tensorLatents  = "latents"
 	tensorFrames   = "frames"
 	metaScale      = "latent_scale"
+	metaSpace      = "latent_space" // of latents that a table has raw
 	metaFPS        = "fps"
 )
 
@@ -98,9 +99,12 @@ func (x *exchange) put(i int, e *stages.Element, kind stages.Kind) (string, erro
 		}
 		return name(".safetensors"), writeTensors(name(".safetensors"), tensors, nil)
 	case stages.KindLatents:
+		z, metadata := e.Latents, map[string]string{metaScale: strconv.FormatFloat(e.LatentScale, 'g', -1, 64)}
+		if z == nil { // a table has them raw
+			z, metadata[metaSpace] = e.RawLatents, stages.RawSpace
+		}
 		return name(".safetensors"), writeTensors(name(".safetensors"),
-			map[string]safetensors.Tensor{tensorLatents: tensorOf(e.Latents)},
-			map[string]string{metaScale: strconv.FormatFloat(e.LatentScale, 'g', -1, 64)})
+			map[string]safetensors.Tensor{tensorLatents: tensorOf(z)}, metadata)
 	case stages.KindFrames:
 		return name(".safetensors"), writeFrames(name(".safetensors"), e.Frames)
 	}

@@ -172,7 +172,7 @@ func takeLatents(e *stages.Element, path string) error {
 			return fmt.Errorf("%s is %.40q", metaScale, text)
 		}
 	}
-	e.Latents, e.LatentScale = a, scale
+	e.Latents, e.RawLatents, e.LatentScale = a, nil, scale
 	return nil
 }
 

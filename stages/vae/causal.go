@@ -107,10 +107,15 @@ func (m *grouped) encode(be kernels.Backend, c clip, _ int, draw Noise) (*stages
 		}
 		p.Sample(out.Data[group*per*h*w*ch:], moments, group*per, per)
 	}
-	for i, v := range out.Data {
-		out.Data[i] = m.Normalize(m.dt, v, i%ch, i/(h*w*ch))
-	}
 	return channelsFirst(out), nil
+}
+
+func (m *grouped) normalize(_ kernels.Backend, z *stages.Array) error {
+	t, area := z.Shape[1], z.Shape[2]*z.Shape[3]
+	for i, v := range z.Data {
+		z.Data[i] = m.Normalize(m.dt, v, i/(t*area), i/area%t)
+	}
+	return nil
 }
 
 // encodeOne computes the moments (T', h, w, 2z) of the pixels (n, H, W, 3) of one group.

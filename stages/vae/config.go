@@ -43,8 +43,10 @@ type network interface {
 	// decode calls emit with the pixels (H, W, 3), in about [-1, 1], of every frame in order. micro is how
 	// many frames are decoded at a time where the architecture leaves that open.
 	decode(be kernels.Backend, z *stages.Array, frames, micro int, emit func(pixels []float32)) error
-	// encode returns the latents (C, T', h, w) of the clip.
+	// encode returns the latents (C, T', h, w) of the clip, raw: as the posterior has them.
 	encode(be kernels.Backend, clip clip, micro int, draw Noise) (*stages.Array, error)
+	// normalize makes of raw latents (C, T', h, w), in place, what decode takes.
+	normalize(be kernels.Backend, z *stages.Array) error
 	// decodeGroup and encodeGroup do the device's work on the largest group, to learn what memory it takes.
 	decodeGroup(be kernels.Backend, frames, height, width, micro int)
 	encodeGroup(be kernels.Backend, frames, height, width, micro int)
@@ -111,10 +113,10 @@ func (c Config) LatentShape(frames, height, width int) ([]int, error) {
 // Downscale returns how many pixels a latent position becomes, in height and in width.
 func (c Config) Downscale() int { return c.arch.downscale() }
 
-// Scale is the factor between the autoencoder's own latents and those of a denoiser and of the tables.
+// Scale is the factor between the latents that Decode takes and those of a denoiser.
 func (c Config) Scale() float64 { return c.arch.scale() }
 
-// forDenoiser makes of the autoencoder's own latents, in place, those of a denoiser and of the tables.
+// forDenoiser makes of latents that Decode takes, in place, those of a denoiser.
 func (c Config) forDenoiser(z *stages.Array) {
 	scale := c.Scale()
 	for i, v := range z.Data {

@@ -25,7 +25,7 @@ func (s *encodeStage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 
 // encodeWork returns the FLOP of Encode.
 func (c Config) encodeWork(frames, height, width, micro int) (float64, error) {
-	m, err := Load(c, nn.ShapesOnly())
+	m, err := Load(c, weight.ShapesOnly())
 	if err != nil {
 		return 0, err
 	}

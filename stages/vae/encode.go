@@ -3,8 +3,6 @@ package vae
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 
 	"latentbeam/internal/location"
 	"latentbeam/internal/media"
@@ -115,7 +113,8 @@ func (s *encodeStage) Check(row *schemas.PromptRow) error {
 	return err
 }
 
-// Need is that of the frames encoded at a time, and the latents of all elements on the host.
+// Need is that of the frames encoded at a time, and the latents of all elements on the host, raw and as denoisers have them,
+// and the pixels that are decoded in front.
 func (s *encodeStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	encode, err := s.Config.EncodeBytes(row.NumFrames, row.Height, row.Width, s.micro)
 	if err != nil {
@@ -125,28 +124,36 @@ func (s *encodeStage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return encode + 4*int64(shape[0]*shape[1])*int64(shape[2]*shape[3])*int64(n), nil
+	ahead := min(aheadBytes, 12*int64(row.Height*row.Width)*int64(row.NumFrames)*int64(n))
+	return encode + ahead + 8*int64(shape[0]*shape[1])*int64(shape[2]*shape[3])*int64(n), nil
 }
 
-// Run encodes the elements one after the other. A file that cannot be read fails its element.
+// Run encodes the elements one after the other, while the next ones are decoded. A file that cannot be read fails its
+// element.
 func (s *encodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*stages.Element) error {
 	model, err := s.On(dev)
 	if err != nil {
 		return err
 	}
-	for _, e := range batch {
+	clips := newReaders(ctx, batch, s.sample, s.isKnown)
+	defer clips.closeAll()
+	for i, e := range batch {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		err := s.encode(ctx, e, func(c clip, draw Noise) (*stages.Array, error) {
-			return model.Encode(dev, c.frames, c.height, c.width, s.micro, draw, c.pixels)
+		err := s.encode(dev, clips, i, func(c clip, draw Noise) (*stages.Array, error) {
+			return model.EncodeRaw(dev, c.frames, c.height, c.width, s.micro, draw, c.pixels)
 		})
 		if err := unreadable(ctx, e, err); err != nil {
 			return err
 		}
+		clips.close(i)
 	}
 	return nil
 }
+
+// isKnown reports whether the latents of a clip are remembered.
+func (s *encodeStage) isKnown(name string) bool { return s.recent.find(name) != nil }
 
 // unreadable fails an element whose file cannot be read, and returns other errors.
 func unreadable(ctx context.Context, e *stages.Element, err error) error {
@@ -189,34 +196,19 @@ func openFrames(ctx context.Context, path string, row *schemas.PromptRow) (*medi
 	return media.OpenFrames(ctx, path, row.NumFrames, row.FPS, row.Height, row.Width)
 }
 
-// encode gives one element its latents, which it has of latents unless they are known.
-func (s *encodeStage) encode(ctx context.Context, e *stages.Element,
+// encode gives element i of a batch its latents, which it has raw of latents unless they are known.
+func (s *encodeStage) encode(dev kernels.Backend, clips *readers, i int,
 	latents func(c clip, draw Noise) (*stages.Array, error)) error {
-	row, name := e.Row, clipName(e, s.sample)
-	if z := s.recent.find(name); z != nil {
-		e.Latents, e.LatentScale = z, s.Config.Scale()
-		return nil
+	e, name := clips.batch[i], clips.names[i]
+	if raw := s.recent.find(name); raw != nil {
+		return s.give(dev, e, raw)
 	}
-	file, err := mediaOf(ctx, e)
-	if err != nil {
-		return err
-	}
-	defer file.Release()
-	if row.Cut != nil && e.Media != nil { // the times of keyframes are those of another file
-		cut := *row.Cut
-		cut.Seek, cut.Origin = 0, 0
-		row.Cut = &cut
-	}
-	frames, err := openFrames(ctx, file.Path, &row)
-	if err != nil {
-		return &mediaError{file.Named(err)}
-	}
-	defer frames.Close()
+	row, frames := &e.Row, clips.of(i)
 	size := row.Height * row.Width * 3
 	pixels := func(dst []float32, first, n int) error {
 		for i := range n {
-			if err := frames.At(dst[i*size:(i+1)*size], first+i); err != nil {
-				return &mediaError{fmt.Errorf("read %s: %w", location.Shown(row.Media), err)}
+			if err := frames.at(dst[i*size:(i+1)*size], first+i); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -227,19 +219,33 @@ func (s *encodeStage) encode(ctx context.Context, e *stages.Element,
 			rng.Normals(dst, uint64(*row.Seed), uint32(row.SampleIndex), step, offset)
 		}
 	}
-	z, err := latents(clip{row.NumFrames, row.Height, row.Width, pixels}, draw)
+	raw, err := latents(clip{row.NumFrames, row.Height, row.Width, pixels}, draw)
 	if err != nil {
 		return err
 	}
-	s.Config.forDenoiser(z)
-	if s.half {
-		for i, v := range z.Data {
-			z.Data[i] = weight.Round(kernels.BF16, v)
-		}
+	if err := s.give(dev, e, raw); err != nil {
+		return err
 	}
-	e.Latents, e.LatentScale = z, s.Config.Scale()
 	if e.NotFinite(stages.KindLatents) == "" { // else another attempt computes them anew
-		s.recent.add(name, &stages.Array{Shape: z.Shape, Data: slices.Clone(z.Data)})
+		s.recent.add(name, raw)
 	}
+	return nil
+}
+
+// give gives an element its latents. Those of bfloat16 are rounded as denoisers have them, and have no raw ones: rounded
+// twice they would be others.
+func (s *encodeStage) give(dev kernels.Backend, e *stages.Element, raw *stages.Array) error {
+	model, err := s.On(dev)
+	if err != nil {
+		return err
+	}
+	e.RawLatents, e.LatentScale = raw, s.Config.Scale()
+	if e.Latents, err = model.ForDenoiser(dev, raw); err != nil || !s.half {
+		return err
+	}
+	for i, v := range e.Latents.Data {
+		e.Latents.Data[i] = weight.Round(kernels.BF16, v)
+	}
+	e.RawLatents = nil
 	return nil
 }

@@ -33,28 +33,32 @@ func (s *encodeStage) RunSet(ctx context.Context, set *stages.Set, batch []*stag
 		return s.Run(ctx, set.Devices[0], batch)
 	}
 	return set.Run(ctx, func(ctx context.Context, dev kernels.Backend, g *kernels.Group) error {
-		for i, e := range batch {
+		clips := newReaders(ctx, batch, s.sample, s.isKnown) // of rank 0
+		defer clips.closeAll()
+		for i := range batch {
 			if err := ctx.Err(); err != nil {
 				return context.Cause(ctx)
 			}
 			g.Step(i)
-			if err := s.share(ctx, &sharing{encodeStage: s, dev: dev, group: g, step: i, speeds: set.Speeds}, e); err != nil {
+			if err := s.share(ctx, &sharing{encodeStage: s, dev: dev, group: g, step: i, speeds: set.Speeds}, clips); err != nil {
 				return err
 			}
+			clips.close(i)
 		}
 		return nil
 	})
 }
 
 // share encodes one rank's part of an element.
-func (s *encodeStage) share(ctx context.Context, sh *sharing, e *stages.Element) error {
+func (s *encodeStage) share(ctx context.Context, sh *sharing, clips *readers) error {
+	e := clips.batch[sh.step]
 	c := clip{frames: e.Row.NumFrames, height: e.Row.Height, width: e.Row.Width}
 	if sh.group.Rank() != 0 {
 		_, err := sh.latents(c, nil)
 		return ifRead(err)
 	}
 	came := false
-	err := s.encode(ctx, e, func(c clip, draw Noise) (*stages.Array, error) {
+	err := s.encode(sh.dev, clips, sh.step, func(c clip, draw Noise) (*stages.Array, error) {
 		came = true
 		return sh.latents(c, draw)
 	})

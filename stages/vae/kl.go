@@ -93,7 +93,7 @@ func (m *kl) encode(be kernels.Backend, c clip, micro int, draw Noise) (*stages.
 	return channelsFirst(z), nil
 }
 
-// encodeFrames returns the latents (T, h, w, c) of a clip without shift_factor, not yet scaled.
+// encodeFrames returns the latents (T, h, w, c) of a clip, with shift_factor and not yet scaled.
 func (m *kl) encodeFrames(be kernels.Backend, c clip, micro int, draw Noise) (*stages.Array, error) {
 	d := m.downscale()
 	p := posterior.Posterior{DType: m.dt, Frames: c.frames, Height: c.height / d, Width: c.width / d,
@@ -113,12 +113,21 @@ func (m *kl) encodeFrames(be kernels.Backend, c clip, micro int, draw Noise) (*s
 		}
 		p.Sample(out.Data[first*p.Height*p.Width*p.Channels:], mo, first, n)
 	}
+	return out, nil
+}
+
+func (m *kl) normalize(_ kernels.Backend, z *stages.Array) error {
+	m.shift(z)
+	return nil
+}
+
+// shift takes shift_factor off latents.
+func (m *kl) shift(z *stages.Array) {
 	if m.ShiftFactor != 0 {
-		for i := range out.Data {
-			out.Data[i] -= float32(m.ShiftFactor)
+		for i := range z.Data {
+			z.Data[i] -= float32(m.ShiftFactor)
 		}
 	}
-	return out, nil
 }
 
 // encodeSome computes moments (n, h, w, 2c) of pixels (n, H, W, 3).

@@ -63,16 +63,37 @@ func (m *Model) Decode(
 	return m.network.decode(be, z, frames, max(1, micro), emit)
 }
 
-// Encode returns the latents (C, T', h, w) of a video of frames of height x width pixels, not yet times
-// Scale. pixels fills dst (n, H, W, 3) with the frames first to first+n, in [-1, 1]. Where draw is nil the
+// Encode returns the latents (C, T', h, w) of a video of frames of height x width pixels as Decode takes them, not yet
+// times Scale. pixels fills dst (n, H, W, 3) with the frames first to first+n, in [-1, 1]. Where draw is nil the
 // latents are the means of their posteriors, else samples. Frames are asked for in order, and where groups
 // overlap the last one of a group again. micro is that of Decode.
 func (m *Model) Encode(be kernels.Backend, frames, height, width, micro int, draw Noise,
+	pixels func(dst []float32, first, n int) error) (*stages.Array, error) {
+	z, err := m.EncodeRaw(be, frames, height, width, micro, draw, pixels)
+	if err != nil {
+		return nil, err
+	}
+	return z, m.network.normalize(be, z)
+}
+
+// EncodeRaw is Encode without the statistics of the channels: the latents are those of the posterior.
+func (m *Model) EncodeRaw(be kernels.Backend, frames, height, width, micro int, draw Noise,
 	pixels func(dst []float32, first, n int) error) (*stages.Array, error) {
 	if _, err := m.LatentShape(frames, height, width); err != nil {
 		return nil, fmt.Errorf("vae: %w", err)
 	}
 	return m.network.encode(be, clip{frames, height, width, pixels}, max(1, micro), draw)
+}
+
+// ForDenoiser returns what a denoiser has of raw latents (C, T', h, w). It is the one way from raw latents to others, so a
+// table of raw latents gives the bytes that the job which encoded them went on with.
+func (m *Model) ForDenoiser(be kernels.Backend, raw *stages.Array) (*stages.Array, error) {
+	z := &stages.Array{Shape: slices.Clone(raw.Shape), Data: slices.Clone(raw.Data)}
+	if err := m.network.normalize(be, z); err != nil {
+		return nil, err
+	}
+	m.Config.forDenoiser(z)
+	return z, nil
 }
 
 // DecodeBytes returns the device memory that Decode needs for such a clip, without the weights.

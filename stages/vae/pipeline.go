@@ -169,17 +169,13 @@ func (p *pipeline) decodeTime(be kernels.Backend, group []float32, t, h, w, n in
 	return out, nil
 }
 
-// encode: the 2D encoder frame by frame, then the temporal one for each group of frames, then
-// (z - shift) / scale.
+// encode: the 2D encoder frame by frame, then the temporal one for each group of frames.
 func (p *pipeline) encode(be kernels.Backend, c clip, micro int, draw Noise) (*stages.Array, error) {
-	shift, times, err := p.normalisation(be)
-	if err != nil {
-		return nil, err
-	}
 	pictures, err := p.spatial.encodeFrames(be, c, micro, draw) // (T, h, w, c)
 	if err != nil {
 		return nil, err
 	}
+	p.spatial.shift(pictures)
 	for i, v := range pictures.Data {
 		pictures.Data[i] = weight.Round(p.dt, v*openSoraScale)
 	}
@@ -198,10 +194,20 @@ func (p *pipeline) encode(be kernels.Backend, c clip, micro int, draw Noise) (*s
 		q.Sample(out.Data[at*h*w*e:], moments, at, p.latentFrames(n))
 		at += p.latentFrames(n)
 	}
-	for i, v := range out.Data {
-		out.Data[i] = weight.Round(p.dt, weight.Round(p.dt, v-shift.at(i%e))/times.at(i%e))
-	}
 	return channelsFirst(out), nil
+}
+
+// normalize: (z - shift) / scale.
+func (p *pipeline) normalize(be kernels.Backend, z *stages.Array) error {
+	shift, times, err := p.normalisation(be)
+	if err != nil {
+		return err
+	}
+	size := len(z.Data) / p.VAETemporal.EmbedDim
+	for i, v := range z.Data {
+		z.Data[i] = weight.Round(p.dt, weight.Round(p.dt, v-shift.at(i/size))/times.at(i/size))
+	}
+	return nil
 }
 
 // encodeTime returns the moments (T', h, w, 2e) of a group of n frames (n, h, w, c).

@@ -12,7 +12,7 @@ import (
 // recentClips is how many clips an encoder remembers. Rows that differ in their text alone follow each other in tables.
 const recentClips = 4
 
-// recent remembers the latents of the last clips, so that the captions of a clip, and its twin without a caption, cost one
+// recent remembers the raw latents of the last clips, so that the captions of a clip, and its twin without a caption, cost one
 // encoding. The zero value is ready.
 type recent struct {
 	mu      sync.Mutex
@@ -38,18 +38,17 @@ func clipName(e *stages.Element, sample bool) string {
 	return name + row.Media
 }
 
-// find returns a copy of the latents of a clip, nil where they are not remembered.
+// find returns the raw latents of a clip, which nobody changes; nil where they are not remembered.
 func (r *recent) find(name string) *stages.Array {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := slices.Index(r.names[:], name)
-	if i < 0 {
-		return nil
+	if i := slices.Index(r.names[:], name); i >= 0 {
+		return r.latents[i]
 	}
-	return &stages.Array{Shape: slices.Clone(r.latents[i].Shape), Data: slices.Clone(r.latents[i].Data)}
+	return nil
 }
 
-// add remembers the latents of a clip in place of the oldest.
+// add remembers the raw latents of a clip in place of the oldest.
 func (r *recent) add(name string, z *stages.Array) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

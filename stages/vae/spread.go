@@ -25,6 +25,9 @@ func (s *decodeStage) RunSet(ctx context.Context, set *stages.Set, batch []*stag
 	}
 	var fit []*stages.Element
 	for _, e := range batch {
+		if err := s.fromRaw(set.Devices[0], e); err != nil {
+			return err
+		}
 		if err := s.checkLatents(e); err != nil {
 			e.Fail("decode_vae", err)
 			continue

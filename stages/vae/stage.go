@@ -89,7 +89,7 @@ type decodeStage struct {
 // Capabilities says what the decoder can do beyond Run.
 func (s *decodeStage) Capabilities() stages.Capabilities {
 	space := func() stages.LatentSpace { return s.Config.latentSpace(s.Digest()) }
-	return stages.Capabilities{LatentShape: s.LatentShape, LatentSpace: space, Cost: s.Cost, Loading: s.Loading(),
+	return stages.Capabilities{LatentShape: s.LatentShape, LatentSpace: space, TakesRaw: true, Cost: s.Cost, Loading: s.Loading(),
 		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
 }
 
@@ -125,6 +125,9 @@ func (s *decodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*sta
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
+		if err := s.fromRaw(dev, e); err != nil {
+			return err
+		}
 		if err := s.checkLatents(e); err != nil {
 			e.Fail("decode_vae", fault.Row(err))
 			continue
@@ -134,6 +137,24 @@ func (s *decodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*sta
 		}
 	}
 	return nil
+}
+
+// fromRaw gives an element whose latents come from a table, raw, those of a denoiser. Others have them.
+func (s *decodeStage) fromRaw(dev kernels.Backend, e *stages.Element) error {
+	if e.Latents != nil || e.RawLatents == nil {
+		return nil
+	}
+	if shape, err := s.LatentShape(&e.Row); err != nil || len(e.RawLatents.Shape) != 4 || e.RawLatents.Shape[0] != shape[0] {
+		e.Latents = e.RawLatents // checkLatents says what is wrong
+		return nil
+	}
+	model, err := s.On(dev)
+	if err != nil {
+		return err
+	}
+	e.LatentScale = s.Config.Scale()
+	e.Latents, err = model.ForDenoiser(dev, e.RawLatents)
+	return err
 }
 
 // checkLatents compares the latents of an element with what its row says.

@@ -125,16 +125,18 @@ func inConfig(err error) error {
 	return nil
 }
 
-// normalize makes of latents (..., C) of the autoencoder those of denoisers: less the mean of their channel, over its
-// deviation.
-func (m *streamed) normalize(z []float32) {
-	for i, v := range z {
-		ch := i % len(m.mean)
-		z[i] = weight.Round(m.dt, (v-float32(m.mean[ch]))/float32(m.std[ch]))
+// normalize takes the mean of their channel off the latents of the autoencoder, and divides them by its deviation.
+func (m *streamed) normalize(_ kernels.Backend, z *stages.Array) error {
+	size := len(z.Data) / len(m.mean)
+	for ch, mean := range m.mean {
+		for i, v := range z.Data[ch*size:][:size] {
+			z.Data[ch*size+i] = weight.Round(m.dt, (v-float32(mean))/float32(m.std[ch]))
+		}
 	}
+	return nil
 }
 
-// restore is the inverse of normalize.
+// restore is the inverse of normalize, for latents (..., C).
 func (m *streamed) restore(z []float32) {
 	for i, v := range z {
 		ch := i % len(m.mean)
@@ -181,7 +183,6 @@ func (m *streamed) latentsOf(c clip, draw Noise, all func(emit func(moments []fl
 	if err != nil {
 		return nil, err
 	}
-	m.normalize(out.Data)
 	return channelsFirst(out), nil
 }
 

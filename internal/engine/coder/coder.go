@@ -42,6 +42,7 @@ const (
 	negativeArray
 	latentsArray
 	imageArray
+	rawArray
 	arrays
 )
 
@@ -163,7 +164,7 @@ func arraysOf(e *stages.Element) (a [arrays]*stages.Array) {
 	if e.Text != nil {
 		a[textArray], a[negativeArray] = e.Text.Embedding, e.Text.Negative
 	}
-	a[latentsArray], a[imageArray] = e.Latents, e.ImageEmbedding
+	a[latentsArray], a[imageArray], a[rawArray] = e.Latents, e.ImageEmbedding, e.RawLatents
 	return a
 }
 
@@ -188,6 +189,7 @@ func DecodeElement(data []byte) (*stages.Element, error) {
 	}
 	e.Latents = d.array(h.Arrays[latentsArray])
 	e.ImageEmbedding = d.array(h.Arrays[imageArray])
+	e.RawLatents = d.array(h.Arrays[rawArray])
 	for _, l := range h.Later {
 		if e.Text == nil {
 			return nil, errCoded

@@ -49,7 +49,7 @@ func randomElement(r *rand.Rand) *stages.Element {
 		}
 		return c
 	}
-	e := &stages.Element{Row: row(), Given: row(), Latents: array(), ImageEmbedding: array(), LatentScale: r.Float64(), Frames: clip(),
+	e := &stages.Element{Row: row(), Given: row(), Latents: array(), ImageEmbedding: array(), RawLatents: array(), LatentScale: r.Float64(), Frames: clip(),
 		Unread: text()}
 	for i := range e.Key {
 		e.Key[i], e.Origin[i] = byte(r.Uint32()), byte(r.Uint32())

@@ -49,7 +49,40 @@ func TestFileIsAsLargeAsItsTensors(t *testing.T) {
 	}
 }
 
-// TestNegativeTextIsStoredOnce: rows have one negative prompt as a rule; its embedding stands once in a row group.
+// TestTextIsStoredOnce: rows have one negative prompt as a rule, and those without a caption one text. Its embedding stands
+// once in a row group.
+func TestTextIsStoredOnce(t *testing.T) {
+	const blob = 512 << 10
+	tensors := tabletest.Latents(24, blob)
+	for texts, most := range map[int]int{1: blob + 24*8192, 24: 24 * (blob + 8192)} {
+		var latents []schemas.LatentRow
+		var embeddings []schemas.EmbeddingRow
+		for i, l := range tensors {
+			text := tensors[i%texts].VAELatentBytes
+			latents = append(latents, schemas.LatentRow{ID: l.ID, VAELatentBytes: l.VAELatentBytes[:4096], TextEmbeddingBytes: text})
+			embeddings = append(embeddings, schemas.EmbeddingRow{ID: l.ID, TextEmbeddingBytes: text})
+		}
+		var a, b bytes.Buffer
+		_, err := write.Write(&a, tabletest.Seq(latents), write.Options{})
+		if err == nil {
+			_, err = write.Write(&b, tabletest.Seq(embeddings), write.Options{})
+		}
+		if err != nil || a.Len() > most || b.Len() > most {
+			t.Errorf("%d texts: %d and %d bytes, want at most %d: %v", texts, a.Len(), b.Len(), most, err)
+		}
+		got, err := parquet.Read[schemas.LatentRow](bytes.NewReader(a.Bytes()), int64(a.Len()))
+		if err != nil || len(got) != len(latents) {
+			t.Fatal(len(got), err)
+		}
+		for i := range latents {
+			if !bytes.Equal(got[i].TextEmbeddingBytes, latents[i].TextEmbeddingBytes) {
+				t.Errorf("%d texts: row %d has another embedding", texts, i)
+			}
+		}
+	}
+}
+
+// TestNegativeTextIsStoredOnce: the same of negative prompts.
 func TestNegativeTextIsStoredOnce(t *testing.T) {
 	const blob = 512 << 10
 	tensors := tabletest.Latents(24, blob)
