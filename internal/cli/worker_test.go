@@ -110,7 +110,7 @@ func TestWorkers(t *testing.T) {
 }
 
 // TestStoppedWorker: a worker that is stopped, not killed, says nothing and closes nothing. Its heartbeats are missed,
-// its work is done elsewhere, and the loss is said.
+// its work is done elsewhere, and the loss is said, where it works alone and where it has ranks of a set.
 func TestStoppedWorker(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes the time after which a process counts as stopped")
@@ -120,20 +120,27 @@ func TestStoppedWorker(t *testing.T) {
 	for i := range 8 {
 		fmt.Fprintf(&rows, "%d,a red circle number %d\n", i, i)
 	}
+	long := "defaults.num_inference_steps=400"
 	s := newShell(t, "job.yaml", widely, "prompts.csv", rows.String(), "token", "a token of the test processes\n")
-	_, addrA := s.startWorker()
-	b, addrB := s.startWorker()
-	r := s.begin("run", "job.yaml", "--set", fmt.Sprintf("resources.hosts=[%q, %q]", addrA, addrB),
-		"--set", "resources.token_file=token", "--set", "resources.workers=0", "--set", "stages.denoise.sequence_parallel=1",
-		"--set", "defaults.num_inference_steps=400")
-	r.until(func() bool { return s.exists("out/videos") })
-	if err := b.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	s.says(r.ends(0, 3*time.Minute), "a worker does not answer", addrB, "silent for 20s: it is stopped")
-	s.run(0, "run", "job.yaml", "--output", "again", "--set", "defaults.num_inference_steps=400")
-	if s.results("out") != s.results("again") {
-		t.Error("with a worker that was stopped the bytes are others")
+	s.run(0, "run", "job.yaml", "--output", "alone", "--set", long)
+	want := s.results("alone")
+	for _, width := range []string{"1", "2"} {
+		t.Run(width+" devices for a batch", func(t *testing.T) {
+			t.Parallel() // most of it is waiting
+			s := newShell(t, "job.yaml", widely, "prompts.csv", rows.String(), "token", "a token of the test processes\n")
+			_, addrA := s.startWorker()
+			b, addrB := s.startWorker()
+			r := s.begin("run", "job.yaml", "--set", fmt.Sprintf("resources.hosts=[%q, %q]", addrA, addrB), "--set", "resources.token_file=token",
+				"--set", "resources.workers=0", "--set", "stages.denoise.sequence_parallel="+width, "--set", long)
+			r.until(func() bool { return s.exists("out/videos") })
+			if err := b.Process.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			s.says(r.ends(0, 3*time.Minute), "a worker does not answer", addrB, "silent for 20s: it is stopped")
+			if s.results("out") != want {
+				t.Error("with a worker that was stopped the bytes are others")
+			}
+		})
 	}
 }
 

@@ -50,11 +50,8 @@ type run struct {
 
 func (r *run) wants(name string) bool { return r.only == nil || slices.Contains(r.only, name) }
 
-// wantsProof reports whether a proof is to be run: one that is for releases only where it is named, too.
+// wantsProof reports whether a proof is to be run: its promise or a test of it is named.
 func (r *run) wantsProof(p proof) bool {
-	if p.only && !r.release && r.only == nil {
-		return false
-	}
 	return r.wants(p.promise) || slices.ContainsFunc(strings.Split(p.tests, "|"), r.wants)
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"latentbeam/internal/testaid"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 )
@@ -257,6 +258,15 @@ func TestReadToken(t *testing.T) {
 	}
 	if _, err := ReadToken(filepath.Join(dir, "none")); err == nil {
 		t.Error("a missing file gives a token")
+	}
+	for mode, warns := range map[os.FileMode]bool{0o600: false, 0o640: true, 0o604: true} {
+		file, said := filepath.Join(dir, mode.String()), testaid.Log(t)
+		if err := os.WriteFile(file, []byte("0123456789abcdef"), mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadToken(file); err != nil || strings.Contains(said.String(), "can be read by other users") != warns {
+			t.Errorf("a token of mode %v: %v, and it says %q", mode, err, said)
+		}
 	}
 }
 
