@@ -51,10 +51,14 @@ func TestADriverThatComputesNothing(t *testing.T) {
 	must(t, err)
 	plan, err := opened.Plan(t.Context())
 	must(t, err)
-	if e, err := opened.Estimate(t.Context(), plan); err != nil || e.Time <= 0 {
-		t.Errorf("the estimate is %+v, %v", e, err)
+	f, err := opened.Predict(t.Context(), plan, false)
+	if err != nil || f.Seconds <= 0 {
+		t.Errorf("predicted is %+v, %v", f, err)
 	}
-	if known, err := opened.Devices(); err != nil || len(known) != 2 || known[0].Name != "card" {
+	if s, err := opened.Sample(t.Context(), plan, f); err != nil || len(s.Disk) != len(plan.Buckets) {
+		t.Errorf("the sample is %+v, %v", s, err)
+	}
+	if known, err := opened.Devices(plan); err != nil || len(known) != 2 || known[0].Name != "card" {
 		t.Errorf("it is planned for %+v, %v", known, err)
 	}
 	opened.Close()

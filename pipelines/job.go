@@ -78,7 +78,7 @@ type Job struct {
 	recorder atomic.Pointer[runs.Recorder] // nil: nothing is to be computed so far
 	me       atomic.Pointer[runs.Facts]    // who this process is
 	runID    string
-	foreseen prediction      // of the run, before it
+	foreseen foreseen        // of the run, before it
 	tally    *runpage.Tally  // where its time goes; nil before
 	naming   sync.Once       // of runID
 	logs     []string        // of the programs of the run

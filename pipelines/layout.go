@@ -10,6 +10,7 @@ import (
 	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/plan/layout"
+	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages/cost"
 )
@@ -17,6 +18,7 @@ import (
 // Layout is how the new rows of one shape are shared out to devices.
 type Layout struct {
 	Bucket
+	Batch  int // rows in a batch as it is formed; batches that wait may become one
 	Stages []cost.Estimate
 	layout.Result
 	Run schedule.Outlook // empty where there are too many devices to play the run through
@@ -35,8 +37,8 @@ func (l Layout) Split() *cost.Split {
 }
 
 // Devices returns the devices that the job is planned for: those of the options, or the workers of this
-// machine, measured now.
-func (j *Job) Devices() ([]layout.Device, error) {
+// machine, measured now in the type of numbers that the rows of the plan are sampled in.
+func (j *Job) Devices(p Plan) ([]layout.Device, error) {
 	if j.fleet != nil && j.fleet.Told() {
 		return j.fleet.Layout(), nil
 	}
@@ -52,9 +54,9 @@ func (j *Job) Devices() ([]layout.Device, error) {
 		return nil, err
 	}
 	speed, err := devices.Measure(dev, devices.Setup{Class: dev.Class(), Device: dev.Device(), Workers: local.Size(),
-		Threads: j.Config.Resources.Threads, Cores: runtime.GOMAXPROCS(0)})
+		Threads: j.Config.Resources.Threads, Cores: runtime.GOMAXPROCS(0), DType: j.numbers(p)})
 	release(err == nil)
-	d := layout.Device{Name: dev.Device(), Memory: j.engine.Pool.Memory().Limit, Latency: memoryLatency,
+	d := layout.Device{Name: dev.Device(), Memory: j.engine.Pool.Memory().Limit, Latency: memoryLatency, Call: speed.Call,
 		Rate: speed.Rate, Link: speed.Bandwidth, Host: speed.Bandwidth}
 	d.Mapped = d.Name == "cpu"
 	devices := make([]layout.Device, j.engine.Pool.Size())
@@ -78,6 +80,19 @@ func (j *Job) Devices() ([]layout.Device, error) {
 	return devices, err
 }
 
+// numbers is the type of numbers that rows of the plan are sampled in.
+func (j *Job) numbers(p Plan) kernels.DType {
+	if len(p.Buckets) > 0 {
+		costs, err := j.costs(p.Buckets[0].first)
+		for _, c := range costs {
+			if err == nil && c.Split != nil && c.Split.Bytes == kernels.BF16.Size() {
+				return kernels.BF16
+			}
+		}
+	}
+	return kernels.F32
+}
+
 // measurable is a pool to measure on: the devices of this process, or where it has none for the job, a worker of
 // its CPU; those of other hosts are taken to be like it.
 func (j *Job) measurable() (lend.Pool, error) {
@@ -91,9 +106,9 @@ func (j *Job) measurable() (lend.Pool, error) {
 // meet twice.
 const memoryLatency = 20e-6
 
-// Layouts says what a run does for every shape of the plan. What cannot be done on the devices fails, with its line in
-// the configuration; that is an error where nothing can be done.
-func (j *Job) Layouts(ctx context.Context, p Plan, devices []layout.Device) ([]Layout, error) {
+// layouts says what a run does for every shape of the plan. What cannot be done on the devices fails, with its line in
+// the configuration; that is an error where nothing can be done. With others it says, too, what was not chosen.
+func (j *Job) layouts(ctx context.Context, p Plan, devices []layout.Device, others bool) ([]Layout, error) {
 	if err := j.prepare(ctx, p); err != nil {
 		return nil, err
 	}
@@ -107,13 +122,13 @@ func (j *Job) Layouts(ctx context.Context, p Plan, devices []layout.Device) ([]L
 			return nil, err
 		}
 		query := layout.Query{
-			Stages: l.Stages, Devices: devices, Elements: int(b.Rows), MaxBatch: j.engine.MaxBatch, Held: j.host.Held(),
+			Stages: l.Stages, Devices: devices, Elements: int(b.Keys), MaxBatch: j.engine.MaxBatch, Held: j.host.Held(),
 		}
 		if n, err := j.engine.BatchSize(&b.first); err == nil { // else the search says what does not fit
-			query.AtOnce = n
+			query.AtOnce, l.Batch = n, n
 		}
 		if l.Result, err = layout.Search(query); err == nil && run != nil {
-			err = l.foresee(*run, query)
+			err = l.foresee(*run, query, others)
 		}
 		var none *layout.Infeasible
 		switch {

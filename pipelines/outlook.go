@@ -24,9 +24,9 @@ func (j *Job) foresight(devices []layout.Device, held []cost.Held) *schedule.For
 	return &f
 }
 
-// foresee plays the run of the rows of one shape through, and lists what it is predicted to be faster than.
-func (l *Layout) foresee(f schedule.Foresight, query layout.Query) (err error) {
-	f.Rows = []schedule.Expected{{Row: l.first, Rows: int(l.Rows)}}
+// foresee plays the run of the rows of one shape through; others lists what it is predicted to be faster than, too.
+func (l *Layout) foresee(f schedule.Foresight, query layout.Query, others bool) (err error) {
+	f.Rows = []schedule.Expected{{Row: l.first, Rows: int(l.Keys)}}
 	if l.Run, err = f.Outlook(); err != nil {
 		return err
 	}
@@ -41,14 +41,14 @@ func (l *Layout) foresee(f schedule.Foresight, query layout.Query) (err error) {
 		return err
 	}
 	split := l.Split()
-	if split == nil || split.Width > 0 || split.Grid.Shards() > 1 {
+	if !others || split == nil || split.Width > 0 || split.Grid.Shards() > 1 {
 		return nil
 	}
 	type fixed struct {
 		width   int
 		seconds float64
 	}
-	var others []fixed
+	var slower []fixed
 	for _, c := range widths {
 		f.Width = c.Width
 		other, err := f.Outlook()
@@ -56,12 +56,12 @@ func (l *Layout) foresee(f schedule.Foresight, query layout.Query) (err error) {
 			return err
 		}
 		if !slices.Equal(other.Leases, l.Run.Leases) { // else it is what was chosen
-			others = append(others, fixed{c.Width, other.Seconds})
+			slower = append(slower, fixed{c.Width, other.Seconds})
 		}
 	}
-	slices.SortStableFunc(others, func(a, b fixed) int { return cmp.Compare(a.seconds, b.seconds) })
+	slices.SortStableFunc(slower, func(a, b fixed) int { return cmp.Compare(a.seconds, b.seconds) })
 	var lost []cost.Lost
-	for _, o := range others {
+	for _, o := range slower {
 		lost = append(lost, cost.Lost{What: fmt.Sprintf("sequence_parallel: %d for every batch", o.width),
 			Why: layout.Slower(o.seconds, l.Run.Seconds)})
 	}
@@ -77,25 +77,6 @@ func (l *Layout) denoiser() string {
 		}
 	}
 	return ""
-}
-
-// Together predicts the run of all rows, whatever their shapes. Where it cannot be played through its shapes follow
-// one another.
-func (j *Job) Together(layouts []Layout, devices []layout.Device) (seconds float64, err error) {
-	var rows []schedule.Expected
-	for _, l := range layouts {
-		if l.Fails != nil {
-			continue
-		}
-		seconds += l.Seconds()
-		rows = append(rows, schedule.Expected{Row: l.first, Rows: int(l.Rows)})
-	}
-	if f := j.foresight(devices, j.host.Held()); f != nil && len(rows) > 0 {
-		f.Rows = rows
-		all, err := f.Outlook()
-		return all.Seconds, err
-	}
-	return seconds, nil
 }
 
 // Seconds is the predicted time of all rows of the shape.

@@ -126,12 +126,12 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		slog.Warn(w)
 	}
 	ctx = j.watch(ctx, plan)
-	j.foreseen = prediction{why: "The rows were computed by an engine's workers: latentbeam plan predicts for this host alone."}
+	j.foreseen = foreseen{why: "The rows were computed by an engine's workers: latentbeam plan predicts for this host alone."}
 	if !j.elsewhere() {
 		if err := j.prepare(ctx, plan); err != nil {
 			return r, err
 		}
-		j.foreseen = j.predict(ctx, plan)
+		j.foreseen = j.foresee(ctx, plan)
 		if err := j.host.Reload(ctx); err != nil {
 			return r, err
 		}

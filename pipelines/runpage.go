@@ -18,9 +18,6 @@ import (
 	"latentbeam/stages/cost"
 )
 
-// maxPredicted bounds the rows whose run is played through for the page: playing takes a while for each.
-const maxPredicted = 2000
-
 // kernelLines bounds the kernels of a page; summary.json has all.
 const kernelLines = 24
 
@@ -54,8 +51,9 @@ func (j *Job) page(r *Result) *runpage.Run {
 	for _, s := range j.engine.Steps {
 		page.Stages = append(page.Stages, s.Name)
 	}
+	weights := j.weightsOf(r.Plan)
 	for _, s := range r.Stages {
-		page.Stage = append(page.Stage, runpage.StageTime{Name: s.Stage, Busy: s.Busy})
+		page.Stage = append(page.Stage, runpage.StageTime{Name: s.Stage, Busy: s.Busy, Weights: weights[s.Stage]})
 		if !slices.Contains(page.Stages, s.Stage) {
 			page.Stages = append(page.Stages, s.Stage)
 		}
@@ -68,7 +66,7 @@ func (j *Job) page(r *Result) *runpage.Run {
 		page.Failures = append(page.Failures, runpage.Failures{Class: c.Class, Stage: c.Stage, Reason: c.Reason, Rows: c.Count})
 	}
 	page.Kernels = kernelsOf(r.Stages)
-	page.Expected, page.NoPlan = j.expectation(r)
+	page.Expected, page.NoPlan = j.expectations(r)
 	return page
 }
 
@@ -98,44 +96,4 @@ func kernelsOf(stages []engine.StageTime) []runpage.Kernel {
 	}
 	slices.SortStableFunc(out, func(a, b runpage.Kernel) int { return cmp.Compare(b.Busy, a.Busy) })
 	return out[:min(len(out), kernelLines)]
-}
-
-// prediction is what `plan` says of the rows that are to be computed; why says why it says nothing.
-type prediction struct {
-	seconds float64
-	why     string
-}
-
-func (j *Job) predict(ctx context.Context, p Plan) prediction {
-	if p.New == 0 {
-		return prediction{why: "Nothing was to be computed."}
-	}
-	if p.New > maxPredicted {
-		return prediction{why: fmt.Sprintf("Runs of more than %d rows are not predicted here; latentbeam plan does it.", maxPredicted)}
-	}
-	devices, err := j.Devices()
-	if err != nil {
-		return prediction{why: "Not predicted: " + err.Error()}
-	}
-	layouts, err := j.Layouts(ctx, p, devices)
-	if err != nil {
-		return prediction{why: "Not predicted: " + err.Error()}
-	}
-	total, err := j.Together(layouts, devices)
-	if err != nil || total <= 0 {
-		return prediction{why: "The stages of this job do not say what they cost."}
-	}
-	return prediction{seconds: total}
-}
-
-// expectation is the prediction beside the time that the run took.
-func (j *Job) expectation(r *Result) ([]runpage.Expectation, string) {
-	switch {
-	case j.foreseen.why != "":
-		return nil, j.foreseen.why
-	case r.Totals.Pending > 0:
-		return nil, "Not all rows were computed, so the prediction for all says nothing."
-	}
-	return []runpage.Expectation{{Name: fmt.Sprintf("all %d rows; tables and pages are not predicted", r.Plan.New),
-		Predicted: time.Duration(j.foreseen.seconds * float64(time.Second)), Measured: r.Elapsed}}, ""
 }

@@ -6,12 +6,16 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"latentbeam/internal/runpage"
 )
 
 // TestRunPage: a run that computes leaves a page about itself, with each stage, its devices and a prediction; a run that has
 // nothing to do leaves none.
 func TestRunPage(t *testing.T) {
 	j := newJob(t, "id,prompt,seed\na,a red circle,1\nb,a blue square,2\nbad,a green square,x\n")
+	want := predictedOf(t, j)
 	r := j.mustRun(t)
 	data, err := os.ReadFile(filepath.Join(j.out, r.Page))
 	if err != nil {
@@ -24,9 +28,14 @@ func TestRunPage(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	predicted := regexp.MustCompile(`<td>all 2 rows[^<]*</td><td>[^<]+</td><td>[^<]+</td><td>[0-9]+\.[0-9]{2}</td>`)
-	if !predicted.MatchString(page) {
-		t.Error("the page has no prediction beside what happened")
+	predicted := regexp.MustCompile(`<td>the run[^<]*</td><td>([^<]+)</td><td>[^<]+</td><td>[0-9]+\.[0-9]{2}</td>`)
+	if m := predicted.FindStringSubmatch(page); m == nil || m[1] != runpage.Short(want) {
+		t.Errorf("the page predicts %q, the plan %v", m, want)
+	}
+	for _, part := range []string{"<td>denoise</td>", "<h2>Memory by stage</h2>", "<h2>Memory by device</h2>", " &#43; "} {
+		if !strings.Contains(page, part) {
+			t.Errorf("the page lacks %q", part)
+		}
 	}
 	if r.Gallery != "index.html" {
 		t.Errorf("the gallery is %q", r.Gallery)
@@ -34,6 +43,27 @@ func TestRunPage(t *testing.T) {
 	if again := j.mustRun(t); again.Page != "" {
 		t.Errorf("a run with nothing to do wrote %q", again.Page)
 	}
+}
+
+// predictedOf is how long the run of a job takes by its plan, with and without what was not chosen.
+func predictedOf(t *testing.T, j job) time.Duration {
+	t.Helper()
+	opened, err := j.open()
+	must(t, err)
+	defer opened.Close()
+	p, err := opened.Plan(t.Context())
+	must(t, err)
+	plain, err := opened.Predict(t.Context(), p, false)
+	must(t, err)
+	full, err := opened.Predict(t.Context(), p, true)
+	must(t, err)
+	if plain.Seconds <= 0 || plain.Seconds != full.Seconds || len(full.Layouts) != 1 || full.Layouts[0].Seconds() != full.Seconds {
+		t.Errorf("predicted: %g s, %g s, by layout %+v", plain.Seconds, full.Seconds, full.Layouts)
+	}
+	if step := full.Layouts[0].Best.Sets[0].Forward; step.Compute < 1e-7*10 { // no kernel takes less than 0.1 us
+		t.Errorf("a step of %g s is faster than its kernels are started", step.Compute)
+	}
+	return time.Duration(plain.Seconds * float64(time.Second))
 }
 
 // TestOutsideOfTheBuiltInModel: rows that it was not trained for are told before they are computed.

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -53,29 +52,45 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 		fmt.Fprintf(out, "\nthe job, as it would be submitted:\n%s\n", request)
 		return nil
 	}
-	e, err := job.Estimate(ctx, p)
+	predicted, err := job.Predict(ctx, p, false)
+	if err != nil {
+		return err
+	}
+	sample, err := job.Sample(ctx, p, predicted)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(out)
-	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "shape (WxHxF)\tsteps\trows\tbatch\teach\ttotal\tdisk\t")
-	for _, b := range byShape(e.Buckets) {
-		each, total, disk := b.Each.Round(10*time.Millisecond).String(), b.Total.Round(time.Second).String(), cost.Bytes(b.Disk)
-		if e.Program != "" {
-			each, total, disk = "-", "-", "-"
-		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%s\t\n", b.Shape, b.Shape.NumInferenceSteps, b.Rows, b.Batch, each, total, disk)
-	}
-	w.Flush()
-	if e.Program != "" {
-		fmt.Fprintf(out, "\nno time is estimated: stage %s is a program, which only a run starts; a run with --limit 1 shows what a row takes\n",
-			e.Program)
+	disk := printShapes(out, predicted, sample)
+	fmt.Fprintf(out, "\n%s\n", forecast(predicted))
+	if sample.Not != "" {
+		fmt.Fprintf(out, "disk is not estimated: %s\n", sample.Not)
 		return nil
 	}
-	fmt.Fprintf(out, "\nestimated: %s and %s on disk (measured on one row of each shape with few steps)\n",
-		e.Time.Round(time.Second), cost.Bytes(e.Disk))
+	fmt.Fprintf(out, "disk: about %s, by the size of one row of each shape, made with few steps\n", cost.Bytes(disk))
 	return nil
+}
+
+// printShapes prints a line for each shape, and returns the bytes on disk of all.
+func printShapes(out io.Writer, p pipelines.Prediction, sample pipelines.Sample) (disk int64) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "shape (WxHxF)\tsteps\trows\tbatch\ttime\tdisk\t")
+	for _, s := range byShape(p.Layouts, sample) {
+		time, size := "-", "-"
+		if s.seconds > 0 {
+			time = duration(s.seconds)
+		}
+		if s.fails {
+			time = "fails"
+		}
+		if sample.Not == "" {
+			size = cost.Bytes(s.disk)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t\n", s.shape, s.steps, s.rows, s.batch, time, size)
+		disk += s.disk
+	}
+	w.Flush()
+	return disk
 }
 
 // printClips prints which clips the job cuts of its media, and what it leaves out.
@@ -99,19 +114,32 @@ func printClips(out io.Writer, job *pipelines.Job, p pipelines.Plan) error {
 	return nil
 }
 
+// shapeLine is what a dry run says of the rows of one shape and number of steps.
+type shapeLine struct {
+	shape   string
+	steps   int
+	rows    int64
+	batch   int
+	seconds float64
+	disk    int64
+	fails   bool
+}
+
 // byShape lists each shape and number of steps once: rows that differ in other things are batched apart.
-func byShape(all []pipelines.BucketEstimate) (once []pipelines.BucketEstimate) {
-	for _, b := range all {
-		i := slices.IndexFunc(once, func(o pipelines.BucketEstimate) bool {
-			return o.Shape.String() == b.Shape.String() && o.Shape.NumInferenceSteps == b.Shape.NumInferenceSteps
-		})
+func byShape(layouts []pipelines.Layout, sample pipelines.Sample) (once []shapeLine) {
+	for _, l := range layouts {
+		line := shapeLine{l.Shape.String(), l.Shape.NumInferenceSteps, l.Keys, l.Batch, 0, sample.Disk[l.Shape] * l.Keys, l.Fails != nil}
+		if l.Fails == nil {
+			line.seconds = l.Seconds()
+		}
+		i := slices.IndexFunc(once, func(o shapeLine) bool { return o.shape == line.shape && o.steps == line.steps })
 		if i < 0 {
-			once = append(once, b)
+			once = append(once, line)
 			continue
 		}
 		o := &once[i]
-		o.Each = (o.Each*time.Duration(o.Rows) + b.Each*time.Duration(b.Rows)) / time.Duration(max(1, o.Rows+b.Rows))
-		o.Rows, o.Total, o.Disk, o.Batch = o.Rows+b.Rows, o.Total+b.Total, o.Disk+b.Disk, min(o.Batch, b.Batch)
+		o.rows, o.seconds, o.disk, o.batch = o.rows+line.rows, o.seconds+line.seconds, o.disk+line.disk, min(o.batch, line.batch)
+		o.fails = o.fails || line.fails
 	}
 	return once
 }

@@ -133,11 +133,11 @@ func TestDryRunStartsNoProgram(t *testing.T) {
 		"stages:\n  - exec: {command: [no-such-program], takes: prompt, gives: video}\noutput: {path: out}\n"
 	s := newShell(t, "job.yaml", job, "prompts.csv", "id,prompt\na,a circle\nb,\na,a square\n")
 	s.says(s.run(0, "run", "job.yaml", "--dry-run"), "warning: a run would stop at once: ", `"no-such-program": executable file not found`,
-		"no time is estimated: stage exec is a program", "16x16x2", "warning: 1 prompt is without a word, the first in prompts.csv:3",
+		"disk is not estimated: stage exec is a program", "16x16x2", "warning: 1 prompt is without a word, the first in prompts.csv:3",
 		`warning: 1 row has the id of another row, such as "a" in prompts.csv:2 and prompts.csv:4`)
 	s.run(0, "plan", "job.yaml")
 	s.says(s.run(2, "run", "job.yaml"), "job.yaml:6", `"no-such-program": executable file not found`)
-	s.says(s.run(0, "run", "job.yaml", "--dry-run", "--set", "stages.exec.command=[sh, -c, 'touch started; exit 1']"), "no time is estimated")
+	s.says(s.run(0, "run", "job.yaml", "--dry-run", "--set", "stages.exec.command=[sh, -c, 'touch started; exit 1']"), "no time is predicted")
 	if _, err := os.Stat(filepath.Join(s.dir, "started")); err == nil {
 		t.Error("the dry run has started the program")
 	}

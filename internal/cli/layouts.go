@@ -43,7 +43,7 @@ func printDevices(out io.Writer, devices []layout.Device, described bool) {
 
 // printLayout prints the choice for one shape.
 func printLayout(out io.Writer, l pipelines.Layout, devices []layout.Device) {
-	fmt.Fprintf(out, "\n%s, %d steps, %d rows to compute\n", l.Shape, l.Shape.NumInferenceSteps, l.Rows)
+	fmt.Fprintf(out, "\n%s, %d steps, %d rows to compute\n", l.Shape, l.Shape.NumInferenceSteps, l.Keys)
 	if l.Fails != nil {
 		fmt.Fprintf(out, "  they will fail: %v\n", l.Fails)
 		return

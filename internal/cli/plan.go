@@ -3,8 +3,10 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +22,7 @@ type planFlags struct {
 	workers int
 	devices string
 	limit   int
+	explain bool
 }
 
 func planCommand(specs []stages.Spec) *cobra.Command {
@@ -30,6 +33,7 @@ func planCommand(specs []stages.Spec) *cobra.Command {
 		Long: "Show how a job would use its devices, or those of a machine that you describe: the layout,\n" +
 			"memory, bytes exchanged, predicted time, and what was not chosen. Nothing is computed and\n" +
 			"nothing written.\n\n" +
+			"--explain says what the lines and columns mean. A dry run and the report of a run predict the same.\n\n" +
 			"Devices: " + strings.Join(layout.Known(), ", ") + ".\n" +
 			"A + joins devices of one host that have no link between them, a / those of several hosts.",
 		Example: "  latentbeam plan job.yaml --workers 3\n" +
@@ -58,6 +62,7 @@ func planCommand(specs []stages.Spec) *cobra.Command {
 		"override a key of the YAML, such as defaults.seed=7 (repeatable)")
 	cmd.Flags().IntVar(&f.workers, "workers", 0, "workers of this machine, instead of resources.workers")
 	cmd.Flags().StringVar(&f.devices, "devices", "", "a machine to plan for, such as 4xT4-16GB")
+	cmd.Flags().BoolVar(&f.explain, "explain", false, "say at the end what the lines and columns mean")
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "only the first N rows of the input; 0: all")
 	return cmd
 }
@@ -94,31 +99,70 @@ func planJob(cmd *cobra.Command, start pipelines.Start, f planFlags, specs []sta
 			return err
 		}
 	}
-	devices, err := job.Devices()
-	if err != nil {
-		return err
-	}
-	layouts, err := job.Layouts(cmd.Context(), p, devices)
+	predicted, err := job.Predict(cmd.Context(), p, true)
 	if err != nil {
 		return err
 	}
 	out := cmd.OutOrStdout()
-	printDevices(out, devices, f.devices != "")
+	printDevices(out, predicted.Devices, f.devices != "")
 	if anew {
 		fmt.Fprintln(out, "\nevery row is done: a run computes nothing. This is the plan of the whole job done anew.")
 	}
-	if len(layouts) == 0 {
+	if len(predicted.Layouts) == 0 {
 		fmt.Fprintln(out, "\nnothing to compute")
+		return nil
 	}
-	for _, l := range layouts {
-		printLayout(out, l, devices)
+	for _, l := range predicted.Layouts {
+		printLayout(out, l, predicted.Devices)
 	}
-	if len(layouts) > 1 {
-		total, err := job.Together(layouts, devices)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(out, "\ntogether %s\n", duration(total))
+	fmt.Fprintf(out, "\n%s\n", forecast(predicted))
+	if f.explain {
+		fmt.Fprint(out, "\n"+planWords)
 	}
 	return nil
 }
+
+// forecast says what a prediction comes to. A plan and a dry run say it alike.
+func forecast(p pipelines.Prediction) string {
+	without := append(slices.Clone(p.Silent), "publishing", "tables")
+	if p.Seconds <= 0 {
+		return "no time is predicted: the stages do not say what they cost; a run with --limit 1 shows what a row takes"
+	}
+	return fmt.Sprintf("predicted: %s for all rows, where nothing else is at work; without %s", roughly(p.Seconds),
+		strings.Join(without, ", "))
+}
+
+// roughly writes seconds with two digits: a prediction is no better than that.
+func roughly(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	unit := time.Duration(1)
+	for d >= 100*unit {
+		unit *= 10
+	}
+	if d < time.Minute {
+		return d.Round(unit).String()
+	}
+	return d.Round(max(unit, time.Second)).String()
+}
+
+// planWords says what the lines and columns of a plan mean.
+const planWords = `layout        how many sets of how many devices compute rows of this shape, and rows in a batch
+STAGE         which batches the stage gets; joined: waiting batches of one shape that become one
+partition     how the ranks of a set share the frames and positions of a video
+a step        time of one sampling step: work of the busiest device, and exchanges between devices; never less than it
+              takes to start its kernels
+sent a step   bytes that a set exchanges in a step
+waste         how much more the busiest device has to do than a fair share
+time          until the last row of this shape is decoded, where nothing else is at work
+not chosen    other layouts, and why
+device        number and kind
+columns       (row of the forward, position) pairs of the device, in blocks that look at one position over time
+frames        (row of the forward, frame) pairs of the device, in blocks that look at one frame
+units         heads times ranges of queries that it computes in attention over all tokens; 0: none
+fullest in    stage in which the device holds the most
+weights       bytes of that stage's weights on the device
+activations   bytes of its tensors for a batch
+exchange      bytes of its buffers for exchanges
+together      sum of the three
+of            memory of the device that the job may use
+`

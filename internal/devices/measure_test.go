@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 )
 
@@ -12,7 +13,7 @@ import (
 func TestMeasureAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		seconds, err := repeat(cpu.New(1), func() {
+		seconds, err := repeat(cpu.New(1), wall, func() {
 			if calls++; calls == 4 {
 				time.Sleep(time.Millisecond)
 			} else {
@@ -27,7 +28,7 @@ func TestMeasureAPause(t *testing.T) {
 
 func TestMeasure(t *testing.T) {
 	be := cpu.New(1)
-	rate, err := Rate(be)
+	rate, err := rate(be, kernels.F32, wall)
 	if err != nil || rate < 1e8 || rate > 1e14 {
 		t.Errorf("%g FLOP/s, %v", rate, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"latentbeam/internal/engine/recovery"
@@ -93,7 +94,7 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 	defer stop()
 	peak := peaks(set.Devices)
 	began, usage := time.Now(), metered(set)
-	ctx, ended := s.engine.follow(ctx, s.step.Name, set, g)
+	ctx, batch := s.engine.follow(ctx, s.step.Name, set, g)
 	set.Patience = s.engine.Begin(g)
 	defer func() {
 		if r := recover(); r != nil {
@@ -103,13 +104,15 @@ func (s *Station) work(g *schedule.Grant) (err error) {
 		if why := set.Ill(); why != nil { // whatever came of it
 			err = why
 		} else if err == nil {
-			s.engine.Measure(g, peak())
+			held := peak()
+			batch.Held(held)
+			s.engine.Measure(g, slices.Max(append(held, 0)))
 		}
 		release(err == nil)
 		if err == nil {
 			s.engine.Learn(g, time.Since(began))
 		}
-		ended(err)
+		batch.End(err)
 		s.engine.Progress.Spent(s.step.Name, time.Since(began))
 		s.engine.Progress.Computed(s.step.Name, usage())
 	}()

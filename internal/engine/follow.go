@@ -50,7 +50,11 @@ func deviceName(pool lend.Pool, device int) string {
 
 // ShapeName names the shape of a row for people: "64x64x9, 30 steps".
 func ShapeName(row *schemas.PromptRow) string {
-	b := schemas.BucketOf(*row)
+	return BucketName(schemas.BucketOf(*row))
+}
+
+// BucketName names a shape as ShapeName does.
+func BucketName(b schemas.Bucket) string {
 	if b.NumInferenceSteps == 0 {
 		return b.String()
 	}
@@ -76,8 +80,8 @@ func idOf(e *stages.Element) string {
 }
 
 // follow notes on the board that the batch of a grant is on its devices. The stage tells its steps under the context
-// that it returns; ended notes the end.
-func (e *Engine) follow(ctx context.Context, stage string, set *stages.Set, g *schedule.Grant) (context.Context, func(error)) {
+// that it returns.
+func (e *Engine) follow(ctx context.Context, stage string, set *stages.Set, g *schedule.Grant) (context.Context, *observe.Batch) {
 	names := make([]string, len(g.Devices))
 	for i, d := range g.Devices {
 		names[i] = deviceName(e.Pool, d)
@@ -93,7 +97,7 @@ func (e *Engine) follow(ctx context.Context, stage string, set *stages.Set, g *s
 			e.Board.Tell(s)
 		})
 	}
-	return ctx, work.End
+	return ctx, work
 }
 
 // published notes on the board that rows have reached the output.

@@ -48,18 +48,21 @@ func kernelTimes(usage kernels.Usage) []KernelTime {
 	return times
 }
 
-// peaks starts measuring the memory of devices, where they can; read returns the most that one held.
-func peaks(devices []kernels.Backend) (read func() int64) {
-	var all []func() int64
-	for _, dev := range devices {
-		if peak := dev.Capabilities().Peak; peak != nil {
-			peak() // of what was before
-			all = append(all, peak)
+// peaks starts measuring the memory of devices; read returns the most that each held since then, 0 where that cannot be
+// measured.
+func peaks(devices []kernels.Backend) (read func() []int64) {
+	all := make([]func() int64, len(devices))
+	for i, dev := range devices {
+		if all[i] = dev.Capabilities().Peak; all[i] != nil {
+			all[i]() // of what was before
 		}
 	}
-	return func() (most int64) {
-		for _, peak := range all {
-			most = max(most, peak())
+	return func() []int64 {
+		most := make([]int64, len(all))
+		for i, peak := range all {
+			if peak != nil {
+				most[i] = peak()
+			}
 		}
 		return most
 	}

@@ -186,6 +186,7 @@ type Batch struct {
 	rows     []string
 	count    int
 	devices  []string
+	memory   []int64   // as of a Span
 	begun    time.Time // it waits or works since then
 	last     time.Time // of its last step, or begun
 	step, of int
@@ -243,6 +244,9 @@ func (x *Batch) Note(note string) {
 	x.note = note
 }
 
+// Held notes the most bytes of tensors that each device of the batch held for it.
+func (x *Batch) Held(memory []int64) { x.memory = memory }
+
 // End notes that the batch is done, or has failed with err.
 func (x *Batch) End(err error) {
 	b := x.board
@@ -287,5 +291,5 @@ func (b *Board) spend(x *Batch, now time.Time) {
 
 func (x *Batch) span(kind Kind, begin, end time.Time) Span {
 	return Span{Kind: kind, Stage: x.stage, Shape: x.shape, Rows: x.rows, Count: x.count, Devices: x.devices,
-		Begin: begin, End: end}
+		Memory: x.memory, Begin: begin, End: end}
 }

@@ -24,6 +24,7 @@ type Span struct {
 	Rows    []string // ids of the first rows
 	Count   int      // rows
 	Devices []string
+	Memory  []int64 // bytes of tensors that each of Devices held at its fullest; nil: not known
 	Begin   time.Time
 	End     time.Time
 	Bytes   int64  // that an exchange has sent

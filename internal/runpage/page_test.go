@@ -13,16 +13,16 @@ import (
 func TestPage(t *testing.T) {
 	at := time.Unix(0, 0)
 	var tally Tally
-	work := func(stage, shape string, took time.Duration, devices ...string) {
-		tally.Sink().Take(observe.Span{Kind: observe.Work, Stage: stage, Shape: shape, Count: 2, Devices: devices,
-			Begin: at, End: at.Add(took)})
+	work := func(stage string, took time.Duration, memory []int64, devices ...string) {
+		tally.Sink().Take(observe.Span{Kind: observe.Work, Stage: stage, Shape: "64x64x16", Count: 2, Devices: devices,
+			Memory: memory, Begin: at, End: at.Add(took)})
 	}
-	work("denoise", "64x64x16", 3*time.Second, "cpu:0", "cpu:1")
-	work("denoise", "64x64x16", time.Second, "cpu:0")
-	work("decode_vae", "64x64x16", time.Second, "cpu:1")
+	work("denoise", 3*time.Second, []int64{5 << 20, 7 << 20}, "cpu:0", "cpu:1")
+	work("denoise", time.Second, []int64{6 << 20}, "cpu:0")
+	work("decode_vae", time.Second, []int64{9 << 20}, "cpu:1")
 	tally.Sink().Take(observe.Span{Kind: observe.Wait, Begin: at, End: at.Add(2 * time.Second)})
 	r := &Run{Title: "a <b>", Stages: []string{"denoise", "decode_vae"}, Elapsed: 10 * time.Second, Tally: &tally,
-		Stage:    []StageTime{{"denoise", 4 * time.Second}, {"decode_vae", time.Second}},
+		Stage:    []StageTime{{"denoise", 4 * time.Second, 3 << 20}, {"decode_vae", time.Second, 0}},
 		Expected: []Expectation{{"64x64x16", 5 * time.Second, 10 * time.Second}},
 		Memory:   []Memory{{"denoise", "64x64x16", 1 << 20, 2 << 20, 1}},
 		Failures: []Failures{{"row", "read", `seed "<x>"`, 3}}, Kernels: []Kernel{{"linear", "denoise", 7, time.Second, 12.5, 0}}}
@@ -32,7 +32,7 @@ func TestPage(t *testing.T) {
 	}
 	page := b.String()
 	for _, want := range []string{"a &lt;b&gt;", "4.0 s, 80 %", "8.0 s, 4 rows", "4.0 s, 40 % busy", "waited for devices for 2.0 s",
-		"<td>2.00</td>", "seed &#34;&lt;x&gt;&#34;", "<td>12.5</td>"} {
+		"<td>2.00</td>", "3.0 MiB &#43; 7.0 MiB", "9.0 MiB, decode_vae", "6.0 MiB, denoise", "seed &#34;&lt;x&gt;&#34;", "<td>12.5</td>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}

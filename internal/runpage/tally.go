@@ -1,6 +1,7 @@
 package runpage
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ type Cell struct {
 	Busy      time.Duration
 	Rows      int
 	Batches   int
+	Memory    int64 // bytes of tensors of the largest batch on one device; 0: not known
 }
 
 // Tally adds up where a run's time goes. Its memory is bounded. It is safe for concurrent use.
@@ -45,14 +47,18 @@ func (t *Tally) take(s observe.Span) {
 	case observe.Wait:
 		t.waits += took
 	case observe.Work:
-		t.shapes.add(s.Stage, s.Shape, took*time.Duration(len(s.Devices)), s.Count)
-		for _, d := range s.Devices {
-			t.devices.add(s.Stage, d, took, s.Count)
+		of := t.shapes.add(s.Stage, s.Shape, took*time.Duration(len(s.Devices)), s.Count)
+		of.Memory = max(of.Memory, slices.Max(append(s.Memory, 0)))
+		for i, d := range s.Devices {
+			of := t.devices.add(s.Stage, d, took, s.Count)
+			if i < len(s.Memory) {
+				of.Memory = max(of.Memory, s.Memory[i])
+			}
 		}
 	}
 }
 
-func (c *cells) add(stage, of string, busy time.Duration, rows int) {
+func (c *cells) add(stage, of string, busy time.Duration, rows int) *Cell {
 	key := [2]string{stage, of}
 	i, known := c.at[key]
 	if !known {
@@ -69,13 +75,13 @@ func (c *cells) add(stage, of string, busy time.Duration, rows int) {
 			c.list = append(c.list, Cell{Stage: stage, Of: key[1]})
 		}
 	}
-	c.list[i].Busy += busy
-	c.list[i].Rows += rows
-	c.list[i].Batches++
+	cell := &c.list[i]
+	cell.Busy, cell.Rows, cell.Batches = cell.Busy+busy, cell.Rows+rows, cell.Batches+1
+	return cell
 }
 
-// Cells returns what there is so far: device time by stage and shape, the same by stage and device, and how long
-// batches waited for devices.
+// Cells returns what there is so far: device time and memory by stage and shape, the same by stage and device, and how
+// long batches waited for devices.
 func (t *Tally) Cells() (shapes, devices []Cell, waits time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

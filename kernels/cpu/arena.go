@@ -19,6 +19,7 @@ type arena struct {
 	live   []*buffer // tensors lent inside a scope, oldest first
 	used   int       // bytes lent
 	peak   int       // largest used since the outermost scope began
+	most   int       // largest used since Peak was asked
 	want   int       // size of the first chunk when there is none
 }
 
@@ -57,7 +58,7 @@ func (a *arena) take(n int) (unsafe.Pointer, *chunk, error) {
 	p := unsafe.Pointer(&c.mem[c.used])
 	c.used += n
 	a.used += n
-	a.peak = max(a.peak, a.used)
+	a.peak, a.most = max(a.peak, a.used), max(a.most, a.used)
 	return p, c, nil
 }
 
@@ -191,4 +192,11 @@ func (b *Backend) Scope() (end func()) {
 			a.release(depth)
 		}
 	}
+}
+
+// Peak returns the most bytes that tensors held at once since the last call. Tensors outside of every scope do not count.
+func (b *Backend) Peak() int64 {
+	most := b.arena.most
+	b.arena.most = b.arena.used
+	return int64(most)
 }

@@ -11,6 +11,8 @@ type Estimate struct {
 	Parts []int64
 	// Work is the FLOP of one element.
 	Work float64
+	// Calls are the kernels that a batch starts at least, those of a denoiser apart (see Split).
+	Calls int64
 	// Grid is over how many devices the stage's options cut the weights, Tensor by Pipeline, 0 where they leave it
 	// open; Shards are the Parts of each device then, those of its own blocks, as the ranks have them.
 	Grid   Grid
@@ -33,6 +35,7 @@ type Split struct {
 	Shape sequence.Shape // of one element: Batch is its guidance branches
 	Pairs int            // spatial and temporal blocks that go together, with one switch to frames and back
 	Steps int            // sampling steps
+	Calls int64          // kernels that a device starts in a step, however many share it
 	Bytes int            // of one number in an exchange
 	Costs sequence.Costs // of one pair
 	// Grid is how many devices share the tokens, by those that share each of them with its weights; only where the

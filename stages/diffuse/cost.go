@@ -42,11 +42,11 @@ func Work(net Network, row *schemas.PromptRow) (cost.Estimate, error) {
 		branches = 2
 	}
 	size := net.LatentSize(row)
-	prepare, err := flop(net, branches, size, false)
+	prepare, before, err := flop(net, branches, size, false)
 	if err != nil {
 		return cost.Estimate{}, err
 	}
-	both, err := flop(net, branches, size, true)
+	both, all, err := flop(net, branches, size, true)
 	if err != nil {
 		return cost.Estimate{}, err
 	}
@@ -55,7 +55,8 @@ func Work(net Network, row *schemas.PromptRow) (cost.Estimate, error) {
 	shape := sequence.Shape{Batch: branches, Frames: t, Positions: h * w, Heads: d.Heads,
 		HeadSize: d.Hidden / d.Heads, QueryTile: queryTile, Full: d.Full}
 	steps := row.NumInferenceSteps * max(1, row.Loop) // of all clips
-	split := &cost.Split{Shape: shape, Pairs: d.Blocks, Steps: steps, Bytes: d.DType.Size()}
+	split := &cost.Split{Shape: shape, Pairs: d.Blocks, Steps: steps, Calls: all - before,
+		Bytes: d.DType.Size()}
 	step := both - prepare
 	split.Costs = sequence.Costs{
 		Project: 6 * float64(d.Hidden) * float64(d.Hidden),
@@ -66,11 +67,11 @@ func Work(net Network, row *schemas.PromptRow) (cost.Estimate, error) {
 	return cost.Estimate{Work: prepare + float64(steps)*step, Split: split}, nil
 }
 
-// flop returns the FLOP of preparing rows, and with forward of evaluating them once.
-func flop(net Network, rows int, size Size, forward bool) (float64, error) {
+// flop returns the FLOP of preparing rows, and with forward of evaluating them once, and the calls of that.
+func flop(net Network, rows int, size Size, forward bool) (flop float64, calls int64, err error) {
 	evaluate, err := evaluation(net, rows, size, net.Describe().TextTokens, forward)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	return nn.Work(evaluate)
 }

@@ -12,12 +12,15 @@ func PeakBytes(f func(be kernels.Backend) error) (int64, error) {
 }
 
 // Work returns the FLOP of the products, attentions and convolutions in f, a multiplication and an addition
-// counting two, found in the same way. The rest of a model is small beside them.
-func Work(f func(be kernels.Backend) error) (float64, error) {
+// counting two, and how many operations f calls, found in the same way. The rest of a model is small beside them.
+func Work(f func(be kernels.Backend) error) (flop float64, calls int64, err error) {
 	m := kernels.NewMetered(&meter{})
-	err := f(m)
+	err = f(m)
 	usage := m.Usage()
-	return usage.FLOP(), err
+	for _, c := range usage {
+		calls += c.Calls
+	}
+	return usage.FLOP(), calls, err
 }
 
 // meter is a backend that computes nothing and knows how much memory it would hold.

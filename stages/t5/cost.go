@@ -16,8 +16,8 @@ func (s *stage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
 	if err != nil {
 		return cost.Estimate{}, err
 	}
-	work, err := nn.Work(encode)
+	work, calls, err := nn.Work(encode)
 	cost := s.Weigh(s.Config.DType)
-	cost.Work, cost.Rounds = work, 1
+	cost.Work, cost.Calls, cost.Rounds = work, calls, 1
 	return cost, err
 }

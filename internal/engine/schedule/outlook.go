@@ -42,7 +42,8 @@ type Lease struct {
 	Elements int
 	Batches  int // that were taken together as they waited for devices, 1 for one alone
 	Devices  int
-	Times    int // how many of these there are
+	Times    int     // how many of these there are
+	Seconds  float64 // of all their devices together
 }
 
 // maxForeseen bounds the batches that are played through: what comes before the end of a longer job goes on alike.
@@ -88,7 +89,10 @@ func (p *play) outlook() Outlook {
 		for _, step := range p.Steps {
 			i := slices.IndexFunc(out.Leases, func(l Lease) bool { return l.Stage == step.Name && l.Shape == shape })
 			if i >= 0 {
-				out.Leases[i].Times += (c.whole - c.all) / out.Leases[i].Elements
+				l := &out.Leases[i]
+				more := (c.whole - c.all) / l.Elements
+				l.Seconds += l.Seconds / float64(l.Times) * float64(more)
+				l.Times += more
 			}
 		}
 	}

@@ -195,15 +195,16 @@ func (p *play) begin(w waitingTurn, g *Grant) {
 	took := time.Duration(p.seconds(g) * float64(time.Second))
 	p.working = append(p.working, working{end: p.clock.now + took, stage: w.stage, took: took, grant: g, batches: batches})
 	p.note(Lease{Stage: p.Steps[w.stage].Name, Shape: schemas.BucketOf(g.Live[0].Row), Elements: len(g.Live),
-		Batches: len(batches), Devices: len(g.Devices)})
+		Batches: len(batches), Devices: len(g.Devices), Seconds: took.Seconds() * float64(len(g.Devices))})
 }
 
 // note counts a lease.
 func (p *play) note(l Lease) {
 	for i := range p.leases {
 		one := p.leases[i]
-		if one.Times = 0; one == l {
+		if one.Times, one.Seconds = 0, l.Seconds; one == l {
 			p.leases[i].Times++
+			p.leases[i].Seconds += l.Seconds
 			return
 		}
 	}

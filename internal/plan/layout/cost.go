@@ -10,7 +10,7 @@ import (
 // Forward is one evaluation of the denoiser by a set of devices, as predicted.
 type Forward struct {
 	Plan    *sequence.Plan
-	Compute float64 // seconds of the busiest device
+	Compute float64 // seconds of the busiest device, its starts of kernels at least
 	Wire    float64 // seconds of the exchanges
 	Sent    int64   // bytes that the busiest device sends
 	AllSent int64   // bytes that all send
@@ -39,7 +39,9 @@ func Partitions(option string) ([]sequence.Partition, error) {
 // step. Uneven is tried with ranges of queries and with whole heads, which repeat no keys.
 func Cheapest(s cost.Split, k int, devices []Device) (Forward, error) {
 	if g := s.Grid; g.Shards() > 1 && len(devices) == g.Ranks() {
-		return sharing(s).onGrid(k, devices)
+		f, err := sharing(s).onGrid(k, devices)
+		f.Compute = max(f.Compute, starting(s.Calls/int64(g.Pipeline), devices))
+		return f, err
 	}
 	var best Forward
 	least, deciders := 0.0, deciding(devices)
@@ -64,6 +66,7 @@ func Cheapest(s cost.Split, k int, devices []Device) (Forward, error) {
 			}
 		}
 	}
+	best.Compute = max(best.Compute, starting(s.Calls, devices))
 	return best, nil
 }
 

@@ -16,6 +16,7 @@ type Device struct {
 	Link    float64 // bytes/s, each direction, to another device of its island
 	Host    float64 // bytes/s to and from host memory, and over it to devices of other islands
 	Latency float64 // seconds of one exchange
+	Call    float64 // seconds that a kernel takes at least: its launch
 	Island  int     // devices with the same number reach each other by their links
 	Node    int     // the host that has it
 	Net     float64 // bytes/s to devices of other hosts; 0: Network
@@ -66,6 +67,9 @@ var known = []struct {
 
 // cpuName is the name of a processor's workers.
 const cpuName = "cpu"
+
+// launch is what a kernel takes at least, in seconds, whoever computes: to start one takes the host 3 to 5 us.
+const launch = 4e-6
 
 // latency is what an exchange costs before its first byte, in seconds.
 const latency = 30e-6
@@ -126,7 +130,7 @@ func parsePart(part string) (count int, d Device, err error) {
 		if !strings.EqualFold(k.name, name) {
 			continue
 		}
-		d = Device{Rate: k.rate * tera, Link: k.link * gb, Host: k.host * gb, Latency: latency}
+		d = Device{Rate: k.rate * tera, Link: k.link * gb, Host: k.host * gb, Latency: latency, Call: launch}
 		memory := k.memory * gb
 		if sized {
 			if memory, err = parseMemory(size); err != nil {

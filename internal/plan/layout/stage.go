@@ -35,7 +35,15 @@ func (s estimate) compute(k int, devices []Device) (float64, error) {
 	for i, share := range shares {
 		longest = max(longest, float64(share.Len())/devices[i].Rate)
 	}
-	return float64(k) * s.Work * longest / float64(pieces), err
+	return max(float64(k)*s.Work*longest/float64(pieces), starting(s.Calls, devices[:1])/float64(min(pieces, len(devices)))), err
+}
+
+// starting is how long the slowest device is at starting so many kernels.
+func starting(calls int64, devices []Device) (seconds float64) {
+	for _, d := range devices {
+		seconds = max(seconds, float64(calls)*d.Call)
+	}
+	return seconds
 }
 
 // batch returns the shape of a forward of k elements.

@@ -1,0 +1,17 @@
+//go:build unix
+
+package devices
+
+import (
+	"syscall"
+	"time"
+)
+
+// busy is the processor time of this process so far.
+func busy() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

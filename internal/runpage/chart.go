@@ -1,0 +1,117 @@
+package runpage
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// colours is how many colours of stages the page has.
+const colours = 8
+
+// Sizes of a chart, in its own units; the page scales it.
+const (
+	chartWidth = 720
+	labelWidth = 190
+	valueWidth = 130
+	barHeight  = 22
+)
+
+type chart struct {
+	Title, Note string
+	Width       int
+	Height      int
+	Bars        []bar
+}
+
+type bar struct {
+	Label, Value string
+	Y            int
+	Parts        []part
+}
+
+type part struct {
+	X, Width float64
+	Class    int
+	Title    string
+}
+
+func (r *Run) stageChart() chart {
+	var all, most time.Duration
+	for _, s := range r.Stage {
+		all += s.Busy
+		most = max(most, s.Busy)
+	}
+	c := chart{Title: "Time by stage", Note: "Time that each stage was at work."}
+	for _, s := range r.Stage {
+		c.add(s.Name, fmt.Sprintf("%s, %s", Short(s.Busy), percent(float64(s.Busy), float64(all))), float64(most),
+			[]piece{r.timeOf(Cell{Stage: s.Name, Busy: s.Busy})})
+	}
+	return c
+}
+
+// cellChart has a bar for each shape or device. Bars of shapes are compared with the longest one, those of devices with
+// the whole run.
+func (r *Run) cellChart(title, note string, cells []Cell, relative bool) chart {
+	c := chart{Title: title, Note: note}
+	var names []string
+	sums := map[string]time.Duration{}
+	rows := map[string]int{}
+	for _, cell := range cells {
+		if !slices.Contains(names, cell.Of) {
+			names = append(names, cell.Of)
+		}
+		sums[cell.Of] += cell.Busy
+		rows[cell.Of] = max(rows[cell.Of], cell.Rows)
+	}
+	whole := r.Elapsed
+	if relative {
+		whole = 0
+		for _, s := range sums {
+			whole = max(whole, s)
+		}
+	}
+	for _, name := range names {
+		var own []piece
+		for _, cell := range cells {
+			if cell.Of == name {
+				own = append(own, r.timeOf(cell))
+			}
+		}
+		value := fmt.Sprintf("%s, %s busy", Short(sums[name]), percent(float64(sums[name]), float64(r.Elapsed)))
+		if relative {
+			value = fmt.Sprintf("%s, %d rows", Short(sums[name]), rows[name])
+		}
+		// A device works on several batches at once where it may: its bar ends with the run all the same.
+		c.add(name, value, float64(max(whole, sums[name])), own)
+	}
+	return c
+}
+
+// piece is a part of a bar before it has a place.
+type piece struct {
+	amount float64
+	class  int
+	title  string
+}
+
+// timeOf is the time of a cell.
+func (r *Run) timeOf(c Cell) piece {
+	return piece{float64(c.Busy), r.classOf(c.Stage), fmt.Sprintf("%s: %s", c.Stage, Short(c.Busy))}
+}
+
+// classOf is the colour of a stage.
+func (r *Run) classOf(stage string) int { return max(0, slices.Index(r.Stages, stage)) % colours }
+
+// add adds a bar made of pieces; whole is what the full width stands for.
+func (c *chart) add(label, value string, whole float64, pieces []piece) {
+	b := bar{Label: label, Value: value, Y: len(c.Bars) * (barHeight + 8)}
+	x, scale := float64(labelWidth), float64(chartWidth-labelWidth-valueWidth)/max(1, whole)
+	for _, p := range pieces {
+		width := p.amount * scale
+		b.Parts = append(b.Parts, part{X: x, Width: max(0.5, width), Class: p.class, Title: p.title})
+		x += width
+	}
+	c.Bars = append(c.Bars, b)
+	c.Width, c.Height = chartWidth, b.Y+barHeight
+}

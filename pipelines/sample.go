@@ -1,0 +1,120 @@
+package pipelines
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"latentbeam/internal/engine"
+	"latentbeam/internal/plan/layout"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+	"latentbeam/stages"
+	"latentbeam/stages/cost"
+)
+
+const (
+	// probeSteps is how many sampling steps a sample has.
+	probeSteps = 2
+	// longSample is how long the samples of a job may take, as predicted, to be made at all.
+	longSample = 30 * time.Second
+)
+
+// Sample is what rows take on disk.
+type Sample struct {
+	Disk map[schemas.Bucket]int64 // of a row of each shape, in bytes
+	Not  string                   // why there is none, "" where there is one
+}
+
+// Sample computes a row of every shape of the plan with few sampling steps, looks at its size, and throws it away.
+func (j *Job) Sample(ctx context.Context, p Plan, f Prediction) (Sample, error) {
+	all := Sample{Disk: map[schemas.Bucket]int64{}}
+	if all.Not = j.unsampled(f); all.Not != "" {
+		return all, nil
+	}
+	if err := j.prepare(ctx, p); err != nil {
+		return all, err
+	}
+	left := slices.Clone(p.Buckets)
+	for e, err := range j.engine.Source.Rows(ctx, true) {
+		if err != nil {
+			return all, err
+		}
+		if err := j.engine.Rules.Apply(e); err != nil {
+			return all, err
+		}
+		i := slices.IndexFunc(left, func(b Bucket) bool { return b.Shape == schemas.BucketOf(e.Row) })
+		if e.Failed != nil || i < 0 {
+			continue
+		}
+		size, err := j.sample(ctx, e)
+		if fault.ClassOf(err) == fault.ClassRow && err != nil {
+			continue // this row will fail; another of its shape may not
+		}
+		if err != nil {
+			return all, err
+		}
+		all.Disk[left[i].Shape] = size
+		if left = slices.Delete(left, i, i+1); len(left) == 0 {
+			break
+		}
+	}
+	return all, nil
+}
+
+// unsampled says why no row is computed to look at its size.
+func (j *Job) unsampled(f Prediction) string {
+	if program := j.Program(); program != "" {
+		return fmt.Sprintf("stage %s is a program, which only a run starts", program)
+	}
+	took := 0.0
+	for _, l := range f.Layouts {
+		for _, s := range l.Stages {
+			one, err := layout.Seconds(onFew(s), 1, f.Devices[:1])
+			if err == nil {
+				took += one
+			}
+		}
+	}
+	if seconds(took) > longSample {
+		return fmt.Sprintf("to compute one row of each shape with %d steps takes %v", probeSteps, seconds(took).Round(time.Second))
+	}
+	return ""
+}
+
+// onFew is what a stage costs with few steps.
+func onFew(s cost.Estimate) cost.Estimate {
+	if s.Split != nil && s.Split.Steps > probeSteps {
+		few := *s.Split
+		few.Steps = probeSteps
+		s.Split = &few
+	}
+	return s
+}
+
+// sample computes one element and returns its size.
+func (j *Job) sample(ctx context.Context, e *stages.Element) (size int64, err error) {
+	set, release, err := j.engine.Pool.LeaseSet(ctx, 1)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fault.Row(fmt.Errorf("sample: panic: %v", r))
+		}
+		release(err == nil)
+	}()
+	e.Row.NumInferenceSteps = min(e.Row.NumInferenceSteps, probeSteps)
+	for i := range j.engine.Steps {
+		s := &j.engine.Steps[i]
+		if err = engine.RunStep(ctx, s, set, []*stages.Element{e}); err != nil {
+			return 0, fmt.Errorf("sample %s: %w", s.Name, err)
+		}
+		if e.Failed != nil && !s.Spec.Passive { // few steps make poor results, which a guard may reject
+			return 0, fault.Row(fmt.Errorf("sample: %w", e.Failed))
+		}
+		e.Failed = nil
+	}
+	return j.engine.Size(e), nil
+}
