@@ -35,28 +35,13 @@ func (p part) add(dst, sum []float32, row, column int) {
 		}
 		return
 	}
-	a, b := p.down.floats(), p.up.floats()[row*p.rank:][:p.rank]
-	clear(sum)
-	k := 0
-	for ; k+4 <= p.rank; k += 4 { // one after the other: the sum is that of single steps
-		b0, b1, b2, b3 := b[k], b[k+1], b[k+2], b[k+3]
-		a0 := a[k*p.columns+column:][:len(sum)]
-		a1 := a[(k+1)*p.columns+column:][:len(sum)]
-		a2 := a[(k+2)*p.columns+column:][:len(sum)]
-		a3 := a[(k+3)*p.columns+column:][:len(sum)]
-		for i, s := range sum {
-			s += float32(b0 * a0[i])
-			s += float32(b1 * a1[i])
-			s += float32(b2 * a2[i])
-			s += float32(b3 * a3[i])
-			sum[i] = s
-		}
-	}
-	for ; k < p.rank; k++ {
-		ak, bk := a[k*p.columns+column:][:len(sum)], b[k]
-		for i := range sum {
-			sum[i] += float32(bk * ak[i])
-		}
+	a, b := p.down.blocks(p.rank, p.columns), p.up.floats()[row*p.rank:][:p.rank]
+	for at := 0; at < len(sum); {
+		block, within := (column+at)/blockColumns, (column+at)%blockColumns
+		width := min(blockColumns, p.columns-block*blockColumns)
+		n := min(width-within, len(sum)-at)
+		sums(sum[at:at+n], a[block*blockColumns*p.rank+within:], b, width)
+		at += n
 	}
 	for i, s := range sum {
 		dst[i] += float32(p.factor * s)

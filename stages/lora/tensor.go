@@ -36,6 +36,24 @@ func (t *tensor) floats() []float32 {
 	return t.wide.values
 }
 
+// blockColumns is how many columns of A lie together, so that a row of them is a cache line or four.
+const blockColumns = 64
+
+// blocks returns the elements of A (rank, columns), which stay in memory: blockColumns columns of all ranks, then the next.
+func (t *tensor) blocks(rank, columns int) []float32 {
+	t.wide.once.Do(func() {
+		t.wide.values = make([]float32, 0, rank*columns)
+		for from := 0; from < columns; from += blockColumns {
+			for k := range rank {
+				for i := from; i < min(from+blockColumns, columns); i++ {
+					t.wide.values = append(t.wide.values, t.at(k*columns+i))
+				}
+			}
+		}
+	})
+	return t.wide.values
+}
+
 // notFinite returns the first element that is infinite or no number, -1 for none.
 func (t *tensor) notFinite() int {
 	for i := range len(t.data) / t.dt.Size() {

@@ -141,3 +141,36 @@ func TestAddedToNarrowFile(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkAdded reports how fast a weight is read as bf16, and what an adapter of rank 64 adds to that. One goroutine.
+func BenchmarkAdded(b *testing.B) {
+	const n, rank = 1536, 64
+	shape := []int{n, n}
+	var file bytes.Buffer
+	err := safetensors.Write(&file, map[string]safetensors.Tensor{
+		"a.lora_A.weight": {DType: "F32", Shape: []int{rank, n}, Data: wave(rank*n, 0.3)},
+		"a.lora_B.weight": {DType: "F32", Shape: []int{n, rank}, Data: wave(rank*n, 0.7)}}, nil)
+	path := filepath.Join(b.TempDir(), "a.safetensors")
+	if err != nil || os.WriteFile(path, file.Bytes(), 0o600) != nil {
+		b.Fatal(err)
+	}
+	adapter, err := lora.Open(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	added, err := adapter.Fit(map[string][]int{"a.weight": shape}, nil, 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, delta := range map[string]lora.Delta{"plain": nil, "adapter": added["a.weight"]} {
+		b.Run(name, func(b *testing.B) {
+			s := subset{}.source(wave(n*n, 0.1), shape, kernels.F32)
+			s.to, s.added = kernels.BF16, delta
+			dst := make([]byte, s.size())
+			for b.Loop() {
+				s.readSome(dst, 0, n*n)
+			}
+			b.ReportMetric(float64(b.N)*n*n/b.Elapsed().Seconds()/1e6, "Mweights/s")
+		})
+	}
+}

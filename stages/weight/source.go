@@ -98,16 +98,32 @@ func (s source) readSome(dst []byte, from, to int) {
 // readAdded writes at most n elements from element at of the tensor on, those of one row, with what adapters add to them,
 // and returns how many.
 func (s source) readAdded(dst []byte, at, n int) int {
+	var room [1024]float32
 	row, column := at/s.columns, at%s.columns
-	n = min(n, s.columns-column)
-	sums := decode(s.file[at*s.from.Size():][:n*s.from.Size()], s.from)
+	n = min(n, s.columns-column, len(room))
+	sums := room[:n]
+	decodeInto(sums, s.file[at*s.from.Size():], s.from)
 	s.added.Add(sums, row, column)
-	wide := make([]byte, 0, 4*n)
-	for _, v := range sums {
-		wide = binary.LittleEndian.AppendUint32(wide, math.Float32bits(v))
-	}
-	convert(dst[:n*s.to.Size()], wide, kernels.F32, s.to)
+	encode(dst, sums, s.to)
 	return n
+}
+
+// encode writes src to dst, little-endian, each rounded to a type.
+func encode(dst []byte, src []float32, to kernels.DType) {
+	switch to {
+	case kernels.F32:
+		for i, v := range src {
+			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(v))
+		}
+	case kernels.BF16:
+		for i, v := range src {
+			binary.LittleEndian.PutUint16(dst[2*i:], kernels.ToBF16(v))
+		}
+	default:
+		for i, v := range src {
+			binary.LittleEndian.PutUint16(dst[2*i:], kernels.ToF16(v))
+		}
+	}
 }
 
 // convert writes little-endian src of one type to dst of the same or of a type of two bytes.

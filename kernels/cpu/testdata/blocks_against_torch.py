@@ -232,16 +232,19 @@ class Decoder(nn.Module):
 
 
 class WanClip(nn.Module):
-    """The mean (C, T', h, w) of the posterior of x (1, 3, T, H, W), or the frames (T, 3, H, W) of latents x."""
+    """The mean (C, T', h, w) of the posterior of x (1, 3, T, H, W), or the frames (T, 3, H, W) of latents x. Latents are
+    normalised by channel, as denoisers have them."""
 
     def __init__(self, vae, what):
         super().__init__()
         self.vae, self.what = vae, what
+        self.mean, self.std = (torch.tensor(v).view(-1, 1, 1, 1).to(vae.dtype)
+                               for v in (vae.config.latents_mean, vae.config.latents_std))
 
     def forward(self, x):
         if self.what == "encode":
-            return self.vae.encode(x).latent_dist.mode()[0]
-        return self.vae.decode(x).sample[0].transpose(0, 1)
+            return (self.vae.encode(x).latent_dist.mode()[0] - self.mean) / self.std
+        return self.vae.decode(x * self.std + self.mean).sample[0].transpose(0, 1)
 
 
 def vae(case):

@@ -1,0 +1,61 @@
+#include "textflag.h"
+
+// func sums256(sum, a, b *float32, n, stride, rank int)
+//
+// 64 sums stay in Y0 to Y7 while all rows of a are read. Products are rounded before they are added, as in Go.
+TEXT ·sums256(SB), NOSPLIT, $0-48
+	MOVQ sum+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ n+24(FP), R8
+	MOVQ stride+32(FP), R9
+	SHLQ $2, R9
+
+block:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ b+16(FP), DX
+	MOVQ rank+40(FP), CX
+	MOVQ SI, AX
+
+row:
+	VBROADCASTSS (DX), Y8
+	VMULPS (AX), Y8, Y9
+	VMULPS 32(AX), Y8, Y10
+	VMULPS 64(AX), Y8, Y11
+	VMULPS 96(AX), Y8, Y12
+	VADDPS Y9, Y0, Y0
+	VADDPS Y10, Y1, Y1
+	VADDPS Y11, Y2, Y2
+	VADDPS Y12, Y3, Y3
+	VMULPS 128(AX), Y8, Y9
+	VMULPS 160(AX), Y8, Y10
+	VMULPS 192(AX), Y8, Y11
+	VMULPS 224(AX), Y8, Y12
+	VADDPS Y9, Y4, Y4
+	VADDPS Y10, Y5, Y5
+	VADDPS Y11, Y6, Y6
+	VADDPS Y12, Y7, Y7
+	ADDQ $4, DX
+	ADDQ R9, AX
+	DECQ CX
+	JNZ row
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	ADDQ $256, DI
+	ADDQ $256, SI
+	SUBQ $64, R8
+	JNZ block
+	VZEROUPPER
+	RET
