@@ -7,7 +7,7 @@ import "unsafe"
 func (c *conv) copyBand(w *worker, image, frame, y0, lines int) unsafe.Pointer {
 	rows := (lines-1)*c.stride + c.kh
 	p := w.band.take(c.kt * c.frame)
-	for t := range c.kt {
+	for t := c.zeros; t < c.kt; t++ {
 		at := frame*c.strideT - c.front + t
 		for y := range rows {
 			row := y0*c.stride - c.top + y

@@ -46,6 +46,7 @@ type conv struct {
 	kt, kh, kw, cin      int
 	strideT, stride, up  int
 	front, top, left     int
+	zeros                int // the first frames of the kernel, which see only zeros in front of a video
 	padding              int // on all sides together
 	dot                  dot
 	pixel, line, frame   int // bytes from pixel to pixel, row to row, frame to frame of a band
@@ -126,9 +127,11 @@ func (c *conv) plan(g *gemm) {
 	if c.pixel*c.stride%strideTrap == 0 {
 		c.pixel, dense = c.pixel+lineSize, false
 	}
+	c.zeros = c.inFront()
 	c.line = ((c.outW-1)*c.stride + c.kw) * c.pixel
 	c.lines = c.bandLines()
 	c.frame = ((c.lines-1)*c.stride + c.kh) * c.line
+	idle := 0 // blocks that multiply zeros
 	for t := range c.kt {
 		for y := range c.kh {
 			row, at := (t*c.kh+y)*c.kw*c.cin, t*c.frame+y*c.line
@@ -140,7 +143,23 @@ func (c *conv) plan(g *gemm) {
 				g.span(row+x*c.cin, c.cin, at+x*c.pixel)
 			}
 		}
+		if t == c.zeros-1 {
+			idle = len(g.offs)
+		}
 	}
+	g.idle = g.stagesOf(idle)
+	if g.idle == 0 || g.stages[g.idle-1].at+g.stages[g.idle-1].blocks != idle {
+		c.zeros = 0 // a stage has blocks of both kinds, and reads the zeros
+	}
+}
+
+// inFront returns how many frames of the kernel see only zeros in front of the video, where there is one frame of output,
+// as at the begin of a clip that comes frame by frame.
+func (c *conv) inFront() int {
+	if c.outT > 1 {
+		return 0
+	}
+	return min(c.front, c.kt-1)
 }
 
 // bandLines returns how many rows of output a task computes: some 400 pixels, so that panels are used often

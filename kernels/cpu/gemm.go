@@ -42,6 +42,7 @@ type gemm struct {
 	depth   int // terms of all stages
 	stages  []stage
 	closed  int            // stages that take no more blocks
+	idle    int            // the first stages, of which A is zeros: their sums are left out
 	borders uint64         // FNV-1a of where the parts begin
 	offs    []int64        // bytes from a row of A to each block
 	from    []int          // element of a column of B where each block begins
@@ -79,6 +80,15 @@ func (g *gemm) block(from, count, offset int) {
 	}
 	g.depth += k
 	g.offs, g.from = append(g.offs, int64(offset)), append(g.from, from)
+}
+
+// stagesOf returns how many stages have all of their blocks among the first so many.
+func (g *gemm) stagesOf(blocks int) int {
+	n := 0
+	for n < len(g.stages) && g.stages[n].at+g.stages[n].blocks <= blocks {
+		n++
+	}
+	return n
 }
 
 // span adds count elements that lie side by side on both sides, in stages of their own.
@@ -173,7 +183,7 @@ func (g *gemm) packGroup(i int) {
 // are packed from.
 func (g *gemm) ask(r *reduce, end, j, next int) {
 	if end == len(g.stages) {
-		end, j = 0, next*groupColumns
+		end, j = g.idle, next*groupColumns
 	}
 	if j >= g.n {
 		return
@@ -209,7 +219,7 @@ func (g *gemm) tile(w *worker, a strip, m, row0, i, end, next int) {
 		return
 	}
 	rows := g.finishedRows()
-	t := tileOf{strip: a, row0: row0, from: i, kept: m, own: g.batch(0) < len(g.stages)}
+	t := tileOf{strip: a, row0: row0, from: i, kept: m, first: g.idle, own: g.batch(g.idle) < len(g.stages)}
 	if !t.own {
 		t.kept = min(m, rows)
 	}
@@ -253,7 +263,7 @@ func (g *gemm) part(w *worker, t *tileOf, done, m, q int) {
 	}
 	if g.e.onto.view != nil {
 		onto = 1
-		if t.first == 0 {
+		if t.first == g.idle {
 			g.e.begin(w, sums, width, t.row0+done, j, m, cols)
 		}
 	}
@@ -262,7 +272,7 @@ func (g *gemm) part(w *worker, t *tileOf, done, m, q int) {
 	for i := t.first; i < t.last; i++ {
 		s := &g.stages[i]
 		r.blocks, r.k, r.offs = s.blocks, s.k, unsafe.Pointer(&g.offs[s.at])
-		r.add, r.apart = min(i+onto, 1), s.apart
+		r.add, r.apart = min(i-g.idle+onto, 1), s.apart
 		r.b = unsafe.Add(b, (s.first-g.stages[t.first].first)*width*4)
 		g.rows(r, t.strip, sums, done, m, cols)
 	}
