@@ -2,6 +2,7 @@ package export
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"maps"
@@ -27,13 +28,13 @@ const wanChannels = 16
 // names have no position.
 type musubi struct {
 	*out
-	seen  map[string]string // names of latents
-	texts map[string]string // captions by names of text files
+	seen  names                 // of latents
+	texts map[[12]byte][12]byte // digests of captions by those of names of text files
 	sizes map[string]*sample
 }
 
 func newMusubi(o *out) *musubi {
-	return &musubi{out: o, seen: map[string]string{}, texts: map[string]string{}, sizes: map[string]*sample{}}
+	return &musubi{out: o, seen: names{}, texts: map[[12]byte][12]byte{}, sizes: map[string]*sample{}}
 }
 
 // window is the end of the id of one clip of many.
@@ -64,7 +65,7 @@ func (m *musubi) add(s *sample) error {
 		name = fmt.Sprintf("%s/%s_%05d-%03d_%04dx%04d_wan.safetensors", folder, stem, s.cut.FrameStart, r.VideoFrames, r.Width, r.Height)
 		metadata["frame_count"] = strconv.FormatInt(r.VideoFrames, 10)
 	}
-	if err := claim(m.seen, name, s); err != nil {
+	if err := m.seen.claim(name, s); err != nil {
 		return err
 	}
 	if m.sizes[folder] == nil {
@@ -81,16 +82,23 @@ func (m *musubi) add(s *sample) error {
 
 // text writes the text of a clip. The windows of one video share a file.
 func (m *musubi) text(name string, s *sample) error {
-	switch was, there := m.texts[name]; {
-	case there && was != s.row.Caption:
+	file, caption := nameDigest(name), captionDigest(s.row.Caption)
+	switch was, there := m.texts[file]; {
+	case there && was != caption:
 		return fault.Usage(fmt.Errorf("export %s: another row has the file %s with another caption; give them other ids", s.src, name))
 	case there:
 		return nil
 	}
-	m.texts[name] = s.row.Caption
+	m.texts[file] = caption
 	return m.tensors(name, map[string]safetensors.Tensor{
 		"varlen_t5_bfloat16": {DType: "BF16", Shape: ints(s.len), Data: bf16(s.text)},
 	}, map[string]string{"architecture": "wan", "caption1": s.row.Caption, "format_version": "1.0.1"})
+}
+
+// captionDigest tells captions apart.
+func captionDigest(caption string) [12]byte {
+	sum := sha256.Sum256([]byte(caption))
+	return [12]byte(sum[:])
 }
 
 // close writes the configuration of the data sets.
@@ -115,12 +123,12 @@ func (m *musubi) close() error {
 // plain writes a safetensors file for each row, as the table has it.
 type plain struct {
 	*out
-	seen map[string]string
+	seen names
 }
 
 func (p *plain) add(s *sample) error {
 	stem := s.stem()
-	if err := claim(p.seen, stem, s); err != nil {
+	if err := p.seen.claim(stem, s); err != nil {
 		return err
 	}
 	r := &s.row

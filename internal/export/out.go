@@ -3,6 +3,7 @@ package export
 import (
 	"bufio"
 	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -180,12 +181,22 @@ func (s *sample) stem() string {
 	return name
 }
 
+// names are digests of names of files, for there may be millions. Two names with one digest are not to be expected: with 2^32
+// of them the odds are one to 2^32.
+type names map[[12]byte]struct{}
+
+// nameDigest is that of a name. Many file systems know no case.
+func nameDigest(name string) [12]byte {
+	sum := sha256.Sum256([]byte(strings.ToLower(name)))
+	return [12]byte(sum[:])
+}
+
 // claim refuses a second row with files of one name.
-func claim(seen map[string]string, name string, s *sample) error {
-	name = strings.ToLower(name) // many file systems know no case
-	if was, twice := seen[name]; twice {
-		return fault.Usage(fmt.Errorf("export %s: the row %s has files of the same name; give them other ids", s.src, was))
+func (n names) claim(name string, s *sample) error {
+	d := nameDigest(name)
+	if _, twice := n[d]; twice {
+		return fault.Usage(fmt.Errorf("export %s: another row has files of the same name, %s; give them other ids", s.src, name))
 	}
-	seen[name] = s.row.ID
+	n[d] = struct{}{}
 	return nil
 }

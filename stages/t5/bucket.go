@@ -1,35 +1,37 @@
 package t5
 
-// The relative attention of all published T5 v1.1 models.
+import "math"
+
+// Relative attention of all published models of T5 v1.1, mT5 and UMT5.
 const (
 	numBuckets  = 32  // half for keys before the query, half for keys behind it
-	maxDistance = 128 // distances from 91 on share the last bucket
+	maxDistance = 128 // of models with 32 buckets distances from 91 on share the last one
 )
 
-// firstDistance lists the first distance of each of the 16 buckets of one direction. It is a table,
-// because the formula min(15, 8 + floor(8 ln(a/8) / ln(16))) sits on integers where two logarithms of
-// different libraries fall on different sides.
-var firstDistance = [numBuckets / 2]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91}
-
-// bucket returns the row of the relative attention table for a key at distance r = key - query.
-func bucket(r int) int32 {
-	first := int32(0)
+// bucket returns the row of the relative attention table for a key at distance r = key - query. Half of the buckets of a
+// direction are for one distance each, the others for distances up to MaxDistance by their logarithms. Those are taken and
+// divided in fp32, as transformers does: a distance that the formula puts on the edge of a bucket has the reference's.
+func (c Config) bucket(r int) int32 {
+	half := c.NumBuckets / 2
+	first := 0
 	if r > 0 {
-		first = numBuckets / 2
+		first = half
 	} else {
 		r = -r
 	}
-	b := int32(0)
-	for int(b)+1 < len(firstDistance) && firstDistance[b+1] <= r {
-		b++
+	exact := half / 2
+	if r < exact {
+		return int32(first + r)
 	}
-	return first + b
+	log := float32(math.Log(float64(float32(r) / float32(exact))))
+	of := float32(math.Log(float64(c.MaxDistance) / float64(exact)))
+	return int32(first + min(half-1, exact+int(float32(log/of)*float32(half-exact))))
 }
 
 // buckets returns bucket(j - i) for all queries i and keys j below n: (n, n), row-major. Each row is a piece of one
 // line of all distances.
-func buckets(n int) []int32 {
-	line := distances(n)
+func (c Config) buckets(n int) []int32 {
+	line := c.distances(n)
 	out := make([]int32, 0, n*n)
 	for i := range n {
 		out = append(out, line[n-1-i:][:n]...)
@@ -38,10 +40,10 @@ func buckets(n int) []int32 {
 }
 
 // distances returns the buckets of the distances 1-n to n-1.
-func distances(n int) []int32 {
+func (c Config) distances(n int) []int32 {
 	line := make([]int32, 2*n-1)
 	for i := range line {
-		line[i] = bucket(i + 1 - n)
+		line[i] = c.bucket(i + 1 - n)
 	}
 	return line
 }

@@ -20,7 +20,7 @@ type Config struct {
 	NumBuckets  int     `json:"relative_attention_num_buckets"` // 32
 	MaxDistance int     `json:"relative_attention_max_distance"`
 	Epsilon     float64 `json:"layer_norm_epsilon"`
-	FeedForward string  `json:"feed_forward_proj"` // "gated-gelu"
+	FeedForward string  `json:"feed_forward_proj"` // one of gates
 
 	// DType is that of weights and activations, which the file does not decide; see Encode.
 	DType kernels.DType `json:"-"`
@@ -31,7 +31,12 @@ const (
 	maxVocab  = 1 << 20
 	maxWidth  = 1 << 16
 	maxLayers = 256
+
+	maxBuckets = 1 << 12
 )
+
+// gates are the functions in front of the product of a feed-forward layer.
+var gates = map[string]kernels.UnaryOp{"gated-gelu": kernels.GELUTanh, "gated-silu": kernels.SiLU}
 
 // ParseConfig reads transformers' config.json. Unknown keys are ignored: the file holds many that do not
 // concern the encoder.
@@ -72,13 +77,16 @@ func (c Config) validate() error {
 		return fmt.Errorf("t5 config.json: num_heads * d_kv is %d, must be at most %d",
 			c.NumHeads*c.DKV, maxWidth)
 	}
-	if c.FeedForward != "gated-gelu" {
-		return fmt.Errorf("t5 config.json: feed_forward_proj is %q, only \"gated-gelu\" (T5 v1.1) is supported",
+	if _, known := gates[c.FeedForward]; !known {
+		return fmt.Errorf("t5 config.json: feed_forward_proj is %q, only \"gated-gelu\" (T5 v1.1) and \"gated-silu\" are supported",
 			c.FeedForward)
 	}
-	if c.NumBuckets != numBuckets || c.MaxDistance != maxDistance {
-		return fmt.Errorf("t5 config.json: relative attention has %d buckets up to distance %d, "+
-			"only %d and %d are supported", c.NumBuckets, c.MaxDistance, numBuckets, maxDistance)
+	if c.NumBuckets < 4 || c.NumBuckets%2 != 0 || c.NumBuckets > maxBuckets {
+		return fmt.Errorf("t5 config.json: relative_attention_num_buckets is %d, must be even and 4 to %d", c.NumBuckets, maxBuckets)
+	}
+	if exact := c.NumBuckets / 4; c.MaxDistance <= exact || c.MaxDistance > maxWidth {
+		return fmt.Errorf("t5 config.json: relative_attention_max_distance is %d, must be more than %d, a quarter of the buckets, and at "+
+			"most %d", c.MaxDistance, exact, maxWidth)
 	}
 	if !(c.Epsilon > 0 && c.Epsilon < 1) {
 		return fmt.Errorf("t5 config.json: layer_norm_epsilon is %g, must be between 0 and 1", c.Epsilon)

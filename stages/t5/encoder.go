@@ -61,7 +61,7 @@ func Load(cfg Config, w *weight.Weights) (*Encoder, error) {
 	enc := w.Sub("encoder")
 	e.heads, _ = w.Heads(cfg.NumHeads, cfg.DKV)
 	if !cfg.kin().ownBias {
-		e.relativeBias = enc.Tensor("block.0."+biasName, numBuckets, cfg.NumHeads)
+		e.relativeBias = enc.Tensor("block.0."+biasName, cfg.NumBuckets, cfg.NumHeads)
 	}
 	e.own, e.flow = enc.Blocks(cfg.NumLayers, "block.%d"), enc.Flow()
 	for i := e.own.Lo; i < e.own.Hi; i++ {
@@ -100,7 +100,7 @@ func loadLayer(w *weight.Weights, cfg Config) layer {
 			nn.ColumnParts(cfg.DFF), false),
 	}
 	if cfg.kin().ownBias {
-		l.relativeBias = w.Tensor(biasName, numBuckets, cfg.NumHeads)
+		l.relativeBias = w.Tensor(biasName, cfg.NumBuckets, cfg.NumHeads)
 	}
 	return l
 }
@@ -210,7 +210,7 @@ func (e *Encoder) positionBias(be kernels.Backend, n int) kernels.Tensor {
 	bias := be.Alloc(kernels.F32, e.heads.Len(), n, n) // (H, n, n)
 	defer be.Scope()()
 	byPair := be.Alloc(kernels.F32, n*n, e.NumHeads) // (n n, all heads)
-	be.Gather(byPair, e.relativeBias, buckets(n))
+	be.Gather(byPair, e.relativeBias, e.buckets(n))
 	mine := byPair.Narrow(1, e.heads.Lo, e.heads.Len()) // (n n, H)
 	be.Copy(bias, mine.Reshape(n, n, e.heads.Len()).Permute(2, 0, 1))
 	return bias
@@ -255,13 +255,13 @@ func (e *Encoder) attend(be kernels.Backend, l *layer, x, bias kernels.Tensor, i
 	be.Binary(x, x, l.o.Forward(be, out, kernels.Identity), kernels.Add)
 }
 
-// feedForward computes x += wo(gelu(wi_0(rms(x))) * wi_1(rms(x))) in place: x (sum L, d_model).
+// feedForward computes x += wo(act(wi_0(rms(x))) * wi_1(rms(x))) in place: x (sum L, d_model).
 func (e *Encoder) feedForward(be kernels.Backend, l *layer, x kernels.Tensor) {
 	defer be.Scope()()
 	h := be.Alloc(e.DType, x.Shape...) // (sum L, d_model)
 	e.norm(be, h, x, l.norm1)
-	gate := l.wi0.Forward(be, h, kernels.GELUTanh) // (sum L, d_ff)
-	up := l.wi1.ForwardGated(be, h, gate)          // (sum L, d_ff)
+	gate := l.wi0.Forward(be, h, gates[e.FeedForward]) // (sum L, d_ff)
+	up := l.wi1.ForwardGated(be, h, gate)              // (sum L, d_ff)
 	l.wo.AddTo(be, x, up, kernels.Tensor{})
 }
 

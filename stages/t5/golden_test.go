@@ -136,6 +136,7 @@ func TestBucketsMatchOpenSoraGolden(t *testing.T) {
 		FirstDistance []int `json:"first_distance"`
 	}
 	nntest.Decode(t, data, &c)
+	published := Config{NumBuckets: numBuckets, MaxDistance: maxDistance}
 	for b, first := range c.FirstDistance {
 		for _, check := range []struct {
 			r    int
@@ -144,12 +145,12 @@ func TestBucketsMatchOpenSoraGolden(t *testing.T) {
 			if first == 0 && check.r != 0 || check.r == 0 && check.want >= 16 {
 				continue // distance 0 counts as before
 			}
-			if got := bucket(check.r); int(got) != check.want {
+			if got := published.bucket(check.r); int(got) != check.want {
 				t.Errorf("bucket(%d) = %d, want %d", check.r, got, check.want)
 			}
 		}
 	}
-	if bucket(-100000) != 15 || bucket(100000) != 31 {
+	if published.bucket(-100000) != 15 || published.bucket(100000) != 31 {
 		t.Error("far keys are not in the last bucket")
 	}
 }
@@ -181,12 +182,14 @@ func TestConfigIsChecked(t *testing.T) {
 		{`{` + good + `}`, `feed_forward_proj is "relu"`},
 		{`{` + good + `,"feed_forward_proj":"gated-gelu","num_layers":0}`, "num_layers is 0"},
 		{`{` + good + `,"feed_forward_proj":"gated-gelu","d_model":1000000000}`, "d_model is 1000000000"},
-		{`{` + good + `,"feed_forward_proj":"gated-gelu","relative_attention_num_buckets":64}`, "has 64 buckets"},
+		{`{` + good + `,"feed_forward_proj":"gated-gelu","relative_attention_num_buckets":63}`, "relative_attention_num_buckets is 63"},
+		{`{` + good + `,"feed_forward_proj":"gated-gelu","relative_attention_max_distance":8}`, "relative_attention_max_distance is 8"},
+		{`{` + good + `,"feed_forward_proj":"gated-silu","relative_attention_num_buckets":64}`, ""},
 		{`{` + good + `,"feed_forward_proj":"gated-gelu","layer_norm_epsilon":0}`, "layer_norm_epsilon"},
 		{`{` + good + `,"feed_forward_proj":"gated-gelu","model_type":"t5"}`, ""},
 		{`{` + good + `,"model_type":"umt5"}`, ""}, // whose configurations may leave gated-gelu out
 		{`{` + good + `,"model_type":"mt5"}`, ""},
-		{`{` + good + `,"model_type":"mt5","feed_forward_proj":"gated-silu"}`, `feed_forward_proj is "gated-silu"`},
+		{`{` + good + `,"model_type":"mt5","feed_forward_proj":"gated-relu"}`, `feed_forward_proj is "gated-relu"`},
 		{`{` + good + `,"model_type":"byt5"}`, `this is "byt5", not a T5 encoder`},
 		{`{"model_type":"STDiT3","hidden_size":1152}`, `this is "STDiT3", not a T5 encoder`},
 		{`{"_class_name":"AutoencoderKL"}`, `this is "AutoencoderKL"`},

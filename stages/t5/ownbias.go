@@ -10,7 +10,7 @@ func (e *Encoder) blockBias(be kernels.Backend, table kernels.Tensor, n int) ker
 	bias := be.Alloc(kernels.F32, heads, n, n)
 	defer be.Scope()()
 	byDistance := be.Alloc(kernels.F32, width, e.NumHeads) // (2n-1, all heads), of distances 1-n to n-1
-	be.Gather(byDistance, table, distances(n))
+	be.Gather(byDistance, table, e.distances(n))
 	lines := be.Alloc(kernels.F32, heads, width) // (H, 2n-1)
 	be.Copy(lines, byDistance.Narrow(1, e.heads.Lo, heads).Permute(1, 0))
 	// Every n numbers that follow each other in lines are a row of this view, which overlap.

@@ -44,11 +44,15 @@ func (c *KLConfig) latents(frames, height, width int) ([]int, error) {
 func (c *KLConfig) scale() float64 { return c.ScalingFactor }
 
 func (c *KLConfig) statistics() (mean, std []float64) {
-	_, std = scaled(c.LatentChannels, c.scale())
-	return slices.Repeat([]float64{c.ShiftFactor}, c.LatentChannels), std
+	for i := range c.LatentChannels {
+		m, s := c.Channel(i)
+		mean, std = append(mean, m), append(std, s/c.scale())
+	}
+	return mean, std
 }
 
-// decode takes latents as the network has them, divided by the scaling factor; shift_factor is still to be added.
+// decode takes latents as the network has them, divided by the scaling factor; the statistics of their channels are still
+// to be undone.
 func (m *kl) decode(be kernels.Backend, z *stages.Array, frames, micro int, emit func([]float32)) error {
 	return m.decodeFrames(be, framesLast(z), micro, emit)
 }
@@ -73,10 +77,11 @@ func (m *kl) decodeFrames(be kernels.Backend, z *stages.Array, micro int, emit f
 // decodeSome computes pixels (n, H, W, 3) of latents (n, h, w, c).
 func (m *kl) decodeSome(be kernels.Backend, pixels, latents []float32, n, h, w int) error {
 	defer be.Scope()()
-	if m.ShiftFactor != 0 {
+	if !m.IsPlain() {
 		latents = slices.Clone(latents)
-		for i := range latents {
-			latents[i] += float32(m.ShiftFactor)
+		for i, v := range latents {
+			mean, std := m.Channel(i % m.LatentChannels)
+			latents[i] = float32(v*float32(std)) + float32(mean)
 		}
 	}
 	z := be.Alloc(m.dt, n, h, w, m.LatentChannels) // (n, h, w, c)
@@ -93,7 +98,7 @@ func (m *kl) encode(be kernels.Backend, c clip, micro int, draw Noise) (*stages.
 	return channelsFirst(z), nil
 }
 
-// encodeFrames returns the latents (T, h, w, c) of a clip, with shift_factor and not yet scaled.
+// encodeFrames returns the latents (T, h, w, c) of a clip, raw.
 func (m *kl) encodeFrames(be kernels.Backend, c clip, micro int, draw Noise) (*stages.Array, error) {
 	d := m.downscale()
 	p := posterior.Posterior{DType: m.dt, Frames: c.frames, Height: c.height / d, Width: c.width / d,
@@ -117,16 +122,19 @@ func (m *kl) encodeFrames(be kernels.Backend, c clip, micro int, draw Noise) (*s
 }
 
 func (m *kl) normalize(_ kernels.Backend, z *stages.Array) error {
-	m.shift(z)
+	size := len(z.Data) / m.LatentChannels
+	m.shift(z.Data, func(i int) int { return i / size })
 	return nil
 }
 
-// shift takes shift_factor off latents.
-func (m *kl) shift(z *stages.Array) {
-	if m.ShiftFactor != 0 {
-		for i := range z.Data {
-			z.Data[i] -= float32(m.ShiftFactor)
-		}
+// shift takes the mean of their channel off latents, and divides them by its deviation.
+func (m *kl) shift(z []float32, channel func(i int) int) {
+	if m.IsPlain() {
+		return
+	}
+	for i, v := range z {
+		mean, std := m.Channel(channel(i))
+		z[i] = (v - float32(mean)) / float32(std)
 	}
 }
 

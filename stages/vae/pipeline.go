@@ -175,7 +175,7 @@ func (p *pipeline) encode(be kernels.Backend, c clip, micro int, draw Noise) (*s
 	if err != nil {
 		return nil, err
 	}
-	p.spatial.shift(pictures)
+	p.spatial.shift(pictures.Data, func(i int) int { return i % p.VAE2D.LatentChannels })
 	for i, v := range pictures.Data {
 		pictures.Data[i] = weight.Round(p.dt, v*openSoraScale)
 	}

@@ -88,6 +88,13 @@ func (a attention) addTo(be kernels.Backend, x kernels.Tensor) {
 	a.out.AddTo(be, x, mixed.Reshape(x.Shape...), kernels.Tensor{})
 }
 
+// addAttention adds attention number i to x, where a block has any.
+func addAttention(be kernels.Backend, attns []attention, i int, x kernels.Tensor) {
+	if len(attns) > 0 {
+		attns[i].addTo(be, x)
+	}
+}
+
 // loadQuant loads the 1x1 convolution between latents and the inner channels, where there is one.
 func loadQuant(w *weight.Weights, name string, channels int, there bool) *nn.Conv {
 	if !there {
@@ -100,20 +107,23 @@ func loadQuant(w *weight.Weights, name string, channels int, there bool) *nn.Con
 // mid is the mid_block of encoder and decoder: resnet, attention, resnet.
 type mid struct {
 	first, second resnet
-	attention     attention
+	attention     *attention // nil: none (mid_block_add_attention)
 }
 
-func loadMid(w *weight.Weights, c, groups int) mid {
-	return mid{
-		first:     loadResnet(w.Sub("resnets.0"), c, c, groups),
-		attention: loadAttention(w.Sub("attentions.0"), c, groups),
-		second:    loadResnet(w.Sub("resnets.1"), c, c, groups),
+func loadMid(w *weight.Weights, c, groups int, attends bool) mid {
+	m := mid{first: loadResnet(w.Sub("resnets.0"), c, c, groups), second: loadResnet(w.Sub("resnets.1"), c, c, groups)}
+	if attends {
+		a := loadAttention(w.Sub("attentions.0"), c, groups)
+		m.attention = &a
 	}
+	return m
 }
 
 // forward returns the block's output for x, both (N, H, W, C).
 func (m mid) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	x = m.first.forward(be, x)
-	m.attention.addTo(be, x)
+	if m.attention != nil {
+		m.attention.addTo(be, x)
+	}
 	return m.second.forward(be, x)
 }

@@ -1,7 +1,6 @@
 package kl
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 )
@@ -17,13 +16,15 @@ type Config struct {
 	ActFn            string   `json:"act_fn"`
 	DownBlockTypes   []string `json:"down_block_types"`
 	UpBlockTypes     []string `json:"up_block_types"`
-	// A denoiser sees (latent - ShiftFactor) * ScalingFactor.
-	ScalingFactor    float64         `json:"scaling_factor"`
-	ShiftFactor      float64         `json:"shift_factor"` // null: 0
-	LatentsMean      json.RawMessage `json:"latents_mean"`
-	UseQuantConv     bool            `json:"use_quant_conv"`
-	UsePostQuantConv bool            `json:"use_post_quant_conv"`
-	MidAttention     bool            `json:"mid_block_add_attention"`
+	// A denoiser sees (latent - Mean) / Std * ScalingFactor by channel. Where there are no LatentsMean and LatentsStd, Mean is
+	// ShiftFactor and Std 1.
+	ScalingFactor    float64   `json:"scaling_factor"`
+	ShiftFactor      float64   `json:"shift_factor"` // null: 0
+	LatentsMean      []float64 `json:"latents_mean"`
+	LatentsStd       []float64 `json:"latents_std"`
+	UseQuantConv     bool      `json:"use_quant_conv"`
+	UsePostQuantConv bool      `json:"use_post_quant_conv"`
+	MidAttention     bool      `json:"mid_block_add_attention"`
 }
 
 // Limits of a configuration, several times the largest published autoencoder.
@@ -41,6 +42,17 @@ func New() Config {
 		UseQuantConv: true, UsePostQuantConv: true, MidAttention: true,
 	}
 }
+
+// Channel returns mean and deviation of a channel of latents.
+func (c *Config) Channel(i int) (mean, std float64) {
+	if len(c.LatentsMean) == 0 {
+		return c.ShiftFactor, 1
+	}
+	return c.LatentsMean[i], c.LatentsStd[i]
+}
+
+// IsPlain reports whether latents differ from those of denoisers by the scaling factor alone.
+func (c *Config) IsPlain() bool { return len(c.LatentsMean) == 0 && c.ShiftFactor == 0 }
 
 // Downscale returns how many pixels a latent position spans in each direction: 8 in published models.
 func (c *Config) Downscale() int { return 1 << (len(c.BlockOutChannels) - 1) }
@@ -76,26 +88,38 @@ func (c *Config) Validate() error {
 
 // supported refuses the variants of AutoencoderKL that this package does not compute.
 func (c *Config) supported() error {
-	if c.ActFn != "silu" {
-		return fmt.Errorf("vae config.json: act_fn is %q, only \"silu\" is supported", c.ActFn)
+	if c.ActFn != "silu" && c.ActFn != "swish" {
+		return fmt.Errorf("vae config.json: act_fn is %q, only \"silu\" is supported, which \"swish\" is too", c.ActFn)
 	}
-	for _, t := range c.DownBlockTypes {
-		if t != "DownEncoderBlock2D" {
-			return fmt.Errorf("vae config.json: down_block_types holds %q, "+
-				"only \"DownEncoderBlock2D\" is supported", t)
+	for _, f := range []struct {
+		name, plain, attending string
+		types                  []string
+	}{{"down_block_types", downBlockType, downAttnType, c.DownBlockTypes}, {"up_block_types", upBlockType, upAttnType, c.UpBlockTypes}} {
+		for _, t := range f.types {
+			if t != f.plain && t != f.attending {
+				return fmt.Errorf("vae config.json: %s holds %q, only %q and %q are supported", f.name, t, f.plain, f.attending)
+			}
 		}
 	}
-	for _, t := range c.UpBlockTypes {
-		if t != "UpDecoderBlock2D" {
-			return fmt.Errorf("vae config.json: up_block_types holds %q, "+
-				"only \"UpDecoderBlock2D\" is supported", t)
+	if n, m := len(c.LatentsMean), len(c.LatentsStd); (n > 0 || m > 0) && (n != c.LatentChannels || m != n) {
+		return fmt.Errorf("vae config.json: latents_mean and latents_std have %d and %d entries, latent_channels is %d", n, m,
+			c.LatentChannels)
+	}
+	for i, std := range c.LatentsStd {
+		if !(std > 0) || math.IsInf(std, 1) {
+			return fmt.Errorf("vae config.json: latents_std[%d] is %g, must be positive", i, std)
 		}
-	}
-	if len(c.LatentsMean) > 0 && string(c.LatentsMean) != "null" {
-		return fmt.Errorf("vae config.json: latents_mean is set, only null is supported")
-	}
-	if !c.MidAttention {
-		return fmt.Errorf("vae config.json: mid_block_add_attention is false, only true is supported")
 	}
 	return nil
+}
+
+// The types of blocks, with an attention behind each resnet or without.
+const (
+	downBlockType, downAttnType = "DownEncoderBlock2D", "AttnDownEncoderBlock2D"
+	upBlockType, upAttnType     = "UpDecoderBlock2D", "AttnUpDecoderBlock2D"
+)
+
+// attends reports whether block i of such types has attention.
+func attends(types []string, i int) bool {
+	return i < len(types) && (types[i] == downAttnType || types[i] == upAttnType)
 }

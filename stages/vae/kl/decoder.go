@@ -18,8 +18,9 @@ type decoder struct {
 
 // upBlock is a row of resnets and, but for the last block, twice the size.
 type upBlock struct {
-	resnets  []resnet // resnets.N, one more than layers_per_block
-	upsample *nn.Conv // upsamplers.0.conv
+	resnets  []resnet    // resnets.N, one more than layers_per_block
+	attns    []attention // attentions.N, behind each of them; none of most blocks
+	upsample *nn.Conv    // upsamplers.0.conv
 }
 
 func loadDecoder(w *weight.Weights, cfg *Config) decoder {
@@ -30,7 +31,7 @@ func loadDecoder(w *weight.Weights, cfg *Config) decoder {
 	d := decoder{
 		postQuant: postQuant,
 		convIn:    nn.LoadConv(w.Sub("conv_in"), cfg.LatentChannels, channels[last], 3),
-		mid:       loadMid(w.Sub("mid_block"), channels[last], groups),
+		mid:       loadMid(w.Sub("mid_block"), channels[last], groups, cfg.MidAttention),
 		normOut:   nn.LoadGroupNorm(w.Sub("conv_norm_out"), channels[0], groups, groupNormEps),
 		convOut:   nn.LoadConv(w.Sub("conv_out"), channels[0], cfg.OutChannels, 3),
 	}
@@ -42,6 +43,9 @@ func loadDecoder(w *weight.Weights, cfg *Config) decoder {
 		for j := range cfg.LayersPerBlock + 1 {
 			u.resnets = append(u.resnets, loadResnet(block.Subf("resnets.%d", j), in, out, groups))
 			in = out
+			if attends(cfg.UpBlockTypes, i) {
+				u.attns = append(u.attns, loadAttention(block.Subf("attentions.%d", j), out, groups))
+			}
 		}
 		if i < last {
 			conv := nn.LoadConv(block.Sub("upsamplers.0.conv"), out, out, 3)
@@ -80,13 +84,17 @@ func (u upBlock) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor {
 	y := be.Alloc(x.DType, x.Dim(0), factor*x.Dim(1), factor*x.Dim(2), c) // (N, H', W', Cout)
 	defer be.Scope()()
 	last := len(u.resnets) - 1
-	for _, r := range u.resnets[:last] {
+	for i, r := range u.resnets[:last] {
 		x = r.forward(be, x) // (N, H, W, Cout)
+		addAttention(be, u.attns, i, x)
 	}
 	if u.upsample == nil {
 		u.resnets[last].into(be, y, x)
+		addAttention(be, u.attns, last, y)
 		return y
 	}
-	u.upsample.UpsampleInto(be, y, u.resnets[last].forward(be, x))
+	x = u.resnets[last].forward(be, x)
+	addAttention(be, u.attns, last, x)
+	u.upsample.UpsampleInto(be, y, x)
 	return y
 }

@@ -18,8 +18,9 @@ type encoder struct {
 
 // downBlock is a row of resnets and, but for the last block, half the size.
 type downBlock struct {
-	resnets    []resnet // resnets.N
-	downsample *nn.Conv // downsamplers.0.conv
+	resnets    []resnet    // resnets.N
+	attns      []attention // attentions.N, behind each of them; none of most blocks
+	downsample *nn.Conv    // downsamplers.0.conv
 }
 
 func loadEncoder(w *weight.Weights, cfg *Config) encoder {
@@ -30,7 +31,7 @@ func loadEncoder(w *weight.Weights, cfg *Config) encoder {
 	last := len(channels) - 1
 	e := encoder{
 		convIn:  nn.LoadConv(w.Sub("conv_in"), cfg.InChannels, channels[0], 3),
-		mid:     loadMid(w.Sub("mid_block"), channels[last], groups),
+		mid:     loadMid(w.Sub("mid_block"), channels[last], groups, cfg.MidAttention),
 		normOut: nn.LoadGroupNorm(w.Sub("conv_norm_out"), channels[last], groups, groupNormEps),
 		convOut: nn.LoadConv(w.Sub("conv_out"), channels[last], moments, 3),
 		quant:   quant,
@@ -42,6 +43,9 @@ func loadEncoder(w *weight.Weights, cfg *Config) encoder {
 		for j := range cfg.LayersPerBlock {
 			d.resnets = append(d.resnets, loadResnet(block.Subf("resnets.%d", j), in, out, groups))
 			in = out
+			if attends(cfg.DownBlockTypes, i) {
+				d.attns = append(d.attns, loadAttention(block.Subf("attentions.%d", j), out, groups))
+			}
 		}
 		if i < last {
 			conv := nn.LoadConv(block.Sub("downsamplers.0.conv"), out, out, 3)
@@ -78,13 +82,17 @@ func (d downBlock) forward(be kernels.Backend, x kernels.Tensor) kernels.Tensor 
 	y := be.Alloc(x.DType, x.Dim(0), x.Dim(1)/factor, x.Dim(2)/factor, c) // (N, H', W', Cout)
 	defer be.Scope()()
 	last := len(d.resnets) - 1
-	for _, r := range d.resnets[:last] {
+	for i, r := range d.resnets[:last] {
 		x = r.forward(be, x) // (N, H, W, Cout)
+		addAttention(be, d.attns, i, x)
 	}
 	if d.downsample == nil {
 		d.resnets[last].into(be, y, x)
+		addAttention(be, d.attns, last, y)
 		return y
 	}
-	d.downsample.DownsampleInto(be, y, d.resnets[last].forward(be, x))
+	x = d.resnets[last].forward(be, x)
+	addAttention(be, d.attns, last, x)
+	d.downsample.DownsampleInto(be, y, x)
 	return y
 }
