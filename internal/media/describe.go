@@ -3,6 +3,7 @@ package media
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 
@@ -14,6 +15,11 @@ import (
 // Describe puts a title and a comment into a video or still, where players and file managers look for them: the item
 // list of an mp4 (©nam, ©cmt), iTXt chunks of a png. Equal texts give equal bytes.
 func Describe(e *schemas.Encoded, title, comment string) (err error) {
+	defer func() {
+		if recover() != nil { // the reader of mp4 trusts what boxes say; a program may have made them
+			err = errors.New("write metadata: the file is damaged")
+		}
+	}()
 	switch e.Ext {
 	case ".mp4":
 		e.Data, err = describeMP4(e.Data, title, comment)

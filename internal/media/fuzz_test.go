@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"latentbeam/schemas"
 )
 
 // FuzzY4M: no bytes make the reader of y4m panic, and its frames are as large as it says.
@@ -73,5 +75,34 @@ func FuzzImage(f *testing.F) {
 		if info := s.Info(); info.Width*info.Height <= 1<<20 {
 			_ = s.Next(make([]byte, info.Width*info.Height*3))
 		}
+	})
+}
+
+// FuzzMP4: no bytes make the reader of a video's timeline, or the writer of its metadata, panic. Times do not go back.
+func FuzzMP4(f *testing.F) {
+	enc, err := New("h264", "embedded", Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	frames := [][]byte{make([]byte, 16*16*3), make([]byte, 16*16*3), make([]byte, 16*16*3)}
+	video, err := enc.Encode(f.Context(), &schemas.Clip{Width: 16, Height: 16, FPS: 8, Frames: frames})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(video.Data)
+	if err := Describe(video, "a title", "a comment"); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(video.Data)
+	path := filepath.Join(f.TempDir(), "video.mp4")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		line, err := mp4Timeline(path)
+		if err == nil {
+			line.facts(8)
+		}
+		_ = Describe(&schemas.Encoded{Data: data, Ext: ".mp4"}, "a title", "a comment")
 	})
 }

@@ -168,11 +168,20 @@ func (r *run) fuzz(t target) string {
 		lasts = fuzzTimeRelease
 	}
 	lasts = time.Duration(float64(lasts) * r.scale).Round(time.Second)
-	fmt.Printf("fuzz %s %s (%v)\n", t.room, t.name, lasts)
-	out, err := exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", lasts.String(), "-fuzzminimizetime", "10x",
-		"./"+t.room).CombinedOutput()
-	counts := executed.FindAllStringSubmatch(string(out), -1)
-	if err != nil || len(counts) == 0 {
+	var out []byte
+	var counts [][]string
+	for tries := 0; tries < 3 && len(counts) == 0; tries++ { // a busy machine may not even come through the corpus in that time
+		fmt.Printf("fuzz %s %s (%v)\n", t.room, t.name, lasts)
+		var err error
+		out, err = exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", lasts.String(), "-fuzzminimizetime", "10x",
+			"./"+t.room).CombinedOutput()
+		if err != nil {
+			return r.fail(t.key(), string(out))
+		}
+		counts = executed.FindAllStringSubmatch(string(out), -1)
+		lasts *= 4
+	}
+	if len(counts) == 0 {
 		return r.fail(t.key(), string(out))
 	}
 	return counts[len(counts)-1][1] + " inputs, nothing found"

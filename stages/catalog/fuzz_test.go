@@ -7,7 +7,9 @@ import (
 	"testing/fstest"
 
 	"latentbeam/stages"
+	"latentbeam/stages/clip"
 	"latentbeam/stages/diffuse"
+	"latentbeam/stages/osplan"
 	"latentbeam/stages/stdit"
 	"latentbeam/stages/t5"
 	"latentbeam/stages/vae"
@@ -36,6 +38,9 @@ func FuzzConfig(f *testing.F) {
 		_, _ = stdit.ParseConfig(data)
 		_, _ = wan.ParseConfig(data)
 		_, _ = wan.DescribeScheduler(data)
+		_, _ = osplan.ParseConfig(data)
+		_, _ = osplan.DescribeScheduler(data)
+		_, _ = clip.ParseConfig(data)
 		_, _ = stages.EmbeddedModel("fuzzed", fstest.MapFS{"model_index.json": {Data: data}, "transformer/config.json": {Data: data}})
 	})
 }

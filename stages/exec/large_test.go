@@ -5,9 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/safetensors"
 )
@@ -42,7 +44,7 @@ func TestTooLarge(t *testing.T) {
 		return []byte("YUV4MPEG2 W10 H10 F8:1 C444\n" + strings.Repeat("FRAME\n"+string(make([]byte, 300)), n))
 	}
 	take := func(path string) error { return takeFrames(t.Context(), &stages.Element{}, path) }
-	media := func(path string) error { return takeMedia(&stages.Element{}, path) }
+	file := func(path string) error { return takeMedia(&stages.Element{}, path) }
 	for _, c := range []struct {
 		name        string
 		take        func(string) error
@@ -51,13 +53,35 @@ func TestTooLarge(t *testing.T) {
 	}{
 		{"a.y4m", take, video(3), video(4), "frame 3 of 10x10: it does not fit"},
 		{"a.safetensors", take, frames(3), frames(4), "the frames [4 10 10 3]: it does not fit"},
-		{"a.mp4", media, make([]byte, most), make([]byte, most+1), `the media file "a.mp4": it does not fit`},
+		{"a.mp4", file, make([]byte, most), make([]byte, most+1), `the media file "a.mp4": it does not fit`},
 	} {
 		if err := c.take(write(c.name, c.small)); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if err := c.take(write(c.name, c.much)); err == nil || err.Error() != c.says {
 			t.Errorf("%s: %v, want %s", c.name, err, c.says)
+		}
+	}
+}
+
+// TestDamagedVideo: an mp4 whose boxes say what is not so is an error. The inputs once made the reader of mp4 panic.
+func TestDamagedVideo(t *testing.T) {
+	files, err := filepath.Glob("../../internal/media/testdata/fuzz/FuzzMP4/*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, quoted, _ := strings.Cut(strings.TrimSpace(string(text)), "[]byte(")
+		data, err := strconv.Unquote(strings.TrimSuffix(quoted, ")"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if describe(&schemas.Encoded{Data: []byte(data), Ext: ".mp4"}) == nil {
+			t.Errorf("%s is taken", file)
 		}
 	}
 }

@@ -50,7 +50,12 @@ func takeVideo(ctx context.Context, e *stages.Element, path string) error {
 }
 
 // describe reads size, frames and codec of an mp4.
-func describe(v *schemas.Encoded) error {
+func describe(v *schemas.Encoded) (err error) {
+	defer func() {
+		if recover() != nil { // the reader of mp4 trusts what boxes say
+			err = errors.New("the file is damaged")
+		}
+	}()
 	file, err := mp4.DecodeFile(bytes.NewReader(v.Data), mp4.WithDecodeMode(mp4.DecModeLazyMdat))
 	if err != nil {
 		return err
