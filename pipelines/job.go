@@ -183,7 +183,7 @@ func (j *Job) open() error {
 	}
 	j.report = report.Job{
 		Title: filepath.Base(cfg.Output.Path), Rows: j.rows, Keep: j.engine.Keep, Part: part(o),
-		RowsPerFile: cfg.Output.RowsPerFile, Names: template, Clips: cfg.Input.Cuts(),
+		RowsPerFile: cfg.Output.RowsPerFile, Names: template, Clips: cfg.Input.Cuts(), Alike: j.host.Alike(),
 		Facts: report.Facts{
 			Model: j.host.Model, Weights: j.engine.Rules.Weights(), Class: workers.Class(), Version: o.Version,
 			Varies: strings.Join(j.varying(), " "),

@@ -43,6 +43,10 @@ type Capabilities struct {
 	MaxBatch int
 	// Group returns the most elements of a batch of rows like this one that are of use together; nil: any number is.
 	Group func(row *schemas.PromptRow) int
+	// Reads are readings that stages before it have to give, see Spec.Readings.
+	Reads []string
+	// Alike says which rows the tables leave out because they look like earlier ones; nil: none.
+	Alike *Alike
 	// Varies says that a row may have another result when it is computed again, so that nobody can check it that way.
 	Varies bool
 	// Ready says what this host lacks for the stage to run, such as a program; nil: it is asked for nothing, or nothing
@@ -54,6 +58,13 @@ type Capabilities struct {
 	// Close gives back what the stage holds beyond memory, such as processes. It is called once, when no element comes
 	// any more; nil: there is nothing.
 	Close func()
+}
+
+// Alike finds rows that look like an earlier row of the input: those whose Reading, hexadecimal words of 64 bits with dashes
+// between them, differs from the earlier one in at most Distance bits of each word.
+type Alike struct {
+	Reading  string
+	Distance int
 }
 
 // The types of latents in tables.

@@ -42,6 +42,8 @@ type Spec struct {
 	Only Param
 	// Passive stages (a guard) do not change results and stay out of the keys.
 	Passive bool
+	// Readings are the names of what the stage reads off an element; a program of the job may have others.
+	Readings []string
 	// Program returns the program that the options of a stage name: a worker and `retry` refuse it unless they were allowed
 	// to run it. Nil: the stage runs no program of the job.
 	Program func(options Options) (Program, error)

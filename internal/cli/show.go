@@ -205,6 +205,6 @@ func printAgreement(out io.Writer, r pipelines.Result) {
 // printDropped says how many rows the job's own rules left out.
 func printDropped(out io.Writer, n int64) {
 	if n > 0 {
-		fmt.Fprintf(out, "\ndropped: %d by the rules of the input (class dropped in tables/failures)\n", n)
+		fmt.Fprintf(out, "\ndropped: %d by the rules of the job (class dropped in tables/failures)\n", n)
 	}
 }

@@ -117,9 +117,9 @@ func (e *Engine) published(group []*stages.Element, began time.Time) {
 	e.Board.Published(began, len(group))
 }
 
-// failureOf is the class and stage of a failure, "" of a row that is done.
+// failureOf is the class and stage of a failure, "" of a row that is done or left out.
 func failureOf(e *stages.Element) string {
-	if e.Failed == nil {
+	if e.Failed == nil || e.Failed.IsDropped() {
 		return ""
 	}
 	return e.Failed.Class.String() + "/" + e.Failed.Stage

@@ -190,12 +190,15 @@ func (c *Publisher) publish(group []*stages.Element) error {
 		}
 	}
 	keys := make([]schemas.Key, 0, len(group))
-	var done, failed int64
+	var done, failed, dropped int64
 	for _, e := range group {
 		keys = append(keys, e.Key)
-		if e.Failed != nil {
+		switch {
+		case e.Failed.IsDropped():
+			dropped++
+		case e.Failed != nil:
 			failed++
-		} else {
+		default:
 			done++
 		}
 	}
@@ -208,6 +211,7 @@ func (c *Publisher) publish(group []*stages.Element) error {
 	c.engine.settledRows(keys)
 	c.engine.Progress.Spent("publish", time.Since(began))
 	c.engine.published(group, began)
+	c.engine.Progress.Dropped.Add(dropped)
 	return c.engine.Progress.Settle(done, failed)
 }
 

@@ -33,6 +33,9 @@ func (j *Job) Digest() *Digest {
 	if j.Names != nil {
 		d.row = fmt.Appendf(d.row, "names %v\n", *j.Names)
 	}
+	if j.Alike != nil {
+		d.row = fmt.Appendf(d.row, "alike %+v\n", *j.Alike)
+	}
 	d.hash.Write(d.row)
 	return d
 }

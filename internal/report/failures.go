@@ -13,6 +13,7 @@ import (
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 )
 
 // failures writes the failures table. In the same pass over the input it counts the rows and lets the
@@ -43,17 +44,17 @@ func (j *Job) failureRows(ctx context.Context, totals *Totals,
 	tables []tensors) iter.Seq2[schemas.FailureRow, error] {
 	return func(yield func(schemas.FailureRow, error) bool) {
 		digest := j.Digest()
-		for o, err := range j.walk(ctx) {
+		for o, err := range j.judged(ctx) {
 			j.early.note(o.status)
 			if err == nil {
 				digest.row = appendRow(digest.row[:0], o.Element)
-				digest.add(o.Element, o.status)
+				digest.add(o.Element, o.recorded())
 				err = totals.count(&o, digest.row, tables)
 			}
 			var row schemas.FailureRow
 			if err == nil && o.status == ledger.Failed {
 				row, err = j.failureRow(&o)
-				if !o.Failed.IsDropped() {
+				if row.Class != fault.ClassDropped.String() {
 					totals.Name(row.Source, row.Stage, row.Message)
 					totals.causes.Add(row.Class, row.Stage,
 						gallery.Failure{ID: row.ID, Source: row.Source, Prompt: row.Prompt, Reason: row.Message})
@@ -70,7 +71,7 @@ func (j *Job) failureRows(ctx context.Context, totals *Totals,
 // failed yields the rows that failed.
 func (j *Job) failed(ctx context.Context) iter.Seq2[outcome, error] {
 	return func(yield func(outcome, error) bool) {
-		for o, err := range j.walk(ctx) {
+		for o, err := range j.judged(ctx) {
 			if (err != nil || o.status == ledger.Failed) && (!yield(o, err) || err != nil) {
 				return
 			}
@@ -86,7 +87,10 @@ func (t *Totals) count(o *outcome, row []byte, tables []tensors) error {
 		if err := t.failed.carry(o); err != nil {
 			return err
 		}
-		if o.Failed.IsDropped() {
+		if err := o.parse(); err != nil {
+			return err
+		}
+		if o.isDropped() {
 			t.Dropped++
 			return nil
 		}
@@ -95,16 +99,16 @@ func (t *Totals) count(o *outcome, row []byte, tables []tensors) error {
 		t.Pending++
 	case ledger.Done:
 		t.Done++
-		for _, table := range tables {
-			if err := table.add(o, row); err != nil {
-				return err
-			}
-		}
 		if bytes.Contains(o.record.Row, []byte(`"readings"`)) { // few jobs have any: spare the others parsing
 			if err := o.parse(); err != nil {
 				return err
 			}
 			t.compare(o)
+		}
+		for _, table := range tables {
+			if err := table.add(o, row); err != nil {
+				return err
+			}
 		}
 		if err := t.columns.see(o); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"latentbeam/internal/ledger"
 	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 
@@ -19,6 +20,7 @@ type outcome struct {
 	result schemas.Result
 	record ledger.Record  // Row is valid until the next row is read
 	cursor *ledger.Cursor // stands at the record
+	twin   string         // why a row with a result is left out: it looks like an earlier one
 }
 
 // walk yields every row with its outcome; result is still to be parsed. A row that failed before it could
@@ -51,7 +53,21 @@ func (o *outcome) parse() error {
 	if err := json.Unmarshal(o.record.Row, &o.result); err != nil {
 		return fmt.Errorf("read ledger record %s: %w", o.Key, err)
 	}
+	if o.twin != "" {
+		o.result.Failure = &schemas.FailureFacts{Class: fault.ClassDropped.String(), Stage: "guard", Message: o.twin}
+	}
 	return nil
+}
+
+// isDropped reports whether the job's own rules leave out a row that is parsed and has no result.
+func (o *outcome) isDropped() bool { return o.result.Failure.Class == fault.ClassDropped.String() }
+
+// recorded is what the ledger says of the row, whatever other rows look like.
+func (o *outcome) recorded() ledger.Status {
+	if o.twin != "" {
+		return ledger.Done
+	}
+	return o.status
 }
 
 // caption is the prompt that the text and the latents were made with.
@@ -62,7 +78,11 @@ func (o *outcome) caption() string { return cmp.Or(o.result.Prompt, o.Row.Prompt
 func (j *Job) done(ctx context.Context) iter.Seq2[outcome, error] {
 	return func(yield func(outcome, error) bool) {
 		at := -1
-		for o, err := range j.walk(ctx) {
+		rows := j.judged(ctx)
+		if j.early != nil {
+			rows = j.walk(ctx)
+		}
+		for o, err := range rows {
 			at++
 			if err == nil && (o.status != ledger.Done || j.early != nil && !j.early.done.has(at)) {
 				continue

@@ -41,6 +41,8 @@ type Job struct {
 	Clips   bool // the job cuts clips of its media, and tables say which
 	// HalfLatents says that latents are values of bfloat16 and stand so in their table.
 	HalfLatents bool
+	// Alike says which rows are left out because they look like earlier ones; nil: none.
+	Alike *stages.Alike
 	// Tensors is metadata of the files of tensor tables.
 	Tensors map[string]string
 	Facts

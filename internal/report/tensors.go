@@ -48,7 +48,7 @@ type tensorTable[T schemas.Row] struct {
 	rows    int
 	hash    hash.Hash // of the file at hand
 	digests []string  // of the files before it
-	columns columns   // what the rows carry
+	columns columns   // what the rows carry, and readings
 }
 
 // add hashes a row of the file at hand, tensors aside: those follow from the key.
@@ -68,7 +68,7 @@ func (t *tensorTable[T]) add(o *outcome, row []byte) error {
 	t.hash.Write(row)
 	t.hash.Write(o.record.Row)
 	t.rows++
-	return t.columns.carry(o)
+	return t.columns.see(o)
 }
 
 // close ends the file at hand.

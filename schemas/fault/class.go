@@ -64,6 +64,9 @@ func wrap(err error, class Class, exit int) error {
 // Row marks err as the fault of one element; nil stays nil. The message is unchanged.
 func Row(err error) error { return wrap(err, ClassRow, 0) }
 
+// Dropped marks err as the reason why the job's own rules leave one element out; nil stays nil.
+func Dropped(err error) error { return wrap(err, ClassDropped, 0) }
+
 // Retry marks err as a failure of the world that may pass; nil stays nil.
 func Retry(err error) error { return wrap(err, ClassRetry, 0) }
 

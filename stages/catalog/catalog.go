@@ -6,6 +6,7 @@ import (
 	"latentbeam/stages/diffuse"
 	"latentbeam/stages/exec"
 	"latentbeam/stages/guard"
+	"latentbeam/stages/quality"
 	"latentbeam/stages/t5"
 	"latentbeam/stages/vae"
 	"latentbeam/stages/video"
@@ -21,6 +22,7 @@ func All() []stages.Spec {
 		vae.Reference(),
 		vae.Image(),
 		clip.Spec(),
+		quality.Spec(),
 		guard.Spec(),
 		video.Encode(),
 		video.Measure(),

@@ -178,13 +178,13 @@ func TestOptionsOfOneStage(t *testing.T) {
 	}
 }
 
-// TestTextToVideoFits: the catalogue in its order is a job, but for what encodes media.
+// TestTextToVideoFits: the catalogue in its order is a job, but for what takes media.
 func TestTextToVideoFits(t *testing.T) {
-	names := slices.DeleteFunc(stages.Names(All()), func(name string) bool { return name == "encode_vae" })
+	names := slices.DeleteFunc(stages.Names(All()), func(name string) bool { return name == "encode_vae" || name == "quality" })
 	if _, at, err := stages.Fit(stages.KindPrompt, names, All()); err != nil {
 		t.Errorf("stage %d: %v", at, err)
 	}
-	for _, names := range [][]string{{"encode_vae"}, {"encode_vae", "encode_text"}, {"encode_text", "encode_vae"},
+	for _, names := range [][]string{{"encode_vae"}, {"quality", "guard", "encode_vae", "encode_text"}, {"encode_vae", "encode_text"}, {"encode_text", "encode_vae"},
 		{"encode_vae", "decode_vae", "encode_video"}} {
 		if _, at, err := stages.Fit(stages.KindMedia, names, All()); err != nil {
 			t.Errorf("%v: stage %d: %v", names, at, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,12 +12,21 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/quality"
 )
 
 // options is the stage's map in the YAML.
 type options struct {
 	Reject []string `yaml:"reject" json:"reject"` // names of checks; nan and black where none is given
+	// Limits bound readings by name. Rows beyond them, or without such a number, are left out.
+	Limits map[string]limit `yaml:"limits" json:"limits,omitempty"`
+	// Duplicates is in how many of 64 bits the perceptual hashes of clips that look alike differ at most; the first of them
+	// is kept. Nil: none are looked for.
+	Duplicates *int `yaml:"duplicates" json:"duplicates,omitempty"`
 }
+
+// maxDuplicates bounds Duplicates: beyond it unrelated clips meet.
+const maxDuplicates = 15
 
 // check looks at one element and says why it is to be rejected, or "".
 type check struct {
@@ -39,8 +49,9 @@ func Spec() stages.Spec {
 		docs = append(docs, c.name+" ("+c.doc+")")
 	}
 	return stages.Spec{
-		Name:    "guard",
-		Doc:     "fails rows whose result is not worth keeping; reject: " + strings.Join(docs, ", "),
+		Name: "guard",
+		Doc: "fails rows whose result is not worth keeping; reject: " + strings.Join(docs, ", ") +
+			"; leaves out rows by limits: {READING: {min, max}} and by duplicates: bits that may differ",
 		Version: 1,
 		Passive: true,
 		New:     open,
@@ -63,10 +74,26 @@ func open(_ *stages.Model, o stages.Options) (stages.Stage, error) {
 	if opts.Reject == nil {
 		g.checks = checks[:2]
 	}
+	for name, l := range opts.Limits {
+		if l.Min == nil && l.Max == nil || l.Min != nil && l.Max != nil && !(*l.Min <= *l.Max) {
+			return nil, stages.Errorf("limits", "guard: limits of %s: give min, max, or both with min at most max", name)
+		}
+	}
+	g.limits = opts.Limits
+	if d := opts.Duplicates; d != nil {
+		if *d < 0 || *d > maxDuplicates {
+			return nil, stages.Errorf("duplicates", "guard: duplicates is %d: give 0 to %d of 64 bits", *d, maxDuplicates)
+		}
+		g.alike = &stages.Alike{Reading: quality.Hash, Distance: *d}
+	}
 	return g, nil
 }
 
-type guard struct{ checks []check }
+type guard struct {
+	checks []check
+	limits map[string]limit
+	alike  *stages.Alike
+}
 
 // Digest returns "": a guard has no weights.
 func (g *guard) Digest() string { return "" }
@@ -77,15 +104,26 @@ func (g *guard) Check(*schemas.PromptRow) error { return nil }
 // Need is nothing: the guard works on the host, in place.
 func (g *guard) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 
-// Capabilities are none.
-func (g *guard) Capabilities() stages.Capabilities { return stages.Capabilities{} }
+// Capabilities says what it needs of stages before it, and what the report leaves out.
+func (g *guard) Capabilities() stages.Capabilities {
+	reads := slices.Sorted(maps.Keys(g.limits))
+	if g.alike != nil {
+		reads = append(reads, g.alike.Reading)
+	}
+	return stages.Capabilities{Reads: reads, Alike: g.alike}
+}
 
-// Run fails the elements that a check rejects.
+// Run fails the elements that a check rejects, and leaves out those beyond a limit.
 func (g *guard) Run(_ context.Context, _ kernels.Backend, batch []*stages.Element) error {
 	for _, e := range batch {
 		for _, c := range g.checks {
 			if why := c.reject(e); why != "" {
 				e.Fail("guard", fault.Row(fmt.Errorf("rejected as %s: %s", c.name, why)))
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(g.limits)) {
+			if why := g.limits[name].beyond(e.Readings[name]); why != "" {
+				e.Fail("guard", fault.Dropped(fmt.Errorf("%s %s", name, why)))
 			}
 		}
 	}

@@ -95,3 +95,69 @@ func TestGuardIsPassive(t *testing.T) {
 		t.Error("a guard has weights, refuses rows or needs memory")
 	}
 }
+
+// TestLimits: a reading beyond its limit leaves the row out, which is no failure.
+func TestLimits(t *testing.T) {
+	low, high := 2.5, 10.0
+	for _, c := range []struct {
+		limit   limit
+		reading string
+		want    string
+	}{
+		{limit{Min: &low}, "2.5000", ""},
+		{limit{Min: &low}, "2.4999", "sharpness is 2.4999, below the limit of 2.5"},
+		{limit{Max: &high}, "10", ""},
+		{limit{Max: &high}, "10.1", "sharpness is 10.1, above the limit of 10"},
+		{limit{&low, &high}, "11", "sharpness is 11, above the limit of 10"},
+		{limit{Min: &low}, "nan", "sharpness is nan, below the limit of 2.5"},
+		{limit{Max: &high}, "nan", "sharpness is nan, above the limit of 10"},
+		{limit{Min: &low}, "sharp", `sharpness is "sharp", which is no number`},
+		{limit{Min: &low}, "", "sharpness was not read"},
+	} {
+		g, err := Spec().New(nil, func(target any) error {
+			target.(*options).Limits = map[string]limit{"sharpness": c.limit}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &stages.Element{Readings: map[string]string{"sharpness": c.reading}}
+		if err := g.Run(t.Context(), nil, []*stages.Element{e}); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if e.Failed != nil {
+			got = e.Failed.Message
+		}
+		if got != c.want || got != "" && !e.Failed.IsDropped() {
+			t.Errorf("%q: %q (%+v), want %q", c.reading, got, e.Failed, c.want)
+		}
+	}
+}
+
+// TestLimitOptions: what cannot be meant is refused, and what is needed of other stages is said.
+func TestLimitOptions(t *testing.T) {
+	low, high, far := 1.0, 2.0, 16
+	try := func(o options) (stages.Stage, error) {
+		return Spec().New(nil, func(target any) error {
+			*target.(*options) = o
+			return nil
+		})
+	}
+	for _, o := range []options{
+		{Limits: map[string]limit{"motion": {}}}, {Limits: map[string]limit{"motion": {&high, &low}}}, {Duplicates: &far},
+	} {
+		if _, err := try(o); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+	near := 15
+	g, err := try(options{Limits: map[string]limit{"b": {Min: &low}, "a": {Max: &low}}, Duplicates: &near})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := g.Capabilities()
+	if strings.Join(c.Reads, " ") != "a b phash" || c.Alike == nil || *c.Alike != (stages.Alike{Reading: "phash", Distance: 15}) {
+		t.Errorf("%+v", c)
+	}
+}

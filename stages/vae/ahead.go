@@ -6,9 +6,9 @@ import (
 	"slices"
 	"sync"
 
-	"latentbeam/internal/location"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/footage"
 )
 
 // The clips of a batch are decoded in front of the encoder, several at once: each by a goroutine, and by an ffmpeg of its own
@@ -55,19 +55,9 @@ func read(ctx context.Context, e *stages.Element, waiting int, after <-chan stru
 
 // decode opens the media of an element and gives all frames of its clip.
 func (r *reader) decode(ctx context.Context, e *stages.Element, row *schemas.PromptRow, begin func()) error {
-	file, err := mediaOf(ctx, e)
+	frames, err := footage.Open(ctx, e.Media, row)
 	if err != nil {
 		return err
-	}
-	defer file.Release()
-	if row.Cut != nil && e.Media != nil { // the times of keyframes are those of another file
-		cut := *row.Cut
-		cut.Seek, cut.Origin = 0, 0
-		row.Cut = &cut
-	}
-	frames, err := openFrames(ctx, file.Path, row)
-	if err != nil {
-		return &mediaError{file.Named(err)}
 	}
 	defer frames.Close()
 	for i := range row.NumFrames {
@@ -81,7 +71,7 @@ func (r *reader) decode(ctx context.Context, e *stages.Element, row *schemas.Pro
 			pixels = make([]float32, row.Height*row.Width*3)
 		}
 		if err := frames.At(pixels, i); err != nil {
-			return &mediaError{fmt.Errorf("read %s: %w", location.Shown(row.Media), err)}
+			return err
 		}
 		r.frames <- pixels                                      // there is room for all buffers
 		if row.Cut == nil || row.Cut.Short != schemas.CutLoop { // one that loops opens its file again

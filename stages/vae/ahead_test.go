@@ -12,6 +12,7 @@ import (
 	"latentbeam/internal/media"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/footage"
 )
 
 // TestReadersAreAhead: the next clips of a batch are decoded while one is encoded, each is the clip that is read alone, a file
@@ -43,7 +44,7 @@ func TestReadersAreAhead(t *testing.T) {
 		}
 		got := make([]float32, side*row.Width*3)
 		if i == 2 {
-			var bad *mediaError
+			var bad *footage.Error
 			if err := r.at(got, 0); !errors.As(err, &bad) {
 				t.Errorf("a file that is not there: %v", err)
 			}

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 
-	"latentbeam/internal/location"
-	"latentbeam/internal/media"
 	"latentbeam/internal/rng"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/footage"
 	"latentbeam/stages/weight"
 )
 
@@ -157,43 +156,12 @@ func (s *encodeStage) isKnown(name string) bool { return s.recent.find(name) != 
 
 // unreadable fails an element whose file cannot be read, and returns other errors.
 func unreadable(ctx context.Context, e *stages.Element, err error) error {
-	var bad *mediaError
+	var bad *footage.Error
 	if errors.As(err, &bad) && ctx.Err() == nil {
-		e.Fail("encode_vae", fault.Row(bad.err))
+		e.Fail("encode_vae", fault.Row(bad.Err))
 		return nil
 	}
 	return err
-}
-
-// mediaError is that a file cannot be read; no other element is concerned.
-type mediaError struct{ err error }
-
-func (e *mediaError) Error() string { return e.err.Error() }
-
-// localMedia returns a media file on this host. One that cannot be had for the file's sake is a mediaError.
-func localMedia(ctx context.Context, at string) (location.Local, error) {
-	file, err := location.Media(ctx, at)
-	if err != nil && fault.ClassOf(err) == fault.ClassRow {
-		err = &mediaError{err}
-	}
-	return file, err
-}
-
-// mediaOf returns the media of an element on this host: what a stage made, else the file that the row names.
-func mediaOf(ctx context.Context, e *stages.Element) (location.Local, error) {
-	if e.Media == nil {
-		return localMedia(ctx, e.Row.Media)
-	}
-	file, err := location.Temporary(e.Media.Data, e.Media.Ext)
-	return file, fault.TryAgain(err)
-}
-
-// openFrames opens what a row says of its media.
-func openFrames(ctx context.Context, path string, row *schemas.PromptRow) (*media.Frames, error) {
-	if row.Cut != nil {
-		return media.OpenCut(ctx, path, row.NumFrames, row.FPS, row.Height, row.Width, *row.Cut)
-	}
-	return media.OpenFrames(ctx, path, row.NumFrames, row.FPS, row.Height, row.Width)
 }
 
 // encode gives element i of a batch its latents, which it has raw of latents unless they are known.

@@ -11,6 +11,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/footage"
 	"latentbeam/stages/weight"
 )
 
@@ -121,10 +122,10 @@ func (s *imageStage) Run(ctx context.Context, dev kernels.Backend, batch []*stag
 		if err != nil {
 			return err
 		}
-		var bad *mediaError
+		var bad *footage.Error
 		z, err := s.encode(ctx, dev, model, &e.Row)
 		if errors.As(err, &bad) && ctx.Err() == nil {
-			e.Fail("encode_image", fault.Row(bad.err))
+			e.Fail("encode_image", fault.Row(bad.Err))
 			continue
 		}
 		if err != nil {
@@ -163,18 +164,18 @@ func (s *imageStage) encode(ctx context.Context, dev kernels.Backend, model *Mod
 
 // firstFrame fills dst (height, width, 3) with the first frame of a file, in [-1, 1].
 func firstFrame(ctx context.Context, dst []float32, path string, height, width int) error {
-	file, err := localMedia(ctx, path)
+	file, err := footage.Local(ctx, path)
 	if err != nil {
 		return err
 	}
 	defer file.Release()
 	frames, err := media.OpenFrames(ctx, file.Path, 1, 0, height, width)
 	if err != nil {
-		return &mediaError{fmt.Errorf("reference: %w", err)}
+		return &footage.Error{Err: fmt.Errorf("reference: %w", err)}
 	}
 	defer frames.Close()
 	if err := frames.At(dst, 0); err != nil {
-		return &mediaError{fmt.Errorf("reference: read %s: %w", path, err)}
+		return &footage.Error{Err: fmt.Errorf("reference: read %s: %w", path, err)}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/footage"
 )
 
 // maxReferenceFrames bounds a video that a row is conditioned on.
@@ -85,9 +86,9 @@ func (s *referenceStage) Run(ctx context.Context, dev kernels.Backend, batch []*
 				return context.Cause(ctx)
 			}
 			z, err := s.reference(ctx, dev, model, &e.Row, path, i)
-			var bad *mediaError
+			var bad *footage.Error
 			if errors.As(err, &bad) && ctx.Err() == nil {
-				e.Fail("encode_reference", fault.Row(bad.err))
+				e.Fail("encode_reference", fault.Row(bad.Err))
 				break
 			}
 			if err != nil {
@@ -105,7 +106,7 @@ func (s *referenceStage) Run(ctx context.Context, dev kernels.Backend, batch []*
 // reference returns the latents of the file at path, the row's reference number i.
 func (s *referenceStage) reference(ctx context.Context, dev kernels.Backend, model *Model, row *schemas.PromptRow,
 	path string, i int) (*stages.Array, error) {
-	file, err := localMedia(ctx, path)
+	file, err := footage.Local(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -115,18 +116,18 @@ func (s *referenceStage) reference(ctx context.Context, dev kernels.Backend, mod
 		n, err = s.Config.whole(n, row.Height, row.Width)
 	}
 	if err != nil {
-		return nil, &mediaError{fmt.Errorf("reference: %w", err)}
+		return nil, &footage.Error{Err: fmt.Errorf("reference: %w", err)}
 	}
 	frames, err := media.OpenFrames(ctx, file.Path, n, 0, row.Height, row.Width)
 	if err != nil {
-		return nil, &mediaError{fmt.Errorf("reference: %w", err)}
+		return nil, &footage.Error{Err: fmt.Errorf("reference: %w", err)}
 	}
 	defer frames.Close()
 	size := row.Height * row.Width * 3
 	pixels := func(dst []float32, first, count int) error {
 		for j := range count {
 			if err := frames.At(dst[j*size:(j+1)*size], first+j); err != nil {
-				return &mediaError{fmt.Errorf("reference: read %s: %w", path, err)}
+				return &footage.Error{Err: fmt.Errorf("reference: read %s: %w", path, err)}
 			}
 		}
 		return nil

@@ -14,12 +14,13 @@ import (
 // summary; that is how the built-in model is judged.
 func Measure() stages.Spec {
 	return stages.Spec{
-		Name:    "measure_shapes",
-		Doc:     "reads color, shape and motion back from the built-in model's videos",
-		In:      stages.KindVideo,
-		Out:     stages.KindVideo,
-		Version: 1,
-		New:     func(*stages.Model, stages.Options) (stages.Stage, error) { return shapes{}, nil },
+		Name:     "measure_shapes",
+		Doc:      "reads color, shape and motion back from the built-in model's videos",
+		In:       stages.KindVideo,
+		Out:      stages.KindVideo,
+		Version:  1,
+		Readings: []string{"color", "shape", "motion"},
+		New:      func(*stages.Model, stages.Options) (stages.Stage, error) { return shapes{}, nil },
 	}
 }
 

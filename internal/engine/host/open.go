@@ -195,6 +195,9 @@ func openSteps(cfg *config.Config, specs []stages.Spec, model *stages.Model) ([]
 	if err := checkWrites(cfg, seams); err != nil {
 		return nil, err
 	}
+	if err := checkReads(cfg, steps); err != nil {
+		return nil, err
+	}
 	opened = true
 	return steps, nil
 }
@@ -269,6 +272,35 @@ func checkWrites(cfg *config.Config, seams []stages.Kind) error {
 	for _, w := range writes {
 		if cfg.Output.Writes(w.part) && !slices.Contains(seams[1:], w.kind) {
 			return cfg.Errorf("output.write", "nothing in this job makes %s", w.part).WithFix("%s", w.fix)
+		}
+	}
+	return nil
+}
+
+// checkReads refuses stages that need a reading which no stage before them gives. What programs read nobody knows before.
+func checkReads(cfg *config.Config, steps []stages.Step) error {
+	var given []string
+	for i, s := range steps {
+		for _, name := range s.Capabilities().Reads {
+			if slices.Contains(given, name) || slices.ContainsFunc(steps[:i], func(s stages.Step) bool { return s.Spec.Program != nil }) {
+				continue
+			}
+			problem := cfg.Errorf(fmt.Sprintf("stages.%d", i), "%s: no stage before it reads %q", s.Name, name)
+			if near := config.Near(name, given); near != "" {
+				return problem.WithFix("did you mean %s?", near)
+			}
+			return problem.WithFix("put a stage before it that does, such as `- quality: {}` before encode_vae")
+		}
+		given = append(given, s.Spec.Readings...)
+	}
+	return nil
+}
+
+// Alike says which rows of the job are left out because they look like earlier ones; nil: none.
+func (h *Stages) Alike() *stages.Alike {
+	for _, s := range h.Steps {
+		if alike := s.Capabilities().Alike; alike != nil {
+			return alike
 		}
 	}
 	return nil

@@ -1,0 +1,86 @@
+// Package footage opens the frames of the media that an element carries or names, as its row cuts and sizes them. Stages
+// that look at media read them here, so that they see the same frames.
+package footage
+
+import (
+	"context"
+	"fmt"
+
+	"latentbeam/internal/location"
+	"latentbeam/internal/media"
+	"latentbeam/schemas"
+	"latentbeam/schemas/fault"
+)
+
+// Error is that a file cannot be read; no other element is concerned.
+type Error struct{ Err error }
+
+// Error returns the text of the cause.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Local returns a media file on this host. One that cannot be had for the file's sake is an Error.
+func Local(ctx context.Context, at string) (location.Local, error) {
+	file, err := location.Media(ctx, at)
+	if err != nil && fault.ClassOf(err) == fault.ClassRow {
+		err = &Error{err}
+	}
+	return file, err
+}
+
+// Footage is the frames of an element's media, each fitted into the size of its row.
+type Footage struct {
+	file   location.Local
+	frames *media.Frames
+	name   string
+}
+
+// Open opens the media of an element: what a stage made, else, where made is nil, the file that the row names.
+func Open(ctx context.Context, made *schemas.MediaFile, row *schemas.PromptRow) (*Footage, error) {
+	var file location.Local
+	var err error
+	cut := row.Cut
+	if made == nil {
+		file, err = Local(ctx, row.Media)
+	} else {
+		file, err = location.Temporary(made.Data, made.Ext)
+		err = fault.TryAgain(err)
+		if cut != nil { // the times of keyframes are those of another file
+			own := *cut
+			own.Seek, own.Origin = 0, 0
+			cut = &own
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	frames, err := openFrames(ctx, file.Path, row, cut)
+	if err != nil {
+		defer file.Release()
+		return nil, &Error{file.Named(err)}
+	}
+	return &Footage{file, frames, location.Shown(row.Media)}, nil
+}
+
+func openFrames(ctx context.Context, path string, row *schemas.PromptRow, cut *schemas.Cut) (*media.Frames, error) {
+	if cut != nil {
+		return media.OpenCut(ctx, path, row.NumFrames, row.FPS, row.Height, row.Width, *cut)
+	}
+	return media.OpenFrames(ctx, path, row.NumFrames, row.FPS, row.Height, row.Width)
+}
+
+// At fills dst (height, width, 3) with frame i, its values in [-1, 1]. Frames are asked for in order.
+func (f *Footage) At(dst []float32, i int) error {
+	if err := f.frames.At(dst, i); err != nil {
+		return &Error{fmt.Errorf("read %s: %w", f.name, err)}
+	}
+	return nil
+}
+
+// Close ends the reading and lets go of the file.
+func (f *Footage) Close() {
+	_ = f.frames.Close() // it was only read
+	f.file.Release()
+}
