@@ -56,6 +56,7 @@ func (c Conv) keep() int { return c.plan.memories[c.number].frames }
 type Stream struct {
 	kernels.Backend
 	DType kernels.DType
+	Last  bool             // the chunk is the clip's last: nothing of it need be remembered
 	Err   error            // of an exchange with neighbours
 	bands *Bands           // nil: all rows are here
 	past  []kernels.Tensor // of each memory: (1, frames, rows, W, C)
@@ -118,6 +119,9 @@ func (s *Stream) Convolve(c Conv, dst, room, residual kernels.Tensor) {
 
 // Remember keeps the last frames of the input of a convolution, which Input returned.
 func (s *Stream) Remember(c Conv, room kernels.Tensor) {
+	if s.Last {
+		return
+	}
 	n := min(c.keep(), room.Dim(1))
 	s.Copy(s.past[c.number].Narrow(1, 0, n), room.Narrow(1, room.Dim(1)-n, n))
 	s.held[c.number] = n

@@ -32,6 +32,7 @@ func (m *Model) Decode(be kernels.Backend, z []float32, t, h, w int, bands *stre
 	pixels := make([]float32, frames(t-1)*size)
 	for i := range t {
 		n := frames(i)
+		s.Last = i == t-1
 		if err := m.decodeOne(s, pixels[:n*size], z[i*h*w*m.ZDim:][:h*w*m.ZDim], h, w, i == 0); err != nil {
 			return err
 		}
@@ -89,6 +90,7 @@ func (m *Model) Encode(be kernels.Backend, frameCount, height, width int, bands 
 	for i := range shape[1] {
 		n := frames(i)
 		x := buffer[:n*height*width*3]
+		s.Last = i == shape[1]-1
 		if err := pixels(x, Factor*i+1-n, n); err != nil {
 			return err
 		}
