@@ -7,7 +7,7 @@ import (
 	"latentbeam/kernels"
 )
 
-// TestZerosInFront: frames behind zeros have the bits of a video that holds the zeros, for channels that fill stages of a sum
+// TestZerosInFront: zeros in front of a video and zeros inside it give the same bits, for channels that fill stages of a sum
 // and that do not.
 func TestZerosInFront(t *testing.T) {
 	const side, cout = 3, 70
