@@ -22,7 +22,13 @@ func (j *Job) follow(ctx context.Context) error {
 	}
 	found := false
 	for _, info := range jobs {
-		if info.ID == j.RunID() || info.Engine == "" || info.Shards > 1 && j.report.Part != "" { // shards work side by side
+		if info.ID == j.RunID() || info.Shards > 1 && j.report.Part != "" { // shards work side by side
+			continue
+		}
+		if info.Engine == "" { // it ended before an engine had its job, or has none
+			if err := (runs.Job{Store: j.engine.Store, ID: info.ID}).RemoveRows(ctx); err != nil {
+				return err
+			}
 			continue
 		}
 		if info.Ended == nil {
@@ -122,12 +128,12 @@ func (j *Job) followRunning(ctx context.Context, at runners.Submitted, o *overse
 	return nil
 }
 
-// cleanWorkers removes what workers that have ended leave in the output of a job: locks that nobody holds, and temporary
-// files under them. One that is held is an error where nobody may be at work any more.
+// cleanWorkers removes what workers that have ended leave in the output of a job: locks that nobody holds, temporary
+// files under them, and the rows. One that is held is an error where nobody may be at work any more.
 func cleanWorkers(ctx context.Context, s store.Store, job string, alone bool) error {
 	j := runs.Job{Store: s, ID: job}
 	names, err := store.Names(ctx, s, j.LockName(""), store.Flat)
-	if err != nil || len(names) == 0 {
+	if err != nil {
 		return err
 	}
 	var free []string
@@ -141,13 +147,15 @@ func cleanWorkers(ctx context.Context, s store.Store, job string, alone bool) er
 			return err
 		}
 	}
-	if _, err := s.CleanTemps(ctx, free...); err != nil {
-		return err
+	if len(free) > 0 {
+		if _, err := s.CleanTemps(ctx, free...); err != nil {
+			return err
+		}
 	}
 	for _, name := range free {
 		if err := s.Remove(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	return nil
+	return j.RemoveRows(ctx)
 }

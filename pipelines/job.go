@@ -88,8 +88,6 @@ type Job struct {
 	free     []string        // locks of others that nobody holds while this run holds its own
 	close    []func()
 	output   int // where those of close begin that give the output back
-
-	forgotten atomic.Pointer[func(schemas.Key) bool] // of a worker that has read the input
 }
 
 // Open opens all that a job needs but its output. What is wrong with the configuration, the model or the
@@ -117,10 +115,11 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	return j, nil
 }
 
-// openRows opens the input of a job, which has rows unless the options say that it need not.
+// openRows opens the input of a job, which has rows unless the options say that it need not. A worker of an engine gets its
+// rows from the process that has read it.
 func openRows(cfg *config.Config, o Options, cut *cutter, want wanted) (engine.Source, error) {
 	if o.worker {
-		return lazily(cfg, o.Limit, cut, want), nil
+		return nil, nil
 	}
 	source, err := openSource(cfg, o.Limit, cut, want)
 	if err == nil && !o.AllowEmpty && isEmpty(source) {

@@ -22,8 +22,9 @@ type overseer struct {
 	info    runs.Info
 	cancel  context.CancelCauseFunc // ends the job at the engine
 	known   map[string]runs.Trouble
-	passing int  // troubles that may pass
-	stopped bool // the marker is written
+	passing int   // troubles that may pass
+	stopped bool  // the marker is written
+	bad     int64 // rows that could not be used, which no worker has seen
 	facts   []runs.Facts
 }
 
@@ -106,6 +107,7 @@ func (o *overseer) listen(ctx context.Context) error {
 		return nil
 	}
 	sum := o.sum()
+	sum.Failed += o.bad
 	e.Progress.Done.Store(sum.Done)
 	e.Progress.Failed.Store(sum.Failed)
 	if o.job.RunID() != o.run.ID { // of an earlier run

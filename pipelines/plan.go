@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 
-	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
@@ -47,7 +46,7 @@ type Plan struct {
 	// Input is a digest of the rows, their keys and outcomes.
 	Input string
 
-	census engine.Census // what workers compare their input with
+	repeated []uint64 // fingerprints of keys that several new rows have, sorted
 
 	undone      int64  // new rows that no earlier run has done
 	firstUndone string // place of the first of them
@@ -112,7 +111,6 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 			continue
 		}
 		p.Rows++
-		p.census.Add(e)
 		found := ledger.Failed
 		if e.Failed.IsDropped() {
 			p.drop(e)
@@ -279,8 +277,16 @@ func (d distinct) count(p *Plan) {
 	for i, k := range d {
 		if i == 0 || d[i-1] != k {
 			p.Buckets[k%maxBuckets].Keys++
+		} else if n := len(p.repeated); n == 0 || p.repeated[n-1] != k&^(maxBuckets-1) {
+			p.repeated = append(p.repeated, k&^(maxBuckets-1))
 		}
 	}
+}
+
+// twice says that a key may be that of several new rows; of others, that it is not.
+func (p *Plan) twice(key schemas.Key) bool {
+	_, found := slices.BinarySearch(p.repeated, binary.BigEndian.Uint64(key[:])&^(maxBuckets-1))
+	return found
 }
 
 // upToDate returns the summary of that name where an earlier run left a complete report of exactly these rows, whose

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"log/slog"
 	"os"
 	"sync"
@@ -12,8 +11,10 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/coder"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/runs"
+	"latentbeam/internal/store"
 	"latentbeam/internal/witness"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -208,9 +209,6 @@ func (j *Job) earlier(since uint32) func(schemas.Key) bool {
 		if j.engine.Ledger.Lost() > 0 || len(j.engine.Ledger.Damaged()) > 0 {
 			return true
 		}
-		if forgotten := j.forgotten.Load(); forgotten != nil && (*forgotten)(key) { // this process has read the input
-			return true
-		}
 		_, any, err := j.engine.Ledger.Lookup(ledger.Key(key))
 		if err != nil || any != ledger.Done {
 			return false
@@ -222,17 +220,22 @@ func (j *Job) earlier(since uint32) func(schemas.Key) bool {
 
 // spreadOf says how the engine of this process works for a job that is spread.
 func (j *Job) spreadOf(s spec, a *attendant) *engine.Spread {
-	dir := j.Opts.Start.dir()
+	rows := j.openedRows(a.job)
 	return &engine.Spread{
-		Since: s.Since,
-		Parts: s.Parts,
-		Input: s.Input,
-		Resolve: func(row *schemas.PromptRow) {
-			row.Media = config.Absolute(dir, row.Media)
-			row.Reference = config.Absolute(dir, row.Reference)
+		Since:  s.Since,
+		Blocks: a.job.Blocks,
+		Rows: func(ctx context.Context, b runs.Block) (*stages.Batch, error) {
+			r, err := rows(ctx)
+			if err != nil {
+				return nil, err
+			}
+			data, err := b.Read(r)
+			if err != nil {
+				return nil, err
+			}
+			return coder.UnpackBlock(data)
 		},
-		Reads:   func(ctx context.Context) error { return j.reads(ctx) },
-		Tensors: tensorsOf(j.engine.Source),
+		Tensors: tensorsOf(j.Config, s.Start.Dir),
 		Begin:   a.begin,
 		End:     a.finish,
 		Mark:    a.mark,
@@ -241,91 +244,37 @@ func (j *Job) spreadOf(s spec, a *attendant) *engine.Spread {
 	}
 }
 
-// reads makes the ledger forget what is to be computed again, as the submitter did before it planned.
-func (j *Job) reads(ctx context.Context) error {
-	if !j.Opts.worker { // it has
-		return nil
-	}
-	earlier, err := j.forget(ctx, j.engine.Ledger)
-	j.forgotten.Store(&earlier)
-	return err
-}
-
-// lazy is the source of a worker: only one of them reads the input, and only its host needs it.
-type lazy struct {
-	open func() (engine.Source, error)
-}
-
-// Rows opens the source and yields its rows.
-func (l lazy) Rows(ctx context.Context, tensors bool) iter.Seq2[*stages.Element, error] {
-	return func(yield func(*stages.Element, error) bool) {
-		source, err := l.open()
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		for e, err := range source.Rows(ctx, tensors) {
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
-}
-
-// lazily opens the source of cfg when it is first asked for rows.
-func lazily(cfg *config.Config, limit int, cut *cutter, want wanted) lazy {
-	return lazy{untilGood(func() (engine.Source, error) {
-		source, err := openSource(cfg, limit, cut, want)
-		if err != nil && fault.ExitCode(err) != fault.ExitTryAgain {
-			err = fault.Usage(err)
-		}
-		return source, err
-	})}
-}
-
-// untilGood returns what calls open until it has once given no error, and returns from then on what it gave: the process
-// of a worker outlives trouble that passes.
-func untilGood[T any](open func() (T, error)) func() (T, error) {
+// openedRows returns what gives the rows of a job, which this process opens once.
+func (j *Job) openedRows(job runs.Job) func(context.Context) (store.Reader, error) {
 	var mu sync.Mutex
-	var value T
-	good := false
-	return func() (T, error) {
+	var rows store.Reader
+	j.close = append(j.close, func() {
+		if mu.Lock(); rows != nil {
+			rows.Close()
+		}
+		mu.Unlock()
+	})
+	return func(ctx context.Context) (store.Reader, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if good {
-			return value, nil
+		if rows != nil {
+			return rows, nil
 		}
-		v, err := open()
+		r, err := job.OpenRows(ctx)
 		if err == nil {
-			value, good = v, true
+			rows = r
 		}
-		return v, err
+		return r, err
 	}
 }
 
-// tensorsOf returns what brings the tensors of single elements of a source, nil where it has none.
-func tensorsOf(s engine.Source) func(*stages.Element) error {
-	if l, ok := s.(lazy); ok {
-		find := untilGood(func() (func(*stages.Element) error, error) {
-			source, err := l.open()
-			if err != nil {
-				return nil, err
-			}
-			return tensorsOf(source), nil
-		})
-		return func(e *stages.Element) error {
-			tensors, err := find()
-			if err != nil || tensors == nil {
-				return err
-			}
-			return tensors(e)
-		}
-	}
-	switch s := s.(type) {
-	case embeddings:
-		return finder(s.element)
-	case latents:
-		return finder(s.element)
+// tensorsOf returns what brings the tensors of single rows of a job, nil where its rows have none. Paths are relative to dir.
+func tensorsOf(cfg *config.Config, dir string) func(*stages.Element) error {
+	switch kind, _ := cfg.Input.Source(); kind {
+	case config.EmbeddingInput:
+		return finder(embeddings{videos: cfg.Defaults.NumVideosPerPrompt}.element, dir)
+	case config.LatentInput:
+		return finder(latents{}.element, dir)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"latentbeam/internal/config"
 	"latentbeam/internal/table/typed"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -140,8 +141,8 @@ func rawMark(r schemas.LatentRow) string {
 	return ""
 }
 
-// finder returns what brings the tensors of an element from its place in a table, which its row names.
-func finder[T schemas.Row](element func(T, bool) (*stages.Element, error)) func(*stages.Element) error {
+// finder returns what brings the tensors of an element from its place in a table, which its row names, relative to dir.
+func finder[T schemas.Row](element func(T, bool) (*stages.Element, error), dir string) func(*stages.Element) error {
 	var rows typed.Finder[T] // open as long as the process: workers live as long as their job
 	return func(e *stages.Element) error {
 		at := strings.LastIndex(e.Row.Source, rowMark)
@@ -152,7 +153,7 @@ func finder[T schemas.Row](element func(T, bool) (*stages.Element, error)) func(
 		if err != nil {
 			return fmt.Errorf("the element %s does not say where its tensors are: %w", e.Key, err)
 		}
-		row, err := rows.Row(e.Row.Source[:at], n)
+		row, err := rows.Row(config.Absolute(dir, e.Row.Source[:at]), n)
 		var bad *typed.RowError
 		if err != nil && !errors.As(err, &bad) {
 			return err

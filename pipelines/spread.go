@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,8 +12,12 @@ import (
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/coder"
+	"latentbeam/internal/runs"
 	"latentbeam/runners"
+	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages"
 	"latentbeam/transforms"
 )
 
@@ -27,12 +32,9 @@ type spec struct {
 	Version string            `json:"version"`
 	Class   string            `json:"class"`
 	Weights map[string]string `json:"weights"` // digests, by stage
-	Input   engine.Census     `json:"input"`
 	// Since is the generation of the ledger with which the job began.
 	Since uint32       `json:"since"`
 	Rows  expectedRows `json:"rows"`
-	// Parts is the number of bundles behind the shuffle.
-	Parts int `json:"parts"`
 }
 
 // newJobID names a run.
@@ -54,13 +56,6 @@ func checkSpread(cfg *config.Config, o Options, r runners.Runner) error {
 	if len(cfg.Resources.Hosts) > 0 {
 		return cfg.Errorf("resources.hosts", "runner %s gives rows to hosts by itself", r.Name).
 			WithFix("remove resources.hosts, or use runner: local, whose sets span hosts")
-	}
-	_, patterns := cfg.Input.Source()
-	for _, p := range patterns {
-		if p == "-" {
-			return cfg.Errorf("input", "a worker of runner %s cannot read the standard input of this process", r.Name).
-				WithFix("write the rows to a file that all hosts have")
-		}
 	}
 	if r.Apart {
 		if err := checkApart(cfg, r); err != nil {
@@ -95,7 +90,7 @@ func checkApart(cfg *config.Config, r runners.Runner) error {
 	}
 	kind, paths := cfg.Input.Source()
 	for _, path := range paths {
-		if relative(path) {
+		if kind != config.PromptInput && relative(path) { // a table of prompts is read here alone
 			return refuse("input."+kind, path)
 		}
 	}
@@ -159,8 +154,8 @@ func (j *Job) specOf(plan Plan) ([]byte, error) {
 		since = j.engine.Ledger.Generation()
 	}
 	s := spec{Job: j.RunID(), Start: j.Opts.Start, Shard: j.Opts.Shard, Shards: j.Opts.Shards, Retry: j.Opts.Retry,
-		Version: j.Opts.Version, Class: j.engine.Rules.Class, Weights: map[string]string{}, Input: plan.census,
-		Since: since, Rows: expectedRows{plan.firsts(), int(min(plan.New, maxElements))}, Parts: j.subtasks(plan)}
+		Version: j.Opts.Version, Class: j.engine.Rules.Class, Weights: map[string]string{},
+		Since: since, Rows: expectedRows{plan.firsts(), int(min(plan.New, maxElements))}}
 	s.Start.Dir = j.Opts.Start.dir()
 	s.Start.Limit = j.Opts.Limit
 	for _, step := range j.host.Steps {
@@ -175,16 +170,21 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 	if err != nil {
 		return err
 	}
+	if err := j.deal(ctx, plan); err != nil || j.engine.Stopping() {
+		return errors.Join(err, runs.Job{Store: j.engine.Store, ID: j.RunID()}.RemoveRows(ctx))
+	}
+	bad := j.engine.Progress.Failed.Load()
 	ended, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	o, stop, err := j.oversee(ctx, cancel)
 	if err != nil {
 		return err
 	}
+	o.bad = bad
 	if !j.elsewhere() { // workers are goroutines of this process, with its engine
 		a := newAttendant(j.engine, j.RunID(), false)
 		defer a.close()
-		j.engine.Spread = j.spreadOf(spec{Since: j.engine.Ledger.Generation(), Input: plan.census, Parts: j.subtasks(plan)}, a)
+		j.engine.Spread = j.spreadOf(spec{Since: j.engine.Ledger.Generation()}, a)
 		defer transforms.Register(text, j.engine)()
 	}
 	launch := j.launch(plan, text, names)
@@ -207,6 +207,36 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 		err = failed
 	}
 	return err
+}
+
+// A part of the rows behind the shuffle has about so many blocks: one more or less makes little difference. A block is
+// bounded, for a process holds one.
+const (
+	blocksOfPart = 16
+	maxBlock     = 2048
+)
+
+// deal puts the rows that are to be computed into the output, where workers find them.
+func (j *Job) deal(ctx context.Context, plan Plan) error {
+	dir := j.Opts.Start.dir()
+	return runs.Job{Store: j.engine.Store, ID: j.RunID()}.WriteRows(ctx, func(add func([]byte) error) error {
+		return j.engine.Deal(ctx, engine.Dealing{
+			Rows:  int(min(plan.New/int64(j.subtasks(plan)*blocksOfPart), maxBlock)),
+			Twice: plan.twice,
+			Away: func(row *schemas.PromptRow) {
+				for _, path := range []*string{&row.Media, &row.Reference, &row.Noise} {
+					*path = config.Absolute(dir, *path)
+				}
+			},
+			Put: func(b *stages.Batch) error {
+				data, err := coder.PackBlock(b)
+				if err != nil {
+					return err
+				}
+				return add(data)
+			},
+		})
+	})
 }
 
 // launch is the execution of a job that is spread.

@@ -40,11 +40,6 @@ func (f *BucketFn) StartBundle(ctx context.Context, _ func(*stages.Batch)) error
 
 // ProcessElement puts e into its bucket and emits the batch when it is full.
 func (f *BucketFn) ProcessElement(_ context.Context, e *stages.Element, emit func(*stages.Batch)) error {
-	if f.engine.Spread != nil {
-		if wanted, err := f.engine.Rejoin(e); !wanted || err != nil {
-			return told(f.engine, err)
-		}
-	}
 	f.buckets.Put(e, emit)
 	return told(f.engine, f.buckets.Err())
 }

@@ -2,15 +2,16 @@ package transforms
 
 import "github.com/apache/beam/sdks/v2/go/pkg/beam"
 
-// Pipeline puts the whole job together: read, key, bucket, every stage in turn, publish. A job that is spread over
-// processes has one shuffle behind the keys, which reading gives there: what follows is one bundle for each of its parts.
+// Pipeline puts the whole job together: read, key, bucket, every stage in turn, publish. In a job that is spread over
+// processes the submitter has read and keyed the rows: blocks of them cross a shuffle, and what follows is one bundle for
+// each of its parts.
 func Pipeline(spec []byte, steps []string, spread bool) *beam.Pipeline {
 	p, s := beam.NewPipelineWithRoot()
-	rows := Read(s, spec)
+	var rows beam.PCollection
 	if spread {
-		rows = beam.Reshuffle(s, rows)
+		rows = Rows(s, spec)
 	} else {
-		rows = Key(s, spec, rows)
+		rows = Key(s, spec, Read(s, spec))
 	}
 	batches := Bucket(s, spec, rows)
 	for i, name := range steps {

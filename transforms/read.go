@@ -28,11 +28,7 @@ func (f *ReadFn) Setup(context.Context) (err error) {
 	return err
 }
 
-// ProcessElement emits every row until the table ends or the engine is asked to stop. Where the job is spread over
-// processes, it emits only those that are to be computed.
+// ProcessElement emits every row until the table ends or the engine is asked to stop.
 func (f *ReadFn) ProcessElement(ctx context.Context, _ []byte, emit func(*stages.Element)) error {
-	if f.engine.Spread != nil {
-		return told(f.engine, f.engine.ReadKeyed(ctx, emit))
-	}
 	return f.engine.Read(ctx, emit)
 }

@@ -7,23 +7,27 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"latentbeam/internal/engine/coder"
+	"latentbeam/internal/runs"
 	"latentbeam/stages"
 )
 
 // Beam resolves DoFns, coders and emitters by registered type, on both sides of a process border. This
 // is the only init function of the house.
 func init() {
-	element, batch := reflect.TypeFor[*stages.Element](), reflect.TypeFor[*stages.Batch]()
+	element, batch, block := reflect.TypeFor[*stages.Element](), reflect.TypeFor[*stages.Batch](), reflect.TypeFor[runs.Block]()
 	beam.RegisterType(element)
 	beam.RegisterType(batch)
 	beam.RegisterCoder(element, coder.EncodeElement, coder.DecodeElement)
 	beam.RegisterCoder(batch, coder.EncodeBatch, coder.DecodeBatch)
+	beam.RegisterType(block)
+	beam.RegisterCoder(block, EncodeBlock, DecodeBlock)
 
 	// Not register.DoFn3x1 and its like: those generate code that takes 15 s and 1.5 GB to compile, and a row costs
 	// the same without.
-	for _, fn := range []any{&ReadFn{}, &KeyFn{}, &BucketFn{}, &StageFn{}, &PublishFn{}} {
+	for _, fn := range []any{&ReadFn{}, &KeyFn{}, &BlocksFn{}, &RowsFn{}, &BucketFn{}, &StageFn{}, &PublishFn{}} {
 		beam.RegisterDoFn(fn)
 	}
 	register.Emitter1[*stages.Element]()
 	register.Emitter1[*stages.Batch]()
+	register.Emitter1[runs.Block]()
 }

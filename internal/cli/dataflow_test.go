@@ -215,7 +215,7 @@ func TestDataflow(t *testing.T) {
 	apart := strings.NewReplacer("prompts.csv", `"gs://bucket/in/prompts.csv"`, "path: out", `path: "gs://bucket/far"`).Replace(small)
 	s.write("apart.yaml", apart+runner+"\n")
 	s.write("here.yaml", small+runner+"\n")
-	s.write("table.yaml", strings.Replace(small, "path: out", `path: "gs://bucket/far"`, 1)+runner+"\n")
+	s.write("model.yaml", strings.NewReplacer("model: tiny", "model: weights", "path: out", `path: "gs://bucket/far"`).Replace(small)+runner+"\n")
 	in, err := open.Output(t.Context(), "gs://bucket/in")
 	if err == nil {
 		err = in.Put(t.Context(), store.Object{Name: "prompts.csv", Data: []byte(threePrompts)})
@@ -224,7 +224,10 @@ func TestDataflow(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.says(s.run(2, "run", "here.yaml"), "here.yaml:", "see no directory of this machine")
-	s.says(s.run(2, "run", "table.yaml"), "table.yaml:3:", `"prompts.csv" is relative to a directory of this machine`)
+	if err := os.Mkdir(filepath.Join(s.dir, "weights"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.says(s.run(2, "run", "model.yaml"), "model.yaml:2:", `"weights" is relative to a directory of this machine`)
 	s.says(s.run(0, "run", "apart.yaml", "--dry-run"), "as it would be submitted", "worker_accelerator=type:nvidia-l4;count:1",
 		`"workerHarnessContainerImage": "registry/image:1"`)
 	if dataflow.program != "" {

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -150,9 +149,6 @@ func (f *flink) jobManager() []string {
 		"--configDir", filepath.Join(f.dir, "conf"), "-Dio.tmp.dirs="+f.dir)
 }
 
-// heapEnv is the heap of a TaskManager, 400m unless given: what is read in one bundle must fit into it.
-const heapEnv = "LATENTBEAM_FLINK_HEAP"
-
 // taskManager is one of a single slot. Every size must be given, else Flink refuses to start without its scripts.
 func (f *flink) taskManager(name string) []string {
 	args := []string{"--configDir", filepath.Join(f.dir, "conf"), "-Dtaskmanager.cpu.cores=1", "-Dtaskmanager.numberOfTaskSlots=1",
@@ -163,7 +159,7 @@ func (f *flink) taskManager(name string) []string {
 		"jvm-metaspace.size": "256m", "jvm-overhead.min": "64m", "jvm-overhead.max": "64m"} {
 		args = append(args, "-Dtaskmanager.memory."+key+"="+size)
 	}
-	return f.java(cmp.Or(os.Getenv(heapEnv), "400m"), "org.apache.flink.runtime.taskexecutor.TaskManagerRunner", args...)
+	return f.java("400m", "org.apache.flink.runtime.taskexecutor.TaskManagerRunner", args...)
 }
 
 func (f *flink) jobServer() []string {

@@ -8,15 +8,12 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -357,43 +354,44 @@ func TestTrouble(t *testing.T) {
 	t.Logf("processes %v", processes(j.notes(t)))
 }
 
-// TestTroubleInTheInput: an error before the shuffle, from a server that refuses the input at first, is tried again, in the
+// TestTroubleBeforeTheShuffle: an error before the shuffle, where nobody finds the rows of the job, is tried again, in the
 // process that had it where the cluster keeps an idle worker longer than it waits.
-func TestTroubleInTheInput(t *testing.T) {
+func TestTroubleBeforeTheShuffle(t *testing.T) {
 	f := full(t)
 	j := probing(t, f, 200)
-	out := filepath.Join(j.dir, "flink")
-	var refused atomic.Int64
-	files := http.FileServer(http.Dir(j.dir))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if ids, _ := filepath.Glob(filepath.Join(out, "runs/*/job.json")); len(ids) > 0 && refused.Add(1) <= 2 {
-			http.Error(w, "not yet", http.StatusForbidden)
-			return
-		}
-		files.ServeHTTP(w, r)
-	}))
-	defer server.Close()
-	j.sets = []string{"input.prompts=" + server.URL + "/rows.csv"}
 	j.start(t, "local", "runner=local").ends(0)
 	kept := j.on(4, append(j.logging(20), "runner.options.environment_cache_millis=60000")...)
 	r := j.start(t, "flink", kept...)
-	if text := r.ends(0); strings.Count(text, "a worker could not go on") != 2 || !strings.Contains(text, "403") {
-		t.Errorf("the submitter did not hear of both refusals:\n%s", text)
+	var found []string
+	list := func(pattern string) []string {
+		found, _ = filepath.Glob(filepath.Join(r.out, "runs", "*", pattern))
+		return found
 	}
-	same(t, filepath.Join(j.dir, "local"), out)
-	rows, pids := 0, map[int]bool{}
+	soon(t, "the rows are there", func() bool { return len(list("rows.json")) == 1 })
+	rows := found[0]
+	if err := os.Rename(rows, rows+".away"); err != nil { // before the cluster has the job
+		t.Fatal(err)
+	}
+	soon(t, "two bundles have failed", func() bool { return len(list("trouble-*.json")) >= 2 })
+	if err := os.Rename(rows+".away", rows); err != nil {
+		t.Fatal(err)
+	}
+	if text := r.ends(0); strings.Count(text, "a worker could not go on") < 2 || !strings.Contains(text, "does not see the output") {
+		t.Errorf("the submitter did not hear of the trouble:\n%s", text)
+	}
+	same(t, filepath.Join(j.dir, "local"), r.out)
+	if left := list("rows*"); len(left) > 0 {
+		t.Errorf("rows are left: %v", left)
+	}
+	computed, pids := 0, map[int]bool{}
 	for _, n := range j.notes(t) {
-		rows += n.Rows
+		computed += n.Rows
 		pids[n.PID] = true
 	}
-	if rows != 200 || len(pids) != 2 {
-		t.Errorf("%d rows were computed by the processes %v, want 200 by one of each host", rows, pids)
+	if computed != 200 || len(pids) != 2 {
+		t.Errorf("%d rows were computed by the processes %v, want 200 by one of each host", computed, pids)
 	}
-	troubles, err := filepath.Glob(filepath.Join(out, "runs/*/trouble-*.json"))
-	if err != nil || len(troubles) != 2 {
-		t.Errorf("trouble %v, %v", troubles, err)
-	}
-	for _, name := range troubles { // trouble-HOST-PID-RANDOM-N.json
+	for _, name := range list("trouble-*.json") { // trouble-HOST-PID-RANDOM-N.json
 		parts := strings.Split(filepath.Base(name), "-")
 		if pid, err := strconv.Atoi(parts[max(0, len(parts)-3)]); err != nil || !pids[pid] {
 			t.Errorf("%s is not of a process that has computed rows: %v", name, pids)

@@ -88,8 +88,8 @@ func (f *flink) watch(t *testing.T, r *run) map[string]cost {
 	}
 }
 
-// TestManyRows: rows of a stage that computes next to nothing go through the cluster in bounded memory. The number of
-// rows is LATENTBEAM_FLINK_ROWS.
+// TestManyRows: rows of a stage that computes next to nothing go through the cluster in memory that does not depend on their
+// number, which is LATENTBEAM_FLINK_ROWS.
 func TestManyRows(t *testing.T) {
 	f := full(t)
 	n := testaid.Count(t, "LATENTBEAM_FLINK_ROWS", 20_000)
@@ -107,7 +107,11 @@ func TestManyRows(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(costs)) {
 		c := costs[name]
 		t.Logf("%s: %.1f s of processors, %.1f us a row, at most %d MiB", name, c.seconds, c.seconds*1e6/float64(n), c.peak)
-		if most := int64(1200); c.peak > most {
+		most := int64(250) // MiB, whatever the table
+		if _, java := f.parts[name]; java {
+			most = 600 // with a heap of 400 MB
+		}
+		if c.peak > most {
 			t.Errorf("%s took %d MiB, more than %d", name, c.peak, most)
 		}
 	}

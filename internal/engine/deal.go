@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"slices"
 
 	"latentbeam/schemas"
@@ -8,50 +9,110 @@ import (
 )
 
 // maxDealt bounds the rows that are held to be dealt. They are without tensors.
-const maxDealt = 8192
+const maxDealt = 16384
 
-// dealer orders rows in front of a shuffle so that rows of one shape meet behind it. Flink gives the rows of a reader to
-// the parts in turn: rows that are a round apart meet. An engine that gives them out by chance does so still.
+// Dealing is how the rows of a job are handed to other processes.
+type Dealing struct {
+	Rows  int                          // that a block has at least, where there are so many of one shape
+	Twice func(schemas.Key) bool       // an equal row may be in the input; only such keys are remembered
+	Away  func(row *schemas.PromptRow) // makes the paths in a row independent of the current directory
+	Put   func(*stages.Batch) error    // takes a block: rows of one shape
+}
+
+// Deal reads the input and hands out what is still to be computed, without tensors, and equal rows once.
+func (e *Engine) Deal(ctx context.Context, to Dealing) error {
+	seen := map[schemas.Key]bool{}
+	claim := func(k schemas.Key) bool {
+		if !to.Twice(k) {
+			return true
+		}
+		if seen[k] {
+			return false
+		}
+		seen[k] = true
+		return true
+	}
+	d := dealer{engine: e, to: to, open: map[schemas.Bucket]*block{}}
+	for el, err := range e.Source.Rows(ctx, false) {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return e.Fail(err)
+		}
+		if e.Stopping() {
+			return nil
+		}
+		admitted, err := e.admit(el, claim, func(schemas.Key) {})
+		if err == nil && admitted {
+			el.Text, el.Latents, el.RawLatents = nil, nil, nil
+			to.Away(&el.Row)
+			err = d.add(el)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return d.end()
+}
+
+// dealer gathers rows into blocks of one shape, of which batches can be made behind a shuffle.
 type dealer struct {
 	engine *Engine
-	parts  int
-	emit   func(*stages.Element)
-	rows   []*stages.Element
-	shapes map[schemas.Bucket]int // in order of their first row
-	batch  int                    // rows of the largest batch
+	to     Dealing
+	open   map[schemas.Bucket]*block
+	order  []schemas.Bucket // of the open blocks, oldest first
+	held   int              // rows
 }
 
-func (e *Engine) dealer(emit func(*stages.Element)) *dealer {
-	return &dealer{engine: e, parts: max(1, e.Spread.Parts), emit: emit, shapes: map[schemas.Bucket]int{}, batch: 1}
+type block struct {
+	stages.Batch
+	full int // how many rows it takes
 }
 
-// put takes a row, and deals when it has many.
-func (d *dealer) put(e *stages.Element) {
+func (d *dealer) add(e *stages.Element) error {
 	shape := schemas.BucketOf(e.Row)
-	if _, known := d.shapes[shape]; !known {
-		d.shapes[shape] = len(d.shapes)
-		if n, err := d.engine.BatchSize(&e.Row); err == nil {
-			d.batch = max(d.batch, n)
-		}
+	b := d.open[shape]
+	if b == nil {
+		b = &block{stages.Batch{Bucket: shape}, d.full(&e.Row)}
+		d.open[shape], d.order = b, append(d.order, shape)
 	}
-	if d.rows = append(d.rows, e); len(d.rows) >= maxDealt {
-		d.deal()
+	b.Elements = append(b.Elements, e)
+	d.held++
+	switch {
+	case len(b.Elements) >= b.full:
+		return d.put(shape)
+	case d.held >= maxDealt:
+		return d.put(d.order[0])
 	}
+	return nil
 }
 
-// deal emits the rows that it has: each part gets a batch of one shape, then the next.
-func (d *dealer) deal() {
-	slices.SortStableFunc(d.rows, func(a, b *stages.Element) int {
-		return d.shapes[schemas.BucketOf(a.Row)] - d.shapes[schemas.BucketOf(b.Row)]
-	})
-	for hand := range slices.Chunk(d.rows, d.parts*d.batch) {
-		each, more := len(hand)/d.parts, len(hand)%d.parts // the first ones get one more
-		for round := range (len(hand) + d.parts - 1) / d.parts {
-			for part := range min(d.parts, len(hand)-round*d.parts) {
-				d.emit(hand[part*each+min(part, more)+round])
-			}
+// full is a number of rows that whole batches have. What no stage can do fails where it is computed.
+func (d *dealer) full(row *schemas.PromptRow) int {
+	batch, err := d.engine.BatchSize(row)
+	if err != nil {
+		batch = 1
+	}
+	return (max(1, d.to.Rows) + batch - 1) / batch * batch
+}
+
+// put hands out a block.
+func (d *dealer) put(shape schemas.Bucket) error {
+	b := d.open[shape]
+	delete(d.open, shape)
+	i := slices.Index(d.order, shape)
+	d.order = slices.Delete(d.order, i, i+1)
+	d.held -= len(b.Elements)
+	return d.to.Put(&b.Batch)
+}
+
+// end hands out what is left.
+func (d *dealer) end() error {
+	for len(d.order) > 0 {
+		if err := d.put(d.order[0]); err != nil {
+			return err
 		}
 	}
-	clear(d.rows)
-	d.rows = d.rows[:0]
+	return nil
 }

@@ -177,6 +177,11 @@ func (e *Engine) Read(ctx context.Context, emit func(*stages.Element)) error {
 // Admit keys an element and reports whether it is still to be computed. A bad row ends here: it is counted, and the
 // failures table is written from the source itself.
 func (e *Engine) Admit(el *stages.Element) (bool, error) {
+	return e.admit(el, e.pending.claim, func(k schemas.Key) { e.pending.release(k) })
+}
+
+// admit is Admit. Of equal rows one can claim the key, until it is released.
+func (e *Engine) admit(el *stages.Element, claim func(schemas.Key) bool, release func(schemas.Key)) (bool, error) {
 	if err := e.Rules.Apply(el); err != nil {
 		return false, e.Fail(err)
 	}
@@ -193,7 +198,7 @@ func (e *Engine) Admit(el *stages.Element) (bool, error) {
 		e.Board.Bad(failureOf(el), reasonOf(el))
 		return false, e.Fail(p.Settle(0, 1))
 	}
-	if !e.pending.claim(el.Key) {
+	if !claim(el.Key) {
 		p.Shared.Add(1)
 		e.Board.Shared()
 		return false, nil
@@ -203,7 +208,7 @@ func (e *Engine) Admit(el *stages.Element) (bool, error) {
 	if err == nil && status == ledger.Absent {
 		return true, nil
 	}
-	e.pending.release(el.Key)
+	release(el.Key)
 	p.Skipped.Add(1)
 	e.Board.Skipped()
 	return false, e.Fail(err)

@@ -2,28 +2,24 @@ package engine
 
 import (
 	"context"
-	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/runs"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 
-// Spread is what an engine needs where the bundles of a job are spread over processes: one of them reads and keys the
-// input, rows cross a shuffle, and every process publishes into the same output.
+// Spread is what an engine needs where the bundles of a job are spread over processes: the one that submits the job has
+// read and keyed the rows and put them into the output, their places cross a shuffle, and every process publishes.
 type Spread struct {
 	// Since is the generation of the ledger with which the job began: such records and later ones are of this job.
 	Since uint32
-	// Parts is how many bundles there are behind the shuffle; 0: nobody knows.
-	Parts int
-	// Input is what the process that submitted the job found in the input.
-	Input Census
-	// Resolve makes the paths in a row independent of the current directory.
-	Resolve func(*schemas.PromptRow)
-	// Reads is called before the input is read.
-	Reads func(context.Context) error
+	// Blocks says where the rows lie that are to be computed, and Rows reads some of them.
+	Blocks func(context.Context) ([]runs.Block, error)
+	Rows   func(context.Context, runs.Block) (*stages.Batch, error)
 	// Tensors brings the tensors of an element that has crossed the shuffle; nil: there are none.
 	Tensors func(*stages.Element) error
 	// Begin is called when a bundle behind the shuffle begins. It returns the rows with which processes have died. End is
@@ -46,98 +42,14 @@ type Suspect struct {
 	Guilty bool // no other row can be the cause
 }
 
-// Census is a digest of an input by which two processes compare what they read. The order of rows does not matter.
-type Census struct {
-	Rows int64     `json:"rows"`
-	Bad  int64     `json:"bad"` // of them, without a key
-	Sum  [4]uint64 `json:"sum"` // of the keys, by parts
-}
-
-// Add takes in a row that Rules.Apply has seen. The key of a bad row depends on paths, so it does not count.
-func (c *Census) Add(e *stages.Element) {
-	c.Rows++
-	if e.Failed != nil {
-		c.Bad++
-		return
-	}
-	for i := range c.Sum {
-		c.Sum[i] += binary.BigEndian.Uint64(e.Key[8*i:])
-	}
-}
-
-// differs says how the census of this process differs from that of the submitter.
-func (c Census) differs(submitted Census) error {
-	switch {
-	case c == submitted:
-		return nil
-	case c.Rows != submitted.Rows || c.Bad != submitted.Bad:
-		return fault.Usage(fmt.Errorf("the input has %d rows here, %d of them bad; where the job was submitted it has %d and %d: "+
-			"give every host the same files", c.Rows, c.Bad, submitted.Rows, submitted.Bad))
-	}
-	return fault.Usage(fmt.Errorf("the %d rows of the input are others here than where the job was submitted: give every host "+
-		"the same files, those that rows name included", c.Rows))
-}
-
-// ReadKeyed is Read and Admit in one, for a job that is spread: rows that are still to be computed come out, without
-// tensors, and equal ones once. The input must be the one that the job was submitted with.
-func (e *Engine) ReadKeyed(ctx context.Context, emit func(*stages.Element)) error {
-	if err := e.Spread.Reads(ctx); err != nil {
-		return err
-	}
-	seen := map[[16]byte]struct{}{} // of this bundle: one that is tried again begins anew
-	var census Census
-	deal := e.dealer(emit)
-	for el, err := range e.Source.Rows(ctx, false) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-		if e.Stopping() {
-			return nil
-		}
-		e.Rules.Apply(el)
-		if !e.Rules.Mine(el) {
-			continue
-		}
-		census.Add(el)
-		e.Progress.Seen.Add(1)
-		if el.Failed.IsDropped() {
-			e.Progress.Dropped.Add(1)
-			continue
-		}
-		if el.Failed != nil {
-			e.Progress.Failed.Add(1)
-			continue
-		}
-		part := [16]byte(el.Key[:16])
-		if _, twice := seen[part]; twice {
-			e.Progress.Shared.Add(1)
-			continue
-		}
-		seen[part] = struct{}{}
-		_, status, err := e.Ledger.Lookup(ledger.Key(el.Key))
-		if err != nil {
-			return err
-		}
-		if status != ledger.Absent {
-			e.Progress.Skipped.Add(1)
-			continue
-		}
-		el.Text, el.Latents, el.RawLatents = nil, nil, nil
-		e.Spread.Resolve(&el.Row)
-		deal.put(el)
-	}
-	deal.deal()
-	return census.differs(e.Spread.Input)
-}
-
 // Rejoin looks at an element that has crossed the shuffle: it reports false where the job has settled it meanwhile, for
-// bundles are tried again, and brings its tensors.
+// bundles are tried again, and brings its tensors. Files that it is made of must be here what they were where it was keyed.
 func (e *Engine) Rejoin(el *stages.Element) (bool, error) {
 	status, err := e.Ledger.LookupSince(ledger.Key(el.Key), e.Spread.Since)
 	if err != nil || status != ledger.Absent {
+		return false, err
+	}
+	if err := e.sameFiles(el); err != nil {
 		return false, err
 	}
 	if e.Spread.Tensors != nil {
@@ -146,4 +58,24 @@ func (e *Engine) Rejoin(el *stages.Element) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// sameFiles says where the files that a row names are others than those of its key.
+func (e *Engine) sameFiles(el *stages.Element) error {
+	row := &el.Row
+	if row.Media == "" && row.Reference == "" && row.Noise == "" {
+		return nil
+	}
+	key, err := e.Rules.Key(el)
+	if err != nil && fault.ClassOf(err) != fault.ClassRow {
+		return err
+	}
+	if err == nil && key != el.Key {
+		err = errors.New("they have another content")
+	}
+	if err != nil {
+		return fault.Usage(fmt.Errorf("the files of row %s are others here than where the job was submitted: give every host the same "+
+			"files (%w)", el.Row.ID, err))
+	}
+	return nil
 }

@@ -36,21 +36,3 @@ func TestSuspectsAreDivided(t *testing.T) {
 		t.Error("a row that is no suspect is kept")
 	}
 }
-
-// TestCensus: another input is noticed, whatever the order of its rows.
-func TestCensus(t *testing.T) {
-	count := func(keys ...byte) (c Census) {
-		for _, k := range keys {
-			c.Add(&stages.Element{Key: schemas.Key{k, 1, 31: k}})
-		}
-		return c
-	}
-	if err := count(1, 2, 3).differs(count(3, 1, 2)); err != nil {
-		t.Error(err)
-	}
-	for what, other := range map[string]Census{"a row more": count(1, 2, 3, 4), "another row": count(1, 2, 4), "one twice": count(1, 1, 3)} {
-		if count(1, 2, 3).differs(other) == nil {
-			t.Errorf("%s is not noticed", what)
-		}
-	}
-}

@@ -144,7 +144,7 @@ func (r *Rules) Apply(e *stages.Element) error {
 		e.Key = r.badKey(e)
 		return nil
 	}
-	key, err := r.key(e)
+	key, err := r.Key(e)
 	if fault.ClassOf(err) != fault.ClassRow {
 		return err
 	}
@@ -244,9 +244,9 @@ func (r *Rules) fill(row *schemas.PromptRow) (err error) {
 	return err
 }
 
-// key hashes what the job shares, the content the element was read with, and the parameters that some
+// Key hashes what the job shares, the content the element was read with, and the parameters that some
 // stage of the job depends on.
-func (r *Rules) key(e *stages.Element) (schemas.Key, error) {
+func (r *Rules) Key(e *stages.Element) (schemas.Key, error) {
 	var space [1024]byte // most prompts fit
 	b := append(space[:0], r.prefix...)
 	if r.Input == stages.KindText || r.Input == stages.KindLatents {

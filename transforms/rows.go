@@ -1,0 +1,83 @@
+package transforms
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"latentbeam/internal/engine"
+	"latentbeam/internal/runs"
+	"latentbeam/stages"
+)
+
+// Rows returns the keyed rows of a job that is spread over processes. Its submitter has put them into the output, block
+// by block; what crosses the shuffle is where the blocks lie, so no engine ever holds a table.
+func Rows(s beam.Scope, spec []byte) beam.PCollection {
+	s = s.Scope("rows")
+	blocks := beam.ParDo(s.Scope("blocks"), &BlocksFn{Spec: spec}, beam.Impulse(s))
+	return beam.ParDo(s.Scope("read"), &RowsFn{Spec: spec}, beam.Reshuffle(s, blocks))
+}
+
+// BlocksFn says where the blocks of a job lie.
+type BlocksFn struct {
+	Spec   []byte
+	engine *engine.Engine
+}
+
+// Setup finds the engine of this process.
+func (f *BlocksFn) Setup(context.Context) (err error) {
+	f.engine, err = engineOf(f.Spec)
+	return err
+}
+
+// ProcessElement emits every block.
+func (f *BlocksFn) ProcessElement(ctx context.Context, _ []byte, emit func(runs.Block)) error {
+	blocks, err := f.engine.Spread.Blocks(ctx)
+	if err != nil {
+		return told(f.engine, err)
+	}
+	for _, b := range blocks {
+		emit(b)
+	}
+	return nil
+}
+
+// EncodeBlock codes the place of a block for another process.
+func EncodeBlock(b runs.Block) ([]byte, error) { return json.Marshal(b) }
+
+// DecodeBlock is the inverse of EncodeBlock.
+func DecodeBlock(data []byte) (b runs.Block, err error) { return b, json.Unmarshal(data, &b) }
+
+// RowsFn reads blocks.
+type RowsFn struct {
+	Spec   []byte
+	engine *engine.Engine
+}
+
+// Setup finds the engine of this process.
+func (f *RowsFn) Setup(context.Context) (err error) {
+	f.engine, err = engineOf(f.Spec)
+	return err
+}
+
+// ProcessElement emits the rows of a block that are still to be computed, unless the engine was asked to stop.
+func (f *RowsFn) ProcessElement(ctx context.Context, b runs.Block, emit func(*stages.Element)) error {
+	if f.engine.Stopping() {
+		return nil
+	}
+	rows, err := f.engine.Spread.Rows(ctx, b)
+	if err != nil {
+		return told(f.engine, err)
+	}
+	for _, e := range rows.Elements {
+		wanted, err := f.engine.Rejoin(e)
+		if err != nil {
+			return told(f.engine, err)
+		}
+		if wanted {
+			emit(e)
+		}
+	}
+	return nil
+}
