@@ -36,7 +36,7 @@ func TestPrecomputeOpenSoraPlan(t *testing.T) {
 				"triangle,"+clips+"triangle.png,1\n")
 			const job = "version: 1\nmodel: {vae: %q}\ninput: {%s}\noutput: {path: %q, write: [%s]}\n" +
 				"defaults: {height: 32, width: 32, fps: 8}\nstages: [%s]\n"
-			there := t.TempDir()
+			there := filepath.Join(t.TempDir(), "out")
 			r, err := runYAML(t, fmt.Sprintf(job, dir, "media: "+table, there, "latents", "encode_vae: {posterior: mean}"), nil)
 			if err != nil || r.Done != 3 {
 				t.Fatalf("%+v, %v", r, err)
@@ -44,6 +44,12 @@ func TestPrecomputeOpenSoraPlan(t *testing.T) {
 			rows := readRows[schemas.LatentRow](t, there, "latents")
 			if len(rows) != 3 {
 				t.Fatalf("%d rows", len(rows))
+			}
+			shared := filepath.Join(t.TempDir(), "out") // where devices share the rows of clips
+			r, err = runYAML(t, fmt.Sprintf(job, dir, "media: "+table, shared, "latents", "encode_vae: {posterior: mean}"),
+				[]string{"resources.workers=3", "resources.threads=1"})
+			if wrong := mustRead(t, there).diff(mustRead(t, shared)); err != nil || r.Done != 3 || len(wrong) > 0 {
+				t.Errorf("encoded on three workers: %+v, %v:\n%s", r, err, strings.Join(wrong, "\n"))
 			}
 			file, err := safetensors.New(weights)
 			must(t, err)
