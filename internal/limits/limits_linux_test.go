@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestBounds finds the smallest bound over all ancestors of the control group, in both versions, and Slurm's.
@@ -53,4 +55,26 @@ func TestBounds(t *testing.T) {
 	if soft, hard := OpenFiles(); soft == 0 || soft != hard {
 		t.Errorf("%d files may be open, the hard limit is %d", soft, hard)
 	}
+}
+
+// TestAddressSpace: a bound on the address space of this process is one of those that hold.
+func TestAddressSpace(t *testing.T) {
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &before); err != nil {
+		t.Fatal(err)
+	}
+	const most = 1 << 40
+	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: most, Max: before.Max}); err != nil {
+		t.Skipf("it is bounded already: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Setrlimit(unix.RLIMIT_AS, &before) })
+	for _, b := range Bounds() {
+		if b.What == "RLIMIT_AS (ulimit -v)" {
+			if b.Most != most || b.Used < 1<<20 {
+				t.Errorf("%+v", b)
+			}
+			return
+		}
+	}
+	t.Errorf("%+v", Bounds())
 }

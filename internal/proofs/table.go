@@ -44,15 +44,15 @@ const second = time.Second
 // proofs are run one after the other. Budgets are times of processors.
 var proofs = []proof{
 	{promise: "P1", room: "internal/engine/simulator", tests: "TestJobs", counts: counts{"LATENTBEAM_SEEDS": 10_000},
-		release: counts{"LATENTBEAM_SEEDS": 100_000}, budget: 300 * second},
+		release: counts{"LATENTBEAM_SEEDS": 100_000}, budget: 900 * second},
 	{promise: "P1", room: "pipelines", tests: "TestPromiseP1", counts: counts{"LATENTBEAM_KILLS": 1000},
-		release: counts{"LATENTBEAM_KILLS": 10_000}, budget: 540 * second},
+		release: counts{"LATENTBEAM_KILLS": 10_000}, budget: 900 * second},
 	{promise: "P1", room: "pipelines", tests: "TestKillAndResume", budget: 60 * second},
 	{promise: "P1", room: "pipelines", tests: "TestKillAtEveryStep", counts: counts{"LATENTBEAM_STEP_KILLS": 49}, budget: 60 * second},
 	{promise: "P1", room: "pipelines", tests: "TestKillAndResumeInBuckets", counts: counts{"LATENTBEAM_BUCKET_KILLS": 15},
 		release: counts{"LATENTBEAM_BUCKET_KILLS": 100}, budget: 120 * second},
 	{promise: "P1", room: "pipelines", tests: "TestKillPrecompute", counts: counts{"LATENTBEAM_KILLS": 10},
-		release: counts{"LATENTBEAM_KILLS": 200}, budget: 30 * second},
+		release: counts{"LATENTBEAM_KILLS": 200}, budget: 60 * second},
 	{promise: "P2", room: "internal/ledger", tests: "TestPowerCut|TestPowerCutHeals|TestFlawsAreFound",
 		counts: counts{"LATENTBEAM_SURVIVALS": 200}, release: counts{"LATENTBEAM_SURVIVALS": 2000}, budget: 60 * second},
 	{promise: "P2", room: "internal/engine/simulator", tests: "TestFlaws", counts: counts{"LATENTBEAM_FLAWS": 1}, budget: 400 * second},
