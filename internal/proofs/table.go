@@ -57,6 +57,7 @@ var proofs = []proof{
 		counts: counts{"LATENTBEAM_SURVIVALS": 200}, release: counts{"LATENTBEAM_SURVIVALS": 2000}, budget: 60 * second},
 	{promise: "P2", room: "internal/engine/simulator", tests: "TestFlaws", counts: counts{"LATENTBEAM_FLAWS": 1}, budget: 400 * second},
 	{promise: "P3", room: "pipelines", tests: "TestMillionRows", counts: counts{"LATENTBEAM_MILLION": 1_000_000}, budget: 150 * second},
+	{promise: "P3", room: "pipelines", tests: "TestMillionClips", counts: counts{"LATENTBEAM_CLIPS": 500_000}, budget: 600 * second, only: true},
 	{promise: "P4", room: "pipelines", tests: "TestPromiseP4", counts: counts{"LATENTBEAM_COMBINATIONS": 100},
 		release: counts{"LATENTBEAM_COMBINATIONS": 2000}, budget: 150 * second},
 	{promise: "P5", room: "stages/safetensors", tests: "TestPromiseP5", counts: counts{"LATENTBEAM_MUTANTS": 20_000},

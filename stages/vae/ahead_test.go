@@ -15,8 +15,8 @@ import (
 	"latentbeam/stages/footage"
 )
 
-// TestReadersAreAhead: the next clips of a batch are decoded while one is encoded, each is the clip that is read alone, a file
-// that is not there costs its own clip, and a clip that nobody wants any more is given up.
+// TestReadersAreAhead: the next clips of a batch are decoded while one is encoded. Each is the clip that is read alone. A missing
+// file costs its own clip, and an unwanted clip is given up.
 func TestReadersAreAhead(t *testing.T) {
 	const dir, side, frames = "../../testdata/media/", 24, 12
 	var batch []*stages.Element
