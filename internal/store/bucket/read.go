@@ -86,7 +86,10 @@ func (r *reader) ReadAt(p []byte, offset int64) (int, error) {
 // some reads at least one byte of p, which lies within the object.
 func (r *reader) some(p []byte, offset int64) (int, error) {
 	if len(p) >= windowBytes {
-		return len(p), r.fetch(p, offset)
+		if err := r.fetch(p, offset); err != nil {
+			return 0, err
+		}
+		return len(p), nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

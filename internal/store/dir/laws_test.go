@@ -10,21 +10,24 @@ import (
 	"latentbeam/internal/store/storetest"
 )
 
-func TestLaws(t *testing.T) {
-	storetest.Run(t, func(t testing.TB) storetest.Output {
-		path := filepath.Join(t.TempDir(), "out")
-		return storetest.Output{
-			Open: func(context.Context) (store.Store, error) { return Open(path) },
-			Die:  func(s store.Store) { _ = s.(*Dir).held.Close() },
-			Temps: func() (n int, err error) {
-				err = filepath.WalkDir(path, func(name string, _ fs.DirEntry, err error) error {
-					if isTemp(filepath.ToSlash(name)) {
-						n++
-					}
-					return err
-				})
-				return n, err
-			},
-		}
-	})
+func TestLaws(t *testing.T) { storetest.Run(t, output) }
+
+func TestSchedules(t *testing.T) { storetest.Schedules(t, output(t), "") }
+
+// output is a new directory.
+func output(t testing.TB) storetest.Output {
+	path := filepath.Join(t.TempDir(), "out")
+	return storetest.Output{
+		Open: func(context.Context) (store.Store, error) { return Open(path) },
+		Die:  func(s store.Store) { _ = s.(*Dir).held.Close() },
+		Temps: func() (n int, err error) {
+			err = filepath.WalkDir(path, func(name string, _ fs.DirEntry, err error) error {
+				if isTemp(filepath.ToSlash(name)) {
+					n++
+				}
+				return err
+			})
+			return n, err
+		},
+	}
 }

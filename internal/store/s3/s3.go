@@ -13,6 +13,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -84,8 +85,13 @@ func openIn(at bucket.Address, transport http.RoundTripper, o bucket.Options, pa
 	return bucket.New(&service{core, at.Bucket, part}, at, o), nil
 }
 
+// noPause takes out the pause that the client makes behind the only try that it is allowed. It is a variable of the
+// client's package; nobody else of this process speaks S3.
+var noPause = sync.OnceFunc(func() { minio.DefaultRetryUnit = 0 })
+
 // connect returns a client of what the environment names.
 func connect(transport http.RoundTripper) (*minio.Core, error) {
+	noPause()
 	env, err := FromEnvironment()
 	if err != nil {
 		return nil, err
@@ -251,7 +257,8 @@ func translate(err error) error {
 	switch {
 	case answer.Code == minio.NoSuchKey, answer.StatusCode == http.StatusNotFound && answer.Code != minio.NoSuchBucket:
 		return fs.ErrNotExist
-	case answer.Code == minio.PreconditionFailed, answer.StatusCode == http.StatusPreconditionFailed:
+	case answer.Code == minio.PreconditionFailed, answer.StatusCode == http.StatusPreconditionFailed,
+		answer.StatusCode == http.StatusRequestedRangeNotSatisfiable: // a service that looks at the range before the version
 		return bucket.ErrRefused
 	}
 	status := answer.StatusCode

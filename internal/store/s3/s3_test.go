@@ -14,4 +14,6 @@ func open(ctx context.Context, prefix string, o bucket.Options) (*bucket.Bucket,
 
 func TestLaws(t *testing.T) { buckettest.Laws(t, buckettest.S3(t), open) }
 
+func TestSchedules(t *testing.T) { buckettest.Schedules(t, buckettest.S3(t), openSmall) }
+
 func TestSecrets(t *testing.T) { buckettest.Secrets(t, buckettest.S3(t), open) }

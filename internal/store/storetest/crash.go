@@ -48,44 +48,51 @@ func crash(e *Env) error {
 	fault.SetHook(nil)
 	for n := range points.Load() {
 		e.empty()
-		stopped, goOn := make(chan bool), make(chan bool)
 		worker := e.open()
 		e.put(worker, "old", "x")
 		e.must(worker.Replace(e.ctx, "t", text("old")))
 		release := e.lock(worker, ".lock", "the crashed")
-		var seen atomic.Int64
-		fault.SetHook(func(name string) {
-			if strings.HasPrefix(name, "store.") && seen.Add(1) == n+1 {
-				close(stopped)
-				<-goOn
-				runtime.Goexit()
-			}
-		})
-		ended := make(chan bool)
-		ctx, die := context.WithCancel(e.ctx) // of what the worker does beside the call that stops
-		go func() {
-			defer close(ended)
-			_ = e.crashWork(ctx, worker)
-		}()
-		select {
-		case <-stopped:
-		case <-ended: // a network with faults leads through another number of points
-			fault.SetHook(nil)
-			die()
+		reached, err := e.killed(worker, n, func(ctx context.Context) error { return e.crashWork(ctx, worker) }, e.afterCrash)
+		if !reached { // a network with faults leads through another number of points
 			release()
-			continue
 		}
-		die()
-		e.Die(worker)
-		err := e.afterCrash()
-		close(goOn)
-		<-ended
-		fault.SetHook(nil)
 		if err != nil {
 			return fmt.Errorf("stopped at point %d of %d: %v", n+1, points.Load(), err)
 		}
 	}
 	return nil
+}
+
+// killed ends a store for ever at fault point number n of its work, and calls after while nothing of the dead has been
+// tidied up. It returns false, and the error of the work, where the work ended before.
+func (e *Env) killed(s store.Store, n int64, work func(context.Context) error, after func() error) (bool, error) {
+	defer fault.SetHook(nil)
+	stopped, goOn, ended := make(chan bool), make(chan bool), make(chan error, 1)
+	var seen atomic.Int64
+	fault.SetHook(func(name string) {
+		if strings.HasPrefix(name, "store.") && seen.Add(1) == n+1 {
+			close(stopped)
+			<-goOn
+			runtime.Goexit()
+		}
+	})
+	ctx, die := context.WithCancel(e.ctx) // of what the worker does beside the call that stops
+	defer die()
+	go func() {
+		defer close(ended)
+		ended <- work(ctx)
+	}()
+	select {
+	case <-stopped:
+	case err := <-ended:
+		return false, err
+	}
+	die()
+	e.Die(s)
+	err := after()
+	close(goOn)
+	<-ended
+	return true, err
 }
 
 // empty removes all objects.

@@ -38,6 +38,36 @@ func content(write func(io.Writer) error) ([]byte, error) {
 	return w.Bytes(), err
 }
 
+// looksFirst is a put that looks whether a name is free, and writes later.
+func looksFirst(b *bent) {
+	b.put = func(ctx context.Context, objects []store.Object) error {
+		for _, o := range objects {
+			if found, _ := store.Exists(ctx, b.Handle, o.Name); found {
+				return b.Handle.Put(ctx, objects...)
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+		for _, o := range objects {
+			b.set(o.Name, bytes.Clone(o.Data))
+		}
+		return nil
+	}
+}
+
+// halfAtDeath is a put that writes an object in two steps.
+func halfAtDeath(b *bent) {
+	b.put = func(ctx context.Context, objects []store.Object) error {
+		for _, o := range objects {
+			if found, _ := store.Exists(ctx, b.Handle, o.Name); !found {
+				b.set(o.Name, o.Data[:len(o.Data)/2])
+				fault.Point(fault.StorePutTempWritten)
+				b.set(o.Name, bytes.Clone(o.Data))
+			}
+		}
+		return nil
+	}
+}
+
 var writeFlaws = []flaw{
 	{"put takes its own lost acknowledgement for a conflict", "put publishes once", func(b *bent) {
 		b.put = func(ctx context.Context, objects []store.Object) error {
@@ -84,20 +114,8 @@ var writeFlaws = []flaw{
 			return err
 		}
 	}},
-	{"put looks before it writes", "of many that put one wins", func(b *bent) {
-		b.put = func(ctx context.Context, objects []store.Object) error {
-			for _, o := range objects {
-				if found, _ := store.Exists(ctx, b.Handle, o.Name); found {
-					return b.Handle.Put(ctx, objects...)
-				}
-			}
-			time.Sleep(10 * time.Millisecond)
-			for _, o := range objects {
-				b.set(o.Name, bytes.Clone(o.Data))
-			}
-			return nil
-		}
-	}},
+	{"put looks before it writes", "of many that put one wins", looksFirst},
+	{"put looks before it writes, of two alone", "any sequence of calls", looksFirst},
 	{"replace takes the first piece alone", "replace is whole", func(b *bent) {
 		b.replace = func(ctx context.Context, name string, write func(io.Writer) error) error {
 			return b.Handle.Replace(ctx, name, func(w io.Writer) error { return write(&first{w: w}) })
@@ -128,18 +146,8 @@ var writeFlaws = []flaw{
 			return b.Handle.Put(ctx, objects...)
 		}
 	}},
-	{"a crash leaves half an object", "a crash leaves whole objects", func(b *bent) {
-		b.put = func(ctx context.Context, objects []store.Object) error {
-			for _, o := range objects {
-				if found, _ := store.Exists(ctx, b.Handle, o.Name); !found {
-					b.set(o.Name, o.Data[:len(o.Data)/2])
-					fault.Point(fault.StorePutTempWritten)
-					b.set(o.Name, bytes.Clone(o.Data))
-				}
-			}
-			return nil
-		}
-	}},
+	{"a crash leaves half an object", "a crash leaves whole objects", halfAtDeath},
+	{"a death leaves half an object", "any sequence of calls", halfAtDeath},
 	{"the third replace of a name is lost", "any sequence of calls", func(b *bent) {
 		seen := map[string]int{}
 		b.replace = func(ctx context.Context, name string, write func(io.Writer) error) error {

@@ -6,20 +6,39 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
+	"testing"
 
 	"latentbeam/internal/store"
+	"latentbeam/internal/testaid"
 )
 
-// SchedulesEnv says how many random sequences of calls are tried, 3 without it.
-const SchedulesEnv = "LATENTBEAM_STORE_SCHEDULES"
+// SchedulesEnv says how many random sequences of calls Schedules tries, usualSchedules without it.
+const (
+	SchedulesEnv   = "LATENTBEAM_STORE_SCHEDULES"
+	usualSchedules = 3
+)
+
+// Schedules tries many random sequences of calls on an output. about says what else happens to it, for the figure.
+func Schedules(t *testing.T, o Output, about string) {
+	n := testaid.Count(t, SchedulesEnv, usualSchedules)
+	made := made{}
+	law := Law{"many sequences of calls", func(e *Env) error { return e.schedules(n, &made) }}
+	if err := law.Try(t, o); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("P8: %d random schedules of %d calls by three stores%s: %d deaths, %d of them within a write, %d races; "+
+		"0 objects lost, 0 doubled, 0 half visible", n, scheduleSteps, about, made.deaths, made.within, made.races)
+}
+
+// made counts what schedules have done.
+type made struct{ deaths, within, races int }
 
 // schedule is one random sequence of calls by several stores, and what the output must hold.
 type schedule struct {
 	*Env
+	*made
 	rng     *rand.Rand
 	stores  []store.Store
 	release []func() // of each store, nil without a lock
@@ -27,22 +46,23 @@ type schedule struct {
 	names   []string
 }
 
-func random(e *Env) error {
-	schedules, err := strconv.Atoi(os.Getenv(SchedulesEnv))
-	if err != nil {
-		schedules = 3
-	}
+const scheduleSteps = 100
+
+func random(e *Env) error { return e.schedules(usualSchedules, &made{}) }
+
+// schedules makes n sequences of calls.
+func (e *Env) schedules(n int, made *made) error {
 	var opened []store.Store
 	for range 3 {
 		opened = append(opened, e.open())
 	}
-	for seed := range schedules {
-		r := &schedule{Env: e, rng: rand.New(rand.NewPCG(uint64(seed), 1)), stores: opened, want: map[string]string{}}
+	for seed := range n {
+		r := &schedule{Env: e, made: made, rng: rand.New(rand.NewPCG(uint64(seed), 1)), stores: opened, want: map[string]string{}}
 		for i := range 4 {
 			r.names = append(r.names, fmt.Sprintf("s%d/a/%d", seed, i), fmt.Sprintf("s%d/b%d", seed, i))
 		}
 		r.release = make([]func(), len(r.stores))
-		for step := range 100 {
+		for step := range scheduleSteps {
 			if err := r.step(seed); err != nil {
 				return fmt.Errorf("sequence %d, step %d: %v", seed, step, err)
 			}
@@ -51,15 +71,21 @@ func random(e *Env) error {
 			return fmt.Errorf("sequence %d, its end: %v", seed, err)
 		}
 	}
-	return e.noTemps("after all")
+	return nil
 }
 
-// end gives locks back, checks what is there, and removes it: services in memory look through all objects.
+// end gives locks back, cleans up, checks what is there, and removes it: services in memory look through all objects.
 func (r *schedule) end() error {
 	for _, release := range r.release {
 		if release != nil {
 			release()
 		}
+	}
+	release := r.lock(r.stores[0], "lock", "the last")
+	_, err := r.stores[0].CleanTemps(r.ctx)
+	release()
+	if err := errors.Join(err, r.noTemps("after cleaning")); err != nil {
+		return err
 	}
 	for _, name := range r.names {
 		if err := r.holds(r.stores[0], name, r.want[name]); err != nil {
@@ -75,11 +101,16 @@ func (r *schedule) end() error {
 	return nil
 }
 
+// content is a content of an object; each is one letter again and again.
+func (r *schedule) content() string {
+	return strings.Repeat(string(rune('a'+r.rng.IntN(3))), 1+r.rng.IntN(3)*40_000)
+}
+
 // step makes one call and compares its answer.
 func (r *schedule) step(seed int) error {
 	i := r.rng.IntN(len(r.stores))
 	s, name := r.stores[i], r.names[r.rng.IntN(len(r.names))]
-	content := strings.Repeat(string(rune('a'+r.rng.IntN(3))), 1+r.rng.IntN(3)*40_000)
+	content := r.content()
 	have, there := r.want[name]
 	switch r.rng.IntN(10) {
 	case 0, 1, 2:
@@ -106,24 +137,26 @@ func (r *schedule) step(seed int) error {
 			return fmt.Errorf("listed %q, %v; want %q", names, err, slices.Sorted(maps.Keys(r.want)))
 		}
 	case 7:
-		return r.lockStep(i)
+		return r.lockStep(i, name, content)
 	case 8:
 		if r.release[i] != nil {
 			_, err := s.CleanTemps(r.ctx)
 			return err
 		}
+	case 9:
+		return r.race(i, name, content)
 	}
 	return r.holds(r.stores[(i+1)%len(r.stores)], name, r.want[name])
 }
 
-// lockStep takes the one lock, gives it back, or dies with it.
-func (r *schedule) lockStep(i int) error {
+// lockStep takes the one lock, gives it back, or dies with it while it writes.
+func (r *schedule) lockStep(i int, name, content string) error {
 	holder := slices.IndexFunc(r.release, func(f func()) bool { return f != nil })
 	switch {
 	case holder == i && r.Die != nil && r.rng.IntN(2) == 0:
-		r.Die(r.stores[i])
+		err := r.die(i, name, content)
 		r.stores[i], r.release[i] = r.open(), nil
-		return nil
+		return err
 	case holder == i:
 		r.release[i]()
 		r.release[i] = nil

@@ -60,12 +60,13 @@ func readRanges(e *Env) error {
 // readChanged: a reader reads the object that it opened, or says that it cannot.
 func readChanged(e *Env) error {
 	s, other := e.open(), e.open()
-	old := strings.Repeat("old", 50_000)
+	old := strings.Repeat("old", 500_000) // more than readers fetch at once
 	for _, change := range []struct {
 		what string
 		do   func(name string) error
 	}{
 		{"replaced", func(name string) error { return other.Replace(e.ctx, name, text(strings.Repeat("new", 50_000))) }},
+		{"cut short", func(name string) error { return other.Replace(e.ctx, name, text("n")) }}, // the rest is no range of it
 		{"removed", func(name string) error { return other.Remove(e.ctx, name) }},
 		{"made anew", func(name string) error {
 			return errors.Join(other.Remove(e.ctx, name), other.Put(e.ctx, objects(name, strings.Repeat("anew", 50_000))...))
@@ -74,6 +75,8 @@ func readChanged(e *Env) error {
 	} {
 		e.put(other, change.what, old)
 		f, err := s.Open(e.ctx, change.what)
+		e.must(err)
+		late, err := s.Open(e.ctx, change.what) // nothing is read of it before
 		e.must(err)
 		buffer := make([]byte, len(old))
 		_, err = f.ReadAt(buffer[:10], 0)
@@ -86,7 +89,12 @@ func readChanged(e *Env) error {
 		if change.what == "left" && err != nil && err != io.EOF {
 			return fmt.Errorf("a reader of a closed store: %v", err)
 		}
-		e.must(f.Close())
+		part, at := make([]byte, 10), len(old)-20
+		n, err = late.ReadAt(part, int64(at))
+		if !strings.HasPrefix(old[at:], string(part[:n])) || err != nil && !errors.Is(err, store.ErrChanged) {
+			return fmt.Errorf("an object that was %s is read late as %s, %v", change.what, short(string(part)), err)
+		}
+		e.must(errors.Join(f.Close(), late.Close()))
 	}
 	return nil
 }

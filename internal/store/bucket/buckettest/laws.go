@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"latentbeam/internal/store"
 	"latentbeam/internal/store/bucket"
@@ -47,15 +48,32 @@ func Laws(t *testing.T, server *Server, open Opener) {
 		storetest.Run(t, func(testing.TB) storetest.Output { return Output(server, open) })
 	})
 	t.Run("disturbed", func(t *testing.T) {
-		server.Set(Faults{Rate: 0.15, Seed: 1, Skew: 3 * 60 * 60 * 1e9})
+		server.Set(disturbed)
 		defer server.Set(Faults{})
 		storetest.Run(t, func(testing.TB) storetest.Output { return Output(server, open) })
-		for _, kind := range Kinds {
-			t.Logf("%d requests met %q", server.Count(kind), kind)
-			if server.Count(kind) == 0 {
-				t.Errorf("no request met %q", kind)
-			}
-		}
+		met(t, server)
 		t.Logf("P8: every law of a store holds in %d requests, of which about one in seven was refused, cut, lost, halved or slow", server.Requests.Load())
 	})
+}
+
+// disturbed are the faults of a bad network, and a server whose clock is wrong.
+var disturbed = Faults{Rate: 0.15, Seed: 1, Skew: 3 * time.Hour}
+
+// met reports a kind of fault that no request has met.
+func met(t *testing.T, server *Server) {
+	for _, kind := range Kinds {
+		t.Logf("%d requests met %q", server.Count(kind), kind)
+		if server.Count(kind) == 0 {
+			t.Errorf("no request met %q", kind)
+		}
+	}
+}
+
+// Schedules tries many random sequences of calls on a server that does not behave.
+func Schedules(t *testing.T, server *Server, open Opener) {
+	server.Use(t)
+	server.Set(disturbed)
+	storetest.Schedules(t, Output(server, open), ", with all faults of a network")
+	met(t, server)
+	t.Logf("%d requests", server.Requests.Load())
 }
