@@ -148,7 +148,11 @@ func samples(e *stages.Element, videos int, yield func(*stages.Element, error) b
 	if e.Row.NumVideosPerPrompt == 0 {
 		e.Row.NumVideosPerPrompt = videos
 	}
-	for i := range max(1, e.Row.NumVideosPerPrompt) {
+	if e.Row.NumVideosPerPrompt <= 1 {
+		e.Row.SampleIndex = 0
+		return yield(e, nil)
+	}
+	for i := range e.Row.NumVideosPerPrompt {
 		one := *e
 		one.Row.SampleIndex = i
 		if !yield(&one, nil) {

@@ -105,9 +105,9 @@ func (e *Engine) published(group []*stages.Element, began time.Time) {
 	now := time.Now()
 	e.Board.Tell(observe.Span{Kind: observe.Publish, Stage: "publish", Rows: idsOf(group), Count: len(group), Begin: began, End: now})
 	for _, el := range group {
-		failure := failureOf(el)
-		e.Board.Settled(ShapeName(&el.Row), failure, reasonOf(el))
-		s := observe.Span{Kind: observe.Row, Stage: "publish", Shape: ShapeName(&el.Row), Rows: []string{idOf(el)}, Count: 1,
+		failure, shape := failureOf(el), ShapeName(&el.Row)
+		e.Board.Settled(shape, failure, reasonOf(el))
+		s := observe.Span{Kind: observe.Row, Stage: "publish", Shape: shape, Rows: []string{idOf(el)}, Count: 1,
 			Begin: now, End: now, Failure: failure}
 		if el.Failed != nil {
 			s.Stage, s.Error = el.Failed.Stage, el.Failed.Message

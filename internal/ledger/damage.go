@@ -22,6 +22,9 @@ func (e *DamagedError) Error() string {
 
 // isDamage reports whether err says that a file is damaged, and not that it could not be read.
 func isDamage(err error) bool {
+	if err == nil {
+		return false
+	}
 	var d *DamagedError
 	return errors.As(err, &d)
 }

@@ -32,6 +32,9 @@ func (c *columns) see(o *outcome) error {
 	if err := c.carry(o); err != nil {
 		return err
 	}
+	if len(o.result.Readings) == 0 { // as of most rows
+		return nil
+	}
 	for _, name := range slices.Sorted(maps.Keys(o.result.Readings)) {
 		c.add("reading ", name, readingPrefix+name, typeOfReading(name, o.result.Readings[name]))
 	}

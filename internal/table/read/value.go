@@ -103,11 +103,15 @@ func (r *rawRow) fill(row *schemas.PromptRow) *typed.RowError {
 			*into = int(n)
 		}
 	}
-	real := func(field int, into *float64) bool {
+	real := func(field int) (float64, bool) {
 		f, given, err := r.real(field)
 		fail(field, err)
-		*into = f
-		return given
+		return f, given
+	}
+	pointer := func(field int, into **float64) {
+		if f, given := real(field); given {
+			*into = new(f)
+		}
 	}
 	text(fieldID, &row.ID)
 	text(fieldPrompt, &row.Prompt)
@@ -118,27 +122,24 @@ func (r *rawRow) fill(row *schemas.PromptRow) *typed.RowError {
 	text(fieldNegativePrompt, &row.NegativePrompt)
 	if seed, given, err := r.integer(fieldSeed); given {
 		fail(fieldSeed, err)
-		row.Seed = &seed
+		row.Seed = new(seed)
 	}
 	whole(fieldHeight, &row.Height)
 	whole(fieldWidth, &row.Width)
 	whole(fieldNumFrames, &row.NumFrames)
-	real(fieldFPS, &row.FPS)
+	row.FPS, _ = real(fieldFPS)
 	whole(fieldSteps, &row.NumInferenceSteps)
-	var guidance float64
-	if real(fieldGuidance, &guidance) {
-		row.GuidanceScale = &guidance
-	}
+	pointer(fieldGuidance, &row.GuidanceScale)
 	whole(fieldMaxLength, &row.MaxSequenceLength)
 	whole(fieldNumVideos, &row.NumVideosPerPrompt)
-	fillLater(row, text, whole, real)
+	fillLater(row, text, whole, pointer)
 	r.takeSuffix(row)
 	return first
 }
 
 // fillLater puts in the fields that prompt rows have had since later versions, by the functions of fill.
 func fillLater(row *schemas.PromptRow, text func(int, *string), whole func(int, *int),
-	real func(int, *float64) bool) {
+	pointer func(int, **float64)) {
 	text(fieldResolution, &row.Resolution)
 	text(fieldAspectRatio, &row.AspectRatio)
 	text(fieldAes, &row.Aes)
@@ -149,14 +150,8 @@ func fillLater(row *schemas.PromptRow, text func(int, *string), whole func(int, 
 	row.Resolution = strings.TrimSuffix(row.Resolution, ".0") // 512.0 in a column with gaps
 	whole(fieldLoop, &row.Loop)
 	whole(fieldConditionLength, &row.ConditionFrameLength)
-	var edit float64
-	if real(fieldConditionEdit, &edit) {
-		row.ConditionFrameEdit = &edit
-	}
-	var second float64
-	if real(fieldGuidance2, &second) {
-		row.GuidanceScale2 = &second
-	}
+	pointer(fieldConditionEdit, &row.ConditionFrameEdit)
+	pointer(fieldGuidance2, &row.GuidanceScale2)
 	text(fieldNoise, &row.Noise)
 }
 
@@ -170,8 +165,10 @@ func (r *rawRow) integer(field int) (n int64, given bool, err error) {
 	if r.empty(field) {
 		return 0, false, nil
 	}
-	if frames, lengthErr := aspect.Frames(r.values[field].Text); lengthErr == nil && field == fieldNumFrames {
-		return int64(frames), true, nil // "4s"
+	if field == fieldNumFrames {
+		if frames, err := aspect.Frames(r.values[field].Text); err == nil {
+			return int64(frames), true, nil // "4s"
+		}
 	}
 	if n, err = r.values[field].Integer(); err == nil {
 		err = schemas.Fields()[field].CheckInteger(n)
