@@ -22,11 +22,11 @@ func init() {
 	beam.RegisterType(block)
 	beam.RegisterCoder(block, EncodeBlock, DecodeBlock)
 
-	// Not register.DoFn3x1 and its like: those generate code that takes 15 s and 1.5 GB to compile, and a row costs
-	// the same without.
+	// Not register.DoFn3x1 and its like: those generate code that takes 15 s and 1.5 GB to compile. perRow is what rows need.
 	for _, fn := range []any{&ReadFn{}, &KeyFn{}, &BlocksFn{}, &RowsFn{}, &BucketFn{}, &StageFn{}, &PublishFn{}} {
 		beam.RegisterDoFn(fn)
 	}
+	registerPerRow()
 	register.Emitter1[*stages.Element]()
 	register.Emitter1[*stages.Batch]()
 	register.Emitter1[runs.Block]()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"compress/gzip"
 	"context"
 	"io/fs"
 	"os"
@@ -92,6 +93,13 @@ func TestStandardInput(t *testing.T) {
 	s.says(s.run(0, "run", "job.yaml", "--set", "input.prompts=-", "--set", "input.format=csv"), "2 to do")
 	s.says(s.run(0, "run", "job.yaml", "--set", "input.prompts=-", "--set", "input.format=csv"), "0 to do")
 	s.says(s.run(2, "run", "job.yaml", "--set", "input.prompts=-"), "set input.format")
+	var packed strings.Builder
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write([]byte(s.stdin)); err != nil || w.Close() != nil {
+		t.Fatal(err)
+	}
+	s.stdin = packed.String()
+	s.says(s.run(0, "run", "job.yaml", "--set", "input.prompts=-", "--set", "input.format=csv"), "0 to do")
 	s.stdin = ""
 	s.says(s.run(2, "run", "job.yaml", "--set", "input.prompts=-", "--set", "input.format=csv"), "pipe the table")
 }

@@ -40,7 +40,7 @@ func openText(path string) (*text, error) {
 	if err != nil {
 		return nil, err
 	}
-	unpack := packings[strings.ToLower(filepath.Ext(path))]
+	unpack := packings[packingOf(path, file)]
 	if unpack == nil {
 		return &text{io.NewSectionReader(file, 0, file.Size()), file.Close}, nil
 	}
@@ -59,6 +59,20 @@ func openText(path string) (*text, error) {
 		return nil, fmt.Errorf("unpack: %w", err)
 	}
 	return &text{io.NewSectionReader(plain, 0, n), plain.Close}, nil
+}
+
+// packingOf is the packing that a file's name tells. Standard input has no name, so its first bytes tell.
+func packingOf(path string, file io.ReaderAt) string {
+	if path != location.Stdin {
+		return strings.ToLower(filepath.Ext(path))
+	}
+	for ext, first := range map[string]string{".gz": "\x1f\x8b", ".zst": "\x28\xb5\x2f\xfd"} {
+		got := make([]byte, len(first))
+		if n, _ := file.ReadAt(got, 0); string(got[:n]) == first {
+			return ext
+		}
+	}
+	return ""
 }
 
 // unpackInto writes the text of a packed file, and returns its length.

@@ -150,8 +150,8 @@ func (p *Prompts) record() Record {
 }
 
 func (p *Prompts) source() string {
-	b := make([]byte, 0, len(p.files[p.at])+16)
-	b = append(b, p.files[p.at]...)
+	var space [256]byte // most paths fit
+	b := append(space[:0], p.files[p.at]...)
 	b = append(b, ':')
 	b = append(b, p.raw.unit...)
 	return string(strconv.AppendInt(b, int64(p.raw.line), 10))
