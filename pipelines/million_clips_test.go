@@ -27,7 +27,7 @@ const (
 
 	clipsLarge = 500_000 // from here on buffers that fill up say nothing
 	// bytesAClip is what a clip may take of the memory: its file is read once a run, and what it holds is remembered.
-	bytesAClip = 96
+	bytesAClip = 256
 )
 
 // smallClip encodes a clip, and its caption, by next to nothing, into latents of the shape of Wan's.
