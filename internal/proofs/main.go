@@ -50,8 +50,12 @@ type run struct {
 
 func (r *run) wants(name string) bool { return r.only == nil || slices.Contains(r.only, name) }
 
-// wantsProof reports whether a proof is to be run: its promise or a test of it is named.
+// wantsProof reports whether a proof is to be run: its promise or a test of it is named. One that is for releases is run only
+// there, or where a test of it is named.
 func (r *run) wantsProof(p proof) bool {
+	if p.only && !r.release {
+		return r.only != nil && slices.ContainsFunc(strings.Split(p.tests, "|"), r.wants)
+	}
 	return r.wants(p.promise) || slices.ContainsFunc(strings.Split(p.tests, "|"), r.wants)
 }
 

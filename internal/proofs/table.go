@@ -34,6 +34,7 @@ type proof struct {
 	release counts // instead of them before a release
 	budget  time.Duration
 	cuda    bool // with the stand-in driver: needs gcc and g++
+	only    bool // before a release, or where it is named
 }
 
 // counts are environment variables that say how often a test does something.
