@@ -109,3 +109,17 @@ func TestColours(t *testing.T) {
 		t.Errorf("checksum %d, want %d", got, golden(t).CRC)
 	}
 }
+
+// TestBars: a line is a bar only if it is black in every frame.
+func TestBars(t *testing.T) {
+	b := &bars{level: 24}
+	for _, top := range []byte{200, 0, 0} {
+		grey := []byte{top, top, top, 0, 99, 0, 0, 99, 0, 9, 9, 9}
+		b.add(frame{width: 3, height: 4, grey: grey})
+	}
+	got := map[string]string{}
+	b.read(got)
+	if got[blackRows] != "1" || got[blackColumns] != "0" {
+		t.Errorf("%v, want one row and no column", got)
+	}
+}
