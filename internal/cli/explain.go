@@ -14,6 +14,7 @@ import (
 
 func explainCommand(specs []stages.Spec) *cobra.Command {
 	var file string
+	var sets []string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain DIR ID",
@@ -28,12 +29,13 @@ func explainCommand(specs []stages.Spec) *cobra.Command {
 			var here string
 			var err error
 			if file != "" {
-				if start, err = pipelines.ReadStart(file, nil); err != nil {
+				if start, err = pipelines.ReadStart(file, sets); err != nil {
 					return fault.Usage(err)
 				}
 				here, err = outputAt(args[0])
 			} else {
 				start, here, err = lastStart(cmd.Context(), args[0])
+				start.Sets = append(start.Sets, sets...)
 			}
 			if err != nil {
 				return err
@@ -58,6 +60,7 @@ func explainCommand(specs []stages.Spec) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&file, "job", "", "the job's YAML, where it has changed since the last run")
+	cmd.Flags().StringArrayVar(&sets, "set", nil, "override a key of the YAML, such as defaults.seed=7 (repeatable)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
 	return cmd
 }

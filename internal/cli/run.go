@@ -115,6 +115,9 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) (err error) {
 	if err := checkLimit(start.Limit); err != nil {
 		return err
 	}
+	if err := how.watch.check(); err != nil {
+		return err
+	}
 	hooks, err := hooksOf(cfg, how.hooks)
 	if err != nil {
 		return err

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -84,6 +86,30 @@ func (f *watchFlags) startLogs() (logs.Options, error) {
 		jsonErrors = l
 	}
 	return o, nil
+}
+
+// check refuses addresses and files that watch could not use, before a job takes its output.
+func (f watchFlags) check() error {
+	if f.metrics != "" {
+		l, err := net.Listen("tcp", f.metrics)
+		if err != nil {
+			return fault.Usage(fmt.Errorf("--metrics: %w; give a free host:port, such as 127.0.0.1:9464", err))
+		}
+		l.Close()
+	}
+	for _, file := range [][2]string{{"--metrics-file", f.promFile}, {"--trace", f.trace}} {
+		if file[1] == "" {
+			continue
+		}
+		if info, err := os.Stat(filepath.Dir(file[1])); err != nil || !info.IsDir() {
+			return fault.Usage(fmt.Errorf("%s %s: there is no directory %s; make it first", file[0], file[1], filepath.Dir(file[1])))
+		}
+	}
+	_, err := trace.Wanted(os.Getenv)
+	if err != nil {
+		return fault.Usage(err)
+	}
+	return nil
 }
 
 // watch begins to tell of a job. Flags that cannot be followed are errors, and nothing has been computed yet.

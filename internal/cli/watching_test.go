@@ -57,11 +57,11 @@ func TestWatching(t *testing.T) {
 func TestWatchingWrong(t *testing.T) {
 	s := newShell(t, "job.yaml", small, "prompts.csv", "prompt\na red circle\n")
 	for want, args := range map[string][]string{
-		`--log-format is "xml": give text or json`: {"--log-format", "xml"},
-		`--log-level: "loud" is no level`:          {"--log-level", "loud"},
-		"give a free host:port":                    {"--metrics", "nowhere"},
-		"reads only files that end with .prom":     {"--metrics-file", "m.txt"},
-		"--trace: open no/such/dir/t.json":         {"--trace", "no/such/dir/t.json"},
+		`--log-format is "xml": give text or json`:          {"--log-format", "xml"},
+		`--log-level: "loud" is no level`:                   {"--log-level", "loud"},
+		"give a free host:port":                             {"--metrics", "nowhere"},
+		"reads only files that end with .prom":              {"--metrics-file", "m.txt"},
+		"--trace no/such/dir/t.json: there is no directory": {"--trace", "no/such/dir/t.json"},
 	} {
 		s.says(s.run(2, append([]string{"run", "job.yaml"}, args...)...), want)
 	}
