@@ -164,7 +164,7 @@ func BenchmarkAdded(b *testing.B) {
 	}
 	for name, delta := range map[string]lora.Delta{"plain": nil, "adapter": added["a.weight"]} {
 		b.Run(name, func(b *testing.B) {
-			s := subset{}.source(wave(n*n, 0.1), shape, kernels.F32)
+			s := Subset{}.source(wave(n*n, 0.1), shape, kernels.F32)
 			s.to, s.added = kernels.BF16, delta
 			dst := make([]byte, s.size())
 			for b.Loop() {
