@@ -25,8 +25,8 @@ resources: {workers: 0, threads: 1, token_file: token}
 output: {path: out, write: [video]}
 `
 
-// TestWorkerMemory: a worker gives back what it kept for a job when the job ends, so that its memory does not grow with the
-// jobs that it has served. Each job is another one to it. The built-in model takes about 10 MB of it while it is open.
+// TestWorkerMemory: the memory of a worker does not grow with the jobs that it has served. What it kept for a job it gives back
+// at the end of the job.
 func TestWorkerMemory(t *testing.T) {
 	jobs, most := testaid.Count(t, "LATENTBEAM_WORKER_JOBS", 8), int64(3<<20)
 	s := newShell(t, "job.yaml", alone, "prompts.csv", "prompt\na red circle\na blue square\n", "token", "a token of the test processes\n")
@@ -55,8 +55,8 @@ func TestWorkerMemory(t *testing.T) {
 	}
 }
 
-// atRest is the memory of a process that no file stands behind, in bytes: the least that is seen for a while, or what is seen
-// first that is not above most. What is given back goes behind the answer to the job.
+// atRest is the memory of a process that no file stands behind, in bytes. It is the least of a while, or the first value up to
+// most.
 func atRest(t *testing.T, pid int, most int64) (bytes int64) {
 	t.Helper()
 	bytes = math.MaxInt64
