@@ -108,8 +108,8 @@ func (r *run) all(path string) error {
 	return nil
 }
 
-// spent is the time of processors that commands have taken which have ended, with all that they started. Another load of the
-// machine makes the clock longer, and this hardly.
+// spent is the time of processors of all commands that have ended, with their children. Another load of the machine makes the
+// clock longer, and this hardly.
 func spent() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &u); err != nil {
