@@ -19,14 +19,14 @@ import (
 // otherwise is workers of a numeric class of their own, of which a table knows.
 type otherwise struct {
 	*devices.CPU
-	layout []layout.Device
+	layout []layout.DeviceModel
 }
 
 func (otherwise) Class() string { return "card/test" }
 
 func (o otherwise) Capabilities() lend.PoolCapabilities {
 	can := o.CPU.Capabilities()
-	can.Layout = func() []layout.Device { return o.layout }
+	can.Layout = func() []layout.DeviceModel { return o.layout }
 	return can
 }
 

@@ -41,7 +41,7 @@ type Options struct {
 	// AllowEmpty lets an input without any row make an output without any.
 	AllowEmpty bool
 	// Devices are those of another machine, that the job is to be planned for; it cannot be run then.
-	Devices []layout.Device
+	Devices []layout.DeviceModel
 	// Look says that the job is only to be planned: devices that others could want are not taken.
 	Look bool
 

@@ -20,7 +20,7 @@ type Layout struct {
 	Bucket
 	Batch  int // rows in a batch as it is formed; batches that wait may become one
 	Stages []cost.Estimate
-	layout.Result
+	layout.Outcome
 	Run schedule.Outlook // empty where there are too many devices to play the run through
 	// Fails is why these rows cannot be done, nil where they can. Others of the job go on.
 	Fails error
@@ -38,7 +38,7 @@ func (l Layout) Split() *cost.Split {
 
 // Devices returns the devices that the job is planned for: those of the options, or the workers of this
 // machine, measured now in the type of numbers that the rows of the plan are sampled in.
-func (j *Job) Devices(p Plan) ([]layout.Device, error) {
+func (j *Job) Devices(p Plan) ([]layout.DeviceModel, error) {
 	if j.fleet != nil && j.fleet.Told() {
 		return j.fleet.Layout(), nil
 	}
@@ -56,10 +56,10 @@ func (j *Job) Devices(p Plan) ([]layout.Device, error) {
 	speed, err := devices.Measure(dev, devices.Setup{Class: dev.Class(), Device: dev.Device(), Workers: local.Size(),
 		Threads: j.Config.Resources.Threads, Cores: runtime.GOMAXPROCS(0), DType: j.numbers(p)})
 	release(err == nil)
-	d := layout.Device{Name: dev.Device(), Memory: j.engine.Pool.Memory().Limit, Latency: memoryLatency, Call: speed.Call,
+	d := layout.DeviceModel{Name: dev.Device(), Memory: j.engine.Pool.Memory().Limit, Latency: memoryLatency, Call: speed.Call,
 		Rate: speed.Rate, Link: speed.Bandwidth, Host: speed.Bandwidth}
 	d.Mapped = d.Name == "cpu"
-	devices := make([]layout.Device, j.engine.Pool.Size())
+	devices := make([]layout.DeviceModel, j.engine.Pool.Size())
 	if n := runtime.GOMAXPROCS(0); d.Mapped && len(devices) > n { // workers take turns on the processors
 		d.Rate *= float64(n) / float64(len(devices))
 	}
@@ -108,7 +108,7 @@ const memoryLatency = 20e-6
 
 // layouts says what a run does for every shape of the plan. What cannot be done on the devices fails, with its line in
 // the configuration; that is an error where nothing can be done. With others it says, too, what was not chosen.
-func (j *Job) layouts(ctx context.Context, p Plan, devices []layout.Device, others bool) ([]Layout, error) {
+func (j *Job) layouts(ctx context.Context, p Plan, devices []layout.DeviceModel, others bool) ([]Layout, error) {
 	if err := j.prepare(ctx, p); err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (j *Job) layouts(ctx context.Context, p Plan, devices []layout.Device, othe
 		if n, err := j.engine.BatchSize(&b.first); err == nil { // else the search says what does not fit
 			query.AtOnce, l.Batch = n, n
 		}
-		if l.Result, err = layout.Search(query); err == nil && run != nil {
+		if l.Outcome, err = layout.Search(query); err == nil && run != nil {
 			err = l.foresee(*run, query, others)
 		}
 		var none *layout.Infeasible

@@ -14,7 +14,7 @@ import (
 
 // machine is a pool of devices that are only planned for: it has all that a run is decided by and lends nothing.
 type machine struct {
-	devices []layout.Device
+	devices []layout.DeviceModel
 	class   string
 	given   int64 // for batches, on each; 0: what weights leave
 
@@ -43,7 +43,7 @@ func (m *machine) Capabilities() lend.PoolCapabilities {
 }
 
 // Layout returns them as the cost model knows them.
-func (m *machine) Layout() []layout.Device { return m.devices }
+func (m *machine) Layout() []layout.DeviceModel { return m.devices }
 
 // Weights says how many bytes of weights would be on every device.
 func (m *machine) Weights(bytes int64) {
@@ -79,8 +79,8 @@ func (m *machine) Speeds() (out []float64) {
 // Closest returns n of the free devices, all of one island if it can be, else of one host, of the one that they fill
 // best.
 func (m *machine) Closest(free []int, n int) []int {
-	for _, group := range []func(d layout.Device) int{
-		func(d layout.Device) int { return d.Island }, func(d layout.Device) int { return d.Node }} {
+	for _, group := range []func(d layout.DeviceModel) int{
+		func(d layout.DeviceModel) int { return d.Island }, func(d layout.DeviceModel) int { return d.Node }} {
 		if best := m.fullest(free, n, group); best != nil {
 			return best
 		}
@@ -89,7 +89,7 @@ func (m *machine) Closest(free []int, n int) []int {
 }
 
 // fullest returns n of the free devices, all of one group, of the smallest that has as many; nil where none has.
-func (m *machine) fullest(free []int, n int, group func(d layout.Device) int) []int {
+func (m *machine) fullest(free []int, n int, group func(d layout.DeviceModel) int) []int {
 	groups := map[int][]int{}
 	for _, d := range free {
 		g := group(m.devices[d])

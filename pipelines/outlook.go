@@ -14,7 +14,7 @@ import (
 const maxForeseen = 128
 
 // foresight is what is known of a run on these devices, nil where they are too many to play it through.
-func (j *Job) foresight(devices []layout.Device, held []cost.Held) *schedule.Foresight {
+func (j *Job) foresight(devices []layout.DeviceModel, held []cost.Held) *schedule.Foresight {
 	pool := j.engine.Pool
 	if len(devices) > maxForeseen || len(devices) != pool.Size() {
 		return nil
@@ -37,7 +37,7 @@ func (l *Layout) foresee(f schedule.Foresight, query layout.Query, others bool) 
 			break
 		}
 	}
-	if l.Result, err = layout.Search(query); err != nil {
+	if l.Outcome, err = layout.Search(query); err != nil {
 		return err
 	}
 	split := l.Split()

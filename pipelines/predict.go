@@ -13,7 +13,7 @@ import (
 // Prediction is what the run of the new rows of a plan takes, as far as the cost model is right: on machines that have
 // nothing else to do, without publishing and tables. `plan`, a dry run and the report of a run make it here.
 type Prediction struct {
-	Devices []layout.Device
+	Devices []layout.DeviceModel
 	Layouts []Layout // by shape
 	Seconds float64  // of all rows together
 	Silent  []string // the stages that do not say what they cost, which are not in it
@@ -36,7 +36,7 @@ func (j *Job) Predict(ctx context.Context, p Plan, others bool) (Prediction, err
 
 // together predicts the run of all rows, whatever their shapes. Where it cannot be played through its shapes follow one
 // another.
-func (j *Job) together(layouts []Layout, devices []layout.Device) (seconds float64, leases []schedule.Lease, err error) {
+func (j *Job) together(layouts []Layout, devices []layout.DeviceModel) (seconds float64, leases []schedule.Lease, err error) {
 	var rows []schedule.Expected
 	for _, l := range layouts {
 		if l.Fails == nil {

@@ -28,7 +28,7 @@ import (
 // are left that a runner dropped with a bundle.
 const maxPasses = 3
 
-// Result is what a run did.
+// Outcome is what a run did.
 type Result struct {
 	Totals      report.Totals
 	Plan        Plan

@@ -146,9 +146,9 @@ type known struct {
 }
 
 func (p *known) Capabilities() lend.PoolCapabilities {
-	card := layout.Device{Name: "card", Memory: 1 << 40, Rate: 1e12, Link: 1e9, Host: 1e9}
+	card := layout.DeviceModel{Name: "card", Memory: 1 << 40, Rate: 1e12, Link: 1e9, Host: 1e9}
 	return lend.PoolCapabilities{
-		Layout: func() []layout.Device { return slices.Repeat([]layout.Device{card}, len(p.all)) },
+		Layout: func() []layout.DeviceModel { return slices.Repeat([]layout.DeviceModel{card}, len(p.all)) },
 		Weights: func(bytes int64) {
 			p.mu.Lock()
 			defer p.mu.Unlock()

@@ -97,16 +97,16 @@ func (j *Job) expect(p Plan) {
 		return
 	}
 	j.expected = true
-	var shapes []observe.Shape
+	var shapes []observe.ShapeWork
 	for _, b := range p.Buckets {
 		name := engine.ShapeName(&b.first)
 		weight := float64(b.Shape.Width) * float64(b.Shape.Height) * float64(max(1, b.Shape.NumFrames)) *
 			float64(max(1, b.Shape.NumInferenceSteps))
-		if i := slices.IndexFunc(shapes, func(s observe.Shape) bool { return s.Name == name }); i >= 0 {
+		if i := slices.IndexFunc(shapes, func(s observe.ShapeWork) bool { return s.Name == name }); i >= 0 {
 			shapes[i].Rows += b.Keys
 			continue
 		}
-		shapes = append(shapes, observe.Shape{Name: name, Rows: b.Keys, Weight: weight})
+		shapes = append(shapes, observe.ShapeWork{Name: name, Rows: b.Keys, Weight: weight})
 	}
 	j.engine.Board.Expect(shapes)
 }

@@ -9,11 +9,11 @@ import (
 	"latentbeam/schemas"
 )
 
-// class says what an object of an output is, by its name.
-type class int
+// objectClass says what an object of an output is, by its name.
+type objectClass int
 
 const (
-	foreign class = iota // nothing that latentbeam writes
+	foreign objectClass = iota // nothing that latentbeam writes
 	video
 	poster
 	tableFile
@@ -33,7 +33,7 @@ var (
 )
 
 // classOf tells what an object is, and its key where its name holds one.
-func classOf(name string) (class, schemas.Key) {
+func classOf(name string) (objectClass, schemas.Key) {
 	if m := byKey.FindStringSubmatch(name); m != nil && strings.HasPrefix(m[3], m[2]) {
 		key, err := schemas.ParseKey(m[3])
 		if err == nil && m[1] == "videos" {
@@ -45,7 +45,7 @@ func classOf(name string) (class, schemas.Key) {
 	}
 	for _, c := range []struct {
 		name  *regexp.Regexp
-		class class
+		class objectClass
 	}{{tables, tableFile}, {pages, page}, {factual, facts}, {segments, ledgerFile}, {others, other}} {
 		if c.name.MatchString(name) {
 			return c.class, schemas.Key{}

@@ -228,7 +228,7 @@ func (v *verifier) count(name string, bytes int64, digested bool) {
 }
 
 // media returns what compares a video or a poster with its record; nil where the record has none of the name.
-func (v *verifier) media(ctx context.Context, info store.Info, what class, key schemas.Key, rec ledger.Record) func() error {
+func (v *verifier) media(ctx context.Context, info store.Info, what objectClass, key schemas.Key, rec ledger.Record) func() error {
 	var r schemas.Result
 	if rec.Status != ledger.Done || json.Unmarshal(rec.Row, &r) != nil || r.Video == nil {
 		return nil
@@ -288,7 +288,7 @@ func (v *verifier) unread(name string, err error) bool {
 }
 
 // file compares a table, a page or a file of facts with what is remembered of it.
-func (v *verifier) file(ctx context.Context, info store.Info, what class) error {
+func (v *verifier) file(ctx context.Context, info store.Info, what objectClass) error {
 	known, found := v.witness.File(info.Name)
 	want, size := "", int64(0)
 	if found {

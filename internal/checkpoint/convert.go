@@ -147,21 +147,21 @@ func outputPath(in, out string) string {
 	return filepath.Join(out, outputName(in))
 }
 
-// shard is one file to write.
-type shard struct {
+// outFile is one file to write.
+type outFile struct {
 	path    string
 	tensors []Tensor
 }
 
 // plan divides the tensors over files of at most most bytes, in the order of their names, and names the files
 // as transformers does.
-func plan(tensors []Tensor, target string, most int64) []shard {
-	shards := []shard{{path: target}}
+func plan(tensors []Tensor, target string, most int64) []outFile {
+	shards := []outFile{{path: target}}
 	size := int64(0)
 	for _, t := range tensors {
 		last := &shards[len(shards)-1]
 		if size += t.Bytes; size > most && len(last.tensors) > 0 {
-			shards = append(shards, shard{})
+			shards = append(shards, outFile{})
 			last, size = &shards[len(shards)-1], t.Bytes
 		}
 		last.tensors = append(last.tensors, t)
@@ -176,7 +176,7 @@ func plan(tensors []Tensor, target string, most int64) []shard {
 }
 
 // write writes all shards, and their index where there are several, and returns their paths.
-func (c *Checkpoint) write(shards []shard, target string) (paths []string, err error) {
+func (c *Checkpoint) write(shards []outFile, target string) (paths []string, err error) {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return nil, err
 	}

@@ -14,9 +14,9 @@ import (
 )
 
 // staging is files under temporary names beside their final ones.
-type staging struct{ files []staged }
+type staging struct{ files []stagedFiles }
 
-type staged struct{ temporary, final string }
+type stagedFiles struct{ temporary, final string }
 
 // add writes a file and brings it to the disk.
 func (s *staging) add(final string, content func(io.Writer) error) (err error) {
@@ -25,7 +25,7 @@ func (s *staging) add(final string, content func(io.Writer) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	s.files = append(s.files, staged{f.Name(), final})
+	s.files = append(s.files, stagedFiles{f.Name(), final})
 	w := bufio.NewWriterSize(f, 1<<20)
 	if err := content(w); err != nil {
 		return err

@@ -30,34 +30,34 @@ var templates embed.FS
 type template struct {
 	name, doc string
 	job       func() string
-	files     []file
+	files     []starterFile
 }
 
-// file is a file beside a job.
-type file struct {
+// starterFile is a file beside a job.
+type starterFile struct {
 	name string
 	text func() string
 }
 
 // templates of jobs, the default first.
 var known = []template{
-	{"tiny", "the built-in model", config.Default, []file{prompts}},
+	{"tiny", "the built-in model", config.Default, []starterFile{prompts}},
 	{"exec", "a Python program of yours as a stage", written("exec.yaml"),
-		[]file{prompts, {"generate.py", written("generate.py")}, pythonStage}},
+		[]starterFile{prompts, {"generate.py", written("generate.py")}, pythonStage}},
 	{"diffusers", "a pipeline of diffusers as a stage", written("diffusers.yaml"),
-		[]file{prompts, {"generate.py", written("diffusers.py")}, pythonStage}},
-	{"wan", "Wan 2.1, text to video", written("wan.yaml"), []file{prompts}},
-	{"opensora", "Open-Sora 1.2", written("opensora.yaml"), []file{prompts}},
+		[]starterFile{prompts, {"generate.py", written("diffusers.py")}, pythonStage}},
+	{"wan", "Wan 2.1, text to video", written("wan.yaml"), []starterFile{prompts}},
+	{"opensora", "Open-Sora 1.2", written("opensora.yaml"), []starterFile{prompts}},
 	{"precompute", "latents and text embeddings of videos, to train on", written("precompute.yaml"), clips},
 	{"caption", "the same, with captions by a model of transformers", written("caption.yaml"),
-		append([]file{{"caption.py", written("caption.py")}, pythonStage}, clips[0])},
+		append([]starterFile{{"caption.py", written("caption.py")}, pythonStage}, clips[0])},
 }
 
 // Files of more than one template.
 var (
-	prompts     = file{"prompts.csv", func() string { return starterPrompts }}
-	pythonStage = file{"latentbeam_stage.py", func() string { return python.Stage }}
-	clips       = []file{{"clips/sample.png", written("sample.png")},
+	prompts     = starterFile{"prompts.csv", func() string { return starterPrompts }}
+	pythonStage = starterFile{"latentbeam_stage.py", func() string { return python.Stage }}
+	clips       = []starterFile{{"clips/sample.png", written("sample.png")},
 		{"clips/sample.txt", func() string { return "a red circle\n" }}}
 )
 

@@ -17,7 +17,7 @@ import (
 )
 
 // printDevices lists the devices, like ones of a host together.
-func printDevices(out io.Writer, devices []layout.Device, described bool) {
+func printDevices(out io.Writer, devices []layout.DeviceModel, described bool) {
 	source := "measured"
 	if described || len(devices) > 0 && !devices[0].Mapped { // by a table of makes
 		source = "assumed"
@@ -42,7 +42,7 @@ func printDevices(out io.Writer, devices []layout.Device, described bool) {
 }
 
 // printLayout prints the choice for one shape.
-func printLayout(out io.Writer, l pipelines.Layout, devices []layout.Device) {
+func printLayout(out io.Writer, l pipelines.Layout, devices []layout.DeviceModel) {
 	fmt.Fprintf(out, "\n%s, %d steps, %d rows to compute\n", l.Shape, l.Shape.NumInferenceSteps, l.Keys)
 	if l.Fails != nil {
 		fmt.Fprintf(out, "  they will fail: %v\n", l.Fails)
@@ -111,7 +111,7 @@ func printLeases(w io.Writer, l pipelines.Layout) {
 }
 
 // printSet prints a line for each device of a set.
-func printSet(w io.Writer, s layout.Set, devices []layout.Device, split *cost.Split) {
+func printSet(w io.Writer, s layout.Set, devices []layout.DeviceModel, split *cost.Split) {
 	for r, i := range s.Devices {
 		columns, frames, units := "-", "-", "-"
 		if p := s.Forward.Plan; p != nil {

@@ -93,7 +93,7 @@ func pull(cmd *cobra.Command, r hub.Repo, o hub.Options) error {
 }
 
 // showPulled says what there is now, and how to use it.
-func showPulled(w io.Writer, r *hub.Result) error {
+func showPulled(w io.Writer, r *hub.Pulled) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(out, "%s\n", r.Repo)
 	fmt.Fprintf(out, "  commit\t%s\n", r.Commit)
@@ -137,7 +137,7 @@ func plainLine(text string) string {
 	}, text)
 }
 
-func sizeOf(files []hub.File) config.ByteSize {
+func sizeOf(files []hub.RepoFile) config.ByteSize {
 	total := int64(0)
 	for _, f := range files {
 		total += f.Size

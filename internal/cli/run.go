@@ -53,7 +53,7 @@ func runCommand(specs []stages.Spec) *cobra.Command {
 			if err != nil {
 				return fault.Usage(err)
 			}
-			return runJob(cmd, start, run{shard: shard, dryRun: f.dryRun, empty: f.empty, profile: f.profile, cancel: f.cancel, class: f.class, wait: f.wait, specs: specs, watch: f.watch, hooks: true})
+			return runJob(cmd, start, jobRun{shard: shard, dryRun: f.dryRun, empty: f.empty, profile: f.profile, cancel: f.cancel, class: f.class, wait: f.wait, specs: specs, watch: f.watch, hooks: true})
 		},
 	}
 	flags := cmd.Flags()
@@ -85,8 +85,8 @@ func checkLimit(n int) error {
 	return nil
 }
 
-// run is how a job is run.
-type run struct {
+// jobRun is how a job is run.
+type jobRun struct {
 	shard   shard
 	retry   bool // failed rows too
 	dryRun  bool // or rather not run
@@ -103,7 +103,7 @@ type run struct {
 }
 
 // runJob opens and runs a job.
-func runJob(cmd *cobra.Command, start pipelines.Start, how run) (err error) {
+func runJob(cmd *cobra.Command, start pipelines.Start, how jobRun) (err error) {
 	logging, err := how.watch.startLogs()
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how run) (err error) {
 }
 
 // open opens the job and takes its output. One that somebody else is at work on is waited for where the flags say so.
-func (r run) open(cmd *cobra.Command, signals <-chan os.Signal, cfg *config.Config, o pipelines.Options) (*pipelines.Job, error) {
+func (r jobRun) open(cmd *cobra.Command, signals <-chan os.Signal, cfg *config.Config, o pipelines.Options) (*pipelines.Job, error) {
 	for {
 		if r.wait && !r.dryRun {
 			if err := awaitOutput(cmd, signals, cfg, o); err != nil {

@@ -162,7 +162,7 @@ func repair(cmd *cobra.Command, output string, specs []stages.Spec, programs boo
 	if err != nil {
 		return err
 	}
-	err = runJob(cmd, start, run{sets: []string{here}, empty: true, all: true, specs: trusted(specs, programs, "verify --repair")})
+	err = runJob(cmd, start, jobRun{sets: []string{here}, empty: true, all: true, specs: trusted(specs, programs, "verify --repair")})
 	if fault.ExitCode(err) == fault.ExitFailures {
 		return nil // rows that failed before
 	}

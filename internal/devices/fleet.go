@@ -42,13 +42,13 @@ type Fleet struct {
 	changed chan struct{}   // closed and made anew when devices come free, come back or are gone
 }
 
-// host is a worker process.
+// machine is a worker process.
 type host struct {
 	addr   string
-	first  int             // number of its first device
-	layout []layout.Device // nil: not known
-	labels []string        // nil: its devices are alike
-	survey *gpu.Survey     // nil: how its devices are linked is not known
+	first  int                  // number of its first device
+	layout []layout.DeviceModel // nil: not known
+	labels []string             // nil: its devices are alike
+	survey *gpu.Survey          // nil: how its devices are linked is not known
 	speeds []float64
 	memory cost.Memory // of each device
 	lost   bool

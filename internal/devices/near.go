@@ -11,8 +11,8 @@ import (
 // place is the devices of one process, numbered from first on.
 type place struct {
 	first, count int
-	survey       *gpu.Survey     // nil: how they are linked is not known
-	layout       []layout.Device // nil: not known
+	survey       *gpu.Survey          // nil: how they are linked is not known
+	layout       []layout.DeviceModel // nil: not known
 }
 
 // placeOf is the place of a pool's devices, as far as it knows them.
@@ -111,7 +111,7 @@ func (p place) shifted(devices []int, by int) []int {
 
 // Layout returns the devices as the cost model takes them, with the host of each. Those of which nothing more is
 // known than their speed are taken to be processors' workers.
-func (f *Fleet) Layout() []layout.Device {
+func (f *Fleet) Layout() []layout.DeviceModel {
 	speeds, most := f.Speeds(), 0.0
 	for _, s := range speeds {
 		most = max(most, s)
@@ -142,7 +142,7 @@ func (f *Fleet) Told() bool {
 }
 
 // Settle tells devices, in the fleet's order, which host has them: islands do not reach from one to another.
-func (f *Fleet) Settle(devices []layout.Device) {
+func (f *Fleet) Settle(devices []layout.DeviceModel) {
 	islands := 0
 	for node, p := range f.places() {
 		next := islands

@@ -28,7 +28,7 @@ func (s surveyed) Capabilities() lend.PoolCapabilities {
 	}
 	can := s.CPU.Capabilities()
 	can.Survey = func() gpu.Survey { return s.survey }
-	can.Layout = func() []layout.Device { return d }
+	can.Layout = func() []layout.DeviceModel { return d }
 	return can
 }
 
@@ -148,7 +148,7 @@ func TestNonsense(t *testing.T) {
 	} {
 		s, _ := gputest.A100s(2).Survey()
 		s = s.Of([]int{0, 1}) // a copy
-		r := Reply{Speeds: []float64{1, 1}, Class: local.Class(), Layout: make([]layout.Device, 2), Survey: &s}
+		r := Reply{Speeds: []float64{1, 1}, Class: local.Class(), Layout: make([]layout.DeviceModel, 2), Survey: &s}
 		spoil(&r)
 		addr, stop := answering(t, "127.0.0.1:0", token, r)
 		_, err := Dial(context.Background(), local, token, []string{addr}, Job{Start: json.RawMessage("{}")})

@@ -55,7 +55,7 @@ type Reply struct {
 	Class   string            `json:"class,omitempty"`   // numeric class of their results
 	Weights map[string]string `json:"weights,omitempty"` // digest of each stage's weights
 	// Layout is what the cost model knows of the devices, and Survey how they are linked, where the worker's pool does.
-	Layout []layout.Device `json:"layout,omitempty"`
+	Layout []layout.DeviceModel `json:"layout,omitempty"`
 	// Labels tell the worker's devices apart; see lend.Hardware.
 	Labels []string    `json:"labels,omitempty"`
 	Survey *gpu.Survey `json:"survey,omitempty"`

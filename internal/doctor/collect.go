@@ -17,8 +17,8 @@ import (
 )
 
 // Collect looks at this machine. dir is where a job's output would go; version is the program's.
-func Collect(version, dir string) Facts {
-	f := Facts{
+func Collect(version, dir string) HostFacts {
+	f := HostFacts{
 		Program: Program{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 			CUDA: gpu.Built},
 		CPU: CPU{Name: processorName(), Class: cpu.New(1).Class(), Cores: runtime.NumCPU(),
@@ -75,7 +75,7 @@ func (g *GPU) ask() {
 	}
 	g.CUDA, _ = cuda.DriverVersion() // there are devices: it was asked
 	for _, d := range devices {
-		one := Device{Device: d}
+		one := CUDADevice{Device: d}
 		if d.TooOld() != "" {
 			g.Devices = append(g.Devices, one)
 			continue
@@ -89,8 +89,8 @@ func (g *GPU) ask() {
 }
 
 // room looks at the directory of the output, or at the nearest one above it that is there.
-func room(dir string) Output {
-	o := Output{Path: dir}
+func room(dir string) OutputFacts {
+	o := OutputFacts{Path: dir}
 	at, err := filepath.Abs(dir)
 	for err == nil {
 		var info fs.FileInfo

@@ -18,8 +18,8 @@ const (
 	moduleAt = "/sys/module/nvidia/version"
 )
 
-func hostMemory() Memory {
-	m := Memory{Total: kib(field(memInfo, "MemTotal")), Free: kib(field(memInfo, "MemAvailable")),
+func hostMemory() HostMemory {
+	m := HostMemory{Total: kib(field(memInfo, "MemTotal")), Free: kib(field(memInfo, "MemAvailable")),
 		HugePages: chosen(text(hugeMode))}
 	m.Files, _ = limits.OpenFiles()
 	if least, ok := limits.Smallest(limits.Bounds()); ok && least.Free() < m.Free {

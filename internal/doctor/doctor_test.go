@@ -18,12 +18,12 @@ import (
 var update = flag.Bool("update", false, "write the golden files")
 
 // machine is a good host without GPUs.
-func machine(change func(f *Facts)) Facts {
-	f := Facts{
+func machine(change func(f *HostFacts)) HostFacts {
+	f := HostFacts{
 		Program:   Program{Version: "1.2.3", Go: "go1.26", Platform: "linux/amd64", CUDA: true},
 		CPU:       CPU{Name: "AMD EPYC 9654", Class: "cpu/avx512bf16", Cores: 192, Threads: 192},
-		Memory:    Memory{Total: 1 << 40, Free: 900 << 30, HugePages: "madvise"},
-		Output:    Output{Path: "out", Free: 3 << 40},
+		Memory:    HostMemory{Total: 1 << 40, Free: 900 << 30, HugePages: "madvise"},
+		Output:    OutputFacts{Path: "out", Free: 3 << 40},
 		Libraries: wanted(),
 	}
 	f.GPU.Problem = "CUDA is not available: no usable CUDA driver: libcuda.so.1: cannot open shared object file"
@@ -32,8 +32,8 @@ func machine(change func(f *Facts)) Facts {
 }
 
 // with gives a machine the GPUs of a host, of which CUDA shows those that are not hidden.
-func with(host *gputest.Host, hidden ...int) func(f *Facts) {
-	return func(f *Facts) {
+func with(host *gputest.Host, hidden ...int) func(f *HostFacts) {
+	return func(f *HostFacts) {
 		g := &f.GPU
 		g.Problem, g.CUDA, g.Module = "", "12.4", "550.54.15"
 		g.look(host)
@@ -48,7 +48,7 @@ func with(host *gputest.Host, hidden ...int) func(f *Facts) {
 			if strings.Contains(d.Name, "T4") {
 				one.Major, one.Minor = 7, 5
 			}
-			g.Devices = append(g.Devices, Device{Device: one})
+			g.Devices = append(g.Devices, CUDADevice{Device: one})
 		}
 		for i := range f.Libraries {
 			l := &f.Libraries[i]
@@ -62,31 +62,31 @@ func with(host *gputest.Host, hidden ...int) func(f *Facts) {
 	}
 }
 
-// host is a machine, by the name of its golden file, and what is broken there.
+// machine is a machine, by the name of its golden file, and what is broken there.
 type host struct {
 	name   string
-	facts  Facts
+	facts  HostFacts
 	broken string
 }
 
 // withoutGPUs are machines without GPUs, or with some that nothing can reach.
 func withoutGPUs() []host {
 	return []host{
-		{"cpu_binary", machine(func(f *Facts) { f.Program.CUDA = false }), ""},
-		{"cpu_binary_with_gpus", machine(func(f *Facts) {
+		{"cpu_binary", machine(func(f *HostFacts) { f.Program.CUDA = false }), ""},
+		{"cpu_binary_with_gpus", machine(func(f *HostFacts) {
 			f.Program.CUDA, f.GPU.OnBus, f.GPU.Module = false, 8, "550.54.15"
 		}), ""},
-		{"small_cpu", machine(func(f *Facts) {
+		{"small_cpu", machine(func(f *HostFacts) {
 			f.CPU = CPU{Name: "unknown processor", Class: "cpu/go", Cores: 2, Threads: 1}
-			f.Memory = Memory{Total: 4 << 30, Free: 3 << 30, HugePages: "never"}
+			f.Memory = HostMemory{Total: 4 << 30, Free: 3 << 30, HugePages: "never"}
 			f.Output.Free = 1 << 30
 		}), ""},
-		{"container", machine(func(f *Facts) { f.CPU.Threads = 4 }), ""},
-		{"output", machine(func(f *Facts) { f.Output.Problem = "permission denied" }), "output"},
-		{"no_gpu", machine(func(*Facts) {}), ""},
-		{"no_driver", machine(func(f *Facts) { f.GPU.OnBus = 1 }), ""},
-		{"driver_without_libraries", machine(func(f *Facts) { f.GPU.OnBus, f.GPU.Module = 1, "550.54.15" }), "CUDA"},
-		{"all_hidden", machine(func(f *Facts) { f.GPU.OnBus, f.GPU.Module, f.GPU.Hidden = 1, "550.54.15", true }), ""},
+		{"container", machine(func(f *HostFacts) { f.CPU.Threads = 4 }), ""},
+		{"output", machine(func(f *HostFacts) { f.Output.Problem = "permission denied" }), "output"},
+		{"no_gpu", machine(func(*HostFacts) {}), ""},
+		{"no_driver", machine(func(f *HostFacts) { f.GPU.OnBus = 1 }), ""},
+		{"driver_without_libraries", machine(func(f *HostFacts) { f.GPU.OnBus, f.GPU.Module = 1, "550.54.15" }), "CUDA"},
+		{"all_hidden", machine(func(f *HostFacts) { f.GPU.OnBus, f.GPU.Module, f.GPU.Hidden = 1, "550.54.15", true }), ""},
 	}
 }
 
@@ -99,36 +99,36 @@ func withGPUs() []host {
 		{"mixed", machine(with(gputest.Mixed())), ""},
 		{"divided", machine(with(gputest.Divided())), ""},
 		{"sick", machine(with(gputest.Sick())), "GPU 3"},
-		{"hidden", machine(func(f *Facts) { with(gputest.A100s(2), 1)(f); f.GPU.Hidden = true }), ""},
+		{"hidden", machine(func(f *HostFacts) { with(gputest.A100s(2), 1)(f); f.GPU.Hidden = true }), ""},
 		{"not_shown", machine(with(gputest.A100s(2), 1)), "GPU 1"},
-		{"does_not_compute", machine(func(f *Facts) {
+		{"does_not_compute", machine(func(f *HostFacts) {
 			with(gputest.A100s(1))(f)
 			f.GPU.Devices[0].Problem = "number 3 of a product is 7, the CPU has 2"
 		}), "GPU 0"},
-		{"too_old", machine(func(f *Facts) {
+		{"too_old", machine(func(f *HostFacts) {
 			with(gputest.T4s(2))(f)
 			f.GPU.Devices[1].Major, f.GPU.Devices[1].Minor = 6, 1
 		}), ""},
-		{"all_too_old", machine(func(f *Facts) {
+		{"all_too_old", machine(func(f *HostFacts) {
 			with(gputest.T4s(1))(f)
 			f.GPU.Devices[0].Major, f.GPU.Devices[0].Minor = 7, 0
 		}), ""},
-		{"full", machine(func(f *Facts) {
+		{"full", machine(func(f *HostFacts) {
 			with(gputest.A100s(1))(f)
 			f.GPU.Devices[0].Problem, f.GPU.Devices[0].Full = "CUDA_ERROR_OUT_OF_MEMORY", true
 		}), ""},
-		{"without_warpgroups", machine(func(f *Facts) {
+		{"without_warpgroups", machine(func(f *HostFacts) {
 			with(gputest.A100s(2))(f)
 			f.GPU.Devices[1].Slow = "gemm_wg_bf16_128: number 0 is 0, by kernels without warpgroups 1.25"
 		}), ""},
-		{"without_nvml", machine(func(f *Facts) {
+		{"without_nvml", machine(func(f *HostFacts) {
 			with(gputest.T4s(2))(f)
 			f.GPU.Survey, f.GPU.NVMLProblem = nil, "no NVIDIA driver: libnvidia-ml.so.1 is not there"
 			f.GPU.Devices[1].Problem = "CUDA_ERROR_LAUNCH_FAILED"
 		}), "GPU 1"},
-		{"no_spare_rows", machine(func(f *Facts) {
+		{"no_spare_rows", machine(func(f *HostFacts) {
 			host := gputest.A100s(1)
-			host.Set(0, func(s *gpu.Status) { s.ECC.RemapFailed = true })
+			host.Set(0, func(s *gpu.DeviceStatus) { s.ECC.RemapFailed = true })
 			with(host)(f)
 		}), "GPU 0"},
 	}
@@ -277,7 +277,7 @@ func TestOpened(t *testing.T) {
 		list := []Library{{Name: ncclName, Files: []string{"libnccl.so.2"}, Path: c.seen, Cost: "speed"}}
 		c.says.Name = "libnccl.so.2"
 		opened(list, []cuda.Library{{Name: "libcuda.so.1", Version: "12"}, c.says})
-		f := Facts{Program: Program{CUDA: true}, GPU: GPU{Devices: []Device{{}}}, Libraries: list}
+		f := HostFacts{Program: Program{CUDA: true}, GPU: GPU{Devices: []CUDADevice{{}}}, Libraries: list}
 		got := libraries(f)[0]
 		if got.State != c.want.State || got.Found != c.want.Found || (got.Cost != "") != (got.State == Missing) {
 			t.Errorf("%+v, want %+v", got, c.want)

@@ -8,7 +8,7 @@ import (
 )
 
 // Examine says what the facts mean.
-func Examine(f Facts) Report {
+func Examine(f HostFacts) Report {
 	r := Report{Facts: f, OK: true}
 	add := func(checks ...Check) { r.Checks = append(r.Checks, checks...) }
 	add(processor(f.CPU), memory(f.Memory))
@@ -46,7 +46,7 @@ func processor(c CPU) Check {
 // little is memory with which the published models do not work on the CPU: T5-xxl's weights in 16 bit.
 const little = 10 << 30
 
-func memory(m Memory) Check {
+func memory(m HostMemory) Check {
 	out := Check{Name: "memory", State: OK, Found: fmt.Sprintf("%s, %s free", cost.Bytes(m.Total), cost.Bytes(m.Free))}
 	if m.Bound != "" {
 		out.Found += ", bound by " + m.Bound
@@ -72,7 +72,7 @@ func openFiles(n uint64) Check {
 	return out
 }
 
-func hugePages(m Memory) Check {
+func hugePages(m HostMemory) Check {
 	out := Check{Name: "huge pages", State: OK, Found: m.HugePages}
 	if m.HugePages == "never" {
 		out.State = Note
@@ -95,7 +95,7 @@ func programs(b Bound) Check {
 // cramped is room for fewer than some thousand videos.
 const cramped = 5 << 30
 
-func output(o Output) Check {
+func output(o OutputFacts) Check {
 	out := Check{Name: "output", State: OK, Found: fmt.Sprintf("%s, %s free", o.Path, cost.Bytes(o.Free))}
 	switch {
 	case o.Problem != "":
@@ -110,7 +110,7 @@ func output(o Output) Check {
 }
 
 // libraries reports what is used where it is found. Those of CUDA count only where CUDA does.
-func libraries(f Facts) (out []Check) {
+func libraries(f HostFacts) (out []Check) {
 	for _, l := range f.Libraries {
 		ofCUDA := l.Name != ffmpegName
 		if ofCUDA && (!f.Program.CUDA || len(f.GPU.Devices) == 0) {

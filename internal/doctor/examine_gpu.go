@@ -12,7 +12,7 @@ import (
 )
 
 // cudaChecks says what there is of GPUs: whether CUDA works at all, each device, and how they are linked.
-func cudaChecks(f Facts) []Check {
+func cudaChecks(f HostFacts) []Check {
 	g := f.GPU
 	out := []Check{cudaCheck(f)}
 	if g.Survey == nil {
@@ -37,7 +37,7 @@ func cudaChecks(f Facts) []Check {
 }
 
 // cudaCheck is about CUDA as a whole.
-func cudaCheck(f Facts) Check {
+func cudaCheck(f HostFacts) Check {
 	g := f.GPU
 	c := Check{Name: "CUDA"}
 	switch {
@@ -51,7 +51,7 @@ func cudaCheck(f Facts) Check {
 		if g.Survey != nil {
 			c.Found += ", driver " + g.Survey.Driver.Version
 		}
-		if !slices.ContainsFunc(g.Devices, func(d Device) bool { return d.TooOld() == "" }) {
+		if !slices.ContainsFunc(g.Devices, func(d CUDADevice) bool { return d.TooOld() == "" }) {
 			c.State, c.Cost = Note, "jobs compute on the CPU: there are no kernels for devices as old as these"
 		}
 	case g.Module != "":
@@ -81,7 +81,7 @@ func gpus(n int) string {
 }
 
 // number is a device's in this report: that of the survey where there is one.
-func (g GPU) number(d Device) int {
+func (g GPU) number(d CUDADevice) int {
 	if g.Survey != nil {
 		return slices.IndexFunc(g.Survey.Devices, func(s gpu.Device) bool { return s.UUID == d.UUID })
 	}
@@ -122,7 +122,7 @@ func kinds(g GPU) (out []Check) {
 }
 
 // bare is a device of which only CUDA knows.
-func bare(d Device) Check {
+func bare(d CUDADevice) Check {
 	c := Check{Name: "GPU " + strconv.Itoa(d.Index), State: OK,
 		Found: fmt.Sprintf("%s, %s, %s", d.Name, gpu.Device{UUID: d.UUID}.Short(), cost.Bytes(d.Memory))}
 	d.judge(&c)
@@ -130,7 +130,7 @@ func bare(d Device) Check {
 }
 
 // judge says what came of the small computation, where it did not go well.
-func (d Device) judge(c *Check) {
+func (d CUDADevice) judge(c *Check) {
 	switch old := d.TooOld(); {
 	case old != "":
 		c.State, c.Cost = Note, old+": jobs leave it out, and compute on the CPU where there is no other"
@@ -147,7 +147,7 @@ func (d Device) judge(c *Check) {
 func device(g GPU, i int) Check {
 	d := g.Survey.Devices[i]
 	c := Check{Name: "GPU " + strconv.Itoa(i), State: OK, Found: fmt.Sprintf("%s, %s", d.Name, d.Short())}
-	shown := slices.IndexFunc(g.Devices, func(v Device) bool { return v.UUID == d.UUID })
+	shown := slices.IndexFunc(g.Devices, func(v CUDADevice) bool { return v.UUID == d.UUID })
 	switch {
 	case d.Divided:
 		c.Found += ", " + d.Problem
@@ -184,7 +184,7 @@ func device(g GPU, i int) Check {
 
 const lostFix = "reset the GPU (nvidia-smi --gpu-reset) or restart the machine; if it comes back, have it replaced"
 
-func pids(s gpu.Status) string {
+func pids(s gpu.DeviceStatus) string {
 	var all []string
 	for _, p := range s.Processes {
 		all = append(all, strconv.Itoa(p.PID))
@@ -196,7 +196,7 @@ func pids(s gpu.Status) string {
 }
 
 // reading is how a device is: what the driver does not say is left out.
-func reading(d gpu.Device, s gpu.Status) string {
+func reading(d gpu.Device, s gpu.DeviceStatus) string {
 	parts := []string{fmt.Sprintf("%s of %s free", cost.Bytes(s.Free), cost.Bytes(d.Memory))}
 	if s.Utilization >= 0 {
 		parts = append(parts, fmt.Sprintf("%d %% busy", s.Utilization))

@@ -5,14 +5,14 @@ import (
 	"latentbeam/kernels/cuda"
 )
 
-// Facts is what there is.
-type Facts struct {
-	Program Program `json:"program"`
-	CPU     CPU     `json:"cpu"`
-	Memory  Memory  `json:"memory"`
-	Bound   Bound   `json:"program_memory"`
-	Output  Output  `json:"output"`
-	GPU     GPU     `json:"gpu"`
+// HostFacts is what there is.
+type HostFacts struct {
+	Program Program     `json:"program"`
+	CPU     CPU         `json:"cpu"`
+	Memory  HostMemory  `json:"memory"`
+	Bound   Bound       `json:"program_memory"`
+	Output  OutputFacts `json:"output"`
+	GPU     GPU         `json:"gpu"`
 	// Libraries are shared libraries and programs that are used where they are found.
 	Libraries []Library `json:"libraries"`
 }
@@ -33,8 +33,8 @@ type CPU struct {
 	Threads int    `json:"threads"` // that this process may use at once
 }
 
-// Memory is the host's.
-type Memory struct {
+// HostMemory is the host's.
+type HostMemory struct {
 	Total     int64  `json:"total_bytes"`
 	Free      int64  `json:"free_bytes"`           // for this process, inside its control group
 	Bound     string `json:"bound_by,omitempty"`   // what leaves less than the system: a control group, RLIMIT_AS, Slurm
@@ -55,8 +55,8 @@ const (
 	BoundLimit = "RLIMIT_DATA"
 )
 
-// Output is the directory that results go to.
-type Output struct {
+// OutputFacts is the directory that results go to.
+type OutputFacts struct {
 	Path    string `json:"path"`
 	Free    int64  `json:"free_bytes"`
 	Problem string `json:"problem,omitempty"` // why it cannot be written
@@ -70,16 +70,16 @@ type GPU struct {
 	CUDA    string `json:"cuda"`   // newest CUDA that the driver can do
 	Problem string `json:"problem,omitempty"`
 	// Devices are those that CUDA shows, and what came of a small computation on each.
-	Devices []Device `json:"devices"`
+	Devices []CUDADevice `json:"devices"`
 
-	Survey      *gpu.Survey  `json:"nvml"` // nil without NVML
-	Status      []gpu.Status `json:"status,omitempty"`
-	Unanswered  []string     `json:"unanswered,omitempty"` // by device: why it has no status
-	NVMLProblem string       `json:"nvml_problem,omitempty"`
+	Survey      *gpu.Survey        `json:"nvml"` // nil without NVML
+	Status      []gpu.DeviceStatus `json:"status,omitempty"`
+	Unanswered  []string           `json:"unanswered,omitempty"` // by device: why it has no status
+	NVMLProblem string             `json:"nvml_problem,omitempty"`
 }
 
-// Device is one that CUDA shows.
-type Device struct {
+// CUDADevice is one that CUDA shows.
+type CUDADevice struct {
 	cuda.Device
 	Problem string `json:"problem,omitempty"` // why it does not compute
 	Full    bool   `json:"full,omitempty"`    // that is because others have its memory

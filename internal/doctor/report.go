@@ -6,31 +6,31 @@ import (
 	"strings"
 )
 
-// State is how one thing is.
-type State string
+// CheckState is how one thing is.
+type CheckState string
 
 // The states, from good to bad.
 const (
-	OK      State = "ok"
-	Note    State = "note"    // usable, and worth knowing
-	Missing State = "missing" // not there; the program works without it
-	Broken  State = "broken"  // the machine promises it, and it does not work
+	OK      CheckState = "ok"
+	Note    CheckState = "note"    // usable, and worth knowing
+	Missing CheckState = "missing" // not there; the program works without it
+	Broken  CheckState = "broken"  // the machine promises it, and it does not work
 )
 
 // Check is what was found out about one thing.
 type Check struct {
-	Name  string `json:"name"`
-	State State  `json:"state"`
-	Found string `json:"found"`
-	Cost  string `json:"cost,omitempty"` // what it means for a job
-	Fix   string `json:"fix,omitempty"`
+	Name  string     `json:"name"`
+	State CheckState `json:"state"`
+	Found string     `json:"found"`
+	Cost  string     `json:"cost,omitempty"` // what it means for a job
+	Fix   string     `json:"fix,omitempty"`
 }
 
 // Report is the result.
 type Report struct {
-	OK     bool    `json:"ok"` // nothing is broken
-	Checks []Check `json:"checks"`
-	Facts  Facts   `json:"facts"`
+	OK     bool      `json:"ok"` // nothing is broken
+	Checks []Check   `json:"checks"`
+	Facts  HostFacts `json:"facts"`
 }
 
 // Broken returns the names of what is.

@@ -146,7 +146,7 @@ func TestNotFinite(t *testing.T) {
 				if pool == nil {
 					return
 				}
-				noted := slices.ContainsFunc(pool.Facts().(gpus.Facts).Devices[0].Events, func(text string) bool {
+				noted := slices.ContainsFunc(pool.Facts().(gpus.UsageFacts).Devices[0].Events, func(text string) bool {
 					return strings.Contains(text, "denoise: a result was not finite that is on GPU-")
 				})
 				if noted != strings.Contains(c.warns, "well_on") {

@@ -59,7 +59,7 @@ func TestDoubtsDrain(t *testing.T) {
 						t.Errorf("%s: %v", el.Row.Prompt, el.Failed)
 					}
 				}
-				facts := pool.Facts().(gpus.Facts).Devices[0]
+				facts := pool.Facts().(gpus.UsageFacts).Devices[0]
 				said := strings.Contains(log.String(), "is lent no more")
 				if (facts.Drained != "") != c.drained || said != c.drained || ran != c.after {
 					t.Errorf("drained %q, %d rows since, want %v and %d; the log says\n%s", facts.Drained, ran, c.drained,

@@ -46,7 +46,7 @@ type Engine struct {
 	bells     bells
 	steps     savedSteps
 	saveEvery *time.Duration // work between two times that steps are kept; nil: they are not
-	failure   failure
+	failure   firstError
 	replaced  atomic.Int64 // files of earlier runs
 
 	pass    atomic.Pointer[pass] // the last, nil in a worker
@@ -126,8 +126,8 @@ func (e *Engine) Settled() bool {
 	return len(e.pending.keys) == 0
 }
 
-// failure keeps the first error that ended the job: runners pass on its text, but not the error itself.
-type failure struct {
+// firstError keeps the first error that ended the job: runners pass on its text, but not the error itself.
+type firstError struct {
 	sync.Mutex
 	err error
 }

@@ -83,7 +83,7 @@ func (s onGPUs) Run(ctx context.Context, dev kernels.Backend, batch []*stages.El
 
 // onHost lets batches of one element each run on the GPUs of a host, while something happens to it.
 func onHost(t *testing.T, host *gputest.Host, width, batches int, happens func()) (out *collector, used [][]string,
-	facts gpus.Facts, err error) {
+	facts gpus.UsageFacts, err error) {
 	survey, _ := host.Survey()
 	pool, err := gpus.Open(host, fakeGPUs{survey}, gpus.Options{Claims: t.TempDir(), Every: time.Second})
 	if err != nil {
@@ -108,7 +108,7 @@ func onHost(t *testing.T, host *gputest.Host, width, batches int, happens func()
 		err = f.Close(out.emit)
 	}
 	time.Sleep(2 * time.Second)
-	return out, used, pool.Facts().(gpus.Facts), err
+	return out, used, pool.Facts().(gpus.UsageFacts), err
 }
 
 // TestGPUsOfAHost: sets stay on their islands, a device that is lost is used no more and its batch is done on

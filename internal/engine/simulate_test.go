@@ -37,7 +37,7 @@ var published = []struct {
 
 // world is 8 devices, one of them half as fast, and what a set of them takes for videos.
 type world struct {
-	devices []layout.Device
+	devices []layout.DeviceModel
 	mu      sync.Mutex
 	cache   map[string]float64
 }
@@ -76,7 +76,7 @@ func (w *world) seconds(shape, k int, set []int, alike bool) float64 {
 	if err != nil {
 		panic(err)
 	}
-	var group []layout.Device
+	var group []layout.DeviceModel
 	for _, i := range set {
 		group = append(group, w.devices[i])
 	}

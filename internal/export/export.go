@@ -139,7 +139,7 @@ func each(ctx context.Context, s, text store.Store, yield func(row *sample, capt
 	if len(files) == 0 {
 		return fault.Usage(fmt.Errorf("export %s: it has no table of latents; write: [latents] in the job makes one", s.URL()))
 	}
-	texts := &texts{places: map[string][]place{}}
+	texts := &texts{places: map[string][]destination{}}
 	defer texts.close()
 	if text != nil {
 		texts.given = true
@@ -262,11 +262,11 @@ func elements(shape []int64) int64 {
 type texts struct {
 	given  bool // there is another output
 	files  []*typed.Tensors
-	places map[string][]place
-	empty  []place // the first text without words, for clips without a caption
+	places map[string][]destination
+	empty  []destination // the first text without words, for clips without a caption
 }
 
-type place struct {
+type destination struct {
 	file    int
 	row     int64
 	shape   []int64
@@ -278,7 +278,7 @@ var clipEnds = regexp.MustCompile(`(#w[0-9]{3,})?(#flip)?$`)
 
 // of returns the texts of a clip: those of its id, else those of its source. A clip without its caption has the text
 // without words.
-func (t *texts) of(id string) []place {
+func (t *texts) of(id string) []destination {
 	if found := t.places[id]; found != nil {
 		return found
 	}
@@ -319,10 +319,10 @@ func (t *texts) add(ctx context.Context, s store.Store, name string) error {
 			return err
 		}
 		if e.TextEmbeddingDType == stages.Float32 && len(e.TextEmbeddingShape) == 2 {
-			p := place{len(t.files) - 1, row, e.TextEmbeddingShape, e.Caption}
+			p := destination{len(t.files) - 1, row, e.TextEmbeddingShape, e.Caption}
 			t.places[e.ID] = append(t.places[e.ID], p)
 			if e.Caption == "" && t.empty == nil {
-				t.empty = []place{p}
+				t.empty = []destination{p}
 			}
 		}
 		row++

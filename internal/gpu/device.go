@@ -54,8 +54,8 @@ func (p PCIe) Bandwidth() float64 {
 	return rates[p.MaxGeneration] / 8 * float64(p.MaxWidth)
 }
 
-// Status is how a device is at a moment.
-type Status struct {
+// DeviceStatus is how a device is at a moment.
+type DeviceStatus struct {
 	Used        int64     `json:"used_bytes"`          // by processes; without what is reserved
 	Reserved    int64     `json:"reserved_bytes"`      // by the driver; 0 where it does not say
 	Free        int64     `json:"free_bytes"`          // for processes

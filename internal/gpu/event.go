@@ -5,21 +5,21 @@ import (
 	"strconv"
 )
 
-// Kind is what an event is about.
-type Kind string
+// EventKind is what an event is about.
+type EventKind string
 
 // The kinds.
 const (
-	XID         Kind = "xid"  // the driver has reported error number Code
-	Uncorrected Kind = "ecc"  // memory errors that could not be corrected
-	Lost        Kind = "lost" // the device does not answer any more
+	XID         EventKind = "xid"  // the driver has reported error number Code
+	Uncorrected EventKind = "ecc"  // memory errors that could not be corrected
+	Lost        EventKind = "lost" // the device does not answer any more
 )
 
 // Event is something that happened to a device.
 type Event struct {
-	UUID string `json:"uuid"`
-	Kind Kind   `json:"kind"`
-	Code uint64 `json:"code,omitempty"` // XID
+	UUID string    `json:"uuid"`
+	Kind EventKind `json:"kind"`
+	Code uint64    `json:"code,omitempty"` // XID
 }
 
 // Action returns what follows from the event.

@@ -10,7 +10,7 @@ type Host interface {
 	// Survey returns what does not change while the program runs.
 	Survey() (Survey, error)
 	// Status returns how a device is now. ErrLost: it does not answer any more.
-	Status(uuid string) (Status, error)
+	Status(uuid string) (DeviceStatus, error)
 	// Watch reports what happens to the devices until ctx ends, and returns then, or earlier with an error where
 	// the driver reports nothing.
 	Watch(ctx context.Context, report func(Event)) error

@@ -12,8 +12,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// File is a file of a repository.
-type File struct {
+// RepoFile is a file of a repository.
+type RepoFile struct {
 	Path string // with slashes
 	Size int64
 	ID   string // name of its blob: SHA-256 of a large file, git's SHA-1 of a small one
@@ -36,9 +36,9 @@ var weightStems = []string{"model", "diffusion_pytorch_model", "pytorch_model"}
 var shardName = regexp.MustCompile(`^(.*)-\d+-of-\d+(\.\w+)$`)
 
 // choose returns the files that a job needs. include, where it is given, are patterns that choose the weights.
-func choose(files []File, include []string) (chosen []File, err error) {
-	whole := slices.ContainsFunc(files, func(f File) bool { return f.Path == indexName })
-	dirs := map[string][]File{}
+func choose(files []RepoFile, include []string) (chosen []RepoFile, err error) {
+	whole := slices.ContainsFunc(files, func(f RepoFile) bool { return f.Path == indexName })
+	dirs := map[string][]RepoFile{}
 	for _, f := range files {
 		if dir := path.Dir(f.Path); dir == "." || slices.Contains(components, dir) {
 			dirs[dir] = append(dirs[dir], f)
@@ -69,7 +69,7 @@ func choose(files []File, include []string) (chosen []File, err error) {
 			return nil, fault.Usage(fmt.Errorf("no file of the repository is called %q; it holds %s", pattern, listed(files)))
 		}
 	}
-	slices.SortFunc(chosen, func(a, b File) int { return cmp.Or(cmp.Compare(a.Size, b.Size), cmp.Compare(a.Path, b.Path)) })
+	slices.SortFunc(chosen, func(a, b RepoFile) int { return cmp.Or(cmp.Compare(a.Size, b.Size), cmp.Compare(a.Path, b.Path)) })
 	return slices.Compact(chosen), nil
 }
 
@@ -81,7 +81,7 @@ func matches(pattern, file string) bool {
 }
 
 // isSmall tells whether a file is taken whatever the weights are called.
-func isSmall(f File) bool {
+func isSmall(f RepoFile) bool {
 	name := path.Base(f.Path)
 	return slices.Contains(smallSuffixes, path.Ext(name)) && !ofPickles(name) || isLicence(name)
 }
@@ -98,11 +98,11 @@ func isLicence(name string) bool {
 }
 
 // chooseWeights returns the weights among the files of a directory: safetensors, or pickles where there are none.
-func chooseWeights(inside []File) ([]File, error) {
+func chooseWeights(inside []RepoFile) ([]RepoFile, error) {
 	for _, fits := range []func(name string) bool{
 		func(name string) bool { return path.Ext(name) == ".safetensors" }, checkpoint.IsPickleName,
 	} {
-		groups := map[string][]File{} // by the stem
+		groups := map[string][]RepoFile{} // by the stem
 		for _, f := range inside {
 			if name := path.Base(f.Path); fits(name) {
 				stem := stemOf(name)
@@ -130,13 +130,13 @@ func stemOf(name string) string {
 }
 
 // pick returns which of several checkpoints of a directory is meant.
-func pick(groups map[string][]File, inside []File) (string, error) {
+func pick(groups map[string][]RepoFile, inside []RepoFile) (string, error) {
 	for _, stem := range weightStems {
 		if groups[stem] != nil {
 			return stem, nil
 		}
 	}
-	var all []File
+	var all []RepoFile
 	for stem, files := range groups {
 		if len(groups) == 1 {
 			return stem, nil
@@ -148,17 +148,17 @@ func pick(groups map[string][]File, inside []File) (string, error) {
 }
 
 // oneForm leaves out the shards of a checkpoint that is there in one file too.
-func oneForm(files []File) []File {
+func oneForm(files []RepoFile) []RepoFile {
 	for _, f := range files {
 		if !shardName.MatchString(path.Base(f.Path)) {
-			return []File{f}
+			return []RepoFile{f}
 		}
 	}
 	return files
 }
 
 // withIndex adds the index of shards that are pickles, which is not taken otherwise.
-func withIndex(weights, inside []File) []File {
+func withIndex(weights, inside []RepoFile) []RepoFile {
 	for _, f := range inside {
 		if name := path.Base(f.Path); ofPickles(name) && checkpoint.IsPickleName(weights[0].Path) &&
 			strings.TrimSuffix(name, ".index.json") == stemOf(path.Base(weights[0].Path))+path.Ext(weights[0].Path) {
@@ -172,7 +172,7 @@ func withIndex(weights, inside []File) []File {
 const mostListed = 20
 
 // listed writes the names of files for a message.
-func listed(files []File) string {
+func listed(files []RepoFile) string {
 	var names []string
 	for _, f := range files {
 		names = append(names, f.Path)

@@ -30,9 +30,9 @@ func TestChoose(t *testing.T) {
 		{name: "two experts", files: "model_index.json transformer/model.safetensors transformer_2/model.safetensors unet/model.safetensors",
 			want: "model_index.json transformer/model.safetensors transformer_2/model.safetensors"},
 	} {
-		var files []File
+		var files []RepoFile
 		for _, path := range strings.Fields(c.files) {
-			files = append(files, File{Path: path})
+			files = append(files, RepoFile{Path: path})
 		}
 		var include []string
 		if c.include != "" {

@@ -167,18 +167,18 @@ func nextPage(resp *http.Response) string {
 	return ""
 }
 
-// Info is what a hub says of a repository.
-type Info struct {
+// RepoInfo is what a hub says of a repository.
+type RepoInfo struct {
 	Commit  string
 	Licence string // such as "apache-2.0"; "" where the repository names none
 	Terms   string // address of the text of a licence that has no common name
 }
 
 // Info asks for a repository at a revision.
-func (c *Client) Info(ctx context.Context, r Repo) (Info, error) {
+func (c *Client) Info(ctx context.Context, r Repo) (RepoInfo, error) {
 	data, _, err := c.read(ctx, c.api(r.Name, "revision", r.wanted()))
 	if err != nil {
-		return Info{}, err
+		return RepoInfo{}, err
 	}
 	var answer struct {
 		SHA      string `json:"sha"`
@@ -189,12 +189,12 @@ func (c *Client) Info(ctx context.Context, r Repo) (Info, error) {
 		} `json:"cardData"`
 	}
 	if err := json.Unmarshal(data, &answer); err != nil {
-		return Info{}, fmt.Errorf("read what the hub says: %w", err)
+		return RepoInfo{}, fmt.Errorf("read what the hub says: %w", err)
 	}
 	if !commitID.MatchString(answer.SHA) {
-		return Info{}, errors.New("the hub's answer names no commit: is HF_ENDPOINT a hub?")
+		return RepoInfo{}, errors.New("the hub's answer names no commit: is HF_ENDPOINT a hub?")
 	}
-	info := Info{Commit: answer.SHA, Terms: answer.CardData.LicenseLink}
+	info := RepoInfo{Commit: answer.SHA, Terms: answer.CardData.LicenseLink}
 	switch v := answer.CardData.License.(type) {
 	case string:
 		info.Licence = v
@@ -208,8 +208,8 @@ func (c *Client) Info(ctx context.Context, r Repo) (Info, error) {
 }
 
 // Files lists the files of a commit.
-func (c *Client) Files(ctx context.Context, repo, commit string) ([]File, error) {
-	var files []File
+func (c *Client) Files(ctx context.Context, repo, commit string) ([]RepoFile, error) {
+	var files []RepoFile
 	for address := c.api(repo, "tree", commit) + "?recursive=true"; address != ""; {
 		data, next, err := c.read(ctx, address)
 		if err != nil {
@@ -230,7 +230,7 @@ func (c *Client) Files(ctx context.Context, repo, commit string) ([]File, error)
 			if e.Type != "file" {
 				continue
 			}
-			f := File{Path: e.Path, Size: e.Size, ID: e.OID}
+			f := RepoFile{Path: e.Path, Size: e.Size, ID: e.OID}
 			if e.LFS != nil {
 				f.ID, f.Size = e.LFS.OID, e.LFS.Size
 			}
@@ -248,7 +248,7 @@ func (c *Client) Files(ctx context.Context, repo, commit string) ([]File, error)
 }
 
 // check refuses a listed file that could leave the cache or cannot be verified.
-func (f File) check() error {
+func (f RepoFile) check() error {
 	switch {
 	case !filepath.IsLocal(filepath.FromSlash(f.Path)) || strings.ContainsAny(f.Path, "\\:\x00") || len(f.Path) > 1024:
 		return fmt.Errorf("the hub lists a file %q, whose name could lead out of the cache", f.Path)

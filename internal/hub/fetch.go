@@ -25,7 +25,7 @@ import (
 var hexID = regexp.MustCompile(`^[0-9a-f]+$`)
 
 // digestOf returns the hash whose sum of the content is the file's ID; nil where there is none.
-func digestOf(f File) hash.Hash {
+func digestOf(f RepoFile) hash.Hash {
 	switch {
 	case !hexID.MatchString(f.ID):
 		return nil
@@ -41,7 +41,7 @@ func digestOf(f File) hash.Hash {
 
 // fetch downloads a blob of a repository into folder, unless it is there. A part of it that an earlier attempt left is
 // gone on with. moved counts bytes as they come to be there.
-func (c *Client) fetch(ctx context.Context, folder, locks, address string, f File, moved *atomic.Int64) error {
+func (c *Client) fetch(ctx context.Context, folder, locks, address string, f RepoFile, moved *atomic.Int64) error {
 	blob := filepath.Join(folder, "blobs", f.ID)
 	for _, dir := range []string{filepath.Dir(blob), locks} {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -68,7 +68,7 @@ func (c *Client) fetch(ctx context.Context, folder, locks, address string, f Fil
 type download struct {
 	c       *Client
 	address string
-	file    File
+	file    RepoFile
 	moved   *atomic.Int64
 
 	out *os.File

@@ -30,14 +30,14 @@ type Progress struct {
 	Moved atomic.Int64 // bytes that are there
 }
 
-// Result is what Pull did.
-type Result struct {
+// Pulled is what Pull did.
+type Pulled struct {
 	Repo
-	Info
-	Dir     string // of the files
-	Files   []File // that were chosen
-	Fetched int    // of them
-	LeftOut []File
+	RepoInfo
+	Dir     string     // of the files
+	Files   []RepoFile // that were chosen
+	Fetched int        // of them
+	LeftOut []RepoFile
 }
 
 // parallel is how many files are fetched at a time.
@@ -46,7 +46,7 @@ const parallel = 4
 // Pull brings the files of a repository that a job needs into the cache. Every file is verified by its digest. A pull
 // that was ended goes on where it was. The reference to the commit is written last, so that a repository is found only
 // when all of it is there.
-func (c *Client) Pull(ctx context.Context, cache Cache, r Repo, o Options) (*Result, error) {
+func (c *Client) Pull(ctx context.Context, cache Cache, r Repo, o Options) (*Pulled, error) {
 	result, err := c.pull(ctx, cache, r, o)
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return nil, fault.TryAgain(fmt.Errorf("pull %s: %w; make room in %s, or set HF_HOME to another disk, and run the same command "+
@@ -58,7 +58,7 @@ func (c *Client) Pull(ctx context.Context, cache Cache, r Repo, o Options) (*Res
 	return result, nil
 }
 
-func (c *Client) pull(ctx context.Context, cache Cache, r Repo, o Options) (*Result, error) {
+func (c *Client) pull(ctx context.Context, cache Cache, r Repo, o Options) (*Pulled, error) {
 	info, err := c.Info(ctx, r)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (c *Client) pull(ctx context.Context, cache Cache, r Repo, o Options) (*Res
 	if len(chosen) == 0 {
 		return nil, fault.Usage(fmt.Errorf("it holds nothing that a job reads, only %s", listed(files)))
 	}
-	result := &Result{Repo: r, Info: info, Dir: cache.snapshot(r.Name, info.Commit), Files: chosen}
+	result := &Pulled{Repo: r, RepoInfo: info, Dir: cache.snapshot(r.Name, info.Commit), Files: chosen}
 	for _, f := range files {
 		if !slices.Contains(chosen, f) {
 			result.LeftOut = append(result.LeftOut, f)
@@ -90,10 +90,10 @@ func (c *Client) pull(ctx context.Context, cache Cache, r Repo, o Options) (*Res
 }
 
 // fetchAll brings the chosen files of a commit and returns how many were not there.
-func (c *Client) fetchAll(ctx context.Context, cache Cache, repo, commit string, chosen []File, o Options) (int, error) {
+func (c *Client) fetchAll(ctx context.Context, cache Cache, repo, commit string, chosen []RepoFile, o Options) (int, error) {
 	progress := &Progress{}
 	folder := cache.folder(repo)
-	var missing []File
+	var missing []RepoFile
 	var room int64
 	for _, f := range chosen {
 		progress.Total += f.Size
@@ -141,7 +141,7 @@ func (c *Client) fetchAll(ctx context.Context, cache Cache, repo, commit string,
 }
 
 // one brings a file and links it into the snapshot.
-func (c *Client) one(ctx context.Context, cache Cache, repo, commit string, f File, p *Progress) error {
+func (c *Client) one(ctx context.Context, cache Cache, repo, commit string, f RepoFile, p *Progress) error {
 	folder := cache.folder(repo)
 	locks := filepath.Join(string(cache), ".locks", filepath.Base(folder))
 	if err := c.fetch(ctx, folder, locks, c.resolve(repo, commit, f.Path), f, &p.Moved); err != nil {
@@ -173,7 +173,7 @@ func link(blob, path string) error {
 
 // here tells whether a file of a snapshot is there, and with verify whether its content is right. What is damaged is
 // removed.
-func here(snapshot, folder string, f File, verify bool) bool {
+func here(snapshot, folder string, f RepoFile, verify bool) bool {
 	path := filepath.Join(snapshot, filepath.FromSlash(f.Path))
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -188,7 +188,7 @@ func here(snapshot, folder string, f File, verify bool) bool {
 }
 
 // intact reads a file and compares its digest.
-func intact(path string, f File) bool {
+func intact(path string, f RepoFile) bool {
 	in, err := os.Open(path)
 	if err != nil {
 		return false
@@ -200,7 +200,7 @@ func intact(path string, f File) bool {
 }
 
 // partOf is how much of a blob an earlier attempt left.
-func partOf(folder string, f File) int64 {
+func partOf(folder string, f RepoFile) int64 {
 	path := filepath.Join(folder, "blobs", f.ID)
 	for _, p := range []string{path, path + ".incomplete"} {
 		if info, err := os.Stat(p); err == nil && info.Size() <= f.Size {

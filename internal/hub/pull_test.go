@@ -63,7 +63,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) pull(name string, o Options) (*Result, error) {
+func (b *bench) pull(name string, o Options) (*Pulled, error) {
 	b.Helper()
 	c, err := NewClient("test")
 	if err != nil {
@@ -81,7 +81,7 @@ func (b *bench) pull(name string, o Options) (*Result, error) {
 }
 
 // good pulls and checks every file against what the hub has.
-func (b *bench) good(name string, o Options) *Result {
+func (b *bench) good(name string, o Options) *Pulled {
 	b.Helper()
 	result, err := b.pull(name, o)
 	if err != nil {
@@ -100,7 +100,7 @@ func (b *bench) good(name string, o Options) *Result {
 	return result
 }
 
-func paths(files []File) (out []string) {
+func paths(files []RepoFile) (out []string) {
 	for _, f := range files {
 		out = append(out, f.Path)
 	}
@@ -307,7 +307,7 @@ func TestHostileLists(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"", "..", "zz", strings.Repeat("g", 40), strings.Repeat("a", 39)} {
-		if err := (File{Path: "a", ID: id}).check(); err == nil {
+		if err := (RepoFile{Path: "a", ID: id}).check(); err == nil {
 			t.Errorf("digest %q passes", id)
 		}
 	}

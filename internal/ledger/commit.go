@@ -49,21 +49,21 @@ func (l *Ledger) Commit(ctx context.Context, recs []Record) error {
 	return nil
 }
 
-// part is a segment being written and where its records will be.
-type part struct {
+// draft is a segment being written and where its records will be.
+type draft struct {
 	name   string
 	number uint32
 	seg    *segment
-	places []place
+	places []recordPlace
 }
 
-type place struct {
+type recordPlace struct {
 	key Key
 	ref Ref
 }
 
 // encode lays checked records out in as many segments as they need.
-func (l *Ledger) encode(recs []Record) (parts []*part, err error) {
+func (l *Ledger) encode(recs []Record) (parts []*draft, err error) {
 	for len(recs) > 0 {
 		n, bytes := 0, 0
 		for n < len(recs) && (n == 0 || bytes+recs[n].size() <= segmentBytesMax) {
@@ -84,26 +84,26 @@ func (l *Ledger) encode(recs []Record) (parts []*part, err error) {
 }
 
 // newPart starts the next segment of this process; it is laid out in buffer.
-func (l *Ledger) newPart(buffer []byte) (*part, error) {
+func (l *Ledger) newPart(buffer []byte) (*draft, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	number, err := l.names.add(l.id)
 	if err != nil {
 		return nil, err
 	}
-	p := &part{name: l.id.name(), number: number, seg: newSegment(buffer)}
+	p := &draft{name: l.id.name(), number: number, seg: newSegment(buffer)}
 	l.id.sequence++
 	return p, nil
 }
 
-func (p *part) add(rec *Record) {
+func (p *draft) add(rec *Record) {
 	offset := p.seg.add(rec)
-	p.places = append(p.places, place{rec.Key, pack(p.number, offset, rec.Status)})
+	p.places = append(p.places, recordPlace{rec.Key, pack(p.number, offset, rec.Status)})
 }
 
 // abandon notes that parts are not known to exist. A failed Put may have published some of them:
 // the next Open finds these, whole, and results are the same however often they are recorded.
-func (l *Ledger) abandon(parts []*part) {
+func (l *Ledger) abandon(parts []*draft) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range parts {

@@ -48,7 +48,7 @@ func (l *Ledger) rewrite(ctx context.Context, fn func(*compaction) error) error 
 		err = c.flush(ctx)
 	}
 	if c.next != nil {
-		l.abandon([]*part{c.next})
+		l.abandon([]*draft{c.next})
 	}
 	return err
 }
@@ -56,9 +56,9 @@ func (l *Ledger) rewrite(ctx context.Context, fn func(*compaction) error) error 
 // compaction gathers records for the next segment.
 type compaction struct {
 	ledger *Ledger
-	reader *reader // stands at the segment that is read
-	next   *part   // nil between segments
-	old    []Ref   // where the records of next are now
+	reader *segmentReader // stands at the segment that is read
+	next   *draft         // nil between segments
+	old    []Ref          // where the records of next are now
 	buffer []byte
 }
 
@@ -104,7 +104,7 @@ func (c *compaction) flush(ctx context.Context) error {
 	p := c.next
 	c.buffer, c.next = p.seg.seal(), nil
 	if err := c.ledger.store.Put(ctx, store.Object{Name: p.name, Data: c.buffer}); err != nil {
-		c.ledger.abandon([]*part{p})
+		c.ledger.abandon([]*draft{p})
 		return err
 	}
 	fault.Point(fault.LedgerCompactSegmentPut)

@@ -9,7 +9,7 @@ import (
 // they were committed, many of them cost one read of the disk together. It is not valid after a Compact.
 type Cursor struct {
 	ledger  *Ledger
-	reader  *reader
+	reader  *segmentReader
 	file    *handle // of reader, nil at first
 	number  uint32  // of its segment
 	current header  // of the record found last

@@ -50,7 +50,7 @@ func (d *Damage) sound(offset int64) bool {
 // salvage looks for the sound records of a damaged segment and calls fn for each. No length is trusted but those of
 // a record that is sound with all its blobs; behind anything else the search goes on at the next place where a
 // record can begin.
-func (r *reader) salvage(why *DamagedError, fn func(offset int64, h header)) (*Damage, error) {
+func (r *segmentReader) salvage(why *DamagedError, fn func(offset int64, h header)) (*Damage, error) {
 	d := &Damage{Segment: r.name, Why: why.Why, Offset: why.Offset, Bytes: r.size, Lost: -1}
 	offset := int64(headerBytes)
 	count, _, headerErr := r.fileHeader()
@@ -84,7 +84,7 @@ func (r *reader) salvage(why *DamagedError, fn func(offset int64, h header)) (*D
 }
 
 // whole reads a record with its blobs and returns where the next one begins, 0 where this one is not sound.
-func (r *reader) whole(offset int64) (header, int64, error) {
+func (r *segmentReader) whole(offset int64) (header, int64, error) {
 	b, err := r.bytes(offset, recordHeaderBytes)
 	if err != nil {
 		return header{}, 0, only(err)
@@ -109,7 +109,7 @@ func only(err error) error {
 }
 
 // checkRecord checks row, blob table and blobs of a record.
-func (r *reader) checkRecord(offset int64, h header) error {
+func (r *segmentReader) checkRecord(offset int64, h header) error {
 	body, err := r.body(offset, h)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (r *reader) checkRecord(offset int64, h header) error {
 }
 
 // examine finds the sound records of a segment and drops the others; r points to the segment.
-func (l *Ledger) examine(r *reader, number uint32, why *DamagedError) (*Damage, error) {
+func (l *Ledger) examine(r *segmentReader, number uint32, why *DamagedError) (*Damage, error) {
 	d, err := r.salvage(why, func(int64, header) {})
 	if err != nil {
 		return nil, err
@@ -197,7 +197,7 @@ func (l *Ledger) Verify(ctx context.Context) error {
 }
 
 // inSegment lets fn read a segment through r.
-func (l *Ledger) inSegment(ctx context.Context, r *reader, name string, fn func() error) error {
+func (l *Ledger) inSegment(ctx context.Context, r *segmentReader, name string, fn func() error) error {
 	f, err := l.store.Open(ctx, name)
 	if err != nil {
 		return fmt.Errorf("open ledger segment %s: %w", name, err)

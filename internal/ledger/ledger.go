@@ -45,7 +45,7 @@ func Open(ctx context.Context, s store.Store) (*Ledger, error) {
 	l := &Ledger{store: s, files: newFiles(ctx, s), index: x,
 		missing: map[uint32]bool{}, damaged: map[uint32]*Damage{}}
 	r := newReader()
-	var places []place
+	var places []recordPlace
 	for _, name := range found {
 		if !strings.HasSuffix(name, ".seg") {
 			continue
@@ -68,7 +68,7 @@ func Open(ctx context.Context, s store.Store) (*Ledger, error) {
 
 // load puts the records of one segment into the index. It gathers them in places, for of a damaged one it is known
 // only at its end which are sound.
-func (l *Ledger) load(ctx context.Context, r *reader, name string, places []place) ([]place, error) {
+func (l *Ledger) load(ctx context.Context, r *segmentReader, name string, places []recordPlace) ([]recordPlace, error) {
 	id, err := parseSegmentName(name)
 	if err != nil {
 		return places, err
@@ -79,7 +79,7 @@ func (l *Ledger) load(ctx context.Context, r *reader, name string, places []plac
 		return places, err
 	}
 	add := func(offset int64, h header) {
-		places = append(places, place{h.key, pack(number, offset, h.status)})
+		places = append(places, recordPlace{h.key, pack(number, offset, h.status)})
 	}
 	err = l.inSegment(ctx, r, name, func() error {
 		err := r.scan(func(offset int64, h header, _ []byte) error { add(offset, h); return nil })
@@ -107,7 +107,7 @@ func (l *Ledger) insert(key Key, ref Ref) error {
 // sameKey compares a key with the whole key of a record, read from its segment.
 func (l *Ledger) sameKey(key Key) func(Ref) (bool, error) {
 	return func(ref Ref) (same bool, err error) {
-		err = l.at(ref, recordHeaderBytes, func(_ *reader, h header) error {
+		err = l.at(ref, recordHeaderBytes, func(_ *segmentReader, h header) error {
 			same = h.key == key
 			return nil
 		})
@@ -116,13 +116,13 @@ func (l *Ledger) sameKey(key Key) func(Ref) (bool, error) {
 }
 
 // at reads the header of a record, with a window as long as the caller needs; the lock is held.
-func (l *Ledger) at(ref Ref, window int, fn func(*reader, header) error) error {
+func (l *Ledger) at(ref Ref, window int, fn func(*segmentReader, header) error) error {
 	return l.inFile(l.names.name(ref.segment()), ref, window, fn)
 }
 
-func (l *Ledger) inFile(name string, ref Ref, window int, fn func(*reader, header) error) error {
+func (l *Ledger) inFile(name string, ref Ref, window int, fn func(*segmentReader, header) error) error {
 	return l.files.use(name, func(f store.Reader) error {
-		r := &reader{buffer: make([]byte, window)}
+		r := &segmentReader{buffer: make([]byte, window)}
 		r.reset(name, f, f.Size())
 		h, err := r.header(ref.offset())
 		if err != nil {

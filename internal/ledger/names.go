@@ -33,11 +33,11 @@ func parseSegmentName(name string) (id segmentID, err error) {
 // names numbers the segments of a ledger. A process writes its segments in sequence, so runs of
 // them take no memory for each.
 type names struct {
-	runs []run
+	runs []runOfNames
 	next uint32
 }
 
-type run struct {
+type runOfNames struct {
 	first  segmentID
 	number uint32 // of first
 	count  uint32
@@ -59,7 +59,7 @@ func (n *names) add(id segmentID) (uint32, error) {
 			return number, nil
 		}
 	}
-	n.runs = append(n.runs, run{id, number, 1})
+	n.runs = append(n.runs, runOfNames{id, number, 1})
 	return number, nil
 }
 

@@ -12,7 +12,7 @@ const readWindow = 4 << 10
 
 // Read returns the record at ref, its blobs with name and size but without data.
 func (l *Ledger) Read(ref Ref) (rec Record, err error) {
-	err = l.open(ref, readWindow, func(r *reader, h header) error {
+	err = l.open(ref, readWindow, func(r *segmentReader, h header) error {
 		body, err := r.body(ref.offset(), h)
 		if err != nil {
 			return err
@@ -25,7 +25,7 @@ func (l *Ledger) Read(ref Ref) (rec Record, err error) {
 
 // ReadBlob returns the data of one blob of the record at ref.
 func (l *Ledger) ReadBlob(ref Ref, name string) (data []byte, err error) {
-	err = l.open(ref, readWindow, func(r *reader, h header) error {
+	err = l.open(ref, readWindow, func(r *segmentReader, h header) error {
 		body, err := r.body(ref.offset(), h)
 		if err != nil {
 			return err
@@ -45,7 +45,7 @@ func (l *Ledger) ReadBlob(ref Ref, name string) (data []byte, err error) {
 }
 
 // open is at for a caller that does not hold the lock.
-func (l *Ledger) open(ref Ref, window int, fn func(*reader, header) error) error {
+func (l *Ledger) open(ref Ref, window int, fn func(*segmentReader, header) error) error {
 	if ref.status() == Absent {
 		return errors.New("read ledger: no such record")
 	}
@@ -64,7 +64,7 @@ func (l *Ledger) open(ref Ref, window int, fn func(*reader, header) error) error
 }
 
 // record decodes the body of the record at offset; Row is a copy.
-func (r *reader) record(offset int64, h header, body []byte) (Record, []blobEntry, error) {
+func (r *segmentReader) record(offset int64, h header, body []byte) (Record, []blobEntry, error) {
 	entries, err := r.blobs(offset, h, body)
 	if err != nil {
 		return Record{}, nil, err
@@ -108,7 +108,7 @@ func (l *Ledger) segments(ctx context.Context, fn func(number uint32, name strin
 }
 
 // each scans the segments that exist now and leaves out records that do not count.
-func (l *Ledger) each(ctx context.Context, r *reader, fn func(Ref, Record, []blobEntry) error) error {
+func (l *Ledger) each(ctx context.Context, r *segmentReader, fn func(Ref, Record, []blobEntry) error) error {
 	return l.segments(ctx, func(number uint32, name string) error {
 		return l.counting(ctx, r, number, name, fn)
 	})
@@ -116,7 +116,7 @@ func (l *Ledger) each(ctx context.Context, r *reader, fn func(Ref, Record, []blo
 
 // counting calls fn for the records of a segment that count. Of a damaged one those are the sound ones; where it is
 // found damaged only now, those that are left.
-func (l *Ledger) counting(ctx context.Context, r *reader, number uint32, name string,
+func (l *Ledger) counting(ctx context.Context, r *segmentReader, number uint32, name string,
 	fn func(Ref, Record, []blobEntry) error) error {
 	l.mu.RLock()
 	d := l.damaged[number]
@@ -167,7 +167,7 @@ func (l *Ledger) counting(ctx context.Context, r *reader, number uint32, name st
 }
 
 // visit calls fn for the record at offset.
-func (r *reader) visit(offset int64, fn func(offset int64, h header, body []byte) error) error {
+func (r *segmentReader) visit(offset int64, fn func(offset int64, h header, body []byte) error) error {
 	h, err := r.header(offset)
 	if err != nil {
 		return err

@@ -36,8 +36,8 @@ type blobEntry struct {
 	crc  uint32
 }
 
-// reader reads one segment through a window, so that blob data is skipped rather than read.
-type reader struct {
+// segmentReader reads one segment through a window, so that blob data is skipped rather than read.
+type segmentReader struct {
 	name   string
 	file   io.ReaderAt
 	size   int64
@@ -46,19 +46,19 @@ type reader struct {
 	buffer []byte
 }
 
-func newReader() *reader { return &reader{buffer: make([]byte, windowBytes)} }
+func newReader() *segmentReader { return &segmentReader{buffer: make([]byte, windowBytes)} }
 
 // reset points the reader at another segment.
-func (r *reader) reset(name string, file io.ReaderAt, size int64) {
+func (r *segmentReader) reset(name string, file io.ReaderAt, size int64) {
 	r.name, r.file, r.size, r.window, r.start = name, file, size, nil, 0
 }
 
-func (r *reader) damaged(offset int64, format string, args ...any) error {
+func (r *segmentReader) damaged(offset int64, format string, args ...any) error {
 	return fault.Fatal(&DamagedError{r.name, offset, fmt.Sprintf(format, args...)})
 }
 
 // unread gives an error of the store its class: what could not be read may be readable at the next run.
-func (r *reader) unread(offset int64, err error) error {
+func (r *segmentReader) unread(offset int64, err error) error {
 	err = fmt.Errorf("read ledger segment %s at byte %d: %w", r.name, offset, err)
 	if fault.ClassOf(err) == fault.ClassRow { // nobody has said what it is
 		return fault.TryAgain(err)
@@ -68,7 +68,7 @@ func (r *reader) unread(offset int64, err error) error {
 
 // bytes returns n bytes at offset; they are valid until the next call. What is allocated is
 // bounded by the size of the file.
-func (r *reader) bytes(offset int64, n int) ([]byte, error) {
+func (r *segmentReader) bytes(offset int64, n int) ([]byte, error) {
 	if offset < 0 || int64(n) > r.size-offset {
 		return nil, r.damaged(offset, "%d bytes expected, the file has %d", n, max(r.size-offset, 0))
 	}
@@ -96,7 +96,7 @@ func (r *reader) bytes(offset int64, n int) ([]byte, error) {
 
 // scan calls fn for every record in order: its offset, header and body (row and blob table, valid
 // during the call). All checksums but those of blob data are verified.
-func (r *reader) scan(fn func(offset int64, h header, body []byte) error) error {
+func (r *segmentReader) scan(fn func(offset int64, h header, body []byte) error) error {
 	count, size, err := r.fileHeader()
 	switch {
 	case err != nil:
@@ -131,7 +131,7 @@ func (r *reader) scan(fn func(offset int64, h header, body []byte) error) error 
 
 // fileHeader reads and checks the header of the segment: how many records and bytes were written. A newer version is
 // an error that is no damage.
-func (r *reader) fileHeader() (count uint32, size uint64, err error) {
+func (r *segmentReader) fileHeader() (count uint32, size uint64, err error) {
 	b, err := r.bytes(0, headerBytes)
 	if err != nil {
 		return 0, 0, err
@@ -151,7 +151,7 @@ func (r *reader) fileHeader() (count uint32, size uint64, err error) {
 }
 
 // header reads and checks the record header at offset.
-func (r *reader) header(offset int64) (header, error) {
+func (r *segmentReader) header(offset int64) (header, error) {
 	b, err := r.bytes(offset, recordHeaderBytes)
 	if err != nil {
 		return header{}, err
@@ -187,7 +187,7 @@ func parseHeader(b []byte) (h header, why string) {
 }
 
 // body reads and checks row and blob table of the record at offset.
-func (r *reader) body(offset int64, h header) ([]byte, error) {
+func (r *segmentReader) body(offset int64, h header) ([]byte, error) {
 	body, err := r.bytes(offset+recordHeaderBytes, int(h.rowBytes+h.tableBytes))
 	if err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ func (r *reader) body(offset int64, h header) ([]byte, error) {
 }
 
 // end is where the next record starts; the bytes before it must be zero padding.
-func (r *reader) end(offset int64, h header) (int64, error) {
+func (r *segmentReader) end(offset int64, h header) (int64, error) {
 	end := offset + recordHeaderBytes + int64(h.rowBytes) + int64(h.tableBytes) + int64(h.blobBytes)
 	pad, err := r.bytes(end, int(-end&(recordAlign-1)))
 	if err != nil {
@@ -214,7 +214,7 @@ func (r *reader) end(offset int64, h header) (int64, error) {
 }
 
 // blobs decodes the blob table of the record at offset from its body.
-func (r *reader) blobs(offset int64, h header, body []byte) ([]blobEntry, error) {
+func (r *segmentReader) blobs(offset int64, h header, body []byte) ([]blobEntry, error) {
 	if h.blobs == 0 && h.tableBytes == 0 && h.blobBytes == 0 {
 		return nil, nil
 	}
@@ -242,7 +242,7 @@ func (r *reader) blobs(offset int64, h header, body []byte) ([]blobEntry, error)
 }
 
 // blob reads the data of one blob and checks it.
-func (r *reader) blob(e blobEntry) ([]byte, error) {
+func (r *segmentReader) blob(e blobEntry) ([]byte, error) {
 	if e.size > r.size-e.at {
 		return nil, r.damaged(e.at, "a blob ends after the file")
 	}
@@ -262,7 +262,7 @@ func (r *reader) blob(e blobEntry) ([]byte, error) {
 }
 
 // checkBlob checks the data of one blob without holding it.
-func (r *reader) checkBlob(e blobEntry) error {
+func (r *segmentReader) checkBlob(e blobEntry) error {
 	if e.size > r.size-e.at {
 		return r.damaged(e.at, "a blob ends after the file")
 	}

@@ -28,7 +28,7 @@ func (l *Ledger) Refresh(ctx context.Context) error {
 	defer func() { l.id = mine }() // what others number is no matter of this process
 	known := l.names.known()
 	r := newReader()
-	var places []place
+	var places []recordPlace
 	for _, name := range found {
 		if !strings.HasSuffix(name, ".seg") {
 			continue
@@ -52,7 +52,7 @@ func (n *names) known() func(segmentID) bool {
 		generation uint32
 		process    uint64
 	}
-	runs := map[process][]run{}
+	runs := map[process][]runOfNames{}
 	for _, r := range n.runs {
 		p := process{r.first.generation, r.first.process}
 		runs[p] = append(runs[p], r)

@@ -38,7 +38,7 @@ type PoolCapabilities struct {
 	// Planned says that the pool lends nothing: a job is only planned for its devices.
 	Planned bool
 	// Layout returns the devices, by number, as the cost model knows them.
-	Layout func() []layout.Device
+	Layout func() []layout.DeviceModel
 	// Survey returns how the devices are linked, by number.
 	Survey func() gpu.Survey
 	// Closest returns n of the free devices, those that exchange fastest, in ascending order.

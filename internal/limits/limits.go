@@ -2,18 +2,18 @@
 // their ancestors), resource limits, and Slurm. The smallest bound holds.
 package limits
 
-// Memory is a bound on the memory of this process.
-type Memory struct {
+// MemoryBound is a bound on the memory of this process.
+type MemoryBound struct {
 	What string // "control group /system.slice/x"
 	Most int64  // bytes
 	Used int64  // bytes that count for it already
 }
 
 // Free is what the bound leaves.
-func (m Memory) Free() int64 { return max(0, m.Most-m.Used) }
+func (m MemoryBound) Free() int64 { return max(0, m.Most-m.Used) }
 
 // Smallest returns the bound that leaves the least; ok is false where nothing bounds the process.
-func Smallest(bounds []Memory) (least Memory, ok bool) {
+func Smallest(bounds []MemoryBound) (least MemoryBound, ok bool) {
 	for i, b := range bounds {
 		if i == 0 || b.Free() < least.Free() {
 			least = b

@@ -12,7 +12,7 @@ import (
 )
 
 // Bounds lists what bounds the memory of this process.
-func Bounds() []Memory { return host{"/", os.Getenv}.bounds() }
+func Bounds() []MemoryBound { return host{"/", os.Getenv}.bounds() }
 
 // OpenFiles is how many files this process may have open. The Go runtime has raised it to the hard limit.
 func OpenFiles() (soft, hard uint64) {
@@ -32,7 +32,7 @@ type host struct {
 // noLimit is about what version 1 shows where there is none.
 const noLimit = 1 << 60
 
-func (h host) bounds() (all []Memory) {
+func (h host) bounds() (all []MemoryBound) {
 	for line := range strings.Lines(h.text("proc/self/cgroup")) {
 		id, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, group, _ := strings.Cut(rest, ":")
@@ -46,18 +46,18 @@ func (h host) bounds() (all []Memory) {
 	size, resident := h.own()
 	var r unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_AS, &r) == nil && r.Cur < noLimit {
-		all = append(all, Memory{"RLIMIT_AS (ulimit -v)", int64(r.Cur), size})
+		all = append(all, MemoryBound{"RLIMIT_AS (ulimit -v)", int64(r.Cur), size})
 	}
 	megabytes := func(name string) int64 {
 		n, _ := strconv.ParseInt(h.getenv(name), 10, 64)
 		return n << 20
 	}
 	if most := megabytes("SLURM_MEM_PER_NODE"); most > 0 {
-		all = append(all, Memory{"SLURM_MEM_PER_NODE", most, resident})
+		all = append(all, MemoryBound{"SLURM_MEM_PER_NODE", most, resident})
 	}
 	if each := megabytes("SLURM_MEM_PER_CPU"); each > 0 {
 		if cpus, err := strconv.ParseInt(h.getenv("SLURM_CPUS_ON_NODE"), 10, 64); err == nil && cpus > 0 {
-			all = append(all, Memory{"SLURM_MEM_PER_CPU", each * cpus, resident})
+			all = append(all, MemoryBound{"SLURM_MEM_PER_CPU", each * cpus, resident})
 		}
 	}
 	return all
@@ -65,12 +65,12 @@ func (h host) bounds() (all []Memory) {
 
 // groups lists the bounds of a control group and of those that it is in. In a container the path may be that of the host,
 // of which only the end of the tree is to be seen.
-func (h host) groups(mount, group, most, used string) (all []Memory) {
+func (h host) groups(mount, group, most, used string) (all []MemoryBound) {
 	for at := path.Clean("/" + group); ; at = path.Dir(at) {
 		limit, err := strconv.ParseInt(h.text(path.Join(mount, at, most)), 10, 64) // else "max", or it is not there
 		if err == nil && limit < noLimit {
 			now, _ := strconv.ParseInt(h.text(path.Join(mount, at, used)), 10, 64)
-			all = append(all, Memory{fmt.Sprintf("control group %s", at), limit, now})
+			all = append(all, MemoryBound{fmt.Sprintf("control group %s", at), limit, now})
 		}
 		if at == "/" {
 			return all

@@ -22,25 +22,25 @@ const Stdin = "-"
 // IsAddress reports whether a location is an address such as gs://bucket/x.
 func IsAddress(at string) bool { return config.IsAddress(at) }
 
-// place is an address taken apart.
-type place struct {
+// parsed is an address taken apart.
+type parsed struct {
 	server *bucket.Bucket
 	root   string // gs://bucket or https://host
 	key    string // behind the slash; "" or with a slash at its end: a prefix
 }
 
-func (p place) String() string { return p.root + "/" + p.key }
+func (p parsed) String() string { return p.root + "/" + p.key }
 
 // parse finds the server of an address.
-func parse(ctx context.Context, at string, schemes []string) (place, error) {
+func parse(ctx context.Context, at string, schemes []string) (parsed, error) {
 	if problem, fix := config.CheckAddress(at, schemes); problem != "" {
-		return place{}, fmt.Errorf("%s: %s; %s", bucket.Redact(at), problem, fix)
+		return parsed{}, fmt.Errorf("%s: %s; %s", bucket.Redact(at), problem, fix)
 	}
 	scheme, rest, _ := strings.Cut(at, "://")
 	host, key, _ := strings.Cut(rest, "/")
 	root := bucket.Address{Scheme: scheme, Bucket: host}
 	server, err := serverOf(ctx, root)
-	return place{server, root.String(), key}, err
+	return parsed{server, root.String(), key}, err
 }
 
 // servers are those that this process has spoken to, so that their connections stay open.

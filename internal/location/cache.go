@@ -52,8 +52,8 @@ type item struct {
 	object bucket.Object
 }
 
-// entry is a copy in the cache: the files of one address at one version.
-type entry struct {
+// cachedCopy is a copy in the cache: the files of one address at one version.
+type cachedCopy struct {
 	server  *bucket.Bucket
 	kind    string
 	address string
@@ -61,7 +61,7 @@ type entry struct {
 }
 
 // id names the entry: another version is another entry.
-func (e entry) id() string {
+func (e cachedCopy) id() string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q\n", e.address)
 	for _, i := range e.items {
@@ -70,7 +70,7 @@ func (e entry) id() string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-func (e entry) bytes() (n int64) {
+func (e cachedCopy) bytes() (n int64) {
 	for _, i := range e.items {
 		n += i.object.Size
 	}
@@ -105,7 +105,7 @@ func (c copied) path(name string) string {
 
 // obtain returns the entry, which this process or another one copies if nobody has yet. A copy that was cut off goes on
 // where it was.
-func (e entry) obtain(ctx context.Context) (copied, error) {
+func (e cachedCopy) obtain(ctx context.Context) (copied, error) {
 	root, err := cacheDir()
 	if err != nil {
 		return copied{}, err
@@ -141,7 +141,7 @@ func (e entry) obtain(ctx context.Context) (copied, error) {
 const fillsMax = 3
 
 // fill copies the entry's files, alone among all processes. Who reads the entry keeps what it has open.
-func (e entry) fill(ctx context.Context, root string, c copied) error {
+func (e cachedCopy) fill(ctx context.Context, root string, c copied) error {
 	l, err := lockFile(ctx, c.dir+fillEnd, true)
 	if err != nil {
 		return unwritable(root, err)
@@ -163,7 +163,7 @@ func (e entry) fill(ctx context.Context, root string, c copied) error {
 }
 
 // whole reports whether every file of the entry is there as it was copied. One that was touched since is read again.
-func (e entry) whole(c copied) bool {
+func (e cachedCopy) whole(c copied) bool {
 	for _, i := range e.items {
 		f, known := c.facts.Files[i.name]
 		info, err := os.Stat(c.path(i.name))

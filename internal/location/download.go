@@ -26,7 +26,7 @@ const (
 )
 
 // download copies the files that are not there yet. c's facts grow with each.
-func (e entry) download(ctx context.Context, root string, c copied) error {
+func (e cachedCopy) download(ctx context.Context, root string, c copied) error {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return unwritable(root, err)
 	}
@@ -64,9 +64,9 @@ func (e entry) download(ctx context.Context, root string, c copied) error {
 const partsName = "parts"
 
 // missing returns the items that were not copied yet.
-func (e entry) missing(c copied) (items []item) {
+func (e cachedCopy) missing(c copied) (items []item) {
 	for _, i := range e.items {
-		if one := (entry{items: []item{i}}); !one.whole(c) {
+		if one := (cachedCopy{items: []item{i}}); !one.whole(c) {
 			items = append(items, i)
 		}
 	}
@@ -74,7 +74,7 @@ func (e entry) missing(c copied) (items []item) {
 }
 
 // described adds to an item of a list what the service tells of single objects alone.
-func (e entry) described(ctx context.Context, i item) (item, error) {
+func (e cachedCopy) described(ctx context.Context, i item) (item, error) {
 	if i.object.Sum != "" {
 		return i, nil
 	}
@@ -87,7 +87,7 @@ func (e entry) described(ctx context.Context, i item) (item, error) {
 
 // downloadFile copies one file and checks it. A checksum that is wrong twice for the same content is none: some
 // services give entity tags that only look like one.
-func (e entry) downloadFile(ctx context.Context, root string, c copied, i item) (fileFact, error) {
+func (e cachedCopy) downloadFile(ctx context.Context, root string, c copied, i item) (fileFact, error) {
 	part, final := filepath.Join(c.dir, partsName, filepath.FromSlash(i.name)), c.path(i.name)
 	for _, path := range []string{part, final} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -126,7 +126,7 @@ func (e entry) downloadFile(ctx context.Context, root string, c copied, i item) 
 }
 
 // transfer writes the object to part, behind what an earlier copy of this version left there.
-func (e entry) transfer(ctx context.Context, root, part string, i item) (*sums, error) {
+func (e cachedCopy) transfer(ctx context.Context, root, part string, i item) (*sums, error) {
 	f, err := os.OpenFile(part, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, unwritable(root, err)

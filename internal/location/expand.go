@@ -125,7 +125,7 @@ func expandAddress(ctx context.Context, pattern string, most int) ([]string, err
 }
 
 // matches lists the objects of a pattern. Only what is below its fixed part is asked for.
-func (p place) matches(ctx context.Context, pattern string, most int) (found []string, err error) {
+func (p parsed) matches(ctx context.Context, pattern string, most int) (found []string, err error) {
 	fixed := p.key[:strings.IndexAny(p.key, wild)]
 	flat := !strings.Contains(p.key[len(fixed):], "/")
 	for o, err := range p.server.Objects(ctx, fixed, flat) {
@@ -148,7 +148,7 @@ func (p place) matches(ctx context.Context, pattern string, most int) (found []s
 }
 
 // nothing is the error about a pattern that finds no object.
-func (p place) nothing(ctx context.Context, pattern string) error {
+func (p parsed) nothing(ctx context.Context, pattern string) error {
 	noTable := noTable(pattern, func(string) bool {
 		fixed := otherPlace(p.key)
 		if i := strings.IndexAny(fixed, wild); i >= 0 {

@@ -87,16 +87,16 @@ func MediaDigest(ctx context.Context, at string) (string, error) {
 }
 
 // fileEntry finds a single file.
-func fileEntry(ctx context.Context, at string) (entry, error) {
+func fileEntry(ctx context.Context, at string) (cachedCopy, error) {
 	p, err := parse(ctx, at, config.InputSchemes)
 	if err != nil {
-		return entry{}, err
+		return cachedCopy{}, err
 	}
 	o, err := p.server.Find(ctx, p.key)
 	if err != nil {
-		return entry{}, err
+		return cachedCopy{}, err
 	}
-	return entry{p.server, kindFiles, p.String(), []item{{base(p.key), o}}}, nil
+	return cachedCopy{p.server, kindFiles, p.String(), []item{{base(p.key), o}}}, nil
 }
 
 // file copies a single file to this host.
@@ -132,7 +132,7 @@ func folder(ctx context.Context, at string) (Local, error) {
 	if p.key != "" {
 		p.key = strings.TrimSuffix(p.key, "/") + "/"
 	}
-	e, others := entry{server: p.server, kind: kindFiles, address: p.String()}, 0
+	e, others := cachedCopy{server: p.server, kind: kindFiles, address: p.String()}, 0
 	for o, err := range p.server.Objects(ctx, p.key, true) {
 		if err != nil {
 			return Local{}, err

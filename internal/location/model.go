@@ -37,7 +37,7 @@ func Model(ctx context.Context, at string, beside ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	e := entry{server: p.server, kind: kindModels, address: p.String()}
+	e := cachedCopy{server: p.server, kind: kindModels, address: p.String()}
 	name := base(p.key)
 	if p.key == "" {
 		name = base(p.root)
@@ -78,7 +78,7 @@ func hold(c copied) {
 }
 
 // noModel says why a prefix holds no model.
-func noModel(ctx context.Context, p place) error {
+func noModel(ctx context.Context, p parsed) error {
 	if _, err := p.server.Find(ctx, p.key); err == nil && p.key != "" {
 		return fault.Usage(fmt.Errorf("%s is one file; give the prefix of the directory that it is in", p))
 	} else if p.key != "" && fault.ExitCode(err) == fault.ExitTryAgain {
@@ -88,7 +88,7 @@ func noModel(ctx context.Context, p place) error {
 }
 
 // add lists what is below a key, as files below a directory of the entry.
-func (e *entry) add(ctx context.Context, key, directory string) error {
+func (e *cachedCopy) add(ctx context.Context, key, directory string) error {
 	prefix := ""
 	if key != "" {
 		prefix = key + "/"

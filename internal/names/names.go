@@ -21,10 +21,10 @@ const MaxBytes = 200
 const hashBytes = 9
 
 // Template is text with columns in braces, such as "{id}-{seed}".
-type Template struct{ parts []part }
+type Template struct{ parts []template }
 
-// part is a text, or a column where name is set.
-type part struct{ text, name string }
+// template is a text, or a column where name is set.
+type template struct{ text, name string }
 
 // Parse reads a template. It has one column at least, for names must differ, and no slash.
 func Parse(text string) (*Template, error) {
@@ -36,7 +36,7 @@ func Parse(text string) (*Template, error) {
 			return nil, fmt.Errorf("%q has a brace without its other half, or a slash; write it as in {id}-{seed}", text)
 		}
 		if before != "" {
-			t.parts = append(t.parts, part{text: before})
+			t.parts = append(t.parts, template{text: before})
 		}
 		if !found {
 			break
@@ -45,7 +45,7 @@ func Parse(text string) (*Template, error) {
 		if name = strings.TrimSpace(name); !closed || name == "" || strings.Contains(name, "{") {
 			return nil, fmt.Errorf("%q has a brace without its other half, or no column in it; write it as in {id}-{seed}", text)
 		}
-		t.parts = append(t.parts, part{name: name})
+		t.parts = append(t.parts, template{name: name})
 		rest = behind
 	}
 	if len(t.Columns()) == 0 {

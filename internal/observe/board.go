@@ -33,15 +33,15 @@ type Counts struct {
 	Failures             map[string]int // failed rows by "class/stage"
 }
 
-// Shape is rows of one shape that are to be computed.
-type Shape struct {
+// ShapeWork is rows of one shape that are to be computed.
+type ShapeWork struct {
 	Name   string
 	Rows   int64   // each key once
 	Weight float64 // what a row costs, relative to other shapes
 }
 
 type shape struct {
-	Shape
+	ShapeWork
 	settled int64
 }
 
@@ -99,7 +99,7 @@ func (b *Board) Tell(s Span) {
 }
 
 // Expect says which rows are to be computed. What was counted before stays.
-func (b *Board) Expect(shapes []Shape) {
+func (b *Board) Expect(shapes []ShapeWork) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, s := range shapes {
@@ -115,7 +115,7 @@ func (b *Board) shape(name string) *shape {
 			return s
 		}
 	}
-	s := &shape{Shape: Shape{Name: name}}
+	s := &shape{ShapeWork: ShapeWork{Name: name}}
 	b.shapes = append(b.shapes, s)
 	return s
 }
@@ -289,7 +289,7 @@ func (b *Board) spend(x *Batch, now time.Time) {
 	c.batches++
 }
 
-func (x *Batch) span(kind Kind, begin, end time.Time) Span {
+func (x *Batch) span(kind SpanKind, begin, end time.Time) Span {
 	return Span{Kind: kind, Stage: x.stage, Shape: x.shape, Rows: x.rows, Count: x.count, Devices: x.devices,
 		Memory: x.memory, Begin: begin, End: end}
 }

@@ -33,7 +33,7 @@ func near(t *testing.T, what string, got, want float64) {
 // TestETA: what is left is counted by shape: ten cheap rows that are done say nothing of ten dear ones but by weight.
 func TestETA(t *testing.T) {
 	b, pass := at([]string{"denoise"}, []string{"cpu:0"})
-	b.Expect([]Shape{{"small", 10, 1}, {"large", 10, 8}})
+	b.Expect([]ShapeWork{{"small", 10, 1}, {"large", 10, 8}})
 	if eta := b.Facts().ETA; eta != 0 {
 		t.Errorf("nothing is known, ETA %g", eta)
 	}
@@ -62,7 +62,7 @@ func TestETA(t *testing.T) {
 // TestTwoDevices share what is left.
 func TestTwoDevices(t *testing.T) {
 	b, pass := at([]string{"denoise", "decode"}, []string{"cpu:0", "cpu:1"})
-	b.Expect([]Shape{{"s", 6, 1}})
+	b.Expect([]ShapeWork{{"s", 6, 1}})
 	w := b.Work("denoise", "s", 2, nil, []string{"cpu:0", "cpu:1"})
 	pass(10 * time.Second)
 	w.End(nil)
@@ -85,7 +85,7 @@ func TestTwoDevices(t *testing.T) {
 // that two publishers share counts once.
 func TestPublishing(t *testing.T) {
 	b, pass := at([]string{"denoise"}, []string{"cpu:0"})
-	b.Expect([]Shape{{"s", 100, 1}})
+	b.Expect([]ShapeWork{{"s", 100, 1}})
 	w := b.Work("denoise", "s", 20, nil, []string{"cpu:0"})
 	pass(2 * time.Second)
 	w.End(nil)
@@ -108,7 +108,7 @@ func TestPublishing(t *testing.T) {
 // TestLate: while a batch takes far longer than its rows have cost, nobody knows when it ends.
 func TestLate(t *testing.T) {
 	b, pass := at([]string{"exec"}, []string{"cpu:0"})
-	b.Expect([]Shape{{"s", 40, 1}})
+	b.Expect([]ShapeWork{{"s", 40, 1}})
 	w := b.Work("exec", "s", 10, nil, []string{"cpu:0"})
 	pass(5 * time.Second)
 	w.End(nil)
@@ -128,7 +128,7 @@ func TestLate(t *testing.T) {
 // TestNoProgress: rows that cannot be read, that are shared or were skipped are no progress, and a failed row is.
 func TestNoProgress(t *testing.T) {
 	b, _ := at([]string{"denoise"}, []string{"cpu:0"})
-	b.Expect([]Shape{{"s", 2, 1}})
+	b.Expect([]ShapeWork{{"s", 2, 1}})
 	for range 30 {
 		b.Bad("ROW/read", "t.csv:3: read: no prompt")
 	}

@@ -2,22 +2,22 @@ package observe
 
 import "time"
 
-// Kind is what a Span shows.
-type Kind string
+// SpanKind is what a Span shows.
+type SpanKind string
 
 // Kinds of spans.
 const (
-	Wait     Kind = "wait"     // a batch waits for devices
-	Work     Kind = "work"     // a batch is on devices
-	Step     Kind = "step"     // a sampling step of such a batch
-	Exchange Kind = "exchange" // a device exchanges parts with the others of its set
-	Publish  Kind = "publish"  // files and records of rows are written
-	Row      Kind = "row"      // a row reached its end
+	Wait     SpanKind = "wait"     // a batch waits for devices
+	Work     SpanKind = "work"     // a batch is on devices
+	Step     SpanKind = "step"     // a sampling step of such a batch
+	Exchange SpanKind = "exchange" // a device exchanges parts with the others of its set
+	Publish  SpanKind = "publish"  // files and records of rows are written
+	Row      SpanKind = "row"      // a row reached its end
 )
 
 // Span is something that has ended.
 type Span struct {
-	Kind    Kind
+	Kind    SpanKind
 	Name    string // of a step or an exchange
 	Stage   string
 	Shape   string

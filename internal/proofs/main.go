@@ -29,7 +29,7 @@ func main() {
 	release := flag.Bool("release", false, "the counts of a release")
 	out := flag.String("report", "docs/reliability.md", "the report, which is read and written")
 	flag.Parse()
-	r := &run{scale: *scale, release: *release}
+	r := &proofRun{scale: *scale, release: *release}
 	if *only != "" {
 		r.only = strings.Split(*only, ",")
 	}
@@ -39,8 +39,8 @@ func main() {
 	}
 }
 
-// run is one run of proofs.
-type run struct {
+// proofRun is one run of proofs.
+type proofRun struct {
 	scale   float64
 	release bool
 	only    []string
@@ -48,11 +48,11 @@ type run struct {
 	over    []string // what took more than its budget
 }
 
-func (r *run) wants(name string) bool { return r.only == nil || slices.Contains(r.only, name) }
+func (r *proofRun) wants(name string) bool { return r.only == nil || slices.Contains(r.only, name) }
 
 // wantsProof reports whether a proof is to be run: its promise or a test of it is named. One that is for releases is run only
 // there, or where a test of it is named.
-func (r *run) wantsProof(p proof) bool {
+func (r *proofRun) wantsProof(p proof) bool {
 	if p.only && !r.release {
 		return r.only != nil && slices.ContainsFunc(strings.Split(p.tests, "|"), r.wants)
 	}
@@ -60,7 +60,7 @@ func (r *run) wantsProof(p proof) bool {
 }
 
 // all runs what is wanted and writes the report after each proof.
-func (r *run) all(path string) error {
+func (r *proofRun) all(path string) error {
 	report, err := readReport(path)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (r *run) all(path string) error {
 	note := func(key string, budget time.Duration, prove func() string) error {
 		start, before := time.Now(), spent()
 		figure := prove()
-		took := row{figure: figure, date: time.Now().UTC().Format(time.DateOnly), commit: strings.TrimSpace(string(commit)),
+		took := proofRow{figure: figure, date: time.Now().UTC().Format(time.DateOnly), commit: strings.TrimSpace(string(commit)),
 			took: time.Since(start).Round(time.Second).String(), spent: (spent() - before).Round(time.Second).String()}
 		if now := spent() - before; now > budget && !r.release {
 			r.over = append(r.over, fmt.Sprintf("%s took %v of %v", key, took.spent, budget))
@@ -122,7 +122,7 @@ func spent() time.Duration {
 var figures = regexp.MustCompile(`(?m)^\s+\S+\.go:\d+: (P\d+): (.*)$`)
 
 // prove runs the tests of a proof and returns their figures, or that they failed.
-func (r *run) prove(p proof) string {
+func (r *proofRun) prove(p proof) string {
 	args := []string{"test", "-count", "1", "-v", "-tags", "prism", "-timeout", "12h", "-run", "^(" + p.tests + ")$", "./" + p.room}
 	env := os.Environ()
 	if p.cuda {
@@ -166,7 +166,7 @@ func (r *run) prove(p proof) string {
 var executed = regexp.MustCompile(`execs: (\d+) \(`)
 
 // fuzz runs one fuzz target.
-func (r *run) fuzz(t target) string {
+func (r *proofRun) fuzz(t target) string {
 	lasts := fuzzTime
 	if r.release {
 		lasts = fuzzTimeRelease
@@ -191,7 +191,7 @@ func (r *run) fuzz(t target) string {
 	return counts[len(counts)-1][1] + " inputs, nothing found"
 }
 
-func (r *run) fail(key, why string) string {
+func (r *proofRun) fail(key, why string) string {
 	fmt.Printf("FAILED %s:\n%s\n", key, why)
 	r.failed = append(r.failed, key)
 	return "**failed**"

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// row is what was seen of a proof or a fuzz target, when, and what time it took: by the clock, and of processors.
-type row struct{ figure, date, commit, took, spent string }
+// proofRow is what was seen of a proof or a fuzz target, when, and what time it took: by the clock, and of processors.
+type proofRow struct{ figure, date, commit, took, spent string }
 
 // report is the figures by what made them.
-type report map[string]row
+type report map[string]proofRow
 
 // key names a proof in the report.
 func (p proof) key() string { return "`" + p.room + "` " + strings.ReplaceAll(p.tests, "|", ", ") }
@@ -32,7 +32,7 @@ func readReport(path string) (report, error) {
 			cells[i] = strings.TrimSpace(cells[i])
 		}
 		if len(cells) == 7 && strings.HasPrefix(cells[1], "`") {
-			r[cells[1]] = row{cells[2], cells[3], cells[4], cells[5], cells[6]}
+			r[cells[1]] = proofRow{cells[2], cells[3], cells[4], cells[5], cells[6]}
 		}
 	}
 	return r, nil

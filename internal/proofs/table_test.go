@@ -106,7 +106,7 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := readReport(path)
-	if err != nil || again[proofs[0].key()] != (row{"10 / of 10", "2026-01-02", "abc", "3s", "4s"}) {
+	if err != nil || again[proofs[0].key()] != (proofRow{"10 / of 10", "2026-01-02", "abc", "3s", "4s"}) {
 		t.Errorf("%+v, %v", again, err)
 	}
 	if again[proofs[1].key()].figure != "not run yet" {

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// step is the best way known to reach a position of the text: its score and the last piece taken.
-type step struct {
+// bestWay is the best way known to reach a position of the text: its score and the last piece taken.
+type bestWay struct {
 	score  float32
 	id     int32
 	length int32 // of the last piece, in bytes; 0 where no way is known yet
@@ -29,8 +29,8 @@ const resetThreshold = 100000
 // bestPath is the Viterbi search: for every position of text, the best last piece. Equal scores are common
 // ("..." as ".." and "."), so the precision of the sums decides ids: all are float32, as in release 0.2.3 of
 // the library. Releases up to 0.2.0 compared sums in double, which breaks some of these ties the other way.
-func (m *Model) bestPath(text string) []step {
-	best := make([]step, len(text)+1)
+func (m *Model) bestPath(text string) []bestWay {
+	best := make([]bestWay, len(text)+1)
 	frontier := 0 // the furthest position reached
 	for start := 0; start < len(text); {
 		_, char := utf8.DecodeRuneInString(text[start:])
@@ -63,14 +63,14 @@ func (m *Model) bestPath(text string) []step {
 }
 
 // offer takes the piece if it leads here better than what is known. The first of equals stays.
-func (s *step) offer(score float32, id int32, length int) {
+func (s *bestWay) offer(score float32, id int32, length int) {
 	if s.length == 0 || score > s.score {
-		*s = step{score, id, int32(length)}
+		*s = bestWay{score, id, int32(length)}
 	}
 }
 
 // rebase subtracts offset from the first step and from all that are reached.
-func rebase(open []step, offset float32) {
+func rebase(open []bestWay, offset float32) {
 	for i := range open {
 		if i == 0 || open[i].length > 0 {
 			open[i].score -= offset
@@ -90,7 +90,7 @@ func (m *Model) pieceScore(id int32, length int) float32 {
 
 // backtrack reads the pieces of the best path from the end of text. Neighbouring unknown characters become
 // one id, or with byte fallback the ids of their bytes.
-func (m *Model) backtrack(text string, best []step) []int32 {
+func (m *Model) backtrack(text string, best []bestWay) []int32 {
 	var ids []int32
 	for end := len(text); end > 0; {
 		s := best[end]

@@ -23,7 +23,7 @@ const unknownPenalty = 10
 
 // Model is a loaded Unigram model. It is read-only after Load and safe for concurrent use.
 type Model struct {
-	pieces       []piece
+	pieces       []vocabPiece
 	ids          *trie // normal, user-defined and unused pieces
 	symbols      *trie // user-defined pieces, which pass normalisation untouched; nil if there are none
 	charsmap     *charsmap

@@ -17,7 +17,7 @@ const (
 	byteValue   pieceType = 6
 )
 
-type piece struct {
+type vocabPiece struct {
 	text  string
 	score float32
 	kind  pieceType
@@ -30,7 +30,7 @@ var modelTypes = map[uint64]string{1: "unigram", 2: "BPE", 3: "word", 4: "char"}
 
 // spec is the part of a ModelProto that encoding depends on.
 type spec struct {
-	pieces                          []piece
+	pieces                          []vocabPiece
 	modelType                       uint64
 	unkPiece, eosPiece, padPiece    string
 	byteFallback, spaceSuffix       bool
@@ -63,7 +63,7 @@ func (s *spec) addPiece(message []byte) error {
 	if len(s.pieces) == maxPieces {
 		return fmt.Errorf("more than %d pieces", maxPieces)
 	}
-	p := piece{kind: normal}
+	p := vocabPiece{kind: normal}
 	err := eachField(message, func(f field) error {
 		switch f.number {
 		case 1:
@@ -88,7 +88,7 @@ func (s *spec) addPiece(message []byte) error {
 	return nil
 }
 
-func (p piece) check() error {
+func (p vocabPiece) check() error {
 	if p.text == "" {
 		return fmt.Errorf("it is empty")
 	}

@@ -23,9 +23,6 @@ func Libraries() []Library { return nil }
 // Staged returns how many bytes went from device to device through host memory: here none.
 func Staged() int64 { return 0 }
 
-// MemInfo returns the free and all bytes of a device: here none, and why.
-func MemInfo(int) (free, total int64, err error) { return 0, 0, errNotBuilt }
-
 // New returns a backend on a device: here none, and why.
 func New(int, Options) (kernels.Backend, error) { return nil, errNotBuilt }
 

@@ -30,13 +30,13 @@ type Images struct {
 	Guide sampler.Image
 }
 
-// place is where a clip is in its video: its number, from 0, and how many there are.
-type place struct{ clip, clips int }
+// clipNumber is where a clip is in its video: its number, from 0, and how many there are.
+type clipNumber struct{ clip, clips int }
 
 // places returns the given latent frames of a clip of t frames, and the reference and its frame for each. A clip that
 // goes on begins with the last reference, which is the end of the one before; what ends a video ends its last clip.
 // (The reference's script lets i2v_loop end every clip but the first so, and i2v_tail none of several.)
-func (o *Images) places(references []*stages.Array, t, length int, p place) (at []int, from [][2]int) {
+func (o *Images) places(references []*stages.Array, t, length int, p clipNumber) (at []int, from [][2]int) {
 	put := func(frame, reference, of int) {
 		at, from = append(at, frame), append(from, [2]int{reference, of})
 	}
@@ -69,7 +69,7 @@ func (o *Images) places(references []*stages.Array, t, length int, p place) (at 
 
 // image returns the given frames of an element as the sampler takes them, and where they are: nowhere in the early
 // clips of a video of which only the end is given.
-func (s *stage) image(e *stages.Element, size Size, p place) (*sampler.Image, []int, error) {
+func (s *stage) image(e *stages.Element, size Size, p clipNumber) (*sampler.Image, []int, error) {
 	if len(e.References) == 0 {
 		return nil, nil, s.notEncoded()
 	}
@@ -104,7 +104,7 @@ func (s *stage) byImages(row *schemas.PromptRow) bool {
 
 // runImages samples the elements whose clip is conditioned on images, each as a batch of its own: their frames may be
 // different ones. It returns the others.
-func (m maker) runImages(ctx context.Context, batch []*stages.Element, p place) (rest []*stages.Element, err error) {
+func (m maker) runImages(ctx context.Context, batch []*stages.Element, p clipNumber) (rest []*stages.Element, err error) {
 	var jobs []*job
 	var whole []*stages.Element // of the jobs
 	for _, e := range batch {

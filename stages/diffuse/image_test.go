@@ -23,23 +23,23 @@ func TestImagePlaces(t *testing.T) {
 		condType string
 		refs     []*stages.Array
 		want     string
-		place    place
+		place    clipNumber
 	}{
-		{imageHead, refs(5), "[0] [[0 0]]", place{0, 1}}, {imageTail, refs(5), "[9] [[0 4]]", place{0, 1}},
-		{imageLoop, refs(5), "[0 9] [[0 0] [0 4]]", place{0, 1}}, {imageLoop, refs(5, 3), "[0 9] [[0 0] [1 0]]", place{0, 1}},
-		{videoHead, refs(5), "[0 1 2] [[0 0] [0 1] [0 2]]", place{0, 1}}, {videoHead, refs(2), "[0 1] [[0 0] [0 1]]", place{0, 1}},
-		{imageTail, refs(1), "[9] [[0 0]]", place{0, 1}},
+		{imageHead, refs(5), "[0] [[0 0]]", clipNumber{0, 1}}, {imageTail, refs(5), "[9] [[0 4]]", clipNumber{0, 1}},
+		{imageLoop, refs(5), "[0 9] [[0 0] [0 4]]", clipNumber{0, 1}}, {imageLoop, refs(5, 3), "[0 9] [[0 0] [1 0]]", clipNumber{0, 1}},
+		{videoHead, refs(5), "[0 1 2] [[0 0] [0 1] [0 2]]", clipNumber{0, 1}}, {videoHead, refs(2), "[0 1] [[0 0] [0 1]]", clipNumber{0, 1}},
+		{imageTail, refs(1), "[9] [[0 0]]", clipNumber{0, 1}},
 		// Clips that go on have the end of the one before as the last reference, here of 3 frames.
-		{imageHead, refs(1), "[0] [[0 0]]", place{0, 2}},
-		{imageHead, refs(1, 3), "[0 1 2] [[1 0] [1 1] [1 2]]", place{1, 2}},
-		{imageLoop, refs(1), "[0] [[0 0]]", place{0, 3}},
-		{imageLoop, refs(1, 3), "[0 1 2] [[1 0] [1 1] [1 2]]", place{1, 3}},
-		{imageLoop, refs(4, 3), "[0 1 2 9] [[1 0] [1 1] [1 2] [0 3]]", place{2, 3}},
-		{imageLoop, refs(4, 2, 3), "[0 1 2 9] [[2 0] [2 1] [2 2] [1 0]]", place{2, 3}},
-		{imageTail, refs(4), "[] []", place{0, 2}},
-		{imageTail, refs(4, 3), "[0 1 2 9] [[1 0] [1 1] [1 2] [0 3]]", place{1, 2}},
-		{videoHead, refs(5), "[0 1 2] [[0 0] [0 1] [0 2]]", place{0, 2}},
-		{imageTail, refs(3), "[0 1 2] [[0 0] [0 1] [0 2]]", place{1, 2}}, // without a reference of its own
+		{imageHead, refs(1), "[0] [[0 0]]", clipNumber{0, 2}},
+		{imageHead, refs(1, 3), "[0 1 2] [[1 0] [1 1] [1 2]]", clipNumber{1, 2}},
+		{imageLoop, refs(1), "[0] [[0 0]]", clipNumber{0, 3}},
+		{imageLoop, refs(1, 3), "[0 1 2] [[1 0] [1 1] [1 2]]", clipNumber{1, 3}},
+		{imageLoop, refs(4, 3), "[0 1 2 9] [[1 0] [1 1] [1 2] [0 3]]", clipNumber{2, 3}},
+		{imageLoop, refs(4, 2, 3), "[0 1 2 9] [[2 0] [2 1] [2 2] [1 0]]", clipNumber{2, 3}},
+		{imageTail, refs(4), "[] []", clipNumber{0, 2}},
+		{imageTail, refs(4, 3), "[0 1 2 9] [[1 0] [1 1] [1 2] [0 3]]", clipNumber{1, 2}},
+		{videoHead, refs(5), "[0 1 2] [[0 0] [0 1] [0 2]]", clipNumber{0, 2}},
+		{imageTail, refs(3), "[0 1 2] [[0 0] [0 1] [0 2]]", clipNumber{1, 2}}, // without a reference of its own
 	} {
 		at, from := (&Images{CondType: c.condType}).places(c.refs, 10, 3, c.place)
 		if got := fmt.Sprint(at, from); got != c.want {
@@ -76,7 +76,7 @@ func TestImageClips(t *testing.T) {
 		one := *batchOf(2, 33, 4)[i]
 		one.Row.ConditionFrameLength = 5
 		one.References = append(slices.Clone(e.References), s.ending(first, 5))
-		image, at, err := s.image(&one, s.Config.LatentSize(&one.Row), place{1, 2})
+		image, at, err := s.image(&one, s.Config.LatentSize(&one.Row), clipNumber{1, 2})
 		if err != nil || len(at) != 6-i {
 			t.Fatal(at, err)
 		}

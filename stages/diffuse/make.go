@@ -30,7 +30,7 @@ func (m maker) run(ctx context.Context, batch []*stages.Element) error {
 	if clips := batch[0].Row.Loop; clips > 1 {
 		return m.clips(ctx, batch, clips)
 	}
-	rest, err := m.runImages(ctx, batch, place{0, 1})
+	rest, err := m.runImages(ctx, batch, clipNumber{0, 1})
 	if err != nil {
 		return err
 	}

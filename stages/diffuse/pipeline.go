@@ -116,16 +116,16 @@ type sampling struct {
 	saver *saver
 
 	// The sampler, on the first stage.
-	ask    func() (request, bool) // the next evaluation
+	ask    func() (question, bool) // the next evaluation
 	end    func()
-	now    request
+	now    question
 	answer []float32
 	z      []float32
 	err    error
 }
 
-// request is what a sampler asks of the network.
-type request struct {
+// question is what a sampler asks of the network.
+type question struct {
 	rows, timesteps []float32
 	generated       []bool
 }
@@ -142,9 +142,9 @@ func (s *sampling) begin(ctx context.Context, r *rank, first bool) {
 // start starts the sampler, which stands still whenever it has asked for an evaluation.
 func (s *sampling) start(ctx context.Context, z []float32, b sampler.Batch, noise sampler.Noise) {
 	s.z = z
-	s.ask, s.end = iter.Pull(func(yield func(request) bool) {
+	s.ask, s.end = iter.Pull(func(yield func(question) bool) {
 		model := func(_ context.Context, rows, timesteps []float32, generated []bool) ([]float32, error) {
-			if !yield(request{rows, timesteps, generated}) {
+			if !yield(question{rows, timesteps, generated}) {
 				return nil, context.Canceled
 			}
 			return s.answer, nil

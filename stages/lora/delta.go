@@ -2,10 +2,10 @@ package lora
 
 // Delta is what is added to a tensor, in this order. A tensor of more than two axes counts as one of two: the first, and
 // all others.
-type Delta []part
+type Delta []addition
 
-// part is what one adapter adds.
-type part struct {
+// addition is what one adapter adds.
+type addition struct {
 	factor   float32
 	down, up *tensor // A (rank, columns) and B (rows, rank)
 	rank     int
@@ -28,7 +28,7 @@ func (d Delta) Add(dst []float32, row, column int) {
 const chunk = 1024
 
 // add adds to dst, at most chunk elements of a row; sum is room for as many.
-func (p part) add(dst, sum []float32, row, column int) {
+func (p addition) add(dst, sum []float32, row, column int) {
 	if p.diff != nil {
 		for i := range dst {
 			dst[i] += float32(p.factor * p.diff.at(row*p.columns+column+i))

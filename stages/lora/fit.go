@@ -144,11 +144,11 @@ func (a *Adapter) fit(out map[string]Delta, m *modules, l *layer, name, module s
 		misfit("wrong shape %q: %v and %v, the weight has %v", name, l.down.shape, l.up.shape, shape)
 	default:
 		f := a.factor(l, plainName(name)) * scale
-		weight = append(weight, part{factor: float32(f), down: l.down, up: l.up, rank: l.down.shape[0], columns: product(shape[1:])})
+		weight = append(weight, addition{factor: float32(f), down: l.down, up: l.up, rank: l.down.shape[0], columns: product(shape[1:])})
 		if l.bias != nil && (!hasBias || product(l.bias.shape) != product(biasShape)) {
 			misfit("wrong shape %q: it has a bias of %v, the layer has %v", name, l.bias.shape, biasShape)
 		} else if l.bias != nil {
-			bias = append(bias, part{factor: float32(f), diff: l.bias, columns: 1})
+			bias = append(bias, addition{factor: float32(f), diff: l.bias, columns: 1})
 		}
 	}
 	for _, d := range []struct {
@@ -166,7 +166,7 @@ func (a *Adapter) fit(out map[string]Delta, m *modules, l *layer, name, module s
 			if d.columns && len(d.shape) > 1 {
 				columns = product(d.shape[1:])
 			}
-			*d.to = append(*d.to, part{factor: float32(scale), diff: d.of, columns: columns})
+			*d.to = append(*d.to, addition{factor: float32(scale), diff: d.of, columns: columns})
 		}
 	}
 	if weight != nil {

@@ -142,15 +142,15 @@ func (g grouping) stretch(s segment, lo, hi, n int) stretch {
 		before: lo > 0 && halves, after: hi < n && halves}
 }
 
-// part is what has become of a stretch.
-type part struct {
+// stretchState is what has become of a stretch.
+type stretchState struct {
 	frames [][]byte
 	halves [][]float32 // its first, its last
 }
 
 // decodeStretch decodes one stretch.
-func (s *decodeStage) decodeStretch(dev kernels.Backend, model *Model, st stretch) (part, error) {
-	var p part
+func (s *decodeStage) decodeStretch(dev kernels.Backend, model *Model, st stretch) (stretchState, error) {
+	var p stretchState
 	var unreal error // of a frame
 	i := 0
 	err := model.Decode(dev, st.z, st.frames, s.micro, func(pixels []float32) {

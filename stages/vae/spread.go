@@ -62,7 +62,7 @@ func (s *decodeStage) share(dev kernels.Backend, g *kernels.Group, step int, spe
 	if err != nil {
 		return err
 	}
-	parts := make([]part, len(all[g.Rank()]))
+	parts := make([]stretchState, len(all[g.Rank()]))
 	if len(parts) > 0 {
 		model, err := s.On(dev)
 		if err != nil {
@@ -103,7 +103,7 @@ func (s *decodeStage) share(dev kernels.Backend, g *kernels.Group, step int, spe
 
 // partsOut are what a rank sends of its parts: frames as bytes, which bfloat16 holds exactly, and halves of
 // frames as they are.
-func partsOut(dev kernels.Backend, parts []part, size int) (out []kernels.Part) {
+func partsOut(dev kernels.Backend, parts []stretchState, size int) (out []kernels.Part) {
 	for _, p := range parts {
 		if len(p.frames) > 0 {
 			x := dev.Alloc(kernels.BF16, len(p.frames), size)
@@ -133,7 +133,7 @@ func partsIn(dev kernels.Backend, peer int, stretches []stretch, size int) (in [
 }
 
 // received reads one part, and says how many of the list it is.
-func received(dev kernels.Backend, st stretch, list []kernels.Part, size int) (p part, n int, err error) {
+func received(dev kernels.Backend, st stretch, list []kernels.Part, size int) (p stretchState, n int, err error) {
 	take := func() []float32 {
 		values := make([]float32, list[n].View.Len())
 		if err == nil {
@@ -152,7 +152,7 @@ func received(dev kernels.Backend, st stretch, list []kernels.Part, size int) (p
 }
 
 // assemble puts the parts of a video behind each other. Where two halves of a frame meet, it is their mean.
-func (s *decodeStage) assemble(stretches []stretch, parts []part) (frames [][]byte, err error) {
+func (s *decodeStage) assemble(stretches []stretch, parts []stretchState) (frames [][]byte, err error) {
 	var waiting []float32
 	for i, p := range parts {
 		if stretches[i].before {

@@ -14,7 +14,7 @@ type buffers struct {
 
 	mu     sync.Mutex
 	blocks map[int][]brought
-	turns  [2]buffer
+	turns  [2]swapBuffer
 }
 
 // brought is a weight of a block that passes.
@@ -23,8 +23,8 @@ type brought struct {
 	from source
 }
 
-// buffer is one of the two.
-type buffer struct {
+// swapBuffer is one of the two.
+type swapBuffer struct {
 	slots map[string]*slot // by kind of block, name inside it, type and shape
 	holds int              // block
 	ready []func()         // to be called before it is used
@@ -64,7 +64,7 @@ func (b *buffers) load(w *Weights, name string, shape []int, from source) (kerne
 }
 
 // of returns the buffer that a block passes through.
-func (b *buffers) of(block int) *buffer { return &b.turns[block%2] }
+func (b *buffers) of(block int) *swapBuffer { return &b.turns[block%2] }
 
 func (b *buffers) begin() (end func()) {
 	b.walking.Lock()
@@ -110,7 +110,7 @@ func (w brought) data() []byte {
 }
 
 // wait lets what is enqueued from now on wait for the block that the buffer holds.
-func (b *buffer) wait() {
+func (b *swapBuffer) wait() {
 	for _, ready := range b.ready {
 		ready()
 	}

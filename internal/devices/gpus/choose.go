@@ -54,7 +54,7 @@ func candidates(host gpu.Host, s gpu.Survey, visible []Visible) (out []candidate
 		case visible[at].TooOld != "":
 			why = visible[at].TooOld
 		case host != nil:
-			var status gpu.Status
+			var status gpu.DeviceStatus
 			var err error
 			if status, err = host.Status(d.UUID); err != nil {
 				why = err.Error()
@@ -72,7 +72,7 @@ func candidates(host gpu.Host, s gpu.Survey, visible []Visible) (out []candidate
 }
 
 // unfit says why a device that answers is not to be used, "" where it is.
-func unfit(d gpu.Device, s gpu.Status) string {
+func unfit(d gpu.Device, s gpu.DeviceStatus) string {
 	if why := s.ECC.Sick(); why != "" {
 		return why
 	}

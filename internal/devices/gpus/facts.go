@@ -29,7 +29,7 @@ func (r *record) event(text string) {
 }
 
 // add takes down a look that stands for a time.
-func (r *record) add(s gpu.Status, every time.Duration) {
+func (r *record) add(s gpu.DeviceStatus, every time.Duration) {
 	r.samples++
 	r.utilization += float64(max(0, s.Utilization))
 	r.peak = max(r.peak, s.Used)
@@ -44,16 +44,16 @@ func (r *record) add(s gpu.Status, every time.Duration) {
 	}
 }
 
-// Facts is what a run says of its devices. Means and peaks are of what was seen every few seconds.
-type Facts struct {
-	Driver  gpu.Driver `json:"driver"`
-	Devices []Device   `json:"devices"`
-	Left    []Left     `json:"not_used,omitempty"`
-	Staged  int64      `json:"through_host_bytes,omitempty"` // from device to device, where they have no access
+// UsageFacts is what a run says of its devices. Means and peaks are of what was seen every few seconds.
+type UsageFacts struct {
+	Driver  gpu.Driver    `json:"driver"`
+	Devices []DeviceFacts `json:"devices"`
+	Left    []Left        `json:"not_used,omitempty"`
+	Staged  int64         `json:"through_host_bytes,omitempty"` // from device to device, where they have no access
 }
 
-// Device is what was seen of one device.
-type Device struct {
+// DeviceFacts is what was seen of one device.
+type DeviceFacts struct {
 	UUID        string             `json:"uuid"`
 	Name        string             `json:"name"`
 	PCI         string             `json:"pci,omitempty"`
@@ -72,10 +72,10 @@ type Device struct {
 func (p *Pool) Facts() any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f := Facts{Driver: p.survey.Driver, Left: p.left, Staged: p.maker.Staged()}
+	f := UsageFacts{Driver: p.survey.Driver, Left: p.left, Staged: p.maker.Staged()}
 	for _, d := range p.devices {
 		n := float64(max(1, d.log.samples))
-		one := Device{UUID: d.UUID, Name: d.Name, PCI: d.PCI, Leases: d.log.Leases, Drained: d.drained,
+		one := DeviceFacts{UUID: d.UUID, Name: d.Name, PCI: d.PCI, Leases: d.log.Leases, Drained: d.drained,
 			Utilization: d.log.utilization / n, PeakMemory: d.log.peak, Hottest: d.log.hottest,
 			Power: d.log.power / n, MostPower: d.log.mostPower, Events: slices.Clone(d.log.events)}
 		for reason, t := range d.log.throttled {

@@ -35,11 +35,11 @@ func TestHealth(t *testing.T) {
 		{"double-bit error", func(h *gputest.Host) { h.Happen(0, gpu.Uncorrected, 0) }, "uncorrectable", true, true,
 			"uncorrectable"},
 		{"double-bit error that is only counted", func(h *gputest.Host) {
-			h.Set(0, func(s *gpu.Status) { s.ECC.Uncorrected = 1 })
+			h.Set(0, func(s *gpu.DeviceStatus) { s.ECC.Uncorrected = 1 })
 		}, "uncorrectable", true, true, "uncorrectable"},
-		{"no spare rows", func(h *gputest.Host) { h.Set(0, func(s *gpu.Status) { s.ECC.RemapFailed = true }) },
+		{"no spare rows", func(h *gputest.Host) { h.Set(0, func(s *gpu.DeviceStatus) { s.ECC.RemapFailed = true }) },
 			"row remapping failed", true, true, ""},
-		{"heat", func(h *gputest.Host) { h.Set(0, func(s *gpu.Status) { s.Throttle = gpu.HeatHardware }) }, "", false,
+		{"heat", func(h *gputest.Host) { h.Set(0, func(s *gpu.DeviceStatus) { s.Throttle = gpu.HeatHardware }) }, "", false,
 			false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestHealth(t *testing.T) {
 				if gone := p.Speeds()[0] == 0; gone != c.drained {
 					t.Errorf("drained: %v", gone)
 				}
-				f := p.Facts().(Facts).Devices[0]
+				f := p.Facts().(UsageFacts).Devices[0]
 				if strings.Join(f.Events, ";") == "" != (c.event == "") || !strings.Contains(strings.Join(f.Events, ";"), c.event) {
 					t.Errorf("events %q, want %q", f.Events, c.event)
 				}
@@ -134,7 +134,7 @@ func TestWithoutNVML(t *testing.T) {
 	} else {
 		release(true)
 	}
-	if f := p.Facts().(Facts); len(f.Devices) != 2 || f.Devices[0].Leases != 1 {
+	if f := p.Facts().(UsageFacts); len(f.Devices) != 2 || f.Devices[0].Leases != 1 {
 		t.Errorf("%+v", f)
 	}
 	for _, v := range m.visible {
@@ -150,7 +150,7 @@ func TestFacts(t *testing.T) {
 		host := gputest.Sick()
 		p := openPool(t, host, newMaker(t, host), Options{Every: time.Second})
 		time.Sleep(3500 * time.Millisecond)
-		f := p.Facts().(Facts)
+		f := p.Facts().(UsageFacts)
 		d := f.Devices[0]
 		if d.Hottest != 92 || d.Utilization != 100 || d.MostPower != 52 || d.Throttled["heat (hardware)"] != 3 {
 			t.Errorf("%+v", d)
@@ -165,7 +165,7 @@ func TestFacts(t *testing.T) {
 		for range 100 {
 			p.happened(gpu.Event{UUID: d.UUID, Kind: gpu.XID, Code: 13})
 		}
-		if n := len(p.Facts().(Facts).Devices[0].Events); n != maxEvents {
+		if n := len(p.Facts().(UsageFacts).Devices[0].Events); n != maxEvents {
 			t.Errorf("%d events are kept", n)
 		}
 		p.Close()

@@ -19,8 +19,8 @@ const latency = 30e-6
 
 // planned returns what the cost model knows of a device with this much free memory, by the name that the driver
 // gives it.
-func planned(d gpu.Device, free int64) layout.Device {
-	out := layout.Device{Rate: unknownRate, Link: unknownHost, Host: unknownHost, Latency: latency}
+func planned(d gpu.Device, free int64) layout.DeviceModel {
+	out := layout.DeviceModel{Rate: unknownRate, Link: unknownHost, Host: unknownHost, Latency: latency}
 	if name := model(d.Name); name != "" {
 		if known, err := layout.ParseDevices(name); err == nil {
 			out = known[0]
@@ -53,7 +53,7 @@ func bestPair(s gpu.Survey, i int) (most int) {
 
 // overNVLink is what a device with n NVLinks to another exchanges at: what the table says of its make, if that has
 // NVLink and all of it leads to one place, or less.
-func overNVLink(d layout.Device, n int) float64 {
+func overNVLink(d layout.DeviceModel, n int) float64 {
 	rate := float64(n) * nvlinkRate
 	if d.Link > d.Host {
 		rate = min(rate, d.Link)

@@ -34,7 +34,7 @@ func (p *Pool) open(fit []candidate) error {
 		d := p.survey.Devices[c.index]
 		p.left = append(p.left, Left{d.UUID, d.Name, "the job asked for fewer"})
 	}
-	slices.SortFunc(p.devices, func(a, b *device) int { return a.index - b.index })
+	slices.SortFunc(p.devices, func(a, b *pooled) int { return a.index - b.index })
 	p.warn(spoiled)
 	return nil
 }
@@ -54,7 +54,7 @@ func (p *Pool) add(c claimed) bool {
 		return false
 	}
 	p.class = be.Class()
-	p.devices = append(p.devices, &device{Device: d, index: c.index, plan: p.planned(c.candidate), be: be,
+	p.devices = append(p.devices, &pooled{Device: d, index: c.index, plan: p.planned(c.candidate), be: be,
 		release: c.release})
 	return true
 }

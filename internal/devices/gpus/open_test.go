@@ -53,7 +53,7 @@ func TestADeviceThatCannotBeOpened(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer p.Close()
-			facts := p.Facts().(Facts)
+			facts := p.Facts().(UsageFacts)
 			var used []string
 			for _, d := range facts.Devices {
 				used = append(used, d.UUID)

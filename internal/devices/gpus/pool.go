@@ -40,16 +40,16 @@ type Pool struct {
 	stop   func()
 
 	mu      sync.Mutex
-	devices []*device
+	devices []*pooled
 	weights int64
 	changed chan struct{} // closed and made anew when a device comes free or is drained
 }
 
-// device is one of the pool's.
-type device struct {
+// pooled is one of the pool's.
+type pooled struct {
 	gpu.Device
 	index   int // in the survey
-	plan    layout.Device
+	plan    layout.DeviceModel
 	be      kernels.Backend
 	release func() // the claim
 	drained string // why it is not lent any more
@@ -120,7 +120,7 @@ func (p *Pool) none() error {
 }
 
 // planned is what the cost model knows of a candidate.
-func (p *Pool) planned(c candidate) layout.Device {
+func (p *Pool) planned(c candidate) layout.DeviceModel {
 	d := planned(p.survey.Devices[c.index], c.free)
 	d.Island = p.survey.Islands()[c.index]
 	if n := bestPair(p.survey, c.index); n > 0 {
@@ -187,7 +187,7 @@ func (p *Pool) Speeds() []float64 {
 }
 
 // speed is a device's relative to the slowest of the pool.
-func (p *Pool) speed(d *device) float64 {
+func (p *Pool) speed(d *pooled) float64 {
 	slowest := d.plan.Rate
 	for _, other := range p.devices {
 		slowest = min(slowest, other.plan.Rate)
@@ -209,7 +209,7 @@ func (p *Pool) Memory() cost.Memory {
 	if p.o.Memory > 0 {
 		return cost.Memory{Target: p.o.Memory / 2, Limit: p.o.Memory}
 	}
-	var there []layout.Device
+	var there []layout.DeviceModel
 	for _, d := range p.devices {
 		if d.drained == "" {
 			there = append(there, d.plan)
@@ -228,7 +228,7 @@ func (p *Pool) Capabilities() lend.PoolCapabilities {
 }
 
 // Layout returns the devices by number, as the cost model takes them.
-func (p *Pool) Layout() (out []layout.Device) {
+func (p *Pool) Layout() (out []layout.DeviceModel) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, d := range p.devices {

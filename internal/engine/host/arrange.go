@@ -77,7 +77,7 @@ func (h *Stages) freed(step int, row schemas.PromptRow, stay int) bool {
 // arrange decides how the weights of the steps lie on these devices, when so many elements of rows like these are to be
 // computed, and tells the steps, so that they load no more. over is what they take beyond the memory of the devices,
 // beside the smallest of the rows: a row that is too large for it all fails by itself and decides nothing.
-func (h *Stages) arrange(rows []schemas.PromptRow, elements int, devices []layout.Device) (
+func (h *Stages) arrange(rows []schemas.PromptRow, elements int, devices []layout.DeviceModel) (
 	held []cost.Held, over int64, err error) {
 	var kinds [][]cost.Estimate // of each kind of rows, what needs most first
 	for _, row := range rows {

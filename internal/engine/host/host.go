@@ -94,7 +94,7 @@ func (d *Devices) tell() (all int64) {
 }
 
 // Known returns what is known of devices without measuring them.
-func Known(devices lend.Pool) []layout.Device {
+func Known(devices lend.Pool) []layout.DeviceModel {
 	if known := devices.Capabilities().Layout; known != nil {
 		return known()
 	}

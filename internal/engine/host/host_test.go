@@ -41,8 +41,8 @@ func (*cards) Changed() <-chan struct{} { return nil }
 func (*cards) Memory() cost.Memory      { return cost.Memory{} }
 func (*cards) Class() string            { return "fake" }
 func (c *cards) Capabilities() lend.PoolCapabilities {
-	return lend.PoolCapabilities{Weights: func(bytes int64) { c.weights = bytes }, Layout: func() []layout.Device {
-		return slices.Repeat([]layout.Device{{Rate: 1e12, Link: 1e9, Host: 1e9, Memory: c.memory}}, c.n)
+	return lend.PoolCapabilities{Weights: func(bytes int64) { c.weights = bytes }, Layout: func() []layout.DeviceModel {
+		return slices.Repeat([]layout.DeviceModel{{Rate: 1e12, Link: 1e9, Host: 1e9, Memory: c.memory}}, c.n)
 	}}
 }
 

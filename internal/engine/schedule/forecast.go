@@ -28,7 +28,7 @@ func (f *forecast) open(p *Predictions) {
 }
 
 // seconds predicts k elements on a set of devices, by the pace of the batches so far; 0 where nothing is known.
-func (f *forecast) seconds(key costKey, cost *cost.Estimate, k int, set []layout.Device) float64 {
+func (f *forecast) seconds(key costKey, cost *cost.Estimate, k int, set []layout.DeviceModel) float64 {
 	if cost == nil {
 		return 0
 	}
@@ -39,7 +39,7 @@ func (f *forecast) seconds(key costKey, cost *cost.Estimate, k int, set []layout
 }
 
 // learn notes how long a batch took.
-func (f *forecast) learn(key costKey, cost *cost.Estimate, k int, set []layout.Device, took time.Duration) {
+func (f *forecast) learn(key costKey, cost *cost.Estimate, k int, set []layout.DeviceModel, took time.Duration) {
 	if cost == nil {
 		return
 	}
@@ -94,7 +94,7 @@ func (f *forecast) tooMany(key costKey, elements int) {
 
 // devicesOf returns the devices of a pool as the cost model knows them: where nothing but their speeds is known, as
 // workers of a processor, the fastest like that of the table.
-func devicesOf(pool lend.Pool) []layout.Device {
+func devicesOf(pool lend.Pool) []layout.DeviceModel {
 	rates := ratesOf(pool)
 	if known := pool.Capabilities().Layout; known != nil {
 		if devices := known(); len(devices) == len(rates) {
@@ -105,8 +105,8 @@ func devicesOf(pool lend.Pool) []layout.Device {
 }
 
 // some returns those of the devices with these numbers.
-func some(all []layout.Device, numbers []int) []layout.Device {
-	out := make([]layout.Device, len(numbers))
+func some(all []layout.DeviceModel, numbers []int) []layout.DeviceModel {
+	out := make([]layout.DeviceModel, len(numbers))
 	for i, n := range numbers {
 		out[i] = all[n]
 	}

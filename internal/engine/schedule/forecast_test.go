@@ -70,9 +70,9 @@ func TestForecastRemembersTheRightSet(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 11))
 	f, cost := newForecast(), denoiser()
 	for range 60 {
-		machine := make([]layout.Device, 1+r.IntN(8))
+		machine := make([]layout.DeviceModel, 1+r.IntN(8))
 		for i := range machine {
-			machine[i] = layout.Device{Rate: 1e12 * float64(1+r.IntN(2)), Link: 1e10 * float64(1+r.IntN(2)), Host: 1e9,
+			machine[i] = layout.DeviceModel{Rate: 1e12 * float64(1+r.IntN(2)), Link: 1e10 * float64(1+r.IntN(2)), Host: 1e9,
 				Island: r.IntN(2), Node: r.IntN(2)}
 			if i > 0 && r.IntN(2) > 0 {
 				machine[i] = machine[i-1]

@@ -16,9 +16,9 @@ import (
 // Foresight is what is known of a run before it begins.
 type Foresight struct {
 	Steps    []stages.Step
-	Pool     lend.Pool       // whose devices are not leased
-	Devices  []layout.Device // the same, as the cost model knows them
-	Held     []cost.Held     // how the weights of the steps lie; none: whole
+	Pool     lend.Pool            // whose devices are not leased
+	Devices  []layout.DeviceModel // the same, as the cost model knows them
+	Held     []cost.Held          // how the weights of the steps lie; none: whole
 	MaxBatch int
 	Facts    []memory.Fact
 	Rows     []Expected // by shape

@@ -44,7 +44,7 @@ type modelKey struct {
 
 // appendSet appends the name of a set of devices to name. Devices that are alike and neighbours are named once: a large
 // set has few kinds, and is looked up at every width.
-func appendSet(name []byte, set []layout.Device) []byte {
+func appendSet(name []byte, set []layout.DeviceModel) []byte {
 	order := binary.LittleEndian
 	for i := 0; i < len(set); {
 		d, n := set[i].Relative(set[0]), 1
@@ -63,7 +63,7 @@ func appendSet(name []byte, set []layout.Device) []byte {
 }
 
 // sameCost reports whether predictions do not tell two devices of a set apart.
-func sameCost(a, b layout.Device) bool {
+func sameCost(a, b layout.DeviceModel) bool {
 	return a.Rate == b.Rate && a.Link == b.Link && a.Host == b.Host && a.Island == b.Island && a.Node == b.Node
 }
 
@@ -114,7 +114,7 @@ func (p *Predictions) cost(key costKey, s *stages.Step, row *schemas.PromptRow) 
 }
 
 // seconds returns what the cost model says of k elements on a set, for a device that nobody has timed.
-func (p *Predictions) seconds(key costKey, cost *cost.Estimate, k int, set []layout.Device) float64 {
+func (p *Predictions) seconds(key costKey, cost *cost.Estimate, k int, set []layout.DeviceModel) float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.name = appendSet(p.name[:0], set)
@@ -135,14 +135,14 @@ const maxPredictions = 4096
 // most returns how many elements, up to limit, fit a set of n devices of the given memory.
 func (p *Predictions) most(key costKey, cost *cost.Estimate, memory int64, n, limit int) int {
 	return int(p.once(fmt.Sprint("most", key, memory, n, limit), func() float64 {
-		return float64(layout.Most(*cost, layout.Device{Memory: memory}, n, limit))
+		return float64(layout.Most(*cost, layout.DeviceModel{Memory: memory}, n, limit))
 	}))
 }
 
 // least returns how many devices of the given memory an element needs, of at most n, 0 where that cannot be said.
 func (p *Predictions) least(key costKey, cost *cost.Estimate, memory int64, n int) int {
 	return int(p.once(fmt.Sprint("least", key, memory, n), func() float64 {
-		k, err := layout.Least(*cost, 1, layout.Device{Memory: memory}, n)
+		k, err := layout.Least(*cost, 1, layout.DeviceModel{Memory: memory}, n)
 		if err != nil {
 			return 0
 		}

@@ -69,11 +69,11 @@ func (f step) assign(mine *Turn, least int, cost *cost.Estimate, ahead []ahead, 
 	devices []int, elements int) {
 	row, own := &mine.live[0].Row, len(mine.live)
 	all := devicesOf(f.Pool)
-	fastest := slices.MaxFunc(all, func(a, b layout.Device) int { return cmp.Compare(a.Rate, b.Rate) })
+	fastest := slices.MaxFunc(all, func(a, b layout.DeviceModel) int { return cmp.Compare(a.Rate, b.Rate) })
 	rest := func(row *schemas.PromptRow, rows int) float64 {
 		key := f.key(row)
 		cost := f.forecast.cost(key, f.Step, row)
-		return float64(rows) * f.forecast.seconds(key, cost, 1, []layout.Device{fastest})
+		return float64(rows) * f.forecast.seconds(key, cost, 1, []layout.DeviceModel{fastest})
 	}
 	q := layout.Queue{Free: v.free, Rates: v.rates, Next: own, Left: own, Same: own, Least: least,
 		Most: f.most(row, cost, v),

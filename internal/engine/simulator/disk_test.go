@@ -150,7 +150,7 @@ func (d *disk) call(ctx context.Context, op, key string, effect func() error) er
 	}
 	switch now := time.Now(); {
 	case d.trouble > 0 && now.After(d.down[0]) && now.Before(d.down[1]), fate < d.trouble/2:
-		return &bucket.Failure{Status: 503, Code: "SlowDown"}
+		return &bucket.Refusal{Status: 503, Code: "SlowDown"}
 	case fate < d.trouble || d.stopsAt(op, key):
 		err := d.locked(effect)
 		d.log("%v %s: done, and not acknowledged (%v)", time.Now().Format(time.TimeOnly), what, err)

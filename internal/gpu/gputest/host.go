@@ -12,7 +12,7 @@ import (
 type Host struct {
 	mu       sync.Mutex
 	survey   gpu.Survey
-	status   map[string]gpu.Status
+	status   map[string]gpu.DeviceStatus
 	lost     map[string]bool
 	watchers map[chan gpu.Event]bool
 	missed   []gpu.Event // that happened before anybody watched
@@ -20,7 +20,7 @@ type Host struct {
 
 // newHost is a machine with these devices, all idle and well, and links by a function of two of them.
 func newHost(devices []gpu.Device, link func(i, k int) gpu.Link) *Host {
-	h := &Host{status: map[string]gpu.Status{}, lost: map[string]bool{}, watchers: map[chan gpu.Event]bool{}}
+	h := &Host{status: map[string]gpu.DeviceStatus{}, lost: map[string]bool{}, watchers: map[chan gpu.Event]bool{}}
 	h.survey = gpu.Survey{Devices: devices,
 		Driver: gpu.Driver{Version: "550.54.15", CUDA: "12.4", NVML: "12.550.54.15"}}
 	h.survey.Links = make([][]gpu.Link, len(devices))
@@ -32,7 +32,7 @@ func newHost(devices []gpu.Device, link func(i, k int) gpu.Link) *Host {
 			}
 		}
 		reserved := d.Memory / 128
-		h.status[d.UUID] = gpu.Status{Reserved: reserved, Free: d.Memory - reserved, Temperature: 34, Power: 52,
+		h.status[d.UUID] = gpu.DeviceStatus{Reserved: reserved, Free: d.Memory - reserved, Temperature: 34, Power: 52,
 			PowerLimit: 400, Throttle: gpu.Idle, ECC: gpu.ECC{Unanswered: !d.ECC}}
 	}
 	return h
@@ -45,7 +45,7 @@ func UUID(i int) string { return fmt.Sprintf("GPU-%08x-1111-2222-3333-4444444444
 func (h *Host) Survey() (gpu.Survey, error) { return h.survey, nil }
 
 // Status implements gpu.Host.
-func (h *Host) Status(uuid string) (gpu.Status, error) {
+func (h *Host) Status(uuid string) (gpu.DeviceStatus, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s, ok := h.status[uuid]
@@ -53,7 +53,7 @@ func (h *Host) Status(uuid string) (gpu.Status, error) {
 	case !ok:
 		return s, fmt.Errorf("no GPU %s", uuid)
 	case h.lost[uuid]:
-		return gpu.Status{}, gpu.ErrLost
+		return gpu.DeviceStatus{}, gpu.ErrLost
 	}
 	return s, nil
 }
@@ -89,7 +89,7 @@ func (h *Host) Close() {}
 
 // Happen makes an event happen to device i. Who has not begun to watch yet hears of it then, so that a test need not
 // know when a goroutine starts.
-func (h *Host) Happen(i int, kind gpu.Kind, code uint64) {
+func (h *Host) Happen(i int, kind gpu.EventKind, code uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e := gpu.Event{UUID: h.survey.Devices[i].UUID, Kind: kind, Code: code}
@@ -117,7 +117,7 @@ func (h *Host) LoseQuietly(i int) {
 }
 
 // Set changes how device i is.
-func (h *Host) Set(i int, change func(s *gpu.Status)) {
+func (h *Host) Set(i int, change func(s *gpu.DeviceStatus)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.status[h.survey.Devices[i].UUID]

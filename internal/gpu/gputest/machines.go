@@ -103,11 +103,11 @@ func Divided() *Host {
 // third is nearly full of another process, the fourth is lost.
 func Sick() *Host {
 	h := A100s(4)
-	h.Set(0, func(s *gpu.Status) {
+	h.Set(0, func(s *gpu.DeviceStatus) {
 		s.Throttle, s.Temperature, s.Utilization = gpu.HeatHardware|gpu.HardwareSlow, 92, 100
 	})
-	h.Set(1, func(s *gpu.Status) { s.ECC.Uncorrected, s.ECC.RemapPending = 2, true })
-	h.Set(2, func(s *gpu.Status) {
+	h.Set(1, func(s *gpu.DeviceStatus) { s.ECC.Uncorrected, s.ECC.RemapPending = 2, true })
+	h.Set(2, func(s *gpu.DeviceStatus) {
 		s.Used, s.Free = 78*gib, gib
 		s.Processes = []gpu.Process{{PID: 4242, Memory: 78 * gib}}
 	})

@@ -1,33 +1,75 @@
-// Command rooms measures the structure of a checkout: lines of code by room, optional interfaces, and types of one name
-// in several rooms. A room is one Go package; tests and generated code do not count.
+// Command rooms measures the structure of a checkout: lines of code by room, optional interfaces, types of one name in
+// several rooms, sentences with three relative words, and, with -build, the program as `make build` builds it and the
+// functions that nothing reaches. A room is one Go package; tests and generated code do not count.
 //
-//	go run ./internal/layers/rooms [DIR]
+//	go run ./internal/layers/rooms [-build] [DIR]
 package main
 
 import (
 	"cmp"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// most is how many homonyms a type may have before it is listed.
-const most = 2
+// most is how many lines a room may have. Kernels are long by nature.
+const most = 2500
 
 func main() {
+	building := flag.Bool("build", false, "build the program, and look for functions that nothing reaches (minutes)")
+	flag.Parse()
 	dir := "."
-	if len(os.Args) > 1 {
-		dir = os.Args[1]
+	if flag.NArg() > 0 {
+		dir = flag.Arg(0)
 	}
-	tree, err := read(dir)
-	if err != nil {
+	if err := measure(os.Stdout, dir, *building); err != nil {
 		fmt.Fprintln(os.Stderr, "rooms:", err)
 		os.Exit(1)
 	}
-	tree.print(os.Stdout)
+}
+
+// measure prints all figures of a checkout.
+func measure(w io.Writer, dir string, building bool) error {
+	tree, err := read(dir)
+	if err != nil {
+		return err
+	}
+	tree.print(w)
+	hard, err := hardSentences(dir)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nsentences with three relative words or more: %d\n", len(hard))
+	for _, sentence := range hard {
+		fmt.Fprintf(w, "        %s\n", sentence)
+	}
+	if !building {
+		return nil
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	size, packages, err := program(dir)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nthe program: %.1f MB, %d packages linked\n", float64(size)/1e6, packages)
+	for _, b := range builds(dir) {
+		found, err := unreachable(dir, b)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "functions that nothing reaches, built with %s: %d\n", b.name, len(found))
+		for _, f := range found {
+			fmt.Fprintf(w, "        %s\n", f)
+		}
+	}
+	return nil
 }
 
 func (t *tree) print(w io.Writer) {
@@ -41,6 +83,12 @@ func (t *tree) print(w io.Writer) {
 		fmt.Fprintf(w, "%7d %s\n", t.lines[room], room)
 	}
 	fmt.Fprintf(w, "%7d in %d rooms\n", total, len(rooms))
+	fmt.Fprintf(w, "\nrooms of more than %d lines besides kernels\n", most)
+	for _, room := range rooms {
+		if t.lines[room] > most && !strings.HasPrefix(room, "kernels/") {
+			fmt.Fprintf(w, "%7d %s\n", t.lines[room], room)
+		}
+	}
 
 	probes := t.probes()
 	fmt.Fprintf(w, "\noptional interfaces: %d, probed at %d places\n", len(probes), places(probes))
@@ -48,12 +96,12 @@ func (t *tree) print(w io.Writer) {
 		fmt.Fprintf(w, "%7d %s: %s\n", len(probes[name]), name, strings.Join(probes[name], " "))
 	}
 
-	fmt.Fprintf(w, "\ntypes of one name in more than %d rooms\n", most)
-	for _, name := range slices.Sorted(maps.Keys(t.types)) {
-		if homes := t.types[name]; len(homes) > most {
-			fmt.Fprintf(w, "%7d %s: %s\n", len(homes), name, strings.Join(slices.Sorted(slices.Values(homes)), " "))
-		}
+	fmt.Fprintf(w, "\ntypes of one name in more than %d rooms, without the words of words.go\n", mostHomes)
+	homonyms := t.homonyms()
+	for _, name := range slices.Sorted(maps.Keys(homonyms)) {
+		fmt.Fprintf(w, "%7d %s: %s\n", len(homonyms[name]), name, strings.Join(homonyms[name], " "))
 	}
+	fmt.Fprintf(w, "%7d names\n", len(homonyms))
 }
 
 // places counts the places of all probes.

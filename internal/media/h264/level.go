@@ -1,7 +1,7 @@
 package h264
 
-// level is one row of table A-1 as far as this encoder can break it.
-type level struct {
+// codecLevel is one row of table A-1 as far as this encoder can break it.
+type codecLevel struct {
 	idc           int
 	maxRate       int // macroblocks a second (MaxMBPS)
 	maxSize       int // macroblocks a picture (MaxFS)
@@ -11,7 +11,7 @@ type level struct {
 
 const nalBitsPerUnit = 1200
 
-var levelTable = []level{
+var levelTable = []codecLevel{
 	{10, 1485, 99, 64, 64 * nalBitsPerUnit},
 	{11, 3000, 396, 128, 192 * nalBitsPerUnit},
 	{12, 6000, 396, 128, 384 * nalBitsPerUnit},
@@ -32,7 +32,7 @@ var levelTable = []level{
 
 // fits reports whether pictures of this size and rate may use the level. Beside their number, the
 // macroblocks of a row and of a column are limited (clause A.3.1 f and g).
-func (l *level) fits(mbWidth, mbHeight int, c Config) bool {
+func (l *codecLevel) fits(mbWidth, mbHeight int, c Config) bool {
 	mbs := mbWidth * mbHeight
 	side := max(mbWidth, mbHeight)
 	rate := (int64(mbs)*int64(c.FPSNum) + int64(c.FPSDen) - 1) / int64(c.FPSDen)
@@ -41,7 +41,7 @@ func (l *level) fits(mbWidth, mbHeight int, c Config) bool {
 
 // level is the lowest level for pictures of this size and rate at a stream of bitsPerSec. What is faster
 // than any level gets the highest one: decoders for files do not depend on real time.
-func (c Config) level(bitsPerSec int) level {
+func (c Config) level(bitsPerSec int) codecLevel {
 	w, h := c.macroblocks()
 	for _, l := range levelTable {
 		if l.fits(w, h, c) && bitsPerSec <= l.maxBitsPerSec {

@@ -22,7 +22,7 @@ func (s estimate) whole() cost.Held {
 // to the next; else cut over the devices, passing through memory, or both, whichever is done sooner, those of the
 // largest stage first. What is cut and does not fit even so passes through memory too. over is what they take beyond
 // the memory that there is all the same.
-func Arrange(stages []cost.Estimate, devices []Device, elements int) (held []cost.Held, over int64) {
+func Arrange(stages []cost.Estimate, devices []DeviceModel, elements int) (held []cost.Held, over int64) {
 	for _, s := range stages {
 		held = append(held, estimate(s).whole())
 	}
@@ -36,7 +36,7 @@ func Arrange(stages []cost.Estimate, devices []Device, elements int) (held []cos
 }
 
 // separate is Arrange for devices with a memory of their own.
-func separate(stages []cost.Estimate, held []cost.Held, devices []Device, elements int) (over int64) {
+func separate(stages []cost.Estimate, held []cost.Held, devices []DeviceModel, elements int) (over int64) {
 	var most, total int64
 	for _, h := range held {
 		total += h.Bytes
@@ -88,7 +88,7 @@ func (s estimate) activations() int64 {
 }
 
 // least is the smallest room of a device.
-func least(devices []Device) int64 {
+func least(devices []DeviceModel) int64 {
 	room := devices[0].room()
 	for _, d := range devices {
 		room = min(room, d.room())

@@ -37,7 +37,7 @@ func Partitions(option string) ([]sequence.Partition, error) {
 
 // Cheapest returns the allowed partition of k elements over a set of devices with the shortest predicted
 // step. Uneven is tried with ranges of queries and with whole heads, which repeat no keys.
-func Cheapest(s cost.Split, k int, devices []Device) (Forward, error) {
+func Cheapest(s cost.Split, k int, devices []DeviceModel) (Forward, error) {
 	if g := s.Grid; g.Shards() > 1 && len(devices) == g.Ranks() {
 		f, err := sharing(s).onGrid(k, devices)
 		f.Compute = max(f.Compute, starting(s.Calls/int64(g.Pipeline), devices))
@@ -71,7 +71,7 @@ func Cheapest(s cost.Split, k int, devices []Device) (Forward, error) {
 }
 
 // predict is the time of a step under plan p.
-func (s sharing) predict(p *sequence.Plan, devices []Device) Forward {
+func (s sharing) predict(p *sequence.Plan, devices []DeviceModel) Forward {
 	f := Forward{Plan: p}
 	bandwidth, latency := wire(devices)
 	var rate, local, shared float64

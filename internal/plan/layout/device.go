@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Device is what the cost model knows of one device.
-type Device struct {
+// DeviceModel is what the cost model knows of one device.
+type DeviceModel struct {
 	Name    string
 	Memory  int64   // bytes that a job can use
 	Rate    float64 // FLOP/s that a video transformer reaches
@@ -93,8 +93,8 @@ func Known() []string {
 
 // ParseDevices reads a specification such as 4xT4-16GB, 8xH100 or 2xH100-80GB+1xT4-16GB: a count, a known
 // name and, where it differs from the usual one, the memory. Each part is an island; 8xH100/8xH100 is two hosts.
-func ParseDevices(spec string) ([]Device, error) {
-	var out []Device
+func ParseDevices(spec string) ([]DeviceModel, error) {
+	var out []DeviceModel
 	island := 0
 	for node, host := range strings.Split(spec, "/") {
 		for _, part := range strings.Split(host, "+") {
@@ -116,7 +116,7 @@ func ParseDevices(spec string) ([]Device, error) {
 	return out, nil
 }
 
-func parsePart(part string) (count int, d Device, err error) {
+func parsePart(part string) (count int, d DeviceModel, err error) {
 	count = 1
 	if n, rest, found := strings.Cut(part, "x"); found {
 		if v, err := strconv.Atoi(n); err == nil {
@@ -130,7 +130,7 @@ func parsePart(part string) (count int, d Device, err error) {
 		if !strings.EqualFold(k.name, name) {
 			continue
 		}
-		d = Device{Rate: k.rate * tera, Link: k.link * gb, Host: k.host * gb, Latency: latency, Call: launch}
+		d = DeviceModel{Rate: k.rate * tera, Link: k.link * gb, Host: k.host * gb, Latency: latency, Call: launch}
 		memory := k.memory * gb
 		if sized {
 			if memory, err = parseMemory(size); err != nil {
@@ -165,7 +165,7 @@ func parseMemory(text string) (float64, error) {
 
 // Ranks returns devices of which only the relative speeds are known, as the ranks of a set: processors'
 // workers with the numbers of the table. Every process that knows the speeds gets the same.
-func Ranks(speeds []float64) []Device {
+func Ranks(speeds []float64) []DeviceModel {
 	most := 0.0
 	for _, s := range speeds {
 		most = max(most, s)
@@ -178,10 +178,10 @@ func Ranks(speeds []float64) []Device {
 }
 
 // Workers returns processors' workers that are so many times as fast as that of the table.
-func Workers(rates []float64) []Device {
+func Workers(rates []float64) []DeviceModel {
 	_, d, _ := parsePart(cpuName)
 	d.Name = cpuName
-	out := make([]Device, len(rates))
+	out := make([]DeviceModel, len(rates))
 	for i, r := range rates {
 		out[i] = d
 		out[i].Rate *= r
@@ -191,7 +191,7 @@ func Workers(rates []float64) []Device {
 
 // deciding returns the devices by which a partition is chosen. Workers of a processor are taken as Ranks
 // takes them, not as they were measured: all processes of a set must choose alike.
-func deciding(devices []Device) []Device {
+func deciding(devices []DeviceModel) []DeviceModel {
 	var speeds []float64
 	for _, d := range devices {
 		if d.Name != cpuName {
@@ -203,7 +203,7 @@ func deciding(devices []Device) []Device {
 }
 
 // rates returns the devices' relative speeds.
-func rates(devices []Device) []float64 {
+func rates(devices []DeviceModel) []float64 {
 	out := make([]float64, len(devices))
 	for i, d := range devices {
 		out[i] = d.Rate
@@ -212,7 +212,7 @@ func rates(devices []Device) []float64 {
 }
 
 // wire returns the bandwidth and latency between devices of a set: the slowest pair's.
-func wire(devices []Device) (bandwidth, latency float64) {
+func wire(devices []DeviceModel) (bandwidth, latency float64) {
 	island, node := true, true
 	for _, d := range devices {
 		island = island && d.Island == devices[0].Island && d.Node == devices[0].Node
@@ -237,7 +237,7 @@ func wire(devices []Device) (bandwidth, latency float64) {
 
 // Relative returns d with its island and its host counted from those of the first of its set: sets whose devices are
 // the same by that are predicted alike.
-func (d Device) Relative(first Device) Device {
+func (d DeviceModel) Relative(first DeviceModel) DeviceModel {
 	d.Island -= first.Island
 	d.Node -= first.Node
 	return d

@@ -7,7 +7,7 @@ import (
 
 // Least returns the narrowest set of devices like d, of at most limit, that has room for k elements of a
 // stage, beside the weights; limit where none has.
-func Least(s cost.Estimate, k int, d Device, limit int) (int, error) {
+func Least(s cost.Estimate, k int, d DeviceModel, limit int) (int, error) {
 	if s.Split == nil {
 		return 1, nil
 	}
@@ -22,7 +22,7 @@ func Least(s cost.Estimate, k int, d Device, limit int) (int, error) {
 // Most returns how many elements of a stage, at most limit, n devices like d have room for together, beside the
 // weights; 1 at least. Where k do not fit it is less than k, even if k+1 fit: elements that the devices divide need
 // no exchange.
-func Most(s cost.Estimate, d Device, n, limit int) int {
+func Most(s cost.Estimate, d DeviceModel, n, limit int) int {
 	if limit <= 1 {
 		return limit
 	}
@@ -31,7 +31,7 @@ func Most(s cost.Estimate, d Device, n, limit int) int {
 
 // most is Most for devices that have room for every number up to lo, and where not for hi. It makes no plans for
 // numbers that fit under any.
-func (s estimate) most(d Device, n, lo, hi int) int {
+func (s estimate) most(d DeviceModel, n, lo, hi int) int {
 	if s.fitAll(lo+1, hi, d, n) {
 		return hi
 	}
@@ -50,7 +50,7 @@ func (s estimate) most(d Device, n, lo, hi int) int {
 
 // fitAll reports whether every number of elements from lo to hi fits whatever the plan; false is not known. What a
 // stage needs does not fall with their number (plan.BatchSize).
-func (s estimate) fitAll(lo, hi int, d Device, n int) bool {
+func (s estimate) fitAll(lo, hi int, d DeviceModel, n int) bool {
 	d.Mapped = true
 	if s.Split == nil {
 		fits, err := s.fits(hi, d, n)
@@ -68,7 +68,7 @@ func (s estimate) fitAll(lo, hi int, d Device, n int) bool {
 // atMost returns what memory is not above for any rank of any plan of k elements on n equal devices; need is what
 // these elements take on one, or more. A rank has its share of the columns and of the frames, where both are padded
 // up to one more of each element, and of what is left over less than a frame and a tile of queries.
-func (s estimate) atMost(need int64, k, n int) Memory {
+func (s estimate) atMost(need int64, k, n int) MemoryUse {
 	if g := s.Split.Grid; g.Shards() > 1 && n == g.Ranks() {
 		n = g.Sequence
 	}
@@ -78,7 +78,7 @@ func (s estimate) atMost(need int64, k, n int) Memory {
 	const copies = 3 // frames that less than a frame and a tile can be of
 	exchange := int64(2*share(b.Batch*b.Frames)+copies)*int64(b.Positions+n)*int64(b.Width()) +
 		4*int64(b.Heads+2)*int64(b.Positions)*int64(b.HeadSize) // q, k, v and o; a head at both ends is not whole
-	return Memory{Stage: s.Name, Weights: s.Weights, Exchange: exchange * int64(s.Split.Bytes),
+	return MemoryUse{Stage: s.Name, Weights: s.Weights, Exchange: exchange * int64(s.Split.Bytes),
 		Activations: int64(float64(need) * float64(share(columns)) / float64(columns))}
 }
 
@@ -91,7 +91,7 @@ func (s estimate) activationsOf(k int) (int64, error) {
 }
 
 // fits reports whether n devices like d have room for k elements, beside the weights.
-func (s estimate) fits(k int, d Device, n int) (bool, error) {
+func (s estimate) fits(k int, d DeviceModel, n int) (bool, error) {
 	d.Mapped = true
 	if s.Split == nil {
 		need, err := s.activationsOf((k + n - 1) / n)

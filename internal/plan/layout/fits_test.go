@@ -9,7 +9,7 @@ import (
 )
 
 // linear is Most by its definition.
-func linear(t *testing.T, s cost.Estimate, d Device, n, limit int) int {
+func linear(t *testing.T, s cost.Estimate, d DeviceModel, n, limit int) int {
 	t.Helper()
 	for k := 2; k <= limit; k++ {
 		if fits, err := estimate(s).fits(k, d, n); err != nil {
@@ -51,7 +51,7 @@ func TestMostIsTheLinearSearch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := Device{Memory: int64(float64(one) * float64(limit+3) * 1.5 * rng.Float64() / float64(n))}
+		d := DeviceModel{Memory: int64(float64(one) * float64(limit+3) * 1.5 * rng.Float64() / float64(n))}
 		if rng.IntN(4) == 0 {
 			s.Weights, d.Sharers = d.Memory/3, 2
 		}
@@ -77,13 +77,13 @@ func TestMostAsksLittle(t *testing.T) {
 	s := stdit3(30, 920, 2)[1]
 	need, asked := s.Need, 0
 	s.Need = func(n int) (int64, error) { asked++; return need(n) }
-	if k := Most(s, Device{Memory: 1 << 40}, 128, 64); k != 64 || asked != 1 {
+	if k := Most(s, DeviceModel{Memory: 1 << 40}, 128, 64); k != 64 || asked != 1 {
 		t.Errorf("%d elements fit, found by asking %d times: want 64 by once", k, asked)
 	}
 	alone := s
 	alone.Split = nil
 	asked = 0
-	if k := Most(alone, Device{Memory: 80e9}, 4, 64); k != linear(t, alone, Device{Memory: 80e9}, 4, 64) {
+	if k := Most(alone, DeviceModel{Memory: 80e9}, 4, 64); k != linear(t, alone, DeviceModel{Memory: 80e9}, 4, 64) {
 		t.Errorf("%d elements fit devices that take them one by one", k)
 	}
 }

@@ -5,10 +5,10 @@ import "latentbeam/stages/cost"
 // onGrid is Cheapest where several devices together are one rank of sequence parallelism: they are as fast as their
 // slowest times their number, but for stages of a pipeline that stand idle while it holds too little. What is added
 // for tensor parallelism is the sums of a layer, in fp32: they pass all ranks and come back to all.
-func (s sharing) onGrid(k int, devices []Device) (Forward, error) {
+func (s sharing) onGrid(k int, devices []DeviceModel) (Forward, error) {
 	g := s.Grid
 	s.Grid.Tensor, s.Grid.Pipeline = 1, 1
-	together := make([]Device, g.Sequence)
+	together := make([]DeviceModel, g.Sequence)
 	for r, d := range devices {
 		at, _, _ := g.Place(r)
 		d.Rate *= float64(g.Tensor) * s.busy(g, k)

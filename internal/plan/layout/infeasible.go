@@ -14,9 +14,9 @@ type Infeasible struct {
 	Reason   string // where it is not memory
 	Width    int    // devices in the set that came closest
 	Elements int
-	Device   Device
+	Device   DeviceModel
 	Index    int // of the device
-	Need     Memory
+	Need     MemoryUse
 	Fix      string
 }
 
@@ -65,7 +65,7 @@ func (q *Query) fix(e *Infeasible) *Infeasible {
 }
 
 // enough returns the memory of a device like d that has room for m.
-func (d Device) enough(m Memory) int64 {
+func (d DeviceModel) enough(m MemoryUse) int64 {
 	if d.Mapped {
 		return d.takes(m)
 	}
@@ -73,7 +73,7 @@ func (d Device) enough(m Memory) int64 {
 }
 
 // enough returns the smallest set of devices like d that fits one element, or 0.
-func (q *Query) enough(d Device) int {
+func (q *Query) enough(d DeviceModel) int {
 	if q.split() == nil {
 		return 0
 	}

@@ -36,7 +36,7 @@ func stdit3(t, s, branches float64) []cost.Estimate {
 	}
 }
 
-func devices(t *testing.T, spec string) []Device {
+func devices(t *testing.T, spec string) []DeviceModel {
 	t.Helper()
 	d, err := ParseDevices(spec)
 	if err != nil {
@@ -229,11 +229,11 @@ func TestRunChoosesAsPlanDoes(t *testing.T) {
 func TestLeast(t *testing.T) {
 	denoise := stdit3(30, 3600, 2)[1] // 2.5 streams of 498 MB
 	for memory, want := range map[float64]int{2e9: 1, 0.7e9: 2, 0.01e9: 64} {
-		if n, err := Least(denoise, 1, Device{Memory: int64(memory)}, 64); err != nil || n != want {
+		if n, err := Least(denoise, 1, DeviceModel{Memory: int64(memory)}, 64); err != nil || n != want {
 			t.Errorf("%g bytes: a set of %d, %v, want %d", memory, n, err, want)
 		}
 	}
-	four, err := Least(denoise, 1, Device{Memory: 0.6e9}, 64)
+	four, err := Least(denoise, 1, DeviceModel{Memory: 0.6e9}, 64)
 	if err != nil || four < 3 || four > 6 { // beside their columns ranks hold the frames they share
 		t.Errorf("0.6e9 bytes: a set of %d, %v", four, err)
 	}
@@ -289,14 +289,14 @@ func TestHosts(t *testing.T) {
 	fast := d[5]
 	fast.Net = 10e9
 	for _, c := range []struct {
-		set                []Device
+		set                []DeviceModel
 		bandwidth, latency float64
 	}{
-		{d[0:2], d[0].Link, latency},                    // NVLink
-		{d[0:3], d[2].Link, latency},                    // by the host
-		{[]Device{d[0], d[5]}, Network, netLatency},     // by the network
-		{[]Device{fast, d[0]}, Network, netLatency},     // of which one knows more
-		{[]Device{fast, at(fast, 7)}, 10e9, netLatency}, // and both
+		{d[0:2], d[0].Link, latency},                         // NVLink
+		{d[0:3], d[2].Link, latency},                         // by the host
+		{[]DeviceModel{d[0], d[5]}, Network, netLatency},     // by the network
+		{[]DeviceModel{fast, d[0]}, Network, netLatency},     // of which one knows more
+		{[]DeviceModel{fast, at(fast, 7)}, 10e9, netLatency}, // and both
 	} {
 		if b, l := wire(c.set); b != c.bandwidth || l != c.latency {
 			t.Errorf("%v: %g bytes/s after %g s, want %g after %g", c.set, b, l, c.bandwidth, c.latency)
@@ -315,7 +315,7 @@ func TestHosts(t *testing.T) {
 }
 
 // at returns a device of another host.
-func at(d Device, node int) Device {
+func at(d DeviceModel, node int) DeviceModel {
 	d.Node = node
 	return d
 }

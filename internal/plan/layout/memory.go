@@ -11,8 +11,8 @@ import (
 // reserve is the part of a device's memory that is left free, for what no model of memory knows.
 const reserve = 0.1
 
-// Memory is what one device holds at its fullest, in bytes.
-type Memory struct {
+// MemoryUse is what one device holds at its fullest, in bytes.
+type MemoryUse struct {
 	Stage       string // that is at work then
 	Weights     int64
 	Activations int64 // of the stage at work, inputs and outputs included
@@ -20,10 +20,10 @@ type Memory struct {
 }
 
 // Total returns everything together.
-func (m Memory) Total() int64 { return m.Weights + m.Activations + m.Exchange }
+func (m MemoryUse) Total() int64 { return m.Weights + m.Activations + m.Exchange }
 
 // room returns what a job may fill of a device.
-func (d Device) room() int64 {
+func (d DeviceModel) room() int64 {
 	if d.Mapped {
 		return d.Memory
 	}
@@ -47,12 +47,12 @@ func Linked(ranks int) int64 { return linkBase + int64(ranks-1)*linkPeer }
 // Offer returns what a batch may use on any one of devices with a memory of their own, beside so many bytes of
 // weights, and links where they are on several hosts. It fills half of it at most: more gains little, and what is not
 // as it was predicted has room.
-func Offer(devices []Device, weights int64) cost.Memory {
+func Offer(devices []DeviceModel, weights int64) cost.Memory {
 	if len(devices) == 0 {
 		return cost.Memory{}
 	}
 	limit := least(devices) - weights
-	if slices.ContainsFunc(devices, func(d Device) bool { return d.Node != devices[0].Node }) {
+	if slices.ContainsFunc(devices, func(d DeviceModel) bool { return d.Node != devices[0].Node }) {
 		limit -= Linked(len(devices))
 	}
 	limit = max(0, limit)
@@ -60,7 +60,7 @@ func Offer(devices []Device, weights int64) cost.Memory {
 }
 
 // takes returns what of m a device must have room for.
-func (d Device) takes(m Memory) int64 {
+func (d DeviceModel) takes(m MemoryUse) int64 {
 	switch {
 	case d.Mapped && d.Sharers == 0:
 		return m.Activations + m.Exchange
@@ -72,7 +72,7 @@ func (d Device) takes(m Memory) int64 {
 
 // memory returns what rank r of plan p holds at its fullest when its set works on k elements, beside the weights of
 // all stages. Stages that cannot be split take their elements one by one.
-func memory(stages []cost.Estimate, p *sequence.Plan, k, r int) (fullest Memory, err error) {
+func memory(stages []cost.Estimate, p *sequence.Plan, k, r int) (fullest MemoryUse, err error) {
 	var all int64
 	for _, s := range stages {
 		all += s.Weights
@@ -81,7 +81,7 @@ func memory(stages []cost.Estimate, p *sequence.Plan, k, r int) (fullest Memory,
 		}
 	}
 	for _, s := range stages {
-		m := Memory{Stage: s.Name, Weights: all}
+		m := MemoryUse{Stage: s.Name, Weights: all}
 		n := 1
 		if s.Split != nil {
 			n = k

@@ -16,7 +16,7 @@ const maxElements = 16
 // Query is what a layout is searched for.
 type Query struct {
 	Stages   []cost.Estimate
-	Devices  []Device
+	Devices  []DeviceModel
 	Elements int         // still to be computed, all of one shape
 	MaxBatch int         // elements of a set; 0: any
 	AtOnce   int         // elements that every set takes, where that is decided already; 0: any up to MaxBatch
@@ -43,7 +43,7 @@ type Set struct {
 	Devices []int   // indices
 	Forward Forward // one step with Elements elements
 	Batch   float64 // seconds of a batch, all stages
-	Memory  []Memory
+	Memory  []MemoryUse
 }
 
 // estimate is a cost.Estimate with the sums of this package, sharing a cost.Split.
@@ -52,8 +52,8 @@ type (
 	sharing  cost.Split
 )
 
-// Result is the outcome of a search.
-type Result struct {
+// Outcome is the outcome of a search.
+type Outcome struct {
 	Best  Candidate
 	Fit   []Candidate // the best of every width, shortest time first
 	Lost  []cost.Lost // widths that do not fit, and other partitions
@@ -64,15 +64,15 @@ type Result struct {
 
 // Search finds the layout that is done first. Among equals the narrower set and the smaller batch win. The
 // error is an *Infeasible when no layout fits.
-func Search(q Query) (Result, error) {
+func Search(q Query) (Outcome, error) {
 	if err := q.check(); err != nil {
-		return Result{}, err
+		return Outcome{}, err
 	}
 	if q.Held == nil {
 		q.Held, _ = Arrange(q.Stages, q.Devices, q.Elements)
 	}
 	q.Stages = hold(q.Stages, q.Held)
-	var r Result
+	var r Outcome
 	var fit []Candidate
 	var closest *Infeasible
 	for _, width := range q.widths() {
@@ -131,13 +131,13 @@ func Slower(a, b float64) string {
 }
 
 // others adds the partitions that the best layout does not use, where its sets exchange anything.
-func (q *Query) others(r *Result) error {
+func (q *Query) others(r *Outcome) error {
 	split := q.split()
 	if split == nil || !r.Best.Sets[0].Forward.Plan.Moves() {
 		return nil
 	}
 	set := r.Best.Sets[0]
-	var devices []Device
+	var devices []DeviceModel
 	for _, i := range set.Devices {
 		devices = append(devices, q.Devices[i])
 	}

@@ -42,7 +42,7 @@ func (q *Query) set(share sequence.Range, k int) (Set, *Infeasible, error) {
 
 // kindOf names k elements on a set by all that counts of its devices. Those that are alike and neighbours are named
 // once: large sets have few kinds.
-func kindOf(devices []Device, k int) string {
+func kindOf(devices []DeviceModel, k int) string {
 	name := fmt.Append(nil, k)
 	for i, n := 0, 1; i < len(devices); i, n = i+n, 1 {
 		for i+n < len(devices) && devices[i+n] == devices[i] {
@@ -53,7 +53,7 @@ func kindOf(devices []Device, k int) string {
 	return string(name)
 }
 
-func (q *Query) evaluate(devices []Device, k int) (e evaluated, err error) {
+func (q *Query) evaluate(devices []DeviceModel, k int) (e evaluated, err error) {
 	var rate float64
 	host := devices[0].Host
 	for _, d := range devices {

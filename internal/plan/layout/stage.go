@@ -6,7 +6,7 @@ import (
 )
 
 // Seconds predicts a batch of k elements on a set of devices. Blocks that pass do so beside the work.
-func Seconds(s cost.Estimate, k int, devices []Device) (float64, error) {
+func Seconds(s cost.Estimate, k int, devices []DeviceModel) (float64, error) {
 	seconds, err := estimate(s).compute(k, devices)
 	if s.Passing > 0 {
 		for _, d := range devices {
@@ -17,7 +17,7 @@ func Seconds(s cost.Estimate, k int, devices []Device) (float64, error) {
 }
 
 // compute is Seconds without weights that pass.
-func (s estimate) compute(k int, devices []Device) (float64, error) {
+func (s estimate) compute(k int, devices []DeviceModel) (float64, error) {
 	if s.Split != nil {
 		step, err := Cheapest(*s.Split, k, devices)
 		return float64(s.Split.Steps) * step.Seconds(), err
@@ -39,7 +39,7 @@ func (s estimate) compute(k int, devices []Device) (float64, error) {
 }
 
 // starting is how long the slowest device is at starting so many kernels.
-func starting(calls int64, devices []Device) (seconds float64) {
+func starting(calls int64, devices []DeviceModel) (seconds float64) {
 	for _, d := range devices {
 		seconds = max(seconds, float64(calls)*d.Call)
 	}

@@ -97,7 +97,7 @@ func fullest(shards [][]int64) (bytes int64) {
 
 // mapped lets blocks pass where the weights of all stages together, which the process has once, do not fit beside
 // the batches of its workers: those of the largest stage first, which then keeps as many as there is room for.
-func mapped(stages []cost.Estimate, held []cost.Held, devices []Device) (over int64) {
+func mapped(stages []cost.Estimate, held []cost.Held, devices []DeviceModel) (over int64) {
 	var room, most, total int64
 	for _, s := range stages {
 		most = max(most, estimate(s).activations())
@@ -145,9 +145,9 @@ type placed struct {
 
 // place chooses between blocks that pass through each device, a pipeline over the devices, and both, beside so many bytes of other things. Where two take the same time it is the first, so that no
 // device waits for others. Where nothing is small enough as few blocks stay as can be.
-func (s estimate) place(h *cost.Held, devices []Device, elements int, beside int64) {
+func (s estimate) place(h *cost.Held, devices []DeviceModel, elements int, beside int64) {
 	var ways []placed
-	for _, way := range []func(cost.Held, []Device, int, int64) (placed, bool){
+	for _, way := range []func(cost.Held, []DeviceModel, int, int64) (placed, bool){
 		s.streamed, s.pipeline, s.streamedPipeline} {
 		p, ok := way(*h, devices, elements, beside)
 		same := func(other placed) bool { return p.Streamed == other.Streamed && slices.Equal(p.Runs, other.Runs) }
@@ -176,8 +176,8 @@ func (s estimate) place(h *cost.Held, devices []Device, elements int, beside int
 }
 
 // pipeline cuts the blocks over all devices so that the busiest has least to do.
-func (s estimate) pipeline(h cost.Held, devices []Device, _ int, beside int64) (placed, bool) {
-	h, ok := s.cut(h, devices, func(d Device) int64 { return d.room() - beside })
+func (s estimate) pipeline(h cost.Held, devices []DeviceModel, _ int, beside int64) (placed, bool) {
+	h, ok := s.cut(h, devices, func(d DeviceModel) int64 { return d.room() - beside })
 	if !ok {
 		return placed{}, false
 	}
@@ -185,7 +185,7 @@ func (s estimate) pipeline(h cost.Held, devices []Device, _ int, beside int64) (
 }
 
 // timed is what a pipeline of these runs takes.
-func (s estimate) timed(h cost.Held, devices []Device) placed {
+func (s estimate) timed(h cost.Held, devices []DeviceModel) placed {
 	var slowest float64
 	shards := s.shards(h)
 	for i, d := range devices {
@@ -196,7 +196,7 @@ func (s estimate) timed(h cost.Held, devices []Device) placed {
 }
 
 // cut gives every device a run of blocks, with as much to do for its speed as the others as far as it has room.
-func (s estimate) cut(h cost.Held, devices []Device, room func(Device) int64) (cost.Held, bool) {
+func (s estimate) cut(h cost.Held, devices []DeviceModel, room func(DeviceModel) int64) (cost.Held, bool) {
 	blocks := slices.Clone(s.Parts[1:])
 	work := make([]float64, len(blocks))
 	for i, b := range blocks {
@@ -224,7 +224,7 @@ func idle(runs []sequence.Range) bool {
 func (s estimate) share(parts []int64) float64 { return float64(sum(parts)) / float64(sum(s.Parts)) }
 
 // streamed lets blocks pass through every device, which then takes elements for itself.
-func (s estimate) streamed(h cost.Held, devices []Device, elements int, beside int64) (placed, bool) {
+func (s estimate) streamed(h cost.Held, devices []DeviceModel, elements int, beside int64) (placed, bool) {
 	h, ok := stream(h, [][]int64{s.Parts}, least(devices)-beside)
 	if !ok {
 		return placed{}, false
@@ -239,8 +239,8 @@ func (s estimate) streamed(h cost.Held, devices []Device, elements int, beside i
 
 // streamedPipeline cuts the blocks over all devices, through which those of each run pass. A batch goes in as many
 // groups of elements, and each group takes all blocks.
-func (s estimate) streamedPipeline(h cost.Held, devices []Device, elements int, beside int64) (placed, bool) {
-	h, ok := s.cut(h, devices, func(Device) int64 { return math.MaxInt64 })
+func (s estimate) streamedPipeline(h cost.Held, devices []DeviceModel, elements int, beside int64) (placed, bool) {
+	h, ok := s.cut(h, devices, func(DeviceModel) int64 { return math.MaxInt64 })
 	if !ok {
 		return placed{}, false
 	}
@@ -261,7 +261,7 @@ func atOnce(elements int) int { return max(1, min(maxElements, elements)) }
 
 // seconds is the time of an element on a device with these parts. All blocks but the resident ones stream once for k
 // elements.
-func (s estimate) seconds(parts []int64, stay int, d Device, k int) float64 {
+func (s estimate) seconds(parts []int64, stay int, d DeviceModel, k int) float64 {
 	var pass float64
 	if 1+stay < len(parts) {
 		pass = float64(sum(parts[1+stay:])) * float64(max(1, s.Rounds))

@@ -53,7 +53,7 @@ func (f *failure) Unwrap() error { return f.is }
 
 // settled reports whether err is an answer that trying again does not change.
 func settled(err error) bool {
-	var f *Failure
+	var f *Refusal
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrRefused):
 		return true
@@ -95,7 +95,7 @@ func (b *Bucket) failed(what, name string, err error) error {
 	if name != "" {
 		where += "/" + name
 	}
-	var f *Failure
+	var f *Refusal
 	var done *failure
 	switch {
 	case err == nil:

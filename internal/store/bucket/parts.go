@@ -118,7 +118,7 @@ func (b *Bucket) cleanUploads(ctx context.Context) (n int, err error) {
 		old, err = p.Begun(ctx, b.prefix, b.clock.Now().Add(-oldUpload))
 		return err
 	})
-	var f *Failure
+	var f *Refusal
 	if errors.As(err, &f) && (f.Status == http.StatusForbidden || f.Status == http.StatusNotImplemented) {
 		return 0, nil // not everybody may list them, and not every service can
 	}

@@ -83,18 +83,18 @@ type Upload struct{ Key, ID string }
 // ErrRefused says that a key does not have the version that a request named.
 var ErrRefused = errors.New("the object is another one")
 
-// Failure is an answer of a service that is no success.
-type Failure struct {
+// Refusal is an answer of a service that is no success.
+type Refusal struct {
 	Status int    // of HTTP
 	Code   string // of the service, such as "SlowDown"; may be empty
 	Text   string // for people; may be empty
 }
 
 // Error says what the service said.
-func (f *Failure) Error() string { return joined("HTTP status "+itoa(f.Status), f.Code, f.Text) }
+func (f *Refusal) Error() string { return joined("HTTP status "+itoa(f.Status), f.Code, f.Text) }
 
 // passes reports whether the same request may succeed within seconds.
-func (f *Failure) passes() bool {
+func (f *Refusal) passes() bool {
 	switch f.Status {
 	case 408, 409, 425, 429, 500, 502, 503, 504:
 		return true

@@ -73,14 +73,14 @@ func (s *service) Read(ctx context.Context, o bucket.Object, offset, length int6
 	if err != nil {
 		return nil, translate(err)
 	}
-	return reader{r}, nil
+	return body{r}, nil
 }
 
-// reader translates the errors of a body.
-type reader struct{ *storage.Reader }
+// body translates the errors of a body.
+type body struct{ *storage.Reader }
 
 // Read implements io.Reader.
-func (r reader) Read(p []byte) (int, error) {
+func (r body) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	if err != nil && err != io.EOF {
 		err = translate(err)
@@ -136,7 +136,7 @@ func (s *service) List(ctx context.Context, prefix string, flat bool, page strin
 		if translated := translate(err); !errors.Is(translated, fs.ErrNotExist) {
 			return nil, "", translated
 		}
-		return nil, "", &bucket.Failure{Status: http.StatusNotFound, Code: "notFound"}
+		return nil, "", &bucket.Refusal{Status: http.StatusNotFound, Code: "notFound"}
 	}
 	for _, a := range attrs {
 		if a.Prefix == "" {
@@ -158,7 +158,7 @@ func translate(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, storage.ErrBucketNotExist):
-		return &bucket.Failure{Status: http.StatusNotFound, Code: "notFound"}
+		return &bucket.Refusal{Status: http.StatusNotFound, Code: "notFound"}
 	case errors.Is(err, storage.ErrObjectNotExist):
 		return fs.ErrNotExist
 	case !errors.As(err, &answer):
@@ -167,7 +167,7 @@ func translate(err error) error {
 		return bucket.ErrRefused
 	case answer.Code == http.StatusNotFound:
 		if strings.Contains(answer.Message, "bucket does not exist") {
-			return &bucket.Failure{Status: http.StatusNotFound, Code: "notFound"}
+			return &bucket.Refusal{Status: http.StatusNotFound, Code: "notFound"}
 		}
 		return fs.ErrNotExist
 	}
@@ -175,5 +175,5 @@ func translate(err error) error {
 	if len(answer.Errors) > 0 {
 		code = answer.Errors[0].Reason
 	}
-	return &bucket.Failure{Status: answer.Code, Code: code, Text: answer.Message}
+	return &bucket.Refusal{Status: answer.Code, Code: code, Text: answer.Message}
 }

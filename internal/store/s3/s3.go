@@ -265,5 +265,5 @@ func translate(err error) error {
 	if status == 0 && answer.Code == minio.NoSuchBucket {
 		status = http.StatusNotFound
 	}
-	return &bucket.Failure{Status: status, Code: answer.Code, Text: answer.Message}
+	return &bucket.Refusal{Status: status, Code: answer.Code, Text: answer.Message}
 }

@@ -20,7 +20,7 @@ import (
 
 const redirectsMax = 10
 
-var errOnlyRead = &bucket.Failure{Status: http.StatusMethodNotAllowed,
+var errOnlyRead = &bucket.Refusal{Status: http.StatusMethodNotAllowed,
 	Text: "a web server is only read, and has no list of its files: use gs:// or s3://"}
 
 // Open opens the server of an address; its prefix must be empty. transport is nil but in tests.
@@ -36,9 +36,9 @@ func Open(at bucket.Address, transport http.RoundTripper, o bucket.Options) (*bu
 	client := &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, before []*http.Request) error {
 		switch {
 		case len(before) >= redirectsMax:
-			return &bucket.Failure{Status: http.StatusLoopDetected, Text: "too many redirects"}
+			return &bucket.Refusal{Status: http.StatusLoopDetected, Text: "too many redirects"}
 		case before[0].URL.Scheme == "https" && r.URL.Scheme != "https":
-			return &bucket.Failure{Status: http.StatusMisdirectedRequest, Text: "a redirect away from https"}
+			return &bucket.Refusal{Status: http.StatusMisdirectedRequest, Text: "a redirect away from https"}
 		}
 		return nil
 	}}
@@ -57,7 +57,7 @@ func (s *service) Close() { s.client.CloseIdleConnections() }
 func (s *service) get(ctx context.Context, key string, first, last int64) (*http.Response, error) {
 	u, err := url.Parse(s.at.Scheme + "://" + s.at.Bucket + "/" + key)
 	if err != nil || u.User != nil || u.Host != s.at.Bucket {
-		return nil, &bucket.Failure{Status: http.StatusBadRequest, Text: "no address of a file"}
+		return nil, &bucket.Refusal{Status: http.StatusBadRequest, Text: "no address of a file"}
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -80,13 +80,13 @@ func (s *service) get(ctx context.Context, key string, first, last int64) (*http
 	case http.StatusNotFound, http.StatusGone:
 		return nil, fs.ErrNotExist
 	}
-	return nil, &bucket.Failure{Status: answer.StatusCode, Text: http.StatusText(answer.StatusCode)}
+	return nil, &bucket.Refusal{Status: answer.StatusCode, Text: http.StatusText(answer.StatusCode)}
 }
 
 // Stat implements bucket.Service. It asks for the first byte, because addresses may be good for reads alone.
 func (s *service) Stat(ctx context.Context, key string) (bucket.Object, error) {
 	answer, err := s.get(ctx, key, 0, 0)
-	var refused *bucket.Failure
+	var refused *bucket.Refusal
 	if errors.As(err, &refused) && refused.Status == http.StatusRequestedRangeNotSatisfiable { // an empty file
 		answer, err = s.get(ctx, key, 0, -1)
 	}
@@ -98,7 +98,7 @@ func (s *service) Stat(ctx context.Context, key string) (bucket.Object, error) {
 	if answer.StatusCode == http.StatusPartialContent {
 		_, total, _ := strings.Cut(answer.Header.Get("Content-Range"), "/")
 		if o.Size, err = strconv.ParseInt(total, 10, 64); err != nil {
-			return o, &bucket.Failure{Status: http.StatusNotImplemented, Text: "the server does not tell the size of the file"}
+			return o, &bucket.Refusal{Status: http.StatusNotImplemented, Text: "the server does not tell the size of the file"}
 		}
 	}
 	if o.Size < 0 || o.Version == bucket.Absent {

@@ -8,7 +8,7 @@ import (
 
 // Cursor goes through the row groups of a file, for a reader of some of its columns.
 type Cursor struct {
-	File    *File
+	File    *Parquet
 	MaxPage int                      // the largest page in bytes that is read
 	Leaves  iter.Seq2[string, *Leaf] // the columns that are read, by the names that errors give them
 	Group   int                      // row groups opened so far

@@ -40,8 +40,8 @@ const (
 	CopyFix = "was it copied completely? Or " + rewriteFix
 )
 
-// File is a parquet file whose footer was checked.
-type File struct {
+// Parquet is a parquet file whose footer was checked.
+type Parquet struct {
 	Path string
 	file *watchedReader
 	size int64
@@ -64,10 +64,10 @@ func (r *watchedReader) ReadAt(p []byte, at int64) (int, error) {
 }
 
 // Failed returns why the file could not be read, or nil.
-func (p *File) Failed() error { return p.file.err }
+func (p *Parquet) Failed() error { return p.file.err }
 
 // Open opens a file of the user's behind the guards, see readParquet.
-func Open(path string) (*File, error) {
+func Open(path string) (*Parquet, error) {
 	file, err := location.Open(context.Background(), path)
 	if err != nil {
 		return nil, Unopened(path, err)
@@ -81,8 +81,8 @@ func Open(path string) (*File, error) {
 
 // OpenReader reads a file behind the guards; path is its name for people. Errors are *config.Error: the file is not
 // one that can be read.
-func OpenReader(path string, file store.Reader) (*File, error) {
-	p := &File{Path: path, file: &watchedReader{Reader: file}, size: file.Size()}
+func OpenReader(path string, file store.Reader) (*Parquet, error) {
+	p := &Parquet{Path: path, file: &watchedReader{Reader: file}, size: file.Size()}
 	if err := p.open(); err != nil {
 		var known *document.Error
 		if errors.As(err, &known) {
@@ -97,7 +97,7 @@ func OpenReader(path string, file store.Reader) (*File, error) {
 	return p, nil
 }
 
-func (p *File) open() error {
+func (p *Parquet) open() error {
 	meta, err := p.footer()
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func Guarded(f func() error) (err error) {
 }
 
 // footer reads the file's description of itself after checking that it can be what it says.
-func (p *File) footer() (*format.FileMetaData, error) {
+func (p *Parquet) footer() (*format.FileMetaData, error) {
 	const tail = 8 // the footer's length and the magic number
 	if p.size < int64(len(parquetMagic)+tail) {
 		return nil, fmt.Errorf("it has only %d bytes", p.size)
@@ -166,7 +166,7 @@ func (p *File) footer() (*format.FileMetaData, error) {
 	return meta, nil
 }
 
-func (p *File) checkFooter(meta *format.FileMetaData) error {
+func (p *Parquet) checkFooter(meta *format.FileMetaData) error {
 	leaves, err := checkSchema(meta.Schema)
 	if err != nil {
 		return err
@@ -241,7 +241,7 @@ func checkSchema(nodes []format.SchemaElement) (leaves int, err error) {
 }
 
 // checkChunk checks that a column chunk lies inside the file.
-func (p *File) checkChunk(c *format.ColumnChunk) error {
+func (p *Parquet) checkChunk(c *format.ColumnChunk) error {
 	m := &c.MetaData
 	if c.FilePath != "" {
 		return fmt.Errorf("it lies in another file, %q", c.FilePath)
@@ -265,7 +265,7 @@ func chunkStart(m *format.ColumnMetaData) int64 {
 }
 
 // Close closes the file.
-func (p *File) Close() error { return p.file.Close() }
+func (p *Parquet) Close() error { return p.file.Close() }
 
 // Unopened says that a file cannot be opened. What may pass, such as a network, is no error of the file.
 func Unopened(path string, err error) error {
@@ -276,7 +276,7 @@ func Unopened(path string, err error) error {
 }
 
 // ChunkError says which column cannot be read and what to do about it, unless the disk failed.
-func (p *File) ChunkError(group int, column string, err error) error {
+func (p *Parquet) ChunkError(group int, column string, err error) error {
 	if failed := p.Failed(); failed != nil {
 		return fmt.Errorf("column %q of row group %d: %w", column, group, failed)
 	}

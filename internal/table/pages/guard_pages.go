@@ -16,7 +16,7 @@ const maxPageHeaderBytes = 32 << 20
 // length of compressed data against its header, and the number of values in runs, deltas and texts against their
 // page.
 type Guard struct {
-	File    *File
+	File    *Parquet
 	MaxPage int // uncompressed bytes of a page
 	open    int // the largest pages of the columns seen so far, together
 	unpack  unpacker

@@ -14,13 +14,13 @@ import (
 
 // Chunk is what the guard found in a column chunk.
 type Chunk struct {
-	Spans      []Span
+	Spans      []DataPage
 	Dictionary int64 // offset of a dictionary that is whole; 0: none
 	End        int64 // offset behind the last page
 }
 
-// Span is one data page.
-type Span struct {
+// DataPage is one data page.
+type DataPage struct {
 	At     int64 // offset of its header
 	values int   // nulls included
 	Rows   int   // that begin in the page
@@ -117,7 +117,7 @@ func (w *chunkWalk) page() error {
 	if !repeated && facts.rows != facts.values {
 		return fmt.Errorf("it claims %d rows and %d values", facts.rows, facts.values)
 	}
-	span := Span{At: w.at, values: facts.values, Loose: repeated && !facts.v2}
+	span := DataPage{At: w.at, values: facts.values, Loose: repeated && !facts.v2}
 	before := len(w.guard.Booleans)
 	if span.damage = w.check(header, &facts, body); span.damage != nil {
 		if fatal := w.fatal(span.damage); fatal != nil || span.Loose {

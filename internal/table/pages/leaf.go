@@ -15,7 +15,7 @@ const leafBatch = 256
 // it returns a *DamageError, and goes on with the next page.
 type Leaf struct {
 	Column *parquet.Column
-	file   *File
+	file   *Parquet
 	group  int
 	found  Chunk // by the guard
 
@@ -48,7 +48,7 @@ func (e *DamageError) Error() string {
 func (e *DamageError) Unwrap() error { return e.err }
 
 // Open begins to read a row group, of whose column the guard has found these pages, and decoded the booleans.
-func (l *Leaf) Open(file *File, group int, found Chunk, booleans []byte) {
+func (l *Leaf) Open(file *Parquet, group int, found Chunk, booleans []byte) {
 	l.Close()
 	l.file, l.group, l.found = file, group, found
 	l.Span, l.left, l.at, l.n, l.damage = -1, 0, 0, 0, nil
@@ -138,7 +138,7 @@ func (l *Leaf) turn() error {
 }
 
 // readPage lets the library decode a page, and looks whether all its values are there.
-func (l *Leaf) readPage(span *Span) error {
+func (l *Leaf) readPage(span *DataPage) error {
 	parquet.Release(l.page)
 	l.page = nil
 	if l.pages == nil {
@@ -172,7 +172,7 @@ func (l *Leaf) readPage(span *Span) error {
 
 // pagesFrom begins to read a column chunk at the data page at an offset. The library has no other way to pass over a
 // page than to be told that the chunk begins behind it.
-func (p *File) pagesFrom(group, column int, at int64, found Chunk) (parquet.Pages, error) {
+func (p *Parquet) pagesFrom(group, column int, at int64, found Chunk) (parquet.Pages, error) {
 	m := &p.Metadata().RowGroups[group].Columns[column].MetaData
 	whole := *m
 	defer func() { *m = whole }()

@@ -41,7 +41,7 @@ func mediaLeaves(c *parquet.Column) (data, name *parquet.Column) {
 }
 
 // cursorOf reads one column of media.
-func cursorOf(file *pages.File, leaf *pages.Leaf) *pages.Cursor {
+func cursorOf(file *pages.Parquet, leaf *pages.Leaf) *pages.Cursor {
 	return &pages.Cursor{File: file, MaxPage: pages.MaxTensorPageBytes, Leaves: func(yield func(string, *pages.Leaf) bool) {
 		yield(leaf.Column.Name(), leaf)
 	}}

@@ -16,7 +16,7 @@ import (
 // parquetPrompts reads prompt rows from a parquet file column by column, so that what is not needed is not
 // read. Columns of raw bytes are left out, and so are nested ones that hold some.
 type parquetPrompts struct {
-	file    *pages.File
+	file    *pages.Parquet
 	columns []*parquetColumn
 	cursor  pages.Cursor
 	row     int
@@ -210,7 +210,7 @@ func (r *rawRow) carryLeaf(c *parquetColumn, text []byte, fault string) {
 }
 
 // columnError is ChunkError of values that cannot be taken out of their page, unless the disk failed.
-func columnError(file *pages.File, group int, c *parquetColumn, err error) error {
+func columnError(file *pages.Parquet, group int, c *parquetColumn, err error) error {
 	var known *document.Error
 	if errors.As(err, &known) || file.Failed() != nil {
 		return err

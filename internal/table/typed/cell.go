@@ -11,12 +11,12 @@ import (
 	"latentbeam/schemas"
 )
 
-// Kind is what a cell holds.
-type Kind uint8
+// CellKind is what a cell holds.
+type CellKind uint8
 
 // The kinds.
 const (
-	Absent Kind = iota // null, an empty cell of a number, a key that is not there
+	Absent CellKind = iota // null, an empty cell of a number, a key that is not there
 	TextValue
 	IntegerValue
 	RealValue
@@ -26,7 +26,7 @@ const (
 
 // Cell is one cell on its way to a field. Text is how the table writes it, also for numbers.
 type Cell struct {
-	Kind  Kind
+	Kind  CellKind
 	Text  string
 	Int   int64
 	Float float64

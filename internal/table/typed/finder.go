@@ -15,7 +15,7 @@ import (
 // for concurrent use; rows in the order of their file are found fastest.
 type Finder[T schemas.Row] struct {
 	mu   sync.Mutex
-	file *pages.File // that was read last
+	file *pages.Parquet // that was read last
 	rows *rowsReader
 }
 

@@ -39,7 +39,7 @@ func Read[T schemas.Row](path string, tensors bool) iter.Seq2[T, error] {
 }
 
 // rowsOf is Read of an open file.
-func rowsOf[T schemas.Row](file *pages.File, tensors bool) iter.Seq2[T, error] {
+func rowsOf[T schemas.Row](file *pages.Parquet, tensors bool) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
 		r, err := openRows(file, reflect.TypeFor[T](), tensors)
@@ -74,7 +74,7 @@ const MaxNestedValues = 1 << 16
 
 // rowsReader reads rows of a struct type from a parquet file.
 type rowsReader struct {
-	file    *pages.File
+	file    *pages.Parquet
 	columns []*rowColumn
 	cursor  pages.Cursor
 	row     int64
@@ -89,7 +89,7 @@ type rowColumn struct {
 	list   bool
 }
 
-func openRows(file *pages.File, row reflect.Type, tensors bool) (*rowsReader, error) {
+func openRows(file *pages.Parquet, row reflect.Type, tensors bool) (*rowsReader, error) {
 	r := &rowsReader{file: file}
 	r.cursor = pages.Cursor{File: file, MaxPage: pages.MaxTensorPageBytes, Leaves: r.leaves}
 	if err := pages.Guarded(func() error { return r.assign(row, tensors) }); err != nil {
