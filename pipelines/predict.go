@@ -16,7 +16,7 @@ type Prediction struct {
 	Devices []layout.DeviceModel
 	Layouts []Layout // by shape
 	Seconds float64  // of all rows together
-	Silent  []string // the stages that do not say what they cost, which are not in it
+	Silent  []string // the stages without a cost; they are not counted
 	leases  []schedule.Lease
 }
 

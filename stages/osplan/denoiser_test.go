@@ -194,7 +194,7 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
-// TestCost: the plan knows that attention is over all tokens, of which sparse blocks score a part, and what a box adds.
+// TestCost: the plan knows the cost of attention over all tokens, of sparse blocks, and of a box.
 func TestCost(t *testing.T) {
 	work := func(version, options string) float64 {
 		t.Helper()

@@ -90,7 +90,7 @@ func OpenComponent[C, M any](m *stages.Model, name string, parse func([]byte) (C
 // added to them over this and the adapters.
 func (c *Component[C, M]) Digest() string { return c.digest }
 
-// Renew gives the component another digest: what it computes is no longer what rows have that were keyed by the old one.
+// Renew gives the component another digest: rows with the old one have another result.
 func (c *Component[C, M]) Renew(why string) {
 	sum := sha256.Sum256([]byte(c.digest + " " + why))
 	c.digest = hex.EncodeToString(sum[:])
