@@ -6,7 +6,7 @@ package doctor
 
 func programMemory() Bound { return Bound{} }
 
-func hostMemory() HostMemory { return Memory{} }
+func hostMemory() HostMemory { return HostMemory{} }
 
 func free(string) int64 { return 0 }
 

@@ -3,7 +3,7 @@
 package limits
 
 // Bounds lists what bounds the memory of this process: here nothing is known.
-func Bounds() []Memory { return nil }
+func Bounds() []MemoryBound { return nil }
 
 // OpenFiles is how many files this process may have open; 0: not known.
 func OpenFiles() (soft, hard uint64) { return 0, 0 }
