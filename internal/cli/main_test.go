@@ -137,7 +137,7 @@ func (s shell) exists(name string) bool {
 func TestInitThenRun(t *testing.T) {
 	s := newShell(t)
 	s.says(s.run(0, "init"), "wrote job.yaml", "wrote prompts.csv", "latentbeam run job.yaml")
-	s.says(s.run(0, "run", "job.yaml", "--dry-run"), "new", "estimated") // as it was written
+	s.says(s.run(0, "run", "job.yaml", "--dry-run"), "new", "predicted") // as it was written
 	few := []string{"run", "job.yaml", "--set", "defaults.num_inference_steps=2",
 		"--set", "stages.guard.reject=[nan]"}
 	s.says(s.run(0, append(few, "--profile")...), "done", "stage", "denoise", "kernel", "GFLOP/s", "linear", "output: out/my-job",

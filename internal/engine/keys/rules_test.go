@@ -18,8 +18,9 @@ type weightsOnly struct {
 	digest string
 }
 
-func (s weightsOnly) Digest() string                 { return s.digest }
-func (s weightsOnly) Check(*schemas.PromptRow) error { return nil }
+func (s weightsOnly) Digest() string                    { return s.digest }
+func (s weightsOnly) Check(*schemas.PromptRow) error    { return nil }
+func (s weightsOnly) Capabilities() stages.Capabilities { return stages.Capabilities{} }
 
 // goldenRules depend on every parameter.
 func goldenRules(t *testing.T) *Rules {

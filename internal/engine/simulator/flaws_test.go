@@ -27,7 +27,7 @@ var flaws = []flaw{
 	{"a write that failed counts as done", "internal/store/bucket/put.go",
 		"			return b.failed(\"publish\", o.Name, err)", "			return nil"},
 	{"a claim leaks", "internal/engine/engine.go",
-		"	e.pending.release(el.Key)\n	p.Skipped", "	p.Skipped"},
+		"	release(el.Key)\n	p.Skipped", "	p.Skipped"},
 	{"faults of the world fail rows", "internal/engine/recovery/tries.go",
 		"fault.ClassOf(r.Err) == fault.ClassRetry && t.tries < last", "fault.ClassOf(r.Err) == fault.ClassRetry && t.tries < 0"},
 	{"a bad row fails its batch", "internal/engine/recovery/tries.go",
