@@ -2,6 +2,7 @@ package keys
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,8 +20,15 @@ type weightsOnly struct {
 }
 
 func (s weightsOnly) Digest() string                    { return s.digest }
-func (s weightsOnly) Check(*schemas.PromptRow) error    { return nil }
 func (s weightsOnly) Capabilities() stages.Capabilities { return stages.Capabilities{} }
+
+// Check refuses a height of 13, so that a test has a row that cannot be done.
+func (s weightsOnly) Check(row *schemas.PromptRow) error {
+	if row.Height == 13 {
+		return errors.New("height is 13: give another")
+	}
+	return nil
+}
 
 // goldenRules depend on every parameter.
 func goldenRules(t *testing.T) *Rules {
