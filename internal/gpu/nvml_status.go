@@ -9,8 +9,8 @@ import (
 )
 
 // Status implements Host.
-func (h *host) Status(uuid string) (Status, error) {
-	s := Status{Utilization: Unknown, Temperature: Unknown, Power: Unknown, PowerLimit: Unknown}
+func (h *host) Status(uuid string) (DeviceStatus, error) {
+	s := DeviceStatus{Utilization: Unknown, Temperature: Unknown, Power: Unknown, PowerLimit: Unknown}
 	dev, err := h.handle(uuid)
 	if err != nil {
 		return s, err
@@ -42,7 +42,7 @@ func (h *host) Status(uuid string) (Status, error) {
 	return s, nil
 }
 
-func (h *host) readMemory(dev nvml.Device, s *Status) error {
+func (h *host) readMemory(dev nvml.Device, s *DeviceStatus) error {
 	if h.has("GetMemoryInfo_v2") { // the first version counts what is reserved as used
 		if m, ret := dev.GetMemoryInfo_v2(); ret == nvml.SUCCESS {
 			s.Used, s.Reserved, s.Free = int64(m.Used), int64(m.Reserved), int64(m.Free)
