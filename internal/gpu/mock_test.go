@@ -121,7 +121,7 @@ func pci(id string) (p nvml.PciInfo, ret nvml.Return) {
 }
 
 // status is that of a device, with NVML's answer.
-func (m *machine) status(uuid string) (gpu.Status, nvml.Return) {
+func (m *machine) status(uuid string) (gpu.DeviceStatus, nvml.Return) {
 	s, err := m.host.Status(uuid)
 	if err != nil {
 		return s, nvml.ERROR_GPU_IS_LOST

@@ -65,7 +65,7 @@ func TestCUDA(t *testing.T) {
 			t.Errorf("%s after a failure: other bytes", dev.Device())
 		}
 	}
-	if f := p.Facts().(Facts); f.Devices[0].Drained != "" {
+	if f := p.Facts().(UsageFacts); f.Devices[0].Drained != "" {
 		t.Errorf("drained: %s", f.Devices[0].Drained)
 	}
 }
