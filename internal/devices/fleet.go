@@ -206,8 +206,8 @@ func (f *Fleet) Close() {
 // goodbye is how long the workers may take to hear that the job has ended.
 const goodbye = 2 * time.Second
 
-// leave tells the workers that answer that the job has ended. One that does not hear it gives back what it keeps when others
-// want its place.
+// leave tells each worker of the job that the job has ended. A worker that misses the message gives its memory back when
+// another job wants the place.
 func (f *Fleet) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
 	defer cancel()

@@ -88,7 +88,7 @@ func (d *dealer) add(e *stages.Element) error {
 	return nil
 }
 
-// full is a number of rows that whole batches have. What no stage can do fails where it is computed.
+// full is a number of rows that fills whole batches. A row without a batch size counts as one batch; its stage reports the error.
 func (d *dealer) full(row *schemas.PromptRow) int {
 	batch, err := d.engine.BatchSize(row)
 	if err != nil {
