@@ -12,13 +12,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"latentbeam/internal/digests"
 	"latentbeam/internal/store/bucket"
 	"latentbeam/schemas/fault"
 )
-
-// CacheVariable names the directory of the copies. Without it they are in latentbeam below the user's cache directory
-// (XDG_CACHE_HOME, else ~/.cache).
-const CacheVariable = "LATENTBEAM_CACHE"
 
 // LevelNotice is the level at which a user reads that a long copy has begun.
 const LevelNotice = slog.LevelInfo + 2
@@ -34,16 +31,12 @@ const noticeBytes = 256 << 20
 
 // cacheDir is the directory of the copies.
 func cacheDir() (string, error) {
-	dir := os.Getenv(CacheVariable)
-	if dir == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return "", fault.Usage(fmt.Errorf("there is no directory for copies of what lies elsewhere: %w; set %s to one with room",
-				err, CacheVariable))
-		}
-		dir = filepath.Join(user, "latentbeam")
+	dir, err := digests.CacheDir()
+	if err != nil {
+		err = fault.Usage(fmt.Errorf("there is no directory for copies of what lies elsewhere: %w; set %s to one with room", err,
+			digests.CacheVariable))
 	}
-	return filepath.Abs(dir)
+	return dir, err
 }
 
 // item is a file of an entry.
@@ -212,5 +205,5 @@ func unwritable(root string, err error) error {
 		return err
 	}
 	return fault.TryAgain(fmt.Errorf("the cache of copies %s: %w; make room there, or set %s to another directory", root, err,
-		CacheVariable))
+		digests.CacheVariable))
 }

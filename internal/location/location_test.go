@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"latentbeam/internal/config/document"
+	"latentbeam/internal/digests"
 	"latentbeam/internal/media"
 	"latentbeam/internal/store"
 	"latentbeam/internal/store/bucket/buckettest"
@@ -34,7 +35,7 @@ func inBuckets(t *testing.T, test func(t *testing.T, root string, server *bucket
 		t.Run(scheme, func(t *testing.T) {
 			server := service(t)
 			server.Use(t)
-			t.Setenv(CacheVariable, t.TempDir())
+			t.Setenv(digests.CacheVariable, t.TempDir())
 			test(t, scheme+"://"+buckettest.Bucket, server)
 		})
 	}
@@ -204,7 +205,7 @@ func TestDigestIsRemembered(t *testing.T) {
 		must(t, err)
 		cache, _ := cacheDir()
 		must(t, os.RemoveAll(filepath.Join(cache, kindFiles)))
-		digests.files = nil // as in another process
+		digests.Host = digests.Store{} // as in another process
 		if got, err := MediaDigest(t.Context(), root+"/a.y4m"); err != nil || got != want {
 			t.Errorf("%q, %v", got, err)
 		}
@@ -386,7 +387,7 @@ func TestRoom(t *testing.T) {
 
 // TestWeb reads from servers that know no ranges, tell no size, no version, or lie.
 func TestWeb(t *testing.T) {
-	t.Setenv(CacheVariable, t.TempDir())
+	t.Setenv(digests.CacheVariable, t.TempDir())
 	const text = "prompt\none\ntwo\n"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

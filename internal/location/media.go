@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/digests"
 	"latentbeam/internal/media"
 	"latentbeam/internal/store"
 )
@@ -71,7 +72,7 @@ func MediaDigest(ctx context.Context, at string) (string, error) {
 	}
 	e, err := fileEntry(ctx, at)
 	if err == nil {
-		if sha := recall(e.id()); sha != "" {
+		if sha := digests.Host.Recall(e.id()); sha != "" {
 			return media.Decoded(sha, e.items[0].name), nil
 		}
 	}
@@ -111,12 +112,12 @@ func file(ctx context.Context, at string) (Local, error) {
 	}
 	name := e.items[0].name
 	sha := c.facts.Files[name].SHA256
-	if known := recall(e.id()); known != "" && known != sha {
+	if known := digests.Host.Recall(e.id()); known != "" && known != sha {
 		c.release()
 		return Local{}, fmt.Errorf("copy %s: its content is another one than before, under the same version: sha256 %s, now %s", at,
 			known, sha)
 	}
-	remember(e.id(), sha)
+	digests.Host.Remember(e.id(), sha)
 	return Local{Path: c.path(name), sha: sha, release: c.release}, nil
 }
 

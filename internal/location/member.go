@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	"latentbeam/internal/digests"
 	"latentbeam/internal/media"
 	"latentbeam/schemas/fault"
 )
@@ -149,7 +150,7 @@ func (m Member) digest(ctx context.Context) (string, error) {
 		}
 		sum := sha256.Sum256([]byte(e.id() + m.String()[len(m.File):]))
 		id = hex.EncodeToString(sum[:16])
-		if known := recall(id); known != "" && path.Ext(m.Name) != "" {
+		if known := digests.Host.Recall(id); known != "" && path.Ext(m.Name) != "" {
 			return media.Decoded(known, m.ext(nil)), nil
 		}
 	}
@@ -171,7 +172,7 @@ func (m Member) digest(ctx context.Context) (string, error) {
 	}
 	sha := hex.EncodeToString(sum.Sum(nil))
 	if id != "" {
-		remember(id, sha)
+		digests.Host.Remember(id, sha)
 	}
 	return media.Decoded(sha, m.ext(head)), nil
 }

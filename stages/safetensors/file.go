@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"latentbeam/internal/digests"
 	"latentbeam/internal/mapfile"
 )
 
@@ -29,11 +30,13 @@ type File struct {
 	unmap    func() error
 	mapped   bool
 	digest   func() string
+	marks    []digests.Mark // how the files looked when they were opened
 }
 
 // Open maps the file at path into memory and checks it. Where the system has no memory mapping the file
 // is read instead.
 func Open(path string) (*File, error) {
+	mark := digests.MarkOf(path)
 	content, unmap, err := mapfile.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open safetensors: %w", err)
@@ -42,7 +45,7 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), unmap())
 	}
-	f.unmap, f.mapped = unmap, true
+	f.unmap, f.mapped, f.marks = unmap, true, []digests.Mark{mark}
 	return f, nil
 }
 
@@ -52,7 +55,7 @@ func New(data []byte) (*File, error) {
 	if err := f.parse(data); err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)
 	}
-	f.digest = sync.OnceValue(f.sum)
+	f.digest = sync.OnceValue(f.recalled)
 	return f, nil
 }
 
@@ -85,11 +88,35 @@ func (f *File) Metadata() map[string]string { return maps.Clone(f.metadata) }
 
 // Digest returns the SHA-256 of all tensors in hexadecimal: names, types, shapes and bytes. It does not
 // depend on how they lie in files, so that a checkpoint that is converted again or divided over shards keeps
-// its digest. It reads everything once, at the first call.
+// its digest. It reads everything once, at the first call; of large files a host remembers the digest as long as they are
+// the same files, unchanged.
 func (f *File) Digest() string { return f.digest() }
 
 // digestChunk is how much of a mapped file is in memory at a time while its digest is taken.
 const digestChunk = 64 << 20
+
+// rememberedBytes is from which size on a digest is remembered.
+const rememberedBytes = 32 << 20
+
+// recalled is sum, or what an earlier process found it to be.
+func (f *File) recalled() string {
+	bytes := 0
+	for _, b := range f.bodies {
+		bytes += len(b)
+	}
+	if bytes < rememberedBytes || len(f.marks) != len(f.bodies) {
+		return f.sum()
+	}
+	id := digests.ID("tensors", f.marks...)
+	if sha := digests.Host.Recall(id); sha != "" {
+		return sha
+	}
+	sha := f.sum()
+	if digests.ID("tensors", f.marks...) != "" {
+		digests.Host.Remember(id, sha)
+	}
+	return sha
+}
 
 // sum is the digest: for each tensor in the order of names, the length of a line and the line itself, then
 // the data, whose length follows from the line.

@@ -40,7 +40,7 @@ func OpenIndex(path string) (*File, error) {
 	if err := f.complete(files, path); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	f.digest = sync.OnceValue(f.sum)
+	f.digest = sync.OnceValue(f.recalled)
 	return f, nil
 }
 
@@ -71,6 +71,7 @@ func (f *File) adopt(shard *File, i int, name string, files map[string]string) e
 	rest := f.unmap
 	f.unmap = func() error { return errors.Join(rest(), shard.Close()) }
 	f.bodies = append(f.bodies, shard.bodies[0])
+	f.marks = append(f.marks, shard.marks...)
 	maps.Copy(f.metadata, shard.metadata)
 	for _, e := range shard.entries {
 		switch file, listed := files[e.name]; {
