@@ -43,6 +43,10 @@ type Capabilities struct {
 	MaxBatch int
 	// Group returns the most elements of a batch of rows like this one that are of use together; nil: any number is.
 	Group func(row *schemas.PromptRow) int
+	// Together is how many elements like row are worth waiting for each other, because the stage goes over weights once for
+	// all of them and its results are small: batches of one shape that wait for devices are taken together up to that, where
+	// memory allows it, and no more are begun meanwhile than others need. Nil: each batch goes as it is.
+	Together func(row *schemas.PromptRow) int
 	// Reads are readings that stages before it have to give, see Spec.Readings.
 	Reads []string
 	// Alike says which rows the tables leave out because they look like earlier ones; nil: none.

@@ -67,10 +67,11 @@ type fakeStage struct {
 	digest string
 	need   func(row *schemas.PromptRow, n int) (int64, error)
 	run    func(ctx context.Context, batch []*stages.Element) error
+	can    stages.Capabilities
 }
 
 func (s fakeStage) Digest() string                    { return s.digest }
-func (s fakeStage) Capabilities() stages.Capabilities { return stages.Capabilities{} }
+func (s fakeStage) Capabilities() stages.Capabilities { return s.can }
 
 // spread is what a stage can that shares batches.
 func spread(width int, run func(context.Context, *stages.Set, []*stages.Element) error) stages.Capabilities {

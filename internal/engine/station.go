@@ -20,7 +20,8 @@ type Station struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	results  chan finished
-	inFlight int
+	inFlight int             // batches
+	rows     int             // of them
 	looked   bool            // for steps that are kept
 	behind   <-chan struct{} // closed when a stage behind has finished a batch since this one has emitted
 }
@@ -30,20 +31,21 @@ type Station struct {
 type finished struct {
 	batch *stages.Batch
 	err   error
+	rows  int // that were put in
 }
 
 // Station opens step number index of the job for one bundle; ctx is the bundle's.
 func (e *Engine) Station(ctx context.Context, index int) *Station {
 	s := &Station{index: index, engine: e, step: &e.Steps[index]}
 	s.ctx, s.cancel = e.bundle(ctx)
-	s.results = make(chan finished, e.Limit(index))
+	s.results = make(chan finished, e.Most(index))
 	s.behind = e.bells.behind(index)
 	return s
 }
 
 // Put starts the batch and emits what has finished, waiting only while too much is in flight.
 func (s *Station) Put(b *stages.Batch, emit func(*stages.Batch)) error {
-	for s.inFlight >= s.engine.Limit(s.index) {
+	for len(b.Elements) > 0 && !s.engine.Room(s.index, s.inFlight, s.rows, &b.Elements[0].Row) {
 		if err := s.take(emit); err != nil {
 			return err
 		}
@@ -54,9 +56,12 @@ func (s *Station) Put(b *stages.Batch, emit func(*stages.Batch)) error {
 			s.engine.lookForSteps(s.ctx)
 		}
 		s.inFlight++
+		s.rows += len(b.Elements)
 		results, passage := s.results, s.engine.takes(s.index, b)
 		s.engine.running.Go(func() {
-			results <- s.run(b, passage)
+			o := s.run(b, passage)
+			o.rows = len(b.Elements)
+			results <- o
 			s.engine.bells.ring(s.index)
 		})
 	}
@@ -109,6 +114,7 @@ func (s *Station) take(emit func(*stages.Batch)) error {
 
 func (s *Station) finish(o finished, emit func(*stages.Batch)) error {
 	s.inFlight--
+	s.rows -= o.rows
 	if o.err != nil {
 		s.cancel(o.err)
 		return s.engine.Fail(o.err)
@@ -168,14 +174,17 @@ func (s *Station) checkInput(e *stages.Element) {
 }
 
 // mayDrop reports whether a batch that has not begun this stage is dropped once the job is stopping. Up to
-// the sampler little has been spent on it; behind it the batch is worth finishing.
+// the sampler little has been spent on it, and without one up to the first stage that does not take many batches together;
+// behind that the batch is worth finishing.
 func (s *Station) mayDrop() bool {
 	for i, step := range s.engine.Steps {
 		if slices.Contains(step.Spec.Params, stages.ParamSteps) {
 			return s.index <= i
 		}
 	}
-	return s.index == 0
+	return !slices.ContainsFunc(s.engine.Steps[:s.index], func(before stages.Step) bool {
+		return before.Capabilities().Together == nil
+	})
 }
 
 // neededLater reports whether k is published or looked at by a later step; one that takes any kind, such

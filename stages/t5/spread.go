@@ -13,9 +13,14 @@ import (
 // the next is at the one before.
 const groupsOfStage = 2
 
+// textsTogether is how many rows are encoded at once where they wait: a text of 60 tokens makes too little of a pass over the
+// 11 GB of UMT5-xxl.
+const textsTogether = 16
+
 // Capabilities says what the encoder can do beyond Run.
 func (s *stage) Capabilities() stages.Capabilities {
-	out := stages.Capabilities{Cost: s.Cost, Loading: s.Loading(), Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
+	out := stages.Capabilities{Cost: s.Cost, Loading: s.Loading(), Spread: &stages.Spread{Width: s.Width, Run: s.RunSet},
+		Together: func(*schemas.PromptRow) int { return textsTogether }}
 	if n := s.Config.kin().tokens; n > 0 {
 		out.Published = func() schemas.PromptRow { return schemas.PromptRow{MaxSequenceLength: n} }
 	}

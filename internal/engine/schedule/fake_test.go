@@ -46,10 +46,10 @@ func (p *fakePool) Class() string                       { return "fake" }
 func (p *fakePool) Capabilities() lend.PoolCapabilities { return lend.PoolCapabilities{} }
 
 // fakeStage computes nothing.
-type fakeStage struct{}
+type fakeStage struct{ can stages.Capabilities }
 
 func (fakeStage) Digest() string                              { return "" }
-func (fakeStage) Capabilities() stages.Capabilities           { return stages.Capabilities{} }
+func (s fakeStage) Capabilities() stages.Capabilities         { return s.can }
 func (fakeStage) Check(*schemas.PromptRow) error              { return nil }
 func (fakeStage) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 func (fakeStage) Run(context.Context, kernels.Backend, []*stages.Element) error {

@@ -74,7 +74,11 @@ func (f *forecast) paceOf(key costKey) float64 {
 
 // most returns how many elements, up to limit, fit a set of n devices of the given memory.
 func (f *forecast) most(key costKey, cost *cost.Estimate, memory int64, n, limit int) int {
-	k := f.Predictions.most(key, cost, memory, n, limit)
+	return f.fewer(key, f.Predictions.most(key, cost, memory, n, limit))
+}
+
+// fewer is k, or how many elements are less than did not fit.
+func (f *forecast) fewer(key costKey, k int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if few := f.few[key]; few > 0 {

@@ -66,6 +66,9 @@ func (s *Schedule) Turn(stage int, live []*stages.Element, a Ask) *Turn {
 	mine.choose = func(v view) ([]int, int) {
 		v = v.without(a.Avoid)
 		devices, n := f.choose(mine, a.Cap, v)
+		if len(devices) > 0 {
+			n = f.gather(mine, n, v)
+		}
 		return f.place(devices, v), n
 	}
 	return mine

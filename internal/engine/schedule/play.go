@@ -17,7 +17,7 @@ type play struct {
 	foresight Foresight
 	clock     *playedClock
 	coming    []comingRows
-	inside    []int         // batches in each stage
+	inside    []count       // of each stage
 	done      [][]played    // of each stage, that the next has no room for yet
 	waiting   []waitingTurn // for devices
 	working   []working
@@ -75,7 +75,7 @@ func (f Foresight) play() (*play, error) {
 			}
 		}
 	}
-	p.inside, p.done = make([]int, len(p.Steps)), make([][]played, len(p.Steps))
+	p.inside, p.done = make([]count, len(p.Steps)), make([][]played, len(p.Steps))
 	batches := 0
 	for _, rows := range f.Rows {
 		row := rows.Row
@@ -117,10 +117,12 @@ func (s ofWidth) Capabilities() stages.Capabilities {
 func (p *play) pass() {
 	for i := len(p.Steps) - 1; i >= 0; i-- {
 		last := i == len(p.Steps)-1
-		for len(p.done[i]) > 0 && (last || p.inside[i+1] < p.Limit(i+1)) {
+		for len(p.done[i]) > 0 && (last || p.room(i+1, p.done[i][0].elements)) {
 			b := p.done[i][0]
 			p.done[i] = p.done[i][1:]
-			if p.inside[i]--; !last {
+			p.inside[i].batches--
+			p.inside[i].rows -= len(b.elements)
+			if !last {
 				p.arrive(i+1, b)
 				continue
 			}
@@ -132,18 +134,26 @@ func (p *play) pass() {
 			p.ends = append(p.ends, ending{p.clock.now, rows})
 		}
 	}
-	for p.inside[0] < p.Limit(0) && p.feed() {
+	for p.feed() {
 	}
 }
 
-// feed takes the next batch to the first stage: of the shape of which the largest part is left, as if rows of all
-// shapes were mixed evenly.
+// room reports whether a stage takes one more batch.
+func (p *play) room(stage int, batch []*stages.Element) bool {
+	return p.Room(stage, p.inside[stage].batches, p.inside[stage].rows, &batch[0].Row)
+}
+
+// feed takes the next batch to the first stage, if that has room: of the shape of which the largest part is left, as if rows
+// of all shapes were mixed evenly.
 func (p *play) feed() bool {
 	if len(p.coming) == 0 {
 		p.tail.end()
 		return false
 	}
 	c := slices.MaxFunc(p.coming, func(a, b comingRows) int { return cmp.Compare(a.left*b.all, b.left*a.all) })
+	if !p.room(0, []*stages.Element{c.row}) {
+		return false
+	}
 	if c.left == 0 {
 		p.tail.end()
 		return false
@@ -160,7 +170,8 @@ func (p *play) feed() bool {
 
 // arrive lets a batch wait for devices.
 func (p *play) arrive(stage int, b played) {
-	p.inside[stage]++
+	p.inside[stage].batches++
+	p.inside[stage].rows += len(b.elements)
 	p.Arrive(stage, &stages.Batch{Elements: b.elements})
 	t := p.Turn(stage, b.elements, Ask{})
 	if p.Samples(stage) {

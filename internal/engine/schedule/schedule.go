@@ -81,8 +81,17 @@ func (s *Schedule) Stop() {
 // Stopping reports whether Stop was called.
 func (s *Schedule) Stopping() bool { return s.stopping.Load() }
 
-// Limit is how many batches may be in a stage: one more than there are devices, so that none waits, and where
-// batches can be taken together twice as many.
+// Room reports whether a stage that has so many batches and elements may have one more batch, of rows like row. One that takes
+// batches together has those of two turns, so that they gather for the next while others leave.
+func (s *Schedule) Room(stage, batches, elements int, row *schemas.PromptRow) bool {
+	return batches < s.Limit(stage) || elements < 2*s.step(stage).together(row)
+}
+
+// Most bounds the batches that Room allows a stage.
+func (s *Schedule) Most(stage int) int { return s.Limit(stage) + 2*maxTogether }
+
+// Limit is how many batches may be in a stage, however many elements they have: one more than there are devices, so that
+// none waits, and where batches can be taken together twice as many.
 func (s *Schedule) Limit(stage int) int {
 	if s.Steps[stage].Capabilities().Spread != nil {
 		return 2*s.Pool.Size() + 1

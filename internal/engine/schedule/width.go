@@ -119,6 +119,44 @@ func (f step) key(row *schemas.PromptRow) costKey {
 	return costKey{f.index, schemas.BucketOf(*row)}
 }
 
+// together is how many elements like row a device is to take at once where they wait, 0: a batch goes as it is.
+func (f step) together(row *schemas.PromptRow) int {
+	of := f.Capabilities().Together
+	if of == nil {
+		return 0
+	}
+	limit := min(of(row), maxTogether)
+	if f.MaxBatch > 0 {
+		limit = min(limit, f.MaxBatch)
+	}
+	limit = f.Learned.Fits(f.Name, row, limit)
+	key, memory := f.key(row), f.Pool.Memory().Limit
+	for ; limit > 1; limit /= 2 {
+		need, err := f.forecast.need(key, f.Step, row, limit)
+		if err == nil && f.Learned.Correct(f.Name, row, need) <= memory && limit <= f.forecast.fewer(key, limit) {
+			break
+		}
+	}
+	return limit
+}
+
+// gather adds to the elements of a batch those that wait behind it, as far as a device takes them together. Where others are
+// idle, each takes its part.
+func (f step) gather(mine *Turn, elements int, v view) int {
+	limit := f.together(&mine.live[0].Row)
+	if mine.kind == nil || elements >= limit {
+		return elements
+	}
+	waiting := 0
+	for _, w := range v.queue {
+		if w.kind == mine.kind {
+			waiting += len(w.live)
+		}
+	}
+	idle := max(1, v.idle())
+	return max(elements, min(limit, (waiting+idle-1)/idle))
+}
+
 // maxTogether bounds the elements of a batch that a set takes.
 const maxTogether = 64
 
