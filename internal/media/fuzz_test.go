@@ -99,10 +99,42 @@ func FuzzMP4(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		line, err := mp4Timeline(path)
-		if err == nil {
-			line.facts(8)
+		if line, err := mp4Timeline(path); err == nil {
+			countFrames(t, line)
 		}
 		_ = Describe(&schemas.Encoded{Data: data, Ext: ".mp4"}, "a title", "a comment")
+	})
+}
+
+// countFrames checks that a timeline is refused, or counts its frames in order and one at least.
+func countFrames(t *testing.T, line *timeline) {
+	if line.check() != nil {
+		return
+	}
+	f, before := line.facts(24), 0
+	for _, k := range f.Keys {
+		if k.Frame < before {
+			t.Fatalf("keyframe %d behind %d", k.Frame, before)
+		}
+		before = k.Frame
+	}
+	if f.Frames < 1 {
+		t.Fatalf("%d frames of %+v", f.Frames, line)
+	}
+}
+
+// FuzzProbe: nothing that ffprobe could write makes a timeline whose frames cannot be counted.
+func FuzzProbe(f *testing.F) {
+	f.Add([]byte(`{"streams": [{"width": 16, "height": 8, "avg_frame_rate": "24/1", "side_data_list": [{"rotation": -90}]}],
+		"packets": [{"pts_time": "0.5", "duration_time": "0.04", "flags": "K__"}, {"pts_time": "0.54", "flags": "_D_"}, {"pts_time": "N/A"}],
+		"format": {"format_name": "matroska,webm"}}`))
+	f.Add([]byte(`{"streams": [{}], "packets": [{"pts_time": "-1e300"}, {"pts_time": "NaN"}, {"pts_time": "1e18", "duration_time": "Inf"}]}`))
+	f.Add([]byte(`{"streams": [{}], "format": {"format_name": "mov"},
+		"packets": [{"pts_time": "0", "flags": "K"}, {"pts_time": "1e6", "flags": "K"}, {"pts_time": "4e11", "flags": "K"}]}`))
+	f.Add([]byte(`{"streams": [], "packets": null}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if line, err := readProbe(data); err == nil {
+			countFrames(t, line)
+		}
 	})
 }

@@ -126,10 +126,29 @@ func (t *timeline) facts(fps float64) Facts {
 
 // timelineOf reads the timeline of a file that ffmpeg decodes.
 func timelineOf(ctx context.Context, path string) (*timeline, error) {
-	if t, err := mp4Timeline(path); err == nil {
-		return t, nil
-	} else if !errors.Is(err, errNotPlain) && !errors.Is(err, io.EOF) {
+	t, err := mp4Timeline(path)
+	if errors.Is(err, errNotPlain) || errors.Is(err, io.EOF) {
+		t, err = ffprobe(ctx, path)
+	}
+	if err == nil {
+		err = t.check()
+	}
+	if err != nil {
 		return nil, err
 	}
-	return ffprobe(ctx, path)
+	return t, nil
+}
+
+// longest is how long a video may last by its own words, in microseconds: 100 days. Frames of it can be counted in 64 bits.
+const longest = 100 * 24 * 3600 * 1_000_000
+
+// check refuses times that no video has.
+func (t *timeline) check() error {
+	for _, at := range []int64{t.times[0], t.times[len(t.times)-1], t.end} {
+		if at < -longest || at > longest {
+			return fmt.Errorf("the file says that it shows a frame %v s after its begin: it is damaged, or more than 100 days long",
+				at/1_000_000)
+		}
+	}
+	return nil
 }

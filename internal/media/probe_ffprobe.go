@@ -65,9 +65,18 @@ func ffprobe(ctx context.Context, path string) (*timeline, error) {
 	if wait != nil {
 		return nil, saidBy("ffprobe", stderr.String(), wait)
 	}
+	t, err := readProbe(out.Bytes())
+	if err != nil {
+		return nil, saidBy("ffprobe", stderr.String(), err)
+	}
+	return t, nil
+}
+
+// readProbe reads what ffprobe has written about a file.
+func readProbe(text []byte) (*timeline, error) {
 	var p probed
-	if err := json.Unmarshal(out.Bytes(), &p); err != nil || len(p.Streams) == 0 {
-		return nil, saidBy("ffprobe", stderr.String(), errors.New("it finds no video in the file"))
+	if err := json.Unmarshal(text, &p); err != nil || len(p.Streams) == 0 {
+		return nil, errors.New("it finds no video in the file")
 	}
 	return p.timeline()
 }
@@ -90,13 +99,13 @@ func (p *probed) timeline() (*timeline, error) {
 		if err != nil || strings.Contains(packet.Flags, "D") { // not shown
 			continue
 		}
-		us := int64(math.Round(at * 1e6))
+		us := microseconds(at)
 		t.times = append(t.times, us)
 		if strings.HasPrefix(packet.Flags, "K") {
 			t.keys = append(t.keys, us)
 		}
 		if d, err := strconv.ParseFloat(packet.Duration, 64); err == nil && us >= t.end {
-			last = int64(math.Round(d * 1e6))
+			last = microseconds(d)
 		}
 		t.end = max(t.end, us)
 	}
@@ -108,9 +117,18 @@ func (p *probed) timeline() (*timeline, error) {
 	if last == 0 { // as long as the mean, as decoders take it
 		var num, den float64
 		if _, err := fmt.Sscanf(s.Rate, "%f/%f", &num, &den); err == nil && num > 0 {
-			last = int64(math.Round(den / num * 1e6))
+			last = microseconds(den / num)
 		}
 	}
 	t.end += last
 	return t, nil
+}
+
+// microseconds rounds a time, and keeps those that nothing can have out of reach of overflow.
+func microseconds(seconds float64) int64 {
+	const beyond = 2 * longest
+	if !(math.Abs(seconds*1e6) < beyond) {
+		return beyond
+	}
+	return int64(math.Round(seconds * 1e6))
 }

@@ -3,7 +3,9 @@ package store
 import (
 	"fmt"
 	"os"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Owner describes the process that holds a lock, as the lock records it.
@@ -28,8 +30,16 @@ func (o Owner) String() string {
 	if o.PID == 0 {
 		return "a process that did not say who it is"
 	}
-	return fmt.Sprintf("pid %d on host %s since %s (%s)",
-		o.PID, o.Host, o.Since.Format("2006-01-02 15:04:05"), o.Name)
+	return strings.Map(printable, fmt.Sprintf("pid %d on host %s since %s (%s)",
+		o.PID, o.Host, o.Since.Format("2006-01-02 15:04:05"), o.Name))
+}
+
+// printable replaces what could control a terminal: whoever writes to the output can write a lock's text.
+func printable(r rune) rune {
+	if !unicode.IsPrint(r) {
+		return unicode.ReplacementChar
+	}
+	return r
 }
 
 // LockedError says that another process holds the lock. A store returns it as fault.TryAgain (exit code 75).

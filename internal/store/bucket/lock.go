@@ -263,16 +263,27 @@ func (b *Bucket) read(ctx context.Context, name string) (f found, err error) {
 		return found{}, err
 	}
 	defer r.Close()
-	text := make([]byte, r.Size())
+	text := make([]byte, min(r.Size(), maxRecord))
 	if _, err := r.ReadAt(text, 0); err != nil && len(text) > 0 {
 		if errors.Is(err, store.ErrChanged) {
 			return b.read(ctx, name)
 		}
 		return found{}, err
 	}
-	f.version = r.(*reader).object.Version
-	_ = json.Unmarshal(text, &f.record) // an unreadable lock has an unknown holder
+	f.version, f.record = r.(*reader).object.Version, parseRecord(text)
 	return f, nil
+}
+
+// maxRecord bounds what is read of a lock's object, in bytes.
+const maxRecord = 1 << 16
+
+// parseRecord reads a lock's object. One that cannot be read has an unknown holder.
+func parseRecord(text []byte) record {
+	var r record
+	if json.Unmarshal(text, &r) != nil {
+		return record{}
+	}
+	return r
 }
 
 // swap writes a record if the lock's object still has the version given, and returns what the bucket holds then. The error

@@ -5,35 +5,87 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 )
 
 // fuzzTable reads a table of any bytes: rows or an error, no panic, no more rows than bytes, and every prompt is text.
 func fuzzTable(f *testing.F, name string, o Options) {
 	path := filepath.Join(f.TempDir(), name)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		p, err := Open([]string{path}, o)
+	f.Fuzz(func(t *testing.T, data []byte) { readAny(t, path, data, len(data), o) })
+}
+
+// readAny reads a table that has these bytes, and at most so many bytes when it is unpacked.
+func readAny(t *testing.T, path string, data []byte, most int, o Options) {
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Open([]string{path}, o)
+	if err != nil {
+		return
+	}
+	defer p.Close()
+	rows := 0
+	for rec, err := range p.All() {
 		if err != nil {
 			return
 		}
-		defer p.Close()
-		rows := 0
-		for rec, err := range p.All() {
-			if err != nil {
-				return
-			}
-			if rows++; rows > 8*len(data)+1000 {
-				t.Fatalf("%d rows in %d bytes", rows, len(data))
-			}
-			if !utf8.ValidString(rec.Row.Prompt) || !utf8.ValidString(rec.Row.ID) || rec.Bad != nil && !utf8.ValidString(rec.Bad.Error()) {
-				t.Fatalf("a row that is no text: %+v", rec)
-			}
+		if rows++; rows > 8*most+1000 {
+			t.Fatalf("%d rows in %d bytes", rows, most)
 		}
+		if !utf8.ValidString(rec.Row.Prompt) || !utf8.ValidString(rec.Row.ID) || rec.Bad != nil && !utf8.ValidString(rec.Bad.Error()) {
+			t.Fatalf("a row that is no text: %+v", rec)
+		}
+	}
+}
+
+// FuzzPacked reads packed tables of any bytes: what is unpacked is bounded too.
+func FuzzPacked(f *testing.F) {
+	text := []byte("id,prompt,seed\na,a red circle,1\nb,\"two\nlines\",\n")
+	var gz bytes.Buffer
+	w := gzip.NewWriter(&gz)
+	if _, err := w.Write(text); err != nil || w.Close() != nil {
+		f.Fatal("gzip does not write")
+	}
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, data := range [][]byte{text, bytes.Repeat([]byte("\n"), 3<<20)} {
+		f.Add(true, z.EncodeAll(data, nil))
+	}
+	f.Add(false, gz.Bytes())
+	f.Add(false, gz.Bytes()[:gz.Len()-6])
+	f.Add(false, append(bytes.Clone(gz.Bytes()), gz.Bytes()...))
+	folder := f.TempDir()
+	f.Fuzz(func(t *testing.T, zst bool, data []byte) {
+		name := "t.csv.gz"
+		if zst {
+			name = "t.csv.zst"
+		}
+		readAny(t, filepath.Join(folder, name), data, minUnpacked+maxUnpacked*len(data), Options{})
 	})
+}
+
+// TestUnpackedTooMuch has a file of few bytes that would fill a disk.
+func TestUnpackedTooMuch(t *testing.T) {
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "bomb.csv.zst")
+	data := z.EncodeAll(bytes.Repeat([]byte("prompt\n"), 8<<20), nil)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open([]string{path}, Options{})
+	if err == nil || !strings.Contains(err.Error(), "this is no table") || !strings.Contains(err.Error(), path) {
+		t.Errorf("%d bytes of 56 MB: %v", len(data), err)
+	}
 }
 
 // FuzzParquet is fuzzTable of parquet.

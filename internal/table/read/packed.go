@@ -3,6 +3,7 @@ package read
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -75,12 +76,27 @@ func packingOf(path string, file io.ReaderAt) string {
 	return ""
 }
 
+// maxUnpacked is how many bytes a packed byte may stand for, beside minUnpacked. Text of real tables has 3 to 30; gzip can have
+// 1032, and zstd a thousand times that, which fills a disk.
+const (
+	maxUnpacked = 1100
+	minUnpacked = 1 << 20
+)
+
 // unpackInto writes the text of a packed file, and returns its length.
-func unpackInto(plain *os.File, file io.Reader, unpack func(io.Reader) (io.ReadCloser, error)) (int64, error) {
+func unpackInto(plain io.Writer, file *io.SectionReader, unpack func(io.Reader) (io.ReadCloser, error)) (int64, error) {
 	r, err := unpack(bufio.NewReaderSize(file, readBufferBytes))
 	if err != nil {
 		return 0, err
 	}
 	defer r.Close()
-	return io.Copy(plain, r)
+	most := minUnpacked + maxUnpacked*file.Size()
+	n, err := io.CopyN(plain, r, most+1)
+	switch {
+	case n > most:
+		return 0, fmt.Errorf("%d bytes hold more than %d bytes of text, so this is no table: unpack it by hand and look", file.Size(), most)
+	case errors.Is(err, io.EOF):
+		err = nil
+	}
+	return n, err
 }
