@@ -107,6 +107,7 @@ func (s media) rows(file string) iter.Seq2[*stages.Element, error] {
 				place(&e.Row, folder)
 			}
 			if rec.Bad != nil {
+				e.Wrong = rec.Bad.Given
 				e.Fail("read", fault.Row(rec.Bad))
 			}
 			if !yield(e, nil) {

@@ -135,7 +135,7 @@ func (s prompts) Rows(_ context.Context, _ bool) iter.Seq2[*stages.Element, erro
 // expand yields the samples of one record; a bad record is one failed element.
 func (s prompts) expand(rec read.Record, yield func(*stages.Element, error) bool) bool {
 	if rec.Bad != nil {
-		e := &stages.Element{Row: rec.Row}
+		e := &stages.Element{Row: rec.Row, Wrong: rec.Bad.Given}
 		e.Fail("read", fault.Row(rec.Bad))
 		return yield(e, nil)
 	}

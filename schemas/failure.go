@@ -16,7 +16,7 @@ type FailureRow struct {
 	Class      string `parquet:"class,dict" json:"class"`      // "row", "panic", "exhausted", ...
 	Stage      string `parquet:"stage,dict" json:"stage"`      // "read", "denoise", ...
 	Message    string `parquet:"message" json:"message"`       // what, why and the fix
-	Parameters string `parquet:"parameters" json:"parameters"` // JSON object: what the row was tried with
+	Parameters string `parquet:"parameters" json:"parameters"` // JSON object: what the row was tried with; what could not be read as its text
 	Extra      string `parquet:"extra" json:"extra"`           // JSON object of the carried columns
 	// SampleIndex tells apart the videos of one row.
 	SampleIndex       int64  `parquet:"sample_index" json:"sample_index"`

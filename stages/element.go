@@ -57,6 +57,8 @@ type Element struct {
 	Row   schemas.PromptRow // with the job's defaults filled in
 	Given schemas.PromptRow // as the table gave it
 	Key   schemas.Key
+	// Wrong are the parameters that could not be read, by name, as the table has them.
+	Wrong map[string]string
 
 	// Media is what a stage made of the row's media, or made anew; nil: the file that Row.Media names.
 	Media   *schemas.MediaFile

@@ -105,9 +105,9 @@ func TestOwnReadmeStays(t *testing.T) {
 }
 
 // TestFailuresHaveColumns: carried columns are columns of the failures table, and its parameters are those that the row
-// was tried with.
+// was tried with, or the text of those that cannot be read.
 func TestFailuresHaveColumns(t *testing.T) {
-	j := newJob(t, input{"a", "xx"})
+	j := newJob(t, input{"a", "xx", "bad"})
 	j.settle(t, 4, "a", "xx")
 	j.write(t)
 	files, err := filepath.Glob(filepath.Join(j.Store.URL(), "tables/failures/*.parquet"))
@@ -120,9 +120,13 @@ func TestFailuresHaveColumns(t *testing.T) {
 	}
 	rows, err := parquet.ReadFile[row](files[0])
 	must(t, err)
-	if len(rows) != 1 || rows[0].ID != "xx" || rows[0].Color == nil || *rows[0].Color != "red" || *rows[0].N != 2 ||
+	if len(rows) != 2 || rows[0].ID != "xx" || rows[0].Color == nil || *rows[0].Color != "red" || *rows[0].N != 2 ||
 		strings.Contains(rows[0].Parameters, `"id"`) || strings.Contains(rows[0].Parameters, `"prompt"`) ||
 		!strings.Contains(rows[0].Parameters, `"width":16`) {
 		t.Errorf("failures: %+v", rows)
+	}
+	if p := rows[1].Parameters; !strings.Contains(p, `"width":"many"`) || !strings.Contains(p, `"seed":"1e400"`) ||
+		!strings.Contains(p, `"height":16`) || strings.Contains(p, "no parameter") {
+		t.Errorf("parameters that cannot be read: %s", p)
 	}
 }

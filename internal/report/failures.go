@@ -135,6 +135,9 @@ func (j *Job) failureRow(o *outcome) (schemas.FailureRow, error) {
 	}{PromptRow: o.Row}
 	parameters.Extra, parameters.Source = "", ""
 	js, err := json.Marshal(parameters)
+	if err == nil && len(o.Wrong) > 0 {
+		js, err = asGiven(js, o.Wrong)
+	}
 	if err != nil {
 		return schemas.FailureRow{}, fmt.Errorf("failure of row %s: %w", o.Given.Source, err)
 	}
@@ -145,6 +148,25 @@ func (j *Job) failureRow(o *outcome) (schemas.FailureRow, error) {
 		Class:  f.Class, Stage: f.Stage, Message: f.Message, Parameters: string(js), Extra: o.Given.Extra,
 		SampleIndex: int64(o.Row.SampleIndex), LatentbeamVersion: j.Version,
 	}, nil
+}
+
+// asGiven puts what the table has in place of the parameters that could not be read.
+func asGiven(parameters []byte, wrong map[string]string) ([]byte, error) {
+	all := map[string]json.RawMessage{}
+	if err := json.Unmarshal(parameters, &all); err != nil {
+		return nil, err
+	}
+	for name, text := range wrong {
+		if name == "id" || name == "prompt" { // which have columns
+			continue
+		}
+		js, err := json.Marshal(text)
+		if err != nil {
+			return nil, err
+		}
+		all[name] = js
+	}
+	return json.Marshal(all)
 }
 
 // compare counts the readings that have a column to be compared with.

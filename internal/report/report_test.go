@@ -34,6 +34,7 @@ func element(name string, line int) *stages.Element {
 		NumFrames: 2, FPS: 8, Extra: fmt.Sprintf(`{"color":"red","n":%d}`, len(name)), Source: fmt.Sprint("x.csv:", line)}
 	e := &stages.Element{Row: row, Given: row, Key: sha256.Sum256([]byte(name))}
 	if name == "bad" {
+		e.Wrong = map[string]string{"width": "many", "seed": "1e400", "prompt": "no parameter"}
 		e.Fail("read", fault.Row(fmt.Errorf("cannot be read")))
 	}
 	return e

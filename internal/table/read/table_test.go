@@ -142,6 +142,9 @@ func TestCSVBadRows(t *testing.T) {
 	if got[1].Row.Prompt != "nan" || got[11].Row.Prompt != "bad \uFFFD utf8" {
 		t.Errorf("bad rows lost their prompts: %q, %q", got[1].Row.Prompt, got[11].Row.Prompt)
 	}
+	if given := got[2].Bad.Given; len(given) != 1 || given["seed"] != "1.5" || got[6].Bad.Given["height"] != "0" {
+		t.Errorf("as given: %v, %v", given, got[6].Bad.Given)
+	}
 	if bad := got[11].Bad; got[11].Row.Source != "b.csv:13" || !strings.Contains(bad.Error(), "UTF-8") {
 		t.Errorf("%+v", bad)
 	}

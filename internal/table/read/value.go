@@ -65,6 +65,9 @@ type rawRow struct {
 // maxOthers bounds the errors that are told of a row beside the first.
 const maxOthers = 8
 
+// maxGiven bounds what is kept of a cell at fault, in bytes.
+const maxGiven = 200
+
 func (r *rawRow) reset() {
 	r.line, r.unit, r.fault, r.fix = 0, "", "", ""
 	r.values = [numFields]typed.Cell{}
@@ -76,11 +79,15 @@ func (r *rawRow) fill(row *schemas.PromptRow) *typed.RowError {
 	var first *typed.RowError
 	fail := func(field int, err error) {
 		f := schemas.Fields()[field]
-		if err != nil && first != nil && len(first.Others) < maxOthers {
+		if err == nil {
+			return
+		}
+		defer func() { first.Given[f.Name] = schemas.ValidText(r.values[field].Text, maxGiven) }()
+		if first != nil && len(first.Others) < maxOthers {
 			first.Others = append(first.Others, f.Name+": "+err.Error())
 		}
-		if err != nil && first == nil {
-			first = &typed.RowError{Column: f.Name, Problem: err.Error(), Fix: "give " + f.Range()}
+		if first == nil {
+			first = &typed.RowError{Column: f.Name, Problem: err.Error(), Fix: "give " + f.Range(), Given: map[string]string{}}
 			if field != r.needed && field != fieldID {
 				first.Fix += ", or leave it empty for the default"
 			}

@@ -6,8 +6,9 @@ type RowError struct {
 	Column  string // the field at fault, "" for the whole row
 	Problem string
 	Fix     string
-	Others  []string // what is wrong with other fields, at most maxOthers
-	Tensor  bool     // only a tensor of the row is at fault, everything else was read
+	Others  []string          // what is wrong with other fields, at most maxOthers
+	Given   map[string]string // the fields at fault, as the table has them
+	Tensor  bool              // only a tensor of the row is at fault, everything else was read
 }
 
 // Error says where, what, why and what to do.
