@@ -1,4 +1,5 @@
-// Package cli is the command line of latentbeam. One file holds each verb; the work is done in pipelines.
+// Package cli is the command line of latentbeam. One file holds each verb about jobs and machines; those about models and
+// outputs have rooms of their own. The work is done in pipelines.
 package cli
 
 import (
@@ -12,6 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"latentbeam/internal/cli/models"
+	"latentbeam/internal/cli/outputs"
+	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/config/document"
 	"latentbeam/internal/logs"
 	"latentbeam/pipelines"
@@ -22,8 +26,8 @@ import (
 
 // Main runs the command line of this process with the stages of specs and returns the exit code.
 func Main(specs []stages.Spec) int {
-	logWriter.through(nil)
-	slog.SetDefault(logs.New(logWriter, logs.Options{}))
+	terminal.Log.Through(nil)
+	slog.SetDefault(logs.New(terminal.Log, logs.Options{}))
 	if twice := repeated(specs); twice != "" {
 		fmt.Fprintf(os.Stderr, "latentbeam: two stages are named %q\n  fix: give the stage of this program another name\n", twice)
 		return fault.ExitUsage
@@ -71,8 +75,9 @@ func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, st
 		PersistentPreRun:  func(*cobra.Command, []string) { begun = true },
 	}
 	root.AddCommand(runCommand(specs), planCommand(specs), retryCommand(specs), initCommand(), stagesCommand(specs))
-	root.AddCommand(convertCommand(), inspectCommand(), workerCommand(specs), doctorCommand(), copyCommand(), versionCommand())
-	root.AddCommand(verifyCommand(specs), cleanCommand(), explainCommand(specs), diffCommand(), exportCommand(), pullCommand(), statusCommand())
+	root.AddCommand(workerCommand(specs), doctorCommand(), versionCommand(), verifyCommand(specs), explainCommand(specs))
+	root.AddCommand(models.Commands(release)...)
+	root.AddCommand(outputs.Commands()...)
 	root.SetVersionTemplate("latentbeam {{.Version}}\n")
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -1,13 +1,13 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/config"
 	"latentbeam/internal/doctor"
 	"latentbeam/internal/store"
@@ -63,9 +63,7 @@ func lookAt(cmd *cobra.Command, endpoint string) error {
 func runDoctor(cmd *cobra.Command, r doctor.Report, asJSON bool) error {
 	out := cmd.OutOrStdout()
 	if asJSON {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		if err := e.Encode(r); err != nil {
+		if err := terminal.PrintJSON(out, r); err != nil {
 			return err
 		}
 	} else if err := r.Print(out); err != nil {

@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
+	"latentbeam/internal/cli/terminal"
 	"latentbeam/pipelines"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -49,9 +49,7 @@ func explainCommand(specs []stages.Spec) *cobra.Command {
 					"digits of its key; the results of rows that were taken out stay until `latentbeam clean`", args[1]))
 			}
 			if asJSON {
-				e := json.NewEncoder(cmd.OutOrStdout())
-				e.SetIndent("", "  ")
-				return e.Encode(all)
+				return terminal.PrintJSON(cmd.OutOrStdout(), all)
 			}
 			for _, x := range all {
 				printExplained(cmd.OutOrStdout(), x)
@@ -71,7 +69,7 @@ func explain(cmd *cobra.Command, start pipelines.Start, here, id string, specs [
 	if err != nil {
 		return nil, err
 	}
-	signals, ignore := catchSignals()
+	signals, ignore := terminal.CatchSignals()
 	defer ignore()
 	job, err := openJob(signals, cfg, pipelines.Options{Specs: specs, Version: release, Start: start, Limit: start.Limit,
 		Look: true, AllowEmpty: true})
@@ -98,6 +96,6 @@ func printExplained(out io.Writer, x pipelines.Explained) {
 		fmt.Fprintf(out, "  changed: %s, from %s to %s\n", c.Name, c.A, c.B)
 	}
 	for _, c := range x.Depends {
-		fmt.Fprintf(out, "  depends on: %s %.*s\n", c.Name, valueBytes, c.B)
+		fmt.Fprintf(out, "  depends on: %s %.64s\n", c.Name, c.B)
 	}
 }

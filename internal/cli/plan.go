@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/pipelines"
 	"latentbeam/schemas/fault"
@@ -79,7 +80,7 @@ func planJob(cmd *cobra.Command, start pipelines.Start, f planFlags, specs []sta
 	if err != nil {
 		return err
 	}
-	signals, ignore := catchSignals()
+	signals, ignore := terminal.CatchSignals()
 	defer ignore()
 	job, err := openJob(signals, cfg, options)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/config"
 	"latentbeam/internal/store"
 	"latentbeam/pipelines"
@@ -122,7 +123,7 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how jobRun) (err error) {
 	if err != nil {
 		return err
 	}
-	signals, ignore := catchSignals()
+	signals, ignore := terminal.CatchSignals()
 	defer ignore()
 	job, err := how.open(cmd, signals, cfg, pipelines.Options{
 		Specs: how.specs, Version: release, Limit: start.Limit, Retry: how.retry, Start: start, NewClass: how.class,
@@ -143,7 +144,7 @@ func runJob(cmd *cobra.Command, start pipelines.Start, how jobRun) (err error) {
 	if how.shard.count > 1 {
 		fmt.Fprintf(w.notices, "shard %v\n", how.shard)
 	}
-	ctx, stop := drainOnSignal(cmd.Context(), signals, w.notices, job.Stop, time.Duration(cfg.DrainTimeout))
+	ctx, stop := terminal.Drain(cmd.Context(), signals, w.notices, job.Stop, time.Duration(cfg.DrainTimeout))
 	defer stop()
 	result, err := job.Run(ctx, w.start)
 	w.stopShowing()
@@ -200,7 +201,7 @@ func aboutShard(s shard, r pipelines.Result) string {
 func verdict(output string, programs bool, r pipelines.Result) error {
 	switch {
 	case r.Interrupted && r.Totals.Pending > 0:
-		return interrupted(fmt.Sprintf("interrupted with %d rows to do; run it again to go on", r.Totals.Pending))
+		return terminal.Interrupted(fmt.Sprintf("interrupted with %d rows to do; run it again to go on", r.Totals.Pending))
 	case r.Totals.Failed > 0:
 		failed := fmt.Sprintf("%d of %d rows failed: see %s", r.Totals.Failed, r.Totals.Rows, store.Address(output, "tables/failures/*.parquet"))
 		hint := fmt.Sprintf("`%s` tries them again", retryOf(output, programs))

@@ -11,32 +11,12 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/vbauerster/mpb/v8/cwriter"
-
+	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/engine"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
 	"latentbeam/pipelines"
 )
-
-// isTerminal reports whether w is a character device.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-// hasRoom reports whether w is a terminal with columns; some have none, such as that of script(1).
-func hasRoom(w io.Writer) bool {
-	if !isTerminal(w) {
-		return false
-	}
-	width, _, err := cwriter.New(w).GetTermSize()
-	return err == nil && width > 0
-}
 
 // printResult prints the final table; profile adds the kernels. programs says that the job has some.
 func printResult(out io.Writer, dir string, r pipelines.Result, profile, programs bool) {
@@ -89,50 +69,30 @@ func printResult(out io.Writer, dir string, r pipelines.Result, profile, program
 
 // nextCommand is the command that a person would type now, given the one that was; "" where there is none.
 func nextCommand(args []string, system, dir string, programs bool, r pipelines.Result) string {
-	quoted := shellWord(dir)
+	quoted := terminal.ShellWord(dir)
 	local := !store.HasScheme(dir)
 	switch {
 	case r.Totals.Pending > 0 && len(args) > 1:
-		return asTyped(args)
+		return terminal.AsTyped(args)
 	case r.Totals.Failed > r.Plan.Unusable:
 		return retryOf(dir, programs)
 	case r.Gallery != "" && r.Totals.Done > 0 && local && system == "darwin":
-		return "open " + shellWord(store.Address(dir, r.Gallery))
+		return "open " + terminal.ShellWord(store.Address(dir, r.Gallery))
 	case r.Gallery != "" && r.Totals.Done > 0 && local && system != "windows":
-		return "xdg-open " + shellWord(store.Address(dir, r.Gallery))
+		return "xdg-open " + terminal.ShellWord(store.Address(dir, r.Gallery))
 	case r.Totals.Done > 0:
 		return "latentbeam verify " + quoted
 	}
 	return ""
 }
 
-// asTyped is the command line of a process as a person may type it again.
-func asTyped(args []string) string {
-	words := []string{"latentbeam"}
-	for _, a := range args[1:] {
-		words = append(words, shellWord(a))
-	}
-	return strings.Join(words, " ")
-}
-
 // retryOf is the command that tries the failed rows of an output again; programs says that the job has some.
 func retryOf(dir string, programs bool) string {
-	command := "latentbeam retry " + shellWord(dir)
+	command := "latentbeam retry " + terminal.ShellWord(dir)
 	if programs {
 		command += " --" + allowExec
 	}
 	return command
-}
-
-// shellWord quotes a word for a shell where it needs that.
-func shellWord(word string) string {
-	plain := func(c rune) bool {
-		return c < 128 && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_./=:,@%+", c))
-	}
-	if word != "" && strings.IndexFunc(word, func(c rune) bool { return !plain(c) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // printFailures prints why the first rows failed; the failures table has all.

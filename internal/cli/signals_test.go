@@ -3,9 +3,7 @@
 package cli
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -234,21 +232,4 @@ func TestDrainEnds(t *testing.T) {
 		"did not finish within drain_timeout")
 	s.says(s.run(0, "run", "job.yaml", "--set", "defaults.num_inference_steps=2",
 		"--set", "defaults.num_frames=2"), "1 rows: 1 to do")
-}
-
-// TestDeadlineOfTheDrain: the deadline runs while the job is being told, which may have to wait for a lock.
-func TestDeadlineOfTheDrain(t *testing.T) {
-	signals, never := make(chan os.Signal, 1), make(chan struct{})
-	defer close(never)
-	ctx, finish := drainOnSignal(t.Context(), signals, io.Discard, func() { <-never }, time.Millisecond)
-	defer finish()
-	signals <- syscall.SIGTERM
-	select {
-	case <-ctx.Done():
-	case <-time.After(time.Minute):
-		t.Fatal("the deadline did not end the job")
-	}
-	if why := context.Cause(ctx); why != errDeadline || fault.ExitCode(why) != fault.ExitInterrupted {
-		t.Errorf("exit %d: %v", fault.ExitCode(why), why)
-	}
 }

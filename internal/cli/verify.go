@@ -1,22 +1,15 @@
 package cli
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"latentbeam/internal/audit"
-	"latentbeam/internal/config"
+	"latentbeam/internal/cli/outputs"
+	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/store"
-	"latentbeam/internal/store/open"
 	"latentbeam/pipelines"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -59,7 +52,7 @@ func recompute(cmd *cobra.Command, output string, f verifyFlags, specs []stages.
 	if err != nil {
 		return err
 	}
-	signals, ignore := catchSignals()
+	signals, ignore := terminal.CatchSignals()
 	defer ignore()
 	job, err := openJob(signals, cfg, pipelines.Options{Specs: trusted(specs, f.programs, "verify --recompute"), Version: release,
 		Start: start, Limit: start.Limit, AllowEmpty: true})
@@ -89,10 +82,10 @@ func verify(cmd *cobra.Command, output string, f verifyFlags, specs []stages.Spe
 	out := cmd.OutOrStdout()
 	show := func(v audit.Verified, took time.Duration) {
 		if !f.json {
-			printVerified(out, v, took)
+			outputs.PrintVerified(out, v, took)
 		}
 	}
-	s, err := openExisting(cmd.Context(), output)
+	s, err := outputs.Existing(cmd.Context(), output)
 	if err != nil {
 		return err
 	}
@@ -122,9 +115,7 @@ func verify(cmd *cobra.Command, output string, f verifyFlags, specs []stages.Spe
 		show(found, time.Since(began))
 	}
 	if f.json {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		if err := e.Encode(found); err != nil {
+		if err := terminal.PrintJSON(out, found); err != nil {
 			return err
 		}
 	}
@@ -147,15 +138,6 @@ func howToMend(output string, repaired bool) string {
 	return fmt.Sprintf("`latentbeam verify %s --repair` makes them anew", output)
 }
 
-// openExisting opens an output that is there.
-func openExisting(ctx context.Context, output string) (store.Store, error) {
-	s, err := open.Existing(ctx, output)
-	if errors.Is(err, fs.ErrNotExist) || fault.ExitCode(err) == fault.ExitFatal {
-		err = fault.Usage(err)
-	}
-	return s, err
-}
-
 // repair runs the job of an output again, looking at every file.
 func repair(cmd *cobra.Command, output string, specs []stages.Spec, programs bool) error {
 	start, here, err := lastStart(cmd.Context(), output)
@@ -167,39 +149,4 @@ func repair(cmd *cobra.Command, output string, specs []stages.Spec, programs boo
 		return nil // rows that failed before
 	}
 	return err
-}
-
-// shownFindings bounds the findings that are printed of one kind; --json has more.
-const shownFindings = 20
-
-// printVerified prints what was found.
-func printVerified(out io.Writer, v audit.Verified, took time.Duration) {
-	fmt.Fprintf(out, "%s: %d rows, %d files, %s read in %s\n", v.Output, v.Rows, v.Files, config.ByteSize(v.Bytes),
-		took.Round(10*time.Millisecond))
-	shown := map[string]int64{}
-	for _, f := range v.Findings {
-		if shown[f.Kind]++; shown[f.Kind] <= shownFindings {
-			fmt.Fprintf(out, "%-9s  %s: %s\n", f.Kind, f.File, f.Why)
-		}
-	}
-	for _, kind := range slices.Sorted(maps.Keys(v.Counts)) {
-		if more := v.Counts[kind] - min(shown[kind], shownFindings); more > 0 {
-			fmt.Fprintf(out, "%-9s  and %d more; --json lists more of them\n", kind, more)
-		}
-	}
-	if v.Undigested > 0 {
-		fmt.Fprintf(out, "note: of %d files only the size is known and was compared, such as %s: an earlier program wrote them, "+
-			"or no table names their row: the run was ended before it wrote its tables, or the row was found damaged\n", v.Undigested, v.Sizes[0])
-	}
-	if n := v.Counts[audit.Stale]; n > 0 {
-		fmt.Fprintf(out, "note: %d files are damaged or missing that no table names; nothing needs them, and `latentbeam clean %s --apply` "+
-			"removes what is left of them\n", n, v.Output)
-	}
-	if v.Sound() {
-		what := "all"
-		if v.Counts[audit.Stale] > 0 {
-			what = "all that the tables name"
-		}
-		fmt.Fprintln(out, what, "is as it was written")
-	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/logs"
 	"latentbeam/internal/metrics"
 	"latentbeam/internal/progress"
@@ -80,7 +81,7 @@ func (f *watchFlags) startLogs() (logs.Options, error) {
 	if err != nil {
 		return o, err
 	}
-	l := logs.New(logWriter, o)
+	l := logs.New(terminal.Log, o)
 	slog.SetDefault(l)
 	if o.JSON {
 		jsonErrors = l
@@ -125,7 +126,7 @@ func (f watchFlags) watch(cmd *cobra.Command, o logs.Options, job *pipelines.Job
 		w.out = io.Discard
 	}
 	if o.JSON {
-		l := logs.New(logWriter, o).With("run", job.RunID())
+		l := logs.New(terminal.Log, o).With("run", job.RunID())
 		slog.SetDefault(l)
 		w.notices, jsonErrors = logs.Lines(l), l
 	}
@@ -214,7 +215,7 @@ func (w *watching) start(plan pipelines.Plan) {
 	fmt.Fprintf(w.notices, "%d rows: %d to do, %d done before, %d failed before or unusable\n",
 		plan.Rows, plan.New, plan.Done, plan.Failed)
 	if plan.New > 0 {
-		w.show = progress.Show(w.notices, hasRoom(w.notices), w.job.Facts, logWriter.through)
+		w.show = progress.Show(w.notices, terminal.HasColumns(w.notices), w.job.Facts, terminal.Log.Through)
 	}
 }
 

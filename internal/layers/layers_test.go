@@ -37,14 +37,14 @@ var floors = []floor{
 	{"internal/store/open internal/ledger internal/transport internal/doctor stages", ""},
 	{"stages/weight internal/engine/coder internal/cluster internal/lend internal/engine/memory internal/runs internal/location", ""},
 	{"internal/engine/keys stages/nn stages/sampler stages/condition stages/footage internal/devices internal/devices/gpus internal/engine/schedule internal/observe internal/progress internal/table/pages internal/table/write internal/table/tabletest", "github.com/vbauerster/mpb github.com/parquet-go/parquet-go"},
-	{"stages/nn/nntest stages/diffuse stages/quality stages/vae/causal stages/vae/kl stages/vae/posterior stages/vae/temporal stages/vae/wan stages/vae/wf internal/engine/recovery internal/logs internal/metrics internal/trace internal/hooks internal/table/typed", "github.com/prometheus/client_golang go.opentelemetry.io/otel go.opentelemetry.io/proto/otlp google.golang.org/protobuf"},
+	{"stages/nn/nntest stages/diffuse stages/quality stages/vae/causal stages/vae/kl stages/vae/posterior stages/vae/temporal stages/vae/wan stages/vae/wf internal/engine/recovery internal/logs internal/metrics internal/trace internal/hooks internal/table/typed internal/cli/terminal", "github.com/prometheus/client_golang go.opentelemetry.io/otel go.opentelemetry.io/proto/otlp google.golang.org/protobuf"},
 	{"internal/runpage stages/t5 stages/stdit stages/wan stages/osplan stages/clip stages/vae stages/guard stages/exec stages/video internal/engine", ""},
 	{"stages/catalog internal/table/read", ""},
 	{"internal/report internal/engine/host internal/engine/simulator", ""},
 	{"transforms internal/audit internal/export", "github.com/apache/beam"},
-	{"runners", "google.golang.org/grpc google.golang.org/protobuf"},
+	{"runners internal/cli/models internal/cli/outputs", "google.golang.org/grpc google.golang.org/protobuf github.com/spf13/cobra"},
 	{"pipelines", ""},
-	{"internal/cli", "github.com/spf13/cobra"},
+	{"internal/cli", ""},
 	{". internal/reference", ""}, // Main
 	{"cmd/latentbeam internal/cluster/program", ""},
 }

@@ -1,4 +1,4 @@
-package cli
+package models
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"latentbeam/internal/checkpoint"
+	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/config"
 	"latentbeam/internal/hub"
 	"latentbeam/schemas/fault"
@@ -23,7 +24,7 @@ import (
 // pullLines is how often a download says how far it is where there is no terminal.
 const pullLines = 5 * time.Second
 
-func pullCommand() *cobra.Command {
+func pullCommand(version string) *cobra.Command {
 	var o hub.Options
 	cmd := &cobra.Command{
 		Use:   "pull OWNER/NAME[@REVISION]",
@@ -44,7 +45,7 @@ func pullCommand() *cobra.Command {
 					return fault.Usage(fmt.Errorf("--include %q is not a glob pattern", pattern))
 				}
 			}
-			return pull(cmd, r, o)
+			return pull(cmd, version, r, o)
 		},
 	}
 	cmd.Flags().StringArrayVar(&o.Include, "include", nil, "take the weights that fit this glob pattern, where a repository holds several")
@@ -53,8 +54,8 @@ func pullCommand() *cobra.Command {
 }
 
 // pull downloads a repository. A signal ends it; what is there stays.
-func pull(cmd *cobra.Command, r hub.Repo, o hub.Options) error {
-	client, err := hub.NewClient("latentbeam/" + release)
+func pull(cmd *cobra.Command, version string, r hub.Repo, o hub.Options) error {
+	client, err := hub.NewClient("latentbeam/" + version)
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func pull(cmd *cobra.Command, r hub.Repo, o hub.Options) error {
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
-	signals, ignore := catchSignals()
+	signals, ignore := terminal.CatchSignals()
 	defer ignore()
 	caught := make(chan string, 1)
 	go func() {
@@ -82,7 +83,7 @@ func pull(cmd *cobra.Command, r hub.Repo, o hub.Options) error {
 	select {
 	case s := <-caught:
 		if err != nil {
-			return interrupted(fmt.Sprintf("pull %s: %s; the same command goes on where it was", r, s))
+			return terminal.Interrupted(fmt.Sprintf("pull %s: %s; the same command goes on where it was", r, s))
 		}
 	default:
 	}
@@ -104,20 +105,20 @@ func showPulled(w io.Writer, r *hub.Pulled) error {
 	if r.Terms != "" {
 		licence += ", " + r.Terms
 	}
-	fmt.Fprintf(out, "  licence\t%s\n", plainLine(licence))
+	fmt.Fprintf(out, "  licence\t%s\n", terminal.Plain(licence))
 	fmt.Fprintf(out, "  files\t%d, %s; %d were fetched\n", len(r.Files), sizeOf(r.Files), r.Fetched)
 	if n := len(r.LeftOut); n > 0 {
 		var names []string
 		for _, f := range r.LeftOut {
 			names = append(names, f.Path)
 		}
-		fmt.Fprintf(out, "  left out\t%d, %s: %s\n", n, sizeOf(r.LeftOut), plainLine(strings.Join(firstOf(names, 5), ", ")))
+		fmt.Fprintf(out, "  left out\t%d, %s: %s\n", n, sizeOf(r.LeftOut), terminal.Plain(strings.Join(terminal.FirstOf(names, 5), ", ")))
 	}
 	fmt.Fprintf(out, "  in\t%s\n", r.Dir)
 	pickles := false
 	for _, f := range r.Files {
 		if checkpoint.IsPickleName(f.Path) {
-			fmt.Fprintf(out, "  pickle\tlatentbeam convert %s/%s OUT.safetensors\n", r.Dir, plainLine(f.Path))
+			fmt.Fprintf(out, "  pickle\tlatentbeam convert %s/%s OUT.safetensors\n", r.Dir, terminal.Plain(f.Path))
 			pickles = true
 		}
 	}
@@ -125,16 +126,6 @@ func showPulled(w io.Writer, r *hub.Pulled) error {
 		fmt.Fprintf(out, "  to use it\tmodel: %s\n", r.Repo)
 	}
 	return out.Flush()
-}
-
-// plainLine keeps text of a hub from controlling the terminal.
-func plainLine(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, text)
 }
 
 func sizeOf(files []hub.RepoFile) config.ByteSize {
@@ -161,7 +152,7 @@ func (p *pulling) start(of *hub.Progress) {
 		rate := float64(moved-before) / time.Since(began).Seconds()
 		fmt.Fprintf(p.w, "%s of %s, %s/s\n", config.ByteSize(moved), config.ByteSize(of.Total), config.ByteSize(rate))
 	}, func() {}
-	if isTerminal(p.w) && of.Total > 0 {
+	if terminal.Is(p.w) && of.Total > 0 {
 		container := mpb.New(mpb.WithOutput(p.w), mpb.WithWidth(60))
 		bar := container.AddBar(of.Total,
 			mpb.PrependDecorators(decor.Counters(decor.SizeB1000(0), "% .1f / % .1f ")),

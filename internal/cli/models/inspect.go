@@ -1,4 +1,4 @@
-package cli
+package models
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latentbeam/internal/checkpoint"
+	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/config"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/catalog"
@@ -137,7 +138,7 @@ func describeTensors(w io.Writer, c *checkpoint.Checkpoint) {
 	if c.Key != "" {
 		fmt.Fprintf(w, "  taken\t%q of what it holds\n", c.Key)
 	}
-	for _, s := range firstOf(c.Skipped, maxShown) {
+	for _, s := range terminal.FirstOf(c.Skipped, maxShown) {
 		fmt.Fprintf(w, "  left out\t%s\n", s)
 	}
 	fmt.Fprintf(w, "  tensors\t%s\n", strings.Join(types, ", "))
@@ -180,7 +181,7 @@ func describeModel(w io.Writer, c *checkpoint.Checkpoint, f catalog.Finding) {
 			lines = append(lines, fmt.Sprintf("%q %s", m.Name, m.Detail))
 		}
 		slices.Sort(lines)
-		for _, line := range firstOf(lines, maxListed) {
+		for _, line := range terminal.FirstOf(lines, maxListed) {
 			fmt.Fprintf(w, "  %s\t%s\n", kind, line)
 		}
 	}

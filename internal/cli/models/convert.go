@@ -1,4 +1,4 @@
-package cli
+package models
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latentbeam/internal/checkpoint"
+	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/config"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/catalog"
@@ -56,7 +57,7 @@ func showConversion(w io.Writer, r *checkpoint.Result) error {
 		fmt.Fprintf(w, "took   %q of what it holds\n", r.From.Key)
 	}
 	if n := len(r.From.Skipped); n > 0 {
-		fmt.Fprintf(w, "left   %s\n", strings.Join(firstOf(r.From.Skipped, maxShown), ", "))
+		fmt.Fprintf(w, "left   %s\n", strings.Join(terminal.FirstOf(r.From.Skipped, maxShown), ", "))
 	}
 	if r.Renamed {
 		fmt.Fprintln(w, "named  the tensors as here; the original code has other names for them")
@@ -73,14 +74,6 @@ func showConversion(w io.Writer, r *checkpoint.Result) error {
 
 // maxShown bounds lists in messages.
 const maxShown = 20
-
-// firstOf returns the first n items, and how many more there are.
-func firstOf(items []string, n int) []string {
-	if len(items) <= n {
-		return items
-	}
-	return append(items[:n:n], fmt.Sprintf("and %d more", len(items)-n))
-}
 
 // readConfig returns the config.json in a directory, nil where there is none.
 func readConfig(dir string) ([]byte, error) {

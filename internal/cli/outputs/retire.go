@@ -1,4 +1,4 @@
-package cli
+package outputs
 
 import (
 	"cmp"
@@ -91,7 +91,7 @@ func finishedAt(ctx context.Context, output string) (time.Time, bool, error) {
 	if info, err := os.Stat(output); !store.HasScheme(output) && err == nil && !info.IsDir() {
 		return time.Time{}, false, nil
 	}
-	s, err := openExisting(ctx, output)
+	s, err := Existing(ctx, output)
 	if err != nil {
 		return time.Time{}, false, err
 	}
@@ -101,7 +101,7 @@ func finishedAt(ctx context.Context, output string) (time.Time, bool, error) {
 
 // removeOutput removes an output and, of a directory, the folders that are empty then.
 func removeOutput(ctx context.Context, output string) (audit.Cleaned, error) {
-	s, err := openExisting(ctx, output)
+	s, err := Existing(ctx, output)
 	if err != nil {
 		return audit.Cleaned{}, err
 	}

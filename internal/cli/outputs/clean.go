@@ -1,7 +1,6 @@
-package cli
+package outputs
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latentbeam/internal/audit"
+	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/config"
 	"latentbeam/schemas/fault"
 )
@@ -41,7 +41,7 @@ func cleanCommand() *cobra.Command {
 			if err != nil {
 				return fault.Usage(fmt.Errorf("--older-than %w", err))
 			}
-			s, err := openExisting(cmd.Context(), args[0])
+			s, err := Existing(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -51,9 +51,7 @@ func cleanCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				e := json.NewEncoder(cmd.OutOrStdout())
-				e.SetIndent("", "  ")
-				return e.Encode(c)
+				return terminal.PrintJSON(cmd.OutOrStdout(), c)
 			}
 			printCleaned(cmd, args[0], c)
 			return nil

@@ -1,7 +1,6 @@
-package cli
+package outputs
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latentbeam/internal/audit"
+	"latentbeam/internal/cli/terminal"
 	"latentbeam/schemas/fault"
 )
 
@@ -22,12 +22,12 @@ func diffCommand() *cobra.Command {
 			"Exit codes: 0 the same rows with the same results; 1 they differ; 2 there is no output.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := openExisting(cmd.Context(), args[0])
+			a, err := Existing(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			defer a.Close()
-			b, err := openExisting(cmd.Context(), args[1])
+			b, err := Existing(cmd.Context(), args[1])
 			if err != nil {
 				return err
 			}
@@ -37,9 +37,7 @@ func diffCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				e := json.NewEncoder(cmd.OutOrStdout())
-				e.SetIndent("", "  ")
-				err = e.Encode(d)
+				err = terminal.PrintJSON(cmd.OutOrStdout(), d)
 			} else {
 				printDiff(cmd.OutOrStdout(), d)
 			}

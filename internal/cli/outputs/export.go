@@ -1,4 +1,4 @@
-package cli
+package outputs
 
 import (
 	"fmt"
@@ -25,13 +25,13 @@ func exportCommand() *cobra.Command {
 			if config.IsAddress(args[1]) {
 				return fault.Usage(fmt.Errorf("export to %s: give a directory; copy it to a bucket afterwards", args[1]))
 			}
-			from, err := openExisting(cmd.Context(), args[0])
+			from, err := Existing(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			defer from.Close()
 			if text != "" {
-				if o.Text, err = openExisting(cmd.Context(), text); err != nil {
+				if o.Text, err = Existing(cmd.Context(), text); err != nil {
 					return err
 				}
 				defer o.Text.Close()

@@ -1,4 +1,4 @@
-package cli
+package outputs
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/progress"
 	"latentbeam/internal/report"
 	"latentbeam/internal/runs"
@@ -72,11 +73,11 @@ func showStatus(cmd *cobra.Command, s store.Store, job string, asJSON, again boo
 	if asJSON {
 		return st.Over(), json.NewEncoder(out).Encode(st)
 	}
-	if again && isTerminal(out) {
+	if again && terminal.Is(out) {
 		_, _ = io.WriteString(out, clearScreen)
 	}
 	st.Print(out)
-	if again && !isTerminal(out) && !st.Over() {
+	if again && !terminal.Is(out) && !st.Over() {
 		fmt.Fprintln(out, "--")
 	}
 	return st.Over(), nil
