@@ -24,8 +24,8 @@ import (
 	"latentbeam/internal/runs"
 	"latentbeam/internal/store"
 	"latentbeam/internal/witness"
+	"latentbeam/pipelines/input"
 	"latentbeam/runners"
-	"latentbeam/schemas"
 	"latentbeam/stages"
 )
 
@@ -115,49 +115,19 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	return j, nil
 }
 
-// openRows opens the input of a job, which has rows unless the options say that it need not. A worker of an engine gets its
-// rows from the process that has read it.
-func openRows(cfg *config.Config, o Options, cut *cutter, want wanted) (engine.Source, error) {
-	if o.worker {
-		return nil, nil
-	}
-	source, err := openSource(cfg, o.Limit, cut, want)
-	if err == nil && !o.AllowEmpty && isEmpty(source) {
-		kind, _ := cfg.Input.Source()
-		err = cfg.Errorf("input."+kind, "the input has no rows").
-			WithFix("name a file with rows; --allow-empty makes an output without rows")
-	}
-	return source, err
-}
-
-// firstUsable is the first row of the input that can be read; nil where there is none.
-func firstUsable(cfg *config.Config, o Options, cut *cutter, want wanted) *schemas.PromptRow {
-	source, err := openSource(cfg, o.Limit, cut, want)
-	if err != nil {
-		return nil
-	}
-	for e, err := range source.Rows(context.Background(), false) {
-		if err != nil {
-			return nil
-		}
-		if e.Failed == nil {
-			return &e.Row
-		}
-	}
-	return nil
-}
-
 // open opens the input and the devices and puts the job together.
 func (j *Job) open() error {
 	cfg, o := j.Config, j.Opts
-	want := wantedBy(j.host.Steps)
-	cut := newCutter(cfg, j.host.Defaults, j.host.Steps, &j.contents)
-	if err := j.host.CheckDefaults(func() *schemas.PromptRow { return firstUsable(cfg, o, cut, want) }); err != nil {
+	in := input.New(cfg, o.Limit, j.host.Defaults, j.host.Steps, &j.contents)
+	if err := j.host.CheckDefaults(in.First); err != nil {
 		return err
 	}
-	source, err := openRows(cfg, o, cut, want)
-	if err != nil {
-		return err
+	var source engine.Source
+	if !o.worker { // a worker of an engine gets its rows from the process that has read them
+		var err error
+		if source, err = in.Open(o.AllowEmpty); err != nil {
+			return err
+		}
 	}
 	workers, err := j.openDevices()
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"sync"
 	"time"
 
-	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/coder"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/runs"
 	"latentbeam/internal/store"
 	"latentbeam/internal/witness"
+	"latentbeam/pipelines/input"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -235,7 +235,7 @@ func (j *Job) spreadOf(s spec, a *attendant) *engine.Spread {
 			}
 			return coder.UnpackBlock(data)
 		},
-		Tensors: tensorsOf(j.Config, s.Start.Dir),
+		Tensors: input.Tensors(j.Config, s.Start.Dir),
 		Begin:   a.begin,
 		End:     a.finish,
 		Mark:    a.mark,
@@ -266,15 +266,4 @@ func (j *Job) openedRows(job runs.Job) func(context.Context) (store.Reader, erro
 		}
 		return r, err
 	}
-}
-
-// tensorsOf returns what brings the tensors of single rows of a job, nil where its rows have none. Paths are relative to dir.
-func tensorsOf(cfg *config.Config, dir string) func(*stages.Element) error {
-	switch kind, _ := cfg.Input.Source(); kind {
-	case config.EmbeddingInput:
-		return finder(embeddings{videos: cfg.Defaults.NumVideosPerPrompt}.element, dir)
-	case config.LatentInput:
-		return finder(latents{}.element, dir)
-	}
-	return nil
 }

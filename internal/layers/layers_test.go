@@ -40,7 +40,7 @@ var floors = []floor{
 	{"stages/nn/nntest stages/diffuse stages/quality stages/vae/causal stages/vae/kl stages/vae/posterior stages/vae/temporal stages/vae/wan stages/vae/wf internal/engine/recovery internal/logs internal/metrics internal/trace internal/hooks internal/table/typed internal/cli/terminal", "github.com/prometheus/client_golang go.opentelemetry.io/otel go.opentelemetry.io/proto/otlp google.golang.org/protobuf"},
 	{"internal/runpage stages/t5 stages/stdit stages/wan stages/osplan stages/clip stages/vae stages/guard stages/exec stages/video internal/engine", ""},
 	{"stages/catalog internal/table/read", ""},
-	{"internal/report internal/engine/host internal/engine/simulator", ""},
+	{"internal/report internal/engine/host internal/engine/simulator pipelines/input", ""},
 	{"transforms internal/audit internal/export", "github.com/apache/beam"},
 	{"runners internal/cli/models internal/cli/outputs", "google.golang.org/grpc google.golang.org/protobuf github.com/spf13/cobra"},
 	{"pipelines", ""},

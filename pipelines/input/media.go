@@ -1,4 +1,4 @@
-package pipelines
+package input
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 	"latentbeam/stages"
 )
 
-// media reads rows of videos and images: from tables that name them, or the files themselves.
-type media struct {
+// mediaRows reads rows of videos and images: from tables that name them, or the files themselves.
+type mediaRows struct {
 	files []string // tables, media files and folders of frames, in order
 	// folders are those of tables that were found in them: paths and ids begin there.
 	folders map[string]string
@@ -34,12 +34,12 @@ type media struct {
 const captionExt = ".txt"
 
 // openMedia checks the form of every table among files.
-func openMedia(cfg *config.Config, files []string, limit int, want wanted) (media, error) {
+func openMedia(cfg *config.Config, files []string, limit int, want wanted) (mediaRows, error) {
 	opts := read.Options{Format: cfg.Input.Format, Columns: cfg.Input.Columns, Media: true, Own: want.columns}
-	s := media{opts: opts, limit: limit, texts: &sync.Map{}, folders: map[string]string{}}
+	s := mediaRows{opts: opts, limit: limit, texts: &sync.Map{}, folders: map[string]string{}}
 	for _, file := range files {
 		if file == location.Stdin && !s.isTable(file) {
-			return media{}, document.NewError(document.Position{File: file}, "standard input can be a table, no media file").
+			return mediaRows{}, document.NewError(document.Position{File: file}, "standard input can be a table, no media file").
 				WithFix("set input.format to csv, jsonl, parquet or txt")
 		}
 		if strings.EqualFold(filepath.Ext(file), captionExt) {
@@ -47,28 +47,28 @@ func openMedia(cfg *config.Config, files []string, limit int, want wanted) (medi
 		}
 		table, err := metadataOf(file)
 		if err != nil {
-			return media{}, err
+			return mediaRows{}, err
 		}
 		if table != "" {
 			s.folders[table], file = file, table
 		}
 		if s.isTable(file) {
 			if err := checkTable([]string{file}, s.opts, want); err != nil {
-				return media{}, err
+				return mediaRows{}, err
 			}
 		}
 		s.files = append(s.files, file)
 	}
 	if len(s.files) == 0 {
-		return media{}, cfg.Errorf("input.media", "there are captions but no media among the files")
+		return mediaRows{}, cfg.Errorf("input.media", "there are captions but no media among the files")
 	}
 	return s, nil
 }
 
-func (s media) isTable(file string) bool { return read.IsTable(file, s.opts) }
+func (s mediaRows) isTable(file string) bool { return read.IsTable(file, s.opts) }
 
 // Rows yields an element for each row of a table and for each media file.
-func (s media) Rows(context.Context, bool) iter.Seq2[*stages.Element, error] {
+func (s mediaRows) Rows(context.Context, bool) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
 		left := s.limit
 		for _, file := range s.files {
@@ -85,7 +85,7 @@ func (s media) Rows(context.Context, bool) iter.Seq2[*stages.Element, error] {
 }
 
 // rows yields the rows of one file.
-func (s media) rows(file string) iter.Seq2[*stages.Element, error] {
+func (s mediaRows) rows(file string) iter.Seq2[*stages.Element, error] {
 	return func(yield func(*stages.Element, error) bool) {
 		if !s.isTable(file) {
 			yield(s.mediaFile(file))
@@ -153,7 +153,7 @@ func place(row *schemas.PromptRow, folder string) {
 }
 
 // mediaFile is the row of a media file: its name is the id, the text beside it the caption.
-func (s media) mediaFile(file string) (*stages.Element, error) {
+func (s mediaRows) mediaFile(file string) (*stages.Element, error) {
 	stem := strings.TrimSuffix(file, filepath.Ext(file))
 	e := &stages.Element{Row: schemas.PromptRow{ID: filepath.Base(stem), Media: file, Source: file}}
 	caption, err := s.caption(stem + captionExt)
@@ -168,7 +168,7 @@ func (s media) mediaFile(file string) (*stages.Element, error) {
 }
 
 // caption reads the caption at a location; one at an address is kept.
-func (s media) caption(at string) (string, error) {
+func (s mediaRows) caption(at string) (string, error) {
 	if known, found := s.texts.Load(at); found {
 		return known.(string), nil
 	}

@@ -1,4 +1,4 @@
-package pipelines
+package input
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
 	"latentbeam/internal/location"
-	files "latentbeam/internal/media"
+	"latentbeam/internal/media"
 	"latentbeam/internal/rng"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -33,7 +33,7 @@ type cutter struct {
 	most     int               // frames of a clip whose length is open, where the row does not say it
 	encodes  bool              // a stage reads the media, so that their digests are needed
 	contents *location.Contents
-	facts    sync.Map // probed -> files.Facts
+	facts    sync.Map // probed -> media.Facts
 }
 
 // probed names what was asked of a file.
@@ -182,21 +182,21 @@ func (c *cutter) row(of *stages.Element, clip clips.Clip) *stages.Element {
 }
 
 // look probes a file once.
-func (c *cutter) look(ctx context.Context, p probed) (files.Facts, error) {
+func (c *cutter) look(ctx context.Context, p probed) (media.Facts, error) {
 	if f, known := c.facts.Load(p); known {
-		return f.(files.Facts), nil
+		return f.(media.Facts), nil
 	}
 	file, err := location.Media(ctx, p.path)
 	if err != nil {
-		return files.Facts{}, err
+		return media.Facts{}, err
 	}
 	defer file.Release()
-	f, err := files.Probe(ctx, file.Path, p.fps)
+	f, err := media.Probe(ctx, file.Path, p.fps)
 	if err != nil {
 		return f, file.Named(err)
 	}
 	first, _ := c.facts.LoadOrStore(p, f)
-	return first.(files.Facts), nil
+	return first.(media.Facts), nil
 }
 
 // draw returns a number from 0 to n that follows from the row's seed, the content of its media and the label.

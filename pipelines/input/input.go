@@ -1,4 +1,6 @@
-package pipelines
+// Package input reads the rows of a job: tables of prompts, of text embeddings or of latents, and media or tables that name
+// them, whose clips may be cut.
+package input
 
 import (
 	"context"
@@ -10,33 +12,70 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/config/document"
 	"latentbeam/internal/engine"
+	"latentbeam/internal/location"
 	"latentbeam/internal/table/read"
+	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 
-// openSource opens the job's input and checks its form. limit stops after so many rows of it; 0: never. cut expands the
-// rows; nil: they stay as they are. want is what the stages want of a table.
-func openSource(cfg *config.Config, limit int, cut *cutter, want wanted) (engine.Source, error) {
-	source, err := sourceOf(cfg, limit, want)
+// Input is the input of a job.
+type Input struct {
+	cfg   *config.Config
+	limit int     // on its rows; 0: none
+	cut   *cutter // expands rows; nil: they stay as they are
+	want  wanted  // of a table
+}
+
+// New returns the input of a job, not yet opened. limit stops after so many rows of it; 0: never. defaults and steps are
+// those of the job, contents knows the digests of media.
+func New(cfg *config.Config, limit int, defaults schemas.PromptRow, steps []stages.Step, contents *location.Contents) *Input {
+	return &Input{cfg, limit, newCutter(cfg, defaults, steps, contents), wantedBy(steps)}
+}
+
+// Open opens the input, which has rows unless it may be empty, and checks its form.
+func (in *Input) Open(mayBeEmpty bool) (engine.Source, error) {
+	source, err := in.open()
+	if err != nil || mayBeEmpty {
+		return source, err
+	}
+	for range source.Rows(context.Background(), false) {
+		return source, nil // one that cannot be read is left to those who read all of it
+	}
+	kind, _ := in.cfg.Input.Source()
+	return nil, in.cfg.Errorf("input."+kind, "the input has no rows").
+		WithFix("name a file with rows; --allow-empty makes an output without rows")
+}
+
+// First is the first row that can be read; nil where there is none.
+func (in *Input) First() *schemas.PromptRow {
+	source, err := in.open()
+	if err != nil {
+		return nil
+	}
+	for e, err := range source.Rows(context.Background(), false) {
+		if err != nil {
+			return nil
+		}
+		if e.Failed == nil {
+			return &e.Row
+		}
+	}
+	return nil
+}
+
+func (in *Input) open() (engine.Source, error) {
+	source, err := sourceOf(in.cfg, in.limit, in.want)
 	var problem *document.Error
 	if errors.As(err, &problem) && problem.Problems[0].Pos.Line == 0 { // about a file: say who named it
 		p := problem.Problems[0]
-		kind, _ := cfg.Input.Source()
-		return nil, cfg.Errorf("input."+kind, "%v: %s", p.Pos, p.Message).WithFix("%s", p.Fix)
+		kind, _ := in.cfg.Input.Source()
+		return nil, in.cfg.Errorf("input."+kind, "%v: %s", p.Pos, p.Message).WithFix("%s", p.Fix)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return cut.of(source), nil
-}
-
-// isEmpty reports whether a source has no rows at all. One that cannot be read is left to those who read all of it.
-func isEmpty(source engine.Source) bool {
-	for range source.Rows(context.Background(), false) {
-		return false
-	}
-	return true
+	return in.cut.of(source), nil
 }
 
 func sourceOf(cfg *config.Config, limit int, want wanted) (engine.Source, error) {

@@ -1,4 +1,4 @@
-package pipelines
+package input
 
 import (
 	"context"
@@ -15,6 +15,17 @@ import (
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
+
+// Tensors returns what brings the tensors of single rows of a job, nil where its rows have none. Paths are relative to dir.
+func Tensors(cfg *config.Config, dir string) func(*stages.Element) error {
+	switch kind, _ := cfg.Input.Source(); kind {
+	case config.EmbeddingInput:
+		return finder(embeddings{videos: cfg.Defaults.NumVideosPerPrompt}.element, dir)
+	case config.LatentInput:
+		return finder(latents{}.element, dir)
+	}
+	return nil
+}
 
 // embeddings reads tables of text embeddings.
 type embeddings struct {
