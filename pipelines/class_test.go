@@ -44,7 +44,7 @@ func TestADriverThatComputesNothing(t *testing.T) {
 		devices[i].Name, devices[i].Memory = "card", 1<<40
 	}
 	addr, _ := workerOf(t, node, otherwise{local, devices}, nil)
-	other, _ := worker(t, token, 1, nil)
+	other, _ := startWorker(t, token, 1, nil)
 
 	j := base.onHosts(token, "resources.workers=0", addr)
 	opened, err := j.open()

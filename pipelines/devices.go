@@ -2,59 +2,52 @@ package pipelines
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"time"
 
-	"latentbeam/internal/config"
-	"latentbeam/internal/devices"
+	"latentbeam/internal/engine/host"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/transport"
+	"latentbeam/pipelines/hardware"
 	"latentbeam/schemas"
-	"latentbeam/schemas/fault"
-	"latentbeam/stages"
 )
 
-// dialTime is how long the workers of other hosts may take to open a job.
-const dialTime = 10 * time.Minute
+// deviceFacts returns what the devices of this process have to say of the run, nil for those of a CPU.
+func (j *Job) deviceFacts() any {
+	if facts := j.local.Capabilities().Facts; facts != nil {
+		return facts()
+	}
+	return nil
+}
 
-// fleet adds the workers of resources.hosts to those of this process; nil where it names none.
-func fleet(cfg *config.Config, start Start, steps []stages.Step, local lend.Pool) (*devices.Fleet, error) {
-	r := cfg.Resources
-	if len(r.Hosts) == 0 {
-		return nil, nil
+// openDevices opens the devices of this process and finds those of the workers on other hosts.
+func (j *Job) openDevices() (lend.Pool, error) {
+	steps, defaults := j.host.Steps, &j.host.Defaults
+	if !j.Opts.worker {
+		j.before = j.Opts.outputs.class(context.Background(), j.Config.Output.Path, part(j.Opts))
 	}
-	token, err := transport.ReadToken(r.TokenFile)
-	if err != nil {
-		return nil, cfg.Errorf("resources.token_file", "%v", err)
-	}
-	job, err := json.Marshal(start)
+	devices, end, err := hardware.Open(hardware.Wanted{Config: j.Config, File: j.Opts.Start.File, Planned: j.Opts.Devices,
+		Look: j.Opts.Look, Away: j.elsewhere(), Class: j.Opts.class, Before: j.before})
 	if err != nil {
 		return nil, err
 	}
-	weights := map[string]string{}
-	for _, s := range steps {
-		weights[s.Name] = s.Digest()
+	j.local = devices
+	j.host.On(host.NewDevices(devices))
+	j.close = append(j.close, end)
+	if j.Opts.Devices != nil {
+		return devices, j.host.Arrange([]schemas.PromptRow{*defaults}, 0)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
-	defer cancel()
-	f, err := devices.Dial(ctx, local, token, r.Hosts, devices.Job{Start: job, Weights: weights, Link: r.NCCL != "off",
-		Given: r.Memory > 0})
-	if err != nil {
-		return nil, notMet(cfg, err)
+	if j.fleet, err = hardware.Dial(j.Config, j.Opts.Start, steps, devices); err != nil {
+		return nil, err
 	}
-	return f, nil
-}
-
-// notMet is the error of an unusable worker, or of a silent one that may answer in the next run.
-func notMet(cfg *config.Config, err error) error {
-	wrong := cfg.Errorf("resources.hosts", "%v", err)
-	if fault.ClassOf(err) != fault.ClassRetry || errors.Is(err, transport.ErrToken) {
-		return wrong
+	workers := devices
+	if j.fleet != nil {
+		workers = j.fleet
+		j.close = append(j.close, j.fleet.Close)
 	}
-	return fault.TryAgain(wrong.WithFix("start it on that host (latentbeam worker --listen ADDR --token-file F) " +
-		"and run again"))
+	j.host.Facts = j.Opts.outputs.recall(context.Background(), j.Config.Output.Path, part(j.Opts), workers.Class())
+	if err := j.host.Arrange([]schemas.PromptRow{*defaults}, 0); err != nil {
+		return nil, err
+	}
+	return workers, hardware.CheckWidths(j.Config, steps, defaults, workers.Size())
 }
 
 // exchanges returns how sets over several hosts have exchanged; nil where links were out of the question.
@@ -67,37 +60,4 @@ func (j *Job) exchanges() *transport.Links {
 		return nil
 	}
 	return &links
-}
-
-// checkWidths refuses a stage that wants more devices for a batch than there are.
-func checkWidths(cfg *config.Config, steps []stages.Step, defaults *schemas.PromptRow, devices int) error {
-	for i, s := range steps {
-		spread := s.Capabilities().Spread
-		if spread == nil {
-			continue
-		}
-		if n := spread.Width(defaults); n > devices {
-			return tooWide(cfg, i, s, n, devices)
-		}
-	}
-	return nil
-}
-
-// tooWide is the error of step i, which wants n devices for a batch, at the option that says so.
-func tooWide(cfg *config.Config, i int, s stages.Step, n, devices int) error {
-	path, key, how := fmt.Sprintf("stages.%d", i), "sequence_parallel", ""
-	if s.Spec.Program != nil {
-		return cfg.Errorf(path+".devices", "%s wants %d workers for a program, the job has %d", s.Name, n, devices).
-			WithFix("set resources.workers to a multiple of %d, or devices to less", n)
-	}
-	if shards := s.Capabilities().Shards(); shards > 1 {
-		how = fmt.Sprintf(", %d to hold its weights", shards)
-		for _, size := range []string{"pp_size", "tp_size"} {
-			if cfg.At(path+"."+size) != cfg.At(path) { // it is given
-				key = size
-			}
-		}
-	}
-	return cfg.Errorf(path+"."+key, "%s wants %d workers for a batch%s, the job has %d", s.Name, n, how, devices).
-		WithFix("set resources.workers to %d or more, or %s to auto", n, key)
 }

@@ -59,8 +59,8 @@ func TestSameBytesOnGridsOverTCP(t *testing.T) {
 	base.mustRun(t)
 	want := mustRead(t, base.out)
 	token := tokenFile(t, workerToken)
-	a, _ := worker(t, token, 1, nil)
-	b, _ := worker(t, token, 2, nil)
+	a, _ := startWorker(t, token, 1, nil)
+	b, _ := startWorker(t, token, 2, nil)
 	for _, c := range []string{
 		"stages.denoise.tp_size=2 stages.denoise.pp_size=2 stages.encode_text.pp_size=2",
 		"stages.denoise.pp_size=3 stages.encode_text.tp_size=4 resources.batch_size=2",

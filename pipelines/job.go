@@ -14,6 +14,7 @@ import (
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/host"
 	"latentbeam/internal/engine/keys"
+	"latentbeam/internal/jobfile"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/location"
@@ -37,7 +38,7 @@ type Options struct {
 	Shard   int           // with Shards: this run's share of the keys
 	Shards  int           // 0 and 1: all
 	Retry   bool          // compute failed rows again
-	Start   Start
+	Start   jobfile.Start
 	// AllowEmpty lets an input without any row make an output without any.
 	AllowEmpty bool
 	// Devices are those of another machine, that the job is to be planned for; it cannot be run then.

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"latentbeam/internal/devices"
+	"latentbeam/internal/jobfile"
 	"latentbeam/internal/transport"
-	"latentbeam/pipelines"
 	"latentbeam/testdata/tiny"
 )
 
@@ -21,7 +21,7 @@ func TestAWorkerOffersWhatWeightsLeave(t *testing.T) {
 	must(t, err)
 	offer := func(sets ...string) int64 {
 		j := newJob(t, setTable)
-		job, err := json.Marshal(pipelines.Start{File: "job.yaml", YAML: j.yaml(), Sets: sets})
+		job, err := json.Marshal(jobfile.Start{File: "job.yaml", YAML: j.yaml(), Sets: sets})
 		must(t, err)
 		var limits []int64
 		for range 2 { // the second time it is open already
@@ -54,7 +54,7 @@ func TestAWorkerArrangesForTheRows(t *testing.T) {
 	driver, err := devices.NewCPU(0, 1, 0)
 	must(t, err)
 	j := newJob(t, setTable)
-	job, err := json.Marshal(pipelines.Start{File: "job.yaml", YAML: j.yaml(), Sets: []string{"model=" + dir}})
+	job, err := json.Marshal(jobfile.Start{File: "job.yaml", YAML: j.yaml(), Sets: []string{"model=" + dir}})
 	must(t, err)
 	f, err := devices.Dial(t.Context(), driver, transport.Token(workerToken), []string{addr}, devices.Job{Start: job})
 	must(t, err)

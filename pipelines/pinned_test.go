@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/jobfile"
 	"latentbeam/stages/catalog"
 )
 
@@ -64,7 +65,7 @@ func TestPinnedKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(p.name, err)
 		}
-		j, err := Open(cfg, Options{Specs: catalog.All(), Version: "test", Start: Start{File: "job.yaml", YAML: text}})
+		j, err := Open(cfg, Options{Specs: catalog.All(), Version: "test", Start: jobfile.Start{File: "job.yaml", YAML: text}})
 		if err != nil {
 			t.Fatal(p.name, err)
 		}

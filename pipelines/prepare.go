@@ -28,7 +28,7 @@ func (j *Job) prepare(ctx context.Context, p Plan) error {
 	if j.fleet == nil {
 		return nil
 	}
-	rows, err := json.Marshal(expectedRows{p.firsts(), int(min(p.New, maxElements))})
+	rows, err := json.Marshal(host.ExpectedRows{Rows: p.firsts(), Elements: int(min(p.New, maxElements))})
 	if err == nil {
 		j.fleet.Expect(ctx, rows)
 	}
@@ -37,12 +37,6 @@ func (j *Job) prepare(ctx context.Context, p Plan) error {
 
 // maxElements is so many that a decision does not depend on the number.
 const maxElements = 1 << 20
-
-// expectedRows is what other hosts are told of the rows of a job: one of each shape, and how many there are in all.
-type expectedRows struct {
-	Rows     []schemas.PromptRow `json:"rows"`
-	Elements int                 `json:"elements"`
-}
 
 // firsts returns a row of each shape.
 func (p Plan) firsts() (rows []schemas.PromptRow) {

@@ -62,7 +62,7 @@ func TestARemoteBatchThatFails(t *testing.T) {
 			return breaking{s, func(context.Context, *kernels.Group) error { return fail(2) }}
 		},
 	} {
-		addr, stop := worker(t, token, 2, []stages.Spec{denoiser(around)})
+		addr, stop := startWorker(t, token, 2, []stages.Spec{denoiser(around)})
 		before := calm()
 		for _, sets := range []string{
 			"stages.denoise.sequence_parallel=3 resources.batch_size=2",
@@ -126,7 +126,7 @@ func TestAConnectionThatBreaks(t *testing.T) {
 	base.mustRun(t)
 	want := mustRead(t, base.out)
 	token := tokenFile(t, workerToken)
-	addr, stop := worker(t, token, 2, nil)
+	addr, stop := startWorker(t, token, 2, nil)
 	before := calm()
 	for _, limit := range []int64{3000, 12345} { // behind the handshake
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {

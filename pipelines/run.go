@@ -2,6 +2,7 @@ package pipelines
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,7 @@ import (
 	"latentbeam/internal/engine/memory"
 	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/gallery"
+	"latentbeam/internal/jobfile"
 	"latentbeam/internal/report"
 	"latentbeam/internal/runs"
 	"latentbeam/internal/store"
@@ -191,7 +193,20 @@ func (j *Job) begin(ctx context.Context) error {
 	if err := j.report.Witness.Begin(ctx, j.engine.Store, j.report.Part); err != nil {
 		return err
 	}
-	return j.report.Replace(ctx, JobFile, j.saveStart)
+	return j.report.Replace(ctx, jobfile.Name, j.Opts.Start.Write)
+}
+
+// keepStart writes the file of the start anew where it is gone or damaged.
+func (j *Job) keepStart(ctx context.Context) error {
+	data, err := store.ReadFile(ctx, j.engine.Store, jobfile.Name)
+	var s jobfile.Start
+	if err == nil && json.Unmarshal(data, &s) == nil && j.report.IsAsWritten(jobfile.Name, data) {
+		return nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return j.report.Replace(ctx, jobfile.Name, j.Opts.Start.Write)
 }
 
 // compute runs the Beam pipeline, again while it has not settled all that it began.

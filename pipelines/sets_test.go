@@ -16,7 +16,7 @@ import (
 	"latentbeam/internal/lend"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
-	"latentbeam/pipelines"
+	"latentbeam/pipelines/worker"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
@@ -55,16 +55,16 @@ func TestSameBytesOnAnySet(t *testing.T) {
 	}
 }
 
-// worker starts a worker of this process and returns its address. It ends with the test, or with stop. specs are
+// startWorker starts a worker of this process and returns its address. It ends with the test, or with stop. specs are
 // taken instead of those of the catalogue.
-func worker(t *testing.T, token string, devices int, specs []stages.Spec) (addr string, stop func()) {
+func startWorker(t *testing.T, token string, devices int, specs []stages.Spec) (addr string, stop func()) {
 	t.Helper()
 	known, err := transport.ReadToken(token)
 	must(t, err)
 	return workerWith(t, known, devices, 0, specs)
 }
 
-// workerWith is worker with so many bytes of memory for batches on each device; 0: as there is.
+// workerWith is startWorker with so many bytes of memory for batches on each device; 0: as there is.
 func workerWith(t *testing.T, token transport.Token, count int, memory int64, specs []stages.Spec) (addr string,
 	stop func()) {
 	t.Helper()
@@ -75,12 +75,12 @@ func workerWith(t *testing.T, token transport.Token, count int, memory int64, sp
 	return workerOf(t, node, local, specs)
 }
 
-// workerOf is worker with these devices.
+// workerOf is startWorker with these devices.
 func workerOf(t *testing.T, node *transport.Node, local lend.Pool, specs []stages.Spec) (addr string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	w := pipelines.Worker{Node: node, Devices: local, Specs: append(slices.Clone(specs), catalog.All()...)}
+	w := worker.Worker{Node: node, Devices: local, Specs: append(slices.Clone(specs), catalog.All()...)}
 	go func() { done <- w.Serve(ctx) }()
 	ended := false
 	stop = func() {
@@ -123,8 +123,8 @@ func TestSameBytesOverTCP(t *testing.T) {
 	base.mustRun(t)
 	want := mustRead(t, base.out)
 	token := tokenFile(t, workerToken)
-	a, stopA := worker(t, token, 1, nil)
-	b, stopB := worker(t, token, 2, nil)
+	a, stopA := startWorker(t, token, 1, nil)
+	b, stopB := startWorker(t, token, 2, nil)
 	before := calm()
 	for _, c := range []string{
 		"stages.denoise.sequence_parallel=4",
@@ -149,7 +149,7 @@ func TestSameBytesOverTCP(t *testing.T) {
 func TestWorkerIsRefused(t *testing.T) {
 	base := newJob(t, setTable)
 	token := tokenFile(t, workerToken)
-	addr, _ := worker(t, token, 1, nil)
+	addr, _ := startWorker(t, token, 1, nil)
 	idle := base.elsewhere(t)
 	idle.sets = []string{"resources.workers=0"}
 	for want, j := range map[string]job{

@@ -13,6 +13,8 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/coder"
+	"latentbeam/internal/engine/host"
+	"latentbeam/internal/jobfile"
 	"latentbeam/internal/runs"
 	"latentbeam/runners"
 	"latentbeam/schemas"
@@ -23,18 +25,18 @@ import (
 
 // spec is what a DoFn carries of its job: all that a process needs which has not submitted it.
 type spec struct {
-	Job    string `json:"job"` // random, so that no two runs share an engine
-	Start  Start  `json:"start"`
-	Shard  int    `json:"shard,omitempty"`
-	Shards int    `json:"shards,omitempty"`
-	Retry  bool   `json:"retry,omitempty"`
+	Job    string        `json:"job"` // random, so that no two runs share an engine
+	Start  jobfile.Start `json:"start"`
+	Shard  int           `json:"shard,omitempty"`
+	Shards int           `json:"shards,omitempty"`
+	Retry  bool          `json:"retry,omitempty"`
 	// What a worker must agree with.
 	Version string            `json:"version"`
 	Class   string            `json:"class"`
 	Weights map[string]string `json:"weights"` // digests, by stage
 	// Since is the generation of the ledger with which the job began.
-	Since uint32       `json:"since"`
-	Rows  expectedRows `json:"rows"`
+	Since uint32            `json:"since"`
+	Rows  host.ExpectedRows `json:"rows"`
 }
 
 // newJobID names a run.
@@ -67,9 +69,9 @@ func checkSpread(cfg *config.Config, o Options, r runners.Runner) error {
 		if err != nil {
 			return err
 		}
-		if path := relativePath(options, o.Start.dir()); path != "" {
+		if path := relativePath(options, o.Start.Directory()); path != "" {
 			return cfg.Errorf(fmt.Sprintf("stages.%d", i), "%s: %q is relative to %s, and workers of runner %s have directories of "+
-				"their own", s.Name, path, o.Start.dir(), r.Name).WithFix("give an absolute path, which every host has")
+				"their own", s.Name, path, o.Start.Directory(), r.Name).WithFix("give an absolute path, which every host has")
 		}
 	}
 	return nil
@@ -135,18 +137,6 @@ func relativePath(value []byte, dir string) (found string) {
 	return found
 }
 
-// dir is the directory that relative paths are relative to.
-func (s Start) dir() string {
-	if s.Dir != "" {
-		return s.Dir
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return "."
-	}
-	return dir
-}
-
 // specOf describes the job to workers, once its rows are known.
 func (j *Job) specOf(plan Plan) ([]byte, error) {
 	since := uint32(0) // of an output that is not there yet
@@ -155,8 +145,8 @@ func (j *Job) specOf(plan Plan) ([]byte, error) {
 	}
 	s := spec{Job: j.RunID(), Start: j.Opts.Start, Shard: j.Opts.Shard, Shards: j.Opts.Shards, Retry: j.Opts.Retry,
 		Version: j.Opts.Version, Class: j.engine.Rules.Class, Weights: map[string]string{},
-		Since: since, Rows: expectedRows{plan.firsts(), int(min(plan.New, maxElements))}}
-	s.Start.Dir = j.Opts.Start.dir()
+		Since: since, Rows: host.ExpectedRows{Rows: plan.firsts(), Elements: int(min(plan.New, maxElements))}}
+	s.Start.Dir = j.Opts.Start.Directory()
 	s.Start.Limit = j.Opts.Limit
 	for _, step := range j.host.Steps {
 		s.Weights[step.Name] = step.Digest()
@@ -218,7 +208,7 @@ const (
 
 // deal puts the rows that are to be computed into the output, where workers find them.
 func (j *Job) deal(ctx context.Context, plan Plan) error {
-	dir := j.Opts.Start.dir()
+	dir := j.Opts.Start.Directory()
 	return runs.Job{Store: j.engine.Store, ID: j.RunID()}.WriteRows(ctx, func(add func([]byte) error) error {
 		return j.engine.Deal(ctx, engine.Dealing{
 			Rows:  int(min(plan.New/int64(j.subtasks(plan)*blocksOfPart), maxBlock)),

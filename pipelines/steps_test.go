@@ -45,7 +45,7 @@ func TestKillAtEveryStep(t *testing.T) {
 		t.Fatalf("%d videos, %d steps resumed", n, steps(t, whole.Out))
 	}
 	token := tokenFile(t, workerToken)
-	addr, stop := worker(t, token, 2, append(catalog.All(), specs(pauseSpec(0))...))
+	addr, stop := startWorker(t, token, 2, append(catalog.All(), specs(pauseSpec(0))...))
 	defer stop()
 	elsewhere := job{}.onHosts(token, "resources.workers=0 stages.denoise.sequence_parallel=2", addr).sets
 	ways := [][]string{

@@ -17,6 +17,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/jobfile"
 	"latentbeam/pipelines"
 	"latentbeam/runners"
 	"latentbeam/schemas"
@@ -69,7 +70,7 @@ func (j job) unattached() (*pipelines.Job, error) {
 			o.Specs[i] = *j.replace
 		}
 	}
-	o.Start = pipelines.Start{File: "job.yaml", YAML: j.yaml(), Sets: j.sets}
+	o.Start = jobfile.Start{File: "job.yaml", YAML: j.yaml(), Sets: j.sets}
 	return pipelines.Open(cfg, o)
 }
 

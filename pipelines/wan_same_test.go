@@ -54,8 +54,8 @@ func wanRows(t *testing.T, c wanCase) string {
 func TestWanSameBytes(t *testing.T) {
 	needPrism(t)
 	token := tokenFile(t, workerToken)
-	a, _ := worker(t, token, 1, nil)
-	b, _ := worker(t, token, 2, nil)
+	a, _ := startWorker(t, token, 1, nil)
+	b, _ := startWorker(t, token, 2, nil)
 	for _, kind := range wanKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			c := wanCasesOf(t, kind.file)[kind.kind]

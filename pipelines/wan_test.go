@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/jobfile"
 	"latentbeam/pipelines"
 	"latentbeam/schemas"
 	"latentbeam/stages"
@@ -206,7 +207,7 @@ func runYAML(t *testing.T, text string, sets []string, more ...stages.Spec) (pip
 		return pipelines.Result{}, err
 	}
 	j, err := pipelines.Open(cfg, pipelines.Options{Specs: append(catalog.All(), more...), Version: "test",
-		Start: pipelines.Start{File: "job.yaml", YAML: text, Sets: sets}})
+		Start: jobfile.Start{File: "job.yaml", YAML: text, Sets: sets}})
 	if err != nil {
 		return pipelines.Result{}, err
 	}

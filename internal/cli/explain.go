@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latentbeam/internal/cli/terminal"
+	"latentbeam/internal/jobfile"
 	"latentbeam/pipelines"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -25,11 +26,11 @@ func explainCommand(specs []stages.Spec) *cobra.Command {
 		Example: "  latentbeam explain out/shapes a17\n  latentbeam explain out/shapes a17 --job edited.yaml",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var start pipelines.Start
+			var start jobfile.Start
 			var here string
 			var err error
 			if file != "" {
-				if start, err = pipelines.ReadStart(file, sets); err != nil {
+				if start, err = jobfile.Read(file, sets); err != nil {
 					return fault.Usage(err)
 				}
 				here, err = outputAt(args[0])
@@ -64,7 +65,7 @@ func explainCommand(specs []stages.Spec) *cobra.Command {
 }
 
 // explain opens the job without its devices and asks it.
-func explain(cmd *cobra.Command, start pipelines.Start, here, id string, specs []stages.Spec) ([]pipelines.Explained, error) {
+func explain(cmd *cobra.Command, start jobfile.Start, here, id string, specs []stages.Spec) ([]pipelines.Explained, error) {
 	cfg, err := start.Config(here)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latentbeam/internal/cli/terminal"
+	"latentbeam/internal/jobfile"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/pipelines"
 	"latentbeam/schemas/fault"
@@ -52,7 +53,7 @@ func planCommand(specs []stages.Spec) *cobra.Command {
 			if err := checkLimit(f.limit); err != nil {
 				return err
 			}
-			start, err := pipelines.ReadStart(args[0], f.sets)
+			start, err := jobfile.Read(args[0], f.sets)
 			if err != nil {
 				return fault.Usage(err)
 			}
@@ -68,7 +69,7 @@ func planCommand(specs []stages.Spec) *cobra.Command {
 	return cmd
 }
 
-func planJob(cmd *cobra.Command, start pipelines.Start, f planFlags, specs []stages.Spec) error {
+func planJob(cmd *cobra.Command, start jobfile.Start, f planFlags, specs []stages.Spec) error {
 	options := pipelines.Options{Specs: specs, Version: release, Start: start, Limit: f.limit, Look: true}
 	if f.devices != "" {
 		var err error

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"latentbeam/internal/jobfile"
 	"latentbeam/internal/store"
-	"latentbeam/pipelines"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -45,8 +45,8 @@ func retryCommand(specs []stages.Spec) *cobra.Command {
 
 // lastStart reads how the job of an output was started, and goes to the directory where that was. here sets the output,
 // which may have been moved since.
-func lastStart(ctx context.Context, output string) (start pipelines.Start, here string, err error) {
-	if start, err = pipelines.LastStart(ctx, output); err != nil {
+func lastStart(ctx context.Context, output string) (start jobfile.Start, here string, err error) {
+	if start, err = jobfile.Last(ctx, output); err != nil {
 		return start, "", fault.Usage(err)
 	}
 	if here, err = outputAt(output); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/config"
+	"latentbeam/internal/jobfile"
 	"latentbeam/internal/store"
 	"latentbeam/pipelines"
 	"latentbeam/schemas/fault"
@@ -45,7 +46,7 @@ func runCommand(specs []stages.Spec) *cobra.Command {
 			if f.output != "" {
 				f.sets = append(f.sets, "output.path="+strconv.Quote(f.output))
 			}
-			start, err := pipelines.ReadStart(args[0], f.sets)
+			start, err := jobfile.Read(args[0], f.sets)
 			if err != nil {
 				return fault.Usage(err)
 			}
@@ -104,7 +105,7 @@ type jobRun struct {
 }
 
 // runJob opens and runs a job.
-func runJob(cmd *cobra.Command, start pipelines.Start, how jobRun) (err error) {
+func runJob(cmd *cobra.Command, start jobfile.Start, how jobRun) (err error) {
 	logging, err := how.watch.startLogs()
 	if err != nil {
 		return err

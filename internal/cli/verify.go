@@ -9,6 +9,7 @@ import (
 	"latentbeam/internal/audit"
 	"latentbeam/internal/cli/outputs"
 	"latentbeam/internal/cli/terminal"
+	"latentbeam/internal/jobfile"
 	"latentbeam/internal/store"
 	"latentbeam/pipelines"
 	"latentbeam/schemas/fault"
@@ -98,9 +99,9 @@ func verify(cmd *cobra.Command, output string, f verifyFlags, specs []stages.Spe
 	show(found, time.Since(began))
 	repaired := !found.Sound() && f.repair
 	if repaired {
-		if found.Is(audit.Damaged, pipelines.JobFile) { // it may say another job now
+		if found.Is(audit.Damaged, jobfile.Name) { // it may say another job now
 			return fault.Usage(fmt.Errorf("%s is damaged, so the job is not known; run the job by its YAML, which mends "+
-				"the output", store.Address(output, pipelines.JobFile)))
+				"the output", store.Address(output, jobfile.Name)))
 		}
 		cmd.SetOut(cmd.ErrOrStderr()) // the answer is what is found in the end
 		err := repair(cmd, output, specs, f.programs)

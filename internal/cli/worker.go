@@ -14,6 +14,8 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/transport"
 	"latentbeam/pipelines"
+	"latentbeam/pipelines/hardware"
+	"latentbeam/pipelines/worker"
 	"latentbeam/runners"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -100,7 +102,7 @@ func runWorker(cmd *cobra.Command, f workerFlags, gpus int, specs []stages.Spec)
 	if !slices.Contains([]string{"auto", "cpu", "gpu"}, f.device) {
 		return fault.Usage(fmt.Errorf("--device is %q: give auto, cpu or gpu", f.device))
 	}
-	devices, end, err := pipelines.Local{Device: f.device, Workers: f.workers, GPUs: gpus, Threads: f.threads,
+	devices, end, err := hardware.Local{Device: f.device, Workers: f.workers, GPUs: gpus, Threads: f.threads,
 		What: "worker"}.Open()
 	if fault.ClassOf(err) != fault.ClassFatal {
 		err = fault.Usage(err)
@@ -120,7 +122,7 @@ func runWorker(cmd *cobra.Command, f workerFlags, gpus int, specs []stages.Spec)
 		fmt.Fprintln(cmd.ErrOrStderr(), "other hosts can reach this worker: who knows the token can run jobs here")
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "listening at %s\n", node.Addr())
-	w := pipelines.Worker{Node: node, Devices: devices, Specs: f.programs.trusted(specs, "the worker")}
+	w := worker.Worker{Node: node, Devices: devices, Specs: f.programs.trusted(specs, "the worker")}
 	return w.Serve(ctx)
 }
 

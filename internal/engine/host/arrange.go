@@ -158,3 +158,9 @@ func Costs(steps []stages.Step, row schemas.PromptRow) ([]cost.Estimate, error) 
 	}
 	return out, nil
 }
+
+// ExpectedRows is what other hosts are told of the rows of a job: one of each shape, and how many there are in all.
+type ExpectedRows struct {
+	Rows     []schemas.PromptRow `json:"rows"`
+	Elements int                 `json:"elements"`
+}

@@ -1,22 +1,23 @@
-package pipelines
+// Package jobfile is job.json of an output: how its job was started, by which `retry` starts it again. Processes on other
+// hosts are told of a job in the same way.
+package jobfile
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/config/document"
 	"latentbeam/internal/store"
+	"latentbeam/internal/store/open"
 )
 
-// JobFile is the file of the output that says how its job was started.
-const JobFile = "job.json"
+// Name is that of the file of the output that says how its job was started.
+const Name = "job.json"
 
 // Start is how a job was started: what `retry` needs to start it again.
 type Start struct {
@@ -24,12 +25,12 @@ type Start struct {
 	YAML string   `json:"yaml"` // its text
 	Sets []string `json:"set"`  // the --set flags
 	Dir  string   `json:"dir"`  // the directory that relative paths are relative to
-	// Limit is that of Options.
+	// Limit is how many rows of the input the run takes; 0: all.
 	Limit int `json:"limit,omitempty"`
 }
 
-// ReadStart reads the YAML at path and notes the current directory.
-func ReadStart(path string, sets []string) (Start, error) {
+// Read reads the YAML at path and notes the current directory.
+func Read(path string, sets []string) (Start, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -51,16 +52,21 @@ func ReadStart(path string, sets []string) (Start, error) {
 	return Start{File: path, YAML: string(text), Sets: sets, Dir: dir}, nil
 }
 
-// LastStart reads from an output how its job was started last.
-func LastStart(ctx context.Context, output string) (Start, error) {
+// Last reads from an output how its job was started last.
+func Last(ctx context.Context, output string) (Start, error) {
 	var s Start
-	data, err := outputs{}.readFile(ctx, output, JobFile)
+	there, err := open.Existing(ctx, output)
+	if err != nil {
+		return s, fmt.Errorf("%w: %s is not the output of a job", err, output)
+	}
+	defer there.Close()
+	data, err := store.ReadFile(ctx, there, Name)
 	if err != nil {
 		return s, fmt.Errorf("%w: %s is not the output of a job", err, output)
 	}
 	if err := json.Unmarshal(data, &s); err != nil {
 		return s, fmt.Errorf("read %s: %w; run the job by its YAML, which writes the file anew",
-			store.Address(output, JobFile), err)
+			store.Address(output, Name), err)
 	}
 	return s, nil
 }
@@ -70,21 +76,21 @@ func (s Start) Config(sets ...string) (*config.Config, error) {
 	return config.Parse(s.File, s.YAML, slices.Concat(s.Sets, sets))
 }
 
-// keepStart writes the file of the start anew where it is gone or damaged.
-func (j *Job) keepStart(ctx context.Context) error {
-	data, err := store.ReadFile(ctx, j.engine.Store, JobFile)
-	var s Start
-	if err == nil && json.Unmarshal(data, &s) == nil && j.report.IsAsWritten(JobFile, data) {
-		return nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return j.report.Replace(ctx, JobFile, j.saveStart)
-}
-
-func (j *Job) saveStart(w io.Writer) error {
+// Write writes the file.
+func (s Start) Write(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	return e.Encode(j.Opts.Start)
+	return e.Encode(s)
+}
+
+// Directory is the directory that relative paths are relative to.
+func (s Start) Directory() string {
+	if s.Dir != "" {
+		return s.Dir
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "."
+	}
+	return dir
 }

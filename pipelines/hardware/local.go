@@ -1,8 +1,7 @@
-package pipelines
+package hardware
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,11 +12,10 @@ import (
 	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
 	"latentbeam/internal/devices/gpus"
-	"latentbeam/internal/engine/host"
 	"latentbeam/internal/gpu"
 	"latentbeam/internal/lend"
+	"latentbeam/internal/plan/layout"
 	"latentbeam/kernels/cpu"
-	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 )
 
@@ -128,21 +126,34 @@ func (l Local) openGPUs() (*gpus.Pool, func(), error) {
 	return p, func() { p.Close(); closeHost() }, nil
 }
 
-// local opens the devices of this process for a job whose output has rows of the class before.
-func local(cfg *config.Config, o Options, elsewhere bool, before string) (lend.Pool, func(), error) {
-	r := cfg.Resources
-	l := Local{Device: r.Device, Workers: r.Workers, Threads: r.Threads, Memory: int64(r.Memory),
-		What: "job " + o.Start.File}
-	if cfg.Given("resources.workers") {
+// Wanted is what a job wants of devices.
+type Wanted struct {
+	Config *config.Config
+	File   string // name of the job, for others that find a GPU taken
+	// Planned are the devices of another machine, that the job is only planned for.
+	Planned []layout.DeviceModel
+	// Look says that devices are only looked at: others may want them.
+	Look bool
+	// Away says that others compute with their devices.
+	Away   bool
+	Class  string // numeric class of the submitter, which a worker must have; "": any
+	Before string // that of the rows of the output, taken where the job asks for none
+}
+
+// Open opens the devices of this process for a job.
+func Open(w Wanted) (lend.Pool, func(), error) {
+	r := w.Config.Resources
+	l := Local{Device: r.Device, Workers: r.Workers, Threads: r.Threads, Memory: int64(r.Memory), What: "job " + w.File}
+	if w.Config.Given("resources.workers") {
 		l.GPUs = r.Workers
 	}
-	p, end, err := l.openClass(cfg, o, elsewhere, before)
+	p, end, err := l.openClass(w)
 	if err != nil && fault.ClassOf(err) != fault.ClassFatal {
 		key := "resources.workers"
 		if r.Device == "gpu" {
 			key = "resources.device"
 		}
-		return nil, nil, cfg.Errorf(key, "%v", err)
+		return nil, nil, w.Config.Errorf(key, "%v", err)
 	}
 	return p, end, err
 }
@@ -158,87 +169,48 @@ func (p promised) Class() string { return p.class }
 
 // openClass opens the devices of the class that the job asks for. One that it does not ask for is that of the output's rows
 // where this host can compute it.
-func (l Local) openClass(cfg *config.Config, o Options, elsewhere bool, before string) (lend.Pool, func(), error) {
-	asked := cfg.Resources.Class
+func (l Local) openClass(w Wanted) (lend.Pool, func(), error) {
+	asked := w.Config.Resources.Class
 	if asked == "auto" {
 		asked = ""
 	}
-	l.Class = cmp.Or(o.class, asked, before)
-	p, end, err := l.openOrLook(o, elsewhere)
+	l.Class = cmp.Or(w.Class, asked, w.Before)
+	p, end, err := l.openOrLook(w)
 	var other *classError
 	switch {
 	case !errors.As(err, &other):
 		return p, end, err
-	case asked != "" && elsewhere: // its workers tell whether they are of the class
+	case asked != "" && w.Away: // its workers tell whether they are of the class
 		l.Class = ""
-		p, end, err = l.openOrLook(o, elsewhere)
+		p, end, err = l.openOrLook(w)
 		if err == nil {
 			p = promised{p, asked}
 		}
 		return p, end, err
-	case o.class != "":
+	case w.Class != "":
 		return nil, nil, fault.Usage(fmt.Errorf("this worker cannot compute the job: %w; give the job hosts that do, or set "+
 			"resources.class to a class that all of them have", err))
 	case asked != "":
-		return nil, nil, cfg.Errorf("resources.class", "%v", err).WithFix("run on a host that does, or leave resources.class out")
+		return nil, nil, w.Config.Errorf("resources.class", "%v", err).WithFix("run on a host that does, or leave resources.class out")
 	}
 	l.Class = ""
-	return l.openOrLook(o, elsewhere)
+	return l.openOrLook(w)
 }
 
-// openOrLook opens the devices, or only looks at them where the options say so or others compute with theirs.
-func (l Local) openOrLook(o Options, elsewhere bool) (lend.Pool, func(), error) {
-	if o.Devices != nil {
+// openOrLook opens the devices, or only looks at them where that is wanted or others compute with theirs.
+func (l Local) openOrLook(w Wanted) (lend.Pool, func(), error) {
+	if w.Planned != nil {
 		like, err := devices.NewCPU(1, 1, 0)
 		if err != nil {
 			return nil, nil, err
 		}
-		return &machine{devices: o.Devices, class: like.Class(), given: l.Memory}, func() {}, nil
+		return &machine{devices: w.Planned, class: like.Class(), given: l.Memory}, func() {}, nil
 	}
-	if o.Look || elsewhere {
+	if w.Look || w.Away {
 		if m, err := l.look(); m != nil || err != nil {
 			return m, func() {}, err
 		}
 		l.Device = "cpu"
 	}
 	return l.Open()
-}
-
-// deviceFacts returns what the devices of this process have to say of the run, nil for those of a CPU.
-func (j *Job) deviceFacts() any {
-	if facts := j.local.Capabilities().Facts; facts != nil {
-		return facts()
-	}
-	return nil
-}
-
-// openDevices opens the devices of this process and finds those of the workers on other hosts.
-func (j *Job) openDevices() (lend.Pool, error) {
-	steps, defaults := j.host.Steps, &j.host.Defaults
-	if !j.Opts.worker {
-		j.before = j.Opts.outputs.class(context.Background(), j.Config.Output.Path, part(j.Opts))
-	}
-	devices, end, err := local(j.Config, j.Opts, j.elsewhere(), j.before)
-	if err != nil {
-		return nil, err
-	}
-	j.local = devices
-	j.host.On(host.NewDevices(devices))
-	j.close = append(j.close, end)
-	if j.Opts.Devices != nil {
-		return devices, j.host.Arrange([]schemas.PromptRow{*defaults}, 0)
-	}
-	if j.fleet, err = fleet(j.Config, j.Opts.Start, steps, devices); err != nil {
-		return nil, err
-	}
-	workers := devices
-	if j.fleet != nil {
-		workers = j.fleet
-		j.close = append(j.close, j.fleet.Close)
-	}
-	j.host.Facts = j.Opts.outputs.recall(context.Background(), j.Config.Output.Path, part(j.Opts), workers.Class())
-	if err := j.host.Arrange([]schemas.PromptRow{*defaults}, 0); err != nil {
-		return nil, err
-	}
-	return workers, checkWidths(j.Config, steps, defaults, workers.Size())
 }

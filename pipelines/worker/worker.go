@@ -1,4 +1,5 @@
-package pipelines
+// Package worker is a process that lends its devices to the jobs of other processes (latentbeam worker).
+package worker
 
 import (
 	"context"
@@ -14,6 +15,7 @@ import (
 	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/coder"
 	"latentbeam/internal/engine/host"
+	"latentbeam/internal/jobfile"
 	"latentbeam/internal/lend"
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
@@ -154,7 +156,7 @@ func (w *Worker) open(ctx context.Context, j *workerJob, job, rows json.RawMessa
 		j.opened = ctx.Err() == nil // a job that hung up says nothing about the next try
 	}
 	if j.err == nil && len(rows) > 0 && string(rows) != j.rows {
-		var expected expectedRows
+		var expected host.ExpectedRows
 		if err := json.Unmarshal(rows, &expected); err != nil {
 			return nil, err
 		}
@@ -239,7 +241,7 @@ func (w *Worker) close() {
 
 // openJob opens the stages and brings their weights to a device, so that no set waits for them later.
 func (w *Worker) openJob(ctx context.Context, j *workerJob, job json.RawMessage) error {
-	var start Start
+	var start jobfile.Start
 	if err := json.Unmarshal(job, &start); err != nil {
 		return err
 	}
