@@ -25,7 +25,9 @@ import (
 	"latentbeam/internal/runs"
 	"latentbeam/internal/store"
 	"latentbeam/internal/witness"
+	"latentbeam/pipelines/explain"
 	"latentbeam/pipelines/input"
+	"latentbeam/pipelines/reuse"
 	"latentbeam/runners"
 	"latentbeam/stages"
 )
@@ -79,14 +81,14 @@ type Job struct {
 	recorder atomic.Pointer[runs.Recorder] // nil: nothing is to be computed so far
 	me       atomic.Pointer[runs.Facts]    // who this process is
 	runID    string
-	foreseen foreseen        // of the run, before it
-	tally    *runpage.Tally  // where its time goes; nil before
-	naming   sync.Once       // of runID
-	logs     []string        // of the programs of the run
-	before   string          // numeric class of the rows that the output has; "": it has none, or nothing says it
-	expected bool            // the board knows what is to be computed
-	told     map[string]bool // files of the ledger of whose damage was told
-	free     []string        // locks of others that nobody holds while this run holds its own
+	foreseen foreseen       // of the run, before it
+	tally    *runpage.Tally // where its time goes; nil before
+	naming   sync.Once      // of runID
+	logs     []string       // of the programs of the run
+	before   string         // numeric class of the rows that the output has; "": it has none, or nothing says it
+	expected bool           // the board knows what is to be computed
+	results  reuse.Results  // of earlier runs, as far as they count
+	free     []string       // locks of others that nobody holds while this run holds its own
 	close    []func()
 	output   int // where those of close begin that give the output back
 }
@@ -140,7 +142,8 @@ func (j *Job) open() error {
 	if every, on := cfg.Resources.CheckpointInterval.Every(); on {
 		j.engine.SaveSteps(every)
 	}
-	j.engine.Published = j.published
+	j.results = reuse.Results{Engine: j.engine, Report: &j.report, Look: j.look}
+	j.engine.Published = j.results.Published
 	j.engine.Recall(j.host.Facts)
 	if j.engine.Rules, err = j.rules(workers.Class()); err != nil {
 		return cfg.Errorf("stages", "%v", err)
@@ -269,7 +272,7 @@ func (j *Job) use(ctx context.Context, s store.Store, alone bool) error {
 	if j.report.Witness, err = witness.Load(ctx, s); err != nil {
 		return err
 	}
-	if err := j.mend(ctx, l, alone); err != nil {
+	if err := j.results.Mend(ctx, l, alone); err != nil {
 		return err
 	}
 	j.report.Damaged = nil
@@ -278,8 +281,19 @@ func (j *Job) use(ctx context.Context, s store.Store, alone bool) error {
 			return err
 		}
 	}
-	j.engine.Earlier, err = j.forget(ctx, l)
+	j.engine.Earlier, err = j.results.Forget(ctx, l, j.Opts.Retry)
 	return err
+}
+
+// look says how closely this job looks at what is there. Who only looks at an output reads no videos.
+func (j *Job) look() report.Look {
+	switch {
+	case j.peeking:
+		return report.LookAtSizes
+	case j.Opts.Repair || j.Config.Output.Verify == config.VerifyDigest:
+		return report.LookAtAll
+	}
+	return report.LookAtMarks
 }
 
 // Close gives back what the job holds.
@@ -297,6 +311,12 @@ func (j *Job) giveBack(n int) {
 		j.close[i]()
 	}
 	j.close = j.close[:min(n, len(j.close))]
+}
+
+// Explain says what became of the rows that id names: by their id, by their place in the input ("prompts.csv:3") or by
+// the first eight or more digits of their key. The job has looked at its output (Peek).
+func (j *Job) Explain(ctx context.Context, id string) ([]explain.Answer, error) {
+	return explain.Asked{Engine: j.engine, Config: j.Config, Summary: j.report.SummaryName()}.Rows(ctx, j.rows(ctx), id)
 }
 
 // Progress counts what happens to the rows while Run runs.

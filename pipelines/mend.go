@@ -3,7 +3,6 @@ package pipelines
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"latentbeam/internal/ledger"
@@ -25,14 +24,14 @@ func (j *Job) run(ctx context.Context, started func(Plan)) (Result, error) {
 		if err := j.engine.Ledger.Verify(ctx); err != nil { // else damage would be found one by one
 			return r, err
 		}
-		if err := j.mend(ctx, j.engine.Ledger, true); err != nil {
+		if err := j.results.Mend(ctx, j.engine.Ledger, true); err != nil {
 			return r, err
 		}
 		j.report.Release() // the tables may be others now
 		if r.damaged {
 			err := j.report.DamageAll(ctx)
 			if err == nil {
-				j.engine.Earlier, err = j.forgetDamaged(ctx, j.engine.Ledger)
+				j.engine.Earlier, err = j.results.ForgetDamaged(ctx, j.engine.Ledger)
 			}
 			if err != nil {
 				return r, err
@@ -62,28 +61,4 @@ func (j *Job) lost(before int, err error) bool {
 		return true
 	}
 	return j.engine.Ledger.Lost() > before && (err == nil || errors.As(err, &damaged))
-}
-
-// mend warns of damage in the ledger and, where nobody else may be reading it, replaces what is damaged.
-func (j *Job) mend(ctx context.Context, l *ledger.Ledger, alone bool) error {
-	for _, d := range l.Damaged() {
-		if j.told[d.Segment] {
-			continue
-		}
-		if j.told == nil {
-			j.told = map[string]bool{}
-		}
-		j.told[d.Segment] = true
-		lost := []any{"records_lost", d.Lost}
-		if d.Lost < 0 {
-			lost = []any{"records_lost", "unknown"}
-		}
-		slog.Warn("a file of the ledger is damaged: rows of lost records are computed again",
-			append([]any{"file", d.Segment, "damage", d.Why, "at_byte", d.Offset, "damaged_bytes", d.Bytes,
-				"records_saved", d.Saved}, lost...)...)
-	}
-	if !alone || j.report.Part != "" { // other shards use the ledger
-		return nil
-	}
-	return l.Mend(ctx)
 }

@@ -11,6 +11,7 @@ import (
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
+	"latentbeam/pipelines/doubts"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -98,15 +99,13 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 	var keys distinct
 	var named report.Totals
 	names := j.report.Named()
-	var odd outside
-	doubts := j.doubtsOf()
-	draws := j.host.Model == "tiny" && j.draws()
+	doubt := doubts.New(slices.Contains(j.engine.Rules.Params(), stages.ParamPrompt), j.host.Model == "tiny" && j.draws())
 	for e, err := range j.all(ctx) {
 		if err != nil {
 			return p, err
 		}
 		names.Add(e)
-		doubts.see(e)
+		doubt.See(e)
 		if !j.engine.Rules.Mine(e) {
 			continue
 		}
@@ -131,9 +130,7 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 			p.New++
 			p.never(e, j.engine.Earlier)
 			keys.add(e.Key, p.count(e))
-			if draws {
-				odd.see(&e.Row)
-			}
+			doubt.New(&e.Row)
 		case found == ledger.Done:
 			p.Done++
 		default:
@@ -149,18 +146,8 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 	}
 	keys.count(&p)
 	var err error
-	if p.Warnings, err = doubts.warnings(ctx, j); err != nil {
+	if p.Warnings, err = j.warnings(ctx, p, doubt); err != nil {
 		return p, err
-	}
-	if odd := odd.warning(); odd != "" {
-		p.Warnings = append(p.Warnings, odd)
-	}
-	p.Warnings = append(p.Warnings, j.aboutPrograms()...)
-	if why := j.otherClass(p); why != "" {
-		p.Warnings = append(p.Warnings, why+": a run needs --new-class")
-	}
-	if why := j.newDefault(p); why != "" {
-		p.Warnings = append(p.Warnings, why)
 	}
 	p.Input, p.First, p.Vanished = input.Sum(), named.First, j.vanished(ctx, p.Rows)
 	if j.peeking && j.Opts.Limit == 0 {
@@ -169,6 +156,21 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// warnings are what a person may not have meant.
+func (j *Job) warnings(ctx context.Context, p Plan, doubt *doubts.Doubts) ([]string, error) {
+	all, err := doubt.Warnings(j.all(ctx))
+	if !j.elsewhere() && j.local.Size() > 0 { // else others compute
+		all = append(all, doubts.Programs(j.Config, j.Opts.Specs, j.engine.Pool.Size())...)
+	}
+	if why := j.otherClass(p); why != "" {
+		all = append(all, why+": a run needs --new-class")
+	}
+	if why := j.newDefault(p); why != "" {
+		all = append(all, why)
+	}
+	return all, err
 }
 
 // never counts a new row, unless an earlier run has done it.

@@ -114,7 +114,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		if err := j.keepStart(ctx); err != nil {
 			return r, err
 		}
-		return r, j.remember(ctx)
+		return r, j.results.Remember(ctx)
 	}
 	if s, ok, err := j.joined(ctx, plan); ok || err != nil {
 		r.NothingToDo, r.Joined, r.Totals, r.Skipped = ok, ok, s.Totals, plan.Done
@@ -269,5 +269,5 @@ func (j *Job) finish(ctx context.Context, r *Result, began time.Time, workers in
 		return err
 	}
 	r.Page = j.writePage(ctx, r)
-	return j.remember(ctx)
+	return j.results.Remember(ctx)
 }

@@ -9,6 +9,7 @@ import (
 	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/jobfile"
 	"latentbeam/pipelines"
+	"latentbeam/pipelines/explain"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -41,7 +42,7 @@ func explainCommand(specs []stages.Spec) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := explain(cmd, start, here, args[1], specs)
+			all, err := askJob(cmd, start, here, args[1], specs)
 			if err != nil {
 				return err
 			}
@@ -64,8 +65,8 @@ func explainCommand(specs []stages.Spec) *cobra.Command {
 	return cmd
 }
 
-// explain opens the job without its devices and asks it.
-func explain(cmd *cobra.Command, start jobfile.Start, here, id string, specs []stages.Spec) ([]pipelines.Explained, error) {
+// askJob opens the job without its devices and asks it.
+func askJob(cmd *cobra.Command, start jobfile.Start, here, id string, specs []stages.Spec) ([]explain.Answer, error) {
 	cfg, err := start.Config(here)
 	if err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func explain(cmd *cobra.Command, start jobfile.Start, here, id string, specs []s
 	return job.Explain(cmd.Context(), id)
 }
 
-func printExplained(out io.Writer, x pipelines.Explained) {
+func printExplained(out io.Writer, x explain.Answer) {
 	name := x.ID
 	if x.Sample > 0 {
 		name = fmt.Sprintf("%s, sample %d", name, x.Sample)

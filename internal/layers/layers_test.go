@@ -40,9 +40,9 @@ var floors = []floor{
 	{"stages/nn/nntest stages/diffuse stages/quality stages/vae/causal stages/vae/kl stages/vae/posterior stages/vae/temporal stages/vae/wan stages/vae/wf internal/engine/recovery internal/logs internal/metrics internal/trace internal/hooks internal/table/typed internal/cli/terminal", "github.com/prometheus/client_golang go.opentelemetry.io/otel go.opentelemetry.io/proto/otlp google.golang.org/protobuf"},
 	{"internal/runpage stages/t5 stages/stdit stages/wan stages/osplan stages/clip stages/vae stages/guard stages/exec stages/video internal/engine", ""},
 	{"stages/catalog internal/table/read", ""},
-	{"internal/report internal/engine/host internal/engine/simulator pipelines/input pipelines/hardware", ""},
-	{"transforms internal/audit internal/export pipelines/worker", "github.com/apache/beam"},
-	{"runners internal/cli/models internal/cli/outputs", "google.golang.org/grpc google.golang.org/protobuf github.com/spf13/cobra"},
+	{"internal/report internal/engine/host internal/engine/simulator pipelines/input pipelines/hardware pipelines/doubts", ""},
+	{"transforms internal/audit internal/export pipelines/worker pipelines/reuse", "github.com/apache/beam"},
+	{"runners internal/cli/models internal/cli/outputs pipelines/explain", "google.golang.org/grpc google.golang.org/protobuf github.com/spf13/cobra"},
 	{"pipelines", ""},
 	{"internal/cli", ""},
 	{". internal/reference", ""}, // Main

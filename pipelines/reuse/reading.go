@@ -1,4 +1,4 @@
-package pipelines
+package reuse
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"latentbeam/internal/config"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
@@ -23,20 +22,9 @@ import (
 // readers is how many videos are read at a time to compare their digests: in a bucket each waits for the network.
 const readers = 8
 
-// look says how closely this job looks at what is there. Who only looks at an output reads no videos.
-func (j *Job) look() report.Look {
-	switch {
-	case j.peeking:
-		return report.LookAtSizes
-	case j.Opts.Repair || j.Config.Output.Verify == config.VerifyDigest:
-		return report.LookAtAll
-	}
-	return report.LookAtMarks
-}
-
 // reading compares videos and posters with their digests, several at a time.
 type reading struct {
-	job     *Job
+	of      *Results
 	depth   report.Look
 	work    chan suspect
 	workers sync.WaitGroup
@@ -55,8 +43,8 @@ type suspect struct {
 }
 
 // beginReading starts the workers; end ends them.
-func (j *Job) beginReading(ctx context.Context) *reading {
-	r := &reading{job: j, depth: j.look(), work: make(chan suspect, readers)}
+func (o *Results) beginReading(ctx context.Context) *reading {
+	r := &reading{of: o, depth: o.Look(), work: make(chan suspect, readers)}
 	for range readers {
 		r.workers.Go(func() {
 			for s := range r.work {
@@ -69,9 +57,9 @@ func (j *Job) beginReading(ctx context.Context) *reading {
 
 // look hands a row to the workers where its files have to be read. A shard reads its own rows.
 func (r *reading) look(ctx context.Context, key schemas.Key, v *schemas.VideoFile, mark uint64) error {
-	known, found := r.job.report.Witness.Row(key)
+	known, found := r.of.Report.Witness.Row(key)
 	if r.depth == report.LookAtSizes || r.depth == report.LookAtMarks && found && known.Mark == mark ||
-		!r.job.engine.Rules.Mine(&stages.Element{Key: key}) {
+		!r.of.Engine.Rules.Mine(&stages.Element{Key: key}) {
 		return nil
 	}
 	select {
@@ -84,9 +72,9 @@ func (r *reading) look(ctx context.Context, key schemas.Key, v *schemas.VideoFil
 
 // one compares the files of a row.
 func (r *reading) one(ctx context.Context, s suspect) {
-	w := r.job.report.Witness
+	w := r.of.Report.Witness
 	known, _ := w.Row(s.key)
-	poster, whole, err := compareVideo(ctx, r.job.engine.Store, &s.video, known.Poster)
+	poster, whole, err := compareVideo(ctx, r.of.Engine.Store, &s.video, known.Poster)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -129,33 +117,34 @@ func compareVideo(ctx context.Context, s store.Store, v *schemas.VideoFile, know
 	return poster, known == 0 || known == poster, nil
 }
 
-// published notes the poster of a row that this process has published.
-func (j *Job) published(key schemas.Key, poster [32]byte) {
-	j.report.Witness.SetRow(key, witness.Row{Poster: witness.SumOf(poster)})
+// Published notes the poster of a row that this process has published.
+func (o *Results) Published(key schemas.Key, poster [32]byte) {
+	o.Report.Witness.SetRow(key, witness.Row{Poster: witness.SumOf(poster)})
 }
 
-// remember notes how the files look that are new, and saves it.
-func (j *Job) remember(ctx context.Context) error {
-	w, sizes := j.report.Witness, j.engine.Store.Sizes(ctx)
+// Remember notes how the files look that are new, and saves it.
+func (o *Results) Remember(ctx context.Context) error {
+	w, sizes := o.Report.Witness, o.Engine.Store.Sizes(ctx)
 	defer sizes.Close()
-	if j.engine.Keep[stages.KindVideo] {
-		err := j.engine.Ledger.Each(ctx, func(_ ledger.Ref, rec ledger.Record) error {
+	if o.Engine.Keep[stages.KindVideo] {
+		err := o.Engine.Ledger.Each(ctx, func(_ ledger.Ref, rec ledger.Record) error {
 			known, _ := w.Row(rec.Key)
-			if known.Mark != 0 || rec.Status != ledger.Done || !j.engine.Rules.Mine(&stages.Element{Key: schemas.Key(rec.Key)}) {
+			if known.Mark != 0 || rec.Status != ledger.Done || !o.Engine.Rules.Mine(&stages.Element{Key: schemas.Key(rec.Key)}) {
 				return nil
 			}
-			return j.rememberRow(ctx, rec, known, sizes)
+			return o.rememberRow(ctx, rec, known, sizes)
 		})
 		if err != nil {
 			return err
 		}
 	}
-	shards, shard := uint64(max(1, j.Opts.Shards)), uint64(j.Opts.Shard)
-	return w.Save(ctx, j.engine.Store, j.report.Part, func(key uint64) bool { return key%shards == shard })
+	rules := &o.Engine.Rules
+	shards, shard := uint64(max(1, rules.Shards)), uint64(rules.Shard)
+	return w.Save(ctx, o.Engine.Store, o.Report.Part, func(key uint64) bool { return key%shards == shard })
 }
 
 // rememberRow notes how the files of a row look. Where another process has published it, its poster is read.
-func (j *Job) rememberRow(ctx context.Context, rec ledger.Record, known witness.Row, sizes store.Sizes) error {
+func (o *Results) rememberRow(ctx context.Context, rec ledger.Record, known witness.Row, sizes store.Sizes) error {
 	var r schemas.Result
 	if json.Unmarshal(rec.Row, &r) != nil || r.Video == nil {
 		return nil // nothing to remember
@@ -175,13 +164,13 @@ func (j *Job) rememberRow(ctx context.Context, rec ledger.Record, known witness.
 		marks[i] = info.Mark
 	}
 	if known.Poster == 0 && r.Video.Poster != "" {
-		sum, err := report.Sum(ctx, j.engine.Store, r.Video.Poster)
+		sum, err := report.Sum(ctx, o.Engine.Store, r.Video.Poster)
 		if err != nil {
 			return err
 		}
 		known.Poster = witness.SumOf(sum)
 	}
 	known.Mark = witness.MarkOf(marks[:]...)
-	j.report.Witness.SetRow(rec.Key, known)
+	o.Report.Witness.SetRow(rec.Key, known)
 	return nil
 }

@@ -1,23 +1,27 @@
-package pipelines
+// Package explain says what became of a row of a job, and what would make a run compute it again.
+package explain
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"latentbeam/internal/audit"
+	"latentbeam/internal/config"
+	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
 
-// Explained says what became of a row and why.
-type Explained struct {
+// Answer says what became of a row and why.
+type Answer struct {
 	ID      string         `json:"id"`
 	Sample  int            `json:"sample_index"`
 	Source  string         `json:"source"` // "prompts.csv:3"
@@ -30,13 +34,20 @@ type Explained struct {
 	Changed []audit.Column `json:"changed,omitempty"` // since the row of its id in the tables was computed
 }
 
-// maxExplained bounds the rows that Explain names: ids may be the same for many.
-const maxExplained = 100
+// most bounds the rows that are answered for: ids may be the same for many.
+const most = 100
 
-// Explain says what became of the rows that id names: by their id, by their place in the input ("prompts.csv:3") or by
-// the first eight or more digits of their key. The job has looked at its output (Peek).
-func (j *Job) Explain(ctx context.Context, id string) (all []Explained, err error) {
-	for e, err := range j.rows(ctx) {
+// Asked is the job that is asked. It has looked at its output, if there is one.
+type Asked struct {
+	Engine  *engine.Engine
+	Config  *config.Config
+	Summary string // name of its summary in the output
+}
+
+// Rows says what became of those of the rows that id names: by their id, by their place in the input ("prompts.csv:3") or
+// by the first eight or more digits of their key.
+func (j Asked) Rows(ctx context.Context, rows iter.Seq2[*stages.Element, error], id string) (all []Answer, err error) {
+	for e, err := range rows {
 		if err != nil {
 			return nil, err
 		}
@@ -47,7 +58,7 @@ func (j *Job) Explain(ctx context.Context, id string) (all []Explained, err erro
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, one); len(all) == maxExplained {
+		if all = append(all, one); len(all) == most {
 			break
 		}
 	}
@@ -60,8 +71,8 @@ func idNames(e *stages.Element, id string) bool {
 		len(id) >= 8 && strings.HasPrefix(e.Key.String(), id)
 }
 
-func (j *Job) explain(ctx context.Context, e *stages.Element) (Explained, error) {
-	x := Explained{ID: e.Given.ID, Sample: e.Row.SampleIndex, Source: e.Given.Source, Key: e.Key.String()}
+func (j Asked) explain(ctx context.Context, e *stages.Element) (Answer, error) {
+	x := Answer{ID: e.Given.ID, Sample: e.Row.SampleIndex, Source: e.Given.Source, Key: e.Key.String()}
 	if e.Failed != nil {
 		x.State, x.Why = "unusable", e.Failed.Message
 		x.Next = "a run cannot compute it; mend the row in " + e.Given.Source
@@ -69,8 +80,8 @@ func (j *Job) explain(ctx context.Context, e *stages.Element) (Explained, error)
 	}
 	x.Depends = j.depends(e)
 	var rec ledger.Record
-	if j.engine.Ledger != nil {
-		cursor := j.engine.Ledger.Cursor()
+	if j.Engine.Ledger != nil {
+		cursor := j.Engine.Ledger.Cursor()
 		defer cursor.Close()
 		found, err := cursor.Find(ledger.Key(e.Key))
 		if err != nil {
@@ -105,7 +116,7 @@ func (j *Job) explain(ctx context.Context, e *stages.Element) (Explained, error)
 }
 
 // depends lists what the key of a row is made of.
-func (j *Job) depends(e *stages.Element) (all []audit.Column) {
+func (j Asked) depends(e *stages.Element) (all []audit.Column) {
 	r := &e.Row
 	add := func(name string, value any) { all = append(all, audit.Column{Name: name, B: fmt.Sprint(value)}) }
 	values := map[stages.Param]any{
@@ -117,7 +128,7 @@ func (j *Job) depends(e *stages.Element) (all []audit.Column) {
 	if r.Seed != nil {
 		values[stages.ParamSeed] = *r.Seed
 	}
-	for _, p := range j.engine.Rules.Params() {
+	for _, p := range j.Engine.Rules.Params() {
 		if name, own := p.Column(); own {
 			value, _ := r.Column(name)
 			add(name, string(value))
@@ -125,11 +136,11 @@ func (j *Job) depends(e *stages.Element) (all []audit.Column) {
 			add(string(p), v)
 		}
 	}
-	if slices.ContainsFunc(j.engine.Steps, func(s stages.Step) bool { return s.Digest() != "" }) {
-		add("weights_digest", j.engine.Rules.Weights())
+	if slices.ContainsFunc(j.Engine.Steps, func(s stages.Step) bool { return s.Digest() != "" }) {
+		add("weights_digest", j.Engine.Rules.Weights())
 	}
-	add("class", j.engine.Rules.Class)
-	for _, s := range j.engine.Steps {
+	add("class", j.Engine.Rules.Class)
+	for _, s := range j.Engine.Steps {
 		var own struct{ Version any } // of the program
 		switch {
 		case s.Spec.Passive:
@@ -143,12 +154,12 @@ func (j *Job) depends(e *stages.Element) (all []audit.Column) {
 }
 
 // changed looks for the row of the same id in the tables, which was computed under another key, and says what differs.
-func (j *Job) changed(ctx context.Context, e *stages.Element, x *Explained) error {
-	if j.engine.Store == nil {
+func (j Asked) changed(ctx context.Context, e *stages.Element, x *Answer) error {
+	if j.Engine.Store == nil {
 		x.Why = "there is no output yet"
 		return nil
 	}
-	was, err := audit.Was(ctx, j.engine.Store, e.Given.ID, e.Row.SampleIndex)
+	was, err := audit.Was(ctx, j.Engine.Store, e.Given.ID, e.Row.SampleIndex)
 	if err != nil || was == nil {
 		return err
 	}
@@ -161,7 +172,7 @@ func (j *Job) changed(ctx context.Context, e *stages.Element, x *Explained) erro
 	for name, is := range map[string]any{
 		"prompt": r.Prompt, "caption": r.Prompt, "negative_prompt": r.NegativePrompt, "seed": *r.Seed, "height": r.Height, "width": r.Width,
 		"num_frames": r.NumFrames, "fps": r.FPS, "num_inference_steps": r.NumInferenceSteps, "guidance_scale": r.Guidance(),
-		"max_sequence_length": r.MaxSequenceLength, "weights_digest": j.engine.Rules.Weights(), "class": j.engine.Rules.Class,
+		"max_sequence_length": r.MaxSequenceLength, "weights_digest": j.Engine.Rules.Weights(), "class": j.Engine.Rules.Class,
 	} {
 		before, known := was[name]
 		if known && name != "num_frames" && fmt.Sprint(before) != fmt.Sprint(is) {
@@ -169,7 +180,7 @@ func (j *Job) changed(ctx context.Context, e *stages.Element, x *Explained) erro
 		}
 	}
 	before := schemas.PromptRow{Extra: fmt.Sprint(was["extra"])}
-	for _, p := range j.engine.Rules.Params() {
+	for _, p := range j.Engine.Rules.Params() {
 		name, own := p.Column()
 		was, _ := before.Column(name)
 		is, _ := r.Column(name)
@@ -182,8 +193,8 @@ func (j *Job) changed(ctx context.Context, e *stages.Element, x *Explained) erro
 }
 
 // changedStages compares the stages with those of the last run.
-func (j *Job) changedStages(ctx context.Context, x *Explained) error {
-	last, err := report.ReadSummary(ctx, j.engine.Store, j.report.SummaryName())
+func (j Asked) changedStages(ctx context.Context, x *Answer) error {
+	last, err := report.ReadSummary(ctx, j.Engine.Store, j.Summary)
 	if err != nil {
 		return nil //nolint:nilerr // nothing is known of them
 	}
@@ -205,7 +216,7 @@ func (j *Job) changedStages(ctx context.Context, x *Explained) error {
 		x.Changed = append(x.Changed, audit.Column{Name: "stages", A: compact(a.Stages), B: compact(b.Stages)})
 		return nil
 	}
-	for _, s := range j.engine.Steps {
+	for _, s := range j.Engine.Steps {
 		for _, c := range differences("stages."+s.Name, was[s.Name], is[s.Name]) {
 			if keyed(s, strings.TrimPrefix(c.Name, "stages."+s.Name+"."), c) {
 				x.Changed = append(x.Changed, c)

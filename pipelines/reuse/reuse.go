@@ -1,4 +1,5 @@
-package pipelines
+// Package reuse says which results of earlier runs still count: a run computes the others again.
+package reuse
 
 import (
 	"context"
@@ -9,35 +10,46 @@ import (
 	"log/slog"
 	"slices"
 
+	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/report"
 	"latentbeam/internal/store"
 	"latentbeam/internal/witness"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
 
-// forget makes the ledger forget, for this run, what has to be computed again although an earlier run has
-// settled it: failed rows where they are to be retried, and results that are not all there. It returns
-// what says whether an earlier run has published files of a row.
-func (j *Job) forget(ctx context.Context, l *ledger.Ledger) (func(schemas.Key) bool, error) {
-	if j.Opts.Retry {
-		l.Forget(ledger.Failed)
-	}
-	return j.forgetDamaged(ctx, l)
+// Results are those in the output of a job.
+type Results struct {
+	Engine *engine.Engine // of the job
+	Report *report.Job
+	Look   func() report.Look // how closely they are looked at
+
+	told map[string]bool // files of the ledger of whose damage was told
 }
 
-// forgetDamaged makes the ledger forget what is not all there. It returns what forget does.
-func (j *Job) forgetDamaged(ctx context.Context, l *ledger.Ledger) (func(schemas.Key) bool, error) {
-	sizes := j.engine.Store.Sizes(ctx)
+// Forget makes the ledger forget, for this run, what has to be computed again although an earlier run has
+// settled it: failed rows where they are to be retried, and results that are not all there. It returns
+// what says whether an earlier run has published files of a row.
+func (o *Results) Forget(ctx context.Context, l *ledger.Ledger, failed bool) (func(schemas.Key) bool, error) {
+	if failed {
+		l.Forget(ledger.Failed)
+	}
+	return o.ForgetDamaged(ctx, l)
+}
+
+// ForgetDamaged makes the ledger forget what is not all there. It returns what Forget does.
+func (o *Results) ForgetDamaged(ctx context.Context, l *ledger.Ledger) (func(schemas.Key) bool, error) {
+	sizes := o.Engine.Store.Sizes(ctx)
 	defer sizes.Close()
-	reading := j.beginReading(ctx)
+	reading := o.beginReading(ctx)
 	var earlier []uint64 // fingerprints of what is forgotten: eight bytes a row
 	var failed error
 	_, err := l.ForgetIf(ctx, func(rec ledger.Record) bool {
 		if failed != nil || rec.Status != ledger.Done {
 			return false
 		}
-		found, err := j.whole(ctx, rec, sizes, reading)
+		found, err := o.whole(ctx, rec, sizes, reading)
 		failed = err
 		if found == whole || err != nil {
 			return false
@@ -65,7 +77,7 @@ func (j *Job) forgetDamaged(ctx context.Context, l *ledger.Ledger) (func(schemas
 	slices.Sort(earlier)
 	return func(key schemas.Key) bool {
 		_, found := slices.BinarySearch(earlier, binary.BigEndian.Uint64(key[:]))
-		return found || j.told != nil || l.Lost() > 0 // a record that was lost may have been its own
+		return found || o.told != nil || l.Lost() > 0 // a record that was lost may have been its own
 	}, err
 }
 
@@ -82,20 +94,20 @@ const (
 // whole says whether a finished row has all that this job publishes: the earlier run may have written
 // less (output.write), and somebody may have removed or cut short a video or a table. Files come first, for it is to
 // be told that they are damaged.
-func (j *Job) whole(ctx context.Context, rec ledger.Record, sizes store.Sizes, reading *reading) (state, error) {
+func (o *Results) whole(ctx context.Context, rec ledger.Record, sizes store.Sizes, reading *reading) (state, error) {
 	var r schemas.Result
 	if err := json.Unmarshal(rec.Row, &r); err != nil {
 		return missing, nil //nolint:nilerr // it is computed again
 	}
-	if j.engine.Keep[stages.KindVideo] {
+	if o.Engine.Keep[stages.KindVideo] {
 		if r.Video == nil {
 			return never, nil
 		}
-		if found, err := j.wholeVideo(ctx, schemas.Key(rec.Key), r.Video, sizes, reading); found != whole || err != nil {
+		if found, err := o.wholeVideo(ctx, schemas.Key(rec.Key), r.Video, sizes, reading); found != whole || err != nil {
 			return found, err
 		}
 	}
-	keep := j.engine.Keep
+	keep := o.Engine.Keep
 	var tensors []string
 	if keep[stages.KindText] {
 		tensors = append(tensors, schemas.BlobText)
@@ -113,7 +125,7 @@ func (j *Job) whole(ctx context.Context, rec ledger.Record, sizes store.Sizes, r
 		if slices.ContainsFunc(rec.Blobs, func(b ledger.Blob) bool { return b.Name == name }) {
 			continue
 		}
-		if held, err := j.report.Holds(ctx, rec.Key, name); !held || err != nil {
+		if held, err := o.Report.Holds(ctx, rec.Key, name); !held || err != nil {
 			return missing, err
 		}
 	}
@@ -122,7 +134,7 @@ func (j *Job) whole(ctx context.Context, rec ledger.Record, sizes store.Sizes, r
 
 // wholeVideo says whether video and poster are there as long as they were written. Where they were written since they
 // were read last, reading reads them.
-func (j *Job) wholeVideo(ctx context.Context, key schemas.Key, v *schemas.VideoFile, sizes store.Sizes,
+func (o *Results) wholeVideo(ctx context.Context, key schemas.Key, v *schemas.VideoFile, sizes store.Sizes,
 	reading *reading) (state, error) {
 	found := whole
 	var marks [2]string
@@ -145,8 +157,32 @@ func (j *Job) wholeVideo(ctx context.Context, key schemas.Key, v *schemas.VideoF
 		marks[i] = info.Mark
 	}
 	if found != whole {
-		j.report.Witness.SetRow(key, witness.Row{})
+		o.Report.Witness.SetRow(key, witness.Row{})
 		return found, nil
 	}
 	return whole, reading.look(ctx, key, v, witness.MarkOf(marks[:]...))
+}
+
+// Mend warns of damage in the ledger and, where nobody else may be reading it, replaces what is damaged.
+func (o *Results) Mend(ctx context.Context, l *ledger.Ledger, alone bool) error {
+	for _, d := range l.Damaged() {
+		if o.told[d.Segment] {
+			continue
+		}
+		if o.told == nil {
+			o.told = map[string]bool{}
+		}
+		o.told[d.Segment] = true
+		lost := []any{"records_lost", d.Lost}
+		if d.Lost < 0 {
+			lost = []any{"records_lost", "unknown"}
+		}
+		slog.Warn("a file of the ledger is damaged: rows of lost records are computed again",
+			append([]any{"file", d.Segment, "damage", d.Why, "at_byte", d.Offset, "damaged_bytes", d.Bytes,
+				"records_saved", d.Saved}, lost...)...)
+	}
+	if !alone || o.Report.Part != "" { // other shards use the ledger
+		return nil
+	}
+	return l.Mend(ctx)
 }

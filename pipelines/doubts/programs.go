@@ -1,4 +1,4 @@
-package pipelines
+package doubts
 
 import (
 	"fmt"
@@ -7,20 +7,18 @@ import (
 	"slices"
 	"strings"
 
+	"latentbeam/internal/config"
 	"latentbeam/stages"
 )
 
 // scripts are the extensions by which a word of a command is known as a script.
 var scripts = []string{".py", ".sh"}
 
-// aboutPrograms says what a person may not have meant with the programs of the job: a script that is not there, and
+// Programs says what a person may not have meant with the programs of the job: a script that is not there, and
 // more programs than there are devices to give them batches.
-func (j *Job) aboutPrograms() (all []string) {
-	if j.elsewhere() || j.local.Size() == 0 { // others compute
-		return nil
-	}
-	for i, s := range j.Config.Stages {
-		spec, found := stages.Find(j.Opts.Specs, s.Name)
+func Programs(cfg *config.Config, specs []stages.Spec, devices int) (all []string) {
+	for i, s := range cfg.Stages {
+		spec, found := stages.Find(specs, s.Name)
 		if !found || spec.Program == nil {
 			continue
 		}
@@ -33,12 +31,12 @@ func (j *Job) aboutPrograms() (all []string) {
 			if _, err := os.Stat(word); os.IsNotExist(err) && !strings.Contains(word, " ") && slices.Contains(scripts, filepath.Ext(word)) {
 				here, _ := os.Getwd()
 				all = append(all, fmt.Sprintf("%v: there is no file %s in %s, where the program is started",
-					j.Config.At(at+".command"), word, here))
+					cfg.At(at+".command"), word, here))
 			}
 		}
-		if n := j.engine.Pool.Size(); p.Workers > n {
+		if n := devices; p.Workers > n {
 			all = append(all, fmt.Sprintf("%v: workers is %d, but a device gives batches to one program and the job has %s: "+
-				"on the CPU set resources.workers: %[2]d too", j.Config.At(at+".workers"), p.Workers, count(int64(n), "device", "devices")))
+				"on the CPU set resources.workers: %[2]d too", cfg.At(at+".workers"), p.Workers, count(int64(n), "device", "devices")))
 		}
 	}
 	return all
