@@ -181,10 +181,14 @@ func (c *dataflow) wait(ctx context.Context, id string) error {
 	}
 }
 
+// maxPages bounds the pages of messages that are read of one job.
+const maxPages = 100
+
 // why gathers what Dataflow says of a job that has ended.
 func (c *dataflow) why(ctx context.Context, id string) *failure {
 	f := &failure{engine: "dataflow"}
-	for page, first := "", true; first || page != ""; first = false {
+	page := ""
+	for range maxPages {
 		var messages struct {
 			JobMessages   []struct{ MessageText string }
 			NextPageToken string
@@ -196,7 +200,9 @@ func (c *dataflow) why(ctx context.Context, id string) *failure {
 		for _, m := range messages.JobMessages {
 			f.add(&jobpb.JobMessage{Importance: jobpb.JobMessage_JOB_MESSAGE_ERROR, MessageText: m.MessageText})
 		}
-		page = messages.NextPageToken
+		if page = messages.NextPageToken; page == "" {
+			break
+		}
 	}
 	return f
 }

@@ -51,3 +51,38 @@ func FuzzWitness(f *testing.F) {
 		}
 	})
 }
+
+// FuzzRows: whatever stands in the files by which a submitter and its workers hand rows on, a reader gets an answer or an error,
+// and no more bytes than there are.
+func FuzzRows(f *testing.F) {
+	f.Add([]byte(`[{"offset": 0, "length": 3}, {"offset": 3, "length": 0}]`), []byte("abc"))
+	f.Add([]byte(`[{"offset": -1, "length": 9223372036854775807}, {"length": -5}]`), []byte("abc"))
+	f.Add([]byte(`{"host": "h", "pid": -1, "start": "1", "rows": ["a", "a"]}`), []byte{})
+	f.Fuzz(func(t *testing.T, places, rows []byte) {
+		s, err := storetest.NewMemory().Open(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.Put(t.Context(), store.Object{Name: runs.Prefix + "one/rows.json", Data: places}, store.Object{Name: runs.Prefix + "one/rows", Data: rows},
+			store.Object{Name: runs.Prefix + "one/begun-p.json", Data: places}, store.Object{Name: runs.Prefix + "one/death-q.json", Data: places},
+			store.Object{Name: runs.Prefix + "one/trouble-p.json", Data: places})
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := runs.Job{Store: s, ID: "one"}
+		r, err := j.OpenRows(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		blocks, _ := j.Blocks(t.Context())
+		for _, b := range blocks {
+			if data, err := b.Read(r); err == nil && len(data) > len(rows) {
+				t.Fatalf("%d bytes of %d", len(data), len(rows))
+			}
+		}
+		_, _ = j.Suspects(t.Context(), map[string][]string{})
+		_, _ = j.Troubles(t.Context(), map[string]runs.Trouble{})
+		_ = j.Marks("me").Bury(t.Context())
+	})
+}

@@ -64,7 +64,11 @@ func (j Job) shared(err error) error {
 }
 
 // Read reads a block of the rows that r has.
-func (b Block) Read(r io.ReaderAt) ([]byte, error) {
+func (b Block) Read(r store.Reader) ([]byte, error) {
+	if b.Offset < 0 || b.Length < 0 || b.Offset > r.Size() || b.Length > r.Size()-b.Offset {
+		return nil, fmt.Errorf("a block of %d bytes at %d does not lie in the rows of the job, which have %d bytes: they were damaged, "+
+			"run again", b.Length, b.Offset, r.Size())
+	}
 	data := make([]byte, b.Length)
 	if n, err := r.ReadAt(data, b.Offset); n < len(data) {
 		return nil, err

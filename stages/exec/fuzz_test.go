@@ -1,6 +1,14 @@
 package exec
 
-import "testing"
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"latentbeam/stages"
+	"latentbeam/stages/safetensors"
+)
 
 // FuzzAnswer: no line of a program makes the reader of answers panic; what it takes has a type that is known.
 func FuzzAnswer(f *testing.F) {
@@ -15,6 +23,45 @@ func FuzzAnswer(f *testing.F) {
 		}
 		if err != nil && len(err.Error()) > 4096+len(line) {
 			t.Errorf("an error of %d bytes", len(err.Error()))
+		}
+	})
+}
+
+// FuzzOutputs: no bytes in a file that a program gives make a reader of outputs panic. What is taken has the axes of its kind.
+func FuzzOutputs(f *testing.F) {
+	dir := f.TempDir()
+	path := filepath.Join(dir, "out.safetensors")
+	a := stages.NewArray(1, 2, 2, 2)
+	text, frames := stages.NewArray(2, 3), safetensors.Tensor{DType: "U8", Shape: []int{1, 2, 2, 3}, Data: make([]byte, 12)}
+	for name, tensor := range map[string]safetensors.Tensor{tensorLatents: tensorOf(a), tensorText: tensorOf(text), tensorFrames: frames} {
+		var b bytes.Buffer
+		meta := map[string]string{metaScale: "0.5", metaFPS: "8"}
+		if err := safetensors.Write(&b, map[string]safetensors.Tensor{name: tensor}, meta); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes())
+	}
+	var b bytes.Buffer
+	wrong := map[string]safetensors.Tensor{tensorLatents: tensorOf(text), tensorText: tensorOf(a), tensorFrames: tensorOf(a)}
+	if err := safetensors.Write(&b, wrong, map[string]string{metaScale: "NaN", metaFPS: "-1"}); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add([]byte("a red circle\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []stages.Kind{stages.KindPrompt, stages.KindText, stages.KindLatents, stages.KindFrames} {
+			x := &exchange{ctx: t.Context(), opts: &options{Takes: string(stages.KindPrompt), Gives: string(kind)}, dir: dir}
+			e := &stages.Element{}
+			if x.result(e, answer{Outputs: map[string]string{string(kind): path}}) != nil {
+				continue
+			}
+			if kind == stages.KindText && len(e.Text.Embedding.Shape) != 2 || kind == stages.KindLatents && len(e.Latents.Shape) != 4 ||
+				kind == stages.KindFrames && len(e.Frames.Frames) == 0 {
+				t.Fatalf("a %s without content", kind)
+			}
 		}
 	})
 }

@@ -32,3 +32,23 @@ func FuzzBatch(f *testing.F) {
 		_, _ = DecodeSaved(data)
 	})
 }
+
+// FuzzBlock: no bytes in a file of rows to do make its reader panic. What is read can be packed again.
+func FuzzBlock(f *testing.F) {
+	one, err := PackBlock(&stages.Batch{Elements: []*stages.Element{{Row: schemas.PromptRow{ID: "a", Prompt: "b"}}, {Row: schemas.PromptRow{ID: "c"}}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(one)
+	f.Add(one[:len(one)-2])
+	f.Add(packer().EncodeAll(make([]byte, 1<<20), nil))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, packed := range [][]byte{data, packer().EncodeAll(data, nil)} {
+			if batch, err := UnpackBlock(packed); err == nil {
+				if _, err := PackBlock(batch); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
