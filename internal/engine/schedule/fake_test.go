@@ -68,6 +68,9 @@ func (shares) Capabilities() stages.Capabilities {
 			c := *denoiser()
 			split := *c.Split
 			split.Shape.Frames *= row.NumFrames
+			if row.NumInferenceSteps > 0 {
+				split.Steps = row.NumInferenceSteps
+			}
 			c.Split = &split
 			return c, nil
 		},

@@ -228,8 +228,8 @@ func (p *play) seconds(g *Grant) float64 {
 	if g.cost == nil {
 		return 0
 	}
-	key := fmt.Sprint(g.stage, schemas.BucketOf(g.Live[0].Row), len(g.Live), g.Devices)
-	return p.forecast.once(key, func() (s float64) {
+	key := costKey{g.stage, schemas.BucketOf(g.Live[0].Row)}
+	return p.forecast.once(question{"seconds", key, 0, len(g.Live), 0, fmt.Sprint(g.Devices)}, func() (s float64) {
 		one := *g.cost
 		if g.stage < len(p.foresight.Held) {
 			one = layout.Hold(one, p.foresight.Held[g.stage])

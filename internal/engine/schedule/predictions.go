@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"sync"
 
@@ -20,13 +19,13 @@ type Predictions struct {
 	needs map[needKey]need
 	model map[modelKey]float64 // seconds by the model
 	name  []byte               // of the set of a modelKey, in the making
-	found map[string]float64   // other answers, by the question
+	found map[question]float64 // other answers
 }
 
 // NewPredictions returns an empty table.
 func NewPredictions() *Predictions {
 	return &Predictions{costs: map[costKey]*cost.Estimate{}, needs: map[needKey]need{}, model: map[modelKey]float64{},
-		found: map[string]float64{}}
+		found: map[question]float64{}}
 }
 
 // costKey is what predictions for rows of a shape are kept under.
@@ -134,14 +133,14 @@ const maxPredictions = 4096
 
 // most returns how many elements, up to limit, fit a set of n devices of the given memory.
 func (p *Predictions) most(key costKey, cost *cost.Estimate, memory int64, n, limit int) int {
-	return int(p.once(fmt.Sprint("most", key, memory, n, limit), func() float64 {
+	return int(p.once(question{"most", key, memory, n, limit, ""}, func() float64 {
 		return float64(layout.Most(*cost, layout.DeviceModel{Memory: memory}, n, limit))
 	}))
 }
 
 // least returns how many devices of the given memory an element needs, of at most n, 0 where that cannot be said.
 func (p *Predictions) least(key costKey, cost *cost.Estimate, memory int64, n int) int {
-	return int(p.once(fmt.Sprint("least", key, memory, n), func() float64 {
+	return int(p.once(question{"least", key, memory, n, 0, ""}, func() float64 {
 		k, err := layout.Least(*cost, 1, layout.DeviceModel{Memory: memory}, n)
 		if err != nil {
 			return 0
@@ -150,15 +149,24 @@ func (p *Predictions) least(key costKey, cost *cost.Estimate, memory int64, n in
 	}))
 }
 
-// once keeps what find returned under a name.
-func (p *Predictions) once(name string, find func() float64) float64 {
+// question is what an answer depends on, beside the stage and the shape.
+type question struct {
+	what string
+	costKey
+	memory   int64
+	n, limit int
+	devices  string // their numbers
+}
+
+// once keeps what find returned for a question.
+func (p *Predictions) once(q question, find func() float64) float64 {
 	p.mu.Lock()
-	v, known := p.found[name]
+	v, known := p.found[q]
 	p.mu.Unlock()
 	if !known {
 		v = find() // which asks for needs
 		p.mu.Lock()
-		p.found[name] = v
+		p.found[q] = v
 		p.mu.Unlock()
 	}
 	return v

@@ -77,3 +77,22 @@ func TestOutlooksShareTheirPredictions(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestOutlooksTellStepsApart: rows of one size that take other numbers of steps share a table, and no times.
+func TestOutlooksTellStepsApart(t *testing.T) {
+	p := NewPredictions()
+	times := map[int]float64{}
+	for _, n := range []int{10, 100} {
+		row := rowOf(1)
+		row.NumInferenceSteps = n
+		out, err := Foresight{Steps: []stages.Step{{Name: "denoise", Stage: shares{}}}, Pool: newFakePool(1), Predictions: p,
+			Devices: layout.Workers([]float64{1}), Rows: []Expected{{Row: row, Rows: 1}}}.Outlook()
+		if err != nil {
+			t.Fatal(err)
+		}
+		times[n] = out.Seconds
+	}
+	if ratio := times[100] / times[10]; ratio < 5 {
+		t.Errorf("100 steps take %v times as long as 10", ratio)
+	}
+}
