@@ -81,6 +81,9 @@ func (r *Run) cellChart(title, note string, cells []Cell, relative bool) chart {
 		value := fmt.Sprintf("%s, %s busy", Short(sums[name]), percent(float64(sums[name]), float64(r.Elapsed)))
 		if relative {
 			value = fmt.Sprintf("%s, %d rows", Short(sums[name]), rows[name])
+			if rows[name] == 1 {
+				value = Short(sums[name]) + ", 1 row"
+			}
 		}
 		// A device works on several batches at once where it may: its bar ends with the run all the same.
 		c.add(name, value, float64(max(whole, sums[name])), own)
