@@ -126,7 +126,7 @@ func verify(cmd *cobra.Command, output string, f verifyFlags, specs []stages.Spe
 	if found.Sound() {
 		return nil
 	}
-	return fault.Failures(fmt.Errorf("%d files or rows are damaged, %d files are missing; %s", found.Counts[audit.Damaged],
+	return fault.Failures(fmt.Errorf("damaged files or rows: %d, missing files: %d; %s", found.Counts[audit.Damaged],
 		found.Counts[audit.Missing], howToMend(output, repaired)))
 }
 

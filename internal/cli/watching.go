@@ -98,6 +98,9 @@ func (f watchFlags) check() error {
 		}
 		l.Close()
 	}
+	if err := metrics.CheckFile(f.promFile); err != nil {
+		return fault.Usage(fmt.Errorf("--metrics-file %s: %w", f.promFile, err))
+	}
 	for _, file := range [][2]string{{"--metrics-file", f.promFile}, {"--trace", f.trace}} {
 		if file[1] == "" {
 			continue

@@ -65,7 +65,7 @@ func TestWatchingWrong(t *testing.T) {
 	} {
 		s.says(s.run(2, append([]string{"run", "job.yaml"}, args...)...), want)
 	}
-	if s.exists("out/summary.json") {
-		t.Error("something was computed")
+	if s.exists("out") {
+		t.Error("an output was begun")
 	}
 }

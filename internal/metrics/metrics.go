@@ -215,11 +215,16 @@ func (r *Registry) Write(ctx context.Context, name string) error {
 	}
 }
 
-// WriteNow writes the file of that name once.
-func (r *Registry) WriteNow(name string) error {
-	if !strings.HasSuffix(name, ".prom") {
+// CheckFile says why no file of that name would be read.
+func CheckFile(name string) error {
+	if name != "" && !strings.HasSuffix(name, ".prom") {
 		return errors.New("the node exporter reads only files that end with .prom")
 	}
+	return nil
+}
+
+// WriteNow writes the file of that name once.
+func (r *Registry) WriteNow(name string) error {
 	return prometheus.WriteToTextfile(name, r.registry)
 }
 

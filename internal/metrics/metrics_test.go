@@ -82,7 +82,7 @@ func TestFile(t *testing.T) {
 	if err != nil || !strings.Contains(string(data), `latentbeam_rows_settled_total{result="done"} 7`) {
 		t.Errorf("%v:\n%s", err, data)
 	}
-	if err := r.WriteNow("metrics.txt"); err == nil {
+	if err := CheckFile("metrics.txt"); err == nil {
 		t.Error("a file that the node exporter would not read")
 	}
 }
