@@ -25,7 +25,7 @@ import (
 // file, knows the id of the job, and can cancel it.
 type client struct {
 	endpoint string
-	conn     *grpc.ClientConn
+	conn     *grpc.ClientConn // that close ends; nil: none
 	jobs     jobpb.JobServiceClient
 	pause    time.Duration // between questions to a server that does not answer
 	patience time.Duration // how long a server may be silent while the job runs
@@ -50,11 +50,21 @@ func dial(endpoint string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{endpoint: endpoint, conn: conn, jobs: jobpb.NewJobServiceClient(conn), pause: askPause,
-		patience: lostPatience}, nil
+	c := clientOf(endpoint, jobpb.NewJobServiceClient(conn))
+	c.conn = conn
+	return c, nil
 }
 
-func (c *client) close() { c.conn.Close() }
+// clientOf is the client of a job server that is connected.
+func clientOf(endpoint string, jobs jobpb.JobServiceClient) *client {
+	return &client{endpoint: endpoint, jobs: jobs, pause: askPause, patience: lostPatience}
+}
+
+func (c *client) close() {
+	if c.conn != nil {
+		c.conn.Close()
+	}
+}
 
 // unreachable says that nobody answers, where err means it.
 func (c *client) unreachable(err error) error {
@@ -138,6 +148,7 @@ func (c *client) follow(ctx context.Context, id string, why *failure, heard func
 	// The state is asked for besides: a job server that has lost one listener does not tell the others of the end.
 	go c.untilEnd(streaming, id, end)
 	stream, err := c.jobs.GetMessageStream(streaming, &jobpb.JobMessagesRequest{JobId: id})
+	var ended jobpb.JobState_Enum // as the stream says
 	for err == nil {
 		var m *jobpb.JobMessagesResponse
 		if m, err = stream.Recv(); err != nil {
@@ -148,8 +159,15 @@ func (c *client) follow(ctx context.Context, id string, why *failure, heard func
 			why.add(text)
 		}
 		if s := m.GetStateResponse(); s != nil && terminal(s.GetState()) {
-			return s.GetState(), nil
+			ended = s.GetState()
+			time.AfterFunc(c.pause, end)
 		}
+		if terminal(ended) && (ended != jobpb.JobState_FAILED || why.known()) { // prism says why behind the state
+			return ended, nil
+		}
+	}
+	if terminal(ended) {
+		return ended, nil
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		slog.Debug("the stream of messages has ended", "job", id, "error", err)
@@ -231,6 +249,9 @@ func (f *failure) add(m *jobpb.JobMessage) {
 	}
 	slog.Debug("the engine says", "importance", m.GetImportance().String(), "text", text)
 }
+
+// known reports whether a reason was said.
+func (f *failure) known() bool { return f.last != "" || f.marked != "" }
 
 // of is the error of a job that has ended so.
 func (f *failure) of(s jobpb.JobState_Enum) error {

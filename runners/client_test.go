@@ -191,9 +191,10 @@ func TestFailures(t *testing.T) {
 			said("later noise"), failed}, "runner flink: worker b: another model", fault.ExitFatal},
 		"an engine's": {[]*jobpb.JobMessagesResponse{said("java.lang.Foo: no slots\n\tat a.b\n\tat c.d"), failed},
 			"runner flink: job failed: java.lang.Foo: no slots", fault.ExitFatal},
-		"a dead worker": {[]*jobpb.JobMessagesResponse{said("CANCELLED: client cancelled"), failed}, "restart-strategy", fault.ExitTryAgain},
-		"no reason":     {[]*jobpb.JobMessagesResponse{failed}, "the engine gave no reason", fault.ExitFatal},
-		"cancelled":     {[]*jobpb.JobMessagesResponse{became(jobpb.JobState_CANCELLED)}, "job cancelled", fault.ExitFatal},
+		"why behind the state": {[]*jobpb.JobMessagesResponse{failed, said("no room")}, "runner flink: job failed: no room", fault.ExitFatal},
+		"a dead worker":        {[]*jobpb.JobMessagesResponse{said("CANCELLED: client cancelled"), failed}, "restart-strategy", fault.ExitTryAgain},
+		"no reason":            {[]*jobpb.JobMessagesResponse{failed}, "the engine gave no reason", fault.ExitFatal},
+		"cancelled":            {[]*jobpb.JobMessagesResponse{became(jobpb.JobState_CANCELLED)}, "job cancelled", fault.ExitFatal},
 	} {
 		_, err := submitted(t, &fakeServer{answers: c.answers}, config.Runner{})
 		if err == nil || !strings.Contains(err.Error(), c.want) || fault.ExitCode(err) != c.code {

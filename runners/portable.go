@@ -54,8 +54,18 @@ func flinkOptions(l Launch) map[string]any {
 // InLoopback says that the workers of a job are goroutines of the process that submits it.
 func InLoopback(r config.Runner) bool { return r.Environment == loopbackEnvironment }
 
-// runPortable submits the pipeline to a job server and follows it to its end. Where ctx ends first the job is cancelled.
+// runPortable runs the job at the job server that its configuration names.
 func runPortable(ctx context.Context, l Launch, defaults map[string]any) error {
+	c, err := dial(Endpoint(l.Config))
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	return runJob(ctx, l, c, defaults)
+}
+
+// runJob submits the pipeline to a job server and follows it to its end. Where ctx ends first the job is cancelled.
+func runJob(ctx context.Context, l Launch, c *client, defaults map[string]any) error {
 	environment, end, err := environmentOf(ctx, l.Config)
 	if err != nil {
 		return err
@@ -65,11 +75,6 @@ func runPortable(ctx context.Context, l Launch, defaults map[string]any) error {
 	if err != nil {
 		return err
 	}
-	c, err := dial(Endpoint(l.Config))
-	if err != nil {
-		return err
-	}
-	defer c.close()
 	id, err := c.submit(ctx, l.Job, pipeline, optionsOf(l, defaults))
 	if err != nil {
 		return err

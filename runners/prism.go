@@ -4,12 +4,21 @@ package runners
 
 import (
 	"context"
+	"sync"
 
+	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
+
+	"latentbeam/internal/config"
 )
 
 // prismMissing is what this build lacks to run prism: nothing.
 const prismMissing = ""
+
+// prismServer is the job server of this process, for all of its jobs.
+var prismServer = sync.OnceValues(func() (jobpb.JobServiceClient, error) {
+	return prism.CreateJobServer(context.Background(), prism.Options{})
+})
 
 // runPrism uses Beam's portable runner with its job server in this process: the job goes through Beam's
 // pipeline protocol, as it would to Flink or Dataflow. Prism fuses the whole job into one bundle and uses the
@@ -20,11 +29,14 @@ const prismMissing = ""
 //   - It keeps a core busy while rows are read and batches wait for a device.
 //   - A row takes twice the time of the local runner (40 us instead of 20 with a model that does nothing),
 //     and where a stage boundary breaks the fusion, all that crosses it is in memory at once.
-//   - Every job leaves an empty file beamloopbackworker-* in the directory for temporary files, and every
-//     other job a file descriptor.
 //
-// Jobs of one process may follow each other.
+// Jobs of one process may follow each other. The client is ours: Beam's leaves a file for each job in the directory for
+// temporary files.
 func runPrism(ctx context.Context, l Launch) error {
-	_, err := prism.Execute(ctx, l.Pipeline)
-	return err
+	jobs, err := prismServer()
+	if err != nil {
+		return err
+	}
+	l.Config = config.Runner{Name: l.Config.Name, Environment: loopbackEnvironment}
+	return runJob(ctx, l, clientOf("this process", jobs), nil)
 }
