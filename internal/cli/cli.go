@@ -61,10 +61,8 @@ func repeated(specs []stages.Spec) string {
 	return ""
 }
 
-// execute runs a command line and returns the exit code.
-func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, stderr io.Writer) int {
-	begun := false
-	jsonErrors = nil
+// verbs are all that the program can do.
+func verbs(specs []stages.Spec) *cobra.Command {
 	root := &cobra.Command{
 		Use:               "latentbeam",
 		Short:             "Offline video diffusion: a prompt table in, videos and parquet out",
@@ -72,13 +70,21 @@ func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, st
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
-		PersistentPreRun:  func(*cobra.Command, []string) { begun = true },
 	}
 	root.AddCommand(runCommand(specs), planCommand(specs), retryCommand(specs), initCommand(), stagesCommand(specs))
 	root.AddCommand(workerCommand(specs), doctorCommand(), versionCommand(), verifyCommand(specs), explainCommand(specs))
 	root.AddCommand(models.Commands(release)...)
 	root.AddCommand(outputs.Commands()...)
 	root.SetVersionTemplate("latentbeam {{.Version}}\n")
+	return root
+}
+
+// execute runs a command line and returns the exit code.
+func execute(ctx context.Context, specs []stages.Spec, args []string, stdout, stderr io.Writer) int {
+	begun := false
+	jsonErrors = nil
+	root := verbs(specs)
+	root.PersistentPreRun = func(*cobra.Command, []string) { begun = true }
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
