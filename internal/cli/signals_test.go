@@ -224,6 +224,7 @@ func TestDrainEnds(t *testing.T) {
 	r.until(func() bool { return strings.Contains(r.out.String(), "finishing what is in flight") })
 	r.signal(os.Interrupt)
 	s.says(r.ends(130, time.Minute), "finishing what is in flight (at most 30s; again to stop at once)", "interrupted twice")
+	s.says(s.run(0, "status", "out"), "job cancelled", "interrupted twice")
 
 	r = s.begin("run", "job.yaml", "--set", "drain_timeout=1s")
 	r.inFlight()

@@ -86,7 +86,8 @@ var (
 
 var all = []metric{info, state, started, planned, settled, passed, failed, eta, batches, stageRows, stageTime, deviceBusy, deviceTime}
 
-var states = []runs.State{runs.Preparing, runs.Running, runs.Stopping, runs.Writing, runs.Done, runs.Failed}
+var states = []runs.State{runs.Preparing, runs.Running, runs.Stopping, runs.Cancelling, runs.Writing, runs.Done, runs.Failed,
+	runs.Cancelled}
 
 // collector makes metrics of the facts when they are asked for.
 type collector struct{ run Run }

@@ -2,7 +2,9 @@ package progress
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
@@ -214,6 +216,44 @@ func TestRecorder(t *testing.T) {
 	var none *runs.Recorder
 	none.Set(runs.Running)
 	none.End(nil)
+}
+
+// TestCancelled: a run that is told to end at once says so at once. It is no dead one, whether it comes to its end or its process is
+// gone before.
+func TestCancelled(t *testing.T) {
+	s, err := open.Output(t.Context(), filepath.Join(t.TempDir(), "out"))
+	must(t, err)
+	defer s.Close()
+	for _, ends := range []bool{true, false} {
+		job := runs.Job{Store: s, ID: fmt.Sprint("ends-", ends)}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		r := runs.Record(ctx, job, runs.Info{Started: noon}, func() runs.Facts {
+			f := runs.Facts{Process: "p", At: time.Now(), Lock: job.LockName("p"), Rows: runs.Rows{Total: 2}}
+			if !ends {
+				f.At = noon // long ago: nobody has heard of it since
+			}
+			return f
+		}, nil)
+		r.Set(runs.Running)
+		cancel(errors.New("interrupted twice"))
+		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+			if all, err := job.ReadFacts(t.Context()); err == nil && all[0].State == runs.Cancelling {
+				break
+			}
+			if time.Since(began) > 2*time.Minute {
+				t.Fatal("it did not say that it is cancelled")
+			}
+		}
+		if ends {
+			r.End(context.Cause(ctx))
+		}
+		st, err := Read(t.Context(), s, job.ID)
+		must(t, err)
+		if st.State != "cancelled" || !st.Over() || len(st.Stuck) > 0 {
+			t.Errorf("%s: the job is %s, %+v", job.ID, st.State, st.Processes)
+		}
+		r.End(nil)
+	}
 }
 
 // locked is a writer for two goroutines.

@@ -27,7 +27,7 @@ type Status struct {
 	Output    string      `json:"output"`
 	Job       runs.Info   `json:"job"`
 	Stop      *runs.Stop  `json:"stop,omitempty"`
-	State     string      `json:"state"` // running, done, stopped, failed, dead or silent
+	State     string      `json:"state"` // running, done, stopped, cancelled, failed, dead or silent
 	Rows      runs.Rows   `json:"rows"`  // of all processes
 	ETA       float64     `json:"eta_s,omitempty"`
 	Processes []Process   `json:"processes"`
@@ -117,13 +117,13 @@ func (st *Status) add(p Process, counted bool) {
 // state is that of the job: of the processes the one that a person should look at first.
 func (st *Status) state() string {
 	state := "done"
-	rank := map[string]int{"done": 0, "stopped": 1, "running": 1, "failed": 2, "silent": 3, "dead": 4}
+	rank := map[string]int{"done": 0, "stopped": 1, "running": 1, "cancelled": 2, "failed": 3, "silent": 4, "dead": 5}
 	for _, p := range st.Processes {
 		now := "running"
 		switch {
 		case p.Life == runs.Dead || p.Life == runs.Silent:
 			now = string(p.Life)
-		case p.State.Ended():
+		case p.Life == runs.Ended:
 			now = ended(p.Facts)
 		}
 		if rank[now] > rank[state] {
@@ -136,8 +136,11 @@ func (st *Status) state() string {
 	return state
 }
 
-// ended says how a process has ended: one that was asked to has rows left.
+// ended says how a process has ended: one that was asked to end has rows left.
 func ended(f runs.Facts) string {
+	if f.State == runs.Cancelling { // it was gone before it could say that it is
+		return string(runs.Cancelled)
+	}
 	if n, of := Settled(f); f.State == runs.Done && n < of {
 		return "stopped"
 	}
@@ -238,9 +241,12 @@ func (st *Status) Print(w io.Writer) {
 
 // process prints what a process does.
 func (st *Status) process(w io.Writer, p Process) {
-	state := ended(p.Facts)
-	if p.Life == runs.Dead || p.Life == runs.Silent {
+	state := string(p.State)
+	switch p.Life {
+	case runs.Dead, runs.Silent:
 		state = string(p.Life)
+	case runs.Ended:
+		state = ended(p.Facts)
 	}
 	fmt.Fprintf(w, "\n%s: %s, last word %s ago (pid %d on %s)\n", p.Process, state, since(st.At, p.At), p.PID, p.Host)
 	if p.Error != "" {

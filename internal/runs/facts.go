@@ -46,12 +46,15 @@ const (
 	Running   State = "running"
 	Stopping  State = "stopping" // what is in flight is finished
 	Writing   State = "writing"  // tables and pages
-	Done      State = "done"     // the process has ended; rows may be left, see Rows
-	Failed    State = "failed"   // the process has ended with Error
+
+	Cancelling State = "cancelling" // what is in flight is given up
+	Done       State = "done"       // the process has ended; rows may be left, see Rows
+	Failed     State = "failed"     // the process has ended with Error
+	Cancelled  State = "cancelled"  // the process was told to end at once, and has
 )
 
 // Ended reports whether the process said that it has ended.
-func (s State) Ended() bool { return s == Done || s == Failed }
+func (s State) Ended() bool { return s == Done || s == Failed || s == Cancelled }
 
 // Rows counts the rows of a process. Total is what it had to compute when it began: without unreadable rows,
 // duplicates and rows settled by an earlier run.

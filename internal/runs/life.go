@@ -16,7 +16,7 @@ const (
 	Alive  Life = "alive"  // its facts are fresh
 	Silent Life = "silent" // it holds its lock, but its facts are old: it is paused, overloaded or cannot write
 	Dead   Life = "dead"   // its facts are old and nobody holds its lock
-	Ended  Life = "ended"  // it said so
+	Ended  Life = "ended"  // it said so, or it was told to end at once and is gone
 )
 
 // late is how many writes a process may miss until its lock is asked.
@@ -32,8 +32,12 @@ func (j Job) LifeOf(ctx context.Context, f Facts, now time.Time) (Life, error) {
 	if f.Every > 0 && age.Seconds() < late*f.Every && age > -time.Minute {
 		return Alive, nil
 	}
+	gone := Dead
+	if f.State == Cancelling { // a step that cannot be interrupted ends with its process
+		gone = Ended
+	}
 	if f.Lock == "" {
-		return Dead, nil
+		return gone, nil
 	}
 	err := j.Store.Held(ctx, f.Lock)
 	var held *store.LockedError
@@ -42,9 +46,9 @@ func (j Job) LifeOf(ctx context.Context, f Facts, now time.Time) (Life, error) {
 		if held.Owner.PID == f.PID && held.Owner.Host == f.Host {
 			return Silent, nil
 		}
-		return Dead, nil // another process has the lock since
+		return gone, nil // another process has the lock since
 	case err != nil:
 		return "", err
 	}
-	return Dead, nil
+	return gone, nil
 }

@@ -15,8 +15,9 @@ type Recorder struct {
 	job    Job
 	facts  func() Facts
 	onStop func(Stop)
-	seen   Stop // the marker that was there when the process began
-	ctx    context.Context
+	seen   Stop            // the marker that was there when the process began
+	run    context.Context // of the job: once it has ended the job is given up
+	ctx    context.Context // of the writes, which go on until End
 	quit   context.CancelFunc
 	done   chan struct{}
 
@@ -28,8 +29,8 @@ type Recorder struct {
 // Record writes job.json and from now on the facts of a process. stopped is told once when somebody asks the job to end
 // after this call; nil: nobody is told. The facts that the function returns need no State.
 func Record(ctx context.Context, job Job, info Info, facts func() Facts, stopped func(Stop)) *Recorder {
-	r := &Recorder{job: job, facts: facts, onStop: stopped, done: make(chan struct{}), state: Preparing}
-	r.ctx, r.quit = context.WithCancel(ctx)
+	r := &Recorder{job: job, facts: facts, onStop: stopped, run: ctx, done: make(chan struct{}), state: Preparing}
+	r.ctx, r.quit = context.WithCancel(context.WithoutCancel(ctx))
 	err := job.Write(ctx, info)
 	if err == nil {
 		err = job.Prune(ctx)
@@ -46,9 +47,12 @@ func (r *Recorder) loop() {
 	defer close(r.done)
 	tick := time.NewTicker(Every(r.job.Store))
 	defer tick.Stop()
+	cancelled := r.run.Done()
 	for {
 		select {
 		case <-tick.C:
+		case <-cancelled: // at once: the process may not live until the next tick
+			cancelled = nil
 		case <-r.ctx.Done():
 			return
 		}
@@ -66,6 +70,9 @@ func (r *Recorder) write(ctx context.Context, why string) error {
 	r.mu.Lock()
 	if r.state != Running || f.State != Stopping { // the process knows that it stops
 		f.State = r.state
+	}
+	if !f.State.Ended() && r.run.Err() != nil {
+		f.State = Cancelling
 	}
 	r.mu.Unlock()
 	f.Error, f.Every = why, Every(r.job.Store).Seconds()
@@ -118,6 +125,9 @@ func (r *Recorder) End(err error) {
 	state, why := Done, ""
 	if err != nil {
 		state, why = Failed, err.Error()
+		if r.run.Err() != nil {
+			state = Cancelled
+		}
 	}
 	r.Set(state)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), endTime)
