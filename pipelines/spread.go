@@ -199,19 +199,13 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 	return err
 }
 
-// A part of the rows behind the shuffle has about so many blocks: one more or less makes little difference. A block is
-// bounded, for a process holds one.
-const (
-	blocksOfPart = 16
-	maxBlock     = 2048
-)
-
 // deal puts the rows that are to be computed into the output, where workers find them.
 func (j *Job) deal(ctx context.Context, plan Plan) error {
 	dir := j.Opts.Start.Directory()
 	return runs.Job{Store: j.engine.Store, ID: j.RunID()}.WriteRows(ctx, func(add func([]byte) error) error {
 		return j.engine.Deal(ctx, engine.Dealing{
-			Rows:  int(min(plan.New/int64(j.subtasks(plan)*blocksOfPart), maxBlock)),
+			Rows:  plan.New,
+			Parts: j.subtasks(plan),
 			Twice: plan.twice,
 			Away: func(row *schemas.PromptRow) {
 				for _, path := range []*string{&row.Media, &row.Reference, &row.Noise} {

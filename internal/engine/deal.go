@@ -11,9 +11,17 @@ import (
 // maxDealt bounds the rows that are held to be dealt. They are without tensors.
 const maxDealt = 16384
 
+// A part of the rows has about so many blocks: one more or less makes little difference. A block is bounded, for a process
+// holds one.
+const (
+	blocksOfPart = 16
+	maxBlock     = 2048
+)
+
 // Dealing is how the rows of a job are handed to other processes.
 type Dealing struct {
-	Rows  int                          // that a block has at least, where there are so many of one shape
+	Rows  int64                        // that are dealt, about
+	Parts int                          // that the processes work off, one after the other
 	Twice func(schemas.Key) bool       // an equal row may be in the input; only such keys are remembered
 	Away  func(row *schemas.PromptRow) // makes the paths in a row independent of the current directory
 	Put   func(*stages.Batch) error    // takes a block: rows of one shape
@@ -88,13 +96,19 @@ func (d *dealer) add(e *stages.Element) error {
 	return nil
 }
 
-// full is a number of rows that fills whole batches. A row without a batch size counts as one batch; its stage reports the error.
+// full is a number of rows that fills whole batches, or the share of a part where a batch takes more than that: else some
+// parts would get all rows, and hosts would wait. A row without a batch size counts as one batch; its stage reports the error.
 func (d *dealer) full(row *schemas.PromptRow) int {
 	batch, err := d.engine.BatchSize(row)
 	if err != nil {
 		batch = 1
 	}
-	return (max(1, d.to.Rows) + batch - 1) / batch * batch
+	parts := int64(max(1, d.to.Parts))
+	if share := (d.to.Rows + parts - 1) / parts; int64(batch) > share {
+		return int(max(1, share))
+	}
+	least := int(min(max(1, d.to.Rows/(parts*blocksOfPart)), maxBlock))
+	return (least + batch - 1) / batch * batch
 }
 
 // put hands out a block.

@@ -26,7 +26,7 @@ func (g given) Rows(context.Context, bool) iter.Seq2[*stages.Element, error] {
 }
 
 // TestDeal: rows that are dealt meet in full batches, and each comes out once. The parts get blocks in turn, as Flink gives
-// them.
+// them, and none is without where a batch would take them all.
 func TestDeal(t *testing.T) {
 	const size = 8
 	for _, c := range []struct {
@@ -34,7 +34,7 @@ func TestDeal(t *testing.T) {
 		least               float64 // that the fill must be
 	}{
 		{1000, 1, 12, 0.99}, {1000, 5, 12, 0.95}, {1000, 20, 12, 0.85}, {1000, 5, 48, 0.95}, {20000, 20, 48, 0.95}, {40000, 20, 2, 0.95},
-		{7, 3, 4, 0}, {0, 1, 4, 0},
+		{7, 3, 4, 0}, {0, 1, 4, 0}, {24, 1, 8, 0}, // less than a batch for each part
 	} {
 		e := newEngine(t, 1, step("s", fakeStage{}))
 		e.MaxBatch = size
@@ -52,7 +52,7 @@ func TestDeal(t *testing.T) {
 			parts[i] = e.Buckets()
 		}
 		out, blocks, largest, seen := &batches{}, 0, 0, map[schemas.Key]bool{}
-		err := e.Deal(t.Context(), Dealing{Rows: c.rows / (c.parts * 16), Twice: func(schemas.Key) bool { return false },
+		err := e.Deal(t.Context(), Dealing{Rows: int64(c.rows), Parts: c.parts, Twice: func(schemas.Key) bool { return false },
 			Away: func(*schemas.PromptRow) {}, Put: func(b *stages.Batch) error {
 				data, err := coder.PackBlock(b)
 				if err != nil {
@@ -83,6 +83,9 @@ func TestDeal(t *testing.T) {
 		}
 		if c.rows == 0 {
 			continue
+		}
+		if used := min(blocks, c.parts); used < min(c.parts, c.rows)/2 {
+			t.Errorf("%+v: %d parts have rows", c, used)
 		}
 		fill := float64(c.rows) / float64(size*len(*out))
 		t.Logf("%d rows of %d shapes, %d parts: %d blocks of at most %d rows, batches are full to %.2f", c.rows, c.shapes, c.parts, blocks, largest, fill)
