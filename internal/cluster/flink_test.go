@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -517,23 +518,50 @@ func TestShapesMeet(t *testing.T) {
 	}
 }
 
-// TestBalance: of two hosts, one of them three times slower, each takes what it can; halves would take twice the time.
+// balance runs rows on two hosts, one of them three times slower, and returns the makespan as a multiple of the ideal: the time
+// that the hosts need at the speed which each of them had, if both end together. What the machine does beside slows both.
+func balance(t *testing.T, waves, ms int) float64 {
+	t.Helper()
+	const rows = 320
+	j := probing(t, full(t), rows)
+	j.start(t, "flink", j.on(waves, j.logging(ms)...)...).ends(0)
+	type share struct {
+		begin, end float64
+		rows       int
+	}
+	on, begin, end := map[string]share{}, math.Inf(1), 0.0
+	for _, n := range j.notes(t) {
+		s, found := on[n.Host]
+		if !found {
+			s.begin = n.Begin
+		}
+		on[n.Host] = share{min(s.begin, n.Begin), max(s.end, n.End), s.rows + n.Rows}
+		begin, end = min(begin, n.Begin), max(end, n.End)
+	}
+	speed := 0.0 // rows a second
+	for _, s := range on {
+		speed += float64(s.rows) / (s.end - s.begin)
+	}
+	if len(on) != 2 {
+		t.Fatalf("rows were computed on %v", on)
+	}
+	ratio := (end - begin) * speed / rows
+	t.Logf("waves %d: makespan %.2f s, %.3f of the ideal, shares %v", waves, end-begin, ratio, on)
+	return ratio
+}
+
+// TestBalance: of two hosts, one of them three times slower, each takes what it can, and both end together. Halves take twice the
+// time. A bundle of the slow host is a quarter of its work, so one that begins late through other work on the machine
+// shows; the best of three counts.
 func TestBalance(t *testing.T) {
-	f := full(t)
-	const rows, ms = 320, 100
-	j := probing(t, f, rows)
-	r := j.start(t, "flink", j.on(8, j.logging(ms)...)...)
-	r.ends(0)
-	notes := j.notes(t)
-	begin, end, on := notes[0].Begin, 0.0, map[string]int{}
-	for _, n := range notes {
-		end = max(end, n.End)
-		on[n.Host] += n.Rows
+	if halves := balance(t, 1, 25); halves < 1.5 {
+		t.Errorf("halves take %.2f of the ideal: the test measures nothing", halves)
 	}
-	ideal := rows * ms / 1000.0 / (1 + 1.0/3)
-	t.Logf("makespan %.2f s, ideal %.2f s, ratio %.3f, rows %v, %d batches, processes %v", end-begin, ideal, (end-begin)/ideal, on,
-		len(notes), processes(notes))
-	if ratio := (end - begin) / ideal; ratio > 1.6 { // a busy machine; quiet ones reach 1.1
-		t.Errorf("the makespan is %.2f of the ideal", ratio)
+	best := math.Inf(1)
+	for range 3 {
+		if best = min(best, balance(t, 8, 100)); best <= 1.1 {
+			return
+		}
 	}
+	t.Errorf("the makespan is %.3f of the ideal, more than 1.1", best)
 }
