@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"image/color"
 	"maps"
 	"net"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"latentbeam/internal/store/open"
 	"latentbeam/pipelines"
 	"latentbeam/runners"
+	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
 )
@@ -184,6 +186,64 @@ func TestSpreadRefusals(t *testing.T) {
 	}
 	refuse("another version", startPool(t, poolVersion+"=2"), job{prompts: table}, "this worker is latentbeam test2, the job was submitted by test")
 	refuse("another class", startPool(t, "GODEBUG=cpu.all=off"), job{prompts: table}, "this host does not compute in class ")
+}
+
+// TestSpreadOtherFiles: a worker that has other weights, or another file that a row names, than the process that submitted the job
+// refuses, and the submitter says why. Here they change between the two.
+func TestSpreadOtherFiles(t *testing.T) {
+	pool := startPool(t)
+	model := filepath.Join(t.TempDir(), "model")
+	must(t, os.CopyFS(model, os.DirFS("../testdata/tiny")))
+	red := writePicture(t, color.RGBA{200, 0, 0, 255})
+	blue := writePicture(t, color.RGBA{0, 0, 200, 255})
+	video := func(what string, change func(), parts ...string) {
+		t.Helper()
+		j := job{prompts: writeTable(t, "all.csv", "prompt\na red circle\n"), out: filepath.Join(t.TempDir(), "out"), sets: []string{"model=" + model}}
+		if what == "file" {
+			j.prompts, j.stages = "", "[encode_vae]"
+			j.input = fmt.Sprintf("{media: %q}", red)
+			j.sets = append(j.sets, "output.write=[latents]")
+		}
+		opened, err := j.spread(t, pool).open()
+		must(t, err)
+		defer opened.Close()
+		_, err = opened.Run(t.Context(), func(pipelines.Plan) { change() })
+		if fault.ExitCode(err) != fault.ExitUsage {
+			t.Errorf("%s: exit %d", what, fault.ExitCode(err))
+		}
+		wantText(t, err, append(parts, "worker on host")...)
+	}
+	video("file", func() { must(t, os.Rename(blue, red)) }, "the files of row ", "others here than where the job was submitted")
+	video("weights", func() {
+		path := filepath.Join(model, "vae", "diffusion_pytorch_model.safetensors")
+		data, err := os.ReadFile(path)
+		must(t, err)
+		data[len(data)-1] ^= 0x80 // the sign of a weight
+		must(t, os.WriteFile(path+".new", data, 0o644))
+		must(t, os.Rename(path+".new", path))
+	}, "the weights of decode_vae are others here")
+}
+
+// TestSpreadStandardInput: rows that come from standard input are read where the job is submitted, and by no worker.
+func TestSpreadStandardInput(t *testing.T) {
+	before := os.Stdin
+	defer func() { os.Stdin = before }()
+	table := writeTable(t, "all.csv", seamTable)
+	run := func(j job) output {
+		t.Helper()
+		in, err := os.Open(table)
+		must(t, err)
+		defer in.Close()
+		os.Stdin = in
+		j.out, j.input = filepath.Join(t.TempDir(), "out"), `{prompts: "-", format: csv}`
+		if r := j.mustRun(t); r.Totals.Done == 0 || r.Totals.Pending > 0 {
+			t.Errorf("%+v", r.Totals)
+		}
+		return mustRead(t, j.out)
+	}
+	if wrong := run(job{}).diff(run(job{}.spread(t, startPool(t)))); len(wrong) > 0 {
+		t.Error(strings.Join(wrong, "\n"))
+	}
 }
 
 // TestSpreadClasses: a worker computes in the class of the job where its host can, whatever is best there. A submitter need
