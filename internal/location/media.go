@@ -14,6 +14,7 @@ import (
 	"latentbeam/internal/digests"
 	"latentbeam/internal/media"
 	"latentbeam/internal/store"
+	"latentbeam/internal/temporary"
 )
 
 // Local is a file or a folder on this host.
@@ -49,7 +50,7 @@ func Media(ctx context.Context, at string) (Local, error) {
 
 // Temporary writes the content of a media file to this host. The caller releases it.
 func Temporary(data []byte, ext string) (Local, error) {
-	f, err := temporary(ext)
+	f, err := temporary.File(temporary.Media, ext)
 	if err != nil {
 		return Local{}, err
 	}

@@ -18,6 +18,7 @@ import (
 
 	"latentbeam/internal/digests"
 	"latentbeam/internal/media"
+	"latentbeam/internal/temporary"
 	"latentbeam/schemas/fault"
 )
 
@@ -123,7 +124,7 @@ func (m Member) copy(ctx context.Context) (Local, error) {
 	if err != nil {
 		return Local{}, m.named(err)
 	}
-	f, err := temporary(m.ext(head))
+	f, err := temporary.File(temporary.Media, m.ext(head))
 	if err != nil {
 		return Local{}, fault.TryAgain(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"latentbeam/internal/media/h264"
+	"latentbeam/internal/temporary"
 	"latentbeam/schemas"
 )
 
@@ -75,7 +76,7 @@ func (p process) Encode(ctx context.Context, c *schemas.Clip) (*schemas.Encoded,
 		return nil, fmt.Errorf("encode video: size %dx%d: 4:2:0 video needs even sides, %dx%d for instance",
 			c.Width, c.Height, c.Width&^1, c.Height&^1)
 	}
-	dir, err := os.MkdirTemp("", "latentbeam-ffmpeg-")
+	dir, err := temporary.Dir(temporary.FFmpeg)
 	if err != nil {
 		return nil, fmt.Errorf("encode video: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"latentbeam/internal/checkpoint"
 	"latentbeam/internal/cli/terminal"
 	"latentbeam/internal/config"
+	"latentbeam/internal/temporary"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages/catalog"
 	"latentbeam/stages/safetensors"
@@ -224,7 +225,7 @@ func (r *replacing) Write(b []byte) (int, error) {
 
 // unpackTiny writes the built-in model to a directory, which remove removes.
 func unpackTiny() (dir string, remove func(), err error) {
-	if dir, err = os.MkdirTemp("", "latentbeam-tiny-"); err != nil {
+	if dir, err = temporary.Dir(temporary.Tiny); err != nil {
 		return "", nil, err
 	}
 	remove = func() { _ = os.RemoveAll(dir) } // what is left is in the system's directory for such files
