@@ -50,7 +50,7 @@ func (j *Job) otherClass(p Plan) string {
 // newDefault says that the output may have been made before a default changed, "" where it was not. The mean has been the
 // default of encode_vae's posterior since rows were sampled unless a job said otherwise.
 func (j *Job) newDefault(p Plan) string {
-	if p.New == 0 || p.Done > 0 || j.engine.Ledger == nil || j.engine.Ledger.Len() == 0 {
+	if p.New == 0 || p.Done > 0 || p.others || j.engine.Ledger == nil || j.engine.Ledger.Len() == 0 {
 		return ""
 	}
 	for _, s := range j.Config.Stages {

@@ -69,19 +69,43 @@ func TestTablesSayWhatTheyAre(t *testing.T) {
 func TestNewDefault(t *testing.T) {
 	j := encodes(t, clips+"triangle.png", "[{encode_vae: {posterior: sample}}]", "output.write=[latents]", "defaults.num_frames=1")
 	j.mustRun(t)
-	for list, want := range map[string]int{"[encode_vae]": 1, "[{encode_vae: {posterior: mean}}]": 0, "[{encode_vae: {posterior: sample}}]": 0} {
-		text := fmt.Sprintf("version: 1\nmodel: tiny\ninput: %s\nstages: %s\noutput: {path: %q, write: [latents]}\n", j.input, list, j.out)
-		cfg, err := config.Parse("job.yaml", text, j.sets)
-		must(t, err)
-		job, err := pipelines.Open(cfg, pipelines.Options{Specs: catalog.All(), Version: "test"})
-		must(t, err)
-		must(t, job.Peek(t.Context()))
-		p, err := job.Plan(t.Context())
-		must(t, err)
-		told := slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, "posterior: sample goes on with such rows") })
-		if told != (want == 1) {
-			t.Errorf("%s: %q", list, p.Warnings)
+	for list, want := range map[string]bool{"[encode_vae]": true, "[{encode_vae: {posterior: mean}}]": false, "[{encode_vae: {posterior: sample}}]": false} {
+		j.stages = list
+		if told, _ := toldOfPosterior(t, j); told != want {
+			t.Errorf("%s: it is said %t", list, told)
 		}
-		job.Close()
 	}
+}
+
+// TestNewDefaultOfShards: rows of another shard are no rows of an earlier version; where those are, each shard says so.
+func TestNewDefaultOfShards(t *testing.T) {
+	for list, want := range map[string]bool{"[encode_vae]": false, "[{encode_vae: {posterior: sample}}]": true} {
+		picture, err := filepath.Abs(clips + "triangle.png")
+		must(t, err)
+		table := "path,width\n"
+		for i := range 8 {
+			table += fmt.Sprintf("%s,%d\n", picture, 64+16*i)
+		}
+		j := encodes(t, writeTable(t, "clips.csv", table), list, "output.write=[latents]", "defaults.num_frames=1")
+		j.opts.Shards = 2
+		j.mustRun(t)
+		j.stages, j.opts.Shard = "[encode_vae]", 1
+		if told, rows := toldOfPosterior(t, j); told != want || rows == 0 {
+			t.Errorf("%s, then the other shard: it is said %t of %d rows", list, told, rows)
+		}
+	}
+}
+
+// toldOfPosterior reports whether a plan speaks of the old default, and how many rows are new.
+func toldOfPosterior(t *testing.T, j job) (told bool, rows int64) {
+	t.Helper()
+	cfg, err := config.Parse("job.yaml", j.yaml(), j.sets)
+	must(t, err)
+	opened, err := pipelines.Open(cfg, pipelines.Options{Specs: catalog.All(), Version: "test", Shard: j.opts.Shard, Shards: j.opts.Shards})
+	must(t, err)
+	defer opened.Close()
+	must(t, opened.Peek(t.Context()))
+	p, err := opened.Plan(t.Context())
+	must(t, err)
+	return slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, "posterior: sample goes on with such rows") }), p.New
 }

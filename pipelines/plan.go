@@ -51,6 +51,8 @@ type Plan struct {
 
 	undone      int64  // new rows that no earlier run has done
 	firstUndone string // place of the first of them
+
+	others bool // rows of other shards are done
 }
 
 // Bucket is the new rows of one shape.
@@ -107,6 +109,13 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		names.Add(e)
 		doubt.See(e)
 		if !j.engine.Rules.Mine(e) {
+			if !p.others && e.Failed == nil {
+				other, err := status(e)
+				if err != nil {
+					return p, err
+				}
+				p.others = other != ledger.Absent
+			}
 			continue
 		}
 		p.Rows++
