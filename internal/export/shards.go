@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
@@ -14,11 +16,15 @@ import (
 // shardFileBytes bounds a parquet file of an export.
 const shardFileBytes = 256 << 20
 
+// shardsHeld bounds the rows of all open files that are in memory, however many sizes of clips there are.
+const shardsHeld = 128 << 20
+
 // shards are parquet files under names with a number, one series for each name. Each series has one open file.
 type shards[T schemas.Row] struct {
 	out     *out
 	options write.Options
 	open    map[string]*shard[T]
+	held    int // bytes of rows in memory
 }
 
 type shard[T schemas.Row] struct {
@@ -47,11 +53,30 @@ func (f *shards[T]) add(series string, row T) (err error) {
 		}
 		to.rows = write.NewWriter[T](to.file, f.options)
 	}
+	before := to.rows.Held()
 	if err := to.rows.Write(row); err != nil {
 		return err
 	}
+	f.held += to.rows.Held() - before
 	if to.size += row.ByteSize(); to.size >= shardFileBytes {
 		return f.end(to)
+	}
+	return f.relieve()
+}
+
+// relieve ends the largest row groups early, by name where they are equal, while too much is in memory.
+func (f *shards[T]) relieve() error {
+	for f.held > shardsHeld {
+		var most *shard[T]
+		for _, name := range slices.Sorted(maps.Keys(f.open)) {
+			if s := f.open[name]; s.rows != nil && (most == nil || s.rows.Held() > most.rows.Held()) {
+				most = s
+			}
+		}
+		f.held -= most.rows.Held()
+		if err := most.rows.Flush(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -61,6 +86,7 @@ func (f *shards[T]) end(to *shard[T]) error {
 	if to.rows == nil {
 		return nil
 	}
+	f.held -= to.rows.Held()
 	err := to.rows.Close()
 	if n, seekErr := to.file.Seek(0, io.SeekCurrent); seekErr == nil {
 		f.out.done.Files++

@@ -109,10 +109,19 @@ func (w *fileWriter[T]) write(row T, size int) error {
 	w.rows++
 	w.inGroup++
 	if w.size += size; w.size >= w.limit || w.inGroup >= rowGroupRows {
-		w.size, w.inGroup = 0, 0
-		if err := w.out.Flush(); err != nil {
-			return fmt.Errorf("write %s row group: %w", w.name, err)
-		}
+		return w.Flush()
+	}
+	return nil
+}
+
+// Held is about how many bytes of rows are in memory.
+func (w *fileWriter[T]) Held() int { return w.size }
+
+// Flush ends the row group.
+func (w *fileWriter[T]) Flush() error {
+	w.size, w.inGroup = 0, 0
+	if err := w.out.Flush(); err != nil {
+		return fmt.Errorf("write %s row group: %w", w.name, err)
 	}
 	return nil
 }
