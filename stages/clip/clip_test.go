@@ -23,7 +23,7 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// goldenCase is the part of a case of testdata/golden/wan-i2v.json that is about CLIP.
+// goldenCase is a case of testdata/golden/clip.json, or the part of one of wan-i2v.json that is about CLIP.
 type goldenCase struct {
 	Height, Width, Images int
 	Encoder               json.RawMessage `json:"image_encoder"`
@@ -35,10 +35,12 @@ type goldenCase struct {
 func goldens(t *testing.T) map[string]goldenCase {
 	t.Helper()
 	out := map[string]goldenCase{}
-	for name, data := range nntest.Golden(t, "../../testdata/golden/wan-i2v.json") {
-		var c goldenCase
-		if nntest.Decode(t, data, &c); c.Encoder != nil {
-			out[name] = c
+	for _, file := range []string{"wan-i2v", "clip"} {
+		for name, data := range nntest.Golden(t, "../../testdata/golden/"+file+".json") {
+			var c goldenCase
+			if nntest.Decode(t, data, &c); c.Encoder != nil {
+				out[name] = c
+			}
 		}
 	}
 	if len(out) == 0 {
@@ -136,11 +138,26 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestWholeCLIP: config.json of a whole CLIP says of its image encoder what the encoder's own says.
+func TestWholeCLIP(t *testing.T) {
+	c := goldens(t)["quick_gelu"]
+	own, err := ParseConfig(c.Encoder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := ParseConfig(fmt.Appendf(nil, `{"model_type": "clip", "text_config": {"hidden_size": 7}, "vision_config": %s}`, c.Encoder))
+	if err != nil || whole != own || own.Act != "quick_gelu" {
+		t.Errorf("%+v, %v, want %+v", whole, err, own)
+	}
+	_, err = ParseConfig([]byte(`{"model_type": "clip", "text_config": {}}`))
+	nntest.WantError(t, "a CLIP without images", err, "model_type is")
+}
+
 // TestRefuses: what is not followed is named, and a bad file fails its row.
 func TestRefuses(t *testing.T) {
 	c := goldens(t)["clip"]
 	for text, want := range map[string]string{
-		`{"model_type": "siglip"}`: "model_type is", `{"model_type": "clip_vision_model"}`: "hidden_act is",
+		`{"model_type": "siglip"}`: "model_type is", `{"model_type": "clip_vision_model", "hidden_act": "relu"}`: "hidden_act is",
 		`{"model_type": "clip_vision_model", "hidden_act": "gelu", "hidden_size": 30}`:      "no multiple of num_attention_heads",
 		`{"model_type": "clip_vision_model", "hidden_act": "gelu", "image_size": 225}`:      "no multiple of patch_size",
 		`{"model_type": "clip_vision_model", "hidden_act": "gelu", "num_hidden_layers": 1}`: "num_hidden_layers is 1",

@@ -23,11 +23,11 @@ type Config struct {
 	DType kernels.DType `json:"-"` // of weights and activations: F32 or BF16
 }
 
-// modelType is how config.json names the architecture.
-const modelType = "clip_vision_model"
-
-// normEps is the epsilon of the norms.
-const normEps = 1e-5
+// How config.json names the architecture, and a whole CLIP, which has it as vision_config.
+const (
+	modelType = "clip_vision_model"
+	wholeType = "clip"
+)
 
 // Limits of a configuration, several times the largest published encoder.
 const (
@@ -38,8 +38,15 @@ const (
 
 // ParseConfig reads transformers' config.json.
 func ParseConfig(data []byte) (Config, error) {
-	c := Config{Channels: 3, Act: "quick_gelu", Eps: normEps, Layers: 12, Heads: 12, Hidden: 768, Intermediate: 3072,
+	var whole struct {
+		ModelType string          `json:"model_type"`
+		Vision    json.RawMessage `json:"vision_config"`
+	}
+	c := Config{Channels: 3, Act: "quick_gelu", Eps: 1e-5, Layers: 12, Heads: 12, Hidden: 768, Intermediate: 3072,
 		ImageSize: 224, PatchSize: 32}
+	if json.Unmarshal(data, &whole) == nil && whole.ModelType == wholeType && whole.Vision != nil {
+		c.ModelType, data = modelType, whole.Vision
+	}
 	if err := json.Unmarshal(data, &c); err != nil {
 		return c, fmt.Errorf("parse config.json of the image encoder: %w", err)
 	}
@@ -68,10 +75,10 @@ func (c Config) validate() error {
 		return fmt.Errorf("image_size %d is no multiple of patch_size %d", c.ImageSize, c.PatchSize)
 	case c.Channels != 3:
 		return fmt.Errorf("num_channels is %d, only 3 is supported", c.Channels)
-	case c.Act != "gelu":
-		return fmt.Errorf("hidden_act is %q, only gelu is supported", c.Act)
-	case c.Eps != normEps:
-		return fmt.Errorf("layer_norm_eps is %g, only %g is supported", c.Eps, normEps)
+	case activations[c.Act] == nil:
+		return fmt.Errorf("hidden_act is %q, only gelu and quick_gelu are supported", c.Act)
+	case !(c.Eps > 0 && c.Eps < 1):
+		return fmt.Errorf("layer_norm_eps is %g: give a number between 0 and 1", c.Eps)
 	case c.Layers < 2:
 		return fmt.Errorf("num_hidden_layers is %d: give 2 or more, the last one is left out", c.Layers)
 	}

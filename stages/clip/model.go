@@ -15,6 +15,7 @@ type Encoder struct {
 	patch     nn.Linear      // patch_embedding (C, 3 p p), no bias
 	positions kernels.Tensor // position_embedding (tokens, C)
 	before    norm           // pre_layrnorm
+	act       func(kernels.Backend, kernels.Tensor)
 	layers    []layer
 }
 
@@ -28,15 +29,18 @@ type layer struct {
 // norm is a LayerNorm with weight and bias (C).
 type norm struct{ w, b kernels.Tensor }
 
-// Load reads the layers that the hidden states before the last layer need, by the names of transformers. The last layer
-// and the norm behind it may be there. The error lists every tensor that does not fit.
+// activations are the functions in the middle of an mlp.
+var activations = map[string]func(kernels.Backend, kernels.Tensor){"gelu": nn.GELU, "quick_gelu": nn.QuickGELU}
+
+// Load reads the layers that the hidden states before the last layer need, by the names of transformers. The last layer,
+// what comes behind it and the text encoder of a whole CLIP may be there. The error lists every tensor that does not fit.
 func Load(cfg Config, w *weight.Weights) (*Encoder, error) {
 	w = w.As(cfg.DType)
 	c, p := cfg.Hidden, cfg.PatchSize
 	in := w.Sub("vision_model.embeddings")
 	e := &Encoder{Config: cfg, class: in.Tensor("class_embedding", c),
 		positions: in.Tensor("position_embedding.weight", cfg.Tokens(), c),
-		before:    loadNorm(w.Sub("vision_model.pre_layrnorm"), c)}
+		before:    loadNorm(w.Sub("vision_model.pre_layrnorm"), c), act: activations[cfg.Act]}
 	if e.patch.W = in.Tensor("patch_embedding.weight", c, cfg.Channels, p, p); !e.patch.W.IsZero() {
 		e.patch.W = e.patch.W.Reshape(c, cfg.Channels*p*p)
 	}
@@ -44,7 +48,9 @@ func Load(cfg Config, w *weight.Weights) (*Encoder, error) {
 	for i := range cfg.Layers - 1 {
 		e.layers = append(e.layers, loadLayer(w.Sub(name(i)), cfg))
 	}
-	if err := w.Check(name(cfg.Layers-1)+".*", "vision_model.post_layernorm.*", "vision_model.embeddings.position_ids"); err != nil {
+	err := w.Check(name(cfg.Layers-1)+".*", "vision_model.post_layernorm.*", "vision_model.embeddings.position_ids",
+		"visual_projection.weight", "text_model.*", "text_projection.weight", "logit_scale")
+	if err != nil {
 		return nil, fmt.Errorf("load the image encoder: %w", err)
 	}
 	return e, nil
@@ -71,9 +77,9 @@ func (e *Encoder) Encode(be kernels.Backend, pixels []float32) kernels.Tensor {
 	be.Copy(x.Narrow(0, 0, 1), e.class.Reshape(1, c))
 	be.Copy(x.Narrow(0, 1, tokens-1), e.patch.Forward(be, vectors, kernels.Identity))
 	be.Binary(x, x, e.positions, kernels.Add)
-	be.Norm(x, x, e.before.spec())
+	be.Norm(x, x, e.norm(e.before))
 	for _, l := range e.layers {
-		l.forward(be, x, e.Heads)
+		e.forward(be, l, x)
 	}
 	return x
 }
@@ -93,16 +99,16 @@ func (e *Encoder) patchVectors(pixels []float32) []float32 {
 	return out
 }
 
-func (n norm) spec() kernels.NormSpec {
-	return kernels.NormSpec{Kind: kernels.LayerNorm, Eps: normEps, Weight: n.w, Bias: n.b}
+func (e *Encoder) norm(n norm) kernels.NormSpec {
+	return kernels.NormSpec{Kind: kernels.LayerNorm, Eps: float32(e.Eps), Weight: n.w, Bias: n.b}
 }
 
 // forward takes the tokens x (N, C) through a layer, in place.
-func (l layer) forward(be kernels.Backend, x kernels.Tensor, heads int) {
+func (e *Encoder) forward(be kernels.Backend, l layer, x kernels.Tensor) {
 	defer be.Scope()()
-	tokens, c := x.Dim(0), x.Dim(1)
+	tokens, c, heads := x.Dim(0), x.Dim(1), e.Heads
 	y := be.Alloc(x.DType, tokens, c)
-	be.Norm(y, x, l.norm1.spec())
+	be.Norm(y, x, e.norm(l.norm1))
 	part := func(of nn.Linear) kernels.Tensor {
 		return of.Forward(be, y, kernels.Identity).Reshape(1, tokens, heads, c/heads)
 	}
@@ -110,8 +116,8 @@ func (l layer) forward(be kernels.Backend, x kernels.Tensor, heads int) {
 	out := be.Alloc(x.DType, q.Shape...)
 	be.Attention(out, q, k, v, kernels.AttentionSpec{Scale: nn.AttentionScale(c / heads)})
 	l.out.AddTo(be, x, out.Reshape(tokens, c), kernels.Tensor{})
-	be.Norm(y, x, l.norm2.spec())
+	be.Norm(y, x, e.norm(l.norm2))
 	h := l.first.Forward(be, y, kernels.Identity)
-	nn.GELU(be, h)
+	e.act(be, h)
 	l.second.AddTo(be, x, h, kernels.Tensor{})
 }

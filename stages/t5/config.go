@@ -6,9 +6,10 @@ import (
 	"fmt"
 
 	"latentbeam/kernels"
+	"latentbeam/stages/nn"
 )
 
-// Config describes an encoder of T5 v1.1, mT5 or UMT5; the names are those of transformers' config.json.
+// Config describes an encoder of T5, T5 v1.1, mT5 or UMT5; the names are those of transformers' config.json.
 type Config struct {
 	ModelType   string  `json:"model_type"` // "t5", which "" stands for too, "mt5" or "umt5"
 	VocabSize   int     `json:"vocab_size"`
@@ -20,7 +21,7 @@ type Config struct {
 	NumBuckets  int     `json:"relative_attention_num_buckets"` // 32
 	MaxDistance int     `json:"relative_attention_max_distance"`
 	Epsilon     float64 `json:"layer_norm_epsilon"`
-	FeedForward string  `json:"feed_forward_proj"` // one of gates
+	FeedForward string  `json:"feed_forward_proj"` // one of acts
 
 	// DType is that of weights and activations, which the file does not decide; see Encode.
 	DType kernels.DType `json:"-"`
@@ -35,8 +36,16 @@ const (
 	maxBuckets = 1 << 12
 )
 
-// gates are the functions in front of the product of a feed-forward layer.
-var gates = map[string]kernels.UnaryOp{"gated-gelu": kernels.GELUTanh, "gated-silu": kernels.SiLU}
+// act is the function in a feed-forward layer.
+type act struct {
+	gated bool            // it is that of one of two products; else there is one product
+	op    kernels.UnaryOp // Identity where the function is host
+	host  func(kernels.Backend, kernels.Tensor)
+}
+
+// acts are the functions by their names in config.json. T5 of 2019 has relu, v1.1 gated-gelu.
+var acts = map[string]act{"gated-gelu": {gated: true, op: kernels.GELUTanh}, "gated-silu": {gated: true, op: kernels.SiLU},
+	"gated-relu": {gated: true, host: nn.ReLU}, "relu": {host: nn.ReLU}}
 
 // ParseConfig reads transformers' config.json. Unknown keys are ignored: the file holds many that do not
 // concern the encoder.
@@ -77,8 +86,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("t5 config.json: num_heads * d_kv is %d, must be at most %d",
 			c.NumHeads*c.DKV, maxWidth)
 	}
-	if _, known := gates[c.FeedForward]; !known {
-		return fmt.Errorf("t5 config.json: feed_forward_proj is %q, only \"gated-gelu\" (T5 v1.1) and \"gated-silu\" are supported",
+	if _, known := acts[c.FeedForward]; !known {
+		return fmt.Errorf("t5 config.json: feed_forward_proj is %q, only gated-gelu (T5 v1.1), gated-silu, gated-relu and relu are supported",
 			c.FeedForward)
 	}
 	if c.NumBuckets < 4 || c.NumBuckets%2 != 0 || c.NumBuckets > maxBuckets {

@@ -9,10 +9,10 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// TestOtherConfigsMatchTransformers: encoders with other buckets of relative attention, and with another gate, give what
+// TestOtherConfigsMatchTransformers: encoders with other buckets of relative attention, and with other functions in their feed-forward layers, give what
 // transformers gives.
 func TestOtherConfigsMatchTransformers(t *testing.T) {
-	for _, name := range []string{"umt5_64_buckets", "t5_gated_silu"} {
+	for _, name := range []string{"umt5_64_buckets", "t5_gated_silu", "t5_relu", "t5_gated_relu"} {
 		var c struct {
 			Config json.RawMessage
 			IDs    []int32

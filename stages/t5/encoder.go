@@ -27,7 +27,7 @@ type layer struct {
 	norm0      kernels.Tensor // layer.0.layer_norm.weight (d_model)
 	q, k, v, o nn.Linear      // layer.0.SelfAttention.{q,k,v} (H d_kv, d_model), .o (d_model, H d_kv)
 	norm1      kernels.Tensor // layer.1.layer_norm.weight (d_model)
-	wi0, wi1   nn.Linear      // layer.1.DenseReluDense.{wi_0,wi_1} (d_ff, d_model)
+	wi0, wi1   nn.Linear      // layer.1.DenseReluDense.{wi_0,wi_1} (d_ff, d_model); without a gate wi0 is wi
 	wo         nn.Linear      // layer.1.DenseReluDense.wo (d_model, d_ff)
 	// relativeBias is that of the block itself (32, all heads), which only UMT5 has.
 	relativeBias kernels.Tensor
@@ -94,10 +94,13 @@ func loadLayer(w *weight.Weights, cfg Config) layer {
 		o: nn.LoadSum(attention.Sub("o"), inner, cfg.DModel, head,
 			nn.HeadParts(cfg.NumHeads, cfg.DKV), false),
 		norm1: w.Tensor("layer.1.layer_norm.weight", cfg.DModel),
-		wi0:   wi("wi_0"),
-		wi1:   wi("wi_1"),
 		wo: nn.LoadSum(dense.Sub("wo").As(cfg.streamType()), cfg.DFF, cfg.DModel, hidden,
 			nn.ColumnParts(cfg.DFF), false),
+	}
+	if acts[cfg.FeedForward].gated {
+		l.wi0, l.wi1 = wi("wi_0"), wi("wi_1")
+	} else {
+		l.wi0 = wi("wi")
 	}
 	if cfg.kin().ownBias {
 		l.relativeBias = w.Tensor(biasName, cfg.NumBuckets, cfg.NumHeads)
@@ -255,13 +258,20 @@ func (e *Encoder) attend(be kernels.Backend, l *layer, x, bias kernels.Tensor, i
 	be.Binary(x, x, l.o.Forward(be, out, kernels.Identity), kernels.Add)
 }
 
-// feedForward computes x += wo(act(wi_0(rms(x))) * wi_1(rms(x))) in place: x (sum L, d_model).
+// feedForward computes x += wo(act(wi_0(rms(x))) * wi_1(rms(x))) in place, or wo(act(wi(rms(x)))) without a gate: x (sum L,
+// d_model).
 func (e *Encoder) feedForward(be kernels.Backend, l *layer, x kernels.Tensor) {
 	defer be.Scope()()
 	h := be.Alloc(e.DType, x.Shape...) // (sum L, d_model)
 	e.norm(be, h, x, l.norm1)
-	gate := l.wi0.Forward(be, h, gates[e.FeedForward]) // (sum L, d_ff)
-	up := l.wi1.ForwardGated(be, h, gate)              // (sum L, d_ff)
+	act := acts[e.FeedForward]
+	up := l.wi0.Forward(be, h, act.op) // (sum L, d_ff)
+	if act.host != nil {
+		act.host(be, up)
+	}
+	if act.gated {
+		up = l.wi1.ForwardGated(be, h, up) // (sum L, d_ff)
+	}
 	l.wo.AddTo(be, x, up, kernels.Tensor{})
 }
 

@@ -1,0 +1,52 @@
+package nn
+
+import (
+	"math"
+	"runtime"
+	"sync"
+
+	"latentbeam/kernels"
+)
+
+// GELU replaces x by x (1 + erf(x / sqrt 2)) / 2 in fp64, rounded once: the exact form, which backends have no operation
+// for. The host computes it; the few networks that need it have few tokens.
+func GELU(be kernels.Backend, x kernels.Tensor) {
+	onHost(be, x, func(v float32) float32 { return float32(0.5 * float64(v) * (1 + math.Erf(float64(v)/math.Sqrt2))) })
+}
+
+// ReLU replaces x by max(x, 0), on the host as GELU.
+func ReLU(be kernels.Backend, x kernels.Tensor) {
+	onHost(be, x, func(v float32) float32 { return max(v, 0) })
+}
+
+// QuickGELU replaces x by x sigmoid(1.702 x), of which every part is rounded to the type of x.
+func QuickGELU(be kernels.Backend, x kernels.Tensor) {
+	defer be.Scope()()
+	factor := be.Alloc(kernels.F32, 1)
+	be.Upload(factor, []float32{1.702})
+	gate := be.Alloc(x.DType, x.Len())
+	flat := x.Reshape(x.Len())
+	be.Binary(gate, flat, factor.Expand(x.Len()), kernels.Mul)
+	be.Unary(gate, gate, kernels.Sigmoid)
+	be.Binary(flat, flat, gate, kernels.Mul)
+}
+
+// onHost replaces x by f(x).
+func onHost(be kernels.Backend, x kernels.Tensor, f func(v float32) float32) {
+	values := make([]float32, x.Len())
+	if err := be.Download(values, x); err != nil {
+		return // the backend reports it again to whoever waits for the result
+	}
+	var wait sync.WaitGroup
+	ways := runtime.GOMAXPROCS(0)
+	for i := range ways {
+		wait.Go(func() {
+			some := values[len(values)*i/ways : len(values)*(i+1)/ways]
+			for j, v := range some {
+				some[j] = f(v)
+			}
+		})
+	}
+	wait.Wait()
+	be.Upload(x, values)
+}
