@@ -23,11 +23,11 @@ var floors = []floor{
 	{"python internal/browser internal/proofs internal/release internal/media/h264 internal/media/resize internal/aspect internal/mapfile internal/temporary internal/digests internal/torchpickle/torchtest internal/testaid " +
 		"kernels/cuda/library testdata/tiny internal/hub/hubtest",
 		"golang.org/x/sys"},
-	{"schemas internal/limits docs/pictures", ""},
+	{"schemas internal/limits internal/media/mp4 docs/pictures", "github.com/Eyevinn/mp4ff"},
 	{"internal/config/document stages/sequence internal/names internal/same internal/rng schemas/fault stages/safetensors internal/torchpickle internal/sentencepiece " +
 		"internal/ftfy internal/media internal/layers internal/layers/rooms kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
 		"kernels/cuda/nccl kernels/cuda/gpu/timings",
-		"github.com/goccy/go-yaml golang.org/x/text golang.org/x/sync golang.org/x/net github.com/clipperhouse/uax29 github.com/Eyevinn/mp4ff gorgonia.org/cu github.com/klauspost/compress"},
+		"github.com/goccy/go-yaml golang.org/x/text golang.org/x/sync golang.org/x/net github.com/clipperhouse/uax29 gorgonia.org/cu github.com/klauspost/compress"},
 	{"internal/config stages/cost stages/vae/stream stages/t5/clean internal/plan/weights internal/store internal/measure " +
 		"stages/lora internal/checkpoint internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
 		"github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},

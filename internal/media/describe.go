@@ -1,14 +1,12 @@
 package media
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 
-	"github.com/Eyevinn/mp4ff/mp4"
-
+	"latentbeam/internal/media/mp4"
 	"latentbeam/schemas"
 )
 
@@ -22,7 +20,7 @@ func Describe(e *schemas.Encoded, title, comment string) (err error) {
 	}()
 	switch e.Ext {
 	case ".mp4":
-		e.Data, err = describeMP4(e.Data, title, comment)
+		e.Data, err = mp4.Describe(e.Data, title, comment)
 	case ".png":
 		e.Data, err = describePNG(e.Data, title, comment)
 	default:
@@ -32,54 +30,6 @@ func Describe(e *schemas.Encoded, title, comment string) (err error) {
 		return fmt.Errorf("write metadata: %w", err)
 	}
 	return nil
-}
-
-// describeMP4 adds the texts to moov and moves the offsets of all samples behind it.
-func describeMP4(data []byte, title, comment string) ([]byte, error) {
-	f, err := mp4.DecodeFile(bytes.NewReader(data))
-	if err != nil {
-		return nil, err
-	}
-	if f.Moov == nil || f.Mdat == nil || f.Moov.StartPos > f.Mdat.StartPos {
-		return nil, fmt.Errorf("the file has no moov before its mdat")
-	}
-	payload := itemList(title, comment)
-	udta := mp4.CreateUnknownBox("udta", uint64(8+len(payload)), payload)
-	f.Moov.AddChild(udta)
-	for _, trak := range f.Moov.Traks {
-		stbl := trak.Mdia.Minf.Stbl
-		if stbl.Stco == nil {
-			return nil, fmt.Errorf("track %d has no stco", trak.Tkhd.TrackID)
-		}
-		for i := range stbl.Stco.ChunkOffset {
-			stbl.Stco.ChunkOffset[i] += uint32(udta.Size())
-		}
-	}
-	var out bytes.Buffer
-	out.Grow(len(data) + int(udta.Size()))
-	if err := f.Encode(&out); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
-}
-
-// itemList is the content of udta: meta, hdlr and ilst, as the QuickTime file format and iTunes have them.
-func itemList(title, comment string) []byte {
-	handler := append(make([]byte, 8), "mdirappl"...)
-	handler = append(handler, make([]byte, 9)...) // flags, reserved, an empty name
-	var items []byte
-	for _, item := range []struct{ kind, text string }{{"\xa9nam", title}, {"\xa9cmt", comment}} {
-		value := append([]byte{0, 0, 0, 1, 0, 0, 0, 0}, item.text...) // UTF-8, no locale
-		items = append(items, box(item.kind, box("data", value))...)
-	}
-	meta := append(make([]byte, 4), box("hdlr", handler)...)
-	return box("meta", append(meta, box("ilst", items)...))
-}
-
-// box is a box of ISO/IEC 14496-12.
-func box(kind string, payload []byte) []byte {
-	b := binary.BigEndian.AppendUint32(nil, uint32(8+len(payload)))
-	return append(append(b, kind...), payload...)
 }
 
 // pngHeader is the length of the signature and of IHDR, behind which texts may stand.

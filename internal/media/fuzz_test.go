@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"latentbeam/internal/media/mp4"
 	"latentbeam/schemas"
 )
 
@@ -99,8 +100,8 @@ func FuzzMP4(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if line, err := mp4Timeline(path); err == nil {
-			countFrames(t, line)
+		if line, err := mp4.ReadTimeline(path); err == nil {
+			countFrames(t, &timeline{Timeline: *line})
 		}
 		_ = Describe(&schemas.Encoded{Data: data, Ext: ".mp4"}, "a title", "a comment")
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"latentbeam/internal/media/h264"
+	"latentbeam/internal/media/mp4"
 	"latentbeam/schemas"
 )
 
@@ -40,7 +41,7 @@ func (e embedded) Encode(ctx context.Context, c *schemas.Clip) (*schemas.Encoded
 	if err != nil {
 		return nil, fmt.Errorf("encode video: %w", err)
 	}
-	data, err := muxMP4(config, stream)
+	data, err := mp4.Mux(config, stream)
 	if err != nil {
 		return nil, fmt.Errorf("write mp4 of %dx%d, %d frames: %w", c.Width, c.Height, len(c.Frames), err)
 	}

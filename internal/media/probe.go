@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"latentbeam/internal/media/mp4"
 )
 
 // Facts are what can be said of a video or an image before its frames are decoded.
@@ -89,22 +91,19 @@ func factsOf(ctx context.Context, path string, fps float64) (Facts, error) {
 	return f, nil
 }
 
-// timeline is when the frames of a file are shown, on the file's clock.
+// timeline is when the frames of a file are shown.
 type timeline struct {
-	width, height int
-	times         []int64 // of the frames in the order in which they are shown, in microseconds
-	keys          []int64 // of the keyframes
-	end           int64   // of the last frame
-	noSeek        bool    // the container has no index by which a keyframe is found exactly
+	mp4.Timeline
+	noSeek bool // the container has no index by which a keyframe is found exactly
 }
 
 // facts counts as the filters of openFFmpeg do.
 func (t *timeline) facts(fps float64) Facts {
-	f := Facts{Width: t.width, Height: t.height, Frames: len(t.times)}
-	if len(t.times) == 0 {
+	f := Facts{Width: t.Width, Height: t.Height, Frames: len(t.Times)}
+	if len(t.Times) == 0 {
 		return f
 	}
-	f.Origin = t.times[0]
+	f.Origin = t.Times[0]
 	if fps <= 0 {
 		return f
 	}
@@ -114,11 +113,11 @@ func (t *timeline) facts(fps float64) Facts {
 		scale := int64(den) * 1_000_000
 		return int((us*int64(num) + scale - 1) / scale)
 	}
-	f.Frames = max(1, up(t.end))
+	f.Frames = max(1, up(t.End))
 	if t.noSeek {
 		return f
 	}
-	for _, k := range t.keys {
+	for _, k := range t.Keys {
 		f.Keys = append(f.Keys, Key{up(k), k})
 	}
 	return f
@@ -126,9 +125,12 @@ func (t *timeline) facts(fps float64) Facts {
 
 // timelineOf reads the timeline of a file that ffmpeg decodes.
 func timelineOf(ctx context.Context, path string) (*timeline, error) {
-	t, err := mp4Timeline(path)
-	if errors.Is(err, errNotPlain) || errors.Is(err, io.EOF) {
+	t := &timeline{}
+	plain, err := mp4.ReadTimeline(path)
+	if errors.Is(err, mp4.ErrNotPlain) || errors.Is(err, io.EOF) {
 		t, err = ffprobe(ctx, path)
+	} else if err == nil {
+		t.Timeline = *plain
 	}
 	if err == nil {
 		err = t.check()
@@ -144,7 +146,7 @@ const longest = 100 * 24 * 3600 * 1_000_000
 
 // check refuses times that no video has.
 func (t *timeline) check() error {
-	for _, at := range []int64{t.times[0], t.times[len(t.times)-1], t.end} {
+	for _, at := range []int64{t.Times[0], t.Times[len(t.Times)-1], t.End} {
 		if at < -longest || at > longest {
 			return fmt.Errorf("the file says that it shows a frame %v s after its begin: it is damaged, or more than 100 days long",
 				at/1_000_000)

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"latentbeam/internal/media/mp4"
 )
 
 // probed is what ffprobe writes.
@@ -84,10 +86,10 @@ func readProbe(text []byte) (*timeline, error) {
 // timeline orders the packets by the times at which they are shown.
 func (p *probed) timeline() (*timeline, error) {
 	s := p.Streams[0]
-	t := &timeline{width: s.Width, height: s.Height, noSeek: true}
+	t := &timeline{Timeline: mp4.Timeline{Width: s.Width, Height: s.Height}, noSeek: true}
 	for _, side := range s.Sides {
 		if math.Mod(math.Abs(side.Rotation), 180) == 90 {
-			t.width, t.height = s.Height, s.Width
+			t.Width, t.Height = s.Height, s.Width
 		}
 	}
 	for _, name := range seekable {
@@ -100,27 +102,27 @@ func (p *probed) timeline() (*timeline, error) {
 			continue
 		}
 		us := microseconds(at)
-		t.times = append(t.times, us)
+		t.Times = append(t.Times, us)
 		if strings.HasPrefix(packet.Flags, "K") {
-			t.keys = append(t.keys, us)
+			t.Keys = append(t.Keys, us)
 		}
-		if d, err := strconv.ParseFloat(packet.Duration, 64); err == nil && us >= t.end {
+		if d, err := strconv.ParseFloat(packet.Duration, 64); err == nil && us >= t.End {
 			last = microseconds(d)
 		}
-		t.end = max(t.end, us)
+		t.End = max(t.End, us)
 	}
-	if len(t.times) == 0 {
+	if len(t.Times) == 0 {
 		return nil, errors.New("ffprobe: no frame of the file says when it is shown")
 	}
-	slices.Sort(t.times)
-	slices.Sort(t.keys)
+	slices.Sort(t.Times)
+	slices.Sort(t.Keys)
 	if last == 0 { // as long as the mean, as decoders take it
 		var num, den float64
 		if _, err := fmt.Sscanf(s.Rate, "%f/%f", &num, &den); err == nil && num > 0 {
 			last = microseconds(den / num)
 		}
 	}
-	t.end += last
+	t.End += last
 	return t, nil
 }
 

@@ -1,4 +1,4 @@
-package media
+package mp4
 
 import (
 	"bytes"
@@ -20,9 +20,9 @@ const (
 	maxMediaBytes = math.MaxUint32 - 1<<20
 )
 
-// muxMP4 writes a progressive MP4 of one video track: ftyp, moov, mdat in this order, so that a player can
+// Mux writes a progressive MP4 of one video track: ftyp, moov, mdat in this order, so that a player can
 // start before it has the whole file.
-func muxMP4(c h264.Config, s *h264.Stream) ([]byte, error) {
+func Mux(c h264.Config, s *h264.Stream) ([]byte, error) {
 	mdat := &mp4.MdatBox{}
 	for _, sample := range s.Samples {
 		mdat.AddSampleDataPart(binary.BigEndian.AppendUint32(nil, uint32(len(sample))))

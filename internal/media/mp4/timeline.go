@@ -1,4 +1,4 @@
-package media
+package mp4
 
 import (
 	"bytes"
@@ -10,15 +10,23 @@ import (
 	"github.com/Eyevinn/mp4ff/mp4"
 )
 
-// errNotPlain is that a file is no mp4 of the plain kind that is read here.
-var errNotPlain = errors.New("not a plain mp4 file")
+// ErrNotPlain says that a file is no mp4 of the plain kind that is read here.
+var ErrNotPlain = errors.New("not a plain mp4 file")
 
 // maxMoov bounds the header of an mp4 file that is read here, in bytes.
 const maxMoov = 64 << 20
 
-// mp4Timeline reads the timeline of an mp4 or mov file with one header and at most one edit, by ISO/IEC 14496-12. Any
-// other file is errNotPlain.
-func mp4Timeline(path string) (t *timeline, err error) {
+// Timeline is when the frames of a file are shown, on the file's clock.
+type Timeline struct {
+	Width, Height int
+	Times         []int64 // of the frames in the order in which they are shown, in microseconds
+	Keys          []int64 // of the keyframes
+	End           int64   // of the last frame
+}
+
+// ReadTimeline reads the timeline of an mp4 or mov file with one header and at most one edit, by ISO/IEC 14496-12. Any
+// other file is ErrNotPlain.
+func ReadTimeline(path string) (t *Timeline, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -30,13 +38,13 @@ func mp4Timeline(path string) (t *timeline, err error) {
 	}
 	defer func() {
 		if recover() != nil { // tables of a damaged file
-			t, err = nil, errNotPlain
+			t, err = nil, ErrNotPlain
 		}
 	}()
 	box, err := mp4.DecodeBox(0, bytes.NewReader(data))
 	moov, ok := box.(*mp4.MoovBox)
 	if err != nil || !ok || moov.Mvex != nil {
-		return nil, errNotPlain
+		return nil, ErrNotPlain
 	}
 	for i, trak := range moov.Traks {
 		if trak.Mdia == nil || trak.Mdia.Hdlr == nil || trak.Mdia.Hdlr.HandlerType != "vide" {
@@ -48,7 +56,7 @@ func mp4Timeline(path string) (t *timeline, err error) {
 		}
 		return t, t.turn(inside(inside(data, "trak", i), "tkhd", 0))
 	}
-	return nil, errNotPlain
+	return nil, ErrNotPlain
 }
 
 // inside is the box of a kind number n that a box holds, header included; nil: there is none.
@@ -70,22 +78,22 @@ func inside(box []byte, kind string, n int) []byte {
 }
 
 // turn swaps the sides of a track that is shown turned by a quarter, as the matrix of its header says.
-func (t *timeline) turn(tkhd []byte) error {
+func (t *Timeline) turn(tkhd []byte) error {
 	const matrix0, matrix1 = 8 + 40, 8 + 52 // where it stands in versions 0 and 1
 	at := matrix0
 	if len(tkhd) > 8 && tkhd[8] == 1 {
 		at = matrix1
 	}
 	if len(tkhd) < at+36 {
-		return errNotPlain
+		return ErrNotPlain
 	}
 	m := func(i int) uint32 { return binary.BigEndian.Uint32(tkhd[at+4*i:]) }
 	switch {
 	case m(1) == 0 && m(3) == 0:
 	case m(0) == 0 && m(4) == 0:
-		t.width, t.height = t.height, t.width
+		t.Width, t.Height = t.Height, t.Width
 	default:
-		return errNotPlain
+		return ErrNotPlain
 	}
 	return nil
 }
@@ -99,7 +107,7 @@ func findMoov(file *os.File) ([]byte, error) {
 	var head [16]byte
 	for at := int64(0); at < info.Size(); {
 		if _, err := file.ReadAt(head[:], at); err != nil {
-			return nil, errNotPlain
+			return nil, ErrNotPlain
 		}
 		size, kind := int64(binary.BigEndian.Uint32(head[:])), string(head[4:8])
 		if size == 1 {
@@ -107,7 +115,7 @@ func findMoov(file *os.File) ([]byte, error) {
 		}
 		known := kind == "ftyp" || kind == "moov" || kind == "wide" || kind == "free" || kind == "skip" || kind == "mdat"
 		if size < 8 || size > info.Size()-at || at == 0 && !known || kind == "moof" || kind == "moov" && size > maxMoov {
-			return nil, errNotPlain
+			return nil, ErrNotPlain
 		}
 		if kind == "moov" {
 			data := make([]byte, size)
@@ -116,19 +124,19 @@ func findMoov(file *os.File) ([]byte, error) {
 		}
 		at += size
 	}
-	return nil, errNotPlain
+	return nil, ErrNotPlain
 }
 
 // trackTimeline reads the tables of a video track.
-func trackTimeline(moov *mp4.MoovBox, trak *mp4.TrakBox) (*timeline, error) {
+func trackTimeline(moov *mp4.MoovBox, trak *mp4.TrakBox) (*Timeline, error) {
 	stbl, scale := trak.Mdia.Minf.Stbl, int64(trak.Mdia.Mdhd.Timescale)
 	entry, ok := stbl.Stsd.Children[0].(*mp4.VisualSampleEntryBox)
 	if !ok || len(stbl.Stsd.Children) != 1 || scale < 1 || stbl.Stts == nil || stbl.Stsz == nil {
-		return nil, errNotPlain
+		return nil, ErrNotPlain
 	}
 	n := int(stbl.Stsz.SampleNumber)
 	if n < 1 || n > maxSamples {
-		return nil, errNotPlain
+		return nil, ErrNotPlain
 	}
 	shown, end, err := sampleTimes(stbl, n)
 	if err != nil {
@@ -143,16 +151,16 @@ func trackTimeline(moov *mp4.MoovBox, trak *mp4.TrakBox) (*timeline, error) {
 		ticks += shift
 		return (ticks*1_000_000*2 + scale) / (2 * scale)
 	}
-	t := &timeline{width: int(entry.Width), height: int(entry.Height), end: us(end)}
+	t := &Timeline{Width: int(entry.Width), Height: int(entry.Height), End: us(end)}
 	for i, ticks := range shown {
 		if stbl.Stss == nil || isSync(stbl.Stss.SampleNumber, uint32(i+1)) {
-			t.keys = append(t.keys, us(ticks))
+			t.Keys = append(t.Keys, us(ticks))
 		}
 	}
 	slices.Sort(shown)
-	slices.Sort(t.keys)
+	slices.Sort(t.Keys)
 	for _, ticks := range shown {
-		t.times = append(t.times, us(ticks))
+		t.Times = append(t.Times, us(ticks))
 	}
 	return t, nil
 }
@@ -170,7 +178,7 @@ func sampleTimes(stbl *mp4.StblBox, n int) (shown []int64, end int64, err error)
 	at := int64(0)
 	for i, count := range stbl.Stts.SampleCount {
 		if int(count) > n-len(shown) {
-			return nil, 0, errNotPlain
+			return nil, 0, ErrNotPlain
 		}
 		for range count {
 			shown = append(shown, at)
@@ -178,7 +186,7 @@ func sampleTimes(stbl *mp4.StblBox, n int) (shown []int64, end int64, err error)
 		}
 	}
 	if len(shown) != n {
-		return nil, 0, errNotPlain
+		return nil, 0, ErrNotPlain
 	}
 	last := at - shown[n-1]
 	if stbl.Ctts != nil {
@@ -203,10 +211,10 @@ func editShift(moov *mp4.MoovBox, trak *mp4.TrakBox, first, length int64) (int64
 		list = list[1:]
 	}
 	if len(list) != 1 || list[0].MediaRateInteger != 1 || list[0].MediaTime != first || movie < 1 {
-		return 0, errNotPlain
+		return 0, ErrNotPlain
 	}
 	if d := int64(list[0].SegmentDuration); d != 0 && (d+1)*scale < length*movie { // shorter by more than its rounding
-		return 0, errNotPlain
+		return 0, ErrNotPlain
 	}
 	return shift - first, nil
 }
