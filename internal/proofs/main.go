@@ -1,5 +1,5 @@
-// Command proofs runs the tests of the promises with the counts of a night (make nightly) or of a release (make
-// release-proofs), and writes what they print into docs/reliability.md. A row that is not run keeps its earlier figure, with
+// Command proofs runs the tests of the promises with the counts of a night (make nightly) or of a release (make nightly
+// PROOFS=-release), and writes what they print into docs/reliability.md. A row that is not run keeps its earlier figure, with
 // the date and the commit of that one.
 //
 //	go run ./internal/proofs -only P1,TestFlaws   # promises, or tests of them; fuzz: the fuzz targets, FuzzCSV: this one
