@@ -26,6 +26,7 @@ import (
 	"latentbeam/internal/store"
 	"latentbeam/internal/witness"
 	"latentbeam/pipelines/explain"
+	"latentbeam/pipelines/forecast"
 	"latentbeam/pipelines/input"
 	"latentbeam/pipelines/reuse"
 	"latentbeam/runners"
@@ -81,14 +82,14 @@ type Job struct {
 	recorder atomic.Pointer[runs.Recorder] // nil: nothing is to be computed so far
 	me       atomic.Pointer[runs.Facts]    // who this process is
 	runID    string
-	foreseen foreseen       // of the run, before it
-	tally    *runpage.Tally // where its time goes; nil before
-	naming   sync.Once      // of runID
-	logs     []string       // of the programs of the run
-	before   string         // numeric class of the rows that the output has; "": it has none, or nothing says it
-	expected bool           // the board knows what is to be computed
-	results  reuse.Results  // of earlier runs, as far as they count
-	free     []string       // locks of others that nobody holds while this run holds its own
+	foreseen forecast.Foreseen // of the run, before it
+	tally    *runpage.Tally    // where its time goes; nil before
+	naming   sync.Once         // of runID
+	logs     []string          // of the programs of the run
+	before   string            // numeric class of the rows that the output has; "": it has none, or nothing says it
+	expected bool              // the board knows what is to be computed
+	results  reuse.Results     // of earlier runs, as far as they count
+	free     []string          // locks of others that nobody holds while this run holds its own
 	close    []func()
 	output   int // where those of close begin that give the output back
 }
@@ -312,6 +313,30 @@ func (j *Job) giveBack(n int) {
 	}
 	j.close = j.close[:min(n, len(j.close))]
 }
+
+// forecast is what predicts the job.
+func (j *Job) forecast() *forecast.Predictor {
+	return &forecast.Predictor{Config: j.Config, Engine: j.engine, Host: j.host, Local: j.local, Fleet: j.fleet}
+}
+
+// Devices returns the devices that the job is planned for.
+func (j *Job) Devices(p Plan) ([]layout.DeviceModel, error) { return j.forecast().Devices(p.Work) }
+
+// Predict plays the run of the new rows through. With others, layouts list what was not chosen, which takes longer.
+func (j *Job) Predict(ctx context.Context, p Plan, others bool) (forecast.Prediction, error) {
+	return j.forecast().Predict(ctx, p.Work, others)
+}
+
+// Sample computes a row of every shape of the plan with few sampling steps, looks at its size, and throws it away.
+func (j *Job) Sample(ctx context.Context, p Plan, f forecast.Prediction) (forecast.Sample, error) {
+	return j.forecast().Sample(ctx, p.Work, f)
+}
+
+// Histogram lists the shapes of the clips that the job cuts of its media, by size and length.
+func (j *Job) Histogram(p Plan) ([]forecast.ClipsOf, error) { return j.forecast().Clips(p.Clips) }
+
+// Program is the name of the first stage that is a program, "" where none is.
+func (j *Job) Program() string { return stages.FirstProgram(j.engine.Steps) }
 
 // Explain says what became of the rows that id names: by their id, by their place in the input ("prompts.csv:3") or by
 // the first eight or more digits of their key. The job has looked at its output (Peek).

@@ -7,23 +7,23 @@ import (
 	"log/slog"
 	"path"
 	"slices"
+	"strings"
 
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
 	"latentbeam/internal/store"
 	"latentbeam/pipelines/doubts"
+	"latentbeam/pipelines/forecast"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
 
-// maxBuckets bounds the shapes that a plan keeps apart; the rest counts with the last one.
-const maxBuckets = 64
-
 // Plan is what a run would do.
 type Plan struct {
+	forecast.Work // the rows that are to be computed
+
 	Rows     int64 // input rows of this run, several videos of one prompt counted singly
-	New      int64 // to be computed
 	Done     int64 // computed by an earlier run
 	Failed   int64 // failed in an earlier run, or not computable as they are
 	Unusable int64 // of those, not computable as they are
@@ -39,28 +39,16 @@ type Plan struct {
 	Stale int64
 	// Vanished counts the rows that the finished output has and the input has not any more; 0 for a part of the input.
 	Vanished int64
-	// Buckets counts the new rows of each shape, in the order of first appearance.
-	Buckets []Bucket
 	// Warnings are what a person may not have meant: rows with one id, empty prompts, and prompts or sizes that the
 	// built-in model was not trained on.
 	Warnings []string
 	// Input is a digest of the rows, their keys and outcomes.
 	Input string
 
-	repeated []uint64 // fingerprints of keys that several new rows have, sorted
-
 	undone      int64  // new rows that no earlier run has done
 	firstUndone string // place of the first of them
 
 	others bool // rows of other shards are done
-}
-
-// Bucket is the new rows of one shape.
-type Bucket struct {
-	Shape schemas.Bucket
-	Rows  int64
-	Keys  int64             // of them, equal rows counted once
-	first schemas.PromptRow // the first of them
 }
 
 // Plan reads the whole input once and compares it with the ledger. Equal rows that are still to be
@@ -98,7 +86,6 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 	}
 	input := j.report.Digest()
 	var asked []uint64
-	var keys distinct
 	var named report.Totals
 	names := j.report.Named()
 	doubt := doubts.New(slices.Contains(j.engine.Rules.Params(), stages.ParamPrompt), j.host.Model == "tiny" && j.draws())
@@ -126,7 +113,7 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 			continue
 		}
 		if e.Row.Cut != nil && e.Failed == nil {
-			p.Clips[clipShape(e.Row)]++
+			p.Clips[schemas.Bucket{Width: e.Row.Width, Height: e.Row.Height, NumFrames: e.Row.NumFrames}]++
 		}
 		if e.Failed != nil {
 			p.Unusable++
@@ -136,9 +123,8 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 		}
 		switch {
 		case found == ledger.Absent:
-			p.New++
+			p.Add(e)
 			p.never(e, j.engine.Earlier)
-			keys.add(e.Key, p.count(e))
 			doubt.New(&e.Row)
 		case found == ledger.Done:
 			p.Done++
@@ -153,7 +139,7 @@ func (j *Job) plan(ctx context.Context) (Plan, error) {
 	if err := j.conflict(ctx, names); err != nil {
 		return p, err
 	}
-	keys.count(&p)
+	p.Seal()
 	var err error
 	if p.Warnings, err = j.warnings(ctx, p, doubt); err != nil {
 		return p, err
@@ -262,44 +248,6 @@ func (j *Job) stale(ctx context.Context, asked []uint64) (n int64, err error) {
 	return n, err
 }
 
-// count adds a new row to its bucket and returns the number of the bucket.
-func (p *Plan) count(e *stages.Element) int {
-	shape := schemas.BucketOf(e.Row)
-	for i := range p.Buckets {
-		if p.Buckets[i].Shape == shape || i == maxBuckets-1 {
-			p.Buckets[i].Rows++
-			return i
-		}
-	}
-	p.Buckets = append(p.Buckets, Bucket{Shape: shape, Rows: 1, first: e.Row})
-	return len(p.Buckets) - 1
-}
-
-// distinct counts the keys of new rows by bucket, by their first 58 bits. It takes eight bytes a row.
-type distinct []uint64
-
-func (d *distinct) add(key schemas.Key, bucket int) {
-	*d = append(*d, binary.BigEndian.Uint64(key[:])&^(maxBuckets-1)|uint64(bucket))
-}
-
-// count writes the numbers into the buckets of the plan.
-func (d distinct) count(p *Plan) {
-	slices.Sort(d)
-	for i, k := range d {
-		if i == 0 || d[i-1] != k {
-			p.Buckets[k%maxBuckets].Keys++
-		} else if n := len(p.repeated); n == 0 || p.repeated[n-1] != k&^(maxBuckets-1) {
-			p.repeated = append(p.repeated, k&^(maxBuckets-1))
-		}
-	}
-}
-
-// twice says that a key may be that of several new rows; of others, that it is not.
-func (p *Plan) twice(key schemas.Key) bool {
-	_, found := slices.BinarySearch(p.repeated, binary.BigEndian.Uint64(key[:])&^(maxBuckets-1))
-	return found
-}
-
 // upToDate returns the summary of that name where an earlier run left a complete report of exactly these rows, whose
 // files are as it wrote them.
 func (j *Job) upToDate(ctx context.Context, name string, p Plan) (report.Summary, bool) {
@@ -317,4 +265,11 @@ func (j *Job) upToDate(ctx context.Context, name string, p Plan) (report.Summary
 		return s, false
 	}
 	return s, same && j.report.AsWritten(ctx, s.Files, j.look())
+}
+
+// drop counts a row that the job's own rules leave out. The rule stands at the end of the message.
+func (p *Plan) drop(e *stages.Element) {
+	p.Dropped++
+	rule := e.Failed.Message[strings.LastIndexByte(e.Failed.Message, '(')+1:]
+	p.Reasons[strings.TrimSuffix(rule, ")")]++
 }

@@ -11,6 +11,7 @@ import (
 
 	"latentbeam/internal/engine"
 	"latentbeam/internal/ledger"
+	"latentbeam/pipelines/forecast"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -50,15 +51,14 @@ func (j *Job) Recompute(ctx context.Context, n int) (r Recomputed, err error) {
 		return r, err
 	}
 	every := max(1, int(p.Done)/max(1, n))
-	sample := Plan{}
+	var sample forecast.Work
 	if err := j.eachDone(ctx, every, false, func(e *stages.Element, _ schemas.Result) error {
-		sample.New++
-		sample.count(e)
+		sample.Add(e)
 		return nil
 	}); err != nil {
 		return r, err
 	}
-	if err := j.prepare(ctx, sample); err != nil {
+	if err := j.forecast().Prepare(ctx, sample); err != nil {
 		return r, err
 	}
 	err = j.eachDone(ctx, every, true, func(e *stages.Element, was schemas.Result) error {

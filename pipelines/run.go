@@ -20,6 +20,7 @@ import (
 	"latentbeam/internal/runs"
 	"latentbeam/internal/store"
 	"latentbeam/internal/transport"
+	"latentbeam/pipelines/forecast"
 	"latentbeam/runners"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -128,12 +129,12 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 		slog.Warn(w)
 	}
 	ctx = j.watch(ctx, plan)
-	j.foreseen = foreseen{why: "The rows were computed by an engine's workers: latentbeam plan predicts for this host alone."}
+	j.foreseen = forecast.Foreseen{Why: "The rows were computed by an engine's workers: latentbeam plan predicts for this host alone."}
 	if !j.elsewhere() {
-		if err := j.prepare(ctx, plan); err != nil {
+		if err := j.forecast().Prepare(ctx, plan.Work); err != nil {
 			return r, err
 		}
-		j.foreseen = j.foresee(ctx, plan)
+		j.foreseen = j.forecast().Foresee(ctx, plan.Work)
 		if err := j.host.Reload(ctx); err != nil {
 			return r, err
 		}
@@ -217,7 +218,7 @@ func (j *Job) compute(ctx context.Context, plan Plan) error {
 	runners.Init()
 	names := j.names()
 	for _, b := range plan.Buckets {
-		j.engine.Expected = append(j.engine.Expected, schedule.Expected{Row: b.first, Rows: int(b.Rows)})
+		j.engine.Expected = append(j.engine.Expected, schedule.Expected{Row: b.First, Rows: int(b.Rows)})
 	}
 	if j.spread() {
 		return j.distribute(ctx, plan, names)

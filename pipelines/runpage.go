@@ -51,7 +51,7 @@ func (j *Job) page(r *Result) *runpage.Run {
 	for _, s := range j.engine.Steps {
 		page.Stages = append(page.Stages, s.Name)
 	}
-	weights := j.weightsOf(r.Plan)
+	weights := j.forecast().Weights(r.Plan.Work)
 	for _, s := range r.Stages {
 		page.Stage = append(page.Stage, runpage.StageTime{Name: s.Stage, Busy: s.Busy, Weights: weights[s.Stage]})
 		if !slices.Contains(page.Stages, s.Stage) {
@@ -66,7 +66,7 @@ func (j *Job) page(r *Result) *runpage.Run {
 		page.Failures = append(page.Failures, runpage.Failures{Class: c.Class, Stage: c.Stage, Reason: c.Reason, Rows: c.Count})
 	}
 	page.Kernels = kernelsOf(r.Stages)
-	page.Expected, page.NoPlan = j.expectations(r)
+	page.Expected, page.NoPlan = j.foreseen.Expectations(r.Totals.Pending, r.Elapsed, j.tally)
 	return page
 }
 

@@ -145,7 +145,7 @@ func (j *Job) specOf(plan Plan) ([]byte, error) {
 	}
 	s := spec{Job: j.RunID(), Start: j.Opts.Start, Shard: j.Opts.Shard, Shards: j.Opts.Shards, Retry: j.Opts.Retry,
 		Version: j.Opts.Version, Class: j.engine.Rules.Class, Weights: map[string]string{},
-		Since: since, Rows: host.ExpectedRows{Rows: plan.firsts(), Elements: int(min(plan.New, maxElements))}}
+		Since: since, Rows: plan.Expected()}
 	s.Start.Dir = j.Opts.Start.Directory()
 	s.Start.Limit = j.Opts.Limit
 	for _, step := range j.host.Steps {
@@ -206,7 +206,7 @@ func (j *Job) deal(ctx context.Context, plan Plan) error {
 		return j.engine.Deal(ctx, engine.Dealing{
 			Rows:  plan.New,
 			Parts: j.subtasks(plan),
-			Twice: plan.twice,
+			Twice: plan.Twice,
 			Away: func(row *schemas.PromptRow) {
 				for _, path := range []*string{&row.Media, &row.Reference, &row.Noise} {
 					*path = config.Absolute(dir, *path)
@@ -260,7 +260,7 @@ func (j *Job) subtasks(plan Plan) int {
 	if waves == 0 {
 		batch := 1
 		if len(plan.Buckets) > 0 {
-			if n, err := j.engine.BatchSize(&plan.Buckets[0].first); err == nil {
+			if n, err := j.engine.BatchSize(&plan.Buckets[0].First); err == nil {
 				batch = n
 			}
 		}

@@ -99,7 +99,7 @@ func (j *Job) expect(p Plan) {
 	j.expected = true
 	var shapes []observe.ShapeWork
 	for _, b := range p.Buckets {
-		name := engine.ShapeName(&b.first)
+		name := engine.ShapeName(&b.First)
 		weight := float64(b.Shape.Width) * float64(b.Shape.Height) * float64(max(1, b.Shape.NumFrames)) *
 			float64(max(1, b.Shape.NumInferenceSteps))
 		if i := slices.IndexFunc(shapes, func(s observe.ShapeWork) bool { return s.Name == name }); i >= 0 {

@@ -24,3 +24,13 @@ func (s Step) KeyName() string {
 
 // Params returns the columns that the result of the step depends on.
 func (s Step) Params() []Param { return slices.Concat(s.Spec.Params, s.Capabilities().Params) }
+
+// FirstProgram names the first of the steps that is a program, "" where none is.
+func FirstProgram(steps []Step) string {
+	for _, s := range steps {
+		if s.Spec.Program != nil {
+			return s.Name
+		}
+	}
+	return ""
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"latentbeam/pipelines"
+	"latentbeam/pipelines/forecast"
 	"latentbeam/stages/cost"
 )
 
@@ -62,7 +63,7 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 	}
 	fmt.Fprintln(out)
 	disk := printShapes(out, predicted, sample)
-	fmt.Fprintf(out, "\n%s\n", forecast(predicted))
+	fmt.Fprintf(out, "\n%s\n", foretold(predicted))
 	if sample.Not != "" {
 		fmt.Fprintf(out, "disk is not estimated: %s\n", sample.Not)
 		return nil
@@ -72,7 +73,7 @@ func dryRun(cmd *cobra.Command, job *pipelines.Job) error {
 }
 
 // printShapes prints a line for each shape, and returns the bytes on disk of all.
-func printShapes(out io.Writer, p pipelines.Prediction, sample pipelines.Sample) (disk int64) {
+func printShapes(out io.Writer, p forecast.Prediction, sample forecast.Sample) (disk int64) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "shape (WxHxF)\tsteps\trows\tbatch\ttime\tdisk\t")
 	for _, s := range byShape(p.Layouts, sample) {
@@ -126,7 +127,7 @@ type shapeLine struct {
 }
 
 // byShape lists each shape and number of steps once: rows that differ in other things are batched apart.
-func byShape(layouts []pipelines.Layout, sample pipelines.Sample) (once []shapeLine) {
+func byShape(layouts []forecast.Layout, sample forecast.Sample) (once []shapeLine) {
 	for _, l := range layouts {
 		line := shapeLine{l.Shape.String(), l.Shape.NumInferenceSteps, l.Keys, l.Batch, 0, sample.Disk[l.Shape] * l.Keys, l.Fails != nil}
 		if l.Fails == nil {

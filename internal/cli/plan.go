@@ -14,6 +14,7 @@ import (
 	"latentbeam/internal/jobfile"
 	"latentbeam/internal/plan/layout"
 	"latentbeam/pipelines"
+	"latentbeam/pipelines/forecast"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 )
@@ -117,15 +118,15 @@ func planJob(cmd *cobra.Command, start jobfile.Start, f planFlags, specs []stage
 	for _, l := range predicted.Layouts {
 		printLayout(out, l, predicted.Devices)
 	}
-	fmt.Fprintf(out, "\n%s\n", forecast(predicted))
+	fmt.Fprintf(out, "\n%s\n", foretold(predicted))
 	if f.explain {
 		fmt.Fprint(out, "\n"+planWords)
 	}
 	return nil
 }
 
-// forecast says what a prediction comes to. A plan and a dry run say it alike.
-func forecast(p pipelines.Prediction) string {
+// foretold says what a prediction comes to. A plan and a dry run say it alike.
+func foretold(p forecast.Prediction) string {
 	without := append(slices.Clone(p.Silent), "publishing", "tables")
 	if p.Seconds <= 0 {
 		return "no time is predicted: the stages do not say what they cost; a run with --limit 1 shows what a row takes"

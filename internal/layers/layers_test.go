@@ -41,7 +41,7 @@ var floors = []floor{
 	{"internal/runpage stages/t5 stages/stdit stages/wan stages/osplan stages/clip stages/vae stages/guard stages/exec stages/video internal/engine", ""},
 	{"stages/catalog internal/table/read", ""},
 	{"internal/report internal/engine/host internal/engine/simulator pipelines/input pipelines/hardware pipelines/doubts", ""},
-	{"transforms internal/audit internal/export pipelines/worker pipelines/reuse", "github.com/apache/beam"},
+	{"transforms internal/audit internal/export pipelines/worker pipelines/reuse pipelines/forecast", "github.com/apache/beam"},
 	{"runners internal/cli/models internal/cli/outputs pipelines/explain", "google.golang.org/grpc google.golang.org/protobuf github.com/spf13/cobra"},
 	{"pipelines", ""},
 	{"internal/cli", ""},

@@ -124,15 +124,13 @@ type wanted struct {
 }
 
 // wantedBy returns what the steps want of a table.
-func wantedBy(steps []stages.Step) (w wanted) {
+func wantedBy(steps []stages.Step) wanted {
+	w := wanted{program: stages.FirstProgram(steps)}
 	for _, s := range steps {
 		for _, p := range s.Params() {
 			if name, own := p.Column(); own && !slices.Contains(w.columns, name) {
 				w.columns = append(w.columns, name)
 			}
-		}
-		if s.Spec.Program != nil && w.program == "" {
-			w.program = s.Name
 		}
 	}
 	return w

@@ -1,4 +1,4 @@
-package pipelines
+package forecast
 
 import (
 	"context"
@@ -27,21 +27,21 @@ type Sample struct {
 	Not  string                   // why there is none, "" where there is one
 }
 
-// Sample computes a row of every shape of the plan with few sampling steps, looks at its size, and throws it away.
-func (j *Job) Sample(ctx context.Context, p Plan, f Prediction) (Sample, error) {
+// Sample computes a row of every shape of the work with few sampling steps, looks at its size, and throws it away.
+func (j *Predictor) Sample(ctx context.Context, w Work, f Prediction) (Sample, error) {
 	all := Sample{Disk: map[schemas.Bucket]int64{}}
 	if all.Not = j.unsampled(f); all.Not != "" {
 		return all, nil
 	}
-	if err := j.prepare(ctx, p); err != nil {
+	if err := j.Prepare(ctx, w); err != nil {
 		return all, err
 	}
-	left := slices.Clone(p.Buckets)
-	for e, err := range j.engine.Source.Rows(ctx, true) {
+	left := slices.Clone(w.Buckets)
+	for e, err := range j.Engine.Source.Rows(ctx, true) {
 		if err != nil {
 			return all, err
 		}
-		if err := j.engine.Rules.Apply(e); err != nil {
+		if err := j.Engine.Rules.Apply(e); err != nil {
 			return all, err
 		}
 		i := slices.IndexFunc(left, func(b Bucket) bool { return b.Shape == schemas.BucketOf(e.Row) })
@@ -64,8 +64,8 @@ func (j *Job) Sample(ctx context.Context, p Plan, f Prediction) (Sample, error) 
 }
 
 // unsampled says why no row is computed to look at its size.
-func (j *Job) unsampled(f Prediction) string {
-	if program := j.Program(); program != "" {
+func (j *Predictor) unsampled(f Prediction) string {
+	if program := stages.FirstProgram(j.Engine.Steps); program != "" {
 		return fmt.Sprintf("stage %s is a program, which only a run starts", program)
 	}
 	took := 0.0
@@ -94,8 +94,8 @@ func onFew(s cost.Estimate) cost.Estimate {
 }
 
 // sample computes one element and returns its size.
-func (j *Job) sample(ctx context.Context, e *stages.Element) (size int64, err error) {
-	set, release, err := j.engine.Pool.LeaseSet(ctx, 1)
+func (j *Predictor) sample(ctx context.Context, e *stages.Element) (size int64, err error) {
+	set, release, err := j.Engine.Pool.LeaseSet(ctx, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -106,8 +106,8 @@ func (j *Job) sample(ctx context.Context, e *stages.Element) (size int64, err er
 		release(err == nil)
 	}()
 	e.Row.NumInferenceSteps = min(e.Row.NumInferenceSteps, probeSteps)
-	for i := range j.engine.Steps {
-		s := &j.engine.Steps[i]
+	for i := range j.Engine.Steps {
+		s := &j.Engine.Steps[i]
 		if err = engine.RunStep(ctx, s, set, []*stages.Element{e}); err != nil {
 			return 0, fmt.Errorf("sample %s: %w", s.Name, err)
 		}
@@ -116,5 +116,5 @@ func (j *Job) sample(ctx context.Context, e *stages.Element) (size int64, err er
 		}
 		e.Failed = nil
 	}
-	return j.engine.Size(e), nil
+	return j.Engine.Size(e), nil
 }

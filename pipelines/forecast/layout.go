@@ -1,11 +1,13 @@
-package pipelines
+package forecast
 
 import (
 	"context"
 	"errors"
 	"runtime"
 
+	"latentbeam/internal/config"
 	"latentbeam/internal/devices"
+	"latentbeam/internal/engine"
 	"latentbeam/internal/engine/host"
 	"latentbeam/internal/engine/schedule"
 	"latentbeam/internal/lend"
@@ -14,6 +16,15 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages/cost"
 )
+
+// Predictor is what a forecast knows of a job.
+type Predictor struct {
+	Config *config.Config
+	Engine *engine.Engine
+	Host   *host.Stages
+	Local  lend.Pool      // devices of this process
+	Fleet  *devices.Fleet // with those of other hosts; nil where there are none
+}
 
 // Layout is how the new rows of one shape are shared out to devices.
 type Layout struct {
@@ -36,11 +47,11 @@ func (l Layout) Split() *cost.Split {
 	return nil
 }
 
-// Devices returns the devices that the job is planned for: those of the options, or the workers of this
+// Devices returns the devices that the job is planned for: those of another machine, or the workers of this
 // machine, measured now in the type of numbers that the rows of the plan are sampled in.
-func (j *Job) Devices(p Plan) ([]layout.DeviceModel, error) {
-	if j.fleet != nil && j.fleet.Told() {
-		return j.fleet.Layout(), nil
+func (j *Predictor) Devices(w Work) ([]layout.DeviceModel, error) {
+	if j.Fleet != nil && j.Fleet.Told() {
+		return j.Fleet.Layout(), nil
 	}
 	local, err := j.measurable()
 	if err != nil {
@@ -54,18 +65,18 @@ func (j *Job) Devices(p Plan) ([]layout.DeviceModel, error) {
 		return nil, err
 	}
 	speed, err := devices.Measure(dev, devices.Setup{Class: dev.Class(), Device: dev.Device(), Workers: local.Size(),
-		Threads: j.Config.Resources.Threads, Cores: runtime.GOMAXPROCS(0), DType: j.numbers(p)})
+		Threads: j.Config.Resources.Threads, Cores: runtime.GOMAXPROCS(0), DType: j.numbers(w)})
 	release(err == nil)
-	d := layout.DeviceModel{Name: dev.Device(), Memory: j.engine.Pool.Memory().Limit, Latency: memoryLatency, Call: speed.Call,
+	d := layout.DeviceModel{Name: dev.Device(), Memory: j.Engine.Pool.Memory().Limit, Latency: memoryLatency, Call: speed.Call,
 		Rate: speed.Rate, Link: speed.Bandwidth, Host: speed.Bandwidth}
 	d.Mapped = d.Name == "cpu"
-	devices := make([]layout.DeviceModel, j.engine.Pool.Size())
+	devices := make([]layout.DeviceModel, j.Engine.Pool.Size())
 	if n := runtime.GOMAXPROCS(0); d.Mapped && len(devices) > n { // workers take turns on the processors
 		d.Rate *= float64(n) / float64(len(devices))
 	}
-	if d.Mapped && j.host.Over() == 0 { // with what batches leave to the weights
+	if d.Mapped && j.Host.Over() == 0 { // with what batches leave to the weights
 		d.Sharers = len(devices)
-		d.Memory += j.host.Bytes() / int64(d.Sharers)
+		d.Memory += j.Host.Bytes() / int64(d.Sharers)
 	}
 	for i := range devices {
 		devices[i] = d
@@ -74,16 +85,16 @@ func (j *Job) Devices(p Plan) ([]layout.DeviceModel, error) {
 	for i := range min(len(speeds), len(devices)) {
 		devices[i].Rate *= speeds[i] / speeds[0]
 	}
-	if j.fleet != nil {
-		j.fleet.Settle(devices)
+	if j.Fleet != nil {
+		j.Fleet.Settle(devices)
 	}
 	return devices, err
 }
 
 // numbers is the type of numbers that rows of the plan are sampled in.
-func (j *Job) numbers(p Plan) kernels.DType {
-	if len(p.Buckets) > 0 {
-		costs, err := j.costs(p.Buckets[0].first)
+func (j *Predictor) numbers(w Work) kernels.DType {
+	if len(w.Buckets) > 0 {
+		costs, err := j.costs(w.Buckets[0].First)
 		for _, c := range costs {
 			if err == nil && c.Split != nil && c.Split.Bytes == kernels.BF16.Size() {
 				return kernels.BF16
@@ -95,9 +106,9 @@ func (j *Job) numbers(p Plan) kernels.DType {
 
 // measurable is a pool to measure on: the devices of this process, or where it has none for the job, a worker of
 // its CPU; those of other hosts are taken to be like it.
-func (j *Job) measurable() (lend.Pool, error) {
-	if j.local.Size() > 0 {
-		return j.local, nil
+func (j *Predictor) measurable() (lend.Pool, error) {
+	if j.Local.Size() > 0 {
+		return j.Local, nil
 	}
 	return devices.NewCPU(1, j.Config.Resources.Threads, 0)
 }
@@ -108,23 +119,23 @@ const memoryLatency = 20e-6
 
 // layouts says what a run does for every shape of the plan. What cannot be done on the devices fails, with its line in
 // the configuration; that is an error where nothing can be done. With others it says, too, what was not chosen.
-func (j *Job) layouts(ctx context.Context, p Plan, devices []layout.DeviceModel, others bool) ([]Layout, error) {
-	if err := j.prepare(ctx, p); err != nil {
+func (j *Predictor) layouts(ctx context.Context, w Work, devices []layout.DeviceModel, others bool) ([]Layout, error) {
+	if err := j.Prepare(ctx, w); err != nil {
 		return nil, err
 	}
-	run := j.foresight(devices, j.host.Held())
+	run := j.foresight(devices, j.Host.Held())
 	var out []Layout
 	failed := 0
-	for _, b := range p.Buckets {
+	for _, b := range w.Buckets {
 		l := Layout{Bucket: b}
 		var err error
-		if l.Stages, err = j.costs(b.first); err != nil {
+		if l.Stages, err = j.costs(b.First); err != nil {
 			return nil, err
 		}
 		query := layout.Query{
-			Stages: l.Stages, Devices: devices, Elements: int(b.Keys), MaxBatch: j.engine.MaxBatch, Held: j.host.Held(),
+			Stages: l.Stages, Devices: devices, Elements: int(b.Keys), MaxBatch: j.Engine.MaxBatch, Held: j.Host.Held(),
 		}
-		if n, err := j.engine.BatchSize(&b.first); err == nil { // else the search says what does not fit
+		if n, err := j.Engine.BatchSize(&b.First); err == nil { // else the search says what does not fit
 			query.AtOnce, l.Batch = n, n
 		}
 		if l.Outcome, err = layout.Search(query); err == nil && run != nil {
@@ -147,12 +158,12 @@ func (j *Job) layouts(ctx context.Context, p Plan, devices []layout.DeviceModel,
 }
 
 // costs asks every stage what rows like row cost.
-func (j *Job) costs(row schemas.PromptRow) ([]cost.Estimate, error) {
-	return host.Costs(j.engine.Steps, row)
+func (j *Predictor) costs(row schemas.PromptRow) ([]cost.Estimate, error) {
+	return host.Costs(j.Engine.Steps, row)
 }
 
 // infeasible gives an error of a search its place in the configuration.
-func (j *Job) infeasible(b Bucket, none *layout.Infeasible) error {
+func (j *Predictor) infeasible(b Bucket, none *layout.Infeasible) error {
 	path := "input" // where the rows with this size come from
 	switch d := j.Config.Defaults; {
 	case none.Reason != "":

@@ -1,18 +1,12 @@
-package pipelines
+package forecast
 
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"latentbeam/schemas"
 	"latentbeam/stages"
 )
-
-// clipShape is the shape of a row's clip alone.
-func clipShape(r schemas.PromptRow) schemas.Bucket {
-	return schemas.Bucket{Width: r.Width, Height: r.Height, NumFrames: r.NumFrames}
-}
 
 // ClipsOf is the clips of one shape.
 type ClipsOf struct {
@@ -21,14 +15,14 @@ type ClipsOf struct {
 	Bytes int64 // of their latents in the tables, float32
 }
 
-// Histogram lists the shapes of the clips that the job cuts of its media, by size and length.
-func (j *Job) Histogram(p Plan) (all []ClipsOf, err error) {
-	for shape, rows := range p.Clips {
+// Clips lists the shapes of the clips that the job cuts of its media, by size and length.
+func (j *Predictor) Clips(clips map[schemas.Bucket]int64) (all []ClipsOf, err error) {
+	for shape, rows := range clips {
 		row := schemas.PromptRow{Width: shape.Width, Height: shape.Height, NumFrames: shape.NumFrames}
 		c := ClipsOf{Shape: shape, Rows: rows}
-		for _, s := range j.engine.Steps {
+		for _, s := range j.Engine.Steps {
 			latents := s.Capabilities().LatentShape
-			if latents == nil || !j.engine.Keep[stages.KindLatents] {
+			if latents == nil || !j.Engine.Keep[stages.KindLatents] {
 				continue
 			}
 			dims, err := latents(&row)
@@ -51,10 +45,3 @@ func (j *Job) Histogram(p Plan) (all []ClipsOf, err error) {
 
 // bytesPerValue is that of float32.
 const bytesPerValue = 4
-
-// drop counts a row that the job's own rules leave out. The rule stands at the end of the message.
-func (p *Plan) drop(e *stages.Element) {
-	p.Dropped++
-	rule := e.Failed.Message[strings.LastIndexByte(e.Failed.Message, '(')+1:]
-	p.Reasons[strings.TrimSuffix(rule, ")")]++
-}

@@ -1,4 +1,4 @@
-package pipelines
+package forecast
 
 import (
 	"cmp"
@@ -14,19 +14,19 @@ import (
 const maxForeseen = 128
 
 // foresight is what is known of a run on these devices, nil where they are too many to play it through.
-func (j *Job) foresight(devices []layout.DeviceModel, held []cost.Held) *schedule.Foresight {
-	pool := j.engine.Pool
+func (j *Predictor) foresight(devices []layout.DeviceModel, held []cost.Held) *schedule.Foresight {
+	pool := j.Engine.Pool
 	if len(devices) > maxForeseen || len(devices) != pool.Size() {
 		return nil
 	}
-	f := schedule.Foresight{Steps: j.engine.Steps, Pool: pool, Devices: devices, Held: held,
-		MaxBatch: j.engine.MaxBatch, Facts: j.host.Facts, Predictions: schedule.NewPredictions()}
+	f := schedule.Foresight{Steps: j.Engine.Steps, Pool: pool, Devices: devices, Held: held,
+		MaxBatch: j.Engine.MaxBatch, Facts: j.Host.Facts, Predictions: schedule.NewPredictions()}
 	return &f
 }
 
 // foresee plays the run of the rows of one shape through; others lists what it is predicted to be faster than, too.
 func (l *Layout) foresee(f schedule.Foresight, query layout.Query, others bool) (err error) {
-	f.Rows = []schedule.Expected{{Row: l.first, Rows: int(l.Keys)}}
+	f.Rows = []schedule.Expected{{Row: l.First, Rows: int(l.Keys)}}
 	if l.Run, err = f.Outlook(); err != nil {
 		return err
 	}

@@ -1,0 +1,87 @@
+package forecast
+
+import (
+	"context"
+	"time"
+
+	"latentbeam/internal/engine"
+	"latentbeam/internal/runpage"
+)
+
+// Foreseen is what was predicted of a run before it began; Why says why nothing was.
+type Foreseen struct {
+	Prediction
+	Why string
+}
+
+// Foresee predicts the run for its report. A run without a prediction is a run all the same.
+func (j *Predictor) Foresee(ctx context.Context, w Work) Foreseen {
+	if w.New == 0 {
+		return Foreseen{Why: "Nothing was to be computed."}
+	}
+	f, err := j.Predict(ctx, w, false)
+	switch {
+	case err != nil:
+		return Foreseen{Why: "Not predicted: " + err.Error()}
+	case f.Seconds <= 0:
+		return Foreseen{Why: "The stages of this job do not say what they cost."}
+	}
+	return Foreseen{Prediction: f}
+}
+
+// Expectations are the prediction beside what the run took: all of it, and the device time of each stage and shape.
+func (f *Foreseen) Expectations(pending int64, took time.Duration, tally *runpage.Tally) (all []runpage.Expectation, why string) {
+	switch {
+	case f.Why != "":
+		return nil, f.Why
+	case pending > 0:
+		return nil, "Not all rows were computed, so the prediction for all says nothing."
+	}
+	all = []runpage.Expectation{{Name: "the run; publishing and tables are not predicted", Predicted: seconds(f.Seconds), Measured: took}}
+	shapes, _, _ := tally.Cells()
+	var stages, sizes sums
+	for _, l := range f.leases {
+		stages.add(l.Stage, seconds(l.Seconds), 0)
+		sizes.add(engine.BucketName(l.Shape), seconds(l.Seconds), 0)
+	}
+	for _, c := range shapes {
+		stages.add(c.Stage, 0, c.Busy)
+		if stages.of(c.Stage).Predicted > 0 { // the others say nothing of what they cost
+			sizes.add(c.Of, 0, c.Busy)
+		}
+	}
+	all = append(all, stages.predicted()...)
+	if len(sizes.list) > 1 {
+		all = append(all, sizes.predicted()...)
+	}
+	return all, ""
+}
+
+// sums are expectations by name, in the order of their first appearance.
+type sums struct{ list []*runpage.Expectation }
+
+func (s *sums) of(name string) *runpage.Expectation {
+	for _, e := range s.list {
+		if e.Name == name {
+			return e
+		}
+	}
+	s.list = append(s.list, &runpage.Expectation{Name: name})
+	return s.list[len(s.list)-1]
+}
+
+func (s *sums) add(name string, predicted, measured time.Duration) {
+	e := s.of(name)
+	e.Predicted, e.Measured = e.Predicted+predicted, e.Measured+measured
+}
+
+// predicted are those that something was predicted for, up to a number that people read.
+func (s *sums) predicted() (out []runpage.Expectation) {
+	const most = 16
+	for _, e := range s.list {
+		if e.Predicted > 0 && len(out) < most {
+			out = append(out, *e)
+		}
+	}
+	return out
+}
