@@ -29,6 +29,7 @@ import (
 	"latentbeam/pipelines/forecast"
 	"latentbeam/pipelines/input"
 	"latentbeam/pipelines/reuse"
+	"latentbeam/pipelines/spread"
 	"latentbeam/runners"
 	"latentbeam/stages"
 )
@@ -77,7 +78,7 @@ type Job struct {
 	fleet    *devices.Fleet // local and the devices of other hosts; nil where there are none
 	runner   runners.Runner
 	report   report.Job
-	workers  *overseer                     // of the last pass of a job that is spread; nil: there was none
+	workers  *spread.Overseer              // of the last pass of a job that is spread; nil: there was none
 	peeking  bool                          // the output is only read
 	recorder atomic.Pointer[runs.Recorder] // nil: nothing is to be computed so far
 	me       atomic.Pointer[runs.Facts]    // who this process is
@@ -104,8 +105,10 @@ func Open(cfg *config.Config, o Options) (*Job, error) {
 	if err := runner.Check(cfg); err != nil {
 		return nil, err
 	}
-	if err := checkSpread(cfg, o, runner); err != nil {
-		return nil, err
+	if !o.worker {
+		if err := spread.Check(cfg, o.Start.Directory(), runner); err != nil {
+			return nil, err
+		}
 	}
 	h, err := host.Open(cfg, o.Specs)
 	if err != nil {

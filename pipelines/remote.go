@@ -7,15 +7,12 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"time"
 
 	"latentbeam/internal/engine"
-	"latentbeam/internal/engine/coder"
 	"latentbeam/internal/ledger"
-	"latentbeam/internal/runs"
-	"latentbeam/internal/store"
 	"latentbeam/internal/witness"
 	"latentbeam/pipelines/input"
+	"latentbeam/pipelines/spread"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
@@ -86,8 +83,8 @@ func (r *Remote) openJob(text []byte) (j *Job, err error) {
 	var output string
 	defer func() {
 		if err != nil {
-			err = here(err)
-			refuse(output, s.Job, err)
+			err = spread.Here(err)
+			spread.Refuse(output, s.Job, err)
 		}
 	}()
 	if err := json.Unmarshal(text, &s); err != nil {
@@ -128,35 +125,6 @@ func (r *Remote) openJob(text []byte) (j *Job, err error) {
 	return j, nil
 }
 
-// refuse tells the submitter of a job why this process does not work for it. The engine may try again for ever, and its
-// log is on another host.
-func refuse(output, job string, why error) {
-	if output == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
-	defer cancel()
-	s, err := outputs{}.read(ctx, output)
-	if err == nil {
-		defer s.Close()
-		t := runs.Trouble{Process: runs.Process(fmt.Sprintf("refused-%d-%s", os.Getpid(), newJobID())), At: time.Now().UTC(),
-			Error: why.Error(), Exit: fault.ExitCode(why)}
-		err = runs.Job{Store: s, ID: job}.Report(ctx, t, 1)
-	}
-	if err != nil {
-		slog.Warn("the submitter could not be told why this worker cannot do its job", "reason", why, "error", err)
-	}
-}
-
-// here says on which host an error was.
-func here(err error) error {
-	host, nameErr := os.Hostname()
-	if nameErr != nil {
-		host = "unknown"
-	}
-	return fmt.Errorf("worker on host %s: %w", host, err)
-}
-
 // agree compares what the submitter has found with what this process has.
 func (j *Job) agree(s spec) error {
 	if class := j.engine.Rules.Class; class != s.Class {
@@ -191,9 +159,9 @@ func (j *Job) attend(ctx context.Context, s spec) error {
 		return err
 	}
 	j.engine.Earlier = j.earlier(s.Since)
-	a := newAttendant(j.engine, s.Job, true)
-	j.close = append(j.close, a.close)
-	j.engine.Spread = j.spreadOf(s, a)
+	a := spread.Attend(j.engine, s.Job, true)
+	j.close = append(j.close, a.Close)
+	j.engine.Spread = a.Spread(s.Since, input.Tensors(j.Config, s.Start.Dir))
 	if len(s.Rows.Rows) == 0 {
 		return nil
 	}
@@ -215,55 +183,5 @@ func (j *Job) earlier(since uint32) func(schemas.Key) bool {
 		}
 		own, err := j.engine.Ledger.LookupSince(ledger.Key(key), since)
 		return err == nil && own == ledger.Absent
-	}
-}
-
-// spreadOf says how the engine of this process works for a job that is spread.
-func (j *Job) spreadOf(s spec, a *attendant) *engine.Spread {
-	rows := j.openedRows(a.job)
-	return &engine.Spread{
-		Since:  s.Since,
-		Blocks: a.job.Blocks,
-		Rows: func(ctx context.Context, b runs.Block) (*stages.Batch, error) {
-			r, err := rows(ctx)
-			if err != nil {
-				return nil, err
-			}
-			data, err := b.Read(r)
-			if err != nil {
-				return nil, err
-			}
-			return coder.UnpackBlock(data)
-		},
-		Tensors: input.Tensors(j.Config, s.Start.Dir),
-		Begin:   a.begin,
-		End:     a.finish,
-		Mark:    a.mark,
-		Done:    func(keys []schemas.Key) { a.marks.Done(texts(keys)) },
-		Report:  a.report,
-	}
-}
-
-// openedRows returns what gives the rows of a job, which this process opens once.
-func (j *Job) openedRows(job runs.Job) func(context.Context) (store.Reader, error) {
-	var mu sync.Mutex
-	var rows store.Reader
-	j.close = append(j.close, func() {
-		if mu.Lock(); rows != nil {
-			rows.Close()
-		}
-		mu.Unlock()
-	})
-	return func(ctx context.Context) (store.Reader, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if rows != nil {
-			return rows, nil
-		}
-		r, err := job.OpenRows(ctx)
-		if err == nil {
-			rows = r
-		}
-		return r, err
 	}
 }

@@ -87,7 +87,7 @@ func (j *Job) Run(ctx context.Context, started func(Plan)) (Result, error) {
 // once computes what is missing and writes the report, once.
 func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Result, error) {
 	lost := j.engine.Ledger.Lost()
-	if err := j.follow(ctx); err != nil {
+	if err := j.submitter().Follow(ctx, j.report.Part != "", j.Opts.CancelOthers); err != nil {
 		return Result{}, err
 	}
 	if _, err := j.engine.Store.CleanTemps(ctx, j.free...); err != nil {
@@ -167,7 +167,7 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	}
 	workers := j.engine.Pool.Size()
 	if j.workers != nil && j.elsewhere() {
-		r.Stages, workers = j.workers.stages(), j.workers.workers()
+		r.Stages, workers = j.workers.Stages(), j.workers.Workers()
 	}
 	r.Interrupted = j.engine.Stopping()
 	j.recorder.Load().Set(runs.Writing)

@@ -2,13 +2,9 @@ package pipelines
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
@@ -16,6 +12,8 @@ import (
 	"latentbeam/internal/engine/host"
 	"latentbeam/internal/jobfile"
 	"latentbeam/internal/runs"
+	"latentbeam/pipelines/input"
+	"latentbeam/pipelines/spread"
 	"latentbeam/runners"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -39,9 +37,6 @@ type spec struct {
 	Rows  host.ExpectedRows `json:"rows"`
 }
 
-// newJobID names a run.
-func newJobID() string { return strings.ToLower(rand.Text()[:16]) }
-
 // elsewhere says that the workers of the job are other processes: this one computes nothing.
 func (j *Job) elsewhere() bool {
 	return j.spread() && !runners.InLoopback(j.Config.Runner) && !j.Opts.worker
@@ -49,93 +44,6 @@ func (j *Job) elsewhere() bool {
 
 // spread says that the bundles of the job are spread over processes.
 func (j *Job) spread() bool { return j.runner.Distributed }
-
-// checkSpread refuses what workers of a runner could not do.
-func checkSpread(cfg *config.Config, o Options, r runners.Runner) error {
-	if !r.Distributed || o.worker {
-		return nil
-	}
-	if len(cfg.Resources.Hosts) > 0 {
-		return cfg.Errorf("resources.hosts", "runner %s gives rows to hosts by itself", r.Name).
-			WithFix("remove resources.hosts, or use runner: local, whose sets span hosts")
-	}
-	if r.Apart {
-		if err := checkApart(cfg, r); err != nil {
-			return err
-		}
-	}
-	for i, s := range cfg.Stages {
-		options, err := json.Marshal(s.Options)
-		if err != nil {
-			return err
-		}
-		if path := relativePath(options, o.Start.Directory()); path != "" {
-			return cfg.Errorf(fmt.Sprintf("stages.%d", i), "%s: %q is relative to %s, and workers of runner %s have directories of "+
-				"their own", s.Name, path, o.Start.Directory(), r.Name).WithFix("give an absolute path, which every host has")
-		}
-	}
-	return nil
-}
-
-// checkApart refuses what workers on machines of their own cannot see.
-func checkApart(cfg *config.Config, r runners.Runner) error {
-	if !config.IsAddress(cfg.Output.Path) {
-		return cfg.Errorf("output.path", "workers of runner %s cannot write to %s: they see no directory of this machine", r.Name,
-			cfg.Output.Path).WithFix("write to a bucket: gs://BUCKET/PREFIX")
-	}
-	relative := func(path string) bool {
-		return path != "" && path != "none" && path != "tiny" && !config.IsAddress(path) && !filepath.IsAbs(path)
-	}
-	refuse := func(key, path string) error {
-		return cfg.Errorf(key, "%q is relative to a directory of this machine, which workers of runner %s do not see", path, r.Name).
-			WithFix("give an address (gs://, s3://), or an absolute path that the image has, too")
-	}
-	kind, paths := cfg.Input.Source()
-	for _, path := range paths {
-		if kind != config.PromptInput && relative(path) { // a table of prompts is read here alone
-			return refuse("input."+kind, path)
-		}
-	}
-	m := cfg.Model
-	for key, path := range map[string]string{"": m.Path, ".text_encoder": m.TextEncoder, ".transformer": m.Transformer, ".vae": m.VAE} {
-		for _, one := range strings.Split(path, ";") {
-			if _, err := os.Stat(one); err == nil && relative(one) { // else it is a name of a hub
-				return refuse("model"+key, one)
-			}
-		}
-	}
-	return nil
-}
-
-// relativePath returns a text in a JSON value that names a file relative to dir, "" where there is none.
-func relativePath(value []byte, dir string) (found string) {
-	var v any
-	if json.Unmarshal(value, &v) != nil {
-		return ""
-	}
-	var look func(any)
-	look = func(v any) {
-		switch v := v.(type) {
-		case string:
-			if !strings.Contains(v, "/") || filepath.IsAbs(v) || strings.Contains(v, "://") {
-				return
-			}
-			if _, err := os.Stat(filepath.Join(dir, v)); err == nil {
-				found = v
-			}
-		case []any:
-			for _, one := range v {
-				look(one)
-			}
-		case map[string]any:
-			for _, one := range v {
-				look(one)
-			}
-		}
-	}
-	look(v)
-	return found
-}
 
 // specOf describes the job to workers, once its rows are known.
 func (j *Job) specOf(plan Plan) ([]byte, error) {
@@ -154,6 +62,15 @@ func (j *Job) specOf(plan Plan) ([]byte, error) {
 	return json.Marshal(s)
 }
 
+// submitter is this process, as one that submits jobs.
+func (j *Job) submitter() spread.Submitter {
+	s := spread.Submitter{Engine: j.engine, Job: j.RunID(), Away: j.elsewhere()}
+	if me := j.me.Load(); me != nil {
+		s.Name = me.Process
+	}
+	return s
+}
+
 // distribute runs the job on workers of its runner, and takes in what they have done.
 func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 	text, err := j.specOf(plan)
@@ -163,29 +80,31 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 	if err := j.deal(ctx, plan); err != nil || j.engine.Stopping() {
 		return errors.Join(err, runs.Job{Store: j.engine.Store, ID: j.RunID()}.RemoveRows(ctx))
 	}
-	bad := j.engine.Progress.Failed.Load()
 	ended, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	o, stop, err := j.oversee(ctx, cancel)
+	by := j.submitter()
+	by.Bad = j.engine.Progress.Failed.Load()
+	info := j.runInfo()
+	info.Endpoint = runners.Endpoint(j.Config.Runner)
+	o, stop, err := by.Oversee(ctx, info, cancel)
 	if err != nil {
 		return err
 	}
-	o.bad = bad
 	if !j.elsewhere() { // workers are goroutines of this process, with its engine
-		a := newAttendant(j.engine, j.RunID(), false)
-		defer a.close()
-		j.engine.Spread = j.spreadOf(spec{Since: j.engine.Ledger.Generation()}, a)
+		a := spread.Attend(j.engine, j.RunID(), false)
+		defer a.Close()
+		j.engine.Spread = a.Spread(j.engine.Ledger.Generation(), input.Tensors(j.Config, ""))
 		defer transforms.Register(text, j.engine)()
 	}
 	launch := j.launch(plan, text, names)
-	launch.Started = func(id string) { o.started(ctx, id) }
+	launch.Started = func(id string) { o.Started(ctx, id) }
 	err = j.runner.Run(ended, launch)
 	stop()
 	if ctx.Err() != nil {
 		return err
 	}
-	o.look(ctx) // what came last, and why it ended
-	o.ended(ctx)
+	o.Look(ctx) // what came last, and why it ended
+	o.Ended(ctx)
 	if why := context.Cause(ended); why != nil {
 		err = why
 	}
@@ -193,7 +112,7 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 	if failed := j.engine.Ledger.Refresh(ctx); failed != nil && err == nil {
 		err = failed
 	}
-	if failed := cleanWorkers(ctx, j.engine.Store, j.RunID(), false); failed != nil && err == nil {
+	if failed := spread.Clean(ctx, j.engine.Store, j.RunID(), false); failed != nil && err == nil {
 		err = failed
 	}
 	return err

@@ -38,16 +38,20 @@ func (j *Job) watch(ctx context.Context, p Plan) context.Context {
 	}
 	j.tally = new(runpage.Tally)
 	j.engine.Board.Add(j.tally.Sink())
-	info := runs.Info{Output: j.engine.Store.URL(), Runner: j.runner.Name, Version: j.Opts.Version, Started: time.Now().UTC().Round(0),
-		File: j.Opts.Start.File, Shards: j.Opts.Shards, Class: j.engine.Rules.Class}
 	ctx, cancel := context.WithCancelCause(ctx)
-	j.recorder.Store(runs.Record(ctx, runs.Job{Store: j.engine.Store, ID: j.RunID()}, info, j.Facts, func(s runs.Stop) {
+	j.recorder.Store(runs.Record(ctx, runs.Job{Store: j.engine.Store, ID: j.RunID()}, j.runInfo(), j.Facts, func(s runs.Stop) {
 		j.Stop()
 		if s.How == runs.Cancel {
 			cancel(errCancelled)
 		}
 	}))
 	return ctx
+}
+
+// runInfo is what the output says of this run.
+func (j *Job) runInfo() runs.Info {
+	return runs.Info{Output: j.engine.Store.URL(), Runner: j.runner.Name, Version: j.Opts.Version, Started: time.Now().UTC().Round(0),
+		File: j.Opts.Start.File, Shards: j.Opts.Shards, Class: j.engine.Rules.Class}
 }
 
 // RunID names the job under runs/ in its output.

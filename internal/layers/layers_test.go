@@ -43,6 +43,7 @@ var floors = []floor{
 	{"internal/report internal/engine/host internal/engine/simulator pipelines/input pipelines/hardware pipelines/doubts", ""},
 	{"transforms internal/audit internal/export pipelines/worker pipelines/reuse pipelines/forecast", "github.com/apache/beam"},
 	{"runners internal/cli/models internal/cli/outputs pipelines/explain", "google.golang.org/grpc google.golang.org/protobuf github.com/spf13/cobra"},
+	{"pipelines/spread", ""},
 	{"pipelines", ""},
 	{"internal/cli", ""},
 	{". internal/reference", ""}, // Main

@@ -1,25 +1,33 @@
-package pipelines
+// Package spread is the work of a job that an engine such as Flink spreads over processes: an attendant in each worker, and
+// an overseer where the job was submitted. They tell one another in runs/<job>/ of the output.
+package spread
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"latentbeam/internal/engine"
+	"latentbeam/internal/engine/coder"
 	"latentbeam/internal/runs"
+	"latentbeam/internal/store"
+	"latentbeam/internal/store/open"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
+	"latentbeam/stages"
 )
 
-// attendant tells the submitter of a job what this process does for it, and does what the submitter asks: the facts,
+// Attendant tells the submitter of a job what this process does for it, and does what the submitter asks: the facts,
 // marks, trouble and lock of a worker, in runs/<job>/ of the output.
-type attendant struct {
+type Attendant struct {
 	engine  *engine.Engine
 	job     runs.Job
 	process string
@@ -38,6 +46,9 @@ type attendant struct {
 	broken   bool // a bundle has ended with an error
 	troubles atomic.Int64
 	end      context.CancelFunc
+
+	reading sync.Mutex
+	rows    store.Reader // of the job; nil before the first is asked for
 }
 
 // Times of an attendant.
@@ -47,14 +58,14 @@ const (
 	tellTime  = 20 * time.Second
 )
 
-// newAttendant begins to attend a job.
-func newAttendant(e *engine.Engine, job string, lock bool) *attendant {
+// Attend begins to attend a job. With lock the process takes a lock of its own.
+func Attend(e *engine.Engine, job string, lock bool) *Attendant {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	a := &attendant{engine: e, job: runs.Job{Store: e.Store, ID: job}, lock: lock, started: time.Now(),
-		process: runs.Process(fmt.Sprintf("%s-%d-%s", host, os.Getpid(), newJobID()[:4])), deaths: map[string][]string{}}
+	a := &Attendant{engine: e, job: runs.Job{Store: e.Store, ID: job}, lock: lock, started: time.Now(),
+		process: runs.Process(fmt.Sprintf("%s-%d-%s", host, os.Getpid(), nonce()[:4])), deaths: map[string][]string{}}
 	a.marks = a.job.Marks(a.process)
 	ctx, end := context.WithCancel(context.Background())
 	a.end = end
@@ -62,8 +73,48 @@ func newAttendant(e *engine.Engine, job string, lock bool) *attendant {
 	return a
 }
 
+// Spread says how the engine of this process works for the job, which began with a generation of the ledger. tensors brings
+// those of single rows; nil: the rows have none.
+func (a *Attendant) Spread(since uint32, tensors func(*stages.Element) error) *engine.Spread {
+	return &engine.Spread{
+		Since:  since,
+		Blocks: a.job.Blocks,
+		Rows: func(ctx context.Context, b runs.Block) (*stages.Batch, error) {
+			r, err := a.openRows(ctx)
+			if err != nil {
+				return nil, err
+			}
+			data, err := b.Read(r)
+			if err != nil {
+				return nil, err
+			}
+			return coder.UnpackBlock(data)
+		},
+		Tensors: tensors,
+		Begin:   a.begin,
+		End:     a.finish,
+		Mark:    a.mark,
+		Done:    func(keys []schemas.Key) { a.marks.Done(texts(keys)) },
+		Report:  a.report,
+	}
+}
+
+// openRows opens the rows of the job, once.
+func (a *Attendant) openRows(ctx context.Context) (store.Reader, error) {
+	a.reading.Lock()
+	defer a.reading.Unlock()
+	if a.rows != nil {
+		return a.rows, nil
+	}
+	r, err := a.job.OpenRows(ctx)
+	if err == nil {
+		a.rows = r
+	}
+	return r, err
+}
+
 // begin is called when a bundle begins.
-func (a *attendant) begin(ctx context.Context) (map[schemas.Key]engine.Suspect, error) {
+func (a *Attendant) begin(ctx context.Context) (map[schemas.Key]engine.Suspect, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.broken {
@@ -105,7 +156,7 @@ func (a *attendant) begin(ctx context.Context) (map[schemas.Key]engine.Suspect, 
 
 // finish is called when a bundle has ended well. The facts are written before the engine hears of it: the submitter reads
 // them when the job has ended.
-func (a *attendant) finish() {
+func (a *Attendant) finish() {
 	a.mu.Lock()
 	if a.bundles = max(0, a.bundles-1); a.bundles == 0 {
 		a.idle = time.Now()
@@ -117,7 +168,7 @@ func (a *attendant) finish() {
 }
 
 // tell writes the facts.
-func (a *attendant) tell(ctx context.Context) {
+func (a *Attendant) tell(ctx context.Context) {
 	a.telling.Lock()
 	defer a.telling.Unlock()
 	if err := a.job.WriteFacts(ctx, a.facts(runs.Every(a.job.Store))); err != nil && ctx.Err() == nil {
@@ -126,7 +177,7 @@ func (a *attendant) tell(ctx context.Context) {
 }
 
 // mark notes rows before they are begun.
-func (a *attendant) mark(ctx context.Context, keys []schemas.Key, alone bool) error {
+func (a *Attendant) mark(ctx context.Context, keys []schemas.Key, alone bool) error {
 	return a.marks.Begin(ctx, texts(keys), alone)
 }
 
@@ -139,11 +190,11 @@ func texts(keys []schemas.Key) []string {
 }
 
 // report tells the submitter of an error that ends a bundle.
-func (a *attendant) report(err error) error {
+func (a *Attendant) report(err error) error {
 	a.mu.Lock()
 	a.broken = true
 	a.mu.Unlock()
-	err = here(err)
+	err = Here(err)
 	if errors.Is(err, context.Canceled) { // the engine has ended the bundle
 		return err
 	}
@@ -157,7 +208,7 @@ func (a *attendant) report(err error) error {
 }
 
 // watch writes facts and looks for the stop marker until ctx ends.
-func (a *attendant) watch(ctx context.Context) {
+func (a *Attendant) watch(ctx context.Context) {
 	every := runs.Every(a.job.Store)
 	for next := time.Now(); ; {
 		select {
@@ -178,7 +229,7 @@ func (a *attendant) watch(ctx context.Context) {
 }
 
 // rest gives back the lock of a process that has had nothing to do for a while.
-func (a *attendant) rest(ctx context.Context) {
+func (a *Attendant) rest(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.bundles > 0 || a.idle.IsZero() || time.Since(a.idle) < idleTime {
@@ -195,7 +246,7 @@ func (a *attendant) rest(ctx context.Context) {
 }
 
 // facts are what this process has done.
-func (a *attendant) facts(every time.Duration) runs.Facts {
+func (a *Attendant) facts(every time.Duration) runs.Facts {
 	a.mu.Lock()
 	bundles := a.bundles
 	a.mu.Unlock()
@@ -221,8 +272,8 @@ func (a *attendant) facts(every time.Duration) runs.Facts {
 	return f
 }
 
-// close writes the last facts and gives the lock back.
-func (a *attendant) close() {
+// Close writes the last facts and gives the lock back.
+func (a *Attendant) Close() {
 	a.end()
 	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
 	defer cancel()
@@ -231,4 +282,41 @@ func (a *attendant) close() {
 	a.mu.Unlock()
 	a.rest(ctx)
 	a.tell(ctx)
+	a.reading.Lock()
+	defer a.reading.Unlock()
+	if a.rows != nil {
+		a.rows.Close()
+	}
 }
+
+// Refuse tells the submitter of a job why this process does not work for it. The engine may try again for ever, and its
+// log is on another host.
+func Refuse(output, job string, why error) {
+	if output == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
+	defer cancel()
+	s, err := open.Existing(ctx, output)
+	if err == nil {
+		defer s.Close()
+		t := runs.Trouble{Process: runs.Process(fmt.Sprintf("refused-%d-%s", os.Getpid(), nonce())), At: time.Now().UTC(),
+			Error: why.Error(), Exit: fault.ExitCode(why)}
+		err = runs.Job{Store: s, ID: job}.Report(ctx, t, 1)
+	}
+	if err != nil {
+		slog.Warn("the submitter could not be told why this worker cannot do its job", "reason", why, "error", err)
+	}
+}
+
+// Here says on which host an error was.
+func Here(err error) error {
+	host, nameErr := os.Hostname()
+	if nameErr != nil {
+		host = "unknown"
+	}
+	return fmt.Errorf("worker on host %s: %w", host, err)
+}
+
+// nonce tells processes apart.
+func nonce() string { return strings.ToLower(rand.Text()[:16]) }

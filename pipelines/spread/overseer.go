@@ -1,4 +1,4 @@
-package pipelines
+package spread
 
 import (
 	"context"
@@ -10,32 +10,40 @@ import (
 
 	"latentbeam/internal/engine"
 	"latentbeam/internal/runs"
-	"latentbeam/runners"
 	"latentbeam/schemas/fault"
 )
 
-// overseer follows the workers of a job from the process that has submitted it: it sums what they have done, hears of
+// Overseer follows the workers of a job from the process that has submitted it: it sums what they have done, hears of
 // their trouble, and tells them to stop.
-type overseer struct {
-	job     *Job
+type Overseer struct {
+	Submitter
 	run     runs.Job
 	info    runs.Info
+	own     bool                    // it is the job of this process, not of an earlier run
 	cancel  context.CancelCauseFunc // ends the job at the engine
 	known   map[string]runs.Trouble
-	passing int   // troubles that may pass
-	stopped bool  // the marker is written
-	bad     int64 // rows that could not be used, which no worker has seen
+	passing int  // troubles that may pass
+	stopped bool // the marker is written
 	facts   []runs.Facts
 }
+
+// Submitter is the process that submits a job.
+type Submitter struct {
+	Engine *engine.Engine
+	Job    string // its name under runs/
+	Name   string // of the process among those that write facts
+	Away   bool   // the workers are other processes
+	Bad    int64  // rows that could not be used, which no worker has seen
+}
+
+func (s Submitter) of(job string) runs.Job { return runs.Job{Store: s.Engine.Store, ID: job} }
 
 // maxTroubles is how often bundles may end with an error that may pass, until the job is given up.
 const maxTroubles = 20
 
-// oversee follows the workers until end is called, which returns what they have done.
-func (j *Job) oversee(ctx context.Context, cancel context.CancelCauseFunc) (*overseer, func(), error) {
-	o := &overseer{job: j, run: runs.Job{Store: j.engine.Store, ID: j.RunID()}, cancel: cancel, known: map[string]runs.Trouble{},
-		info: runs.Info{Output: j.engine.Store.URL(), Runner: j.runner.Name, Endpoint: runners.Endpoint(j.Config.Runner),
-			Version: j.Opts.Version, Started: time.Now().UTC(), File: j.Opts.Start.File, Shards: j.Opts.Shards, Class: j.engine.Rules.Class}}
+// Oversee follows the workers until end is called. cancel ends the job at the engine.
+func (s Submitter) Oversee(ctx context.Context, info runs.Info, cancel context.CancelCauseFunc) (o *Overseer, end func(), err error) {
+	o = &Overseer{Submitter: s, run: s.of(s.Job), info: info, own: true, cancel: cancel, known: map[string]runs.Trouble{}}
 	if err := o.run.Write(ctx, o.info); err != nil {
 		return nil, nil, err
 	}
@@ -46,7 +54,7 @@ func (j *Job) oversee(ctx context.Context, cancel context.CancelCauseFunc) (*ove
 		for {
 			select {
 			case <-time.After(stopEvery):
-				o.look(ctx)
+				o.Look(ctx)
 			case <-ctx.Done():
 				return
 			}
@@ -55,16 +63,16 @@ func (j *Job) oversee(ctx context.Context, cancel context.CancelCauseFunc) (*ove
 	return o, func() { stop(); <-done }, nil
 }
 
-// started notes the engine's id of the job, by which it is found if this process dies.
-func (o *overseer) started(ctx context.Context, id string) {
+// Started notes the engine's id of the job, by which it is found if this process dies.
+func (o *Overseer) Started(ctx context.Context, id string) {
 	o.info.Engine = id
 	if err := o.run.Write(ctx, o.info); err != nil {
 		slog.Warn("the id of the engine's job could not be noted: another run would not find it", "job", id, "error", err)
 	}
 }
 
-// ended notes that the engine's job is no more.
-func (o *overseer) ended(ctx context.Context) {
+// Ended notes that the engine's job is no more.
+func (o *Overseer) Ended(ctx context.Context) {
 	now := time.Now().UTC()
 	o.info.Ended = &now
 	if err := o.run.Write(ctx, o.info); err != nil {
@@ -72,15 +80,15 @@ func (o *overseer) ended(ctx context.Context) {
 	}
 }
 
-// look reads what the workers say, once.
-func (o *overseer) look(ctx context.Context) {
+// Look reads what the workers say, once.
+func (o *Overseer) Look(ctx context.Context) {
 	if err := o.listen(ctx); err != nil && ctx.Err() == nil {
 		slog.Debug("what the workers say could not be read", "error", err)
 	}
 }
 
-func (o *overseer) listen(ctx context.Context) error {
-	e := o.job.engine
+func (o *Overseer) listen(ctx context.Context) error {
+	e := o.Engine
 	if stop, err := o.run.Stopped(ctx); err == nil && stop != nil && !e.Stopping() {
 		e.Stop()
 	}
@@ -100,17 +108,16 @@ func (o *overseer) listen(ctx context.Context) error {
 	if o.facts, err = o.run.ReadFacts(ctx); err != nil {
 		return err
 	}
-	if me := o.job.me.Load(); me != nil { // this process computes nothing
-		o.facts = slices.DeleteFunc(o.facts, func(f runs.Facts) bool { return f.Process == me.Process })
-	}
-	if !o.job.elsewhere() { // they are this engine's own
+	// This process computes nothing.
+	o.facts = slices.DeleteFunc(o.facts, func(f runs.Facts) bool { return f.Process == o.Name })
+	if !o.Away { // they are this engine's own
 		return nil
 	}
 	sum := o.sum()
-	sum.Failed += o.bad
+	sum.Failed += o.Bad
 	e.Progress.Done.Store(sum.Done)
 	e.Progress.Failed.Store(sum.Failed)
-	if o.job.RunID() != o.run.ID { // of an earlier run
+	if !o.own {
 		return nil
 	}
 	if tooMany := e.Progress.TooMany; tooMany != nil && tooMany(sum.Done+sum.Failed, sum.Failed) {
@@ -122,7 +129,7 @@ func (o *overseer) listen(ctx context.Context) error {
 }
 
 // sum adds up the rows of all workers.
-func (o *overseer) sum() (sum runs.Rows) {
+func (o *Overseer) sum() (sum runs.Rows) {
 	for _, f := range o.facts {
 		sum.Done += f.Rows.Done
 		sum.Failed += f.Rows.Failed
@@ -133,7 +140,7 @@ func (o *overseer) sum() (sum runs.Rows) {
 }
 
 // hear takes the trouble of a worker: what cannot pass ends the job, instead of being tried again for ever.
-func (o *overseer) hear(ctx context.Context, t runs.Trouble) {
+func (o *Overseer) hear(ctx context.Context, t runs.Trouble) {
 	err := errors.New(t.Error)
 	switch t.Exit {
 	case fault.ExitUsage:
@@ -151,15 +158,15 @@ func (o *overseer) hear(ctx context.Context, t runs.Trouble) {
 
 // giveUp ends the job. Its workers are told, too: a job server of Flink calls a job cancelled at once, and the cluster may
 // go on with it for a long time. Then its bundles find the marker and end.
-func (o *overseer) giveUp(ctx context.Context, why error) {
+func (o *Overseer) giveUp(ctx context.Context, why error) {
 	if err := o.run.Stop(ctx, runs.Cancel, "the process that submitted the job"); err != nil {
 		slog.Warn("the workers of a job that is given up could not be told to stop", "error", err)
 	}
 	o.cancel(why)
 }
 
-// stages sums the times of the workers.
-func (o *overseer) stages() (all []engine.StageTime) {
+// Stages sums the times of the workers.
+func (o *Overseer) Stages() (all []engine.StageTime) {
 	at := map[string]int{}
 	for _, f := range o.facts {
 		for _, s := range f.Stages {
@@ -175,8 +182,8 @@ func (o *overseer) stages() (all []engine.StageTime) {
 	return all
 }
 
-// workers counts the devices of all workers.
-func (o *overseer) workers() (n int) {
+// Workers counts the devices of all workers.
+func (o *Overseer) Workers() (n int) {
 	for _, f := range o.facts {
 		n += len(f.Devices)
 	}
