@@ -76,81 +76,107 @@ func (j *Job) PlanAnew(ctx context.Context) (Plan, error) {
 	return j.plan(ctx)
 }
 
-func (j *Job) plan(ctx context.Context) (Plan, error) {
-	p := Plan{Reasons: map[string]int64{}, Clips: map[schemas.Bucket]int64{}}
-	status := func(*stages.Element) (ledger.Status, error) { return ledger.Absent, nil }
+func (j *Job) plan(ctx context.Context) (p Plan, err error) {
+	s := survey{job: j, plan: &p, input: j.report.Digest(), names: j.report.Named()}
+	p.Reasons, p.Clips = map[string]int64{}, map[schemas.Bucket]int64{}
 	if j.engine.Ledger != nil {
-		cursor := j.engine.Ledger.Cursor()
-		defer cursor.Close()
-		status = func(e *stages.Element) (ledger.Status, error) { return cursor.Status(ledger.Key(e.Key)) }
+		s.settled = j.engine.Ledger.Cursor()
+		defer s.settled.Close()
 	}
-	input := j.report.Digest()
-	var asked []uint64
-	var named report.Totals
-	names := j.report.Named()
-	doubt := doubts.New(slices.Contains(j.engine.Rules.Params(), stages.ParamPrompt), j.host.Model == "tiny" && j.draws())
+	s.doubt = doubts.New(slices.Contains(j.engine.Rules.Params(), stages.ParamPrompt), j.host.Model == "tiny" && j.draws())
 	for e, err := range j.all(ctx) {
+		if err == nil {
+			err = s.see(e)
+		}
 		if err != nil {
 			return p, err
 		}
-		names.Add(e)
-		doubt.See(e)
-		if !j.engine.Rules.Mine(e) {
-			if !p.others && e.Failed == nil {
-				other, err := status(e)
-				if err != nil {
-					return p, err
-				}
-				p.others = other != ledger.Absent
-			}
-			continue
-		}
-		p.Rows++
-		found := ledger.Failed
-		if e.Failed.IsDropped() {
-			p.drop(e)
-			input.Add(e, found)
-			continue
-		}
-		if e.Row.Cut != nil && e.Failed == nil {
-			p.Clips[schemas.Bucket{Width: e.Row.Width, Height: e.Row.Height, NumFrames: e.Row.NumFrames}]++
-		}
-		if e.Failed != nil {
-			p.Unusable++
-			named.Name(e.Given.Source, e.Failed.Stage, e.Failed.Message)
-		} else if found, err = status(e); err != nil {
-			return p, err
-		}
-		switch {
-		case found == ledger.Absent:
-			p.Add(e)
-			p.never(e, j.engine.Earlier)
-			doubt.New(&e.Row)
-		case found == ledger.Done:
-			p.Done++
-		default:
-			p.Failed++
-		}
-		if j.peeking && found != ledger.Absent {
-			asked = append(asked, binary.BigEndian.Uint64(e.Key[:]))
-		}
-		input.Add(e, found)
 	}
-	if err := j.conflict(ctx, names); err != nil {
+	if err := j.conflict(ctx, s.names); err != nil {
 		return p, err
 	}
 	p.Seal()
-	var err error
-	if p.Warnings, err = j.warnings(ctx, p, doubt); err != nil {
+	if p.Warnings, err = j.warnings(ctx, p, s.doubt); err != nil {
 		return p, err
 	}
-	p.Input, p.First, p.Vanished = input.Sum(), named.First, j.vanished(ctx, p.Rows)
+	p.Input, p.First, p.Vanished = s.input.Sum(), s.unusable.First, j.vanished(ctx, p.Rows)
 	if j.peeking && j.Opts.Limit == 0 {
-		if p.Stale, err = j.stale(ctx, asked); err != nil {
-			return p, err
+		p.Stale, err = j.stale(ctx, s.asked)
+	}
+	return p, err
+}
+
+// survey makes a plan of the rows that it sees.
+type survey struct {
+	job      *Job
+	plan     *Plan
+	settled  *ledger.Cursor // nil: the output has no ledger
+	input    *report.Digest
+	names    *report.Named
+	unusable report.Totals
+	doubt    *doubts.Doubts
+	asked    []uint64 // first bytes of the keys that the ledger has; for one who only looks
+}
+
+// see takes the next row of the input.
+func (s *survey) see(e *stages.Element) (err error) {
+	p := s.plan
+	s.names.Add(e)
+	s.doubt.See(e)
+	if !s.job.engine.Rules.Mine(e) {
+		return s.other(e)
+	}
+	p.Rows++
+	found := ledger.Failed
+	switch {
+	case e.Failed.IsDropped():
+		p.drop(e)
+		s.input.Add(e, found)
+		return nil
+	case e.Failed != nil:
+		p.Unusable++
+		s.unusable.Name(e.Given.Source, e.Failed.Stage, e.Failed.Message)
+	default:
+		if e.Row.Cut != nil {
+			p.Clips[schemas.Bucket{Width: e.Row.Width, Height: e.Row.Height, NumFrames: e.Row.NumFrames}]++
+		}
+		if found, err = s.status(e); err != nil {
+			return err
 		}
 	}
-	return p, nil
+	switch found {
+	case ledger.Absent:
+		p.Add(e)
+		p.never(e, s.job.engine.Earlier)
+		s.doubt.New(&e.Row)
+	case ledger.Done:
+		p.Done++
+	default:
+		p.Failed++
+	}
+	if s.job.peeking && found != ledger.Absent {
+		s.asked = append(s.asked, binary.BigEndian.Uint64(e.Key[:]))
+	}
+	s.input.Add(e, found)
+	return nil
+}
+
+// other takes a row of another shard.
+func (s *survey) other(e *stages.Element) error {
+	if s.plan.others || e.Failed != nil {
+		return nil
+	}
+	found, err := s.status(e)
+	s.plan.others = found != ledger.Absent
+	return err
+}
+
+// status says what the ledger has of a row.
+func (s *survey) status(e *stages.Element) (ledger.Status, error) {
+	if s.settled == nil {
+		return ledger.Absent, nil
+	}
+	return s.settled.Status(ledger.Key(e.Key))
 }
 
 // warnings are what a person may not have meant.

@@ -97,49 +97,18 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	if err != nil {
 		return Result{}, err
 	}
-	if j.Opts.Repair {
-		if err := j.mends(plan); err != nil {
-			return Result{Plan: plan}, err
-		}
-	}
-	if err := j.sameClass(plan); err != nil {
-		return Result{Plan: plan}, err
+	r := Result{Plan: plan}
+	if err := j.allowed(plan); err != nil {
+		return r, err
 	}
 	if started != nil {
 		j.expect(plan)
 		started(plan)
 	}
-	r := Result{Plan: plan}
-	if s, ok := j.upToDate(ctx, j.report.SummaryName(), plan); ok {
-		r.NothingToDo, r.Totals, r.Skipped = true, s.Totals, plan.Done
-		if err := j.keepStart(ctx); err != nil {
-			return r, err
-		}
-		return r, j.results.Remember(ctx)
-	}
-	if s, ok, err := j.joined(ctx, plan); ok || err != nil {
-		r.NothingToDo, r.Joined, r.Totals, r.Skipped = ok, ok, s.Totals, plan.Done
+	if over, err := j.settled(ctx, &r); over || err != nil {
 		return r, err
 	}
-	if plan.Vanished > 0 {
-		slog.Warn("the input has lost rows of the finished output: the tables lose them now, their videos and results stay",
-			"lost", plan.Vanished, "left", plan.Rows)
-	}
-	for _, w := range plan.Warnings {
-		slog.Warn(w)
-	}
-	ctx = j.watch(ctx, plan)
-	j.foreseen = forecast.Foreseen{Why: "The rows were computed by an engine's workers: latentbeam plan predicts for this host alone."}
-	if !j.elsewhere() {
-		if err := j.forecast().Prepare(ctx, plan.Work); err != nil {
-			return r, err
-		}
-		j.foreseen = j.forecast().Foresee(ctx, plan.Work)
-		if err := j.host.Reload(ctx); err != nil {
-			return r, err
-		}
-	}
-	if err := j.begin(ctx); err != nil {
+	if ctx, err = j.arrange(ctx, plan); err != nil {
 		return r, err
 	}
 	j.recorder.Load().Set(runs.Running)
@@ -155,34 +124,96 @@ func (j *Job) once(ctx context.Context, began time.Time, started func(Plan)) (Re
 	if errors.Is(computeErr, store.ErrRemoved) { // there is no place for a report
 		return r, computeErr
 	}
-	r.Logs = slices.DeleteFunc(slices.Clone(j.logs), func(name string) bool {
-		info, err := os.Stat(name)
-		return err != nil || info.Size() == 0
-	})
-	r.Done, r.Skipped, r.Stages = j.engine.Progress.Done.Load(), plan.Done, j.engine.Progress.Stages()
-	for _, seen := range j.engine.Board.Facts().Stages {
-		if i := slices.IndexFunc(r.Stages, func(s engine.StageTime) bool { return s.Stage == seen.Stage }); i >= 0 {
-			r.Stages[i].Rows = seen.Rows
-		}
-	}
-	workers := j.engine.Pool.Size()
-	if j.workers != nil && j.elsewhere() {
-		r.Stages, workers = j.workers.Stages(), j.workers.Workers()
-	}
-	r.Interrupted = j.engine.Stopping()
+	workers := j.tell(&r)
 	j.recorder.Load().Set(runs.Writing)
 	// The report is written after a failure too: what was done by then is there to be looked at.
 	err = j.finish(ctx, &r, began, workers)
 	r.lost = computeErr == nil && !r.Interrupted && j.lost(lost, err)
 	r.damaged = r.lost && isDamagedTable(err)
-	switch left := err == nil && computeErr == nil && r.Totals.Pending > 0 && !r.Interrupted; {
-	case left && j.spread():
-		err = j.lostRows(r.Totals.Pending)
-	case left:
-		err = fault.Fatal(fmt.Errorf("%d rows are left after the last pass over the input: it changes while it is read, "+
-			"or runner %s drops rows; run the job again", r.Totals.Pending, j.runner.Name))
+	if err == nil && computeErr == nil && r.Totals.Pending > 0 && !r.Interrupted {
+		err = j.pending(r.Totals.Pending)
 	}
 	return r, errors.Join(computeErr, err)
+}
+
+// allowed refuses a run that would do more than its options say.
+func (j *Job) allowed(plan Plan) error {
+	if j.Opts.Repair {
+		if err := j.mends(plan); err != nil {
+			return err
+		}
+	}
+	return j.sameClass(plan)
+}
+
+// settled reports whether an earlier run has done everything, and fills the result of this one then.
+func (j *Job) settled(ctx context.Context, r *Result) (over bool, err error) {
+	if s, ok := j.upToDate(ctx, j.report.SummaryName(), r.Plan); ok {
+		r.NothingToDo, r.Totals, r.Skipped = true, s.Totals, r.Plan.Done
+		if err := j.keepStart(ctx); err != nil {
+			return true, err
+		}
+		return true, j.results.Remember(ctx)
+	}
+	s, ok, err := j.joined(ctx, r.Plan)
+	if ok || err != nil {
+		r.NothingToDo, r.Joined, r.Totals, r.Skipped = ok, ok, s.Totals, r.Plan.Done
+	}
+	return ok, err
+}
+
+// arrange brings the job to where it can compute. The context that it returns ends when somebody cancels the job.
+func (j *Job) arrange(ctx context.Context, plan Plan) (context.Context, error) {
+	if plan.Vanished > 0 {
+		slog.Warn("the input has lost rows of the finished output: the tables lose them now, their videos and results stay",
+			"lost", plan.Vanished, "left", plan.Rows)
+	}
+	for _, w := range plan.Warnings {
+		slog.Warn(w)
+	}
+	ctx = j.watch(ctx, plan)
+	j.foreseen = forecast.Foreseen{Why: "The rows were computed by an engine's workers: latentbeam plan predicts for this host alone."}
+	if !j.elsewhere() {
+		f := j.forecast()
+		if err := f.Prepare(ctx, plan.Work); err != nil {
+			return ctx, err
+		}
+		j.foreseen = f.Foresee(ctx, plan.Work)
+		if err := j.host.Reload(ctx); err != nil {
+			return ctx, err
+		}
+	}
+	return ctx, j.begin(ctx)
+}
+
+// tell fills the result of a run with what was done, and returns how many workers did it.
+func (j *Job) tell(r *Result) (workers int) {
+	r.Logs = slices.DeleteFunc(slices.Clone(j.logs), func(name string) bool {
+		info, err := os.Stat(name)
+		return err != nil || info.Size() == 0
+	})
+	r.Done, r.Skipped, r.Stages = j.engine.Progress.Done.Load(), r.Plan.Done, j.engine.Progress.Stages()
+	for _, seen := range j.engine.Board.Facts().Stages {
+		if i := slices.IndexFunc(r.Stages, func(s engine.StageTime) bool { return s.Stage == seen.Stage }); i >= 0 {
+			r.Stages[i].Rows = seen.Rows
+		}
+	}
+	r.Interrupted = j.engine.Stopping()
+	if j.workers == nil || !j.elsewhere() {
+		return j.engine.Pool.Size()
+	}
+	r.Stages = j.workers.Stages()
+	return j.workers.Workers()
+}
+
+// pending is the error of rows that are left although the run was not stopped.
+func (j *Job) pending(rows int64) error {
+	if j.spread() {
+		return fault.TryAgain(fmt.Errorf("%d rows are left although runner %s says that the job is done: run it again, which "+
+			"computes these alone", rows, j.runner.Name))
+	}
+	return fault.Fatal(fmt.Errorf("%d rows are left after the last pass over the input: it changes while it is read, "+
+		"or runner %s drops rows; run the job again", rows, j.runner.Name))
 }
 
 // begin marks the output as unfinished and saves how the job was started, for `retry`.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"latentbeam/internal/config"
 	"latentbeam/internal/engine"
@@ -16,7 +15,6 @@ import (
 	"latentbeam/pipelines/spread"
 	"latentbeam/runners"
 	"latentbeam/schemas"
-	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/transforms"
 )
@@ -186,10 +184,4 @@ func (j *Job) subtasks(plan Plan) int {
 		waves = int(min(defaultWaves, max(1, plan.New/int64(slots*batch))))
 	}
 	return slots * waves
-}
-
-// lostRows is the error of a job whose workers have not settled every row.
-func (j *Job) lostRows(pending int64) error {
-	return fault.TryAgain(fmt.Errorf("%d rows are left although runner %s says that the job is done: run it again, which "+
-		"computes these alone", pending, j.runner.Name))
 }
