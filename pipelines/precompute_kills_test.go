@@ -42,7 +42,8 @@ func TestKillPrecompute(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("undisturbed: %v: %s", err, text)
 	}
-	k.took, k.want = time.Since(began), mustRead(t, k.Out)
+	took := time.Since(began)
+	k.want = mustRead(t, k.Out)
 	total := int64(len(k.want.rows["latents"]))
 	if total != 26 {
 		t.Fatalf("undisturbed: %d clips, want 13 of each video", total)
@@ -53,7 +54,7 @@ func TestKillPrecompute(t *testing.T) {
 	slot, left := make(chan bool, 3), make([]int64, kills)
 	var wg sync.WaitGroup
 	for i := range kills {
-		after := time.Duration((0.1 + 0.9*random.Float64()) * float64(k.took))
+		after := time.Duration((0.1 + 0.9*random.Float64()) * float64(took))
 		slot <- true
 		wg.Go(func() {
 			defer func() { <-slot }()
@@ -62,7 +63,7 @@ func TestKillPrecompute(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("P1: %d kills within %v of a job of %d clips; the next runs computed the missing ones alone, %v (seed %d)", kills,
-		k.took.Round(time.Second), total, left, seed)
+		took.Round(time.Second), total, left, seed)
 }
 
 // resume kills a process after a while and goes on with its job. It returns how many clips that computed.
