@@ -21,6 +21,8 @@ type PipelineConfig struct {
 	MicroFrameSize int      `json:"micro_frame_size"`
 	Shift          channels `json:"shift"`
 	ScaleBy        channels `json:"scale"`
+
+	mean, std channels // shift and scale of the file of the weights, which win; nil before it is open
 }
 
 // channels is a number for each latent channel; in JSON one number stands for all.
@@ -75,8 +77,16 @@ const maxGroup = 1 << 12
 func (c *PipelineConfig) downscale() int { return c.VAE2D.Downscale() }
 func (c *PipelineConfig) scale() float64 { return 1 }
 
-// statistics are not those of config.json where the file of the weights has others.
-func (c *PipelineConfig) statistics() (mean, std []float64) { return nil, nil }
+// statistics are those of the file of the weights; config.json may have others.
+func (c *PipelineConfig) statistics() (mean, std []float64) {
+	if len(c.mean) == 0 || len(c.std) == 0 {
+		return nil, nil
+	}
+	for i := range c.VAETemporal.EmbedDim {
+		mean, std = append(mean, float64(c.mean.at(i))), append(std, float64(c.std.at(i)))
+	}
+	return mean, std
+}
 
 // latents: every whole group of 17 frames makes 5 latent frames, the rest n/4 rounded up.
 func (c *PipelineConfig) latents(frames, height, width int) ([]int, error) {

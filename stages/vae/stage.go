@@ -78,6 +78,9 @@ func openComponent(
 	if images, ok := c.Config.arch.(*KLConfig); ok && images.ScalingFactor != openSoraScale {
 		c.Renew("its own scaling_factor") // until then 0.18215 stood for all
 	}
+	if p, ok := c.Config.arch.(*PipelineConfig); ok {
+		p.mean, p.std = c.Numbers("shift"), c.Numbers("scale")
+	}
 	return c, nil
 }
 

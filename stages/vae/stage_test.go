@@ -3,6 +3,7 @@ package vae
 import (
 	"bytes"
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
 )
 
@@ -120,5 +122,40 @@ func TestStages(t *testing.T) {
 			f.Validate() != nil {
 			t.Errorf("%s: %d frames of %dx%d", c.name, len(f.Frames), f.Width, f.Height)
 		}
+	}
+}
+
+// TestStatisticsOfTheFile: an autoencoder of Open-Sora 1.2 says the shift and the scale of its weights, by which it makes
+// latents of denoisers.
+func TestStatisticsOfTheFile(t *testing.T) {
+	tested := 0
+	for name, c := range goldenCases(t) {
+		p, ok := c.config(t).arch.(*PipelineConfig)
+		if !ok {
+			continue
+		}
+		tested++
+		s := opened(t, Encode(), goldenModel(t, name)).(*encodeStage)
+		space := s.Capabilities().LatentSpace()
+		be := cpu.New(1)
+		model, err := s.On(be)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := stages.NewArray(p.VAETemporal.EmbedDim, 2, 3, 4)
+		copy(raw.Data, nntest.Hash("raw", 2, raw.Shape...))
+		got, err := model.ForDenoiser(be, raw)
+		if err != nil || len(space.Mean) != p.VAETemporal.EmbedDim || len(space.Std) != len(space.Mean) {
+			t.Fatalf("%s: %v, %v, %v", name, space.Mean, space.Std, err)
+		}
+		for i, v := range raw.Data {
+			want := (float64(v) - space.Mean[i/24]) / space.Std[i/24]
+			if math.Abs(float64(got.Data[i])-want) > 1e-5*(1+math.Abs(want)) {
+				t.Fatalf("%s: value %d is %g, want %g", name, i, got.Data[i], want)
+			}
+		}
+	}
+	if tested == 0 {
+		t.Fatal("no case has an autoencoder of Open-Sora 1.2")
 	}
 }

@@ -96,6 +96,16 @@ func (c *Component[C, M]) Renew(why string) {
 	c.digest = hex.EncodeToString(sum[:])
 }
 
+// Numbers returns the values of a tensor of the file, nil where it has none of that name or type.
+func (c *Component[C, M]) Numbers(name string) []float32 {
+	t, found := c.weights.Tensor(name)
+	dt, known := dtypes[t.DType]
+	if !found || !known {
+		return nil
+	}
+	return decode(t.Data, dt)
+}
+
 // Load brings the weights to dev.
 func (c *Component[C, M]) Load(dev kernels.Backend) error {
 	_, err := c.On(dev)
