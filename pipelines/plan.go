@@ -11,6 +11,7 @@ import (
 
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/report"
+	"latentbeam/internal/report/named"
 	"latentbeam/internal/store"
 	"latentbeam/pipelines/doubts"
 	"latentbeam/pipelines/forecast"
@@ -77,7 +78,7 @@ func (j *Job) PlanAnew(ctx context.Context) (Plan, error) {
 }
 
 func (j *Job) plan(ctx context.Context) (p Plan, err error) {
-	s := survey{job: j, plan: &p, input: j.report.Digest(), names: j.report.Named()}
+	s := survey{job: j, plan: &p, input: j.report.Digest(), names: named.Collect(j.report.Names)}
 	p.Reasons, p.Clips = map[string]int64{}, map[schemas.Bucket]int64{}
 	if j.engine.Ledger != nil {
 		s.settled = j.engine.Ledger.Cursor()
@@ -112,7 +113,7 @@ type survey struct {
 	plan     *Plan
 	settled  *ledger.Cursor // nil: the output has no ledger
 	input    *report.Digest
-	names    *report.Named
+	names    *named.Rows
 	unusable report.Totals
 	doubt    *doubts.Doubts
 	asked    []uint64 // first bytes of the keys that the ledger has; for one who only looks
@@ -224,7 +225,7 @@ func (j *Job) draws() bool {
 }
 
 // conflict is an error where two rows have one name; it reads the input again to say which.
-func (j *Job) conflict(ctx context.Context, names *report.Named) error {
+func (j *Job) conflict(ctx context.Context, names *named.Rows) error {
 	if err := names.Unknown(); err != nil {
 		return j.Config.Errorf("output.name", "%v", err)
 	}
@@ -242,7 +243,7 @@ func (j *Job) conflict(ctx context.Context, names *report.Named) error {
 			a = e
 		}
 		if at == second && a != nil {
-			return j.Config.Errorf("output.name", "%v", j.report.ConflictError(a, e))
+			return j.Config.Errorf("output.name", "%v", named.ConflictError(j.report.Names, a, e))
 		}
 		at++
 	}

@@ -25,7 +25,7 @@ var floors = []floor{
 		"golang.org/x/sys"},
 	{"schemas internal/limits internal/media/mp4 docs/pictures", "github.com/Eyevinn/mp4ff"},
 	{"internal/config/document stages/sequence internal/names internal/same internal/rng schemas/fault stages/safetensors internal/torchpickle internal/sentencepiece " +
-		"internal/ftfy internal/media internal/layers internal/layers/rooms kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
+		"internal/ftfy internal/media internal/report/looks internal/layers internal/layers/rooms kernels kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
 		"kernels/cuda/nccl kernels/cuda/gpu/timings",
 		"github.com/goccy/go-yaml golang.org/x/text golang.org/x/sync golang.org/x/net github.com/clipperhouse/uax29 gorgonia.org/cu github.com/klauspost/compress"},
 	{"internal/config stages/cost stages/vae/stream stages/t5/clean internal/plan/weights internal/store internal/measure " +
@@ -37,7 +37,7 @@ var floors = []floor{
 	{"internal/store/open internal/ledger internal/transport internal/doctor stages", ""},
 	{"stages/weight internal/engine/coder internal/cluster internal/lend internal/engine/memory internal/runs internal/location internal/jobfile", ""},
 	{"internal/engine/keys stages/nn stages/sampler stages/condition stages/footage internal/devices internal/devices/gpus internal/engine/schedule internal/observe internal/progress internal/table/pages internal/table/write internal/table/tabletest", "github.com/vbauerster/mpb github.com/parquet-go/parquet-go"},
-	{"stages/nn/nntest stages/diffuse stages/quality stages/vae/causal stages/vae/kl stages/vae/posterior stages/vae/temporal stages/vae/wan stages/vae/wf internal/engine/recovery internal/logs internal/metrics internal/trace internal/hooks internal/table/typed internal/cli/terminal", "github.com/prometheus/client_golang go.opentelemetry.io/otel go.opentelemetry.io/proto/otlp google.golang.org/protobuf"},
+	{"stages/nn/nntest stages/diffuse stages/quality stages/vae/causal stages/vae/kl stages/vae/posterior stages/vae/temporal stages/vae/wan stages/vae/wf internal/engine/recovery internal/logs internal/metrics internal/trace internal/hooks internal/table/typed internal/report/columns internal/report/named internal/cli/terminal", "github.com/prometheus/client_golang go.opentelemetry.io/otel go.opentelemetry.io/proto/otlp google.golang.org/protobuf"},
 	{"internal/runpage stages/t5 stages/stdit stages/wan stages/osplan stages/clip stages/vae stages/guard stages/exec stages/video internal/engine", ""},
 	{"stages/catalog internal/table/read", ""},
 	{"internal/report internal/engine/host internal/engine/simulator pipelines/input pipelines/hardware pipelines/doubts", ""},

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"reflect"
 
 	"latentbeam/internal/gallery"
 	"latentbeam/internal/ledger"
@@ -19,12 +18,11 @@ import (
 // failures writes the failures table. In the same pass over the input it counts the rows and lets the
 // tables of tensors see what they will hold.
 func (j *Job) failures(ctx context.Context, totals *Totals, tables []tensors) error {
-	totals.failed.table = reflect.TypeFor[schemas.FailureRow]()
 	err := j.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
 		_, err := write.Write(w, j.failureRows(ctx, totals, tables), j.options())
 		return err
 	})
-	if err == nil && len(totals.failed.list) > 0 && j.early == nil { // only that pass knows the columns; later no row fails any more
+	if err == nil && len(totals.failed.List()) > 0 && j.early == nil { // only that pass knows the columns; later no row fails any more
 		err = j.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
 			row := func(o outcome) (schemas.FailureRow, error) { return j.failureRow(&o) }
 			return writeWide(w, j.failed(ctx), row, &totals.failed, j.options())
@@ -84,7 +82,7 @@ func (t *Totals) count(o *outcome, row []byte, tables []tensors) error {
 	t.Rows++
 	switch o.status {
 	case ledger.Failed:
-		if err := t.failed.carry(o); err != nil {
+		if err := t.failed.See(o.Row.Extra, nil); err != nil {
 			return err
 		}
 		if err := o.parse(); err != nil {
@@ -110,7 +108,7 @@ func (t *Totals) count(o *outcome, row []byte, tables []tensors) error {
 				return err
 			}
 		}
-		if err := t.columns.see(o); err != nil {
+		if err := t.columns.See(o.Row.Extra, o.result.Readings); err != nil {
 			return err
 		}
 	}

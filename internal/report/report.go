@@ -9,6 +9,7 @@ import (
 	"latentbeam/internal/gallery"
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/names"
+	"latentbeam/internal/report/columns"
 	"latentbeam/internal/store"
 	"latentbeam/internal/table/write"
 	"latentbeam/internal/witness"
@@ -93,9 +94,14 @@ type Totals struct {
 	// Input is the digest of the rows and their outcomes, see Digest.
 	Input string `json:"-"`
 
-	failed  columns        // what the table of failures has of the input
-	causes  gallery.Causes // what the gallery says of failed rows
-	columns columns        // what the tables of videos have of the input and of readings
+	failed  columns.Columns // what the table of failures has of the input
+	causes  gallery.Causes  // what the gallery says of failed rows
+	columns columns.Columns // what the tables of videos have of the input and of readings
+}
+
+// newTotals has counted nothing yet.
+func newTotals() Totals {
+	return Totals{failed: columns.Of[schemas.FailureRow](), columns: columns.Of[schemas.DatasetRow]()}
 }
 
 // Causes lists why rows failed, as far as this pass has seen them.
@@ -123,7 +129,7 @@ type Agreement struct {
 // Write writes all tables and the gallery of the job and removes those of earlier runs that no longer
 // belong to it. It goes over the input once to see what there is, and once for each table to be written.
 func (j *Job) Write(ctx context.Context) (Totals, error) {
-	var totals Totals
+	totals := newTotals()
 	tensors := j.tensors(ctx)
 	err := j.failures(ctx, &totals, tensors)
 	for _, t := range tensors {

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"latentbeam/internal/location"
+	"latentbeam/internal/report/columns"
 	"latentbeam/internal/table/typed"
 	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
@@ -46,9 +47,9 @@ type tensorTable[T schemas.Row] struct {
 
 	perFile int
 	rows    int
-	hash    hash.Hash // of the file at hand
-	digests []string  // of the files before it
-	columns columns   // what the rows carry, and readings
+	hash    hash.Hash       // of the file at hand
+	digests []string        // of the files before it
+	columns columns.Columns // what the rows carry, and readings
 }
 
 // add hashes a row of the file at hand, tensors aside: those follow from the key.
@@ -57,7 +58,7 @@ func (t *tensorTable[T]) add(o *outcome, row []byte) error {
 		if err := o.parse(); err != nil {
 			return err
 		}
-		t.columns.table = reflect.TypeFor[T]()
+		t.columns = columns.Of[T]()
 		t.perFile = t.job.perFile(min(tensorFileRows, tensorFileBytes/max(1, t.size(o.result))))
 	}
 	if t.rows%t.perFile == 0 {
@@ -68,7 +69,7 @@ func (t *tensorTable[T]) add(o *outcome, row []byte) error {
 	t.hash.Write(row)
 	t.hash.Write(o.record.Row)
 	t.rows++
-	return t.columns.see(o)
+	return t.columns.See(o.Row.Extra, o.result.Readings)
 }
 
 // close ends the file at hand.
@@ -103,14 +104,14 @@ func (t *tensorTable[T]) write(ctx context.Context) error {
 // wanted are the digests that the files are to have: the columns that the input adds join those of the rows. Tables of
 // earlier releases have no such columns and stay as they are, as long as none of their rows change.
 func (t *tensorTable[T]) wanted(ctx context.Context) []string {
-	if len(t.columns.list) == 0 {
+	if len(t.columns.List()) == 0 {
 		return t.digests
 	}
 	earlier := true
 	var all []string
 	for i, d := range t.digests {
 		earlier = earlier && t.job.hasDigest(ctx, t.job.tableName(t.name, i), d)
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s %v", d, t.columns.list))
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s %v", d, t.columns.List()))
 		all = append(all, hex.EncodeToString(sum[:]))
 	}
 	if earlier {
@@ -137,7 +138,7 @@ func (t *tensorTable[T]) writeFile(ctx context.Context, i int, rows iter.Seq2[ou
 			return t.row(o)
 		}
 		var err error
-		if len(t.columns.list) == 0 {
+		if len(t.columns.List()) == 0 {
 			_, err = write.Write(w, convert(rows, row), o)
 		} else {
 			err = writeWide(w, rows, row, &t.columns, o)

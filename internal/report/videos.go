@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 
+	"latentbeam/internal/report/columns"
 	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
 )
@@ -18,10 +19,10 @@ const videosPerFile = 500_000
 const datasetFile = "metadata.parquet"
 
 // videos writes the table of videos. Columns that the input carries, and readings, are columns of it.
-func (j *Job) videos(ctx context.Context, more *columns) error {
+func (j *Job) videos(ctx context.Context, more *columns.Columns) error {
 	files, err := inFiles(j.done(ctx), j.perFile(videosPerFile), func(i int, rows iter.Seq2[outcome, error]) error {
 		return j.Replace(ctx, j.tableName("videos", i), func(w io.Writer) error {
-			if len(more.list) == 0 {
+			if len(more.List()) == 0 {
 				_, err := write.Write(w, convert(rows, j.videoRow), j.options())
 				return err
 			}
@@ -39,7 +40,7 @@ func (j *Job) videos(ctx context.Context, more *columns) error {
 
 // dataset writes the table of videos once more, in one file at the top of the output. Shards write none: the report of
 // all has it.
-func (j *Job) dataset(ctx context.Context, more *columns) error {
+func (j *Job) dataset(ctx context.Context, more *columns.Columns) error {
 	if j.Part != "" {
 		return nil
 	}
@@ -56,17 +57,17 @@ func (j *Job) dataset(ctx context.Context, more *columns) error {
 	return nil
 }
 
-func writeWide[T schemas.Row](w io.Writer, rows iter.Seq2[outcome, error], row func(outcome) (T, error), more *columns,
+func writeWide[T schemas.Row](w io.Writer, rows iter.Seq2[outcome, error], row func(outcome) (T, error), more *columns.Columns,
 	options write.Options) error {
 	wide := convert(rows, func(o outcome) (write.Wide[T], error) {
 		r, err := row(o)
 		if err != nil {
 			return write.Wide[T]{}, err
 		}
-		values, err := more.values(&o)
+		values, err := more.Values(o.Row.Extra, o.result.Readings)
 		return write.Wide[T]{Row: r, Values: values}, err
 	})
-	_, err := write.WriteWide(w, more.list, wide, options)
+	_, err := write.WriteWide(w, more.List(), wide, options)
 	return err
 }
 

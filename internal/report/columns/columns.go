@@ -1,4 +1,5 @@
-package report
+// Package columns decides which typed columns a table has for what the input carries and for readings.
+package columns
 
 import (
 	"encoding/json"
@@ -19,41 +20,39 @@ const maxColumns = 256
 // readingPrefix is put before the name of a reading: a job that is scored has a column of that name, too.
 const readingPrefix = "measured_"
 
-// columns are what the carried columns and the readings of all rows become in a table: their names and types.
-type columns struct {
+// Columns are what the carried columns and the readings of all rows become in a table: their names and types.
+type Columns struct {
 	list  []write.Column
 	index map[string]int // of "carried NAME" or "reading NAME" in list
 	taken map[string]bool
-	table reflect.Type // of a row of the table; nil: DatasetRow
+	table reflect.Type // of a row of the table
 }
 
-// see takes the types of a row's carried columns and readings.
-func (c *columns) see(o *outcome) error {
-	if err := c.carry(o); err != nil {
-		return err
-	}
-	if len(o.result.Readings) == 0 { // as of most rows
-		return nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.result.Readings)) {
-		c.add("reading ", name, readingPrefix+name, typeOfReading(name, o.result.Readings[name]))
-	}
-	return nil
-}
+// Of is the columns of a table whose rows are of a type.
+func Of[Row schemas.Row]() Columns { return Columns{table: reflect.TypeFor[Row]()} }
 
-// carry takes the types of a row's carried columns.
-func (c *columns) carry(o *outcome) error {
-	carried, err := schemas.Carried(o.Row.Extra)
+// List returns the columns, in the order in which they were seen first.
+func (c *Columns) List() []write.Column { return c.list }
+
+// See takes the types of a row's carried columns, a JSON object or "", and of its readings.
+func (c *Columns) See(extra string, readings map[string]string) error {
+	carried, err := schemas.Carried(extra)
 	if err != nil {
 		return err
 	}
 	for _, one := range carried {
 		c.add("carried ", one.Name, one.Name, typeOf(one.Value))
 	}
+	if len(readings) == 0 { // as of most rows
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(readings)) {
+		c.add("reading ", name, readingPrefix+name, typeOfReading(name, readings[name]))
+	}
 	return nil
 }
 
-func (c *columns) add(kind, name, column string, t write.ColumnType) {
+func (c *Columns) add(kind, name, column string, t write.ColumnType) {
 	i, known := c.index[kind+name]
 	if known {
 		c.list[i].Type = join(c.list[i].Type, t)
@@ -70,7 +69,7 @@ func (c *columns) add(kind, name, column string, t write.ColumnType) {
 }
 
 // free is the name, with something before or behind it where another column has it. Many readers know no case.
-func (c *columns) free(name string) string {
+func (c *Columns) free(name string) string {
 	if name == "" {
 		name = "unnamed"
 	}
@@ -87,9 +86,6 @@ func (c *columns) free(name string) string {
 
 // taken are the names that a table has itself.
 func taken(row reflect.Type) map[string]bool {
-	if row == nil {
-		row = reflect.TypeFor[schemas.DatasetRow]()
-	}
 	names := map[string]bool{}
 	for _, f := range reflect.VisibleFields(row) {
 		name, _, _ := strings.Cut(f.Tag.Get("parquet"), ",")
@@ -98,10 +94,10 @@ func taken(row reflect.Type) map[string]bool {
 	return names
 }
 
-// values are those of a row, in the order of the columns.
-func (c *columns) values(o *outcome) ([]any, error) {
+// Values are those of a row, in the order of the columns.
+func (c *Columns) Values(extra string, readings map[string]string) ([]any, error) {
 	out := make([]any, len(c.list))
-	carried, err := schemas.Carried(o.Row.Extra)
+	carried, err := schemas.Carried(extra)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +108,7 @@ func (c *columns) values(o *outcome) ([]any, error) {
 			}
 		}
 	}
-	for name, text := range o.result.Readings {
+	for name, text := range readings {
 		if i, ok := c.index["reading "+name]; ok {
 			if out[i], err = reading(text, c.list[i].Type); err != nil {
 				return nil, fmt.Errorf("reading %q: %w", name, err)

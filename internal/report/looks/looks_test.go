@@ -1,4 +1,4 @@
-package report
+package looks
 
 import (
 	"fmt"
@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"latentbeam/schemas"
-	"latentbeam/stages"
 )
 
 func lookText(l look) string { return fmt.Sprintf("%016x-%016x-%016x", l[0], l[1], l[2]) }
 
-// lookOutcome is a row of a clip with its look.
-func lookOutcome(id, media string, cut *schemas.Cut) *outcome {
-	return &outcome{Element: &stages.Element{Row: schemas.PromptRow{ID: id, Media: media, Cut: cut}}}
+// lookRow is a row of a clip with its look.
+func lookRow(id, media string, cut *schemas.Cut) *schemas.PromptRow {
+	return &schemas.PromptRow{ID: id, Media: media, Cut: cut}
 }
 
 // TestLooksFindAll compares what the parts of words find with comparing each row with each kept one.
@@ -25,7 +24,7 @@ func TestLooksFindAll(t *testing.T) {
 		for range 20 {
 			centres = append(centres, look{rng.Uint64(), rng.Uint64(), rng.Uint64()})
 		}
-		l, left, twins := newLooks(distance), []string{}, 0
+		l, left, twins := New(distance), []string{}, 0
 		for i := range 600 {
 			at := centres[rng.IntN(len(centres))]
 			for w := range at { // up to twice the distance away
@@ -33,7 +32,7 @@ func TestLooksFindAll(t *testing.T) {
 					at[w] ^= 1 << rng.IntN(64)
 				}
 			}
-			why := l.judge(lookOutcome(fmt.Sprint(i), fmt.Sprint(i), nil), lookText(at))
+			why := l.Judge(lookRow(fmt.Sprint(i), fmt.Sprint(i), nil), lookText(at))
 			want := ""
 			for k, other := range kept {
 				if d := at.apart(other); d <= distance {
@@ -62,7 +61,7 @@ func TestRowsOfOneClip(t *testing.T) {
 	for w := range 12 {
 		far[1] |= 1 << w
 	}
-	l := newLooks(2)
+	l := New(2)
 	cut := func(start int, flipped bool) *schemas.Cut { return &schemas.Cut{Start: start, Flipped: flipped} }
 	for _, c := range []struct {
 		id, media string
@@ -81,7 +80,7 @@ func TestRowsOfOneClip(t *testing.T) {
 		{"no reading either", "e.mp4", cut(0, false), "1-2", ""},
 		{"no words", "f.mp4", cut(0, false), strings.Repeat("g", 16) + "-2-3", ""},
 	} {
-		if got := l.judge(lookOutcome(c.id, c.media, c.cut), c.at); got != c.want {
+		if got := l.Judge(lookRow(c.id, c.media, c.cut), c.at); got != c.want {
 			t.Errorf("%s: %q, want %q", c.id, got, c.want)
 		}
 	}
@@ -91,10 +90,10 @@ func TestRowsOfOneClip(t *testing.T) {
 func BenchmarkLooks(b *testing.B) {
 	for _, distance := range []int{3, 7, 11} {
 		b.Run(fmt.Sprint(distance), func(b *testing.B) {
-			rng, l, o := rand.New(rand.NewPCG(1, 0)), newLooks(distance), lookOutcome("x", "", nil)
+			rng, l, o := rand.New(rand.NewPCG(1, 0)), New(distance), lookRow("x", "", nil)
 			for i := range b.N {
-				o.Row.Media = fmt.Sprint(i)
-				l.judge(o, lookText(look{rng.Uint64(), rng.Uint64(), rng.Uint64()}))
+				o.Media = fmt.Sprint(i)
+				l.Judge(o, lookText(look{rng.Uint64(), rng.Uint64(), rng.Uint64()}))
 			}
 			b.ReportMetric(float64(len(l.kept)), "kept")
 		})

@@ -3,59 +3,14 @@ package report
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
 
-	"latentbeam/internal/ledger"
 	"latentbeam/internal/store"
-	"latentbeam/internal/table/write"
-	"latentbeam/schemas"
 	"latentbeam/stages"
 )
-
-// carry shows the outcomes of rows with these carried columns to the columns and returns them.
-func carry(t *testing.T, c *columns, extras ...string) (out []*outcome) {
-	t.Helper()
-	for _, extra := range extras {
-		o := &outcome{Element: &stages.Element{Row: schemas.PromptRow{Extra: extra}}, status: ledger.Done}
-		must(t, c.see(o))
-		out = append(out, o)
-	}
-	return out
-}
-
-func TestColumnsHaveTypes(t *testing.T) {
-	var c columns
-	rows := carry(t, &c, `{"i":1,"r":1,"b":true,"s":"x","mixed":1,"none":null,"key":"k","Key":2,"o":{"a":1},"big":1e400}`,
-		"", `{"i":-5,"r":0.5,"b":null,"s":"","mixed":"one","none":null}`)
-	rows[0].result.Readings = map[string]string{"n": "7", "prompt": "1984", "r": "0.3100", "s": "seen"}
-	must(t, c.see(rows[0]))
-	must(t, c.see(&outcome{Element: rows[0].Element, result: schemas.Result{Readings: map[string]string{"r": "nan", "n": "-2"}}}))
-	want := []write.Column{{Name: "i", Type: write.Integer}, {Name: "r", Type: write.Real}, {Name: "b", Type: write.Boolean},
-		{Name: "s", Type: write.Text}, {Name: "mixed", Type: write.Text}, {Name: "none", Type: write.Nothing},
-		{Name: "input_key", Type: write.Text}, {Name: "input_Key_2", Type: write.Integer}, {Name: "o", Type: write.Text},
-		{Name: "big", Type: write.Text}, {Name: "measured_n", Type: write.Integer}, {Name: "measured_prompt", Type: write.Text},
-		{Name: "measured_r", Type: write.Real}, {Name: "measured_s", Type: write.Text}}
-	if !slices.Equal(c.list, want) {
-		t.Errorf("columns\n%+v, want\n%+v", c.list, want)
-	}
-	values, err := c.values(rows[0])
-	must(t, err)
-	text := func(i int) string { return *values[i].(*string) }
-	if *values[0].(*int64) != 1 || *values[1].(*float64) != 1 || !*values[2].(*bool) || text(3) != "x" ||
-		text(4) != "1" || values[5] != nil || text(8) != `{"a":1}` || text(9) != "1e400" || *values[10].(*int64) != 7 || text(11) != "1984" ||
-		*values[12].(*float64) != 0.31 || text(13) != "seen" {
-		t.Errorf("values %v", values)
-	}
-	values, err = c.values(rows[1])
-	must(t, err)
-	if slices.ContainsFunc(values, func(v any) bool { return v != nil }) {
-		t.Errorf("a row without columns has %v", values)
-	}
-}
 
 // TestDataset: loaders of datasets find the videos, their files and the columns of the input.
 func TestDataset(t *testing.T) {
