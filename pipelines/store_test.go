@@ -3,6 +3,7 @@ package pipelines_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -61,6 +62,9 @@ func TestAnyStore(t *testing.T) {
 		{what: "some rows", job: func(j *job) { j.opts.Limit = 3 }, check: done(3)},
 		{what: "all rows", check: done(4)},
 		{what: "nothing to do", check: func(r pipelines.Result) bool { return r.NothingToDo }},
+		{what: "files that were copied", change: func(s store.Store) error { return rewriteFirst(t, s, "videos/", 0) },
+			check: func(r pipelines.Result) bool { return r.NothingToDo }},
+		{what: "a video with another bit", change: func(s store.Store) error { return rewriteFirst(t, s, "videos/", 1) }, check: done(1)},
 		{what: "a video and a table are gone", change: func(s store.Store) error {
 			return errors.Join(removeFirst(t, s, "videos/"), removeFirst(t, s, "tables/latents/"))
 		}, check: func(r pipelines.Result) bool { return r.Done > 0 && r.Done < 5 }},
@@ -113,6 +117,21 @@ func removeFirst(t *testing.T, s store.Store, prefix string) error {
 		return fmt.Errorf("%d objects start with %s, %w", len(names), prefix, err)
 	}
 	return s.Remove(t.Context(), names[0])
+}
+
+// rewriteFirst writes the first object with a prefix once more, with its bits changed by flip in the middle.
+func rewriteFirst(t *testing.T, s store.Store, prefix string, flip byte) error {
+	names, err := store.Names(t.Context(), s, prefix, store.Deep)
+	if err != nil || len(names) == 0 {
+		return fmt.Errorf("%d objects start with %s, %w", len(names), prefix, err)
+	}
+	data, err := store.ReadFile(t.Context(), s, names[0])
+	must(t, err)
+	data[len(data)/2] ^= flip
+	return s.Replace(t.Context(), names[0], func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
 }
 
 // TestShardsInAnyStore: shards, and the last of them for all, in a store that is no directory.
