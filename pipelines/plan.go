@@ -113,7 +113,7 @@ type survey struct {
 	plan     *Plan
 	settled  *ledger.Cursor // nil: the output has no ledger
 	input    *report.Digest
-	names    *named.Rows
+	names    *named.Collector
 	unusable report.Totals
 	doubt    *doubts.Doubts
 	asked    []uint64 // first bytes of the keys that the ledger has; for one who only looks
@@ -225,7 +225,7 @@ func (j *Job) draws() bool {
 }
 
 // conflict is an error where two rows have one name; it reads the input again to say which.
-func (j *Job) conflict(ctx context.Context, names *named.Rows) error {
+func (j *Job) conflict(ctx context.Context, names *named.Collector) error {
 	if err := names.Unknown(); err != nil {
 		return j.Config.Errorf("output.name", "%v", err)
 	}

@@ -47,8 +47,8 @@ const (
 	partBits  = 64 / lookParts
 )
 
-// Set is the rows that are kept. It takes about 100 bytes a row.
-type Set struct {
+// Kept is the rows that are kept. It takes about 100 bytes a row.
+type Kept struct {
 	distance int
 	flips    []uint16 // what may differ in a part
 	kept     []keptLook
@@ -63,9 +63,9 @@ type keptLook struct {
 	next [lookParts]int32 // the row before with the same part
 }
 
-// New is an empty set. Rows look alike whose looks differ in at most distance bits of each word.
-func New(distance int) *Set {
-	l := &Set{distance: distance}
+// New has kept nothing yet. Rows look alike whose looks differ in at most distance bits of each word.
+func New(distance int) *Kept {
+	l := &Kept{distance: distance}
 	for v := range 1 << partBits {
 		if ones.OnesCount(uint(v)) <= distance/lookParts {
 			l.flips = append(l.flips, uint16(v))
@@ -75,7 +75,7 @@ func New(distance int) *Set {
 }
 
 // Judge keeps a row, or says which kept one it looks like. A row without such a reading is kept and compared with none.
-func (l *Set) Judge(row *schemas.PromptRow, reading string) string {
+func (l *Kept) Judge(row *schemas.PromptRow, reading string) string {
 	at, ok := parseLook(reading)
 	if !ok {
 		return ""
@@ -98,7 +98,7 @@ func (l *Set) Judge(row *schemas.PromptRow, reading string) string {
 }
 
 // near yields the numbers of kept rows within the distance, some more than once.
-func (l *Set) near(at look) iter.Seq[int] {
+func (l *Kept) near(at look) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for p := range lookParts {
 			for _, flip := range l.flips {
@@ -112,7 +112,7 @@ func (l *Set) near(at look) iter.Seq[int] {
 	}
 }
 
-func (l *Set) keep(k keptLook) {
+func (l *Kept) keep(k keptLook) {
 	for p := range lookParts {
 		head := &l.heads[p][k.part(p)]
 		k.next[p], *head = *head, int32(len(l.kept)+1)

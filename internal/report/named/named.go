@@ -17,8 +17,8 @@ import (
 	"latentbeam/stages"
 )
 
-// Rows collects the names of rows, so that two rows with one name are found. It takes 24 bytes a row.
-type Rows struct {
+// Collector collects the names of rows, so that two rows with one name are found. It takes 24 bytes a row.
+type Collector struct {
 	name    *names.Template
 	seen    []namedRow
 	unknown []string // columns of the template that no row has had yet
@@ -27,11 +27,11 @@ type Rows struct {
 type namedRow struct{ name, key, row uint64 }
 
 // Collect begins to collect; nil where there is no template, because the job gives no names.
-func Collect(name *names.Template) *Rows {
+func Collect(name *names.Template) *Collector {
 	if name == nil {
 		return nil
 	}
-	n := &Rows{name: name}
+	n := &Collector{name: name}
 	for _, c := range name.Columns() {
 		if !slices.Contains(columns, c) {
 			n.unknown = append(n.unknown, c)
@@ -41,7 +41,7 @@ func Collect(name *names.Template) *Rows {
 }
 
 // Add adds the next row of the input.
-func (n *Rows) Add(e *stages.Element) {
+func (n *Collector) Add(e *stages.Element) {
 	if n == nil {
 		return
 	}
@@ -59,7 +59,7 @@ func (n *Rows) Add(e *stages.Element) {
 }
 
 // Unknown is the error of a template with a column that no row has; nil where there is none, or no row.
-func (n *Rows) Unknown() error {
+func (n *Collector) Unknown() error {
 	if n == nil || len(n.unknown) == 0 || len(n.seen) == 0 {
 		return nil
 	}
@@ -68,7 +68,7 @@ func (n *Rows) Unknown() error {
 }
 
 // Conflict returns the numbers of two rows, from 0, that have one name and different videos.
-func (n *Rows) Conflict() (first, second uint64, found bool) {
+func (n *Collector) Conflict() (first, second uint64, found bool) {
 	if n == nil {
 		return 0, 0, false
 	}
