@@ -20,8 +20,8 @@ type gathering struct {
 	clips int   // rows that the second stage has finished
 }
 
-// newGathering returns one in which the first stage takes up to together rows at once, of which limit fit in memory. bad rows
-// fail, and whatever they are taken with.
+// newGathering returns a job with a first stage that takes up to together rows at once; limit of them fit in memory. A bad
+// row fails, and so do all rows that are taken together with it.
 func newGathering(t *testing.T, workers, together, limit int, bad ...string) *gathering {
 	g := &gathering{}
 	text := step("text", fakeStage{
@@ -109,7 +109,7 @@ func TestABadRowAmongMany(t *testing.T) {
 	})
 }
 
-// TestStopDropsTexts: a job that is asked to stop begins no clip of the rows that have a text and nothing else.
+// TestStopDropsTexts: a job that is asked to stop begins no clip of rows that only have their text.
 func TestStopDropsTexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGathering(t, 1, 16, 100)

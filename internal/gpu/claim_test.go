@@ -66,7 +66,7 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// TestClaimRefusesLinks: a link in the common directory leads nowhere.
+// TestClaimRefusesLinks: a claim does not follow a link in the common directory.
 func TestClaimRefusesLinks(t *testing.T) {
 	dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
 	if err := os.WriteFile(victim, []byte("precious"), 0o600); err != nil {

@@ -20,8 +20,8 @@ func allocate(slots int) ([]slot, func(), error) {
 	return unsafe.Slice((*slot)(unsafe.Pointer(&b[0])), slots), func() { unix.Munmap(b) }, nil
 }
 
-// discard gives the pages of whole slots back to the kernel; they must begin at a page and are not used any
-// more. What it cannot give back goes with the rest.
+// discard gives the pages of whole slots back to the kernel. They must begin at a page and are not used any more. Pages
+// that the kernel does not take now go when the whole allocation is freed.
 func discard(slots []slot) {
 	_ = unix.Madvise(unsafe.Slice((*byte)(unsafe.Pointer(&slots[0])), len(slots)*slotBytes), unix.MADV_DONTNEED)
 }

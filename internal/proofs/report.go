@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// proofRow is what was seen of a proof or a fuzz target, when, and what time it took: by the clock, and of processors.
+// proofRow is one row of the report: what a proof or a fuzz target showed, when it ran, and how long it took by the clock
+// and in processor time.
 type proofRow struct{ figure, date, commit, took, spent string }
 
-// report is the figures by what made them.
+// report holds the rows by the name of their proof.
 type report map[string]proofRow
 
 // key names a proof in the report.

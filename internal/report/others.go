@@ -10,16 +10,16 @@ import (
 	"latentbeam/stages"
 )
 
-// An output is written by one run for all rows or by several shards, whose files carry their number and how
-// many there are. Both at once would say every row twice, so each layout removes what the others left.
+// An output is written by one run for all rows, or by several shards. Names of a shard's files have its number and the
+// number of shards. With both in one output every row would be there twice, so each layout removes the files of others.
 
 var (
 	shardOf = regexp.MustCompile(`(?:^|[/.-])[0-9]{5}-of-([0-9]{5})-`)
 	ofJob   = regexp.MustCompile(`^(?:[0-9]{5}-of-[0-9]{5}-)?(?:summary\.json|metadata\.parquet|index(?:-[0-9]+)?\.html)$`)
 )
 
-// Layout says how many shards wrote a file of the report or hold a lock: their number as five digits, or ""
-// for a run over all rows.
+// Layout reads the number of shards, five digits, out of the name of a lock or of a file of the report. It is "" for a run
+// over all rows.
 func Layout(name string) string {
 	if m := shardOf.FindStringSubmatch(name); m != nil {
 		return m[1]

@@ -23,8 +23,8 @@ import (
 // envOther makes the test process the second rank of TestTwoProcesses, and says what becomes of it.
 const envOther = "LATENTBEAM_TEST_RANK"
 
-// rounds exchanges often enough that something can happen in between; the fourth exchange is the last of the first
-// matrix.
+// rounds exchanges several matrices, so that something can happen in between. The fourth exchange is the last one of the
+// first matrix.
 func rounds(ctx context.Context, tr kernels.Transport, be kernels.Backend, wait time.Duration) error {
 	defer be.Scope()()
 	g := kernels.NewGroup(ctx, tr, be, wait)
@@ -130,8 +130,8 @@ func (o *other) round(node *Node, be kernels.Backend, wait time.Duration) error 
 	})
 }
 
-// TestTwoProcesses: two processes exchange over NCCL; whatever becomes of the second, the first stops in time, and
-// where NCCL is to blame the next group goes over TCP, with the same bytes.
+// TestTwoProcesses: two processes exchange over NCCL. Whatever happens to the second, the first stops in time. If NCCL was
+// the cause, the next group goes over TCP and gets the same bytes.
 func TestTwoProcesses(t *testing.T) {
 	standIn(t, "2")
 	gpu(t, 0) // its thread stays

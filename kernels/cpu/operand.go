@@ -23,9 +23,9 @@ func (v *view) pointer(off int) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(v.buf.u16)), off*2)
 }
 
-// direct returns a as the micro-kernels read it where it lies; ok is false where it has to be copied: of
-// another type, with a step inside its rows, with an odd half pair at their ends, in short runs, or at a
-// distance that the cache does not like.
+// direct returns a as the micro-kernels read it without a copy. ok is false where a has to be copied first: it has
+// another type, a step inside its rows, half a pair at their ends, short runs, or rows at a distance that gives cache
+// conflicts.
 func direct(a *rows, d dot) (s strip, ok bool) {
 	size := a.DType.Size()
 	s = strip{run: max(1, a.count), lda: a.jump * size}
@@ -72,7 +72,7 @@ func (b *Backend) runCopyLeft(_ *worker, task int) {
 	}
 }
 
-// padRow rounds a row up to whole cache lines and away from distances the cache does not like.
+// padRow rounds a row up to whole cache lines, and further where that distance gives cache conflicts.
 func padRow(bytes int) int {
 	bytes = (bytes + lineSize - 1) / lineSize * lineSize
 	if bytes%strideTrap == 0 {

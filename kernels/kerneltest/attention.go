@@ -78,8 +78,8 @@ func poison(data []float64, start int) {
 	}
 }
 
-// testTwoAxes is temporal attention: the sequence axis is not where the memory has it, and q, k and v are
-// parts of one tensor (B, T, S, 3, H, D).
+// testTwoAxes is temporal attention over T, an axis that memory does not have beside the heads. q, k and v are parts of one
+// tensor (B, T, S, 3, H, D).
 func testTwoAxes(f *fixture) {
 	const batch, frames, space, h, d = 2, 5, 3, 2, 8
 	all := f.random(kernels.F32, batch, frames, space, 3, h, d)
@@ -124,8 +124,8 @@ func testNoScale(f *fixture) {
 	}
 }
 
-// testLargeScores: scores of some hundreds, far apart, must neither overflow nor vanish together; a factor
-// of any sign.
+// testLargeScores: scores of some hundreds that are far apart must not overflow, and must not all become 0. The factor has
+// either sign.
 func testLargeScores(f *fixture) {
 	for _, keys := range []int{9, 70} {
 		q := f.random(kernels.F32, 1, 4, 1, 8)

@@ -29,7 +29,7 @@ func (s *stage) checkNoise(row *schemas.PromptRow) error {
 	return s.withNoise(row.Noise, s.Config.LatentSize(row), func([]byte) error { return nil })
 }
 
-// withNoise calls use with the bytes of the noise in a file, which has to be of this size.
+// withNoise reads the noise of a file, checks that it has this size, and calls use with its bytes.
 func (s *stage) withNoise(path string, size Size, use func([]byte) error) (err error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -50,8 +50,7 @@ func (s *stage) withNoise(path string, size Size, use func([]byte) error) (err e
 	return use(t.Data)
 }
 
-// readNoises reads the noise of the elements that have their own. It fails those whose noise cannot be read and returns
-// the others.
+// readNoises reads the noise files of a batch. An element with a file that cannot be read fails; the others are returned.
 func (s *stage) readNoises(batch []*stages.Element, size Size) (fit []*stages.Element, noises map[*stages.Element][]float32) {
 	for _, e := range batch {
 		if e.Row.Noise == "" {

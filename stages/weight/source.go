@@ -11,15 +11,15 @@ import (
 	"latentbeam/stages/lora"
 )
 
-// source is where the bytes of a weight come from: stretches of a tensor as it lies in its file, at equal distances,
-// and the type that they are rounded to.
+// source says where the bytes of a weight come from: pieces of a tensor in its file, at equal distances, and the type to
+// which they are rounded.
 type source struct {
 	file     []byte // little-endian
-	mapped   bool   // the file is
+	mapped   bool   // file is mapped memory
 	from, to kernels.DType
 
-	first, length int // bytes: where the first stretch begins, and of each
-	count, every  int // of the stretches, and bytes from one's begin to the next's
+	first, length int // where the first stretch begins, and how long each is, in bytes
+	count, every  int // how many stretches there are, and the bytes from one's begin to the next's
 
 	added   lora.Delta // what adapters add; nil: nothing
 	columns int        // of a row of the tensor, all axes but the first together
@@ -95,8 +95,8 @@ func (s source) readSome(dst []byte, from, to int) {
 	}
 }
 
-// readAdded writes at most n elements from element at of the tensor on, those of one row, with what adapters add to them,
-// and returns how many.
+// readAdded writes elements of one row of the tensor with what adapters add: at most n, the first is number at. It returns
+// how many it wrote.
 func (s source) readAdded(dst []byte, at, n int) int {
 	var room [1024]float32
 	row, column := at/s.columns, at%s.columns
@@ -154,7 +154,7 @@ func convert(dst, src []byte, from, to kernels.DType) {
 	}
 }
 
-// forget gives the memory of what was read of a mapped file back to the system.
+// forget gives memory back to the system: that of the part of a mapped file which was read.
 func (s source) forget() {
 	if s.mapped {
 		mapfile.Forget(s.file[s.first:][:(s.count-1)*s.every+s.length])

@@ -13,16 +13,17 @@ import (
 	"latentbeam/schemas"
 )
 
-// A NaN in a result is the fault of the row or of a sick device. Another device tells: the element is computed once
-// more, on others, and fails only when they say the same. Of a set one device alone is asked, for any of its devices
-// may be the one. A device that is wrong again is drained. The log names the devices and the row does not: outputs
-// must not tell where they were made.
+// A NaN in a result is the fault of the row or of a sick device. So the element is computed once more on other devices. It
+// fails only if they give a NaN too. Where a set of devices gave the NaN, the second attempt takes one device, because any
+// of the set may be the sick one. A device that is wrong again is drained. The log names the devices. The failed row does
+// not, because outputs must not tell where they were made.
 
-// doubtsAllowed is how many rows whose result was finite elsewhere hardware may have: one may be chance, a bit that
-// turned over. The next one takes it out of the run, for a device that computes wrongly does not always give a NaN.
+// doubtsAllowed is how often hardware may give a NaN for a row that gets a finite result elsewhere. Once may be chance: a
+// bit that turned over. The next time takes the hardware out of the run, because a device that computes wrongly does not
+// always give a NaN.
 const doubtsAllowed = 1
 
-// doubts counts them by hardware.
+// doubts counts such NaNs by hardware.
 type doubts struct {
 	mu   sync.Mutex
 	rows map[string]int
@@ -48,8 +49,9 @@ type doubt struct {
 	well    []int // devices that gave a finite result since; nil: none
 }
 
-// elsewhere is how an element like row is tried whose result on these devices was not finite: on as few as it needs, of
-// other hardware if there is any, else on fewer of them. Where that is the same again, only alone.
+// elsewhere plans the second attempt of a row whose result on these devices was not finite. It takes as few devices as the
+// row needs: other hardware if there is any, else fewer of the same. If these are the same devices again, the row is only
+// tried alone.
 func (b *Tries) elsewhere(row *schemas.PromptRow, err error, devices []int) Try {
 	need := b.schedule.Needed(b.stage, row)
 	again := Try{Ask: schedule.Ask{Cap: need}}
@@ -77,7 +79,7 @@ func (b *Tries) elsewhere(row *schemas.PromptRow, err error, devices []int) Try 
 	return again
 }
 
-// cleared tells that devices gave a finite result where others did not.
+// cleared notes that these devices gave a finite result for an element after others had not.
 func (b *Tries) cleared(first *doubt) {
 	here, there := b.labels(first.devices), b.labels(first.well)
 	slog.Warn("a result was not finite on one device and is on another: the first may be sick, or a kernel is wrong",

@@ -16,8 +16,8 @@ import (
 type forecast struct {
 	*Predictions
 	mu   sync.Mutex
-	few  map[costKey]int     // fewer elements than the predictions say fit, where they did not
-	pace map[costKey]float64 // seconds of this machine for one of the model's
+	few  map[costKey]int     // how many elements fit, where fewer did than predicted
+	pace map[costKey]float64 // measured seconds for each predicted second
 	last map[int]float64     // by stage: the pace of its last batch
 }
 
@@ -77,7 +77,7 @@ func (f *forecast) most(key costKey, cost *cost.Estimate, memory int64, n, limit
 	return f.fewer(key, f.Predictions.most(key, cost, memory, n, limit))
 }
 
-// fewer is k, or how many elements are less than did not fit.
+// fewer is k, or a smaller number of elements where as many as k did not fit.
 func (f *forecast) fewer(key costKey, k int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,8 +96,8 @@ func (f *forecast) tooMany(key costKey, elements int) {
 	}
 }
 
-// devicesOf returns the devices of a pool as the cost model knows them: where nothing but their speeds is known, as
-// workers of a processor, the fastest like that of the table.
+// devicesOf returns the devices of a pool as the cost model knows them. Where only their speeds are known they count as
+// workers of a processor, and the fastest of them as the one in the table.
 func devicesOf(pool lend.Pool) []layout.DeviceModel {
 	rates := ratesOf(pool)
 	if known := pool.Capabilities().Layout; known != nil {

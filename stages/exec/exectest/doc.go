@@ -1,3 +1,3 @@
-// Package exectest is a program for tests of the stage `exec`: the test binary starts itself as the program. It does
-// its work well, and misbehaves where a prompt asks for it.
+// Package exectest is a program for tests of the stage `exec`. The test binary starts itself as that program. It works
+// correctly, but misbehaves where a prompt asks for it.
 package exectest
