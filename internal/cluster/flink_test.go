@@ -29,10 +29,11 @@ type job struct {
 	yaml string // path of the job
 	log  string // directory of the workers' notes
 	sets []string
+	more []string // flags
 }
 
 // probing is a job of n rows through the stage probe.
-func probing(t *testing.T, f *flink, n int, more ...string) job {
+func probing(t testing.TB, f *flink, n int, more ...string) job {
 	t.Helper()
 	j := job{f: f, dir: t.TempDir()}
 	j.log, j.yaml = filepath.Join(j.dir, "log"), filepath.Join(j.dir, "job.yaml")
@@ -53,7 +54,7 @@ func probing(t *testing.T, f *flink, n int, more ...string) job {
 	return j
 }
 
-func write(t *testing.T, path, text string) {
+func write(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -75,7 +76,7 @@ func (j job) start(t *testing.T, out string, sets ...string) *run {
 // startAt starts a run whose output is at a path or an address.
 func (j job) startAt(t *testing.T, out string, sets ...string) *run {
 	t.Helper()
-	args := []string{"run", j.yaml, "--output", out}
+	args := append([]string{"run", j.yaml, "--output", out}, j.more...)
 	for _, s := range append(slices.Clone(j.sets), sets...) {
 		args = append(args, "--set", s)
 	}
@@ -495,6 +496,55 @@ func TestKilledSubmitter(t *testing.T) {
 	if rows != 300 {
 		t.Errorf("%d rows were computed, want each once", rows)
 	}
+}
+
+// TestSecondRun: a run on the output of one that is at work is told who is there, or waits for it with --wait. Where the process
+// that has submitted the first one is dead, --cancel ends its job on the cluster and does what is left.
+func TestSecondRun(t *testing.T) {
+	f := full(t)
+	const rows = 200
+	j := probing(t, f, rows)
+	j.start(t, "local", "runner=local").ends(0)
+	sets := j.on(4, append(j.logging(40), "resources.batch_size=4")...)
+	counted := func() (n int) {
+		for _, one := range j.notes(t) {
+			n += one.Rows
+		}
+		return n
+	}
+	first := j.start(t, "waited", sets...)
+	soon(t, "rows are computed", func() bool { return counted() > 16 })
+	if text := j.start(t, "waited", sets...).ends(75); !strings.Contains(text, fmt.Sprintf("is in use by pid %d", first.Process.Pid)) {
+		t.Errorf("without a flag: %s", text)
+	}
+	patient := j
+	patient.more = []string{"--wait"}
+	second := patient.start(t, "waited", sets...)
+	first.ends(0)
+	if text := second.ends(0); !strings.Contains(text, "waiting: ") || !strings.Contains(text, "0 to do") {
+		t.Errorf("--wait: %s", text)
+	}
+	if n := counted(); n != rows {
+		t.Errorf("%d rows were computed, want each once", n)
+	}
+	same(t, filepath.Join(j.dir, "local"), first.out)
+
+	orphan := j.start(t, "cancelled", sets...)
+	soon(t, "rows are computed again", func() bool { return counted() > rows+16 })
+	if err := orphan.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = orphan.Wait()
+	before := counted()
+	impatient := j
+	impatient.more = []string{"--cancel"}
+	text := impatient.start(t, "cancelled", sets...).ends(0)
+	if !strings.Contains(text, "a job of an earlier run is cancelled") || strings.Contains(text, " 0 to do") {
+		t.Errorf("--cancel: %s", text)
+	}
+	t.Logf("%d rows were computed before --cancel, %d after it; --cancel says: %s", before-rows, counted()-before, text)
+	same(t, filepath.Join(j.dir, "local"), orphan.out)
+	f.idle(t)
 }
 
 // TestShapesMeet: rows of five shapes, in any order, meet in full batches behind the shuffle. In the order of the table

@@ -232,6 +232,9 @@ func (a *Attendant) watch(ctx context.Context) {
 func (a *Attendant) rest(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.bundles > 0 && a.broken && a.engine.Stopping() && len(a.engine.Board.Facts().Batches) == 0 { // nobody says when such a bundle ends
+		a.bundles, a.idle = 0, time.Now()
+	}
 	if a.bundles > 0 || a.idle.IsZero() || time.Since(a.idle) < idleTime {
 		return
 	}

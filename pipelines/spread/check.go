@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"latentbeam/internal/config"
+	"latentbeam/internal/location"
 	"latentbeam/runners"
 )
 
@@ -24,6 +26,11 @@ func Check(cfg *config.Config, dir string, r runners.Runner) error {
 		if err := checkApart(cfg, r); err != nil {
 			return err
 		}
+	}
+	kind, paths := cfg.Input.Source()
+	if (kind == config.EmbeddingInput || kind == config.LatentInput) && slices.Contains(paths, location.Stdin) {
+		return cfg.Errorf("input."+kind, "workers of runner %s read tensors where they are, and standard input is of this process alone",
+			r.Name).WithFix("write the table into a file that every host sees")
 	}
 	for i, s := range cfg.Stages {
 		options, err := json.Marshal(s.Options)

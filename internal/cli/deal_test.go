@@ -1,0 +1,48 @@
+//go:build unix
+
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestKilledWhileDealing: a process that dies while it writes the rows of a cluster's job leaves them, which nobody calls damage.
+// The next run removes them, on whatever runner.
+func TestKilledWhileDealing(t *testing.T) {
+	const rows = 20_000
+	var table strings.Builder
+	table.WriteString("prompt\n")
+	for i := range rows {
+		fmt.Fprintf(&table, "a red circle moves left %d\n", i)
+	}
+	s := newShell(t, "job.yaml", small, "prompts.csv", table.String())
+	left := func() (all []string) {
+		for _, pattern := range []string{"rows*", ".tmp-*"} {
+			found, err := filepath.Glob(filepath.Join(s.dir, "out/runs/*", pattern))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, found...)
+		}
+		return all
+	}
+	r := s.launch("run", "job.yaml", "--set", "runner={name: flink, endpoint: \"localhost:1\"}")
+	r.until(func() bool { return s.exists("out/job.json") && len(left()) > 0 })
+	r.signal(syscall.SIGKILL)
+	r.ends(-1, time.Minute)
+	if len(left()) == 0 {
+		t.Fatalf("it has ended before it was killed: %s", r.out)
+	}
+	if text := s.run(0, "verify", "out"); strings.Contains(text, "runs/") {
+		t.Errorf("rows are called damage: %s", text)
+	}
+	s.says(s.run(0, "run", "job.yaml", "--limit", "2"), "2 to do")
+	if all := left(); len(all) > 0 {
+		t.Errorf("the next run has left %v", all)
+	}
+}
