@@ -251,7 +251,7 @@ func (j *Job) Ready() error {
 }
 
 // openOutput opens the store of the output. What is closed from then on belongs to it.
-func (j *Job) openOutput(ctx context.Context, open opener) (store.Store, error) {
+func (j *Job) openOutput(ctx context.Context, open func(context.Context, string) (store.Store, error)) (store.Store, error) {
 	j.output = len(j.close)
 	s, err := open(ctx, j.Config.Output.Path)
 	if err != nil {

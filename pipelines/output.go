@@ -7,13 +7,10 @@ import (
 	"latentbeam/internal/store/open"
 )
 
-// opener opens the store at an address.
-type opener func(ctx context.Context, url string) (store.Store, error)
-
 // outputs says how the store of an output is opened.
 type outputs struct {
-	output   opener // to write; it creates what is missing
-	existing opener // only to read; fs.ErrNotExist where there is none
+	output   func(ctx context.Context, url string) (store.Store, error) // to write; it creates what is missing
+	existing func(ctx context.Context, url string) (store.Store, error) // only to read; fs.ErrNotExist where there is none
 }
 
 // write opens an output to write it.

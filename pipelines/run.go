@@ -31,7 +31,7 @@ import (
 // are left that a runner dropped with a bundle.
 const maxPasses = 3
 
-// Outcome is what a run did.
+// Result is what a run did.
 type Result struct {
 	Totals      report.Totals
 	Plan        Plan
