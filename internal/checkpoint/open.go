@@ -51,7 +51,7 @@ func Open(path, key string) (*Checkpoint, error) {
 	path = Snapshot(path)
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("open checkpoint: %w", err)
+		return nil, fmt.Errorf("open checkpoint: %w; give a file of weights, a directory with one, or tiny", err)
 	}
 	if info.IsDir() {
 		name, err := findAny(os.DirFS(path))

@@ -185,6 +185,8 @@ func (d *decoder) mismatch(n *document.Node, path, wanted string) {
 		fix = fmt.Sprintf("whole numbers end at %d", int64(math.MaxInt64))
 	case n.Kind == document.TextKind && strings.Contains(wanted, "number") && looksNumeric(n.Text):
 		fix = "write it without quotes or thousands separators"
+	case n.Kind == document.TextKind && strings.HasSuffix(wanted, "a whole number"):
+		fix = "write digits, such as 16"
 	case n.Kind == document.FloatKind && strings.HasPrefix(wanted, "a whole number"):
 		fix = "write it without a fraction"
 	}

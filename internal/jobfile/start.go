@@ -57,12 +57,12 @@ func Last(ctx context.Context, output string) (Start, error) {
 	var s Start
 	there, err := open.Existing(ctx, output)
 	if err != nil {
-		return s, fmt.Errorf("%w: %s is not the output of a job", err, output)
+		return s, fmt.Errorf("%s is not the output of a job: %w", output, err)
 	}
 	defer there.Close()
 	data, err := store.ReadFile(ctx, there, Name)
 	if err != nil {
-		return s, fmt.Errorf("%w: %s is not the output of a job", err, output)
+		return s, fmt.Errorf("%s is not the output of a job: %w", output, err)
 	}
 	if err := json.Unmarshal(data, &s); err != nil {
 		return s, fmt.Errorf("read %s: %w; run the job by its YAML, which writes the file anew",

@@ -93,7 +93,7 @@ func guess(content []byte) string {
 	case bytes.HasPrefix(content, []byte("version ")):
 		return "this is a Git LFS pointer, not the file itself; fetch it with git lfs pull"
 	}
-	return "this is not a safetensors file"
+	return "this is not a safetensors file; give one, or a checkpoint of PyTorch (.pth, .pt, .bin)"
 }
 
 // checkLayout proves that the tensors fill size bytes exactly, in some order, without holes or overlaps,

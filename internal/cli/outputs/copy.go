@@ -72,7 +72,7 @@ func (c *copier) run(ctx context.Context, from, to string) (err error) {
 	}
 	defer c.to.Close()
 	if c.from.URL() == c.to.URL() {
-		return fault.Usage(fmt.Errorf("copy %s: it is the same output", from))
+		return fault.Usage(fmt.Errorf("copy %s: it is the same output; name another", from))
 	}
 	release, err := c.to.Lock(ctx, copyLock, "copy from "+c.from.URL())
 	if err != nil {

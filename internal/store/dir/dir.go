@@ -51,7 +51,7 @@ func Look(path string) (*Dir, error) {
 	return open(path, func(d *Dir, abs string) error {
 		d.look = true
 		if _, err := os.Stat(abs); err != nil {
-			return fmt.Errorf("%w (%w)", fs.ErrNotExist, err)
+			return fmt.Errorf("%w (%w); give the directory that output.path of a job names", fs.ErrNotExist, err)
 		}
 		return nil
 	})
