@@ -111,20 +111,6 @@ func (j job) spread(t *testing.T, pool string) job {
 	return j
 }
 
-// TestPrismLeavesNothing: a job on prism leaves no file in the directory for temporary files.
-func TestPrismLeavesNothing(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
-	j := newJob(t, "prompt\na\nb\n")
-	j.sets = []string{"runner=prism"}
-	j.mustRun(t)
-	left, err := os.ReadDir(dir)
-	must(t, err)
-	for _, f := range left {
-		t.Errorf("%s is left", f.Name())
-	}
-}
-
 // TestSpread: workers of another process, which have not opened the job, give the bytes of the local runner. Jobs whose
 // rows bring tensors send their places alone.
 func TestSpread(t *testing.T) {
