@@ -41,6 +41,9 @@ func ParseMember(at string) (m Member, ok bool) {
 	}
 	m = Member{File: parts[1], Name: parts[5]}
 	number, err := strconv.ParseInt(parts[2], 10, 64)
+	if err != nil {
+		return Member{}, false
+	}
 	if parts[3] == "" {
 		m.Row = number
 		m.Column, err = url.PathUnescape(parts[4])

@@ -25,7 +25,7 @@ type Fitter struct {
 // NewFitter prepares for frames like those of info to be fitted into height x width, without a cut.
 func NewFitter(info Info, height, width int) (*Fitter, error) {
 	f := &Fitter{from: [2]int{info.Height, info.Width}, to: [2]int{height, width}}
-	scaled := f.from
+	var scaled [2]int
 	down, across := float64(height)/float64(info.Height), float64(width)/float64(info.Width)
 	if down > across {
 		scaled = [2]int{height, int(math.RoundToEven(float64(info.Width) * down))}

@@ -54,7 +54,7 @@ func TestETA(t *testing.T) {
 	pass(20 * time.Second)
 	w.End(nil) // 10 s a row: the weights were wrong
 	near(t, "ETA by rows", b.Facts().ETA, 80)
-	w = b.Work("denoise", "large", 8, nil, []string{"cpu:0"})
+	b.Work("denoise", "large", 8, nil, []string{"cpu:0"})
 	pass(30 * time.Second)
 	near(t, "ETA while they are at work", b.Facts().ETA, 50)
 }

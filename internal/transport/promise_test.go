@@ -36,7 +36,7 @@ func recorded(t *testing.T, node *Node) []byte {
 	var sent bytes.Buffer
 	c := tls.Client(recorder{raw, &sent}, &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true})
 	defer raw.Close()
-	if err := c.Handshake(); err == nil {
+	if err = c.Handshake(); err == nil {
 		err = token.prove(c, dialer)
 	}
 	if err != nil {

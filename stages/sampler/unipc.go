@@ -161,7 +161,7 @@ func (u *uniRun) step(r *run, i int) {
 }
 
 // lambda is half the log of the signal to noise ratio at step i.
-func (u *UniPC) lambda(i int) float64 { return math.Log(1-u.sigmas[i]) - math.Log(u.sigmas[i]) }
+func (s *UniPC) lambda(i int) float64 { return math.Log(1-s.sigmas[i]) - math.Log(s.sigmas[i]) }
 
 // predict replaces z of step i by that of step i+1.
 func (u *uniRun) predict(z []float32, i int) {

@@ -21,7 +21,7 @@ type batch struct {
 	seen   []kernels.Tensor // of the images, the same; none: the network has no image embedding
 }
 
-var errNoNull = errors.New("Wan has no null text of its own, and this row has guidance and no embedding of a " +
+var errNoNull = errors.New("guidance: Wan has no null text of its own, and this row has guidance and no embedding of a " +
 	"negative prompt: give negative_prompt (none is the empty text) where the text is encoded, or guidance_scale 1")
 
 // Prepare computes the positions, and the keys and values of the texts.

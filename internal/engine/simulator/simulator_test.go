@@ -36,7 +36,6 @@ type job struct {
 	before  map[schemas.Key]bool // and when the last one began
 	safe    map[schemas.Key]bool // rows of bundles that were acknowledged: nothing may take them back
 	resumed int                  // steps that were not done again
-	kills   int
 	told    sync.Mutex
 	broken  []string // what is wrong
 }
