@@ -25,11 +25,11 @@ type Pool struct {
 	end      context.CancelFunc
 
 	mu      sync.Mutex
-	workers map[worker]context.CancelFunc
+	workers map[poolWorker]context.CancelFunc
 }
 
-// worker is a worker as its engine knows it.
-type worker struct{ id, control string }
+// poolWorker is a worker as its engine knows it.
+type poolWorker struct{ id, control string }
 
 // Listen returns a pool that answers at addr once it serves. Whoever reaches it runs jobs in this process.
 func Listen(addr string) (*Pool, error) {
@@ -37,7 +37,7 @@ func Listen(addr string) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Pool{listener: listener, server: grpc.NewServer(), workers: map[worker]context.CancelFunc{}}
+	p := &Pool{listener: listener, server: grpc.NewServer(), workers: map[poolWorker]context.CancelFunc{}}
 	p.root, p.end = context.WithCancel(context.Background())
 	fnpb.RegisterBeamFnExternalWorkerPoolServer(p.server, p)
 	return p, nil
@@ -62,7 +62,7 @@ func (p *Pool) Close() {
 
 // StartWorker starts a worker; its engine is asked what it can.
 func (p *Pool) StartWorker(_ context.Context, r *fnpb.StartWorkerRequest) (*fnpb.StartWorkerResponse, error) {
-	w := worker{r.GetWorkerId(), r.GetControlEndpoint().GetUrl()}
+	w := poolWorker{r.GetWorkerId(), r.GetControlEndpoint().GetUrl()}
 	logging := r.GetLoggingEndpoint()
 	refuse := func(format string, args ...any) (*fnpb.StartWorkerResponse, error) {
 		return &fnpb.StartWorkerResponse{Error: fmt.Sprintf(format, args...)}, nil
@@ -94,7 +94,7 @@ func (p *Pool) StartWorker(_ context.Context, r *fnpb.StartWorkerRequest) (*fnpb
 func (p *Pool) StopWorker(_ context.Context, r *fnpb.StopWorkerRequest) (*fnpb.StopWorkerResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var own []worker
+	var own []poolWorker
 	for w := range p.workers {
 		if w.id == r.GetWorkerId() {
 			own = append(own, w)
@@ -107,7 +107,7 @@ func (p *Pool) StopWorker(_ context.Context, r *fnpb.StopWorkerRequest) (*fnpb.S
 	return &fnpb.StopWorkerResponse{}, nil
 }
 
-func (p *Pool) forget(w worker) {
+func (p *Pool) forget(w poolWorker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if end := p.workers[w]; end != nil {

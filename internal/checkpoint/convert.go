@@ -30,8 +30,8 @@ type Options struct {
 	Names func(tensors []safetensors.Info) map[string]string
 }
 
-// Result is what Convert has written.
-type Result struct {
+// Conversion is what Convert has written.
+type Conversion struct {
 	From  *Checkpoint // closed
 	Files []string    // the last is the one to open
 	Bytes int64
@@ -42,7 +42,7 @@ type Result struct {
 // Convert rewrites the checkpoint at in as safetensors. out is the file to write or a directory to write to,
 // "" for beside the input. Files appear under their names only when all are whole; none is replaced. The same
 // input gives the same bytes.
-func Convert(in, out string, o Options) (*Result, error) {
+func Convert(in, out string, o Options) (*Conversion, error) {
 	to, known := Types[o.Type]
 	if o.Type != "" && !known {
 		return nil, fmt.Errorf("convert: dtype %q is not known: give f32, bf16 or f16", o.Type)
@@ -68,7 +68,7 @@ func Convert(in, out string, o Options) (*Result, error) {
 	}
 	target := outputPath(c.File, out)
 	plan := plan(c.Tensors, target, o.MaxShard)
-	r := &Result{From: c, Renamed: renamed}
+	r := &Conversion{From: c, Renamed: renamed}
 	if r.Files, err = c.write(plan, target); err != nil {
 		return nil, fmt.Errorf("convert %s: %w", c.File, err)
 	}

@@ -8,15 +8,15 @@ import (
 	"latentbeam/internal/plan/layout"
 )
 
-// place is the devices of one process, numbered from first on.
-type place struct {
+// processDevices is the devices of one process, numbered from first on.
+type processDevices struct {
 	first, count int
 	survey       *gpu.Survey          // nil: how they are linked is not known
 	layout       []layout.DeviceModel // nil: not known
 }
 
 // placeOf is the place of a pool's devices, as far as it knows them.
-func placeOf(pool lend.Pool) (p place) {
+func placeOf(pool lend.Pool) (p processDevices) {
 	can := pool.Capabilities()
 	if can.Survey != nil {
 		s := can.Survey()
@@ -29,12 +29,12 @@ func placeOf(pool lend.Pool) (p place) {
 }
 
 // places returns this process and the workers, in the order of their numbers.
-func (f *Fleet) places() []place {
+func (f *Fleet) places() []processDevices {
 	local := placeOf(f.local)
 	local.count = f.here
-	out := []place{local}
+	out := []processDevices{local}
 	for _, h := range f.hosts {
-		out = append(out, place{h.first, len(h.speeds), h.survey, h.layout})
+		out = append(out, processDevices{h.first, len(h.speeds), h.survey, h.layout})
 	}
 	return out
 }
@@ -74,7 +74,7 @@ func (f *Fleet) Closest(free []int, n int) []int {
 }
 
 // among returns those of the devices that are here.
-func (p place) among(devices []int) (out []int) {
+func (p processDevices) among(devices []int) (out []int) {
 	for _, d := range devices {
 		if d >= p.first && d < p.first+p.count {
 			out = append(out, d)
@@ -85,7 +85,7 @@ func (p place) among(devices []int) (out []int) {
 }
 
 // closest returns n of the devices, which are here.
-func (p place) closest(devices []int, n int) []int {
+func (p processDevices) closest(devices []int, n int) []int {
 	if p.survey == nil || n == 0 {
 		return slices.Clone(devices[:n])
 	}
@@ -94,14 +94,14 @@ func (p place) closest(devices []int, n int) []int {
 }
 
 // slowest orders sets of a place by their slowest link; see gpu.Survey.
-func (p place) slowest(set []int) int {
+func (p processDevices) slowest(set []int) int {
 	if p.survey == nil {
 		return 0
 	}
 	return p.survey.Slowest(p.shifted(set, -p.first))
 }
 
-func (p place) shifted(devices []int, by int) []int {
+func (p processDevices) shifted(devices []int, by int) []int {
 	out := make([]int, len(devices))
 	for i, d := range devices {
 		out[i] = d + by

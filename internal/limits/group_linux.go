@@ -19,9 +19,9 @@ type Group struct{ dir string }
 
 // Parent returns the directory of the control group in which this process may make others with a bound on memory: its
 // own, or the one around it. The error says why there is none.
-func Parent() (string, error) { return host{"/", os.Getenv}.parent() }
+func Parent() (string, error) { return system{"/", os.Getenv}.parent() }
 
-func (h host) parent() (dir string, err error) {
+func (h system) parent() (dir string, err error) {
 	own := h.ownGroup()
 	if own == "" {
 		return "", errNoGroups
@@ -42,7 +42,7 @@ func (h host) parent() (dir string, err error) {
 const groupsRoot = "sys/fs/cgroup"
 
 // ownGroup is the path of this process's control group of version 2, "" where memory is not bounded by it.
-func (h host) ownGroup() string {
+func (h system) ownGroup() string {
 	for line := range strings.Lines(h.text("proc/self/cgroup")) {
 		if own, found := strings.CutPrefix(strings.TrimSpace(line), "0::"); found && h.has(filepath.Join(groupsRoot, "cgroup.controllers"), "memory") {
 			return path.Clean("/" + own)
@@ -51,11 +51,13 @@ func (h host) ownGroup() string {
 	return ""
 }
 
-func (h host) has(name, word string) bool { return slices.Contains(strings.Fields(h.text(name)), word) }
+func (h system) has(name, word string) bool {
+	return slices.Contains(strings.Fields(h.text(name)), word)
+}
 
 // delegated reports whether this user may make groups in dir, and memory is bounded there. Whoever moves a process needs
 // the right to write the list of processes too.
-func (h host) delegated(dir string) bool {
+func (h system) delegated(dir string) bool {
 	rest, _ := filepath.Rel(h.root, dir)
 	return h.has(filepath.Join(rest, "cgroup.subtree_control"), "memory") && writable(dir) && writable(filepath.Join(dir, "cgroup.procs"))
 }
@@ -63,7 +65,7 @@ func (h host) delegated(dir string) bool {
 func writable(name string) bool { return unix.Access(name, unix.W_OK) == nil }
 
 // alone reports whether this process is the only one in a group that is delegated to it.
-func (h host) alone(dir string) bool {
+func (h system) alone(dir string) bool {
 	rest, _ := filepath.Rel(h.root, dir)
 	return h.has(filepath.Join(rest, "cgroup.controllers"), "memory") && writable(dir) && writable(filepath.Join(dir, "cgroup.subtree_control")) &&
 		h.text(filepath.Join(rest, "cgroup.procs")) == strconv.Itoa(os.Getpid())
@@ -76,10 +78,10 @@ const ownLeaf = "latentbeam"
 // NewGroup makes a control group whose processes have at most so many bytes together, and no swap. One that the
 // system kills for memory ends all of them.
 func NewGroup(memory int64) (*Group, error) {
-	return host{"/", os.Getenv}.newGroup(memory)
+	return system{"/", os.Getenv}.newGroup(memory)
 }
 
-func (h host) newGroup(memory int64) (*Group, error) {
+func (h system) newGroup(memory int64) (*Group, error) {
 	write := func(dir, name, text string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0) }
 	parent, err := h.parent()
 	if err != nil {
@@ -138,9 +140,9 @@ func (g *Group) Remove() (err error) {
 
 // Kills is how many processes of this process's control group, or where it has none of the host, the system has killed for
 // want of memory.
-func Kills() int64 { return host{"/", os.Getenv}.kills() }
+func Kills() int64 { return system{"/", os.Getenv}.kills() }
 
-func (h host) kills() int64 {
+func (h system) kills() int64 {
 	if own := h.ownGroup(); own != "" {
 		if name := filepath.Join(h.root, groupsRoot, own, "memory.events"); unix.Access(name, unix.R_OK) == nil {
 			return kills(name)

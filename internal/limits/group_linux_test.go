@@ -26,7 +26,7 @@ func TestParent(t *testing.T) {
 			own + "/cgroup.procs": pid + "\n1"}, "neither the control group /user.slice/run.scope nor the one around it"},
 		{"version 1", map[string]string{"proc/self/cgroup": "4:memory:/x\n0::/\n", "sys/fs/cgroup/cgroup.controllers": ""}, errNoGroups.Error()},
 	} {
-		h := host{root: t.TempDir(), getenv: os.Getenv}
+		h := system{root: t.TempDir(), getenv: os.Getenv}
 		all := map[string]string{"proc/self/cgroup": "0::/user.slice/run.scope\n", "sys/fs/cgroup/cgroup.controllers": "cpu memory pids"}
 		for _, more := range []map[string]string{all, c.files} {
 			for name, text := range more {
@@ -48,7 +48,7 @@ func TestParent(t *testing.T) {
 
 // TestKills reads how often the system has killed for want of memory: of the own group, else of the host.
 func TestKills(t *testing.T) {
-	h := host{root: t.TempDir(), getenv: os.Getenv}
+	h := system{root: t.TempDir(), getenv: os.Getenv}
 	write := func(name, text string) {
 		path := filepath.Join(h.root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

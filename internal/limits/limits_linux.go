@@ -12,7 +12,7 @@ import (
 )
 
 // Bounds lists what bounds the memory of this process.
-func Bounds() []MemoryBound { return host{"/", os.Getenv}.bounds() }
+func Bounds() []MemoryBound { return system{"/", os.Getenv}.bounds() }
 
 // OpenFiles is how many files this process may have open. The Go runtime has raised it to the hard limit.
 func OpenFiles() (soft, hard uint64) {
@@ -23,8 +23,8 @@ func OpenFiles() (soft, hard uint64) {
 	return r.Cur, r.Max
 }
 
-// host is where the system shows things.
-type host struct {
+// system is where the system shows things.
+type system struct {
 	root   string
 	getenv func(string) string
 }
@@ -32,7 +32,7 @@ type host struct {
 // noLimit is about what version 1 shows where there is none.
 const noLimit = 1 << 60
 
-func (h host) bounds() (all []MemoryBound) {
+func (h system) bounds() (all []MemoryBound) {
 	for line := range strings.Lines(h.text("proc/self/cgroup")) {
 		id, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, group, _ := strings.Cut(rest, ":")
@@ -65,7 +65,7 @@ func (h host) bounds() (all []MemoryBound) {
 
 // groups lists the bounds of a control group and of those that it is in. In a container the path may be that of the host,
 // of which only the end of the tree is to be seen.
-func (h host) groups(mount, group, most, used string) (all []MemoryBound) {
+func (h system) groups(mount, group, most, used string) (all []MemoryBound) {
 	for at := path.Clean("/" + group); ; at = path.Dir(at) {
 		limit, err := strconv.ParseInt(h.text(path.Join(mount, at, most)), 10, 64) // else "max", or it is not there
 		if err == nil && limit < noLimit {
@@ -79,7 +79,7 @@ func (h host) groups(mount, group, most, used string) (all []MemoryBound) {
 }
 
 // own is the address space and the resident memory of this process, in bytes.
-func (h host) own() (size, resident int64) {
+func (h system) own() (size, resident int64) {
 	var pages [2]int64
 	if _, err := fmt.Sscan(h.text("proc/self/statm"), &pages[0], &pages[1]); err != nil {
 		return 0, 0
@@ -89,7 +89,7 @@ func (h host) own() (size, resident int64) {
 }
 
 // text is what is in a small file, "" where it is not there.
-func (h host) text(name string) string {
+func (h system) text(name string) string {
 	b, err := os.ReadFile(filepath.Join(h.root, name))
 	if err != nil {
 		return ""
@@ -99,7 +99,7 @@ func (h host) text(name string) string {
 
 // systemFree reads what Linux calls MemAvailable.
 func systemFree() int64 {
-	for line := range strings.Lines(host{root: "/"}.text("proc/meminfo")) {
+	for line := range strings.Lines(system{root: "/"}.text("proc/meminfo")) {
 		var kib int64
 		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); err == nil {
 			return kib << 10

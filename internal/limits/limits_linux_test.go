@@ -47,7 +47,7 @@ func TestBounds(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got, ok := Smallest(host{root, func(name string) string { return c.env[name] }}.bounds())
+		got, ok := Smallest(system{root, func(name string) string { return c.env[name] }}.bounds())
 		if !ok || got.What != c.want || got.Free() != c.free {
 			t.Errorf("%s: %+v leaves %d, want %s and %d", c.name, got, got.Free(), c.want, c.free)
 		}

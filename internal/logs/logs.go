@@ -37,7 +37,7 @@ func New(w io.Writer, o Options) *slog.Logger {
 	if o.JSON {
 		return slog.New(filter{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: o.level()})})
 	}
-	return slog.New(filter{&text{w: w, mu: new(sync.Mutex), level: o.level()}})
+	return slog.New(filter{&lineHandler{w: w, mu: new(sync.Mutex), level: o.level()}})
 }
 
 // filter drops what is not an error and comes from a library.
@@ -58,8 +58,8 @@ func (h filter) WithAttrs(attrs []slog.Attr) slog.Handler { return filter{h.Hand
 // WithGroup keeps the rule.
 func (h filter) WithGroup(name string) slog.Handler { return filter{h.Handler.WithGroup(name)} }
 
-// text writes records as lines for people.
-type text struct {
+// lineHandler writes records as lines for people.
+type lineHandler struct {
 	w     io.Writer
 	mu    *sync.Mutex // of w
 	level slog.Level
@@ -67,10 +67,10 @@ type text struct {
 }
 
 // Enabled reports whether records of a level may be shown.
-func (h *text) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
+func (h *lineHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
 
 // Handle writes a record.
-func (h *text) Handle(_ context.Context, r slog.Record) error {
+func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	what := "warning: "
 	switch {
@@ -110,14 +110,14 @@ func own(function string) bool {
 }
 
 // WithAttrs implements slog.Handler.
-func (h *text) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (h *lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	c := *h
 	c.attrs = append(slices.Clip(h.attrs), attrs...)
 	return &c
 }
 
 // WithGroup implements slog.Handler; names of groups are not shown.
-func (h *text) WithGroup(string) slog.Handler { return h }
+func (h *lineHandler) WithGroup(string) slog.Handler { return h }
 
 // ParseLevel reads debug, info, warn or error.
 func ParseLevel(s string) (slog.Level, error) {

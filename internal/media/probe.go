@@ -20,19 +20,19 @@ type Facts struct {
 	Still         bool // a single image
 	Frames        int  // at the rate that was asked for
 	// Keys are frames at which decoding can begin, in order; none where it cannot begin but at the beginning.
-	Keys   []Key
+	Keys   []Keyframe
 	Origin int64 // time of the first frame, in microseconds of the file's clock
 }
 
-// Key is a frame at which decoding can begin.
-type Key struct {
+// Keyframe is a frame at which decoding can begin.
+type Keyframe struct {
 	Frame int   // the first frame, at the rate that was asked for, that shows this frame of the file or a later one
 	Time  int64 // in microseconds of the file's clock
 }
 
 // Seek is the time of the last keyframe from which frame start can be decoded, 0 where nothing is saved by it.
 func (f Facts) Seek(start int) int64 {
-	at, found := slices.BinarySearchFunc(f.Keys, start, func(k Key, start int) int { return k.Frame - start })
+	at, found := slices.BinarySearchFunc(f.Keys, start, func(k Keyframe, start int) int { return k.Frame - start })
 	if !found {
 		at--
 	}
@@ -118,7 +118,7 @@ func (t *timeline) facts(fps float64) Facts {
 		return f
 	}
 	for _, k := range t.Keys {
-		f.Keys = append(f.Keys, Key{up(k), k})
+		f.Keys = append(f.Keys, Keyframe{up(k), k})
 	}
 	return f
 }

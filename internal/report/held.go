@@ -37,13 +37,13 @@ var homes = map[string]home{
 // held says where the files of one table have the tensors of which key. It takes 16 bytes a row.
 type held struct {
 	files  []*typed.Tensors
-	names  []string // of files
-	places []place  // sorted by key
+	names  []string   // of files
+	places []rowPlace // sorted by key
 }
 
-// place is where the tensors of a key are. Eight bytes of the key find it; what is found is checked by the
+// rowPlace is where the tensors of a key are. Eight bytes of the key find it; what is found is checked by the
 // digest of its content.
-type place struct {
+type rowPlace struct {
 	key  uint64
 	file uint32
 	row  uint32
@@ -80,14 +80,14 @@ func (j *Job) openHeld(ctx context.Context, name string) (*held, error) {
 			n += t.Rows()
 		}
 	}
-	h.places = make([]place, 0, min(n, maxPlaces))
+	h.places = make([]rowPlace, 0, min(n, maxPlaces))
 	for i := range h.files {
 		if err := j.openPlaces(ctx, name, h, i); err != nil {
 			h.close()
 			return nil, err
 		}
 	}
-	slices.SortFunc(h.places, func(a, b place) int { return cmp.Compare(a.key, b.key) })
+	slices.SortFunc(h.places, func(a, b rowPlace) int { return cmp.Compare(a.key, b.key) })
 	return h, nil
 }
 
@@ -119,7 +119,7 @@ func (j *Job) openPlaces(ctx context.Context, name string, h *held, i int) error
 			return err
 		}
 		if ok {
-			h.places = append(h.places, place{fingerprint(key), uint32(i), uint32(row)})
+			h.places = append(h.places, rowPlace{fingerprint(key), uint32(i), uint32(row)})
 		}
 		row++
 	}
@@ -219,12 +219,12 @@ func (j *Job) openTensors(ctx context.Context, name string) (*typed.Tensors, err
 }
 
 // find returns the place of a key.
-func (h *held) find(key [32]byte) (place, bool) {
-	i, ok := slices.BinarySearchFunc(h.places, fingerprint(key), func(p place, k uint64) int {
+func (h *held) find(key [32]byte) (rowPlace, bool) {
+	i, ok := slices.BinarySearchFunc(h.places, fingerprint(key), func(p rowPlace, k uint64) int {
 		return cmp.Compare(p.key, k)
 	})
 	if !ok {
-		return place{}, false
+		return rowPlace{}, false
 	}
 	return h.places[i], true
 }

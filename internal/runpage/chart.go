@@ -27,10 +27,10 @@ type chart struct {
 type bar struct {
 	Label, Value string
 	Y            int
-	Parts        []part
+	Parts        []drawnPart
 }
 
-type part struct {
+type drawnPart struct {
 	X, Width float64
 	Class    int
 	Title    string
@@ -45,7 +45,7 @@ func (r *Run) stageChart() chart {
 	c := chart{Title: "Time by stage", Note: "Time that each stage was at work."}
 	for _, s := range r.Stage {
 		c.add(s.Name, fmt.Sprintf("%s, %s", Short(s.Busy), percent(float64(s.Busy), float64(all))), float64(most),
-			[]piece{r.timeOf(Cell{Stage: s.Name, Busy: s.Busy})})
+			[]barPart{r.timeOf(Cell{Stage: s.Name, Busy: s.Busy})})
 	}
 	return c
 }
@@ -72,7 +72,7 @@ func (r *Run) cellChart(title, note string, cells []Cell, relative bool) chart {
 		}
 	}
 	for _, name := range names {
-		var own []piece
+		var own []barPart
 		for _, cell := range cells {
 			if cell.Of == name {
 				own = append(own, r.timeOf(cell))
@@ -91,28 +91,28 @@ func (r *Run) cellChart(title, note string, cells []Cell, relative bool) chart {
 	return c
 }
 
-// piece is a part of a bar before it has a place.
-type piece struct {
+// barPart is a part of a bar before it has a place.
+type barPart struct {
 	amount float64
 	class  int
 	title  string
 }
 
 // timeOf is the time of a cell.
-func (r *Run) timeOf(c Cell) piece {
-	return piece{float64(c.Busy), r.classOf(c.Stage), fmt.Sprintf("%s: %s", c.Stage, Short(c.Busy))}
+func (r *Run) timeOf(c Cell) barPart {
+	return barPart{float64(c.Busy), r.classOf(c.Stage), fmt.Sprintf("%s: %s", c.Stage, Short(c.Busy))}
 }
 
 // classOf is the colour of a stage.
 func (r *Run) classOf(stage string) int { return max(0, slices.Index(r.Stages, stage)) % colours }
 
 // add adds a bar made of pieces; whole is what the full width stands for.
-func (c *chart) add(label, value string, whole float64, pieces []piece) {
+func (c *chart) add(label, value string, whole float64, pieces []barPart) {
 	b := bar{Label: label, Value: value, Y: len(c.Bars) * (barHeight + 8)}
 	x, scale := float64(labelWidth), float64(chartWidth-labelWidth-valueWidth)/max(1, whole)
 	for _, p := range pieces {
 		width := p.amount * scale
-		b.Parts = append(b.Parts, part{X: x, Width: max(0.5, width), Class: p.class, Title: p.title})
+		b.Parts = append(b.Parts, drawnPart{X: x, Width: max(0.5, width), Class: p.class, Title: p.title})
 		x += width
 	}
 	c.Bars = append(c.Bars, b)

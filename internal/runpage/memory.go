@@ -34,10 +34,10 @@ func (r *Run) memoryByStage(cells []Cell) chart {
 		if most[s] == 0 {
 			continue
 		}
-		pieces, text := []piece{{float64(most[s]), r.classOf(s), s + ": a batch " + cost.Bytes(most[s])}}, cost.Bytes(most[s])
+		pieces, text := []barPart{{float64(most[s]), r.classOf(s), s + ": a batch " + cost.Bytes(most[s])}}, cost.Bytes(most[s])
 		if w := weights[s]; w > 0 {
 			text = cost.Bytes(w) + " + " + text
-			pieces = append([]piece{{float64(w), weightsClass, s + ": weights " + cost.Bytes(w)}}, pieces...)
+			pieces = append([]barPart{{float64(w), weightsClass, s + ": weights " + cost.Bytes(w)}}, pieces...)
 		}
 		c.add(s, text, float64(whole), pieces)
 	}
@@ -64,7 +64,7 @@ func (r *Run) memoryBy(title, note string, cells []Cell) chart {
 	for _, name := range names {
 		f := fullest[name]
 		text := cost.Bytes(f.Memory)
-		c.add(name, text+", "+f.Stage, float64(whole), []piece{{float64(f.Memory), r.classOf(f.Stage), f.Stage + ": " + text}})
+		c.add(name, text+", "+f.Stage, float64(whole), []barPart{{float64(f.Memory), r.classOf(f.Stage), f.Stage + ": " + text}})
 	}
 	return c
 }

@@ -67,8 +67,8 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"bytes": cost.Bytes, "short": Short, "rate": rate, "percent": percent,
 }).Parse(pageHTML))
 
-// view is a Run as the page shows it.
-type view struct {
+// pageData is a Run as the page shows it.
+type pageData struct {
 	*Run
 	Charts  []chart
 	Colours []legend
@@ -81,7 +81,7 @@ type legend struct {
 
 // Write writes the page.
 func Write(w io.Writer, r *Run) error {
-	v := view{Run: r}
+	v := pageData{Run: r}
 	for i, s := range r.Stages {
 		v.Colours = append(v.Colours, legend{s, i % colours})
 	}

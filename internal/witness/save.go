@@ -68,8 +68,8 @@ func Load(ctx context.Context, s store.Store) (*Witness, error) {
 			slog.Debug("a file is not used that tells how the output looked", "file", name, "error", err)
 		}
 	}
-	slices.SortStableFunc(w.rows, func(a, b row) int { return cmp.Compare(a.key, b.key) })
-	w.rows = slices.CompactFunc(w.rows, func(a, b row) bool { return a.key == b.key })
+	slices.SortStableFunc(w.rows, func(a, b keyedRow) int { return cmp.Compare(a.key, b.key) })
+	w.rows = slices.CompactFunc(w.rows, func(a, b keyedRow) bool { return a.key == b.key })
 	return w, nil
 }
 
@@ -108,13 +108,13 @@ func (w *Witness) loadRows(ctx context.Context, s store.Store, name string) erro
 	if _, err := io.ReadFull(body, head); err != nil || string(head) != magic {
 		return errors.Join(err, errors.New("it does not begin as it should"))
 	}
-	rows := make([]row, 0, count)
+	rows := make([]keyedRow, 0, count)
 	var b [rowBytes]byte
 	for range count {
 		if _, err := io.ReadFull(body, b[:]); err != nil {
 			return err
 		}
-		rows = append(rows, row{binary.LittleEndian.Uint64(b[:]),
+		rows = append(rows, keyedRow{binary.LittleEndian.Uint64(b[:]),
 			Row{binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])}})
 	}
 	if _, err := io.ReadFull(in, b[:crc32.Size]); err != nil {
@@ -164,13 +164,13 @@ func (w *Witness) Save(ctx context.Context, s store.Store, part string, mine fun
 
 // merge puts the fresh rows among the others, and leaves out those of other parts.
 func (w *Witness) merge(mine func(key uint64) bool) {
-	all := slices.DeleteFunc(w.rows, func(r row) bool { _, newer := w.fresh[r.key]; return newer || !mine(r.key) })
+	all := slices.DeleteFunc(w.rows, func(r keyedRow) bool { _, newer := w.fresh[r.key]; return newer || !mine(r.key) })
 	for key, r := range w.fresh {
 		if r.Mark != 0 && mine(key) {
-			all = append(all, row{key, r})
+			all = append(all, keyedRow{key, r})
 		}
 	}
-	slices.SortFunc(all, func(a, b row) int { return cmp.Compare(a.key, b.key) })
+	slices.SortFunc(all, func(a, b keyedRow) int { return cmp.Compare(a.key, b.key) })
 	w.rows, w.fresh = all, nil
 }
 

@@ -30,8 +30,8 @@ type Row struct {
 	Poster uint64 // first bytes of the poster's SHA-256; 0: not known
 }
 
-// row is a Row by the first eight bytes of its key.
-type row struct {
+// keyedRow is a Row by the first eight bytes of its key.
+type keyedRow struct {
 	key uint64
 	Row
 }
@@ -41,7 +41,7 @@ type Witness struct {
 	mu      sync.Mutex
 	files   map[string]File
 	before  map[string]File // as they were when the run began
-	rows    []row           // as they were loaded, sorted
+	rows    []keyedRow      // as they were loaded, sorted
 	fresh   map[uint64]Row
 	changed bool
 }
@@ -89,7 +89,7 @@ func (w *Witness) Row(key [32]byte) (Row, bool) {
 	if r, found := w.fresh[k]; found {
 		return r, r != Row{}
 	}
-	i, found := slices.BinarySearchFunc(w.rows, k, func(r row, k uint64) int { return cmp.Compare(r.key, k) })
+	i, found := slices.BinarySearchFunc(w.rows, k, func(r keyedRow, k uint64) int { return cmp.Compare(r.key, k) })
 	if !found {
 		return Row{}, false
 	}

@@ -145,7 +145,7 @@ type stage struct {
 	digest   string
 	clean    bool
 	scores   string // none, 1.2 or 1.3
-	template template
+	template wrapping
 }
 
 // Digest names the encoder and its tokenizer by content, and the way in which the model reads scores.

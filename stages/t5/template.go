@@ -7,8 +7,8 @@ import (
 	"latentbeam/stages/t5/clean"
 )
 
-// template is what the scripts of Open-Sora-Plan put around a prompt, and how they clean the whole.
-type template struct {
+// wrapping is what the scripts of Open-Sora-Plan put around a prompt, and how they clean the whole.
+type wrapping struct {
 	before, after string
 	clean         func(prompt string) string // nil: as the encoder's kin does
 }
@@ -22,7 +22,7 @@ const (
 )
 
 // templates are the published ones, with the line breaks and the indentation of their literals.
-var templates = map[string]template{
+var templates = map[string]wrapping{
 	template12Single: {"\n    (masterpiece), (best quality), (ultra-detailed), \n    ", ". \n    ", clean.PlanCaption},
 	template12Multi: {"\n    (masterpiece), (best quality), (ultra-detailed), (unwatermarked), \n    ",
 		". \n    emotional, harmonious, vignette, 4k epic detailed, shot on kodak, 35mm photo, \n    " +
@@ -49,7 +49,7 @@ func templateOf(option string, index stages.Index) (string, error) {
 }
 
 // wrap puts the template around a prompt. As in the scripts, white space at its ends falls away first.
-func (t template) wrap(prompt string) string {
+func (t wrapping) wrap(prompt string) string {
 	if t.before == "" {
 		return prompt
 	}
@@ -57,7 +57,7 @@ func (t template) wrap(prompt string) string {
 }
 
 // cleaner returns how prompts are cleaned.
-func (t template) cleaner(of kin) func(string) string {
+func (t wrapping) cleaner(of kin) func(string) string {
 	if t.clean != nil {
 		return t.clean
 	}

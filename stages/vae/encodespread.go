@@ -40,7 +40,7 @@ func (s *encodeStage) RunSet(ctx context.Context, set *stages.Set, batch []*stag
 				return context.Cause(ctx)
 			}
 			g.Step(i)
-			if err := s.share(ctx, &sharing{encodeStage: s, dev: dev, group: g, step: i, speeds: set.Speeds}, clips); err != nil {
+			if err := s.share(ctx, &encodeShare{encodeStage: s, dev: dev, group: g, step: i, speeds: set.Speeds}, clips); err != nil {
 				return err
 			}
 			clips.close(i)
@@ -50,7 +50,7 @@ func (s *encodeStage) RunSet(ctx context.Context, set *stages.Set, batch []*stag
 }
 
 // share encodes one rank's part of an element.
-func (s *encodeStage) share(ctx context.Context, sh *sharing, clips *readers) error {
+func (s *encodeStage) share(ctx context.Context, sh *encodeShare, clips *readers) error {
 	e := clips.batch[sh.step]
 	c := clip{frames: e.Row.NumFrames, height: e.Row.Height, width: e.Row.Width}
 	if sh.group.Rank() != 0 {
@@ -82,8 +82,8 @@ func ifRead(err error) error {
 	return err
 }
 
-// sharing is one rank's part in encoding one clip.
-type sharing struct {
+// encodeShare is one rank's part in encoding one clip.
+type encodeShare struct {
 	*encodeStage
 	dev    kernels.Backend
 	group  *kernels.Group
@@ -96,7 +96,7 @@ type sharing struct {
 }
 
 // latents returns the latents (C, T', h, w) of a clip to rank 0, and nil to the others. Pixels of c are rank 0's.
-func (s *sharing) latents(c clip, draw Noise) (*stages.Array, error) {
+func (s *encodeShare) latents(c clip, draw Noise) (*stages.Array, error) {
 	defer s.dev.Scope()()
 	shape, err := s.Config.LatentShape(c.frames, c.height, c.width)
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *sharing) latents(c clip, draw Noise) (*stages.Array, error) {
 }
 
 // band returns the moments (T', rows, w, 2C) of this rank's rows.
-func (s *sharing) band() (moments []float32, err error) {
+func (s *encodeShare) band() (moments []float32, err error) {
 	if s.rows[s.group.Rank()].Len() == 0 { // it takes part in what all ranks exchange
 		for first, n := 0, 1; first < s.clip.frames; first, n = first+n, chunkFrames {
 			if err := s.next(nil, first, n); err != nil {
@@ -158,7 +158,7 @@ func (s *sharing) band() (moments []float32, err error) {
 }
 
 // pixelRows returns the rows of pixels of a rank. The last rows of a clip may be fewer than a latent spans.
-func (s *sharing) pixelRows(rank int) sequence.Range {
+func (s *encodeShare) pixelRows(rank int) sequence.Range {
 	d, r := s.Config.Downscale(), s.rows[rank]
 	out := sequence.Range{Lo: r.Lo * d, Hi: r.Hi * d}
 	if r.Len() > 0 && r.Hi == s.rows[len(s.rows)-1].Hi {
@@ -169,7 +169,7 @@ func (s *sharing) pixelRows(rank int) sequence.Range {
 
 // next fills dst (n, rows, W, 3) with this rank's rows of the frames first to first+n, which rank 0 reads. Every rank calls
 // it for all frames of a clip in the same order.
-func (s *sharing) next(dst []float32, first, n int) error {
+func (s *encodeShare) next(dst []float32, first, n int) error {
 	defer s.dev.Scope()()
 	if s.group.Rank() != 0 {
 		if err := s.agree(nil); err != nil {
@@ -189,7 +189,7 @@ func (s *sharing) next(dst []float32, first, n int) error {
 }
 
 // deal sends all ranks but this, rank 0, their rows of n frames.
-func (s *sharing) deal(n int) error {
+func (s *encodeShare) deal(n int) error {
 	var send []kernels.Part
 	for rank, r := range s.rows[1:] {
 		if rank++; r.Len() > 0 {
@@ -204,7 +204,7 @@ func (s *sharing) deal(n int) error {
 }
 
 // receive is what the others do meanwhile.
-func (s *sharing) receive(dst []float32, n int) error {
+func (s *encodeShare) receive(dst []float32, n int) error {
 	me := s.group.Rank()
 	if s.rows[me].Len() == 0 {
 		return s.group.Exchange("pixels", nil, nil)
@@ -217,12 +217,12 @@ func (s *sharing) receive(dst []float32, n int) error {
 }
 
 // part returns room for a rank's rows of n frames: (n, rows, 3 W).
-func (s *sharing) part(rank, n int) kernels.Tensor {
+func (s *encodeShare) part(rank, n int) kernels.Tensor {
 	return s.dev.Alloc(kernels.F32, n, s.pixelRows(rank).Len(), s.clip.width*3)
 }
 
 // copyRows copies a rank's rows of the n frames that were read.
-func (s *sharing) copyRows(dst []float32, rank, n int) {
+func (s *encodeShare) copyRows(dst []float32, rank, n int) {
 	line, r := s.clip.width*3, s.pixelRows(rank)
 	for i := range n {
 		copy(dst[i*r.Len()*line:][:r.Len()*line], s.whole[(i*s.clip.height+r.Lo)*line:])
@@ -230,7 +230,7 @@ func (s *sharing) copyRows(dst []float32, rank, n int) {
 }
 
 // agree tells all ranks whether rank 0 could read. It gets its error back, the others errUnread.
-func (s *sharing) agree(unread error) error {
+func (s *encodeShare) agree(unread error) error {
 	state, read := s.dev.Alloc(kernels.F32, 1), []float32{1}
 	if unread != nil {
 		read[0] = 0
@@ -251,7 +251,7 @@ func (s *sharing) agree(unread error) error {
 }
 
 // gather returns to rank 0 the moments (T', rows, w, 2C) of all ranks; line are those of a row.
-func (s *sharing) gather(mine []float32, t, line int) (parts [][]float32, err error) {
+func (s *encodeShare) gather(mine []float32, t, line int) (parts [][]float32, err error) {
 	me := s.group.Rank()
 	parts = make([][]float32, len(s.rows))
 	views := make([]kernels.Tensor, len(s.rows))

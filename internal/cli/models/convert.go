@@ -50,7 +50,7 @@ func convertCommand() *cobra.Command {
 }
 
 // showConversion says what was read, written and left out, and which model it is.
-func showConversion(w io.Writer, r *checkpoint.Result) error {
+func showConversion(w io.Writer, r *checkpoint.Conversion) error {
 	fmt.Fprintf(w, "read   %s: %s, %s, %d tensors\n", r.From.File, r.From.Format, config.ByteSize(r.From.Size),
 		len(r.From.Tensors))
 	if r.From.Key != "" {

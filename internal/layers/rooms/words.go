@@ -34,8 +34,7 @@ var words = map[string]string{
 }
 
 // waiting are homonyms that wait for better names. The list only becomes shorter.
-const waiting = "names Bucket Clip Device Facts File Frames Info Job Key Layout Link Memory Piece Plan Pool Result Row Size " +
-	"Source Span Stage host lease part piece place reader row sharing template text view worker"
+const waiting = "names Bucket Clip Device Facts File Frames Info Job Layout Link Memory Piece Plan Pool Row Size Source Span Stage"
 
 // homonyms returns the names of types that too many rooms declare, each with its rooms.
 func (t *tree) homonyms() map[string][]string {

@@ -27,8 +27,8 @@ type Memory struct {
 
 	mu      sync.Mutex
 	objects map[string]*object
-	leases  map[string]*lease
-	pieces  map[*piece]bool // unpublished
+	leases  map[string]*heldLock
+	pieces  map[*pendingObject]bool // unpublished
 }
 
 // object is one content; another content is another object.
@@ -39,22 +39,22 @@ func (o *object) info(name string) store.Info {
 	return store.Info{Name: name, Size: int64(len(o.data)), Mark: fmt.Sprintf("%p", o)}
 }
 
-// lease is a lock held. It is lost when another one takes its name.
-type lease struct {
+// heldLock is a lock held. It is lost when another one takes its name.
+type heldLock struct {
 	name  string
 	owner store.Owner
 	over  bool // anybody may take it
 }
 
-// piece is an object on its way.
-type piece struct {
+// pendingObject is an object on its way.
+type pendingObject struct {
 	by    *Handle
 	scope string // name of the lock that its writer held
 }
 
 // NewMemory returns an empty output.
 func NewMemory() *Memory {
-	return &Memory{objects: map[string]*object{}, leases: map[string]*lease{}, pieces: map[*piece]bool{}}
+	return &Memory{objects: map[string]*object{}, leases: map[string]*heldLock{}, pieces: map[*pendingObject]bool{}}
 }
 
 // Open opens one more store on the output.
@@ -87,7 +87,7 @@ func (m *Memory) Output() Output {
 // Handle is a store on a Memory.
 type Handle struct {
 	memory *Memory
-	lease  *lease // guarded by memory.mu
+	lease  *heldLock // guarded by memory.mu
 }
 
 var _ store.Store = (*Handle)(nil)
@@ -137,10 +137,10 @@ func (h *Handle) mine() error {
 }
 
 // upload starts an object, which publish or discard ends.
-func (h *Handle) upload() *piece {
+func (h *Handle) upload() *pendingObject {
 	h.memory.mu.Lock()
 	defer h.memory.mu.Unlock()
-	p := &piece{by: h}
+	p := &pendingObject{by: h}
 	if h.lease != nil {
 		p.scope = h.lease.name
 	}
@@ -149,7 +149,7 @@ func (h *Handle) upload() *piece {
 }
 
 // publish calls set, which gives the object its name, unless the piece or the lock is gone.
-func (p *piece) publish(set func(objects map[string]*object) error) error {
+func (p *pendingObject) publish(set func(objects map[string]*object) error) error {
 	m := p.by.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,7 +162,7 @@ func (p *piece) publish(set func(objects map[string]*object) error) error {
 	return set(m.objects)
 }
 
-func (p *piece) discard() {
+func (p *pendingObject) discard() {
 	p.by.memory.mu.Lock()
 	defer p.by.memory.mu.Unlock()
 	delete(p.by.memory.pieces, p)
@@ -195,7 +195,7 @@ func (h *Handle) put(ctx context.Context, o store.Object) error {
 	}
 	err := p.publish(func(objects map[string]*object) error {
 		if there := objects[o.Name]; there != nil {
-			conflict, err := store.Compare(reader{nil, o.Name, there}, o)
+			conflict, err := store.Compare(objectReader{nil, o.Name, there}, o)
 			if conflict != nil {
 				return conflict
 			}
@@ -232,21 +232,21 @@ func (h *Handle) Replace(ctx context.Context, name string, write func(io.Writer)
 	return err
 }
 
-// reader reads one object as long as its name has it.
-type reader struct {
+// objectReader reads one object as long as its name has it.
+type objectReader struct {
 	memory *Memory // nil: for good
 	name   string
 	object *object
 }
 
 // Size implements store.Reader.
-func (r reader) Size() int64 { return int64(len(r.object.data)) }
+func (r objectReader) Size() int64 { return int64(len(r.object.data)) }
 
 // Close implements store.Reader.
-func (r reader) Close() error { return nil }
+func (r objectReader) Close() error { return nil }
 
 // ReadAt implements store.Reader.
-func (r reader) ReadAt(b []byte, offset int64) (int, error) {
+func (r objectReader) ReadAt(b []byte, offset int64) (int, error) {
 	if r.memory != nil {
 		r.memory.mu.Lock()
 		defer r.memory.mu.Unlock()
@@ -268,7 +268,7 @@ func (h *Handle) Open(ctx context.Context, name string) (store.Reader, error) {
 	if o == nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
-	return reader{h.memory, name, o}, nil
+	return objectReader{h.memory, name, o}, nil
 }
 
 // Stat implements store.Store.
@@ -345,7 +345,7 @@ func (h *Handle) Lock(ctx context.Context, name, owner string) (release func(), 
 	if err := h.held(name); err != nil {
 		return nil, err
 	}
-	mine := &lease{name: name, owner: store.NewOwner(owner)}
+	mine := &heldLock{name: name, owner: store.NewOwner(owner)}
 	text, err := json.Marshal(mine.owner)
 	if err != nil {
 		return nil, err

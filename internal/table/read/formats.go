@@ -19,10 +19,10 @@ type rowReader interface {
 	close() error
 }
 
-// opener opens a file in one format. It reports what is wrong with the table as a whole.
-type opener func(path string, names names) (rowReader, error)
+// openFunc opens a file in one format. It reports what is wrong with the table as a whole.
+type openFunc func(path string, names names) (rowReader, error)
 
-var openers = map[string]opener{
+var openers = map[string]openFunc{
 	"csv":     openCSV,
 	"jsonl":   openJSONL,
 	"parquet": openParquetPrompts,

@@ -42,7 +42,7 @@ type figures struct {
 }
 
 // measure takes the sides of a row one after the other, so that each has the whole memory.
-func (r run) measure(w row) figures {
+func (r run) measure(w tableLine) figures {
 	f := figures{Name: w.name, Floor: w.floor, Target: w.target}
 	name := w.full
 	if r.small {
@@ -87,21 +87,21 @@ func (f *figures) compare(mine, theirs []float32) {
 // opener starts a side.
 type opener func() (*side, error)
 
-func (r run) ours(w row, cublasLt string) opener {
+func (r run) ours(w tableLine, cublasLt string) opener {
 	env := []string{"LATENTBEAM_BENCH_BLOCKS=1", "LATENTBEAM_BENCH_DEVICE=" + r.device, "LATENTBEAM_CUBLASLT=" + cublasLt}
 	return func() (*side, error) {
 		return open(r.log, env, filepath.Join(r.dir, w.stage+".test"), "-test.run", "^"+w.test+"$", "-test.timeout", "0")
 	}
 }
 
-func (r run) torch(w row, how string) opener {
+func (r run) torch(w tableLine, how string) opener {
 	return func() (*side, error) {
 		return open(r.log, nil, r.python, filepath.Join(r.dir, "torch_models.py"), w.stage, how, r.torchDevice)
 	}
 }
 
 // side times one side of a row. What fails is noted in f, and only loses a column.
-func (r run) side(f *figures, w row, name, who string, start opener) (*float64, []float32) {
+func (r run) side(f *figures, w tableLine, name, who string, start opener) (*float64, []float32) {
 	fail := func(err error) (*float64, []float32) {
 		f.Failures = append(f.Failures, fmt.Sprintf("%s: %v", who, err))
 		return nil, nil

@@ -1,7 +1,7 @@
 package main
 
-// row is one line of the table.
-type row struct {
+// tableLine is one line of the table.
+type tableLine struct {
 	name  string
 	stage string // whose test binary, and whose PyTorch model
 	test  string // its test
@@ -15,7 +15,7 @@ type row struct {
 // rows are whole steps of the published models. Floors are sums over operations of the larger of FLOPs by rate and bytes by
 // bandwidth, in bf16 with two rows under guidance; targets count with 85 % of the rate of products, 400 TFLOP/s of
 // attention, 85 % of the bandwidth, 70 % in the autoencoder's convolutions.
-var rows = []row{
+var rows = []tableLine{
 	{"STDiT-XL/2 16x512x512, guidance step", "stdit", "TestMeasureSteps", "1.0 16x64x64 16 120 28 5", "1.0 2x4x4 2 3 2 2",
 		5, 71.4, 89},
 	{"STDiT3 720p 51 frames, guidance step", "stdit", "TestMeasureSteps", "1.2 15x90x160 51 300 28 3", "1.2 5x4x4 17 3 1 1",
