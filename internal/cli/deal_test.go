@@ -4,6 +4,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,10 +15,10 @@ import (
 // TestKilledWhileDealing: a process that dies while it writes the rows of a cluster's job leaves them, which nobody calls damage.
 // The next run removes them, on whatever runner.
 func TestKilledWhileDealing(t *testing.T) {
-	const rows = 20_000
+	const many = 20_000
 	var table strings.Builder
 	table.WriteString("prompt\n")
-	for i := range rows {
+	for i := range many {
 		fmt.Fprintf(&table, "a red circle moves left %d\n", i)
 	}
 	s := newShell(t, "job.yaml", small, "prompts.csv", table.String())
@@ -37,6 +38,14 @@ func TestKilledWhileDealing(t *testing.T) {
 	r.ends(-1, time.Minute)
 	if len(left()) == 0 {
 		t.Fatalf("it has ended before it was killed: %s", r.out)
+	}
+	jobs, err := filepath.Glob(filepath.Join(s.dir, "out/runs/*/job.json"))
+	if err != nil || len(jobs) != 1 {
+		t.Fatal(jobs, err)
+	}
+	rows := filepath.Join(filepath.Dir(jobs[0]), "rows") // as one that dies a moment later leaves them
+	if err := os.WriteFile(rows, []byte("blocks"), 0o644); err != nil {
+		t.Fatal(err)
 	}
 	if text := s.run(0, "verify", "out"); strings.Contains(text, "runs/") {
 		t.Errorf("rows are called damage: %s", text)
