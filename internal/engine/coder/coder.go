@@ -19,6 +19,7 @@ import (
 type head struct {
 	Row      schemas.PromptRow  `json:"row"`
 	Given    schemas.PromptRow  `json:"given"`
+	Wrong    map[string]string  `json:"wrong,omitempty"`
 	Key      []byte             `json:"key,omitempty"` // nil: zero
 	Origin   []byte             `json:"origin,omitempty"`
 	Unread   string             `json:"unread,omitempty"`
@@ -86,7 +87,7 @@ var errCoded = errors.New("decode element: the bytes are not what the coder wrot
 
 // EncodeElement codes an element for another process.
 func EncodeElement(e *stages.Element) ([]byte, error) {
-	h := head{Row: e.Row, Given: e.Given, Key: keyBytes(e.Key), Origin: keyBytes(e.Origin), Unread: e.Unread, Readings: e.Readings,
+	h := head{Row: e.Row, Given: e.Given, Wrong: e.Wrong, Key: keyBytes(e.Key), Origin: keyBytes(e.Origin), Unread: e.Unread, Readings: e.Readings,
 		Failed: e.Failed, Scale: e.LatentScale, Poster: e.Poster != nil}
 	var parts [][]byte
 	add := func(p []byte) {
@@ -181,7 +182,7 @@ func DecodeElement(data []byte) (*stages.Element, error) {
 	key, err := keyOf(h.Key)
 	origin, originErr := keyOf(h.Origin)
 	d := decoder{lengths: h.Lengths, data: data, err: cmp.Or(err, originErr)}
-	e := &stages.Element{Row: h.Row, Given: h.Given, Key: key, Origin: origin, Unread: h.Unread,
+	e := &stages.Element{Row: h.Row, Given: h.Given, Wrong: h.Wrong, Key: key, Origin: origin, Unread: h.Unread,
 		Readings: h.Readings, Failed: h.Failed, LatentScale: h.Scale}
 	text, negative := d.array(h.Arrays[textArray]), d.array(h.Arrays[negativeArray])
 	if text != nil {

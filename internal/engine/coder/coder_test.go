@@ -51,6 +51,9 @@ func randomElement(r *rand.Rand) *stages.Element {
 	}
 	e := &stages.Element{Row: row(), Given: row(), Latents: array(), ImageEmbedding: array(), RawLatents: array(), LatentScale: r.Float64(), Frames: clip(),
 		Unread: text()}
+	if maybe() {
+		e.Wrong = map[string]string{text(): text()}
+	}
 	for i := range e.Key {
 		e.Key[i], e.Origin[i] = byte(r.Uint32()), byte(r.Uint32())
 	}
@@ -140,7 +143,10 @@ func TestCoderCarriesEveryField(t *testing.T) {
 	full := &stages.Element{}
 	v := reflect.ValueOf(full).Elem()
 	r := rand.New(rand.NewPCG(3, 4))
-	for i := 0; i < v.NumField(); {
+	for i, tries := 0, 0; i < v.NumField(); tries++ {
+		if tries > 10_000 {
+			t.Fatalf("randomElement never sets %s", v.Type().Field(i).Name)
+		}
 		if one := reflect.ValueOf(randomElement(r)).Elem().Field(i); !one.IsZero() {
 			v.Field(i).Set(one)
 			i++
