@@ -96,8 +96,9 @@ func (d *dealer) add(e *stages.Element) error {
 	return nil
 }
 
-// full is a number of rows that fills whole batches, or the share of a part where a batch takes more than that: else some
-// parts would get all rows, and hosts would wait. A row without a batch size counts as one batch; its stage reports the error.
+// full is how many rows a block has: those of whole batches, or the share of a part if a batch is larger than that. Otherwise a
+// few parts would get all rows, and hosts would wait. A row without a batch size counts as one batch; its stage reports the
+// error.
 func (d *dealer) full(row *schemas.PromptRow) int {
 	batch, err := d.engine.BatchSize(row)
 	if err != nil {

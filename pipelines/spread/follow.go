@@ -14,8 +14,8 @@ import (
 )
 
 // Follow waits for jobs that an engine still works on for this output, although the process that has submitted them is
-// gone: their rows are not computed twice, and nothing is cleaned under their workers. Then it takes in what they did. shard says that this process is a shard,
-// which works beside others; cancel ends the jobs instead.
+// gone: their rows are not computed twice, and nothing is cleaned under their workers. Then it takes in what they did. shard
+// says that this process is a shard, which works beside others; cancel ends the jobs instead.
 func (s Submitter) Follow(ctx context.Context, shard, cancel bool) error {
 	jobs, err := runs.List(ctx, s.Engine.Store)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package terminal is what the verbs of the command line have in common: what a terminal is and what its signals do, where
-// records of the log go, and text for people.
+// Package terminal has what all verbs of the command line need: how to tell a terminal, what signals do, the way of log
+// records past a progress bar, and text for people.
 package terminal
 
 import (
