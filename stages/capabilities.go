@@ -51,7 +51,7 @@ type Capabilities struct {
 	Reads []string
 	// Alike says which rows the tables leave out because they look like earlier ones; nil: none.
 	Alike *Alike
-	// Varies says that a row may have another result when it is computed again, so that nobody can check it that way.
+	// Varies says that a row may have another result when it is computed again. So no result can be checked by a second one.
 	Varies bool
 	// Ready says what this host lacks for the stage to run, such as a program; nil: it is asked for nothing, or nothing
 	// lacks. A run asks before its first row; whoever only looks at a job goes on without it.

@@ -30,7 +30,7 @@ func NewArray(shape ...int) *Array {
 type Text struct {
 	Embedding *Array // (L, C): one row a token, the end token included, no padding
 	Negative  *Array // (L', C) of the negative prompt; nil: the model's own null caption
-	// Later are the embeddings that hold from later clips of a video on, in order.
+	// Later are embeddings that replace Embedding from a later clip of the video on, in order.
 	Later []LaterText
 }
 
@@ -51,8 +51,8 @@ func (t *Text) At(clip int) *Array {
 	return at
 }
 
-// Element is one row on its way through the stages, with what the stages so far have made of it. A
-// stage sets the field of the kind it gives and may drop the one it took.
+// Element is one row on its way through the stages, with the results of the stages so far. A stage sets the field of the
+// kind that it gives, and may drop the field of the kind that it took.
 type Element struct {
 	Row   schemas.PromptRow // with the job's defaults filled in
 	Given schemas.PromptRow // as the table gave it
@@ -60,18 +60,18 @@ type Element struct {
 	// Wrong are the parameters that could not be read, by name, as the table has them.
 	Wrong map[string]string
 
-	// Media is what a stage made of the row's media, or made anew; nil: the file that Row.Media names.
+	// Media is the file that a stage made; nil: the row's media are still the file that Row.Media names.
 	Media   *schemas.MediaFile
 	Text    *Text
 	Latents *Array // (C, T, H, W), scaled as the denoiser leaves them
-	// RawLatents are the latents (C, T, H, W) as the autoencoder has them, where it encoded them or a table has them; else
-	// nil. Tables hold these. A stage that gives other Latents sets them to nil.
+	// RawLatents are the latents (C, T, H, W) in the space of the autoencoder, if encode_vae or a table gave them, else nil.
+	// Tables hold RawLatents where there are any. A stage that changes Latents sets RawLatents to nil.
 	RawLatents *Array
 	// References are the latents (C, T, H, W) of the images and videos that the row is conditioned on.
 	References []*Array
-	// ImageEmbedding is what an image encoder makes of the row's references (tokens, C), one after the other.
+	// ImageEmbedding is (tokens, C): an image encoder's embeddings of the row's references, one after the other.
 	ImageEmbedding *Array
-	// Begun is how far an earlier attempt or process has sampled the row; nil: nothing is known of one.
+	// Begun is how far an earlier attempt or process has sampled the row; nil: there is no earlier attempt.
 	Begun *Steps
 	// LatentScale is the factor between the VAE's own latents and Latents (0.18215 for sd-vae).
 	LatentScale float64
@@ -79,11 +79,10 @@ type Element struct {
 	Video       *schemas.Encoded // the file as it will be published
 	Poster      []byte           // JPEG of one frame, for the gallery
 
-	// Readings are what a stage read back from the result, by name. They stand in the videos table, and
-	// where the prompt table has a column of that name the summary counts how often the two agree. They
-	// follow from the result alone.
+	// Readings are values that stages measured in the result, by name. They depend on nothing else. They stand in the videos
+	// table. If the prompt table has a column of the same name, the summary counts how often the two agree.
 	Readings map[string]string
-	// Origin names the content the element was read with where the source is a table of tensors.
+	// Origin is a digest of the tensors that the element was read with, if its source is a table of tensors.
 	Origin schemas.Key
 	// Unread says why the source could not read the element's tensors, "" if it could.
 	Unread string
@@ -108,14 +107,14 @@ func (e *Element) Has(k Kind) bool {
 	return k == KindPrompt
 }
 
-// The spaces of latents in tables, which their column latent_space names. Where there is none, a table of an earlier release
-// or of another program, latent_scale says what they are.
+// The values of the column latent_space of tables. Tables of earlier releases and of other programs have no such column; for
+// them latent_scale says what the latents are.
 const (
 	ModelSpace = "model" // Element.Latents
 	RawSpace   = "raw"   // Element.RawLatents
 )
 
-// TableLatents returns what a table holds of the element's latents, and their space.
+// TableLatents returns the latents of the element that a table holds, and their space.
 func (e *Element) TableLatents() (z *Array, space string) {
 	if e.RawLatents != nil {
 		return e.RawLatents, RawSpace
@@ -165,7 +164,7 @@ func (a *Array) notFinite(name string) string {
 	return fmt.Sprintf("value %d of %s is %v", i, name, a.Data[i])
 }
 
-// Drop lets go of what the element carries of the kind, once no later stage and no table needs it.
+// Drop removes the element's data of a kind. It is called when no later stage and no table needs them.
 func (e *Element) Drop(k Kind) {
 	switch k {
 	case KindMedia:

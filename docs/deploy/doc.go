@@ -1,3 +1,3 @@
-// Package deploy has no code: it holds the recipes of this directory, and tests that check them. It is a module of its
-// own, so that the program needs none of the libraries.
+// Package deploy holds recipes for clusters, and tests that check the recipes. It has no other code. It is a module of
+// its own, so that the program does not depend on the libraries of these tests.
 package deploy

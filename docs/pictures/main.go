@@ -1,5 +1,5 @@
-// Command pictures makes the pictures of docs: it runs docs/pictures/job.yaml and opens what the job leaves in Chromium.
-// Run it in the root of the repository: go run ./docs/pictures. Its own pictures lie beside it.
+// Command pictures makes the pictures of docs: it runs docs/pictures/job.yaml and opens the output of the job in Chromium.
+// Run it in the root of the repository: go run ./docs/pictures. It writes the pictures beside this file.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 // output is where job.yaml writes.
 const output = "out/pictures"
 
-// picture is one picture: a page in a window, and what is done there before it is taken.
+// picture is one picture: a page in a window, and the script that runs there before the picture is taken.
 type picture struct {
 	name, page string
 	window     browser.Window

@@ -22,7 +22,7 @@ import (
 // maxFindings bounds the findings that a report names; all are counted.
 const maxFindings = 1000
 
-// maxSizes bounds the files that are named of which only the size is known.
+// maxSizes bounds how many files with a known size and no known digest are named.
 const maxSizes = 20
 
 // readers is how many files are read at a time: in a bucket each waits for the network.
@@ -32,12 +32,12 @@ const readers = 8
 const (
 	Damaged   = "damaged"   // not what was written
 	Missing   = "missing"   // not there
-	Stale     = "stale"     // damaged or missing, of a row that no table names any more
+	Stale     = "stale"     // damaged or missing, but no table names its row any more
 	Unclaimed = "unclaimed" // of a run that was killed, or of a row that the ledger has forgotten; harmless
 	Foreign   = "foreign"   // not latentbeam's
 )
 
-// Finding is something in an output that is not as it should be.
+// Finding is a file of an output with something wrong.
 type Finding struct {
 	Kind string `json:"kind"`
 	File string `json:"file"`
@@ -50,7 +50,7 @@ type Verified struct {
 	Rows       int64            `json:"rows"` // of the ledger, failed ones included
 	Files      int64            `json:"files"`
 	Bytes      int64            `json:"bytes"`             // that were read
-	Undigested int64            `json:"without_digest"`    // files of which only the size is known
+	Undigested int64            `json:"without_digest"`    // files with a known size and no known digest
 	Sizes      []string         `json:"only_sizes_known"`  // the first of them
 	Counts     map[string]int64 `json:"counts"`            // of findings, by kind
 	Findings   []Finding        `json:"findings"`          // at most maxFindings
@@ -120,7 +120,7 @@ func Verify(ctx context.Context, s store.Store) (Verified, error) {
 	return v.seen, err
 }
 
-// idle answers the error of a run that is at work on the output: what it has not finished would be found missing.
+// idle returns an error while a run works on the output, because files that the run has not finished would count as missing.
 func idle(ctx context.Context, s store.Store) error {
 	for info, err := range s.List(ctx, ".", store.Flat) {
 		if err != nil {
@@ -147,7 +147,7 @@ func (v *verifier) find(kind, file, why string) {
 	v.seen.Findings = append(v.seen.Findings, Finding{kind, file, why})
 }
 
-// lost notes that a file of a row is damaged or missing. What no table names is of no use to anybody.
+// lost notes that a file of a row is damaged or missing. If no table names the row, nobody needs the file: it is only stale.
 func (v *verifier) lost(kind, file, why string, key schemas.Key) {
 	if _, found := slices.BinarySearch(v.named, fingerprint(key)); v.named != nil && !found {
 		kind, why = Stale, kind+": "+why
@@ -227,7 +227,7 @@ func (v *verifier) count(name string, bytes int64, digested bool) {
 	}
 }
 
-// media returns what compares a video or a poster with its record; nil where the record has none of the name.
+// media returns a task that compares a video or a poster with its record, nil if the record does not name the file.
 func (v *verifier) media(ctx context.Context, info store.Info, what objectClass, key schemas.Key, rec ledger.Record) func() error {
 	var r schemas.Result
 	if rec.Status != ledger.Done || json.Unmarshal(rec.Row, &r) != nil || r.Video == nil {
@@ -249,8 +249,8 @@ func (v *verifier) media(ctx context.Context, info store.Info, what objectClass,
 	}
 }
 
-// compare compares a file with its size, where that is above 0, and its digest, which may be as short as a witness keeps
-// it, or "". damaged takes what is wrong.
+// compare compares a file with the size and the digest that it should have. A size of 0 and a digest of "" are not
+// compared; the digest may be the first 16 digits, as a witness keeps it. damaged is called with what is wrong.
 func (v *verifier) compare(ctx context.Context, info store.Info, size int64, want string, damaged func(why string)) error {
 	if size > 0 && info.Size != size {
 		damaged(fmt.Sprintf("it has %d bytes, %d were written", info.Size, size))
@@ -274,7 +274,8 @@ func (v *verifier) compare(ctx context.Context, info store.Info, size int64, wan
 	return nil
 }
 
-// unread notes a file that cannot be read at all; where the store cannot answer, the error stays one.
+// unread notes that a file is missing or cannot be read, and reports whether err was such an error. Errors of a store
+// that does not answer are not noted.
 func (v *verifier) unread(name string, err error) bool {
 	switch {
 	case err == nil || fault.ExitCode(err) == fault.ExitTryAgain || errors.Is(err, context.Canceled):
@@ -320,7 +321,7 @@ func (v *verifier) file(ctx context.Context, info store.Info, what objectClass) 
 	return nil
 }
 
-// parses reads a table of which nothing is remembered: its pages have checksums of their own.
+// parses reads a table without a remembered digest. That finds damage too, because pages of parquet have checksums.
 func (v *verifier) parses(ctx context.Context, name string) error {
 	err := rowsOf(ctx, v.store, name, func(anyRow) error { return nil })
 	if v.unread(name, err) {
@@ -329,7 +330,7 @@ func (v *verifier) parses(ctx context.Context, name string) error {
 	return err
 }
 
-// records looks for what the ledger and the summaries name and is not there.
+// records finds files that the ledger or a summary names and the output does not have.
 func (v *verifier) records(ctx context.Context) error {
 	sizes := v.store.Sizes(ctx)
 	defer sizes.Close()

@@ -88,8 +88,7 @@ func (f *flink) watch(t *testing.T, r *run) map[string]cost {
 	}
 }
 
-// TestManyRows: rows of a stage that computes next to nothing go through the cluster in memory that does not depend on their
-// number, which is LATENTBEAM_FLINK_ROWS.
+// TestManyRows: LATENTBEAM_FLINK_ROWS rows of a cheap stage go through the cluster. The memory does not depend on their number.
 func TestManyRows(t *testing.T) {
 	f := full(t)
 	n := testaid.Count(t, "LATENTBEAM_FLINK_ROWS", 20_000)

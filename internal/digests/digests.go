@@ -1,5 +1,5 @@
-// Package digests remembers digests of contents in a directory of the host, so that what was read once is not read again only
-// to learn what it is. A name that it is asked for has to change with the content.
+// Package digests remembers digests of contents in a directory of the host, so that a file is read once for its digest.
+// The name under which a digest is remembered has to change with the content.
 package digests
 
 import (

@@ -13,9 +13,8 @@ import (
 	"latentbeam/schemas/fault"
 )
 
-// Ledger is the ledger of one output directory. Its methods are safe for concurrent use. Several
-// processes may commit to one directory; each sees what was there when it opened the ledger, and
-// its own records.
+// Ledger is the ledger of one output. Its methods are safe for concurrent use. Several processes may commit to one
+// output. Each sees its own records and those that were there when it opened the ledger.
 type Ledger struct {
 	store store.Store
 	files *files
@@ -32,7 +31,8 @@ type Ledger struct {
 }
 
 // Open reads all segments in the store and builds the index. Of a damaged segment the sound records count, see Damaged
-// and Mend. A segment of a newer version is an error of usage; what could not be read may be readable at the next run.
+// and Mend. A segment of a newer version is an error of usage. A segment that could not be read is an error that may be
+// gone at the next run.
 func Open(ctx context.Context, s store.Store) (*Ledger, error) {
 	found, err := store.Names(ctx, s, folder, store.Deep)
 	if err != nil {
@@ -66,8 +66,8 @@ func Open(ctx context.Context, s store.Store) (*Ledger, error) {
 	return l, nil
 }
 
-// load puts the records of one segment into the index. It gathers them in places, for of a damaged one it is known
-// only at its end which are sound.
+// load puts the records of one segment into the index. It collects them in places first, because a damage is only found
+// later in the segment, and then the records are read again.
 func (l *Ledger) load(ctx context.Context, r *segmentReader, name string, places []recordPlace) ([]recordPlace, error) {
 	id, err := parseSegmentName(name)
 	if err != nil {
@@ -100,7 +100,7 @@ func (l *Ledger) insert(key Key, ref Ref) error {
 	same := l.sameKey(key)
 	return l.index.insert(key.fingerprint(), ref, func(old Ref) (bool, error) {
 		is, err := same(old)
-		return is, only(err) // one that is damaged now counts no more
+		return is, only(err) // a record that is damaged now does not count
 	})
 }
 
@@ -132,8 +132,8 @@ func (l *Ledger) inFile(name string, ref Ref, window int, fn func(*segmentReader
 	})
 }
 
-// Lookup finds the record that counts for a key: where it is and its status, Absent where there
-// is none. The whole key is compared, so a hit costs one small read of a segment; a miss costs none.
+// Lookup returns the place and the status of the record that counts for a key, Absent if there is none. It compares the
+// whole key, so a hit costs one small read of a segment. A miss costs no read.
 func (l *Ledger) Lookup(key Key) (Ref, Status, error) {
 	ref, err := l.find(key, l.sameKey(key))
 	return ref, ref.status(), err
@@ -188,9 +188,9 @@ func (l *Ledger) Segments() int {
 	return int(l.names.next-l.oldest) - len(l.missing)
 }
 
-// Forget makes Lookup answer Absent for every record of the status (Failed, for a retry) and
-// returns how many there were. It changes memory only: what is not committed again is back at the
-// next Open, unless Compact came between, for which a forgotten record does not count.
+// Forget makes Lookup answer Absent for every record of a status (Failed, for a retry), and returns their number. It
+// changes memory only: a record that is not committed again is back at the next Open. But Compact removes forgotten
+// records for good.
 func (l *Ledger) Forget(status Status) int {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -210,7 +210,7 @@ func (l *Ledger) Close() {
 	l.index.close()
 }
 
-// fatal marks an error as the end of the job, unless something below has said what end that is.
+// fatal marks an error as fatal, unless a lower room has already marked it as fatal or to be tried again.
 func fatal(err error) error {
 	if fault.ClassOf(err) == fault.ClassFatal || fault.ExitCode(err) == fault.ExitTryAgain {
 		return err

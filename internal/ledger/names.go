@@ -9,7 +9,7 @@ import (
 // folder holds all segments of an output.
 const folder = "ledger/"
 
-// segmentID is what a segment's name says; names in order are IDs in order.
+// segmentID is the name of a segment as three numbers. Names and IDs sort in the same order.
 type segmentID struct {
 	generation uint32
 	process    uint64
@@ -20,7 +20,7 @@ func (id segmentID) name() string {
 	return fmt.Sprintf("%s%08x-%016x-%08x.seg", folder, id.generation, id.process, id.sequence)
 }
 
-// parseSegmentName reads what name writes.
+// parseSegmentName is the inverse of segmentID.name.
 func parseSegmentName(name string) (id segmentID, err error) {
 	base := strings.TrimPrefix(name, folder)
 	_, err = fmt.Sscanf(base, "%08x-%016x-%08x.seg", &id.generation, &id.process, &id.sequence)
@@ -30,8 +30,8 @@ func parseSegmentName(name string) (id segmentID, err error) {
 	return id, nil
 }
 
-// names numbers the segments of a ledger. A process writes its segments in sequence, so runs of
-// them take no memory for each.
+// names gives numbers to the segments of a ledger. A process writes its segments in sequence, so it keeps one entry for
+// a run of consecutive segments, not one for each.
 type names struct {
 	runs []runOfNames
 	next uint32

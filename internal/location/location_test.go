@@ -119,7 +119,8 @@ func TestExpand(t *testing.T) {
 	})
 }
 
-// TestExpandMovedTables: a pattern that names the tables of an output where another release has them is told the place.
+// TestExpandMovedTables: tables of an output had another place in earlier releases. A pattern for that place gets an error
+// that names the new one.
 func TestExpandMovedTables(t *testing.T) {
 	try := func(t *testing.T, root string) {
 		for pattern, want := range map[string]string{
@@ -158,7 +159,7 @@ func TestExpandMovedTables(t *testing.T) {
 	try(t, root)
 }
 
-// TestMediaDigest: what names a file in the keys depends on its content, not on where it lies.
+// TestMediaDigest: the digest of a file in the keys depends on its content, not on its place.
 func TestMediaDigest(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(dir, "frames"), 0o755))
@@ -303,7 +304,7 @@ func TestDamagedCopy(t *testing.T) {
 	})
 }
 
-// TestWrongChecksum: a content that is not the one that the service described is refused.
+// TestWrongChecksum: a content is refused if its checksum is not the one that the service gave.
 func TestWrongChecksum(t *testing.T) {
 	inBuckets(t, func(t *testing.T, root string, server *buckettest.Server) {
 		put(t, root, map[string]string{"a.y4m": strings.Repeat("x", 5000)})
@@ -331,7 +332,7 @@ func TestWrongChecksum(t *testing.T) {
 	})
 }
 
-// TestManyAtOnce: who wants the same copy at the same time gets the same one, and it is copied once.
+// TestManyAtOnce: callers that open one object at the same time get the same copy, and it is copied once.
 func TestManyAtOnce(t *testing.T) {
 	inBuckets(t, func(t *testing.T, root string, server *buckettest.Server) {
 		text := strings.Repeat("abc", 2<<20)
@@ -358,7 +359,7 @@ func TestManyAtOnce(t *testing.T) {
 	})
 }
 
-// TestRoom: what was used longest ago goes first, and what is in use stays.
+// TestRoom: the copy that was used longest ago is removed first. A copy in use is never removed.
 func TestRoom(t *testing.T) {
 	inBuckets(t, func(t *testing.T, root string, _ *buckettest.Server) {
 		t.Setenv(SizeVariable, "12KB")
@@ -385,7 +386,7 @@ func TestRoom(t *testing.T) {
 	})
 }
 
-// TestWeb reads from servers that know no ranges, tell no size, no version, or lie.
+// TestWeb reads from servers without ranges, without sizes or without versions, and from servers that lie.
 func TestWeb(t *testing.T) {
 	t.Setenv(digests.CacheVariable, t.TempDir())
 	const text = "prompt\none\ntwo\n"

@@ -12,18 +12,18 @@ import (
 	"latentbeam/kernels"
 )
 
-// offer is what a rank tells the others before its device is linked, and after.
+// offer is a rank's message to the others before and after its device is linked.
 type offer struct {
-	Kind string `json:"kind,omitempty"` // of the link that it can have
-	Why  string `json:"why,omitempty"`  // it can have none
-	ID   []byte `json:"id,omitempty"`   // of the group to be, from rank 0
-	Kept string `json:"kept,omitempty"` // a link that it still has, with this rank in a group of this size
-	// Follows says that it has none because another rank said so first.
+	Kind string `json:"kind,omitempty"` // of the link that the rank's device supports
+	Why  string `json:"why,omitempty"`  // reason for no link; "": the device can be linked
+	ID   []byte `json:"id,omitempty"`   // of the new link, from rank 0
+	Kept string `json:"kept,omitempty"` // a link of an earlier group with the same rank and size, still open
+	// Follows says that the rank gave up only because another rank did.
 	Follows bool `json:"follows,omitempty"`
 }
 
-// linkAll returns ends whose devices are linked, where the table allows it and all ranks can. It ends the group
-// where the ranks do not even agree about that.
+// linkAll links the devices of ends if the table allows it and all ranks can be linked; else it returns ends as they are.
+// If the ranks cannot agree on one of the two, the group ends with an error.
 func (n *Node) linkAll(ctx context.Context, t Table, ends []*mesh, devices []kernels.Backend) (
 	[]kernels.Transport, error) {
 	out, errs := make([]kernels.Transport, len(ends)), make([]error, len(ends))
@@ -46,9 +46,9 @@ func (n *Node) linkAll(ctx context.Context, t Table, ends []*mesh, devices []ker
 	return out, nil
 }
 
-// link lets the ranks agree on a link, in three rounds: the kinds that each rank supports, the addresses of the
-// ranks, and the connected ranks; in one where all have the same one already, of a group before. Every rank hears the
-// same, so all take the same way. An error is one of the connections.
+// link lets the ranks agree on a link, in three rounds of messages: the kind of link that each rank supports, the id of the
+// link, and whether each rank is linked. One round is enough if all ranks still have the same link of an earlier group.
+// All ranks get the same messages, so all decide alike. An error is an error of the connections.
 func (n *Node) link(ctx context.Context, m *mesh, be kernels.Backend) (kernels.Transport, error) {
 	dev, mine := n.offer(m, be)
 	offers, err := m.swap(ctx, mine)
@@ -86,7 +86,7 @@ func (n *Node) link(ctx context.Context, m *mesh, be kernels.Backend) (kernels.T
 		link: link}, n), nil
 }
 
-// offer is what the rank can have.
+// offer returns the linker of the rank's device, and the offer for the first round.
 func (n *Node) offer(m *mesh, be kernels.Backend) (kernels.Linker, offer) {
 	if n.links.avoided() {
 		return nil, offer{Why: "not tried again for now, after a failure"}
@@ -102,8 +102,8 @@ func (n *Node) offer(m *mesh, be kernels.Backend) (kernels.Linker, offer) {
 	return dev, offer{Kind: kind, Kept: n.links.has(be.Device(), dev, m.rank, m.size)}
 }
 
-// invite lets rank 0 tell the others the id of a new link; why says that it has none. Ids are made only for links that
-// are wanted: with one of NCCL a thread and a port wait for the ranks, for good.
+// invite lets rank 0 tell the others the id of a new link; why says why rank 0 has no id. Only call it if the link will be
+// used: NCCL starts a thread and opens a port for each id, and never frees them.
 func (m *mesh) invite(ctx context.Context, dev kernels.Linker) (id []byte, why string, err error) {
 	var mine offer
 	if m.rank == 0 {
@@ -144,7 +144,7 @@ func differ(offers []offer) string {
 
 var errOther = errors.New("another rank could not be linked")
 
-// enter links the rank's device. why says that it, or one of the others, could not be linked: then none is.
+// enter links the rank's device. why says why this or another device could not be linked; then no device is.
 func (m *mesh) enter(ctx context.Context, dev kernels.Linker, id []byte, patience time.Duration) (
 	link kernels.Link, why string, err error) {
 	within, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not linked within %v", patience))
@@ -173,7 +173,7 @@ func (m *mesh) enter(ctx context.Context, dev kernels.Linker, id []byte, patienc
 	return link, why, err
 }
 
-// swap gives every rank everybody's offer.
+// swap sends this rank's offer to all others and returns the offers of all ranks.
 func (m *mesh) swap(ctx context.Context, mine offer) ([]offer, error) {
 	heard := m.hear(ctx, func(offer, error) {})
 	err := m.tell(ctx, mine)
@@ -185,7 +185,7 @@ func (m *mesh) swap(ctx context.Context, mine offer) ([]offer, error) {
 	return offers, nil
 }
 
-// hear listens for one offer of every other rank and passes it on when it comes; all returns them.
+// hear receives one offer from each other rank and calls got with it. all waits for them and returns them.
 func (m *mesh) hear(ctx context.Context, got func(offer, error)) (all func() ([]offer, error)) {
 	offers, errs := make([]offer, m.size), make([]error, m.size)
 	stop := context.AfterFunc(ctx, m.expire)

@@ -12,7 +12,7 @@ import (
 	"latentbeam/kernels/cpu"
 )
 
-// TestTheEndIsTold: a wait that ends just when the peers are told why the group has ended does not cut that short.
+// TestTheEndIsTold: the peers are told why the group has ended, even if the context ends at the same moment.
 func TestTheEndIsTold(t *testing.T) {
 	for name, waited := range map[string]func(m *mesh){
 		"exchange": func(m *mesh) { m.expire() },
@@ -39,7 +39,7 @@ func TestTheEndIsTold(t *testing.T) {
 	}
 }
 
-// TestCancelledFrameIsWhole: a rank that is told to end while it sends sends what it has begun, and then says why.
+// TestCancelledFrameIsWhole: a rank that is cancelled while it sends a frame sends the whole frame, and then the reason.
 func TestCancelledFrameIsWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := net.Pipe()
@@ -68,7 +68,7 @@ func TestCancelledFrameIsWhole(t *testing.T) {
 	})
 }
 
-// TestTornFrame: a connection on which a frame was not sent to its end just ends, without what looks like a forgery.
+// TestTornFrame: a connection with a frame that was only sent in part is closed. The peer does not take it for a forgery.
 func TestTornFrame(t *testing.T) {
 	ends := loopback(t, 2, 1)
 	defer closeAll(ends)

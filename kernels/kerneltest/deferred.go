@@ -8,10 +8,10 @@ import (
 	"latentbeam/kernels"
 )
 
-// Deferred wraps inner as the strictest device there could be. Nothing runs before Wait or Download; then
-// everything runs in order. Memory is full of NaN when it is allocated, and a tensor used after its scope
-// fails. So code that looks at a tensor's memory, counts on zeroed memory,
-// keeps a tensor too long or expects an error early fails here before it fails on a GPU.
+// Deferred makes a very strict device of inner. Nothing runs before Wait or Download; then everything runs in order.
+// New memory is full of NaN, and a tensor that is used after its scope is an error. So some mistakes fail here before
+// they fail on a GPU: to look at the memory of a tensor, to rely on zeroed memory, to keep a tensor too long, and to
+// expect an error early.
 func Deferred(inner kernels.Backend) kernels.Backend {
 	return &deferred{inner: inner, card: inner.Capabilities().Refiller}
 }
@@ -24,8 +24,8 @@ type deferred struct {
 	err    error
 }
 
-// late is the memory of a tensor that inner allocates when the queue runs. Only Tensor.Buf of views made
-// by this backend points to it.
+// late is the memory of a tensor. inner allocates it when the queue runs. Only Tensor.Buf of views that this backend made
+// points to it.
 type late struct {
 	owner *deferred
 	real  kernels.Tensor // dense, the whole allocation; set when the queue runs
@@ -37,7 +37,7 @@ type late struct {
 func (d *deferred) Class() string  { return d.inner.Class() }
 func (d *deferred) Device() string { return d.inner.Device() }
 
-// Capabilities are the time, and the exchange of weights where inner can do that.
+// Capabilities are Time, and Refiller if inner has one.
 func (d *deferred) Capabilities() kernels.Capabilities {
 	can := kernels.Capabilities{Time: d.time}
 	if d.card != nil {
@@ -84,8 +84,8 @@ func (d *deferred) later(op string, operands []kernels.Tensor, f func(t []kernel
 	})
 }
 
-// own returns the memory of t where this backend allocated it, else nil: weights, and the tensors of
-// another backend, which inner will refuse.
+// own returns the memory of t if this backend allocated it, else nil. Weights are not its own; nor are tensors of another
+// backend, but inner will refuse them.
 func (d *deferred) own(t kernels.Tensor) *late {
 	if buf, ok := t.Buf.(*late); ok && buf.owner == d {
 		return buf
@@ -93,8 +93,8 @@ func (d *deferred) own(t kernels.Tensor) *late {
 	return nil
 }
 
-// fromPeer is t as inner knows it where t belongs to another late device whose work is done: the source of a
-// copy between peers. Before that, or after the end of its scope, t is refused.
+// fromPeer is t as inner knows it, if t belongs to another Deferred device: the source of a copy between peers. The other
+// device must have done its work, and the scope of t must not have ended, else t is refused.
 func (d *deferred) fromPeer(t kernels.Tensor) kernels.Tensor {
 	buf, ok := t.Buf.(*late)
 	if !ok || buf.owner == d {
@@ -112,7 +112,7 @@ func (d *deferred) fromPeer(t kernels.Tensor) kernels.Tensor {
 	return t
 }
 
-// fail queues err, so that it surfaces where a device's would: at Wait or Download, in order.
+// fail queues err, so that Wait or Download returns it in order, as with the error of a real device.
 func (d *deferred) fail(err error) {
 	d.queue = append(d.queue, func() {
 		if d.err == nil && d.inner.Wait() == nil {

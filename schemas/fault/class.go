@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// Class says what an error is about, and so what is done next (design decision D8).
+// Class says who caused an error, and so what the job does next (design decision D8).
 type Class int
 
 const (
@@ -76,16 +76,16 @@ func Fatal(err error) error { return wrap(err, ClassFatal, ExitFatal) }
 // Usage marks err as a wrong command line or configuration, or an infeasible job: fatal, exit 2.
 func Usage(err error) error { return wrap(err, ClassFatal, ExitUsage) }
 
-// TryAgain marks err as something that stops this run and may be gone at the next (a full disk,
-// an output in use): fatal, exit 75. Unlike Retry, trying the element again now would not help.
+// TryAgain marks err as a reason to stop this run that may be gone at the next run (a full disk, an output in use):
+// fatal, exit 75. Unlike with Retry, it would not help to try the element again now.
 func TryAgain(err error) error { return wrap(err, ClassFatal, ExitTryAgain) }
 
 // Failures marks err as the report of a job that is done but for some failed rows: exit 1.
 func Failures(err error) error { return wrap(err, ClassRow, ExitFailures) }
 
-// ClassOf is the class that the outermost wrapper of err gives it; of joined errors the gravest
-// counts. Without any, a cancelled context is fatal (a row is not to blame for Ctrl-C), a passed
-// deadline is worth a retry, and everything else is a row's fault.
+// ClassOf is the class that the outermost wrapper gives err. Of joined errors the gravest counts. An error without a
+// wrapper is fatal if a context was cancelled (Ctrl-C is not the fault of a row), a retry if a deadline has passed, and
+// else the fault of a row.
 func ClassOf(err error) Class {
 	if c := find(err); c != nil {
 		return c.class
@@ -117,7 +117,7 @@ func ExitCode(err error) int {
 	return ExitFatal
 }
 
-// find returns the wrapper that rules err: the outermost of a chain, the gravest of a join.
+// find returns the wrapper that decides the class of err: the outermost of a chain, the gravest of a join.
 func find(err error) *classified {
 	switch e := err.(type) {
 	case *classified:

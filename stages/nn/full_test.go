@@ -162,8 +162,8 @@ func (c fullCase) check(t *testing.T, want []float32) {
 	}
 }
 
-// TestFull: on any number of ranks, also more than heads, with and without positions and masks, in odd sizes, the layer
-// has the bits of one rank, whatever the threads and the device.
+// TestFull: on any number of ranks the layer gives the bits of one rank. The cases have more ranks than heads, positions and
+// masks or none, odd sizes, several numbers of threads, and a Deferred device.
 func TestFull(t *testing.T) {
 	for i, c := range []fullCase{
 		{batch: 1, frames: 5, rows: 3, cols: 5, heads: 4, angles: [3]int{2, 1, 1}, rope: true, tile: 1},
@@ -328,7 +328,7 @@ func (c fullCase) turn(v []float64, token int) {
 	}
 }
 
-// TestFullMutants puts mistakes in and sees that the comparison finds them.
+// TestFullMutants puts mistakes into the exchange and checks that the comparison finds each of them.
 func TestFullMutants(t *testing.T) {
 	c := fullCase{batch: 1, frames: 5, rows: 3, cols: 5, heads: 3, angles: [3]int{2, 1, 1}, rope: true, tile: 1}
 	want := c.alone(t)
@@ -340,7 +340,7 @@ func TestFullMutants(t *testing.T) {
 	}
 }
 
-// lost gives two parts of an exchange that have one shape to each other's places.
+// lost is a transport with a mistake: it swaps two parts of an exchange that have the same shape.
 type lost struct{ kernels.Transport }
 
 func (l lost) Exchange(ctx context.Context, be kernels.Backend, tag kernels.Tag, send, recv []kernels.Part) error {

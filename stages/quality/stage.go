@@ -14,7 +14,7 @@ import (
 // name is that of the stage.
 const name = "quality"
 
-// The readings. Hash is that by which the report finds clips that look alike.
+// The names of the readings. The report compares Hash to find clips that look alike.
 const (
 	sceneCuts, sceneChange                   = "scene_cuts", "scene_change"
 	motionName, sharpnessName, luminanceName = "motion", "sharpness", "luminance"

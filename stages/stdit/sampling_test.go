@@ -49,7 +49,7 @@ func checkSampling(t *testing.T, c goldenCase) {
 	}
 }
 
-// sampler returns the sampler of the case's version, with the case's own settings.
+// sampler returns the sampler of the model's version, with the settings of the case.
 func (c goldenCase) sampler(t *testing.T, cfg Config) sampler.Sampler {
 	t.Helper()
 	recipe, err := sampler.OpenSora(cfg.Version.String())
@@ -114,8 +114,8 @@ type imageCase struct {
 	Oscillation bool    `json:"image_oscillation"`
 }
 
-// condition gives the prompt's and the null text's rows the hashed frames of the case, and the third branch
-// none.
+// condition gives the hashed frames of the case to the rows of the prompt and of the null text. The third branch of
+// guidance gets none.
 func (r harness) condition(t *testing.T, c goldenCase, p *Prepared) *sampler.Image {
 	t.Helper()
 	shape := append([]int{c.OutShape[0], r.m.InChannels}, c.OutShape[2:]...)

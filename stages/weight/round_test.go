@@ -11,7 +11,7 @@ import (
 	"latentbeam/stages/weight"
 )
 
-// TestAs: weights are rounded on loading, below a name too, but never widened.
+// TestAs: As rounds weights when they are loaded, also those of a Sub, and widens none.
 func TestAs(t *testing.T) {
 	long := nntest.Hash("long", 3, 1<<20+5) // more than one block of the conversion
 	f := nntest.Encode(t, map[string]safetensors.Tensor{
@@ -48,7 +48,7 @@ func TestAs(t *testing.T) {
 	}
 }
 
-// TestValues: a vector for the host, which a file may lack but not hold in another shape.
+// TestValues: Values reads a vector for the host. A file may lack it, but may not hold it in another shape.
 func TestValues(t *testing.T) {
 	f := nntest.Encode(t, map[string]safetensors.Tensor{
 		"freqs": nntest.Tensor([]float32{1, 0.5}, 2),

@@ -119,7 +119,7 @@ func unpack(t *testing.T, img v1.Image, root string) {
 	}
 }
 
-// inside runs the image's program with its root file system as the only one: no library, no file of this host.
+// inside runs the program of an image in the root file system of the image: it sees no library and no file of this host.
 func inside(t *testing.T, root string, config *v1.ConfigFile, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("/latentbeam", args...)
@@ -176,7 +176,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// TestDynamic: from scratch there is no libc.
+// TestDynamic: an image without a base has no libc, so a dynamically linked program is refused.
 func TestDynamic(t *testing.T) {
 	for file, want := range map[string]string{"/bin/ls": "dynamically", "image.go": "no program"} {
 		if _, err := os.Stat(file); err != nil {

@@ -1,4 +1,4 @@
-// Package recovery decides how a batch goes on after an attempt at it: tried again, in halves, on more or on fewer
-// devices, with weights that pass through memory, each element alone, once more on other hardware, or as failures. It
-// runs nothing; the engine makes the attempts.
+// Package recovery decides what follows a failed attempt at a batch. The batch may be tried again, in halves, on more or
+// fewer devices, with weights that pass through memory, element by element, or on other hardware. Else its elements fail.
+// The package runs nothing; the engine makes the attempts.
 package recovery
