@@ -72,7 +72,7 @@ func TestWeightsForTheLargestRow(t *testing.T) {
 }
 
 // arranged returns the layouts that a job plans, and whether weights of the first pass through memory.
-func arranged(t *testing.T, opened *pipelines.Job) (layouts []forecast.Layout, streamed bool) {
+func arranged(t *testing.T, opened *pipelines.Job) (layouts []forecast.BucketPlan, streamed bool) {
 	t.Helper()
 	p, err := opened.Plan(t.Context())
 	must(t, err)

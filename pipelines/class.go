@@ -17,7 +17,7 @@ func (o outputs) class(ctx context.Context, output, part string) string {
 		return ""
 	}
 	defer s.Close()
-	last := runs.Info{}
+	last := runs.JobInfo{}
 	jobs, err := runs.List(ctx, s)
 	if err == nil {
 		for _, info := range jobs {

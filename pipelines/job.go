@@ -129,7 +129,7 @@ func (j *Job) open() error {
 	if err := j.host.CheckDefaults(in.First); err != nil {
 		return err
 	}
-	var source engine.Source
+	var source engine.RowSource
 	if !o.worker { // a worker of an engine gets its rows from the process that has read them
 		var err error
 		if source, err = in.Open(o.AllowEmpty); err != nil {

@@ -25,7 +25,7 @@ func TestAWorkerOffersWhatWeightsLeave(t *testing.T) {
 		must(t, err)
 		var limits []int64
 		for range 2 { // the second time it is open already
-			f, err := devices.Dial(t.Context(), driver, transport.Token(workerToken), []string{addr}, devices.Job{Start: job})
+			f, err := devices.Dial(t.Context(), driver, transport.Token(workerToken), []string{addr}, devices.FleetJob{Start: job})
 			must(t, err)
 			t.Cleanup(f.Close) // a job that has ended takes nothing
 			limits = append(limits, f.Memory().Limit)
@@ -56,7 +56,7 @@ func TestAWorkerArrangesForTheRows(t *testing.T) {
 	j := newJob(t, setTable)
 	job, err := json.Marshal(jobfile.Start{File: "job.yaml", YAML: j.yaml(), Sets: []string{"model=" + dir}})
 	must(t, err)
-	f, err := devices.Dial(t.Context(), driver, transport.Token(workerToken), []string{addr}, devices.Job{Start: job})
+	f, err := devices.Dial(t.Context(), driver, transport.Token(workerToken), []string{addr}, devices.FleetJob{Start: job})
 	must(t, err)
 	defer f.Close()
 	before := f.Memory().Limit

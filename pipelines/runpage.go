@@ -28,7 +28,7 @@ func (j *Job) writePage(ctx context.Context, r *Result) string {
 		return ""
 	}
 	page := j.page(r)
-	job := runs.Job{Store: j.engine.Store, ID: j.RunID()}
+	job := runs.Folder{Store: j.engine.Store, ID: j.RunID()}
 	err := job.WritePage(ctx, j.shardName(), func(w io.Writer) error { return runpage.Write(w, page) })
 	if err != nil {
 		slog.Warn("the report of the run cannot be written", "error", err)
@@ -59,7 +59,7 @@ func (j *Job) page(r *Result) *runpage.Run {
 		}
 	}
 	for _, f := range j.engine.Learned.Facts() {
-		page.Memory = append(page.Memory, runpage.Memory{Stage: f.Stage, Shape: f.Shape, Estimated: f.Estimated,
+		page.Memory = append(page.Memory, runpage.MemoryUse{Stage: f.Stage, Shape: f.Shape, Estimated: f.Estimated,
 			Measured: f.Measured, Fails: f.Fails})
 	}
 	for _, c := range r.Totals.Causes() {

@@ -76,7 +76,7 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 		return err
 	}
 	if err := j.deal(ctx, plan); err != nil || j.engine.Stopping() {
-		return errors.Join(err, runs.Job{Store: j.engine.Store, ID: j.RunID()}.RemoveRows(ctx))
+		return errors.Join(err, runs.Folder{Store: j.engine.Store, ID: j.RunID()}.RemoveRows(ctx))
 	}
 	ended, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -119,7 +119,7 @@ func (j *Job) distribute(ctx context.Context, plan Plan, names []string) error {
 // deal puts the rows that are to be computed into the output, where workers find them.
 func (j *Job) deal(ctx context.Context, plan Plan) error {
 	dir := j.Opts.Start.Directory()
-	return runs.Job{Store: j.engine.Store, ID: j.RunID()}.WriteRows(ctx, func(add func([]byte) error) error {
+	return runs.Folder{Store: j.engine.Store, ID: j.RunID()}.WriteRows(ctx, func(add func([]byte) error) error {
 		return j.engine.Deal(ctx, engine.Dealing{
 			Rows:  plan.New,
 			Parts: j.subtasks(plan),

@@ -39,7 +39,7 @@ func (j *Job) watch(ctx context.Context, p Plan) context.Context {
 	j.tally = new(runpage.Tally)
 	j.engine.Board.Add(j.tally.Sink())
 	ctx, cancel := context.WithCancelCause(ctx)
-	j.recorder.Store(runs.Record(ctx, runs.Job{Store: j.engine.Store, ID: j.RunID()}, j.runInfo(), j.Facts, func(s runs.Stop) {
+	j.recorder.Store(runs.Record(ctx, runs.Folder{Store: j.engine.Store, ID: j.RunID()}, j.runInfo(), j.Facts, func(s runs.Stop) {
 		j.Stop()
 		if s.How == runs.Cancel {
 			cancel(errCancelled)
@@ -49,8 +49,8 @@ func (j *Job) watch(ctx context.Context, p Plan) context.Context {
 }
 
 // runInfo is what the output says of this run.
-func (j *Job) runInfo() runs.Info {
-	return runs.Info{Output: j.engine.Store.URL(), Runner: j.runner.Name, Version: j.Opts.Version, Started: time.Now().UTC().Round(0),
+func (j *Job) runInfo() runs.JobInfo {
+	return runs.JobInfo{Output: j.engine.Store.URL(), Runner: j.runner.Name, Version: j.Opts.Version, Started: time.Now().UTC().Round(0),
 		File: j.Opts.Start.File, Shards: j.Opts.Shards, Class: j.engine.Rules.Class}
 }
 

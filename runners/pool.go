@@ -15,9 +15,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Pool starts workers of this process for engines that ask for them (environment external). Unlike Beam's own, it
+// WorkerPool starts workers of this process for engines that ask for them (environment external). Unlike Beam's own, it
 // serves several engines: two TaskManagers of Flink call their workers by the same names.
-type Pool struct {
+type WorkerPool struct {
 	fnpb.UnimplementedBeamFnExternalWorkerPoolServer
 	listener net.Listener
 	server   *grpc.Server
@@ -32,22 +32,22 @@ type Pool struct {
 type poolWorker struct{ id, control string }
 
 // Listen returns a pool that answers at addr once it serves. Whoever reaches it runs jobs in this process.
-func Listen(addr string) (*Pool, error) {
+func Listen(addr string) (*WorkerPool, error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	p := &Pool{listener: listener, server: grpc.NewServer(), workers: map[poolWorker]context.CancelFunc{}}
+	p := &WorkerPool{listener: listener, server: grpc.NewServer(), workers: map[poolWorker]context.CancelFunc{}}
 	p.root, p.end = context.WithCancel(context.Background())
 	fnpb.RegisterBeamFnExternalWorkerPoolServer(p.server, p)
 	return p, nil
 }
 
 // Addr is where the pool listens.
-func (p *Pool) Addr() string { return p.listener.Addr().String() }
+func (p *WorkerPool) Addr() string { return p.listener.Addr().String() }
 
 // Serve answers until ctx ends or Close is called. Workers end with it.
-func (p *Pool) Serve(ctx context.Context) error {
+func (p *WorkerPool) Serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, p.Close)
 	defer stop()
 	defer p.end()
@@ -55,13 +55,13 @@ func (p *Pool) Serve(ctx context.Context) error {
 }
 
 // Close ends the pool and its workers.
-func (p *Pool) Close() {
+func (p *WorkerPool) Close() {
 	p.end()
 	p.server.Stop()
 }
 
 // StartWorker starts a worker; its engine is asked what it can.
-func (p *Pool) StartWorker(_ context.Context, r *fnpb.StartWorkerRequest) (*fnpb.StartWorkerResponse, error) {
+func (p *WorkerPool) StartWorker(_ context.Context, r *fnpb.StartWorkerRequest) (*fnpb.StartWorkerResponse, error) {
 	w := poolWorker{r.GetWorkerId(), r.GetControlEndpoint().GetUrl()}
 	logging := r.GetLoggingEndpoint()
 	refuse := func(format string, args ...any) (*fnpb.StartWorkerResponse, error) {
@@ -91,7 +91,7 @@ func (p *Pool) StartWorker(_ context.Context, r *fnpb.StartWorkerRequest) (*fnpb
 }
 
 // StopWorker ends the workers of that name: an engine does not say here who it is.
-func (p *Pool) StopWorker(_ context.Context, r *fnpb.StopWorkerRequest) (*fnpb.StopWorkerResponse, error) {
+func (p *WorkerPool) StopWorker(_ context.Context, r *fnpb.StopWorkerRequest) (*fnpb.StopWorkerResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var own []poolWorker
@@ -107,7 +107,7 @@ func (p *Pool) StopWorker(_ context.Context, r *fnpb.StopWorkerRequest) (*fnpb.S
 	return &fnpb.StopWorkerResponse{}, nil
 }
 
-func (p *Pool) forget(w poolWorker) {
+func (p *WorkerPool) forget(w poolWorker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if end := p.workers[w]; end != nil {

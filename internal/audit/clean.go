@@ -259,7 +259,7 @@ func (c *cleaner) apply(ctx context.Context, free []string) (err error) {
 		err := c.ledger.Compact(ctx, func(rec ledger.Record) (keepRecord, keepBlobs bool) {
 			_, gone := slices.BinarySearch(c.stale, fingerprint(rec.Key))
 			if gone {
-				c.witness.SetRow(rec.Key, witness.Row{})
+				c.witness.SetRow(rec.Key, witness.RowState{})
 			}
 			return !gone, !gone
 		})

@@ -135,7 +135,7 @@ func build(t *testing.T, d *dir.Dir, out string, rows, stale int) (videos []stri
 		row, err := json.Marshal(schemas.Result{Video: &f})
 		check(t, err)
 		records = append(records, ledger.Record{Key: key, Status: ledger.Done, Row: row})
-		w.SetRow(key, witness.Row{Mark: 1, Poster: witness.SumOf(sha256.Sum256(poster))})
+		w.SetRow(key, witness.RowState{Mark: 1, Poster: witness.SumOf(sha256.Sum256(poster))})
 		videos = append(videos, f.Path)
 		if i < rows-stale {
 			table1 = append(table1, schemas.VideoRow{ID: fmt.Sprint(i), Key: name, Prompt: "a prompt of some words", VideoPath: f.Path, VideoSHA256: f.SHA256})

@@ -27,7 +27,7 @@ type Options struct {
 	Type     string // round floating-point tensors to this type of Types; "" keeps theirs
 	MaxShard int64  // bytes of tensors in one file; a single larger tensor has a file of its own
 	// Names returns new names of tensors by their old ones, nil where they keep them. Nil: all keep theirs.
-	Names func(tensors []safetensors.Info) map[string]string
+	Names func(tensors []safetensors.TensorInfo) map[string]string
 }
 
 // Conversion is what Convert has written.
@@ -86,13 +86,13 @@ func Convert(in, out string, o Options) (*Conversion, error) {
 }
 
 // rename gives the tensors the names that names has for them, and reports whether it has any.
-func (c *Checkpoint) rename(names func([]safetensors.Info) map[string]string) (bool, error) {
+func (c *Checkpoint) rename(names func([]safetensors.TensorInfo) map[string]string) (bool, error) {
 	if names == nil {
 		return false, nil
 	}
-	infos := make([]safetensors.Info, len(c.Tensors))
+	infos := make([]safetensors.TensorInfo, len(c.Tensors))
 	for i, t := range c.Tensors {
-		infos[i] = t.Info
+		infos[i] = t.TensorInfo
 	}
 	to := names(infos)
 	if to == nil {
@@ -125,7 +125,7 @@ func (c *Checkpoint) round(to string) error {
 			t.DType = to
 		}
 		var err error
-		if t.Bytes, err = t.Info.Bytes(); err != nil {
+		if t.Bytes, err = t.TensorInfo.Bytes(); err != nil {
 			return fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
 		if total += t.Bytes; total/maxGrowth > c.Size {
@@ -198,16 +198,16 @@ func (c *Checkpoint) write(shards []outFile, target string) (paths []string, err
 		Map map[string]string `json:"weight_map"`
 	}{Map: map[string]string{}}
 	for _, shard := range shards {
-		infos := make([]safetensors.Info, len(shard.tensors))
+		infos := make([]safetensors.TensorInfo, len(shard.tensors))
 		byName := map[string]Tensor{}
 		for i, t := range shard.tensors {
-			infos[i], byName[t.Name] = t.Info, t
+			infos[i], byName[t.Name] = t.TensorInfo, t
 			index.Metadata.TotalSize += t.Bytes
 			index.Map[t.Name] = filepath.Base(shard.path)
 		}
 		err := s.add(shard.path, func(w io.Writer) error {
 			return safetensors.Stream(c.dropping(w), infos, map[string]string{"format": "pt"},
-				func(w io.Writer, t safetensors.Info) error { return byName[t.Name].write(w) })
+				func(w io.Writer, t safetensors.TensorInfo) error { return byName[t.Name].write(w) })
 		})
 		if err != nil {
 			return nil, err

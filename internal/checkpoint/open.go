@@ -31,7 +31,7 @@ type Checkpoint struct {
 
 // Tensor is one of them.
 type Tensor struct {
-	safetensors.Info
+	safetensors.TensorInfo
 	Bytes int64
 	// write writes the bytes, little-endian and row-major, in pieces of whole elements.
 	write func(io.Writer) error
@@ -131,7 +131,7 @@ func (c *Checkpoint) openFile(path, key string) error {
 func (c *Checkpoint) addSafetensors(f *safetensors.File) {
 	for _, name := range f.Names() {
 		t, _ := f.Tensor(name)
-		info := safetensors.Info{Name: name, DType: t.DType, Shape: t.Shape}
+		info := safetensors.TensorInfo{Name: name, DType: t.DType, Shape: t.Shape}
 		c.Tensors = append(c.Tensors, Tensor{info, int64(len(t.Data)),
 			func(w io.Writer) error { return writeChunks(w, t.Data) }})
 	}
@@ -156,7 +156,7 @@ func (c *Checkpoint) addPickle(content []byte, key string) error {
 	c.Key = d.Key
 	c.Skipped = append(c.Skipped, d.Skipped...)
 	for name, t := range d.Tensors {
-		info := safetensors.Info{Name: name, DType: t.DType, Shape: t.Shape}
+		info := safetensors.TensorInfo{Name: name, DType: t.DType, Shape: t.Shape}
 		c.Tensors = append(c.Tensors, Tensor{info, int64(t.Bytes()), func(w io.Writer) error {
 			_, err := t.WriteTo(w)
 			return err

@@ -127,7 +127,7 @@ type shapeLine struct {
 }
 
 // byShape lists each shape and number of steps once: rows that differ in other things are batched apart.
-func byShape(layouts []forecast.Layout, sample forecast.Sample) (once []shapeLine) {
+func byShape(layouts []forecast.BucketPlan, sample forecast.Sample) (once []shapeLine) {
 	for _, l := range layouts {
 		line := shapeLine{l.Shape.String(), l.Shape.NumInferenceSteps, l.Keys, l.Batch, 0, sample.Disk[l.Shape] * l.Keys, l.Fails != nil}
 		if l.Fails == nil {

@@ -42,7 +42,7 @@ func printDevices(out io.Writer, devices []layout.DeviceModel, described bool) {
 }
 
 // printLayout prints the choice for one shape.
-func printLayout(out io.Writer, l forecast.Layout, devices []layout.DeviceModel) {
+func printLayout(out io.Writer, l forecast.BucketPlan, devices []layout.DeviceModel) {
 	fmt.Fprintf(out, "\n%s, %d steps, %d rows to compute\n", l.Shape, l.Shape.NumInferenceSteps, l.Keys)
 	if l.Fails != nil {
 		fmt.Fprintf(out, "  they will fail: %v\n", l.Fails)
@@ -91,7 +91,7 @@ func printLayout(out io.Writer, l forecast.Layout, devices []layout.DeviceModel)
 const maxLeases = 4
 
 // printLeases says what the run does with the batches of every stage that costs something.
-func printLeases(w io.Writer, l forecast.Layout) {
+func printLeases(w io.Writer, l forecast.BucketPlan) {
 	for _, s := range l.Stages {
 		n := 0
 		for _, lease := range l.Run.Leases {
@@ -161,7 +161,7 @@ func describeLease(l schedule.Lease) string {
 }
 
 // played says where the time does not come from playing the run through.
-func played(l forecast.Layout) string {
+func played(l forecast.BucketPlan) string {
 	if len(l.Run.Leases) > 0 {
 		return ""
 	}

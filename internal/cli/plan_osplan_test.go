@@ -46,12 +46,12 @@ func hollow(t *testing.T, dir, config, name string, shapes map[string][]int) {
 	f, err := os.Create(filepath.Join(dir, name))
 	must(err)
 	defer f.Close()
-	var tensors []safetensors.Info
+	var tensors []safetensors.TensorInfo
 	for name, shape := range shapes {
-		tensors = append(tensors, safetensors.Info{Name: name, DType: "F32", Shape: shape})
+		tensors = append(tensors, safetensors.TensorInfo{Name: name, DType: "F32", Shape: shape})
 	}
 	zeros := make([]byte, 1<<20)
-	must(safetensors.Stream(holes{f, zeros}, tensors, nil, func(w io.Writer, i safetensors.Info) error {
+	must(safetensors.Stream(holes{f, zeros}, tensors, nil, func(w io.Writer, i safetensors.TensorInfo) error {
 		n, err := i.Bytes()
 		for ; n > 0 && err == nil; n -= int64(len(zeros)) {
 			_, err = w.Write(zeros[:min(n, int64(len(zeros)))])

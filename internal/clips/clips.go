@@ -44,7 +44,7 @@ type Clip struct {
 
 // Rule cuts clips as a job's input says.
 type Rule struct {
-	sizes   []config.Size // rising by width and height
+	sizes   []config.BucketSize // rising by width and height
 	lengths config.Lengths
 	small   string
 	windows config.Windows
@@ -64,7 +64,7 @@ func New(in config.Input) *Rule {
 		if r.sizes = slices.Clone(b.Sizes); len(r.sizes) == 0 {
 			r.sizes = AutoSizes(b.Pixels, cmp.Or(b.Step, autoStep))
 		}
-		slices.SortFunc(r.sizes, func(a, b config.Size) int {
+		slices.SortFunc(r.sizes, func(a, b config.BucketSize) int {
 			return cmp.Or(a.Width-b.Width, a.Height-b.Height, a.Frames-b.Frames)
 		})
 		r.sizes = slices.Compact(r.sizes)
@@ -77,14 +77,14 @@ const autoStep = 16
 
 // AutoSizes lists the sizes of at most so many pixels whose sides are multiples of step: widths from half the side of the
 // square to the square, the height that goes with each, and both turned round.
-func AutoSizes(pixels, step int) (sizes []config.Size) {
+func AutoSizes(pixels, step int) (sizes []config.BucketSize) {
 	side := int(math.Sqrt(float64(pixels)))
 	for w := max(step, side/2/step*step); w < side+step; w += step {
 		h := pixels / w / step * step
 		if h < step {
 			continue
 		}
-		sizes = append(sizes, config.Size{Width: w, Height: h}, config.Size{Width: h, Height: w})
+		sizes = append(sizes, config.BucketSize{Width: w, Height: h}, config.BucketSize{Width: h, Height: w})
 	}
 	return sizes
 }
@@ -147,13 +147,13 @@ func (r *Rule) clips(m Media, clip Clip, starts []int, want Want) (all []Clip) {
 }
 
 // choose finds the bucket of the nearest aspect ratio, and the lengths that it has.
-func (r *Rule) choose(m Media, want Want) (config.Size, config.Lengths) {
+func (r *Rule) choose(m Media, want Want) (config.BucketSize, config.Lengths) {
 	if len(r.sizes) == 0 {
-		return config.Size{Width: want.Width, Height: want.Height}, r.lengths
+		return config.BucketSize{Width: want.Width, Height: want.Height}, r.lengths
 	}
 	fits := r.sizes
 	// Images go where there is one frame, videos where there are more, if the list has such buckets.
-	if some := slices.DeleteFunc(slices.Clone(fits), func(s config.Size) bool { return s.Frames != 0 && (s.Frames == 1) != m.Still }); len(some) > 0 {
+	if some := slices.DeleteFunc(slices.Clone(fits), func(s config.BucketSize) bool { return s.Frames != 0 && (s.Frames == 1) != m.Still }); len(some) > 0 {
 		fits = some
 	}
 	size := nearest(fits, m)
@@ -164,16 +164,16 @@ func (r *Rule) choose(m Media, want Want) (config.Size, config.Lengths) {
 }
 
 // nearest is the first size whose ratio of width to height is nearest to that of the media.
-func nearest(sizes []config.Size, m Media) config.Size {
+func nearest(sizes []config.BucketSize, m Media) config.BucketSize {
 	ratio := float64(m.Width) / float64(m.Height)
-	return slices.MinFunc(sizes, func(a, b config.Size) int {
-		off := func(s config.Size) float64 { return math.Abs(float64(s.Width)/float64(s.Height) - ratio) }
+	return slices.MinFunc(sizes, func(a, b config.BucketSize) int {
+		off := func(s config.BucketSize) float64 { return math.Abs(float64(s.Width)/float64(s.Height) - ratio) }
 		return cmp.Compare(off(a), off(b))
 	})
 }
 
 // framesOf lists the numbers of frames with which a size is in the list.
-func framesOf(sizes []config.Size, of config.Size) (frames []int) {
+func framesOf(sizes []config.BucketSize, of config.BucketSize) (frames []int) {
 	for _, s := range sizes {
 		if s.Width == of.Width && s.Height == of.Height {
 			frames = append(frames, s.Frames)

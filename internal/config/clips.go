@@ -55,11 +55,11 @@ func (in Input) Cuts() bool {
 	return !in.Buckets.IsZero() || in.Windows != (Windows{}) || in.Resize != "" || in.Crop != "" || in.Flip || in.NullCaption
 }
 
-// Size is a size of frames in pixels, and a number of frames, 0 where it is left open.
-type Size struct{ Width, Height, Frames int }
+// BucketSize is what the clips of a bucket are cut to: pixels, and a number of frames, 0 if the bucket leaves it open.
+type BucketSize struct{ Width, Height, Frames int }
 
 // String writes WIDTHxHEIGHT or WIDTHxHEIGHTxFRAMES.
-func (s Size) String() string {
+func (s BucketSize) String() string {
 	text := fmt.Sprintf("%dx%d", s.Width, s.Height)
 	if s.Frames > 0 {
 		text += "x" + strconv.Itoa(s.Frames)
@@ -68,7 +68,7 @@ func (s Size) String() string {
 }
 
 // Sizes are the sizes of buckets; none stands for auto.
-type Sizes []Size
+type Sizes []BucketSize
 
 func (l *Sizes) fromNode(n *document.Node) (string, bool) {
 	const wanted = "auto, or a list of sizes such as 832x480 or 832x480x81 (WIDTHxHEIGHTxFRAMES)"
@@ -92,7 +92,7 @@ func (l *Sizes) fromNode(n *document.Node) (string, bool) {
 }
 
 // parseSize reads WIDTHxHEIGHT or WIDTHxHEIGHTxFRAMES.
-func parseSize(text string) (s Size, ok bool) {
+func parseSize(text string) (s BucketSize, ok bool) {
 	parts := strings.Split(text, "x")
 	if len(parts) < 2 || len(parts) > 3 {
 		return s, false
@@ -241,7 +241,7 @@ func (v *validator) buckets(b Buckets) {
 	}
 	open := map[string]bool{}
 	for _, s := range b.Sizes {
-		name := Size{s.Width, s.Height, 0}.String()
+		name := BucketSize{s.Width, s.Height, 0}.String()
 		if other, seen := open[name]; seen && other != (s.Frames == 0) {
 			v.problem(path+".sizes", "give all sizes of "+name+" a number of frames, or none", "%s stands with a number of frames and without", name)
 			return

@@ -20,7 +20,7 @@ func (c *Config) Complete(name, list string) error {
 	if c.Given("stages") {
 		return nil
 	}
-	under, problems := document.Parse(&document.Source{Name: name, Text: []byte("stages: " + list + "\n")}, "")
+	under, problems := document.Parse(&document.Text{Name: name, Text: []byte("stages: " + list + "\n")}, "")
 	if problems != nil {
 		return problems
 	}

@@ -31,7 +31,7 @@ type Config struct {
 	// may hold a secret.
 	OnComplete StringList `yaml:"on_complete" json:"-"`
 
-	src   *document.Source
+	src   *document.Text
 	root  *document.Node
 	later []string // sets of stages that the file does not list; Complete applies them
 }
@@ -285,10 +285,10 @@ func Load(path string, sets []string) (*Config, error) {
 
 // Parse is Load for text that is not in a file; name stands for the file in messages.
 func Parse(name, text string, sets []string) (*Config, error) {
-	return load(&document.Source{Name: name, Text: []byte(text)}, sets)
+	return load(&document.Text{Name: name, Text: []byte(text)}, sets)
 }
 
-func load(src *document.Source, sets []string) (*Config, error) {
+func load(src *document.Text, sets []string) (*Config, error) {
 	root, problems := document.Parse(src, "")
 	if problems != nil {
 		return nil, problems

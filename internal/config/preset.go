@@ -152,7 +152,7 @@ func (c *Config) usePreset(problems *document.Error) {
 		// The rest of the file is checked as if it had the first of them.
 		i = slices.IndexFunc(presets, func(p Preset) bool { return p.Name == near[0] })
 	}
-	root, err := document.Parse(&document.Source{Name: "preset " + presets[i].Name, Text: []byte(presets[i].Text)}, "")
+	root, err := document.Parse(&document.Text{Name: "preset " + presets[i].Name, Text: []byte(presets[i].Text)}, "")
 	if err != nil {
 		problems.Problems = append(problems.Problems, err.Problems...)
 		return

@@ -21,7 +21,7 @@ func (c *Config) set(text string) *document.Error {
 	if value == "-" { // standard input, and no list of nothing
 		value = `"-"`
 	}
-	v, problems := document.Parse(&document.Source{Name: flag, Text: []byte(value)}, flag)
+	v, problems := document.Parse(&document.Text{Name: flag, Text: []byte(value)}, flag)
 	if problems != nil {
 		return problems
 	}

@@ -76,7 +76,7 @@ func (o Options) Has(key string) bool { return o.node.Lookup(key) != nil }
 
 // ParseOptions reads options from YAML text, for programs and tests that build stages without a file.
 func ParseOptions(name, text string) (Options, error) {
-	src := &document.Source{Name: name, Text: []byte(text)}
+	src := &document.Text{Name: name, Text: []byte(text)}
 	n, problems := document.Parse(src, "")
 	if problems != nil {
 		return Options{}, problems

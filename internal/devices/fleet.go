@@ -27,7 +27,7 @@ type Fleet struct {
 	local  lend.Pool
 	here   int // devices of this process
 	node   *transport.Node
-	job    Job
+	job    FleetJob
 	run    string // of the job, see Request
 	class  string // numeric, "" until a worker says, where this process has no devices
 	hosts  []*host
@@ -56,8 +56,8 @@ type host struct {
 	asked  int  // times, in this run
 }
 
-// Job is what a fleet computes.
-type Job struct {
+// FleetJob is the job that a fleet computes, as its workers have to know it.
+type FleetJob struct {
 	Start   json.RawMessage   // how it was started, by which workers open it; see Request
 	Weights map[string]string // digest of each stage's
 	Link    bool              // devices of several hosts may be linked; see transport.Table
@@ -67,7 +67,7 @@ type Job struct {
 // Dial asks the workers at addrs what they have and returns the fleet with the devices of local, which may have
 // none: then the first worker says in which numeric class the job computes. They must open the same job with the
 // same weights, and all compute in one class, or the bytes would differ. Close ends the fleet.
-func Dial(ctx context.Context, local lend.Pool, token transport.Token, addrs []string, job Job) (*Fleet, error) {
+func Dial(ctx context.Context, local lend.Pool, token transport.Token, addrs []string, job FleetJob) (*Fleet, error) {
 	f := newFleet(local, token, job)
 	if err := f.dial(ctx, addrs); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func Dial(ctx context.Context, local lend.Pool, token transport.Token, addrs []s
 }
 
 // newFleet returns the fleet of local alone.
-func newFleet(local lend.Pool, token transport.Token, job Job) *Fleet {
+func newFleet(local lend.Pool, token transport.Token, job FleetJob) *Fleet {
 	f := &Fleet{local: local, here: len(local.Speeds()), node: transport.NewNode(token), job: job, run: rand.Text(),
 		speeds: slices.Clone(local.Speeds()), changed: make(chan struct{})}
 	f.end, f.close = context.WithCancel(context.Background())

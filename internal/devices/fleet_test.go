@@ -65,7 +65,7 @@ func TestALostWorkerComesBack(t *testing.T) {
 	reply := Reply{Speeds: []float64{2, 1}, Class: local.Class()}
 	reply.Memory.Limit = 1 << 20
 	addr, stop := answering(t, "127.0.0.1:0", token, reply)
-	f, err := Dial(t.Context(), local, token, []string{addr}, Job{Start: json.RawMessage("{}")})
+	f, err := Dial(t.Context(), local, token, []string{addr}, FleetJob{Start: json.RawMessage("{}")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestALostWorkerIsGivenUp(t *testing.T) {
 	token := transport.Token("a secret of the tests")
 	local, _ := NewCPU(0, 1, 0)
 	addr, stop := answering(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1}, Class: local.Class()})
-	f, err := Dial(t.Context(), local, token, []string{addr}, Job{Start: json.RawMessage("{}")})
+	f, err := Dial(t.Context(), local, token, []string{addr}, FleetJob{Start: json.RawMessage("{}")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestARefusedWorker(t *testing.T) {
 	others, stop := answering(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1}, Class: "cuda/sm_90"})
 	defer stop()
 	dial := func(local *CPU, addrs ...string) (f *Fleet, err error) {
-		f = newFleet(local, token, Job{Start: json.RawMessage("{}")})
+		f = newFleet(local, token, FleetJob{Start: json.RawMessage("{}")})
 		defer f.Close()
 		if err = f.dial(t.Context(), addrs); err == nil {
 			return f, nil
@@ -181,7 +181,7 @@ func TestLinksTakeMemory(t *testing.T) {
 	token := transport.Token("a secret of the tests")
 	none, _ := NewCPU(0, 1, 0)
 	const memory = 16 << 30
-	offer := func(class string, job Job, workers int) int64 {
+	offer := func(class string, job FleetJob, workers int) int64 {
 		t.Helper()
 		var addrs []string
 		for range workers {
@@ -203,15 +203,15 @@ func TestLinksTakeMemory(t *testing.T) {
 	}
 	for _, c := range []struct {
 		class   string
-		job     Job
+		job     FleetJob
 		workers int
 		want    int64
 	}{
-		{"cuda/sm_80", Job{Link: true}, 2, memory - layout.Linked(4)},
-		{"cuda/sm_80", Job{Link: true}, 1, memory},
-		{"cuda/sm_80", Job{}, 2, memory},
-		{"cuda/sm_80", Job{Link: true, Given: true}, 2, memory},
-		{"cpu/avx2", Job{Link: true}, 2, memory},
+		{"cuda/sm_80", FleetJob{Link: true}, 2, memory - layout.Linked(4)},
+		{"cuda/sm_80", FleetJob{Link: true}, 1, memory},
+		{"cuda/sm_80", FleetJob{}, 2, memory},
+		{"cuda/sm_80", FleetJob{Link: true, Given: true}, 2, memory},
+		{"cpu/avx2", FleetJob{Link: true}, 2, memory},
 	} {
 		if got := offer(c.class, c.job, c.workers); got != c.want {
 			t.Errorf("%s, %d workers, %+v: %d bytes are offered, want %d", c.class, c.workers, c.job, got, c.want)
@@ -229,7 +229,7 @@ func TestLabels(t *testing.T) {
 	reply.Labels = []string{"GPU-a", "GPU-b"}
 	named, stop := answering(t, "127.0.0.1:0", token, reply)
 	defer stop()
-	f, err := Dial(t.Context(), local, token, []string{plain, named}, Job{Start: json.RawMessage("{}")})
+	f, err := Dial(t.Context(), local, token, []string{plain, named}, FleetJob{Start: json.RawMessage("{}")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestADrainedDeviceIsPassedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	local := draining{cpu, make(chan struct{})}
-	f, err := Dial(t.Context(), local, transport.Token("a secret of the tests"), nil, Job{Start: json.RawMessage("{}")})
+	f, err := Dial(t.Context(), local, transport.Token("a secret of the tests"), nil, FleetJob{Start: json.RawMessage("{}")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestDrainedDevicesOfAFleet(t *testing.T) {
 	local, _ := NewCPU(1, 1, 0)
 	addr, stop := answering(t, "127.0.0.1:0", token, Reply{Speeds: []float64{1, 1}, Class: local.Class()})
 	defer stop()
-	f, err := Dial(t.Context(), local, token, []string{addr}, Job{Start: json.RawMessage("{}")})
+	f, err := Dial(t.Context(), local, token, []string{addr}, FleetJob{Start: json.RawMessage("{}")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +345,7 @@ func TestAFleetLearnsWhatBlocksGaveBack(t *testing.T) {
 		reply := Reply{Speeds: []float64{1}, Class: local.Class(), Memory: cost.Memory{Target: more / 2, Limit: more}}
 		addr, stop := answering(t, "127.0.0.1:0", token, reply)
 		defer stop()
-		f, err := Dial(t.Context(), local, token, []string{addr}, Job{Start: json.RawMessage("{}")})
+		f, err := Dial(t.Context(), local, token, []string{addr}, FleetJob{Start: json.RawMessage("{}")})
 		if err != nil {
 			t.Fatal(err)
 		}

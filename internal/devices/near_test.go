@@ -62,7 +62,7 @@ func fleetOf(t *testing.T, local lend.Pool, workers ...lend.Pool) *Fleet {
 		t.Cleanup(stop)
 		addrs = append(addrs, addr)
 	}
-	f, err := Dial(t.Context(), local, token, addrs, Job{Start: json.RawMessage("{}")})
+	f, err := Dial(t.Context(), local, token, addrs, FleetJob{Start: json.RawMessage("{}")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestNonsense(t *testing.T) {
 		r := Reply{Speeds: []float64{1, 1}, Class: local.Class(), Layout: make([]layout.DeviceModel, 2), Survey: &s}
 		spoil(&r)
 		addr, stop := answering(t, "127.0.0.1:0", token, r)
-		_, err := Dial(context.Background(), local, token, []string{addr}, Job{Start: json.RawMessage("{}")})
+		_, err := Dial(context.Background(), local, token, []string{addr}, FleetJob{Start: json.RawMessage("{}")})
 		stop()
 		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("error %v, want %q", err, text)

@@ -18,8 +18,8 @@ import (
 	"latentbeam/stages"
 )
 
-// Source is the table a job reads.
-type Source interface {
+// RowSource yields the rows of a job: prompts, or rows of the tables of an earlier job.
+type RowSource interface {
 	// Rows yields the rows in order. A row that cannot be used comes with Failed set; a non-nil error
 	// is about the whole table and ends it. tensors says whether arrays are read along.
 	Rows(ctx context.Context, tensors bool) iter.Seq2[*stages.Element, error]
@@ -29,7 +29,7 @@ type Source interface {
 type Engine struct {
 	*schedule.Schedule
 	*recovery.Recovery
-	Source   Source
+	Source   RowSource
 	Rules    keys.Rules
 	Store    store.Store
 	Ledger   *ledger.Ledger

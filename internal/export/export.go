@@ -76,7 +76,7 @@ var formats = map[string]func(o *out) writer{
 	"fastvideo":   func(o *out) writer { return newFastVideo(o) },
 	"hf":          func(o *out) writer { return newHuggingFace(o) },
 	"musubi":      func(o *out) writer { return newMusubi(o) },
-	"safetensors": func(o *out) writer { return &plain{out: o, seen: names{}} },
+	"safetensors": func(o *out) writer { return &plain{out: o, seen: nameSet{}} },
 	"webdataset":  func(o *out) writer { return &webDataset{out: o} },
 }
 

@@ -28,13 +28,13 @@ const wanChannels = 16
 // names have no position.
 type musubi struct {
 	*out
-	seen  names                 // of latents
+	seen  nameSet               // of latents
 	texts map[[12]byte][12]byte // digests of captions by those of names of text files
 	sizes map[string]*sample
 }
 
 func newMusubi(o *out) *musubi {
-	return &musubi{out: o, seen: names{}, texts: map[[12]byte][12]byte{}, sizes: map[string]*sample{}}
+	return &musubi{out: o, seen: nameSet{}, texts: map[[12]byte][12]byte{}, sizes: map[string]*sample{}}
 }
 
 // window is the end of the id of one clip of many.
@@ -123,7 +123,7 @@ func (m *musubi) close() error {
 // plain writes a safetensors file for each row, as the table has it.
 type plain struct {
 	*out
-	seen names
+	seen nameSet
 }
 
 func (p *plain) add(s *sample) error {

@@ -181,9 +181,9 @@ func (s *sample) stem() string {
 	return name
 }
 
-// names are digests of names of files, for there may be millions. Two names with one digest are not to be expected: with 2^32
+// nameSet holds digests of the names of files, because there may be millions of files. Two names with one digest are not to be expected: with 2^32
 // of them the odds are one to 2^32.
-type names map[[12]byte]struct{}
+type nameSet map[[12]byte]struct{}
 
 // nameDigest is that of a name. Many file systems know no case.
 func nameDigest(name string) [12]byte {
@@ -192,7 +192,7 @@ func nameDigest(name string) [12]byte {
 }
 
 // claim refuses a second row with files of one name.
-func (n names) claim(name string, s *sample) error {
+func (n nameSet) claim(name string, s *sample) error {
 	d := nameDigest(name)
 	if _, twice := n[d]; twice {
 		return fault.Usage(fmt.Errorf("export %s: another row has files of the same name, %s; give them other ids", s.src, name))

@@ -74,7 +74,7 @@ func TestPack(t *testing.T) {
 }
 
 func TestSegmentNames(t *testing.T) {
-	var n names
+	var n segmentNumbers
 	ids := []segmentID{{1, 7, 0}, {1, 7, 1}, {1, 7, 3}, {1, 9, 0}, {2, 1, 0}, {2, 1, 1}, {2, 1, 2}}
 	for i, id := range ids {
 		number, err := n.add(id)

@@ -23,7 +23,7 @@ type Ledger struct {
 	writing sync.RWMutex // held for reading by Commit, for writing by Compact
 	mu      sync.RWMutex // guards all below, and id
 	index   *index
-	names   names
+	names   segmentNumbers
 	oldest  uint32          // segments below are removed
 	missing map[uint32]bool // numbers of segments that could not be published or are removed
 	damaged map[uint32]*Damage

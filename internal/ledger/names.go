@@ -30,9 +30,9 @@ func parseSegmentName(name string) (id segmentID, err error) {
 	return id, nil
 }
 
-// names gives numbers to the segments of a ledger. A process writes its segments in sequence, so it keeps one entry for
+// segmentNumbers gives numbers to the segments of a ledger. A process writes its segments in sequence, so it keeps one entry for
 // a run of consecutive segments, not one for each.
-type names struct {
+type segmentNumbers struct {
 	runs []runOfNames
 	next uint32
 }
@@ -44,7 +44,7 @@ type runOfNames struct {
 }
 
 // add gives the next number to a segment.
-func (n *names) add(id segmentID) (uint32, error) {
+func (n *segmentNumbers) add(id segmentID) (uint32, error) {
 	if n.next == segmentsMax {
 		return 0, fmt.Errorf("ledger: more than %d segments; compact it", segmentsMax)
 	}
@@ -64,10 +64,10 @@ func (n *names) add(id segmentID) (uint32, error) {
 }
 
 // name is the file name of a numbered segment.
-func (n *names) name(number uint32) string { return n.id(number).name() }
+func (n *segmentNumbers) name(number uint32) string { return n.id(number).name() }
 
 // id is the ID of a numbered segment.
-func (n *names) id(number uint32) segmentID {
+func (n *segmentNumbers) id(number uint32) segmentID {
 	i := sort.Search(len(n.runs), func(i int) bool { return n.runs[i].number > number }) - 1
 	id := n.runs[i].first
 	id.sequence += number - n.runs[i].number

@@ -47,7 +47,7 @@ func (l *Ledger) Refresh(ctx context.Context) error {
 }
 
 // known tells whether a segment has a number.
-func (n *names) known() func(segmentID) bool {
+func (n *segmentNumbers) known() func(segmentID) bool {
 	type process struct {
 		generation uint32
 		process    uint64

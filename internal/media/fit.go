@@ -23,7 +23,7 @@ type Fitter struct {
 }
 
 // NewFitter prepares for frames like those of info to be fitted into height x width, without a cut.
-func NewFitter(info Info, height, width int) (*Fitter, error) {
+func NewFitter(info SourceInfo, height, width int) (*Fitter, error) {
 	f := &Fitter{from: [2]int{info.Height, info.Width}, to: [2]int{height, width}}
 	var scaled [2]int
 	down, across := float64(height)/float64(info.Height), float64(width)/float64(info.Width)
@@ -49,7 +49,7 @@ func NewFitter(info Info, height, width int) (*Fitter, error) {
 }
 
 // NewCutFitter prepares for frames like those of info to be fitted into height x width as a cut says.
-func NewCutFitter(info Info, height, width int, c schemas.Cut) (*Fitter, error) {
+func NewCutFitter(info SourceInfo, height, width int, c schemas.Cut) (*Fitter, error) {
 	f := &Fitter{from: [2]int{info.Height, info.Width}, to: [2]int{height, width}, flipped: c.Flipped}
 	scaled := [2]int{c.ScaledHeight, c.ScaledWidth}
 	if err := f.check(info, scaled); err != nil {
@@ -63,11 +63,11 @@ func NewCutFitter(info Info, height, width int, c schemas.Cut) (*Fitter, error) 
 }
 
 // check refuses sizes that are too large.
-func (f *Fitter) check(info Info, scaled [2]int) error {
-	if err := (Info{Width: f.to[1], Height: f.to[0]}).check(); err != nil {
+func (f *Fitter) check(info SourceInfo, scaled [2]int) error {
+	if err := (SourceInfo{Width: f.to[1], Height: f.to[0]}).check(); err != nil {
 		return err
 	}
-	if err := (Info{Width: scaled[1], Height: scaled[0]}).check(); err != nil {
+	if err := (SourceInfo{Width: scaled[1], Height: scaled[0]}).check(); err != nil {
 		return fmt.Errorf("frames of %dx%d do not fit %dx%d: %w", info.Width, info.Height, f.to[1], f.to[0], err)
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 
 // folder is a list of image files as the frames of a video. One frame is decoded at a time.
 type folder struct {
-	info    Info
+	info    SourceInfo
 	files   []string
 	at      int
 	release func() // of the room for a frame
@@ -39,7 +39,7 @@ func openFolderOf(ctx context.Context, files []string, still bool) (Source, erro
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Base(files[0]), err)
 	}
-	s := &folder{info: Info{Width: config.Width, Height: config.Height, Still: still}, files: files}
+	s := &folder{info: SourceInfo{Width: config.Width, Height: config.Height, Still: still}, files: files}
 	if err = s.info.check(); err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func openFolderOf(ctx context.Context, files []string, still bool) (Source, erro
 	return s, err
 }
 
-func (s *folder) Info() Info { return s.info }
+func (s *folder) Info() SourceInfo { return s.info }
 
 func (s *folder) Close() error {
 	s.release()

@@ -30,7 +30,7 @@ type Frames struct {
 // OpenFrames opens the file or folder at path for its first n frames at fps frames a second (0: as they are),
 // each fitted into height x width.
 func OpenFrames(ctx context.Context, path string, n int, fps float64, height, width int) (*Frames, error) {
-	return openFrames(ctx, path, n, fps, func(info Info) (*Fitter, error) { return NewFitter(info, height, width) }, nil)
+	return openFrames(ctx, path, n, fps, func(info SourceInfo) (*Fitter, error) { return NewFitter(info, height, width) }, nil)
 }
 
 // OpenCut is OpenFrames for the part of a file that a cut names.
@@ -38,10 +38,10 @@ func OpenCut(ctx context.Context, path string, n int, fps float64, height, width
 	if c.Count < 1 || c.Start < 0 || c.Count < n && c.Short != schemas.CutLoop && c.Short != schemas.CutPad {
 		return nil, fmt.Errorf("read %s: a cut of %d frames from %d on cannot give %d", path, c.Count, c.Start, n)
 	}
-	return openFrames(ctx, path, n, fps, func(info Info) (*Fitter, error) { return NewCutFitter(info, height, width, c) }, &c)
+	return openFrames(ctx, path, n, fps, func(info SourceInfo) (*Fitter, error) { return NewCutFitter(info, height, width, c) }, &c)
 }
 
-func openFrames(ctx context.Context, path string, n int, fps float64, fitter func(Info) (*Fitter, error),
+func openFrames(ctx context.Context, path string, n int, fps float64, fitter func(SourceInfo) (*Fitter, error),
 	c *schemas.Cut) (*Frames, error) {
 	f := &Frames{n: n, lastAt: -1, cut: c}
 	o := SourceOptions{Frames: n, FPS: fps}

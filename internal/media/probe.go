@@ -14,8 +14,8 @@ import (
 	"latentbeam/internal/media/mp4"
 )
 
-// Facts are what can be said of a video or an image before its frames are decoded.
-type Facts struct {
+// StreamInfo describes a video or an image before its frames are decoded.
+type StreamInfo struct {
 	Width, Height int  // of frames as they are shown, in pixels
 	Still         bool // a single image
 	Frames        int  // at the rate that was asked for
@@ -31,7 +31,7 @@ type Keyframe struct {
 }
 
 // Seek is the time of the last keyframe from which frame start can be decoded, 0 where nothing is saved by it.
-func (f Facts) Seek(start int) int64 {
+func (f StreamInfo) Seek(start int) int64 {
 	at, found := slices.BinarySearchFunc(f.Keys, start, func(k Keyframe, start int) int { return k.Frame - start })
 	if !found {
 		at--
@@ -44,40 +44,40 @@ func (f Facts) Seek(start int) int64 {
 
 // Probe reads what a file or folder says of its frames at fps frames a second (0: as they are). mp4 and mov files are
 // read here, other files of ffmpeg's by ffprobe, which reads every packet and decodes none.
-func Probe(ctx context.Context, path string, fps float64) (Facts, error) {
+func Probe(ctx context.Context, path string, fps float64) (StreamInfo, error) {
 	f, err := factsOf(ctx, path, fps)
 	if err == nil && f.Frames < 1 {
 		err = errors.New("it has no frames")
 	}
 	if err == nil {
-		err = Info{Width: f.Width, Height: f.Height}.check()
+		err = SourceInfo{Width: f.Width, Height: f.Height}.check()
 	}
 	if err != nil {
-		return Facts{}, fmt.Errorf("read %s: %w", path, unplaced(err))
+		return StreamInfo{}, fmt.Errorf("read %s: %w", path, unplaced(err))
 	}
 	return f, nil
 }
 
-func factsOf(ctx context.Context, path string, fps float64) (Facts, error) {
+func factsOf(ctx context.Context, path string, fps float64) (StreamInfo, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return Facts{}, err
+		return StreamInfo{}, err
 	}
 	ext := strings.ToLower(filepath.Ext(path))
 	if !info.IsDir() && info.Mode().IsRegular() && ext != extY4M && !isImage(ext) {
 		t, err := timelineOf(ctx, path)
 		if err != nil {
-			return Facts{}, err
+			return StreamInfo{}, err
 		}
 		return t.facts(fps), nil
 	}
 	src, err := openSource(ctx, path, SourceOptions{})
 	if err != nil {
-		return Facts{}, err
+		return StreamInfo{}, err
 	}
 	defer src.Close()
 	i := src.Info()
-	f := Facts{Width: i.Width, Height: i.Height, Still: i.Still}
+	f := StreamInfo{Width: i.Width, Height: i.Height, Still: i.Still}
 	n, err := src.Skip(math.MaxInt)
 	if err != nil {
 		return f, err
@@ -98,8 +98,8 @@ type timeline struct {
 }
 
 // facts counts as the filters of openFFmpeg do.
-func (t *timeline) facts(fps float64) Facts {
-	f := Facts{Width: t.Width, Height: t.Height, Frames: len(t.Times)}
+func (t *timeline) facts(fps float64) StreamInfo {
+	f := StreamInfo{Width: t.Width, Height: t.Height, Frames: len(t.Times)}
 	if len(t.Times) == 0 {
 		return f
 	}

@@ -52,7 +52,7 @@ func video(t *testing.T, name string, args ...string) string {
 }
 
 // all reads every frame of a file at a rate.
-func all(t *testing.T, path string, fps float64) (frames [][]byte, info Info) {
+func all(t *testing.T, path string, fps float64) (frames [][]byte, info SourceInfo) {
 	t.Helper()
 	src, err := OpenSource(context.Background(), path, SourceOptions{FPS: fps, Window: &Window{}})
 	if err != nil {
@@ -167,7 +167,7 @@ func TestShortCuts(t *testing.T) {
 
 // TestCutFits: crops, borders and mirrors stand where the cut says.
 func TestCutFits(t *testing.T) {
-	info := Info{Width: 4, Height: 2, Still: true}
+	info := SourceInfo{Width: 4, Height: 2, Still: true}
 	rgb := make([]byte, 4*2*3)
 	for i := range rgb {
 		rgb[i] = byte(10 + i/3) // pixel number

@@ -58,14 +58,14 @@ func TestFitIsTheReferences(t *testing.T) {
 			t.Fatal(err)
 		}
 		rgb, dst := pattern(h, w), make([]float32, th*tw*3)
-		fit(t, Info{Width: w, Height: h, Still: true}, th, tw).Fit(dst, rgb)
+		fit(t, SourceInfo{Width: w, Height: h, Still: true}, th, tw).Fit(dst, rgb)
 		for i, v := range want.Image {
 			if got := math.Round((float64(dst[7*i])/2 + 0.5) * 255); int(got) != v {
 				t.Errorf("%s: byte %d of the image is %v, want %d", name, 7*i, got, v)
 				break
 			}
 		}
-		fit(t, Info{Width: w, Height: h}, th, tw).Fit(dst, rgb)
+		fit(t, SourceInfo{Width: w, Height: h}, th, tw).Fit(dst, rgb)
 		for i, v := range want.Video {
 			if got := float64(dst[11*i]); math.Abs(got-v) > 5e-6 {
 				t.Errorf("%s: value %d of the frame is %v, want %v", name, 11*i, got, v)
@@ -75,7 +75,7 @@ func TestFitIsTheReferences(t *testing.T) {
 	}
 }
 
-func fit(t *testing.T, info Info, h, w int) *Fitter {
+func fit(t *testing.T, info SourceInfo, h, w int) *Fitter {
 	t.Helper()
 	f, err := NewFitter(info, h, w)
 	if err != nil {

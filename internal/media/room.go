@@ -57,7 +57,7 @@ func (r *room) fits(bytes int64) error {
 func Fits(bytes int64) error { return pictures().fits(bytes) }
 
 // hold takes the room for frames of so many bytes a pixel.
-func (i Info) hold(ctx context.Context, perPixel int) (release func(), err error) {
+func (i SourceInfo) hold(ctx context.Context, perPixel int) (release func(), err error) {
 	release, err = pictures().take(ctx, int64(i.Width*i.Height)*int64(perPixel))
 	if err != nil && ctx.Err() == nil {
 		err = fmt.Errorf("a frame of %dx%d: %w", i.Width, i.Height, err)

@@ -15,7 +15,7 @@ import (
 // Source is a video or an image that is read frame by frame.
 type Source interface {
 	// Info describes the frames; it does not change.
-	Info() Info
+	Info() SourceInfo
 	// Next fills rgb, Height*Width*3 bytes, with the next frame. After the last it returns io.EOF.
 	Next(rgb []byte) error
 	// Skip passes over the next n frames and returns over how many, fewer where the source ends.
@@ -25,8 +25,8 @@ type Source interface {
 	Close() error
 }
 
-// Info describes the frames of a Source.
-type Info struct {
+// SourceInfo describes the frames of a Source.
+type SourceInfo struct {
 	Width, Height int
 	// RateNum / RateDen are the frames a second; 0 / 0 where nobody says it: of images, and of folders of them.
 	RateNum, RateDen int64
@@ -97,7 +97,7 @@ func unplaced(err error) error {
 }
 
 // check refuses frames of impossible size.
-func (i Info) check() error {
+func (i SourceInfo) check() error {
 	if i.Width < 1 || i.Height < 1 || i.Width > schemas.MaxSide || i.Height > schemas.MaxSide || i.Width*i.Height > maxPixels {
 		return fmt.Errorf("frames of %dx%d: each side must be 1 to %d, and both together at most %d pixels",
 			i.Width, i.Height, schemas.MaxSide, maxPixels)

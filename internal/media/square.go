@@ -29,7 +29,7 @@ func Square(ctx context.Context, path string, edge, crop int) ([]byte, error) {
 	} else {
 		scaled.Width = int(float64(edge*info.Width) / float64(info.Height))
 	}
-	if err := (Info{Width: scaled.Width, Height: scaled.Height}).check(); err != nil {
+	if err := (SourceInfo{Width: scaled.Width, Height: scaled.Height}).check(); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	middle := resize.Rect{X: (scaled.Width - crop) / 2, Y: (scaled.Height - crop) / 2, Width: crop, Height: crop}

@@ -20,7 +20,7 @@ const (
 // y4m reads YUV4MPEG2 (the man page yuv4mpeg(5) of mjpegtools), 8 bits, progressive. Colours are taken as
 // BT.601, as this package writes them; the format itself cannot say.
 type y4m struct {
-	info                   Info
+	info                   SourceInfo
 	in                     *bufio.Reader
 	closer                 io.Closer
 	full                   bool // range
@@ -148,7 +148,7 @@ func (s *y4m) line(most int) (string, error) {
 	return "", fmt.Errorf("a line of more than %d bytes", most)
 }
 
-func (s *y4m) Info() Info { return s.info }
+func (s *y4m) Info() SourceInfo { return s.info }
 
 func (s *y4m) Close() error {
 	s.giveBack()

@@ -35,7 +35,7 @@ func (b *Board) Facts() runs.Facts {
 		return cmp.Or(cmp.Compare(b.Device, a.Device), a.Begun.Compare(b.Begun), cmp.Compare(a.Stage, b.Stage))
 	})
 	for _, d := range b.devices {
-		one := runs.Device{Name: d.name, Since: d.since.UTC().Round(0), Busy: d.busy.Seconds()}
+		one := runs.DeviceState{Name: d.name, Since: d.since.UTC().Round(0), Busy: d.busy.Seconds()}
 		for x := range d.works {
 			one.Stage = x.stage
 		}
@@ -50,7 +50,7 @@ func (b *Board) Facts() runs.Facts {
 	}
 	b.predict(&f, now)
 	for _, name := range b.stages {
-		one := runs.Stage{Stage: name}
+		one := runs.StageTotals{Stage: name}
 		for at, c := range b.cells {
 			if at.stage == name {
 				one.Rows, one.Batches, one.Busy = one.Rows+c.rows, one.Batches+c.batches, one.Busy+c.seconds

@@ -93,7 +93,7 @@ func failures(f runs.Facts) string {
 	return text + ", the first: " + strings.ReplaceAll(f.First, "\n", " ")
 }
 
-func busy(devices []runs.Device) (n int) {
+func busy(devices []runs.DeviceState) (n int) {
 	for _, d := range devices {
 		if d.Stage != "" {
 			n++
@@ -103,7 +103,7 @@ func busy(devices []runs.Device) (n int) {
 }
 
 // device says what a device does.
-func device(f runs.Facts, d runs.Device, now time.Time) string {
+func device(f runs.Facts, d runs.DeviceState, now time.Time) string {
 	if d.Stage == "" {
 		return "idle for " + since(now, d.Since)
 	}

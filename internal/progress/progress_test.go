@@ -26,9 +26,9 @@ func example() runs.Facts {
 			{Stage: "denoise", Count: 4, Rows: []string{"a", "b"}, Shape: "64x64x9, 50 steps", Step: 17, Of: 50, Device: "cpu:0",
 				Since: noon.Add(-time.Second), Begun: noon.Add(-17 * time.Second)},
 			{Stage: "encode_text", Count: 8, Since: noon, Begun: noon}, {Stage: "encode_text", Count: 8, Since: noon, Begun: noon}},
-		Devices: []runs.Device{{Name: "cpu:0", Stage: "denoise", Since: noon}, {Name: "cpu:1", Since: noon.Add(-90 * time.Second)}},
+		Devices: []runs.DeviceState{{Name: "cpu:0", Stage: "denoise", Since: noon}, {Name: "cpu:1", Since: noon.Add(-90 * time.Second)}},
 		Rates:   []runs.Rate{{Shape: "64x64x9, 50 steps", Total: 60, Settled: 4, PerMinute: 2, ETA: 3725}},
-		Stages:  []runs.Stage{{Stage: "encode_text", Rows: 20}, {Stage: "denoise", Rows: 4, Batches: 1, Busy: 20}}}
+		Stages:  []runs.StageTotals{{Stage: "encode_text", Rows: 20}, {Stage: "denoise", Rows: 4, Batches: 1, Busy: 20}}}
 }
 
 func TestLine(t *testing.T) {
@@ -111,8 +111,8 @@ func TestStatus(t *testing.T) {
 	if _, err := Read(ctx, s, ""); !errors.Is(err, ErrNoJob) {
 		t.Errorf("an output without a job: %v", err)
 	}
-	job := runs.Job{Store: s, ID: runs.ShardsID(4)}
-	must(t, job.Write(ctx, runs.Info{Runner: "local", Started: noon, Shards: 4}))
+	job := runs.Folder{Store: s, ID: runs.ShardsID(4)}
+	must(t, job.Write(ctx, runs.JobInfo{Runner: "local", Started: noon, Shards: 4}))
 	for i, name := range []string{"shard-0", "shard-1", "shard-2"} {
 		f := example()
 		f.Process, f.At, f.Lock, f.Batches, f.Devices = name, time.Now(), job.LockName(name), nil, nil
@@ -145,8 +145,8 @@ func TestStatusOfACluster(t *testing.T) {
 	s, err := open.Output(t.Context(), filepath.Join(t.TempDir(), "out"))
 	must(t, err)
 	defer s.Close()
-	job := runs.Job{Store: s, ID: runs.NewID(noon)}
-	must(t, job.Write(t.Context(), runs.Info{Runner: "flink", Started: noon}))
+	job := runs.Folder{Store: s, ID: runs.NewID(noon)}
+	must(t, job.Write(t.Context(), runs.JobInfo{Runner: "flink", Started: noon}))
 	for name, rows := range map[string]runs.Rows{"host": {Total: 3}, "worker-1": {Done: 1}, "worker-2": {Done: 1, Failed: 1}} {
 		f := runs.Facts{Process: name, At: time.Now(), Lock: job.LockName(name), State: runs.Done, Away: name == "host", Rows: rows}
 		must(t, job.WriteFacts(t.Context(), f))
@@ -178,10 +178,10 @@ func TestRecorder(t *testing.T) {
 	s, err := open.Output(ctx, filepath.Join(t.TempDir(), "out"))
 	must(t, err)
 	defer s.Close()
-	job := runs.Job{Store: s, ID: "job"}
+	job := runs.Folder{Store: s, ID: "job"}
 	must(t, job.Stop(ctx, runs.Cancel, "an earlier day"))
 	stops := make(chan runs.Stop, 2)
-	r := runs.Record(ctx, job, runs.Info{Started: noon}, func() runs.Facts {
+	r := runs.Record(ctx, job, runs.JobInfo{Started: noon}, func() runs.Facts {
 		return runs.Facts{Process: "p", At: time.Now(), Rows: runs.Rows{Total: 2}}
 	}, func(s runs.Stop) { stops <- s })
 	r.Set(runs.Running)
@@ -225,9 +225,9 @@ func TestCancelled(t *testing.T) {
 	must(t, err)
 	defer s.Close()
 	for _, ends := range []bool{true, false} {
-		job := runs.Job{Store: s, ID: fmt.Sprint("ends-", ends)}
+		job := runs.Folder{Store: s, ID: fmt.Sprint("ends-", ends)}
 		ctx, cancel := context.WithCancelCause(t.Context())
-		r := runs.Record(ctx, job, runs.Info{Started: noon}, func() runs.Facts {
+		r := runs.Record(ctx, job, runs.JobInfo{Started: noon}, func() runs.Facts {
 			f := runs.Facts{Process: "p", At: time.Now(), Lock: job.LockName("p"), Rows: runs.Rows{Total: 2}}
 			if !ends {
 				f.At = noon // long ago: nobody has heard of it since

@@ -22,17 +22,17 @@ type Process struct {
 
 // Status is what the output says of its last job. It is the output of `status --json`.
 type Status struct {
-	Schema    int         `json:"schema"` // 1
-	At        time.Time   `json:"at"`
-	Output    string      `json:"output"`
-	Job       runs.Info   `json:"job"`
-	Stop      *runs.Stop  `json:"stop,omitempty"`
-	State     string      `json:"state"` // running, done, stopped, cancelled, failed, dead or silent
-	Rows      runs.Rows   `json:"rows"`  // of all processes
-	ETA       float64     `json:"eta_s,omitempty"`
-	Processes []Process   `json:"processes"`
-	Stuck     []Stuck     `json:"stuck"`
-	jobs      []runs.Info // all that the output remembers
+	Schema    int            `json:"schema"` // 1
+	At        time.Time      `json:"at"`
+	Output    string         `json:"output"`
+	Job       runs.JobInfo   `json:"job"`
+	Stop      *runs.Stop     `json:"stop,omitempty"`
+	State     string         `json:"state"` // running, done, stopped, cancelled, failed, dead or silent
+	Rows      runs.Rows      `json:"rows"`  // of all processes
+	ETA       float64        `json:"eta_s,omitempty"`
+	Processes []Process      `json:"processes"`
+	Stuck     []Stuck        `json:"stuck"`
+	jobs      []runs.JobInfo // all that the output remembers
 }
 
 // Stuck is something that has not moved for longer than it should have.
@@ -62,7 +62,7 @@ func Read(ctx context.Context, s store.Store, id string) (Status, error) {
 	if !found {
 		return st, ErrNoJob
 	}
-	job := runs.Job{Store: s, ID: st.Job.ID}
+	job := runs.Folder{Store: s, ID: st.Job.ID}
 	if st.Stop, err = job.Stopped(ctx); err != nil {
 		return st, err
 	}

@@ -143,7 +143,7 @@ func (j *Job) asWitnessed(ctx context.Context, info store.Info, look Look) (bool
 	if err != nil {
 		return false, err
 	}
-	now := witness.File{Bytes: info.Size, SHA256: hex.EncodeToString(sum[:]), Mark: info.Mark}
+	now := witness.FileState{Bytes: info.Size, SHA256: hex.EncodeToString(sum[:]), Mark: info.Mark}
 	if found && known.SHA256 != now.SHA256 {
 		return false, nil
 	}
@@ -201,6 +201,6 @@ func (j *Job) Replace(ctx context.Context, name string, write func(io.Writer) er
 	if err != nil {
 		return err
 	}
-	j.Witness.SetFile(name, witness.File{Bytes: info.Size, SHA256: hex.EncodeToString(h.Sum(nil)), Mark: info.Mark})
+	j.Witness.SetFile(name, witness.FileState{Bytes: info.Size, SHA256: hex.EncodeToString(h.Sum(nil)), Mark: info.Mark})
 	return nil
 }

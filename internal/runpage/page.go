@@ -21,7 +21,7 @@ type Run struct {
 	Stage    []StageTime
 	Expected []Expectation
 	NoPlan   string // why nothing was predicted, "" where it was
-	Memory   []Memory
+	Memory   []MemoryUse
 	Failures []Failures
 	Kernels  []Kernel
 }
@@ -39,8 +39,8 @@ type Expectation struct {
 	Predicted, Measured time.Duration
 }
 
-// Memory is what a batch was expected to need on a device beside what it needed.
-type Memory struct {
+// MemoryUse is the expected and the measured device memory of the batches of one stage and shape.
+type MemoryUse struct {
 	Stage, Shape        string
 	Estimated, Measured int64 // bytes
 	Fails               int   // batches that did not fit

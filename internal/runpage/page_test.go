@@ -24,7 +24,7 @@ func TestPage(t *testing.T) {
 	r := &Run{Title: "a <b>", Stages: []string{"denoise", "decode_vae"}, Elapsed: 10 * time.Second, Tally: &tally,
 		Stage:    []StageTime{{"denoise", 4 * time.Second, 3 << 20}, {"decode_vae", time.Second, 0}},
 		Expected: []Expectation{{"64x64x16", 5 * time.Second, 10 * time.Second}},
-		Memory:   []Memory{{"denoise", "64x64x16", 1 << 20, 2 << 20, 1}},
+		Memory:   []MemoryUse{{"denoise", "64x64x16", 1 << 20, 2 << 20, 1}},
 		Failures: []Failures{{"row", "read", `seed "<x>"`, 3}}, Kernels: []Kernel{{"linear", "denoise", 7, time.Second, 12.5, 0}}}
 	var b bytes.Buffer
 	if err := Write(&b, r); err != nil {

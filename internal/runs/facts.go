@@ -31,10 +31,10 @@ type Facts struct {
 	First string  `json:"first_failure,omitempty"` // reason of the first row that failed in this run
 	ETA   float64 `json:"eta_s,omitempty"`         // seconds that are left; 0: not known
 
-	Batches []Batch  `json:"batches"` // at work or waiting for devices
-	Devices []Device `json:"devices"`
-	Rates   []Rate   `json:"rates"`  // by shape
-	Stages  []Stage  `json:"stages"` // in the order of the job
+	Batches []Batch       `json:"batches"` // at work or waiting for devices
+	Devices []DeviceState `json:"devices"`
+	Rates   []Rate        `json:"rates"`  // by shape
+	Stages  []StageTotals `json:"stages"` // in the order of the job
 }
 
 // State says what a process does.
@@ -81,8 +81,8 @@ type Batch struct {
 	Begun  time.Time `json:"begun"`
 }
 
-// Device is a device of the process.
-type Device struct {
+// DeviceState is what a device of the process does now, and how busy it was.
+type DeviceState struct {
 	Name  string    `json:"name"`
 	Stage string    `json:"stage,omitempty"` // that it works for; "": idle
 	Since time.Time `json:"since"`           // it works or is idle since then
@@ -98,8 +98,8 @@ type Rate struct {
 	ETA       float64 `json:"eta_s,omitempty"`           // seconds for what is left of it; 0: not known
 }
 
-// Stage is what a stage has done.
-type Stage struct {
+// StageTotals is what a stage has done in the run so far.
+type StageTotals struct {
 	Stage   string  `json:"stage"`
 	Rows    int64   `json:"rows"`    // that left it
 	Batches int64   `json:"batches"` // that left it
@@ -123,13 +123,13 @@ func Every(s store.Store) time.Duration {
 const factsFile = "facts-"
 
 // WriteFacts replaces the facts of the process that they name. It sets the schema.
-func (j Job) WriteFacts(ctx context.Context, f Facts) error {
+func (j Folder) WriteFacts(ctx context.Context, f Facts) error {
 	f.Schema = schema
 	return j.replace(ctx, factsFile+f.Process+".json", f)
 }
 
 // ReadFacts reads the facts of all processes of the job, sorted by their names.
-func (j Job) ReadFacts(ctx context.Context) ([]Facts, error) {
+func (j Folder) ReadFacts(ctx context.Context) ([]Facts, error) {
 	names, err := store.Names(ctx, j.Store, j.name(factsFile), store.Flat)
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func FuzzFacts(f *testing.F) {
 		if err != nil || len(jobs) != 1 {
 			t.Fatalf("%d jobs, %v", len(jobs), err)
 		}
-		j := runs.Job{Store: s, ID: "one"}
+		j := runs.Folder{Store: s, ID: "one"}
 		_, _ = j.ReadFacts(t.Context())
 		_, _ = j.Stopped(t.Context())
 	})
@@ -69,7 +69,7 @@ func FuzzRows(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := runs.Job{Store: s, ID: "one"}
+		j := runs.Folder{Store: s, ID: "one"}
 		r, err := j.OpenRows(t.Context())
 		if err != nil {
 			t.Fatal(err)

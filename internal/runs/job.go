@@ -31,14 +31,14 @@ func Owns(name string) bool {
 	return found && strings.Contains(rest, "/")
 }
 
-// Job is the directory of one job in an output. Its methods are safe for concurrent use, by several processes.
-type Job struct {
+// Folder is the folder runs/ID/ of one job in an output. Its methods are safe for concurrent use, by several processes.
+type Folder struct {
 	Store store.Store
 	ID    string
 }
 
-// Info is job.json: what was started. It does not change while the job runs, but for Engine.
-type Info struct {
+// JobInfo is job.json: which job was started, where and when. Only Engine changes while the job runs.
+type JobInfo struct {
 	Schema   int       `json:"schema"` // 1
 	ID       string    `json:"id"`
 	Output   string    `json:"output"`             // resolved path or address
@@ -62,21 +62,21 @@ func NewID(now time.Time) string {
 // ShardsID names the job that shards form together. They are started apart and find each other by it.
 func ShardsID(shards int) string { return fmt.Sprintf("shards-of-%05d", shards) }
 
-func (j Job) name(file string) string { return Prefix + j.ID + "/" + file }
+func (j Folder) name(file string) string { return Prefix + j.ID + "/" + file }
 
 // Write replaces job.json. It sets the schema and the id.
-func (j Job) Write(ctx context.Context, info Info) error {
+func (j Folder) Write(ctx context.Context, info JobInfo) error {
 	info.Schema, info.ID = schema, j.ID
 	return j.replace(ctx, "job.json", info)
 }
 
 // Read reads job.json; fs.ErrNotExist where there is none.
-func (j Job) Read(ctx context.Context) (info Info, err error) {
+func (j Folder) Read(ctx context.Context) (info JobInfo, err error) {
 	err = j.read(ctx, "job.json", &info)
 	return info, err
 }
 
-func (j Job) replace(ctx context.Context, file string, value any) error {
+func (j Folder) replace(ctx context.Context, file string, value any) error {
 	return j.Store.Replace(ctx, j.name(file), func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", " ")
@@ -87,7 +87,7 @@ func (j Job) replace(ctx context.Context, file string, value any) error {
 // readTries bounds how often an object is read again that is replaced meanwhile.
 const readTries = 5
 
-func (j Job) read(ctx context.Context, file string, value any) (err error) {
+func (j Folder) read(ctx context.Context, file string, value any) (err error) {
 	var data []byte
 	for range readTries {
 		if data, err = store.ReadFile(ctx, j.Store, j.name(file)); !errors.Is(err, store.ErrChanged) {
@@ -105,8 +105,8 @@ func (j Job) read(ctx context.Context, file string, value any) (err error) {
 
 // List returns the jobs of an output, the last started first. A directory without a job.json that can be read comes
 // last, with nothing but its ID.
-func List(ctx context.Context, s store.Store) ([]Info, error) {
-	var jobs []Info
+func List(ctx context.Context, s store.Store) ([]JobInfo, error) {
+	var jobs []JobInfo
 	for info, err := range s.List(ctx, Prefix, store.Deep) {
 		if err != nil {
 			return nil, err
@@ -118,35 +118,35 @@ func List(ctx context.Context, s store.Store) ([]Info, error) {
 		if len(jobs) > 0 && jobs[len(jobs)-1].ID == id {
 			continue
 		}
-		one, err := Job{s, id}.Read(ctx)
+		one, err := Folder{s, id}.Read(ctx)
 		if ctx.Err() != nil {
 			return nil, err
 		}
 		if one.ID = id; err != nil {
-			one = Info{ID: id}
+			one = JobInfo{ID: id}
 		}
 		jobs = append(jobs, one)
 	}
-	slices.SortStableFunc(jobs, func(a, b Info) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(b.ID, a.ID)) })
+	slices.SortStableFunc(jobs, func(a, b JobInfo) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(b.ID, a.ID)) })
 	return jobs, nil
 }
 
 // Prune removes all jobs but this one and the last started, Keep in all. It is for the process that starts a job.
-func (j Job) Prune(ctx context.Context) error {
+func (j Folder) Prune(ctx context.Context) error {
 	jobs, err := List(ctx, j.Store)
 	if err != nil {
 		return err
 	}
-	jobs = slices.DeleteFunc(jobs, func(i Info) bool { return i.ID == j.ID })
+	jobs = slices.DeleteFunc(jobs, func(i JobInfo) bool { return i.ID == j.ID })
 	for _, old := range jobs[min(len(jobs), Keep-1):] {
-		if err := (Job{j.Store, old.ID}).remove(ctx); err != nil {
+		if err := (Folder{j.Store, old.ID}).remove(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (j Job) remove(ctx context.Context) error {
+func (j Folder) remove(ctx context.Context) error {
 	names, err := store.Names(ctx, j.Store, j.name(""), store.Deep)
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ const late = 3
 
 // LifeOf tells whether the process that wrote facts lives. Facts that are old by the clock here may come from a
 // process whose clock is behind, so its lock decides. In a bucket that may wait up to a minute for a sign of life.
-func (j Job) LifeOf(ctx context.Context, f Facts, now time.Time) (Life, error) {
+func (j Folder) LifeOf(ctx context.Context, f Facts, now time.Time) (Life, error) {
 	if f.State.Ended() {
 		return Ended, nil
 	}

@@ -34,7 +34,7 @@ const (
 
 // Marks note the rows at work in a process, to find rows that kill their process.
 type Marks struct {
-	job     Job
+	job     Folder
 	process string
 	me      begun
 
@@ -43,7 +43,7 @@ type Marks struct {
 }
 
 // Marks returns the marks of this process, none yet.
-func (j Job) Marks(process string) *Marks {
+func (j Folder) Marks(process string) *Marks {
 	return &Marks{job: j, process: process, me: thisProcess(), rows: map[string]bool{}}
 }
 
@@ -168,7 +168,7 @@ const deadly = 3
 func (s Suspect) Guilty() bool { return s.Deaths >= deadly && s.Alone >= deadly-1 }
 
 // Suspects returns the rows with which processes of the job have died, by their keys. known keeps what was read.
-func (j Job) Suspects(ctx context.Context, known map[string][]string) (map[string]Suspect, error) {
+func (j Folder) Suspects(ctx context.Context, known map[string][]string) (map[string]Suspect, error) {
 	names, err := store.Names(ctx, j.Store, j.name(deathFile), store.Flat)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 )
 
 // dies leaves the marks that a process of this host would leave that has died with these rows.
-func dies(t *testing.T, j runs.Job, n int, rows string) {
+func dies(t *testing.T, j runs.Folder, n int, rows string) {
 	t.Helper()
 	cmd := exec.Command("true")
 	if err := cmd.Run(); err != nil {
@@ -31,7 +31,7 @@ func TestMarks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := runs.Job{Store: s, ID: "job"}
+	j := runs.Folder{Store: s, ID: "job"}
 	me := j.Marks("me")
 	if err := me.Begin(t.Context(), []string{"mine"}, false); err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestTroubles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, known := runs.Job{Store: s, ID: "job"}, map[string]runs.Trouble{}
+	j, known := runs.Folder{Store: s, ID: "job"}, map[string]runs.Trouble{}
 	for n := range 3 {
 		if err := j.Report(t.Context(), runs.Trouble{Process: "p", Error: fmt.Sprint(n), Exit: 75}, n); err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 )
 
 // PageName names the page about a process of the job, in the output; process is "" for the only one.
-func (j Job) PageName(process string) string {
+func (j Folder) PageName(process string) string {
 	if process != "" {
 		process = Process(process) + "-"
 	}
@@ -14,6 +14,6 @@ func (j Job) PageName(process string) string {
 }
 
 // WritePage replaces the page about a process.
-func (j Job) WritePage(ctx context.Context, process string, write func(io.Writer) error) error {
+func (j Folder) WritePage(ctx context.Context, process string, write func(io.Writer) error) error {
 	return j.Store.Replace(ctx, j.PageName(process), write)
 }

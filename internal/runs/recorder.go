@@ -12,7 +12,7 @@ import (
 
 // Recorder writes the facts of a process now and then, until End. What it cannot write is no reason to end the job.
 type Recorder struct {
-	job    Job
+	job    Folder
 	facts  func() Facts
 	onStop func(Stop)
 	seen   Stop            // the marker that was there when the process began
@@ -28,7 +28,7 @@ type Recorder struct {
 
 // Record writes job.json and from now on the facts of a process. stopped is told once when somebody asks the job to end
 // after this call; nil: nobody is told. The facts that the function returns need no State.
-func Record(ctx context.Context, job Job, info Info, facts func() Facts, stopped func(Stop)) *Recorder {
+func Record(ctx context.Context, job Folder, info JobInfo, facts func() Facts, stopped func(Stop)) *Recorder {
 	r := &Recorder{job: job, facts: facts, onStop: stopped, run: ctx, done: make(chan struct{}), state: Preparing}
 	r.ctx, r.quit = context.WithCancel(context.WithoutCancel(ctx))
 	err := job.Write(ctx, info)

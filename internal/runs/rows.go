@@ -24,7 +24,7 @@ type Block struct {
 }
 
 // WriteRows writes the rows of a job: all blocks that write adds, one after the other.
-func (j Job) WriteRows(ctx context.Context, write func(add func(block []byte) error) error) error {
+func (j Folder) WriteRows(ctx context.Context, write func(add func(block []byte) error) error) error {
 	blocks := []Block{}
 	err := j.Store.Replace(ctx, j.name(rowsFile), func(w io.Writer) error {
 		var at int64
@@ -44,18 +44,18 @@ func (j Job) WriteRows(ctx context.Context, write func(add func(block []byte) er
 }
 
 // Blocks says where the rows of a job lie.
-func (j Job) Blocks(ctx context.Context) (blocks []Block, err error) {
+func (j Folder) Blocks(ctx context.Context) (blocks []Block, err error) {
 	return blocks, j.shared(j.read(ctx, blocksFile, &blocks))
 }
 
 // OpenRows opens the rows of a job.
-func (j Job) OpenRows(ctx context.Context) (store.Reader, error) {
+func (j Folder) OpenRows(ctx context.Context) (store.Reader, error) {
 	r, err := j.Store.Open(ctx, j.name(rowsFile))
 	return r, j.shared(err)
 }
 
 // shared says what it means that rows are not there.
-func (j Job) shared(err error) error {
+func (j Folder) shared(err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -77,7 +77,7 @@ func (b Block) Read(r store.Reader) ([]byte, error) {
 }
 
 // RemoveRows removes the rows of a job that nobody computes any more.
-func (j Job) RemoveRows(ctx context.Context) error {
+func (j Folder) RemoveRows(ctx context.Context) error {
 	var failed error
 	for _, file := range []string{rowsFile, blocksFile} {
 		if err := j.Store.Remove(ctx, j.name(file)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -50,8 +50,8 @@ func must(t *testing.T, err error) {
 func TestJob(t *testing.T) {
 	eachStore(t, func(t *testing.T, url string) {
 		ctx := t.Context()
-		j := runs.Job{Store: openStore(t, url), ID: runs.NewID(time.Now())}
-		info := runs.Info{Runner: "flink", Endpoint: "host:8081", Engine: "abc", Output: url, Version: "1", Started: time.Now().UTC().Round(0)}
+		j := runs.Folder{Store: openStore(t, url), ID: runs.NewID(time.Now())}
+		info := runs.JobInfo{Runner: "flink", Endpoint: "host:8081", Engine: "abc", Output: url, Version: "1", Started: time.Now().UTC().Round(0)}
 		must(t, j.Write(ctx, info))
 		must(t, j.Write(ctx, info)) // as when the engine's id is known
 		got, err := j.Read(ctx)
@@ -86,7 +86,7 @@ func TestProcesses(t *testing.T) {
 		id := runs.NewID(time.Now())
 		var releases []func()
 		for _, name := range []string{"a-1", "b-2"} {
-			j := runs.Job{Store: openStore(t, url), ID: id}
+			j := runs.Folder{Store: openStore(t, url), ID: id}
 			release, err := j.Lock(ctx, name)
 			must(t, err)
 			releases = append(releases, sync.OnceFunc(release))
@@ -97,7 +97,7 @@ func TestProcesses(t *testing.T) {
 			f.Rows.Done = 2
 			must(t, j.WriteFacts(ctx, f))
 		}
-		reader := runs.Job{Store: openStore(t, url), ID: id}
+		reader := runs.Folder{Store: openStore(t, url), ID: id}
 		facts, err := reader.ReadFacts(ctx)
 		must(t, err)
 		if len(facts) != 2 || facts[0].Process != "a-1" || facts[1].Rows.Done != 2 || facts[1].Batches[0].Step != 17 || facts[0].Schema != 1 {
@@ -121,7 +121,7 @@ func TestProcesses(t *testing.T) {
 func TestLife(t *testing.T) {
 	eachStore(t, func(t *testing.T, url string) {
 		ctx, now := t.Context(), time.Now()
-		j := runs.Job{Store: openStore(t, url), ID: "job"}
+		j := runs.Folder{Store: openStore(t, url), ID: "job"}
 		release, err := j.Lock(ctx, "p")
 		must(t, err)
 		release = sync.OnceFunc(release)
@@ -158,12 +158,12 @@ func TestPrune(t *testing.T) {
 		var all []string
 		for i := range runs.Keep + 3 {
 			// The order is that of the times, whatever the names.
-			j := runs.Job{Store: s, ID: fmt.Sprintf("%02d", (i*7)%(runs.Keep+3))}
-			must(t, j.Write(ctx, runs.Info{Started: begin.Add(time.Duration(i) * time.Hour)}))
+			j := runs.Folder{Store: s, ID: fmt.Sprintf("%02d", (i*7)%(runs.Keep+3))}
+			must(t, j.Write(ctx, runs.JobInfo{Started: begin.Add(time.Duration(i) * time.Hour)}))
 			must(t, j.WriteFacts(ctx, runs.Facts{Process: "p"}))
 			all = append(all, j.ID)
 		}
-		j := runs.Job{Store: s, ID: all[1]} // an old one that is started again
+		j := runs.Folder{Store: s, ID: all[1]} // an old one that is started again
 		must(t, j.Prune(ctx))
 		jobs, err := runs.List(ctx, s)
 		must(t, err)
@@ -192,16 +192,16 @@ func TestPrune(t *testing.T) {
 func TestUnreadable(t *testing.T) {
 	ctx, s := t.Context(), openStore(t, filepath.Join(t.TempDir(), "out"))
 	must(t, s.Replace(ctx, "runs/old/job.json", func(w io.Writer) error { _, err := io.WriteString(w, "{"); return err }))
-	j := runs.Job{Store: s, ID: "new"}
-	must(t, j.Write(ctx, runs.Info{Started: time.Now()}))
+	j := runs.Folder{Store: s, ID: "new"}
+	must(t, j.Write(ctx, runs.JobInfo{Started: time.Now()}))
 	jobs, err := runs.List(ctx, s)
 	if err != nil || len(jobs) != 2 || jobs[0].ID != "new" || jobs[1].ID != "old" {
 		t.Errorf("%+v, %v", jobs, err)
 	}
-	if _, err := (runs.Job{Store: s, ID: "old"}).Read(ctx); err == nil || !strings.Contains(err.Error(), "runs/old/job.json") {
+	if _, err := (runs.Folder{Store: s, ID: "old"}).Read(ctx); err == nil || !strings.Contains(err.Error(), "runs/old/job.json") {
 		t.Errorf("the error does not name the file: %v", err)
 	}
-	if _, err := (runs.Job{Store: s, ID: "none"}).Read(ctx); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := (runs.Folder{Store: s, ID: "none"}).Read(ctx); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a job that is not there: %v", err)
 	}
 }
@@ -209,7 +209,7 @@ func TestUnreadable(t *testing.T) {
 // TestReplacedWhileRead: a reader gets whole facts while they are written.
 func TestReplacedWhileRead(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "out"))
-	j := runs.Job{Store: s, ID: "job"}
+	j := runs.Folder{Store: s, ID: "job"}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	defer wg.Wait()

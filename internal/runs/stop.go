@@ -29,7 +29,7 @@ type Stop struct {
 }
 
 // Stop asks all processes of the job to end; a later call replaces an earlier one.
-func (j Job) Stop(ctx context.Context, how How, by string) error {
+func (j Folder) Stop(ctx context.Context, how How, by string) error {
 	if how != Drain && how != Cancel {
 		return fmt.Errorf("stop job %s: %q is no way to end it: give %s or %s", j.ID, how, Drain, Cancel)
 	}
@@ -37,7 +37,7 @@ func (j Job) Stop(ctx context.Context, how How, by string) error {
 }
 
 // Stopped returns the marker, nil where nobody asked.
-func (j Job) Stopped(ctx context.Context) (*Stop, error) {
+func (j Folder) Stopped(ctx context.Context) (*Stop, error) {
 	var s Stop
 	err := j.read(ctx, "stop", &s)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,7 +50,7 @@ func (j Job) Stopped(ctx context.Context) (*Stop, error) {
 }
 
 // Unstop removes the marker, so that the job can be started again under its ID.
-func (j Job) Unstop(ctx context.Context) error {
+func (j Folder) Unstop(ctx context.Context) error {
 	if err := j.Store.Remove(ctx, j.name("stop")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -69,17 +69,17 @@ func Process(text string) string {
 }
 
 // LockName is the name of the lock that shows that a process lives.
-func (j Job) LockName(process string) string { return j.name("lock-" + process) }
+func (j Folder) LockName(process string) string { return j.name("lock-" + process) }
 
 // Lock shows to others that the process lives, until release or its death. The store of the job holds one lock at a
 // time: a process that also holds the lock of the output opens the store twice, or lets Facts.Lock name that lock.
-func (j Job) Lock(ctx context.Context, process string) (release func(), err error) {
+func (j Folder) Lock(ctx context.Context, process string) (release func(), err error) {
 	return j.Store.Lock(ctx, j.LockName(process), "latentbeam job "+j.ID+", process "+process)
 }
 
 // Locked returns the processes of the job that hold their locks. In a bucket it may wait for a minute for each that
 // is dead.
-func (j Job) Locked(ctx context.Context) ([]string, error) {
+func (j Folder) Locked(ctx context.Context) ([]string, error) {
 	prefix := j.LockName("")
 	names, err := store.Names(ctx, j.Store, prefix, store.Flat)
 	if err != nil {

@@ -24,7 +24,7 @@ type Trouble struct {
 const troubleFile = "trouble-"
 
 // Report adds trouble; n tells that of one process apart.
-func (j Job) Report(ctx context.Context, t Trouble, n int) error {
+func (j Folder) Report(ctx context.Context, t Trouble, n int) error {
 	t.Schema = schema
 	data, err := json.Marshal(t)
 	if err != nil {
@@ -34,7 +34,7 @@ func (j Job) Report(ctx context.Context, t Trouble, n int) error {
 }
 
 // Troubles reads the trouble of all processes that is not in known yet, and adds it there.
-func (j Job) Troubles(ctx context.Context, known map[string]Trouble) (added []Trouble, err error) {
+func (j Folder) Troubles(ctx context.Context, known map[string]Trouble) (added []Trouble, err error) {
 	names, err := store.Names(ctx, j.Store, j.name(troubleFile), store.Flat)
 	for _, name := range names {
 		if _, found := known[name]; found {

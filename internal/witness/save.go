@@ -35,8 +35,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // saved is files.json.
 type saved struct {
-	Schema int             `json:"schema"`
-	Files  map[string]File `json:"files"`
+	Schema int                  `json:"schema"`
+	Files  map[string]FileState `json:"files"`
 }
 
 // IsOwn tells the names under which witnesses are saved.
@@ -47,7 +47,7 @@ func IsOwn(name string) bool {
 
 // Load reads what a run over all rows and the shards of a job have remembered. What cannot be read is not known.
 func Load(ctx context.Context, s store.Store) (*Witness, error) {
-	w := &Witness{files: map[string]File{}}
+	w := &Witness{files: map[string]FileState{}}
 	names, err := store.Names(ctx, s, folder, store.Flat)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (w *Witness) loadRows(ctx context.Context, s store.Store, name string) erro
 			return err
 		}
 		rows = append(rows, keyedRow{binary.LittleEndian.Uint64(b[:]),
-			Row{binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])}})
+			RowState{binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])}})
 	}
 	if _, err := io.ReadFull(in, b[:crc32.Size]); err != nil {
 		return err

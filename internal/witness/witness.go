@@ -17,39 +17,39 @@ import (
 	"latentbeam/internal/store"
 )
 
-// File is what is known of a table, a page or another file of the report.
-type File struct {
+// FileState is how a table, a page or another file of the report looked when it was right.
+type FileState struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 	Mark   string `json:"mark"` // when the digest was right
 }
 
-// Row is what is known of the video and the poster of a ledger record.
-type Row struct {
+// RowState is how the video and the poster of a ledger record looked when they were right.
+type RowState struct {
 	Mark   uint64 // of the marks of both files; 0: not looked at
 	Poster uint64 // first bytes of the poster's SHA-256; 0: not known
 }
 
-// keyedRow is a Row by the first eight bytes of its key.
+// keyedRow is a RowState by the first eight bytes of its key.
 type keyedRow struct {
 	key uint64
-	Row
+	RowState
 }
 
 // Witness is safe for concurrent use. A row takes 24 bytes. The zero value knows nothing.
 type Witness struct {
 	mu      sync.Mutex
-	files   map[string]File
-	before  map[string]File // as they were when the run began
-	rows    []keyedRow      // as they were loaded, sorted
-	fresh   map[uint64]Row
+	files   map[string]FileState
+	before  map[string]FileState // as they were when the run began
+	rows    []keyedRow           // as they were loaded, sorted
+	fresh   map[uint64]RowState
 	changed bool
 }
 
 // File returns what is known of a file.
-func (w *Witness) File(name string) (File, bool) {
+func (w *Witness) File(name string) (FileState, bool) {
 	if w == nil {
-		return File{}, false
+		return FileState{}, false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,14 +58,14 @@ func (w *Witness) File(name string) (File, bool) {
 }
 
 // SetFile remembers a file.
-func (w *Witness) SetFile(name string, f File) {
+func (w *Witness) SetFile(name string, f FileState) {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.files == nil {
-		w.files = map[string]File{}
+		w.files = map[string]FileState{}
 	}
 	w.changed = w.changed || w.files[name] != f
 	w.files[name] = f
@@ -79,32 +79,32 @@ func (w *Witness) Files() []string {
 }
 
 // Row returns what is known of a row.
-func (w *Witness) Row(key [32]byte) (Row, bool) {
+func (w *Witness) Row(key [32]byte) (RowState, bool) {
 	if w == nil {
-		return Row{}, false
+		return RowState{}, false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	k := fingerprint(key)
 	if r, found := w.fresh[k]; found {
-		return r, r != Row{}
+		return r, r != RowState{}
 	}
 	i, found := slices.BinarySearchFunc(w.rows, k, func(r keyedRow, k uint64) int { return cmp.Compare(r.key, k) })
 	if !found {
-		return Row{}, false
+		return RowState{}, false
 	}
-	return w.rows[i].Row, true
+	return w.rows[i].RowState, true
 }
 
-// SetRow remembers a row; the zero Row forgets it.
-func (w *Witness) SetRow(key [32]byte, r Row) {
+// SetRow remembers a row; the zero RowState forgets it.
+func (w *Witness) SetRow(key [32]byte, r RowState) {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.fresh == nil {
-		w.fresh = map[uint64]Row{}
+		w.fresh = map[uint64]RowState{}
 	}
 	w.fresh[fingerprint(key)] = r
 	w.changed = true
@@ -119,7 +119,7 @@ func (w *Witness) Keep(name string) {
 	defer w.mu.Unlock()
 	f, known := w.before[name]
 	if known && w.files == nil {
-		w.files = map[string]File{}
+		w.files = map[string]FileState{}
 	}
 	if known {
 		w.files[name] = f
@@ -149,5 +149,5 @@ func MarkOf(marks ...string) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil)) | 1 // never 0
 }
 
-// SumOf is the part of a SHA-256 that a Row has room for.
+// SumOf is the part of a SHA-256 that a RowState has room for.
 func SumOf(sum [sha256.Size]byte) uint64 { return binary.BigEndian.Uint64(sum[:]) | 1 }

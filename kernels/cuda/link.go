@@ -147,13 +147,13 @@ func (l *link) exchange(ctx context.Context, send, recv []kernels.Part) error {
 	if err != nil {
 		return err
 	}
-	var pieces []nccl.Piece
+	var pieces []nccl.Transfer
 	for _, o := range out {
-		pieces = append(pieces, nccl.Piece{Address: uintptr(o.at), Bytes: o.bytes, Peer: o.peer})
+		pieces = append(pieces, nccl.Transfer{Address: uintptr(o.at), Bytes: o.bytes, Peer: o.peer})
 		o.pack(b)
 	}
 	for _, i := range in {
-		pieces = append(pieces, nccl.Piece{Address: uintptr(i.at), Bytes: i.bytes, Peer: i.peer, Receive: true})
+		pieces = append(pieces, nccl.Transfer{Address: uintptr(i.at), Bytes: i.bytes, Peer: i.peer, Receive: true})
 	}
 	if b.err != nil {
 		return b.err
@@ -171,7 +171,7 @@ func (l *link) exchange(ctx context.Context, send, recv []kernels.Part) error {
 }
 
 // transfer enqueues the pieces behind what the stream has to do, and waits for the stream.
-func (l *link) transfer(ctx context.Context, pieces []nccl.Piece) error {
+func (l *link) transfer(ctx context.Context, pieces []nccl.Transfer) error {
 	b := l.be
 	if p := b.late.Load(); p != nil {
 		return *p

@@ -26,9 +26,9 @@ type Predictor struct {
 	Fleet  *devices.Fleet // with those of other hosts; nil where there are none
 }
 
-// Layout is how the new rows of one shape are shared out to devices.
-type Layout struct {
-	Bucket
+// BucketPlan is how the new rows of one bucket are shared out to devices.
+type BucketPlan struct {
+	BucketRows
 	Batch  int // rows in a batch as it is formed; batches that wait may become one
 	Stages []cost.Estimate
 	layout.Outcome
@@ -38,7 +38,7 @@ type Layout struct {
 }
 
 // Split is how a set shares the work of the denoiser; nil where the job has none.
-func (l Layout) Split() *cost.Split {
+func (l BucketPlan) Split() *cost.Split {
 	for _, s := range l.Stages {
 		if s.Split != nil {
 			return s.Split
@@ -119,15 +119,15 @@ const memoryLatency = 20e-6
 
 // layouts says what a run does for every shape of the plan. What cannot be done on the devices fails, with its line in
 // the configuration; that is an error where nothing can be done. With others it says, too, what was not chosen.
-func (j *Predictor) layouts(ctx context.Context, w Work, devices []layout.DeviceModel, others bool) ([]Layout, error) {
+func (j *Predictor) layouts(ctx context.Context, w Work, devices []layout.DeviceModel, others bool) ([]BucketPlan, error) {
 	if err := j.Prepare(ctx, w); err != nil {
 		return nil, err
 	}
 	run := j.foresight(devices, j.Host.Held())
-	var out []Layout
+	var out []BucketPlan
 	failed := 0
 	for _, b := range w.Buckets {
-		l := Layout{Bucket: b}
+		l := BucketPlan{BucketRows: b}
 		var err error
 		if l.Stages, err = j.costs(b.First); err != nil {
 			return nil, err
@@ -163,7 +163,7 @@ func (j *Predictor) costs(row schemas.PromptRow) ([]cost.Estimate, error) {
 }
 
 // infeasible gives an error of a search its place in the configuration.
-func (j *Predictor) infeasible(b Bucket, none *layout.Infeasible) error {
+func (j *Predictor) infeasible(b BucketRows, none *layout.Infeasible) error {
 	path := "input" // where the rows with this size come from
 	switch d := j.Config.Defaults; {
 	case none.Reason != "":

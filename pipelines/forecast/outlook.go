@@ -25,7 +25,7 @@ func (j *Predictor) foresight(devices []layout.DeviceModel, held []cost.Held) *s
 }
 
 // foresee plays the run of the rows of one shape through; others lists what it is predicted to be faster than, too.
-func (l *Layout) foresee(f schedule.Foresight, query layout.Query, others bool) (err error) {
+func (l *BucketPlan) foresee(f schedule.Foresight, query layout.Query, others bool) (err error) {
 	f.Rows = []schedule.Expected{{Row: l.First, Rows: int(l.Keys)}}
 	if l.Run, err = f.Outlook(); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (l *Layout) foresee(f schedule.Foresight, query layout.Query, others bool) 
 }
 
 // denoiser names the stage that a set shares, "" where there is none.
-func (l *Layout) denoiser() string {
+func (l *BucketPlan) denoiser() string {
 	for _, s := range l.Stages {
 		if s.Split != nil {
 			return s.Name
@@ -80,7 +80,7 @@ func (l *Layout) denoiser() string {
 }
 
 // Seconds is the predicted time of all rows of the shape.
-func (l Layout) Seconds() float64 {
+func (l BucketPlan) Seconds() float64 {
 	if len(l.Run.Leases) > 0 {
 		return l.Run.Seconds
 	}

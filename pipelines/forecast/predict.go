@@ -12,9 +12,9 @@ import (
 // nothing else to do, without publishing and tables. `plan`, a dry run and the report of a run make it here.
 type Prediction struct {
 	Devices []layout.DeviceModel
-	Layouts []Layout // by shape
-	Seconds float64  // of all rows together
-	Silent  []string // the stages without a cost; they are not counted
+	Layouts []BucketPlan // by shape
+	Seconds float64      // of all rows together
+	Silent  []string     // the stages without a cost; they are not counted
 	leases  []schedule.Lease
 }
 
@@ -34,7 +34,7 @@ func (j *Predictor) Predict(ctx context.Context, w Work, others bool) (Predictio
 
 // together predicts the run of all rows, whatever their shapes. Where it cannot be played through its shapes follow one
 // another.
-func (j *Predictor) together(layouts []Layout, devices []layout.DeviceModel) (seconds float64, leases []schedule.Lease, err error) {
+func (j *Predictor) together(layouts []BucketPlan, devices []layout.DeviceModel) (seconds float64, leases []schedule.Lease, err error) {
 	var rows []schedule.Expected
 	for _, l := range layouts {
 		if l.Fails == nil {

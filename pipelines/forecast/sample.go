@@ -44,7 +44,7 @@ func (j *Predictor) Sample(ctx context.Context, w Work, f Prediction) (Sample, e
 		if err := j.Engine.Rules.Apply(e); err != nil {
 			return all, err
 		}
-		i := slices.IndexFunc(left, func(b Bucket) bool { return b.Shape == schemas.BucketOf(e.Row) })
+		i := slices.IndexFunc(left, func(b BucketRows) bool { return b.Shape == schemas.BucketOf(e.Row) })
 		if e.Failed != nil || i < 0 {
 			continue
 		}

@@ -18,14 +18,14 @@ const maxBuckets = 64
 type Work struct {
 	New int64
 	// Buckets counts the rows of each shape, in the order of first appearance.
-	Buckets []Bucket
+	Buckets []BucketRows
 
 	keys     []uint64 // of the rows, by their first 58 bits, with the bucket in the others
 	repeated []uint64 // fingerprints of keys that several rows have, sorted
 }
 
-// Bucket is the new rows of one shape.
-type Bucket struct {
+// BucketRows counts the new rows of one bucket.
+type BucketRows struct {
 	Shape schemas.Bucket
 	Rows  int64
 	Keys  int64             // of them, equal rows counted once
@@ -49,7 +49,7 @@ func (w *Work) count(e *stages.Element) int {
 			return i
 		}
 	}
-	w.Buckets = append(w.Buckets, Bucket{Shape: shape, Rows: 1, First: e.Row})
+	w.Buckets = append(w.Buckets, BucketRows{Shape: shape, Rows: 1, First: e.Row})
 	return len(w.Buckets) - 1
 }
 

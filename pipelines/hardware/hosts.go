@@ -42,7 +42,7 @@ func Dial(cfg *config.Config, start jobfile.Start, steps []stages.Step, local le
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
-	f, err := devices.Dial(ctx, local, token, r.Hosts, devices.Job{Start: job, Weights: weights, Link: r.NCCL != "off",
+	f, err := devices.Dial(ctx, local, token, r.Hosts, devices.FleetJob{Start: job, Weights: weights, Link: r.NCCL != "off",
 		Given: r.Memory > 0})
 	if err != nil {
 		return nil, notMet(cfg, err)

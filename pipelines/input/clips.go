@@ -33,7 +33,7 @@ type cutter struct {
 	most     int               // frames of a clip whose length is open, where the row does not say it
 	encodes  bool              // a stage reads the media, so that their digests are needed
 	contents *location.Contents
-	facts    sync.Map // probed -> media.Facts
+	facts    sync.Map // probed -> media.StreamInfo
 }
 
 // probed names what was asked of a file.
@@ -56,7 +56,7 @@ func newCutter(cfg *config.Config, defaults schemas.PromptRow, steps []stages.St
 }
 
 // of is the source whose rows are the clips of s, or s where c is nil.
-func (c *cutter) of(s engine.Source) engine.Source {
+func (c *cutter) of(s engine.RowSource) engine.RowSource {
 	if c == nil {
 		return s
 	}
@@ -65,7 +65,7 @@ func (c *cutter) of(s engine.Source) engine.Source {
 
 // expanded is a source whose rows are the clips of another's media.
 type expanded struct {
-	engine.Source
+	engine.RowSource
 	*cutter
 }
 
@@ -85,7 +85,7 @@ func (x expanded) Rows(ctx context.Context, tensors bool) iter.Seq2[*stages.Elem
 		defer cancel()
 		reading.Go(func() {
 			defer close(queue)
-			for e, err := range x.Source.Rows(ctx, tensors) {
+			for e, err := range x.RowSource.Rows(ctx, tensors) {
 				slot := make(chan expansion, 1)
 				select {
 				case queue <- slot:
@@ -182,13 +182,13 @@ func (c *cutter) row(of *stages.Element, clip clips.Clip) *stages.Element {
 }
 
 // look probes a file once.
-func (c *cutter) look(ctx context.Context, p probed) (media.Facts, error) {
+func (c *cutter) look(ctx context.Context, p probed) (media.StreamInfo, error) {
 	if f, known := c.facts.Load(p); known {
-		return f.(media.Facts), nil
+		return f.(media.StreamInfo), nil
 	}
 	file, err := location.Media(ctx, p.path)
 	if err != nil {
-		return media.Facts{}, err
+		return media.StreamInfo{}, err
 	}
 	defer file.Release()
 	f, err := media.Probe(ctx, file.Path, p.fps)
@@ -196,7 +196,7 @@ func (c *cutter) look(ctx context.Context, p probed) (media.Facts, error) {
 		return f, file.Named(err)
 	}
 	first, _ := c.facts.LoadOrStore(p, f)
-	return first.(media.Facts), nil
+	return first.(media.StreamInfo), nil
 }
 
 // draw returns a number from 0 to n that follows from the row's seed, the content of its media and the label.

@@ -34,7 +34,7 @@ func New(cfg *config.Config, limit int, defaults schemas.PromptRow, steps []stag
 }
 
 // Open opens the input, which has rows unless it may be empty, and checks its form.
-func (in *Input) Open(mayBeEmpty bool) (engine.Source, error) {
+func (in *Input) Open(mayBeEmpty bool) (engine.RowSource, error) {
 	source, err := in.open()
 	if err != nil || mayBeEmpty {
 		return source, err
@@ -64,7 +64,7 @@ func (in *Input) First() *schemas.PromptRow {
 	return nil
 }
 
-func (in *Input) open() (engine.Source, error) {
+func (in *Input) open() (engine.RowSource, error) {
 	source, err := sourceOf(in.cfg, in.limit, in.want)
 	var problem *document.Error
 	if errors.As(err, &problem) && problem.Problems[0].Pos.Line == 0 { // about a file: say who named it
@@ -78,7 +78,7 @@ func (in *Input) open() (engine.Source, error) {
 	return in.cut.of(source), nil
 }
 
-func sourceOf(cfg *config.Config, limit int, want wanted) (engine.Source, error) {
+func sourceOf(cfg *config.Config, limit int, want wanted) (engine.RowSource, error) {
 	kind, patterns := cfg.Input.Source()
 	videos := cfg.Defaults.NumVideosPerPrompt
 	if kind != config.PromptInput {

@@ -81,9 +81,9 @@ func (r *reading) one(ctx context.Context, s suspect) {
 	case err != nil:
 		r.err = errors.Join(r.err, err)
 	case whole:
-		w.SetRow(s.key, witness.Row{Mark: s.mark, Poster: poster})
+		w.SetRow(s.key, witness.RowState{Mark: s.mark, Poster: poster})
 	default:
-		w.SetRow(s.key, witness.Row{})
+		w.SetRow(s.key, witness.RowState{})
 		r.damaged.Add(1)
 		r.wrong = append(r.wrong, binary.BigEndian.Uint64(s.key[:]))
 	}
@@ -119,7 +119,7 @@ func compareVideo(ctx context.Context, s store.Store, v *schemas.VideoFile, know
 
 // Published notes the poster of a row that this process has published.
 func (o *Results) Published(key schemas.Key, poster [32]byte) {
-	o.Report.Witness.SetRow(key, witness.Row{Poster: witness.SumOf(poster)})
+	o.Report.Witness.SetRow(key, witness.RowState{Poster: witness.SumOf(poster)})
 }
 
 // Remember notes how the files look that are new, and saves it.
@@ -144,7 +144,7 @@ func (o *Results) Remember(ctx context.Context) error {
 }
 
 // rememberRow notes how the files of a row look. Where another process has published it, its poster is read.
-func (o *Results) rememberRow(ctx context.Context, rec ledger.Record, known witness.Row, sizes store.Sizes) error {
+func (o *Results) rememberRow(ctx context.Context, rec ledger.Record, known witness.RowState, sizes store.Sizes) error {
 	var r schemas.Result
 	if json.Unmarshal(rec.Row, &r) != nil || r.Video == nil {
 		return nil // nothing to remember

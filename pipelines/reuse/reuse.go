@@ -157,7 +157,7 @@ func (o *Results) wholeVideo(ctx context.Context, key schemas.Key, v *schemas.Vi
 		marks[i] = info.Mark
 	}
 	if found != whole {
-		o.Report.Witness.SetRow(key, witness.Row{})
+		o.Report.Witness.SetRow(key, witness.RowState{})
 		return found, nil
 	}
 	return whole, reading.look(ctx, key, v, witness.MarkOf(marks[:]...))

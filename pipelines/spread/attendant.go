@@ -29,7 +29,7 @@ import (
 // marks, trouble and lock of a worker, in runs/<job>/ of the output.
 type Attendant struct {
 	engine  *engine.Engine
-	job     runs.Job
+	job     runs.Folder
 	process string
 	marks   *runs.Marks
 	lock    bool // of its own: a process that has submitted the job holds that of the output
@@ -64,7 +64,7 @@ func Attend(e *engine.Engine, job string, lock bool) *Attendant {
 	if err != nil {
 		host = "unknown"
 	}
-	a := &Attendant{engine: e, job: runs.Job{Store: e.Store, ID: job}, lock: lock, started: time.Now(),
+	a := &Attendant{engine: e, job: runs.Folder{Store: e.Store, ID: job}, lock: lock, started: time.Now(),
 		process: runs.Process(fmt.Sprintf("%s-%d-%s", host, os.Getpid(), nonce()[:4])), deaths: map[string][]string{}}
 	a.marks = a.job.Marks(a.process)
 	ctx, end := context.WithCancel(context.Background())
@@ -270,7 +270,7 @@ func (a *Attendant) facts(every time.Duration) runs.Facts {
 	}
 	f.Stages = nil
 	for _, s := range p.Stages() {
-		f.Stages = append(f.Stages, runs.Stage{Stage: s.Stage, Busy: s.Busy.Seconds()})
+		f.Stages = append(f.Stages, runs.StageTotals{Stage: s.Stage, Busy: s.Busy.Seconds()})
 	}
 	return f
 }
@@ -305,7 +305,7 @@ func Refuse(output, job string, why error) {
 		defer s.Close()
 		t := runs.Trouble{Process: runs.Process(fmt.Sprintf("refused-%d-%s", os.Getpid(), nonce())), At: time.Now().UTC(),
 			Error: why.Error(), Exit: fault.ExitCode(why)}
-		err = runs.Job{Store: s, ID: job}.Report(ctx, t, 1)
+		err = runs.Folder{Store: s, ID: job}.Report(ctx, t, 1)
 	}
 	if err != nil {
 		slog.Warn("the submitter could not be told why this worker cannot do its job", "reason", why, "error", err)

@@ -71,7 +71,7 @@ func (s Submitter) rested(ctx context.Context, job string) error {
 }
 
 // followOne waits for one job, or ends it where the options say so.
-func (s Submitter) followOne(ctx context.Context, info runs.Info, cancel bool) error {
+func (s Submitter) followOne(ctx context.Context, info runs.JobInfo, cancel bool) error {
 	at := runners.Submitted{Runner: info.Runner, Endpoint: info.Endpoint, ID: info.Engine}
 	running, err := at.Running(ctx)
 	if err != nil {
@@ -135,7 +135,7 @@ func (o *Overseer) followRunning(ctx context.Context, at runners.Submitted) erro
 // Clean removes what workers that have ended leave in the output of a job: locks that nobody holds, temporary
 // files under them, and the rows. One that is held is an error where nobody may be at work any more.
 func Clean(ctx context.Context, s store.Store, job string, alone bool) error {
-	j := runs.Job{Store: s, ID: job}
+	j := runs.Folder{Store: s, ID: job}
 	names, err := store.Names(ctx, s, j.LockName(""), store.Flat)
 	if err != nil {
 		return err

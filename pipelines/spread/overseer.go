@@ -17,8 +17,8 @@ import (
 // their trouble, and tells them to stop.
 type Overseer struct {
 	Submitter
-	run     runs.Job
-	info    runs.Info
+	run     runs.Folder
+	info    runs.JobInfo
 	own     bool                    // it is the job of this process, not of an earlier run
 	cancel  context.CancelCauseFunc // ends the job at the engine
 	known   map[string]runs.Trouble
@@ -36,13 +36,13 @@ type Submitter struct {
 	Bad    int64  // rows that could not be used, which no worker has seen
 }
 
-func (s Submitter) of(job string) runs.Job { return runs.Job{Store: s.Engine.Store, ID: job} }
+func (s Submitter) of(job string) runs.Folder { return runs.Folder{Store: s.Engine.Store, ID: job} }
 
 // maxTroubles is how often bundles may end with an error that may pass, until the job is given up.
 const maxTroubles = 20
 
 // Oversee follows the workers until end is called. cancel ends the job at the engine.
-func (s Submitter) Oversee(ctx context.Context, info runs.Info, cancel context.CancelCauseFunc) (o *Overseer, end func(), err error) {
+func (s Submitter) Oversee(ctx context.Context, info runs.JobInfo, cancel context.CancelCauseFunc) (o *Overseer, end func(), err error) {
 	o = &Overseer{Submitter: s, run: s.of(s.Job), info: info, own: true, cancel: cancel, known: map[string]runs.Trouble{}}
 	if err := o.run.Write(ctx, o.info); err != nil {
 		return nil, nil, err

@@ -41,10 +41,10 @@ func Denoisers() []diffuse.Family {
 
 // Guess makes a config.json of the tensors of a component that was published without one.
 func Guess(component string, weights *safetensors.File) ([]byte, error) {
-	var tensors []safetensors.Info
+	var tensors []safetensors.TensorInfo
 	for _, name := range weights.Names() {
 		t, _ := weights.Tensor(name)
-		tensors = append(tensors, safetensors.Info{Name: name, DType: t.DType, Shape: t.Shape})
+		tensors = append(tensors, safetensors.TensorInfo{Name: name, DType: t.DType, Shape: t.Shape})
 	}
 	shapes := weight.ShapesOf(tensors)
 	for _, f := range Families() {
@@ -61,7 +61,7 @@ func Guess(component string, weights *safetensors.File) ([]byte, error) {
 }
 
 // Names returns the names that tensors have here by those of a layout of other code, nil where that is not known.
-func Names(tensors []safetensors.Info) map[string]string {
+func Names(tensors []safetensors.TensorInfo) map[string]string {
 	shapes := weight.ShapesOf(tensors)
 	for _, f := range Families() {
 		for _, l := range f.Layouts {
@@ -92,7 +92,7 @@ type Finding struct {
 
 // Recognize tells which model tensors belong to, by their names and shapes, and what of it does not fit. config
 // is its config.json, nil where there is none. The error says why the configuration cannot be used.
-func Recognize(tensors []safetensors.Info, config []byte) (Finding, error) {
+func Recognize(tensors []safetensors.TensorInfo, config []byte) (Finding, error) {
 	shapes := weight.ShapesOf(tensors)
 	for _, f := range Families() {
 		guessed, err := f.Guess(shapes)

@@ -17,9 +17,9 @@ import (
 )
 
 // published returns the tensors of the denoisers that Open-Sora published, from the list of their state dicts.
-func published(t *testing.T) map[string][]safetensors.Info {
+func published(t *testing.T) map[string][]safetensors.TensorInfo {
 	t.Helper()
-	out := map[string][]safetensors.Info{}
+	out := map[string][]safetensors.TensorInfo{}
 	for model, data := range nntest.Golden(t, "../../testdata/golden/open-sora-tensors.json") {
 		var d struct {
 			Config struct{ Depth int }
@@ -28,12 +28,12 @@ func published(t *testing.T) map[string][]safetensors.Info {
 		nntest.Decode(t, data, &d)
 		for name, shape := range d.Shapes {
 			if !strings.Contains(name, "*") {
-				out[model] = append(out[model], safetensors.Info{Name: name, DType: "F32", Shape: shape})
+				out[model] = append(out[model], safetensors.TensorInfo{Name: name, DType: "F32", Shape: shape})
 				continue
 			}
 			for i := range max(d.Config.Depth, 28) {
 				name := strings.Replace(name, "*", fmt.Sprint(i), 1)
-				out[model] = append(out[model], safetensors.Info{Name: name, DType: "F32", Shape: shape})
+				out[model] = append(out[model], safetensors.TensorInfo{Name: name, DType: "F32", Shape: shape})
 			}
 		}
 	}
@@ -41,14 +41,14 @@ func published(t *testing.T) map[string][]safetensors.Info {
 }
 
 // requested returns the tensors that a family's model of this configuration wants.
-func requested(t *testing.T, f weight.Family, config string) (tensors []safetensors.Info) {
+func requested(t *testing.T, f weight.Family, config string) (tensors []safetensors.TensorInfo) {
 	t.Helper()
 	w := weight.ShapesOnly()
 	if _, err := f.Load([]byte(config), w); err != nil {
 		t.Fatal(err)
 	}
 	for name, shape := range w.Requested() {
-		tensors = append(tensors, safetensors.Info{Name: name, DType: "F32", Shape: shape})
+		tensors = append(tensors, safetensors.TensorInfo{Name: name, DType: "F32", Shape: shape})
 	}
 	return tensors
 }
@@ -70,7 +70,7 @@ const (
 // tensor.
 func TestPublishedModelsAreRecognised(t *testing.T) {
 	all := published(t)
-	all["t5-v1_1-xxl"] = append(requested(t, t5.Family(), xxl), safetensors.Info{Name: "decoder.final_layer_norm.weight",
+	all["t5-v1_1-xxl"] = append(requested(t, t5.Family(), xxl), safetensors.TensorInfo{Name: "decoder.final_layer_norm.weight",
 		DType: "F32", Shape: []int{4096}}) // google's have the decoder too
 	all["umt5-xxl"] = requested(t, t5.Family(), umt5)
 	all["mt5-xxl"] = requested(t, t5.Family(), mt5)
@@ -100,12 +100,12 @@ func TestPublishedModelsAreRecognised(t *testing.T) {
 		if len(tensors) == 0 {
 			continue
 		}
-		i := slices.IndexFunc(tensors, func(t safetensors.Info) bool {
+		i := slices.IndexFunc(tensors, func(t safetensors.TensorInfo) bool {
 			return strings.HasSuffix(t.Name, ".bias") ||
 				t.Name == "encoder.final_layer_norm.weight"
 		})
 		gone := tensors[i].Name
-		tensors[i] = safetensors.Info{Name: "stranger", DType: "F32", Shape: []int{1}}
+		tensors[i] = safetensors.TensorInfo{Name: "stranger", DType: "F32", Shape: []int{1}}
 		found, err = Recognize(tensors, nil)
 		var kinds []string
 		for _, m := range found.Misfits {
@@ -158,10 +158,10 @@ func TestTinyIsRecognised(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var tensors []safetensors.Info
+		var tensors []safetensors.TensorInfo
 		for _, name := range weights.Names() {
 			x, _ := weights.Tensor(name)
-			tensors = append(tensors, safetensors.Info{Name: name, DType: x.DType, Shape: x.Shape})
+			tensors = append(tensors, safetensors.TensorInfo{Name: name, DType: x.DType, Shape: x.Shape})
 		}
 		found, err := Recognize(tensors, config)
 		if err != nil || found.Component != component || len(found.Misfits) > 0 || found.Guessed {
@@ -177,7 +177,7 @@ func TestTinyIsRecognised(t *testing.T) {
 			t.Errorf("%s: a broken config.json passed", component)
 		}
 	}
-	if found, err := Recognize([]safetensors.Info{{Name: "x", DType: "F32"}}, nil); err != nil || found.Component != "" {
+	if found, err := Recognize([]safetensors.TensorInfo{{Name: "x", DType: "F32"}}, nil); err != nil || found.Component != "" {
 		t.Errorf("a tensor of no model: %+v, %v", found, err)
 	}
 }

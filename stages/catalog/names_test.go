@@ -49,9 +49,9 @@ func TestOriginalNames(t *testing.T) {
 			if prefix != "" && component != "transformer" {
 				continue
 			}
-			var theirs, ours []safetensors.Info
+			var theirs, ours []safetensors.TensorInfo
 			for from, to := range names {
-				theirs, ours = append(theirs, safetensors.Info{Name: prefix + from}), append(ours, safetensors.Info{Name: to})
+				theirs, ours = append(theirs, safetensors.TensorInfo{Name: prefix + from}), append(ours, safetensors.TensorInfo{Name: to})
 			}
 			got := Names(theirs)
 			for from, to := range names {

@@ -137,9 +137,9 @@ func writeFrames(path string, c *schemas.Clip) error {
 	}
 	defer f.Close()
 	out := bufio.NewWriter(f)
-	info := safetensors.Info{Name: tensorFrames, DType: "U8", Shape: []int{len(c.Frames), c.Height, c.Width, 3}}
+	info := safetensors.TensorInfo{Name: tensorFrames, DType: "U8", Shape: []int{len(c.Frames), c.Height, c.Width, 3}}
 	meta := map[string]string{metaFPS: strconv.FormatFloat(c.FPS, 'g', -1, 64)}
-	err = safetensors.Stream(out, []safetensors.Info{info}, meta, func(w io.Writer, _ safetensors.Info) error {
+	err = safetensors.Stream(out, []safetensors.TensorInfo{info}, meta, func(w io.Writer, _ safetensors.TensorInfo) error {
 		for _, frame := range c.Frames {
 			if _, err := w.Write(frame); err != nil {
 				return err

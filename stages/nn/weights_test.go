@@ -160,7 +160,7 @@ func TestNaNsAreRefused(t *testing.T) {
 
 // TestOutline: a model loaded from names and shapes alone tells what does not fit.
 func TestOutline(t *testing.T) {
-	w := weight.Outline([]safetensors.Info{{Name: "a.weight", DType: "F32", Shape: []int{2, 3}},
+	w := weight.Outline([]safetensors.TensorInfo{{Name: "a.weight", DType: "F32", Shape: []int{2, 3}},
 		{Name: "a.bias", DType: "F32", Shape: []int{3}}, {Name: "ids", DType: "I64", Shape: []int{1}},
 		{Name: "rest.1", DType: "F32"}, {Name: "rest.2", DType: "F32"}, {Name: "freqs", DType: "F32", Shape: []int{4}}})
 	nn.LoadLinear(w.Sub("a"), 3, 2)

@@ -12,15 +12,15 @@ import (
 // alignment of the tensor bytes in a written file, so that a mapped file can be used in place.
 const alignment = 64
 
-// Info is what a file says of a tensor beside its bytes.
-type Info struct {
+// TensorInfo describes a tensor of a file without its bytes.
+type TensorInfo struct {
 	Name  string
 	DType string // F32, BF16, ...
 	Shape []int
 }
 
 // Bytes returns the length of the tensor's data, or an error where dtype or shape cannot be written.
-func (i Info) Bytes() (int64, error) {
+func (i TensorInfo) Bytes() (int64, error) {
 	for _, d := range i.Shape {
 		if d < 0 {
 			return 0, fmt.Errorf("shape %v has a negative axis", i.Shape)
@@ -37,11 +37,11 @@ func (i Info) Bytes() (int64, error) {
 // bytes. Tensors with larger elements come first, then by name, so that each begins at a multiple of its
 // element size and can be used in place.
 func Write(w io.Writer, tensors map[string]Tensor, metadata map[string]string) error {
-	infos := make([]Info, 0, len(tensors))
+	infos := make([]TensorInfo, 0, len(tensors))
 	for name, t := range tensors {
-		infos = append(infos, Info{name, t.DType, t.Shape})
+		infos = append(infos, TensorInfo{name, t.DType, t.Shape})
 	}
-	return Stream(w, infos, metadata, func(w io.Writer, t Info) error {
+	return Stream(w, infos, metadata, func(w io.Writer, t TensorInfo) error {
 		_, err := w.Write(tensors[t.Name].Data)
 		return err
 	})
@@ -49,8 +49,8 @@ func Write(w io.Writer, tensors map[string]Tensor, metadata map[string]string) e
 
 // Stream is Write of tensors whose bytes need not be in memory: data is called for one after the other, in
 // the order of the file, and writes exactly the tensor's bytes.
-func Stream(w io.Writer, tensors []Info, metadata map[string]string, data func(io.Writer, Info) error) error {
-	tensors = slices.SortedFunc(slices.Values(tensors), func(a, b Info) int {
+func Stream(w io.Writer, tensors []TensorInfo, metadata map[string]string, data func(io.Writer, TensorInfo) error) error {
+	tensors = slices.SortedFunc(slices.Values(tensors), func(a, b TensorInfo) int {
 		return cmp.Or(cmp.Compare(dtypeSizes[b.DType], dtypeSizes[a.DType]), cmp.Compare(a.Name, b.Name))
 	})
 	header, err := encodeHeader(tensors, metadata)
@@ -93,7 +93,7 @@ func (e *exact) Write(p []byte) (int, error) {
 }
 
 // encodeHeader returns the header, padded with spaces to the alignment.
-func encodeHeader(tensors []Info, metadata map[string]string) ([]byte, error) {
+func encodeHeader(tensors []TensorInfo, metadata map[string]string) ([]byte, error) {
 	type info struct {
 		DType   string   `json:"dtype"`
 		Shape   []int    `json:"shape"`

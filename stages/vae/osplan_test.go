@@ -298,10 +298,10 @@ func TestPlanPublished(t *testing.T) {
 		if err != nil || name != c.title {
 			t.Fatalf("%q, %v", name, err)
 		}
-		infos := []safetensors.Info{{Name: c.ignored, DType: "F32", Shape: []int{1, 1, 2, 2, 2}}}
+		infos := []safetensors.TensorInfo{{Name: c.ignored, DType: "F32", Shape: []int{1, 1, 2, 2, 2}}}
 		parameters := 0
 		for name, shape := range w.Requested() {
-			infos = append(infos, safetensors.Info{Name: name, DType: "F32", Shape: shape})
+			infos = append(infos, safetensors.TensorInfo{Name: name, DType: "F32", Shape: shape})
 			n := 1
 			for _, d := range shape {
 				n *= d
@@ -330,7 +330,7 @@ func TestPlanPublished(t *testing.T) {
 			t.Errorf("%s: guessed %s, %v, %v", name, guessed, err, failed)
 		}
 		gone := infos[1].Name
-		infos[1] = safetensors.Info{Name: "stranger", DType: "F32", Shape: []int{1}}
+		infos[1] = safetensors.TensorInfo{Name: "stranger", DType: "F32", Shape: []int{1}}
 		if _, err := Load(read, weight.Outline(infos)); err == nil || !strings.Contains(err.Error(), gone) ||
 			!strings.Contains(err.Error(), "stranger") {
 			t.Errorf("%s without %s: %v", name, gone, err)

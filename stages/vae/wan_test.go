@@ -373,13 +373,13 @@ func TestWanPublished(t *testing.T) {
 		if err != nil || name != c.title {
 			t.Fatalf("%q, %v", name, err)
 		}
-		var infos []safetensors.Info
+		var infos []safetensors.TensorInfo
 		parameters := 0
 		for name, shape := range w.Requested() {
 			if strings.Contains(name, "attentions.0.") && strings.HasSuffix(name, ".weight") {
 				shape = append(shape, 1, 1) // published as convolutions
 			}
-			infos = append(infos, safetensors.Info{Name: name, DType: "F32", Shape: shape})
+			infos = append(infos, safetensors.TensorInfo{Name: name, DType: "F32", Shape: shape})
 			n := 1
 			for _, d := range shape {
 				n *= d
@@ -409,7 +409,7 @@ func TestWanPublished(t *testing.T) {
 			t.Errorf("%s: guessed %+v, want %+v", name, a, b)
 		}
 		gone := infos[0].Name
-		infos[0] = safetensors.Info{Name: "stranger", DType: "F32", Shape: []int{1}}
+		infos[0] = safetensors.TensorInfo{Name: "stranger", DType: "F32", Shape: []int{1}}
 		outline := weight.Outline(infos)
 		if _, err := Load(read, outline); err == nil || !strings.Contains(err.Error(), gone) ||
 			!strings.Contains(err.Error(), "stranger") {

@@ -62,10 +62,10 @@ func (c *Component[C, M]) bytesOf(dt kernels.DType, shard Shard) []int64 {
 func converted(stored, dt kernels.DType) bool { return dt != kernels.F32 && dt != stored }
 
 // infos describes the tensors of the file.
-func (c *Component[C, M]) infos() (tensors []safetensors.Info) {
+func (c *Component[C, M]) infos() (tensors []safetensors.TensorInfo) {
 	for _, name := range c.weights.Names() {
 		t, _ := c.weights.Tensor(name)
-		tensors = append(tensors, safetensors.Info{Name: name, DType: t.DType, Shape: t.Shape})
+		tensors = append(tensors, safetensors.TensorInfo{Name: name, DType: t.DType, Shape: t.Shape})
 	}
 	return tensors
 }

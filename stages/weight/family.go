@@ -83,7 +83,7 @@ func Loader[C, M any](parse func([]byte) (C, error), load func(C, *Weights) (*M,
 type Shapes map[string][]int
 
 // ShapesOf returns the shapes of tensors.
-func ShapesOf(tensors []safetensors.Info) Shapes {
+func ShapesOf(tensors []safetensors.TensorInfo) Shapes {
 	out := make(Shapes, len(tensors))
 	for _, t := range tensors {
 		out[t.Name] = t.Shape

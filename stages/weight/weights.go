@@ -74,7 +74,7 @@ func newAccount() *account {
 
 // Outline returns Weights of a checkpoint of which only names, types and shapes are known. A model loaded from
 // it can compute nothing; Misfits then tells what does not fit.
-func Outline(tensors []safetensors.Info) *Weights {
+func Outline(tensors []safetensors.TensorInfo) *Weights {
 	a := newAccount()
 	a.found = map[string]safetensors.Tensor{}
 	for _, t := range tensors {

@@ -111,10 +111,10 @@ func recognize(c *checkpoint.Checkpoint, dir string) (catalog.Finding, error) {
 	return catalog.Recognize(infosOf(c), data)
 }
 
-func infosOf(c *checkpoint.Checkpoint) []safetensors.Info {
-	infos := make([]safetensors.Info, len(c.Tensors))
+func infosOf(c *checkpoint.Checkpoint) []safetensors.TensorInfo {
+	infos := make([]safetensors.TensorInfo, len(c.Tensors))
 	for i, t := range c.Tensors {
-		infos[i] = t.Info
+		infos[i] = t.TensorInfo
 	}
 	return infos
 }

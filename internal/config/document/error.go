@@ -24,13 +24,13 @@ func shown(line string) string {
 	return queryPart.ReplaceAllString(userPart.ReplaceAllString(line, "://[...]@"), "$1[...]")
 }
 
-// Source is the text that positions point into.
-type Source struct {
+// Text is a text with positions: a configuration file, a preset or a flag.
+type Text struct {
 	Name string // path, preset or flag
 	Text []byte
 }
 
-func (s *Source) line(n int) string {
+func (s *Text) line(n int) string {
 	if s == nil || n < 1 {
 		return ""
 	}
@@ -47,7 +47,7 @@ type Position struct {
 	Line   int    // from 1; 0 means the whole file
 	Column int    // from 1
 	Flag   string // "--set output.path=x", then there is no line
-	Source *Source
+	Source *Text
 	Over   *Position // what the flag took the place of in the file, nil where there was nothing
 }
 
@@ -144,7 +144,7 @@ func (e *Error) OrNil() error {
 }
 
 // Read reads a configuration file of a size that can be meant.
-func Read(path string) (*Source, *Error) {
+func Read(path string) (*Text, *Error) {
 	info, err := os.Stat(path)
 	switch {
 	case os.IsNotExist(err):
@@ -162,5 +162,5 @@ func Read(path string) (*Source, *Error) {
 	if err != nil {
 		return nil, NewError(Position{File: path}, "%v", err)
 	}
-	return &Source{Name: path, Text: text}, nil
+	return &Text{Name: path, Text: text}, nil
 }

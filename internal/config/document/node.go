@@ -93,7 +93,7 @@ func Clip(s string, most int) string {
 
 // builder turns the YAML library's tree into ours.
 type builder struct {
-	src    *Source
+	src    *Text
 	flag   string // not "" when the text came from --set
 	depth  int
 	errors *Error

@@ -20,7 +20,7 @@ const (
 )
 
 // Parse reads one YAML document. The node is nil when the text is empty, and when the error is not.
-func Parse(src *Source, flag string) (*Node, *Error) {
+func Parse(src *Text, flag string) (*Node, *Error) {
 	problems := &Error{}
 	start := Position{Source: src, Line: 1, Column: 1, Flag: flag}
 	switch text := src.Text; {
@@ -71,7 +71,7 @@ func parseBytes(text []byte) (file *ast.File, err error) {
 	return parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
 }
 
-func syntaxProblem(src *Source, flag string, err error) (pos Position, message, fix string) {
+func syntaxProblem(src *Text, flag string, err error) (pos Position, message, fix string) {
 	pos = Position{Source: src, Flag: flag}
 	message = err.Error()
 	var located yaml.Error

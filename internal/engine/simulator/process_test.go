@@ -355,6 +355,6 @@ func (t table) Rows(context.Context, bool) iter.Seq2[*stages.Element, error] {
 	}
 }
 
-var _ engine.Source = table(nil)
+var _ engine.RowSource = table(nil)
 
 func (p *process) String() string { return fmt.Sprint("process ", p.name) }

@@ -34,7 +34,7 @@ var words = map[string]string{
 }
 
 // waiting are homonyms that wait for better names. The list only becomes shorter.
-const waiting = "names Bucket Clip Device Facts File Frames Info Job Layout Link Memory Piece Plan Pool Row Size Source Span Stage"
+const waiting = "Clip Frames Link Memory Plan Span Stage"
 
 // homonyms returns the names of types that too many rooms declare, each with its rooms.
 func (t *tree) homonyms() map[string][]string {

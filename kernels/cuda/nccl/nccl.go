@@ -62,25 +62,25 @@ func (c Comm) State() (done bool, err error) {
 	return true, check("ncclCommGetAsyncError", rc, c.p)
 }
 
-// Piece is device memory that is sent to a peer or received from it.
-type Piece struct {
+// Transfer is device memory that one call of Exchange sends to a peer or receives from it.
+type Transfer struct {
 	Address uintptr
 	Bytes   int
 	Peer    int
 	Receive bool
 }
 
-// Exchange begins to enqueue an exchange on stream. Only when State is done is it there. The order of pieces counts
+// Exchange begins to enqueue an exchange on stream. Only when State is done is it there. The order of transfers counts
 // for each peer and direction alone.
-func (c Comm) Exchange(pieces []Piece, stream unsafe.Pointer) error {
-	list := make([]C.lb_nccl_piece, len(pieces)+1)
-	for i, p := range pieces {
+func (c Comm) Exchange(transfers []Transfer, stream unsafe.Pointer) error {
+	list := make([]C.lb_nccl_piece, len(transfers)+1)
+	for i, p := range transfers {
 		list[i] = C.lb_nccl_piece{address: C.uint64_t(p.Address), bytes: C.uint64_t(p.Bytes), peer: C.int(p.Peer)}
 		if p.Receive {
 			list[i].receive = 1
 		}
 	}
-	return check("ncclGroupEnd", C.lb_nccl_exchange(c.p, &list[0], C.int(len(pieces)), stream), c.p)
+	return check("ncclGroupEnd", C.lb_nccl_exchange(c.p, &list[0], C.int(len(transfers)), stream), c.p)
 }
 
 // Abort stops what the device does for the communicator and gives back what it has. It may wait for the device.

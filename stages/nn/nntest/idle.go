@@ -185,10 +185,10 @@ func cpuTime(t *testing.T) time.Duration {
 // Zeros returns a safetensors file of these tensors in bf16, all zeros, in memory that is there when it is written.
 func Zeros(t testing.TB, shapes map[string][]int) *safetensors.File {
 	t.Helper()
-	tensors := make([]safetensors.Info, 0, len(shapes))
+	tensors := make([]safetensors.TensorInfo, 0, len(shapes))
 	size := int64(1 << 20) // names and shapes
 	for name, shape := range shapes {
-		info := safetensors.Info{Name: name, DType: "BF16", Shape: shape}
+		info := safetensors.TensorInfo{Name: name, DType: "BF16", Shape: shape}
 		n, err := info.Bytes()
 		if err != nil {
 			t.Fatal(err)
@@ -202,7 +202,7 @@ func Zeros(t testing.TB, shapes map[string][]int) *safetensors.File {
 	}
 	t.Cleanup(func() { _ = unix.Munmap(memory) })
 	file := &sparse{memory: memory}
-	err = safetensors.Stream(file, tensors, nil, func(w io.Writer, i safetensors.Info) error {
+	err = safetensors.Stream(file, tensors, nil, func(w io.Writer, i safetensors.TensorInfo) error {
 		n, _ := i.Bytes()
 		_, err := w.Write(memory[size-n:]) // zeros, which are not copied
 		return err

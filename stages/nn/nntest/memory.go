@@ -58,12 +58,12 @@ func WriteNoise(t testing.TB, w io.Writer, shapes map[string][]int) {
 		noise[i], noise[i+1] = byte(bits), 0x3c|byte(bits>>8)&0x80
 	}
 	copy(noise[block:], noise[:block])
-	tensors := make([]safetensors.Info, 0, len(shapes))
+	tensors := make([]safetensors.TensorInfo, 0, len(shapes))
 	for name, shape := range shapes {
-		tensors = append(tensors, safetensors.Info{Name: name, DType: "BF16", Shape: shape})
+		tensors = append(tensors, safetensors.TensorInfo{Name: name, DType: "BF16", Shape: shape})
 	}
 	at := 0
-	err := safetensors.Stream(w, tensors, nil, func(w io.Writer, t safetensors.Info) error {
+	err := safetensors.Stream(w, tensors, nil, func(w io.Writer, t safetensors.TensorInfo) error {
 		left, err := t.Bytes()
 		for ; left > 0 && err == nil; at = (at + shift) % block {
 			n := min(left, block)

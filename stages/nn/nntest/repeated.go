@@ -24,10 +24,10 @@ const t5Scores = 8
 // block has the hashed Weight of block 0, so that the values of one are made and copied.
 func Repeated(t testing.TB, shapes map[string][]int) *safetensors.File {
 	t.Helper()
-	tensors := make([]safetensors.Info, 0, len(shapes))
+	tensors := make([]safetensors.TensorInfo, 0, len(shapes))
 	size := 1 << 20 // names and shapes
 	for name, shape := range shapes {
-		info := safetensors.Info{Name: name, DType: "BF16", Shape: shape}
+		info := safetensors.TensorInfo{Name: name, DType: "BF16", Shape: shape}
 		n, err := info.Bytes()
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func Repeated(t testing.TB, shapes map[string][]int) *safetensors.File {
 		return made[name]
 	}
 	file := bytes.NewBuffer(make([]byte, 0, size))
-	err := safetensors.Stream(file, tensors, nil, func(w io.Writer, i safetensors.Info) error {
+	err := safetensors.Stream(file, tensors, nil, func(w io.Writer, i safetensors.TensorInfo) error {
 		_, err := w.Write(values(i.Name, i.Shape))
 		return err
 	})
