@@ -59,18 +59,17 @@ func (j *Job) WriteEarly(ctx context.Context, again time.Duration) error {
 	for i, t := range tables {
 		settled[i] = settledTensors{t, now.early}
 	}
-	err := now.failures(ctx, &totals, settled)
+	if err := now.failures(ctx, &totals, settled); err != nil {
+		return err
+	}
+	var readers []reader
 	for _, t := range tables {
-		if err == nil {
-			err = t.gain(ctx)
-		}
+		readers = append(readers, func(rows iter.Seq2[outcome, error]) error { return t.gain(ctx, rows) })
 	}
-	if err == nil && now.Keep[stages.KindVideo] {
-		if err = now.videos(ctx, &totals.columns); err == nil {
-			err = now.gallery(ctx, totals)
-		}
+	if now.Keep[stages.KindVideo] {
+		readers = append(readers, now.readersOfVideos(ctx, &totals)...)
 	}
-	return err
+	return share(now.settled(ctx), readers...)
 }
 
 // settledTensors takes the rows before the first that is not settled: which file the others belong to is not known yet.
@@ -88,7 +87,7 @@ func (t settledTensors) add(o *outcome, row []byte) error {
 
 // gain writes the files that are full and not there. Those that are there, of an earlier run, stay until the end, for
 // they may hold tensors that nothing else has; where earlier releases wrote them, the end writes all.
-func (t *tensorTable[T]) gain(ctx context.Context) error {
+func (t *tensorTable[T]) gain(ctx context.Context, rows iter.Seq2[outcome, error]) error {
 	if t.rows == 0 || t.rows < t.perFile {
 		return nil
 	}
@@ -101,7 +100,7 @@ func (t *tensorTable[T]) gain(ctx context.Context) error {
 	}
 	t.digests = t.wanted(ctx)
 	full := t.rows / t.perFile
-	_, err = inFiles(first(t.job.done(ctx), full*t.perFile), t.perFile, func(i int, rows iter.Seq2[outcome, error]) error {
+	_, err = inFiles(first(only(ledger.Done, rows), full*t.perFile), t.perFile, func(i int, rows iter.Seq2[outcome, error]) error {
 		name := t.job.tableName(t.name, i)
 		_, err := t.job.Store.Stat(ctx, name)
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {

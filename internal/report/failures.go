@@ -10,6 +10,7 @@ import (
 
 	"latentbeam/internal/gallery"
 	"latentbeam/internal/ledger"
+	"latentbeam/internal/report/columns"
 	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
@@ -22,12 +23,6 @@ func (j *Job) failures(ctx context.Context, totals *Totals, tables []tensors) er
 		_, err := write.Write(w, j.failureRows(ctx, totals, tables), j.options())
 		return err
 	})
-	if err == nil && len(totals.failed.List()) > 0 && j.early == nil { // only that pass knows the columns; later no row fails any more
-		err = j.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
-			row := func(o outcome) (schemas.FailureRow, error) { return j.failureRow(&o) }
-			return writeWide(w, j.failed(ctx), row, &totals.failed, j.options())
-		})
-	}
 	if err == nil {
 		err = j.removeFrom(ctx, "failures", 1)
 	}
@@ -66,15 +61,16 @@ func (j *Job) failureRows(ctx context.Context, totals *Totals,
 	}
 }
 
-// failed yields the rows that failed.
-func (j *Job) failed(ctx context.Context) iter.Seq2[outcome, error] {
-	return func(yield func(outcome, error) bool) {
-		for o, err := range j.judged(ctx) {
-			if (err != nil || o.status == ledger.Failed) && (!yield(o, err) || err != nil) {
-				return
-			}
-		}
+// wideFailures writes the failures table again, with the columns that only the first pass has learned.
+func (j *Job) wideFailures(ctx context.Context, rows iter.Seq2[outcome, error], more *columns.Columns) error {
+	err := j.Replace(ctx, j.tableName("failures", 0), func(w io.Writer) error {
+		row := func(o outcome) (schemas.FailureRow, error) { return j.failureRow(&o) }
+		return writeWide(w, only(ledger.Failed, rows), row, more, j.options())
+	})
+	if err != nil {
+		return fmt.Errorf("write failures table: %w", err)
 	}
+	return nil
 }
 
 // count counts a row, whose appendRow is row.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -13,14 +14,15 @@ import (
 	"time"
 
 	"latentbeam/internal/gallery"
+	"latentbeam/internal/ledger"
 	"latentbeam/schemas"
 )
 
 // gallery writes the pages of the gallery and removes those of an earlier, longer run.
-func (j *Job) gallery(ctx context.Context, totals Totals) error {
+func (j *Job) gallery(ctx context.Context, rows iter.Seq2[outcome, error], totals *Totals) error {
 	page := gallery.Page{
-		Title: j.Title, Prefix: j.Part, Total: int(totals.Done), Facts: j.pageFacts(totals),
-		Failed: &totals.causes, Table: j.tableName("failures", 0), Items: convert(j.done(ctx), j.item),
+		Title: j.Title, Prefix: j.Part, Total: int(totals.Done), Facts: j.pageFacts(*totals),
+		Failed: &totals.causes, Table: j.tableName("failures", 0), Items: convert(only(ledger.Done, rows), j.item),
 	}
 	if j.early != nil {
 		page.Unfinished = &gallery.Unfinished{Left: totals.Pending, Written: time.Now(), Again: j.early.again}

@@ -1,24 +1,22 @@
 package report
 
 import (
-	"context"
 	"fmt"
+	"iter"
 
+	"latentbeam/internal/ledger"
 	"latentbeam/internal/report/named"
 	"latentbeam/schemas/fault"
 )
 
 // name gives every video its name. A report of all rows also removes what is no name of a row any more.
-func (j *Job) name(ctx context.Context) error {
-	if j.Names == nil {
-		return nil
-	}
+func (j *Job) name(rows iter.Seq2[outcome, error]) error {
 	folder, err := named.OpenFolder(j.Store.URL())
 	if err != nil {
 		return err
 	}
 	defer folder.Close()
-	for o, err := range j.done(ctx) {
+	for o, err := range only(ledger.Done, rows) {
 		if err != nil {
 			return err
 		}

@@ -73,9 +73,9 @@ func (o *outcome) recorded() ledger.Status {
 // caption is the prompt that the text and the latents were made with.
 func (o *outcome) caption() string { return cmp.Or(o.result.Prompt, o.Row.Prompt) }
 
-// done yields only the rows that have a result, parsed. Those of a report that is written early are the rows that its
-// first pass has found done.
-func (j *Job) done(ctx context.Context) iter.Seq2[outcome, error] {
+// settled yields the rows that have a result or a failure, parsed. Those of a report that is written early are the rows
+// that its first pass has found done.
+func (j *Job) settled(ctx context.Context) iter.Seq2[outcome, error] {
 	return func(yield func(outcome, error) bool) {
 		at := -1
 		rows := j.judged(ctx)
@@ -84,13 +84,24 @@ func (j *Job) done(ctx context.Context) iter.Seq2[outcome, error] {
 		}
 		for o, err := range rows {
 			at++
-			if err == nil && (o.status != ledger.Done || j.early != nil && !j.early.done.has(at)) {
+			if err == nil && (o.status == ledger.Absent || j.early != nil && !j.early.done.has(at)) {
 				continue
 			}
 			if err == nil {
 				err = o.parse()
 			}
 			if !yield(o, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// only yields the rows of a status.
+func only(status ledger.Status, rows iter.Seq2[outcome, error]) iter.Seq2[outcome, error] {
+	return func(yield func(outcome, error) bool) {
+		for o, err := range rows {
+			if (err != nil || o.status == status) && !yield(o, err) {
 				return
 			}
 		}

@@ -127,26 +127,13 @@ type Agreement struct {
 }
 
 // Write writes all tables and the gallery of the job and removes those of earlier runs that no longer
-// belong to it. It goes over the input once to see what there is, and once for each table to be written.
+// belong to it. It goes over the input twice: to see what there is, and to write all that depends on it.
 func (j *Job) Write(ctx context.Context) (Totals, error) {
 	totals := newTotals()
 	tensors := j.tensors(ctx)
 	err := j.failures(ctx, &totals, tensors)
-	for _, t := range tensors {
-		if err == nil {
-			err = t.write(ctx)
-		}
-	}
-	if err == nil && j.Keep[stages.KindVideo] {
-		if err = j.videos(ctx, &totals.columns); err == nil {
-			err = j.dataset(ctx, &totals.columns)
-		}
-		if err == nil {
-			err = j.name(ctx)
-		}
-		if err == nil {
-			err = j.gallery(ctx, totals)
-		}
+	if err == nil {
+		err = share(j.settled(ctx), j.readers(ctx, &totals, tensors)...)
 	}
 	if err == nil {
 		err = j.card(ctx)
@@ -155,6 +142,36 @@ func (j *Job) Write(ctx context.Context) (Totals, error) {
 		err = j.removeOthers(ctx)
 	}
 	return totals, err
+}
+
+// readers are those of the second pass.
+func (j *Job) readers(ctx context.Context, totals *Totals, tensors []tensors) (all []reader) {
+	if len(totals.failed.List()) > 0 {
+		all = append(all, func(rows iter.Seq2[outcome, error]) error { return j.wideFailures(ctx, rows, &totals.failed) })
+	}
+	for _, t := range tensors {
+		all = append(all, func(rows iter.Seq2[outcome, error]) error { return t.write(ctx, rows) })
+	}
+	if j.Keep[stages.KindVideo] {
+		all = append(all, j.readersOfVideos(ctx, totals)...)
+	}
+	return all
+}
+
+// readersOfVideos write the tables of videos and the pages, and where the job has ended, the table of the dataset and
+// the names.
+func (j *Job) readersOfVideos(ctx context.Context, totals *Totals) []reader {
+	all := []reader{
+		func(rows iter.Seq2[outcome, error]) error { return j.videos(ctx, rows, &totals.columns) },
+		func(rows iter.Seq2[outcome, error]) error { return j.gallery(ctx, rows, totals) },
+	}
+	if j.early == nil && j.Part == "" {
+		all = append(all, func(rows iter.Seq2[outcome, error]) error { return j.dataset(ctx, rows, &totals.columns) })
+	}
+	if j.early == nil && j.Names != nil {
+		all = append(all, j.name)
+	}
+	return all
 }
 
 // tensors are the tables of tensors that the job keeps.

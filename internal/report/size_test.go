@@ -54,7 +54,7 @@ func TestSizeOfReport(t *testing.T) {
 		{"all, with the gallery", func() error { _, err := j.Write(t.Context()); return err }},
 		{"the gallery alone", func() error {
 			totals := Totals{Done: int64(rows - rows/10)}
-			return j.gallery(t.Context(), totals)
+			return j.gallery(t.Context(), j.settled(t.Context()), &totals)
 		}},
 	} {
 		began := time.Now()

@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 
+	"latentbeam/internal/ledger"
 	"latentbeam/internal/location"
 	"latentbeam/internal/report/columns"
 	"latentbeam/internal/table/typed"
@@ -34,8 +35,8 @@ const digestKey = "latentbeam.rows_sha256"
 // tensors is a table with tensors in it. The rows are added one by one before they are written.
 type tensors interface {
 	add(o *outcome, row []byte) error
-	write(ctx context.Context) error
-	gain(ctx context.Context) error // what is complete, while the job runs
+	write(ctx context.Context, rows iter.Seq2[outcome, error]) error
+	gain(ctx context.Context, rows iter.Seq2[outcome, error]) error // what is complete, while the job runs
 }
 
 // tensorTable is a table of T.
@@ -81,10 +82,10 @@ func (t *tensorTable[T]) close() {
 }
 
 // write writes the files whose rows are not those that are already there.
-func (t *tensorTable[T]) write(ctx context.Context) error {
+func (t *tensorTable[T]) write(ctx context.Context, rows iter.Seq2[outcome, error]) error {
 	t.close()
 	t.digests = t.wanted(ctx)
-	files, err := inFiles(t.job.done(ctx), max(1, t.perFile), func(i int, rows iter.Seq2[outcome, error]) error {
+	files, err := inFiles(only(ledger.Done, rows), max(1, t.perFile), func(i int, rows iter.Seq2[outcome, error]) error {
 		name := t.job.tableName(t.name, i)
 		if i < len(t.digests) && t.job.hasDigest(ctx, name, t.digests[i]) {
 			t.job.Witness.Keep(name)

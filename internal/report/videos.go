@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 
+	"latentbeam/internal/ledger"
 	"latentbeam/internal/report/columns"
 	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
@@ -19,8 +20,8 @@ const videosPerFile = 500_000
 const datasetFile = "metadata.parquet"
 
 // videos writes the table of videos. Columns that the input carries, and readings, are columns of it.
-func (j *Job) videos(ctx context.Context, more *columns.Columns) error {
-	files, err := inFiles(j.done(ctx), j.perFile(videosPerFile), func(i int, rows iter.Seq2[outcome, error]) error {
+func (j *Job) videos(ctx context.Context, rows iter.Seq2[outcome, error], more *columns.Columns) error {
+	files, err := inFiles(only(ledger.Done, rows), j.perFile(videosPerFile), func(i int, rows iter.Seq2[outcome, error]) error {
 		return j.Replace(ctx, j.tableName("videos", i), func(w io.Writer) error {
 			if len(more.List()) == 0 {
 				_, err := write.Write(w, convert(rows, j.videoRow), j.options())
@@ -40,16 +41,13 @@ func (j *Job) videos(ctx context.Context, more *columns.Columns) error {
 
 // dataset writes the table of videos once more, in one file at the top of the output. Shards write none: the report of
 // all has it.
-func (j *Job) dataset(ctx context.Context, more *columns.Columns) error {
-	if j.Part != "" {
-		return nil
-	}
+func (j *Job) dataset(ctx context.Context, rows iter.Seq2[outcome, error], more *columns.Columns) error {
 	row := func(o outcome) (schemas.DatasetRow, error) {
 		v, err := j.videoRow(o)
 		return schemas.DatasetRow{FileName: v.VideoPath, VideoRow: v}, err
 	}
 	err := j.Replace(ctx, datasetFile, func(w io.Writer) error {
-		return writeWide(w, j.done(ctx), row, more, j.options())
+		return writeWide(w, only(ledger.Done, rows), row, more, j.options())
 	})
 	if err != nil {
 		return fmt.Errorf("write %s: %w", datasetFile, err)
