@@ -2,6 +2,7 @@ package vae
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"latentbeam/kernels"
@@ -9,11 +10,14 @@ import (
 	"latentbeam/stages/nn/nntest"
 )
 
-// measured are the autoencoders that are timed: Stable Diffusion's, with which Open-Sora 1.0 and 1.1 decode, and that
-// of Wan 2.1.
+// measured are the autoencoders that are timed: Stable Diffusion's, with which Open-Sora 1.0 and 1.1 decode, and those
+// of Wan 2.1 and of Wan 2.2 TI2V-5B, whose statistics here are those of latents that are normal already.
 var measured = map[string]string{
 	"sd":  `{"_class_name": "AutoencoderKL", "block_out_channels": [128, 256, 512, 512], "layers_per_block": 2}`,
 	"wan": `{"_class_name": "AutoencoderKLWan"}`,
+	"wan2.2": fmt.Sprintf(`{"_class_name": "AutoencoderKLWan", "base_dim": 160, "decoder_base_dim": 256, "z_dim": 48,
+		"is_residual": true, "in_channels": 12, "out_channels": 12, "patch_size": 2, "scale_factor_spatial": 16,
+		"latents_mean": [0%s], "latents_std": [1%s]}`, strings.Repeat(", 0", 47), strings.Repeat(", 1", 47)),
 }
 
 // TestMeasureClips times decoding and encoding. A case is an autoencoder, what it does, frames x height x width,

@@ -50,6 +50,8 @@ CASES = [
     ("Wan VAE encode, 17x480x832, f32", "vae", "wan encode 17x480x832 4 f32", 1, 1.1, False),
     ("Wan VAE decode, 17x480x832, bf16", "vae", "wan decode 17x480x832 4 bf16", 1, 1.1, False),
     ("Wan VAE encode, 17x480x832, bf16", "vae", "wan encode 17x480x832 4 bf16", 1, 1.1, False),
+    ("Wan 2.2 VAE decode, 17x480x832, bf16", "vae", "wan2.2 decode 17x480x832 4 bf16", 1, 1.1, False),
+    ("Wan 2.2 VAE encode, 17x480x832, bf16", "vae", "wan2.2 encode 17x480x832 4 bf16", 1, 1.1, False),
 ]
 
 
@@ -250,8 +252,8 @@ class WanClip(nn.Module):
 def vae(case):
     which, what, size, micro, dtype = case.split()
     frames, height, width = map(int, size.split("x"))
-    if which == "wan":
-        return wan_vae(what, frames, height, width, TYPES[dtype])
+    if which.startswith("wan"):
+        return wan_vae(which, what, frames, height, width, TYPES[dtype])
     from diffusers import AutoencoderKL
 
     kinds = {"down_block_types": ["DownEncoderBlock2D"] * 4, "up_block_types": ["UpDecoderBlock2D"] * 4}
@@ -262,14 +264,20 @@ def vae(case):
     return Decoder(model.to(TYPES[dtype], memory_format=torch.channels_last), int(micro)), (z,)
 
 
-def wan_vae(what, frames, height, width, dtype):
+# Of Wan 2.2 TI2V-5B.
+WAN22 = dict(base_dim=160, decoder_base_dim=256, z_dim=48, is_residual=True, in_channels=12, out_channels=12, patch_size=2,
+             scale_factor_spatial=16, latents_mean=[0.0] * 48, latents_std=[1.0] * 48)
+
+
+def wan_vae(which, what, frames, height, width, dtype):
     from diffusers import AutoencoderKLWan
 
-    model = AutoencoderKLWan().eval()
+    model = AutoencoderKLWan(**(WAN22 if which == "wan2.2" else {})).eval()
     fill(model, lambda name: name)
     x = hashed("x", 1, 3, frames, height, width)
     if what == "decode":
-        x = hashed("z", 1, 16, (frames + 3) // 4, height // 8, width // 8)
+        scale = model.config.scale_factor_spatial
+        x = hashed("z", 1, model.config.z_dim, (frames + 3) // 4, height // scale, width // scale)
     return WanClip(model.to(dtype), what), (x[None].to(dtype),)
 
 
@@ -349,7 +357,7 @@ def difference(ours, theirs, case):
     """Root mean square of the differences over that of theirs."""
     if " decode " in case:
         theirs = theirs.permute(0, 2, 3, 1)
-    if case.startswith("wan decode"):
+    if case.startswith("wan") and " decode " in case:
         ours = ours.clamp(-1, 1)  # theirs is
     theirs = theirs.flatten().float()
     return ((ours - theirs).square().mean() / theirs.square().mean()).sqrt().item()
