@@ -21,13 +21,17 @@ func PlanCaption(caption string) string { return openSoraPlan.twice(caption) }
 
 // style is what tells the copies of the code apart.
 type style struct {
-	deleted func(rune) bool // characters
-	strip   bool            // white space at the ends, before the marks there
+	delete step // characters
+	strip  bool // white space at the ends, before the marks there
 }
 
 var (
-	openSora     = style{isChinese, true}
-	openSoraPlan = style{func(r rune) bool { return isChinese(r) && r < firstIdeograph }, false}
+	// Strokes, phonetic extensions, enclosed and compatibility characters and hexagrams go. In Open-Sora the unified
+	// ideographs go too, which begin at U+4E00.
+	openSora     = style{replacing(`[\x{31c0}-\x{9fff}]+`, ""), true}
+	openSoraPlan = style{replacing(`[\x{31c0}-\x{4dff}]+`, ""), false}
+
+	deleteHandles = replacing(`@[\w]+`, "")
 )
 
 func (s style) twice(caption string) string {
@@ -42,57 +46,11 @@ func (s style) once(caption string) string {
 	caption = string(deleteURLs(deleteURLs(text(caption), "http"), "www"))
 	caption = htmlText(caption)
 
-	caption = string(replacing(runOf(s.deleted), "")(replacing(handle, "")(text(caption))))
-	caption = string(applySteps(text(caption), stepsBeforeRepair))
+	caption = applySteps(s.delete(deleteHandles(caption)), stepsBeforeRepair)
 	caption = ftfy.UnescapeHTML(ftfy.UnescapeHTML(ftfy.Fix(caption)))
 	if s.strip {
 		caption = strings.TrimFunc(caption, ftfy.IsSpace)
 	}
 
-	return trimMarks(string(applySteps(text(caption), stepsAfterRepair)))
-}
-
-// A step rewrites a caption.
-type step func(text) text
-
-func applySteps(t text, steps []step) text {
-	for _, s := range steps {
-		t = s(t)
-	}
-	return t
-}
-
-var stepsBeforeRepair = []step{
-	replacing(runOf(isDash), "-"),
-	straightenQuotes,
-	replacing(quotEntity, ""),
-	replacing(literal("&amp"), ""),
-	replacing(ipAddress, " "),
-	deleteTrailingTime,
-	replacing(literal(`\n`), " "),
-	replacing(shortHashNumber, ""),
-	replacing(longHashNumber, ""),
-	replacing(longNumber, ""),
-	deleteFileNames,
-	replacing(twoOrMore(isQuote), `"`),
-	replacing(twoOrMore(isDot), " "),
-	replacing(runOf(isBadPunctuation), " "),
-	replacing(loneDot, " "),
-	splitDashed,
-}
-
-var stepsAfterRepair = []step{
-	replacing(lettersDigits, ""),
-	replacing(lettersDigitsLetters, ""),
-	replacing(digitsLettersDigits, ""),
-	replacing(shipping, ""),
-	replacing(download, ""),
-	replacing(clickFor, ""),
-	replacing(fileType, ""),
-	replacing(pageNumber, ""),
-	replacing(codeSoup, " "),
-	replacing(pixelSize, ""),
-	replacing(spacedColon, ": "),
-	spaceAfterMarks,
-	replacing(runOf(ftfy.IsSpace), " "),
+	return trimMarks(applySteps(caption, stepsAfterRepair))
 }

@@ -45,7 +45,7 @@ func schemeEnd(t text, i int, scheme string) int {
 	if t.is(end, isSlash) {
 		return min(t.skip(end, isSlash), end+3)
 	}
-	if t.is(end, func(r rune) bool { return r == '%' || r < 0x80 && isLetterOrDigit(r) }) {
+	if t.is(end, func(r rune) bool { return r == '%' || r < 0x80 && isASCIIWord(byte(r), true) }) {
 		return end + 1
 	}
 	return 0
@@ -86,7 +86,7 @@ func findHost(t text, i int) hostRun {
 	return h
 }
 
-func isHost(r rune) bool { return r < 0x80 && isLetterOrDigit(r) || r == '.' || r == '-' }
+func isHost(r rune) bool { return r < 0x80 && isASCIIWord(byte(r), true) || r == '.' || r == '-' }
 
 // pathEnd is the end of the path at i: a run of word characters, slashes and hyphens, back to its last word
 // boundary, a slash, and then no @. 0 if there is no such end.

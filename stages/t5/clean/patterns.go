@@ -1,0 +1,124 @@
+package clean
+
+import (
+	"regexp"
+	"strings"
+
+	"latentbeam/internal/ftfy"
+)
+
+// A step rewrites a caption.
+type step func(string) string
+
+func applySteps(caption string, steps []step) string {
+	for _, s := range steps {
+		caption = s(caption)
+	}
+	return caption
+}
+
+// classes are \w, \d and \s of Python's regular expressions, which are Unicode's where those of package regexp are ASCII's.
+// They stand in brackets.
+var classes = strings.NewReplacer(`\w`, `\pL\pN_`, `\d`, `\p{Nd}`, `\s`, `\s\v\x1c-\x1f\x{85}\pZ`)
+
+// Boundaries of words. Package regexp cannot look around, so a boundary takes the character beside it, as a group.
+const (
+	wordStart = `(^|[^\w])`
+	wordEnd   = `($|[^\w])`
+)
+
+// replacing makes the step that replaces every match, left to right, by with.
+func replacing(pattern, with string) step {
+	re := regexp.MustCompile(classes.Replace(pattern))
+	return func(caption string) string { return re.ReplaceAllString(caption, with) }
+}
+
+// replacingBetween is replacing for a pattern with a wordEnd. The character that a match takes may belong to the next match,
+// which another pass finds.
+func replacingBetween(pattern, with string) step {
+	once := replacing(pattern, with)
+	return func(caption string) string {
+		for {
+			before := caption
+			if caption = once(before); caption == before {
+				return caption
+			}
+		}
+	}
+}
+
+// deletingWords makes the step that deletes whole words.
+func deletingWords(pattern string) step {
+	return replacingBetween(wordStart+pattern+wordEnd, "$1$2")
+}
+
+const (
+	fileTypes = `(?:png|jpg|jpeg|bmp|webp|eps|pdf|apk|mp4)`
+	dashes    = `[-\x{58a}\x{5be}\x{1400}\x{1806}\x{2010}-\x{2015}\x{2e17}\x{2e1a}\x{2e3a}\x{2e3b}\x{2e40}` +
+		`\x{301c}\x{3030}\x{30a0}\x{fe31}\x{fe32}\x{fe58}\x{fe63}\x{ff0d}]+`
+)
+
+var stepsBeforeRepair = []step{
+	replacing(dashes, "-"),
+	replacing("[`´«»“”¨]", `"`),
+	replacing(`[‘’]`, `'`),
+	replacing(`&quot;?`, ""),
+	replacing(`&amp`, ""),
+	replacing(`[\d]{1,3}(?:\.[\d]{1,3}){3}`, " "), // an IP address
+	replacing(`[\d]:[\d]{2}[\s]+$`, ""),           // a time at the end
+	replacing(`\\n`, " "),
+	replacingBetween(`#[\d]{1,3}`+wordEnd, "$1"),
+	replacingBetween(`#[\d]{5,}`+wordEnd, "$1"),
+	deletingWords(`[\d]{6,}`),
+	replacing(`[^\s]+\.`+fileTypes, ""),
+	replacing(`["']{2,}`, `"`),
+	replacing(`\.{2,}`, " "),
+	replacing(`[#®•©™&@·º½¾¿¡§~)(\]\[}{|\\/*]+`, " "),
+	replacing(`[\s]+\.[\s]+`, " "),
+	splitDashed,
+}
+
+var stepsAfterRepair = []step{
+	deletingWords(`[a-zA-Z]{1,3}[\d]{3,15}`), // jc6640
+	deletingWords(`[a-zA-Z]+[\d]+[a-zA-Z]+`), // jc6640vc
+	deletingWords(`[\d]+[a-zA-Z]+[\d]+`),     // 6640vc231
+	replacing(`(?:worldwide[\s]+)?(?:free[\s]+)?shipping`, ""),
+	replacing(`(?:free[\s])?download(?:[\s]free)?`, ""),
+	replacing(wordStart+`click[\s](?:for|on)[\s][\w]+`, "$1"),
+	replacing(wordStart+fileTypes+`(?:[\s]images?)?`, "$1"),
+	deletingWords(`page[\s]+[\d]+`),
+	replacingBetween(wordStart+`[\d]*[a-zA-Z]+[\d]+[a-zA-Z]+[\d]+[a-zA-Z\d]*`+wordEnd, "$1 $2"), // j2d1a2a
+	// 1920x1080, with a Latin x, a Cyrillic one or ×. The dot and what follows belong to it as far as a boundary allows.
+	replacingBetween(wordStart+`[\d]+\.?[\d]*[xх×][\d]+(?:\.[\d]+`+wordEnd+`|\.([\w])|`+wordEnd+`)`, "$1$2$3$4"),
+	replacing(`([\w])[\s]+:[\s]+`, "$1: "),
+	replacingBetween(`([^\d][,./])([\w])`, "$1 $2"),
+	replacing(`[\s]+`, " "),
+}
+
+// splitDashed makes spaces of hyphens and underscores where there are more than three: this-is-my-cute-cat.
+func splitDashed(caption string) string {
+	const most = 3
+	if strings.Count(caption, "-")+strings.Count(caption, "_") <= most {
+		return caption
+	}
+	return strings.NewReplacer("-", " ", "_", " ").Replace(caption)
+}
+
+// trimMarks removes one pair of quotes around the text, one mark at either end, all of a dot with something
+// behind it and no space, and spaces at the ends. All white space is single spaces here.
+func trimMarks(s string) string {
+	isQuote := func(c byte) bool { return c == '"' || c == '\'' }
+	if n := len(s); n > 2 && isQuote(s[0]) && isQuote(s[n-1]) {
+		s = s[1 : n-1]
+	}
+	if s != "" && strings.ContainsRune("'_,-:;", rune(s[0])) {
+		s = s[1:]
+	}
+	if n := len(s); n > 0 && strings.ContainsRune("'_,-:+", rune(s[n-1])) {
+		s = s[:n-1]
+	}
+	if len(s) > 1 && s[0] == '.' && !strings.Contains(s, " ") {
+		return ""
+	}
+	return strings.TrimFunc(s, ftfy.IsSpace)
+}
