@@ -26,6 +26,6 @@ func (b Bucket) String() string {
 func BucketOf(r PromptRow) Bucket {
 	return Bucket{Width: r.Width, Height: r.Height, NumFrames: r.NumFrames,
 		NumInferenceSteps: r.NumInferenceSteps, MaxSequenceLength: r.MaxSequenceLength,
-		Guided: r.Guidance() != 1, Negative: r.NegativePrompt != "",
+		Guided: r.Guided(), Negative: r.NegativePrompt != "",
 		Conditioned: r.Reference != "" && r.Reference != None || r.Loop > 1, Loop: max(r.Loop, 1)}
 }

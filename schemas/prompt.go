@@ -119,6 +119,9 @@ func (r PromptRow) Guidance() float64 {
 	return *r.GuidanceScale
 }
 
+// Guided reports whether the row is computed with an unconditional half. At scale 1 that half would cancel out.
+func (r PromptRow) Guided() bool { return r.Guidance() != 1 }
+
 // Sample returns the row of video number i of a row with several videos.
 func (r PromptRow) Sample(i int) PromptRow {
 	r.SampleIndex = i

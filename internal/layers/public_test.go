@@ -17,7 +17,7 @@ import (
 // of its own. Nothing that they export mentions a type of another package of this module.
 const public = "latentbeam latentbeam/schemas latentbeam/schemas/fault latentbeam/kernels latentbeam/stages " +
 	"latentbeam/stages/cost latentbeam/stages/sequence latentbeam/stages/safetensors latentbeam/stages/weight latentbeam/stages/nn " +
-	"latentbeam/stages/sampler latentbeam/stages/diffuse"
+	"latentbeam/stages/sampler latentbeam/stages/dit latentbeam/stages/diffuse"
 
 func TestPublicSignatures(t *testing.T) {
 	packages := strings.Fields(public)

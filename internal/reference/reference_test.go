@@ -17,7 +17,7 @@ import (
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/catalog"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/testdata/tiny"
 )
 
@@ -216,7 +216,7 @@ func (b *book) options(s stages.Spec) (found []reflect.Type) {
 		for _, f := range catalog.Denoisers() {
 			for _, class := range classes {
 				config := []byte(`{"_class_name": "` + class + `", "model_type": "` + class + `"}`)
-				_, _ = f.Open(diffuse.Source{Config: config}, see)
+				_, _ = f.Open(dit.Configs{Config: config}, see)
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"latentbeam/stages/clip"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/osplan"
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/stdit"
@@ -31,8 +31,8 @@ func Families() []weight.Family {
 
 // Denoisers returns the families of networks that the stage `denoise` runs, in the order in which they are asked
 // whether a config.json is theirs.
-func Denoisers() []diffuse.Family {
-	return []diffuse.Family{
+func Denoisers() []dit.Family {
+	return []dit.Family{
 		stdit.Denoiser(),
 		wan.Denoiser(),
 		osplan.Denoiser(),

@@ -8,7 +8,7 @@ import (
 
 	"latentbeam/stages"
 	"latentbeam/stages/clip"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/osplan"
 	"latentbeam/stages/stdit"
 	"latentbeam/stages/t5"
@@ -32,7 +32,7 @@ func FuzzConfig(f *testing.F) {
 	f.Add([]byte(`{"_class_name": "UniPCMultistepScheduler", "flow_shift": null, "num_train_timesteps": 0}`))
 	f.Add([]byte(`{"_class_name": "AutoencoderKLWan", "dim_mult": [], "z_dim": 0}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		_, _ = diffuse.ClassName(data)
+		_, _ = dit.ClassName(data)
 		_, _ = t5.ParseConfig(data)
 		_, _ = vae.ParseConfig(data)
 		_, _ = stdit.ParseConfig(data)

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"latentbeam/stages"
-	"latentbeam/stages/sampler"
 )
 
 // Rows go on from where an earlier process has left them (stages.Steps). Rows of a batch at the same step are sampled
@@ -40,8 +39,7 @@ func (s *stage) checkBegun(e *stages.Element) {
 	if b == nil {
 		return
 	}
-	size := s.Config.LatentSize(&e.Row)
-	want := []int{s.Channels, size.T, size.H, size.W}
+	want := s.Shape(s.Config.LatentSize(&e.Row))
 	fits := b.Clip < max(1, e.Row.Loop) && len(b.Clips) == b.Clip
 	for _, a := range b.Clips {
 		fits = fits && slices.Equal(a.Shape, want)
@@ -65,22 +63,4 @@ func doneOf(e *stages.Element, clip int) int {
 		return b.Done
 	}
 	return 0
-}
-
-// from is the state that shares of the batch go on from; pick takes a share's part of an element's values, of which a
-// sampler has all together.
-func (j *job) from(shares int, pick func(dst []float32, share int, of func(e *stages.Element) []float32) []float32) sampler.State {
-	s := sampler.State{Done: j.done}
-	if j.done == 0 {
-		return s
-	}
-	for i, m := range j.batch[0].Begun.Memory {
-		var values []float32
-		of := func(e *stages.Element) []float32 { return e.Begun.Memory[i].Values.Data }
-		for share := range shares {
-			values = pick(values, share, of)
-		}
-		s.Memory = append(s.Memory, sampler.Memory{Name: m.Name, Values: values})
-	}
-	return s
 }

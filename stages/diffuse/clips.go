@@ -78,7 +78,7 @@ func (m maker) clips(ctx context.Context, batch []*stages.Element, clips int) er
 		if len(live) == 0 {
 			return nil
 		}
-		if live, err := m.runImages(ctx, live, clipNumber{clip, clips}); err != nil {
+		if live, err := m.runImages(ctx, live, clip, clips); err != nil {
 			return err
 		} else if err := m.clip(ctx, live, clip); err != nil {
 			return err

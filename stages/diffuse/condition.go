@@ -9,6 +9,7 @@ import (
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/condition"
+	"latentbeam/stages/dit"
 )
 
 // checkCondition refuses conditions that the model does not take or that cannot be read.
@@ -19,9 +20,9 @@ func (s *stage) checkCondition(row *schemas.PromptRow) error {
 		return err
 	case row.Reference != "" && !slices.Contains(s.Params, stages.ParamReference):
 		return fmt.Errorf("reference is given, but %s takes none", s.Name)
-	case row.MaskStrategy != "" && s.Conditions.Input != NoImageInput:
+	case row.MaskStrategy != "" && s.Conditions.Input != dit.NoImageInput:
 		return fmt.Errorf("mask_strategy is given, but %s takes none: its reference is the first frame", s.Name)
-	case row.Reference != "" && row.MaskStrategy == "" && s.Conditions.Images == nil && s.Conditions.Input == NoImageInput:
+	case row.Reference != "" && row.MaskStrategy == "" && s.Conditions.Images == nil && s.Conditions.Input == dit.NoImageInput:
 		return errors.New("mask_strategy is missing: a reference needs one, such as 0, " +
 			"which begins with its first frame")
 	case row.Loop > 1:
@@ -32,10 +33,10 @@ func (s *stage) checkCondition(row *schemas.PromptRow) error {
 
 // condition fails the elements whose given frames do not fit and returns the others, with the edit ratios of their
 // frames (n x T), nil where no frame of the batch is given.
-func (s *stage) condition(batch []*stages.Element, size Size, clip int) (fit []*stages.Element, masks []float32) {
+func (s *stage) condition(batch []*stages.Element, size dit.LatentSize, clip int) (fit []*stages.Element, masks []float32) {
 	var scratch *stages.Array
 	for _, e := range batch {
-		if s.Conditions.Input == BesideLatents {
+		if s.Conditions.Input == dit.BesideLatents {
 			if err := s.checkBeside(e, size); err != nil {
 				e.Fail("denoise", fault.Row(err))
 				continue
@@ -47,7 +48,7 @@ func (s *stage) condition(batch []*stages.Element, size Size, clip int) (fit []*
 			continue
 		}
 		if scratch == nil {
-			scratch = stages.NewArray(s.Channels, size.T, size.H, size.W)
+			scratch = stages.NewArray(s.Shape(size)...)
 		}
 		own, err := s.give(scratch, e, clip)
 		if err != nil {
@@ -67,9 +68,9 @@ func (s *stage) condition(batch []*stages.Element, size Size, clip int) (fit []*
 func (s *stage) notEncoded() error {
 	fix := "- encode_reference: {}"
 	switch s.Conditions.Input {
-	case FirstFrame:
+	case dit.FirstFrame:
 		fix = "- encode_image: {}"
-	case BesideLatents:
+	case dit.BesideLatents:
 		fix = "- encode_image: {frames: all}"
 	}
 	return fmt.Errorf("reference is given, but nothing has encoded it: put `%s` before denoise", fix)
@@ -77,15 +78,15 @@ func (s *stage) notEncoded() error {
 
 // isGiven reports whether an element has given frames.
 func (s *stage) isGiven(e *stages.Element) bool {
-	return s.Conditions.Input != BesideLatents && (e.Row.Reference != "" || len(e.References) > 0)
+	return s.Conditions.Input != dit.BesideLatents && (e.Row.Reference != "" || len(e.References) > 0)
 }
 
 // checkBeside compares what is conditioned on with the latents.
-func (s *stage) checkBeside(e *stages.Element, size Size) error {
+func (s *stage) checkBeside(e *stages.Element, size dit.LatentSize) error {
 	if len(e.References) == 0 {
 		return s.notEncoded()
 	}
-	want := []int{s.Channels, size.T, size.H, size.W}
+	want := s.Shape(size)
 	if got := e.References[0].Shape; len(e.References) != 1 || !slices.Equal(got, want) {
 		return fmt.Errorf("the image has latents of shape %v, the clip of %v: put `- encode_image: {frames: all}` before "+
 			"denoise", got, want)
@@ -102,7 +103,7 @@ func (s *stage) give(z *stages.Array, e *stages.Element, clip int) ([]float32, e
 		return nil, s.notEncoded()
 	}
 	strategy := e.Row.MaskStrategy
-	if s.Conditions.Input == FirstFrame {
+	if s.Conditions.Input == dit.FirstFrame {
 		strategy = firstFrame
 	}
 	pieces, err := condition.Parse(strategy)

@@ -1,22 +1,12 @@
-// Package diffuse is the stage `denoise`: it samples the latents of a batch with any diffusion network. It opens the
-// network that the model's own config.json names (Family). It starts from noise, asks a sampler for the steps
+// Package diffuse is the stage `denoise`: it samples the latents of a batch with any network of stages/dit. It opens the
+// network that the model's own config.json names (dit.Family). It starts from noise, asks a sampler for the steps
 // (stages/sampler), guides by the text, puts given frames in and makes videos of several clips. It shares a batch over a
 // set of devices by columns, heads and blocks. Whatever the set, the bytes are those of one device.
 //
-// A network lives in a package of its own, such as stages/stdit, and implements three small interfaces: Network is the
-// opened model, Model its weights on a device, Batch some rows that are ready for the steps. plain_test.go has the
-// smallest one. No network knows of
-// samplers, guidance, ranks or clips, and nothing here knows what a network does inside.
+// A job is one batch under its sampler. What a rank samples of it is a portion: its shares (stages/dit/shares), or on one
+// device whole elements. A maker leads jobs through the sampler, alone or as a rank: clip by clip (clips.go), one element
+// at a time where images are given (image.go), several at once in a pipeline (pipeline.go).
 //
-// Two denoisers that take turns by the timestep (Wan 2.2 A14B) are the stage's matter too (experts.go): Description.Boundary
-// says when the second takes over.
-//
-// How others will fit:
-//   - Attention over all tokens of a video, as in Wan (stages/wan) and Open-Sora-Plan: columns lie on the ranks as they do now, and
-//     Batch.Advance calls nn.SelfAttention.AddFull with Rows.Split; Description.Full tells the cost model. Sparse
-//     attention re-arranges the tokens behind the same exchange. Padded boxes are a sequence.Mask for each row.
-//   - A timestep for each frame (Wan 2.2 5B): a frame that is not in Instant.Generated is at timestep 0.
-//   - First frames and masks as more input channels (Wan I2V): Rows.Given has them in Prepare. Embed copies them beside
-//     the patch vectors and multiplies once. Images then needs a way to say that guidance keeps two branches.
-//   - UniPC, Euler and other steps: a sampler.Recipe. Noise inside a step is sampler.Noise by its number.
+// Two denoisers that take turns by the timestep (Wan 2.2 A14B) are the stage's matter too (experts.go):
+// dit.Description.Boundary says when the second takes over.
 package diffuse

@@ -16,8 +16,8 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/sampler"
 	"latentbeam/stages/weight"
 )
 
@@ -30,13 +30,13 @@ const secondExpert = "transformer_2"
 
 // experts is the second denoiser of a model, and what happened to both.
 type experts struct {
-	second weight.Sharded[Network, loaded]
+	second weight.Sharded[dit.Network, loaded]
 	digest string
 	loads  atomic.Int64 // of either denoiser to a device
 }
 
 // openSecond opens the second denoiser of a model that has one.
-func (s *stage) openSecond(m *stages.Model, pick func(config []byte) (Network, error)) error {
+func (s *stage) openSecond(m *stages.Model, pick func(config []byte) (dit.Network, error)) error {
 	_, err := m.ReadFile(secondExpert + "/config.json")
 	has := !errors.Is(err, fs.ErrNotExist)
 	switch {
@@ -57,7 +57,7 @@ func (s *stage) openSecond(m *stages.Model, pick func(config []byte) (Network, e
 	if err != nil {
 		return err
 	}
-	if c.Config.Describe().shape() != s.shape() {
+	if common(c.Config.Describe()) != common(s.Description) {
 		return fmt.Errorf("the config.json of transformer and of %s are those of different models", secondExpert)
 	}
 	if err := c.Check(); err != nil {
@@ -73,15 +73,15 @@ func (s *stage) openSecond(m *stages.Model, pick func(config []byte) (Network, e
 	return nil
 }
 
-// descriptionShape is what two denoisers of a model have in common.
-type descriptionShape struct {
+// commonShape is what two denoisers of a model have in common.
+type commonShape struct {
 	channels, out, hidden, heads, blocks, textWidth, textTokens int
 	patch                                                       nn.Patch
 	dtype                                                       kernels.DType
 }
 
-func (d Description) shape() descriptionShape {
-	return descriptionShape{d.Channels, d.OutChannels, d.Hidden, d.Heads, d.Blocks, d.TextWidth, d.TextTokens, d.Patch, d.DType}
+func common(d dit.Description) commonShape {
+	return commonShape{d.Channels, d.OutChannels, d.Hidden, d.Heads, d.Blocks, d.TextWidth, d.TextTokens, d.Patch, d.DType}
 }
 
 // Digest names the weights of all denoisers by content.
@@ -102,14 +102,6 @@ func (s *stage) Loading() *stages.Loading {
 	l.Hold = func(h cost.Held) error { return errors.Join(first.Hold(h), s.experts.second.Hold(h)) }
 	l.Stream = func(stay int) { first.Stream(stay); s.experts.second.Stream(stay) }
 	return l
-}
-
-// part returns the denoiser that is due, on a device.
-func (j *job) part(dev kernels.Backend, stage weight.Stage) (*loaded, error) {
-	if j.expert == 1 {
-		return j.experts.second.Part(dev, stage)
-	}
-	return j.Part(dev, stage)
 }
 
 // enter makes room on a device for one of the denoisers and counts its load.
@@ -155,7 +147,7 @@ func (m maker) runExperts(ctx context.Context, batch []*stages.Element, clip int
 			return err
 		}
 		if j != nil {
-			turns = append(turns, &turn{maker: m, sampling: sampling{job: j, saver: m.saverOf(ctx, j)}})
+			turns = append(turns, &turn{maker: m, sampling: sampling{portion: portion{job: j}, saver: m.newSaver(ctx)}})
 		}
 	}
 	defer func() {
@@ -189,8 +181,7 @@ func (m maker) runExperts(ctx context.Context, batch []*stages.Element, clip int
 type turn struct {
 	maker
 	sampling
-	rank *rank // of a set; nil: alone
-	more bool  // the sampler has asked for an evaluation
+	more bool // the sampler has asked for an evaluation
 }
 
 // through makes the steps of one denoiser.
@@ -201,15 +192,20 @@ func (t *turn) through(ctx context.Context, expert int) error {
 	defer t.dev.Scope()()
 	t.enter(t.dev, expert)
 	t.job.expert = expert
-	evaluate, err := t.prepare()
+	p, evaluate, err := t.portionOf(t.job)
 	if err != nil {
 		return err
 	}
+	if t.portion.rank != nil {
+		p.rank.Steps = t.portion.rank.Steps
+	}
+	t.portion = p
 	if t.ask == nil {
 		if t.saver != nil {
 			t.saver.since = time.Now()
 		}
-		t.startSampler(ctx)
+		t.begin(ctx, t.first())
+		t.now, t.more = t.ask()
 	}
 	for t.due(expert) {
 		if t.answer, err = evaluate(ctx, t.now.rows, t.now.timesteps, t.now.generated); err != nil {
@@ -222,10 +218,10 @@ func (t *turn) through(ctx context.Context, expert int) error {
 
 // pause has the steps saved of an element that waits for the others of its group.
 func (t *turn) pause(expert int, began time.Time) error {
-	if expert > 0 || t.err != nil || t.seat != nil && !t.seat.First() {
+	if expert > 0 || t.err != nil || !t.first() {
 		return nil
 	}
-	return t.saver.pauses(t.rank, t.z, began)
+	return t.saver.pauses(t.portion, t.z, began)
 }
 
 // due reports whether the sampler waits for this denoiser.
@@ -233,43 +229,11 @@ func (t *turn) due(expert int) bool {
 	return t.more && (t.now.timesteps[0] < t.job.Boundary) == (expert == 1)
 }
 
-// prepare brings what all steps of the denoiser share to the device.
-func (t *turn) prepare() (sampler.Model, error) {
-	if t.seat == nil {
-		return t.job.evaluator(t.dev)
-	}
-	ranks, err := t.job.ranks(t.seat, t.speeds, t.job.branches())
-	if err != nil {
-		return nil, err
-	}
-	if t.rank != nil {
-		ranks[0].steps = t.rank.steps
-	}
-	t.rank = ranks[0]
-	return t.rank.evaluate, nil
-}
-
-// startSampler lets the sampler ask for its first evaluation.
-func (t *turn) startSampler(ctx context.Context) {
-	if t.rank != nil {
-		t.begin(ctx, t.rank, t.seat.First())
-	} else {
-		z, b := t.job.whole()
-		b.After = t.saver.alone(z)
-		t.start(ctx, z, b, t.job.wholeNoise)
-	}
-	t.now, t.more = t.ask()
-}
-
 // finish gives the element its latents.
 func (t *turn) finish() error {
-	if t.rank == nil {
-		t.job.finishAll(t.z)
-		return nil
-	}
-	if !t.seat.First() && !t.alike {
+	if !t.first() && !t.alike {
 		return nil
 	}
 	defer t.dev.Scope()()
-	return t.job.collect(t.rank, t.z, t.alike)
+	return t.deliver(t.z, t.alike)
 }

@@ -11,47 +11,10 @@ import (
 	"latentbeam/stages/sampler"
 )
 
-// TestImagePlaces: which frames of which reference are given, as scripts/inference_i2v.py places them.
-func TestImagePlaces(t *testing.T) {
-	refs := func(frames ...int) (out []*stages.Array) {
-		for _, n := range frames {
-			out = append(out, stages.NewArray(1, n, 1, 1))
-		}
-		return out
-	}
-	for _, c := range []struct {
-		condType string
-		refs     []*stages.Array
-		want     string
-		place    clipNumber
-	}{
-		{imageHead, refs(5), "[0] [[0 0]]", clipNumber{0, 1}}, {imageTail, refs(5), "[9] [[0 4]]", clipNumber{0, 1}},
-		{imageLoop, refs(5), "[0 9] [[0 0] [0 4]]", clipNumber{0, 1}}, {imageLoop, refs(5, 3), "[0 9] [[0 0] [1 0]]", clipNumber{0, 1}},
-		{videoHead, refs(5), "[0 1 2] [[0 0] [0 1] [0 2]]", clipNumber{0, 1}}, {videoHead, refs(2), "[0 1] [[0 0] [0 1]]", clipNumber{0, 1}},
-		{imageTail, refs(1), "[9] [[0 0]]", clipNumber{0, 1}},
-		// Clips that go on have the end of the one before as the last reference, here of 3 frames.
-		{imageHead, refs(1), "[0] [[0 0]]", clipNumber{0, 2}},
-		{imageHead, refs(1, 3), "[0 1 2] [[1 0] [1 1] [1 2]]", clipNumber{1, 2}},
-		{imageLoop, refs(1), "[0] [[0 0]]", clipNumber{0, 3}},
-		{imageLoop, refs(1, 3), "[0 1 2] [[1 0] [1 1] [1 2]]", clipNumber{1, 3}},
-		{imageLoop, refs(4, 3), "[0 1 2 9] [[1 0] [1 1] [1 2] [0 3]]", clipNumber{2, 3}},
-		{imageLoop, refs(4, 2, 3), "[0 1 2 9] [[2 0] [2 1] [2 2] [1 0]]", clipNumber{2, 3}},
-		{imageTail, refs(4), "[] []", clipNumber{0, 2}},
-		{imageTail, refs(4, 3), "[0 1 2 9] [[1 0] [1 1] [1 2] [0 3]]", clipNumber{1, 2}},
-		{videoHead, refs(5), "[0 1 2] [[0 0] [0 1] [0 2]]", clipNumber{0, 2}},
-		{imageTail, refs(3), "[0 1 2] [[0 0] [0 1] [0 2]]", clipNumber{1, 2}}, // without a reference of its own
-	} {
-		at, from := (&Images{CondType: c.condType}).places(c.refs, 10, 3, c.place)
-		if got := fmt.Sprint(at, from); got != c.want {
-			t.Errorf("%s, clip %v: %s, want %s", c.condType, c.place, got, c.want)
-		}
-	}
-}
-
 // TestImageClips: the second clip of a video is what images alone would make of the end of the first and of the
 // image that ends it, with noise of its own; the first of a video whose end is given is made of the text.
 func TestImageClips(t *testing.T) {
-	s := plainStage(t, func(o *plainOptions) { o.CondType = imageTail })
+	s := plainStage(t, func(o *plainOptions) { o.CondType = "i2v_tail" })
 	shape := []int{2, 1, 4, 6}
 	tail := &stages.Array{Shape: shape, Data: nntest.Hash("tail", 1, shape...)}
 	batch := batchOf(2, 33, 4)
@@ -76,9 +39,12 @@ func TestImageClips(t *testing.T) {
 		one := *batchOf(2, 33, 4)[i]
 		one.Row.ConditionFrameLength = 5
 		one.References = append(slices.Clone(e.References), s.ending(first, 5))
-		image, at, err := s.image(&one, s.Config.LatentSize(&one.Row), clipNumber{1, 2})
-		if err != nil || len(at) != 6-i {
-			t.Fatal(at, err)
+		image, err := s.image(&one, s.Config.LatentSize(&one.Row), 1, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(slices.DeleteFunc(slices.Clone(image.Given), func(given bool) bool { return !given })); n != 6-i {
+			t.Fatalf("%d frames of element %d are given", n, i)
 		}
 		one.References, one.Text.Negative = nil, nil
 		j, err := s.newJob([]*stages.Element{&one}, 1)
@@ -86,7 +52,7 @@ func TestImageClips(t *testing.T) {
 			t.Fatal(err)
 		}
 		j.image = image
-		if err := j.alone(t.Context(), cpu.New(1), nil); err != nil {
+		if err := (maker{stage: s, dev: cpu.New(1)}).sample(t.Context(), j); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(one.Latents.Data, second.Data) {
@@ -117,7 +83,7 @@ func TestNoiseOfItsOwn(t *testing.T) {
 		note("the start")
 		for step := range 2 {
 			for _, given := range []bool{false, true} {
-				j.noise(z, batch[0], sampler.Draw{Step: step, Given: given})
+				portion{job: j}.noise()(sampler.Draw{Step: step, Given: given}, 0, z)
 				note(fmt.Sprint("step ", step, given))
 			}
 		}

@@ -3,8 +3,12 @@ package diffuse
 import (
 	"context"
 
+	"latentbeam/internal/rng"
+	"latentbeam/kernels"
 	"latentbeam/stages"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/sampler"
+	"latentbeam/stages/weight"
 )
 
 // job is one batch under its sampler.
@@ -12,7 +16,7 @@ type job struct {
 	*stage
 	batch   []*stages.Element
 	sampler sampler.Sampler
-	size    Size
+	size    dit.LatentSize
 	guided  bool
 	clip    int            // its number in a longer video
 	masks   []float32      // edit ratio of every frame of every element, n x T; nil: no frame is given
@@ -36,7 +40,7 @@ func (s *stage) newJob(batch []*stages.Element, clip int) (*job, error) {
 		return nil, nil
 	}
 	plan, err := s.recipe.New(row.NumInferenceSteps, s.clip(row))
-	return &job{stage: s, batch: batch, sampler: plan, size: size, guided: guided(row), clip: clip, masks: masks,
+	return &job{stage: s, batch: batch, sampler: plan, size: size, guided: row.Guided(), clip: clip, masks: masks,
 		plans: &plans{}, noises: noises, done: doneOf(batch[0], clip)}, err
 }
 
@@ -60,8 +64,86 @@ func (j *job) branches() int {
 // steps is how many are left to do.
 func (j *job) steps() int { return j.sampler.Steps() - j.done }
 
-// channels times frames: how many planes of H x W an element's latents have.
+// planes is how many planes of H x W an element's latents have.
 func (j *job) planes() int { return j.Channels * j.size.T }
 
 // values is the length of one element's latents.
-func (j *job) values() int { return j.planes() * j.size.H * j.size.W }
+func (j *job) values() int { return j.Channels * j.size.Len() }
+
+// start writes the initial latents (C, T, H, W) of an element: those of its steps so far, or noise and the frames that
+// are given.
+func (j *job) start(dst []float32, e *stages.Element) {
+	if j.done > 0 {
+		copy(dst, e.Begun.Latents.Data)
+		return
+	}
+	if noise := j.noises[e]; noise != nil {
+		copy(dst, noise)
+	} else {
+		j.draw(dst, e, 0)
+	}
+	if j.isGiven(e) {
+		_, _ = j.give(&stages.Array{Shape: j.Shape(j.size), Data: dst}, e, j.clip) // newJob has seen that it can be done
+	}
+}
+
+// draw writes the normals (C, T, H, W) of an element for a number in its clip.
+func (j *job) draw(dst []float32, e *stages.Element, number uint32) {
+	rng.Normals(dst, uint64(*e.Row.Seed), uint32(e.Row.SampleIndex), rng.Clip(j.clip)+number, 0)
+}
+
+// guideBy adds the guidance scales of an element to a batch of the sampler.
+func (j *job) guideBy(b *sampler.Batch, e *stages.Element) {
+	if j.branches() == 1 {
+		return
+	}
+	b.Guidance = append(b.Guidance, float32(e.Row.Guidance()))
+	if j.experts == nil {
+		return
+	}
+	if b.Second == nil {
+		b.Second = &sampler.Second{Below: j.Boundary}
+	}
+	second := e.Row.Guidance()
+	if e.Row.GuidanceScale2 != nil {
+		second = *e.Row.GuidanceScale2
+	}
+	b.Second.Guidance = append(b.Second.Guidance, float32(second))
+}
+
+// finish gives the elements their latents z.
+func (j *job) finish(z []float32) {
+	for i, e := range j.batch {
+		e.Latents, e.RawLatents, e.LatentScale = j.latents(z, i), nil, j.LatentScale
+	}
+}
+
+// latents are those of element i among those of all.
+func (j *job) latents(z []float32, i int) *stages.Array {
+	n := j.values()
+	return &stages.Array{Shape: j.Shape(j.size), Data: z[i*n : (i+1)*n : (i+1)*n]}
+}
+
+// model returns the denoiser that is due, on a device.
+func (j *job) model(dev kernels.Backend, stage weight.Stage) (*loaded, error) {
+	if j.expert == 1 {
+		return j.experts.second.Part(dev, stage)
+	}
+	return j.Part(dev, stage)
+}
+
+// evaluator returns the network on a device that has all of the batch, prepared in the scope open at the call. Rows go
+// branch by branch, as the sampler orders them.
+func (j *job) evaluator(dev kernels.Backend) (sampler.Model, error) {
+	model, err := j.model(dev, weight.Stage{})
+	if err != nil {
+		return nil, err
+	}
+	rows := &dit.Rows{Size: j.size, Given: j.given()}
+	for branch := range j.branches() {
+		for _, e := range j.batch {
+			rows.Rows = append(rows.Rows, dit.BatchRow{Element: e, Branch: branch})
+		}
+	}
+	return j.Evaluator(dev, model, rows)
+}

@@ -7,6 +7,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/stages"
 	"latentbeam/stages/nn"
+	"latentbeam/stages/sampler"
 )
 
 // maker makes clips, alone or as one rank of a set.
@@ -30,7 +31,7 @@ func (m maker) run(ctx context.Context, batch []*stages.Element) error {
 	if clips := batch[0].Row.Loop; clips > 1 {
 		return m.clips(ctx, batch, clips)
 	}
-	rest, err := m.runImages(ctx, batch, clipNumber{0, 1})
+	rest, err := m.runImages(ctx, batch, 0, 1)
 	if err != nil {
 		return err
 	}
@@ -52,20 +53,42 @@ func (m maker) clip(ctx context.Context, batch []*stages.Element, clip int) erro
 	return m.sample(ctx, j)
 }
 
-// sample samples a batch.
+// sample samples a batch. Then the first rank gives the elements their latents, or every rank to its own.
 func (m maker) sample(ctx context.Context, j *job) error {
-	if m.seat == nil {
-		return j.alone(ctx, m.dev, m.saverOf(ctx, j))
-	}
-	if m.seat.Grid.Pipeline > 1 {
+	if m.seat != nil && m.seat.Grid.Pipeline > 1 {
 		return m.samplePipeline(ctx, j.groups(m.seat.Grid))
 	}
 	defer m.dev.Scope()()
-	ranks, err := j.ranks(m.seat, m.speeds, j.branches())
+	p, evaluate, err := m.portionOf(j)
 	if err != nil {
 		return err
 	}
-	return ranks[0].sample(ctx, m.seat.First(), m.alike, m.saverOf(ctx, j))
+	z, b := p.begin()
+	v := m.newSaver(ctx)
+	defer v.wait()
+	if m.first() {
+		b.After = v.after(p, z)
+	}
+	if err := j.sampler.Sample(ctx, b, z, evaluate, p.noise(), j.progress(ctx)); err != nil || !m.first() && !m.alike {
+		return err
+	}
+	return p.deliver(z, m.alike)
+}
+
+// first reports whether this rank gives the results of its portion.
+func (m maker) first() bool { return m.seat == nil || m.seat.First() }
+
+// portionOf returns what this rank samples of a job, and the network for it, prepared in the scope open at the call.
+func (m maker) portionOf(j *job) (portion, sampler.Model, error) {
+	if m.seat == nil {
+		evaluate, err := j.evaluator(m.dev)
+		return portion{job: j}, evaluate, err
+	}
+	ranks, err := j.ranks(m.seat, m.speeds, j.branches())
+	if err != nil {
+		return portion{}, nil, err
+	}
+	return portion{j, ranks[0]}, ranks[0].Evaluate, nil
 }
 
 // sampleEach samples batches, in a pipeline several at once.

@@ -11,13 +11,14 @@ import (
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sequence"
 )
 
 // TestPick: the network is that of the model's own config.json; an unknown one is named, with the families there are.
 func TestPick(t *testing.T) {
-	spec := Spec([]Family{otherFamily, plainFamily()}, nil)
+	spec := Spec([]dit.Family{otherFamily, plainFamily()}, nil)
 	if want := "Other (1 to 3), Plain (none published): text to latents; dtype, cfg_channel, a, b, cond_type, " +
 		"sequence_parallel, partition, tp_size, pp_size"; spec.Doc != want {
 		t.Errorf("the stage says of itself %q, want %q", spec.Doc, want)
@@ -50,7 +51,7 @@ func TestOptionsOfBoth(t *testing.T) {
 			t.Fatal(err)
 		}
 		var decoded any
-		_, err = Spec([]Family{plainFamily()}, nil).New(modelOf(t, plainConfig), func(into any) error {
+		_, err = Spec([]dit.Family{plainFamily()}, nil).New(modelOf(t, plainConfig), func(into any) error {
 			decoded = into
 			return o.Decode(into)
 		})

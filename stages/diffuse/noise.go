@@ -10,6 +10,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/safetensors"
 )
 
@@ -30,14 +31,14 @@ func (s *stage) checkNoise(row *schemas.PromptRow) error {
 }
 
 // withNoise reads the noise of a file, checks that it has this size, and calls use with its bytes.
-func (s *stage) withNoise(path string, size Size, use func([]byte) error) (err error) {
+func (s *stage) withNoise(path string, size dit.LatentSize, use func([]byte) error) (err error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return fmt.Errorf("noise: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	t, ok := f.Tensor(noiseTensor)
-	want := []int{s.Channels, size.T, size.H, size.W}
+	want := s.Shape(size)
 	switch {
 	case !ok:
 		return fmt.Errorf("noise: %s has the tensors %q: name one of them %q", path, f.Names(), noiseTensor)
@@ -51,7 +52,7 @@ func (s *stage) withNoise(path string, size Size, use func([]byte) error) (err e
 }
 
 // readNoises reads the noise files of a batch. An element with a file that cannot be read fails; the others are returned.
-func (s *stage) readNoises(batch []*stages.Element, size Size) (fit []*stages.Element, noises map[*stages.Element][]float32) {
+func (s *stage) readNoises(batch []*stages.Element, size dit.LatentSize) (fit []*stages.Element, noises map[*stages.Element][]float32) {
 	for _, e := range batch {
 		if e.Row.Noise == "" {
 			fit = append(fit, e)

@@ -7,8 +7,8 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/dit/shares"
 	"latentbeam/stages/nn"
-	"latentbeam/stages/sampler"
 	"latentbeam/stages/weight"
 )
 
@@ -49,7 +49,7 @@ func (m maker) samplePipeline(ctx context.Context, jobs []*job) error {
 		if err != nil {
 			return err
 		}
-		l.add(ctx, j, ranks, m.saverOf(ctx, j))
+		l.add(ctx, j, ranks, m.newSaver(ctx))
 	}
 	if err := l.run(); err != nil {
 		return err
@@ -69,14 +69,14 @@ type pipeline struct {
 	items     []*item
 }
 
-// add takes a job with the ranks of all its branches, or of each.
-func (l *pipeline) add(ctx context.Context, j *job, ranks []*rank, v *saver) {
-	s := &sampling{job: j, saver: v}
-	for _, r := range ranks {
-		s.items = append(s.items, newItem(s, r))
+// add takes a job with the ranks of all its branches, or of each. They have the same shares.
+func (l *pipeline) add(ctx context.Context, j *job, ranks []*shares.Rank, v *saver) {
+	s := &sampling{portion: portion{j, ranks[0]}, saver: v}
+	for i, r := range ranks {
+		s.items = append(s.items, &item{r.NewMicrobatch(), s, i == 0})
 	}
 	if l.seat.Stage.First() {
-		s.begin(ctx, s.items[0].rank, l.seat.First()) // all have the same shares
+		s.begin(ctx, l.seat.First())
 	}
 	l.samplings, l.items = append(l.samplings, s), append(l.items, s.items...)
 }
@@ -90,11 +90,11 @@ func (l *pipeline) run() error {
 	}
 	at := func(i int) *item { return l.items[i%slots] }
 	return weight.Belt{
-		Op: "blocks", Items: l.samplings[0].job.steps() * slots,
+		Op: "blocks", Items: l.samplings[0].steps() * slots,
 		Empty: func(i int) bool { return i%slots >= len(l.items) },
 		Take:  func(i int) error { return at(i).take(l.seat) },
-		On:    func(i int) []kernels.Tensor { return at(i).onward },
-		Back:  func(i int) []kernels.Tensor { return at(i).tokens },
+		On:    func(i int) []kernels.Tensor { return at(i).Onward },
+		Back:  func(i int) []kernels.Tensor { return at(i).Back },
 		Done:  func(i int) error { return at(i).done() },
 	}.Run(l.seat.Pipeline)
 }
@@ -109,9 +109,39 @@ func (l *pipeline) stop() {
 	}
 }
 
+// item is a microbatch of a sampling.
+type item struct {
+	*shares.Microbatch
+	sampling *sampling
+	first    bool // of its sampling
+}
+
+// take runs the blocks of this rank on the item. On the first stage the first item of a sampling asks its sampler.
+func (f *item) take(seat *nn.Seat) error {
+	f.Next()
+	if s := f.sampling; seat.Stage.First() {
+		if f.first {
+			if err := s.next(); err != nil {
+				return err
+			}
+		}
+		q, n := &s.now, s.branches()
+		f.Begin(q.rows[:len(q.rows)/n], q.timesteps[:len(q.timesteps)/n], q.generated[:len(q.generated)/n])
+	}
+	return f.Advance(seat.Stage.Last())
+}
+
+// done adds the item's branches to the answer for the sampler.
+func (f *item) done() error {
+	s := f.sampling
+	out, err := f.Predictions(len(s.now.rows) / s.branches() * f.Branches)
+	s.answer = append(s.answer, out...)
+	return err
+}
+
 // sampling is one group of a batch under its sampler, as one rank sees it.
 type sampling struct {
-	job   *job
+	portion
 	items []*item // all branches together, or each alone
 	saver *saver
 
@@ -130,18 +160,15 @@ type question struct {
 	generated       []bool
 }
 
-// begin starts the sampler of a rank's shares; first says that its group gives the results.
-func (s *sampling) begin(ctx context.Context, r *rank, first bool) {
-	z, b := s.job.shares(r)
+// begin starts the sampler, which stands still whenever it has asked for an evaluation; first says that this rank gives
+// the results.
+func (s *sampling) begin(ctx context.Context, first bool) {
+	z, b := s.portion.begin()
 	if first {
-		b.After = s.saver.shares(r, z)
+		b.After = s.saver.after(s.portion, z)
 	}
-	s.start(ctx, z, b, s.job.noiseOf(r))
-}
-
-// start starts the sampler, which stands still whenever it has asked for an evaluation.
-func (s *sampling) start(ctx context.Context, z []float32, b sampler.Batch, noise sampler.Noise) {
 	s.z = z
+	noise := s.noise()
 	s.ask, s.end = iter.Pull(func(yield func(question) bool) {
 		model := func(_ context.Context, rows, timesteps []float32, generated []bool) ([]float32, error) {
 			if !yield(question{rows, timesteps, generated}) {
@@ -149,7 +176,7 @@ func (s *sampling) start(ctx context.Context, z []float32, b sampler.Batch, nois
 			}
 			return s.answer, nil
 		}
-		s.err = s.job.sampler.Sample(ctx, b, s.z, model, noise, s.job.progress(ctx))
+		s.err = s.sampler.Sample(ctx, b, z, model, noise, s.progress(ctx))
 	})
 }
 
@@ -172,7 +199,7 @@ func (s *sampling) finish(seat *nn.Seat, alike bool) error {
 		if s.err != nil || !seat.First() && !alike {
 			return s.err
 		}
-		if err := s.job.collect(s.items[0].rank, s.z, alike); err != nil {
+		if err := s.deliver(s.z, alike); err != nil {
 			return err
 		}
 	}
@@ -185,11 +212,10 @@ func (s *sampling) finish(seat *nn.Seat, alike bool) error {
 // spread gives the latents of the first stage to the others.
 func (s *sampling) spread(seat *nn.Seat) error {
 	defer seat.Dev.Scope()()
-	batch, n := s.job.batch, s.job.values()
-	all := make([]float32, 0, len(batch)*n)
-	x := seat.Dev.Alloc(kernels.F32, len(batch), n)
+	var all []float32
+	x := seat.Dev.Alloc(kernels.F32, len(s.batch), s.values())
 	if seat.Stage.First() {
-		for _, e := range batch {
+		for _, e := range s.batch {
 			all = append(all, e.Latents.Data...)
 		}
 		seat.Dev.Upload(x, all)
@@ -197,12 +223,10 @@ func (s *sampling) spread(seat *nn.Seat) error {
 	if err := seat.Pipeline.Broadcast("latents", 0, x); err != nil || seat.Stage.First() {
 		return err
 	}
-	all = all[:len(batch)*n]
+	all = make([]float32, x.Len())
 	if err := seat.Dev.Download(all, x); err != nil {
 		return err
 	}
-	for i, e := range batch {
-		s.job.finish(e, all[i*n:(i+1)*n:(i+1)*n])
-	}
+	s.job.finish(all)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sampler"
@@ -36,7 +37,7 @@ type plain struct {
 }
 
 type plainOptions struct {
-	Options
+	dit.Options
 	CondType string `yaml:"cond_type" json:"cond_type,omitempty"`
 }
 
@@ -47,13 +48,13 @@ const plainHeads = 2
 
 const plainText = 6 // width of a token of text
 
-func plainFamily() Family {
-	return Family{
+func plainFamily() dit.Family {
+	return dit.Family{
 		Name: "Plain", Models: "none published", Options: "cond_type",
-		Recognise: func(config []byte) bool { class, _ := ClassName(config); return class == "PlainModel" },
-		Open: func(source Source, o stages.Options) (Network, error) {
+		Recognise: func(config []byte) bool { class, _ := dit.ClassName(config); return class == "PlainModel" },
+		Open: func(configs dit.Configs, o stages.Options) (dit.Network, error) {
 			p := &plain{}
-			if err := json.Unmarshal(source.Config, p); err != nil {
+			if err := json.Unmarshal(configs.Config, p); err != nil {
 				return nil, err
 			}
 			if err := o.Into(&p.opts); err != nil {
@@ -64,7 +65,7 @@ func plainFamily() Family {
 	}
 }
 
-func (p *plain) Describe() Description {
+func (p *plain) Describe() dit.Description {
 	recipe, err := sampler.OpenSora(p.Version)
 	if p.Version == "wan" {
 		recipe, err = sampler.Wan(sampler.WanConfig{})
@@ -72,12 +73,12 @@ func (p *plain) Describe() Description {
 	if err != nil {
 		panic(err)
 	}
-	d := Description{Name: "Plain", Channels: p.Channels, OutChannels: p.outChannels(), Patch: nn.Patch{1, 2, 2},
+	d := dit.Description{Name: "Plain", Channels: p.Channels, OutChannels: p.outChannels(), Patch: nn.Patch{1, 2, 2},
 		Hidden: p.Hidden, Heads: plainHeads, Full: p.Full, Blocks: p.Blocks, Sums: 1, TextWidth: plainText, TextTokens: 5, Options: p.opts.Options,
 		Recipe: recipe, LatentScale: 1, Boundary: p.Boundary, Params: []stages.Param{stages.ParamReference, stages.ParamLoop},
-		Conditions: Conditions{Marked: true, Group: 5}}
+		Conditions: dit.Conditions{Marked: true, Group: 5}}
 	if p.opts.CondType != "" {
-		d.Conditions.Images = &Images{CondType: p.opts.CondType, Guide: sampler.Image{Scale: 3, Ramp: true}}
+		d.Conditions.Images = &dit.Images{CondType: p.opts.CondType, Guide: sampler.Image{Scale: 3, Ramp: true}}
 	}
 	return d
 }
@@ -90,13 +91,13 @@ func (p *plain) outChannels() int {
 	return p.Channels
 }
 
-func (p *plain) LatentSize(row *schemas.PromptRow) Size {
-	return Size{max(1, row.NumFrames/16*5), row.Height / 8, row.Width / 8}
+func (p *plain) LatentSize(row *schemas.PromptRow) dit.LatentSize {
+	return dit.LatentSize{T: max(1, row.NumFrames/16*5), H: row.Height / 8, W: row.Width / 8}
 }
 
 func (p *plain) Check(*schemas.PromptRow) error { return nil }
 
-func (p *plain) Load(w *weight.Weights) (Model, error) {
+func (p *plain) Load(w *weight.Weights) (dit.Model, error) {
 	w = w.As(kernels.F32)
 	m := &plainModel{plain: p, embed: nn.LoadPatchEmbed(w.Sub("embed"), nn.Patch{1, 2, 2}, p.Channels, p.Hidden),
 		text: nn.LoadLinear(w.Sub("text"), plainText, p.Hidden), null: w.Rows("null", 5, plainText),
@@ -125,7 +126,7 @@ type plainModel struct {
 	flow      *weight.Flow
 }
 
-func (m *plainModel) Prepare(be kernels.Backend, rows *Rows) (Batch, error) {
+func (m *plainModel) Prepare(be kernels.Backend, rows *dit.Rows) (dit.Batch, error) {
 	t, h, w := m.embed.Patch.Grid(rows.Size.T, rows.Size.H, rows.Size.W)
 	b := &plainBatch{plainModel: m, be: be, rows: rows, bias: be.Alloc(kernels.F32, len(rows.Rows), 1, 1, m.Hidden),
 		places: be.Alloc(kernels.F32, 1, 1, h*w, m.Hidden)}
@@ -158,7 +159,7 @@ func (m *plainModel) Prepare(be kernels.Backend, rows *Rows) (Batch, error) {
 type plainBatch struct {
 	*plainModel
 	be                  kernels.Backend
-	rows                *Rows
+	rows                *dit.Rows
 	bias, places, given kernels.Tensor // (B, 1, 1, C), (1, 1, S, C), (1, T', S, C)
 	rope                nn.Rope
 	masks               []sequence.Mask
@@ -176,7 +177,7 @@ func (b *plainBatch) Embed(i int, x, vectors kernels.Tensor) {
 	}
 }
 
-func (b *plainBatch) Advance(xs []kernels.Tensor, at Instant, last bool) (outs []kernels.Tensor, err error) {
+func (b *plainBatch) Advance(xs []kernels.Tensor, at dit.Instant, last bool) (outs []kernels.Tensor, err error) {
 	for block := range b.flow.Each(b.own) {
 		if b.Full {
 			gates := make([]kernels.Tensor, len(xs))
@@ -203,7 +204,7 @@ func (b *plainBatch) Advance(xs []kernels.Tensor, at Instant, last bool) (outs [
 }
 
 // advance adds linear(x) + bias + timestep to x (n, T', W, C); a given frame is at timestep 0.
-func (b *plainBatch) advance(block int, rows nn.Span, x kernels.Tensor, at Instant) {
+func (b *plainBatch) advance(block int, rows nn.Span, x kernels.Tensor, at dit.Instant) {
 	defer b.be.Scope()()
 	y := b.blocks[block].Forward(b.be, x, kernels.Identity)
 	b.be.Binary(x, x, y, kernels.Add)
@@ -250,7 +251,7 @@ func plainStage(t testing.TB, change func(o *plainOptions)) *stage {
 // stageOf is the stage with a network of this config.json.
 func stageOf(t testing.TB, config string, change func(o *plainOptions)) *stage {
 	t.Helper()
-	s, err := Spec([]Family{otherFamily, plainFamily()}, func(*stages.Model) (stages.Reencoder, error) { return nil, nil }).
+	s, err := Spec([]dit.Family{otherFamily, plainFamily()}, func(*stages.Model) (stages.Reencoder, error) { return nil, nil }).
 		New(modelOf(t, config), func(into any) error {
 			if change != nil {
 				change(into.(*plainOptions))
@@ -264,8 +265,8 @@ func stageOf(t testing.TB, config string, change func(o *plainOptions)) *stage {
 }
 
 // otherFamily takes another architecture.
-var otherFamily = Family{Name: "Other", Models: "1 to 3", Options: "a, b",
-	Recognise: func(config []byte) bool { class, _ := ClassName(config); return class == "Other" }}
+var otherFamily = dit.Family{Name: "Other", Models: "1 to 3", Options: "a, b",
+	Recognise: func(config []byte) bool { class, _ := dit.ClassName(config); return class == "Other" }}
 
 // batchOf makes elements of one size with texts and seeds of their own, some with a negative prompt.
 func batchOf(n, frames int, guidance float64) []*stages.Element {

@@ -106,7 +106,7 @@ func TestStepsSurvive(t *testing.T) {
 				e.Row.Loop, e.Row.ConditionFrameLength = 3, 5
 			}
 		}},
-		{"clips with images", plainConfig, 2, ways, func(o *plainOptions) { o.CondType = imageHead }, func(batch []*stages.Element) {
+		{"clips with images", plainConfig, 2, ways, func(o *plainOptions) { o.CondType = "i2v_head" }, func(batch []*stages.Element) {
 			for i, e := range batch {
 				e.Row.Loop, e.Row.ConditionFrameLength, e.Row.Reference = 2, 5, "r"
 				e.References = []*stages.Array{{Shape: []int{2, 1, 4, 6}, Data: nntest.Hash(fmt.Sprint("ref", i), 1, 2, 1, 4, 6)}}
@@ -221,11 +221,11 @@ func TestSavingIsRare(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v.job = j
-			after := v.alone(make([]float32, j.values()))
+			p := portion{job: j}
+			after := v.after(p, make([]float32, j.values()))
 			for i := 1; i < c.steps; i++ {
 				time.Sleep(10 * time.Second)
-				state := j.from(1, nil)
+				state := p.from()
 				state.Done = i
 				if err := after(state); err != nil {
 					t.Fatal(err)
@@ -274,13 +274,13 @@ func TestPausesAreSaved(t *testing.T) {
 			t.Fatal(err)
 		}
 		var saved savedSteps
-		v := maker{stage: s, saving: saved.saving(time.Minute), writes: true}.saverOf(t.Context(), j)
+		v := maker{stage: s, saving: saved.saving(time.Minute), writes: true}.newSaver(t.Context())
 		z, began := make([]float32, j.values()), time.Now()
 		pause := func(after time.Duration, done, want int) {
 			t.Helper()
 			time.Sleep(after)
 			v.last.Done = done
-			if err := v.pauses(nil, z, began); err != nil {
+			if err := v.pauses(portion{job: j}, z, began); err != nil {
 				t.Fatal(err)
 			}
 			v.wait()

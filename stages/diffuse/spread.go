@@ -3,9 +3,11 @@ package diffuse
 import (
 	"context"
 
+	"latentbeam/internal/plan/layout"
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn"
 )
 
@@ -22,6 +24,26 @@ func (s *stage) grid() cost.Grid {
 	g := s.Cut()
 	g.Sequence = max(1, int(s.Options.SequenceParallel))
 	return g
+}
+
+// Cost is that of the network over all steps, for texts of full length. An element can be shared by its
+// columns and frames; spatial attention is what they meet in.
+func (s *stage) Cost(row *schemas.PromptRow) (cost.Estimate, error) {
+	work, err := dit.Work(s.Config, row)
+	if err != nil {
+		return work, err
+	}
+	e := s.Weigh(s.DType)
+	if s.experts != nil {
+		e.Grid.Pipeline = 1
+	}
+	e.Work, e.Split, e.Rounds = work.Work, work.Split, row.NumInferenceSteps
+	e.Split.Width = s.Width(row)
+	if e.Split.Grid, e.Split.Sums = s.grid(), s.Sums; s.Shards() <= 1 {
+		e.Split.Grid = cost.Grid{}
+	}
+	e.Split.Partitions, err = layout.Partitions(s.Options.Partition)
+	return e, err
 }
 
 // RunSet samples the batch on a set of devices, each a rank with its share of the columns. Rank 0 gives the

@@ -10,6 +10,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/sampler"
 	"latentbeam/stages/weight"
 )
@@ -20,14 +21,14 @@ import (
 // again opens what takes the clips of longer videos through the model's autoencoder (vae.OpenReencoder); nil refuses
 // such videos. A program of another module gives the stage a name of its own, since `denoise` is taken:
 //
-//	spec := diffuse.Spec([]diffuse.Family{mine}, nil)
+//	spec := diffuse.Spec([]dit.Family{mine}, nil)
 //	spec.Name = "denoise_mine"
 //	os.Exit(latentbeam.Main(spec))
-func Spec(families []Family, again stages.OpenReencoder) stages.Spec {
+func Spec(families []dit.Family, again stages.OpenReencoder) stages.Spec {
 	var titles []string
 	own := ""
 	for _, f := range families {
-		titles = append(titles, f.title())
+		titles = append(titles, f.Title())
 		if f.Options != "" {
 			own += f.Options + ", "
 		}
@@ -42,13 +43,7 @@ func Spec(families []Family, again stages.OpenReencoder) stages.Spec {
 		Params: []stages.Param{stages.ParamSeed, stages.ParamHeight, stages.ParamWidth, stages.ParamNumFrames,
 			stages.ParamSteps, stages.ParamGuidanceScale, stages.ParamNoise},
 		New: func(m *stages.Model, o stages.Options) (stages.Stage, error) {
-			pick := func(config []byte) (Network, error) {
-				source, err := sourceOf(m, config)
-				if err != nil {
-					return nil, err
-				}
-				return open(families, source, o)
-			}
+			pick := func(config []byte) (dit.Network, error) { return dit.Open(families, m, config, o) }
 			return newStage(m, pick, func() (stages.Reencoder, error) {
 				if again == nil {
 					return nil, errors.New("this program has no autoencoder for it")
@@ -61,24 +56,24 @@ func Spec(families []Family, again stages.OpenReencoder) stages.Spec {
 
 // stage is the stage `denoise` with one network.
 type stage struct {
-	weight.Sharded[Network, loaded]
-	Description
+	weight.Sharded[dit.Network, loaded]
+	dit.Description
 	again   func() (stages.Reencoder, error) // opens it for the first longer video
 	recipe  sampler.Recipe                   // with the guided channels of the job
 	experts *experts                         // nil: the model has one denoiser
 }
 
-// loaded is a Model as weight.Component keeps it.
-type loaded struct{ Model }
+// loaded is a model as weight.Component keeps it.
+type loaded struct{ dit.Model }
 
 // load makes a Model of weights.
-func load(net Network, w *weight.Weights) (*loaded, error) {
+func load(net dit.Network, w *weight.Weights) (*loaded, error) {
 	m, err := net.Load(w)
 	return &loaded{m}, err
 }
 
 // newStage opens the network of a model that pick makes of its config.json.
-func newStage(m *stages.Model, pick func(config []byte) (Network, error), again func() (stages.Reencoder, error)) (
+func newStage(m *stages.Model, pick func(config []byte) (dit.Network, error), again func() (stages.Reencoder, error)) (
 	*stage, error) {
 	c, err := weight.OpenComponent(m, "transformer", pick, load)
 	if err != nil {
@@ -107,15 +102,14 @@ func (s *stage) Capabilities() stages.Capabilities {
 
 // complete gives rows under guidance a negative prompt.
 func (s *stage) complete(row *schemas.PromptRow) {
-	if row.NegativePrompt == "" && guided(row) {
+	if row.NegativePrompt == "" && row.Guided() {
 		row.NegativePrompt = s.NoNegative
 	}
 }
 
 // LatentShape returns the shape of the latents that a clip of the row is denoised as.
 func (s *stage) LatentShape(row *schemas.PromptRow) ([]int, error) {
-	size := s.Config.LatentSize(row)
-	return []int{s.Channels, size.T, size.H, size.W}, nil
+	return s.Shape(s.Config.LatentSize(row)), nil
 }
 
 // Check refuses rows that the network cannot do, and impossible numbers of steps.
@@ -148,16 +142,16 @@ func (s *stage) clip(row *schemas.PromptRow) sampler.Clip {
 // Need is that of the network for texts of full length.
 func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	switch {
-	case s.experts != nil && guided(row):
+	case s.experts != nil && row.Guided():
 		n = 2 // the branches of one element at a time
 	case s.experts != nil:
 		n = 1
 	case s.byImages(row) || s.Conditions.Images != nil && row.Loop > 1:
 		n = 3 * min(n, max(1, s.Pipeline)) // the branches of one element at a time, or of one for each stage
-	case guided(row):
+	case row.Guided():
 		n *= 2
 	}
-	need, err := SampleBytes(s.Config, n, s.Config.LatentSize(row), s.TextTokens)
+	need, err := dit.SampleBytes(s.Config, n, s.Config.LatentSize(row), s.TextTokens)
 	if err != nil || row.Loop <= 1 || s.Conditions.Group > 0 {
 		return need, err
 	}
@@ -168,10 +162,6 @@ func (s *stage) Need(row *schemas.PromptRow, n int) (int64, error) {
 	other, err := again.Need(row)
 	return max(need, other), err
 }
-
-// guided reports whether the row is computed with an unconditional half. At scale 1 that half would
-// cancel out.
-func guided(row *schemas.PromptRow) bool { return row.Guidance() != 1 }
 
 // checkTexts fails the elements whose text does not fit the model and returns the others.
 func (s *stage) checkTexts(batch []*stages.Element) []*stages.Element {

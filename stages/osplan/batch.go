@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
 	"latentbeam/stages/weight"
@@ -15,7 +15,7 @@ import (
 type batch struct {
 	*Model
 	be    kernels.Backend
-	rows  *diffuse.Rows
+	rows  *dit.Rows
 	area  int              // patches of a frame
 	rope  nn.Rope          // (T, S, D/2), of all tokens
 	kv    []kernels.Tensor // of the texts, for each block of this rank (B, max L, 2, heads, D)
@@ -27,7 +27,7 @@ var errNoNull = errors.New("Open-Sora-Plan has no null text of its own, and this
 	"negative prompt: give negative_prompt where the text is encoded, or guidance_scale 1")
 
 // Prepare computes the positions, the masks, and the keys and values of the texts.
-func (m *Model) Prepare(be kernels.Backend, rows *diffuse.Rows) (diffuse.Batch, error) {
+func (m *Model) Prepare(be kernels.Backend, rows *dit.Rows) (dit.Batch, error) {
 	box := rows.Grid()
 	t, h, w := m.patch().Grid(box.T, box.H, box.W)
 	b := &batch{Model: m, be: be, rows: rows, area: h * w, rope: m.positions(be, t, h, w), kv: make([]kernels.Tensor, m.Layers)}
@@ -96,7 +96,7 @@ func (b *batch) embedTexts() kernels.Tensor {
 func (b *batch) Embed(_ int, x, vectors kernels.Tensor) { b.embed.Into(b.be, x, vectors) }
 
 // Advance runs this rank's blocks on the tokens xs in place, and with last the head.
-func (b *batch) Advance(xs []kernels.Tensor, at diffuse.Instant, last bool) ([]kernels.Tensor, error) {
+func (b *batch) Advance(xs []kernels.Tensor, at dit.Instant, last bool) ([]kernels.Tensor, error) {
 	if at.Generated != nil {
 		return nil, errors.New("Open-Sora-Plan cannot go on from given frames")
 	}

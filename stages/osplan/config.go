@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
 )
@@ -107,7 +107,7 @@ func classDefaults(sparse bool) Config {
 
 // ParseConfig reads a published config.json and refuses what the network cannot do.
 func ParseConfig(data []byte) (Config, error) {
-	class, err := diffuse.ClassName(data)
+	class, err := dit.ClassName(data)
 	if err != nil {
 		return Config{}, err
 	}

@@ -7,28 +7,28 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/sampler"
 	"latentbeam/stages/weight"
 )
 
 // Denoiser returns the family of Open-Sora-Plan for the stage `denoise`.
-func Denoiser() diffuse.Family {
-	return diffuse.Family{
+func Denoiser() dit.Family {
+	return dit.Family{
 		Name: "Open-Sora-Plan", Models: "1.2 and 1.3",
 		Options: "sample_method, prediction_type, timestep_spacing, rescale_betas_zero_snr, padded_box",
 		Recognise: func(config []byte) bool {
-			class, err := diffuse.ClassName(config)
+			class, err := dit.ClassName(config)
 			return err == nil && (class == class12 || class == class13 || refused[class] != "")
 		},
-		Open: func(source diffuse.Source, o stages.Options) (diffuse.Network, error) {
-			cfg, err := ParseConfig(source.Config)
+		Open: func(configs dit.Configs, o stages.Options) (dit.Network, error) {
+			cfg, err := ParseConfig(configs.Config)
 			if err != nil {
 				return nil, err
 			}
 			var published *sampler.VPConfig
-			if source.Scheduler != nil {
-				c, err := parseScheduler(source.Scheduler)
+			if configs.Scheduler != nil {
+				c, err := parseScheduler(configs.Scheduler)
 				if err != nil {
 					return nil, err
 				}
@@ -47,7 +47,7 @@ const NegativePrompt = `
 
 // options are those of the stage with a network of this family.
 type options struct {
-	diffuse.Options
+	dit.Options
 	// SampleMethod is euler_ancestral, which the published scripts use, or pndm. PredictionType is epsilon or
 	// v_prediction, TimestepSpacing linspace, leading or trailing. RescaleBetasZeroSNR ends the process in noise alone. The
 	// defaults are those of the model's scheduler_config.json, where there is one, else those of the published scripts:
@@ -66,9 +66,9 @@ type options struct {
 // denoiser is a model of the family with the options of a job.
 type denoiser struct {
 	Config
-	options diffuse.Options
+	options dit.Options
 	recipe  sampler.Recipe
-	box     diffuse.Size
+	box     dit.LatentSize
 }
 
 // open takes the options of a job to a configuration. published is what the model's own scheduler says; nil: nothing.
@@ -166,24 +166,24 @@ func spacing(cfg Config, c sampler.VPConfig) string {
 }
 
 // box is PaddedBox as a size.
-func (o *options) box() (diffuse.Size, error) {
+func (o *options) box() (dit.LatentSize, error) {
 	b := o.PaddedBox
 	if b == nil {
-		return diffuse.Size{}, nil
+		return dit.LatentSize{}, nil
 	}
 	if len(b) != 3 || min(b[0], b[1], b[2]) < 1 || max(b[0], b[1], b[2]) > maxPositions || b[1]%2 != 0 || b[2]%2 != 0 {
-		return diffuse.Size{}, stages.Errorf("padded_box", "padded_box is %v: give latent frames, rows and columns such as "+
+		return dit.LatentSize{}, stages.Errorf("padded_box", "padded_box is %v: give latent frames, rows and columns such as "+
 			"[24, 60, 80], the last two even, at most %d", b, maxPositions)
 	}
-	return diffuse.Size{T: b[0], H: b[1], W: b[2]}, nil
+	return dit.LatentSize{T: b[0], H: b[1], W: b[2]}, nil
 }
 
 // maxPositions bounds latents on every axis.
 const maxPositions = 1 << 12
 
 // Describe returns what the stage must know of the network.
-func (d *denoiser) Describe() diffuse.Description {
-	return diffuse.Description{Name: "Open-Sora-Plan", Channels: d.InChannels, OutChannels: d.OutChannels, Patch: d.patch(),
+func (d *denoiser) Describe() dit.Description {
+	return dit.Description{Name: "Open-Sora-Plan", Channels: d.InChannels, OutChannels: d.OutChannels, Patch: d.patch(),
 		Hidden: d.Hidden(), Heads: d.Heads, Blocks: d.Layers, Sums: 3, Full: true, Scored: d.scored(), DType: d.DType,
 		TextWidth: d.TextWidth, TextTokens: textTokens, Options: d.options, Recipe: d.recipe, LatentScale: d.latentScale(),
 		NoNegative: NegativePrompt, Published: d.published(), Box: d.box}
@@ -227,8 +227,8 @@ func (d *denoiser) published() schemas.PromptRow {
 const stride, strideT = 8, 4
 
 // LatentSize returns the size of a row's latents.
-func (d *denoiser) LatentSize(row *schemas.PromptRow) diffuse.Size {
-	return diffuse.Size{T: (row.NumFrames-1)/strideT + 1, H: row.Height / stride, W: row.Width / stride}
+func (d *denoiser) LatentSize(row *schemas.PromptRow) dit.LatentSize {
+	return dit.LatentSize{T: (row.NumFrames-1)/strideT + 1, H: row.Height / stride, W: row.Width / stride}
 }
 
 // Check refuses sizes and guidance that the model cannot do.
@@ -244,7 +244,7 @@ func (d *denoiser) Check(row *schemas.PromptRow) error {
 	case max(size.T, size.H, size.W) > maxPositions:
 		return fmt.Errorf("%d frames of %dx%d make latents of %dx%dx%d: give at most %d on an axis", row.NumFrames, row.Height,
 			row.Width, size.T, size.H, size.W, maxPositions)
-	case d.box != (diffuse.Size{}) && (size.T > d.box.T || size.H > d.box.H || size.W > d.box.W):
+	case d.box != (dit.LatentSize{}) && (size.T > d.box.T || size.H > d.box.H || size.W > d.box.W):
 		return fmt.Errorf("%d frames of %dx%d make latents of %dx%dx%d, which do not fit padded_box [%d, %d, %d]",
 			row.NumFrames, row.Height, row.Width, size.T, size.H, size.W, d.box.T, d.box.H, d.box.W)
 	case row.GuidanceScale != nil && guidance < 1:
@@ -256,7 +256,7 @@ func (d *denoiser) Check(row *schemas.PromptRow) error {
 }
 
 // Load reads the weights.
-func (d *denoiser) Load(w *weight.Weights) (diffuse.Model, error) {
+func (d *denoiser) Load(w *weight.Weights) (dit.Model, error) {
 	m, err := Load(d.Config, w)
 	if err != nil {
 		return nil, err

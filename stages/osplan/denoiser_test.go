@@ -7,7 +7,7 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/schemas"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sampler"
 	"latentbeam/stages/weight"
@@ -217,8 +217,8 @@ func TestCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, most := range map[diffuse.Size]int64{{T: 8, H: 60, W: 80}: 20 << 30, {T: 24, H: 60, W: 80}: 40 << 30, {T: 24, H: 90, W: 160}: 70 << 30} {
-		bytes, err := diffuse.SampleBytes(d, 2, name, textTokens)
+	for name, most := range map[dit.LatentSize]int64{{T: 8, H: 60, W: 80}: 20 << 30, {T: 24, H: 60, W: 80}: 40 << 30, {T: 24, H: 90, W: 160}: 70 << 30} {
+		bytes, err := dit.SampleBytes(d, 2, name, textTokens)
 		t.Logf("%v under guidance: %.2f GB of activations in bf16", name, float64(bytes)/1e9)
 		if err != nil || bytes > most {
 			t.Errorf("%v: %d bytes, %v", name, bytes, err)

@@ -7,7 +7,7 @@
 //
 // The reference is the project's own code at the tags v1.2.0 and v1.3.1. It carries masks as a bias of -10000 for each
 // key. Here a mask is taken away with the tokens that it hides: a text has the length that it has, and a video in a
-// larger box is a sequence.Mask (diffuse.Description.Box).
+// larger box is a sequence.Mask (dit.Description.Box).
 //
 // In bf16 the angles of the positions are rounded before the cosine is taken, and in version 1.3 the timestep too, as in
 // the reference.

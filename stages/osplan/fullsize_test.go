@@ -10,7 +10,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/weight"
 )
@@ -51,7 +51,7 @@ func TestFullSize(t *testing.T) {
 	text, textShape := read("text")
 	timestep, _ := read("timestep")
 	e := &stages.Element{Text: &stages.Text{Embedding: &stages.Array{Shape: textShape, Data: text}}}
-	rows := &diffuse.Rows{Size: diffuse.Size{T: shape[2], H: shape[3], W: shape[4]}, Rows: []diffuse.Row{{Element: e}}}
+	rows := &dit.Rows{Size: dit.LatentSize{T: shape[2], H: shape[3], W: shape[4]}, Rows: []dit.BatchRow{{Element: e}}}
 	loaded, busy := time.Now(), processors(t)
 	description := d.Describe()
 	evaluate, err := description.Evaluator(be, m, rows)

@@ -11,7 +11,7 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/stages"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/weight"
 )
@@ -126,9 +126,9 @@ func (c *goldenCase) run(t testing.TB, be kernels.Backend, dtype string) []float
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := &diffuse.Rows{Size: diffuse.Size{T: c.Shape[2], H: c.Shape[3], W: c.Shape[4]}}
+	rows := &dit.Rows{Size: dit.LatentSize{T: c.Shape[2], H: c.Shape[3], W: c.Shape[4]}}
 	for i, n := range c.Lens {
-		rows.Rows = append(rows.Rows, diffuse.Row{Element: &stages.Element{Text: &stages.Text{Embedding: textOf(d, "text", i, n)}}})
+		rows.Rows = append(rows.Rows, dit.BatchRow{Element: &stages.Element{Text: &stages.Text{Embedding: textOf(d, "text", i, n)}}})
 	}
 	description := d.Describe()
 	evaluate, err := description.Evaluator(be, m, rows)

@@ -15,6 +15,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sequence"
 )
@@ -42,7 +43,7 @@ func stageOf(t testing.TB, cfg []byte, options string) stages.Stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := diffuse.Spec([]diffuse.Family{Denoiser()}, func(*stages.Model) (stages.Reencoder, error) { return nil, nil }).
+	s, err := diffuse.Spec([]dit.Family{Denoiser()}, func(*stages.Model) (stages.Reencoder, error) { return nil, nil }).
 		New(m, optionsOf(t, options))
 	if err != nil {
 		t.Fatal(err)

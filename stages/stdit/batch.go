@@ -5,7 +5,7 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/schemas"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn"
 )
 
@@ -17,7 +17,7 @@ type loaded struct {
 
 // Prepare brings the texts and conditions of rows to the device. A null text is the negative prompt, or the null caption
 // cut to the prompt's length.
-func (l *loaded) Prepare(be kernels.Backend, rows *diffuse.Rows) (diffuse.Batch, error) {
+func (l *loaded) Prepare(be kernels.Backend, rows *dit.Rows) (dit.Batch, error) {
 	var texts []kernels.Tensor
 	cond := conditions(&rows.Rows[0].Row)
 	for _, r := range rows.Rows {
@@ -55,7 +55,7 @@ func frameRate(row *schemas.PromptRow, frameInterval float64) float64 {
 }
 
 // give gives the network the frames: the first two branches see them, the third does not.
-func (l *loaded) give(be kernels.Backend, p *Prepared, rows *diffuse.Rows) error {
+func (l *loaded) give(be kernels.Backend, p *Prepared, rows *dit.Rows) error {
 	g, size := rows.Given, rows.Size
 	where, none := make([]float32, len(g.Latents)), make([]float32, len(g.Latents))
 	for i := range where {
@@ -111,7 +111,7 @@ func (b *batch) Embed(i int, x, vectors kernels.Tensor) {
 }
 
 // Advance runs this rank's blocks on the tokens xs in place, and with last the final layer.
-func (b *batch) Advance(xs []kernels.Tensor, at diffuse.Instant, last bool) ([]kernels.Tensor, error) {
+func (b *batch) Advance(xs []kernels.Tensor, at dit.Instant, last bool) ([]kernels.Tensor, error) {
 	f, err := nn.NewFrames(at.Generated, len(at.Timesteps), b.p.times.Len)
 	if err == nil && f.Given() && b.m.Version == OpenSora10 {
 		err = errors.New("Open-Sora 1.0 cannot go on from given frames, 1.1 and later can")

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn"
 )
 
@@ -68,7 +68,7 @@ func ParseConfig(data []byte) (Config, error) {
 	if err := json.Unmarshal(data, &id); err != nil {
 		return Config{}, fmt.Errorf("parse stdit config.json: %w", err)
 	}
-	class, err := diffuse.ClassName(data)
+	class, err := dit.ClassName(data)
 	if err != nil {
 		return Config{}, err
 	}

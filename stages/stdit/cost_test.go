@@ -6,7 +6,7 @@ import (
 
 	"latentbeam/schemas"
 	"latentbeam/stages/cost"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 )
 
 // The FLOP of a step of STDiT3-XL/2 under guidance with 300 tokens of text, from the shapes of its layers,
@@ -42,5 +42,5 @@ func TestCostOfSTDiT3(t *testing.T) {
 
 // workOf is the work of a network on a row.
 func workOf(cfg Config, row *schemas.PromptRow) (cost.Estimate, error) {
-	return diffuse.Work(&denoiser{Config: cfg}, row)
+	return dit.Work(&denoiser{Config: cfg}, row)
 }

@@ -10,7 +10,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
 	"latentbeam/stages/weight"
@@ -41,9 +41,9 @@ func count(t *testing.T, cfg Config, plan *sequence.Plan, row schemas.PromptRow,
 			g := kernels.NewGroup(ctx, tr, be, time.Minute)
 			g.Follow(plan.Hash)
 			split := nn.NewSplit(plan, g)
-			rows, xs := &diffuse.Rows{Size: cfg.latentSize(&row), Parts: split.Parts(), Split: split}, []kernels.Tensor(nil)
+			rows, xs := &dit.Rows{Size: cfg.latentSize(&row), Parts: split.Parts(), Split: split}, []kernels.Tensor(nil)
 			for i := range branches {
-				rows.Rows = append(rows.Rows, diffuse.Row{Element: batch[0], Branch: i})
+				rows.Rows = append(rows.Rows, dit.BatchRow{Element: batch[0], Branch: i})
 			}
 			for _, p := range split.Parts() {
 				xs = append(xs, be.Alloc(cfg.DType, p.Rows.Len, plan.Shape.Frames, p.Patches.Len, cfg.HiddenSize))
@@ -53,7 +53,7 @@ func count(t *testing.T, cfg Config, plan *sequence.Plan, row schemas.PromptRow,
 				return err
 			}
 			work, sent := be.(*kernels.Metered).Usage(), g.Traffic().Bytes
-			_, failed = b.Advance(xs, diffuse.Instant{Timesteps: make([]float32, branches)}, false)
+			_, failed = b.Advance(xs, dit.Instant{Timesteps: make([]float32, branches)}, false)
 			done := be.(*kernels.Metered).Usage()
 			all[rank] = counted{done.FLOP() - work.FLOP(), g.Traffic().Bytes - sent}
 			return failed

@@ -5,7 +5,7 @@ import (
 
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/sampler"
 	"latentbeam/stages/weight"
 )
@@ -24,13 +24,13 @@ const groupOf13 = 5
 var conditionFrames = map[Version]int{OpenSora11: 4, OpenSora12: 5, OpenSora13: 5}
 
 // Denoiser returns the family of STDiT, STDiT2 and STDiT3 for the stage `denoise`.
-func Denoiser() diffuse.Family {
-	return diffuse.Family{
+func Denoiser() dit.Family {
+	return dit.Family{
 		Name: "STDiT", Models: "Open-Sora 1.0 to 1.3",
 		Options:   "frame_interval, version, cond_type, image_cfg_scale, use_sdedit",
 		Recognise: recognise,
-		Open: func(source diffuse.Source, o stages.Options) (diffuse.Network, error) {
-			cfg, err := ParseConfig(source.Config)
+		Open: func(configs dit.Configs, o stages.Options) (dit.Network, error) {
+			cfg, err := ParseConfig(configs.Config)
 			if err != nil {
 				return nil, err
 			}
@@ -42,7 +42,7 @@ func Denoiser() diffuse.Family {
 // denoiser is a model of the family with the options of a job.
 type denoiser struct {
 	Config
-	options diffuse.Options
+	options dit.Options
 	recipe  sampler.Recipe
 	images  imageOptions
 	// frameInterval is how many frames of the video there are for each that is made.
@@ -55,7 +55,7 @@ func open(cfg Config, o stages.Options) (*denoiser, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := options{Options: diffuse.Options{GuidedChannels: recipe.GuidedChannels}}
+	opts := options{Options: dit.Options{GuidedChannels: recipe.GuidedChannels}}
 	if err := o.Into(&opts); err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func open(cfg Config, o stages.Options) (*denoiser, error) {
 }
 
 // Describe returns what the stage must know of the version.
-func (d *denoiser) Describe() diffuse.Description {
+func (d *denoiser) Describe() dit.Description {
 	out := d.Config.describe()
 	out.Options, out.Recipe, out.Published = d.options, d.recipe, d.published()
 	if d.Version == OpenSora10 {
@@ -80,7 +80,7 @@ func (d *denoiser) Describe() diffuse.Description {
 	// From 1.1 on the network is told the frame rate, and takes given frames.
 	out.Params = []stages.Param{stages.ParamFPS, stages.ParamReference, stages.ParamMaskStrategy, stages.ParamLoop,
 		stages.ParamConditionFrameLength, stages.ParamConditionFrameEdit}
-	out.Conditions = diffuse.Conditions{Marked: true, Images: d.images.images()}
+	out.Conditions = dit.Conditions{Marked: true, Images: d.images.images()}
 	switch d.Version {
 	case OpenSora12: // its published configuration moves starts to 5 latent frames, one group of the autoencoder
 		out.Conditions.Align = 5
@@ -91,8 +91,8 @@ func (d *denoiser) Describe() diffuse.Description {
 }
 
 // describe says what the configuration alone tells.
-func (c Config) describe() diffuse.Description {
-	out := diffuse.Description{Name: c.Version.title(), Channels: c.InChannels, OutChannels: c.OutChannels(),
+func (c Config) describe() dit.Description {
+	out := dit.Description{Name: c.Version.title(), Channels: c.InChannels, OutChannels: c.OutChannels(),
 		Patch: c.PatchSize, Hidden: c.HiddenSize, Heads: c.NumHeads, Blocks: c.Depth, Sums: c.sums(), DType: c.DType,
 		TextWidth: c.CaptionChannels, TextTokens: c.ModelMaxLength, LatentScale: 1}
 	if c.Version == OpenSora10 || c.Version == OpenSora11 {
@@ -122,7 +122,7 @@ func (d *denoiser) published() schemas.PromptRow {
 }
 
 // LatentSize returns the size of a row's latents.
-func (d *denoiser) LatentSize(row *schemas.PromptRow) diffuse.Size { return d.latentSize(row) }
+func (d *denoiser) LatentSize(row *schemas.PromptRow) dit.LatentSize { return d.latentSize(row) }
 
 // Check refuses sizes and frame rates that the model cannot do.
 func (d *denoiser) Check(row *schemas.PromptRow) error {
@@ -136,7 +136,7 @@ func (d *denoiser) Check(row *schemas.PromptRow) error {
 }
 
 // Load reads the weights.
-func (d *denoiser) Load(w *weight.Weights) (diffuse.Model, error) {
+func (d *denoiser) Load(w *weight.Weights) (dit.Model, error) {
 	m, err := Load(d.Config, w)
 	if err != nil {
 		return nil, err

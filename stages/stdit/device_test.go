@@ -6,7 +6,7 @@ import (
 
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 )
 
 // TestForwardOnALateDevice: nothing is read before Download, no memory counts as zero, no tensor outlives
@@ -32,7 +32,7 @@ func TestSampleBytes(t *testing.T) {
 	var need [3]int64
 	for i := range need {
 		var err error
-		if need[i], err = diffuse.SampleBytes(net, i+1, sizeOf(16, 32, 32), c.ModelMaxLength); err != nil {
+		if need[i], err = dit.SampleBytes(net, i+1, sizeOf(16, 32, 32), c.ModelMaxLength); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +46,7 @@ func TestSampleBytes(t *testing.T) {
 	if low, high := 4*(5*tokens+text), 4*(10*tokens+2*text); row < low || row > high {
 		t.Errorf("a row needs %d bytes, expected between %d and %d", row, low, high)
 	}
-	if _, err := diffuse.SampleBytes(net, 1, sizeOf(16, 32, 32), 121); err == nil {
+	if _, err := dit.SampleBytes(net, 1, sizeOf(16, 32, 32), 121); err == nil {
 		t.Error("more tokens than model_max_length gave no error")
 	}
 }

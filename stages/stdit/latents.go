@@ -4,15 +4,16 @@ import (
 	"fmt"
 
 	"latentbeam/schemas"
+	"latentbeam/stages/dit"
 )
 
 // vaeStride is how many pixels a latent position spans in height and width.
 const vaeStride = 8
 
 // latentSize returns the size of a row's latents, as the autoencoder of the version makes them.
-func (c Config) latentSize(row *schemas.PromptRow) Size {
+func (c Config) latentSize(row *schemas.PromptRow) dit.LatentSize {
 	n := row.NumFrames
-	s := Size{T: n, H: row.Height / vaeStride, W: row.Width / vaeStride}
+	s := dit.LatentSize{T: n, H: row.Height / vaeStride, W: row.Width / vaeStride}
 	switch c.Version {
 	case OpenSora12: // 5 latent frames of 17, and of what is left one of 4
 		s.T = n/17*5 + (n%17+3)/4

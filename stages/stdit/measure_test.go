@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"latentbeam/kernels"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 )
@@ -27,7 +28,7 @@ func TestMeasureBlock(t *testing.T) {
 // stream (B, T', S, C) that it leaves.
 func measured(t *testing.T, be kernels.Backend, name string) (run func(), x kernels.Tensor, err error) {
 	var version, dtype string
-	var size Size
+	var size dit.LatentSize
 	var tokens int
 	_, err = fmt.Sscanf(name, "%s %dx%dx%d %d %s", &version, &size.T, &size.H, &size.W, &tokens, &dtype)
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
 	"latentbeam/stages/weight"
@@ -92,7 +92,7 @@ func (m *Model) Forward(be kernels.Backend, x kernels.Tensor, timesteps []float3
 	d := m.describe()
 	all := nn.Part{Rows: nn.Span{Len: x.Dim(0)}, Patches: p.patches}
 	out, err := d.Forward(be, m.batch(be, p, []nn.Part{all}, nil), x,
-		diffuse.Instant{Timesteps: timesteps, Generated: generated})
+		dit.Instant{Timesteps: timesteps, Generated: generated})
 	if err != nil {
 		return kernels.Tensor{}, fmt.Errorf("stdit: %w", err)
 	}

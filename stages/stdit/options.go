@@ -8,13 +8,14 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/condition"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/sampler"
 )
 
 // options are those of the stage with a network of this family.
 type options struct {
-	diffuse.Options
+	dit.Options
 	// Version is that of Open-Sora that the job was written for, such as 1.2, as presets say it; a model of another
 	// one is refused. "" takes any.
 	Version string `yaml:"version" json:"-"`
@@ -115,7 +116,7 @@ type imageOptions struct {
 
 // fill checks the options and gives them the values of the published configuration (v2v.py).
 func (o *imageOptions) fill(v Version) error {
-	known := diffuse.ImageTypes()
+	known := condition.ImageTypes()
 	switch {
 	case o.CondType == "" && (o.Scale != 0 || o.SDEdit != nil):
 		return fmt.Errorf("image_cfg_scale and use_sdedit are of no use without cond_type: give one of %v", known)
@@ -140,10 +141,10 @@ func (o *imageOptions) fill(v Version) error {
 }
 
 // images says how the stage gives frames to the network; nil: by mask strategies.
-func (o imageOptions) images() *diffuse.Images {
+func (o imageOptions) images() *dit.Images {
 	if o.CondType == "" {
 		return nil
 	}
-	return &diffuse.Images{CondType: o.CondType, Guide: sampler.Image{Scale: float32(o.Scale), Ramp: true,
+	return &dit.Images{CondType: o.CondType, Guide: sampler.Image{Scale: float32(o.Scale), Ramp: true,
 		Oscillate: true, Renoise: *o.SDEdit}}
 }

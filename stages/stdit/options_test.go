@@ -6,7 +6,7 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/schemas"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sampler"
 )
@@ -32,7 +32,7 @@ func TestDType(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := options{Options: diffuse.Options{GuidedChannels: recipe.GuidedChannels, DType: c.dtype}}
+		o := options{Options: dit.Options{GuidedChannels: recipe.GuidedChannels, DType: c.dtype}}
 		if err := o.check(&cfg, recipe); err != nil || cfg.DType != c.want || o.DType != c.key {
 			t.Errorf("%s with dtype %q: %v, %v, key %q", c.version, c.dtype, cfg.DType, err, o.DType)
 		}
@@ -61,7 +61,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := options{Options: diffuse.Options{GuidedChannels: recipe.GuidedChannels}}
+		o := options{Options: dit.Options{GuidedChannels: recipe.GuidedChannels}}
 		if err := json.Unmarshal([]byte(c.json), &o); err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestScales(t *testing.T) {
 	} {
 		cfg := DefaultConfig(OpenSora10)
 		cfg.SpaceScale = 0.5
-		o := options{Options: diffuse.Options{GuidedChannels: recipe.GuidedChannels}, SpaceScale: c.space, TimeScale: c.time}
+		o := options{Options: dit.Options{GuidedChannels: recipe.GuidedChannels}, SpaceScale: c.space, TimeScale: c.time}
 		if err := o.check(&cfg, recipe); err != nil || cfg.SpaceScale != c.wantSpace || cfg.TimeScale != c.wantTime ||
 			o.SpaceScale != c.keySpace || o.TimeScale != c.keyTime {
 			t.Errorf("%+v: scales %g and %g, in the key %g and %g, %v", c, cfg.SpaceScale, cfg.TimeScale, o.SpaceScale,
@@ -108,13 +108,13 @@ func TestLatentSize(t *testing.T) {
 	for _, c := range []struct {
 		version               Version
 		frames, height, width int
-		want                  Size
+		want                  dit.LatentSize
 		err                   string
 	}{
 		{OpenSora10, 16, 256, 256, sizeOf(16, 32, 32), ""},
-		{OpenSora10, 16, 250, 256, Size{}, "height is 250: give a multiple of 16, such as 256"},
+		{OpenSora10, 16, 250, 256, dit.LatentSize{}, "height is 250: give a multiple of 16, such as 256"},
 		{OpenSora11, 16, 240, 426, sizeOf(16, 30, 53), ""},
-		{OpenSora11, 1, 7, 8, Size{}, "height is 7 and width 8"},
+		{OpenSora11, 1, 7, 8, dit.LatentSize{}, "height is 7 and width 8"},
 		{OpenSora12, 51, 240, 426, sizeOf(15, 30, 53), ""},
 		{OpenSora12, 1, 720, 1280, sizeOf(1, 90, 160), ""},
 		{OpenSora12, 408, 720, 1280, sizeOf(120, 90, 160), ""},
@@ -122,8 +122,8 @@ func TestLatentSize(t *testing.T) {
 		{OpenSora13, 1, 360, 640, sizeOf(1, 45, 80), ""},
 		{OpenSora13, 49, 240, 426, sizeOf(15, 30, 54), ""},
 		{OpenSora13, 113, 720, 1280, sizeOf(35, 90, 160), ""},
-		{OpenSora13, 16, 720, 1280, Size{}, "num_frames is 16"},
-		{OpenSora11, 5000, 240, 426, Size{}, "too large"},
+		{OpenSora13, 16, 720, 1280, dit.LatentSize{}, "num_frames is 16"},
+		{OpenSora11, 5000, 240, 426, dit.LatentSize{}, "too large"},
 	} {
 		row := &schemas.PromptRow{NumFrames: c.frames, Height: c.height, Width: c.width}
 		cfg := DefaultConfig(c.version)

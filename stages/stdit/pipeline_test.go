@@ -11,7 +11,7 @@ import (
 	"latentbeam/internal/transport"
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/weight"
@@ -85,7 +85,7 @@ func forwardPipeline(m *Model, be kernels.Backend, g *kernels.Group, all []evalu
 			b.Embed(0, xs[i], nn.Patchify(be, m.DType, e.x, m.PatchSize))
 		}
 		last := g.Rank() == g.Size()-1
-		tokens, err := b.Advance(xs[i:i+1], diffuse.Instant{Timesteps: e.timesteps, Generated: e.generated}, last)
+		tokens, err := b.Advance(xs[i:i+1], dit.Instant{Timesteps: e.timesteps, Generated: e.generated}, last)
 		if err == nil && last {
 			nn.Unpatchify(be, outs[i], tokens[0], m.PatchSize)
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn"
 )
 
@@ -36,13 +36,10 @@ type texts struct {
 // MaxLatentSide bounds T, H and W of the latents.
 const MaxLatentSide = 4096
 
-// Size is the size of latents.
-type Size = diffuse.Size
-
 // Prepare computes what the steps of a batch share, in the scope open at the call: latents of one size under
 // one text for each of the B rows, text i being (L_i, caption_channels). Under guidance the second half of
 // the rows takes NullText of the first half's lengths, or negative prompts.
-func (m *Model) Prepare(be kernels.Backend, size Size, cond Conditions, texts []kernels.Tensor) (
+func (m *Model) Prepare(be kernels.Backend, size dit.LatentSize, cond Conditions, texts []kernels.Tensor) (
 	*Prepared, error) {
 	if min(size.T, size.H, size.W) < 1 || max(size.T, size.H, size.W) > MaxLatentSide {
 		return nil, fmt.Errorf("prepare stdit: latents of %dx%dx%d: each side must be 1 to %d",

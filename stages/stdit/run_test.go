@@ -5,6 +5,7 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/kernels/cpu"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn/nntest"
 )
 
@@ -72,7 +73,7 @@ func (in input) row(i int) input {
 	return one
 }
 
-func (in input) size() Size { return sizeOf(in.shape[2], in.shape[3], in.shape[4]) }
+func (in input) size() dit.LatentSize { return sizeOf(in.shape[2], in.shape[3], in.shape[4]) }
 
 // upload returns the texts, each (L, caption_channels), as tensors.
 func (r harness) upload(texts [][]float32) []kernels.Tensor {

@@ -10,6 +10,7 @@ import (
 	"latentbeam/stages"
 	"latentbeam/stages/cost"
 	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn/nntest"
 )
 
@@ -53,14 +54,14 @@ func (s *testedStage) stage() stages.Stage {
 		return now
 	}
 	family := Denoiser()
-	family.Open = func(_ diffuse.Source, o stages.Options) (diffuse.Network, error) {
+	family.Open = func(_ dit.Configs, o stages.Options) (dit.Network, error) {
 		if err := s.Config.validate(); err != nil {
 			return nil, err
 		}
 		return open(s.Config, o)
 	}
 	again := func(*stages.Model) (stages.Reencoder, error) { return s.again() }
-	now, err := diffuse.Spec([]diffuse.Family{family}, again).New(s.model, func(into any) error {
+	now, err := diffuse.Spec([]dit.Family{family}, again).New(s.model, func(into any) error {
 		o := into.(*options)
 		o.DType = map[kernels.DType]string{kernels.F32: "fp32", kernels.BF16: "bf16", kernels.F16: "fp16"}[s.Config.DType]
 		o.Partition, o.SequenceParallel = s.partition, schemas.AutoInt(s.grid.Sequence)
@@ -109,4 +110,4 @@ func (s *testedStage) cost(row *schemas.PromptRow) cost.Estimate {
 	return c
 }
 
-func sizeOf(t, h, w int) Size { return Size{T: t, H: h, W: w} }
+func sizeOf(t, h, w int) dit.LatentSize { return dit.LatentSize{T: t, H: h, W: w} }

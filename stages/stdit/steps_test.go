@@ -8,7 +8,7 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/sampler"
@@ -35,7 +35,7 @@ type stepsCase struct {
 	t        *testing.T
 	weights  func(testing.TB, map[string][]int) *safetensors.File
 	net      *loaded
-	size     Size
+	size     dit.LatentSize
 	evaluate sampler.Model
 	tokens   int
 	sampler  sampler.Sampler
@@ -66,7 +66,7 @@ func (c *stepsCase) open(be kernels.Backend, name string) error {
 		Width: clip.Width, NumFrames: frames, FPS: 24}}
 	c.net = &loaded{model, 1}
 	d := cfg.describe()
-	rows := &diffuse.Rows{Size: c.size, Rows: []diffuse.Row{{Element: e}, {Element: e, Branch: 1}}}
+	rows := &dit.Rows{Size: c.size, Rows: []dit.BatchRow{{Element: e}, {Element: e, Branch: 1}}}
 	c.evaluate, err = d.Evaluator(be, c.net, rows)
 	return err
 }
@@ -91,7 +91,7 @@ func (c *stepsCase) sample(z []float32) {
 }
 
 func (c *stepsCase) need() int64 {
-	return nntest.Need(c.t)(diffuse.SampleBytes(&denoiser{Config: c.net.Config}, 2, c.size, c.tokens))
+	return nntest.Need(c.t)(dit.SampleBytes(&denoiser{Config: c.net.Config}, 2, c.size, c.tokens))
 }
 
 // result is (2, c_out, T, H, W).

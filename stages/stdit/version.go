@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 )
 
 // Version is a generation of the architecture, named by the Open-Sora that it belongs to.
@@ -27,7 +27,7 @@ func (v Version) title() string { return "Open-Sora " + v.String() }
 
 // recognise reports whether a config.json is that of a version of the family. One that names no architecture is.
 func recognise(config []byte) bool {
-	class, err := diffuse.ClassName(config)
+	class, err := dit.ClassName(config)
 	_, versionErr := identity{}.version(class)
 	return err == nil && versionErr == nil
 }

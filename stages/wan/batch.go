@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn"
 )
 
@@ -12,7 +12,7 @@ import (
 type batch struct {
 	*Model
 	be     kernels.Backend
-	rows   *diffuse.Rows
+	rows   *dit.Rows
 	area   int              // patches of a frame
 	frames int              // T'
 	beside []kernels.Tensor // of each part, see conditions
@@ -25,7 +25,7 @@ var errNoNull = errors.New("guidance: Wan has no null text of its own, and this 
 	"negative prompt: give negative_prompt (none is the empty text) where the text is encoded, or guidance_scale 1")
 
 // Prepare computes the positions, and the keys and values of the texts.
-func (m *Model) Prepare(be kernels.Backend, rows *diffuse.Rows) (diffuse.Batch, error) {
+func (m *Model) Prepare(be kernels.Backend, rows *dit.Rows) (dit.Batch, error) {
 	t, h, w := m.PatchSize.Grid(rows.Size.T, rows.Size.H, rows.Size.W)
 	frames, side, _ := m.axes()
 	b := &batch{Model: m, be: be, rows: rows, area: h * w, frames: t, kv: make([]kernels.Tensor, m.Layers),
@@ -58,7 +58,7 @@ func (m *Model) Prepare(be kernels.Backend, rows *diffuse.Rows) (diffuse.Batch, 
 }
 
 // embedTexts returns the embedded texts of rows (sum L + 1, C), the last row being that of padding, and their lengths.
-func (m *Model) embedTexts(be kernels.Backend, rows []diffuse.Row) (kernels.Tensor, []int, error) {
+func (m *Model) embedTexts(be kernels.Backend, rows []dit.BatchRow) (kernels.Tensor, []int, error) {
 	var lens []int
 	total := 1
 	for _, r := range rows {
@@ -80,7 +80,7 @@ func (m *Model) embedTexts(be kernels.Backend, rows []diffuse.Row) (kernels.Tens
 }
 
 // Advance runs this rank's blocks on the tokens xs in place, and with last the head.
-func (b *batch) Advance(xs []kernels.Tensor, at diffuse.Instant, last bool) ([]kernels.Tensor, error) {
+func (b *batch) Advance(xs []kernels.Tensor, at dit.Instant, last bool) ([]kernels.Tensor, error) {
 	be := b.be
 	frames, err := nn.NewFrames(at.Generated, len(at.Timesteps), b.frames)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"latentbeam/kernels"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn"
 )
 
@@ -52,7 +52,7 @@ func DefaultConfig() Config {
 // ParseConfig reads a published config.json over the DefaultConfig and refuses what the network cannot do.
 func ParseConfig(data []byte) (Config, error) {
 	c := DefaultConfig()
-	class, err := diffuse.ClassName(data)
+	class, err := dit.ClassName(data)
 	if err != nil {
 		return c, err
 	}

@@ -7,30 +7,30 @@ import (
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/stages"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/sampler"
 	"latentbeam/stages/weight"
 )
 
 // Denoiser returns the family of Wan for the stage `denoise`.
-func Denoiser() diffuse.Family {
-	return diffuse.Family{
+func Denoiser() dit.Family {
+	return dit.Family{
 		Name: "Wan", Models: "text and image to video of 2.1 and 2.2",
 		Options: "flow_solver, flow_sigmas, flow_shift, boundary_ratio",
 		Recognise: func(config []byte) bool {
-			class, err := diffuse.ClassName(config)
+			class, err := dit.ClassName(config)
 			return err == nil && (class == className || class == originalClass)
 		},
-		Open: func(source diffuse.Source, o stages.Options) (diffuse.Network, error) {
-			cfg, err := ParseConfig(source.Config)
+		Open: func(configs dit.Configs, o stages.Options) (dit.Network, error) {
+			cfg, err := ParseConfig(configs.Config)
 			if err != nil {
 				return nil, err
 			}
-			solver, err := solverOf(source)
+			solver, err := solverOf(configs)
 			if err != nil {
 				return nil, err
 			}
-			return open(cfg, published{solver, source.Index}, o)
+			return open(cfg, published{solver, configs.Index}, o)
 		},
 	}
 }
@@ -48,19 +48,19 @@ const publishedNegative = "色调艳丽，过曝，静态，细节模糊不清�
 	"三条腿，背景人很多，倒着走"
 
 // solverOf returns how the model's own scheduler_config.json samples, zero where there is none.
-func solverOf(source diffuse.Source) (sampler.WanConfig, error) {
-	if source.Index.ClassName == DMDName { // its scheduler_config.json is not followed by its own code
+func solverOf(configs dit.Configs) (sampler.WanConfig, error) {
+	if configs.Index.ClassName == DMDName { // its scheduler_config.json is not followed by its own code
 		return sampler.WanConfig{Solver: "dmd"}, nil
 	}
-	if source.Scheduler == nil {
+	if configs.Scheduler == nil {
 		return sampler.WanConfig{}, nil
 	}
-	return parseScheduler(source.Scheduler)
+	return parseScheduler(configs.Scheduler)
 }
 
 // options are those of the stage with a network of this family.
 type options struct {
-	diffuse.Options
+	dit.Options
 	// FlowSolver is unipc, euler or dmd, FlowSigmas a published table: diffusers, wan or distilled. FlowShift moves the
 	// steps towards the noise. The defaults are those of the model's scheduler_config.json, where there is one; else
 	// unipc, diffusers and 3. What differs from the latter shows in the keys, wherever it comes from.
@@ -81,11 +81,11 @@ type published struct {
 // denoiser is a model of the family with the options of a job.
 type denoiser struct {
 	Config
-	options  diffuse.Options
+	options  dit.Options
 	recipe   sampler.Recipe
 	negative string  // prompt of rows that have none
 	boundary float32 // timestep below which the second of two denoisers computes; 0: there is one
-	input    diffuse.ImageInput
+	input    dit.ImageInput
 }
 
 // open takes the options of a job to a configuration.
@@ -120,14 +120,14 @@ func open(cfg Config, p published, o stages.Options) (*denoiser, error) {
 }
 
 // imageInput is how the network takes the image of a row. That of TI2V is told a timestep for each token.
-func (c Config) imageInput(index stages.Index) diffuse.ImageInput {
+func (c Config) imageInput(index stages.Index) dit.ImageInput {
 	switch {
 	case c.beside() > 0:
-		return diffuse.BesideLatents
+		return dit.BesideLatents
 	case index.ExpandTimesteps || c.stride() == 16:
-		return diffuse.FirstFrame
+		return dit.FirstFrame
 	}
-	return diffuse.NoImageInput
+	return dit.NoImageInput
 }
 
 // trainingSteps is the length of the training process.
@@ -152,12 +152,12 @@ func (o *options) publish(p published) error {
 }
 
 // Describe returns what the stage must know of the network.
-func (d *denoiser) Describe() diffuse.Description {
-	return diffuse.Description{Name: "Wan", Channels: d.OutChannels, OutChannels: d.OutChannels, Patch: d.PatchSize,
+func (d *denoiser) Describe() dit.Description {
+	return dit.Description{Name: "Wan", Channels: d.OutChannels, OutChannels: d.OutChannels, Patch: d.PatchSize,
 		Hidden: d.Hidden(), Heads: d.Heads, Blocks: d.Layers, Sums: 3, Full: true, DType: d.DType,
 		TextWidth: d.TextWidth, TextTokens: textTokens, Options: d.options, Recipe: d.recipe, LatentScale: 1,
 		NoNegative: d.negative, Published: d.published(), Boundary: d.boundary, Params: d.params(),
-		Conditions: diffuse.Conditions{Input: d.input, Marked: d.input == diffuse.FirstFrame}}
+		Conditions: dit.Conditions{Input: d.input, Marked: d.input == dit.FirstFrame}}
 }
 
 // params are the columns that not all models depend on.
@@ -165,7 +165,7 @@ func (d *denoiser) params() (out []stages.Param) {
 	if d.boundary > 0 {
 		out = append(out, stages.ParamGuidanceScale2)
 	}
-	if d.input != diffuse.NoImageInput {
+	if d.input != dit.NoImageInput {
 		out = append(out, stages.ParamReference)
 	}
 	return out
@@ -178,7 +178,7 @@ func (d *denoiser) published() schemas.PromptRow {
 		MaxSequenceLength: textTokens}
 	if d.boundary > 0 { // A14B
 		guidance = 4
-		if d.input == diffuse.BesideLatents {
+		if d.input == dit.BesideLatents {
 			guidance, second = 3.5, 3.5
 		}
 		row.NumInferenceSteps, row.GuidanceScale2 = 40, &second
@@ -199,8 +199,8 @@ func (d *denoiser) published() schemas.PromptRow {
 const strideT = 4
 
 // LatentSize returns the size of a row's latents.
-func (d *denoiser) LatentSize(row *schemas.PromptRow) diffuse.Size {
-	return diffuse.Size{T: (row.NumFrames-1)/strideT + 1, H: row.Height / d.stride(), W: row.Width / d.stride()}
+func (d *denoiser) LatentSize(row *schemas.PromptRow) dit.LatentSize {
+	return dit.LatentSize{T: (row.NumFrames-1)/strideT + 1, H: row.Height / d.stride(), W: row.Width / d.stride()}
 }
 
 // Check refuses sizes and guidance that the model cannot do.
@@ -213,7 +213,7 @@ func (d *denoiser) Check(row *schemas.PromptRow) error {
 		return fmt.Errorf("guidance_scale is %g: Wan takes 1, which is none, and more", guidance)
 	case row.Loop > 1:
 		return errors.New("loop is given: Wan makes one clip")
-	case d.input == diffuse.BesideLatents && row.Reference == "":
+	case d.input == dit.BesideLatents && row.Reference == "":
 		return errors.New("reference is missing: this model makes videos from images; give the image that the video begins with")
 	case d.ImageDim != nil && d.ImageTokens == nil && ended(row):
 		return errors.New("reference has two images: this model takes the first frame alone")
@@ -240,7 +240,7 @@ func (d *denoiser) checkSize(row *schemas.PromptRow) error {
 }
 
 // Load reads the weights.
-func (d *denoiser) Load(w *weight.Weights) (diffuse.Model, error) {
+func (d *denoiser) Load(w *weight.Weights) (dit.Model, error) {
 	m, err := Load(d.Config, w)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/kernels/kerneltest"
 	"latentbeam/stages"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sampler"
 	"latentbeam/stages/weight"
@@ -131,17 +131,17 @@ func (c *goldenCase) runOn(t testing.TB, be kernels.Backend, m *Model) []float32
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := &diffuse.Rows{Size: diffuse.Size{T: c.Shape[2], H: c.Shape[3], W: c.Shape[4]}}
+	rows := &dit.Rows{Size: dit.LatentSize{T: c.Shape[2], H: c.Shape[3], W: c.Shape[4]}}
 	for i, n := range c.Lens {
 		e := &stages.Element{Text: &stages.Text{Embedding: textOf(d, "text", i, n)}}
 		if c.Steps > 0 {
 			e.Text.Negative = textOf(d, "negative", i, c.Negative[i])
 		}
-		rows.Rows = append(rows.Rows, diffuse.Row{Element: e})
+		rows.Rows = append(rows.Rows, dit.BatchRow{Element: e})
 	}
 	if c.Steps > 0 {
 		for _, r := range rows.Rows[:len(c.Lens)] {
-			rows.Rows = append(rows.Rows, diffuse.Row{Element: r.Element, Branch: 1})
+			rows.Rows = append(rows.Rows, dit.BatchRow{Element: r.Element, Branch: 1})
 		}
 	}
 	description := d.Describe()

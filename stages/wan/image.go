@@ -6,7 +6,7 @@ import (
 
 	"latentbeam/kernels"
 	"latentbeam/schemas"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/weight"
 )
@@ -45,7 +45,7 @@ func (b *batch) conditions() {
 }
 
 // besideVectors returns the patch vectors (T, patches, c ph pw) of some patches of a row: mask, then latents.
-func (b *batch) besideVectors(row diffuse.Row, first, patches int) []float32 {
+func (b *batch) besideVectors(row dit.BatchRow, first, patches int) []float32 {
 	size, pw := b.rows.Size, b.PatchSize[2]
 	cols, area := size.W/pw, size.H*size.W
 	var latents []float32 // none where rows stand for others

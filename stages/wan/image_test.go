@@ -11,6 +11,7 @@ import (
 	"latentbeam/kernels/cpu"
 	"latentbeam/stages"
 	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn/nntest"
 )
 
@@ -51,7 +52,7 @@ func imageStage(t testing.TB, name, options string) stages.Stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := diffuse.Spec([]diffuse.Family{Denoiser()}, nil).New(m, optionsOf(t, options))
+	s, err := diffuse.Spec([]dit.Family{Denoiser()}, nil).New(m, optionsOf(t, options))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"latentbeam/stages"
-	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sampler"
 )
@@ -55,11 +55,11 @@ func TestSchedulerInKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		source := diffuse.Source{Config: config, Index: stages.Index{ClassName: PipelineName}}
+		configs := dit.Configs{Config: config, Index: stages.Index{ClassName: PipelineName}}
 		if scheduler != "" {
-			source.Scheduler = []byte(scheduler)
+			configs.Scheduler = []byte(scheduler)
 		}
-		if _, err := Denoiser().Open(source, o); err != nil {
+		if _, err := Denoiser().Open(configs, o); err != nil {
 			t.Fatal(err)
 		}
 		out, err := json.Marshal(decoded)

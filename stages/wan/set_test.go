@@ -16,6 +16,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/diffuse"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sequence"
 )
@@ -46,7 +47,7 @@ func stageOf(t testing.TB, name, options string) stages.Stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := diffuse.Spec([]diffuse.Family{Denoiser()}, func(*stages.Model) (stages.Reencoder, error) { return nil, nil }).
+	s, err := diffuse.Spec([]dit.Family{Denoiser()}, func(*stages.Model) (stages.Reencoder, error) { return nil, nil }).
 		New(m, optionsOf(t, options))
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +177,7 @@ func TestCost(t *testing.T) {
 	if err != nil || !cost.Split.Shape.Full || cost.Work <= 0 {
 		t.Errorf("%+v, %v", cost, err)
 	}
-	key, err := json.Marshal(options{Options: diffuse.Options{DType: "fp32"}, FlowShift: 5})
+	key, err := json.Marshal(options{Options: dit.Options{DType: "fp32"}, FlowShift: 5})
 	if err != nil || string(key) != `{"cfg_channel":0,"dtype":"fp32","flow_shift":5}` {
 		t.Errorf("the key has %s, %v", key, err)
 	}

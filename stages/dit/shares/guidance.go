@@ -1,4 +1,4 @@
-package diffuse
+package shares
 
 import (
 	"fmt"
@@ -9,16 +9,16 @@ import (
 
 // guidance brings the output tokens (T', patches, K) of every share together, branch by branch:
 // [share][branch].
-func (r *rank) guidance(tokens []kernels.Tensor) ([][]kernels.Tensor, error) {
-	out := make([][]kernels.Tensor, len(r.shares))
-	k := r.j.outputs()
-	for i, s := range r.shares {
-		for range r.branches {
-			out[i] = append(out[i], r.dev.Alloc(r.j.DType, r.frames, s.patches.Len, k))
+func (r *Rank) guidance(tokens []kernels.Tensor) ([][]kernels.Tensor, error) {
+	out := make([][]kernels.Tensor, len(r.Shares))
+	k := r.Outputs()
+	for i, s := range r.Shares {
+		for range r.Branches {
+			out[i] = append(out[i], r.dev.Alloc(r.DType, r.frames, s.patches.Len, k))
 		}
 	}
 	var send, recv []kernels.Part
-	for peer := range r.plan.Ranks {
+	for peer := range r.Plan.Ranks {
 		send = append(send, r.sendTo(peer, tokens)...)
 		recv = append(recv, r.receiveFrom(peer, out)...)
 	}
@@ -35,10 +35,10 @@ func (r *rank) guidance(tokens []kernels.Tensor) ([][]kernels.Tensor, error) {
 }
 
 // sendTo lists what a rank takes from this one's tokens for its shares.
-func (r *rank) sendTo(peer int, tokens []kernels.Tensor) (out []kernels.Part) {
-	for _, s := range r.j.sharesOf(r.plan, r.branches, peer, false, r.j.size) {
-		for b := range r.branches {
-			at := s.element*r.branches + b
+func (r *Rank) sendTo(peer int, tokens []kernels.Tensor) (out []kernels.Part) {
+	for _, s := range r.sharesOf(peer, false) {
+		for b := range r.Branches {
+			at := s.Element*r.Branches + b
 			for i, p := range r.split.Parts() {
 				common := overlap(s.patches, p.Patches)
 				if at < p.Rows.Start || at >= p.Rows.Start+p.Rows.Len || common.Len == 0 {
@@ -53,12 +53,12 @@ func (r *rank) sendTo(peer int, tokens []kernels.Tensor) (out []kernels.Part) {
 }
 
 // receiveFrom lists where this rank's shares take what a rank sends.
-func (r *rank) receiveFrom(peer int, out [][]kernels.Tensor) (in []kernels.Part) {
-	for i, s := range r.shares {
-		for b := range r.branches {
-			for _, c := range r.plan.Columns(peer) {
+func (r *Rank) receiveFrom(peer int, out [][]kernels.Tensor) (in []kernels.Part) {
+	for i, s := range r.Shares {
+		for b := range r.Branches {
+			for _, c := range r.Plan.Columns(peer) {
 				common := overlap(s.patches, nn.Span{Start: c.Lo, Len: c.Len()})
-				if c.Element == s.element*r.branches+b && common.Len > 0 {
+				if c.Element == s.Element*r.Branches+b && common.Len > 0 {
 					in = append(in, kernels.Part{Peer: peer, View: patchesOf(out[i][b], s.patches.Start, common)})
 				}
 			}
@@ -69,20 +69,20 @@ func (r *rank) receiveFrom(peer int, out [][]kernels.Tensor) (in []kernels.Part)
 
 // download returns the predictions as the sampler takes them: [branch][share] (c_out, T, pixels). z is the
 // length of the latents of all branches.
-func (r *rank) download(predictions [][]kernels.Tensor, z int) ([]float32, error) {
-	c := r.j.OutChannels
-	if n := z / r.j.Channels * c; len(r.out) != n {
+func (r *Rank) download(predictions [][]kernels.Tensor, z int) ([]float32, error) {
+	c := r.OutChannels
+	if n := z / r.Channels * c; len(r.out) != n {
 		r.out = make([]float32, n)
 	}
 	at := 0
-	for b := range r.branches {
-		for i, s := range r.shares {
+	for b := range r.Branches {
+		for i, s := range r.Shares {
 			tokens := make([]float32, predictions[i][b].Len())
 			if err := r.dev.Download(tokens, predictions[i][b]); err != nil {
 				return nil, err
 			}
-			size := c * r.j.size.T * len(s.pixels)
-			s.latents(r.out[at:at+size], tokens, c, r.j.size.T, r.j.Patch)
+			size := s.Len(c * r.Size.T)
+			s.latents(r.out[at:at+size], tokens, c, r.Size.T, r.Patch)
 			at += size
 		}
 	}

@@ -1,4 +1,4 @@
-package diffuse
+package dit
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func (d *Description) Forward(be kernels.Backend, b Batch, x kernels.Tensor, at 
 	n, t, h, w := x.Dim(0), x.Dim(2), x.Dim(3), x.Dim(4)
 	out := be.Alloc(kernels.F32, n, d.OutChannels, t, h, w) // (B, c_out, T, H, W)
 	defer be.Scope()()
-	box := Size{t, h, w}.in(d.Box)
+	box := LatentSize{t, h, w}.In(d.Box)
 	frames, rows, cols := d.Patch.Grid(box.T, box.H, box.W)
 	tokens := be.Alloc(d.DType, n, frames, rows*cols, d.Hidden) // (B, T', S, C)
 	d.embed(be, b, tokens, x)
@@ -54,6 +54,6 @@ func (d *Description) Forward(be kernels.Backend, b Batch, x kernels.Tensor, at 
 // embed writes the tokens (B, T', S, C) of latents x (B, c, T, H, W).
 func (d *Description) embed(be kernels.Backend, b Batch, tokens, x kernels.Tensor) {
 	defer be.Scope()()
-	box := Size{x.Dim(2), x.Dim(3), x.Dim(4)}.in(d.Box)
+	box := LatentSize{x.Dim(2), x.Dim(3), x.Dim(4)}.In(d.Box)
 	b.Embed(0, tokens, nn.PatchifyInto(be, d.DType, x, d.Patch, [3]int{box.T, box.H, box.W}))
 }

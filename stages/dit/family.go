@@ -1,4 +1,4 @@
-package diffuse
+package dit
 
 import (
 	"encoding/json"
@@ -18,44 +18,39 @@ type Family struct {
 	// Recognise reports whether a config.json is that of a network of this family.
 	Recognise func(config []byte) bool
 	// Open reads config.json and decodes the options of the job, into a struct that embeds Options.
-	Open func(source Source, options stages.Options) (Network, error)
+	Open func(configs Configs, options stages.Options) (Network, error)
 }
 
-// Source is what the files of a model say of its denoiser.
-type Source struct {
+// Configs is what the files of a model say of its denoiser.
+type Configs struct {
 	Config    []byte       // config.json of the denoiser
 	Scheduler []byte       // scheduler/scheduler_config.json; nil: there is none
 	Index     stages.Index // model_index.json; zero: there is none
 }
 
-// sourceOf returns what a model says of the denoiser with this config.json.
-func sourceOf(m *stages.Model, config []byte) (Source, error) {
+// Open opens the network that a config.json of a model's denoiser describes.
+func Open(families []Family, m *stages.Model, config []byte, options stages.Options) (Network, error) {
 	scheduler, err := m.ReadFile("scheduler/scheduler_config.json")
-	if errors.Is(err, fs.ErrNotExist) {
-		scheduler, err = nil, nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
-	return Source{Config: config, Scheduler: scheduler, Index: m.Index}, err
-}
-
-// open opens the network that a config.json describes.
-func open(families []Family, source Source, options stages.Options) (Network, error) {
-	class, err := ClassName(source.Config)
+	class, err := ClassName(config)
 	if err != nil {
 		return nil, err
 	}
-	var names []string
+	var titles []string
 	for _, f := range families {
-		if f.Recognise(source.Config) {
-			return f.Open(source, options)
+		if f.Recognise(config) {
+			return f.Open(Configs{Config: config, Scheduler: scheduler, Index: m.Index}, options)
 		}
-		names = append(names, f.title())
+		titles = append(titles, f.Title())
 	}
 	return nil, fmt.Errorf("parse config.json of the denoiser: the architecture is %q; the denoiser runs %s",
-		class, strings.Join(names, ", "))
+		class, strings.Join(titles, ", "))
 }
 
-// title names the family for people.
-func (f Family) title() string { return fmt.Sprintf("%s (%s)", f.Name, f.Models) }
+// Title names the family for people.
+func (f Family) Title() string { return fmt.Sprintf("%s (%s)", f.Name, f.Models) }
 
 // ClassName returns what a config.json says of the architecture, "" where it says nothing.
 func ClassName(config []byte) (string, error) {

@@ -1,4 +1,4 @@
-package diffuse
+package shares
 
 import (
 	"math"
@@ -11,11 +11,11 @@ import (
 // of 64, before and after guidance.
 const momentValues = 2 * 2 * 4
 
-// gather gives every share of this rank the moments of its whole element: ranks exchange those of their
-// positions, each position once, and put them in order.
-func (r *rank) gather(parts [][]sampler.Moments) error {
+// Moments gives every share of this rank the moments of its whole element: ranks exchange those of their
+// positions, each position once, and put them in order. It is the sampler's Batch.Gather.
+func (r *Rank) Moments(parts [][]sampler.Moments) error {
 	defer r.dev.Scope()()
-	views, shares := make([]kernels.Tensor, r.group.Size()), r.sharesOfAll()
+	views, shares := make([]kernels.Tensor, r.group.Size()), r.all()
 	for q := range views {
 		n := 0
 		for _, s := range shares[q] {
@@ -26,8 +26,8 @@ func (r *rank) gather(parts [][]sampler.Moments) error {
 	me := r.group.Rank()
 	values := make([]float32, 0, views[me].Len())
 	for _, s := range shares[me] {
-		for i, mine := range r.shares {
-			if mine.element == s.element && mine.patches == s.patches {
+		for i, mine := range r.Shares {
+			if mine.Element == s.Element && mine.patches == s.patches {
 				values = appendMoments(values, parts[2*i], parts[2*i+1])
 			}
 		}
@@ -43,12 +43,12 @@ func (r *rank) gather(parts [][]sampler.Moments) error {
 			return err
 		}
 		for _, s := range shares[q] {
-			both, ok := whole[s.element]
+			both, ok := whole[s.Element]
 			if !ok {
 				for k := range both {
-					both[k] = make([]sampler.Moments, r.j.size.H*r.j.size.W)
+					both[k] = make([]sampler.Moments, r.Size.H*r.Size.W)
 				}
-				whole[s.element] = both
+				whole[s.Element] = both
 			}
 			for _, p := range s.pixels {
 				both[0][p], both[1][p] = takeMoments(values), takeMoments(values[momentValues/2:])
@@ -56,24 +56,10 @@ func (r *rank) gather(parts [][]sampler.Moments) error {
 			}
 		}
 	}
-	for i, s := range r.shares {
-		parts[2*i], parts[2*i+1] = whole[s.element][0], whole[s.element][1]
+	for i, s := range r.Shares {
+		parts[2*i], parts[2*i+1] = whole[s.Element][0], whole[s.Element][1]
 	}
 	return nil
-}
-
-// sharesOfAll returns the shares of every rank that together have each position of each element once.
-func (r *rank) sharesOfAll() [][]share {
-	if r.everyone == nil {
-		r.everyone = make([][]share, r.group.Size())
-		for q := range r.everyone {
-			r.everyone[q] = r.j.sharesOf(r.plan, r.branches, q, true, r.j.size)
-			for i := range r.everyone[q] {
-				r.everyone[q][i].locate(r.j.size, &r.j.Description)
-			}
-		}
-	}
-	return r.everyone
 }
 
 // appendMoments adds the moments of positions, before and after guidance, to values.

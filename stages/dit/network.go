@@ -1,4 +1,4 @@
-package diffuse
+package dit
 
 import (
 	"latentbeam/kernels"
@@ -14,7 +14,7 @@ type Network interface {
 	// Describe returns what the stage must know of the network; it is always the same.
 	Describe() Description
 	// LatentSize returns the size of the latents of one clip of the row.
-	LatentSize(row *schemas.PromptRow) Size
+	LatentSize(row *schemas.PromptRow) LatentSize
 	// Check reports why the network cannot do the row; the text names the parameter, its value and what is possible.
 	// What any network is asked (guidance, steps, conditions) the stage checks itself.
 	Check(row *schemas.PromptRow) error
@@ -72,7 +72,7 @@ type Description struct {
 	// Box is the size of latents in whose first corner those of every row lie while they are denoised; what is around
 	// them is zeros, and the network masks it (Rows.Grid). Latents begin with the noise of their own size and come out in
 	// it. The zero value: no box. A network that takes given frames has none.
-	Box        Size
+	Box        LatentSize
 	Conditions Conditions // on given frames
 }
 
@@ -105,19 +105,27 @@ const (
 	BesideLatents
 )
 
-// Size is the size of latents: frames, rows, columns.
-type Size struct{ T, H, W int }
+// Images says that a row's references are given to the network by inputs of their own.
+type Images struct {
+	// CondType says which frames of the references are given, as one of condition.ImageTypes.
+	CondType string
+	// Guide is how the sampler guides by them: Latents and Given are each element's own.
+	Guide sampler.Image
+}
 
-// Row is a row of the forward: an element in one branch of guidance. Branch 0 is under its prompt, those behind it under
+// LatentSize is the size of latents: frames, rows, columns.
+type LatentSize struct{ T, H, W int }
+
+// BatchRow is a row of the forward: an element in one branch of guidance. Branch 0 is under its prompt, those behind it under
 // its null text; branch 2 does not see frames that are given by inputs of their own.
-type Row struct {
+type BatchRow struct {
 	*stages.Element
 	Branch int
 }
 
 // Caption returns the text of the row, (tokens, TextWidth). A null text that the row does not have is nil: it is the
 // network's own, as long as the prompt.
-func (r Row) Caption() *stages.Array {
+func (r BatchRow) Caption() *stages.Array {
 	if r.Branch > 0 {
 		return r.Text.Negative
 	}
@@ -126,9 +134,9 @@ func (r Row) Caption() *stages.Array {
 
 // Rows is what a network prepares for all steps.
 type Rows struct {
-	Size Size  // of the latents
-	Box  Size  // see Description.Box
-	Rows []Row // of one size
+	Size LatentSize // of the latents
+	Box  LatentSize // see Description.Box
+	Rows []BatchRow // of one size
 	// Parts are the columns that this device has, as rows of Rows and patches of a frame. Patches may reach beyond the
 	// frame, into padding.
 	Parts []nn.Part
@@ -138,11 +146,14 @@ type Rows struct {
 }
 
 // Grid returns the size of the latents that the tokens are made of: the box, or where there is none Size.
-func (r *Rows) Grid() Size { return r.Size.in(r.Box) }
+func (r *Rows) Grid() LatentSize { return r.Size.In(r.Box) }
 
-// in returns the size of a box with latents of this size in it.
-func (s Size) in(box Size) Size {
-	if box == (Size{}) {
+// Len is how many positions there are.
+func (s LatentSize) Len() int { return s.T * s.H * s.W }
+
+// In returns the size of a box with latents of this size in it.
+func (s LatentSize) In(box LatentSize) LatentSize {
+	if box == (LatentSize{}) {
 		return s
 	}
 	return box
@@ -162,12 +173,15 @@ type Instant struct {
 	Generated []bool
 }
 
-// outputs is how many numbers the network gives for a token.
-func (d *Description) outputs() int { return d.Patch.Size() * d.OutChannels }
+// Shape returns the shape of latents of a size.
+func (d *Description) Shape(size LatentSize) []int { return []int{d.Channels, size.T, size.H, size.W} }
+
+// Outputs is how many numbers the network gives for a token.
+func (d *Description) Outputs() int { return d.Patch.Size() * d.OutChannels }
 
 // alone are the parts of a device that has all patches of so many rows.
-func (d *Description) alone(rows int, size Size) []nn.Part {
-	size = size.in(d.Box)
+func (d *Description) alone(rows int, size LatentSize) []nn.Part {
+	size = size.In(d.Box)
 	_, h, w := d.Patch.Grid(size.T, size.H, size.W)
 	return []nn.Part{{Rows: nn.Span{Len: rows}, Patches: nn.Span{Len: h * w}}}
 }

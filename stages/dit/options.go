@@ -1,4 +1,4 @@
-package diffuse
+package dit
 
 import (
 	"latentbeam/schemas"

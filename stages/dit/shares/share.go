@@ -1,64 +1,68 @@
-package diffuse
+package shares
 
 import (
 	"latentbeam/kernels"
+	"latentbeam/stages/dit"
 	"latentbeam/stages/nn"
 	"latentbeam/stages/sequence"
 )
 
-// Latents stay where their columns are over all sampling steps. What a rank samples are its shares: some
-// patches of an element with all frames, as host values (C, T, pixels).
-//
-// Guidance needs the network's output for all branches of a share. A rank that computes one of them gets the
-// others from their ranks, and all of these ranks take the same sampling step on the same values.
-
-// share is some patches of one element of the batch.
-type share struct {
-	element int
+// Share is some patches of one element of the batch, with all frames. Its values are (C, T, pixels).
+type Share struct {
+	Element int
 	patches nn.Span
 	// pixels are the positions y*W+x in a latent frame, patch by patch; at finds them by position in a patch:
 	// at[patch * ph * pw + i * pw + j], -1 for the padding of the last patches.
 	pixels, at []int
 }
 
-// sharesOf returns what a rank samples of latents of a size: the patches of its columns, each once although several
-// branches may have them. first counts those of branch 0 only, which cover every element once over all ranks. Patches
-// that are all outside of the latents, in a box, are no share.
-func (d *Description) sharesOf(plan *sequence.Plan, branches, rank int, first bool, size Size) (out []share) {
+// sharesOf returns what a rank samples: the patches of its columns, each once although several branches may have them.
+// first counts those of branch 0 only, which cover every element once over all ranks. Patches that are all outside of
+// the latents, in a box, are no share.
+func (b *Batch) sharesOf(rank int, first bool) (out []Share) {
 	type key struct {
 		element int
 		patches nn.Span
 	}
 	seen := map[key]bool{}
-	for _, c := range plan.Columns(rank) {
-		r := c.And(sequence.Range{Hi: plan.Shape.Positions})
-		k := key{c.Element / branches, nn.Span{Start: r.Lo, Len: r.Len()}}
-		if r.Len() == 0 || seen[k] || d.outside(k.patches, size) || first && c.Element%branches != 0 {
+	for _, c := range b.Plan.Columns(rank) {
+		r := c.And(sequence.Range{Hi: b.Plan.Shape.Positions})
+		k := key{c.Element / b.Branches, nn.Span{Start: r.Lo, Len: r.Len()}}
+		if r.Len() == 0 || seen[k] || b.outside(k.patches) || first && c.Element%b.Branches != 0 {
 			continue
 		}
 		seen[k] = true
-		out = append(out, share{element: k.element, patches: k.patches})
+		out = append(out, Share{Element: k.element, patches: k.patches})
 	}
 	return out
 }
 
-// outside reports whether none of some patches has a pixel of latents of the given size.
-func (d *Description) outside(patches nn.Span, size Size) bool {
-	if d.Box == (Size{}) {
+// outside reports whether none of some patches has a pixel of the latents.
+func (b *Batch) outside(patches nn.Span) bool {
+	if b.Box == (dit.LatentSize{}) {
 		return false
 	}
-	_, _, cols := d.Patch.Grid(d.Box.T, d.Box.H, d.Box.W)
+	_, _, cols := b.Patch.Grid(b.Box.T, b.Box.H, b.Box.W)
 	for p := patches.Start; p < patches.Start+patches.Len; p++ {
-		if p/cols*d.Patch[1] < size.H && p%cols*d.Patch[2] < size.W {
+		if p/cols*b.Patch[1] < b.Size.H && p%cols*b.Patch[2] < b.Size.W {
 			return false
 		}
 	}
 	return true
 }
 
-// locate finds the pixels of a share in latents of the given size, which may lie in a box.
-func (s *share) locate(size Size, d *Description) {
-	box, patch := size.in(d.Box), d.Patch
+// located is sharesOf with the pixels of each share in the latents, which may lie in a box.
+func (b *Batch) located(rank int, first bool) []Share {
+	out := b.sharesOf(rank, first)
+	for i := range out {
+		out[i].locate(b.Size, b.Description)
+	}
+	return out
+}
+
+// locate finds the pixels of a share in latents of the given size.
+func (s *Share) locate(size dit.LatentSize, d *dit.Description) {
+	box, patch := size.In(d.Box), d.Patch
 	_, _, cols := patch.Grid(box.T, box.H, box.W)
 	for p := s.patches.Start; p < s.patches.Start+s.patches.Len; p++ {
 		for i := range patch[1] {
@@ -75,8 +79,11 @@ func (s *share) locate(size Size, d *Description) {
 	}
 }
 
-// pick copies the share's pixels of full (C, T, H, W) to z (C, T, pixels); frames is C*T.
-func (s *share) pick(z, full []float32, frames int) {
+// Len is how many numbers of C*T frames the share has.
+func (s *Share) Len(frames int) int { return frames * len(s.pixels) }
+
+// Pick copies the share's pixels of full (C, T, H, W) to z (C, T, pixels); frames is C*T.
+func (s *Share) Pick(z, full []float32, frames int) {
 	area := len(full) / frames
 	for f := range frames {
 		for i, p := range s.pixels {
@@ -85,8 +92,8 @@ func (s *share) pick(z, full []float32, frames int) {
 	}
 }
 
-// put is the inverse of pick.
-func (s *share) put(full, z []float32, frames int) {
+// put is the inverse of Pick.
+func (s *Share) put(full, z []float32, frames int) {
 	area := len(full) / frames
 	for f := range frames {
 		for i, p := range s.pixels {
@@ -97,7 +104,7 @@ func (s *share) put(full, z []float32, frames int) {
 
 // vectors writes z (C, T, pixels) as the patch vectors (T', patches, C pt ph pw) that the embedding takes, of so many
 // frames T'.
-func (s *share) vectors(z []float32, channels, t, frames int, patch nn.Patch) []float32 {
+func (s *Share) vectors(z []float32, channels, t, frames int, patch nn.Patch) []float32 {
 	area, n := patch[1]*patch[2], len(s.pixels)
 	out := make([]float32, frames*s.patches.Len*channels*patch.Size())
 	at := 0
@@ -119,7 +126,7 @@ func (s *share) vectors(z []float32, channels, t, frames int, patch nn.Patch) []
 }
 
 // latents writes tokens (T', patches, pt ph pw c), channel fastest, to out (c, T, pixels).
-func (s *share) latents(out, tokens []float32, channels, t int, patch nn.Patch) {
+func (s *Share) latents(out, tokens []float32, channels, t int, patch nn.Patch) {
 	area, n := patch[1]*patch[2], len(s.pixels)
 	for f := range (t + patch[0] - 1) / patch[0] {
 		for p := range s.patches.Len {

@@ -1,0 +1,147 @@
+package diffuse
+
+import (
+	"slices"
+
+	"latentbeam/internal/rng"
+	"latentbeam/stages"
+	"latentbeam/stages/dit/shares"
+	"latentbeam/stages/sampler"
+)
+
+// portion is what one rank samples of a job: its shares, or on one device whole elements. A rank without shares samples one
+// pixel that nobody looks at, so that it takes part in every step.
+type portion struct {
+	*job
+	rank *shares.Rank // nil: one device has all
+}
+
+// len is how many elements it has something of.
+func (p portion) len() int {
+	if p.rank == nil {
+		return len(p.batch)
+	}
+	return len(p.rank.Shares)
+}
+
+// element returns the number in the batch of the i-th of these.
+func (p portion) element(i int) int {
+	if p.rank == nil {
+		return i
+	}
+	return p.rank.Shares[i].Element
+}
+
+// take adds what the portion has of the i-th of these to z; full are all values (C, T, H, W) of the element.
+func (p portion) take(z, full []float32, i int) []float32 {
+	if p.rank == nil {
+		return append(z, full...)
+	}
+	s, at := p.rank.Shares[i], len(z)
+	z = append(z, make([]float32, s.Len(p.planes()))...)
+	s.Pick(z[at:], full, p.planes())
+	return z
+}
+
+// begin returns the initial latents as a batch of the sampler.
+func (p portion) begin() (z []float32, b sampler.Batch) {
+	b = sampler.Batch{N: p.len(), Channels: p.Channels, Frames: p.size.T, Idle: p.len() == 0, From: p.from(), Image: p.imageOf()}
+	if p.rank != nil {
+		b.Gather = p.rank.Moments
+	}
+	full := make([]float32, p.values())
+	for i := range b.N {
+		n, at := len(z), p.element(i)
+		p.start(full, p.batch[at])
+		z = p.take(z, full, i)
+		b.Sizes = append(b.Sizes, (len(z)-n)/p.Channels)
+		p.guideBy(&b, p.batch[at])
+		if p.masks != nil {
+			b.Masks = append(b.Masks, p.masks[at*p.size.T:][:p.size.T]...)
+		}
+	}
+	if b.Idle {
+		b.N, b.Sizes, z = 1, []int{p.size.T}, make([]float32, p.planes())
+		p.guideBy(&b, p.batch[0])
+	}
+	return z, b
+}
+
+// from is the state that an earlier process has left, from which all rows of the batch go on.
+func (p portion) from() sampler.State {
+	s := sampler.State{Done: p.done}
+	if p.done == 0 {
+		return s
+	}
+	for k, m := range p.batch[0].Begun.Memory {
+		s.Memory = append(s.Memory, sampler.Memory{Name: m.Name, Values: p.all(func(e *stages.Element) []float32 {
+			return e.Begun.Memory[k].Values.Data
+		})})
+	}
+	return s
+}
+
+// imageOf is what the sampler takes of the given frames of the element.
+func (p portion) imageOf() *sampler.Image {
+	if p.image == nil {
+		return nil
+	}
+	own := *p.image
+	own.Latents = p.all(func(*stages.Element) []float32 { return p.image.Latents })
+	return &own
+}
+
+// all returns what the portion has of some values (C, T, H, W) of the elements.
+func (p portion) all(of func(*stages.Element) []float32) (z []float32) {
+	for i := range p.len() {
+		z = p.take(z, of(p.batch[p.element(i)]), i)
+	}
+	if p.len() == 0 {
+		z = make([]float32, p.planes())
+	}
+	return z
+}
+
+// noise draws what the sampler asks for.
+func (p portion) noise() sampler.Noise {
+	full := make([]float32, p.values())
+	return func(d sampler.Draw, i int, dst []float32) {
+		number := uint32(d.Step + 1)
+		if d.Given {
+			number |= rng.Given
+		}
+		switch {
+		case p.rank == nil:
+			p.draw(dst, p.batch[i], number)
+		case p.len() > 0:
+			p.draw(full, p.batch[p.element(i)], number)
+			p.rank.Shares[i].Pick(dst, full, p.planes())
+		}
+	}
+}
+
+// gather brings a copy of values of all portions to the first rank, or to everyone, as those of whole elements; nil for the
+// others.
+func (p portion) gather(op string, z []float32, everyone bool) ([]float32, error) {
+	if p.rank == nil {
+		return slices.Clone(z), nil
+	}
+	return p.rank.Collect(op, z, everyone)
+}
+
+// say returns on every rank what the first one says.
+func (p portion) say(op string, value float32) (float32, error) {
+	if p.rank == nil {
+		return value, nil
+	}
+	return p.rank.Say(op, value)
+}
+
+// deliver brings the latents of all portions to the first rank, or to everyone, where the elements get them.
+func (p portion) deliver(z []float32, everyone bool) error {
+	full, err := p.gather("latents", z, everyone)
+	if err == nil && full != nil {
+		p.finish(full)
+	}
+	return err
+}
