@@ -14,7 +14,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
-	"latentbeam/stages/vae"
+	"latentbeam/stages/vae/autoencoder"
 	"latentbeam/stages/weight"
 )
 
@@ -32,12 +32,12 @@ const (
 // TestImagesOf13OnAnySet: videos that Open-Sora 1.3 makes from images by cond_type, of one clip and of two, are the
 // same on sets of workers as on one, from the job's YAML to latents and mp4.
 func TestImagesOf13OnAnySet(t *testing.T) {
-	parsed, err := vae.ParseConfig([]byte(smallVAE13))
+	parsed, err := autoencoder.ParseConfig([]byte(smallVAE13))
 	must(t, err)
 	names := weight.ShapesOnly()
-	_, err = vae.Load(parsed, names)
+	_, err = autoencoder.Load(parsed, names)
 	must(t, err)
-	autoencoder := writeComponent(t, smallVAE13, names.Requested())
+	vae := writeComponent(t, smallVAE13, names.Requested())
 	red, blue := writePicture(t, color.RGBA{200, 0, 0, 255}), writePicture(t, color.RGBA{0, 0, 200, 255})
 	prompts := writeTable(t, "p.csv", "id,prompt,reference,loop,guidance_scale,num_frames\n"+
 		fmt.Sprintf("red,a red circle,%s,,,\nblue,a red circle,%s,,1,\n", red, blue)+
@@ -53,7 +53,7 @@ func TestImagesOf13OnAnySet(t *testing.T) {
 			"input: {prompts: %q}\ndefaults: {height: 48, width: 32, num_frames: 17, num_inference_steps: 2, seed: 7, "+
 			"guidance_scale: 4, max_sequence_length: 64, condition_frame_length: 5, fps: 8}\n"+
 			"stages: [encode_text, encode_reference, denoise: {version: \"1.3\", cond_type: %s}%s]\n"+
-			"output: {path: %q, write: %s}\n", denoiser, autoencoder, prompts, condition, rest, out, write)
+			"output: {path: %q, write: %s}\n", denoiser, vae, prompts, condition, rest, out, write)
 		cfg, err := config.Parse("job.yaml", text, sets)
 		must(t, err)
 		if r := runs(t, cfg); r.Totals.Failed > 0 {

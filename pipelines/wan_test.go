@@ -27,7 +27,7 @@ import (
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/t5"
-	"latentbeam/stages/vae"
+	"latentbeam/stages/vae/autoencoder"
 	"latentbeam/stages/wan"
 )
 
@@ -112,7 +112,7 @@ func wanDir(t *testing.T, c wanCase) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	autoencoder, err := vae.ParseConfig(c.VAE)
+	vae, err := autoencoder.ParseConfig(c.VAE)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func wanDir(t *testing.T, c wanCase) string {
 		put(t, dir, "image_processor/preprocessor_config.json", c.Processor)
 	}
 	put(t, dir, "vae/config.json", c.VAE)
-	put(t, dir, "vae/"+weights, tensorsOf(t, nntest.Shapes(t, autoencoder, vae.Load), ""))
+	put(t, dir, "vae/"+weights, tensorsOf(t, nntest.Shapes(t, vae, autoencoder.Load), ""))
 	z, err := gzip.NewReader(bytes.NewReader(nntest.Read(t, "../internal/sentencepiece/testdata/umt5.model.gz")))
 	if err != nil {
 		t.Fatal(err)

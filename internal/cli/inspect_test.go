@@ -11,7 +11,7 @@ import (
 
 	tt "latentbeam/internal/torchpickle/torchtest"
 	"latentbeam/stages/nn/nntest"
-	"latentbeam/stages/vae"
+	"latentbeam/stages/vae/autoencoder"
 	"latentbeam/stages/wan"
 )
 
@@ -68,7 +68,7 @@ func TestConvertOpenSoraPlanVAE(t *testing.T) {
 	s := newShell(t)
 	var c struct{ Config json.RawMessage }
 	nntest.Decode(t, nntest.Golden(t, "../../testdata/golden/osplan-vae.json")["wf_1frames"], &c)
-	cfg, err := vae.ParseConfig(c.Config)
+	cfg, err := autoencoder.ParseConfig(c.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestConvertOpenSoraPlanVAE(t *testing.T) {
 		tensors = append(tensors, tt.Tensor{Name: "module." + name, Storage: "FloatStorage", Shape: shape, Data: values.Data})
 		storages = append(storages, values.Data)
 	}
-	shapes := nntest.Shapes(t, cfg, vae.Load)
+	shapes := nntest.Shapes(t, cfg, autoencoder.Load)
 	for _, name := range slices.Sorted(maps.Keys(shapes)) {
 		add(name, shapes[name])
 	}

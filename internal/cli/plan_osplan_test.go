@@ -12,7 +12,7 @@ import (
 	"latentbeam/stages/osplan"
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/t5"
-	"latentbeam/stages/vae"
+	"latentbeam/stages/vae/autoencoder"
 	"latentbeam/stages/vae/causal"
 )
 
@@ -78,7 +78,7 @@ func (h holes) Write(p []byte) (int, error) {
 }
 
 // hollowPlan is a directory of Open-Sora-Plan whose weights are all zeros.
-func hollowPlan(t *testing.T, dir, net, autoencoder string) {
+func hollowPlan(t *testing.T, dir, net, vae string) {
 	t.Helper()
 	text, err := t5.ParseConfig([]byte(publishedText))
 	if err != nil {
@@ -88,13 +88,13 @@ func hollowPlan(t *testing.T, dir, net, autoencoder string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := vae.ParseConfig([]byte(autoencoder))
+	v, err := autoencoder.ParseConfig([]byte(vae))
 	if err != nil {
 		t.Fatal(err)
 	}
 	hollow(t, filepath.Join(dir, "text_encoder"), publishedText, "model.safetensors", nntest.Shapes(t, text, t5.Load))
 	hollow(t, filepath.Join(dir, "transformer"), net, "diffusion_pytorch_model.safetensors", nntest.Shapes(t, n, osplan.Load))
-	hollow(t, filepath.Join(dir, "vae"), autoencoder, "diffusion_pytorch_model.safetensors", nntest.Shapes(t, v, vae.Load))
+	hollow(t, filepath.Join(dir, "vae"), vae, "diffusion_pytorch_model.safetensors", nntest.Shapes(t, v, autoencoder.Load))
 	spiece := nntest.Read(t, "../../testdata/tiny/text_encoder/spiece.model")
 	if err := os.WriteFile(filepath.Join(dir, "text_encoder", "spiece.model"), spiece, 0o644); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/stdit"
 	"latentbeam/stages/t5"
-	"latentbeam/stages/vae"
+	"latentbeam/stages/vae/autoencoder"
 	"latentbeam/stages/wan"
 	"latentbeam/stages/weight"
 )
@@ -22,7 +22,7 @@ func Families() []weight.Family {
 	return []weight.Family{
 		t5.Family(),
 		stdit.Family(),
-		vae.Family(),
+		autoencoder.Family(),
 		wan.Family(),
 		osplan.Family(),
 		clip.Family(),

@@ -11,7 +11,7 @@ import (
 	"latentbeam/stages/safetensors"
 	"latentbeam/stages/stdit"
 	"latentbeam/stages/t5"
-	"latentbeam/stages/vae"
+	"latentbeam/stages/vae/autoencoder"
 	"latentbeam/stages/weight"
 	"latentbeam/testdata/tiny"
 )
@@ -74,10 +74,10 @@ func TestPublishedModelsAreRecognised(t *testing.T) {
 		DType: "F32", Shape: []int{4096}}) // google's have the decoder too
 	all["umt5-xxl"] = requested(t, t5.Family(), umt5)
 	all["mt5-xxl"] = requested(t, t5.Family(), mt5)
-	all["sd-vae-ft"] = requested(t, vae.Family(), sdVAE)
-	all["OpenSora-VAE-v1.2"] = requested(t, vae.Family(), vae12)
-	all["OpenSora-VAE-v1.3"] = requested(t, vae.Family(), vae13)
-	all["Wan2.1-VAE"] = requested(t, vae.Family(), vaeWan)
+	all["sd-vae-ft"] = requested(t, autoencoder.Family(), sdVAE)
+	all["OpenSora-VAE-v1.2"] = requested(t, autoencoder.Family(), vae12)
+	all["OpenSora-VAE-v1.3"] = requested(t, autoencoder.Family(), vae13)
+	all["Wan2.1-VAE"] = requested(t, autoencoder.Family(), vaeWan)
 	for model, want := range map[string]string{
 		"stdit_v1_0_16x256x256": "STDiT of Open-Sora 1.0: depth 28, width 1152, 16 heads, 4 latent channels",
 		"stdit2_v1_1":           "STDiT2 of Open-Sora 1.1: depth 28, width 1152, 16 heads, 4 latent channels",

@@ -10,6 +10,7 @@ import (
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/footage"
+	"latentbeam/stages/vae/autoencoder"
 	"latentbeam/stages/weight"
 )
 
@@ -70,7 +71,7 @@ func openEncodeStage(name, posterior string, m *stages.Model, o stages.Options) 
 }
 
 type encodeStage struct {
-	*weight.Component[Config, Model]
+	*component
 	micro  int // frames encoded at a time
 	sample bool
 	half   bool // latents are rounded to bfloat16
@@ -87,7 +88,7 @@ func (s *encodeStage) Capabilities() stages.Capabilities {
 
 // latentSpace describes the latents for readers of tables.
 func (s *encodeStage) latentSpace() stages.LatentSpace {
-	space := s.Config.latentSpace(s.Digest())
+	space := s.Config.LatentSpace(s.Digest())
 	space.Posterior, space.DType = "mean", stages.Float32
 	if s.sample {
 		space.Posterior = "sample"
@@ -140,8 +141,8 @@ func (s *encodeStage) Run(ctx context.Context, dev kernels.Backend, batch []*sta
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		err := s.encode(dev, clips, i, func(c clip, draw Noise) (*stages.Array, error) {
-			return model.EncodeRaw(dev, c.frames, c.height, c.width, s.micro, draw, c.pixels)
+		err := s.encode(dev, clips, i, func(c autoencoder.Video, draw autoencoder.Noise) (*stages.Array, error) {
+			return model.Encode(dev, c, s.micro, draw)
 		})
 		if err := unreadable(ctx, e, err); err != nil {
 			return err
@@ -166,28 +167,12 @@ func unreadable(ctx context.Context, e *stages.Element, err error) error {
 
 // encode gives element i of a batch its latents, which it has raw of latents unless they are known.
 func (s *encodeStage) encode(dev kernels.Backend, clips *readers, i int,
-	latents func(c clip, draw Noise) (*stages.Array, error)) error {
+	latents func(c autoencoder.Video, draw autoencoder.Noise) (*stages.Array, error)) error {
 	e, name := clips.batch[i], clips.names[i]
 	if raw := s.recent.find(name); raw != nil {
 		return s.give(dev, e, raw)
 	}
-	row, frames := &e.Row, clips.of(i)
-	size := row.Height * row.Width * 3
-	pixels := func(dst []float32, first, n int) error {
-		for i := range n {
-			if err := frames.at(dst[i*size:(i+1)*size], first+i); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	var draw Noise
-	if s.sample {
-		draw = func(dst []float32, step uint32, offset uint64) {
-			rng.Normals(dst, uint64(*row.Seed), uint32(row.SampleIndex), step, offset)
-		}
-	}
-	raw, err := latents(clip{row.NumFrames, row.Height, row.Width, pixels}, draw)
+	raw, err := latents(clipOf(&e.Row, each(clips.of(i).at)), s.noise(&e.Row, 0))
 	if err != nil {
 		return err
 	}
@@ -200,6 +185,39 @@ func (s *encodeStage) encode(dev kernels.Backend, clips *readers, i int,
 	return nil
 }
 
+// noise is that of samples, nil where latents are means.
+func (s *encodeStage) noise(row *schemas.PromptRow, behind uint32) autoencoder.Noise {
+	if !s.sample {
+		return nil
+	}
+	return noise(row, behind)
+}
+
+// noise draws by the row's seed, so many steps behind those of the autoencoder.
+func noise(row *schemas.PromptRow, behind uint32) autoencoder.Noise {
+	return func(dst []float32, step uint32, offset uint64) {
+		rng.Normals(dst, uint64(*row.Seed), uint32(row.SampleIndex), step+behind, offset)
+	}
+}
+
+// clipOf is the clip of a row.
+func clipOf(row *schemas.PromptRow, pixels func(dst []float32, first, n int) error) autoencoder.Video {
+	return autoencoder.Video{Frames: row.NumFrames, Height: row.Height, Width: row.Width, Pixels: pixels}
+}
+
+// each reads the pixels of a clip frame by frame.
+func each(frame func(dst []float32, i int) error) func(dst []float32, first, n int) error {
+	return func(dst []float32, first, n int) error {
+		size := len(dst) / n
+		for i := range n {
+			if err := frame(dst[i*size:(i+1)*size], first+i); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
 // give gives an element its latents. Those of bfloat16 are rounded as denoisers have them, and have no raw ones: rounded
 // twice they would be others.
 func (s *encodeStage) give(dev kernels.Backend, e *stages.Element, raw *stages.Array) error {
@@ -207,7 +225,7 @@ func (s *encodeStage) give(dev kernels.Backend, e *stages.Element, raw *stages.A
 	if err != nil {
 		return err
 	}
-	e.RawLatents, e.LatentScale = raw, s.Config.Scale()
+	e.RawLatents, e.LatentScale = raw, s.Config.Scale
 	if e.Latents, err = model.ForDenoiser(dev, raw); err != nil || !s.half {
 		return err
 	}

@@ -8,13 +8,14 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/stages"
 	"latentbeam/stages/sequence"
+	"latentbeam/stages/vae/autoencoder"
 )
 
 // pieces returns how many parts of the clip of a row devices can encode each for itself: rows of the latents of
 // autoencoders whose decoders share them too.
 func (s *encodeStage) pieces(row *schemas.PromptRow) int {
-	if s.Config.banded() {
-		return s.Config.piecesOf(row)
+	if s.Config.Banded {
+		return max(1, row.Height/s.Config.Downscale())
 	}
 	return 1
 }
@@ -52,18 +53,17 @@ func (s *encodeStage) RunSet(ctx context.Context, set *stages.Set, batch []*stag
 // share encodes one rank's part of an element.
 func (s *encodeStage) share(ctx context.Context, sh *encodeShare, clips *readers) error {
 	e := clips.batch[sh.step]
-	c := clip{frames: e.Row.NumFrames, height: e.Row.Height, width: e.Row.Width}
+	c := clipOf(&e.Row, func([]float32, int, int) error { return errUnread })
 	if sh.group.Rank() != 0 {
 		_, err := sh.latents(c, nil)
 		return ifRead(err)
 	}
 	came := false
-	err := s.encode(sh.dev, clips, sh.step, func(c clip, draw Noise) (*stages.Array, error) {
+	err := s.encode(sh.dev, clips, sh.step, func(c autoencoder.Video, draw autoencoder.Noise) (*stages.Array, error) {
 		came = true
 		return sh.latents(c, draw)
 	})
 	if !came { // the latents are known, or the clip cannot be opened: the others wait for its frames
-		c.pixels = func([]float32, int, int) error { return errUnread }
 		if _, err := sh.latents(c, nil); ifRead(err) != nil {
 			return err
 		}
@@ -90,15 +90,15 @@ type encodeShare struct {
 	step   int // number of the element
 	speeds []float64
 
-	clip  clip             // pixels are rank 0's to read
-	rows  []sequence.Range // of the latents, by rank
-	whole []float32        // of rank 0: all rows of the frames that are read
+	clip  autoencoder.Video // its pixels are rank 0's to read
+	rows  []sequence.Range  // of the latents, by rank
+	whole []float32         // of rank 0: all rows of the frames that are read
 }
 
 // latents returns the latents (C, T', h, w) of a clip to rank 0, and nil to the others. Pixels of c are rank 0's.
-func (s *encodeShare) latents(c clip, draw Noise) (*stages.Array, error) {
+func (s *encodeShare) latents(c autoencoder.Video, draw autoencoder.Noise) (*stages.Array, error) {
 	defer s.dev.Scope()()
-	shape, err := s.Config.LatentShape(c.frames, c.height, c.width)
+	shape, err := s.Config.LatentShape(c.Frames, c.Height, c.Width)
 	if err != nil {
 		return nil, err
 	}
@@ -119,24 +119,20 @@ func (s *encodeShare) latents(c clip, draw Noise) (*stages.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	return model.network.(*streamed).latentsOf(c, draw, func(emit func(moments []float32)) error {
-		frame := make([]float32, 0, shape[2]*line)
-		for i := range shape[1] {
-			frame = frame[:0]
-			for rank, part := range parts {
-				n := s.rows[rank].Len() * line
-				frame = append(frame, part[i*n:(i+1)*n]...)
-			}
-			emit(frame)
+	moments := make([]float32, 0, shape[1]*shape[2]*line)
+	for i := range shape[1] {
+		for rank, part := range parts {
+			n := s.rows[rank].Len() * line
+			moments = append(moments, part[i*n:(i+1)*n]...)
 		}
-		return nil
-	})
+	}
+	return model.Sample(c, moments, draw)
 }
 
 // band returns the moments (T', rows, w, 2C) of this rank's rows.
-func (s *encodeShare) band() (moments []float32, err error) {
+func (s *encodeShare) band() ([]float32, error) {
 	if s.rows[s.group.Rank()].Len() == 0 { // it takes part in what all ranks exchange
-		for first, n := 0, 1; first < s.clip.frames; first, n = first+n, chunkFrames {
+		for first, n := 0, 1; first < s.clip.Frames; first, n = first+n, autoencoder.ChunkFrames {
 			if err := s.next(nil, first, n); err != nil {
 				return nil, err
 			}
@@ -151,10 +147,8 @@ func (s *encodeShare) band() (moments []float32, err error) {
 	if err != nil {
 		return nil, err
 	}
-	height := s.pixelRows(s.group.Rank()).Len()
-	err = model.network.(*streamed).model.Encode(s.dev, s.clip.frames, height, s.clip.width, bands, s.next,
-		func(part []float32) { moments = append(moments, part...) })
-	return moments, err
+	mine := autoencoder.Video{Frames: s.clip.Frames, Height: s.pixelRows(s.group.Rank()).Len(), Width: s.clip.Width, Pixels: s.next}
+	return model.EncodeBand(s.dev, mine, bands)
 }
 
 // pixelRows returns the rows of pixels of a rank. The last rows of a clip may be fewer than a latent spans.
@@ -162,7 +156,7 @@ func (s *encodeShare) pixelRows(rank int) sequence.Range {
 	d, r := s.Config.Downscale(), s.rows[rank]
 	out := sequence.Range{Lo: r.Lo * d, Hi: r.Hi * d}
 	if r.Len() > 0 && r.Hi == s.rows[len(s.rows)-1].Hi {
-		out.Hi = s.clip.height
+		out.Hi = s.clip.Height
 	}
 	return out
 }
@@ -177,11 +171,11 @@ func (s *encodeShare) next(dst []float32, first, n int) error {
 		}
 		return s.receive(dst, n)
 	}
-	size := n * s.clip.height * s.clip.width * 3
+	size := n * s.clip.Height * s.clip.Width * 3
 	if len(s.whole) < size {
 		s.whole = make([]float32, size)
 	}
-	if err := s.agree(s.clip.pixels(s.whole[:size], first, n)); err != nil {
+	if err := s.agree(s.clip.Pixels(s.whole[:size], first, n)); err != nil {
 		return err
 	}
 	s.copyRows(dst, 0, n)
@@ -218,14 +212,14 @@ func (s *encodeShare) receive(dst []float32, n int) error {
 
 // part returns room for a rank's rows of n frames: (n, rows, 3 W).
 func (s *encodeShare) part(rank, n int) kernels.Tensor {
-	return s.dev.Alloc(kernels.F32, n, s.pixelRows(rank).Len(), s.clip.width*3)
+	return s.dev.Alloc(kernels.F32, n, s.pixelRows(rank).Len(), s.clip.Width*3)
 }
 
 // copyRows copies a rank's rows of the n frames that were read.
 func (s *encodeShare) copyRows(dst []float32, rank, n int) {
-	line, r := s.clip.width*3, s.pixelRows(rank)
+	line, r := s.clip.Width*3, s.pixelRows(rank)
 	for i := range n {
-		copy(dst[i*r.Len()*line:][:r.Len()*line], s.whole[(i*s.clip.height+r.Lo)*line:])
+		copy(dst[i*r.Len()*line:][:r.Len()*line], s.whole[(i*s.clip.Height+r.Lo)*line:])
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/footage"
-	"latentbeam/stages/weight"
+	"latentbeam/stages/vae/autoencoder"
 )
 
 // imageOptions is the map of encode_image in the YAML.
@@ -57,7 +57,7 @@ func openImage(m *stages.Model, o stages.Options) (stages.Stage, error) {
 
 // imageStage is the stage `encode_image`.
 type imageStage struct {
-	*weight.Component[Config, Model]
+	*component
 	micro int
 	all   bool // a whole clip, not the image alone
 }
@@ -137,7 +137,7 @@ func (s *imageStage) Run(ctx context.Context, dev kernels.Backend, batch []*stag
 }
 
 // encode returns the latents of a row's images.
-func (s *imageStage) encode(ctx context.Context, dev kernels.Backend, model *Model, row *schemas.PromptRow) (
+func (s *imageStage) encode(ctx context.Context, dev kernels.Backend, model *autoencoder.Model, row *schemas.PromptRow) (
 	*stages.Array, error) {
 	n, size := s.frames(row), row.Height*row.Width*3
 	given := map[int][]float32{} // by frame
@@ -148,18 +148,15 @@ func (s *imageStage) encode(ctx context.Context, dev kernels.Backend, model *Mod
 		}
 		given[i*(n-1)] = pixels
 	}
-	z, err := model.Encode(dev, n, row.Height, row.Width, s.micro, nil, func(dst []float32, first, count int) error {
-		clear(dst[:count*size])
-		for i := range count {
-			copy(dst[i*size:(i+1)*size], given[first+i])
-		}
+	clip := autoencoder.Video{Frames: n, Height: row.Height, Width: row.Width, Pixels: each(func(dst []float32, i int) error {
+		clear(dst[copy(dst, given[i]):])
 		return nil
-	})
+	})}
+	raw, err := model.Encode(dev, clip, s.micro, nil)
 	if err != nil {
 		return nil, err
 	}
-	s.Config.forDenoiser(z)
-	return z, nil
+	return model.ForDenoiser(dev, raw)
 }
 
 // firstFrame fills dst (height, width, 3) with the first frame of a file, in [-1, 1].

@@ -34,7 +34,7 @@ func TestCaptionsCostOneEncoding(t *testing.T) {
 		{"mean", [][]*stages.Element{{caption("a"), row(func(r *schemas.PromptRow) { r.Seed = &seeds[1] })}}, 1},
 		{"sample", [][]*stages.Element{{caption("a"), row(func(r *schemas.PromptRow) { r.Seed = &seeds[1] })}}, 2},
 	} {
-		s, err := Encode().New(goldenModel(t, "vae_kl_fp32"), func(options any) error {
+		s, err := Encode().New(modelOf(t, "vae_kl_fp32"), func(options any) error {
 			options.(*encodeOptions).Posterior = c.posterior
 			return nil
 		})
@@ -57,7 +57,7 @@ func TestCaptionsCostOneEncoding(t *testing.T) {
 		for _, batch := range c.batches {
 			got += uploads(batch)
 		}
-		one, err := Encode().New(goldenModel(t, "vae_kl_fp32"), nil)
+		one, err := Encode().New(modelOf(t, "vae_kl_fp32"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"latentbeam/internal/media"
-	"latentbeam/internal/rng"
 	"latentbeam/kernels"
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
 	"latentbeam/stages/footage"
+	"latentbeam/stages/vae/autoencoder"
 )
 
 // maxReferenceFrames bounds a video that a row is conditioned on.
@@ -104,7 +104,7 @@ func (s *referenceStage) Run(ctx context.Context, dev kernels.Backend, batch []*
 }
 
 // reference returns the latents of the file at path, the row's reference number i.
-func (s *referenceStage) reference(ctx context.Context, dev kernels.Backend, model *Model, row *schemas.PromptRow,
+func (s *referenceStage) reference(ctx context.Context, dev kernels.Backend, model *autoencoder.Model, row *schemas.PromptRow,
 	path string, i int) (*stages.Array, error) {
 	file, err := footage.Local(ctx, path)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *referenceStage) reference(ctx context.Context, dev kernels.Backend, mod
 	defer file.Release()
 	n, err := countFrames(ctx, file.Path)
 	if err == nil {
-		n, err = s.Config.whole(n, row.Height, row.Width)
+		n, err = s.whole(n, row.Height, row.Width)
 	}
 	if err != nil {
 		return nil, &footage.Error{Err: fmt.Errorf("reference: %w", err)}
@@ -123,36 +123,26 @@ func (s *referenceStage) reference(ctx context.Context, dev kernels.Backend, mod
 		return nil, &footage.Error{Err: fmt.Errorf("reference: %w", err)}
 	}
 	defer frames.Close()
-	size := row.Height * row.Width * 3
-	pixels := func(dst []float32, first, count int) error {
-		for j := range count {
-			if err := frames.At(dst[j*size:(j+1)*size], first+j); err != nil {
-				return &footage.Error{Err: fmt.Errorf("reference: read %s: %w", path, err)}
-			}
+	clip := autoencoder.Video{Frames: n, Height: row.Height, Width: row.Width, Pixels: each(func(dst []float32, i int) error {
+		if err := frames.At(dst, i); err != nil {
+			return &footage.Error{Err: fmt.Errorf("reference: read %s: %w", path, err)}
 		}
 		return nil
-	}
-	var draw Noise
-	if s.sample {
-		draw = func(dst []float32, step uint32, offset uint64) { // autoencoders use two steps
-			rng.Normals(dst, uint64(*row.Seed), uint32(row.SampleIndex), step+2*uint32(i), offset)
-		}
-	}
-	z, err := model.Encode(dev, n, row.Height, row.Width, s.micro, draw, pixels)
+	})}
+	raw, err := model.Encode(dev, clip, s.micro, s.noise(row, 2*uint32(i))) // autoencoders use two steps
 	if err != nil {
 		return nil, err
 	}
-	s.Config.forDenoiser(z)
-	return z, nil
+	return model.ForDenoiser(dev, raw)
 }
 
 // whole returns the largest number of frames up to n that has latents: the autoencoder of Open-Sora 1.3 takes 1
 // and 16 more at a time.
-func (c Config) whole(n, height, width int) (int, error) {
-	_, err := c.LatentShape(n, height, width)
+func (s *referenceStage) whole(n, height, width int) (int, error) {
+	_, err := s.Config.LatentShape(n, height, width)
 	for n > 1 && err != nil {
 		n--
-		_, err = c.LatentShape(n, height, width)
+		_, err = s.Config.LatentShape(n, height, width)
 	}
 	return n, err
 }

@@ -1,6 +1,7 @@
 package vae
 
 import (
+	"cmp"
 	"fmt"
 
 	"latentbeam/kernels"
@@ -55,7 +56,7 @@ func (s *decodeStage) shareRows(dev kernels.Backend, g *kernels.Group, step int,
 
 // decodeBand returns this rank's rows of all frames, nil where it has none. rows are those of the latents by rank.
 func (s *decodeStage) decodeBand(dev kernels.Backend, g *kernels.Group, step int, rows []sequence.Range,
-	e *stages.Element) (frames [][]byte, err error) {
+	e *stages.Element) ([][]byte, error) {
 	mine := rows[g.Rank()]
 	if mine.Len() == 0 {
 		return nil, nil
@@ -70,21 +71,12 @@ func (s *decodeStage) decodeBand(dev kernels.Backend, g *kernels.Group, step int
 	}
 	z := rowsOf(e.Latents, mine)
 	s.unscale(z, e)
-	var unreal error // of a frame
-	err = model.network.(*streamed).decodeRows(dev, z, bands, func(pixels []float32) {
-		frame := make([]byte, len(pixels))
-		if err := s.Config.bytes(frame, pixels); err != nil && unreal == nil {
-			unreal = err
-		}
-		frames = append(frames, frame)
-	})
-	if err == nil && unreal == nil && len(frames) != e.Row.NumFrames {
-		err = fmt.Errorf("%d frames were decoded, want %d", len(frames), e.Row.NumFrames)
+	made := frames{config: s.Config}
+	err = cmp.Or(model.DecodeBand(dev, z, bands, made.add), fault.Row(made.unreal))
+	if err == nil && len(made.all) != e.Row.NumFrames {
+		err = fmt.Errorf("%d frames were decoded, want %d", len(made.all), e.Row.NumFrames)
 	}
-	if err == nil {
-		err = fault.Row(unreal)
-	}
-	return frames, err
+	return made.all, err
 }
 
 // bandsOf returns the bands of a group for element number step, where this rank has rows of the latents: nil where it has

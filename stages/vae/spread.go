@@ -8,11 +8,12 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/vae/autoencoder"
 )
 
 // Width lets as many devices decode a video as are of use: one where there is but one part of it.
 func (s *decodeStage) Width(row *schemas.PromptRow) int {
-	if s.Config.piecesOf(row) == 1 {
+	if s.pieces(row) == 1 {
 		return 1
 	}
 	return 0
@@ -51,14 +52,14 @@ func (s *decodeStage) RunSet(ctx context.Context, set *stages.Set, batch []*stag
 // share decodes one rank's part of element number step.
 func (s *decodeStage) share(dev kernels.Backend, g *kernels.Group, step int, speeds []float64, e *stages.Element) error {
 	defer dev.Scope()()
-	if s.Config.banded() {
+	if s.Config.Banded {
 		return s.shareRows(dev, g, step, speeds, e)
 	}
 	segments, err := s.segments(e)
 	if err != nil {
 		return err
 	}
-	all, err := s.Config.group().stretches(segments, speeds)
+	all, err := stretchesOf(s.Config.Group, segments, speeds)
 	if err != nil {
 		return err
 	}
@@ -156,9 +157,9 @@ func (s *decodeStage) assemble(stretches []stretch, parts []stretchState) (frame
 	var waiting []float32
 	for i, p := range parts {
 		if stretches[i].before {
-			meet(s.Config.DType, waiting, p.halves[0])
+			autoencoder.Meet(s.Config.DType, waiting, p.halves[0])
 			frame := make([]byte, len(waiting))
-			if err := s.Config.bytes(frame, waiting); err != nil {
+			if err := s.Config.RGB24(frame, waiting); err != nil {
 				return nil, fault.Row(err)
 			}
 			frames = append(frames, frame)

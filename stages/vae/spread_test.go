@@ -13,66 +13,70 @@ import (
 	"latentbeam/stages"
 	"latentbeam/stages/nn/nntest"
 	"latentbeam/stages/sequence"
-	"latentbeam/stages/weight"
 )
 
-// stageOf is the stage decode_vae with hashed weights.
-func stageOf(t *testing.T, cfg Config) *decodeStage {
-	t.Helper()
-	m := nntest.Model(t, "vae", nntest.Shapes(t, cfg, Load))
-	c, err := weight.OpenComponent(m, "vae", func([]byte) (Config, error) { return cfg, nil }, Load)
-	if err != nil {
-		t.Fatal(err)
+// setOf is a set of devices of this process with the given speeds.
+func setOf(speeds []float64) *stages.Set {
+	set := &stages.Set{Speeds: speeds, Connect: func(context.Context) ([]kernels.Transport, error) {
+		return transport.Shared(len(speeds)), nil
+	}}
+	for range speeds {
+		set.Devices = append(set.Devices, cpu.New(1))
 	}
-	return &decodeStage{c, 3}
+	return set
 }
 
-// TestSameFramesOnAnySet: frames are the same however many devices decode them.
+// TestSameFramesOnAnySet: frames are the same however many devices decode them, alone and in a batch.
 func TestSameFramesOnAnySet(t *testing.T) {
-	cases := goldenCases(t)
 	for _, k := range []struct {
-		name         string
+		name, dt     string
 		frames, loop int
-	}{{"vae_kl_fp32", 7, 0}, {"vae_v1_2_23frames_fp32", 40, 0}, {"vae_v1_2_23frames_fp32", 34, 3},
-		{"vae_v1_3_33frames_overlap_fp32", 1, 0}, {"vae_v1_3_33frames_overlap_fp32", 49, 0}, {"vae_v1_3_33frames_overlap_fp32", 33, 2}} {
-		name, frames := k.name, k.frames
-		c := cases[name]
-		cfg := c.config(t)
-		s := stageOf(t, cfg)
-		height, width := 2*cfg.Downscale(), 3*cfg.Downscale()
-		shape, err := cfg.LatentShape(frames, height, width)
+		h, w         int // of the latents
+	}{{"vae_kl_fp32", "fp32", 7, 0, 2, 3}, {"vae_v1_2_23frames_fp32", "fp32", 40, 0, 2, 3}, {"vae_v1_2_23frames_fp32", "fp32", 34, 3, 2, 3},
+		{"vae_v1_3_33frames_overlap_fp32", "fp32", 1, 0, 2, 3}, {"vae_v1_3_33frames_overlap_fp32", "fp32", 49, 0, 2, 3},
+		{"vae_v1_3_33frames_overlap_fp32", "fp32", 33, 2, 2, 3}, {"causal_fixed_29frames", "fp32", 1, 0, 4, 2},
+		{"causal_defaults_9frames", "fp32", 61, 0, 4, 2}, {"causal_defaults_9frames", "bf16", 33, 0, 4, 2},
+		{"wf_9frames", "fp32", 1, 0, 4, 2}, {"wf_29frames", "fp32", 13, 0, 4, 2}, {"wf_29frames", "bf16", 13, 0, 4, 2},
+		{"wf_other_13frames", "fp32", 5, 0, 4, 2}, {"wan21_1frame", "fp32", 1, 0, 5, 3}, {"wan21_9frames_odd", "fp32", 9, 0, 5, 3},
+		{"wan21_9frames_odd", "bf16", 5, 0, 5, 3}, {"wan22_9frames", "fp32", 9, 0, 5, 3}, {"wan22_9frames", "bf16", 5, 0, 5, 3}} {
+		name := fmt.Sprintf("%s in %s, %d frames, loop %d", k.name, k.dt, k.frames, k.loop)
+		s := &decodeStage{componentOf(t, k.name, k.dt), 3}
+		d := s.Config.Downscale()
+		row := schemas.PromptRow{NumFrames: k.frames, Height: k.h * d, Width: k.w * d, FPS: 8, Loop: k.loop, ConditionFrameLength: 5}
+		shape, err := s.LatentShape(&row)
 		if err != nil {
 			t.Fatal(err)
 		}
+		if s.Config.Banded && s.Width(&row) != 0 {
+			t.Errorf("%s: a set has %d devices", name, s.Width(&row))
+		}
 		shape[1] *= max(1, k.loop)
-		elements := func() []*stages.Element {
-			var out []*stages.Element
+		elements := func() (out []*stages.Element) {
 			for i := range 2 {
 				z := &stages.Array{Shape: shape, Data: nntest.Hash(fmt.Sprint("z", i), 1.7, shape...)}
-				out = append(out, &stages.Element{Latents: z, Row: schemas.PromptRow{NumFrames: frames, Height: height,
-					Width: width, FPS: 8, Loop: k.loop, ConditionFrameLength: 5}})
+				out = append(out, &stages.Element{Latents: z, Row: row})
 			}
 			return out
 		}
-		want := elements()
+		want, alone := elements(), elements()[1:]
 		if err := s.Run(t.Context(), cpu.New(1), want); err != nil {
 			t.Fatal(err)
 		}
-		for _, speeds := range [][]float64{sequence.Equal(2), sequence.Equal(3), {1, 0.2, 3}, sequence.Equal(9)} {
-			set := &stages.Set{Speeds: speeds, Connect: func(context.Context) ([]kernels.Transport, error) {
-				return transport.Shared(len(speeds)), nil
-			}}
-			for range speeds {
-				set.Devices = append(set.Devices, cpu.New(1))
-			}
+		if err := s.Run(t.Context(), cpu.New(1), alone); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.EqualFunc(alone[0].Frames.Frames, want[1].Frames.Frames, slices.Equal) {
+			t.Errorf("%s: other frames alone than in a batch", name)
+		}
+		for _, speeds := range [][]float64{sequence.Equal(1), sequence.Equal(2), sequence.Equal(3), {1, 0.02, 3}, sequence.Equal(9)} {
 			got := elements()
-			if err := s.RunSet(t.Context(), set, got); err != nil {
-				t.Fatalf("%s, %d frames, over %v: %v", name, frames, speeds, err)
+			if err := s.RunSet(t.Context(), setOf(speeds), got); err != nil {
+				t.Fatalf("%s over %v: %v", name, speeds, err)
 			}
 			for i, e := range got {
-				if e.Frames == nil || !slices.EqualFunc(e.Frames.Frames, want[i].Frames.Frames, slices.Equal) ||
-					e.Frames.Width != width || e.Frames.Height != height {
-					t.Errorf("%s, %d frames, over %v: element %d has other frames", name, frames, speeds, i)
+				if e.Frames == nil || len(e.Frames.Frames) == 0 || e.Frames.Width != row.Width || e.Frames.Height != row.Height ||
+					!slices.EqualFunc(e.Frames.Frames, want[i].Frames.Frames, slices.Equal) {
+					t.Errorf("%s over %v: element %d has other frames", name, speeds, i)
 				}
 			}
 		}

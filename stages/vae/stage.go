@@ -10,6 +10,7 @@ import (
 	"latentbeam/schemas"
 	"latentbeam/schemas/fault"
 	"latentbeam/stages"
+	"latentbeam/stages/vae/autoencoder"
 	"latentbeam/stages/weight"
 )
 
@@ -48,50 +49,25 @@ func openDecoder(m *stages.Model, o stages.Options) (stages.Stage, error) {
 
 const defaultMicroBatch = 4 // frames, as in the reference's configurations
 
-// dtypes are those that an autoencoder computes in; fp16 only that of single images, whose users have it so.
-var dtypes = map[string]kernels.DType{"": kernels.F32, "fp32": kernels.F32, "bf16": kernels.BF16, "fp16": kernels.F16}
+// component is the autoencoder of a stage.
+type component = weight.Component[autoencoder.Config, autoencoder.Model]
 
 // openComponent opens the model's autoencoder for a stage.
-func openComponent(
-	m *stages.Model, stage string, micro int, dtype string,
-) (*weight.Component[Config, Model], error) {
+func openComponent(m *stages.Model, stage string, micro int, dtype string) (*component, error) {
 	if micro < 1 {
 		return nil, stages.Errorf("micro_batch_size", "%s: micro_batch_size is %d: give 1 or more frames", stage, micro)
 	}
-	dt, ok := dtypes[dtype]
-	if !ok {
-		return nil, stages.Errorf("dtype", "%s: dtype is %q: give fp32, bf16, or with AutoencoderKL fp16", stage, dtype)
-	}
-	parse := func(data []byte) (Config, error) {
-		c, err := ParseConfig(data)
-		if _, images := c.arch.(*KLConfig); err == nil && dt == kernels.F16 && !images {
-			return c, stages.Errorf("dtype",
-				"%s: dtype is fp16: this autoencoder was published for bf16, give that or fp32", stage)
-		}
-		c.DType = dt
-		return c, err
-	}
-	c, err := weight.OpenComponent(m, "vae", parse, Load)
-	if err != nil {
-		return nil, err
-	}
-	if images, ok := c.Config.arch.(*KLConfig); ok && images.ScalingFactor != openSoraScale {
-		c.Renew("its own scaling_factor") // until then 0.18215 stood for all
-	}
-	if p, ok := c.Config.arch.(*PipelineConfig); ok {
-		p.mean, p.std = c.Numbers("shift"), c.Numbers("scale")
-	}
-	return c, nil
+	return autoencoder.Open(m, stage, dtype)
 }
 
 type decodeStage struct {
-	*weight.Component[Config, Model]
+	*component
 	micro int // frames decoded at a time
 }
 
 // Capabilities says what the decoder can do beyond Run.
 func (s *decodeStage) Capabilities() stages.Capabilities {
-	space := func() stages.LatentSpace { return s.Config.latentSpace(s.Digest()) }
+	space := func() stages.LatentSpace { return s.Config.LatentSpace(s.Digest()) }
 	return stages.Capabilities{LatentShape: s.LatentShape, LatentSpace: space, TakesRaw: true, Cost: s.Cost, Loading: s.Loading(),
 		Spread: &stages.Spread{Width: s.Width, Run: s.RunSet}}
 }
@@ -101,7 +77,7 @@ func (s *decodeStage) Capabilities() stages.Capabilities {
 func (s *decodeStage) Check(row *schemas.PromptRow) error {
 	_, err := s.Config.LatentShape(row.NumFrames, row.Height, row.Width)
 	if err == nil && row.Loop > 1 {
-		_, err = s.Config.framesOf(row.ConditionFrameLength, row.NumFrames)
+		_, err = s.Config.FramesOf(row.ConditionFrameLength, row.NumFrames)
 	}
 	return err
 }
@@ -155,7 +131,7 @@ func (s *decodeStage) fromRaw(dev kernels.Backend, e *stages.Element) error {
 	if err != nil {
 		return err
 	}
-	e.LatentScale = s.Config.Scale()
+	e.LatentScale = s.Config.Scale
 	e.Latents, err = model.ForDenoiser(dev, e.RawLatents)
 	return err
 }
@@ -185,10 +161,10 @@ type segment struct {
 // what a clip goes on from of the one before is in the video once.
 func (s *decodeStage) segments(e *stages.Element) ([]segment, error) {
 	clips := max(1, e.Row.Loop)
-	if a, ok := s.Config.arch.(*CausalConfig); ok && clips > 1 {
+	if s.Config.Group.Joined && clips > 1 {
 		z := joined(e.Latents, clips, e.Row.ConditionFrameLength)
 		s.unscale(z, e)
-		frames, err := a.FramesOf(z.Shape[1])
+		frames, err := s.Config.FramesOf(z.Shape[1], e.Row.NumFrames)
 		return []segment{{z, frames, 0}}, err
 	}
 	var out []segment
@@ -196,11 +172,12 @@ func (s *decodeStage) segments(e *stages.Element) ([]segment, error) {
 		again := 0
 		if clip > 0 {
 			var err error
-			if again, err = s.Config.framesOf(e.Row.ConditionFrameLength, e.Row.NumFrames); err != nil {
+			if again, err = s.Config.FramesOf(e.Row.ConditionFrameLength, e.Row.NumFrames); err != nil {
 				return nil, err
 			}
 		}
-		z := clipOf(e.Latents, clip, clips)
+		t := e.Latents.Shape[1] / clips
+		z := framesOf(e.Latents, clip*t, t)
 		s.unscale(z, e)
 		out = append(out, segment{z, e.Row.NumFrames, again})
 	}
@@ -208,27 +185,38 @@ func (s *decodeStage) segments(e *stages.Element) ([]segment, error) {
 }
 
 // decode turns the latents of one element into frames.
-func (s *decodeStage) decode(dev kernels.Backend, model *Model, e *stages.Element) (*schemas.Clip, error) {
+func (s *decodeStage) decode(dev kernels.Backend, model *autoencoder.Model, e *stages.Element) (*schemas.Clip, error) {
 	video := s.clip(e)
 	segments, err := s.segments(e)
 	if err != nil {
 		return nil, err
 	}
+	made := frames{config: s.Config}
 	for _, seg := range segments {
-		var unreal error // of a frame
 		err := model.Decode(dev, seg.z, seg.frames, s.micro, func(pixels []float32) {
-			if seg.again--; seg.again >= 0 {
-				return
+			if seg.again--; seg.again < 0 {
+				made.add(pixels)
 			}
-			frame := make([]byte, len(pixels))
-			unreal = cmp.Or(unreal, s.Config.bytes(frame, pixels))
-			video.Frames = append(video.Frames, frame)
 		})
-		if err = cmp.Or(err, fault.Row(unreal)); err != nil {
+		if err = cmp.Or(err, fault.Row(made.unreal)); err != nil {
 			return nil, err
 		}
 	}
+	video.Frames = made.all
 	return video, nil
+}
+
+// frames are decoded frames as bytes.
+type frames struct {
+	config autoencoder.Config
+	all    [][]byte
+	unreal error // of the first that is not finite
+}
+
+func (f *frames) add(pixels []float32) {
+	frame := make([]byte, len(pixels))
+	f.unreal = cmp.Or(f.unreal, f.config.RGB24(frame, pixels))
+	f.all = append(f.all, frame)
 }
 
 // joined returns the latents of one long video, as Open-Sora 1.3 decodes its clips: those of the first, and of each
@@ -262,21 +250,9 @@ func (s *decodeStage) clip(e *stages.Element) *schemas.Clip {
 func (s *decodeStage) unscale(z *stages.Array, e *stages.Element) {
 	scale := e.LatentScale
 	if scale == 0 {
-		scale = s.Config.Scale()
+		scale = s.Config.Scale
 	}
 	for i, v := range z.Data {
 		z.Data[i] = float32(float64(v) / scale)
 	}
-}
-
-// clipOf copies clip number n of so many from latents (C, T, h, w).
-func clipOf(z *stages.Array, n, clips int) *stages.Array {
-	shape := slices.Clone(z.Shape)
-	shape[1] /= clips
-	out := stages.NewArray(shape...)
-	size := len(out.Data) / shape[0] // of a channel
-	for c := range shape[0] {
-		copy(out.Data[c*size:][:size], z.Data[(c*clips+n)*size:])
-	}
-	return out
 }

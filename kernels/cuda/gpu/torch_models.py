@@ -1,7 +1,7 @@
 """The models of `timings` in PyTorch, asked as our tests are: torch_models.py STAGE eager|compiled cpu|cuda
 
 Every line of standard input names a case, and the answer is a line of seconds; "result PATH" asks for what the
-case gives. STAGE is stdit, t5 or vae; cases are those of the tests in stages/STAGE that measure. Blocks and weights are
+case gives. STAGE is stdit, t5 or vae; cases are those of its tests that measure. Blocks and weights are
 those of blocks_against_torch.py (kernels/cpu/testdata), which lies beside it in the bundle: every block has the weights of
 block 0. Attention is scaled_dot_product_attention, which takes the flash kernel in bf16. Needs torch, for t5 also
 transformers, for vae diffusers.

@@ -73,27 +73,27 @@ func (c *OpenSora) Validate() error {
 	}
 	switch {
 	case !e.DoubleZ:
-		return fmt.Errorf("vae config.json: encoder.double_z must be true")
+		return fmt.Errorf("encoder.double_z must be true")
 	case e.ZChannels != d.ZChannels || e.InChannels != d.OutCh || len(e.ChMult) != len(d.ChMult) ||
 		len(e.DownSamplingLayer) != len(d.TemporalUpLayers):
-		return fmt.Errorf("vae config.json: encoder and decoder do not fit: z_channels %d and %d, in_channels %d "+
+		return fmt.Errorf("encoder and decoder do not fit: z_channels %d and %d, in_channels %d "+
 			"and out_ch %d, levels %d and %d, in time %d and %d", e.ZChannels, d.ZChannels, e.InChannels, d.OutCh,
 			len(e.ChMult),
 			len(d.ChMult), len(e.DownSamplingLayer), len(d.TemporalUpLayers))
 	case c.MicroFrameSize < 1 || c.MicroFrameSize > maxGroup || c.MicroFrameSize%c.factor() != 1%c.factor():
-		return fmt.Errorf("vae config.json: micro_frame_size is %d, must be one more than a multiple of %d, "+
+		return fmt.Errorf("micro_frame_size is %d, must be one more than a multiple of %d, "+
 			"at most %d", c.MicroFrameSize, c.factor(), maxGroup)
 	case c.TemporalOverlap && c.MicroFrameSize < 2:
-		return fmt.Errorf("vae config.json: temporal_overlap needs a micro_frame_size of 2 or more, it is %d",
+		return fmt.Errorf("temporal_overlap needs a micro_frame_size of 2 or more, it is %d",
 			c.MicroFrameSize)
 	case c.Normalization != "" && c.Normalization != normVideo && c.Normalization != norm5Frames:
-		return fmt.Errorf("vae config.json: normalization is %q: there are %q, %q and \"\"", c.Normalization, normVideo,
+		return fmt.Errorf("normalization is %q: there are %q, %q and \"\"", c.Normalization, normVideo,
 			norm5Frames)
 	case c.Normalization != "" && e.ZChannels != len(videoMean):
-		return fmt.Errorf("vae config.json: z_channels is %d, normalization %q is for %d", e.ZChannels, c.Normalization,
+		return fmt.Errorf("z_channels is %d, normalization %q is for %d", e.ZChannels, c.Normalization,
 			len(videoMean))
 	case c.Normalization == norm5Frames && c.GroupLatents(c.MicroFrameSize) != len(groupMean[0]):
-		return fmt.Errorf("vae config.json: micro_frame_size is %d, normalization %q is for groups of %d latent frames",
+		return fmt.Errorf("micro_frame_size is %d, normalization %q is for groups of %d latent frames",
 			c.MicroFrameSize, norm5Frames, len(groupMean[0]))
 	}
 	return nil
@@ -109,18 +109,18 @@ func checkLevels(part string, ch int, mult []int, blocks, pixels, z int, halved 
 		{"length of ch_mult", len(mult), maxLevels},
 	} {
 		if f.value < 1 || f.value > f.max {
-			return fmt.Errorf("vae config.json: %s: %s is %d, must be 1 to %d", part, f.name, f.value, f.max)
+			return fmt.Errorf("%s: %s is %d, must be 1 to %d", part, f.name, f.value, f.max)
 		}
 	}
 	for i, m := range mult {
 		if m < 1 || m > maxChannels || m*ch > maxChannels || m*ch%causalGroups != 0 {
-			return fmt.Errorf("vae config.json: %s.ch_mult[%d] is %d, times ch %d it must be at most %d and "+
+			return fmt.Errorf("%s.ch_mult[%d] is %d, times ch %d it must be at most %d and "+
 				"divisible by %d", part, i, m, ch, maxChannels, causalGroups)
 		}
 	}
 	for i, level := range halved {
 		if level < 0 || level >= len(mult) || i > 0 && level <= halved[i-1] {
-			return fmt.Errorf("vae config.json: %s: levels in time are %v, must rise within 0 to %d", part, halved,
+			return fmt.Errorf("%s: levels in time are %v, must rise within 0 to %d", part, halved,
 				len(mult)-1)
 		}
 	}
@@ -140,16 +140,6 @@ func (c *OpenSora) Stride() int {
 
 // GroupLatents returns the latent frames of a group of n frames.
 func (c *OpenSora) GroupLatents(n int) int { return (n-1)/c.factor() + 1 }
-
-// FramesOf returns how many frames latents of whole groups are: groups may share a frame.
-func (c *OpenSora) FramesOf(latents int) (int, error) {
-	per := c.GroupLatents(c.MicroFrameSize)
-	if latents < 1 || latents%per != 0 {
-		return 0, fmt.Errorf("condition_frame_length is %d: give a multiple of %d, the latent frames of a group",
-			latents, per)
-	}
-	return latents/per*c.Stride() + c.MicroFrameSize - c.Stride(), nil
-}
 
 // Downscale returns how many pixels a latent position spans in each direction: 8 in published models.
 func (c *OpenSora) Downscale() int { return 1 << (len(c.Decoder.ChMult) - 1) }

@@ -57,10 +57,16 @@ func (c *Config) IsPlain() bool { return len(c.LatentsMean) == 0 && c.ShiftFacto
 // Downscale returns how many pixels a latent position spans in each direction: 8 in published models.
 func (c *Config) Downscale() int { return 1 << (len(c.BlockOutChannels) - 1) }
 
+// Latents returns the shape (C, T, h, w) of the latents of a clip, which are those of its frames.
+func (c *Config) Latents(frames, height, width int) ([]int, error) {
+	d := c.Downscale()
+	return []int{c.LatentChannels, frames, height / d, width / d}, nil
+}
+
 // Validate checks what config.json said; errors name the field.
 func (c *Config) Validate() error {
 	if n := len(c.BlockOutChannels); n < 1 || n > maxBlocks {
-		return fmt.Errorf("vae config.json: block_out_channels has %d entries, must be 1 to %d", n, maxBlocks)
+		return fmt.Errorf("block_out_channels has %d entries, must be 1 to %d", n, maxBlocks)
 	}
 	for _, f := range []struct {
 		name       string
@@ -71,17 +77,17 @@ func (c *Config) Validate() error {
 		{"norm_num_groups", c.NormNumGroups, maxChannels},
 	} {
 		if f.value < 1 || f.value > f.max {
-			return fmt.Errorf("vae config.json: %s is %d, must be 1 to %d", f.name, f.value, f.max)
+			return fmt.Errorf("%s is %d, must be 1 to %d", f.name, f.value, f.max)
 		}
 	}
 	for i, n := range c.BlockOutChannels {
 		if n < 1 || n > maxChannels || n%c.NormNumGroups != 0 {
-			return fmt.Errorf("vae config.json: block_out_channels[%d] is %d, must be at most %d and "+
+			return fmt.Errorf("block_out_channels[%d] is %d, must be at most %d and "+
 				"divisible by norm_num_groups %d", i, n, maxChannels, c.NormNumGroups)
 		}
 	}
 	if !(c.ScalingFactor > 0) || math.IsInf(c.ScalingFactor, 1) {
-		return fmt.Errorf("vae config.json: scaling_factor is %g, must be positive", c.ScalingFactor)
+		return fmt.Errorf("scaling_factor is %g, must be positive", c.ScalingFactor)
 	}
 	return c.supported()
 }
@@ -89,7 +95,7 @@ func (c *Config) Validate() error {
 // supported refuses the variants of AutoencoderKL that this package does not compute.
 func (c *Config) supported() error {
 	if c.ActFn != "silu" && c.ActFn != "swish" {
-		return fmt.Errorf("vae config.json: act_fn is %q, only \"silu\" is supported, which \"swish\" is too", c.ActFn)
+		return fmt.Errorf("act_fn is %q, only \"silu\" is supported, which \"swish\" is too", c.ActFn)
 	}
 	for _, f := range []struct {
 		name, plain, attending string
@@ -97,17 +103,17 @@ func (c *Config) supported() error {
 	}{{"down_block_types", downBlockType, downAttnType, c.DownBlockTypes}, {"up_block_types", upBlockType, upAttnType, c.UpBlockTypes}} {
 		for _, t := range f.types {
 			if t != f.plain && t != f.attending {
-				return fmt.Errorf("vae config.json: %s holds %q, only %q and %q are supported", f.name, t, f.plain, f.attending)
+				return fmt.Errorf("%s holds %q, only %q and %q are supported", f.name, t, f.plain, f.attending)
 			}
 		}
 	}
 	if n, m := len(c.LatentsMean), len(c.LatentsStd); (n > 0 || m > 0) && (n != c.LatentChannels || m != n) {
-		return fmt.Errorf("vae config.json: latents_mean and latents_std have %d and %d entries, latent_channels is %d", n, m,
+		return fmt.Errorf("latents_mean and latents_std have %d and %d entries, latent_channels is %d", n, m,
 			c.LatentChannels)
 	}
 	for i, std := range c.LatentsStd {
 		if !(std > 0) || math.IsInf(std, 1) {
-			return fmt.Errorf("vae config.json: latents_std[%d] is %g, must be positive", i, std)
+			return fmt.Errorf("latents_std[%d] is %g, must be positive", i, std)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"latentbeam/kernels"
+	"latentbeam/stages"
 	"latentbeam/stages/weight"
 )
 
@@ -18,34 +19,35 @@ const (
 	VideoNoise                // of the latents that reach over frames
 )
 
-// Posterior is the distribution of latents (C, T, h, w): a normal one for each value.
+// Posterior is the distribution of latents: a normal one for each value.
 type Posterior struct {
-	DType                           kernels.DType
-	Frames, Height, Width, Channels int
-	Draw                            Noise
-	Step                            uint32
+	DType   kernels.DType
+	Latents *stages.Array // (C, T, h, w), which Sample fills
+	Draw    Noise
+	Step    uint32
 }
 
 // The bounds of the log variance, those of the reference.
 const minLogVar, maxLogVar = -30, 20
 
-// Sample fills dst (n, h, w, c) from moments (n, h, w, 2c), mean before log variance, of the n frames from
-// first on: mean + exp(logvar/2) noise. Every operation rounds to the type of the activations.
-func (p *Posterior) Sample(dst, moments []float32, first, n int) {
-	area, c := p.Height*p.Width, p.Channels
+// Sample fills the latents of the n frames from first on by their moments (n, h, w, 2c), mean before log variance:
+// mean + exp(logvar/2) noise. Every operation rounds to the type of the activations.
+func (p *Posterior) Sample(moments []float32, first, n int) {
+	c, t, area := p.Latents.Shape[0], p.Latents.Shape[1], p.Latents.Shape[2]*p.Latents.Shape[3]
 	noise := make([]float32, area)
 	for f := range n {
 		for ch := range c {
+			at := (ch*t + first + f) * area
 			if p.Draw != nil {
-				p.Draw(noise, p.Step, uint64((ch*p.Frames+first+f)*area))
+				p.Draw(noise, p.Step, uint64(at))
 			}
 			for i := range area {
-				at := f*area + i
-				mean, logVar := moments[at*2*c+ch], moments[at*2*c+c+ch]
+				of := moments[(f*area+i)*2*c:]
+				mean, logVar := of[ch], of[c+ch]
 				if p.Draw != nil {
 					mean += p.round(p.deviation(logVar) * p.round(noise[i]))
 				}
-				dst[at*c+ch] = p.round(mean)
+				p.Latents.Data[at+i] = p.round(mean)
 			}
 		}
 	}

@@ -51,12 +51,12 @@ func (c *Config) Front(n int) int { return (c.Factor() - n%c.Factor()) % c.Facto
 // Validate checks what config.json said; errors name the field.
 func (c *Config) Validate() error {
 	if c.Type != "VAE_Temporal_SD" && c.Type != "VAE_Temporal" {
-		return fmt.Errorf("vae config.json: vae_temporal.type is %q, only VAE_Temporal_SD and VAE_Temporal are "+
+		return fmt.Errorf("vae_temporal.type is %q, only VAE_Temporal_SD and VAE_Temporal are "+
 			"supported", c.Type)
 	}
 	levels := len(c.ChannelMultipliers)
 	if levels < 1 || levels > maxBlocks || len(c.TemporalDownsample) < levels-1 {
-		return fmt.Errorf("vae config.json: vae_temporal has %d channel_multipliers and %d temporal_downsample, "+
+		return fmt.Errorf("vae_temporal has %d channel_multipliers and %d temporal_downsample, "+
 			"must be 1 to %d and one less", levels, len(c.TemporalDownsample), maxBlocks)
 	}
 	for _, f := range []struct {
@@ -68,12 +68,12 @@ func (c *Config) Validate() error {
 		{"num_res_blocks", c.NumResBlocks, maxLayers}, {"num_groups", c.NumGroups, maxChannels},
 	} {
 		if f.value < 1 || f.value > f.max {
-			return fmt.Errorf("vae config.json: vae_temporal.%s is %d, must be 1 to %d", f.name, f.value, f.max)
+			return fmt.Errorf("vae_temporal.%s is %d, must be 1 to %d", f.name, f.value, f.max)
 		}
 	}
 	for i, n := range c.ChannelMultipliers {
 		if n < 1 || n > maxChannels || n*c.Filters > maxChannels || n*c.Filters%c.NumGroups != 0 {
-			return fmt.Errorf("vae config.json: vae_temporal.channel_multipliers[%d] is %d, times filters it must "+
+			return fmt.Errorf("vae_temporal.channel_multipliers[%d] is %d, times filters it must "+
 				"be at most %d and divisible by num_groups %d", i, n, maxChannels, c.NumGroups)
 		}
 	}

@@ -27,7 +27,7 @@ func (m *Model) Decode(be kernels.Backend, z []float32, t, h, w int, bands *stre
 	emit func(pixels []float32, n int)) error {
 	defer be.Scope()()
 	d := m.decoder.begin(be, m.dt, h, w, bands)
-	pixels := make([]float32, Factor*h*Downscale*w*Downscale*colors)
+	pixels := make([]float32, Factor*h*m.Downscale()*w*m.Downscale()*colors)
 	step := func(next func() kernels.Tensor) error {
 		defer be.Scope()()
 		y := next()
@@ -62,7 +62,7 @@ func (m *Model) Encode(be kernels.Backend, frames, height, width int, bands *str
 	pixels func(dst []float32, first, n int) error, emit func(moments []float32)) error {
 	defer be.Scope()()
 	e := m.encoder.begin(be, m.dt, height, width, bands)
-	moments := make([]float32, height/Downscale*(width/Downscale)*2*m.LatentDim)
+	moments := make([]float32, height/m.Downscale()*(width/m.Downscale())*2*m.LatentDim)
 	buffer := make([]float32, min(frames, Factor)*height*width*colors)
 	for first, n := 0, 1; first < frames; first, n = first+n, Factor {
 		x := buffer[:n*height*width*colors]

@@ -1,4 +1,4 @@
-package vae
+package autoencoder
 
 import (
 	"encoding/json"
@@ -30,7 +30,7 @@ type klCase struct {
 
 // TestMatchesDiffusers takes the images of a case as the frames of a video.
 func TestMatchesDiffusers(t *testing.T) {
-	for name, data := range nntest.Golden(t, "../../testdata/golden/vae.json") {
+	for name, data := range nntest.Golden(t, "../../../testdata/golden/vae.json") {
 		var c klCase
 		nntest.Decode(t, data, &c)
 		cfg, err := ParseConfig(c.Config)
@@ -40,26 +40,25 @@ func TestMatchesDiffusers(t *testing.T) {
 		be := cpu.New(2)
 		m := hashed(t, cfg, be)
 		z := images("input.z", 1.7, c.ZShape)
-		mean, std := cfg.arch.statistics() // of raw latents, which the case has
 		model, err := m.ForDenoiser(be, z)
 		if err != nil || m.network.normalize(be, z) != nil {
 			t.Fatal(err)
 		}
 		size := len(z.Data) / c.ZShape[1]
 		for i, raw := range images("input.z", 1.7, c.ZShape).Data {
-			if want := (float64(raw) - mean[i/size]) / std[i/size]; math.Abs(float64(model.Data[i])-want) > 1e-6*(1+math.Abs(want)) {
+			if want := (float64(raw) - cfg.Mean[i/size]) / cfg.Std[i/size]; math.Abs(float64(model.Data[i])-want) > 1e-6*(1+math.Abs(want)) {
 				t.Fatalf("%s: value %d of a denoiser is %g, want %g", name, i, model.Data[i], want)
 			}
 		}
-		if want := cfg.arch.(*KLConfig).ScalingFactor; name != "channel_statistics" && std[0] != 1/want || cfg.Scale() != want {
-			t.Errorf("%s: std %g, scale %g, want those of scaling_factor %g", name, std[0], cfg.Scale(), want)
+		if want := cfg.arch.(*klConfig).ScalingFactor; name != "channel_statistics" && cfg.Std[0] != 1/want || cfg.Scale != want {
+			t.Errorf("%s: std %g, scale %g, want those of scaling_factor %g", name, cfg.Std[0], cfg.Scale, want)
 		}
 		pixels := decodeArray(t, be, m, z, c.ZShape[0], 2)
 		got := swapped(channelsFirst(pixels))
 		golden := goldenCase{}
 		golden.check(t, name+": pixels", got, c.Stride, c.Pixels, 0)
 		x := framesLast(images("input.x", 1, c.XShape))
-		raw, err := m.EncodeRaw(be, c.XShape[0], c.XShape[2], c.XShape[3], 2, nil, source(x))
+		raw, err := m.Encode(be, source(x), 2, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +86,7 @@ func swapped(a *stages.Array) []float32 {
 
 // TestTiny runs the decoder of the built-in model against diffusers, from its files.
 func TestTiny(t *testing.T) {
-	const dir = "../../testdata/tiny/vae/"
+	const dir = "../../../testdata/tiny/vae/"
 	cfg, err := ParseConfig(nntest.Read(t, dir+"config.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +96,7 @@ func TestTiny(t *testing.T) {
 		OutShape      []int     `json:"out_shape"`
 		Out           []float32 `json:"out"`
 	}
-	nntest.Decode(t, nntest.Golden(t, "../../testdata/golden/tiny.json")["vae_decode"], &c)
+	nntest.Decode(t, nntest.Golden(t, "../../../testdata/golden/tiny.json")["vae_decode"], &c)
 	be := cpu.New(2)
 	m, err := Load(cfg, weight.NewWeights(be, nntest.Open(t, dir+"diffusion_pytorch_model.safetensors")))
 	if err != nil {
@@ -155,19 +154,31 @@ func TestOldAttentionNames(t *testing.T) {
 
 func TestRGB24(t *testing.T) {
 	nan := float32(math.NaN())
+	cfg := published(t, "sd-vae-ft-ema")
 	src := []float32{-2, -1, -0.998, 0, 0.9999, 1, 7, nan, float32(math.Inf(1)), float32(math.Inf(-1))}
 	want := []byte{0, 0, 0, 128, 255, 255, 255, 0, 255, 0}
 	got := make([]byte, len(src))
-	if err := RGB24(got, src); err == nil || !strings.Contains(err.Error(), "value 7 ") {
+	if err := cfg.RGB24(got, src); err == nil || !strings.Contains(err.Error(), "value 7 ") {
 		t.Errorf("a NaN: %v", err)
 	}
-	if err := RGB24(got[:7], src[:7]); err != nil {
+	if err := cfg.RGB24(got[:7], src[:7]); err != nil {
 		t.Error(err)
 	}
 	for i := range src {
 		if got[i] != want[i] {
 			t.Errorf("RGB24(%g) = %d, want %d", src[i], got[i], want[i])
 		}
+	}
+}
+
+// TestTruncatedBytes: a pixel of Wan becomes a byte as diffusers writes videos, cut off and not rounded.
+func TestTruncatedBytes(t *testing.T) {
+	src := []float32{-1, -1.5, 1, 2, 0, 0.999, -0.9961, -0.99, float32(math.NaN())}
+	want := []byte{0, 0, 255, 255, 127, 254, 0, 1, 0}
+	got := make([]byte, len(src))
+	if err := published(t, "Wan2.1-VAE").RGB24(got, src); err == nil || !strings.Contains(err.Error(), "value 8 ") ||
+		!slices.Equal(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
 	}
 }
 
@@ -184,11 +195,29 @@ func decodeArray(
 	return out
 }
 
-// source hands out the frames of x (T, H, W, 3).
-func source(x *stages.Array) func(dst []float32, first, n int) error {
+// source is the clip of the frames of x (T, H, W, 3).
+func source(x *stages.Array) Video {
 	size := x.Shape[1] * x.Shape[2] * x.Shape[3]
-	return func(dst []float32, first, n int) error {
+	return Video{x.Shape[0], x.Shape[1], x.Shape[2], func(dst []float32, first, n int) error {
 		copy(dst, x.Data[first*size:(first+n)*size])
 		return nil
+	}}
+}
+
+// channelsFirst turns (T, h, w, C) into (C, T, h, w).
+func channelsFirst(z *stages.Array) *stages.Array {
+	t, h, w, c := z.Shape[0], z.Shape[1], z.Shape[2], z.Shape[3]
+	out := stages.NewArray(c, t, h, w)
+	for i, v := range z.Data {
+		out.Data[i%c*t*h*w+i/c] = v
 	}
+	return out
+}
+
+// framesOf returns n frames of latents (C, T, h, w).
+func framesOf(z *stages.Array, from, n int) *stages.Array {
+	last := framesLast(z)
+	size := len(last.Data) / last.Shape[0]
+	last.Shape[0], last.Data = n, last.Data[from*size:][:n*size]
+	return channelsFirst(last)
 }

@@ -1,10 +1,9 @@
-package vae
+package autoencoder
 
 import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -49,7 +48,7 @@ type goldenCase struct {
 // LATENTBEAM_GOLDEN names.
 func goldenCases(t testing.TB) map[string]goldenCase {
 	t.Helper()
-	const path = "../../testdata/golden/open-sora-vae.json"
+	const path = "../../../testdata/golden/open-sora-vae.json"
 	all := nntest.Golden(t, path)
 	maps.Copy(all, nntest.OpenSora(t, path))
 	cases := map[string]goldenCase{}
@@ -89,7 +88,7 @@ func hashedTensors(t testing.TB, cfg Config) map[string]safetensors.Tensor {
 		}
 		tensors[name] = nntest.Tensor(values, shape...)
 	}
-	if p, ok := cfg.arch.(*PipelineConfig); ok {
+	if p, ok := cfg.arch.(*openSora12Config); ok {
 		tensors["shift"] = nntest.Tensor(p.Shift, tensors["shift"].Shape...)
 		tensors["scale"] = nntest.Tensor(p.ScaleBy, tensors["scale"].Shape...)
 	}
@@ -107,21 +106,22 @@ func decode(t testing.TB, be kernels.Backend, m *Model, shape []int, frames, mic
 	t.Helper()
 	z := &stages.Array{Shape: shape, Data: nntest.Hash("input.z", 1.7, shape...)}
 	for i := range z.Data {
-		z.Data[i] = weight.Round(m.DType, weight.Round(m.DType, z.Data[i])/float32(m.Scale()))
+		z.Data[i] = weight.Round(m.DType, weight.Round(m.DType, z.Data[i])/float32(m.Scale))
 	}
 	return channelsFirst(decodeArray(t, be, m, z, frames, micro)).Data
 }
 
-// encode returns the latents (C, T', h, w) of x (3, T, H, W), the hash of its shape, times the scale.
+// encode returns the latents (C, T', h, w) that denoisers have of x (3, T, H, W), the hash of its shape.
 func encode(t testing.TB, be kernels.Backend, m *Model, shape []int, micro int, draw Noise) []float32 {
 	t.Helper()
 	x := framesLast(&stages.Array{Shape: shape, Data: nntest.Hash("input.x", 1, shape...)}) // (T, H, W, 3)
-	z, err := m.Encode(be, shape[1], shape[2], shape[3], micro, draw, source(x))
+	raw, err := m.Encode(be, source(x), micro, draw)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, v := range z.Data {
-		z.Data[i] = weight.Round(m.DType, v*float32(m.Scale()))
+	z, err := m.ForDenoiser(be, raw)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return z.Data
 }
@@ -161,12 +161,12 @@ func (c goldenCase) check(
 	t *testing.T, what string, got []float32, stride int, want []float32, spread float64,
 ) {
 	t.Helper()
-	var thin []float32
-	for i := 0; i < len(got); i += stride {
-		thin = append(thin, got[i])
+	thin := every(got, stride)
+	if len(thin) != len(want) {
+		t.Fatalf("%s: %d values, want %d", what, len(thin), len(want))
 	}
 	diff, largest := nntest.MaxDiff(thin, want)
-	rms := relativeRMS(thin, want)
+	rms := nntest.RelativeRMS(thin, want)
 	t.Logf("%s: largest difference %.2g of %.3g, relative rms %.2g, the reference's own %.2g", what, diff,
 		largest, rms, spread)
 	if spread == 0 && diff > tolerance*max(1, largest) {
@@ -176,16 +176,4 @@ func (c goldenCase) check(
 		t.Errorf("%s: relative rms %g, want at most %g times the reference's own spread %g", what, rms, slack,
 			spread)
 	}
-}
-
-func relativeRMS(got, want []float32) float64 {
-	if len(got) != len(want) {
-		return math.Inf(1)
-	}
-	var diff, all float64
-	for i, w := range want {
-		d := float64(got[i]) - float64(w)
-		diff, all = diff+d*d, all+float64(w)*float64(w)
-	}
-	return math.Sqrt(diff / all)
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package vae
+package autoencoder
 
 import (
 	"testing"

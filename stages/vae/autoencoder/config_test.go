@@ -1,4 +1,4 @@
-package vae
+package autoencoder
 
 import (
 	"crypto/sha256"
@@ -67,6 +67,11 @@ func TestLatentShape(t *testing.T) {
 		{"OpenSora-VAE-v1.2", 0, 256, 256, nil},
 		{"sd-vae-ft-ema", 1, 7, 256, nil},
 		{"sd-vae-ft-ema", 1, 8, MaxSide + 1, nil},
+		{"Wan2.1-VAE", 81, 480, 832, []int{16, 21, 60, 104}},
+		{"Wan2.1-VAE", 1, 487, 833, []int{16, 1, 60, 104}},
+		{"Wan2.2-VAE", 121, 704, 1280, []int{48, 31, 44, 80}},
+		{"WF-VAE", 93, 480, 640, []int{8, 24, 60, 80}},
+		{"CausalVAE", 29, 720, 1280, []int{4, 8, 90, 160}},
 	} {
 		got, err := published(t, c.name).LatentShape(c.frames, c.height, c.width)
 		if !slices.Equal(got, c.want) || (err == nil) != (c.want != nil) {
@@ -75,8 +80,34 @@ func TestLatentShape(t *testing.T) {
 	}
 }
 
+// TestLatentShapeErrors: what a row says wrong is named.
+func TestLatentShapeErrors(t *testing.T) {
+	for _, c := range []struct {
+		name                  string
+		frames, height, width int
+		says                  string
+	}{
+		{"Wan2.1-VAE", 80, 480, 832, "num_frames is 80: this autoencoder takes 1 frame and any multiple of 4 more, such as 77"},
+		{"Wan2.1-VAE", 0, 480, 832, "num_frames is 0: give 1 or more"},
+		{"Wan2.1-VAE", 5, 7, 832, "height is 7: give 8 to 16384 pixels"},
+		{"Wan2.2-VAE", 5, 488, 832, "height is 488: give a multiple of 16"},
+		{"Wan2.2-VAE", 5, 480, 840, "width is 840: give a multiple of 16"},
+		{"WF-VAE", 28, 480, 640, "num_frames is 28: this autoencoder takes 1 frame and any multiple of 4 more, such as 25"},
+		{"WF-VAE", 29, 484, 640, "height is 484: give a multiple of 8"},
+		{"WF-VAE", 29, 480, 641, "width is 641: give a multiple of 8"},
+		{"CausalVAE", 28, 480, 640, "num_frames is 28: this autoencoder takes 1 frame and any multiple of 4 more, such as 25"},
+		{"CausalVAE", 29, 484, 640, "height is 484: give a multiple of 8"},
+		{"CausalVAE", 29, 480, 641, "width is 641: give a multiple of 8"},
+	} {
+		_, err := published(t, c.name).LatentShape(c.frames, c.height, c.width)
+		nntest.WantError(t, c.name, err, c.says)
+	}
+}
+
 func TestConfigIsChecked(t *testing.T) {
 	const v12, v13 = `{"model_type":"VideoAutoencoderPipeline",`, `{"model_type":"OpenSoraVAE_V1_3_Pipline",`
+	const wanVAE, causalVAE = `{"_class_name":"AutoencoderKLWan",`, `{"_class_name":"CausalVAEModel",`
+	const wfVAE = `{"_class_name":"WFVAEModel","norm_type":"layernorm",`
 	for _, c := range []struct{ json, want string }{
 		{`{}`, ""},
 		{`3`, "parse vae config.json"},
@@ -123,8 +154,38 @@ func TestConfigIsChecked(t *testing.T) {
 		{v13 + `"encoder":{"down_sampling_layer":[1,9]}}`, "must rise"},
 		{v13 + `"micro_frame_size":16}`, "micro_frame_size is 16"},
 		{v13 + `"micro_frame_size":1}`, "temporal_overlap needs"},
+		{`{"_class_name":"AutoencoderKLWan"}`, ""},
+		{wanVAE + `"z_dim": 8}`, "latents_mean and latents_std have 16 and 16 entries, z_dim is 8"},
+		{wanVAE + `"attn_scales": [0.5]}`, "attn_scales is [0.5], only [] is supported"},
+		{wanVAE + `"base_dim": 0}`, "base_dim is 0"},
+		{wanVAE + `"patch_size": 2}`, "in_channels and out_channels are 3 and 3, patch_size 2 makes them 12"},
+		{wanVAE + `"dim_mult": [1, 2, 4]}`, "give 2 entries for dim_mult [1 2 4], two of them true"},
+		{wanVAE + `"temperal_downsample": [true, true, true]}`, "two of them true"},
+		{wanVAE + `"is_residual": true, "dim_mult": [3, 1, 1, 16]}`, "a shortcut of the encoder cannot make"},
+		{wanVAE + `"latents_std": [0,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}`, "latents_std[0] is 0, must be positive"},
+		{wanVAE + `"base_dim": 1, "dim_mult": [1, 1, 1, 1]}`, "base_dim 1 is too small"},
+		{`{"_class_name": "CausalVAEModel"}`, ""},
+		{`{"_class_name": "WFVAEModel"}`, `norm_type is "groupnorm", only "layernorm" is supported`},
+		{`{"_class_name": "WFVAEModel", "norm_type": "layernorm"}`, ""},
+		{wfVAE + `"latent_dim": 16}`, "scale and shift have 8 and 8 entries, latent_dim is 16"},
+		{wfVAE + `"scale": [1]}`, "scale and shift have 1 and 8 entries"},
+		{wfVAE + `"t_interpolation": 1}`, "parse vae config.json"},
+		{wfVAE + `"l1_dowmsample_block": "Spatial2xTime2x3DDownsample"}`, `only "Downsample" is supported`},
+		{wfVAE + `"decoder_energy_flow_hidden_size": 64}`, "connect_l1 and connect_l2 take base_channels, 128"},
+		{causalVAE + `"encoder_attention": "AttnBlock"}`,
+			`encoder_attention holds "AttnBlock", known are "AttnBlock3D", "AttnBlock3DFix"`},
+		{causalVAE + `"attn_resolutions": [16]}`, "attn_resolutions is [16], only [] is supported"},
+		{causalVAE + `"hidden_size": 48}`,
+			"hidden_size_mult[0] is 1, times hidden_size 48 it must be at most 16384 and divisible by 32"},
+		{causalVAE + `"encoder_resnet_blocks": ["ResnetBlock3D"]}`, "encoder_resnet_blocks has 1 entries, hidden_size_mult has 4"},
+		{causalVAE + `"encoder_temporal_downsample": ["", "", "TimeDownsampleRes2x", ""]}`,
+			`encoder_temporal_downsample holds "TimeDownsampleRes2x", known are "", "TimeDownsample2x"`},
+		{causalVAE + `"encoder_temporal_downsample": ["", "", "TimeDownsample2x", ""]}`, "the encoder halves frames 1 times"},
 	} {
 		_, err := ParseConfig([]byte(c.json))
 		nntest.WantError(t, c.json, err, c.want)
+		if err != nil && !strings.HasPrefix(err.Error(), "vae config.json: ") && !strings.HasPrefix(err.Error(), "parse vae config.json: ") {
+			t.Errorf("%s: %v", c.json, err)
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package vae
+package autoencoder
 
 import (
 	"math"
@@ -12,7 +12,7 @@ func TestWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, work := range map[string]func(frames, height, width, micro int) (float64, int64, error){
-		"decode": c.decodeWork, "encode": c.encodeWork} {
+		"decode": c.DecodeWork, "encode": c.EncodeWork} {
 		one, calls, err := work(1, 64, 64, 4)
 		if err != nil || one <= 0 || calls <= 0 {
 			t.Fatalf("%s: %g FLOP in %d calls, %v", name, one, calls, err)

@@ -1,4 +1,4 @@
-package vae
+package autoencoder
 
 import (
 	"encoding/json"
@@ -32,8 +32,8 @@ type temporalCase struct {
 }
 
 func TestTemporalMatchesReference(t *testing.T) {
-	cases := nntest.Golden(t, "../../testdata/golden/open-sora-vae.json")
-	maps.Copy(cases, nntest.OpenSora(t, "../../testdata/golden/open-sora.json"))
+	cases := nntest.Golden(t, "../../../testdata/golden/open-sora-vae.json")
+	maps.Copy(cases, nntest.OpenSora(t, "../../../testdata/golden/open-sora.json"))
 	found := 0
 	for name, data := range cases {
 		if !strings.HasPrefix(name, "vae_temporal_") {
@@ -62,7 +62,7 @@ func testTemporal(t *testing.T, data json.RawMessage) {
 		t.Fatal(err)
 	}
 	e := c.Config.EmbedDim
-	p := &pipeline{temporal: m, PipelineConfig: &PipelineConfig{VAETemporal: c.Config, MicroFrameSize: 1 << 10}}
+	p := &openSora12{temporal: m, openSora12Config: &openSora12Config{VAETemporal: c.Config, MicroFrameSize: 1 << 10}}
 	p.VAE2D.LatentChannels = c.Config.InOutChannels
 
 	x := framesLast(hashInput(t, c.Input)) // (T, h, w, c)
@@ -71,17 +71,16 @@ func testTemporal(t *testing.T, data json.RawMessage) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mean := stages.NewArray(p.latentFrames(n), h, width, e)
-	q := posterior.Posterior{Channels: e, Frames: mean.Shape[0], Height: h, Width: width}
-	q.Sample(mean.Data, moments, 0, mean.Shape[0])
+	q := posterior.Posterior{Latents: stages.NewArray(e, p.latentFrames(n), h, width)}
+	q.Sample(moments, 0, p.latentFrames(n))
 	golden := goldenCase{}
-	golden.check(t, "mean", channelsFirst(mean).Data, c.MeanStride, c.Mean, 0)
+	golden.check(t, "mean", q.Latents.Data, c.MeanStride, c.Mean, 0)
 
-	z := mean
+	var z *stages.Array
 	if c.LatentInput != "" {
 		z = framesLast(hashInput(t, c.LatentInput))
 	} else {
-		z.Data = framesLast(&stages.Array{Shape: c.MeanShape[1:], Data: c.Mean}).Data
+		z = framesLast(&stages.Array{Shape: c.MeanShape[1:], Data: c.Mean})
 	}
 	up := be.Alloc(kernels.F32, 1, z.Shape[0], h, width, e)
 	be.Upload(up, z.Data)

@@ -1,4 +1,4 @@
-package vae
+package autoencoder
 
 import (
 	"path/filepath"

@@ -1,4 +1,4 @@
-package vae
+package autoencoder
 
 import (
 	"encoding/json"
@@ -11,18 +11,16 @@ import (
 	"latentbeam/stages/weight"
 )
 
-// PipelineConfig describes the VideoAutoencoderPipeline of Open-Sora 1.2: a 2D autoencoder for every frame
+// openSora12Config describes the VideoAutoencoderPipeline of Open-Sora 1.2: a 2D autoencoder for every frame
 // and a temporal one over groups of frames.
-type PipelineConfig struct {
-	VAE2D       KLConfig        `json:"vae_2d"`
+type openSora12Config struct {
+	VAE2D       klConfig        `json:"vae_2d"`
 	VAETemporal temporal.Config `json:"vae_temporal"`
 	// MicroFrameSize is how many frames make a group: 17 in the published model. Groups do not see each
 	// other, so it changes values.
 	MicroFrameSize int      `json:"micro_frame_size"`
 	Shift          channels `json:"shift"`
 	ScaleBy        channels `json:"scale"`
-
-	mean, std channels // shift and scale of the file of the weights, which win; nil before it is open
 }
 
 // channels is a number for each latent channel; in JSON one number stands for all.
@@ -41,17 +39,18 @@ func (c *channels) UnmarshalJSON(data []byte) error {
 // at returns the number of channel i.
 func (c channels) at(i int) float32 { return c[min(i, len(c)-1)] }
 
-// newPipelineConfig returns what OpenSoraVAE_V1_2 builds. Its config.json names the 2D autoencoder, that of
+// newOpenSora12 returns what OpenSoraVAE_V1_2 builds. Its config.json names the 2D autoencoder, that of
 // Stable Diffusion XL, but does not describe it.
-func newPipelineConfig() *PipelineConfig {
-	c := &PipelineConfig{VAE2D: newKLConfig(), VAETemporal: temporal.New(), MicroFrameSize: 17,
+func newOpenSora12() *openSora12Config {
+	c := &openSora12Config{VAE2D: *newKL(), VAETemporal: temporal.New(), MicroFrameSize: 17,
 		Shift: channels{0}, ScaleBy: channels{1}}
 	c.VAE2D.BlockOutChannels, c.VAE2D.LayersPerBlock = []int{128, 256, 512, 512}, 2
 	return c
 }
 
-func (c *PipelineConfig) validate() error {
-	if err := c.VAE2D.validate(); err != nil {
+// Validate checks what config.json said; errors name the field.
+func (c *openSora12Config) Validate() error {
+	if err := c.VAE2D.Validate(); err != nil {
 		return err
 	}
 	if err := c.VAETemporal.Validate(); err != nil {
@@ -60,12 +59,12 @@ func (c *PipelineConfig) validate() error {
 	z := c.VAETemporal.EmbedDim
 	switch {
 	case c.VAE2D.LatentChannels != c.VAETemporal.InOutChannels:
-		return fmt.Errorf("vae config.json: the 2D autoencoder has %d latent channels, the temporal one takes %d",
+		return fmt.Errorf("the 2D autoencoder has %d latent channels, the temporal one takes %d",
 			c.VAE2D.LatentChannels, c.VAETemporal.InOutChannels)
 	case c.MicroFrameSize < 1 || c.MicroFrameSize > maxGroup:
-		return fmt.Errorf("vae config.json: micro_frame_size is %d, must be 1 to %d", c.MicroFrameSize, maxGroup)
+		return fmt.Errorf("micro_frame_size is %d, must be 1 to %d", c.MicroFrameSize, maxGroup)
 	case len(c.Shift) != z && len(c.Shift) != 1, len(c.ScaleBy) != z && len(c.ScaleBy) != 1:
-		return fmt.Errorf("vae config.json: shift has %d numbers and scale %d, must be %d, the latent channels",
+		return fmt.Errorf("shift has %d numbers and scale %d, must be %d, the latent channels",
 			len(c.Shift), len(c.ScaleBy), z)
 	}
 	return nil
@@ -74,59 +73,63 @@ func (c *PipelineConfig) validate() error {
 // maxGroup bounds the frames that are taken together.
 const maxGroup = 1 << 12
 
-func (c *PipelineConfig) downscale() int { return c.VAE2D.Downscale() }
-func (c *PipelineConfig) scale() float64 { return 1 }
+// Downscale returns how many pixels a latent position spans in each direction.
+func (c *openSora12Config) Downscale() int { return c.VAE2D.Downscale() }
 
-// statistics are those of the file of the weights; config.json may have others.
-func (c *PipelineConfig) statistics() (mean, std []float64) {
-	if len(c.mean) == 0 || len(c.std) == 0 {
+// traits have no statistics: those of the file of the weights win over config.json.
+func (c *openSora12Config) traits() Traits {
+	return Traits{title: "autoencoder of Open-Sora 1.2 (2D and temporal)", Scale: 1,
+		Group: Grouping{Frames: c.MicroFrameSize, Latents: c.latentFrames(c.MicroFrameSize)}}
+}
+
+// statistics are those of each channel by shift and scale of the file of the weights.
+func (c *openSora12Config) statistics(shift, scale channels) (mean, std []float64) {
+	if len(shift) == 0 || len(scale) == 0 {
 		return nil, nil
 	}
 	for i := range c.VAETemporal.EmbedDim {
-		mean, std = append(mean, float64(c.mean.at(i))), append(std, float64(c.std.at(i)))
+		mean, std = append(mean, float64(shift.at(i))), append(std, float64(scale.at(i)))
 	}
 	return mean, std
 }
 
-// latents: every whole group of 17 frames makes 5 latent frames, the rest n/4 rounded up.
-func (c *PipelineConfig) latents(frames, height, width int) ([]int, error) {
-	d := c.VAE2D.Downscale()
+// Latents returns the shape of the latents of a clip: every whole group of 17 frames makes 5 latent frames, the rest n/4
+// rounded up.
+func (c *openSora12Config) Latents(frames, height, width int) ([]int, error) {
+	d := c.Downscale()
 	return []int{c.VAETemporal.EmbedDim, c.latentFrames(frames), height / d, width / d}, nil
 }
 
-func (c *PipelineConfig) latentFrames(frames int) int {
+func (c *openSora12Config) latentFrames(frames int) int {
 	of := func(n int) int { return (n + c.VAETemporal.Front(n)) / c.VAETemporal.Factor() }
 	return frames/c.MicroFrameSize*of(c.MicroFrameSize) + of(frames%c.MicroFrameSize)
 }
 
-// pipeline is VideoAutoencoderPipeline.
-type pipeline struct {
-	*PipelineConfig
+// openSora12 is VideoAutoencoderPipeline.
+type openSora12 struct {
+	*openSora12Config
 	dt           kernels.DType
 	spatial      *kl
 	temporal     temporal.Model
 	shift, times kernels.Tensor // (1, e, 1, 1, 1): what the file holds wins over config.json
 }
 
-func (c *PipelineConfig) load(w *weight.Weights, dt kernels.DType) network {
-	p := &pipeline{PipelineConfig: c, dt: dt,
+func (c *openSora12Config) load(w *weight.Weights, dt kernels.DType) network {
+	p := &openSora12{openSora12Config: c, dt: dt,
 		spatial:  loadKL(w.Sub("spatial_vae.module"), &c.VAE2D, dt),
 		temporal: temporal.Load(w.Sub("temporal_vae"), &c.VAETemporal)}
-	if len(c.Shift) > 1 {
-		p.shift = w.Tensor("shift", 1, len(c.Shift), 1, 1, 1)
-	} else {
-		p.shift = w.Tensor("shift")
+	number := func(name string, of channels) kernels.Tensor {
+		if len(of) == 1 {
+			return w.Tensor(name)
+		}
+		return w.Tensor(name, 1, len(of), 1, 1, 1)
 	}
-	if len(c.ScaleBy) > 1 {
-		p.times = w.Tensor("scale", 1, len(c.ScaleBy), 1, 1, 1)
-	} else {
-		p.times = w.Tensor("scale")
-	}
+	p.shift, p.times = number("shift", c.Shift), number("scale", c.ScaleBy)
 	return p
 }
 
 // normalisation returns shift and scale of the latent channels.
-func (p *pipeline) normalisation(be kernels.Backend) (shift, times channels, err error) {
+func (p *openSora12) normalisation(be kernels.Backend) (shift, times channels, err error) {
 	shift, times = make(channels, len(p.Shift)), make(channels, len(p.ScaleBy))
 	if err := be.Download(shift, p.shift); err != nil {
 		return nil, nil, err
@@ -136,7 +139,7 @@ func (p *pipeline) normalisation(be kernels.Backend) (shift, times channels, err
 
 // decode: z scale + shift, then for each group of latent frames the temporal decoder and, frame by frame,
 // the 2D one.
-func (p *pipeline) decode(
+func (p *openSora12) decode(
 	be kernels.Backend, z *stages.Array, frames, micro int, emit func([]float32),
 ) error {
 	shift, times, err := p.normalisation(be)
@@ -165,7 +168,7 @@ func (p *pipeline) decode(
 }
 
 // decodeTime returns the latents (n, h, w, c) of n frames from those of a group (t, h, w, e).
-func (p *pipeline) decodeTime(be kernels.Backend, group []float32, t, h, w, n int) (*stages.Array, error) {
+func (p *openSora12) decodeTime(be kernels.Backend, group []float32, t, h, w, n int) (*stages.Array, error) {
 	defer be.Scope()()
 	z := be.Alloc(p.dt, 1, t, h, w, p.VAETemporal.EmbedDim) // (1, T', h, w, e)
 	be.Upload(z, group)
@@ -180,35 +183,37 @@ func (p *pipeline) decodeTime(be kernels.Backend, group []float32, t, h, w, n in
 }
 
 // encode: the 2D encoder frame by frame, then the temporal one for each group of frames.
-func (p *pipeline) encode(be kernels.Backend, c clip, micro int, draw Noise) (*stages.Array, error) {
-	pictures, err := p.spatial.encodeFrames(be, c, micro, draw) // (T, h, w, c)
-	if err != nil {
-		return nil, err
+func (p *openSora12) encode(be kernels.Backend, c Video, micro int, q *posterior.Posterior) error {
+	h, w, channels := q.Latents.Shape[2], q.Latents.Shape[3], p.VAE2D.LatentChannels
+	pictures := stages.NewArray(channels, c.Frames, h, w)
+	of := posterior.Posterior{DType: p.dt, Latents: pictures, Draw: q.Draw}
+	if err := p.spatial.encode(be, c, micro, &of); err != nil {
+		return err
 	}
-	p.spatial.shift(pictures.Data, func(i int) int { return i % p.VAE2D.LatentChannels })
+	if err := p.spatial.normalize(be, pictures); err != nil {
+		return err
+	}
+	pictures = framesLast(pictures) // (T, h, w, c)
 	for i, v := range pictures.Data {
 		pictures.Data[i] = weight.Round(p.dt, v*openSoraScale)
 	}
-	h, w, e := pictures.Shape[1], pictures.Shape[2], p.VAETemporal.EmbedDim
-	q := posterior.Posterior{DType: p.dt, Frames: p.latentFrames(c.frames), Height: h, Width: w, Channels: e, Draw: draw,
-		Step: posterior.VideoNoise}
-	out := stages.NewArray(q.Frames, h, w, e) // (T', h, w, e)
-	size := h * w * p.VAE2D.LatentChannels
+	q.Step = posterior.VideoNoise
+	size := h * w * channels
 	at := 0
-	for first := 0; first < c.frames; first += p.MicroFrameSize {
-		n := min(p.MicroFrameSize, c.frames-first)
+	for first := 0; first < c.Frames; first += p.MicroFrameSize {
+		n := min(p.MicroFrameSize, c.Frames-first)
 		moments, err := p.encodeTime(be, pictures.Data[first*size:(first+n)*size], n, h, w)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		q.Sample(out.Data[at*h*w*e:], moments, at, p.latentFrames(n))
+		q.Sample(moments, at, p.latentFrames(n))
 		at += p.latentFrames(n)
 	}
-	return channelsFirst(out), nil
+	return nil
 }
 
 // normalize: (z - shift) / scale.
-func (p *pipeline) normalize(be kernels.Backend, z *stages.Array) error {
+func (p *openSora12) normalize(be kernels.Backend, z *stages.Array) error {
 	shift, times, err := p.normalisation(be)
 	if err != nil {
 		return err
@@ -221,7 +226,7 @@ func (p *pipeline) normalize(be kernels.Backend, z *stages.Array) error {
 }
 
 // encodeTime returns the moments (T', h, w, 2e) of a group of n frames (n, h, w, c).
-func (p *pipeline) encodeTime(be kernels.Backend, group []float32, n, h, w int) ([]float32, error) {
+func (p *openSora12) encodeTime(be kernels.Backend, group []float32, n, h, w int) ([]float32, error) {
 	defer be.Scope()()
 	c, front := p.VAE2D.LatentChannels, p.temporal.Front(n)
 	padded := append(make([]float32, front*h*w*c, (front+n)*h*w*c), group...)
@@ -231,16 +236,16 @@ func (p *pipeline) encodeTime(be kernels.Backend, group []float32, n, h, w int) 
 	return moments, be.Download(moments, p.temporal.Encode(be, x))
 }
 
-func (p *pipeline) decodeGroup(be kernels.Backend, frames, height, width, micro int) {
-	n, d := min(frames, p.MicroFrameSize), p.downscale()
+func (p *openSora12) decodeGroup(be kernels.Backend, frames, height, width, micro int) {
+	n, d := min(frames, p.MicroFrameSize), p.Downscale()
 	end := be.Scope()
 	p.temporal.Decode(be, be.Alloc(p.dt, 1, p.latentFrames(n), height/d, width/d, p.VAETemporal.EmbedDim), n)
 	end()
 	p.spatial.decodeGroup(be, n, height, width, micro)
 }
 
-func (p *pipeline) encodeGroup(be kernels.Backend, frames, height, width, micro int) {
-	n, d := min(frames, p.MicroFrameSize), p.downscale()
+func (p *openSora12) encodeGroup(be kernels.Backend, frames, height, width, micro int) {
+	n, d := min(frames, p.MicroFrameSize), p.Downscale()
 	end := be.Scope()
 	t := n + p.temporal.Front(n)
 	p.temporal.Encode(be, be.Alloc(p.dt, 1, t, height/d, width/d, p.VAE2D.LatentChannels))

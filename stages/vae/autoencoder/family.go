@@ -1,4 +1,4 @@
-package vae
+package autoencoder
 
 import (
 	"encoding/json"
@@ -17,32 +17,8 @@ func Family() weight.Family {
 		Component: "vae",
 		Layouts:   []weight.Layout{wan.Original, wan.Original22},
 		Guess:     guess,
-		Load:      weight.Loader(ParseConfig, Load, title),
+		Load:      weight.Loader(ParseConfig, Load, func(c Config) string { return c.title }),
 	}
-}
-
-// titles are the names of the architectures for people.
-var titles = map[string]string{
-	"AutoencoderKL":            "AutoencoderKL (2D)",
-	"VideoAutoencoderPipeline": "autoencoder of Open-Sora 1.2 (2D and temporal)",
-	"OpenSoraVAE_V1_3_Pipline": "autoencoder of Open-Sora 1.3 (causal 3D)",
-	"CausalVAEModel":           "autoencoder of Open-Sora-Plan 1.2 (causal 3D)",
-}
-
-// title names an architecture for people.
-func title(c Config) string {
-	version := "2.1"
-	a, ok := c.arch.(*WanConfig)
-	if f, yes := c.arch.(*WFConfig); yes {
-		return fmt.Sprintf("autoencoder of Open-Sora-Plan 1.3 (WF-VAE, %d latent channels)", f.LatentDim)
-	}
-	if !ok {
-		return titles[c.Name]
-	}
-	if a.IsResidual {
-		version = "2.2"
-	}
-	return fmt.Sprintf("autoencoder of Wan %s (causal 3D, %d latent channels)", version, a.ZDim)
 }
 
 // guess tells the architecture by the names of its first layers. Those of Open-Sora have one published size;

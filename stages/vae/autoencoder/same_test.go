@@ -1,4 +1,4 @@
-package vae
+package autoencoder
 
 import (
 	"slices"
@@ -45,15 +45,11 @@ func TestGroupsAreIndependent(t *testing.T) {
 	c := cases["vae_v1_2_23frames_fp32"]
 	be := cpu.New(2)
 	m := hashed(t, c.config(t), be)
-	const h, w = 3, 2
-	both := images("input.z", 1.7, []int{7, 4, h, w}) // 5 latent frames of 17, 2 of 6
+	both := images("input.z", 1.7, []int{7, 4, 3, 2}) // 5 latent frames of 17, 2 of 6
 	whole := decodeArray(t, be, m, both, 23, 4)
 	size := len(whole.Data) / 23
 	for _, part := range []struct{ from, to, first, frames int }{{0, 5, 0, 17}, {5, 7, 17, 6}} {
-		z := framesLast(both)
-		z.Data = z.Data[part.from*h*w*4 : part.to*h*w*4]
-		z.Shape[0] = part.to - part.from
-		alone := decodeArray(t, be, m, channelsFirst(z), part.frames, 4)
+		alone := decodeArray(t, be, m, framesOf(both, part.from, part.to-part.from), part.frames, 4)
 		if !slices.Equal(alone.Data, whole.Data[part.first*size:(part.first+part.frames)*size]) {
 			t.Errorf("latent frames %d to %d: other bits alone", part.from, part.to)
 		}
@@ -76,35 +72,6 @@ func TestOnALateDevice(t *testing.T) {
 			t.Errorf("%s: encode: other bits on a late device", name)
 		}
 	}
-}
-
-// publishedConfigs are the config.json of the published autoencoders, as far as they concern inference.
-var publishedConfigs = map[string]string{
-	"sd-vae-ft-ema": `{"_class_name": "AutoencoderKL", "block_out_channels": [128, 256, 512, 512],
-		"down_block_types": ["DownEncoderBlock2D"], "up_block_types": ["UpDecoderBlock2D"],
-		"layers_per_block": 2, "sample_size": 256}`,
-	"OpenSora-VAE-v1.2": `{"architectures": ["VideoAutoencoderPipeline"], "cal_loss": false,
-		"from_pretrained": null, "freeze_vae_2d": false, "micro_frame_size": 17,
-		"model_type": "VideoAutoencoderPipeline", "scale": [3.85, 2.32, 2.33, 3.06],
-		"shift": [-0.1, 0.34, 0.27, 0.98], "torch_dtype": "float32",
-		"vae_2d": {"from_pretrained": "PixArt-alpha/pixart_sigma_sdxlvae_T5_diffusers",
-		"local_files_only": false, "micro_batch_size": 4, "subfolder": "vae", "type": "VideoAutoencoderKL"},
-		"vae_temporal": {"from_pretrained": null, "type": "VAE_Temporal_SD"}}`,
-	"OpenSora-VAE-v1.3": `{"architectures": ["OpenSoraVAE_V1_3_Pipline"],
-		"model_type": "OpenSoraVAE_V1_3_Pipline", "torch_dtype": "bfloat16",
-		"decoder": {"ch": 128, "ch_mult": [1, 2, 4, 4], "in_channels": 3, "micro_batch_size_2d": null,
-		"num_res_blocks": 2, "out_ch": 3, "temporal_up_layers": [2, 3], "type": "VideoDecoder", "z_channels": 16},
-		"encoder": {"ch": 128, "ch_mult": [1, 2, 4, 4], "double_z": true, "down_sampling_layer": [1, 2],
-		"in_channels": 3, "num_res_blocks": 2, "out_ch": 3, "type": "VideoEncoder", "z_channels": 16}}`,
-}
-
-func published(t testing.TB, name string) Config {
-	t.Helper()
-	cfg, err := ParseConfig([]byte(publishedConfigs[name]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cfg
 }
 
 // TestMemory: what a group needs does not grow with the video, and a 512x512 frame of the 2D model needs
@@ -164,7 +131,7 @@ func TestShapesAreChecked(t *testing.T) {
 		nntest.WantError(t, "decode", m.Decode(be, z, s.frames, 1, emit), s.want)
 	}
 	for _, s := range [][3]int{{17, 7, 8}, {17, 8, MaxSide + 8}, {5, 8, 8}, {0, 8, 8}, {-1, 8, 8}} {
-		if _, err := m.Encode(be, s[0], s[1], s[2], 1, nil, nil); err == nil {
+		if _, err := m.Encode(be, Video{Frames: s[0], Height: s[1], Width: s[2]}, 1, nil); err == nil {
 			t.Errorf("encode %v: no error", s)
 		}
 	}

@@ -1,4 +1,4 @@
-package vae
+package autoencoder
 
 import (
 	"fmt"
@@ -75,7 +75,10 @@ func measuredEncode(t *testing.T, be kernels.Backend, m *Model, frames, height, 
 	shape := []int{3, frames, height, width}
 	x := framesLast(&stages.Array{Shape: shape, Data: nntest.Hash("x", 1, shape...)})
 	run := func() []float32 {
-		z, err := m.Encode(be, frames, height, width, micro, nil, source(x))
+		z, err := m.Encode(be, source(x), micro, nil)
+		if err == nil {
+			err = m.network.normalize(be, z)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
