@@ -12,7 +12,7 @@ import (
 // Shared returns the ends of a group of n ranks in this process. A receiver copies straight from the
 // sender's tensor with its own backend's Copy.
 func Shared(n int) []kernels.Transport {
-	h := &hub{fate: &fate{broken: make(chan struct{}), subs: map[string]*hub{}}, round: newRound(n)}
+	h := &hub{groupEnd: &groupEnd{broken: make(chan struct{}), subs: map[string]*hub{}}, round: newRound(n)}
 	ends := make([]kernels.Transport, n)
 	for i := range ends {
 		ends[i] = &shared{hub: h, rank: i, size: n, world: numbers(n)}
@@ -31,12 +31,12 @@ func numbers(n int) []int {
 
 // hub is where the ranks of a group meet.
 type hub struct {
-	*fate
+	*groupEnd
 	round *round
 }
 
-// fate is what a group and the groups inside it have in common: their end.
-type fate struct {
+// groupEnd is the end that a group shares with the groups inside it.
+type groupEnd struct {
 	mu     sync.Mutex
 	cause  error           // why the group has ended
 	broken chan struct{}   // closed when it has
@@ -82,12 +82,12 @@ func (s *shared) Sub(ranks []int) (kernels.Transport, error) {
 	for i, r := range ranks {
 		world[i] = s.world[r]
 	}
-	f := s.hub.fate
+	f := s.hub.groupEnd
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	name := fmt.Sprint(world)
 	if f.subs[name] == nil {
-		f.subs[name] = &hub{fate: f, round: newRound(len(ranks))}
+		f.subs[name] = &hub{groupEnd: f, round: newRound(len(ranks))}
 	}
 	return &shared{hub: f.subs[name], rank: mine, size: len(ranks), world: world}, nil
 }
@@ -108,7 +108,7 @@ func subRank(rank, size int, ranks []int) (int, error) {
 }
 
 // abort ends the group with its first cause, which it returns.
-func (h *fate) abort(cause error) error {
+func (h *groupEnd) abort(cause error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.cause == nil {

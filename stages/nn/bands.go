@@ -44,7 +44,7 @@ type bands struct {
 }
 
 // columnsOf returns what a rank has of the patches of each row, without padding.
-func (b *bands) columnsOf(rank int) (spans []sequence.Span) {
+func (b *bands) columnsOf(rank int) (spans []sequence.ElementRange) {
 	for _, c := range b.Plan.Columns(rank) {
 		c.Range = c.And(sequence.Range{Hi: b.Plan.Shape.Positions})
 		if c.Len() > 0 {

@@ -6,16 +6,16 @@ import (
 	"latentbeam/kernels"
 )
 
-// Frames says which frames of a batch are being denoised (Open-Sora's x_mask, the timesteps of single tokens of Wan). A
+// FrameMask says which frames of a batch are being denoised (Open-Sora's x_mask, the timesteps of single tokens of Wan). A
 // given frame is modulated as at timestep 0, so that the network takes it for finished.
-type Frames struct {
+type FrameMask struct {
 	B, T      int    // rows, and frames of a row
 	generated []bool // (B, T'), row-major; nil: all frames
 }
 
-// NewFrames checks generated, which may be nil, for b rows of t frames.
-func NewFrames(generated []bool, b, t int) (Frames, error) {
-	f := Frames{B: b, T: t}
+// NewFrameMask checks generated, which may be nil, for b rows of t frames.
+func NewFrameMask(generated []bool, b, t int) (FrameMask, error) {
+	f := FrameMask{B: b, T: t}
 	if generated == nil {
 		return f, nil
 	}
@@ -31,10 +31,10 @@ func NewFrames(generated []bool, b, t int) (Frames, error) {
 }
 
 // Given reports whether any frame is given.
-func (f Frames) Given() bool { return f.generated != nil }
+func (f FrameMask) Given() bool { return f.generated != nil }
 
 // Timesteps returns the timesteps of the batch, followed by zeros for its given frames if it has any.
-func (f Frames) Timesteps(t []float32) []float32 {
+func (f FrameMask) Timesteps(t []float32) []float32 {
 	if f.generated == nil {
 		return t
 	}
@@ -43,7 +43,7 @@ func (f Frames) Timesteps(t []float32) []float32 {
 
 // Rows deals out modulation rows: m (B, R C) gives (B, 1, R, C) for all frames. With given frames m is
 // (2B, R C), second half timestep 0, and each frame gets its own: (B, T', R, C).
-func (f Frames) Rows(be kernels.Backend, m kernels.Tensor, r int) kernels.Tensor {
+func (f FrameMask) Rows(be kernels.Backend, m kernels.Tensor, r int) kernels.Tensor {
 	c := m.Dim(1) / r
 	if f.generated == nil {
 		return m.Reshape(f.B, 1, r, c)
@@ -61,7 +61,7 @@ func (f Frames) Rows(be kernels.Backend, m kernels.Tensor, r int) kernels.Tensor
 }
 
 // EachGiven calls do for every given frame.
-func (f Frames) EachGiven(do func(row, frame int)) {
+func (f FrameMask) EachGiven(do func(row, frame int)) {
 	for i, g := range f.generated {
 		if !g {
 			do(i/f.T, i%f.T)

@@ -26,7 +26,7 @@ func (p *Plan) ToCopies(from, to int) []Rect {
 }
 
 // rects returns where columns and frames cross.
-func (p *Plan) rects(columns, frames []Span) (out []Rect) {
+func (p *Plan) rects(columns, frames []ElementRange) (out []Rect) {
 	for _, c := range columns {
 		for _, f := range frames {
 			if real := f.And(Range{0, p.Shape.Frames}); c.Element == f.Element && real.Len() > 0 {
@@ -71,7 +71,7 @@ func (p *Plan) LeftOver(from, to int) (out []Strip) {
 }
 
 // strip is what columns c give to piece number i of their element.
-func strip(i int, piece Piece, c Span) Strip {
+func strip(i int, piece Piece, c ElementRange) Strip {
 	s := Strip{
 		Piece: i, Element: piece.Element, Frame: piece.Frame, Heads: piece.Heads,
 		Keys: c.Range, Queries: c.And(piece.Queries), ColumnAt: c.At, Tokens: piece.Tokens,
@@ -84,8 +84,8 @@ func strip(i int, piece Piece, c Span) Strip {
 	return s
 }
 
-// Link pairs the columns of two branches of one element at the same positions.
-type Link struct {
+// ColumnPair is the columns of two branches of one element at the same positions.
+type ColumnPair struct {
 	From, To     int // rows of the batch
 	Positions    Range
 	FromAt, ToAt int // where the owners keep Positions.Lo
@@ -106,7 +106,7 @@ func (p *Plan) Meets(branches int) bool {
 // Siblings returns the columns of `from` that guidance puts together with columns of `to`: the same element
 // and position in another of its branches. Where both ranks keep the latents of their own columns, an
 // exchange of the model's output along these lists lets both take the same sampling step.
-func (p *Plan) Siblings(branches, from, to int) (out []Link) {
+func (p *Plan) Siblings(branches, from, to int) (out []ColumnPair) {
 	for _, a := range p.columns[from] {
 		for _, b := range p.columns[to] {
 			if a.Element == b.Element || a.Element/branches != b.Element/branches {
@@ -114,7 +114,7 @@ func (p *Plan) Siblings(branches, from, to int) (out []Link) {
 			}
 			common := a.And(b.Range).And(Range{0, p.Shape.Positions})
 			if common.Len() > 0 {
-				out = append(out, Link{a.Element, b.Element, common, a.At + common.Lo - a.Lo, b.At + common.Lo - b.Lo})
+				out = append(out, ColumnPair{a.Element, b.Element, common, a.At + common.Lo - a.Lo, b.At + common.Lo - b.Lo})
 			}
 		}
 	}

@@ -33,7 +33,7 @@ func (p *Plan) columnsOnly(w weights) {
 	if p.Partition == Uneven {
 		p.shareColumns(w, singles(p.Ranks))
 	}
-	p.frames, p.pieces = make([][]Span, p.Ranks), make([][]Piece, p.Ranks)
+	p.frames, p.pieces = make([][]ElementRange, p.Ranks), make([][]Piece, p.Ranks)
 }
 
 // fullLoad is Load of full attention: queries, keys and values are made by the owners of columns.

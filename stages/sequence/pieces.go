@@ -48,14 +48,14 @@ func (p *Plan) shareTokens() {
 			p.projected[f/s.Frames]++
 		}
 	}
-	p.copies = make([][]Span, p.Ranks)
+	p.copies = make([][]ElementRange, p.Ranks)
 	p.eachShared(func(rank, left int, pieces []Piece) {
 		if !p.tokens[left] {
 			return
 		}
 		at := p.FrameSlots(rank) + len(p.copies[rank])
 		e, f := pieces[0].Element, pieces[0].Frame
-		p.copies[rank] = append(p.copies[rank], Span{e, Range{f, f + 1}, at})
+		p.copies[rank] = append(p.copies[rank], ElementRange{e, Range{f, f + 1}, at})
 		for i := range pieces {
 			pieces[i].Tokens = true
 		}

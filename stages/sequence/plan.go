@@ -19,13 +19,13 @@ type Plan struct {
 	// padded. Keys from Positions on are padding and must be masked.
 	Keys int
 
-	columns [][]Span
-	frames  [][]Span
+	columns [][]ElementRange
+	frames  [][]ElementRange
 	pieces  [][]Piece
 	full    [][]Piece // with Shape.Full
 	left    []int     // left-over frames by flattened index, ascending
 	tokens  []bool    // of each left-over frame: who has pieces of it gets its tokens
-	copies  [][]Span
+	copies  [][]ElementRange
 	// projected is, for each element, how many of its left-over frames are in Projected.
 	projected []int
 	width     int // numbers of a token; where a rank has some of the heads only, more than Shape.Width
@@ -33,8 +33,8 @@ type Plan struct {
 	weights   weights
 }
 
-// Span is a range of one element's positions or frames, and where its owner keeps it.
-type Span struct {
+// ElementRange is a range of positions or frames of one element, and where the rank that owns it keeps it.
+type ElementRange struct {
 	Element int // row of the batch
 	Range       // with Pad it may reach beyond the shape: those are padding
 	At      int // local index of Lo
@@ -50,7 +50,7 @@ func New(s Shape, p Partition, speeds []float64) (*Plan, error) {
 		return nil, fmt.Errorf("plan sequence parallelism: %w", err)
 	}
 	plan := &Plan{Shape: s, Partition: p, Ranks: len(speeds), Keys: s.Positions, width: s.Width(),
-		weights: w, copies: make([][]Span, len(speeds)), projected: make([]int, s.Batch)}
+		weights: w, copies: make([][]ElementRange, len(speeds)), projected: make([]int, s.Batch)}
 	switch {
 	case p != Uneven && p != Pad:
 		return nil, fmt.Errorf("plan sequence parallelism: there is no %v", p)
@@ -67,13 +67,13 @@ func New(s Shape, p Partition, speeds []float64) (*Plan, error) {
 }
 
 // Columns returns what rank keeps of the residual stream: each span with all frames, in local order.
-func (p *Plan) Columns(rank int) []Span { return p.columns[rank] }
+func (p *Plan) Columns(rank int) []ElementRange { return p.columns[rank] }
 
 // ColumnSlots returns how many columns rank stores; with Pad every rank stores as many.
 func (p *Plan) ColumnSlots(rank int) int { return slots(p.columns[rank]) }
 
 // WholeFrames returns the frames whose attention rank computes alone, in local order.
-func (p *Plan) WholeFrames(rank int) []Span { return p.frames[rank] }
+func (p *Plan) WholeFrames(rank int) []ElementRange { return p.frames[rank] }
 
 // FrameSlots returns how many frames rank stores; with Pad every rank stores as many.
 func (p *Plan) FrameSlots(rank int) int { return slots(p.frames[rank]) }
@@ -97,7 +97,7 @@ func (p *Plan) Projected() (out []int) {
 
 // Copies returns the left-over frames of which rank gets the tokens, each a span of one frame, in local order
 // behind the whole frames.
-func (p *Plan) Copies(rank int) []Span { return p.copies[rank] }
+func (p *Plan) Copies(rank int) []ElementRange { return p.copies[rank] }
 
 // Moves reports whether any rank sends anything for a pair of blocks. Where the ranks divide the batch none
 // does.
@@ -111,7 +111,7 @@ func (p *Plan) seal() {
 	p.Hash, p.moves = p.hash(), p.score().most > 0
 }
 
-func slots(spans []Span) int {
+func slots(spans []ElementRange) int {
 	if len(spans) == 0 {
 		return 0
 	}
@@ -128,22 +128,22 @@ func (p *Plan) pad() {
 	cols, frames := (s.Positions+n-1)/n, (s.Frames+n-1)/n
 	p.Keys = n * cols
 	for r := range p.Ranks {
-		var c, f []Span
+		var c, f []ElementRange
 		i, first := r%n, r/n*elements
 		for e := range elements {
-			c = append(c, Span{first + e, Range{i * cols, (i + 1) * cols}, e * cols})
-			f = append(f, Span{first + e, Range{i * frames, (i + 1) * frames}, e * frames})
+			c = append(c, ElementRange{first + e, Range{i * cols, (i + 1) * cols}, e * cols})
+			f = append(f, ElementRange{first + e, Range{i * frames, (i + 1) * frames}, e * frames})
 		}
 		p.columns, p.frames, p.pieces = append(p.columns, c), append(p.frames, f), append(p.pieces, nil)
 	}
 }
 
 // spans splits a range of a flattened axis at the elements, each of the given size.
-func spans(r Range, size int) (out []Span) {
+func spans(r Range, size int) (out []ElementRange) {
 	for lo := r.Lo; lo < r.Hi; {
 		e := lo / size
 		hi := min(r.Hi, (e+1)*size)
-		out = append(out, Span{e, Range{lo - e*size, hi - e*size}, lo - r.Lo})
+		out = append(out, ElementRange{e, Range{lo - e*size, hi - e*size}, lo - r.Lo})
 		lo = hi
 	}
 	return slices.Clip(out)
@@ -169,7 +169,7 @@ func (p *Plan) hash() uint64 {
 	s := p.Shape
 	put(s.Batch, s.Frames, s.Positions, s.Heads, s.HeadSize, int(p.Partition), p.Ranks)
 	for r := range p.Ranks {
-		for _, spans := range [][]Span{p.columns[r], p.frames[r], p.copies[r]} {
+		for _, spans := range [][]ElementRange{p.columns[r], p.frames[r], p.copies[r]} {
 			put(len(spans))
 			for _, x := range spans {
 				put(x.Element, x.Lo, x.Hi)

@@ -129,7 +129,7 @@ func exchanges(t *testing.T, p *Plan) {
 			if queries[i] != c.Heads.Len()*c.Queries.Len() || keys[i] != c.Heads.Len()*s.Positions {
 				t.Fatalf("rank %d gets %d query rows and %d key rows for %+v", to, queries[i], keys[i], c)
 			}
-			copied := slices.IndexFunc(p.Copies(to), func(f Span) bool {
+			copied := slices.IndexFunc(p.Copies(to), func(f ElementRange) bool {
 				return f.Element == c.Element && f.Range == Range{c.Frame, c.Frame + 1}
 			})
 			if c.Tokens != (copied >= 0) || c.Tokens && p.CopyHeads(to, copied).And(c.Heads) != c.Heads {
@@ -177,7 +177,7 @@ func traffic(t *testing.T, p *Plan) {
 }
 
 // keeps reports whether one of the spans has r at the given place.
-func keeps(spans []Span, element int, r Range, at int) bool {
+func keeps(spans []ElementRange, element int, r Range, at int) bool {
 	for _, s := range spans {
 		if s.Element == element && s.Lo <= r.Lo && r.Hi <= s.Hi && at == s.At+r.Lo-s.Lo {
 			return true

@@ -171,14 +171,14 @@ func (p *Plan) share(w weights, runs []Range, left []int) {
 	element, frame := 0, 0
 	for r := range p.Ranks {
 		n := w.floor(s.Batch*s.Frames, w[r+1]-w[r])
-		var mine []Span
+		var mine []ElementRange
 		for at := 0; at < n; {
 			k := min(n-at, s.Frames-left[element]-frame)
 			if k == 0 {
 				element, frame = element+1, 0
 				continue
 			}
-			mine = append(mine, Span{element, Range{frame, frame + k}, at})
+			mine = append(mine, ElementRange{element, Range{frame, frame + k}, at})
 			at, frame = at+k, frame+k
 		}
 		p.frames = append(p.frames, mine)
@@ -190,7 +190,7 @@ func (p *Plan) share(w weights, runs []Range, left []int) {
 // run its share. What a rank has had of the elements before counts, so that it ends with its fair number.
 func (p *Plan) shareColumns(w weights, runs []Range) {
 	s := p.Shape
-	p.columns = make([][]Span, p.Ranks)
+	p.columns = make([][]ElementRange, p.Ranks)
 	for _, run := range runs {
 		own := make(weights, 0, run.Len()+1)
 		for r := run.Lo; r <= run.Hi; r++ {
@@ -207,7 +207,7 @@ func (p *Plan) shareColumns(w weights, runs []Range) {
 					hi = part.Hi
 				}
 				if r := run.Lo + i; hi > lo {
-					p.columns[r] = append(p.columns[r], Span{part.Element, Range{lo, hi}, slots(p.columns[r])})
+					p.columns[r] = append(p.columns[r], ElementRange{part.Element, Range{lo, hi}, slots(p.columns[r])})
 				}
 				lo = hi
 			}

@@ -112,7 +112,7 @@ func (b *batch) Embed(i int, x, vectors kernels.Tensor) {
 
 // Advance runs this rank's blocks on the tokens xs in place, and with last the final layer.
 func (b *batch) Advance(xs []kernels.Tensor, at dit.Instant, last bool) ([]kernels.Tensor, error) {
-	f, err := nn.NewFrames(at.Generated, len(at.Timesteps), b.p.times.Len)
+	f, err := nn.NewFrameMask(at.Generated, len(at.Timesteps), b.p.times.Len)
 	if err == nil && f.Given() && b.m.Version == OpenSora10 {
 		err = errors.New("Open-Sora 1.0 cannot go on from given frames, 1.1 and later can")
 	}

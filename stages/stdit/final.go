@@ -15,7 +15,7 @@ type finalLayer struct {
 // rank's rows, followed under given frames by that of timestep 0. The reference modulates a given frame twice,
 // on top of what all frames get; this shows where such a frame is used, in the step of IDDPM at which its
 // denoising begins.
-func (l finalLayer) forward(be kernels.Backend, p *part, t kernels.Tensor, f nn.Frames) kernels.Tensor {
+func (l finalLayer) forward(be kernels.Backend, p *part, t kernels.Tensor, f nn.FrameMask) kernels.Tensor {
 	k, c := t.Dim(0), t.Dim(1)
 	mod := be.Alloc(t.DType, k, 1, 2, c) // (B or 2B, 1, 2, C)
 	be.Binary(mod, l.table.Expand(mod.Shape...), t.Reshape(k, 1, 1, c).Expand(mod.Shape...), kernels.Add)

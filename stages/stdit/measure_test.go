@@ -60,7 +60,7 @@ func measured(t *testing.T, be kernels.Backend, name string) (run func(), x kern
 		for i, cross := range m.net.crosses() {
 			cross.Keys(be, p.kv[i], y, p.lens)
 		}
-		if _, err := m.net.forward(be, alone(x, p), step, nn.Frames{B: 2, T: p.times.Len}); err != nil {
+		if _, err := m.net.forward(be, alone(x, p), step, nn.FrameMask{B: 2, T: p.times.Len}); err != nil {
 			t.Fatal(err)
 		}
 		if err := be.Wait(); err != nil {

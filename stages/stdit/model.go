@@ -32,7 +32,7 @@ type network interface {
 	prepare(be kernels.Backend, p *Prepared, cond Conditions)
 	// forward runs the blocks on the stream in place. t is the embedding of the timesteps of its rows (B, C),
 	// followed by that of timestep 0 (2B, C) where f has given frames. It returns what the final layer takes.
-	forward(be kernels.Backend, s *stream, t kernels.Tensor, f nn.Frames) (kernels.Tensor, error)
+	forward(be kernels.Backend, s *stream, t kernels.Tensor, f nn.FrameMask) (kernels.Tensor, error)
 }
 
 // Load reads a model by the published tensor names. Its error lists every tensor that does not fit. The

@@ -64,7 +64,7 @@ func (m *stdit1) prepare(be kernels.Backend, p *Prepared, _ Conditions) {
 
 // forward runs the blocks on the stream in place; t (B, C) is the timestep's embedding, which the final layer
 // takes as it is.
-func (m *stdit1) forward(be kernels.Backend, s *stream, t kernels.Tensor, f nn.Frames) (kernels.Tensor, error) {
+func (m *stdit1) forward(be kernels.Backend, s *stream, t kernels.Tensor, f nn.FrameMask) (kernels.Tensor, error) {
 	t6 := f.Rows(be, blockVector(be, m.modulation, t), 6) // (B, 1, 6, C)
 	for i := range m.flow.Each(m.own) {
 		s.block(i)

@@ -92,7 +92,7 @@ func (m *stdit2) prepare(be kernels.Backend, p *Prepared, cond Conditions) {
 // forward runs the blocks on the stream in place. t (B, C) is the embedding of the timesteps, followed under
 // given frames by that of timestep 0. The final layer takes t alone for the denoised frames, but with the size
 // added for the given ones.
-func (m *stdit2) forward(be kernels.Backend, s *stream, t kernels.Tensor, f nn.Frames) (kernels.Tensor, error) {
+func (m *stdit2) forward(be kernels.Backend, s *stream, t kernels.Tensor, f nn.FrameMask) (kernels.Tensor, error) {
 	tSpatial := plus(be, t, s.p.size)                              // (B or 2B, C)
 	tTemporal := plus(be, t, s.p.frameRate)                        // (B or 2B, C)
 	t6 := f.Rows(be, blockVector(be, m.modulation, tSpatial), 6)   // (B, T' or 1, 6, C)

@@ -96,7 +96,7 @@ func (m *stdit3) prepare(be kernels.Backend, p *Prepared, cond Conditions) {
 
 // forward runs the blocks on the stream in place. t (B, C) is the embedding of the timesteps, followed under
 // given frames by that of timestep 0; the final layer takes it with the frame rate added.
-func (m *stdit3) forward(be kernels.Backend, s *stream, t kernels.Tensor, f nn.Frames) (kernels.Tensor, error) {
+func (m *stdit3) forward(be kernels.Backend, s *stream, t kernels.Tensor, f nn.FrameMask) (kernels.Tensor, error) {
 	t = plus(be, t, s.p.frameRate)                        // (B or 2B, C)
 	t6 := f.Rows(be, blockVector(be, m.modulation, t), 6) // (B, T' or 1, 6, C)
 	for pair := range m.flow.Each(m.own) {

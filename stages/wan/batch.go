@@ -82,7 +82,7 @@ func (m *Model) embedTexts(be kernels.Backend, rows []dit.BatchRow) (kernels.Ten
 // Advance runs this rank's blocks on the tokens xs in place, and with last the head.
 func (b *batch) Advance(xs []kernels.Tensor, at dit.Instant, last bool) ([]kernels.Tensor, error) {
 	be := b.be
-	frames, err := nn.NewFrames(at.Generated, len(at.Timesteps), b.frames)
+	frames, err := nn.NewFrameMask(at.Generated, len(at.Timesteps), b.frames)
 	if err != nil {
 		return nil, err
 	}
