@@ -43,8 +43,8 @@ func (j *Job) otherClass(p Plan) string {
 	if p.New == 0 || j.before == "" || j.before == own || j.Opts.NewClass || j.engine.Ledger == nil || j.engine.Ledger.Len() == 0 {
 		return ""
 	}
-	return fmt.Sprintf("class changed: the rows of this output are of class %s, this run computes in %s, and %d rows would be new", j.before,
-		own, p.New)
+	return fmt.Sprintf("class changed: the rows of this output are of class %s, this run computes in %s, and %d rows would "+
+		"be new", j.before, own, p.New)
 }
 
 // newDefault says that the output may have been made before a default changed, "" where it was not. The mean has been the
@@ -56,7 +56,8 @@ func (j *Job) newDefault(p Plan) string {
 	for _, s := range j.Config.Stages {
 		if s.Name == "encode_vae" && !s.Options.Has("posterior") {
 			return fmt.Sprintf("no row of this output is a row of the job, and %d rows would be new: encode_vae takes the mean of the "+
-				"posterior where the job does not say it, and earlier versions drew a sample; posterior: sample goes on with such rows", p.New)
+				"posterior where the job does not say it, and earlier versions drew a sample; posterior: sample goes on "+
+				"with such rows", p.New)
 		}
 	}
 	return ""

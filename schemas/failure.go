@@ -9,15 +9,16 @@ const MaxFailurePromptBytes = 1 << 10
 // FailureRow says which row was not made and why. Its texts are valid UTF-8 (see ValidText) even where the
 // failure is that the input was not.
 type FailureRow struct {
-	ID         string `parquet:"id" json:"id"`
-	Key        string `parquet:"key" json:"key"` // "" where the row failed before it had a key
-	Prompt     string `parquet:"prompt" json:"prompt"`
-	Source     string `parquet:"source" json:"source"`         // "shapes.csv:17"
-	Class      string `parquet:"class,dict" json:"class"`      // "row", "panic", "exhausted", ...
-	Stage      string `parquet:"stage,dict" json:"stage"`      // "read", "denoise", ...
-	Message    string `parquet:"message" json:"message"`       // what, why and the fix
-	Parameters string `parquet:"parameters" json:"parameters"` // JSON object: what the row was tried with; what could not be read as its text
-	Extra      string `parquet:"extra" json:"extra"`           // JSON object of the carried columns
+	ID      string `parquet:"id" json:"id"`
+	Key     string `parquet:"key" json:"key"` // "" where the row failed before it had a key
+	Prompt  string `parquet:"prompt" json:"prompt"`
+	Source  string `parquet:"source" json:"source"`    // "shapes.csv:17"
+	Class   string `parquet:"class,dict" json:"class"` // "row", "panic", "exhausted", ...
+	Stage   string `parquet:"stage,dict" json:"stage"` // "read", "denoise", ...
+	Message string `parquet:"message" json:"message"`  // what, why and the fix
+	// JSON object: what the row was tried with; what could not be read as its text
+	Parameters string `parquet:"parameters" json:"parameters"`
+	Extra      string `parquet:"extra" json:"extra"` // JSON object of the carried columns
 	// SampleIndex tells apart the videos of one row.
 	SampleIndex       int64  `parquet:"sample_index" json:"sample_index"`
 	LatentbeamVersion string `parquet:"latentbeam_version,dict" json:"latentbeam_version"`

@@ -69,8 +69,8 @@ var fields = []Field{
 	{Name: "condition_frame_edit", Kind: Real, Min: 0, Max: 1, Carried: true},
 	{Name: "guidance_scale_2", Kind: Real, Min: 0, Max: MaxGuidanceScale, Carried: true},
 	{Name: "noise", Kind: Text, Max: MaxReferenceBytes, Carried: true},
-	{Name: FieldMedia, Aliases: []string{"path", "video", "image", "video_path", "image_path", "file_name", "video_file_name", "image_file_name"}, Kind: Text,
-		Max: MaxReferenceBytes, Carried: true},
+	{Name: FieldMedia, Aliases: []string{"path", "video", "image", "video_path", "image_path", "file_name",
+		"video_file_name", "image_file_name"}, Kind: Text, Max: MaxReferenceBytes, Carried: true},
 }
 
 // FieldMedia is the field that only tables of media have; elsewhere its columns are carried.

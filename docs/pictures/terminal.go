@@ -24,7 +24,8 @@ func record(ctx context.Context, folder string) (middle, last string, err error)
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/latentbeam").CombinedOutput(); err != nil {
 		return "", "", fmt.Errorf("%w: %s", err, out)
 	}
-	line := fmt.Sprintf("stty cols %d rows 40; %s run docs/pictures/job.yaml --output %s", columns, binary, filepath.Join(folder, "terminal"))
+	line := fmt.Sprintf("stty cols %d rows 40; %s run docs/pictures/job.yaml --output %s", columns, binary,
+		filepath.Join(folder, "terminal"))
 	cmd := exec.CommandContext(ctx, "script", "-q", "-f", "-c", line, file)
 	if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() != 1 {
 		return "", "", fmt.Errorf("script (of util-linux): %w", err)
@@ -76,8 +77,10 @@ func terminal(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	page := "<meta charset=utf-8><style>body{background:#16181d;color:#d7dae0;margin:16px;font:13px/1.45 'DejaVu Sans Mono',monospace}" +
-		"pre{margin:0;white-space:pre-wrap;overflow-wrap:anywhere}i{color:#7d8590;font-style:normal}hr{border:0;border-top:1px solid #3a3f48;margin:14px 0}</style>" +
+	page := "<meta charset=utf-8><style>" +
+		"body{background:#16181d;color:#d7dae0;margin:16px;font:13px/1.45 'DejaVu Sans Mono',monospace}" +
+		"pre{margin:0;white-space:pre-wrap;overflow-wrap:anywhere}i{color:#7d8590;font-style:normal}" +
+		"hr{border:0;border-top:1px solid #3a3f48;margin:14px 0}</style>" +
 		"<pre><i>$</i> latentbeam run job.yaml\n" + html.EscapeString(strings.TrimSpace(middle)) + "</pre><hr><pre>" +
 		html.EscapeString(strings.TrimSpace(last)) + "</pre>"
 	if err := os.WriteFile(filepath.Join(folder, "terminal.html"), []byte(page), 0o644); err != nil {

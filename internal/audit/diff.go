@@ -209,7 +209,8 @@ func Was(ctx context.Context, s store.Store, id string, sample int) (columns map
 		if err != nil {
 			return nil, err
 		}
-		columns, err = find[schemas.VideoRow](ctx, s, file, func(r schemas.VideoRow) bool { return r.ID == id && int(r.SampleIndex) == sample })
+		columns, err = find[schemas.VideoRow](ctx, s, file,
+			func(r schemas.VideoRow) bool { return r.ID == id && int(r.SampleIndex) == sample })
 		if columns != nil || err != nil {
 			return columns, err
 		}
@@ -219,7 +220,8 @@ func Was(ctx context.Context, s store.Store, id string, sample int) (columns map
 		if err != nil {
 			return nil, err
 		}
-		columns, err = find[schemas.LatentRow](ctx, s, file, func(r schemas.LatentRow) bool { return r.ID == id && int(r.SampleIndex) == sample })
+		columns, err = find[schemas.LatentRow](ctx, s, file,
+			func(r schemas.LatentRow) bool { return r.ID == id && int(r.SampleIndex) == sample })
 		if columns != nil || err != nil {
 			return columns, err
 		}

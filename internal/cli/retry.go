@@ -34,7 +34,8 @@ func retryCommand(specs []stages.Spec) *cobra.Command {
 			if cmd.Flags().Changed("limit") {
 				start.Limit = f.limit
 			}
-			return runJob(cmd, start, jobRun{shard: shard, retry: true, empty: f.empty, profile: f.profile, cancel: f.cancel, class: f.class, wait: f.wait, watch: f.watch, hooks: programs, sets: []string{here},
+			return runJob(cmd, start, jobRun{shard: shard, retry: true, empty: f.empty, profile: f.profile,
+				cancel: f.cancel, class: f.class, wait: f.wait, watch: f.watch, hooks: programs, sets: []string{here},
 				specs: trusted(specs, programs, "retry")})
 		},
 	}

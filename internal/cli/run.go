@@ -55,7 +55,8 @@ func runCommand(specs []stages.Spec) *cobra.Command {
 			if err != nil {
 				return fault.Usage(err)
 			}
-			return runJob(cmd, start, jobRun{shard: shard, dryRun: f.dryRun, empty: f.empty, profile: f.profile, cancel: f.cancel, class: f.class, wait: f.wait, specs: specs, watch: f.watch, hooks: true})
+			return runJob(cmd, start, jobRun{shard: shard, dryRun: f.dryRun, empty: f.empty, profile: f.profile,
+				cancel: f.cancel, class: f.class, wait: f.wait, specs: specs, watch: f.watch, hooks: true})
 		},
 	}
 	flags := cmd.Flags()
@@ -204,7 +205,8 @@ func verdict(output string, programs bool, r pipelines.Result) error {
 	case r.Interrupted && r.Totals.Pending > 0:
 		return terminal.Interrupted(fmt.Sprintf("interrupted with %d rows to do; run it again to go on", r.Totals.Pending))
 	case r.Totals.Failed > 0:
-		failed := fmt.Sprintf("%d of %d rows failed: see %s", r.Totals.Failed, r.Totals.Rows, store.Address(output, "tables/failures/*.parquet"))
+		failed := fmt.Sprintf("%d of %d rows failed: see %s", r.Totals.Failed, r.Totals.Rows,
+			store.Address(output, "tables/failures/*.parquet"))
 		hint := fmt.Sprintf("`%s` tries them again", retryOf(output, programs))
 		p := r.Plan
 		if p.Unusable > 0 && len(p.First) > 0 {

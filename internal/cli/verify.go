@@ -73,7 +73,8 @@ func recompute(cmd *cobra.Command, output string, f verifyFlags, specs []stages.
 		fmt.Fprintf(out, "differs    %s\n", d)
 	}
 	if len(r.Differ) > 0 {
-		return fault.Failures(fmt.Errorf("%d rows were computed again, and %d results are others than those in the output", r.Rows, len(r.Differ)))
+		return fault.Failures(fmt.Errorf("%d rows were computed again, and %d results are others than those in the output",
+			r.Rows, len(r.Differ)))
 	}
 	fmt.Fprintf(out, "%d rows were computed again, and have the same results\n", r.Rows)
 	return nil

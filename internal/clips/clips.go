@@ -153,7 +153,8 @@ func (r *Rule) choose(m Media, want Want) (config.BucketSize, config.Lengths) {
 	}
 	fits := r.sizes
 	// Images go where there is one frame, videos where there are more, if the list has such buckets.
-	if some := slices.DeleteFunc(slices.Clone(fits), func(s config.BucketSize) bool { return s.Frames != 0 && (s.Frames == 1) != m.Still }); len(some) > 0 {
+	if some := slices.DeleteFunc(slices.Clone(fits),
+		func(s config.BucketSize) bool { return s.Frames != 0 && (s.Frames == 1) != m.Still }); len(some) > 0 {
 		fits = some
 	}
 	size := nearest(fits, m)

@@ -243,7 +243,8 @@ func (v *validator) buckets(b Buckets) {
 	for _, s := range b.Sizes {
 		name := BucketSize{s.Width, s.Height, 0}.String()
 		if other, seen := open[name]; seen && other != (s.Frames == 0) {
-			v.problem(path+".sizes", "give all sizes of "+name+" a number of frames, or none", "%s stands with a number of frames and without", name)
+			v.problem(path+".sizes", "give all sizes of "+name+" a number of frames, or none",
+				"%s stands with a number of frames and without", name)
 			return
 		}
 		open[name] = s.Frames == 0

@@ -16,11 +16,14 @@ const Version = 1
 
 // Config is a whole job. Relative paths are relative to the current directory, not to the file.
 type Config struct {
-	Version      int       `yaml:"version" json:"version"`             // of this format: 1
-	Preset       string    `yaml:"preset" json:"preset,omitempty"`     // a published configuration; the rest of the file stands above it
-	Model        Model     `yaml:"model" json:"model"`                 // where the weights are: a name or directory that holds all components, or a path for each
-	Input        Input     `yaml:"input" json:"input"`                 // the rows that the job starts from: one of prompts, media, embeddings and latents
-	Defaults     Defaults  `yaml:"defaults" json:"defaults"`           // what holds for rows that do not say it; without it the model's own default holds
+	Version int    `yaml:"version" json:"version"`         // of this format: 1
+	Preset  string `yaml:"preset" json:"preset,omitempty"` // a published configuration; the rest of the file stands above it
+	// where the weights are: a name or directory that holds all components, or a path for each
+	Model Model `yaml:"model" json:"model"`
+	// the rows that the job starts from: one of prompts, media, embeddings and latents
+	Input Input `yaml:"input" json:"input"`
+	// what holds for rows that do not say it; without it the model's own default holds
+	Defaults     Defaults  `yaml:"defaults" json:"defaults"`
 	Stages       Stages    `yaml:"stages" json:"stages"`               // names of stages, or maps of a name to its options, in order
 	Output       Output    `yaml:"output" json:"output"`               // where results go, and which
 	Runner       Runner    `yaml:"runner" json:"runner"`               // the Beam runner that executes the job: a name, or a map
@@ -44,7 +47,8 @@ type Model struct {
 	Transformer2 string `yaml:"transformer_2" json:"transformer_2,omitempty"` // the second of two denoisers, for little noise
 	ImageEncoder string `yaml:"image_encoder" json:"image_encoder,omitempty"` // CLIP's vision encoder, for image to video of Wan 2.1
 	VAE          string `yaml:"vae" json:"vae,omitempty"`                     // the autoencoder, as text_encoder
-	Loras        []Lora `yaml:"loras" json:"loras,omitempty"`                 // adapters for the denoisers: path, scale (1), expert (both, high or low)
+	// adapters for the denoisers: path, scale (1), expert (both, high or low)
+	Loras []Lora `yaml:"loras" json:"loras,omitempty"`
 }
 
 // Lora is an adapter of low rank that is added to the weights of the denoisers.
@@ -101,29 +105,37 @@ func (in Input) Source() (kind string, patterns []string) {
 // Defaults are the parameters of rows that do not say them. Zero and nil mean that the model's own default
 // holds.
 type Defaults struct {
-	Height             int      `yaml:"height" json:"height,omitempty"`                               // pixels
-	Width              int      `yaml:"width" json:"width,omitempty"`                                 // pixels
-	Resolution         Name     `yaml:"resolution" json:"resolution,omitempty"`                       // "720p", in place of the sides
-	AspectRatio        Name     `yaml:"aspect_ratio" json:"aspect_ratio,omitempty"`                   // "9:16", height:width
-	NumFrames          Length   `yaml:"num_frames" json:"num_frames,omitempty"`                       // 51, or "2s"
-	FPS                float64  `yaml:"fps" json:"fps,omitempty"`                                     // frames a second
-	Seed               *int64   `yaml:"seed" json:"seed,omitempty"`                                   // of the job; rows derive theirs from it
-	NumInferenceSteps  int      `yaml:"num_inference_steps" json:"num_inference_steps,omitempty"`     // steps of the sampler
-	GuidanceScale      *float64 `yaml:"guidance_scale" json:"guidance_scale,omitempty"`               // of classifier-free guidance; 1 is none
-	NegativePrompt     string   `yaml:"negative_prompt" json:"negative_prompt,omitempty"`             // what guidance leads away from
-	MaxSequenceLength  int      `yaml:"max_sequence_length" json:"max_sequence_length,omitempty"`     // tokens
-	NumVideosPerPrompt int      `yaml:"num_videos_per_prompt" json:"num_videos_per_prompt,omitempty"` // videos of a row, with seeds of their own
+	Height      int     `yaml:"height" json:"height,omitempty"`             // pixels
+	Width       int     `yaml:"width" json:"width,omitempty"`               // pixels
+	Resolution  Name    `yaml:"resolution" json:"resolution,omitempty"`     // "720p", in place of the sides
+	AspectRatio Name    `yaml:"aspect_ratio" json:"aspect_ratio,omitempty"` // "9:16", height:width
+	NumFrames   Length  `yaml:"num_frames" json:"num_frames,omitempty"`     // 51, or "2s"
+	FPS         float64 `yaml:"fps" json:"fps,omitempty"`                   // frames a second
+	// of the job; rows derive theirs from it
+	Seed              *int64 `yaml:"seed" json:"seed,omitempty"`
+	NumInferenceSteps int    `yaml:"num_inference_steps" json:"num_inference_steps,omitempty"` // steps of the sampler
+	// of classifier-free guidance; 1 is none
+	GuidanceScale     *float64 `yaml:"guidance_scale" json:"guidance_scale,omitempty"`
+	NegativePrompt    string   `yaml:"negative_prompt" json:"negative_prompt,omitempty"`         // what guidance leads away from
+	MaxSequenceLength int      `yaml:"max_sequence_length" json:"max_sequence_length,omitempty"` // tokens
+	// videos of a row, with seeds of their own
+	NumVideosPerPrompt int `yaml:"num_videos_per_prompt" json:"num_videos_per_prompt,omitempty"`
 
-	Aes                  Name     `yaml:"aes" json:"aes,omitempty"`                                       // scores that stand behind every prompt: a number, or none
-	Flow                 Name     `yaml:"flow" json:"flow,omitempty"`                                     // as aes
-	CameraMotion         Name     `yaml:"camera_motion" json:"camera_motion,omitempty"`                   // as aes: a word
-	Reference            string   `yaml:"reference" json:"reference,omitempty"`                           // images or videos to condition on: paths, ";" between them
-	MaskStrategy         Name     `yaml:"mask_strategy" json:"mask_strategy,omitempty"`                   // which latent frames of the references go where
-	Loop                 int      `yaml:"loop" json:"loop,omitempty"`                                     // clips of a video
-	ConditionFrameLength int      `yaml:"condition_frame_length" json:"condition_frame_length,omitempty"` // latent frames that the next clip goes on from
-	ConditionFrameEdit   *float64 `yaml:"condition_frame_edit" json:"condition_frame_edit,omitempty"`     // by how much they are noised again: 0 to 1
-	GuidanceScale2       *float64 `yaml:"guidance_scale_2" json:"guidance_scale_2,omitempty"`             // of the second denoiser
-	Noise                string   `yaml:"noise" json:"noise,omitempty"`                                   // path of the initial noise
+	// scores that stand behind every prompt: a number, or none
+	Aes          Name `yaml:"aes" json:"aes,omitempty"`
+	Flow         Name `yaml:"flow" json:"flow,omitempty"`                   // as aes
+	CameraMotion Name `yaml:"camera_motion" json:"camera_motion,omitempty"` // as aes: a word
+	// images or videos to condition on: paths, ";" between them
+	Reference string `yaml:"reference" json:"reference,omitempty"`
+	// which latent frames of the references go where
+	MaskStrategy Name `yaml:"mask_strategy" json:"mask_strategy,omitempty"`
+	Loop         int  `yaml:"loop" json:"loop,omitempty"` // clips of a video
+	// latent frames that the next clip goes on from
+	ConditionFrameLength int `yaml:"condition_frame_length" json:"condition_frame_length,omitempty"`
+	// by how much they are noised again: 0 to 1
+	ConditionFrameEdit *float64 `yaml:"condition_frame_edit" json:"condition_frame_edit,omitempty"`
+	GuidanceScale2     *float64 `yaml:"guidance_scale_2" json:"guidance_scale_2,omitempty"` // of the second denoiser
+	Noise              string   `yaml:"noise" json:"noise,omitempty"`                       // path of the initial noise
 }
 
 // Row is the defaults as the row that schemas.PromptRow.WithDefaults takes. The seed stays out of it.
@@ -140,7 +152,8 @@ func (d Defaults) Row() schemas.PromptRow {
 
 // Output says where results go and which.
 type Output struct {
-	Path        string     `yaml:"path" json:"path"`                             // a directory, or gs://BUCKET/PREFIX, s3://BUCKET/PREFIX; {date} is today's
+	// a directory, or gs://BUCKET/PREFIX, s3://BUCKET/PREFIX; {date} is today's
+	Path        string     `yaml:"path" json:"path"`
 	Write       StringList `yaml:"write" json:"write"`                           // of video, latents, embeddings
 	RowsPerFile int        `yaml:"rows_per_file" json:"rows_per_file,omitempty"` // rows of a file of a table
 	// Timezone is that of {date} in Path, such as Europe/Berlin; "" is UTC.

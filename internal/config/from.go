@@ -8,7 +8,8 @@ import (
 // From makes the paths of the configuration independent of the current directory: those that are relative are relative
 // to dir. Options of stages stay as they are, see Stage.
 func (c *Config) From(dir string) {
-	for _, path := range []*string{&c.Model.TextEncoder, &c.Model.Transformer, &c.Model.Transformer2, &c.Model.ImageEncoder, &c.Model.VAE, &c.Output.Path,
+	for _, path := range []*string{&c.Model.TextEncoder, &c.Model.Transformer, &c.Model.Transformer2, &c.Model.ImageEncoder,
+		&c.Model.VAE, &c.Output.Path,
 		&c.Resources.TokenFile, &c.Defaults.Reference} {
 		*path = Absolute(dir, *path)
 	}

@@ -222,7 +222,8 @@ func (v *validator) runner() {
 	}
 	for key, addr := range map[string]string{"endpoint": r.Endpoint, "pool": r.Pool} {
 		if _, _, err := net.SplitHostPort(addr); addr != "" && err != nil {
-			v.problem("runner."+key, "write host:port, such as localhost:8099", "runner.%s is %q", key, document.Clip(addr, document.ValueRunes))
+			v.problem("runner."+key, "write host:port, such as localhost:8099", "runner.%s is %q", key,
+				document.Clip(addr, document.ValueRunes))
 		}
 	}
 	switch external := r.Environment == "external"; {
@@ -290,7 +291,8 @@ func (v *validator) resources() {
 		v.bounds("on_error.min_rows", 0, maxRowsPerFile)
 	}
 	if len(v.config.OnComplete) > maxHooks {
-		v.problem("on_complete", "let one command call the others", "on_complete has %d entries, more than %d", len(v.config.OnComplete), maxHooks)
+		v.problem("on_complete", "let one command call the others", "on_complete has %d entries, more than %d",
+			len(v.config.OnComplete), maxHooks)
 	}
 	if time.Duration(v.config.DrainTimeout) > maxDrain {
 		v.problem("drain_timeout", "", "drain_timeout is longer than %s", maxDrain)

@@ -69,7 +69,8 @@ func (m *musubi) add(s *sample) error {
 		return err
 	}
 	if m.sizes[folder] == nil {
-		m.sizes[folder] = &sample{row: schemas.LatentRow{Width: r.Width, Height: r.Height, VideoFrames: r.VideoFrames, MediaType: r.MediaType}}
+		m.sizes[folder] = &sample{row: schemas.LatentRow{Width: r.Width, Height: r.Height, VideoFrames: r.VideoFrames,
+			MediaType: r.MediaType}}
 	}
 	shape := ints(r.VAELatentShape)
 	key := fmt.Sprintf("latents_%dx%dx%d_bfloat16", shape[1], shape[2], shape[3])
@@ -150,7 +151,8 @@ func facts(s *sample) map[string]string {
 	all := map[string]string{"id": r.ID, "key": r.Key, "caption": r.Caption, "file_name": r.FileName, "media_type": r.MediaType,
 		"width": strconv.FormatInt(r.Width, 10), "height": strconv.FormatInt(r.Height, 10),
 		"num_frames": strconv.FormatInt(r.VideoFrames, 10), "fps": strconv.FormatFloat(r.FPS, 'g', -1, 64),
-		"latent_space": r.LatentSpace, "latent_scale": strconv.FormatFloat(r.LatentScale, 'g', -1, 64), "model": r.Model, "weights_digest": r.WeightsDigest}
+		"latent_space": r.LatentSpace, "latent_scale": strconv.FormatFloat(r.LatentScale, 'g', -1, 64), "model": r.Model,
+		"weights_digest": r.WeightsDigest}
 	if s.vae != nil {
 		all[report.LatentsMean], all[report.LatentsStd] = list(s.vae.Mean), list(s.vae.Std)
 	}

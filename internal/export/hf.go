@@ -93,12 +93,14 @@ func (h *huggingFace) close() error {
 		"sizes, WIDTHxHEIGHTxFRAMES.\n\n")
 	switch {
 	case h.space == stages.RawSpace && h.vae != nil:
-		fmt.Fprintf(&card, "`latents` are what the autoencoder gives. Denoisers take (latents - mean) / std for each channel:\n\n- mean: %s\n- std: %s\n\n",
+		fmt.Fprintf(&card, "`latents` are what the autoencoder gives. Denoisers take (latents - mean) / std "+
+			"for each channel:\n\n- mean: %s\n- std: %s\n\n",
 			list(h.vae.Mean), list(h.vae.Std))
 	case h.space == stages.RawSpace:
 		card.WriteString("`latents` are what the autoencoder gives.\n\n")
 	case h.vae != nil:
-		fmt.Fprintf(&card, "`latents` = (raw - mean) / std for each channel, where raw is what the autoencoder gives:\n\n- mean: %s\n- std: %s\n\n",
+		fmt.Fprintf(&card, "`latents` = (raw - mean) / std for each channel, where raw is what the autoencoder gives:\n\n"+
+			"- mean: %s\n- std: %s\n\n",
 			list(h.vae.Mean), list(h.vae.Std))
 	case h.scale != 0:
 		fmt.Fprintf(&card, "`latents` = raw * %g, where raw is what the autoencoder gives.\n\n", h.scale)

@@ -181,8 +181,8 @@ func (s *sample) stem() string {
 	return name
 }
 
-// nameSet holds digests of the names of files, because there may be millions of files. Two names with one digest are not to be expected: with 2^32
-// of them the odds are one to 2^32.
+// nameSet holds digests of the names of files, because there may be millions of files. With 2^32 names the odds that two
+// have the same digest are one to 2^32.
 type nameSet map[[12]byte]struct{}
 
 // nameDigest is that of a name. Many file systems know no case.

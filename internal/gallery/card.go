@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// cardJSON is the item as the page's data has it: a JSON array of the columns that rows.js names. The seed is a text, for a browser's numbers
-// are too short for it. The encoder escapes "<", ">" and "&", so no text can end the element that holds the data.
+// cardJSON is the item as the page's data has it: a JSON array of the columns that rows.js names. The seed is a text,
+// because a browser's numbers are too short for it. The encoder escapes "<", ">" and "&", so no text can end the element
+// that holds the data.
 func cardJSON(it *Item) ([]byte, error) {
 	if err := it.validate(); err != nil {
 		return nil, err

@@ -44,7 +44,8 @@ const groupsRoot = "sys/fs/cgroup"
 // ownGroup is the path of this process's control group of version 2, "" where memory is not bounded by it.
 func (h system) ownGroup() string {
 	for line := range strings.Lines(h.text("proc/self/cgroup")) {
-		if own, found := strings.CutPrefix(strings.TrimSpace(line), "0::"); found && h.has(filepath.Join(groupsRoot, "cgroup.controllers"), "memory") {
+		if own, found := strings.CutPrefix(strings.TrimSpace(line), "0::"); found &&
+			h.has(filepath.Join(groupsRoot, "cgroup.controllers"), "memory") {
 			return path.Clean("/" + own)
 		}
 	}
@@ -67,7 +68,8 @@ func writable(name string) bool { return unix.Access(name, unix.W_OK) == nil }
 // alone reports whether this process is the only one in a group that is delegated to it.
 func (h system) alone(dir string) bool {
 	rest, _ := filepath.Rel(h.root, dir)
-	return h.has(filepath.Join(rest, "cgroup.controllers"), "memory") && writable(dir) && writable(filepath.Join(dir, "cgroup.subtree_control")) &&
+	return h.has(filepath.Join(rest, "cgroup.controllers"), "memory") && writable(dir) &&
+		writable(filepath.Join(dir, "cgroup.subtree_control")) &&
 		h.text(filepath.Join(rest, "cgroup.procs")) == strconv.Itoa(os.Getpid())
 }
 

@@ -52,7 +52,8 @@ var servers struct {
 // serverOf returns the server of an address. The variables that say where a service is belong to its name.
 func serverOf(ctx context.Context, at bucket.Address) (*bucket.Bucket, error) {
 	name := at.String()
-	for _, variable := range []string{"STORAGE_EMULATOR_HOST", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_ACCESS_KEY_ID"} {
+	for _, variable := range []string{"STORAGE_EMULATOR_HOST", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_PROFILE",
+		"AWS_ACCESS_KEY_ID"} {
 		name += "\x00" + os.Getenv(variable)
 	}
 	servers.Lock()

@@ -69,12 +69,13 @@ func Descriptions() []Description {
 
 // The metrics of a process.
 var (
-	info       = gauge("run_info", "The run of this process; always 1.", "process", "version")
-	state      = gauge("run_state", "1 for what the process does now, 0 for all else.", "state")
-	started    = gauge("run_start_time_seconds", "When the run began, in Unix time.")
-	planned    = gauge("rows_planned", "Rows that the run has to compute, equal ones counted once.", "shape")
-	settled    = counter("rows_settled_total", "Rows that were computed and published, or failed.", "result")
-	passed     = counter("rows_passed_over_total", "Rows that needed no work: settled by an earlier run, equal to another row, or unusable.", "reason")
+	info    = gauge("run_info", "The run of this process; always 1.", "process", "version")
+	state   = gauge("run_state", "1 for what the process does now, 0 for all else.", "state")
+	started = gauge("run_start_time_seconds", "When the run began, in Unix time.")
+	planned = gauge("rows_planned", "Rows that the run has to compute, equal ones counted once.", "shape")
+	settled = counter("rows_settled_total", "Rows that were computed and published, or failed.", "result")
+	passed  = counter("rows_passed_over_total",
+		"Rows that needed no work: settled by an earlier run, equal to another row, or unusable.", "reason")
 	failed     = counter("failures_total", "Rows that failed, unusable ones included.", "class", "stage")
 	eta        = gauge("remaining_seconds", "Predicted time until all rows are settled; NaN where nothing is known.")
 	batches    = gauge("batches", "Batches that a stage has in hand.", "stage", "state")

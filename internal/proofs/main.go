@@ -24,7 +24,8 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "promises to prove or tests of them, joined by commas; fuzz: the fuzz targets, or names of them; \"\": all")
+	only := flag.String("only", "", "promises to prove or tests of them, joined by commas; fuzz: the fuzz targets, "+
+		"or names of them; \"\": all")
 	scale := flag.Float64("scale", 1, "of the counts and of the time for fuzzing")
 	release := flag.Bool("release", false, "the counts of a release")
 	out := flag.String("report", "docs/reliability.md", "the report, which is read and written")
@@ -128,11 +129,13 @@ func (r *proofRun) prove(p proof) string {
 	if p.cuda {
 		root, _ := os.Getwd()
 		library := filepath.Join(root, "build", "libfakecuda.so")
-		if out, err := exec.Command("make", "-s", "-C", "kernels/cuda/fake", "BUILD="+filepath.Join(root, "build")).CombinedOutput(); err != nil {
+		if out, err := exec.Command("make", "-s", "-C", "kernels/cuda/fake",
+			"BUILD="+filepath.Join(root, "build")).CombinedOutput(); err != nil {
 			return r.fail(p.key(), fmt.Sprintf("%v: %s", err, out))
 		}
 		args[5] = "cuda,netgo,osusergo"
-		env = append(env, "CGO_ENABLED=1", "CGO_CFLAGS=-O2 -I"+root+"/kernels/cuda/include", "CGO_LDFLAGS=-L"+root+"/kernels/cuda/driver/stub",
+		env = append(env, "CGO_ENABLED=1", "CGO_CFLAGS=-O2 -I"+root+"/kernels/cuda/include",
+			"CGO_LDFLAGS=-L"+root+"/kernels/cuda/driver/stub",
 			"LATENTBEAM_LIBCUDA="+library)
 	}
 	wanted := p.counts
@@ -177,8 +180,8 @@ func (r *proofRun) fuzz(t target) string {
 	for tries := 0; tries < 3 && len(counts) == 0; tries++ { // a busy machine may not even come through the corpus in that time
 		fmt.Printf("fuzz %s %s (%v)\n", t.room, t.name, lasts)
 		var err error
-		out, err = exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", lasts.String(), "-fuzzminimizetime", "10x",
-			"./"+t.room).CombinedOutput()
+		out, err = exec.Command("go", "test", "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", lasts.String(),
+			"-fuzzminimizetime", "10x", "./"+t.room).CombinedOutput()
 		if err != nil {
 			return r.fail(t.key(), string(out))
 		}

@@ -41,9 +41,11 @@ func readReport(path string) (report, error) {
 
 const head = `# Reliability: promises and figures
 
-Made by ` + "`make nightly`" + ` (` + "`internal/proofs`" + `). Each promise has tests that name it and print a figure. A row shows the figure of the test
+Made by ` + "`make nightly`" + ` (` + "`internal/proofs`" + `). Each promise has tests that name it and print a figure. ` +
+	`A row shows the figure of the test
 on that date, at that commit; a row without a figure was not run yet. Counts are set by environment variables
-(` + "`internal/proofs/table.go`" + `). ` + "`make nightly PROOFS=-release`" + ` takes the larger ones. [SECURITY.md](../SECURITY.md) says whom the program trusts.
+(` + "`internal/proofs/table.go`" + `). ` + "`make nightly PROOFS=-release`" + ` takes the larger ones. ` +
+	`[SECURITY.md](../SECURITY.md) says whom the program trusts.
 The clock is that of a machine which others used too; processors is what the tests took of them, building included. A night has a
 budget of 120 minutes of processors, an hour of two.
 
@@ -61,13 +63,14 @@ func (r report) text() string {
 	for _, p := range proofs {
 		r.line(&b, p.promise, p.key())
 	}
-	b.WriteString("\n## Fuzz targets\n\nParsers of bytes from outside. Inputs that once failed are kept in `testdata/fuzz` of their room.\n\n" +
+	b.WriteString("\n## Fuzz targets\n\nParsers of bytes from outside. Inputs that once failed are kept in " +
+		"`testdata/fuzz` of their room.\n\n" +
 		"| bytes | target | figure | date | commit | clock | processors |\n|---|---|---|---|---|---|---|\n")
 	for _, t := range targets {
 		r.line(&b, t.bytes, t.key())
 	}
-	b.WriteString("\nNot promised: equal bytes between numeric classes or versions of a driver; survival of a disk that says it has synced and " +
-		"has not;\nprotection from somebody who can write to the output or to the memory of the machine.\n")
+	b.WriteString("\nNot promised: equal bytes between numeric classes or versions of a driver; survival of a disk that " +
+		"says it has synced and has not;\nprotection from somebody who can write to the output or to the memory of the machine.\n")
 	return b.String()
 }
 
@@ -76,5 +79,6 @@ func (r report) line(b *strings.Builder, of, key string) {
 	if s.figure == "" {
 		s.figure = "not run yet"
 	}
-	fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", of, key, strings.ReplaceAll(s.figure, "|", "/"), s.date, s.commit, s.took, s.spent)
+	fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", of, key, strings.ReplaceAll(s.figure, "|", "/"), s.date,
+		s.commit, s.took, s.spent)
 }

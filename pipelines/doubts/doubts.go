@@ -55,7 +55,8 @@ func idHash(id string) uint64 {
 // Warnings says what there is to be doubted. It reads the rows again where several have one id, to name two of them.
 func (d *Doubts) Warnings(rows iter.Seq2[*stages.Element, error]) (all []string, err error) {
 	if d.empty > 0 {
-		all = append(all, fmt.Sprintf("%s without a word, the first in %s: the model decides what it shows", count(d.empty, "prompt is", "prompts are"),
+		all = append(all, fmt.Sprintf("%s without a word, the first in %s: the model decides what it shows",
+			count(d.empty, "prompt is", "prompts are"),
 			d.firstEmpty))
 	}
 	shared, err := d.sharedIDs(rows)

@@ -120,8 +120,8 @@ func (j Asked) depends(e *stages.Element) (all []audit.Column) {
 	r := &e.Row
 	add := func(name string, value any) { all = append(all, audit.Column{Name: name, B: fmt.Sprint(value)}) }
 	values := map[stages.Param]any{
-		stages.ParamPrompt: strconv.Quote(r.Prompt), stages.ParamNegativePrompt: strconv.Quote(r.NegativePrompt), stages.ParamHeight: r.Height,
-		stages.ParamWidth: r.Width, stages.ParamNumFrames: r.NumFrames, stages.ParamFPS: r.FPS,
+		stages.ParamPrompt: strconv.Quote(r.Prompt), stages.ParamNegativePrompt: strconv.Quote(r.NegativePrompt),
+		stages.ParamHeight: r.Height, stages.ParamWidth: r.Width, stages.ParamNumFrames: r.NumFrames, stages.ParamFPS: r.FPS,
 		stages.ParamSteps: r.NumInferenceSteps, stages.ParamGuidanceScale: r.Guidance(),
 		stages.ParamMaxSequenceLength: r.MaxSequenceLength,
 	}

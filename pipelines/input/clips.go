@@ -47,7 +47,8 @@ func newCutter(cfg *config.Config, defaults schemas.PromptRow, steps []stages.St
 	if !cfg.Input.Cuts() {
 		return nil
 	}
-	c := &cutter{rule: clips.New(cfg.Input), most: int(cfg.Defaults.NumFrames), null: cfg.Input.NullCaption, defaults: defaults, contents: contents,
+	c := &cutter{rule: clips.New(cfg.Input), most: int(cfg.Defaults.NumFrames), null: cfg.Input.NullCaption,
+		defaults: defaults, contents: contents,
 		encodes: slices.ContainsFunc(steps, func(s stages.Step) bool { return slices.Contains(s.Params(), stages.ParamMedia) })}
 	if cfg.Defaults.Seed != nil {
 		c.seed = *cfg.Defaults.Seed
@@ -143,7 +144,8 @@ func (c *cutter) expand(ctx context.Context, e *stages.Element) expansion {
 		}
 	}
 	seen := clips.Media{Width: facts.Width, Height: facts.Height, Frames: facts.Frames, Still: facts.Still}
-	found := c.rule.Cut(seen, clips.Want{Height: row.Height, Width: row.Width, NumFrames: row.NumFrames, Most: cmp.Or(e.Row.NumFrames, c.most),
+	found := c.rule.Cut(seen, clips.Want{Height: row.Height, Width: row.Width, NumFrames: row.NumFrames,
+		Most: cmp.Or(e.Row.NumFrames, c.most),
 		Draw: func(label string, n int) (int, error) { return c.draw(ctx, &row, label, n) }})
 	var out expansion
 	for _, clip := range found {

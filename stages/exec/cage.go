@@ -34,7 +34,8 @@ func (c *cage) hold(pid int) {
 	}
 	if c.memory > 0 {
 		limitData(pid, c.memory)
-		slog.Debug("the memory of each process of a program is bounded", "by", "RLIMIT_DATA", "bytes", c.memory, "no_control_group", c.reason)
+		slog.Debug("the memory of each process of a program is bounded", "by", "RLIMIT_DATA", "bytes", c.memory,
+			"no_control_group", c.reason)
 	}
 }
 

@@ -30,7 +30,8 @@ const (
 )
 
 // localMedia finds the media files of elements on this host. An element whose file cannot be had fails, and is left out.
-func (s *stage) localMedia(ctx context.Context, batch []*stages.Element) (live []*stages.Element, paths []string, release func(), err error) {
+func (s *stage) localMedia(ctx context.Context, batch []*stages.Element) (live []*stages.Element, paths []string,
+	release func(), err error) {
 	var files []location.Local
 	release = func() {
 		for _, f := range files {

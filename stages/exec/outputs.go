@@ -101,7 +101,8 @@ func takeMedia(e *stages.Element, path string) error {
 	case !info.Mode().IsRegular():
 		return errors.New("the media is no file: of several images make one y4m or mp4")
 	case ext == "" || info.Size() == 0 || info.Size() > maxMedia:
-		return fmt.Errorf("the media file %q has %d bytes: an extension and 1 to %d bytes are wanted", filepath.Base(path), info.Size(), maxMedia)
+		return fmt.Errorf("the media file %q has %d bytes: an extension and 1 to %d bytes are wanted", filepath.Base(path),
+			info.Size(), maxMedia)
 	}
 	if err := fits(info.Size()); err != nil {
 		return fmt.Errorf("the media file %q: %w", filepath.Base(path), err)

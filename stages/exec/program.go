@@ -338,7 +338,8 @@ func (p *program) install(last string) string {
 	if found[1] != "latentbeam_stage" {
 		return fmt.Sprintf("; install it: %s -m pip install %s", python, found[1])
 	}
-	return fmt.Sprintf("; install it from the tree of latentbeam: %s -m pip install ./python/latentbeam-stage, or put latentbeam_stage.py, "+
+	return fmt.Sprintf("; install it from the tree of latentbeam: %s -m pip install ./python/latentbeam-stage, or put "+
+		"latentbeam_stage.py, "+
 		"which `latentbeam init --template exec` writes, beside the program", python)
 }
 

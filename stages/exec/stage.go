@@ -91,8 +91,8 @@ func (s *stage) Need(*schemas.PromptRow, int) (int64, error) { return 0, nil }
 
 // Capabilities are the size of a batch, whether the program is there, the devices of a program, and the end of the programs.
 func (s *stage) Capabilities() stages.Capabilities {
-	c := stages.Capabilities{TakesRaw: true, MaxBatch: s.opts.Batch, Ready: s.opts.ready, Varies: !s.opts.Deterministic, Log: s.programs.logTo,
-		Close: s.programs.close}
+	c := stages.Capabilities{TakesRaw: true, MaxBatch: s.opts.Batch, Ready: s.opts.ready, Varies: !s.opts.Deterministic,
+		Log: s.programs.logTo, Close: s.programs.close}
 	if n := s.opts.Devices; n > 1 {
 		c.Spread = &stages.Spread{Least: n, Width: func(*schemas.PromptRow) int { return n }, Run: s.runSet}
 	}

@@ -45,8 +45,9 @@ func guess(s weight.Shapes) ([]byte, error) {
 			"differs between its sizes, cannot be told: give its config.json")
 	}
 	c := map[string]any{
-		"_class_name": class13, "sparse1d": true, "sparse_n": 4, "num_attention_heads": width / publishedHead, "attention_head_dim": publishedHead,
-		"in_channels": channels, "out_channels": s.Dim("proj_out.weight", 0) / 4, "patch_size": s.Dim(patch, 2), "patch_size_t": 1,
+		"_class_name": class13, "sparse1d": true, "sparse_n": 4, "num_attention_heads": width / publishedHead,
+		"attention_head_dim": publishedHead, "in_channels": channels, "out_channels": s.Dim("proj_out.weight", 0) / 4,
+		"patch_size": s.Dim(patch, 2), "patch_size_t": 1,
 		"num_layers": s.Count("transformer_blocks.%d.scale_shift_table"), "cross_attention_dim": width,
 		"caption_channels": s.Dim("caption_projection.linear_1.weight", 1), "attention_bias": true,
 		"activation_fn": "gelu-approximate", "norm_elementwise_affine": false, "norm_eps": nn.LayerNormEps,

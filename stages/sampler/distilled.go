@@ -62,7 +62,8 @@ func (s *FlowDMD) Sample(ctx context.Context, b Batch, z []float32, model Model,
 		}
 	}
 	none := func(int) []Memory { return nil }
-	return flowSteps(ctx, flow{name: "dmd", timesteps: s.timesteps, step: step, remembers: nothing, memory: none}, b, z, model, noise, progress)
+	return flowSteps(ctx, flow{name: "dmd", timesteps: s.timesteps, step: step, remembers: nothing, memory: none}, b, z,
+		model, noise, progress)
 }
 
 // Signature names the sampler with its tables.

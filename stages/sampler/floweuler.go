@@ -45,5 +45,6 @@ func (s *FlowEuler) Sample(ctx context.Context, b Batch, z []float32, model Mode
 		}
 	}
 	none := func(int) []Memory { return nil }
-	return flowSteps(ctx, flow{name: "euler", timesteps: s.timesteps, step: step, remembers: nothing, memory: none}, b, z, model, noise, progress)
+	return flowSteps(ctx, flow{name: "euler", timesteps: s.timesteps, step: step, remembers: nothing, memory: none}, b, z,
+		model, noise, progress)
 }

@@ -37,7 +37,8 @@ func (s *UniPC) Sample(ctx context.Context, b Batch, z []float32, model Model, n
 	progress func(done, total int)) error {
 	u := &uniRun{UniPC: s}
 	u.recall(b.From)
-	return flowSteps(ctx, flow{name: "unipc", timesteps: s.timesteps, step: u.step, remembers: s.remembers, memory: u.memory}, b, z, model, noise, progress)
+	return flowSteps(ctx, flow{name: "unipc", timesteps: s.timesteps, step: u.step, remembers: s.remembers,
+		memory: u.memory}, b, z, model, noise, progress)
 }
 
 // flow is a sampler that goes through timesteps.

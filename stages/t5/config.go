@@ -87,8 +87,8 @@ func (c Config) validate() error {
 			c.NumHeads*c.DKV, maxWidth)
 	}
 	if _, known := acts[c.FeedForward]; !known {
-		return fmt.Errorf("t5 config.json: feed_forward_proj is %q, only gated-gelu (T5 v1.1), gated-silu, gated-relu and relu are supported",
-			c.FeedForward)
+		return fmt.Errorf("t5 config.json: feed_forward_proj is %q, only gated-gelu (T5 v1.1), gated-silu, gated-relu and "+
+			"relu are supported", c.FeedForward)
 	}
 	if c.NumBuckets < 4 || c.NumBuckets%2 != 0 || c.NumBuckets > maxBuckets {
 		return fmt.Errorf("t5 config.json: relative_attention_num_buckets is %d, must be even and 4 to %d", c.NumBuckets, maxBuckets)

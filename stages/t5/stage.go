@@ -45,7 +45,8 @@ func Spec() stages.Spec {
 	return stages.Spec{
 		Name: "encode_text",
 		Doc: "T5, T5 v1.1, mT5 or UMT5: prompts to text embeddings; clean: false leaves the prompt as it is; " +
-			"prompt_template: osp12-single, osp12-multi, osp13 or none; scores: none, 1.2 or 1.3; dtype: fp32, bf16 or fp16; tp_size, pp_size: auto or N",
+			"prompt_template: osp12-single, osp12-multi, osp13 or none; scores: none, 1.2 or 1.3; dtype: fp32, bf16 or " +
+			"fp16; tp_size, pp_size: auto or N",
 		In:      stages.KindPrompt,
 		Out:     stages.KindText,
 		Version: 1,

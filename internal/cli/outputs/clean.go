@@ -58,10 +58,13 @@ func cleanCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&apply, "apply", false, "remove it; without this flag nothing is removed")
-	cmd.Flags().StringVar(&older, "older-than", "", "only what was written before, such as 36h or 30d; rows without a video have no age and stay")
+	cmd.Flags().StringVar(&older, "older-than", "",
+		"only what was written before, such as 36h or 30d; rows without a video have no age and stay")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was found as JSON")
-	cmd.Flags().IntVar(&whole.keep, "keep-outputs", 0, "of the outputs named, keep this many that were finished last, and remove the others")
-	cmd.Flags().StringVar(&whole.older, "outputs-older-than", "", "remove those of the outputs named that were finished before, such as 30d")
+	cmd.Flags().IntVar(&whole.keep, "keep-outputs", 0,
+		"of the outputs named, keep this many that were finished last, and remove the others")
+	cmd.Flags().StringVar(&whole.older, "outputs-older-than", "",
+		"remove those of the outputs named that were finished before, such as 30d")
 	return cmd
 }
 

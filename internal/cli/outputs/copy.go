@@ -113,7 +113,9 @@ func (c *copier) names(ctx context.Context) ([]string, error) {
 				c.to.URL(), info.Name, c.from.URL()))
 		}
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return isLock(name) || runs.Owns(name) || !strings.HasPrefix(name, c.prefix) })
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return isLock(name) || runs.Owns(name) || !strings.HasPrefix(name, c.prefix)
+	})
 	slices.SortStableFunc(names, func(a, b string) int {
 		return bytes.Compare([]byte{rank(a)}, []byte{rank(b)})
 	})

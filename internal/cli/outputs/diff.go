@@ -56,7 +56,8 @@ const valueBytes = 64
 
 func printDiff(out io.Writer, d audit.Differences) {
 	for _, t := range d.Tables {
-		fmt.Fprintf(out, "%s: %d rows are the same, %d differ, %d are in A alone, %d in B alone\n", t.Table, t.Same, t.Other, t.OnlyA, t.OnlyB)
+		fmt.Fprintf(out, "%s: %d rows are the same, %d differ, %d are in A alone, %d in B alone\n", t.Table, t.Same,
+			t.Other, t.OnlyA, t.OnlyB)
 		for i, r := range t.Rows {
 			if i == shownFindings {
 				fmt.Fprintf(out, "  and %d more; --json lists more of them\n", t.Other+t.OnlyA+t.OnlyB-int64(i))

@@ -54,11 +54,12 @@ func PrintVerified(out io.Writer, v audit.Verified, took time.Duration) {
 	}
 	if v.Undigested > 0 {
 		fmt.Fprintf(out, "note: of %d files only the size is known and was compared, such as %s: an earlier program wrote them, "+
-			"or no table names their row: the run was ended before it wrote its tables, or the row was found damaged\n", v.Undigested, v.Sizes[0])
+			"or no table names their row: the run was ended before it wrote its tables, or the row was found damaged\n",
+			v.Undigested, v.Sizes[0])
 	}
 	if n := v.Counts[audit.Stale]; n > 0 {
-		fmt.Fprintf(out, "note: %d files are damaged or missing that no table names; nothing needs them, and `latentbeam clean %s --apply` "+
-			"removes what is left of them\n", n, v.Output)
+		fmt.Fprintf(out, "note: %d files are damaged or missing that no table names; nothing needs them, and "+
+			"`latentbeam clean %s --apply` removes what is left of them\n", n, v.Output)
 	}
 	if v.Sound() {
 		what := "all"

@@ -87,7 +87,8 @@ var errCoded = errors.New("decode element: the bytes are not what the coder wrot
 
 // EncodeElement codes an element for another process.
 func EncodeElement(e *stages.Element) ([]byte, error) {
-	h := head{Row: e.Row, Given: e.Given, Wrong: e.Wrong, Key: keyBytes(e.Key), Origin: keyBytes(e.Origin), Unread: e.Unread, Readings: e.Readings,
+	h := head{Row: e.Row, Given: e.Given, Wrong: e.Wrong, Key: keyBytes(e.Key), Origin: keyBytes(e.Origin),
+		Unread: e.Unread, Readings: e.Readings,
 		Failed: e.Failed, Scale: e.LatentScale, Poster: e.Poster != nil}
 	var parts [][]byte
 	add := func(p []byte) {

@@ -48,6 +48,11 @@ func measure(w io.Writer, dir string, building bool) error {
 	for _, sentence := range hard {
 		fmt.Fprintf(w, "        %s\n", sentence)
 	}
+	code, tests, err := wideLines(dir)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nlines of more than %d columns: %d in code, %d in tests\n", mostColumns, len(code), len(tests))
 	if !building {
 		return nil
 	}

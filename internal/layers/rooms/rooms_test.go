@@ -24,6 +24,24 @@ func TestPlainEnglish(t *testing.T) {
 	}
 }
 
+// mostWide is how many lines of tests may be wider than mostColumns: rows of tables of cases. It only goes down.
+const mostWide = 332
+
+// TestLineWidth: a reader sees a line of code whole, also in two windows side by side.
+func TestLineWidth(t *testing.T) {
+	code, tests, err := wideLines(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range code {
+		t.Errorf("%s has more than %d columns: break it", line, mostColumns)
+	}
+	if len(tests) > mostWide {
+		t.Errorf("%d lines of tests have more than %d columns, %d were allowed; break the new ones:\n%s",
+			len(tests), mostColumns, mostWide, strings.Join(tests, "\n"))
+	}
+}
+
 // TestHomonyms: a reader who meets a type's name in a third room takes it for one of the two that he knows.
 func TestHomonyms(t *testing.T) {
 	tree, err := read(root)

@@ -143,8 +143,9 @@ type placed struct {
 	seconds float64
 }
 
-// place chooses between blocks that pass through each device, a pipeline over the devices, and both, beside so many bytes of other things. Where two take the same time it is the first, so that no
-// device waits for others. Where nothing is small enough as few blocks stay as can be.
+// place chooses how the weights lie: blocks that pass through each device, a pipeline over the devices, or both. beside
+// is the bytes of other things on a device. Of two ways with the same time it takes the first, so that no device waits
+// for others. Where no way is small enough, as few blocks stay on the device as possible.
 func (s estimate) place(h *cost.Held, devices []DeviceModel, elements int, beside int64) {
 	var ways []placed
 	for _, way := range []func(cost.Held, []DeviceModel, int, int64) (placed, bool){

@@ -32,7 +32,8 @@ func listPrefixes(e *Env) error {
 		{"tables/b", store.Flat, all[3:4]}, {"tables/", store.Deep, all[2:4]},
 		{"videos/", store.Flat, []string{"videos/ab-c", "videos/c"}}, {"videos/", store.Deep, all[6:10]},
 		{"videos/ab", store.Deep, all[6:9]}, {"videos/ab", store.Flat, all[6:7]}, {"videos/ab/", store.Flat, all[7:8]},
-		{"videos/ab/y", store.Deep, all[8:9]}, {"videos/ab/y/", store.Deep, all[8:9]}, {"videos", store.Flat, []string{"videos-x", "videos0"}},
+		{"videos/ab/y", store.Deep, all[8:9]}, {"videos/ab/y/", store.Deep, all[8:9]},
+		{"videos", store.Flat, []string{"videos-x", "videos0"}},
 		{"none/", store.Deep, nil}, {"x", store.Deep, nil}, {"b/", store.Deep, nil}, {"tables/a.parquet", store.Flat, all[2:3]},
 		{".", store.Flat, all[:1]},
 	} {

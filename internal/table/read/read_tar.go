@@ -44,7 +44,8 @@ func openTar(at string, names names) (rowReader, error) {
 		return nil, document.NewError(pos, "a tar holds media and no table of prompts").WithFix("name it in input.media")
 	}
 	if !strings.EqualFold(filepath.Ext(at), ".tar") {
-		return nil, document.NewError(pos, "media cannot be read out of a packed tar").WithFix("unpack it to .tar, as WebDataset does for videos")
+		return nil, document.NewError(pos, "media cannot be read out of a packed tar").
+			WithFix("unpack it to .tar, as WebDataset does for videos")
 	}
 	file, err := location.Open(context.Background(), at)
 	if err != nil {
@@ -80,7 +81,8 @@ func (r *tarReader) advance() error {
 		case errors.Is(err, io.EOF):
 			return err
 		case err != nil:
-			return document.NewError(document.Position{File: r.path}, "the tar is damaged behind %s: %v", last, err).WithFix("copy or make the file again")
+			return document.NewError(document.Position{File: r.path}, "the tar is damaged behind %s: %v", last, err).
+				WithFix("copy or make the file again")
 		}
 		r.end = (r.at.at + h.Size + 511) &^ 511
 		if h.Typeflag == tar.TypeReg && !strings.HasPrefix(path.Base(h.Name), ".") {
@@ -118,7 +120,8 @@ func (r *tarReader) next(raw *rawRow) error {
 			caption = r.fields(raw)
 		case found == "":
 		case kind == found:
-			raw.blame(fmt.Sprintf("the sample has two of %s: %s", found, strings.Join(members, ", ")), "give each a name of its own in front of the first dot")
+			raw.blame(fmt.Sprintf("the sample has two of %s: %s", found, strings.Join(members, ", ")),
+				"give each a name of its own in front of the first dot")
 		case kind != "video": // an image beside a video is its picture
 			kind = found
 			raw.values[fieldMedia] = r.place(raw)

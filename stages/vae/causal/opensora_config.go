@@ -144,7 +144,8 @@ func (c *OpenSora) GroupLatents(n int) int { return (n-1)/c.factor() + 1 }
 // Downscale returns how many pixels a latent position spans in each direction: 8 in published models.
 func (c *OpenSora) Downscale() int { return 1 << (len(c.Decoder.ChMult) - 1) }
 
-// Latents returns the shape (C, T', h, w) of the latents of a clip. A single image becomes one latent frame; of videos only whole groups are defined.
+// Latents returns the shape (C, T', h, w) of the latents of a clip. A single image becomes one latent frame; of videos
+// only whole groups are defined.
 func (c *OpenSora) Latents(frames, height, width int) ([]int, error) {
 	overlap := c.MicroFrameSize - c.Stride()
 	groups := (frames - overlap) / c.Stride()

@@ -13,7 +13,8 @@ import (
 func Guess(s weight.Shapes) ([]byte, error) {
 	c := map[string]any{
 		"_class_name": "AutoencoderKLWan", "base_dim": s.Dim("encoder.conv_in.weight", 0),
-		"z_dim": s.Dim("decoder.conv_in.weight", 1), "in_channels": s.Dim("encoder.conv_in.weight", 1), "out_channels": s.Dim("decoder.conv_out.weight", 0),
+		"z_dim": s.Dim("decoder.conv_in.weight", 1), "in_channels": s.Dim("encoder.conv_in.weight", 1),
+		"out_channels": s.Dim("decoder.conv_out.weight", 0),
 	}
 	levels := levelsOfWan21
 	if s.Has("encoder.down_blocks.0.resnets.0.norm1.gamma") {

@@ -52,7 +52,8 @@ func Laws(t *testing.T, server *Server, open Opener) {
 		defer server.Set(Faults{})
 		storetest.Run(t, func(testing.TB) storetest.Output { return Output(server, open) })
 		met(t, server)
-		t.Logf("P8: every law of a store holds in %d requests, of which about one in seven was refused, cut, lost, halved or slow", server.Requests.Load())
+		t.Logf("P8: every law of a store holds in %d requests, of which about one in seven was refused, cut, lost, halved "+
+			"or slow", server.Requests.Load())
 	})
 }
 
