@@ -123,7 +123,8 @@ func TestTheClassOfTheOutput(t *testing.T) {
 	other := again
 	other.sets = append(other.sets, "resources.class="+best)
 	_, err = other.run()
-	wantText(t, err, "class changed: the rows of this output are of class cpu/go, this run computes in "+best, "4 rows would be new", "--new-class")
+	wantText(t, err, "class changed: the rows of this output are of class cpu/go, this run computes in "+best,
+		"4 rows would be new", "--new-class")
 	if fault.ExitCode(err) != fault.ExitUsage {
 		t.Errorf("exit %d", fault.ExitCode(err))
 	}

@@ -17,13 +17,15 @@ func corruptClips(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	ffmpeg := func(args ...string) {
 		t.Helper()
-		if out, err := exec.Command("ffmpeg", append([]string{"-loglevel", "error", "-f", "lavfi", "-i"}, args...)...).CombinedOutput(); err != nil {
+		if out, err := exec.Command("ffmpeg", append([]string{"-loglevel", "error", "-f", "lavfi", "-i"},
+			args...)...).CombinedOutput(); err != nil {
 			t.Fatalf("ffmpeg %v: %v: %s", args, err, out)
 		}
 	}
 	must(t, os.MkdirAll(dir, 0o755))
 	ffmpeg("testsrc=size=64x64:rate=8:duration=2", "-pix_fmt", "yuv420p", "-bitexact", dir+"/good1.mp4")
-	ffmpeg("testsrc=size=64x64:rate=8:duration=2", "-vf", "noise=alls=80:allf=t", "-pix_fmt", "yuv420p", "-bitexact", "-movflags", "+faststart", dir+"/front.mp4")
+	ffmpeg("testsrc=size=64x64:rate=8:duration=2", "-vf", "noise=alls=80:allf=t", "-pix_fmt", "yuv420p", "-bitexact",
+		"-movflags", "+faststart", dir+"/front.mp4")
 	ffmpeg("sine=duration=1", "-bitexact", dir+"/audio.mp4")
 	good, png := content(t, dir+"/good1.mp4"), content(t, clips+"triangle.png")
 	putFile(t, dir+"/good2.y4m", string(content(t, clips+"square.y4m")))
@@ -70,7 +72,8 @@ func TestCorruptClips(t *testing.T) {
 	for what, sets := range map[string][]string{"whole": nil, "cut": {"input.windows={pick: head}"}} {
 		dir := t.TempDir()
 		want := corruptClips(t, dir)
-		j := encodes(t, fmt.Sprintf("%q", dir+"/*"), "[encode_vae]", append(sets, "output.write=[latents]", "defaults.num_frames=16", "on_error.stop_after=100%")...)
+		j := encodes(t, fmt.Sprintf("%q", dir+"/*"), "[encode_vae]",
+			append(sets, "output.write=[latents]", "defaults.num_frames=16", "on_error.stop_after=100%")...)
 		if r := j.mustRun(t); r.Done != 2 {
 			t.Errorf("%s: %d done, want the two good ones", what, r.Done)
 		}

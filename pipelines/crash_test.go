@@ -76,7 +76,8 @@ func lead(text string) error {
 }
 
 func (l life) job() job {
-	j := job{prompts: l.Prompts, input: l.Input, out: l.Out, sets: l.Sets, stages: l.Stages, specs: specs(pauseSpec(l.Pause), slowSpec(l.Pause))}
+	j := job{prompts: l.Prompts, input: l.Input, out: l.Out, sets: l.Sets, stages: l.Stages,
+		specs: specs(pauseSpec(l.Pause), slowSpec(l.Pause))}
 	if j.stages == "" {
 		j.stages = "[pause, encode_text, denoise, decode_vae, encode_video]"
 	}

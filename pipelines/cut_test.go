@@ -77,7 +77,8 @@ func TestCuts(t *testing.T) {
 		!strings.Contains(dropped[0].Message, "3 frames are fewer than the 5 of a clip (windows.short: drop)") {
 		t.Errorf("failures: %+v", dropped)
 	}
-	if tt := r.Totals; tt.Rows != int64(len(want)+1) || tt.Done != int64(len(want)) || tt.Dropped != 1 || tt.Failed != 0 || tt.Pending != 0 {
+	if tt := r.Totals; tt.Rows != int64(len(want)+1) || tt.Done != int64(len(want)) || tt.Dropped != 1 || tt.Failed != 0 ||
+		tt.Pending != 0 {
 		t.Errorf("totals %+v", tt)
 	}
 	same := map[string]schemas.ClipLatentRow{}

@@ -87,14 +87,16 @@ func datasets(t *testing.T, dir string) (layouts map[string]string) {
 		putFile(t, dir+"/hf"+ext+"/clips/a.y4m", video)
 		putFile(t, dir+"/hf"+ext+"/clips/b.png", image)
 	}
-	putFile(t, dir+"/struct.parquet", string(content(t, tabletest.WriteFile(t, []hfRow{{hfMedia{[]byte(video), "a.y4m"}, "a blue square", 7},
-		{hfMedia{[]byte(image), "b.png"}, "a green triangle", 8}}, parquet.MaxRowsPerRowGroup(1)))))
+	putFile(t, dir+"/struct.parquet", string(content(t,
+		tabletest.WriteFile(t, []hfRow{{hfMedia{[]byte(video), "a.y4m"}, "a blue square", 7},
+			{hfMedia{[]byte(image), "b.png"}, "a green triangle", 8}}, parquet.MaxRowsPerRowGroup(1)))))
 	putFile(t, dir+"/binary.parquet", string(content(t, tabletest.WriteFile(t, []binaryRow{{[]byte(video), "a blue square", 7},
 		{[]byte(image), "a green triangle", 8}}))))
 	writeTar(t, dir+"/shard-008.tar", "./", "", "x/a.txt", "a blue square\n", "x/a.json", `{"label": 7, "width": 3000}`, "x/a.y4m", video)
 	writeTar(t, dir+"/shard-009.tar", "b.cls", "3", "b.png", image, "b.json", `{"caption": "a green triangle", "label": 8}`)
-	return map[string]string{"hf csv": "/hf.csv/", "hf jsonl": "/hf.jsonl/", "hf parquet": "/hf.parquet/", "parquet of structs": "/struct.parquet",
-		"parquet of bytes": "/binary.parquet", "webdataset": "/shard-{008..009}.tar"}
+	return map[string]string{"hf csv": "/hf.csv/", "hf jsonl": "/hf.jsonl/", "hf parquet": "/hf.parquet/",
+		"parquet of structs": "/struct.parquet",
+		"parquet of bytes":   "/binary.parquet", "webdataset": "/shard-{008..009}.tar"}
 }
 
 // TestDatasets: media have the keys of plain files in every layout of data sets, on disk and in a bucket; columns and
@@ -137,7 +139,8 @@ func TestDatasets(t *testing.T) {
 				t.Errorf("%s: %+v, want %v", what, row, want)
 			}
 		}
-		if what == "webdataset" && (rows[0].ID != "x/a" || rows[0].File != dir+"/shard-008.tar/x/a.y4m") || what == "hf csv" && rows[1].ID != "clips/b" {
+		if what == "webdataset" && (rows[0].ID != "x/a" || rows[0].File != dir+"/shard-008.tar/x/a.y4m") ||
+			what == "hf csv" && rows[1].ID != "clips/b" {
 			t.Errorf("%s: %+v", what, rows)
 		}
 	}

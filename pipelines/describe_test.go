@@ -69,7 +69,8 @@ func TestTablesSayWhatTheyAre(t *testing.T) {
 func TestNewDefault(t *testing.T) {
 	j := encodes(t, clips+"triangle.png", "[{encode_vae: {posterior: sample}}]", "output.write=[latents]", "defaults.num_frames=1")
 	j.mustRun(t)
-	for list, want := range map[string]bool{"[encode_vae]": true, "[{encode_vae: {posterior: mean}}]": false, "[{encode_vae: {posterior: sample}}]": false} {
+	for list, want := range map[string]bool{"[encode_vae]": true, "[{encode_vae: {posterior: mean}}]": false,
+		"[{encode_vae: {posterior: sample}}]": false} {
 		j.stages = list
 		if told, _ := toldOfPosterior(t, j); told != want {
 			t.Errorf("%s: it is said %t", list, told)
@@ -107,5 +108,8 @@ func toldOfPosterior(t *testing.T, j job) (told bool, rows int64) {
 	must(t, opened.Peek(t.Context()))
 	p, err := opened.Plan(t.Context())
 	must(t, err)
-	return slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, "posterior: sample goes on with such rows") }), p.New
+	return slices.ContainsFunc(p.Warnings, func(w string) bool {
+		return strings.Contains(w,
+			"posterior: sample goes on with such rows")
+	}), p.New
 }

@@ -45,7 +45,8 @@ func TestProgramToGallery(t *testing.T) {
 	}
 	videos := readRows[schemas.VideoRow](t, j.out, "videos")
 	for _, v := range videos {
-		if v.Codec != "png" || v.Width != 16 || v.Height != 16 || v.Poster == "" || !strings.Contains(v.Readings, fmt.Sprintf(`"seed":"%d"`, v.Seed)) {
+		if v.Codec != "png" || v.Width != 16 || v.Height != 16 || v.Poster == "" ||
+			!strings.Contains(v.Readings, fmt.Sprintf(`"seed":"%d"`, v.Seed)) {
 			t.Errorf("%+v", v)
 		}
 		if _, err := os.Stat(filepath.Join(j.out, v.VideoPath)); err != nil {
@@ -98,7 +99,8 @@ func TestProgramsBetweenStages(t *testing.T) {
 	}
 	seen := map[string][]string{}
 	// Latents of our denoiser that pass through a program give the videos that they give without it.
-	for name, list := range map[string]string{"with": "[encode_text, denoise, " + program(t, "latents", "latents", "") + ", decode_vae, encode_video]",
+	for name, list := range map[string]string{"with": "[encode_text, denoise, " + program(t, "latents", "latents",
+		"") + ", decode_vae, encode_video]",
 		"without": "[encode_text, denoise, decode_vae, encode_video]"} {
 		j := job{prompts: table, out: filepath.Join(t.TempDir(), name), stages: list, sets: []string{"output.write=[video]"}}
 		j.mustRun(t)
@@ -153,14 +155,16 @@ func TestProgramGetsColumns(t *testing.T) {
 	must(t, err)
 	all, err = opened.Explain(t.Context(), "b")
 	opened.Close()
-	if text := fmt.Sprint(all); err != nil || !strings.Contains(text, "{stage exec  version 2}") || strings.Contains(text, "weights_digest") {
+	if text := fmt.Sprint(all); err != nil || !strings.Contains(text, "{stage exec  version 2}") ||
+		strings.Contains(text, "weights_digest") {
 		t.Errorf("explain after the version was raised: %s, %v", text, err)
 	}
 	if r := j.mustRun(t); r.Totals.Done != 2 || r.Done != 1 {
 		t.Errorf("one style of two has changed, and a column that the program does not get: %+v", r.Totals)
 	}
 	j = with("stile")
-	if _, err := j.run(); err == nil || !strings.Contains(err.Error(), `prompts.csv:1: no column "stile", which the params of a stage name`) ||
+	if _, err := j.run(); err == nil || !strings.Contains(err.Error(),
+		`prompts.csv:1: no column "stile", which the params of a stage name`) ||
 		!strings.Contains(err.Error(), "did you mean style?") {
 		t.Errorf("a column that is not there: %v", err)
 	}
@@ -169,8 +173,9 @@ func TestProgramGetsColumns(t *testing.T) {
 // TestCaptioner: a program writes the captions of a folder of images, and the tensors and tables are of these captions.
 func TestCaptioner(t *testing.T) {
 	caption := program(t, "media", "prompt", ", name: caption")
-	j := job{input: "{media: ../testdata/media/triangle.png}", out: filepath.Join(t.TempDir(), "out"), stages: "[" + caption + ", encode_vae, encode_text]",
-		sets: []string{"output.write=[latents, embeddings]"}}
+	j := job{input: "{media: ../testdata/media/triangle.png}", out: filepath.Join(t.TempDir(), "out"),
+		stages: "[" + caption + ", encode_vae, encode_text]",
+		sets:   []string{"output.write=[latents, embeddings]"}}
 	if r := j.mustRun(t); r.Totals.Done != 1 {
 		t.Fatalf("%+v", r.Totals)
 	}
@@ -212,7 +217,8 @@ func TestEveryPairOfKinds(t *testing.T) {
 		"[{exec: {command: [sh], takes: prompt, gives: media}}, {exec: {command: [sh], takes: latents, gives: video, name: b}}]": "takes latents, but stage \"exec\" before it gives media",
 		"[{exec: {command: [sh], takes: prompt, gives: film}}]":                                                                  "known: prompt, text, media, latents, frames, video",
 	} {
-		_, err := job{prompts: writeTable(t, "p.csv", "prompt\nx\n"), out: t.TempDir(), stages: list, sets: []string{"model=none"}}.unattached()
+		_, err := job{prompts: writeTable(t, "p.csv", "prompt\nx\n"), out: t.TempDir(), stages: list,
+			sets: []string{"model=none"}}.unattached()
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", list, err)
 		}
@@ -260,7 +266,8 @@ func TestScorer(t *testing.T) {
 	score := fmt.Sprintf("{exec: {name: score, command: [python3, %q], takes: frames, gives: frames, params: [prompt], env: {MODEL: %q}}}",
 		filepath.Join(examples, "clip_score.py"), model)
 	sums := [2][]string{}
-	for i, list := range []string{"[encode_text, denoise, decode_vae, " + score + ", encode_video]", "[encode_text, denoise, decode_vae, encode_video]"} {
+	for i, list := range []string{"[encode_text, denoise, decode_vae, " + score + ", encode_video]",
+		"[encode_text, denoise, decode_vae, encode_video]"} {
 		j := job{prompts: filepath.Join(examples, "prompts.csv"), out: filepath.Join(t.TempDir(), "out"), stages: list,
 			sets: []string{"output.write=[video]", "defaults.num_inference_steps=2"}}
 		j.mustRun(t)
@@ -332,17 +339,20 @@ func TestWanBesideDiffusers(t *testing.T) {
 		if out, err := osexec.Command("python3", "-c", forDiffusers, dir).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		beside := fmt.Sprintf("{exec: {name: beside, command: [python3, %q], takes: frames, gives: frames, params: [prompt, negative_prompt, height, "+
+		beside := fmt.Sprintf("{exec: {name: beside, command: [python3, %q], takes: frames, gives: frames, params: [prompt, "+
+			"negative_prompt, height, "+
 			"width, num_frames, num_inference_steps, guidance_scale, noise], env: {MODEL: %q}}}", program, dir)
-		j := job{prompts: wanTable(t, c), out: filepath.Join(t.TempDir(), "out"), stages: "[encode_text, denoise, decode_vae, " + beside + ", encode_video]",
-			sets: []string{"model=" + dir, "output.write=[video]", "defaults.num_frames=1"}}
+		j := job{prompts: wanTable(t, c), out: filepath.Join(t.TempDir(), "out"),
+			stages: "[encode_text, denoise, decode_vae, " + beside + ", encode_video]",
+			sets:   []string{"model=" + dir, "output.write=[video]", "defaults.num_frames=1"}}
 		if r, err := j.run(); err != nil || r.Totals.Done != 1 {
 			t.Errorf("%s: %v %+v", name, err, readRows[schemas.FailureRow](t, j.out, "failures"))
 			continue
 		}
 		for _, v := range readRows[schemas.VideoRow](t, j.out, "videos") {
 			t.Logf("%s: %dx%d, %s", name, v.Width, v.Height, v.Readings)
-			if v.Width != int64(2*c.Width) || !strings.Contains(v.Readings, `"apart_at_most":"0"`) && !strings.Contains(v.Readings, `"apart_at_most":"1"`) {
+			if v.Width != int64(2*c.Width) || !strings.Contains(v.Readings, `"apart_at_most":"0"`) &&
+				!strings.Contains(v.Readings, `"apart_at_most":"1"`) {
 				t.Errorf("%s: %+v", name, v)
 			}
 		}
@@ -392,7 +402,8 @@ func TestPoisonIsFound(t *testing.T) {
 	}
 	text, err := os.ReadFile(logs[0])
 	must(t, err)
-	if !strings.Contains(string(text), "started: ") || !strings.Contains(string(text), "crash: it ended with status 3; the last it printed: out of luck (row 5, try 2)") {
+	if !strings.Contains(string(text), "started: ") ||
+		!strings.Contains(string(text), "crash: it ended with status 3; the last it printed: out of luck (row 5, try 2)") {
 		t.Errorf("%s", text)
 	}
 }
@@ -507,15 +518,17 @@ func children(t *testing.T) (found []string) {
 func TestDoubtsAboutPrograms(t *testing.T) {
 	said := warnings(t).String
 	j := job{prompts: writeTable(t, "prompts.csv", "prompt,speed,stile\na,1,x\n"), out: filepath.Join(t.TempDir(), "out"),
-		stages: "[{exec: {command: [sh, no.sh, make.py, 'python x.py'], takes: prompt, gives: video, params: [prompt, speed], workers: 2}}]",
-		sets:   []string{"model=none", "output.write=[video]"}}
+		stages: "[{exec: {command: [sh, no.sh, make.py, 'python x.py'], takes: prompt, gives: video, params: [prompt, " +
+			"speed], workers: 2}}]",
+		sets: []string{"model=none", "output.write=[video]"}}
 	opened, err := j.open()
 	must(t, err)
 	p, err := opened.Plan(t.Context())
 	opened.Close()
 	all := strings.Join(p.Warnings, "\n")
 	if err != nil || !strings.Contains(all, "there is no file no.sh in ") || !strings.Contains(all, "there is no file make.py") ||
-		!strings.Contains(all, "set resources.workers: 2 too") || strings.Contains(all, "x.py") || strings.Contains(said(), "did you mean") {
+		!strings.Contains(all, "set resources.workers: 2 too") || strings.Contains(all, "x.py") ||
+		strings.Contains(said(), "did you mean") {
 		t.Errorf("%v\n%s\n%s", err, all, said())
 	}
 	j.stages = strings.Replace(j.stages, ", speed", "", 1)

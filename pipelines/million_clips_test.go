@@ -149,8 +149,10 @@ func writeClips(t *testing.T, at string, n int) {
 func clipsChild(t *testing.T, at, to string) {
 	var got figures
 	if to == "" {
-		j := job{input: "{media: " + filepath.Join(at, "clips.csv") + "}", out: filepath.Join(at, "out"), stages: "[small_clip, small_text]",
-			sets: []string{"output.write=[latents, embeddings]", "defaults.num_frames=1", "defaults.height=16", "defaults.width=16"}, specs: smallClip()}
+		j := job{input: "{media: " + filepath.Join(at, "clips.csv") + "}", out: filepath.Join(at, "out"),
+			stages: "[small_clip, small_text]",
+			sets: []string{"output.write=[latents, embeddings]", "defaults.num_frames=1", "defaults.height=16",
+				"defaults.width=16"}, specs: smallClip()}
 		r := j.mustRun(t)
 		got.Rows, got.Done = r.Totals.Rows, r.Totals.Done
 	} else {
@@ -160,7 +162,8 @@ func clipsChild(t *testing.T, at, to string) {
 		for i := range ones {
 			ones[i] = 1 + float64(i)
 		}
-		done, err := export.Run(t.Context(), s, filepath.Join(at, to), export.Options{To: to, VAE: &export.Statistics{Mean: ones, Std: ones}})
+		done, err := export.Run(t.Context(), s, filepath.Join(at, to),
+			export.Options{To: to, VAE: &export.Statistics{Mean: ones, Std: ones}})
 		must(t, err)
 		got.Done = done.Rows
 	}

@@ -130,11 +130,13 @@ func TestPlanJobs(t *testing.T) {
 			if same := run(out, "", "stages.encode_text.prompt_template="+c.usual); len(same) != 0 {
 				t.Errorf("the template of the version has other keys: %d rows", len(same))
 			}
-			if other := run(out, "", "stages.encode_text.prompt_template="+c.other); len(other) != 2 || slices.EqualFunc(other, want, slices.Equal) {
+			if other := run(out, "", "stages.encode_text.prompt_template="+c.other); len(other) != 2 ||
+				slices.EqualFunc(other, want, slices.Equal) {
 				t.Error("another template makes the same latents")
 			}
 			for _, set := range []string{"sequence_parallel=3", "tp_size=2"} {
-				if many := run(t.TempDir(), "resources: {workers: 3}\n", "stages.denoise."+set); !slices.EqualFunc(many, want, slices.Equal) {
+				if many := run(t.TempDir(), "resources: {workers: 3}\n", "stages.denoise."+set); !slices.EqualFunc(many,
+					want, slices.Equal) {
 					t.Errorf("%s: other latents", set)
 				}
 			}

@@ -33,7 +33,8 @@ func TestKillPrecompute(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // for what killed processes leave
 	dir := t.TempDir()
 	writeTar(t, dir+"/a.tar", "square.txt", "a blue square", "square.y4m", string(content(t, clips+"square.y4m")))
-	j := encodes(t, fmt.Sprintf("[%q, %q]", dir+"/a.tar", clips+"disc"), "[encode_vae, slow]", "output.write=[latents]", "defaults.num_frames=4",
+	j := encodes(t, fmt.Sprintf("[%q, %q]", dir+"/a.tar", clips+"disc"), "[encode_vae, slow]", "output.write=[latents]",
+		"defaults.num_frames=4",
 		"input.windows={pick: all, stride: 1}", "resources.batch_size=1")
 	k := &kind{name: "precompute", life: life{Input: j.input, Stages: j.stages, Sets: j.sets, Pause: 100 * time.Millisecond}}
 	k.Out = j.out

@@ -57,7 +57,8 @@ func TestPromiseP4(t *testing.T) {
 
 // hostileNames are texts that lead out of a directory, or that some system cannot have as a name.
 func hostileNames(n int) (names []string) {
-	seeds := []string{"../../escaped", "/etc/escaped", "..\\..\\escaped", "a/../../escaped", "CON", "nul.txt", "a:b", "a\u0000b", "~/escaped",
+	seeds := []string{"../../escaped", "/etc/escaped", "..\\..\\escaped", "a/../../escaped", "CON", "nul.txt", "a:b",
+		"a\u0000b", "~/escaped",
 		"$HOME/escaped", "`touch escaped`", "$(touch escaped)", "; touch escaped", "\r\nescaped", strings.Repeat("n", 4096), ".", "..", "-rf",
 		"\u202egpj.exe", "a\u0300\u0301\u0302", ".tmp-00000000-1-1", "con.mp4", "trailing. ", "\xc0\xae\xc0\xae/escaped", "%2e%2e%2fescaped",
 		"file:///escaped", "|escaped", "<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "日本/../../../escaped"}
@@ -194,7 +195,8 @@ func failEachCall(t *testing.T, base job) {
 			t.Errorf("after %v at %s %s:\n%s", errno, failed.Op, failed.Name, strings.Join(wrong, "\n"))
 		}
 	}
-	t.Logf("P9: %d of %d pairs of a call and an error, %d jobs stopped, all were completed by the next run", tries, total*len(errnos), stopped)
+	t.Logf("P9: %d of %d pairs of a call and an error, %d jobs stopped, all were completed by the next run", tries,
+		total*len(errnos), stopped)
 }
 
 // onDisk is the job with a directory whose calls are told before they are made, or fail.

@@ -51,7 +51,8 @@ func TestChoosy(t *testing.T) {
 	for _, row := range readRows[schemas.FailureRow](t, j.out, "failures") {
 		left = append(left, fmt.Sprintf("%s %s %s: %s", row.ID, row.Class, row.Stage, row.Message))
 	}
-	if len(left) != 2 || !strings.HasPrefix(left[0], "disc dropped guard: luminance is ") || !strings.HasSuffix(left[0], "below the limit of 20") ||
+	if len(left) != 2 || !strings.HasPrefix(left[0], "disc dropped guard: luminance is ") ||
+		!strings.HasSuffix(left[0], "below the limit of 20") ||
 		left[1] != "copy dropped guard: looks like square (0 of 64 bits differ)" {
 		t.Errorf("left out: %q", left)
 	}

@@ -145,7 +145,8 @@ func TestOtherLatents(t *testing.T) {
 	back := job{input: fmt.Sprintf("{latents: %s}", raw.out+"/tables/latents/*.parquet"), out: filepath.Join(t.TempDir(), "out"),
 		stages: "[twice]", sets: []string{"output.write=[latents]"}, specs: []stages.Spec{twice}}
 	r, err := back.run()
-	if err != nil || r.Done != 0 || !strings.Contains(r.Totals.First[0].Message, "raw latents (latent_space), and twice takes those of denoisers") {
+	if err != nil || r.Done != 0 || !strings.Contains(r.Totals.First[0].Message,
+		"raw latents (latent_space), and twice takes those of denoisers") {
 		t.Errorf("%d done, %v, %v", r.Done, r.Totals.First, err)
 	}
 }

@@ -173,7 +173,8 @@ func TestSpreadRefusals(t *testing.T) {
 			t.Errorf("%s: the text of the engine is shown: %v", what, err)
 		}
 	}
-	refuse("another version", startPool(t, poolVersion+"=2"), job{prompts: table}, "this worker is latentbeam test2, the job was submitted by test")
+	refuse("another version", startPool(t, poolVersion+"=2"), job{prompts: table},
+		"this worker is latentbeam test2, the job was submitted by test")
 	refuse("another class", startPool(t, "GODEBUG=cpu.all=off"), job{prompts: table}, "this host does not compute in class ")
 }
 
@@ -188,7 +189,8 @@ func TestSpreadOtherFiles(t *testing.T) {
 	}
 	here, there := t.TempDir(), t.TempDir()
 	for i, dir := range []string{here, there} {
-		made := job{prompts: writeTable(t, "all.csv", fmt.Sprintf("id,prompt,seed\na,a red circle moves left,%d\n", i)), out: filepath.Join(dir, "made")}
+		made := job{prompts: writeTable(t, "all.csv", fmt.Sprintf("id,prompt,seed\na,a red circle moves left,%d\n", i)),
+			out: filepath.Join(dir, "made")}
 		made.mustRun(t)
 		for from, to := range map[string]string{"videos/*/*.mp4": "clip.mp4", "tables/latents/*.parquet": "latents.parquet"} {
 			found, err := filepath.Glob(filepath.Join(made.out, from))

@@ -38,7 +38,8 @@ func look(t *testing.T, out string, old []string, quit chan struct{}) *seen {
 		files, _ := filepath.Glob(filepath.Join(out, "tables", "*", "*.parquet"))
 		flat, _ := filepath.Glob(filepath.Join(out, "tables", "*.parquet"))
 		for _, f := range append(files, flat...) {
-			table := strings.FieldsFunc(strings.TrimPrefix(f, filepath.Join(out, "tables")), func(r rune) bool { return r == '/' || r == '-' })[0]
+			table := strings.FieldsFunc(strings.TrimPrefix(f, filepath.Join(out, "tables")),
+				func(r rune) bool { return r == '/' || r == '-' })[0]
 			rows, err := tableRows(table, f)
 			if os.IsNotExist(err) { // it was replaced by nothing: the end of a longer table
 				continue

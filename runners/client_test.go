@@ -171,7 +171,8 @@ func TestSubmit(t *testing.T) {
 	}
 	for _, e := range f.prepared.GetPipeline().GetComponents().GetEnvironments() {
 		var p pipepb.ProcessPayload
-		if err := proto.Unmarshal(e.GetPayload(), &p); err != nil || e.GetUrn() != "beam:env:process:v1" || p.GetCommand() != "/opt/worker" ||
+		if err := proto.Unmarshal(e.GetPayload(), &p); err != nil || e.GetUrn() != "beam:env:process:v1" ||
+			p.GetCommand() != "/opt/worker" ||
 			len(e.GetDependencies()) > 0 || len(e.GetCapabilities()) == 0 {
 			t.Errorf("environment %v, %v", e, err)
 		}

@@ -20,7 +20,8 @@ func FuzzSummary(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Put(t.Context(), store.Object{Name: "summary.json", Data: data}, store.Object{Name: "index.html", Data: []byte("abc")}); err != nil {
+		if err := s.Put(t.Context(), store.Object{Name: "summary.json", Data: data},
+			store.Object{Name: "index.html", Data: []byte("abc")}); err != nil {
 			t.Fatal(err)
 		}
 		_, _ = report.ReadSummary(t.Context(), s, "summary.json")

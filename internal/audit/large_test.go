@@ -62,9 +62,11 @@ func TestLargeOutput(t *testing.T) {
 	heap, began = watchHeap(), time.Now()
 	c, err := Clean(t.Context(), d, CleanOptions{Now: time.Now()})
 	check(t, err)
-	t.Logf("clean, dry run: %d files and %d records are stale, in %v, heap at most %d MB", c.Files, c.Records, time.Since(began), heap()>>20)
+	t.Logf("clean, dry run: %d files and %d records are stale, in %v, heap at most %d MB", c.Files, c.Records,
+		time.Since(began), heap()>>20)
 	began = time.Now()
-	if c, err = Clean(t.Context(), d, CleanOptions{Now: time.Now(), Apply: true}); err != nil || c.Records != int64(stale) || c.Files != int64(2*stale) {
+	if c, err = Clean(t.Context(), d, CleanOptions{Now: time.Now(), Apply: true}); err != nil ||
+		c.Records != int64(stale) || c.Files != int64(2*stale) {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	t.Logf("clean --apply: %v", time.Since(began))
@@ -138,7 +140,8 @@ func build(t *testing.T, d *dir.Dir, out string, rows, stale int) (videos []stri
 		w.SetRow(key, witness.RowState{Mark: 1, Poster: witness.SumOf(sha256.Sum256(poster))})
 		videos = append(videos, f.Path)
 		if i < rows-stale {
-			table1 = append(table1, schemas.VideoRow{ID: fmt.Sprint(i), Key: name, Prompt: "a prompt of some words", VideoPath: f.Path, VideoSHA256: f.SHA256})
+			table1 = append(table1, schemas.VideoRow{ID: fmt.Sprint(i), Key: name, Prompt: "a prompt of some words",
+				VideoPath: f.Path, VideoSHA256: f.SHA256})
 		}
 		if len(records) == 4096 || i == rows-1 {
 			check(t, l.Commit(t.Context(), records))
@@ -150,7 +153,8 @@ func build(t *testing.T, d *dir.Dir, out string, rows, stale int) (videos []stri
 		_, err := write.Write(w, all(table1), write.Options{Version: "test"})
 		return err
 	}))
-	check(t, j.WriteSummary(t.Context(), report.Summary{Totals: report.Totals{Rows: int64(rows - stale), Done: int64(rows - stale)}, Config: json.RawMessage("{}")}))
+	check(t, j.WriteSummary(t.Context(), report.Summary{Totals: report.Totals{Rows: int64(rows - stale),
+		Done: int64(rows - stale)}, Config: json.RawMessage("{}")}))
 	check(t, w.Save(t.Context(), d, "", func(uint64) bool { return true }))
 	return videos
 }

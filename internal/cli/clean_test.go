@@ -26,12 +26,14 @@ func TestCleanExplainDiff(t *testing.T) {
 	}
 	s.says(s.run(0, "diff", "out", "before"), "the same rows with the same results")
 	s.write("prompts.csv", strings.Replace(threePrompts, "a blue square moves up", "a blue square moves down", 1))
-	s.says(s.run(0, "explain", "out", "b"), "b (prompts.csv:3): new", "changed: prompt, from a blue square moves up to a blue square moves down")
+	s.says(s.run(0, "explain", "out", "b"), "b (prompts.csv:3): new",
+		"changed: prompt, from a blue square moves up to a blue square moves down")
 	s.write("other.yaml", strings.Replace(small, "num_inference_steps: 2", "num_inference_steps: 3", 1))
 	s.says(s.run(0, "explain", "out", "a", "--job", "other.yaml"), "changed: num_inference_steps, from 2 to 3")
 	s.says(s.run(0, "clean", "out"), "0 files")
 	s.run(0, "run", "job.yaml")
-	s.says(s.run(1, "diff", "before", "out"), "videos: 2 rows are the same, 1 differ", "prompt a blue square moves up -> a blue square moves down")
+	s.says(s.run(1, "diff", "before", "out"), "videos: 2 rows are the same, 1 differ",
+		"prompt a blue square moves up -> a blue square moves down")
 	s.write("out/videos/mine.mp4", "mine")
 	before := s.list()
 	s.says(s.run(0, "clean", "out"), "2 files", "1 records of the ledger would be removed", "--apply")

@@ -99,7 +99,8 @@ func (s shell) tree(dir string) map[string]string {
 	s.t.Helper()
 	files := map[string]string{}
 	err := fs.WalkDir(os.DirFS(filepath.Join(s.dir, dir)), ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.Contains(path, "/") || strings.HasPrefix(path, "ledger/") || strings.HasPrefix(path, "runs/") {
+		if err != nil || d.IsDir() || !strings.Contains(path, "/") || strings.HasPrefix(path, "ledger/") ||
+			strings.HasPrefix(path, "runs/") {
 			return err
 		}
 		data, err := os.ReadFile(filepath.Join(s.dir, dir, path))

@@ -215,7 +215,8 @@ func TestDataflow(t *testing.T) {
 	apart := strings.NewReplacer("prompts.csv", `"gs://bucket/in/prompts.csv"`, "path: out", `path: "gs://bucket/far"`).Replace(small)
 	s.write("apart.yaml", apart+runner+"\n")
 	s.write("here.yaml", small+runner+"\n")
-	s.write("model.yaml", strings.NewReplacer("model: tiny", "model: weights", "path: out", `path: "gs://bucket/far"`).Replace(small)+runner+"\n")
+	s.write("model.yaml", strings.NewReplacer("model: tiny", "model: weights", "path: out",
+		`path: "gs://bucket/far"`).Replace(small)+runner+"\n")
 	in, err := open.Output(t.Context(), "gs://bucket/in")
 	if err == nil {
 		err = in.Put(t.Context(), store.Object{Name: "prompts.csv", Data: []byte(threePrompts)})

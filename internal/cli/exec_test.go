@@ -22,7 +22,8 @@ func TestTemplateExec(t *testing.T) {
 	s := newShell(t)
 	s.says(s.run(0, "init", "--template", "exec"), "wrote job.yaml", "wrote generate.py", "wrote latentbeam_stage.py")
 	s.says(s.run(0, "run", "job.yaml"), "3/3 rows, 0 failed")
-	if log, err := os.ReadFile(filepath.Join(s.dir, "generate.log")); err != nil || !strings.Contains(string(log), "exec 0: drawing a blue square") {
+	if log, err := os.ReadFile(filepath.Join(s.dir, "generate.log")); err != nil ||
+		!strings.Contains(string(log), "exec 0: drawing a blue square") {
 		t.Errorf("generate.log: %q, %v", log, err)
 	}
 	s.says(s.run(0, "run", "job.yaml"), "nothing to do: all 3 rows")
@@ -78,7 +79,8 @@ func TestPythonPackage(t *testing.T) {
 func TestProgramsNeedTrust(t *testing.T) {
 	job := "version: 1\nmodel: none\ninput: {prompts: prompts.csv}\ndefaults: {height: 16, width: 16, num_frames: 2, fps: 8}\n" +
 		"stages:\n  - exec: " + exectest.Options("prompt", "video", t.TempDir(), fmt.Sprintf(", scratch: %q", t.TempDir())) + "\noutput: {path: out}\n"
-	s := newShell(t, "job.yaml", job, "prompts.csv", "prompt\na circle\na square do:error-once\n", "token", "a token of the test processes\n")
+	s := newShell(t, "job.yaml", job, "prompts.csv", "prompt\na circle\na square do:error-once\n", "token",
+		"a token of the test processes\n")
 	s.env = append(s.env, "LATENTBEAM_TEST_STATE=x")
 	s.says(s.run(1, "run", "job.yaml"), "next: latentbeam retry out --allow-exec\n", "`latentbeam retry out --allow-exec` tries them again")
 	s.says(s.run(2, "retry", "out", "--limit", "9"), "job.yaml:6", "runs a program here, and retry was not allowed to",
@@ -90,7 +92,8 @@ func TestProgramsNeedTrust(t *testing.T) {
 		exit int
 	}{{nil, 2}, {[]string{"--allow-exec=sh x"}, 2}, {[]string{"--allow-exec"}, 0}} {
 		_, addr := s.startWorker(c.args...)
-		out := s.run(c.exit, "run", "job.yaml", "--output", fmt.Sprint("away", len(c.args), c.exit), "--set", fmt.Sprintf("resources.hosts=[%q]", addr),
+		out := s.run(c.exit, "run", "job.yaml", "--output", fmt.Sprint("away", len(c.args), c.exit), "--set",
+			fmt.Sprintf("resources.hosts=[%q]", addr),
 			"--set", "resources.token_file=token", "--set", "resources.workers=0")
 		if c.exit != 0 {
 			s.says(out, "the worker was not allowed to", "--allow-exec")
@@ -137,7 +140,8 @@ func TestDryRunStartsNoProgram(t *testing.T) {
 		`warning: 1 row has the id of another row, such as "a" in prompts.csv:2 and prompts.csv:4`)
 	s.run(0, "plan", "job.yaml")
 	s.says(s.run(2, "run", "job.yaml"), "job.yaml:6", `"no-such-program": executable file not found`)
-	s.says(s.run(0, "run", "job.yaml", "--dry-run", "--set", "stages.exec.command=[sh, -c, 'touch started; exit 1']"), "no time is predicted")
+	s.says(s.run(0, "run", "job.yaml", "--dry-run", "--set", "stages.exec.command=[sh, -c, 'touch started; exit 1']"),
+		"no time is predicted")
 	if _, err := os.Stat(filepath.Join(s.dir, "started")); err == nil {
 		t.Error("the dry run has started the program")
 	}
@@ -177,7 +181,8 @@ func TestRecompute(t *testing.T) {
 	s.says(s.run(1, "verify", "out", "--recompute", "2", "--allow-exec"), "differs    prompts.csv:2: the video", "2 results are others")
 	s.write("job.yaml", strings.Replace(job, ", deterministic: true", "", 1))
 	s.run(0, "run", "job.yaml", "--output", "other")
-	s.says(s.run(2, "verify", "other", "--recompute", "1", "--allow-exec"), "the results of stage exec may be others", "deterministic: true")
+	s.says(s.run(2, "verify", "other", "--recompute", "1", "--allow-exec"), "the results of stage exec may be others",
+		"deterministic: true")
 	summary, err := os.ReadFile(filepath.Join(s.dir, "other", "summary.json"))
 	if err != nil || !strings.Contains(string(summary), `"varies": "exec"`) {
 		t.Errorf("summary.json does not say that exec may vary: %v", err)

@@ -30,7 +30,8 @@ func TestLog(t *testing.T) {
 		{slog.LevelError, there, true, "error"}, {slog.LevelInfo, here, false, ""}, {slog.LevelWarn, 0, false, ""},
 	} {
 		var b bytes.Buffer
-		for _, l := range []*slog.Logger{logs.New(&b, logs.Options{}), logs.New(&b, logs.Options{}).With("a", 1), logs.New(&b, logs.Options{}).WithGroup("g")} {
+		for _, l := range []*slog.Logger{logs.New(&b, logs.Options{}), logs.New(&b, logs.Options{}).With("a", 1),
+			logs.New(&b, logs.Options{}).WithGroup("g")} {
 			if h := l.Handler(); h.Enabled(context.Background(), c.level) {
 				if err := h.Handle(context.Background(), slog.NewRecord(time.Time{}, c.level, "text", c.pc)); err != nil {
 					t.Fatal(err)

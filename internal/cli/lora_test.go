@@ -54,7 +54,8 @@ func TestLoras(t *testing.T) {
 		t.Errorf("an empty list gives %v, want %v", none, plain)
 	}
 	one := videos("one", "{path: tiny, loras: [{path: good.safetensors}]}")
-	if half := videos("half", "{path: tiny, loras: [{path: good.safetensors, scale: 0.5}]}"); slices.Equal(one, plain) || slices.Equal(half, one) {
+	if half := videos("half", "{path: tiny, loras: [{path: good.safetensors, scale: 0.5}]}"); slices.Equal(one, plain) ||
+		slices.Equal(half, one) {
 		t.Errorf("an adapter gives %v, at half the scale %v, without it %v", one, half, plain)
 	}
 	for list, want := range map[string]string{

@@ -72,7 +72,8 @@ func TestMistakes(t *testing.T) {
 		text := strings.ReplaceAll(stderr.String()+stdout.String(), s.dir, "DIR")
 		grade := m.grade(text, cmd.ProcessState.ExitCode())
 		if grade > "B" {
-			t.Errorf("%s: grade %s, exit %d, want %d with %q, %q, %q:\n%s", m.name, grade, cmd.ProcessState.ExitCode(), m.exit, m.what, m.where, m.fix, text)
+			t.Errorf("%s: grade %s, exit %d, want %d with %q, %q, %q:\n%s", m.name, grade, cmd.ProcessState.ExitCode(),
+				m.exit, m.what, m.where, m.fix, text)
 		}
 		fmt.Fprintf(&doc, "| %d | %s | %d | %s | %s |\n", i+1, m.name, m.exit, grade, firstLine(text, m.what))
 	}

@@ -43,7 +43,8 @@ func jumpingProgram(t *testing.T) string {
 	changed, overlay, program := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "latentbeam")
 	js, err := json.Marshal(map[string]any{"Replace": map[string]string{source: changed}})
 	if err == nil {
-		err = os.WriteFile(changed, []byte(strings.Replace(string(text), "func Now() Time {\n"+now, "func Now() Time {\n"+jumping, 1)), 0o600)
+		err = os.WriteFile(changed, []byte(strings.Replace(string(text), "func Now() Time {\n"+now,
+			"func Now() Time {\n"+jumping, 1)), 0o600)
 	}
 	if err == nil {
 		err = os.WriteFile(overlay, js, 0o600)
@@ -51,7 +52,8 @@ func jumpingProgram(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", program, "latentbeam/cmd/latentbeam").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-overlay", overlay, "-o", program,
+		"latentbeam/cmd/latentbeam").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	return program
@@ -145,7 +147,8 @@ func TestPromiseP13(t *testing.T) {
 	same("shards")
 	worker, out := start("worker", "--listen", "127.0.0.1:47613", "--token-file", "token")
 	time.Sleep(2 * time.Second)
-	run(0, "run", "job.yaml", "--output", "hosts", "--set", "resources.workers=0", "--set", "resources.hosts=[\"127.0.0.1:47613\"]", "--set",
+	run(0, "run", "job.yaml", "--output", "hosts", "--set", "resources.workers=0", "--set",
+		"resources.hosts=[\"127.0.0.1:47613\"]", "--set",
 		"resources.token_file=token")
 	_ = worker.Process.Kill()
 	_ = worker.Wait()

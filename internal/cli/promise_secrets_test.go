@@ -86,8 +86,9 @@ func TestPromiseP12(t *testing.T) {
 	s.write("bad.jsonl", `{"id": "a", "prompt": ["`+prompts.plant("prompt in a list")+`"]}`+"\n"+`{"id": "b", "prompt": "`+
 		prompts.plant("prompt of half a line")+"\n")
 	s.write("job.yaml", small+"on_complete: [\"${HOOK}\", \"${USERHOOK}\"]\n")
-	s.write("leak.yaml", strings.Replace(small, "[encode_text, denoise", "[{exec: {command: [sh, leak.sh], takes: prompt, gives: prompt, secrets: "+
-		"[API_KEY, OTHER_KEY]}}, encode_text, denoise", 1))
+	s.write("leak.yaml", strings.Replace(small, "[encode_text, denoise",
+		"[{exec: {command: [sh, leak.sh], takes: prompt, gives: prompt, secrets: "+
+			"[API_KEY, OTHER_KEY]}}, encode_text, denoise", 1))
 	words := 0
 	for _, args := range [][]string{
 		{"plan", "job.yaml"}, {"run", "job.yaml", "--dry-run"},

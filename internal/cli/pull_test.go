@@ -27,8 +27,10 @@ func TestPullAndRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := hubtest.New(t, map[string]hubtest.Repo{"org/tiny": {Files: files, Licence: "apache-2.0", Gated: true}})
-	s := newShell(t, "prompts.csv", threePrompts, "job.yaml", small, "hub.yaml", strings.Replace(small, "model: tiny", "model: org/tiny", 1))
-	s.env = append(s.env, "HF_HOME="+filepath.Join(s.dir, "hf"), "HF_HUB_CACHE=", "HUGGINGFACE_HUB_CACHE=", "HF_ENDPOINT="+h.URL, "HF_TOKEN=")
+	s := newShell(t, "prompts.csv", threePrompts, "job.yaml", small, "hub.yaml",
+		strings.Replace(small, "model: tiny", "model: org/tiny", 1))
+	s.env = append(s.env, "HF_HOME="+filepath.Join(s.dir, "hf"), "HF_HUB_CACHE=", "HUGGINGFACE_HUB_CACHE=",
+		"HF_ENDPOINT="+h.URL, "HF_TOKEN=")
 	s.says(s.run(2, "run", "hub.yaml"), "hub.yaml:2:8: ", "run `latentbeam pull org/tiny` first")
 	s.says(s.run(2, "pull", "org/tiny"), "the repository is gated: accept its conditions at "+h.URL+"/org/tiny")
 	s.says(s.run(2, "pull", "tiny"), `"tiny" is not the name of a repository: write OWNER/NAME`)

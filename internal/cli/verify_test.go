@@ -52,7 +52,8 @@ func TestVerify(t *testing.T) {
 	}
 	s.write("out/notes.txt", "mine")
 	text := s.run(1, "verify", "out")
-	s.says(text, "damaged    videos/", "damaged    posters/", "damaged    tables/latents/00000.parquet", "damaged    tables/videos/00000.parquet",
+	s.says(text, "damaged    videos/", "damaged    posters/", "damaged    tables/latents/00000.parquet",
+		"damaged    tables/videos/00000.parquet",
 		"damaged    index.html", "foreign    notes.txt", "latentbeam verify out --repair")
 	var found audit.Verified
 	cmd, stdout, _ := s.command("verify", "out", "--json")

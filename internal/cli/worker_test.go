@@ -130,7 +130,8 @@ func TestStoppedWorker(t *testing.T) {
 			s := newShell(t, "job.yaml", widely, "prompts.csv", rows.String(), "token", "a token of the test processes\n")
 			_, addrA := s.startWorker()
 			b, addrB := s.startWorker()
-			r := s.begin("run", "job.yaml", "--set", fmt.Sprintf("resources.hosts=[%q, %q]", addrA, addrB), "--set", "resources.token_file=token",
+			r := s.begin("run", "job.yaml", "--set", fmt.Sprintf("resources.hosts=[%q, %q]", addrA, addrB), "--set",
+				"resources.token_file=token",
 				"--set", "resources.workers=0", "--set", "stages.denoise.sequence_parallel="+width, "--set", long)
 			r.until(func() bool { return s.exists("out/videos") })
 			if err := b.Process.Signal(syscall.SIGSTOP); err != nil {

@@ -89,7 +89,8 @@ func startApart(t *testing.T, dir string, env []string) *flink {
 		t.Skipf("NOT TESTED: hosts of their own: %v", err)
 	}
 	jars := os.Getenv(dirVariable)
-	f := &flink{dir: t.TempDir(), jars: filepath.Join(jars, "lib", "*"), program: filepath.Join(jars, "program"), parts: map[string]*exec.Cmd{},
+	f := &flink{dir: t.TempDir(), jars: filepath.Join(jars, "lib", "*"), program: filepath.Join(jars, "program"),
+		parts:   map[string]*exec.Cmd{},
 		address: hub, rpc: 6124, restAt: 8082, jobs: 8097, apart: h}
 	if err := f.begin(); err != nil {
 		t.Fatal(err)
@@ -105,7 +106,8 @@ func TestApart(t *testing.T) {
 		t.Skip("NOT TESTED: needs a cluster of Flink: make flink")
 	}
 	buckettest.Host = hub
-	if text, err := exec.Command("ip", "addr", "add", hub+"/32", "dev", "lo").CombinedOutput(); err != nil && !bytes.Contains(text, []byte("File exists")) {
+	if text, err := exec.Command("ip", "addr", "add", hub+"/32", "dev", "lo").CombinedOutput(); err != nil &&
+		!bytes.Contains(text, []byte("File exists")) {
 		t.Skipf("NOT TESTED: hosts of their own: %v: %s", err, text)
 	}
 	gcs, s3 := buckettest.GCS(t), buckettest.S3(t)

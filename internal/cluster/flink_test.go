@@ -222,7 +222,8 @@ func shapes(t *testing.T, f *flink) job {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := job{f: f, dir: t.TempDir(), yaml: filepath.Join(root, "testdata/prompts/shapes.yaml"), sets: []string{"defaults.num_inference_steps=4"}}
+	j := job{f: f, dir: t.TempDir(), yaml: filepath.Join(root, "testdata/prompts/shapes.yaml"),
+		sets: []string{"defaults.num_inference_steps=4"}}
 	if err := os.Symlink(filepath.Join(root, "testdata"), filepath.Join(j.dir, "testdata")); err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,8 @@ func spark(t *testing.T) *flink {
 		more = append(more, "--add-opens=java.base/"+p+"=ALL-UNNAMED")
 	}
 	line := f.java("1g", "org.apache.beam.runners.spark.SparkJobServerDriver", "--spark-master-url=local[2]", "--job-host=localhost",
-		fmt.Sprintf("--job-port=%d", sparkPort), "--artifact-port=0", "--expansion-port=0", "--artifacts-dir="+filepath.Join(f.dir, "artifacts"))
+		fmt.Sprintf("--job-port=%d", sparkPort), "--artifact-port=0", "--expansion-port=0",
+		"--artifacts-dir="+filepath.Join(f.dir, "artifacts"))
 	line = append(append([]string{line[0]}, more...), line[1:]...)
 	if err := f.start("spark", line); err != nil {
 		t.Fatal(err)

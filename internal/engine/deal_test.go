@@ -88,7 +88,8 @@ func TestDeal(t *testing.T) {
 			t.Errorf("%+v: %d parts have rows", c, used)
 		}
 		fill := float64(c.rows) / float64(size*len(*out))
-		t.Logf("%d rows of %d shapes, %d parts: %d blocks of at most %d rows, batches are full to %.2f", c.rows, c.shapes, c.parts, blocks, largest, fill)
+		t.Logf("%d rows of %d shapes, %d parts: %d blocks of at most %d rows, batches are full to %.2f", c.rows, c.shapes,
+			c.parts, blocks, largest, fill)
 		if fill < c.least {
 			t.Errorf("%+v: batches are full to %.2f", c, fill)
 		}

@@ -98,7 +98,8 @@ func TestMakespansOfPlayedRuns(t *testing.T) {
 	many.MaxBatch = 0
 	denoise := func(shape int) memory.Fact {
 		r := row(0, shape)
-		return memory.Fact{Stage: "denoise", Shape: schemas.BucketOf(r).String(), Estimated: 100, Measured: 150, Most: 2, Least: 2, Limit: 70e9}
+		return memory.Fact{Stage: "denoise", Shape: schemas.BucketOf(r).String(), Estimated: 100, Measured: 150, Most: 2,
+			Least: 2, Limit: 70e9}
 	}
 	for shape := range published {
 		many.Facts = append(many.Facts, denoise(shape))

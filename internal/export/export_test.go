@@ -38,7 +38,8 @@ func output(t *testing.T, rows int, change func(i int, r *schemas.LatentRow)) st
 			latent[k] = float32(i) + float32(k)/37
 		}
 		r := schemas.LatentRow{ID: fmt.Sprintf("clip/%d", i), VAELatentBytes: schemas.PackFloats(latent),
-			VAELatentShape: []int64{16, 2, 3, 4}, VAELatentDType: "float32", TextEmbeddingBytes: schemas.PackFloats([]float32{1, 2, 3, 4, 5, float32(i)}),
+			VAELatentShape: []int64{16, 2, 3, 4}, VAELatentDType: "float32",
+			TextEmbeddingBytes: schemas.PackFloats([]float32{1, 2, 3, 4, 5, float32(i)}),
 			TextEmbeddingShape: []int64{3, 2}, TextEmbeddingDType: "float32", Caption: "a wave", MediaType: "video", Width: 32,
 			Height: 24, NumFrames: 2, VideoFrames: 5, FPS: 16, LatentScale: 1}
 		if change != nil {
@@ -130,7 +131,8 @@ func TestMusubi(t *testing.T) {
 	text, err := safetensors.Open(dir + "/32x24x5/clip-0_wan_te.safetensors")
 	must(t, err)
 	defer text.Close()
-	if e, found := text.Tensor("varlen_t5_bfloat16"); !found || !slices.Equal(e.Shape, []int{3, 2}) || text.Metadata()["caption1"] != "a wave" {
+	if e, found := text.Tensor("varlen_t5_bfloat16"); !found || !slices.Equal(e.Shape, []int{3, 2}) ||
+		text.Metadata()["caption1"] != "a wave" {
 		t.Errorf("%v %v", text.Names(), text.Metadata())
 	}
 }
@@ -150,7 +152,8 @@ func TestOtherFormats(t *testing.T) {
 			t.Errorf("%s: %s, %+v", format, got, done)
 		}
 	}
-	if head := npy([]int64{16, 2}); len(head)%64 != 0 || head[len(head)-1] != '\n' || !strings.Contains(string(head), "'shape': (16,2,), }") {
+	if head := npy([]int64{16, 2}); len(head)%64 != 0 || head[len(head)-1] != '\n' ||
+		!strings.Contains(string(head), "'shape': (16,2,), }") {
 		t.Errorf("%q", head)
 	}
 }
@@ -207,7 +210,8 @@ func TestStatisticsOfTheTable(t *testing.T) {
 	must(t, err)
 	std, err := json.Marshal(statistics().Std)
 	must(t, err)
-	about = map[string]string{"latentbeam.latent_space": "model", "latentbeam.latents_mean": string(mean), "latentbeam.latents_std": string(std)}
+	about = map[string]string{"latentbeam.latent_space": "model", "latentbeam.latents_mean": string(mean),
+		"latentbeam.latents_std": string(std)}
 	defer func() { about = nil }()
 	told := output(t, 1, nil)
 	about = nil

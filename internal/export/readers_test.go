@@ -119,7 +119,8 @@ func parquetFindings[T schemas.Row](t *testing.T, dir string) map[string]finding
 			case fastVideoRow:
 				out[r.ID] = finding{sum(r.VAELatentBytes), ints(r.VAELatentShape), sum(r.TextEmbeddingBytes), r.Caption}
 			case huggingFaceRow:
-				out[r.ID] = finding{sum(schemas.PackFloats(r.Latents)), ints(r.LatentsShape), sum(schemas.PackFloats(r.TextEmbedding)), r.Caption}
+				out[r.ID] = finding{sum(schemas.PackFloats(r.Latents)), ints(r.LatentsShape),
+					sum(schemas.PackFloats(r.TextEmbedding)), r.Caption}
 			}
 		}
 	}

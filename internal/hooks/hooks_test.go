@@ -47,7 +47,8 @@ func TestPost(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil || r.Method != "POST" || string(body) != string(event.Summary) || r.URL.Path != "/secret" ||
-			r.Header.Get("Latentbeam-Run") != "r1" || r.Header.Get("Latentbeam-Output") != "%2Fa%20b%2Fout" || r.Header.Get("Content-Type") != "application/json" {
+			r.Header.Get("Latentbeam-Run") != "r1" || r.Header.Get("Latentbeam-Output") != "%2Fa%20b%2Fout" ||
+			r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s %s %v %s", r.Method, r.URL, r.Header, body)
 		}
 		w.WriteHeader(answers[min(asked, len(answers)-1)])
@@ -120,7 +121,8 @@ func TestParse(t *testing.T) {
 	if h, err := Parse("echo $HOME | mail me", none); err != nil || h.url != nil {
 		t.Errorf("a command with a variable: %v", err)
 	}
-	if h := parse(t, "https://host/a/$T?x=${U}", "T", "1", "U", "2"); h.url.String() != "https://host/a/1?x=2" || h.String() != "https://host/..." {
+	if h := parse(t, "https://host/a/$T?x=${U}", "T", "1", "U", "2"); h.url.String() != "https://host/a/1?x=2" ||
+		h.String() != "https://host/..." {
 		t.Errorf("%v", h)
 	}
 }

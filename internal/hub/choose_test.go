@@ -15,7 +15,8 @@ func TestChoose(t *testing.T) {
 			want: "config.json model.safetensors"},
 		{name: "pickles alone", files: "config.json pytorch_model-00001-of-00002.bin pytorch_model-00002-of-00002.bin " +
 			"pytorch_model.bin.index.json spiece.model rust_model.ot",
-			want: "config.json pytorch_model-00001-of-00002.bin pytorch_model-00002-of-00002.bin pytorch_model.bin.index.json spiece.model"},
+			want: "config.json pytorch_model-00001-of-00002.bin pytorch_model-00002-of-00002.bin " +
+				"pytorch_model.bin.index.json spiece.model"},
 		{name: "pickles beside", files: "model.safetensors pytorch_model.bin.index.json pytorch_model-00001-of-00001.bin",
 			want: "model.safetensors"},
 		{name: "whole and shards", files: "model.safetensors model.safetensors.index.json model-00001-of-00002.safetensors",

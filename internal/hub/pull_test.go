@@ -276,7 +276,8 @@ func TestRefusedRepositories(t *testing.T) {
 func TestNoHub(t *testing.T) {
 	b := newBench(t)
 	t.Setenv("HF_ENDPOINT", "http://127.0.0.1:1")
-	if _, err := b.pull("org/whole", Options{}); fault.ExitCode(err) != fault.ExitTryAgain || !strings.Contains(err.Error(), "127.0.0.1:1") {
+	if _, err := b.pull("org/whole", Options{}); fault.ExitCode(err) != fault.ExitTryAgain ||
+		!strings.Contains(err.Error(), "127.0.0.1:1") {
 		t.Errorf("no hub: %v", err)
 	}
 	if len(b.waits) != tries-1 {

@@ -40,7 +40,8 @@ type listed struct {
 // checkTypes checks all packages of the program for a system, each behind those that it imports.
 func checkTypes(t *testing.T, system string) {
 	goos, goarch, _ := strings.Cut(system, "/")
-	list := exec.Command("go", "list", "-e", "-deps", "-json=ImportPath,Dir,Standard,GoFiles,ImportMap,Imports,Error", "latentbeam/cmd/latentbeam")
+	list := exec.Command("go", "list", "-e", "-deps", "-json=ImportPath,Dir,Standard,GoFiles,ImportMap,Imports,Error",
+		"latentbeam/cmd/latentbeam")
 	list.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0")
 	list.Stderr = os.Stderr
 	out, err := list.Output()

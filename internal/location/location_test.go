@@ -138,7 +138,8 @@ func TestExpandMovedTables(t *testing.T) {
 				t.Errorf("%s: %v", pattern, err)
 				continue
 			}
-			if fix := wrong.Problems[0].Fix; want != "" && !strings.HasSuffix(fix, want) || want == "" && strings.Contains(fix, "give "+root) {
+			if fix := wrong.Problems[0].Fix; want != "" && !strings.HasSuffix(fix, want) || want == "" &&
+				strings.Contains(fix, "give "+root) {
 				t.Errorf("%s: %s", pattern, fix)
 			}
 		}

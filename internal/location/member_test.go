@@ -42,7 +42,8 @@ func TestMembers(t *testing.T) {
 		t.Errorf("the copy is there after its release: %v", err)
 	}
 	m.Size++
-	if _, err := Media(t.Context(), m.String()); err == nil || !strings.Contains(err.Error(), "a.tar/d/b.y4m: bytes 4 to 16 are not in the file") {
+	if _, err := Media(t.Context(), m.String()); err == nil ||
+		!strings.Contains(err.Error(), "a.tar/d/b.y4m: bytes 4 to 16 are not in the file") {
 		t.Errorf("a member beyond the end: %v", err)
 	}
 }

@@ -18,8 +18,9 @@ func TestFields(t *testing.T) {
 	l := New(&b, Options{JSON: true, Level: slog.LevelDebug, Set: true}).With("run", "r1")
 	take := Spans(l).Take
 	now := time.Now()
-	take(observe.Span{Kind: observe.Work, Stage: "denoise", Shape: "64x64x9", Rows: []string{"a", "b"}, Count: 2, Devices: []string{"cpu:0"},
-		Begin: now, End: now.Add(1500 * time.Millisecond)})
+	take(observe.Span{Kind: observe.Work, Stage: "denoise", Shape: "64x64x9", Rows: []string{"a", "b"}, Count: 2,
+		Devices: []string{"cpu:0"},
+		Begin:   now, End: now.Add(1500 * time.Millisecond)})
 	take(observe.Span{Kind: observe.Row, Stage: "guard", Rows: []string{"a"}, Count: 1, Failure: "row/guard", Error: "black"})
 	take(observe.Span{Kind: observe.Row, Stage: "publish", Rows: []string{"b"}, Count: 1})
 	fmt.Fprintf(Lines(l), "3 rows: 2 to do\nlatentbeam: stopping\n")

@@ -85,7 +85,8 @@ func TestRoom(t *testing.T) {
 			t.Errorf("%s: not all of the room came back", path)
 		}
 		withRoom(t, newRoom(need, need-1))
-		if _, err := OpenSource(t.Context(), path, SourceOptions{}); err == nil || !strings.Contains(err.Error(), "a frame of 64x32: it takes") {
+		if _, err := OpenSource(t.Context(), path, SourceOptions{}); err == nil ||
+			!strings.Contains(err.Error(), "a frame of 64x32: it takes") {
 			t.Errorf("%s: one that is too large gives %v", path, err)
 		}
 	}
@@ -111,7 +112,8 @@ func TestRoomIsGivenUp(t *testing.T) {
 func TestLoop(t *testing.T) {
 	withRoom(t, newRoom(1, 1<<20))
 	video := writeFile(t, "video.y4m", []byte("YUV4MPEG2 W2 H2 F8:1 C444\n"+strings.Repeat("FRAME\n"+string(make([]byte, 12)), 2)))
-	f, err := OpenCut(t.Context(), video, 4, 0, 2, 2, schemas.Cut{Count: 2, Short: schemas.CutLoop, Filter: "bilinear", ScaledWidth: 2, ScaledHeight: 2})
+	f, err := OpenCut(t.Context(), video, 4, 0, 2, 2,
+		schemas.Cut{Count: 2, Short: schemas.CutLoop, Filter: "bilinear", ScaledWidth: 2, ScaledHeight: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

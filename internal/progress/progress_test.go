@@ -72,7 +72,8 @@ func TestStuck(t *testing.T) {
 	p.Batches[0].Since = noon.Add(-11 * time.Minute)
 	p.Batches[0].Begun = noon.Add(-28 * time.Minute)
 	s := stuck(p, noon)
-	if len(s) != 1 || !strings.Contains(s[0].What, "denoise 17/50 of 4 rows on cpu:0 (rows a, b)") || !s[0].Since.Equal(p.Batches[0].Since) {
+	if len(s) != 1 || !strings.Contains(s[0].What, "denoise 17/50 of 4 rows on cpu:0 (rows a, b)") ||
+		!s[0].Since.Equal(p.Batches[0].Since) {
 		t.Errorf("%v", s)
 	}
 	p = Process{example(), runs.Alive}
@@ -126,7 +127,8 @@ func TestStatus(t *testing.T) {
 	}
 	st, err := Read(ctx, s, "")
 	must(t, err)
-	if st.State != "dead" || st.Rows.Total != 130 || st.Rows.Done != 16 || st.Over() || len(st.Stuck) != 1 || st.Stuck[0].Process != "shard-1" {
+	if st.State != "dead" || st.Rows.Total != 130 || st.Rows.Done != 16 || st.Over() || len(st.Stuck) != 1 ||
+		st.Stuck[0].Process != "shard-1" {
 		t.Errorf("%+v", st)
 	}
 	var out bytes.Buffer

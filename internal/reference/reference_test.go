@@ -275,7 +275,8 @@ func (b *book) columns() {
 func (b *book) tables() {
 	b.say("## Tables\n")
 	b.say("Parquet files in the output: `tables/videos/00000.parquet` and so on, a folder for each table.\n")
-	for _, row := range []schemas.Row{schemas.VideoRow{}, schemas.LatentRow{}, schemas.ClipLatentRow{}, schemas.EmbeddingRow{}, schemas.FailureRow{}} {
+	for _, row := range []schemas.Row{schemas.VideoRow{}, schemas.LatentRow{}, schemas.ClipLatentRow{},
+		schemas.EmbeddingRow{}, schemas.FailureRow{}} {
 		t := reflect.TypeOf(row)
 		title := "`" + row.Schema() + "`"
 		if t.NumField() > 0 && t.Field(0).Anonymous {

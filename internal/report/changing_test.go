@@ -81,7 +81,8 @@ func TestTablesOutOfReach(t *testing.T) {
 	if held, err := j.Holds(t.Context(), ledger.Key(element("a", 1).Key), schemas.BlobLatents); err == nil {
 		t.Errorf("the tables are said to hold it: %v", held)
 	}
-	if err := j.remove(t.Context(), j.tableName("latents", 0), func(uint64) bool { return false }); fault.ExitCode(err) != fault.ExitTryAgain {
+	if err := j.remove(t.Context(), j.tableName("latents", 0),
+		func(uint64) bool { return false }); fault.ExitCode(err) != fault.ExitTryAgain {
 		t.Errorf("a table was removed that could not be read: %v", err)
 	}
 	away = false

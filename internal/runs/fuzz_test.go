@@ -11,7 +11,8 @@ import (
 
 // FuzzFacts: whatever stands in the files of a run, those who look at it get an answer or an error.
 func FuzzFacts(f *testing.F) {
-	f.Add([]byte(`{"id": "a", "started": "2026-01-02T03:04:05Z", "runner": "local"}`), []byte(`{"schema": 1, "process": "p", "at": "2026-01-02T03:04:05Z", "rows": {"done": 1}}`))
+	f.Add([]byte(`{"id": "a", "started": "2026-01-02T03:04:05Z", "runner": "local"}`),
+		[]byte(`{"schema": 1, "process": "p", "at": "2026-01-02T03:04:05Z", "rows": {"done": 1}}`))
 	f.Add([]byte(`{"schema": 2}`), []byte(`null`))
 	f.Add([]byte(``), []byte(`[]`))
 	f.Fuzz(func(t *testing.T, job, facts []byte) {
@@ -19,7 +20,8 @@ func FuzzFacts(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = s.Put(t.Context(), store.Object{Name: runs.Prefix + "one/job.json", Data: job}, store.Object{Name: runs.Prefix + "one/facts-p.json", Data: facts},
+		err = s.Put(t.Context(), store.Object{Name: runs.Prefix + "one/job.json", Data: job},
+			store.Object{Name: runs.Prefix + "one/facts-p.json", Data: facts},
 			store.Object{Name: runs.Prefix + "one/stop", Data: facts})
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +45,8 @@ func FuzzWitness(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Put(t.Context(), store.Object{Name: "runs/files.json", Data: files}, store.Object{Name: "runs/rows.bin", Data: rows}); err != nil {
+		if err := s.Put(t.Context(), store.Object{Name: "runs/files.json", Data: files},
+			store.Object{Name: "runs/rows.bin", Data: rows}); err != nil {
 			t.Fatal(err)
 		}
 		if w, err := witness.Load(t.Context(), s); err != nil || w == nil {
@@ -63,8 +66,10 @@ func FuzzRows(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = s.Put(t.Context(), store.Object{Name: runs.Prefix + "one/rows.json", Data: places}, store.Object{Name: runs.Prefix + "one/rows", Data: rows},
-			store.Object{Name: runs.Prefix + "one/begun-p.json", Data: places}, store.Object{Name: runs.Prefix + "one/death-q.json", Data: places},
+		err = s.Put(t.Context(), store.Object{Name: runs.Prefix + "one/rows.json", Data: places},
+			store.Object{Name: runs.Prefix + "one/rows", Data: rows},
+			store.Object{Name: runs.Prefix + "one/begun-p.json", Data: places},
+			store.Object{Name: runs.Prefix + "one/death-q.json", Data: places},
 			store.Object{Name: runs.Prefix + "one/trouble-p.json", Data: places})
 		if err != nil {
 			t.Fatal(err)

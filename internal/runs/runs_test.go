@@ -51,7 +51,8 @@ func TestJob(t *testing.T) {
 	eachStore(t, func(t *testing.T, url string) {
 		ctx := t.Context()
 		j := runs.Folder{Store: openStore(t, url), ID: runs.NewID(time.Now())}
-		info := runs.JobInfo{Runner: "flink", Endpoint: "host:8081", Engine: "abc", Output: url, Version: "1", Started: time.Now().UTC().Round(0)}
+		info := runs.JobInfo{Runner: "flink", Endpoint: "host:8081", Engine: "abc", Output: url, Version: "1",
+			Started: time.Now().UTC().Round(0)}
 		must(t, j.Write(ctx, info))
 		must(t, j.Write(ctx, info)) // as when the engine's id is known
 		got, err := j.Read(ctx)
@@ -100,7 +101,8 @@ func TestProcesses(t *testing.T) {
 		reader := runs.Folder{Store: openStore(t, url), ID: id}
 		facts, err := reader.ReadFacts(ctx)
 		must(t, err)
-		if len(facts) != 2 || facts[0].Process != "a-1" || facts[1].Rows.Done != 2 || facts[1].Batches[0].Step != 17 || facts[0].Schema != 1 {
+		if len(facts) != 2 || facts[0].Process != "a-1" || facts[1].Rows.Done != 2 || facts[1].Batches[0].Step != 17 ||
+			facts[0].Schema != 1 {
 			t.Fatalf("facts: %+v", facts)
 		}
 		if !store.HasScheme(url) { // a bucket waits for the next heartbeat of each
@@ -230,7 +232,8 @@ func TestReplacedWhileRead(t *testing.T) {
 }
 
 func TestProcessNames(t *testing.T) {
-	for text, want := range map[string]string{"node-1.x": "node-1.x", "a/b c:ü": "a-b-c--", strings.Repeat("x", 300): strings.Repeat("x", 100)} {
+	for text, want := range map[string]string{"node-1.x": "node-1.x", "a/b c:ü": "a-b-c--",
+		strings.Repeat("x", 300): strings.Repeat("x", 100)} {
 		got := runs.Process(text)
 		if got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)

@@ -131,6 +131,7 @@ func TestPromiseP5(t *testing.T) {
 	if read == 0 || read > mutants*3/4 {
 		t.Errorf("%d of %d are read: the mutations test nothing", read, mutants)
 	}
-	t.Logf("P5: %d pickles in archives with right checksums: %d read as state dicts, %d refused, nothing executed, slowest %v", mutants, read,
+	t.Logf("P5: %d pickles in archives with right checksums: %d read as state dicts, %d refused, nothing executed, slowest "+
+		"%v", mutants, read,
 		mutants-read, slowest)
 }

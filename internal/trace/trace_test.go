@@ -162,7 +162,8 @@ func TestOTLP(t *testing.T) {
 		}
 		data, err := io.ReadAll(r.Body)
 		var request collector.ExportTraceServiceRequest
-		if err = errors.Join(err, proto.Unmarshal(data, &request)); err != nil || r.URL.Path != "/v1/traces" || r.Header.Get("X-Key") != "abc" {
+		if err = errors.Join(err, proto.Unmarshal(data, &request)); err != nil || r.URL.Path != "/v1/traces" ||
+			r.Header.Get("X-Key") != "abc" {
 			t.Errorf("%s: %v, %v", r.URL, r.Header, err)
 		}
 		for _, rs := range request.ResourceSpans {

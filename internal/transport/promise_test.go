@@ -57,7 +57,8 @@ func stranger(random *rand.Rand, addr string, replay []byte) (way string, answer
 	for i := range noise {
 		noise[i] = byte(random.Uint32())
 	}
-	switch way := []string{"noise", "replay", "damaged replay", "TLS 1.2", "noise under TLS", "wrong token", "hang up"}[random.IntN(7)]; way {
+	switch way := []string{"noise", "replay", "damaged replay", "TLS 1.2", "noise under TLS", "wrong token",
+		"hang up"}[random.IntN(7)]; way {
 	case "noise":
 		_, _ = raw.Write(noise)
 		return way, 0
@@ -149,5 +150,6 @@ func TestPromiseP14(t *testing.T) {
 		}
 	}
 	checkGoroutines(t, before)
-	t.Logf("P14: %d strangers %v: none got a byte after TLS, who knows the token got in; %d damaged messages, %d of them refused", n, ways, n, refused)
+	t.Logf("P14: %d strangers %v: none got a byte after TLS, who knows the token got in; %d damaged messages, %d of them "+
+		"refused", n, ways, n, refused)
 }

@@ -64,7 +64,8 @@ func TestWarpgroups(t *testing.T) {
 		}
 		bits[class] = sum
 	}
-	if bits["cuda/sm_90"] != bits["cuda/sm_80"] || bits["cuda/sm_80-on-90"] != bits["cuda/sm_80"] || bits["cuda/sm_90"] == bits["cuda/sm_90+wgmma"] {
+	if bits["cuda/sm_90"] != bits["cuda/sm_80"] || bits["cuda/sm_80-on-90"] != bits["cuda/sm_80"] ||
+		bits["cuda/sm_90"] == bits["cuda/sm_90+wgmma"] {
 		t.Errorf("bits of the classes: %v", bits)
 	}
 }

@@ -33,7 +33,8 @@ func TestHang(t *testing.T) {
 			go func() { waits <- uploadAndWork(other) }()
 			for range 2 {
 				err := <-waits
-				if !fault.IsDeviceLost(err) || fault.ClassOf(err) != fault.ClassRetry || !strings.Contains(err.Error(), "has not answered") {
+				if !fault.IsDeviceLost(err) || fault.ClassOf(err) != fault.ClassRetry ||
+					!strings.Contains(err.Error(), "has not answered") {
 					t.Fatalf("error %v", err)
 				}
 			}

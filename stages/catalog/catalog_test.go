@@ -184,7 +184,8 @@ func TestTextToVideoFits(t *testing.T) {
 	if _, at, err := stages.Fit(stages.KindPrompt, names, All()); err != nil {
 		t.Errorf("stage %d: %v", at, err)
 	}
-	for _, names := range [][]string{{"encode_vae"}, {"quality", "guard", "encode_vae", "encode_text"}, {"encode_vae", "encode_text"}, {"encode_text", "encode_vae"},
+	for _, names := range [][]string{{"encode_vae"}, {"quality", "guard", "encode_vae", "encode_text"},
+		{"encode_vae", "encode_text"}, {"encode_text", "encode_vae"},
 		{"encode_vae", "decode_vae", "encode_video"}} {
 		if _, at, err := stages.Fit(stages.KindMedia, names, All()); err != nil {
 			t.Errorf("%v: stage %d: %v", names, at, err)

@@ -454,7 +454,8 @@ func TestNoHello(t *testing.T) {
 	ctx := stages.WithNote(t.Context(), func(note string) { notes = append(notes, note) })
 	began := time.Now()
 	err = s.Run(ctx, onCPU(t), []*stages.Element{element("x")})
-	if err == nil || !strings.Contains(err.Error(), "start: it sent no hello within 500ms, the start_timeout; the last it printed: loading") {
+	if err == nil || !strings.Contains(err.Error(),
+		"start: it sent no hello within 500ms, the start_timeout; the last it printed: loading") {
 		t.Errorf("%v", err)
 	}
 	if took := time.Since(began); took > 20*time.Second {
@@ -572,7 +573,8 @@ func TestKeys(t *testing.T) {
 func TestSecrets(t *testing.T) {
 	t.Setenv("TOKEN", "s3cret")
 	log := filepath.Join(t.TempDir(), "log")
-	s, err := open(nil, optionsOf(t, fmt.Sprintf("{command: [sh, -c, 'echo \"  my token is $TOKEN\"; exit 1'], takes: prompt, gives: video, "+
+	s, err := open(nil, optionsOf(t, fmt.Sprintf("{command: [sh, -c, 'echo \"  my token is $TOKEN\"; exit 1'], takes: "+
+		"prompt, gives: video, "+
 		"secrets: [TOKEN], name: teller, log: %q}", log)))
 	if err != nil {
 		t.Fatal(err)

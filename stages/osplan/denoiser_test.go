@@ -38,7 +38,8 @@ func TestPublished(t *testing.T) {
 			continue
 		}
 		guessed, err := ParseConfig(config)
-		if err != nil || fmt.Sprint(guessed.skip(2), guessed.Hidden(), guessed.Layers, guessed.scales()) != fmt.Sprint(cfg.skip(2), 2304, 32, [3]float64{1, 1, 1}) {
+		if err != nil || fmt.Sprint(guessed.skip(2), guessed.Hidden(), guessed.Layers,
+			guessed.scales()) != fmt.Sprint(cfg.skip(2), 2304, 32, [3]float64{1, 1, 1}) {
 			t.Errorf("recognised as %+v, %v", guessed, err)
 		}
 	}
@@ -126,7 +127,8 @@ func TestRefuses(t *testing.T) {
 // TestSamplerOptions: the scripts of a version, the model's scheduler_config.json and the job say how rows are sampled, the
 // later before the earlier, and only what the scripts do not say shows in the key.
 func TestSamplerOptions(t *testing.T) {
-	const euler, zero = `{"_class_name": "EulerAncestralDiscreteScheduler"`, `, "prediction_type": "v_prediction", "rescale_betas_zero_snr": true, "timestep_spacing": "trailing"}`
+	const euler, zero = `{"_class_name": "EulerAncestralDiscreteScheduler"`,
+		`, "prediction_type": "v_prediction", "rescale_betas_zero_snr": true, "timestep_spacing": "trailing"}`
 	for _, c := range []struct {
 		sparse             bool
 		scheduler, options string
@@ -217,7 +219,8 @@ func TestCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, most := range map[dit.LatentSize]int64{{T: 8, H: 60, W: 80}: 20 << 30, {T: 24, H: 60, W: 80}: 40 << 30, {T: 24, H: 90, W: 160}: 70 << 30} {
+	for name, most := range map[dit.LatentSize]int64{{T: 8, H: 60, W: 80}: 20 << 30, {T: 24, H: 60, W: 80}: 40 << 30,
+		{T: 24, H: 90, W: 160}: 70 << 30} {
 		bytes, err := dit.SampleBytes(d, 2, name, textTokens)
 		t.Logf("%v under guidance: %.2f GB of activations in bf16", name, float64(bytes)/1e9)
 		if err != nil || bytes > most {

@@ -74,5 +74,6 @@ func TestPromiseP5(t *testing.T) {
 	if accepted == 0 || accepted > mutants/2 {
 		t.Error("the mutations test nothing")
 	}
-	t.Logf("P5: %d headers of safetensors: %d read as the format says, %d refused, slowest %v", mutants, accepted, mutants-accepted, slowest)
+	t.Logf("P5: %d headers of safetensors: %d read as the format says, %d refused, slowest %v", mutants, accepted,
+		mutants-accepted, slowest)
 }

@@ -38,7 +38,8 @@ func TestNotFinite(t *testing.T) {
 			b := Batch{N: 1, Channels: 4, Size: 6, Frames: 1}
 			noise := func(_ Draw, _ int, dst []float32) { clear(dst) }
 			err := s.Sample(t.Context(), b, make([]float32, 24), model, noise, nil)
-			if err == nil || calls != 3 || !strings.Contains(err.Error(), name+": step 3 of 4: the latents hold numbers that are not finite") {
+			if err == nil || calls != 3 || !strings.Contains(err.Error(),
+				name+": step 3 of 4: the latents hold numbers that are not finite") {
 				t.Errorf("%s: %g in the third call of %d: %v", name, bad, calls, err)
 			}
 		}

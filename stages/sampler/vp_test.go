@@ -118,7 +118,8 @@ func TestVPRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		for steps, good := range map[int]bool{least - 1: false, least: true, MaxSteps: true, MaxSteps + 1: false} {
-			if err := r.Check(steps, Clip{}); (err == nil) != good || err != nil && !strings.HasPrefix(err.Error(), "num_inference_steps is") {
+			if err := r.Check(steps, Clip{}); (err == nil) != good || err != nil &&
+				!strings.HasPrefix(err.Error(), "num_inference_steps is") {
 				t.Errorf("%s, %d steps: %v", solver, steps, err)
 			}
 		}

@@ -41,7 +41,8 @@ func TestScoreStyles(t *testing.T) {
 		{"", "1.0", "none"}, {"", "", "none"}, {"", "1.2", "1.2"}, {"", "1.3", "1.3"}, {"none", "1.3", "none"},
 		{"1.3", "1.2", "1.3"}, {"v1.2", "1.2", ""},
 	} {
-		if got, err := scoreStyle(c.option, stages.Index{ClassName: "OpenSoraPipeline", Version: c.version}); got != c.want || (err == nil) != (c.want != "") {
+		if got, err := scoreStyle(c.option, stages.Index{ClassName: "OpenSoraPipeline",
+			Version: c.version}); got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("scores %q of model %q: %q, %v; want %q", c.option, c.version, got, err, c.want)
 		}
 	}

@@ -21,7 +21,8 @@ func TestTensorParallelGivesTheBytesOfOne(t *testing.T) {
 	ids := [][]int32{{5, 6, 7, 1}, {1}, {9, 8, 7, 6, 5, 4, 3, 2, 1}}
 	for _, heads := range []int{4, 7, 24} {
 		for i, dt := range []kernels.DType{kernels.F32, kernels.BF16, kernels.F16, kernels.F32, kernels.BF16, kernels.F16} {
-			cfg := Config{ModelType: []string{modelT5, modelUMT5}[i/3], VocabSize: 40, DModel: 24, DKV: 6, DFF: 88, NumLayers: 2, NumHeads: heads, Epsilon: 1e-6,
+			cfg := Config{ModelType: []string{modelT5, modelUMT5}[i/3], VocabSize: 40, DModel: 24, DKV: 6, DFF: 88,
+				NumLayers: 2, NumHeads: heads, Epsilon: 1e-6,
 				FeedForward: "gated-gelu", NumBuckets: numBuckets,
 				MaxDistance: maxDistance, DType: dt}
 			file := nntest.File(t, nntest.Shapes(t, cfg, Load))
@@ -69,7 +70,8 @@ func TestTensorParallelGivesTheBytesOfOne(t *testing.T) {
 func TestPipelineGivesTheBytesOfOne(t *testing.T) {
 	groups := [][][]int32{{{5, 6, 7, 1}, {1}}, {{9, 8, 7, 6, 5, 4, 3, 2, 1}}, {{2, 1}}}
 	for i, dt := range []kernels.DType{kernels.F32, kernels.BF16, kernels.F16, kernels.F32, kernels.BF16, kernels.F16} {
-		cfg := Config{ModelType: []string{modelT5, modelUMT5}[i/3], VocabSize: 40, DModel: 24, DKV: 6, DFF: 88, NumLayers: 4, NumHeads: 4, Epsilon: 1e-6,
+		cfg := Config{ModelType: []string{modelT5, modelUMT5}[i/3], VocabSize: 40, DModel: 24, DKV: 6, DFF: 88,
+			NumLayers: 4, NumHeads: 4, Epsilon: 1e-6,
 			FeedForward: "gated-gelu", NumBuckets: numBuckets, MaxDistance: maxDistance, DType: dt}
 		file := nntest.File(t, nntest.Shapes(t, cfg, Load))
 		one := cpu.New(1)

@@ -38,8 +38,9 @@ func umt5Dir(t *testing.T, model string, vocab int) (dir string, cfg Config) {
 		t.Fatal(err)
 	}
 	dir = t.TempDir()
-	for name, data := range map[string][]byte{"text_encoder/config.json": config, "text_encoder/model.safetensors": nntest.FileBytes(t, nntest.Shapes(t, cfg, Load)),
-		"tokenizer/spiece.model": pieces} {
+	for name, data := range map[string][]byte{"text_encoder/config.json": config,
+		"text_encoder/model.safetensors": nntest.FileBytes(t, nntest.Shapes(t, cfg, Load)),
+		"tokenizer/spiece.model":         pieces} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)

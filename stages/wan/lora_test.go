@@ -157,7 +157,8 @@ func TestLoraDigest(t *testing.T) {
 		t.Error("the digest depends on the place of the file")
 	}
 	seen := map[string]int{}
-	for i, loras := range [][]stages.Lora{{}, {one(a, 1)}, {one(a, 0.5)}, {one(a, 1), one(b, 1)}, {one(b, 1), one(a, 1)}, {one(a, 1), one(a, 1)}} {
+	for i, loras := range [][]stages.Lora{{}, {one(a, 1)}, {one(a, 0.5)}, {one(a, 1), one(b, 1)}, {one(b, 1), one(a, 1)},
+		{one(a, 1), one(a, 1)}} {
 		d := digest(loras...)
 		if j, twice := seen[d]; twice {
 			t.Errorf("lists %d and %d have the same digest", i, j)

@@ -26,15 +26,16 @@ func TestScheduler(t *testing.T) {
 		unipc + `, "shift": 8`:  {err: "has a field shift (8) that is not known"},
 		euler + `, "shift": -1`: {err: "shift is -1: give a number above 0"},
 		`"_class_name": "UniPCMultistepScheduler", "use_flow_sigmas": true`: {err: "UniPCMultistepScheduler has no prediction_type"},
-		unipc + `, "solver_order": 3`:                                       {err: "solver_order of UniPCMultistepScheduler is 3, only 2 is supported"},
-		unipc + `, "solver_type": "bh1"`:                                    {err: `solver_type of UniPCMultistepScheduler is "bh1"`},
-		unipc + `, "disable_corrector": [0]`:                                {err: "disable_corrector of UniPCMultistepScheduler is [0]"},
-		unipc + `, "final_sigmas_type": "min"`:                              {err: "final_sigmas_type"},
-		unipc + `, "use_karras_sigmas": true`:                               {err: "use_karras_sigmas"},
-		euler + `, "use_dynamic_shifting": true`:                            {err: "use_dynamic_shifting"},
-		euler + `, "num_train_timesteps": 500`:                              {err: "num_train_timesteps"},
-		`"_class_name": "DDIMScheduler"`:                                    {err: `names the class "DDIMScheduler"; there are FlowMatchEuler`},
-		`"x": `:                                                             {err: "parse scheduler_config.json"},
+		unipc + `, "solver_order": 3`: {err: "solver_order of UniPCMultistepScheduler " +
+			"is 3, only 2 is supported"},
+		unipc + `, "solver_type": "bh1"`:         {err: `solver_type of UniPCMultistepScheduler is "bh1"`},
+		unipc + `, "disable_corrector": [0]`:     {err: "disable_corrector of UniPCMultistepScheduler is [0]"},
+		unipc + `, "final_sigmas_type": "min"`:   {err: "final_sigmas_type"},
+		unipc + `, "use_karras_sigmas": true`:    {err: "use_karras_sigmas"},
+		euler + `, "use_dynamic_shifting": true`: {err: "use_dynamic_shifting"},
+		euler + `, "num_train_timesteps": 500`:   {err: "num_train_timesteps"},
+		`"_class_name": "DDIMScheduler"`:         {err: `names the class "DDIMScheduler"; there are FlowMatchEuler`},
+		`"x": `:                                  {err: "parse scheduler_config.json"},
 	} {
 		got, err := parseScheduler([]byte("{" + config + "}"))
 		nntest.WantError(t, config, err, want.err)

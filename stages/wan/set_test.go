@@ -134,7 +134,8 @@ func TestOnAnySet(t *testing.T) {
 			same("alone", digests(t, alone), want[2:])
 			for _, g := range [][3]int{{2, 1, 1}, {3, 1, 1}, {5, 1, 1}, {7, 1, 1}, {1, 2, 1}, {3, 2, 1}, {1, 1, 2}, {2, 2, 2}} {
 				for _, partition := range []string{"uneven", "pad"} {
-					s := stageOf(t, name, fmt.Sprintf("{sequence_parallel: %d, tp_size: %d, pp_size: %d, partition: %s, dtype: "+c.dtype+"}",
+					s := stageOf(t, name, fmt.Sprintf("{sequence_parallel: %d, tp_size: %d, pp_size: %d, partition: %s, "+
+						"dtype: "+c.dtype+"}",
 						g[0], g[1], g[2], partition))
 					many := batchOf(t, name, 3, 9, guidance)
 					if err := s.Capabilities().Spread.Run(t.Context(), setOf(g[0]*g[1]*g[2]), many); err != nil {

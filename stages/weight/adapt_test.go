@@ -71,7 +71,8 @@ func TestAddedIsTheSameEverywhere(t *testing.T) {
 				}
 				want := math.Sin(0.11*float64(r*columns+c)) + scale*alpha/rank*sum
 				got := float64(element(all, dt, r*columns+c))
-				if tolerance := map[kernels.DType]float64{kernels.F32: 1e-6, kernels.BF16: 8e-3, kernels.F16: 1e-3}[dt]; math.Abs(got-want) > tolerance*max(1, math.Abs(want)) {
+				if tolerance := map[kernels.DType]float64{kernels.F32: 1e-6, kernels.BF16: 8e-3,
+					kernels.F16: 1e-3}[dt]; math.Abs(got-want) > tolerance*max(1, math.Abs(want)) {
 					t.Fatalf("%v: row %d, column %d is %g, want %g", dt, r, c, got, want)
 				}
 			}
@@ -107,7 +108,8 @@ func TestAddedToNarrowFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lora.safetensors")
 	var file bytes.Buffer
 	one := func(v float32) []byte { return binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)) }
-	err := safetensors.Write(&file, map[string]safetensors.Tensor{"layer.diff": {DType: "F32", Shape: []int{1, 1}, Data: one(1.0 / 512)}}, nil)
+	err := safetensors.Write(&file, map[string]safetensors.Tensor{"layer.diff": {DType: "F32", Shape: []int{1, 1},
+		Data: one(1.0 / 512)}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +122,8 @@ func TestAddedToNarrowFile(t *testing.T) {
 	}
 	base, err := safetensors.New(func() []byte {
 		var out bytes.Buffer
-		_ = safetensors.Write(&out, map[string]safetensors.Tensor{"layer.weight": {DType: "BF16", Shape: []int{1, 1}, Data: []byte{0x80, 0x3f}}}, nil)
+		_ = safetensors.Write(&out, map[string]safetensors.Tensor{"layer.weight": {DType: "BF16", Shape: []int{1, 1},
+			Data: []byte{0x80, 0x3f}}}, nil)
 		return out.Bytes()
 	}())
 	if err != nil {

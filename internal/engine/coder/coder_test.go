@@ -49,7 +49,8 @@ func randomElement(r *rand.Rand) *stages.Element {
 		}
 		return c
 	}
-	e := &stages.Element{Row: row(), Given: row(), Latents: array(), ImageEmbedding: array(), RawLatents: array(), LatentScale: r.Float64(), Frames: clip(),
+	e := &stages.Element{Row: row(), Given: row(), Latents: array(), ImageEmbedding: array(), RawLatents: array(),
+		LatentScale: r.Float64(), Frames: clip(),
 		Unread: text()}
 	if maybe() {
 		e.Wrong = map[string]string{text(): text()}

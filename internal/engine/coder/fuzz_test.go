@@ -35,7 +35,8 @@ func FuzzBatch(f *testing.F) {
 
 // FuzzBlock: no bytes in a file of rows to do make its reader panic. What is read can be packed again.
 func FuzzBlock(f *testing.F) {
-	one, err := PackBlock(&stages.Batch{Elements: []*stages.Element{{Row: schemas.PromptRow{ID: "a", Prompt: "b"}}, {Row: schemas.PromptRow{ID: "c"}}}})
+	one, err := PackBlock(&stages.Batch{Elements: []*stages.Element{{Row: schemas.PromptRow{ID: "a", Prompt: "b"}},
+		{Row: schemas.PromptRow{ID: "c"}}}})
 	if err != nil {
 		f.Fatal(err)
 	}

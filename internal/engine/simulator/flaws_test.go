@@ -90,7 +90,8 @@ func TestFlaws(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("P2: %d of %d seeded flaws noticed, among them three missing fsyncs and a ledger that comes before the files", found.Load(), len(flaws))
+	t.Logf("P2: %d of %d seeded flaws noticed, among them three missing fsyncs and a ledger that comes before the files",
+		found.Load(), len(flaws))
 }
 
 // find builds the tests with the flaw and sees them fail.

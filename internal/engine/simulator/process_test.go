@@ -126,7 +126,8 @@ func (p *process) bundle(ctx context.Context, rows []schemas.PromptRow) error {
 
 // stages are text, denoiser, decoder and encoder, each a pure function of the row.
 func (p *process) stages() []stages.Step {
-	of := func(name string, in, out stages.Kind, run func(ctx context.Context, e *stages.Element) error, params ...stages.Param) stages.Step {
+	of := func(name string, in, out stages.Kind, run func(ctx context.Context, e *stages.Element) error,
+		params ...stages.Param) stages.Step {
 		s := &plain{process: p, name: name, run: run}
 		return stages.Step{Name: name, Gives: out, Stage: s,
 			Spec: stages.Spec{Name: name, Version: 1, In: in, Out: out, Params: params}}
@@ -245,7 +246,8 @@ func (s *denoiser) runSet(ctx context.Context, set *stages.Set, batch []*stages.
 			}
 			values[i], done[i] = next(values[i], step), step+1
 			if step+1 < steps {
-				rows = append(rows, stages.Saved{Key: e.Key, Steps: stages.Steps{Done: step + 1, Sampler: "sim", Latents: latent(values[i])}})
+				rows = append(rows, stages.Saved{Key: e.Key,
+					Steps: stages.Steps{Done: step + 1, Sampler: "sim", Latents: latent(values[i])}})
 			}
 		}
 		if v := set.Saving; v != nil && len(rows) > 0 && time.Since(kept) >= v.Every {

@@ -504,6 +504,7 @@ func TestJobs(t *testing.T) {
 	if n := len(seeds(t)); n >= 100 && resumed == 0 {
 		t.Error("no row ever went on from its saved steps")
 	}
-	t.Logf("P1: %d simulated jobs with faults of disk, network, devices and processes in %v: no row lost, doubled or wrong, nothing stuck; %d "+
+	t.Logf("P1: %d simulated jobs with faults of disk, network, devices and processes in %v: no row lost, doubled or wrong, "+
+		"nothing stuck; %d "+
 		"steps were not done again", len(seeds(t)), time.Since(began).Round(time.Second/10), resumed)
 }

@@ -118,7 +118,8 @@ func TestPutManyWriters(t *testing.T) {
 			if i%4 == 3 {
 				data = []byte("else")
 			}
-			errs[i] = d.Put(t.Context(), store.Object{Name: "dir/race", Data: data}, store.Object{Name: fmt.Sprintf("dir/%d", i), Data: data})
+			errs[i] = d.Put(t.Context(), store.Object{Name: "dir/race", Data: data},
+				store.Object{Name: fmt.Sprintf("dir/%d", i), Data: data})
 		})
 	}
 	wg.Wait()
@@ -137,7 +138,8 @@ func TestPutManyWriters(t *testing.T) {
 
 func TestLinkFallback(t *testing.T) {
 	d := openTest(t)
-	if err := d.Put(t.Context(), store.Object{Name: "from", Data: []byte("new")}, store.Object{Name: "taken", Data: []byte("old")}); err != nil {
+	if err := d.Put(t.Context(), store.Object{Name: "from", Data: []byte("new")},
+		store.Object{Name: "taken", Data: []byte("old")}); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.linkNew("from", "taken"); !errors.Is(err, fs.ErrExist) {
@@ -217,7 +219,8 @@ func TestReading(t *testing.T) {
 	if err := d.Remove(t.Context(), "tablet"); err != nil || exists(t, d, "tablet") {
 		t.Errorf("remove: %v", err)
 	}
-	for _, err := range []error{d.Remove(t.Context(), "tablet"), second(store.ReadFile(t.Context(), d, "tablet")), second(d.Open(t.Context(), "tablet"))} {
+	for _, err := range []error{d.Remove(t.Context(), "tablet"), second(store.ReadFile(t.Context(), d, "tablet")),
+		second(d.Open(t.Context(), "tablet"))} {
 		if !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("missing file: %v", err)
 		}
@@ -250,7 +253,8 @@ func TestHostileNames(t *testing.T) {
 		errs := []error{
 			d.Put(ctx, store.Object{Name: name, Data: []byte("x")}),
 			d.Replace(ctx, name, func(io.Writer) error { return nil }),
-			second(store.ReadFile(ctx, d, name)), second(d.Open(t.Context(), name)), second(d.Stat(t.Context(), name)), d.Remove(t.Context(), name),
+			second(store.ReadFile(ctx, d, name)), second(d.Open(t.Context(), name)), second(d.Stat(t.Context(), name)),
+			d.Remove(t.Context(), name),
 			second(d.Lock(t.Context(), name, "test")),
 		}
 		for i, err := range errs {

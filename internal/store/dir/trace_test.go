@@ -106,7 +106,8 @@ func TestCalls(t *testing.T) {
 // same work must succeed afterwards.
 func TestEveryCallFails(t *testing.T) {
 	work := func(d *Dir) error {
-		err := d.Put(t.Context(), store.Object{Name: "videos/ab/a", Data: []byte("aa")}, store.Object{Name: "videos/cd/b", Data: []byte("bbb")})
+		err := d.Put(t.Context(), store.Object{Name: "videos/ab/a", Data: []byte("aa")},
+			store.Object{Name: "videos/cd/b", Data: []byte("bbb")})
 		if err != nil {
 			return err
 		}

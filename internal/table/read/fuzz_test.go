@@ -124,7 +124,8 @@ func FuzzJSONL(f *testing.F) {
 func FuzzTar(f *testing.F) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	for _, m := range [][2]string{{"a/1.mp4", "frames"}, {"a/1.txt", "a red circle"}, {"a/1.json", `{"n": 1, "caption": "b", "l": [1, {"x": null}]}`},
+	for _, m := range [][2]string{{"a/1.mp4", "frames"}, {"a/1.txt", "a red circle"},
+		{"a/1.json", `{"n": 1, "caption": "b", "l": [1, {"x": null}]}`},
 		{"a/2.png", ""}, {"a/2.jpg", "two"}, {"3.mp4.part", "x"}} {
 		if err := w.WriteHeader(&tar.Header{Name: m[0], Mode: 0o600, Size: int64(len(m[1]))}); err != nil {
 			f.Fatal(err)

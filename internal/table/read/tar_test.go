@@ -19,9 +19,11 @@ func TestTarSamples(t *testing.T) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	big := strings.Repeat("v", 3*windowBytes)
-	for _, m := range [][2]string{{"d/", ""}, {"d/._a.mp4", "x"}, {"d/a.jpg", "j"}, {"d/a.mp4", big}, {"d/a.json", `{"text": "t", "caption": "c", "n": 1}`},
+	for _, m := range [][2]string{{"d/", ""}, {"d/._a.mp4", "x"}, {"d/a.jpg", "j"}, {"d/a.mp4", big},
+		{"d/a.json", `{"text": "t", "caption": "c", "n": 1}`},
 		{"d/b.seg.MOV", "m"}, {"d/b.txt", " two words \n"}, {"e/b.json", `{"text": "x"}`}, {"e/b.gif", "g"}} {
-		h := &tar.Header{Name: m[0], Mode: 0o644, Size: int64(len(m[1])), Format: tar.FormatPAX, PAXRecords: map[string]string{"LB.x": strings.Repeat("y", 600)}}
+		h := &tar.Header{Name: m[0], Mode: 0o644, Size: int64(len(m[1])), Format: tar.FormatPAX,
+			PAXRecords: map[string]string{"LB.x": strings.Repeat("y", 600)}}
 		if strings.HasSuffix(m[0], "/") {
 			h.Typeflag = tar.TypeDir
 		}
