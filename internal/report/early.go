@@ -62,7 +62,7 @@ func (j *Job) WriteEarly(ctx context.Context, again time.Duration) error {
 	if err := now.failures(ctx, &totals, settled); err != nil {
 		return err
 	}
-	var readers []reader
+	var readers []rowReader
 	for _, t := range tables {
 		readers = append(readers, func(rows iter.Seq2[outcome, error]) error { return t.gain(ctx, rows) })
 	}

@@ -145,7 +145,7 @@ func (j *Job) Write(ctx context.Context) (Totals, error) {
 }
 
 // readers are those of the second pass.
-func (j *Job) readers(ctx context.Context, totals *Totals, tensors []tensors) (all []reader) {
+func (j *Job) readers(ctx context.Context, totals *Totals, tensors []tensors) (all []rowReader) {
 	if len(totals.failed.List()) > 0 {
 		all = append(all, func(rows iter.Seq2[outcome, error]) error { return j.wideFailures(ctx, rows, &totals.failed) })
 	}
@@ -160,8 +160,8 @@ func (j *Job) readers(ctx context.Context, totals *Totals, tensors []tensors) (a
 
 // readersOfVideos write the tables of videos and the pages, and where the job has ended, the table of the dataset and
 // the names.
-func (j *Job) readersOfVideos(ctx context.Context, totals *Totals) []reader {
-	all := []reader{
+func (j *Job) readersOfVideos(ctx context.Context, totals *Totals) []rowReader {
+	all := []rowReader{
 		func(rows iter.Seq2[outcome, error]) error { return j.videos(ctx, rows, &totals.columns) },
 		func(rows iter.Seq2[outcome, error]) error { return j.gallery(ctx, rows, totals) },
 	}

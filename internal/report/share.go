@@ -5,15 +5,15 @@ import (
 	"iter"
 )
 
-// reader takes rows up to their end or as many as it wants. It ends at an error.
-type reader func(rows iter.Seq2[outcome, error]) error
+// rowReader takes rows up to their end or as many as it wants. It ends at an error.
+type rowReader func(rows iter.Seq2[outcome, error]) error
 
 // errUnread ends the rows of a reader when they are cut off.
 var errUnread = errors.New("the rows of the report were not read to their end")
 
 // share hands each row to all readers, one after the other, before it reads the next: so the input is read once for
 // all of them. The first error ends all, and the others get it in place of a row: what they write is not complete.
-func share(rows iter.Seq2[outcome, error], readers ...reader) error {
+func share(rows iter.Seq2[outcome, error], readers ...rowReader) error {
 	var (
 		row    outcome
 		failed error

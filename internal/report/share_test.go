@@ -68,7 +68,8 @@ func TestShare(t *testing.T) {
 func TestShareFails(t *testing.T) {
 	broken := errors.New("broken")
 	a, b := &collector{most: 100}, &collector{most: 100}
-	if err := share(numbered(3, broken), a.read, b.read); !errors.Is(err, broken) || !errors.Is(a.end, broken) || !errors.Is(b.end, broken) {
+	if err := share(numbered(3, broken), a.read, b.read); !errors.Is(err, broken) || !errors.Is(a.end, broken) ||
+		!errors.Is(b.end, broken) {
 		t.Errorf("the rows fail: %v, the readers got %v and %v", err, a.end, b.end)
 	}
 	a, b = &collector{most: 100}, &collector{most: 100}
@@ -77,7 +78,8 @@ func TestShareFails(t *testing.T) {
 		}
 		return broken
 	}
-	if err := share(numbered(5, nil), a.read, fails, b.read); !errors.Is(err, broken) || !errors.Is(a.end, broken) || !errors.Is(b.end, broken) {
+	if err := share(numbered(5, nil), a.read, fails, b.read); !errors.Is(err, broken) || !errors.Is(a.end, broken) ||
+		!errors.Is(b.end, broken) {
 		t.Errorf("a reader fails: %v, the others got %v and %v", err, a.end, b.end)
 	}
 	if len(a.ids) > 2 || len(b.ids) > 2 {

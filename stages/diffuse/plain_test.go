@@ -74,8 +74,9 @@ func (p *plain) Describe() dit.Description {
 		panic(err)
 	}
 	d := dit.Description{Name: "Plain", Channels: p.Channels, OutChannels: p.outChannels(), Patch: nn.Patch{1, 2, 2},
-		Hidden: p.Hidden, Heads: plainHeads, Full: p.Full, Blocks: p.Blocks, Sums: 1, TextWidth: plainText, TextTokens: 5, Options: p.opts.Options,
-		Recipe: recipe, LatentScale: 1, Boundary: p.Boundary, Params: []stages.Param{stages.ParamReference, stages.ParamLoop},
+		Hidden: p.Hidden, Heads: plainHeads, Full: p.Full, Blocks: p.Blocks, Sums: 1, TextWidth: plainText, TextTokens: 5,
+		Options: p.opts.Options,
+		Recipe:  recipe, LatentScale: 1, Boundary: p.Boundary, Params: []stages.Param{stages.ParamReference, stages.ParamLoop},
 		Conditions: dit.Conditions{Marked: true, Group: 5}}
 	if p.opts.CondType != "" {
 		d.Conditions.Images = &dit.Images{CondType: p.opts.CondType, Guide: sampler.Image{Scale: 3, Ramp: true}}
