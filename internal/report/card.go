@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"text/template"
 
 	"latentbeam/internal/store"
@@ -47,6 +48,7 @@ func (j *Job) card(ctx context.Context) error {
 		return nil
 	}
 	var text bytes.Buffer
+	oneLine := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	err = cardPage.Execute(&text, cardFacts{Mark: cardMark, Title: oneLine(j.Title), Model: oneLine(j.Model),
 		Video: j.Keep[stages.KindVideo], Latents: j.Keep[stages.KindLatents], Embeddings: j.Keep[stages.KindText]})
 	if err != nil {
@@ -60,9 +62,4 @@ func (j *Job) card(ctx context.Context) error {
 		_, err := w.Write(text.Bytes())
 		return err
 	})
-}
-
-// oneLine is a text that stays in its line of the card.
-func oneLine(s string) string {
-	return string(bytes.Join(bytes.Fields([]byte(s)), []byte(" ")))
 }

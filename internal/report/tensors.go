@@ -15,6 +15,7 @@ import (
 	"latentbeam/internal/ledger"
 	"latentbeam/internal/location"
 	"latentbeam/internal/report/columns"
+	"latentbeam/internal/report/spelling"
 	"latentbeam/internal/table/typed"
 	"latentbeam/internal/table/write"
 	"latentbeam/schemas"
@@ -65,7 +66,7 @@ func (t *tensorTable[T]) add(o *outcome, row []byte) error {
 	if t.rows%t.perFile == 0 {
 		t.close()
 		t.hash = sha256.New()
-		t.hash.Write(appendValue(nil, reflect.ValueOf(t.job.Facts)))
+		t.hash.Write(spelling.Value(nil, reflect.ValueOf(t.job.Facts)))
 	}
 	t.hash.Write(row)
 	t.hash.Write(o.record.Row)
