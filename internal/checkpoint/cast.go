@@ -60,13 +60,8 @@ func (c *cast) Write(p []byte) (int, error) {
 
 // read returns the first element of p.
 func (c *cast) read(p []byte) float64 {
-	switch c.from {
-	case "F64":
+	if c.from == "F64" {
 		return math.Float64frombits(binary.LittleEndian.Uint64(p))
-	case "F32":
-		return float64(math.Float32frombits(binary.LittleEndian.Uint32(p)))
-	case "BF16":
-		return float64(kernels.FromBF16(binary.LittleEndian.Uint16(p)))
 	}
-	return float64(kernels.FromF16(binary.LittleEndian.Uint16(p)))
+	return float64(kernels.DTypes[c.from].At(p, 0))
 }

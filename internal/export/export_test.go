@@ -240,7 +240,7 @@ func TestRawTable(t *testing.T) {
 	i := 0
 	for r, err := range typed.Read[fastVideoRow](dir+"/fastvideo/32x24x5/data_chunk_0.parquet", true) {
 		must(t, err)
-		for k, v := range floats(r.VAELatentBytes) {
+		for k, v := range kernels.F32.Values(r.VAELatentBytes) {
 			if v != float32(i)+float32(k)/37 {
 				t.Fatalf("row %d, value %d: %g", i, k, v)
 			}

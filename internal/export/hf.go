@@ -1,16 +1,15 @@
 package export
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
 	"latentbeam/internal/table/write"
+	"latentbeam/kernels"
 	"latentbeam/stages"
 )
 
@@ -70,8 +69,8 @@ func (h *huggingFace) add(s *sample) error {
 	r, bucket := &s.row, s.bucket()
 	h.rows[bucket]++
 	h.vae, h.scale, h.space = s.vae, r.LatentScale, r.LatentSpace
-	return h.files.add(bucket+"/%05d.parquet", huggingFaceRow{ID: r.ID, Caption: r.Caption, Latents: floats(r.VAELatentBytes),
-		LatentsShape: r.VAELatentShape, TextEmbedding: floats(s.text), TextEmbeddingShape: s.len, FileName: r.FileName,
+	return h.files.add(bucket+"/%05d.parquet", huggingFaceRow{ID: r.ID, Caption: r.Caption, Latents: kernels.F32.Values(r.VAELatentBytes),
+		LatentsShape: r.VAELatentShape, TextEmbedding: kernels.F32.Values(s.text), TextEmbeddingShape: s.len, FileName: r.FileName,
 		MediaType: r.MediaType, Width: r.Width, Height: r.Height, NumFrames: r.VideoFrames, FPS: r.FPS,
 		FrameStart: s.cut.FrameStart, FrameCount: s.cut.FrameCount, CropX: s.cut.CropX, CropY: s.cut.CropY,
 		Flipped: s.cut.Flipped, Key: r.Key, LatentSpace: r.LatentSpace, Extra: r.Extra})
@@ -119,13 +118,4 @@ func (h *huggingFace) close() error {
 func list(numbers []float64) string {
 	text, _ := json.Marshal(numbers) // they were read from JSON
 	return string(text)
-}
-
-// floats are the float32 values of little-endian bytes.
-func floats(data []byte) []float32 {
-	out := make([]float32, len(data)/4)
-	for i := range out {
-		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-	}
-	return out
 }

@@ -4,12 +4,10 @@ import (
 	"bufio"
 	"cmp"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -139,24 +137,16 @@ func (o *out) model(s *sample) ([]byte, error) {
 
 // eachValue returns the latent with each value changed by its channel.
 func (s *sample) eachValue(change func(x float32, ch int) float32) []byte {
-	data := make([]byte, len(s.row.VAELatentBytes))
-	per := len(data) / 4 / int(s.row.VAELatentShape[0])
-	for i := range len(data) / 4 {
-		x := math.Float32frombits(binary.LittleEndian.Uint32(s.row.VAELatentBytes[4*i:]))
-		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(change(x, i/per)))
+	values := kernels.F32.Values(s.row.VAELatentBytes)
+	per := len(values) / int(s.row.VAELatentShape[0])
+	for i, x := range values {
+		values[i] = change(x, i/per)
 	}
-	return data
+	return kernels.F32.Bytes(values)
 }
 
 // bf16 rounds float32 values to bfloat16.
-func bf16(data []byte) []byte {
-	half := make([]byte, len(data)/2)
-	for i := range len(data) / 4 {
-		x := math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-		binary.LittleEndian.PutUint16(half[2*i:], kernels.ToBF16(x))
-	}
-	return half
-}
+func bf16(data []byte) []byte { return kernels.BF16.Bytes(kernels.F32.Values(data)) }
 
 // needText refuses a row without a text, on whose absence a trainer would train.
 func (s *sample) needText() error {

@@ -222,7 +222,7 @@ func (m *mesh) load(be kernels.Backend, send, recv []kernels.Part) error {
 			if err := be.Download(values, t); err != nil {
 				return err
 			}
-			encode(p.out[at:], t.DType, values)
+			t.DType.Encode(p.out[at:], values)
 			at += len(values) * t.DType.Size()
 		}
 	}

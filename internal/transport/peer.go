@@ -149,7 +149,7 @@ func (p *peer) unload(be kernels.Backend) {
 	at := 0
 	for _, t := range p.expected {
 		values := make([]float32, t.Len())
-		decode(values, t.DType, p.in[at:])
+		t.DType.Decode(values, p.in[at:])
 		be.Upload(t, values)
 		at += len(values) * t.DType.Size()
 	}

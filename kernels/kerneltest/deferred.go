@@ -1,6 +1,7 @@
 package kerneltest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -125,18 +126,11 @@ func (d *deferred) fail(err error) {
 func (d *deferred) flush() error {
 	for i := 0; i < len(d.queue) && d.err == nil; i++ {
 		d.queue[i]()
-		d.err = orElse(d.err, d.inner.Wait())
+		d.err = cmp.Or(d.err, d.inner.Wait())
 	}
 	clear(d.queue)
 	d.queue = d.queue[:0]
 	return d.err
-}
-
-func orElse(first, second error) error {
-	if first != nil {
-		return first
-	}
-	return second
 }
 
 // poison fills a dense tensor with NaN.
@@ -195,7 +189,7 @@ func (d *deferred) time(report func(time.Duration)) (end func()) {
 
 func (d *deferred) Download(dst []float32, src kernels.Tensor) error {
 	d.later("download", []kernels.Tensor{src}, func(t []kernels.Tensor) {
-		d.err = orElse(d.err, d.inner.Download(dst, t[0]))
+		d.err = cmp.Or(d.err, d.inner.Download(dst, t[0]))
 	})
 	return d.flush()
 }

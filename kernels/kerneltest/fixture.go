@@ -58,22 +58,11 @@ func newFixture(t *testing.T, b kernels.Backend) *fixture {
 	return &fixture{t, b, rand.New(rand.NewPCG(1, 2))}
 }
 
-// round returns x as dt stores it.
-func round(dt kernels.DType, x float32) float32 {
-	switch dt {
-	case kernels.BF16:
-		return kernels.FromBF16(kernels.ToBF16(x))
-	case kernels.F16:
-		return kernels.FromF16(kernels.ToF16(x))
-	}
-	return x
-}
-
 // rounded returns a as dt stores it, and its largest magnitude.
 func (a array) rounded(dt kernels.DType) (array, float64) {
 	out, largest := newArray(a.shape...), 0.0
 	for i, x := range a.data {
-		out.data[i] = float64(round(dt, float32(x)))
+		out.data[i] = float64(dt.Round(float32(x)))
 		largest = max(largest, math.Abs(x))
 	}
 	return out, largest
@@ -83,7 +72,7 @@ func (a array) rounded(dt kernels.DType) (array, float64) {
 func (f *fixture) random(dt kernels.DType, shape ...int) array {
 	a := newArray(shape...)
 	for i := range a.data {
-		a.data[i] = float64(round(dt, f.rand.Float32()*2-1))
+		a.data[i] = float64(dt.Round(f.rand.Float32()*2 - 1))
 	}
 	return a
 }

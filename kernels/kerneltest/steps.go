@@ -40,7 +40,7 @@ func testNormSteps(f *fixture, dt kernels.DType, kind kernels.NormKind) {
 	if kind == kernels.RMSNorm {
 		want := run(base)
 		for i, v := range f.values(weight, n*h*w*c) {
-			want[i] = float64(round(dt, float32(want[i]*v)))
+			want[i] = float64(dt.Round(float32(want[i] * v)))
 		}
 		if !slices.Equal(run(withWeight), want) {
 			f.Error("the value is not rounded before the weight")
@@ -54,9 +54,9 @@ func testNormSteps(f *fixture, dt kernels.DType, kind kernels.NormKind) {
 	want := run(withWeight)
 	for i := range want {
 		at := i/(h*w*c)*c + i%c
-		factor := round(dt, float32(1+scale.data[at]))
-		product := round(dt, float32(want[i])*factor)
-		want[i] = float64(round(dt, product+float32(shift.data[at])))
+		factor := dt.Round(float32(1 + scale.data[at]))
+		product := dt.Round(float32(want[i]) * factor)
+		want[i] = float64(dt.Round(product + float32(shift.data[at])))
 	}
 	if !slices.Equal(run(modulated), want) {
 		f.Error("the steps of the modulation are not rounded one by one")
@@ -99,10 +99,10 @@ func testRopeSteps(f *fixture, dt kernels.DType) {
 	want := make([]float64, len(x.data))
 	for i := 0; i < len(want); i += 2 {
 		at := i/(h*d)%l*(d/2) + i%d/2
-		product := func(a, b float64) float32 { return round(dt, float32(a)*float32(b)) }
+		product := func(a, b float64) float32 { return dt.Round(float32(a) * float32(b)) }
 		even, odd, c, s := x.data[i], x.data[i+1], cos.data[at], sin.data[at]
-		want[i] = float64(round(dt, product(even, c)-product(odd, s)))
-		want[i+1] = float64(round(dt, product(odd, c)+product(even, s)))
+		want[i] = float64(dt.Round(product(even, c) - product(odd, s)))
+		want[i+1] = float64(dt.Round(product(odd, c) + product(even, s)))
 	}
 	if !slices.Equal(read().data, want) {
 		f.Error("the products are not rounded before they are added")

@@ -37,8 +37,8 @@ func testTransfer(t *testing.T, newBackend func(int) kernels.Backend) {
 				t.Fatal(err)
 			}
 			for i, v := range values {
-				if math.Float32bits(got[i]) != math.Float32bits(round(dt, v)) && v == v || v != v && got[i] == got[i] {
-					t.Errorf("%v: %v came back as %v, want %v", dt, v, got[i], round(dt, v))
+				if math.Float32bits(got[i]) != math.Float32bits(dt.Round(v)) && v == v || v != v && got[i] == got[i] {
+					t.Errorf("%v: %v came back as %v, want %v", dt, v, got[i], dt.Round(v))
 				}
 			}
 		}
@@ -51,7 +51,7 @@ func (f *fixture) roundTrip(dt kernels.DType, l layout, shape []int) {
 	host := make([]float32, len(a.data))
 	for i, x := range a.data {
 		host[i] = float32(x)
-		a.data[i] = float64(round(dt, host[i]))
+		a.data[i] = float64(dt.Round(host[i]))
 	}
 	dst, read := f.result(dt, l, shape...)
 	f.Upload(dst, host)
@@ -64,7 +64,7 @@ func (f *fixture) roundTrip(dt kernels.DType, l layout, shape []int) {
 		f.Copy(y, dst)
 		want := newArray(shape...)
 		for i, x := range a.data {
-			want.data[i] = float64(round(other, float32(x)))
+			want.data[i] = float64(other.Round(float32(x)))
 		}
 		f.check(fmt.Sprint("copy to ", other), kernels.F32, read(), want)
 		if err := f.Download(host, y); err != nil {

@@ -3,7 +3,6 @@ package exec
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-	"unsafe"
 
 	"latentbeam/internal/media"
 	"latentbeam/kernels"
@@ -187,20 +185,11 @@ func arrayOf(f *safetensors.File, name string, axes int) (*stages.Array, error) 
 		return nil, fmt.Errorf("tensor %q has the shape %v: %d axes are wanted, none empty", name, t.Shape, axes)
 	}
 	a := stages.NewArray(t.Shape...)
-	switch t.DType {
-	case "F32":
-		copy(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(a.Data))), 4*len(a.Data)), t.Data)
-	case "F16", "BF16":
-		half := kernels.FromF16
-		if t.DType == "BF16" {
-			half = kernels.FromBF16
-		}
-		for i := range a.Data {
-			a.Data[i] = half(binary.LittleEndian.Uint16(t.Data[2*i:]))
-		}
-	default:
+	dt, ok := kernels.DTypes[t.DType]
+	if !ok {
 		return nil, fmt.Errorf("tensor %q is %s: F32, F16 and BF16 are read", name, t.DType)
 	}
+	dt.Decode(a.Data, t.Data)
 	return a, nil
 }
 

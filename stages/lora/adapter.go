@@ -181,15 +181,12 @@ var roles = []struct {
 	{regexp.MustCompile(`\.diff_b$`), func(l *layer) **tensor { return &l.biasDelta }},
 }
 
-// dtypes are the types of tensors that are read.
-var dtypes = map[string]kernels.DType{"F32": kernels.F32, "BF16": kernels.BF16, "F16": kernels.F16}
-
 // add takes a tensor of the file.
 func (a *Adapter) add(name string, t safetensors.Tensor) error {
 	module, isAlpha := strings.CutSuffix(name, ".alpha")
 	for _, r := range roles {
 		if at := r.end.FindStringIndex(name); at != nil {
-			dt, known := dtypes[t.DType]
+			dt, known := kernels.DTypes[t.DType]
 			if !known {
 				return fmt.Errorf("tensor %q is %s, want F32, BF16 or F16", name, t.DType)
 			}
@@ -234,9 +231,9 @@ func scalar(t safetensors.Tensor) (float64, bool) {
 		return 0, false
 	}
 	var v float64
-	switch dt, known := dtypes[t.DType]; {
+	switch dt, known := kernels.DTypes[t.DType]; {
 	case known:
-		v = float64((&tensor{data: t.Data, dt: dt}).at(0))
+		v = float64(dt.At(t.Data, 0))
 	case t.DType == "F64":
 		v = math.Float64frombits(uint64(little(t.Data, 8)))
 	case t.DType == "I64":

@@ -31,7 +31,7 @@ const chunk = 1024
 func (p addition) add(dst, sum []float32, row, column int) {
 	if p.diff != nil {
 		for i := range dst {
-			dst[i] += float32(p.factor * p.diff.at(row*p.columns+column+i))
+			dst[i] += float32(p.factor * p.diff.dt.At(p.diff.data, row*p.columns+column+i))
 		}
 		return
 	}

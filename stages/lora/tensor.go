@@ -1,12 +1,6 @@
 package lora
 
-import (
-	"encoding/binary"
-	"math"
-	"sync"
-
-	"latentbeam/kernels"
-)
+import "sync"
 
 // wide keeps the values of tensors that are read often.
 type wide struct {
@@ -14,25 +8,9 @@ type wide struct {
 	values []float32
 }
 
-// at returns an element.
-func (t *tensor) at(i int) float32 {
-	switch t.dt {
-	case kernels.BF16:
-		return kernels.FromBF16(binary.LittleEndian.Uint16(t.data[2*i:]))
-	case kernels.F16:
-		return kernels.FromF16(binary.LittleEndian.Uint16(t.data[2*i:]))
-	}
-	return math.Float32frombits(binary.LittleEndian.Uint32(t.data[4*i:]))
-}
-
 // floats returns all elements, which stay in memory.
 func (t *tensor) floats() []float32 {
-	t.wide.once.Do(func() {
-		t.wide.values = make([]float32, len(t.data)/t.dt.Size())
-		for i := range t.wide.values {
-			t.wide.values[i] = t.at(i)
-		}
-	})
+	t.wide.once.Do(func() { t.wide.values = t.dt.Values(t.data) })
 	return t.wide.values
 }
 
@@ -46,7 +24,7 @@ func (t *tensor) blocks(rank, columns int) []float32 {
 		for from := 0; from < columns; from += blockColumns {
 			for k := range rank {
 				for i := from; i < min(from+blockColumns, columns); i++ {
-					t.wide.values = append(t.wide.values, t.at(k*columns+i))
+					t.wide.values = append(t.wide.values, t.dt.At(t.data, k*columns+i))
 				}
 			}
 		}
@@ -57,7 +35,7 @@ func (t *tensor) blocks(rank, columns int) []float32 {
 // notFinite returns the first element that is infinite or no number, -1 for none.
 func (t *tensor) notFinite() int {
 	for i := range len(t.data) / t.dt.Size() {
-		if v := t.at(i); v-v != 0 {
+		if v := t.dt.At(t.data, i); v-v != 0 {
 			return i
 		}
 	}

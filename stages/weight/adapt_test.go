@@ -70,7 +70,7 @@ func TestAddedIsTheSameEverywhere(t *testing.T) {
 					sum += math.Sin(1.7*float64(r*rank+k)) * math.Sin(0.37*float64(k*columns+c))
 				}
 				want := math.Sin(0.11*float64(r*columns+c)) + scale*alpha/rank*sum
-				got := float64(element(all, dt, r*columns+c))
+				got := float64(dt.At(all, r*columns+c))
 				if tolerance := map[kernels.DType]float64{kernels.F32: 1e-6, kernels.BF16: 8e-3,
 					kernels.F16: 1e-3}[dt]; math.Abs(got-want) > tolerance*max(1, math.Abs(want)) {
 					t.Fatalf("%v: row %d, column %d is %g, want %g", dt, r, c, got, want)

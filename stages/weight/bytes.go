@@ -43,7 +43,7 @@ func (c *Component[C, M]) bytesOf(dt kernels.DType, shard Shard) []int64 {
 	for name, block := range w.blocks {
 		t, _ := c.weights.Tensor(name)
 		n := int64(w.sizes[name])
-		if stored, known := dtypes[t.DType]; known {
+		if stored, known := kernels.DTypes[t.DType]; known {
 			size := min(dt.Size(), stored.Size())
 			if c.added[name] != nil { // rounded from fp32
 				size = dt.Size()

@@ -99,11 +99,11 @@ func (c *Component[C, M]) Renew(why string) {
 // Numbers returns the values of a tensor of the file, nil where it has none of that name or type.
 func (c *Component[C, M]) Numbers(name string) []float32 {
 	t, found := c.weights.Tensor(name)
-	dt, known := dtypes[t.DType]
+	dt, known := kernels.DTypes[t.DType]
 	if !found || !known {
 		return nil
 	}
-	return decode(t.Data, dt)
+	return dt.Values(t.Data)
 }
 
 // Load brings the weights to dev.

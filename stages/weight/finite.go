@@ -27,13 +27,13 @@ func notFinite(data []byte, dt kernels.DType) int {
 			continue
 		}
 		for i := at / dt.Size(); i < (at+8)/dt.Size(); i++ {
-			if !finite(element(data, dt, i)) {
+			if !finite(dt.At(data, i)) {
 				return i
 			}
 		}
 	}
 	for i := len(data) / 8 * 8 / dt.Size(); i < len(data)/dt.Size(); i++ {
-		if !finite(element(data, dt, i)) {
+		if !finite(dt.At(data, i)) {
 			return i
 		}
 	}

@@ -28,7 +28,7 @@ func TestNotFinite(t *testing.T) {
 				put(data, i, []uint32{0, 0x80008000, bad[0] - 1, 1}[i%4])
 			}
 			if i := notFinite(data, dt); i != -1 {
-				t.Errorf("%v: element %d of %d is taken for an infinity: %g", dt, i, n, element(data, dt, i))
+				t.Errorf("%v: element %d of %d is taken for an infinity: %g", dt, i, n, dt.At(data, i))
 			}
 			for i := range n {
 				for _, bits := range bad {

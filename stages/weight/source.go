@@ -1,8 +1,6 @@
 package weight
 
 import (
-	"encoding/binary"
-	"math"
 	"runtime"
 	"sync"
 
@@ -95,62 +93,35 @@ func (s source) readSome(dst []byte, from, to int) {
 	}
 }
 
+// readChunk is how many elements pass through fp32 at a time.
+const readChunk = 1024
+
 // readAdded writes elements of one row of the tensor with what adapters add: at most n, the first is number at. It returns
 // how many it wrote.
 func (s source) readAdded(dst []byte, at, n int) int {
-	var room [1024]float32
+	var room [readChunk]float32
 	row, column := at/s.columns, at%s.columns
 	n = min(n, s.columns-column, len(room))
 	sums := room[:n]
-	decodeInto(sums, s.file[at*s.from.Size():], s.from)
+	s.from.Decode(sums, s.file[at*s.from.Size():])
 	s.added.Add(sums, row, column)
-	encode(dst, sums, s.to)
+	s.to.Encode(dst, sums)
 	return n
 }
 
-// encode writes src to dst, little-endian, each rounded to a type.
-func encode(dst []byte, src []float32, to kernels.DType) {
-	switch to {
-	case kernels.F32:
-		for i, v := range src {
-			binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(v))
-		}
-	case kernels.BF16:
-		for i, v := range src {
-			binary.LittleEndian.PutUint16(dst[2*i:], kernels.ToBF16(v))
-		}
-	default:
-		for i, v := range src {
-			binary.LittleEndian.PutUint16(dst[2*i:], kernels.ToF16(v))
-		}
-	}
-}
-
-// convert writes little-endian src of one type to dst of the same or of a type of two bytes.
+// convert writes little-endian src of one type to dst of another.
 func convert(dst, src []byte, from, to kernels.DType) {
-	switch {
-	case from == to:
+	if from == to {
 		copy(dst, src)
-	case from == kernels.F32 && to == kernels.BF16:
-		for ; len(src) >= 4 && len(dst) >= 2; src, dst = src[4:], dst[2:] {
-			wide := math.Float32frombits(binary.LittleEndian.Uint32(src))
-			binary.LittleEndian.PutUint16(dst, kernels.ToBF16(wide))
-		}
-	case from == kernels.F32:
-		for ; len(src) >= 4 && len(dst) >= 2; src, dst = src[4:], dst[2:] {
-			wide := math.Float32frombits(binary.LittleEndian.Uint32(src))
-			binary.LittleEndian.PutUint16(dst, kernels.ToF16(wide))
-		}
-	case to == kernels.F16:
-		for ; len(src) >= 2 && len(dst) >= 2; src, dst = src[2:], dst[2:] {
-			value := kernels.FromBF16(binary.LittleEndian.Uint16(src))
-			binary.LittleEndian.PutUint16(dst, kernels.ToF16(value))
-		}
-	default:
-		for ; len(src) >= 2 && len(dst) >= 2; src, dst = src[2:], dst[2:] {
-			value := kernels.FromF16(binary.LittleEndian.Uint16(src))
-			binary.LittleEndian.PutUint16(dst, kernels.ToBF16(value))
-		}
+		return
+	}
+	var room [readChunk]float32
+	wide, narrow := from.Size(), to.Size()
+	for len(src) > 0 {
+		values := room[:min(len(src)/wide, len(room))]
+		from.Decode(values, src)
+		to.Encode(dst, values)
+		src, dst = src[len(values)*wide:], dst[len(values)*narrow:]
 	}
 }
 

@@ -47,7 +47,7 @@ func (w *Weights) Stack(n int, names ...string) kernels.Tensor {
 // widened returns little-endian data as fp32.
 func widened(data []byte, dt kernels.DType) []byte {
 	out := make([]byte, 0, len(data)/dt.Size()*4)
-	for _, v := range decode(data, dt) {
+	for _, v := range dt.Values(data) {
 		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
 	}
 	return out

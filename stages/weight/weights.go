@@ -148,7 +148,7 @@ func (w *Weights) Values(name string, n int) []float32 {
 	if !ok {
 		return nil
 	}
-	dt, known := dtypes[t.DType]
+	dt, known := kernels.DTypes[t.DType]
 	if !known || !slices.Equal(t.Shape, []int{n}) {
 		w.fault("wrong shape", name, fmt.Sprintf("%s %v, want [%d]", t.DType, t.Shape, n))
 		return nil
@@ -156,7 +156,7 @@ func (w *Weights) Values(name string, n int) []float32 {
 	if w.be == nil { // Outline
 		return make([]float32, n)
 	}
-	return decode(t.Data, dt)
+	return dt.Values(t.Data)
 }
 
 // Flow returns what keeps the blocks of the model coming where they are not all in memory, else nil.
@@ -189,7 +189,7 @@ func (w *Weights) find(name string, want []int, fits func(have []int) bool) (
 	w.asked[name] = slices.Clone(want)
 	w.blocks[name] = w.block
 	t, ok := w.found[name]
-	dt, known := dtypes[t.DType]
+	dt, known := kernels.DTypes[t.DType]
 	switch {
 	case w.found == nil:
 		return t, dt, false
@@ -206,7 +206,7 @@ func (w *Weights) find(name string, want []int, fits func(have []int) bool) (
 		if i < 0 {
 			return t, dt, true
 		}
-		w.fault("not finite", name, fmt.Sprintf("element %d is %g: the checkpoint is damaged", i, element(t.Data, dt, i)))
+		w.fault("not finite", name, fmt.Sprintf("element %d is %g: the checkpoint is damaged", i, dt.At(t.Data, i)))
 	}
 	return t, dt, false
 }
@@ -227,6 +227,3 @@ func (w *Weights) make(name string, shape []int, from source) kernels.Tensor {
 	w.account.loaded = append(w.account.loaded, loaded)
 	return loaded
 }
-
-// dtypes are the safetensors types that the backends store.
-var dtypes = map[string]kernels.DType{"F32": kernels.F32, "BF16": kernels.BF16, "F16": kernels.F16}

@@ -13,6 +13,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 
+	"latentbeam/kernels"
 	"latentbeam/schemas"
 )
 
@@ -191,7 +192,7 @@ func (f Format) real(v parquet.Value) float64 {
 	switch {
 	case f.Kind == halfLeaf:
 		if b := v.ByteArray(); len(b) == 2 {
-			return halfToFloat(uint16(b[0]) | uint16(b[1])<<8)
+			return float64(kernels.F16.At(b, 0))
 		}
 		return math.NaN()
 	case v.Kind() == parquet.Float:
@@ -199,25 +200,6 @@ func (f Format) real(v parquet.Value) float64 {
 		return n // 4.1 as a float32 is the 4.1 that its author wrote
 	}
 	return v.Double()
-}
-
-// halfToFloat widens an IEEE 754 half.
-func halfToFloat(h uint16) float64 {
-	sign := 1.0
-	if h&0x8000 != 0 {
-		sign = -1
-	}
-	exponent, fraction := int(h>>10&0x1f), float64(h&0x3ff)
-	switch exponent {
-	case 0:
-		return sign * math.Ldexp(fraction, -24)
-	case 31:
-		if fraction != 0 {
-			return math.NaN()
-		}
-		return sign * math.Inf(1)
-	}
-	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
 
 // decimal writes a decimal without losing a digit.

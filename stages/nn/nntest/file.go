@@ -2,10 +2,9 @@ package nntest
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math"
 	"testing"
 
+	"latentbeam/kernels"
 	"latentbeam/stages/safetensors"
 )
 
@@ -62,11 +61,7 @@ func Open(t testing.TB, path string) *safetensors.File {
 
 // Tensor returns values as an F32 tensor of a file.
 func Tensor(values []float32, shape ...int) safetensors.Tensor {
-	data := make([]byte, 0, 4*len(values))
-	for _, v := range values {
-		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
-	}
-	return safetensors.Tensor{DType: "F32", Shape: shape, Data: data}
+	return safetensors.Tensor{DType: "F32", Shape: shape, Data: kernels.F32.Bytes(values)}
 }
 
 // Floats returns the values of an F32 tensor of a file.
@@ -75,9 +70,5 @@ func Floats(t testing.TB, tensor safetensors.Tensor) []float32 {
 	if tensor.DType != "F32" {
 		t.Fatalf("the tensor is %s, want F32", tensor.DType)
 	}
-	out := make([]float32, len(tensor.Data)/4)
-	for i := range out {
-		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(tensor.Data[4*i:]))
-	}
-	return out
+	return kernels.F32.Values(tensor.Data)
 }

@@ -2,7 +2,6 @@ package nntest
 
 import (
 	"bytes"
-	"encoding/binary"
 	"io"
 	"regexp"
 	"slices"
@@ -46,7 +45,7 @@ func Repeated(t testing.TB, shapes map[string][]int) *safetensors.File {
 					values[i] /= t5Scores
 				}
 			}
-			made[name] = toBF16(values)
+			made[name] = kernels.BF16.Bytes(values)
 		}
 		return made[name]
 	}
@@ -63,13 +62,4 @@ func Repeated(t testing.TB, shapes map[string][]int) *safetensors.File {
 		t.Fatal(err)
 	}
 	return f
-}
-
-// toBF16 returns values rounded, little-endian.
-func toBF16(values []float32) []byte {
-	out := make([]byte, 0, 2*len(values))
-	for _, v := range values {
-		out = binary.LittleEndian.AppendUint16(out, uint16(kernels.ToBF16(v)))
-	}
-	return out
 }
