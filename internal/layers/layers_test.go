@@ -27,7 +27,8 @@ var floors = []floor{
 	{"internal/config/document stages/sequence internal/names internal/same internal/rng schemas/fault internal/checkpoint internal/sentencepiece " +
 		"internal/ftfy internal/media internal/report/looks internal/layers internal/layers/rooms kernels/cuda/cublaslt kernels/cuda/driver kernels/cuda/kern " +
 		"kernels/cuda/nccl kernels/cuda/gpu/timings",
-		"github.com/goccy/go-yaml golang.org/x/text golang.org/x/sync golang.org/x/net github.com/clipperhouse/uax29 gorgonia.org/cu github.com/klauspost/compress"},
+		"github.com/goccy/go-yaml golang.org/x/text golang.org/x/sync golang.org/x/net github.com/clipperhouse/uax29 gorgonia.org/cu github.com/klauspost/compress " +
+			"google.golang.org/protobuf"},
 	{"internal/config stages/cost stages/vae/stream stages/t5/clean internal/plan/weights internal/store internal/measure " +
 		"stages/lora internal/hub internal/gallery internal/gpu kernels/cpu kernels/cuda kernels/kerneltest",
 		"github.com/gofrs/flock github.com/NVIDIA/go-nvml github.com/google/uuid"},
@@ -37,12 +38,12 @@ var floors = []floor{
 	{"internal/store/open internal/ledger internal/doctor stages/nn stages/sampler", ""},
 	{"stages/vae/posterior stages/dit internal/engine/coder internal/cluster internal/lend internal/engine/memory internal/runs internal/location internal/jobfile", ""},
 	{"internal/engine/keys stages/dit/shares stages/condition stages/vae/causal stages/vae/kl stages/vae/temporal stages/vae/wan stages/vae/wf stages/footage internal/devices internal/devices/gpus internal/engine/schedule internal/observe internal/progress internal/table/pages internal/table/write internal/table/tabletest", "github.com/vbauerster/mpb github.com/parquet-go/parquet-go"},
-	{"stages/nn/nntest stages/diffuse stages/quality stages/vae/autoencoder internal/engine/recovery internal/logs internal/metrics internal/trace internal/hooks internal/table/typed internal/report/columns internal/report/named internal/cli/terminal", "github.com/prometheus/client_golang go.opentelemetry.io/otel go.opentelemetry.io/proto/otlp google.golang.org/protobuf"},
+	{"stages/nn/nntest stages/diffuse stages/quality stages/vae/autoencoder internal/engine/recovery internal/logs internal/metrics internal/trace internal/hooks internal/table/typed internal/report/columns internal/report/named internal/cli/terminal", "github.com/prometheus/client_golang go.opentelemetry.io/otel go.opentelemetry.io/proto/otlp"},
 	{"internal/runpage stages/t5 stages/stdit stages/wan stages/osplan stages/clip stages/vae stages/guard stages/exec stages/video internal/engine", ""},
 	{"stages/catalog internal/table/read", ""},
 	{"internal/report internal/engine/host internal/engine/simulator pipelines/input pipelines/hardware pipelines/doubts", ""},
 	{"transforms internal/audit internal/export pipelines/worker pipelines/reuse pipelines/forecast", "github.com/apache/beam"},
-	{"runners internal/cli/models internal/cli/outputs pipelines/explain", "google.golang.org/grpc google.golang.org/protobuf github.com/spf13/cobra"},
+	{"runners internal/cli/models internal/cli/outputs pipelines/explain", "google.golang.org/grpc github.com/spf13/cobra"},
 	{"pipelines/spread", ""},
 	{"pipelines", ""},
 	{"internal/cli", ""},

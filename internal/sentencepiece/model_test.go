@@ -6,23 +6,25 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // message builds protocol buffer messages for the tests.
 type message []byte
 
-func (m message) varint(number int, v uint64) message {
-	m = binary.AppendUvarint(m, uint64(number)<<3|wireVarint)
+func (m message) varint(number protowire.Number, v uint64) message {
+	m = protowire.AppendTag(m, number, protowire.VarintType)
 	return binary.AppendUvarint(m, v)
 }
 
-func (m message) bytes(number int, v []byte) message {
-	m = binary.AppendUvarint(m, uint64(number)<<3|wireBytes)
+func (m message) bytes(number protowire.Number, v []byte) message {
+	m = protowire.AppendTag(m, number, protowire.BytesType)
 	return append(binary.AppendUvarint(m, uint64(len(v))), v...)
 }
 
-func (m message) float(number int, v float32) message {
-	m = binary.AppendUvarint(m, uint64(number)<<3|wire32)
+func (m message) float(number protowire.Number, v float32) message {
+	m = protowire.AppendTag(m, number, protowire.Fixed32Type)
 	return binary.LittleEndian.AppendUint32(m, math.Float32bits(v))
 }
 
@@ -31,7 +33,9 @@ func (m message) piece(text string, score float32, kind pieceType) message {
 }
 
 // trainer is a trainer specification with one field.
-func trainer(number int, v uint64) message { return message{}.bytes(2, message{}.varint(number, v)) }
+func trainer(number protowire.Number, v uint64) message {
+	return message{}.bytes(2, message{}.varint(number, v))
+}
 
 func charsmapOf(units []uint32, blob string) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, uint32(4*len(units)))

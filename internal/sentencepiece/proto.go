@@ -1,16 +1,16 @@
 package sentencepiece
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // field is one key-value pair of a protocol buffer message: bits for the scalar wire types, data for
 // the length-delimited one. data aliases the message.
 type field struct {
-	number int
+	number protowire.Number
 	bits   uint64
 	data   []byte
 }
@@ -20,64 +20,35 @@ var (
 	errWireType  = errors.New("wire type is not one of varint, 64-bit, bytes, 32-bit")
 )
 
-// The wire types of the protocol buffer encoding.
-const (
-	wireVarint = 0
-	wire64     = 1
-	wireBytes  = 2
-	wire32     = 5
-)
-
 // eachField calls visit for every field of message in order and stops at the first error.
 func eachField(message []byte, visit func(field) error) error {
 	for len(message) > 0 {
-		f, n, err := nextField(message)
-		if err != nil {
-			return err
+		number, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return errTruncated
 		}
-		message = message[n:]
+		f, rest := field{number: number}, message[n:]
+		switch kind {
+		case protowire.VarintType:
+			f.bits, n = protowire.ConsumeVarint(rest)
+		case protowire.Fixed64Type:
+			f.bits, n = protowire.ConsumeFixed64(rest)
+		case protowire.Fixed32Type:
+			var bits uint32
+			bits, n = protowire.ConsumeFixed32(rest)
+			f.bits = uint64(bits)
+		case protowire.BytesType:
+			f.data, n = protowire.ConsumeBytes(rest)
+		default:
+			return fmt.Errorf("field %d: %w", number, errWireType)
+		}
+		if n < 0 {
+			return errTruncated
+		}
 		if err := visit(f); err != nil {
 			return err
 		}
+		message = rest[n:]
 	}
 	return nil
-}
-
-// nextField reads one field and says how many bytes it took.
-func nextField(b []byte) (field, int, error) {
-	key, n := binary.Uvarint(b)
-	if n <= 0 || key>>3 == 0 || key>>3 > math.MaxInt32 {
-		return field{}, 0, errTruncated
-	}
-	f := field{number: int(key >> 3)}
-	rest := b[n:]
-	switch key & 7 {
-	case wireVarint:
-		v, k := binary.Uvarint(rest)
-		if k <= 0 {
-			return f, 0, errTruncated
-		}
-		f.bits = v
-		return f, n + k, nil
-	case wire64:
-		if len(rest) < 8 {
-			return f, 0, errTruncated
-		}
-		f.bits = binary.LittleEndian.Uint64(rest)
-		return f, n + 8, nil
-	case wire32:
-		if len(rest) < 4 {
-			return f, 0, errTruncated
-		}
-		f.bits = uint64(binary.LittleEndian.Uint32(rest))
-		return f, n + 4, nil
-	case wireBytes:
-		size, k := binary.Uvarint(rest)
-		if k <= 0 || size > uint64(len(rest)-k) {
-			return f, 0, errTruncated
-		}
-		f.data = rest[k : k+int(size)]
-		return f, n + k + int(size), nil
-	}
-	return f, 0, fmt.Errorf("field %d: %w", f.number, errWireType)
 }
