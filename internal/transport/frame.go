@@ -12,9 +12,18 @@ import (
 // frameMagic begins every frame between ranks; its last byte is the version.
 const frameMagic = "LBX\x01"
 
-// frameSize is the length of a frame's head: magic, kind, length of the op, op, then plan, step, block,
-// sender, layout and the length of what follows, all big-endian.
-const frameSize = 4 + 1 + 1 + kernels.MaxOp + 8 + 8 + 8 + 4 + 8 + 8
+// wireFrame is a frame's head as it travels, big-endian.
+type wireFrame struct {
+	Magic             [4]byte
+	Kind, OpLength    byte
+	Op                [kernels.MaxOp]byte
+	Plan, Step, Block uint64
+	From              uint32
+	Layout, Length    uint64
+}
+
+// frameSize is the length of a frame's head.
+var frameSize = binary.Size(wireFrame{})
 
 // The kinds of frames.
 const (
@@ -42,17 +51,11 @@ type frame struct {
 }
 
 func (f *frame) encode() []byte {
-	b := make([]byte, 0, frameSize)
-	b = append(b, frameMagic...)
-	b = append(b, f.kind, byte(len(f.tag.Op)))
-	b = append(b, f.tag.Op...)
-	b = append(b, make([]byte, kernels.MaxOp-len(f.tag.Op))...)
-	b = binary.BigEndian.AppendUint64(b, f.tag.Plan)
-	b = binary.BigEndian.AppendUint64(b, uint64(f.tag.Step))
-	b = binary.BigEndian.AppendUint64(b, uint64(f.tag.Block))
-	b = binary.BigEndian.AppendUint32(b, f.from)
-	b = binary.BigEndian.AppendUint64(b, f.layout)
-	return binary.BigEndian.AppendUint64(b, f.length)
+	w := wireFrame{Magic: [4]byte([]byte(frameMagic)), Kind: f.kind, OpLength: byte(len(f.tag.Op)), Plan: f.tag.Plan,
+		Step: uint64(f.tag.Step), Block: uint64(f.tag.Block), From: f.from, Layout: f.layout, Length: f.length}
+	copy(w.Op[:], f.tag.Op)
+	b, _ := binary.Append(nil, binary.BigEndian, &w) // of a fixed size
+	return b
 }
 
 // readFrame reads a head, and the cause of an abortFrame. It makes all checks that need no expected value.
@@ -74,28 +77,22 @@ func readFrame(r io.Reader) (*frame, error) {
 }
 
 func decodeFrame(b []byte) (*frame, error) {
-	if string(b[:4]) != frameMagic {
-		return nil, fmt.Errorf("not a frame of this version: it begins with %q", b[:4])
+	var w wireFrame
+	if _, err := binary.Decode(b, binary.BigEndian, &w); err != nil {
+		return nil, err
 	}
-	f := &frame{kind: b[4]}
-	if f.kind < partsFrame || f.kind > byeFrame {
-		return nil, fmt.Errorf("a frame of unknown kind %d", f.kind)
+	switch {
+	case string(w.Magic[:]) != frameMagic:
+		return nil, fmt.Errorf("not a frame of this version: it begins with %q", w.Magic)
+	case w.Kind < partsFrame || w.Kind > byeFrame:
+		return nil, fmt.Errorf("a frame of unknown kind %d", w.Kind)
+	case w.OpLength > kernels.MaxOp:
+		return nil, fmt.Errorf("a frame whose operation has %d bytes", w.OpLength)
+	case w.Kind == abortFrame && w.Length > maxCause:
+		return nil, fmt.Errorf("an abort frame of %d bytes", w.Length)
 	}
-	if int(b[5]) > kernels.MaxOp {
-		return nil, fmt.Errorf("a frame whose operation has %d bytes", b[5])
-	}
-	f.tag.Op = string(b[6 : 6+b[5]])
-	b = b[6+kernels.MaxOp:]
-	f.tag.Plan = binary.BigEndian.Uint64(b)
-	f.tag.Step = int(int64(binary.BigEndian.Uint64(b[8:])))
-	f.tag.Block = int(int64(binary.BigEndian.Uint64(b[16:])))
-	f.from = binary.BigEndian.Uint32(b[24:])
-	f.layout = binary.BigEndian.Uint64(b[28:])
-	f.length = binary.BigEndian.Uint64(b[36:])
-	if f.kind == abortFrame && f.length > maxCause {
-		return nil, fmt.Errorf("an abort frame of %d bytes", f.length)
-	}
-	return f, nil
+	tag := kernels.Tag{Op: string(w.Op[:w.OpLength]), Plan: w.Plan, Step: int(int64(w.Step)), Block: int(int64(w.Block))}
+	return &frame{kind: w.Kind, tag: tag, from: w.From, layout: w.Layout, length: w.Length}, nil
 }
 
 // layoutOf describes parts in the hash that both ends compare, and their bytes in all.

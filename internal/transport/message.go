@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -61,7 +62,13 @@ func (c *Conn) Receive(head any) ([]byte, error) {
 	if err := json.Unmarshal(text, head); err != nil {
 		return nil, fmt.Errorf("receive: %w", err)
 	}
-	return io.ReadAll(exactly(c, int64(rest)))
+	var body bytes.Buffer // it grows as bytes come: a length that is a lie costs its sender the bytes
+	if _, err := io.CopyN(&body, c, int64(rest)); err == io.EOF {
+		return nil, io.ErrUnexpectedEOF
+	} else if err != nil {
+		return nil, err
+	}
+	return body.Bytes(), nil
 }
 
 // headerSize is that of the lengths before a message: 4 bytes for the head, 8 for the body.
@@ -124,21 +131,4 @@ func (c *Conn) silent(err error) error {
 		return fmt.Errorf("silent for %v: it is stopped, or the network between is down", c.silence)
 	}
 	return err
-}
-
-// exactly reads n bytes of r, as they come: a length that is a lie costs its sender the bytes.
-func exactly(r io.Reader, n int64) io.Reader { return &exact{io.LimitReader(r, n), n} }
-
-type exact struct {
-	r    io.Reader
-	left int64
-}
-
-func (e *exact) Read(p []byte) (int, error) {
-	n, err := e.r.Read(p)
-	e.left -= int64(n)
-	if err == io.EOF && e.left > 0 {
-		err = io.ErrUnexpectedEOF
-	}
-	return n, err
 }
