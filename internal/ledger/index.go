@@ -1,8 +1,11 @@
 package ledger
 
 import (
+	"fmt"
 	"math/bits"
 	"unsafe"
+
+	"latentbeam/internal/mapfile"
 )
 
 // slot is one place of the hash table: 16 bytes that the garbage collector never looks at.
@@ -33,7 +36,7 @@ type index struct {
 	used    int // slots that are not empty, dropped ones included
 	done    int
 	failed  int
-	release func()
+	release func() error
 }
 
 func newIndex() (*index, error) {
@@ -148,10 +151,13 @@ func (x *index) live() int { return x.done + x.failed }
 // in the two tables is the same, so the new one fills from its start while the old one is given back from
 // its start: both together never take much more than the larger.
 func (x *index) rehash(n int) error {
-	slots, release, err := allocate(max(n, slotsMin))
+	n = max(n, slotsMin)
+	// Outside the Go heap the collector neither scans the slots nor lets the heap grow in proportion to them.
+	mem, release, err := mapfile.Scratch(n * slotBytes)
 	if err != nil {
-		return err
+		return fmt.Errorf("allocate the ledger's index: %w", err)
 	}
+	slots := unsafe.Slice((*slot)(unsafe.Pointer(&mem[0])), n)
 	old, oldRelease := x.slots, x.release
 	x.slots, x.release, x.used = slots, release, 0
 	for len(old) > 0 {
@@ -164,11 +170,11 @@ func (x *index) rehash(n int) error {
 			*empty = s
 			x.used++
 		}
-		discard(part)
+		mapfile.Forget(unsafe.Slice((*byte)(unsafe.Pointer(&part[0])), len(part)*slotBytes))
 		old = old[len(part):]
 	}
 	if oldRelease != nil {
-		oldRelease()
+		_ = oldRelease()
 	}
 	return nil
 }
@@ -176,7 +182,7 @@ func (x *index) rehash(n int) error {
 // close gives the memory back.
 func (x *index) close() {
 	if x.release != nil {
-		x.release()
+		_ = x.release()
 	}
 	x.slots, x.release = nil, nil
 }
