@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,7 +22,7 @@ func Collect(version, dir string) HostFacts {
 	f := HostFacts{
 		Program: Program{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 			CUDA: gpu.Built},
-		CPU: CPU{Name: processorName(), Class: cpu.New(1).Class(), Cores: runtime.NumCPU(),
+		CPU: CPU{Name: cmp.Or(field("/proc/cpuinfo", "model name"), "unknown processor"), Class: cpu.New(1).Class(), Cores: runtime.NumCPU(),
 			Threads: runtime.GOMAXPROCS(0)},
 		Memory:    hostMemory(),
 		Bound:     programMemory(),
@@ -115,14 +116,6 @@ func room(dir string) OutputFacts {
 	}
 	o.Free = free(at)
 	return o
-}
-
-// processorName is what /proc/cpuinfo calls the processor.
-func processorName() string {
-	if name := field("/proc/cpuinfo", "model name"); name != "" {
-		return name
-	}
-	return "unknown processor"
 }
 
 // field returns the value of the first line of a file that reads "key : value".

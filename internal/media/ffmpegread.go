@@ -2,6 +2,7 @@ package media
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions) (Source, erro
 	program, err := exec.LookPath(name)
 	if err != nil {
 		return nil, fmt.Errorf("%s files need ffmpeg, which is not there (%w): install it (apt install ffmpeg), "+
-			"or convert the file to y4m or a folder of png images", orNone(filepath.Ext(path)), err)
+			"or convert the file to y4m or a folder of png images", cmp.Or(filepath.Ext(path), "such"), err)
 	}
 	if o.Window != nil && o.FPS == 0 && o.Frames > 0 {
 		o.Frames += o.Window.Start // those before it come too
@@ -74,13 +75,6 @@ func openFFmpeg(ctx context.Context, path string, o SourceOptions) (Source, erro
 		}
 	}
 	return p, nil
-}
-
-func orNone(ext string) string {
-	if ext == "" {
-		return "such"
-	}
-	return ext
 }
 
 // clockSlack is how late a frame may be, in microseconds, and still count as on time: containers round their

@@ -2,6 +2,7 @@ package media
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,7 +47,7 @@ func ffprobe(ctx context.Context, path string) (*timeline, error) {
 	program, err := exec.LookPath("ffprobe")
 	if err != nil {
 		return nil, fmt.Errorf("%s files need ffprobe, which is not there (%w): install ffmpeg (apt install ffmpeg), "+
-			"or convert the file to mp4, y4m or a folder of png images", orNone(filepath.Ext(path)), err)
+			"or convert the file to mp4, y4m or a folder of png images", cmp.Or(filepath.Ext(path), "such"), err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, frameTime)
 	defer cancel()

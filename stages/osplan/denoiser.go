@@ -1,6 +1,7 @@
 package osplan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -107,7 +108,7 @@ func (o *options) recipe(cfg Config, published *sampler.VPConfig) (sampler.Recip
 		base = *published
 	}
 	c := base
-	c.Solver, c.Prediction = orElse(o.SampleMethod, base.Solver), orElse(o.PredictionType, base.Prediction)
+	c.Solver, c.Prediction = cmp.Or(o.SampleMethod, base.Solver), cmp.Or(o.PredictionType, base.Prediction)
 	if o.RescaleBetasZeroSNR != nil {
 		c.ZeroSNR = *o.RescaleBetasZeroSNR
 	} else if c.Solver != base.Solver {
@@ -124,13 +125,6 @@ func (o *options) recipe(cfg Config, published *sampler.VPConfig) (sampler.Recip
 		o.RescaleBetasZeroSNR = &c.ZeroSNR
 	}
 	return sampler.VP(c)
-}
-
-func orElse(v, other string) string {
-	if v == "" {
-		return other
-	}
-	return v
 }
 
 // unless returns v, or "" where it is the usual value.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -48,7 +49,7 @@ func parseScheduler(data []byte) (sampler.WanConfig, error) {
 	s, ok := solvers[class]
 	if !ok {
 		return sampler.WanConfig{}, fmt.Errorf("scheduler_config.json names the class %q; there are %s", class,
-			strings.Join(sortedKeys(solvers), ", "))
+			strings.Join(slices.Sorted(maps.Keys(solvers)), ", "))
 	}
 	out := sampler.WanConfig{Solver: s.name, Shift: 1}
 	if v, given := fields[s.shift]; given {
@@ -70,12 +71,12 @@ func DescribeScheduler(data []byte) (string, error) {
 
 // check refuses fields that the solver cannot follow.
 func (s solver) check(class string, fields map[string]any) error {
-	for _, name := range sortedKeys(s.must) {
+	for _, name := range slices.Sorted(maps.Keys(s.must)) {
 		if _, given := fields[name]; !given {
 			return fmt.Errorf("scheduler_config.json: %s has no %s, only %s is supported", class, name, text(s.must[name]))
 		}
 	}
-	for _, name := range sortedKeys(fields) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		v := fields[name]
 		want, known := s.may[name]
 		if must, ok := s.must[name]; ok {
@@ -98,12 +99,4 @@ func (s solver) check(class string, fields map[string]any) error {
 func text(v any) string {
 	data, _ := json.Marshal(v) // it was JSON
 	return string(data)
-}
-
-func sortedKeys[V any](m map[string]V) (names []string) {
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"sort"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -88,7 +89,7 @@ func newWriter[T any](w io.Writer, name string, schema *parquet.Schema, opts Opt
 	for _, name := range blobColumns(schema) {
 		options = append(options, parquet.SkipPageBounds(name), parquet.SkipPageStatistics(name))
 	}
-	for _, key := range sortedKeys(opts.Metadata) {
+	for _, key := range slices.Sorted(maps.Keys(opts.Metadata)) {
 		options = append(options, parquet.KeyValueMetadata(key, opts.Metadata[key]))
 	}
 	limit := opts.RowGroupBytes
@@ -158,13 +159,4 @@ func blobColumns(schema *parquet.Schema) []string {
 		}
 	}
 	return names
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -47,7 +48,7 @@ func said(command ...string) string {
 }
 
 func (p report) head(w io.Writer) {
-	fmt.Fprintf(w, "%s, GPU: %s, commit %s, torch %s\n", p.Date, p.GPU, p.Commit, orNone(p.Torch))
+	fmt.Fprintf(w, "%s, GPU: %s, commit %s, torch %s\n", p.Date, p.GPU, p.Commit, cmp.Or(p.Torch, "none"))
 	if p.Note != "" {
 		fmt.Fprintln(w, p.Note)
 	}
@@ -84,13 +85,6 @@ func mebibytes(n int64) string {
 		return "-"
 	}
 	return fmt.Sprint(n >> 20)
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }
 
 // write puts the report to a file.
